@@ -25,7 +25,7 @@ typedef struct bench_options {
 
 static mba_table_form form_of(const bench_options *o)
 {
-    return o->json ? MBA_TABLE_JSON : o->csv ? MBA_TABLE_CSV : MBA_TABLE_TEXT;
+    return mba_table_form_of(o->json, o->csv);
 }
 
 /* ---- ceilings ---- */
@@ -395,8 +395,7 @@ mba_status mba_command_bench(int argc, char **argv)
           "op: only what memory bounds, beside a copy of as many bytes", 0, 0 },
         { "--hold", MBA_OPT_INT, &o.hold_ms, "MS",
           "gemm: the mean over so many ms back to back, as warm as a step", 1, 10000 },
-        { "--json", MBA_OPT_FLAG, &o.json, NULL, "as JSON: an array of objects", 0, 0 },
-        { "--csv",  MBA_OPT_FLAG, &o.csv,  NULL, "as CSV", 0, 0 },
+        MBA_TABLE_OPTIONS(&o.json, &o.csv),
         { 0 },
     };
     const mba_usage usage = { "bench", "ceilings | op [NAME..] | step | gemm | decode [options]",

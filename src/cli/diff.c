@@ -110,8 +110,7 @@ mba_status mba_command_diff(int argc, char **argv)
     const mba_option options[] = {
         { "--gate", MBA_OPT_TEXT, &gate_text, "P%",
           "exit 1 where the step or an operator of B is slower by more than P % and its spread", 0, 0 },
-        { "--json", MBA_OPT_FLAG, &json, NULL, "as JSON: an array of objects", 0, 0 },
-        { "--csv",  MBA_OPT_FLAG, &csv,  NULL, "as CSV", 0, 0 },
+        MBA_TABLE_OPTIONS(&json, &csv),
         { 0 },
     };
     const mba_usage usage = { "diff", "A.db B.db [options]",
@@ -133,7 +132,7 @@ mba_status mba_command_diff(int argc, char **argv)
     mba_status st = open_both(s, a, &words);
     if (st == MBA_OK) st = mba_diff(&row, &n, a[0], a[1], gate_text ? gate : HUGE_VAL);
     if (st == MBA_OK) warn(a);
-    if (st == MBA_OK) st = print_rows(row, n, json ? MBA_TABLE_JSON : csv ? MBA_TABLE_CSV : MBA_TABLE_TEXT);
+    if (st == MBA_OK) st = print_rows(row, n, mba_table_form_of(json, csv));
     if (st == MBA_OK && gate_text) st = judged(row, n, gate);
     free(row);
     for (int i = 0; i < 2; i++) {

@@ -117,8 +117,7 @@ mba_status mba_command_list(int argc, char **argv)
 {
     bool json = false, csv = false, help;
     const mba_option options[] = {
-        { "--json", MBA_OPT_FLAG, &json, NULL, "as JSON: an array of objects", 0, 0 },
-        { "--csv",  MBA_OPT_FLAG, &csv,  NULL, "as CSV", 0, 0 },
+        MBA_TABLE_OPTIONS(&json, &csv),
         { 0 },
     };
     const mba_usage usage = { "list", "models | ops | fields [options]",
@@ -129,7 +128,7 @@ mba_status mba_command_list(int argc, char **argv)
     mba_operands words = { 0 };
     MBA_TRY(mba_options_parse(&usage, argc, argv, &words, &help));
     if (help) return MBA_OK;
-    const mba_table_form form = json ? MBA_TABLE_JSON : csv ? MBA_TABLE_CSV : MBA_TABLE_TEXT;
+    const mba_table_form form = mba_table_form_of(json, csv);
     if (words.n == 1 && !strcmp(words.word[0], "models")) return list_models(form);
     if (words.n == 1 && !strcmp(words.word[0], "ops"))    return list_ops(form);
     if (words.n == 1 && !strcmp(words.word[0], "fields")) return list_fields(form);

@@ -180,5 +180,5 @@ mba_status mba_command_show(int argc, char **argv)
     if (csv && words.n != 2)
         return mba_fail(MBA_E_ARG, "--csv of %d tables\nfix: name one: mambascope show %s kernels --csv", words.n - 1,
                         words.word[0]);
-    return show(&words, beside, json ? MBA_TABLE_JSON : csv ? MBA_TABLE_CSV : MBA_TABLE_TEXT);
+    return show(&words, beside, mba_table_form_of(json, csv));
 }

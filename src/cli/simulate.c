@@ -268,7 +268,7 @@ static mba_status run_signatures(const options *o)
     MBA_TRY(mba_gpu_set(&m, o->w.changes));
     MBA_TRY(mba_table_create(&t, signature_columns));
     mba_status st = o->counted ? counted_rows(t, &n, o->counted, &m) : signature_rows(t, &n, o->signatures, &m);
-    if (st == MBA_OK) mba_table_print(t, stdout, o->json ? MBA_TABLE_JSON : o->csv ? MBA_TABLE_CSV : MBA_TABLE_TEXT);
+    if (st == MBA_OK) mba_table_print(t, stdout, mba_table_form_of(o->json, o->csv));
     if (st == MBA_OK)
         fprintf(stderr, "SIMULATED on %s%s%s from %d signatures (grade C)\n", m.name, o->w.changes ? " with " : "",
                 o->w.changes ? o->w.changes : "", n);
@@ -310,7 +310,7 @@ static mba_status run_store(const options *o)
     mba_status st = mba_table_create(&t, stored_columns);
     if (st == MBA_OK) st = stored_rows(t, &step_us, &measured_us, &s, &m);
     if (st == MBA_OK) {
-        mba_table_print(t, stdout, o->json ? MBA_TABLE_JSON : o->csv ? MBA_TABLE_CSV : MBA_TABLE_TEXT);
+        mba_table_print(t, stdout, mba_table_form_of(o->json, o->csv));
         fprintf(stderr, "SIMULATED on %s%s%s from what was counted on the %s (grade C)\n"
                 "kernels of a step: %.2f ms; measured there %.2f ms", m.name, o->w.changes ? " with " : "", o->w.changes ? o->w.changes : "", s.gpu,
                 1e-3 * step_us, 1e-3 * measured_us);
@@ -375,7 +375,7 @@ static mba_status run(const options *o)
     else if (st == MBA_OK) fill_ops(t, &r);
     if (st == MBA_OK) {
         if (o->csv || o->kernels)
-            mba_table_print(t, stdout, o->csv ? MBA_TABLE_CSV : o->json ? MBA_TABLE_JSON : MBA_TABLE_TEXT);
+            mba_table_print(t, stdout, mba_table_form_of(o->json, o->csv));
         else if (o->json) print_json(o, &r, t, &b);
         else print_text(o, &r, t, &b);
         if (o->spread && !o->json && !o->csv && !o->kernels) st = print_spread(o, &r, sim);

@@ -367,7 +367,7 @@ static mba_status run(const options *o)
              : o->balance  ? balance_model(t, &sum, o, sim, m)
                            : sweep_model(t, &sum, o, sim, m, a);
     if (st == MBA_OK) {
-        mba_table_print(t, stdout, o->json ? MBA_TABLE_JSON : o->csv ? MBA_TABLE_CSV : MBA_TABLE_TEXT);
+        mba_table_print(t, stdout, mba_table_form_of(o->json, o->csv));
         const double s = mba_seconds() - sum.began;
         fprintf(stderr,
                 "SIMULATED on %s%s%s: %lld points in %.2f s; %lld kernels simulated, %lld events, %.2f M events/s\n",
@@ -488,8 +488,7 @@ mba_status mba_command_sweep(int argc, char **argv)
         { "--spread", MBA_OPT_FLAG, &o.spread, NULL,
           "draw the machine's numbers within their spreads at every point, not at the unchanged machine alone", 0, 0 },
         MBA_WORKLOAD_OPTIONS(&o.w),
-        { "--json", MBA_OPT_FLAG, &o.json, NULL, "as JSON: an array of objects", 0, 0 },
-        { "--csv", MBA_OPT_FLAG, &o.csv, NULL, "as CSV", 0, 0 },
+        MBA_TABLE_OPTIONS(&o.json, &o.csv),
         { 0 },
     };
     const mba_usage usage = { "sweep", "--axis K=V:V.. [--by K=V:V..] [options]",

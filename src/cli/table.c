@@ -190,3 +190,8 @@ void mba_table_print(const mba_table *t, FILE *f, mba_table_form form)
     else if (form == MBA_TABLE_CSV) print_csv(t, f);
     else                            print_text(t, f);
 }
+
+mba_table_form mba_table_form_of(bool json, bool csv)
+{
+    return json ? MBA_TABLE_JSON : csv ? MBA_TABLE_CSV : MBA_TABLE_TEXT;
+}

@@ -12,6 +12,7 @@
 #ifndef MBA_TABLE_H
 #define MBA_TABLE_H
 
+#include <stdbool.h>
 #include <stdio.h>
 
 #include "core/status.h"
@@ -27,5 +28,11 @@ void mba_table_cut(mba_table *t, const char *text, size_t most);               /
 void mba_table_number(mba_table *t, double v);                                  /* NaN: absent */
 size_t mba_table_rows(const mba_table *t);
 void mba_table_print(const mba_table *t, FILE *f, mba_table_form form);
+
+/* Two flags of a command that prints one table, and what they ask for; who types both is refused (cli/options.h). */
+#define MBA_TABLE_OPTIONS(json, csv)                                                       \
+    { "--json", MBA_OPT_FLAG, json, NULL, "as JSON: an array of objects", 0, 0 },          \
+    { "--csv",  MBA_OPT_FLAG, csv,  NULL, "as CSV", 0, 0 }
+mba_table_form mba_table_form_of(bool json, bool csv);
 
 #endif

@@ -111,8 +111,7 @@ static mba_status print(mba_store *s, mba_table_form form)
 mba_status mba_command_verify(int argc, char **argv)
 {
     bool json = false, csv = false, help;
-    const mba_option options[] = { { "--json", MBA_OPT_FLAG, &json, NULL, "as JSON: an array of objects", 0, 0 },
-                                   { "--csv", MBA_OPT_FLAG, &csv, NULL, "as CSV", 0, 0 }, { 0 } };
+    const mba_option options[] = { MBA_TABLE_OPTIONS(&json, &csv), { 0 } };
     const mba_usage usage = {
         "verify", "FILE.db [options]",
         "Sets the plan of every kernel beside what the counters saw: tensor FLOPs (ours must be equal; a library's "
@@ -137,7 +136,7 @@ mba_status mba_command_verify(int argc, char **argv)
     if (help) return MBA_OK;
     if (words.n != 1) return mba_fail(MBA_E_ARG, "verify which store?\nfix: mambascope verify FILE.db");
     MBA_TRY(mba_store_open(&s, words.word[0]));
-    mba_status       st = print(s, json ? MBA_TABLE_JSON : csv ? MBA_TABLE_CSV : MBA_TABLE_TEXT);
+    mba_status       st = print(s, mba_table_form_of(json, csv));
     const mba_status closed = mba_store_close(s);
     return st == MBA_OK ? closed : st;
 }

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "core/file.h"
+#include "core/lookup.h"
 #include "data/array.h"
 #include "data/listing.h"
 #include "data/tar.h"
@@ -85,13 +86,9 @@ static mba_status finish(image_shards *f, sample *s)
     s->open = false;
     if (!s->jpeg) return wrong(file, s->key, s->other ? "its image is not a JPEG" : "it has no .jpg");
     if (s->label < 0) return wrong(file, s->key, "it has no .cls");
-    if (f->set.count == f->room) {
-        const int64_t room   = f->room ? 2 * f->room : 1024;
-        entry        *bigger = realloc(f->image, (size_t)room * sizeof *bigger);
-        if (!bigger) return mba_fail(MBA_E_NOMEM, "no memory for the index of '%s'", file);
-        f->image = bigger;
-        f->room  = room;
-    }
+    entry *more = mba_grow(f->image, f->set.count, &f->room, sizeof *more);
+    if (!more) return mba_fail(MBA_E_NOMEM, "no memory for the index of '%s'", file);
+    f->image = more;
     f->image[f->set.count++] = (entry){ .jpeg = s->jpeg, .bytes = s->bytes, .shard = (int32_t)(f->files.n - 1),
                                         .label = s->label };
     if (s->label >= f->set.classes) f->set.classes = s->label + 1;

@@ -10,16 +10,13 @@
 #include <strings.h>
 #include <sys/stat.h>
 
+#include "core/lookup.h"
+
 mba_status mba_listing_add(mba_listing *l, const char *name)
 {
-    if (l->n == l->room) {
-        const int64_t room   = l->room ? 2 * l->room : 64;
-        char        **bigger = realloc(l->name, (size_t)room * sizeof *bigger);
-        if (!bigger) return mba_fail(MBA_E_NOMEM, "no memory for the names of a directory");
-        l->name = bigger;
-        l->room = room;
-    }
-    if (!(l->name[l->n] = strdup(name))) return mba_fail(MBA_E_NOMEM, "no memory for the names of a directory");
+    char **more = mba_grow(l->name, l->n, &l->room, sizeof *more);
+    if (more) l->name = more;
+    if (!more || !(l->name[l->n] = strdup(name))) return mba_fail(MBA_E_NOMEM, "no memory for the names of a directory");
     l->n++;
     return MBA_OK;
 }

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/lookup.h"
 #include "scope/analysis_parts.h"
 
 enum { OPS_MAX = 4096 };
@@ -283,12 +284,9 @@ static mba_status see_moment(void *ctx, const void *row)
     moments             *m = ctx;
     const mba_row_event *e = row;
     if (step_of(e) != m->step) return MBA_OK;
-    if (m->n == m->room) {
-        const int64_t room = 2 * m->room + 256;
-        mba_moment   *all = realloc(m->all, (size_t)room * sizeof *all);
-        if (!all) return mba_fail(MBA_E_NOMEM, "no memory for %lld events", (long long)room);
-        m->all = all, m->room = room;
-    }
+    mba_moment *all = mba_grow(m->all, m->n, &m->room, sizeof *all);
+    if (!all) return mba_fail(MBA_E_NOMEM, "no memory for %lld events", (long long)m->n + 1);
+    m->all = all;
     const mba_row_node    *n = node_of(m->a, e->node);
     const mba_kernel_view *k = kernel_of(m->a, e);
     // Names must outlive the row: they are lent by the node or the kernel, or are words of ours.

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/lookup.h"
 #include "scope/clock.h"
 #include "scope/cupti_collect.h"
 #include "scope/gpu_profile.h"
@@ -43,15 +44,9 @@ typedef struct counting {
 static void add_launch(launches *x, launched l)
 {
     const int64_t name = mba_events_name(&x->g->names, l.name);
-    if (x->n == x->room) {
-        const int64_t room = x->room ? 2 * x->room : 1024;
-        launched     *more = realloc(x->l, (size_t)room * sizeof *more);
-        if (more) {
-            x->l = more;
-            x->room = room;
-        }
-    }
-    if (name < 0 || x->n == x->room) {
+    launched     *more = mba_grow(x->l, x->n, &x->room, sizeof *more);
+    if (more) x->l = more;
+    if (name < 0 || !more) {
         x->st = mba_fail(MBA_E_NOMEM, "no memory for the launches of a step");
         return;
     }

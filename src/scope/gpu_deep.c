@@ -1,7 +1,7 @@
 /* gpu_deep.c -- `profile --deep KERNEL`: one launch of it, instruction by instruction. */
-#include <stdlib.h>
 #include <string.h>
 
+#include "core/lookup.h"
 #include "scope/cupti_collect.h"
 #include "scope/gpu_profile.h"
 
@@ -39,15 +39,9 @@ mba_status mba_gpu_instruction_add(mba_gpu_profile *g, const mba_gpu_instruction
 {
     const int64_t name = mba_events_name(&g->names, i->symbol), file = mba_events_name(&g->names, i->file),
                   metric = mba_events_name(&g->names, i->metric);
-    if (g->ninstructions == g->instructions_room) {
-        const int64_t        room = g->instructions_room ? 2 * g->instructions_room : 1024;
-        mba_gpu_instruction *more = realloc(g->instruction, (size_t)room * sizeof *more);
-        if (more) {
-            g->instruction = more;
-            g->instructions_room = room;
-        }
-    }
-    if (name < 0 || file < 0 || metric < 0 || g->ninstructions == g->instructions_room)
+    mba_gpu_instruction *more = mba_grow(g->instruction, g->ninstructions, &g->instructions_room, sizeof *more);
+    if (more) g->instruction = more;
+    if (name < 0 || file < 0 || metric < 0 || !more)
         return mba_fail(MBA_E_NOMEM, "no memory for instructions");
     g->instruction[g->ninstructions] = *i;
     g->instruction[g->ninstructions].symbol = g->names.names[name];

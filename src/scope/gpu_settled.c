@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/lookup.h"
 #include "core/plan_work.h"
 #include "device/cuda/cuda.h"
 #include "device/cuda/launched.h"
@@ -63,13 +64,9 @@ static void saw_launch(void *ctx, const mba_launch_seen *l)
 {
     settling *x = ctx;
     if (x->node < 0 || l->is_graph || mba_watch_node() != x->node) return;   // the sweep before it is of no node
-    if (x->n == x->room) {
-        const int64_t room = x->room ? 2 * x->room : 256;
-        item         *more = realloc(x->item, (size_t)room * sizeof *more);
-        if (!more) { x->st = mba_fail(MBA_E_NOMEM, "no memory for the launches of a step"); return; }
-        x->item = more;
-        x->room = room;
-    }
+    item *more = mba_grow(x->item, x->n, &x->room, sizeof *more);
+    if (!more) { x->st = mba_fail(MBA_E_NOMEM, "no memory for the launches of a step"); return; }
+    x->item = more;
     item i = { .node = x->node, .sweep = strstr(l->name, "sweep_caches") != NULL };
     for (int64_t k = x->n - 1; k >= 0 && x->item[k].node == x->node; k--) i.place += !x->item[k].sweep;
     memcpy(i.grid, l->grid, sizeof i.grid);

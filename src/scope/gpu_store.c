@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/lookup.h"
 #include "core/print.h"
 #include "scope/describe.h"
 #include "scope/nvml.h"
@@ -47,12 +48,9 @@ static mba_status add(storing *x, const mba_event *e, int64_t *out)
         if (e->node >= 0 && node_of(x, e->node)->pass != x->kernel[*out].phase) x->kernel[*out].one_phase = false;
         return MBA_OK;
     }
-    if (x->n == x->room) {
-        x->room = x->room ? 2 * x->room : 256;
-        found *more = realloc(x->kernel, (size_t)x->room * sizeof *more);
-        if (!more) return mba_fail(MBA_E_NOMEM, "no memory for %lld kernels", (long long)x->room);
-        x->kernel = more;
-    }
+    found *more = mba_grow(x->kernel, x->n, &x->room, sizeof *more);
+    if (!more) return mba_fail(MBA_E_NOMEM, "no memory for %lld kernels", (long long)x->n + 1);
+    x->kernel = more;
     const mba_node *n = node_of(x, e->node);
     x->kernel[*out = x->n++] = (found){ plan_of(x, e->node), e->launch, e, n != NULL, n ? n->pass : MBA_FORWARD };
     return MBA_OK;

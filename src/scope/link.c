@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/lookup.h"
+
 /* By start; what starts together, in the order of the graph. */
 static int by_start(const void *a, const void *b)
 {
@@ -28,7 +30,7 @@ static bool is_set(const mba_event *e) { return e->kind == MBA_EVENT_KERNEL && !
 
 static mba_status find_steps(mba_events *l, step **out, int32_t *n)
 {
-    int32_t room = 0;
+    int64_t room = 0;
     *out = NULL;
     *n = 0;
     for (int64_t i = 0; i < l->n; i++) {
@@ -36,12 +38,9 @@ static mba_status find_steps(mba_events *l, step **out, int32_t *n)
         if (!e->graph) continue;
         int32_t k = step_of(*out, *n, e->correlation);
         if (k < 0) {
-            if (*n == room) {
-                room = room ? 2 * room : 16;
-                step *more = realloc(*out, (size_t)room * sizeof **out);
-                if (!more) return mba_fail(MBA_E_NOMEM, "no memory for %d steps", room);
-                *out = more;
-            }
+            step *more = mba_grow(*out, *n, &room, sizeof *more);
+            if (!more) return mba_fail(MBA_E_NOMEM, "no memory for %d steps", *n + 1);
+            *out = more;
             k = (*n)++;
             (*out)[k] = (step){ .correlation = e->correlation };
         }

@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/lookup.h"
+
 /* ---- reading ---- */
 
 typedef struct line { char *at; bool bad; } line;              // the rest of it; a wrong field sticks
@@ -72,15 +74,10 @@ static mba_status read_name(reading *g, line *l)
     const int64_t k = integer(l, 0, MBA_TRACE_NAMES_MAX - 1);
     if (k != g->nof || !*l->at) l->bad = true;
     if (l->bad) return MBA_OK;
-    if (g->nof == g->room) {
-        const int64_t room = g->room ? 2 * g->room : 64;
-        const char  **more = realloc(g->of, (size_t)room * sizeof *more);
-        if (!more) return mba_fail(MBA_E_NOMEM, "no memory for %lld names", (long long)room);
-        g->of   = more;
-        g->room = room;
-    }
+    const char  **more = mba_grow(g->of, g->nof, &g->room, sizeof *more);
     const int64_t name = mba_events_name(&g->names, l->at);
-    if (name < 0) return mba_fail(MBA_E_NOMEM, "no memory for names");
+    if (more) g->of = more;
+    if (!more || name < 0) return mba_fail(MBA_E_NOMEM, "no memory for names");
     g->of[g->nof++] = g->names.names[name];
     return MBA_OK;
 }

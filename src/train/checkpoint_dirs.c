@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "core/file.h"
+#include "core/lookup.h"
 #include "train/checkpoint.h"
 
 enum { PATH_ROOM = 4096 };
@@ -50,11 +51,8 @@ static int64_t *steps_of(const char *run, int64_t *n)
         long long step;
         int       used = 0;
         if (sscanf(e->d_name, "step-%lld%n", &step, &used) != 1 || e->d_name[used]) continue;
-        if (*n == room) {
-            room  = room ? 2 * room : 16;
-            steps = realloc(steps, sizeof *steps * (size_t)room);
-            mba_assert(steps);
-        }
+        steps = mba_grow(steps, *n, &room, sizeof *steps);
+        mba_assert(steps);
         int64_t at = (*n)++;
         for (; at > 0 && steps[at - 1] > step; at--) steps[at] = steps[at - 1];
         steps[at] = step;

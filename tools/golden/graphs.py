@@ -6,7 +6,6 @@
     python3 tools/golden/graphs.py --check              writes nothing; recomputes what is there, also padded
 
 What a directory holds is in README.md. Everything is computed in float64 by graphmamba.py and rounded once."""
-import argparse
 import os
 import struct
 import zlib
@@ -275,18 +274,5 @@ def check(name):
     pieces.compare(directory, model, step_of(config, pack, arrays), evaluated(pack, arrays))
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("names", nargs="*", help="directories to make or check; all of them if none is named")
-    parser.add_argument("--check", action="store_true", help="recompute and compare what is there, write nothing")
-    arguments = parser.parse_args()
-    torch.set_num_threads(1)
-    torch.use_deterministic_algorithms(True)
-    for name in arguments.names or MODELS:
-        if not arguments.check:
-            make(name)
-        check(name)
-
-
 if __name__ == "__main__":
-    main()
+    pieces.main(__doc__, MODELS, make, check)

@@ -5,8 +5,10 @@
     x = next(filled((6, 4)))                    the fill rule of the reference vectors in the specifications
     off, name = gradient_error(loss, tensors)   autograd against finite differences, for every tensor
     write(directory, config, arrays, ..)        one golden directory
+    main(__doc__, MODELS, make, check)          the command line that makes and checks them
 
 Plain on purpose: these lines are read next to the equations. Whoever wants speed passes another `scan`."""
+import argparse
 import hashlib
 import json
 import math
@@ -233,3 +235,17 @@ def told(have, truth):
     largest = max(g.norm().item() for g in truth.values())
     noise = max((have[n].norm().item() for n in zero), default=0) / largest
     return f"{worst:.0e} ({name}), zero ones {noise:.0e} of the largest"
+
+
+def main(about, models, make, check):
+    """The command line of a maker: makes and checks the directories that were named, or all of `models`."""
+    parser = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="*", help="directories to make or check; all of them if none is named")
+    parser.add_argument("--check", action="store_true", help="recompute and compare what is there, write nothing")
+    arguments = parser.parse_args()
+    torch.set_num_threads(1)
+    torch.use_deterministic_algorithms(True)
+    for name in arguments.names or models:
+        if not arguments.check:
+            make(name)
+        check(name)
