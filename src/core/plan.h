@@ -72,6 +72,8 @@ typedef struct mba_launch {
     int64_t     tiles;                            /* of a persistent launch; its phases are still those of one block */
     size_t      smem_bytes;
     int         role_warps[4], nroles;
+    double      busiest;                          /* instructions of a block's busiest warp between barriers, times those of the
+                                                   * mean one; 0: all alike */
     mba_blocks  blocks[8];   int nblocks;         /* none: all alike */
     mba_phase  *phase;       int nphases;
 } mba_launch;

@@ -77,11 +77,12 @@ static void set_hits(mba_sim_kernel *k, bool writes, double dram)
  * counts and barriers give a warp that is alone. */
 static void set_path(mba_sim_kernel *k, double cycles)
 {
+    const double busiest = k->busiest ? (double)k->busiest / 256 : 1; // whom the others wait for
     for (int64_t r = 0, i = 0; i < k->nops; i++) {
         while (r + 1 < k->nroles && k->first[r + 1] <= i) r++;
         mba_sim_op *o = &k->op[i];
         if (o->work == MBA_OP_MIX && !isnan(cycles))
-            o->trips = (int64_t)(cycles * (double)o->n[MBA_P_ISSUE] / 32 / (double)k->role_warps[r] + 0.5);
+            o->trips = (int64_t)(cycles * busiest * (double)o->n[MBA_P_ISSUE] / 32 / (double)k->role_warps[r] + 0.5);
     }
 }
 
@@ -385,7 +386,9 @@ static void set_waits(mba_sim_kernel *k, const mba_counted_kernel *c, const mba_
                  start = m->v[MBA_GPU_t_blk] + m->v[MBA_GPU_t_blk_w] * (double)k->warps + m->v[MBA_GPU_t_exit],
                  once = rounds > 0 && rounds < 1 ? (1 - rounds) * latency_of(c, m) / each : 0,
                  away = waiting + once + (c->grid > (double)mba_sim_resident(k, m) * m->v[MBA_GPU_sm] ? start / each : 0),
-                 path = isnan(n[MBA_N_PATH]) ? NAN : mba_sim_crowded(k, c, m, mba_sim_beside(k, c, m), alone, away),
+                 // Who waits for the busiest at a barrier is in nobody's way.
+                 working = mba_sim_beside(k, c, m) / (k->busiest ? (double)k->busiest / 256 : 1),
+                 path = isnan(n[MBA_N_PATH]) ? NAN : mba_sim_crowded(k, c, m, working, alone, away),
                  lone = isnan(path) ? of_ours.path : mba_sim_crowded(k, c, m, 1, alone, waiting),
                  tail = n[MBA_N_TAIL] + n[MBA_N_TAIL_WAITS] * latency_of(c, m),
                  moved = 32 * (fmax(0, n[MBA_N_L2_RD]) + fmax(0, n[MBA_N_L2_WR])); // absent counts: none

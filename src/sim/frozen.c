@@ -40,6 +40,7 @@ bool mba_sim_freeze(char *text, size_t space, const mba_sim_kernel *k)
         put(&t, (double)o->parts), put(&t, (double)o->bytes);
         for (int p = 0; p < MBA_PIPES; p++) put(&t, (double)o->n[p]);
     }
+    if (k->busiest) put(&t, (double)k->busiest);   // last, and only where a plan says so
     return t.fits;
 }
 
@@ -108,6 +109,7 @@ mba_status mba_sim_thaw(mba_sim_kernel *k, const char *text, const mba_gpu *m)
         k->stream[i].hit     = (int64_t)take(&at, 0, 256, &bad);
     }
     for (int64_t i = 0; i < k->nops && !bad; i++) take_op(&k->op[i], &at, k->nstreams, &bad);
+    if (!bad && *at) k->busiest = (int64_t)take(&at, 257, 256 * 32, &bad);
     if (bad || *at)
         return mba_fail(MBA_E_FORMAT, "no kernel: %.40s..\nwhy: numbers are missing or beyond what a plan can say\n"
                                       "fix: make it with mambascope validate --freeze", text);

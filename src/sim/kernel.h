@@ -81,6 +81,7 @@ typedef struct mba_sim_kernel {
     int64_t        load;                          /* of 256: how busy tensor units are in its step; 0: nobody knows */
     int64_t        counted;                       /* 1: its instructions were counted, issue among them */
     int64_t        partly;                        /* of 256: how much longer its stores take in L2: short runs of bytes */
+    int64_t        busiest;                       /* of 256: a block's busiest warp between barriers, beside the mean; 0: alike */
     int64_t        first[MBA_SIM_ROLES], role_warps[MBA_SIM_ROLES];
     int64_t        count[MBA_SIM_CLASSES], trips[MBA_SIM_CLASSES][2];
     mba_sim_op     op[MBA_SIM_OPS];

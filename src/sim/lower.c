@@ -434,6 +434,7 @@ mba_status mba_sim_lower(mba_sim_kernel *k, const mba_node *n, const mba_launch 
     k->threads = l->block; k->warps = mba_ceil(l->block, 32); k->regs = l->regs; k->smem_bytes = (int64_t)l->smem_bytes;
     k->depth = l->ring_depth > MBA_SIM_STAGES ? MBA_SIM_STAGES : l->ring_depth;
     k->mma_flops = rate_of_products(n, l);
+    k->busiest = l->busiest > 1 ? (int64_t)(256 * l->busiest + 0.5) : 0;
     for (int i = 0; i < l->nphases; i++) w.counted |= l->phase[i].work == MBA_LOOP;
     k->nclasses = l->nblocks;
     for (int i = 0; i < l->nblocks; i++) {
