@@ -8,7 +8,7 @@
 #include "cli/whatif.h"
 
 /* Percent, just above what `mambascope validate` prints. */
-static const double HELD_MAPE = 9.2, HELD_P90 = 19.7, FITTED_MAPE = 7.6, PLANNED_MAPE = 23;
+static const double HELD_MAPE = 8.9, HELD_P90 = 19.6, HELD_WORST = 35, FITTED_MAPE = 7.5, PLANNED_MAPE = 23;
 
 static const mba_workload small = { .machine = "h200",
                                     .model = { .name = "mamba2-130m", .shape = { .batch = 2, .length = 512 } } };
@@ -238,7 +238,7 @@ static void kernels_are_no_worse_than_written_down(void **state)
            held.mape, held.points, held.p90, fit.mape, fit.points, planned.mape, met, k->n);
     assert_int_equal(ssm, 0);                     // nothing is fitted to them
     assert_true(held.points >= 30 && held.points + fit.points >= 60);
-    assert_true(held.mape < HELD_MAPE && held.p90 < HELD_P90 && held.log_correlation >= 0.99);
+    assert_true(held.mape < HELD_MAPE && held.p90 < HELD_P90 && held.worst < HELD_WORST && held.log_correlation >= 0.99);
     assert_true(fit.mape < FITTED_MAPE && planned.mape < PLANNED_MAPE);
     mba_coverage cover;                           // bands are made by fitted kernels: held-out ones could be anywhere
     assert_ok(mba_counted_coverage(&cover, k));
