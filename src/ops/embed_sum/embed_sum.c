@@ -69,7 +69,7 @@ static mba_status embed_sum_pieces_plan(mba_plan *p, const mba_node *n, const mb
 }
 
 /* Of F columns of indices, whose rows mostly share a value that any of the `warps` may own: how many the warp with most of
- * them has, on average. Peptides' nine: 2.81, counted in its batches 2.82; its three 1.36 and 1.00. The sum over m of how
+ * them has, on average. Peptides' nine: 2.81 (counted in made-up batches of it 2.82), its three: 1.36 (1.00). The sum over m of how
  * likely somebody has more than m; `ways` has those of dealing f columns to the warps so far, no more than m to each. */
 static double columns_of_busiest(int64_t F, int64_t warps)
 {
