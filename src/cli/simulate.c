@@ -142,7 +142,7 @@ static mba_status find_bands(bands *b, const options *o, const mba_simulated *r,
 {
     double times[MBA_DRAWS];
     MBA_TRY(mba_simulated_draws(times, r, &o->w, sim));
-    MBA_TRY(mba_validated_band(&b->validated.low, &b->validated.high));
+    MBA_TRY(mba_validated_band(&b->validated, sim));
     b->spread = mba_band_of_draws(times);
     b->both   = mba_band_of_both(b->spread, b->validated);
     return MBA_OK;

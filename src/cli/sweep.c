@@ -21,6 +21,7 @@ typedef struct options {
     int64_t      part;                            /* of an experiment: this table alone; 0: all */
     bool         json, csv, elasticity, balance, spread;
     mba_band     validated;                       /* of measured steps around predicted ones */
+    mba_sim     *sim;                             /* what was simulated for one table need not be for the next */
 } options;
 typedef struct totals { int64_t points, kernels, events; double began; } totals;
 
@@ -350,7 +351,6 @@ static mba_status run(const options *o)
     const mba_model_options  one[] = { o->w.model, { 0 } }, *models = o->w.model.name ? one : mba_full_size;
     axis                    *a = calloc(2, sizeof *a);
     mba_table               *t = NULL;
-    mba_sim                 *sim = NULL;
     totals                   sum = { .began = mba_seconds() };
     for (int k = 0; k < NUMBERS; k++) {
         snprintf(number[k], sizeof number[k], "%s, %%/%%", numbers[k]);
@@ -361,11 +361,10 @@ static mba_status run(const options *o)
     for (int i = 0; i < 2 && st == MBA_OK; i++) heading_of(heading[i], sizeof heading[i], &a[i]);
     if (st == MBA_OK)
         st = mba_table_create(&t, o->elasticity ? many : o->balance ? balance_columns : point_columns);
-    if (st == MBA_OK) st = mba_sim_create(&sim);
     for (const mba_model_options *m = models; m->name && st == MBA_OK; m++)
-        st = o->elasticity ? elasticity_row(t, &sum, o, sim, m)
-             : o->balance  ? balance_model(t, &sum, o, sim, m)
-                           : sweep_model(t, &sum, o, sim, m, a);
+        st = o->elasticity ? elasticity_row(t, &sum, o, o->sim, m)
+             : o->balance  ? balance_model(t, &sum, o, o->sim, m)
+                           : sweep_model(t, &sum, o, o->sim, m, a);
     if (st == MBA_OK) {
         mba_table_print(t, stdout, mba_table_form_of(o->json, o->csv));
         const double s = mba_seconds() - sum.began;
@@ -374,7 +373,6 @@ static mba_status run(const options *o)
                 o->w.machine, o->w.changes ? " with " : "", o->w.changes ? o->w.changes : "", (long long)sum.points, s,
                 (long long)sum.kernels, (long long)sum.events, (double)sum.events / s / 1e6);
     }
-    mba_sim_destroy(sim);
     mba_table_destroy(t);
     free(a);
     return st;
@@ -508,8 +506,10 @@ mba_status mba_command_sweep(int argc, char **argv)
     MBA_TRY(check_model_options(&o));
     if (!o.axis[0] && !o.elasticity && !o.experiment)
         return mba_fail(MBA_E_ARG, "sweep over what?\nfix: --axis hbm=x0.5:x1:x2, or --elasticity");
-    MBA_TRY(mba_validated_band(&o.validated.low, &o.validated.high));
-    MBA_TRY(o.experiment ? run_experiment(&o) : run(&o));
-    say_band(&o);
-    return MBA_OK;
+    MBA_TRY(mba_sim_create(&o.sim));
+    mba_status st = mba_validated_band(&o.validated, o.sim);
+    if (st == MBA_OK) st = o.experiment ? run_experiment(&o) : run(&o);
+    if (st == MBA_OK) say_band(&o);
+    mba_sim_destroy(o.sim);
+    return st;
 }

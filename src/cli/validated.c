@@ -428,23 +428,23 @@ mba_status mba_validated_freeze(const char *out, const char *path, const char *m
     return st;
 }
 
-mba_status mba_validated_band(double *low, double *high)
+mba_status mba_validated_band(mba_band *out, mba_sim *sim)
 {
     mba_measured *d;
-    MBA_TRY(mba_validated(&d, NULL, "h200", NULL));
-    int steps = 0;
-    *low = *high = 1;                             // the prediction itself is among what may be
-    for (int i = 0; i < d->n; i++) {
+    int           steps = 0;
+    MBA_TRY(mba_measured_load(&d, NULL));
+    mba_status st = predict_steps(d, sim, "h200", NULL);
+    *out = (mba_band){ 1, 1 };                    // the prediction itself is among what may be
+    for (int i = 0; i < d->n && st == MBA_OK; i++) {
         if (d->point[i].source != MBA_POINT_TOTAL) continue;
         const double r = d->point[i].ms / d->point[i].predicted_ms;
         steps++;
-        if (r < *low)  *low = r;
-        if (r > *high) *high = r;
+        if (r < out->low)  out->low = r;
+        if (r > out->high) out->high = r;
     }
     mba_measured_destroy(d);
-    return steps
-               ? MBA_OK
-               : mba_fail(
-                   MBA_E_FORMAT,
-                   "the measured set has no whole step\nwhy: there is no band without one\nfix: tools/measured_points");
+    if (st == MBA_OK && !steps)
+        st = mba_fail(MBA_E_FORMAT, "the measured set has no whole step\nwhy: there is no band without one\n"
+                      "fix: tools/measured_points");
+    return st;
 }

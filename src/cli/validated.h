@@ -3,6 +3,7 @@
 #define MBA_VALIDATED_H
 
 #include "sim/counted.h"
+#include "sim/step.h"
 
 /* Predicts every point of `path` (NULL: the built-in set) on `machine` with `changes` (NULL: none). */
 MBA_MUST mba_status mba_validated(mba_measured **out, const char *path, const char *machine, const char *changes);
@@ -16,7 +17,7 @@ MBA_MUST mba_status mba_validated_kernels(mba_counted_set **out, const char *pat
 MBA_MUST mba_status mba_validated_freeze(const char *out, const char *path, const char *machine);
 
 /* Measured over predicted time of whole steps on the H200, from the least to the most, and 1, which is the prediction:
- * the band around any predicted step. */
-MBA_MUST mba_status mba_validated_band(double *low, double *high);
+ * the band around any predicted step. `sim` remembers kernels for what is asked besides. */
+MBA_MUST mba_status mba_validated_band(mba_band *out, mba_sim *sim);
 
 #endif

@@ -6,7 +6,8 @@
  *
  * Three tiers share kernels and machines. BOUNDS: closed forms; the longest of them is a time that nothing can beat.
  * FOLDED: one SM with its share of L2 and DRAM, event by event; many blocks are extrapolated from some. WHOLE: every
- * SM, every block. ROUGH: FOLDED with the clock of the bounds, in half the time: for ratios. Time is counted in whole 256ths of a cycle and rates are whole numbers, so the answer has the same
+ * SM, every block. ROUGH: FOLDED with the clock of the bounds and two parts of a long loop for all of it, in a quarter of
+ * the time: for ratios. Time is counted in whole 256ths of a cycle and rates are whole numbers, so the answer has the same
  * bits from every compiler and on every machine. */
 #ifndef MBA_SIM_ENGINE_H
 #define MBA_SIM_ENGINE_H

@@ -5,22 +5,26 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
-enum { PAGE_BITS = 18 };                          /* 256 KB */
+enum { PAGE_BITS = 18, WORD = 64 };               /* pages of 256 KB; bits of a word */
 
+/* Neighbours that share their past are one run: what it is stands at its first page, the other pages say nothing. A
+ * kernel touches whole tensors, so that runs are few where pages are many (a step of mamba2-1.3b touches 1.4 million). */
 typedef struct page {
-    double at, size;                              /* end and size of the kernel that touched it last */
-    double written;                               /* where in the flow of bytes that come into L2 it was written */
-    float  dirty;                                 /* of 1: written, and not yet in DRAM */
-    bool   seen, listed;
+    double  at, size;                             /* end and size of the kernel that touched it last */
+    double  written;                              /* where in the flow of bytes that come into L2 it was written */
+    float   dirty;                                /* of 1: written, and not yet in DRAM */
+    bool    seen, listed;                         /* listed: its number is among `dirty`, of a run that begins here or not */
+    int64_t run;                                  /* pages */
 } page;
 
 struct mba_ledger {
     const mba_gpu *m;
-    page   *pages;
-    int64_t npages;
-    int64_t *dirty, ndirty;                       /* pages that are */
-    double  now;                                  /* different bytes that have passed so far */
-    double  come;                                 /* those of them that were not there */
+    page     *pages;
+    uint64_t *begins;                             /* a bit per page: a run begins there */
+    int64_t   npages;
+    int64_t  *dirty, ndirty;                      /* first pages of runs that are, and some that are no longer */
+    double    now;                                /* different bytes that have passed so far */
+    double    come;                               /* those of them that were not there */
 };
 
 /* x to the power of s, a multiple of one half, by multiplications and one root: the same bits everywhere. */
@@ -41,12 +45,15 @@ mba_status mba_ledger_create(mba_ledger **out, int64_t bytes, const mba_gpu *m)
 {
     mba_ledger *l = calloc(1, sizeof *l);
     const int64_t n = (bytes >> PAGE_BITS) + 2;
-    if (l) l->pages = calloc((size_t)n, sizeof *l->pages);
-    if (l) l->dirty = calloc((size_t)n, sizeof *l->dirty);
-    if (!l || !l->pages || !l->dirty) {
+    if (l) l->pages  = calloc((size_t)n, sizeof *l->pages);
+    if (l) l->begins = calloc((size_t)(n / WORD) + 1, sizeof *l->begins);
+    if (l) l->dirty  = calloc((size_t)n, sizeof *l->dirty);
+    if (!l || !l->pages || !l->begins || !l->dirty) {
         mba_ledger_destroy(l);
         return mba_fail(MBA_E_NOMEM, "no memory for the ledger of %lld pages", (long long)n);
     }
+    l->begins[0]    = 1;
+    l->pages[0].run = n;
     l->m      = m;
     l->npages = n;
     *out      = l;
@@ -55,7 +62,7 @@ mba_status mba_ledger_create(mba_ledger **out, int64_t bytes, const mba_gpu *m)
 
 void mba_ledger_destroy(mba_ledger *l)
 {
-    if (l) free(l->pages), free(l->dirty);
+    if (l) free(l->pages), free(l->begins), free(l->dirty);
     free(l);
 }
 
@@ -75,22 +82,72 @@ static int64_t last_page(const mba_ledger *l, mba_place p)
     return i < l->npages ? i : l->npages - 1;
 }
 
-/* The share of a window that is still there, before a kernel of `size` bytes has touched anything. */
-static double found(const mba_ledger *l, mba_place p, double size)
+/* ---- runs ---- */
+
+static bool begins(const mba_ledger *l, int64_t i) { return l->begins[i / WORD] >> i % WORD & 1; }
+
+static int64_t run_of(const mba_ledger *l, int64_t i)
 {
-    double sum = 0, hit = 0, at = -1, of = -1;
-    if (p.span <= 0) return 0;
-    for (int64_t i = first_page(l, p); i <= last_page(l, p); i++) {
-        const page *g = &l->pages[i];
-        if (!g->seen) continue;
-        if (g->at != at || g->size != of) {                    // runs of pages share their past
-            at  = g->at;
-            of  = g->size;
-            hit = mba_ledger_hit(l->m, l->now - at + (size + of) / 2);
-        }
-        sum += hit;
+    int64_t  w = i / WORD;
+    uint64_t bits = l->begins[w] & (UINT64_MAX >> (WORD - 1 - i % WORD));
+    while (!bits) bits = l->begins[--w];          // page 0 begins one
+    return w * WORD + (WORD - 1 - __builtin_clzll(bits));
+}
+
+static void list(mba_ledger *l, int64_t i)
+{
+    if (!l->pages[i].listed) l->dirty[l->ndirty++] = i;
+    l->pages[i].listed = true;
+}
+
+/* A run begins at page i from now on. */
+static void cut_at(mba_ledger *l, int64_t i)
+{
+    if (i >= l->npages || begins(l, i)) return;
+    const int64_t first = run_of(l, i);
+    page *a = &l->pages[first], *b = &l->pages[i];
+    const bool listed = b->listed;
+    *b = *a;
+    b->listed = listed;
+    b->run = first + a->run - i;
+    a->run = i - first;
+    l->begins[i / WORD] |= 1ull << i % WORD;
+    if (b->dirty > 0) list(l, i);
+}
+
+static bool alike(const page *a, const page *b)
+{
+    return a->at == b->at && a->size == b->size && a->seen == b->seen && a->dirty == b->dirty
+           && (!(a->dirty > 0) || a->written == b->written);
+}
+
+/* Runs of a window that have become alike are one. */
+static void join(mba_ledger *l, int64_t first, int64_t last)
+{
+    for (int64_t i = first; i + l->pages[i].run <= last;) {
+        const int64_t next = i + l->pages[i].run;
+        if (alike(&l->pages[i], &l->pages[next])) {
+            l->pages[i].run += l->pages[next].run;
+            l->begins[next / WORD] &= ~(1ull << next % WORD);
+        } else i = next;
     }
-    return sum / (double)(last_page(l, p) - first_page(l, p) + 1);
+}
+
+/* ---- what is there ---- */
+
+/* The share of a window that is still there, before a kernel of `size` bytes has touched anything. */
+static double found(mba_ledger *l, mba_place p, double size)
+{
+    double sum = 0;
+    if (p.span <= 0) return 0;
+    const int64_t first = first_page(l, p), last = last_page(l, p);
+    cut_at(l, first);
+    cut_at(l, last + 1);
+    for (int64_t i = first; i <= last; i += l->pages[i].run) {
+        const page *g = &l->pages[i];
+        if (g->seen) sum += (double)g->run * mba_ledger_hit(l->m, l->now - g->at + (size + g->size) / 2);
+    }
+    return sum / (double)(last - first + 1);
 }
 
 /* Different bytes of all streams that co-resident blocks have in work: how far apart two reads of the same byte are. */
@@ -132,11 +189,13 @@ static double drive_out(mba_ledger *l, double size)
     double  bytes = 0;
     int64_t kept = 0;
     for (int64_t i = 0; i < l->ndirty; i++) {
-        page        *g = &l->pages[l->dirty[i]];
+        page *g = &l->pages[l->dirty[i]];
+        g->listed = false;
+        if (!begins(l, l->dirty[i]) || !(g->dirty > 0)) continue;
         const double before = stays_dirty(l->m, l->come - g->written),
                      after = stays_dirty(l->m, l->come + size - g->written),
                      stays = before > 0 ? after / before : 0, rest = g->dirty * stays;
-        bytes += (double)g->dirty * (1 - stays) * (1 << PAGE_BITS);
+        bytes += (double)g->run * g->dirty * (1 - stays) * (1 << PAGE_BITS);
         g->dirty  = rest > FORGOTTEN ? (float)rest : 0;
         g->listed = g->dirty > 0;
         if (g->listed) l->dirty[kept++] = l->dirty[i];
@@ -147,15 +206,20 @@ static double drive_out(mba_ledger *l, double size)
 
 static void touch(mba_ledger *l, mba_place p, double size, double dirty)
 {
-    for (int64_t i = first_page(l, p); p.span > 0 && i <= last_page(l, p); i++) {
+    if (p.span <= 0) return;
+    const int64_t first = first_page(l, p), last = last_page(l, p);
+    cut_at(l, first);                             // once more: streams overlap, and what was cut may have been joined
+    cut_at(l, last + 1);
+    for (int64_t i = first; i <= last; i += l->pages[i].run) {
         page *g = &l->pages[i];
         g->at   = l->now;
         g->size = size;
         g->seen = true;
         if (dirty > 0) g->written = l->come;
         if (dirty > g->dirty) g->dirty = (float)dirty;
-        if (g->dirty > 0 && !g->listed) l->dirty[l->ndirty++] = i, g->listed = true;
+        if (g->dirty > 0) list(l, i);
     }
+    join(l, first, last);
 }
 
 /* Of the pages of a window, how much is written: others may own what lies between its rows. */

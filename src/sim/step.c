@@ -35,18 +35,23 @@ void mba_sim_destroy(mba_sim *s)
     free(s);
 }
 
+/* By words of 8 bytes: what is hashed is made of them. */
 static void mix_in(key *h, const void *bytes, size_t n)
 {
     const unsigned char *p = bytes;
-    for (size_t i = 0; i < n; i++) {
-        h->a = (h->a ^ p[i]) * 0x100000001b3u;
-        h->b = (h->b ^ p[i]) * 0x9e3779b97f4a7c15u;
+    mba_assert(n % sizeof(uint64_t) == 0);
+    for (size_t i = 0; i < n; i += sizeof(uint64_t)) {
+        uint64_t w;
+        memcpy(&w, p + i, sizeof w);
+        h->a = (h->a ^ w) * 0x9e3779b97f4a7c15u;
+        h->a ^= h->a >> 32;
+        h->b = (h->b ^ w) * 0xd6e8feb86659fd93u;
         h->b ^= h->b >> 29;
     }
 }
 
 /* Numbers of a machine that this kernel cannot notice; a sweep over them does not simulate it again. */
-static bool notices(const mba_sim_kernel *k, int number)
+static bool notices(const mba_sim_kernel *k, int number, bool misses, bool copies)
 {
     static const struct {
         int number, pipe;
@@ -54,11 +59,8 @@ static bool notices(const mba_sim_kernel *k, int number)
                   { MBA_GPU_h2, MBA_P_H2 },        { MBA_GPU_mma16, MBA_P_MMA },  { MBA_GPU_mma32, MBA_P_MMA },
                   { MBA_GPU_mma_sync, MBA_P_MMA }, { MBA_GPU_clk_tc, MBA_P_MMA },
                   { MBA_GPU_clk_busy, MBA_P_MMA }, { MBA_GPU_clk_mma, MBA_P_MMA }, { MBA_GPU_t_power, MBA_P_MMA } };
-    bool misses = false, copies = false;
     for (size_t i = 0; i < sizeof pipes / sizeof *pipes; i++)
         if (pipes[i].number == number) return k->total[pipes[i].pipe] > 0;
-    for (int64_t s = 0; s < k->nstreams; s++) misses |= k->stream[s].hit < 256;
-    for (int64_t i = 0; i < k->nops; i++) copies |= k->op[i].work == MBA_OP_ASYNC;
     if (number >= MBA_GPU_hbm && number <= MBA_GPU_hbm_drain) return misses;
     if (number == MBA_GPU_async_kb || number == MBA_GPU_async_lat) return copies;
     return number != MBA_GPU_cc && number != MBA_GPU_plan_cc && number != MBA_GPU_l2 && number != MBA_GPU_l2_c50
@@ -69,11 +71,15 @@ static bool notices(const mba_sim_kernel *k, int number)
 static key key_of(const mba_sim_kernel *k, const mba_gpu *m, mba_sim_tier tier)
 {
     key h = { 0xcbf29ce484222325u, 0x84222325cbf29ce4u };
-    mix_in(&h, &tier, sizeof tier);
+    mix_in(&h, &(int64_t){ tier }, sizeof(int64_t));
     mix_in(&h, &k->grid, offsetof(mba_sim_kernel, op) - offsetof(mba_sim_kernel, grid));
     mix_in(&h, k->op, sizeof *k->op * (size_t)k->nops);
     mix_in(&h, k->stream, sizeof *k->stream * (size_t)k->nstreams);
-    for (int i = 0; i < MBA_GPU_KEYS; i++) if (notices(k, i)) mix_in(&h, &m->v[i], sizeof m->v[i]);
+    bool misses = false, copies = false;
+    for (int64_t i = 0; i < k->nstreams; i++) misses |= k->stream[i].hit < 256;
+    for (int64_t i = 0; i < k->nops; i++) copies |= k->op[i].work == MBA_OP_ASYNC;
+    for (int i = 0; i < MBA_GPU_KEYS; i++)
+        if (notices(k, i, misses, copies)) mix_in(&h, &m->v[i], sizeof m->v[i]);
     return h;
 }
 

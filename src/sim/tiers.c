@@ -43,6 +43,46 @@ static mba_status run_whole(tick *end, int64_t *events, const mba_sim_kernel *k,
     return MBA_OK;
 }
 
+/* Trips of the loops of all roles, where they are the same for all blocks and roles; 0: they are not. */
+static int64_t trips_of_all(const mba_sim_kernel *k)
+{
+    int64_t trips = 0, depth = 0;
+    for (int64_t i = 0; i < k->nops; i++) {
+        const mba_sim_op *o = &k->op[i];
+        depth -= o->work == MBA_OP_END;
+        if (o->work == MBA_OP_LOOP && depth++ == 0) {
+            if (o->trips < 0 || (trips && o->trips != trips)) return 0;
+            trips = o->trips;
+        }
+    }
+    return trips;
+}
+
+static void set_trips(mba_sim_kernel *k, int64_t trips)
+{
+    for (int64_t i = 0, depth = 0; i < k->nops; i++) {
+        depth -= k->op[i].work == MBA_OP_END;
+        if (k->op[i].work == MBA_OP_LOOP && depth++ == 0) k->op[i].trips = trips;
+    }
+}
+
+/* Products of libraries are one long loop, and nine tenths of a step's events. Where ratios are asked for, two parts of it
+ * are run, and what the rest takes is what the longer part has more than the shorter one. */
+static mba_status run_rough(tick *end, int64_t *events, mba_sim_kernel *k, const rates *r, int64_t resident)
+{
+    enum { SHORT = 128, LONG = 384 };
+    const int64_t trips = trips_of_all(k);
+    tick          part[2];
+    if (trips <= 2 * LONG) return run_folded(end, events, k, r, resident);
+    for (int i = 0; i < 2; i++) {
+        set_trips(k, i ? LONG : SHORT);
+        MBA_TRY(run_folded(&part[i], events, k, r, resident));
+    }
+    set_trips(k, trips);
+    *end = part[1] + (trips - LONG) * (part[1] - part[0]) / (LONG - SHORT);
+    return MBA_OK;
+}
+
 /* Pieces of mixes: short enough that teams interleave, few enough to be quick. */
 static void cut_mixes(mba_sim_kernel *k, const rates *r)
 {
@@ -90,7 +130,8 @@ static mba_status run_at(mba_sim_result *out, mba_sim_kernel *k, const mba_gpu *
     const rates r = mba_sim_rates_of(k, m, clk, active, whole ? 1 : (double)out->blocks / (double)k->grid);
     cut_mixes(k, &r);
     if (whole) MBA_TRY(run_whole(&end, &out->events, k, &r, out->resident));
-    else       MBA_TRY(run_folded(&end, &out->events, k, &r, out->resident));
+    else if (tier == MBA_SIM_ROUGH) MBA_TRY(run_rough(&end, &out->events, k, &r, out->resident));
+    else MBA_TRY(run_folded(&end, &out->events, k, &r, out->resident));
     out->seconds = (double)end / TICKS / (clk * 1e9);
     if (!whole && out->seconds < out->bound[out->limit])
         out->seconds = out->bound[out->limit]; // rounds were extrapolated
