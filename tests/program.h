@@ -4,8 +4,8 @@
  *     assert_true(number("loss") < 6);                    // of the JSON that was printed last
  *     cmocka_run_group_tests(tests, make_data, remove_data);
  */
-#ifndef MBA_PROGRAM_H
-#define MBA_PROGRAM_H
+#ifndef MBA_TEST_PROGRAM_H
+#define MBA_TEST_PROGRAM_H
 
 #include <jansson.h>
 #include <math.h>

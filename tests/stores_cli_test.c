@@ -1,4 +1,5 @@
 /* stores_cli_test.c -- `show`, `diff` and `export` on stores of an H200, as a person meets them. */
+#include "cli/suite_parts.h"
 #include "tests/program.h"
 
 #define STORES "tests/data/stores/h200_"
@@ -42,6 +43,33 @@ static void what_a_cpu_has_not_is_noted(void **state)
     says(run("show '%s' blocks", path), 0, "no rows for it)\n");
 }
 
+/* suite.options says how to make a part's store by hand: behind all of its words only one that is none is wrong. */
+static void words_of_the_suite_can_be_typed(void **state)
+{
+    static const struct { const char *scale, *device; } suites[] = { { "full", "cuda" }, { "quick", "cpu" },
+                                                                    { "tiny", "cpu" } };
+    bool blocks = false;
+    (void)state;
+    for (size_t i = 0; i < sizeof suites / sizeof *suites; i++) {
+        mba_suite_options o = { .scale = suites[i].scale, .device = suites[i].device };
+        mba_suite_part    part[MBA_SUITE_PARTS_MAX];
+        char              words[1024];
+        mba_suite_defaults(&o);
+        for (int n = mba_suite_plan(part, &o); n-- > 0;) {
+            mba_suite_part_words(words, sizeof words, &part[n]);
+            blocks |= strstr(words, "--blocks 512") != NULL;
+            char *training = strstr(words, " ; ");
+            if (training) *training = 0;
+            says(run("%s --dance", words), 2, "no option --dance");
+        }
+    }
+    assert_true(blocks);
+    says(run("profile --blocks 0 --dance"), 2, "--blocks 0\n  why: a whole number between 1 and 8192 belongs there");
+    says(run("profile --blocks=many --dance"), 2, "--blocks many");
+    says(run("profile --dance --blocks"), 2, "no option --dance");
+    says(run("profile --blocks"), 2, "profile what?");
+}
+
 static int prepare(void **state) { (void)state; scratch_make(); return 0; }
 static int clean(void **state)   { (void)state; scratch_remove(); return 0; }
 
@@ -49,6 +77,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(diff_tells_what_is_not_alike),
                                         cmocka_unit_test(long_tables_say_where_they_end),
-                                        cmocka_unit_test(what_a_cpu_has_not_is_noted) };
+                                        cmocka_unit_test(what_a_cpu_has_not_is_noted),
+                                        cmocka_unit_test(words_of_the_suite_can_be_typed) };
     return cmocka_run_group_tests(tests, prepare, clean);
 }

@@ -71,7 +71,7 @@ static mba_status bad_value(const mba_option *o, const char *text)
     if (o->kind == MBA_OPT_BYTES)
         return mba_fail(MBA_E_ARG, "%s %s\nwhy: a number of bytes belongs there\nfix: %s 20K, 6GB or a plain number",
                         o->name, text, o->name);
-    const char *kind = o->kind == MBA_OPT_INT ? "a whole number" : "a number";
+    const char *kind = o->kind == MBA_OPT_REAL ? "a number" : "a whole number";
     if (o->most > o->least)
         return mba_fail(MBA_E_ARG, "%s %s\nwhy: %s between %.13g and %.13g belongs there\nfix: %s %s, %s", o->name,
                         text, kind, o->least, o->most, o->name, o->value, o->help);
@@ -102,7 +102,7 @@ static mba_status set_value(const mba_option *o, const char *text)
         *(const char **)o->to = text;
     } else if (o->kind == MBA_OPT_BYTES) {
         return set_bytes(o, text);
-    } else if (o->kind == MBA_OPT_INT) {
+    } else if (o->kind != MBA_OPT_REAL) {
         const long long v = strtoll(text, &end, 10);
         if (end == text || *end || errno || !in_range(o, (double)v)) return bad_value(o, text);
         *(int64_t *)o->to = v;
@@ -164,6 +164,10 @@ mba_status mba_options_parse(const mba_usage *u, int argc, char **argv, mba_oper
         if (o->kind == MBA_OPT_FLAG) {
             if (eq) return mba_fail(MBA_E_ARG, "%s takes no value\nfix: %s alone", o->name, o->name);
             *(bool *)o->to = true;
+            continue;
+        }
+        if (o->kind == MBA_OPT_MOST && !eq && (i + 1 == argc || argv[i + 1][0] == '-')) {
+            *(int64_t *)o->to = (int64_t)o->most;
             continue;
         }
         if (!eq && i + 1 == argc)

@@ -20,6 +20,7 @@
 typedef enum mba_opt {
     MBA_OPT_FLAG,                      /* bool */
     MBA_OPT_INT,                       /* int64_t, within least .. most */
+    MBA_OPT_MOST,                      /* int64_t too, and nothing or another option may follow: then it is `most` */
     MBA_OPT_REAL,                      /* double, within least .. most */
     MBA_OPT_BYTES,                     /* int64_t; 512M, 6GB */
     MBA_OPT_TEXT,                      /* const char *, lent from argv */

@@ -227,7 +227,7 @@ mba_status mba_suite_part_make(const mba_suite_part *p, const mba_suite_options 
         snprintf(m.t.failed, sizeof m.t.failed, "the small model did not train: %.480s", mba_message());
     snprintf(command, sizeof command, "mambascope suite --%s --device %s --only %s", o->scale, o->device, p->name);
     const mba_collect_options collect = { .steps = p->steps, .sets = p->sets, .command = command,
-                                          .blocks = !p->sets, .blocks_most = BLOCKS_MOST };
+                                          .blocks = p->sets ? 0 : BLOCKS_MOST };
     return mba_profile_model(&p->model, &collect, path, write_part, &m);
 }
 

@@ -19,8 +19,7 @@ typedef struct mba_collect_options {
     int64_t     steps, warmup;         /* watched, and run before; 0: 5 and 3 */
     const char *sets;                  /* counter sets, "overview,roofline"; NULL: all; "": none */
     const char *deep;                  /* this kernel instruction by instruction; NULL: none */
-    bool        blocks;                /* lifetimes of blocks from inside our kernels */
-    int         blocks_most;           /* how many of a kernel; 0: 8192 */
+    int64_t     blocks;                /* lifetimes of so many blocks of a kernel, from inside our kernels; 0: none */
     const char *command;               /* how the program was called, for the sheet; NULL: not known */
     mba_dtype   compute;               /* precision of the session; MBA_NONE: fp32 */
     const mba_ceilings *ceilings;      /* measured before, NULL: they are measured here */

@@ -23,8 +23,7 @@ static mba_status put_clocks(mba_store *s)
 mba_status mba_collect_cuda(mba_collecting *c)
 {
     mba_gpu_options  o = { .steps = (int)c->options->steps, .warmup = (int)c->options->warmup, .deep = c->options->deep,
-                            .blocks = c->options->blocks, .blocks_most = c->options->blocks_most,
-                            .near = mba_store_path(c->store) };
+                            .blocks = c->options->blocks, .near = mba_store_path(c->store) };
     mba_gpu_profile *g;
     MBA_TRY(mba_metric_sets_choose(o.set, &o.nsets, MBA_GPU_SETS_MAX, c->options->sets));
     MBA_TRY(put_clocks(c->store));

@@ -115,9 +115,9 @@ static mba_status look(looking *x, const mba_step *step)
                      "no kernel left records of its blocks\nwhy: none of them has MBA_BLOCK (device/cuda/blocks.cuh)");
 }
 
-mba_status mba_gpu_blocks(mba_gpu_profile *g, mba_program *p, const mba_step *step, int most)
+mba_status mba_gpu_blocks(mba_gpu_profile *g, mba_program *p, const mba_step *step, int64_t most)
 {
-    looking x = { .g = g, .p = p, .most = most > 0 ? most : 8192 };
+    looking x = { .g = g, .p = p, .most = most };
     if (!mba_blocks_units())
         return mba_fail(MBA_E_UNSUPPORTED,
                         "no kernel can record its blocks\nwhy: none of them has MBA_BLOCK (device/cuda/blocks.cuh)");

@@ -89,7 +89,7 @@ static mba_status measure_plain(job *j)
 static mba_status measure_blocks(job *j)
 {
     const double began = mba_clock_s();
-    MBA_TRY(mba_gpu_blocks(j->g, j->p, &j->step, j->o->blocks_most));
+    MBA_TRY(mba_gpu_blocks(j->g, j->p, &j->step, j->o->blocks));
     j->g->cost[j->g->ncosts++] = (mba_gpu_cost){
         .mode = "blocks", .passes = 1, .seconds = mba_clock_s() - began, .kernels = j->g->nkernels
     };

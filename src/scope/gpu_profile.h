@@ -26,8 +26,7 @@ typedef struct mba_gpu_options {
     double plain_s; /* how long to measure without watching, half before the timeline, half in it; 0: 1.2 seconds */
     const char *deep; /* a kernel or operator, instruction by instruction; NULL: none */
     const char           *near;                              /* of deep: beside this file there is room for another */
-    bool                  blocks;                            /* records of blocks, from inside our kernels */
-    int                   blocks_most;                       /* of a kernel, evenly taken; 0: 8192 */
+    int64_t               blocks;                            /* records of so many blocks of a kernel, evenly taken; 0: none */
     int                   warmup;                            /* steps before that; at least 3: the second is captured */
 } mba_gpu_options;
 
@@ -81,7 +80,7 @@ typedef struct mba_gpu_profile {
     int             energy_steps;
     mba_gpu_kernel *kernel;  int64_t nkernels;
     mba_events      names;                                   /* owns the names of kernels */
-    mba_gpu_block  *block;  int64_t nblocks;                 /* at most blocks_most of a kernel */
+    mba_gpu_block  *block;  int64_t nblocks;                 /* at most options.blocks of a kernel */
     mba_gpu_settled *settled;  int64_t nsettled;
     mba_gpu_data   *data;  int64_t ndata;
     mba_gpu_instruction *instruction;  int64_t ninstructions, instructions_room;
@@ -112,7 +111,7 @@ const char         *mba_gpu_deep_only(const mba_node *n, const char *kernel);   
 MBA_MUST mba_status mba_gpu_instruction_add(mba_gpu_profile *g, const mba_gpu_instruction *i);     /* copies names */
 MBA_MUST mba_status mba_gpu_samples(mba_gpu_profile *g, const char *near);         /* by a second process */
 MBA_MUST mba_status mba_gpu_samples_read(mba_gpu_profile *g, const char *path);    /* what it left */
-MBA_MUST mba_status mba_gpu_blocks(mba_gpu_profile *g, mba_program *p, const mba_step *step, int most);
+MBA_MUST mba_status mba_gpu_blocks(mba_gpu_profile *g, mba_program *p, const mba_step *step, int64_t most);
 void                mba_gpu_say(mba_gpu_profile *g, const char *topic, const char *text, const char *fix); /* a note */
 void                mba_gpu_say_failure(mba_gpu_profile *g, const char *topic);        /* the last error as a note */
 
