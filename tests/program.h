@@ -9,9 +9,13 @@
 
 #include <jansson.h>
 #include <math.h>
+#include <stdbool.h>
 
 #include "tests/scratch.h"
 #include "tests/shell.h"
+
+/* The sanitizer's search for leaks takes seconds at the end of every process, so one of so many has it; 0: none. */
+static int runs_per_leak_search = 24;
 
 /* Runs `mambascope ARGS` in the shell and returns its exit code. */
 static inline int run(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
@@ -24,10 +28,9 @@ static inline int run(const char *fmt, ...)
     va_start(ap, fmt);
     vsnprintf(args, sizeof args, fmt, ap);
     va_end(ap);
-    /* The sanitizer's search for leaks takes seconds at the end of every process, so every 24th has it. */
     static int runs;
-    snprintf(line, sizeof line, "ASAN_OPTIONS=$ASAN_OPTIONS:detect_leaks=%d '%s' %s 2>&1", runs++ % 24 == 0, program,
-             args);
+    const bool leaks = runs_per_leak_search && runs++ % runs_per_leak_search == 0;
+    snprintf(line, sizeof line, "ASAN_OPTIONS=$ASAN_OPTIONS:detect_leaks=%d '%s' %s 2>&1", leaks, program, args);
     return shell(line);
 }
 
