@@ -62,6 +62,9 @@ void mba_model_compute(mba_model *m, mba_dtype dtype);             /* of activat
 typedef struct mba_model_graph { mba_tensor *loss, *logits; } mba_model_graph;
 mba_model_graph mba_model_build(mba_graph *g, const mba_model *m);
 
+/* After mba_program_init: first values that the graph's own words (mba_init) cannot say. */
+MBA_MUST mba_status mba_model_start(mba_program *p, const mba_model *m, uint64_t seed);
+
 /* Of a complete model: the units of a full batch, and the batch in words: "batch 8 x length 256". */
 int64_t mba_model_units(const mba_model *m);
 typedef struct mba_model_text { char text[128]; } mba_model_text;

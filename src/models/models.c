@@ -121,6 +121,11 @@ static mba_model_graph graphs_build(mba_graph *g, const mba_model *m)
     return (mba_model_graph){ o.loss, o.logits };
 }
 
+static mba_status graphs_start(mba_program *p, const mba_model *m, uint64_t seed)
+{
+    return mba_graphnet_start(p, &m->graph, seed);
+}
+
 static void graphs_mode(mba_model *m, bool train, bool learns)
 {
     (void)learns;
@@ -161,6 +166,7 @@ static const struct task {
     mba_status      (*set)(mba_model *m, const char *assignments);
     mba_status      (*shape)(mba_model *m, const mba_batch_shape *s);
     mba_model_graph (*build)(mba_graph *g, const mba_model *m);
+    mba_status      (*start)(mba_program *p, const mba_model *m, uint64_t seed);      /* NULL: nothing is left to do */
     void            (*mode)(mba_model *m, bool train, bool learns);         /* NULL: there is only one */
     void            (*outputs)(mba_model *m, bool loss, bool logits);
     int64_t         (*units)(const mba_model *m);
@@ -168,14 +174,14 @@ static const struct task {
     mba_model_sizes (*sizes)(const mba_model *m);
 } tasks[MBA_TASKS] = {
     [MBA_TASK_TEXT]   = { "text", "tokens", "nats/token", false, mba_lm_fields,
-                          text_name, text_complete, text_set, text_shape, text_build, NULL,
+                          text_name, text_complete, text_set, text_shape, text_build, NULL, NULL,
                           text_outputs, text_units, text_words, text_sizes },
     [MBA_TASK_IMAGES] = { "images", "images", "nats/image", true, mba_vision_fields,
-                          images_name, images_complete, images_set, images_shape, images_build, images_mode,
+                          images_name, images_complete, images_set, images_shape, images_build, NULL, images_mode,
                           images_outputs, images_units, images_words, images_sizes },
     [MBA_TASK_GRAPHS] = { "graphs", "graphs", "per target", true, mba_graphnet_fields,
-                          graphs_name, graphs_complete, graphs_set, graphs_shape, graphs_build, graphs_mode,
-                          graphs_outputs, graphs_units, graphs_words, graphs_sizes },
+                          graphs_name, graphs_complete, graphs_set, graphs_shape, graphs_build, graphs_start,
+                          graphs_mode, graphs_outputs, graphs_units, graphs_words, graphs_sizes },
 };
 
 const char      *mba_task_name(mba_task t)      { return tasks[t].name; }
@@ -191,6 +197,11 @@ mba_model_graph mba_model_build(mba_graph *g, const mba_model *m) { return tasks
 void            mba_model_outputs(mba_model *m, bool loss, bool logits) { tasks[m->task].outputs(m, loss, logits); }
 int64_t         mba_model_units(const mba_model *m) { return tasks[m->task].units(m); }
 mba_model_sizes mba_model_sizes_of(const mba_model *m) { return tasks[m->task].sizes(m); }
+
+mba_status mba_model_start(mba_program *p, const mba_model *m, uint64_t seed)
+{
+    return tasks[m->task].start ? tasks[m->task].start(p, m, seed) : MBA_OK;
+}
 
 void mba_model_mode(mba_model *m, bool train, bool learns)
 {

@@ -106,7 +106,7 @@ mba_status mba_session_bind(mba_session *s, uint64_t seed)
 {
     MBA_TRY(mba_session_take(s));
     MBA_TRY(mba_program_init(s->program, seed));
-    if (s->model.task == MBA_TASK_GRAPHS) MBA_TRY(mba_graphnet_start(s->program, &s->model.graph, seed));
+    MBA_TRY(mba_model_start(s->program, &s->model, seed));
     return s->averages ? mba_ema_start(s->program) : MBA_OK;
 }
 
