@@ -4,6 +4,7 @@
 
 #include "cli/command.h"
 #include "cli/options.h"
+#include "cli/stores.h"
 #include "core/device.h"
 #include "core/file.h"
 #include "core/version.h"
@@ -53,15 +54,6 @@ static mba_status write_file(const char *path, const mba_reading *r, int n)
     if (st == MBA_OK) st = mba_writer_commit(w);
     mba_writer_destroy(w);
     return st;
-}
-
-/* Asked before a minute of measuring. */
-static mba_status can_write(const char *path)
-{
-    mba_writer *w = NULL;
-    MBA_TRY(mba_writer_create(&w, path));
-    mba_writer_destroy(w);
-    return MBA_OK;
 }
 
 static void print_readings(const mba_reading *r, int n)
@@ -154,8 +146,8 @@ mba_status mba_command_calibrate(int argc, char **argv)
     MBA_TRY(mba_options_parse(&usage, argc, argv, NULL, &help));
     if (help) return MBA_OK;
     MBA_TRY(need_gpu());
+    MBA_TRY(mba_output_check(imitated ? imitated : out));          // before minutes are spent
     if (imitated) return imitate(imitated);
-    MBA_TRY(can_write(out));
     MBA_TRY(mba_calibrate_cuda(r, &n, say_part, NULL));
     print_readings(r, n);
     MBA_TRY(write_file(out, r, n));

@@ -7,6 +7,7 @@
 
 #include "cli/command.h"
 #include "cli/options.h"
+#include "cli/stores.h"
 #include "cli/whatif.h"
 #include "core/file.h"
 #include "report/report.h"
@@ -56,6 +57,7 @@ static mba_status to_file(const written *what, const char *path)
 static mba_status to_file_or_stdout(mba_store *s, mba_export_fn *write, const char *path)
 {
     if (!strcmp(path, "-")) return write(stdout, s);
+    MBA_TRY(mba_output_check(path));
     MBA_TRY(to_file(&(written){ .store = s, .all = write }, path));
     fprintf(stderr, "wrote %s\n", path);
     return MBA_OK;

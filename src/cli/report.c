@@ -90,6 +90,7 @@ mba_status mba_command_report(int argc, char **argv)
         return mba_fail(MBA_E_ARG, "--%s or --csv\nfix: one of them", svg ? "svg" : "view");
     want.csv = csv;
     if (!words.n) return mba_fail(MBA_E_ARG, "a report of what?\nfix: mambascope report run.db");
+    if (!want.figure) MBA_TRY(mba_output_check(out));              // a wrong path should not cost a simulation
     int first = (int)shown < words.n ? (int)shown : words.n;
     MBA_TRY(mba_stores_open_good(&r, words.word, words.n, &first));
     mba_stores_show(&r, first);

@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/file.h"
+
 /* Can it be read, and is there anything in it? */
 static mba_status look_at(const char *path)
 {
@@ -51,5 +53,26 @@ mba_status mba_stores_open_good(mba_stores *r, const char *const *path, int n, i
     MBA_TRY(mba_stores_open(r, good, k));
     snprintf(r->left_out, sizeof r->left_out, "%s", left_out);
     if (shown) *shown = kept;
+    return MBA_OK;
+}
+
+static bool is_database(const char *path)
+{
+    static const char magic[16] = "SQLite format 3";
+    char              head[sizeof magic];
+    FILE             *f = fopen(path, "rb");
+    const bool        yes = f && fread(head, 1, sizeof head, f) == sizeof head && !memcmp(head, magic, sizeof magic);
+    if (f) fclose(f);
+    return yes;
+}
+
+mba_status mba_output_check(const char *path)
+{
+    mba_writer *w = NULL;
+    if (is_database(path))
+        return mba_fail(MBA_E_ARG, "'%s' is a store\nwhy: what was measured would be gone\nfix: name another file, or remove "
+                                   "it", path);
+    MBA_TRY(mba_writer_create(&w, path));
+    mba_writer_destroy(w);
     return MBA_OK;
 }

@@ -5,6 +5,7 @@
 
 #include "cli/command.h"
 #include "cli/options.h"
+#include "cli/stores.h"
 #include "cli/table.h"
 #include "cli/validated.h"
 #include "sim/engine.h"
@@ -379,6 +380,7 @@ mba_status mba_command_validate(int argc, char **argv)
     if (help) return MBA_OK;
     if (o.imitated) return print_imitated(&o);
     if (o.freeze && !o.kernels) return mba_fail(MBA_E_ARG, "freeze which kernels?\nfix: --kernels FILE");
+    if (o.freeze) MBA_TRY(mba_output_check(o.freeze));
     if (o.freeze) return mba_validated_freeze(o.freeze, o.kernels, o.machine);
     MBA_TRY(mba_validated(&d, o.data, o.machine, o.changes));
     mba_status st = mba_validated_kernels(&k, o.kernels, o.machine, o.changes);

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "scope/export.h"
 
@@ -179,10 +180,17 @@ static mba_status copy_all(copying *c, mba_store *from)
     return MBA_OK;
 }
 
+/* Under whatever names: ./run.db, a link. */
+static bool is_same_file(const char *a, const char *b)
+{
+    struct stat x, y;
+    return !stat(a, &x) && !stat(b, &y) && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
+}
+
 mba_status mba_export_store(mba_store *from, const char *path, int64_t steps)
 {
     copying c = { .steps = steps, .kernel = MBA_ABSENT };
-    if (!strcmp(path, mba_store_path(from)))
+    if (is_same_file(path, mba_store_path(from)))
         return mba_fail(MBA_E_ARG, "'%s' cannot be its own copy\nfix: name another file", path);
     MBA_TRY(mba_store_create(&c.to, path));
     const mba_status st = copy_all(&c, from), closed = mba_store_close(c.to);
