@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "cli/command.h"
+#include "cli/off.h"
 #include "cli/options.h"
 #include "cli/simulated.h"
 #include "cli/stored.h"
@@ -150,15 +151,18 @@ static mba_status find_bands(bands *b, const options *o, const mba_simulated *r,
 
 static void print_json(const options *o, const mba_simulated *r, const mba_table *t, const bands *b)
 {
-    printf("{\"simulated\": true, \"machine\": \"%s\", \"set\": \"%s\", \"grade\": \"%c\", \"model\": \"%s\", \"batch\": \"%s\", "
-           "\"commit\": \"%s\",\n"
-           " \"step_ms\": %.4f, \"band_ms\": [%.4f, %.4f], \"spread\": [%.4f, %.4f], \"validated\": [%.4f, %.4f], \"kernels_ms\": %.4f, \"units_per_s\": %.1f, \"launches\": "
-           "%lld, \"dram_read_gb\": %.4f, \"dram_write_gb\": %.4f,\n"
+    fputs("{\"simulated\": true, \"machine\": ", stdout);
+    mba_table_json_text(stdout, r->gpu.name);                      // of a file: any name
+    fputs(", \"set\": ", stdout);
+    mba_table_json_text(stdout, o->w.changes ? o->w.changes : "");
+    printf(", \"grade\": \"%c\", \"model\": \"%s\", \"batch\": \"%s\", \"commit\": \"%s\",\n"
+           " \"step_ms\": %.4f, \"band_ms\": [%.4f, %.4f], \"spread\": [%.4f, %.4f], \"validated\": [%.4f, %.4f], "
+           "\"kernels_ms\": %.4f, \"units_per_s\": %.1f, \"launches\": %lld, \"dram_read_gb\": %.4f, \"dram_write_gb\": %.4f,\n"
            " \"plan_gb\": %.3f, \"operators\": ",
-           r->gpu.name, o->w.changes ? o->w.changes : "", mba_simulated_grade(&r->gpu), mba_model_name(&r->session.model),
-           mba_model_batch_words(&r->session.model).text, MBA_COMMIT, 1e3 * r->step.seconds,
-           1e3 * r->step.seconds * b->both.low, 1e3 * r->step.seconds * b->both.high, b->spread.low, b->spread.high,
-           b->validated.low, b->validated.high, 1e3 * r->step.kernels_s, r->units / r->step.seconds, (long long)r->step.launches, r->step.dram_read / 1e9, r->step.dram_write / 1e9,
+           mba_simulated_grade(&r->gpu), mba_model_name(&r->session.model), mba_model_batch_words(&r->session.model).text,
+           MBA_COMMIT, 1e3 * r->step.seconds, 1e3 * r->step.seconds * b->both.low, 1e3 * r->step.seconds * b->both.high,
+           b->spread.low, b->spread.high, b->validated.low, b->validated.high, 1e3 * r->step.kernels_s,
+           r->units / r->step.seconds, (long long)r->step.launches, r->step.dram_read / 1e9, r->step.dram_write / 1e9,
            (double)mba_program_bytes(r->session.program) / 1e9);
     mba_table_print(t, stdout, MBA_TABLE_JSON);
     puts("}");
@@ -259,6 +263,19 @@ static mba_status counted_rows(mba_table *t, int *n, const char *path, const mba
     return st;
 }
 
+/* Said with every answer. Times of signatures are in no file that comes with the program. */
+static mba_status say_how_far_off(bool counted)
+{
+    mba_off *off = NULL;
+    if (counted) MBA_TRY(mba_off_of_held_out(&off));
+    if (off)
+        fprintf(stderr, "how far off: %d kernels of our steps by their counts alone, held out, on the H200: %.0f %% on average,\n"
+                "90th percentile %.0f, worst %.0f (%.48s)\n", off->n, off->mean, off->p90, off->worst, off->worst_kernel);
+    else fputs("how far off: nobody has compared these; docs/results/simulator.md has the peers' SSD kernels\n", stderr);
+    mba_off_destroy(off);
+    return MBA_OK;
+}
+
 static mba_status run_signatures(const options *o)
 {
     mba_gpu    m;
@@ -272,6 +289,7 @@ static mba_status run_signatures(const options *o)
     if (st == MBA_OK)
         fprintf(stderr, "SIMULATED on %s%s%s from %d signatures (grade C)\n", m.name, o->w.changes ? " with " : "",
                 o->w.changes ? o->w.changes : "", n);
+    if (st == MBA_OK) st = say_how_far_off(o->counted != NULL);
     mba_table_destroy(t);
     return st;
 }
@@ -279,9 +297,11 @@ static mba_status run_signatures(const options *o)
 /* ---- a store ---- */
 
 static const mba_column stored_columns[] = { SIGNATURE_COLUMNS, { "launches", "launches a step", "%.0f" },
-                                             { "measured_us", "measured, us", "%.1f" }, { 0 } };
+                                             { "measured_us", "measured, us", "%.1f" },
+                                             { "error", "off there, %", "%+.0f" }, { 0 } };
 
-static mba_status stored_rows(mba_table *t, double *step_us, double *measured_us, const mba_stored *s, const mba_gpu *m)
+static mba_status stored_rows(mba_table *t, double *step_us, double *measured_us, const mba_stored *s, const mba_off *off,
+                              const mba_gpu *m)
 {
     for (int i = 0; i < s->kernels.n; i++) {
         const mba_counted_kernel *c = &s->kernels.one[i];
@@ -291,33 +311,50 @@ static mba_status stored_rows(mba_table *t, double *step_us, double *measured_us
         MBA_TRY(signature_row(t, &us, &k, m));
         mba_table_number(t, c->launches);
         mba_table_number(t, c->us);
+        mba_table_number(t, off->percent[i]);
         *step_us     += c->launches * us;
         *measured_us += c->launches * c->us;
     }
     return MBA_OK;
 }
 
-/* Every kernel of a store by its counts, beside its time on the GPU that it was counted on. */
+static void say_stored(const options *o, const mba_stored *s, const mba_off *off, const mba_gpu *m, double step_us,
+                       double measured_us)
+{
+    fprintf(stderr, "SIMULATED on %s%s%s from what was counted on the %s (grade C)\n"
+            "kernels of a step: %.2f ms; measured there %.2f ms", m->name, o->w.changes ? " with " : "",
+            o->w.changes ? o->w.changes : "", s->gpu, 1e-3 * step_us, 1e-3 * measured_us);
+    if (s->without)
+        fprintf(stderr, "; %d kernels of %.2f ms without counts are left out", s->without, 1e-3 * s->without_us);
+    if (off->machine)
+        fprintf(stderr, "\nhow far off: simulated on %s, where they were measured, these kernels are %.0f %% off on average "
+                "(90th percentile %.0f,\nworst %.0f: %.48s), their sum %+.1f %%\n", off->machine, off->mean, off->p90, off->worst,
+                off->worst_kernel, off->sum);
+    else
+        fprintf(stderr, "\nhow far off: not known, no machine file is one of the %s; mambascope calibrate makes one there\n",
+                s->gpu);
+}
+
+/* Every kernel of a store by its counts, beside its time on the GPU that it was counted on and how far a simulation of
+ * that GPU is from it: the error of kernels that the simulator knows nothing else of. */
 static mba_status run_store(const options *o)
 {
     mba_gpu    m;
     mba_stored s;
     mba_table *t = NULL;
+    mba_off   *off = NULL;
     double     step_us = 0, measured_us = 0;
     MBA_TRY(mba_gpu_load(&m, o->w.machine));
     MBA_TRY(mba_gpu_set(&m, o->w.changes));
     MBA_TRY(mba_stored_load(&s, o->store));
     mba_status st = mba_table_create(&t, stored_columns);
-    if (st == MBA_OK) st = stored_rows(t, &step_us, &measured_us, &s, &m);
+    if (st == MBA_OK) st = mba_off_of_stored(&off, &s);
+    if (st == MBA_OK) st = stored_rows(t, &step_us, &measured_us, &s, off, &m);
     if (st == MBA_OK) {
         mba_table_print(t, stdout, mba_table_form_of(o->json, o->csv));
-        fprintf(stderr, "SIMULATED on %s%s%s from what was counted on the %s (grade C)\n"
-                "kernels of a step: %.2f ms; measured there %.2f ms", m.name, o->w.changes ? " with " : "", o->w.changes ? o->w.changes : "", s.gpu,
-                1e-3 * step_us, 1e-3 * measured_us);
-        if (s.without)
-            fprintf(stderr, "; %d kernels of %.2f ms without counts are left out", s.without, 1e-3 * s.without_us);
-        fprintf(stderr, "\n");
+        say_stored(o, &s, off, &m, step_us, measured_us);
     }
+    mba_off_destroy(off);
     mba_table_destroy(t);
     mba_stored_free(&s);
     return st;
@@ -386,9 +423,35 @@ static mba_status run(const options *o)
     return st;
 }
 
+/* What would not be looked at is refused: kernels of a store or a table are as they were counted. */
+static mba_status check_options(const options *o)
+{
+    const mba_batch_shape    none = { 0 };
+    const mba_model_options *m = &o->w.model;
+    const char *what = o->store ? "--store" : o->counted ? "--counted" : o->signatures ? "--signatures" : o->keys ? "--keys" : NULL;
+    const char *with = m->name                                   ? "--model"
+                       : m->set                                  ? "--model-set"
+                       : memcmp(&m->shape, &none, sizeof none)   ? "a size"
+                       : m->precision                            ? "--precision"
+                       : m->recompute                            ? "--recompute"
+                       : m->variants                             ? "--op"
+                       : o->w.stream                             ? "--stream"
+                       : o->kernels                              ? "--kernels"
+                       : o->spread                               ? "--spread"
+                       : o->keys && (o->store || o->counted || o->signatures) ? "--keys"
+                       : o->keys && (o->json || o->csv)          ? "--json or --csv"
+                                                                 : NULL;
+    if (what && with)
+        return mba_fail(MBA_E_ARG, "%s with %s\nwhy: nothing would come of it\nfix: one of them", what, with);
+    if (o->spread && (o->json || o->csv || o->kernels))
+        return mba_fail(MBA_E_ARG, "--spread with %s\nwhy: it is said in words behind the table of a step\nfix: one of them",
+                        o->json ? "--json" : o->csv ? "--csv" : "--kernels");
+    return MBA_OK;
+}
+
 mba_status mba_command_simulate(int argc, char **argv)
 {
-    options o = { .w = { .machine = "h200", .model = { .name = "mamba2-130m" } } };
+    options o = { .w = { .machine = "h200" } };
     bool    help;
     const mba_option table[] = {
         MBA_WORKLOAD_OPTIONS(&o.w),
@@ -422,8 +485,11 @@ mba_status mba_command_simulate(int argc, char **argv)
     if (help) return MBA_OK;
     if ((o.store != NULL) + (o.signatures != NULL) + (o.counted != NULL) > 1)
         return mba_fail(MBA_E_ARG, "--store, --counted and --signatures at once\nfix: one of them");
+    if (o.w.changes && !*o.w.changes) o.w.changes = NULL;
+    MBA_TRY(check_options(&o));
     if (o.store) return run_store(&o);
     if (o.signatures || o.counted) return run_signatures(&o);
+    if (!o.w.model.name) o.w.model.name = "mamba2-130m";
     if (!o.keys) return run(&o);
     mba_gpu m;
     MBA_TRY(mba_gpu_load(&m, o.w.machine));

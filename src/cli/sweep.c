@@ -23,7 +23,15 @@ typedef struct options {
     mba_band     validated;                       /* of measured steps around predicted ones */
     mba_sim     *sim;                             /* what was simulated for one table need not be for the next */
 } options;
-typedef struct totals { int64_t points, kernels, events; double began; } totals;
+typedef struct totals { int64_t points, kernels, events; double began, simulating; } totals;      /* simulating: seconds */
+
+/* Bands, which draw hundreds of machines, are not in it. */
+static void add_to(totals *sum, const mba_simulated *r)
+{
+    sum->kernels    += r->step.unique;
+    sum->events     += r->step.events;
+    sum->simulating += r->seconds_taken;
+}
 
 /* What an axis is called above its column: with its unit, if it has one. Factors ("x2") have none. */
 static void heading_of(char *out, size_t space, const axis *a)
@@ -110,6 +118,26 @@ static mba_status move_ratio(const mba_workload *w, char *machine, const char *v
 }
 
 static bool is_ratio(const axis *a) { return !strcmp(a->name, "ratio"); }
+
+/* A number of the machine that an axis moves. */
+static bool moves(const axis *a, const char *number)
+{
+    if (!strcmp(a->name, number) || (is_ratio(a) && !strcmp(number, "mma16"))) return true;
+    for (int g = 0; g < GROUPS; g++)
+        for (size_t k = 0; k < sizeof groups[g].numbers / sizeof *groups[g].numbers && groups[g].numbers[k]; k++)
+            if (!strcmp(a->name, groups[g].name) && !strcmp(number, groups[g].numbers[k])) return true;
+    return false;
+}
+
+/* Of two axes that move the same thing the last would win, and rows would say what nobody has simulated. */
+static mba_status check_apart(const axis *a)
+{
+    bool both = !strcmp(a[0].name, a[1].name);
+    for (int k = 0; k < MBA_GPU_KEYS; k++) both |= moves(&a[0], mba_gpu_keys[k].name) && moves(&a[1], mba_gpu_keys[k].name);
+    return both ? mba_fail(MBA_E_ARG, "--axis %s --by %s\nwhy: both move the same number\nfix: one of them; more values: --axis "
+                                      "%s=%s:..", a[0].name, a[1].name, a[0].name, a[0].value[0])
+                : MBA_OK;
+}
 
 /* Axes of the workload by name; anything else is a number of the machine. */
 static mba_status move_to(mba_workload *w, char *machine, char *model, const axis *a, const char *value)
@@ -220,6 +248,7 @@ static mba_status sweep_model(mba_table *t, totals *sum, const options *o, mba_s
     mba_band      spread = { 1, 1 };
     mba_simulated r = { 0 };
     mba_status    st = point(&base, each ? NULL : &spread, &r, o, sim, model, a, (const int[]){ 0, 0 }, 0);
+    add_to(sum, &r);
     mba_simulated_end(&r);
     for (int i = 0; i < a[0].n && st == MBA_OK; i++)
         for (int j = 0; j < (axes > 1 ? a[1].n : 1) && st == MBA_OK; j++) {
@@ -228,8 +257,7 @@ static mba_status sweep_model(mba_table *t, totals *sum, const options *o, mba_s
             if (st == MBA_OK) {
                 point_row(t, o, &r, a, at, ms, base, spread);
                 sum->points++;
-                sum->kernels += r.step.unique;
-                sum->events  += r.step.events;
+                add_to(sum, &r);
             } else if (st == MBA_E_UNSUPPORTED) {              // a machine too small for a kernel is an answer, too
                 absent_row(t, o, model, a, at);
                 st = MBA_OK;
@@ -258,10 +286,10 @@ static mba_status elasticity_row(mba_table *t, totals *sum, const options *o, mb
         double        more, less;
         snprintf(a.name, sizeof a.name, "%s", numbers[k]);
         mba_status st = point(&more, NULL, &r, o, sim, model, &a, up, 1);
-        sum->kernels += r.step.unique; sum->events += r.step.events;
+        add_to(sum, &r);
         mba_simulated_end(&r);
         if (st == MBA_OK) st = point(&less, NULL, &r, o, sim, model, &a, down, 1);
-        sum->kernels += r.step.unique; sum->events += r.step.events;
+        add_to(sum, &r);
         mba_simulated_end(&r);
         MBA_TRY(st);
         sum->points += 2;
@@ -324,8 +352,7 @@ static mba_status balance_model(mba_table *t, totals *sum, const options *o, mba
     const double ratio = r.gpu.v[MBA_GPU_mma16] / (2 * r.gpu.v[MBA_GPU_fma]);
     for (int k = 0; k < n; k++) if (g[k].busy[MBA_P_MMA] > 0) balance_row(t, model->name, &g[k], ratio);
     sum->points++;
-    sum->kernels += r.step.unique;
-    sum->events  += r.step.events;
+    add_to(sum, &r);
     mba_simulated_end(&r);
     return MBA_OK;
 }
@@ -358,6 +385,7 @@ static mba_status run(const options *o)
     }
     mba_status st = a ? MBA_OK : mba_fail(MBA_E_NOMEM, "no memory for the axes");
     for (int i = 0; i < 2 && st == MBA_OK && o->axis[i]; i++) st = axis_of(&a[i], o->axis[i]);
+    if (st == MBA_OK && o->axis[0] && o->axis[1]) st = check_apart(a);
     for (int i = 0; i < 2 && st == MBA_OK; i++) heading_of(heading[i], sizeof heading[i], &a[i]);
     if (st == MBA_OK)
         st = mba_table_create(&t, o->elasticity ? many : o->balance ? balance_columns : point_columns);
@@ -371,7 +399,7 @@ static mba_status run(const options *o)
         fprintf(stderr,
                 "SIMULATED on %s%s%s: %lld points in %.2f s; %lld kernels simulated, %lld events, %.2f M events/s\n",
                 o->w.machine, o->w.changes ? " with " : "", o->w.changes ? o->w.changes : "", (long long)sum.points, s,
-                (long long)sum.kernels, (long long)sum.events, (double)sum.events / s / 1e6);
+                (long long)sum.kernels, (long long)sum.events, (double)sum.events / sum.simulating / 1e6);
     }
     mba_table_destroy(t);
     free(a);
@@ -457,10 +485,16 @@ static void say_band(const options *o)
             o->elasticity || o->balance ? "" : "; \"at least\" and \"at most\" have that and the spreads of the machine's numbers");
 }
 
-/* The five workloads have sizes of their own: what would not be looked at is refused. */
-static mba_status check_model_options(const options *o)
+/* What would not be looked at is refused; the five workloads have sizes of their own. */
+static mba_status check_options(const options *o)
 {
     const mba_batch_shape none = { 0 };
+    if (o->experiment && (o->axis[0] || o->axis[1] || o->elasticity))
+        return mba_fail(MBA_E_ARG, "--experiment %s with %s\nwhy: its axes are its own\nfix: one of them", o->experiment,
+                        o->elasticity ? "--elasticity" : o->axis[0] ? "--axis" : "--by");
+    if (o->elasticity && (o->axis[0] || o->axis[1]))
+        return mba_fail(MBA_E_ARG, "--elasticity with %s\nwhy: it moves every number by itself\nfix: one of them",
+                        o->axis[0] ? "--axis" : "--by");
     if (o->part && !o->experiment) return mba_fail(MBA_E_ARG, "--part of what?\nfix: --experiment q2 --part 1");
     if (o->w.model.name) return MBA_OK;
     if (o->w.model.set || memcmp(&o->w.model.shape, &none, sizeof none))
@@ -503,7 +537,8 @@ mba_status mba_command_sweep(int argc, char **argv)
                               "mambascope sweep --experiment q2\n" };
     MBA_TRY(mba_options_parse(&usage, argc, argv, NULL, &help));
     if (help) return MBA_OK;
-    MBA_TRY(check_model_options(&o));
+    if (o.w.changes && !*o.w.changes) o.w.changes = NULL;
+    MBA_TRY(check_options(&o));
     if (!o.axis[0] && !o.elasticity && !o.experiment)
         return mba_fail(MBA_E_ARG, "sweep over what?\nfix: --axis hbm=x0.5:x1:x2, or --elasticity");
     MBA_TRY(mba_sim_create(&o.sim));

@@ -195,3 +195,14 @@ mba_table_form mba_table_form_of(bool json, bool csv)
 {
     return json ? MBA_TABLE_JSON : csv ? MBA_TABLE_CSV : MBA_TABLE_TEXT;
 }
+
+void mba_table_json_text(FILE *f, const char *text)
+{
+    char *copy = strdup(text);
+    mba_assert(copy);
+    copy = repaired(copy);
+    json_t *j = json_string(copy);
+    json_dumpf(j, f, JSON_ENCODE_ANY);
+    json_decref(j);
+    free(copy);
+}

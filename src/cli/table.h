@@ -35,4 +35,7 @@ void mba_table_print(const mba_table *t, FILE *f, mba_table_form form);
     { "--csv",  MBA_OPT_FLAG, csv,  NULL, "as CSV", 0, 0 }
 mba_table_form mba_table_form_of(bool json, bool csv);
 
+/* `text` as a JSON string with its quotes, for documents that are not tables alone. */
+void mba_table_json_text(FILE *f, const char *text);
+
 #endif

@@ -125,12 +125,21 @@ static const mba_column imitated_columns[] = { { "kernel", "kernel", NULL },
                                                { "error", "error, %", "%+.1f" },
                                                { 0 } };
 
-/* Sign: both longer, both shorter, or neither by more than a hundredth. */
-static bool same_sign(double a, double b)
+typedef enum turn { SHORTER = -1, SAME, LONGER } turn;
+
+/* By more than a hundredth, or not. */
+static turn turn_of(double times) { return times > 1.01 ? LONGER : times < 0.99 ? SHORTER : SAME; }
+
+/* How predictions go with what happened. No change where there was one is no right sign, but no wrong one either. */
+typedef struct signs { int opposite, missed, invented; } signs;
+
+static void count_sign(signs *s, double measured, double predicted)
 {
-    enum { UP = 1, DOWN = -1 };
-    const int x = a > 1.01 ? UP : a < 0.99 ? DOWN : 0, y = b > 1.01 ? UP : b < 0.99 ? DOWN : 0;
-    return x * y >= 0;
+    const turn was = turn_of(measured), said = turn_of(predicted);
+    if (was == said) return;
+    s->opposite += was * said < 0;
+    s->missed   += said == SAME;
+    s->invented += was == SAME;
 }
 
 static mba_status print_imitated(const options *o)
@@ -138,7 +147,8 @@ static mba_status print_imitated(const options *o)
     mba_imitated_set d;
     mba_table       *t = NULL;
     mba_gpu          m;
-    int              wrong = 0, near = 0, within = 0;
+    signs            sign = { 0 };
+    int              near = 0, within = 0;
     MBA_TRY(mba_gpu_load(&m, o->machine));
     MBA_TRY(mba_gpu_set(&m, o->changes));
     MBA_TRY(mba_imitated_load(&d, strcmp(o->imitated, "-") ? o->imitated : NULL));
@@ -159,13 +169,14 @@ static mba_status print_imitated(const options *o)
         mba_table_number(t, r->slower);
         mba_table_number(t, predicted);
         mba_table_number(t, 100 * (predicted / r->slower - 1));
-        wrong  += !same_sign(predicted, r->slower);
+        count_sign(&sign, r->slower, predicted);
         near   += r->slower <= 2.1;
         within += r->slower <= 2.1 && fabs(predicted / r->slower - 1) <= 0.1;
     }
-    if (st == MBA_OK) mba_table_print(t, stdout, o->csv ? MBA_TABLE_CSV : MBA_TABLE_TEXT);
-    if (st == MBA_OK && !o->csv)
-        printf("%d of %d with the wrong sign; %d of %d up to twice as long within 10 %%\n", wrong, d.n, within, near);
+    if (st == MBA_OK) mba_table_print(t, stdout, o->json ? MBA_TABLE_JSON : o->csv ? MBA_TABLE_CSV : MBA_TABLE_TEXT);
+    if (st == MBA_OK && !o->csv && !o->json)
+        printf("%d of %d with the opposite sign, %d changes of more than 1 %% not predicted, %d predicted that were none; "
+               "%d of %d up to twice as long within 10 %%\n", sign.opposite, d.n, sign.missed, sign.invented, within, near);
     mba_table_destroy(t);
     return st;
 }
@@ -287,6 +298,7 @@ static mba_status print_json(const mba_measured *d, const mba_counted_set *k, bo
 {
     const mba_score held = mba_counted_score(k, MBA_POINT_HELD, false),
                     fitted = mba_counted_score(k, MBA_POINT_FITTED, false);
+    char            key[256];
     bool            first = true;
     putchar('{');
     json_score("held_out", &held);
@@ -298,8 +310,11 @@ static mba_status print_json(const mba_measured *d, const mba_counted_set *k, bo
         const double     ms = step_from_counts(k, p);
         if (p->source != MBA_POINT_TOTAL) continue;
         const int name = strstr(p->subject, "--op") ? (int)strlen(p->subject) : (int)strcspn(p->subject, " ");
-        printf("%s\"%.*s\": %.4g", first ? "" : ", ", name, p->subject,
-               100 * fabs((ms > 0 ? ms : p->predicted_ms) / p->ms - 1));
+        snprintf(key, sizeof key, "%.*s", name, p->subject);
+        if (!first) fputs(", ", stdout);
+        mba_table_json_text(stdout, key);
+        fputs(": ", stdout);
+        json_number(100 * fabs((ms > 0 ? ms : p->predicted_ms) / p->ms - 1));
         first = false;
     }
     putchar('}');
@@ -307,6 +322,19 @@ static mba_status print_json(const mba_measured *d, const mba_counted_set *k, bo
     if (every_point) MBA_TRY(print_json_points(d, k));
     puts("}");
     return MBA_OK;
+}
+
+static void print_worst(const mba_counted_set *k, const mba_point *operator)
+{
+    const mba_counted_kernel *worst = NULL;
+    for (int i = 0; i < k->n; i++) {
+        const mba_counted_kernel *c = &k->one[i];
+        if (c->set != MBA_POINT_HELD || c->again || !(c->bound_us > 0)) continue;
+        if (!worst || fabs(c->bound_us / c->us - 1) > fabs(worst->bound_us / worst->us - 1)) worst = c;
+    }
+    if (worst) printf("worst held out: kernel %.64s of %s\n", worst->kernel, worst->workload);
+    if (operator) printf("worst held out: operator %s of %s, from plans\n", operator->operator, operator->subject);
+    putchar('\n');
 }
 
 static mba_status print_text(const mba_measured *d, const mba_counted_set *k, const options *o)
@@ -333,8 +361,7 @@ static mba_status print_text(const mba_measured *d, const mba_counted_set *k, co
         }
         if (!o->csv) {
             mba_table_print(scores, stdout, MBA_TABLE_TEXT);
-            if (held.worst_point)
-                printf("worst held out: %s of %s\n\n", held.worst_point->operator, held.worst_point->subject);
+            print_worst(k, held.worst_point);
         }
         if (!o->csv) st = print_coverage(k, MBA_TABLE_TEXT);
         if (!o->csv) mba_table_print(steps, stdout, MBA_TABLE_TEXT);
@@ -387,6 +414,7 @@ mba_status mba_command_validate(int argc, char **argv)
     if (st == MBA_OK && o.json) st = print_json(d, k, o.points);
     else if (st == MBA_OK) {
         if (o.points) st = print_kernels(k, o.csv);
+        if (o.points) putchar('\n');                               // tables of CSV have an empty line between them
         if (st == MBA_OK) st = print_text(d, k, &o);
     }
     mba_counted_destroy(k);

@@ -1,0 +1,113 @@
+/* off.c -- see off.h. */
+#include "cli/off.h"
+
+#include <ctype.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "sim/engine.h"
+
+/* A word of the name, so that a GH200, which has other memory, is no H200. */
+const char *mba_off_machine(const char *gpu)
+{
+    for (int i = 0; mba_gpu_name(i); i++) {
+        const char  *name = mba_gpu_name(i);
+        const size_t n = strlen(name);
+        for (const char *s = gpu; *s; s++)
+            if (!strncasecmp(s, name, n) && (s == gpu || !isalnum((unsigned char)s[-1])) && !isalnum((unsigned char)s[n]))
+                return name;
+    }
+    return NULL;
+}
+
+static int smaller_first(const void *x, const void *y)
+{
+    const double a = *(const double *)x, b = *(const double *)y;
+    return (a > b) - (a < b);
+}
+
+static mba_status sum_up(mba_off *o, const mba_counted_set *d)
+{
+    double *size = malloc(((size_t)o->n + 1) * sizeof *size), predicted = 0, measured = 0;
+    if (!size) return mba_fail(MBA_E_NOMEM, "no memory for the errors of %d kernels", o->n);
+    for (int i = 0; i < o->n; i++) {
+        const mba_counted_kernel *c = &d->one[i];
+        size[i]    = fabs(o->percent[i]);
+        o->mean   += size[i] / o->n;
+        predicted += c->launches * c->us * (1 + o->percent[i] / 100);
+        measured  += c->launches * c->us;
+        if (size[i] <= o->worst) continue;
+        o->worst = size[i];
+        snprintf(o->worst_kernel, sizeof o->worst_kernel, "%s", c->kernel);
+    }
+    qsort(size, (size_t)o->n, sizeof *size, smaller_first);
+    o->p90 = o->n ? size[(int)(0.9 * (o->n - 1) + 0.5)] : NAN;
+    o->sum = 100 * (predicted / measured - 1);
+    free(size);
+    return MBA_OK;
+}
+
+static mba_status predict(mba_off *o, const mba_counted_set *d)
+{
+    mba_gpu m;
+    if (!o->machine) return MBA_OK;
+    MBA_TRY(mba_gpu_load(&m, o->machine));
+    for (int i = 0; i < d->n; i++) {
+        mba_sim_kernel k;
+        mba_sim_result r;
+        MBA_TRY(mba_counted_foreign(&k, &d->one[i], &m));
+        MBA_TRY(mba_sim_run(&r, &k, &m, MBA_SIM_FOLDED));
+        o->percent[i] = 100 * (1e6 * r.seconds / d->one[i].us - 1);
+    }
+    o->n = d->n;
+    return sum_up(o, d);
+}
+
+static mba_status make(mba_off **out, const mba_counted_set *d, const char *machine)
+{
+    mba_off *o = calloc(1, sizeof *o);
+    if (o) o->percent = calloc((size_t)d->n + 1, sizeof *o->percent);
+    if (!o || !o->percent) {
+        mba_off_destroy(o);
+        return mba_fail(MBA_E_NOMEM, "no memory for the errors of %d kernels", d->n);
+    }
+    o->machine = machine;
+    for (int i = 0; i < d->n; i++) o->percent[i] = NAN;
+    const mba_status st = predict(o, d);
+    if (st == MBA_OK) *out = o;
+    else              mba_off_destroy(o);
+    return st;
+}
+
+mba_status mba_off_of_stored(mba_off **out, const mba_stored *s)
+{
+    return make(out, &s->kernels, mba_off_machine(s->gpu));
+}
+
+mba_status mba_off_of_held_out(mba_off **out)
+{
+    mba_counted_set *d;
+    int              n = 0;
+    MBA_TRY(mba_counted_load(&d, NULL));
+    for (int i = 0; i < d->n; i++) {
+        mba_counted_kernel *c = &d->one[i];
+        if (c->set != MBA_POINT_HELD || c->again || !mba_counted_enough(c)) continue;
+        for (int k = MBA_N_CODE; k < MBA_N_KINDS; k++) c->n[k] = NAN;
+        const mba_counted_kernel other = d->one[n];
+        d->one[n++] = *c;
+        d->one[i]   = other;
+    }
+    mba_counted_set held = { d->one, n };
+    const mba_status st = make(out, &held, "h200");
+    mba_counted_destroy(d);
+    return st;
+}
+
+void mba_off_destroy(mba_off *o)
+{
+    if (o) free(o->percent);
+    free(o);
+}

@@ -1,0 +1,145 @@
+/* simulate_cli_test.c -- `simulate`, `sweep` and `validate` as a person or a script meets them: the error beside every
+ * answer, nothing ignored in silence, documents that parse. */
+#include "cli/off.h"
+#include "tests/program.h"
+
+#define STORE "tests/data/stores/h200_mamba2.db"
+#define SHORT "--model mamba2-130m --batch 1 --length 64"
+
+static json_t *rows_of(const char *args)
+{
+    assert_int_equal(run("%s 2> /dev/null | cat", args), 0);
+    return json_output();
+}
+
+static double of(const json_t *row, const char *key)
+{
+    const json_t *v = json_object_get(row, key);
+    return json_is_number(v) ? json_number_value(v) : NAN;
+}
+
+/* Kernels of a store are known by their counts alone, which is worse than what `validate` says of kernels whose code was
+ * read; the store has their times, so the error is known where it was made, whatever machine is asked for. */
+static void kernels_of_a_store_have_their_error_beside_them(void **state)
+{
+    (void)state;
+    json_t *there = rows_of("simulate --json --machine h200 --store " STORE),
+           *away = rows_of("simulate --json --machine h100 --store " STORE);
+    double  mean = 0;
+    for (size_t i = 0; i < json_array_size(there); i++) {
+        const json_t *a = json_array_get(there, i), *b = json_array_get(away, i);
+        const double  error = 100 * (of(a, "us") / of(a, "measured_us") - 1);
+        assert_true(fabs(of(a, "error") - error) < 1e-3);
+        assert_true(of(a, "error") == of(b, "error"));
+        mean += fabs(error) / (double)json_array_size(there);
+    }
+    char said[96];
+    snprintf(said, sizeof said, "these kernels are %.0f %% off on average", mean);
+    assert_true(mean > 1 && mean < 30);
+    says(run("simulate --machine h100 --store " STORE), 0, said);
+    json_decref(there);
+    json_decref(away);
+    says(run("simulate --counted bench/results/h200/peers_counted.tsv"), 0, "how far off: ");
+    says(run("simulate --signatures bench/results/h200/peers_signatures.tsv"), 0, "how far off: ");
+}
+
+static void a_gpu_is_found_by_its_name(void **state)
+{
+    (void)state;
+    assert_string_equal(mba_off_machine("NVIDIA H200"), "h200");
+    assert_string_equal(mba_off_machine("NVIDIA A100-SXM4-80GB"), "a100");
+    assert_string_equal(mba_off_machine("AMD Instinct MI300X"), "mi300x");
+    assert_null(mba_off_machine("NVIDIA GH200 480GB"));
+    assert_null(mba_off_machine("NVIDIA H2000"));
+    assert_null(mba_off_machine(""));
+}
+
+/* Of two axes that move one number the last would win, and the row would say what was never simulated. */
+static void axes_move_different_things(void **state)
+{
+    static const char *const pairs[][2] = { { "batch=1", "batch=2" }, { "hbm=x2", "hbm=6000" }, { "clk=x2", "clock=x2" },
+                                            { "ratio=32", "mma16=x2" }, { "launch=x2", "t_blk=0" } };
+    (void)state;
+    for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++)
+        says(run("sweep --model mamba2-130m --axis %s --by %s", pairs[i][0], pairs[i][1]), 2, "both move the same number");
+    says(run("sweep " SHORT " --axis l2=x2 --by l2_c50=x2 --csv"), 0, "mamba2-130m,x2,x2,");
+}
+
+static void what_would_be_ignored_is_refused(void **state)
+{
+    (void)state;
+    says(run("sweep --experiment q1 --axis hbm=x2"), 2, "--experiment q1 with --axis");
+    says(run("sweep --experiment q1 --elasticity"), 2, "--experiment q1 with --elasticity");
+    says(run("sweep --elasticity --by hbm=x2"), 2, "--elasticity with --by");
+    says(run("simulate --store " STORE " --model mamba-130m"), 2, "--store with --model");
+    says(run("simulate --store " STORE " --batch 3"), 2, "--store with a size");
+    says(run("simulate --counted x.tsv --op ssd=chunked"), 2, "--counted with --op");
+    says(run("simulate --keys --json"), 2, "--keys with --json");
+    says(run("simulate " SHORT " --spread --json"), 2, "--spread with --json");
+    says(run("simulate " SHORT " --set ''"), 0, ", on h200 (grade B)");
+}
+
+/* Events are simulated in the time that simulating them takes; bands and their draws are not among them. */
+static void the_rate_of_events_is_that_of_simulating(void **state)
+{
+    (void)state;
+    says(run("sweep " SHORT " --axis hbm=x1"), 0, " events, ");
+    double rate = 0;
+    assert_int_equal(sscanf(strstr(output, " events, ") + 9, "%lf", &rate), 1);
+    assert_true(rate > 0);
+}
+
+static void documents_parse_whatever_files_are_called(void **state)
+{
+    char path[512];
+    (void)state;
+    snprintf(path, sizeof path, "%s", scratch("a \"machine\".ini"));
+    put(path, "include = h200\nhbm = 5000 GB/s  # source: a test\n");
+    assert_int_equal(run("simulate " SHORT " --json --machine '%s' 2> /dev/null | cat", path), 0);
+    json_t *j = json_output();
+    assert_string_equal(json_string_value(json_object_get(j, "machine")), "a \"machine\".ini");
+    json_decref(j);
+}
+
+/* A prediction of no change where there was one has no sign to be right. */
+static void signs_of_imitated_machines_are_counted_apart(void **state)
+{
+    (void)state;
+    int missed = 0, opposite = 0;
+    json_t *rows = rows_of("validate --counterfactual - --json");
+    assert_int_equal(json_array_size(rows), 20);
+    for (size_t i = 0; i < 20; i++) {
+        const double was = of(json_array_get(rows, i), "measured"), said = of(json_array_get(rows, i), "predicted");
+        missed   += fabs(was - 1) > 0.01 && fabs(said - 1) <= 0.01;
+        opposite += (was > 1.01 && said < 0.99) || (was < 0.99 && said > 1.01);
+    }
+    json_decref(rows);
+    char words[160];
+    snprintf(words, sizeof words, "%d of 20 with the opposite sign, %d changes of more than 1 %% not predicted", opposite, missed);
+    says(run("validate --counterfactual -"), 0, words);
+}
+
+/* The example of its --help, read as CSV: where one table ends and another begins must show. */
+static void tables_of_csv_are_apart(void **state)
+{
+    (void)state;
+    assert_int_equal(run("validate --points --csv | grep -n -B 1 '^set,source'"), 0);
+    assert_non_null(strstr(output, "-\n"));
+    says(run("validate"), 0, "worst held out: kernel ");
+}
+
+static int prepare(void **state) { (void)state; scratch_make(); return 0; }
+static int clean(void **state)   { (void)state; scratch_remove(); return 0; }
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = { cmocka_unit_test(kernels_of_a_store_have_their_error_beside_them),
+                                        cmocka_unit_test(a_gpu_is_found_by_its_name),
+                                        cmocka_unit_test(axes_move_different_things),
+                                        cmocka_unit_test(what_would_be_ignored_is_refused),
+                                        cmocka_unit_test(the_rate_of_events_is_that_of_simulating),
+                                        cmocka_unit_test(documents_parse_whatever_files_are_called),
+                                        cmocka_unit_test(signs_of_imitated_machines_are_counted_apart),
+                                        cmocka_unit_test(tables_of_csv_are_apart) };
+    return cmocka_run_group_tests(tests, prepare, clean);
+}
