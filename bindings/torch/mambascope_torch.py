@@ -54,13 +54,15 @@ class _Pointers(ctypes.Structure):
 
 def _library_path():
     here = os.path.dirname(os.path.abspath(__file__))
-    tried = [os.environ.get("MAMBASCOPE_KERNELS"), os.path.join(here, "libmambascope_kernels.so"),
-             os.path.join(here, "..", "..", "build", "libmambascope_kernels.so")]
+    named = os.environ.get("MAMBASCOPE_KERNELS")
+    tried = [named] if named else [os.path.join(here, "libmambascope_kernels.so"),
+                                   os.path.join(here, "..", "..", "build", "libmambascope_kernels.so")]
     for path in tried:
-        if path and os.path.exists(path):
+        if os.path.exists(path):
             return path
-    raise OSError(f"libmambascope_kernels.so is in none of {[p for p in tried if p]}; build it (cmake, target "
-                  "mambascope_kernels) or name it in MAMBASCOPE_KERNELS")
+    raise OSError("MAMBASCOPE_KERNELS names " + named + ", which is not there" if named else
+                  f"libmambascope_kernels.so is in none of {tried}; build it (cmake, target mambascope_kernels) or name it "
+                  "in MAMBASCOPE_KERNELS")
 
 
 @functools.lru_cache(maxsize=1)

@@ -2,6 +2,7 @@
 or the library is missing, as ctest wants it of a skipped test.
 
 The library runs fp32 on host pointers as it runs on a GPU's, so all but the launches is proved here."""
+import os
 import sys
 import types
 
@@ -202,6 +203,18 @@ class Binding(unittest.TestCase):
         got = torch.autograd.grad(compiled(**a), list(a.values()))
         for name, g, w in zip(a, got, want):
             self.assertTrue(torch.equal(g, w), name)
+
+    def test_a_library_that_is_named_is_the_one(self):
+        """Whoever compares two builds must not be given a third."""
+        before = os.environ.get("MAMBASCOPE_KERNELS")
+        os.environ["MAMBASCOPE_KERNELS"] = "/nowhere/libmambascope_kernels.so"
+        try:
+            with self.assertRaisesRegex(OSError, "names /nowhere/libmambascope_kernels.so, which is not there"):
+                mt._library_path()
+        finally:
+            del os.environ["MAMBASCOPE_KERNELS"]
+            if before:
+                os.environ["MAMBASCOPE_KERNELS"] = before
 
     def test_install_replaces_and_uninstall_restores(self):
         original = {"mamba_chunk_scan_combined": lambda: 1, "selective_scan_fn": lambda: 2}
