@@ -1,4 +1,6 @@
 /* stores_cli_test.c -- `show`, `diff` and `export` on stores of an H200, as a person meets them. */
+#include <sqlite3.h>
+
 #include "cli/suite_parts.h"
 #include "tests/program.h"
 
@@ -14,6 +16,22 @@ static void diff_tells_what_is_not_alike(void **state)
     says(run("diff " STORES "mamba2.db " STORES "hybrid.db"), 0, "note: the parameters differ: ");
     says(run("diff " STORES "mamba2.db " STORES "chunked.db"), 0, "ssd");
     assert_null(strstr(output, "differ"));
+}
+
+/* A timeline that was lost on the way must not pass for operators that are as fast as before. */
+static void a_gate_says_what_it_did_not_see(void **state)
+{
+    char     line[2048];
+    sqlite3 *db;
+    (void)state;
+    snprintf(line, sizeof line, "cp " STORES "mamba2.db '%s'", scratch("lost.db"));
+    assert_int_equal(shell(line), 0);
+    assert_int_equal(sqlite3_open(scratch("lost.db"), &db), SQLITE_OK);
+    assert_int_equal(sqlite3_exec(db, "DELETE FROM event", NULL, NULL, NULL), SQLITE_OK);
+    assert_int_equal(sqlite3_close(db), SQLITE_OK);
+    says(run("diff " STORES "mamba2.db '%s' --gate 3%%", scratch("lost.db")), 0, "the gate saw the step alone\n");
+    says(run("diff " STORES "mamba2.db " STORES "mamba2.db --gate 3%%"), 0, "ssd");
+    assert_null(strstr(output, "step alone"));
 }
 
 /* Whoever adds up the rows of a terminal must know that some are not there. */
@@ -76,6 +94,7 @@ static int clean(void **state)   { (void)state; scratch_remove(); return 0; }
 int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(diff_tells_what_is_not_alike),
+                                        cmocka_unit_test(a_gate_says_what_it_did_not_see),
                                         cmocka_unit_test(long_tables_say_where_they_end),
                                         cmocka_unit_test(what_a_cpu_has_not_is_noted),
                                         cmocka_unit_test(words_of_the_suite_can_be_typed) };

@@ -87,15 +87,18 @@ static void warn(mba_analysis *const *a)
 
 static mba_status judged(const mba_diff_row *row, int64_t n, double gate)
 {
-    int64_t     slower = 0, steps = 0;
+    int64_t     slower = 0, steps = 0, operators = 0;
     const char *first = "";
     for (int64_t i = 0; i < n; i++) {
-        steps += row[i].what == MBA_DIFF_STEP && !isnan(row[i].a_s) && !isnan(row[i].b_s);
+        const bool both = !isnan(row[i].a_s) && !isnan(row[i].b_s);
+        steps     += both && row[i].what == MBA_DIFF_STEP;
+        operators += both && row[i].what == MBA_DIFF_OPERATOR;
         if (row[i].slower && !slower++) first = row[i].name;
     }
     if (!steps)                                                     // an interrupted run must not pass for a fast one
         return mba_fail(MBA_E_FORMAT, "there is no step that both stores have measured\nwhy: a run was interrupted, "
                         "or watched other things\nfix: `mambascope show FILE.db steps` tells; profile again");
+    if (!operators) fputs("note: no operator is in both stores: the gate saw the step alone\n", stderr);
     if (!slower) return MBA_OK;
     return mba_fail(MBA_E_FORMAT,
                     "%lld %s slower by more than %g %%\nwhy: the first is '%s'\nfix: make it fast again, or accept "
