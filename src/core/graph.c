@@ -212,6 +212,17 @@ mba_tensor *mba_param(mba_graph *g, const char *name, mba_type type, mba_init in
     return copy;
 }
 
+mba_tensor *mba_master(const mba_graph *g, mba_tensor *param)
+{
+    if (!param->st->master) return param;
+    for (int32_t i = 0; i < g->ntensors; i++) {
+        mba_tensor *t = g->tensors[i];
+        if (t->st == param->st->master && t->offset == param->offset && mba_is_param(t)) return t;
+    }
+    mba_assert(!"a whole parameter");             // a window of a copy has no tensor of its own beside the master
+    return param;
+}
+
 static mba_tensor *flat(mba_graph *g, mba_storage *st)
 {
     return st ? mba__window(g, st, MBA_TYPE(st->dtype, st->elems), st->name) : NULL;

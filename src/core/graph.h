@@ -97,6 +97,8 @@ void        mba_settle(mba_tensor *t);
 /* The master is fp32, whatever `type` says; a bf16 type returns the compute copy that lies parallel to
  * it and that the optimizer writes. Gradients are the master's: fp32. */
 mba_tensor *mba_param(mba_graph *g, const char *name, mba_type type, mba_init init, mba_group group);
+/* The master of what mba_param returned: of a compute copy the fp32 values that it was rounded from, of others itself. */
+mba_tensor *mba_master(const mba_graph *g, mba_tensor *param);
 mba_tensor *mba_state(mba_graph *g, const char *name, mba_role role, mba_type type);  /* zero at first */
 mba_tensor *mba_state_from(mba_graph *g, const char *name, mba_type type, mba_init init);  /* MBA_STATE */
 #define MBA_INIT_CONST(v)          ((mba_init){ MBA_CONSTANT,    (v), 0 })

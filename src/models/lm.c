@@ -74,9 +74,10 @@ mba_lm_graph mba_lm_build(mba_graph *g, const mba_lm *c)
     if (c->documents) s.ids = o.ids = mba_index(g, "ids", tokens, c->length);
 
     mba_enter(g, "backbone");
-    mba_tensor *E = mba_param(g, "embeddings.weight", MBA_TYPE(c->compute, c->vocab, c->width), MBA_INIT_NORMAL(0.02),
-                              MBA_NO_DECAY);
-    mba_tensor *res = mba_embed_padded(g, o.tokens, E, MBA_F32, c->padding - 1), *m = NULL;    // the stream is fp32
+    /* The stream is fp32 from its first values on: only a tied head wants the table in another type. */
+    mba_tensor *E = mba_param(g, "embeddings.weight", MBA_TYPE(c->untied ? MBA_F32 : c->compute, c->vocab, c->width),
+                              MBA_INIT_NORMAL(0.02), MBA_NO_DECAY);
+    mba_tensor *res = mba_embed_padded(g, o.tokens, mba_master(g, E), MBA_F32, c->padding - 1), *m = NULL;
     for (int k = 0; c->pattern[k]; k++) m = sub_layer(g, c, &s, k, &res, m);
     mba_tensor *w = PARAM("norm_f.weight", MBA_INIT_CONST(1), MBA_NO_DECAY, c->width);
     mba_tensor *h = mba_add_rmsnorm(g, &res, m, w, c->compute, (float)c->eps);
