@@ -188,6 +188,33 @@ static void a_bound_kernel_does_what_was_counted(void **state)
     near_to(r.dram_write, 1.6e6);
 }
 
+/* The 15 SSD launches of a step of mamba_ssm, by their counts and, of those that multiply, their code: each within a fifth. */
+static void peers_are_within_a_fifth(void **state)
+{
+    (void)state;
+    mba_counted_set *d;
+    mba_gpu          m;
+    double           sum = 0;
+    FILE            *f = fopen("bench/results/h200/peers_counted.tsv", "r");
+    if (!f) skip();                               // only from the root of the sources
+    fclose(f);
+    assert_ok(mba_counted_load(&d, "bench/results/h200/peers_counted.tsv"));
+    assert_ok(mba_gpu_load(&m, "h200"));
+    assert_int_equal(d->n, 15);
+    for (int i = 0; i < d->n; i++) {
+        mba_sim_kernel k;
+        mba_sim_result r;
+        assert_ok(mba_counted_foreign(&k, &d->one[i], &m));
+        assert_ok(mba_sim_run(&r, &k, &m, MBA_SIM_FOLDED));
+        const double off = 1e6 * r.seconds / d->one[i].us - 1;
+        if (fabs(off) > 0.2) fail_msg("%s: %+.1f %%", d->one[i].kernel, 100 * off);
+        sum += fabs(off) / d->n;
+    }
+    printf("%d launches of peers: off by %.1f %% on average\n", d->n, 100 * sum);
+    assert_true(sum < 0.09);
+    mba_counted_destroy(d);
+}
+
 /* Nobody knows how long a kernel waits whose loads were not counted. */
 static void too_little_counted_is_refused(void **state)
 {
@@ -338,7 +365,8 @@ MBA_TEST_MAIN(cmocka_unit_test(names_of_libraries_say_tiles), cmocka_unit_test(b
               cmocka_unit_test(bad_signatures_are_refused),
               cmocka_unit_test(counters_of_peers_predict_their_times),
               cmocka_unit_test(bad_counted_kernels_are_refused),
-              cmocka_unit_test(a_bound_kernel_does_what_was_counted), cmocka_unit_test(too_little_counted_is_refused),
+              cmocka_unit_test(a_bound_kernel_does_what_was_counted), cmocka_unit_test(peers_are_within_a_fifth),
+              cmocka_unit_test(too_little_counted_is_refused),
               cmocka_unit_test(parts_of_sectors_take_longer),
               cmocka_unit_test(warps_wait_for_each_other), cmocka_unit_test(the_longest_block_ends_alone),
               cmocka_unit_test(bad_imitations_are_refused),
