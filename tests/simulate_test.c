@@ -46,7 +46,7 @@ static void draws_have_the_same_bits_for_any_threads(void **state)
         w.machine       = i < 2 ? "h200" : "b200";
         assert_ok(mba_sim_create(&sim));
         assert_ok(mba_simulated_run(&r, &w, sim));
-        assert_ok(mba_simulated_draws(i ? times : first, &r, &w, sim));
+        assert_ok(mba_simulated_draws(i ? times : first, &r, &w, sim, NULL, 0));
         if (i == 1) assert_memory_equal(times, first, sizeof first);
         if (i) band[i - 1] = mba_band_of_draws(times);
         mba_simulated_end(&r);

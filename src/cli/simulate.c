@@ -1,20 +1,18 @@
 /* simulate.c -- `mambascope simulate`: a training step on a machine that need not be here. */
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "cli/command.h"
-#include "cli/off.h"
+#include "cli/foreign.h"
 #include "cli/options.h"
 #include "cli/simulated.h"
-#include "cli/stored.h"
 #include "cli/table.h"
 #include "cli/validated.h"
 #include "core/print.h"
 #include "core/version.h"
 #include "scope/describe.h"
-#include "sim/counted.h"
-#include "sim/signature.h"
 
 typedef struct options {
     mba_workload w;
@@ -24,30 +22,34 @@ typedef struct options {
 
 static const mba_column op_columns[] = {
     { "operator", "operator", NULL },   { "pass", "pass", NULL },       { "nodes", "nodes", "%.0f" },
-    { "launches", "launches", "%.0f" }, { "ms", "ms", "%.3f" },         { "percent", "% of step", "%.1f" },
+    { "launches", "launches", "%.0f" }, { "ms", "ms", "%.3f" },         { "at_least_ms", "at least", "%.3f" },
+    { "at_most_ms", "at most", "%.3f" }, { "percent", "% of step", "%.1f" },
     { "dram_gb", "DRAM, GB", "%.2f" },  { "dram_gbs", "GB/s", "%.0f" }, { "tensor", "tensor, %", "%.0f" },
     { "fma", "FMA, %", "%.0f" },        { "alu", "ALU, %", "%.0f" },    { "sfu", "SFU, %", "%.0f" },
     { "smem", "smem, %", "%.0f" },      { "bound", "bound by", NULL },  { 0 }
 };
 
-typedef struct group { const mba_op *op; mba_pass pass; int nodes, limit; mba_sim_node sum; double longest; } group;
+enum { GROUPS_MOST = 128 };
+typedef struct group { const mba_op *op; mba_pass pass; int nodes, limit; mba_sim_node sum; double longest; mba_band band; } group;
 
-static int gather(group *g, const mba_simulated *r)
+/* `part` says for every node which group it is in. */
+static int gather(group *g, int *part, const mba_simulated *r)
 {
-    enum { MOST = 128 };
     int n = 0;
     for (int32_t i = 0; i < r->session.graph->nnodes; i++) {
         const mba_node     *node = r->session.graph->nodes[i];
         const mba_sim_node *t = &r->step.node[i];
         int k = 0;
         while (k < n && !(g[k].op == node->op && g[k].pass == node->pass)) k++;
-        mba_assert(k < MOST);
+        mba_assert(k < GROUPS_MOST);
         if (k == n) g[n++] = (group){ .op = node->op, .pass = node->pass };
+        part[i] = k;
         g[k].nodes++;
         g[k].sum.launches   += t->launches;
         g[k].sum.seconds    += t->seconds;
         g[k].sum.dram_read  += t->dram_read;
         g[k].sum.dram_write += t->dram_write;
+        g[k].sum.floor_s    += t->floor_s;
         for (int p = 0; p < MBA_PIPES; p++) g[k].sum.busy[p] += t->busy[p] * t->kernels_s;
         g[k].sum.kernels_s += t->kernels_s;
         if (t->seconds > g[k].longest) { g[k].longest = t->seconds; g[k].limit = t->limit; }
@@ -64,6 +66,8 @@ static void op_row(mba_table *t, const group *g, double all)
     mba_table_number(t, g->nodes);
     mba_table_number(t, g->sum.launches);
     mba_table_number(t, 1e3 * g->sum.seconds);
+    mba_table_number(t, 1e3 * g->sum.seconds * g->band.low);
+    mba_table_number(t, 1e3 * g->sum.seconds * g->band.high);
     mba_table_number(t, 100 * g->sum.seconds / all);
     mba_table_number(t, dram / 1e9);
     mba_table_number(t, s > 0 ? dram / s / 1e9 : NAN);
@@ -71,10 +75,8 @@ static void op_row(mba_table *t, const group *g, double all)
     mba_table_text(t, "%s", mba_sim_limits[g->limit]);
 }
 
-static void fill_ops(mba_table *t, const mba_simulated *r)
+static void fill_ops(mba_table *t, const mba_simulated *r, group *g, int n)
 {
-    group     g[128] = { { 0 } };
-    const int n = gather(g, r);
     for (int k = 0; k < n; k++) {
         int top = k;
         for (int j = k + 1; j < n; j++) if (g[j].sum.seconds > g[top].sum.seconds) top = j;
@@ -139,14 +141,34 @@ static mba_status fill_kernels(mba_table *t, const mba_simulated *r, mba_sim *si
  * of them, and by both. */
 typedef struct bands { mba_band spread, validated, both; } bands;
 
-static mba_status find_bands(bands *b, const options *o, const mba_simulated *r, mba_sim *sim)
+/* Of the step and of its n operators. */
+static mba_status find_bands(bands *b, group *g, int n, const int *part, const options *o, const mba_simulated *r,
+                             mba_sim *sim)
 {
-    double times[MBA_DRAWS];
-    MBA_TRY(mba_simulated_draws(times, r, &o->w, sim));
-    MBA_TRY(mba_validated_band(&b->validated, sim));
+    static double   times[(1 + GROUPS_MOST) * MBA_DRAWS];
+    mba_class_bands operators;
+    MBA_TRY(mba_simulated_draws(times, r, &o->w, sim, part, n));
+    MBA_TRY(mba_validated_bands(&b->validated, &operators, sim));
     b->spread = mba_band_of_draws(times);
     b->both   = mba_band_of_both(b->spread, b->validated);
+    for (int k = 0; k < n; k++) {
+        const mba_sim_cause cause = mba_sim_cause_of(g[k].limit, g[k].sum.floor_s, g[k].sum.seconds);
+        g[k].band = mba_band_of_both(mba_band_of_draws(times + (1 + k) * MBA_DRAWS), operators.of[cause].band);
+    }
     return MBA_OK;
+}
+
+static mba_status find_operators(mba_table *t, bands *b, const options *o, const mba_simulated *r, mba_sim *sim)
+{
+    group     *g = calloc(GROUPS_MOST, sizeof *g);
+    int       *part = calloc((size_t)r->session.graph->nnodes + 1, sizeof *part);
+    mba_status st = g && part ? MBA_OK : mba_fail(MBA_E_NOMEM, "no memory for the operators of a step");
+    const int  n = st == MBA_OK ? gather(g, part, r) : 0;
+    if (st == MBA_OK) st = find_bands(b, g, n, part, o, r, sim);
+    if (st == MBA_OK) fill_ops(t, r, g, n);
+    free(g);
+    free(part);
+    return st;
 }
 
 static void print_json(const options *o, const mba_simulated *r, const mba_table *t, const bands *b)
@@ -184,180 +206,12 @@ static void print_text(const options *o, const mba_simulated *r, const mba_table
            "measured\non the H200 took %.2f to %.2f times what is predicted for them (mambascope validate)\n",
            1e3 * r->step.seconds * b->both.low, 1e3 * r->step.seconds * b->both.high, b->spread.low, b->spread.high,
            MBA_DRAWS, b->validated.low, b->validated.high);
+    puts("bands of operators have the same spreads, and what held-out operators took that are limited by the same (validate, too)");
     if (plan > r->gpu.v[MBA_GPU_memory])
         printf("it would not fit: the plan takes %.1f GB, the machine has %.0f\n", plan, r->gpu.v[MBA_GPU_memory]);
     fprintf(stderr, "%.3f s with the planning; %lld kernels of %lld launches simulated, %lld events, %.2f M events/s\n",
             r->seconds_taken, (long long)r->step.unique, (long long)r->step.launches, (long long)r->step.events,
             (double)r->step.events / r->seconds_taken / 1e6);
-}
-
-/* ---- kernels by their counters ---- */
-
-#define SIGNATURE_COLUMNS                                                                                           \
-    { "kernel", "kernel", NULL }, { "grid", "grid", "%.0f" }, { "resident", "blocks/SM", "%.0f" },                   \
-    { "us", "us", "%.1f" }, { "dram_gbs", "DRAM, GB/s", "%.0f" }, { "dram_percent", "of peak, %", "%.0f" },          \
-    { "tensor", "tensor, %", "%.0f" }, { "fma", "FMA, %", "%.0f" }, { "alu", "ALU, %", "%.0f" },                     \
-    { "sfu", "SFU, %", "%.0f" }, { "bound", "bound by", NULL }
-static const mba_column signature_columns[] = { SIGNATURE_COLUMNS, { 0 } };
-
-static mba_status signature_row(mba_table *t, double *us, const mba_sim_kernel *kernel, const mba_gpu *m)
-{
-    const mba_sim_kernel k = *kernel;
-    mba_sim_result       r;
-    MBA_TRY(mba_sim_run(&r, &k, m, MBA_SIM_FOLDED));
-    const double gbs = (r.dram_read + r.dram_write) / r.seconds / 1e9;
-    mba_table_text(t, "%s", k.name);
-    mba_table_number(t, (double)k.grid);
-    mba_table_number(t, (double)r.resident);
-    mba_table_number(t, *us = 1e6 * r.seconds);
-    mba_table_number(t, gbs);
-    mba_table_number(t, 100 * gbs / m->v[MBA_GPU_hbm]);
-    mba_table_number(t, 100 * r.busy[MBA_P_MMA]);
-    mba_table_number(t, 100 * r.busy[MBA_P_FMA]);
-    mba_table_number(t, 100 * r.busy[MBA_P_ALU]);
-    mba_table_number(t, 100 * r.busy[MBA_P_XU]);
-    mba_table_text(t, "%s", mba_sim_limits[r.limit]);
-    return MBA_OK;
-}
-
-static mba_status signature_rows(mba_table *t, int *n, const char *path, const mba_gpu *m)
-{
-    mba_signatures s;
-    mba_sim_kernel k;
-    double         us;
-    MBA_TRY(mba_signatures_load(&s, path));
-    mba_status st = MBA_OK;
-    for (int i = 0; i < s.n && st == MBA_OK; i++) {
-        st = mba_signature_kernel(&k, &s.one[i], m);
-        if (st == MBA_OK) st = signature_row(t, &us, &k, m);
-    }
-    *n = s.n;
-    mba_signatures_free(&s);
-    return st;
-}
-
-/* As of a store, those of which too little was counted are left out and told. */
-static mba_status counted_rows(mba_table *t, int *n, const char *path, const mba_gpu *m)
-{
-    mba_counted_set *d;
-    mba_sim_kernel   k;
-    double           us, without_us = 0;
-    MBA_TRY(mba_counted_load(&d, path));
-    mba_status st = MBA_OK;
-    for (int i = 0; i < d->n && st == MBA_OK; i++) {
-        if (!mba_counted_enough(&d->one[i])) {
-            without_us += d->one[i].launches * d->one[i].us;
-            continue;
-        }
-        ++*n;
-        st = mba_counted_foreign(&k, &d->one[i], m);
-        if (st == MBA_OK) st = signature_row(t, &us, &k, m);
-    }
-    if (st == MBA_OK && !*n)
-        st = mba_fail(MBA_E_FORMAT, "%s has no kernel with counts\nwhy: kernels without plans are known by the instructions, "
-                      "loads and bytes that were counted\nfix: tools/kernel_points, of a store with the sets roofline, cache "
-                      "and signature", path);
-    if (st == MBA_OK && *n < d->n)
-        fprintf(stderr, "%d kernels of %.2f ms without counts are left out\n", d->n - *n, 1e-3 * without_us);
-    mba_counted_destroy(d);
-    return st;
-}
-
-/* Said with every answer. Times of signatures are in no file that comes with the program. */
-static mba_status say_how_far_off(bool counted)
-{
-    mba_off *off = NULL;
-    if (counted) MBA_TRY(mba_off_of_held_out(&off));
-    if (off)
-        fprintf(stderr, "how far off: %d kernels of our steps by their counts alone, held out, on the H200: %.0f %% on average,\n"
-                "90th percentile %.0f, worst %.0f (%.48s)\n", off->n, off->mean, off->p90, off->worst, off->worst_kernel);
-    else fputs("how far off: nobody has compared these; docs/results/simulator.md has the peers' SSD kernels\n", stderr);
-    mba_off_destroy(off);
-    return MBA_OK;
-}
-
-static mba_status run_signatures(const options *o)
-{
-    mba_gpu    m;
-    mba_table *t = NULL;
-    int        n = 0;
-    MBA_TRY(mba_gpu_load(&m, o->w.machine));
-    MBA_TRY(mba_gpu_set(&m, o->w.changes));
-    MBA_TRY(mba_table_create(&t, signature_columns));
-    mba_status st = o->counted ? counted_rows(t, &n, o->counted, &m) : signature_rows(t, &n, o->signatures, &m);
-    if (st == MBA_OK) mba_table_print(t, stdout, mba_table_form_of(o->json, o->csv));
-    if (st == MBA_OK)
-        fprintf(stderr, "SIMULATED on %s%s%s from %d signatures (grade C)\n", m.name, o->w.changes ? " with " : "",
-                o->w.changes ? o->w.changes : "", n);
-    if (st == MBA_OK) st = say_how_far_off(o->counted != NULL);
-    mba_table_destroy(t);
-    return st;
-}
-
-/* ---- a store ---- */
-
-static const mba_column stored_columns[] = { SIGNATURE_COLUMNS, { "launches", "launches a step", "%.0f" },
-                                             { "measured_us", "measured, us", "%.1f" },
-                                             { "error", "off there, %", "%+.0f" }, { 0 } };
-
-static mba_status stored_rows(mba_table *t, double *step_us, double *measured_us, const mba_stored *s, const mba_off *off,
-                              const mba_gpu *m)
-{
-    for (int i = 0; i < s->kernels.n; i++) {
-        const mba_counted_kernel *c = &s->kernels.one[i];
-        mba_sim_kernel            k;
-        double                    us;
-        MBA_TRY(mba_counted_foreign(&k, c, m));
-        MBA_TRY(signature_row(t, &us, &k, m));
-        mba_table_number(t, c->launches);
-        mba_table_number(t, c->us);
-        mba_table_number(t, off->percent[i]);
-        *step_us     += c->launches * us;
-        *measured_us += c->launches * c->us;
-    }
-    return MBA_OK;
-}
-
-static void say_stored(const options *o, const mba_stored *s, const mba_off *off, const mba_gpu *m, double step_us,
-                       double measured_us)
-{
-    fprintf(stderr, "SIMULATED on %s%s%s from what was counted on the %s (grade C)\n"
-            "kernels of a step: %.2f ms; measured there %.2f ms", m->name, o->w.changes ? " with " : "",
-            o->w.changes ? o->w.changes : "", s->gpu, 1e-3 * step_us, 1e-3 * measured_us);
-    if (s->without)
-        fprintf(stderr, "; %d kernels of %.2f ms without counts are left out", s->without, 1e-3 * s->without_us);
-    if (off->machine)
-        fprintf(stderr, "\nhow far off: simulated on %s, where they were measured, these kernels are %.0f %% off on average "
-                "(90th percentile %.0f,\nworst %.0f: %.48s), their sum %+.1f %%\n", off->machine, off->mean, off->p90, off->worst,
-                off->worst_kernel, off->sum);
-    else
-        fprintf(stderr, "\nhow far off: not known, no machine file is one of the %s; mambascope calibrate makes one there\n",
-                s->gpu);
-}
-
-/* Every kernel of a store by its counts, beside its time on the GPU that it was counted on and how far a simulation of
- * that GPU is from it: the error of kernels that the simulator knows nothing else of. */
-static mba_status run_store(const options *o)
-{
-    mba_gpu    m;
-    mba_stored s;
-    mba_table *t = NULL;
-    mba_off   *off = NULL;
-    double     step_us = 0, measured_us = 0;
-    MBA_TRY(mba_gpu_load(&m, o->w.machine));
-    MBA_TRY(mba_gpu_set(&m, o->w.changes));
-    MBA_TRY(mba_stored_load(&s, o->store));
-    mba_status st = mba_table_create(&t, stored_columns);
-    if (st == MBA_OK) st = mba_off_of_stored(&off, &s);
-    if (st == MBA_OK) st = stored_rows(t, &step_us, &measured_us, &s, off, &m);
-    if (st == MBA_OK) {
-        mba_table_print(t, stdout, mba_table_form_of(o->json, o->csv));
-        say_stored(o, &s, off, &m, step_us, measured_us);
-    }
-    mba_off_destroy(off);
-    mba_table_destroy(t);
-    mba_stored_free(&s);
-    return st;
 }
 
 /* ---- how much the numbers' own spread matters ---- */
@@ -407,9 +261,7 @@ static mba_status run(const options *o)
     mba_status    st = mba_sim_create(&sim);
     if (st == MBA_OK) st = mba_table_create(&t, o->kernels ? kernel_columns : op_columns);
     if (st == MBA_OK) st = mba_simulated_run(&r, &o->w, sim);
-    if (st == MBA_OK && !o->csv && !o->kernels) st = find_bands(&b, o, &r, sim);
-    if (st == MBA_OK && o->kernels) st = fill_kernels(t, &r, sim);
-    else if (st == MBA_OK) fill_ops(t, &r);
+    if (st == MBA_OK) st = o->kernels ? fill_kernels(t, &r, sim) : find_operators(t, &b, o, &r, sim);
     if (st == MBA_OK) {
         if (o->csv || o->kernels)
             mba_table_print(t, stdout, mba_table_form_of(o->json, o->csv));
@@ -487,8 +339,10 @@ mba_status mba_command_simulate(int argc, char **argv)
         return mba_fail(MBA_E_ARG, "--store, --counted and --signatures at once\nfix: one of them");
     if (o.w.changes && !*o.w.changes) o.w.changes = NULL;
     MBA_TRY(check_options(&o));
-    if (o.store) return run_store(&o);
-    if (o.signatures || o.counted) return run_signatures(&o);
+    if (o.store || o.signatures || o.counted)
+        return mba_foreign_run(&(mba_foreign_options){ .machine = o.w.machine, .changes = o.w.changes, .store = o.store,
+                                                       .counted = o.counted, .signatures = o.signatures,
+                                                       .form = mba_table_form_of(o.json, o.csv) });
     if (!o.w.model.name) o.w.model.name = "mamba2-130m";
     if (!o.keys) return run(&o);
     mba_gpu m;

@@ -1,6 +1,7 @@
 /* simulated.c -- see simulated.h. */
 #include "cli/simulated.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "cli/progress.h"
@@ -64,22 +65,36 @@ mba_status mba_simulated_run(mba_simulated *r, const mba_workload *w, mba_sim *s
     return MBA_OK;
 }
 
-mba_status mba_simulated_draws(double *times, const mba_simulated *r, const mba_workload *w, mba_sim *sim)
+/* Of the step, then of every part. */
+static void add_parts(double *seconds, const mba_sim_step *step, int32_t nodes, const int *part, int parts)
+{
+    seconds[0] = step->seconds;
+    for (int k = 0; k < parts; k++) seconds[1 + k] = 0;
+    for (int32_t i = 0; parts && i < nodes; i++) seconds[1 + part[i]] += step->node[i].seconds;
+}
+
+mba_status mba_simulated_draws(double *times, const mba_simulated *r, const mba_workload *w, mba_sim *sim,
+                               const int *part, int parts)
 {
     mba_sim_how how = how_of(w);
-    double      undrawn = 0;
+    double     *seconds = calloc((size_t)parts + 1, sizeof *seconds), *undrawn = calloc((size_t)parts + 1, sizeof *undrawn);
+    mba_status  st = seconds && undrawn ? MBA_OK : mba_fail(MBA_E_NOMEM, "no memory for %d parts of a step", parts);
     how.tier = MBA_SIM_ROUGH;
     how.load = r->step.load;
-    for (int i = -1; i < MBA_DRAWS; i++) {
+    for (int i = -1; i < MBA_DRAWS && st == MBA_OK; i++) {
         mba_gpu      drawn = r->gpu;
         mba_sim_step step;
         if (i >= 0) mba_gpu_draw(&drawn, &r->gpu, i);
-        MBA_TRY(mba_sim_program(&step, sim, r->session.program, &drawn, &how));
-        if (i < 0) undrawn = step.seconds;
-        else       times[i] = step.seconds / undrawn;
+        st = mba_sim_program(&step, sim, r->session.program, &drawn, &how);
+        if (st != MBA_OK) break;
+        add_parts(i < 0 ? undrawn : seconds, &step, r->session.graph->nnodes, part, parts);
+        for (int k = 0; k <= parts && i >= 0; k++)
+            times[k * MBA_DRAWS + i] = undrawn[k] > 0 ? seconds[k] / undrawn[k] : 1;
         mba_sim_step_free(&step);
     }
-    return MBA_OK;
+    free(seconds);
+    free(undrawn);
+    return st;
 }
 
 void mba_simulated_end(mba_simulated *r)

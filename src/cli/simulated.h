@@ -37,8 +37,10 @@ typedef struct mba_simulated {
 MBA_MUST mba_status mba_simulated_plan(mba_simulated *r, const mba_workload *w);
 /* Plans, then simulates a training step. */
 MBA_MUST mba_status mba_simulated_run(mba_simulated *r, const mba_workload *w, mba_sim *sim);
-/* How many times as long the same step takes on MBA_DRAWS machines within the spreads of its numbers (sim/spread.h). */
-MBA_MUST mba_status mba_simulated_draws(double *times, const mba_simulated *r, const mba_workload *w, mba_sim *sim);
+/* How many times as long the same step takes on MBA_DRAWS machines within the spreads of its numbers (sim/spread.h).
+ * `part` says for every node which of `parts` it belongs to: MBA_DRAWS times follow for each of them. NULL and 0: none. */
+MBA_MUST mba_status mba_simulated_draws(double *times, const mba_simulated *r, const mba_workload *w, mba_sim *sim,
+                                        const int *part, int parts);
 void                mba_simulated_end(mba_simulated *r);          /* half-made ones are fine */
 
 /* 'A': kernels checked by counters on a calibrated machine; none is yet. 'B': validated against measured times of that

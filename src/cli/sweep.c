@@ -12,7 +12,7 @@
 #include "cli/table.h"
 #include "cli/validated.h"
 
-enum { VALUES_MAX = 64, TEXT_MAX = 512 };
+enum { VALUES_MAX = 64, TEXT_MAX = 512, POINT_COLUMNS = 12 };
 
 typedef struct axis { char name[32]; char value[VALUES_MAX][24]; int n; } axis;
 typedef struct options {
@@ -117,6 +117,8 @@ static mba_status move_ratio(const mba_workload *w, char *machine, const char *v
     return append(machine, "%s%s=%s", "mma16", rate);
 }
 
+static bool is_machine(const axis *a) { return !strcmp(a->name, "machine"); }
+static bool draws_each(const options *o, const axis *a) { return o->spread || is_machine(&a[0]) || is_machine(&a[1]); }
 static bool is_ratio(const axis *a) { return !strcmp(a->name, "ratio"); }
 
 /* A number of the machine that an axis moves. */
@@ -168,11 +170,10 @@ static mba_status move_to(mba_workload *w, char *machine, char *model, const axi
     return append(machine, "%s%s=%s", a->name, value);
 }
 
-/* `spread`, unless NULL: what the spreads of this point's machine do to it. */
-static mba_status point(double *ms, mba_band *spread, mba_simulated *r, const options *o, mba_sim *sim,
+/* `times`, unless NULL: what the spreads of this point's machine do to it, MBA_DRAWS of them. */
+static mba_status point(double *ms, double *times, mba_simulated *r, const options *o, mba_sim *sim,
                         const mba_model_options *model, const axis *a, const int *at, int axes)
 {
-    double       times[MBA_DRAWS];
     char         machine[TEXT_MAX] = "", set[TEXT_MAX] = "";
     mba_workload w = o->w;
     w.model = *model;
@@ -189,10 +190,7 @@ static mba_status point(double *ms, mba_band *spread, mba_simulated *r, const op
     w.model.set = *set ? set : NULL;
     MBA_TRY(mba_simulated_run(r, &w, sim));
     *ms = 1e3 * r->step.seconds;
-    if (!spread) return MBA_OK;
-    MBA_TRY(mba_simulated_draws(times, r, &w, sim));
-    *spread = mba_band_of_draws(times);
-    return MBA_OK;
+    return times ? mba_simulated_draws(times, r, &w, sim, NULL, 0) : MBA_OK;
 }
 
 /* Kernels as nobody has compiled them are C, whatever the machine. */
@@ -206,10 +204,14 @@ static char grade_of(const mba_simulated *r, const axis *a, const int *at)
     return mba_simulated_grade(&r->gpu);
 }
 
-static void point_row(mba_table *t, const options *o, const mba_simulated *r, const axis *a, const int *at, double ms,
-                      double base, mba_band spread)
+/* A point beside the unchanged one; the ratio's band where both were drawn. */
+typedef struct beside { double ms, base; mba_band spread; bool drawn; mba_ratio ratio; } beside;
+
+static void point_row(mba_table *t, const options *o, const mba_simulated *r, const axis *a, const int *at,
+                      const beside *p)
 {
-    const mba_band both = mba_band_of_both(spread, o->validated);
+    const mba_band both = mba_band_of_both(p->spread, o->validated);
+    const double   ms = p->ms;
     int    longest = 0;
     double busiest = -1;
     for (int32_t i = 0; i < r->session.graph->nnodes; i++)
@@ -219,7 +221,12 @@ static void point_row(mba_table *t, const options *o, const mba_simulated *r, co
     mba_table_number(t, ms);
     mba_table_number(t, ms * both.low);
     mba_table_number(t, ms * both.high);
-    mba_table_number(t, base / ms);
+    mba_table_number(t, p->base / ms);
+    if (p->drawn) {
+        mba_table_number(t, p->base / ms * p->ratio.band.low);
+        mba_table_number(t, p->base / ms * p->ratio.band.high);
+        mba_table_number(t, 100 * p->ratio.above);
+    }
     mba_table_number(t, r->units / ms * 1e3);
     mba_table_number(t, (r->step.dram_read + r->step.dram_write) / r->step.seconds / 1e9);
     mba_table_text(t, "%s", mba_sim_limits[longest]);
@@ -230,32 +237,33 @@ static void absent_row(mba_table *t, const options *o, const mba_model_options *
 {
     mba_table_text(t, "%s", model->name);
     for (int i = 0; i < 2; i++) mba_table_text(t, "%s", o->axis[i] ? a[i].value[at[i]] : "-");
-    for (int i = 0; i < 6; i++) mba_table_number(t, NAN);
+    for (int i = 0; i < (draws_each(o, a) ? 9 : 6); i++) mba_table_number(t, NAN);
     mba_table_text(t, "%.*s", (int)strcspn(mba_message(), "\n"), mba_message());
     mba_table_text(t, "-");
 }
 
-static bool is_machine(const axis *a) { return !strcmp(a->name, "machine"); }
-
 /* The machine's numbers are drawn where nothing is changed, and what that does to the step stands for all points of the
- * workload; other machines have spreads of their own. */
+ * workload; other machines have spreads of their own. Where every point is drawn, so is its ratio to the unchanged one. */
 static mba_status sweep_model(mba_table *t, totals *sum, const options *o, mba_sim *sim, const mba_model_options *model,
                               const axis *a)
 {
     const int     axes = o->axis[1] ? 2 : 1;
-    const bool    each = o->spread || is_machine(&a[0]) || is_machine(&a[1]);
-    double        base, ms;
-    mba_band      spread = { 1, 1 };
+    double        unchanged[MBA_DRAWS], times[MBA_DRAWS];
+    beside        p = { .drawn = draws_each(o, a) };
     mba_simulated r = { 0 };
-    mba_status    st = point(&base, each ? NULL : &spread, &r, o, sim, model, a, (const int[]){ 0, 0 }, 0);
+    mba_status    st = point(&p.base, unchanged, &r, o, sim, model, a, (const int[]){ 0, 0 }, 0);
     add_to(sum, &r);
     mba_simulated_end(&r);
+    memcpy(times, unchanged, sizeof times);
+    if (st == MBA_OK) p.spread = mba_band_of_draws(times);
     for (int i = 0; i < a[0].n && st == MBA_OK; i++)
         for (int j = 0; j < (axes > 1 ? a[1].n : 1) && st == MBA_OK; j++) {
             const int at[2] = { i, j };
-            st = point(&ms, each ? &spread : NULL, &r, o, sim, model, a, at, axes);
+            st = point(&p.ms, p.drawn ? times : NULL, &r, o, sim, model, a, at, axes);
             if (st == MBA_OK) {
-                point_row(t, o, &r, a, at, ms, base, spread);
+                if (p.drawn) p.ratio = mba_ratio_of_draws(p.base / p.ms, unchanged, times);
+                if (p.drawn) p.spread = mba_band_of_draws(times);
+                point_row(t, o, &r, a, at, &p);
                 sum->points++;
                 add_to(sum, &r);
             } else if (st == MBA_E_UNSUPPORTED) {              // a machine too small for a kernel is an answer, too
@@ -359,10 +367,23 @@ static mba_status balance_model(mba_table *t, totals *sum, const options *o, mba
 
 /* ---- the command ---- */
 
+/* Where every point is drawn, the band of its ratio stands behind the ratio. */
+static void add_ratio(mba_column out[POINT_COLUMNS + 3], const mba_column *point)
+{
+    static const mba_column ratio[] = { { "speedup_low", "speed at least", "%.3f" },
+                                        { "speedup_high", "at most", "%.3f" },
+                                        { "faster_percent", "faster, % of draws", "%.0f" } };
+    for (; point->key; point++) {
+        *out++ = *point;
+        for (int i = 0; i < 3 && !strcmp(point->key, "speedup"); i++) *out++ = ratio[i];
+    }
+    *out = (mba_column){ 0 };
+}
+
 static mba_status run(const options *o)
 {
     char             heading[2][96], number[NUMBERS][32];
-    const mba_column point_columns[] = { { "model", "model", NULL },
+    const mba_column point_columns[POINT_COLUMNS] = { { "model", "model", NULL },
                                          { "first", heading[0], NULL },
                                          { "second", heading[1], NULL },
                                          { "step_ms", "step, ms", "%.3f" },
@@ -374,7 +395,7 @@ static mba_status run(const options *o)
                                          { "bound", "longest node bound by", NULL },
                                          { "grade", "grade", NULL },
                                          { 0 } };
-    mba_column               many[NUMBERS + 2] = { { "model", "model", NULL } };
+    mba_column               drawn[POINT_COLUMNS + 3], many[NUMBERS + 2] = { { "model", "model", NULL } };
     const mba_model_options  one[] = { o->w.model, { 0 } }, *models = o->w.model.name ? one : mba_full_size;
     axis                    *a = calloc(2, sizeof *a);
     mba_table               *t = NULL;
@@ -387,8 +408,12 @@ static mba_status run(const options *o)
     for (int i = 0; i < 2 && st == MBA_OK && o->axis[i]; i++) st = axis_of(&a[i], o->axis[i]);
     if (st == MBA_OK && o->axis[0] && o->axis[1]) st = check_apart(a);
     for (int i = 0; i < 2 && st == MBA_OK; i++) heading_of(heading[i], sizeof heading[i], &a[i]);
+    add_ratio(drawn, point_columns);
     if (st == MBA_OK)
-        st = mba_table_create(&t, o->elasticity ? many : o->balance ? balance_columns : point_columns);
+        st = mba_table_create(&t, o->elasticity        ? many
+                                  : o->balance         ? balance_columns
+                                  : draws_each(o, a)   ? drawn
+                                                       : point_columns);
     for (const mba_model_options *m = models; m->name && st == MBA_OK; m++)
         st = o->elasticity ? elasticity_row(t, &sum, o, o->sim, m)
              : o->balance  ? balance_model(t, &sum, o, o->sim, m)
@@ -483,6 +508,9 @@ static void say_band(const options *o)
     fprintf(stderr, "error band: measured steps on the H200 were %.2f to %.2f times as long as predicted ones%s\n",
             o->validated.low, o->validated.high,
             o->elasticity || o->balance ? "" : "; \"at least\" and \"at most\" have that and the spreads of the machine's numbers");
+    if (o->spread)
+        fprintf(stderr, "bands of speeds are of %d pairs of draws: what both machines share cancels, what the model is off is not in them\n",
+                MBA_DRAWS);
 }
 
 /* What would not be looked at is refused; the five workloads have sizes of their own. */
@@ -518,7 +546,7 @@ mba_status mba_command_sweep(int argc, char **argv)
         { "--elasticity", MBA_OPT_FLAG, &o.elasticity, NULL, "instead: percent of time per percent of each number", 0,
           0 },
         { "--spread", MBA_OPT_FLAG, &o.spread, NULL,
-          "draw the machine's numbers within their spreads at every point, not at the unchanged machine alone", 0, 0 },
+          "draw the machine's numbers within their spreads at every point: bands of ratios, and how often a point wins", 0, 0 },
         MBA_WORKLOAD_OPTIONS(&o.w),
         MBA_TABLE_OPTIONS(&o.json, &o.csv),
         { 0 },
@@ -534,7 +562,8 @@ mba_status mba_command_sweep(int argc, char **argv)
                               "mambascope sweep --axis ratio=2:4:8:16:32:64 --by xu=x1:x2\nmambascope sweep --axis "
                               "t_blk=0:350:1000 --by persistent=0:1 --model mamba2-130m\n"
                               "mambascope sweep --elasticity --csv > elasticity.csv\n"
-                              "mambascope sweep --experiment q2\n" };
+                              "mambascope sweep --experiment q2\n"
+                              "mambascope sweep --axis xu=x1.5:x2 --model mamba-130m --spread\n" };
     MBA_TRY(mba_options_parse(&usage, argc, argv, NULL, &help));
     if (help) return MBA_OK;
     if (o.w.changes && !*o.w.changes) o.w.changes = NULL;
@@ -542,7 +571,7 @@ mba_status mba_command_sweep(int argc, char **argv)
     if (!o.axis[0] && !o.elasticity && !o.experiment)
         return mba_fail(MBA_E_ARG, "sweep over what?\nfix: --axis hbm=x0.5:x1:x2, or --elasticity");
     MBA_TRY(mba_sim_create(&o.sim));
-    mba_status st = mba_validated_band(&o.validated, o.sim);
+    mba_status st = mba_validated_bands(&o.validated, NULL, o.sim);
     if (st == MBA_OK) st = o.experiment ? run_experiment(&o) : run(&o);
     if (st == MBA_OK) say_band(&o);
     mba_sim_destroy(o.sim);

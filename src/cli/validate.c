@@ -239,6 +239,42 @@ static mba_status print_coverage(const mba_counted_set *k, mba_table_form form)
     return MBA_OK;
 }
 
+/* Bands of what is predicted with less: made by all residuals of a class, tried on each without its family. */
+static mba_status print_classes(const mba_class_bands *b, const char *key, const char *what, mba_table_form form)
+{
+    mba_table       *t = NULL;
+    const double     inside = b->points ? 100.0 * b->inside / b->points : 0;
+    const mba_column columns[] = { { "class", what, NULL }, { "points", "points", "%.0f" },
+                                   { "low", "took at least, times", "%.2f" }, { "high", "at most", "%.2f" },
+                                   { "inside", "inside the others' band, %", "%.0f" }, { 0 } };
+    MBA_TRY(mba_table_create(&t, columns));
+    for (int c = 0; c < MBA_SIM_CAUSES; c++) {
+        mba_table_text(t, "%s", mba_sim_causes[c]);
+        mba_table_number(t, b->of[c].points);
+        mba_table_number(t, b->of[c].points ? b->of[c].band.low : NAN);
+        mba_table_number(t, b->of[c].points && isfinite(b->of[c].band.high) ? b->of[c].band.high : NAN);
+        mba_table_number(t, b->of[c].points ? 100.0 * b->of[c].inside / b->of[c].points : NAN);
+    }
+    if (form == MBA_TABLE_JSON) printf(",\n \"%s\": {\"asked\": 80, \"left_out\": %.4g, \"classes\": ", key, inside);
+    mba_table_print(t, stdout, form);
+    if (form == MBA_TABLE_JSON) putchar('}');
+    else printf("of %d points %.0f %% lie in the band that their class makes without their operator\n\n", b->points, inside);
+    mba_table_destroy(t);
+    return MBA_OK;
+}
+
+/* Of kernels from counts, of operators from plans, and of kernels known by counts alone (`simulate --store`). */
+static mba_status print_bands(const mba_measured *d, const mba_counted_set *k, mba_table_form form)
+{
+    mba_class_bands operators, foreign;
+    mba_band        steps;
+    MBA_TRY(print_coverage(k, form));
+    MBA_TRY(mba_validated_operators(&operators, d));
+    MBA_TRY(mba_validated_foreign(&foreign, &steps));
+    MBA_TRY(print_classes(&operators, "operator_coverage", "held-out operators limited by", form));
+    return print_classes(&foreign, "foreign_coverage", "kernels of a store limited by", form);
+}
+
 static const mba_column step_columns[] = { { "workload", "step of", NULL },
                                            { "measured_ms", "measured, ms", "%.2f" },
                                            { "predicted_ms", "from counts, ms", "%.2f" },
@@ -318,7 +354,7 @@ static mba_status print_json(const mba_measured *d, const mba_counted_set *k, bo
         first = false;
     }
     putchar('}');
-    MBA_TRY(print_coverage(k, MBA_TABLE_JSON));
+    MBA_TRY(print_bands(d, k, MBA_TABLE_JSON));
     if (every_point) MBA_TRY(print_json_points(d, k));
     puts("}");
     return MBA_OK;
@@ -363,7 +399,7 @@ static mba_status print_text(const mba_measured *d, const mba_counted_set *k, co
             mba_table_print(scores, stdout, MBA_TABLE_TEXT);
             print_worst(k, held.worst_point);
         }
-        if (!o->csv) st = print_coverage(k, MBA_TABLE_TEXT);
+        if (!o->csv) st = print_bands(d, k, MBA_TABLE_TEXT);
         if (!o->csv) mba_table_print(steps, stdout, MBA_TABLE_TEXT);
         if (o->points || o->csv)
             mba_table_print(o->points ? points : steps, stdout, o->csv ? MBA_TABLE_CSV : MBA_TABLE_TEXT);

@@ -2,7 +2,7 @@
 #ifndef MBA_VALIDATED_H
 #define MBA_VALIDATED_H
 
-#include "sim/counted.h"
+#include "sim/classes.h"
 #include "sim/step.h"
 
 /* Predicts every point of `path` (NULL: the built-in set) on `machine` with `changes` (NULL: none). */
@@ -16,8 +16,15 @@ MBA_MUST mba_status mba_validated_kernels(mba_counted_set **out, const char *pat
 /* Writes down the plans of this tree beside the kernels of `path`, which were measured with it: to `out`. */
 MBA_MUST mba_status mba_validated_freeze(const char *out, const char *path, const char *machine);
 
-/* Measured over predicted time of whole steps on the H200, from the least to the most, and 1, which is the prediction:
- * the band around any predicted step. `sim` remembers kernels for what is asked besides. */
-MBA_MUST mba_status mba_validated_band(mba_band *out, mba_sim *sim);
+/* Measured over predicted time on the H200. Of whole steps, from the least to the most, and 1, which is the prediction:
+ * the band around any predicted step. Of operators (NULL: not asked) by what limits them. `sim` remembers kernels for
+ * what is asked besides. */
+MBA_MUST mba_status mba_validated_bands(mba_band *steps, mba_class_bands *operators, mba_sim *sim);
+
+MBA_MUST mba_status mba_validated_operators(mba_class_bands *out, const mba_measured *predicted);
+
+/* The same of kernels that are known by their counts alone, no plan and no code: every kernel of the built-in set as if a
+ * store had it, by class; and of the kernels of its steps together. */
+MBA_MUST mba_status mba_validated_foreign(mba_class_bands *kernels, mba_band *steps);
 
 #endif

@@ -20,6 +20,8 @@ typedef struct mba_point {
     char             subject[96], operator[48], which[16];
     double           nodes, ms;
     double           predicted_ms, roofline_ms;   /* 0: nobody has said */
+    double           floor_ms;                    /* of predicted_ms: by the limits of its launches alone */
+    int              limit;                       /* of its longest node */
     double           inputs_ms;                   /* of predicted_ms, of a whole step: what the host sends */
     double           dram_bytes;                  /* of a whole step, predicted */
 } mba_point;

@@ -61,8 +61,30 @@ mba_band mba_band_of_draws(double *times)
     return (mba_band){ b.low < 1 ? b.low : 1, b.high > 1 ? b.high : 1 };
 }
 
+mba_ratio mba_ratio_of_draws(double ratio, const double *a_times, const double *b_times)
+{
+    static const double TIE = 0.001;
+    double              times[MBA_DRAWS];
+    mba_ratio           r = { .above = 0 };
+    for (int i = 0; i < MBA_DRAWS; i++) {
+        times[i] = a_times[i] / b_times[i];
+        const double x = ratio * times[i];
+        r.above += (x > 1 + TIE ? 1.0 : x < 1 - TIE ? 0.0 : 0.5) / MBA_DRAWS;
+    }
+    r.band = mba_band_of_draws(times);
+    return r;
+}
+
+mba_band mba_band_of_kind(double *times, int n)
+{
+    const int low = (n + 1) / 10, high = n + 1 - low;
+    qsort(times, (size_t)n, sizeof *times, by_value);
+    return (mba_band){ low ? times[low - 1] : 0, high <= n ? times[high - 1] : INFINITY };
+}
+
 mba_band mba_band_of_both(mba_band a, mba_band b)
 {
-    const double al = log(a.low), bl = log(b.low), ah = log(a.high), bh = log(b.high);
+    const double al = a.low < 1 ? log(a.low) : 0, bl = b.low < 1 ? log(b.low) : 0,       // the answer lies inside
+                 ah = a.high > 1 ? log(a.high) : 0, bh = b.high > 1 ? log(b.high) : 0;
     return (mba_band){ exp(-sqrt(al * al + bl * bl)), exp(sqrt(ah * ah + bh * bh)) };
 }

@@ -24,6 +24,15 @@ void mba_gpu_draw(mba_gpu *out, const mba_gpu *m, int draw);
 /* Sorts `times`, MBA_DRAWS of them. */
 mba_band mba_band_of_draws(double *times);
 
+/* Of a ratio of two answers a / b, by the draws of both, pair by pair: what both share cancels. `above`: of 1, how many
+ * draws have it above 1; those that have it within a thousandth count half (queues that change order make as much). */
+typedef struct mba_ratio { mba_band band; double above; } mba_ratio;
+mba_ratio mba_ratio_of_draws(double ratio, const double *a_times, const double *b_times);
+
+/* Of n times that others of its kind took: a tenth lie below the band and a tenth above, and of the next one's chances as
+ * many. Sorts them. Fewer than nine say nothing: 0 to infinity. */
+mba_band mba_band_of_kind(double *times, int n);
+
 /* Of two causes that know nothing of each other: squares of logarithms add. */
 mba_band mba_band_of_both(mba_band a, mba_band b);
 

@@ -97,7 +97,30 @@ static void bands_hold_what_they_say(void **state)
     assert_near(both.high, b.high, 1e-12);
     assert_near(log(twice.high), sqrt(2) * log(b.high), 1e-12);
     assert_true(twice.low < b.low && twice.high > b.high);
+    const mba_band beside = mba_band_of_both((mba_band){ 1.1, 1.2 }, none);    // one that leaves the answer out is widened to it
+    assert_true(beside.low == 1);
+    assert_near(beside.high, 1.2, 1e-12);
+}
+
+/* Draws that move both answers alike leave their ratio where it is; wins are counted with the ratio itself in view. */
+static void ratios_are_taken_draw_by_draw(void **state)
+{
+    (void)state;
+    double a[MBA_DRAWS], b[MBA_DRAWS];
+    for (int i = 0; i < MBA_DRAWS; i++) a[i] = b[i] = 0.8 + 0.4 * i / MBA_DRAWS;
+    const mba_ratio same = mba_ratio_of_draws(1.1, a, b), tie = mba_ratio_of_draws(1, a, b);
+    assert_true(same.band.low == 1 && same.band.high == 1 && same.above == 1);
+    assert_true(tie.above == 0.5);
+    assert_true(mba_ratio_of_draws(0.9, a, b).above == 0);
+    for (int i = 0; i < MBA_DRAWS; i++) b[i] = i % 4 ? a[i] : 1.2 * a[i];      // every fourth draw is against it
+    const mba_ratio some = mba_ratio_of_draws(1.1, a, b);
+    assert_near(some.above, 0.75, 1e-12);
+    assert_near(some.band.low, 1 / 1.2, 1e-12);
+    assert_true(some.band.high == 1);
+    for (int i = 0; i < MBA_DRAWS; i++) b[i] = a[i] * (i % 2 ? 1.0005 : 0.9995);
+    assert_near(mba_ratio_of_draws(1, a, b).above, 0.5, 1e-12);                // less than a thousandth is nothing
 }
 
 MBA_TEST_MAIN(cmocka_unit_test(every_part_of_a_spread_is_drawn_once), cmocka_unit_test(numbers_are_drawn_apart),
-              cmocka_unit_test(draws_have_the_same_bits_everywhere), cmocka_unit_test(bands_hold_what_they_say))
+              cmocka_unit_test(draws_have_the_same_bits_everywhere), cmocka_unit_test(bands_hold_what_they_say),
+              cmocka_unit_test(ratios_are_taken_draw_by_draw))
