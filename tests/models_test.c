@@ -116,8 +116,8 @@ static void gradients_are_added_where_they_are_made(void **state)
     }
 }
 
-/* The residual stream begins with the fp32 values of the table: rounded rows are the largest single error of a small model
- * in bf16 that costs nothing to avoid (tools/golden/README.md). The bf16 copy is there for a tied head, and only for it. */
+/* The residual stream begins with the fp32 values of the table: of what rounds to bf16 in a model, its rows cost least to
+ * leave as they are (embed.md). The bf16 copy is there for a tied head, and only for it. */
 static void look_ups_read_the_master(void **state)
 {
     (void)state;
