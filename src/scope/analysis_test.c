@@ -511,6 +511,8 @@ static void some_claims_need_two_stores(void **state)
     (void)state;
     assert_int_equal(judged_beside(5, base, other), MBA_OPEN);                   // blocks live as long
     other.ctas_active = 1510;                                                    // half as long again
+    assert_int_equal(judged_beside(5, base, other), MBA_REFUTED);                // and move no more bytes a second
+    other.bytes = 510;
     assert_int_equal(judged_beside(5, base, other), MBA_DEPENDS);
     other.bytes = 530;
     assert_int_equal(judged_beside(5, base, other), MBA_REPRODUCED);

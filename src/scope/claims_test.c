@@ -5,12 +5,12 @@
 #include "tests/scratch.h"
 #include "tests/test.h"
 
-/* One SSM kernel that takes 1 s; a block of it lives `lives` ms. */
+/* One SSM kernel that takes `seconds` and moves `bytes`; a block of it lives `lives` ms. */
 typedef struct made {
     const char *op, *workload, *gpu, *parameters, *batch, *foreign;
-    double      units, lives, hits, flops;
+    double      units, lives, hits, flops, seconds, bytes;
 } made;
-static const made base = { "ssd", "mamba2", "GPU A", "1000", "batch 4 x length 16", NULL, 64, 1, 90, 100 };
+static const made base = { "ssd", "mamba2", "GPU A", "1000", "batch 4 x length 16", NULL, 64, 1, 90, 100, 1, 1000 };
 
 typedef struct opened { mba_store *store; mba_analysis *a; } opened;
 
@@ -21,7 +21,7 @@ static void put_counter(mba_store *s, const char *metric, double value)
 
 static void put_counters(mba_store *s, const made *m)
 {
-    put_counter(s, "dram__bytes_read.sum", 1000 * m->lives);
+    put_counter(s, "dram__bytes_read.sum", m->bytes);
     put_counter(s, "dram__bytes_write.sum", 0);
     put_counter(s, "lts__t_sector_hit_rate.pct", m->hits);
     put_counter(s, "sm__ctas_active.sum", m->lives);
@@ -37,7 +37,7 @@ static void put_run(mba_store *s, const made *m)
     n.id = 0, n.op = m->op, n.kind = "ssm", n.tensor_flops = m->flops, n.vector_flops = 0, n.special_ops = 0,
         n.read_bytes = 10, n.write_bytes = 0;
     k.id = 0, k.name = "chunk_scan_fwd", k.op = m->op, k.kind = "ssm";
-    e.id = 0, e.what = "kernel", e.start_ns = 0, e.duration_ns = 1000000000, e.stream = 7, e.step = 0, e.kernel = 0,
+    e.id = 0, e.what = "kernel", e.start_ns = 0, e.duration_ns = (int64_t)(1e9 * m->seconds), e.stream = 7, e.step = 0, e.kernel = 0,
         e.node = 0;
     assert_ok(mba_put_node(s, &n));
     assert_ok(mba_put_kernel(s, &k));
@@ -91,8 +91,9 @@ static void an_intervention_changes_nothing_else(void **state)
 {
     made longer = base, m;
     (void)state;
-    longer.lives = 2;
+    longer.lives = 2, longer.seconds = 0.5;
     assert_int_equal(judged(5, base, longer).verdict, MBA_REPRODUCED);
+    assert_int_equal(judged(5, longer, base).verdict, MBA_REPRODUCED);
     m = longer, m.units = 128;
     assert_int_equal(judged(5, base, m).verdict, MBA_OPEN);
     m = longer, m.batch = "batch 1 x length 64";
@@ -103,8 +104,26 @@ static void an_intervention_changes_nothing_else(void **state)
     assert_int_equal(judged(5, base, m).verdict, MBA_OPEN);
     m = longer, m.workload = "mamba1";
     assert_int_equal(judged(5, base, m).verdict, MBA_OPEN);
-    m = longer, m.parameters = m.batch = NULL, m.foreign = "python3";  // another program says its units alone
-    assert_int_equal(judged(5, base, m).verdict, MBA_REPRODUCED);
+    m = longer, m.parameters = m.batch = NULL, m.foreign = "python3";  // another program: its kernels are others
+    assert_int_equal(judged(5, base, m).verdict, MBA_DEPENDS);
+}
+
+/* The study says that short lives are the cause of low bandwidth. A variant that moves half of the bytes may be fast for
+ * that; one that moves the same bytes no faster, with blocks that live twice as long, refutes it. */
+static void a_cause_is_shown_by_lifetime_alone(void **state)
+{
+    made m = base;
+    (void)state;
+    m.lives = 2;
+    assert_int_equal(judged(5, base, m).verdict, MBA_REFUTED);
+    m.seconds = 1.03;
+    assert_int_equal(judged(5, base, m).verdict, MBA_REFUTED);
+    m.seconds = 0.97;
+    assert_int_equal(judged(5, base, m).verdict, MBA_DEPENDS);         // a rise, but not by a twentieth
+    m.seconds = 0.25, m.bytes = 500;                                   // twice the bandwidth
+    assert_int_equal(judged(5, base, m).verdict, MBA_DEPENDS);
+    assert_non_null(strstr(judged(5, base, m).measured, "0.50 times the bytes: not by lifetime alone"));
+    assert_non_null(strstr(judged(5, base, m).needs, "lifetime alone"));
 }
 
 static void reuse_is_followed_in_one_program(void **state)
@@ -153,6 +172,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_intervention_changes_nothing_else),
+                                        cmocka_unit_test(a_cause_is_shown_by_lifetime_alone),
         cmocka_unit_test(reuse_is_followed_in_one_program),
         cmocka_unit_test(scan_and_matrices_are_of_like_size),
         cmocka_unit_test(no_number_is_printed_that_is_none),

@@ -18,11 +18,11 @@ static const struct {
 
 /* o open, r reproduced, x refuted, d depends: F1 .. F11 of a store with others beside it. */
 static const struct { const char *name, *beside[3], *verdicts; } judged[] = {
-    { "mamba2", { "chunked", "chunked_small", "mamba1" }, "rrddrrxrrrr" },
-    { "chunked", { "mamba2", "chunked_small", "mamba1" }, "xxrxrddxrdr" },
+    { "mamba2", { "chunked", "chunked_small", "mamba1" }, "rrdddrxrrrr" },
+    { "chunked", { "mamba2", "chunked_small", "mamba1" }, "xxrxdddxrdr" },
     { "mamba1", { "mamba2" }, "xxddodrrord" },
-    { "peer", { "mamba2", "peer_small", "peer_mamba1" }, "xxrxrrdrrrr" },
-    { "peer", { "mamba2" }, "xxrxrrdroor" },
+    { "peer", { "mamba2", "peer_small", "peer_mamba1" }, "xxrxdrdrrrr" },
+    { "peer", { "mamba2" }, "xxrxdrdroor" },
     { "peer_mamba1", { "peer" }, "xxdxoxoxorr" },
     { "mamba2", { NULL }, "rrddorxroor" },
     { "hybrid", { NULL }, "rrddorxroor" },
