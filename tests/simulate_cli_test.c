@@ -43,6 +43,20 @@ static void kernels_of_a_store_have_their_error_beside_them(void **state)
     says(run("simulate --signatures bench/results/h200/peers_signatures.tsv"), 0, "how far off: ");
 }
 
+/* No constant was fitted to the peers' kernels; docs/results/simulator.md's table is what this prints. */
+static void kernels_of_peers_are_held_out_beside_their_times(void **state)
+{
+    mba_counted_set *d;
+    (void)state;
+    assert_ok(mba_counted_load(&d, "bench/results/h200/peers_counted.tsv"));
+    assert_int_equal(d->n, 15);
+    for (int i = 0; i < d->n; i++) assert_int_equal(d->one[i].set, MBA_POINT_HELD);
+    json_t *rows = rows_of("simulate --json --counted bench/results/h200/peers_counted.tsv");
+    for (int i = 0; i < d->n; i++) assert_near(of(json_array_get(rows, (size_t)i), "measured_us"), d->one[i].us, 1e-6);
+    json_decref(rows);
+    mba_counted_destroy(d);
+}
+
 static void a_gpu_is_found_by_its_name(void **state)
 {
     (void)state;
@@ -134,6 +148,7 @@ static int clean(void **state)   { (void)state; scratch_remove(); return 0; }
 int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(kernels_of_a_store_have_their_error_beside_them),
+                                        cmocka_unit_test(kernels_of_peers_are_held_out_beside_their_times),
                                         cmocka_unit_test(a_gpu_is_found_by_its_name),
                                         cmocka_unit_test(axes_move_different_things),
                                         cmocka_unit_test(what_would_be_ignored_is_refused),

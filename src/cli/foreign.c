@@ -54,7 +54,8 @@ static mba_status signature_rows(mba_table *t, int *n, const char *path, const m
 /* ---- kernels by their counts, with bands ---- */
 
 #define BAND_COLUMNS { "at_least_us", "at least, us", "%.1f" }, { "at_most_us", "at most", "%.1f" }
-static const mba_column counted_columns[] = { SIGNATURE_COLUMNS, BAND_COLUMNS, { 0 } };
+static const mba_column counted_columns[] = { SIGNATURE_COLUMNS, BAND_COLUMNS,
+                                              { "measured_us", "measured there, us", "%.1f" }, { 0 } };
 static const mba_column stored_columns[] = { SIGNATURE_COLUMNS, BAND_COLUMNS, { "launches", "launches a step", "%.0f" },
                                              { "measured_us", "measured, us", "%.1f" },
                                              { "error", "off there, %", "%+.0f" }, { 0 } };
@@ -131,6 +132,7 @@ static mba_status counted_rows(mba_table *t, int *n, const char *path, const mba
         }
         ++*n;
         st = counted_row(t, &s, &d->one[i], m);
+        if (st == MBA_OK) mba_table_number(t, d->one[i].us);
     }
     if (st == MBA_OK && !*n)
         st = mba_fail(MBA_E_FORMAT, "%s has no kernel with counts\nwhy: kernels without plans are known by the instructions, "
