@@ -1,6 +1,8 @@
 /* store.c -- see store.h: writing and opening. store_schema.c has the tables, store_read.c the rows. */
 #include "scope/store.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -39,6 +41,19 @@ static bool asks_too_much(const mba_store *s)
     return damaged || ((rc & 0xff) == SQLITE_NOMEM && memory_is_left());
 }
 
+/* SQLite tries to read what it could not create, and knows only that there is no such file. */
+static int why_not_created(const char *path)
+{
+    char *probe = sqlite3_mprintf("%s.%d.probe", path, (int)getpid());
+    const int fd = probe ? open(probe, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600) : -1, error = fd < 0 && probe ? errno : 0;
+    if (fd >= 0) {
+        close(fd);
+        unlink(probe);
+    }
+    sqlite3_free(probe);
+    return error;
+}
+
 mba_status mba__store_failed(const mba_store *s, int code, const char *doing)
 {
     const int  c = (code & 0xff) == SQLITE_NOMEM && asks_too_much(s) ? SQLITE_CORRUPT : code & 0xff;
@@ -51,7 +66,7 @@ mba_status mba__store_failed(const mba_store *s, int code, const char *doing)
         return mba_fail(MBA_E_NOMEM, "no memory for the store '%s'\nwhy: %s\nfix: close other programs", s->path,
                         doing);
     if (s->writing && c == SQLITE_CANTOPEN) {
-        const int error = s->db ? sqlite3_system_errno(s->db) : 0;
+        const int seen = s->db ? sqlite3_system_errno(s->db) : 0, error = seen == ENOENT ? why_not_created(s->path) : seen;
         return mba_fail(MBA_E_IO, "cannot write the store '%s'\nwhy: %s: %s\nfix: name a file in a folder that exists "
                         "and that you may write to", s->path, doing, error ? strerror(error) : why);
     }

@@ -181,6 +181,9 @@ static void only_a_store_is_replaced(void **state)
     assert_int_equal(n, 1);
     assert_ok(mba_store_close(s));
     assert_fails(mba_store_create(&s, scratch("no/such/folder.db")), MBA_E_IO, "cannot write the store");
+    assert_non_null(strstr(mba_message(), "No such file or directory"));
+    assert_fails(mba_store_create(&s, "/sys/a.db"), MBA_E_IO, "cannot write the store");    // where not even root may
+    assert_null(strstr(mba_message(), "No such file"));
 }
 
 static mba_status pass_by(void *ctx, const void *row)
