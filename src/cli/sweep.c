@@ -425,6 +425,9 @@ static mba_status run(const options *o)
                 "SIMULATED on %s%s%s: %lld points in %.2f s; %lld kernels simulated, %lld events, %.2f M events/s\n",
                 o->w.machine, o->w.changes ? " with " : "", o->w.changes ? o->w.changes : "", (long long)sum.points, s,
                 (long long)sum.kernels, (long long)sum.events, (double)sum.events / sum.simulating / 1e6);
+        if (o->axis[0] && draws_each(o, a))
+            fprintf(stderr, "bands of speeds are of %d pairs of draws: what both machines share cancels, what the model is off is not "
+                    "in them\n", MBA_DRAWS);
     }
     mba_table_destroy(t);
     free(a);
@@ -508,9 +511,6 @@ static void say_band(const options *o)
     fprintf(stderr, "error band: measured steps on the H200 were %.2f to %.2f times as long as predicted ones%s\n",
             o->validated.low, o->validated.high,
             o->elasticity || o->balance ? "" : "; \"at least\" and \"at most\" have that and the spreads of the machine's numbers");
-    if (o->spread)
-        fprintf(stderr, "bands of speeds are of %d pairs of draws: what both machines share cancels, what the model is off is not in them\n",
-                MBA_DRAWS);
 }
 
 /* What would not be looked at is refused; the five workloads have sizes of their own. */
