@@ -212,8 +212,8 @@ static tick mix_piece(engine *e, const team *t, tick now, const mba_sim_op *o)
     sm            *p = &e->sms[t->sm];
     const uint64_t warps = (uint64_t)e->k->role_warps[t->role], parts = (uint64_t)o->parts,
                    spread = warps < 4 ? warps : 4;
-    const tick busiest = e->k->busiest ? e->k->busiest : 256; // whom the others wait for
-    tick done = now + path_of(e, o) * busiest / (tick)(256 * parts * warps);
+    const tick mean = path_of(e, o) / (tick)(parts * warps);
+    tick done = now + (e->k->busiest ? (tick)((double)mean * (double)e->k->busiest / 256) : mean); // whom the others wait for
     const tick path = now + o->trips * TICKS / o->parts;
     if (path > done) done = path;
     for (int i = 0; i < MBA_PIPES; i++) {
