@@ -80,7 +80,7 @@ static mba_status op_row(mba_table *t, const mba_ceilings *c, const mba_device *
     const mba_cost k = n->op->cost(n);
     const double   bytes = k.read_bytes + k.write_bytes, flops = k.tensor_flops + k.vector_flops;
     double         copy_s = 0;
-    if (bo->memory && mba_ceilings_floor(c, k) * c->stream_bytes > bytes * 1.0001) return MBA_OK;
+    if (bo->memory && !mba_ceilings_memory_bound(c, k)) return MBA_OK;
     if (bo->memory) MBA_TRY(mba_measure_copy(&copy_s, d, bytes, (int)bo->repeats + 1));
     mba_table_text(t, "%s", n->op->name);
     mba_table_text(t, "%s", note);
@@ -88,8 +88,7 @@ static mba_status op_row(mba_table *t, const mba_ceilings *c, const mba_device *
     mba_table_number(t, bytes / s / 1e9);
     mba_table_number(t, flops / s / 1e9);
     mba_table_number(t, 100 * mba_ceilings_floor(c, k) / s);
-    mba_table_text(t, "%s", bytes / c->stream_bytes > flops / c->fma_flops + k.special_ops / c->exp_ops ? "memory"
-                   : "arithmetic");
+    mba_table_text(t, "%s", mba_ceilings_memory_bound(c, k) ? "memory" : "arithmetic");
     if (!bo->memory) return MBA_OK;
     mba_table_number(t, 1e3 * copy_s);
     mba_table_number(t, 100 * copy_s / s);
@@ -142,6 +141,14 @@ static mba_status bench_case(mba_table *t, const mba_ceilings *c, const mba_sess
     return st;
 }
 
+static void print_ceilings(const mba_ceilings *c, const mba_device *d)
+{
+    printf("ceilings of this run: stream %.1f GB/s, FMA %.1f GFLOP/s, exp %.2f G/s, ", c->stream_bytes / 1e9, c->fma_flops / 1e9,
+           c->exp_ops / 1e9);
+    if (c->tensor_flops > 0) printf("tensor %.1f GFLOP/s, %s\n", c->tensor_flops / 1e9, d->name);
+    else                     printf("%d threads, %s\n", mba_cpu_threads(), mba_cpu_isa_name());
+}
+
 static mba_status bench_ops(const bench_options *o, const mba_operands *words)
 {
     mba_table *t;
@@ -163,10 +170,7 @@ static mba_status bench_ops(const bench_options *o, const mba_operands *words)
         }
     }
     if (st == MBA_OK) mba_table_print(t, stdout, form_of(o));
-    if (st == MBA_OK && form_of(o) == MBA_TABLE_TEXT)
-        printf("ceilings of this run: stream %.1f GB/s, FMA %.1f GFLOP/s, exp %.2f G/s, %d threads, %s\n",
-               c.stream_bytes / 1e9,
-               c.fma_flops / 1e9, c.exp_ops / 1e9, mba_cpu_threads(), mba_cpu_isa_name());
+    if (st == MBA_OK && form_of(o) == MBA_TABLE_TEXT) print_ceilings(&c, so.device);
     mba_table_destroy(t);
     return st;
 }
@@ -407,7 +411,8 @@ mba_status mba_command_bench(int argc, char **argv)
         "          images) alone in the same process, and where the time goes\n"
         "gemm      every matrix product of a step by each of the first eight kernels that the GPU's library names\n"
         "decode    photographs (made here, 500 x 375) read as a training step takes them: 224 x 224, per core\n\n"
-        "The floor is max(bytes / stream, FLOPs / FMA + exponentials / exp) of the least work there is. Where memory "
+        "The floor is max(bytes / stream, FLOPs / FMA + exponentials / exp) of the least work there is; on a GPU, whose units work\n"
+        "side by side, the most of bytes / stream, tensor FLOPs / tensor, vector FLOPs / FMA, exponentials / exp. Where memory "
         "bounds,\n% of floor is that of the copy rate of gigabytes, which no copy of a few megabytes reaches: beginning "
         "and\nend are microseconds. So --copies also times a plain copy that moves as many bytes as the operator must, "
         "half\nof them read and half written, in the same process, after the same sweep of the caches, the fastest of "

@@ -114,3 +114,8 @@ double mba_ceilings_floor(const mba_ceilings *c, mba_cost cost)
     const double compute = (cost.tensor_flops + cost.vector_flops) / c->fma_flops + cost.special_ops / c->exp_ops;
     return memory > compute ? memory : compute;
 }
+
+bool mba_ceilings_memory_bound(const mba_ceilings *c, mba_cost cost)
+{
+    return mba_ceilings_floor(c, cost) * c->stream_bytes <= (cost.read_bytes + cost.write_bytes) * 1.0001;
+}

@@ -8,6 +8,8 @@
 #ifndef MBA_CEILINGS_H
 #define MBA_CEILINGS_H
 
+#include <stdbool.h>
+
 #include "core/op.h"
 
 typedef struct mba_ceilings {
@@ -23,6 +25,9 @@ MBA_MUST mba_status mba_ceilings_measure(mba_ceilings *out, double seconds);
  * work; with matrix units max(bytes / stream, tensor FLOPs / tensor, vector FLOPs / FMA, exponentials / exp): all can
  * overlap. */
 double mba_ceilings_floor(const mba_ceilings *c, mba_cost cost);
+
+/* Whether that floor is the one of its bytes. */
+bool mba_ceilings_memory_bound(const mba_ceilings *c, mba_cost cost);
 
 /* The same rates of the GPU in use, in fp32 or bf16; an error where this build or machine has none. */
 MBA_MUST mba_status mba_ceilings_measure_cuda(mba_ceilings *out, mba_dtype compute);
