@@ -11,8 +11,7 @@
 #include "ops/ssd/ssd.h"
 #include "ops/ssd/ssd_slots.h"
 
-enum { P = 64, N = 128, Q = 64, STATE = P * N, TILE_BYTES = Q * 128, WALK_THREADS = 384, STAGES = 3,
-       FINISH_HEADS = 32 };
+enum { P = 64, N = 128, Q = 64, STATE = P * N, TILE_BYTES = Q * 128, WALK_THREADS = 384, STAGES = 3 };
 
 /* ---- what it keeps ---- */
 
@@ -288,8 +287,7 @@ static void draw_backward_scratch(const drawing *w)
     mba_plan_scratch(w->p, "their gradients", (size_t)(2 * heads * pairs * STATE));
     mba_plan_scratch(w->p, "sums per token", (size_t)(3 * 4 * tokens));
     mba_plan_scratch(w->p, "dB, dC beyond the range", (size_t)(2 * 4 * w->chunks * Q * d->G * N));
-    mba_plan_scratch(w->p, "partial sums", (size_t)(4 * heads * ((SSD_ENDS + 2) * pairs + most_pieces(w) * P)
-                                                    + 4 * mba_ceil(d->H, FINISH_HEADS)));
+    mba_plan_scratch(w->p, "partial sums", (size_t)(4 * heads * ((SSD_ENDS + 2) * pairs + most_pieces(w) * P)));
 }
 
 /* Heads beyond the range: none as a rule, then blocks leave after looking. */
@@ -364,25 +362,25 @@ static void draw_bc(const drawing *w, int64_t sms)
     mba_phase_work(l, MBA_END, 0, NULL);
 }
 
-/* The last block of 32 heads adds up what all of them left; here each does its share of that. */
 static void draw_finish(const drawing *w)
 {
     const ssd_dims *d = &w->d;
-    const double    values = 2 * Q * FINISH_HEADS, blocks = (double)(w->chunks / 2 * mba_ceil(d->H, FINISH_HEADS));
-    const double    skip = 4.0 * (double)(d->B * most_pieces(w) * d->H * P) / blocks;
-    mba_launch     *l = mba_plan_launch(w->p, "ssd_finish", MBA_VECTOR, (int64_t)blocks, 1024);
+    const double    values = 2 * Q * 32;
+    mba_launch     *l = mba_plan_launch(w->p, "ssd_finish", MBA_VECTOR, w->chunks / 2 * mba_ceil(d->H, 32), 1024);
     l->regs = 32;
     mba_phase_move(l, MBA_LOAD, MBA_ARG_IN(DT), values * 2);
     mba_phase_move(l, MBA_LOAD, MBA_ARG_SCRATCH(SSD_TOKENS_WORK), values * 12);
-    mba_phase_move(l, MBA_LOAD, MBA_ARG_SCRATCH(SSD_SMALL_WORK), FINISH_HEADS * SSD_ENDS * 4.0);
-    mba_phase_move(l, MBA_LOAD, w->records_back, FINISH_HEADS * 2 * 32.0);        // flags: a sector each
+    mba_phase_move(l, MBA_LOAD, MBA_ARG_SCRATCH(SSD_SMALL_WORK), 32.0 * SSD_ENDS * 4);
+    mba_phase_move(l, MBA_LOAD, w->records_back, 32.0 * 2 * 32);                  // flags: a sector each
     mba_phase_work(l, MBA_FMA, values * 24, NULL);
     mba_phase_work(l, MBA_SFU, values * 4, NULL);
     mba_phase_move(l, MBA_STORE, MBA_ARG_OUT(DDT), values * 2);
-    mba_phase_move(l, MBA_STORE, MBA_ARG_SCRATCH(SSD_SMALL_WORK), FINISH_HEADS * 2 * 4.0);
-    mba_phase_work(l, MBA_BARRIER, 2, NULL);
-    mba_phase_move(l, MBA_LOAD, MBA_ARG_SCRATCH(SSD_SMALL_WORK), FINISH_HEADS * 2 * 4.0 + skip);
-    mba_phase_move(l, MBA_STORE, MBA_ARG_OUT(DA_LOG), 4.0 * (double)d->H / blocks);
+    l = mba_plan_launch(w->p, "ssd_sums", MBA_VECTOR, mba_ceil(d->C > 1 ? d->H * P : d->H, SSD_SUM_COLS),
+                        32 * SSD_SUM_COLS);
+    l->grid[1] = 3;
+    l->regs    = 32;
+    mba_phase_move(l, MBA_LOAD, MBA_ARG_SCRATCH(SSD_SMALL_WORK), SSD_SUM_COLS * 4 * (double)(d->B * w->r.K / 2));
+    mba_phase_move(l, MBA_STORE, MBA_ARG_OUT(DA_LOG), SSD_SUM_COLS * 4);
 }
 
 mba_status ssd_bwd_fused_plan(mba_plan *p, const mba_node *n, const mba_machine *m)

@@ -62,7 +62,6 @@ struct fused_task {
     float    *ends;                                    /* (B, H, K/2, SSD_ENDS): ssd_fused_bc.cuh */
     float    *slow_db, *slow_dc;                       /* (B, K 64, G, N): what heads beyond the range add */
     float    *dpar, *dD;                               /* (2, B K/2, H); (B segments, H, P) */
-    int      *done;                                    /* of 32 heads each: blocks of ssd_finish that have left dpar */
 };
 
 /* The step of a token, before and after its limits. Small steps by a series: 1 + e^v would have lost them. */

@@ -217,7 +217,6 @@ static void set_gradients(fused_task &a, const mba_call *c, bool kept)
     a.ends   = take<float>(at, heads * a.K / 2 * SSD_ENDS);
     a.dpar   = take<float>(at, 2 * heads * a.K / 2);
     a.dD     = take<float>(at, heads * a.segments * FP);
-    a.done   = take<int>(at, (a.H + 31) / 32);
 }
 
 static mba_status walk_backward(const mba_call *c, int *k, const fused_task &a, const scan_maps &m, const shares &s)
@@ -243,6 +242,7 @@ static mba_status launch_sums(const mba_call *c, int k, const fused_task &a)
     if (a.ids.at) MBA_KERNEL(c, k + 1, ssd_bwd_bc<true>, a, m);
     else          MBA_KERNEL(c, k + 1, ssd_bwd_bc<false>, a, m);
     MBA_KERNEL(c, k + 2, ssd_finish, a);
+    MBA_KERNEL(c, k + 3, ssd_sums, a);
     return MBA_OK;
 }
 

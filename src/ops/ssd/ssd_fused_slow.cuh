@@ -138,7 +138,6 @@ static __global__ void __launch_bounds__(PAIR, 1) ssd_bwd_slow(const __grid_cons
 {
     MBA_DYNAMIC_SMEM(smem);
     __shared__ slow_steps s;
-    for (int i = (int)threadIdx.x; blockIdx.x == 0 && i < (a.H + 31) / 32; i += PAIR) a.done[i] = 0;     // for ssd_finish
     if (!any_slow(a)) return;
     for (unsigned z = blockIdx.x; z < (unsigned)(a.B * (a.K / 2) * a.G); z += gridDim.x) {
         const pair_block k = pair_block_of(a, z);

@@ -1,9 +1,9 @@
 /* ssd_fused_sums.cuh -- the end of the backward pass of `fused`: gradients of steps, and of parameters from parts
  * (the formula: ssd_fused_bc.cuh).
  *
- * kernel     ssd_finish      128 positions x 32 heads per block: ddt, and parts of dA_log, ddt_bias; of the blocks of 32 heads
- *            the last one to leave its parts adds up all of them, and those of D
- * order      fixed: parts in order, whoever adds them */
+ * kernel     ssd_finish      128 positions x 32 heads per block: ddt, and parts of dA_log, ddt_bias
+ * kernel     ssd_sums        8 columns per block, 32 threads each; parts in order
+ * order      fixed: partial sums in order */
 #ifndef MBA_SSD_FUSED_SUMS_CUH
 #define MBA_SSD_FUSED_SUMS_CUH
 
@@ -104,96 +104,13 @@ static __device__ __forceinline__ void finish_head(const fused_task &a, float (&
     a.dpar[pairs * a.H + at] = dbias;
 }
 
-/* ---- parameters: the sums of 32 heads by 1024 threads, parts in order ---- */
-
-enum { FINISH_HEADS = 32, AT_ONCE = 4 };
-typedef double head_sums[FINISH_HEADS][FINISH_HEADS + 1];
-
-/* Every 32nd of `count` numbers, from y on; number n is at[n / wide * step + n % wide]. Other blocks of this launch wrote them. */
-static __device__ __forceinline__ double sum_every_32nd(const float *at, int64_t step, int wide, int count, int y)
-{
-    double sum = 0;
-#pragma unroll 1
-    for (int i = y; i < count; i += 32 * AT_ONCE) {
-        float v[AT_ONCE];
-#pragma unroll
-        for (int j = 0; j < AT_ONCE; j++) {            // all asked for before any is added
-            const int n = min(i + 32 * j, count - 1);
-            v[j] = __ldcg(at + (int64_t)(n / wide) * step + n % wide);
-        }
-#pragma unroll
-        for (int j = 0; j < AT_ONCE; j++) sum += i + 32 * j < count ? (double)v[j] : 0;
-    }
-    return sum;
-}
-
-/* to[h0 + x]: 32 threads for each head, then one adds what they have. */
-static __device__ __forceinline__ void sum_heads(head_sums &part, float *to, bool adds, double sum, int x, int y, int h0,
-                                                 int heads)
-{
-    __syncthreads();
-    part[y][x] = sum;
-    __syncthreads();
-    const int h = (int)threadIdx.x;
-    if (h >= heads || !to) return;
-    sum = part[0][h];
-#pragma unroll 1
-    for (int i = 1; i < 32; i++) sum += part[i][h];
-    to[h0 + h] = (float)sum + (adds ? to[h0 + h] : 0);
-}
-
-/* D of one number per head has 64 columns in its parts, which lie side by side; of one per channel, a column each. */
-static __device__ __forceinline__ void sum_skip(head_sums &part, const fused_task &a, int h0, int heads)
-{
-    const int64_t HP = (int64_t)a.H * FP;
-    const int     parts = a.B * a.segments, x = (int)threadIdx.x / 32, y = (int)threadIdx.x % 32;
-    if (a.skip_cols == 1) {
-        const double sum = sum_every_32nd(a.dD + (int64_t)(h0 + min(x, heads - 1)) * FP, HP, FP, parts * FP, y);
-        sum_heads(part, a.dskip, a.adds[DSKIP], sum, x, y, h0, heads);
-        return;
-    }
-#pragma unroll 1
-    for (int c = (int)threadIdx.x; c < heads * FP; c += (int)blockDim.x) {
-        double       sum = 0;
-        const float *at = a.dD + (int64_t)h0 * FP + c;
-#pragma unroll 4
-        for (int i = 0; i < parts; i++) sum += (double)__ldcg(at + i * HP);
-        float *to = a.dskip + (int64_t)h0 * FP + c;
-        *to = (float)sum + (a.adds[DSKIP] ? *to : 0);
-    }
-}
-
-static __device__ __forceinline__ void sum_parameters(head_sums &part, const fused_task &a, int h0, int heads)
-{
-    const int pairs = a.B * (a.K / 2), x = (int)threadIdx.x % 32, y = (int)threadIdx.x / 32;
-#pragma unroll 1
-    for (int what = 0; what < 2; what++) {
-        const float *from = a.dpar + (int64_t)what * pairs * a.H + h0 + min(x, heads - 1);
-        const double sum = sum_every_32nd(from, a.H, 1, pairs, y);
-        sum_heads(part, what ? a.dbias : a.dA_log, a.adds[what ? DDT_BIAS : DA_LOG], sum, x, y, h0, heads);
-    }
-    if (a.dskip) sum_skip(part, a, h0, heads);
-}
-
-/* Whether all blocks of these 32 heads have left their parts: one of them is told so. */
-static __device__ __forceinline__ bool left_last(const fused_task &a, int part)
-{
-    __threadfence();
-    __syncthreads();
-    const bool last = threadIdx.x == 0 && atomicAdd(a.done + part, 1) == a.B * (a.K / 2) - 1;
-    const bool mine = __syncthreads_or(last);
-    if (mine) __threadfence();
-    return mine;
-}
-
 /* A warp per head: few blocks, so all of one must be under way at once. */
-static __global__ void __launch_bounds__(1024, 2) ssd_finish(const __grid_constant__ fused_task a)
+static __global__ void __launch_bounds__(1024) ssd_finish(const __grid_constant__ fused_task a)
 {
-    __shared__ union { float steps[PAIR][33]; head_sums sums; } room;
-    float       (&tile)[PAIR][33] = room.steps;
+    __shared__ float tile[PAIR][33];
     unsigned      z = blockIdx.x;
     const int     part = digit(z, (a.H + 31) / 32), c2 = digit(z, a.K / 2), b = (int)z, warp = (int)threadIdx.x >> 5;
-    const int     lane = threadIdx.x & 31, h0 = part * FINISH_HEADS, heads = min(FINISH_HEADS, a.H - h0);
+    const int     lane = threadIdx.x & 31, h0 = part * 32, heads = min(32, a.H - h0);
     const int     real = min(PAIR, a.L - c2 * PAIR);
     bf16          v[PAIR / 32];
 #pragma unroll
@@ -212,7 +129,42 @@ static __global__ void __launch_bounds__(1024, 2) ssd_finish(const __grid_consta
         bf16 *to = a.ddt.row(b, (int64_t)c2 * PAIR + r, h0 + lane);
         *to = from_float<bf16>(tile[r][lane] + (a.adds[DDT] ? to_float(*to) : 0));
     }
-    if (left_last(a, part)) sum_parameters(room.sums, a, h0, heads);
+}
+
+/* Block y: 0 the gradient of A_log, 1 of dt_bias, 2 of D. Each block sums SUM_COLS columns, 32 threads for each: a
+ * column is short, and what costs is waiting for its parts one after the other. Where D is one number per head, its 64
+ * columns lie side by side and its threads take them as further parts. */
+enum { SUM_COLS = SSD_SUM_COLS, AT_ONCE = 8 };
+static __global__ void __launch_bounds__(32 * SUM_COLS) ssd_sums(const __grid_constant__ fused_task a)
+{
+    __shared__ double part[32][SUM_COLS];
+    const int     what = (int)blockIdx.y, wide = what == 2 && a.skip_cols == 1 ? FP : 1, pairs = a.B * (a.K / 2);
+    const int     x = wide > 1 ? (int)threadIdx.x / 32 : (int)threadIdx.x % SUM_COLS;
+    const int     y = wide > 1 ? (int)threadIdx.x % 32 : (int)threadIdx.x / SUM_COLS;
+    const int     cols = what == 2 && a.skip_cols > 1 ? a.H * FP : a.H, col = (int)blockIdx.x * SUM_COLS + x;
+    const int     parts = what < 2 ? pairs : a.B * a.segments;
+    const float  *from = what < 2 ? a.dpar + (int64_t)what * pairs * a.H : a.dD;
+    float        *to = what == 0 ? a.dA_log : what == 1 ? a.dbias : a.dskip;
+    const bool    adds = what == 0 ? a.adds[DA_LOG] : what == 1 ? a.adds[DDT_BIAS] : a.adds[DSKIP];
+    double        sum = 0;
+    if (col < cols && to) {
+        const float *at = from + (int64_t)col * wide;
+        for (int i = y; i < parts * wide; i += 32 * AT_ONCE) {
+            float v[AT_ONCE];
+#pragma unroll
+            for (int j = 0; j < AT_ONCE; j++) {
+                const int n = min(i + 32 * j, parts * wide - 1);
+                v[j] = at[(int64_t)(wide > 1 ? n / FP : n) * cols * wide + (wide > 1 ? n % FP : 0)];
+            }
+#pragma unroll
+            for (int j = 0; j < AT_ONCE; j++) sum += i + 32 * j < parts * wide ? (double)v[j] : 0;
+        }
+    }
+    part[y][x] = sum;
+    __syncthreads();
+    if (y || col >= cols || !to) return;
+    for (int i = 1; i < 32; i++) sum += part[i][x];
+    to[col] = (float)sum + (adds ? to[col] : 0);
 }
 
 #endif

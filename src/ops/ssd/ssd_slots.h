@@ -103,7 +103,7 @@ mba_plan_fn   ssd_bwd_chunked_plan, ssd_bwd_fma_plan, ssd_bwd_persistent_plan, s
  * reach.
  * Other variants neither write nor read them: the backward asks which variant the forward has (mba_plan.of). */
 enum { SSD_RECORD = 132, SSD_HEADS = 2, SSD_ITEMS_PER_BLOCK = 1024, SSD_SCAN_SMEM = 227 * 1024,
-       SSD_BC_SMEM = 227 * 1024, SSD_STATES_SMEM = 203 * 1024, SSD_SLOW_SMEM = 64 * 1024,
+       SSD_BC_SMEM = 227 * 1024, SSD_STATES_SMEM = 203 * 1024, SSD_SLOW_SMEM = 64 * 1024, SSD_SUM_COLS = 8,
        SSD_ENDS = 10 };                           /* parts of sums per pair of chunks, see ssd_fused_bc.cuh */
 
 typedef struct ssd_ranges {
