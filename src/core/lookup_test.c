@@ -3,7 +3,7 @@
 #include "tests/starve.h"
 #include "tests/test.h"
 
-typedef struct word { char text[16]; int64_t seen; } word;
+typedef struct word { char text[24]; int64_t seen; } word;
 
 static word      *words;
 static int64_t    n, room;
@@ -39,7 +39,7 @@ static void items_keep_their_numbers_while_the_table_grows(void **state)
     (void)state;
     for (size_t b = 0; b < sizeof bits / sizeof *bits; b++) {
         const int64_t many = b ? 2000 : 100000;
-        char          text[16];
+        char          text[24];
         for (int turn = 0; turn < 2; turn++)
             for (int64_t i = 0; i < many; i++) {
                 snprintf(text, sizeof text, "k%lld", (long long)i);
