@@ -88,6 +88,17 @@ static void words_of_the_suite_can_be_typed(void **state)
     says(run("profile --blocks"), 2, "profile what?");
 }
 
+/* `--steps 3 -- python train.py` would watch all of it, and `--deep` nothing. */
+static void a_program_takes_no_options_of_a_model(void **state)
+{
+    static const char *const options[] = { "--steps 3", "--warmup 2", "--blocks", "--deep ssd_scan", "--model mamba2-130m", "--op ssd=fused",
+                                           "--device cuda" };
+    (void)state;
+    for (size_t i = 0; i < sizeof options / sizeof *options; i++)
+        says(run("profile %s --out '%s' -- true", options[i], scratch("none.db")), 2, " with -- CMD\n");
+    says(run("profile --batch 4 --out '%s' -- true", scratch("none.db")), 2, "a size with -- CMD\n");
+}
+
 static int prepare(void **state) { (void)state; scratch_make(); return 0; }
 static int clean(void **state)   { (void)state; scratch_remove(); return 0; }
 
@@ -97,6 +108,7 @@ int main(void)
                                         cmocka_unit_test(a_gate_says_what_it_did_not_see),
                                         cmocka_unit_test(long_tables_say_where_they_end),
                                         cmocka_unit_test(what_a_cpu_has_not_is_noted),
+                                        cmocka_unit_test(a_program_takes_no_options_of_a_model),
                                         cmocka_unit_test(words_of_the_suite_can_be_typed) };
     return cmocka_run_group_tests(tests, prepare, clean);
 }

@@ -80,9 +80,35 @@ mba_status mba_profile_model(const mba_model_options *m, const mba_collect_optio
 }
 
 /* A program that could not be watched leaves no store: there would be nothing in it but the machine. */
+/* Its steps, its sizes and its GPU are its own; from inside kernels only ours can be watched. */
+static mba_status check_foreign(const profile_options *o)
+{
+    const mba_model_options  *m = &o->model;
+    const mba_batch_shape     none = { 0 };
+    const mba_collect_options *c = &o->collect;
+    const char *with = c->steps                               ? "--steps"
+                       : c->warmup                            ? "--warmup"
+                       : c->blocks                            ? "--blocks"
+                       : c->deep                              ? "--deep"
+                       : m->name                              ? "--model"
+                       : m->set                               ? "--set"
+                       : memcmp(&m->shape, &none, sizeof none) ? "a size"
+                       : m->device                            ? "--device"
+                       : m->precision                         ? "--precision"
+                       : m->memory                            ? "--memory"
+                       : m->recompute                         ? "--recompute"
+                       : m->variants                          ? "--op"
+                       : m->threads                           ? "--threads"
+                                                              : NULL;
+    if (!with) return MBA_OK;
+    return mba_fail(MBA_E_ARG, "%s with -- CMD\nwhy: it goes with a model; a program runs as it is\nfix: leave it out; how much is "
+                    "watched say --launches, --range, --skip-steps, --skip-seconds", with);
+}
+
 static mba_status profile_foreign(const profile_options *o)
 {
     target to = { 0 };
+    MBA_TRY(check_foreign(o));
     if (o->foreign.skip_steps && !o->foreign.range)
         return mba_fail(MBA_E_ARG, "--skip-steps without --range\nwhy: a step of a program that is not ours is an entry "
                         "into an NVTX range\nfix: --range NAME, or --skip-launches");
