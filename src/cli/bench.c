@@ -155,6 +155,12 @@ static mba_status bench_ops(const bench_options *o, const mba_operands *words)
     for (int w = 1; w < words->n; w++)
         if (!mba_op_find(words->word[w]))
             return mba_fail(MBA_E_ARG, "no operator '%s'\nfix: mambascope list ops", words->word[w]);
+    for (int w = 1; w < words->n; w++) {
+        const mba_case *k = mba_op_find(words->word[w])->sizes;
+        if (!k || !k->note)
+            return mba_fail(MBA_E_ARG, "%s has no size worth timing by itself\nfix: mambascope bench step times it in a model",
+                            words->word[w]);
+    }
     MBA_TRY(mba_table_create(&t, o->memory ? copy_columns : op_columns));
     mba_session_options so = { 0 };
     mba_ceilings        c;
@@ -388,9 +394,32 @@ static mba_status bench_decode(const bench_options *o)
     return st;
 }
 
+/* What would not be looked at is refused: operators have sizes of their own, and only `step` and `gemm` know a model. */
+static mba_status check_options(const bench_options *o, const char *what)
+{
+    static const char *const known[] = { "ceilings", "op", "step", "gemm", "decode" };
+    const mba_batch_shape    none = { 0 };
+    bool                     is_known = false;
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++) is_known |= !strcmp(what, known[i]);
+    if (!is_known) return MBA_OK;                                     // the caller says so
+    const bool  model = !strcmp(what, "step") || !strcmp(what, "gemm"), op = !strcmp(what, "op");
+    const char *with = !model && o->model.name                                  ? "--model"
+                       : !model && o->model.set                                 ? "--set"
+                       : !model && memcmp(&o->model.shape, &none, sizeof none)  ? "a size"
+                       : !model && o->model.memory                              ? "--memory"
+                       : !model && o->model.recompute                           ? "--recompute"
+                       : !model && !op && o->model.variants                     ? "--op"
+                       : !op && o->memory                                       ? "--copies"
+                       : o->hold_ms && strcmp(what, "gemm")                     ? "--hold"
+                                                                                : NULL;
+    return with ? mba_fail(MBA_E_ARG, "bench %s with %s\nwhy: nothing would come of it\nfix: %s", what, with,
+                           model || !op ? "leave it out" : "leave it out, or bench step --model NAME")
+                : MBA_OK;
+}
+
 mba_status mba_command_bench(int argc, char **argv)
 {
-    bench_options o = { .repeats = 5, .model = { .name = "mamba2-130m" } };
+    bench_options o = { .repeats = 5 };
     bool          help;
     const mba_option options[] = {
         { "--repeats", MBA_OPT_INT, &o.repeats, "N", "the best of N runs counts (5)", 1, 1000 },
@@ -425,6 +454,8 @@ mba_status mba_command_bench(int argc, char **argv)
     mba_operands words = { 0 };
     MBA_TRY(mba_options_parse(&usage, argc, argv, &words, &help));
     if (help) return MBA_OK;
+    if (words.n) MBA_TRY(check_options(&o, words.word[0]));
+    if (!o.model.name) o.model.name = "mamba2-130m";
     if (words.n == 1 && !strcmp(words.word[0], "ceilings")) return bench_ceilings(&o);
     if (words.n == 1 && !strcmp(words.word[0], "decode"))   return bench_decode(&o);
     if (words.n >= 1 && !strcmp(words.word[0], "op"))       return bench_ops(&o, &words);

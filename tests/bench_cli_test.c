@@ -1,0 +1,34 @@
+/* bench_cli_test.c -- `bench` as a person meets it: what would not be measured is refused. */
+#include "tests/program.h"
+
+#define TINY "--model mamba2-130m --set width=16,layers=1,vocab=64,state=8,head_dim=8,chunk=8 --batch 1 --length 8"
+
+/* `bench op ssd --batch 4` would time other sizes than those asked for, and say nothing. */
+static void bench_ignores_nothing(void **state)
+{
+    (void)state;
+    says(run("bench op ssd --batch 4 --length 4096"), 2, "bench op with a size");
+    says(run("bench op --model mamba-130m"), 2, "bench step --model NAME");
+    says(run("bench ceilings --model nosuch"), 2, "bench ceilings with --model");
+    says(run("bench decode --op ssd=fused"), 2, "bench decode with --op");
+    says(run("bench step " TINY " --copies"), 2, "bench step with --copies");
+    says(run("bench step " TINY " --hold 5"), 2, "bench step with --hold");
+    says(run("bench nosuch --batch 4"), 2, "bench what?");
+    says(run("bench step --repeats 1 " TINY), 0, "mamba2-130m");
+}
+
+static void an_operator_without_sizes_is_told(void **state)
+{
+    (void)state;
+    says(run("bench op add"), 2, "add has no size worth timing by itself");
+}
+
+static int prepare(void **state) { (void)state; scratch_make(); return 0; }
+static int clean(void **state)   { (void)state; scratch_remove(); return 0; }
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = { cmocka_unit_test(bench_ignores_nothing),
+                                        cmocka_unit_test(an_operator_without_sizes_is_told) };
+    return cmocka_run_group_tests(tests, prepare, clean);
+}
