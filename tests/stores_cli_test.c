@@ -45,6 +45,15 @@ static void long_tables_say_where_they_end(void **state)
 }
 
 /* What was asked for and is not there has a reason in the notes; where nothing lacks, nobody is sent to them. */
+/* The variant that differs from the baseline in the lives of its blocks alone decides whether these are the cause; one that moves half of
+ * the bytes does not. */
+static void short_lives_are_judged_by_a_persistent_variant(void **state)
+{
+    (void)state;
+    says(run("show " STORES "chunked.db claims --beside " STORES "persistent.db"), 0, "F5  refuted");
+    says(run("show " STORES "chunked.db claims --beside " STORES "mamba2.db"), 0, "F5  depends");
+}
+
 static void what_a_cpu_has_not_is_noted(void **state)
 {
     char path[512];
@@ -107,6 +116,7 @@ int main(void)
     const struct CMUnitTest tests[] = { cmocka_unit_test(diff_tells_what_is_not_alike),
                                         cmocka_unit_test(a_gate_says_what_it_did_not_see),
                                         cmocka_unit_test(long_tables_say_where_they_end),
+                                        cmocka_unit_test(short_lives_are_judged_by_a_persistent_variant),
                                         cmocka_unit_test(what_a_cpu_has_not_is_noted),
                                         cmocka_unit_test(a_program_takes_no_options_of_a_model),
                                         cmocka_unit_test(words_of_the_suite_can_be_typed) };
