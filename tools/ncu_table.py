@@ -39,6 +39,8 @@ def reason(metric, ours, theirs, k):
         return f"as many busy cycles of {100 * (k['cycles'] - 1):+.1f} % active ones"
     if metric.endswith("pct_of_peak_sustained_elapsed") and abs(ours * k["times"] / theirs - 1) <= WITHIN:
         return f"as much in {100 * (k['times'] - 1):+.1f} % of the time"
+    if metric == RATE and k["parts"] and all(abs(r - 1) <= WITHIN for r in k["parts"]):
+        return "hits {:+.1f} %, sectors {:+.1f} %: a quotient of what ncu reads in two runs".format(*(100 * (r - 1) for r in k["parts"]))
     if abs(ours - theirs) < 0.1 and "pct" in metric:
         return "less than a tenth of a percent"
     return between(metric, ours, theirs, k)
@@ -153,7 +155,9 @@ def launches(out, name):
             second[RATE] = 100 * second[HIT] / theirs[SECTORS][0]
         if SECTORS in theirs and BYTES in theirs and theirs[SECTORS][3] != theirs[BYTES][3]:
             second[BYTES] = SECTOR_BYTES * theirs[SECTORS][0]        # of another run than the bytes
-        yield dict(id=kernel, again=second, name=shorter(short), whose=whose(key[0]), grid="x".join(map(str, grid)), moved=moved, l2=l2), theirs, mine
+        both = all(m in of for m in (HIT, SECTORS) for of in (theirs, mine)) and theirs[HIT][3] != theirs[SECTORS][3]
+        parts = [mine[m][0] / theirs[m][0] for m in (HIT, SECTORS)] if both else None
+        yield dict(id=kernel, parts=parts, again=second, name=shorter(short), whose=whose(key[0]), grid="x".join(map(str, grid)), moved=moved, l2=l2), theirs, mine
 
 
 def shorter(kernel):
