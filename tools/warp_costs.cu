@@ -241,6 +241,67 @@ static void show_all_scattered(void)
     cudaFree(sink);
 }
 
+/* KIND 0: a load that L2 answers, waited for; 1: a fence of the chip; 2: a store and a fence; 3: a sum in L2 whose result is
+ * waited for; 4: one that is a fence too (what Triton's atomic_add is compiled to); 5: a copy to shared memory of what has
+ * left L2, waited for; 6: the same and a fence instead of the wait. Four words for every lane;
+ * copies take others in every trip. */
+template <int KIND> __global__ void fenced(long long *cycles, int *at, int n)
+{
+    __shared__ alignas(16) char tile[16384];
+    const uint32_t to = (uint32_t)__cvta_generic_to_shared(tile) + threadIdx.x * 16;
+    int           *mine = at + threadIdx.x * 4, seen = 0;
+    long long      began = 0;
+    for (int t = 0; t < n; t++) {
+        if (t == n / 2) began = clock64();
+        int v = 0;
+        if (KIND >= 5) asm volatile("cp.async.cg.shared.global [%0],[%1],16;" :: "r"(to), "l"(mine + (size_t)t * 65536) : "memory");
+        if (KIND == 0) asm volatile("ld.global.cg.s32 %0,[%1];" : "=r"(v) : "l"(mine + (seen & 1 << 30)) : "memory");
+        if (KIND == 2) asm volatile("st.global.s32 [%0],%1;" :: "l"(mine), "r"(t) : "memory");
+        if (KIND == 1 || KIND == 2 || KIND == 6) asm volatile("fence.acq_rel.gpu;" ::: "memory");
+        if (KIND == 3) asm volatile("atom.relaxed.gpu.global.add.s32 %0,[%1],1;" : "=r"(v) : "l"(mine + (seen & 1 << 30)) : "memory");
+        if (KIND == 4) asm volatile("atom.acq_rel.gpu.global.add.s32 %0,[%1],1;" : "=r"(v) : "l"(mine) : "memory");
+        if (KIND == 5) asm volatile("cp.async.wait_all;" ::: "memory");
+        seen += v;
+    }
+    const long long ended = clock64();
+    asm volatile("cp.async.wait_all;" ::: "memory");
+    if (threadIdx.x % 32 == 0) cycles[threadIdx.x / 32] = ended - began + (seen == 12345);
+}
+
+template <int KIND> static void show_fence(const char *what, long long *cycles, int *at, int *over, size_t swept)
+{
+    printf("%-52s", what);
+    for (int warps = 1; warps <= 8; warps *= 2) {
+        long long most = 0, of[8];
+        if (KIND >= 5) sweep<<<1056, 256>>>(over, swept / sizeof *over);
+        else fenced<KIND><<<1, 32 * warps>>>(cycles, at, TRIPS);
+        fenced<KIND><<<1, 32 * warps>>>(cycles, at, TRIPS);
+        cudaMemcpy(of, cycles, sizeof of, cudaMemcpyDeviceToHost);
+        for (int w = 0; w < warps; w++) if (of[w] > most) most = of[w];
+        printf("  %2d: %7.1f", warps, (double)most / (TRIPS / 2));
+    }
+    printf("   %s\n", cudaGetErrorString(cudaGetLastError()));
+}
+
+static void show_fences(long long *cycles)
+{
+    const size_t swept = (size_t)1 << 30, bytes = (size_t)TRIPS << 18;
+    int         *at, *over;
+    cudaMalloc(&at, bytes);
+    cudaMalloc(&over, swept);
+    cudaMemset(at, 0, bytes);
+    printf("cycles of a trip, by warps on the SM\n");
+    show_fence<0>("load that L2 answers", cycles, at, over, swept);
+    show_fence<1>("fence of the chip, nothing before it", cycles, at, over, swept);
+    show_fence<2>("store and fence", cycles, at, over, swept);
+    show_fence<3>("sum in L2, waited for", cycles, at, over, swept);
+    show_fence<4>("sum in L2 that is a fence", cycles, at, over, swept);
+    show_fence<5>("copy from DRAM, waited for", cycles, at, over, swept);
+    show_fence<6>("copy from DRAM and fence", cycles, at, over, swept);
+    cudaFree(at);
+    cudaFree(over);
+}
+
 int main()
 {
     long long *cycles;
@@ -263,6 +324,7 @@ int main()
     show<12>("ex2 and three multiply-adds", 8, cycles, sink);
     show<13>("word of shared memory", 32, cycles, sink);
     show<14>("four words of shared memory", 32, cycles, sink);
+    show_fences(cycles);
     show_pages(cycles);
     show_all_scattered();
     return 0;
