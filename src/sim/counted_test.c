@@ -188,8 +188,8 @@ static void a_bound_kernel_does_what_was_counted(void **state)
     near_to(r.dram_write, 1.6e6);
 }
 
-/* SSD launches of a step of mamba_ssm, by their counts and, of those that multiply, their code: into bound_us what is
- * predicted. NULL: only from the root of the sources. */
+/* SSD launches of a step of mamba_ssm, by their counts and their code: into bound_us what is predicted. NULL: only from the
+ * root of the sources. */
 static mba_counted_set *peers_of(const char *path)
 {
     mba_counted_set *d;
@@ -211,14 +211,15 @@ static mba_counted_set *peers_of(const char *path)
 
 #define PEERS "bench/results/h200/peers_counted.tsv"
 #define PEERS_AGAIN "bench/results/h200/peers_counted_again.tsv"
+#define PEERS_1_3B "bench/results/h200/peers_counted_1.3b.tsv"
 
-/* How far off on average; each within a fifth, but for the kernel named. */
+/* How far off on average; each within a fifth, but for the kernel named, which is not much farther. */
 static double peers_off(const mba_counted_set *d, const char *but)
 {
     double sum = 0;
     for (int i = 0; i < d->n; i++) {
         const double off = d->one[i].bound_us / d->one[i].us - 1;
-        if (fabs(off) > (strcmp(d->one[i].op, but) ? 0.20 : 0.23)) fail_msg("%s: %+.1f %%", d->one[i].kernel, 100 * off);
+        if (fabs(off) > (strcmp(d->one[i].op, but) ? 0.20 : 0.21)) fail_msg("%s: %+.1f %%", d->one[i].kernel, 100 * off);
         sum += fabs(off) / d->n;
     }
     printf("%d launches of peers: off by %.1f %% on average\n", d->n, 100 * sum);
@@ -231,18 +232,30 @@ static void peers_are_within_a_fifth(void **state)
     mba_counted_set *d = peers_of(PEERS);
     if (!d) skip();
     assert_int_equal(d->n, 15);
-    assert_true(peers_off(d, "") < 0.09);
+    assert_true(peers_off(d, "") < 0.07);
     mba_counted_destroy(d);
 }
 
-/* A store counted later, with exact counts: one of 14, a kernel of 4.5 us, is 22 % too fast. */
-static void peers_counted_again_are_but_one(void **state)
+/* A store counted later, with exact counts. */
+static void peers_counted_again_are_too(void **state)
 {
     (void)state;
     mba_counted_set *d = peers_of(PEERS_AGAIN);
     if (!d) skip();
     assert_int_equal(d->n, 14);
-    assert_true(peers_off(d, "chunk_cumsum_fwd") < 0.09);
+    assert_true(peers_off(d, "") < 0.09);
+    mba_counted_destroy(d);
+}
+
+/* The launches of a layer of mamba2-1.3b, with the code that ran: of 15 one, of 12 us, is 20.4 % too fast. It fences what it has
+ * stored, and what comes behind that fence begins too early here. */
+static void peers_of_1_3b_are_but_one(void **state)
+{
+    (void)state;
+    mba_counted_set *d = peers_of(PEERS_1_3B);
+    if (!d) skip();
+    assert_int_equal(d->n, 15);
+    assert_true(peers_off(d, "chunk_cumsum_bwd") < 0.09);
     mba_counted_destroy(d);
 }
 
@@ -422,7 +435,8 @@ MBA_TEST_MAIN(cmocka_unit_test(names_of_libraries_say_tiles), cmocka_unit_test(b
               cmocka_unit_test(counters_of_peers_predict_their_times),
               cmocka_unit_test(bad_counted_kernels_are_refused),
               cmocka_unit_test(a_bound_kernel_does_what_was_counted), cmocka_unit_test(peers_are_within_a_fifth),
-              cmocka_unit_test(peers_counted_again_are_but_one), cmocka_unit_test(two_counts_of_a_launch_agree),
+              cmocka_unit_test(peers_counted_again_are_too), cmocka_unit_test(peers_of_1_3b_are_but_one),
+              cmocka_unit_test(two_counts_of_a_launch_agree),
               cmocka_unit_test(too_little_counted_is_refused),
               cmocka_unit_test(parts_of_sectors_take_longer),
               cmocka_unit_test(warps_wait_for_each_other), cmocka_unit_test(the_longest_block_ends_alone),

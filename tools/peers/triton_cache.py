@@ -42,7 +42,7 @@ def main():
     kept = set()
     for row in rows_of(table):
         found = {code_of(cubin): cubin for cubin in candidates(cache, row)}
-        print(row["kernel"], "grid", row["grid"], *(cubin.parent.name[:6] for cubin in found.values()) or ["not compiled"])
+        print(row["kernel"], "grid", row["grid"], *[cubin.parent.name[:6] for cubin in found.values()] or ["not compiled"])
         for code, cubin in found.items():
             if code not in kept:
                 kept.add(code)
