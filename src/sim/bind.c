@@ -207,6 +207,14 @@ static void set_tail(mba_sim_kernel *k, double cycles)
     k->nops++;
 }
 
+/* A fence waits until all that was stored is in L2; what stands behind it comes then. */
+static void wait_for_stores(mba_sim_kernel *k, double cycles)
+{
+    for (int64_t i = 0; i < k->nops; i++)
+        if (k->op[i].work == MBA_OP_STORE) k->op[i].trips = 1;
+    set_tail(k, cycles);
+}
+
 /* A library's kernel that is no product of persistent blocks: blocks as they were launched, loads a few stages ahead.
  */
 static void rebuild(mba_sim_kernel *k, const mba_counted_kernel *c)
@@ -411,7 +419,8 @@ static void set_waits(mba_sim_kernel *k, const mba_counted_kernel *c, const mba_
     k->fetch   = mba_sim_fetch(c->grid, n[MBA_N_CODE] < each ? n[MBA_N_CODE] : each, moved, data_read(c), m);
     if (n[MBA_N_CODE] > 0) k->fetch += (int64_t)first_far(c);
     k->longest = longest_of(k, c, m, each * ((isnan(path) ? of_ours.path : path) + waiting), each * (lone + waiting));
-    if (n[MBA_N_TAIL] > 0)                // no more than a warp can have done of what its block was counted to do
+    if (n[MBA_N_BEHIND] > 0) wait_for_stores(k, n[MBA_N_BEHIND]);
+    else if (n[MBA_N_TAIL] > 0)           // no more than a warp can have done of what its block was counted to do
         set_tail(k, TAIL_TAKEN * fmin(each * (double)k->warps, tail));
 }
 

@@ -32,7 +32,17 @@ static bool take_number(const char **at, const char *end, double *out)
     return !*stop && isfinite(*out) && *out >= 0 && *out <= 1e15;
 }
 
-static mba_status take_row(mba_counted_kernel *c, const char *where, int line, const char *at, const char *end)
+/* Tables made before fences were read do not have the last of the columns. */
+static int columns_of(const char *text, size_t bytes)
+{
+    static const char last[] = "\tbehind\t";
+    const char       *eol;
+    for (; bytes && *text == '#' && (eol = memchr(text, '\n', bytes)); bytes -= (size_t)(eol + 1 - text), text = eol + 1)
+        if (memmem(text, (size_t)(eol - text), last, sizeof last - 1)) return MBA_N_KINDS;
+    return MBA_N_BEHIND;
+}
+
+static mba_status take_row(mba_counted_kernel *c, const char *where, int line, const char *at, const char *end, int columns)
 {
     double *const geometry[GEOMETRY] = {&c->launches, &c->grid, &c->block, &c->cluster, &c->regs, &c->smem_bytes};
     char          set[16], place[16];
@@ -46,8 +56,9 @@ static mba_status take_row(mba_counted_kernel *c, const char *where, int line, c
     for (int i = 0; i < GEOMETRY; i++)
         if (!take_number(&at, end, geometry[i]) || isnan(*geometry[i]))
             return bad(where, line, "no launch geometry", "six numbers follow the shape");
-    for (int i = 0; i < MBA_N_KINDS; i++)
-        if (!take_number(&at, end, &c->n[i])) return bad(where, line, "no counts", "33 numbers follow the geometry");
+    c->n[MBA_N_BEHIND] = NAN;
+    for (int i = 0; i < columns; i++)
+        if (!take_number(&at, end, &c->n[i])) return bad(where, line, "no counts", "33 or, where the table has `behind`, 34 numbers follow the geometry");
     const char *p = place;
     if (!take_number(&at, end, &c->us) || !(c->us > 0) || end - at >= MBA_FROZEN_BYTES
         || memchr(at, '\t', (size_t)(end - at)))
@@ -63,13 +74,13 @@ static mba_status take_row(mba_counted_kernel *c, const char *where, int line, c
     return MBA_OK;
 }
 
-static mba_status add_row(mba_counted_set *d, int *space, const char *where, const mba_tsv_row *r)
+static mba_status add_row(mba_counted_set *d, int *space, const char *where, const mba_tsv_row *r, int columns)
 {
     if (d->n == ROWS_MAX) return bad(where, r->line, "too many rows", "nobody counts that many");
     mba_counted_kernel *more = mba_tsv_room(d->one, sizeof *more, d->n, space);
     if (!more) return mba_fail(MBA_E_NOMEM, "no memory for %d rows", d->n);
     d->one = more;
-    return take_row(&d->one[d->n++], where, r->line, r->at, r->end);
+    return take_row(&d->one[d->n++], where, r->line, r->at, r->end, columns);
 }
 
 static bool same_point(const mba_counted_kernel *a, const mba_counted_kernel *b)
@@ -91,7 +102,8 @@ mba_status mba_counted_parse(mba_counted_set **out, const char *where, const cha
     mba_status       st = MBA_OK;
     int              space = 0;
     if (!d) return mba_fail(MBA_E_NOMEM, "no memory for counted kernels");
-    for (mba_tsv_row r; st == MBA_OK && mba_tsv_next(&rows, &r);) st = add_row(d, &space, where, &r);
+    const int        columns = columns_of(text, bytes);
+    for (mba_tsv_row r; st == MBA_OK && mba_tsv_next(&rows, &r);) st = add_row(d, &space, where, &r, columns);
     if (st == MBA_OK && !d->n)
         st = mba_fail(MBA_E_FORMAT,
                       "%s has no kernel\nwhy: nothing can be compared with an empty set\n"

@@ -48,6 +48,7 @@ typedef enum mba_counted_what {
     MBA_N_PRODUCTS, /* of 100 instructions, products of tensor units, read in SASS */
     MBA_N_STEP,     /* as MBA_N_PATH, of a warp whose block walks through the code beside it, in step at barriers */
     MBA_N_BESIDE,   /* what each further block on the SM adds to that, when all of them do */
+    MBA_N_BEHIND,   /* cycles of a block behind the fence of what it has stored, read in SASS; tables that name it have it */
     MBA_N_KINDS
 } mba_counted_what;
 

@@ -98,6 +98,7 @@ static void bad_counted_kernels_are_refused(void **state)
     (void)state;
     mba_counted_set *d;
     static const char good[] = "# head\n" COUNTED_WORDS "1\t2\t128\t1\t32\t0\t" COUNTED_COUNTS "5.5\n";
+    static const char more[] = "# head\tbehind\tus\n" COUNTED_WORDS "1\t2\t128\t1\t32\t0\t" COUNTED_COUNTS "900\t5.5\n";
     static const char *const bad[] = { "",
                                        "#\n",
                                        "held\tonly\n",
@@ -107,10 +108,14 @@ static void bad_counted_kernels_are_refused(void **state)
                                        COUNTED_WORDS "1\t2\t128\t1\t32\t0\t" COUNTED_COUNTS "0\n",
                                        COUNTED_WORDS "1\t2\t128\t1\t32\t0\t" COUNTED_COUNTS "-1\n",
                                        COUNTED_WORDS "1\t2\t128\t1\t32\t0\t" COUNTED_COUNTS "5.5\t6\t7\n",
-                                       COUNTED_WORDS "1\t2\t128\t1\t32\t0\t5.5\n" };
+                                       COUNTED_WORDS "1\t2\t128\t1\t32\t0\t5.5\n",
+                                       "# head\tbehind\tus\n" COUNTED_WORDS "1\t2\t128\t1\t32\t0\t" COUNTED_COUNTS "5.5\n" };
     assert_ok(mba_counted_parse(&d, "good.tsv", good, strlen(good)));
     assert_true(d->n == 1 && d->one[0].set == MBA_POINT_HELD && d->one[0].n[MBA_N_INST] == 1 && d->one[0].us == 5.5);
-    assert_true(d->one[0].n[MBA_N_DRAM_WR] == 23 && isnan(d->one[0].n[MBA_N_PATH]));
+    assert_true(d->one[0].n[MBA_N_DRAM_WR] == 23 && isnan(d->one[0].n[MBA_N_PATH]) && isnan(d->one[0].n[MBA_N_BEHIND]));
+    mba_counted_destroy(d);
+    assert_ok(mba_counted_parse(&d, "more.tsv", more, strlen(more)));
+    assert_true(d->one[0].n[MBA_N_BEHIND] == 900 && d->one[0].us == 5.5);
     mba_counted_destroy(d);
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
         assert_int_equal(mba_counted_parse(&d, "bad.tsv", bad[i], strlen(bad[i])), MBA_E_FORMAT);
@@ -213,13 +218,13 @@ static mba_counted_set *peers_of(const char *path)
 #define PEERS_AGAIN "bench/results/h200/peers_counted_again.tsv"
 #define PEERS_1_3B "bench/results/h200/peers_counted_1.3b.tsv"
 
-/* How far off on average; each within a fifth, but for the kernel named, which is not much farther. */
-static double peers_off(const mba_counted_set *d, const char *but)
+/* How far off on average; each within a fifth. */
+static double peers_off(const mba_counted_set *d)
 {
     double sum = 0;
     for (int i = 0; i < d->n; i++) {
         const double off = d->one[i].bound_us / d->one[i].us - 1;
-        if (fabs(off) > (strcmp(d->one[i].op, but) ? 0.20 : 0.21)) fail_msg("%s: %+.1f %%", d->one[i].kernel, 100 * off);
+        if (fabs(off) > 0.20) fail_msg("%s: %+.1f %%", d->one[i].kernel, 100 * off);
         sum += fabs(off) / d->n;
     }
     printf("%d launches of peers: off by %.1f %% on average\n", d->n, 100 * sum);
@@ -232,7 +237,7 @@ static void peers_are_within_a_fifth(void **state)
     mba_counted_set *d = peers_of(PEERS);
     if (!d) skip();
     assert_int_equal(d->n, 15);
-    assert_true(peers_off(d, "") < 0.07);
+    assert_true(peers_off(d) < 0.07);
     mba_counted_destroy(d);
 }
 
@@ -243,20 +248,44 @@ static void peers_counted_again_are_too(void **state)
     mba_counted_set *d = peers_of(PEERS_AGAIN);
     if (!d) skip();
     assert_int_equal(d->n, 14);
-    assert_true(peers_off(d, "") < 0.09);
+    assert_true(peers_off(d) < 0.09);
     mba_counted_destroy(d);
 }
 
-/* The launches of a layer of mamba2-1.3b, with the code that ran: of 15 one, of 12 us, is 20.4 % too fast. It fences what it has
- * stored, and what comes behind that fence begins too early here. */
-static void peers_of_1_3b_are_but_one(void **state)
+/* The 19 launches of a layer of mamba2-1.3b, 15 different ones, with the code that ran (12 of 15 at first sight). */
+static void peers_of_1_3b_are_too(void **state)
 {
     (void)state;
     mba_counted_set *d = peers_of(PEERS_1_3B);
     if (!d) skip();
     assert_int_equal(d->n, 15);
-    assert_true(peers_off(d, "chunk_cumsum_bwd") < 0.09);
+    assert_true(peers_off(d) < 0.08);
     mba_counted_destroy(d);
+}
+
+/* Behind a fence nothing begins before all that was stored is in L2; what a block merely ends with does. */
+static void what_is_behind_a_fence_comes_after_stores(void **state)
+{
+    (void)state;
+    enum { CYCLES = 1500 };                       // less than stores may be behind (SLACK_CYCLES of engine.c)
+    double  us[3];
+    mba_gpu m;
+    assert_ok(mba_gpu_load(&m, "h200"));
+    for (int i = 0; i < 3; i++) {
+        mba_counted_kernel c = { .kernel = "k", .grid = 1056, .block = 128, .regs = 32 };
+        mba_sim_kernel     k;
+        mba_sim_result     r;
+        for (int n = 0; n < MBA_N_KINDS; n++) c.n[n] = 0;
+        c.n[MBA_N_INST] = 1056 * 4 * 300, c.n[MBA_N_CODE] = 300, c.n[MBA_N_PATH] = 3;
+        c.n[MBA_N_L2_WR] = 1056 * 4 * 64, c.n[MBA_N_GLOBAL_ST] = 1056 * 4 * 2;
+        c.n[i == 1 ? MBA_N_TAIL : MBA_N_BEHIND] = i ? CYCLES : 0;
+        assert_ok(mba_counted_foreign(&k, &c, &m));
+        assert_ok(mba_sim_run(&r, &k, &m, MBA_SIM_FOLDED));
+        us[i] = 1e6 * r.seconds;
+    }
+    const double whole = CYCLES / (1e3 * m.v[MBA_GPU_clk]);
+    printf("stores alone %.2f us, with a tail %.2f, with a fence %.2f; what is behind takes %.2f\n", us[0], us[1], us[2], whole);
+    assert_true(us[2] > us[0] + 0.95 * whole && us[1] < us[0] + 0.5 * whole);
 }
 
 /* As launched and compiled, and what it writes (a row of state_passing is the mean of launches that differ). */
@@ -435,8 +464,8 @@ MBA_TEST_MAIN(cmocka_unit_test(names_of_libraries_say_tiles), cmocka_unit_test(b
               cmocka_unit_test(counters_of_peers_predict_their_times),
               cmocka_unit_test(bad_counted_kernels_are_refused),
               cmocka_unit_test(a_bound_kernel_does_what_was_counted), cmocka_unit_test(peers_are_within_a_fifth),
-              cmocka_unit_test(peers_counted_again_are_too), cmocka_unit_test(peers_of_1_3b_are_but_one),
-              cmocka_unit_test(two_counts_of_a_launch_agree),
+              cmocka_unit_test(peers_counted_again_are_too), cmocka_unit_test(peers_of_1_3b_are_too),
+              cmocka_unit_test(what_is_behind_a_fence_comes_after_stores), cmocka_unit_test(two_counts_of_a_launch_agree),
               cmocka_unit_test(too_little_counted_is_refused),
               cmocka_unit_test(parts_of_sectors_take_longer),
               cmocka_unit_test(warps_wait_for_each_other), cmocka_unit_test(the_longest_block_ends_alone),

@@ -172,15 +172,17 @@ static tick write_bytes(engine *e, sm *p, slot *b, tick now, const mba_sim_op *o
 {
     enum { PORT_SLACK_CYCLES = 512, SLACK_CYCLES = 2000 };
     const uint64_t out = missing(&e->k->stream[o->stream], o->bytes) + o->bytes * e->r.evicts / 256;
-    const tick port = take(&p->wr, now, o->bytes, e->r.wr) - (tick)PORT_SLACK_CYCLES * TICKS,
+    const tick left = take(&p->wr, now, o->bytes, e->r.wr), port = left - (tick)PORT_SLACK_CYCLES * TICKS,
                l2 = take(&e->l2w, now, o->bytes, e->r.l2w), both = take(&e->l2, now, o->bytes, e->r.l2w_both),
-               last = (l2 > both ? l2 : both) - (tick)SLACK_CYCLES * TICKS, held = port > last ? port : last,
+               there = l2 > both ? l2 : both, last = there - (tick)SLACK_CYCLES * TICKS, held = port > last ? port : last,
                dram = take(&e->hbm, now, out, e->r.hbm) - (tick)SLACK_CYCLES * TICKS;
     e->written += out;
     if (held > now) now = held;
     if (dram > now) now = dram;
     if (now > b->stored) b->stored = now;
-    return now;
+    if (!o->trips) return now;
+    if (left > now) now = left;
+    return there > now ? there : now;
 }
 
 /* ---- what a team does ---- */
