@@ -1,4 +1,4 @@
-/* bench_cli_test.c -- `bench` as a person meets it: what would not be measured is refused. */
+/* bench_cli_test.c -- `bench` and `selftest` as a person meets them: what would not be measured, or proved, is refused. */
 #include "tests/program.h"
 
 #define TINY "--model mamba2-130m --set width=16,layers=1,vocab=64,state=8,head_dim=8,chunk=8 --batch 1 --length 8"
@@ -23,12 +23,22 @@ static void an_operator_without_sizes_is_told(void **state)
     says(run("bench op add"), 2, "add has no size worth timing by itself");
 }
 
+/* An empty table looks like a proof. */
+static void what_selftest_has_no_cases_of_is_told(void **state)
+{
+    (void)state;
+    says(run("selftest adamw"), 2, "adamw has no cases of its own");
+    says(run("selftest relu2 relu2_bwd"), 2, "tried with the operator whose gradient it is");
+    says(run("selftest relu2"), 0, "relu2");
+}
+
 static int prepare(void **state) { (void)state; scratch_make(); return 0; }
 static int clean(void **state)   { (void)state; scratch_remove(); return 0; }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(bench_ignores_nothing),
-                                        cmocka_unit_test(an_operator_without_sizes_is_told) };
+                                        cmocka_unit_test(an_operator_without_sizes_is_told),
+                                        cmocka_unit_test(what_selftest_has_no_cases_of_is_told) };
     return cmocka_run_group_tests(tests, prepare, clean);
 }

@@ -263,8 +263,13 @@ static mba_status check_variant(mba_check *w, proof *of, const mba_graph *g, con
     mba_status   st = mba_program_create(&p, g, &how);
     if (st == MBA_OK) st = mba_program_bind(p, d);
     if (st == MBA_OK) st = begin(of, p);
+    mba_check    one = { 0 };
     if (st == MBA_OK && !of->ran) mba_reference_run(of->r, MBA_FORWARD | MBA_BACKWARD, &step), of->ran = true;
-    if (st == MBA_OK) st = check_device(w, of->r, p);
+    if (st == MBA_OK) st = check_device(&one, of->r, p);
+    if (st == MBA_OK && w->told) w->told(w->ctx, p, &one);
+    worst(&w->cpu_error, one.cpu_error);
+    worst(&w->cpu_relative, one.cpu_relative);
+    w->strays += one.strays;
     mba_program_destroy(p);
     return st;
 }
@@ -382,5 +387,6 @@ mba_status mba_check_case_on(mba_check *w, const mba_op *op, const mba_case *c, 
 mba_status mba_check_op_on(mba_check *w, const mba_op *op, const mba_device *d, mba_dtype compute)
 {
     for (const mba_case *c = op->cases; c && c->note; c++) MBA_TRY(mba_check_case_on(w, op, c, d, compute));
+    for (const mba_case *c = op->device_cases; c && c->note; c++) MBA_TRY(mba_check_case_on(w, op, c, d, compute));
     return MBA_OK;
 }

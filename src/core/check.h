@@ -8,6 +8,10 @@
 
 #include "core/program.h"
 
+/* After each run of a program against the reference: its plans, and how far this one was off. */
+struct mba_check;
+typedef void mba_checked_fn(void *ctx, const mba_program *p, const struct mba_check *one);
+
 typedef struct mba_check {
     double grad_error;               /* backward against central differences, both fp64 */
     double cpu_error;                /* the device against fp64, results and parameter gradients, in tolerances */
@@ -15,6 +19,8 @@ typedef struct mba_check {
     int    values;                   /* partial derivatives looked at */
     int    stride;                   /* given: only every so manyth of them; 0: all */
     int    strays;                   /* nodes that wrote outside their outputs or their scratch */
+    mba_checked_fn *told;            /* given: who is told of every run; NULL: nobody */
+    void           *ctx;
 } mba_check;
 
 /* The graph has its backward pass; `out` and `seed` are as in mba_backward_from. Errors are relative
@@ -25,8 +31,8 @@ MBA_MUST mba_status mba_check_graph(mba_check *worst, const mba_graph *g, int n,
 /* Every case, every CPU variant, with and without recomputation. */
 MBA_MUST mba_status mba_check_op(mba_check *worst, const mba_op *op);
 
-/* Every case (one case), every variant of another device against fp64, with activations of type `compute`; gradients
- * by differences are left to the CPU. */
+/* Every case, `device_cases` too (one case), every variant of another device against fp64, with activations of type
+ * `compute`; gradients by differences are left to the CPU. */
 MBA_MUST mba_status mba_check_op_on(mba_check *worst, const mba_op *op, const mba_device *d, mba_dtype compute);
 MBA_MUST mba_status mba_check_case_on(mba_check *worst, const mba_op *op, const mba_case *c, const mba_device *d,
                                       mba_dtype compute);

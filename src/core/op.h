@@ -106,6 +106,8 @@ struct mba_op {
     void     (*build)(mba_graph *g, const mba_case *c);  /* the case as a graph, for tests and bench */
     double   (*terms)(const mba_node *n, int out);       /* length of the sum behind a value; NULL: 1 */
     const mba_case *cases;                        /* ends with an empty note */
+    const mba_case *device_cases;                 /* more of them, for GPUs alone: shapes that their variants take and that
+                                                   * have too many values for differences */
     const mba_case *sizes;                        /* the same, of sizes worth timing: for the benchmark only */
 };
 

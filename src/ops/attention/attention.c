@@ -260,6 +260,14 @@ const mba_op mba_op_attention = {
         { { 1, 35, 2, 1, 8, CAUSAL | PACKED | TWICE | WITH_IDS }, "the same with heads of eight values" },
         { { 2, 6, 1, 1, 40, 0 }, "heads of a vision model" },
         { { 0 }, NULL } },
+    .device_cases = (const mba_case[]){
+        { { 1, 513, 2, 2, 64, CAUSAL }, "nine tiles of keys: rings go round, a row alone in its block" },
+        { { 1, 300, 4, 2, 64, CAUSAL | PACKED | WITH_IDS }, "64: groups, documents, packed" },
+        { { 2, 200, 3, 3, 64, PACKED | TWICE }, "64: gradients added" },
+        { { 1, 260, 2, 1, 128, CAUSAL }, "128: groups" },
+        { { 1, 131, 4, 2, 32, CAUSAL | PACKED }, "32: groups, packed" },
+        { { 2, 196, 2, 2, 40, PACKED }, "windows of 14 x 14" },
+        { { 0 }, NULL } },
     .sizes = (const mba_case[]){
         { { 1, 1024, 12, 4, 64, CAUSAL | PACKED }, "hybrid-130m, 1024 tokens" },
         { { 1, 4096, 12, 4, 64, CAUSAL | PACKED }, "hybrid-130m, 4096 tokens" },

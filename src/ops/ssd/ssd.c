@@ -354,6 +354,14 @@ const mba_op mba_op_ssd = {
             "tensor cores: an odd head, a ragged chunk, resets" },
         { { 1, 136, 2,  8, 2,  8, 128, SKIP_FULL | LIMITS | WINDOWS }, "tensor cores: rows of 128, groups, windows" },
         { { 0 }, NULL } },
+    .device_cases = (const mba_case[]){                        // what `fused` takes, each of its ways once
+        { { 2, 100, 4, 64, 2, 128,  64, SKIP_FULL | BIAS | WINDOWS }, "fused: a ragged chunk, groups, windows" },
+        { { 2, 200, 4, 64, 2, 128,  64, SKIP_HEAD | BIAS | RESETS | STATES }, "fused: a reset at every other token" },
+        { { 2, 200, 6, 64, 1, 128,  64, SKIP_HEAD | BIAS | STRONG }, "fused: decays beyond the range of a pivot" },
+        { { 1, 1100, 4, 64, 1, 128, 256, SKIP_HEAD | BIAS | STRONG | STATES }, "fused: segments, states, strong decays" },
+        { { 2, 1000, 18, 64, 1, 128, 256, SKIP_FULL | BIAS | STATES }, "fused: states made again by every block" },
+        { { 7, 160, 38, 64, 1, 128, 256, SKIP_HEAD | BIAS }, "fused: states handed from block to block" },
+        { { 0 }, NULL } },
     .sizes = (const mba_case[]){
         { { 1, 1024, 24, 64, 1, 128, 256, SKIP_HEAD | BIAS | MODEL }, "mamba2-130m, 1024 tokens" },
         { { 1, 4096, 24, 64, 1, 128, 256, SKIP_HEAD | BIAS | MODEL }, "mamba2-130m, 4096 tokens" },
