@@ -96,6 +96,7 @@ int  mba_kernels_forward(const mba_kernels_plan *p, const mba_kernels_pointers *
 int  mba_kernels_backward(const mba_kernels_plan *p, const mba_kernels_pointers *a, void *stream);
 void mba_kernels_plan_destroy(mba_kernels_plan *p);           /* NULL is fine; calls in flight on the GPU do not mind */
 
+/* Of NULL, 0 and "". Bytes to save depend on the variant: 0 where it makes all it needs again. */
 size_t      mba_kernels_saved_bytes(const mba_kernels_plan *p);
 size_t      mba_kernels_work_bytes(const mba_kernels_plan *p, int backward);
 const char *mba_kernels_variant(const mba_kernels_plan *p, int backward);   /* the one chosen; lent by the plan */

@@ -96,7 +96,7 @@ static bool guard_node(const mba_program *p, const mba_node *n, bool write)
 {
     bool kept = true;
     for (int k = 0; k < MBA_OUT_MAX; k++) {
-        if (!n->out[k]) continue;
+        if (!mba_program_at(p, n->out[k])) continue;
         const mba_storage *st = n->out[k]->st;
         const mba_tensor   whole = { .type = MBA_TYPE(st->dtype, st->elems), .st = (mba_storage *)st };
         kept &= guard_at(p->device, mba_program_at(p, &whole), (size_t)st->elems * mba_dtype_bytes(st->dtype), write);

@@ -7,13 +7,22 @@ typedef struct block { size_t bytes, offset; int32_t first, last, id, heir; bool
 static size_t aligned(size_t bytes) { return (bytes + MBA_ALIGN_BYTES - 1) / MBA_ALIGN_BYTES * MBA_ALIGN_BYTES; }
 static bool   shared(const mba_storage *st) { return st->role >= MBA_ACT; }
 
-static void lifetimes(const mba_graph *g, mba_layout *lay)
+/* What its maker leaves unwritten nobody may read: its readers' plans know that one (mba_plan.of). */
+static bool is_left(const mba_program *p, const mba_tensor *t)
 {
+    for (int k = 0; t->maker && k < MBA_OUT_MAX; k++)
+        if (t->maker->out[k] == t) return p->plan[t->maker->id]->leaves >> k & 1;
+    return false;
+}
+
+static void lifetimes(const mba_program *p, mba_layout *lay)
+{
+    const mba_graph *g = p->graph;
     for (int32_t s = 0; s < g->nstorages; s++) lay->first[s] = lay->last[s] = -1;
     for (int32_t i = 0; i < g->nnodes; i++)
         for (int k = 0; k < MBA_IN_MAX + MBA_OUT_MAX; k++) {
             const mba_tensor *t = k < MBA_IN_MAX ? g->nodes[i]->in[k] : g->nodes[i]->out[k - MBA_IN_MAX];
-            if (!t) continue;
+            if (!t || is_left(p, t)) continue;
             if (lay->first[t->st->id] < 0) lay->first[t->st->id] = i;
             lay->last[t->st->id] = i;
         }
@@ -221,7 +230,7 @@ void mba__lay_out(mba_program *p)
     block  **todo = mba_arena_new(p->arena, block *, n), **near = mba_arena_new(p->arena, block *, n);
     int32_t *root = mba_arena_new(p->arena, int32_t, n), ntodo = 0;
     for (int32_t s = 0; s < g->nstorages; s++) root[s] = s;
-    lifetimes(g, lay);
+    lifetimes(p, lay);
     storage_blocks(p, b, guard);
     scratch_blocks(p, b, guard);
     merge_in_place(g, b, root);

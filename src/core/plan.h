@@ -83,6 +83,8 @@ typedef struct mba_scratch { const char *name; size_t bytes, offset; } mba_scrat
 typedef struct mba_plan {
     const char *variant;
     const struct mba_plan *of;                    /* of the node this one serves (a gradient its forward), or NULL */
+    uint32_t    leaves;                           /* bit k: output k, saved for a gradient, which this variant does not
+                                                   * write; it gets no memory */
     int         nlaunches, nscratch;
     mba_launch *launch;
     mba_scratch scratch[MBA_SCRATCH_MAX];         /* named, so the simulator can follow their reuse */

@@ -102,7 +102,7 @@ mba_status mba_program_create(mba_program **out, const mba_graph *g, const mba_p
 
 void *mba_program_at(const mba_program *p, const mba_tensor *t)
 {
-    if (!t) return NULL;
+    if (!t || p->layout.first[t->st->id] < 0) return NULL;
     return (char *)p->memory[p->layout.arena[t->st->id]] + p->layout.offset[t->st->id]
          + (size_t)t->offset * mba_dtype_bytes(t->type.dtype);
 }

@@ -67,7 +67,7 @@ MBA_MUST mba_status mba_program_run(mba_program *p, unsigned passes, const mba_s
  * looked at: mba_program_host has no way to tell. */
 MBA_MUST mba_status mba_program_wait(const mba_program *p);
 void                mba_program_destroy(mba_program *p);
-void               *mba_program_at(const mba_program *p, const mba_tensor *t);  /* device address, lent */
+void               *mba_program_at(const mba_program *p, const mba_tensor *t);  /* device address, lent; NULL: no place */
 /* The host's side of an input or a result; waits until the device is done with it. What is written to an input
  * is seen by the next run; a result is that of the last one. On the CPU it is the tensor itself. */
 void               *mba_program_host(const mba_program *p, const mba_tensor *t);

@@ -16,8 +16,8 @@
 enum { MACHINE_HOST = -2, MACHINE_DESCRIBED = -1 };           /* instead of the number of a GPU */
 enum { FORWARD, BACKWARD };
 
-/* Where the caller has a tensor: an entry of one of his arrays, or a part of `saved`. */
-typedef enum from { NOWHERE, IN, OUT, DOUT, DIN, SAVED } from;
+/* Where the caller has a tensor: an entry of one of his arrays, or a part of `saved`; unused ones nobody touches. */
+typedef enum from { NOWHERE, IN, OUT, DOUT, DIN, SAVED, UNUSED } from;
 typedef struct place { from from; size_t at, skew_bytes; const char *name; } place;
 
 struct mba_kernels_plan {
@@ -223,11 +223,12 @@ static void place_saved(mba_kernels_plan *p)
     const mba_node *f = p->node[FORWARD], *b = p->node[BACKWARD];
     for (int k = 0; k < MBA_OUT_MAX; k++) {
         if (!f->out[k] || p->out[FORWARD][k].from != NOWHERE) continue;
-        const place here = { SAVED, p->saved_bytes, 0, "saved" };
+        const bool  left = p->program->layout.first[f->out[k]->st->id] < 0;       // this variant does not write it
+        const place here = { left ? UNUSED : SAVED, p->saved_bytes, 0, "saved" };
         p->out[FORWARD][k] = here;
         for (int i = 0; b && i < MBA_IN_MAX; i++)
             if (b->in[i] && b->in[i]->st == f->out[k]->st) p->in[BACKWARD][i] = here;
-        p->saved_bytes += (size_t)mba_ceil((int64_t)mba_tensor_bytes(f->out[k]), MBA_ALIGN_BYTES) * MBA_ALIGN_BYTES;
+        if (!left) p->saved_bytes += (size_t)mba_ceil((int64_t)mba_tensor_bytes(f->out[k]), MBA_ALIGN_BYTES) * MBA_ALIGN_BYTES;
     }
 }
 
@@ -312,6 +313,7 @@ static mba_status resolve(void **at, const mba_kernels_pointers *a, const place 
 {
     enum { UNIT = 16 };
     *at = look_up(a, w);
+    if (w->from == UNUSED) return MBA_OK;
     if (!*at)
         return mba_fail(MBA_E_ARG, "no pointer for %s%s\nfix: what the description gives has one",
                         w->from == DIN || w->from == DOUT ? "the gradient of " : "", w->name);
@@ -370,11 +372,11 @@ int mba_kernels_backward(const mba_kernels_plan *p, const mba_kernels_pointers *
 
 static const mba_plan *plan_of(const mba_kernels_plan *p, int backward)
 {
-    const mba_node *n = p->node[backward ? BACKWARD : FORWARD];
+    const mba_node *n = p ? p->node[backward ? BACKWARD : FORWARD] : NULL;
     return n ? p->program->plan[n->id] : NULL;
 }
 
-size_t mba_kernels_saved_bytes(const mba_kernels_plan *p) { return p->saved_bytes; }
+size_t mba_kernels_saved_bytes(const mba_kernels_plan *p) { return p ? p->saved_bytes : 0; }
 
 size_t mba_kernels_work_bytes(const mba_kernels_plan *p, int backward)
 {

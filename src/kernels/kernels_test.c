@@ -82,6 +82,23 @@ static void sizes_are_what_is_kept(void **state)
 }
 
 /* A machine that could not hold one block of the best variants, nor of any. */
+/* States of `fused` are nothing to a variant that makes its own: 60 MB that nobody would write or read. */
+static void nothing_is_saved_for_who_makes_it_again(void **state)
+{
+    mba_kernels_plan *p;
+    mba_kernels_desc  d = ssd_130m();
+    (void)state;
+    assert_plan(&p, &d, &h200);
+    assert_true(mba_kernels_saved_bytes(p) > 50e6);
+    mba_kernels_plan_destroy(p);
+    assert_plan(&p, &d, &a100);
+    assert_int_equal(mba_kernels_saved_bytes(p), 0);
+    mba_kernels_plan_destroy(p);
+    assert_int_equal(mba_kernels_saved_bytes(NULL), 0);
+    assert_int_equal(mba_kernels_work_bytes(NULL, 1), 0);
+    assert_string_equal(mba_kernels_variant(NULL, 0), "");
+}
+
 static void shared_memory_is_looked_at(void **state)
 {
     (void)state;
@@ -402,6 +419,7 @@ static void the_library_shows_its_functions_only(void **state)
 }
 
 MBA_TEST_MAIN(cmocka_unit_test(a_machine_gets_the_best_variant_that_it_runs), cmocka_unit_test(sizes_are_what_is_kept),
+              cmocka_unit_test(nothing_is_saved_for_who_makes_it_again),
               cmocka_unit_test(shared_memory_is_looked_at),
               cmocka_unit_test(windows_are_seen_or_refused),
               cmocka_unit_test(wrong_descriptions_are_refused_with_a_reason),

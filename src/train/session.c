@@ -24,6 +24,18 @@ static void append_update(mba_graph *g, const mba_session_options *o)
     if (o->ema > 0) mba_ema_all(g, o->ema);
 }
 
+/* Which variant runs is known only now: states that it does not leave for its gradient were not kept. */
+static void count_left(mba_session *s)
+{
+    for (int32_t i = 0; i < s->graph->nnodes; i++)
+        for (int k = 0; k < MBA_OUT_MAX; k++) {
+            const mba_tensor *t = s->graph->nodes[i]->out[k];
+            if (!t || !(s->program->plan[i]->leaves >> k & 1)) continue;
+            s->graph->kept[MBA_REMADE_STATES]   -= (int64_t)mba_tensor_bytes(t);
+            s->graph->remade[MBA_REMADE_STATES] += (int64_t)mba_tensor_bytes(t);
+        }
+}
+
 /* One plan; of what gradients can make again, so many bytes of each kind are. */
 static mba_status plan_once(mba_session *s, const mba_session_options *o, mba_recompute how, const int64_t *remake)
 {
@@ -45,8 +57,10 @@ static mba_status plan_once(mba_session *s, const mba_session_options *o, mba_re
     if (o->backward) MBA_TRY(mba_backward(s->graph, s->io.loss));
     if (o->update) append_update(s->graph, o);
     s->recomputes |= s->graph->remade[MBA_REMADE_CHEAP] > 0;
-    return mba_program_create(&s->program, s->graph, &(mba_program_options){ .cuda = s->device->machine->cc > 0, .machine = s->device->machine,
-                                                                            .variants = o->variants });
+    MBA_TRY(mba_program_create(&s->program, s->graph, &(mba_program_options){ .cuda = s->device->machine->cc > 0,
+                                                                               .machine = s->device->machine, .variants = o->variants }));
+    count_left(s);
+    return MBA_OK;
 }
 
 /* Where nobody stated a limit, up to this part of the machine's a plan may keep what gradients could make again: the

@@ -519,6 +519,7 @@ static mba_status draw_fwd(mba_plan *p, const mba_node *n, const mba_machine *m,
 {
     drawing w;
     MBA_TRY(begin_drawing(&w, p, n, m, way, false));
+    for (int k = KEPT_STATES; k <= KEPT_REACH; k++) p->leaves |= 1u << k;      // their backward makes its own
     draw_cumsum(&w);
     draw_state(&w, false);
     draw_passing(&w, false);
