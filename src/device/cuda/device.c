@@ -11,6 +11,7 @@
 #include "device/cuda/counters.h"
 #include "device/cuda/cuda.h"
 #include "device/cuda/launched.h"
+#include "device/cuda/ranges.h"
 #include "device/cuda/sweep.h"
 
 static struct { bool ready; cudaStream_t stream; char name[256]; mba_machine machine; mba_device device; } gpu;
@@ -113,8 +114,10 @@ static mba_status launch_nodes(mba_program *p, unsigned passes, const mba_hooks 
         const mba_node *n = p->graph->nodes[i];
         if (!mba_runs(n, passes)) continue;
         if (h && h->before) h->before(h->ctx, n, p->plan[i]);
+        mba__range_begin("%s %s", n->scope, n->op->name);
         mba_status st = p->launch[i](&p->call[i]);
         if (st == MBA_OK && h) st = cuda_wait();
+        mba__range_end();
         if (st != MBA_OK) return mba_where(st, "running node %d, %s %s (%s)", i, n->scope, n->op->name, p->plan[i]->variant);
         if (h && h->after) h->after(h->ctx, n, p->plan[i]);
     }
@@ -183,11 +186,8 @@ static mba_status give_results(mba_program *p)
     return MBA_OK;
 }
 
-static mba_status cuda_run(mba_program *p, unsigned passes, const mba_hooks *h)
+static mba_status run_passes(mba_program *p, unsigned passes, const mba_hooks *h, captured *k)
 {
-    captured *k = NULL;
-    MBA_TRY(kept_of(&k, p));
-    passes &= MBA_STEP;
     MBA_TRY(take_inputs(p, k));
     if (h || !k->warm[passes]) {
         MBA_TRY(launch_nodes(p, passes, h));
@@ -197,6 +197,18 @@ static mba_status cuda_run(mba_program *p, unsigned passes, const mba_hooks *h)
         CUDA_TRY(cudaGraphLaunch(k->exec[passes], gpu.stream));
     }
     return give_results(p);
+}
+
+static mba_status cuda_run(mba_program *p, unsigned passes, const mba_hooks *h)
+{
+    captured *k = NULL;
+    MBA_TRY(kept_of(&k, p));
+    passes &= MBA_STEP;
+    mba__range_begin("%s", passes == MBA_STEP ? "step" : passes == MBA_UPDATE ? "update"
+                         : passes & MBA_BACKWARD ? "forward and backward" : "forward");
+    const mba_status st = run_passes(p, passes, h, k);
+    mba__range_end();
+    return st;
 }
 
 /* ---- timing ---- */

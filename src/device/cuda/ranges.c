@@ -1,0 +1,24 @@
+/* ranges.c -- see ranges.h. NVTX is headers alone; a toolkit without them has no ranges. */
+#include "device/cuda/ranges.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+#if __has_include(<nvtx3/nvToolsExt.h>)
+#include <nvtx3/nvToolsExt.h>
+
+void mba__range_begin(const char *fmt, ...)
+{
+    char    name[160];
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(name, sizeof name, fmt, args);
+    va_end(args);
+    nvtxRangePushA(name);
+}
+
+void mba__range_end(void) { nvtxRangePop(); }
+#else
+void mba__range_begin(const char *fmt, ...) { (void)fmt; }
+void mba__range_end(void) { }
+#endif
