@@ -85,6 +85,10 @@ static void what_would_be_ignored_is_refused(void **state)
     says(run("sweep --experiment q1 --axis hbm=x2"), 2, "--experiment q1 with --axis");
     says(run("sweep --experiment q1 --elasticity"), 2, "--experiment q1 with --elasticity");
     says(run("sweep --elasticity --by hbm=x2"), 2, "--elasticity with --by");
+    says(run("sweep " SHORT " --axis chunk=0"), 2, "--axis chunk=0");
+    says(run("sweep " SHORT " --axis chunk=64:128"), 2, "the kernels of ssd that run have chunks of 64 always");
+    says(run("sweep " SHORT " --axis chunk=64:128 --op ssd=chunked,ssd_bwd=chunked --csv"), 0, "mamba2-130m,128,");
+    says(run("sweep --model mamba-130m --batch 1 --length 256 --axis chunk=64"), 2, "this model has no ssd");
     says(run("simulate --store " STORE " --model mamba-130m"), 2, "--store with --model");
     says(run("simulate --store " STORE " --batch 3"), 2, "--store with a size");
     says(run("simulate --counted x.tsv --op ssd=chunked"), 2, "--counted with --op");

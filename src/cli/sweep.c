@@ -164,10 +164,30 @@ static mba_status move_to(mba_workload *w, char *machine, char *model, const axi
         w->machine = value;
         return MBA_OK;
     }
-    if (!strcmp(a->name, "chunk")) return append(model, "%s%s=%s", "chunk", value);
+    if (!strcmp(a->name, "chunk")) {
+        int64_t tokens;
+        MBA_TRY(whole_number(&tokens, a->name, value));
+        return append(model, "%s%s=%s", "chunk", value);
+    }
     if (is_ratio(a)) return move_ratio(w, machine, value);
     for (int g = 0; g < GROUPS; g++) if (!strcmp(a->name, groups[g].name)) return move_group(machine, g, value);
     return append(machine, "%s%s=%s", a->name, value);
+}
+
+/* Rows that differ in a chunk that no kernel of the step has would all say the same. */
+static mba_status check_chunks(const mba_simulated *r)
+{
+    static const char *const have[] = { "chunked", "persistent", "bc_fused", "fma" };
+    const mba_program *p = r->session.program;
+    bool               any = false;
+    for (int32_t i = 0; i < p->graph->nnodes; i++) {
+        if (strcmp(p->graph->nodes[i]->op->name, "ssd")) continue;
+        any = true;
+        for (size_t k = 0; k < sizeof have / sizeof *have; k++) if (!strcmp(p->plan[i]->variant, have[k])) return MBA_OK;
+    }
+    return any ? mba_fail(MBA_E_ARG, "--axis chunk would change nothing\nwhy: the kernels of ssd that run have chunks of 64 always\n"
+                                     "fix: --op ssd=chunked,ssd_bwd=chunked")
+               : mba_fail(MBA_E_ARG, "--axis chunk would change nothing\nwhy: this model has no ssd\nfix: --model mamba2-130m");
 }
 
 /* `times`, unless NULL: what the spreads of this point's machine do to it, MBA_DRAWS of them. */
@@ -189,6 +209,7 @@ static mba_status point(double *ms, double *times, mba_simulated *r, const optio
     w.changes   = *machine ? machine : NULL;
     w.model.set = *set ? set : NULL;
     MBA_TRY(mba_simulated_run(r, &w, sim));
+    for (int i = 0; i < axes; i++) if (!strcmp(a[i].name, "chunk")) MBA_TRY(check_chunks(r));
     *ms = 1e3 * r->step.seconds;
     return times ? mba_simulated_draws(times, r, &w, sim, NULL, 0) : MBA_OK;
 }
