@@ -189,11 +189,13 @@ static double embed_bwd_terms(const mba_node *n, int out)
     return (double)mba_rows(n->in[DY]);
 }
 
-/* dims: rows, tokens, columns, columns more in windows, 1 + the padding token (differences would not agree: no case) */
+/* dims: rows, tokens, columns, columns more in windows, 1 + the padding token (differences would not agree: no case), 1: the table is
+ * fp32 whatever the activations are, as models look up in their masters */
 static void embed_build(mba_graph *g, const mba_case *c)
 {
     const int64_t R = c->dim[0], V = c->dim[1], M = c->dim[2], extra = c->dim[3];
-    mba_tensor *e = mba_param(g, "table", MBA_TYPE(g->compute, V, M + extra), MBA_INIT_NORMAL(1), MBA_DECAY);
+    const mba_dtype type = c->dim[5] ? MBA_F32 : g->compute;
+    mba_tensor *e = mba_param(g, "table", MBA_TYPE(type, V, M + extra), MBA_INIT_NORMAL(1), MBA_DECAY);
     if (!extra) {
         mba_embed_padded(g, mba_index(g, "tokens", MBA_TYPE(MBA_I32, R), V), e, MBA_F32, c->dim[4] - 1);
         return;
@@ -224,10 +226,13 @@ const mba_op mba_op_embed = {
                                  { { 5, 6, 8, 4 }, "windows in whole pieces" },
                                  { { 5000, 3, 8, 4 }, "more tokens in windows than a block has in registers" },
                                  { { 1, 9, 1 }, "one token; most of the table's gradient is zero" },
+                                 { { 70, 3, 12, 0, 0, 1 }, "an fp32 table" },
                                  { { 0 }, NULL } },
     .sizes = (const mba_case[]){ { { 4096, 50288, 768 }, "130m, 4096 tokens" },
                                  { { 16384, 50288, 768 }, "130m, 16384 tokens" },
-                                 { { 16384, 50288, 2048 }, "1.3b, 16384 tokens" }, { { 0 }, NULL } },
+                                 { { 16384, 50288, 2048 }, "1.3b, 16384 tokens" },
+                                 { { 16384, 50288, 768, 0, 0, 1 }, "130m, 16384 tokens, the fp32 master" },
+                                 { { 16384, 50288, 2048, 0, 0, 1 }, "1.3b, 16384 tokens, the fp32 master" }, { { 0 }, NULL } },
 };
 
 const mba_op mba_op_embed_bwd = {
