@@ -232,6 +232,10 @@ scan_fwd_tiles(const __grid_constant__ scan_operands<T> p)
         sm.bias[c] = in && p.bias ? p.bias[a.channel + c] : 0;
         sm.skip[c] = in && p.skip ? p.skip[a.channel + c] : 0;
     }
+    if (threadIdx.x == 0) {
+        barrier_begin<FULL>(CH * N / 4 + ELEMENT_THREADS);
+        barrier_begin<DONE>(CH * N / 4 + ELEMENT_THREADS);
+    }
     __syncthreads();
     if (warp < CH * N / 128) fwd_states<T, N, CH>(p, sm, warp, threadIdx.x % 32);
     else                     fwd_elements<T, N, CH>(p, sm, threadIdx.x - CH * N / 4);
