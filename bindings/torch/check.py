@@ -4,6 +4,7 @@
     PYTHONPATH=a/checkout/of/mamba python bindings/torch/check.py    # and against mamba_ssm's kernels, side by side
     ... check.py --operators | --training [--width 2048]            # one half of it
     ... check.py --operators --all                                  # every tensor, not the worst of each shape alone
+    ... check.py --operators --all --variant exact                  # that variant of ssd, where it takes a shape
 
 1. Both operators on six small shapes each, fp32 and bf16: relative error (norm) of the result and of every gradient.
 2. The same inputs through mamba_ssm's functions where they can be imported. Ours may not be further from float64 than
@@ -125,7 +126,7 @@ def shapes_of(op):
     return (SSD_SHAPES, ssd_inputs) if op == "ssd" else (SCAN_SHAPES, scan_inputs)
 
 
-def functions_of(op, chunk=64):
+def functions_of(op, chunk=64, variant=""):
     """The yardstick, ours and mamba_ssm's, the last None where it cannot be imported; each returns result and state."""
     home, name, flag = {
         "ssd": ("mamba_ssm.ops.triton.ssd_combined", "mamba_chunk_scan_combined", "return_final_states"),
@@ -141,7 +142,8 @@ def functions_of(op, chunk=64):
     except Exception as missing:                           # whatever it is, it costs us a comparison only
         print(f"  without {name} of mamba_ssm: {type(missing).__name__}: {missing}")
         theirs = None
-    return yardstick, lambda **a: ours(**a, **extra), theirs and (lambda **a: theirs(**a, **extra))
+    named = {"variant": variant} if variant else {}
+    return yardstick, lambda **a: ours(**a, **extra, **named), theirs and (lambda **a: theirs(**a, **extra))
 
 
 def compare(op, dtype, shape, functions):
@@ -200,17 +202,35 @@ def one_tiling():
     return undo
 
 
-def check_operator(op, everything=False):
-    print(f"{op}: error against float64")
-    functions = functions_of(op)
-    undo = one_tiling()
+def taken(op, dtype, variant, shape):
+    """Whether a variant that was asked for by name has a plan for a shape."""
+    if not variant:
+        return True
+    sizes = dict(op=mt.SSD, type=int(dtype == torch.bfloat16), batch=shape["batch"], length=shape["length"], chunk=64,
+                 heads=shape["heads"], head_dim=shape["width"], groups=shape["groups"], state=shape["state"])
+    try:
+        mt.Plan((), **sizes, variant=variant.encode())
+    except RuntimeError:
+        return False
+    return True
+
+
+def check_operator(op, everything=False, variant=""):
+    print(f"{op}{' ' + variant if variant else ''}: error against float64")
+    functions = functions_of(op, variant=variant)
+    undo, count = one_tiling(), 0
     for dtype in (torch.float32, torch.bfloat16):
         for shape in shapes_of(op)[0]:
+            if not taken(op, dtype, variant, shape):
+                continue
             torch.manual_seed(11)
             mine, other = compare(op, dtype, shape, functions)
             title = f"{str(dtype)[6:]} {' '.join(f'{k[0:2]}{int(v)}' for k, v in shape.items())}"
             judge(title, dtype, mine, other, everything)
+            count += 1
     undo()
+    if not count:
+        bad.append(f"{op}: {variant} takes none of the shapes")
 
 
 # ---- part 3 ----
@@ -349,6 +369,7 @@ def main():
     parser.add_argument("--operators", action="store_true", help="parts 1 and 2 alone")
     parser.add_argument("--all", action="store_true", help="errors of all tensors")
     parser.add_argument("--training", action="store_true", help="part 3 alone")
+    parser.add_argument("--variant", default="", help="of ssd, by name: parts 1 and 2 of ssd alone")
     parser.add_argument("--width", type=int, default=256, help="of the model in part 3; the steps of small ones are "
                         "the host's time, from 1024 on the GPU's (default 256)")
     args = parser.parse_args()
@@ -357,9 +378,11 @@ def main():
     torch.backends.cuda.matmul.allow_tf32 = False
     version = mt.library().mba_kernels_version().decode()
     print(torch.cuda.get_device_name(), "torch", torch.__version__, "mambascope", version)
-    for operator in ("ssd", "selective_scan") if not args.training else ():
+    for operator in ("ssd", "selective_scan") if not args.training and not args.variant else ():
         check_operator(operator, args.all)
-    if not args.operators:
+    if args.variant:
+        check_operator("ssd", args.all, args.variant)
+    elif not args.operators:
         check_training(args.width)
     print("\n".join(["not met:"] + bad) if bad else "all bounds met")
     sys.exit(1 if bad else 0)

@@ -168,6 +168,7 @@ class _Call:
                          for k, t in enumerate(operands)]
         x, b = self.operands[X], self.operands[B_]
         self.device = x.device
+        sizes["variant"] = sizes.get("variant", "").encode() or None
         sizes.update(op=op, type=int(x.dtype == torch.bfloat16), batch=x.shape[0], length=x.shape[1], heads=x.shape[2],
                      head_dim=x.shape[3] if op == SSD else 1, groups=b.shape[2], state=b.shape[3], final=int(final),
                      backward=int(backward), given=sum(1 << k for k in ALL_OPTIONAL if operands[k] is not None),
@@ -237,28 +238,29 @@ def _backward(op, dy, dfinal, saved, operands, final, **sizes):
 
 @torch.library.custom_op("mambascope::ssd", mutates_args=())
 def ssd(x: Tensor, dt: Tensor, B: Tensor, C: Tensor, A_log: Tensor, D: Optional[Tensor], dt_bias: Optional[Tensor],
-        ids: Optional[Tensor], initial: Optional[Tensor], chunk: int, dt_min: float, dt_max: float, final: bool,
-        backward: bool) -> Tuple[Tensor, Tensor, Tensor]:
+        ids: Optional[Tensor], initial: Optional[Tensor], chunk: int, dt_min: float, dt_max: float, variant: str,
+        final: bool, backward: bool) -> Tuple[Tensor, Tensor, Tensor]:
     """y, the final state (empty unless `final`), and what the backward needs (empty unless `backward`)."""
     return _forward(SSD, [x, dt, B, C, None, A_log, D, dt_bias, ids, initial], final, backward, chunk=chunk,
-                    dt_min=dt_min, dt_max=dt_max)
+                    dt_min=dt_min, dt_max=dt_max, variant=variant)
 
 
 @ssd.register_fake
-def _(x, dt, B, C, A_log, D, dt_bias, ids, initial, chunk, dt_min, dt_max, final, backward):
+def _(x, dt, B, C, A_log, D, dt_bias, ids, initial, chunk, dt_min, dt_max, variant, final, backward):
     return *_empty_like_results(SSD, x, B, final), _fake_saved(x)
 
 
 @torch.library.custom_op("mambascope::ssd_backward", mutates_args=())
 def ssd_backward(dy: Tensor, dfinal: Optional[Tensor], saved: Tensor, x: Tensor, dt: Tensor, B: Tensor, C: Tensor,
                  A_log: Tensor, D: Optional[Tensor], dt_bias: Optional[Tensor], ids: Optional[Tensor],
-                 initial: Optional[Tensor], chunk: int, dt_min: float, dt_max: float, final: bool) -> List[Tensor]:
+                 initial: Optional[Tensor], chunk: int, dt_min: float, dt_max: float, variant: str,
+                 final: bool) -> List[Tensor]:
     return _backward(SSD, dy, dfinal, saved, [x, dt, B, C, None, A_log, D, dt_bias, ids, initial], final, chunk=chunk,
-                     dt_min=dt_min, dt_max=dt_max)
+                     dt_min=dt_min, dt_max=dt_max, variant=variant)
 
 
 @ssd_backward.register_fake
-def _(dy, dfinal, saved, x, dt, B, C, A_log, D, dt_bias, ids, initial, chunk, dt_min, dt_max, final):
+def _(dy, dfinal, saved, x, dt, B, C, A_log, D, dt_bias, ids, initial, chunk, dt_min, dt_max, variant, final):
     return _empty_gradients([x, dt, B, C, None, A_log, D, dt_bias, ids, initial])
 
 
@@ -311,14 +313,14 @@ def _gradients(ctx, op, dy, dfinal, call):
 
 
 def _ssd_setup(ctx, inputs, output):
-    *operands, chunk, dt_min, dt_max, final, _ = inputs
+    *operands, chunk, dt_min, dt_max, variant, final, _ = inputs
     ctx.set_materialize_grads(False)
-    ctx.numbers, ctx.final = (chunk, dt_min, dt_max), final
+    ctx.numbers, ctx.final = (chunk, dt_min, dt_max, variant), final
     ctx.save_for_backward(*operands, output[2])
 
 
 def _ssd_gradients(ctx, dy, dfinal, _):
-    return *_gradients(ctx, SSD, dy, dfinal, ssd_backward), None, None, None, None, None
+    return *_gradients(ctx, SSD, dy, dfinal, ssd_backward), None, None, None, None, None, None
 
 
 def _scan_setup(ctx, inputs, output):
@@ -507,11 +509,12 @@ class _Gate(torch.autograd.Function):
 
 def mamba_chunk_scan_combined(x, dt, A, B, C, chunk_size, D=None, z=None, dt_bias=None, initial_states=None,
                               seq_idx=None, cu_seqlens=None, dt_softplus=False, dt_limit=(0.0, float("inf")),
-                              return_final_states=False, return_varlen_states=False, state_dtype=None):
+                              return_final_states=False, return_varlen_states=False, state_dtype=None, variant=""):
     """x (B, L, H, P), dt (B, L, H), A (H), B and C (B, L, G, N) -> y, or (y, final states) in float32.
 
     The chunk only moves roundings. z gates y behind the kernel. The first token takes initial_states, whatever its
-    seq_idx."""
+    seq_idx. variant: kernels by name, which refuse what they do not take; "exact" rounds nothing but results to bf16, and
+    takes longer (default: the first that takes the shape)."""
     _unsupported(return_varlen_states, "states at the ends of documents (return_varlen_states)")
     _unsupported(state_dtype not in (None, torch.float32), f"states of type {state_dtype}; they are float32")
     _check(x.dim() == 4 and B.dim() == 4, "x is (B, L, H, P) and B is (B, L, G, N)")
@@ -532,7 +535,7 @@ def mamba_chunk_scan_combined(x, dt, A, B, C, chunk_size, D=None, z=None, dt_bia
         dt, dt_bias = _before_softplus(dt, dt_bias), None
     y, final = _call_operator(SSD, [x, dt, B, C, None, A, D, dt_bias, seq_idx, initial_states],
                               bool(return_final_states), chunk=int(chunk_size), dt_min=float(dt_limit[0]),
-                              dt_max=float(dt_limit[1]))
+                              dt_max=float(dt_limit[1]), variant=variant)
     if z is not None:
         y = _Gate.apply(y, z)
     return (y, final) if return_final_states else y

@@ -177,6 +177,9 @@ class Binding(unittest.TestCase):
         plan = mt.Plan((), machine=h200, **sizes)
         self.assertEqual(plan.variants, ("fused", "fused"))
         self.assertGreater(plan.work_bytes[1], plan.work_bytes[0])
+        exact = mt.Plan((), machine=h200, **sizes, variant=b"exact")
+        self.assertEqual(exact.variants, ("exact", "exact"))
+        self.assertGreater(exact.work_bytes[1], plan.work_bytes[1])
         with self.assertRaises(RuntimeError) as caught:
             mt.Plan((), machine=h200, **dict(sizes, head_dim=48), variant=b"fused")
         self.assertIn("heads of 48", str(caught.exception))
@@ -185,8 +188,8 @@ class Binding(unittest.TestCase):
         a = ssd_arguments(length=9)
         kinds = ("test_schema", "test_autograd_registration", "test_faketensor")
         A_log = a["A"].detach().neg().log().requires_grad_()
-        arguments = (a["x"], a["dt"], a["B"], a["C"], A_log, leaf(4), leaf(4), None, None, 16, 0.0, float("inf"), True,
-                     True)
+        arguments = (a["x"], a["dt"], a["B"], a["C"], A_log, leaf(4), leaf(4), None, None, 16, 0.0, float("inf"), "",
+                     True, True)
         torch.library.opcheck(mt.ssd, arguments, test_utils=kinds)
         b = scan_arguments()
         A_log = b["A"].detach().neg().log().requires_grad_()

@@ -176,6 +176,15 @@ template <int REGS> static __device__ __forceinline__ void regs_give()
 {
     asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(REGS));
 }
+/* What times() (mma.cuh) lost when it rounded its product, as two more bf16. */
+static __device__ __forceinline__ uint32_t times_rest(uint32_t x, uint32_t up, uint32_t low, uint32_t product)
+{
+    uint32_t r;
+    asm("{\n.reg .b32 q;\nneg.bf16x2 q, %4;\nfma.rn.bf16x2 q, %1, %2, q;\nfma.rn.bf16x2 %0, %1, %3, q;\n}\n"
+        : "=r"(r)
+        : "r"(x), "r"(up), "r"(low), "r"(product));
+    return r;
+}
 /* Keeps the use of a value below this point. */
 static __device__ __forceinline__ void pin(uint32_t &v) { asm volatile("" : "+r"(v)); }
 
@@ -234,6 +243,16 @@ static __device__ __forceinline__ void wgmma_n64_rs(float (&d)[32], const uint32
                  "{%32, %33, %34, %35}, %36, p, 1, 1, %38;\n}\n"
                  : MBA__D8(0), MBA__D8(8), MBA__D8(16), MBA__D8(24)
                  : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(acc), "n"(TB));
+}
+template <int TA, int TB>
+static __device__ __forceinline__ void wgmma_n32_ss(float (&d)[16], uint64_t a, uint64_t b, int acc)
+{
+    asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %18, 0;\n"
+                 "wgmma.mma_async.sync.aligned.m64n32k16.f32.bf16.bf16 {"
+                 "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15}, "
+                 "%16, %17, p, 1, 1, %19, %20;\n}\n"
+                 : MBA__D8(0), MBA__D8(8)
+                 : "l"(a), "l"(b), "r"(acc), "n"(TA), "n"(TB));
 }
 template <int TA, int TB>
 static __device__ __forceinline__ void wgmma_n64_ss(float (&d)[32], uint64_t a, uint64_t b, int acc)

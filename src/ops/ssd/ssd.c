@@ -4,7 +4,7 @@
  * with the state in registers (plans in ssd_fused.c), and the multi-kernel baseline whose kernels carry the names of
  * the reference (plans in ssd_plan.c), as `chunked` on tensor cores and as `fma` for everything else. Between `chunked`
  * and `fused` stand two steps that change one thing each: `persistent` (blocks that stay) and `bc_fused` (C B^T made
- * where it is used). */
+ * where it is used). `exact` is `fused` with operands as two bf16, for those who ask for it by name. */
 #include "ops/ssd/ssd.h"
 
 #include <math.h>
@@ -339,6 +339,7 @@ const mba_op mba_op_ssd = {
                                     { "chunked", ssd_chunked_plan, MBA_CUDA(ssd_chunked_cuda) },
                                     { "persistent", ssd_persistent_plan, MBA_CUDA(ssd_persistent_cuda) },
                                     { "bc_fused", ssd_bc_fused_plan, MBA_CUDA(ssd_bc_fused_cuda) },
+                                    { "exact", ssd_exact_plan, MBA_CUDA(ssd_exact_cuda) },
                                     { "fma", ssd_fma_plan, MBA_CUDA(ssd_fma_cuda) }, { 0 } },
     .build = ssd_build, .terms = ssd_terms,
     .cases = (const mba_case[]){
@@ -392,5 +393,6 @@ const mba_op mba_op_ssd_bwd = {
                                     { "chunked", ssd_bwd_chunked_plan, MBA_CUDA(ssd_bwd_chunked_cuda) },
                                     { "persistent", ssd_bwd_persistent_plan, MBA_CUDA(ssd_bwd_persistent_cuda) },
                                     { "bc_fused", ssd_bwd_bc_fused_plan, MBA_CUDA(ssd_bwd_bc_fused_cuda) },
+                                    { "exact", ssd_bwd_exact_plan, MBA_CUDA(ssd_bwd_exact_cuda) },
                                     { "fma", ssd_bwd_fma_plan, MBA_CUDA(ssd_bwd_fma_cuda) }, { 0 } },
 };

@@ -1,5 +1,5 @@
-/* ssd_fused.c -- plans of the variant `fused` of ssd: one walk over the chunks with the state in registers
- * (ssd_fused.cuh).
+/* ssd_fused.c -- plans of the variants `fused` and `exact` of ssd: one walk over the chunks with the state in registers
+ * (ssd_fused.cuh); in `exact` with operands as two bf16 each (ssd_exact_cuda.cu), nothing kept and no walk cut.
  *
  * As a rule blocks never wait for each other: a sequence that is cut into segments has the states between them made by
  * a launch of its own. Where ssd_cuts.c hands states from block to block, the one that is waited for has made its state
@@ -74,8 +74,12 @@ typedef struct drawing {
     ssd_cuts   cut;                               /* how the walks share the work instead, where that pays */
     int64_t    chunks;                            /* of all sequences */
     bool       ids, backward, kept;               /* kept: leaves what a backward needs, or finds it */
+    bool       exact;
     int        records_back, pairs, saved;        /* operands: records of the backward, C B^T, states */
 } drawing;
+
+/* A number of C B^T or of a state that is stored: one bf16, or two. */
+static int64_t parts_of(const drawing *w) { return w->exact ? 2 : 1; }
 
 static void draw_common_scratch(const drawing *w)
 {
@@ -85,7 +89,7 @@ static void draw_common_scratch(const drawing *w)
     const int64_t   states = w->cut.how ? SSD_HEADS * w->cut.handed : uncut;
     const int64_t   records = !w->backward ? 1 : w->kept ? 0 : 3;
     mba_plan_scratch(w->p, "records", (size_t)(w->chunks * d->H * SSD_RECORD * 4 * records));
-    mba_plan_scratch(w->p, "CB", (size_t)(w->kept ? 0 : pairs * 2));
+    mba_plan_scratch(w->p, "CB", (size_t)(w->kept ? 0 : pairs * 2 * parts_of(w)));
     mba_plan_scratch(w->p, "B, C within reach", (size_t)(w->ids && !w->kept ? 2 * 2 * w->chunks * Q * d->G * N : 0));
     mba_plan_scratch(w->p, "states of segments", (size_t)(states * (STATE + 1) * 4));
 }
@@ -95,13 +99,13 @@ static void draw_common_scratch(const drawing *w)
 static void draw_prep(const drawing *w)
 {
     enum { WARPS = 8, ALU_PASS = 127, FMA_PASS = 84, LDS_PASS = 141, FMA_HEAD = 115, ALU_HEAD = 66, SFU_HEAD = 9 };
-    static const char mix[] = "ssd_prep";
+    const char     *mix = w->exact ? "ssd_exact_prep" : "ssd_prep";
     const ssd_dims *d = &w->d;
     const bool      all = w->backward || w->kept;
     const int64_t   parts = mba_ceil(d->H, 32), pairs = w->chunks * d->G;
     const double    heads = 32.0 / WARPS, passes = all ? 1.5 : 1;          // in a mean of those that have any
-    mba_launch     *l = mba_plan_launch(w->p, "ssd_prep", MBA_MIXED, w->chunks * (d->G + parts), 32 * WARPS);
-    l->regs = 64;
+    mba_launch     *l = mba_plan_launch(w->p, mix, MBA_MIXED, w->chunks * (d->G + parts), 32 * WARPS);
+    l->regs = w->exact ? 72 : 64;
     l->blocks[l->nblocks++] = (mba_blocks){ all ? pairs / 2 : pairs, { 1, 0 } };
     if (all) l->blocks[l->nblocks++] = (mba_blocks){ pairs - pairs / 2, { 2, 0 } };
     l->blocks[l->nblocks++] = (mba_blocks){ w->chunks * parts, { 0, heads } };
@@ -113,7 +117,7 @@ static void draw_prep(const drawing *w)
     mba_phase_work(l, MBA_SMEM, 32.0 * WARPS * LDS_PASS * 4, NULL);
     mba_phase_work(l, MBA_ALU, 32 * WARPS * ALU_PASS, mix);
     mba_phase_work(l, MBA_FMA, 32 * WARPS * FMA_PASS, mix);
-    mba_phase_move(l, MBA_STORE, w->pairs, TILE_BYTES);
+    mba_phase_move(l, MBA_STORE, w->pairs, (double)(TILE_BYTES * parts_of(w)));
     mba_phase_work(l, MBA_END, 0, NULL);
     mba_phase_work(l, MBA_LOOP, MBA_TRIPS(1), NULL);
     mba_phase_move(l, MBA_LOAD, MBA_ARG_IN(DT), 32 * Q * 2 / heads);
@@ -124,6 +128,12 @@ static void draw_prep(const drawing *w)
     if (all) mba_phase_move(l, MBA_STORE, w->records_back, 32 * SSD_RECORD * 4 * 2 / heads);
     mba_phase_work(l, MBA_END, 0, NULL);
 }
+
+/* Products of a walk for one with operands of one bf16 each: of the state with rows (its rest as well), of pairs (both
+ * rests, each with the other operand as rounded), of updates (the rest of x'). */
+typedef struct times { double state, pairs, update, half2; } times;       /* half2: packed operations that scale x */
+
+static times times_of(const drawing *w) { return w->exact ? (times){ 2, 3, 2, 2.5 } : (times){ 1, 1, 1, 1 }; }
 
 /* One walk: `output` y or dx; `saves` bytes of states per chunk and head. */
 typedef struct walk { const char *kernel; bool output, rev; double saves; } walk;
@@ -154,6 +164,7 @@ static void draw_sources(const drawing *w, mba_launch *l, bool rev, bool other)
 static void draw_walk(const drawing *w, walk k)
 {
     const share  s = share_of(w);
+    const times  n = times_of(w);
     const double x = SSD_HEADS * TILE_BYTES, trips = (double)s.chunks / (double)s.grid;            // averages of blocks
     const double state = SSD_HEADS * STATE * 4 / (double)s.grid;
     const char  *cut = k.rev ? "ssd_scan_rev_cut" : "ssd_scan_cut";
@@ -161,7 +172,7 @@ static void draw_walk(const drawing *w, walk k)
     mba_launch  *l = mba_plan_launch(w->p, w->cut.how ? cut : k.kernel, MBA_MIXED, s.grid, WALK_THREADS);
     l->regs       = 168;
     l->smem_bytes = SSD_SCAN_SMEM;
-    l->ring_depth = STAGES;
+    l->ring_depth = w->exact ? 2 : STAGES;
     l->persistent = true;
     l->tiles      = s.pieces;
     mba_phase_move(l, MBA_LOAD, records, 32.0 * (double)(w->chunks * w->d.H) / (double)s.grid);        // its flags
@@ -175,11 +186,11 @@ static void draw_walk(const drawing *w, walk k)
     }
     mba_phase_work(l, MBA_LOOP, trips, NULL);
     mba_phase_work(l, MBA_RING_WAIT, 0, NULL);
-    mba_phase_work(l, MBA_FMA, SSD_HEADS * (STATE + (k.output ? 2.0 * P * Q : 0)), NULL);
-    mba_phase_work(l, MBA_ALU, SSD_HEADS * (k.output ? STATE / 2 + P * Q : 0.0), NULL);
-    mba_phase_work(l, MBA_HALF2, SSD_HEADS * P * Q, NULL);
-    if (k.output) mba_phase_work(l, MBA_MMA, SSD_HEADS * 2.0 * (STATE * Q + P * Q * Q), NULL);
-    mba_phase_work(l, MBA_MMA, SSD_HEADS * 2.0 * STATE * Q, NULL);
+    mba_phase_work(l, MBA_FMA, SSD_HEADS * (STATE * n.state + (k.output ? 2.0 * P * Q : 0)), NULL);
+    mba_phase_work(l, MBA_ALU, SSD_HEADS * (k.output ? n.state * STATE / 2 + P * Q : 0.0), NULL);
+    mba_phase_work(l, MBA_HALF2, SSD_HEADS * P * Q * n.half2, NULL);
+    if (k.output) mba_phase_work(l, MBA_MMA, SSD_HEADS * 2.0 * (n.state * STATE * Q + n.pairs * P * Q * Q), NULL);
+    mba_phase_work(l, MBA_MMA, SSD_HEADS * 2.0 * n.update * STATE * Q, NULL);
     mba_phase_work(l, MBA_SMEM, (k.output ? 2 : 1) * x * 2, NULL);
     if (k.output) mba_phase_move(l, MBA_STORE, MBA_ARG_OUT(k.rev ? DX : Y), x);
     if (k.saves > 0) mba_phase_move(l, MBA_STORE, k.rev ? MBA_ARG_SCRATCH(SSD_SAVED_REV_WORK) : w->saved,
@@ -199,7 +210,7 @@ static void draw_walk(const drawing *w, walk k)
     if (k.output) {
         mba_phase_move(l, MBA_ASYNC, MBA_ARG_IN(k.rev ? BM : CM), 2 * TILE_BYTES);
         mba_phase_share(l, w->d.J / SSD_HEADS);
-        mba_phase_move(l, MBA_ASYNC, w->pairs, TILE_BYTES);
+        mba_phase_move(l, MBA_ASYNC, w->pairs, (double)(TILE_BYTES * parts_of(w)));
         mba_phase_share(l, w->d.J / SSD_HEADS);
     }
     mba_phase_work(l, MBA_END, 0, NULL);
@@ -216,15 +227,15 @@ static void draw_states(const drawing *w, bool rev)
     const int    records = rev ? w->records_back : MBA_ARG_SCRATCH(SSD_RECORDS_WORK);
     mba_launch  *l = mba_plan_launch(w->p, rev ? "ssd_states_rev" : "ssd_states", MBA_MIXED, blocks,
                                   128 * (heads + 1));
-    l->regs       = heads > SSD_HEADS ? 96 : 147;
+    l->regs       = heads > SSD_HEADS ? 96 : w->exact ? 149 : 147;
     l->smem_bytes = SSD_STATES_SMEM;
     l->ring_depth = 4;
     mba_phase_work(l, MBA_LOOP, trips, NULL);
     mba_phase_work(l, MBA_RING_WAIT, 0, NULL);
     mba_phase_work(l, MBA_FMA, n * STATE, NULL);
-    mba_phase_work(l, MBA_HALF2, n * P * Q, NULL);
-    mba_phase_work(l, MBA_SMEM, n * TILE_BYTES * 2, NULL);
-    mba_phase_work(l, MBA_MMA, n * 2.0 * STATE * Q, NULL);
+    mba_phase_work(l, MBA_HALF2, n * P * Q * (w->exact ? 3.5 : 1), NULL);         // the product again, then what it lost
+    mba_phase_work(l, MBA_SMEM, n * TILE_BYTES * 2 * times_of(w).update, NULL);
+    mba_phase_work(l, MBA_MMA, n * 2.0 * STATE * Q * times_of(w).update, NULL);
     mba_phase_work(l, MBA_END, 0, NULL);
     mba_phase_move(l, MBA_STORE, MBA_ARG_SCRATCH(SSD_SEGMENTS_WORK), n * STATE * 4);
     mba_launch_role(l, 4);
@@ -247,12 +258,15 @@ bool ssd_finds_kept(const mba_plan *p, const mba_node *n)
     return n->in[STATES_IN] && p->of && !strcmp(p->of->variant, p->variant);
 }
 
-static drawing begin_drawing(mba_plan *p, const mba_node *n, const mba_machine *m, bool backward)
+typedef enum fused_way { FUSED, EXACT } fused_way;
+
+static drawing begin_drawing(mba_plan *p, const mba_node *n, const mba_machine *m, fused_way way, bool backward)
 {
+    const bool kept = backward ? ssd_finds_kept(p, n) : n->out[KEPT_STATES] != NULL;
     drawing w = { .p = p, .d = ssd_dims_of(n), .ids = n->in[IDS] != NULL, .backward = backward,
-                  .kept = backward ? ssd_finds_kept(p, n) : n->out[KEPT_STATES] != NULL };
-    w.r      = ssd_ranges_of(&w.d, m->sm, backward || w.kept);
-    w.cut    = ssd_cuts_of(&w.d, m->sm, backward || w.kept);
+                  .exact = way == EXACT, .kept = kept && way != EXACT };
+    w.r = ssd_ranges_of(&w.d, m->sm, backward || w.kept);
+    if (!w.exact) w.cut = ssd_cuts_of(&w.d, m->sm, backward || w.kept);
     w.chunks = w.d.B * w.r.K;
     w.records_back = operand(&w, RECORDS_IN, KEPT_RECORDS, SSD_RECORDS_WORK);
     w.pairs        = operand(&w, PAIRS_IN, KEPT_PAIRS, SSD_PAIRS_WORK);
@@ -263,17 +277,21 @@ static drawing begin_drawing(mba_plan *p, const mba_node *n, const mba_machine *
 
 static bool makes_states(const drawing *w) { return !w->cut.how && w->r.segments > 1; }
 
-mba_status ssd_fused_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
+static mba_status draw_fwd(mba_plan *p, const mba_node *n, const mba_machine *m, fused_way way)
 {
     const ssd_dims d = ssd_dims_of(n);
     MBA_TRY(check_fused(n, &d, m));
     MBA_TRY(check_heads(n, (const int[]){ X, BM, CM }, (const int[]){ Y, -1, -1 }, 3));
-    const drawing w = begin_drawing(p, n, m, false);
+    const drawing w = begin_drawing(p, n, m, way, false);
     draw_prep(&w);
     if (makes_states(&w)) draw_states(&w, false);
-    draw_walk(&w, (walk){ .kernel = "ssd_scan", .output = true, .saves = w.kept ? STATE : 0 });
+    draw_walk(&w, (walk){ .kernel = w.exact ? "ssd_exact_scan" : "ssd_scan", .output = true,
+                          .saves = w.kept ? STATE : 0 });
     return MBA_OK;
 }
+
+mba_status ssd_fused_plan(mba_plan *p, const mba_node *n, const mba_machine *m) { return draw_fwd(p, n, m, FUSED); }
+mba_status ssd_exact_plan(mba_plan *p, const mba_node *n, const mba_machine *m) { return draw_fwd(p, n, m, EXACT); }
 
 /* ---- backward: the states again, the walk backwards, then sums over heads and over tokens ---- */
 
@@ -283,8 +301,8 @@ static void draw_backward_scratch(const drawing *w)
 {
     const ssd_dims *d = &w->d;
     const int64_t   heads = d->B * d->H, tokens = heads * w->r.K * Q, pairs = w->r.K / 2;
-    mba_plan_scratch(w->p, "states of pairs", (size_t)(w->kept ? 0 : 2 * heads * pairs * STATE));
-    mba_plan_scratch(w->p, "their gradients", (size_t)(2 * heads * pairs * STATE));
+    mba_plan_scratch(w->p, "states of pairs", (size_t)(w->kept ? 0 : 2 * heads * pairs * STATE * parts_of(w)));
+    mba_plan_scratch(w->p, "their gradients", (size_t)(2 * heads * pairs * STATE * parts_of(w)));
     mba_plan_scratch(w->p, "sums per token", (size_t)(3 * 4 * tokens));
     mba_plan_scratch(w->p, "dB, dC beyond the range", (size_t)(2 * 4 * w->chunks * Q * d->G * N));
     mba_plan_scratch(w->p, "partial sums", (size_t)(4 * heads * ((SSD_ENDS + 2) * pairs + most_pieces(w) * P)));
@@ -294,7 +312,7 @@ static void draw_backward_scratch(const drawing *w)
 static void draw_slow_pairs(const drawing *w, int64_t sms)
 {
     const int64_t blocks = w->chunks / 2 * w->d.G, grid = blocks < 2 * sms ? blocks : 2 * sms;
-    mba_launch   *l = mba_plan_launch(w->p, "ssd_bwd_slow", MBA_VECTOR, grid, 128);
+    mba_launch   *l = mba_plan_launch(w->p, w->exact ? "ssd_exact_slow" : "ssd_bwd_slow", MBA_VECTOR, grid, 128);
     l->regs       = 250;
     l->smem_bytes = SSD_SLOW_SMEM;
     mba_phase_move(l, MBA_LOAD, w->records_back, 32.0 * (double)(w->chunks * w->d.H) / (double)grid);     // its flags
@@ -303,43 +321,52 @@ static void draw_slow_pairs(const drawing *w, int64_t sms)
 /* Lanes of a block's eight warps that multiply: in the loop over heads and around it, as compiled for sm_90a
  * (tools/sass_mix: warps of chunk 0 have 320 FMA, 220 ALU and 96 half2 in the loop, those of chunk 1 278, 208 and 96; around it
  * both have 500 FMA and 1180 ALU, of which 380 find what of dCB counts). */
-enum { BC_FMA_HEAD = 4 * 32 * (320 + 278), BC_ALU_HEAD = 4 * 32 * (220 + 208), BC_HALF2_HEAD = 8 * 32 * 96,
-       BC_FMA_BLOCK = 8 * 32 * 500, BC_ALU_BLOCK = 8 * 32 * 1180 };
+typedef struct bc_kernel {
+    const char *name;
+    double      fma, alu, half2;                  /* of a head */
+    double      states, pairs;                    /* products for one with operands of one bf16 each */
+    double      tiles_read, cb_read;              /* of a head: rows of tiles as operands; C B^T, times */
+} bc_kernel;
+static const bc_kernel bc_fused = { "ssd_bwd_bc", 4 * 32 * (320 + 278), 4 * 32 * (220 + 208), 8 * 32 * 96, 1, 1, 10, 1 };
+static const bc_kernel bc_exact = { "ssd_exact_bc", 4 * 32 * (394 + 494), 4 * 32 * (305 + 323), 8 * 32 * 224, 3, 1, 8, 2 };
+enum { BC_FMA_BLOCK = 8 * 32 * 500, BC_ALU_BLOCK = 8 * 32 * 1180 };
 
 /* A warpgroup scales, multiplies, waits for its products and adds up what they gained, head by head: no vector work
  * stands under its own products but the scaling of dy. */
-static void draw_bc_head(const drawing *w, mba_launch *l, const char *mix)
+static void draw_bc_head(const drawing *w, mba_launch *l, const bc_kernel *k)
 {
+    const char *mix = k->name;
     mba_phase_work(l, MBA_LOOP, (double)w->d.J, NULL);
     mba_phase_work(l, MBA_RING_WAIT, 0, NULL);
-    mba_phase_work(l, MBA_HALF2, BC_HALF2_HEAD, mix);
-    mba_phase_work(l, MBA_SMEM, 5.0 * 2 * TILE_BYTES, NULL);
+    mba_phase_work(l, MBA_HALF2, k->half2, mix);
+    mba_phase_work(l, MBA_SMEM, k->tiles_read * TILE_BYTES, NULL);
     mba_phase_work(l, MBA_BARRIER, 1, NULL);
-    mba_phase_work(l, MBA_MMA, 2.0 * (4 * STATE * Q + 3 * P * Q * Q), NULL);
+    mba_phase_work(l, MBA_MMA, 2.0 * (k->states * 4 * STATE * Q + k->pairs * 3 * P * Q * Q), NULL);
     mba_phase_work(l, MBA_BARRIER, 1, NULL);
-    mba_phase_work(l, MBA_FMA, BC_FMA_HEAD, mix);
-    mba_phase_work(l, MBA_ALU, BC_ALU_HEAD, mix);
-    mba_phase_work(l, MBA_SMEM, 3.0 * Q * N * 2 + 3.0 * Q * Q * 2, NULL);
+    mba_phase_work(l, MBA_FMA, k->fma, mix);
+    mba_phase_work(l, MBA_ALU, k->alu, mix);
+    mba_phase_work(l, MBA_SMEM, 3.0 * Q * N * 2 + k->cb_read * 3 * Q * Q * 2, NULL);
     mba_phase_move(l, MBA_STORE, MBA_ARG_SCRATCH(SSD_TOKENS_WORK), 2.0 * 2 * Q * 4);
     mba_phase_work(l, MBA_END, 0, NULL);
 }
 
 static void draw_bc(const drawing *w, int64_t sms)
 {
-    static const char mix[] = "ssd_bwd_bc";
-    const int64_t     blocks = w->chunks / 2 * w->d.G, grid = blocks < sms ? blocks : sms;
-    const double      trips = (double)blocks / (double)grid;
-    mba_launch       *l = mba_plan_launch(w->p, "ssd_bwd_bc", MBA_MIXED, grid, WALK_THREADS);
+    const bc_kernel *k = w->exact ? &bc_exact : &bc_fused;
+    const char      *mix = k->name;
+    const int64_t    blocks = w->chunks / 2 * w->d.G, grid = blocks < sms ? blocks : sms;
+    const double     trips = (double)blocks / (double)grid, state = (double)(2 * TILE_BYTES * parts_of(w));
+    mba_launch      *l = mba_plan_launch(w->p, k->name, MBA_MIXED, grid, WALK_THREADS);
     l->regs       = 168;
     l->smem_bytes = SSD_BC_SMEM;
-    l->ring_depth = 2;
+    l->ring_depth = w->exact ? 1 : 2;
     l->persistent = true;
     l->tiles      = blocks;
     mba_phase_work(l, MBA_LOOP, trips, NULL);
     mba_phase_move(l, MBA_LOAD, MBA_ARG_IN(BM), 2.0 * Q * N * 2);
     mba_phase_move(l, MBA_LOAD, MBA_ARG_IN(CM), 2.0 * Q * N * 2);
-    mba_phase_move(l, MBA_LOAD, w->pairs, 3.0 * TILE_BYTES);
-    draw_bc_head(w, l, mix);
+    mba_phase_move(l, MBA_LOAD, w->pairs, (double)(3 * TILE_BYTES * parts_of(w)));
+    draw_bc_head(w, l, k);
     mba_phase_work(l, MBA_FMA, BC_FMA_BLOCK, mix);
     mba_phase_work(l, MBA_ALU, BC_ALU_BLOCK, mix);
     mba_phase_work(l, MBA_BARRIER, 4, NULL);
@@ -354,10 +381,10 @@ static void draw_bc(const drawing *w, int64_t sms)
     mba_phase_work(l, MBA_RING_FILL, 0, NULL);
     mba_phase_move(l, MBA_ASYNC, MBA_ARG_IN(X), 2 * TILE_BYTES);
     mba_phase_move(l, MBA_ASYNC, MBA_ARG_IN(DY), 2 * TILE_BYTES);
-    mba_phase_move(l, MBA_ASYNC, w->saved, 2 * TILE_BYTES);
-    mba_phase_move(l, MBA_ASYNC, MBA_ARG_SCRATCH(SSD_SAVED_REV_WORK), 2 * TILE_BYTES);
+    mba_phase_move(l, MBA_ASYNC, w->saved, state);
+    mba_phase_move(l, MBA_ASYNC, MBA_ARG_SCRATCH(SSD_SAVED_REV_WORK), state);
     mba_phase_move(l, MBA_ASYNC, w->records_back, 2 * SSD_RECORD * 4);
-    mba_phase_work(l, MBA_FMA, STATE, NULL);
+    mba_phase_work(l, MBA_FMA, (double)(STATE * (w->exact ? 3 : 1)), NULL);       // <H1, G1>: parts are added first
     mba_phase_work(l, MBA_END, 0, NULL);
     mba_phase_work(l, MBA_END, 0, NULL);
 }
@@ -383,24 +410,29 @@ static void draw_finish(const drawing *w)
     mba_phase_move(l, MBA_STORE, MBA_ARG_OUT(DA_LOG), SSD_SUM_COLS * 4);
 }
 
-mba_status ssd_bwd_fused_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
+static mba_status draw_bwd(mba_plan *p, const mba_node *n, const mba_machine *m, fused_way way)
 {
     const ssd_dims d = ssd_dims_of(n);
     MBA_TRY(check_fused(n, &d, m));
     MBA_REFUSE_IF(!n->in[DY], "no gradient of y\nwhy: written for training, where there is one");
     MBA_REFUSE_IF(mba_adds(n, DX), "dx is added to what is there\nwhy: it leaves by copies of whole tiles");
     MBA_TRY(check_heads(n, (const int[]){ X, BM, CM, DY }, (const int[]){ DX, DBM, DCM, -1 }, 4));
-    const drawing w = begin_drawing(p, n, m, true);
+    const drawing w = begin_drawing(p, n, m, way, true);
+    const double  saves = (double)(STATE * parts_of(&w));
     draw_backward_scratch(&w);
     if (!w.kept) {
         draw_prep(&w);
         if (makes_states(&w)) draw_states(&w, false);
-        draw_walk(&w, (walk){ .kernel = "ssd_scan", .saves = STATE });
+        draw_walk(&w, (walk){ .kernel = w.exact ? "ssd_exact_scan" : "ssd_scan", .saves = saves });
     }
     if (makes_states(&w)) draw_states(&w, true);
-    draw_walk(&w, (walk){ .kernel = "ssd_scan_rev", .rev = true, .output = true, .saves = STATE });
+    draw_walk(&w, (walk){ .kernel = w.exact ? "ssd_exact_scan_rev" : "ssd_scan_rev", .rev = true, .output = true,
+                          .saves = saves });
     draw_slow_pairs(&w, m->sm);
     draw_bc(&w, m->sm);
     draw_finish(&w);
     return MBA_OK;
 }
+
+mba_status ssd_bwd_fused_plan(mba_plan *p, const mba_node *n, const mba_machine *m) { return draw_bwd(p, n, m, FUSED); }
+mba_status ssd_bwd_exact_plan(mba_plan *p, const mba_node *n, const mba_machine *m) { return draw_bwd(p, n, m, EXACT); }

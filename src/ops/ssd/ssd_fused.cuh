@@ -64,6 +64,14 @@ struct fused_task {
     float    *dpar, *dD;                               /* (2, B K/2, H); (B segments, H, P) */
 };
 
+/* Variant `exact`: what rounding to bf16 lost lies behind the rounded numbers, as bf16 too: of C B^T so many tiles
+ * later (all blocks of `cb`, and of `cb_low` behind it), of states that are kept so many states later. */
+static __host__ __device__ __forceinline__ int rest_of_pairs(const fused_task &a)
+{
+    return (a.cb_low ? a.B * (a.K / 2) * 3 : a.B * a.K) * a.G;
+}
+static __host__ __device__ __forceinline__ int rest_of_states(const fused_task &a) { return a.B * a.H * (a.K / 2); }
+
 /* The step of a token, before and after its limits. Small steps by a series: 1 + e^v would have lost them. */
 static __device__ __forceinline__ float soft_step(float raw)
 {

@@ -17,6 +17,10 @@
  * Sources and rows of a chunk meet the same bf16 operands, so what should cancel does. (In one formula over both chunks
  * src would meet block 10, which is rounded differently: dA_log was off by 3 to 4 times as much.)
  *
+ * Exact (EXACT): every scaled operand and every state is two bf16; dy and x are multiplied as they came for dCB, and
+ * scaled behind the product in fp32; row and low are summed there, with C B^T as two bf16. Nothing that one place has is
+ * rounded differently in another by more than 1e-5, so all of what should cancel does.
+ *
  * A head with a chunk beyond the range of a pivot counts as zero in ssd_bwd_bc; ssd_bwd_slow does its pairs token by
  * token in fp32.
  *
@@ -36,7 +40,7 @@
 #if MBA_HOPPER || !defined(__CUDA_ARCH__)
 
 /* A consumer warpgroup: the rows of chunk I of the pair. DOCS: resets keep some rows from the ends of the pair. */
-template <int I, bool DOCS> struct bc_chunk : bc_rows {
+template <bool EXACT, int I, bool DOCS> struct bc_chunk : bc_rows {
     bc_smem          &sm;
     const fused_task &a;
     float     dC[64], dB[64], own[32], low[32];        /* own: diagonal block of dCB; low: block 10 (I = 1) */
@@ -62,10 +66,15 @@ template <int I, bool DOCS> struct bc_chunk : bc_rows {
         const uint32_t bar = smem_address(&sm.pairs);
         const int      z = (where().b * (a.K / 2) + where().c2) * a.G + where().g;
         const int      first = (where().b * a.K + 2 * where().c2) * a.G + where().g;
-        mbar_expect(bar, 3 * TILE_BYTES);
+        mbar_expect(bar, (EXACT ? 6 : 3) * TILE_BYTES);
         tma_load3(smem_address(sm.m[0]), &maps.cb, bar, 0, 0, first);
         tma_load3(smem_address(sm.m[1]), &maps.low, bar, 0, 0, z);
         tma_load3(smem_address(sm.m[2]), &maps.cb, bar, 0, 0, first + a.G);
+        if (!EXACT) return;
+        const int rest = rest_of_pairs(a);
+        tma_load3(smem_address(exact_of(sm).m[0]), &maps.cb, bar, 0, 0, first + rest);
+        tma_load3(smem_address(exact_of(sm).m[1]), &maps.low, bar, 0, 0, z + rest);
+        tma_load3(smem_address(exact_of(sm).m[2]), &maps.cb, bar, 0, 0, first + a.G + rest);
     }
     /* A block's 128 positions of a group. Everything is asked for before anything is waited for. */
     __device__ __forceinline__ void begin(unsigned block, unsigned n, const bc_maps &maps)
@@ -109,7 +118,7 @@ template <int I, bool DOCS> struct bc_chunk : bc_rows {
      * there are no resets a flag can say nothing else, and need not become an integer first: products wait for this. */
     __device__ __forceinline__ bool is_slow(int s) const
     {
-        if (!DOCS) return sm.rec[s][0][REC_FLAGS] + sm.rec[s][1][REC_FLAGS] > 0;
+        if (!DOCS && !EXACT) return sm.rec[s][0][REC_FLAGS] + sm.rec[s][1][REC_FLAGS] > 0;
         return ((int)sm.rec[s][0][REC_FLAGS] | (int)sm.rec[s][1][REC_FLAGS]) & IS_SLOW;
     }
     __device__ __forceinline__ float e_of(int s, int r) const { return is_slow(s) ? 0 : sm.rec[s][I][r]; }
@@ -318,6 +327,133 @@ template <int I, bool DOCS> struct bc_chunk : bc_rows {
         }
     }
 
+    /* ---- a head, exact ---- */
+
+    /* sums += (rows of a tile, scaled) (a state), but for the product of what both roundings lost. */
+    __device__ __forceinline__ void add_in_two(float (&sums)[64], const unsigned char *tile,
+                                               const unsigned char (&state)[2][2 * TILE_BYTES], float s0, float s1)
+    {
+        fragments f;
+        scaled<false>(f, tile, s0, s1);
+        wgmma_fence();
+        by_state(sums, f, state[0]);
+        by_state(sums, f, state[1]);
+        finish_products();
+        scaled<true>(f, tile, s0, s1);
+        wgmma_fence();
+        by_state(sums, f, state[0]);
+        finish_products();
+    }
+    /* False, which the compiler cannot know: it makes nothing ready beyond a branch that would cost registers here. */
+    static __device__ __forceinline__ bool nobody()
+    {
+        uint32_t thread = threadIdx.x;
+        pin(thread);
+        return !__any_sync(0xffffffffu, thread < 256);
+    }
+    /* Scaled behind the product, in fp32: sums += e f (dy . x), and by row C B^T f (dy . x), which e still has to
+     * scale. Above the diagonal e f may overflow, where C B^T is zero and f (dy . x) finite. */
+    __device__ __forceinline__ void add_pairs(float (&sums)[32], float2 &by_row, const float (&dot)[16], const float *f,
+                                              float e0, float e1, int block, int half) const
+    {
+#pragma unroll
+        for (int i = 2 * half; i < 2 * half + 2; i++) {
+            uint32_t v[4], w[4];
+            if (I == 1 && nobody()) continue;
+            ldmatrix_at(v, smem_address(sm.m[block]) + piece(i));
+            ldmatrix_at(w, smem_address(exact_of(sm).m[block]) + piece(i));
+#pragma unroll
+            for (int j = 0; j < 2; j++) {
+                const float  *d = dot + 8 * (i & 1) + 4 * j;
+                float        *to = sums + 8 * i + 4 * j;
+                const float2  u = *(const float2 *)(f + 16 * i + 8 * j + 2 * t4);
+                const float   t0 = d[0] * u.x, t1 = d[1] * u.y, t2 = d[2] * u.x, t3 = d[3] * u.y;
+                to[0] = fmaf(e0, t0, to[0]);
+                to[1] = fmaf(e0, t1, to[1]);
+                to[2] = fmaf(e1, t2, to[2]);
+                to[3] = fmaf(e1, t3, to[3]);
+                by_row.x += (low_of(v[2 * j]) + low_of(w[2 * j])) * t0 + (high_of(v[2 * j]) + high_of(w[2 * j])) * t1;
+                by_row.y += (low_of(v[2 * j + 1]) + low_of(w[2 * j + 1])) * t2
+                          + (high_of(v[2 * j + 1]) + high_of(w[2 * j + 1])) * t3;
+            }
+        }
+    }
+    /* Pairs with half of the sources at a time, as registers are short; returns my sums by row. LOW: block 10. */
+    template <bool LOW> __device__ __forceinline__ float2 all_pairs(int s)
+    {
+        const float e0 = LOW ? e_kappa(s, row) : e_of(s, row), e1 = LOW ? e_kappa(s, row + 8) : e_of(s, row + 8);
+        float2      by_row = make_float2(0, 0);
+#pragma unroll
+        for (int half = 0; half < 2; half++) {
+            float dot[16];
+            wgmma_fence();
+            multiply_rows(dot, exact_of(sm).dy[I], exact_of(sm).x[LOW ? 0 : I], half);
+            finish_products();
+            find_place();
+            add_pairs(LOW ? low : own, by_row, dot, sm.rec[s][LOW ? 0 : I] + FQ, e0, e1, LOW ? 1 : 2 * I, half);
+        }
+        return make_float2(e0 * by_row.x, e1 * by_row.y);
+    }
+    /* Where the numbers of my first row go. */
+    __device__ __forceinline__ int64_t place_of(int pair) const { return (2 * (int64_t)pair + I) * FQ + row; }
+
+    /* dCB of a head. Row leaves at once; low belongs to q, which comes later: beside what q had. */
+    __device__ __forceinline__ void pairs_in_two(int s)
+    {
+        const float2 r = all_pairs<false>(s);
+        const float  r0 = over_columns(r.x), r1 = over_columns(r.y);
+        if (t4 == 0) {
+            const int64_t at = place_of(sm.pair[s]);
+            a.row[at]     = r0;
+            a.row[at + 8] = r1;
+        }
+        if (I == 0) return;
+        const float2 below = all_pairs<true>(s);
+        sm.had[128 + tid].z = below.x;
+        sm.had[128 + tid].w = below.y;
+    }
+    __device__ __forceinline__ void decay_sums_in_two(int pair_or_slow)
+    {
+        const float2 q = rows_dot(dC, sm.c[I]), end = I ? q : rows_dot(dB, sm.b[0]);
+        const float4 had = sm.had[I * 128 + tid];
+        const float  q0 = over_columns(q.x - had.x + had.z), q1 = over_columns(q.y - had.y + had.w);
+        const float  all = warp_sum(end.x + end.y - sm.had_end[I * 128 + tid]);
+        sm.had[I * 128 + tid]     = make_float4(q.x, q.y, 0, 0);
+        sm.had_end[I * 128 + tid] = end.x + end.y;
+        const bool slow = pair_or_slow < 0;
+        const int  pair = slow ? ~pair_or_slow : pair_or_slow;
+        if (lane == 0) a.ends[(int64_t)pair * SSD_ENDS + (I ? END_Q : END_OUT) + warp] = all;
+        if (t4 || slow) return;
+        const int64_t at = place_of(pair);
+        a.q[at]     = q0;
+        a.q[at + 8] = q1;
+    }
+    /* One head lies in shared memory at a time: what is behind us of it makes room for the next one. */
+    __device__ __forceinline__ void heads_in_two(unsigned turn)
+    {
+        exact_stage &t = exact_of(sm);
+#pragma unroll 1
+        for (; turn < shared((sm.where[I].n + 1) * (unsigned)a.J); turn++) {
+            find_place();
+            int s = turn & 1;                          // of records; and the phase of both parts
+            sm.turn[I * 128 + tid] = turn;
+            mbar_wait(smem_address(&sm.full[0]), s);
+            add_in_two(dB, t.x[I], t.g, f_to_end(s, row), f_to_end(s, row + 8));
+            mbar_wait(smem_address(&sm.full[1]), s);
+            pairs_in_two(s);
+            find_place();
+            __syncwarp();
+            if (lane == 0) mbar_arrive(smem_address(&sm.empty[0]));
+            add_in_two(dC, t.dy[I], t.h, e_from_begin(s, row), e_from_begin(s, row + 8));
+            const int pair = is_slow(s) ? ~sm.pair[s] : sm.pair[s];
+            if (pair < 0 && tid == 0) sm.where[I].slow = 1;
+            __syncwarp();
+            if (lane == 0) mbar_arrive(smem_address(&sm.empty[1]));
+            decay_sums_in_two(pair);
+            turn = shared(sm.turn[I * 128 + tid]);
+        }
+    }
+
     /* ---- the end: dC += mask(dCB) B, dB += mask(dCB)^T C ---- */
 
     /* Which of my 32 numbers of a block of dCB count: bit e of number e. Without a branch on what lanes differ in: the
@@ -403,7 +539,8 @@ template <int I, bool DOCS> struct bc_chunk : bc_rows {
         do {                                           // what lives all the way lives in shared memory
             begin(block, n, maps);
             mbar_wait(smem_address(&sm.pairs), n & 1);
-            heads(n * (unsigned)a.J);
+            if (EXACT) heads_in_two(n * (unsigned)a.J);
+            else       heads(n * (unsigned)a.J);
             last_products();
             store();
             block = shared(sm.where[I].block) + gridDim.x;
@@ -413,11 +550,12 @@ template <int I, bool DOCS> struct bc_chunk : bc_rows {
     }
 };
 
-template <bool DOCS> static __device__ __forceinline__ void bc_block_run(const fused_task &a, const bc_maps &maps)
+template <bool EXACT, bool DOCS>
+static __device__ __forceinline__ void bc_block_run(const fused_task &a, const bc_maps &maps)
 {
     MBA_DYNAMIC_SMEM(smem);
     bc_smem  &sm = *(bc_smem *)(smem + ((1024 - (smem_address(smem) & 1023)) & 1023));
-    const int wg = (int)bc_chunk<0, DOCS>::shared(threadIdx.x >> 7);
+    const int wg = (int)bc_rows::shared(threadIdx.x >> 7);
     if (threadIdx.x == 0) {
         for (int i = 0; i < BC_STAGES; i++) {
             mbar_init(smem_address(&sm.full[i]), 1);
@@ -433,16 +571,22 @@ template <bool DOCS> static __device__ __forceinline__ void bc_block_run(const f
     if (wg == 2) {
         regs_give<24>();
         const int thread = (int)threadIdx.x - 256;
-        if (thread == 0) bc_produce(sm, a, maps);
-        else if (thread >= 32 && thread < 32 + 32 * DOT_WARPS) bc_dot(sm, a);
+        const bool dots = thread >= 32 && thread < 32 + 32 * DOT_WARPS;
+        if (EXACT) {
+            if (thread == 0) exact_produce(sm, a, maps);
+            else if (dots) exact_dot(sm, a);
+        } else {
+            if (thread == 0) bc_produce(sm, a, maps);
+            else if (dots) bc_dot(sm, a);
+        }
         return;
     }
     regs_take<240>();
     if (wg == 0) {
-        bc_chunk<0, DOCS> rows(sm, a);
+        bc_chunk<EXACT, 0, DOCS> rows(sm, a);
         rows.run(maps);
     } else {
-        bc_chunk<1, DOCS> rows(sm, a);
+        bc_chunk<EXACT, 1, DOCS> rows(sm, a);
         rows.run(maps);
     }
 }
@@ -454,7 +598,7 @@ static __global__ void __launch_bounds__(384, 1)
 ssd_bwd_bc(const __grid_constant__ fused_task a, const __grid_constant__ bc_maps maps)
 {
 #if MBA_HOPPER
-    bc_block_run<DOCS>(a, maps);
+    bc_block_run<false, DOCS>(a, maps);
 #endif
 }
 

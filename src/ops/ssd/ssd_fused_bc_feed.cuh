@@ -29,6 +29,14 @@ struct bc_smem {
     unsigned      blocks;
 };
 static_assert(sizeof(bc_smem) + 1024 <= SSD_BC_SMEM, "the plan asks for less");
+
+/* Exact, in the place of the ring: states as two bf16 leave room for one head, in two parts that are filled in turn (x
+ * and G1; dy and H1; full[0] and full[1], empty[0] and empty[1]), and for what the rounding of C B^T lost. */
+struct exact_stage {
+    unsigned char x[2][TILE_BYTES], g[2][2 * TILE_BYTES], dy[2][TILE_BYTES], h[2][2 * TILE_BYTES], m[3][TILE_BYTES];
+};
+static_assert(sizeof(exact_stage) <= BC_STAGES * sizeof(bc_stage), "room for it");
+static __device__ __forceinline__ exact_stage &exact_of(bc_smem &sm) { return *(exact_stage *)sm.st; }
 static_assert(sizeof(bc_stage) % 1024 == 0, "tiles begin at multiples of 1 KB");
 
 struct bc_maps { CUtensorMap x, dy, h, g, cb, low; };
@@ -70,6 +78,38 @@ static __device__ __forceinline__ void bc_produce(bc_smem &sm, const fused_task 
     }
 }
 
+static __device__ __forceinline__ void exact_produce(bc_smem &sm, const fused_task &a, const bc_maps &maps)
+{
+    exact_stage &t = exact_of(sm);
+    unsigned     turn = 0;
+    for (unsigned block = blockIdx.x; block < pair_blocks(a); block += gridDim.x) {
+        const pair_block k = pair_block_of(a, block);
+#pragma unroll 1
+        for (int i = 0; i < a.J; i++, turn++) {
+            const int      s = turn % BC_STAGES, h = k.g * a.J + i, z = (k.b * a.H + h) * (a.K / 2) + k.c2;
+            const uint32_t first = smem_address(&sm.full[0]), second = smem_address(&sm.full[1]);
+            mbar_wait(smem_address(&sm.empty[0]), (turn & 1) ^ 1);
+            sm.pair[s] = z;
+            mbar_expect(first, 6 * TILE_BYTES + 2 * REC * 4);
+#pragma unroll 1
+            for (int c = 0; c < 2; c++) {
+                bulk_load(smem_address(sm.rec[s][c]), a.rec_plain + ((int64_t)z * 2 + c) * REC, REC * 4, first);
+                tma_load3(smem_address(t.x[c]), &maps.x, first, h * FP, k.c2 * PAIR + FQ * c, k.b);
+                tma_load3(smem_address(t.g[0]) + c * TILE_BYTES, &maps.g, first, 64 * c, 0, z);
+                tma_load3(smem_address(t.g[1]) + c * TILE_BYTES, &maps.g, first, 64 * c, 0, z + rest_of_states(a));
+            }
+            mbar_wait(smem_address(&sm.empty[1]), (turn & 1) ^ 1);
+            mbar_expect(second, 6 * TILE_BYTES);
+#pragma unroll 1
+            for (int c = 0; c < 2; c++) {
+                tma_load3(smem_address(t.dy[c]), &maps.dy, second, h * FP, k.c2 * PAIR + FQ * c, k.b);
+                tma_load3(smem_address(t.h[0]) + c * TILE_BYTES, &maps.h, second, 64 * c, 0, z);
+                tma_load3(smem_address(t.h[1]) + c * TILE_BYTES, &maps.h, second, 64 * c, 0, z + rest_of_states(a));
+            }
+        }
+    }
+}
+
 /* kappa <H1, G1>, by two warps that would have nothing to do; both tiles lie in the same order. */
 static __device__ __forceinline__ void bc_dot(bc_smem &sm, const fused_task &a)
 {
@@ -93,6 +133,41 @@ static __device__ __forceinline__ void bc_dot(bc_smem &sm, const fused_task &a)
         const float kappa = sm.rec[s][1][REC_BEFORE] + sm.rec[s][0][REC_AFTER];        // its logarithm
         __syncwarp();
         if (thread % 32 == 0) mbar_arrive(smem_address(&sm.empty[s]));
+        sum = warp_sum(sum);
+        if (thread % 32) continue;
+        a.ends[(int64_t)pair * SSD_ENDS + thread / 32] = flags ? 0 : sum * __expf(kappa);
+    }
+}
+static __device__ __forceinline__ float dot_in_two(uint32_t x, uint32_t x_rest, uint32_t y, uint32_t y_rest)
+{
+    return (low_of(x) + low_of(x_rest)) * (low_of(y) + low_of(y_rest))
+         + (high_of(x) + high_of(x_rest)) * (high_of(y) + high_of(y_rest));
+}
+static __device__ __forceinline__ void exact_dot(bc_smem &sm, const fused_task &a)
+{
+    enum { REST = 2 * TILE_BYTES / 16 };               // g[1] lies behind g[0], h[1] behind h[0]
+    const int      thread = (int)threadIdx.x - 256 - 32;
+    const unsigned turns = (pair_blocks(a) - blockIdx.x + gridDim.x - 1) / gridDim.x * (unsigned)a.J;
+    for (unsigned turn = 0; turn < turns; turn++) {
+        const int    s = turn % BC_STAGES;
+        const uint4 *u = (const uint4 *)exact_of(sm).h[0] + thread, *v = (const uint4 *)exact_of(sm).g[0] + thread;
+        float        sum = 0;
+        mbar_wait(smem_address(&sm.full[0]), turn & 1);
+        mbar_wait(smem_address(&sm.full[1]), turn & 1);
+#pragma unroll 1
+        for (int e = 0; e < REST / (32 * DOT_WARPS); e++, u += 32 * DOT_WARPS, v += 32 * DOT_WARPS)
+#pragma unroll 1
+            for (int i = 0; i < 4; i++) {              // words: all of a piece at once takes too many registers
+                const uint32_t *x = (const uint32_t *)u + i, *y = (const uint32_t *)v + i;
+                sum += dot_in_two(x[0], x[4 * REST], y[0], y[4 * REST]);
+            }
+        const int   flags = (int)sm.rec[s][0][REC_FLAGS] | (int)sm.rec[s][1][REC_FLAGS], pair = sm.pair[s];
+        const float kappa = sm.rec[s][1][REC_BEFORE] + sm.rec[s][0][REC_AFTER];        // its logarithm
+        __syncwarp();
+        if (thread % 32 == 0) {
+            mbar_arrive(smem_address(&sm.empty[0]));
+            mbar_arrive(smem_address(&sm.empty[1]));
+        }
         sum = warp_sum(sum);
         if (thread % 32) continue;
         a.ends[(int64_t)pair * SSD_ENDS + thread / 32] = flags ? 0 : sum * __expf(kappa);

@@ -57,6 +57,15 @@ struct bc_rows {
         to[2] = times(v[2], u0.x, u0.y);
         to[3] = times(v[3], u1.x, u1.y);
     }
+    /* Exact: what that lost. */
+    static __device__ __forceinline__ void scale_rest(uint32_t (&to)[4], const uint32_t (&v)[4], uint2 u0, uint2 u1)
+    {
+        scale(to, v, u0, u1);
+        to[0] = times_rest(v[0], u0.x, u0.y, to[0]);
+        to[1] = times_rest(v[1], u1.x, u1.y, to[1]);
+        to[2] = times_rest(v[2], u0.x, u0.y, to[2]);
+        to[3] = times_rest(v[3], u1.x, u1.y, to[3]);
+    }
     static __device__ __forceinline__ void pin_all(fragments &f, int from = 0, int to = 4)
     {
 #pragma unroll
@@ -64,7 +73,8 @@ struct bc_rows {
 #pragma unroll
             for (int j = 0; j < 4; j++) pin(f[i][j]);
     }
-    /* f = my rows of a tile times s0 (row) and s1 (row + 8). */
+    /* f = my rows of a tile times s0 (row) and s1 (row + 8), or what the rounding of that lost. */
+    template <bool REST = false>
     __device__ __forceinline__ void scaled(fragments &f, const unsigned char *tile, float s0, float s1)
     {
         const uint2 u0 = split(s0, s0), u1 = split(s1, s1);
@@ -72,7 +82,8 @@ struct bc_rows {
         for (int i = 0; i < 4; i++) {
             uint32_t v[4];
             ldmatrix_at(v, smem_address(tile) + piece(i));
-            scale(f[i], v, u0, u1);
+            if (REST) scale_rest(f[i], v, u0, u1);
+            else      scale(f[i], v, u0, u1);
         }
         pin_all(f);
     }
@@ -131,6 +142,14 @@ struct bc_rows {
         const uint64_t d = mdesc(smem_address(tile));
 #pragma unroll
         for (int i = from; i < to; i++) wgmma_n64_rs<0>(sums, f[i], d + ((i * 32) >> 4), 1);
+    }
+    /* Exact: dy x^T, 64 rows and 32 sources from 32 half on, as they came. */
+    static __device__ __forceinline__ void multiply_rows(float (&dot)[16], const unsigned char *dy,
+                                                         const unsigned char *x, int half)
+    {
+        const uint64_t rows = mdesc(smem_address(dy)), sources = mdesc(smem_address(x) + half * 32 * TILE_ROW_BYTES);
+#pragma unroll
+        for (int k = 0; k < 4; k++) wgmma_n32_ss<0, 0>(dot, rows + ((k * 32) >> 4), sources + ((k * 32) >> 4), k > 0);
     }
     static __device__ __forceinline__ void finish_products()
     {

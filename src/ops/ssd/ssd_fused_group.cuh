@@ -74,6 +74,25 @@ struct walk_group {
                 x[k][j] = times(next[k][j], in[2 * k + (j >> 1)], in[8 + 2 * k + (j >> 1)]);
             }
     }
+    /* Exact: x', and what its rounding lost. */
+    __device__ __forceinline__ void scale(fragments &x, fragments &rest)
+    {
+        scale(x);
+#pragma unroll
+        for (int k = 0; k < 4; k++)
+#pragma unroll
+            for (int j = 0; j < 4; j++)
+                rest[k][j] = times_rest(next[k][j], in[2 * k + (j >> 1)], in[8 + 2 * k + (j >> 1)], x[k][j]);
+    }
+    /* What the rounding of the state lost takes the place of what it left. */
+    __device__ __forceinline__ void lower(packed_state &ha) const
+    {
+#pragma unroll
+        for (int k = 0; k < 8; k++)
+#pragma unroll
+            for (int j = 0; j < 4; j++)
+                ha[k][j] = pack(h[8 * k + 2 * j] - low_of(ha[k][j]), h[8 * k + 2 * j + 1] - high_of(ha[k][j]));
+    }
     /* The state under the pivot of the next chunk; returns whether the update adds to it. */
     __device__ __forceinline__ int enter_chunk(const float4 &last)
     {
@@ -151,17 +170,23 @@ struct walk_group {
         publish(a.handed + number * HEADS + (thread >> 7));
     }
     /* ---- products: Y = H1 C^T + x' (C B^T)^T, then H1 += x' B ---- */
+    template <bool ADDS = false>
     __device__ __forceinline__ void state_term(const packed_state &ha, const scan_stage &t)
     {
         const uint64_t d = mdesc(smem_address(t.k));
 #pragma unroll
-        for (int k = 0; k < 8; k++) wgmma_n64_rs<0>(y, ha[k], d + (((k >> 2) * TILE_BYTES + (k & 3) * 32) >> 4), k > 0);
+        for (int k = 0; k < 8; k++)
+            wgmma_n64_rs<0>(y, ha[k], d + (((k >> 2) * TILE_BYTES + (k & 3) * 32) >> 4), ADDS || k > 0);
     }
-    __device__ __forceinline__ void update(const fragments &x, const unsigned char *u, int keep)
+    __device__ __forceinline__ void add_sources(const fragments &x, const unsigned char *u, int keep)
     {
         const uint64_t d = mdesc(smem_address(u), TILE_BYTES);
 #pragma unroll
         for (int k = 0; k < 4; k++) wgmma_n128_rs<1>(h, x[k], d + ((k * 2048) >> 4), k > 0 ? 1 : keep);
+    }
+    __device__ __forceinline__ void update(const fragments &x, const unsigned char *u, int keep)
+    {
+        add_sources(x, u, keep);
         wgmma_commit();
     }
 
@@ -175,6 +200,7 @@ struct walk_group {
     {
         return (unsigned char *)&sm.st[SLOW_STAGES] + wg * TILE_BYTES;
     }
+    __device__ __forceinline__ unsigned char *own_pairs_rest() { return own_pairs() + HEADS * TILE_BYTES; }
     __device__ __forceinline__ void decayed_pairs(const scan_stage &t, const float *cs)
     {
         for (int i = tid; i < FQ * FQ / 2; i += 128) {
@@ -185,19 +211,41 @@ struct walk_group {
                                                        high_of(v) * __expf(fminf(cl - at(cs, 2 * q + 1), 0)));
         }
     }
-    /* <x', gradient of x'> of four positions, and dD. */
+    /* Exact: the same as two bf16. */
+    __device__ __forceinline__ void decayed_pairs_in_two(const scan_stage &t, const float *cs)
+    {
+        const unsigned char *rest = pairs_rest_of(sm, s);
+        for (int i = tid; i < FQ * FQ / 2; i += 128) {
+            const int      l = i >> 5, q = i & 31, place = tile_at(l, q >> 2) + (q & 3) * 4;
+            const uint32_t v = *(const uint32_t *)(t.cb + place), r = *(const uint32_t *)(rest + place);
+            const float    cl = at(cs, l);
+            const uint2    w = split((low_of(v) + low_of(r)) * __expf(fminf(cl - at(cs, 2 * q), 0)),
+                                     (high_of(v) + high_of(r)) * __expf(fminf(cl - at(cs, 2 * q + 1), 0)));
+            *(uint32_t *)(own_pairs() + place)      = w.x;
+            *(uint32_t *)(own_pairs_rest() + place) = w.y;
+        }
+    }
+    /* <x', gradient of x'> of four positions, and dD. x' as rows of pairs meet it: rounded, or (exact) not. */
+    template <bool EXACT>
     __device__ __forceinline__ void source_sums(float (&src)[16], float2 &dD, int k, uint32_t tile)
     {
         uint32_t     x[4];
         const float *v = y + 8 * k;
         ldmatrix_t_at(x, tile + moff + k * 16 * 128);
-        const uint2    f0 = split(out[k].x, out[k].y), f1 = split(out[k].z, out[k].w);
-        const uint32_t s0 = times(x[0], f0.x, f0.y), s1 = times(x[1], f0.x, f0.y), s2 = times(x[2], f1.x, f1.y),
-                       s3 = times(x[3], f1.x, f1.y);
-        src[4 * k]     = low_of(s0) * v[0] + low_of(s1) * v[2];
-        src[4 * k + 1] = high_of(s0) * v[1] + high_of(s1) * v[3];
-        src[4 * k + 2] = low_of(s2) * v[4] + low_of(s3) * v[6];
-        src[4 * k + 3] = high_of(s2) * v[5] + high_of(s3) * v[7];
+        if (EXACT) {
+            src[4 * k]     = (low_of(x[0]) * v[0] + low_of(x[1]) * v[2]) * out[k].x;
+            src[4 * k + 1] = (high_of(x[0]) * v[1] + high_of(x[1]) * v[3]) * out[k].y;
+            src[4 * k + 2] = (low_of(x[2]) * v[4] + low_of(x[3]) * v[6]) * out[k].z;
+            src[4 * k + 3] = (high_of(x[2]) * v[5] + high_of(x[3]) * v[7]) * out[k].w;
+        } else {
+            const uint2    f0 = split(out[k].x, out[k].y), f1 = split(out[k].z, out[k].w);
+            const uint32_t s0 = times(x[0], f0.x, f0.y), s1 = times(x[1], f0.x, f0.y), s2 = times(x[2], f1.x, f1.y),
+                           s3 = times(x[3], f1.x, f1.y);
+            src[4 * k]     = low_of(s0) * v[0] + low_of(s1) * v[2];
+            src[4 * k + 1] = high_of(s0) * v[1] + high_of(s1) * v[3];
+            src[4 * k + 2] = low_of(s2) * v[4] + low_of(s3) * v[6];
+            src[4 * k + 3] = high_of(s2) * v[5] + high_of(s3) * v[7];
+        }
         dD.x += low_of(x[0]) * low_of(raw[k][0]) + high_of(x[0]) * high_of(raw[k][0])
              + low_of(x[2]) * low_of(raw[k][2]) + high_of(x[2]) * high_of(raw[k][2]);
         dD.y += low_of(x[1]) * low_of(raw[k][1]) + high_of(x[1]) * high_of(raw[k][1])

@@ -18,9 +18,9 @@ enum { ITEM_WORDS = SSD_ITEMS_PER_BLOCK / 32 };
 enum scan_cut { WHOLE, HANDED_ON, AGAIN };
 
 /* Whether states that are kept leave through shared memory. */
-static __device__ constexpr bool staged(int what, bool rev, int cut)
+static __device__ constexpr bool staged(bool exact, int what, bool rev, int cut)
 {
-    return cut == WHOLE && saves_states(what, rev);
+    return !exact && cut == WHOLE && saves_states(what, rev);
 }
 
 /* k: C (reverse B), of the state term; u: B (reverse C), of the update; x: x (reverse dy); y: y (reverse dx);
@@ -77,10 +77,17 @@ struct scan_smem {
     volatile int  again;                               /* .. before there is output */
 };
 static_assert(sizeof(scan_smem) + 1024 <= SSD_SCAN_SMEM, "the plan asks for less");
-static_assert(sizeof(scan_stage) >= HEADS * TILE_BYTES, "room for C B^T of slow items");
-template <bool SLOW> static __device__ __forceinline__ int next_stage(int s)
+
+/* The last stage of a ring of two: C B^T with decays of slow items, a tile a head; exact: what the rounding of these
+ * lost, and what that of C B^T lost, a tile for each of the two stages. */
+static_assert(sizeof(scan_stage) >= (2 * HEADS + SLOW_STAGES) * TILE_BYTES, "room for them");
+static __device__ __forceinline__ unsigned char *pairs_rest_of(scan_smem &sm, int s)
 {
-    return s + 1 == (SLOW ? SLOW_STAGES : STAGES) ? 0 : s + 1;
+    return (unsigned char *)&sm.st[SLOW_STAGES] + (2 * HEADS + s) * TILE_BYTES;
+}
+template <bool TWO> static __device__ __forceinline__ int next_stage(int s)
+{
+    return s + 1 == (TWO ? SLOW_STAGES : STAGES) ? 0 : s + 1;
 }
 
 static __device__ __forceinline__ int item_at(int n) { return (int)(blockIdx.x + n * gridDim.x); }   /* of this block */
@@ -284,7 +291,7 @@ static __device__ __forceinline__ void feed_state(scan_smem &sm, const fused_tas
     for (int j = 0; j < 2; j++)
         tma_load3(smem_address(t.u) + j * TILE_BYTES, &maps.u, bar, g * FN + 64 * j, c * FQ, b);
 }
-template <bool REV, int WHAT, bool SLOW, int CUT>
+template <bool EXACT, bool REV, int WHAT, bool SLOW, int CUT>
 static __device__ __forceinline__ void feed(scan_smem &sm, const fused_task &a, const scan_maps &maps, int s, int b,
                                             int pair, int c)
 {
@@ -292,7 +299,7 @@ static __device__ __forceinline__ void feed(scan_smem &sm, const fused_task &a, 
     const int      g = pair * HEADS / a.J;
     const uint32_t bar = smem_address(&sm.full[SLOW][s]);
     scan_stage    &t = sm.st[s];
-    mbar_expect(bar, (has_output(WHAT) ? 5 : 2) * TILE_BYTES + HEADS * (TILE_BYTES + REC * 4));
+    mbar_expect(bar, (!has_output(WHAT) ? 2 : EXACT ? 6 : 5) * TILE_BYTES + HEADS * (TILE_BYTES + REC * 4));
     for (int h = 0; h < HEADS; h++) {
         const int head = pair * HEADS + h;
         tma_load3(smem_address(t.x[h]), &maps.x, bar, head * FP, c * FQ, b);
@@ -303,6 +310,9 @@ static __device__ __forceinline__ void feed(scan_smem &sm, const fused_task &a, 
         for (int j = 0; j < 2; j++)
             tma_load3(smem_address(t.k) + j * TILE_BYTES, &maps.k, bar, g * FN + 64 * j, c * FQ, b);
         tma_load3(smem_address(t.cb), &maps.cb, bar, 0, 0, (b * a.K + c) * a.G + g);
+        if (EXACT)
+            tma_load3(smem_address(pairs_rest_of(sm, s)), &maps.cb, bar, 0, 0,
+                      (b * a.K + c) * a.G + g + rest_of_pairs(a));
     }
     for (int j = 0; j < 2; j++)
         tma_load3(smem_address(t.u) + j * TILE_BYTES, &maps.u, bar, g * FN + 64 * j, c * FQ, b);
@@ -354,7 +364,7 @@ static __device__ __forceinline__ void feed_quiet(scan_smem &sm, const fused_tas
 
 /* One thread feeds the ring; at the end it waits until all of it is read. Cut items: what it works on is in shared
  * memory, as it has few registers. */
-template <bool REV, int WHAT, bool SLOW, int CUT>
+template <bool EXACT, bool REV, int WHAT, bool SLOW, int CUT>
 static __device__ __forceinline__ void scan_produce(scan_smem &sm, const fused_task &a, const scan_maps &maps,
                                                     const scan_cuts *r)
 {
@@ -382,17 +392,17 @@ static __device__ __forceinline__ void scan_produce(scan_smem &sm, const fused_t
                     feed_state<REV>(sm, a, maps, sm.st[s], smem_address(&sm.full[SLOW][s]),
                                     REV ? c0 + chunks - 1 - i : c0 + i, i);
                 else
-                    feed<REV, WHAT, SLOW, CUT>(sm, a, maps, s, CUT ? sm.b : it.b, CUT ? sm.pair : it.pair,
-                                               REV ? c0 + chunks - 1 - i : c0 + i);
-                s = next_stage<SLOW>(s);
+                    feed<EXACT, REV, WHAT, SLOW, CUT>(sm, a, maps, s, CUT ? sm.b : it.b, CUT ? sm.pair : it.pair,
+                                                      REV ? c0 + chunks - 1 - i : c0 + i);
+                s = next_stage<SLOW || EXACT>(s);
                 ph ^= s == 0;
             }
             if (CUT) n = sm.now;
         }
     }
-    for (int i = 0; !SLOW && i < STAGES; i++) {
+    for (int i = 0; !SLOW && i < (EXACT ? SLOW_STAGES : STAGES); i++) {
         mbar_wait(smem_address(&sm.empty[SLOW][s]), ph);
-        s = next_stage<SLOW>(s);
+        s = next_stage<SLOW || EXACT>(s);
         ph ^= s == 0;
     }
 }

@@ -67,10 +67,10 @@ static __device__ __forceinline__ void rows_product(float (&acc)[4][4], const wi
     }
 }
 
-/* Stores what reaches: `low` is the block of sources one chunk earlier. */
-template <bool LOW>
-static __device__ __forceinline__ void store_pairs(bf16 *to, const float (&acc)[4][4], int r0, int n0,
-                                                   const int (&here)[FQ], const int (&before)[FQ])
+/* Stores what reaches: `low` is the block of sources one chunk earlier. Exact: and what rounding lost of it. */
+template <bool EXACT, bool LOW>
+static __device__ __forceinline__ void store_pairs(const fused_task &a, bf16 *to, const float (&acc)[4][4], int r0,
+                                                   int n0, const int (&here)[FQ], const int (&before)[FQ])
 {
     const int g = (threadIdx.x & 31) >> 2, t = threadIdx.x & 3;
 #pragma unroll
@@ -86,7 +86,9 @@ static __device__ __forceinline__ void store_pairs(bf16 *to, const float (&acc)[
                 one = s <= l && here[s] == here[l];
                 two = s + 1 <= l && here[s + 1] == here[l];
             }
-            ((uint32_t *)to)[(l * FQ + s) / 2] = pack(one ? acc[j][2 * q] : 0, two ? acc[j][2 * q + 1] : 0);
+            const uint2 w = split(one ? acc[j][2 * q] : 0, two ? acc[j][2 * q + 1] : 0);
+            ((uint32_t *)to)[(l * FQ + s) / 2] = w.x;
+            if (EXACT) ((uint32_t *)(to + (int64_t)rest_of_pairs(a) * FQ * FQ))[(l * FQ + s) / 2] = w.y;
         }
 }
 
@@ -103,6 +105,7 @@ static __device__ __forceinline__ void store_reach(const fused_task &a, const wi
     }
 }
 
+template <bool EXACT>
 static __device__ __forceinline__ void prepare_pairs(const fused_task &a, wide_rows &cm, wide_rows &bm,
                                                      int (&here)[FQ], int (&before)[FQ], int b, int c, int g)
 {
@@ -116,7 +119,7 @@ static __device__ __forceinline__ void prepare_pairs(const fused_task &a, wide_r
     __syncthreads();
     float acc[4][4] = {};
     rows_product(acc, cm, bm, r0, n0);
-    store_pairs<false>(a.cb + (((int64_t)b * a.K + c) * a.G + g) * FQ * FQ, acc, r0, n0, here, here);
+    store_pairs<EXACT, false>(a, a.cb + (((int64_t)b * a.K + c) * a.G + g) * FQ * FQ, acc, r0, n0, here, here);
     if (a.c_begin) store_reach(a, cm, bm, here, b, c, g);
     if (!a.cb_low || !(c & 1)) return;
     fetch_rows(rows, a.bm, a, b, g, (c - 1) * FQ);
@@ -126,7 +129,8 @@ static __device__ __forceinline__ void prepare_pairs(const fused_task &a, wide_r
     __syncthreads();
     float low[4][4] = {};
     rows_product(low, cm, bm, r0, n0);
-    store_pairs<true>(a.cb_low + (((int64_t)b * (a.K / 2) + c / 2) * a.G + g) * FQ * FQ, low, r0, n0, here, before);
+    store_pairs<EXACT, true>(a, a.cb_low + (((int64_t)b * (a.K / 2) + c / 2) * a.G + g) * FQ * FQ, low, r0, n0, here,
+                             before);
 }
 
 /* What a lane knows of a chunk of a head: positions 2 lane and 2 lane + 1. */
@@ -152,11 +156,14 @@ static __device__ __forceinline__ void write_walk(float *r, const lane_steps &s,
     *(float4 *)(r + REC_BEFORE) = make_float4(slow ? 0 : before, slow ? 0 : after, s.flags, s.all);
 }
 
-static __device__ __forceinline__ void write_plain(float *r, const lane_steps &s)
+/* Exact: factors are applied behind products, where one that is infinite (beyond the range) would not count as zero. */
+template <bool EXACT> static __device__ __forceinline__ void write_plain(float *r, const lane_steps &s)
 {
-    const int lane = threadIdx.x & 31;
-    ((float2 *)r)[lane]      = s.e;
-    ((float2 *)r)[32 + lane] = s.f;
+    const int    lane = threadIdx.x & 31;
+    const bool   none = EXACT && (int)s.flags & IS_SLOW;
+    const float2 zero = make_float2(0, 0);
+    ((float2 *)r)[lane]      = none ? zero : s.e;
+    ((float2 *)r)[32 + lane] = none ? zero : s.f;
     if (lane == 0) *(float4 *)(r + REC_BEFORE) = make_float4(s.m, s.all - s.m, s.flags, s.all);
 }
 
@@ -188,6 +195,7 @@ static __device__ __forceinline__ lane_steps steps_of(const fused_task &a, float
 }
 
 /* 32 heads: raw steps come in by rows, leave by columns. */
+template <bool EXACT>
 static __device__ __forceinline__ void prepare_steps(const fused_task &a, float (&raw)[FQ][33], int b, int c, int part,
                                                      bool reset)
 {
@@ -214,11 +222,11 @@ static __device__ __forceinline__ void prepare_steps(const fused_task &a, float 
         write_walk(a.rec + at, s, false);
         if (!a.rec_rev) continue;
         write_walk(a.rec_rev + at, s, true);
-        write_plain(a.rec_plain + at, s);
+        write_plain<EXACT>(a.rec_plain + at, s);
     }
 }
 
-static __global__ void __launch_bounds__(256) ssd_prep(const __grid_constant__ fused_task a)
+template <bool EXACT> static __device__ __forceinline__ void prepare_block(const fused_task &a)
 {
     __shared__ __align__(16) wide_rows cm, bm;
     __shared__ int here[FQ], before[FQ];
@@ -230,7 +238,7 @@ static __global__ void __launch_bounds__(256) ssd_prep(const __grid_constant__ f
     if (a.handed && blockIdx.x == 0)
         for (int i = (int)threadIdx.x; i < a.states * HEADS; i += 256) a.handed[i] = 0;
     if (what < a.G) {
-        prepare_pairs(a, cm, bm, here, before, b, c, what);
+        prepare_pairs<EXACT>(a, cm, bm, here, before, b, c, what);
     } else {
         bool reset = false;
         if (a.ids.at) {
@@ -238,7 +246,7 @@ static __global__ void __launch_bounds__(256) ssd_prep(const __grid_constant__ f
             __syncthreads();
             reset = here[FQ - 1] > 0;
         }
-        prepare_steps(a, *(float (*)[FQ][33])cm, b, c, what - a.G, reset);
+        prepare_steps<EXACT>(a, *(float (*)[FQ][33])cm, b, c, what - a.G, reset);
     }
 }
 

@@ -21,10 +21,11 @@
 
 #if MBA_HOPPER || !defined(__CUDA_ARCH__)
 
-/* The walk of a warpgroup: one head, item after item. */
-template <bool REV, int WHAT, bool SLOW, int CUT> struct scan_walk : walk_group {
+/* The walk of a warpgroup: one head, item after item. EXACT: operands are two bf16 each. LATE: x of a chunk comes when
+ * it is needed, not a chunk ahead, as registers are short. */
+template <bool EXACT, bool REV, int WHAT, bool SLOW, int CUT> struct scan_walk : walk_group {
     using walk_group::walk_group;
-    static constexpr bool STAGED = staged(WHAT, REV, CUT);
+    static constexpr bool STAGED = staged(EXACT, WHAT, REV, CUT), LATE = SLOW || EXACT;
 
     /* Which of the two tiles y leaves through. Cut items, forward: no register for `steps`. */
     __device__ __forceinline__ unsigned tile_no() const { return CUT && !REV ? (unsigned)left & 1 : steps & 1; }
@@ -55,7 +56,7 @@ template <bool REV, int WHAT, bool SLOW, int CUT> struct scan_walk : walk_group 
             out[k] = *((const float4 *)t.rec[wg] + 4 * t4 + k);
             ldmatrix_t_at(raw[k], smem_address(t.x[wg]) + moff + k * 16 * 128);
         }
-        if (CUT) {
+        if (CUT || EXACT) {                            // no registers for them all the way
             const float2 D = sm.cut.D[threadIdx.x];
             D0 = D.x;
             D1 = D.y;
@@ -171,15 +172,17 @@ template <bool REV, int WHAT, bool SLOW, int CUT> struct scan_walk : walk_group 
         if ((thread & 31) == 0) sm.goes[thread >> 5] = (uint4 *)(REV ? a.saved_rev : a.saved)
                                               + ((bh() * (a.K / 2) + first) * 64 + warp * 16) * 16;
     }
-    /* bf16, n in the order in which threads have it, so that four write 64 bytes in a row; ssd_bwd_bc undoes it. */
-    __device__ __forceinline__ void save_state(const packed_state &ha)
+    /* bf16, n in the order in which threads have it, so that four write 64 bytes in a row; ssd_bwd_bc undoes it. What
+     * its rounding lost goes so many states later. */
+    __device__ __forceinline__ void save_state(const packed_state &ha, int later = 0)
     {
         uint32_t *saved = REV ? a.saved_rev : a.saved;
-        const int thread = anew((int)threadIdx.x);     // row_of and t4 of it; cut items: nothing is kept for this
-        const int row = CUT ? (thread >> 5 & 3) * 16 + (thread >> 2 & 7) : row_of(0), col = CUT ? thread & 3 : t4;
+        const int thread = anew((int)threadIdx.x);     // row_of and t4 of it; cut items, exact: nothing is kept for this
+        const int row = CUT || EXACT ? (thread >> 5 & 3) * 16 + (thread >> 2 & 7) : row_of(0);
+        const int col = CUT || EXACT ? thread & 3 : t4;
 #pragma unroll
         for (int q = 0; q < 2; q++) {
-            uint4 *to = (uint4 *)saved + (row_of_head(a.K / 2, chunk() >> 1) * 64 + row + 8 * q) * 16 + col;
+            uint4 *to = (uint4 *)saved + ((row_of_head(a.K / 2, chunk() >> 1) + later) * 64 + row + 8 * q) * 16 + col;
 #pragma unroll
             for (int k = 0; k < 8; k += 2)
                 to[2 * k] = make_uint4(ha[k][q], ha[k][q + 2], ha[k + 1][q], ha[k + 1][q + 2]);
@@ -236,6 +239,64 @@ template <bool REV, int WHAT, bool SLOW, int CUT> struct scan_walk : walk_group 
         update(x, t.u, keep);
     }
 
+    /* Exact: every operand as rounded, and what rounding lost, but for the product of two rests. */
+    __device__ __forceinline__ void pairs_in_two(const fragments &x, const fragments &rest, const void *pairs,
+                                                 const void *pairs_rest)
+    {
+        pairs_term(x, pairs);
+        pairs_term(x, pairs_rest);
+        pairs_term(rest, pairs);
+    }
+    __device__ __forceinline__ void rest_of_state(packed_state &ha, bool output, bool saves)
+    {
+        if (output || saves) lower(ha);
+        if (saves) save_state(ha, rest_of_states(a));
+    }
+    template <bool OUT>
+    __device__ __forceinline__ void products_in_two(packed_state &ha, const fragments &x, const fragments &rest,
+                                                    const scan_stage &t, int keep, bool saves)
+    {
+        if (OUT) {
+            wgmma_fence();
+            state_term(ha, t);
+            pairs_in_two(x, rest, t.cb, pairs_rest_of(sm, s));
+            wgmma_commit();
+            wgmma_wait<0>();                           // the rest of the state takes the same registers
+        }
+        rest_of_state(ha, OUT, saves);
+        wgmma_fence();
+        if (OUT) {
+            state_term<true>(ha, t);
+            wgmma_commit();
+        }
+        add_sources(x, t.u, keep);
+        update(rest, t.u, 1);
+        if (OUT) {                                     // sooner there are no registers for them
+            wgmma_wait<1>();
+            operands(t);
+        }
+    }
+
+    /* What the entering state gives to rows, a decay each. */
+    __device__ __forceinline__ void decay_rows(const float *cs, float all)
+    {
+#pragma unroll
+        for (int k = 0; k < 8; k++) {
+            const float c0 = at(cs, 8 * k + 2 * t4), c1 = at(cs, 8 * k + 2 * t4 + 1);
+            const float d0 = __expf(REV ? all - c0 : c0), d1 = __expf(REV ? all - c1 : c1);
+            y[4 * k]     *= d0;
+            y[4 * k + 1] *= d1;
+            y[4 * k + 2] *= d0;
+            y[4 * k + 3] *= d1;
+            in_order();
+        }
+    }
+    __device__ __forceinline__ void slow_scale(const scan_stage &t)        /* of what leaves */
+    {
+#pragma unroll
+        for (int k = 0; k < 4; k++)
+            out[k] = REV ? *((const float4 *)t.rec[wg] + 16 + 4 * t4 + k) : make_float4(1, 1, 1, 1);
+    }
     __device__ __forceinline__ void slow_output(const packed_state &ha, fragments &x, const scan_stage &t, float all)
     {
         const float *cs = t.rec[wg], *dt = t.rec[wg] + 64;
@@ -247,16 +308,7 @@ template <bool REV, int WHAT, bool SLOW, int CUT> struct scan_walk : walk_group 
         state_term(ha, t);
         wgmma_commit();
         wgmma_wait<0>();
-#pragma unroll
-        for (int k = 0; k < 8; k++) {
-            const float c0 = at(cs, 8 * k + 2 * t4), c1 = at(cs, 8 * k + 2 * t4 + 1);
-            const float d0 = __expf(REV ? all - c0 : c0), d1 = __expf(REV ? all - c1 : c1);
-            y[4 * k]     *= d0;
-            y[4 * k + 1] *= d1;
-            y[4 * k + 2] *= d0;
-            y[4 * k + 3] *= d1;
-            in_order();
-        }
+        decay_rows(cs, all);
 #pragma unroll
         for (int k = 0; k < 4; k++)
 #pragma unroll
@@ -295,9 +347,70 @@ template <bool REV, int WHAT, bool SLOW, int CUT> struct scan_walk : walk_group 
         wgmma_fence();
         update(x, t.u, keep);
         wgmma_wait<0>();
+        slow_scale(t);
+    }
+
+    /* The same, exact. x as seen from the end of the chunk (reverse: its beginning), or with its step alone. */
+    template <bool TO_END> __device__ __forceinline__ void slow_sources(fragments &x, fragments &rest, const float *cs,
+                                                                        const float *dt, float all)
+    {
 #pragma unroll
         for (int k = 0; k < 4; k++)
-            out[k] = REV ? *((const float4 *)t.rec[wg] + 16 + 4 * t4 + k) : make_float4(1, 1, 1, 1);
+#pragma unroll
+            for (int j = 0; j < 4; j++) {
+                const int   l = 16 * k + 8 * (j >> 1) + 2 * t4;
+                const float d0 = REV ? 1 : at(dt, l), d1 = REV ? 1 : at(dt, l + 1);
+                const float f0 = TO_END ? d0 * __expf(REV ? at(cs, l) : all - at(cs, l)) : d0;
+                const float f1 = TO_END ? d1 * __expf(REV ? at(cs, l + 1) : all - at(cs, l + 1)) : d1;
+                const uint2 w = split(low_of(raw[k][j]) * f0, high_of(raw[k][j]) * f1);
+                x[k][j]    = w.x;
+                rest[k][j] = w.y;
+                pin(x[k][j]);
+                pin(rest[k][j]);
+                in_order();
+            }
+    }
+    __device__ __forceinline__ void slow_output_in_two(packed_state &ha, fragments &x, fragments &rest,
+                                                       const scan_stage &t, float all, bool saves)
+    {
+        const float *cs = t.rec[wg], *dt = t.rec[wg] + 64;
+        together();
+        decayed_pairs_in_two(t, cs);
+        fence_async();
+        together();
+        wgmma_fence();
+        state_term(ha, t);
+        wgmma_commit();
+        wgmma_wait<0>();
+        rest_of_state(ha, true, saves);
+        wgmma_fence();
+        state_term<true>(ha, t);
+        wgmma_commit();
+        wgmma_wait<0>();
+        decay_rows(cs, all);
+        operands(t);
+        slow_sources<false>(x, rest, cs, dt, all);
+        wgmma_fence();
+        pairs_in_two(x, rest, own_pairs(), own_pairs_rest());
+        wgmma_commit();
+        wgmma_wait<0>();
+    }
+    template <bool OUT>
+    __device__ __forceinline__ void slow_products_in_two(packed_state &ha, fragments &x, fragments &rest,
+                                                         const scan_stage &t, float all, int keep, bool saves)
+    {
+        const float decay = __expf(all);
+        if (OUT) slow_output_in_two(ha, x, rest, t, all, saves);
+        else     rest_of_state(ha, false, saves);
+        operands(t);
+#pragma unroll
+        for (int i = 0; i < 64; i++) h[i] *= decay;
+        slow_sources<true>(x, rest, t.rec[wg], t.rec[wg] + 64, all);
+        wgmma_fence();
+        add_sources(x, t.u, keep);
+        update(rest, t.u, 1);
+        wgmma_wait<0>();
+        slow_scale(t);
     }
 
     /* ---- what leaves ---- */
@@ -349,7 +462,7 @@ template <bool REV, int WHAT, bool SLOW, int CUT> struct scan_walk : walk_group 
         float          src[16];
         float2         dD = make_float2(0, 0);
         wgmma_wait<1>();
-        if (!SLOW && more) {
+        if (!LATE && more) {
             fetch_x(sn, phn);
             if (!REV) fetch_scale(sm.st[sn].rec[wg]);  // reverse: no registers for it yet
         }
@@ -366,10 +479,10 @@ template <bool REV, int WHAT, bool SLOW, int CUT> struct scan_walk : walk_group 
                                     pack(v[2] * e.x + D1 * low_of(raw[k][1]), v[3] * e.y + D1 * high_of(raw[k][1])),
                                     pack(v[4] * e.z + D0 * low_of(raw[k][2]), v[5] * e.w + D0 * high_of(raw[k][2])),
                                     pack(v[6] * e.z + D1 * low_of(raw[k][3]), v[7] * e.w + D1 * high_of(raw[k][3])) };
-            if (REV) source_sums(src, dD, k, tile);
+            if (REV) source_sums<EXACT>(src, dD, k, tile);
             stmatrix_t_at(tile + moff + k * 16 * 128, o);
         }
-        if (!SLOW && more) {
+        if (!LATE && more) {
             if (REV) fetch_scale(sm.st[sn].rec[wg]);
             scale(xn);
         }
@@ -389,16 +502,18 @@ template <bool REV, int WHAT, bool SLOW, int CUT> struct scan_walk : walk_group 
         steps++;
     }
 
-    /* One chunk; false: it was the last. Silent: for the state alone, before the others. */
+    /* One chunk; false: it was the last. Silent: for the state alone, before the others. xn: x' of the next one; exact:
+     * what the rounding of x' lost. */
     template <bool SILENT = false> __device__ __forceinline__ bool step(fragments &x, fragments &xn)
     {
         constexpr bool OUT = has_output(WHAT) && !SILENT;
         const bool   more = SILENT || (CUT ? left > 0 : c != last_c);
         scan_stage  &t = sm.st[s];
-        const int    sn = next_stage<SLOW>(s), phn = sn ? ph : ph ^ 1;
-        if (SLOW) {                                    // registers are short: x comes when it is needed
+        const int    sn = next_stage<LATE>(s), phn = sn ? ph : ph ^ 1;
+        if (LATE) {
             fetch(s, ph);
-            scale(x);
+            if (EXACT) scale(x, xn);
+            else       scale(x);
         }
         const float4 last = *(const float4 *)(t.rec[wg] + REC_BEFORE);
         const int    flags = (int)last.z, keep = enter_chunk(last);
@@ -411,13 +526,20 @@ template <bool REV, int WHAT, bool SLOW, int CUT> struct scan_walk : walk_group 
         if (saves && !STAGED) save_state(ha);
         if (saves && STAGED)  save_half(ha);
         if (saves && STAGED && !REV) save_rest(ha);    // later there are no registers for its addresses
-        if (SLOW && __any_sync(0xffffffffu, flags & IS_SLOW)) slow_products<OUT>(ha, x, t, last.w, keep);
-        else                                                  products<OUT>(ha, x, t, keep);
+        if (EXACT) {
+            if (SLOW && __any_sync(0xffffffffu, flags & IS_SLOW))
+                slow_products_in_two<OUT>(ha, x, xn, t, last.w, keep, saves);
+            else
+                products_in_two<OUT>(ha, x, xn, t, keep, saves);
+        } else {
+            if (SLOW && __any_sync(0xffffffffu, flags & IS_SLOW)) slow_products<OUT>(ha, x, t, last.w, keep);
+            else                                                  products<OUT>(ha, x, t, keep);
+        }
         if (REV && OUT && more) ask_for_next_x(saves && STAGED);
         if (saves && STAGED && REV) save_rest(ha);
         if (OUT) {
             leave(more, xn, sn, phn);
-        } else if (!SLOW && more) {
+        } else if (!LATE && more) {
             fetch(sn, phn);
             scale(xn);
         }
@@ -523,7 +645,7 @@ template <bool REV, int WHAT, bool SLOW, int CUT> struct scan_walk : walk_group 
             D0 = a.skip[a.skip_cols == 1 ? head : head * FP + (CUT ? fresh_row() : row_of(0))];
             D1 = a.skip[a.skip_cols == 1 ? head : head * FP + (CUT ? fresh_row() + 8 : row_of(1))];
         }
-        if (CUT && has_output(WHAT)) sm.cut.D[threadIdx.x] = make_float2(D0, D1);
+        if ((CUT || EXACT) && has_output(WHAT)) sm.cut.D[threadIdx.x] = make_float2(D0, D1);
         if (REV && has_output(WHAT)) {
             sm.skip[wg][tid] = make_float2(0, 0);
             if (tid == 0) ask_for_x(chunk() - it.again, steps);
@@ -537,11 +659,11 @@ template <bool REV, int WHAT, bool SLOW, int CUT> struct scan_walk : walk_group 
         if (CUT == AGAIN && !SLOW) walk_quietly(A, B, again);
         while (CUT == AGAIN && SLOW && left >= shared(sm.kept[wg * 4 + warp].own)) step<true>(A, B);
         if (CUT == AGAIN) meet_neighbours();
-        if (!SLOW) {
+        if (!LATE) {
             fetch(s, ph);
             scale(A);
         }
-        while (step(A, B) && (SLOW || step(B, A))) { }
+        while (step(A, B) && (LATE || step(B, A))) { }
         if (CUT) n = sm.kept[wg * 4 + warp].n;
         asm volatile("" : "+r"(n));                    // so that nothing of this is kept in registers all the way
         take(n);
@@ -551,11 +673,11 @@ template <bool REV, int WHAT, bool SLOW, int CUT> struct scan_walk : walk_group 
     }
 };
 
-template <bool REV, int WHAT, bool SLOW, int CUT>
+template <bool EXACT, bool REV, int WHAT, bool SLOW, int CUT>
 static __device__ __forceinline__ unsigned walk_items(scan_smem &sm, const fused_task &a, const scan_maps &maps,
                                                       const scan_cuts *r, unsigned steps)
 {
-    scan_walk<REV, WHAT, SLOW, CUT> w(sm, a, maps, r, steps);
+    scan_walk<EXACT, REV, WHAT, SLOW, CUT> w(sm, a, maps, r, steps);
     for (int n = 0; CUT ? w.shared(has_item<CUT>(a, r, n)) : has_item<CUT>(a, r, n); n++)
         if (CUT ? w.shared(walks<SLOW>(sm, n)) : walks<SLOW>(sm, n)) {
             const int same = w.walk(n);
@@ -565,7 +687,7 @@ static __device__ __forceinline__ unsigned walk_items(scan_smem &sm, const fused
 }
 
 /* Items in range first, then those with a slow chunk, as a rule none: each pass has a loop without the other's code. */
-template <bool REV, int WHAT, int CUT>
+template <bool EXACT, bool REV, int WHAT, int CUT>
 static __device__ __forceinline__ void scan_block_run(const fused_task &a, const scan_maps &maps, const scan_cuts *cuts)
 {
     MBA_DYNAMIC_SMEM(smem);
@@ -592,17 +714,17 @@ static __device__ __forceinline__ void scan_block_run(const fused_task &a, const
     if (threadIdx.x >= 128 * HEADS) {
         regs_give<24>();
         if (threadIdx.x != 128 * HEADS) return;
-        scan_produce<REV, WHAT, false, CUT>(sm, a, maps, cuts);
-        if (*(volatile int *)&sm.any) scan_produce<REV, WHAT, true, CUT>(sm, a, maps, cuts);
+        scan_produce<EXACT, REV, WHAT, false, CUT>(sm, a, maps, cuts);
+        if (*(volatile int *)&sm.any) scan_produce<EXACT, REV, WHAT, true, CUT>(sm, a, maps, cuts);
         return;
     }
     regs_take<240>();
-    const unsigned steps = walk_items<REV, WHAT, false, CUT>(sm, a, maps, cuts, 0);
+    const unsigned steps = walk_items<EXACT, REV, WHAT, false, CUT>(sm, a, maps, cuts, 0);
     if (__any_sync(0xffffffffu, *(volatile int *)&sm.any)) {       // a vote: else products below it are serialized
         bar_sync<3, 128 * HEADS>();                    // nobody reads the stage that C B^T with decays goes to
-        walk_items<REV, WHAT, true, CUT>(sm, a, maps, cuts, steps);
+        walk_items<EXACT, REV, WHAT, true, CUT>(sm, a, maps, cuts, steps);
     }
-    if ((threadIdx.x & (staged(WHAT, REV, CUT) ? 31 : 127)) == 0) bulk_wait<0>();
+    if ((threadIdx.x & (staged(EXACT, WHAT, REV, CUT) ? 31 : 127)) == 0) bulk_wait<0>();
     if (!CUT) MBA_BLOCK_ENDS;
 }
 
@@ -613,7 +735,7 @@ static __global__ void __launch_bounds__(128 * (HEADS + 1), 1)
 ssd_scan(const __grid_constant__ fused_task a, const __grid_constant__ scan_maps maps)
 {
 #if MBA_HOPPER
-    scan_block_run<false, WHAT, WHOLE>(a, maps, nullptr);
+    scan_block_run<false, false, WHAT, WHOLE>(a, maps, nullptr);
 #endif
 }
 
@@ -622,7 +744,7 @@ static __global__ void __launch_bounds__(128 * (HEADS + 1), 1)
 ssd_scan_rev(const __grid_constant__ fused_task a, const __grid_constant__ scan_maps maps)
 {
 #if MBA_HOPPER
-    scan_block_run<true, WHAT, WHOLE>(a, maps, nullptr);
+    scan_block_run<false, true, WHAT, WHOLE>(a, maps, nullptr);
 #endif
 }
 
@@ -632,7 +754,7 @@ ssd_scan_cut(const __grid_constant__ fused_task a, const __grid_constant__ scan_
              const __grid_constant__ scan_cuts cuts)
 {
 #if MBA_HOPPER
-    scan_block_run<false, WHAT, CUT>(a, maps, &cuts);
+    scan_block_run<false, false, WHAT, CUT>(a, maps, &cuts);
 #endif
 }
 
@@ -642,7 +764,7 @@ ssd_scan_rev_cut(const __grid_constant__ fused_task a, const __grid_constant__ s
                  const __grid_constant__ scan_cuts cuts)
 {
 #if MBA_HOPPER
-    scan_block_run<true, WHAT, CUT>(a, maps, &cuts);
+    scan_block_run<false, true, WHAT, CUT>(a, maps, &cuts);
 #endif
 }
 

@@ -24,14 +24,23 @@ static __device__ __forceinline__ float saved_at(const uint32_t *saved, int p)
     return n & 1 ? high_of(v) : low_of(v);
 }
 
+/* Exact: with what its rounding lost. */
+template <bool EXACT> static __device__ __forceinline__ float kept_at(const fused_task &a, const uint32_t *saved, int p)
+{
+    const float value = saved_at(saved, p);
+    return EXACT ? value + saved_at(saved + (int64_t)rest_of_states(a) * (FP * FN / 2), p) : value;
+}
+
 /* What undoes a pivot. What one below e^-85 has left is nothing that a position of the pair could see. */
 static __device__ __forceinline__ float undone(float pivot) { return pivot < -85 ? 0 : __expf(-pivot); }
 
-static __device__ __forceinline__ void load_column(float (&s)[FP], const uint32_t *saved, float pivot)
+template <bool EXACT>
+static __device__ __forceinline__ void load_column(float (&s)[FP], const fused_task &a, const uint32_t *saved,
+                                                   float pivot)
 {
     const float back = undone(pivot);
 #pragma unroll
-    for (int p = 0; p < FP; p++) s[p] = saved_at(saved, p) * back;
+    for (int p = 0; p < FP; p++) s[p] = kept_at<EXACT>(a, saved, p) * back;
 }
 
 static __device__ __forceinline__ void load_slow(slow_smem &m, slow_steps &s, const fused_task &a, int b, int h, int l0)
@@ -70,6 +79,7 @@ static __device__ __forceinline__ float2 slow_row(float (&s)[FP], float keep, fl
     return make_float2(old, fmaf(value, self, old));
 }
 
+template <bool EXACT>
 static __device__ __forceinline__ void slow_head(slow_smem &m, slow_steps &s, const fused_task &a, const pair_block &k,
                                                  int h, bool first)
 {
@@ -83,7 +93,7 @@ static __device__ __forceinline__ void slow_head(slow_smem &m, slow_steps &s, co
     __syncthreads();                                   // the head before has read everything
     load_slow(m, s, a, k.b, h, l0);
     __syncthreads();
-    load_column(state, H1, (int)r0[REC_FLAGS] & IS_SLOW ? 0 : r0[REC_BEFORE]);
+    load_column<EXACT>(state, a, H1, (int)r0[REC_FLAGS] & IS_SLOW ? 0 : r0[REC_BEFORE]);
 #pragma unroll 1
     for (int l = 0; l < PAIR; l++) {
         const bool  real = l0 + l < a.L;
@@ -97,10 +107,10 @@ static __device__ __forceinline__ void slow_head(slow_smem &m, slow_steps &s, co
     }
     float ends = 0;
 #pragma unroll
-    for (int p = 0; p < FP; p++) ends += state[p] * (saved_at(G1, p) * undone(out));
+    for (int p = 0; p < FP; p++) ends += state[p] * (kept_at<EXACT>(a, G1, p) * undone(out));
     ends = warp_sum(ends);
     if (n % 32 == 0) s.ends[warp] = ends;
-    load_column(state, G1, out);
+    load_column<EXACT>(state, a, G1, out);
     float keep = 1;
 #pragma unroll 1
     for (int l = PAIR - 1; l >= 0; l--) {
@@ -134,7 +144,7 @@ static __device__ __forceinline__ bool any_slow(const fused_task &a)
     return __syncthreads_or(any);
 }
 
-static __global__ void __launch_bounds__(PAIR, 1) ssd_bwd_slow(const __grid_constant__ fused_task a)
+template <bool EXACT> static __device__ __forceinline__ void slow_block_run(const fused_task &a)
 {
     MBA_DYNAMIC_SMEM(smem);
     __shared__ slow_steps s;
@@ -144,7 +154,7 @@ static __global__ void __launch_bounds__(PAIR, 1) ssd_bwd_slow(const __grid_cons
         bool             first = true;
         for (int h = k.g * a.J; h < (k.g + 1) * a.J; h++) {
             if (!slow_pair(a, k.b, h, k.c2)) continue;
-            slow_head(*(slow_smem *)smem, s, a, k, h, first);
+            slow_head<EXACT>(*(slow_smem *)smem, s, a, k, h, first);
             first = false;
         }
     }

@@ -126,8 +126,31 @@ static __device__ __forceinline__ void scale_fast(uint32_t (&x)[4][4], const flo
     }
 }
 
+/* Exact: what these lose when they round, of positions 16 k .. */
+template <bool REV> static __device__ __forceinline__ void rest_slow(uint32_t (&x)[4], const float *rec, int k)
+{
+#pragma unroll
+    for (int q = 0; q < 2; q++) {
+        const int    at = (threadIdx.x & 3) * 16 + k * 4 + q * 2;
+        const float2 cs = *(const float2 *)(rec + at), dt = *(const float2 *)(rec + 64 + at);
+        const float  f0 = REV ? __expf(cs.x) : dt.x * __expf(rec[REC_ALL] - cs.x);
+        const float  f1 = REV ? __expf(cs.y) : dt.y * __expf(rec[REC_ALL] - cs.y);
+#pragma unroll
+        for (int j = 2 * q; j < 2 * q + 2; j++) x[j] = split(low_of(x[j]) * f0, high_of(x[j]) * f1).y;
+    }
+}
+static __device__ __forceinline__ void rest_fast(uint32_t (&x)[4], const float *rec, int k)
+{
+    const uint2 *scales = (const uint2 *)(rec + 64) + 4 * (threadIdx.x & 3), up = scales[k], low = scales[16 + k];
+#pragma unroll
+    for (int j = 0; j < 4; j++) {
+        const uint32_t u = j < 2 ? up.x : up.y, v = j < 2 ? low.x : low.y;
+        x[j] = times_rest(x[j], u, v, times(x[j], u, v));
+    }
+}
+
 /* A warpgroup: the state of its head. */
-template <bool REV, int WIDE>
+template <bool EXACT, bool REV, int WIDE>
 static __device__ __forceinline__ void states_walk(states_smem<WIDE> &sm, const fused_task &a, const states_part &p)
 {
     const int      wg = (int)threadIdx.x >> 7, tid = (int)threadIdx.x & 127, warp = tid >> 5, lane = tid & 31;
@@ -181,6 +204,17 @@ static __device__ __forceinline__ void states_walk(states_smem<WIDE> &sm, const 
         for (int k = 0; k < 4; k++) wgmma_n128_rs<1>(h, x[k], d + ((k * 2048) >> 4), k > 0 ? 1 : keep);
         wgmma_commit();
         wgmma_wait<0>();
+        if constexpr (EXACT)
+#pragma unroll
+            for (int k = 0; k < 4; k++) {              // one at a time, as registers are short
+                ldmatrix_t_at(x[0], smem_address(sm.st[s].x[wg]) + moff + k * 16 * 128);
+                if (__any_sync(0xffffffffu, (int)rec[REC_FLAGS] & IS_SLOW)) rest_slow<REV>(x[0], rec, k);
+                else                                                        rest_fast(x[0], rec, k);
+                wgmma_fence();
+                wgmma_n128_rs<1>(h, x[0], d + ((k * 2048) >> 4), 1);
+                wgmma_commit();
+                wgmma_wait<0>();
+            }
         if (lane == 0) mbar_arrive(smem_address(&sm.empty[s]));
         if (++s == states_smem<WIDE>::STAGES_HERE) s = 0, ph ^= 1;
     }
@@ -193,7 +227,7 @@ static __device__ __forceinline__ void states_walk(states_smem<WIDE> &sm, const 
 
 #endif
 
-template <bool REV, int WIDE>
+template <bool REV, int WIDE, bool EXACT = false>
 static __global__ void __launch_bounds__(128 * (WIDE + 1), 1)
 ssd_states(const __grid_constant__ fused_task a, const __grid_constant__ scan_maps maps)
 {
@@ -211,8 +245,8 @@ ssd_states(const __grid_constant__ fused_task a, const __grid_constant__ scan_ma
     find_reach<REV, WIDE>(sm, a, p);
     __syncthreads();
     if (threadIdx.x < 128 * WIDE) {
-        if (WIDE > HEADS) regs_take<112>();
-        states_walk<REV, WIDE>(sm, a, p);
+        if (WIDE > HEADS) regs_take<EXACT ? 120 : 112>();
+        states_walk<EXACT, REV, WIDE>(sm, a, p);
     } else {
         if (WIDE > HEADS) regs_give<24>();
         if (threadIdx.x == 128 * WIDE) states_produce<REV, WIDE>(sm, a, maps, p);

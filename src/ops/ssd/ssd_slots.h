@@ -140,7 +140,7 @@ void       ssd_kept_types(mba_type type[MBA_OUT_MAX], const ssd_dims *d, bool id
 enum { SSD_RECORDS_WORK, SSD_PAIRS_WORK, SSD_REACH_WORK, SSD_SEGMENTS_WORK, SSD_SAVED_WORK, SSD_SAVED_REV_WORK,
        SSD_TOKENS_WORK, SSD_SLOW_WORK, SSD_SMALL_WORK };
 
-mba_plan_fn   ssd_fused_plan, ssd_bwd_fused_plan;
-mba_launch_fn ssd_fused_cuda, ssd_bwd_fused_cuda;
+mba_plan_fn   ssd_fused_plan, ssd_bwd_fused_plan, ssd_exact_plan, ssd_bwd_exact_plan;
+mba_launch_fn ssd_fused_cuda, ssd_bwd_fused_cuda, ssd_exact_cuda, ssd_bwd_exact_cuda;
 
 #endif

@@ -1,0 +1,184 @@
+/* ssd_fused_task.cuh -- what launchers of `fused` and `exact` tell their kernels: sizes, where things lie, maps for
+ * copies of tiles. */
+#ifndef MBA_SSD_FUSED_TASK_CUH
+#define MBA_SSD_FUSED_TASK_CUH
+
+#include <string.h>
+
+#include "ops/ssd/ssd_fused_bc_feed.cuh"
+#include "ops/ssd/ssd_fused_items.cuh"
+
+static void set_reach(fused_task &a, void *at)
+{
+    a.b_end   = (bf16 *)at;
+    a.c_begin = a.b_end + (int64_t)a.B * a.K * FQ * a.G * FN;
+}
+
+/* Where what only a backward needs is: kept by the forward, or in its scratch. */
+static void set_kept(fused_task &a, void *states, float *records, void *pairs)
+{
+    a.rec_rev   = records;
+    a.rec_plain = records + (int64_t)a.B * a.H * a.K * REC;
+    a.cb        = (bf16 *)pairs;
+    a.cb_low    = a.cb + (int64_t)a.B * a.K * a.G * FQ * FQ;
+    a.saved     = (uint32_t *)states;
+}
+
+/* How the plan shares the walks: its last one takes all items, and what ssd_states has blocks for are their states. */
+struct shares { ssd_ranges r; ssd_cuts cut; scan_cuts device; };
+
+static scan_cuts for_device(const ssd_cuts &c)
+{
+    scan_cuts s = {};
+    memcpy(s.at, c.at, sizeof s.at);
+    memcpy(s.before, c.before, sizeof s.before);
+    return s;
+}
+
+static shares shares_of(const mba_call *c, bool even)
+{
+    const ssd_dims    d = ssd_dims_of(c->node);
+    const int64_t     pairs = d.B * d.H / HEADS, K = mba_ceil(d.L, FQ), all = even ? (K + 1) / 2 * 2 : K;
+    const mba_launch *walk = NULL, *states = NULL;
+    shares            s = {};
+    for (int k = 0; k < c->plan->nlaunches; k++) {
+        const mba_launch *l = &c->plan->launch[k];
+        if (strstr(l->kernel, "_scan"))   walk = l;
+        if (strstr(l->kernel, "_states")) states = l;
+    }
+    if (strstr(walk->kernel, "_cut")) {
+        s.cut    = ssd_cuts_as(&d, walk->grid[0] > pairs ? SSD_AGAIN : SSD_HANDED, walk->grid[0], even);
+        s.device = for_device(s.cut);
+        s.r      = ssd_ranges_as(&d, all, s.cut.segments, 1, walk->grid[0]);
+    } else {
+        const int64_t segments = walk->tiles / pairs, wide = ssd_state_heads(&d) / HEADS;
+        s.r = ssd_ranges_as(&d, all, segments, states ? states->grid[0] * wide / (pairs * (segments - 1)) : 1,
+                            walk->grid[0]);
+    }
+    return s;
+}
+
+static bool makes_states(const shares &s) { return !s.cut.how && s.r.segments > 1; }
+
+static fused_task fused_task_of(const mba_call *c, const shares &share)
+{
+    const mba_node *n = c->node;
+    const ssd_dims  d = ssd_dims_of(n);
+    const ssd_ranges &r = share.r;
+    fused_task      a = {};
+    a.B = (int)d.B;
+    a.L = (int)d.L;
+    a.H = (int)d.H;
+    a.G = (int)d.G;
+    a.J = (int)d.J;
+    a.K = (int)r.K;
+    a.segments    = (int)r.segments;
+    a.per_segment = (int)r.per_segment;
+    a.items       = (int)r.items;
+    a.parts       = (int)r.parts;
+    a.skip_cols   = (int)d.C;
+    a.dt_min = (float)d.dt_min;
+    a.dt_max = (float)d.dt_max;
+    a.x  = strided_of<const bf16>(n->in[X], c->in[X]);
+    a.dt = strided_of<const bf16>(n->in[DT], c->in[DT]);
+    a.bm = strided_of<const bf16>(n->in[BM], c->in[BM]);
+    a.cm = strided_of<const bf16>(n->in[CM], c->in[CM]);
+    a.ids     = strided_of<const int>(n->in[IDS], c->in[IDS]);
+    a.initial = strided_of<const float>(n->in[INITIAL], c->in[INITIAL]);
+    a.A_log   = (const float *)c->in[A_LOG];
+    a.skip    = n->in[SKIP] ? (const float *)c->in[SKIP] : NULL;
+    a.bias    = n->in[DT_BIAS] ? (const float *)c->in[DT_BIAS] : NULL;
+    a.rec = (float *)mba_cuda_scratch(c, SSD_RECORDS_WORK);
+    a.cb  = (bf16 *)mba_cuda_scratch(c, SSD_PAIRS_WORK);
+    if (n->in[IDS]) set_reach(a, mba_cuda_scratch(c, SSD_REACH_WORK));
+    a.seg_state = (float *)mba_cuda_scratch(c, SSD_SEGMENTS_WORK);
+    a.states    = (int)share.cut.handed;
+    const int64_t states = share.cut.how ? share.cut.handed * HEADS : d.B * d.H * r.segments * r.parts;
+    a.seg_decay = a.seg_state + states * FP * FN;
+    a.handed    = share.cut.handed ? (int *)a.seg_decay : NULL;
+    return a;
+}
+
+/* Columns of all heads or groups of all tokens: (width, L, B). */
+template <typename T>
+static mba_status map_tokens(CUtensorMap *map, const strided<T> &t, int64_t width, int64_t L, int64_t B)
+{
+    const int64_t dim[3] = { width, L, B }, step[2] = { t.axis[1], B > 1 ? t.axis[0] : L * t.axis[1] };
+    return mba_tile_map(map, t.at, dim, step);
+}
+
+static mba_status map_dense(CUtensorMap *map, const bf16 *at, int64_t width, int64_t rows, int64_t count)
+{
+    const int64_t dim[3] = { width, rows, count }, step[2] = { width, width * rows };
+    return mba_tile_map(map, at, dim, step);
+}
+
+/* y: where the walk writes, x: what it scales, other: what the reverse walk takes sums with. Exact: C B^T with what
+ * its rounding lost, which lies behind it. */
+static mba_status scan_maps_of(scan_maps *m, const fused_task &a, const strided<const bf16> &x, const strided<bf16> &y,
+                               bool rev, bool exact)
+{
+    const int64_t HP = (int64_t)a.H * FP, GN = (int64_t)a.G * FN, rows = (int64_t)a.K * FQ;
+    CUtensorMap   bm, cm;
+    if (a.b_end) {
+        MBA_TRY(map_dense(&bm, a.b_end, GN, rows, a.B));
+        MBA_TRY(map_dense(&cm, a.c_begin, GN, rows, a.B));
+    } else {
+        MBA_TRY(map_tokens(&bm, a.bm, GN, a.L, a.B));
+        MBA_TRY(map_tokens(&cm, a.cm, GN, a.L, a.B));
+    }
+    m->k = rev ? bm : cm;
+    m->u = rev ? cm : bm;
+    MBA_TRY(map_dense(&m->cb, a.cb, FQ, FQ, (int64_t)a.B * a.K * a.G + (exact ? rest_of_pairs(a) : 0)));
+    MBA_TRY(map_tokens(&m->x, x, HP, a.L, a.B));
+    MBA_TRY(map_tokens(&m->other, a.x, HP, a.L, a.B));
+    if (y.at) MBA_TRY(map_tokens(&m->y, y, HP, a.L, a.B));
+    else      m->y = m->x;
+    return MBA_OK;
+}
+
+static void set_gradients(fused_task &a, const mba_call *c, bool kept)
+{
+    const mba_node *n = c->node;
+    a.dy     = strided_of<const bf16>(n->in[DY], c->in[DY]);
+    a.dfinal = strided_of<const float>(n->in[DFINAL], c->in[DFINAL]);
+    a.ddt = strided_of<bf16>(n->out[DDT], c->out[DDT]);
+    a.dbm = strided_of<bf16>(n->out[DBM], c->out[DBM]);
+    a.dcm = strided_of<bf16>(n->out[DCM], c->out[DCM]);
+    a.dinitial = strided_of<float>(n->out[DINITIAL], c->out[DINITIAL]);
+    a.dA_log   = (float *)c->out[DA_LOG];
+    a.dskip    = n->out[DSKIP] ? (float *)c->out[DSKIP] : NULL;
+    a.dbias    = n->out[DDT_BIAS] ? (float *)c->out[DDT_BIAS] : NULL;
+    for (int k = DX; k <= DINITIAL; k++) a.adds[k] = mba_adds(n, k);
+    const int64_t heads = (int64_t)a.B * a.H, chunks = (int64_t)a.B * a.K, tokens = heads * a.K * FQ;
+    char *at = (char *)mba_cuda_scratch(c, SSD_TOKENS_WORK);
+    if (kept) set_kept(a, c->in[STATES_IN], (float *)c->in[RECORDS_IN], c->in[PAIRS_IN]);
+    else      set_kept(a, mba_cuda_scratch(c, SSD_SAVED_WORK), a.rec + heads * a.K * REC, a.cb);
+    if (kept && n->in[IDS]) set_reach(a, c->in[REACH_IN]);
+    a.saved_rev = (uint32_t *)mba_cuda_scratch(c, SSD_SAVED_REV_WORK);
+    a.src = take<float>(at, tokens);
+    a.q   = take<float>(at, tokens);
+    a.row = take<float>(at, tokens);
+    at = (char *)mba_cuda_scratch(c, SSD_SLOW_WORK);
+    a.slow_db = take<float>(at, chunks * FQ * a.G * FN);
+    a.slow_dc = take<float>(at, chunks * FQ * a.G * FN);
+    at = (char *)mba_cuda_scratch(c, SSD_SMALL_WORK);
+    a.ends   = take<float>(at, heads * a.K / 2 * SSD_ENDS);
+    a.dpar   = take<float>(at, 2 * heads * a.K / 2);
+    a.dD     = take<float>(at, heads * a.segments * FP);
+}
+
+/* Exact: with the rests of states and of C B^T, which lie behind them. */
+static mba_status bc_maps_of(bc_maps *m, const fused_task &a, bool exact)
+{
+    const int64_t HP = (int64_t)a.H * FP, count = (int64_t)a.B * a.H * (a.K / 2) + (exact ? rest_of_states(a) : 0);
+    const int64_t rest = exact ? rest_of_pairs(a) : 0;
+    MBA_TRY(map_tokens(&m->x, a.x, HP, a.L, a.B));
+    MBA_TRY(map_tokens(&m->dy, a.dy, HP, a.L, a.B));
+    MBA_TRY(map_dense(&m->h, (const bf16 *)a.saved, FN, FP, count));
+    MBA_TRY(map_dense(&m->g, (const bf16 *)a.saved_rev, FN, FP, count));
+    MBA_TRY(map_dense(&m->cb, a.cb, FQ, FQ, (int64_t)a.B * a.K * a.G + rest));
+    return map_dense(&m->low, a.cb_low, FQ, FQ, (int64_t)a.B * (a.K / 2) * a.G + rest);
+}
+
+#endif
