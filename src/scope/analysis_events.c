@@ -12,6 +12,8 @@ typedef struct reading {
     int64_t       steps;               /* 1 + the highest seen */
     int64_t       recorded;            /* events of captured graphs */
     int64_t      *launches_of, *kernels_of;        /* per node: launches of its plan; kernels on the whole timeline */
+    bool         *more;                            /* per node: more kernels in a step than launches */
+    mba_extras   *extras;
     int64_t       at, kernel;          /* medians: place in the run of one kernel */
     int64_t       stream, step, end;   /* gaps */
     double        gaps, seen;
@@ -79,8 +81,8 @@ static mba_work_counts times(mba_work_counts w, double part)
 }
 
 /* The least work of a kernel: of its node where the plan has one launch, else of the launch as planned; of a ragged
- * batch the part that is real. A library may run more kernels than the plan knows: the first has the work, the
- * others none. */
+ * batch the part that is real. A library may run more kernels than the plan knows: those that are none of its launches
+ * have no work (analysis_extra.c; where that cannot tell, the first have it). */
 static mba_work_counts least_of(const reading *r, const mba_row_event *e, const mba_row_node *n)
 {
     const mba_row_launch *l = launch_of(r->a, e->launch);
@@ -88,7 +90,8 @@ static mba_work_counts least_of(const reading *r, const mba_row_event *e, const 
     if (!n || e->kernel == MBA_ABSENT) return unknown;
     const int64_t planned = r->launches_of[n - r->a->node];
     const double  part = isnan(n->filled) ? 1 : n->filled;
-    if (!l && planned >= 1 && r->kernels_of[n - r->a->node] > r->steps * planned) return none;
+    mba__extras_find(r->extras, n - r->a->node, e->kernel, &l);
+    if (!l && r->more[n - r->a->node]) return none;
     if (planned <= 1)
         return times((mba_work_counts){ n->tensor_flops, n->vector_flops, n->special_ops,
                                         n->read_bytes + n->write_bytes }, part);
@@ -252,6 +255,8 @@ static mba_status read_all(reading *r)
         if (n) r->launches_of[n - a->node]++;
     }
     a->steps = r->steps;
+    for (int64_t i = 0; i < a->nnodes; i++) r->more[i] = r->launches_of[i] >= 1 && r->kernels_of[i] > r->steps * r->launches_of[i];
+    MBA_TRY(mba__extras_create(&r->extras, a, r->more));
     doubt_cost(a, r);
     MBA_TRY(mba_store_each(a->store, MBA_ROWS_event, NULL, see_time, r));
     MBA_TRY(finish_sums(r));
@@ -267,11 +272,14 @@ mba_status mba__analysis_events(mba_analysis *a)
     reading r = { .a = a, .kernel = MBA_ABSENT, .end = MBA_ABSENT };
     r.launches_of = calloc((size_t)a->nnodes + 1, sizeof *r.launches_of);
     r.kernels_of = calloc((size_t)a->nnodes + 1, sizeof *r.kernels_of);
+    r.more = calloc((size_t)a->nnodes + 1, sizeof *r.more);
     a->op = calloc(OPS_MAX, sizeof *a->op);
-    const bool       ready = r.launches_of && r.kernels_of && a->op;
+    const bool       ready = r.launches_of && r.kernels_of && r.more && a->op;
     const mba_status st = ready ? read_all(&r) : mba_fail(MBA_E_NOMEM, "no memory for the timeline");
+    mba__extras_destroy(r.extras);
     free(r.launches_of);
     free(r.kernels_of);
+    free(r.more);
     return st;
 }
 

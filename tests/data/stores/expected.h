@@ -26,7 +26,7 @@ static const struct { const char *name, *beside[3], *verdicts; } judged[] = {
     { "peer_mamba1", { "peer" }, "xxdxoxoxorr" },
     { "mamba2", { NULL }, "rrddorxroor" },
     { "hybrid", { NULL }, "rrddorxroor" },
-    { "vision", { NULL }, "xrrxoxodood" },
+    { "vision", { NULL }, "xrdxoxodood" },
     { "graph", { NULL }, "xxrxodrxoox" },
 };
 
