@@ -54,6 +54,14 @@ static void short_lives_are_judged_by_a_persistent_variant(void **state)
     says(run("show " STORES "chunked.db claims --beside " STORES "mamba2.db"), 0, "F5  depends");
 }
 
+/* Of a convolution that is one launch of several nobody knows the least FLOPs: no ratio to nothing. */
+static void a_ratio_to_what_is_not_known_is_none(void **state)
+{
+    (void)state;
+    says(run("verify " STORES "vision.db --csv"), 0, "xmma_fprop");
+    assert_null(strstr(output, ",inf,"));
+}
+
 static void what_a_cpu_has_not_is_noted(void **state)
 {
     char path[512];
@@ -117,6 +125,7 @@ int main(void)
                                         cmocka_unit_test(a_gate_says_what_it_did_not_see),
                                         cmocka_unit_test(long_tables_say_where_they_end),
                                         cmocka_unit_test(short_lives_are_judged_by_a_persistent_variant),
+                                        cmocka_unit_test(a_ratio_to_what_is_not_known_is_none),
                                         cmocka_unit_test(what_a_cpu_has_not_is_noted),
                                         cmocka_unit_test(a_program_takes_no_options_of_a_model),
                                         cmocka_unit_test(words_of_the_suite_can_be_typed) };

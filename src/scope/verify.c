@@ -119,7 +119,7 @@ static void judge_settled(mba_verification *v, double l2_bytes)
 
 static double ratio_of(double measured, double expected)
 {
-    return expected > 0 ? measured / expected : measured > 0 ? INFINITY : NAN;
+    return expected > 0 ? measured / expected : !isnan(expected) && measured > 0 ? INFINITY : NAN;
 }
 
 /* A library may run more kernels than its launch in the plan: at the places of ours stand its own then. */
