@@ -308,13 +308,14 @@ static double latency_of(const mba_counted_kernel *c, const mba_gpu *m)
     return m->v[MBA_GPU_l2_lat] + (m->v[MBA_GPU_hbm_lat] - m->v[MBA_GPU_l2_lat]) * (1 - hit * hit * hit * hit);
 }
 
-/* Where copies were counted and there were none, what a kernel reads it waits for: as often as its code does, a part each time. */
+/* Where copies were counted and there were none, what a kernel reads it waits for: as often as its code does, a part each time.
+ * Kernels that multiply may copy by units that are not counted; of code that nobody has read nobody knows how often it waits. */
 static void load_as_it_waits(mba_sim_kernel *k, const mba_counted_kernel *c)
 {
     const double rounds = floor(c->n[MBA_N_GLOBAL_LD] * c->n[MBA_N_WAITS] / c->grid / (double)k->warps * (1 - in_l1(c)));
     if (rounds < 2 || c->n[MBA_N_LDGSTS] != 0 || c->n[MBA_N_TENSOR] > 0 || !(c->n[MBA_N_CODE] > 0)) return;
     const double bytes = (double)k->op[2].bytes * (double)k->op[1].trips;
-    k->op[1].trips = rounds > 1 ? (int64_t)rounds : 1;
+    k->op[1].trips = (int64_t)rounds;
     k->op[2].work  = MBA_OP_LOAD;
     k->op[2].ahead = 0;
     k->op[2].bytes = (uint64_t)(bytes / (double)k->op[1].trips) + 1;

@@ -58,7 +58,8 @@ static mba_status take_row(mba_counted_kernel *c, const char *where, int line, c
             return bad(where, line, "no launch geometry", "six numbers follow the shape");
     c->n[MBA_N_BEHIND] = NAN;
     for (int i = 0; i < columns; i++)
-        if (!take_number(&at, end, &c->n[i])) return bad(where, line, "no counts", "33 or, where the table has `behind`, 34 numbers follow the geometry");
+        if (!take_number(&at, end, &c->n[i]))
+            return bad(where, line, "no counts", "33 numbers follow the geometry, 34 where the heading has `behind`");
     const char *p = place;
     if (!take_number(&at, end, &c->us) || !(c->us > 0) || end - at >= MBA_FROZEN_BYTES
         || memchr(at, '\t', (size_t)(end - at)))
@@ -102,7 +103,7 @@ mba_status mba_counted_parse(mba_counted_set **out, const char *where, const cha
     mba_status       st = MBA_OK;
     int              space = 0;
     if (!d) return mba_fail(MBA_E_NOMEM, "no memory for counted kernels");
-    const int        columns = columns_of(text, bytes);
+    const int columns = columns_of(text, bytes);
     for (mba_tsv_row r; st == MBA_OK && mba_tsv_next(&rows, &r);) st = add_row(d, &space, where, &r, columns);
     if (st == MBA_OK && !d->n)
         st = mba_fail(MBA_E_FORMAT,

@@ -1,4 +1,5 @@
-"""Compiles mamba_ssm's SSD kernels that multiply as they were launched, without a GPU, so that their code can be read:
+"""Compiles mamba_ssm's SSD kernels that multiply as they were launched, without a GPU, so that their code can be read where the
+cache of the run that was counted is not at hand (tools/peers/triton_cache.py):
 
     python tools/peers/triton_code.py bench/results/h200/peers_counted.tsv OUT        # mamba_ssm and Triton importable
     tools/sass_path OUT/*.cubin > paths.json
