@@ -145,22 +145,20 @@ static __device__ __forceinline__ float dot_in_two(uint32_t x, uint32_t x_rest, 
 }
 static __device__ __forceinline__ void exact_dot(bc_smem &sm, const fused_task &a)
 {
-    enum { REST = 2 * TILE_BYTES / 16 };               // g[1] lies behind g[0], h[1] behind h[0]
+    enum { REST = 2 * TILE_BYTES / 8 };                // g[1] lies behind g[0], h[1] behind h[0]
     const int      thread = (int)threadIdx.x - 256 - 32;
     const unsigned turns = (pair_blocks(a) - blockIdx.x + gridDim.x - 1) / gridDim.x * (unsigned)a.J;
     for (unsigned turn = 0; turn < turns; turn++) {
         const int    s = turn % BC_STAGES;
-        const uint4 *u = (const uint4 *)exact_of(sm).h[0] + thread, *v = (const uint4 *)exact_of(sm).g[0] + thread;
+        const uint2 *u = (const uint2 *)exact_of(sm).h[0] + thread, *v = (const uint2 *)exact_of(sm).g[0] + thread;
         float        sum = 0;
         mbar_wait(smem_address(&sm.full[0]), turn & 1);
         mbar_wait(smem_address(&sm.full[1]), turn & 1);
 #pragma unroll 1
-        for (int e = 0; e < REST / (32 * DOT_WARPS); e++, u += 32 * DOT_WARPS, v += 32 * DOT_WARPS)
-#pragma unroll 1
-            for (int i = 0; i < 4; i++) {              // words: all of a piece at once takes too many registers
-                const uint32_t *x = (const uint32_t *)u + i, *y = (const uint32_t *)v + i;
-                sum += dot_in_two(x[0], x[4 * REST], y[0], y[4 * REST]);
-            }
+        for (int e = 0; e < REST / (32 * DOT_WARPS); e++, u += 32 * DOT_WARPS, v += 32 * DOT_WARPS) {
+            const uint2 x = u[0], x_rest = u[REST], y = v[0], y_rest = v[REST];
+            sum += dot_in_two(x.x, x_rest.x, y.x, y_rest.x) + dot_in_two(x.y, x_rest.y, y.y, y_rest.y);
+        }
         const int   flags = (int)sm.rec[s][0][REC_FLAGS] | (int)sm.rec[s][1][REC_FLAGS], pair = sm.pair[s];
         const float kappa = sm.rec[s][1][REC_BEFORE] + sm.rec[s][0][REC_AFTER];        // its logarithm
         __syncwarp();

@@ -20,6 +20,8 @@ template <int WIDE> struct states_smem {
     float    rec[STAGES_HERE][WIDE][REC];
     uint64_t full[STAGES_HERE], empty[STAGES_HERE];
     int      silent[WIDE], forgotten[WIDE];            /* of a head: find_reach */
+    volatile int   number[4 * WIDE];                   /* exact, of a warp: which state it makes; registers are short */
+    volatile float total[4 * WIDE];                    /* and its decay so far, which its first lane alone has */
 };
 static_assert(sizeof(states_smem<2 * HEADS>) + 1024 <= SSD_STATES_SMEM, "the plan asks for less");
 
@@ -157,7 +159,7 @@ static __device__ __forceinline__ void states_walk(states_smem<WIDE> &sm, const 
     const uint32_t moff = (uint32_t)(((lane >> 4) * 8 + (lane & 7)) * 128
                                      + ((2 * warp + ((lane >> 3) & 1)) ^ (lane & 7)) * 16);
     const int     silent = __shfl_sync(0xffffffffu, sm.silent[wg], 0);
-    const int64_t number = p.first + (int64_t)wg * p.step;
+    int64_t       number = p.first + (int64_t)wg * p.step;
     float h[64], after = 0, total = 0;
     int   s = 0, ph = 0;
     for (int i = first_of(sm); i < silent; i++) {      // what other heads alone want
@@ -168,6 +170,10 @@ static __device__ __forceinline__ void states_walk(states_smem<WIDE> &sm, const 
     if (silent == p.chunks) {
         if (tid == 0) a.seg_decay[number] = -INFINITY;
         return;
+    }
+    if constexpr (EXACT) {
+        sm.number[threadIdx.x >> 5] = (int)number;     // 32 bits hold it (check_fused); all lanes write the same
+        if (lane == 0) sm.total[threadIdx.x >> 5] = 0;
     }
 #pragma unroll
     for (int i = 0; i < 64; i++) h[i] = 0;
@@ -182,7 +188,8 @@ static __device__ __forceinline__ void states_walk(states_smem<WIDE> &sm, const 
         const int    flags = (int)last.z, keep = !(flags & HAS_RESET);
         const bool   slow = __any_sync(0xffffffffu, flags & IS_SLOW);
         float        factor = __expf(last.x + after);
-        total = keep ? total + last.w : -INFINITY;
+        if constexpr (!EXACT) total = keep ? total + last.w : -INFINITY;
+        else if (lane == 0)   sm.total[threadIdx.x >> 5] = keep ? sm.total[threadIdx.x >> 5] + last.w : -INFINITY;
         if (__any_sync(0xffffffffu, last.x + after < -80)) {     // together they would underflow, the state would not
             factor = __expf(after);
 #pragma unroll
@@ -207,16 +214,20 @@ static __device__ __forceinline__ void states_walk(states_smem<WIDE> &sm, const 
         if constexpr (EXACT)
 #pragma unroll
             for (int k = 0; k < 4; k++) {              // one at a time, as registers are short
-                ldmatrix_t_at(x[0], smem_address(sm.st[s].x[wg]) + moff + k * 16 * 128);
-                if (__any_sync(0xffffffffu, (int)rec[REC_FLAGS] & IS_SLOW)) rest_slow<REV>(x[0], rec, k);
-                else                                                        rest_fast(x[0], rec, k);
+                ldmatrix_t_at(x[k], smem_address(sm.st[s].x[wg]) + moff + k * 16 * 128);
+                if (__any_sync(0xffffffffu, (int)rec[REC_FLAGS] & IS_SLOW)) rest_slow<REV>(x[k], rec, k);
+                else                                                        rest_fast(x[k], rec, k);
                 wgmma_fence();
-                wgmma_n128_rs<1>(h, x[0], d + ((k * 2048) >> 4), 1);
+                wgmma_n128_rs<1>(h, x[k], d + ((k * 2048) >> 4), 1);
                 wgmma_commit();
                 wgmma_wait<0>();
             }
         if (lane == 0) mbar_arrive(smem_address(&sm.empty[s]));
         if (++s == states_smem<WIDE>::STAGES_HERE) s = 0, ph ^= 1;
+    }
+    if constexpr (EXACT) {
+        number = sm.number[threadIdx.x >> 5];
+        total  = sm.total[threadIdx.x >> 5];
     }
     const float f = __expf(after);
     float      *to = a.seg_state + number * FP * FN + tid;
@@ -245,7 +256,7 @@ ssd_states(const __grid_constant__ fused_task a, const __grid_constant__ scan_ma
     find_reach<REV, WIDE>(sm, a, p);
     __syncthreads();
     if (threadIdx.x < 128 * WIDE) {
-        if (WIDE > HEADS) regs_take<EXACT ? 120 : 112>();
+        if (WIDE > HEADS) regs_take<112>();
         states_walk<EXACT, REV, WIDE>(sm, a, p);
     } else {
         if (WIDE > HEADS) regs_give<24>();
