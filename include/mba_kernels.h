@@ -68,7 +68,7 @@ typedef struct mba_kernels_desc {
     int32_t            backward;                 /* backward will be called; else nothing is saved for it */
     double             dt_min, dt_max;           /* of ssd; dt_max <= 0: no upper bound */
     mba_kernels_window window[MBA_KERNELS_ACTIVATIONS];
-    const char        *variant;                  /* "fused": this or failure; NULL: the first that takes the shape */
+    const char        *variant;                  /* this ("fused", "exact", ..) or failure; NULL: the first that fits */
 } mba_kernels_desc;
 
 /* A machine that need not be there, to ask for plans and sizes; cc 0 is the host, where fp32 runs on host pointers. */

@@ -14,7 +14,7 @@
 #include "tests/test.h"
 
 enum { P = 64, N = 128, DIES_AFTER_S = 300, LARGEST_GB = 60 };
-static const char *const variants[] = { "chunked", "persistent", "bc_fused", "fused" };
+static const char *const variants[] = { "chunked", "persistent", "bc_fused", "fused", "exact" };
 enum { VARIANTS = sizeof variants / sizeof *variants };
 
 /* ---- a call and its memory ---- */

@@ -27,7 +27,7 @@ const mba_tensor *mba_ssd_records(const mba_node *n, const mba_plan *p)
     return n->op == &mba_op_ssd_bwd && ssd_finds_kept(p, n) ? n->in[RECORDS_IN] : NULL;
 }
 
-/* As the launchers know it (shares_of, ssd_fused_cuda.cu). */
+/* As the launchers know it (shares_of, ssd_fused_task.cuh). */
 static ssd_ranges ranges_of(const ssd_dims *d, const mba_plan *p)
 {
     const int64_t     pairs = d->B * d->H / SSD_HEADS, K = (mba_ceil(d->L, Q) + 1) / 2 * 2;
