@@ -127,6 +127,8 @@ template <int GROUPS> static __device__ __forceinline__ void copies_wait(void)
 
 #ifndef MBA_RACECHECK
 template <int ID> static __device__ __forceinline__ void barrier_begin(int) {}
+/* For lanes that met at a product: whoever has its result knows that all have given what they read before it. */
+static __device__ __forceinline__ void lanes_met(void) {}
 
 template <int ID> static __device__ __forceinline__ void barrier_wait(int turn, int threads)
 {
@@ -143,6 +145,8 @@ template <int ID> static __device__ __forceinline__ void barrier_arrive(int turn
 /* For compute-sanitizer alone (tests/cuda_race_test): racecheck loses the order of named barriers (selective_scan.md), so each
  * is one in shared memory here, at which every thread arrives by itself, whether it waits or not. The places and the number of
  * arrivals are the same; barrier_begin is for one thread, before all meet. */
+static __device__ __forceinline__ void lanes_met(void) { __syncwarp(); }
+
 template <int ID> static __device__ __forceinline__ uint32_t barrier_at(int turn)
 {
     __shared__ uint64_t at[2];

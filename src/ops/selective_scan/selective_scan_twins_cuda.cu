@@ -98,6 +98,7 @@ twins_tokens(float (&h)[4], const float (&A2)[4], const lane_offsets &o, uint32_
             d[0] = d[1] = d[2] = d[3] = 0;
         }
     }
+    lanes_met();
 #pragma unroll
     for (int i = 0; i < SUMS; i++)                  // behind all reads of dt u: no load waits for them
         *shared_at<float>(o.y + turn + (4 * from + PER * i) * (int)sizeof(buffer::x[0])) = y[i];

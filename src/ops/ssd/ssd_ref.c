@@ -74,7 +74,8 @@ static double *states_of(const mba_ref_call *c, const ssd_dims *d, int64_t b, in
         const int64_t t = b * d->L + l;
         const double  step = step_of(c, d, t, h), keep = reset_at(c, d, t) ? 0 : exp(-exp(c->in[A_LOG][h]) * step);
         const double *x = c->in[X] + (t * d->H + h) * d->P, *B = c->in[BM] + (t * d->G + h / d->J) * d->N;
-        for (int64_t i = 0; i < PN; i++) s[PN + i] = keep * s[i] + step * x[i / d->N] * B[i % d->N];
+        for (int64_t p = 0; p < d->P; p++)
+            for (int64_t n = 0, i = p * d->N; n < d->N; n++, i++) s[PN + i] = keep * s[i] + step * x[p] * B[n];
     }
     return s - d->L * PN;
 }
