@@ -1,16 +1,12 @@
-/* analysis_extra.c -- which launch of its plan a kernel is, where a library started more kernels than were planned.
- *
- * A store has the place of a kernel among those of its node. That is the place in the plan until a library puts one of its own
- * in front (cuDNN clears a workspace before most gradients of filters): then a kernel of 2 us had the work of a convolution. Our
- * kernels are known by their names; between two of them the longest of the others are what was planned there. */
+/* analysis_extra.c -- which launch of its plan a kernel is, where a library started more kernels than were planned (match.h). Stores
+ * have it since 16 November 2026; in older ones an event has its place among the kernels of its node, and this puts it right. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/lookup.h"
 #include "scope/analysis_parts.h"
+#include "scope/match.h"
 
-enum { STARTED_MAX = 64 };
-typedef struct started { int64_t kernel, duration_ns; const char *name; const mba_row_launch *is; bool taken; } started;
 typedef struct entry { int64_t kernel; const mba_row_launch *is; } entry;
 
 struct mba_extras {
@@ -19,30 +15,16 @@ struct mba_extras {
     int64_t            *first, *count;             /* per node: its entries */
     entry              *at;
     int64_t             n, room;
-    int64_t             node, nstarted;            /* the node under way, by number */
+    int64_t             node;                      /* the node under way, by number, and its kernels */
+    int                 nstarted;
     bool                again;                     /* its first kernel has come once more: small stores have one node for equal ones */
-    started             now[STARTED_MAX];
+    int64_t             kernel[MBA_STARTED_MAX];
+    mba_started         now[MBA_STARTED_MAX];
 };
 
 static int64_t number_of(const mba_analysis *a, int64_t id)
 {
     return mba_store_find(MBA_ROWS_node, a->node, a->nnodes, id);
-}
-
-/* Of kernels from .. to, those that launches l .. end (none of ours by name) are: as many as there are, the longest. */
-static void share_out(mba_extras *x, int64_t from, int64_t to, const mba_row_launch *l, const mba_row_launch *end)
-{
-    for (int64_t left = end - l; left > 0 && left < to - from;) {          // too many: the shortest is nobody's
-        int64_t shortest = -1, others = 0;
-        for (int64_t i = from; i < to; i++) {
-            if (x->now[i].taken) continue;
-            others++;
-            if (shortest < 0 || x->now[i].duration_ns <= x->now[shortest].duration_ns) shortest = i;
-        }
-        if (others <= left) break;
-        x->now[shortest].taken = true;
-    }
-    for (int64_t i = from; i < to; i++) if (!x->now[i].taken && l < end) x->now[i].is = l++;
 }
 
 /* Launches of a node lie side by side, in the order of their places. */
@@ -55,36 +37,25 @@ static void find_launches(const mba_analysis *a, int64_t node, const mba_row_lau
     *end = l;
 }
 
-static bool same_name(const started *s, const mba_row_launch *l) { return s->name && l->kernel && !strcmp(s->name, l->kernel); }
-
 static mba_status finish_node(mba_extras *x)
 {
-    const mba_row_launch *begin, *l, *end, *open;
-    int64_t               from = 0;
-    if (!x->nstarted || x->nstarted == STARTED_MAX) return MBA_OK;         // none, or too many to tell
-    for (int64_t i = 0; i < x->nstarted; i++)
-        for (int64_t j = 0; j < i; j++) if (x->now[i].kernel == x->now[j].kernel) return MBA_OK;
-    find_launches(x->a, x->node, &begin, &end);
-    if (x->nstarted < end - begin) return MBA_OK;
-    for (l = open = begin; l < end; l++) {
-        int64_t i = from;
-        while (i < x->nstarted && !same_name(&x->now[i], l)) i++;
-        if (i == x->nstarted) continue;
-        share_out(x, from, i, open, l);
-        x->now[i].is = l;
-        from = i + 1;
-        open = l + 1;
-    }
-    share_out(x, from, x->nstarted, open, end);
-    for (int64_t i = 0; i < x->nstarted; i++)              // ours once more, in another shape: equal nodes have one row
-        for (l = begin; l < end && !x->now[i].is; l++) if (same_name(&x->now[i], l)) x->now[i].is = l;
+    const char           *planned[MBA_STARTED_MAX];
+    const mba_row_launch *first, *end;
+    int                   place[MBA_STARTED_MAX];
+    if (!x->nstarted || x->nstarted == MBA_STARTED_MAX) return MBA_OK;     // none, or too many to tell
+    for (int i = 0; i < x->nstarted; i++)
+        for (int j = 0; j < i; j++) if (x->kernel[i] == x->kernel[j]) return MBA_OK;
+    find_launches(x->a, x->node, &first, &end);
+    if (x->nstarted < end - first) return MBA_OK;
+    for (int i = 0; i < end - first; i++) planned[i] = first[i].kernel;
+    mba_match_launches(place, x->now, x->nstarted, planned, (int)(end - first));
     x->first[x->node] = x->n;
     x->count[x->node] = x->nstarted;
-    for (int64_t i = 0; i < x->nstarted; i++) {
+    for (int i = 0; i < x->nstarted; i++) {
         entry *more = mba_grow(x->at, x->n, &x->room, sizeof *more);
         if (!more) return mba_fail(MBA_E_NOMEM, "no memory for kernels of libraries");
         x->at = more;
-        x->at[x->n++] = (entry){ x->now[i].kernel, x->now[i].is };
+        x->at[x->n++] = (entry){ x->kernel[i], place[i] < 0 ? NULL : &first[place[i]] };
     }
     return MBA_OK;
 }
@@ -102,11 +73,12 @@ static mba_status see_started(void *ctx, const void *row)
         x->nstarted = 0;
         x->again = false;
     }
-    x->again |= x->nstarted && e->kernel == x->now[0].kernel;
+    x->again |= x->nstarted && e->kernel == x->kernel[0];
     if (x->again) return MBA_OK;
     const int64_t k = mba_store_find(MBA_ROWS_kernel, x->a->nkernels ? x->a->kernel[0].row : NULL, x->a->nkernels, e->kernel);
-    if (x->nstarted < STARTED_MAX)
-        x->now[x->nstarted++] = (started){ e->kernel, e->duration_ns, k < 0 ? NULL : x->a->kernel[k].row->name, NULL, false };
+    if (x->nstarted == MBA_STARTED_MAX) return MBA_OK;
+    x->kernel[x->nstarted] = e->kernel;
+    x->now[x->nstarted++]  = (mba_started){ k < 0 ? NULL : x->a->kernel[k].row->name, e->duration_ns };
     return MBA_OK;
 }
 

@@ -8,6 +8,7 @@
 #include "core/lookup.h"
 #include "core/print.h"
 #include "scope/describe.h"
+#include "scope/match.h"
 #include "scope/nvml.h"
 #include "scope/occupancy.h"
 
@@ -26,6 +27,7 @@ typedef struct storing {
     found *kernel;
     int64_t n, room;
     int32_t *ran;                                  /* per node: kernels in the first step of the timeline */
+    int **is;                                      /* per node that ran more than planned: the launch each is, -1: none; else NULL */
 } storing;
 
 static const mba_node *node_of(const storing *x, int32_t node) { return node < 0 ? NULL : x->p->graph->nodes[node]; }
@@ -129,6 +131,41 @@ static mba_status put_kernel(const storing *x, int64_t id)
 
 /* ---- events ---- */
 
+/* A node that ran more kernels than it planned: a library's among ours. */
+static mba_status match_node(storing *x, int32_t node)
+{
+    const mba_plan   *plan = x->p->plan[node];
+    const mba_events *l = &x->g->events;
+    char              name[MBA_STARTED_MAX][256];
+    mba_started       s[MBA_STARTED_MAX] = { { NULL, 0 } };
+    const char       *planned[MBA_STARTED_MAX];
+    for (int64_t i = 0; i < l->n; i++) {
+        const mba_event *e = &l->event[i];
+        if (e->kind != MBA_EVENT_KERNEL || e->step != 0 || e->node != node || e->launch < 0 || e->launch >= x->ran[node]) continue;
+        mba_kernel_short(name[e->launch], sizeof name[e->launch], e->name);
+        s[e->launch] = (mba_started){ name[e->launch], e->end_ns - e->start_ns };
+    }
+    for (int k = 0; k < plan->nlaunches; k++) planned[k] = plan->launch[k].kernel;
+    if (!(x->is[node] = calloc((size_t)x->ran[node], sizeof **x->is))) return mba_fail(MBA_E_NOMEM, "no memory for a timeline");
+    mba_match_launches(x->is[node], s, x->ran[node], planned, plan->nlaunches);
+    return MBA_OK;
+}
+
+static mba_status match_nodes(storing *x)
+{
+    for (int32_t i = 0; i < x->p->graph->nnodes; i++)
+        if (x->p->plan[i]->nlaunches && x->ran[i] > x->p->plan[i]->nlaunches && x->ran[i] <= MBA_STARTED_MAX) MBA_TRY(match_node(x, i));
+    return MBA_OK;
+}
+
+/* The launch of its plan that a kernel is; -1: none. */
+static int planned_place(const storing *x, const mba_event *e)
+{
+    const int *is = x->is[e->node];
+    if (is) return e->launch >= 0 && e->launch < x->ran[e->node] ? is[e->launch] : -1;
+    return e->launch < x->p->plan[e->node]->nlaunches ? e->launch : -1;
+}
+
 static mba_status put_event(storing *x, int64_t id, const mba_event *e, int64_t origin_ns)
 {
     static const char *const what[MBA_EVENT_KINDS] = { "kernel", "copy", "memset" };
@@ -137,8 +174,7 @@ static mba_status put_event(storing *x, int64_t id, const mba_event *e, int64_t 
     r.id = id, r.what = what[e->kind], r.start_ns = e->start_ns - origin_ns, r.duration_ns = e->end_ns - e->start_ns;
     r.stream = e->stream, r.step = e->step;
     if (n) r.node = n->id, r.phase = mba_pass_name(n->pass);
-    if (n && e->launch >= 0 && e->launch < x->p->plan[n->id]->nlaunches)
-        r.launch = mba_launch_number(x->p, n->id, e->launch);
+    if (n && planned_place(x, e) >= 0) r.launch = mba_launch_number(x->p, n->id, planned_place(x, e));
     if (e->graph) r.graph_node = (int64_t)e->graph_node;
     if (e->kind != MBA_EVENT_KERNEL && e->bytes > 0) r.bytes = (double)e->bytes;
     if (e->kind == MBA_EVENT_KERNEL) MBA_TRY(add(x, e, &r.kernel));
@@ -151,6 +187,7 @@ static mba_status put_events(storing *x)
     for (int64_t i = 0; i < l->n; i++)
         if (l->event[i].kind == MBA_EVENT_KERNEL && l->event[i].step == 0 && l->event[i].node >= 0)
             x->ran[l->event[i].node]++;
+    MBA_TRY(match_nodes(x));
     for (int64_t i = 0; i < l->n; i++) MBA_TRY(put_event(x, i, &l->event[i], l->event[0].start_ns));
     return MBA_OK;
 }
@@ -320,9 +357,10 @@ static mba_status put_rest(mba_store *s, const mba_gpu_profile *g, double units)
 
 mba_status mba_gpu_store(mba_store *s, const mba_program *p, const mba_gpu_profile *g, double units)
 {
-    storing    x = { .s = s, .p = p, .g = g, .ran = calloc((size_t)p->graph->nnodes + 1, sizeof *x.ran) };
+    storing    x = { .s = s, .p = p, .g = g, .ran = calloc((size_t)p->graph->nnodes + 1, sizeof *x.ran),
+                     .is = calloc((size_t)p->graph->nnodes + 1, sizeof *x.is) };
     mba_event *stand = calloc((size_t)g->nkernels + 1, sizeof *stand);
-    mba_status st = stand && x.ran ? put_events(&x) : mba_fail(MBA_E_NOMEM, "no memory to store kernels");
+    mba_status st = stand && x.ran && x.is ? put_events(&x) : mba_fail(MBA_E_NOMEM, "no memory to store kernels");
     if (st == MBA_OK) st = put_all_counters(&x, stand);
     for (int64_t i = 0; i < g->nsettled && st == MBA_OK; i++) st = put_settled(&x, &g->settled[i]);
     for (int64_t i = 0; i < x.n && st == MBA_OK; i++) st = put_kernel(&x, i);
@@ -330,6 +368,8 @@ mba_status mba_gpu_store(mba_store *s, const mba_program *p, const mba_gpu_profi
     if (st == MBA_OK) st = put_instructions(&x);
     if (st == MBA_OK) st = put_rest(s, g, units);
     free(x.kernel);
+    for (int32_t i = 0; x.is && i < p->graph->nnodes; i++) free(x.is[i]);
+    free(x.is);
     free(x.ran);
     free(stand);
     return st;
