@@ -13,8 +13,10 @@
 static const mba_step step = { .index = 2, .seed = 11 };
 
 /* A number in bf16 is off by 2^-9 of itself at most, so is the norm of a tensor. Operands of two bf16 are off by 2^-17;
- * sums over all tokens have terms that cancel, ten to one and more (counted in ssd.md: 1e-5 at the end). */
-static const double ROUNDED = 1.0 / 512 + 1e-4, SUMMED = 2e-4;
+ * sums over all tokens have terms that cancel, ten to one and more (counted in ssd.md: 1e-5 at the end). dA_log is made of
+ * differences of running sums in fp32, which the count has not: on the H200 it was off by 1.6e-5 to 3.4e-4 (documents), beyond
+ * SUMMED, so that it is held to what the variant is for: no further than the peer, whose roundings make 6.5e-4 of it (ssd.md). */
+static const double ROUNDED = 1.0 / 512 + 1e-4, SUMMED = 2e-4, AS_THE_PEER = 6.5e-4;
 
 static bool is_leaf(const mba_tensor *t) { return mba_is_param(t) || (t->st->role == MBA_INPUT && !t->of && !t->maker); }
 
@@ -63,6 +65,12 @@ static double apart(const mba_program *p, mba_reference *r, const mba_tensor *t)
 /* A gradient of x, dt, B or C comes from one in bf16. */
 static bool in_bf16(const mba_tensor *t) { return strlen(t->name) <= 2 && strcmp(t->name, "D") != 0; }
 
+static double limit_of(const mba_tensor *t, bool result)
+{
+    if (result ? t->type.dtype == MBA_BF16 : in_bf16(t)) return ROUNDED;
+    return strcmp(t->name, "A_log") ? SUMMED : AS_THE_PEER;
+}
+
 static int check_case(const mba_case *c, const mba_device *d)
 {
     mba_case_graph o;
@@ -82,7 +90,7 @@ static int check_case(const mba_case *c, const mba_device *d)
         mba_tensor t = *o.g->tensors[k];
         const bool result = t.st->role == MBA_RESULT && !t.of, gradient = mba_is_param(&t) && t.st->grad;
         if (!result && !gradient) continue;
-        const double limit = (result ? t.type.dtype == MBA_BF16 : in_bf16(&t)) ? ROUNDED : SUMMED;
+        const double limit = limit_of(&t, result);
         if (gradient) t.st = t.st->grad;
         const double off = apart(p, r, &t);
         const bool   wrong = !(off <= limit);
