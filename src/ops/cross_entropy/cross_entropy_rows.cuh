@@ -25,7 +25,7 @@
  * takes      everything
  * launch     grid 1, block 1024
  * moves      reads 8 R bytes; bound by latency
- * measured   none yet
+ * measured   H200: 4.3 us in mamba-370m, 4 x 4096 (bench/results/h200/floors.csv)
  * order      fixed: in double, rows 1024 apart ascend in a thread, threads are added as a tree */
 #ifndef MBA_CROSS_ENTROPY_ROWS_CUH
 #define MBA_CROSS_ENTROPY_ROWS_CUH

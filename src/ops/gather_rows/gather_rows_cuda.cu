@@ -8,7 +8,7 @@
  * launch     grid ceil(R C / V / 256), block 256
  * resources  sm_90a, CUDA 13.0: 32 registers, no spill
  * moves      each operand once, whole rows at a time: bound by DRAM
- * measured   none yet
+ * measured   H200: 4.8 us, 38 % of its floor in graphmamba-peptides-func, 128 graphs (bench/results/h200/floors.csv)
  * order      no sums */
 #include "device/cuda/vocab.cuh"
 extern "C" {
