@@ -255,16 +255,16 @@ static int operand(const drawing *w, int in, int out, int scratch)
 
 bool ssd_finds_kept(const mba_plan *p, const mba_node *n)
 {
-    return n->in[STATES_IN] && p->of && !strcmp(p->of->variant, p->variant);
+    return n->in[STATES_IN] && p->of && !strcmp(p->of->variant, p->variant) && !(p->of->leaves >> KEPT_STATES & 1);
 }
 
 typedef enum fused_way { FUSED, EXACT } fused_way;
 
 static drawing begin_drawing(mba_plan *p, const mba_node *n, const mba_machine *m, fused_way way, bool backward)
 {
-    const bool kept = backward ? ssd_finds_kept(p, n) : n->out[KEPT_STATES] != NULL;
+    const bool kept = backward ? ssd_finds_kept(p, n) : n->out[KEPT_STATES] && way != EXACT;
     drawing w = { .p = p, .d = ssd_dims_of(n), .ids = n->in[IDS] != NULL, .backward = backward,
-                  .exact = way == EXACT, .kept = kept && way != EXACT };
+                  .exact = way == EXACT, .kept = kept };
     w.r = ssd_ranges_of(&w.d, m->sm, backward || w.kept);
     if (!w.exact) w.cut = ssd_cuts_of(&w.d, m->sm, backward || w.kept);
     w.chunks = w.d.B * w.r.K;
@@ -283,6 +283,7 @@ static mba_status draw_fwd(mba_plan *p, const mba_node *n, const mba_machine *m,
     MBA_TRY(check_fused(n, &d, m));
     MBA_TRY(check_heads(n, (const int[]){ X, BM, CM }, (const int[]){ Y, -1, -1 }, 3));
     const drawing w = begin_drawing(p, n, m, way, false);
+    if (w.exact) ssd_keep_nothing(p);
     draw_prep(&w);
     if (makes_states(&w)) draw_states(&w, false);
     draw_walk(&w, (walk){ .kernel = w.exact ? "ssd_exact_scan" : "ssd_scan", .output = true,

@@ -515,11 +515,16 @@ static mba_status begin_drawing(drawing *w, mba_plan *p, const mba_node *n, cons
     return MBA_OK;
 }
 
+void ssd_keep_nothing(mba_plan *p)
+{
+    for (int k = KEPT_STATES; k <= KEPT_REACH; k++) p->leaves |= 1u << k;
+}
+
 static mba_status draw_fwd(mba_plan *p, const mba_node *n, const mba_machine *m, ssd_way way)
 {
     drawing w;
     MBA_TRY(begin_drawing(&w, p, n, m, way, false));
-    for (int k = KEPT_STATES; k <= KEPT_REACH; k++) p->leaves |= 1u << k;      // their backward makes its own
+    ssd_keep_nothing(p);
     draw_cumsum(&w);
     draw_state(&w, false);
     draw_passing(&w, false);

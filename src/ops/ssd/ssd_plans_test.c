@@ -220,6 +220,8 @@ static void exact_counts_rests_too(void **state)
             const ssd_dims   d = ssd_dims_of(n);
             const ssd_ranges r = ssd_ranges_of(&d, machines[1].sm, back);
             assert_string_equal(p->plan[k]->variant, "exact");
+            if (back) assert_false(ssd_finds_kept(p->plan[k], n));
+            else      assert_true(!n->out[KEPT_STATES] || p->plan[k]->leaves >> KEPT_STATES & 1);
             for (int l = 0; l < p->plan[k]->nlaunches; l++) {
                 const mba_launch *at = &p->plan[k]->launch[l];
                 const bool        rev = strstr(at->kernel, "_rev") != NULL;

@@ -133,6 +133,7 @@ typedef struct ssd_cuts {
 ssd_cuts ssd_cuts_of(const ssd_dims *d, int64_t sms, bool backward);                       /* the cheapest */
 ssd_cuts ssd_cuts_as(const ssd_dims *d, ssd_how how, int64_t blocks, bool backward);       /* this one */
 bool       ssd_fused_shape(const ssd_dims *d, mba_dtype type);      /* one that `fused` takes */
+void       ssd_keep_nothing(mba_plan *p);                           /* a forward whose backward makes its own states */
 bool       ssd_finds_kept(const mba_plan *p, const mba_node *n);    /* a backward, what the forward kept */
 void       ssd_kept_types(mba_type type[MBA_OUT_MAX], const ssd_dims *d, bool ids);      /* of KEPT_* */
 
