@@ -79,6 +79,23 @@ static __device__ __forceinline__ void mbar_arrive(uint32_t bar)
 {
     asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(bar) : "memory");
 }
+/* Arrivals of whole warps. Where its lanes have read what may now be overwritten, they meet first: that products of theirs have
+ * met is no order of reads. For racecheck (tile.cuh) every lane arrives by itself. */
+#ifdef MBA_RACECHECK
+enum { MBAR_PER_WARP = 32 };
+#else
+enum { MBAR_PER_WARP = 1 };
+#endif
+static __device__ __forceinline__ void mbar_init_warps(uint32_t bar, int warps) { mbar_init(bar, warps * MBAR_PER_WARP); }
+static __device__ __forceinline__ void mbar_pass(uint32_t bar, int lane)              /* nothing was read since lanes met */
+{
+    if (lane < MBAR_PER_WARP) mbar_arrive(bar);
+}
+static __device__ __forceinline__ void mbar_release(uint32_t bar, int lane)
+{
+    __syncwarp();
+    mbar_pass(bar, lane);
+}
 static __device__ __forceinline__ bool mbar_try(uint32_t bar, uint32_t phase)
 {
     uint32_t ok;

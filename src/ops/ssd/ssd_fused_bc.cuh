@@ -164,8 +164,7 @@ template <bool EXACT, int I, bool DOCS> struct bc_chunk : bc_rows {
         }
         pin_all(f);
         fence_async();
-        __syncwarp();
-        if (lane == 0) mbar_arrive(smem_address(&sm.scaled[I][s]));
+        mbar_release(smem_address(&sm.scaled[I][s]), lane);
     }
     __device__ __forceinline__ void wait_x(int chunk, int s, uint32_t phase)
     {
@@ -320,8 +319,7 @@ template <bool EXACT, int I, bool DOCS> struct bc_chunk : bc_rows {
             products(s, phase);
             const int pair = is_slow(s) ? ~sm.pair[s] : sm.pair[s];        // one register
             if (pair < 0 && tid == 0) sm.where[I].slow = 1;
-            __syncwarp();
-            if (lane == 0) mbar_arrive(smem_address(&sm.empty[s]));
+            mbar_release(smem_address(&sm.empty[s]), lane);
             decay_sums(pair);
             if (DOCS) turn = shared(sm.turn[I * 128 + tid]);
         }
@@ -442,13 +440,11 @@ template <bool EXACT, int I, bool DOCS> struct bc_chunk : bc_rows {
             mbar_wait(smem_address(&sm.full[1]), s);
             pairs_in_two(s);
             find_place();
-            __syncwarp();
-            if (lane == 0) mbar_arrive(smem_address(&sm.empty[0]));
+            mbar_release(smem_address(&sm.empty[0]), lane);
             add_in_two(dC, t.dy[I], t.h, e_from_begin(s, row), e_from_begin(s, row + 8));
             const int pair = is_slow(s) ? ~sm.pair[s] : sm.pair[s];
             if (pair < 0 && tid == 0) sm.where[I].slow = 1;
-            __syncwarp();
-            if (lane == 0) mbar_arrive(smem_address(&sm.empty[1]));
+            mbar_release(smem_address(&sm.empty[1]), lane);
             decay_sums_in_two(pair);
             turn = shared(sm.turn[I * 128 + tid]);
         }
@@ -560,8 +556,8 @@ static __device__ __forceinline__ void bc_block_run(const fused_task &a, const b
         for (int i = 0; i < BC_STAGES; i++) {
             mbar_init(smem_address(&sm.full[i]), 1);
             mbar_init(smem_address(&sm.late[i]), 1);
-            mbar_init(smem_address(&sm.empty[i]), 8 + DOT_WARPS);
-            for (int c = 0; c < 2; c++) mbar_init(smem_address(&sm.scaled[c][i]), 4);
+            mbar_init_warps(smem_address(&sm.empty[i]), 8 + DOT_WARPS);
+            for (int c = 0; c < 2; c++) mbar_init_warps(smem_address(&sm.scaled[c][i]), 4);
         }
         mbar_init(smem_address(&sm.pairs), 1);
         mbar_init_done();

@@ -131,8 +131,7 @@ static __device__ __forceinline__ void bc_dot(bc_smem &sm, const fused_task &a)
         }
         const int   flags = (int)sm.rec[s][0][REC_FLAGS] | (int)sm.rec[s][1][REC_FLAGS], pair = sm.pair[s];
         const float kappa = sm.rec[s][1][REC_BEFORE] + sm.rec[s][0][REC_AFTER];        // its logarithm
-        __syncwarp();
-        if (thread % 32 == 0) mbar_arrive(smem_address(&sm.empty[s]));
+        mbar_release(smem_address(&sm.empty[s]), thread % 32);
         sum = warp_sum(sum);
         if (thread % 32) continue;
         a.ends[(int64_t)pair * SSD_ENDS + thread / 32] = flags ? 0 : sum * __expf(kappa);
@@ -161,11 +160,8 @@ static __device__ __forceinline__ void exact_dot(bc_smem &sm, const fused_task &
         }
         const int   flags = (int)sm.rec[s][0][REC_FLAGS] | (int)sm.rec[s][1][REC_FLAGS], pair = sm.pair[s];
         const float kappa = sm.rec[s][1][REC_BEFORE] + sm.rec[s][0][REC_AFTER];        // its logarithm
-        __syncwarp();
-        if (thread % 32 == 0) {
-            mbar_arrive(smem_address(&sm.empty[0]));
-            mbar_arrive(smem_address(&sm.empty[1]));
-        }
+        mbar_release(smem_address(&sm.empty[0]), thread % 32);
+        mbar_pass(smem_address(&sm.empty[1]), thread % 32);
         sum = warp_sum(sum);
         if (thread % 32) continue;
         a.ends[(int64_t)pair * SSD_ENDS + thread / 32] = flags ? 0 : sum * __expf(kappa);

@@ -544,7 +544,7 @@ template <bool EXACT, bool REV, int WHAT, bool SLOW, int CUT> struct scan_walk :
             scale(xn);
         }
         wgmma_wait<0>();
-        if (lane == 0) mbar_arrive(smem_address(&sm.empty[SLOW][s]));
+        mbar_release(smem_address(&sm.empty[SLOW][s]), lane);
         s  = sn;
         ph = phn;
         if (CUT) left--;
@@ -583,7 +583,7 @@ template <bool EXACT, bool REV, int WHAT, bool SLOW, int CUT> struct scan_walk :
         const int mine = min(shared(sm.reach[anew((int)threadIdx.x) >> 7]), it.again);
         for (int skip = it.again - mine; skip > 0; skip--) {
             mbar_wait(smem_address(SLOW ? &sm.full[SLOW][s] : &sm.quiet_full[quiet]), SLOW ? ph : quiet_ph);
-            if (lane == 0) mbar_arrive(smem_address(SLOW ? &sm.empty[SLOW][s] : &sm.quiet_empty[quiet]));
+            mbar_pass(smem_address(SLOW ? &sm.empty[SLOW][s] : &sm.quiet_empty[quiet]), lane);
             if (SLOW) {
                 s  = next_stage<SLOW>(s);
                 ph ^= s == 0;
@@ -619,7 +619,7 @@ template <bool EXACT, bool REV, int WHAT, bool SLOW, int CUT> struct scan_walk :
         next_quiet();
         if (more) fetch_quiet(xn, quiet, quiet_ph);
         wgmma_wait<0>();
-        if (lane == 0) mbar_arrive(smem_address(&sm.quiet_empty[now]));
+        mbar_release(smem_address(&sm.quiet_empty[now]), lane);
         left--;
     }
     __device__ __forceinline__ void walk_quietly(fragments &A, fragments &B, int count)
@@ -696,13 +696,13 @@ static __device__ __forceinline__ void scan_block_run(const fused_task &a, const
     if (threadIdx.x == 0) {
         for (int i = 0; i < 2 * STAGES; i++) {
             mbar_init(smem_address(&sm.full[0][i]), 1);
-            mbar_init(smem_address(&sm.empty[0][i]), 4 * HEADS);
+            mbar_init_warps(smem_address(&sm.empty[0][i]), 4 * HEADS);
         }
         for (int i = 0; i < HEADS; i++)
             for (int j = 0; j < 2; j++) mbar_init(smem_address(&sm.came[i][j]), 1);
         for (int i = 0; CUT == AGAIN && i < QUIET_STAGES; i++) {
             mbar_init(smem_address(&sm.quiet_full[i]), 1);
-            mbar_init(smem_address(&sm.quiet_empty[i]), 4 * HEADS);
+            mbar_init_warps(smem_address(&sm.quiet_empty[i]), 4 * HEADS);
         }
         mbar_init_done();
     }

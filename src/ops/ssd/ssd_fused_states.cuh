@@ -20,8 +20,8 @@ template <int WIDE> struct states_smem {
     float    rec[STAGES_HERE][WIDE][REC];
     uint64_t full[STAGES_HERE], empty[STAGES_HERE];
     int      silent[WIDE], forgotten[WIDE];            /* of a head: find_reach */
-    volatile int   number[4 * WIDE];                   /* exact, of a warp: which state it makes; registers are short */
-    volatile float total[4 * WIDE];                    /* and its decay so far, which its first lane alone has */
+    volatile int   number[WIDE];                       /* exact, of a head: which state it is; registers are short */
+    volatile float total[4 * WIDE];                    /* of a warp: decay so far, which its first lane alone has */
 };
 static_assert(sizeof(states_smem<2 * HEADS>) + 1024 <= SSD_STATES_SMEM, "the plan asks for less");
 
@@ -50,7 +50,7 @@ template <bool REV, int WIDE> static __device__ __forceinline__ states_part part
 
 /* How many chunks of the part pass before a head's state depends on one: all of them, if what they add is forgotten
  * before somebody wants it. Whether all that is before is forgotten. */
-template <bool REV, int WIDE>
+template <bool EXACT, bool REV, int WIDE>
 static __device__ __forceinline__ void find_reach(states_smem<WIDE> &sm, const fused_task &a, const states_part &p)
 {
     const int i = (int)threadIdx.x >> 5, before = p.chunks + p.beyond;
@@ -60,6 +60,7 @@ static __device__ __forceinline__ void find_reach(states_smem<WIDE> &sm, const f
     if (threadIdx.x & 31) return;
     sm.silent[i]    = min(max(before - reach, 0), p.chunks);
     sm.forgotten[i] = reach <= before;
+    if (EXACT) sm.number[i] = p.first + i * p.step;    // 32 bits hold it (check_fused)
 }
 template <int WIDE> static __device__ __forceinline__ int first_of(const states_smem<WIDE> &sm)
 {
@@ -164,17 +165,14 @@ static __device__ __forceinline__ void states_walk(states_smem<WIDE> &sm, const 
     int   s = 0, ph = 0;
     for (int i = first_of(sm); i < silent; i++) {      // what other heads alone want
         mbar_wait(smem_address(&sm.full[s]), ph);
-        if (lane == 0) mbar_arrive(smem_address(&sm.empty[s]));
+        mbar_pass(smem_address(&sm.empty[s]), lane);
         if (++s == states_smem<WIDE>::STAGES_HERE) s = 0, ph ^= 1;
     }
     if (silent == p.chunks) {
         if (tid == 0) a.seg_decay[number] = -INFINITY;
         return;
     }
-    if constexpr (EXACT) {
-        sm.number[threadIdx.x >> 5] = (int)number;     // 32 bits hold it (check_fused); all lanes write the same
-        if (lane == 0) sm.total[threadIdx.x >> 5] = 0;
-    }
+    if (EXACT && lane == 0) sm.total[threadIdx.x >> 5] = 0;
 #pragma unroll
     for (int i = 0; i < 64; i++) h[i] = 0;
 #pragma unroll 1
@@ -222,11 +220,11 @@ static __device__ __forceinline__ void states_walk(states_smem<WIDE> &sm, const 
                 wgmma_commit();
                 wgmma_wait<0>();
             }
-        if (lane == 0) mbar_arrive(smem_address(&sm.empty[s]));
+        mbar_release(smem_address(&sm.empty[s]), lane);
         if (++s == states_smem<WIDE>::STAGES_HERE) s = 0, ph ^= 1;
     }
-    if constexpr (EXACT) {
-        number = sm.number[threadIdx.x >> 5];
+    if constexpr (EXACT) {                             // behind the last arrival, so lane 0 has written them
+        number = sm.number[wg];
         total  = sm.total[threadIdx.x >> 5];
     }
     const float f = __expf(after);
@@ -249,11 +247,11 @@ ssd_states(const __grid_constant__ fused_task a, const __grid_constant__ scan_ma
     if (threadIdx.x == 0) {
         for (int i = 0; i < states_smem<WIDE>::STAGES_HERE; i++) {
             mbar_init(smem_address(&sm.full[i]), 1);
-            mbar_init(smem_address(&sm.empty[i]), 4 * WIDE);
+            mbar_init_warps(smem_address(&sm.empty[i]), 4 * WIDE);
         }
         mbar_init_done();
     }
-    find_reach<REV, WIDE>(sm, a, p);
+    find_reach<EXACT, REV, WIDE>(sm, a, p);
     __syncthreads();
     if (threadIdx.x < 128 * WIDE) {
         if (WIDE > HEADS) regs_take<112>();
