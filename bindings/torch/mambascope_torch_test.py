@@ -17,6 +17,8 @@ except (ImportError, OSError) as missing:
 
 import recurrence
 
+PEERS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../tools/peers")
+
 
 def leaf(*shape, scale=1.0):
     return (torch.randn(*shape) * scale).requires_grad_()
@@ -196,6 +198,21 @@ class Binding(unittest.TestCase):
         arguments = (b["u"].transpose(1, 2), b["delta"].transpose(1, 2), b["B"].permute(0, 2, 1)[:, :, None],
                      b["C"].permute(0, 2, 1)[:, :, None], None, A_log, None, None, None, None, True, True)
         torch.library.opcheck(mt.selective_scan, arguments, test_utils=kinds)
+
+    def test_the_comparison_with_the_peer_calls_them_rightly(self):
+        """tools/peers/kernels.py needs a GPU and mamba_ssm: what it asks of us is asked here as well."""
+        sys.path.insert(0, PEERS)
+        import kernels
+        a, b = ssd_arguments(length=9, width=8, state=8, groups=1), scan_arguments()
+        b = {k: t.transpose(1, 2).contiguous() if k != "A" else t for k, t in b.items()}
+        ssd = dict(a, D=leaf(4), bias=leaf(4), dy=torch.randn_like(a["x"]))
+        scan = dict(b, B=b["B"][:, :, None], C=b["C"][:, :, None], z=leaf(*b["u"].shape), D=leaf(6), bias=leaf(6),
+                    A_log=b["A"].neg().log(), dy=torch.randn_like(b["u"]))
+        for (forward, backward), inputs in ((kernels.ours_ssd(ssd), 7), (kernels.ours_scan(scan), 8)):
+            kept = forward(True)[2]
+            self.assertEqual(forward(False)[2].numel(), 0)
+            with torch.no_grad():
+                self.assertEqual(sum(g.numel() > 0 for g in backward(kept)), inputs)
 
     def test_compiled_is_the_same(self):
         def loss(x, dt, A, B, C):

@@ -88,13 +88,14 @@ def theirs_ssd(s, chunk):
 
 
 def ours_ssd(s):
-    operands = (s["x"], s["dt"], s["B"], s["C"], torch.log(-s["A"]), s["D"], s["bias"], None, None)
+    operands = dict(x=s["x"], dt=s["dt"], B=s["B"], C=s["C"], A_log=torch.log(-s["A"]), D=s["D"], dt_bias=s["bias"], ids=None, initial=None,
+                    chunk=256, dt_min=0.0, dt_max=0.0, variant="", final=False)
 
     def forward(keep):
-        return mt.ssd(*operands, 256, 0.0, 0.0, False, keep)
+        return mt.ssd(**operands, backward=keep)
 
     def backward(kept):
-        return mt.ssd_backward(s["dy"], None, kept, *operands, 256, 0.0, 0.0, False)
+        return mt.ssd_backward(dy=s["dy"], dfinal=None, saved=kept, **operands)
     return forward, backward
 
 
@@ -156,17 +157,23 @@ def scan_inputs(batch, length, channels):
     return s
 
 
+def ours_scan(s):
+    operands = dict(u=s["u"], delta=s["delta"], B=s["B"], C=s["C"], z=s["z"], A_log=s["A_log"], D=s["D"], delta_bias=s["bias"], ids=None,
+                    initial=None, final=False)
+
+    def forward(keep):
+        return mt.selective_scan(**operands, backward=keep)
+
+    def backward(kept):
+        return mt.selective_scan_backward(dy=s["dy"], dfinal=None, saved=kept, **operands)
+    return forward, backward
+
+
 def scan_row(batch, length, channels):
     import selective_scan_cuda
     sets = sets_of(lambda: scan_inputs(batch, length, channels), batch * length * channels * 6)
     n = len(sets)
-
-    def mine(s, keep):
-        return mt.selective_scan(s["u"], s["delta"], s["B"], s["C"], s["z"], s["A_log"], s["D"], s["bias"], None, None, False, keep)
-
-    def mine_back(s, kept):
-        return mt.selective_scan_backward(s["dy"], None, kept, s["u"], s["delta"], s["B"], s["C"], s["z"], s["A_log"], s["D"], s["bias"], None,
-                                          None, False)
+    ours = [ours_scan(s) for s in sets]
 
     def theirs(s):
         return selective_scan_cuda.fwd(s["u_t"], s["delta_t"], s["A"], s["B_t"], s["C_t"], s["D"], s["z_t"], s["bias"], True)
@@ -174,9 +181,9 @@ def scan_row(batch, length, channels):
     def theirs_back(s, out, states):
         return selective_scan_cuda.bwd(s["u_t"], s["delta_t"], s["A"], s["B_t"], s["C_t"], s["D"], s["z_t"], s["bias"], s["dy_t"], states, out, None,
                                        True, False)
-    kept = [mine(s, True)[2] for s in sets]
+    kept = [f(True)[2] for f, _ in ours]
     outs = [theirs(s) for s in sets]
-    fwd, back, peer, peer_back = times([lambda i: mine(sets[i % n], True), lambda i: mine_back(sets[i % n], kept[i % n]),
+    fwd, back, peer, peer_back = times([lambda i: ours[i % n][0](True), lambda i: ours[i % n][1](kept[i % n]),
                                         lambda i: theirs(sets[i % n]), lambda i: theirs_back(sets[i % n], outs[i % n][0], outs[i % n][1])])
     ask = (1.8, 2.6) if batch < 4 else (2.3, 2.8)
     shape = f"{batch}×{length}×{channels}"
