@@ -9,6 +9,7 @@
 #include "ops/attention/attention.h"
 #include "ops/attention/attention_slots.h"
 #include "ops/rotary/rotary.h"
+#include "tests/gpu_cases.h"
 #include "tests/machines.h"
 
 /* ---- a trial: attention over columns q | k | v of one matrix, forward and backward, fp32 and fp64 ---- */
@@ -425,16 +426,7 @@ static void every_width_agrees_with_fp64_on_the_gpu(void **state)
         { { 1, 40, 1, 1, 200, CAUSAL }, "only the plain path" },
         { { 3, 129, 64, 64, 128, CAUSAL }, "heads in several turns" },
         { { 0 }, NULL } };
-    const mba_device *d;
-    if (mba_device_cuda(&d, 0) != MBA_OK) skip();
-    for (const mba_case *c = cases; c->note; c++)
-        for (int half = 0; half < 2; half++) {
-            mba_check w = { 0 };
-            assert_ok(mba_check_case_on(&w, &mba_op_attention, c, d, half ? MBA_BF16 : MBA_F32));
-            if (!(w.cpu_error <= 1)) print_error("%s, %s: %.2f of its tolerance\n", c->note, half ? "bf16" : "fp32", w.cpu_error);
-            assert_true(w.cpu_error <= 1);
-            assert_int_equal(w.strays, 0);
-        }
+    assert_right_on_the_gpu(&mba_op_attention, cases);
 }
 
 /* ---- plans: products that warps issue, counted by the loops of the kernels (attention_*cuda.cu) ---- */

@@ -3,6 +3,7 @@
 
 #include "core/check.h"
 #include "core/plan_work.h"
+#include "tests/gpu_cases.h"
 #include "tests/machines.h"
 
 #include "ops/embed/embed.h"
@@ -81,34 +82,23 @@ static void embed_backward_leaves_padding_out(void **state)
     for (int i = 0; i < V * M; i++) assert_true(i / M == 1 ? d[0][i] != 0 && d[1][i] == 0 : d[1][i] == d[0][i]);
 }
 
-static void agree_on_the_gpu(const mba_case *cases, int n)
-{
-    const mba_device *d;
-    if (mba_device_cuda(&d, 0) != MBA_OK) skip();
-    for (int i = 0; i < n; i++)
-        for (int half = 0; half < 2; half++) {
-            mba_check w = { 0 };
-            assert_ok(mba_check_case_on(&w, &mba_op_embed, &cases[i], d, half ? MBA_BF16 : MBA_F32));
-            assert_true(w.cpu_error <= 1);
-            assert_int_equal(w.strays, 0);
-        }
-}
-
 static void embed_backward_leaves_padding_out_on_the_gpu(void **state)
 {
     static const mba_case cases[] = { { { 70, 3, 12, 0, 2 }, "runs of a padding token longer than a chunk" },
-                                      { { 40, 600, 5, 0, 8 }, "ranges of the vocabulary" } };
+                                      { { 40, 600, 5, 0, 8 }, "ranges of the vocabulary" },
+                                      { { 0 }, NULL } };
     (void)state;
-    agree_on_the_gpu(cases, 2);
+    assert_right_on_the_gpu(&mba_op_embed, cases);
 }
 
 /* Blocks that write zeros, many of them, behind those that sum; `cases` have few. */
 static void embed_backward_zeroes_large_tables_on_the_gpu(void **state)
 {
     static const mba_case cases[] = { { { 300, 20001, 256 }, "most rows are met by no token" },
-                                      { { 20000, 20001, 1028 }, "two blocks of columns" } };
+                                      { { 20000, 20001, 1028 }, "two blocks of columns" },
+                                      { { 0 }, NULL } };
     (void)state;
-    agree_on_the_gpu(cases, 2);
+    assert_right_on_the_gpu(&mba_op_embed, cases);
 }
 
 /* Where the gradient is stored, sums and zeros are all of the table; where it is added to, no block writes zeros. */

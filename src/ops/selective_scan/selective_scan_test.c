@@ -7,6 +7,7 @@
 #include "core/program.h"
 #include "ops/selective_scan/selective_scan.h"
 #include "ops/selective_scan/selective_scan_slots.h"
+#include "tests/gpu_cases.h"
 #include "tests/machines.h"
 
 static const mba_machine host = { .name = "host" };
@@ -399,16 +400,7 @@ static void long_and_short_sequences_agree_with_fp64_on_the_gpu(void **state)
         { { 4, 32, 4096, 16, 1, WINDOWS }, "wide blocks" },
         { { 2, 100, 70, 33, 1, WITH_IDS }, "a number of states that only the plain path takes" },
         { { 0 }, NULL } };
-    const mba_device *d;
-    if (mba_device_cuda(&d, 0) != MBA_OK) skip();
-    for (const mba_case *c = cases; c->note; c++)
-        for (int half = 0; half < 2; half++) {
-            mba_check w = { 0 };
-            assert_ok(mba_check_case_on(&w, &mba_op_selective_scan, c, d, half ? MBA_BF16 : MBA_F32));
-            if (!(w.cpu_error <= 1)) print_error("%s, %s: %.2f of its tolerance\n", c->note, half ? "bf16" : "fp32", w.cpu_error);
-            assert_true(w.cpu_error <= 1);
-            assert_int_equal(w.strays, 0);
-        }
+    assert_right_on_the_gpu(&mba_op_selective_scan, cases);
 }
 
 static void wrong_shapes_are_explained(void **state)

@@ -1,6 +1,6 @@
 /* ssd_test.c -- what the CPU path claims beyond the general proofs of tests/operators_test.c: bits, splits, real sizes;
  * and every variant of the CUDA path against the reference where there is a GPU. */
-#include "tests/test.h"
+#include "tests/gpu_cases.h"
 
 #include "core/check.h"
 #include "core/device.h"
@@ -304,20 +304,9 @@ static void cuda_matches_reference_at_the_sizes_of_the_models(void **state)
         { { 2, 1000, 18, 64, 1, 128, 256, SKIP_FULL | BIAS | STATES }, "fused: states made again by every block" },
         { { 2, 1000, 18, 64, 1, 128, 256, SKIP_HEAD | BIAS | RESETS | STATES }, "fused: made again, across resets" },
         { { 2, 1000, 18, 64, 1, 128, 256, SKIP_HEAD | BIAS | STRONG }, "fused: made again, beyond the range of a pivot" },
-        { { 2, 4500, 4, 64, 2, 128, 256, SKIP_HEAD | BIAS }, "fused: more pairs of chunks than SMs" } };
-    const mba_device *d;
-    int               bad = 0;
-    if (mba_device_cuda(&d, 0) != MBA_OK) skip();
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
-        for (int half = 0; half < 2; half++) {
-            mba_check w = { 0 };
-            assert_ok(mba_check_case_on(&w, &mba_op_ssd, &cases[i], d, half ? MBA_BF16 : MBA_F32));
-            const bool wrong = !(w.cpu_error <= 1) || w.strays;
-            bad += wrong;
-            printf("%s %s, %s: %.2f of its tolerance (%.1e relative), %d strays\n", wrong ? "BAD" : "   ",
-                   cases[i].note, half ? "bf16" : "fp32", w.cpu_error, w.cpu_relative, w.strays);
-        }
-    assert_int_equal(bad, 0);
+        { { 2, 4500, 4, 64, 2, 128, 256, SKIP_HEAD | BIAS }, "fused: more pairs of chunks than SMs" },
+        { { 0 }, NULL } };
+    assert_right_on_the_gpu(&mba_op_ssd, cases);
 }
 
 MBA_TEST_MAIN(cmocka_unit_test(same_bits_at_any_thread_count),
