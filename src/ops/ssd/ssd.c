@@ -1,4 +1,4 @@
-/* ssd.c -- the state-space dual of Mamba-2: declaration (ssd.md; specs/mamba2.md sections 3 to 8).
+/* ssd.c -- the state-space dual of Mamba-2: declaration (ssd.md).
  *
  * CPU: `streaming`, the chunks of a head one after another with the state in cache. CUDA: `fused`, the same on Hopper
  * with the state in registers (plans in ssd_fused.c), and the multi-kernel baseline whose kernels carry the names of

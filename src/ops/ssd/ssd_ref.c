@@ -1,5 +1,5 @@
-/* ssd_ref.c -- fp64: the recurrence of specs/mamba2.md section 3, which is the yardstick, and beside it the
- * chunked evaluation of sections 4 and 5, which proves the equations that the fast paths use. */
+/* ssd_ref.c -- fp64: the recurrence of ssd.md, which is the yardstick, and beside it the
+ * chunked evaluation ("In chunks" there), which proves the equations that the fast paths use. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

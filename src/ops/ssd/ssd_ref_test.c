@@ -1,4 +1,4 @@
-/* ssd_ref_test.c -- the fp64 references: golden values of specs/mamba2.md section 11, chunks against the recurrence. */
+/* ssd_ref_test.c -- the fp64 references: golden values, and chunks against the recurrence. */
 #include "tests/test.h"
 
 #include "ops/ssd/ssd.h"

@@ -24,7 +24,7 @@ ssd_dims ssd_dims_of(const mba_node *n);
 void ssd_ref(const mba_ref_call *c);
 void ssd_bwd_ref(const mba_ref_call *c);
 
-/* The same in chunks of attr->chunk (specs/mamba2.md sections 4 and 5), and the intermediate values of the spec:
+/* The same in chunks of attr->chunk (ssd.md, "In chunks"), and its intermediate values:
  * dt, cs (B, H, c, Q)   S, H (B, c, H, P, N)   CB (B, c, G, Q, Q), with c = ceil(L / Q). Freed by ssd_parts_free. */
 typedef struct ssd_parts { double *dt, *cs, *S, *H, *CB, *last; } ssd_parts;
 ssd_parts ssd_parts_of(const mba_ref_call *c);
