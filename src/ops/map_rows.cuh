@@ -12,7 +12,7 @@
  * launch     grid ceil(elems / (512 V)), block 256, no shared memory
  * resources  sm_90: 56 registers or fewer, swiglu_bwd in bf16 69; no spill
  * moves      every operand once: bound by DRAM
- * measured   none yet
+ * measured   H200: swiglu 52 us, 110 % of the copy rate, its gradient 89 us, 108 %, hybrid-b-370m, 16384 tokens (bench/results/h200/copies.txt)
  * order      element by element; outputs may lie in inputs, and a later output may add to an earlier one */
 #ifndef MBA_OPS_MAP_ROWS_CUH
 #define MBA_OPS_MAP_ROWS_CUH

@@ -9,7 +9,7 @@
  * launch     grid ceil(R / (256 / team)), block 256
  * resources  sm_90a, CUDA 13.0: 63 registers, no spill
  * moves      reads R C e + 4 R bytes, writes 8 R; R C exponentials: bound by DRAM
- * measured   none yet
+ * measured   H200: 119 us, 88 % of the copy rate, 4096 x 50288, the total included (bench/results/h200/copies.txt)
  * order      fixed: a thread's columns ascend, threads are added as a tree
  *
  * kernel     cross_entropy_bwd_rows     the same teams; dz may lie in the memory of z
@@ -17,7 +17,7 @@
  * launch     grid ceil(R / (256 / team)), block 256
  * resources  sm_90a, CUDA 13.0: 64 registers, no spill
  * moves      reads R C e + 8 R bytes, writes R C e (and reads that where it adds); R C exponentials: bound by DRAM
- * measured   none yet
+ * measured   H200: 258 us, 81 % of the copy rate, the same (bench/results/h200/copies.txt)
  * order      no sums
  *
  * kernel     cross_entropy_fwd_total     one block: the loss from the losses of rows, and how many targets there are

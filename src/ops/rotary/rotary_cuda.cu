@@ -9,7 +9,7 @@
  * launch     grid ceil(B L H units / 256), block 256
  * resources  sm_90: 30 and 40 registers or fewer, no spill
  * moves      x once, y once: bound by DRAM
- * measured   none yet
+ * measured   H200: 38 us, 90 % of the copy rate, transformer-1b, 16384 tokens; 11 us, 28 % at 130m, 4096 tokens (bench/results/h200/copies.txt)
  * order      pair by pair; y may lie in x */
 #include "device/cuda/vocab.cuh"
 extern "C" {

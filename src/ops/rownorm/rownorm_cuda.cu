@@ -9,7 +9,7 @@
  * launch     grid ceil(R / (256 / team)), block 256
  * resources  sm_90a, CUDA 13.0: 32 and 36 registers, no spill
  * moves      each operand once: bound by DRAM
- * measured   none yet
+ * measured   H200: 8 us each, 19 and 27 % of the copy rate, PascalVOC-SP, 32 graphs (bench/results/h200/copies.txt)
  * order      fixed: a thread's columns ascend, threads are added as a tree
  *
  * y may lie in the memory of x and dx in that of dy: a thread reads what it is about to write. */

@@ -8,7 +8,7 @@
  * launch     grid 1, block 1024
  * resources  sm_90a, CUDA 13.0: 38 registers, no spill
  * moves      reads 4R bytes, writes 8V: bound by latency
- * measured   none yet
+ * measured   H200: 28 us forward, 7 us backward, rows and loss included, PascalVOC-SP, 32 graphs (bench/results/h200/copies.txt)
  * order      counts are whole numbers, in any order the same; their sums are in double, threads added as a tree */
 #include "ops/cross_entropy/cross_entropy_rows.cuh"
 extern "C" {

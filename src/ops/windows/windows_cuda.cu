@@ -7,7 +7,7 @@
  * launch     grid ceil(rows * C / V / 256), block 256
  * resources  sm_90, CUDA 13.0: no spill
  * moves      both operands once: bound by DRAM
- * measured   none yet
+ * measured   H200: 48 us, 68 % of the copy rate (partition), 40 us, 81 % (reverse), 128 images of 448 px (bench/results/h200/copies.txt)
  * order      no sums */
 #include "device/cuda/vocab.cuh"
 extern "C" {
