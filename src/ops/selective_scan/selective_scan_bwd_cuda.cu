@@ -12,7 +12,8 @@
  * moves      u, delta, z, dout, y, kept in; du, ddelta, dz out, once each; 2N/32 fp32 of dB and dC per token and channel:
  *            bound by instructions
  * floor      8 x 2048 x 4096, N = 16, bf16: 377 us of DRAM, 500 us of exponentials
- * measured   H200: 103 us, 14 % of its floor in graphmamba-peptides-func, 128 graphs (bench/results/h200/floors.csv); its prototype 1554 us at that floor's shape
+ * measured   H200: 103 us, 14 % of its floor in graphmamba-peptides-func, 128 graphs (bench/results/h200/floors.csv);
+ *            its prototype 1554 us at the shape of the line above
  * order      fixed: time descends, warps in order; blocks of channels and items are summed by scan_sums_*
  *
  * A warp's 16 x 8 tile: rows are states, columns channels. N = 16: lane/4 and + 8 are states, 2 (lane%4) and + 1 channels.

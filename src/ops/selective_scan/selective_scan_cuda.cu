@@ -9,7 +9,8 @@
  * resources  sm_90a, CUDA 13.0: 71 to 80 registers, no spill; 2 blocks an SM of 384 threads, 3 of 256, 4 of 192
  * moves      u, delta, z, B, C in, out once each: bound by exponentials and instructions, not by DRAM
  * floor      4 x 4096 x 4096, N = 16, bf16: one exponential per element, 331 us at 16 a clock and SM, 1.73 GHz
- * measured   H200: 35 and 38 us, 20 and 21 % of its floor in graphmamba-peptides-func, 128 graphs (bench/results/h200/floors.csv); its prototype 527 us at that floor's shape
+ * measured   H200: 38 us, 20 % of its floor in graphmamba-peptides-func, 128 graphs (bench/results/h200/floors.csv);
+ *            its prototype 527 us at the shape of the line above
  * order      fixed: time ascends, pieces of a sequence in order
  *
  * kernel     scan_carry         the state a piece of a long sequence leaves behind when it starts from zero (or the adjoint)
