@@ -104,6 +104,36 @@ static void what_is_remembered_is_not_simulated_again(void **state)
     mba_sim_destroy(sim);
 }
 
+/* The fourth launch, in a block that no SM has room for. */
+static void outgrow(void *launches, const mba_program *p, int32_t node, int launch, mba_sim_kernel *k)
+{
+    (void)p, (void)node, (void)launch;
+    if (++*(int *)launches == 4) k->smem_bytes = 1 << 30;
+}
+
+static void what_failed_is_not_remembered(void **state)
+{
+    (void)state;
+    mba_simulated r = { 0 };
+    mba_sim      *sim, *fresh;
+    mba_sim_step  step;
+    assert_ok(mba_sim_create(&fresh));
+    assert_ok(mba_simulated_run(&r, &small, fresh));
+    assert_ok(mba_sim_create(&sim));
+    for (int again = 0; again < 2; again++) {                  // found the second time, it would do
+        int launches = 0;
+        assert_int_equal(mba_sim_program(&step, sim, r.session.program, &r.gpu,
+                                         &(mba_sim_how){ .passes = MBA_STEP, .bind = outgrow, .of = &launches }),
+                         MBA_E_UNSUPPORTED);
+    }
+    assert_ok(mba_sim_program(&step, sim, r.session.program, &r.gpu, &(mba_sim_how){ .passes = MBA_STEP }));
+    assert_true(step.seconds == r.step.seconds && step.unique > 0 && step.unique < r.step.unique);
+    mba_sim_step_free(&step);
+    mba_simulated_end(&r);
+    mba_sim_destroy(fresh);
+    mba_sim_destroy(sim);
+}
+
 static void a_step_is_its_kernels_and_gaps(void **state)
 {
     (void)state;
@@ -248,9 +278,9 @@ static void kernels_are_no_worse_than_written_down(void **state)
 }
 
 MBA_TEST_MAIN(cmocka_unit_test(the_ssm_part_of_a_what_if_is_its_operators),
-        cmocka_unit_test(steps_have_the_same_bits_for_any_threads),
+              cmocka_unit_test(steps_have_the_same_bits_for_any_threads),
               cmocka_unit_test(draws_have_the_same_bits_for_any_threads),
-              cmocka_unit_test(what_is_remembered_is_not_simulated_again),
+              cmocka_unit_test(what_is_remembered_is_not_simulated_again), cmocka_unit_test(what_failed_is_not_remembered),
               cmocka_unit_test(a_step_is_its_kernels_and_gaps),
               cmocka_unit_test(impossible_workloads_are_refused_with_a_reason), cmocka_unit_test(one_sm_stands_for_all_in_a_step),
               cmocka_unit_test(every_machine_runs_every_workload),

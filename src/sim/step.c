@@ -5,33 +5,29 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/lookup.h"
 #include "sim/ledger.h"
 
-/* ---- what has been simulated: a hash table of results ---- */
+/* ---- what has been simulated, by what makes a kernel and a machine alike ---- */
 
 typedef struct key { uint64_t a, b; } key;
-typedef struct known { key key; int32_t used, done; mba_sim_result r; } known;
+typedef struct known { key key; mba_sim_result r; } known;
 
-struct mba_sim { known *table; int64_t size, n; };
+struct mba_sim { known *known; int64_t n, room; mba_lookup by_key; };
 
 mba_status mba_sim_create(mba_sim **out)
 {
     mba_sim *s = calloc(1, sizeof *s);
-    if (s) {
-        s->size  = 1024;
-        s->table = calloc((size_t)s->size, sizeof *s->table);
-    }
-    if (!s || !s->table) {
-        free(s);
-        return mba_fail(MBA_E_NOMEM, "no memory for a simulation");
-    }
+    if (!s) return mba_fail(MBA_E_NOMEM, "no memory for a simulation");
     *out = s;
     return MBA_OK;
 }
 
 void mba_sim_destroy(mba_sim *s)
 {
-    if (s) free(s->table);
+    if (!s) return;
+    free(s->known);
+    mba_lookup_free(&s->by_key);
     free(s);
 }
 
@@ -83,29 +79,17 @@ static key key_of(const mba_sim_kernel *k, const mba_gpu *m, mba_sim_tier tier)
     return h;
 }
 
-static known *slot_of(known *table, int64_t size, key h)
+/* -1: nobody knows it yet. */
+static int64_t find_known(const mba_sim *s, key h)
 {
-    int64_t i = (int64_t)(h.a & (uint64_t)(size - 1));
-    while (table[i].used && (table[i].key.a != h.a || table[i].key.b != h.b)) i = (i + 1) & (size - 1);
-    return &table[i];
-}
-
-static mba_status grow(mba_sim *s)
-{
-    if (2 * s->n < s->size) return MBA_OK;
-    known *wider = calloc((size_t)s->size * 2, sizeof *wider);
-    if (!wider) return mba_fail(MBA_E_NOMEM, "no memory for %lld kernels", (long long)s->n);
-    for (int64_t i = 0; i < s->size; i++)
-        if (s->table[i].used) *slot_of(wider, 2 * s->size, s->table[i].key) = s->table[i];
-    free(s->table);
-    s->table = wider;
-    s->size *= 2;
-    return MBA_OK;
+    int64_t at = 0, i;
+    while ((i = mba_lookup_next(&s->by_key, h.a, &at)) >= 0 && s->known[i].key.b != h.b) continue;
+    return i;
 }
 
 /* ---- the walk over a program ---- */
 
-typedef struct job { mba_sim_kernel kernel; key key; mba_status st; mba_sim_result r; } job;
+typedef struct job { mba_sim_kernel kernel; mba_status st; } job;
 typedef struct lowered {
     const mba_plan *plan;
     mba_sim_kernel *kernel;
@@ -121,7 +105,8 @@ typedef struct walk {
     int64_t            base[MBA_ROLES];           /* of every arena in one line of addresses */
     lowered           *plans; int64_t nplans;
     job               *jobs;  int64_t njobs, space, ran;
-    key               *keys;  int64_t nlaunches;  /* in order */
+    int64_t            first;                     /* job j is of known kernel first + j */
+    int64_t           *known; int64_t nlaunches;  /* of every launch, in order */
     bool              *resets;
     double            *stored;
     int64_t            load;                      /* of 256: of tensor units, in the walk before; 0: the first */
@@ -229,20 +214,15 @@ static mba_status kernels_of(walk *w, int32_t i, mba_sim_kernel **out)
 
 static mba_status remember(walk *w, const mba_sim_kernel *k, key h)
 {
-    MBA_TRY(grow(w->sim));
-    known *e = slot_of(w->sim->table, w->sim->size, h);
-    if (e->used) return MBA_OK;
-    if (w->njobs == w->space) {
-        job *more = realloc(w->jobs, sizeof *more * (size_t)(w->space ? 2 * w->space : 64));
-        if (!more) return mba_fail(MBA_E_NOMEM, "no memory for %lld kernels", (long long)w->njobs);
-        w->jobs  = more;
-        w->space = w->space ? 2 * w->space : 64;
-    }
-    *e = (known){ .key = h, .used = 1 };
-    w->sim->n++;
-    w->jobs[w->njobs].kernel = *k;
-    w->jobs[w->njobs].key    = h;
-    w->njobs++;
+    mba_sim *s = w->sim;
+    job     *jobs = mba_grow(w->jobs, w->njobs, &w->space, sizeof *jobs);
+    known   *more = mba_grow(s->known, s->n, &s->room, sizeof *more);
+    if (jobs) w->jobs = jobs;
+    if (more) s->known = more;
+    if (!jobs || !more || !mba_lookup_add(&s->by_key, h.a))
+        return mba_fail(MBA_E_NOMEM, "no memory for %lld kernels", (long long)s->n);
+    s->known[s->n++].key       = h;
+    w->jobs[w->njobs++].kernel = *k;
     return MBA_OK;
 }
 
@@ -278,11 +258,12 @@ static mba_status walk_node(walk *w, int32_t i)
         }
         mba_sim_kernel *k = w->how->bind ? &bound : &all[l];
         k->load = k->total[MBA_P_MMA] > 0 && k->mma_flops % 100 == 16 ? w->load : 0;
-        const key h = key_of(k, w->m, w->tier);
-        w->resets[w->nlaunches] = k->resets;
-        w->stored[w->nlaunches] = different_stored(k);
-        w->keys[w->nlaunches++] = h;
-        MBA_TRY(remember(w, k, h));
+        const key     h = key_of(k, w->m, w->tier);
+        const int64_t of = find_known(w->sim, h);
+        w->resets[w->nlaunches]  = k->resets;
+        w->stored[w->nlaunches]  = different_stored(k);
+        w->known[w->nlaunches++] = of < 0 ? w->sim->n : of;
+        if (of < 0) MBA_TRY(remember(w, k, h));
     }
     return MBA_OK;
 }
@@ -290,16 +271,13 @@ static mba_status walk_node(walk *w, int32_t i)
 /* A failure is told once, by the thread that returns. */
 static mba_status run_jobs(walk *w)
 {
+    known *of = w->sim->known;
     #pragma omp parallel for schedule(dynamic, 1)
     for (int64_t j = w->ran; j < w->njobs; j++)
-        w->jobs[j].st = mba_sim_run(&w->jobs[j].r, &w->jobs[j].kernel, w->m, w->tier);
-    for (; w->ran < w->njobs; w->ran++) {
-        const int64_t j = w->ran;
-        known *e = slot_of(w->sim->table, w->sim->size, w->jobs[j].key);
-        if (w->jobs[j].st != MBA_OK) return mba_sim_run(&w->jobs[j].r, &w->jobs[j].kernel, w->m, w->tier);
-        e->r    = w->jobs[j].r;
-        e->done = 1;
-    }
+        w->jobs[j].st = mba_sim_run(&of[w->first + j].r, &w->jobs[j].kernel, w->m, w->tier);
+    for (; w->ran < w->njobs; w->ran++)
+        if (w->jobs[w->ran].st != MBA_OK)
+            return mba_sim_run(&of[w->first + w->ran].r, &w->jobs[w->ran].kernel, w->m, w->tier);
     return MBA_OK;
 }
 
@@ -331,7 +309,7 @@ static void add_up(mba_sim_step *out, const walk *w)
         double longest = -1;
         if (!runs(w, i)) continue;
         for (int l = 0; l < w->p->plan[i]->nlaunches; l++) {
-            const mba_sim_result *r = &slot_of(w->sim->table, w->sim->size, w->keys[at++])->r;
+            const mba_sim_result *r = &w->sim->known[w->known[at++]].r;
             out->launch[out->launches] = (mba_sim_launch){ i, l, r->limit, r->seconds, r->dram_read, r->dram_write,
                                                            r->bound[r->limit], w->stored[at - 1] };
             add_launch(out, &out->node[i], r, gap, w->resets[at - 1] ? reset : 0, &longest);
@@ -343,7 +321,7 @@ static void add_up(mba_sim_step *out, const walk *w)
         out->inputs_s = (double)w->p->layout.arena_bytes[MBA_INPUT] / (1e9 * w->m->v[MBA_GPU_host]);
     out->seconds += out->inputs_s;
     out->unique = w->njobs;
-    for (int64_t j = 0; j < w->njobs; j++) out->events += w->jobs[j].r.events;
+    for (int64_t j = 0; j < w->njobs; j++) out->events += w->sim->known[w->first + j].r.events;
 }
 
 /* How busy tensor units are in a whole step, of 256; 0: it has no products, or is no step. */
@@ -352,7 +330,7 @@ static int64_t load_of(const walk *w)
     double busy = 0, all = 0;
     if ((w->how->passes & MBA_STEP) != MBA_STEP) return 0;
     for (int64_t i = 0; i < w->nlaunches; i++) {
-        const mba_sim_result *r = &slot_of(w->sim->table, w->sim->size, w->keys[i])->r;
+        const mba_sim_result *r = &w->sim->known[w->known[i]].r;
         busy += r->bound[MBA_P_MMA];
         all  += r->seconds;
     }
@@ -372,22 +350,18 @@ static mba_status walk_all(walk *w)
     return st;
 }
 
-/* What failed half-way must not be found later. */
-static void forget_undone(mba_sim *s)
+/* What failed half-way, and what came behind it, must not be found later. */
+static void forget_undone(mba_sim *s, int64_t done)
 {
-    known *old = s->table, *fresh = calloc((size_t)s->size, sizeof *fresh);
-    if (!fresh) return;
-    s->n = 0;
-    for (int64_t i = 0; i < s->size; i++)
-        if (old[i].used && old[i].done) { *slot_of(fresh, s->size, old[i].key) = old[i]; s->n++; }
-    s->table = fresh;
-    free(old);
+    mba_lookup_free(&s->by_key);
+    for (s->n = 0; s->n < done && mba_lookup_add(&s->by_key, s->known[s->n].key.a); s->n++) continue;
 }
 
 mba_status mba_sim_program(mba_sim_step *out, mba_sim *s, const mba_program *p, const mba_gpu *m,
                            const mba_sim_how *how)
 {
     walk w = { .sim = s,
+               .first = s->n,
                .p = p,
                .m = m,
                .how = how,
@@ -402,20 +376,20 @@ mba_status mba_sim_program(mba_sim_step *out, mba_sim *s, const mba_program *p, 
     *out    = (mba_sim_step){ .node = calloc((size_t)p->graph->nnodes + 1, sizeof *out->node),
                               .launch = calloc((size_t)launches + 1, sizeof *out->launch) };
     w.plans = calloc((size_t)p->graph->nnodes + 1, sizeof *w.plans);
-    w.keys  = calloc((size_t)launches + 1, sizeof *w.keys);
+    w.known = calloc((size_t)launches + 1, sizeof *w.known);
     w.resets = calloc((size_t)launches + 1, sizeof *w.resets);
     w.stored = calloc((size_t)launches + 1, sizeof *w.stored);
-    mba_status st = out->node && out->launch && w.plans && w.keys && w.resets && w.stored
+    mba_status st = out->node && out->launch && w.plans && w.known && w.resets && w.stored
                         ? MBA_OK
                         : mba_fail(MBA_E_NOMEM, "no memory for %lld launches", (long long)launches);
     if (st == MBA_OK) st = walk_all(&w);
     if (st == MBA_OK && !how->load && (w.load = load_of(&w)) > 0) st = walk_all(&w);
     out->load = w.load;
     if (st == MBA_OK) add_up(out, &w);
-    else forget_undone(s);
+    else forget_undone(s, w.first + w.ran);
     for (int64_t k = 0; k < w.nplans; k++) free(w.plans[k].kernel);
     free(w.plans);
-    free(w.keys);
+    free(w.known);
     free(w.resets);
     free(w.stored);
     free(w.jobs);
