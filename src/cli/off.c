@@ -8,6 +8,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "core/sort.h"
 #include "sim/engine.h"
 
 /* A word of the name, so that a GH200, which has other memory, is no H200. */
@@ -21,12 +22,6 @@ const char *mba_off_machine(const char *gpu)
                 return name;
     }
     return NULL;
-}
-
-static int smaller_first(const void *x, const void *y)
-{
-    const double a = *(const double *)x, b = *(const double *)y;
-    return (a > b) - (a < b);
 }
 
 static mba_status sum_up(mba_off *o, const mba_counted_set *d)
@@ -43,7 +38,7 @@ static mba_status sum_up(mba_off *o, const mba_counted_set *d)
         o->worst = size[i];
         snprintf(o->worst_kernel, sizeof o->worst_kernel, "%s", c->kernel);
     }
-    qsort(size, (size_t)o->n, sizeof *size, smaller_first);
+    mba_sort(size, o->n);
     o->p90 = o->n ? size[(int)(0.9 * (o->n - 1) + 0.5)] : NAN;
     o->sum = 100 * (predicted / measured - 1);
     free(size);
@@ -95,7 +90,7 @@ mba_status mba_off_of_held_out(mba_off **out)
     for (int i = 0; i < d->n; i++) {
         mba_counted_kernel *c = &d->one[i];
         if (c->set != MBA_POINT_HELD || c->again || !mba_counted_enough(c)) continue;
-        for (int k = MBA_N_CODE; k < MBA_N_KINDS; k++) c->n[k] = NAN;
+        mba_counted_forget_code(c);
         const mba_counted_kernel other = d->one[n];
         d->one[n++] = *c;
         d->one[i]   = other;

@@ -489,16 +489,10 @@ mba_status mba_validated_bands(mba_band *steps, mba_class_bands *operators, mba_
     return st;
 }
 
-/* What was read in the code is not known of a kernel that a store has. */
-static void forget_code(mba_counted_kernel *c)
-{
-    for (int k = MBA_N_CODE; k < MBA_N_KINDS; k++) c->n[k] = NAN;
-}
-
 static mba_status predict_as_foreign(mba_counted_set *d, const mba_gpu *m)
 {
     for (int i = 0; i < d->n; i++) {
-        forget_code(&d->one[i]);
+        mba_counted_forget_code(&d->one[i]);
         if (mba_counted_enough(&d->one[i])) MBA_TRY(predict_foreign(&d->one[i], m, 0));
     }
     return MBA_OK;

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "core/print.h"
+#include "core/sort.h"
 #include "scope/analysis_parts.h"
 
 /* ---- names ---- */
@@ -76,16 +77,10 @@ static mba_status read_ceilings(mba_analysis *a)
 
 /* ---- steps ---- */
 
-static int by_value(const void *x, const void *y)
-{
-    const double a = *(const double *)x, b = *(const double *)y;
-    return (a > b) - (a < b);
-}
-
 double mba__median(double *v, int64_t n)
 {
     if (n <= 0) return NAN;
-    qsort(v, (size_t)n, sizeof *v, by_value);
+    mba_sort(v, n);
     return n % 2 ? v[n / 2] : 0.5 * (v[n / 2 - 1] + v[n / 2]);
 }
 

@@ -10,9 +10,9 @@
  * Both passes capture the step anew: CUPTI crashes on a graph that was made before it was told to record graphs. */
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
+#include "core/sort.h"
 #include "scope/clock.h"
 #include "scope/cupti_collect.h"
 #include "scope/gpu_profile.h"
@@ -45,17 +45,11 @@ static void gather(void *ctx, const mba_event *e)
     if (x->st == MBA_OK) x->st = mba_events_add(x->to, e);
 }
 
-static int ascending(const void *x, const void *y)
-{
-    const double a = *(const double *)x, b = *(const double *)y;
-    return (a > b) - (a < b);
-}
-
 static double median(const double *x, int n)
 {
     double sorted[MBA_GPU_STEPS_MAX];
     memcpy(sorted, x, (size_t)n * sizeof *x);
-    qsort(sorted, (size_t)n, sizeof *sorted, ascending);
+    mba_sort(sorted, n);
     return n ? sorted[n / 2] : NAN;
 }
 
@@ -229,7 +223,7 @@ static double spread(const double *x, int n)
 {
     double sorted[MBA_GPU_STEPS_MAX];
     memcpy(sorted, x, (size_t)n * sizeof *x);
-    qsort(sorted, (size_t)n, sizeof *sorted, ascending);
+    mba_sort(sorted, n);
     return n ? sorted[3 * n / 4] - sorted[n / 4] : NAN;
 }
 

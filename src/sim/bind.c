@@ -451,6 +451,11 @@ bool mba_counted_enough(const mba_counted_kernel *c)
     return c->n[MBA_N_INST] > 0 && c->n[MBA_N_GLOBAL_LD] >= 0 && c->n[MBA_N_DRAM_RD] >= 0;
 }
 
+void mba_counted_forget_code(mba_counted_kernel *c)
+{
+    for (int k = MBA_N_CODE; k < MBA_N_KINDS; k++) c->n[k] = NAN;
+}
+
 mba_status mba_counted_foreign(mba_sim_kernel *k, const mba_counted_kernel *c, const mba_gpu *m)
 {
     mba_counted_kernel all = *c;

@@ -6,7 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/file.h"
+#include "core/lookup.h"
+#include "core/sort.h"
 #include "sim/engine.h"
 #include "sim/frozen.h"
 #include "sim/tsv.h"
@@ -75,10 +76,10 @@ static mba_status take_row(mba_counted_kernel *c, const char *where, int line, c
     return MBA_OK;
 }
 
-static mba_status add_row(mba_counted_set *d, int *space, const char *where, const mba_tsv_row *r, int columns)
+static mba_status add_row(mba_counted_set *d, int64_t *room, const char *where, const mba_tsv_row *r, int columns)
 {
     if (d->n == ROWS_MAX) return bad(where, r->line, "too many rows", "nobody counts that many");
-    mba_counted_kernel *more = mba_tsv_room(d->one, sizeof *more, d->n, space);
+    mba_counted_kernel *more = mba_grow(d->one, d->n, room, sizeof *more);
     if (!more) return mba_fail(MBA_E_NOMEM, "no memory for %d rows", d->n);
     d->one = more;
     return take_row(&d->one[d->n++], where, r->line, r->at, r->end, columns);
@@ -101,10 +102,10 @@ mba_status mba_counted_parse(mba_counted_set **out, const char *where, const cha
     mba_counted_set *d = calloc(1, sizeof *d);
     mba_tsv         rows = { text, text + bytes, 0 };
     mba_status       st = MBA_OK;
-    int              space = 0;
+    int64_t          room = 0;
     if (!d) return mba_fail(MBA_E_NOMEM, "no memory for counted kernels");
     const int columns = columns_of(text, bytes);
-    for (mba_tsv_row r; st == MBA_OK && mba_tsv_next(&rows, &r);) st = add_row(d, &space, where, &r, columns);
+    for (mba_tsv_row r; st == MBA_OK && mba_tsv_next(&rows, &r);) st = add_row(d, &room, where, &r, columns);
     if (st == MBA_OK && !d->n)
         st = mba_fail(MBA_E_FORMAT,
                       "%s has no kernel\nwhy: nothing can be compared with an empty set\n"
@@ -120,13 +121,10 @@ mba_status mba_counted_parse(mba_counted_set **out, const char *where, const cha
 
 mba_status mba_counted_load(mba_counted_set **out, const char *path)
 {
-    char  *text;
-    size_t bytes;
-    if (!path)
-        return mba_counted_parse(out, "the built-in counted kernels", (const char *)counted_h200, sizeof counted_h200);
-    MBA_TRY(mba_file_read(&text, &bytes, path, FILE_BYTES_MAX));
-    const mba_status st = mba_counted_parse(out, path, text, bytes);
-    free(text);
+    mba_tsv_text t = { "the built-in counted kernels", (const char *)counted_h200, sizeof counted_h200, NULL };
+    MBA_TRY(mba_tsv_open(&t, path, FILE_BYTES_MAX));
+    const mba_status st = mba_counted_parse(out, t.where, t.text, t.bytes);
+    free(t.file);
     return st;
 }
 
@@ -145,20 +143,6 @@ mba_sim_cause mba_sim_cause_of(int limit, double floor_us, double us)
 {
     if (!(floor_us > us / 2) || limit == MBA_LIMIT_LAUNCH) return MBA_SIM_WAITING;
     return limit == MBA_P_MMA ? MBA_SIM_TENSOR : limit < MBA_PIPES ? MBA_SIM_VECTOR : MBA_SIM_MEMORY;
-}
-
-static int by_value(const void *x, const void *y)
-{
-    const double a = *(const double *)x, b = *(const double *)y;
-    return a < b ? -1 : a > b;
-}
-
-/* Of n values, a tenth lie below the first and a tenth above the second, and of another one of their kind, too. */
-static mba_band middle_of(double *v, int n)
-{
-    qsort(v, (size_t)n, sizeof *v, by_value);
-    const int low = (n + 1) / 10, high = n + 1 - low;
-    return (mba_band){ low ? v[low - 1] : 0, high <= n ? v[high - 1] : INFINITY };
 }
 
 mba_status mba_counted_coverage(mba_coverage *out, const mba_counted_set *d)
@@ -180,7 +164,7 @@ mba_status mba_counted_coverage(mba_coverage *out, const mba_counted_set *d)
                     out->of[class].inside += times >= out->of[class].band.low && times <= out->of[class].band.high;
                 }
             }
-            if (!pass) out->of[class].fitted = n, out->of[class].band = middle_of(off, n);
+            if (!pass) out->of[class].fitted = n, out->of[class].band = mba_band_of_kind(off, n);
         }
         out->held   += out->of[class].held;
         out->inside += out->of[class].inside;
@@ -212,7 +196,7 @@ mba_score mba_counted_score(const mba_counted_set *d, mba_point_set set, bool pl
     }
     if (s.points) {
         const double v = (xx - x * x / s.points) * (yy - y * y / s.points);
-        qsort(off, (size_t)s.points, sizeof *off, by_value);
+        mba_sort(off, s.points);
         s.mape            = sum / s.points;
         s.p90             = off[(9 * s.points + 9) / 10 - 1];
         s.worst           = off[s.points - 1];

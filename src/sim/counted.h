@@ -80,6 +80,9 @@ void mba_counted_bind(mba_sim_kernel *k, const mba_counted_kernel *c, const mba_
 /* Whether instructions, loads and bytes from DRAM were counted: what is known of a kernel that has no plan. */
 bool mba_counted_enough(const mba_counted_kernel *c);
 
+/* What was read in the code is not known of a kernel that a store has. */
+void mba_counted_forget_code(mba_counted_kernel *c);
+
 /* A kernel that has no plan: its blocks as they were launched, loads some stages ahead of what is done with them.
  * MBA_E_UNSUPPORTED where not enough was counted. */
 MBA_MUST mba_status mba_counted_foreign(mba_sim_kernel *out, const mba_counted_kernel *c, const mba_gpu *m);

@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/file.h"
 #include "sim/engine.h"
 #include "sim/imitated_built_in.h" /* made by CMake from bench/results/h200/imitated.tsv */
 #include "sim/ledger.h"
@@ -141,13 +140,9 @@ mba_status mba_imitated_parse(mba_imitated_set *out, const char *where, const ch
 mba_status mba_imitated_load(mba_imitated_set *out, const char *path)
 {
     enum { FILE_BYTES_MAX = 1 << 20 };
-    char  *text;
-    size_t bytes;
-    if (!path)
-        return mba_imitated_parse(out, "the built-in imitated machines", (const char *)imitated_h200,
-                                  sizeof imitated_h200);
-    MBA_TRY(mba_file_read(&text, &bytes, path, FILE_BYTES_MAX));
-    const mba_status st = mba_imitated_parse(out, path, text, bytes);
-    free(text);
+    mba_tsv_text t = { "the built-in imitated machines", (const char *)imitated_h200, sizeof imitated_h200, NULL };
+    MBA_TRY(mba_tsv_open(&t, path, FILE_BYTES_MAX));
+    const mba_status st = mba_imitated_parse(out, t.where, t.text, t.bytes);
+    free(t.file);
     return st;
 }

@@ -7,7 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/file.h"
+#include "core/lookup.h"
+#include "core/sort.h"
 #include "sim/measured_built_in.h"                 /* made by CMake from bench/results/h200/measured.tsv */
 #include "sim/tsv.h"
 
@@ -55,10 +56,10 @@ static mba_status take_row(mba_point *p, const char *where, int line, const char
     return MBA_OK;
 }
 
-static mba_status add_row(mba_measured *d, int *space, const char *where, const mba_tsv_row *r)
+static mba_status add_row(mba_measured *d, int64_t *room, const char *where, const mba_tsv_row *r)
 {
     if (d->n == POINTS_MAX) return bad(where, r->line, "too many points", "nobody measures that many");
-    mba_point *more = mba_tsv_room(d->point, sizeof *more, d->n, space);
+    mba_point *more = mba_grow(d->point, d->n, room, sizeof *more);
     if (!more) return mba_fail(MBA_E_NOMEM, "no memory for %d points", d->n);
     d->point = more;
     d->point[d->n] = (mba_point){ 0 };
@@ -70,9 +71,9 @@ mba_status mba_measured_parse(mba_measured **out, const char *where, const char 
     mba_measured *d = calloc(1, sizeof *d);
     mba_tsv      rows = { text, text + bytes, 0 };
     mba_status    st = MBA_OK;
-    int           space = 0;
+    int64_t       room = 0;
     if (!d) return mba_fail(MBA_E_NOMEM, "no memory for a measured set");
-    for (mba_tsv_row r; st == MBA_OK && mba_tsv_next(&rows, &r);) st = add_row(d, &space, where, &r);
+    for (mba_tsv_row r; st == MBA_OK && mba_tsv_next(&rows, &r);) st = add_row(d, &room, where, &r);
     if (st == MBA_OK && !d->n)
         st = mba_fail(MBA_E_FORMAT,
                       "%s has no point\nwhy: nothing can be compared with an empty set\nfix: tools/measured_points",
@@ -84,13 +85,10 @@ mba_status mba_measured_parse(mba_measured **out, const char *where, const char 
 
 mba_status mba_measured_load(mba_measured **out, const char *path)
 {
-    char  *text;
-    size_t bytes;
-    if (!path)
-        return mba_measured_parse(out, "the built-in measured set", (const char *)measured_h200, sizeof measured_h200);
-    MBA_TRY(mba_file_read(&text, &bytes, path, FILE_BYTES_MAX));
-    const mba_status st = mba_measured_parse(out, path, text, bytes);
-    free(text);
+    mba_tsv_text t = { "the built-in measured set", (const char *)measured_h200, sizeof measured_h200, NULL };
+    MBA_TRY(mba_tsv_open(&t, path, FILE_BYTES_MAX));
+    const mba_status st = mba_measured_parse(out, t.where, t.text, t.bytes);
+    free(t.file);
     return st;
 }
 
@@ -101,12 +99,6 @@ void mba_measured_destroy(mba_measured *d)
 }
 
 /* ---- scores ---- */
-
-static int by_value(const void *x, const void *y)
-{
-    const double a = *(const double *)x, b = *(const double *)y;
-    return a < b ? -1 : a > b;
-}
 
 static double correlation(const mba_measured *d, mba_point_set set, int n)
 {
@@ -136,7 +128,7 @@ mba_score mba_measured_score(const mba_measured *d, mba_point_set set)
         roof += 100 * fabs(p->roofline_ms / p->ms - 1);
     }
     if (s.points) {
-        qsort(off, (size_t)s.points, sizeof *off, by_value);
+        mba_sort(off, s.points);
         s.mape          = sum / s.points;
         s.p90           = off[(9 * s.points + 9) / 10 - 1];
         s.roofline_mape = roof / s.points;

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "core/file.h"
+#include "core/lookup.h"
 #include "sim/tsv.h"
 
 enum { FILE_BYTES_MAX = 1 << 22, SIGNATURES_MAX = 1 << 14, NUMBERS = 11, CELL = 64 };
@@ -46,10 +47,10 @@ static mba_status take_row(mba_signature *s, const char *where, int line, const 
     return MBA_OK;
 }
 
-static mba_status add_row(mba_signatures *out, int *space, const char *where, const mba_tsv_row *r)
+static mba_status add_row(mba_signatures *out, int64_t *room, const char *where, const mba_tsv_row *r)
 {
     if (out->n == SIGNATURES_MAX) return bad(where, r->line, "too many of them");
-    mba_signature *more = mba_tsv_room(out->one, sizeof *more, out->n, space);
+    mba_signature *more = mba_grow(out->one, out->n, room, sizeof *more);
     if (!more) return mba_fail(MBA_E_NOMEM, "no memory for %d signatures", out->n);
     out->one = more;
     return take_row(&out->one[out->n++], where, r->line, r->at, r->end);
@@ -59,9 +60,9 @@ mba_status mba_signatures_parse(mba_signatures *out, const char *where, const ch
 {
     mba_tsv   rows = { text, text + bytes, 0 };
     mba_status st = MBA_OK;
-    int        space = 0;
+    int64_t    room = 0;
     *out = (mba_signatures){ 0 };
-    for (mba_tsv_row r; st == MBA_OK && mba_tsv_next(&rows, &r);) st = add_row(out, &space, where, &r);
+    for (mba_tsv_row r; st == MBA_OK && mba_tsv_next(&rows, &r);) st = add_row(out, &room, where, &r);
     if (st == MBA_OK && !out->n)
         st = mba_fail(MBA_E_FORMAT,
                       "%s has no signature\nwhy: the store is empty\nfix: tools/peer_signatures fills one", where);

@@ -2,10 +2,10 @@
 #include "sim/spread.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "core/rng.h"
+#include "core/sort.h"
 
 /* Middles of the upper 32 of 64 parts of a normal distribution that are equally likely: a table, so that no library's
  * logarithm decides. */
@@ -47,16 +47,10 @@ void mba_gpu_draw(mba_gpu *out, const mba_gpu *m, int draw)
     }
 }
 
-static int by_value(const void *x, const void *y)
-{
-    const double a = *(const double *)x, b = *(const double *)y;
-    return a < b ? -1 : a > b;
-}
-
 mba_band mba_band_of_draws(double *times)
 {
     enum { OUTSIDE = 6 };                         // on either side, of 64: 81 % are within
-    qsort(times, MBA_DRAWS, sizeof *times, by_value);
+    mba_sort(times, MBA_DRAWS);
     const mba_band b = { times[OUTSIDE], times[MBA_DRAWS - 1 - OUTSIDE] };
     return (mba_band){ b.low < 1 ? b.low : 1, b.high > 1 ? b.high : 1 };
 }
@@ -78,7 +72,7 @@ mba_ratio mba_ratio_of_draws(double ratio, const double *a_times, const double *
 mba_band mba_band_of_kind(double *times, int n)
 {
     const int low = (n + 1) / 10, high = n + 1 - low;
-    qsort(times, (size_t)n, sizeof *times, by_value);
+    mba_sort(times, n);
     return (mba_band){ low ? times[low - 1] : 0, high <= n ? times[high - 1] : INFINITY };
 }
 

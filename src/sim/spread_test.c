@@ -5,13 +5,8 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "core/sort.h"
 #include "sim/spread.h"
-
-static int by_value(const void *x, const void *y)
-{
-    const double a = *(const double *)x, b = *(const double *)y;
-    return a < b ? -1 : a > b;
-}
 
 static void every_part_of_a_spread_is_drawn_once(void **state)
 {
@@ -26,7 +21,7 @@ static void every_part_of_a_spread_is_drawn_once(void **state)
             assert_true(v[i] >= mba_gpu_keys[k].least && v[i] <= mba_gpu_keys[k].most);
             assert_true(m.sigma[k] > 0 || v[i] == m.v[k]);
         }
-        qsort(v, MBA_DRAWS, sizeof *v, by_value);
+        mba_sort(v, MBA_DRAWS);
         const bool clipped = v[0] == mba_gpu_keys[k].least || v[MBA_DRAWS - 1] == mba_gpu_keys[k].most;
         if (!(m.sigma[k] > 0) || clipped) continue;
         for (int i = 0; i < MBA_DRAWS; i++) {

@@ -1,8 +1,9 @@
 /* tsv.c -- see tsv.h. */
 #include "sim/tsv.h"
 
-#include <stdlib.h>
 #include <string.h>
+
+#include "core/file.h"
 
 bool mba_tsv_next(mba_tsv *rows, mba_tsv_row *row)
 {
@@ -26,11 +27,11 @@ bool mba_tsv_cell(const char **at, const char *end, char *out, size_t space)
     return !memchr(out, '\0', n);
 }
 
-void *mba_tsv_room(void *things, size_t bytes, int n, int *space)
+mba_status mba_tsv_open(mba_tsv_text *t, const char *path, size_t bytes_max)
 {
-    if (n < *space) return things;
-    const int wanted = *space ? 2 * *space : 64;
-    void     *more = realloc(things, bytes * (size_t)wanted);
-    if (more) *space = wanted;
-    return more;
+    if (!path) return MBA_OK;
+    MBA_TRY(mba_file_read(&t->file, &t->bytes, path, bytes_max));
+    t->where = path;
+    t->text  = t->file;
+    return MBA_OK;
 }

@@ -8,6 +8,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "core/status.h"
+
 typedef struct mba_tsv { const char *at, *end; int line; } mba_tsv;      /* what is left; lines so far */
 typedef struct mba_tsv_row { const char *at, *end; int line; } mba_tsv_row;
 
@@ -16,7 +18,9 @@ bool mba_tsv_next(mba_tsv *rows, mba_tsv_row *row);      /* leaves out remarks a
 /* The cell at `at`, up to a tab or `end`, into `out`, and `at` behind it; false: too long, or with a zero in it. */
 bool mba_tsv_cell(const char **at, const char *end, char *out, size_t space);
 
-/* Room for one more of n things of `bytes` each; *space: for how many there is. NULL: no memory, and they stay. */
-void *mba_tsv_room(void *things, size_t bytes, int n, int *space);
+/* A table, and what messages call it. With a path, that file's: `file` is the caller's to free. Without, what stands there
+ * already: the table that comes with the program. */
+typedef struct mba_tsv_text { const char *where, *text; size_t bytes; char *file; } mba_tsv_text;
+MBA_MUST mba_status mba_tsv_open(mba_tsv_text *t, const char *path, size_t bytes_max);
 
 #endif
