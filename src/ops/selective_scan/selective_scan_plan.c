@@ -494,26 +494,55 @@ mba_status selective_scan_bwd_twins_plan(mba_plan *p, const mba_node *n, const m
 
 /* ---- plain: anything ---- */
 
-static void plan_plain(mba_plan *p, const mba_node *n, scan_dims d, const char *kernel, bool back)
+/* Of one block: a sequence of 32 channels. */
+static double plain_values(scan_dims d) { return (double)(d.L * PLAIN_CHANNELS); }
+
+/* Bytes of states that the backward starts its chunks from. */
+static double plain_kept(scan_dims d) { return 4.0 * (double)(mba_ceil(d.L, PLAIN_CHUNK) * PLAIN_CHANNELS * d.N); }
+
+static mba_launch *begin_plain(mba_plan *p, const mba_node *n, scan_dims d, const char *kernel, int regs)
 {
-    const double values = (double)(d.L * PLAIN_CHANNELS), elements = values * (double)d.N;
-    mba_launch  *l = mba_plan_launch(p, kernel, MBA_VECTOR, d.B, PLAIN_CHANNELS);
+    mba_launch *l = mba_plan_launch(p, kernel, MBA_VECTOR, d.B, PLAIN_CHANNELS);
     l->grid[1] = channel_blocks(d, PLAIN_CHANNELS);
-    l->regs    = back ? 128 : 80;
-    load_operand(l, n, U, values);
-    load_operand(l, n, DELTA, values);
-    load_operand(l, n, Z, values);
-    if (back) load_operand(l, n, DOUT, values);
+    l->regs    = regs;
+    load_operand(l, n, U, plain_values(d));
+    load_operand(l, n, DELTA, plain_values(d));
     load_states(l, n, d, PLAIN_CHANNELS, BM, CM, (double)d.L);
-    mba_phase_move(l, MBA_LOAD, MBA_ARG_SCRATCH(CU_SPACE), elements * (back ? 24 : 8));
-    mba_phase_work(l, MBA_SFU, elements * (back ? 2 : 1), NULL);
-    mba_phase_work(l, MBA_FMA, elements * (back ? 20 : 4), NULL);
-    mba_phase_move(l, MBA_STORE, MBA_ARG_SCRATCH(CU_SPACE), elements * (back ? 12 : 4));
-    if (!back) { store_operand(l, n, OUT, values); return; }
+    return l;
+}
+
+/* `states`: for the backward, without the output. */
+static void plan_plain(mba_plan *p, const mba_node *n, scan_dims d, bool states)
+{
+    const double values = plain_values(d), elements = values * (double)d.N;
+    mba_launch  *l = begin_plain(p, n, d, "scan_fwd_plain", 80);
+    mba_phase_move(l, MBA_LOAD, MBA_ARG_SCRATCH(CU_SPACE), elements * 8);
+    mba_phase_work(l, MBA_SFU, elements, NULL);
+    mba_phase_work(l, MBA_FMA, elements * 4, NULL);
+    mba_phase_move(l, MBA_STORE, MBA_ARG_SCRATCH(CU_SPACE), elements * 4);
+    if (states) { mba_phase_move(l, MBA_STORE, MBA_ARG_SCRATCH(CU_KEPT), plain_kept(d)); return; }
+    load_operand(l, n, Z, values);
+    if (n->out[KEPT]) store_operand(l, n, KEPT, (double)mba_elems(n->out[KEPT]) / (double)(l->grid[0] * l->grid[1]));
+    store_operand(l, n, YS, values);
+    store_operand(l, n, OUT, values);
+}
+
+static void plan_bwd_plain(mba_plan *p, const mba_node *n, scan_dims d)
+{
+    const double values = plain_values(d), elements = values * (double)d.N;
+    mba_launch  *l = begin_plain(p, n, d, "scan_bwd_plain", 128);
+    load_operand(l, n, Z, values);
+    load_operand(l, n, DOUT, values);
+    mba_phase_move(l, MBA_LOAD, MBA_ARG_SCRATCH(CU_KEPT), plain_kept(d));
+    mba_phase_move(l, MBA_LOAD, MBA_ARG_SCRATCH(CU_SPACE), elements * 24);
+    mba_phase_work(l, MBA_SFU, elements * 2, NULL);
+    mba_phase_work(l, MBA_FMA, elements * 20, NULL);
+    mba_phase_move(l, MBA_STORE, MBA_ARG_SCRATCH(CU_SPACE), elements * 12);
     store_operand(l, n, DU, values);
     store_operand(l, n, DDELTA, values);
     store_operand(l, n, DZ, values);
     mba_phase_move(l, MBA_STORE, MBA_ARG_SCRATCH(CU_BC), (double)(d.L * 2 * d.N * 4));
+    mba_phase_move(l, MBA_STORE, MBA_ARG_SCRATCH(CU_SUMS), (double)(PLAIN_CHANNELS * (d.N + 2) * 4));
 }
 
 static mba_status plain_takes(scan_dims d, const mba_machine *m, bool back)
@@ -544,7 +573,7 @@ mba_status selective_scan_plain_plan(mba_plan *p, const mba_node *n, const mba_m
     const scan_dims d = scan_dims_of(n);
     MBA_TRY(plain_takes(d, m, false));
     scratch_of_plain(p, d, 2, false);
-    plan_plain(p, n, d, "scan_fwd_plain", false);
+    plan_plain(p, n, d, false);
     return MBA_OK;
 }
 
@@ -553,8 +582,8 @@ mba_status selective_scan_bwd_plain_plan(mba_plan *p, const mba_node *n, const m
     const scan_dims d = scan_dims_of(n);
     MBA_TRY(plain_takes(d, m, true));
     scratch_of_plain(p, d, PLAIN_CHUNK + 4, true);
-    plan_plain(p, n, d, "scan_fwd_plain", false);
-    plan_plain(p, n, d, "scan_bwd_plain", true);
+    plan_plain(p, n, d, true);
+    plan_bwd_plain(p, n, d);
     plan_sums(p, n, d, d.B, PLAIN_CHANNELS);
     return MBA_OK;
 }

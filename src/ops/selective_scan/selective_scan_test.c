@@ -3,12 +3,10 @@
 #include "tests/test.h"
 
 #include "core/check.h"
-#include "core/plan_work.h"
 #include "core/program.h"
 #include "ops/selective_scan/selective_scan.h"
 #include "ops/selective_scan/selective_scan_slots.h"
 #include "tests/gpu_cases.h"
-#include "tests/machines.h"
 
 static const mba_machine host = { .name = "host" };
 static const mba_step    step = { 0 };
@@ -419,66 +417,6 @@ static void wrong_shapes_are_explained(void **state)
     mba_graph_destroy(m.g);
 }
 
-/* ---- plans: products of bf16 that the backward's warps issue, counted by its loops (selective_scan_bwd*_cuda.cu) ---- */
-
-static int length_of(const scan_dims *d, const scan_cut *c, int item)
-{
-    const int64_t first = c->pieces > 1 ? item % c->pieces * c->piece : 0, sequence = item * c->pack;
-    if (c->pack > 1) return (int)((d->B - sequence < c->pack ? d->B - sequence : c->pack) * d->L);
-    return (int)(d->L - first < c->piece ? d->L - first : c->piece);
-}
-
-/* A block, tile by tile: N / 4 warps, 16 / N (twins: of pairs of tokens) products of 16 x 8 sums over 8 (16) numbers; twins of
- * 8 states make none. */
-static double flops_of_block(int length, int states, bool twins)
-{
-    double sum = 0;
-    for (int tile = (length - 1) / TILE; tile >= 0; tile--)
-        for (int half = twins ? tile * TILE + KEEP < length : 1; half >= 0; half--)
-            for (int k = KEEP - 1; k >= 0; k--) {
-                if (twins && (k % 2 || states == 8)) continue;
-                sum += states / 4 * (16 / states) * 2.0 * 16 * 8 * (twins ? 16 : 8);
-            }
-    return sum;
-}
-
-static void plans_count_the_products_that_warps_issue(void **state)
-{
-    (void)state;
-    static const mba_case cases[] = {
-        { { 3, 49, 320, 8, 1, NO_Z }, "windows of 7 x 7" },     { { 64, 196, 160, 8, 1, NO_Z }, "windows of 14 x 14" },
-        { { 1, 12000, 192, 16, 1 }, "one long row, in pieces" }, { { 1, 1001, 100, 16, 1 }, "odd" },
-        { { 2001, 7, 640, 16, 2 }, "short: packs" },             { { 2, 1, 32, 8, 1 }, "a token" },
-        { { 4, 4096, 512, 16, 1 }, "whole tiles" } };
-    bool packs = false, pieces = false;
-    int  seen = 0;
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        const int64_t  *n = cases[i].dim;
-        const scan_dims d = { n[0], n[1], n[2], n[3], n[4] };
-        mba_case_graph  o;
-        assert_ok(mba_case_build(&o, &mba_op_selective_scan, &cases[i], (mba_case_how){ .compute = MBA_BF16 }));
-        for (int32_t k = 0; k < o.g->nnodes; k++)
-            for (const mba_variant *v = o.g->nodes[k]->op->cuda; o.g->nodes[k]->op == &mba_op_selective_scan_bwd && v->name; v++) {
-                mba_plan p;
-                if (mba_plan_variant(&p, NULL, o.g->arena, o.g->nodes[k], v, &machines[1]) != MBA_OK) continue;
-                for (int l = 0; l < p.nlaunches; l++) {
-                    if (strncmp(p.launch[l].kernel, "scan_bwd_t", 10)) continue;
-                    const scan_cut c = scan_cut_of(d, p.launch[l].grid[0]);
-                    double         sum = 0;
-                    packs  |= c.pack > 1;
-                    pieces |= c.pieces > 1;
-                    for (int item = 0; item < c.items; item++)
-                        sum += (double)p.launch[l].grid[1] * flops_of_block(length_of(&d, &c, item), (int)d.N, !strcmp(v->name, "twins"));
-                    assert_near(mba_launch_work(&p.launch[l], MBA_MMA), sum, 1e-12 * sum);
-                    seen++;
-                }
-            }
-        mba_graph_destroy(o.g);
-    }
-    assert_true(packs && pieces);
-    assert_int_equal(seen, 14);
-}
-
 MBA_TEST_MAIN(cmocka_unit_test(forward_gives_the_golden_values),
               cmocka_unit_test(backward_gives_the_golden_checksums),
               cmocka_unit_test(same_bits_at_any_number_of_threads),
@@ -487,5 +425,4 @@ MBA_TEST_MAIN(cmocka_unit_test(forward_gives_the_golden_values),
               cmocka_unit_test(large_steps_are_taken_as_they_are),
               cmocka_unit_test(a_broken_document_leaves_the_next_one_whole),
               cmocka_unit_test(long_and_short_sequences_agree_with_fp64_on_the_gpu),
-              cmocka_unit_test(wrong_shapes_are_explained),
-              cmocka_unit_test(plans_count_the_products_that_warps_issue))
+              cmocka_unit_test(wrong_shapes_are_explained))
