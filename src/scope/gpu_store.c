@@ -84,15 +84,24 @@ static bool is_library(const char *planned)
     return !strncmp(planned, "cublaslt_", 9) || !strncmp(planned, "cudnn_", 6);
 }
 
-/* A library may run more kernels than the one launch that stands for it: behind that places say nothing. */
+/* The launch of its plan that a kernel is; -1: none. */
+static int planned_place(const storing *x, const mba_event *e)
+{
+    const int *is = x->is[e->node];
+    if (is) return e->launch >= 0 && e->launch < x->ran[e->node] ? is[e->launch] : -1;
+    return e->launch < x->p->plan[e->node]->nlaunches ? e->launch : -1;
+}
+
+/* Where a library ran fewer kernels than were planned, places say nothing; where it ran more, they were matched. */
 static const mba_launch *launch_of(const storing *x, const found *f)
 {
     const mba_plan *p = f->plan;
     bool            library = false;
-    if (!p || f->launch < 0 || f->launch >= p->nlaunches) return NULL;
+    const int       place = p ? planned_place(x, f->first) : -1;
+    if (place < 0) return NULL;
     for (int i = 0; i < p->nlaunches; i++) library |= is_library(p->launch[i].kernel);
     const int32_t ran = x->ran[f->first->node];
-    return library && ran && ran != p->nlaunches && p->nlaunches > 1 ? NULL : &p->launch[f->launch];
+    return library && ran && ran < p->nlaunches ? NULL : &p->launch[place];
 }
 
 /* Ours by the name in the plan, which tells element-wise operators apart; a library's by its own. */
@@ -156,14 +165,6 @@ static mba_status match_nodes(storing *x)
     for (int32_t i = 0; i < x->p->graph->nnodes; i++)
         if (x->p->plan[i]->nlaunches && x->ran[i] > x->p->plan[i]->nlaunches && x->ran[i] <= MBA_STARTED_MAX) MBA_TRY(match_node(x, i));
     return MBA_OK;
-}
-
-/* The launch of its plan that a kernel is; -1: none. */
-static int planned_place(const storing *x, const mba_event *e)
-{
-    const int *is = x->is[e->node];
-    if (is) return e->launch >= 0 && e->launch < x->ran[e->node] ? is[e->launch] : -1;
-    return e->launch < x->p->plan[e->node]->nlaunches ? e->launch : -1;
 }
 
 static mba_status put_event(storing *x, int64_t id, const mba_event *e, int64_t origin_ns)
