@@ -7,10 +7,7 @@
 #include "device/cuda/async.cuh"
 #include "device/cuda/hopper.cuh"
 #include "device/cuda/packed.cuh"
-
-namespace tile_words {                            // async.cuh and tile.cuh both have a copy_async
 #include "device/cuda/tile.cuh"
-}
 
 extern "C" {
 #include "tests/words.h"
@@ -244,9 +241,9 @@ static __global__ void copied(float *out, const float *from)
     copy_async_wait<0>();
     for (int k = 1; k < 3; k++)
         for (int j = 0; j < 4; j++) out[128 * k + 4 * t + j] = slot[k][4 * t + j];
-    tile_words::copy_async<16>(&slot[3][4 * t], from + 4 * t);
-    tile_words::copies_commit();
-    tile_words::copies_wait<0>();
+    copy_async<16, THROUGH_L1>(&slot[3][4 * t], from + 4 * t);
+    copy_async_commit();
+    copy_async_wait<0>();
     for (int j = 0; j < 4; j++) out[128 * 3 + 4 * t + j] = slot[3][4 * t + j];
 }
 
@@ -347,22 +344,22 @@ static __global__ void fragments(float *out)
 {
     const int g = (int)threadIdx.x / 4, t = (int)threadIdx.x % 4;
     float     c[KINDS][4] = { { 0, 0, 0, 0 }, { 0, 0, 0, 0 }, { 0, 0, 0, 0 }, { 0, 0, 0, 0 } };
-    tile_words::mma_tf32_k4(c[0], of_a(g, t), of_a(g + 8, t), of_b(t, g));
-    tile_words::mma_tf32_k8(c[1], of_a(g, t), of_a(g + 8, t), of_a(g, t + 4), of_a(g + 8, t + 4), of_b(t, g), of_b(t + 4, g));
+    mma_tf32_k4(c[0], of_a(g, t), of_a(g + 8, t), of_b(t, g));
+    mma_tf32_k8(c[1], of_a(g, t), of_a(g + 8, t), of_a(g, t + 4), of_a(g + 8, t + 4), of_b(t, g), of_b(t + 4, g));
     uint32_t a[4], b[2];
     for (int i = 0; i < 4; i++) {
         const int row = g + i % 2 * 8, col = 2 * t + i / 2 * 8;
-        a[i] = tile_words::pack_bf16(of_a(row, col), of_a(row, col + 1));
+        a[i] = pack_bf16(of_a(row, col), of_a(row, col + 1));
     }
-    for (int i = 0; i < 2; i++) b[i] = tile_words::pack_bf16(of_b(2 * t + 8 * i, g), of_b(2 * t + 8 * i + 1, g));
-    tile_words::mma_bf16_k8(c[2], a[0], a[1], b[0]);
-    tile_words::mma_bf16_k16(c[3], a, b[0], b[1]);
+    for (int i = 0; i < 2; i++) b[i] = pack_bf16(of_b(2 * t + 8 * i, g), of_b(2 * t + 8 * i + 1, g));
+    mma_bf16_k8(c[2], a[0], a[1], b[0]);
+    mma_bf16_k16(c[3], a, b[0], b[1]);
     for (int k = 0; k < KINDS; k++)
         for (int i = 0; i < 4; i++) out[128 * k + (g + i / 2 * 8) * 8 + 2 * t + i % 2] = c[k][i];
-    const uint32_t turned = tile_words::transpose_8x8(tile_words::pack_bf16(of_a(g, 2 * t), of_a(g, 2 * t + 1)));
+    const uint32_t turned = transpose_8x8(pack_bf16(of_a(g, 2 * t), of_a(g, 2 * t + 1)));
     out[TURNED + 8 * g + 2 * t]     = low_of(turned);
     out[TURNED + 8 * g + 2 * t + 1] = high_of(turned);
-    out[FOLDED + threadIdx.x] = tile_words::fold((float)threadIdx.x, 100 + (float)threadIdx.x, 4);
+    out[FOLDED + threadIdx.x] = fold((float)threadIdx.x, 100 + (float)threadIdx.x, 4);
 }
 
 static double on_host(bool a, int r, int c) { return a ? (r * 5 + c * 3) % 7 - 3 : (r * 2 + c * 5) % 5 - 2; }

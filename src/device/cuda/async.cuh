@@ -10,10 +10,15 @@
 
 #include "device/cuda/vocab.cuh"
 
-template <int BYTES> static __device__ __forceinline__ void copy_async(void *to, const void *from)
+/* L1 keeps what is copied through it, for others that ask for the same; only 16 bytes can pass it by, and do unless told. */
+enum copy_path { PAST_L1, THROUGH_L1 };
+
+template <int BYTES, copy_path PATH = BYTES == 16 ? PAST_L1 : THROUGH_L1>
+static __device__ __forceinline__ void copy_async(void *to, const void *from)
 {
+    static_assert(BYTES == 16 || PATH == THROUGH_L1, "4 and 8 bytes go through L1");
     const uint32_t slot = (uint32_t)__cvta_generic_to_shared(to);
-    if constexpr (BYTES == 16)
+    if constexpr (PATH == PAST_L1)
         asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(slot), "l"(from) : "memory");
     else
         asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(slot), "l"(from), "n"(BYTES) : "memory");

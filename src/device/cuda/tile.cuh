@@ -1,4 +1,4 @@
-/* tile.cuh -- small tensor-core tiles on plain registers, asynchronous copies, barriers between roles of a block.
+/* tile.cuh -- small tensor-core tiles on plain registers, barriers between roles of a block.
  *
  *     float c[4] = { 0, 0, 0, 0 };                    // 16 x 8: rows lane/4 and lane/4 + 8, columns 2 (lane%4) and + 1
  *     mma_bf16_k16(c, a, b);                          // c += a (16 x 16) b (16 x 8)
@@ -82,13 +82,6 @@ static __device__ __forceinline__ void load_8x8_4_transposed(uint32_t (&d)[4], c
 
 /* ---- functions of the special units ---- */
 
-static __device__ __forceinline__ float exp2_fast(float x)             // 2 ulp; small results are zero
-{
-    float r;
-    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(x));
-    return r;
-}
-
 static __device__ __forceinline__ float tanh_fast(float x)             // 2^-11 relative
 {
     float r;
@@ -104,21 +97,6 @@ static __device__ __forceinline__ int thread_anew(void)
     int t;
     asm volatile("mov.u32 %0, %%tid.x;" : "=r"(t));
     return t;
-}
-
-/* ---- copies to shared memory that nobody waits for until copies_wait ---- */
-
-template <int BYTES> static __device__ __forceinline__ void copy_async(void *smem, const void *from)
-{
-    asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"((uint32_t)__cvta_generic_to_shared(smem)), "l"(from), "n"(BYTES) : "memory");
-}
-
-static __device__ __forceinline__ void copies_commit(void) { asm volatile("cp.async.commit_group;" ::: "memory"); }
-
-/* All groups but the newest GROUPS have arrived; for other threads after a barrier. */
-template <int GROUPS> static __device__ __forceinline__ void copies_wait(void)
-{
-    asm volatile("cp.async.wait_group %0;" ::"n"(GROUPS) : "memory");
 }
 
 /* ---- named barriers (1 .. 15): some threads arrive and go on, others wait for them; `threads` counts both. Barriers ID and ID + 1

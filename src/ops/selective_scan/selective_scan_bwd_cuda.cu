@@ -75,7 +75,7 @@ run_up(float (&h)[9][4], float (&decay)[8][4], const float (&A2)[4], const bwd_s
         by_channel<N>(dt, &sm.dt[from + k][wc], l4);
 #pragma unroll
         for (int e = 0; e < 4; e++) {
-            const float a = exp2_fast(dt[e] * A2[e]);
+            const float a = fast_exp2(dt[e] * A2[e]);
             if (KEEP) decay[k][e] = a;
             to[e] = a * at[e];
         }
@@ -260,11 +260,11 @@ __global__ void __launch_bounds__(8 * N, 384 / (8 * N)) scan_bwd_tiles(const __g
         for (int i = 0; i < NP; i++) {
             const int  t = min(tile * TILE + tr + i * RP, last), s = me + i * NT;
             const bool leads = p.pack > 1 ? t % p.L == 0 : t + sm.at.a.first == 0;
-            copy_async<4 * sizeof(T)>(&sm.stage[0][s], sm.at.u + t * p.u.row + column);
-            copy_async<4 * sizeof(T)>(&sm.stage[1][s], sm.at.delta + t * p.delta.row + column);
-            if (p.z.at) copy_async<4 * sizeof(T)>(&sm.stage[2][s], sm.at.z + t * p.z.row + column);
-            if (p.dout.at) copy_async<4 * sizeof(T)>(&sm.stage[3][s], sm.at.dout + t * p.dout.row + column);
-            if (p.dz.at) copy_async<4 * sizeof(T)>(&sm.stage[4][s], sm.at.ys + (int64_t)t * p.D + column);
+            copy_async<4 * sizeof(T), THROUGH_L1>(&sm.stage[0][s], sm.at.u + t * p.u.row + column);
+            copy_async<4 * sizeof(T), THROUGH_L1>(&sm.stage[1][s], sm.at.delta + t * p.delta.row + column);
+            if (p.z.at) copy_async<4 * sizeof(T), THROUGH_L1>(&sm.stage[2][s], sm.at.z + t * p.z.row + column);
+            if (p.dout.at) copy_async<4 * sizeof(T), THROUGH_L1>(&sm.stage[3][s], sm.at.dout + t * p.dout.row + column);
+            if (p.dz.at) copy_async<4 * sizeof(T), THROUGH_L1>(&sm.stage[4][s], sm.at.ys + (int64_t)t * p.D + column);
             if (p.ids.at && !leads) {
                 copy_async<4>(&sm.doc[s].here, sm.at.ids + t * p.ids.row);
                 copy_async<4>(&sm.doc[s].before, sm.at.ids + (t - 1) * p.ids.row);
@@ -274,9 +274,9 @@ __global__ void __launch_bounds__(8 * N, 384 / (8 * N)) scan_bwd_tiles(const __g
         }
         const int t = min(tile * TILE + me / BQ, last);
         const T  *b = (is_c ? sm.at.C + t * p.C.row : sm.at.B + t * p.B.row) + me % (N / 4) * 4;
-        if (p.wide_bc) copy_async<4 * sizeof(T)>(&sm.stage_bc[me], b);
+        if (p.wide_bc) copy_async<4 * sizeof(T), THROUGH_L1>(&sm.stage_bc[me], b);
         else           sm.stage_bc[me] = read4(b, false);
-        copies_commit();
+        copy_async_commit();
     };
     auto read_kept = [&](int tile) {
         const T *k = sm.at.kept + (int64_t)tile * p.D * N + wc * N;
@@ -325,7 +325,7 @@ __global__ void __launch_bounds__(8 * N, 384 / (8 * N)) scan_bwd_tiles(const __g
     for (int tile = (length() - 1) / TILE; tile >= 0; tile--) {
         if ((tile + 1) * TILE < length()) finish(tile + 1);
         sm.start[tid] = make_float4(start[0], start[1], start[2], start[3]);
-        copies_wait<0>();
+        copy_async_wait<0>();
         const int  me = thread_anew(), cq = me % CQ, tr = me / CQ;
         const bool is_c = me % BQ >= N / 4;
 #pragma unroll

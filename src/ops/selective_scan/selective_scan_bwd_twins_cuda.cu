@@ -107,7 +107,7 @@ run_up(float (&h)[9][4], float (&decay)[8][4], const float (&A2)[4], const bwd_t
         }
 #pragma unroll
         for (int e = 0; e < 4; e++) {
-            decay[k][e] = exp2_fast(dt[e] * A2[e]);
+            decay[k][e] = fast_exp2(dt[e] * A2[e]);
             h[k + 1][e] = N == 16 ? fmaf(decay[k][e], h[k][e], bx[e]) : fmaf(bv[e], xv[e], decay[k][e] * h[k][e]);
         }
     }
@@ -262,7 +262,7 @@ fetch_tile(const scan_operands<bf16> &p, bwd_twins_smem<N> &sm, int tile)
 #pragma unroll
         for (int i = 0; i < NP; i++) fetch_documents<N>(p, sm, min(tile * TILE + (int)(me / CQ) + i * RP, last), me + i * NT);
     }
-    copies_commit();
+    copy_async_commit();
 }
 
 static __device__ __forceinline__ void add4_global(const bf16 *at, float (&v)[4])
@@ -453,7 +453,7 @@ scan_bwd_twins(const __grid_constant__ scan_operands<bf16> p)
     fetch_tile<N, PLAIN>(p, sm, tiles - 1);
     for (int tile = tiles - 1; tile >= 0; tile--) {
         if (tile < tiles - 1) close_tile<N, PLAIN>(p, sm, tile + 1);
-        copies_wait<0>();
+        copy_async_wait<0>();
         open_tile<N, PLAIN>(p, sm, tile);
         __syncthreads();
         if (tile) fetch_tile<N, PLAIN>(p, sm, tile - 1);

@@ -180,10 +180,10 @@ fwd_states(const scan_operands<T> &p, fwd_smem<T, N, CH> &sm, int warp, int lane
 #pragma unroll
                 for (int j = 0; j < 4; j++) {
                     const float2 dt = *(const float2 *)&s.dt[r4 + j][cg * 16 + l8 * 2], C = *(const float2 *)&s.c[r4 + j][st];
-                    h[0] *= exp2_fast(dt.x * A2[0]);
-                    h[1] *= exp2_fast(dt.x * A2[1]);
-                    h[2] *= exp2_fast(dt.y * A2[2]);
-                    h[3] *= exp2_fast(dt.y * A2[3]);
+                    h[0] *= fast_exp2(dt.x * A2[0]);
+                    h[1] *= fast_exp2(dt.x * A2[1]);
+                    h[2] *= fast_exp2(dt.y * A2[2]);
+                    h[3] *= fast_exp2(dt.y * A2[3]);
                     if (EXACT) {
                         const float2 B = *(const float2 *)&s.b[r4 + j][st];
                         const float  u0 = s.x[r4 + j][c0], u1 = s.x[r4 + j][c1];
@@ -317,7 +317,7 @@ __global__ void __launch_bounds__(8 * N, 512 / (8 * N)) scan_carry(const __grid_
             const float  V[4] = { w.x, w.y, w.z, w.w };
 #pragma unroll
             for (int e = 0; e < 4; e++) {
-                const float f = exp2_fast(d.x * A2[e]);
+                const float f = fast_exp2(d.x * A2[e]);
                 h[e] = BACK ? f * fmaf(V[e], d.y, h[e]) : fmaf(V[e], d.y, f * h[e]);
             }
             steps += d.x;
@@ -363,7 +363,7 @@ scan_combine(float *__restrict__ start, const float *__restrict__ ends, const fl
             }
             left--;
             if (from + k == last) break;
-            h = fmaf(exp2_fast(A2 * step[k]), h, end[k]);
+            h = fmaf(fast_exp2(A2 * step[k]), h, end[k]);
         }
     }
 }

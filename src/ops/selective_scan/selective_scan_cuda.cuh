@@ -7,6 +7,7 @@
 #ifndef MBA_SELECTIVE_SCAN_CUDA_CUH
 #define MBA_SELECTIVE_SCAN_CUDA_CUH
 
+#include "device/cuda/async.cuh"
 #include "device/cuda/tile.cuh"
 extern "C" {
 #include "ops/selective_scan/selective_scan_slots.h"
@@ -103,7 +104,7 @@ template <typename T> static __device__ __forceinline__ part part_of(const scan_
 /* log(1 + e^p): one exponential and a polynomial for log1p on 0 .. 1, off by 2e-7 (EXACT) or 8e-6 of the result. */
 template <bool EXACT> static __device__ __forceinline__ float step_of(float p)
 {
-    const float y = exp2_fast(-fabsf(p) * LOG2E);
+    const float y = fast_exp2(-fabsf(p) * LOG2E);
     float       s;
     if (EXACT) {
         s = fmaf(-0.00853920973f, y, 0.0440896355f);
@@ -126,12 +127,12 @@ template <bool EXACT> static __device__ __forceinline__ float step_of(float p)
 /* The slope of softplus from its value: 1 - e^-dt. */
 template <bool EXACT> static __device__ __forceinline__ float step_slope(float dt)
 {
-    return EXACT ? -expm1f(-dt) : 1 - exp2_fast(-dt * LOG2E);
+    return EXACT ? -expm1f(-dt) : 1 - fast_exp2(-dt * LOG2E);
 }
 
 template <bool EXACT> static __device__ __forceinline__ float gate_sigmoid(float z)
 {
-    return EXACT ? 1 / (1 + exp2_fast(-z * LOG2E)) : fmaf(tanh_fast(0.5f * z), 0.5f, 0.5f);
+    return EXACT ? 1 / (1 + fast_exp2(-z * LOG2E)) : fmaf(tanh_fast(0.5f * z), 0.5f, 0.5f);
 }
 
 static __device__ __forceinline__ float A2_of(float A_log) { return -LOG2E * expf(A_log); }
@@ -245,7 +246,7 @@ static __device__ __forceinline__ uint4 halved(uint4 q)
 static __device__ __forceinline__ void copy8(void *to, const bf16 *from, bool whole, int second)
 {
     if (whole) {
-        copy_async<16>(to, from);
+        copy_async<16, THROUGH_L1>(to, from);
     } else {
         copy_async<8>(to, from);
         copy_async<8>((char *)to + 8, from + second);

@@ -59,10 +59,10 @@ halves_tokens(float (&h)[2], float (&y)[TILE / 8][2], const half_tokens &first, 
             const float d0 = i ? f.dt.z : f.dt.x, d1 = i ? f.dt.w : f.dt.y;
             float       r[4] = { 0, 0, 0, 0 }, d[4] = { 0, 0, 0, 0 }, n[4];
             mma_tf32_k4(r, l4 == 2 * i ? f.x : 0, l4 == 2 * i + 1 ? f.x : 0, f.b);
-            n[0] = fmaf(exp2_fast(d0 * A2[0]), h[0], r[0]);
-            n[2] = fmaf(exp2_fast(d0 * A2[1]), h[1], r[1]);
-            n[1] = fmaf(exp2_fast(d1 * A2[0]), n[0], r[2]);
-            n[3] = fmaf(exp2_fast(d1 * A2[1]), n[2], r[3]);
+            n[0] = fmaf(fast_exp2(d0 * A2[0]), h[0], r[0]);
+            n[2] = fmaf(fast_exp2(d0 * A2[1]), h[1], r[1]);
+            n[1] = fmaf(fast_exp2(d1 * A2[0]), n[0], r[2]);
+            n[3] = fmaf(fast_exp2(d1 * A2[1]), n[2], r[3]);
             h[0] = n[1];
             h[1] = n[3];
             mma_tf32_k8(d, n[0], n[1], n[2], n[3], f.c.x, f.c.y);

@@ -58,7 +58,7 @@ template <typename T> static __device__ __forceinline__ float step_at(const scan
 /* A reset is an assignment: what was infinite before it is gone. */
 static __device__ __forceinline__ float next_state(float h, float dt, float A2, float x, bool reset)
 {
-    return reset ? x : fmaf(exp2_fast(dt * A2), h, x);
+    return reset ? x : fmaf(fast_exp2(dt * A2), h, x);
 }
 
 /* Array k of this lane: N values, 32 apart. */
@@ -133,7 +133,7 @@ step_back(const scan_operands<T> &p, const lane_channel<T> &c, int t, const floa
     float      *bc = p.bc + ((int64_t)c.a.block * p.tokens + c.a.token + t) * 2 * N;
     for (int n = 0; n < N; n++) {
         const float B = to_float(c.B[t * p.B.row + n]), C = to_float(c.C[t * p.C.row + n]), now = h[(N + n) * 32];
-        const float lam = fmaf(C, dy, g[n * 32]), back = reset ? 0 : exp2_fast(dt * A2[n * 32]) * lam, v = reset ? 0 : back * h[n * 32];
+        const float lam = fmaf(C, dy, g[n * 32]), back = reset ? 0 : fast_exp2(dt * A2[n * 32]) * lam, v = reset ? 0 : back * h[n * 32];
         y = fmaf(C, now, y);
         q = fmaf(lam, B, q);
         r = fmaf(A2[n * 32], v, r);

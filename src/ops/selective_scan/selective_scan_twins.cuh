@@ -415,7 +415,7 @@ twins_elements(const scan_operands<bf16> &p, S &sm, int et)
     const auto    ask = [&](int tile, int slot) {
         if (tile < tiles) twins_ask<S, CARRY>(e, p, sm, et, tile, slot);
         if (tile < tiles && !CARRY) twins_ask_gate<S>(e, p, sm, et, tile, slot);
-        copies_commit();
+        copy_async_commit();
     };
     ask(0, 0);
     ask(1, 1);
@@ -427,7 +427,7 @@ twins_elements(const scan_operands<bf16> &p, S &sm, int et)
             if (!CARRY) twins_finish<S>(e, p, sm, et, tile - S::BUFFERS, turn, ahead, ahead, [] {});
         }
         ask(tile + 2, ahead);
-        copies_wait<2>();
+        copy_async_wait<2>();
         twins_fill<S, CARRY>(e, sm, et, tile, turn, slot);
         arrive_turn<FULL, S>(sm, turn, S::HANDS);
         if (e.docs && tile + 1 < tiles) twins_documents<S>(e, p, tile + 1);
@@ -447,15 +447,15 @@ twins_before(const scan_operands<bf16> &p, S &sm, int et)
     const int     tiles = (e.length + TILE - 1) / TILE;
     for (int tile = 0; tile < 2; tile++) {
         if (tile < tiles) twins_ask<S, false>(e, p, sm, et, tile, tile);
-        copies_commit();
+        copy_async_commit();
     }
     if (e.docs) twins_documents<S>(e, p, 0);
     int turn = 0, slot = 0, ahead = 2;
     for (int tile = 0; tile < tiles; tile++) {
         if (tile >= S::BUFFERS) wait_turn<EMPTY, S>(sm, tile, turn, 2 * S::ELEMENTS);
         if (tile + 2 < tiles) twins_ask<S, false>(e, p, sm, et, tile + 2, ahead);
-        copies_commit();
-        copies_wait<2>();
+        copy_async_commit();
+        copy_async_wait<2>();
         twins_fill<S, false>(e, sm, et, tile, turn, slot);
         arrive_turn<FULL, S>(sm, turn, S::HANDS);
         if (e.docs && tile + 1 < tiles) twins_documents<S>(e, p, tile + 1);
@@ -472,13 +472,13 @@ twins_behind(const scan_operands<bf16> &p, S &sm, int et)
     const int     tiles = (e.length + TILE - 1) / TILE;
     for (int tile = 0; tile < 2; tile++) {
         if (tile < tiles) twins_ask_gate<S>(e, p, sm, et, tile, tile);
-        copies_commit();
+        copy_async_commit();
     }
     int turn = 0, slot = 0;
     for (int tile = 0; tile < tiles; tile++) {
         if (tile + 2 < tiles) twins_ask_gate<S>(e, p, sm, et, tile + 2, (tile + 2) % 4);
-        copies_commit();
-        copies_wait<2>();
+        copy_async_commit();
+        copy_async_wait<2>();
         wait_turn<DONE, S>(sm, tile, turn, S::HANDS);
         twins_finish<S>(e, p, sm, et, tile, turn, slot, slot, [&] {
             if (tile + S::BUFFERS < tiles) arrive_turn<EMPTY, S>(sm, turn, 2 * S::ELEMENTS);
@@ -499,14 +499,14 @@ twins_own(const scan_operands<bf16> &p, S &sm, int et, int own)
     const auto    ask = [&](int tile, int slot) {
         if (tile < tiles) twins_ask<S, false>(e, p, sm, et, tile, slot);
         if (tile < tiles) twins_ask_gate<S>(e, p, sm, et, tile, slot);
-        copies_commit();
+        copy_async_commit();
     };
     for (int tile = 0; e.docs && tile <= own; tile++) twins_documents<S>(e, p, tile);
     int slot = 2 * own;
     ask(own, slot);
     for (int tile = own; tile < tiles; tile += TEAMS) {
         ask(tile + TEAMS, slot ^ 1);
-        copies_wait<1>();
+        copy_async_wait<1>();
         twins_fill<S, false>(e, sm, et, tile, own, slot);
         arrive_turn<FULL, S>(sm, own, S::HANDS);
         for (int i = 1; e.docs && i <= TEAMS; i++)

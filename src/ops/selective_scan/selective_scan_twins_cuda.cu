@@ -90,7 +90,7 @@ twins_tokens(float (&h)[4], const float (&A2)[4], const lane_offsets &o, uint32_
             const bool here = N == 16 ? l4 / 2 == j % 2 : l4 == j;        // all other tokens are zero
             mma_tf32_k4(b, f.x0[p], f.x1[p], here ? f.b[p] : 0);
 #pragma unroll
-            for (int e = 0; e < 4; e++) h[e] = fmaf(exp2_fast(dt[N == 16 ? 0 : e / 2] * A2[e]), h[e], b[e]);
+            for (int e = 0; e < 4; e++) h[e] = fmaf(fast_exp2(dt[N == 16 ? 0 : e / 2] * A2[e]), h[e], b[e]);
             const float2 c = *shared_at<const float2>(o.c + turn + (4 * (from + g) + j) * (int)sizeof(buffer::c[0]));
             mma_tf32_k8(d, h[0], h[1], h[2], h[3], c.x, c.y);
             if (j % PER != PER - 1) continue;
@@ -132,7 +132,7 @@ pieces_before(float (&h)[4], const scan_operands<bf16> &p, const part &a, const 
 #pragma unroll
         for (int e = 0; e < 4; e++) {
             const int64_t at = ch[e] + (int64_t)k * p.D;
-            h[e] = fmaf(exp2_fast(A2[e] * p.steps[at]), h[e], p.ends[at * N + twin_state<N>(e, l4)]);
+            h[e] = fmaf(fast_exp2(A2[e] * p.steps[at]), h[e], p.ends[at * N + twin_state<N>(e, l4)]);
         }
     }
 }
@@ -225,8 +225,8 @@ carry_tokens(float (&h)[4], const float (&A2)[4], const lane_offsets &o, uint32_
                 mma_tf32_k4(r, l4 == 2 * j ? x[i] : 0, l4 == 2 * j + 1 ? x[i] : 0, b[i]);
 #pragma unroll
                 for (int e = 0; e < 2; e++) {
-                    g[e] = fmaf(exp2_fast(d0 * A2[2 * i + e]), g[e], r[e]);
-                    g[e] = fmaf(exp2_fast(d1 * A2[2 * i + e]), g[e], r[2 + e]);
+                    g[e] = fmaf(fast_exp2(d0 * A2[2 * i + e]), g[e], r[e]);
+                    g[e] = fmaf(fast_exp2(d1 * A2[2 * i + e]), g[e], r[2 + e]);
                 }
             }
         }
