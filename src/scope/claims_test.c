@@ -1,4 +1,4 @@
-/* claims_test.c -- claims that need two stores: which two may be set beside each other. analysis_test has verdicts. */
+/* claims_test.c -- claims that need two stores: which two may be set beside each other. verdicts_test has verdicts. */
 #include <string.h>
 
 #include "scope/analysis.h"

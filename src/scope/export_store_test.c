@@ -1,4 +1,4 @@
-/* export_store_test.c -- a smaller store says of a step what the large one says. */
+/* export_store_test.c -- a smaller store says of a step what the large one says; text that would break a page is escaped. */
 #include "scope/analysis.h"
 #include "scope/export.h"
 #include "tests/scratch.h"
@@ -52,11 +52,24 @@ static void a_metric_of_two_sets_is_that_of_the_analysis(void **state)
     assert_near(small.time_s, 900e-9, 1e-18);
 }
 
+static void hostile_text_is_escaped(void **state)
+{
+    char  *text = NULL;
+    size_t n = 0;
+    FILE  *f = open_memstream(&text, &n);
+    (void)state;
+    mba_export_string(f, "a\"b\\c\n\x01\xff</script>\xc3\xa4");
+    fclose(f);
+    assert_string_equal(text, "\"a\\\"b\\\\c\\u000a\\u0001\\ufffd</script>\xc3\xa4\"");
+    free(text);
+}
+
 static int prepare(void **state) { (void)state; scratch_make(); return 0; }
 static int clean(void **state)   { (void)state; scratch_remove(); return 0; }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(a_metric_of_two_sets_is_that_of_the_analysis) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(a_metric_of_two_sets_is_that_of_the_analysis),
+                                        cmocka_unit_test(hostile_text_is_escaped) };
     return cmocka_run_group_tests(tests, prepare, clean);
 }
