@@ -146,16 +146,10 @@ static __device__ __forceinline__ void keep_part(float *part, float *memory, con
     }
 }
 
-struct keep_dw {
-    float *dw;
-    bool   adds;
-    __device__ void operator()(int64_t i, const float (&total)[1], const mba_step *) const { dw[i] = total[0] + (adds ? dw[i] : 0); }
-};
-
 /* Launch 1 of a backward: dw from the parts that launch 0 left in scratch 0. */
 static inline mba_status mba__norm_dw(const mba_call *c, int out, int64_t cols)
 {
-    const keep_dw use = { (float *)c->out[out], mba_adds(c->node, out) };
+    const keep_total use = { (float *)c->out[out], mba_adds(c->node, out) };
     return mba_column_totals<1>(c, 1, (const float *)mba_cuda_scratch(c, 0), cols, c->plan->launch[0].grid[0], use);
 }
 

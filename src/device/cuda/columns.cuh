@@ -169,4 +169,32 @@ static mba_status mba_column_sums(const mba_call *c, int k, const mba_tensor *t,
     return mba_column_totals<K>(c, k + 1, part, cols, parts, use);
 }
 
+/* ---- what gradients of biases are: the sums of a matrix's own rows, and their place ---- */
+
+template <typename T> struct own_sums {
+    enum { AT_ONCE = 8 };
+    window<const T> a;
+    int64_t         cols;
+    template <int V> struct known {};
+    template <int V> using seen = packed<T, V>;
+    template <int V> __device__ void know(known<V> &, int64_t) const {}
+    template <int V> __device__ void look(packed<T, V> &s, int64_t r, int64_t c, bool there) const
+    {
+        fetch(s, mba_column_row<V>(a, r, cols) + c, there);
+    }
+    template <int V> __device__ void add(float (&sum)[1][V], const packed<T, V> &s, const known<V> &) const
+    {
+        float d[V];
+        unpack(d, s);
+#pragma unroll
+        for (int v = 0; v < V; v++) sum[0][v] += d[v];
+    }
+};
+
+struct keep_total {
+    float *to;
+    bool   adds;
+    __device__ void operator()(int64_t i, const float (&total)[1], const mba_step *) const { to[i] = total[0] + (adds ? to[i] : 0); }
+};
+
 #endif

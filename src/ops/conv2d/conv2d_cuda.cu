@@ -51,38 +51,15 @@ template <typename T, int V> __global__ void __launch_bounds__(256) conv2d_bias(
 
 /* ---- sums over positions: dbias ---- */
 
-template <typename T> struct bias_sums {
-    enum { AT_ONCE = 8 };
-    window<const T> dy;
-    int64_t         cols;
-    template <int V> struct known {};
-    template <int V> using seen = packed<T, V>;
-    template <int V> __device__ void know(known<V> &, int64_t) const {}
-    template <int V> __device__ void look(packed<T, V> &s, int64_t r, int64_t c, bool there) const { fetch(s, dy.row(r, cols) + c, there); }
-    template <int V> __device__ void add(float (&sum)[1][V], const packed<T, V> &s, const known<V> &) const
-    {
-        float a[V];
-        unpack(a, s);
-#pragma unroll
-        for (int k = 0; k < V; k++) sum[0][k] += a[k];
-    }
-};
-
-struct keep_conv2d_total {
-    float *to;
-    bool   adds;
-    __device__ void operator()(int64_t i, const float (&total)[1], const mba_step *) const { to[i] = total[0] + (adds ? to[i] : 0); }
-};
-
 /* Launches *k and the one behind it, if there is a bias. */
 template <typename T> static mba_status dbias(const mba_call *c, int *k)
 {
-    const mba_node    *n = c->node;
+    const mba_node   *n = c->node;
     if (!n->out[DBIAS]) return MBA_OK;
-    const bias_sums<T> f = { mba_window<const T>(n->in[DY], c->in[DY]), mba_cols(n->in[DY]) };
-    const keep_conv2d_total   use = { (float *)c->out[DBIAS], mba_adds(n, DBIAS) };
-    float             *part = (float *)mba_cuda_scratch(c, CUDA_PARTS);
-    const int                 first = *k;
+    const own_sums<T> f = { mba_window<const T>(n->in[DY], c->in[DY]), mba_cols(n->in[DY]) };
+    const keep_total  use = { (float *)c->out[DBIAS], mba_adds(n, DBIAS) };
+    float            *part = (float *)mba_cuda_scratch(c, CUDA_PARTS);
+    const int         first = *k;
     *k += 2;
     if (conv2d_bias_columns(n) > 1) return mba_column_sums<1, 16 / sizeof(T)>(c, first, n->in[DY], f, use, part);
     return mba_column_sums<1, 1>(c, first, n->in[DY], f, use, part);

@@ -129,15 +129,6 @@ template <typename T, bool ADDS> struct residual_sums {
     }
 };
 
-struct keep_residual_total {
-    float *to;
-    bool   adds;
-    __device__ void operator()(int64_t column, const float (&total)[1], const mba_step *) const
-    {
-        to[column] = total[0] + (adds ? to[column] : 0);
-    }
-};
-
 static chance chance_of(const mba_call *c, int slot)
 {
     const residual_attr *a = (const residual_attr *)c->node->attr;
@@ -183,7 +174,7 @@ template <typename T, int V, bool ADDS> static mba_status scaled(const mba_call 
     const mba_node               *n = c->node;
     const residual_sums<T, ADDS>  f = { mba_window<const T>(n->in[DY], c->in[DY]), mba_window<const T>(n->in[VB], c->in[VB]),
                                         mba_window<T>(n->out[DV], c->out[DV]), (const float *)c->in[GAMMAB], k, c->step, mba_cols(n->in[DY]), -1, 0 };
-    const keep_residual_total     use = { (float *)c->out[DGAMMA], mba_adds(n, DGAMMA) };
+    const keep_total              use = { (float *)c->out[DGAMMA], mba_adds(n, DGAMMA) };
     return mba_column_sums<1, V>(c, 0, n->in[DY], f, use, (float *)mba_cuda_scratch(c, 0));
 }
 
