@@ -1,21 +1,12 @@
-/* ledger_test.c -- the ledger keeps runs of pages; here every page is kept by itself, and both must find the same. */
+/* ledger_test.c -- laws of the ledger, and its runs of pages: here every page is kept by itself, and both must find the same. */
 #include "tests/test.h"
 
 #include <math.h>
 
 #include "sim/ledger.h"
+#include "tests/dice.h"
 
 enum { PAGES = 600, PAGE = 1 << 18, KERNELS = 4000, STREAMS = 3 };
-
-static uint64_t dice_state = 88172645463325252u;
-
-static int64_t dice(int64_t below)
-{
-    dice_state ^= dice_state << 13;
-    dice_state ^= dice_state >> 7;
-    dice_state ^= dice_state << 17;
-    return (int64_t)(dice_state % (uint64_t)below);
-}
 
 /* ---- the same by pages ---- */
 
@@ -87,7 +78,7 @@ static void random_kernel(mba_sim_kernel *k, mba_place place[MBA_SIM_STREAMS])
 {
     *k = (mba_sim_kernel){ .grid = 100, .threads = 128, .warps = 4, .regs = 32, .nstreams = STREAMS };
     for (int s = 0; s < STREAMS; s++) {
-        const int64_t from = dice(12) * 48 * PAGE + (dice(2) ? 0 : dice(PAGE)), span = 1 + dice(46 * PAGE) + s;
+        const int64_t from = (int64_t)dice(12) * 48 * PAGE + (dice(2) ? 0 : (int64_t)dice(PAGE)), span = 1 + (int64_t)dice(46 * PAGE) + s;
         place[s] = (mba_place){ from, span };
         k->stream[s] = (mba_sim_stream){ .operand = s, .writes = s == 2, .moved = (double)span, .unique = (double)span };
     }
@@ -133,4 +124,81 @@ static void runs_of_pages_are_pages(void **state)
     assert_true(far_off <= 1.01);                              // whole bytes, of up to 30 MB; sums in another order
 }
 
-MBA_TEST_MAIN(cmocka_unit_test(runs_of_pages_are_pages))
+/* ---- laws ---- */
+
+static double dram_of(double c50_mb, double bytes, int passes)
+{
+    mba_gpu     m;
+    mba_ledger *l;
+    double      sum = 0;
+    assert_ok(mba_gpu_load(&m, "h200"));
+    m.v[MBA_GPU_l2_c50] = c50_mb;
+    assert_ok(mba_ledger_create(&l, (int64_t)bytes, &m));
+    for (int i = 0; i < passes; i++) {
+        mba_sim_kernel  k = { .grid = 1000, .threads = 256, .warps = 8, .regs = 32, .nstreams = 1 };
+        const mba_place place[MBA_SIM_STREAMS] = { { 0, (int64_t)bytes } };
+        k.stream[0] = (mba_sim_stream){ .operand = 0, .moved = bytes, .unique = bytes };
+        mba_ledger_kernel(l, &k, place);
+        assert_true(k.stream[0].hit >= 0 && k.stream[0].hit <= 256);
+        sum += bytes * (double)(256 - k.stream[0].hit) / 256;
+    }
+    mba_ledger_destroy(l);
+    return sum;
+}
+
+static void a_larger_cache_never_reads_more(void **state)
+{
+    (void)state;
+    const double sizes[] = { 1e6, 8e6, 30e6, 60e6, 200e6 };
+    for (int s = 0; s < 5; s++) {
+        double before = INFINITY;
+        for (double c50 = 1; c50 < 5000; c50 *= 1.5) {
+            const double d = dram_of(c50, sizes[s], 4);
+            assert_true(d <= before + 1);
+            before = d;
+        }
+        assert_true(dram_of(1e5, sizes[s], 4) <= sizes[s] * 1.02);        // the first read is all there is
+        assert_true(dram_of(0.01, sizes[s], 4) >= 4 * sizes[s] * 0.98);
+    }
+}
+
+/* What is written reaches DRAM once, by whoever drives it out of L2; what is written again before that, never. */
+static void bytes_are_written_once(void **state)
+{
+    (void)state;
+    enum { TENSORS = 40, BYTES = 8 << 20 };
+    mba_gpu     m;
+    mba_ledger *l;
+    double      once = 0, in_place = 0;
+    assert_ok(mba_gpu_load(&m, "h200"));
+    for (int again = 0; again < 2; again++) {
+        assert_ok(mba_ledger_create(&l, (int64_t)BYTES * (TENSORS + 40), &m));
+        for (int i = 0; i < TENSORS + 40; i++) { // the last forty only read, elsewhere
+            mba_sim_kernel  k = { .grid = 1000, .threads = 256, .warps = 8, .regs = 32, .nstreams = 1 };
+            const bool      writes = i < TENSORS;
+            const mba_place place[MBA_SIM_STREAMS] = { { again && writes ? 0 : (int64_t)BYTES * i, BYTES } };
+            k.stream[0] = (mba_sim_stream){ .writes = writes, .moved = BYTES, .unique = BYTES };
+            mba_ledger_kernel(l, &k, place);
+            assert_true(k.evicts >= 0 && k.stream[0].hit >= 0 && k.stream[0].hit <= 256);
+            *(again ? &in_place : &once) +=
+                (double)k.evicts + (writes ? BYTES * (double)(256 - k.stream[0].hit) / 256 : 0);
+        }
+        mba_ledger_destroy(l);
+    }
+    assert_true(once > 0.95 * TENSORS * BYTES && once < 1.02 * TENSORS * BYTES);
+    assert_true(in_place > 0.9 * BYTES && in_place < 1.2 * BYTES);
+}
+
+/* The sweep of RRZE's gpu-benches on a GH200: half of what is reread comes from L2 near 47.5 MB. */
+static void the_hit_curve_is_that_of_public_sweeps(void **state)
+{
+    (void)state;
+    mba_gpu m;
+    assert_ok(mba_gpu_load(&m, "h200"));
+    m.v[MBA_GPU_l2_c50] = 47.5;
+    assert_true(mba_ledger_hit(&m, 20e6) > 0.98 && mba_ledger_hit(&m, 130e6) < 0.02);
+    assert_true(fabs(mba_ledger_hit(&m, 47.5e6) - 0.5) < 1e-12);
+}
+
+MBA_TEST_MAIN(cmocka_unit_test(runs_of_pages_are_pages), cmocka_unit_test(a_larger_cache_never_reads_more),
+              cmocka_unit_test(bytes_are_written_once), cmocka_unit_test(the_hit_curve_is_that_of_public_sweeps))

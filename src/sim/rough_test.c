@@ -4,16 +4,7 @@
 #include <math.h>
 
 #include "sim/engine.h"
-
-static uint64_t dice_state = 88172645463325252u;
-
-static uint64_t dice(uint64_t below)
-{
-    dice_state ^= dice_state << 13;
-    dice_state ^= dice_state >> 7;
-    dice_state ^= dice_state << 17;
-    return dice_state % below;
-}
+#include "tests/dice.h"
 
 static mba_sim_op *op(mba_sim_kernel *k, mba_sim_work work)
 {

@@ -6,19 +6,7 @@
 
 #include "sim/engine.h"
 #include "sim/frozen.h"
-#include "sim/ledger.h"
-
-/* ---- numbers to draw from ---- */
-
-static uint64_t dice_state;
-
-static uint64_t dice(uint64_t below)
-{
-    dice_state ^= dice_state << 13;
-    dice_state ^= dice_state >> 7;
-    dice_state ^= dice_state << 17;
-    return dice_state % below;
-}
+#include "tests/dice.h"
 
 static double between(double a, double b) { return a + (b - a) * (double)dice(1 << 20) / (1 << 20); }
 
@@ -317,82 +305,6 @@ static void impossible_kernels_are_refused(void **state)
     assert_int_equal(mba_sim_finish(&k, &m), MBA_E_UNSUPPORTED);
 }
 
-/* ---- the ledger ---- */
-
-static double dram_of(double c50_mb, double bytes, int passes)
-{
-    mba_gpu     m;
-    mba_ledger *l;
-    double      sum = 0;
-    assert_ok(mba_gpu_load(&m, "h200"));
-    m.v[MBA_GPU_l2_c50] = c50_mb;
-    assert_ok(mba_ledger_create(&l, (int64_t)bytes, &m));
-    for (int i = 0; i < passes; i++) {
-        mba_sim_kernel  k = { .grid = 1000, .threads = 256, .warps = 8, .regs = 32, .nstreams = 1 };
-        const mba_place place[MBA_SIM_STREAMS] = { { 0, (int64_t)bytes } };
-        k.stream[0] = (mba_sim_stream){ .operand = 0, .moved = bytes, .unique = bytes };
-        mba_ledger_kernel(l, &k, place);
-        assert_true(k.stream[0].hit >= 0 && k.stream[0].hit <= 256);
-        sum += bytes * (double)(256 - k.stream[0].hit) / 256;
-    }
-    mba_ledger_destroy(l);
-    return sum;
-}
-
-static void a_larger_cache_never_reads_more(void **state)
-{
-    (void)state;
-    const double sizes[] = { 1e6, 8e6, 30e6, 60e6, 200e6 };
-    for (int s = 0; s < 5; s++) {
-        double before = INFINITY;
-        for (double c50 = 1; c50 < 5000; c50 *= 1.5) {
-            const double d = dram_of(c50, sizes[s], 4);
-            assert_true(d <= before + 1);
-            before = d;
-        }
-        assert_true(dram_of(1e5, sizes[s], 4) <= sizes[s] * 1.02);        // the first read is all there is
-        assert_true(dram_of(0.01, sizes[s], 4) >= 4 * sizes[s] * 0.98);
-    }
-}
-
-/* What is written reaches DRAM once, by whoever drives it out of L2; what is written again before that, never. */
-static void bytes_are_written_once(void **state)
-{
-    (void)state;
-    enum { TENSORS = 40, BYTES = 8 << 20 };
-    mba_gpu     m;
-    mba_ledger *l;
-    double      once = 0, in_place = 0;
-    assert_ok(mba_gpu_load(&m, "h200"));
-    for (int again = 0; again < 2; again++) {
-        assert_ok(mba_ledger_create(&l, (int64_t)BYTES * (TENSORS + 40), &m));
-        for (int i = 0; i < TENSORS + 40; i++) { // the last forty only read, elsewhere
-            mba_sim_kernel  k = { .grid = 1000, .threads = 256, .warps = 8, .regs = 32, .nstreams = 1 };
-            const bool      writes = i < TENSORS;
-            const mba_place place[MBA_SIM_STREAMS] = { { again && writes ? 0 : (int64_t)BYTES * i, BYTES } };
-            k.stream[0] = (mba_sim_stream){ .writes = writes, .moved = BYTES, .unique = BYTES };
-            mba_ledger_kernel(l, &k, place);
-            assert_true(k.evicts >= 0 && k.stream[0].hit >= 0 && k.stream[0].hit <= 256);
-            *(again ? &in_place : &once) +=
-                (double)k.evicts + (writes ? BYTES * (double)(256 - k.stream[0].hit) / 256 : 0);
-        }
-        mba_ledger_destroy(l);
-    }
-    assert_true(once > 0.95 * TENSORS * BYTES && once < 1.02 * TENSORS * BYTES);
-    assert_true(in_place > 0.9 * BYTES && in_place < 1.2 * BYTES);
-}
-
-/* The sweep of RRZE's gpu-benches on a GH200: half of what is reread comes from L2 near 47.5 MB. */
-static void the_hit_curve_is_that_of_public_sweeps(void **state)
-{
-    (void)state;
-    mba_gpu m;
-    assert_ok(mba_gpu_load(&m, "h200"));
-    m.v[MBA_GPU_l2_c50] = 47.5;
-    assert_true(mba_ledger_hit(&m, 20e6) > 0.98 && mba_ledger_hit(&m, 130e6) < 0.02);
-    assert_true(fabs(mba_ledger_hit(&m, 47.5e6) - 0.5) < 1e-12);
-}
-
 /* ---- public measurements of streaming kernels: RRZE-HPC/gpu-benches, GH200, one 8-byte element per thread ---- */
 
 typedef struct row {
@@ -514,9 +426,6 @@ MBA_TEST_MAIN(cmocka_unit_test(no_kernel_beats_its_bounds),
               cmocka_unit_test(one_sm_stands_for_all),
               cmocka_unit_test(occupancy_is_that_of_the_calculator),
               cmocka_unit_test(impossible_kernels_are_refused),
-              cmocka_unit_test(a_larger_cache_never_reads_more),
-              cmocka_unit_test(bytes_are_written_once),
-              cmocka_unit_test(the_hit_curve_is_that_of_public_sweeps),
               cmocka_unit_test(streaming_agrees_with_public_measurements),
               cmocka_unit_test(every_compiler_gives_the_same_bits),
               cmocka_unit_test(frozen_kernels_are_the_same))
