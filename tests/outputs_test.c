@@ -1,5 +1,7 @@
 /* outputs_test.c -- files that commands write: none takes the place of a store, and a path that cannot be written is told
  * before the work. */
+#include <sys/stat.h>
+
 #include "tests/program.h"
 
 #define STORE "tests/data/stores/v1.db"
@@ -62,6 +64,25 @@ static void no_output_replaces_a_store(void **state)
     says(run("export '%s' --json '%s'", path, scratch("a.json")), 0, "wrote");               // a file that is none is replaced
 }
 
+/* Root's /dev/stdout is a link; where it leads to a file, that file is written and the link stays. A store is made by a
+ * rename of its own, so there a link is refused. */
+static void links_are_not_replaced(void **state)
+{
+    struct stat s;
+    size_t      n;
+    (void)state;
+    put(scratch("empty"), "");
+    assert_int_equal(symlink("empty", scratch("stdout")), 0);
+    says(run("profile --model mamba2-130m --set layers=1,width=64,vocab=264 --length 16 --steps 1 --out '%s'",
+             scratch("stdout")), 2, "not a store");
+    says(run("report " STORE " --no-simulation --out '%s'", scratch("stdout")), 0, "wrote");
+    assert_int_equal(lstat(scratch("stdout"), &s), 0);
+    assert_true(S_ISLNK(s.st_mode));
+    char *page = bytes_of(scratch("empty"), &n);
+    assert_true(n > 10000 && !memcmp(page, "<!doctype html>", 15));
+    free(page);
+}
+
 /* A page simulates for ten seconds: where it goes is looked at before anything is read, as these inputs show, which are
  * not there. */
 static void a_wrong_path_is_told_first(void **state)
@@ -77,6 +98,7 @@ static int clean(void **state)   { (void)state; scratch_remove(); return 0; }
 int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(no_output_replaces_a_store),
+                                        cmocka_unit_test(links_are_not_replaced),
                                         cmocka_unit_test(a_wrong_path_is_told_first) };
     return cmocka_run_group_tests(tests, prepare, clean);
 }

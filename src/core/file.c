@@ -161,6 +161,17 @@ static mba_status check_target(const char *path)
     return MBA_OK;
 }
 
+/* The file that is to be replaced, which a link only leads to: /dev/stdout with its output in a file would not survive a
+ * rename, and a page that a web server finds by a link belongs where it leads. Returns 0 or an errno. */
+static int find_target(char **out, const char *path)
+{
+    struct stat s;
+    const bool  link = lstat(path, &s) == 0 && S_ISLNK(s.st_mode);
+    errno = ENOMEM;                                              // where nobody says otherwise
+    *out  = link ? realpath(path, NULL) : strdup(path);
+    return *out ? 0 : errno;
+}
+
 /* Temporary names of open writers, for mba_writers_abandon; a writer that finds no room is not abandoned. */
 static const char *_Atomic unfinished[16];
 enum { UNFINISHED = sizeof unfinished / sizeof *unfinished };
@@ -204,9 +215,9 @@ mba_status mba_writer_create(mba_writer **out, const char *path)
     mba_writer *w = malloc(sizeof *w);
     if (!w) return mba_fail(MBA_E_NOMEM, "no memory to write '%s'", path);
     memset(w, 0, offsetof(mba_writer, buffer));
-    w->fd           = -1;
-    w->path         = strdup(path);
-    const int error = w->path ? open_temporary(w) : ENOMEM;
+    w->fd     = -1;
+    int error = find_target(&w->path, path);
+    if (!error) error = open_temporary(w);
     if (error) {
         mba_writer_destroy(w);
         return failed("write", path, error);

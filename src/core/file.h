@@ -35,8 +35,8 @@ typedef struct mba_map {
 MBA_MUST mba_status mba_file_map(mba_map *out, const char *path);
 void                mba_file_unmap(mba_map *m);               /* a zeroed or unmapped one is fine */
 
-/* One file being written. `path` may exist (it is replaced, also where it is a symbolic link) but must be
- * a regular file. Failures are MBA_E_IO; after one, only destroy is useful. */
+/* One file being written. `path` may exist but must be a regular file then, or a link to one: the link stays, the file it
+ * leads to is replaced, and a link that leads nowhere is refused. Failures are MBA_E_IO; after one, only destroy is useful. */
 typedef struct mba_writer mba_writer;
 
 MBA_MUST mba_status mba_writer_create(mba_writer **out, const char *path);

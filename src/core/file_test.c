@@ -188,6 +188,26 @@ static void wrong_targets_are_refused_at_once(void **state)
     assert_int_equal(scratch_entries(""), 0);
 }
 
+static void a_link_stays_and_its_file_is_replaced(void **state)
+{
+    (void)state;
+    struct stat s;
+    mba_writer *w = NULL;
+    assert_int_equal(mkdir(scratch("there"), 0777), 0);
+    assert_ok(write_file(scratch("there/a"), "old"));
+    assert_int_equal(symlink("there/a", scratch("link")), 0);
+    assert_ok(write_file(scratch("link"), "new"));
+    assert_int_equal(lstat(scratch("link"), &s), 0);
+    assert_true(S_ISLNK(s.st_mode));
+    assert_holds(scratch("there/a"), "new");
+    unlink(scratch("there/a"));
+    assert_fails(mba_writer_create(&w, scratch("link")), MBA_E_IO, "cannot write");    // it leads nowhere now
+    assert_null(w);
+    assert_int_equal(scratch_entries("there"), 0);
+    unlink(scratch("link"));
+    rmdir(scratch("there"));
+}
+
 static void an_unwritable_directory_is_refused(void **state)
 {
     (void)state;
@@ -326,6 +346,7 @@ int main(void)
         cmocka_unit_test(pieces_of_any_size_come_out_in_order),
         cmocka_unit_test(new_files_have_the_usual_permissions),
         cmocka_unit_test(wrong_targets_are_refused_at_once),
+        cmocka_unit_test(a_link_stays_and_its_file_is_replaced),
         cmocka_unit_test(an_unwritable_directory_is_refused),
         cmocka_unit_test(a_file_size_limit_leaves_nothing_behind),
         cmocka_unit_test(a_full_disk_leaves_nothing_behind),

@@ -153,7 +153,7 @@ mba_status mba_store_may_replace(const char *path)
 {
     struct stat  is;
     mba_store   *old = NULL;
-    if (stat(path, &is) || (S_ISREG(is.st_mode) && !is.st_size)) return MBA_OK;
+    if (lstat(path, &is) || (S_ISREG(is.st_mode) && !is.st_size)) return MBA_OK;      // a link: /dev/stdout may be one
     mba_status st = mba_store_open(&old, path);
     if (st == MBA_OK) st = mba_store_close(old);
     if (st == MBA_OK) return MBA_OK;
