@@ -83,6 +83,15 @@ static void links_are_not_replaced(void **state)
     free(page);
 }
 
+/* `-` is stdout wherever a file is written that a program could read from a pipe, and never a file of that name. */
+static void a_dash_is_stdout(void **state)
+{
+    (void)state;
+    says(run("report " STORE " --no-simulation --out - | head -c 15"), 0, "<!doctype html>");
+    assert_int_equal(access("-", F_OK), -1);
+    says(run("export " STORE " --json - --trace -"), 2, "no JSON");
+}
+
 /* A page simulates for ten seconds: where it goes is looked at before anything is read, as these inputs show, which are
  * not there. */
 static void a_wrong_path_is_told_first(void **state)
@@ -99,6 +108,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(no_output_replaces_a_store),
                                         cmocka_unit_test(links_are_not_replaced),
+                                        cmocka_unit_test(a_dash_is_stdout),
                                         cmocka_unit_test(a_wrong_path_is_told_first) };
     return cmocka_run_group_tests(tests, prepare, clean);
 }

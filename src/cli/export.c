@@ -149,6 +149,9 @@ mba_status mba_command_export(int argc, char **argv)
     if (!csv && !json && !trace && !small && !figures && !check)
         return mba_fail(MBA_E_ARG, "export as what?\nfix: --csv FOLDER, "
                         "--json FILE, --trace FILE, --figures FOLDER, --store FILE.db, or --check");
+    if (json && trace && !strcmp(json, "-") && !strcmp(trace, "-"))
+        return mba_fail(MBA_E_ARG, "--json and --trace on one stdout\nwhy: two objects after each other are no JSON\n"
+                        "fix: a file for one of them");
     MBA_TRY(mba_store_open(&s, words.word[0]));
     mba_status st = check ? mba_store_check(s) : MBA_OK;
     if (st == MBA_OK && check) fprintf(stderr, "%s is sound\n", words.word[0]);

@@ -28,8 +28,17 @@ static bool is_simulated(const char *figure)
     return false;
 }
 
+static bool is_stdout(const char *path) { return !strcmp(path, "-"); }
+
 static mba_status write_page(const mba_stores *r, const char *path)
 {
+    if (is_stdout(path)) {
+        mba_buf          b = { 0 };
+        const mba_status st = mba_report_page(&b, r);
+        if (st == MBA_OK) fwrite(b.s, 1, b.n, stdout);
+        mba_buf_free(&b);
+        return st;
+    }
     MBA_TRY(mba_report_write(r, path));
     fprintf(stderr, "wrote %s; open it in a browser\n", path);
     return MBA_OK;
@@ -51,7 +60,7 @@ mba_status mba_command_report(int argc, char **argv)
     int64_t     shown = MBA_RUNS_MAX;
     bool        svg = false, csv = false, list = false, study = false, measured = false, help;
     const mba_option options[] = {
-        { "--out",    MBA_OPT_TEXT, &out,    "FILE.html", "where the page goes (report.html)", 0, 0 },
+        { "--out",    MBA_OPT_TEXT, &out,    "FILE.html", "where the page goes (report.html); - for stdout", 0, 0 },
         { "--figure", MBA_OPT_TEXT, &want.figure, "NAME", "one figure on stdout instead of the page; of the first store "
                                                      "where it shows one", 0, 0 },
         { "--svg",    MBA_OPT_FLAG, &svg,    NULL, "of --figure: the drawing, for papers (default)", 0, 0 },
@@ -90,7 +99,7 @@ mba_status mba_command_report(int argc, char **argv)
         return mba_fail(MBA_E_ARG, "--%s or --csv\nfix: one of them", svg ? "svg" : "view");
     want.csv = csv;
     if (!words.n) return mba_fail(MBA_E_ARG, "a report of what?\nfix: mambascope report run.db");
-    if (!want.figure) MBA_TRY(mba_output_check(out));              // a wrong path should not cost a simulation
+    if (!want.figure && !is_stdout(out)) MBA_TRY(mba_output_check(out));              // a wrong path should not cost a simulation
     int first = (int)shown < words.n ? (int)shown : words.n;
     MBA_TRY(mba_stores_open_good(&r, words.word, words.n, &first));
     mba_stores_show(&r, first);
