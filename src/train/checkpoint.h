@@ -38,8 +38,8 @@ MBA_MUST mba_status mba_checkpoint_save(const mba_session *s, const char *direct
 MBA_MUST mba_status mba_checkpoint_save_grads(const mba_session *s, mba_hf_format format, const char *directory,
                                               const char *path);
 
-/* Removes all but the `keep` newest directories step-* of a run up to step `newest`. Later ones are those of a run that
- * was resumed from an earlier one: they are left alone. */
+/* Removes all but the `keep` newest directories step-* of a run up to step `newest`. Later ones, which somebody put there,
+ * are left alone. */
 MBA_MUST mba_status mba_checkpoint_prune(const char *run_directory, int64_t keep, int64_t newest);
 
 /* The newest complete step-* of a run, into `out`; an error if there is none. */
@@ -50,5 +50,9 @@ MBA_MUST mba_status mba_checkpoint_find(char *out, size_t room, const char *path
 
 /* An error where the directory has a step-* already: a new run there would be mistaken for the old one. */
 MBA_MUST mba_status mba_checkpoint_none(const char *run_directory);
+
+/* A run that goes on from the checkpoint `from`, which has `step` steps, may save there: MBA_E_ARG where the directory
+ * has checkpoints of another run, or later ones, which the next resume would take instead. */
+MBA_MUST mba_status mba_checkpoint_follows(const char *run_directory, const char *from, int64_t step);
 
 #endif

@@ -3,9 +3,11 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "core/file.h"
@@ -104,4 +106,36 @@ mba_status mba_checkpoint_none(const char *run)
     return mba_fail(MBA_E_ARG, "'%s' has checkpoints of a run already\n"
                     "why: '%s' would be taken for one of the new run\n"
                     "fix: --resume %s to go on with it, or another --out", run, newest, run);
+}
+
+/* The directory above `path` is this one, under whatever names. */
+static bool lies_in(const char *path, const char *directory)
+{
+    char        above[PATH_ROOM];
+    struct stat a, b;
+    const bool  fits = snprintf(above, sizeof above, "%s/..", path) < PATH_ROOM;
+    return fits && stat(above, &a) == 0 && stat(directory, &b) == 0 && a.st_dev == b.st_dev && a.st_ino == b.st_ino;
+}
+
+/* The newest step of a run that could be resumed; -1: none. A folder without a configuration is what a killed run left. */
+static int64_t newest_complete(const char *run)
+{
+    int64_t  n, newest = -1;
+    int64_t *steps = steps_of(run, &n);
+    char     path[PATH_ROOM];
+    while (n-- > 0 && newest < 0)
+        if (snprintf(path, sizeof path, "%s/step-%06lld/config.json", run, (long long)steps[n]) < PATH_ROOM
+            && access(path, F_OK) == 0) newest = steps[n];
+    free(steps);
+    return newest;
+}
+
+mba_status mba_checkpoint_follows(const char *run, const char *from, int64_t step)
+{
+    const int64_t newest = newest_complete(run);
+    if (newest >= 0 && !lies_in(from, run)) return mba_checkpoint_none(run);
+    if (newest <= step) return MBA_OK;
+    return mba_fail(MBA_E_ARG, "'%s/step-%06lld' is later than step %lld, from where this would go on\n"
+                    "why: the next --resume would take it, and the log would be cut here\n"
+                    "fix: another --out, or remove what is later", run, (long long)newest, (long long)step);
 }

@@ -2,12 +2,14 @@
 #include "train/train.h"
 
 #include <errno.h>
-#include <jansson.h>
+#include <fcntl.h>
 #include <float.h>
+#include <jansson.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -231,6 +233,7 @@ static mba_status restore(run *r)
     mba_status st = mba_checkpoint_load_trainer(&r->s, path, &trainer);
     if (st == MBA_OK) st = restore_trainer(r, trainer);
     json_decref(trainer);
+    if (st == MBA_OK && r->o->out) st = mba_checkpoint_follows(r->o->out, path, r->step.index);
     return st == MBA_OK ? st : mba_where(st, "resuming from '%s'", path);
 }
 
@@ -254,16 +257,30 @@ static mba_status rewind_log(const char *path, int64_t step)
          : mba_fail(MBA_E_IO, "cannot shorten '%s'\nwhy: %s\nfix: is it writable?", path, strerror(errno));
 }
 
+/* Two runs in one directory would write into each other's log and take each other's checkpoints for their own. The lock
+ * ends with the process, however that ends; a file system without locks is no failure. */
+static mba_status lock_log(int fd, const char *path)
+{
+    if (!flock(fd, LOCK_EX | LOCK_NB) || errno != EWOULDBLOCK) return MBA_OK;
+    return mba_fail(MBA_E_ARG, "another run is going on there\nwhy: it holds '%s'\nfix: another --out, or wait for its end",
+                    path);
+}
+
 static mba_status open_log(run *r)
 {
     char path[PATH_ROOM];
     if (!r->o->out) return MBA_OK;
     MBA_TRY(mba_mkdirs(r->o->out));
     snprintf(path, sizeof path, "%s/log.jsonl", r->o->out);
-    if (r->o->resume) MBA_TRY(rewind_log(path, r->step.index));
-    r->log = fopen(path, r->o->resume ? "a" : "w");
-    return r->log ? MBA_OK
-                  : mba_fail(MBA_E_IO, "cannot write '%s'\nfix: is the directory writable, the disk full?", path);
+    const int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+    r->log = fd < 0 ? NULL : fdopen(fd, "a");
+    if (!r->log) {
+        if (fd >= 0) close(fd);
+        return mba_fail(MBA_E_IO, "cannot write '%s'\nfix: is the directory writable, the disk full?", path);
+    }
+    MBA_TRY(lock_log(fd, path));
+    if (r->o->resume) return rewind_log(path, r->step.index);
+    return !ftruncate(fd, 0) ? MBA_OK : mba_fail(MBA_E_IO, "cannot empty '%s'\nwhy: %s\nfix: remove it", path, strerror(errno));
 }
 
 static void log_number(FILE *f, const char *key, double v)
