@@ -8,6 +8,7 @@
 #include "cli/model_options.h"
 #include "cli/options.h"
 #include "data/json.h"
+#include "train/checkpoint.h"
 #include "train/evaluate.h"
 
 static void print_json(const mba_evaluation *e)
@@ -46,7 +47,7 @@ static mba_status parse(eval_cli *c, int argc, char **argv, bool *help)
     mba_evaluate_options *o = &c->o;
     const mba_option options[] = {
         { "--checkpoint", MBA_OPT_TEXT, &o->checkpoint, "DIR",
-          "a directory: mamba, mamba2, nemotron_h, bamba, jamba, mambavision, or ours", 0, 0 },
+          "a directory: mamba, mamba2, nemotron_h, bamba, jamba, mambavision, or ours; of a run its newest", 0, 0 },
         { "--tokens",     MBA_OPT_TEXT, &o->tokens,    "T.npy", "text: int32 or int64 tokens (batch, length)", 0, 0 },
         { "--images",     MBA_OPT_TEXT, &o->images,    "X.npy",
           "images: fp32 (number, 3, side, side), normalised", 0, 0 },
@@ -101,11 +102,9 @@ static bool same_file(const char *a, const char *b)
 /* What is read must not be written over, the weights least of all. */
 static mba_status check_outputs(const mba_evaluate_options *o)
 {
-    char weights[4096];
+    char weights[4096 + 32];
     snprintf(weights, sizeof weights, "%s/model.safetensors", o->checkpoint);
     const char *const inputs[] = { weights, o->tokens, o->images, o->labels, o->graphs, o->data };
-    if (o->logits && o->grads && (!strcmp(o->logits, o->grads) || same_file(o->logits, o->grads)))
-        return mba_fail(MBA_E_ARG, "--logits and --grads are one file, '%s'\nfix: two names", o->logits);
     for (size_t i = 0; i < sizeof inputs / sizeof *inputs; i++)
         if (same_file(o->logits, inputs[i]) || same_file(o->grads, inputs[i]))
             return mba_fail(MBA_E_ARG, "the result would be written over '%s'\nwhy: that is read here\nfix: another name",
@@ -123,7 +122,9 @@ static mba_status check(const mba_evaluate_options *o)
     if (!o->data && (o->validation > 0 || o->made || memcmp(&o->shape, &(mba_batch_shape){ 0 }, sizeof o->shape)))
         return mba_fail(MBA_E_ARG, "--validation, --made and sizes of batches go with --data\nwhy: a given batch is "
                                    "taken as it is\nfix: leave them out, or --data");
-    return check_outputs(o);
+    if (o->logits && o->grads && (!strcmp(o->logits, o->grads) || same_file(o->logits, o->grads)))
+        return mba_fail(MBA_E_ARG, "--logits and --grads are one file, '%s'\nfix: two names", o->logits);
+    return MBA_OK;
 }
 
 mba_status mba_command_eval(int argc, char **argv)
@@ -131,9 +132,13 @@ mba_status mba_command_eval(int argc, char **argv)
     eval_cli       c = { .o.seed = -1 };
     mba_evaluation e;
     bool           help;
+    char           path[4096];
     MBA_TRY(parse(&c, argc, argv, &help));
     if (help) return MBA_OK;
     MBA_TRY(check(&c.o));
+    MBA_TRY(mba_checkpoint_find(path, sizeof path, c.o.checkpoint));
+    c.o.checkpoint = path;
+    MBA_TRY(check_outputs(&c.o));
     MBA_TRY(mba_run_options_apply(&c.model, &c.o.session));
     MBA_TRY(mba_evaluate(&e, &c.o));
     if (c.json) print_json(&e);

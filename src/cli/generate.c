@@ -31,7 +31,7 @@ static mba_status print_token(void *ctx, int32_t id)
 /* --tokenizer, the checkpoint's own tokenizer.json, or bytes where the vocabulary is a byte model's. */
 static mba_status open_tokenizer(mba_tokenizer **t, const char *given, const char *checkpoint)
 {
-    char          path[4096];
+    char          path[4096 + 32];
     mba_model     m;
     mba_hf_format format;
     if (given) return mba_tokenizer_create(t, given);
@@ -73,7 +73,7 @@ mba_status mba_command_generate(int argc, char **argv)
     bool        help;
     const mba_option options[] = {
         { "--checkpoint",  MBA_OPT_TEXT, &o.checkpoint,  "DIR",
-          "a checkpoint (step-*), or any HF directory we can read", 0, 0 },
+          "a checkpoint (step-*), a run (its newest), or any HF directory we can read", 0, 0 },
         { "--prompt",      MBA_OPT_TEXT, &prompt,        "TEXT", "what to continue", 0, 0 },
         { "--tokens",      MBA_OPT_INT,  &n,             "N",    "how far (200)", 1, 1e7 },
         { "--temperature", MBA_OPT_REAL, &o.temperature, "X",    "0: always the likeliest (0.8)", 0, 100 },
@@ -87,10 +87,13 @@ mba_status mba_command_generate(int argc, char **argv)
                               "Continues a text with a trained model, token by token.", options,
         "mambascope generate --checkpoint run/step-001000 --prompt 'And God said' --tokens 400\n" };
     mba_tokenizer *t = NULL;
+    char           path[4096];
     MBA_TRY(mba_options_parse(&usage, argc, argv, NULL, &help));
     if (help) return MBA_OK;
     if (!o.checkpoint) return mba_fail(MBA_E_ARG, "generate needs --checkpoint\nfix: mambascope generate --help");
-    o.seed = (uint64_t)seed;
+    MBA_TRY(mba_checkpoint_find(path, sizeof path, o.checkpoint));
+    o.checkpoint = path;
+    o.seed       = (uint64_t)seed;
     mba_status st = open_tokenizer(&t, tokenizer, o.checkpoint);
     if (st == MBA_OK) st = run(t, prompt, n, &o);
     mba_tokenizer_destroy(t);

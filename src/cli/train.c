@@ -215,6 +215,7 @@ static void planned(void *ctx, const mba_session *s, const mba_session *judge, c
                 (long long)(c->o.micros > 0 ? c->o.micros : 1),
             mba_cpu_threads());
     fprintf(stderr, "data: %s\n", mba_feed_words(data).text);
+    if (!c->o.out) fputs("nothing is kept of this run: --out DIR keeps its log and checkpoints\n", stderr);
     mba_program_print_memory(stderr, s->program);
     if (judge) fprintf(stderr, "%-22s %12s %12zu   beside it: parameters and forward pass of the model that is judged\n",
                        "validation", "", mba_program_bytes(judge->program));
@@ -231,6 +232,10 @@ static void report(void *ctx, const mba_train_report *r)
     train_cli *c = ctx;
     char       note[160];
     const mba_judgement before = c->last.valid;
+    if (!r->units) {
+        c->last.step = r->step;
+        return;
+    }
     const int n = snprintf(note, sizeof note, "loss %.4f  %.0f %s/s", r->loss, r->units_per_s, r->unit);
     if (c->floor_s > 0) snprintf(note + n, sizeof note - (size_t)n, "  %.0f %% of floor", 100 * c->floor_s / r->step_s);
     mba_progress_show(&c->bar, r->step, note);
@@ -289,8 +294,9 @@ static void print_json(const mba_train_report *r)
 static void print_result(const train_cli *c)
 {
     const mba_train_report *r = &c->last;
-    if (!r->step) {
-        puts("no step left to take: the checkpoint has as many as --steps asks for");
+    if (!r->units) {
+        printf("no step left to take: the checkpoint has %lld, --steps asks for %lld\n", (long long)r->step,
+               (long long)c->o.schedule.steps);
         return;
     }
     printf("%lld steps, %lld %s in %.1f s (%.0f %s/s): loss %.4f %s", (long long)r->step, (long long)r->units, r->unit,
@@ -300,7 +306,7 @@ static void print_result(const train_cli *c)
         print_judgement(stdout, &r->valid, c->loss_unit);
     }
     if (r->left_out) printf("; %lld damaged or empty items left out", (long long)r->left_out);
-    printf("%s\n", interrupted ? "; interrupted, saved" : "");
+    printf("%s\n", !interrupted ? "" : c->o.out ? "; interrupted, saved" : "; interrupted, not saved: no --out");
 }
 
 static mba_status run_training(train_cli *c)
@@ -348,6 +354,8 @@ static mba_status choose_model(train_cli *c)
         return mba_fail(MBA_E_ARG, "--made is for graphs\nfix: leave it out");
     if (c->end_of_text >= 0 && !c->documents)
         return mba_fail(MBA_E_ARG, "--end-of-text without --documents\nfix: leave it out, or add --documents");
+    if (c->o.save_every && !c->o.out)
+        return mba_fail(MBA_E_ARG, "--save-every without --out\nwhy: nothing is saved then\nfix: --out DIR");
     c->o.feed.end_of_text = c->end_of_text + 1;
     return MBA_OK;
 }

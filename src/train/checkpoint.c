@@ -360,7 +360,9 @@ mba_status mba_checkpoint_load_average(mba_session *s, const char *directory)
         const mba_tensor *t = s->graph->tensors[i];
         if (!mba_learned(t)) continue;
         snprintf(name, sizeof name, "ema.%s", t->name);
-        st = load_state(f, name, &t->type, mba_session_learned_at(s, t, false));
+        st = mba_safetensors_find(f, name) ? load_state(f, name, &t->type, mba_session_learned_at(s, t, false))
+           : mba_fail(MBA_E_ARG, "the run kept no averaged model\nwhy: there is no \"%s\"\nfix: leave --ema out, or train "
+                                 "with --ema", name);
     }
     if (st == MBA_OK) st = mba_program_push(s->program);
     if (st != MBA_OK) st = mba_where(st, "reading the averaged model in '%s'", path);

@@ -84,7 +84,7 @@ mba_status mba_checkpoint_latest(char *out, size_t room, const char *run)
     free(steps);
     if (!n)
         return mba_fail(MBA_E_IO,
-                        "no checkpoint in '%s'\nwhy: it has no directory step-*\n"
+                        "no checkpoint in '%s'\nwhy: it has neither config.json nor a directory step-*\n"
                         "fix: name the directory that --out named", run);
     if (used < (int)room) return MBA_OK;
     return mba_fail(MBA_E_ARG, "the path '%s' is too long\nfix: a shorter one", run);

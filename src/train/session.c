@@ -110,7 +110,7 @@ mba_status mba_session_plan(mba_session *s, const mba_session_options *o)
                         "fix: a smaller batch%s%s", SIZE(planned), SIZE(limit),
                         mba_model_batch_words(&s->model).text, s->recomputes ? ", with recomputation" : "",
                         s->recomputes || !o->backward ? "" : ", --recompute on",
-                        o->memory_bytes > 0 ? ", or a larger --memory" : ", or a model that is smaller: --set");
+                        o->memory_bytes > 0 ? ", or a larger --memory" : ", or a smaller model");
     return MBA_OK;
 }
 

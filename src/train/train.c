@@ -86,6 +86,9 @@ static mba_status begin(run *r)
     MBA_TRY(mba_feed_fit(&so.model, &r->o->feed));
     MBA_TRY(mba_session_plan(&r->s, &so));
     MBA_TRY(open_feeds(r, &r->o->feed));
+    if (r->o->valid_every > 0 && !r->valid)
+        return mba_fail(MBA_E_ARG, "--valid-every, and nothing to validate with\nwhy: the data has no held-out part\n"
+                        "fix: --validation 0.1 holds a tenth of it out");
     if (r->valid && (mba_task_has_modes(so.model.task) || r->o->carry || so.ema > 0)) MBA_TRY(plan_judge(r, &so));
     if (r->o->planned) r->o->planned(r->o->ctx, &r->s, r->judge.program ? &r->judge : NULL, r->train);
     if (r->judge.program) MBA_TRY(mba_session_bind(&r->judge, r->o->seed));
@@ -442,6 +445,9 @@ static mba_status loop(run *r)
 {
     mba_status st = MBA_OK;
     bool       last = r->step.index >= r->o->schedule.steps;
+    if (last && r->o->report)
+        r->o->report(r->o->ctx, &(mba_train_report){ .step = r->step.index, .steps = r->o->schedule.steps, .loss = NAN,
+                     .unit = mba_task_unit(r->s.model.task), .grad_norm = NAN, .valid.loss = NAN });
     while (st == MBA_OK && !last) {
         mba_train_report p = { .valid = { .loss = NAN } };
         st = one_step(r, &p);

@@ -16,7 +16,8 @@
 #include "train/schedule.h"
 #include "train/session.h"
 
-/* What the loop tells after every step, and after every validation (elsewhere valid.units is 0). */
+/* What the loop tells after every step, and after every validation (elsewhere valid.units is 0); once, with no units and a
+ * loss that is no number, where no step is left to take. */
 typedef struct mba_train_report {
     int64_t     step, steps, units;               /* steps done; of how many; tokens, images, graphs of this session */
     const char *unit;                             /* "tokens" */

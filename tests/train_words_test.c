@@ -1,0 +1,52 @@
+/* train_words_test.c -- what `train` says about what it keeps, and what commands beside it take of a run. */
+#include "tests/program.h"
+
+#define TRAIN "train " SMALL " " DATA " --steps 4"
+
+/* The step was 0 in --json. */
+static void no_step_left_tells_the_step_that_is_reached(void **state)
+{
+    (void)state;
+    says(run(TRAIN " --quiet --out '%s/a'", scratch_dir, scratch_dir), 0, "4 steps");
+    says(run(TRAIN " --quiet --resume '%s/a'", scratch_dir, scratch_dir), 0, "the checkpoint has 4, --steps asks for 4");
+    assert_int_equal(run(TRAIN " --quiet --json --resume '%s/a'", scratch_dir, scratch_dir), 0);
+    assert_true(number("step") == 4 && number("tokens") == 0);
+    assert_int_equal(run("train " SMALL " " DATA " --steps 3 --quiet --json --resume '%s/a'", scratch_dir, scratch_dir), 0);
+    assert_true(number("step") == 4);
+}
+
+/* Options that had no effect, without a word. */
+static void what_would_not_be_kept_or_done_is_told(void **state)
+{
+    (void)state;
+    says(run(TRAIN, scratch_dir), 0, "nothing is kept of this run: --out DIR");
+    says(run(TRAIN " --save-every 2", scratch_dir), 2, "--save-every without --out");
+    says(run(TRAIN " --valid-every 2", scratch_dir), 2, "nothing to validate with");
+    says(run(TRAIN " --valid-every 2 --validation 0.2", scratch_dir), 0, "step 2  loss");
+}
+
+/* `train --init` and `--resume` took the folder of a run; these asked for its step-*, by way of a missing file. */
+static void a_run_stands_for_its_newest_checkpoint(void **state)
+{
+    (void)state;
+    says(run(TRAIN " --quiet --save-every 2 --out '%s/b'", scratch_dir, scratch_dir), 0, "4 steps");
+    assert_int_equal(run("eval --checkpoint '%s/b/step-000004' " DATA " --json", scratch_dir, scratch_dir), 0);
+    const double loss = number("loss");
+    assert_int_equal(run("eval --checkpoint '%s/b' " DATA " --json", scratch_dir, scratch_dir), 0);
+    assert_true(number("loss") == loss);
+    assert_int_equal(run("eval --checkpoint '%s/b/step-000002' " DATA " --json", scratch_dir, scratch_dir), 0);
+    assert_true(number("loss") != loss);
+    says(run("generate --checkpoint '%s/b' --prompt abc --tokens 3", scratch_dir), 0, "abc");
+    says(run("generate --checkpoint '%s' --prompt abc", scratch_dir), 1, "neither config.json nor a directory step-*");
+    says(run("eval --checkpoint '%s/b' --ema " DATA, scratch_dir, scratch_dir), 2, "the run kept no averaged model");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(no_step_left_tells_the_step_that_is_reached),
+        cmocka_unit_test(what_would_not_be_kept_or_done_is_told),
+        cmocka_unit_test(a_run_stands_for_its_newest_checkpoint),
+    };
+    return cmocka_run_group_tests(tests, make_data, remove_data);
+}
