@@ -55,12 +55,26 @@ static void a_second_run_at_the_same_time_is_refused(void **state)
     says(run(TRAIN " --resume '%s/e' --stop-after 1 --out '%s/e'", scratch_dir, scratch_dir, scratch_dir), 0, "3 steps");
 }
 
+/* A run that ends because its loss is not a number any more kept nothing since --save-every, by default nothing at all. */
+static void a_run_that_gives_up_keeps_what_it_learned(void **state)
+{
+    (void)state;
+    says(run("train " SMALL " " DATA " --steps 60 --quiet --lr 100 --guard 0 --clip 0 --warmup 0 --out '%s/f'", scratch_dir,
+             scratch_dir), 1, "what was learned before them is saved");
+    says(run("train " SMALL " " DATA " --steps 1 --quiet --resume '%s/f'", scratch_dir, scratch_dir), 0, "no step left");
+    const int kept = lines_of(scratch("f/log.jsonl"));
+    assert_true(kept >= 8);
+    assert_int_equal(run("train " SMALL " " DATA " --steps 1 --quiet --json --resume '%s/f'", scratch_dir, scratch_dir), 0);
+    assert_true(number("step") == kept + 1);                 // the step at which it gave up is not in the log
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_resumed_run_does_not_go_into_another),
         cmocka_unit_test(a_run_goes_on_from_its_newest_checkpoint),
         cmocka_unit_test(a_second_run_at_the_same_time_is_refused),
+        cmocka_unit_test(a_run_that_gives_up_keeps_what_it_learned),
     };
     return cmocka_run_group_tests(tests, make_data, remove_data);
 }

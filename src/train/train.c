@@ -441,6 +441,16 @@ static mba_status validate(run *r, mba_judgement *out)
     return mba_feed_judge(out, r->valid, s, r->o->valid_batches, r->o->seed);
 }
 
+/* The skipped steps changed nothing: what was learned before them is worth as much as it was. */
+static mba_status give_up(run *r, const char *note)
+{
+    const bool kept = r->o->out && r->step.index > r->began_at + BAD_STEPS_MAX;
+    if (kept) MBA_TRY(save(r));
+    return mba_fail(MBA_E_DEVICE, "%d steps in a row could not be taken\nwhy: %s\nfix: a lower --lr, or a longer --warmup%s",
+                    BAD_STEPS_MAX, note ? note : "the loss does not come back",
+                    kept ? "; what was learned before them is saved" : "");
+}
+
 static mba_status loop(run *r)
 {
     mba_status st = MBA_OK;
@@ -454,9 +464,7 @@ static mba_status loop(run *r)
         if (st != MBA_OK) break;
         last = ends_at(r, r->step.index);
         if (r->guard.in_a_row >= BAD_STEPS_MAX)
-            return mba_fail(MBA_E_DEVICE,
-                            "%d steps in a row could not be taken\nwhy: %s\nfix: a lower --lr, or a longer --warmup",
-                            BAD_STEPS_MAX, p.note ? p.note : "the loss does not come back");
+            return give_up(r, p.note);
         const bool interrupted = r->o->stop && *r->o->stop;
         if (r->valid && !interrupted && (last || due(r->o->valid_every, r->step.index))) st = validate(r, &p.valid);
         if (st == MBA_OK) tell(r, &p);
