@@ -68,9 +68,9 @@ static void idle_is_what_nobody_fills(void **state)
     put_event(s, 3, "no phase", 3100, 1000);
     assert_ok(mba_store_close(s));
     mba_buf b = csv_of("timeline", 1);
-    has_line(&b, "\nthe step,4,0,4.1,4,0.5,12.195122\n");
-    has_line(&b, "\nforward,2,0,1.6,2,0,0\n");
-    has_line(&b, "\nnot known,1,3.1,4.1,1,,\n");
+    has_line(&b, ",the step,4,0,4.1,4,0.5,12.195122\n");
+    has_line(&b, ",forward,2,0,1.6,2,0,0\n");
+    has_line(&b, ",not known,1,3.1,4.1,1,,\n");
     mba_buf_free(&b);
 }
 

@@ -103,13 +103,21 @@ static void csv_text(mba_buf *b, const char *s)
     mba_buf_put(b, "\"");
 }
 
-void mba_grid_csv(const mba_grid *g, mba_buf *b)
+void mba_grid_csv_heading(const mba_grid *g, mba_buf *b, bool with_run)
 {
+    if (with_run) mba_buf_put(b, "run,");
     for (int i = 0; i < g->ncolumns; i++) mba_buf_add(b, "%s%s", i ? "," : "", g->column[i].key);
+    mba_buf_put(b, "\n");
+}
+
+void mba_grid_csv_rows(const mba_grid *g, mba_buf *b, const char *run)
+{
     for (size_t i = 0; i < g->n; i++) {
-        mba_buf_put(b, i % (size_t)g->ncolumns ? "," : "\n");
+        const size_t column = i % (size_t)g->ncolumns;
+        if (!column && run) csv_text(b, run);
+        if (column || run) mba_buf_put(b, ",");
         if (g->cell[i].text) csv_text(b, g->cell[i].text);
         else                 mba_buf_put(b, mba_exact(g->cell[i].number).s);
+        if (column == (size_t)g->ncolumns - 1) mba_buf_put(b, "\n");
     }
-    mba_buf_put(b, "\n");
 }

@@ -31,6 +31,9 @@ void mba_grid_number(mba_grid *g, double v);
 
 /* <table>: numbers as people read them, and exactly in data-v. */
 void mba_grid_html(const mba_grid *g, mba_buf *b, const char *caption);
-void mba_grid_csv(const mba_grid *g, mba_buf *b);
+
+/* CSV in two parts, so that grids of several runs make one table: then `run` is a first column. NULL: there is none. */
+void mba_grid_csv_heading(const mba_grid *g, mba_buf *b, bool with_run);
+void mba_grid_csv_rows(const mba_grid *g, mba_buf *b, const char *run);
 
 #endif

@@ -190,10 +190,8 @@ mba_status mba_report_csv(mba_buf *out, const mba_stores *r, const char *figure)
         mba_grid_begin(&g, f->columns);
         const mba_status st = f->numbers(&g, r, run);
         out->failed |= g.failed;
-        // a blank line between runs, each with its heading
-        if (any) mba_buf_put(out, "\n");
-        if (!f->across) mba_buf_add(out, "# run: %s\n", mba_run_label(r, run));
-        mba_grid_csv(&g, out);
+        if (!any) mba_grid_csv_heading(&g, out, !f->across);
+        mba_grid_csv_rows(&g, out, f->across ? NULL : mba_run_label(r, run));
         mba_grid_end(&g);
         MBA_TRY(st);
         any = true;
