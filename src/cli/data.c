@@ -57,6 +57,21 @@ static mba_status prepare(const data_options *o, const mba_operands *words)
     return st;
 }
 
+/* Several objects after each other are no JSON, and half of an array is none: it is printed when all are known. */
+static mba_status inspect(const char *const *path, int n, const data_options *o)
+{
+    json_t    *all = o->json && n > 1 ? json_array() : NULL;
+    mba_status st = MBA_OK;
+    for (int i = 0; i < n && st == MBA_OK; i++)
+        st = mba_inspect(path[i], &(mba_inspect_options){ .json = o->json, .field = o->field, .into = all });
+    if (st == MBA_OK && all) {
+        json_dumpf(all, stdout, JSON_INDENT(1) | JSON_REAL_PRECISION(9));
+        putchar('\n');
+    }
+    json_decref(all);
+    return st;
+}
+
 mba_status mba_command_data(int argc, char **argv)
 {
     data_options o = { .tokenizer = "bytes", .seed = 1 };
@@ -88,11 +103,7 @@ mba_status mba_command_data(int argc, char **argv)
     MBA_TRY(mba_options_parse(&usage, argc, argv, &words, &help));
     if (help) return MBA_OK;
     if (words.n >= 1 && !strcmp(words.word[0], "prepare")) return prepare(&o, &words);
-    if (words.n >= 2 && !strcmp(words.word[0], "inspect")) {
-        for (int i = 1; i < words.n; i++)
-            MBA_TRY(mba_inspect(words.word[i], &(mba_inspect_options){ .json = o.json, .field = o.field }));
-        return MBA_OK;
-    }
+    if (words.n >= 2 && !strcmp(words.word[0], "inspect")) return inspect(words.word + 1, words.n - 1, &o);
     if (words.n == 1 && !strcmp(words.word[0], "inspect"))
         return mba_fail(MBA_E_ARG, "inspect what?\nfix: mambascope data inspect PATH");
     return mba_fail(MBA_E_ARG, "data what?\nfix: mambascope data prepare --out DIR [FILE..], or data inspect PATH");

@@ -82,7 +82,9 @@ mba_status mba_inspect(const char *path, const mba_inspect_options *o)
     mba__fact_text(r.facts, "path", path);
     mba_status st = inspect_path(&r);
     if (mba__json_starved()) st = mba_fail(MBA_E_NOMEM, "no memory to describe '%s'", path);
-    if (st == MBA_OK && o->json) {
+    if (st == MBA_OK && o->into) {
+        if (json_array_append(o->into, r.facts)) st = mba_fail(MBA_E_NOMEM, "no memory to describe '%s'", path);
+    } else if (st == MBA_OK && o->json) {
         json_dumpf(r.facts, stdout, JSON_INDENT(1) | JSON_REAL_PRECISION(9));
         putchar('\n');
     } else if (st == MBA_OK) {

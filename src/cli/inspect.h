@@ -18,6 +18,7 @@
 typedef struct mba_inspect_options {
     bool        json;
     const char *field;                   /* where the text of a JSON line stands; NULL: "text" */
+    json_t     *into;                    /* with json: an array that takes the object; NULL: it is printed */
 } mba_inspect_options;
 
 MBA_MUST mba_status mba_inspect(const char *path, const mba_inspect_options *o);
