@@ -41,12 +41,26 @@ static void a_run_stands_for_its_newest_checkpoint(void **state)
     says(run("eval --checkpoint '%s/b' --ema " DATA, scratch_dir, scratch_dir), 2, "the run kept no averaged model");
 }
 
+/* One message for a wrong name and a wrong value, with an advice about lists. */
+static void a_field_that_cannot_be_set_says_why(void **state)
+{
+    static const struct { const char *set, *why; } cases[] = {
+        { "nosuch=1", "there is no such field" }, { "width", "it has no =" }, { "vocab=10000000000", "up to 16777216" },
+        { "width=1e3", "a whole number" },        { "eps=nan", "not below 0" },
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        says(run("train --model mamba2-130m --set %s --dry-run", cases[i].set), 2, cases[i].why);
+    says(run("train --model mambavision-t --set depths=1-2 --dry-run"), 2, "whole numbers with colons");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(no_step_left_tells_the_step_that_is_reached),
         cmocka_unit_test(what_would_not_be_kept_or_done_is_told),
         cmocka_unit_test(a_run_stands_for_its_newest_checkpoint),
+        cmocka_unit_test(a_field_that_cannot_be_set_says_why),
     };
     return cmocka_run_group_tests(tests, make_data, remove_data);
 }

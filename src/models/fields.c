@@ -72,6 +72,24 @@ static bool set_value(void *to, const mba_field *f, const char *text, const char
     }
 }
 
+/* Why it cannot be set: there is no such field, or what belongs there. */
+static mba_status refuse(const mba_field *f, const char *text, size_t n, const char *eq)
+{
+    _Static_assert(MBA_FIELD_MOST == 16777216, "as the words below say");
+    static const char *const wants[] = {
+        [MBA_FIELD_INT]  = "a whole number up to 16777216 belongs there",
+        [MBA_FIELD_BOOL] = "0 or 1 belongs there",
+        [MBA_FIELD_REAL] = "a number that is not below 0 belongs there",
+        [MBA_FIELD_LIST] = "whole numbers with colons between them belong there, 1:3:8:4",
+        [MBA_FIELD_WORD] = "one of its words belongs there",
+    };
+    const size_t kinds = sizeof wants / sizeof *wants;
+    const char  *why = !eq ? "it has no =" : !f ? "there is no such field" : (size_t)f->kind < kinds && wants[f->kind]
+                     ? wants[f->kind] : "it is too long";
+    return mba_fail(MBA_E_ARG, "cannot set '%.*s'\nwhy: %s\nfix: NAME=VALUE, with a name of `mambascope list fields`",
+                    (int)n, text, why);
+}
+
 mba_status mba_fields_set(void *config, const mba_field *fields, const char *assignments)
 {
     for (const char *s = assignments; s && *s;) {
@@ -79,8 +97,7 @@ mba_status mba_fields_set(void *config, const mba_field *fields, const char *ass
         const char      *eq = memchr(s, '=', n);
         const mba_field *f = eq ? find(fields, s, (size_t)(eq - s)) : NULL;
         if (!f || !set_value(mba_field_at(config, f), f, eq + 1, s + n))
-            return mba_fail(MBA_E_ARG, "cannot set '%.*s'\nfix: NAME=VALUE, with a name of `mambascope list fields`; "
-                            "lists are written 1:3:8:4", (int)n, s);
+            return refuse(f, s, n, eq);
         s += n + (s[n] == ',');
     }
     return MBA_OK;
