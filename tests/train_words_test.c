@@ -23,6 +23,10 @@ static void what_would_not_be_kept_or_done_is_told(void **state)
     says(run(TRAIN " --save-every 2", scratch_dir), 2, "--save-every without --out");
     says(run(TRAIN " --valid-every 2", scratch_dir), 2, "nothing to validate with");
     says(run(TRAIN " --valid-every 2 --validation 0.2", scratch_dir), 0, "step 2  loss");
+    says(run(TRAIN " --lr 1e-4 --lr-min 1e-3", scratch_dir), 2, "--lr-min 0.001 is above --lr 0.0001");
+    says(run(TRAIN " --lr 1e-6", scratch_dir), 0, "4 steps");
+    says(run("help train"), 0, "usage: mambascope train");
+    says(run("help dance"), 2, "no command 'dance'");
 }
 
 /* `train --init` and `--resume` took the folder of a run; these asked for its step-*, by way of a missing file. */

@@ -91,6 +91,8 @@ int main(int argc, char **argv)
         print_usage(stderr);
         return 2;
     }
+    char *swapped[] = { argv[0], argc > 2 ? argv[2] : NULL, "--help", NULL };
+    if (argc == 3 && !strcmp(argv[1], "help")) argv = swapped;           // `help train` is `train --help`
     if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") || !strcmp(argv[1], "help")) {
         print_usage(stdout);
         return finish(MBA_OK);

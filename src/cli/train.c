@@ -455,14 +455,16 @@ static mba_status parse(train_cli *c, int argc, char **argv, bool *help)
 mba_status mba_command_train(int argc, char **argv)
 {
     bool      help;
-    train_cli c = { .lr = 1e-3, .lr_min = 1e-5, .decay = -1, .beta1 = -1, .beta2 = -1, .clip = -1, .steps = 100,
+    train_cli c = { .lr = 1e-3, .lr_min = -1, .decay = -1, .beta1 = -1, .beta2 = -1, .clip = -1, .steps = 100,
                     .warmup = -1, .seed = 1, .end_of_text = -1,
                     .o = { .micros = 1, .guard = 8, .valid_batches = 16, .keep = 3,
                            .feed = { .smoothing = -1, .mixup = -1, .cutmix = -1 } } };
     MBA_TRY(parse(&c, argc, argv, &help));
     if (help) return MBA_OK;
-    c.o.schedule = (mba_schedule){ c.lr, c.lr_min < c.lr ? c.lr_min : c.lr, c.warmup < 0 ? c.steps / 50 : c.warmup,
-                                   c.steps };
+    if (c.lr_min > c.lr)
+        return mba_fail(MBA_E_ARG, "--lr-min %g is above --lr %g\nwhy: the rate falls from --lr to --lr-min\nfix: exchange them", c.lr_min, c.lr);
+    if (c.lr_min < 0) c.lr_min = fmin(1e-5, c.lr);
+    c.o.schedule = (mba_schedule){ c.lr, c.lr_min, c.warmup < 0 ? c.steps / 50 : c.warmup, c.steps };
     c.o.seed     = (uint64_t)c.seed;
     MBA_TRY(choose_model(&c));
     MBA_TRY(choose_optimizer(&c));
