@@ -2,16 +2,16 @@
 
     python3 tools/peers/attention.py [build/mambascope]             # prints a Markdown table
 
-Theirs: GPU time by events around every call, the median of 24, forwards that keep what the backward needs; the host runs ahead behind a spinning kernel, inputs
-rotate through sets that together exceed the L2. q, k and v are slices of one projection, as in a model. `same bits`: with torch.use_deterministic_algorithms,
-where the way has such a mode (cuDNN is asked whether two backwards agree). Ours, which always gives the same bits: the program's own bench, best of its runs, L2 swept."""
+Theirs: timed as gpu_times.py says, forwards that keep what the backward needs. q, k and v are slices of one projection, as in a model. `same bits`: with
+torch.use_deterministic_algorithms; of every way it is looked whether two backwards agree. Ours, which always gives the same bits: the program's own bench, best of
+its runs, L2 swept."""
 import csv
 import io
-import math
 import subprocess
 import sys
 
 import torch
+from gpu_times import sets_of, times
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.functional import scaled_dot_product_attention as attend
 
@@ -19,7 +19,6 @@ SIZES = {"hybrid-130m, 1024 tokens": (1, 1024, 12, 4, 64, True), "hybrid-130m, 4
          "hybrid-peer-370m, 8 x 2048 tokens": (8, 2048, 16, 16, 64, True), "hybrid-1b, 8 x 2048 tokens": (8, 2048, 16, 4, 128, True),
          "mambavision-t, 128 windows of 14 x 14": (128, 196, 8, 8, 40, False), "mambavision-t, 128 windows of 7 x 7": (128, 49, 16, 16, 40, False)}
 WAYS = {"cuDNN": SDPBackend.CUDNN_ATTENTION, "flash": SDPBackend.FLASH_ATTENTION}
-CALLS, TURNS, HZ = 8, 3, 1.9e9
 
 
 def inputs(batch, length, heads, shared, width):
@@ -29,26 +28,9 @@ def inputs(batch, length, heads, shared, width):
     return q, k, v, torch.randn(batch, length, heads, width, device="cuda").bfloat16().transpose(1, 2)
 
 
-def median_us(call):
-    took = []
-    call(0)
-    call(1)
-    for _ in range(TURNS):
-        torch.cuda.synchronize()
-        torch.cuda._sleep(int(0.012 * HZ))
-        marks = [torch.cuda.Event(enable_timing=True) for _ in range(CALLS + 1)]
-        marks[0].record()
-        for i in range(CALLS):
-            call(i)
-            marks[i + 1].record()
-        torch.cuda.synchronize()
-        took += [1e3 * a.elapsed_time(b) for a, b in zip(marks, marks[1:])]
-    return sorted(took)[len(took) // 2]
-
-
 def theirs(backend, batch, length, heads, shared, width, causal):
     """us of forward and backward, and whether two backwards agree bit by bit."""
-    sets = [inputs(batch, length, heads, shared, width) for _ in range(max(2, min(16, math.ceil(3e8 / (batch * length * heads * width * 8)))))]
+    sets = sets_of(lambda: inputs(batch, length, heads, shared, width), batch * length * heads * width * 8, most=16)
     n = len(sets)
 
     def forward(i):
@@ -58,7 +40,7 @@ def theirs(backend, batch, length, heads, shared, width, causal):
         outs = [forward(i) for i in range(n)]
         back = lambda i: torch.autograd.grad(outs[i % n], sets[i % n][:3], sets[i % n][3], retain_graph=True)
         same = all(torch.equal(a, b) for _ in range(5) for a, b in zip(back(0), back(0)))
-        return median_us(forward), median_us(back), same
+        return *times([forward, back]), same
 
 
 def ours(program):

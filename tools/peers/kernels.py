@@ -2,10 +2,9 @@
 
     PYTHONPATH=bindings/torch python3 tools/peers/kernels.py [ssd] [scan]        # prints Markdown tables, ends with 1 if a bound is not met
 
-GPU time by events around every call, the median of 24 of each side in 3 turns; the host runs ahead behind a spinning kernel, so launches cost
-nobody anything; inputs rotate through sets that together exceed the L2. mamba_ssm's SSD is Triton's own choice of tilings, chunk 256 and 128, the
-faster counts; for ours the first variant that takes the shape. mamba_ssm must be importable; PEERS_SCRIPTS may name a folder whose common.py
-knows where its checkout lies (setup_paths) and compiles Triton kernels with all cores before they run (dry_run)."""
+Timed as gpu_times.py says, both sides in turn. mamba_ssm's SSD is Triton's own choice of tilings, chunk 256 and 128, the faster counts; for ours the
+first variant that takes the shape. mamba_ssm must be importable; PEERS_SCRIPTS may name a folder whose common.py knows where its checkout lies
+(setup_paths) and compiles Triton kernels with all cores before they run (dry_run)."""
 import contextlib
 import math
 import os
@@ -21,38 +20,14 @@ if "PEERS_SCRIPTS" in os.environ:
 import torch
 
 import mambascope_torch as mt
+from gpu_times import sets_of, times
 
 BATCHES = [(8, 2048), (4, 4096), (1, 32768), (32, 512)]
 HEADS = {"130m": 24, "1.3b": 64, "2.7b": 80}
 WIDTH, STATE, CHUNKS = 64, 128, (256, 128)
 SCAN_STATE, SCAN_CHANNELS = 16, (1536, 4096)
-CALLS, TURNS, HZ = 8, 3, 1.9e9
 bf16 = torch.bfloat16
 missed = []
-
-
-def times(calls):
-    """Median GPU time in us of each of `calls`, which take the number of an input set."""
-    took = [[] for _ in calls]
-    for call in calls:
-        call(0)
-        call(1)
-    for _ in range(TURNS):
-        for call, to in zip(calls, took):
-            torch.cuda.synchronize()
-            torch.cuda._sleep(int(0.012 * HZ))
-            marks = [torch.cuda.Event(enable_timing=True) for _ in range(CALLS + 1)]
-            marks[0].record()
-            for i in range(CALLS):
-                call(i)
-                marks[i + 1].record()
-            torch.cuda.synchronize()
-            to += [1e3 * a.elapsed_time(b) for a, b in zip(marks, marks[1:])]
-    return [sorted(t)[len(t) // 2] for t in took]
-
-
-def sets_of(make, one_bytes):
-    return [make() for _ in range(max(2, min(5, math.ceil(3e8 / one_bytes))))]
 
 
 def normal(*shape):
