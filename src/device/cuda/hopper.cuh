@@ -15,6 +15,7 @@
 
 #include "device/cuda/early.cuh"
 #include "device/cuda/mma.cuh"
+#include "device/cuda/tile.cuh"
 
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
 #define MBA_HOPPER 1
@@ -80,16 +81,11 @@ static __device__ __forceinline__ void mbar_arrive(uint32_t bar)
     asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(bar) : "memory");
 }
 /* Arrivals of whole warps. Where its lanes have read what may now be overwritten, they meet first: that products of theirs have
- * met is no order of reads. For racecheck (tile.cuh) every lane arrives by itself. */
-#ifdef MBA_RACECHECK
-enum { MBAR_PER_WARP = 32 };
-#else
-enum { MBAR_PER_WARP = 1 };
-#endif
-static __device__ __forceinline__ void mbar_init_warps(uint32_t bar, int warps) { mbar_init(bar, warps * MBAR_PER_WARP); }
+ * met is no order of reads. */
+static __device__ __forceinline__ void mbar_init_warps(uint32_t bar, int warps) { mbar_init(bar, warps * ARRIVALS_OF_A_WARP); }
 static __device__ __forceinline__ void mbar_pass(uint32_t bar, int lane)              /* nothing was read since lanes met */
 {
-    if (lane < MBAR_PER_WARP) mbar_arrive(bar);
+    if (lane < ARRIVALS_OF_A_WARP) mbar_arrive(bar);
 }
 static __device__ __forceinline__ void mbar_release(uint32_t bar, int lane)
 {

@@ -104,6 +104,9 @@ static __device__ __forceinline__ int thread_anew(void)
  * all sixteen, which leaves room for hardly another block ---- */
 
 #ifndef MBA_RACECHECK
+/* At barriers in shared memory that count warps: one lane arrives after all have met. */
+enum { ARRIVALS_OF_A_WARP = 1 };
+
 template <int ID> static __device__ __forceinline__ void barrier_begin(int) {}
 /* For lanes that met at a product: whoever has its result knows that all have given what they read before it. */
 static __device__ __forceinline__ void lanes_met(void) {}
@@ -122,7 +125,10 @@ template <int ID> static __device__ __forceinline__ void barrier_arrive(int turn
 #else
 /* For compute-sanitizer alone (tests/cuda_race_test): racecheck loses the order of named barriers (selective_scan.md), so each
  * is one in shared memory here, at which every thread arrives by itself, whether it waits or not. The places and the number of
- * arrivals are the same; barrier_begin is for one thread, before all meet. */
+ * arrivals are the same; barrier_begin is for one thread, before all meet. An arrival orders its own lane alone (ssd.md), so
+ * all lanes of a warp arrive. */
+enum { ARRIVALS_OF_A_WARP = 32 };
+
 static __device__ __forceinline__ void lanes_met(void) { __syncwarp(); }
 
 template <int ID> static __device__ __forceinline__ uint32_t barrier_at(int turn)

@@ -56,16 +56,10 @@ static __device__ __forceinline__ void count_init(uint32_t at, int arrivals)
     asm volatile("mbarrier.init.shared.b64 [%0], %1;" ::"r"(at), "r"(arrivals) : "memory");
 }
 
-#ifdef MBA_RACECHECK                                         /* see tile.cuh: there, every thread arrives */
-enum { ARRIVES_AS_ONE = 1 };
-#else
-enum { ARRIVES_AS_ONE = 32 };
-#endif
-
 static __device__ __forceinline__ void count_arrive(uint32_t at)
 {
     __syncwarp();
-    if (threadIdx.x % ARRIVES_AS_ONE == 0)
+    if (threadIdx.x % 32 < ARRIVALS_OF_A_WARP)
         asm volatile("{ .reg .b64 s; mbarrier.arrive.shared.b64 s, [%0]; }" ::"r"(at) : "memory");
 }
 
@@ -530,7 +524,7 @@ scan_block(const scan_operands<bf16> &p, S &sm, const part &a, F states)
     for (int c = thread; !S::HALF && c < S::BUFFERS * FOURS; c += THREADS)
         ((float4 *)sm.buf[c / FOURS].c)[c % FOURS] = make_float4(0, 0, 0, 0);
     if (S::HALF && thread < 2 * S::BUFFERS)                   // one warp fills, all with states are done
-        count_init(count_of<FULL>(sm, thread), (thread < S::BUFFERS ? 32 : S::SCANNERS) / ARRIVES_AS_ONE);
+        count_init(count_of<FULL>(sm, thread), (thread < S::BUFFERS ? 1 : S::SCANNERS / 32) * ARRIVALS_OF_A_WARP);
     if (thread == 0) {
         barrier_begin<FULL>(S::HANDS);
         barrier_begin<DONE>(S::HANDS);
