@@ -243,7 +243,8 @@ const mba_op mba_op_attention = {
     .cpu   = (const mba_variant[]){ { "flash", attention_cpu_plan, MBA_CPU(attention_fwd) }, { 0 } },
     .cuda  = (const mba_variant[]){ { "wgmma", attention_wgmma_plan, MBA_CUDA(attention_wgmma_cuda) },
                                     { "mma", attention_mma_plan, MBA_CUDA(attention_mma_cuda) },
-                                    { "plain", attention_plain_plan, MBA_CUDA(attention_plain_cuda) }, { 0 } },
+                                    { "plain", attention_plain_plan, MBA_CUDA(attention_plain_cuda) },
+                                    { "cudnn", attention_dnn_plan, MBA_CUDA(attention_dnn_cuda) }, { 0 } },
     .build = attention_build, .terms = attention_terms,
     .cases = (const mba_case[]){
         { { 2, 7, 2, 2, 5, CAUSAL }, "causal; odd length and width" },
@@ -291,6 +292,7 @@ const mba_op mba_op_attention_bwd = {
     .cuda  = (const mba_variant[]){ { "whole", attention_bwd_whole_plan, MBA_CUDA(attention_bwd_whole_cuda) },
                                     { "wgmma", attention_bwd_wgmma_plan, MBA_CUDA(attention_bwd_wgmma_cuda) },
                                     { "mma", attention_bwd_mma_plan, MBA_CUDA(attention_bwd_mma_cuda) },
-                                    { "plain", attention_bwd_plain_plan, MBA_CUDA(attention_bwd_plain_cuda) }, { 0 } },
+                                    { "plain", attention_bwd_plain_plan, MBA_CUDA(attention_bwd_plain_cuda) },
+                                    { "cudnn", attention_bwd_dnn_plan, MBA_CUDA(attention_bwd_dnn_cuda) }, { 0 } },
     .terms = attention_bwd_terms,
 };

@@ -370,3 +370,56 @@ mba_status attention_bwd_wgmma_plan(mba_plan *p, const mba_node *n, const mba_ma
     plan_keys(p, n, &d, s);
     return MBA_OK;
 }
+
+/* ---- cuDNN: one kernel forward; backward a few, and two bytes for every score, without which bits would differ ---- */
+
+static const double DNN_SCORES_MOST = 4e9;                       /* bytes */
+enum { DNN_WORK_BYTES = 1 << 20, DNN_TILE = 128, DNN_SCORES = DELTA + 1 };
+
+static mba_status dnn_takes(const mba_node *n, const attention_dims *d, const mba_machine *m)
+{
+    MBA_TRY(tensor_takes(n, d, m));
+    MBA_REFUSE_IF(n->in[IDS], "documents\nwhy: the library masks by order alone");
+    return MBA_OK;
+}
+
+static pass dnn_pass(const char *kernel, const attention_dims *d)
+{
+    return (pass){ .kernel = kernel, .tensor = true, .group = true, .rows = DNN_TILE, .columns = DNN_TILE, .threads = 384,
+                   .regs = 168, .ring = 2, .together = WARPGROUP_ROWS, .step = DNN_TILE,
+                   .smem = (size_t)(6 * DNN_TILE * d->P * 2) };            // estimates: how it works is not documented
+}
+
+mba_status attention_dnn_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
+{
+    const attention_dims d = attention_dims_of(n);
+    MBA_TRY(dnn_takes(n, &d, m));
+    mba_plan_scratch(p, "work", DNN_WORK_BYTES);
+    plan_forward(p, n, &d, dnn_pass("cudnn_attention", &d));
+    return MBA_OK;
+}
+
+/* Gradients of scores, then dq as a product of them; key heads that are shared get a sum of those of all query heads. */
+mba_status attention_bwd_dnn_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
+{
+    const attention_dims d = attention_dims_of(n);
+    const double         scores = 2 * (double)(d.B * d.H * attention_round(d.L, DNN_TILE)) * (double)attention_round(d.Lk, DNN_TILE),
+                         shared = d.group > 1 ? 4 * (double)(d.B * d.H * d.Lk * d.P) : 0;
+    MBA_TRY(dnn_takes(n, &d, m));
+    MBA_REFUSE_IF(mba_adds(n, DQ) || mba_adds(n, DK) || mba_adds(n, DV), "gradients that are added to\nwhy: the library writes them");
+    MBA_REFUSE_IF(scores > DNN_SCORES_MOST, "%lld heads of %lld x %lld scores\nwhy: for the same bits in every run the library keeps two bytes for each, "
+                  "%.1f GB; at most %.0f", (long long)(d.B * d.H), (long long)d.L, (long long)d.Lk, scores / 1e9, DNN_SCORES_MOST / 1e9);
+    plan_delta(p, &d);
+    mba_plan_scratch(p, "scores", (size_t)(scores + shared) + DNN_WORK_BYTES);
+    plan_keys(p, n, &d, dnn_pass("cudnn_attention_bwd", &d));
+    mba_launch  *l = &p->launch[p->nlaunches - 1];
+    const double seen = 2 * d.pairs;
+    mba_phase_move(l, MBA_STORE, MBA_ARG_SCRATCH(DNN_SCORES), seen / (double)l->grid[0]);
+    l = mba_plan_launch(p, "cudnn_attention_dq", MBA_TENSOR, d.B * d.H * mba_ceil(d.L, DNN_TILE), 384);
+    l->regs = 168;
+    mba_phase_move(l, MBA_ASYNC, MBA_ARG_SCRATCH(DNN_SCORES), seen / (double)l->grid[0]);
+    mba_phase_move(l, MBA_ASYNC, KEYS_OF, seen * (double)d.P / DNN_TILE / (double)l->grid[0]);
+    mba_phase_work(l, MBA_MMA, 2 * d.pairs * (double)d.P / (double)l->grid[0], NULL);
+    mba_phase_out(l, n, DQ, 2 * (double)(DNN_TILE * d.P));
+    return MBA_OK;
+}

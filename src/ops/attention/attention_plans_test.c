@@ -68,7 +68,7 @@ static void plans_count_the_products_that_warps_issue(void **state)
             if (n->op != &mba_op_attention && n->op != &mba_op_attention_bwd) continue;
             for (const mba_variant *v = n->op->cuda; v->name; v++) {
                 mba_plan p;
-                if (!strcmp(v->name, "plain") || mba_plan_variant(&p, NULL, o.g->arena, n, v, &machines[1]) != MBA_OK) continue;
+                if (!strcmp(v->name, "plain") || !strcmp(v->name, "cudnn") || mba_plan_variant(&p, NULL, o.g->arena, n, v, &machines[1]) != MBA_OK) continue;
                 for (int l = 0; l < p.nlaunches; l++, seen++)
                     assert_near(mba_launch_work(&p.launch[l], MBA_MMA) / expected_flops(&cases[i], &p, l), 1, 1e-12);
             }
@@ -112,5 +112,53 @@ static void blocks_take_heads_in_turns_that_fit_l2(void **state)
     assert_int_equal(attention_together(&odd, 2, false) % 3, 0);       // a group has the same keys
 }
 
-MBA_TEST_MAIN(cmocka_unit_test(plans_count_the_products_that_warps_issue),
+/* ---- the library ---- */
+
+/* How many nodes of a case `cudnn` takes; the plan of the last one. */
+static int library_takes(const mba_case *c, const mba_op *op, mba_plan *p)
+{
+    mba_case_graph     o;
+    int                taken = 0;
+    const mba_variant *v = op->cuda;
+    assert_ok(mba_case_build(&o, &mba_op_attention, c, (mba_case_how){ .compute = MBA_BF16 }));
+    while (strcmp(v->name, "cudnn")) v++;
+    for (int32_t k = 0; k < o.g->nnodes; k++)
+        if (o.g->nodes[k]->op == op) taken += mba_plan_variant(p, NULL, o.g->arena, o.g->nodes[k], v, &machines[1]) == MBA_OK;
+    mba_graph_destroy(o.g);
+    return taken;
+}
+
+static void the_library_takes_what_it_can_and_says_the_room_it_wants(void **state)
+{
+    (void)state;
+    const mba_case plain = { { 2, 300, 4, 2, 64, CAUSAL | PACKED }, "groups" }, documents = { { 1, 300, 4, 2, 64, CAUSAL | WITH_IDS }, "documents" },
+                   odd = { { 1, 300, 2, 2, 60, CAUSAL }, "60 values" }, twice = { { 1, 300, 2, 2, 64, PACKED | TWICE }, "added" };
+    mba_plan       p;
+    assert_int_equal(library_takes(&plain, &mba_op_attention, &p), 1);
+    assert_int_equal(library_takes(&plain, &mba_op_attention_bwd, &p), 1);
+    assert_int_equal(p.nscratch, 2);
+    assert_int_equal(p.scratch[ATT_DNN_SUMS].bytes, 4 * 2 * 4 * 300);
+    assert_true(p.scratch[ATT_DNN_WORK].bytes >= 2u * 2 * 4 * 300 * 300 + 2u * 2 * 2 * 4 * 300 * 64);  // scores; dk and dv of all query heads
+    assert_int_equal(library_takes(&documents, &mba_op_attention, &p), 0);
+    assert_non_null(strstr(mba_message(), "documents"));
+    assert_int_equal(library_takes(&odd, &mba_op_attention, &p), 0);
+    assert_int_equal(library_takes(&twice, &mba_op_attention, &p), 2);
+    assert_int_equal(library_takes(&twice, &mba_op_attention_bwd, &p), 1);       // the second gradient is added to the first
+    assert_non_null(strstr(mba_message(), "added to"));
+}
+
+static void the_library_refuses_scores_that_fill_the_memory(void **state)
+{
+    (void)state;
+    const mba_case most = { { 1, 16384, 4, 4, 64, CAUSAL }, "2.1 GB of scores" }, more = { { 1, 16384, 8, 8, 64, CAUSAL }, "4.3 GB" };
+    mba_plan       p;
+    assert_int_equal(library_takes(&most, &mba_op_attention_bwd, &p), 1);
+    assert_int_equal(library_takes(&more, &mba_op_attention, &p), 1);
+    assert_int_equal(library_takes(&more, &mba_op_attention_bwd, &p), 0);
+    assert_non_null(strstr(mba_message(), "4.3 GB; at most 4"));
+}
+
+MBA_TEST_MAIN(cmocka_unit_test(the_library_takes_what_it_can_and_says_the_room_it_wants),
+              cmocka_unit_test(the_library_refuses_scores_that_fill_the_memory),
+              cmocka_unit_test(plans_count_the_products_that_warps_issue),
               cmocka_unit_test(blocks_take_heads_in_turns_that_fit_l2))

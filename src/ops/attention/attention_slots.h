@@ -23,9 +23,11 @@ void attention_bwd_ref(const mba_ref_call *c);
 MBA_CPU_DECLARE(attention_fwd);
 MBA_CPU_DECLARE(attention_bwd);
 mba_plan_fn   attention_wgmma_plan, attention_mma_plan, attention_plain_plan, attention_bwd_whole_plan,
-              attention_bwd_wgmma_plan, attention_bwd_mma_plan, attention_bwd_plain_plan;
+              attention_bwd_wgmma_plan, attention_bwd_mma_plan, attention_bwd_plain_plan, attention_dnn_plan,
+              attention_bwd_dnn_plan;
 mba_launch_fn attention_wgmma_cuda, attention_mma_cuda, attention_plain_cuda, attention_bwd_whole_cuda,
-              attention_bwd_wgmma_cuda, attention_bwd_mma_cuda, attention_bwd_plain_cuda;
+              attention_bwd_wgmma_cuda, attention_bwd_mma_cuda, attention_bwd_plain_cuda, attention_dnn_cuda,
+              attention_bwd_dnn_cuda;
 
 /* What differs between cases (dim[5]): tests make their own. */
 enum { CAUSAL = 1, WITH_IDS = 2, PACKED = 4, TWICE = 8 };
@@ -45,6 +47,7 @@ enum {
     ATT_WGMMA_ROWS = 128, ATT_WGMMA_KEYS = 192,   /* keys as rows (P = 64): registers for three warpgroups an SM */
     ATT_WGMMA_COLUMNS = 64, ATT_WGMMA_STAGES = 3,
     ATT_WHOLE = 256,                              /* rows this short are one block */
+    ATT_DNN_SUMS = 0, ATT_DNN_WORK = 1,           /* scratch of the library's backward; its forward has the work alone */
 };
 
 static inline int64_t attention_round(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
