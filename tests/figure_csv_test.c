@@ -35,7 +35,7 @@ static void every_line_has_the_fields_of_its_heading(void **state)
 static void runs_stand_in_a_column(void **state)
 {
     (void)state;
-    says(run("report " STORES " --figure fig6 --csv | cut -d, -f1 | sort -u"), 0, "mamba-370m\nmamba2-headline\nrun\n");
+    says(run("report " STORES " --figure fig6 --csv | cut -d, -f1 | LC_ALL=C sort -u"), 0, "mamba-370m\nmamba2-headline\nrun\n");
 }
 
 int main(void)
