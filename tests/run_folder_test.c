@@ -68,6 +68,45 @@ static void a_run_that_gives_up_keeps_what_it_learned(void **state)
     assert_true(number("step") == kept + 1);                 // the step at which it gave up is not in the log
 }
 
+/* A copy of the data with one token that no vocabulary has. */
+static void spoil(long token)
+{
+    enum { HEADER_BYTES = 1024 };
+    char line[2048];
+    snprintf(line, sizeof line, "cd '%s' && rm -rf spoilt && cp -r tokens spoilt", scratch_dir);
+    assert_int_equal(shell(line), 0);
+    FILE *f = fopen(scratch("spoilt/tokens_00000.bin"), "r+b");
+    assert_non_null(f);
+    assert_int_equal(fseek(f, HEADER_BYTES + 2 * token, SEEK_SET), 0);
+    fwrite("\377\377", 1, 2, f);
+    fclose(f);
+}
+
+/* A token beyond the vocabulary, found when its batch was read, ended a run with nothing saved since --save-every. Mended, the
+ * data goes on where it could not be read, to the bits of a run that never met it; with micro-batches, which are read when
+ * the step begins and not during the one before, too. */
+static void a_batch_that_cannot_be_read_loses_nothing(void **state)
+{
+    static const char *const how[] = { "", " --micros 3" };
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        says(run("train " SMALL " " DATA " --steps 20 --quiet --json --in-order%s --out '%s/whole%d'", scratch_dir, how[i], scratch_dir, i), 0, "");
+        const double loss = number("loss");
+        spoil(i ? 2100 : 700);
+        says(run("train " SMALL " --data '%s/spoilt' --steps 20 --quiet --in-order%s --out '%s/cut%d'", scratch_dir, how[i], scratch_dir, i), 1,
+             "what was learned before it is saved");
+        assert_non_null(strstr(output, "not in a vocabulary of 264"));
+        const int kept = lines_of(scratch(i ? "cut1/log.jsonl" : "cut0/log.jsonl"));
+        assert_in_range(kept, 5, 15);
+        says(run("train " SMALL " --data '%s/spoilt' --steps 20 --quiet --in-order%s --resume '%s/cut%d' --out '%s/cut%d'", scratch_dir, how[i],
+                 scratch_dir, i, scratch_dir, i), 1, "not in a vocabulary of 264");
+        says(run("train " SMALL " " DATA " --steps 20 --quiet --json --in-order%s --resume '%s/cut%d' --out '%s/cut%d'", scratch_dir, how[i],
+                 scratch_dir, i, scratch_dir, i), 0, "");
+        assert_true(number("loss") == loss);
+        assert_int_equal(lines_of(scratch(i ? "cut1/log.jsonl" : "cut0/log.jsonl")), 20);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -75,6 +114,7 @@ int main(void)
         cmocka_unit_test(a_run_goes_on_from_its_newest_checkpoint),
         cmocka_unit_test(a_second_run_at_the_same_time_is_refused),
         cmocka_unit_test(a_run_that_gives_up_keeps_what_it_learned),
+        cmocka_unit_test(a_batch_that_cannot_be_read_loses_nothing),
     };
     return cmocka_run_group_tests(tests, make_data, remove_data);
 }

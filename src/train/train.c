@@ -33,6 +33,8 @@ typedef struct run {
     bool          ahead;                          /* the batch of the next step is staged and bound: */
     mba_step      next;                           /* as this says, */
     mba_position  at;                             /* from here on */
+    mba_status    unread;                         /* a batch that cannot be read, and why; it begins at `at` */
+    char          story[1024];
     mba_guard     guard;
     int64_t       micros, began_at;
     int64_t       units, units_before;            /* of this session; of those that it goes on with */
@@ -129,7 +131,7 @@ static const char *order_words(const run *r)
 
 static json_t *trainer_json(const run *r)
 {
-    const mba_position at = r->ahead ? r->at : r->train->at;
+    const mba_position at = r->ahead || r->unread ? r->at : r->train->at;
     json_t *guard = json_pack("{s:i, s:i, s:i}", "n", r->guard.n, "skipped", r->guard.skipped, "in_a_row",
                               r->guard.in_a_row);
     json_object_set_new(guard, "norm", floats(r->guard.norm, MBA_GUARD_STEPS));
@@ -333,6 +335,22 @@ static bool ends_at(const run *r, int64_t n)
         || (r->o->stop_after > 0 && n - r->began_at >= r->o->stop_after);
 }
 
+/* What fails while a batch is read is no fault of the steps before it: the run ends after them, as one that is about to
+ * read it. */
+static mba_status unread(run *r, mba_status st)
+{
+    if (st != MBA_OK) snprintf(r->story, sizeof r->story, "%s", mba_message());
+    return r->unread = st;
+}
+
+static mba_status stage(run *r, mba_step *step)
+{
+    r->at = r->train->at;
+    return unread(r, mba_feed_stage(r->train, step));
+}
+
+static mba_status bind_micro(run *r, int64_t micro, mba_step *step) { return unread(r, mba_feed_bind(r->train, &r->s, micro, step)); }
+
 /* While the device works on a step: the batch of the next one, and its way there. Not where something else has the
  * inputs in between: a validation, or states that are carried from step to step. */
 static mba_status look_ahead(run *r)
@@ -341,11 +359,9 @@ static mba_status look_ahead(run *r)
     if (r->o->carry || ends_at(r, n) || (r->valid && due(r->o->valid_every, n))) return MBA_OK;
     if (!mba_program_turn(r->s.program)) return MBA_OK;
     r->ahead = true;
-    r->at    = r->train->at;
     r->next  = r->step;
     r->next.index = n;
-    MBA_TRY(mba_feed_stage(r->train, &r->next));
-    MBA_TRY(mba_feed_bind(r->train, &r->s, 0, &r->next));
+    if (stage(r, &r->next) != MBA_OK || bind_micro(r, 0, &r->next) != MBA_OK) return MBA_OK;       // once this step is done
     return mba_program_send(r->s.program);
 }
 
@@ -358,7 +374,7 @@ static mba_status run_passes(run *r, double *loss)
     r->step.loss_max = at_once ? mba_guard_loss_max(&r->guard) : 0;
     *loss = 0;
     for (int64_t m = 0; m < r->micros; m++) {
-        if (!r->ahead) MBA_TRY(mba_feed_bind(r->train, &r->s, m, &r->step));
+        if (!r->ahead) MBA_TRY(bind_micro(r, m, &r->step));
         r->ahead = false;
         MBA_TRY(mba_program_run(r->s.program, at_once ? MBA_STEP : MBA_FORWARD | MBA_BACKWARD, &r->step, NULL));
         if (at_once) MBA_TRY(look_ahead(r));
@@ -413,11 +429,11 @@ static mba_status one_step(run *r, mba_train_report *p)
     const double began = seconds();
     double       loss;
     if (r->ahead) r->step = r->next;
-    else          MBA_TRY(mba_feed_stage(r->train, &r->step));
+    else          MBA_TRY(stage(r, &r->step));
     const int64_t units = r->train->units;
-    r->units += units;
     r->step.lr = (float)mba_schedule_lr(&r->o->schedule, r->step.index);
     MBA_TRY(run_passes(r, &loss));
+    r->units += units;
     if (!isfinite(loss)) {
         MBA_TRY(explain(r, &p->note));
         if (r->o->carry) mba_session_forget(&r->s, NULL);       // they may be what is bad
@@ -451,6 +467,15 @@ static mba_status give_up(run *r, const char *note)
                     kept ? "; what was learned before them is saved" : "");
 }
 
+static mba_status end_unread(run *r)
+{
+    const bool learned = r->o->out && r->step.index > r->began_at;
+    if (learned && !due(r->o->save_every, r->step.index)) MBA_TRY(save(r));
+    const mba_status st = mba_fail(r->unread, "%s", r->story);
+    return learned ? mba_where(st, "the batch after step %lld; what was learned before it is saved, --resume goes on with it",
+                               (long long)r->step.index) : st;
+}
+
 static mba_status loop(run *r)
 {
     mba_status st = MBA_OK;
@@ -461,7 +486,7 @@ static mba_status loop(run *r)
     while (st == MBA_OK && !last) {
         mba_train_report p = { .valid = { .loss = NAN } };
         st = one_step(r, &p);
-        if (st != MBA_OK) break;
+        if (st != MBA_OK) return r->unread ? end_unread(r) : st;
         last = ends_at(r, r->step.index);
         if (r->guard.in_a_row >= BAD_STEPS_MAX)
             return give_up(r, p.note);
@@ -469,6 +494,7 @@ static mba_status loop(run *r)
         if (r->valid && !interrupted && (last || due(r->o->valid_every, r->step.index))) st = validate(r, &p.valid);
         if (st == MBA_OK) tell(r, &p);
         if (st == MBA_OK && (last || due(r->o->save_every, r->step.index))) st = save(r);
+        if (st == MBA_OK && r->unread && !last) return end_unread(r);
     }
     return st;
 }
