@@ -330,8 +330,9 @@ static void nonsense_is_refused_with_its_reason(void **state)
     static const struct { const char *set, *words; } table[] = {
         { "heads=7", "heads x head_dim" },  { "groups=5", "divide the heads" },
         { "pattern=MX", "symbol nobody knows\nfix: m Mamba-1, M Mamba-2, * attention, - squared-ReLU MLP, + SwiGLU MLP" },
-        { "width=-1", "width = -1" },       { "vocab=1", "vocab = 1" },             { "layers=9999999", "layers" },
-        { "pattern=M*", "attention" },      { "pattern=M-", "MLP" },                { "conv=99", "taps" },
+        { "width=-1", "from 1 to" },        { "vocab=1", "from 2 to" },             { "layers=9999999", "layers" },
+        { "pattern=M*", "attention" },      { "pattern=M-", "MLP" },                { "conv=99", "from 1 to 16" },
+        { "conv=0", "from 1 to 16" },       { "state=0", "from 1 to" },             { "untied=7", "from 0 to 1" },
     };
     for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
         mba_lm c = *mba_lm_preset("mamba2-130m");
@@ -340,6 +341,9 @@ static void nonsense_is_refused_with_its_reason(void **state)
         assert_fails(st, MBA_E_ARG, table[i].words);
     }
     mba_lm c = *mba_lm_preset("mamba2-130m");
+    c.untied = 7;                                                // as a file may say it
+    assert_fails(mba_lm_complete(&c), MBA_E_ARG, "untied = 7");
+    c = *mba_lm_preset("mamba2-130m");
     assert_fails(mba_lm_set(&c, "nonsense=3"), MBA_E_ARG, "nonsense=3");
     assert_fails(mba_lm_set(&c, "width=abc"), MBA_E_ARG, "width=abc");
 }

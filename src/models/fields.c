@@ -2,6 +2,7 @@
 #include "models/fields.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -43,6 +44,8 @@ static bool set_list(int64_t *to, int count, const char *text, const char *end)
     return false;
 }
 
+static int64_t most_of(const mba_field *f) { return f->most ? f->most : MBA_FIELD_MOST; }
+
 static bool set_value(void *to, const mba_field *f, const char *text, const char *end)
 {
     const size_t n = (size_t)(end - text);
@@ -51,7 +54,9 @@ static bool set_value(void *to, const mba_field *f, const char *text, const char
     int64_t      v;
     switch (f->kind) {
     case MBA_FIELD_INT:
-        return whole((int64_t *)to, text, end, &rest) && rest == end;
+        if (!whole(&v, text, end, &rest) || rest != end || v < f->least || v > most_of(f)) return false;
+        *(int64_t *)to = v;
+        return true;
     case MBA_FIELD_BOOL:
         if (!whole(&v, text, end, &rest) || rest != end || v < 0 || v > 1) return false;
         *(bool *)to = v != 0;
@@ -75,17 +80,20 @@ static bool set_value(void *to, const mba_field *f, const char *text, const char
 /* Why it cannot be set: there is no such field, or what belongs there. */
 static mba_status refuse(const mba_field *f, const char *text, size_t n, const char *eq)
 {
-    _Static_assert(MBA_FIELD_MOST == 16777216, "as the words below say");
     static const char *const wants[] = {
-        [MBA_FIELD_INT]  = "a whole number up to 16777216 belongs there",
         [MBA_FIELD_BOOL] = "0 or 1 belongs there",
         [MBA_FIELD_REAL] = "a number that is not below 0 belongs there",
         [MBA_FIELD_LIST] = "whole numbers with colons between them belong there, 1:3:8:4",
         [MBA_FIELD_WORD] = "one of its words belongs there",
     };
     const size_t kinds = sizeof wants / sizeof *wants;
+    char         range[80];
     const char  *why = !eq ? "it has no =" : !f ? "there is no such field" : (size_t)f->kind < kinds && wants[f->kind]
                      ? wants[f->kind] : "it is too long";
+    if (f && f->kind == MBA_FIELD_INT) {
+        snprintf(range, sizeof range, "a whole number from %lld to %lld belongs there", (long long)f->least, (long long)most_of(f));
+        why = range;
+    }
     return mba_fail(MBA_E_ARG, "cannot set '%.*s'\nwhy: %s\nfix: NAME=VALUE, with a name of `mambascope list fields`",
                     (int)n, text, why);
 }

@@ -32,6 +32,7 @@ typedef struct mba_field {
     double             standard;       /* what 0 stands for, where it stands for a number */
     const char *const *words;          /* NULL at the end */
     const char        *meaning;
+    int64_t            least, most;    /* of an INT that is set; most 0: MBA_FIELD_MOST */
 } mba_field;
 
 enum { MBA_FIELD_MOST = 1 << 24 };     /* larger numbers are typing errors or hostile files */

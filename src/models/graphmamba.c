@@ -364,8 +364,8 @@ static const char *const losses[] = { "weighted_ce", "ce", "bce", "weighted_bce"
 const mba_field mba_graphnet_fields[] = {
     FIELD(layers,      INT,  .meaning = "layers"),
     FIELD(width,       INT,  .meaning = "channels of nodes and edges, H"),
-    FIELD(state,       INT,  .standard = 16, .meaning = "state size of the scan, N"),
-    FIELD(conv,        INT,  .standard = 4, .meaning = "width of the causal convolution"),
+    FIELD(state,       INT,  .standard = 16, .least = 1, .meaning = "state size of the scan, N"),
+    FIELD(conv,        INT,  .standard = 4, .least = 1, .meaning = "width of the causal convolution"),
     FIELD(node_reals,  INT,  .meaning = "real features of a node; 0: node_tables"),
     FIELD(node_tables, LIST, .count = MBA_TABLES_MAX,
           .meaning = "rows of the embedding table of each whole feature of a node"),

@@ -43,7 +43,7 @@ static mba_status complete_pattern(mba_lm *c)
 
 static void complete_numbers(mba_lm *c)
 {
-#define X(field, value, least, text) if (!c->field) c->field = (value);
+#define X(field, value, least, most, text) if (!c->field) c->field = (value);
     MBA_LM_FIELDS(X)
 #undef X
     if (!c->compute)     c->compute = MBA_F32;
@@ -68,17 +68,17 @@ static void drop_unused(mba_lm *c)
 /* Sizes beyond these are typing errors or hostile files; every product below stays within 64 bits. */
 static mba_status check_ranges(const mba_lm *c)
 {
-    const int64_t most = INT64_C(1) << 24;
-#define X(field, value, least, text)                                                                                 \
-    if (c->field < 0 || c->field > most)                                                                             \
+    const int64_t rows = INT64_C(1) << 24;
+#define X(field, value, least, most, text)                                                                           \
+    if (c->field < 0 || c->field > (most))                                                                           \
         return mba_fail(MBA_E_ARG, "%s = %lld\nwhy: %s\nfix: between 0 and %lld", #field, (long long)c->field, text, \
-                        (long long)most);
+                        (long long)(most));
     MBA_LM_FIELDS(X)
 #undef X
-    if (c->batch < 1 || c->batch > most || c->length < 1 || c->length > INT64_C(1) << 31)
+    if (c->batch < 1 || c->batch > rows || c->length < 1 || c->length > INT64_C(1) << 31)
         return mba_fail(MBA_E_ARG, "a batch of %lld sequences of %lld tokens\n"
                         "fix: at least 1 of each, at most %lld sequences of 2147483648", (long long)c->batch,
-                        (long long)c->length, (long long)most);
+                        (long long)c->length, (long long)rows);
     return MBA_OK;
 }
 
@@ -110,23 +110,23 @@ mba_status mba_lm_complete(mba_lm *c)
     MBA_TRY(check_ranges(c));
     MBA_TRY(mba_lm_need(c->width >= 1, "width", c->width, "a model has at least one channel"));
     MBA_TRY(mba_lm_need(c->vocab >= 2, "vocab", c->vocab, "at least two symbols"));
-    MBA_TRY(mba_lm_need(c->conv <= 16, "conv", c->conv, "at most 16 taps"));
     return check_mixers(c);
 }
 
 const mba_field mba_lm_fields[] = {
-#define X(field, value, least, text) { #field, MBA_FIELD_INT, offsetof(mba_lm, field), 0, (value), NULL, text },
+#define X(field, value, least_, most_, text)                                                                         \
+    { #field, MBA_FIELD_INT, offsetof(mba_lm, field), 0, (value), NULL, text, .least = (least_), .most = (most_) },
     MBA_LM_FIELDS(X)
 #undef X
-    { "eps",       MBA_FIELD_REAL, offsetof(mba_lm, eps),       0, 1e-5,  NULL,
-      "added to the mean square in the norms" },
-    { "eps_inner", MBA_FIELD_REAL, offsetof(mba_lm, eps_inner), 0, 0,     NULL,
-      "the same in Jamba's inner norms (0: eps)" },
-    { "dt_min",    MBA_FIELD_REAL, offsetof(mba_lm, dt_min),    0, 0,     NULL, "least step of Mamba-2" },
-    { "dt_max",    MBA_FIELD_REAL, offsetof(mba_lm, dt_max),    0, 0,     NULL, "largest step of Mamba-2; 0: any" },
-    { "rope_base", MBA_FIELD_REAL, offsetof(mba_lm, rope_base), 0, 10000, NULL, "base of the rotary angles" },
-    { "pattern",   MBA_FIELD_TEXT, offsetof(mba_lm, pattern), MBA_PATTERN_MAX, 0, NULL,
-      "layers: m Mamba-1, M Mamba-2, * attention, - squared-ReLU MLP, + SwiGLU MLP" },
+#define REAL(field, value, text) { #field, MBA_FIELD_REAL, offsetof(mba_lm, field), .standard = (value), .meaning = text }
+    REAL(eps,       1e-5,  "added to the mean square in the norms"),
+    REAL(eps_inner, 0,     "the same in Jamba's inner norms (0: eps)"),
+    REAL(dt_min,    0,     "least step of Mamba-2"),
+    REAL(dt_max,    0,     "largest step of Mamba-2; 0: any"),
+    REAL(rope_base, 10000, "base of the rotary angles"),
+#undef REAL
+    { "pattern", MBA_FIELD_TEXT, offsetof(mba_lm, pattern), MBA_PATTERN_MAX,
+      .meaning = "layers: m Mamba-1, M Mamba-2, * attention, - squared-ReLU MLP, + SwiGLU MLP" },
     { 0 },
 };
 

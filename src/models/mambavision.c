@@ -218,16 +218,16 @@ const mba_family mba_family_mambavision = {
 
 #define FIELD(name, kind, ...) { #name, MBA_FIELD_##kind, offsetof(mba_vision, name), __VA_ARGS__ }
 const mba_field mba_vision_fields[] = {
-    FIELD(image,       INT,  .standard = 224,  .meaning = "side of the images, in pixels"),
+    FIELD(image,       INT,  .standard = 224, .least = 1,  .meaning = "side of the images, in pixels"),
     FIELD(classes,     INT,  .standard = 1000, .meaning = "classes (0: those of the data)"),
     FIELD(dim,         INT,  .meaning = "channels of the first stage; each stage doubles them"),
     FIELD(in_dim,      INT,  .meaning = "channels inside the stem"),
     FIELD(depths,      LIST, .count = MBA_STAGES, .meaning = "blocks of each stage"),
     FIELD(heads,       LIST, .count = MBA_STAGES, .meaning = "attention heads of each stage (the last two count)"),
     FIELD(windows,     LIST, .count = MBA_STAGES, .meaning = "side of the windows of each stage (0:0:14:7)"),
-    FIELD(mlp_ratio,   INT,  .standard = 4, .meaning = "hidden width of the MLPs, in channels of the stage"),
-    FIELD(state,       INT,  .standard = 8, .meaning = "state size of the scans, N"),
-    FIELD(conv,        INT,  .standard = 3, .meaning = "width of the convolutions in front of the scans"),
+    FIELD(mlp_ratio,   INT,  .standard = 4, .least = 1, .meaning = "hidden width of the MLPs, in channels of the stage"),
+    FIELD(state,       INT,  .standard = 8, .least = 1, .meaning = "state size of the scans, N"),
+    FIELD(conv,        INT,  .standard = 3, .least = 1, .meaning = "width of the convolutions in front of the scans"),
     FIELD(layer_scale, REAL, .meaning = "where the scales of the branches start; 0: none"),
     FIELD(drop_path,   REAL, .meaning = "chance of the last block to be skipped; it grows with the depth"),
     FIELD(crop,        REAL, .standard = 0.875, .meaning = "part of a photograph's shorter side that evaluation sees"),
