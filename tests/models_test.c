@@ -340,10 +340,16 @@ static void nonsense_is_refused_with_its_reason(void **state)
         if (st == MBA_OK) st = mba_lm_complete(&c);
         assert_fails(st, MBA_E_ARG, table[i].words);
     }
+    static const struct { size_t field; int64_t value; const char *words; } files[] = {             // as a file may say it
+        { offsetof(mba_lm, width), -1, "width = -1" }, { offsetof(mba_lm, vocab), 1, "vocab = 1" },
+        { offsetof(mba_lm, conv), 99, "conv = 99" },   { offsetof(mba_lm, untied), 7, "untied = 7" },
+    };
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        mba_lm c = *mba_lm_preset("mamba2-130m");
+        memcpy((char *)&c + files[i].field, &files[i].value, sizeof files[i].value);
+        assert_fails(mba_lm_complete(&c), MBA_E_ARG, files[i].words);
+    }
     mba_lm c = *mba_lm_preset("mamba2-130m");
-    c.untied = 7;                                                // as a file may say it
-    assert_fails(mba_lm_complete(&c), MBA_E_ARG, "untied = 7");
-    c = *mba_lm_preset("mamba2-130m");
     assert_fails(mba_lm_set(&c, "nonsense=3"), MBA_E_ARG, "nonsense=3");
     assert_fails(mba_lm_set(&c, "width=abc"), MBA_E_ARG, "width=abc");
 }

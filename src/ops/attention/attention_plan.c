@@ -148,7 +148,7 @@ static double plan_trips(mba_launch *l, const attention_dims *d, const pass *s, 
     return s->causal ? MBA_TRIPS(0) : trips;
 }
 
-enum { DELTA };                                   /* scratch of the backward */
+enum { DELTA = ATT_DNN_SUMS };                    /* scratch of the backward */
 
 /* delta = <do, o>: made by the pass over queries, on the plain path by a launch before it. */
 static void plan_delta_of_rows(mba_launch *l, const pass *s, double rows)
@@ -374,7 +374,7 @@ mba_status attention_bwd_wgmma_plan(mba_plan *p, const mba_node *n, const mba_ma
 /* ---- cuDNN: one kernel forward; backward a few, and two bytes for every score, without which bits would differ ---- */
 
 static const double DNN_SCORES_MOST = 4e9;                       /* bytes */
-enum { DNN_WORK_BYTES = 1 << 20, DNN_TILE = 128, DNN_SCORES = DELTA + 1 };
+enum { DNN_WORK_BYTES = 1 << 20, DNN_TILE = 128 };
 
 static mba_status dnn_takes(const mba_node *n, const attention_dims *d, const mba_machine *m)
 {
@@ -414,10 +414,10 @@ mba_status attention_bwd_dnn_plan(mba_plan *p, const mba_node *n, const mba_mach
     plan_keys(p, n, &d, dnn_pass("cudnn_attention_bwd", &d));
     mba_launch  *l = &p->launch[p->nlaunches - 1];
     const double seen = 2 * d.pairs;
-    mba_phase_move(l, MBA_STORE, MBA_ARG_SCRATCH(DNN_SCORES), seen / (double)l->grid[0]);
+    mba_phase_move(l, MBA_STORE, MBA_ARG_SCRATCH(ATT_DNN_WORK), seen / (double)l->grid[0]);
     l = mba_plan_launch(p, "cudnn_attention_dq", MBA_TENSOR, d.B * d.H * mba_ceil(d.L, DNN_TILE), 384);
     l->regs = 168;
-    mba_phase_move(l, MBA_ASYNC, MBA_ARG_SCRATCH(DNN_SCORES), seen / (double)l->grid[0]);
+    mba_phase_move(l, MBA_ASYNC, MBA_ARG_SCRATCH(ATT_DNN_WORK), seen / (double)l->grid[0]);
     mba_phase_move(l, MBA_ASYNC, KEYS_OF, seen * (double)d.P / DNN_TILE / (double)l->grid[0]);
     mba_phase_work(l, MBA_MMA, 2 * d.pairs * (double)d.P / (double)l->grid[0], NULL);
     mba_phase_out(l, n, DQ, 2 * (double)(DNN_TILE * d.P));
