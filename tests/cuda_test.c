@@ -2,7 +2,8 @@
  * every operator has a plan for the machines we compile for.
  *
  * MBA_TEST_OPS="ssd rmsnorm" looks at these alone, and says how long each case takes; MBA_TEST_CASE=3 at their case 3 alone, and is skipped
- * where none has so many: a sanitizer takes minutes for some, and a process for each goes beside the others. */
+ * where none has so many: a sanitizer takes minutes for some, and a process for each goes beside the others. With MBA_TEST_ONCE nothing runs a
+ * second time to see whether its bits repeat. */
 #include "tests/test.h"
 
 #include <time.h>
@@ -66,7 +67,7 @@ static int check(const mba_op *op, const mba_device *d, mba_dtype compute, int *
     int         bad = 0;
     const mba_case *c;
     for (int k = 0; (c = case_of(op, k)); k++) {
-        mba_check    one = { 0 };
+        mba_check    one = { .once = getenv("MBA_TEST_ONCE") };
         const double began = seconds();
         if (!wanted_case(k)) continue;
         if (!complete(op, c, compute, d, &lacks)) {
@@ -76,10 +77,10 @@ static int check(const mba_op *op, const mba_device *d, mba_dtype compute, int *
             continue;
         }
         const mba_status st = mba_check_case_on(&one, op, c, d, compute);
-        if (st != MBA_OK || !(one.cpu_error <= 1) || one.strays) {
-            printf("BAD    %-24s %s \"%s\": %.2f of its tolerance (%.1e relative), %d strays %s\n", op->name, type,
+        if (st != MBA_OK || !(one.cpu_error <= 1) || one.strays || one.changed) {
+            printf("BAD    %-24s %s \"%s\": %.2f of its tolerance (%.1e relative), %d strays, %d changed %s\n", op->name, type,
                    c->note, one.cpu_error,
-                   one.cpu_relative, one.strays, st == MBA_OK ? "" : mba_message());
+                   one.cpu_relative, one.strays, one.changed, st == MBA_OK ? "" : mba_message());
             bad++;
         }
         if (st == MBA_E_DEVICE) exit(1);          // a broken context would blame everyone

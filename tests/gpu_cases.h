@@ -20,10 +20,10 @@ static inline void assert_right_on_the_gpu(const mba_op *op, const mba_case *cas
         for (int half = 0; half < 2; half++) {
             mba_check w = { 0 };
             assert_ok(mba_check_case_on(&w, op, c, d, half ? MBA_BF16 : MBA_F32));
-            const bool wrong = !(w.cpu_error <= 1) || w.strays;
+            const bool wrong = !(w.cpu_error <= 1) || w.strays || w.changed;
             bad += wrong;
-            printf("%s %s, %s: %.2f of its tolerance (%.1e relative), %d strays\n", wrong ? "BAD" : "   ", c->note,
-                   half ? "bf16" : "fp32", w.cpu_error, w.cpu_relative, w.strays);
+            printf("%s %s, %s: %.2f of its tolerance (%.1e relative), %d strays, %d changed\n", wrong ? "BAD" : "   ", c->note,
+                   half ? "bf16" : "fp32", w.cpu_error, w.cpu_relative, w.strays, w.changed);
         }
     assert_int_equal(bad, 0);
 }

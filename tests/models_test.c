@@ -68,6 +68,7 @@ static void check_model(mba_lm c, bool recompute)
      * others were within 4e-6. */
     assert_true(w.cpu_relative <= 1e-4);
     assert_int_equal(w.strays, 0);
+    assert_int_equal(w.changed, 0);
 }
 
 static void every_family_agrees_with_finite_differences(void **state)

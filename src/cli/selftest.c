@@ -30,12 +30,13 @@ static mba_status check_all(mba_table *t, const mba_operands *words, int *wrong)
         mba_progress_show(&p, i, op->name);
         if (!op->cases || !wanted(words, op->name)) continue;
         MBA_TRY(mba_check_op(&w, op));
-        const bool fine = w.grad_error < GRADIENT_BOUND && w.cpu_error <= 1 && !w.strays;
+        const bool fine = w.grad_error < GRADIENT_BOUND && w.cpu_error <= 1 && !w.strays && !w.changed;
         mba_table_text(t, "%s", op->name);
         mba_table_number(t, w.values);
         mba_table_number(t, w.grad_error);
         mba_table_number(t, w.cpu_error);
         mba_table_number(t, w.strays);
+        mba_table_number(t, w.changed);
         mba_table_text(t, "%s", fine ? "ok" : "WRONG");
         *wrong += !fine;
     }
@@ -49,10 +50,10 @@ static const mba_column gpu_columns[] = {
     { "operator", "operator", NULL }, { "variant", "variant", NULL }, { "runs", "runs", "%.0f" },
     { "fp32_error", "fp32: largest error", "%.1e" }, { "fp32_tolerance", "of its tolerance", "%.2f" },
     { "bf16_error", "bf16: largest error", "%.1e" }, { "bf16_tolerance", "of its tolerance", "%.2f" },
-    { "strays", "strays", "%.0f" }, { "verdict", "verdict", NULL }, { 0 } };
+    { "strays", "strays", "%.0f" }, { "changed", "changed", "%.0f" }, { "verdict", "verdict", NULL }, { 0 } };
 
 enum { FP32, BF16, PRECISIONS, LINES_MAX = 48 };
-typedef struct line { const mba_op *op; const char *variant; int runs[PRECISIONS], strays; mba_check worst[PRECISIONS]; } line;
+typedef struct line { const mba_op *op; const char *variant; int runs[PRECISIONS], strays, changed; mba_check worst[PRECISIONS]; } line;
 
 /* The lines of an operator and of its gradient, and the precision under way. */
 typedef struct budget { const mba_op *op; int precision, n; line at[LINES_MAX]; } budget;
@@ -80,7 +81,8 @@ static void tell(void *ctx, const mba_program *p, const mba_check *one)
         mba_check *w = &l->worst[b->precision];
         if (!(one->cpu_error <= w->cpu_error)) w->cpu_error = one->cpu_error;
         if (!(one->cpu_relative <= w->cpu_relative)) w->cpu_relative = one->cpu_relative;
-        l->strays += one->strays;
+        l->strays  += one->strays;
+        l->changed += one->changed;
         l->runs[b->precision]++;
         last = l;
     }
@@ -96,7 +98,7 @@ static void add_the_rest(budget *b)
 
 static bool within(const line *l)
 {
-    return l->worst[FP32].cpu_error <= 1 && l->worst[BF16].cpu_error <= 1 && !l->strays;
+    return l->worst[FP32].cpu_error <= 1 && l->worst[BF16].cpu_error <= 1 && !l->strays && !l->changed;
 }
 
 static void print_line(mba_table *t, const line *l, bool none)
@@ -110,6 +112,7 @@ static void print_line(mba_table *t, const line *l, bool none)
         mba_table_number(t, l->runs[k] ? l->worst[k].cpu_error : NAN);
     }
     mba_table_number(t, l->strays);
+    mba_table_number(t, l->changed);
     mba_table_text(t, "%s", none ? "NO KERNEL" : !runs ? "takes no case here" : within(l) ? "ok" : "WRONG");
 }
 
@@ -176,14 +179,14 @@ mba_status mba_command_selftest(int argc, char **argv)
                               "Proves the operators of this build right on this machine: their gradients against "
                               "central differences\n"
                               "in fp64, the fast paths against fp64 in units of the tolerance derived for their sums, "
-                              "and that\n"
-                              "nothing is written outside outputs and scratch. On a GPU: every variant of every "
-                              "operator and gradient, with fp32\n"
-                              "and with bf16 activations, against fp64, a line each: its largest error, and that in "
-                              "units of its\n"
-                              "tolerance. What to run first on a new machine. (Optimizers change what is there: the "
-                              "tests of the tree\n"
-                              "hold them, optimizer_test.)",
+                              "that nothing is\n"
+                              "written outside outputs and scratch (strays), and that a second run makes the same "
+                              "bits (changed). On a GPU:\n"
+                              "every variant of every operator and gradient, with fp32 and with bf16 activations, "
+                              "against fp64, a line\n"
+                              "each: its largest error, and that in units of its tolerance. What to run first on a new "
+                              "machine.\n"
+                              "(Optimizers change what is there: the tests of the tree hold them, optimizer_test.)",
                               options, "mambascope selftest\nmambascope selftest ssd selective_scan\nmambascope "
                                        "selftest --device cuda\n" };
     mba_operands words = { 0 };
@@ -199,7 +202,7 @@ mba_status mba_command_selftest(int argc, char **argv)
         { "operator", "operator", NULL }, { "derivatives", "derivatives", "%.0f" },
         { "gradient_error", "gradient error", "%.1e" },
         { "cpu_error", "CPU error, tolerances", "%.2f" }, { "strays", "strays", "%.0f" },
-        { "verdict", "verdict", NULL }, { 0 } }));
+        { "changed", "changed", "%.0f" }, { "verdict", "verdict", NULL }, { 0 } }));
     mba_status st = gpu ? check_gpu(t, &words, so.device, &wrong) : check_all(t, &words, &wrong);
     if (st == MBA_OK) mba_table_print(t, stdout, mba_table_form_of(json, csv));
     mba_table_destroy(t);

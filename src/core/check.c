@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "core/lookup.h"
 #include "core/rng.h"
 
 static const mba_step    step = { .index = 2, .seed = 11 };
@@ -42,13 +43,13 @@ typedef struct proof { mba_reference *r; bool ran; } proof;
 
 /* Program and reference start from the same numbers, the reference once. Where activations are bf16 all reals are bf16
  * numbers: what the device rounds away then is its own error, not that of its inputs. */
-static mba_status begin(const proof *of, mba_program *p)
+static mba_status begin(const proof *of, mba_program *p, bool states_only)
 {
     mba_status st = MBA_OK;
     for (int32_t k = 0; k < p->graph->ntensors && st == MBA_OK; k++) {
         const mba_tensor *t = p->graph->tensors[k];
         const bool state = mba_is_state(t) && p->layout.first[t->st->id] >= 0, index = t->type.dtype == MBA_I32;
-        if (!mba_is_param(t) && !is_input(t) && !state) continue;
+        if (!state && (states_only || (!mba_is_param(t) && !is_input(t)))) continue;
         const int64_t n = mba_elems(t);
         double       *want = of->ran ? NULL : mba_reference_at(of->r, t);
         float        *x = calloc((size_t)n, sizeof *x);
@@ -222,19 +223,28 @@ static mba_status compare(mba_check *w, mba_reference *r, const mba_program *p, 
     return st;
 }
 
-/* NaN for early readers. */
-static mba_status spoil(const mba_program *p)
+static mba_status fill(const mba_program *p, mba_role role, int byte)
 {
-    const size_t bytes = p->layout.arena_bytes[MBA_ACT];
-    void        *junk  = malloc(bytes + 1);
-    if (!junk) return mba_fail(MBA_E_NOMEM, "no memory for a check");
-    memset(junk, 0xff, bytes);
-    const mba_status st = bytes ? p->device->put(p->memory[MBA_ACT], junk, bytes) : MBA_OK;
-    free(junk);
+    const size_t bytes = p->layout.arena_bytes[role];
+    void        *all = malloc(bytes + 1);
+    if (!all) return mba_fail(MBA_E_NOMEM, "no memory for a check");
+    memset(all, byte, bytes);
+    const mba_status st = bytes ? p->device->put(p->memory[role], all, bytes) : MBA_OK;
+    free(all);
     return st;
 }
 
-/* The device against the reference: results, and the whole gradient of every parameter, whichever windows wrote it. */
+static mba_status spoil(const mba_program *p) { return fill(p, MBA_ACT, 0xff); }      // NaN for early readers
+
+/* What a run is judged by: results, and the whole gradient of every parameter, whichever windows wrote it. */
+static bool judged(const mba_tensor *made, mba_tensor *as)
+{
+    *as = *made;
+    if (made->st->role == MBA_RESULT && !made->of) return true;
+    if (mba_is_param(made)) as->st = made->st->grad;
+    return mba_is_param(made) && as->st;
+}
+
 static mba_status check_device(mba_check *w, mba_reference *r, mba_program *p)
 {
     const mba_graph *g = p->graph;
@@ -244,15 +254,54 @@ static mba_status check_device(mba_check *w, mba_reference *r, mba_program *p)
     MBA_TRY(mba_program_run(p, MBA_FORWARD | MBA_BACKWARD, &step, &h));
     w->strays += guard.strays;
     const double most = largest_derivative(r, g);
+    mba_tensor   t;
     for (int32_t k = 0; k < g->ntensors; k++) {
-        mba_tensor t = *g->tensors[k];
-        if (t.st->role == MBA_RESULT && !t.of) MBA_TRY(compare(w, r, p, &t, 1e-6));
-        if (!mba_is_param(&t) || !t.st->grad) continue;
-        t.st = t.st->grad;
+        if (!judged(g->tensors[k], &t)) continue;
+        const bool gradient = mba_is_param(g->tensors[k]);
         /* a gradient that is zero because its terms cancel is as good as the terms */
-        MBA_TRY(compare(w, r, p, &t, largest(r, g->tensors[k]) > 1e-10 * most ? 1e-4 * most : most));
+        const bool   cancels = gradient && largest(r, g->tensors[k]) <= 1e-10 * most;
+        MBA_TRY(compare(w, r, p, &t, !gradient ? 1e-6 : cancels ? most : 1e-4 * most));
     }
     return MBA_OK;
+}
+
+/* A hash of the bits of a tensor. */
+static mba_status digest(const mba_program *p, const mba_tensor *t, uint64_t *sum)
+{
+    const size_t bytes = sizeof(float) * (size_t)mba_elems(t);
+    float       *have = malloc(bytes);
+    if (!have) return mba_fail(MBA_E_NOMEM, "no memory for %s", t->name);
+    const mba_status st = mba_program_get(p, t, have);
+    *sum = st == MBA_OK ? mba_hash(MBA_HASH_BEGIN, have, bytes) : 0;
+    free(have);
+    return st;
+}
+
+/* Again from the same numbers, node behind node as in a step: the same bits. `sum` has a place for every tensor. */
+static mba_status run_again(mba_check *w, const proof *of, mba_program *p, uint64_t *sum)
+{
+    const mba_graph *g = p->graph;
+    mba_tensor       t;
+    for (int32_t k = 0; k < g->ntensors; k++) if (judged(g->tensors[k], &t)) MBA_TRY(digest(p, &t, &sum[k]));
+    MBA_TRY(begin(of, p, true));
+    MBA_TRY(fill(p, MBA_GRAD, 0));                 // as an optimizer leaves it
+    MBA_TRY(spoil(p));
+    MBA_TRY(mba_program_run(p, MBA_FORWARD | MBA_BACKWARD, &step, NULL));
+    for (int32_t k = 0; k < g->ntensors; k++) {
+        uint64_t second = 0;
+        if (!judged(g->tensors[k], &t)) continue;
+        MBA_TRY(digest(p, &t, &second));
+        w->changed += second != sum[k];
+    }
+    return MBA_OK;
+}
+
+static mba_status check_repeats(mba_check *w, const proof *of, mba_program *p)
+{
+    uint64_t        *sum = calloc((size_t)p->graph->ntensors + 1, sizeof *sum);
+    const mba_status st = sum ? run_again(w, of, p, sum) : mba_fail(MBA_E_NOMEM, "no memory for a check");
+    free(sum);
+    return st;
 }
 
 static mba_status check_variant(mba_check *w, proof *of, const mba_graph *g, const mba_device *d, const char *variants)
@@ -262,14 +311,16 @@ static mba_status check_variant(mba_check *w, proof *of, const mba_graph *g, con
                                       .guard_bytes = GUARD_BYTES };
     mba_status   st = mba_program_create(&p, g, &how);
     if (st == MBA_OK) st = mba_program_bind(p, d);
-    if (st == MBA_OK) st = begin(of, p);
+    if (st == MBA_OK) st = begin(of, p, false);
     mba_check    one = { 0 };
     if (st == MBA_OK && !of->ran) mba_reference_run(of->r, MBA_FORWARD | MBA_BACKWARD, &step), of->ran = true;
     if (st == MBA_OK) st = check_device(&one, of->r, p);
+    if (st == MBA_OK && !w->once) st = check_repeats(&one, of, p);
     if (st == MBA_OK && w->told) w->told(w->ctx, p, &one);
     worst(&w->cpu_error, one.cpu_error);
     worst(&w->cpu_relative, one.cpu_relative);
-    w->strays += one.strays;
+    w->strays  += one.strays;
+    w->changed += one.changed;
     mba_program_destroy(p);
     return st;
 }

@@ -19,6 +19,8 @@ typedef struct mba_check {
     int    values;                   /* partial derivatives looked at */
     int    stride;                   /* given: only every so manyth of them; 0: all */
     int    strays;                   /* nodes that wrote outside their outputs or their scratch */
+    int    changed;                  /* tensors of which a second run, without a pause between nodes, made other bits */
+    bool   once;                     /* given: no second run */
     mba_checked_fn *told;            /* given: who is told of every run; NULL: nobody */
     void           *ctx;
 } mba_check;
