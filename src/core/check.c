@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "core/lookup.h"
 #include "core/rng.h"
 
 static const mba_step    step = { .index = 2, .seed = 11 };
@@ -205,13 +204,18 @@ static double tolerance_of(const mba_graph *g)
     return units / 16777216 + halves / 512;
 }
 
-static mba_status compare(mba_check *w, mba_reference *r, const mba_program *p, const mba_tensor *t, double least)
+/* A tensor as the device made it; the caller frees it. */
+static mba_status fetch(float **out, const mba_program *p, const mba_tensor *t)
+{
+    *out = malloc(sizeof **out * (size_t)mba_elems(t));
+    if (!*out) return mba_fail(MBA_E_NOMEM, "no memory for %s", t->name);
+    return mba_program_get(p, t, *out);
+}
+
+static void compare(mba_check *w, mba_reference *r, const mba_program *p, const mba_tensor *t, double least, const float *have)
 {
     const double *want = mba_reference_at(r, t);
-    float        *have = malloc(sizeof *have * (size_t)mba_elems(t));
-    if (!have) return mba_fail(MBA_E_NOMEM, "no memory for %s", t->name);
-    const mba_status st = mba_program_get(p, t, have);
-    double top = least;
+    double        top = least;
     for (int64_t i = 0; i < mba_elems(t); i++) top = fmax(top, fabs(want[i]));
     const double tolerance = tolerance_of(p->graph);
     for (int64_t i = 0; i < mba_elems(t); i++) {
@@ -219,8 +223,6 @@ static mba_status compare(mba_check *w, mba_reference *r, const mba_program *p, 
         worst(&w->cpu_relative, error);
         worst(&w->cpu_error, error / tolerance);
     }
-    free(have);
-    return st;
 }
 
 static mba_status fill(const mba_program *p, mba_role role, int byte)
@@ -245,7 +247,8 @@ static bool judged(const mba_tensor *made, mba_tensor *as)
     return mba_is_param(made) && as->st;
 }
 
-static mba_status check_device(mba_check *w, mba_reference *r, mba_program *p)
+/* `first` has a place for every tensor, and gets those that are judged. */
+static mba_status check_device(mba_check *w, mba_reference *r, mba_program *p, float **first)
 {
     const mba_graph *g = p->graph;
     guards           guard = { p, 0 };
@@ -259,48 +262,39 @@ static mba_status check_device(mba_check *w, mba_reference *r, mba_program *p)
         if (!judged(g->tensors[k], &t)) continue;
         const bool gradient = mba_is_param(g->tensors[k]);
         /* a gradient that is zero because its terms cancel is as good as the terms */
-        const bool   cancels = gradient && largest(r, g->tensors[k]) <= 1e-10 * most;
-        MBA_TRY(compare(w, r, p, &t, !gradient ? 1e-6 : cancels ? most : 1e-4 * most));
+        const bool cancels = gradient && largest(r, g->tensors[k]) <= 1e-10 * most;
+        MBA_TRY(fetch(&first[k], p, &t));
+        compare(w, r, p, &t, !gradient ? 1e-6 : cancels ? most : 1e-4 * most, first[k]);
     }
     return MBA_OK;
 }
 
-/* A hash of the bits of a tensor. */
-static mba_status digest(const mba_program *p, const mba_tensor *t, uint64_t *sum)
+/* Again from the same numbers, node behind node as in a step, on what the first run left in memory: the same bits. */
+static mba_status check_repeats(mba_check *w, const proof *of, mba_program *p, float *const *first)
 {
-    const size_t bytes = sizeof(float) * (size_t)mba_elems(t);
-    float       *have = malloc(bytes);
-    if (!have) return mba_fail(MBA_E_NOMEM, "no memory for %s", t->name);
-    const mba_status st = mba_program_get(p, t, have);
-    *sum = st == MBA_OK ? mba_hash(MBA_HASH_BEGIN, have, bytes) : 0;
-    free(have);
-    return st;
-}
-
-/* Again from the same numbers, node behind node as in a step: the same bits. `sum` has a place for every tensor. */
-static mba_status run_again(mba_check *w, const proof *of, mba_program *p, uint64_t *sum)
-{
-    const mba_graph *g = p->graph;
-    mba_tensor       t;
-    for (int32_t k = 0; k < g->ntensors; k++) if (judged(g->tensors[k], &t)) MBA_TRY(digest(p, &t, &sum[k]));
+    mba_tensor t;
     MBA_TRY(begin(of, p, true));
     MBA_TRY(fill(p, MBA_GRAD, 0));                 // as an optimizer leaves it
-    MBA_TRY(spoil(p));
     MBA_TRY(mba_program_run(p, MBA_FORWARD | MBA_BACKWARD, &step, NULL));
-    for (int32_t k = 0; k < g->ntensors; k++) {
-        uint64_t second = 0;
-        if (!judged(g->tensors[k], &t)) continue;
-        MBA_TRY(digest(p, &t, &second));
-        w->changed += second != sum[k];
+    for (int32_t k = 0; k < p->graph->ntensors; k++) {
+        float *second = NULL;
+        if (!judged(p->graph->tensors[k], &t)) continue;
+        const mba_status st = fetch(&second, p, &t);
+        w->changed += st == MBA_OK && memcmp(first[k], second, sizeof *second * (size_t)mba_elems(&t));
+        free(second);
+        MBA_TRY(st);
     }
     return MBA_OK;
 }
 
-static mba_status check_repeats(mba_check *w, const proof *of, mba_program *p)
+/* A program that has its numbers, once or twice. */
+static mba_status check_runs(mba_check *w, const proof *of, mba_program *p, bool once)
 {
-    uint64_t        *sum = calloc((size_t)p->graph->ntensors + 1, sizeof *sum);
-    const mba_status st = sum ? run_again(w, of, p, sum) : mba_fail(MBA_E_NOMEM, "no memory for a check");
-    free(sum);
+    float    **first = calloc((size_t)p->graph->ntensors + 1, sizeof *first);
+    mba_status st = first ? check_device(w, of->r, p, first) : mba_fail(MBA_E_NOMEM, "no memory for a check");
+    if (st == MBA_OK && !once) st = check_repeats(w, of, p, first);
+    for (int32_t k = 0; first && k < p->graph->ntensors; k++) free(first[k]);
+    free(first);
     return st;
 }
 
@@ -314,8 +308,7 @@ static mba_status check_variant(mba_check *w, proof *of, const mba_graph *g, con
     if (st == MBA_OK) st = begin(of, p, false);
     mba_check    one = { 0 };
     if (st == MBA_OK && !of->ran) mba_reference_run(of->r, MBA_FORWARD | MBA_BACKWARD, &step), of->ran = true;
-    if (st == MBA_OK) st = check_device(&one, of->r, p);
-    if (st == MBA_OK && !w->once) st = check_repeats(&one, of, p);
+    if (st == MBA_OK) st = check_runs(&one, of, p, w->once);
     if (st == MBA_OK && w->told) w->told(w->ctx, p, &one);
     worst(&w->cpu_error, one.cpu_error);
     worst(&w->cpu_relative, one.cpu_relative);
