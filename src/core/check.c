@@ -53,7 +53,7 @@ static mba_status begin(const proof *of, mba_program *p, bool states_only)
         double       *want = of->ran ? NULL : mba_reference_at(of->r, t);
         float        *x = calloc((size_t)n, sizeof *x);
         if (!x) return mba_fail(MBA_E_NOMEM, "no memory for %s", t->name);
-        for (int64_t i = 0; i < n; i++) {
+        MBA_PARALLEL_FOR(i, n) {
             double v = is_input(t) ? input_value(t, i) : mba_init_value(t, 5, i);
             if (p->graph->compute == MBA_BF16 && !index) v = mba_from_bf16(mba_to_bf16((float)v));
             if (index) ((int32_t *)x)[i] = (int32_t)v;
@@ -135,7 +135,8 @@ static double largest(mba_reference *r, const mba_tensor *t)
     double     top = 0;
     mba_tensor g = *t;
     g.st = t->st->grad;
-    for (int64_t i = 0; i < mba_elems(t); i++) top = fmax(top, fabs(mba_reference_at(r, &g)[i]));
+    const double *dx = mba_reference_at(r, &g);
+    for (int64_t i = 0, n = mba_elems(t); i < n; i++) top = fmax(top, fabs(dx[i]));
     return top;
 }
 
@@ -152,8 +153,9 @@ static double largest_derivative(mba_reference *r, const mba_graph *g)
 /* Root mean square: the scale on which a parameter's values lie, and steps are measured. */
 static double size_of(mba_reference *r, const mba_tensor *t)
 {
-    double s = 0;
-    for (int64_t i = 0; i < mba_elems(t); i++) s += pow(mba_reference_at(r, t)[i], 2);
+    double        s = 0;
+    const double *x = mba_reference_at(r, t);
+    for (int64_t i = 0; i < mba_elems(t); i++) s += x[i] * x[i];
     return s > 0 ? sqrt(s / (double)mba_elems(t)) : 1;
 }
 
@@ -214,25 +216,27 @@ static mba_status fetch(float **out, const mba_program *p, const mba_tensor *t)
 
 static void compare(mba_check *w, mba_reference *r, const mba_program *p, const mba_tensor *t, double least, const float *have)
 {
-    const double *want = mba_reference_at(r, t);
+    const double *want = mba_reference_at(r, t), tolerance = tolerance_of(p->graph);
+    const int64_t n = mba_elems(t);
     double        top = least;
-    for (int64_t i = 0; i < mba_elems(t); i++) top = fmax(top, fabs(want[i]));
-    const double tolerance = tolerance_of(p->graph);
-    for (int64_t i = 0; i < mba_elems(t); i++) {
+    for (int64_t i = 0; i < n; i++) top = fmax(top, fabs(want[i]));
+    for (int64_t i = 0; i < n; i++) {
         const double error = fabs(have[i] - want[i]) / top;
         worst(&w->cpu_relative, error);
         worst(&w->cpu_error, error / tolerance);
     }
 }
 
+/* In pieces that stay in a cache: scratch of a convolution is 256 MB. */
 static mba_status fill(const mba_program *p, mba_role role, int byte)
 {
-    const size_t bytes = p->layout.arena_bytes[role];
-    void        *all = malloc(bytes + 1);
-    if (!all) return mba_fail(MBA_E_NOMEM, "no memory for a check");
-    memset(all, byte, bytes);
-    const mba_status st = bytes ? p->device->put(p->memory[role], all, bytes) : MBA_OK;
-    free(all);
+    const size_t bytes = p->layout.arena_bytes[role], piece = 1 << 20;
+    char        *some = malloc(piece), *to = p->memory[role];
+    mba_status   st = some ? MBA_OK : mba_fail(MBA_E_NOMEM, "no memory for a check");
+    if (some) memset(some, byte, piece);
+    for (size_t at = 0; at < bytes && st == MBA_OK; at += piece)
+        st = p->device->put(to + at, some, bytes - at < piece ? bytes - at : piece);
+    free(some);
     return st;
 }
 
