@@ -10,6 +10,8 @@
 #include "cli/progress.h"
 #include "data/prepare.h"
 
+enum { UNSAID = -1 };                             /* of a number that may be 0 */
+
 typedef struct data_options {
     const char *out, *tokenizer, *field;
     int64_t     shard, synthetic, seed;
@@ -30,18 +32,43 @@ static mba_status show(void *ctx, int64_t done, int64_t all, int64_t tokens)
     return MBA_OK;
 }
 
+/* An option that would change nothing is a mistake of somebody who thinks it does. */
+static mba_status refuse(const char *option, bool given, const char *why)
+{
+    return given ? mba_fail(MBA_E_ARG, "%s changes nothing here\nwhy: %s\nfix: leave it out", option, why) : MBA_OK;
+}
+
+static mba_status check_prepare(const data_options *o, bool files)
+{
+    const char *why = "it is for made-up text, and files are given";
+    if (!o->out) return mba_fail(MBA_E_ARG, "prepare into which directory?\nfix: mambascope data prepare --out DIR "
+                                 "[FILE..]");
+    MBA_TRY(refuse("--synthetic", files && o->synthetic, why));
+    MBA_TRY(refuse("--seed", files && o->seed != UNSAID, why));
+    return refuse("--field", !files && o->field, "made-up text has no JSON lines");
+}
+
+static mba_status check_inspect(const data_options *o)
+{
+    const char *why = "inspect reads; prepare makes token files";
+    MBA_TRY(refuse("--out", o->out, why));
+    MBA_TRY(refuse("--tokenizer", o->tokenizer, why));
+    MBA_TRY(refuse("--shard", o->shard, why));
+    MBA_TRY(refuse("--synthetic", o->synthetic, why));
+    return refuse("--seed", o->seed != UNSAID, why);
+}
+
 static mba_status prepare(const data_options *o, const mba_operands *words)
 {
     mba_tokenizer *t = NULL;
     mba_prepared   made;
     mba_progress   p = mba_progress_start("encoding", 1);
-    if (!o->out) return mba_fail(MBA_E_ARG, "prepare into which directory?\nfix: mambascope data prepare --out DIR "
-                                 "[FILE..]");
-    MBA_TRY(mba_tokenizer_create(&t, o->tokenizer));
+    MBA_TRY(check_prepare(o, words->n > 1));
+    MBA_TRY(mba_tokenizer_create(&t, o->tokenizer ? o->tokenizer : "bytes"));
     mba_interrupts(on_signal);
     mba_status st = mba_prepare(&made, t, &(mba_prepare_options){ .out = o->out, .input = words->word + 1,
                                                                   .inputs = words->n - 1,
-        .field = o->field, .shard_tokens = o->shard, .synthetic_bytes = o->synthetic, .seed = (uint64_t)o->seed,
+        .field = o->field, .shard_tokens = o->shard, .synthetic_bytes = o->synthetic, .seed = o->seed == UNSAID ? 1 : (uint64_t)o->seed,
         .progress = show, .user = &p });
     mba_progress_end(&p);
     if (st == MBA_OK && o->json)
@@ -60,6 +87,7 @@ static mba_status prepare(const data_options *o, const mba_operands *words)
 /* Several objects after each other are no JSON, and half of an array is none: it is printed when all are known. */
 static mba_status inspect(const char *const *path, int n, const data_options *o)
 {
+    MBA_TRY(check_inspect(o));
     json_t    *all = o->json && n > 1 ? json_array() : NULL;
     mba_status st = MBA_OK;
     for (int i = 0; i < n && st == MBA_OK; i++)
@@ -74,7 +102,7 @@ static mba_status inspect(const char *const *path, int n, const data_options *o)
 
 mba_status mba_command_data(int argc, char **argv)
 {
-    data_options o = { .tokenizer = "bytes", .seed = 1 };
+    data_options o = { .seed = UNSAID };
     bool         help;
     const mba_option options[] = {
         { "--out",       MBA_OPT_TEXT,  &o.out,       "DIR",   "prepare: a new directory for the token files", 0, 0 },

@@ -63,7 +63,8 @@ static bool set_value(void *to, const mba_field *f, const char *text, const char
         return true;
     case MBA_FIELD_REAL:
         *(double *)to = strtod(text, &stop);
-        return stop == end && stop != text && isfinite(*(double *)to) && *(double *)to >= 0;      // none is below 0
+        if (stop != end || stop == text || !isfinite(*(double *)to)) return false;
+        return *(double *)to > 0 || (*(double *)to == 0 && f->standard == 0);          // a 0 would become the standard
     case MBA_FIELD_LIST:
         return set_list(to, f->count, text, end);
     case MBA_FIELD_WORD:
@@ -90,6 +91,7 @@ static mba_status refuse(const mba_field *f, const char *text, size_t n, const c
     char         range[80];
     const char  *why = !eq ? "it has no =" : !f ? "there is no such field" : (size_t)f->kind < kinds && wants[f->kind]
                      ? wants[f->kind] : "it is too long";
+    if (f && f->kind == MBA_FIELD_REAL && f->standard != 0) why = "a number above 0 belongs there";
     if (f && f->kind == MBA_FIELD_INT) {
         snprintf(range, sizeof range, "a whole number from %lld to %lld belongs there", (long long)f->least, (long long)most_of(f));
         why = range;

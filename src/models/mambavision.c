@@ -265,7 +265,7 @@ static mba_status check_ranges(const mba_vision *c)
     if (!(c->drop_path >= 0 && c->drop_path < 1))
         return mba_fail(MBA_E_ARG, "drop_path = %g\nfix: 0 <= drop_path < 1", c->drop_path);
     if (c->crop != 0 && !(c->crop >= 0.1 && c->crop <= 1))
-        return mba_fail(MBA_E_ARG, "crop = %g\nfix: 0.1 <= crop <= 1, or 0 for 0.875", c->crop);
+        return mba_fail(MBA_E_ARG, "crop = %g\nfix: 0.1 <= crop <= 1", c->crop);
     if (!(c->layer_scale >= 0 && c->layer_scale <= 1e6))
         return mba_fail(MBA_E_ARG, "layer_scale = %g\nfix: 0 for none, or more", c->layer_scale);
     return MBA_OK;
