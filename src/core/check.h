@@ -1,6 +1,7 @@
-/* check.h -- three proofs for any graph, small enough to read.
+/* check.h -- proofs for any graph, small enough to read: gradients by differences, results against fp64, nothing written beside
+ * outputs and scratch, the same bits again.
  *
- *     MBA_TRY(mba_check_op(&mba_op_relu2, &worst));   // every case: gradient and CPU against fp64
+ *     MBA_TRY(mba_check_op(&worst, &mba_op_relu2));   // every case: gradient and CPU against fp64
  *
  * Used by the tests of operators (one loop over mba_ops and their cases) and of whole models. */
 #ifndef MBA_CHECK_H

@@ -1,7 +1,5 @@
 /* check_test.c -- the checks that hold all operators find a wrong value, a stray write and bits that change: each in an operator made for it. */
 #include "core/check.h"
-
-#include "ops/cast/cast.h"
 #include "tests/test.h"
 
 static enum { RIGHT, WRONG_VALUE, STRAY, CHANGING } fault;
@@ -42,7 +40,7 @@ static mba_cost twice_cost(const mba_node *n) { return mba_cost_io(n); }
 
 static void twice_build(mba_graph *g, const mba_case *c)
 {
-    mba_tensor *x = mba_case_act(g, "x", MBA_TYPE(MBA_F32, c->dim[0], c->dim[1]), MBA_INIT_NORMAL(1));
+    mba_tensor *x = mba_param(g, "x", MBA_TYPE(MBA_F32, c->dim[0], c->dim[1]), MBA_INIT_NORMAL(1), MBA_DECAY);
     mba_append(g, &op_twice, NULL, (mba_tensor *[MBA_IN_MAX]){ x });
 }
 
