@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "ops/add_rmsnorm/add_rmsnorm.h"
-#include "ops/bias/bias.h"
 #include "ops/cast/cast.h"
 #include "ops/cross_entropy/cross_entropy.h"
 #include "ops/embed/embed.h"
@@ -21,8 +20,8 @@ mba_tensor *mba_lm_linear_(mba_graph *g, const mba_lm *c, const mba_lm_site *s, 
     const char   *weight = mba_arena_printf(g->arena, "%s.weight", a.name);
     const char   *bias = mba_arena_printf(g->arena, "%s.bias", a.name);
     mba_tensor   *w = mba_param(g, weight, MBA_TYPE(c->compute, a.rows, K), MBA_INIT_UNIFORM(range), MBA_DECAY);
-    mba_tensor   *y = mba_linear(g, a.x, w);
-    return a.bias ? mba_bias(g, y, PARAM(bias, MBA_INIT_CONST(0), MBA_NO_DECAY, a.rows)) : y;
+    if (!a.bias) return mba_linear(g, a.x, w);
+    return mba_linear_bias(g, a.x, w, mba_param(g, bias, MBA_TYPE(c->compute, a.rows), MBA_INIT_CONST(0), MBA_NO_DECAY));
 }
 
 mba_lm_state mba_lm_state_in(mba_graph *g, const mba_lm *c, const char *name, mba_type type)

@@ -49,9 +49,9 @@ static mba_tensor *join_branch(mba_graph *g, const site *s, branch b)
 static mba_tensor *linear(mba_graph *g, mba_tensor *x, const char *name, int64_t rows, bool bias)
 {
     const char *weight = mba_arena_printf(g->arena, "%s.weight", name);
-    mba_tensor *y = mba_linear(g, x, TYPED(x->type.dtype, weight, MBA_INIT_NORMAL(0.02), MBA_DECAY, rows, mba_cols(x)));
-    const char *b = mba_arena_printf(g->arena, "%s.bias", name);
-    return bias ? mba_bias(g, y, PARAM(b, MBA_INIT_CONST(0), MBA_NO_DECAY, rows)) : y;
+    mba_tensor *w = TYPED(x->type.dtype, weight, MBA_INIT_NORMAL(0.02), MBA_DECAY, rows, mba_cols(x));
+    if (!bias) return mba_linear(g, x, w);
+    return mba_linear_bias(g, x, w, TYPED(x->type.dtype, mba_arena_printf(g->arena, "%s.bias", name), MBA_INIT_CONST(0), MBA_NO_DECAY, rows));
 }
 
 static mba_tensor *conv(mba_graph *g, mba_tensor *x, const char *name, int64_t Co, int stride, bool bias)

@@ -23,7 +23,7 @@ enum { SHAPES_MAX = 4096, CANDIDATES_MAX = 16 };
 /* What the choice of a kernel depends on; compared as bytes. */
 typedef struct shape {
     int64_t m, n, k, lda, ldb, ldc, batch, step_a, step_b, step_c;
-    int32_t in, out, ta, tb, adds, align_a, align_b, align_c;
+    int32_t in, out, ta, tb, adds, bias, align_a, align_b, align_c;
 } shape;
 
 typedef struct choice {
@@ -107,8 +107,8 @@ static mba_cuda_algorithm algorithm_of(const cublasLtMatmulAlgo_t *a)
 }
 
 /* Choices that were measured, for products of these shapes; the distances between rows do not matter. */
-typedef struct measured { int64_t m, n, k; int32_t ta, tb, in, out, adds; mba_cuda_algorithm is; } measured;
-#define CHOICE(m, n, k, ta, tb, in, out, adds, ...) { m, n, k, ta, tb, MBA_##in, MBA_##out, adds, { __VA_ARGS__ } },
+typedef struct measured { int64_t m, n, k; int32_t ta, tb, in, out, adds, bias; mba_cuda_algorithm is; } measured;
+#define CHOICE(m, n, k, ta, tb, in, out, adds, bias, ...) { m, n, k, ta, tb, MBA_##in, MBA_##out, adds, bias, { __VA_ARGS__ } },
 static const measured choices[] = {
 #include "device/cuda/gemm_choices.def"
     { 0 },
@@ -129,7 +129,7 @@ static const mba_cuda_algorithm *measured_for(const shape *s)
     if (!processors() || s->batch > 1) return NULL;
     for (const measured *x = choices; x->m; x++)
         if (x->m == s->m && x->n == s->n && x->k == s->k && x->ta == s->ta && x->tb == s->tb && x->in == s->in
-            && x->out == s->out && x->adds == s->adds) return &x->is;
+            && x->out == s->out && x->adds == s->adds && x->bias == s->bias) return &x->is;
     return NULL;
 }
 
@@ -149,6 +149,18 @@ static mba_status ask(choice *c)
     return MBA_OK;
 }
 
+/* Over the columns of C: the rows of the library's. */
+static mba_status add_bias(const choice *c)
+{
+    const shape             *s = &c->key;
+    const cublasLtEpilogue_t ends = CUBLASLT_EPILOGUE_BIAS;
+    const cudaDataType_t     type = type_of(s->out);
+    LT_TRY(lt.f.cublasLtMatmulDescSetAttribute(c->op, CUBLASLT_MATMUL_DESC_EPILOGUE, &ends, sizeof ends));
+    LT_TRY(lt.f.cublasLtMatmulDescSetAttribute(c->op, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, &type, sizeof type));
+    LT_TRY(lt.f.cublasLtMatmulDescSetAttribute(c->op, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &c->last.bias, sizeof c->last.bias));
+    return MBA_OK;
+}
+
 static mba_status choose(choice *c)
 {
     const shape            *s  = &c->key;
@@ -156,13 +168,14 @@ static mba_status choose(choice *c)
     LT_TRY(lt.f.cublasLtMatmulDescCreate(&c->op, CUBLAS_COMPUTE_32F, CUDA_R_32F));
     LT_TRY(lt.f.cublasLtMatmulDescSetAttribute(c->op, CUBLASLT_MATMUL_DESC_TRANSA, &na, sizeof na));
     LT_TRY(lt.f.cublasLtMatmulDescSetAttribute(c->op, CUBLASLT_MATMUL_DESC_TRANSB, &nb, sizeof nb));
+    if (s->bias) MBA_TRY(add_bias(c));
     MBA_TRY(layout(&c->a, s, s->in,  s->tb ? s->n : s->k, s->tb ? s->k : s->n, s->ldb, s->step_b));
     MBA_TRY(layout(&c->b, s, s->in,  s->ta ? s->k : s->m, s->ta ? s->m : s->k, s->lda, s->step_a));
     MBA_TRY(layout(&c->c, s, s->out, s->m, s->n, s->ldc, s->step_c));
     return ask(c);
 }
 
-static mba_status find(choice **out, const shape *s)
+static mba_status find(choice **out, const shape *s, const mba_cuda_gemm_args *g)
 {
     for (int i = 0; i < lt.n; i++)
         if (!memcmp(&lt.kept[i].key, s, sizeof *s)) {
@@ -174,7 +187,8 @@ static mba_status find(choice **out, const shape *s)
     if (!lt.handle) LT_TRY(lt.f.cublasLtCreate(&lt.handle));
     if (!lt.kept && !(lt.kept = calloc(SHAPES_MAX, sizeof *lt.kept))) return mba_fail(MBA_E_NOMEM, "no memory for matrix products");
     if (lt.n == SHAPES_MAX) return mba_fail(MBA_E_UNSUPPORTED, "more than %d shapes of matrix products", SHAPES_MAX);
-    lt.kept[lt.n].key = *s;
+    lt.kept[lt.n].key  = *s;
+    lt.kept[lt.n].last = *g;
     MBA_TRY(choose(&lt.kept[lt.n]));
     *out = &lt.kept[lt.n++];
     return MBA_OK;
@@ -184,6 +198,7 @@ static cublasStatus_t multiply_in(const choice *c, const cublasLtMatmulAlgo_t *a
                                   void *work, size_t work_bytes)
 {
     const float one = 1, beta = g->adds ? 1 : 0;
+    if (g->bias) lt.f.cublasLtMatmulDescSetAttribute(c->op, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &g->bias, sizeof g->bias);
     return lt.f.cublasLtMatmul(lt.handle, c->op, &one, g->b, c->a, g->a, c->b, &beta, g->c, c->c, g->c, c->c, algo,
                                work, work_bytes, (cudaStream_t)g->stream);
 }
@@ -206,9 +221,9 @@ static mba_status multiply_whole(const mba_cuda_gemm_args *g)
     shape   key;
     memset(&key, 0, sizeof key);                  // padding too
     key = (shape){ g->m, g->n, g->k, g->lda, g->ldb, g->ldc, g->batch, g->step_a, g->step_b, g->step_c, (int32_t)g->in, (int32_t)g->out,
-                   g->ta, g->tb, g->adds, alignment(g->a), alignment(g->b), alignment(g->c) };
+                   g->ta, g->tb, g->adds, g->bias != NULL, alignment(g->a), alignment(g->b), alignment(g->c) };
     const shape *s = &key;
-    MBA_TRY(find(&c, s));
+    MBA_TRY(find(&c, s, g));
     if (c->none)
         return mba_fail(MBA_E_UNSUPPORTED, "cuBLASLt has no kernel for %lld x %lld x %lld, rows of %lld, %lld, %lld", (long long)s->m, (long long)s->n,
                         (long long)s->k, (long long)s->lda, (long long)s->ldb, (long long)s->ldc);
@@ -306,7 +321,7 @@ static mba_status try_all(const choice *c, const trial *t, mba_cuda_product_fn *
     for (int i = 0; i < n; i++) {
         const cublasLtMatmulAlgo_t *algo = &found[i].algo;
         mba_cuda_product p = { s->m, s->n, s->k, s->batch, c->calls, (mba_dtype)s->in, (mba_dtype)s->out, s->ta, s->tb,
-                               s->adds, i, used, algorithm_of(algo), found[i].workspaceSize, 0 };
+                               s->adds, s->bias, i, used, algorithm_of(algo), found[i].workspaceSize, 0 };
         MBA_TRY(time_candidate(&p.seconds, c, algo, t->sweep, t->sweep_bytes, t->repeats));
         if (p.seconds > 0 && t->hold_s > 0) MBA_TRY(hold_candidate(&p.seconds, c, algo, p.seconds, t->hold_s));
         fn(ctx, &p);

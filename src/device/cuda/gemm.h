@@ -20,6 +20,7 @@ typedef struct mba_cuda_gemm_args {
     const void *a, *b;
     void       *c, *work;                         /* work: MBA_CUDA_GEMM_WORK_BYTES of scratch */
     mba_dtype   in, out;
+    const void *bias;                             /* (n), of C's type, added to every row; NULL: none */
     bool        ta, tb, adds;
     bool        cut;                              /* two products instead of one, where that takes fewer rounds of tiles */
     void       *stream;

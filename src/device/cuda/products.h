@@ -20,7 +20,7 @@ typedef struct mba_cuda_algorithm {
 typedef struct mba_cuda_product {
     int64_t   m, n, k, batch, calls;              /* calls: how often it was asked for so far */
     mba_dtype in, out;
-    bool      ta, tb, adds;
+    bool      ta, tb, adds, bias;
     int       rank, used;                         /* candidate of the library, 0 its first; the one that gemm.c uses */
     mba_cuda_algorithm is;
     size_t    work_bytes;

@@ -19,7 +19,7 @@ struct side { int64_t row, col; };
 
 template <typename T, typename TC, bool ADDS>
 __global__ void __launch_bounds__(256)
-matmul_tiles(TC *c, int64_t ldc, const T *a, side sa, const T *b, side sb, int64_t m, int64_t n, int64_t k)
+matmul_tiles(TC *c, int64_t ldc, const T *a, side sa, const T *b, side sb, const TC *bias, int64_t m, int64_t n, int64_t k)
 {
     __shared__ float ta[32][33], tb[32][33];
     const int     x = threadIdx.x % 32, y = threadIdx.x / 32;
@@ -36,10 +36,11 @@ matmul_tiles(TC *c, int64_t ldc, const T *a, side sa, const T *b, side sb, int64
             for (int i = 0; i < 4; i++) sum[i] = fmaf(ta[y + 8 * i][j], tb[j][x], sum[i]);
         __syncthreads();
     }
+    const float more = bias && col + x < n ? to_float(bias[col + x]) : 0;
     for (int i = 0; i < 4; i++) {
         if (row + y + 8 * i >= m || col + x >= n) continue;
         TC *to = c + (row + y + 8 * i) * ldc + col + x;
-        *to = from_float<TC>(sum[i] + (ADDS ? to_float(*to) : 0));
+        *to = from_float<TC>(sum[i] + more + (ADDS ? to_float(*to) : 0));
     }
 }
 
@@ -49,8 +50,8 @@ static inline mba_status mba_cuda_tiles_instead(const mba_cuda_gemm_args *g)
     const side sa = { g->ta ? 1 : g->lda, g->ta ? g->lda : 1 }, sb = { g->tb ? 1 : g->ldb, g->tb ? g->ldb : 1 };
     const dim3 grid((unsigned)mba_ceil(g->n, 32), (unsigned)mba_ceil(g->m, 32));
     MBA_WITH_DTYPE(g->in, T, MBA_WITH_DTYPE(g->out, TC, MBA_WITH_BOOL(g->adds, ADDS,
-        (matmul_tiles<T, TC, ADDS><<<grid, 256, 0, (cudaStream_t)g->stream>>>((TC *)g->c, g->ldc, (const T *)g->a, sa, (const T *)g->b, sb, g->m, g->n,
-                                                                             g->k)))));
+        (matmul_tiles<T, TC, ADDS><<<grid, 256, 0, (cudaStream_t)g->stream>>>((TC *)g->c, g->ldc, (const T *)g->a, sa, (const T *)g->b, sb,
+                                                                             (const TC *)g->bias, g->m, g->n, g->k)))));
     CUDA_TRY(cudaGetLastError());
     return MBA_OK;
 }
@@ -60,7 +61,7 @@ static inline mba_status mba_cuda_tiles(const mba_call *c, int k, const mba_cuda
     const side sa = { g->ta ? 1 : g->lda, g->ta ? g->lda : 1 }, sb = { g->tb ? 1 : g->ldb, g->tb ? g->ldb : 1 };
     MBA_WITH_DTYPE(g->in, T, MBA_WITH_DTYPE(g->out, TC, MBA_WITH_BOOL(g->adds, ADDS,
         auto *kernel = matmul_tiles<T, TC, ADDS>;
-        MBA_KERNEL(c, k, kernel, (TC *)g->c, g->ldc, (const T *)g->a, sa, (const T *)g->b, sb, g->m, g->n, g->k))));
+        MBA_KERNEL(c, k, kernel, (TC *)g->c, g->ldc, (const T *)g->a, sa, (const T *)g->b, sb, (const TC *)g->bias, g->m, g->n, g->k))));
     return MBA_OK;
 }
 

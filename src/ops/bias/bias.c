@@ -22,9 +22,11 @@ static mba_status bias_bwd_shape(const mba_node *n, mba_type *out)
 
 mba_tensor *mba_bias(mba_graph *g, mba_tensor *x, mba_tensor *b) { return MBA_APPEND(g, bias, NULL, x, b)->out[Y]; }
 
+mba_tensor *mba_bias_grad(mba_graph *g, mba_tensor *dy) { return MBA_APPEND(g, bias_bwd, NULL, dy)->out[DBIAS]; }
+
 static void bias_grad(mba_graph *g, const mba_node *n, mba_tensor *const *d)
 {
-    if (mba_wants(n->in[BIAS])) mba_grad_add(g, n->in[BIAS], MBA_APPEND(g, bias_bwd, NULL, d[Y])->out[DBIAS]);
+    if (mba_wants(n->in[BIAS])) mba_grad_add(g, n->in[BIAS], mba_bias_grad(g, d[Y]));
     mba_grad_pass(g, n->in[X], d[Y]);
 }
 

@@ -1,6 +1,6 @@
 /* bias.h -- y = x + b over the last axis.
  *
- *     y = mba_bias(g, mba_linear(g, x, w), b);
+ *     y = mba_bias(g, mba_linear(g, x, w), b);        // where mba_linear_bias (matmul.h) cannot: ragged batches
  */
 #ifndef MBA_BIAS_H
 #define MBA_BIAS_H
@@ -8,6 +8,9 @@
 #include "core/graph.h"
 
 mba_tensor *mba_bias(mba_graph *g, mba_tensor *x, mba_tensor *b);
+
+/* For the backward of whoever adds a bias: the sum of the rows of dy, in fp32. */
+mba_tensor *mba_bias_grad(mba_graph *g, mba_tensor *dy);
 
 extern const mba_op mba_op_bias, mba_op_bias_bwd;
 

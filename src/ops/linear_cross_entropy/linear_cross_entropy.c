@@ -123,12 +123,12 @@ static void plan_blocks(mba_plan *p, const mba_node *n, const mba_machine *machi
     if (bwd) ce_plan_total(p, "cross_entropy_bwd_scale", R);
     for (int64_t r = 0; r < R; r += rows) {
         const int64_t m = R - r < rows ? R - r : rows;
-        product(p, &(mba__product){ m, V, M, e, e, MBA_ARG_IN(X), MBA_ARG_IN(W), z, false });
+        product(p, &(mba__product){ m, V, M, e, e, MBA_ARG_IN(X), MBA_ARG_IN(W), z, .adds = false });
         plan_pass(p, machine, m, V, (int64_t)mba_dtype_bytes(x->type.dtype), bwd);
         if (n->out[DX])
-            product(p, &(mba__product){ m, M, V, e, e, z, MBA_ARG_IN(W), MBA_ARG_OUT(DX), mba_adds(n, DX) });
+            product(p, &(mba__product){ m, M, V, e, e, z, MBA_ARG_IN(W), MBA_ARG_OUT(DX), .adds = mba_adds(n, DX) });
         if (n->out[DW])
-            product(p, &(mba__product){ V, M, m, e, 4, z, MBA_ARG_IN(X), MBA_ARG_OUT(DW), r > 0 || mba_adds(n, DW) });
+            product(p, &(mba__product){ V, M, m, e, 4, z, MBA_ARG_IN(X), MBA_ARG_OUT(DW), .adds = r > 0 || mba_adds(n, DW) });
     }
     ce_plan_total(p, "cross_entropy_fwd_total", R);
 }

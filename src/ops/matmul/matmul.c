@@ -1,9 +1,10 @@
 /* matmul.c -- C = op(A) op(B), over the last two axes; the one GEMM of the graph. Its gradient is itself.
  *
- *   forward   y  (R, N) = x  (R, K) w (N, K)^T
- *   backward  dx (R, K) = dy (R, N) w           dw (N, K) = dy^T x, fp32, adds */
+ *   forward   y  (R, N) = x  (R, K) w (N, K)^T (+ bias (N))
+ *   backward  dx (R, K) = dy (R, N) w           dw (N, K) = dy^T x, fp32, adds;    dbias: bias_bwd */
 #include "ops/matmul/matmul.h"
 
+#include "ops/bias/bias.h"
 #include "ops/cast/cast.h"
 #include "ops/matmul/matmul_plan.h"
 #include "ops/matmul/matmul_slots.h"
@@ -16,6 +17,17 @@ matmul_dims matmul_dims_of(const mba_node *n)
                           .k = t->ta ? mba_rows(a) : mba_cols(a) };
 }
 
+/* Rows that are not real must stay zeros, and the product does not know them: there mba_bias adds it. */
+static mba_status bias_fits(const mba_node *n, int64_t columns)
+{
+    const matmul_attr *t = n->attr;
+    const mba_tensor  *x = n->in[A], *b = n->in[BIAS];
+    MBA_NEED(mba_elems(b) == columns, "matmul: %lld columns, bias of %lld", (long long)columns, (long long)mba_elems(b));
+    MBA_NEED(b->type.dtype == t->out && !t->ta, "matmul: the bias has another type than the result");
+    MBA_NEED(x->type.count == MBA_ALL && x->type.steps == MBA_ALL, "matmul: a bias in a ragged batch, where mba_bias adds it");
+    return MBA_OK;
+}
+
 static mba_status matmul_shape(const mba_node *n, mba_type *out)
 {
     const matmul_attr *t = n->attr;
@@ -23,6 +35,7 @@ static mba_status matmul_shape(const mba_node *n, mba_type *out)
     const int64_t     kb = t->tb ? mba_cols(n->in[B]) : mba_rows(n->in[B]);
     MBA_NEED(d.k == kb, "matmul: %s gives %lld columns, %s wants %lld", n->in[A]->name, (long long)d.k,
              n->in[B]->name, (long long)kb);
+    if (n->in[BIAS]) MBA_TRY(bias_fits(n, d.n));
     out[C] = MBA_TYPE(t->out, d.m, d.n);
     if (!t->ta) {                                                      // keep the leading axes of A
         out[C] = n->in[A]->type;
@@ -32,14 +45,19 @@ static mba_status matmul_shape(const mba_node *n, mba_type *out)
     return MBA_OK;
 }
 
-static mba_tensor *matmul(mba_graph *g, mba_tensor *a, mba_tensor *b, matmul_attr t)
+static mba_tensor *matmul(mba_graph *g, mba_tensor *a, mba_tensor *b, mba_tensor *bias, matmul_attr t)
 {
-    return MBA_APPEND(g, matmul, &t, a, b)->out[C];
+    return MBA_APPEND(g, matmul, &t, a, b, bias)->out[C];
 }
 
 mba_tensor *mba_linear(mba_graph *g, mba_tensor *x, mba_tensor *w)
 {
-    return matmul(g, x, w, (matmul_attr){ .tb = 1, .out = x->type.dtype });
+    return matmul(g, x, w, NULL, (matmul_attr){ .tb = 1, .out = x->type.dtype });
+}
+
+mba_tensor *mba_linear_bias(mba_graph *g, mba_tensor *x, mba_tensor *w, mba_tensor *b)
+{
+    return matmul(g, x, w, b, (matmul_attr){ .tb = 1, .out = x->type.dtype });
 }
 
 static void matmul_grad(mba_graph *g, const mba_node *n, mba_tensor *const *d)
@@ -47,8 +65,9 @@ static void matmul_grad(mba_graph *g, const mba_node *n, mba_tensor *const *d)
     const matmul_attr *t = n->attr;
     mba_tensor *x = n->in[A], *w = n->in[B];
     mba_assert(!t->ta && t->tb);                                       // what mba_linear makes
-    if (mba_wants(x)) mba_grad_add(g, x, matmul(g, d[C], w, (matmul_attr){ .out = x->type.dtype }));
-    if (mba_wants(w)) mba_grad_add(g, w, matmul(g, d[C], x, (matmul_attr){ .ta = 1, .out = MBA_F32 }));
+    if (mba_wants(x)) mba_grad_add(g, x, matmul(g, d[C], w, NULL, (matmul_attr){ .out = x->type.dtype }));
+    if (mba_wants(w)) mba_grad_add(g, w, matmul(g, d[C], x, NULL, (matmul_attr){ .ta = 1, .out = MBA_F32 }));
+    if (mba_wants(n->in[BIAS])) mba_grad_add(g, n->in[BIAS], mba_bias_grad(g, d[C]));
 }
 
 static mba_cost matmul_cost(const mba_node *n)
@@ -56,6 +75,7 @@ static mba_cost matmul_cost(const mba_node *n)
     const matmul_dims d = matmul_dims_of(n);
     mba_cost   c = mba_cost_io(n);
     c.tensor_flops = 2.0 * (double)d.m * (double)d.n * (double)d.k;
+    c.vector_flops = n->in[BIAS] ? (double)d.m * (double)d.n : 0;
     return c;
 }
 
@@ -77,6 +97,7 @@ void mba__plan_tiles(mba_plan *p, const mba__product *x)
     mba_phase_work(l, MBA_BARRIER, 1, NULL);
     mba_phase_work(l, MBA_FMA, (double)T * T * T, NULL);
     mba_phase_work(l, MBA_END, 0, NULL);
+    if (x->bias) mba_phase_move(l, MBA_LOAD, x->bias, T * x->out_bytes);
     if (x->adds) mba_phase_move(l, MBA_LOAD, x->c, T * T * x->out_bytes);
     mba_phase_move(l, MBA_STORE, x->c, T * T * x->out_bytes);
 }
@@ -92,6 +113,7 @@ void mba__plan_library(mba_plan *p, const mba__product *x)
     mba_phase_work(l, MBA_RING_WAIT, 0, NULL);
     mba_phase_work(l, MBA_MMA, 2.0 * T * T * TK, NULL);
     mba_phase_work(l, MBA_END, 0, NULL);
+    if (x->bias) mba_phase_move(l, MBA_LOAD, x->bias, T * x->out_bytes);
     if (x->adds) mba_phase_move(l, MBA_LOAD, x->c, (double)T * T * x->out_bytes);
     mba_phase_move(l, MBA_STORE, x->c, (double)T * T * x->out_bytes);
     mba_launch_role(l, 4);                                             // the producer
@@ -107,7 +129,8 @@ static mba__product product_of(const mba_node *n)
     const matmul_dims d = matmul_dims_of(n);
     return (mba__product){ .m = d.m, .n = d.n, .k = d.k, .in_bytes = (double)mba_dtype_bytes(n->in[A]->type.dtype),
                            .out_bytes = (double)mba_dtype_bytes(n->out[C]->type.dtype),
-                           .a = MBA_ARG_IN(A), .b = MBA_ARG_IN(B), .c = MBA_ARG_OUT(C), .adds = mba_adds(n, C) };
+                           .a = MBA_ARG_IN(A), .b = MBA_ARG_IN(B), .c = MBA_ARG_OUT(C), .adds = mba_adds(n, C),
+                           .bias = n->in[BIAS] ? MBA_ARG_IN(BIAS) : 0 };
 }
 
 static mba_status matmul_tiles_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
@@ -143,19 +166,20 @@ static mba_status matmul_odd_plan(mba_plan *p, const mba_node *n, const mba_mach
 static double matmul_terms(const mba_node *n, int out)
 {
     (void)out;
-    return (double)matmul_dims_of(n).k;
+    return (double)matmul_dims_of(n).k + (n->in[BIAS] ? 1 : 0);
 }
 
 static void matmul_build(mba_graph *g, const mba_case *c)
 {
     mba_tensor *x = mba_case_act(g, "x", MBA_TYPE(MBA_F32, c->dim[0], c->dim[2]), MBA_INIT_NORMAL(1));
     mba_tensor *w = mba_param(g, "w", MBA_TYPE(g->compute, c->dim[1], c->dim[2]), MBA_INIT_NORMAL(1), MBA_DECAY);
-    mba_linear(g, x, w);
+    if (c->dim[3]) mba_linear_bias(g, x, w, mba_param(g, "b", MBA_TYPE(g->compute, c->dim[1]), MBA_INIT_NORMAL(1), MBA_NO_DECAY));
+    else           mba_linear(g, x, w);
 }
 
 const mba_op mba_op_matmul = {
-    .name  = "matmul", .doc = "C = op(A) op(B)", .kind = MBA_GEMM,
-    .in    = { [A] = MBA_SLOT("a"), [B] = MBA_SLOT("b") },
+    .name  = "matmul", .doc = "C = op(A) op(B) (+ bias)", .kind = MBA_GEMM,
+    .in    = { [A] = MBA_SLOT("a"), [B] = MBA_SLOT("b"), [BIAS] = MBA_SLOT("bias", .optional = true) },
     .out   = { [C] = MBA_SLOT("c", .adds = true) },
     .attr_bytes = sizeof(matmul_attr),
     .shape = matmul_shape, .grad = matmul_grad, .cost = matmul_cost, .ref = matmul_ref,
@@ -166,6 +190,9 @@ const mba_op mba_op_matmul = {
                                     { "tiles", matmul_tiles_plan, MBA_CUDA(matmul_tiles_cuda) }, { 0 } },
     .build = matmul_build, .terms = matmul_terms,
     .cases = (const mba_case[]){ { { 5, 3, 7 }, "nothing is a multiple of anything" },
-                                 { { 40, 24, 16 }, "multiples of 16 bytes" }, { { 34, 36, 20 }, "multiples of 8 bytes" }, { { 0 }, NULL } },
-    .sizes = (const mba_case[]){ { { 1024, 3352, 768 }, "in_proj of mamba2-130m, 1024 tokens" }, { { 1024, 80, 1536 }, "x_proj of mamba-130m" }, { { 0 }, NULL } },
+                                 { { 40, 24, 16 }, "multiples of 16 bytes" }, { { 34, 36, 20 }, "multiples of 8 bytes" },
+                                 { { 5, 3, 7, 1 }, "a bias, and nothing a multiple" }, { { 40, 24, 16, 1 }, "a bias, multiples of 16 bytes" },
+                                 { { 70, 40, 24, 1 }, "a bias, several tiles" }, { { 0 }, NULL } },
+    .sizes = (const mba_case[]){ { { 1024, 3352, 768 }, "in_proj of mamba2-130m, 1024 tokens" }, { { 1024, 80, 1536 }, "x_proj of mamba-130m" },
+                                 { { 25088, 1280, 320, 1 }, "fc1 of mambavision-t, stage 2, batch 128" }, { { 25088, 320, 1280, 1 }, "its fc2" }, { { 0 }, NULL } },
 };

@@ -1,6 +1,7 @@
-/* matmul.h -- the GEMM of the graph, as models use it: a linear layer without bias.
+/* matmul.h -- the GEMM of the graph, as models use it: a linear layer.
  *
  *     mba_tensor *y = mba_linear(g, x, w);             // y (.., N) = x (.., K) w (N, K)^T
+ *     mba_tensor *z = mba_linear_bias(g, x, w, b);     // the same + b (N): b has the type of x, and every row of x is real
  */
 #ifndef MBA_MATMUL_H
 #define MBA_MATMUL_H
@@ -8,6 +9,7 @@
 #include "core/graph.h"
 
 mba_tensor *mba_linear(mba_graph *g, mba_tensor *x, mba_tensor *w);
+mba_tensor *mba_linear_bias(mba_graph *g, mba_tensor *x, mba_tensor *w, mba_tensor *b);
 
 extern const mba_op mba_op_matmul;
 

@@ -4,6 +4,15 @@
 #include "ops/matmul/matmul_slots.h"
 #include "ops/rows.h"
 
+static void add_to_rows(mba__rows y, int64_t rows, const float *bias)
+{
+    MBA_PARALLEL_FOR(r, rows) {
+        float *at = mba__row(y, r);
+        MBA_SIMD_LOOP
+        for (int64_t i = 0; i < y.cols; i++) at[i] += bias[i];
+    }
+}
+
 mba_status MBA_CPU_FN(matmul_fwd)(const mba_call *c)
 {
     const mba_node    *n = c->node;
@@ -14,6 +23,7 @@ mba_status MBA_CPU_FN(matmul_fwd)(const mba_call *c)
                                .adds = mba_adds(n, C),
                                .a = c->in[A], .lda = mba_ld(n->in[A]), .b = c->in[B], .ldb = mba_ld(n->in[B]),
                                .c = c->out[C], .ldc = mba_ld(n->out[C]) });
+    if (n->in[BIAS]) add_to_rows(mba__rows_of(n->out[C], c->out[C]), real, c->in[BIAS]);
     if (!t->ta && !mba_adds(n, C)) mba__zero_rows(mba__rows_of(n->out[C], c->out[C]), real, d.m);
     return MBA_OK;
 }

@@ -15,6 +15,7 @@ static mba_cuda_gemm_args product_of(const mba_call *c)
     g.a = c->in[A];  g.lda = mba_ld(n->in[A]);  g.in = n->in[A]->type.dtype;
     g.b = c->in[B];  g.ldb = mba_ld(n->in[B]);
     g.c = c->out[C]; g.ldc = mba_ld(n->out[C]); g.out = n->out[C]->type.dtype;
+    g.bias = c->in[BIAS];
     g.stream = c->stream;
     return g;
 }

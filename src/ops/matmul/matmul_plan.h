@@ -16,6 +16,7 @@ typedef struct mba__product {
     double  in_bytes, out_bytes;                  /* of an element of A and B, and of C */
     int     a, b, c;                              /* MBA_ARG_* */
     bool    adds;                                 /* to C, which is read then */
+    int     bias;                                 /* MBA_ARG_*, of C's type; 0: none */
 } mba__product;
 
 /* cuBLASLt's kernel, as tiles of 128 x 128 with a producer warp and a ring of four stages. */

@@ -4,7 +4,7 @@
 
 #include "core/op.h"
 
-enum { A, B };
+enum { A, B, BIAS };
 enum { C };
 typedef struct matmul_attr { int ta, tb; mba_dtype out; } matmul_attr;   /* ta: A is stored transposed */
 typedef struct matmul_dims { int64_t m, n, k; } matmul_dims;

@@ -1,4 +1,4 @@
-/* matmul_test.c -- ragged batches: what stands behind the real rows is never read, and becomes zeros. */
+/* matmul_test.c -- ragged batches: what stands behind the real rows is never read, and becomes zeros; what a bias must be; products in two. */
 #include "tests/rig.h"
 
 #include <stdlib.h>
@@ -72,6 +72,36 @@ static void matmul_of_no_rows_leaves_no_trace(void **state)
     rig_destroy(&u.r);
 }
 
+/* ---- a bias inside the product ---- */
+
+static mba_graph *with_bias(mba_count kind, mba_dtype type, int64_t columns)
+{
+    mba_graph *g = graph();
+    mba_type   rows = MBA_TYPE(MBA_F32, R, K);
+    rows.count = kind;
+    mba_tensor *x = mba_input(g, "x", rows);
+    mba_tensor *w = mba_param(g, "w", MBA_TYPE(MBA_F32, N, K), MBA_INIT_NORMAL(1), MBA_DECAY);
+    mba_linear_bias(g, x, w, mba_param(g, "b", MBA_TYPE(type, columns), MBA_INIT_NORMAL(1), MBA_NO_DECAY));
+    return g;
+}
+
+static void a_bias_fits_the_result_and_wants_every_row_real(void **state)
+{
+    (void)state;
+    static const struct { mba_count kind; mba_dtype type; int64_t columns; const char *words; } wrong[] = {
+        { MBA_ALL, MBA_F32, N + 1, "21 columns, bias of 22" },
+        { MBA_ALL, MBA_BF16, N, "the bias has another type than the result" },
+        { MBA_NODES, MBA_F32, N, "a bias in a ragged batch" } };
+    for (int i = 0; i < 3; i++) {
+        mba_graph *g = with_bias(wrong[i].kind, wrong[i].type, wrong[i].columns);
+        assert_fails(mba_graph_status(g), MBA_E_SHAPE, wrong[i].words);
+        mba_graph_destroy(g);
+    }
+    mba_graph *g = with_bias(MBA_ALL, MBA_F32, N);
+    assert_ok(mba_graph_status(g));
+    mba_graph_destroy(g);
+}
+
 /* ---- a gradient of weights in two products, on a GPU ---- */
 
 /* The gradient of w (N, K) in y = x w^T over `rows` rows, in bf16 with fp32 sums; the caller frees it. */
@@ -121,4 +151,5 @@ static void a_product_cut_in_two_is_the_whole_one(void **state)
 }
 
 MBA_TEST_MAIN(cmocka_unit_test(matmul_sees_only_real_rows), cmocka_unit_test(matmul_of_no_rows_leaves_no_trace),
+              cmocka_unit_test(a_bias_fits_the_result_and_wants_every_row_real),
               cmocka_unit_test(a_product_cut_in_two_is_the_whole_one))
