@@ -149,6 +149,11 @@ static mba_status ask(choice *c)
     return MBA_OK;
 }
 
+static cublasStatus_t point_to_bias(const choice *c, const mba_cuda_gemm_args *g)
+{
+    return lt.f.cublasLtMatmulDescSetAttribute(c->op, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &g->bias, sizeof g->bias);
+}
+
 /* Over the columns of C: the rows of the library's. */
 static mba_status add_bias(const choice *c)
 {
@@ -157,7 +162,7 @@ static mba_status add_bias(const choice *c)
     const cudaDataType_t     type = type_of(s->out);
     LT_TRY(lt.f.cublasLtMatmulDescSetAttribute(c->op, CUBLASLT_MATMUL_DESC_EPILOGUE, &ends, sizeof ends));
     LT_TRY(lt.f.cublasLtMatmulDescSetAttribute(c->op, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, &type, sizeof type));
-    LT_TRY(lt.f.cublasLtMatmulDescSetAttribute(c->op, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &c->last.bias, sizeof c->last.bias));
+    LT_TRY(point_to_bias(c, &c->last));
     return MBA_OK;
 }
 
@@ -197,8 +202,9 @@ static mba_status find(choice **out, const shape *s, const mba_cuda_gemm_args *g
 static cublasStatus_t multiply_in(const choice *c, const cublasLtMatmulAlgo_t *algo, const mba_cuda_gemm_args *g,
                                   void *work, size_t work_bytes)
 {
-    const float one = 1, beta = g->adds ? 1 : 0;
-    if (g->bias) lt.f.cublasLtMatmulDescSetAttribute(c->op, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &g->bias, sizeof g->bias);
+    const float          one = 1, beta = g->adds ? 1 : 0;
+    const cublasStatus_t e = g->bias ? point_to_bias(c, g) : CUBLAS_STATUS_SUCCESS;
+    if (e != CUBLAS_STATUS_SUCCESS) return e;
     return lt.f.cublasLtMatmul(lt.handle, c->op, &one, g->b, c->a, g->a, c->b, &beta, g->c, c->c, g->c, c->c, algo,
                                work, work_bytes, (cudaStream_t)g->stream);
 }
