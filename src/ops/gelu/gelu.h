@@ -1,6 +1,6 @@
 /* gelu.h -- y = x P(a normal number < x), exactly or by the tanh formula.
  *
- *     mba_tensor *a = mba_gelu(g, mba_bias(g, mba_linear(g, x, w), b), false);    // MLPs: exact
+ *     mba_tensor *a = mba_gelu(g, mba_linear_bias(g, x, w, b), false);           // MLPs: exact
  *     mba_tensor *c = mba_gelu(g, mba_batchnorm(..), true);                       // MambaVision's conv blocks
  *
  *     exact   x (1 + erf(x / sqrt 2)) / 2
