@@ -192,7 +192,7 @@ const mba_op mba_op_matmul = {
     .cases = (const mba_case[]){ { { 5, 3, 7 }, "nothing is a multiple of anything" },
                                  { { 40, 24, 16 }, "multiples of 16 bytes" }, { { 34, 36, 20 }, "multiples of 8 bytes" },
                                  { { 5, 3, 7, 1 }, "a bias, and nothing a multiple" }, { { 40, 24, 16, 1 }, "a bias, multiples of 16 bytes" },
-                                 { { 34, 36, 20, 1 }, "a bias, several tiles" }, { { 0 }, NULL } },
+                                 { { 70, 40, 24, 1 }, "a bias, several tiles" }, { { 0 }, NULL } },
     .sizes = (const mba_case[]){ { { 1024, 3352, 768 }, "in_proj of mamba2-130m, 1024 tokens" }, { { 1024, 80, 1536 }, "x_proj of mamba-130m" },
                                  { { 25088, 1280, 320, 1 }, "fc1 of mambavision-t, stage 2, batch 128" }, { { 25088, 320, 1280, 1 }, "its fc2" }, { { 0 }, NULL } },
 };
