@@ -217,7 +217,7 @@ static void the_bar_of_training_says_rate_and_part_of_the_floor(void **state)
 {
     (void)state;
     char line[1024];
-    if (system("command -v script > /dev/null 2>&1")) skip();
+    if (system("script -qec true /dev/null > /dev/null 2>&1 < /dev/null")) skip();      // as in a container without /dev/pts
     snprintf(line, sizeof line, "TERM=xterm COLUMNS=80 script -qec \"'%s' train --model mamba2-130m --set "
              "width=64,layers=2,vocab=264 --batch 4 --length 64 --steps 5\" /dev/null < /dev/null", getenv("MBA_PROGRAM"));
     shell(line);
