@@ -1,11 +1,13 @@
 /* elementwise.cuh -- operators that work element by element: y[i] (+)= f(a[i], b[i], ..), any windows, one launch.
  *
  *     struct relu2 { __device__ float operator()(const float (&x)[1]) const { .. } };
- *     extern "C" mba_status relu2_cuda(const mba_call *c) { return mba_elementwise<1>(c, relu2{}); }
+ *     extern "C" mba_status relu2_cuda(const mba_call *c) { return mba_elementwise<1>(c, relu2()); }
+ *     extern "C" mba_status relu2_bwd_cuda(const mba_call *c) { return mba_elementwise<2, MAY_ADD>(c, relu2_slope()); }
  *
- * Inputs 0 .. N-1 of the node are the operands, all with the type and shape of output 0 (types may differ between
- * float and bf16 only through TIN). The plan is mba_plan_streaming's, whose grid is ignored but for the block: the grid
- * follows from the elements.
+ * Inputs 0 .. N-1 of the node are the operands, all with the type and shape of output 0. What else a node may ask for is said where
+ * the operator is launched: MAY_ADD where its slot adds, MAY_CAST where operands (of one type) may differ from output 0 in type.
+ * Each doubles what is compiled. The plan is mba_plan_streaming's, whose grid is ignored but for the block: the grid follows
+ * from the elements.
  *
  * kernel     elementwise     a thread takes four pieces of 16 bytes (two of each where there are several operands), 256 pieces
  *                            apart, and asks for all of them before it uses the first
@@ -22,6 +24,7 @@
 #include "device/cuda/packed.cuh"
 
 enum { ELEMENTWISE_THREADS = 256 };
+enum { MAY_ADD = 1, MAY_CAST = 2 };
 
 /* A window whose elements are numbered by I; run is 0 where they lie in one row. */
 template <typename T, typename I> struct places {
@@ -78,39 +81,49 @@ __global__ void __launch_bounds__(ELEMENTWISE_THREADS) elementwise(places<TOUT, 
     }
 }
 
-template <typename TIN, typename TOUT, typename I, int N, int V, typename F> static mba_status mba__elementwise(const mba_call *c, F f)
+template <typename TIN, typename TOUT, typename I, int N, int MAY, int V, typename F> static mba_status mba__elementwise(const mba_call *c, F f)
 {
     constexpr int          D = N == 1 ? 4 : 2;
+    constexpr bool         ADD = MAY & MAY_ADD;
     const mba_node        *n = c->node;
     operands<TIN, I, N>    x;
     const int64_t          elems = mba_elems(n->out[0]);
     const unsigned         grid = (unsigned)mba_ceil(elems, ELEMENTWISE_THREADS * D * V);
     const places<TOUT, I>  y = mba__places<TOUT, I>(n->out[0], c->out[0]);
     for (int k = 0; k < N; k++) x.in[k] = mba__places<const TIN, I>(n->in[k], c->in[k]);
-    auto *const            kernel = mba_adds(n, 0) ? elementwise<TIN, TOUT, N, V, D, true, I, F> : elementwise<TIN, TOUT, N, V, D, false, I, F>;
+    auto *const            kernel = mba_adds(n, 0) ? elementwise<TIN, TOUT, N, V, D, ADD, I, F> : elementwise<TIN, TOUT, N, V, D, false, I, F>;
     kernel<<<grid, ELEMENTWISE_THREADS, 0, mba_cuda_stream(c)>>>(y, x, (I)elems, f);
     return mba__cuda_launched(c, 0);
 }
 
 /* Numbers of elements in 32 bits, with the pieces of a block to spare. */
-template <typename TIN, typename TOUT, int N, int V, typename F> static mba_status mba__elementwise_far(const mba_call *c, F f)
+template <typename TIN, typename TOUT, int N, int MAY, int V, typename F> static mba_status mba__elementwise_far(const mba_call *c, F f)
 {
-    return mba_elems(c->node->out[0]) < INT64_C(1) << 31 ? mba__elementwise<TIN, TOUT, uint32_t, N, V>(c, f)
-                                                         : mba__elementwise<TIN, TOUT, uint64_t, N, V>(c, f);
+    return mba_elems(c->node->out[0]) < INT64_C(1) << 31 ? mba__elementwise<TIN, TOUT, uint32_t, N, MAY, V>(c, f)
+                                                         : mba__elementwise<TIN, TOUT, uint64_t, N, MAY, V>(c, f);
 }
 
-template <typename TIN, typename TOUT, int N, typename F> static mba_status mba__elementwise_any(const mba_call *c, F f)
+template <typename TIN, typename TOUT, int N, int MAY, typename F> static mba_status mba__elementwise_any(const mba_call *c, F f)
 {
     constexpr int V = 16 / (sizeof(TIN) > sizeof(TOUT) ? sizeof(TIN) : sizeof(TOUT));
     bool fits = mba_pieces_fit(c->node->out[0], c->out[0], V);
     for (int k = 0; k < N; k++) fits = fits && mba_pieces_fit(c->node->in[k], c->in[k], V);
-    return fits ? mba__elementwise_far<TIN, TOUT, N, V>(c, f) : mba__elementwise_far<TIN, TOUT, N, 1>(c, f);
+    return fits ? mba__elementwise_far<TIN, TOUT, N, MAY, V>(c, f) : mba__elementwise_far<TIN, TOUT, N, MAY, 1>(c, f);
 }
 
-template <int N, typename F> static mba_status mba_elementwise(const mba_call *c, F f)
+template <int N, int MAY = 0, typename F> static mba_status mba_elementwise(const mba_call *c, F f)
 {
-    const mba_dtype in = N > 0 ? c->node->in[0]->type.dtype : c->node->out[0]->type.dtype, out = c->node->out[0]->type.dtype;
-    MBA_WITH_DTYPE(in, TIN, MBA_WITH_DTYPE(out, TOUT, return mba__elementwise_any<TIN, TOUT, N>(c, f)));
+    const mba_node *n = c->node;
+    const mba_dtype out = n->out[0]->type.dtype;
+    bool            casts = false;
+    for (int k = 0; k < N; k++) casts |= n->in[k]->type.dtype != out;
+    if ((mba_adds(n, 0) && !(MAY & MAY_ADD)) || (casts && !(MAY & MAY_CAST)))
+        return mba_fail(MBA_E_UNSUPPORTED, "%s has no kernel that %s\nfix: %s where it is launched", n->op->name,
+                        casts ? "changes types" : "adds", casts ? "MAY_CAST" : "MAY_ADD");
+    if constexpr (MAY & MAY_CAST)
+        MBA_WITH_DTYPE(n->in[0]->type.dtype, TIN, MBA_WITH_DTYPE(out, TOUT, return mba__elementwise_any<TIN, TOUT, N, MAY>(c, f)));
+    else
+        MBA_WITH_DTYPE(out, T, return mba__elementwise_any<T, T, N, MAY>(c, f));
 }
 
 #endif

@@ -6,4 +6,4 @@ extern "C" {
 
 struct same { __device__ float operator()(const float (&x)[1]) const { return x[0]; } };
 
-extern "C" mba_status cast_cuda(const mba_call *c) { return mba_elementwise<1>(c, same()); }
+extern "C" mba_status cast_cuda(const mba_call *c) { return mba_elementwise<1, MAY_ADD | MAY_CAST>(c, same()); }

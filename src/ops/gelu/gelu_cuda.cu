@@ -62,5 +62,5 @@ extern "C" mba_status gelu_cuda(const mba_call *c)
 
 extern "C" mba_status gelu_bwd_cuda(const mba_call *c)
 {
-    return tanh_form(c) ? mba_elementwise<2>(c, tanh_slope()) : mba_elementwise<2>(c, exact_slope());
+    return tanh_form(c) ? mba_elementwise<2, MAY_ADD>(c, tanh_slope()) : mba_elementwise<2, MAY_ADD>(c, exact_slope());
 }

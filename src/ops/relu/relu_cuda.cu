@@ -8,4 +8,4 @@ struct positive { __device__ float operator()(const float (&a)[1]) const { retur
 struct passed   { __device__ float operator()(const float (&a)[2]) const { return a[YB] > 0 ? a[DY] : 0.0f; } };
 
 extern "C" mba_status relu_cuda(const mba_call *c)     { return mba_elementwise<1>(c, positive()); }
-extern "C" mba_status relu_bwd_cuda(const mba_call *c) { return mba_elementwise<2>(c, passed()); }
+extern "C" mba_status relu_bwd_cuda(const mba_call *c) { return mba_elementwise<2, MAY_ADD>(c, passed()); }

@@ -15,4 +15,4 @@ struct relu2 {
 struct relu2_slope { __device__ float operator()(const float (&a)[2]) const { return 2 * fmaxf(a[XB], 0.0f) * a[DY]; } };
 
 extern "C" mba_status relu2_cuda(const mba_call *c)     { return mba_elementwise<1>(c, relu2()); }
-extern "C" mba_status relu2_bwd_cuda(const mba_call *c) { return mba_elementwise<2>(c, relu2_slope()); }
+extern "C" mba_status relu2_bwd_cuda(const mba_call *c) { return mba_elementwise<2, MAY_ADD>(c, relu2_slope()); }
