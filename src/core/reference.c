@@ -6,7 +6,8 @@
 
 struct mba_reference { const mba_graph *g; double **memory; };
 
-static int64_t where(const mba_tensor *t, int64_t i) { return t->offset + i / t->run * t->pitch + i % t->run; }
+/* Where row r of a tensor begins in its storage: rows are of t->run elements, t->pitch apart. */
+static int64_t row_at(const mba_tensor *t, int64_t r) { return t->offset + r * t->pitch; }
 
 mba_status mba_reference_create(mba_reference **out, const mba_graph *g)
 {
@@ -39,10 +40,9 @@ double *mba_reference_at(mba_reference *r, const mba_tensor *t)
 static double *dense_copy(const mba_reference *r, const mba_tensor *t)
 {
     const int64_t n = mba_elems(t);
-    const double *y = r->memory[t->st->id];
     double       *x = malloc(sizeof(double) * (size_t)n);
     mba_assert(x);
-    for (int64_t i = 0; i < n; i++) x[i] = y[where(t, i)];
+    for (int64_t i = 0; i < n; i += t->run) memcpy(x + i, r->memory[t->st->id] + row_at(t, i / t->run), sizeof(double) * (size_t)t->run);
     return x;
 }
 
@@ -58,9 +58,9 @@ static void run_node(mba_reference *r, const mba_node *n, const mba_step *step)
     for (int k = 0; k < MBA_OUT_MAX; k++) {
         const mba_tensor *t = n->out[k];
         const bool        adds = t && mba_adds(n, k);
-        for (int64_t i = 0, elems = t ? mba_elems(t) : 0; i < elems; i++) {
-            double *y = &r->memory[t->st->id][where(t, i)];
-            *y = c.out[k][i] + (adds ? *y : 0);
+        for (int64_t i = 0, elems = t ? mba_elems(t) : 0; i < elems; i += t->run) {
+            double *y = r->memory[t->st->id] + row_at(t, i / t->run);
+            for (int64_t j = 0; j < t->run; j++) y[j] = c.out[k][i + j] + (adds ? y[j] : 0);
         }
         free(c.out[k]);
     }
