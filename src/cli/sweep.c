@@ -533,7 +533,6 @@ static void say_band(const options *o)
             o->elasticity || o->balance ? "" : "; \"at least\" and \"at most\" have that and the spreads of the machine's numbers");
 }
 
-/* What would not be looked at is refused; the five workloads have sizes of their own. */
 static mba_status check_experiment(const options *o)
 {
     const int parts = parts_of(o->experiment);
@@ -553,6 +552,7 @@ static mba_status check_question(const options *o)
     return st;
 }
 
+/* What would not be looked at is refused; the five workloads have sizes of their own. */
 static mba_status check_options(const options *o)
 {
     const mba_batch_shape none = { 0 };
