@@ -14,8 +14,8 @@
 #include "tests/scratch.h"
 #include "tests/shell.h"
 
-/* The sanitizer's search for leaks takes seconds at the end of every process, so one of so many has it, from the middle of the
- * first so many on: nearly every test begins by preparing the same data. 0: none. */
+/* The sanitizer's search for leaks takes seconds at the end of every process, so one of so many has it, not the first
+ * ones: nearly every test begins by preparing the same data. 0: none. */
 static int runs_per_leak_search = 24;
 
 /* Runs `mambascope ARGS` in the shell and returns its exit code. */
@@ -30,7 +30,7 @@ static inline int run(const char *fmt, ...)
     vsnprintf(args, sizeof args, fmt, ap);
     va_end(ap);
     static int runs;
-    const bool leaks = runs_per_leak_search && runs++ % runs_per_leak_search == runs_per_leak_search / 2;
+    const bool leaks = runs_per_leak_search && runs++ % runs_per_leak_search == runs_per_leak_search / 3;
     snprintf(line, sizeof line, "ASAN_OPTIONS=$ASAN_OPTIONS:detect_leaks=%d '%s' %s 2>&1", leaks, program, args);
     return shell(line);
 }
