@@ -1,17 +1,19 @@
 /* first_values.c -- how parameters and states start: by name and seed, whatever the order and the device. */
 #include <math.h>
-#include "core/normals.h"
+#include "core/draws.h"
 #include "core/program.h"
 #include "core/rng.h"
 
-double mba_init_value(const mba_tensor *t, uint64_t seed, int64_t i)
+static uint64_t key_of(const mba_tensor *t, uint64_t seed) { return seed ^ mba_stream(t->name); }
+
+static double value_at(const mba_tensor *t, uint64_t key, int64_t i)
 {
     uint32_t u[4];
-    mba_philox(u, seed ^ mba_stream(t->name), 0, (uint64_t)i);
+    mba_philox(u, key, 0, (uint64_t)i);
     const double a = t->init.a, b = t->init.b, x = mba_unit(u[0]);
     switch (t->init.dist) {
-    case MBA_UNIFORM:     return (float)(a * (2 * x - 1));
-    case MBA_NORMAL:      return mba_normal(a, seed ^ mba_stream(t->name), i);
+    case MBA_UNIFORM:     return mba_uniform(a, key, i);
+    case MBA_NORMAL:      return mba_normal(a, key, i);
     case MBA_LOG_INDEX:   return (float)log(1 + (double)(i % mba_cols(t)));
     case MBA_LOG_UNIFORM: return (float)log(a + (b - a) * x);
     case MBA_STEP_BIAS: {
@@ -21,6 +23,8 @@ double mba_init_value(const mba_tensor *t, uint64_t seed, int64_t i)
     default:              return a;
     }
 }
+
+double mba_init_value(const mba_tensor *t, uint64_t seed, int64_t i) { return value_at(t, key_of(t, seed), i); }
 
 enum { INIT_PIECE = 1 << 23 };                     // numbers on their way to the device
 
@@ -32,8 +36,10 @@ static bool has_first_values(const mba_program *p, const mba_tensor *t)
 
 static void first_values(float *x, const mba_tensor *t, uint64_t seed, int64_t from, int64_t n)
 {
-    if (t->init.dist == MBA_NORMAL) mba_normals(x, from, n, t->init.a, seed ^ mba_stream(t->name));
-    else MBA_PARALLEL_FOR(k, n) x[k] = (float)mba_init_value(t, seed, from + k);
+    const uint64_t key = key_of(t, seed);
+    if      (t->init.dist == MBA_UNIFORM) mba_uniforms(x, from, n, t->init.a, key);
+    else if (t->init.dist == MBA_NORMAL)  mba_normals(x, from, n, t->init.a, key);
+    else MBA_PARALLEL_FOR(k, n) x[k] = (float)value_at(t, key, from + k);
 }
 
 /* In pieces, through memory that the device copies from quickly: to the parameter and to its compute copy. */

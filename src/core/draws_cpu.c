@@ -1,6 +1,6 @@
-/* normals_cpu.c -- see normals.h: a block of normal numbers, for one instruction set. Plain loops that compilers turn
- * into vectors; the bits of the result do not depend on how, because a doubtful one is left to the library. */
-#include "core/normals.h"
+/* draws_cpu.c -- see draws.h: blocks of random numbers, for one instruction set. Plain loops that compilers turn into
+ * vectors; the bits of the result do not depend on how: a doubtful one is left to the library. */
+#include "core/draws.h"
 
 #include "core/op.h"
 #include "core/rng.h"
@@ -47,7 +47,7 @@ static inline double cos_of(double v)
 mba_normals_fn MBA_CPU_FN(mba_normals_block);
 void MBA_CPU_FN(mba_normals_block)(float *x, uint8_t *unsure, int64_t from, int n, double a, uint64_t key)
 {
-    double u[MBA_NORMALS], v[MBA_NORMALS];
+    double u[MBA_DRAWS], v[MBA_DRAWS];
     for (int i = 0; i < n; i++) {
         uint32_t w[4];
         mba_philox(w, key, 0, (uint64_t)(from + i));
@@ -59,5 +59,15 @@ void MBA_CPU_FN(mba_normals_block)(float *x, uint8_t *unsure, int64_t from, int 
         const float  low = (float)(r - e), high = (float)(r + e);
         x[i] = low;
         unsure[i] = low != high;
+    }
+}
+
+mba_uniforms_fn MBA_CPU_FN(mba_uniforms_block);
+void MBA_CPU_FN(mba_uniforms_block)(float *x, int64_t from, int n, double a, uint64_t key)
+{
+    for (int i = 0; i < n; i++) {
+        uint32_t w[4];
+        mba_philox(w, key, 0, (uint64_t)(from + i));
+        x[i] = (float)(a * (2 * mba_unit(w[0]) - 1));      // but for a's product every step is exact
     }
 }
