@@ -19,7 +19,7 @@ enum { MBA_DRAWS = 256 };
 typedef void mba_uniforms_fn(float *x, int64_t from, int n, double a, uint64_t key);
 typedef void mba_normals_fn(float *x, uint8_t *unsure, int64_t from, int n, double a, uint64_t key);
 
-/* One number, by the library. */
+/* One number at a time; the C library's functions make a normal one. */
 double mba_uniform(double a, uint64_t key, int64_t i);
 double mba_normal(double a, uint64_t key, int64_t i);
 

@@ -6,18 +6,23 @@
 
 static uint64_t key_of(const mba_tensor *t, uint64_t seed) { return seed ^ mba_stream(t->name); }
 
-static double value_at(const mba_tensor *t, uint64_t key, int64_t i)
+static double unit_at(uint64_t key, int64_t i)
 {
     uint32_t u[4];
     mba_philox(u, key, 0, (uint64_t)i);
-    const double a = t->init.a, b = t->init.b, x = mba_unit(u[0]);
+    return mba_unit(u[0]);
+}
+
+static double value_at(const mba_tensor *t, uint64_t key, int64_t i)
+{
+    const double a = t->init.a, b = t->init.b;
     switch (t->init.dist) {
     case MBA_UNIFORM:     return mba_uniform(a, key, i);
     case MBA_NORMAL:      return mba_normal(a, key, i);
     case MBA_LOG_INDEX:   return (float)log(1 + (double)(i % mba_cols(t)));
-    case MBA_LOG_UNIFORM: return (float)log(a + (b - a) * x);
+    case MBA_LOG_UNIFORM: return (float)log(a + (b - a) * unit_at(key, i));
     case MBA_STEP_BIAS: {
-        const double step = fmax(a * pow(b / a, x), 1e-4);
+        const double step = fmax(a * pow(b / a, unit_at(key, i)), 1e-4);
         return (float)(step + log(-expm1(-step)));         // softplus gives the step back
     }
     default:              return a;
