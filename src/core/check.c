@@ -214,6 +214,22 @@ static mba_status fetch(float **out, const mba_program *p, const mba_tensor *t)
     return mba_program_get(p, t, *out);
 }
 
+/* Norms below this are those of gradients that vanish: fp32 would not hold their squares. */
+static const double NO_NORM = 1e-18;
+
+static void compare_norms(mba_check *w, const mba_tensor *t, const double *want, const float *have)
+{
+    double diff = 0, norm = 0;
+    for (int64_t i = 0; i < mba_elems(t); i++) {
+        diff += (have[i] - want[i]) * (have[i] - want[i]);
+        norm += want[i] * want[i];
+    }
+    const double error = sqrt(diff) / fmax(sqrt(norm), NO_NORM);
+    if (error <= w->norm_error) return;
+    w->norm_error  = error;                       // NaN too
+    w->norm_tensor = t->name;
+}
+
 static void compare(mba_check *w, mba_reference *r, const mba_program *p, const mba_tensor *t, double least, const float *have)
 {
     const double *want = mba_reference_at(r, t), tolerance = tolerance_of(p->graph);
@@ -225,6 +241,7 @@ static void compare(mba_check *w, mba_reference *r, const mba_program *p, const 
         worst(&w->cpu_relative, error);
         worst(&w->cpu_error, error / tolerance);
     }
+    compare_norms(w, t, want, have);
 }
 
 /* In pieces that stay in a cache: scratch of a convolution is 256 MB. */
@@ -316,6 +333,7 @@ static mba_status check_variant(mba_check *w, proof *of, const mba_graph *g, con
     if (st == MBA_OK && w->told) w->told(w->ctx, p, &one);
     worst(&w->cpu_error, one.cpu_error);
     worst(&w->cpu_relative, one.cpu_relative);
+    if (!(one.norm_error <= w->norm_error)) w->norm_error = one.norm_error, w->norm_tensor = one.norm_tensor;
     w->strays  += one.strays;
     w->changed += one.changed;
     mba_program_destroy(p);

@@ -17,6 +17,8 @@ typedef struct mba_check {
     double grad_error;               /* backward against central differences, both fp64 */
     double cpu_error;                /* the device against fp64, results and parameter gradients, in tolerances */
     double cpu_relative;             /* the same, relative to the largest value of each tensor */
+    double norm_error;               /* the same: norm of the difference over the norm, each tensor by itself */
+    const char *norm_tensor;         /* the one of norm_error */
     int    values;                   /* partial derivatives looked at */
     int    stride;                   /* given: only every so manyth of them; 0: all */
     int    strays;                   /* nodes that wrote outside their outputs or their scratch */

@@ -87,7 +87,8 @@ typedef struct mba_ref_call {
     const mba_step *step;
 } mba_ref_call;
 
-typedef struct mba_case { int64_t dim[8]; const char *note; } mba_case;
+enum { MBA_CASE_EXTREME = 8 };                    /* dim: which of ops/extremes.h an SSM operator's case is */
+typedef struct mba_case { int64_t dim[9]; const char *note; } mba_case;
 
 struct mba_op {
     const char *name, *doc;

@@ -7,6 +7,7 @@
 #include "core/device.h"
 #include "ops/add/add.h"
 #include "ops/cast/cast.h"
+#include "ops/extremes.h"
 #include "ops/selective_scan/selective_scan_lines.h"
 
 scan_dims scan_dims_of(const mba_node *n)
@@ -282,8 +283,10 @@ static void selective_scan_build(mba_graph *g, const mba_case *c)
     const int64_t   f = c->dim[5];
     const mba_type  x = MBA_TYPE(MBA_F32, d.B, d.L, d.D);
     const mba_type  s = f & RANK3 ? MBA_TYPE(MBA_F32, d.B, d.L, d.N) : MBA_TYPE(MBA_F32, d.B, d.L, d.G, d.N);
-    mba_selective_scan_args a = { .delta = activation(g, "delta", x) };
-    a.A_log = mba_param(g, "A_log", MBA_TYPE(MBA_F32, d.D, d.N), MBA_INIT_LOG_UNIFORM(0.2, 3), MBA_NO_DECAY);
+    const mba_extreme e = mba_extreme_of(c->dim[MBA_CASE_EXTREME]);
+    const mba_init  decay = e.what ? MBA_INIT_LOG_UNIFORM(e.A_low, e.A_high) : MBA_INIT_LOG_UNIFORM(0.2, 3);
+    mba_selective_scan_args a = { .delta = mba_case_act(g, "delta", x, MBA_INIT_NORMAL(e.what ? e.spread : 1)) };
+    a.A_log = mba_param(g, "A_log", MBA_TYPE(MBA_F32, d.D, d.N), decay, MBA_NO_DECAY);
     if (f & WINDOWS) {
         cut_windows(g, &a, d, c->dim[6] ? c->dim[6] : 3);
     } else {
@@ -293,7 +296,8 @@ static void selective_scan_build(mba_graph *g, const mba_case *c)
         if (!(f & NO_Z)) a.z = activation(g, "z", x);
     }
     if (!(f & NO_SKIP)) a.D = normal(g, "D", MBA_TYPE(MBA_F32, d.D));
-    if (!(f & NO_BIAS)) a.dt_bias = normal(g, "dt_bias", MBA_TYPE(MBA_F32, d.D));
+    if (!(f & NO_BIAS)) a.dt_bias = mba_param(g, "dt_bias", MBA_TYPE(MBA_F32, d.D),
+                                              e.what ? MBA_INIT_CONST(e.raw) : MBA_INIT_NORMAL(1), MBA_DECAY);
     if (f & WITH_INITIAL) a.initial = normal(g, "initial", MBA_TYPE(MBA_F32, d.B, d.D, d.N));
     if (f & WITH_IDS) a.ids = mba_index(g, "ids", MBA_TYPE(MBA_I32, d.B, d.L), 2);
     mba_tensor *final;
@@ -336,6 +340,9 @@ const mba_op mba_op_selective_scan = {
         { { 1, 1, 32, 16, 1 }, "sixteen states: one token, a block of channels" },
         { { 1, 33, 4, 8, 1, WITH_IDS | WITH_INITIAL | WITH_FINAL },
           "eight states: documents, from state to state, two tiles and a token" },
+#define X(name, what, ...) { { 1, 40, 4, 16, 1, 0, 0, 0, MBA_##name }, what },
+        MBA_EXTREMES(X)
+#undef X
         { { 0 }, NULL },
     },
     .sizes = (const mba_case[]){

@@ -11,6 +11,7 @@
 
 #include "core/device.h"
 #include "ops/cast/cast.h"
+#include "ops/extremes.h"
 #include "ops/heads.h"
 #include "ops/matmul/matmul.h"
 #include "ops/ssd/ssd_slots.h"
@@ -272,7 +273,7 @@ static mba_status ssd_bwd_cpu_plan(mba_plan *p, const mba_node *n, const mba_mac
 
 /* ---- cases ---- */
 
-/* A case: B, L, H, P, G, N, chunk, and what it has (ssd_slots.h). */
+/* A case: B, L, H, P, G, N, chunk, what it has (ssd_slots.h), and which extreme of steps and decays. */
 
 static mba_tensor *real(mba_graph *g, const char *name, mba_type type, double scale)
 {
@@ -292,8 +293,21 @@ static void cut_windows(mba_graph *g, mba_ssd_args *a, const int64_t *d)
     a->dt = mba_slice(g, zdt, 2, 3, H);
 }
 
+/* How dt, A_log and dt_bias are drawn. */
+typedef struct draws { double dt; mba_init A_log, bias; } draws;
+
+static draws draws_of(const mba_case *c)
+{
+    const int64_t     has = c->dim[7];
+    const mba_extreme e = mba_extreme_of(c->dim[MBA_CASE_EXTREME]);
+    if (e.what)      return (draws){ e.spread, MBA_INIT_LOG_UNIFORM(e.A_low, e.A_high), MBA_INIT_CONST(e.raw) };
+    if (has & MODEL) return (draws){ 0.5, MBA_INIT_LOG_UNIFORM(1, 16), MBA_INIT_STEP(1e-3, 0.1) };
+    return (draws){ 1, MBA_INIT_LOG_UNIFORM(0.2, has & STRONG ? 60 : 2), MBA_INIT_NORMAL(1) };
+}
+
 static void ssd_build(mba_graph *g, const mba_case *c)
 {
+    const draws    draw = draws_of(c);
     const int64_t *d = c->dim, B = d[0], L = d[1], H = d[2], P = d[3], G = d[4], N = d[5], has = d[7];
     mba_tensor    *last = NULL;
     mba_ssd_args   a = { .chunk = d[6], .final = has & STATES ? &last : NULL };
@@ -301,16 +315,14 @@ static void ssd_build(mba_graph *g, const mba_case *c)
         cut_windows(g, &a, d);
     } else {
         a.x  = mba_case_act(g, "x",  MBA_TYPE(MBA_F32, B, L, H, P), MBA_INIT_NORMAL(1));
-        a.dt = mba_case_act(g, "dt", MBA_TYPE(MBA_F32, B, L, H), MBA_INIT_NORMAL(has & MODEL ? 0.5 : 1));
+        a.dt = mba_case_act(g, "dt", MBA_TYPE(MBA_F32, B, L, H), MBA_INIT_NORMAL(draw.dt));
         a.B  = mba_case_act(g, "B",  MBA_TYPE(MBA_F32, B, L, G, N), MBA_INIT_NORMAL(1));
         a.C  = mba_case_act(g, "C",  MBA_TYPE(MBA_F32, B, L, G, N), MBA_INIT_NORMAL(1));
     }
-    const mba_init decay = has & MODEL ? MBA_INIT_LOG_UNIFORM(1, 16) : MBA_INIT_LOG_UNIFORM(0.2, has & STRONG ? 60 : 2);
-    a.A_log = mba_param(g, "A_log", MBA_TYPE(MBA_F32, H), decay, MBA_NO_DECAY);
+    a.A_log = mba_param(g, "A_log", MBA_TYPE(MBA_F32, H), draw.A_log, MBA_NO_DECAY);
     if (has & SKIP_HEAD) a.D = real(g, "D", MBA_TYPE(MBA_F32, H), 1);
     if (has & SKIP_FULL) a.D = real(g, "D", MBA_TYPE(MBA_F32, H, P), 1);
-    if (has & BIAS)      a.dt_bias = mba_param(g, "dt_bias", MBA_TYPE(MBA_F32, H),
-                                               has & MODEL ? MBA_INIT_STEP(1e-3, 0.1) : MBA_INIT_NORMAL(1), MBA_DECAY);
+    if (has & BIAS)      a.dt_bias = mba_param(g, "dt_bias", MBA_TYPE(MBA_F32, H), draw.bias, MBA_DECAY);
     if (has & RESETS)    a.ids = mba_index(g, "ids", MBA_TYPE(MBA_I32, B, L), 2);
     if (has & STATES)    a.initial = real(g, "initial", MBA_TYPE(MBA_F32, B, H, P, N), 1);
     if (has & LIMITS)    { a.dt_min = 0.35; a.dt_max = 1.25; }
@@ -354,6 +366,9 @@ const mba_op mba_op_ssd = {
         { { 1,  70, 3,  8, 1,  8, 64, SKIP_HEAD | BIAS | RESETS | STATES },
             "tensor cores: an odd head, a ragged chunk, resets" },
         { { 1, 136, 2,  8, 2,  8, 128, SKIP_FULL | LIMITS | WINDOWS }, "tensor cores: rows of 128, groups, windows" },
+#define X(name, what, ...) { { 1, 70, 2, 2, 1, 3, 16, SKIP_HEAD | BIAS, MBA_##name }, what },
+        MBA_EXTREMES(X)
+#undef X
         { { 0 }, NULL } },
     .device_cases = (const mba_case[]){                        // what `fused` takes, each of its ways once
         { { 2, 100, 4, 64, 2, 128,  64, SKIP_FULL | BIAS | WINDOWS }, "fused: a ragged chunk, groups, windows" },
@@ -362,6 +377,9 @@ const mba_op mba_op_ssd = {
         { { 1, 1100, 4, 64, 1, 128, 256, SKIP_HEAD | BIAS | STRONG | STATES }, "fused: segments, states, strong decays" },
         { { 2, 1000, 18, 64, 1, 128, 256, SKIP_FULL | BIAS | STATES }, "fused: states made again by every block" },
         { { 7, 160, 38, 64, 1, 128, 256, SKIP_HEAD | BIAS }, "fused: states handed from block to block" },
+#define X(name, what, ...) { { 2, 200, 4, 64, 1, 128, 64, SKIP_HEAD | BIAS, MBA_##name }, "fused: " what },
+        MBA_EXTREMES(X)
+#undef X
         { { 0 }, NULL } },
     .sizes = (const mba_case[]){
         { { 1, 1024, 24, 64, 1, 128, 256, SKIP_HEAD | BIAS | MODEL }, "mamba2-130m, 1024 tokens" },
