@@ -56,7 +56,8 @@ static void no_gradient_is_lost_on_the_cpu(void **state)
     int runs = 0, bad = check_cases(&mba_op_ssd, mba_op_ssd.cases, &mba_device_cpu, MBA_F32, &runs);
     bad += check_cases(&mba_op_ssd, mba_op_ssd.device_cases, &mba_device_cpu, MBA_F32, &runs);
     bad += check_cases(&mba_op_selective_scan, mba_op_selective_scan.cases, &mba_device_cpu, MBA_F32, &runs);
-    assert_true(runs >= 24);
+    bad += check_cases(&mba_op_selective_scan, mba_op_selective_scan.device_cases, &mba_device_cpu, MBA_F32, &runs);
+    assert_true(runs >= 32);
     assert_int_equal(bad, 0);
 }
 
@@ -71,6 +72,7 @@ static void no_gradient_is_lost_on_the_gpu(void **state)
         bad += check_cases(&mba_op_ssd, mba_op_ssd.cases, d, types[k], &runs);
         bad += check_cases(&mba_op_ssd, mba_op_ssd.device_cases, d, types[k], &runs);
         bad += check_cases(&mba_op_selective_scan, mba_op_selective_scan.cases, d, types[k], &runs);
+        bad += check_cases(&mba_op_selective_scan, mba_op_selective_scan.device_cases, d, types[k], &runs);
     }
     printf("%d runs, %d beyond their bound\n", runs, bad);
     assert_true(runs >= 48);

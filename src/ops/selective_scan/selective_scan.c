@@ -345,6 +345,12 @@ const mba_op mba_op_selective_scan = {
 #undef X
         { { 0 }, NULL },
     },
+    .device_cases = (const mba_case[]){
+#define X(name, what, ...) { { 1, 1100, 32, 16, 1, 0, 0, 0, MBA_##name }, "a sequence cut into pieces: " what },
+        MBA_EXTREMES(X)
+#undef X
+        { { 0 }, NULL },
+    },
     .sizes = (const mba_case[]){
         { { 1, 1024, 1536, 16, 1 }, "mamba-130m, 1024 tokens" },
         { { 1, 4096, 1536, 16, 1 }, "mamba-130m, 4096 tokens" },

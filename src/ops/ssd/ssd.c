@@ -377,7 +377,7 @@ const mba_op mba_op_ssd = {
         { { 1, 1100, 4, 64, 1, 128, 256, SKIP_HEAD | BIAS | STRONG | STATES }, "fused: segments, states, strong decays" },
         { { 2, 1000, 18, 64, 1, 128, 256, SKIP_FULL | BIAS | STATES }, "fused: states made again by every block" },
         { { 7, 160, 38, 64, 1, 128, 256, SKIP_HEAD | BIAS }, "fused: states handed from block to block" },
-#define X(name, what, ...) { { 2, 200, 4, 64, 1, 128, 64, SKIP_HEAD | BIAS, MBA_##name }, "fused: " what },
+#define X(name, what, ...) { { 2, 137, 4, 64, 1, 128, 64, SKIP_HEAD | BIAS, MBA_##name }, "fused, a pair of nine tokens: " what },
         MBA_EXTREMES(X)
 #undef X
         { { 0 }, NULL } },
