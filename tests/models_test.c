@@ -292,6 +292,47 @@ static void other_spellings_are_understood_or_refused(void **state)
     }
 }
 
+/* The gated norm of mamba2 and bamba has the groups of the SSD. No public type can say otherwise: a model that was trained
+ * with the norm over all channels is written in our own format, and comes back. */
+static void the_gated_norm_has_the_groups_of_the_ssd(void **state)
+{
+    (void)state;
+    static const struct { const char *text; int64_t norm_groups; } files[] = {
+        { "\"model_type\": \"mamba2\"", 8 },
+        { "\"model_type\": \"mamba2\", \"n_groups\": 4", 4 },
+        { "\"model_type\": \"mamba2\", \"n_groups\": 4, \"norm_groups\": 1", 1 },
+        { "\"model_type\": \"bamba\", \"mamba_n_groups\": 2", 2 },
+        { "\"model_type\": \"bamba\", \"mamba_n_groups\": 2, \"norm_groups\": 1", 1 },
+        { "\"model_type\": \"bamba\"", 1 },
+    };
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        mba_model m;
+        assert_ok(model_of(&m, files[i].text));
+        assert_int_equal(m.lm.norm_groups, files[i].norm_groups);
+    }
+    static const struct { const char *pattern; int64_t norm_groups; mba_hf_format format; } models[] = {
+        { "MM", 0, MBA_HF_MAMBA2 },       { "MM", 1, MBA_HF_OURS },     { "MM", 2, MBA_HF_OURS },
+        { "M+*+", 0, MBA_HF_BAMBA },      { "M+*+", 1, MBA_HF_OURS },   { "M*-", 0, MBA_HF_NEMOTRON_H },
+        { "M*-", 1, MBA_HF_OURS },        { "*+*+", 1, MBA_HF_BAMBA },
+    };
+    for (size_t i = 0; i < sizeof models / sizeof *models; i++) {
+        mba_model     back, m = { .lm = { .width = 32, .head_dim = 8, .groups = 4, .norm_groups = models[i].norm_groups,
+                                          .vocab = 60, .mlp = 8, .q_heads = 2,
+                                          .paired = strchr(models[i].pattern, '+') != NULL } };
+        mba_hf_format format;
+        m.lm.rotary = m.lm.paired ? 8 : 0;
+        strcpy(m.lm.pattern, models[i].pattern);
+        assert_ok(mba_model_complete(&m));
+        assert_int_equal(mba_hf_format_for(&m), models[i].format);
+        json_t *j = mba_hf_config_write(&m, models[i].format);
+        assert_ok(mba_hf_config_read(&back, &format, j));
+        assert_ok(mba_model_complete(&back));
+        assert_int_equal(format, models[i].format);
+        if (strchr(models[i].pattern, 'M')) assert_int_equal(back.lm.norm_groups, m.lm.norm_groups);
+        json_decref(j);
+    }
+}
+
 /* Files written by hand: what they leave out is as in the class of transformers, which the file may name instead of its
  * type. */
 static void what_a_file_leaves_out_is_as_in_its_class(void **state)
@@ -375,5 +416,6 @@ MBA_TEST_MAIN(cmocka_unit_test(no_two_families_have_one_symbol),
               cmocka_unit_test(configurations_survive_their_files),
               cmocka_unit_test(every_rotary_width_survives_its_file), cmocka_unit_test(fields_survive_their_files),
               cmocka_unit_test(other_spellings_are_understood_or_refused),
+              cmocka_unit_test(the_gated_norm_has_the_groups_of_the_ssd),
               cmocka_unit_test(what_a_file_leaves_out_is_as_in_its_class),
               cmocka_unit_test(nonsense_is_refused_with_its_reason))

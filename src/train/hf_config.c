@@ -69,6 +69,13 @@ static mba_status epsilon(const json_t *o, const char *key, double standard, dou
     return mba_json_real(o, key, standard, 1e-30, 1, out);
 }
 
+/* The gated norm has one group for each group of B and C, in transformers since 5.23 and in mamba_ssm. No class knows the
+ * key "norm_groups": it is ours, for models of several groups that were trained with the norm over all channels. */
+static mba_status norm_groups(const json_t *o, mba_lm *c)
+{
+    return size(o, "norm_groups", c->groups, &c->norm_groups);
+}
+
 /* [lo, hi], where hi may be infinite: limits of the step */
 static mba_status step_limits(const json_t *o, const char *key, mba_lm *c)
 {
@@ -176,8 +183,7 @@ static mba_status read_mamba(mba_lm *c, const json_t *o)
 static mba_status read_mamba2(mba_lm *c, const json_t *o)
 {
     int64_t expand;
-    c->symbol      = 'M';
-    c->norm_groups = 1;                           // this class normalises over all channels, whatever the groups
+    c->symbol = 'M';
     MBA_TRY(size(o, "hidden_size", 4096, &c->width));
     MBA_TRY(size(o, "num_hidden_layers", 64, &c->layers));
     MBA_TRY(size(o, "vocab_size", 32768, &c->vocab));
@@ -187,6 +193,7 @@ static mba_status read_mamba2(mba_lm *c, const json_t *o)
     c->inner = expand * c->width;
     MBA_TRY(size(o, "state_size", 128, &c->state));
     MBA_TRY(size(o, "n_groups", 8, &c->groups));
+    MBA_TRY(norm_groups(o, c));
     MBA_TRY(size(o, "conv_kernel", 4, &c->conv));
     MBA_TRY(size(o, "chunk_size", 256, &c->chunk));
     MBA_TRY(flag(o, "use_bias", false, &c->bias));
@@ -294,8 +301,7 @@ static mba_status read_bamba(mba_lm *c, const json_t *o)
 {
     int64_t       layers, expand;
     const json_t *where = mba_json_get(o, "attn_layer_indices");
-    c->paired      = 1;
-    c->norm_groups = 1;
+    c->paired = 1;
     MBA_TRY(size(o, "hidden_size", 4096, &c->width));
     MBA_TRY(size(o, "num_hidden_layers", 32, &layers));
     MBA_TRY(size(o, "vocab_size", 128000, &c->vocab));
@@ -307,6 +313,7 @@ static mba_status read_bamba(mba_lm *c, const json_t *o)
     if (!(json_is_string(mba_json_get(o, "mamba_d_head")))) MBA_TRY(size(o, "mamba_d_head", c->head_dim, &c->head_dim));
     MBA_TRY(size(o, "mamba_d_state", 256, &c->state));
     MBA_TRY(size(o, "mamba_n_groups", 1, &c->groups));
+    MBA_TRY(norm_groups(o, c));
     MBA_TRY(size(o, "mamba_d_conv", 4, &c->conv));
     MBA_TRY(size(o, "mamba_chunk_size", 256, &c->chunk));
     MBA_TRY(size(o, "intermediate_size", 14336, &c->mlp));

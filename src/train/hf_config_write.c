@@ -19,15 +19,16 @@ static bool periodic(const mba_lm *c, int64_t *every, int64_t *from)
     return false;
 }
 
+/* No public class has another number of groups in the gated norm than in the SSD: our own format keeps it. */
 static mba_hf_format lm_format(const mba_lm *c)
 {
     int64_t every, from;
     if (!c->paired && !c->inner_norms && only(c, "m") && c->inner % c->width == 0) return MBA_HF_MAMBA;
-    if (!c->paired && only(c, "M") && c->norm_groups == 1 && c->inner % c->width == 0) return MBA_HF_MAMBA2;
+    if (has(c, 'M') && c->norm_groups != c->groups) return MBA_HF_OURS;
+    if (!c->paired && only(c, "M") && c->inner % c->width == 0) return MBA_HF_MAMBA2;
     if (c->attn_conv) return MBA_HF_OURS;
-    if (!c->paired && only(c, "M*-") && !c->rotary && !c->attn_bias && (c->norm_groups == c->groups || !has(c, 'M')))
-        return MBA_HF_NEMOTRON_H;
-    if (c->paired && only(c, "M*+") && c->norm_groups == 1 && c->inner % c->width == 0
+    if (!c->paired && only(c, "M*-") && !c->rotary && !c->attn_bias) return MBA_HF_NEMOTRON_H;
+    if (c->paired && only(c, "M*+") && c->inner % c->width == 0
         && c->attn_dim * c->q_heads == c->width && c->rotary) return MBA_HF_BAMBA;
     if (c->paired && only(c, "m*+") && c->inner_norms && !c->eps_inner && !c->rotary && !c->attn_bias && !c->mlp_bias
         && c->inner % c->width == 0 && c->attn_dim * c->q_heads == c->width && periodic(c, &every, &from))
@@ -75,12 +76,20 @@ static void write_mamba(json_t *o, const mba_lm *c)
     put_bool(o, "residual_in_fp32", true);
 }
 
+/* Said where there are several, for readers of files that older versions wrote without it: transformers keeps the key,
+ * and computes the same by itself. */
+static void put_norm_groups(json_t *o, const mba_lm *c)
+{
+    if (c->groups > 1) put_int(o, "norm_groups", c->norm_groups);
+}
+
 static void write_mamba2(json_t *o, const mba_lm *c)
 {
     write_mamba(o, c);
     put_int(o, "num_heads", c->heads);
     put_int(o, "head_dim", c->head_dim);
     put_int(o, "n_groups", c->groups);
+    put_norm_groups(o, c);
     put_int(o, "chunk_size", c->chunk);
     put_limits(o, c);
 }
@@ -150,6 +159,7 @@ static void write_bamba(json_t *o, const mba_lm *c)
     put_size(o, "mamba_n_heads", c->heads);
     put_int(o, "mamba_d_head", c->head_dim);
     put_int(o, "mamba_n_groups", c->groups);
+    put_norm_groups(o, c);
     put_int(o, "mamba_chunk_size", c->chunk);
     put_bool(o, "mlp_bias", c->mlp_bias);
     json_object_set_new(o, "rope_parameters",

@@ -205,8 +205,8 @@ def branches_mamba2(c, tensors):
     for i in range(c["num_hidden_layers"]):
         p = f"backbone.layers.{i}."
         yield p + "norm.weight", lambda u, p=p: mamba2(
-            Layer(tensors, p + "mixer."), u, c["head_dim"], c["state_size"], c["n_groups"], 1, limit,
-            c["layer_norm_epsilon"])
+            Layer(tensors, p + "mixer."), u, c["head_dim"], c["state_size"], c["n_groups"],
+            c["n_groups"], limit, c["layer_norm_epsilon"])
 
 
 def branches_nemotron_h(c, tensors):
@@ -234,8 +234,8 @@ def branches_bamba(c, tensors):
                 rope["partial_rotary_factor"], rope["rope_theta"])
         else:
             yield p + "input_layernorm.weight", lambda u, p=p: mamba2(
-                Layer(tensors, p + "mamba."), u, c["mamba_d_head"], c["mamba_d_state"], c["mamba_n_groups"], 1, limit,
-                c["rms_norm_eps"])
+                Layer(tensors, p + "mamba."), u, c["mamba_d_head"], c["mamba_d_state"], c["mamba_n_groups"],
+                c["mamba_n_groups"], limit, c["rms_norm_eps"])
         yield p + "pre_ff_layernorm.weight", lambda u, p=p: swiglu(Layer(tensors, p + "feed_forward."), u)
 
 
