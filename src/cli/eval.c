@@ -6,6 +6,7 @@
 
 #include "cli/command.h"
 #include "cli/model_options.h"
+#include "cli/notes.h"
 #include "cli/options.h"
 #include "data/json.h"
 #include "train/checkpoint.h"
@@ -140,6 +141,7 @@ mba_status mba_command_eval(int argc, char **argv)
     c.o.checkpoint = path;
     MBA_TRY(check_outputs(&c.o));
     MBA_TRY(mba_run_options_apply(&c.model, &c.o.session));
+    MBA_TRY(mba_notes_print(path));
     MBA_TRY(mba_evaluate(&e, &c.o));
     if (c.json) print_json(&e);
     else        print_text(&e);

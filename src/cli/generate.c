@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "cli/command.h"
+#include "cli/notes.h"
 #include "cli/options.h"
 #include "data/tokenizer.h"
 #include "train/checkpoint.h"
@@ -94,6 +95,7 @@ mba_status mba_command_generate(int argc, char **argv)
     MBA_TRY(mba_checkpoint_find(path, sizeof path, o.checkpoint));
     o.checkpoint = path;
     o.seed       = (uint64_t)seed;
+    MBA_TRY(mba_notes_print(path));
     mba_status st = open_tokenizer(&t, tokenizer, o.checkpoint);
     if (st == MBA_OK) st = run(t, prompt, n, &o);
     mba_tokenizer_destroy(t);

@@ -11,6 +11,7 @@
 #include "cli/command.h"
 #include "cli/interrupts.h"
 #include "cli/model_options.h"
+#include "cli/notes.h"
 #include "cli/options.h"
 #include "cli/progress.h"
 #include "core/print.h"
@@ -335,8 +336,11 @@ static mba_status choose_model(train_cli *c)
     if (c->o.resume && c->o.init)
         return mba_fail(MBA_E_ARG, "--resume and --init\nwhy: the one goes on with a run, the other begins one\nfix: one "
                         "of them");
-    if ((c->o.resume || c->o.init) && !c->model.name) {
+    if (c->o.resume || c->o.init) {
         MBA_TRY(mba_checkpoint_find(path, sizeof path, c->o.resume ? c->o.resume : c->o.init));
+        if (!c->quiet) MBA_TRY(mba_notes_print(path));
+    }
+    if ((c->o.resume || c->o.init) && !c->model.name) {
         MBA_TRY(mba_checkpoint_config(&c->o.session.model, &format, path));
         if (c->o.session.model.task == MBA_TASK_TEXT) c->o.session.model.lm.padding = 0;   // every token is trained
     } else if (!c->model.name) {

@@ -91,6 +91,17 @@ mba_status mba_checkpoint_config(mba_model *m, mba_hf_format *format, const char
     return st == MBA_OK && m->task == MBA_TASK_TEXT ? believe_weights(m, *format, directory) : st;
 }
 
+mba_status mba_checkpoint_notes(mba_hf_notes *out, const char *directory)
+{
+    char    path[PATH_ROOM];
+    json_t *config = NULL;
+    MBA_TRY(join(path, directory, "config.json"));
+    MBA_TRY(mba_json_load(&config, path, NULL));
+    mba_status st = mba_hf_config_notes(out, config);
+    json_decref(config);
+    return st == MBA_OK ? MBA_OK : mba_where(st, "reading '%s'", path);
+}
+
 /* ---- reading ---- */
 
 static bool same_shape(const mba_array *a, const mba_type *t)

@@ -22,6 +22,9 @@
 
 MBA_MUST mba_status mba_checkpoint_config(mba_model *m, mba_hf_format *format, const char *directory);
 
+/* What the user should know of its config.json (hf.h). */
+MBA_MUST mba_status mba_checkpoint_notes(mba_hf_notes *out, const char *directory);
+
 /* Every parameter and statistic is found and has its shape, and nothing in the file is left over; else an error. */
 MBA_MUST mba_status mba_checkpoint_load(mba_session *s, mba_hf_format format, const char *directory);
 

@@ -42,9 +42,14 @@ const char *mba_hf_type(mba_hf_format format);
 /* nemotron_h: a time_step_min that keeps no step from anything, and whose logarithm exists. */
 #define MBA_HF_NO_FLOOR 1e-30
 
-/* Reads a parsed config.json into *m, which is left incomplete (mba_model_complete). Unknown keys are ignored;
- * what we cannot compute is an error. */
+/* Reads a parsed config.json into *m, which is left incomplete (mba_model_complete). What we cannot compute is an
+ * error. */
 MBA_MUST mba_status mba_hf_config_read(mba_model *m, mba_hf_format *format, const json_t *config);
+
+/* What the user should know of a config.json that can be read: keys that are ignored because nobody here knows them, and
+ * keys that other programs obey differently. One line each; "" where there is nothing to say. */
+typedef struct mba_hf_notes { char text[2048]; } mba_hf_notes;
+MBA_MUST mba_status mba_hf_config_notes(mba_hf_notes *out, const json_t *config);
 
 /* The public format that can express this complete configuration, or ours. */
 mba_hf_format mba_hf_format_for(const mba_model *m);

@@ -1,0 +1,9 @@
+/* notes.h -- what the user should know of a checkpoint's config.json, as lines "note: .." on stderr. */
+#ifndef MBA_NOTES_H
+#define MBA_NOTES_H
+
+#include "core/status.h"
+
+MBA_MUST mba_status mba_notes_print(const char *checkpoint);
+
+#endif
