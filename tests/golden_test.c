@@ -11,7 +11,7 @@
 #include "data/json.h"
 #include "data/npy.h"
 #include "data/safetensors.h"
-#include "tests/scratch.h"
+#include "tests/program.h"
 #include "train/evaluate.h"
 
 static double *numbers_of(const mba_array *a)
@@ -268,6 +268,32 @@ static void look_ups_of_padding_have_no_gradient(void **state)
     scratch_remove();
 }
 
-MBA_TEST_MAIN(cmocka_unit_test(every_golden_model_agrees), cmocka_unit_test(a_head_with_numbers_of_its_own_is_not_tied),
+/* Where a person sees what was ignored: on the terminal, once, from every command that reads a checkpoint. */
+static void commands_name_the_keys_they_ignore(void **state)
+{
+    const char *note = "config.json has keys that mambascope does not know: swing; they are ignored";
+    char        path[512];
+    json_t     *config;
+    assert_int_equal(make_data(state), 0);
+    says(run("train " SMALL " " DATA " --steps 1 --quiet --out '%s/run'", scratch_dir, scratch_dir), 0, "");
+    snprintf(path, sizeof path, "%s/run/step-000001/config.json", scratch_dir);
+    assert_ok(mba_json_load(&config, path, NULL));
+    json_object_set_new(config, "swing", json_integer(3));
+    assert_int_equal(json_dump_file(config, path, 0), 0);
+    json_decref(config);
+    for (int k = 0; k < 3; k++) {
+        static const char *const command[] = { "eval --batch 2 --length 32 --data '%s/tokens' --checkpoint '%s/run'",
+                                               "generate --tokens 2 --prompt '%s' --checkpoint '%s/run'",
+                                               "train --batch 2 --length 32 --steps 1 --data '%s/tokens' --init '%s/run'" };
+        char line[1024];
+        snprintf(line, sizeof line, command[k], scratch_dir, scratch_dir);
+        says(run("%s", line), 0, note);
+        assert_null(strstr(strstr(output, note) + 1, note));
+    }
+    scratch_remove();
+}
+
+MBA_TEST_MAIN(cmocka_unit_test(every_golden_model_agrees), cmocka_unit_test(commands_name_the_keys_they_ignore),
+              cmocka_unit_test(a_head_with_numbers_of_its_own_is_not_tied),
               cmocka_unit_test(a_tied_model_saved_without_its_head_is_read),
               cmocka_unit_test(look_ups_of_padding_have_no_gradient))

@@ -269,6 +269,21 @@ static void other_spellings_are_understood_or_refused(void **state)
         { SSM "\"ssm_cfg\": {\"layer\": \"Mamba2\", \"norm_before_gate\": true}", 0, 0, 0, 0, 0, "norm_before_gate" },
         { SSM "\"rms_norm\": false", 0, 0, 0, 0, 0, "rms_norm" },
         { SSM "\"attn_layer_idx\": [0], \"attn_cfg\": {\"num_heads\": 2, \"causal\": false}", 0, 0, 0, 0, 0, "causal" },
+        { SSM "\"attn_layer_idx\": [0], \"attn_cfg\": {\"num_heads\": 2}", 0, 0, 0, 0, 0, "causal" },
+        { SSM "\"attn_layer_idx\": [0], \"attn_cfg\": {\"num_heads\": 2, \"causal\": true, \"mlp_dim\": 8}",
+          0, 0, 0, 0, 0, "mlp_dim" },
+        { SSM "\"attn_layer_idx\": [0], \"attn_cfg\": {\"num_heads\": 2, \"causal\": true, \"out_proj_bias\": false}",
+          0, 0, 0, 0, 0, "differ" },
+        { SSM "\"attn_layer_idx\": [0], \"attn_cfg\": {\"num_heads\": 2, \"causal\": true, \"softmax_scale\": 1}",
+          0, 0, 0, 0, 0, "softmax_scale" },
+        { SSM "\"attn_layer_idx\": [0]", 0, 0, 0, 0, 0, "num_heads" },
+        { SSM "\"ssm_cfg\": {\"layer\": \"Mamba3\"}", 0, 0, 0, 0, 0, "Mamba3" },
+        { SSM "\"ssm_cfg\": {\"layer\": \"Mamba2\", \"rmsnorm\": false}", 0, 0, 0, 0, 0, "rmsnorm" },
+        { SSM "\"ssm_cfg\": {\"layer\": \"Mamba2\", \"D_has_hdim\": true}", 0, 0, 0, 0, 0, "D_has_hdim" },
+        { SSM "\"ssm_cfg\": {\"layer\": \"Mamba2\", \"d_ssm\": 64}", 0, 0, 0, 0, 0, "d_ssm" },
+        { BAMBA ", \"quantization_config\": {\"bits\": 4}", 0, 0, 0, 0, 0, "quantization_config" },
+        { BAMBA ", \"per_layer_config\": {\"0\": {}}", 0, 0, 0, 0, 0, "per_layer_config" },
+        { NEMOTRON LISTED "\"layer_types\": [\"mlp\"]", 0, 0, 0, 0, 0, "contradict" },
         { BAMBA, 0, 0, 10000, 1, 1, NULL },
         { BAMBA ", \"pad_token_id\": null, \"rope_parameters\": {\"rope_type\": \"default\"}, \"rope_theta\": 55",
           0, 0, 55, 1, 0, NULL },
@@ -331,6 +346,75 @@ static void the_gated_norm_has_the_groups_of_the_ssd(void **state)
         if (strchr(models[i].pattern, 'M')) assert_int_equal(back.lm.norm_groups, m.lm.norm_groups);
         json_decref(j);
     }
+}
+
+/* What mamba_ssm's classes take where a file says nothing, and what they make of sizes. */
+static void native_files_have_the_defaults_of_their_classes(void **state)
+{
+    (void)state;
+#define HEADS "\"attn_layer_idx\": [0], \"attn_cfg\": {\"num_heads\": 2, \"causal\": true"
+    static const struct { const char *text; int64_t mlp, attn_bias; } table[] = {
+        { SSM "\"d_intermediate\": 0", 0, 0 },     { SSM "\"d_intermediate\": 1", 128, 0 },
+        { SSM "\"d_intermediate\": 128", 128, 0 }, { SSM "\"d_intermediate\": 129", 256, 0 },
+        { SSM HEADS "}", 0, 1 },
+        { SSM HEADS ", \"qkv_proj_bias\": false, \"out_proj_bias\": false}", 0, 0 },
+        { SSM HEADS ", \"qkv_proj_bias\": true, \"mlp_dim\": 0}", 0, 1 },
+    };
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
+        mba_model m;
+        assert_ok(model_of(&m, table[i].text));
+        assert_int_equal(m.lm.mlp, table[i].mlp);
+        assert_int_equal(m.lm.attn_bias, table[i].attn_bias);
+    }
+}
+
+/* A key that nobody looks up is named, in objects inside too; what is written everywhere and computed with nowhere is not.
+ * No format of ours gives a note when it is read back. */
+static void no_key_is_ignored_in_silence(void **state)
+{
+    (void)state;
+    static const struct { const char *text, *note; } table[] = {
+        { "\"model_type\": \"mamba\", \"swing\": 3, \"use_cache\": true, \"beat\": null, \"tempo\": {\"a\": 1}",
+          "config.json has keys that mambascope does not know: swing, tempo; they are ignored" },
+        { "\"model_type\": \"mamba\", \"n_groups\": 2", "know: n_groups;" },
+        { "\"model_type\": \"mamba\", \"torch_dtype\": \"float32\", \"d_inner\": 1536, \"ssm_cfg\": {}", "" },
+        { "\"model_type\": \"mamba2\", \"n_groups\": 1, \"norm_before_gate\": true", "" },
+        { "\"model_type\": \"mamba2\", \"n_groups\": 2, \"transformers_version\": \"4.40.0\"", "" },
+        { "\"model_type\": \"mamba2\", \"n_groups\": 2, \"norm_groups\": 2", "" },
+        { "\"model_type\": \"mamba2\", \"n_groups\": 2", "needs \"norm_groups\": 1" },
+        { BAMBA ", \"rope_parameters\": {\"rope_theta\": 5, \"spin\": 1}", "know: rope_parameters.spin;" },
+        { BAMBA ", \"z_loss_coefficient\": 0.1", "\"z_loss_coefficient\" is 0.1" },
+        { BAMBA ", \"attention_dropout\": 0.0, \"rope_scaling\": null", "" },
+        { NEMOTRON LISTED "\"time_step_limit\": [0, 0.5]", "\"time_step_limit\" is obeyed" },
+        { NEMOTRON LISTED "\"time_step_limit\": [0.01, Infinity], \"time_step_min\": 0.01", "" },
+        { NEMOTRON LISTED "\"time_step_limit\": [0.0, Infinity], \"moe_latent_size\": 7", "" },
+        { SSM "\"ssm_cfg\": {\"layer\": \"Mamba2\", \"headdim\": 32, \"heads\": 2}, \"fused_add_norm\": true",
+          "know: ssm_cfg.heads;" },
+        { SSM "\"ssm_cfg\": {\"headdim\": 32, \"dt_min\": 0.1}", "know: ssm_cfg.headdim;" },
+        { SSM HEADS ", \"window\": 3}", "know: attn_cfg.window;" },
+        { "\"model_type\": \"mambascope\", \"pattern\": \"M\", \"widht\": 3", "know: widht;" },
+    };
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
+        mba_hf_notes notes;
+        json_t      *config;
+        char         text[1024];
+        const int    n = snprintf(text, sizeof text, "{%s}", table[i].text);
+        assert_ok(mba_json_parse(&config, "table", text, (size_t)n, NULL));
+        assert_ok(mba_hf_config_notes(&notes, config));
+        if (!strstr(notes.text, table[i].note) || (!*table[i].note && *notes.text))
+            fail_msg("%s\n  gives \"%s\"\n  not \"%s\"", text, notes.text, table[i].note);
+        json_decref(config);
+    }
+    mba_model m;
+    for (int k = 0; mba_families[k]; k++)
+        for (int i = 0; mba_family_preset(&m, mba_families[k], i); i++) {
+            mba_hf_notes notes;
+            assert_ok(mba_model_complete(&m));
+            json_t *j = mba_hf_config_write(&m, mba_hf_format_for(&m));
+            assert_ok(mba_hf_config_notes(&notes, j));
+            assert_string_equal(notes.text, "");
+            json_decref(j);
+        }
 }
 
 /* Files written by hand: what they leave out is as in the class of transformers, which the file may name instead of its
@@ -417,5 +501,7 @@ MBA_TEST_MAIN(cmocka_unit_test(no_two_families_have_one_symbol),
               cmocka_unit_test(every_rotary_width_survives_its_file), cmocka_unit_test(fields_survive_their_files),
               cmocka_unit_test(other_spellings_are_understood_or_refused),
               cmocka_unit_test(the_gated_norm_has_the_groups_of_the_ssd),
+              cmocka_unit_test(native_files_have_the_defaults_of_their_classes),
+              cmocka_unit_test(no_key_is_ignored_in_silence),
               cmocka_unit_test(what_a_file_leaves_out_is_as_in_its_class),
               cmocka_unit_test(nonsense_is_refused_with_its_reason))
