@@ -1,4 +1,5 @@
-/* golden_test.c -- every directory of tests/golden, made by Hugging Face transformers, through `eval`.
+/* golden_test.c -- every directory of tests/golden, made by Hugging Face transformers, and of tests/golden_native, made by
+ * mamba_ssm, through `eval`.
  *
  * The bounds are those the project promises in fp32: the loss to 1e-5, logits and every gradient tensor with
  * ||a - b|| <= 1e-4 max(||b||, 1e-4 times the largest gradient norm of the model). */
@@ -116,24 +117,37 @@ static int check(const char *dir, mba_recompute recompute)
     return bad;
 }
 
-static void every_golden_model_agrees(void **state)
+/* Every model of a folder, of which there are at least so many. */
+static void check_folder(const char *folder, int least)
 {
-    (void)state;
-    DIR *d = opendir("tests/golden");
+    DIR *d = opendir(folder);
     int  n = 0, bad = 0;
     assert_non_null(d);
     scratch_make();
     for (const struct dirent *e; (e = readdir(d));) {
         char dir[300];
         if (e->d_name[0] == '.') continue;
-        snprintf(dir, sizeof dir, "tests/golden/%s", e->d_name);
+        snprintf(dir, sizeof dir, "%s/%s", folder, e->d_name);
         bad += check(dir, MBA_RECOMPUTE_OFF) + check(dir, MBA_RECOMPUTE_ON);
         n++;
     }
     closedir(d);
     scratch_remove();
-    assert_true(n >= 13);
+    assert_true(n >= least);
     assert_int_equal(bad, 0);
+}
+
+static void every_golden_model_agrees(void **state)
+{
+    (void)state;
+    check_folder("tests/golden", 20);
+}
+
+/* Made by mamba_ssm's own classes: an MLP whose width they round up, attention with the biases that they have by default. */
+static void native_models_agree(void **state)
+{
+    (void)state;
+    check_folder("tests/golden_native", 2);
 }
 
 /* A golden checkpoint with another value in its config.json, in scratch("changed"). */
@@ -293,7 +307,8 @@ static void commands_name_the_keys_they_ignore(void **state)
     scratch_remove();
 }
 
-MBA_TEST_MAIN(cmocka_unit_test(every_golden_model_agrees), cmocka_unit_test(commands_name_the_keys_they_ignore),
+MBA_TEST_MAIN(cmocka_unit_test(every_golden_model_agrees), cmocka_unit_test(native_models_agree),
+              cmocka_unit_test(commands_name_the_keys_they_ignore),
               cmocka_unit_test(a_head_with_numbers_of_its_own_is_not_tied),
               cmocka_unit_test(a_tied_model_saved_without_its_head_is_read),
               cmocka_unit_test(look_ups_of_padding_have_no_gradient))

@@ -97,7 +97,7 @@ class Layer:
         return y if bias is None else y + bias
 
 
-def causal_conv_silu(x, w, bias):
+def causal_conv(x, w, bias):
     """x (B, L, C), w (C, 1, K): tap K-1 meets the current position, earlier than 0 is 0."""
     L, K = x.shape[1], w.shape[2]
     a = np.zeros_like(x) if bias is None else np.broadcast_to(bias, x.shape).copy()
@@ -105,7 +105,11 @@ def causal_conv_silu(x, w, bias):
         back = K - 1 - k
         if back < L:
             a[:, back:] += w[:, 0, k] * x[:, :L - back]
-    return silu(a)
+    return a
+
+
+def causal_conv_silu(x, w, bias):
+    return silu(causal_conv(x, w, bias))
 
 
 # Mixers ------------------------------------------------------------------------------------------------------------
@@ -166,12 +170,15 @@ def rotate(v, width, theta):
 
 
 def attention(at, u, heads, kv_heads, rotary_factor, theta):
-    B, L = u.shape[:2]
-    q = at("q_proj", u).reshape(B, L, heads, -1)
-    k = at("k_proj", u).reshape(B, L, kv_heads, -1)
-    v = at("v_proj", u).reshape(B, L, kv_heads, -1)
+    q, k, v = (at(f"{name}_proj", u) for name in "qkv")
+    return at("o_proj", attend(q, k, v, heads, kv_heads, int(q.shape[-1] // heads * rotary_factor), theta))
+
+
+def attend(q, k, v, heads, kv_heads, width, theta):
+    """q, k and v (B, L, heads * P) as projections give them; the first `width` of each head turn."""
+    B, L = q.shape[:2]
+    q, k, v = q.reshape(B, L, heads, -1), k.reshape(B, L, kv_heads, -1), v.reshape(B, L, kv_heads, -1)
     P = q.shape[-1]
-    width = int(P * rotary_factor)
     if width:
         q, k = rotate(q, width, theta), rotate(k, width, theta)
     out = np.empty_like(q)
@@ -181,7 +188,7 @@ def attention(at, u, heads, kv_heads, rotary_factor, theta):
             score = np.einsum("bp,bsp->bs", q[:, t, i], key[:, :t + 1]) / math.sqrt(P)
             p = np.exp(score - score.max(axis=1, keepdims=True))
             out[:, t, i] = np.einsum("bs,bsp->bp", p / p.sum(axis=1, keepdims=True), value[:, :t + 1])
-    return at("o_proj", out.reshape(B, L, heads * P))
+    return out.reshape(B, L, heads * P)
 
 
 def swiglu(at, u):
@@ -251,6 +258,37 @@ def branches_jamba(c, tensors):
         yield p + "pre_ff_layernorm.weight", lambda u, p=p: swiglu(Layer(tensors, p + "feed_forward."), u)
 
 
+def native_attention(at, u, c):
+    """mamba_ssm's MHA: one projection, and a convolution without activation behind it."""
+    heads, kv_heads = c["num_heads"], c.get("num_heads_kv", c["num_heads"])
+    qkv = at("in_proj", u)
+    if c.get("d_conv"):
+        qkv = causal_conv(qkv, at["conv1d.weight"], at["conv1d.bias"])
+    P = qkv.shape[-1] // (heads + 2 * kv_heads)
+    q, k, v = np.split(qkv, [heads * P, (heads + kv_heads) * P], axis=-1)
+    return at("out_proj", attend(q, k, v, heads, kv_heads, c.get("rotary_emb_dim", 0), c.get("rotary_emb_base", 1e4)))
+
+
+def native_mlp(at, u):
+    value, gate = np.split(at("fc1", u), 2, axis=-1)
+    return at("fc2", value * silu(gate))
+
+
+def branches_mamba_ssm(c, tensors):
+    s = c["ssm_cfg"]
+    for i in range(c["n_layer"]):
+        p = f"backbone.layers.{i}."
+        if i in c["attn_layer_idx"]:
+            mixer = lambda at, u: native_attention(at, u, c["attn_cfg"])
+        elif s.get("layer") == "Mamba2":
+            mixer = lambda at, u: mamba2(at, u, s["headdim"], s["d_state"], s["ngroups"], s["ngroups"], [0, np.inf], 1e-5)
+        else:
+            mixer = lambda at, u: mamba1(at, u, None)
+        yield p + "norm.weight", lambda u, p=p, mixer=mixer: mixer(Layer(tensors, p + "mixer."), u)
+        if c["d_intermediate"]:
+            yield p + "norm2.weight", lambda u, p=p: native_mlp(Layer(tensors, p + "mlp."), u)
+
+
 # model_type: branches, embedding, last norm
 FAMILIES = {
     "mamba": (branches_mamba, "backbone.embeddings.weight", "backbone.norm_f.weight"),
@@ -258,12 +296,13 @@ FAMILIES = {
     "nemotron_h": (branches_nemotron_h, "backbone.embeddings.weight", "backbone.norm_f.weight"),
     "bamba": (branches_bamba, "model.embed_tokens.weight", "model.final_layernorm.weight"),
     "jamba": (branches_jamba, "model.embed_tokens.weight", "model.final_layernorm.weight"),
+    "mamba_ssm": (branches_mamba_ssm, "backbone.embedding.weight", "backbone.norm_f.weight"),      # names no type in its file
 }
 
 
 def forward(config, tensors, tokens):
-    branches, embedding, last_norm = FAMILIES[config["model_type"]]
-    eps = config["layer_norm_epsilon"] if "layer_norm_epsilon" in config else config["rms_norm_eps"]
+    branches, embedding, last_norm = FAMILIES[config.get("model_type", "mamba_ssm")]
+    eps = config["layer_norm_epsilon"] if "layer_norm_epsilon" in config else config.get("rms_norm_eps", 1e-5)
     stream = tensors[embedding][tokens]
     for norm, branch in branches(config, tensors):
         stream = stream + branch(rmsnorm(stream, tensors[norm], eps))
