@@ -405,6 +405,17 @@ static void no_key_is_ignored_in_silence(void **state)
             fail_msg("%s\n  gives \"%s\"\n  not \"%s\"", text, notes.text, table[i].note);
         json_decref(config);
     }
+    json_t *many = json_pack("{s:s}", "model_type", "mamba");
+    for (int i = 0; i < 500; i++) {
+        char key[32];
+        snprintf(key, sizeof key, "a_key_nobody_knows_%03d", i);
+        json_object_set_new(many, key, json_true());
+    }
+    mba_hf_notes all;
+    assert_ok(mba_hf_config_notes(&all, many));
+    json_decref(many);
+    assert_non_null(strstr(all.text, "a_key_nobody_knows_000, a_key_nobody_knows_001, "));
+    assert_non_null(strstr(all.text, " more; they are ignored"));
     mba_model m;
     for (int k = 0; mba_families[k]; k++)
         for (int i = 0; mba_family_preset(&m, mba_families[k], i); i++) {

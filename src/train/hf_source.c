@@ -80,9 +80,9 @@ void mba__source_note(const mba_source *o, const char *fmt, ...)
 
 /* ---- what nobody looked up ---- */
 
-enum { NAMED_MAX = 24, NAMES_ROOM = 1200 };
+enum { NAMES_ROOM = 1200, NAME_MAX_BYTES = 128 };
 
-typedef struct unknown { int count; char names[NAMES_ROOM]; } unknown;
+typedef struct unknown { int named, more; char names[NAMES_ROOM]; } unknown;
 
 static bool among(const char *words, const char *key)
 {
@@ -95,8 +95,11 @@ static bool among(const char *words, const char *key)
 static void name(unknown *u, const char *prefix, const char *key)
 {
     const size_t n = strlen(u->names);
-    if (u->count++ < NAMED_MAX)
-        snprintf(u->names + n, sizeof u->names - n, "%s%s%.40s", n ? ", " : "", prefix, mba_show(key).text);
+    if (n + NAME_MAX_BYTES > sizeof u->names) u->more++;
+    else {
+        snprintf(u->names + n, NAME_MAX_BYTES, "%s%s%.48s", n ? ", " : "", prefix, mba_show(key).text);
+        u->named++;
+    }
 }
 
 static bool was_entered(const mba_reading *r, const json_t *object)
@@ -126,7 +129,7 @@ void mba__source_unknown(const mba_source *o, const char *harmless)
     unknown u = { 0 };
     char    more[48] = "";
     collect(&u, o->reading, o->object, "", harmless);
-    if (!u.count) return;
-    if (u.count > NAMED_MAX) snprintf(more, sizeof more, " and %d more", u.count - NAMED_MAX);
+    if (!u.named) return;
+    if (u.more) snprintf(more, sizeof more, " and %d more", u.more);
     mba__source_note(o, "config.json has keys that mambascope does not know: %s%s; they are ignored", u.names, more);
 }
