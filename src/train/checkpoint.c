@@ -26,7 +26,8 @@ static const mba_array *find(const mba_weights *w, const mba_model *m, const cha
     char             other[MBA_PIECE_NAME_MAX + 16];
     const mba_array *a = mba_weights_find(w, name);
     const bool       embedding = m->task == MBA_TASK_TEXT && strstr(name, "embed") && !strstr(name, "layers.");
-    if (!a && m->task != MBA_TASK_TEXT) {              // published networks for images stand inside another module
+    if (!a && m->task != MBA_TASK_TEXT) {              // of a network for images, the prefix may be there or not
+        if (!strncmp(name, "model.", 6)) return mba_weights_find(w, name + 6);
         snprintf(other, sizeof other, "model.%s", name);
         return mba_weights_find(w, other);
     }
@@ -73,6 +74,17 @@ static mba_status believe_weights(mba_model *m, mba_hf_format format, const char
     return MBA_OK;
 }
 
+/* A published config.json of images need not say how many classes there are: as many as the head has rows. */
+static mba_status count_classes(mba_model *m, const char *directory)
+{
+    mba_weights *w = NULL;
+    MBA_TRY(mba_weights_open(&w, directory));
+    const mba_array *head = find(w, m, "model.head.weight");
+    if (head && head->rank == 2 && head->shape[0] > 1) m->vision.classes = head->shape[0];
+    mba_weights_close(w);
+    return MBA_OK;
+}
+
 mba_status mba_checkpoint_config(mba_model *m, mba_hf_format *format, const char *directory)
 {
     char    path[PATH_ROOM];
@@ -88,6 +100,7 @@ mba_status mba_checkpoint_config(mba_model *m, mba_hf_format *format, const char
         if (st != MBA_OK) st = mba_where(st, "reading '%s'", path);
     }
     json_decref(config);
+    if (st == MBA_OK && *format == MBA_HF_VISION && !m->vision.classes) st = count_classes(m, directory);
     return st == MBA_OK && m->task == MBA_TASK_TEXT ? believe_weights(m, *format, directory) : st;
 }
 
@@ -258,6 +271,22 @@ static mba_status add_tied_head(mba_safetensors_writer *w, const mba_session *s,
     return add_piece(w, "lm_head.weight", &t->type, mba_program_host(s->program, t));
 }
 
+/* PyTorch keeps a counter beside running statistics, and transformers misses it where it is not there. With a momentum
+ * of 0.1 nothing is computed with it, so batches are not counted here. */
+static mba_status add_counters(mba_safetensors_writer *w, const mba_session *s, mba_hf_format format)
+{
+    static const int64_t zero = 0;
+    for (int32_t i = 0; i < s->graph->ntensors && format == MBA_HF_VISION; i++) {
+        const mba_tensor *t = s->graph->tensors[i];
+        char              name[MBA_PIECE_NAME_MAX + 32];
+        if (!mba_is_state(t) || !ends_with(t->name, ".running_mean")) continue;
+        snprintf(name, sizeof name, "model.%.*snum_batches_tracked",
+                 (int)(strlen(t->name) - strlen("running_mean")), t->name);
+        MBA_TRY(mba_safetensors_add(w, &(mba_safetensors_entry){ .name = name, .dtype = MBA_WIRE_I64, .data = &zero }));
+    }
+    return MBA_OK;
+}
+
 static mba_status save_weights(const mba_session *s, mba_hf_format format, const char *directory)
 {
     char                    path[PATH_ROOM];
@@ -266,6 +295,7 @@ static mba_status save_weights(const mba_session *s, mba_hf_format format, const
     mba_status st = mba_safetensors_create(&w, path);
     if (st == MBA_OK) st = add_params(w, s, format, NULL, false);
     if (st == MBA_OK) st = add_tied_head(w, s, format);
+    if (st == MBA_OK) st = add_counters(w, s, format);
     if (st == MBA_OK) st = mba_safetensors_commit(w);
     mba_safetensors_destroy(w);
     return st;

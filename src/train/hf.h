@@ -9,9 +9,9 @@
  * A piece is a range of rows of a parameter under its stored name, so one description serves reading,
  * writing and gradients.
  *
- * Networks for images have the names of the published MambaVision weights, those for graphs the names of the released
- * Graph-Mamba code; their config.json is ours: "model_type", and every field of `mambascope list fields` by its
- * name. */
+ * Networks for images have config.json and names of MambaVision on the Hugging Face Hub (hf_vision.c). Those for graphs
+ * have the names of the released Graph-Mamba code, and a config.json of ours: "model_type", and every field of
+ * `mambascope list fields` by its name. So have networks for images that the published class cannot express. */
 #ifndef MBA_HF_H
 #define MBA_HF_H
 
@@ -27,7 +27,8 @@
     X(BAMBA,      "bamba")                                                                   \
     X(JAMBA,      "jamba")             /* dense */                                           \
     X(MAMBA_SSM,  "mamba_ssm")         /* the authors' own config.json: no model_type */     \
-    X(VISION,     "mambavision")                                                             \
+    X(VISION,     "mambavision")       /* as on the Hub */                                   \
+    X(VISION_OURS, "mambavision")      /* our names of the fields, and of tensors without "model." */ \
     X(GRAPH,      "graphmamba")
 
 typedef enum mba_hf_format {

@@ -4,6 +4,7 @@
 
 #include "data/array.h"
 #include "train/hf_source.h"
+#include "train/hf_vision.h"
 
 enum { MOST = 1 << 24 };
 
@@ -570,13 +571,15 @@ static mba_status read_model(mba_model *m, mba_hf_format format, const mba_sourc
     static mba_status (*const read[])(mba_lm *, const mba_source *) = {
         read_ours, read_mamba, read_mamba2, read_nemotron_h, read_bamba, read_jamba, read_mamba_ssm,
     };
-    m->task = format == MBA_HF_VISION ? MBA_TASK_IMAGES : format == MBA_HF_GRAPH ? MBA_TASK_GRAPHS : MBA_TASK_TEXT;
+    m->task = format == MBA_HF_GRAPH ? MBA_TASK_GRAPHS
+            : format == MBA_HF_VISION || format == MBA_HF_VISION_OURS ? MBA_TASK_IMAGES : MBA_TASK_TEXT;
     MBA_TRY(check_common(o));
-    switch (m->task) {
-    case MBA_TASK_TEXT:   MBA_TRY(read[format](&m->lm, o)); break;
-    case MBA_TASK_IMAGES: MBA_TRY(read_fields(&m->vision, mba_vision_fields, o)); break;
-    default:         m->graph.graphs = m->graph.nodes = m->graph.edges = 1;        // a file says nothing about batches
-                     MBA_TRY(read_fields(&m->graph, mba_graphnet_fields, o));
+    switch (format) {
+    case MBA_HF_VISION:      MBA_TRY(mba__hf_vision_read(&m->vision, o)); break;
+    case MBA_HF_VISION_OURS: MBA_TRY(read_fields(&m->vision, mba_vision_fields, o)); break;
+    case MBA_HF_GRAPH:       m->graph.graphs = m->graph.nodes = m->graph.edges = 1;  // a file says nothing about batches
+                             MBA_TRY(read_fields(&m->graph, mba_graphnet_fields, o)); break;
+    default:                 MBA_TRY(read[format](&m->lm, o));
     }
     mba__source_unknown(o, mba__hf_harmless(format));
     return MBA_OK;
@@ -607,6 +610,7 @@ static mba_status read_any(mba_model *m, mba_hf_format *format, const mba_source
     for (int f = 0; type && f < MBA_HF_FORMATS; f++)
         if (!strcmp(type, types[f])) {
             *format = (mba_hf_format)f;
+            if (f == MBA_HF_VISION) MBA_TRY(mba__hf_vision_format(format, o));
             return read_model(m, *format, o);
         }
     if (!type)

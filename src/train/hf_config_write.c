@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "train/hf.h"
+#include "train/hf_vision.h"
 
 static bool only(const mba_lm *c, const char *symbols) { return strspn(c->pattern, symbols) == strlen(c->pattern); }
 static bool has(const mba_lm *c, char symbol) { return strchr(c->pattern, symbol) != NULL; }
@@ -38,7 +39,9 @@ static mba_hf_format lm_format(const mba_lm *c)
 
 mba_hf_format mba_hf_format_for(const mba_model *m)
 {
-    return m->task == MBA_TASK_IMAGES ? MBA_HF_VISION : m->task == MBA_TASK_GRAPHS ? MBA_HF_GRAPH : lm_format(&m->lm);
+    if (m->task == MBA_TASK_TEXT)   return lm_format(&m->lm);
+    if (m->task == MBA_TASK_GRAPHS) return MBA_HF_GRAPH;
+    return mba__hf_vision_fits(&m->vision) ? MBA_HF_VISION : MBA_HF_VISION_OURS;
 }
 
 static void put_int(json_t *o, const char *key, int64_t v)     { json_object_set_new(o, key, json_integer(v)); }
@@ -233,6 +236,7 @@ json_t *mba_hf_config_write(const mba_model *m, mba_hf_format format)
     if (m->task == MBA_TASK_TEXT) return write_lm(&m->lm, format);
     json_t *o = json_object();
     put_text(o, "model_type", mba_hf_type(format));
-    write_fields(o, mba_task_fields(m->task), m->task == MBA_TASK_IMAGES ? (const void *)&m->vision : &m->graph);
+    if (format == MBA_HF_VISION) mba__hf_vision_write(o, &m->vision);
+    else write_fields(o, mba_task_fields(m->task), m->task == MBA_TASK_IMAGES ? (const void *)&m->vision : &m->graph);
     return o;
 }

@@ -47,7 +47,8 @@ static const char *const harmless[MBA_HF_FORMATS] = {
     [MBA_HF_MAMBA_SSM]  = "model_type architectures dtype torch_dtype residual_in_fp32 fused_add_norm dt_min dt_max dt_init "
                           "dt_scale dt_init_floor conv_init A_init_range use_fast_path use_mem_eff_path process_group "
                           "sequence_parallel layer_idx",
-    [MBA_HF_VISION]     = "model_type architectures dtype torch_dtype transformers_version",
+    [MBA_HF_VISION]     = OF_EVERY_CLASS OF_GENERATION "tie_word_embeddings",
+    [MBA_HF_VISION_OURS] = "model_type",
     [MBA_HF_GRAPH]      = "model_type",
 };
 

@@ -173,5 +173,6 @@ static int graph_pieces(mba_piece *p, const mba_graphnet *c, const mba_tensor *t
 int mba_hf_pieces(mba_piece out[MBA_PIECES_MAX], mba_hf_format format, const mba_model *m, const mba_tensor *t)
 {
     if (m->task == MBA_TASK_TEXT) return lm_pieces(out, format, &m->lm, t);
-    return m->task == MBA_TASK_GRAPHS ? graph_pieces(out, &m->graph, t) : whole(out, t, "", t->name);
+    if (m->task == MBA_TASK_GRAPHS) return graph_pieces(out, &m->graph, t);
+    return whole(out, t, format == MBA_HF_VISION ? "model." : "", t->name);      // on the Hub it is part of another module
 }
