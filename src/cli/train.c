@@ -202,6 +202,20 @@ static double floor_of(const train_cli *c, const mba_session *s)
     return floor_s;
 }
 
+/* A network that learns other classes than those of --init begins them with a new head. Errors are told where the
+ * checkpoint is loaded. */
+static void tell_new_head(const char *init, const mba_model *m)
+{
+    char          path[4096];
+    mba_model     from;
+    mba_hf_format format;
+    if (!init || m->task != MBA_TASK_IMAGES || mba_checkpoint_find(path, sizeof path, init) != MBA_OK
+        || mba_checkpoint_config(&from, &format, path) != MBA_OK || from.task != MBA_TASK_IMAGES
+        || mba_model_complete(&from) != MBA_OK || from.vision.classes == m->vision.classes) return;
+    fprintf(stderr, "the head starts anew: it has %lld classes, that of '%s' has %lld\n", (long long)m->vision.classes,
+            path, (long long)from.vision.classes);
+}
+
 static void planned(void *ctx, const mba_session *s, const mba_session *judge, const mba_feed *data)
 {
     train_cli *c = ctx;
@@ -216,6 +230,7 @@ static void planned(void *ctx, const mba_session *s, const mba_session *judge, c
                 (long long)(c->o.micros > 0 ? c->o.micros : 1),
             mba_cpu_threads());
     fprintf(stderr, "data: %s\n", mba_feed_words(data).text);
+    tell_new_head(c->o.init, &s->model);
     if (!c->o.out) fputs("nothing is kept of this run: --out DIR keeps its log and checkpoints\n", stderr);
     mba_program_print_memory(stderr, s->program);
     if (judge) fprintf(stderr, "%-22s %12s %12zu   beside it: parameters and forward pass of the model that is judged\n",

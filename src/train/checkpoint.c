@@ -185,7 +185,12 @@ static mba_status check_leftovers(const mba_weights *w, const mba_model *m, int6
                     (long long)count, (long long)used);
 }
 
-static mba_status load_pieces(mba_session *s, mba_hf_format format, const mba_weights *w, int64_t *used)
+static bool is_head(const mba_session *s, const mba_tensor *t)
+{
+    return s->model.task == MBA_TASK_IMAGES && (!strcmp(t->name, "head.weight") || !strcmp(t->name, "head.bias"));
+}
+
+static mba_status load_pieces(mba_session *s, mba_hf_format format, const mba_weights *w, bool new_head, int64_t *used)
 {
     for (int32_t i = 0; i < s->graph->ntensors; i++) {
         const mba_tensor *t = s->graph->tensors[i];
@@ -193,6 +198,10 @@ static mba_status load_pieces(mba_session *s, mba_hf_format format, const mba_we
         if (!mba_learned(t)) continue;
         const int n = mba_hf_pieces(piece, format, &s->model, t);
         float    *at = mba_session_learned_at(s, t, false);
+        if (new_head && is_head(s, t)) {
+            *used += n;
+            continue;
+        }
         for (int k = 0; k < n; k++, (*used)++) {
             const mba_array *a;
             MBA_TRY(find_piece(&a, w, &s->model, &piece[k]));
@@ -202,20 +211,30 @@ static mba_status load_pieces(mba_session *s, mba_hf_format format, const mba_we
     return MBA_OK;
 }
 
-mba_status mba_checkpoint_load(mba_session *s, mba_hf_format format, const char *directory)
+static mba_status load(mba_session *s, mba_hf_format format, const char *directory, bool new_head)
 {
     mba_weights *w    = NULL;
     int64_t      used = 0;
     mba_status   st   = mba_weights_open(&w, directory);
     if (st == MBA_OK) st = mba_program_pull(s->program);
     if (st == MBA_OK) {
-        st = load_pieces(s, format, w, &used);
+        st = load_pieces(s, format, w, new_head, &used);
         if (st == MBA_OK) st = check_leftovers(w, &s->model, used);
         if (st == MBA_OK) st = mba_program_push(s->program);
         if (st != MBA_OK) st = mba_where(st, "reading the weights in '%s'", directory);
     }
     mba_weights_close(w);
     return st;
+}
+
+mba_status mba_checkpoint_load(mba_session *s, mba_hf_format format, const char *directory)
+{
+    return load(s, format, directory, false);
+}
+
+mba_status mba_checkpoint_load_features(mba_session *s, mba_hf_format format, const char *directory)
+{
+    return load(s, format, directory, true);
 }
 
 /* ---- writing ---- */

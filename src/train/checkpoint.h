@@ -28,6 +28,9 @@ MBA_MUST mba_status mba_checkpoint_notes(mba_hf_notes *out, const char *director
 /* Every parameter and statistic is found and has its shape, and nothing in the file is left over; else an error. */
 MBA_MUST mba_status mba_checkpoint_load(mba_session *s, mba_hf_format format, const char *directory);
 
+/* The same for a network of images that learns other classes: its head keeps the values it has. */
+MBA_MUST mba_status mba_checkpoint_load_features(mba_session *s, mba_hf_format format, const char *directory);
+
 /* The averaged model of a run with --ema, instead of the last one. */
 MBA_MUST mba_status mba_checkpoint_load_average(mba_session *s, const char *directory);
 

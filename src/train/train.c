@@ -222,7 +222,9 @@ static mba_status load_weights(run *r, char path[PATH_ROOM], const char *from)
         return mba_fail(MBA_E_ARG, "'%s' is a model of %s, not of %s\n"
                         "fix: leave --model out to go on with its own", path, mba_task_name(m.task),
                         mba_task_name(r->s.model.task));
-    return mba_checkpoint_load(&r->s, format, path);
+    MBA_TRY(mba_model_complete(&m));
+    const bool other = r->o->init && m.task == MBA_TASK_IMAGES && m.vision.classes != r->s.model.vision.classes;
+    return other ? mba_checkpoint_load_features(&r->s, format, path) : mba_checkpoint_load(&r->s, format, path);
 }
 
 static mba_status restore(run *r)
