@@ -9,6 +9,7 @@
 #include <unistd.h>
 #include "core/file.h"
 #include "data/json.h"
+#include "data/listing.h"
 
 struct mba_weights {
     mba_safetensors **shards;
@@ -198,15 +199,46 @@ static mba_status open_sharded(mba_weights **out, const char *directory)
     return st;
 }
 
+/* ---- pickles ---- */
+
+static bool has_pickle_name(const char *name)
+{
+    static const char *const ending[] = { ".pth", ".pth.tar", ".pt", ".pt.tar", ".ckpt", ".bin" };
+    for (size_t i = 0; i < sizeof ending / sizeof *ending; i++)
+        if (mba_ends_with(name, ending[i])) return true;
+    return false;
+}
+
+/* In a directory: not what a trainer keeps beside the weights, nor files of tokens. */
+static bool is_pickle_of_weights(const char *name)
+{
+    static const char *const other[] = { "optimizer", "scheduler", "scaler", "rng_state", "training_args" };
+    for (size_t i = 0; i < sizeof other / sizeof *other; i++)
+        if (!strncmp(name, other[i], strlen(other[i]))) return false;
+    return has_pickle_name(name) && (!mba_ends_with(name, ".bin") || !strncmp(name, "pytorch_model", 13));
+}
+
+mba_status mba_weights_no_pickle(const char *path)
+{
+    mba_listing l = { 0 };
+    char        inside[PATH_MAX] = "";
+    if (mba_is_folder(path) && mba_listing_read(&l, path, is_pickle_of_weights) == MBA_OK && l.n > 0)
+        snprintf(inside, sizeof inside, "%s/%s", path, l.name[0]);
+    mba_listing_free(&l);
+    if (!*inside && !(mba_is_file(path) && has_pickle_name(path))) return MBA_OK;
+    return mba_fail(MBA_E_FORMAT, "'%s' is a PyTorch pickle\n"
+                    "why: a pickle is a program to run rather than data to read; weights are read from safetensors files\n"
+                    "fix: python3 tools/convert_checkpoint.py '%s' OUT, then name OUT instead", *inside ? inside : path,
+                    path);
+}
+
 static mba_status no_weights(const char *directory)
 {
     struct stat s;
     const char *why = "neither model.safetensors nor model.safetensors.index.json is there", *fix = "check the path";
+    MBA_TRY(mba_weights_no_pickle(directory));
     if (stat(directory, &s)) why = "there is no such directory";
     else if (!S_ISDIR(s.st_mode)) why = "it is a file", fix = "name the directory it is in";
-    else if (there(directory, "pytorch_model.bin") || there(directory, "pytorch_model.bin.index.json"))
-        why = "it has pytorch_model.bin only, which is a program to run rather than data to read",
-        fix = "convert it with Python: safetensors.torch.save_file(torch.load(.., weights_only=True), ..)";
     return mba_fail(MBA_E_IO, "no weights in '%s'\nwhy: %s\nfix: %s", directory, why, fix);
 }
 

@@ -18,6 +18,10 @@ typedef struct mba_weights mba_weights;
 MBA_MUST mba_status mba_weights_open(mba_weights **out, const char *directory);
 void                mba_weights_close(mba_weights *w);                            /* NULL is fine */
 
+/* MBA_E_FORMAT, with the command that converts it, where `path` is a PyTorch pickle or a directory with one. For
+ * directories in which no weights were found. */
+MBA_MUST mba_status mba_weights_no_pickle(const char *path);
+
 /* All tensors, by name. */
 int64_t          mba_weights_count(const mba_weights *w);
 const mba_array *mba_weights_at(const mba_weights *w, int64_t i);

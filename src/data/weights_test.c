@@ -4,6 +4,8 @@
 #include "core/file.h"
 #include "data/weights.h"
 
+#include <limits.h>
+
 #define DATA "tests/data/formats/"
 
 static void copy_to(const char *from, const char *to)
@@ -177,8 +179,37 @@ static void an_empty_directory_tells_what_it_lacks(void **state)
                  "neither model.safetensors nor model.safetensors.index.json");
     assert_fails(mba_weights_open(&w, scratch("none")), MBA_E_IO, "there is no such directory");
     copy_to(DATA "f32.npy", scratch("old/pytorch_model.bin"));
-    assert_fails(mba_weights_open(&w, scratch("old")), MBA_E_IO, "pytorch_model.bin only");
+    assert_fails(mba_weights_open(&w, scratch("old")), MBA_E_FORMAT,
+                 "pytorch_model.bin' is a PyTorch pickle");
     assert_fails(mba_weights_open(&w, DATA "f32.npy"), MBA_E_IO, "it is a file");
+}
+
+/* Each in a directory by itself, and as a path. What a trainer or a loader keeps beside the weights is none. */
+static void pickles_get_the_command_that_converts_them(void **state)
+{
+    (void)state;
+    static const struct { const char *name; bool inside, itself; } file[] = {
+        { "mambavision_tiny_1k.pth.tar", true, true }, { "model.pth", true, true }, { "model.pt", true, true },
+        { "last.ckpt", true, true },                   { "pytorch_model.bin", true, true },
+        { "pytorch_model-00001-of-00002.bin", true, true },
+        { "optimizer.pt", false, true },               { "tokens_00000.bin", false, true },
+        { "README.md", false, false },                 { "weights.npy", false, false },
+    };
+    for (size_t i = 0; i < sizeof file / sizeof *file; i++) {
+        char         directory[64], path[PATH_MAX], line[PATH_MAX + 64];
+        mba_weights *w = NULL;
+        snprintf(directory, sizeof directory, "pickle%zu", i);
+        assert_ok(mba_mkdirs(scratch(directory)));
+        snprintf(path, sizeof path, "%s/%s", scratch(directory), file[i].name);
+        copy_to(DATA "f32.npy", path);
+        snprintf(line, sizeof line, "\nfix: python3 tools/convert_checkpoint.py '%s' OUT", path);
+        if (file[i].itself) assert_fails(mba_weights_no_pickle(path), MBA_E_FORMAT, line);
+        else assert_ok(mba_weights_no_pickle(path));
+        snprintf(line, sizeof line, "\nfix: python3 tools/convert_checkpoint.py '%s' OUT", scratch(directory));
+        assert_fails(mba_weights_open(&w, scratch(directory)), file[i].inside ? MBA_E_FORMAT : MBA_E_IO,
+                     file[i].inside ? line : "neither model.safetensors");
+    }
+    assert_ok(mba_weights_no_pickle(scratch("there is no such thing.pth")));
 }
 
 int main(void)
@@ -192,6 +223,7 @@ int main(void)
         cmocka_unit_test(shard_names_cannot_lead_elsewhere),
         cmocka_unit_test(every_truncation_of_the_index_is_refused),
         cmocka_unit_test(an_empty_directory_tells_what_it_lacks),
+        cmocka_unit_test(pickles_get_the_command_that_converts_them),
     };
     scratch_make();
     const int failures = cmocka_run_group_tests(tests, NULL, NULL);

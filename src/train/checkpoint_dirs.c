@@ -12,6 +12,7 @@
 
 #include "core/file.h"
 #include "core/lookup.h"
+#include "data/listing.h"
 #include "train/checkpoint.h"
 
 enum { PATH_ROOM = 4096 };
@@ -82,10 +83,11 @@ mba_status mba_checkpoint_latest(char *out, size_t room, const char *run)
     int64_t *steps = steps_of(run, &n);
     const int used = n ? snprintf(out, room, "%s/step-%06lld", run, (long long)steps[n - 1]) : 0;
     free(steps);
+    if (!n) MBA_TRY(mba_weights_no_pickle(run));
     if (!n)
-        return mba_fail(MBA_E_IO,
-                        "no checkpoint in '%s'\nwhy: it has neither config.json nor a directory step-*\n"
-                        "fix: name the directory that --out named", run);
+        return mba_fail(MBA_E_IO, "no checkpoint in '%s'\nwhy: %s\nfix: name the directory that %s", run,
+                        mba_is_file(run) ? "it is a file" : "it has neither config.json nor a directory step-*",
+                        mba_is_file(run) ? "it is in, with config.json" : "--out named");
     if (used < (int)room) return MBA_OK;
     return mba_fail(MBA_E_ARG, "the path '%s' is too long\nfix: a shorter one", run);
 }
