@@ -1,6 +1,8 @@
 /* cli_models_test.c -- models of all kinds through the commands: trained, evaluated, resumed, their files read and written. */
 #include "data/graph_pack.h"
+#include "data/json.h"
 #include "data/npy.h"
+#include "data/safetensors.h"
 #include "tests/program.h"
 
 static void training_evaluating_and_generating_work_together(void **state)
@@ -61,6 +63,128 @@ static void images_train_and_evaluate(void **state)
          "label 1 of");
     assert_ok(mba_npy_write(scratch("x.npy"), MBA_WIRE_F32, 4, (int64_t[]){ 1, 3, 1, 1 }, (float[]){ 0, NAN, 0 }));
     says(run("eval --checkpoint %s --images '%s/x.npy'", golden, scratch_dir), 1, "value 1 of");
+}
+
+#define HUB "tests/golden_vision/hub"
+
+/* The results of the authors' class for the same images. */
+static void logits_are_those_of_the_class(const char *path)
+{
+    mba_npy *have, *want;
+    float    a[16], b[16];
+    assert_ok(mba_npy_open(&have, path));
+    assert_ok(mba_npy_open(&want, HUB "/logits_eval.npy"));
+    const int64_t n = mba_npy_array(want)->elems;
+    assert_true(n <= 16 && mba_npy_array(have)->elems == n);
+    assert_ok(mba_array_read_f32(mba_npy_array(have), a, n));
+    assert_ok(mba_array_read_f32(mba_npy_array(want), b, n));
+    for (int64_t i = 0; i < n; i++) assert_near(a[i], b[i], 1e-5);
+    mba_npy_close(have);
+    mba_npy_close(want);
+}
+
+/* The tensors of two files have the same names, types and, but for the head, shapes. */
+static void assert_same_layout(const char *written, const char *published)
+{
+    mba_safetensors *a, *b;
+    assert_ok(mba_safetensors_open(&a, written));
+    assert_ok(mba_safetensors_open(&b, published));
+    assert_int_equal(mba_safetensors_count(a), mba_safetensors_count(b));
+    for (int64_t i = 0; i < mba_safetensors_count(b); i++) {
+        const mba_array *want = mba_safetensors_at(b, i), *have = mba_safetensors_find(a, want->name);
+        if (!have) print_error("no %s\n", want->name);
+        assert_non_null(have);
+        assert_int_equal(have->dtype, want->dtype);
+        assert_int_equal(have->rank, want->rank);
+        const bool head = !strncmp(want->name, "model.head.", 11);
+        for (int k = head; k < want->rank; k++) assert_int_equal(have->shape[k], want->shape[k]);
+    }
+    mba_safetensors_close(a);
+    mba_safetensors_close(b);
+}
+
+/* Every key of the published file that the class reads is in ours, with its value where nothing changed it. */
+static void assert_published_keys(const char *path)
+{
+    static const char *const same[] = { "model_type", "architectures", "auto_map", "depths", "num_heads", "window_size",
+                                        "dim", "in_dim", "mlp_ratio", "drop_path_rate", "in_chans", "qkv_bias",
+                                        "qk_scale", "drop_rate", "attn_drop_rate", "layer_scale", "layer_scale_conv",
+                                        "crop_pct", "crop_mode", "mean", "std", "torch_dtype" };
+    json_t *have, *want;
+    assert_ok(mba_json_load(&have, path, NULL));
+    assert_ok(mba_json_load(&want, HUB "/config.json", NULL));
+    for (size_t i = 0; i < sizeof same / sizeof *same; i++) {
+        if (!json_equal(json_object_get(have, same[i]), json_object_get(want, same[i]))) print_error("%s\n", same[i]);
+        assert_true(json_equal(json_object_get(have, same[i]), json_object_get(want, same[i])));
+    }
+    assert_int_equal(json_integer_value(json_object_get(have, "num_classes")), 10);
+    json_decref(have);
+    json_decref(want);
+}
+
+static void a_network_of_the_hub_is_evaluated_trained_and_written(void **state)
+{
+    (void)state;
+    char line[1024];
+    says(run("eval --checkpoint " HUB " --images " HUB "/images.npy --labels " HUB "/labels.npy --logits '%s/l.npy' --json",
+             scratch_dir), 0, "accuracy");
+    assert_near(number("loss"), 1.5859953417179902, 1e-5);
+    assert_null(strstr(output, "note:"));
+    logits_are_those_of_the_class(scratch("l.npy"));
+    says(run("train --init " HUB " --data shapes --steps 1"), 2, "fix: --set classes=10");
+    says(run("train --init " HUB " --set classes=10,image=24 --data shapes --steps 2 --batch 2 --valid-batches 1 --out "
+             "'%s/tuned'", scratch_dir), 0, "the head starts anew: it has 10 classes, that of '" HUB "' has 7");
+    assert_published_keys(scratch("tuned/step-000002/config.json"));
+    assert_same_layout(scratch("tuned/step-000002/model.safetensors"), HUB "/model.safetensors");
+    says(run("train --resume '%s/tuned' --data shapes --steps 3 --batch 2 --valid-batches 1", scratch_dir), 0, "3 steps");
+    /* without a word about classes the head tells how many there are */
+    snprintf(line, sizeof line, "rm -rf '%s/h' && cp -r " HUB " '%s/h' && grep -v num_classes "
+             "tests/golden_vision/hub/config.json > '%s/h/config.json'", scratch_dir, scratch_dir, scratch_dir);
+    assert_int_equal(system(line), 0);
+    says(run("eval --checkpoint '%s/h' --images " HUB "/images.npy --labels " HUB "/labels.npy --json", scratch_dir), 0,
+         "accuracy");
+    assert_near(number("loss"), 1.5859953417179902, 1e-5);
+}
+
+static void a_pickle_is_refused_with_the_command_that_converts_it(void **state)
+{
+    (void)state;
+    char line[1024];
+    snprintf(line, sizeof line, "mkdir -p '%s/p' && echo PK > '%s/p/mambavision_tiny_1k.pth.tar'", scratch_dir,
+             scratch_dir);
+    assert_int_equal(system(line), 0);
+    static const char *const path[] = { "p", "p/mambavision_tiny_1k.pth.tar" };
+    for (int i = 0; i < 2; i++) {
+        snprintf(line, sizeof line, "fix: python3 tools/convert_checkpoint.py '%s/%s' OUT", scratch_dir, path[i]);
+        says(run("eval --checkpoint '%s/%s' --data shapes", scratch_dir, path[i]), 1, line);
+        says(run("train --init '%s/%s' --data shapes", scratch_dir, path[i]), 1, line);
+    }
+    says(run("eval --checkpoint " HUB "/model.safetensors --data shapes"), 1, "it is a file");
+}
+
+/* The script, where there is a Python with torch (MBA_PYTHON, or python3): what timm saves becomes what it was made of. */
+static void the_script_converts_what_timm_saves(void **state)
+{
+    (void)state;
+    char        line[2048];
+    const char *python = getenv("MBA_PYTHON") ? getenv("MBA_PYTHON") : "python3";
+    snprintf(line, sizeof line, "'%s' -c 'import torch, safetensors.torch' 2>/dev/null", python);
+    if (system(line)) skip();
+    snprintf(line, sizeof line, "cd '%s' && rm -rf hub.pth.tar made && '%s' -c \"import argparse, torch\n"
+             "from safetensors.torch import load_file\n"
+             "tensors = load_file('$OLDPWD/" HUB "/model.safetensors')\n"
+             "torch.save({'epoch': 1, 'args': argparse.Namespace(lr=1), 'state_dict': "
+             "{k[6:]: v for k, v in tensors.items()}}, 'hub.pth.tar')\"", scratch_dir, python);
+    assert_int_equal(system(line), 0);
+    snprintf(line, sizeof line, "'%s' tools/convert_checkpoint.py '%s/hub.pth.tar' '%s/made' 2>&1", python, scratch_dir,
+             scratch_dir);
+    says(shell(line), 1, "fix: --heads");
+    snprintf(line, sizeof line, "'%s' tools/convert_checkpoint.py '%s/hub.pth.tar' '%s/made' --heads 1 1 2 4 "
+             "--windows 8 8 4 2 2>&1", python, scratch_dir, scratch_dir);
+    says(shell(line), 0, "tensors");
+    says(run("eval --checkpoint '%s/made' --images " HUB "/images.npy --labels " HUB "/labels.npy --json", scratch_dir),
+         0, "accuracy");
+    assert_near(number("loss"), 1.5859953417179902, 1e-5);
 }
 
 static void graphs_train_and_evaluate(void **state)
@@ -228,6 +352,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(training_evaluating_and_generating_work_together), cmocka_unit_test(images_train_and_evaluate),
+        cmocka_unit_test(a_network_of_the_hub_is_evaluated_trained_and_written),
+        cmocka_unit_test(a_pickle_is_refused_with_the_command_that_converts_it),
+        cmocka_unit_test(the_script_converts_what_timm_saves),
         cmocka_unit_test(graphs_train_and_evaluate), cmocka_unit_test(graph_checkpoints_have_the_published_names),
         cmocka_unit_test(malnet_is_found_where_it_lies), cmocka_unit_test(bad_graphs_are_told),
     };

@@ -4,6 +4,7 @@
 
 #include "models/mambavision.h"
 #include "tests/reference_fill.h"
+#include "train/checkpoint.h"
 
 /* ---- the published sizes ---- */
 
@@ -119,10 +120,40 @@ static void read_list(int64_t *out, const json_t *config, const char *key)
     for (size_t i = 0; i < MBA_STAGES; i++) out[i] = json_integer_value(json_array_get(list, i));
 }
 
+/* The layout of the Hugging Face Hub: a network of the authors' class. */
+#define HUB "tests/golden_vision/hub"
+
+static golden_pieces name_on_the_hub(const golden *o, const char *name)
+{
+    golden_pieces p = golden_same_name(o, name);
+    snprintf(p.name[0], GOLDEN_NAME, "model.%s", name);
+    return p;
+}
+
+static golden golden_of(const char *dir)
+{
+    return (golden){ .dir = dir, .pieces = strcmp(dir, HUB) ? golden_same_name : name_on_the_hub };
+}
+
+static mba_vision read_hub(void)
+{
+    mba_model     m;
+    mba_hf_format format;
+    assert_ok(mba_checkpoint_config(&m, &format, HUB));
+    assert_int_equal(format, MBA_HF_VISION);
+    assert_int_equal(m.vision.image, 224);                                      // as the authors evaluate
+    assert_true(m.vision.crop == 0.93);
+    m.vision.batch       = 2;
+    m.vision.image       = 45;
+    m.vision.keep_logits = true;
+    return m.vision;
+}
+
 static mba_vision read_config(const golden *o)
 {
     json_t    *j;
     mba_vision c = { .batch = 2, .keep_logits = true };
+    if (!strcmp(o->dir, HUB)) return read_hub();
     assert_ok(mba_json_load(&j, golden_path(o, "config.json"), NULL));
     assert_ok(mba_json_int(j, "dim", 0, 1, 1000, &c.dim));
     assert_ok(mba_json_int(j, "in_dim", 0, 1, 1000, &c.in_dim));
@@ -176,7 +207,7 @@ static void read_drops(const golden *o)
 
 static void check(const char *dir, bool drops, bool recompute)
 {
-    golden o = { .dir = dir, .pieces = golden_same_name };
+    golden o = golden_of(dir);
     golden_open(&o);
     mba_vision c = read_config(&o);
     c.train = true;
@@ -195,7 +226,7 @@ static void check(const char *dir, bool drops, bool recompute)
 
 static void check_evaluation(const char *dir)
 {
-    golden o = { .dir = dir, .pieces = golden_same_name };
+    golden o = golden_of(dir);
     golden_open(&o);
     mba_vision c = read_config(&o);
     assert_ok(mba_vision_complete(&c));
@@ -221,6 +252,141 @@ static void a_golden_network_with_dropped_paths_agrees(void **state)
     check_evaluation("tests/golden_vision/drop");
 }
 
+static void a_network_of_the_authors_class_agrees(void **state)
+{
+    (void)state;
+    check(HUB, false, false);
+    check_evaluation(HUB);
+}
+
+/* ---- the published config.json ---- */
+
+static mba_status read_text(mba_model *m, mba_hf_format *format, const char *text)
+{
+    json_t *j;
+    assert_ok(mba_json_parse(&j, "config.json", text, strlen(text), NULL));
+    const mba_status st = mba_hf_config_read(m, format, j);
+    json_decref(j);
+    return st;
+}
+
+/* Each of the published sizes is evaluated with the pixels and the part of a photograph that its authors take. */
+static void published_sizes_are_evaluated_as_by_their_authors(void **state)
+{
+    (void)state;
+    static const struct { const char *keys; int64_t image; double crop; } table[] = {
+        { "", 224, 1 },                                                        // the class's own defaults: T
+        { ",\"depths\": [1, 3, 11, 4]", 224, 0.98 },
+        { ",\"dim\": 96, \"in_dim\": 64, \"depths\": [3, 3, 7, 5]", 224, 0.93 },
+        { ",\"dim\": 196, \"in_dim\": 64, \"depths\": [3, 3, 12, 5], \"window_size\": [8, 8, 32, 16]", 512, 0.93 },
+        { ",\"dim\": 256, \"in_dim\": 64, \"depths\": [3, 3, 20, 10], \"window_size\": [8, 8, 16, 8]", 256, 1 },
+        { ",\"dim\": 16, \"window_size\": [8, 8, 3, 2]", 224, 0.875 },
+        { ",\"crop_pct\": 0.5, \"resolution\": 96", 96, 0.5 },
+    };
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
+        char          text[256];
+        mba_model     m;
+        mba_hf_format format;
+        snprintf(text, sizeof text, "{\"model_type\": \"mambavision\"%s}", table[i].keys);
+        assert_ok(read_text(&m, &format, text));
+        assert_int_equal(format, MBA_HF_VISION);
+        assert_ok(mba_model_complete(&m));
+        assert_int_equal(m.vision.image, table[i].image);
+        assert_true(m.vision.crop == table[i].crop);
+    }
+}
+
+/* What the class would compute otherwise is refused, never ignored; and so is a mixture of their keys and ours, in which
+ * the windows of the file were once ignored. */
+static void what_the_published_keys_ask_for_is_done_or_refused(void **state)
+{
+    (void)state;
+    static const struct { const char *keys, *words; } wrong[] = {
+        { "\"heads\": [1, 1, 2, 4], \"window_size\": [8, 8, 3, 2]", "\"window_size\" and \"heads\" stand in one file" },
+        { "\"window_size\": 7", "\"window_size\" is not a list of 4 numbers" },
+        { "\"num_heads\": [2, 4, 8]", "\"num_heads\" is not a list of 4 numbers" },
+        { "\"depths\": [1, 3, 8, 0]", "entry 3 of \"depths\"" },
+        { "\"depths\": [1, 3, 8, 2.5]", "entry 3 of \"depths\"" },
+        { "\"mlp_ratio\": 3.5", "\"mlp_ratio\"" },
+        { "\"in_chans\": 1", "\"in_chans\"" },
+        { "\"qkv_bias\": false", "\"qkv_bias\"" },
+        { "\"qk_scale\": 0.5", "\"qk_scale\"" },
+        { "\"qk_scale\": true", "\"qk_scale\"" },
+        { "\"drop_rate\": 0.1", "\"drop_rate\"" },
+        { "\"attn_drop_rate\": 0.1", "\"attn_drop_rate\"" },
+        { "\"layer_scale_conv\": 1e-5", "\"layer_scale_conv\"" },
+        { "\"layer_scale\": 0", "\"layer_scale\" is 0" },
+        { "\"num_classes\": 0", "\"num_classes\"" },
+        { "\"mean\": [0.5, 0.5, 0.5]", "\"mean\"" },
+        { "\"std\": 1", "\"std\"" },
+    };
+    char          text[256];
+    mba_model     m;
+    mba_hf_format format;
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        snprintf(text, sizeof text, "{\"model_type\": \"mambavision\", %s}", wrong[i].keys);
+        const mba_status st = read_text(&m, &format, text);
+        if (st == MBA_OK) print_error("%s was read\n", text);
+        assert_true(st == MBA_E_FORMAT || st == MBA_E_UNSUPPORTED);
+        assert_non_null(strstr(mba_message(), wrong[i].words));
+        assert_non_null(strstr(mba_message(), "\nfix: "));
+    }
+    assert_ok(read_text(&m, &format, "{\"model_type\": \"mambavision\", \"mlp_ratio\": 3.0, \"qk_scale\": false, "
+                        "\"layer_scale\": 1e-6, \"drop_path_rate\": 0.3, \"num_classes\": 21841, "
+                        "\"num_heads\": [1, 1, 2, 4], \"window_size\": [5, 6, 3, 2]}"));
+    const mba_vision *c = &m.vision;
+    assert_int_equal(c->mlp_ratio, 3);
+    assert_int_equal(c->classes, 21841);
+    assert_true(c->layer_scale == 1e-6 && c->drop_path == 0.3);
+    assert_true(c->heads[2] == 2 && c->heads[3] == 4 && c->windows[2] == 3 && c->windows[3] == 2);
+}
+
+/* A key that nobody knows is named, in the published files and in ours. */
+static void unknown_keys_of_images_are_named(void **state)
+{
+    (void)state;
+    static const char *const text[] = {
+        "{\"model_type\": \"mambavision\", \"auto_map\": {}, \"id2label\": {}, \"use_hfe_branch\": true}",
+        "{\"model_type\": \"mambavision\", \"dim\": 8, \"heads\": [1, 1, 2, 4], \"use_hfe_branch\": true}",
+    };
+    for (int i = 0; i < 2; i++) {
+        json_t      *j;
+        mba_hf_notes notes;
+        assert_ok(mba_json_parse(&j, "config.json", text[i], strlen(text[i]), NULL));
+        assert_ok(mba_hf_config_notes(&notes, j));
+        json_decref(j);
+        assert_non_null(strstr(notes.text, "use_hfe_branch"));
+        assert_null(strstr(notes.text, "auto_map"));
+        assert_null(strstr(notes.text, "id2label"));
+    }
+}
+
+/* What the class cannot say, another state size for one, is kept in our own format. */
+static void what_the_class_cannot_say_is_written_as_ours(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        mba_model     m, back;
+        mba_hf_format format;
+        assert_ok(mba_model_preset(&m, "mambavision-b"));
+        m.vision.state = i ? 16 : 8;
+        m.vision.image = 96;
+        assert_ok(mba_model_complete(&m));
+        assert_int_equal(mba_hf_format_for(&m), i ? MBA_HF_VISION_OURS : MBA_HF_VISION);
+        json_t *j = mba_hf_config_write(&m, mba_hf_format_for(&m));
+        assert_true((json_object_get(j, i ? "heads" : "num_heads") != NULL)
+                    && !json_object_get(j, i ? "num_heads" : "heads"));
+        assert_ok(mba_hf_config_read(&back, &format, j));
+        json_decref(j);
+        assert_int_equal(format, mba_hf_format_for(&m));
+        assert_int_equal(back.vision.state, m.vision.state);
+        assert_int_equal(back.vision.image, 96);
+        assert_true(back.vision.layer_scale == m.vision.layer_scale && back.vision.crop == m.vision.crop);
+        assert_memory_equal(back.vision.heads, m.vision.heads, sizeof m.vision.heads);
+        assert_memory_equal(back.vision.windows, m.vision.windows, sizeof m.vision.windows);
+    }
+}
+
 static void numbers_beyond_sense_are_refused(void **state)
 {
     (void)state;
@@ -239,4 +405,9 @@ MBA_TEST_MAIN(cmocka_unit_test(parameter_totals_are_the_published_ones),
               cmocka_unit_test(multiply_accumulates_are_the_published_ones),
               cmocka_unit_test(the_mixer_has_its_reference_vectors),
               cmocka_unit_test(a_golden_network_with_layer_scale_and_padded_windows_agrees),
-              cmocka_unit_test(a_golden_network_with_dropped_paths_agrees))
+              cmocka_unit_test(a_golden_network_with_dropped_paths_agrees),
+              cmocka_unit_test(a_network_of_the_authors_class_agrees),
+              cmocka_unit_test(published_sizes_are_evaluated_as_by_their_authors),
+              cmocka_unit_test(what_the_published_keys_ask_for_is_done_or_refused),
+              cmocka_unit_test(unknown_keys_of_images_are_named),
+              cmocka_unit_test(what_the_class_cannot_say_is_written_as_ours))

@@ -171,8 +171,9 @@ def write(directory, config, state, arrays, result, expected):
     os.makedirs(directory)
 
     def tensors(file, values):
-        save_file({k: np.ascontiguousarray(v.astype(np.float32) if v.dtype == np.float64 else v)
-                   for k, v in values.items()}, os.path.join(directory, file))
+        dense = {k: np.ascontiguousarray(v.astype(np.float32) if v.dtype == np.float64 else v).reshape(v.shape)
+                 for k, v in values.items()}                                       # a scalar stays one
+        save_file(dense, os.path.join(directory, file))
 
     def text(file, value):
         with open(os.path.join(directory, file), "w", encoding="utf-8") as f:
