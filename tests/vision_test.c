@@ -274,14 +274,15 @@ static mba_status read_text(mba_model *m, mba_hf_format *format, const char *tex
 static void published_sizes_are_evaluated_as_by_their_authors(void **state)
 {
     (void)state;
-    static const struct { const char *keys; int64_t image; double crop; } table[] = {
-        { "", 224, 1 },                                                        // the class's own defaults: T
-        { ",\"depths\": [1, 3, 11, 4]", 224, 0.98 },
-        { ",\"dim\": 96, \"in_dim\": 64, \"depths\": [3, 3, 7, 5]", 224, 0.93 },
-        { ",\"dim\": 196, \"in_dim\": 64, \"depths\": [3, 3, 12, 5], \"window_size\": [8, 8, 32, 16]", 512, 0.93 },
-        { ",\"dim\": 256, \"in_dim\": 64, \"depths\": [3, 3, 20, 10], \"window_size\": [8, 8, 16, 8]", 256, 1 },
-        { ",\"dim\": 16, \"window_size\": [8, 8, 3, 2]", 224, 0.875 },
-        { ",\"crop_pct\": 0.5, \"resolution\": 96", 96, 0.5 },
+    static const struct { const char *keys; int64_t image; double crop; bool squash; } table[] = {
+        { "", 224, 1, false },                                                        // the class's own defaults: T
+        { ",\"depths\": [1, 3, 11, 4]", 224, 0.98, false },
+        { ",\"dim\": 96, \"in_dim\": 64, \"depths\": [3, 3, 7, 5]", 224, 0.93, false },
+        { ",\"dim\": 196, \"in_dim\": 64, \"depths\": [3, 3, 12, 5], \"window_size\": [8, 8, 32, 16]", 512, 0.93,
+          true },
+        { ",\"dim\": 256, \"in_dim\": 64, \"depths\": [3, 3, 20, 10], \"window_size\": [8, 8, 16, 8]", 256, 1, false },
+        { ",\"dim\": 16, \"window_size\": [8, 8, 3, 2]", 224, 0.875, false },
+        { ",\"crop_pct\": 0.5, \"resolution\": 96, \"crop_mode\": \"squash\"", 96, 0.5, true },
     };
     for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
         char          text[256];
@@ -292,7 +293,7 @@ static void published_sizes_are_evaluated_as_by_their_authors(void **state)
         assert_int_equal(format, MBA_HF_VISION);
         assert_ok(mba_model_complete(&m));
         assert_int_equal(m.vision.image, table[i].image);
-        assert_true(m.vision.crop == table[i].crop);
+        assert_true(m.vision.crop == table[i].crop && m.vision.squash == table[i].squash);
     }
 }
 
@@ -319,6 +320,7 @@ static void what_the_published_keys_ask_for_is_done_or_refused(void **state)
         { "\"num_classes\": 0", "\"num_classes\"" },
         { "\"mean\": [0.5, 0.5, 0.5]", "\"mean\"" },
         { "\"std\": 1", "\"std\"" },
+        { "\"crop_mode\": \"border\"", "\"crop_mode\"" },
     };
     char          text[256];
     mba_model     m;
@@ -371,6 +373,7 @@ static void what_the_class_cannot_say_is_written_as_ours(void **state)
         assert_ok(mba_model_preset(&m, "mambavision-b"));
         m.vision.state = i ? 16 : 8;
         m.vision.image = 96;
+        m.vision.squash = true;
         assert_ok(mba_model_complete(&m));
         assert_int_equal(mba_hf_format_for(&m), i ? MBA_HF_VISION_OURS : MBA_HF_VISION);
         json_t *j = mba_hf_config_write(&m, mba_hf_format_for(&m));
@@ -381,6 +384,7 @@ static void what_the_class_cannot_say_is_written_as_ours(void **state)
         assert_int_equal(format, mba_hf_format_for(&m));
         assert_int_equal(back.vision.state, m.vision.state);
         assert_int_equal(back.vision.image, 96);
+        assert_true(back.vision.squash);
         assert_true(back.vision.layer_scale == m.vision.layer_scale && back.vision.crop == m.vision.crop);
         assert_memory_equal(back.vision.heads, m.vision.heads, sizeof m.vision.heads);
         assert_memory_equal(back.vision.windows, m.vision.windows, sizeof m.vision.windows);

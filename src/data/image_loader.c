@@ -297,7 +297,7 @@ static mba_status check(const mba_image_loader_options *o)
         return mba_fail(MBA_E_ARG,
                         "a last batch with fewer images cannot be mixed\nwhy: partial batches are for evaluation\n"
                         "fix: leave out mixup and cutmix, or partial batches");
-    if (r->crop == MBA_CROP_CENTRE && !(r->fraction > 0.01 && r->fraction <= 4))
+    if ((r->crop == MBA_CROP_CENTRE || r->crop == MBA_CROP_SQUASH) && !(r->fraction > 0.01 && r->fraction <= 4))
         return mba_fail(MBA_E_ARG, "a crop fraction of %g is impossible", r->fraction);
     if (r->crop == MBA_CROP_PADDED && (r->pad < 0 || r->pad > 8192))
         return mba_fail(MBA_E_ARG, "a border of %d pixels is impossible", r->pad);

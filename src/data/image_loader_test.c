@@ -314,6 +314,47 @@ static void large_files_are_decoded_small_and_look_the_same(void **state)
     scratch_remove();
 }
 
+/* A photograph of 60 x 90 keeps its shape, 25 x 37, or becomes 25 x 25; then its middle is cut out. */
+static void evaluation_keeps_the_shape_or_makes_it_square(void **state)
+{
+    (void)state;
+    enum { S = 20 };
+    mba_image m = { 0 }, whole = { 0 }, want = { 0 };
+    uint8_t  *jpeg, to[S * S * 3];
+    size_t    n;
+    int32_t   label;
+    assert_ok(mba_image_reshape(&m, 60, 90));
+    for (int i = 0; i < 60 * 90 * 3; i++) m.rgb[i] = (uint8_t)(128 + 100 * sin(i / 3 % 60 / 6.0) * cos(i / 180 / 7.0));
+    assert_ok(mba_jpeg_encode(&jpeg, &n, &m, 98));
+    scratch_make();
+    assert_int_equal(mkdir(scratch("c"), 0777), 0);
+    scratch_put(scratch("c/a.jpg"), jpeg, n);
+    mba_image_set *s;
+    assert_ok(mba_image_set_open(&s, &(mba_image_set_options){ .path = scratch_dir }));
+    mba_image_maker maker = { 0 };
+    mba_resampler   resampler = { 0 };
+    for (int square = 0; square < 2; square++) {
+        mba_image_recipe r = mba_image_recipe_eval(s, S, 0.8);
+        const int32_t    side = (int32_t)(S / 0.8);
+        assert_int_equal(r.crop, MBA_CROP_CENTRE);
+        if (square) r.crop = MBA_CROP_SQUASH;
+        assert_ok(mba_image_make(&maker, to, &label, s, 0, &r, 1, 0));
+        const int32_t H = square ? side : side * 90 / 60;
+        assert_ok(mba_image_resize(&resampler, &whole, &maker.decoded, (mba_box){ .W = 60, .H = 90 }, side, H,
+                                   MBA_BICUBIC));
+        assert_ok(mba_image_cut(&want, &whole, (int32_t)lrint((side - S) / 2.0), (int32_t)lrint((H - S) / 2.0), S));
+        assert_memory_equal(to, want.rgb, sizeof to);
+    }
+    mba_resampler_free(&resampler);
+    mba_image_maker_free(&maker);
+    mba_image_free(&whole);
+    mba_image_free(&want);
+    mba_image_free(&m);
+    free(jpeg);
+    mba_image_set_close(s);
+    scratch_remove();
+}
+
 static void the_benchmark_counts_images(void **state)
 {
     (void)state;
@@ -333,4 +374,5 @@ MBA_TEST_MAIN(cmocka_unit_test(batches_are_the_same_at_any_number_of_workers),
               cmocka_unit_test(damaged_files_are_left_out_by_name),
               cmocka_unit_test(a_set_of_nothing_but_damage_is_an_error),
               cmocka_unit_test(large_files_are_decoded_small_and_look_the_same),
+              cmocka_unit_test(evaluation_keeps_the_shape_or_makes_it_square),
               cmocka_unit_test(the_benchmark_counts_images))

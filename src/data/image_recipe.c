@@ -80,8 +80,9 @@ static mba_status decode(mba_image_maker *m, mba_box *box, const mba_image_recip
 /* Leaves size x size pixels in m->made. */
 static mba_status cut(mba_image_maker *m, const mba_image *in, mba_box box, const mba_image_recipe *r, mba_draw *d)
 {
-    if (r->crop == MBA_CROP_CENTRE) {
-        const mba_centre c = mba_centre_crop(in->W, in->H, r->size, r->fraction);
+    if (r->crop == MBA_CROP_CENTRE || r->crop == MBA_CROP_SQUASH) {
+        const bool       shape = r->crop == MBA_CROP_CENTRE;           // is kept, or any image is like a square
+        const mba_centre c = mba_centre_crop(shape ? in->W : 1, shape ? in->H : 1, r->size, r->fraction);
         MBA_TRY(mba_image_resize(&m->resampler, &m->spare, in, box, c.W, c.H, MBA_BICUBIC));
         return mba_image_cut(&m->made, &m->spare, c.left, c.top, r->size);
     }

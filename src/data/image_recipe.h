@@ -18,12 +18,13 @@ typedef enum mba_crop {
     MBA_CROP_RANDOM,                     /* random resized crop */
     MBA_CROP_PADDED,                     /* black border of `pad` pixels, then a random part of the size without it */
     MBA_CROP_CENTRE,                     /* short side to size / fraction, then the centre */
+    MBA_CROP_SQUASH,                     /* both sides to size / fraction, then the centre */
 } mba_crop;
 
 typedef struct mba_image_recipe {
     int32_t          size;               /* of the result, H = W */
     mba_crop         crop;
-    double           fraction;           /* MBA_CROP_CENTRE */
+    double           fraction;           /* MBA_CROP_CENTRE, MBA_CROP_SQUASH */
     int32_t          pad;                /* MBA_CROP_PADDED */
     double           flip;               /* probability */
     mba_rand_options rand;

@@ -231,6 +231,7 @@ const mba_field mba_vision_fields[] = {
     FIELD(layer_scale, REAL, .meaning = "where the scales of the branches start; 0: none"),
     FIELD(drop_path,   REAL, .meaning = "chance of the last block to be skipped; it grows with the depth"),
     FIELD(crop,        REAL, .standard = 0.875, .meaning = "part of a photograph's shorter side that evaluation sees"),
+    FIELD(squash,      BOOL, .meaning = "1: evaluation makes photographs square first, whatever their shape"),
     { 0 },
 };
 #undef FIELD

@@ -24,6 +24,7 @@ typedef struct mba_vision {
     double  smoothing;                            /* of the labels */
     double  crop;                                 /* evaluation: side of the centre that is looked at, in the resized
                                                      image's shorter one; 0: 0.875. The network does not know it */
+    bool    squash;                               /* evaluation: the resized image is square, whatever its shape was */
     bool    train;                                /* batch statistics and drop path */
     bool    given_drop;                           /* drop path from inputs: "<block>.drop_a" (and "drop_b", of the MLP)
                                                      holds the factor of the branch for every image or window */

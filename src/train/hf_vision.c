@@ -27,7 +27,7 @@ mba_status mba__hf_vision_format(mba_hf_format *out, const mba_source *o)
         "attn_drop_rate", "layer_scale_conv", "resolution", "crop_pct", "crop_mode", "mean", "std", NULL,
     };
     static const char *const ours[] = { "image", "classes", "heads", "windows", "state", "conv", "drop_path", "crop",
-                                        NULL };
+                                        "squash", NULL };
     const char *theirs = first_of(o, published), *own = first_of(o, ours);
     if (theirs && own)
         return mba_fail(MBA_E_FORMAT, "\"%s\" and \"%s\" stand in one file\n"
@@ -83,7 +83,6 @@ static mba_status check_fixed(const mba_source *o)
     int64_t     channels;
     double      drop, attn_drop;
     bool        bias;
-    const char *crop;
     MBA_TRY(mba__source_int(o, "in_chans", 3, 1, MBA_FIELD_MOST, &channels));
     if (channels != 3) return impossible("in_chans", "images have 3 channels");
     MBA_TRY(mba__source_bool(o, "qkv_bias", true, &bias));
@@ -97,10 +96,6 @@ static mba_status check_fixed(const mba_source *o)
     if (drop > 0) return impossible("drop_rate", "there is no dropout but whole paths");
     if (attn_drop > 0) return impossible("attn_drop_rate", "there is no dropout but whole paths");
     if (mba__source_get(o, "layer_scale_conv")) return impossible("layer_scale_conv", "only token blocks are scaled");
-    MBA_TRY(mba__source_text(o, "crop_mode", "center", &crop));
-    if (strcmp(crop, "center"))
-        mba__source_note(o, "\"crop_mode\" is \"%.40s\"; evaluation resizes the shorter side of a photograph and takes "
-                         "the centre all the same", mba_show(crop).text);
     MBA_TRY(check_colours(o, "mean", mba_colours_imagenet.mean));
     return check_colours(o, "std", mba_colours_imagenet.deviation);
 }
@@ -127,9 +122,11 @@ static void as_evaluated(mba_vision *c)
 {
     static const mba_vision others[] = {          // L2, L2-512, L3-256, L3-512
         { .dim = 196, .in_dim = 64, .depths = { 3, 3, 12, 5 },  .windows = { 0, 0, 14, 7 },  .image = 224, .crop = 1 },
-        { .dim = 196, .in_dim = 64, .depths = { 3, 3, 12, 5 },  .windows = { 0, 0, 32, 16 }, .image = 512, .crop = 0.93 },
+        { .dim = 196, .in_dim = 64, .depths = { 3, 3, 12, 5 },  .windows = { 0, 0, 32, 16 }, .image = 512, .crop = 0.93,
+          .squash = true },
         { .dim = 256, .in_dim = 64, .depths = { 3, 3, 20, 10 }, .windows = { 0, 0, 16, 8 },  .image = 256, .crop = 1 },
-        { .dim = 256, .in_dim = 64, .depths = { 3, 3, 20, 10 }, .windows = { 0, 0, 32, 16 }, .image = 512, .crop = 0.93 },
+        { .dim = 256, .in_dim = 64, .depths = { 3, 3, 20, 10 }, .windows = { 0, 0, 32, 16 }, .image = 512, .crop = 0.93,
+          .squash = true },
     };
     mba_vision known = { .image = 224, .crop = 0.875 };
     for (const mba_vision *p = mba_vision_presets(); p->name; p++) {
@@ -142,6 +139,16 @@ static void as_evaluated(mba_vision *c)
         if (same_network(c, &others[i])) known = others[i];
     if (!c->image)     c->image = known.image;
     if (!(c->crop > 0)) c->crop = known.crop;
+    c->squash = known.squash;
+}
+
+/* "center" keeps the shape of a photograph, "squash" makes it square; null or none: as its authors do. */
+static mba_status crop_mode(const mba_source *o, bool *squash)
+{
+    const char *mode;
+    MBA_TRY(mba__source_text(o, "crop_mode", *squash ? "squash" : "center", &mode));
+    *squash = !strcmp(mode, "squash");
+    return *squash || !strcmp(mode, "center") ? MBA_OK : impossible("crop_mode", "known are \"center\" and \"squash\"");
 }
 
 mba_status mba__hf_vision_read(mba_vision *c, const mba_source *o)
@@ -168,7 +175,7 @@ mba_status mba__hf_vision_read(mba_vision *c, const mba_source *o)
     c->state = STATE;
     c->conv  = CONV;
     as_evaluated(c);
-    return MBA_OK;
+    return crop_mode(o, &c->squash);
 }
 
 /* ---- writing ---- */
@@ -214,7 +221,7 @@ void mba__hf_vision_write(json_t *o, const mba_vision *c)
     json_object_set_new(o, "layer_scale_conv", json_null());
     json_object_set_new(o, "resolution", json_integer(c->image));
     json_object_set_new(o, "crop_pct", json_real(c->crop > 0 ? c->crop : 0.875));
-    json_object_set_new(o, "crop_mode", json_string("center"));
+    json_object_set_new(o, "crop_mode", json_string(c->squash ? "squash" : "center"));
     put_colours(o, "mean", mba_colours_imagenet.mean);
     put_colours(o, "std", mba_colours_imagenet.deviation);
 }

@@ -66,7 +66,11 @@ static mba_status image_fit(mba_model *m, const mba_feed_options *o)
 
 static mba_image_recipe recipe_of(const image_feed *f, const mba_vision *c, const mba_feed_options *o)
 {
-    if (o->held_out || o->plain) return mba_image_recipe_eval(f->set, (int32_t)c->image, c->crop);
+    if (o->held_out || o->plain) {
+        mba_image_recipe e = mba_image_recipe_eval(f->set, (int32_t)c->image, c->crop);
+        if (e.crop == MBA_CROP_CENTRE && c->squash) e.crop = MBA_CROP_SQUASH;
+        return e;
+    }
     mba_image_recipe r = mba_image_recipe_train(f->set, (int32_t)c->image);
     if (o->smoothing >= 0) r.smoothing = o->smoothing;
     if (o->mixup >= 0)     r.mixup = o->mixup;
