@@ -28,7 +28,7 @@
     X(JAMBA,      "jamba")             /* dense */                                           \
     X(MAMBA_SSM,  "mamba_ssm")         /* the authors' own config.json: no model_type */     \
     X(VISION,     "mambavision")       /* as on the Hub */                                   \
-    X(VISION_OURS, "mambavision")      /* our names of the fields, and of tensors without "model." */ \
+    X(VISION_OURS, "mambavision")      /* our names of fields; tensors without "model." */   \
     X(GRAPH,      "graphmamba")
 
 typedef enum mba_hf_format {
