@@ -7,6 +7,7 @@
 
 #include "core/check.h"
 #include "core/device.h"
+#include "tests/machines.h"
 #include "train/feed.h"
 #include "train/session.h"
 
@@ -104,6 +105,28 @@ static void a_step_of_images_or_graphs_allocates_nothing(void **state)
         }
         assert_int_equal(allocations - before, 0);
         mba_feed_close(f);
+        mba_session_end(&s);
+    }
+}
+
+/* On a GPU the batch of the next step comes while this one runs, into memory of its own: the plan has it. */
+static void a_plan_counts_the_inputs_of_the_next_run(void **state)
+{
+    (void)state;
+    const mba_device gpu = { .name = "planned", .machine = &machines[1] };
+    for (int update = 0; update < 2; update++) {
+        mba_session         s = { 0 };
+        mba_session_options o = { .device = &gpu, .compute = MBA_BF16, .backward = true, .update = update,
+                                  .adamw = mba_adamw_defaults() };
+        size_t              arenas = 0;
+        assert_ok(mba_model_preset(&o.model, "mambavision-t"));
+        assert_ok(mba_model_shape(&o.model, &(mba_batch_shape){ .batch = 4 }));
+        assert_ok(mba_session_plan(&s, &o));
+        for (int r = 0; r < MBA_ROLES; r++) arenas += s.program->layout.arena_bytes[r];
+        const size_t images = 4 * 3 * 224 * 224 * (update ? sizeof(float) : 0);
+        assert_true(mba_program_ahead_bytes(s.program) >= images && mba_program_bytes(s.program) >= arenas + images);
+        assert_int_equal(mba_program_bytes(s.program), arenas + mba_program_ahead_bytes(s.program));
+        assert_int_equal(mba_program_ahead_bytes(s.program), update ? s.program->layout.arena_bytes[MBA_INPUT] : 0);
         mba_session_end(&s);
     }
 }
@@ -244,6 +267,7 @@ static void a_plan_keeps_what_fits(void **state)
 
 /* peak_kb comes first: OpenMP's threads do not survive a fork. */
 MBA_TEST_MAIN(cmocka_unit_test(peak_memory_is_the_plan), cmocka_unit_test(a_step_allocates_nothing),
+              cmocka_unit_test(a_plan_counts_the_inputs_of_the_next_run),
               cmocka_unit_test(a_step_allocates_nothing_on_the_gpu),
               cmocka_unit_test(a_step_of_images_or_graphs_allocates_nothing),
               cmocka_unit_test(gradients_lend_their_memory), cmocka_unit_test(a_plan_keeps_what_fits))

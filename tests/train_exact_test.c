@@ -4,6 +4,7 @@
 
 #include "core/device.h"
 #include "core/file.h"
+#include "train/feed.h"
 #include "train/generate.h"
 
 static void same_file(const char *a, const char *b)
@@ -109,9 +110,10 @@ static void same_bits_at_any_number_of_threads_and_after_resuming(void **state)
     }
 }
 
-/* The CPU as a device with memory of its own: inputs are what was in their mirror when a run began, and what a run
- * leaves there is overwritten at once, so that who reads the wrong mirror gets another result. */
-static int sent;
+/* The CPU as a device with memory of its own: inputs are what was in their mirror when they were sent, or else when a run
+ * began, and what a run leaves there is overwritten at once, so that who reads the wrong mirror gets another result. */
+static int         sent;
+static const void *sent_from;                     /* the mirror that is in `ahead`; NULL: none */
 
 static mba_status apart_take_host(void **out, size_t bytes)
 {
@@ -124,47 +126,160 @@ static mba_status apart_wait(void) { return MBA_OK; }
 static mba_status apart_send(mba_program *p)
 {
     sent += p->apart;
+    memcpy(p->ahead, p->mirror[MBA_INPUT], p->layout.arena_bytes[MBA_INPUT]);
+    sent_from = p->mirror[MBA_INPUT];
+    return MBA_OK;
+}
+
+static mba_status apart_recall(const mba_program *p)
+{
+    if (sent_from == p->mirror[MBA_INPUT]) sent_from = NULL;
     return MBA_OK;
 }
 
 static mba_status apart_run(mba_program *p, unsigned passes, const mba_hooks *h)
 {
     const size_t in = p->layout.arena_bytes[MBA_INPUT], out = p->layout.arena_bytes[MBA_RESULT];
-    if (in) memcpy(p->memory[MBA_INPUT], p->mirror[MBA_INPUT], in);
+    const bool   ahead = p->ahead && sent_from == p->mirror[MBA_INPUT];
+    if (in && passes != MBA_UPDATE) {
+        memcpy(p->memory[MBA_INPUT], ahead ? p->ahead : p->mirror[MBA_INPUT], in);
+        if (ahead) memset(p->ahead, 0x7f, in), sent_from = NULL;
+    }
     MBA_TRY(mba_device_cpu.run(p, passes, h));
     if (out) memcpy(p->mirror[MBA_RESULT], p->memory[MBA_RESULT], out);
     if (in) memset(p->memory[MBA_INPUT], 0x7f, in);
     return MBA_OK;
 }
 
-/* Batches that are bound while a step is under way make the same run, also in halves and with validations between. */
-static void looking_ahead_changes_nothing(void **state)
+static mba_device device_apart(void)
 {
-    (void)state;
     mba_device apart = mba_device_cpu;
     apart.take_host = apart_take_host;
     apart.give_host = free;
     apart.wait = apart_wait;
     apart.send = apart_send;
+    apart.recall = apart_recall;
     apart.run  = apart_run;
-    for (int i = 1; i < 5; i += i == 1 ? 2 : 1) {                // text, images, graphs
+    sent_from  = NULL;
+    return apart;
+}
+
+/* Batches that are bound while a step is under way make the same run, also in halves and with validations between. */
+static void looking_ahead_changes_nothing(void **state)
+{
+    (void)state;
+    const mba_device apart = device_apart();
+    for (int n = 0; n < 5; n++) {                                // text, images, graphs; text and images in two micro-batches
+        const int         i = (const int[]){ 1, 3, 4 }[n % 3], micros = 1 + n / 3;
         mba_train_options o = workload(i);
         char              dir[3][24];
         static const char *const name[] = { "ahead-plain", "ahead", "ahead-halves" };
-        for (int k = 0; k < 3; k++) snprintf(dir[k], sizeof dir[k], "%s%d", name[k], i);
-        o.micros      = 1;
+        for (int k = 0; k < 3; k++) snprintf(dir[k], sizeof dir[k], "%s%d", name[k], n);
+        o.micros      = micros;
         o.valid_every = 7;
         o.save_every  = 5;
-        train(o, 2, dir[0], 0, NULL);
+        train(o, 1, dir[0], 0, NULL);
         sent = 0;
         o.session.device = &apart;
-        train(o, 2, dir[1], 0, NULL);
-        assert_int_equal(sent, 17);                              // 19 steps have one behind them, two a validation
+        train(o, 3 - micros, dir[1], 0, NULL);
+        assert_int_equal(sent, 17 + 20 * (micros - 1));          // 19 steps have one behind them, two a validation
         same_run(dir[0], dir[1], "step-000005");
         same_run(dir[0], dir[1], "step-000020");
+        if (micros > 1) continue;
         train(o, 2, dir[2], 9, NULL);
         train(o, 2, dir[2], 0, dir[2]);
         same_run(dir[0], dir[2], "step-000020");
+    }
+}
+
+/* The n-th run gives a loss that is no number. */
+static int runs_until_bad;
+static mba_status spoil(const mba_program *p, mba_status st)
+{
+    float *loss = mba_program_host(p, mba_graph_find(p->graph, "loss"));
+    if (st == MBA_OK && runs_until_bad-- == 0) *loss = NAN;
+    return st;
+}
+
+static mba_status bad_run(mba_program *p, unsigned passes, const mba_hooks *h) { return spoil(p, mba_device_cpu.run(p, passes, h)); }
+static mba_status bad_apart_run(mba_program *p, unsigned passes, const mba_hooks *h) { return spoil(p, apart_run(p, passes, h)); }
+
+/* The step is left out, and the batches after it are those of a run that looks at none before its turn. */
+static void a_bad_micro_batch_drops_what_was_bound_ahead(void **state)
+{
+    (void)state;
+    mba_device plain = mba_device_cpu, apart = device_apart();
+    plain.run = bad_run;
+    apart.run = bad_apart_run;
+    for (int bad = 3; bad < 5; bad++) {                          // the first and the second micro-batch of the second step
+        static const char *const name[] = { "bad-plain", "bad-apart" };
+        char                     dir[2][24];
+        for (int k = 0; k < 2; k++) {
+            mba_train_options o = options("M", 6);
+            o.micros         = 2;
+            o.session.device = k ? &apart : &plain;
+            runs_until_bad   = bad;
+            snprintf(dir[k], sizeof dir[k], "%s%d", name[k], bad);
+            train(o, 1, dir[k], 0, NULL);
+        }
+        same_run(dir[0], dir[1], "step-000006");
+    }
+}
+
+/* Inputs that are written between two runs of a row are those of the next one, though others were sent for it. */
+static void what_is_written_recalls_what_was_sent_on(const mba_device *d)
+{
+    float loss[2];
+    for (int rows = 0; rows < 2; rows++) {
+        mba_session                  s = { 0 };
+        const mba_step               step = { .seed = 1 };
+        const mba_session_options    o = { .model.lm = small("M"), .adamw = mba_adamw_defaults(), .device = d, .train = true,
+                                           .backward = true, .update = true };
+        assert_ok(mba_session_plan(&s, &o));
+        assert_ok(mba_session_bind(&s, 1));
+        assert_ok(mba_feed_example(&s, &(mba_step){ 0 }));
+        for (int i = 0; i < 3 * rows; i++) assert_ok(mba_program_repeat(s.program, MBA_FORWARD, &step));
+        int32_t      *tokens = mba_session_at(&s, "tokens");
+        const int64_t n = mba_elems(mba_graph_find(s.graph, "tokens"));
+        for (int64_t i = 0; i < n; i++) tokens[i] = (int32_t)((7 * i + 3) % 200);
+        assert_ok(mba_program_repeat(s.program, MBA_FORWARD, &step));
+        assert_ok(mba_program_wait(s.program));
+        loss[rows] = *(const float *)mba_session_at(&s, "loss");
+        mba_session_end(&s);
+    }
+    assert_memory_equal(&loss[0], &loss[1], sizeof *loss);
+    assert_true(isfinite(loss[0]));
+}
+
+static void what_is_written_recalls_what_was_sent(void **state)
+{
+    (void)state;
+    const mba_device  apart = device_apart();
+    const mba_device *gpu;
+    what_is_written_recalls_what_was_sent_on(&apart);
+    if (mba_device_cuda(&gpu, 0) == MBA_OK) what_is_written_recalls_what_was_sent_on(gpu);
+}
+
+/* On a GPU: the same bits whether batches are sent beside the step before or copied at the head of their own. */
+static void sending_ahead_on_a_gpu_changes_nothing(void **state)
+{
+    (void)state;
+    const mba_device *gpu;
+    if (mba_device_cuda(&gpu, 0) != MBA_OK) skip();
+    mba_device at_head = *gpu;
+    at_head.send = NULL;
+    for (int n = 0; n < 5; n++) {
+        static const char *const name[] = { "gpu-at-head", "gpu-ahead" };
+        char                     dir[2][24];
+        for (int k = 0; k < 2; k++) {
+            mba_train_options o = workload((const int[]){ 1, 3, 4 }[n % 3]);
+            o.session.device = k ? gpu : &at_head;
+            o.micros         = 1 + n / 3;
+            o.valid_every    = 7;
+            snprintf(dir[k], sizeof dir[k], "%s%d", name[k], n);
+            train(o, 1, dir[k], 0, NULL);
+        }
+        same_run(dir[0], dir[1], "step-000020");
     }
 }
 
@@ -293,6 +408,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(same_bits_at_any_number_of_threads_and_after_resuming),
         cmocka_unit_test(looking_ahead_changes_nothing),
+        cmocka_unit_test(a_bad_micro_batch_drops_what_was_bound_ahead),
+        cmocka_unit_test(what_is_written_recalls_what_was_sent),
+        cmocka_unit_test(sending_ahead_on_a_gpu_changes_nothing),
         cmocka_unit_test(a_device_that_fails_ends_the_run_with_its_words),
         cmocka_unit_test(states_carried_from_batch_to_batch_resume_too),
         cmocka_unit_test(states_go_on_where_their_row_ended),

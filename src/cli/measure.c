@@ -20,7 +20,7 @@ mba_status mba_measure_run(double *best_s, mba_program *p, unsigned passes, cons
     *best_s = 0;
     for (int r = 0; r < repeats; r++) {
         const double began = mba_seconds();
-        MBA_TRY(mba_program_run(p, passes, step, NULL));
+        MBA_TRY(mba_program_repeat(p, passes, step));
         MBA_TRY(wait_for(p));
         keep_best(best_s, mba_seconds() - began);
     }
@@ -33,7 +33,7 @@ static mba_status measure_host(double *best_s, mba_program *p, const mba_step *s
     *best_s = 0;
     for (int r = 0; r < repeats && p->device->wait; r++) {
         const double began = mba_seconds();
-        MBA_TRY(mba_program_run(p, MBA_STEP, step, NULL));
+        MBA_TRY(mba_program_repeat(p, MBA_STEP, step));
         keep_best(best_s, mba_seconds() - began);
         MBA_TRY(wait_for(p));
     }

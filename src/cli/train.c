@@ -74,6 +74,8 @@ static json_t *cost_json(const mba_session *s)
     for (int r = 0; r < MBA_ROLES; r++)
         if (lay->role_bytes[r])
             json_object_set_new(memory, mba_role_name((mba_role)r), json_integer((json_int_t)lay->role_bytes[r]));
+    if (mba_program_ahead_bytes(s->program))
+        json_object_set_new(memory, "inputs of the next run", json_integer((json_int_t)mba_program_ahead_bytes(s->program)));
     json_object_set_new(memory, "step arena", json_integer((json_int_t)lay->arena_bytes[MBA_ACT]));
     json_t *o = json_pack("{s:s, s:s, s:I, s:I, s:I, s:I, s:b, s:i, s:{s:f, s:f, s:f}, s:{s:f, s:f}, s:o}", "model",
                           mba_model_name(&s->model),

@@ -26,6 +26,8 @@ typedef struct mba_device {
     /* Copies what is in the mirror of the inputs, beside what runs, for the next run to find it there. NULL: that run
      * copies it. */
     mba_status (*send)(struct mba_program *p);
+    /* The mirror of the inputs is written anew: what was sent of it does not count. NULL: nothing was. */
+    mba_status (*recall)(const struct mba_program *p);
     mba_status (*run)(struct mba_program *p, unsigned passes, const struct mba_hooks *h);   /* may return early: */
     mba_status (*wait)(void);                                               /* until all of it is done; NULL: it is */
     /* One run, every node by the device's own clock; `cold`: its caches are swept before each. NULL: ask the host's. */

@@ -79,5 +79,7 @@ void mba_program_print_memory(FILE *f, const mba_program *p)
     fprintf(f, "%-22s %12zu %12zu   the least is %zu, at node %d (%s)\n", "step arena",
             lay->role_bytes[MBA_ACT] + lay->role_bytes[MBA_DACT] + lay->role_bytes[MBA_WORK], lay->arena_bytes[MBA_ACT],
             lay->live_bytes_max, lay->peak, p->graph->nodes[lay->peak]->op->name);
-    fprintf(f, "%-22s %12s %12zu\n", "in all", "", total + lay->arena_bytes[MBA_ACT]);
+    if (mba_program_ahead_bytes(p))
+        fprintf(f, "%-22s %12s %12zu   sent while a step runs\n", "inputs of the next run", "", mba_program_ahead_bytes(p));
+    fprintf(f, "%-22s %12s %12zu\n", "in all", "", total + mba_program_ahead_bytes(p) + lay->arena_bytes[MBA_ACT]);
 }

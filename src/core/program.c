@@ -118,18 +118,16 @@ void *mba_program_host(const mba_program *p, const mba_tensor *t)
     if (!p->device->take_host) return mba_program_at(p, t);
     mba_assert(p->mirror[t->st->role]);
     if (!(p->apart && t->st->role == MBA_INPUT) && p->device->wait() != MBA_OK) return NULL;
+    if (t->st->role == MBA_INPUT && p->device->recall && p->device->recall(p) != MBA_OK) return NULL;
     return (char *)p->mirror[t->st->role] + p->layout.offset[t->st->id]
          + (size_t)t->offset * mba_dtype_bytes(t->type.dtype);
 }
 
 bool mba_program_turn(mba_program *p)
 {
-    const size_t bytes = p->layout.arena_bytes[MBA_INPUT];
-    if (!p->device->take_host || !bytes) return false;
-    if (!p->other_inputs) {
-        if (p->device->take_host(&p->other_inputs, bytes) != MBA_OK) return false;
-        memcpy(p->other_inputs, p->mirror[MBA_INPUT], bytes);      // what is written once is in both
-    }
+    if (!p->other_inputs) return false;
+    if (!p->turned) memcpy(p->other_inputs, p->mirror[MBA_INPUT], p->layout.arena_bytes[MBA_INPUT]);
+    p->turned = true;                                          // what is written once is in both
     void *filled = p->mirror[MBA_INPUT];
     p->mirror[MBA_INPUT] = p->other_inputs;
     p->other_inputs      = filled;
@@ -137,7 +135,7 @@ bool mba_program_turn(mba_program *p)
     return true;
 }
 
-mba_status mba_program_send(mba_program *p) { return p->device->send ? p->device->send(p) : MBA_OK; }
+mba_status mba_program_send(mba_program *p) { return p->ahead ? p->device->send(p) : MBA_OK; }
 
 void *mba_program_host_beside(const mba_program *p, const mba_storage *st, const mba_tensor *param)
 {
@@ -226,11 +224,26 @@ mba_status mba_program_get(const mba_program *p, const mba_tensor *t, void *host
     return MBA_OK;
 }
 
+size_t mba_program_ahead_bytes(const mba_program *p)
+{
+    return p->options.cuda && p->options.ahead ? p->layout.arena_bytes[MBA_INPUT] : 0;
+}
+
 size_t mba_program_bytes(const mba_program *p)
 {
-    size_t all = 0;
+    size_t all = mba_program_ahead_bytes(p);
     for (int r = 0; r < MBA_ROLES; r++) all += p->layout.arena_bytes[r];
     return all;
+}
+
+/* Room for the inputs of the next run, on both sides. */
+static mba_status take_ahead(mba_program *p)
+{
+    const mba_device *d = p->device;
+    const size_t      bytes = p->layout.arena_bytes[MBA_INPUT];
+    if (!p->options.ahead || !bytes || !d->take_host) return MBA_OK;
+    MBA_TRY(d->take_host(&p->other_inputs, bytes));
+    return d->send ? d->take(&p->ahead, bytes) : MBA_OK;
 }
 
 mba_status mba_program_bind(mba_program *p, const mba_device *d)
@@ -241,6 +254,7 @@ mba_status mba_program_bind(mba_program *p, const mba_device *d)
     for (int r = 0; r < MBA_ROLES && d->take_host; r++)
         if (p->layout.arena_bytes[r] && (r == MBA_INPUT || r == MBA_RESULT))
             MBA_TRY(d->take_host(&p->mirror[r], p->layout.arena_bytes[r]));
+    MBA_TRY(take_ahead(p));
     MBA_TRY(d->take((void **)&p->step, sizeof *p->step));
     p->call = mba_arena_new(p->arena, mba_call, p->graph->nnodes);
     for (int32_t i = 0; i < p->graph->nnodes; i++) {
@@ -262,6 +276,12 @@ mba_status mba_program_run(mba_program *p, unsigned passes, const mba_step *step
     return p->device->run(p, passes, h);
 }
 
+mba_status mba_program_repeat(mba_program *p, unsigned passes, const mba_step *step)
+{
+    MBA_TRY(mba_program_run(p, passes, step, NULL));
+    return mba_program_send(p);
+}
+
 mba_status mba_program_wait(const mba_program *p) { return p->device->wait ? p->device->wait() : MBA_OK; }
 
 void mba_program_destroy(mba_program *p)
@@ -270,6 +290,7 @@ void mba_program_destroy(mba_program *p)
     if (p->kept) p->device->forget(p);
     for (int r = 0; r < MBA_ROLES; r++) if (p->memory[r]) p->device->give(p->memory[r]);
     for (int r = 0; r < MBA_ROLES; r++) if (p->mirror[r]) p->device->give_host(p->mirror[r]);
+    if (p->ahead) p->device->give(p->ahead);
     if (p->other_inputs) p->device->give_host(p->other_inputs);
     if (p->step) p->device->give(p->step);
     mba_arena_destroy(p->arena);

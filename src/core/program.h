@@ -20,6 +20,7 @@ typedef struct mba_program_options {
     bool               cuda;                      /* plan for CUDA; else for the CPU */
     const mba_machine *machine;
     const char        *variants;                  /* "ssd=fused,conv1d=smem": these or failure */
+    bool               ahead;                     /* on a GPU, room for the inputs of the next run beside those of this one */
     size_t             guard_bytes;               /* unused bytes around every storage and scratch, for tests */
 } mba_program_options;
 
@@ -53,7 +54,9 @@ typedef struct mba_program {
     const mba_device    *device;                  /* after bind: */
     void                *memory[MBA_ROLES];
     void                *mirror[MBA_ROLES];       /* inputs and results on the host, where that is not the device */
-    void                *other_inputs;            /* a second mirror of the inputs, once one was asked for */
+    void                *ahead;                   /* inputs of the next run on the device; NULL: no room was planned */
+    void                *other_inputs;            /* a second mirror of the inputs; NULL likewise */
+    bool                 turned;                  /* it has been filled */
     bool                 apart;                   /* what is under way does not read the mirror of the inputs */
     void                *kept;                    /* the device's own: captured graphs */
     mba_step            *step;                    /* the device's copy */
@@ -72,12 +75,15 @@ void               *mba_program_at(const mba_program *p, const mba_tensor *t);  
  * is seen by the next run; a result is that of the last one. On the CPU it is the tensor itself. */
 void               *mba_program_host(const mba_program *p, const mba_tensor *t);
 /* Between two runs of a device that works by itself: the inputs that are written from here on are those of the next
- * run, and the host need not wait for the one under way. `send` begins to copy them. `turn` gives false, and nothing
- * happens, where the device is the host; turning twice gives the inputs of the last run back.
+ * run, and the host need not wait for the one under way. `send` begins to copy them, beside that run. `turn` gives
+ * false, and nothing happens, where the device is the host or no room was planned (`ahead`); turning twice gives the
+ * inputs of the last run back.
  *
  *     run n;  if (mba_program_turn(p)) { write the inputs of n + 1; send; }  look at the results of n;  run n + 1; */
 bool                mba_program_turn(mba_program *p);
 MBA_MUST mba_status mba_program_send(mba_program *p);
+/* A run of a row of equal ones, for measurements: as in training, the inputs of the next are sent while it works. */
+MBA_MUST mba_status mba_program_repeat(mba_program *p, unsigned passes, const mba_step *step);
 void               *mba_program_host_beside(const mba_program *p, const mba_storage *st, const mba_tensor *param);
 /* What outlives a step (parameters, gradients, moments, states) for the host to read, by mba_program_host: a copy of it
  * where the device is not the host. push sends what was changed there back, and makes compute copies of it. */
@@ -90,6 +96,7 @@ MBA_MUST mba_status mba_program_get(const mba_program *p, const mba_tensor *t, v
 /* What lies beside a parameter in a storage with the same offsets: its gradient, its moments. */
 void               *mba_program_beside(const mba_program *p, const mba_storage *st, const mba_tensor *param);
 size_t              mba_program_bytes(const mba_program *p);                    /* all arenas: what bind takes */
+size_t              mba_program_ahead_bytes(const mba_program *p);              /* of them: inputs of the next run */
 MBA_MUST mba_status mba_program_init(mba_program *p, uint64_t seed);            /* parameters and states, by name */
 
 /* `of`: the plan of the node that n serves, which decides what that node leaves for n; NULL: none. */

@@ -5,7 +5,7 @@
 #include "core/lookup.h"
 #include "scope/analysis_parts.h"
 
-enum { OPS_MAX = 4096 };
+enum { OPS_MAX = 4096, STREAMS_MAX = 64 };
 
 typedef struct reading {
     mba_analysis *a;
@@ -14,6 +14,8 @@ typedef struct reading {
     int64_t      *launches_of, *kernels_of;        /* per node: launches of its plan; kernels on the whole timeline */
     bool         *more;                            /* per node: more kernels in a step than launches */
     mba_extras   *extras;
+    int64_t       works[STREAMS_MAX];  /* streams that kernels run on; of more than that the rest counts as such */
+    int           nworks;
     int64_t       at, kernel;          /* medians: place in the run of one kernel */
     int64_t       stream, step, end;   /* gaps */
     double        gaps, seen;
@@ -61,6 +63,18 @@ static mba_status sound(const mba_analysis *a, const mba_row_event *e)
 
 /* ---- first reading: how many steps ---- */
 
+static bool has_kernels(const reading *r, int64_t stream)
+{
+    for (int i = 0; i < r->nworks; i++) if (r->works[i] == stream) return true;
+    return r->nworks == STREAMS_MAX;
+}
+
+/* A copy on a stream of its own, as that of the next batch: it delays nobody and is no part of the step's time. */
+static bool is_beside(const reading *r, const mba_row_event *e)
+{
+    return e->kernel == MBA_ABSENT && e->what && !strcmp(e->what, "copy") && r->nworks && !has_kernels(r, e->stream);
+}
+
 static mba_status see_step(void *ctx, const void *row)
 {
     reading             *r = ctx;
@@ -68,6 +82,7 @@ static mba_status see_step(void *ctx, const void *row)
     const mba_row_node  *n = node_of(r->a, e->node);
     MBA_TRY(sound(r->a, e));
     if (n && e->kernel != MBA_ABSENT) r->kernels_of[n - r->a->node]++;
+    if (e->kernel != MBA_ABSENT && !has_kernels(r, e->stream)) r->works[r->nworks++] = e->stream;
     if (e->graph_node != MBA_ABSENT) r->recorded++;
     if (step_of(e) >= r->steps) r->steps = step_of(e) + 1;
     return MBA_OK;
@@ -134,11 +149,13 @@ static mba_status see_time(void *ctx, const void *row)
     mba_floor    bound;
     if (step_of(e) >= r->steps) return MBA_OK;     // written since the first reading: a profile that still runs
     const double floor_s = mba__floors(a, &least, by, &bound);
-    mba_operator_view *o = operator_of(r, operator_name(e, n, k), kind, phase);
+    const bool   beside = is_beside(r, e);
+    mba_operator_view *o = operator_of(r, beside ? "copy beside the step" : operator_name(e, n, k), kind, phase);
     if (!o) return mba_fail(MBA_E_NOMEM, "no memory for operators");
     o->events++;
     o->step_s[step_of(e)] += s;
     o->least_s += floor_s;
+    if (beside) return MBA_OK;
     a->time_s[kind][phase] += s;
     a->launches[kind][phase]++;
     a->floor_s[kind][phase] += floor_s;

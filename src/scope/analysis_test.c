@@ -32,6 +32,30 @@ static void times_are_those_of_a_step(void **state)
     end();
 }
 
+/* The batch of the next step comes on a stream of its own while this one works; a copy on the stream of the kernels is
+ * part of the step. */
+static void a_copy_beside_the_step_is_no_part_of_its_time(void **state)
+{
+    (void)state;
+    assert_ok(mba_store_create(&store, scratch("beside.db")));
+    put_kernel(store, GEMM, "nvjet", "gemm");
+    put_event(store, 0, GEMM, MBA_ABSENT, 1, 4);
+    for (int64_t stream = 7; stream < 9; stream++) {
+        mba_row_event e = mba_no_event;
+        e.what = "copy", e.step = 0, e.stream = stream, e.start_ns = stream == 7 ? 0 : 1500000000, e.duration_ns = 1000000000;
+        assert_ok(mba_put_event(store, &e));
+    }
+    assert_ok(mba_store_close(store));
+    assert_ok(mba_store_open(&store, scratch("beside.db")));
+    assert_ok(mba_analysis_create(&view, store));
+    assert_near(view->busy_s, 5, 1e-9);
+    assert_near(view->time_s[MBA_MEMORY][MBA_PHASES - 1], 1, 1e-9);
+    int seen = 0;
+    for (int i = 0; i < view->nops; i++) seen += !strcmp(view->op[i]->op, "copy beside the step");
+    assert_int_equal(seen, 1);
+    end();
+}
+
 /* Three events of a graph with gaps of 2 s and 0.5 s, and one beside it; a record costs 0.75 s; plain steps differ by
  * `spread_s`. */
 static void begin_records(const char *name, double spread_s)
@@ -299,6 +323,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(times_are_those_of_a_step),
+        cmocka_unit_test(a_copy_beside_the_step_is_no_part_of_its_time),
         cmocka_unit_test(gaps_are_less_what_records_cost),
         cmocka_unit_test(floors_are_the_largest_of_four),
         cmocka_unit_test(every_kernel_has_its_part_of_the_least_work),

@@ -83,7 +83,7 @@ static mba_status run_steps(watch *w, const char *mode, int64_t steps, const mba
     mba_program *p = w->c->session->program;
     for (w->step = 0; w->step < steps; w->step++) {
         const double began = mba_clock_s();
-        MBA_TRY(mba_program_run(p, MBA_STEP, &w->c->step, h));
+        MBA_TRY(h ? mba_program_run(p, MBA_STEP, &w->c->step, h) : mba_program_repeat(p, MBA_STEP, &w->c->step));
         MBA_TRY(wait_for(p));
         MBA_TRY(w->failed);
         if (mode) MBA_TRY(put_step(w, mode, w->step, mba_clock_s() - began));

@@ -38,7 +38,7 @@ void mba_gpu_say_failure(mba_gpu_profile *g, const char *topic)
 mba_status mba_gpu_run_step(mba_program *p, const mba_step *step, double *took_s)
 {
     const double began = mba_clock_s();
-    MBA_TRY(mba_program_run(p, MBA_STEP, step, NULL));
+    MBA_TRY(mba_program_repeat(p, MBA_STEP, step));
     MBA_TRY(p->device->wait());
     if (took_s) *took_s = mba_clock_s() - began;
     return MBA_OK;
@@ -50,7 +50,7 @@ mba_status mba_gpu_run_step(mba_program *p, const mba_step *step, double *took_s
 mba_status mba_gpu_look(mba_gpu_profile *g, mba_program *p, const mba_step *step, const char *when)
 {
     mba_nvml_state n;
-    MBA_TRY(mba_program_run(p, MBA_STEP, step, NULL));
+    MBA_TRY(mba_program_repeat(p, MBA_STEP, step));
     if (g->nclocks < (int)(sizeof g->clock / sizeof *g->clock) && mba_nvml_look(&n, 0) == MBA_OK)
         g->clock[g->nclocks++] = (mba_gpu_clock){ when, n.sm_mhz, n.power_w, n.throttled };
     return p->device->wait();

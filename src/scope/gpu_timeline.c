@@ -114,7 +114,7 @@ static mba_status measure_whole(job *j)
 static mba_status run_row(job *j, int n, double *took_s)
 {
     const double began = mba_clock_s();
-    for (int i = 0; i < n; i++) MBA_TRY(mba_program_run(j->p, MBA_STEP, j->step, NULL));
+    for (int i = 0; i < n; i++) MBA_TRY(mba_program_repeat(j->p, MBA_STEP, j->step));
     MBA_TRY(j->p->device->wait());
     *took_s = mba_clock_s() - began;
     return MBA_OK;

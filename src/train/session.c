@@ -58,7 +58,8 @@ static mba_status plan_once(mba_session *s, const mba_session_options *o, mba_re
     if (o->update) append_update(s->graph, o);
     s->recomputes |= s->graph->remade[MBA_REMADE_CHEAP] > 0;
     MBA_TRY(mba_program_create(&s->program, s->graph, &(mba_program_options){ .cuda = s->device->machine->cc > 0,
-                                                                               .machine = s->device->machine, .variants = o->variants }));
+                                                                               .machine = s->device->machine, .variants = o->variants,
+                                                                               .ahead = o->update }));
     count_left(s);
     return MBA_OK;
 }

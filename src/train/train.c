@@ -30,7 +30,7 @@ typedef struct run {
     mba_session   judge;                          /* evaluation, where it computes something else than training */
     mba_feed     *train, *valid;
     mba_step      step;
-    bool          ahead;                          /* the batch of the next step is staged and bound: */
+    bool          ahead;                          /* the next micro-batch, or the next step's, is bound and on its way: */
     mba_step      next;                           /* as this says, */
     mba_position  at;                             /* from here on */
     mba_status    unread;                         /* a batch that cannot be read, and why; it begins at `at` */
@@ -353,18 +353,41 @@ static mba_status stage(run *r, mba_step *step)
 
 static mba_status bind_micro(run *r, int64_t micro, mba_step *step) { return unread(r, mba_feed_bind(r->train, &r->s, micro, step)); }
 
-/* While the device works on a step: the batch of the next one, and its way there. Not where something else has the
- * inputs in between: a validation, or states that are carried from step to step. */
-static mba_status look_ahead(run *r)
+/* The batch of the next step. Not where something else has the inputs in between: a validation, or states that are
+ * carried from step to step. */
+static mba_status next_step_ahead(run *r)
 {
     const int64_t n = r->step.index + 1;
-    if (r->o->carry || ends_at(r, n) || (r->valid && due(r->o->valid_every, n))) return MBA_OK;
+    if (ends_at(r, n) || (r->valid && due(r->o->valid_every, n))) return MBA_OK;
     if (!mba_program_turn(r->s.program)) return MBA_OK;
     r->ahead = true;
     r->next  = r->step;
     r->next.index = n;
     if (stage(r, &r->next) != MBA_OK || bind_micro(r, 0, &r->next) != MBA_OK) return MBA_OK;       // once this step is done
     return mba_program_send(r->s.program);
+}
+
+static mba_status next_micro_ahead(run *r, int64_t micro)
+{
+    if (!mba_program_turn(r->s.program)) return MBA_OK;
+    r->ahead = true;
+    r->next  = r->step;
+    MBA_TRY(bind_micro(r, micro, &r->next));
+    return mba_program_send(r->s.program);
+}
+
+/* While the device works on micro-batch `micro` of a step: what follows it, and its way there. */
+static mba_status look_ahead(run *r, int64_t micro)
+{
+    if (r->o->carry) return MBA_OK;
+    return micro + 1 < r->micros ? next_micro_ahead(r, micro + 1) : next_step_ahead(r);
+}
+
+/* The micro-batch ahead will not run: the inputs are those of the last one again. */
+static void drop_ahead(run *r)
+{
+    if (r->ahead) mba_program_turn(r->s.program);
+    r->ahead = false;
 }
 
 /* One run of all passes where a single micro-batch makes the step: the device judges the step by itself, and nobody
@@ -376,13 +399,17 @@ static mba_status run_passes(run *r, double *loss)
     r->step.loss_max = at_once ? mba_guard_loss_max(&r->guard) : 0;
     *loss = 0;
     for (int64_t m = 0; m < r->micros; m++) {
-        if (!r->ahead) MBA_TRY(bind_micro(r, m, &r->step));
+        if (!r->ahead)  MBA_TRY(bind_micro(r, m, &r->step));
+        else if (m > 0) r->step = r->next;
         r->ahead = false;
         MBA_TRY(mba_program_run(r->s.program, at_once ? MBA_STEP : MBA_FORWARD | MBA_BACKWARD, &r->step, NULL));
-        if (at_once) MBA_TRY(look_ahead(r));
+        MBA_TRY(look_ahead(r, m));
         MBA_TRY(mba_program_wait(r->s.program));
         *loss += (double)*(const float *)mba_session_at(&r->s, "loss");
-        if (!isfinite(*loss)) break;              // explain() looks at this one again, with the states it began with
+        if (!isfinite(*loss)) {                   // explain() looks at this one again, with the states it began with
+            if (m + 1 < r->micros) drop_ahead(r);
+            break;
+        }
         if (r->o->carry) mba_session_carry(&r->s);
     }
     if (at_once) return MBA_OK;

@@ -91,13 +91,13 @@ static mba_status cuda_get(void *host, const void *device, size_t bytes)
 
 /* ---- running ---- */
 
-/* What a program keeps here: its captured runs, and inputs that came ahead of theirs. */
+/* What a program keeps here: its captured runs, and what is known of the inputs that come ahead of theirs. */
 typedef struct captured {
     cudaGraphExec_t exec[MBA_STEP + 1];
     bool            warm[MBA_STEP + 1];
-    void           *ahead, *from;                 /* inputs on the device, and the mirror they are from; NULL: none */
-    cudaStream_t    copies;
-    cudaEvent_t     arrived, taken;               /* they are there; the run they are for has taken them */
+    const void     *from;                         /* the mirror that was sent into p->ahead; NULL: none */
+    cudaStream_t    copies;                       /* NULL: the program has no room ahead, or has not run */
+    cudaEvent_t     arrived, taken;               /* what was sent is there; the last run has its inputs */
 } captured;
 
 static mba_status kept_of(captured **out, mba_program *p)
@@ -141,39 +141,60 @@ static mba_status capture(mba_program *p, unsigned passes, cudaGraphExec_t *exec
     return st != MBA_OK ? st : mba__cuda_failed(e, "capturing the step");
 }
 
-static mba_status make_room_ahead(captured *k, size_t bytes)
+static mba_status make_copies(captured *k)
 {
-    CUDA_TRY(cudaMalloc(&k->ahead, bytes));
     CUDA_TRY(cudaStreamCreateWithFlags(&k->copies, cudaStreamNonBlocking));
     CUDA_TRY(cudaEventCreateWithFlags(&k->arrived, cudaEventDisableTiming));
     CUDA_TRY(cudaEventCreateWithFlags(&k->taken, cudaEventDisableTiming));
     return MBA_OK;
 }
 
-/* The inputs of the next run, beside the one under way, into memory of their own: that run's are still being read. */
+/* The inputs of the next run, beside the one under way, into memory of their own: that run's are still being read. The
+ * copy waits until that run has taken its own out of there. */
 static mba_status cuda_send(mba_program *p)
 {
-    const size_t bytes = p->layout.arena_bytes[MBA_INPUT];
-    captured    *k = NULL;
+    captured *k = NULL;
     MBA_TRY(kept_of(&k, p));
-    if (!k->taken) MBA_TRY(make_room_ahead(k, bytes));
+    if (!k->copies) return MBA_OK;                // before the first run: it copies them itself
     CUDA_TRY(cudaStreamWaitEvent(k->copies, k->taken, 0));
-    CUDA_TRY(cudaMemcpyAsync(k->ahead, p->mirror[MBA_INPUT], bytes, cudaMemcpyHostToDevice, k->copies));
+    CUDA_TRY(cudaMemcpyAsync(p->ahead, p->mirror[MBA_INPUT], p->layout.arena_bytes[MBA_INPUT], cudaMemcpyHostToDevice, k->copies));
     CUDA_TRY(cudaEventRecord(k->arrived, k->copies));
     k->from = p->mirror[MBA_INPUT];
     return MBA_OK;
 }
 
-/* Inputs go over before a run, if they are not there yet. */
+static mba_status cuda_recall(const mba_program *p)
+{
+    captured *k = p->kept;
+    if (!k || !k->from || k->from != p->mirror[MBA_INPUT]) return MBA_OK;
+    CUDA_TRY(cudaEventSynchronize(k->arrived));   // nobody reads the mirror any more
+    k->from = NULL;
+    return MBA_OK;
+}
+
+static bool reads_inputs(const mba_program *p, unsigned passes)
+{
+    for (int32_t i = 0; i < p->graph->nnodes; i++) {
+        const mba_node *n = p->graph->nodes[i];
+        for (int s = 0; s < MBA_IN_MAX && mba_runs(n, passes); s++) if (n->in[s] && n->in[s]->st->role == MBA_INPUT) return true;
+    }
+    return false;
+}
+
+/* Inputs are there before a run: sent ahead, and then a copy on the device, or by a copy from the host now. */
 static mba_status take_inputs(mba_program *p, captured *k)
 {
     const size_t bytes = p->layout.arena_bytes[MBA_INPUT];
     if (!bytes) return MBA_OK;
-    if (k->from != p->mirror[MBA_INPUT]) return cuda_put(p->memory[MBA_INPUT], p->mirror[MBA_INPUT], bytes);
-    CUDA_TRY(cudaStreamWaitEvent(gpu.stream, k->arrived, 0));
-    CUDA_TRY(cudaMemcpyAsync(p->memory[MBA_INPUT], k->ahead, bytes, cudaMemcpyDeviceToDevice, gpu.stream));
-    CUDA_TRY(cudaEventRecord(k->taken, gpu.stream));
-    k->from = NULL;
+    if (p->ahead && !k->copies) MBA_TRY(make_copies(k));
+    if (k->from && k->from == p->mirror[MBA_INPUT]) {
+        CUDA_TRY(cudaStreamWaitEvent(gpu.stream, k->arrived, 0));
+        CUDA_TRY(cudaMemcpyAsync(p->memory[MBA_INPUT], p->ahead, bytes, cudaMemcpyDeviceToDevice, gpu.stream));
+        k->from = NULL;
+    } else {
+        MBA_TRY(cuda_put(p->memory[MBA_INPUT], p->mirror[MBA_INPUT], bytes));
+    }
+    if (k->copies) CUDA_TRY(cudaEventRecord(k->taken, gpu.stream));
     return MBA_OK;
 }
 
@@ -188,7 +209,7 @@ static mba_status give_results(mba_program *p)
 
 static mba_status run_passes(mba_program *p, unsigned passes, const mba_hooks *h, captured *k)
 {
-    MBA_TRY(take_inputs(p, k));
+    if (reads_inputs(p, passes)) MBA_TRY(take_inputs(p, k));
     if (h || !k->warm[passes]) {
         MBA_TRY(launch_nodes(p, passes, h));
         k->warm[passes] = true;
@@ -277,12 +298,9 @@ static void cuda_forget(mba_program *p)
     if (k->copies) cudaStreamSynchronize(k->copies);
     cudaStreamSynchronize(gpu.stream);
     for (int i = 0; i <= MBA_STEP; i++) if (k->exec[i]) cudaGraphExecDestroy(k->exec[i]);
-    if (k->taken) {
-        cudaFree(k->ahead);
-        cudaStreamDestroy(k->copies);
-        cudaEventDestroy(k->arrived);
-        cudaEventDestroy(k->taken);
-    }
+    if (k->copies)  cudaStreamDestroy(k->copies);
+    if (k->arrived) cudaEventDestroy(k->arrived);
+    if (k->taken)   cudaEventDestroy(k->taken);
     free(k);
     p->kept = NULL;
 }
@@ -352,7 +370,7 @@ mba_status mba_device_cuda(const mba_device **out, int ordinal)
         CUDA_TRY(cudaStreamCreateWithFlags(&gpu.stream, cudaStreamNonBlocking));
         gpu.device = (mba_device){ .name = "cuda", .machine = &gpu.machine, .stream = gpu.stream, .take = cuda_take, .give = cuda_give,
                                    .take_host = cuda_take_host, .give_host = cuda_give_host, .put = cuda_put, .get = cuda_get,
-                                   .send = cuda_send, .run = cuda_run, .wait = cuda_wait,
+                                   .send = cuda_send, .recall = cuda_recall, .run = cuda_run, .wait = cuda_wait,
                                    .time_nodes = cuda_time_nodes, .left = cuda_left,
                                    .forget = cuda_forget };
         gpu.ready = true;
