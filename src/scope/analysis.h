@@ -24,7 +24,8 @@ enum { MBA_STEPS_MAX = 4096 };                     /* steps of a timeline that a
 /* The four floors: the least time by each resource. */
 typedef enum mba_floor { MBA_BY_MEMORY, MBA_BY_TENSOR, MBA_BY_VECTOR, MBA_BY_SPECIAL, MBA_FLOORS } mba_floor;
 
-/* Work of one launch; bytes are those of DRAM unless said otherwise. */
+/* Work of one launch; bytes are those of DRAM unless said otherwise. The least vector work of a planned launch is work
+ * of the FMA lanes (mba_counted.lane_flops), for a lane takes as long for an add as for an FMA. */
 typedef struct mba_work_counts { double tensor_flops, vector_flops, special_ops, bytes; } mba_work_counts;
 
 /* What counters saw of one launch. */
@@ -32,6 +33,8 @@ typedef struct mba_counted {
     double time_s, clock_hz, sm_cycles;                              /* sm_cycles: active, mean over SMs */
     double dram_bytes, l2_bytes, l1_bytes;                           /* l1: through the L1/shared data path */
     double tensor_flops, fp32_flops, half_flops, special_ops, lane_slots;
+    /* the same instructions as work of the FMA lanes: 2 an instruction, 4 a packed one, though an add is one FLOP */
+    double lane_flops;
     double dram_pct, l1_pct, tensor_pct, fma_pct, alu_pct, xu_pct, issue_pct;
     double l1_hit_pct, l2_hit_pct, occupancy_pct, sectors_per_load, sectors_per_store;
     double blocks, block_s;                                          /* mean lifetime */
@@ -76,6 +79,10 @@ typedef struct mba_operator_view {
 /* Rates: the best known (measured before data sheet), and both. NaN: not known. */
 typedef struct mba_rates { double dram, l2, l1, tensor, fma, special; } mba_rates;
 
+/* Steps that nobody recorded (of another program: with our library in it; else those of the timeline): 10th percentile,
+ * median, 90th. Of fewer than 11 steps the shortest and the longest. how: which they are. NaN: fewer than two. */
+typedef struct mba_step_spread { double low_s, median_s, high_s; int64_t n; const char *how; } mba_step_spread;
+
 typedef struct mba_analysis {
     mba_store        *store;
     const char       *workload, *device, *unit;    /* "" where the sheet does not say */
@@ -84,6 +91,7 @@ typedef struct mba_analysis {
     double            sms, l2_bytes;
     mba_rates         best, measured, sheet;
     double            plain_s, plain_spread_s, timeline_s, units;   /* of a step, medians */
+    mba_step_spread   spread;
     /* recorded as a whole: by the host's clock, and the record; what a record of a kernel costs; NaN: not measured */
     double            whole_s, record_s, record_cost_s;
     double            queued_s, records;           /* unwatched, one behind the other; records of a step in the timeline */

@@ -110,6 +110,8 @@ void mba__analysis_counted(const mba_analysis *a, mba_kernel_view *k)
     c->tensor_flops = tensor_flops(k);
     c->fp32_flops = 2 * sass(k, "ffma") + sass(k, "fadd") + sass(k, "fmul");
     c->half_flops = 4 * sass(k, "hfma") + 2 * sass(k, "hadd") + 2 * sass(k, "hmul");
+    c->lane_flops = 2 * (sass(k, "ffma") + sass(k, "fadd") + sass(k, "fmul"))
+                  + 4 * (sass(k, "hfma") + sass(k, "hadd") + sass(k, "hmul"));
     c->special_ops = WARP * mba_counter_value(k, "sm__inst_executed_pipe_xu.sum");
     c->dram_pct = mba_counter_value(k, "dram__throughput.avg.pct_of_peak_sustained_elapsed");
     c->tensor_pct = mba_counter_value(k, "sm__pipe_tensor_cycles_active" PCT_ACTIVE);

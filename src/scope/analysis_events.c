@@ -95,7 +95,7 @@ static mba_work_counts times(mba_work_counts w, double part)
     return (mba_work_counts){ part * w.tensor_flops, part * w.vector_flops, part * w.special_ops, part * w.bytes };
 }
 
-/* The least work of a kernel: of its node where the plan has one launch, else of the launch as planned; of a ragged
+/* The least work of a kernel as planned: of its node where the plan has one launch, else of the launch as planned; of a ragged
  * batch the part that is real. A library may run more kernels than the plan knows: those that are none of its launches
  * have no work (analysis_extra.c; where that cannot tell, the first have it). */
 static mba_work_counts least_of(const reading *r, const mba_row_event *e, const mba_row_node *n)
@@ -113,6 +113,22 @@ static mba_work_counts least_of(const reading *r, const mba_row_event *e, const 
     if (!l) return unknown;
     const double bytes = isnan(l->least_bytes) ? l->load_bytes + l->store_bytes : l->least_bytes;
     return times((mba_work_counts){ l->tensor_flops, 2 * l->fma_ops + 4 * l->half2_ops, l->special_ops, bytes }, part);
+}
+
+static void at_most(double *least, double counted) { if (counted < *least) *least = counted; }
+
+/* What a kernel did without cannot have been needed: plans count integer operations and conversions with those of the
+ * FMA lanes, and work that data lets a kernel leave out. A product without tensor instructions ran on the FMA lanes.
+ * Bytes stay: what DRAM did not give, L2 did. */
+static mba_work_counts no_more_than_counted(mba_work_counts w, const mba_kernel_view *k)
+{
+    if (!k) return w;
+    const mba_counted *c = &k->counted;
+    if (c->tensor_flops <= 0 && w.tensor_flops > 0) w.vector_flops += w.tensor_flops;
+    at_most(&w.tensor_flops, c->tensor_flops);
+    at_most(&w.vector_flops, c->lane_flops);
+    at_most(&w.special_ops, c->special_ops);
+    return w;
 }
 
 static mba_operator_view *operator_of(reading *r, const char *op, int kind, int phase)
@@ -142,7 +158,7 @@ static mba_status see_time(void *ctx, const void *row)
     const mba_row_event   *e = row;
     const mba_row_node    *n = node_of(a, e->node);
     mba_kernel_view       *k = kernel_of(a, e);
-    const mba_work_counts  least = least_of(r, e, n);
+    const mba_work_counts  least = no_more_than_counted(least_of(r, e, n), k);
     const int    kind = k ? k->kind : MBA_MEMORY, phase = phase_of(e, n, k);
     const double s = 1e-9 * (double)e->duration_ns;
     double       by[MBA_FLOORS];

@@ -20,7 +20,7 @@ static const struct {
 static const struct { const char *name, *beside[3], *verdicts; } judged[] = {
     { "mamba2", { "chunked", "chunked_small", "mamba1" }, "rrdddrxrrrr" },
     { "chunked", { "mamba2", "chunked_small", "mamba1" }, "xxrxdddxrdr" },
-    { "mamba1", { "mamba2" }, "xxddodrrord" },
+    { "mamba1", { "mamba2" }, "xxrdodrrord" },
     { "peer", { "mamba2", "peer_small", "peer_mamba1" }, "xxrxdrdrrrr" },
     { "peer", { "mamba2" }, "xxrxdrdroor" },
     { "peer_mamba1", { "peer" }, "xxdxoxoxorr" },
