@@ -8,8 +8,10 @@
 #include "cli/options.h"
 #include "cli/table.h"
 #include "scope/diff.h"
+#include "scope/doubts.h"
 
 enum { ROWS_OF_TEXT = 16 };
+static const double SAME_APART = 0.02;             /* how far equal kernels may be apart, unsaid */
 
 static const mba_column columns[] = {
     { "what", "what", NULL }, { "name", "name", NULL }, { "phase", "phase", NULL }, { "a_ms", "A, ms/step", "%.3f" },
@@ -38,7 +40,7 @@ static mba_status open_both(mba_store **s, mba_analysis **a, const mba_operands 
     return MBA_OK;
 }
 
-static void print_row(mba_table *t, const mba_diff_row *r, bool full)
+static void print_row(mba_table *t, const mba_diff_row *r, bool alike, bool full)
 {
     mba_table_text(t, "%s", mba_diff_name(r->what));
     mba_table_cut(t, r->name, full ? SIZE_MAX : 34);
@@ -50,10 +52,12 @@ static void print_row(mba_table *t, const mba_diff_row *r, bool full)
     mba_table_number(t, spread > 0 ? 1e3 * spread : NAN);              // classes and kernels have none
     mba_table_number(t, isnan(r->a_s) || !(r->a_launches > 0) ? NAN : r->a_launches);
     mba_table_number(t, isnan(r->b_s) || !(r->b_launches > 0) ? NAN : r->b_launches);
-    mba_table_text(t, "%s", r->slower ? "slower" : isnan(r->a_s) ? "only in B" : isnan(r->b_s) ? "only in A" : "");
+    const bool apart = alike && mba_diff_same(r) && fabs(r->b_s / r->a_s - 1) > SAME_APART;
+    mba_table_text(t, "%s", r->slower ? "slower" : isnan(r->a_s) ? "only in B" : isnan(r->b_s) ? "only in A"
+                          : apart ? "same kernel" : "");
 }
 
-static mba_status print_rows(const mba_diff_row *row, int64_t n, mba_table_form form)
+static mba_status print_rows(const mba_diff_row *row, int64_t n, bool alike, mba_table_form form)
 {
     mba_table *t;
     int        shown = 0;
@@ -61,7 +65,7 @@ static mba_status print_rows(const mba_diff_row *row, int64_t n, mba_table_form 
     for (int64_t i = 0; i < n; i++) {
         shown = i && row[i].what == row[i - 1].what ? shown + 1 : 0;
         if (form != MBA_TABLE_TEXT || shown < ROWS_OF_TEXT || row[i].slower)
-            print_row(t, &row[i], form != MBA_TABLE_TEXT);
+            print_row(t, &row[i], alike, form != MBA_TABLE_TEXT);
     }
     mba_table_print(t, stdout, form);
     if (mba_table_rows(t) < (size_t)n) printf("(%zu of %lld rows: --csv has all)\n", mba_table_rows(t), (long long)n);
@@ -83,6 +87,46 @@ static void warn(mba_analysis *const *a)
         fprintf(stderr, "note: the units of a step differ: %g, %g\n", a[0]->units, a[1]->units);
     if (*a[0]->parameters && *a[1]->parameters && strcmp(a[0]->parameters, a[1]->parameters))
         fprintf(stderr, "note: the parameters differ: %s, %s\n", a[0]->parameters, a[1]->parameters);
+}
+
+static bool same_work(mba_analysis *const *a)
+{
+    return !strcmp(a[0]->workload, a[1]->workload) && !(a[0]->units < a[1]->units || a[0]->units > a[1]->units);
+}
+
+static int by_ratio(const void *x, const void *y)
+{
+    const double a = *(const double *)x, b = *(const double *)y;
+    return (a > b) - (a < b);
+}
+
+/* Kernels of one name with as many launches do the same work: what their times differ by, the middle one of them. */
+static double same_kernels(const mba_diff_row *row, int64_t n, int64_t *count)
+{
+    double *ratio = calloc((size_t)n + 1, sizeof *ratio), middle = NAN;
+    *count = 0;
+    for (int64_t i = 0; i < n && ratio; i++) if (mba_diff_same(&row[i])) ratio[(*count)++] = row[i].b_s / row[i].a_s;
+    if (*count) qsort(ratio, (size_t)*count, sizeof *ratio, by_ratio);
+    if (*count) middle = ratio[*count / 2];
+    free(ratio);
+    return middle;
+}
+
+static void tell_doubts(mba_analysis *const *a, const mba_diff_row *row, int64_t n)
+{
+    const mba_clocks x = mba_clocks_of(a[0]), y = mba_clocks_of(a[1]);
+    int64_t          same = 0;
+    const double     ratio = same_kernels(row, n, &same);
+    for (int i = 0; i < 2; i++) {
+        mba_doubt d[MBA_DOUBTS_MAX];
+        for (int k = 0, m = mba_doubts_of(d, a[i]); k < m; k++) fprintf(stderr, "note: %c: %s\n", "AB"[i], d[k].text);
+    }
+    if (!isnan(x.mean) && !isnan(y.mean))
+        fprintf(stderr, "note: clock of B / A: %.3f (%.0f and %.0f MHz, means of what the driver told while steps ran)\n", y.mean / x.mean,
+                x.mean, y.mean);
+    if (same && same_work(a) && fabs(ratio - 1) > SAME_APART)
+        fprintf(stderr, "note: %lld kernels are the same in both, launched as often, and take %.3f times as long in B (the middle "
+                "one): same kernel, different clocks\n", (long long)same, ratio);
 }
 
 static mba_status judged(const mba_diff_row *row, int64_t n, double gate)
@@ -135,7 +179,8 @@ mba_status mba_command_diff(int argc, char **argv)
     mba_status st = open_both(s, a, &words);
     if (st == MBA_OK) st = mba_diff(&row, &n, a[0], a[1], gate_text ? gate : HUGE_VAL);
     if (st == MBA_OK) warn(a);
-    if (st == MBA_OK) st = print_rows(row, n, mba_table_form_of(json, csv));
+    if (st == MBA_OK) tell_doubts(a, row, n);
+    if (st == MBA_OK) st = print_rows(row, n, same_work(a), mba_table_form_of(json, csv));
     if (st == MBA_OK && gate_text) st = judged(row, n, gate);
     free(row);
     for (int i = 0; i < 2; i++) {

@@ -5,6 +5,7 @@
 #include "cli/command.h"
 #include "cli/options.h"
 #include "cli/show_tables.h"
+#include "scope/doubts.h"
 
 static mba_status make(mba_table **out, const mba_shown *s, const mba_analysis *a, bool full)
 {
@@ -54,6 +55,28 @@ static mba_status tell_left_out(const mba_shown *s, const mba_analysis *a, size_
     return MBA_OK;
 }
 
+/* Under tables with percents of floors: why some are above 100, a line for each reason. */
+static void explain_above(const mba_shown *s, const mba_analysis *a)
+{
+    static const char *const tables[] = { "breakdown", "operators", "kernels", "roofline" };
+    bool has = false;
+    for (size_t i = 0; i < sizeof tables / sizeof *tables; i++) has |= !strcmp(s->name, tables[i]);
+    for (int why = MBA_NOT_ABOVE + 1; has && why < MBA_ABOVES; why++) {
+        const mba_kernel_view *most = NULL;
+        int64_t                n = 0;
+        for (int64_t i = 0; i < a->nkernels; i++) {
+            const mba_kernel_view *k = &a->kernel[i];
+            if (!(k->launches > 0) || mba_above_floor(a, k) != (mba_above)why) continue;
+            if (!most || k->step_s > most->step_s) most = k;
+            n++;
+        }
+        if (!most) continue;
+        printf("(above 100 %% of floor, %s", most->row->name ? most->row->name : "?");
+        if (n > 1) printf(" and %lld more", (long long)n - 1);
+        printf(": %s)\n", mba_above_words(a, (mba_above)why).text);
+    }
+}
+
 static mba_status print_text(const mba_shown *s, const mba_analysis *a, bool asked)
 {
     mba_status st = MBA_OK;
@@ -66,6 +89,7 @@ static mba_status print_text(const mba_shown *s, const mba_analysis *a, bool ask
         else {
             mba_table_print(t, stdout, MBA_TABLE_TEXT);
             st = tell_left_out(s, a, mba_table_rows(t));
+            explain_above(s, a);
         }
         putchar('\n');
     } else if (asked) {
@@ -92,9 +116,24 @@ static bool wanted(const mba_shown *s, const mba_operands *words)
     return words->n == 1;
 }
 
+/* On top of every answer; a file of one table must stay one. */
+static void print_doubts(const mba_analysis *a, mba_table_form form)
+{
+    mba_doubt d[MBA_DOUBTS_MAX];
+    const int n = mba_doubts_of(d, a);
+    for (int i = 0; i < n && form != MBA_TABLE_JSON; i++)
+        fprintf(form == MBA_TABLE_TEXT ? stdout : stderr, "note: %s\n", d[i].text);
+    if (n && form == MBA_TABLE_TEXT) putchar('\n');
+    if (form != MBA_TABLE_JSON) return;
+    fputs("{\"doubts\": [", stdout);
+    for (int i = 0; i < n; i++) printf("%s\"%s\"", i ? ", " : "", d[i].text);
+    fputs("]", stdout);
+}
+
 static mba_status print_all(const mba_analysis *a, const mba_operands *words, mba_table_form form)
 {
-    const char *between = "{";
+    const char *between = ",\n";
+    print_doubts(a, form);
     for (const mba_shown *s = mba_shown_tables; s->name; s++) {
         if (!wanted(s, words)) continue;
         if (form == MBA_TABLE_JSON) printf("%s\"%s\": ", between, s->name);

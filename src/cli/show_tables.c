@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "scope/blocks.h"
+#include "scope/doubts.h"
 
 enum { ROWS_OF_TEXT = 24 };
 static const double H100_BYTES = 3350e9;
@@ -89,9 +90,15 @@ static mba_status energy_facts(mba_table *t, const mba_analysis *a)
     int64_t         n;
     MBA_TRY(mba_load_energy(a->store, &e, &n));
     for (int64_t i = 0; i < n; i++) {
-        fact(t, "energy per step", e[i].joules / (double)e[i].steps, "J");
-        fact(t, "energy per unit", 1e3 * e[i].joules / e[i].units, "mJ");
-        fact(t, "mean power", e[i].joules / e[i].seconds, "W");
+        char why[80];
+        if (mba_energy_counts(&e[i])) {
+            fact(t, "energy per step", e[i].joules / (double)e[i].steps, "J");
+            fact(t, "energy per unit", 1e3 * e[i].joules / e[i].units, "mJ");
+            fact(t, "mean power", e[i].joules / e[i].seconds, "W");
+            continue;
+        }
+        snprintf(why, sizeof why, "energy: not told, the meter wants %g s and ran for", MBA_ENERGY_S_MIN);
+        fact(t, why, e[i].seconds, "s");
     }
     return MBA_OK;
 }

@@ -15,6 +15,7 @@
 #include "core/print.h"
 #include "core/version.h"
 #include "report/figure.h"
+#include "scope/doubts.h"
 
 enum { MAIN_PARTS = 5 };               /* that a page has room for, where none of them is a workload's main one */
 typedef struct ending { mba_stores r; mba_table *step, *kinds, *training; } ending;
@@ -162,6 +163,8 @@ static void workload_line(FILE *f, const mba_run *run)
     fprintf(f, "%-11s %s ms a step, %s %s/s; GEMM %.0f %%, SSM %.0f %% of it; at %.0f %% of its floor\n", name_of(run),
             mba_num(1e3 * a->plain_s).s, mba_num(a->units / a->plain_s).s, a->unit,
             100 * mba_kind_s(a, MBA_GEMM) / a->busy_s, 100 * mba_kind_s(a, MBA_SSM) / a->busy_s, b.percent_of_floor);
+    mba_doubt d[MBA_DOUBTS_MAX];
+    for (int i = 0, n = mba_doubts_of(d, a); i < n; i++) fprintf(f, "            note: %s\n", d[i].text);
 }
 
 static void gain_line(FILE *f, const mba_stores *r)

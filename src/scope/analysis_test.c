@@ -1,6 +1,7 @@
 /* analysis_test.c -- the analysis of a small store whose every number can be worked out on paper (made_store.h): its timeline, its
  * counters, its blocks. */
 #include "scope/blocks.h"
+#include "scope/doubts.h"
 #include "tests/made_store.h"
 
 /* ---- the timeline ---- */
@@ -55,6 +56,64 @@ static void a_copy_beside_the_step_is_no_part_of_its_time(void **state)
     assert_int_equal(seen, 1);
     end();
 }
+
+/* ---- doubts ---- */
+
+/* A store of eleven unwatched steps of 10 s, the last two longer, on a GPU whose clocks were as said. */
+static void begin_doubts(const char *name, double longer_s, double mhz, const char *reason)
+{
+    assert_ok(mba_store_create(&store, scratch(name)));
+    for (int i = 0; i < 11; i++)
+        assert_ok(mba_put_step(store, &(mba_row_step){ .mode = "plain", .seconds = i < 9 ? 10 : 10 + longer_s, .units = 1 }));
+    assert_ok(mba_sheet_number(store, "gpu.clock_max", "read", 2000, "MHz"));
+    assert_ok(mba_sheet_number(store, "clock.plain", "read", mhz, "MHz"));
+    assert_ok(mba_sheet_number(store, "clock.graph", "read", 2000, "MHz"));
+    assert_ok(mba_sheet_text(store, "throttled.plain", "read", "%s", reason));
+    assert_ok(mba_put_energy(store, &(mba_row_energy){ .mode = "plain", .steps = 2, .units = 2, .seconds = 4.99, .joules = 1, .source = "-" }));
+    assert_ok(mba_store_close(store));
+    assert_ok(mba_store_open(&store, scratch(name)));
+    assert_ok(mba_analysis_create(&view, store));
+}
+
+static void a_store_says_what_is_doubtful(void **state)
+{
+    (void)state;
+    mba_doubt d[MBA_DOUBTS_MAX];
+    begin_doubts("sure.db", 0.9, 2000, "no");                    // 9 % are no doubt
+    assert_int_equal(mba_doubts_of(d, view), 0);
+    assert_near(mba_clocks_of(view).mean, 2000, 1e-9);
+    end();
+    begin_doubts("spread.db", 1.1, 2000, "no");
+    assert_int_equal(mba_doubts_of(d, view), 1);
+    assert_non_null(strstr(d[0].text, "step times spread by 11 %: 1e+04 to 1.11e+04 ms"));
+    end();
+    begin_doubts("clocks.db", 0, 1500, "power limit");
+    assert_int_equal(mba_doubts_of(d, view), 1);
+    assert_non_null(strstr(d[0].text, "the GPU ran at 1500 to 2000 of 2000 MHz (power limit)"));
+    assert_near(mba_clocks_of(view).mean, 1750, 1e-9);
+    end();
+    begin_doubts("both.db", 5, 1800, "no");                      // a tenth below, though no reason was given
+    assert_int_equal(mba_doubts_of(d, view), 2);
+    assert_non_null(strstr(d[0].text, "1800 to 2000 of 2000 MHz;"));
+    end();
+}
+
+/* A mean over less than 5 s of a meter that moves in tenths of a second is none. */
+static void energy_of_a_short_window_does_not_count(void **state)
+{
+    (void)state;
+    mba_row_energy *e;
+    int64_t         n;
+    begin_doubts("energy.db", 0, 2000, "no");
+    assert_ok(mba_load_energy(store, &e, &n));
+    assert_int_equal(n, 1);
+    assert_false(mba_energy_counts(&e[0]));
+    e[0].seconds = 5;
+    assert_true(mba_energy_counts(&e[0]));
+    end();
+}
+
+/* ---- the timeline, again ---- */
 
 /* Three events of a graph with gaps of 2 s and 0.5 s, and one beside it; a record costs 0.75 s; plain steps differ by
  * `spread_s`. */
@@ -324,6 +383,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(times_are_those_of_a_step),
         cmocka_unit_test(a_copy_beside_the_step_is_no_part_of_its_time),
+        cmocka_unit_test(a_store_says_what_is_doubtful),
+        cmocka_unit_test(energy_of_a_short_window_does_not_count),
         cmocka_unit_test(gaps_are_less_what_records_cost),
         cmocka_unit_test(floors_are_the_largest_of_four),
         cmocka_unit_test(every_kernel_has_its_part_of_the_least_work),

@@ -1,6 +1,7 @@
 /* diff.c -- see diff.h. */
 #include "scope/diff.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,6 +10,11 @@
 static const double LEAST_SHARE = 0.01;            // of the step
 
 const char *mba_diff_name(mba_diff_what w) { return (const char *const[]){ "step", "class", "operator", "kernel" }[w]; }
+
+bool mba_diff_same(const mba_diff_row *r)
+{
+    return r->what == MBA_DIFF_KERNEL && r->a_s > 0 && r->b_s > 0 && fabs(r->a_launches - r->b_launches) < 0.5;
+}
 
 /* Rows, and where they are by what they are about. */
 typedef struct listing { mba_diff_row *row; int64_t n, room; mba_lookup place; } listing;

@@ -22,6 +22,9 @@ typedef struct mba_diff_row {
     bool          slower;
 } mba_diff_row;
 
+/* A kernel that is in both, launched as often: the same work, but for its clocks and neighbours. */
+bool mba_diff_same(const mba_diff_row *r);
+
 /* Rows by kind, the longest first. gate: 0.03 is 3 %. */
 MBA_MUST mba_status mba_diff(mba_diff_row **out, int64_t *n, const mba_analysis *a, const mba_analysis *b, double gate);
 

@@ -85,7 +85,7 @@ typedef struct mba_gpu_profile {
     mba_gpu_data   *data;  int64_t ndata;
     mba_gpu_instruction *instruction;  int64_t ninstructions, instructions_room;
     const mba_metric_set *set[MBA_GPU_SETS_MAX];  int nsets; /* those that were measured */
-    mba_gpu_cost    cost[MBA_GPU_SETS_MAX + 8];   int ncosts;
+    mba_gpu_cost    cost[MBA_GPU_SETS_MAX + 9];   int ncosts;
     mba_gpu_note    note[MBA_GPU_NOTES_MAX];      int nnotes;
 } mba_gpu_profile;
 

@@ -4,7 +4,7 @@
  * The stores are those of `suite --full` on an H200, made small by `mambascope export FILE.db --store`; the expected
  * numbers (expected.h) are those of tools/store_sums.py (SQL over event, kernel and counter), not of the analysis.
  * tools/refresh_h200 makes both anew. */
-#include "scope/analysis.h"
+#include "scope/doubts.h"
 #include "scope/verify.h"
 #include "tests/data/stores/expected.h"
 #include "tests/test.h"
@@ -184,6 +184,69 @@ static void plans_and_counters_agree(void **state)
     }
 }
 
+/* ---- numbers that would contradict themselves ---- */
+
+static const char *const all_stores[] = { "chunked", "chunked_small", "graph", "graphmamba", "hybrid", "mamba1", "mamba2", "peer",
+                                          "peer_1.3b", "peer_mamba1", "peer_small", "persistent", "vision" };
+enum { ALL_STORES = sizeof all_stores / sizeof *all_stores };
+
+/* Counters of instructions are exact. Of bytes there may be fewer than the operands have: L2 held the rest. */
+static void least_work_is_no_more_than_was_done(void **state)
+{
+    (void)state;
+    int64_t counted = 0;
+    for (int i = 0; i < ALL_STORES; i++) {
+        const mba_analysis *a = find(all_stores[i]);
+        for (int64_t k = 0; k < a->nkernels; k++) {
+            const mba_kernel_view *v = &a->kernel[k];
+            const mba_counted     *c = &v->counted;
+            const double           did[3] = { c->tensor_flops, c->lane_flops, c->special_ops },
+                                   least[3] = { v->least.tensor_flops, v->least.vector_flops, v->least.special_ops };
+            for (int j = 0; j < 3; j++) {
+                if (isnan(did[j]) || isnan(least[j])) continue;
+                if (least[j] > did[j]) fail_msg("%s, %s: least %g, done %g", all_stores[i], v->row->name, least[j], did[j]);
+                counted++;
+            }
+        }
+    }
+    assert_true(counted > 500);
+}
+
+/* A kernel above its floor has a reason, and where it was counted a certain one. */
+static void what_is_above_its_floor_has_a_reason(void **state)
+{
+    (void)state;
+    int64_t seen[MBA_ABOVES] = { 0 };
+    for (int i = 0; i < ALL_STORES; i++) {
+        const mba_analysis *a = find(all_stores[i]);
+        for (int64_t k = 0; k < a->nkernels; k++) {
+            const mba_kernel_view *v = &a->kernel[k];
+            const mba_above        why = mba_above_floor(a, v);
+            seen[why]++;
+            if (!(v->launches > 0) || !(v->least_s > 1.005 * v->median_s)) { assert_int_equal(why, MBA_NOT_ABOVE); continue; }
+            assert_true(why != MBA_NOT_ABOVE && *mba_above_words(a, why).text);
+            assert_true(why != MBA_ABOVE_UNCOUNTED || isnan(v->counted.dram_bytes));
+            if (why == MBA_ABOVE_CACHED) assert_true(v->counted.dram_bytes < v->least.bytes);
+        }
+    }
+    assert_true(seen[MBA_ABOVE_CACHED] > 10 && seen[MBA_ABOVE_COPY] > 10 && seen[MBA_ABOVE_PRODUCT] > 0);
+}
+
+static void doubts_are_those_of_the_runs(void **state)
+{
+    (void)state;
+    static const struct { const char *name; bool clocks, spread; } table[] = {
+        { "mamba2", true, false }, { "chunked", true, true }, { "vision", false, false }, { "graph", false, false },
+        { "peer", false, true },   { "peer_1.3b", false, false } };
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
+        mba_doubt d[MBA_DOUBTS_MAX];
+        const int n = mba_doubts_of(d, find(table[i].name));
+        assert_int_equal(n, table[i].clocks + table[i].spread);
+        if (table[i].clocks) assert_non_null(strstr(d[0].text, "power limit"));
+        if (table[i].spread) assert_non_null(strstr(d[n - 1].text, "step times spread"));
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(sums_are_those_of_the_rows),
@@ -191,6 +254,9 @@ int main(void)
                                         cmocka_unit_test(rules_know_the_peers_kernels),
                                         cmocka_unit_test(blocks_live_as_the_counters_say),
                                         cmocka_unit_test(kernels_have_operators_and_steps_their_time),
-                                        cmocka_unit_test(plans_and_counters_agree) };
+                                        cmocka_unit_test(plans_and_counters_agree),
+                                        cmocka_unit_test(least_work_is_no_more_than_was_done),
+                                        cmocka_unit_test(what_is_above_its_floor_has_a_reason),
+                                        cmocka_unit_test(doubts_are_those_of_the_runs) };
     return cmocka_run_group_tests(tests, NULL, close_all);
 }

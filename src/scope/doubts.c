@@ -1,0 +1,115 @@
+/* doubts.c -- see doubts.h. */
+#include "scope/doubts.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+static const double SPREAD_MOST = 0.10, CLOCK_LEAST = 0.95;
+static const double MEASURED = 1.005;              /* times of the timeline have three digits: so much above is none */
+
+/* ---- clocks ---- */
+
+static void add_reason(mba_clocks *c, const char *text)
+{
+    const size_t n = strlen(c->reasons);
+    if (!text || !*text || !strcmp(text, "no") || strstr(c->reasons, text)) return;
+    snprintf(c->reasons + n, sizeof c->reasons - n, "%s%s", n ? ", " : "", text);
+}
+
+mba_clocks mba_clocks_of(const mba_analysis *a)
+{
+    mba_clocks c = { NAN, NAN, NAN, mba_sheet_value(a, "gpu.clock_max"), "" };
+    double     sum = 0;
+    int        n = 0;
+    for (int64_t i = 0; i < a->nsheet; i++) {
+        const mba_row_sheet *r = &a->sheet_row[i];
+        if (!r->key) continue;
+        if (!strncmp(r->key, "throttled.", 10) || !strcmp(r->key, "gpu.throttled")) add_reason(&c, r->text);
+        if (strncmp(r->key, "clock.", 6) || !(r->number > 0)) continue;
+        if (!n || r->number < c.low)  c.low = r->number;
+        if (!n || r->number > c.high) c.high = r->number;
+        sum += r->number;
+        n++;
+    }
+    if (n) c.mean = sum / n;
+    return c;
+}
+
+static bool doubt_clocks(mba_doubt *out, const mba_analysis *a)
+{
+    const mba_clocks c = mba_clocks_of(a);
+    if (!*c.reasons && !(c.low < CLOCK_LEAST * c.most)) return false;
+    char ran[96] = "", of[40] = "";
+    if (!isnan(c.most)) snprintf(of, sizeof of, " of %.0f", c.most);
+    if (c.low < c.high)      snprintf(ran, sizeof ran, "at %.0f to %.0f%s MHz", c.low, c.high, of);
+    else if (!isnan(c.mean)) snprintf(ran, sizeof ran, "at %.0f%s MHz", c.mean, of);
+    else                     snprintf(ran, sizeof ran, "below its highest clock");
+    snprintf(out->text, sizeof out->text, "clocks were held back: the GPU ran %s%s%s%s; at other clocks the same kernels take other times", ran,
+             *c.reasons ? " (" : "", c.reasons, *c.reasons ? ")" : "");
+    return true;
+}
+
+/* ---- steps ---- */
+
+static bool doubt_steps(mba_doubt *out, const mba_analysis *a)
+{
+    const mba_step_spread *s = &a->spread;
+    const double           part = (s->high_s - s->low_s) / s->median_s;
+    if (!(part > SPREAD_MOST)) return false;
+    snprintf(out->text, sizeof out->text, "step times spread by %.0f %%: %.4g to %.4g ms around a median of %.4g ms (%s%lld steps %s)",
+             100 * part, 1e3 * s->low_s, 1e3 * s->high_s, 1e3 * s->median_s, s->n > 10 ? "10th to 90th percentile of " : "",
+             (long long)s->n, s->how);
+    return true;
+}
+
+int mba_doubts_of(mba_doubt out[MBA_DOUBTS_MAX], const mba_analysis *a)
+{
+    int n = 0;
+    n += doubt_clocks(&out[n], a);
+    n += doubt_steps(&out[n], a);
+    return n;
+}
+
+/* ---- more than 100 % of a floor ---- */
+
+mba_above mba_above_floor(const mba_analysis *a, const mba_kernel_view *k)
+{
+    if (!(k->least_s > MEASURED * k->median_s)) return MBA_NOT_ABOVE;
+    if (k->bound == MBA_BY_TENSOR) return MBA_ABOVE_PRODUCT;
+    if (k->bound != MBA_BY_MEMORY) return MBA_ABOVE_LANES;
+    if (isnan(k->counted.dram_bytes)) return MBA_ABOVE_UNCOUNTED;
+    // what came from DRAM alone would have taken less than the kernel did
+    const double dram_s = k->counted.dram_bytes / a->best.dram;
+    return dram_s > k->median_s ? MBA_ABOVE_COPY : MBA_ABOVE_CACHED;
+}
+
+mba_doubt mba_above_words(const mba_analysis *a, mba_above why)
+{
+    mba_doubt d = { "" };
+    char      ceiling[96] = "";
+    const bool tensor = why == MBA_ABOVE_PRODUCT;
+    const double best = tensor ? a->best.tensor : a->best.dram, sheet = tensor ? a->sheet.tensor : a->sheet.dram;
+    if (best < sheet) snprintf(ceiling, sizeof ceiling, ", %.3g of the data sheet's %.3g %s", best / 1e12, sheet / 1e12, tensor ? "TFLOP/s" : "TB/s");
+    switch (why) {
+    case MBA_ABOVE_CACHED:
+        snprintf(d.text, sizeof d.text, "L2 held part of the operands, and the floor counts all of them from DRAM");
+        break;
+    case MBA_ABOVE_COPY:
+        snprintf(d.text, sizeof d.text, "the floor's rate is that of a large copy%s; another mix of reads and writes exceeds it", ceiling);
+        break;
+    case MBA_ABOVE_PRODUCT:
+        snprintf(d.text, sizeof d.text, "the floor's rate is that of a product of 8192^3 at the clock the power limit left it%s; "
+                 "short products run at higher clocks", ceiling);
+        break;
+    case MBA_ABOVE_LANES:
+        snprintf(d.text, sizeof d.text, "the floor's rate is that of a measured loop; this kernel ran at a higher clock, or needs less work than was planned");
+        break;
+    case MBA_ABOVE_UNCOUNTED:
+        snprintf(d.text, sizeof d.text, "L2 held part of the operands, or they came faster than by the copy that set the floor's rate%s: "
+                 "its DRAM bytes were not counted", ceiling);
+        break;
+    default: break;
+    }
+    return d;
+}
