@@ -6,6 +6,7 @@
 
 #include "report/parts.h"
 #include "scope/blocks.h"
+#include "scope/doubts.h"
 #include "scope/verify.h"
 
 enum { ROWS = 300, FEWEST = 50, MOST = 120, REASONS = 8, SYMBOL = 160 };
@@ -204,20 +205,23 @@ static void counted_fields(records *r, const mba_kernel_view *k)
     field(r, "l2_hit", c->l2_hit_pct);
     field(r, "tf", c->tensor_flops);
     field(r, "vf", c->fp32_flops + c->half_flops);
+    field(r, "lf", c->lane_flops);
     field(r, "sf", c->special_ops);
     field(r, "occ", c->occupancy_pct);
     field(r, "life", 1e6 * c->block_s);
     stall_field(r, k);
 }
 
-static void least_fields(records *r, const mba_kernel_view *k)
+static void least_fields(records *r, const mba_analysis *a, const mba_kernel_view *k)
 {
+    const mba_above above = mba_above_floor(a, k);
     double floors[MBA_FLOORS];
     for (int f = 0; f < MBA_FLOORS; f++) floors[f] = 1e6 * k->floor_s[f];
     list_field(r, "floors", floors, MBA_FLOORS);
     field(r, "floor", 1e6 * k->least_s);
     text_field(r, "bound", isnan(k->least_s) ? NULL : mba_floor_name(k->bound));
     field(r, "executed_floor", k->from_counters ? 1 : 0);
+    text_field(r, "above", above == MBA_NOT_ABOVE ? NULL : mba_above_words(a, above).text);
     text_field(r, "busy", k->busiest);
     field(r, "busy_pct", k->busiest_pct);
     field(r, "least_b", k->least.bytes);
@@ -293,7 +297,7 @@ static void record(records *r, const mba_stores *all, int run, const mba_kernel_
     field(r, "p10", 1e6 * k->p10_s);
     field(r, "p90", 1e6 * k->p90_s);
     field(r, "gap", 1e6 * k->gap_s);
-    least_fields(r, k);
+    least_fields(r, a, k);
     geometry_fields(r, k->row);
     counted_fields(r, k);
     proof_fields(r, a, k, p);

@@ -58,6 +58,9 @@ static void memory_heading(mba_buf *b, const mba_stores *r, int run)
     else                          mba_buf_put(b, "Values");
     mba_buf_add(b, " of %s %s are alive at its peak, at ", mba_num(m->peak_bytes / unit.by).s, unit.name);
     mba_buf_html(b, r->run[run].a->node[m->peak].op);
+    // each value counts here, also where two share their bytes
+    if (m->peak_bytes > m->planned_bytes)
+        mba_buf_put(b, ": some share memory, as results written over their inputs and activations where gradients will be stored");
     mba_memory_destroy(m);
 }
 

@@ -118,7 +118,7 @@ static void gpus_are_not_mixed(void **state)
 
 /* Of a program that is not ours: one kernel that moved 2000 bytes in 1 us, at 1e10 bytes a second; a step took 5 us with
  * our library in it, of which the kernel is one. */
-static void make_foreign(void)
+static void make_foreign(bool doubtful)
 {
     mba_store *s;
     mba_row_kernel k = mba_no_kernel;
@@ -133,6 +133,10 @@ static void make_foreign(void)
     assert_ok(mba_put_counter(s, &(mba_row_counter){ .kernel = 0, .metric = "dram__bytes_read.sum", .value = 2000 }));
     assert_ok(mba_put_counter(s, &(mba_row_counter){ .kernel = 0, .metric = "dram__bytes_write.sum", .value = 0 }));
     put_event(s, 0, "forward", 0, 1000);
+    if (doubtful) {                                // of fewer layers, in a second step that takes longer
+        assert_ok(mba_sheet_text(s, "run.command", "given", "mambascope profile -- python3 train.py --layers 4 --batch 8"));
+        assert_ok(mba_put_step(s, &(mba_row_step){ .mode = "attached", .place = 1, .seconds = 6e-6, .units = NAN }));
+    }
     assert_ok(mba_store_close(s));
 }
 
@@ -143,7 +147,7 @@ static void a_foreign_program_has_no_least_work_and_no_unwatched_step(void **sta
     mba_buf     b = { 0 };
     const char *path = scratch("a.db");
     (void)state;
-    make_foreign();
+    make_foreign(false);
     assert_ok(mba_stores_open(&r, &path, 1));
     assert_near(mba_bounds_of(r.run[0].a, MBA_ALL_KERNELS).percent_of_floor, 20, 1e-9);
     assert_true(isnan(mba_percent_of_least(r.run[0].a, MBA_ALL_KERNELS)));
@@ -162,6 +166,41 @@ static void a_foreign_program_has_no_least_work_and_no_unwatched_step(void **sta
     assert_ok(mba_stores_close(&r));
 }
 
+/* A banner on top and a line under every figure; a peer of fewer layers is called so; values that share memory may be
+ * more than the plan. */
+static void a_page_says_what_to_doubt(void **state)
+{
+    mba_stores  r;
+    mba_store  *s;
+    mba_buf     b = { 0 };
+    const char *path[2];
+    char        name[2][512];
+    (void)state;
+    make_foreign(true);
+    assert_ok(mba_store_create(&s, scratch("b.db")));
+    mba_row_node n = mba_no_node;
+    n.id = 0, n.op = "add", n.kind = "element-wise", n.phase = "forward";
+    assert_ok(mba_put_node(s, &n));
+    mba_row_operand o = mba_no_operand;
+    o.node = 0, o.storage = 0, o.tensor = 0, o.role = "activations", o.bytes = 40e9, o.output = 0, o.slot = "x";
+    assert_ok(mba_put_operand(s, &o));
+    assert_ok(mba_put_parameter(s, &(mba_row_parameter){ .name = "plan_bytes", .value = "39000000000", .meaning = "" }));
+    assert_ok(mba_sheet_text(s, "run.workload", "given", "other"));
+    assert_ok(mba_sheet_text(s, "throttled.plain", "read", "thermal (software)"));
+    put_event(s, 0, "forward", 0, 1000);
+    assert_ok(mba_store_close(s));
+    for (int i = 0; i < 2; i++) snprintf(name[i], sizeof name[i], "%s", scratch(i ? "b.db" : "a.db")), path[i] = name[i];
+    assert_ok(mba_stores_open(&r, path, 2));
+    assert_string_equal(r.run[0].label, "made-up, 4 layers");
+    assert_ok(mba_report_page(&b, &r));
+    has_line(&b, "id=\"doubts\">made-up, 4 layers: step times spread by 18 %: 0.005 to 0.006 ms");
+    has_line(&b, "<br>other: clocks were held back: the GPU ran below its highest clock (thermal (software))");
+    has_line(&b, "<br><b>step times spread by 18 %");
+    has_line(&b, "A step takes 39 GB; values of 40 GB are alive at its peak, at add: some share memory");
+    mba_buf_free(&b);
+    assert_ok(mba_stores_close(&r));
+}
+
 static int prepare(void **state) { (void)state; scratch_make(); return 0; }
 static int clean(void **state)   { (void)state; scratch_remove(); return 0; }
 
@@ -170,6 +209,7 @@ int main(void)
     const struct CMUnitTest tests[] = { cmocka_unit_test(idle_is_what_nobody_fills),
                                         cmocka_unit_test(bandwidths_beside_each_other_are_counted),
                                         cmocka_unit_test(gpus_are_not_mixed),
+                                        cmocka_unit_test(a_page_says_what_to_doubt),
                                         cmocka_unit_test(a_foreign_program_has_no_least_work_and_no_unwatched_step) };
     return cmocka_run_group_tests(tests, prepare, clean);
 }

@@ -5,6 +5,7 @@
 #include "core/version.h"
 #include "report/parts.h"
 #include "report/timeline.h"
+#include "scope/doubts.h"
 
 /* ---- runs ---- */
 
@@ -105,6 +106,8 @@ static void source(mba_buf *b, const mba_stores *r, int run)
     if (a->steps) mba_buf_add(b, " · %lld step%s watched", (long long)a->steps, a->steps == 1 ? "" : "s");
     if (date)     mba_buf_put(b, " · "), mba_buf_html(b, date);
     if (command)  mba_buf_put(b, "<br><code>"), mba_buf_html(b, mba_short(command, 200).s), mba_buf_put(b, "</code>");
+    mba_doubt d[MBA_DOUBTS_MAX];
+    for (int i = 0, n = mba_doubts_of(d, a); i < n; i++) mba_buf_put(b, "<br><b>"), mba_buf_html(b, d[i].text), mba_buf_put(b, "</b>");
     mba_buf_put(b, "</p>");
 }
 
@@ -160,6 +163,22 @@ static void navigation(mba_buf *b, const mba_stores *r)
     mba_buf_put(b, "<li><a href=\"#explorer\">Kernel explorer</a></li><li><a href=\"#claims\">Claims</a></li><li><a "
                    "href=\"#method\">Method</a></li><li><a href=\"#raw\">Raw data</a></li></ol>"
                    "<p class=\"key\">○ no data yet</p></nav>");
+}
+
+/* Of each run: clocks that were held back, steps that spread. */
+static void doubts(mba_buf *b, const mba_stores *r)
+{
+    bool any = false;
+    for (int i = 0; i < r->n; i++) {
+        mba_doubt d[MBA_DOUBTS_MAX];
+        for (int k = 0, n = mba_doubts_of(d, r->run[i].a); k < n; k++, any = true) {
+            mba_buf_put(b, any ? "<br>" : "<p class=\"banner\" id=\"doubts\">");
+            mba_buf_html(b, mba_run_label(r, i));
+            mba_buf_put(b, ": ");
+            mba_buf_html(b, d[k].text);
+        }
+    }
+    if (any) mba_buf_put(b, "</p>");
 }
 
 /* What a reader must know before the first number. */
@@ -221,6 +240,7 @@ static void head(mba_canvas *c, const mba_stores *r)
     mba_buf_put(b, "</section>");
     mba_part_overview(c, r);
     banner(b, r);
+    doubts(b, r);
     mba_buf_put(b, "<section id=\"findings\" aria-label=\"findings\">");
     mba_part_findings(c, r);
     mba_buf_put(b, "</section>");

@@ -19,6 +19,17 @@ static const char *stem_of(const mba_run *run, int *length)
     return file;
 }
 
+/* A program of others that was told to make fewer layers is not the model that its workload names. */
+static void name_layers(mba_run *run)
+{
+    static const char word[] = " --layers ";
+    const char       *command = mba_run_is_foreign(run->a) ? mba_sheet_find(run->a, "run.command") : NULL;
+    const char       *at = command ? strstr(command, word) : NULL;
+    const int         layers = at ? atoi(at + sizeof word - 1) : 0;
+    const size_t      n = strlen(run->label);
+    if (layers > 0) snprintf(run->label + n, sizeof run->label - n, ", %d layers", layers);
+}
+
 /* Its workload, else the name of its file; with that name where the workload is not the only one of its kind. Runs with
  * sections of their own need only differ from each other. */
 static void name_run(mba_stores *r, int i)
@@ -37,6 +48,7 @@ static void name_run(mba_stores *r, int i)
         snprintf(run->label, sizeof run->label, "%s", mba_short(workload, 60).s);
     else
         snprintf(run->label, sizeof run->label, "%s (%.*s)", mba_short(workload, 40).s, stem < 40 ? stem : 40, file);
+    name_layers(run);
 }
 
 bool mba_run_is_empty(const mba_run *run) { return isnan(run->a->plain_s) && run->a->nkernels == 0; }

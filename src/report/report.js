@@ -157,11 +157,12 @@ const facts = k => [
   ["shared / block", known(k.smem) && `${fmt(k.smem / 1024)} KiB`],
   ["local / thread", known(k.local) && `${k.local} B`],
   ["occupancy", known(k.occ_max) && `${fmt(k.occ)} % of ${fmt(k.occ_max)} % possible, by ${k.limiter}`],
-  ["least bytes, DRAM", `${MB(k.least_b)}, ${MB(k.dram)}`],
+  ["least bytes, DRAM", `${MB(k.least_b)}, ${MB(k.dram)}${k.dram < k.least_b ? " (L2 held the rest)" : ""}`],
   ["L2, L1 traffic", known(k.l2) && `${MB(k.l2)}, ${MB(k.l1)}`],
   ["hits L1, L2", (known(k.l1_hit) || known(k.l2_hit)) && `${fmt(k.l1_hit)} %, ${fmt(k.l2_hit)} %`],
   ["least GFLOP", `tensor ${G(k.least_tf)}, vector ${G(k.least_vf)}, special ${G(k.least_sf)}`],
-  ["executed GFLOP", (known(k.tf) || known(k.vf)) && `tensor ${G(k.tf)}, vector ${G(k.vf)}, special ${G(k.sf)}`],
+  ["executed GFLOP", (known(k.tf) || known(k.lf)) &&
+    `tensor ${G(k.tf)}, vector ${G(k.lf)} (2 an instruction, as the least; an add as 1: ${G(k.vf)}), special ${G(k.sf)}`],
   ["counter run", known(k.us_c) && `${fmt(k.us_c)} µs at ${fmt(k.ghz)} GHz`],
   ["life of a block", lifetime(k), 1],
   ["plan against measured", planned(k), 1],
@@ -178,7 +179,7 @@ function card(k) {
   const none = what => `<p class="small">No data yet: ${what}.</p>`;
   const waits = k.stalls.map(([n, v]) => [esc(n.replaceAll("_", " ")), 100 * v / stall, fmt(v), "ssm"]);
   const share = known(k.floor) ? `Floor ${fmt(k.floor)} µs by ${esc(k.bound)}: ` +
-    `<b>${fmt(100 * k.floor / k.us)} % of floor</b>${k.executed_floor ? ", of executed work" : ""}. ` : "";
+    `<b>${fmt(100 * k.floor / k.us)} % of floor</b>${k.executed_floor ? ", of executed work" : ""}${k.above ? ": " + esc(k.above) : ""}. ` : "";
   const busiest = k.busy ? `Busiest unit: <b>${esc(k.busy)}</b>, ${fmt(k.busy_pct)} %.` : "";
   const list = facts(k).map(([a, b, wide]) => `<div${wide ? " class=wide" : ""}><dt>${a}</dt><dd>${esc(b)}</dd></div>`);
   return `<div class="card"><div><h4>Floors against the measured time</h4>${bars(floors)}
