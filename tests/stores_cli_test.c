@@ -44,6 +44,39 @@ static void long_tables_say_where_they_end(void **state)
     says(run("diff " STORES "vision.db " STORES "vision.db"), 0, " rows: --csv has all)");
 }
 
+/* Clocks that were held back and steps that spread stand on top of every table, and of two stores side by side. */
+static void numbers_come_with_their_doubts(void **state)
+{
+    (void)state;
+    says(run("show " STORES "mamba2.db breakdown"), 0, "note: clocks were held back: the GPU ran at 1500 to 1650 of 1980 MHz (power limit)");
+    says(run("show " STORES "peer.db kernels"), 0, "note: step times spread by 27 %: 248.3 to 336.8 ms around a median of 330 ms");
+    says(run("show " STORES "mamba2.db steps --json"), 0, "{\"doubts\": [\"clocks were held back");
+    says(run("show " STORES "vision.db steps"), 0, "Steps\n");
+    assert_null(strstr(output, "note:"));
+    says(run("diff " STORES "chunked.db " STORES "mamba2.db"), 0, "note: clock of B / A: 1.026 (1530 and 1570 MHz");
+    says(run("diff " STORES "chunked.db " STORES "mamba2.db"), 0, "take 1.075 times as long in B (the middle one): same kernel, other clocks\n");
+    says(run("diff " STORES "chunked.db " STORES "mamba2.db"), 0, "note: A: step times spread by 13 %");
+    says(run("diff " STORES "vision.db " STORES "vision.db"), 0, "conv2d");
+    assert_null(strstr(output, "same kernel"));
+}
+
+/* A meter that ran for 0.7 s says 772 W of a card limited to 700 W: it is not told. */
+static void energy_of_short_windows_is_not_told(void **state)
+{
+    (void)state;
+    says(run("show " STORES "mamba2.db steps"), 0, "energy: not told, the meter wants 5 s and ran for");
+    assert_null(strstr(output, "mean power"));
+}
+
+static void what_is_above_its_floor_is_explained(void **state)
+{
+    (void)state;
+    says(run("show " STORES "mamba2.db kernels"), 0, "(above 100 % of floor, adamw_flat and 2 more: the floor's rate is that of a large copy, "
+         "3.96 of the data sheet's 4.81 TB/s");
+    says(run("show " STORES "graph.db operators"), 0, ": L2 held part of the operands, and the floor counts all of them from DRAM)");
+    says(run("show " STORES "chunked.db kernels"), 0, "product of 8192^3 at the clock the power limit left it, 796 of the data sheet's 1071 TFLOP/s");
+}
+
 /* What was asked for and is not there has a reason in the notes; where nothing lacks, nobody is sent to them. */
 /* The variant that differs from the baseline in the lives of its blocks alone decides whether these are the cause; one that moves half of
  * the bytes does not. */
@@ -123,7 +156,10 @@ int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(diff_tells_what_is_not_alike),
                                         cmocka_unit_test(a_gate_says_what_it_did_not_see),
-                                        cmocka_unit_test(long_tables_say_where_they_end),
+                                        cmocka_unit_test(numbers_come_with_their_doubts),
+        cmocka_unit_test(energy_of_short_windows_is_not_told),
+        cmocka_unit_test(what_is_above_its_floor_is_explained),
+        cmocka_unit_test(long_tables_say_where_they_end),
                                         cmocka_unit_test(short_lives_are_judged_by_a_persistent_variant),
                                         cmocka_unit_test(a_ratio_to_what_is_not_known_is_none),
                                         cmocka_unit_test(what_a_cpu_has_not_is_noted),

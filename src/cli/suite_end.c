@@ -165,6 +165,7 @@ static void workload_line(FILE *f, const mba_run *run)
             100 * mba_kind_s(a, MBA_GEMM) / a->busy_s, 100 * mba_kind_s(a, MBA_SSM) / a->busy_s, b.percent_of_floor);
     mba_doubt d[MBA_DOUBTS_MAX];
     for (int i = 0, n = mba_doubts_of(d, a); i < n; i++) fprintf(f, "            note: %s\n", d[i].text);
+    if (b.percent_of_floor > 100) fprintf(f, "            note: above 100 %% of its floor: %s\n", mba_above_all(a).text);
 }
 
 static void gain_line(FILE *f, const mba_stores *r)

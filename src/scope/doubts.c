@@ -76,7 +76,7 @@ int mba_doubts_of(mba_doubt out[MBA_DOUBTS_MAX], const mba_analysis *a)
 mba_above mba_above_floor(const mba_analysis *a, const mba_kernel_view *k)
 {
     if (!(k->least_s > MEASURED * k->median_s)) return MBA_NOT_ABOVE;
-    if (k->bound == MBA_BY_TENSOR) return MBA_ABOVE_PRODUCT;
+    if (k->bound == MBA_BY_TENSOR) return isnan(a->best.tensor) ? MBA_ABOVE_LANES : MBA_ABOVE_PRODUCT;
     if (k->bound != MBA_BY_MEMORY) return MBA_ABOVE_LANES;
     if (isnan(k->counted.dram_bytes)) return MBA_ABOVE_UNCOUNTED;
     // what came from DRAM alone would have taken less than the kernel did
@@ -90,7 +90,10 @@ mba_doubt mba_above_words(const mba_analysis *a, mba_above why)
     char      ceiling[96] = "";
     const bool tensor = why == MBA_ABOVE_PRODUCT;
     const double best = tensor ? a->best.tensor : a->best.dram, sheet = tensor ? a->sheet.tensor : a->sheet.dram;
-    if (best < sheet) snprintf(ceiling, sizeof ceiling, ", %.3g of the data sheet's %.3g %s", best / 1e12, sheet / 1e12, tensor ? "TFLOP/s" : "TB/s");
+    if (best < sheet)
+        snprintf(ceiling, sizeof ceiling, ", %.*f of the data sheet's %.*f %s", tensor ? 0 : 2, best / 1e12, tensor ? 0 : 2, sheet / 1e12,
+                 tensor ? "TFLOP/s" : "TB/s");
+    const bool  cpu = isnan(a->best.tensor);
     switch (why) {
     case MBA_ABOVE_CACHED:
         snprintf(d.text, sizeof d.text, "L2 held part of the operands, and the floor counts all of them from DRAM");
@@ -103,13 +106,28 @@ mba_doubt mba_above_words(const mba_analysis *a, mba_above why)
                  "short products run at higher clocks", ceiling);
         break;
     case MBA_ABOVE_LANES:
-        snprintf(d.text, sizeof d.text, "the floor's rate is that of a measured loop; this kernel ran at a higher clock, or needs less work than was planned");
+        snprintf(d.text, sizeof d.text, "the floor's rate is that of a measured loop%s", cpu
+                 ? "; roots and quotients count as exponentials and take less than one" : ", and this kernel ran at a higher clock");
         break;
     case MBA_ABOVE_UNCOUNTED:
-        snprintf(d.text, sizeof d.text, "L2 held part of the operands, or they came faster than by the copy that set the floor's rate%s: "
-                 "its DRAM bytes were not counted", ceiling);
+        snprintf(d.text, sizeof d.text, "%s held part of the operands, or they came faster than by the copy that set the floor's rate%s: "
+                 "bytes of memory were not counted", cpu ? "a cache" : "L2", ceiling);
         break;
     default: break;
     }
     return d;
+}
+
+/* That of the kernels whose floors exceed their times by the most. */
+mba_doubt mba_above_all(const mba_analysis *a)
+{
+    double excess_s[MBA_ABOVES] = { 0 };
+    int    most = MBA_ABOVE_UNCOUNTED;
+    for (int64_t i = 0; i < a->nkernels; i++) {
+        const mba_kernel_view *k = &a->kernel[i];
+        const mba_above        why = mba_above_floor(a, k);
+        if (k->launches > 0 && why != MBA_NOT_ABOVE) excess_s[why] += k->per_step * (k->least_s - k->median_s);
+    }
+    for (int why = 0; why < MBA_ABOVES; why++) if (excess_s[why] > excess_s[most]) most = why;
+    return mba_above_words(a, (mba_above)most);
 }

@@ -38,5 +38,6 @@ typedef enum mba_above {
 } mba_above;
 mba_above mba_above_floor(const mba_analysis *a, const mba_kernel_view *k);
 mba_doubt mba_above_words(const mba_analysis *a, mba_above why);
+mba_doubt mba_above_all(const mba_analysis *a);    /* the words for a step that is above its floor as a whole */
 
 #endif
