@@ -196,6 +196,10 @@ static void a_page_says_what_to_doubt(void **state)
     has_line(&b, "id=\"doubts\">made-up, 4 layers: step times spread by 18 %: 0.005 to 0.006 ms");
     has_line(&b, "<br>other: clocks were held back: the GPU ran below its highest clock (thermal (software))");
     has_line(&b, "<br><b>step times spread by 18 %");
+    mba_buf summary = { 0 };
+    assert_ok(mba_report_summary(&summary, &r));
+    has_line(&summary, "\"doubts\": [\"step times spread by 18 %");
+    mba_buf_free(&summary);
     has_line(&b, "A step takes 39 GB; values of 40 GB are alive at its peak, at add: some share memory");
     mba_buf_free(&b);
     assert_ok(mba_stores_close(&r));

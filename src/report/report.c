@@ -7,6 +7,7 @@
 
 #include "core/file.h"
 #include "report/parts.h"
+#include "scope/doubts.h"
 
 /* ---- stores ---- */
 
@@ -252,6 +253,10 @@ static void summary_of(mba_buf *b, const mba_analysis *a)
         number(b, "train_last_loss", mba_sheet_value(a, "train.last_loss"));
         number(b, "train_valid_loss", mba_sheet_value(a, "train.valid_loss"));
     }
+    mba_doubt d[MBA_DOUBTS_MAX];
+    mba_buf_put(b, ",\n   \"doubts\": [");
+    for (int i = 0, n = mba_doubts_of(d, a); i < n; i++) mba_buf_put(b, i ? ", " : ""), mba_buf_json(b, d[i].text);
+    mba_buf_put(b, "]");
     mba_claims_judge(a, claim);
     mba_buf_put(b, ",\n   \"claims\": [");
     for (int i = 0; i < MBA_CLAIMS; i++) {
