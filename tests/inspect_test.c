@@ -230,19 +230,25 @@ static void folders_and_shards_show_classes_and_damage(void **state)
     put_jpeg("photos/val/dog/f.jpg", "420.jpg");
     says(inspect("photos"), 0, "");
     static const char start[] =
-        "photos: JPEG images, a folder per class\n"
+        "photos: images, a folder per class\n"
         "  format               image-folder\n"
         "  training\n"
         "    images               5\n"
         "    width                min 61, mean 61, max 61\n"
         "    height               min 47, mean 47, max 47\n";
     assert_memory_equal(output, start, strlen(start));
-    assert_non_null(strstr(output, "    sampled              5\n    damaged              2\n"
+    assert_non_null(strstr(output, "    sampled              5\n    jpeg                 3\n    damaged              2\n"
                                    "    first damaged        photos/train/dog/d.jpg\n    classes              2\n"));
     assert_non_null(strstr(output, "      cat                           2 ######################\n"
                                    "      dog                           3 ################################\n"));
     assert_non_null(strstr(output, "  held out\n    images               2\n"));
     assert_non_null(strstr(output, "\n  cat                       cat                       dog\n"));
+    put_jpeg("half/train/cat/a.png", "really.png");                // no val/: train/ is no class
+    put_jpeg("half/train/dog/b.jpg", "420.jpg");
+    says(inspect("half"), 0, "half: images, a folder per class\n  format               image-folder\n  training\n"
+         "    images               2\n");
+    assert_non_null(strstr(output, "    jpeg                 1\n    png                  1\n    damaged              0\n"));
+    assert_null(strstr(output, "held out"));
     assert_int_equal(shell("mkdir t s && cp photos/train/cat/a.jpg t/a.jpg && cp photos/train/cat/b.jpg t/b.jpg && "
                            "printf 3 > t/a.cls &&"
                            " printf 1 > t/b.cls && (cd t && tar --format=ustar -cf ../s/x-0.tar a.jpg a.cls &&"

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <jpeglib.h>                               // needs stdio.h before it
+#include <png.h>
 #ifdef MBA_ZLIB
 #include <zlib.h>
 #endif
@@ -39,6 +40,7 @@ static void libraries(mba_table *t)
 #else
     row(t, "libjpeg", WORDS(JPEG_LIB_VERSION), "libjpeg-turbo decodes several times as fast: libjpeg62-turbo-dev");
 #endif
+    row(t, "libpng", png_get_libpng_ver(NULL), "");
 #ifdef MBA_ZLIB
     row(t, "zlib", zlibVersion(), "");
 #else

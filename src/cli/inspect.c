@@ -17,7 +17,7 @@ bool mba__begins(const mba_map *m, const char *magic, size_t n)
 
 static const struct { const char *magic; size_t n; const char *what, *fix; } others[] = {
     { "\xff\xd8\xff", 3, "one JPEG image", "name the folder that holds a folder per class" },
-    { "\x89PNG", 4, "one PNG image", "name a folder of JPEG images, with a folder per class" },
+    { "\x89PNG", 4, "one PNG image", "name the folder that holds a folder per class" },
     { "\x1f\x8b", 2, "compressed with gzip", "unpack it with gunzip" },
     { "\x28\xb5\x2f\xfd", 4, "compressed with zstd", "unpack it with unzstd" },
     { "PK\x03\x04", 4, "a ZIP archive (.npz, .pt)", "save the arrays as .npy or .safetensors" },

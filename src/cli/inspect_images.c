@@ -43,22 +43,26 @@ static mba_status count_classes(json_t *to, const mba_image_set *s)
 
 typedef struct image_count {
     mba_spread W, H, bytes;
-    int64_t    sampled, damaged;
+    int64_t    sampled, damaged, jpeg, png;
+    int64_t    clipped;                  /* 16-bit grey, see image.h */
     char       first_damaged[512];
 } image_count;
 
-/* Decodes the whole file, small: what is cut short is noticed. */
-static mba_status look_at_jpeg(image_count *c, mba_image *m, const mba_sample *p)
+/* Decodes the whole file, small where that is possible: what is cut short is noticed. */
+static mba_status look_at_file(image_count *c, mba_image *m, const mba_sample *p)
 {
-    mba_jpeg *j = NULL;
-    MBA_TRY(mba_jpeg_open(&j, p->name, p->jpeg, p->jpeg_bytes));
-    const mba_jpeg_about a  = mba_jpeg_look(j);
-    const mba_status     st = mba_jpeg_read(j, m, 8, INT32_MAX);
-    mba_jpeg_close(j);
+    mba_image_file *f = NULL;
+    MBA_TRY(mba_image_open(&f, p->name, p->encoded, p->encoded_bytes));
+    const mba_image_about a  = mba_image_look(f);
+    const mba_status      st = mba_image_read(f, m, a.scales ? 8 : 1, INT32_MAX);
+    mba_image_close(f);
     if (st != MBA_OK) return st;
     mba__spread_add(&c->W, a.W);
     mba__spread_add(&c->H, a.H);
-    mba__spread_add(&c->bytes, (double)p->jpeg_bytes);
+    mba__spread_add(&c->bytes, (double)p->encoded_bytes);
+    if (!strcmp(a.format, "PNG")) c->png++;
+    else                          c->jpeg++;
+    c->clipped += a.bits == 16 && a.components == 1;
     return MBA_OK;
 }
 
@@ -67,16 +71,16 @@ static mba_status show_image(mba_report *r, const mba_image_set *s, mba_image *m
     char        number[32];
     const char *name = mba_image_set_class(s, p->label);
     if (r->pictures == MBA_PICTURES) return MBA_OK;
-    if (p->jpeg) MBA_TRY(mba_jpeg_decode(m, p->name, p->jpeg, p->jpeg_bytes));
+    if (p->encoded) MBA_TRY(mba_image_decode(m, p->name, p->encoded, p->encoded_bytes));
     snprintf(number, sizeof number, "class %" PRId32, p->label);
-    return mba__report_picture(r, p->jpeg ? m : &p->image, name ? name : number);
+    return mba__report_picture(r, p->encoded ? m : &p->image, name ? name : number);
 }
 
 static mba_status look_at_image(mba_report *r, image_count *c, mba_image *m, const mba_image_set *s, int64_t i,
                                 mba_sample *p)
 {
     mba_status st = mba_image_set_read(s, i, p);
-    if (st == MBA_OK && p->jpeg) st = look_at_jpeg(c, m, p);
+    if (st == MBA_OK && p->encoded) st = look_at_file(c, m, p);
     if (st == MBA_OK) st = show_image(r, s, m, p);
     c->sampled++;
     if (st != MBA_E_FORMAT && st != MBA_E_UNSUPPORTED && st != MBA_E_IO) return st;     // what training leaves out too
@@ -100,6 +104,9 @@ static mba_status sample_images(mba_report *r, json_t *to, const mba_image_set *
     mba__fact_spread(to, "height", &c.H, false);
     mba__fact_spread(to, "file_bytes", &c.bytes, false);
     mba__fact_int(to, "sampled", c.sampled);
+    if (c.jpeg) mba__fact_int(to, "jpeg", c.jpeg);
+    if (c.png) mba__fact_int(to, "png", c.png);
+    if (c.clipped) mba__fact_int(to, "png_grey_16_bits", c.clipped);
     mba__fact_int(to, "damaged", c.damaged);
     if (c.damaged) mba__fact_text(to, "first_damaged", c.first_damaged);
     mba_sample_free(&p);
@@ -120,7 +127,7 @@ static mba_status tell_part(mba_report *r, const mba_image_set *s, const char *p
 static void tell_kind(mba_report *r, const mba_image_set *s)
 {
     static const struct { const char *name, *format, *about; } kinds[] = {
-        { "folder", "image-folder", "JPEG images, a folder per class" },
+        { "folder", "image-folder", "images, a folder per class" },
         { "shards", "webdataset", "WebDataset shards (tar)" },
         { "cifar10", "cifar-10", "CIFAR-10, binary version" },
         { "cifar100", "cifar-100", "CIFAR-100, binary version" },
@@ -140,34 +147,20 @@ static mba_status tell_set(mba_report *r, mba_image_set *s, const char *part)
     return st;
 }
 
-/* True: both parts begin with the same file, so that there is only one. */
-static bool same_part(const mba_image_set *a, const mba_image_set *b)
-{
-    mba_sample x = { 0 }, y = { 0 };
-    const bool same = mba_image_set_read(a, 0, &x) == MBA_OK && mba_image_set_read(b, 0, &y) == MBA_OK && x.jpeg
-                      && !strcmp(x.name, y.name);
-    mba_sample_free(&x);
-    mba_sample_free(&y);
-    return same;
-}
-
 mba_status mba__inspect_image_folder(mba_report *r)
 {
-    mba_image_set   *train = NULL, *held = NULL;
-    const mba_status first = mba_image_set_open(&train, &(mba_image_set_options){ .path = r->path });
-    if (first != MBA_OK && first != MBA_E_IO)
-        return mba_where(first, "'%s', in which nothing else was recognised", r->path);
-    const mba_status second = mba_image_set_open(&held, &(mba_image_set_options){.path = r->path, .validation = true});
+    mba_image_set *train = NULL, *held = NULL;
+    const bool     has_held = mba_image_set_has_held_out(r->path);
+    mba_status     first = mba_image_set_open(&train, &(mba_image_set_options){ .path = r->path }), second = MBA_OK;
+    if (first != MBA_OK && (first != MBA_E_IO || !has_held))
+        return first == MBA_E_IO ? first : mba_where(first, "'%s', in which nothing else was recognised", r->path);
+    if (has_held) second = mba_image_set_open(&held, &(mba_image_set_options){ .path = r->path, .validation = true });
     if (second != MBA_OK && second != MBA_E_IO) {
         mba_image_set_close(train);
         return second;
     }
     if (first != MBA_OK && second != MBA_OK)                      // tell of the part that everybody needs
         return mba_image_set_open(&train, &(mba_image_set_options){ .path = r->path });
-    if (train && held && same_part(train, held)) {
-        mba_image_set_close(held);
-        held = NULL;
-    }
     mba_status st = train ? tell_set(r, train, "training") : MBA_OK;
     if (st == MBA_OK && held) return tell_set(r, held, "held_out");
     mba_image_set_close(held);

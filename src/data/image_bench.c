@@ -23,8 +23,8 @@ static int32_t files_label(const mba_image_set *s, int64_t number) { return (int
 static mba_status files_read(const mba_image_set *s, int64_t number, mba_sample *out)
 {
     const files *f  = (const files *)s;
-    out->jpeg       = f->bytes[number % FILES];
-    out->jpeg_bytes = f->n[number % FILES];
+    out->encoded       = f->bytes[number % FILES];
+    out->encoded_bytes = f->n[number % FILES];
     out->label      = files_label(s, number);
     snprintf(out->name, sizeof out->name, "benchmark image %d", (int)(number % FILES));
     return MBA_OK;

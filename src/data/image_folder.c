@@ -1,4 +1,4 @@
-/* image_folder.c -- a folder per class: path/<class>/<image>.JPEG, classes numbered in the byte-wise order of their
+/* image_folder.c -- a folder per class: path/<class>/<image> (.jpg, .jpeg or .png), classes numbered in the byte-wise order of their
  * names. Names are kept in one block: ImageNet has 1.3 million. */
 #include "data/image_set.h"
 
@@ -48,8 +48,8 @@ static mba_status folder_read(const mba_image_set *s, int64_t number, mba_sample
     free(out->file);
     out->file     = NULL;
     out->label    = e->label;
-    mba_status st = mba_file_read(&out->file, &out->jpeg_bytes, path, FILE_MAX);
-    out->jpeg     = out->file;
+    mba_status st = mba_file_read(&out->file, &out->encoded_bytes, path, FILE_MAX);
+    out->encoded  = out->file;
     free(path);
     return st;
 }

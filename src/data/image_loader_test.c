@@ -233,9 +233,8 @@ static void damaged_files_are_left_out_by_name(void **state)
         assert_memory_equal(x + 3 * BATCH / B, x + 4 * BATCH / B,
                             BATCH / B * sizeof(float)); /* the next in its place */
         assert_ok(mba_image_loader_next(l, &b, &at));
-        assert_int_equal(mba_image_loader_skipped(l, &story), 2);
-        assert_non_null(strstr(story, "c1/5.JPEG' cannot be decoded\nwhy: it is a PNG file"));
-        assert_int_equal(labels[5], 0);                          /* after the last comes the first of the set */
+        assert_int_equal(mba_image_loader_skipped(l, &story), 1);
+        assert_int_equal(labels[5], 1);                          /* a PNG under the name of a JPEG is as good as any */
         assert_true(at.epoch == 1);
         mba_image_loader_destroy(l);
     }
@@ -262,7 +261,7 @@ static void a_set_of_nothing_but_damage_is_an_error(void **state)
         mba_position             at = { 0 };
         assert_ok(mba_image_loader_create(&l, &o));
         for (int i = 0; i < 3; i++) {
-            assert_fails(mba_image_loader_next(l, &(mba_image_batch){ .x = x }, &at), MBA_E_FORMAT, "Not a JPEG file");
+            assert_fails(mba_image_loader_next(l, &(mba_image_batch){ .x = x }, &at), MBA_E_FORMAT, "neither as a JPEG nor as a PNG");
             assert_non_null(strstr(mba_message(), "where: image "));
             assert_true(at.epoch == 0 && at.index == 0);
         }

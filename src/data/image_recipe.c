@@ -65,15 +65,15 @@ static mba_box chosen(const mba_image_recipe *r, mba_draw *d, int32_t W, int32_t
 /* Decodes as much as the crop needs; the box becomes one of the decoded image. */
 static mba_status decode(mba_image_maker *m, mba_box *box, const mba_image_recipe *r, mba_draw *d)
 {
-    mba_jpeg *j = NULL;
-    MBA_TRY(mba_jpeg_open(&j, m->sample.name, m->sample.jpeg, m->sample.jpeg_bytes));
-    const mba_jpeg_about about = mba_jpeg_look(j);
+    mba_image_file *f = NULL;
+    MBA_TRY(mba_image_open(&f, m->sample.name, m->sample.encoded, m->sample.encoded_bytes));
+    const mba_image_about about = mba_image_look(f);
     *box            = chosen(r, d, about.W, about.H);
-    const int scale = r->crop == MBA_CROP_RANDOM ? scale_for(*box, r->size) : 1;
+    const int scale = r->crop == MBA_CROP_RANDOM && about.scales ? scale_for(*box, r->size) : 1;
     *box            = (mba_box){ box->x / scale, box->y / scale, box->W / scale, box->H / scale };
-    mba_status st   = mba_jpeg_read(j, &m->decoded, scale, (int32_t)ceil(box->y + box->H));
-    m->warnings    += mba_jpeg_look(j).warnings;
-    mba_jpeg_close(j);
+    mba_status st   = mba_image_read(f, &m->decoded, scale, (int32_t)ceil(box->y + box->H));
+    m->warnings    += mba_image_look(f).warnings;
+    mba_image_close(f);
     return st;
 }
 
@@ -102,7 +102,7 @@ mba_status mba_image_make(mba_image_maker *m, uint8_t *to, int32_t *label, const
     const mba_image *in = &m->sample.image;
     mba_box          box;
     MBA_TRY(mba_image_set_read(s, number, &m->sample));
-    if (m->sample.jpeg) {
+    if (m->sample.encoded) {
         MBA_TRY(decode(m, &box, r, &d));
         in = &m->decoded;
     } else {

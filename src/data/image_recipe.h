@@ -6,7 +6,7 @@
  *     mba_image_maker_free(&m);
  *
  * The order is that of the published recipes: decode, crop and resize, flip, RandAugment; then, for a whole batch and
- * in image_loader.h, mixing, normalising and erasing. Large files are decoded at half, a quarter or an eighth of their
+ * in image_loader.h, mixing, normalising and erasing. Large JPEG files are decoded at half, a quarter or an eighth of their
  * size where the crop is still at least as large as the result; evaluation always decodes in full. */
 #ifndef MBA_IMAGE_RECIPE_H
 #define MBA_IMAGE_RECIPE_H
@@ -44,7 +44,7 @@ typedef struct mba_image_maker {
     mba_sample    sample;
     mba_image     decoded, made, spare;
     mba_resampler resampler;
-    int64_t       warnings;              /* of JPEG files, so far */
+    int64_t       warnings;              /* of image files, so far */
 } mba_image_maker;
 
 /* Image `number` as (size, size, 3) bytes. A failure of the set or of the decoder is about this one image. */

@@ -22,8 +22,8 @@ void mba_image_set_close(mba_image_set *s)
 mba_status mba_image_set_read(const mba_image_set *s, int64_t number, mba_sample *out)
 {
     mba_assert(number >= 0 && number < s->count);
-    out->jpeg       = NULL;
-    out->jpeg_bytes = 0;
+    out->encoded       = NULL;
+    out->encoded_bytes = 0;
     return s->kind->read(s, number, out);
 }
 
@@ -67,34 +67,69 @@ static mba_status holds_tars(bool *yes, const char *folder)
     return st;
 }
 
-/* path/train or path/val where there is one, else path; NULL: no memory. */
-static char *choose_part(const char *path, bool validation)
+static mba_status holds_folders(bool *yes, const char *folder)
 {
-    static const char *const train[] = { "train", NULL }, *const held[] = { "val", "validation", "test", NULL };
-    char                    *inner;
-    for (const char *const *p = validation ? held : train; *p; p++) {
-        if (asprintf(&inner, "%s/%s", path, *p) < 0) return NULL;
-        if (mba_is_folder(inner)) return inner;
-        free(inner);
+    mba_listing l  = { 0 };
+    mba_status  st = mba_listing_read(&l, folder, NULL);
+    *yes = false;
+    for (int64_t i = 0; st == MBA_OK && i < l.n && !*yes; i++) {
+        char path[MBA_PATH];
+        *yes = snprintf(path, sizeof path, "%s/%s", folder, l.name[i]) < MBA_PATH && mba_is_folder(path);
     }
-    return strdup(path);
+    mba_listing_free(&l);
+    return st;
+}
+
+/* ---- parts in folders of their own ---- */
+
+static bool has_part(char part[MBA_PATH], const char *path, const char *name)
+{
+    return snprintf(part, MBA_PATH, "%s/%s", path, name) < MBA_PATH && mba_is_folder(part);
+}
+
+static bool find_train(char part[MBA_PATH], const char *path) { return has_part(part, path, "train"); }
+
+/* A class may have the name of a part: beside no train/ it is a part where it holds classes or shards itself. */
+static bool find_held_out(char part[MBA_PATH], const char *path)
+{
+    static const char *const name[] = { "val", "validation", "test" };
+    char                     train[MBA_PATH];
+    const bool               split = find_train(train, path);
+    for (size_t i = 0; i < sizeof name / sizeof *name; i++) {
+        bool folders = false, tars = false;
+        if (!has_part(part, path, name[i])) continue;
+        if (split) return true;
+        if (holds_folders(&folders, part) == MBA_OK && holds_tars(&tars, part) == MBA_OK && (folders || tars)) return true;
+    }
+    return false;
 }
 
 /* Classes have the numbers they are trained with, also where the held-out part lacks some. */
 static mba_status open_part(mba_image_set **out, const mba_image_set_options *o)
 {
     mba_image_set_options part = *o;
-    char                 *path = choose_part(o->path, o->validation), *train = choose_part(o->path, false);
+    char                  train[MBA_PATH], held[MBA_PATH];
     bool                  tars = false, train_tars = false;
-    mba_status            st   = path && train ? MBA_OK : mba_fail(MBA_E_NOMEM, "no memory to open '%s'", o->path);
-    part.path = path;
-    if (st == MBA_OK) st = holds_tars(&tars, path);
-    if (st == MBA_OK) st = holds_tars(&train_tars, train);
-    if (st == MBA_OK && !train_tars && strcmp(path, o->path) && strcmp(train, o->path)) part.classes_of = train;
-    if (st == MBA_OK) st = tars ? mba_image_shards_open(out, &part) : mba_image_folder_open(out, &part);
-    free(path);
-    free(train);
-    return st;
+    const bool            has_train = find_train(train, o->path), has_held = find_held_out(held, o->path);
+    if (!o->validation && has_held && !has_train)
+        return mba_fail(MBA_E_FORMAT, "'%s' has no images to train on\nwhy: it has a held-out part, '%s', and no train/\n"
+                        "fix: put the training part into '%s/train', or name the held-out part itself", o->path, held, o->path);
+    if (o->validation && has_held) part.path = held;
+    else if (has_train)            part.path = train;
+    MBA_TRY(holds_tars(&tars, part.path));
+    if (has_train) MBA_TRY(holds_tars(&train_tars, train));
+    if (o->validation && has_held && has_train && !train_tars) part.classes_of = train;
+    return tars ? mba_image_shards_open(out, &part) : mba_image_folder_open(out, &part);
+}
+
+bool mba_image_set_has_held_out(const char *path)
+{
+    static const char *const file[] = { "test_batch.bin", "test.bin", "t10k-images-idx3-ubyte", "t10k-images.idx3-ubyte",
+                                        "t10k-images-idx3-ubyte.gz", NULL };
+    char                     part[MBA_PATH];
+    if (!strcmp(path, "shapes") || !strcmp(path, "synthetic")) return true;
+    if (mba_is_folder(path) && (find_held_out(part, path) || holds(path, file))) return true;
+    return mba__shards_have_parts(path);
 }
 
 static mba_status open_folder(mba_image_set **out, const mba_image_set_options *o)
@@ -107,7 +142,7 @@ static mba_status open_folder(mba_image_set **out, const mba_image_set_options *
     return open_part(out, o);
 }
 
-mba_status mba_image_set_open(mba_image_set **out, const mba_image_set_options *o)
+static mba_status open_any(mba_image_set **out, const mba_image_set_options *o)
 {
     if (!strcmp(o->path, "synthetic")) return mba_image_synthetic_create(out, o);
     if (!strcmp(o->path, "shapes")) return mba_image_shapes_create(out, o);
@@ -116,4 +151,16 @@ mba_status mba_image_set_open(mba_image_set **out, const mba_image_set_options *
     return mba_fail(MBA_E_IO, "no images at '%s'\nwhy: it is neither a directory nor a .tar\n"
                     "fix: name a directory with a folder per class, .tar shards, or one with CIFAR or MNIST files; "
                     "\"shapes\" and \"synthetic\" are made up", o->path);
+}
+
+mba_status mba_image_set_open(mba_image_set **out, const mba_image_set_options *o)
+{
+    mba_image_set_options whole = *o;
+    if (mba_image_set_has_held_out(o->path) || (!o->validation && !(o->part > 0))) return open_any(out, o);
+    if (!(o->part > 0))
+        return mba_fail(MBA_E_ARG, "'%s' has no held-out part\nfix: put one into val/, or --validation 0.1 holds a tenth "
+                        "of it out", o->path);
+    whole.validation = false;
+    MBA_TRY(open_any(out, &whole));
+    return mba_image_set_split(out, o->part, o->validation);
 }

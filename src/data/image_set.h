@@ -3,12 +3,12 @@
  *     mba_image_set *s;
  *     MBA_TRY(mba_image_set_open(&s, &(mba_image_set_options){ .path = "imagenet" }));      // its training part
  *     mba_sample sample = { 0 };
- *     MBA_TRY(mba_image_set_read(s, 17, &sample));           // sample.label; sample.jpeg or sample.image
+ *     MBA_TRY(mba_image_set_read(s, 17, &sample));           // sample.label; sample.encoded or sample.image
  *     mba_sample_free(&sample);
  *     mba_image_set_close(s);                                // NULL is fine
  *
  * A path is one of
- *   a directory with a folder per class (or with train/ and val/ that are such): ImageNet as it is unpacked
+ *   a directory with a folder per class (or with train/ and maybe val/ that are such): ImageNet as it is unpacked
  *   a directory of *.tar, one .tar or a glob: WebDataset shards
  *   a directory with the binary files of CIFAR-10 or CIFAR-100, or with the four IDX files of MNIST
  *   "synthetic" or "shapes": made up here, labelled so
@@ -20,14 +20,14 @@
 
 #include "data/image_ops.h"
 
-/* One image as the set has it: a JPEG file, or pixels. Memory is kept from one read to the next. */
+/* One image as the set has it: a JPEG or PNG file, or pixels. Memory is kept from one read to the next. */
 typedef struct mba_sample {
     int32_t     label;
-    const void *jpeg;                    /* NULL: the pixels are in `image` */
-    size_t      jpeg_bytes;
+    const void *encoded;                 /* the file, for image.h; NULL: the pixels are in `image` */
+    size_t      encoded_bytes;
     mba_image   image;
     char        name[512];               /* for messages */
-    char       *file;                    /* the set's: what `jpeg` points into, where it was read */
+    char       *file;                    /* the set's: what `encoded` points into, where it was read */
 } mba_sample;
 
 void mba_sample_free(mba_sample *s);     /* zeroed ones are fine */
@@ -53,7 +53,8 @@ struct mba_image_set {
 
 typedef struct mba_image_set_options {
     const char *path;
-    bool        validation;              /* the held-out part: val/, test_batch.bin, test.bin, t10k-* */
+    bool        validation;              /* the held-out part: val/, test_batch.bin, test.bin, t10k-*, or `part` */
+    double      part;                    /* how much is held out where no part is by itself; 0: nothing, below 1 */
     int64_t     classes; /* shards: labels lie below, 0: one more than the largest; synthetic: 0 is 10 */
     int64_t     count;                   /* made-up sets: 0 is 50000, or 10000 for validation */
     int32_t     size;                    /* synthetic: side of the images, 0: 256 .. 512 */
@@ -63,6 +64,15 @@ typedef struct mba_image_set_options {
 
 MBA_MUST mba_status mba_image_set_open(mba_image_set **out, const mba_image_set_options *o);
 void                mba_image_set_close(mba_image_set *s);
+
+/* True: a part of it is held out by itself. Else asking for one without `part` is MBA_E_ARG. */
+bool mba_image_set_has_held_out(const char *path);
+
+/* Makes of a whole set the part that is held out, or the rest; a failure closes the set. Of the
+ * n images of a class n * part are held out, rounded up or down so that the sum over the classes is right, but never all;
+ * which of them, a random order says that depends on n alone. Both parts have all classes, and the order of the whole
+ * set. */
+MBA_MUST mba_status mba_image_set_split(mba_image_set **set, double part, bool held_out);
 
 /* 0 <= number < count. MBA_E_FORMAT where this one image is damaged. */
 MBA_MUST mba_status mba_image_set_read(const mba_image_set *s, int64_t number, mba_sample *out);
@@ -83,6 +93,9 @@ MBA_MUST mba_status mba_cifar_open(mba_image_set **out, const mba_image_set_opti
 MBA_MUST mba_status mba_mnist_open(mba_image_set **out, const mba_image_set_options *o);
 MBA_MUST mba_status mba_image_synthetic_create(mba_image_set **out, const mba_image_set_options *o);
 MBA_MUST mba_status mba_image_shapes_create(mba_image_set **out, const mba_image_set_options *o);
+
+/* True: the shards at this path have names of two parts, such as x-train-000.tar and x-val-000.tar. */
+bool mba__shards_have_parts(const char *path);
 
 /* CIFAR records and a tar shard from memory, which must outlive the set; `fine` is CIFAR-100. */
 MBA_MUST mba_status mba_cifar_open_bytes(mba_image_set **out, const char *name, const void *bytes, size_t n, bool fine);

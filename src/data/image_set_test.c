@@ -54,7 +54,7 @@ static void classes_are_numbered_by_name(void **state)
         assert_int_equal(mba_image_set_label(s, i), want[i].label);
         assert_string_equal(mba_image_set_class(s, p.label), want[i].label ? "n02" : "n01");
         assert_non_null(strstr(p.name, want[i].name));
-        assert_memory_equal(p.jpeg, "\xff\xd8", 2);
+        assert_memory_equal(p.encoded, "\xff\xd8", 2);
     }
     unlink(scratch("train/n01/a.jpg"));
     assert_fails(mba_image_set_read(s, 0, &p), MBA_E_IO, "a.jpg");
@@ -71,6 +71,105 @@ static void classes_are_numbered_by_name(void **state)
     assert_fails(opened(&s, scratch_dir, true), MBA_E_FORMAT, "val/n03' is a class that nothing is trained on");
     assert_fails(opened(&s, scratch("train/n01"), false), MBA_E_FORMAT, "no class folders");
     assert_fails(opened(&s, scratch("nowhere"), false), MBA_E_IO, "neither a directory nor a .tar");
+    scratch_remove();
+}
+
+static mba_status part_of(mba_image_set **s, double part, bool validation)
+{
+    return mba_image_set_open(s, &(mba_image_set_options){ .path = scratch_dir, .validation = validation, .part = part });
+}
+
+/* n images of a class, JPEG and PNG by turns. */
+static void class_of_images(const char *name, int n)
+{
+    char path[128];
+    folder(name);
+    for (int i = 0; i < n; i++) {
+        snprintf(path, sizeof path, "%s/%03d.%s", name, i, i % 2 ? "png" : "jpg");
+        copy_file(scratch(path), i % 2 ? "really.png" : "grey.jpg");
+    }
+}
+
+/* Reads every image of both parts; together they are all of the set, each once. */
+static void parts_are_the_whole(double part, const int64_t *want_held)
+{
+    mba_image_set *rest, *held, *whole;
+    mba_sample     p = { 0 };
+    mba_image      m = { 0 };
+    char           name[64][512];
+    int64_t        seen = 0, count[3] = { 0 };
+    assert_ok(opened(&whole, scratch_dir, false));
+    assert_ok(part_of(&rest, part, false));
+    assert_ok(part_of(&held, part, true));
+    assert_true(whole->count <= 64 && rest->count + held->count == whole->count);
+    assert_true(held->classes == whole->classes && rest->classes == whole->classes);
+    assert_string_equal(held->kind->name, "folder");
+    for (int64_t i = 0; i < whole->count; i++) {
+        const bool first = i < rest->count;
+        assert_ok(mba_image_set_read(first ? rest : held, first ? i : i - rest->count, &p));
+        assert_ok(mba_image_decode(&m, p.name, p.encoded, p.encoded_bytes));
+        assert_int_equal(p.label, mba_image_set_label(first ? rest : held, first ? i : i - rest->count));
+        for (int64_t k = 0; k < seen; k++) assert_string_not_equal(name[k], p.name);
+        snprintf(name[seen++], sizeof name[0], "%s", p.name);
+        count[p.label] += !first;
+    }
+    for (int c = 0; c < 3; c++) assert_int_equal(count[c], want_held[c]);
+    mba_image_set_close(whole);
+    mba_image_set_close(rest);
+    mba_image_set_close(held);
+    mba_sample_free(&p);
+    mba_image_free(&m);
+}
+
+/* Without val/ nothing is held out by itself, train/ is no class, and a part is taken evenly from the classes. */
+static void a_part_is_held_out_evenly_by_class(void **state)
+{
+    (void)state;
+    mba_image_set *s;
+    scratch_make();
+    folder("train");
+    class_of_images("train/a", 20);
+    class_of_images("train/b", 7);
+    class_of_images("train/c", 1);
+    assert_false(mba_image_set_has_held_out(scratch_dir));
+    assert_ok(opened(&s, scratch_dir, false));
+    assert_true(s->count == 28 && s->classes == 3);
+    mba_image_set_close(s);
+    assert_fails(opened(&s, scratch_dir, true), MBA_E_ARG, "has no held-out part\nfix: put one into val/");
+    parts_are_the_whole(0.1, (const int64_t[]){ 2, 1, 0 });
+    parts_are_the_whole(0.5, (const int64_t[]){ 10, 4, 0 });      // 3.5 of the seven, and the one stays to be trained on
+    parts_are_the_whole(0.9, (const int64_t[]){ 18, 6, 0 });
+    assert_fails(part_of(&s, 0.01, true), MBA_E_ARG, "0.01 of 28 images is none");
+    folder("val");                                                // its own part is what counts then
+    class_of_images("val/b", 3);
+    assert_true(mba_image_set_has_held_out(scratch_dir));
+    assert_ok(part_of(&s, 0.1, true));
+    assert_true(s->count == 3 && s->classes == 3 && mba_image_set_label(s, 0) == 1);
+    mba_image_set_close(s);
+    assert_ok(part_of(&s, 0.1, false));
+    assert_int_equal(s->count, 28);
+    mba_image_set_close(s);
+    assert_int_equal(rename(scratch("train"), scratch("other")), 0);
+    assert_fails(opened(&s, scratch_dir, false), MBA_E_FORMAT, "has no images to train on\nwhy: it has a held-out part");
+    scratch_remove();
+}
+
+/* Folders of classes without train/: a class may be called test. */
+static void a_class_may_have_the_name_of_a_part(void **state)
+{
+    (void)state;
+    mba_image_set *s;
+    scratch_make();
+    class_of_images("control", 6);
+    class_of_images("test", 6);
+    assert_false(mba_image_set_has_held_out(scratch_dir));
+    assert_ok(opened(&s, scratch_dir, false));
+    assert_true(s->count == 12 && s->classes == 2);
+    assert_string_equal(mba_image_set_class(s, 1), "test");
+    mba_image_set_close(s);
+    assert_ok(part_of(&s, 0.34, true));
+    assert_int_equal(s->count, 4);
+    mba_image_set_close(s);
     scratch_remove();
 }
 
@@ -109,7 +208,7 @@ static void cifar_planes_become_pixels(void **state)
     for (int i = 0; i < 10; i++) {
         assert_ok(mba_image_set_read(s, i, &p));
         assert_int_equal(p.label, i);
-        assert_true(p.image.W == 32 && p.image.H == 32 && !p.jpeg);
+        assert_true(p.image.W == 32 && p.image.H == 32 && !p.encoded);
         for (int k = 0; k < 3072; k++) assert_int_equal(p.image.rgb[k], k / 3 / 5 + 17 * (k % 3) + i % 2);
     }
     mba_image_set_close(s);
@@ -184,7 +283,7 @@ static void mnist_pairs_images_and_labels(void **state)
     assert_int_equal(p.image.rgb[17], 255);
     assert_int_equal(p.image.rgb[2], 5);
     mba_image_set_close(s);
-    assert_fails(opened(&s, scratch_dir, true), MBA_E_IO, "has no t10k-images-idx3-ubyte");
+    assert_fails(opened(&s, scratch_dir, true), MBA_E_ARG, "has no held-out part");
     labels[9] = 10;
     scratch_put(scratch("train-labels.idx1-ubyte"), labels, sizeof labels);
     assert_fails(opened(&s, scratch_dir, false), MBA_E_FORMAT, "the label 10");
@@ -331,7 +430,8 @@ static void shapes_are_written_when_asked_for(void **state)
 }
 
 MBA_TEST_MAIN(cmocka_unit_test(classes_are_numbered_by_name), cmocka_unit_test(a_wrong_label_is_left_out),
-              cmocka_unit_test(cifar_planes_become_pixels), cmocka_unit_test(idx_headers_are_read_and_checked),
+              cmocka_unit_test(a_part_is_held_out_evenly_by_class),
+              cmocka_unit_test(a_class_may_have_the_name_of_a_part), cmocka_unit_test(cifar_planes_become_pixels), cmocka_unit_test(idx_headers_are_read_and_checked),
               cmocka_unit_test(mnist_pairs_images_and_labels), cmocka_unit_test(real_sets_have_their_known_values),
               cmocka_unit_test(made_up_sets_repeat_and_say_so),
               cmocka_unit_test(pixels_of_shapes_say_nothing_by_themselves),

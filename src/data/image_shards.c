@@ -1,11 +1,13 @@
 /* image_shards.c -- WebDataset shards: tar archives in which files of the same name up to the first dot are one sample,
- * `x.jpg` (or .jpeg) its image and `x.cls` its class in decimal. Other fields are passed over.
+ * `x.jpg` (or .jpeg, .png) its image and `x.cls` its class in decimal, or `x.json` an object that has it. Other fields are
+ * passed over.
  *
  * The headers are read once, when the set is opened, and 32 bytes are kept per sample; after that any sample can be had
  * at once from the mapped file. So an epoch is a permutation of all samples and resumes exactly. */
 #include "data/image_set.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,13 +15,14 @@
 #include "core/file.h"
 #include "core/lookup.h"
 #include "data/array.h"
+#include "data/json.h"
 #include "data/listing.h"
 #include "data/tar.h"
 
 enum { LABEL_MAX = 1000000 };
 
 typedef struct entry {
-    const uint8_t *jpeg;
+    const uint8_t *image;
     int64_t        bytes;
     int32_t        shard, label;
 } entry;
@@ -47,8 +50,8 @@ static mba_status shards_read(const mba_image_set *s, int64_t number, mba_sample
     const image_shards *f = (const image_shards *)s;
     const entry        *e = f->image + number;
     snprintf(out->name, sizeof out->name, "%s, image %" PRId64, f->files.name[e->shard], number);
-    out->jpeg       = e->jpeg;
-    out->jpeg_bytes = (size_t)e->bytes;
+    out->encoded       = e->image;
+    out->encoded_bytes = (size_t)e->bytes;
     out->label      = e->label;
     return MBA_OK;
 }
@@ -65,34 +68,19 @@ static const mba_image_kind kind = { "shards", shards_read, shards_close, shards
 /* A sample that is being gathered. */
 typedef struct sample {
     char           key[MBA_TAR_NAME];
-    const uint8_t *jpeg;
-    int64_t        bytes;
+    const uint8_t *image, *json;
+    int64_t        bytes, json_bytes;
     int32_t        label;                /* -1: not seen yet */
-    bool           open, other;          /* other: has an image that is no JPEG */
+    bool           open, other;          /* other: has an image that is neither JPEG nor PNG */
 } sample;
 
 static mba_status wrong(const char *file, const char *key, const char *why)
 {
     return mba_fail(MBA_E_FORMAT,
                     "the sample '%s' of '%s' cannot be used\nwhy: %s\n"
-                    "fix: a sample is NAME.jpg and NAME.cls, the class a number, one after the other",
+                    "fix: a sample is NAME.jpg (or .jpeg, .png) and NAME.cls, one after the other, the class a number; or "
+                    "NAME.json with the class as \"label\" instead of the .cls",
                     mba_show(key).text, file, why);
-}
-
-static mba_status finish(image_shards *f, sample *s)
-{
-    const char *file = f->files.name[f->files.n - 1];
-    if (!s->open) return MBA_OK;
-    s->open = false;
-    if (!s->jpeg) return wrong(file, s->key, s->other ? "its image is not a JPEG" : "it has no .jpg");
-    if (s->label < 0) return wrong(file, s->key, "it has no .cls");
-    entry *more = mba_grow(f->image, f->set.count, &f->room, sizeof *more);
-    if (!more) return mba_fail(MBA_E_NOMEM, "no memory for the index of '%s'", file);
-    f->image = more;
-    f->image[f->set.count++] = (entry){ .jpeg = s->jpeg, .bytes = s->bytes, .shard = (int32_t)(f->files.n - 1),
-                                        .label = s->label };
-    if (s->label >= f->set.classes) f->set.classes = s->label + 1;
-    return MBA_OK;
 }
 
 /* Decimal digits, maybe with blanks around them; -1: something else. */
@@ -110,6 +98,49 @@ static int32_t parse_label(const uint8_t *p, size_t n)
     return label <= LABEL_MAX ? label : -1;
 }
 
+/* A number, or its digits as text; -1: something else. */
+static int32_t label_of_value(const json_t *v)
+{
+    double number;
+    if (json_is_string(v)) return parse_label((const uint8_t *)json_string_value(v), json_string_length(v));
+    if (!mba_json_number(v, &number) || !(number >= 0 && number <= LABEL_MAX) || number != floor(number)) return -1;
+    return (int32_t)number;
+}
+
+/* The first of the usual keys that has a number: "class_id" may be a WordNet name, and then "label" is not. */
+static mba_status label_of_json(int32_t *label, const char *file, const sample *s)
+{
+    static const char *const key[] = { "cls", "label", "target", "class", "class_id" };
+    json_t                  *o     = NULL;
+    if (mba_json_parse(&o, s->key, (const char *)s->json, (size_t)s->json_bytes, NULL) != MBA_OK)
+        return wrong(file, s->key, "its .json is no sound JSON object");
+    for (size_t i = 0; i < sizeof key / sizeof *key && *label < 0; i++) {
+        const json_t *v = mba_json_get(o, key[i]);
+        if (v) *label = label_of_value(v);
+    }
+    json_decref(o);
+    if (*label >= 0) return MBA_OK;
+    return wrong(file, s->key, "its .json has no number below 10^6 as \"cls\", \"label\", \"target\", \"class\" or "
+                 "\"class_id\", and there is no .cls");
+}
+
+static mba_status finish(image_shards *f, sample *s)
+{
+    const char *file = f->files.name[f->files.n - 1];
+    if (!s->open) return MBA_OK;
+    s->open = false;
+    if (!s->image) return wrong(file, s->key, s->other ? "its image is neither a JPEG nor a PNG" : "it has no .jpg or .png");
+    if (s->label < 0 && !s->json) return wrong(file, s->key, "it has no .cls and no .json");
+    if (s->label < 0) MBA_TRY(label_of_json(&s->label, file, s));
+    entry *more = mba_grow(f->image, f->set.count, &f->room, sizeof *more);
+    if (!more) return mba_fail(MBA_E_NOMEM, "no memory for the index of '%s'", file);
+    f->image = more;
+    f->image[f->set.count++] = (entry){ .image = s->image, .bytes = s->bytes, .shard = (int32_t)(f->files.n - 1),
+                                        .label = s->label };
+    if (s->label >= f->set.classes) f->set.classes = s->label + 1;
+    return MBA_OK;
+}
+
 static mba_status take_member(image_shards *f, sample *s, const mba_tar_member *m)
 {
     const char  *slash = strrchr(m->name, '/'), *base = slash ? slash + 1 : m->name, *dot = strchr(base, '.');
@@ -122,15 +153,20 @@ static mba_status take_member(image_shards *f, sample *s, const mba_tar_member *
         memcpy(s->key, m->name, key);
     }
     const char *file = f->files.name[f->files.n - 1];
-    if (!strcasecmp(field, "jpg") || !strcasecmp(field, "jpeg")) {
-        if (s->jpeg) return wrong(file, s->key, "it has two images");
-        s->jpeg  = m->data;
+    if (!strcasecmp(field, "jpg") || !strcasecmp(field, "jpeg") || !strcasecmp(field, "png")) {
+        if (s->image) return wrong(file, s->key, "it has two images");
+        s->image = m->data;
         s->bytes = (int64_t)m->bytes;
     } else if (!strcmp(field, "cls")) {
         if (s->label >= 0) return wrong(file, s->key, "it has two classes");
         s->label = parse_label(m->data, m->bytes);
         if (s->label < 0) return wrong(file, s->key, "its .cls is no number below 10^6");
-    } else if (!strcasecmp(field, "png") || !strcasecmp(field, "webp")) {
+    } else if (!strcmp(field, "json")) {
+        if (s->json) return wrong(file, s->key, "it has two .json");
+        s->json       = m->data;
+        s->json_bytes = (int64_t)m->bytes;
+    } else if (!strcasecmp(field, "webp") || !strcasecmp(field, "gif") || !strcasecmp(field, "tif") ||
+               !strcasecmp(field, "tiff") || !strcasecmp(field, "bmp") || !strcasecmp(field, "ppm")) {
         s->other = true;
     }
     return MBA_OK;
@@ -149,7 +185,7 @@ static mba_status read_shard(image_shards *f, const void *bytes, size_t n)
     }
     MBA_TRY(finish(f, &s));
     if (f->set.count > before) return MBA_OK;
-    return mba_fail(MBA_E_FORMAT, "the shard '%s' has no images\nwhy: it has no NAME.jpg with a NAME.cls\n"
+    return mba_fail(MBA_E_FORMAT, "the shard '%s' has no images\nwhy: it has no NAME.jpg or NAME.png with a class\n"
                     "fix: leave it out, or make it again", t.file);
 }
 
@@ -197,11 +233,25 @@ static mba_status open_shards(image_shards *f, const mba_listing *paths, const m
         if (!choose || is_part(paths->name[i], o->validation)) MBA_TRY(open_shard(f, paths->name[i]));
     if (o->classes && f->set.classes > o->classes)
         return mba_fail(MBA_E_FORMAT,
-                        "the shards have the label %" PRId64 ", there are %" PRId64 " classes\nwhy: a .cls of "
+                        "the shards have the label %" PRId64 ", there are %" PRId64 " classes\nwhy: a sample of "
                         "'%s' says so\nfix: give the right number of classes",
                         f->set.classes - 1, o->classes, o->path);
     if (o->classes) f->set.classes = o->classes;
     return MBA_OK;
+}
+
+static mba_status list_shards(mba_listing *paths, const char *path)
+{
+    return mba_is_folder(path) ? mba_listing_paths(paths, path, is_tar)
+           : mba_is_file(path) ? mba_listing_add(paths, path) : mba_listing_glob(paths, path);
+}
+
+bool mba__shards_have_parts(const char *path)
+{
+    mba_listing l = { 0 };
+    const bool  both = list_shards(&l, path) == MBA_OK && has_part(&l, true) && has_part(&l, false);
+    mba_listing_free(&l);
+    return both;
 }
 
 mba_status mba_image_shards_open(mba_image_set **out, const mba_image_set_options *o)
@@ -209,9 +259,7 @@ mba_status mba_image_shards_open(mba_image_set **out, const mba_image_set_option
     image_shards *f     = new_shards();
     mba_listing   paths = { 0 };
     if (!f) return mba_fail(MBA_E_NOMEM, "no memory to open '%s'", o->path);
-    mba_status st = mba_is_folder(o->path) ? mba_listing_paths(&paths, o->path, is_tar)
-                    : mba_is_file(o->path) ? mba_listing_add(&paths, o->path)
-                                           : mba_listing_glob(&paths, o->path);
+    mba_status st = list_shards(&paths, o->path);
     if (st == MBA_OK) st = open_shards(f, &paths, o);
     mba_listing_free(&paths);
     if (st == MBA_OK) *out = &f->set;

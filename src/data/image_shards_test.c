@@ -155,7 +155,7 @@ static void shards_give_samples_in_order(void **state)
     for (int i = 0; i < 9; i++) {
         assert_ok(mba_image_set_read(s, i, &p));
         assert_int_equal(p.label, i % 7);
-        assert_ok(mba_jpeg_decode(&m, p.name, p.jpeg, p.jpeg_bytes));
+        assert_ok(mba_image_decode(&m, p.name, p.encoded, p.encoded_bytes));
         assert_int_equal(m.W, GOLDEN_W);
     }
     mba_image_set_close(s);
@@ -178,16 +178,21 @@ static void samples_that_lack_something_are_named(void **state)
     static archive a;
     mba_image_set *s;
     static const struct { const char *one, *two, *data, *words; } cases[] = {
-        { "k.jpg", "l.jpg", "x", "'k' of 'a.tar' cannot be used\nwhy: it has no .cls" },
-        { "k.cls", "k.txt", "4", "it has no .jpg" },
+        { "k.jpg", "l.jpg", "x", "'k' of 'a.tar' cannot be used\nwhy: it has no .cls and no .json" },
+        { "k.cls", "k.txt", "4", "it has no .jpg or .png" },
         { "k.jpg", "k.cls", "4 5", "no number" },
-        { "k.png", "k.cls", "4", "not a JPEG" },
+        { "k.webp", "k.cls", "4", "its image is neither a JPEG nor a PNG" },
         { ".a.jpg", ".a.cls", "4", "has no images" },
         { "k.jpg", "k.cls", "-1", "its .cls is no number below 10^6" },
         { "k.jpg", "k.cls", "1000001", "its .cls is no number below 10^6" },
         { "k.jpg", "k.cls", "", "its .cls is no number below 10^6" },
         { "k.jpg", "k.JPEG", "x", "'k' of 'a.tar' cannot be used\nwhy: it has two images" },
         { "k.cls", "k.cls", "4", "it has two classes" },
+        { "k.jpg", "k.png", "x", "it has two images" },
+        { "k.png", "k.json", "{}", "its .json has no number below 10^6 as \"cls\"" },
+        { "k.png", "k.json", "[4]", "its .json is no sound JSON object" },
+        { "k.png", "k.json", "{\"label\": 4", "its .json is no sound JSON object" },
+        { "k.png", "k.json", "{\"label\": 4.5, \"class\": \"cat\", \"target\": [3], \"class_id\": -1}", "no number below" },
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         a.n = 0;
@@ -196,6 +201,45 @@ static void samples_that_lack_something_are_named(void **state)
         end_archive(&a);
         assert_fails(mba_image_shards_open_bytes(&s, "a.tar", a.bytes, a.n), MBA_E_FORMAT, cases[i].words);
     }
+}
+
+/* The class of a .json: the usual keys in their order, numbers or digits; a .cls counts more. */
+static void labels_stand_in_json_too(void **state)
+{
+    (void)state;
+    static const struct { const char *json, *cls; int label; } cases[] = {
+        { "{\"label\": 5, \"class_id\": \"n01440764\", \"caption\": \"a 7\"}", NULL, 5 },
+        { "{\"class_id\": 3, \"width\": 9}", NULL, 3 }, { "{\"cls\": \"12\"}", NULL, 12 },
+        { "{\"target\": 4.0, \"class\": 2}", NULL, 4 }, { "{\"label\": \"tench\", \"class\": 2}", NULL, 2 },
+        { "{\"label\": null, \"class\": 0}", NULL, 0 }, { "{\"label\": 5}", "8", 8 }, { "not read", "1\n", 1 },
+    };
+    enum { N = sizeof cases / sizeof *cases };
+    static archive a;
+    mba_image_set *s;
+    mba_sample     p = { 0 };
+    mba_image      m = { 0 };
+    size_t         bytes;
+    char          *png = golden_bytes(&bytes, "really.png"), name[32];
+    a.n = 0;
+    for (int i = 0; i < N; i++) {
+        snprintf(name, sizeof name, "s%d.json", i);
+        add_member(&a, "", name, '0', cases[i].json, strlen(cases[i].json));
+        snprintf(name, sizeof name, "s%d.%s", i, i % 2 ? "png" : "PNG");
+        add_member(&a, "", name, '0', png, i < 2 ? bytes : 1);
+        snprintf(name, sizeof name, "s%d.cls", i);
+        if (cases[i].cls) add_member(&a, "", name, '0', cases[i].cls, strlen(cases[i].cls));
+    }
+    end_archive(&a);
+    free(png);
+    assert_ok(mba_image_shards_open_bytes(&s, "a.tar", a.bytes, a.n));
+    assert_true(s->count == N && s->classes == 13);
+    for (int i = 0; i < N; i++) assert_int_equal(mba_image_set_label(s, i), cases[i].label);
+    assert_ok(mba_image_set_read(s, 1, &p));
+    assert_ok(mba_image_decode(&m, p.name, p.encoded, p.encoded_bytes));
+    assert_true(m.W == GOLDEN_W && m.H == GOLDEN_H);
+    mba_image_set_close(s);
+    mba_sample_free(&p);
+    mba_image_free(&m);
 }
 
 /* Of several shards the one that is cut short is named, wherever the cut is. */
@@ -239,5 +283,6 @@ static void damage_inside_a_shard_is_left_out(void **state)
 
 MBA_TEST_MAIN(cmocka_unit_test(members_of_an_archive_are_found), cmocka_unit_test(what_would_be_lost_is_refused),
               cmocka_unit_test(shards_give_samples_in_order),
-              cmocka_unit_test(samples_that_lack_something_are_named), cmocka_unit_test(a_shard_cut_short_is_named),
+              cmocka_unit_test(samples_that_lack_something_are_named), cmocka_unit_test(labels_stand_in_json_too),
+              cmocka_unit_test(a_shard_cut_short_is_named),
               cmocka_unit_test(damage_inside_a_shard_is_left_out))

@@ -1,7 +1,7 @@
 /* listing.h -- names in a directory, sorted byte by byte; hidden ones are left out.
  *
  *     mba_listing l = { 0 };
- *     MBA_TRY(mba_listing_read(&l, "train/n01440764", is_jpeg));         // NULL: all names
+ *     MBA_TRY(mba_listing_read(&l, "train/n01440764", is_image));        // NULL: all names
  *     for (int64_t i = 0; i < l.n; i++) use(l.name[i]);
  *     mba_listing_free(&l);                                             // zeroed ones are fine
  */

@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "data/image_loader.h"
-#include "data/listing.h"
 #include "data/metrics.h"
 #include "train/feed.h"
 
@@ -15,40 +14,19 @@ typedef struct image_feed {
     mba_position      staged;            /* of the first micro-batch of the step */
     int64_t           B, classes;
     bool              judged_on;         /* evaluation: the last batch may be smaller */
+    const char       *held;              /* in words: what training is judged on */
     int32_t          *labels;            /* (B): of the batch that was bound */
     int64_t           judged, first, among_five;
 } image_feed;
 
 static const char *path_of(const mba_feed_options *o) { return o->data ? o->data : "shapes"; }
 
-/* ---- which part of a set is held out ---- */
-
-static bool is_held_tar(const char *name) { return mba_ends_with(name, ".tar") && strstr(name, "val"); }
-
-static bool has_held_out_part(const char *path)
-{
-    static const char *const folder[] = { "val", "validation", "test" };
-    static const char *const file[] = { "test_batch.bin", "test.bin", "t10k-images-idx3-ubyte",
-                                        "t10k-images.idx3-ubyte",
-                                        "t10k-images-idx3-ubyte.gz" };
-    char        inner[MBA_PATH];
-    mba_listing tars = { 0 };
-    if (!mba_is_folder(path)) return !strcmp(path, "shapes") || !strcmp(path, "synthetic");
-    for (size_t i = 0; i < sizeof folder / sizeof *folder; i++)
-        if (snprintf(inner, sizeof inner, "%s/%s", path, folder[i]) < MBA_PATH && mba_is_folder(inner)) return true;
-    for (size_t i = 0; i < sizeof file / sizeof *file; i++)
-        if (mba__set_file(inner, path, file[i])) return true;
-    const bool there = mba_listing_read(&tars, path, is_held_tar) == MBA_OK && tars.n > 0;
-    mba_listing_free(&tars);
-    return there;
-}
-
 static mba_status open_set(mba_image_set **out, int64_t classes, const mba_feed_options *o)
 {
     const char *path = path_of(o);
     const bool  made = !strcmp(path, "shapes");
-    return mba_image_set_open(out, &(mba_image_set_options){ .path = path, .validation = o->held_out, .seed = o->seed,
-                                                             .classes = made ? 0 : classes });
+    return mba_image_set_open(out, &(mba_image_set_options){ .path = path, .validation = o->held_out, .part = o->validation,
+                                                             .seed = o->seed, .classes = made ? 0 : classes });
 }
 
 /* ---- opening ---- */
@@ -104,14 +82,15 @@ static mba_status open_loader(image_feed *f, const mba_vision *c, const mba_feed
 
 static mba_status image_open(mba_feed **out, const mba_model *m, const mba_feed_options *o)
 {
-    if (o->held_out && !has_held_out_part(path_of(o)))
-        return o->validation > 0 ? mba_fail(MBA_E_ARG, "'%s' has no part that is held out\n"
-                                            "fix: put one into val/, or leave --validation out", path_of(o)) : MBA_OK;
+    if (o->held_out && !(o->validation > 0) && !mba_image_set_has_held_out(path_of(o))) return MBA_OK;
     image_feed *f = calloc(1, sizeof *f);
     if (!f) return mba_fail(MBA_E_NOMEM, "no memory for a feed");
     f->B         = m->vision.batch;
     f->classes   = m->vision.classes;
     f->judged_on = o->held_out || o->plain;
+    f->held      = mba_image_set_has_held_out(path_of(o)) ? "" : o->validation > 0
+                   ? ", others held out evenly by class (--validation)"
+                   : ", no part held out: no validation (--validation 0.1 holds a tenth out)";
     mba_status st = open_set(&f->set, f->classes, o);
     if (st == MBA_OK) st = open_loader(f, &m->vision, o);
     if (st == MBA_OK) f->base.size = f->set->count;
@@ -180,9 +159,9 @@ static mba_status image_scores(mba_feed *base, mba_score out[MBA_SCORES_MAX], in
 static void image_describe(const mba_feed *base, char *text, size_t room)
 {
     const image_feed *f = (const image_feed *)base;
-    snprintf(text, room, "%lld images of %lld classes%s%s%s", (long long)base->size, (long long)f->set->classes,
+    snprintf(text, room, "%lld images of %lld classes%s%s%s%s", (long long)base->size, (long long)f->set->classes,
              f->set->made_up ? " (SYNTHETIC " : "", f->set->made_up ? f->set->kind->name : "",
-                 f->set->made_up ? ")" : "");
+                 f->set->made_up ? ")" : "", f->held);
 }
 
 const mba_feed_type mba_image_feed = {

@@ -33,8 +33,8 @@ static void open_shard(const uint8_t *bytes, size_t n)
     mba_assert(s->count > 0);
     for (int64_t i = 0; i < s->count; i++) {
         mba_assert(mba_image_set_read(s, i, &p) == MBA_OK && p.label >= 0 && p.label < s->classes);
-        const uint8_t *first = p.jpeg;
-        mba_assert(first >= bytes && first + p.jpeg_bytes <= bytes + n);
+        const uint8_t *first = p.encoded;
+        mba_assert(first >= bytes && first + p.encoded_bytes <= bytes + n);
     }
     mba_sample_free(&p);
     mba_image_set_close(s);
