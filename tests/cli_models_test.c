@@ -348,6 +348,57 @@ static void bad_graphs_are_told(void **state)
     says(run("train " GRAPH " --nodes 20 --edges 20 --steps 1 --quiet"), 2, "room for 20 nodes");
 }
 
+#define SMALL_GRAPHS " --set layers=1,width=24%s --graphs 2 --steps 1 --data '%s/T'"
+
+/* A preset becomes what the data asks for and says so; what --set says instead is refused with a fix that works. */
+static void graph_presets_follow_their_data(void **state)
+{
+    (void)state;
+    static const char *const models[] = { "peptides-func", "mnist", "pattern", "voc", "malnet" };
+    static const struct { const char *set, *why, *fix; } wrong[] = {
+        { ",node_reals=3", "nodes have 2 features, the model reads 3", "leave node_reals and node_tables out of --set" },
+        { ",edge_reals=1", "edges have 0 features, the model reads 1", "leave edge_reals and edge_tables out of --set" },
+        { ",outputs=1", "a label is one of 2 classes, loss=ce with outputs=1", "leave outputs out of --set" },
+        { ",loss=l1", "a label is one of 2 classes, loss=l1", "leave loss out of --set" },
+        { ",loss=bce,outputs=3", "loss=bce with outputs=3 takes 3 times 0 or 1", "leave loss and outputs out of --set" },
+        { ",readout=nodes", "labels belong to graphs, the model's results to nodes", "leave readout out of --set" },
+    };
+    tu_files("1,2\n2,1\n3,4\n4,3\n", "0,1\n1,0\n1,1\n0,0\n");
+    for (size_t i = 0; i < sizeof models / sizeof *models; i++)
+        says(run("train --model graphmamba-%s" SMALL_GRAPHS, models[i], "", scratch_dir), 0, "from the data: node_reals=2");
+    says(run("train --model graphmamba-mnist" SMALL_GRAPHS, "", scratch_dir), 0, "edge_reals=0, outputs=2");
+    says(run("train --model graphmamba-peptides-func" SMALL_GRAPHS, "", scratch_dir), 0, "outputs=2, loss=ce");
+    says(run("train --model graphmamba-voc" SMALL_GRAPHS, "", scratch_dir), 0, "readout=mean");
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        says(run("train --model graphmamba-mnist" SMALL_GRAPHS, wrong[i].set, scratch_dir), 2, wrong[i].why);
+        assert_non_null(strstr(output, wrong[i].fix));
+    }
+    says(run("train --model graphmamba-mnist" SMALL_GRAPHS " --nodes 1", "", scratch_dir), 2, "--nodes 2 --edges 1200");
+    says(run("train --model graphmamba-mnist" SMALL_GRAPHS " --out '%s/tu' --quiet", "", scratch_dir, scratch_dir), 0, "1 steps");
+    says(run("eval --checkpoint '%s/tu' --data '%s/T' --max-graphs 2 --nodes 9 --edges 9", scratch_dir, scratch_dir), 0,
+         "over 2 targets");
+}
+
+/* PyTorch Geometric: the text files in raw/ are read, pickles alone are refused with the command that converts them. */
+static void folders_of_pytorch_geometric_are_told_apart(void **state)
+{
+    (void)state;
+    char line[2048];
+    tu_files("1,2\n2,1\n3,4\n4,3\n", "0,1\n1,0\n1,1\n0,0\n");
+    snprintf(line, sizeof line, "cd '%s' && mkdir -p P/processed && mv T P/raw && cd P/processed && touch pre_filter.pt data.pt",
+             scratch_dir);
+    assert_int_equal(shell(line), 0);
+    says(run("train --model graphmamba-mnist --set layers=1,width=24 --graphs 2 --steps 1 --data '%s/P'", scratch_dir), 0,
+         "from the data: node_reals=2");
+    snprintf(line, sizeof line, "rm -r '%s/P/raw'", scratch_dir);
+    assert_int_equal(shell(line), 0);
+    says(run("train --model graphmamba-mnist --steps 1 --data '%s/P'", scratch_dir), 1, "tools/pyg_to_graphpk.py");
+    assert_non_null(strstr(output, "P/processed/data.pt, then --data"));
+    says(run("data inspect '%s/P'", scratch_dir), 1, "tools/pyg_to_graphpk.py");
+    says(run("train --model graphmamba-mnist --steps 1 --data '%s/P/processed/data.pt'", scratch_dir), 1,
+         "is a Python pickle");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -357,6 +408,7 @@ int main(void)
         cmocka_unit_test(the_script_converts_what_timm_saves),
         cmocka_unit_test(graphs_train_and_evaluate), cmocka_unit_test(graph_checkpoints_have_the_published_names),
         cmocka_unit_test(malnet_is_found_where_it_lies), cmocka_unit_test(bad_graphs_are_told),
+        cmocka_unit_test(graph_presets_follow_their_data), cmocka_unit_test(folders_of_pytorch_geometric_are_told_apart),
     };
     return cmocka_run_group_tests(tests, make_data, remove_data);
 }

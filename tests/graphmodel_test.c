@@ -3,10 +3,85 @@
 #include "tests/golden.h"
 
 #include "data/graph_pack.h"
+#include "data/graph_synthetic.h"
 #include "models/graphmamba.h"
 #include "tests/reference_fill.h"
+#include "train/graph_fit.h"
 #include "train/hf.h"
 #include "train/session.h"
+
+/* A collection of two graphs of two nodes. */
+static mba_graph_store *two_graphs(const mba_graph_form *form, const void *node_feat, const void *edge_feat,
+                                   const void *label)
+{
+    static const uint32_t src[] = { 0, 1 }, dst[] = { 1, 0 };
+    mba_graph_store      *s;
+    assert_ok(mba_graph_store_create(&s, form));
+    for (int i = 0; i < 2; i++)
+        assert_ok(mba_graph_store_add(s, &(mba_graph_item){ .nodes = 2, .edges = 2, .src = src, .dst = dst,
+                                      .node_feat = node_feat, .edge_feat = form->edge_width ? edge_feat : NULL,
+                                      .label = label }));
+    return s;
+}
+
+static void presets_follow_the_data(void **state)
+{
+    (void)state;
+    static const int32_t whole[] = { 4, 0, 7, 2 }, ends[] = { 3, 1, 0, 1 }, class[] = { 2, 0 }, below[] = { -1, 0, 0, 0 };
+    static const float   real[] = { 0.5f, 1, 2, 3 }, bits[] = { 0, NAN, 1 }, numbers[] = { 0.5f, 2, 7 };
+    static const struct {
+        mba_graph_form form;
+        const void    *nodes, *edges, *label;
+        const char    *words;
+    } cases[] = {
+        { { .node_width = 2, .node_type = MBA_GRAPH_I32, .edge_width = 2, .edge_type = MBA_GRAPH_I32, .label_width = 1,
+            .label_type = MBA_GRAPH_I32, .classes = 3 }, whole, ends, class,
+          ", from the data: node_tables=8:3, edge_tables=4:2, outputs=3" },
+        { { .node_width = 2, .node_type = MBA_GRAPH_I32, .label_width = 3, .label_type = MBA_GRAPH_F32, .classes = 2 }, below,
+          NULL, bits, ", from the data: node_reals=2, edge_reals=0, outputs=3, loss=bce" },
+        { { .node_width = 2, .node_type = MBA_GRAPH_F32, .label_width = 3, .label_type = MBA_GRAPH_F32 }, real, NULL, bits,
+          ", from the data: node_reals=2, edge_reals=0, outputs=3, loss=bce" },
+        { { .node_width = 2, .node_type = MBA_GRAPH_F32, .label_width = 3, .label_type = MBA_GRAPH_F32 }, real, NULL, numbers,
+          ", from the data: node_reals=2, edge_reals=0, outputs=3, loss=l1" },
+        { { .node_width = 2, .node_type = MBA_GRAPH_F32, .label_width = 1, .label_type = MBA_GRAPH_I32, .classes = 3,
+            .node_labels = true }, real, NULL, class,
+          ", from the data: node_reals=2, edge_reals=0, outputs=3, readout=nodes" },
+    };
+    char text[320];
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        mba_graphnet     c = *mba_graphnet_preset("graphmamba-mnist");
+        mba_graph_store *s = two_graphs(&cases[i].form, cases[i].nodes, cases[i].edges, cases[i].label);
+        c.follows = MBA_FOLLOWS_ALL;
+        mba_graph_follow(&c, mba_graph_store_set(s));
+        mba_graph_follow_words(text, sizeof text, &c);
+        assert_string_equal(text, cases[i].words);
+        assert_ok(mba_graphnet_complete(&c));
+        assert_ok(mba_graph_fit_check(&c, &cases[i].form, "made"));
+        mba_graph_store_destroy(s);
+    }
+}
+
+static void presets_stay_as_they_are_on_their_own_data(void **state)
+{
+    (void)state;
+    char text[320];
+    int  seen = 0;
+    for (int k = 0; k < MBA_SYNTHETICS; k++) {
+        char             name[64];
+        mba_graph_store *s;
+        snprintf(name, sizeof name, "graphmamba-%s", mba_synthetic_name((mba_synthetic)k));
+        if (!mba_graphnet_preset(name)) continue;
+        mba_graphnet c = *mba_graphnet_preset(name);
+        c.follows = MBA_FOLLOWS_ALL;
+        assert_ok(mba_graph_synthetic(&s, (mba_synthetic)k, 1, 3));
+        mba_graph_follow(&c, mba_graph_store_set(s));
+        mba_graph_follow_words(text, sizeof text, &c);
+        assert_string_equal(text, "");
+        mba_graph_store_destroy(s);
+        seen++;
+    }
+    assert_int_equal(seen, 9);
+}
 
 static void parameter_totals_are_those_of_the_released_configurations(void **state)
 {
@@ -483,6 +558,7 @@ static void a_golden_network_with_random_walks_agrees(void **state)
 MBA_TEST_MAIN(cmocka_unit_test(parameter_totals_are_those_of_the_released_configurations),
               cmocka_unit_test(tables_start_each_in_its_own_range),
               cmocka_unit_test(encoders_of_nodes_have_their_released_names),
+              cmocka_unit_test(presets_follow_the_data), cmocka_unit_test(presets_stay_as_they_are_on_their_own_data),
               cmocka_unit_test(message_passing_has_its_reference_vectors),
               cmocka_unit_test(a_golden_network_for_nodes_agrees),
               cmocka_unit_test(a_golden_network_for_molecules_agrees),

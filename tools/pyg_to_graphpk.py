@@ -3,12 +3,13 @@
 
     python3 tools/pyg_to_graphpk.py --out voc.graphpk --classes 21 raw/train.pickle raw/val.pickle raw/test.pickle
     python3 tools/pyg_to_graphpk.py --out mnist.graphpk --classes 10 processed/train_data.pt processed/val_data.pt ..
-    python3 tools/pyg_to_graphpk.py --out mutag.graphpk --classes 2 processed/data.pt
+    python3 tools/pyg_to_graphpk.py --out mutag.graphpk processed/data.pt
     python3 tools/pyg_to_graphpk.py --out peptides.graphpk --classes 2 --splits splits.pt processed/data.pt
 
 One input has no split unless --splits names a file with the numbers of its graphs (a dictionary with train, val,
-test, or three lists in this order); three inputs are train, val and test. --classes 0 (the default) means
-regression; several binary tasks are --classes 2, with NaN for missing labels.
+test, or three lists in this order); three inputs are train, val and test. --classes 0 means regression; several
+binary tasks are --classes 2, with NaN for missing labels. Without it the labels tell: integers in one column are
+classes, one more than the largest; only 0, 1 and NaN in several columns are binary tasks; others are regression.
 
 Needs numpy, and torch for files that torch wrote. torch_geometric is used when it is there; otherwise its objects
 are read as plain containers. Pickles run code when they are read: convert only files you trust.
@@ -240,11 +241,22 @@ def assign_splits(graphs, path):
         raise SystemExit(f"error: {missing} graphs are in no part of the split {path}")
 
 
+def guess_classes(graphs):
+    labels = [np.asarray(g["y"]) for g in graphs if g.get("y") is not None]
+    if not labels:
+        return 0
+    y = np.concatenate([a.reshape(-1) for a in labels])
+    columns = max(a.shape[-1] if a.ndim > 1 else 1 for a in labels)
+    if columns > 1:
+        return 2 if np.isin(y[~np.isnan(y.astype(np.float64))], (0, 1)).all() else 0
+    return max(2, int(y.max()) + 1) if y.dtype.kind in "iub" and y.size and y.min() >= 0 else 0
+
+
 def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("inputs", nargs="+", help="one file, or three: train, val, test")
     p.add_argument("--out", required=True)
-    p.add_argument("--classes", type=int, default=0, help="0: regression")
+    p.add_argument("--classes", type=int, help="0: regression (as the labels tell)")
     p.add_argument("--splits", help="numbers of the graphs in train, val and test")
     p.add_argument("--one-hot", type=int, default=0, metavar="N", help="node features are classes: one-hot of N")
     p.add_argument("--keep-order", action="store_true", help="do not sort the edges by target and source")
@@ -262,7 +274,7 @@ def main():
         assign_splits(graphs, a.splits)
     for g in graphs if a.one_hot else []:
         g["x"] = np.eye(a.one_hot, dtype=np.float32)[g["x"].reshape(-1).astype(np.int64)]
-    write_pack(a.out, graphs, a.classes, sort=not a.keep_order)
+    write_pack(a.out, graphs, guess_classes(graphs) if a.classes is None else a.classes, sort=not a.keep_order)
 
 
 if __name__ == "__main__":

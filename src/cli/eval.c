@@ -58,7 +58,7 @@ static mba_status parse(eval_cli *c, int argc, char **argv, bool *help)
           "graphs: a collection in our container, as one batch", 0, 0 },
         { "--data",       MBA_OPT_TEXT, &o->data,      "PATH",
           "what train takes instead: the mean over its held-out part", 0, 0 },
-        { "--validation", MBA_OPT_REAL, &o->validation, "PART",  "only the last part of the data", 0, 0.9 },
+        { "--validation", MBA_OPT_REAL, &o->validation, "PART",  "only the part that train holds out by it", 0, 0.9 },
         { "--batch",      MBA_OPT_INT,  &o->shape.batch, "B",    "of --data (8 sequences, 32 images)", 1, 1 << 20 },
         { "--length",     MBA_OPT_INT,  &o->shape.length, "L",   "of --data (256)", 1, 1 << 30 },
         { "--max-graphs", MBA_OPT_INT,  &o->shape.graphs, "G",

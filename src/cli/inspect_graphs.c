@@ -265,6 +265,7 @@ bool mba__inspect_graph_folder(mba_status *st, mba_report *r)
     if (mba_is_tu_dataset(r->path)) *st = inspect_tu(r);
     else if (ogb) *st = inspect_ogb(r);
     else if ((root = malnet_root(path, r->path)) != NULL) *st = inspect_malnet(r, root);
+    else if (mba_is_pyg(r->path)) *st = mba_pyg_refuse(r->path);
     else return false;
     return true;
 }

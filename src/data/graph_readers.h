@@ -23,13 +23,22 @@
 MBA_MUST mba_status mba_tu_dataset_read(mba_graph_store **out, const char *folder);
 bool                mba_is_tu_dataset(const char *folder);
 
+/* A folder of PyTorch Geometric whose collection is there only as its pickles, or one of those files. Refusing it names
+ * the script that converts them. */
+bool                mba_is_pyg(const char *path);
+MBA_MUST mba_status mba_pyg_refuse(const char *path);
+
 /* The CSV format of OGB graph collections, in a folder with raw/ and split/. Files may end in .gz. Features are i32
  * where all are whole, else f32. */
 typedef struct mba_ogb_options {
     const char *scheme;                      /* split/<scheme>/{train,valid,test}.csv; NULL: no split */
-    int64_t     classes;                     /* 0: regression. One column gives i32, several f32 with NaN for missing */
+    int64_t     classes;                     /* 0: regression, or MBA_OGB_BY_VALUE. One column of classes gives i32, several
+                                                f32 with NaN for missing */
     bool        directed;                    /* edges as they are; otherwise each is followed by its reverse */
 } mba_ogb_options;
+
+/* The labels tell: whole numbers from 0 on in one column are classes, 0 and 1 (and nan) in several are tasks of two. */
+enum { MBA_OGB_BY_VALUE = -1, MBA_OGB_CLASSES_MAX = 1000 };
 
 MBA_MUST mba_status mba_ogb_csv_read(mba_graph_store **out, const char *folder, const mba_ogb_options *options);
 

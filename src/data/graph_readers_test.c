@@ -248,6 +248,28 @@ static void an_ogb_collection_is_read(void **state)
     scratch_remove();
 }
 
+/* OGB does not say whether its labels are classes; their values do. */
+static void labels_of_an_ogb_collection_tell_their_classes(void **state)
+{
+    (void)state;
+    static const struct { const char *labels; int64_t classes; mba_graph_type type; } cases[] = {
+        { "1,\n0,1\n", 2, MBA_GRAPH_F32 }, { "1\n0\n", 2, MBA_GRAPH_I32 },    { "0\n36\n", 37, MBA_GRAPH_I32 },
+        { "0\n0\n", 2, MBA_GRAPH_I32 },    { "0.5\n1\n", 0, MBA_GRAPH_F32 },  { "-1\n1\n", 0, MBA_GRAPH_F32 },
+        { "0,2\n1,1\n", 0, MBA_GRAPH_F32 }, { "0\n1000\n", 0, MBA_GRAPH_F32 },
+    };
+    mba_graph_store *s;
+    scratch_make();
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        put_ogb();
+        put("ogb/raw/graph-label.csv", cases[i].labels);
+        assert_ok(mba_ogb_csv_read(&s, scratch("ogb"), &(mba_ogb_options){ .classes = MBA_OGB_BY_VALUE }));
+        assert_int_equal(mba_graph_store_set(s)->form.classes, cases[i].classes);
+        assert_int_equal(mba_graph_store_set(s)->form.label_type, cases[i].type);
+        mba_graph_store_destroy(s);
+    }
+    scratch_remove();
+}
+
 static void damage_of_an_ogb_collection_is_named(void **state)
 {
     (void)state;
@@ -340,5 +362,6 @@ static void damage_of_malnet_is_named(void **state)
 MBA_TEST_MAIN(cmocka_unit_test(tables_are_read), cmocka_unit_test(compressed_files_are_read_or_refused),
               cmocka_unit_test(a_tu_dataset_is_read), cmocka_unit_test(damage_of_a_tu_dataset_is_named),
               cmocka_unit_test(a_tu_folder_is_read), cmocka_unit_test(an_ogb_collection_is_read),
+              cmocka_unit_test(labels_of_an_ogb_collection_tell_their_classes),
               cmocka_unit_test(damage_of_an_ogb_collection_is_named), cmocka_unit_test(malnet_graphs_are_read),
               cmocka_unit_test(damage_of_malnet_is_named))

@@ -115,14 +115,30 @@ static void choose(int64_t *width, mba_graph_type *type, const mba_table *t)
     *type  = !t->columns ? MBA_GRAPH_NONE : fits_i32(t) ? MBA_GRAPH_I32 : MBA_GRAPH_F32;
 }
 
+/* 0 where the labels are no classes. */
+static int64_t classes_by_value(const mba_table *t)
+{
+    double most = 0;
+    for (int64_t i = 0; i < t->rows * t->columns; i++) {
+        const double y = t->value[i];
+        if (isnan(y) && t->columns > 1) continue;
+        if (!(y >= 0 && y < MBA_OGB_CLASSES_MAX) || y != floor(y)) return 0;
+        if (y > most) most = y;
+    }
+    if (t->columns > 1) return most <= 1 ? 2 : 0;
+    return most < 1 ? 2 : (int64_t)most + 1;
+}
+
 static void choose_form(reader *r)
 {
     mba_graph_form *f = &r->form;
+    const int64_t   asked = r->options->classes;
+    const int64_t   classes = asked == MBA_OGB_BY_VALUE ? classes_by_value(&r->table[MBA_OGB_LABELS]) : asked;
     choose(&f->node_width, &f->node_type, &r->table[MBA_OGB_NODE_FEAT]);
     choose(&f->edge_width, &f->edge_type, &r->table[MBA_OGB_EDGE_FEAT]);
     choose(&f->label_width, &f->label_type, &r->table[MBA_OGB_LABELS]);
-    if (!r->options->classes || f->label_width > 1) f->label_type = MBA_GRAPH_F32;
-    f->classes   = r->options->classes;
+    if (!classes || f->label_width > 1) f->label_type = MBA_GRAPH_F32;
+    f->classes   = classes;
     f->has_split = r->split != NULL;
     r->copies    = r->options->directed ? 1 : 2;
 }

@@ -23,6 +23,12 @@ typedef enum mba_graph_loss {
 } mba_graph_loss;
 typedef enum mba_readout { MBA_READ_NODES, MBA_READ_MEAN, MBA_READ_MAX } mba_readout;
 
+/* What of a model its data decides: of a preset, what --set does not name; of a checkpoint nothing. */
+enum {
+    MBA_FOLLOWS_NODES = 1, MBA_FOLLOWS_EDGES = 2, MBA_FOLLOWS_OUTPUTS = 4, MBA_FOLLOWS_LOSS = 8, MBA_FOLLOWS_READOUT = 16,
+    MBA_FOLLOWS_ALL = 31
+};
+
 typedef struct mba_graphnet {
     const char     *name;
     mba_dtype       compute;                      /* of activations and matrix products; 0: fp32. Where inputs enter and
@@ -46,6 +52,7 @@ typedef struct mba_graphnet {
     bool            no_scan;                      /* without the Mamba branch: the control of an experiment */
     bool            given_signs;                  /* train with the eigenvectors as they come: no random signs */
     bool            train, keep_logits;
+    unsigned        follows;                      /* MBA_FOLLOWS_..: train/graph_fit.h changes these fields */
     char            order[MBA_ORDER_NAME_MAX];    /* of data/graph_batch.h; "": degree and noise, in the buckets */
 } mba_graphnet;
 

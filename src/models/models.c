@@ -145,8 +145,31 @@ static void graphs_words(mba_model_text *t, const mba_model *m)
              (long long)m->graph.nodes, (long long)m->graph.edges);
 }
 
+/* True: "NAME=VALUE,.." assigns to this field. */
+static bool assigns(const char *assignments, const char *field)
+{
+    const size_t n = strlen(field);
+    for (const char *p = assignments; p && *p; p += strcspn(p, ","), p += *p == ',')
+        if (!strncmp(p, field, n) && p[n] == '=') return true;
+    return false;
+}
+
+/* What is given does not follow from the data. */
+static mba_status graphs_set(mba_model *m, const char *s)
+{
+    static const struct { const char *field; unsigned what; } given[] = {
+        { "node_reals", MBA_FOLLOWS_NODES }, { "node_tables", MBA_FOLLOWS_NODES },
+        { "edge_reals", MBA_FOLLOWS_EDGES }, { "edge_tables", MBA_FOLLOWS_EDGES },
+        { "outputs", MBA_FOLLOWS_OUTPUTS },  { "loss", MBA_FOLLOWS_LOSS }, { "readout", MBA_FOLLOWS_READOUT },
+    };
+    for (size_t i = 0; i < sizeof given / sizeof *given; i++)
+        if (assigns(s, given[i].field)) m->graph.follows &= ~given[i].what;
+    if (assigns(s, "node_tables")) m->graph.node_reals = 0;        // else real features would hide the tables
+    if (assigns(s, "edge_tables")) m->graph.edge_reals = 0;
+    return mba_fields_set(&m->graph, mba_graphnet_fields, s);
+}
+
 static mba_status  graphs_complete(mba_model *m) { return mba_graphnet_complete(&m->graph); }
-static mba_status  graphs_set(mba_model *m, const char *s) { return mba_fields_set(&m->graph, mba_graphnet_fields, s); }
 static const char *graphs_name(const mba_model *m) { return m->graph.name; }
 static int64_t     graphs_units(const mba_model *m) { return m->graph.graphs; }
 
@@ -244,7 +267,10 @@ bool mba_family_preset(mba_model *out, const mba_family *f, int i)
     switch (f->task) {
     case MBA_TASK_TEXT:   out->lm = f->lm[i];         return out->lm.name != NULL;
     case MBA_TASK_IMAGES: out->vision = f->vision[i]; return out->vision.name != NULL;
-    default:         out->graph = f->graph[i];   return out->graph.name != NULL;
+    default:
+        out->graph         = f->graph[i];
+        out->graph.follows = MBA_FOLLOWS_ALL;
+        return out->graph.name != NULL;
     }
 }
 

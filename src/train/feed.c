@@ -39,9 +39,9 @@ mba_status mba_feed_bind(mba_feed *f, mba_session *s, int64_t micro, mba_step *s
 
 bool mba_feed_scores(mba_task task) { return types[task]->score != NULL; }
 
-mba_model_text mba_feed_words(const mba_feed *f)
+mba_feed_text mba_feed_words(const mba_feed *f)
 {
-    mba_model_text t = { "" };
+    mba_feed_text t = { "" };
     f->type->describe(f, t.text, sizeof t.text);
     return t;
 }

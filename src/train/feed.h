@@ -85,7 +85,8 @@ MBA_MUST mba_status mba_feed_judge(mba_judgement *out, mba_feed *f, mba_session 
 bool mba_feed_scores(mba_task task);
 
 /* "4194304 tokens in 1 file (SYNTHETIC text)" */
-mba_model_text mba_feed_words(const mba_feed *f);
+typedef struct mba_feed_text { char text[320]; } mba_feed_text;
+mba_feed_text mba_feed_words(const mba_feed *f);
 
 /* Fills the inputs of a session as a benchmark wants them: random values, or a made-up batch where values mean
  * something together. */

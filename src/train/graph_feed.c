@@ -9,6 +9,7 @@
 #include "data/metrics.h"
 #include "data/permute.h"
 #include "train/feed.h"
+#include "train/graph_fit.h"
 #include "train/graph_source.h"
 
 /* Where the arrays of a batch go: into the inputs of a session, as long as it keeps them in this mirror. */
@@ -57,6 +58,22 @@ static bool belongs(const mba_graph_set *s, int64_t g, const mba_feed_options *o
     return (place >= (int64_t)((1 - o->validation) * (double)s->graphs)) == o->held_out;
 }
 
+static mba_status no_room(const graph_feed *f, int64_t g)
+{
+    const mba_graph_set *s = f->from.set;
+    const mba_graph_item it = mba_graph_set_item(s, g);
+    int64_t nodes = f->c.nodes, edges = f->c.edges;
+    for (int64_t i = 0; i < s->graphs; i++) {
+        const mba_graph_item other = mba_graph_set_item(s, i);
+        if (other.nodes > nodes) nodes = other.nodes;
+        if (other.edges > edges) edges = other.edges;
+    }
+    return mba_fail(MBA_E_ARG, "graph %lld has %lld nodes and %lld edges\n"
+                    "why: a batch has room for %lld nodes and %lld edges\nfix: --nodes %lld --edges %lld, or more", (long long)g,
+                    (long long)it.nodes, (long long)it.edges, (long long)f->c.nodes, (long long)f->c.edges,
+                    (long long)nodes, (long long)edges);
+}
+
 static mba_status choose_members(graph_feed *f, const mba_feed_options *o)
 {
     const mba_graph_set *s = f->from.set;
@@ -70,10 +87,7 @@ static mba_status choose_members(graph_feed *f, const mba_feed_options *o)
             f->base.story = "a graph without nodes";
             continue;
         }
-        if (it.nodes > f->c.nodes || it.edges > f->c.edges)
-            return mba_fail(MBA_E_ARG, "graph %lld has %lld nodes and %lld edges\n"
-                            "why: a batch has room for %lld nodes and %lld edges\nfix: --nodes, --edges", (long long)g,
-                            (long long)it.nodes, (long long)it.edges, (long long)f->c.nodes, (long long)f->c.edges);
+        if (it.nodes > f->c.nodes || it.edges > f->c.edges) return no_room(f, g);
         f->member[f->base.size++] = g;
     }
     return MBA_OK;
@@ -248,12 +262,22 @@ static mba_status graph_open(mba_feed **out, const mba_model *m, const mba_feed_
     return st;
 }
 
+/* A preset follows the data; it is checked when the feed is opened. */
+static mba_status follow(mba_model *m, const mba_feed_options *o)
+{
+    mba_graph_source s = { 0 };
+    const mba_status st = mba_graph_source_read(&s, &m->graph, o);
+    if (st == MBA_OK) mba_graph_follow(&m->graph, s.set);
+    mba_graph_source_close(&s);
+    return st;
+}
+
 /* Room for the whole collection in one batch. */
 static mba_status graph_fit(mba_model *m, const mba_feed_options *o)
 {
     mba_graph_source s = { 0 };
     mba_model whole = *m;
-    if (!o->whole) return MBA_OK;
+    if (!o->whole) return o->data && m->graph.follows ? follow(m, o) : MBA_OK;
     MBA_TRY(mba_model_complete(&whole));
     const mba_status st = mba_graph_source_open(&s, &whole.graph, o);
     if (st == MBA_OK) {
@@ -474,9 +498,11 @@ static void graph_describe(const mba_feed *base, char *text, size_t room)
     const graph_feed *f = (const graph_feed *)base;
     const mba_graph_set *s = f->from.set;
     const char *made_up = f->from.made_up;
-    snprintf(text, room, "%lld graphs, %.1f nodes and %.1f edges on average%s%s%s", (long long)base->size,
+    char        followed[240];
+    mba_graph_follow_words(followed, sizeof followed, &f->c);
+    snprintf(text, room, "%lld graphs, %.1f nodes and %.1f edges on average%s%s%s%s", (long long)base->size,
              (double)s->nodes / (double)s->graphs, (double)s->edges / (double)s->graphs, made_up ? " (SYNTHETIC " : "",
-             made_up ? made_up : "", made_up ? ")" : "");
+             made_up ? made_up : "", made_up ? ")" : "", followed);
 }
 
 const mba_feed_type mba_graph_feed = {

@@ -7,6 +7,7 @@
 #include "data/graph_readers.h"
 #include "data/graph_synthetic.h"
 #include "data/listing.h"
+#include "train/graph_fit.h"
 
 enum { PATH_ROOM = 4096, MADE_BATCHES = 5 };
 
@@ -17,46 +18,14 @@ void mba_graph_source_close(mba_graph_source *s)
     *s = (mba_graph_source){ 0 };
 }
 
-/* "nodes have 3 real features, the model reads 3, numbers of table rows" */
-static void tell_features(char why[160], const char *what, int64_t width, mba_graph_type type, int64_t reals,
-                          int64_t columns)
-{
-    const bool same = width == (reals ? reals : columns);
-    snprintf(why, 160, "%s have %lld%s features, the model reads %lld%s", what, (long long)width,
-             same && type == MBA_GRAPH_F32 ? " real" : "", (long long)(reals ? reals : columns),
-             same ? ", numbers of table rows" : "");
-}
-
-/* Whether graphs of this form are what the model reads; `why` says what is not. */
-static bool fits(const mba_graphnet *c, const mba_graph_form *f, char why[160])
-{
-    const bool plain = !c->edge_reals && !c->edge_rows;
-    const bool nodes = c->node_reals ? f->node_width == c->node_reals
-                                     : f->node_width == c->node_columns && f->node_type != MBA_GRAPH_F32;
-    const bool edges = plain || (c->edge_reals ? f->edge_width == c->edge_reals
-                                               : f->edge_width == c->edge_columns && f->edge_type != MBA_GRAPH_F32);
-    const bool labels = mba_is_class_loss(c->loss) ? f->label_width == 1 && f->classes >= 2 && f->classes <= c->outputs
-                                                   : f->label_width == c->outputs;
-    if (!nodes) tell_features(why, "nodes", f->node_width, f->node_type, c->node_reals, c->node_columns);
-    else if (!edges) tell_features(why, "edges", f->edge_width, f->edge_type, c->edge_reals, c->edge_columns);
-    else if (f->node_labels != (c->readout == MBA_READ_NODES))
-        snprintf(why, 160, "labels belong to %s, the model's results to %s", f->node_labels ? "nodes" : "graphs",
-                 f->node_labels ? "graphs" : "nodes");
-    else if (!labels)
-        snprintf(why, 160, "labels are %lld numbers of %lld classes, the model has %lld results",
-                 (long long)f->label_width, (long long)f->classes, (long long)c->outputs);
-    return nodes && edges && labels && f->node_labels == (c->readout == MBA_READ_NODES);
-}
-
 /* The made-up collection of a model: the one its preset is named after, or the first that it can read. */
 static bool made_for(mba_synthetic *kind, const mba_graphnet *c)
 {
-    char why[160];
     if (c->name && !strncmp(c->name, "graphmamba-", 11) && mba_synthetic_parse(kind, c->name + 11)) return true;
     for (int k = 0; k < MBA_SYNTHETICS; k++) {
         const mba_graph_form f = mba_synthetic_form((mba_synthetic)k);
         *kind = (mba_synthetic)k;
-        if (fits(c, &f, why)) return true;
+        if (mba_graph_fits(c, &f)) return true;
     }
     return false;
 }
@@ -73,12 +42,15 @@ static mba_status read_ogb(mba_graph_source *s, const mba_graphnet *c, const cha
     char        split[PATH_ROOM];
     mba_listing schemes = { 0 };
     mba_status  st = MBA_OK;
+    const bool  by_value = c->follows & MBA_FOLLOWS_LOSS ||
+                           (c->follows & MBA_FOLLOWS_OUTPUTS && mba_is_class_loss(c->loss));
     snprintf(split, sizeof split, "%s/split", path);
     if (mba_is_folder(split)) st = mba_listing_read(&schemes, split, NULL);
     mba_listing_sort(&schemes);
     if (st == MBA_OK)
         st = mba_ogb_csv_read(&s->store, path, &(mba_ogb_options){ .scheme = schemes.n ? schemes.name[0] : NULL,
-                              .classes = mba_is_class_loss(c->loss) ? c->outputs : c->loss == MBA_LOSS_L1 ? 0 : 2 });
+                              .classes = by_value ? MBA_OGB_BY_VALUE : mba_is_class_loss(c->loss) ? c->outputs
+                                         : c->loss == MBA_LOSS_L1 ? 0 : 2 });
     mba_listing_free(&schemes);
     return st;
 }
@@ -107,26 +79,29 @@ static mba_status read_folder(mba_graph_source *s, const mba_graphnet *c, const 
     if (has_folder(path, "malnet-graphs-tiny"))     return read_malnet(s, path, "");
     if (has_folder(path, "raw/malnet-graphs-tiny")) return read_malnet(s, path, "/raw");
     if (has_folder(path, "../malnet-graphs-tiny") && has_folder(path, "addisplay")) return read_malnet(s, path, "/..");
-    if (has_folder(path, "raw") && !mba_is_tu_dataset(path)) return read_ogb(s, c, path);
+    if (mba_is_tu_dataset(path)) return mba_tu_dataset_read(&s->store, path);
+    if (mba_is_pyg(path))        return mba_pyg_refuse(path);
+    if (has_folder(path, "raw")) return read_ogb(s, c, path);
     const mba_status st = mba_tu_dataset_read(&s->store, path);
     return st == MBA_E_IO ? mba_where(st, "reading '%s' as a TUDataset: it has neither raw/ (OGB) nor "
                                       "malnet-graphs-tiny/ (MalNet)", path) : st;
 }
 
-mba_status mba_graph_source_open(mba_graph_source *s, const mba_graphnet *c, const mba_feed_options *o)
+mba_status mba_graph_source_read(mba_graph_source *s, const mba_graphnet *c, const mba_feed_options *o)
 {
     mba_synthetic kind;
-    char          why[160];
     if (!o->data && !made_for(&kind, c))
         return mba_fail(MBA_E_ARG, "no data, and nothing that could be made up for this model\nfix: --data PATH");
     if (!o->data || mba_synthetic_parse(&kind, o->data)) MBA_TRY(make_up(s, c, kind, o));
     else if (mba_is_folder(o->data)) MBA_TRY(read_folder(s, c, o->data));
+    else if (mba_is_pyg(o->data)) return mba_pyg_refuse(o->data);
     else MBA_TRY(mba_graph_pack_open(&s->pack, o->data));
     s->set = s->pack ? mba_graph_pack_set(s->pack) : mba_graph_store_set(s->store);
-    if (!fits(c, &s->set->form, why))
-        return mba_fail(MBA_E_ARG, "'%s' is not what the model reads\nwhy: %s\n"
-                        "fix: another --model, or --set node_reals=.., edge_reals=.., outputs=..; edges without features are "
-                        "edge_reals=0,edge_tables=0",
-                        o->data ? o->data : s->made_up, why);
     return MBA_OK;
+}
+
+mba_status mba_graph_source_open(mba_graph_source *s, const mba_graphnet *c, const mba_feed_options *o)
+{
+    MBA_TRY(mba_graph_source_read(s, c, o));
+    return mba_graph_fit_check(c, &s->set->form, o->data ? o->data : s->made_up);
 }

@@ -18,11 +18,9 @@ typedef struct mba_graph_source {
     const char          *made_up;        /* the name of its generator, or NULL */
 } mba_graph_source;
 
-/* Fails where the graphs are not what the model reads. */
+/* Fails where the graphs are not what the model reads; the other only reads them. */
 MBA_MUST mba_status mba_graph_source_open(mba_graph_source *s, const mba_graphnet *c, const mba_feed_options *o);
+MBA_MUST mba_status mba_graph_source_read(mba_graph_source *s, const mba_graphnet *c, const mba_feed_options *o);
 void                mba_graph_source_close(mba_graph_source *s);
-
-/* Labels are classes, not numbers. */
-static inline bool mba_is_class_loss(mba_graph_loss l) { return l == MBA_LOSS_CE || l == MBA_LOSS_WEIGHTED_CE; }
 
 #endif
