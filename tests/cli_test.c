@@ -203,9 +203,9 @@ static void decoding_is_measured_per_core(void **state)
     assert_int_equal(run("bench decode --repeats 1 --threads 2 --json"), 0);
     json_t *rows = json_output(), *row;
     size_t  i;
-    assert_int_equal(json_array_size(rows), 4);       // with and without augmentation, one thread and all
+    assert_int_equal(json_array_size(rows), 6);       // with and without augmentation, and PNG; one thread and all
     json_array_foreach(rows, i, row) {
-        assert_int_equal(json_number_value(json_object_get(row, "threads")), i < 2 ? 1 : 2);
+        assert_int_equal(json_number_value(json_object_get(row, "threads")), i < 3 ? 1 : 2);
         assert_true(json_number_value(json_object_get(row, "images")) > 0);
         assert_true(json_number_value(json_object_get(row, "images_per_s_per_core")) > 0);
     }

@@ -377,9 +377,9 @@ static const mba_column decode_columns[] = {
     { "images_per_s_per_core", "images/s per core", "%.1f" }, { "images_per_cpu_s", "images/s of processor time", "%.1f" },
     { "images_per_s", "images/s", "%.1f" }, { "file_kb", "file, kB", "%.1f" }, { 0 } };
 
-static mba_status decode_row(mba_table *t, const char *recipe, int threads, bool plain, int64_t repeats)
+static mba_status decode_row(mba_table *t, const char *recipe, int threads, bool plain, bool png, int64_t repeats)
 {
-    const mba_image_bench_options how = { .threads = threads, .plain = plain, .seconds = 0.5 };
+    const mba_image_bench_options how = { .threads = threads, .plain = plain, .png = png, .seconds = 0.5 };
     mba_image_bench b = { 0 }, run;
     for (int64_t i = 0; i < repeats; i++) {
         MBA_TRY(mba_image_bench_run(&run, &how));
@@ -391,11 +391,11 @@ static mba_status decode_row(mba_table *t, const char *recipe, int threads, bool
     mba_table_number(t, b.images_per_s);
     mba_table_number(t, b.images_per_cpu_s);
     mba_table_number(t, b.images_per_s * threads);
-    mba_table_number(t, 1e-3 * b.jpeg_bytes);
+    mba_table_number(t, 1e-3 * b.file_bytes);
     return MBA_OK;
 }
 
-/* JPEGs as they come to a training step, by one core and by all of them. */
+/* Files as they come to a training step, by one core and by all of them. */
 static mba_status bench_decode(const bench_options *o)
 {
     mba_table          *t;
@@ -405,8 +405,9 @@ static mba_status bench_decode(const bench_options *o)
     const int  all = mba_cpu_threads();
     mba_status st = MBA_OK;
     for (int threads = 1; st == MBA_OK && threads <= all; threads = threads == 1 && all > 1 ? all : all + 1) {
-        st = decode_row(t, "decode, crop, augment, normalise", threads, false, o->repeats);
-        if (st == MBA_OK) st = decode_row(t, "decode, crop, normalise", threads, true, o->repeats);
+        st = decode_row(t, "decode, crop, augment, normalise", threads, false, false, o->repeats);
+        if (st == MBA_OK) st = decode_row(t, "decode, crop, normalise", threads, true, false, o->repeats);
+        if (st == MBA_OK) st = decode_row(t, "the same of PNG files", threads, true, true, o->repeats);
     }
     if (st == MBA_OK) mba_table_print(t, stdout, form_of(o));
     mba_table_destroy(t);

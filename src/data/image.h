@@ -58,7 +58,8 @@ MBA_MUST mba_status mba_image_read(mba_image_file *f, mba_image *out, int scale,
 /* Header and all pixels in one call. */
 MBA_MUST mba_status mba_image_decode(mba_image *out, const char *name, const void *bytes, size_t n);
 
-/* Baseline, 4:2:0. The caller frees *out. */
+/* JPEG: baseline, 4:2:0. PNG: 8 bits, libpng's usual filters and compression. The caller frees *out. */
 MBA_MUST mba_status mba_jpeg_encode(uint8_t **out, size_t *bytes, const mba_image *m, int quality);
+MBA_MUST mba_status mba_png_encode(uint8_t **out, size_t *bytes, const mba_image *m);
 
 #endif

@@ -11,7 +11,7 @@
 
 enum { FILES = 16, THREADS_MAX = 256 };
 
-/* A set of JPEG files in memory. */
+/* A set of JPEG or PNG files in memory. */
 typedef struct files {
     mba_image_set set;
     uint8_t      *bytes[FILES];
@@ -53,7 +53,8 @@ static mba_status make_files(files *f, const mba_image_bench_options *o)
             memmove(s.image.rgb + (size_t)y * (size_t)o->W * 3, s.image.rgb + (size_t)y * (size_t)s.image.W * 3,
                     (size_t)o->W * 3);
         const mba_image cut = { .rgb = s.image.rgb, .W = o->W, .H = o->H };
-        st = mba_jpeg_encode(&f->bytes[i], &f->n[i], &cut, o->quality);
+        st = o->png ? mba_png_encode(&f->bytes[i], &f->n[i], &cut)
+                    : mba_jpeg_encode(&f->bytes[i], &f->n[i], &cut, o->quality);
     }
     mba_sample_free(&s);
     mba_image_set_close(made);
@@ -163,7 +164,7 @@ mba_status mba_image_bench_run(mba_image_bench *out, const mba_image_bench_optio
         r.erase           = 0;
     }
     *out = (mba_image_bench){ .threads = o.threads };
-    for (int i = 0; i < FILES; i++) out->jpeg_bytes += (double)f.n[i] / FILES;
+    for (int i = 0; i < FILES; i++) out->file_bytes += (double)f.n[i] / FILES;
     if (st == MBA_OK) st = run_threads(out, &f, &r, o.seconds);
     files_close(&f.set);
     return st;

@@ -1,4 +1,4 @@
-/* image_bench.h -- how many images a core prepares per second: JPEGs decoded, cropped, augmented, normalised.
+/* image_bench.h -- how many images a core prepares per second: files decoded, cropped, augmented, normalised.
  *
  *     mba_image_bench b;
  *     MBA_TRY(mba_image_bench_run(&b, &(mba_image_bench_options){ .threads = 1, .seconds = 2 }));
@@ -19,13 +19,14 @@ typedef struct mba_image_bench_options {
     int32_t W, H;                        /* of the files, 0 is 500 x 375, the mean of ImageNet */
     int32_t size;                        /* of the result, 0 is 224 */
     int     quality;                     /* of the compression, 0 is 94: about 110 kB as in ImageNet */
+    bool    png;                         /* PNG files instead of JPEG */
     bool    plain;                       /* decode, crop and normalise only: no RandAugment, no erasing */
 } mba_image_bench_options;
 
 typedef struct mba_image_bench {
     double  images_per_s;                /* per thread, by the clock on the wall */
     double  images_per_cpu_s;            /* per second of processor time: what a busy neighbour does not spoil */
-    double  jpeg_bytes;                  /* mean */
+    double  file_bytes;                  /* mean */
     double  seconds;
     int64_t images;                      /* of all threads */
     int     threads;

@@ -178,3 +178,23 @@ mba_status mba__png_open(mba_image_file **out, const char *name, const void *byt
     else              png_close(&f->base);
     return st;
 }
+
+/* ---- encoding ---- */
+
+mba_status mba_png_encode(uint8_t **out, size_t *bytes, const mba_image *m)
+{
+    png_image        p    = { .version = PNG_IMAGE_VERSION, .width = (png_uint_32)m->W, .height = (png_uint_32)m->H,
+                              .format = PNG_FORMAT_RGB };
+    png_alloc_size_t n    = 0;
+    const bool       made = m->W > 0 && m->H > 0 && png_image_write_to_memory(&p, NULL, &n, 0, m->rgb, 0, NULL);
+    uint8_t         *to   = made ? malloc(n) : NULL;
+    if (made && !to) return mba_fail(MBA_E_NOMEM, "no memory to encode an image of %d x %d pixels", m->W, m->H);
+    if (!made || !png_image_write_to_memory(&p, to, &n, 0, m->rgb, 0, NULL)) {
+        free(to);
+        return mba_fail(MBA_E_ARG, "an image of %d x %d pixels cannot be encoded as PNG\nwhy: %s", m->W, m->H,
+                        p.message[0] ? p.message : "it has no pixels");
+    }
+    *out   = to;
+    *bytes = n;
+    return MBA_OK;
+}

@@ -112,9 +112,14 @@ static void what_is_written_comes_back(void **state)
     assert_ok(mba_image_decode(&got, "made", bytes, n));
     assert_pixels(&got, &m, 12);
     free(bytes);
+    assert_ok(mba_png_encode(&bytes, &n, &m));
+    assert_ok(mba_image_decode(&got, "made", bytes, n));
+    assert_pixels(&got, &m, 0);
+    free(bytes);
     mba_image_free(&m);
     m = (mba_image){ .W = 0, .H = 5 };
     assert_fails(mba_jpeg_encode(&bytes, &n, &m, 95), MBA_E_ARG, "0 x 5");
+    assert_fails(mba_png_encode(&bytes, &n, &m), MBA_E_ARG, "0 x 5");
     mba_image_free(&got);
 }
 
