@@ -150,8 +150,10 @@ static mba_status tell_set(mba_report *r, mba_image_set *s, const char *part)
 mba_status mba__inspect_image_folder(mba_report *r)
 {
     mba_image_set *train = NULL, *held = NULL;
-    const bool     has_held = mba_image_set_has_held_out(r->path);
-    mba_status     first = mba_image_set_open(&train, &(mba_image_set_options){ .path = r->path }), second = MBA_OK;
+    bool           has_held;
+    mba_status     second = MBA_OK;
+    MBA_TRY(mba_image_set_has_held_out(&has_held, r->path));
+    const mba_status first = mba_image_set_open(&train, &(mba_image_set_options){ .path = r->path });
     if (first != MBA_OK && (first != MBA_E_IO || !has_held))
         return first == MBA_E_IO ? first : mba_where(first, "'%s', in which nothing else was recognised", r->path);
     if (has_held) second = mba_image_set_open(&held, &(mba_image_set_options){ .path = r->path, .validation = true });

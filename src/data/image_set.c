@@ -90,18 +90,20 @@ static bool has_part(char part[MBA_PATH], const char *path, const char *name)
 static bool find_train(char part[MBA_PATH], const char *path) { return has_part(part, path, "train"); }
 
 /* A class may have the name of a part: beside no train/ it is a part where it holds classes or shards itself. */
-static bool find_held_out(char part[MBA_PATH], const char *path)
+static mba_status find_held_out(bool *found, char part[MBA_PATH], const char *path)
 {
     static const char *const name[] = { "val", "validation", "test" };
     char                     train[MBA_PATH];
     const bool               split = find_train(train, path);
-    for (size_t i = 0; i < sizeof name / sizeof *name; i++) {
+    *found = false;
+    for (size_t i = 0; i < sizeof name / sizeof *name && !*found; i++) {
         bool folders = false, tars = false;
         if (!has_part(part, path, name[i])) continue;
-        if (split) return true;
-        if (holds_folders(&folders, part) == MBA_OK && holds_tars(&tars, part) == MBA_OK && (folders || tars)) return true;
+        if (!split) MBA_TRY(holds_folders(&folders, part));
+        if (!split) MBA_TRY(holds_tars(&tars, part));
+        *found = split || folders || tars;
     }
-    return false;
+    return MBA_OK;
 }
 
 /* Classes have the numbers they are trained with, also where the held-out part lacks some. */
@@ -109,8 +111,9 @@ static mba_status open_part(mba_image_set **out, const mba_image_set_options *o)
 {
     mba_image_set_options part = *o;
     char                  train[MBA_PATH], held[MBA_PATH];
-    bool                  tars = false, train_tars = false;
-    const bool            has_train = find_train(train, o->path), has_held = find_held_out(held, o->path);
+    bool                  tars = false, train_tars = false, has_held = false;
+    const bool            has_train = find_train(train, o->path);
+    MBA_TRY(find_held_out(&has_held, held, o->path));
     if (!o->validation && has_held && !has_train)
         return mba_fail(MBA_E_FORMAT, "'%s' has no images to train on\nwhy: it has a held-out part, '%s', and no train/\n"
                         "fix: put the training part into '%s/train', or name the held-out part itself", o->path, held, o->path);
@@ -122,14 +125,16 @@ static mba_status open_part(mba_image_set **out, const mba_image_set_options *o)
     return tars ? mba_image_shards_open(out, &part) : mba_image_folder_open(out, &part);
 }
 
-bool mba_image_set_has_held_out(const char *path)
+mba_status mba_image_set_has_held_out(bool *yes, const char *path)
 {
     static const char *const file[] = { "test_batch.bin", "test.bin", "t10k-images-idx3-ubyte", "t10k-images.idx3-ubyte",
                                         "t10k-images-idx3-ubyte.gz", NULL };
     char                     part[MBA_PATH];
-    if (!strcmp(path, "shapes") || !strcmp(path, "synthetic")) return true;
-    if (mba_is_folder(path) && (find_held_out(part, path) || holds(path, file))) return true;
-    return mba__shards_have_parts(path);
+    *yes = !strcmp(path, "shapes") || !strcmp(path, "synthetic");
+    if (*yes) return MBA_OK;
+    if (mba_is_folder(path)) MBA_TRY(find_held_out(yes, part, path));
+    if (mba_is_folder(path) && !*yes) *yes = holds(path, file);
+    return *yes ? MBA_OK : mba__shards_have_parts(yes, path);
 }
 
 static mba_status open_folder(mba_image_set **out, const mba_image_set_options *o)
@@ -156,7 +161,9 @@ static mba_status open_any(mba_image_set **out, const mba_image_set_options *o)
 mba_status mba_image_set_open(mba_image_set **out, const mba_image_set_options *o)
 {
     mba_image_set_options whole = *o;
-    if (mba_image_set_has_held_out(o->path) || (!o->validation && !(o->part > 0))) return open_any(out, o);
+    bool                  has_held;
+    MBA_TRY(mba_image_set_has_held_out(&has_held, o->path));
+    if (has_held || (!o->validation && !(o->part > 0))) return open_any(out, o);
     if (!(o->part > 0))
         return mba_fail(MBA_E_ARG, "'%s' has no held-out part\nfix: put one into val/, or --validation 0.1 holds a tenth "
                         "of it out", o->path);

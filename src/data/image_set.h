@@ -66,7 +66,7 @@ MBA_MUST mba_status mba_image_set_open(mba_image_set **out, const mba_image_set_
 void                mba_image_set_close(mba_image_set *s);
 
 /* True: a part of it is held out by itself. Else asking for one without `part` is MBA_E_ARG. */
-bool mba_image_set_has_held_out(const char *path);
+MBA_MUST mba_status mba_image_set_has_held_out(bool *yes, const char *path);
 
 /* Makes of a whole set the part that is held out, or the rest; a failure closes the set. Of the
  * n images of a class n * part are held out, rounded up or down so that the sum over the classes is right, but never all;
@@ -95,7 +95,7 @@ MBA_MUST mba_status mba_image_synthetic_create(mba_image_set **out, const mba_im
 MBA_MUST mba_status mba_image_shapes_create(mba_image_set **out, const mba_image_set_options *o);
 
 /* True: the shards at this path have names of two parts, such as x-train-000.tar and x-val-000.tar. */
-bool mba__shards_have_parts(const char *path);
+MBA_MUST mba_status mba__shards_have_parts(bool *yes, const char *path);
 
 /* CIFAR records and a tar shard from memory, which must outlive the set; `fine` is CIFAR-100. */
 MBA_MUST mba_status mba_cifar_open_bytes(mba_image_set **out, const char *name, const void *bytes, size_t n, bool fine);

@@ -74,6 +74,13 @@ static void classes_are_numbered_by_name(void **state)
     scratch_remove();
 }
 
+static bool has_held_out(void)
+{
+    bool yes;
+    assert_ok(mba_image_set_has_held_out(&yes, scratch_dir));
+    return yes;
+}
+
 static mba_status part_of(mba_image_set **s, double part, bool validation)
 {
     return mba_image_set_open(s, &(mba_image_set_options){ .path = scratch_dir, .validation = validation, .part = part });
@@ -131,7 +138,7 @@ static void a_part_is_held_out_evenly_by_class(void **state)
     class_of_images("train/a", 20);
     class_of_images("train/b", 7);
     class_of_images("train/c", 1);
-    assert_false(mba_image_set_has_held_out(scratch_dir));
+    assert_false(has_held_out());
     assert_ok(opened(&s, scratch_dir, false));
     assert_true(s->count == 28 && s->classes == 3);
     mba_image_set_close(s);
@@ -142,7 +149,7 @@ static void a_part_is_held_out_evenly_by_class(void **state)
     assert_fails(part_of(&s, 0.01, true), MBA_E_ARG, "0.01 of 28 images is none");
     folder("val");                                                // its own part is what counts then
     class_of_images("val/b", 3);
-    assert_true(mba_image_set_has_held_out(scratch_dir));
+    assert_true(has_held_out());
     assert_ok(part_of(&s, 0.1, true));
     assert_true(s->count == 3 && s->classes == 3 && mba_image_set_label(s, 0) == 1);
     mba_image_set_close(s);
@@ -162,7 +169,7 @@ static void a_class_may_have_the_name_of_a_part(void **state)
     scratch_make();
     class_of_images("control", 6);
     class_of_images("test", 6);
-    assert_false(mba_image_set_has_held_out(scratch_dir));
+    assert_false(has_held_out());
     assert_ok(opened(&s, scratch_dir, false));
     assert_true(s->count == 12 && s->classes == 2);
     assert_string_equal(mba_image_set_class(s, 1), "test");

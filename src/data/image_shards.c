@@ -112,8 +112,8 @@ static mba_status label_of_json(int32_t *label, const char *file, const sample *
 {
     static const char *const key[] = { "cls", "label", "target", "class", "class_id" };
     json_t                  *o     = NULL;
-    if (mba_json_parse(&o, s->key, (const char *)s->json, (size_t)s->json_bytes, NULL) != MBA_OK)
-        return wrong(file, s->key, "its .json is no sound JSON object");
+    const mba_status         st    = mba_json_parse(&o, s->key, (const char *)s->json, (size_t)s->json_bytes, NULL);
+    if (st != MBA_OK) return st == MBA_E_FORMAT ? wrong(file, s->key, "its .json is no sound JSON object") : st;
     for (size_t i = 0; i < sizeof key / sizeof *key && *label < 0; i++) {
         const json_t *v = mba_json_get(o, key[i]);
         if (v) *label = label_of_value(v);
@@ -246,12 +246,13 @@ static mba_status list_shards(mba_listing *paths, const char *path)
            : mba_is_file(path) ? mba_listing_add(paths, path) : mba_listing_glob(paths, path);
 }
 
-bool mba__shards_have_parts(const char *path)
+mba_status mba__shards_have_parts(bool *yes, const char *path)
 {
-    mba_listing l = { 0 };
-    const bool  both = list_shards(&l, path) == MBA_OK && has_part(&l, true) && has_part(&l, false);
+    mba_listing l  = { 0 };
+    mba_status  st = list_shards(&l, path);
+    *yes = has_part(&l, true) && has_part(&l, false);
     mba_listing_free(&l);
-    return both;
+    return st;
 }
 
 mba_status mba_image_shards_open(mba_image_set **out, const mba_image_set_options *o)

@@ -3,6 +3,7 @@
 #include "tests/starve.h"
 #include "tests/scratch.h"
 #include "core/file.h"
+#include "data/image_set.h"
 #include "data/json.h"
 #include "data/npy.h"
 #include "data/weights.h"
@@ -118,9 +119,39 @@ static void npy_is_right_or_absent(void **state)
     starve(write_and_read_npy, check_nothing, check_no_temporary);
 }
 
+/* A shard of two PNG files with classes in .json, split in halves, the held-out one decoded. */
+static mba_image half;
+
+static mba_status decode_half(void)
+{
+    mba_image_set *s = NULL;
+    mba_sample     p = { 0 };
+    MBA_TRY(mba_image_set_open(&s, &(mba_image_set_options){ .path = "tests/data/images/json.tar", .part = 0.5,
+                                                             .validation = true }));
+    mba_status st = s->count == 1 ? mba_image_set_read(s, 0, &p) : mba_fail(MBA_E_FORMAT, "not one half");
+    if (st == MBA_OK) st = mba_image_decode(&half, p.name, p.encoded, p.encoded_bytes);
+    if (st != MBA_OK) mba_image_free(&half);
+    mba_sample_free(&p);
+    mba_image_set_close(s);
+    return st;
+}
+
+static void check_half(void)
+{
+    assert_true(half.W == 19 && half.H == 11);
+    mba_image_free(&half);
+}
+
+static void images_are_right_or_absent(void **state)
+{
+    (void)state;
+    starve(decode_half, check_half, check_no_temporary);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(images_are_right_or_absent),
         cmocka_unit_test(weights_are_right_or_absent),
         cmocka_unit_test(json_is_right_or_absent),
         cmocka_unit_test(safetensors_are_right_or_absent),

@@ -82,13 +82,15 @@ static mba_status open_loader(image_feed *f, const mba_vision *c, const mba_feed
 
 static mba_status image_open(mba_feed **out, const mba_model *m, const mba_feed_options *o)
 {
-    if (o->held_out && !(o->validation > 0) && !mba_image_set_has_held_out(path_of(o))) return MBA_OK;
+    bool has_held;
+    MBA_TRY(mba_image_set_has_held_out(&has_held, path_of(o)));
+    if (o->held_out && !(o->validation > 0) && !has_held) return MBA_OK;
     image_feed *f = calloc(1, sizeof *f);
     if (!f) return mba_fail(MBA_E_NOMEM, "no memory for a feed");
     f->B         = m->vision.batch;
     f->classes   = m->vision.classes;
     f->judged_on = o->held_out || o->plain;
-    f->held      = mba_image_set_has_held_out(path_of(o)) ? "" : o->validation > 0
+    f->held      = has_held ? "" : o->validation > 0
                    ? ", others held out evenly by class (--validation)"
                    : ", no part held out: no validation (--validation 0.1 holds a tenth out)";
     mba_status st = open_set(&f->set, f->classes, o);
