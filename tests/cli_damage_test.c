@@ -42,7 +42,7 @@ static void damaged_images_are_counted_and_empty_classes_told(void **state)
          "--set classes=2");
     says(run("train " VISION " --batch 4 --steps 1 --data '%s/jpegs'", scratch_dir), 0, "no part held out: no validation");
     says(run("train " VISION " --batch 4 --steps 1 --validation 0.1 --data '%s/jpegs'", scratch_dir), 0,
-         "7 images of 2 classes, others held out evenly by class");
+         "7 images of 2 classes; others held out evenly by class");
     assert_non_null(strstr(output, "validation 0."));
     says(run("train " VISION " --batch 4 --steps 1 --validation 0.01 --data '%s/jpegs' --quiet", scratch_dir), 2,
          "0.01 of 8 images is none");

@@ -36,16 +36,16 @@ static void presets_follow_the_data(void **state)
     } cases[] = {
         { { .node_width = 2, .node_type = MBA_GRAPH_I32, .edge_width = 2, .edge_type = MBA_GRAPH_I32, .label_width = 1,
             .label_type = MBA_GRAPH_I32, .classes = 3 }, whole, ends, class,
-          ", from the data: node_tables=8:3, edge_tables=4:2, outputs=3" },
+          "; from the data: node_tables=8:3, edge_tables=4:2, outputs=3" },
         { { .node_width = 2, .node_type = MBA_GRAPH_I32, .label_width = 3, .label_type = MBA_GRAPH_F32, .classes = 2 }, below,
-          NULL, bits, ", from the data: node_reals=2, edge_reals=0, outputs=3, loss=bce" },
+          NULL, bits, "; from the data: node_reals=2, edge_reals=0, outputs=3, loss=bce" },
         { { .node_width = 2, .node_type = MBA_GRAPH_F32, .label_width = 3, .label_type = MBA_GRAPH_F32 }, real, NULL, bits,
-          ", from the data: node_reals=2, edge_reals=0, outputs=3, loss=bce" },
+          "; from the data: node_reals=2, edge_reals=0, outputs=3, loss=bce" },
         { { .node_width = 2, .node_type = MBA_GRAPH_F32, .label_width = 3, .label_type = MBA_GRAPH_F32 }, real, NULL, numbers,
-          ", from the data: node_reals=2, edge_reals=0, outputs=3, loss=l1" },
+          "; from the data: node_reals=2, edge_reals=0, outputs=3, loss=l1" },
         { { .node_width = 2, .node_type = MBA_GRAPH_F32, .label_width = 1, .label_type = MBA_GRAPH_I32, .classes = 3,
             .node_labels = true }, real, NULL, class,
-          ", from the data: node_reals=2, edge_reals=0, outputs=3, readout=nodes" },
+          "; from the data: node_reals=2, edge_reals=0, outputs=3, readout=nodes" },
     };
     char text[320];
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {

@@ -27,6 +27,7 @@ typedef struct graph_feed {
     const mba_order_type *order;
     uint64_t        seed;
     bool            shuffle;
+    bool            all;                 /* no part is held out: there is no validation */
     int64_t        *member;              /* (size): graphs of this part */
     int64_t        *chosen, nchosen;     /* of the step that is staged; room for c.graphs */
     mba_batch_graph *item;               /* (c.graphs) */
@@ -250,6 +251,7 @@ static mba_status graph_open(mba_feed **out, const mba_model *m, const mba_feed_
     f->shuffle = !o->in_order && !o->held_out && !o->whole;
     mba_status st = find_order(f);
     if (st == MBA_OK) st = mba_graph_source_open(&f->from, &f->c, o);
+    if (st == MBA_OK) f->all = !f->from.set->form.has_split && !(o->validation > 0);
     if (st == MBA_OK) st = choose_members(f, o);
     const bool empty = st == MBA_OK && !f->base.size;
     if (empty && !o->held_out) st = mba_fail(MBA_E_FORMAT, "'%s' has no graph to train on\nfix: --data with a "
@@ -500,9 +502,10 @@ static void graph_describe(const mba_feed *base, char *text, size_t room)
     const char *made_up = f->from.made_up;
     char        followed[240];
     mba_graph_follow_words(followed, sizeof followed, &f->c);
-    snprintf(text, room, "%lld graphs, %.1f nodes and %.1f edges on average%s%s%s%s", (long long)base->size,
+    snprintf(text, room, "%lld graphs, %.1f nodes and %.1f edges on average%s%s%s%s%s", (long long)base->size,
              (double)s->nodes / (double)s->graphs, (double)s->edges / (double)s->graphs, made_up ? " (SYNTHETIC " : "",
-             made_up ? made_up : "", made_up ? ")" : "", followed);
+             made_up ? made_up : "", made_up ? ")" : "", followed,
+             f->all ? "; no part held out: no validation (--validation 0.1 holds a tenth out)" : "");
 }
 
 const mba_feed_type mba_graph_feed = {

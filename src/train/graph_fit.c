@@ -201,7 +201,7 @@ void mba_graph_follow(mba_graphnet *c, const mba_graph_set *s)
 
 static size_t add(char *text, size_t room, size_t used, const char *name, const char *value)
 {
-    const int n = snprintf(text + used, room - used, "%s%s=%s", used ? ", " : ", from the data: ", name, value);
+    const int n = snprintf(text + used, room - used, "%s%s=%s", used ? ", " : "; from the data: ", name, value);
     return n < 0 || used + (size_t)n >= room ? used : used + (size_t)n;
 }
 

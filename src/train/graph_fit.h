@@ -24,7 +24,7 @@ MBA_MUST mba_status mba_graph_fit_check(const mba_graphnet *c, const mba_graph_f
  * none of them, edges share one vector. Classes give ce, several tasks of 0 and 1 bce, other numbers l1. */
 void mba_graph_follow(mba_graphnet *c, const mba_graph_set *s);
 
-/* ", from the data: node_reals=7, outputs=2, loss=ce": what differs from the preset of that name; "" where nothing does. */
+/* "; from the data: node_reals=7, outputs=2, loss=ce": what differs from the preset of that name; "" where nothing does. */
 void mba_graph_follow_words(char *text, size_t room, const mba_graphnet *c);
 
 #endif
