@@ -68,9 +68,13 @@ static const mba_image_kind kind = { "folder", folder_read, folder_close, folder
 
 /* ---- opening ---- */
 
+/* Images that cannot be decoded belong to the set too: they are left out by name and counted, not passed over. */
 static bool is_image(const char *name)
 {
-    return mba_ends_with(name, ".jpg") || mba_ends_with(name, ".jpeg") || mba_ends_with(name, ".png");
+    static const char *const ending[] = { ".jpg", ".jpeg", ".png", ".webp", ".gif", ".bmp", ".tif", ".tiff" };
+    for (size_t i = 0; i < sizeof ending / sizeof *ending; i++)
+        if (mba_ends_with(name, ending[i])) return true;
+    return false;
 }
 
 static mba_status add_image(image_folder *f, const char *name, int32_t label)

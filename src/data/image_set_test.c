@@ -161,6 +161,24 @@ static void a_part_is_held_out_evenly_by_class(void **state)
     scratch_remove();
 }
 
+static void formats_that_cannot_be_read_are_not_passed_over(void **state)
+{
+    (void)state;
+    mba_image_set *s;
+    mba_sample     p = { 0 };
+    mba_image      m = { 0 };
+    scratch_make();
+    class_of_images("a", 2);
+    scratch_put(scratch("a/z.webp"), "RIFF....WEBPVP8 ", 16);
+    assert_ok(opened(&s, scratch_dir, false));
+    assert_int_equal(s->count, 3);
+    assert_ok(mba_image_set_read(s, 2, &p));
+    assert_fails(mba_image_decode(&m, p.name, p.encoded, p.encoded_bytes), MBA_E_UNSUPPORTED, "it is a WebP file");
+    mba_image_set_close(s);
+    mba_sample_free(&p);
+    scratch_remove();
+}
+
 /* Folders of classes without train/: a class may be called test. */
 static void a_class_may_have_the_name_of_a_part(void **state)
 {
@@ -438,7 +456,8 @@ static void shapes_are_written_when_asked_for(void **state)
 
 MBA_TEST_MAIN(cmocka_unit_test(classes_are_numbered_by_name), cmocka_unit_test(a_wrong_label_is_left_out),
               cmocka_unit_test(a_part_is_held_out_evenly_by_class),
-              cmocka_unit_test(a_class_may_have_the_name_of_a_part), cmocka_unit_test(cifar_planes_become_pixels), cmocka_unit_test(idx_headers_are_read_and_checked),
+              cmocka_unit_test(a_class_may_have_the_name_of_a_part),
+              cmocka_unit_test(formats_that_cannot_be_read_are_not_passed_over), cmocka_unit_test(cifar_planes_become_pixels), cmocka_unit_test(idx_headers_are_read_and_checked),
               cmocka_unit_test(mnist_pairs_images_and_labels), cmocka_unit_test(real_sets_have_their_known_values),
               cmocka_unit_test(made_up_sets_repeat_and_say_so),
               cmocka_unit_test(pixels_of_shapes_say_nothing_by_themselves),
