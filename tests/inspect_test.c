@@ -249,6 +249,8 @@ static void folders_and_shards_show_classes_and_damage(void **state)
          "    images               2\n");
     assert_non_null(strstr(output, "    jpeg                 1\n    png                  1\n    damaged              0\n"));
     assert_null(strstr(output, "held out"));
+    put_jpeg("held/val/cat/a.png", "really.png");
+    says(inspect("held"), 0, "  format               image-folder\n  held out\n    images               1\n");
     assert_int_equal(shell("mkdir t s && cp photos/train/cat/a.jpg t/a.jpg && cp photos/train/cat/b.jpg t/b.jpg && "
                            "printf 3 > t/a.cls &&"
                            " printf 1 > t/b.cls && (cd t && tar --format=ustar -cf ../s/x-0.tar a.jpg a.cls &&"

@@ -115,7 +115,7 @@ static mba_status open_part(mba_image_set **out, const mba_image_set_options *o)
     const bool            has_train = find_train(train, o->path);
     MBA_TRY(find_held_out(&has_held, held, o->path));
     if (!o->validation && has_held && !has_train)
-        return mba_fail(MBA_E_FORMAT, "'%s' has no images to train on\nwhy: it has a held-out part, '%s', and no train/\n"
+        return mba_fail(MBA_E_IO, "'%s' has no images to train on\nwhy: it has a held-out part, '%s', and no train/\n"
                         "fix: put the training part into '%s/train', or name the held-out part itself", o->path, held, o->path);
     if (o->validation && has_held) part.path = held;
     else if (has_train)            part.path = train;

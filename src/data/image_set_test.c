@@ -157,7 +157,7 @@ static void a_part_is_held_out_evenly_by_class(void **state)
     assert_int_equal(s->count, 28);
     mba_image_set_close(s);
     assert_int_equal(rename(scratch("train"), scratch("other")), 0);
-    assert_fails(opened(&s, scratch_dir, false), MBA_E_FORMAT, "has no images to train on\nwhy: it has a held-out part");
+    assert_fails(opened(&s, scratch_dir, false), MBA_E_IO, "has no images to train on\nwhy: it has a held-out part");
     scratch_remove();
 }
 
