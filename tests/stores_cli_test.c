@@ -54,7 +54,7 @@ static void numbers_come_with_their_doubts(void **state)
     says(run("show " STORES "vision.db steps"), 0, "Steps\n");
     assert_null(strstr(output, "note:"));
     says(run("diff " STORES "chunked.db " STORES "mamba2.db"), 0, "note: clock of B / A: 1.026 (1530 and 1570 MHz");
-    says(run("diff " STORES "chunked.db " STORES "mamba2.db"), 0, "take 1.075 times as long in B (the middle one): the machine differed there, not the code\n");
+    says(run("diff " STORES "chunked.db " STORES "mamba2.db"), 0, "take 1.075 times as long in B (the middle one): that is the machine, not the code\n");
     says(run("diff " STORES "chunked.db " STORES "mamba2.db"), 0, "note: A: step times spread by 13 %");
     says(run("diff " STORES "vision.db " STORES "vision.db"), 0, "conv2d");
     assert_null(strstr(output, "same kernel"));

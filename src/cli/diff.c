@@ -126,7 +126,7 @@ static void tell_doubts(mba_analysis *const *a, const mba_diff_row *row, int64_t
                 x.mean, y.mean);
     if (same && same_work(a) && fabs(ratio - 1) > SAME_APART)
         fprintf(stderr, "note: %lld kernels are the same in both, launched as often, and take %.3f times as long in B (the middle "
-                "one): the machine differed there, not the code\n", (long long)same, ratio);
+                "one): that is the machine, not the code\n", (long long)same, ratio);
 }
 
 static mba_status judged(const mba_diff_row *row, int64_t n, double gate)
