@@ -1,5 +1,5 @@
 /* export.c -- `mambascope export FILE.db`: a store as CSV files, as JSON, or as a trace for Perfetto and
- * chrome://tracing. */
+ * chrome://tracing; `mambascope export RUN --tensorboard DIR`: the curves of a training run. */
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,8 +10,10 @@
 #include "cli/stores.h"
 #include "cli/whatif.h"
 #include "core/file.h"
+#include "data/listing.h"
 #include "report/report.h"
 #include "scope/export.h"
+#include "scope/tensorboard.h"
 
 static mba_status print_schema(void)
 {
@@ -109,9 +111,30 @@ static mba_status figures_to_folder(const mba_operands *stores, const char *fold
     return st == MBA_OK ? closed : st;
 }
 
+/* ---- training runs ---- */
+
+/* One run into the folder itself, several into a folder each: that is how TensorBoard tells runs apart. */
+static mba_status to_tensorboard(const mba_operands *runs, const char *folder)
+{
+    char path[4096], own[4096];
+    for (int i = 0; i < runs->n; i++) {
+        mba_training *t = NULL;
+        MBA_TRY(mba_training_read(&t, runs->word[i]));
+        const int n = snprintf(own, sizeof own, "%s%s%s", folder, runs->n > 1 ? "/" : "", runs->n > 1 ? t->label : "");
+        mba_status st = n < (int)sizeof own ? mba_tensorboard_write(path, sizeof path, t, own)
+                                            : mba_fail(MBA_E_ARG, "the path '%s' is too long\nfix: a shorter --tensorboard", folder);
+        if (st == MBA_OK)
+            fprintf(stderr, "wrote %s (%lld steps%s); see it with: tensorboard --logdir %s\n", path, (long long)t->n,
+                    t->half || t->damaged ? ", without damaged lines" : "", folder);
+        mba_training_free(t);
+        MBA_TRY(st);
+    }
+    return MBA_OK;
+}
+
 mba_status mba_command_export(int argc, char **argv)
 {
-    const char *csv = NULL, *json = NULL, *trace = NULL, *small = NULL, *figures = NULL;
+    const char *csv = NULL, *json = NULL, *trace = NULL, *small = NULL, *figures = NULL, *tensorboard = NULL;
     int64_t     steps = 1;
     bool        schema = false, check = false, measured = false, help;
     const mba_option options[] = {
@@ -126,29 +149,41 @@ mba_status mba_command_export(int argc, char **argv)
         { "--store",  MBA_OPT_TEXT, &small,  "FILE.db",
           "a smaller store, for tests: no operands, blocks or instructions", 0, 0 },
         { "--steps",  MBA_OPT_INT,  &steps,  "N", "of --store: steps of the timeline that are kept (1)", 1, 4000 },
+        { "--tensorboard", MBA_OPT_TEXT, &tensorboard, "FOLDER",
+          "of training runs: losses, scores, norm, rate and speed as TensorBoard reads them; takes several runs", 0, 0 },
         { "--check",  MBA_OPT_FLAG, &check,  NULL, "read every page and say whether the file is sound", 0, 0 },
         { "--schema", MBA_OPT_FLAG, &schema, NULL,
           "print tables, columns and units as in docs/store.md; needs no file", 0, 0 },
         { 0 },
     };
-    const mba_usage usage = { "export", "FILE.db [B.db ..] [options]",
-                              "Writes a store of `mambascope profile` in other forms.",
+    const mba_usage usage = { "export", "FILE.db [B.db ..] | RUN [RUN2 ..] [options]",
+                              "Writes a store of `mambascope profile` in other forms, or the curves of training runs (`train "
+                              "--out RUN`) for TensorBoard.",
                               options,
         "mambascope export run.db --csv run\nmambascope export run.db --trace run.json      # open it at "
         "ui.perfetto.dev\n"
         "mambascope export run.db --json - | jq .step\nmambascope export run.db --store small.db --steps 2\n"
-        "mambascope export mamba1.db mamba2.db peer.db --figures figures\n" };
+        "mambascope export mamba1.db mamba2.db peer.db --figures figures\n"
+        "mambascope export run --tensorboard boards/run       # tensorboard --logdir boards\n" };
     mba_operands words = { 0 };
     mba_store   *s = NULL;
     MBA_TRY(mba_options_parse(&usage, argc, argv, &words, &help));
     if (help) return MBA_OK;
     if (schema) return print_schema();
     if (words.n < 1) return mba_fail(MBA_E_ARG, "export which store?\nfix: mambascope export FILE.db --csv FOLDER");
+    if (tensorboard && (csv || json || trace || small || figures || check))
+        return mba_fail(MBA_E_ARG, "--tensorboard with another form\nwhy: it is of training runs, the others are of stores\nfix: one "
+                        "of them");
+    if (tensorboard) return to_tensorboard(&words, tensorboard);
+    if (mba_is_folder(words.word[0]))
+        return mba_fail(MBA_E_ARG, "'%s' is a folder, not a store\nfix: of a training run --tensorboard FOLDER; its numbers as CSV: "
+                        "mambascope report %s --figure loss --csv", words.word[0], words.word[0]);
     if (words.n > 1 && (csv || json || trace || small || check))
         return mba_fail(MBA_E_ARG, "export which of %d stores?\nfix: one; only --figures takes several", words.n);
     if (!csv && !json && !trace && !small && !figures && !check)
         return mba_fail(MBA_E_ARG, "export as what?\nfix: --csv FOLDER, "
-                        "--json FILE, --trace FILE, --figures FOLDER, --store FILE.db, or --check");
+                        "--json FILE, --trace FILE, --figures FOLDER, --store FILE.db, or --check; of a training run "
+                        "--tensorboard FOLDER");
     if (json && trace && !strcmp(json, "-") && !strcmp(trace, "-"))
         return mba_fail(MBA_E_ARG, "--json and --trace on one stdout\nwhy: two objects after each other are no JSON\n"
                         "fix: a file for one of them");

@@ -1,4 +1,5 @@
-/* report.c -- `mambascope report A.db [B.db ..]`: one self-contained page, or one figure of it. */
+/* report.c -- `mambascope report A.db [B.db ..]`: one self-contained page, or one figure of it; of stores, or of training
+ * runs. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,7 +8,9 @@
 #include "cli/options.h"
 #include "cli/stores.h"
 #include "cli/whatif.h"
+#include "data/listing.h"
 #include "report/report.h"
+#include "report/training.h"
 
 typedef struct wanted { const char *figure, *view; bool csv; } wanted;
 
@@ -44,6 +47,58 @@ static mba_status write_page(const mba_stores *r, const char *path)
     return MBA_OK;
 }
 
+/* ---- training runs ---- */
+
+static mba_status print_of_runs(const mba_trainings *r, const wanted *w)
+{
+    mba_buf          b = { 0 };
+    const mba_status st = !w->figure ? mba_training_page(&b, r)
+                        : w->csv     ? mba_training_csv(&b, r, w->figure)
+                                     : mba_training_svg(&b, r, w->figure, w->view);
+    if (st == MBA_OK && b.s) fwrite(b.s, 1, b.n, stdout);
+    mba_buf_free(&b);
+    return st;
+}
+
+/* What was left out of a log is said here and on the page. */
+static void warn_of_damage(const mba_trainings *r)
+{
+    for (int i = 0; i < r->n; i++) {
+        const mba_training *t = r->run[i].t;
+        if (t->half)
+            fprintf(stderr, "note: the last line of '%s/log.jsonl' is not whole and is left out: the run goes on, was killed, or the "
+                    "disk is full\n", t->path);
+        if (t->damaged)
+            fprintf(stderr, "note: %lld line%s of '%s/log.jsonl' could not be read and %s left out; the first is line %lld\n",
+                    (long long)t->damaged, t->damaged == 1 ? "" : "s", t->path, t->damaged == 1 ? "is" : "are",
+                    (long long)t->damaged_line);
+    }
+}
+
+static mba_status report_runs(const mba_operands *words, const wanted *want, const char *out)
+{
+    mba_trainings r;
+    MBA_TRY(mba_trainings_open(&r, words->word, words->n));
+    warn_of_damage(&r);
+    mba_status st = want->figure || is_stdout(out) ? print_of_runs(&r, want) : mba_training_page_write(&r, out);
+    if (st == MBA_OK && !want->figure && !is_stdout(out)) fprintf(stderr, "wrote %s; open it in a browser\n", out);
+    mba_trainings_close(&r);
+    return st;
+}
+
+/* Stores and runs have no axis in common. A folder is a run, or nothing that can be reported. */
+static mba_status runs_or_stores(const mba_operands *words, bool *runs)
+{
+    const char *run = NULL, *store = NULL;
+    for (int i = 0; i < words->n; i++)
+        if (mba_is_folder(words->word[i])) run = words->word[i];
+        else                               store = words->word[i];
+    *runs = run != NULL;
+    return !run || !store ? MBA_OK
+         : mba_fail(MBA_E_ARG, "'%s' is a training run, '%s' is not\nwhy: a page shows training runs or stores of `profile`, they "
+                    "have no axis in common\nfix: a page for each: mambascope report %s --out training.html", run, store, run);
+}
+
 /* A page of nothing is a page of frames: whoever made the store by a program that failed should hear of it. */
 static void warn_of_empty(const mba_stores *r)
 {
@@ -76,10 +131,13 @@ mba_status mba_command_report(int argc, char **argv)
         { "--list",   MBA_OPT_FLAG, &list,   NULL, "print the names of the figures, and what they are", 0, 0 },
         { 0 },
     };
-    const mba_usage usage = { "report", "A.db [B.db ..] [options]",
+    const mba_usage usage = { "report", "A.db [B.db ..] | RUN [RUN2 ..] [options]",
         "Writes one HTML file from stores of `mambascope profile`: findings, figures, kernels, claims, method, raw "
         "data. It needs no network\n"
-        "and no GPU. Several stores stand side by side; claims that need two of them are judged with all.", options,
+        "and no GPU. Several stores stand side by side; claims that need two of them are judged with all.\n"
+        "Of folders that `mambascope train --out RUN` wrote: loss, gradient norm, learning rate, speed, skipped steps and "
+        "samples, runs\ncompared.", options,
+        "mambascope report base wide --out training.html\nmambascope report base --figure loss --csv > loss.csv\n"
         "mambascope report run.db\nmambascope report mamba1.db mamba2.db --out both.html\nmambascope report run.db "
         "--figure fig2 --svg > roofline.svg\n"
         "mambascope report run.db --figure fig1 --view 'by phase' > phases.svg\n"
@@ -91,6 +149,8 @@ mba_status mba_command_report(int argc, char **argv)
     if (help) return MBA_OK;
     for (int i = 0; list && mba_report_figure_name(i); i++)
         printf("%-12s %s\n", mba_report_figure_name(i), mba_report_figure_title(i));
+    for (int i = 0; list && mba_training_figure_name(i); i++)
+        printf("%-12s %s (training runs)\n", mba_training_figure_name(i), mba_training_figure_title(i));
     if (list) return MBA_OK;
     if ((svg || csv || want.view) && !want.figure)
         return mba_fail(MBA_E_ARG, "%s of which figure?\nfix: --figure fig2; mambascope report --list names them",
@@ -98,8 +158,14 @@ mba_status mba_command_report(int argc, char **argv)
     if (csv && (svg || want.view))
         return mba_fail(MBA_E_ARG, "--%s or --csv\nfix: one of them", svg ? "svg" : "view");
     want.csv = csv;
-    if (!words.n) return mba_fail(MBA_E_ARG, "a report of what?\nfix: mambascope report run.db");
+    if (!words.n) return mba_fail(MBA_E_ARG, "a report of what?\nfix: mambascope report run.db, or the folder of a training run");
+    bool runs;
+    MBA_TRY(runs_or_stores(&words, &runs));
+    if (runs && (study || measured || shown < MBA_RUNS_MAX))
+        return mba_fail(MBA_E_ARG, "--%s is of stores, '%s' is a training run\nfix: leave it out",
+                        study ? "study" : measured ? "no-simulation" : "main", words.word[0]);
     if (!want.figure && !is_stdout(out)) MBA_TRY(mba_output_check(out));              // a wrong path should not cost a simulation
+    if (runs) return report_runs(&words, &want, out);
     int first = (int)shown < words.n ? (int)shown : words.n;
     MBA_TRY(mba_stores_open_good(&r, words.word, words.n, &first));
     mba_stores_show(&r, first);

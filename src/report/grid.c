@@ -39,10 +39,11 @@ void mba_grid_text(mba_grid *g, const char *text)
 {
     char *copy = text ? strdup(text) : NULL;
     g->failed |= text && !copy;
-    add(g, (mba_grid_cell){ copy, NAN });
+    add(g, (mba_grid_cell){ .text = copy, .number = NAN });
 }
 
-void mba_grid_number(mba_grid *g, double v) { add(g, (mba_grid_cell){ NULL, v }); }
+void mba_grid_number(mba_grid *g, double v) { add(g, (mba_grid_cell){ .number = v }); }
+void mba_grid_fixed(mba_grid *g, double v, int places) { add(g, (mba_grid_cell){ .number = v, .places = places }); }
 
 /* ---- HTML ---- */
 
@@ -59,6 +60,8 @@ static void html_cell(mba_buf *b, const mba_grid_cell *c, bool among_numbers)
     if (c->text) {
         mba_buf_put(b, "<td>");
         mba_buf_html(b, c->text);
+    } else if (isfinite(c->number) && c->places) {
+        mba_buf_add(b, "<td data-v=\"%s\">%.*f", mba_exact(c->number).s, c->places, c->number);
     } else if (isfinite(c->number)) {
         mba_buf_add(b, "<td data-v=\"%s\">%s", mba_exact(c->number).s, mba_num(c->number).s);
     } else {

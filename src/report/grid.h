@@ -15,7 +15,7 @@
 
 typedef struct mba_grid_column { const char *key, *heading; } mba_grid_column;      /* key: of CSV, with the unit */
 /* text NULL: a number, or nothing (NaN) */
-typedef struct mba_grid_cell { char *text; double number; } mba_grid_cell;
+typedef struct mba_grid_cell { char *text; double number; int places; } mba_grid_cell;    /* places: 0, as mba_num */
 typedef struct mba_grid {
     const mba_grid_column *column;
     int                    ncolumns;
@@ -28,6 +28,7 @@ void mba_grid_begin(mba_grid *g, const mba_grid_column *columns);               
 void mba_grid_end(mba_grid *g);
 void mba_grid_text(mba_grid *g, const char *text);                                  /* copied; NULL: nothing */
 void mba_grid_number(mba_grid *g, double v);
+void mba_grid_fixed(mba_grid *g, double v, int places);          /* with so many digits behind the point: losses */
 
 /* <table>: numbers as people read them, and exactly in data-v. */
 void mba_grid_html(const mba_grid *g, mba_buf *b, const char *caption);

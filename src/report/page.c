@@ -221,16 +221,21 @@ static const char readers[] =
     "href=\"#timeline\">Timeline</a></li><li><a href=\"#fig10\">Mamba-1 or Mamba-2</a></li>"
     "<li><a href=\"#memory\">Memory</a></li></ul></div></div>";
 
-static void head(mba_canvas *c, const mba_stores *r)
+void mba_page_begin(mba_buf *b, const char *title)
 {
-    mba_buf *b = &c->out;
     mba_buf_put(b, "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" "
                    "content=\"width=device-width, initial-scale=1\"><title>mambascope report: ");
-    mba_buf_html(b, mba_run_label(r, 0));
+    mba_buf_html(b, title);
     mba_buf_put(b, "</title>\n<style>\n");
     mba_buf_put(b, mba_report_css);
     mba_buf_put(b, "</style></head>\n<body><a class=\"skip\" href=\"#main\">Skip to the figures</a><div "
                    "class=\"page\">");
+}
+
+static void head(mba_canvas *c, const mba_stores *r)
+{
+    mba_buf *b = &c->out;
+    mba_page_begin(b, mba_run_label(r, 0));
     mba_part_top(b, r);
     navigation(b, r);
     mba_buf_put(b, "<main id=\"main\"><div class=\"head\">");
@@ -249,6 +254,16 @@ static void head(mba_canvas *c, const mba_stores *r)
 }
 
 /* ---- data for the script ---- */
+
+void mba_page_tips(mba_canvas *c)
+{
+    mba_buf_put(&c->out, "[");
+    for (int i = 0; i < c->ntips; i++) {
+        if (i) mba_buf_put(&c->out, ",\n");
+        mba_buf_json(&c->out, c->tip[i]);
+    }
+    mba_buf_put(&c->out, "]");
+}
 
 static mba_status data(mba_canvas *c, const mba_stores *r)
 {
@@ -281,12 +296,9 @@ static mba_status data(mba_canvas *c, const mba_stores *r)
     MBA_TRY(mba_part_kernels_json(b, r));
     mba_buf_put(b, ",\n\"whatif\":");
     mba_part_whatif_json(b, r->whatif);
-    mba_buf_put(b, ",\n\"tips\":[");
-    for (int i = 0; i < c->ntips; i++) {
-        if (i) mba_buf_put(b, ",\n");
-        mba_buf_json(b, c->tip[i]);
-    }
-    mba_buf_put(b, "]}</script>\n");
+    mba_buf_put(b, ",\n\"tips\":");
+    mba_page_tips(c);
+    mba_buf_put(b, "}</script>\n");
     return MBA_OK;
 }
 
@@ -296,6 +308,15 @@ static const char raw_section[] =
     "<label>table <select id=\"raw-pick\"></select></label><button id=\"raw-csv\">CSV</button><button "
     "id=\"raw-json\">JSON, everything</button></div>"
     "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"raw data\" id=\"raw-view\"></div></section>";
+
+void mba_page_raw(mba_buf *b) { mba_buf_put(b, raw_section); }
+
+void mba_page_end(mba_buf *b)
+{
+    mba_buf_put(b, "<script>\n");
+    mba_buf_put(b, mba_report_js);
+    mba_buf_put(b, "</script></body></html>\n");
+}
 
 static mba_status body(mba_canvas *c, const mba_stores *r)
 {
@@ -312,12 +333,10 @@ static mba_status body(mba_canvas *c, const mba_stores *r)
                    "the numbers were made</h2>");
     MBA_TRY(mba_part_method(b, r));
     mba_buf_put(b, "</section>\n");
-    mba_buf_put(b, raw_section);
+    mba_page_raw(b);
     mba_buf_put(b, "</main></div><div id=\"tip\" role=\"tooltip\"></div>\n");
     MBA_TRY(data(c, r));
-    mba_buf_put(b, "<script>\n");
-    mba_buf_put(b, mba_report_js);
-    mba_buf_put(b, "</script></body></html>\n");
+    mba_page_end(b);
     return MBA_OK;
 }
 

@@ -151,21 +151,32 @@ static void drawing_rules(mba_buf *b)
     mba_buf_put(b, "</style>");
 }
 
-static mba_status view_named(int *out, const mba_figure *f, const char *name)
+mba_status mba_view_named(int *out, const char *figure, const char *const *views, const char *name)
 {
     char all[256] = "";
     *out = 0;
     if (!name) return MBA_OK;
-    for (int v = 0; f->views && f->views[v]; v++) {
-        if (!strcmp(f->views[v], name)) {
+    for (int v = 0; views && views[v]; v++) {
+        if (!strcmp(views[v], name)) {
             *out = v;
             return MBA_OK;
         }
         const size_t n = strlen(all);
-        snprintf(all + n, sizeof all - n, "%s'%s'", n ? ", " : "", f->views[v]);
+        snprintf(all + n, sizeof all - n, "%s'%s'", n ? ", " : "", views[v]);
     }
-    return mba_fail(MBA_E_ARG, "'%s' has no view '%s'\nfix: %s%s", f->name, name, *all ? "one of " : "it has one view: "
+    return mba_fail(MBA_E_ARG, "'%s' has no view '%s'\nfix: %s%s", figure, name, *all ? "one of " : "it has one view: "
                     "leave --view out", all);
+}
+
+void mba_drawing_alone(mba_buf *out, const mba_canvas *c)
+{
+    const char *open = c->out.s ? strchr(c->out.s, '>') : NULL;
+    out->failed |= c->out.failed;
+    if (!open) return;
+    mba_buf_add(out, "%.*s", (int)(open + 1 - c->out.s), c->out.s);
+    drawing_rules(out);
+    mba_buf_put(out, open + 1);
+    mba_buf_put(out, "\n");
 }
 
 mba_status mba_report_svg(mba_buf *out, const mba_stores *r, const char *figure, const char *view)
@@ -174,22 +185,15 @@ mba_status mba_report_svg(mba_buf *out, const mba_stores *r, const char *figure,
     mba_canvas        c = { .alone = true };
     int               which;
     MBA_TRY(figure_named(&f, figure));
-    MBA_TRY(view_named(&which, f, view));
+    MBA_TRY(mba_view_named(&which, f->name, f->views, view));
     const int run = f->across ? -1 : 0;
     if (!f->draw) return mba_fail(MBA_E_ARG, "'%s' is a table\nfix: --csv instead of --svg", figure);
     if (!f->has(r, run))
         return mba_fail(MBA_E_ARG, "no data for '%s' in these stores\nfix: it needs %s", figure, f->needs);
     const mba_status st = f->draw(&c, MBA_WIDE, r, run, which);
-    const char      *open = c.out.s ? strchr(c.out.s, '>') : NULL;
-    if (st == MBA_OK && open) {
-        mba_buf_add(out, "%.*s", (int)(open + 1 - c.out.s), c.out.s);
-        drawing_rules(out);
-        mba_buf_put(out, open + 1);
-        mba_buf_put(out, "\n");
-    }
-    const bool failed = c.out.failed || out->failed;
+    if (st == MBA_OK) mba_drawing_alone(out, &c);
     mba_canvas_free(&c);
-    return st == MBA_OK && failed ? mba_fail(MBA_E_NOMEM, "no memory for '%s'", figure) : st;
+    return st == MBA_OK && out->failed ? mba_fail(MBA_E_NOMEM, "no memory for '%s'", figure) : st;
 }
 
 mba_status mba_report_csv(mba_buf *out, const mba_stores *r, const char *figure)
@@ -214,15 +218,21 @@ mba_status mba_report_csv(mba_buf *out, const mba_stores *r, const char *figure)
 
 /* ---- files ---- */
 
-mba_status mba_report_write(const mba_stores *r, const char *path)
+mba_status mba_page_save(const mba_buf *page, const char *path)
 {
-    mba_buf     b = { 0 };
     mba_writer *w = NULL;
-    MBA_TRY(mba_report_page(&b, r));
-    mba_status st = mba_writer_create(&w, path);
-    if (st == MBA_OK) st = mba_writer_put(w, b.s, b.n);
+    mba_status  st = mba_writer_create(&w, path);
+    if (st == MBA_OK) st = mba_writer_put(w, page->s, page->n);
     if (st == MBA_OK) st = mba_writer_commit(w);
     mba_writer_destroy(w);
+    return st;
+}
+
+mba_status mba_report_write(const mba_stores *r, const char *path)
+{
+    mba_buf b = { 0 };
+    MBA_TRY(mba_report_page(&b, r));
+    const mba_status st = mba_page_save(&b, path);
     mba_buf_free(&b);
     return st;
 }

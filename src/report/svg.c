@@ -155,6 +155,26 @@ void mba_svg_polyline(mba_svg *s, const double *x, const double *y, int n, const
     mba_buf_put(s->out, "\"/>");
 }
 
+void mba_svg_curve(mba_svg *s, const double *x, const double *y, int n, const char *cls, const char *paint)
+{
+    bool pen = false;
+    mba_buf_add(s->out, "<path class=\"curve %s s-%s\" d=\"", cls, paint);
+    for (int i = 0; i < n; i++) {
+        if (isfinite(y[i])) mba_buf_add(s->out, "%c%s %s", pen ? 'L' : 'M', c1(x[i]).s, c1(y[i]).s);
+        pen = isfinite(y[i]);
+    }
+    mba_buf_put(s->out, "\"/>");
+}
+
+void mba_svg_area(mba_svg *s, double x, double y, double w, double h, int tip)
+{
+    if (s->c->alone) return;
+    mba_buf_put(s->out, "<path");
+    attributes(s, "area", NULL, tip, NULL);
+    box(s, x, y, w, h);
+    mba_buf_put(s->out, "/>");
+}
+
 void mba_svg_text(mba_svg *s, double x, double y, const char *cls, char anchor, const char *fmt, ...)
 {
     char        text[512];
@@ -236,6 +256,23 @@ int mba_ticks(mba_scale k, double tick[16])
     return n;
 }
 
+int mba_ticks_round(mba_scale k, double tick[16])
+{
+    int n = 0;
+    if (k.log && log10(k.hi / k.lo) > 3) return mba_ticks(k, tick);
+    if (k.log) {
+        for (double e = floor(log10(k.lo) - 1e-9); e <= log10(k.hi) && n < 16; e++)
+            for (int i = 0; i < 3 && n < 16; i++) {
+                const double v = pow(10, e) * (double[]){ 1, 2, 5 }[i];
+                if (v >= k.lo * (1 - 1e-9) && v <= k.hi * (1 + 1e-9)) tick[n++] = v;
+            }
+        return n;
+    }
+    const double step = mba_round_up((k.hi - k.lo) / 6);
+    for (double i = ceil(k.lo / step - 1e-9) + 0.0; i * step <= k.hi + 1e-9 * step && n < 16; i++) tick[n++] = i * step;
+    return n;
+}
+
 void mba_see(mba_range *r, double v)
 {
     if (!(v > 0) || !isfinite(v)) return;
@@ -265,8 +302,14 @@ static void tick_text(mba_svg *s, double x, double y, const char *text, double *
 
 void mba_svg_axis(mba_svg *s, mba_scale x, double y0, double y1, const char *label)
 {
-    double       tick[16], taken = -1e9;
-    const int    n = mba_ticks(x, tick);
+    double    tick[16];
+    const int n = mba_ticks(x, tick);
+    mba_svg_axis_at(s, x, tick, n, y0, y1, label);
+}
+
+void mba_svg_axis_at(mba_svg *s, mba_scale x, const double *tick, int n, double y0, double y1, const char *label)
+{
+    double       taken = -1e9;
     const double mid = (x.a + x.b) / 2, half = 3.3 * mba_characters(label),
         at = fmax(half + 1, fmin(mid, s->w - half - 1));
     for (int i = 0; i < n; i++) {

@@ -36,6 +36,10 @@ void mba_svg_hatch(mba_svg *s, double x, double y, double w, double h, int tip);
 void mba_svg_shade(mba_svg *s, double x, double y, double w, double h, const char *paint);
 void mba_svg_line(mba_svg *s, double x1, double y1, double x2, double y2, const char *cls, const char *tags);
 void mba_svg_polyline(mba_svg *s, const double *x, const double *y, int n, const char *paint);
+/* The same with a class: "faint", "bold", "dashed"; broken where y is NaN. */
+void mba_svg_curve(mba_svg *s, const double *x, const double *y, int n, const char *cls, const char *paint);
+/* An area that shows a tip where a pointer is over it, and nothing else. */
+void mba_svg_area(mba_svg *s, double x, double y, double w, double h, int tip);
 /* s, m, e */
 void mba_svg_text(mba_svg *s, double x, double y, const char *cls, char anchor, const char *fmt, ...)
     __attribute__((format(printf, 6, 7)));
@@ -50,13 +54,15 @@ mba_scale mba_log(double lo, double hi, double a, double b);
 double    mba_at(mba_scale k, double v);           /* clamped to the scale */
 double    mba_round_up(double v);                  /* 1, 2, 5 x a decade, at least v */
 double    mba_axis_end(double v);                  /* the first tick at v or behind it, of an axis that starts at 0 */
-int       mba_ticks(mba_scale k, double tick[16]); /* decades, or about five round numbers */
+int       mba_ticks(mba_scale k, double tick[16]); /* decades, or about five round numbers from the first on */
+int       mba_ticks_round(mba_scale k, double tick[16]);   /* 1, 2, 5 x decades where those are few; multiples of a round number */
 /* A logarithmic scale over whole decades around the values seen; start with { NaN, NaN }. */
 typedef struct mba_range { double lo, hi; } mba_range;
 void      mba_see(mba_range *r, double v);         /* NaN and what is not above 0 are left out */
 mba_range mba_decades(mba_range r, double lo, double hi);   /* lo, hi: where nothing was seen */
-/* Grid lines from y0 to y1, ticks below, the label under them. */
+/* Grid lines from y0 to y1, ticks below, the label under them; at the ticks of mba_ticks, or at those given. */
 void      mba_svg_axis(mba_svg *s, mba_scale x, double y0, double y1, const char *label);
+void      mba_svg_axis_at(mba_svg *s, mba_scale x, const double *tick, int n, double y0, double y1, const char *label);
 
 /* Axes only, "no data yet" and how to get it. */
 void      mba_svg_frame(mba_canvas *c, double w, const char *label, const char *x, const char *y, const char *why);

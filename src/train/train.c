@@ -151,6 +151,7 @@ static mba_status save(run *r)
     if (snprintf(path, sizeof path, "%s/step-%06lld", r->o->out, (long long)r->step.index) >= PATH_ROOM)
         return mba_fail(MBA_E_ARG, "the path '%s' is too long\nfix: a shorter --out", r->o->out);
     json_t *trainer = trainer_json(r);
+    json_object_set_new(trainer, "data", json_string(mba_feed_words(r->train).text));      // for the reader: `report` shows it
     mba_status st = trainer ? mba_checkpoint_save(&r->s, path, trainer)
                             : mba_fail(MBA_E_NOMEM, "no memory for trainer.json");
     json_decref(trainer);

@@ -1,0 +1,619 @@
+/* training_figures.c -- see training_figures.h. */
+#include "report/training_figures.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "report/curves.h"
+#include "report/lines.h"
+
+static bool always(const mba_trainings *r) { return r->n > 0; }
+
+static const char *loss_words(const mba_trainings *r) { return *r->loss_unit ? r->loss_unit : "loss"; }
+
+/* ---- curves ---- */
+
+static const char *x_words(const mba_trainings *r, mba_series x)
+{
+    return x == MBA_BY_UNITS ? r->unit_words : x == MBA_BY_TIME ? r->time_words : "step";
+}
+
+typedef struct drawn { mba_series series; mba_curve_how how; const char *what; } drawn;
+
+static bool any_of(const mba_trainings *r, mba_series s)
+{
+    for (int i = 0; i < r->n; i++)
+        for (int64_t k = 0; k < r->run[i].t->n; k++) if (isfinite(r->run[i].series[s][k])) return true;
+    return false;
+}
+
+/* The last x of all runs. */
+static double end_of(const mba_trainings *r, mba_series x)
+{
+    double end = 0;
+    for (int i = 0; i < r->n; i++) {
+        const double last = r->run[i].series[x][r->run[i].t->n - 1];
+        if (last > end) end = last;
+    }
+    return end;
+}
+
+typedef struct chart { const char *label, *y_label; mba_series x; bool zero, half; } chart;
+
+static void draw_series(mba_canvas *c, double w, const mba_trainings *r, const chart *k, const drawn *d, int n)
+{
+    mba_curve curve[MBA_TRAININGS_MAX * 3];
+    int       curves = 0;
+    for (int i = 0; i < r->n; i++)
+        for (int j = 0; j < n; j++) {
+            const mba_training_run *run = &r->run[i];
+            mba_assert(n <= 3);
+            curve[curves++] = (mba_curve){ run->name.s, d[j].what, i, d[j].how, run->series[k->x], run->series[d[j].series], run->t->n };
+        }
+    mba_curves_draw(c, w, &(mba_curves){ .label = k->label, .x_label = x_words(r, k->x), .y_label = k->y_label, .curve = curve,
+                                         .n = curves, .zero = k->zero, .from = k->half ? end_of(r, k->x) / 2 : 0 });
+}
+
+/* ---- rows: every k-th step, and every one with a validation ---- */
+
+static bool shown(const mba_training *t, int64_t i, int64_t most)
+{
+    const int64_t every = (t->n + most - 1) / most;
+    return i % every == 0 || i == t->n - 1 || (!isnan(t->step[i].valid_loss) && every > 1);
+}
+
+static void common_columns(mba_grid_column *to, const mba_trainings *r, const mba_grid_column *more)
+{
+    int n = 0;
+    to[n++] = (mba_grid_column){ "run", "run" };
+    to[n++] = (mba_grid_column){ "step", "step" };
+    to[n++] = (mba_grid_column){ "units", r->unit };
+    to[n++] = (mba_grid_column){ "seconds", "seconds" };
+    while (more->key) to[n++] = *more++;
+    to[n] = (mba_grid_column){ 0 };
+}
+
+static void common_cells(mba_grid *g, const mba_training_run *run, const mba_trained *s)
+{
+    mba_grid_text(g, run->name.s);
+    mba_grid_number(g, (double)s->step);
+    mba_grid_number(g, s->units);
+    mba_grid_number(g, s->seconds);
+}
+
+/* ---- loss ---- */
+
+static const char *const loss_views[] = { "by step", "by data seen", "by time", "second half", NULL };
+
+double mba_training_loss(const mba_training_run *run, bool valid) { return valid ? run->sum.best_valid_loss : run->sum.loss; }
+
+/* -1: nobody but `not` has a loss. */
+static int lowest(const mba_trainings *r, bool valid, int not)
+{
+    int best = -1;
+    for (int i = 0; i < r->n; i++) {
+        const double v = mba_training_loss(&r->run[i], valid);
+        if (i != not && !isnan(v) && (best < 0 || v < mba_training_loss(&r->run[best], valid))) best = i;
+    }
+    return best;
+}
+
+int mba_trainings_best(const mba_trainings *r, bool *valid)
+{
+    *valid = true;
+    for (int i = 0; i < r->n; i++) *valid &= !isnan(r->run[i].sum.best_valid_loss);
+    return lowest(r, *valid, -1);
+}
+
+static void best_words(mba_buf *b, const mba_trainings *r, int best, bool valid)
+{
+    const int    next = lowest(r, valid, best);
+    const double low = mba_training_loss(&r->run[best], valid);
+    mba_buf_html(b, mba_short(r->run[best].name.s, 40).s);
+    mba_buf_add(b, " reaches the lowest %s loss, %.4f %s", valid ? "validation" : "training", low, loss_words(r));
+    if (valid) mba_buf_add(b, " at step %s", mba_num((double)r->run[best].sum.best_step).s);
+    if (next < 0) return;
+    mba_buf_add(b, ", %.4f below ", mba_training_loss(&r->run[next], valid) - low);
+    mba_buf_html(b, mba_short(r->run[next].name.s, 40).s);
+}
+
+static void loss_heading(mba_buf *b, const mba_trainings *r)
+{
+    bool      valid;
+    const int best = mba_trainings_best(r, &valid);
+    if (best < 0) {
+        mba_buf_put(b, "No step has a loss that is a number");
+    } else if (r->n > 1) {
+        best_words(b, r, best, valid);
+    } else {
+        const mba_training_run *run = &r->run[0];
+        mba_buf_add(b, "Training loss ends at %.4f %s", run->sum.loss, loss_words(r));
+        if (valid) mba_buf_add(b, "; validation was lowest at step %s: %.4f", mba_num((double)run->sum.best_step).s,
+                               run->sum.best_valid_loss);
+    }
+}
+
+static void loss_columns(mba_grid_column *to, const mba_trainings *r)
+{
+    common_columns(to, r, (const mba_grid_column[]){ { "loss", "training" }, { "smoothed", "smoothed" },
+                                                      { "valid_loss", "validation" }, { 0 } });
+}
+
+static void loss_numbers(mba_grid *g, const mba_trainings *r, int64_t most)
+{
+    for (int i = 0; i < r->n; i++) {
+        const mba_training_run *run = &r->run[i];
+        for (int64_t k = 0; k < run->t->n; k++) {
+            if (!shown(run->t, k, most)) continue;
+            common_cells(g, run, &run->t->step[k]);
+            mba_grid_fixed(g, run->t->step[k].loss, 4);
+            mba_grid_fixed(g, run->series[MBA_OF_LOSS_SMOOTH][k], 4);
+            mba_grid_fixed(g, run->t->step[k].valid_loss, 4);
+        }
+    }
+}
+
+static void loss_draw(mba_canvas *c, double w, const mba_trainings *r, int view)
+{
+    static const drawn all[] = { { MBA_OF_LOSS, MBA_FAINT, "step" }, { MBA_OF_LOSS_SMOOTH, MBA_STRONG, "smoothed" },
+                                 { MBA_OF_VALID_LOSS, MBA_MARKED, "validation" } };
+    static const mba_series by[] = { MBA_BY_STEP, MBA_BY_UNITS, MBA_BY_TIME, MBA_BY_STEP };
+    draw_series(c, w, r, &(chart){ "loss", loss_words(r), by[view], false, view == 3 }, all, 3);
+}
+
+/* ---- scores ---- */
+
+static bool has_scores(const mba_trainings *r) { return any_of(r, MBA_OF_SCORE_0); }
+
+static void score_heading(mba_buf *b, const mba_trainings *r)
+{
+    int    best = -1;
+    double top = NAN;
+    for (int i = 0; i < r->n; i++)
+        for (int64_t k = 0; k < r->run[i].t->n; k++) {
+            const double v = r->run[i].series[MBA_OF_SCORE_0][k];
+            if (isfinite(v) && !(top >= v)) top = v, best = i;
+        }
+    mba_buf_add(b, "The highest %s is %.4f", r->run[best < 0 ? 0 : best].t->score[0], top);
+    if (r->n < 2 || best < 0) return;
+    mba_buf_put(b, ", of ");
+    mba_buf_html(b, mba_short(r->run[best].name.s, 40).s);
+}
+
+static void score_columns(mba_grid_column *to, const mba_trainings *r)
+{
+    mba_grid_column more[MBA_TRAINING_SCORES + 1] = { 0 };
+    for (int k = 0; k < r->run[0].t->nscores; k++)
+        more[k] = (mba_grid_column){ r->run[0].t->score[k], r->run[0].t->score[k] };
+    common_columns(to, r, more);
+}
+
+static void score_numbers(mba_grid *g, const mba_trainings *r, int64_t most)
+{
+    for (int i = 0; i < r->n; i++)
+        for (int64_t k = 0, rows = 0; k < r->run[i].t->n && rows < most; k++) {
+            if (isnan(r->run[i].series[MBA_OF_SCORE_0][k])) continue;
+            common_cells(g, &r->run[i], &r->run[i].t->step[k]);
+            for (int j = 0; j < r->run[0].t->nscores; j++) mba_grid_fixed(g, r->run[i].series[MBA_OF_SCORE_0 + j][k], 4);
+            rows++;
+        }
+}
+
+static void score_draw(mba_canvas *c, double w, const mba_trainings *r, int view)
+{
+    const drawn all[] = { { MBA_OF_SCORE_0, MBA_MARKED, r->run[0].t->score[0] } };
+    (void)view;
+    draw_series(c, w, r, &(chart){ "scores of validations", r->run[0].t->score[0], MBA_BY_STEP, false, false }, all, 1);
+}
+
+/* ---- norm, rate, speed ---- */
+
+static bool has_norm(const mba_trainings *r) { return any_of(r, MBA_OF_NORM); }
+
+static void norm_heading(mba_buf *b, const mba_trainings *r)
+{
+    double top = NAN;
+    int    of = 0;
+    int64_t at = 0;
+    for (int i = 0; i < r->n; i++)
+        for (int64_t k = 0; k < r->run[i].t->n; k++) {
+            const double v = r->run[i].series[MBA_OF_NORM][k];
+            if (isfinite(v) && !(top >= v)) top = v, of = i, at = r->run[i].t->step[k].step;
+        }
+    mba_buf_add(b, "The largest gradient norm is %s, at step %s", mba_num(top).s, mba_num((double)at).s);
+    if (r->n < 2) return;
+    mba_buf_put(b, " of ");
+    mba_buf_html(b, mba_short(r->run[of].name.s, 40).s);
+}
+
+static void norm_columns(mba_grid_column *to, const mba_trainings *r)
+{
+    common_columns(to, r, (const mba_grid_column[]){ { "grad_norm", "gradient norm" }, { "smoothed", "smoothed" },
+                                                      { "skipped", "skipped" }, { 0 } });
+}
+
+static void norm_numbers(mba_grid *g, const mba_trainings *r, int64_t most)
+{
+    for (int i = 0; i < r->n; i++) {
+        const mba_training_run *run = &r->run[i];
+        for (int64_t k = 0; k < run->t->n; k++) {
+            if (!shown(run->t, k, most)) continue;
+            common_cells(g, run, &run->t->step[k]);
+            mba_grid_number(g, run->t->step[k].grad_norm);
+            mba_grid_number(g, run->series[MBA_OF_NORM_SMOOTH][k]);
+            mba_grid_number(g, run->t->step[k].skipped);
+        }
+    }
+}
+
+static void norm_draw(mba_canvas *c, double w, const mba_trainings *r, int view)
+{
+    static const drawn all[] = { { MBA_OF_NORM, MBA_FAINT, "step" }, { MBA_OF_NORM_SMOOTH, MBA_STRONG, "smoothed" } };
+    (void)view;
+    draw_series(c, w, r, &(chart){ "gradient norm", "gradient norm", MBA_BY_STEP, false, false }, all, 2);
+}
+
+static bool has_rate(const mba_trainings *r) { return any_of(r, MBA_OF_RATE); }
+
+static void rate_heading(mba_buf *b, const mba_trainings *r)
+{
+    for (int i = 0; i < r->n; i++) {
+        double top = NAN;
+        for (int64_t k = 0; k < r->run[i].t->n; k++)
+            if (!(top >= r->run[i].series[MBA_OF_RATE][k])) top = r->run[i].series[MBA_OF_RATE][k];
+        mba_buf_put(b, i ? ", " : "Learning rate: at most ");
+        mba_buf_put(b, mba_num(top).s);
+        if (r->n > 1) mba_buf_put(b, " ("), mba_buf_html(b, mba_short(r->run[i].name.s, 24).s), mba_buf_put(b, ")");
+    }
+}
+
+static void rate_columns(mba_grid_column *to, const mba_trainings *r)
+{
+    common_columns(to, r, (const mba_grid_column[]){ { "lr", "learning rate" }, { 0 } });
+}
+
+static void rate_numbers(mba_grid *g, const mba_trainings *r, int64_t most)
+{
+    for (int i = 0; i < r->n; i++)
+        for (int64_t k = 0; k < r->run[i].t->n; k++) {
+            if (!shown(r->run[i].t, k, most)) continue;
+            common_cells(g, &r->run[i], &r->run[i].t->step[k]);
+            mba_grid_number(g, r->run[i].t->step[k].lr);
+        }
+}
+
+static void rate_draw(mba_canvas *c, double w, const mba_trainings *r, int view)
+{
+    static const drawn all[] = { { MBA_OF_RATE, MBA_STRONG, "learning rate" } };
+    (void)view;
+    draw_series(c, w, r, &(chart){ "learning rate", "learning rate", MBA_BY_STEP, true, false }, all, 1);
+}
+
+static bool has_speed(const mba_trainings *r) { return any_of(r, MBA_OF_SPEED); }
+
+static void speed_heading(mba_buf *b, const mba_trainings *r)
+{
+    for (int i = 0; i < r->n; i++) {
+        mba_buf_put(b, i ? ", " : "Median speed: ");
+        mba_buf_add(b, "%s %s/s", mba_num(r->run[i].sum.rate).s, r->unit);
+        if (r->n > 1) mba_buf_put(b, " ("), mba_buf_html(b, mba_short(r->run[i].name.s, 24).s), mba_buf_put(b, ")");
+    }
+}
+
+static void speed_columns(mba_grid_column *to, const mba_trainings *r)
+{
+    common_columns(to, r, (const mba_grid_column[]){ { "units_per_s", "a second" }, { "smoothed", "smoothed" }, { 0 } });
+}
+
+static void speed_numbers(mba_grid *g, const mba_trainings *r, int64_t most)
+{
+    for (int i = 0; i < r->n; i++)
+        for (int64_t k = 0; k < r->run[i].t->n; k++) {
+            if (!shown(r->run[i].t, k, most)) continue;
+            common_cells(g, &r->run[i], &r->run[i].t->step[k]);
+            mba_grid_number(g, r->run[i].t->step[k].rate);
+            mba_grid_number(g, r->run[i].series[MBA_OF_SPEED_SMOOTH][k] / r->speed_scale);
+        }
+}
+
+static void speed_draw(mba_canvas *c, double w, const mba_trainings *r, int view)
+{
+    static const drawn all[] = { { MBA_OF_SPEED, MBA_FAINT, "step" }, { MBA_OF_SPEED_SMOOTH, MBA_STRONG, "smoothed" } };
+    draw_series(c, w, r, &(chart){ "speed", r->speed_words, view ? MBA_BY_TIME : MBA_BY_STEP, true, false }, all, 2);
+}
+
+static const char *const speed_views[] = { "by step", "by time", NULL };
+
+/* ---- skipped steps ---- */
+
+static void skipped_heading(mba_buf *b, const mba_trainings *r)
+{
+    int64_t all = 0;
+    for (int i = 0; i < r->n; i++) all += r->run[i].sum.skipped;
+    if (all) mba_buf_add(b, "%s step%s skipped", mba_num((double)all).s, all == 1 ? " was" : "s were");
+    else     mba_buf_put(b, "No step was skipped");
+}
+
+static void skipped_columns(mba_grid_column *to, const mba_trainings *r)
+{
+    (void)r;
+    memcpy(to, (const mba_grid_column[]){ { "run", "run" }, { "steps", "steps" }, { "skipped", "skipped" }, { "percent", "%" },
+                                          { "no_number", "of them without a number" }, { "first", "first at step" },
+                                          { "last", "last at step" }, { 0 } }, 8 * sizeof *to);
+}
+
+static void skipped_numbers(mba_grid *g, const mba_trainings *r, int64_t most)
+{
+    (void)most;
+    for (int i = 0; i < r->n; i++) {
+        const mba_training *t = r->run[i].t;
+        double              no_number = 0, first = NAN, last = NAN;
+        for (int64_t k = 0; k < t->n; k++) {
+            if (!t->step[k].skipped) continue;
+            no_number += isnan(t->step[k].loss) || isnan(t->step[k].grad_norm);
+            if (isnan(first)) first = (double)t->step[k].step;
+            last = (double)t->step[k].step;
+        }
+        mba_grid_text(g, r->run[i].name.s);
+        mba_grid_number(g, (double)r->run[i].sum.steps);
+        mba_grid_number(g, (double)r->run[i].sum.skipped);
+        mba_grid_number(g, 100 * (double)r->run[i].sum.skipped / (double)t->n);
+        mba_grid_number(g, no_number);
+        mba_grid_number(g, first);
+        mba_grid_number(g, last);
+    }
+}
+
+/* One row a run, a mark for each skipped step; those too near to the one before share its mark. */
+static void skipped_draw(mba_canvas *c, double w, const mba_trainings *r, int view)
+{
+    const double    top = 10, rh = 30, bottom = top + rh * r->n;
+    const mba_scale x = mba_lin(0, end_of(r, MBA_BY_STEP), w <= MBA_NARROW ? 92 : 170, w - 16);
+    double          tick[16];
+    mba_svg         s = mba_svg_begin(c, w, bottom + 40, "skipped steps");
+    (void)view;
+    mba_svg_axis_at(&s, x, tick, mba_ticks_round(x, tick), top, bottom, "step");
+    for (int i = 0; i < r->n; i++) {
+        const mba_training *t = r->run[i].t;
+        double              taken = -1e9;
+        mba_svg_text(&s, x.a - 10, top + rh * (i + 0.5) + 4, "", 'e', "%s", mba_short(r->run[i].name.s, s.narrow ? 11 : 22).s);
+        for (int64_t k = 0; k < t->n; k++) {
+            const double at = mba_at(x, (double)t->step[k].step);
+            if (!t->step[k].skipped || at < taken + 3) continue;
+            taken = at;
+            mba_svg_mark(&s, mba_look_shape(i), at, top + rh * (i + 0.5), 4.4, mba_look_paint(i), false,
+                         mba_tip(c, "%.60s · skipped|step: %s|loss: %s|gradient norm: %s", r->run[i].name.s,
+                                 mba_num((double)t->step[k].step).s, mba_num(t->step[k].loss).s,
+                                 mba_num(t->step[k].grad_norm).s), NULL);
+        }
+    }
+    mba_svg_end(&s);
+}
+
+/* ---- samples ---- */
+
+static bool has_samples(const mba_trainings *r)
+{
+    for (int i = 0; i < r->n; i++) if (r->run[i].t->nsamples) return true;
+    return false;
+}
+
+static bool is_text(const mba_trainings *r) { return !strcmp(r->unit, "tokens"); }
+
+static void samples_heading(mba_buf *b, const mba_trainings *r)
+{
+    int64_t step = 0;
+    for (int i = 0; i < r->n; i++)
+        for (int k = 0; k < r->run[i].t->nsamples; k++)
+            if (r->run[i].t->sample[k].step > step) step = r->run[i].t->sample[k].step;
+    mba_buf_add(b, "What the model writes, up to step %s", mba_num((double)step).s);
+}
+
+static void samples_columns(mba_grid_column *to, const mba_trainings *r)
+{
+    (void)r;
+    memcpy(to, (const mba_grid_column[]){ { "run", "run" }, { "step", "step" }, { "prompt", "given" }, { "text", "written" }, { 0 } },
+           5 * sizeof *to);
+}
+
+static void samples_numbers(mba_grid *g, const mba_trainings *r, int64_t most)
+{
+    enum { SHOWN = 8 };                            // the first, the last, and some between
+    for (int i = 0; i < r->n; i++) {
+        const mba_training *t = r->run[i].t;
+        const int           every = most < INT64_MAX && t->nsamples > SHOWN ? (t->nsamples + SHOWN - 1) / SHOWN : 1;
+        for (int k = 0; k < t->nsamples; k++) {
+            if (k % every && k != t->nsamples - 1) continue;
+            mba_grid_text(g, r->run[i].name.s);
+            mba_grid_number(g, (double)t->sample[k].step);
+            mba_grid_text(g, t->sample[k].prompt);
+            mba_grid_text(g, t->sample[k].text);
+        }
+    }
+}
+
+/* ---- runs side by side ---- */
+
+static void runs_columns(mba_grid_column *to, const mba_trainings *r)
+{
+    static const char *const key[MBA_TRAININGS_MAX] = { "run_1", "run_2", "run_3", "run_4", "run_5", "run_6", "run_7", "run_8" };
+    to[0] = (mba_grid_column){ "what", "" };
+    for (int i = 0; i < r->n; i++) to[1 + i] = (mba_grid_column){ key[i], r->run[i].name.s };
+    to[1 + r->n] = (mba_grid_column){ 0 };
+}
+
+typedef double number_fn(const mba_training_run *run);
+static double of_loss(const mba_training_run *u)       { return u->sum.loss; }
+static double of_valid(const mba_training_run *u)      { return u->sum.valid_loss; }
+static double of_best(const mba_training_run *u)       { return u->sum.best_valid_loss; }
+static double of_best_step(const mba_training_run *u)  { return u->sum.best_step ? (double)u->sum.best_step : NAN; }
+static double of_steps(const mba_training_run *u)      { return (double)u->sum.steps; }
+static double of_units(const mba_training_run *u)      { return u->sum.units; }
+static double of_speed(const mba_training_run *u)      { return u->sum.rate; }
+static double of_time(const mba_training_run *u)       { return u->series[MBA_BY_TIME][u->t->n - 1]; }
+static double of_skipped(const mba_training_run *u)    { return (double)u->sum.skipped; }
+static double of_sessions(const mba_training_run *u)   { return (double)u->t->sessions; }
+
+static void fact_row(mba_grid *g, const mba_trainings *r, const char *name)
+{
+    mba_grid_text(g, name);
+    for (int i = 0; i < r->n; i++) mba_grid_text(g, mba_training_fact_of(r->run[i].t, name));
+}
+
+/* Facts that are told by name above the options. */
+static bool is_told(const char *name) { return !strcmp(name, "model") || !strcmp(name, "data"); }
+
+/* By name, once, of all runs: the runs that do not have it differ from those that do. */
+static bool differs(const mba_trainings *r, const char *name)
+{
+    const char *first = mba_training_fact_of(r->run[0].t, name);
+    for (int i = 1; i < r->n; i++) {
+        const char *v = mba_training_fact_of(r->run[i].t, name);
+        if ((first == NULL) != (v == NULL) || (v && strcmp(first, v))) return true;
+    }
+    return false;
+}
+
+static void fact_rows(mba_grid *g, const mba_trainings *r, bool only_different)
+{
+    for (int i = 0; i < r->n; i++)
+        for (int k = 0; k < r->run[i].t->nfacts; k++) {
+            const char *name = r->run[i].t->fact[k].name;
+            bool        before = false;
+            for (int j = 0; j < i; j++) before |= mba_training_fact_of(r->run[j].t, name) != NULL;
+            if (before || (only_different && (is_told(name) || !differs(r, name)))) continue;
+            fact_row(g, r, name);
+        }
+}
+
+static void runs_numbers(mba_grid *g, const mba_trainings *r, int64_t most)
+{
+    char speed[64], units[64], loss[96], time[32];
+    snprintf(time, sizeof time, "time, %s", r->time_words);
+    snprintf(speed, sizeof speed, "median speed, %s/s", r->unit);
+    snprintf(units, sizeof units, "%s seen", r->unit);
+    snprintf(loss, sizeof loss, "training loss at the end, %s", loss_words(r));
+    const struct { const char *what; number_fn *of; int places; } row[] = {
+        { "best validation loss", of_best, 4 }, { "at step", of_best_step, 0 }, { "last validation loss", of_valid, 4 },
+        { loss, of_loss, 4 }, { "steps", of_steps, 0 }, { units, of_units, 0 }, { speed, of_speed, 0 },
+        { time, of_time, 0 }, { "sessions", of_sessions, 0 }, { "skipped steps", of_skipped, 0 },
+    };
+    (void)most;
+    for (size_t k = 0; k < sizeof row / sizeof *row; k++) {
+        bool any = false;
+        for (int i = 0; i < r->n; i++) any |= !isnan(row[k].of(&r->run[i]));
+        if (!any) continue;
+        mba_grid_text(g, row[k].what);
+        for (int i = 0; i < r->n; i++) mba_grid_fixed(g, row[k].of(&r->run[i]), row[k].places);
+    }
+    for (int k = 0; k < 2; k++) {
+        const char *name = k ? "data" : "model";
+        bool        any = false;
+        for (int i = 0; i < r->n; i++) any |= mba_training_fact_of(r->run[i].t, name) != NULL;
+        if (any) fact_row(g, r, name);
+    }
+    if (r->n > 1) fact_rows(g, r, true);
+}
+
+static void runs_heading(mba_buf *b, const mba_trainings *r)
+{
+    int different = 0;
+    for (int i = 0; i < r->n; i++)
+        for (int k = 0; k < r->run[i].t->nfacts; k++) {
+            const char *name = r->run[i].t->fact[k].name;
+            bool        before = false;
+            for (int j = 0; j < i; j++) before |= mba_training_fact_of(r->run[j].t, name) != NULL;
+            different += !before && !is_told(name) && differs(r, name);
+        }
+    if (r->n == 1)       mba_buf_put(b, "The run in numbers");
+    else if (!different) mba_buf_add(b, "%d runs side by side; no option that is known differs", r->n);
+    else                 mba_buf_add(b, "%d runs side by side; %d option%s differ%s", r->n, different, different == 1 ? "" : "s",
+                                     different == 1 ? "s" : "");
+}
+
+static bool has_facts(const mba_trainings *r)
+{
+    for (int i = 0; i < r->n; i++) if (r->run[i].t->nfacts) return true;
+    return false;
+}
+
+static void options_heading(mba_buf *b, const mba_trainings *r)
+{
+    mba_buf_put(b, r->n == 1 ? "With what it was trained" : "With what they were trained");
+}
+
+static void options_numbers(mba_grid *g, const mba_trainings *r, int64_t most)
+{
+    (void)most;
+    fact_rows(g, r, false);
+}
+
+/* ---- the list ---- */
+
+static const mba_training_figure fig_runs = {
+    .name = "runs", .nav = "Runs", .eyebrow = "Runs · results side by side", .runs_in_columns = true,
+    .sub = "Results, then model, data, and the options in which the runs differ.",
+    .reading = "The training loss at the end is the mean of the last steps that were taken: 5 % of the run, at most 100. Speed is the "
+               "median of all steps. Time is the sum of all sessions of a run that was resumed.",
+    .has = always, .heading = runs_heading, .columns = runs_columns, .numbers = runs_numbers,
+};
+static const mba_training_figure fig_loss = {
+    .name = "loss", .nav = "Loss", .eyebrow = "Loss · training and validation", .views = loss_views,
+    .sub = "Faint: every step. Strong: smoothed. Marks on a dashed line: validation.",
+    .reading = "Lower is better. The strong line is an exponential moving average over 2 % of the run, corrected for its start, as "
+               "TensorBoard draws it. The axis holds 99 % of the single steps; what lies beyond is drawn at its edge. Point at the "
+               "drawing, or walk it by arrow keys, for the values there.",
+    .has = always, .heading = loss_heading, .columns = loss_columns, .numbers = loss_numbers, .draw = loss_draw,
+};
+static const mba_training_figure fig_scores = {
+    .name = "scores", .nav = "Scores", .eyebrow = "Scores · of validations", .sub = "What validations judge besides the loss.",
+    .reading = "Each mark is one validation.", .needs = "a run with validations whose task has scores",
+    .has = has_scores, .fits = has_scores, .heading = score_heading, .columns = score_columns, .numbers = score_numbers,
+    .draw = score_draw,
+};
+static const mba_training_figure fig_norm = {
+    .name = "norm", .nav = "Gradient norm", .eyebrow = "Gradient norm · before clipping",
+    .sub = "The norm of all gradients together, before it is clipped. Faint: every step. Strong: smoothed.",
+    .reading = "A norm that grows for many steps comes before a run that diverges: a lower rate or a longer warm-up helps. Single "
+               "peaks are what clipping and the guard are for.",
+    .needs = "grad_norm in the log", .has = has_norm, .heading = norm_heading, .columns = norm_columns, .numbers = norm_numbers,
+    .draw = norm_draw,
+};
+static const mba_training_figure fig_rate = {
+    .name = "lr", .nav = "Learning rate", .eyebrow = "Learning rate", .sub = "The rate that each step was taken with.",
+    .reading = "Warm-up, then the schedule of the run.", .needs = "lr in the log", .has = has_rate, .heading = rate_heading,
+    .columns = rate_columns, .numbers = rate_numbers, .draw = rate_draw,
+};
+static const mba_training_figure fig_speed = {
+    .name = "speed", .nav = "Speed", .eyebrow = "Speed · data a second", .views = speed_views,
+    .sub = "Tokens, images or graphs a second, step by step, without validations and checkpoints. Strong: smoothed.",
+    .reading = "The first steps prepare kernels and are slower. A line that sinks in the middle of a run points at the data, at "
+               "another job on the machine, or at a GPU that lowers its clock.",
+    .needs = "a rate in the log", .has = has_speed, .heading = speed_heading, .columns = speed_columns, .numbers = speed_numbers,
+    .draw = speed_draw,
+};
+static const mba_training_figure fig_skipped = {
+    .name = "skipped", .nav = "Skipped steps", .eyebrow = "Skipped steps · kept back by the guard",
+    .sub = "Steps whose update was not taken: loss or norm was no number, or far above its median.",
+    .reading = "A few of many thousand do no harm. Many in a row mean that the rate is too high or the data is damaged; eight in a row "
+               "end a run.",
+    .has = always, .heading = skipped_heading, .columns = skipped_columns, .numbers = skipped_numbers, .draw = skipped_draw,
+};
+static const mba_training_figure fig_samples = {
+    .name = "samples", .nav = "Samples", .eyebrow = "Samples · written on the way", .sub = "Text that the model of that step continues.",
+    .reading = "The same beginning and the same random numbers at every step, so that only the model differs.",
+    .needs = "text that was written on the way: mambascope train --sample-every 500", .has = has_samples, .fits = is_text,
+    .heading = samples_heading, .columns = samples_columns, .numbers = samples_numbers,
+};
+static const mba_training_figure fig_options = {
+    .name = "options", .nav = "Options", .eyebrow = "Options · everything the folder says", .runs_in_columns = true,
+    .sub = "What the folders of the runs say of model, data, optimizer and order.",
+    .reading = "Where a run was resumed with other values, the notes above say from which step on.",
+    .needs = "a checkpoint in the run's folder", .has = has_facts, .heading = options_heading, .columns = runs_columns,
+    .numbers = options_numbers,
+};
+
+const mba_training_figure *const mba_training_figures[] = {
+    &fig_runs, &fig_loss, &fig_scores, &fig_norm, &fig_rate, &fig_speed, &fig_skipped, &fig_samples, &fig_options, NULL,
+};
