@@ -8,6 +8,7 @@
 #include "cli/whatif.h"
 #include "core/file.h"
 #include "report/report.h"
+#include "report/training.h"
 #include "tests/scratch.h"
 
 enum { SKIPPED = 77 };
@@ -16,6 +17,7 @@ static const char  LARGEST_PAGE[] = "docs/results/h200.html", CPU_PAGE[] = "docs
 static const char *program;
 static browser     chrome;
 static char        one[600], two[600];             /* addresses of the page of one store, and of two */
+static char        runs[600];                      /* of two training runs, compared */
 
 static bool can_run(const char *name)
 {
@@ -36,6 +38,38 @@ static void make_page(const char *path, const char *const *store, int n)
     assert_ok(mba_report_write(&r, path));
     free(whatif);
     assert_ok(mba_stores_close(&r));
+}
+
+/* A training run as `train --out` leaves it: 700 steps, of which some are skipped, validated every 50. */
+static void make_run(const char *folder, double end, int bad)
+{
+    char path[600];
+    assert_ok(mba_mkdirs(folder));
+    snprintf(path, sizeof path, "%s/log.jsonl", folder);
+    FILE *f = fopen(path, "w");
+    assert_non_null(f);
+    for (int i = 1; i <= 700; i++) {
+        const double loss = end + 9 / (1 + 0.05 * i) + 0.2 * sin(7 * i);
+        fprintf(f, "{\"step\": %d, \"tokens\": %d, \"loss\": %.6f, \"grad_norm\": %.6f, \"lr\": %.8f, \"seconds\": %.3f, "
+                "\"tokens_per_s\": %.1f", i, 16384 * i, loss, 0.4 + 6 / (1 + 0.1 * i) + 0.1 * cos(5 * i), 3e-4 * (701 - i) / 700,
+                0.05 * i, 320000 + 9000 * sin(3 * i));
+        if (i % 50 == 0) fprintf(f, ", \"valid_loss\": %.6f, \"valid_accuracy\": %.4f", loss + 0.1, 1 - 1 / (1 + 0.01 * i));
+        fprintf(f, ", \"skipped\": %s}\n", bad && i % bad == 0 ? "true" : "false");
+    }
+    fputs("{\"step\": 701, \"tok", f);             // it goes on
+    fclose(f);
+    snprintf(path, sizeof path, "%s/samples.jsonl", folder);
+    f = fopen(path, "w");
+    assert_non_null(f);
+    for (int i = 100; i <= 700; i += 100)
+        fprintf(f, "{\"step\": %d, \"prompt\": \"In the beginning\", \"text\": \" was the word and the word was with the sea\"}\n", i);
+    fclose(f);
+    snprintf(path, sizeof path, "%s/options.json", folder);
+    f = fopen(path, "w");
+    assert_non_null(f);
+    fprintf(f, "{\"options\": {\"--model\": \"mamba2-130m\", \"--lr\": 0.0003, \"--data\": \"a/long/path/without/any/space/in/it/to/"
+            "shards-of-tokens\", \"--clip\": %g}}", end);
+    fclose(f);
 }
 
 static void quiet(const char *where)
@@ -71,6 +105,21 @@ static void the_page_works_at_every_width(void **state)
     check_at(two, 360, "screen", "light");         // two runs: the switch between them
     check_at(two, 1440, "screen", "dark");
     assert_true(browser_number(&chrome, "document.querySelectorAll('#wi-part option').length") == 2);
+}
+
+static void the_page_of_training_runs_works(void **state)
+{
+    (void)state;
+    for (const int *w = (const int[]){ 320, 390, 600, 1024, 1440, 3840, 0 }; *w; w++) check_at(runs, *w, "screen", "light");
+    check_at(runs, 390, "screen", "dark");
+    check_at(runs, 1440, "screen", "dark");
+    // both runs are in one drawing, and pointing at it tells the values of both
+    char *said = browser_eval(&chrome, "document.querySelector('#loss svg.wide .area:nth-of-type(3n)').getAttribute('aria-label')");
+    if (!strstr(said, "first") || !strstr(said, "second") || !strstr(said, "smoothed")) fail_msg("values under the pointer: %s", said);
+    free(said);
+    assert_true(browser_number(&chrome, "document.querySelectorAll('#loss .legend li').length") == 2);
+    assert_true(browser_number(&chrome, "document.querySelectorAll('#loss div[data-view=\"0\"] svg.wide path.curve').length") == 6);
+    quiet("training runs");
 }
 
 /* What people come for stands above the fold of a laptop's window, whatever the run: five questions, each with an
@@ -261,6 +310,13 @@ static int begin(void **state)
         make_page(path, store, n);
         snprintf(n == 1 ? one : two, sizeof one, "file://%s", path);
     }
+    mba_trainings r;
+    make_run(scratch("first"), 2.5, 0);
+    make_run(scratch("second"), 2.25, 90);
+    assert_ok(mba_trainings_open(&r, (const char *const[]){ scratch("first"), scratch("second") }, 2));
+    assert_ok(mba_training_page_write(&r, scratch("runs.html")));
+    mba_trainings_close(&r);
+    snprintf(runs, sizeof runs, "file://%s", scratch("runs.html"));
     browser_open(&chrome, program, scratch("profile"));
     return 0;
 }
@@ -278,6 +334,7 @@ int main(void)
     const char *const names[] = { own && *own ? own : "chromium", "chromium-browser", NULL };
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_page_works_at_every_width),
+        cmocka_unit_test(the_page_of_training_runs_works),
         cmocka_unit_test(light_dark_and_print_look_different),
         cmocka_unit_test(five_answers_stand_on_the_first_screen),
         cmocka_unit_test(links_land_at_their_figure),

@@ -59,7 +59,7 @@ static void draw_series(mba_canvas *c, double w, const mba_trainings *r, const c
 
 static bool shown(const mba_training *t, int64_t i, int64_t most)
 {
-    const int64_t every = (t->n + most - 1) / most;
+    const int64_t every = most < t->n ? (t->n + most - 1) / most : 1;
     return i % every == 0 || i == t->n - 1 || (!isnan(t->step[i].valid_loss) && every > 1);
 }
 
