@@ -149,6 +149,41 @@ static void tables_of_csv_are_apart(void **state)
 static int prepare(void **state) { (void)state; scratch_make(); return 0; }
 static int clean(void **state)   { (void)state; scratch_remove(); return 0; }
 
+/* The first command of the guide for people who train was refused where there is no GPU, and memory came in bytes. */
+static void a_dry_run_says_whether_it_fits_a_machine(void **state)
+{
+    (void)state;
+    says(run("train --model mamba2-370m --device cuda --batch 8 --length 2048 --dry-run --machine h100"), 0, "fits in 80 GB (h100)");
+    assert_non_null(strstr(output, "memory, GB "));
+    assert_non_null(strstr(output, "SIMULATED step on h100: "));
+    says(run("train --model mamba2-370m --batch 8 --length 2048 --dry-run --machine h100 --json"), 0, "\"fits\": true");
+    json_t       *j = json_output(), *s = json_object_get(json_object_get(j, "machine"), "simulated");
+    const double  step = of(s, "step_ms"), low = json_number_value(json_array_get(json_object_get(s, "band_ms"), 0));
+    assert_true(fabs(of(json_object_get(j, "machine"), "plan_gb") - of(j, "plan_bytes") / 1e9) < 1e-9);
+    assert_true(low > 0.5 * step && low < step);
+    json_decref(j);
+    // it is the step that `simulate` predicts, and one of several micro-batches takes as many times as long, less the updates
+    says(run("simulate --machine h100 --model mamba2-370m --batch 8 --length 2048 --json"), 0, "step_ms");
+    assert_true(fabs(number("step_ms") / step - 1) < 1e-4);
+    says(run("train --model mamba2-370m --batch 8 --length 2048 --micros 3 --dry-run --machine h100 --json"), 0, "band_ms");
+    j = json_output();
+    const double three = of(json_object_get(json_object_get(j, "machine"), "simulated"), "step_ms");
+    assert_true(three > 2.5 * step && three < 3.1 * step);
+    json_decref(j);
+}
+
+static void a_dry_run_says_what_to_do_where_it_does_not_fit(void **state)
+{
+    (void)state;
+    says(run("train --model mamba2-1.3b --batch 12 --length 2048 --dry-run --machine h100"), 0, "needs --memory 72GB");
+    says(run("train --model mamba2-1.3b --batch 64 --length 2048 --dry-run --machine h100"), 0, "does not fit in the 80 GB of h100: it needs");
+    assert_null(strstr(output, "SIMULATED"));
+    says(run("train --model mamba2-1.3b --batch 64 --length 2048 --dry-run --machine h100 --json"), 0, "\"fits\": false");
+    says(run("train --model mamba2-130m --machine h100"), 2, "--machine without --dry-run");
+    says(run("train --model mamba2-130m --device cpu --dry-run --machine h100"), 2, "machines are GPUs");
+    says(run("train --model mamba2-130m --dry-run --machine none"), 2, "no machine 'none'");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(kernels_of_a_store_have_their_error_beside_them),
@@ -159,6 +194,8 @@ int main(void)
                                         cmocka_unit_test(the_rate_of_events_is_that_of_simulating),
                                         cmocka_unit_test(documents_parse_whatever_files_are_called),
                                         cmocka_unit_test(signs_of_imitated_machines_are_counted_apart),
-                                        cmocka_unit_test(tables_of_csv_are_apart) };
+                                        cmocka_unit_test(tables_of_csv_are_apart),
+                                        cmocka_unit_test(a_dry_run_says_whether_it_fits_a_machine),
+                                        cmocka_unit_test(a_dry_run_says_what_to_do_where_it_does_not_fit) };
     return cmocka_run_group_tests(tests, prepare, clean);
 }

@@ -30,17 +30,23 @@ static mba_status options_of(mba_session_options *so, const mba_model_options *m
     return mba_model_complete(&complete);
 }
 
+mba_status mba_simulated_machine(mba_simulated *r, const char *machine, const char *changes)
+{
+    *r = (mba_simulated){ 0 };
+    MBA_TRY(mba_gpu_load(&r->gpu, machine));
+    MBA_TRY(mba_gpu_set(&r->gpu, changes));
+    r->machine = mba_gpu_for_plans(&r->gpu);
+    r->device  = (mba_device){ .name = "simulated", .machine = &r->machine };
+    return MBA_OK;
+}
+
 mba_status mba_simulated_plan(mba_simulated *r, const mba_workload *w)
 {
     mba_session_options so = { .backward = true, .update = true, .adamw = mba_adamw_defaults() };
     mba_model_options run = { .recompute = w->model.recompute,
                               .variants = w->model.variants,
                               .threads = w->model.threads };
-    *r = (mba_simulated){ 0 };
-    MBA_TRY(mba_gpu_load(&r->gpu, w->machine ? w->machine : "h200"));
-    MBA_TRY(mba_gpu_set(&r->gpu, w->changes));
-    r->machine = mba_gpu_for_plans(&r->gpu);
-    r->device  = (mba_device){ .name = "simulated", .machine = &r->machine };
+    MBA_TRY(mba_simulated_machine(r, w->machine ? w->machine : "h200", w->changes));
     MBA_TRY(mba_run_options_apply(&run, &so));
     MBA_TRY(options_of(&so, &w->model));
     so.device       = &r->device;
@@ -54,13 +60,18 @@ static mba_sim_how how_of(const mba_workload *w)
                           .keep = w->keep };
 }
 
+mba_status mba_simulated_step(mba_simulated *r, const mba_workload *w, mba_sim *sim)
+{
+    const mba_sim_how how = how_of(w);
+    r->units = (double)mba_model_units(&r->session.model);
+    return mba_sim_program(&r->step, sim, r->session.program, &r->gpu, &how);
+}
+
 mba_status mba_simulated_run(mba_simulated *r, const mba_workload *w, mba_sim *sim)
 {
     const double began = mba_seconds();
     MBA_TRY(mba_simulated_plan(r, w));
-    const mba_sim_how how = how_of(w);
-    MBA_TRY(mba_sim_program(&r->step, sim, r->session.program, &r->gpu, &how));
-    r->units         = (double)mba_model_units(&r->session.model);
+    MBA_TRY(mba_simulated_step(r, w, sim));
     r->seconds_taken = mba_seconds() - began;
     return MBA_OK;
 }

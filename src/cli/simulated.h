@@ -34,7 +34,11 @@ typedef struct mba_simulated {
     double            units, seconds_taken;       /* tokens, images or graphs of a step; of this computer */
 } mba_simulated;
 
+/* The machine alone: r->device is one to plan for. r must stay where it is, its parts point at each other. */
+MBA_MUST mba_status mba_simulated_machine(mba_simulated *r, const char *machine, const char *changes);
 MBA_MUST mba_status mba_simulated_plan(mba_simulated *r, const mba_workload *w);
+/* A training step of the session that is planned; of the workload only how it is launched. */
+MBA_MUST mba_status mba_simulated_step(mba_simulated *r, const mba_workload *w, mba_sim *sim);
 /* Plans, then simulates a training step. */
 MBA_MUST mba_status mba_simulated_run(mba_simulated *r, const mba_workload *w, mba_sim *sim);
 /* How many times as long the same step takes on MBA_DRAWS machines within the spreads of its numbers (sim/spread.h).

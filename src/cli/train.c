@@ -12,6 +12,7 @@
 #include "cli/interrupts.h"
 #include "cli/model_options.h"
 #include "cli/notes.h"
+#include "cli/on_machine.h"
 #include "cli/options.h"
 #include "cli/progress.h"
 #include "core/print.h"
@@ -33,7 +34,7 @@ typedef struct train_cli {
     mba_train_options o;
     mba_model_options model;
     double            lr, lr_min, decay, beta1, beta2, clip;
-    const char       *optimizer;
+    const char       *optimizer, *machine;
     int64_t           steps, warmup, seed, end_of_text;
     bool              dry_run, json, documents, quiet;
     mba_progress      bar;
@@ -140,14 +141,14 @@ static mba_status print_parameters(FILE *f, const mba_session *s)
 
 static void print_cost(FILE *f, const mba_session *s)
 {
-    fprintf(f, "%-10s %14s %14s %14s %12s %12s\n", "pass", "tensor GFLOP", "vector GFLOP", "special Gop", "read MB",
-            "written MB");
+    fprintf(f, "%-10s %14s %14s %14s %12s %12s\n", "pass", "tensor GFLOP", "vector GFLOP", "special Gop", "read GB",
+            "written GB");
     for (unsigned pass = MBA_FORWARD; pass <= MBA_STEP;
          pass = pass == MBA_UPDATE ? MBA_STEP : pass == MBA_STEP ? MBA_STEP + 1 : pass << 1) {
         const mba_cost c = mba_graph_cost(s->graph, pass);
-        fprintf(f, "%-10s %14.3f %14.3f %14.3f %12.1f %12.1f\n",
+        fprintf(f, "%-10s %14.3f %14.3f %14.3f %12.3f %12.3f\n",
                 pass == MBA_STEP ? "step" : mba_pass_name((mba_pass)pass), c.tensor_flops / 1e9, c.vector_flops / 1e9,
-                c.special_ops / 1e9, c.read_bytes / 1e6, c.write_bytes / 1e6);
+                c.special_ops / 1e9, c.read_bytes / 1e9, c.write_bytes / 1e9);
     }
     fputs("(the least any implementation computes and moves; an FMA is 2 FLOP; a step needs less than its passes\n"
           " by themselves where backward makes the loss as well)\n\n", f);
@@ -157,10 +158,29 @@ static void print_cost(FILE *f, const mba_session *s)
 static void print_kept(FILE *f, const mba_session *s)
 {
     static const char *const name[MBA_REMADES] = { "results of gated norms", "states of ssd", "what is cheap" };
+    const mba_size_unit      u = mba_size_unit_of(mba_program_bytes(s->program));
     for (int k = 0; k < MBA_REMADES; k++)
         if (s->graph->kept[k] + s->graph->remade[k])
-            fprintf(f, "%-24s %10.1f MB kept, %10.1f MB made again\n", name[k],
-                    (double)s->graph->kept[k] / 1e6, (double)s->graph->remade[k] / 1e6);
+            fprintf(f, "%-22s %12.3f %s kept, %.3f %s made again\n", name[k], (double)s->graph->kept[k] / u.bytes, u.name,
+                    (double)s->graph->remade[k] / u.bytes, u.name);
+}
+
+static mba_status print_plan(const train_cli *c, const mba_session *s, const mba_on_machine *there)
+{
+    if (c->json) {
+        json_t *o = cost_json(s);
+        if (there) json_object_set_new(o, "machine", mba_on_machine_json(there));
+        json_dumpf(o, stdout, JSON_INDENT(1) | JSON_REAL_PRECISION(15));
+        putchar('\n');
+        json_decref(o);
+        return MBA_OK;
+    }
+    const mba_status st = print_parameters(stdout, s);
+    print_cost(stdout, s);
+    mba_program_print_memory(stdout, s->program);
+    print_kept(stdout, s);
+    if (there) putchar('\n'), mba_on_machine_print(stdout, there);
+    return st;
 }
 
 static mba_status dry_run(train_cli *c)
@@ -171,19 +191,16 @@ static mba_status dry_run(train_cli *c)
     so.accumulate = c->o.micros > 1;
     if (so.model.task == MBA_TASK_TEXT) so.model.lm.carry = c->o.carry;
     if (c->o.feed.data) MBA_TRY(mba_feed_fit(&so.model, &c->o.feed));
+    if (c->machine) {
+        mba_on_machine there;
+        mba_status     st = mba_on_machine_plan(&there, c->machine, &so, c->o.micros);
+        if (st == MBA_OK) st = print_plan(c, &there.sim.session, &there);
+        mba_on_machine_end(&there);
+        return st;
+    }
     if (!so.memory_bytes) so.memory_bytes = INT64_MAX;         // a plan for a machine that is not here
     mba_status st = mba_session_plan(&s, &so);
-    if (st == MBA_OK && c->json) {
-        json_t *o = cost_json(&s);
-        json_dumpf(o, stdout, JSON_INDENT(1) | JSON_REAL_PRECISION(15));
-        putchar('\n');
-        json_decref(o);
-    } else if (st == MBA_OK) {
-        st = print_parameters(stdout, &s);
-        print_cost(stdout, &s);
-        mba_program_print_memory(stdout, s.program);
-        print_kept(stdout, &s);
-    }
+    if (st == MBA_OK) st = print_plan(c, &s, NULL);
     mba_session_end(&s);
     return st;
 }
@@ -235,8 +252,9 @@ static void planned(void *ctx, const mba_session *s, const mba_session *judge, c
     tell_new_head(c->o.init, &s->model);
     if (!c->o.out) fputs("nothing is kept of this run: --out DIR keeps its log and checkpoints\n", stderr);
     mba_program_print_memory(stderr, s->program);
-    if (judge) fprintf(stderr, "%-22s %12s %12zu   beside it: parameters and forward pass of the model that is judged\n",
-                       "validation", "", mba_program_bytes(judge->program));
+    const mba_size_unit u = mba_size_unit_of(mba_program_bytes(s->program));
+    if (judge) fprintf(stderr, "%-22s %12s %12.3f   beside it: parameters and forward pass of the model that is judged\n",
+                       "validation", "", (double)mba_program_bytes(judge->program) / u.bytes);
 }
 
 static void print_judgement(FILE *f, const mba_judgement *j, const char *unit)
@@ -381,6 +399,34 @@ static mba_status choose_model(train_cli *c)
     return MBA_OK;
 }
 
+/* Without a GPU the plan for one can still be asked for. */
+static mba_status no_gpu(const train_cli *c, mba_status st)
+{
+    const mba_device *d;
+    if (st == MBA_OK || !c->dry_run || !c->model.device || strncmp(c->model.device, "cuda", 4) || mba_device_cuda(&d, 0) == MBA_OK)
+        return st;
+    return mba_fail(MBA_E_DEVICE, "--device %s: there is no GPU that can be used here\nfix: --machine h100 instead of --device plans for "
+                    "one that is not here (a100, b200, h100, h200, mi300x, v100, or a file)", c->model.device);
+}
+
+/* A machine that need not be here takes the place of --device; its GPU computes in bf16 unless --precision says fp32. */
+static mba_status choose_machine(train_cli *c)
+{
+    const char *precision = c->model.precision;
+    if (!c->machine) return no_gpu(c, choose_model(c));
+    if (!c->dry_run)
+        return mba_fail(MBA_E_ARG, "--machine without --dry-run\nwhy: training runs on the machine that is here\nfix: --dry-run, or "
+                        "leave it out");
+    if (c->model.device && !strcmp(c->model.device, "cpu"))
+        return mba_fail(MBA_E_ARG, "--machine %s and --device cpu\nwhy: machines are GPUs\nfix: one of them", c->machine);
+    if (precision && strcmp(precision, "fp32") && strcmp(precision, "bf16"))
+        return mba_fail(MBA_E_ARG, "--precision %s\nfix: fp32 or bf16", precision);
+    c->model.device = c->model.precision = NULL;
+    MBA_TRY(choose_model(c));
+    c->o.session.compute = precision && !strcmp(precision, "fp32") ? MBA_F32 : MBA_BF16;
+    return MBA_OK;
+}
+
 /* Numbers that were not given are those the papers of the task and optimizer train with; of graphs they differ from data
  * set to data set (docs/commands.md), and here they are those of images. */
 static mba_status choose_optimizer(train_cli *c)
@@ -453,6 +499,8 @@ static mba_status parse(train_cli *c, int argc, char **argv, bool *help)
         { "--stop-after", MBA_OPT_INT, &c->o.stop_after, "N",   "leave after N steps of this session, saved", 1, 1e12 },
         { "--dry-run",   MBA_OPT_FLAG, &c->dry_run,    NULL,
           "print parameters, memory plan, FLOPs and bytes of a step; run nothing", 0, 0 },
+        { "--machine",   MBA_OPT_TEXT, &c->machine,    "NAME",
+          "of --dry-run: a GPU that need not be here (h100, h200, .. or a file): does it fit, predicted step", 0, 0 },
         { "--json",      MBA_OPT_FLAG, &c->json,       NULL,
           "result as JSON (docs/commands.md has the keys)", 0, 0 },
         { "--quiet",     MBA_OPT_FLAG, &c->quiet,      NULL,    "no talk on stderr", 0, 0 },
@@ -463,6 +511,7 @@ static mba_status parse(train_cli *c, int argc, char **argv, bool *help)
         "finishes the step, saves and exits.",
         options,
         "mambascope train --model mamba2-130m --batch 1 --length 1024 --dry-run\n"
+        "mambascope train --model mamba2-1.3b --batch 8 --length 2048 --dry-run --machine h100\n"
         "mambascope train --model mamba2-130m --set width=256,layers=6,vocab=257 --data shards --validation 0.1 "
         "--steps 500 --out run\n"
         "mambascope train --model mambavision-t --batch 32 --data imagenet --optimizer lamb --lr 5e-3 --ema 0.9998 "
@@ -487,7 +536,7 @@ mba_status mba_command_train(int argc, char **argv)
     if (c.lr_min < 0) c.lr_min = fmin(1e-5, c.lr);
     c.o.schedule = (mba_schedule){ c.lr, c.lr_min, c.warmup < 0 ? c.steps / 50 : c.warmup, c.steps };
     c.o.seed     = (uint64_t)c.seed;
-    MBA_TRY(choose_model(&c));
+    MBA_TRY(choose_machine(&c));
     MBA_TRY(choose_optimizer(&c));
     return c.dry_run ? dry_run(&c) : run_training(&c);
 }

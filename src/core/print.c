@@ -65,21 +65,32 @@ mba_cost mba_graph_cost(const mba_graph *g, unsigned passes)
     return c;
 }
 
+mba_size_unit mba_size_unit_of(size_t bytes)
+{
+    return bytes < 100000000 ? (mba_size_unit){ 1e6, "MB" } : (mba_size_unit){ 1e9, "GB" };
+}
+
 void mba_program_print_memory(FILE *f, const mba_program *p)
 {
-    const mba_layout *lay = &p->layout;
-    size_t total = 0;
-    fprintf(f, "%-22s %12s %12s\n", "memory, bytes", "sum", "planned");
+    const mba_layout   *lay = &p->layout;
+    const mba_size_unit u = mba_size_unit_of(mba_program_bytes(p));
+    char                heading[32];
+    size_t              total = 0;
+    snprintf(heading, sizeof heading, "memory, %s", u.name);
+    fprintf(f, "%-22s %12s %12s\n", heading, "sum", "planned");
     for (int r = 0; r < MBA_ROLES; r++) {
         if (!lay->role_bytes[r]) continue;
-        fprintf(f, "%-22s %12zu", mba_role_name((mba_role)r), lay->role_bytes[r]);
-        if (r < MBA_ACT) fprintf(f, " %12zu\n", lay->arena_bytes[r]); else fputs("            |\n", f);
+        fprintf(f, "%-22s %12.3f", mba_role_name((mba_role)r), (double)lay->role_bytes[r] / u.bytes);
+        if (r < MBA_ACT) fprintf(f, " %12.3f\n", (double)lay->arena_bytes[r] / u.bytes); else fputs("            |\n", f);
         total += r < MBA_ACT ? lay->arena_bytes[r] : 0;
     }
-    fprintf(f, "%-22s %12zu %12zu   the least is %zu, at node %d (%s)\n", "step arena",
-            lay->role_bytes[MBA_ACT] + lay->role_bytes[MBA_DACT] + lay->role_bytes[MBA_WORK], lay->arena_bytes[MBA_ACT],
-            lay->live_bytes_max, lay->peak, p->graph->nodes[lay->peak]->op->name);
+    fprintf(f, "%-22s %12.3f %12.3f   the least is %.3f, at node %d (%s)\n", "step arena",
+            (double)(lay->role_bytes[MBA_ACT] + lay->role_bytes[MBA_DACT] + lay->role_bytes[MBA_WORK]) / u.bytes,
+            (double)lay->arena_bytes[MBA_ACT] / u.bytes, (double)lay->live_bytes_max / u.bytes, lay->peak,
+            p->graph->nodes[lay->peak]->op->name);
     if (mba_program_ahead_bytes(p))
-        fprintf(f, "%-22s %12s %12zu   sent while a step runs\n", "inputs of the next run", "", mba_program_ahead_bytes(p));
-    fprintf(f, "%-22s %12s %12zu\n", "in all", "", total + mba_program_ahead_bytes(p) + lay->arena_bytes[MBA_ACT]);
+        fprintf(f, "%-22s %12s %12.3f   sent while a step runs\n", "inputs of the next run", "",
+                (double)mba_program_ahead_bytes(p) / u.bytes);
+    fprintf(f, "%-22s %12s %12.3f\n", "in all", "",
+            (double)(total + mba_program_ahead_bytes(p) + lay->arena_bytes[MBA_ACT]) / u.bytes);
 }

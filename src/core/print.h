@@ -13,6 +13,9 @@ const char *mba_pass_name(mba_pass pass);          /* "forward", "backward", "up
 mba_cost mba_cost_sum(mba_cost a, mba_cost b);
 mba_cost mba_graph_cost(const mba_graph *g, unsigned passes);
 
-void mba_program_print_memory(FILE *f, const mba_program *p);
+/* In GB, small ones in MB. */
+typedef struct mba_size_unit { double bytes; const char *name; } mba_size_unit;
+mba_size_unit mba_size_unit_of(size_t bytes);
+void          mba_program_print_memory(FILE *f, const mba_program *p);
 
 #endif
