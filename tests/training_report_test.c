@@ -183,6 +183,63 @@ static int rows_of(const char *text)
     return n;
 }
 
+static char *file_of(const char *name)
+{
+    char  *text;
+    size_t n;
+    assert_ok(mba_file_read(&text, &n, folder(name), 1 << 20));
+    return text;
+}
+
+/* Without "seconds" and the rate, which no two runs share. */
+static void assert_same_losses(const char *a, const char *b)
+{
+    for (;; a++, b++) {
+        a = strstr(a, "\"loss\"");
+        b = strstr(b, "\"loss\"");
+        assert_true((a == NULL) == (b == NULL));
+        if (!a) return;
+        assert_memory_equal(a, b, strcspn(a, "}") < 40 ? strcspn(a, "}") : strcspn(a, ","));
+    }
+}
+
+/* A sample is another pair of eyes: the run takes the same steps with and without it. */
+static void samples_are_kept_with_checkpoints(void **state)
+{
+    (void)state;
+    assert_int_equal(run("data prepare --out '%s/tokens' --synthetic 100K", scratch_dir), 0);
+    says(run("train " SMALL " " DATA " --steps 6 --save-every 2 --sample 'In the' --quiet --out '%s/said'", scratch_dir, scratch_dir), 0, "6 steps");
+    says(run("train " SMALL " " DATA " --steps 6 --save-every 2 --quiet --out '%s/mute'", scratch_dir, scratch_dir), 0, "6 steps");
+    char *said = file_of("said/log.jsonl"), *mute = file_of("mute/log.jsonl"), *samples = file_of("said/samples.jsonl");
+    assert_same_losses(said, mute);
+    assert_int_equal(rows_of(samples), 3);
+    assert_memory_equal(samples, "{\"step\": 2, \"prompt\": \"In the\", \"text\": \"", 41);
+    free(said);
+    free(mute);
+    free(samples);
+    char *html = page_of((const char *const[]){ folder("said") }, 1);
+    check_page(html);
+    assert_non_null(strstr(html, "What the model writes, up to step 6"));
+    assert_non_null(strstr(html, "SYNTHETIC data"));
+    free(html);
+    says(run("train " SMALL " " DATA " --steps 6 --sample 'In the'", scratch_dir), 2, "--sample without --out");
+    says(run("train " VISION " --batch 2 --steps 6 --sample 'In the' --out '%s/seen'", scratch_dir), 2, "writes no text");
+}
+
+static void a_resumed_run_says_its_samples_anew(void **state)
+{
+    mba_training *t;
+    (void)state;
+    put_run("twice", 20, 5, 0);
+    put_in("twice", "samples.jsonl", "{\"step\": 5, \"text\": \"a\"}\n{\"step\": 10, \"text\": \"b\"}\n{\"step\": 10, \"text\": \"c\"}\n"
+                                     "{\"step\": 20, \"text\": \"d\"}\n{\"step\": 15, \"text\": \"e\"}\n");
+    assert_ok(mba_training_read(&t, folder("twice")));
+    assert_int_equal(t->nsamples, 3);
+    assert_string_equal(t->sample[1].text, "c");
+    assert_string_equal(t->sample[2].text, "e");
+    mba_training_free(t);
+}
+
 static void figures_of_runs_come_alone(void **state)
 {
     (void)state;
@@ -279,6 +336,8 @@ int main(void)
         cmocka_unit_test(smoothing_is_corrected_for_its_start),
         cmocka_unit_test(a_page_compares_runs),
         cmocka_unit_test(hostile_folders_stay_text),
+        cmocka_unit_test(samples_are_kept_with_checkpoints),
+        cmocka_unit_test(a_resumed_run_says_its_samples_anew),
         cmocka_unit_test(figures_of_runs_come_alone),
         cmocka_unit_test(crc32c_is_that_of_the_standard),
         cmocka_unit_test(events_have_the_bytes_of_the_format),

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "cli/command.h"
+#include "cli/generate.h"
 #include "cli/notes.h"
 #include "cli/options.h"
 #include "data/tokenizer.h"
@@ -29,8 +30,7 @@ static mba_status print_token(void *ctx, int32_t id)
     return MBA_OK;
 }
 
-/* --tokenizer, the checkpoint's own tokenizer.json, or bytes where the vocabulary is a byte model's. */
-static mba_status open_tokenizer(mba_tokenizer **t, const char *given, const char *checkpoint)
+mba_status mba_generate_tokenizer(mba_tokenizer **t, const char *given, const char *checkpoint)
 {
     char          path[4096 + 32];
     mba_model     m;
@@ -96,7 +96,7 @@ mba_status mba_command_generate(int argc, char **argv)
     o.checkpoint = path;
     o.seed       = (uint64_t)seed;
     MBA_TRY(mba_notes_print(path));
-    mba_status st = open_tokenizer(&t, tokenizer, o.checkpoint);
+    mba_status st = mba_generate_tokenizer(&t, tokenizer, o.checkpoint);
     if (st == MBA_OK) st = run(t, prompt, n, &o);
     mba_tokenizer_destroy(t);
     return st;

@@ -15,6 +15,7 @@
 #include "cli/on_machine.h"
 #include "cli/options.h"
 #include "cli/progress.h"
+#include "cli/samples.h"
 #include "core/print.h"
 #include "data/json.h"
 #include "device/cpu/ceilings.h"
@@ -34,7 +35,7 @@ typedef struct train_cli {
     mba_train_options o;
     mba_model_options model;
     double            lr, lr_min, decay, beta1, beta2, clip;
-    const char       *optimizer, *machine;
+    const char       *optimizer, *machine, *sample;
     int64_t           steps, warmup, seed, end_of_text;
     bool              dry_run, json, documents, quiet;
     mba_progress      bar;
@@ -299,6 +300,17 @@ static void report(void *ctx, const mba_train_report *r)
     }
 }
 
+/* A sample that cannot be made is no reason to end a run; it is told once. */
+static void saved(void *ctx, const char *checkpoint, int64_t step)
+{
+    train_cli *c = ctx;
+    if (!c->sample || interrupted) return;
+    mba_progress_end(&c->bar);
+    if (mba_sample_keep(c->o.out, checkpoint, step, c->sample, c->o.seed) == MBA_OK) return;
+    fprintf(stderr, "step %lld: no sample: %s\n", (long long)step, mba_message());
+    c->sample = NULL;
+}
+
 /* The most memory this process had resident. */
 static json_int_t peak_bytes(void)
 {
@@ -352,6 +364,8 @@ static mba_status run_training(train_cli *c)
     c->o.stop = &interrupted;
     c->o.planned = planned;
     c->o.report  = report;
+    c->o.saved   = saved;
+    if (c->sample && !c->o.resume) mba_samples_forget(c->o.out);
     c->o.ctx     = c;
     c->last      = (mba_train_report){ .valid.loss = NAN, .loss = NAN, .grad_norm = NAN, .run_s = 1e-9,
                                        .unit = "steps" };
@@ -393,6 +407,9 @@ static mba_status choose_model(train_cli *c)
         return mba_fail(MBA_E_ARG, "--made is for graphs\nfix: leave it out");
     if (c->end_of_text >= 0 && !c->documents)
         return mba_fail(MBA_E_ARG, "--end-of-text without --documents\nfix: leave it out, or add --documents");
+    if (c->sample && (!c->o.out || c->o.session.model.task != MBA_TASK_TEXT))
+        return mba_fail(MBA_E_ARG, "--sample %s\nfix: %s", c->o.out ? "with a model that writes no text" : "without --out\nwhy: nothing "
+                        "is kept then", c->o.out ? "leave it out" : "--out DIR");
     if (c->o.save_every && !c->o.out)
         return mba_fail(MBA_E_ARG, "--save-every without --out\nwhy: nothing is saved then\nfix: --out DIR");
     c->o.feed.end_of_text = c->end_of_text + 1;
@@ -490,6 +507,8 @@ static mba_status parse(train_cli *c, int argc, char **argv, bool *help)
         { "--out",       MBA_OPT_TEXT, &c->o.out,      "DIR",   "keep log.jsonl and checkpoints step-* there", 0, 0 },
         { "--save-every", MBA_OPT_INT, &c->o.save_every, "N",    "steps between checkpoints (only the last)", 1, 1e12 },
         { "--keep",      MBA_OPT_INT,  &c->o.keep,     "N",     "newest checkpoints to keep (3); 0: all", 0, 1e9 },
+        { "--sample",    MBA_OPT_TEXT, &c->sample,     "TEXT",
+          "text: with every checkpoint, continue TEXT and keep it in samples.jsonl, for `report`", 0, 0 },
         { "--valid-every", MBA_OPT_INT, &c->o.valid_every, "N",  "steps between validations (only the last)", 1, 1e12 },
         { "--valid-batches", MBA_OPT_INT, &c->o.valid_batches, "N", "batches of a validation (16); 0: all", 0, 1e9 },
         { "--resume",    MBA_OPT_TEXT, &c->o.resume,   "DIR",

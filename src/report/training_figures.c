@@ -603,7 +603,7 @@ static const mba_training_figure fig_skipped = {
 static const mba_training_figure fig_samples = {
     .name = "samples", .nav = "Samples", .eyebrow = "Samples · written on the way", .sub = "Text that the model of that step continues.",
     .reading = "The same beginning and the same random numbers at every step, so that only the model differs.",
-    .needs = "text that was written on the way: mambascope train --sample-every 500", .has = has_samples, .fits = is_text,
+    .needs = "text that was written on the way: mambascope train --sample \"In the beginning\" --save-every 500", .has = has_samples, .fits = is_text,
     .heading = samples_heading, .columns = samples_columns, .numbers = samples_numbers,
 };
 static const mba_training_figure fig_options = {

@@ -292,6 +292,10 @@ static mba_status add_sample(mba_training *t, const json_t *o)
     MBA_TRY(mba_json_int(o, "step", 0, 0, STEP_MOST, &step));
     MBA_TRY(mba_json_text(o, "prompt", "", &prompt));
     MBA_TRY(mba_json_text(o, "text", "", &text));
+    while (t->nsamples && t->sample[t->nsamples - 1].step >= step) {       // a resumed run takes these steps anew
+        free(t->sample[--t->nsamples].prompt);
+        free(t->sample[t->nsamples].text);
+    }
     ROOM_FOR_ONE_MORE(t->sample, t->nsamples);
     mba_training_sample *s = &t->sample[t->nsamples++];
     *s = (mba_training_sample){ .step = step };

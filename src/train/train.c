@@ -156,6 +156,7 @@ static mba_status save(run *r)
                             : mba_fail(MBA_E_NOMEM, "no memory for trainer.json");
     json_decref(trainer);
     if (st == MBA_OK && r->o->keep > 0) st = mba_checkpoint_prune(r->o->out, r->o->keep, r->step.index);
+    if (st == MBA_OK && r->o->saved) r->o->saved(r->o->ctx, path, r->step.index);
     return st;
 }
 
