@@ -40,8 +40,8 @@ void mba_page_tips(mba_canvas *c);
 void mba_page_raw(mba_buf *b);
 void mba_page_end(mba_buf *b);
 MBA_MUST mba_status mba_page_save(const mba_buf *page, const char *path);
-/* One drawing as a file of its own, with the rules it needs. */
-void mba_drawing_alone(mba_buf *out, const mba_canvas *c);
+/* One drawing as a file of its own, with the rules it needs; curves: those of curves.h, too. */
+void mba_drawing_alone(mba_buf *out, const mba_canvas *c, bool curves);
 /* Which of the views has this name; NULL: the first. */
 MBA_MUST mba_status mba_view_named(int *out, const char *figure, const char *const *views, const char *name);
 

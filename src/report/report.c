@@ -133,12 +133,11 @@ static mba_word light_value(const char *name, size_t length)
     return w;
 }
 
-/* The rules of the style sheet that drawings need, with light colours in place: programs that draw SVG know no
- * variables. */
-static void drawing_rules(mba_buf *b)
+/* The rules of the style sheet from one of its comments to another, with light colours in place: programs that draw SVG know
+ * no variables. */
+static void rules_between(mba_buf *b, const char *from, const char *to)
 {
-    const char *at = strstr(mba_report_css, "/* drawing"), *end = strstr(mba_report_css, "/* end of drawing");
-    mba_buf_put(b, "<style>svg{background:#fff}");
+    const char *at = strstr(mba_report_css, from), *end = strstr(mba_report_css, to);
     while (at && end && at < end) {
         const char *var = strstr(at, "var(--");
         const char *stop = var && var < end ? var : end;
@@ -148,7 +147,6 @@ static void drawing_rules(mba_buf *b)
         mba_buf_put(b, light_value(var + 6, length).s);
         at = var + 6 + length + 1;
     }
-    mba_buf_put(b, "</style>");
 }
 
 mba_status mba_view_named(int *out, const char *figure, const char *const *views, const char *name)
@@ -168,13 +166,16 @@ mba_status mba_view_named(int *out, const char *figure, const char *const *views
                     "leave --view out", all);
 }
 
-void mba_drawing_alone(mba_buf *out, const mba_canvas *c)
+void mba_drawing_alone(mba_buf *out, const mba_canvas *c, bool curves)
 {
     const char *open = c->out.s ? strchr(c->out.s, '>') : NULL;
     out->failed |= c->out.failed;
     if (!open) return;
     mba_buf_add(out, "%.*s", (int)(open + 1 - c->out.s), c->out.s);
-    drawing_rules(out);
+    mba_buf_put(out, "<style>svg{background:#fff}");
+    rules_between(out, "/* drawing", "/* end of drawing");
+    if (curves) rules_between(out, "/* curves", "/* end of curves");
+    mba_buf_put(out, "</style>");
     mba_buf_put(out, open + 1);
     mba_buf_put(out, "\n");
 }
@@ -191,7 +192,7 @@ mba_status mba_report_svg(mba_buf *out, const mba_stores *r, const char *figure,
     if (!f->has(r, run))
         return mba_fail(MBA_E_ARG, "no data for '%s' in these stores\nfix: it needs %s", figure, f->needs);
     const mba_status st = f->draw(&c, MBA_WIDE, r, run, which);
-    if (st == MBA_OK) mba_drawing_alone(out, &c);
+    if (st == MBA_OK) mba_drawing_alone(out, &c, false);
     mba_canvas_free(&c);
     return st == MBA_OK && out->failed ? mba_fail(MBA_E_NOMEM, "no memory for '%s'", figure) : st;
 }

@@ -10,6 +10,7 @@
 
 static bool always(const mba_trainings *r) { return r->n > 0; }
 
+/* Of an axis; in sentences a unit that is not known is left out. */
 static const char *loss_words(const mba_trainings *r) { return *r->loss_unit ? r->loss_unit : "loss"; }
 
 /* ---- curves ---- */
@@ -111,7 +112,7 @@ static void best_words(mba_buf *b, const mba_trainings *r, int best, bool valid)
     const int    next = lowest(r, valid, best);
     const double low = mba_training_loss(&r->run[best], valid);
     mba_buf_html(b, mba_short(r->run[best].name.s, 40).s);
-    mba_buf_add(b, " reaches the lowest %s loss, %.4f %s", valid ? "validation" : "training", low, loss_words(r));
+    mba_buf_add(b, " reaches the lowest %s loss, %.4f%s%s", valid ? "validation" : "training", low, *r->loss_unit ? " " : "", r->loss_unit);
     if (valid) mba_buf_add(b, " at step %s", mba_num((double)r->run[best].sum.best_step).s);
     if (next < 0) return;
     mba_buf_add(b, ", %.4f below ", mba_training_loss(&r->run[next], valid) - low);
@@ -128,7 +129,7 @@ static void loss_heading(mba_buf *b, const mba_trainings *r)
         best_words(b, r, best, valid);
     } else {
         const mba_training_run *run = &r->run[0];
-        mba_buf_add(b, "Training loss ends at %.4f %s", run->sum.loss, loss_words(r));
+        mba_buf_add(b, "Training loss ends at %.4f%s%s", run->sum.loss, *r->loss_unit ? " " : "", r->loss_unit);
         if (valid) mba_buf_add(b, "; validation was lowest at step %s: %.4f", mba_num((double)run->sum.best_step).s,
                                run->sum.best_valid_loss);
     }
@@ -256,16 +257,30 @@ static void norm_draw(mba_canvas *c, double w, const mba_trainings *r, int view)
 
 static bool has_rate(const mba_trainings *r) { return any_of(r, MBA_OF_RATE); }
 
-static void rate_heading(mba_buf *b, const mba_trainings *r)
+/* One number a run; of many runs the least and the most. */
+static void numbers_of_runs(mba_buf *b, const mba_trainings *r, const double *v, const char *unit)
 {
+    double least = NAN, most = NAN;
     for (int i = 0; i < r->n; i++) {
-        double top = NAN;
-        for (int64_t k = 0; k < r->run[i].t->n; k++)
-            if (!(top >= r->run[i].series[MBA_OF_RATE][k])) top = r->run[i].series[MBA_OF_RATE][k];
-        mba_buf_put(b, i ? ", " : "Learning rate: at most ");
-        mba_buf_put(b, mba_num(top).s);
+        if (!(least <= v[i])) least = v[i];
+        if (!(most >= v[i]))  most = v[i];
+        if (r->n > 3) continue;
+        mba_buf_add(b, "%s%s%s", i ? ", " : "", mba_num(v[i]).s, unit);
         if (r->n > 1) mba_buf_put(b, " ("), mba_buf_html(b, mba_short(r->run[i].name.s, 24).s), mba_buf_put(b, ")");
     }
+    if (r->n > 3) mba_buf_add(b, "%s to %s%s", mba_num(least).s, mba_num(most).s, unit);
+}
+
+static void rate_heading(mba_buf *b, const mba_trainings *r)
+{
+    double top[MBA_TRAININGS_MAX];
+    for (int i = 0; i < r->n; i++) {
+        top[i] = NAN;
+        for (int64_t k = 0; k < r->run[i].t->n; k++)
+            if (!(top[i] >= r->run[i].series[MBA_OF_RATE][k])) top[i] = r->run[i].series[MBA_OF_RATE][k];
+    }
+    mba_buf_put(b, "Learning rate: at most ");
+    numbers_of_runs(b, r, top, "");
 }
 
 static void rate_columns(mba_grid_column *to, const mba_trainings *r)
@@ -294,11 +309,12 @@ static bool has_speed(const mba_trainings *r) { return any_of(r, MBA_OF_SPEED); 
 
 static void speed_heading(mba_buf *b, const mba_trainings *r)
 {
-    for (int i = 0; i < r->n; i++) {
-        mba_buf_put(b, i ? ", " : "Median speed: ");
-        mba_buf_add(b, "%s %s/s", mba_num(r->run[i].sum.rate).s, r->unit);
-        if (r->n > 1) mba_buf_put(b, " ("), mba_buf_html(b, mba_short(r->run[i].name.s, 24).s), mba_buf_put(b, ")");
-    }
+    double v[MBA_TRAININGS_MAX];
+    char   unit[64];
+    for (int i = 0; i < r->n; i++) v[i] = r->run[i].sum.rate;
+    snprintf(unit, sizeof unit, " %s/s", r->unit);
+    mba_buf_put(b, "Median speed: ");
+    numbers_of_runs(b, r, v, unit);
 }
 
 static void speed_columns(mba_grid_column *to, const mba_trainings *r)
@@ -493,7 +509,7 @@ static void runs_numbers(mba_grid *g, const mba_trainings *r, int64_t most)
     snprintf(time, sizeof time, "time, %s", r->time_words);
     snprintf(speed, sizeof speed, "median speed, %s/s", r->unit);
     snprintf(units, sizeof units, "%s seen", r->unit);
-    snprintf(loss, sizeof loss, "training loss at the end, %s", loss_words(r));
+    snprintf(loss, sizeof loss, "training loss at the end%s%s", *r->loss_unit ? ", " : "", r->loss_unit);
     const struct { const char *what; number_fn *of; int places; } row[] = {
         { "best validation loss", of_best, 4 }, { "at step", of_best_step, 0 }, { "last validation loss", of_valid, 4 },
         { loss, of_loss, 4 }, { "steps", of_steps, 0 }, { units, of_units, 0 }, { speed, of_speed, 0 },
@@ -560,7 +576,7 @@ static const mba_training_figure fig_runs = {
 };
 static const mba_training_figure fig_loss = {
     .name = "loss", .nav = "Loss", .eyebrow = "Loss · training and validation", .views = loss_views,
-    .sub = "Faint: every step. Strong: smoothed. Marks on a dashed line: validation.",
+    .sub = "Faint: every step that was taken. Strong: smoothed. Marks on a dashed line: validation.",
     .reading = "Lower is better. The strong line is an exponential moving average over 2 % of the run, corrected for its start, as "
                "TensorBoard draws it. The axis holds 99 % of the single steps; what lies beyond is drawn at its edge. Point at the "
                "drawing, or walk it by arrow keys, for the values there.",

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "core/version.h"
+#include "report/cards.h"
 #include "report/lines.h"
 #include "report/parts.h"
 #include "report/training_figures.h"
@@ -54,20 +55,27 @@ static void choose_units(mba_trainings *r)
     snprintf(r->speed_words, sizeof r->speed_words, "%s%s/s", s.words, r->unit);
 }
 
+/* Of the steps that were taken: one that was skipped changed nothing, and its loss may be anything. */
+static void smooth(mba_training_run *run, mba_series to, mba_series from, double window)
+{
+    for (int64_t i = 0; i < run->t->n; i++) run->series[to][i] = run->t->step[i].skipped ? NAN : run->series[from][i];
+    mba_training_smooth(run->series[to], run->series[to], run->t->n, window);
+}
+
 static void fill_series(mba_training_run *run, const mba_trainings *r)
 {
     const double window = SMOOTHED_PART * (double)run->t->n;
     for (int64_t i = 0; i < run->t->n; i++) {
         const mba_trained *s = &run->t->step[i];
         const double v[MBA_SERIES] = { [MBA_BY_STEP] = (double)s->step, [MBA_BY_UNITS] = s->units * r->unit_scale,
-            [MBA_BY_TIME] = s->seconds * r->time_scale, [MBA_OF_LOSS] = s->loss, [MBA_OF_VALID_LOSS] = s->valid_loss,
+            [MBA_BY_TIME] = s->seconds * r->time_scale, [MBA_OF_LOSS] = s->skipped ? NAN : s->loss, [MBA_OF_VALID_LOSS] = s->valid_loss,
             [MBA_OF_NORM] = s->grad_norm, [MBA_OF_RATE] = s->lr, [MBA_OF_SPEED] = s->rate * r->speed_scale };
         for (int k = 0; k < MBA_OF_SCORE_0; k++) run->series[k][i] = v[k];
         for (int k = 0; k < MBA_TRAINING_SCORES; k++) run->series[MBA_OF_SCORE_0 + k][i] = s->score[k];
     }
-    mba_training_smooth(run->series[MBA_OF_LOSS_SMOOTH], run->series[MBA_OF_LOSS], run->t->n, window);
-    mba_training_smooth(run->series[MBA_OF_NORM_SMOOTH], run->series[MBA_OF_NORM], run->t->n, window);
-    mba_training_smooth(run->series[MBA_OF_SPEED_SMOOTH], run->series[MBA_OF_SPEED], run->t->n, window);
+    smooth(run, MBA_OF_LOSS_SMOOTH, MBA_OF_LOSS, window);
+    smooth(run, MBA_OF_NORM_SMOOTH, MBA_OF_NORM, window);
+    smooth(run, MBA_OF_SPEED_SMOOTH, MBA_OF_SPEED, window);
 }
 
 static mba_status make_series(mba_trainings *r)
@@ -207,7 +215,7 @@ static void section(mba_canvas *c, const mba_training_figure *f, const mba_train
     } else {
         mba_buf_put(b, "<h2>");
         f->heading(b, r);
-        mba_buf_add(b, "</h2><p class=\"sub\">%s</p><div class=\"cols\"><div>", f->sub);
+        mba_buf_add(b, "</h2><p class=\"sub\">%s</p><div class=\"cols%s\"><div>", f->sub, f->runs_in_columns && r->n > 3 ? " full" : "");
         if (has_drawing(f, r)) drawings(c, f, r);
         numbers(b, f, r);
         mba_buf_add(b, "</div><div class=\"notes\"><p><b>How to read.</b> %s</p>", f->reading);
@@ -252,9 +260,10 @@ static void card(mba_buf *b, const char *question, const char *big, const char *
     mba_buf_add(b, "<div class=\"find\"><h3>%s</h3><div class=\"big\">%s <small>%s</small></div><p>", question, big, unit);
 }
 
-static void card_end(mba_buf *b, const char *figure)
+static void card_end(mba_buf *b, const char *figure, const char *link)
 {
-    mba_buf_add(b, "</p><div class=\"foot\"><a href=\"#%s\">curves</a></div></div>", figure);
+    mba_buf_put(b, "</p>");
+    mba_card_end(b, figure, link);
 }
 
 static void loss_card(mba_buf *b, const mba_trainings *r)
@@ -269,7 +278,7 @@ static void loss_card(mba_buf *b, const mba_trainings *r)
     if (best && valid)    mba_buf_add(b, "at step %s of %s", mba_num((double)best->sum.best_step).s, mba_num((double)best->sum.steps).s);
     else if (best)        mba_buf_add(b, "mean of the last %s step%s of %s", mba_num((double)best->sum.mean_of).s,
                                       best->sum.mean_of == 1 ? "" : "s", mba_num((double)best->sum.steps).s);
-    card_end(b, "loss");
+    card_end(b, "loss", "curves");
 }
 
 static void speed_card(mba_buf *b, const mba_trainings *r)
@@ -281,7 +290,7 @@ static void speed_card(mba_buf *b, const mba_trainings *r)
     card(b, r->n > 1 ? "Fastest" : "Speed", best ? mba_num(best->sum.rate).s : "–", unit);
     if (best && r->n > 1) mba_buf_html(b, best->name.s), mba_buf_put(b, ", ");
     mba_buf_put(b, "median of its steps");
-    card_end(b, "speed");
+    card_end(b, "speed", "curves");
 }
 
 static void time_card(mba_buf *b, const mba_trainings *r)
@@ -296,7 +305,7 @@ static void time_card(mba_buf *b, const mba_trainings *r)
     const measure t = measure_of(seconds, times);
     card(b, r->n > 1 ? "Time, all runs" : "Time", mba_num(seconds * t.scale).s, t.words);
     mba_buf_add(b, "%s steps, %s %s", mba_num((double)steps).s, mba_num(units).s, r->unit);
-    card_end(b, "runs");
+    card_end(b, "runs", "numbers");
 }
 
 static void skipped_card(mba_buf *b, const mba_trainings *r)
@@ -305,7 +314,7 @@ static void skipped_card(mba_buf *b, const mba_trainings *r)
     for (int i = 0; i < r->n; i++) skipped += r->run[i].sum.skipped, steps += r->run[i].t->n;
     card(b, "Skipped steps", mba_num((double)skipped).s, "");
     mba_buf_add(b, "of %s; loss or norm was no number, or far above its median", mba_num((double)steps).s);
-    card_end(b, "skipped");
+    card_end(b, "skipped", "when");
 }
 
 static void list_runs(mba_buf *b, const mba_trainings *r, bool of(const mba_training *t))
@@ -370,7 +379,7 @@ static void head(mba_buf *b, const mba_trainings *r)
     navigation(b, r);
     mba_buf_put(b, "<main id=\"main\"><div class=\"head\">");
     title(b, r);
-    mba_buf_put(b, "<div class=\"band\">");
+    mba_buf_put(b, "<div class=\"band four\">");
     loss_card(b, r);
     speed_card(b, r);
     time_card(b, r);
@@ -447,7 +456,7 @@ mba_status mba_training_svg(mba_buf *out, const mba_trainings *r, const char *fi
     if (!f->draw) return mba_fail(MBA_E_ARG, "'%s' is a table\nfix: --csv instead of --svg", figure);
     MBA_TRY(mba_view_named(&which, f->name, f->views, view));
     f->draw(&c, MBA_WIDE, r, which);
-    mba_drawing_alone(out, &c);
+    mba_drawing_alone(out, &c, true);
     mba_canvas_free(&c);
     return out->failed ? mba_fail(MBA_E_NOMEM, "no memory for '%s'", figure) : MBA_OK;
 }

@@ -247,22 +247,19 @@ static mba_status add_file(mba_training *t, const char *path, const char *within
 /* The preset that was named, else the family as config.json calls it. */
 static mba_status add_model(mba_training *t, const char *checkpoint)
 {
-    mba_model     m;
-    mba_hf_format format;
-    json_t       *config = NULL;
-    char          path[PATH_ROOM + 32];
-    const char   *name = mba_training_fact_of(t, "--model");
-    if (mba_checkpoint_config(&m, &format, checkpoint) == MBA_OK)
-        snprintf(t->loss_unit, sizeof t->loss_unit, "%s", mba_task_loss_unit(m.task));
+    json_t     *config = NULL;
+    char        path[PATH_ROOM + 32];
+    const char *name = mba_training_fact_of(t, "--model");
     snprintf(path, sizeof path, "%s/config.json", checkpoint);
-    mba_status st = name ? MBA_OK : mba_json_load(&config, path, NULL);
+    mba_status st = name || !*checkpoint ? MBA_OK : mba_json_load(&config, path, NULL);
     if (st == MBA_OK && !name) st = mba_json_text(config, "model_type", NULL, &name);
     if (st == MBA_OK && name) st = add_fact(t, "model", name);
     json_decref(config);
     return st == MBA_E_NOMEM ? st : MBA_OK;
 }
 
-/* options.json has every option of the run; checkpoints have what the data was, and of older runs what there is. */
+/* options.json has every option of the run; checkpoints have what the data was, and of older runs what there is. A run without
+ * checkpoints is one, too. */
 static mba_status read_facts(mba_training *t)
 {
     static const char *const none[] = { NULL };
@@ -270,17 +267,16 @@ static mba_status read_facts(mba_training *t)
     char path[PATH_ROOM + 32], checkpoint[PATH_ROOM];
     snprintf(path, sizeof path, "%s/options.json", t->path);
     MBA_TRY(add_file(t, path, "options", none));
-    const bool options = t->nfacts > 0;
+    const bool       options = t->nfacts > 0;
     const mba_status st = mba_checkpoint_latest(checkpoint, sizeof checkpoint, t->path);
     if (st == MBA_E_NOMEM) return st;
-    if (st == MBA_OK) {                                         // a run without checkpoints is one, too
-        snprintf(path, sizeof path, "%s/trainer.json", checkpoint);
-        MBA_TRY(add_file(t, path, NULL, changing));
-        MBA_TRY(add_model(t, checkpoint));
-    }
-    const char *data = mba_training_fact_of(t, "data");
-    t->synthetic = data ? strstr(data, "SYNTHETIC") != NULL : options && !mba_training_fact_of(t, "--data");
-    return MBA_OK;
+    if (st != MBA_OK) *checkpoint = 0;
+    snprintf(path, sizeof path, "%s/trainer.json", checkpoint);
+    if (*checkpoint) MBA_TRY(add_file(t, path, NULL, changing));
+    MBA_TRY(add_model(t, checkpoint));
+    const char *words = mba_training_fact_of(t, "data"), *data = mba_training_fact_of(t, "--data");
+    t->synthetic = words ? strstr(words, "SYNTHETIC") != NULL : options && !data;
+    return words || !data ? MBA_OK : add_fact(t, "data", data);
 }
 
 /* ---- samples ---- */
@@ -328,6 +324,15 @@ static mba_status read_samples(mba_training *t)
 
 /* ---- the run ---- */
 
+/* Of the task that counts in the run's unit. */
+static void find_loss_unit(mba_training *t)
+{
+    static const mba_task task[] = { MBA_TASK_TEXT, MBA_TASK_IMAGES, MBA_TASK_GRAPHS };
+    for (int i = 0; i < 3; i++)
+        if (!strcmp(t->unit, mba_task_unit(task[i])))
+            snprintf(t->loss_unit, sizeof t->loss_unit, "%s", mba_task_loss_unit(task[i]));
+}
+
 bool mba_training_is(const char *path)
 {
     char        log[PATH_ROOM];
@@ -356,6 +361,7 @@ mba_status mba_training_read(mba_training **out, const char *path)
     if (!t) return mba_fail(MBA_E_NOMEM, "no memory for the log of '%s'", path);
     name_run(t, path);
     mba_status st = strlen(path) < sizeof t->path ? read_log(t) : mba_fail(MBA_E_ARG, "the path '%s' is too long", path);
+    if (st == MBA_OK) find_loss_unit(t);
     if (st == MBA_OK) st = read_facts(t);
     if (st == MBA_OK) st = read_samples(t);
     if (st == MBA_OK) *out = t;
