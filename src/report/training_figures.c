@@ -477,8 +477,8 @@ static void fact_row(mba_grid *g, const mba_trainings *r, const char *name)
     for (int i = 0; i < r->n; i++) mba_grid_text(g, mba_training_fact_of(r->run[i].t, name));
 }
 
-/* Facts that are told by name above the options. */
-static bool is_told(const char *name) { return !strcmp(name, "model") || !strcmp(name, "data"); }
+/* Facts that are told by name above the options, and the folder, which no two runs share. */
+static bool is_told(const char *name) { return !strcmp(name, "model") || !strcmp(name, "data") || !strcmp(name, "--out"); }
 
 /* By name, once, of all runs: the runs that do not have it differ from those that do. */
 static bool differs(const mba_trainings *r, const char *name)

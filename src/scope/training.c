@@ -108,24 +108,25 @@ static double run_seconds(mba_training *t, double seconds, double *session, doub
     return *before + seconds;
 }
 
-static mba_status add_note(mba_training *t, const json_t *o)
+/* Takes `text`; NULL: there was no memory for it. */
+static mba_status add_note(mba_training *t, char *text)
 {
-    if (t->nnotes == NOTES_MOST) return MBA_OK;
-    ROOM_FOR_ONE_MORE(t->note, t->nnotes);
-    t->note[t->nnotes] = json_dumps(o, JSON_COMPACT | JSON_ENSURE_ASCII);
-    return t->note[t->nnotes++] ? MBA_OK : mba_fail(MBA_E_NOMEM, "no memory for the log of a run");
+    void *list = t->nnotes < NOTES_MOST && text ? grown(t->note, t->nnotes, sizeof *t->note) : NULL;
+    if (list) t->note = list, t->note[t->nnotes++] = text;
+    else      free(text);
+    return list || (text && t->nnotes == NOTES_MOST) ? MBA_OK : mba_fail(MBA_E_NOMEM, "no memory for the log of a run");
 }
 
 /* What a resumed run does otherwise than before: "changed": ["--lr 0.001 -> 0.0005"]. */
 static mba_status add_changes(mba_training *t, int64_t step, const json_t *list)
 {
     size_t  i;
-    json_t *text;
-    json_array_foreach(list, i, text) {
-        json_t    *note = json_pack("{s:I, s:O}", "step", (json_int_t)step, "changed", text);
-        mba_status st = note ? add_note(t, note) : mba_fail(MBA_E_NOMEM, "no memory for the log of a run");
-        json_decref(note);
-        MBA_TRY(st);
+    json_t *change;
+    json_array_foreach(list, i, change) {
+        char *note = NULL;
+        if (!json_is_string(change)) continue;
+        if (asprintf(&note, "from step %lld on: %s", (long long)step, json_string_value(change)) < 0) note = NULL;
+        MBA_TRY(add_note(t, note));
     }
     return MBA_OK;
 }
@@ -139,7 +140,7 @@ static mba_status read_line(mba_training *t, const json_t *o, clock *c, bool *go
     const int64_t at = json_is_integer(step) ? (int64_t)json_integer_value(step) : -1;
     *good = at >= 0 && at <= STEP_MOST;
     if (!json_object_get(o, "loss")) *good = true;
-    if (!json_object_get(o, "loss")) return add_note(t, o);
+    if (!json_object_get(o, "loss")) return add_note(t, json_dumps(o, JSON_COMPACT | JSON_ENSURE_ASCII));
     *good &= !t->n || at > t->step[t->n - 1].step;
     if (!*good) return MBA_OK;
     if (!*t->unit) learn_unit(t, o);
@@ -263,7 +264,7 @@ static mba_status add_model(mba_training *t, const char *checkpoint)
 static mba_status read_facts(mba_training *t)
 {
     static const char *const none[] = { NULL };
-    static const char *const changing[] = { "version", "step", "units", "epoch", "index", "guard", "options", NULL };
+    static const char *const changing[] = { "version", "step", "units", "epoch", "index", "guard", "best", "options", NULL };
     char path[PATH_ROOM + 32], checkpoint[PATH_ROOM];
     snprintf(path, sizeof path, "%s/options.json", t->path);
     MBA_TRY(add_file(t, path, "options", none));
