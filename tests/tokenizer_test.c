@@ -71,6 +71,27 @@ static void tokens_of_a_gpt2_file_are_those_of_hugging_face(void **state)
     check_file(FOLDER "gpt2.json", FOLDER "gpt2_ids.json", 0);
 }
 
+static int32_t id_of(const char *tokenizer, const char *token)
+{
+    mba_tokenizer *t;
+    mba_ids        ids = { 0 };
+    assert_ok(mba_tokenizer_create(&t, tokenizer));
+    assert_ok(mba_tokenizer_encode(t, &ids, token, strlen(token)));
+    assert_int_equal(ids.n, 1);
+    const int32_t id = ids.id[0];
+    free(ids.id);
+    mba_tokenizer_destroy(t);
+    return id;
+}
+
+/* Split by Llama 3's pattern, ignore_merges, a template in front; Qwen 2's single digits. */
+static void tokens_of_a_llama3_file_are_those_of_hugging_face(void **state)
+{
+    (void)state;
+    check_file(FOLDER "llama3.json", FOLDER "llama3_ids.json", id_of(FOLDER "llama3.json", "<|end_of_text|>"));
+    check_file(FOLDER "qwen2.json", FOLDER "qwen2_ids.json", id_of(FOLDER "qwen2.json", "<|endoftext|>"));
+}
+
 static void bytes_are_their_own_tokens(void **state)
 {
     (void)state;
@@ -168,11 +189,15 @@ static void long_texts_are_cut_where_it_does_not_show(void **state)
                                         "\tna\xc3\xafve\xff",
                                         " \u304b\u3099 12 it's",
                                         "\r\nend",
+                                        "!\n",
+                                        "\u4e2d\n",
+                                        "\u3000\n1234567",
                                         "\u0301",
                                         " ",
                                         "." };
-    for (int gpt2 = 0; gpt2 < 2; gpt2++) {
-        const char    *file = gpt2 ? FOLDER "gpt2.json" : FOLDER "neox.json";
+    static const char *const files[] = { FOLDER "neox.json", FOLDER "gpt2.json", FOLDER "llama3.json", FOLDER "qwen2.json" };
+    for (size_t k = 0; k < sizeof files / sizeof *files; k++) {
+        const char    *file = files[k];
         mba_tokenizer *chunked, *whole;
         mba_ids        a = { 0 }, b = { 0 };
         mba_text       text = { 0 };
@@ -235,6 +260,11 @@ static char *changed(const char *path, const char *json)
     return text;
 }
 
+#define GPT2 "'s|'t|'re|'ve|'m|'ll|'d| ?\\\\p{L}+| ?\\\\p{N}+| ?[^\\\\s\\\\p{L}\\\\p{N}]+|\\\\s+(?!\\\\S)|\\\\s+"
+#define SEQUENCE(regex, behavior, use_regex, prefix)                                                                       \
+    "{\"type\":\"Sequence\",\"pretokenizers\":[{\"type\":\"Split\",\"pattern\":{\"Regex\":\"" regex "\"},\"behavior\":\"" behavior \
+    "\"},{\"type\":\"ByteLevel\",\"use_regex\":" use_regex ",\"add_prefix_space\":" prefix "}]}"
+
 static void what_we_do_not_do_is_refused_by_name(void **state)
 {
     (void)state;
@@ -243,7 +273,15 @@ static void what_we_do_not_do_is_refused_by_name(void **state)
         {"model.type", "\"Unigram\"", MBA_E_UNSUPPORTED, "the model Unigram"},
         {"model.type", "\"WordPiece\"", MBA_E_UNSUPPORTED, "implemented is BPE"},
         {"model.dropout", "0.1", MBA_E_UNSUPPORTED, "dropout"},
-        {"model.ignore_merges", "true", MBA_E_UNSUPPORTED, "ignore_merges"},
+        {"model.ignore_merges", "3", MBA_E_FORMAT, "ignore_merges"},
+        {"pre_tokenizer", SEQUENCE("\\\\p{L}+", "Isolated", "false", "false"), MBA_E_UNSUPPORTED, "it is \\p{L}+"},
+        {"pre_tokenizer", SEQUENCE("x", "MergedWithPrevious", "false", "false"), MBA_E_UNSUPPORTED, "MergedWithPrevious"},
+        {"pre_tokenizer", SEQUENCE(GPT2, "Isolated", "true", "false"), MBA_E_UNSUPPORTED, "use_regex false behind Split"},
+        {"pre_tokenizer", SEQUENCE(GPT2, "Isolated", "false", "true"), MBA_E_UNSUPPORTED, "add_prefix_space"},
+        {"pre_tokenizer", "{\"type\":\"Sequence\",\"pretokenizers\":[{\"type\":\"Digits\"},{\"type\":\"ByteLevel\"}]}",
+         MBA_E_UNSUPPORTED, "Split and ByteLevel"},
+        {"pre_tokenizer", "{\"type\":\"Sequence\",\"pretokenizers\":[3]}", MBA_E_FORMAT, "pre-tokenizer number 0"},
+        {"pre_tokenizer", "{\"type\":\"Sequence\"}", MBA_E_FORMAT, "pretokenizers"},
         {"model.end_of_word_suffix", "\"</w>\"", MBA_E_UNSUPPORTED, "end_of_word_suffix </w>"},
         {"model.continuing_subword_prefix", "\"##\"", MBA_E_UNSUPPORTED, "continuing_subword_prefix ##"},
         {"normalizer", "{\"type\":\"NFKC\"}", MBA_E_UNSUPPORTED, "the normalizer NFKC"},
@@ -310,7 +348,8 @@ static void unusual_vocabularies_are_read(void **state)
 
 MBA_TEST_MAIN(cmocka_unit_test(tokens_of_a_neox_file_are_those_of_hugging_face),
               cmocka_unit_test(tokens_of_a_gpt2_file_are_those_of_hugging_face),
-              cmocka_unit_test(bytes_are_their_own_tokens),
+              cmocka_unit_test(tokens_of_a_llama3_file_are_those_of_hugging_face),
+        cmocka_unit_test(bytes_are_their_own_tokens),
               cmocka_unit_test(merges_follow_the_definition_on_random_words),
               cmocka_unit_test(long_texts_are_cut_where_it_does_not_show),
               cmocka_unit_test(a_word_of_a_megabyte_is_no_problem),

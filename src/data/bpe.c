@@ -26,11 +26,20 @@ typedef struct symbol {
     uint32_t previous, next, pair;
 } symbol;
 
+/* A word that is a token: an open hash table, at most half full. */
+typedef struct whole {
+    uint32_t start, bytes;
+    int32_t  id;                             /* -1: free */
+} whole;
+
 struct mba_bpe {
     int32_t   byte_id[256];
     size_t    mask;
     merge    *table;
     cached   *cache;
+    whole    *whole;                         /* NULL: all words are merged */
+    size_t    whole_mask;
+    const mba_text *text;                    /* of whole words */
     symbol   *symbol;                        /* scratch of mba__bpe_word */
     uint64_t *heap;                          /* rank << 32 | position */
     size_t    room;                          /* symbols; the heap has three times as many */
@@ -60,6 +69,7 @@ void mba__bpe_destroy(mba_bpe *b)
     if (!b) return;
     free(b->table);
     free(b->cache);
+    free(b->whole);
     free(b->symbol);
     free(b->heap);
     free(b);
@@ -170,7 +180,7 @@ static void merge_symbols(mba_bpe *b, size_t bytes, size_t heap_n)
     }
 }
 
-static cached *cache_slot(const mba_bpe *b, const char *word, size_t bytes)
+static uint64_t hash(const char *word, size_t bytes)
 {
     uint64_t h = bytes, part;
     for (; bytes >= 8; word += 8, bytes -= 8) {
@@ -180,14 +190,51 @@ static cached *cache_slot(const mba_bpe *b, const char *word, size_t bytes)
     }
     part = 0;
     memcpy(&part, word, bytes);
-    h = (h ^ part) * 0x9E3779B97F4A7C15u;
-    return b->cache + (h >> 40 & (CACHE_SLOTS - 1));
+    return (h ^ part) * 0x9E3779B97F4A7C15u;
+}
+
+static cached *cache_slot(const mba_bpe *b, const char *word, size_t bytes)
+{
+    return b->cache + (hash(word, bytes) >> 40 & (CACHE_SLOTS - 1));
+}
+
+/* ---- words that are tokens ---- */
+
+mba_status mba__bpe_whole_create(mba_bpe *b, const mba_text *text, size_t words)
+{
+    size_t slots = 16;
+    while (slots < words * 2) slots *= 2;
+    b->whole = malloc(slots * sizeof *b->whole);
+    if (!b->whole) return mba_fail(MBA_E_NOMEM, "no memory for %zu tokens", words);
+    for (size_t i = 0; i < slots; i++) b->whole[i].id = -1;
+    b->whole_mask = slots - 1;
+    b->text       = text;
+    return MBA_OK;
+}
+
+/* The place of a word: where it is, or where it would go. */
+static whole *find_whole(const mba_bpe *b, const char *word, size_t bytes)
+{
+    for (size_t i = (size_t)(hash(word, bytes) >> 32) & b->whole_mask;; i = (i + 1) & b->whole_mask) {
+        whole *w = b->whole + i;
+        if (w->id < 0 || (w->bytes == bytes && !memcmp(b->text->data + w->start, word, bytes))) return w;
+    }
+}
+
+void mba__bpe_whole_add(mba_bpe *b, uint32_t start, uint32_t bytes, int32_t id)
+{
+    *find_whole(b, b->text->data + start, bytes) = (whole){ start, bytes, id };
 }
 
 mba_status mba__bpe_word(mba_bpe *b, mba_ids *out, const char *word, size_t bytes)
 {
     if (!bytes) return MBA_OK;
     MBA_TRY(mba_ids_reserve(out, bytes > CACHE_IDS ? (int64_t)bytes : CACHE_IDS));
+    const whole *token = b->whole ? find_whole(b, word, bytes) : NULL;
+    if (token && token->id >= 0) {
+        out->id[out->n++] = token->id;
+        return MBA_OK;
+    }
     cached *slot = bytes <= CACHE_BYTES ? cache_slot(b, word, bytes) : NULL;
     if (slot && slot->bytes == bytes && !memcmp(slot->word, word, bytes)) {
         memcpy(out->id + out->n, slot->id, sizeof slot->id);

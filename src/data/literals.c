@@ -43,7 +43,7 @@ mba_status mba__literals_add(mba_literals *s, const char *text, size_t n, int32_
             if (i) s->node[at].child = next; else s->root[byte] = next;
         }
         at = next;
-        s->cut |= i && mba__ascii_space(text[i]) && (uint8_t)text[i - 1] < 0x80 && !mba__ascii_space(text[i - 1]);
+        s->cut |= i && mba__ascii_space(text[i]) && !mba__ascii_space(text[i - 1]);
     }
     if (s->node[at].id >= 0)
         return mba_fail(MBA_E_FORMAT,
@@ -54,7 +54,8 @@ mba_status mba__literals_add(mba_literals *s, const char *text, size_t n, int32_
     return MBA_OK;
 }
 
-bool mba__literals_find(const mba_literals *s, mba_literal *out, const char *text, size_t n, size_t from)
+bool mba__literals_find(const mba_literals *s, mba_literal *out, const char *text, size_t n, size_t from,
+                        int32_t except)
 {
     if (!s->n) return false;
     for (; from < n; from++) {
@@ -62,7 +63,7 @@ bool mba__literals_find(const mba_literals *s, mba_literal *out, const char *tex
         if (!at) continue;
         *out = (mba_literal){ .at = from, .id = -1 };
         for (size_t i = from + 1; at; at = i < n ? child_of(s, at, (uint8_t)text[i]) : 0, i++)
-            if (s->node[at].id >= 0) { out->id = s->node[at].id; out->bytes = i - from; }
+            if (s->node[at].id >= 0 && s->node[at].id != except) { out->id = s->node[at].id; out->bytes = i - from; }
         if (out->id >= 0) return true;
     }
     return false;

@@ -25,7 +25,7 @@ mba_status mba_ids_reserve(mba_ids *ids, int64_t more)
 
 /* ---- create, destroy ---- */
 
-static mba_status create_bytes(mba_tokenizer **out)
+mba_status mba__tokenizer_bytes(mba_tokenizer **out)
 {
     mba_tokenizer *t = calloc(1, sizeof *t);
     if (!t) return mba_fail(MBA_E_NOMEM, "no memory for a tokenizer");
@@ -33,7 +33,8 @@ static mba_status create_bytes(mba_tokenizer **out)
     t->vocab       = BYTE_TOKENS;
     t->end_of_text = BYTE_TOKENS - 1;
     t->token       = malloc(BYTE_TOKENS * sizeof *t->token);
-    mba_status st  = t->token ? MBA_OK : mba_fail(MBA_E_NOMEM, "no memory for a tokenizer");
+    t->pattern     = &mba__pattern_gpt2;
+    mba_status st  = t->token ? mba__bytes_json(&t->json) : mba_fail(MBA_E_NOMEM, "no memory for a tokenizer");
     for (int i = 0; st == MBA_OK && i < BYTE_TOKENS; i++) {
         t->token[i] = (mba_token){ .start = (uint32_t)i, .bytes = i < 256 };
         st          = mba_text_add(&t->text, &(char){ (char)i }, 1);
@@ -45,7 +46,7 @@ static mba_status create_bytes(mba_tokenizer **out)
 
 mba_status mba_tokenizer_create(mba_tokenizer **out, const char *name)
 {
-    if (!strcmp(name, "bytes")) return create_bytes(out);
+    if (!strcmp(name, "bytes")) return mba__tokenizer_bytes(out);
     char  *json;
     size_t bytes;
     MBA_TRY(mba_file_read(&json, &bytes, name, FILE_BYTES_MAX));
@@ -62,6 +63,7 @@ void mba_tokenizer_destroy(mba_tokenizer *t)
     mba__literals_free(&t->normalized);
     free(t->token);
     free(t->text.data);
+    free(t->json.data);
     free(t->repaired.data);
     free(t->composed.data);
     free(t->spaced.data);
@@ -76,6 +78,7 @@ typedef struct sink {
     mba_ids_fn *take;
     void       *user;
     bool        inside;                       /* a piece: no added token, and not the beginning, stands before */
+    int32_t     ordinary;                     /* an added token that is text like any other; -1: none */
 } sink;
 
 static mba_status flush(sink *s)
@@ -93,56 +96,10 @@ static mba_status emit(sink *s, int32_t id)
     return MBA_OK;
 }
 
-/* The classes of ASCII, so that ordinary text needs no table of code points. */
-static unsigned class_at(const char *at, const char **next)
-{
-    const unsigned char c = (unsigned char)*at;
-    if (c < 0x80) {
-        *next = at + 1;
-        if ((c | 32) >= 'a' && (c | 32) <= 'z') return MBA_LETTER;
-        if (c >= '0' && c <= '9') return MBA_NUMBER;
-        return mba__ascii_space(*at) ? MBA_SPACE : MBA_OTHER;
-    }
-    *next = at;
-    return mba_unicode_class(mba_utf8_next(next)) & MBA_CLASS;
-}
-
-static const char *run_end(const char *at, const char *end, unsigned class)
-{
-    const char *next;
-    while (at < end && class_at(at, &next) == class) at = next;
-    return at;
-}
-
-/* 's 't 're 've 'm 'll 'd */
-static size_t contraction(const char *at, const char *end)
-{
-    if (end - at < 2 || at[0] != '\'') return 0;
-    if (strchr("stmd", at[1]) && at[1]) return 2;
-    if (end - at < 3) return 0;
-    return (at[1] == 'r' && at[2] == 'e') || (at[1] == 'v' && at[2] == 'e') || (at[1] == 'l' && at[2] == 'l') ? 3 : 0;
-}
-
-/* The end of the word that begins here, by the pattern of GPT-2:
- * 's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+ */
-static const char *word_end(const char *at, const char *end)
-{
-    const size_t short_form = contraction(at, end);
-    if (short_form) return at + short_form;
-    const char *next, *after;
-    unsigned    class = class_at(at, &next);
-    if (*at == ' ' && next < end && class_at(next, &after) != MBA_SPACE) class = class_at(next, &next);
-    if (class != MBA_SPACE) return run_end(next, end, class);
-    /* White space leaves its last character to the word behind it, unless it is the only one. */
-    const char *last = at;
-    for (; next < end && class_at(next, &after) == MBA_SPACE; next = after) last = next;
-    return next == end || last == at ? next : last;
-}
-
 static mba_status encode_words(mba_tokenizer *t, sink *s, const char *text, size_t n)
 {
     for (const char *at = text, *end = text + n; at < end;) {
-        const char *next = word_end(at, end);
+        const char *next = t->pattern->word_end(at, end);
         if (s->ids.n >= PORTION_IDS) MBA_TRY(flush(s));
         MBA_TRY(mba__bpe_word(t->bpe, &s->ids, at, (size_t)(next - at)));
         at = next;
@@ -170,7 +127,7 @@ static mba_status encode_around(mba_tokenizer *t, sink *s, const mba_literals *a
 {
     size_t      from = 0;
     mba_literal m;
-    while (mba__literals_find(added, &m, text, n, from)) {
+    while (mba__literals_find(added, &m, text, n, from, s->ordinary)) {
         MBA_TRY(encode(t, s, text + from, m.at - from));
         MBA_TRY(emit(s, m.id));
         s->inside = false;
@@ -201,28 +158,46 @@ static mba_status encode_chunk(mba_tokenizer *t, sink *s, const char *text, size
     return encode_around(t, s, &t->raw, encode_normalized, text, n);
 }
 
-/* Where a long text may be cut: before an ASCII space that follows another ASCII character. A word ends there
- * whatever comes next, NFC composes nothing across it, and (literals.cut) no added token reaches over it. */
+/* Where a long text may be cut: see mba__may_cut. NFC composes nothing across white space of ASCII, and (literals.cut) no
+ * added token reaches over it. */
 static size_t chunk_end(const mba_tokenizer *t, const char *text, size_t n)
 {
-    if (n <= CHUNK_BYTES || t->raw.cut || t->normalized.cut) return n;
+    if (n <= CHUNK_BYTES) return n;
+    if (!t->bpe) return CHUNK_BYTES;
+    if (t->raw.cut || t->normalized.cut) return n;
     for (size_t i = CHUNK_BYTES; i < n; i++)
-        if (mba__ascii_space(text[i]) && (unsigned char)text[i - 1] < 0x80 && !mba__ascii_space(text[i - 1])) return i;
+        if (mba__may_cut(t->pattern, text, i)) return i;
     return n;
+}
+
+static mba_status encode_bytes(sink *s, const char *text, size_t n)
+{
+    for (size_t i = 0; i < n; i++) MBA_TRY(emit(s, (unsigned char)text[i]));
+    return MBA_OK;
+}
+
+mba_status mba_tokenizer_part(mba_tokenizer *t, mba_document *d, const char *text, size_t bytes, bool last, size_t *used,
+                              mba_ids_fn *take, void *user)
+{
+    sink       s  = { .take = take, .user = user, .inside = d->inside, .ordinary = d->ordinary_end ? t->end_of_text : -1 };
+    mba_status st = MBA_OK;
+    *used = 0;
+    while (st == MBA_OK && *used < bytes) {
+        const size_t n = chunk_end(t, text + *used, bytes - *used);
+        if (!last && *used + n == bytes) break;              // what follows may belong to its last word
+        st = t->bpe ? encode_chunk(t, &s, text + *used, n) : encode_bytes(&s, text + *used, n);
+        *used += n;
+    }
+    if (st == MBA_OK) st = flush(&s);
+    free(s.ids.id);
+    d->inside = s.inside;
+    return st;
 }
 
 mba_status mba_tokenizer_stream(mba_tokenizer *t, const char *text, size_t bytes, mba_ids_fn *take, void *user)
 {
-    sink       s  = { .take = take, .user = user };
-    mba_status st = MBA_OK;
-    for (size_t at = 0, n; st == MBA_OK && t->bpe && at < bytes; at += n) {
-        n  = chunk_end(t, text + at, bytes - at);
-        st = encode_chunk(t, &s, text + at, n);
-    }
-    for (size_t i = 0; st == MBA_OK && !t->bpe && i < bytes; i++) st = emit(&s, (unsigned char)text[i]);
-    if (st == MBA_OK) st = flush(&s);
-    free(s.ids.id);
-    return st;
+    size_t used;
+    return mba_tokenizer_part(t, &(mba_document){ 0 }, text, bytes, true, &used, take, user);
 }
 
 static mba_status append(void *user, const int32_t *id, int64_t n)
@@ -264,3 +239,9 @@ mba_status mba_tokenizer_decode(const mba_tokenizer *t, mba_text *out, const int
 int64_t     mba_tokenizer_vocab(const mba_tokenizer *t) { return t->vocab; }
 int32_t     mba_tokenizer_end_of_text(const mba_tokenizer *t) { return t->end_of_text; }
 const char *mba_tokenizer_name(const mba_tokenizer *t) { return t->name; }
+
+const char *mba_tokenizer_json(const mba_tokenizer *t, size_t *bytes)
+{
+    *bytes = t->json.n;
+    return t->json.data;
+}

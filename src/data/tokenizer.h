@@ -11,8 +11,9 @@
  *
  * `bytes`: tokens 0..255 are the bytes, 256 is end of text, the vocabulary has 257.
  *
- * tokenizer.json: GPT-NeoX and GPT-2 files and those made like them: model BPE, pre-tokenizer ByteLevel, normalizer
- * NFC or none, decoder ByteLevel or none. Added tokens are found as the file asks: `normalized` false in the text as
+ * tokenizer.json: GPT-NeoX, GPT-2, Llama 3 and Qwen 2 files and those made like them: model BPE (also ignore_merges),
+ * pre-tokenizer ByteLevel, or a Sequence of Split by a pattern that pretokens.c knows and ByteLevel; normalizer NFC or
+ * none, decoder ByteLevel or none. Added tokens are found as the file asks: `normalized` false in the text as
  * it is, the others after NFC; the leftmost match, the longest there. The ids are those of the Hugging Face library
  * with add_special_tokens=False: nothing is put around a text (post_processor), cut or padded (truncation, padding).
  * One difference is known: that library normalises by the tables of Unicode 9, we by newer ones (unicode.h), so that
@@ -24,6 +25,7 @@
 #ifndef MBA_TOKENIZER_H
 #define MBA_TOKENIZER_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "core/status.h"
@@ -53,6 +55,15 @@ typedef mba_status  mba_ids_fn(void *user, const int32_t *id, int64_t n);
 MBA_MUST mba_status mba_tokenizer_stream(mba_tokenizer *t, const char *text, size_t bytes, mba_ids_fn *take,
                                          void *user);
 
+/* The same for a document that comes in parts. Encodes as far as no later byte can change a token: *used bytes, what is
+ * left comes again in front of the next part; the last part is used whole. `d` is zeroed before the first part. */
+typedef struct mba_document {
+    bool ordinary_end;                       /* the end-of-text token in the text is text like any other */
+    bool inside;
+} mba_document;
+MBA_MUST mba_status mba_tokenizer_part(mba_tokenizer *t, mba_document *d, const char *text, size_t bytes, bool last,
+                                       size_t *used, mba_ids_fn *take, void *user);
+
 /* Appends the bytes that tokens stand for; added tokens are their own text, end of text of `bytes` is nothing.
  * MBA_E_ARG for a number that is no token. The bytes are UTF-8 only where tokens do not cut characters. */
 MBA_MUST mba_status mba_tokenizer_decode(const mba_tokenizer *t, mba_text *out, const int32_t *id, int64_t n);
@@ -63,5 +74,12 @@ const char *mba_tokenizer_token(const mba_tokenizer *t, int32_t id, size_t *byte
 int64_t     mba_tokenizer_vocab(const mba_tokenizer *t);          /* the largest id + 1 */
 int32_t     mba_tokenizer_end_of_text(const mba_tokenizer *t);    /* -1: the file has none of the usual names */
 const char *mba_tokenizer_name(const mba_tokenizer *t);           /* "bytes", or "bpe-<vocab>-<hash of the file>" */
+
+/* Lends its tokenizer.json: the file it was read from, byte for byte. That of `bytes` gives the same numbers in the Hugging
+ * Face library, and is read as `bytes` here. */
+const char *mba_tokenizer_json(const mba_tokenizer *t, size_t *bytes);
+
+/* tokenizer_config.json beside it, with which AutoTokenizer reads it; the caller frees the text. */
+MBA_MUST mba_status mba_tokenizer_config(const mba_tokenizer *t, char **text);
 
 #endif

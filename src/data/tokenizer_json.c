@@ -13,15 +13,9 @@ enum { IDS_MAX = 1 << 22 };                  /* bounds the table of tokens: 32 M
 
 /* ---- the alphabet: every byte has a printable character ---- */
 
-static uint32_t symbol_of_byte(int byte)
-{
-    if ((byte >= 33 && byte <= 126) || (byte >= 161 && byte <= 172) || byte >= 174) return (uint32_t)byte;
-    return 256u + (uint32_t)(byte <= 32 ? byte : byte <= 160 ? 33 + byte - 127 : 67);
-}
-
 static int byte_of_symbol(uint32_t c)
 {
-    if (c < 256) return symbol_of_byte((int)c) == c ? (int)c : -1;
+    if (c < 256) return mba__symbol_of_byte((int)c) == c ? (int)c : -1;
     c -= 256;
     return c <= 32 ? (int)c : c < 67 ? 127 + (int)c - 33 : c == 67 ? 173 : -1;
 }
@@ -47,7 +41,7 @@ static bool bytes_of_token(char *to, size_t *n, const char *text, size_t length)
 static mba_status unsupported(const char *what, const char *value, const char *known)
 {
     return mba_fail(MBA_E_UNSUPPORTED,
-                    "the tokenizer asks for the %s %s\nwhy: implemented is %s, as in GPT-NeoX and GPT-2\n"
+                    "the tokenizer asks for the %s %s\nwhy: implemented is %s, as in GPT-NeoX, GPT-2, Llama 3 and Qwen 2\n"
                     "fix: use such a tokenizer, or prepare the tokens elsewhere and read them as a token file",
                     what, mba_show(value).text, known);
 }
@@ -64,28 +58,80 @@ static mba_status part_type(const json_t *root, const char *key, const json_t **
     return mba_json_text(*part, "type", "", type);
 }
 
+/* Split by a pattern that keeps every piece, whichever way it is said: all of a text matches the patterns that are known. */
+static mba_status read_split(mba_tokenizer *t, const json_t *part)
+{
+    const char *behavior, *regex;
+    bool        invert;
+    MBA_TRY(mba_json_text(part, "behavior", "", &behavior));
+    MBA_TRY(mba_json_bool(part, "invert", false, &invert));
+    if (strcmp(behavior, invert ? "Removed" : "Isolated"))
+        return unsupported("behavior of Split", behavior, "Isolated, or Removed where invert is true");
+    const json_t *pattern = mba_json_get(part, "pattern");
+    if (!json_is_string(json_object_get(pattern, "Regex")))
+        return unsupported("pre-tokenizer", "Split without a \"Regex\"", "Split by a regular expression");
+    MBA_TRY(mba_json_text(pattern, "Regex", "", &regex));
+    t->pattern = mba__pattern_find(regex);
+    if (t->pattern) return MBA_OK;
+    return mba_fail(MBA_E_UNSUPPORTED,
+                    "the tokenizer cuts words by a pattern that is not implemented\nwhy: it is %s\n"
+                    "fix: use a tokenizer with the pattern of GPT-2, Llama 3 or Qwen 2, or prepare the tokens elsewhere and "
+                    "read them as a token file", mba_show(regex).text);
+}
+
+static mba_status read_byte_level(mba_tokenizer *t, const json_t *part, bool split)
+{
+    bool regex;
+    MBA_TRY(mba_json_bool(part, "add_prefix_space", true, &t->prefix_space));
+    MBA_TRY(mba_json_bool(part, "use_regex", true, &regex));
+    if (regex && split) return unsupported("pre-tokenizer", "Split before ByteLevel with a pattern of its own",
+                                           "ByteLevel with use_regex false behind Split");
+    if (t->prefix_space && split) return unsupported("pre-tokenizer", "Split before ByteLevel with add_prefix_space",
+                                                     "add_prefix_space false behind Split");
+    if (!split) t->pattern = &mba__pattern_gpt2;
+    return regex || split ? MBA_OK : unsupported("pre-tokenizer", "ByteLevel without its pattern (use_regex false)",
+                                                 "use_regex true, or Split before it");
+}
+
+static mba_status read_pre_tokenizer(mba_tokenizer *t, const json_t *root)
+{
+    const json_t *part;
+    const char   *type, *first, *second;
+    MBA_TRY(part_type(root, "pre_tokenizer", &part, &type));
+    if (part && !strcmp(type, "ByteLevel")) return read_byte_level(t, part, false);
+    if (!part || strcmp(type, "Sequence"))
+        return unsupported("pre-tokenizer", part ? type : "null", "ByteLevel, or Split and ByteLevel");
+    const json_t *list = mba_json_get(part, "pretokenizers");
+    if (!json_is_array(list)) return BAD_FILE("a Sequence has no list \"%s\"", "it is one of them", "pretokenizers");
+    for (size_t i = 0; i < json_array_size(list); i++)
+        if (!json_is_object(json_array_get(list, i)))
+            return BAD_FILE("pre-tokenizer number %zu is %s", "it should be an object", i,
+                            mba_json_kind(json_array_get(list, i)));
+    const json_t *a = json_array_get(list, 0), *b = json_array_get(list, 1);
+    MBA_TRY(mba_json_text(a, "type", "", &first));
+    MBA_TRY(mba_json_text(b, "type", "", &second));
+    if (json_array_size(list) == 1 && !strcmp(first, "ByteLevel")) return read_byte_level(t, a, false);
+    if (json_array_size(list) != 2 || strcmp(first, "Split") || strcmp(second, "ByteLevel"))
+        return unsupported("pre-tokenizer", "Sequence of other parts", "a Sequence of Split and ByteLevel");
+    MBA_TRY(read_split(t, a));
+    return read_byte_level(t, b, true);
+}
+
 static mba_status read_stages(mba_tokenizer *t, const json_t *root)
 {
     const json_t *part;
     const char   *type;
-    bool          regex;
     MBA_TRY(part_type(root, "normalizer", &part, &type));
     if (part && strcmp(type, "NFC")) return unsupported("normalizer", type, "NFC or none");
     t->nfc = part != NULL;
     MBA_TRY(part_type(root, "decoder", &part, &type));
     if (part && strcmp(type, "ByteLevel")) return unsupported("decoder", type, "ByteLevel");
-    MBA_TRY(part_type(root, "pre_tokenizer", &part, &type));
-    if (!part || strcmp(type, "ByteLevel")) return unsupported("pre-tokenizer", part ? type : "null", "ByteLevel");
-    MBA_TRY(mba_json_bool(part, "add_prefix_space", true, &t->prefix_space));
-    MBA_TRY(mba_json_bool(part, "use_regex", true, &regex));
-    return regex ? MBA_OK
-                 : unsupported("pre-tokenizer", "ByteLevel without its pattern (use_regex false)", "use_regex true");
+    return read_pre_tokenizer(t, root);
 }
 
 static mba_status check_model(const json_t *model)
 {
     const char *text;
-    bool        on;
     if (!json_is_object(model)) return BAD_FILE("there is no object \"%s\"", "every tokenizer.json has it", "model");
     MBA_TRY(mba_json_text(model, "type", "BPE", &text));
     if (strcmp(text, "BPE")) return unsupported("model", text, "BPE");
@@ -97,8 +143,6 @@ static mba_status check_model(const json_t *model)
     double p = 0;
     if (mba_json_get(model, "dropout") && (!mba_json_number(mba_json_get(model, "dropout"), &p) || p != 0))
         return unsupported("option", "dropout", "BPE without dropout");
-    MBA_TRY(mba_json_bool(model, "ignore_merges", false, &on));
-    if (on) return unsupported("option", "ignore_merges", "BPE by its merges");
     if (!json_is_object(json_object_get(model, "vocab")))
         return BAD_FILE("the model has no object \"%s\"", "BPE needs it", "vocab");
     if (!json_is_array(json_object_get(model, "merges")))
@@ -181,7 +225,7 @@ static mba_status read_vocab(mba_tokenizer *t, const json_t *vocab)
 static mba_status read_alphabet(int32_t byte_id[256], const json_t *vocab)
 {
     for (int byte = 0; byte < 256; byte++) {
-        const uint32_t c = symbol_of_byte(byte);
+        const uint32_t c = mba__symbol_of_byte(byte);
         const char     symbol[3] = { c < 128 ? (char)c : (char)(0xC0 | c >> 6), c < 128 ? 0 : (char)(0x80 | (c & 63)) };
         const json_t  *id = json_object_get(vocab, symbol);
         byte_id[byte]     = id ? (int32_t)json_integer_value(id) : -1;
@@ -255,6 +299,30 @@ static mba_status read_merges(mba_tokenizer *t, const json_t *model)
     return st;
 }
 
+/* With ignore_merges a word that is in the vocabulary is that token, whatever the merges make of it. */
+static mba_status read_whole_words(mba_tokenizer *t, const json_t *model)
+{
+    const json_t *vocab = json_object_get(model, "vocab");
+    const char   *key;
+    json_t       *value;
+    mba_text      bytes = { 0 };
+    bool          on;
+    MBA_TRY(mba_json_bool(model, "ignore_merges", false, &on));
+    if (!on) return MBA_OK;
+    mba_status st = mba__bpe_whole_create(t->bpe, &t->text, json_object_size(vocab));
+    json_object_foreach((json_t *)vocab, key, value) {
+        const mba_token token = t->token[json_integer_value(value)];
+        size_t          n;
+        bytes.n = 0;
+        if (st == MBA_OK) st = mba_text_add(&bytes, key, strlen(key));
+        if (st != MBA_OK) break;
+        if (bytes_of_token(bytes.data, &n, key, strlen(key)))
+            mba__bpe_whole_add(t->bpe, token.start, token.bytes, (int32_t)json_integer_value(value));
+    }
+    free(bytes.data);
+    return st;
+}
+
 /* ---- added tokens ---- */
 
 /* Normalised itself where the text will be, so that it is found, and decoded to what was found. */
@@ -316,6 +384,7 @@ static mba_status read_tokenizer(mba_tokenizer *t, const json_t *root)
     MBA_TRY(make_table(t, vocab, added));
     MBA_TRY(read_vocab(t, vocab));
     MBA_TRY(read_merges(t, model));
+    MBA_TRY(read_whole_words(t, model));
     for (size_t i = 0; i < json_array_size(added); i++) {
         const json_t    *token = json_array_get(added, i);
         const mba_status st    = read_added(t, vocab, token);
@@ -329,11 +398,18 @@ static mba_status read_tokenizer(mba_tokenizer *t, const json_t *root)
 
 mba_status mba_tokenizer_create_json(mba_tokenizer **out, const char *json, size_t bytes)
 {
-    json_t *root;
+    json_t    *root;
+    mba_text   ours = { 0 };
+    mba_status same = mba__bytes_json(&ours);
+    const bool is   = same == MBA_OK && ours.n == bytes && !memcmp(ours.data, json, bytes);
+    free(ours.data);
+    MBA_TRY(same);
+    if (is) return mba__tokenizer_bytes(out);
     MBA_TRY(mba_json_parse(&root, "tokenizer.json", json, bytes, NULL));
     mba_tokenizer *t  = calloc(1, sizeof *t);
     mba_status     st = t ? read_tokenizer(t, root) : mba_fail(MBA_E_NOMEM, "no memory for a tokenizer");
     json_decref(root);
+    if (st == MBA_OK) st = mba_text_add(&t->json, json, bytes);
     if (st != MBA_OK) {
         mba_tokenizer_destroy(t);
         return st;

@@ -4,6 +4,7 @@
 
 #include "data/bpe.h"
 #include "data/literals.h"
+#include "data/pretokens.h"
 
 #define MBA_NO_TOKEN UINT32_MAX
 
@@ -16,9 +17,17 @@ struct mba_tokenizer {
     mba_token   *token;                      /* what the ids stand for */
     mba_text     text;
     mba_bpe     *bpe;                        /* NULL: the tokenizer `bytes` */
+    const mba_pattern *pattern;              /* cuts a text into words */
+    mba_text     json;                       /* the file */
     bool         nfc, prefix_space;
     mba_literals raw, normalized;            /* added tokens: found before and after NFC */
     mba_text     repaired, composed, spaced; /* scratch of encoding */
 };
+
+MBA_MUST mba_status mba__tokenizer_bytes(mba_tokenizer **out);
+
+/* tokenizer_json_write.c: the tokenizer.json of `bytes`, and the character that stands for a byte in such files. */
+uint32_t            mba__symbol_of_byte(int byte);
+MBA_MUST mba_status mba__bytes_json(mba_text *out);
 
 #endif

@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
 """tokenizer.py -- small tokenizers and what the Hugging Face library makes of nasty texts, for tests/tokenizer_test.c.
 
-    python3 tools/golden/tokenizer.py tests/data/tokenizer       # needs the package `tokenizers`
+    python3 tools/golden/tokenizer.py tests/data/tokenizer [NAME..]       # needs the package `tokenizers`
 
 neox.json   like GPT-NeoX: NFC, specials in the raw text, runs of spaces as added tokens, merges as pairs
 gpt2.json   like GPT-2: no normalizer, a space put before every text, merges as strings
+llama3.json like Llama 3: Split by a pattern, then ByteLevel; ignore_merges, a template that puts a token before a text
+qwen2.json  like Qwen 2: NFC, single digits, Split said the other way round (Removed, inverted)
 *_ids.json  {"made with": .., "cases": [{"text": .., "ids": [..]}, ..]}; texts with bad bytes have "hex" instead"""
 import json
 import os
@@ -12,7 +14,7 @@ import sys
 import unicodedata
 
 import tokenizers
-from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
+from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 
 # Written for this purpose: enough repetition for merges to form, in several scripts.
 TEXT = [
@@ -61,6 +63,39 @@ BAD = [
 ]
 
 
+# The patterns of Llama 3 (and GPT-4) and of Qwen 2, and what tells them from GPT-2's.
+PATTERN = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|"
+           r"\s+(?!\S)|\s+")
+PATTERN_CASES = [
+    "1234567 12 1 1234", "a1234b", "\u0663\u0664\u0665\u0666", "I'LL don'T WE'RE you'Ve I'M he'D it'S it'\u017f", "'\u017fx 'lL 'L",
+    "!hello !!hello \thello \u00a0hello", "x.\n\ny!\r\n\r\n z", "  \n  \n  x", "x\n   ", "x   \n", "\r\r\n\n", " \n", "\n \n ",
+    "...\n...\r\n", "a\u3000\nb", "(\n)", "\n\n\n\tint x;\n", "\u2028\u2029\n\x0b\x0c x", "$100,000.00\n", "\u00bd\u00bc\u2167",
+]
+
+
+def train_split(llama):
+    t = Tokenizer(models.BPE(ignore_merges=llama))
+    pattern = Regex(PATTERN if llama else PATTERN.replace("{1,3}", ""))
+    split = pre_tokenizers.Split(pattern, *(("isolated", False) if llama else ("removed", True)))
+    if not llama:
+        t.normalizer = normalizers.NFC()
+    t.pre_tokenizer = pre_tokenizers.Sequence([split, pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)])
+    t.decoder = decoders.ByteLevel()
+    t.train_from_iterator(TEXT * 3, trainers.BpeTrainer(
+        vocab_size=600, min_frequency=2, show_progress=False, initial_alphabet=pre_tokenizers.ByteLevel.alphabet()))
+    names = ["<|begin_of_text|>", "<|end_of_text|>"] if llama else ["<|endoftext|>", "<|im_start|>"]
+    t.add_special_tokens([AddedToken(n, normalized=False, special=True) for n in names])
+    if not llama:
+        return t
+    t.post_processor = processors.TemplateProcessing(
+        single="<|begin_of_text|> $A", special_tokens=[("<|begin_of_text|>", t.token_to_id("<|begin_of_text|>"))])
+    root = json.loads(t.to_str())          # a word no merge makes, and one that other merges would make: ignore_merges decides
+    merges = root["model"]["merges"]
+    drop = next(m for m in merges if len("".join(m)) > 3)
+    root["model"]["merges"] = [m for m in merges if m != drop]
+    return Tokenizer.from_str(json.dumps(root))
+
+
 def train(neox):
     t = Tokenizer(models.BPE())
     if neox:
@@ -98,22 +133,23 @@ def row(t, neox, text, key, value):
     return {key: value, "ids": ids, "decoded": decoded}
 
 
-def cases(t, neox):
-    for text in CASES:
+def cases(t, neox, more):
+    for text in CASES + more:
         yield row(t, neox, text, "text", text)
     for raw in BAD:
         yield row(t, neox, raw.decode("utf-8", errors="replace"), "hex", raw.hex())
 
 
-def main(folder):
+def main(folder, names):
     os.makedirs(folder, exist_ok=True)
-    for name in ("neox", "gpt2"):
-        path = os.path.join(folder, name + ".json")
-        save(train(name == "neox"), path, name == "gpt2")
+    for name in names or ("neox", "gpt2", "llama3", "qwen2"):
+        path, split = os.path.join(folder, name + ".json"), name in ("llama3", "qwen2")
+        save(train_split(name == "llama3") if split else train(name == "neox"), path, name == "gpt2")
         t = Tokenizer.from_file(path)
         with open(os.path.join(folder, name + "_ids.json"), "w", encoding="utf-8") as f:
             f.write(f'{{"made with":"tokenizers {tokenizers.__version__}","vocab":{t.get_vocab_size()},"cases":[\n')
-            f.write(",\n".join(json.dumps(r, separators=(",", ":")) for r in cases(t, name == "neox")) + "\n]}\n")
+            f.write(",\n".join(json.dumps(r, separators=(",", ":")) for r in cases(t, name in ("neox", "qwen2"),
+                                                                                   PATTERN_CASES if split else [])) + "\n]}\n")
 
 
-main(sys.argv[1])
+main(sys.argv[1], sys.argv[2:])
