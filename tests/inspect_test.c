@@ -402,7 +402,7 @@ static void damage_gives_one_clear_error(void **state)
         { "half.jsonl", "line 2 is no JSON object" },
         { "other.json", "neither JSON lines nor a tokenizer.json" },
         { "broken.json", "broken.json" },
-        { "x.gz", "compressed with gzip" },
+        { "x.gz", "'x.gz' cannot be unpacked" },
         { "one.jpg", "one JPEG image" },
         { "cut.graphpk", "cut.graphpk" },
         { "cut.npy", "cut.npy" },

@@ -283,7 +283,7 @@ static void what_does_not_fit_is_refused_with_numbers(void **state)
                  MBA_E_IO, "no token files at");
     assert_fails(
         mba_loader_create(&l, &(mba_loader_options){ .data = scratch("readme.txt"), .B = 1, .L = 9, .vocab = V }),
-        MBA_E_FORMAT, "is no token file");
+        MBA_E_FORMAT, "looks like text, not like tokens");
     assert_null(l);
     /* A glob; values beyond the vocabulary are named by file, byte and value. */
     assert_ok(mba_loader_create(&l, &(mba_loader_options){ .data = scratch("b*"), .B = 1, .L = 10, .vocab = 1015 }));

@@ -13,7 +13,7 @@
 enum { UNSAID = -1 };                             /* of a number that may be 0 */
 
 typedef struct data_options {
-    const char *out, *tokenizer, *field;
+    const char *out, *tokenizer, *field, *split_on;
     int64_t     shard, synthetic, seed;
     bool        json;
 } data_options;
@@ -45,6 +45,7 @@ static mba_status check_prepare(const data_options *o, bool files)
                                  "[FILE..]");
     MBA_TRY(refuse("--synthetic", files && o->synthetic, why));
     MBA_TRY(refuse("--seed", files && o->seed != UNSAID, why));
+    MBA_TRY(refuse("--split-on", !files && o->split_on, "made-up text has its documents"));
     return refuse("--field", !files && o->field, "made-up text has no JSON lines");
 }
 
@@ -53,6 +54,7 @@ static mba_status check_inspect(const data_options *o)
     const char *why = "inspect reads; prepare makes token files";
     MBA_TRY(refuse("--out", o->out, why));
     MBA_TRY(refuse("--tokenizer", o->tokenizer, why));
+    MBA_TRY(refuse("--split-on", o->split_on, why));
     MBA_TRY(refuse("--shard", o->shard, why));
     MBA_TRY(refuse("--synthetic", o->synthetic, why));
     return refuse("--seed", o->seed != UNSAID, why);
@@ -68,7 +70,7 @@ static mba_status prepare(const data_options *o, const mba_operands *words)
     mba_interrupts(on_signal);
     mba_status st = mba_prepare(&made, t, &(mba_prepare_options){ .out = o->out, .input = words->word + 1,
                                                                   .inputs = words->n - 1,
-        .field = o->field, .shard_tokens = o->shard, .synthetic_bytes = o->synthetic, .seed = o->seed == UNSAID ? 1 : (uint64_t)o->seed,
+        .field = o->field, .split_on = o->split_on, .shard_tokens = o->shard, .synthetic_bytes = o->synthetic, .seed = o->seed == UNSAID ? 1 : (uint64_t)o->seed,
         .progress = show, .user = &p });
     mba_progress_end(&p);
     if (st == MBA_OK && o->json)
@@ -80,6 +82,9 @@ static mba_status prepare(const data_options *o, const mba_operands *words)
                (long long)made.bytes,
                (long long)made.tokens, (long long)made.shards, made.shards == 1 ? "" : "s", mba_tokenizer_name(t),
                words->n == 1 ? ", SYNTHETIC text" : "");
+    if (st == MBA_OK && made.ends_in_text && !o->split_on)
+        fprintf(stderr, "note: <|endoftext|> stands in the text %lld times and is encoded as text; --split-on '<|endoftext|>' "
+                "ends a document there\n", (long long)made.ends_in_text);
     mba_tokenizer_destroy(t);
     return st;
 }
@@ -109,6 +114,8 @@ mba_status mba_command_data(int argc, char **argv)
         { "--tokenizer", MBA_OPT_TEXT,  &o.tokenizer, "PATH",
           "prepare: tokenizer.json (byte-level BPE), or bytes (bytes)", 0, 0 },
         { "--field",     MBA_OPT_TEXT,  &o.field,     "NAME",  "where the text of a JSON line stands (text)", 0, 0 },
+        { "--split-on",  MBA_OPT_TEXT,  &o.split_on,  "TEXT",
+          "prepare: TEXT ends a document, as '<|endoftext|>' does in some files; it is left out", 0, 0 },
         { "--shard",     MBA_OPT_INT,   &o.shard,     "N",     "prepare: tokens per file (33554432)", 1, 2147483647 },
         { "--synthetic", MBA_OPT_BYTES, &o.synthetic, "BYTES",
           "prepare: so much made-up text, where no file is given (1M)", 0, 0 },
@@ -117,14 +124,16 @@ mba_status mba_command_data(int argc, char **argv)
         { 0 },
     };
     const mba_usage usage = { "data", "prepare --out DIR [FILE..] | inspect PATH..",
-        "prepare  plain text (one document a file) or JSON lines (.jsonl) to token files that `train` reads;\n"
+        "prepare  plain text (one document a file) or JSON lines (.jsonl), also as .gz or .zst, to token files that\n"
+        "         `train` reads, with the tokenizer beside them;\n"
         "         without files the text is made up and labelled SYNTHETIC\n"
         "inspect  what a dataset holds, recognised by its content: token files (llm.c, nanoGPT) or a folder of\n"
         "         them, text, JSON lines, tokenizer.json, image folders, WebDataset tars, CIFAR-10 and -100\n"
         "         binaries, MNIST IDX, GRAPHPK1, TUDataset, OGB CSV, MalNet edge lists, .npy, .safetensors and\n"
         "         checkpoint folders; with small pictures and histograms", options,
         "mambascope data prepare --out shards book.txt\n"
-        "mambascope data prepare --out shards --tokenizer tokenizer.json pile.jsonl\n"
+        "mambascope data prepare --out shards --tokenizer tokenizer.json pile.jsonl.zst\n"
+        "mambascope data prepare --out shards --split-on '<|endoftext|>' stories.txt\n"
         "mambascope data inspect shards\nmambascope data inspect imagenet\n"
         "mambascope data inspect cifar-10-batches-bin MUTAG --json\n" };
     mba_operands words = { 0 };

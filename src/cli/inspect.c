@@ -7,48 +7,27 @@
 #include "cli/progress.h"
 #include "data/json.h"
 #include "data/listing.h"
+#include "data/recognise.h"
 
-bool mba__begins(const mba_map *m, const char *magic, size_t n)
-{
-    return m->bytes >= n && !memcmp(m->data, magic, n);
-}
+typedef mba_status inspect_fn(mba_report *r, const mba_map *m);
 
-/* ---- what others write and we do not read ---- */
-
-static const struct { const char *magic; size_t n; const char *what, *fix; } others[] = {
-    { "\xff\xd8\xff", 3, "one JPEG image", "name the folder that holds a folder per class" },
-    { "\x89PNG", 4, "one PNG image", "name the folder that holds a folder per class" },
-    { "\x1f\x8b", 2, "compressed with gzip", "unpack it with gunzip" },
-    { "\x28\xb5\x2f\xfd", 4, "compressed with zstd", "unpack it with unzstd" },
-    { "PK\x03\x04", 4, "a ZIP archive (.npz, .pt)", "save the arrays as .npy or .safetensors" },
-    { "PAR1", 4, "a Parquet file", "write its text as JSON lines" },
-    { "\x89HDF", 4, "an HDF5 file", "save the arrays as .npy or .safetensors" },
+static inspect_fn *const inspect_kind[] = {
+    [MBA_DATA_NPY]        = mba__inspect_npy,        [MBA_DATA_SAFETENSORS] = mba__inspect_safetensors,
+    [MBA_DATA_TOKENIZER]  = mba__inspect_tokenizer,  [MBA_DATA_JSON_LINES]  = mba__inspect_json_lines,
+    [MBA_DATA_JSON]       = mba__inspect_json,       [MBA_DATA_TEXT]        = mba__inspect_text,
+    [MBA_DATA_EDGE_LIST]  = mba__inspect_edge_list,  [MBA_DATA_TOKENS]      = mba__inspect_tokens,
 };
-
-mba_status mba__refuse_others(const char *path, const mba_map *m)
-{
-    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
-        if (mba__begins(m, others[i].magic, others[i].n))
-            return mba_fail(MBA_E_UNSUPPORTED, "'%s' is not a dataset we read\nwhy: it is %s\nfix: %s", path,
-                            others[i].what, others[i].fix);
-    return MBA_OK;
-}
-
-/* ---- all of it ---- */
-
-/* In this order: what has a name of its own first, then text, at last what any bytes could be. */
-static const mba_inspect_kind *const kinds[] = { mba__array_kinds, mba__text_kinds, mba__token_kinds };
 
 static mba_status inspect_file(mba_report *r, const mba_map *m)
 {
-    mba_status st;
+    mba_status    st;
+    mba_data_kind kind;
     if (!m->bytes)
         return mba_fail(MBA_E_FORMAT, "'%s' is empty\nwhy: it has no bytes\nfix: make it or copy it again", r->path);
-    MBA_TRY(mba__refuse_others(r->path, m));
+    MBA_TRY(mba_refuse_foreign(r->path, m->data, m->bytes));
     if (mba__inspect_graph_file(&st, r, m) || mba__inspect_image_file(&st, r, m)) return st;
-    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
-        for (const mba_inspect_kind *k = kinds[i]; k->is; k++)
-            if (k->is(m)) return k->inspect(r, m);
+    MBA_TRY(mba_recognise_file(&kind, r->path));
+    if (inspect_kind[kind]) return inspect_kind[kind](r, m);
     return mba_fail(MBA_E_FORMAT,
                     "'%s' is not a dataset we read\nwhy: its bytes begin like no format we know, and %zu bytes "
                     "are no whole number of 16-bit tokens\nfix: mambascope data --help names the formats",

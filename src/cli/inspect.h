@@ -64,15 +64,15 @@ MBA_MUST mba_status mba__report_picture(mba_report *r, const mba_image *m, const
 /* As people read it; `colour` draws the pictures in 24-bit colour. */
 void mba__report_print(const mba_report *r, FILE *f, bool colour);
 
-/* Files of one kind: whether the bytes are of it, and what they hold. Tables end with an empty row. */
-typedef struct mba_inspect_kind {
-    bool       (*is)(const mba_map *m);
-    mba_status (*inspect)(mba_report *r, const mba_map *m);
-} mba_inspect_kind;
-extern const mba_inspect_kind mba__array_kinds[], mba__text_kinds[], mba__token_kinds[];
-
-bool                mba__begins(const mba_map *m, const char *magic, size_t n);
-MBA_MUST mba_status mba__refuse_others(const char *path, const mba_map *m);   /* what others write and we do not read */
+/* Files of one kind (data/recognise.h). `m`: the file as it lies on disk, perhaps compressed. */
+MBA_MUST mba_status mba__inspect_npy(mba_report *r, const mba_map *m);
+MBA_MUST mba_status mba__inspect_safetensors(mba_report *r, const mba_map *m);
+MBA_MUST mba_status mba__inspect_tokenizer(mba_report *r, const mba_map *m);
+MBA_MUST mba_status mba__inspect_json_lines(mba_report *r, const mba_map *m);
+MBA_MUST mba_status mba__inspect_json(mba_report *r, const mba_map *m);
+MBA_MUST mba_status mba__inspect_text(mba_report *r, const mba_map *m);
+MBA_MUST mba_status mba__inspect_edge_list(mba_report *r, const mba_map *m);
+MBA_MUST mba_status mba__inspect_tokens(mba_report *r, const mba_map *m);
 
 /* True and *st where the path is such a file or folder. */
 bool mba__inspect_image_file(mba_status *st, mba_report *r, const mba_map *m);
@@ -82,6 +82,5 @@ bool mba__inspect_made_graphs(mba_status *st, mba_report *r);
 bool mba__inspect_token_folder(mba_status *st, mba_report *r);
 bool mba__inspect_checkpoint(mba_status *st, mba_report *r);
 MBA_MUST mba_status mba__inspect_image_folder(mba_report *r);
-MBA_MUST mba_status mba__inspect_edge_list(mba_report *r);
 
 #endif

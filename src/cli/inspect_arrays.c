@@ -36,16 +36,7 @@ static void tell_arrays(mba_report *r, const array_count *c)
     json_object_set_new(r->facts, "list", c->list);
 }
 
-/* The length of a header, then the header. */
-static bool is_safetensors(const mba_map *m)
-{
-    uint64_t             header = 0;
-    const unsigned char *p = m->data;
-    for (int i = 7; i >= 0 && m->bytes > 8; i--) header = header << 8 | p[i];
-    return header >= 2 && header <= 100000000 && p[8] == '{';
-}
-
-static mba_status inspect_safetensors(mba_report *r, const mba_map *m)
+mba_status mba__inspect_safetensors(mba_report *r, const mba_map *m)
 {
     mba_safetensors *f = NULL;
     MBA_TRY(mba_safetensors_open_bytes(&f, r->path, m->data, m->bytes));
@@ -77,8 +68,6 @@ bool mba__inspect_checkpoint(mba_status *st, mba_report *r)
     return true;
 }
 
-static bool is_npy(const mba_map *m) { return mba__begins(m, "\x93NUMPY", 6); }
-
 static mba_status tell_values(json_t *facts, const mba_array *a)
 {
     mba_spread s = { 0 };
@@ -102,7 +91,7 @@ static mba_status tell_values(json_t *facts, const mba_array *a)
     return MBA_OK;
 }
 
-static mba_status inspect_npy(mba_report *r, const mba_map *m)
+mba_status mba__inspect_npy(mba_report *r, const mba_map *m)
 {
     mba_npy *f = NULL;
     MBA_TRY(mba_npy_open_bytes(&f, r->path, m->data, m->bytes));
@@ -117,7 +106,3 @@ static mba_status inspect_npy(mba_report *r, const mba_map *m)
     mba_npy_close(f);
     return st;
 }
-
-const mba_inspect_kind mba__array_kinds[] = {
-    { is_npy, inspect_npy }, { is_safetensors, inspect_safetensors }, { NULL, NULL },
-};

@@ -127,8 +127,9 @@ bool mba__inspect_graph_file(mba_status *st, mba_report *r, const mba_map *m)
     return true;
 }
 
-mba_status mba__inspect_edge_list(mba_report *r)
+mba_status mba__inspect_edge_list(mba_report *r, const mba_map *m)
 {
+    (void)m;
     mba_graph_store *s = NULL;
     mba_text_file    f = { 0 };
     MBA_TRY(mba_text_file_open(&f, r->path));

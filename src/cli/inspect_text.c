@@ -5,85 +5,49 @@
 #include "cli/inspect.h"
 #include "data/array.h"
 #include "data/json.h"
+#include "data/reader.h"
 #include "data/tokenizer.h"
 #include "data/unicode.h"
 
-enum { LOOK = 1 << 16 };                          // bytes that tell text from other files
-
-/* ---- text ---- */
-
-static bool is_text(const mba_map *m)
+/* Plain or compressed; what is inside the packing is told beside it. */
+static mba_status open_text(mba_reader **out, mba_report *r, const char *format, const char *about)
 {
-    const unsigned char *p = m->data;
-    for (size_t i = 0; i < m->bytes && i < LOOK; i++)
-        if (p[i] == 0x7f || (p[i] < 0x20 && !(p[i] >= '\t' && p[i] <= '\r') && p[i] != 0x1b)) return false;
-    return m->bytes > 0;
-}
-
-typedef struct line { const char *text; size_t n; } line;
-
-/* The line at *at, without its end, and moves behind it; false: there is none. */
-static bool next_line(line *out, const mba_map *m, size_t *at)
-{
-    const char *first = (const char *)m->data + *at;
-    if (*at >= m->bytes) return false;
-    const char *stop = memchr(first, '\n', m->bytes - *at);
-    *out = (line){ first, stop ? (size_t)(stop - first) : m->bytes - *at };
-    *at += out->n + (stop != NULL);
-    return true;
-}
-
-static bool is_blank(line l)
-{
-    while (l.n && strchr(" \t\r", l.text[l.n - 1]) && l.text[l.n - 1]) l.n--;
-    return !l.n;
-}
-
-static mba_status inspect_text(mba_report *r, const mba_map *m)
-{
-    mba_spread lines = { 0 };
-    line       l;
-    for (size_t at = 0; next_line(&l, m, &at);) mba__spread_add(&lines, (double)l.n);
-    mba__fact_format(r, "text", "plain text, one document");
-    mba__fact_int(r->facts, "lines", lines.n);
-    json_object_set_new(r->facts, "utf8", json_boolean(mba_utf8_valid(m->data, m->bytes)));
-    mba__fact_spread(r->facts, "line_bytes", &lines, true);
+    MBA_TRY(mba_reader_open(out, r->path, MBA_READER_MOST));
+    mba__fact_format(r, format, about);
+    if (mba_reader_packing(*out)) mba__fact_text(r->facts, "packing", mba_reader_packing(*out));
     return MBA_OK;
+}
+
+static bool is_blank(const char *text, size_t n)
+{
+    while (n && strchr(" \t\r", text[n - 1]) && text[n - 1]) n--;
+    return !n;
+}
+
+mba_status mba__inspect_text(mba_report *r, const mba_map *m)
+{
+    (void)m;
+    mba_spread  lines = { 0 };
+    mba_reader *in = NULL;
+    mba_status  st;
+    const char *line;
+    size_t      n;
+    bool        utf8 = true;
+    MBA_TRY(open_text(&in, r, "text", "plain text, one document"));
+    while ((st = mba_reader_line(in, &line, &n)) == MBA_OK && line) {
+        mba__spread_add(&lines, (double)n);
+        utf8 = utf8 && mba_utf8_valid(line, n);
+    }
+    mba_reader_close(in);
+    mba__fact_int(r->facts, "lines", lines.n);
+    json_object_set_new(r->facts, "utf8", json_boolean(utf8));
+    mba__fact_spread(r->facts, "line_bytes", &lines, true);
+    return st;
 }
 
 /* ---- JSON: lines, tokenizers ---- */
 
-static bool is_json(const mba_map *m)
-{
-    const char *p = m->data;
-    size_t      i = mba__begins(m, "\xEF\xBB\xBF", 3) ? 3 : 0;
-    while (i < m->bytes && strchr(" \t\r\n", p[i]) && p[i]) i++;
-    return is_text(m) && i < m->bytes && p[i] == '{';
-}
-
-/* The first line alone, where it is a whole object. */
-static json_t *first_object(const mba_map *m)
-{
-    size_t at = mba__begins(m, "\xEF\xBB\xBF", 3) ? 3 : 0;
-    line   l  = { 0 };
-    while (next_line(&l, m, &at) && is_blank(l)) {}
-    json_t *o = l.n ? json_loadb(l.text, l.n, JSON_ALLOW_NUL, NULL) : NULL;
-    if (json_is_object(o)) return o;
-    json_decref(o);
-    return NULL;
-}
-
-static bool is_tokenizer(const mba_map *m)
-{
-    if (!is_json(m)) return false;
-    json_t    *first = first_object(m);
-    const bool yes   = first ? json_object_get(json_object_get(first, "model"), "vocab") != NULL
-                             : memmem(m->data, m->bytes, "\"vocab\"", 7) && memmem(m->data, m->bytes, "\"model\"", 7);
-    json_decref(first);
-    return yes;
-}
-
-static mba_status inspect_tokenizer(mba_report *r, const mba_map *m)
+mba_status mba__inspect_tokenizer(mba_report *r, const mba_map *m)
 {
     mba_tokenizer *t      = NULL;
     mba_spread     length = { 0 };
@@ -102,24 +66,17 @@ static mba_status inspect_tokenizer(mba_report *r, const mba_map *m)
     return MBA_OK;
 }
 
-static bool is_json_lines(const mba_map *m)
-{
-    json_t *first = is_json(m) ? first_object(m) : NULL;
-    json_decref(first);
-    return first != NULL;
-}
-
 typedef struct line_count {
     int64_t    lines, without;
     mba_spread document;
     json_t    *keys;
 } line_count;
 
-static mba_status count_line(line_count *c, line l, const char *field)
+static mba_status count_line(line_count *c, const char *line, size_t n, const char *field)
 {
     json_error_t e;
     const char  *key;
-    json_t      *v, *o = json_loadb(l.text, l.n, JSON_ALLOW_NUL, &e);
+    json_t      *v, *o = json_loadb(line, n, JSON_ALLOW_NUL, &e);
     if (!json_is_object(o)) {
         const mba_words why = mba_show(o ? "it is something else" : e.text);
         json_decref(o);
@@ -135,16 +92,21 @@ static mba_status count_line(line_count *c, line l, const char *field)
     return MBA_OK;
 }
 
-static mba_status inspect_json_lines(mba_report *r, const mba_map *m)
+mba_status mba__inspect_json_lines(mba_report *r, const mba_map *m)
 {
+    (void)m;
+    mba_reader *in = NULL;
+    mba_status  st;
+    const char *line;
+    size_t      n;
+    MBA_TRY(open_text(&in, r, "json-lines", "JSON lines, one document each"));
     line_count c = { .keys = json_object() };
-    line       l;
-    mba_status st = MBA_OK;
-    for (size_t at = mba__begins(m, "\xEF\xBB\xBF", 3) ? 3 : 0; st == MBA_OK && next_line(&l, m, &at);) {
-        c.lines++;
-        if (!is_blank(l)) st = count_line(&c, l, r->field);
+    while ((st = mba_reader_line(in, &line, &n)) == MBA_OK && line) {
+        const size_t mark = !c.lines++ && n >= 3 && !memcmp(line, "\xEF\xBB\xBF", 3) ? 3 : 0;
+        if (!is_blank(line + mark, n - mark)) st = count_line(&c, line + mark, n - mark, r->field);
+        if (st != MBA_OK) break;
     }
-    mba__fact_format(r, "json-lines", "JSON lines, one document each");
+    mba_reader_close(in);
     mba__fact_int(r->facts, "lines", c.lines);
     json_object_set_new(r->facts, "keys", c.keys);
     mba__fact_text(r->facts, "field", r->field);
@@ -155,7 +117,7 @@ static mba_status inspect_json_lines(mba_report *r, const mba_map *m)
 }
 
 /* Damaged JSON lines come here too: the parser says where it stopped. */
-static mba_status refuse_json(mba_report *r, const mba_map *m)
+mba_status mba__inspect_json(mba_report *r, const mba_map *m)
 {
     json_t *o = NULL;
     MBA_TRY(mba_json_parse(&o, r->path, m->data, m->bytes, NULL));
@@ -165,36 +127,3 @@ static mba_status refuse_json(mba_report *r, const mba_map *m)
                     "fix: name the data itself",
                     r->path);
 }
-
-/* Two whole numbers with blanks between them in each of the first lines that are no comments. */
-static bool is_edge_list(const mba_map *m)
-{
-    line l;
-    int  seen = 0;
-    if (!is_text(m)) return false;
-    for (size_t at = 0; seen < 16 && next_line(&l, m, &at);) {
-        size_t i = 0, fields = 0;
-        if (is_blank(l) || l.text[0] == '#') continue;
-        while (i < l.n) {
-            const size_t from = i;
-            while (i < l.n && l.text[i] >= '0' && l.text[i] <= '9') i++;
-            if (i == from) return false;
-            fields++;
-            while (i < l.n && strchr(" \t\r", l.text[i]) && l.text[i]) i++;
-        }
-        if (fields != 2) return false;
-        seen++;
-    }
-    return seen > 0;
-}
-
-static mba_status inspect_edge_list(mba_report *r, const mba_map *m)
-{
-    (void)m;
-    return mba__inspect_edge_list(r);
-}
-
-const mba_inspect_kind mba__text_kinds[] = {
-    { is_tokenizer, inspect_tokenizer }, { is_json_lines, inspect_json_lines }, { is_json, refuse_json },
-    { is_edge_list, inspect_edge_list }, { is_text, inspect_text },             { NULL, NULL },
-};

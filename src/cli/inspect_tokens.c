@@ -4,6 +4,7 @@
 
 #include "cli/inspect.h"
 #include "data/listing.h"
+#include "data/recognise.h"
 #include "data/token_file.h"
 
 enum { BLOCK = 1 << 14, GPT2_END_OF_TEXT = 50256, BEGINS = 16 };
@@ -60,7 +61,7 @@ static mba_status add_tokens(mba_report *r, token_count *c, const mba_token_file
 {
     int32_t       id[BLOCK];
     const int64_t n = mba_token_file_count(f);
-    MBA_TRY(mba__refuse_others(mba_token_file_path(f), m));
+    MBA_TRY(mba_refuse_foreign(mba_token_file_path(f), m->data, m->bytes));
     if (!c->files++) MBA_TRY(tell_first(r, c, f, (int64_t)m->bytes != n * mba_token_file_bytes_per_token(f)));
     for (int64_t at = 0; at < n; at += BLOCK) {
         const int64_t some = n - at < BLOCK ? n - at : BLOCK;
@@ -94,7 +95,7 @@ static void tell_tokens(mba_report *r, token_count *c)
     mba__fact_spread(r->facts, "document_tokens", &c->document, true);
 }
 
-static mba_status inspect_tokens(mba_report *r, const mba_map *m)
+mba_status mba__inspect_tokens(mba_report *r, const mba_map *m)
 {
     (void)m;
     token_count c = { 0 };
@@ -103,8 +104,6 @@ static mba_status inspect_tokens(mba_report *r, const mba_map *m)
     return MBA_OK;
 }
 
-/* Anything of whole 16-bit words can be bare tokens; this is asked last. */
-static bool is_tokens(const mba_map *m) { return m->bytes && m->bytes % 2 == 0; }
 static bool is_bin(const char *name) { return mba_ends_with(name, ".bin"); }
 
 static mba_status inspect_shards(mba_report *r, const mba_listing *l)
@@ -135,5 +134,3 @@ bool mba__inspect_token_folder(mba_status *st, mba_report *r)
     mba_listing_free(&l);
     return ours;
 }
-
-const mba_inspect_kind mba__token_kinds[] = { { is_tokens, inspect_tokens }, { NULL, NULL } };

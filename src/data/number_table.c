@@ -6,9 +6,6 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#ifdef MBA_ZLIB
-#include <zlib.h>
-#endif
 
 #include "data/array.h"
 
@@ -192,71 +189,12 @@ void mba_table_free(mba_table *t)
 
 /* ---- files ---- */
 
-#ifdef MBA_ZLIB
-static mba_status damaged(const char *path, const char *why)
-{
-    return mba_fail(MBA_E_FORMAT, "'%s' cannot be unpacked\nwhy: %s\nfix: get the file again", path, why);
-}
-
-/* Unpacks one gzip member after the other, as gunzip does. */
-static mba_status inflate_all(char **out, size_t *bytes, z_stream *z, const char *path, const mba_map *m)
-{
-    size_t room = m->bytes * 4 + 4096, used = 0, eaten = 0;
-    int    rc   = Z_OK;
-    while (rc != Z_STREAM_END || eaten < m->bytes) {
-        if (rc == Z_STREAM_END && inflateReset(z) != Z_OK) return damaged(path, "its second part is not sound");
-        if (used == room || !*out) {
-            if (used == room && room >= UNPACKED_MAX) return damaged(path, "it unpacks to more than 4 GiB");
-            if (used == room) room *= 2;
-            if (room > UNPACKED_MAX) room = UNPACKED_MAX;
-            char *wider = realloc(*out, room);
-            if (!wider) return mba_fail(MBA_E_NOMEM, "no memory to unpack '%s'", path);
-            *out = wider;
-        }
-        const size_t in = m->bytes - eaten, space = room - used;
-        z->next_in   = (Bytef *)(uintptr_t)m->data + eaten;
-        z->avail_in  = in > INT32_MAX ? INT32_MAX : (uInt)in;
-        z->next_out  = (Bytef *)*out + used;
-        z->avail_out = space > INT32_MAX ? INT32_MAX : (uInt)space;
-        const uInt before_in = z->avail_in, before_out = z->avail_out;
-        rc     = inflate(z, Z_NO_FLUSH);
-        eaten += before_in - z->avail_in;
-        used  += before_out - z->avail_out;
-        if (rc == Z_BUF_ERROR && eaten == m->bytes) return damaged(path, "it ends too early");
-        if (rc != Z_OK && rc != Z_STREAM_END && rc != Z_BUF_ERROR)
-            return damaged(path, z->msg ? z->msg : "it is not sound");
-    }
-    *bytes = used;
-    return MBA_OK;
-}
-
-static mba_status unpack(mba_text_file *f, const char *path)
-{
-    enum { GZIP_WINDOW = 15 + 16 };                          // 16: expect a gzip header
-    z_stream z = { 0 };
-    size_t   n = 0;
-    if (inflateInit2(&z, GZIP_WINDOW) != Z_OK) return mba_fail(MBA_E_NOMEM, "no memory to unpack '%s'", path);
-    const mba_status st = inflate_all(&f->unpacked, &n, &z, path, &f->map);
-    inflateEnd(&z);
-    f->text.text  = f->unpacked;
-    f->text.bytes = n;
-    return st;
-}
-#else
-static mba_status unpack(mba_text_file *f, const char *path)
-{
-    (void)f;
-    return mba_fail(MBA_E_UNSUPPORTED, "'%s' is compressed\nwhy: this build has no zlib\n"
-                    "fix: unpack it with gunzip, or build where zlib is installed", path);
-}
-#endif
-
 mba_status mba_text_file_open(mba_text_file *out, const char *path)
 {
-    mba_text_file f = { 0 };
-    MBA_TRY(mba_file_map(&f.map, path));
-    f.text        = (mba_named_text){ path, f.map.data, f.map.bytes };
-    mba_status st = f.map.bytes >= 2 && !memcmp(f.map.data, "\x1f\x8b", 2) ? unpack(&f, path) : MBA_OK;
+    mba_text_file f    = { .text.name = path };
+    bool          last = false;
+    mba_status    st   = mba_reader_open(&f.reader, path, UNPACKED_MAX);
+    while (st == MBA_OK && !last) st = mba_reader_view(f.reader, &f.text.text, &f.text.bytes, &last);
     if (st == MBA_OK) *out = f;
     else              mba_text_file_close(&f);
     return st;
@@ -264,7 +202,6 @@ mba_status mba_text_file_open(mba_text_file *out, const char *path)
 
 void mba_text_file_close(mba_text_file *f)
 {
-    mba_file_unmap(&f->map);
-    free(f->unpacked);
+    mba_reader_close(f->reader);
     *f = (mba_text_file){ 0 };
 }

@@ -7,7 +7,7 @@
  *
  * A line is a row; fields are separated by a comma, by blanks, or by both. Lines end in LF or CRLF, the last one may
  * end with the file; empty lines are allowed behind the last row. Numbers are finite and fit a float; whole ones are
- * exact up to 2^53. gzip is unpacked where the build has zlib, up to 4 GiB of text. */
+ * exact up to 2^53. gzip and zstd are unpacked (reader.h), up to 4 GiB of text. */
 #ifndef MBA_NUMBER_TABLE_H
 #define MBA_NUMBER_TABLE_H
 
@@ -15,7 +15,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "core/file.h"
+#include "data/reader.h"
 
 typedef struct mba_table_form {
     int64_t columns;                         /* 0: as many as the first row has */
@@ -42,8 +42,7 @@ void                mba_table_free(mba_table *t);
 /* A file as text, mapped or unpacked. */
 typedef struct mba_text_file {
     mba_named_text text;                     /* named as the path, lent by the caller */
-    mba_map        map;
-    char          *unpacked;
+    mba_reader    *reader;
 } mba_text_file;
 
 MBA_MUST mba_status mba_text_file_open(mba_text_file *out, const char *path);

@@ -7,16 +7,19 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "core/file.h"
 #include "data/array.h"
 #include "data/json.h"
+#include "data/listing.h"
+#include "data/reader.h"
+#include "data/recognise.h"
 #include "data/token_file.h"
+#include "data/tokenizer_files.h"
 
-enum { SHARD_TOKENS = 1 << 25, SYNTHETIC_BYTES = 1 << 20, PROGRESS_BYTES = 1 << 20 };
+enum { SHARD_TOKENS = 1 << 25, SYNTHETIC_BYTES = 1 << 20, PROGRESS_BYTES = 1 << 20, PART_BYTES = 1 << 20, HEAD_BYTES = 1 << 16 };
 
 typedef struct work {
     const mba_prepare_options *o;
@@ -28,6 +31,8 @@ typedef struct work {
     mba_prepared               made;
     int64_t                    done, all;    /* bytes of input: finished files, all files */
     int64_t                    told;         /* when progress was last told */
+    const char                *end;          /* the end-of-text token as text, to be counted in documents */
+    size_t                     end_bytes;
 } work;
 
 /* ---- shards ---- */
@@ -42,6 +47,15 @@ static mba_status write_shard(work *w)
     w->shard.n         = 0;
     w->notes.documents = w->notes.bytes = 0;
     w->made.shards++;
+    return st;
+}
+
+static mba_status write_source(work *w)
+{
+    char *path = NULL;
+    if (asprintf(&path, "%s/source.json", w->folder) < 0) return mba_fail(MBA_E_NOMEM, "no memory to write source.json");
+    const mba_status st = mba_json_save(w->o->source, path);
+    free(path);
     return st;
 }
 
@@ -61,7 +75,7 @@ static mba_status take(void *user, const int32_t *id, int64_t n)
         if (w->shard.n == w->shard_tokens) MBA_TRY(write_shard(w));
         if (w->shard.n == w->shard.capacity) MBA_TRY(mba_ids_reserve(&w->shard, 1));
         w->shard.id[w->shard.n++] = id[i];
-        if (id[i] == w->notes.end_of_text) { w->notes.documents++; w->made.documents++; continue; }
+        if (id[i] == w->notes.end_of_text) continue;
         (void)mba_tokenizer_token(w->t, id[i], &bytes);
         w->notes.bytes += (int64_t)bytes;
         w->made.bytes  += (int64_t)bytes;
@@ -72,22 +86,64 @@ static mba_status take(void *user, const int32_t *id, int64_t n)
 
 /* ---- documents ---- */
 
-static mba_status add_document(work *w, const char *text, size_t bytes, mba_ids_fn *fn)
+/* The end-of-text token stands in front of every document and nowhere else. */
+static mba_status begin_document(work *w)
 {
     const int32_t first = (int32_t)w->notes.end_of_text;
-    if (!bytes) return MBA_OK;
     MBA_TRY(take(w, &first, 1));
-    return mba_tokenizer_stream(w->t, text, bytes, fn, w);
+    w->notes.documents++;
+    w->made.documents++;
+    return MBA_OK;
 }
 
-/* A plain text may be one document of many gigabytes: progress is told inside. */
-static mba_status take_plain(void *user, const int32_t *id, int64_t n)
+static void count_ends(work *w, const char *text, size_t n)
 {
-    work         *w      = user;
-    const int64_t before = w->made.bytes;
-    MBA_TRY(take(w, id, n));
-    w->done += w->made.bytes - before;
-    return tell(w, 0);
+    const char *at = text, *stop = text + n;
+    while (w->end_bytes && (at = memmem(at, (size_t)(stop - at), w->end, w->end_bytes)) != NULL) {
+        w->made.ends_in_text++;
+        at += w->end_bytes;
+    }
+}
+
+/* A document that comes in parts; see mba_tokenizer_part. */
+typedef struct open_document {
+    mba_document state;
+    bool         begun;
+} open_document;
+
+static mba_status add_part(work *w, open_document *d, const char *text, size_t n, bool last, size_t *used)
+{
+    *used = 0;
+    if (!n) return MBA_OK;
+    d->state.ordinary_end = true;
+    if (!d->begun) MBA_TRY(begin_document(w));
+    d->begun = true;
+    MBA_TRY(mba_tokenizer_part(w->t, &d->state, text, n, last, used, take, w));
+    count_ends(w, text, *used);
+    return MBA_OK;
+}
+
+/* Text in which --split-on may end documents; what is not used comes again, with more behind it. */
+static mba_status add_text(work *w, open_document *d, const char *text, size_t n, bool last, size_t *used)
+{
+    const char  *border = w->o->split_on;
+    const size_t long_  = border ? strlen(border) : 0;
+    size_t       at = 0, part;
+    for (const char *found; long_ && (found = memmem(text + at, n - at, border, long_)) != NULL;) {
+        MBA_TRY(add_part(w, d, text + at, (size_t)(found - text) - at, true, &part));
+        at = (size_t)(found - text) + long_;
+        *d = (open_document){ 0 };
+    }
+    const size_t whole = last ? n : n - at > long_ ? n - long_ : at;         // a border may have begun behind it
+    MBA_TRY(add_part(w, d, text + at, whole - at, last, &part));
+    *used = at + part;
+    return MBA_OK;
+}
+
+static mba_status add_document(work *w, const char *text, size_t bytes)
+{
+    size_t used;
+    return add_text(w, &(open_document){ 0 }, text, bytes, true, &used);
 }
 
 static mba_status add_line(work *w, const char *line, size_t bytes, int64_t number)
@@ -118,58 +174,78 @@ static mba_status add_line(work *w, const char *line, size_t bytes, int64_t numb
                       "line %" PRId64
                       " has no text under \"%s\"\nwhy: there is %s\nfix: name the right key with --field",
                       number, mba_show(field).text, text ? mba_json_kind(text) : "no such key");
-    else st = add_document(w, json_string_value(text), json_string_length(text), take);
+    else st = add_document(w, json_string_value(text), json_string_length(text));
     json_decref(row);
     return st;
 }
 
-static mba_status add_lines(work *w, const char *text, size_t bytes)
+static mba_status add_lines(work *w, mba_reader *in)
 {
-    size_t at = bytes >= 3 && !memcmp(text, "\xEF\xBB\xBF", 3) ? 3 : 0;
-    for (int64_t number = 1; at < bytes; number++) {
-        const char  *end = memchr(text + at, '\n', bytes - at);
-        const size_t n   = end ? (size_t)(end - text) - at : bytes - at;
-        MBA_TRY(add_line(w, text + at, n, number));
-        at += n + (end != NULL);
-        MBA_TRY(tell(w, (int64_t)at));
+    const char *line;
+    size_t      n;
+    for (int64_t number = 1;; number++) {
+        MBA_TRY(mba_reader_line(in, &line, &n));
+        if (!line) return MBA_OK;
+        const size_t mark = number == 1 && n >= 3 && !memcmp(line, "\xEF\xBB\xBF", 3) ? 3 : 0;
+        MBA_TRY(add_line(w, line + mark, n - mark, number));
+        MBA_TRY(tell(w, mba_reader_taken(in)));
+    }
+}
+
+/* A plain text may be one document of many gigabytes: it comes in parts. */
+static mba_status add_plain(work *w, mba_reader *in)
+{
+    open_document d = { 0 };
+    for (bool last = false; !last;) {
+        const char *text;
+        size_t      n, used = 0;
+        MBA_TRY(mba_reader_view(in, &text, &n, &last));
+        for (size_t at = 0; at < n; at += used) {
+            const size_t some = n - at < PART_BYTES ? n - at : PART_BYTES;
+            const bool   end  = last && some == n - at;
+            MBA_TRY(add_text(w, &d, text + at, some, end, &used));
+            if (!used && !end && some < n - at) MBA_TRY(add_text(w, &d, text + at, n - at, last, &used));
+            mba_reader_use(in, used);
+            MBA_TRY(tell(w, mba_reader_taken(in)));
+            if (!used) break;
+        }
     }
     return MBA_OK;
 }
 
 /* ---- inputs ---- */
 
-static bool ends_in(const char *name, const char *end)
+/* JSON lines are known by their name, or by a first line that has the field. */
+static bool has_lines(const work *w, const char *path, const char *head, size_t n)
 {
-    const size_t n = strlen(name), k = strlen(end);
-    return n >= k && !strcasecmp(name + n - k, end);
-}
-
-static mba_status refuse_compressed(const mba_map *m)
-{
-    static const struct { const char *begin, *kind; } table[] = {
-        { "\x1f\x8b", "gzip" }, { "\x28\xb5\x2f\xfd", "zstd" }, { "\xfd""7zXZ", "xz" }, { "BZh91AY", "bzip2" },
-        { "PK\3\4", "zip" },    { "PAR1", "parquet" },
-    };
-    for (size_t i = 0; i < sizeof table / sizeof *table; i++)
-        if (m->bytes >= strlen(table[i].begin) && !memcmp(m->data, table[i].begin, strlen(table[i].begin)))
-            return mba_fail(MBA_E_UNSUPPORTED, "the text is compressed with %s\nfix: unpack it first", table[i].kind);
-    return MBA_OK;
+    static const char *const name[] = { ".jsonl", ".jsonlines", ".ndjson", ".json" }, *const packed[] = { "", ".gz", ".zst" };
+    char end[32];
+    for (size_t i = 0; i < sizeof name / sizeof *name; i++)
+        for (size_t k = 0; k < sizeof packed / sizeof *packed; k++) {
+            snprintf(end, sizeof end, "%s%s", name[i], packed[k]);
+            if (mba_ends_with(path, end)) return true;
+        }
+    if (mba_recognise(head, n) != MBA_DATA_JSON_LINES) return false;
+    const char *stop = memchr(head, '\n', n);
+    json_t     *row  = json_loadb(head, stop ? (size_t)(stop - head) : n, JSON_ALLOW_NUL, NULL);
+    const bool  has  = json_is_string(json_object_get(row, w->o->field ? w->o->field : "text"));
+    json_decref(row);
+    return has;
 }
 
 static mba_status add_file(work *w, const char *path)
 {
-    mba_map m = { 0 };
-    MBA_TRY(mba_file_map(&m, path));
-    const int64_t before = w->done;
-    const bool    lines  = ends_in(path, ".jsonl") || ends_in(path, ".jsonlines") || ends_in(path, ".ndjson")
-                        || ends_in(path, ".json");
-    mba_status    st     = refuse_compressed(&m);
-    if (st == MBA_OK && lines)
-        st = add_lines(w, m.data, m.bytes);
-    else if (st == MBA_OK)
-        st = add_document(w, m.data, m.bytes, take_plain);
-    w->done = before + (int64_t)m.bytes;
-    mba_file_unmap(&m);
+    mba_reader *in   = NULL;
+    const char *head = NULL;
+    size_t      n    = 0;
+    struct stat s;
+    MBA_TRY(mba_reader_open(&in, path, MBA_READER_MOST));
+    const int64_t before = w->done, bytes = stat(path, &s) ? 0 : (int64_t)s.st_size;
+    mba_status    st     = mba_reader_head(in, HEAD_BYTES, &head, &n);
+    if (st == MBA_OK) st = mba_refuse_foreign(path, head, n);
+    if (st == MBA_OK) st = has_lines(w, path, head, n) ? add_lines(w, in) : add_plain(w, in);
+    w->done = before + bytes;
+    mba_reader_close(in);
     return st == MBA_OK ? st : mba_where(st, "'%s'", path);
 }
 
@@ -190,7 +266,7 @@ static mba_status add_synthetic(work *w)
     for (int64_t number = 0; st == MBA_OK && w->done < w->all; number++) {
         text.n = 0;
         st     = mba_synthetic_text(&text, w->o->seed, number);
-        if (st == MBA_OK) st = add_document(w, text.data, text.n, take);
+        if (st == MBA_OK) st = add_document(w, text.data, text.n);
         w->done += (int64_t)text.n;
         if (st == MBA_OK) st = tell(w, 0);
     }
@@ -253,6 +329,8 @@ static mba_status fill(work *w)
 {
     MBA_TRY(w->o->inputs ? add_files(w) : add_synthetic(w));
     if (w->shard.n) MBA_TRY(write_shard(w));
+    MBA_TRY(mba_tokenizer_files_make(w->folder, w->t));
+    if (w->o->source) MBA_TRY(write_source(w));
     if (!w->made.tokens) return mba_fail(MBA_E_ARG, "there is no text in the %d input(s)\nfix: files that are not "
                                          "empty; of JSON lines, --field with the key of the text", w->o->inputs);
     return w->o->progress ? w->o->progress(w->o->user, w->all, w->all, w->made.tokens) : MBA_OK;
@@ -272,6 +350,10 @@ mba_status mba_prepare(mba_prepared *made, mba_tokenizer *t, const mba_prepare_o
     w.notes = (mba_token_notes){ .vocab       = mba_tokenizer_vocab(t),
                                  .end_of_text = mba_tokenizer_end_of_text(t),
                                  .synthetic   = !o->inputs };
+    w.end = mba_tokenizer_token(t, mba_tokenizer_end_of_text(t), &w.end_bytes);
+    if (!w.end_bytes) { w.end = "<|endoftext|>"; w.end_bytes = strlen(w.end); }          // that of bytes has no text
+    if (o->split_on && !*o->split_on)
+        return mba_fail(MBA_E_ARG, "documents cannot be split on an empty text\nfix: --split-on '<|endoftext|>'");
     snprintf(w.notes.tokenizer, sizeof w.notes.tokenizer, "%s", mba_tokenizer_name(t));
     describe_source(w.notes.source, sizeof w.notes.source, o);
     char *out = strdup(o->out);

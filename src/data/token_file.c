@@ -9,6 +9,7 @@
 
 #include "core/file.h"
 #include "data/json.h"
+#include "data/recognise.h"
 
 enum {
     HEADER_WORDS = 256, HEADER_BYTES = 4 * HEADER_WORDS, HEADER_KNOWN = 12,   /* magic, version, count; then zeros */
@@ -50,6 +51,10 @@ static mba_status set_bare(mba_token_file *f)
     f->first = f->begin;
     f->width = 2;
     f->count = (int64_t)(f->bytes / 2);
+    if (mba_looks_like_text(f->begin, f->bytes))
+        return mba_fail(MBA_E_FORMAT,
+                        "'%s' looks like text, not like tokens\nwhy: it has no header of llm.c, and its bytes are "
+                        "characters\nfix: mambascope data prepare --out DIR %s, then --data DIR", f->path, f->path);
     if (f->bytes && f->bytes % 2 == 0) return MBA_OK;
     return mba_fail(MBA_E_FORMAT,
                     "'%s' is no token file: it has %zu bytes\nwhy: it has no header of llm.c, and bare uint16 "
