@@ -58,6 +58,10 @@ static mba_status parse(eval_cli *c, int argc, char **argv, bool *help)
           "graphs: a collection in our container, as one batch", 0, 0 },
         { "--data",       MBA_OPT_TEXT, &o->data,      "PATH",
           "what train takes instead: the mean over its held-out part", 0, 0 },
+        { "--tokenizer",  MBA_OPT_TEXT, &o->tokenizer, "PATH",
+          "of --data that is text: tokenizer.json, or bytes (the checkpoint's)", 0, 0 },
+        { "--field",      MBA_OPT_TEXT, &o->field,     "NAME",
+          "of --data that is JSON lines: where the text stands (text)", 0, 0 },
         { "--validation", MBA_OPT_REAL, &o->validation, "PART",  "only the part that train holds out by it", 0, 0.9 },
         { "--batch",      MBA_OPT_INT,  &o->shape.batch, "B",    "of --data (8 sequences, 32 images)", 1, 1 << 20 },
         { "--length",     MBA_OPT_INT,  &o->shape.length, "L",   "of --data (256)", 1, 1 << 30 },
@@ -143,6 +147,7 @@ mba_status mba_command_eval(int argc, char **argv)
     MBA_TRY(mba_run_options_apply(&c.model, &c.o.session));
     MBA_TRY(mba_notes_print(path));
     MBA_TRY(mba_evaluate(&e, &c.o));
+    if (*e.prepared) fprintf(stderr, "data: %s\n", e.prepared);
     if (c.json) print_json(&e);
     else        print_text(&e);
     return MBA_OK;

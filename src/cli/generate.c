@@ -4,16 +4,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "cli/command.h"
-#include "cli/generate.h"
 #include "cli/notes.h"
 #include "cli/options.h"
 #include "data/tokenizer.h"
 #include "train/checkpoint.h"
-
-enum { BYTES_VOCAB_MAX = 512 };                    // byte models are padded to at most this
+#include "train/text_data.h"
 
 /* The prompt stands in front of the first token, and nowhere if there is none. */
 typedef struct printer { mba_tokenizer *tokenizer; const char *prompt; } printer;
@@ -28,20 +25,6 @@ static mba_status print_token(void *ctx, int32_t id)
     if (text) fwrite(text, 1, n, stdout);
     fflush(stdout);
     return MBA_OK;
-}
-
-mba_status mba_generate_tokenizer(mba_tokenizer **t, const char *given, const char *checkpoint)
-{
-    char          path[4096 + 32];
-    mba_model     m;
-    mba_hf_format format;
-    if (given) return mba_tokenizer_create(t, given);
-    snprintf(path, sizeof path, "%s/tokenizer.json", checkpoint);
-    if (!access(path, R_OK)) return mba_tokenizer_create(t, path);
-    MBA_TRY(mba_checkpoint_config(&m, &format, checkpoint));
-    if (m.task != MBA_TASK_TEXT || m.lm.vocab <= BYTES_VOCAB_MAX) return mba_tokenizer_create(t, "bytes");
-    return mba_fail(MBA_E_ARG, "no tokenizer\nwhy: '%s' has no tokenizer.json, and a vocabulary of %lld is not bytes\n"
-                    "fix: --tokenizer PATH", checkpoint, (long long)m.lm.vocab);
 }
 
 static mba_status run(mba_tokenizer *t, const char *prompt, int64_t n, mba_generate_options *o)
@@ -96,7 +79,7 @@ mba_status mba_command_generate(int argc, char **argv)
     o.checkpoint = path;
     o.seed       = (uint64_t)seed;
     MBA_TRY(mba_notes_print(path));
-    mba_status st = mba_generate_tokenizer(&t, tokenizer, o.checkpoint);
+    mba_status st = mba_checkpoint_tokenizer(&t, tokenizer, o.checkpoint);
     if (st == MBA_OK) st = run(t, prompt, n, &o);
     mba_tokenizer_destroy(t);
     return st;

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "cli/generate.h"
+#include "train/checkpoint.h"
 #include "data/tokenizer.h"
 #include "scope/export.h"
 #include "train/generate.h"
@@ -63,7 +63,7 @@ mba_status mba_sample_keep(const char *run, const char *checkpoint, int64_t step
 {
     mba_tokenizer *t = NULL;
     char          *text = NULL;
-    MBA_TRY(mba_generate_tokenizer(&t, NULL, checkpoint));
+    MBA_TRY(mba_checkpoint_tokenizer(&t, NULL, checkpoint));
     mba_status st = continue_text(&text, t, prompt, &(mba_generate_options){ .checkpoint = checkpoint, .temperature = 0.8, .top = 40,
                                                                              .vocab = mba_tokenizer_vocab(t), .seed = seed });
     if (st == MBA_OK) st = write_line(run, step, prompt, text);

@@ -21,6 +21,7 @@
 #include "device/cpu/ceilings.h"
 #include "ops/lamb/lamb.h"
 #include "train/checkpoint.h"
+#include "train/text_data.h"
 #include "train/train.h"
 
 static volatile sig_atomic_t interrupted;
@@ -35,7 +36,7 @@ typedef struct train_cli {
     mba_train_options o;
     mba_model_options model;
     double            lr, lr_min, decay, beta1, beta2, clip;
-    const char       *optimizer, *machine, *sample;
+    const char       *optimizer, *machine, *sample, *field;
     int64_t           steps, warmup, seed, end_of_text;
     bool              dry_run, json, documents, quiet;
     mba_progress      bar;
@@ -357,8 +358,45 @@ static void print_result(const train_cli *c)
     printf("%s\n", !interrupted ? "" : c->o.out ? "; interrupted, saved" : "; interrupted, not saved: no --out");
 }
 
+static mba_status show_encoding(void *ctx, int64_t done, int64_t all, int64_t tokens)
+{
+    mba_progress *p = ctx;
+    char          note[64];
+    if (interrupted) return mba_fail(MBA_E_IO, "interrupted while the text was prepared; nothing was kept\n"
+                                     "fix: the same command again");
+    p->total = all;
+    snprintf(note, sizeof note, "%.1f M tokens", (double)tokens / 1e6);
+    if (p->terminal) mba_progress_show(p, done, note);
+    return MBA_OK;
+}
+
+/* Text is prepared on the way, into the folder of the run. */
+static mba_status prepare_text(train_cli *c, mba_text_data *d)
+{
+    char         folder[4096], from[4096];
+    const char  *checkpoint = c->o.resume ? c->o.resume : c->o.init;
+    mba_model    m = c->o.session.model;
+    mba_progress p = mba_progress_start("encoding", 1);
+    if (m.task != MBA_TASK_TEXT || !c->o.feed.data) return MBA_OK;
+    if (c->quiet) p.terminal = false;
+    MBA_TRY(mba_model_complete(&m));
+    if (checkpoint) MBA_TRY(mba_checkpoint_find(from, sizeof from, checkpoint));
+    if (c->o.out && !c->o.resume) MBA_TRY(mba_checkpoint_none(c->o.out));
+    if (c->o.out && snprintf(folder, sizeof folder, "%s/tokens", c->o.out) >= (int)sizeof folder)
+        return mba_fail(MBA_E_ARG, "the path '%s' is too long\nfix: a shorter --out", c->o.out);
+    const mba_status st = mba_text_data_open(d, &(mba_text_data_options){ .data = c->o.feed.data,
+        .tokenizer = c->o.feed.tokenizer, .field = c->field, .checkpoint = checkpoint ? from : NULL,
+        .folder = c->o.out ? folder : NULL, .vocab = m.lm.vocab, .progress = show_encoding, .user = &p });
+    mba_progress_end(&p);
+    if (st != MBA_OK) return st;
+    c->o.feed.data = d->path;
+    if (*d->story && !c->quiet) fprintf(stderr, "%s\n", d->story);
+    return MBA_OK;
+}
+
 static mba_status run_training(train_cli *c)
 {
+    mba_text_data text = { 0 };
     mba_interrupts(on_signal);
     signal(SIGPIPE, SIG_IGN);                      // that nobody listens any more is no reason to lose a run
     c->o.stop = &interrupted;
@@ -370,7 +408,9 @@ static mba_status run_training(train_cli *c)
     c->last      = (mba_train_report){ .valid.loss = NAN, .loss = NAN, .grad_norm = NAN, .run_s = 1e-9,
                                        .unit = "steps" };
     c->loss_unit = "";
-    const mba_status st = mba_train(&c->o);
+    mba_status st = prepare_text(c, &text);
+    if (st == MBA_OK) st = mba_train(&c->o);
+    mba_text_data_close(&text);
     mba_progress_end(&c->bar);
     if (st == MBA_OK && c->json) print_json(&c->last);
     else if (st == MBA_OK)       print_result(c);
@@ -403,6 +443,8 @@ static mba_status choose_model(train_cli *c)
     const mba_feed_options *f = &c->o.feed;
     if (c->o.session.model.task != MBA_TASK_IMAGES && (f->smoothing >= 0 || f->mixup >= 0 || f->cutmix >= 0 || f->workers))
         return mba_fail(MBA_E_ARG, "--smoothing, --mixup, --cutmix and --workers are for images\nfix: leave them out");
+    if (c->o.session.model.task != MBA_TASK_TEXT && (f->tokenizer || c->field))
+        return mba_fail(MBA_E_ARG, "--tokenizer and --field are for text\nfix: leave them out");
     if (c->o.session.model.task != MBA_TASK_GRAPHS && f->made)
         return mba_fail(MBA_E_ARG, "--made is for graphs\nfix: leave it out");
     if (c->end_of_text >= 0 && !c->documents)
@@ -467,7 +509,11 @@ static mba_status parse(train_cli *c, int argc, char **argv, bool *help)
     const mba_option options[] = {
         MBA_MODEL_OPTIONS(&c->model),
         { "--data",      MBA_OPT_TEXT, &c->o.feed.data, "PATH",
-          "token files, images or graphs (docs/commands.md); without it, SYNTHETIC data", 0, 0 },
+          "text, token files, images or graphs (docs/commands.md); without it, SYNTHETIC data", 0, 0 },
+        { "--tokenizer", MBA_OPT_TEXT, &c->o.feed.tokenizer, "PATH",
+          "text: tokenizer.json, or bytes, kept with the model (the checkpoint's, or bytes)", 0, 0 },
+        { "--field",     MBA_OPT_TEXT, &c->field,      "NAME",
+          "JSON lines as --data: where the text of a line stands (text)", 0, 0 },
         { "--validation", MBA_OPT_REAL, &c->o.feed.validation, "PART",
           "hold this part out, where the data has no held-out part of its own", 0, 0.9 },
         { "--steps",     MBA_OPT_INT,  &c->steps,      "N",     "updates (100)", 1, 1e12 },

@@ -170,6 +170,7 @@ void mba_loader_destroy(mba_loader *l)
 int64_t                mba_loader_batches(const mba_loader *l) { return l->batches; }
 int64_t                mba_loader_tokens(const mba_loader *l) { return l->tokens; }
 int                    mba_loader_files(const mba_loader *l) { return l->files; }
+const char            *mba_loader_path(const mba_loader *l) { return mba_token_file_path(l->file[0]); }
 const mba_token_notes *mba_loader_notes(const mba_loader *l) { return l->notes; }
 
 /* ---- reading ---- */

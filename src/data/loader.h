@@ -67,6 +67,7 @@ MBA_MUST mba_status mba_loader_next(const mba_loader *l, mba_batch *out, mba_pos
 int64_t                mba_loader_batches(const mba_loader *l);       /* in an epoch */
 int64_t                mba_loader_tokens(const mba_loader *l);        /* in the chosen part */
 int                    mba_loader_files(const mba_loader *l);
+const char            *mba_loader_path(const mba_loader *l);          /* of the first file */
 const mba_token_notes *mba_loader_notes(const mba_loader *l);         /* of the first file that has some, or NULL */
 
 #endif

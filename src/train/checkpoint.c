@@ -7,6 +7,7 @@
 
 #include "core/file.h"
 #include "data/json.h"
+#include "data/tokenizer_files.h"
 #include "train/checkpoint_dirs.h"
 
 enum { PATH_ROOM = 4096 };
@@ -445,6 +446,7 @@ static mba_status save_all(const mba_session *s, const char *directory, const js
     const mba_hf_format format = mba_hf_format_for(&s->model);
     MBA_TRY(save_config(s, format, directory));
     MBA_TRY(save_weights(s, format, directory));
+    if (s->tokenizer) MBA_TRY(mba_tokenizer_files_write(s->tokenizer, directory));
     if (!trainer) return MBA_OK;
     MBA_TRY(save_moments(s, directory));
     MBA_TRY(join(path, directory, "trainer.json"));

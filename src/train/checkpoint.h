@@ -7,6 +7,7 @@
  *
  *   config.json               the model, in its public format where there is one (hf.h)
  *   model.safetensors         weights and running statistics, fp32
+ *   tokenizer.json ..         of text: the tokenizer, as Hugging Face keeps it (data/tokenizer_files.h), where it is known
  *   optimizer.safetensors     m.<parameter>, v.<parameter>, fp32; ema.<name>: the averaged model; carried states
  *   trainer.json              step, data position, guard: everything else an exact resume needs
  *

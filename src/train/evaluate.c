@@ -8,6 +8,7 @@
 #include "data/metrics.h"
 #include "data/npy.h"
 #include "train/checkpoint.h"
+#include "train/text_data.h"
 
 /* One evaluation on its way. */
 typedef struct evaluation {
@@ -211,21 +212,16 @@ static mba_status data_shape(evaluation *e)
     return mba_model_shape(&e->so.model, &shape);
 }
 
-static mba_status evaluate_data(evaluation *e)
+/* Over `data`: the held-out part; where there is none, all of it, as it is. */
+static mba_status judge_data(evaluation *e, const char *data)
 {
     mba_feed        *f = NULL;
     mba_judgement    j;
-    if (e->o->logits || e->o->grads)
-        return mba_fail(MBA_E_ARG, "--logits and --grads go with one given batch, not with --data\n"
-                        "fix: --tokens, --images or --graphs instead of --data");
-    MBA_TRY(data_shape(e));
     const bool       text = e->so.model.task == MBA_TASK_TEXT;
-    mba_feed_options fo = { .data = e->o->data, .validation = e->o->validation, .made = e->o->made,
+    mba_feed_options fo = { .data = data, .validation = e->o->validation, .made = e->o->made,
                             .held_out = !text || e->o->validation > 0, .in_order = true };
-    mba_model_outputs(&e->so.model, true, mba_feed_scores(e->so.model.task));
-    MBA_TRY(make_session(e));
     MBA_TRY(mba_feed_open(&f, &e->s.model, &fo));
-    if (!f) {                                     // no part is held out: all of it, as it is
+    if (!f) {
         fo.held_out = false;
         fo.plain    = true;
         MBA_TRY(mba_feed_open(&f, &e->s.model, &fo));
@@ -239,6 +235,28 @@ static mba_status evaluate_data(evaluation *e)
     e->out->scores     = j.scores;
     memcpy(e->out->score, j.score, sizeof j.score);
     return MBA_OK;
+}
+
+static mba_status judge_text(evaluation *e)
+{
+    mba_text_data d = { 0 };
+    MBA_TRY(mba_text_data_open(&d, &(mba_text_data_options){ .data = e->o->data, .tokenizer = e->o->tokenizer,
+                               .field = e->o->field, .checkpoint = e->o->checkpoint, .vocab = e->s.model.lm.vocab }));
+    snprintf(e->out->prepared, sizeof e->out->prepared, "%s", d.story);
+    const mba_status st = judge_data(e, d.path);
+    mba_text_data_close(&d);
+    return st;
+}
+
+static mba_status evaluate_data(evaluation *e)
+{
+    if (e->o->logits || e->o->grads)
+        return mba_fail(MBA_E_ARG, "--logits and --grads go with one given batch, not with --data\n"
+                        "fix: --tokens, --images or --graphs instead of --data");
+    MBA_TRY(data_shape(e));
+    mba_model_outputs(&e->so.model, true, mba_feed_scores(e->so.model.task));
+    MBA_TRY(make_session(e));
+    return e->so.model.task == MBA_TASK_TEXT ? judge_text(e) : judge_data(e, e->o->data);
 }
 
 /* ---- all of them ---- */

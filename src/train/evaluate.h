@@ -16,6 +16,7 @@ typedef struct mba_evaluate_options {
     const char *images, *labels;                  /* images: fp32 (N, 3, H, W), normalised, and integers (N); or .. */
     const char *graphs;                           /* graphs: a collection (graph_pack.h); or .. */
     const char *data;                             /* .. what train takes */
+    const char *tokenizer, *field;                /* of `data` that is text (text_data.h); NULL: the checkpoint's, "text" */
     double      validation;                       /* of text: only the last part */
     mba_batch_shape shape;                        /* of the batches of `data`; 0: 8 x 256 tokens, 32 images */
     int64_t     made;                             /* graphs of a made-up collection; 0: five batches */
@@ -33,6 +34,7 @@ typedef struct mba_evaluation {
     int64_t   parameters;
     mba_score score[MBA_SCORES_MAX];
     int       scores;
+    char      prepared[512];                      /* what text was prepared, in a sentence; "": none */
 } mba_evaluation;
 
 MBA_MUST mba_status mba_evaluate(mba_evaluation *out, const mba_evaluate_options *o);

@@ -16,6 +16,7 @@
 
 typedef struct mba_feed_options {
     const char *data;                    /* files, or the name of a made-up set; NULL: made up, labelled so */
+    const char *tokenizer;               /* text: of the data, to be kept with the model; NULL: what lies beside the data */
     bool        held_out;                /* the part that is not trained on */
     double      validation;              /* how much that is, of data without a part of its own */
     bool        in_order;                /* not shuffled */
@@ -83,6 +84,10 @@ MBA_MUST mba_status mba_feed_judge(mba_judgement *out, mba_feed *f, mba_session 
 
 /* True of a model whose feed has scores: its sessions of evaluation must keep the logits. */
 bool mba_feed_scores(mba_task task);
+
+/* The tokenizer of the tokens of a feed of text: `given` ("bytes", a tokenizer.json), or what lies beside them; n 0: it is
+ * not known. MBA_E_ARG where the data says that it was made with another one. */
+MBA_MUST mba_status mba_feed_tokenizer(mba_tokenizer_files *out, const mba_feed *text, const char *given);
 
 /* "4194304 tokens in 1 file (SYNTHETIC text)" */
 typedef struct mba_feed_text { char text[320]; } mba_feed_text;

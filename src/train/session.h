@@ -37,6 +37,8 @@ typedef struct mba_session_options {
     const char       *variants;                   /* "ssd=chunked": see program.h */
 } mba_session_options;
 
+typedef struct mba_tokenizer_files mba_tokenizer_files;          /* data/tokenizer_files.h */
+
 typedef struct mba_session {
     mba_model         model;                      /* complete */
     const mba_device *device;
@@ -44,6 +46,7 @@ typedef struct mba_session {
     mba_program    *program;
     mba_model_graph io;
     bool            recomputes, averages;         /* averages: there is an averaged model (ops/ema) */
+    const mba_tokenizer_files *tokenizer;         /* text: lies in every checkpoint that is saved; NULL: none */
 } mba_session;
 
 MBA_MUST mba_status mba_session_plan(mba_session *s, const mba_session_options *o);

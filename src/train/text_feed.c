@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "data/tokenizer_files.h"
 #include "train/feed.h"
 #include "train/made_text.h"
 
@@ -98,6 +99,47 @@ static mba_status text_bind(mba_feed *base, mba_session *s, int64_t micro, mba_s
         memcpy(mba_session_at(s, name[k]), f->staged[k] + micro * f->elems, bytes);
     base->targets = count_targets(f->staged[1] + micro * f->elems, f->elems);
     return MBA_OK;
+}
+
+/* The tokenizer beside the shards counts where it is the one that their notes name. */
+static mba_status tokenizer_beside(mba_tokenizer_files *out, const char *path, const mba_token_notes *notes)
+{
+    char           folder[4096];
+    mba_tokenizer *t = NULL;
+    const char    *slash = strrchr(path, '/');
+    snprintf(folder, sizeof folder, "%.*s", slash ? (int)(slash - path) : 1, slash ? path : ".");
+    MBA_TRY(mba_tokenizer_files_read(out, *folder ? folder : "/"));
+    if (!out->n || !notes) return MBA_OK;
+    const mba_status st = mba_tokenizer_create_json(&t, out->text[0].data, out->text[0].n);
+    if (st != MBA_OK || strcmp(mba_tokenizer_name(t), notes->tokenizer)) mba_tokenizer_files_free(out);
+    mba_tokenizer_destroy(t);
+    return MBA_OK;                                // one that cannot be read is not theirs
+}
+
+static mba_status check_given(const mba_tokenizer *t, const mba_token_notes *notes, const char *path)
+{
+    if (!notes || !strcmp(mba_tokenizer_name(t), notes->tokenizer)) return MBA_OK;
+    return mba_fail(MBA_E_ARG, "the data was made with another tokenizer\nwhy: the notes of '%s' name %s, --tokenizer is %s\n"
+                    "fix: leave --tokenizer out, or prepare the data again", path, notes->tokenizer, mba_tokenizer_name(t));
+}
+
+mba_status mba_feed_tokenizer(mba_tokenizer_files *out, const mba_feed *base, const char *given)
+{
+    const text_feed       *f = (const text_feed *)base;
+    const char            *path = mba_loader_path(f->loader);
+    const mba_token_notes *notes = mba_loader_notes(f->loader);
+    mba_tokenizer         *t = NULL;
+    *out = (mba_tokenizer_files){ 0 };
+    mba_assert(base->type == &mba_text_feed);
+    if (!given) {
+        MBA_TRY(tokenizer_beside(out, path, notes));
+        if (out->n || !notes || strcmp(notes->tokenizer, "bytes")) return MBA_OK;
+    }
+    mba_status st = mba_tokenizer_create(&t, given ? given : "bytes");
+    if (st == MBA_OK) st = check_given(t, notes, path);
+    if (st == MBA_OK) st = mba_tokenizer_files_of(out, t);
+    mba_tokenizer_destroy(t);
+    return st;
 }
 
 static void text_describe(const mba_feed *base, char *text, size_t room)

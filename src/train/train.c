@@ -19,6 +19,7 @@
 #include "ops/ema/ema.h"
 #include "train/checkpoint.h"
 #include "train/guard.h"
+#include "train/text_data.h"
 #include "train/watchdog.h"
 
 enum { BAD_STEPS_MAX = 8, PATH_ROOM = 4096 };      // so many skipped steps in a row end a run
@@ -29,6 +30,7 @@ typedef struct run {
     mba_session   s;
     mba_session   judge;                          /* evaluation, where it computes something else than training */
     mba_feed     *train, *valid;
+    mba_tokenizer_files tokenizer;                /* of text, where it is known */
     mba_step      step;
     bool          ahead;                          /* the next micro-batch, or the next step's, is bound and on its way: */
     mba_step      next;                           /* as this says, */
@@ -88,6 +90,9 @@ static mba_status begin(run *r)
     MBA_TRY(mba_feed_fit(&so.model, &r->o->feed));
     MBA_TRY(mba_session_plan(&r->s, &so));
     MBA_TRY(open_feeds(r, &r->o->feed));
+    if (so.model.task == MBA_TASK_TEXT)
+        MBA_TRY(mba_run_tokenizer(&r->tokenizer, r->train, r->o->feed.tokenizer, r->o->resume ? r->o->resume : r->o->init));
+    r->s.tokenizer = &r->tokenizer;
     if (r->o->valid_every > 0 && !r->valid)
         return mba_fail(MBA_E_ARG, "--valid-every, and nothing to validate with\nwhy: the data has no held-out part\n"
                         "fix: --validation 0.1 holds a tenth of it out");
@@ -104,6 +109,7 @@ static void finish(run *r)
     mba_feed_close(r->valid);
     mba_session_end(&r->judge);
     mba_session_end(&r->s);
+    mba_tokenizer_files_free(&r->tokenizer);
 }
 
 /* ---- keeping ---- */
@@ -288,6 +294,7 @@ static mba_status open_log(run *r)
         return mba_fail(MBA_E_IO, "cannot write '%s'\nfix: is the directory writable, the disk full?", path);
     }
     MBA_TRY(lock_log(fd, path));
+    MBA_TRY(mba_tokenizer_files_write(&r->tokenizer, r->o->out));
     if (r->o->resume) return rewind_log(path, r->step.index);
     return !ftruncate(fd, 0) ? MBA_OK : mba_fail(MBA_E_IO, "cannot empty '%s'\nwhy: %s\nfix: remove it", path, strerror(errno));
 }
