@@ -83,8 +83,8 @@ static mba_status prepare(const data_options *o, const mba_operands *words)
                (long long)made.tokens, (long long)made.shards, made.shards == 1 ? "" : "s", mba_tokenizer_name(t),
                words->n == 1 ? ", SYNTHETIC text" : "");
     if (st == MBA_OK && made.ends_in_text && !o->split_on)
-        fprintf(stderr, "note: <|endoftext|> stands in the text %lld times and is encoded as text; --split-on '<|endoftext|>' "
-                "ends a document there\n", (long long)made.ends_in_text);
+        fprintf(stderr, "note: %s stands in the text %lld time%s and is encoded as text; --split-on '%s' ends a document "
+                "there\n", made.end, (long long)made.ends_in_text, made.ends_in_text == 1 ? "" : "s", made.end);
     mba_tokenizer_destroy(t);
     return st;
 }

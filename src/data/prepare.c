@@ -365,7 +365,10 @@ mba_status mba_prepare(mba_prepared *made, mba_tokenizer *t, const mba_prepare_o
     if (st == MBA_OK) st = fill(&w);
     if (st == MBA_OK) st = publish(&w, out);
     if (st != MBA_OK && w.folder) mba_folder_remove(w.folder);
-    if (st == MBA_OK) *made = w.made;
+    if (st == MBA_OK) {
+        *made = w.made;
+        snprintf(made->end, sizeof made->end, "%.*s", (int)w.end_bytes, w.end);
+    }
     free(w.folder);
     free(w.shard.id);
     free(out);

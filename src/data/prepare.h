@@ -38,7 +38,8 @@ typedef struct mba_prepare_options {
 
 typedef struct mba_prepared {
     int64_t documents, bytes, tokens, shards;
-    int64_t ends_in_text;                    /* how often the end-of-text token stood in a document, as text */
+    int64_t ends_in_text;                    /* how often the end-of-text token stood in a document, as text .. */
+    char    end[64];                         /* .. and that text */
 } mba_prepared;
 
 MBA_MUST mba_status mba_prepare(mba_prepared *made, mba_tokenizer *t, const mba_prepare_options *options);

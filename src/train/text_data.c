@@ -200,11 +200,11 @@ static mba_status check_vocab(const mba_tokenizer *t, int64_t vocab)
 static void tell_story(mba_text_data *d, const mba_listing *l, const mba_tokenizer *t, const mba_prepared *made,
                        const mba_text_data_options *o)
 {
-    char more[64] = "", ends[128] = "", vocab[128] = "";
+    char more[64] = "", ends[192] = "", vocab[128] = "";
     if (l->n > 1) snprintf(more, sizeof more, " and %" PRId64 " more", l->n - 1);
     if (made && made->ends_in_text)
-        snprintf(ends, sizeof ends, "; it has <|endoftext|> %" PRId64 " times, as text: data prepare --split-on ends documents "
-                 "there", made->ends_in_text);
+        snprintf(ends, sizeof ends, "; it has %s %" PRId64 " time%s, as text: data prepare --split-on ends documents there",
+                 made->end, made->ends_in_text, made->ends_in_text == 1 ? "" : "s");
     if (mba_tokenizer_vocab(t) <= BYTES_VOCAB_MAX && o->vocab > BYTES_VOCAB_MAX)
         snprintf(vocab, sizeof vocab, "; bytes use %" PRId64 " of the model's %" PRId64 " tokens: --set vocab=%" PRId64
                  " or --tokenizer FILE", mba_tokenizer_vocab(t), o->vocab, mba_tokenizer_vocab(t));
