@@ -65,7 +65,7 @@ static void ctrl_c_finishes_the_step_and_saves(void **state)
     shell(line);
     assert_non_null(strstr(output, "exit 0"));
     assert_non_null(strstr(output, "interrupted, saved"));
-    assert_int_equal(scratch_entries("cut"), 2);                                   // log.jsonl and one checkpoint
+    assert_int_equal(scratch_entries("cut"), 4);                                   // log.jsonl, the tokenizer (two files), one checkpoint
 }
 
 /* A golden checkpoint with one thing changed. */
@@ -135,7 +135,7 @@ static void bad_data_is_told(void **state)
     (void)state;
     char path[400];
     snprintf(path, sizeof path, "%s/short.bin", scratch_dir);
-    put(path, "ab");
+    put(path, "a\1");
     says(run("train " SMALL " --data '%s' --quiet", path), 2, "too short");
     says(run("train " SMALL " --data '%s/nowhere' --quiet", scratch_dir), 1, "nowhere");
     says(run("train --model mamba2-130m --set width=32,layers=1,vocab=10,state=8,head_dim=16 --batch 1 --length 16 "
@@ -192,7 +192,7 @@ static void full_disks_and_closed_doors_are_told(void **state)
     shell(line);
     says(0, 0, "exit 1");
     says(0, 0, "saving the checkpoint");
-    assert_int_equal(scratch_entries("full"), 1);                                  // the log alone
+    assert_int_equal(scratch_entries("full"), 3);                                  // the log and the tokenizer
 }
 
 int main(void)

@@ -151,7 +151,7 @@ static void only_the_newest_checkpoints_are_kept(void **state)
     o.save_every = 1;
     o.keep = 2;
     assert_ok(mba_train(&o));
-    assert_int_equal(scratch_entries("kept"), 3);                                  // log.jsonl and two steps
+    assert_int_equal(scratch_entries("kept"), 5);                                  // log.jsonl, two steps and the tokenizer (two files)
     mba_model     m;
     mba_hf_format f;
     char          path[512];
@@ -204,7 +204,7 @@ static void a_run_is_resumed_whatever_it_is_called(void **state)
     o.stop_after = 0;
     o.resume = scratch("step-by-step/step-000002");
     assert_ok(mba_train(&o));
-    assert_int_equal(scratch_entries("step-by-step"), 3);                          // the log, steps 2 and 4
+    assert_int_equal(scratch_entries("step-by-step"), 5);                          // the log, the tokenizer, steps 2 and 4
     o.resume = o.out;
     o.schedule.steps = 5;
     assert_ok(mba_train(&o));
@@ -227,10 +227,10 @@ static void a_run_keeps_its_hands_off_another(void **state)
     o.schedule.steps = 5;
     o.save_every = 1;
     assert_fails(mba_train(&o), MBA_E_ARG, "is later than step 3");
-    assert_int_equal(scratch_entries("first-run"), 3);                             // the log, steps 3 and 6
+    assert_int_equal(scratch_entries("first-run"), 5);                             // the log, the tokenizer, steps 3 and 6
     o.out = scratch("second-run");
     assert_ok(mba_train(&o));
-    assert_int_equal(scratch_entries("second-run"), 3);                            // the log, steps 4 and 5
+    assert_int_equal(scratch_entries("second-run"), 5);                            // the log, the tokenizer, steps 4 and 5
 }
 
 /* The CPU, with a weight that is not a number while the first micro-batch of step 2 is computed. */

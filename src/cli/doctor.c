@@ -9,6 +9,9 @@
 
 #include <jpeglib.h>                               // needs stdio.h before it
 #include <png.h>
+#ifdef MBA_ZSTD
+#include <zstd.h>
+#endif
 #ifdef MBA_ZLIB
 #include <zlib.h>
 #endif
@@ -27,7 +30,7 @@ static void row(mba_table *t, const char *what, const char *found, const char *a
     mba_table_text(t, "%s", advice);
 }
 
-/* The libraries it was linked with; the last one is optional. */
+/* The libraries it was linked with; the last two are optional. */
 static void libraries(mba_table *t)
 {
 #define WORDS_(x) #x
@@ -45,6 +48,11 @@ static void libraries(mba_table *t)
     row(t, "zlib", zlibVersion(), "");
 #else
     row(t, "zlib", "this program was built without it", "it reads data that is gzip-compressed: zlib1g-dev, then build again");
+#endif
+#ifdef MBA_ZSTD
+    row(t, "zstd", ZSTD_versionString(), "");
+#else
+    row(t, "zstd", "this program was built without it", "it reads texts that are zstd-compressed: libzstd-dev, then build again");
 #endif
 }
 
