@@ -123,6 +123,12 @@ static void every_checkpoint_holds_its_tokenizer(void **state)
     says(run("train --init '%s/t/step-000002' --data '%s/bpe' --batch 2 --length 32 --steps 1 --out '%s/u' --quiet", scratch_dir,
              scratch_dir, scratch_dir), 0, "1 steps");
     must_be("u/step-000001/chat_template.jinja");
+    /* Data of another tokenizer would be other words to the model. */
+    says(run("data prepare --out '%s/other' '%s/book.txt'", scratch_dir, scratch_dir), 0, "(bytes)");
+    says(run("train --init '%s/t' --data '%s/other' --batch 2 --length 32 --steps 1 --quiet", scratch_dir, scratch_dir), 2,
+         "another tokenizer than the model");
+    says(run("train --init '%s/t' --data '%s/other' --tokenizer bytes --batch 2 --length 32 --steps 1 --quiet", scratch_dir,
+             scratch_dir), 0, "1 steps");
     /* Bare tokens have none, and none is invented. */
     says(run("train " TINY " --data '%s/bare.bin' --steps 1 --out '%s/v' --quiet", 264, scratch_dir, scratch_dir), 0, "1 steps");
     assert_int_not_equal(access(scratch("v/step-000001/tokenizer.json"), F_OK), 0);

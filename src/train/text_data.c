@@ -261,6 +261,28 @@ void mba_text_data_close(mba_text_data *d)
     *d = (mba_text_data){ 0 };
 }
 
+/* ---- the tokenizer of a run ---- */
+
+/* False only where both can be read and a number stands for something else in each. */
+static bool same_tokens(const mba_tokenizer_files *x, const mba_tokenizer_files *y)
+{
+    mba_tokenizer *a = NULL, *b = NULL;
+    bool           same = true;
+    if (mba_tokenizer_files_same(x, y)) return true;
+    if (mba_tokenizer_create_json(&a, x->text[0].data, x->text[0].n) == MBA_OK
+        && mba_tokenizer_create_json(&b, y->text[0].data, y->text[0].n) == MBA_OK) {
+        same = mba_tokenizer_vocab(a) == mba_tokenizer_vocab(b);
+        for (int32_t id = 0; same && id < mba_tokenizer_vocab(a); id++) {
+            size_t      m = 0, n = 0;
+            const char *p = mba_tokenizer_token(a, id, &m), *q = mba_tokenizer_token(b, id, &n);
+            same = !p == !q && m == n && (!p || !memcmp(p, q, m));
+        }
+    }
+    mba_tokenizer_destroy(a);
+    mba_tokenizer_destroy(b);
+    return same;
+}
+
 mba_status mba_run_tokenizer(mba_tokenizer_files *out, const mba_feed *text, const char *given, const char *from)
 {
     char                path[PATH_ROOM];
@@ -268,8 +290,13 @@ mba_status mba_run_tokenizer(mba_tokenizer_files *out, const mba_feed *text, con
     MBA_TRY(mba_feed_tokenizer(out, text, given));
     mba_status st = from ? mba_checkpoint_find(path, sizeof path, from) : MBA_OK;
     if (st == MBA_OK && from) st = mba_tokenizer_files_read(&kept, path);
-    const bool keep = st == MBA_OK && kept.n && (!out->n || mba_tokenizer_files_same(out, &kept));
+    const bool both = st == MBA_OK && kept.n && out->n, same = both && same_tokens(out, &kept);
+    if (both && !same && !given)
+        st = mba_fail(MBA_E_ARG, "the data was made with another tokenizer than the model\nwhy: '%s/tokenizer.json' gives other "
+                      "numbers\nfix: prepare the data with it; or --tokenizer with that of the data, if this is meant", path);
+    const bool keep = st == MBA_OK && kept.n && (same || !out->n);
     mba_tokenizer_files_free(keep || st != MBA_OK ? out : &kept);
+    if (st != MBA_OK) mba_tokenizer_files_free(&kept);
     if (keep) *out = kept;
     return st;
 }

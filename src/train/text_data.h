@@ -41,7 +41,8 @@ void                mba_text_data_close(mba_text_data *d);
 MBA_MUST mba_status mba_checkpoint_tokenizer(mba_tokenizer **out, const char *given, const char *checkpoint);
 
 /* The tokenizer files of a run: those of its data, or of the checkpoint `from` that it goes on with or begins with (NULL:
- * none). Where both are the same tokenizer the checkpoint's are kept, with all that lies beside them. */
+ * none). Where both are the same tokenizer the checkpoint's are kept, with all that lies beside them; where they are not,
+ * that is MBA_E_ARG unless `given` says which. */
 MBA_MUST mba_status mba_run_tokenizer(mba_tokenizer_files *out, const mba_feed *text, const char *given, const char *from);
 
 #endif
