@@ -13,7 +13,7 @@
 
 #include "core/file.h"
 
-enum { BLOCK = 1 << 20 };
+enum { BLOCK = 1 << 20, HEAD_MOST = 64 << 20 };
 
 struct mba_reader {
     char       *path;
@@ -107,12 +107,14 @@ static void end_gzip(mba_reader *r) { (void)r; }
 /* ---- zstd ---- */
 
 #ifdef MBA_ZSTD
+/* `zstd --long=31` asks for a window of 2 GiB. A small file that asks for more than the usual 128 MiB is damaged. */
 static mba_status begin_zstd(mba_reader *r)
 {
-    enum { WINDOW_LOG_MAX = 31 };                            // what `zstd --long=31` asks for
+    enum { USUAL_LOG = 27, LONG_LOG = 31, LARGE_FILE = 16 << 20 };
+    const int most = r->map.bytes < LARGE_FILE ? USUAL_LOG : LONG_LOG;
     r->zstd   = ZSTD_createDCtx();
     r->inside = true;
-    if (r->zstd && !ZSTD_isError(ZSTD_DCtx_setParameter(r->zstd, ZSTD_d_windowLogMax, WINDOW_LOG_MAX))) return MBA_OK;
+    if (r->zstd && !ZSTD_isError(ZSTD_DCtx_setParameter(r->zstd, ZSTD_d_windowLogMax, most))) return MBA_OK;
     return mba_fail(MBA_E_NOMEM, "no memory to unpack '%s'", r->path);
 }
 
@@ -260,7 +262,7 @@ mba_status mba_reader_head(mba_reader *r, size_t bytes, const char **text, size_
         while (i < size && strchr(" \t\r\n", first[i]) && first[i]) i++;
         *text = first;
         *n    = size;
-        if (r->ended || (size >= bytes && memchr(first + i, '\n', size - i)) || size >= r->most) return MBA_OK;
+        if (r->ended || (size >= bytes && memchr(first + i, '\n', size - i)) || size >= HEAD_MOST) return MBA_OK;
         MBA_TRY(fill(r));
     }
 }

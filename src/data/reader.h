@@ -8,7 +8,7 @@
  *     mba_reader_close(r);                                                              // NULL is fine
  *
  * A plain file is mapped and nothing is copied. A compressed one is unpacked as it is read, all members or frames of it;
- * memory holds what is not yet used, at most `most` bytes, and the window of zstd (up to 2 GiB, where --long asked for it).
+ * memory holds what is not yet used, at most `most` bytes, and the window of zstd (128 MiB; of files above 16 MiB up to 2 GiB, where --long asked for it).
  * MBA_E_FORMAT for a stream that is damaged or ends too early, MBA_E_UNSUPPORTED where the build has not the library. */
 #ifndef MBA_READER_H
 #define MBA_READER_H
@@ -33,7 +33,8 @@ void                mba_reader_use(mba_reader *r, size_t n);
 /* Lends the next line and uses it; NULL: there is none. */
 MBA_MUST mba_status mba_reader_line(mba_reader *r, const char **line, size_t *n);
 
-/* Lends the beginning, at least `bytes` of it and its first line that is not blank, if there is so much; uses nothing. */
+/* Lends the beginning, at least `bytes` of it and its first line that is not blank (up to 64 MiB), if there is so much; uses
+ * nothing. */
 MBA_MUST mba_status mba_reader_head(mba_reader *r, size_t bytes, const char **text, size_t *n);
 
 const char *mba_reader_packing(const mba_reader *r);     /* "gzip", "zstd"; NULL: plain */
