@@ -7,10 +7,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "train/checkpoint.h"
 #include "data/tokenizer.h"
 #include "scope/export.h"
 #include "train/generate.h"
+#include "train/text_data.h"
 
 enum { TOKENS = 120, PATH_ROOM = 4096 };
 
