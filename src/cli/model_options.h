@@ -13,29 +13,29 @@ typedef struct mba_model_options {
 
 /* In an option table; `m` is a pointer to mba_model_options, `s` to mba_batch_shape. */
 #define MBA_SHAPE_OPTIONS(s)                                                                                          \
-    { "--batch",     MBA_OPT_INT,   &(s)->batch,     "B",     "sequences or images per (micro-)batch", 1, 1 << 20 },  \
-    { "--length",    MBA_OPT_INT,   &(s)->length,    "L",     "text: tokens per sequence", 1, 1 << 30 },              \
-    { "--image",     MBA_OPT_INT,   &(s)->image,     "S",     "images: side in pixels", 1, 1 << 14 },                 \
-    { "--graphs",    MBA_OPT_INT,   &(s)->graphs,    "G",     "graphs: at most so many per batch", 1, 1 << 22 },      \
-    { "--nodes",     MBA_OPT_INT,   &(s)->nodes,     "N",                                                             \
+    { "--batch",     MBA_OPT_INT | MBA_RUN_FIXED,   &(s)->batch,     "B",     "sequences or images per (micro-)batch", 1, 1 << 20 },  \
+    { "--length",    MBA_OPT_INT | MBA_RUN_FIXED,   &(s)->length,    "L",     "text: tokens per sequence", 1, 1 << 30 },              \
+    { "--image",     MBA_OPT_INT | MBA_RUN_FIXED,   &(s)->image,     "S",     "images: side in pixels", 1, 1 << 14 },                 \
+    { "--graphs",    MBA_OPT_INT | MBA_RUN_FIXED,   &(s)->graphs,    "G",     "graphs: at most so many per batch", 1, 1 << 22 },      \
+    { "--nodes",     MBA_OPT_INT | MBA_RUN_FIXED,   &(s)->nodes,     "N",                                                             \
       "graphs: at most so many nodes per batch", 1, 1 << 30 },                                                        \
-    { "--edges",     MBA_OPT_INT,   &(s)->edges,     "E",     "graphs: at most so many edges per batch", 1, 1 << 30 }
+    { "--edges",     MBA_OPT_INT | MBA_RUN_FIXED,   &(s)->edges,     "E",     "graphs: at most so many edges per batch", 1, 1 << 30 }
 
 #define MBA_RUN_OPTIONS(m)                                                                                            \
-    { "--device",    MBA_OPT_TEXT,  &(m)->device,    "WHERE", "cpu (default), cuda, cuda:1", 0, 0 },                  \
-    { "--precision", MBA_OPT_TEXT,  &(m)->precision, "TYPE",                                                          \
+    { "--device",    MBA_OPT_TEXT | MBA_RUN_CHANGES,  &(m)->device,    "WHERE", "cpu (default), cuda, cuda:1", 0, 0 },                  \
+    { "--precision", MBA_OPT_TEXT | MBA_RUN_CHANGES,  &(m)->precision, "TYPE",                                                          \
       "fp32 or bf16, of activations and products (default: bf16 on cuda)", 0, 0 },                                    \
-    { "--memory",    MBA_OPT_BYTES, &(m)->memory,    "BYTES",                                                         \
+    { "--memory",    MBA_OPT_BYTES | MBA_RUN_CHANGES, &(m)->memory,    "BYTES",                                                         \
       "the plan keeps as much as fits: 6GB (default: 90 % of the machine)", 0, 0 },                                       \
-    { "--recompute", MBA_OPT_TEXT,  &(m)->recompute, "WHEN",                                                          \
+    { "--recompute", MBA_OPT_TEXT | MBA_RUN_CHANGES,  &(m)->recompute, "WHEN",                                                          \
       "auto (only where memory asks for it), on, off, states (of ssd alone)", 0, 0 },                                 \
-    { "--op",        MBA_OPT_TEXT,  &(m)->variants,  "OP=V,..", "force variants of operators", 0, 0 },                \
-    { "--threads",   MBA_OPT_INT,   &(m)->threads,   "N",                                                             \
+    { "--op",        MBA_OPT_TEXT | MBA_RUN_CHANGES,  &(m)->variants,  "OP=V,..", "force variants of operators", 0, 0 },                \
+    { "--threads",   MBA_OPT_INT | MBA_RUN_CHANGES,   &(m)->threads,   "N",                                                             \
       "threads (default: OMP_NUM_THREADS, else one per core); bits do not depend on it", 1, 4096 }
 
 #define MBA_MODEL_OPTIONS(m)                                                                                          \
-    { "--model",     MBA_OPT_TEXT,  &(m)->name,      "NAME",  "a preset: mambascope list models", 0, 0 },             \
-    { "--set",       MBA_OPT_TEXT,  &(m)->set,       "K=V,..", "change fields of it: mambascope list fields", 0, 0 }, \
+    { "--model",     MBA_OPT_TEXT | MBA_RUN_FIXED,  &(m)->name,      "NAME",  "a preset: mambascope list models", 0, 0 },             \
+    { "--set",       MBA_OPT_TEXT | MBA_RUN_FIXED,  &(m)->set,       "K=V,..", "change fields of it: mambascope list fields", 0, 0 }, \
     MBA_SHAPE_OPTIONS(&(m)->shape), MBA_RUN_OPTIONS(m)
 
 /* Sets the model of a session and all that mba_run_options_apply sets. */

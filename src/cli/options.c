@@ -66,12 +66,14 @@ static void print_names(const mba_usage *u)
         printf("%s\t%s\t%s\n", o->name, o->value ? o->value : "", o->help);
 }
 
+static mba_opt kind_of(const mba_option *o) { return (mba_opt)(o->kind & MBA_OPT_KINDS); }
+
 static mba_status bad_value(const mba_option *o, const char *text)
 {
-    if (o->kind == MBA_OPT_BYTES)
+    if (kind_of(o) == MBA_OPT_BYTES)
         return mba_fail(MBA_E_ARG, "%s %s\nwhy: a number of bytes belongs there\nfix: %s 20K, 6GB or a plain number",
                         o->name, text, o->name);
-    const char *kind = o->kind == MBA_OPT_REAL ? "a number" : "a whole number";
+    const char *kind = kind_of(o) == MBA_OPT_REAL ? "a number" : "a whole number";
     if (o->most > o->least)
         return mba_fail(MBA_E_ARG, "%s %s\nwhy: %s between %.13g and %.13g belongs there\nfix: %s %s, %s", o->name,
                         text, kind, o->least, o->most, o->name, o->value, o->help);
@@ -79,7 +81,7 @@ static mba_status bad_value(const mba_option *o, const char *text)
                     o->help);
 }
 
-static bool in_range(const mba_option *o, double v) { return o->most <= o->least || (v >= o->least && v <= o->most); }
+bool mba_option_takes(const mba_option *o, double v) { return o->most <= o->least || (v >= o->least && v <= o->most); }
 
 static mba_status set_bytes(const mba_option *o, const char *text)
 {
@@ -98,17 +100,17 @@ static mba_status set_value(const mba_option *o, const char *text)
 {
     char *end = NULL;
     errno = 0;
-    if (o->kind == MBA_OPT_TEXT) {
+    if (kind_of(o) == MBA_OPT_TEXT) {
         *(const char **)o->to = text;
-    } else if (o->kind == MBA_OPT_BYTES) {
+    } else if (kind_of(o) == MBA_OPT_BYTES) {
         return set_bytes(o, text);
-    } else if (o->kind != MBA_OPT_REAL) {
+    } else if (kind_of(o) != MBA_OPT_REAL) {
         const long long v = strtoll(text, &end, 10);
-        if (end == text || *end || errno || !in_range(o, (double)v)) return bad_value(o, text);
+        if (end == text || *end || errno || !mba_option_takes(o, (double)v)) return bad_value(o, text);
         *(int64_t *)o->to = v;
     } else {
         const double v = strtod(text, &end);
-        if (end == text || *end || isnan(v) || !in_range(o, v)) return bad_value(o, text);
+        if (end == text || *end || isnan(v) || !mba_option_takes(o, v)) return bad_value(o, text);
         *(double *)o->to = v;
     }
     return MBA_OK;
@@ -127,7 +129,25 @@ static bool is_second_list(const mba_option *o, int i, char **argv)
     const size_t n = strlen(o->name), v = o->value ? strlen(o->value) : 0;
     bool         before = false;
     for (int k = 1; k < i; k++) before |= !strncmp(argv[k], o->name, n) && (!argv[k][n] || argv[k][n] == '=');
-    return before && o->kind == MBA_OPT_TEXT && v > 5 && !strcmp(o->value + v - 5, "=V,..");
+    return before && kind_of(o) == MBA_OPT_TEXT && v > 5 && !strcmp(o->value + v - 5, "=V,..");
+}
+
+/* An option that may have no value has none where nothing or another option follows. */
+static bool stands_alone(const mba_option *o, int i, int argc, char **argv)
+{
+    return kind_of(o) == MBA_OPT_MOST && (i + 1 == argc || argv[i + 1][0] == '-');
+}
+
+bool mba_option_given(const mba_usage *u, const mba_option *o, int argc, char **argv)
+{
+    bool given = false;
+    for (int i = 1; i < argc; i++) {
+        const char       *eq = strchr(argv[i], '=');
+        const mba_option *at = argv[i][0] != '-' ? NULL : find(u, argv[i], eq ? (size_t)(eq - argv[i]) : strlen(argv[i]));
+        given |= at == o;
+        if (at && !eq && kind_of(at) != MBA_OPT_FLAG && !stands_alone(at, i, argc, argv)) i++;      // its value
+    }
+    return given;
 }
 
 static mba_status take_word(const mba_usage *u, const char *arg, mba_operands *words)
@@ -161,12 +181,12 @@ mba_status mba_options_parse(const mba_usage *u, int argc, char **argv, mba_oper
         }
         const mba_option *o = find(u, arg, eq ? (size_t)(eq - arg) : strlen(arg));
         if (!o) return mba_fail(MBA_E_ARG, "no option %s\nfix: mambascope %s --help lists them", arg, u->command);
-        if (o->kind == MBA_OPT_FLAG) {
+        if (kind_of(o) == MBA_OPT_FLAG) {
             if (eq) return mba_fail(MBA_E_ARG, "%s takes no value\nfix: %s alone", o->name, o->name);
             *(bool *)o->to = true;
             continue;
         }
-        if (o->kind == MBA_OPT_MOST && !eq && (i + 1 == argc || argv[i + 1][0] == '-')) {
+        if (!eq && stands_alone(o, i, argc, argv)) {
             *(int64_t *)o->to = (int64_t)o->most;
             continue;
         }
@@ -178,7 +198,7 @@ mba_status mba_options_parse(const mba_usage *u, int argc, char **argv, mba_oper
         MBA_TRY(set_value(o, eq ? eq + 1 : argv[++i]));
     }
     const mba_option *json = find(u, "--json", 6), *csv = find(u, "--csv", 5);
-    if (json && csv && json->kind == MBA_OPT_FLAG && csv->kind == MBA_OPT_FLAG && *(bool *)json->to && *(bool *)csv->to)
+    if (json && csv && kind_of(json) == MBA_OPT_FLAG && kind_of(csv) == MBA_OPT_FLAG && *(bool *)json->to && *(bool *)csv->to)
         return mba_fail(MBA_E_ARG, "--json or --csv\nfix: one of them");
     return MBA_OK;
 }

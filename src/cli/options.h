@@ -26,9 +26,19 @@ typedef enum mba_opt {
     MBA_OPT_TEXT,                      /* const char *, lent from argv */
 } mba_opt;
 
+/* What happens to an option of a run that is resumed (run_options.h); one of them beside the kind. */
+enum {
+    MBA_OPT_KINDS   = 15,              /* the bits of the kind */
+    MBA_RUN_FIXED   = 16,              /* kept with the run; another value is refused */
+    MBA_RUN_CHANGES = 32,              /* kept; another value is taken and named */
+    MBA_RUN_NOTED   = 48,              /* kept for the reader; a resumed run does not take it over */
+    MBA_RUN_APART   = 64,              /* of this call alone */
+    MBA_RUN_MARKS   = 112,
+};
+
 typedef struct mba_option {
     const char *name;                  /* "--batch" */
-    mba_opt     kind;
+    unsigned    kind;                  /* an mba_opt; in the table of a run, with a mark: MBA_OPT_REAL | MBA_RUN_FIXED */
     void       *to;
     const char *value;                 /* what the help calls its value */
     const char *help;
@@ -48,5 +58,11 @@ typedef struct mba_operands { const char *word[MBA_OPERANDS_MAX]; int n; } mba_o
  * *help is set where the help was asked for, and printed: --help; --manual, the same as a part of the man page;
  * --list-options, a line per option: name, value, help, with tabs between. */
 MBA_MUST mba_status mba_options_parse(const mba_usage *u, int argc, char **argv, mba_operands *words, bool *help);
+
+/* Whether the option is in argv, which mba_options_parse has taken. */
+bool mba_option_given(const mba_usage *u, const mba_option *o, int argc, char **argv);
+
+/* Whether a number is one that the option takes. Defaults outside of its range stand for "not set". */
+bool mba_option_takes(const mba_option *o, double v);
 
 #endif

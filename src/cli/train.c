@@ -10,6 +10,7 @@
 
 #include "cli/command.h"
 #include "cli/interrupts.h"
+#include "cli/kept_options.h"
 #include "cli/model_options.h"
 #include "cli/notes.h"
 #include "cli/on_machine.h"
@@ -21,8 +22,11 @@
 #include "device/cpu/ceilings.h"
 #include "ops/lamb/lamb.h"
 #include "train/checkpoint.h"
+#include "train/run_folder.h"
 #include "train/text_data.h"
 #include "train/train.h"
+
+enum { MBA_OPTIONS_MAX = 80, PATH_ROOM = 4096 };
 
 static volatile sig_atomic_t interrupted;
 
@@ -44,6 +48,10 @@ typedef struct train_cli {
     double            floor_s;
     mba_train_report  last;
     int64_t           left_out;                   /* already told */
+    mba_option        table[MBA_OPTIONS_MAX];
+    json_t           *saved, *kept;               /* options of the checkpoint that is resumed; of its run as last started */
+    json_t           *options, *changes;          /* of this run; which are not those of the checkpoint */
+    char              from[PATH_ROOM], folder[PATH_ROOM];          /* the checkpoint that is resumed; its run */
 } train_cli;
 
 /* ---- what a step costs ---- */
@@ -417,26 +425,88 @@ static mba_status run_training(train_cli *c)
     return st;
 }
 
-/* The model is named by --model, or taken from the checkpoint that is resumed or begun with. */
-static mba_status choose_model(train_cli *c)
+/* ---- going on with a run ---- */
+
+/* --resume auto, for scripts that are started again and again: the run of --out goes on where it has a checkpoint that can
+ * be read, and begins where it has none. */
+static mba_status choose_newest(train_cli *c)
 {
-    char          path[4096];
-    mba_hf_format format;
+    char broken[512];
+    if (strcmp(c->o.resume, "auto")) return mba_checkpoint_find(c->from, sizeof c->from, c->o.resume);
+    if (!c->o.out)
+        return mba_fail(MBA_E_ARG, "--resume auto without --out\nwhy: it goes on with the run of --out, or begins it\nfix: --out "
+                                   "DIR");
+    MBA_TRY(mba_checkpoint_newest_sound(c->from, sizeof c->from, broken, sizeof broken, c->o.out));
+    if (*broken && !c->quiet)
+        fprintf(stderr, "a damaged checkpoint of '%s' is left out, and kept as step-*.broken: %.*s\n", c->o.out,
+                (int)strcspn(broken, "\n"), broken);
+    c->o.resume = *c->from ? c->o.out : NULL;
+    return MBA_OK;
+}
+
+static bool is_changed(const train_cli *c, const char *name)
+{
+    size_t        i;
+    const json_t *line;
+    const size_t  n = strlen(name);
+    json_array_foreach(c->changes, i, line)
+        if (!strncmp(json_string_value(line), name, n) && json_string_value(line)[n] == ' ') return true;
+    return false;
+}
+
+static void tell_changes(const train_cli *c)
+{
+    size_t        i;
+    const json_t *line;
+    json_array_foreach(c->changes, i, line) fprintf(stderr, "changed: %s\n", json_string_value(line));
+}
+
+/* What is not given is as it was: as the run was last started where its folder is named, as the checkpoint says where that
+ * is. The run goes on in its own folder. */
+static mba_status go_on(train_cli *c, const mba_usage *u, int argc, char **argv)
+{
     if (c->o.resume && c->o.init)
         return mba_fail(MBA_E_ARG, "--resume and --init\nwhy: the one goes on with a run, the other begins one\nfix: one "
                         "of them");
+    if (c->o.resume) MBA_TRY(choose_newest(c));
+    if (!c->o.resume) return MBA_OK;
+    MBA_TRY(mba_run_folder(c->folder, sizeof c->folder, c->o.resume));
+    MBA_TRY(mba_checkpoint_options(&c->saved, c->from));
+    if (!c->saved) {
+        if (!c->quiet)
+            fprintf(stderr, "'%s' does not hold the options of its run: what is not given has its default\n", c->from);
+        return MBA_OK;
+    }
+    if (!strcmp(c->folder, c->o.resume)) MBA_TRY(mba_run_options_load(&c->kept, c->folder));
+    if (!c->kept) c->kept = json_incref(c->saved);
+    MBA_TRY(mba_kept_options_resume(u, argc, argv, c->kept, c->saved, c->changes));
+    c->o.other_data = is_changed(c, "--data") || is_changed(c, "--validation");
+    if (!c->o.out && *c->folder) c->o.out = c->folder;
+    if (!c->quiet) tell_changes(c);
+    return MBA_OK;
+}
+
+/* ---- what was chosen ---- */
+
+/* The model is named by --model, or taken from the checkpoint that is resumed or begun with. */
+static mba_status choose_model(train_cli *c)
+{
+    char              path[PATH_ROOM];
+    mba_hf_format     format;
+    mba_model_options mo = c->model;
+    if (c->kept) mo.name = mo.set = NULL;         // both are in the checkpoint's config.json
     if (c->o.resume || c->o.init) {
         MBA_TRY(mba_checkpoint_find(path, sizeof path, c->o.resume ? c->o.resume : c->o.init));
         if (!c->quiet) MBA_TRY(mba_notes_print(path));
     }
-    if ((c->o.resume || c->o.init) && !c->model.name) {
+    if ((c->o.resume || c->o.init) && !mo.name) {
         MBA_TRY(mba_checkpoint_config(&c->o.session.model, &format, path));
         if (c->o.session.model.task == MBA_TASK_TEXT) c->o.session.model.lm.padding = 0;   // every token is trained
-    } else if (!c->model.name) {
+    } else if (!mo.name) {
         return mba_fail(MBA_E_ARG, "no model\nfix: --model NAME, with a name of `mambascope list models`, --init or "
                                    "--resume DIR");
     }
-    MBA_TRY(mba_model_options_apply(&c->model, &c->o.session));
+    MBA_TRY(mba_model_options_apply(&mo, &c->o.session));
     if (c->o.session.model.task == MBA_TASK_TEXT) c->o.session.model.lm.documents = c->documents;
     else if (c->documents || c->o.carry) return mba_fail(MBA_E_ARG, "--documents and --carry are for text\nfix: leave "
                                                          "them out, or --model with a model of text");
@@ -476,7 +546,7 @@ static mba_status choose_machine(train_cli *c)
     if (!c->dry_run)
         return mba_fail(MBA_E_ARG, "--machine without --dry-run\nwhy: training runs on the machine that is here\nfix: --dry-run, or "
                         "leave it out");
-    if (c->model.device && !strcmp(c->model.device, "cpu"))
+    if (c->model.device && !strcmp(c->model.device, "cpu") && !c->kept)
         return mba_fail(MBA_E_ARG, "--machine %s and --device cpu\nwhy: machines are GPUs\nfix: one of them", c->machine);
     if (precision && strcmp(precision, "fp32") && strcmp(precision, "bf16"))
         return mba_fail(MBA_E_ARG, "--precision %s\nfix: fp32 or bf16", precision);
@@ -504,77 +574,104 @@ static mba_status choose_optimizer(train_cli *c)
     return MBA_OK;
 }
 
+/* Keeps what was chosen for the run with it: where an option was not given, what stands in for it. A side of images that is
+ * left open follows from the data, again where the run is resumed. */
+static mba_status keep_options(train_cli *c)
+{
+    mba_model         m = c->o.session.model;
+    mba_batch_shape  *shape = &c->model.shape;
+    MBA_TRY(mba_model_complete(&m));
+    if (m.task == MBA_TASK_TEXT)   shape->batch = m.lm.batch, shape->length = m.lm.length;
+    if (m.task == MBA_TASK_IMAGES) shape->batch = m.vision.batch;
+    if (m.task == MBA_TASK_GRAPHS) shape->graphs = m.graph.graphs, shape->nodes = m.graph.nodes, shape->edges = m.graph.edges;
+    if (!c->model.device)    c->model.device = "cpu";
+    if (!c->model.recompute) c->model.recompute = "auto";
+    c->model.precision = c->o.session.compute == MBA_BF16 ? "bf16" : "fp32";
+    c->optimizer = c->o.session.optimizer == MBA_LAMB ? "lamb" : "adamw";
+    c->decay  = c->o.session.adamw.decay;
+    c->beta1  = c->o.session.adamw.beta1;
+    c->beta2  = c->o.session.adamw.beta2;
+    c->clip   = c->o.session.adamw.clip;
+    c->warmup = c->o.schedule.warmup;
+    MBA_TRY(mba_kept_options_write(&c->options, c->table, c->kept));
+    c->o.options = c->options;
+    c->o.changes = c->changes;
+    return MBA_OK;
+}
+
 static mba_status parse(train_cli *c, int argc, char **argv, bool *help)
 {
     const mba_option options[] = {
         MBA_MODEL_OPTIONS(&c->model),
-        { "--data",      MBA_OPT_TEXT, &c->o.feed.data, "PATH",
+        { "--data",      MBA_OPT_TEXT | MBA_RUN_CHANGES, &c->o.feed.data, "PATH",
           "text, token files, images or graphs (docs/commands.md); without it, SYNTHETIC data", 0, 0 },
-        { "--tokenizer", MBA_OPT_TEXT, &c->o.feed.tokenizer, "PATH",
+        { "--tokenizer", MBA_OPT_TEXT | MBA_RUN_NOTED, &c->o.feed.tokenizer, "PATH",
           "text: tokenizer.json, or bytes, kept with the model (the checkpoint's, or bytes)", 0, 0 },
-        { "--field",     MBA_OPT_TEXT, &c->field,      "NAME",
+        { "--field",     MBA_OPT_TEXT | MBA_RUN_CHANGES, &c->field,      "NAME",
           "JSON lines as --data: where the text of a line stands (text)", 0, 0 },
-        { "--validation", MBA_OPT_REAL, &c->o.feed.validation, "PART",
+        { "--validation", MBA_OPT_REAL | MBA_RUN_CHANGES, &c->o.feed.validation, "PART",
           "hold this part out, where the data has no held-out part of its own", 0, 0.9 },
-        { "--steps",     MBA_OPT_INT,  &c->steps,      "N",     "updates (100)", 1, 1e12 },
-        { "--micros",    MBA_OPT_INT,  &c->o.micros,   "N",     "micro-batches per update (1)", 1, 32768 },
-        { "--lr",        MBA_OPT_REAL, &c->lr,         "X",     "largest learning rate (1e-3)", 0, 100 },
-        { "--lr-min",    MBA_OPT_REAL, &c->lr_min,     "X",     "what the cosine ends at (1e-5)", 0, 100 },
-        { "--warmup",    MBA_OPT_INT,  &c->warmup,     "N",     "steps of linear warm-up (2 % of the steps)", 0, 1e12 },
-        { "--optimizer", MBA_OPT_TEXT, &c->optimizer,  "NAME",  "adamw (default) or lamb", 0, 0 },
-        { "--decay",     MBA_OPT_REAL, &c->decay,      "X",
+        { "--steps",     MBA_OPT_INT | MBA_RUN_CHANGES,  &c->steps,      "N",     "updates (100)", 1, 1e12 },
+        { "--micros",    MBA_OPT_INT | MBA_RUN_FIXED,  &c->o.micros,   "N",     "micro-batches per update (1)", 1, 32768 },
+        { "--lr",        MBA_OPT_REAL | MBA_RUN_CHANGES, &c->lr,         "X",     "largest learning rate (1e-3)", 0, 100 },
+        { "--lr-min",    MBA_OPT_REAL | MBA_RUN_CHANGES, &c->lr_min,     "X",     "what the cosine ends at (1e-5)", 0, 100 },
+        { "--warmup",    MBA_OPT_INT | MBA_RUN_CHANGES,  &c->warmup,     "N",     "steps of linear warm-up (2 % of the steps)", 0, 1e12 },
+        { "--optimizer", MBA_OPT_TEXT | MBA_RUN_FIXED, &c->optimizer,  "NAME",  "adamw (default) or lamb", 0, 0 },
+        { "--decay",     MBA_OPT_REAL | MBA_RUN_FIXED, &c->decay,      "X",
           "weight decay of matrices, of graphs of everything (text 0.1, else 0.05)", 0, 100 },
-        { "--beta1",     MBA_OPT_REAL, &c->beta1,      "X",     "(0.9)", 0, 1 },
-        { "--beta2",     MBA_OPT_REAL, &c->beta2,      "X",     "(text 0.95, else 0.999)", 0, 1 },
-        { "--clip",      MBA_OPT_REAL, &c->clip,       "X",     "longest gradient (1; lamb 5); 0: any", 0, 1e9 },
-        { "--ema",       MBA_OPT_REAL, &c->o.session.ema, "X",
+        { "--beta1",     MBA_OPT_REAL | MBA_RUN_FIXED, &c->beta1,      "X",     "(0.9)", 0, 1 },
+        { "--beta2",     MBA_OPT_REAL | MBA_RUN_FIXED, &c->beta2,      "X",     "(text 0.95, else 0.999)", 0, 1 },
+        { "--clip",      MBA_OPT_REAL | MBA_RUN_FIXED, &c->clip,       "X",     "longest gradient (1; lamb 5); 0: any", 0, 1e9 },
+        { "--ema",       MBA_OPT_REAL | MBA_RUN_FIXED, &c->o.session.ema, "X",
           "keep an average of the model with this decay (0.9998); validation judges it", 0, 0.9999999 },
-        { "--smoothing", MBA_OPT_REAL, &c->o.feed.smoothing, "X",
+        { "--smoothing", MBA_OPT_REAL | MBA_RUN_FIXED, &c->o.feed.smoothing, "X",
           "images: label smoothing (the recipe of the data)", 0, 1 },
-        { "--mixup",     MBA_OPT_REAL, &c->o.feed.mixup, "X",
+        { "--mixup",     MBA_OPT_REAL | MBA_RUN_FIXED, &c->o.feed.mixup, "X",
           "images: alpha of mixup (the recipe of the data); 0: none", 0, 100 },
-        { "--cutmix",    MBA_OPT_REAL, &c->o.feed.cutmix, "X",
+        { "--cutmix",    MBA_OPT_REAL | MBA_RUN_FIXED, &c->o.feed.cutmix, "X",
           "images: alpha of cutmix (the recipe of the data); 0: none", 0, 100 },
-        { "--made",      MBA_OPT_INT,  &c->o.feed.made, "N",
+        { "--made",      MBA_OPT_INT | MBA_RUN_FIXED,  &c->o.feed.made, "N",
           "graphs: how many of a made-up collection (five batches)", 20, 1e9 },
-        { "--workers",   MBA_OPT_INT,  &c->o.feed.workers, "N",
+        { "--workers",   MBA_OPT_INT | MBA_RUN_CHANGES,  &c->o.feed.workers, "N",
           "images: threads that decode ahead (cores less one)", 1, 256 },
-        { "--guard",     MBA_OPT_REAL, &c->o.guard,    "X",
+        { "--guard",     MBA_OPT_REAL | MBA_RUN_CHANGES, &c->o.guard,    "X",
           "skip norms above X times their median (8); 0: only NaN", 0, 1e9 },
-        { "--seed",      MBA_OPT_INT,  &c->seed,       "N",     "of parameters and data order (1)", 0, 9e15 },
-        { "--in-order",  MBA_OPT_FLAG, &c->o.feed.in_order, NULL,
+        { "--seed",      MBA_OPT_INT | MBA_RUN_FIXED,  &c->seed,       "N",     "of parameters and data order (1)", 0, 9e15 },
+        { "--in-order",  MBA_OPT_FLAG | MBA_RUN_FIXED, &c->o.feed.in_order, NULL,
           "batches in the order of the data, not shuffled", 0, 0 },
-        { "--carry",     MBA_OPT_FLAG, &c->o.carry,    NULL,
+        { "--carry",     MBA_OPT_FLAG | MBA_RUN_FIXED, &c->o.carry,    NULL,
           "rows go on where they ended, with their states (truncated back-propagation)", 0, 0 },
-        { "--documents", MBA_OPT_FLAG, &c->documents,  NULL,
+        { "--documents", MBA_OPT_FLAG | MBA_RUN_FIXED, &c->documents,  NULL,
           "reset states and mask attention at document borders", 0, 0 },
-        { "--end-of-text", MBA_OPT_INT, &c->end_of_text, "ID",
+        { "--end-of-text", MBA_OPT_INT | MBA_RUN_FIXED, &c->end_of_text, "ID",
           "of --documents: the token that begins one (as the data says)", 0, INT32_MAX },
-        { "--out",       MBA_OPT_TEXT, &c->o.out,      "DIR",   "keep log.jsonl and checkpoints step-* there", 0, 0 },
-        { "--save-every", MBA_OPT_INT, &c->o.save_every, "N",    "steps between checkpoints (only the last)", 1, 1e12 },
-        { "--keep",      MBA_OPT_INT,  &c->o.keep,     "N",     "newest checkpoints to keep (3); 0: all", 0, 1e9 },
-        { "--sample",    MBA_OPT_TEXT, &c->sample,     "TEXT",
+        { "--out",       MBA_OPT_TEXT | MBA_RUN_NOTED, &c->o.out,      "DIR",   "keep log.jsonl and checkpoints step-* there", 0, 0 },
+        { "--save-every", MBA_OPT_INT | MBA_RUN_CHANGES, &c->o.save_every, "N",    "steps between checkpoints (only the last)", 1, 1e12 },
+        { "--keep",      MBA_OPT_INT | MBA_RUN_CHANGES,  &c->o.keep,     "N",     "newest checkpoints to keep (3); 0: all", 0, 1e9 },
+        { "--sample",    MBA_OPT_TEXT | MBA_RUN_CHANGES, &c->sample,     "TEXT",
           "text: with every checkpoint, continue TEXT and keep it in samples.jsonl, for `report`", 0, 0 },
-        { "--valid-every", MBA_OPT_INT, &c->o.valid_every, "N",  "steps between validations (only the last)", 1, 1e12 },
-        { "--valid-batches", MBA_OPT_INT, &c->o.valid_batches, "N", "batches of a validation (16); 0: all", 0, 1e9 },
-        { "--resume",    MBA_OPT_TEXT, &c->o.resume,   "DIR",
+        { "--valid-every", MBA_OPT_INT | MBA_RUN_CHANGES, &c->o.valid_every, "N",  "steps between validations (only the last)", 1, 1e12 },
+        { "--valid-batches", MBA_OPT_INT | MBA_RUN_CHANGES, &c->o.valid_batches, "N", "batches of a validation (16); 0: all", 0, 1e9 },
+        { "--resume",    MBA_OPT_TEXT | MBA_RUN_APART, &c->o.resume,   "DIR",
           "go on from a checkpoint, or from the newest of a run", 0, 0 },
-        { "--init",      MBA_OPT_TEXT, &c->o.init,     "DIR",
+        { "--init",      MBA_OPT_TEXT | MBA_RUN_NOTED, &c->o.init,     "DIR",
           "begin with the weights of a checkpoint, ours or one of Hugging Face", 0, 0 },
-        { "--stop-after", MBA_OPT_INT, &c->o.stop_after, "N",   "leave after N steps of this session, saved", 1, 1e12 },
-        { "--dry-run",   MBA_OPT_FLAG, &c->dry_run,    NULL,
+        { "--stop-after", MBA_OPT_INT | MBA_RUN_APART, &c->o.stop_after, "N",   "leave after N steps of this session, saved", 1, 1e12 },
+        { "--dry-run",   MBA_OPT_FLAG | MBA_RUN_APART, &c->dry_run,    NULL,
           "print parameters, memory plan, FLOPs and bytes of a step; run nothing", 0, 0 },
-        { "--machine",   MBA_OPT_TEXT, &c->machine,    "NAME",
+        { "--machine",   MBA_OPT_TEXT | MBA_RUN_APART, &c->machine,    "NAME",
           "of --dry-run: a GPU that need not be here (h100, h200, .. or a file): does it fit, predicted step", 0, 0 },
-        { "--json",      MBA_OPT_FLAG, &c->json,       NULL,
+        { "--json",      MBA_OPT_FLAG | MBA_RUN_APART, &c->json,       NULL,
           "result as JSON (docs/commands.md has the keys)", 0, 0 },
-        { "--quiet",     MBA_OPT_FLAG, &c->quiet,      NULL,    "no talk on stderr", 0, 0 },
+        { "--quiet",     MBA_OPT_FLAG | MBA_RUN_APART, &c->quiet,      NULL,    "no talk on stderr", 0, 0 },
         { 0 },
     };
+    _Static_assert(sizeof options <= sizeof c->table, "a larger MBA_OPTIONS_MAX");
+    memcpy(c->table, options, sizeof options);
     const mba_usage usage = { "train", "--model NAME [options]",
         "Trains a model of text, images or graphs, on the CPU or a GPU. Ctrl-C (or kill, or the end of the terminal)\n"
         "finishes the step, saves and exits.",
-        options,
+        c->table,
         "mambascope train --model mamba2-130m --batch 1 --length 1024 --dry-run\n"
         "mambascope train --model mamba2-1.3b --batch 8 --length 2048 --dry-run --machine h100\n"
         "mambascope train --model mamba2-130m --set width=256,layers=6,vocab=257 --data shards --validation 0.1 "
@@ -583,25 +680,36 @@ static mba_status parse(train_cli *c, int argc, char **argv, bool *help)
         "--steps 1000 --out run\n"
         "mambascope train --model graphmamba-peptides-func --graphs 32 --steps 200\n"
         "mambascope train --init mamba2-130m-hf --batch 1 --length 512 --data shards --lr 1e-4 --steps 200 --out tuned\n"
-        "mambascope train --resume run --data shards --validation 0.1 --steps 500 --out run\n" };
-    return mba_options_parse(&usage, argc, argv, NULL, help);
+        "mambascope train --resume run\n" };
+    MBA_TRY(mba_options_parse(&usage, argc, argv, NULL, help));
+    return *help ? MBA_OK : go_on(c, &usage, argc, argv);
+}
+
+static mba_status train(train_cli *c)
+{
+    if (c->lr_min > c->lr)
+        return mba_fail(MBA_E_ARG, "--lr-min %g is above --lr %g\nwhy: the rate falls from --lr to --lr-min\nfix: exchange them", c->lr_min, c->lr);
+    if (c->lr_min < 0) c->lr_min = fmin(1e-5, c->lr);
+    c->o.schedule = (mba_schedule){ c->lr, c->lr_min, c->warmup < 0 ? c->steps / 50 : c->warmup, c->steps };
+    c->o.seed     = (uint64_t)c->seed;
+    MBA_TRY(choose_machine(c));
+    MBA_TRY(choose_optimizer(c));
+    MBA_TRY(keep_options(c));
+    return c->dry_run ? dry_run(c) : run_training(c);
 }
 
 mba_status mba_command_train(int argc, char **argv)
 {
     bool      help;
     train_cli c = { .lr = 1e-3, .lr_min = -1, .decay = -1, .beta1 = -1, .beta2 = -1, .clip = -1, .steps = 100,
-                    .warmup = -1, .seed = 1, .end_of_text = -1,
+                    .warmup = -1, .seed = 1, .end_of_text = -1, .changes = json_array(),
                     .o = { .micros = 1, .guard = 8, .valid_batches = 16, .keep = 3,
                            .feed = { .smoothing = -1, .mixup = -1, .cutmix = -1 } } };
-    MBA_TRY(parse(&c, argc, argv, &help));
-    if (help) return MBA_OK;
-    if (c.lr_min > c.lr)
-        return mba_fail(MBA_E_ARG, "--lr-min %g is above --lr %g\nwhy: the rate falls from --lr to --lr-min\nfix: exchange them", c.lr_min, c.lr);
-    if (c.lr_min < 0) c.lr_min = fmin(1e-5, c.lr);
-    c.o.schedule = (mba_schedule){ c.lr, c.lr_min, c.warmup < 0 ? c.steps / 50 : c.warmup, c.steps };
-    c.o.seed     = (uint64_t)c.seed;
-    MBA_TRY(choose_machine(&c));
-    MBA_TRY(choose_optimizer(&c));
-    return c.dry_run ? dry_run(&c) : run_training(&c);
+    mba_status st = parse(&c, argc, argv, &help);
+    if (st == MBA_OK && !help) st = train(&c);
+    json_decref(c.saved);
+    json_decref(c.kept);
+    json_decref(c.options);
+    json_decref(c.changes);
+    return st;
 }

@@ -440,6 +440,27 @@ mba_status mba_checkpoint_load_trainer(mba_session *s, const char *directory, js
     return mba_json_load(trainer, path, NULL);
 }
 
+mba_status mba_checkpoint_check(const char *directory)
+{
+    static const char *const tables[] = { "config.json", "trainer.json" };
+    char             path[PATH_ROOM];
+    mba_weights     *w = NULL;
+    mba_safetensors *f = NULL;
+    mba_status       st = MBA_OK;
+    for (int i = 0; i < 2 && st == MBA_OK; i++) {
+        json_t *j = NULL;
+        st = join(path, directory, tables[i]);
+        if (st == MBA_OK) st = mba_json_load(&j, path, NULL);
+        json_decref(j);
+    }
+    if (st == MBA_OK) st = mba_weights_open(&w, directory);
+    if (st == MBA_OK) st = join(path, directory, "optimizer.safetensors");
+    if (st == MBA_OK) st = mba_safetensors_open(&f, path);
+    mba_safetensors_close(f);
+    mba_weights_close(w);
+    return st;
+}
+
 static mba_status save_all(const mba_session *s, const char *directory, const json_t *trainer)
 {
     char                path[PATH_ROOM];

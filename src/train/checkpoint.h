@@ -9,7 +9,7 @@
  *   model.safetensors         weights and running statistics, fp32
  *   tokenizer.json ..         of text: the tokenizer, as Hugging Face keeps it (data/tokenizer_files.h), where it is known
  *   optimizer.safetensors     m.<parameter>, v.<parameter>, fp32; ema.<name>: the averaged model; carried states
- *   trainer.json              step, data position, guard: everything else an exact resume needs
+ *   trainer.json              step, data position, guard: everything else an exact resume needs; "options": those of the run
  *
  * A directory appears under its name only when it is complete. */
 #ifndef MBA_CHECKPOINT_H
@@ -54,6 +54,14 @@ MBA_MUST mba_status mba_checkpoint_latest(char *out, size_t room, const char *ru
 
 /* What --resume names, into `out`: `path` where it is a checkpoint, else the newest of the run. */
 MBA_MUST mba_status mba_checkpoint_find(char *out, size_t room, const char *path);
+
+/* Whether the files of a checkpoint are all there and can be read; the reason goes to mba_message. */
+MBA_MUST mba_status mba_checkpoint_check(const char *directory);
+
+/* For --resume auto: the newest step-* of a run whose files can be read, into `out`; "": none. Newer ones that cannot be read
+ * are renamed to step-*.broken: they would be taken for the newest. `broken` tells of the last of them; "": none. */
+MBA_MUST mba_status mba_checkpoint_newest_sound(char *out, size_t room, char *broken, size_t broken_room,
+                                                const char *run_directory);
 
 /* An error where the directory has a step-* already: a new run there would be mistaken for the old one. */
 MBA_MUST mba_status mba_checkpoint_none(const char *run_directory);

@@ -132,6 +132,30 @@ static int64_t newest_complete(const char *run)
     return newest;
 }
 
+mba_status mba_checkpoint_newest_sound(char *out, size_t room, char *broken, size_t broken_room, const char *run)
+{
+    int64_t    n;
+    int64_t   *steps = steps_of(run, &n);
+    char       aside[PATH_ROOM];
+    bool       sound = false;
+    mba_status st = MBA_OK;
+    *broken = 0;
+    while (n-- > 0 && !sound && st == MBA_OK) {
+        if (snprintf(out, room, "%s/step-%06lld", run, (long long)steps[n]) >= (int)room - 16 || room > sizeof aside)
+            st = mba_fail(MBA_E_ARG, "the path '%s' is too long\nfix: a shorter --out", run);
+        else sound = mba_checkpoint_check(out) == MBA_OK;
+        if (st != MBA_OK || sound) continue;
+        snprintf(broken, broken_room, "%s", mba_message());
+        snprintf(aside, sizeof aside, "%s.broken", out);
+        mba_folder_remove(aside);
+        if (rename(out, aside))
+            st = mba_fail(MBA_E_IO, "cannot rename the damaged checkpoint '%s'\nwhy: %s\nfix: remove it", out, strerror(errno));
+    }
+    if (!sound) *out = 0;
+    free(steps);
+    return st;
+}
+
 mba_status mba_checkpoint_follows(const char *run, const char *from, int64_t step)
 {
     const int64_t newest = newest_complete(run);

@@ -19,6 +19,7 @@
 #include "ops/ema/ema.h"
 #include "train/checkpoint.h"
 #include "train/guard.h"
+#include "train/run_folder.h"
 #include "train/text_data.h"
 #include "train/watchdog.h"
 
@@ -142,12 +143,14 @@ static json_t *trainer_json(const run *r)
                               r->guard.in_a_row);
     json_object_set_new(guard, "norm", floats(r->guard.norm, MBA_GUARD_STEPS));
     json_object_set_new(guard, "loss", floats(r->guard.loss, MBA_GUARD_STEPS));
-    return json_pack("{s:i, s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:s, s:I, s:I, s:o}", "version", 2,
+    json_t *t = json_pack("{s:i, s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:s, s:I, s:I, s:o}", "version", 2,
                      "optimizer", optimizer_name(r), "average", average_word(r), "order", order_words(r),
                      "step", (json_int_t)r->step.index, "units", (json_int_t)(r->units_before + r->units),
                      "seed", (json_int_t)r->o->seed, "epoch", (json_int_t)at.epoch, "index", (json_int_t)at.index,
                      "batch", mba_model_batch_words(&r->s.model).text, "micros",
                      (json_int_t)r->micros, "data_size", (json_int_t)r->train->size, "guard", guard);
+    if (r->o->options) json_object_set(t, "options", (json_t *)r->o->options);
+    return t;
 }
 
 static mba_status save(run *r)
@@ -197,7 +200,7 @@ static mba_status same_words(const json_t *t, const char *key, const char *now)
 
 static mba_status restore_trainer(run *r, const json_t *t)
 {
-    int64_t n, skipped, in_a_row;
+    int64_t n, skipped, in_a_row, size;
     MBA_TRY(same(t, "version", 2));
     MBA_TRY(same(t, "seed", (int64_t)r->o->seed));
     MBA_TRY(same_words(t, "batch", mba_model_batch_words(&r->s.model).text));
@@ -205,11 +208,13 @@ static mba_status restore_trainer(run *r, const json_t *t)
     if (mba_json_get(t, "average")) MBA_TRY(same_words(t, "average", average_word(r)));  // older ones do not say
     if (mba_json_get(t, "order")) MBA_TRY(same_words(t, "order", order_words(r)));     // nor this
     MBA_TRY(same(t, "micros", r->micros));
-    MBA_TRY(same(t, "data_size", r->train->size));
+    MBA_TRY(mba_json_int(t, "data_size", r->train->size, 0, INT64_MAX, &size));
+    if (!r->o->other_data) MBA_TRY(same(t, "data_size", r->train->size));
     MBA_TRY(mba_json_int(t, "step", 0, 0, STEP_MOST, &r->step.index));
     MBA_TRY(mba_json_int(t, "units", 0, 0, INT64_MAX, &r->units_before));              // nor these
     MBA_TRY(mba_json_int(t, "epoch", 0, 0, STEP_MOST, &r->train->at.epoch));
     MBA_TRY(mba_json_int(t, "index", 0, 0, STEP_MOST, &r->train->at.index));
+    if (size != r->train->size) r->train->at = (mba_position){ .epoch = r->train->at.epoch + 1 };
     const json_t *guard = mba_json_get(t, "guard");
     MBA_TRY(mba_json_int(guard, "n", 0, 0, 2 * MBA_GUARD_STEPS, &n));
     MBA_TRY(mba_json_int(guard, "skipped", 0, 0, INT32_MAX, &skipped));
@@ -294,6 +299,7 @@ static mba_status open_log(run *r)
         return mba_fail(MBA_E_IO, "cannot write '%s'\nfix: is the directory writable, the disk full?", path);
     }
     MBA_TRY(lock_log(fd, path));
+    if (r->o->options) MBA_TRY(mba_run_options_save(r->o->options, r->o->out));
     MBA_TRY(mba_tokenizer_files_write(&r->tokenizer, r->o->out));
     if (r->o->resume) return rewind_log(path, r->step.index);
     return !ftruncate(fd, 0) ? MBA_OK : mba_fail(MBA_E_IO, "cannot empty '%s'\nwhy: %s\nfix: remove it", path, strerror(errno));
@@ -329,7 +335,12 @@ static void tell(run *r, mba_train_report *p)
             snprintf(key, sizeof key, "valid_%s", p->valid.score[i].name);
             log_number(r->log, key, p->valid.score[i].value);
         }
-        fprintf(r->log, ", \"skipped\": %s}\n", p->skipped ? "true" : "false");
+        fprintf(r->log, ", \"skipped\": %s", p->skipped ? "true" : "false");
+        if (p->step == r->began_at + 1 && json_array_size(r->o->changes)) {
+            fputs(", \"changed\": ", r->log);
+            json_dumpf(r->o->changes, r->log, JSON_ENSURE_ASCII);
+        }
+        fputs("}\n", r->log);
         fflush(r->log);                           // a killed run leaves whole lines
     }
     if (r->o->report) r->o->report(r->o->ctx, p);

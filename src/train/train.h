@@ -10,6 +10,7 @@
 #ifndef MBA_TRAIN_H
 #define MBA_TRAIN_H
 
+#include <jansson.h>
 #include <signal.h>
 
 #include "train/feed.h"
@@ -47,6 +48,9 @@ typedef struct mba_train_options {
     int64_t     save_every, keep;                 /* steps; 0: only at the end. keep 0: all */
     int64_t     valid_every, valid_batches;       /* 0: at the end only; 0: all */
     int64_t     stop_after;                       /* steps of this session; 0: no limit */
+    const json_t *options;                        /* every option of the run, kept with it (run_folder.h); NULL: none are */
+    const json_t *changes;                        /* texts: options of the resumed run that are others now; the log names them */
+    bool        other_data;                       /* the resumed run may go on with data of another size: from its beginning, then */
 
     volatile sig_atomic_t *stop;                  /* set by a signal: the step is finished, saved, and that is all */
     /* Before memory is taken; or NULL. `judge`: the second session that validates, NULL where there is none. */
