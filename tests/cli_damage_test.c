@@ -65,7 +65,7 @@ static void ctrl_c_finishes_the_step_and_saves(void **state)
     shell(line);
     assert_non_null(strstr(output, "exit 0"));
     assert_non_null(strstr(output, "interrupted, saved"));
-    assert_int_equal(scratch_entries("cut"), 4);                                   // log.jsonl, the tokenizer (two files), one checkpoint
+    assert_int_equal(scratch_entries("cut"), 5);                                   // log, options, the tokenizer (two files), a checkpoint
 }
 
 /* A golden checkpoint with one thing changed. */
@@ -192,7 +192,7 @@ static void full_disks_and_closed_doors_are_told(void **state)
     shell(line);
     says(0, 0, "exit 1");
     says(0, 0, "saving the checkpoint");
-    assert_int_equal(scratch_entries("full"), 3);                                  // the log and the tokenizer
+    assert_int_equal(scratch_entries("full"), 4);                                  // the log, the options and the tokenizer
 }
 
 int main(void)

@@ -107,6 +107,136 @@ static void a_batch_that_cannot_be_read_loses_nothing(void **state)
     }
 }
 
+/* Two files of two runs have the same bytes. */
+static void same_file(const char *a, const char *b)
+{
+    char line[2048];
+    snprintf(line, sizeof line, "cmp '%s/%s' '%s/%s'", scratch_dir, a, scratch_dir, b);
+    if (shell(line)) fail_msg("%s", output);
+}
+
+/* Options that are none of the defaults; a resumed run took the defaults of what was not typed again. */
+#define OWN "--lr 3e-3 --lr-min 1e-4 --warmup 3 --decay 0.03 --beta1 0.8 --beta2 0.9 --clip 0.7 --seed 5 --micros 2 --in-order"
+
+static void an_interrupted_run_goes_on_with_its_folder_alone(void **state)
+{
+    char line[2048];
+    (void)state;
+    says(run("train " SMALL " " DATA " --validation 0.1 " OWN " --steps 300 --quiet --out '%s/unbroken'", scratch_dir, scratch_dir), 0, "300 steps");
+    snprintf(line, sizeof line, "'%s' train " SMALL " " DATA " --validation 0.1 " OWN " --steps 300 --quiet --out '%s/broken' 2>&1 & p=$!; "
+             "while [ ! -s '%s/broken/log.jsonl' ]; do sleep 0.01; done; kill -INT $p; wait $p", getenv("MBA_PROGRAM"), scratch_dir,
+             scratch_dir, scratch_dir);
+    assert_int_equal(shell(line), 0);
+    assert_non_null(strstr(output, "interrupted, saved"));
+    assert_true(lines_of(scratch("broken/log.jsonl")) < 300);
+    says(run("train --quiet --resume '%s/broken'", scratch_dir), 0, "300 steps");
+    same_file("unbroken/step-000300/model.safetensors", "broken/step-000300/model.safetensors");
+    same_file("unbroken/step-000300/optimizer.safetensors", "broken/step-000300/optimizer.safetensors");
+    assert_int_equal(lines_of(scratch("broken/log.jsonl")), 300);
+}
+
+/* Of images and graphs, what the data and the preset decided is kept as well. */
+static void runs_of_images_and_graphs_know_themselves_too(void **state)
+{
+    static const char *const how[] = { VISION " --batch 4 --ema 0.9 --optimizer lamb --mixup 0.3 --valid-batches 1",
+                                       GRAPH " --made 40 --valid-batches 1" };
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        says(run("train %s --steps 4 --quiet --out '%s/one%d'", how[i], scratch_dir, i), 0, "4 steps");
+        says(run("train %s --steps 4 --quiet --stop-after 2 --out '%s/two%d'", how[i], scratch_dir, i), 0, "2 steps");
+        says(run("train --quiet --resume '%s/two%d'", scratch_dir, i), 0, "4 steps");
+        for (int k = 0; k < 2; k++) {
+            char a[64], b[64];
+            snprintf(a, sizeof a, "one%d/step-000004/%s.safetensors", i, k ? "optimizer" : "model");
+            snprintf(b, sizeof b, "two%d/step-000004/%s.safetensors", i, k ? "optimizer" : "model");
+            same_file(a, b);
+        }
+    }
+}
+
+static void another_option_is_refused_or_named(void **state)
+{
+    (void)state;
+    says(run(TRAIN " " OWN " --stop-after 3 --out '%s/g'", scratch_dir, scratch_dir), 0, "3 steps");
+    says(run("train --resume '%s/g' --decay 0", scratch_dir), 2, "--decay is 0, and the run was begun with 0.03");
+    says(run("train --resume '%s/g' --carry", scratch_dir), 2, "--carry is on, and the run was begun with off");
+    says(run("train --resume '%s/g' --model mamba-130m", scratch_dir), 2, "--model is mamba-130m, and the run was begun with mamba2-130m");
+    assert_int_equal(lines_of(scratch("g/log.jsonl")), 3);
+    says(run("train " SMALL " " DATA " --steps 20 " OWN " --stop-after 1 --resume '%s/g'", scratch_dir, scratch_dir), 0, "4 steps");      // the same again
+    assert_null(strstr(output, "changed"));
+    says(run("train --resume '%s/g' --steps 25 --lr 5e-4 --stop-after 1", scratch_dir), 0, "changed: --steps 20 -> 25\nchanged: --lr 0.003 -> 0.0005");
+    char line[2048];
+    snprintf(line, sizeof line, "grep -n changed '%s/g/log.jsonl'", scratch_dir);
+    says(shell(line), 0, "5:{\"step\": 5");
+    assert_non_null(strstr(output, "\"changed\": [\"--steps 20 -> 25\", \"--lr 0.003 -> 0.0005\"]"));
+    says(run("train --resume '%s/g' --quiet", scratch_dir), 0, "25 steps");                                  // the new ones are kept
+    assert_int_equal(lines_of(scratch("g/log.jsonl")), 25);
+}
+
+/* A change outlives a kill before the next checkpoint: the folder has it, and it is named again. */
+static void a_change_is_not_lost_with_a_killed_run(void **state)
+{
+    char line[2048];
+    (void)state;
+    says(run(TRAIN " --stop-after 3 --out '%s/h'", scratch_dir, scratch_dir), 0, "3 steps");
+    snprintf(line, sizeof line, "cp -r '%s/h' '%s/h2'", scratch_dir, scratch_dir);
+    assert_int_equal(shell(line), 0);
+    says(run("train --resume '%s/h' --quiet --lr 2e-3 --stop-after 1", scratch_dir), 0, "4 steps");
+    snprintf(line, sizeof line, "rm -r '%s/h/step-000004'", scratch_dir);                     // as if it had not been reached
+    assert_int_equal(shell(line), 0);
+    says(run("train --resume '%s/h' --stop-after 1", scratch_dir), 0, "changed: --lr 0.001 -> 0.002");
+    says(run("train --resume '%s/h2/step-000003' --stop-after 1", scratch_dir), 0, "4 steps");  // a copied run, by its checkpoint
+    assert_null(strstr(output, "changed"));
+    assert_int_equal(lines_of(scratch("h2/log.jsonl")), 4);
+}
+
+static void other_data_is_gone_through_from_its_beginning(void **state)
+{
+    (void)state;
+    says(run("data prepare --out '%s/less' --synthetic 100K", scratch_dir), 0, "");
+    says(run(TRAIN " --stop-after 3 --out '%s/i'", scratch_dir, scratch_dir), 0, "3 steps");
+    says(run("train --resume '%s/i' --data '%s/less' --stop-after 2", scratch_dir, scratch_dir), 0, "5 steps");
+    assert_non_null(strstr(output, "changed: --data"));
+    says(run("train --resume '%s/i' --quiet --stop-after 2", scratch_dir), 0, "7 steps");
+}
+
+static void resume_auto_goes_on_or_begins(void **state)
+{
+    char line[2048];
+    (void)state;
+    says(run(TRAIN " --resume auto", scratch_dir), 2, "--resume auto without --out");
+    says(run(TRAIN " --resume auto --stop-after 3 --out '%s/j'", scratch_dir, scratch_dir), 0, "3 steps");
+    says(run(TRAIN " --resume auto --stop-after 3 --out '%s/j'", scratch_dir, scratch_dir), 0, "6 steps");
+    snprintf(line, sizeof line, "echo >'%s/j/step-000006/model.safetensors'", scratch_dir);
+    assert_int_equal(shell(line), 0);
+    says(run("train --resume '%s/j'", scratch_dir), 1, "is not a sound safetensors file");
+    says(run("train --resume auto --stop-after 2 --out '%s/j'", scratch_dir), 0, "kept as step-*.broken");
+    assert_non_null(strstr(output, "5 steps"));
+    assert_int_equal(lines_of(scratch("j/log.jsonl")), 5);
+}
+
+/* Checkpoints of versions that kept no options go on as they did. */
+static void a_checkpoint_without_options_still_goes_on(void **state)
+{
+    char line[2048];
+    (void)state;
+    says(run(TRAIN " --stop-after 3 --out '%s/k'", scratch_dir, scratch_dir), 0, "3 steps");
+    json_t *t = json_load_file(scratch("k/step-000003/trainer.json"), 0, NULL);
+    assert_non_null(t);
+    assert_int_equal(json_object_del(t, "options"), 0);
+    assert_int_equal(json_dump_file(t, scratch("k/step-000003/trainer.json"), 0), 0);
+    json_decref(t);
+    says(run("train " SMALL " " DATA " --steps 20 --stop-after 1 --resume '%s/k' --out '%s/k'", scratch_dir, scratch_dir, scratch_dir), 0,
+         "does not hold the options of its run");
+    assert_non_null(strstr(output, "4 steps"));
+    snprintf(line, sizeof line, "sed -i 's/\"--decay\"/\"--rot\"/' '%s/k/step-000004/trainer.json'", scratch_dir);
+    assert_int_equal(shell(line), 0);
+    says(run("train --resume '%s/k/step-000004'", scratch_dir), 1, "an option --rot, which this program does not know");
+    snprintf(line, sizeof line, "sed -i 's/\"--rot\": [0-9.]*/\"--decay\": true/' '%s/k/step-000004/trainer.json'", scratch_dir);
+    assert_int_equal(shell(line), 0);
+    says(run("train --resume '%s/k/step-000004'", scratch_dir), 1, "a damaged value of --decay");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -115,6 +245,13 @@ int main(void)
         cmocka_unit_test(a_second_run_at_the_same_time_is_refused),
         cmocka_unit_test(a_run_that_gives_up_keeps_what_it_learned),
         cmocka_unit_test(a_batch_that_cannot_be_read_loses_nothing),
+        cmocka_unit_test(an_interrupted_run_goes_on_with_its_folder_alone),
+        cmocka_unit_test(runs_of_images_and_graphs_know_themselves_too),
+        cmocka_unit_test(another_option_is_refused_or_named),
+        cmocka_unit_test(a_change_is_not_lost_with_a_killed_run),
+        cmocka_unit_test(other_data_is_gone_through_from_its_beginning),
+        cmocka_unit_test(resume_auto_goes_on_or_begins),
+        cmocka_unit_test(a_checkpoint_without_options_still_goes_on),
     };
     return cmocka_run_group_tests(tests, make_data, remove_data);
 }
