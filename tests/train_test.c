@@ -337,6 +337,33 @@ static void the_learning_rate_warms_up_and_falls(void **state)
     assert_near(mba_schedule_lr(&s, 110), 0.1, 1e-12);
 }
 
+/* 100 steps, 10 of warm-up, 20 of cooldown: the rate is 1 from step 9 to step 80 and falls to 0.2. A quarter of the way down
+ * the line has 0.75 of 0.8 left, 1 - sqrt the half. */
+static void the_stable_rate_cools_down_at_the_end(void **state)
+{
+    (void)state;
+    mba_schedule s = { .lr = 1, .lr_min = 0.2, .warmup = 10, .steps = 100, .kind = MBA_LR_WSD, .cooldown = 0.2 };
+    const struct { int64_t step; double line, root, constant; } want[] = {
+        { 0, 0.1, 0.1, 0.1 }, { 4, 0.5, 0.5, 0.5 },     { 10, 1, 1, 1 },          { 79, 1, 1, 1 },    { 80, 1, 1, 1 },
+        { 85, 0.8, 0.6, 1 },  { 95, 0.4, 0.2 + 0.8 * (1 - 0.8660254037844386), 1 }, { 99, 0.24, 0.2 + 0.8 * (1 - 0.9746794344808963), 1 },
+        { 100, 0.2, 0.2, 1 }, { 1000, 0.2, 0.2, 1 },
+    };
+    for (size_t i = 0; i < sizeof want / sizeof *want; i++) {
+        s.kind = MBA_LR_WSD;
+        assert_near(mba_schedule_lr(&s, want[i].step), want[i].line, 1e-12);
+        s.kind = MBA_LR_WSD_SQRT;
+        assert_near(mba_schedule_lr(&s, want[i].step), want[i].root, 1e-12);
+        s.kind = MBA_LR_CONSTANT;
+        assert_near(mba_schedule_lr(&s, want[i].step), want[i].constant, 1e-12);
+    }
+    s = (mba_schedule){ .lr = 1, .warmup = 60, .steps = 100, .kind = MBA_LR_WSD, .cooldown = 1 };       // it waits for the warm-up
+    assert_near(mba_schedule_lr(&s, 59), 1, 1e-12);
+    assert_near(mba_schedule_lr(&s, 60), 1, 1e-12);
+    assert_near(mba_schedule_lr(&s, 80), 0.5, 1e-12);
+    s.cooldown = 0;
+    assert_near(mba_schedule_lr(&s, 99), 1, 1e-12);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -354,6 +381,7 @@ int main(void)
         cmocka_unit_test(weights_that_are_no_numbers_generate_nothing),
         cmocka_unit_test(the_guard_skips_what_is_out_of_line),
         cmocka_unit_test(the_learning_rate_warms_up_and_falls),
+        cmocka_unit_test(the_stable_rate_cools_down_at_the_end),
     };
     return cmocka_run_group_tests(tests, prepare_data, remove_data);
 }

@@ -25,6 +25,9 @@ static void what_would_not_be_kept_or_done_is_told(void **state)
     says(run(TRAIN " --valid-every 2 --validation 0.2", scratch_dir), 0, "step 2  loss");
     says(run(TRAIN " --lr 1e-4 --lr-min 1e-3", scratch_dir), 2, "--lr-min 0.001 is above --lr 0.0001");
     says(run(TRAIN " --lr 1e-6", scratch_dir), 0, "4 steps");
+    says(run(TRAIN " --cooldown 0.1", scratch_dir), 2, "--cooldown without --schedule wsd");
+    says(run(TRAIN " --schedule linear", scratch_dir), 2, "cosine, constant, wsd or wsd-sqrt");
+    says(run(TRAIN " --schedule wsd --cooldown 0.5 --steps 100 --lr 1e-2", scratch_dir), 0, "lr 2.10e-04");  // 1/50 of 1e-2 - 1e-5
     says(run("help train"), 0, "usage: mambascope train");
     says(run("help dance"), 2, "no command 'dance'");
 }

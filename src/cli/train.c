@@ -18,6 +18,7 @@
 #include "cli/progress.h"
 #include "cli/samples.h"
 #include "core/print.h"
+#include "data/array.h"
 #include "data/json.h"
 #include "device/cpu/ceilings.h"
 #include "ops/lamb/lamb.h"
@@ -39,8 +40,8 @@ static void on_signal(int number)
 typedef struct train_cli {
     mba_train_options o;
     mba_model_options model;
-    double            lr, lr_min, decay, beta1, beta2, clip;
-    const char       *optimizer, *machine, *sample, *field;
+    double            lr, lr_min, cooldown, decay, beta1, beta2, clip;
+    const char       *optimizer, *schedule, *machine, *sample, *field;
     int64_t           steps, warmup, seed, end_of_text;
     bool              dry_run, json, documents, quiet;
     mba_progress      bar;
@@ -556,6 +557,27 @@ static mba_status choose_machine(train_cli *c)
     return MBA_OK;
 }
 
+static mba_status choose_schedule(train_cli *c)
+{
+    int        kind = 0;
+    while (c->schedule && kind < MBA_SCHEDULES && strcmp(c->schedule, mba_schedule_name((mba_schedule_kind)kind))) kind++;
+    if (kind == MBA_SCHEDULES)
+        return mba_fail(MBA_E_ARG, "--schedule %s\nfix: cosine, constant, wsd or wsd-sqrt", mba_show(c->schedule).text);
+    const bool cools = kind == MBA_LR_WSD || kind == MBA_LR_WSD_SQRT;
+    if (c->cooldown >= 0 && !cools && !c->kept)
+        return mba_fail(MBA_E_ARG, "--cooldown without --schedule wsd\nwhy: a %s schedule has none\nfix: leave it out, or --schedule wsd",
+                        mba_schedule_name((mba_schedule_kind)kind));
+    if (c->lr_min > c->lr)
+        return mba_fail(MBA_E_ARG, "--lr-min %g is above --lr %g\nwhy: the rate falls from --lr to --lr-min\nfix: exchange them", c->lr_min, c->lr);
+    if (c->lr_min < 0) c->lr_min = fmin(1e-5, c->lr);
+    c->schedule   = mba_schedule_name((mba_schedule_kind)kind);
+    c->o.schedule = (mba_schedule){ .lr = c->lr, .lr_min = c->lr_min, .warmup = c->warmup < 0 ? c->steps / 50 : c->warmup,
+                                    .steps = c->steps, .kind = (mba_schedule_kind)kind,
+                                    .cooldown = c->cooldown < 0 ? 0.2 : c->cooldown };
+    c->cooldown   = cools ? c->o.schedule.cooldown : -1;
+    return MBA_OK;
+}
+
 /* Numbers that were not given are those the papers of the task and optimizer train with; of graphs they differ from data
  * set to data set (docs/commands.md), and here they are those of images. */
 static mba_status choose_optimizer(train_cli *c)
@@ -614,8 +636,12 @@ static mba_status parse(train_cli *c, int argc, char **argv, bool *help)
         { "--steps",     MBA_OPT_INT | MBA_RUN_CHANGES,  &c->steps,      "N",     "updates (100)", 1, 1e12 },
         { "--micros",    MBA_OPT_INT | MBA_RUN_FIXED,  &c->o.micros,   "N",     "micro-batches per update (1)", 1, 32768 },
         { "--lr",        MBA_OPT_REAL | MBA_RUN_CHANGES, &c->lr,         "X",     "largest learning rate (1e-3)", 0, 100 },
-        { "--lr-min",    MBA_OPT_REAL | MBA_RUN_CHANGES, &c->lr_min,     "X",     "what the cosine ends at (1e-5)", 0, 100 },
+        { "--lr-min",    MBA_OPT_REAL | MBA_RUN_CHANGES, &c->lr_min,     "X",     "what a falling rate ends at (1e-5)", 0, 100 },
         { "--warmup",    MBA_OPT_INT | MBA_RUN_CHANGES,  &c->warmup,     "N",     "steps of linear warm-up (2 % of the steps)", 0, 1e12 },
+        { "--schedule",  MBA_OPT_TEXT | MBA_RUN_CHANGES, &c->schedule, "NAME",
+          "after the warm-up: cosine (default), constant, wsd (constant, then down a line), wsd-sqrt (down as 1 - sqrt)", 0, 0 },
+        { "--cooldown",  MBA_OPT_REAL | MBA_RUN_CHANGES, &c->cooldown, "PART",
+          "wsd: the rate falls over this last part of the steps (0.2)", 0, 1 },
         { "--optimizer", MBA_OPT_TEXT | MBA_RUN_FIXED, &c->optimizer,  "NAME",  "adamw (default) or lamb", 0, 0 },
         { "--decay",     MBA_OPT_REAL | MBA_RUN_FIXED, &c->decay,      "X",
           "weight decay of matrices, of graphs of everything (text 0.1, else 0.05)", 0, 100 },
@@ -687,11 +713,8 @@ static mba_status parse(train_cli *c, int argc, char **argv, bool *help)
 
 static mba_status train(train_cli *c)
 {
-    if (c->lr_min > c->lr)
-        return mba_fail(MBA_E_ARG, "--lr-min %g is above --lr %g\nwhy: the rate falls from --lr to --lr-min\nfix: exchange them", c->lr_min, c->lr);
-    if (c->lr_min < 0) c->lr_min = fmin(1e-5, c->lr);
-    c->o.schedule = (mba_schedule){ c->lr, c->lr_min, c->warmup < 0 ? c->steps / 50 : c->warmup, c->steps };
-    c->o.seed     = (uint64_t)c->seed;
+    MBA_TRY(choose_schedule(c));
+    c->o.seed = (uint64_t)c->seed;
     MBA_TRY(choose_machine(c));
     MBA_TRY(choose_optimizer(c));
     MBA_TRY(keep_options(c));
@@ -701,7 +724,7 @@ static mba_status train(train_cli *c)
 mba_status mba_command_train(int argc, char **argv)
 {
     bool      help;
-    train_cli c = { .lr = 1e-3, .lr_min = -1, .decay = -1, .beta1 = -1, .beta2 = -1, .clip = -1, .steps = 100,
+    train_cli c = { .lr = 1e-3, .lr_min = -1, .cooldown = -1, .decay = -1, .beta1 = -1, .beta2 = -1, .clip = -1, .steps = 100,
                     .warmup = -1, .seed = 1, .end_of_text = -1, .changes = json_array(),
                     .o = { .micros = 1, .guard = 8, .valid_batches = 16, .keep = 3,
                            .feed = { .smoothing = -1, .mixup = -1, .cutmix = -1 } } };
