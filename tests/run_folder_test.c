@@ -215,6 +215,47 @@ static void resume_auto_goes_on_or_begins(void **state)
     assert_int_equal(lines_of(scratch("j/log.jsonl")), 5);
 }
 
+/* The step of the log's last line with `"best": true`, and that lines are so exactly where the loss is a new least. */
+static long best_of_log(const char *path)
+{
+    char   line[1024];
+    double least = INFINITY;
+    long   best = 0;
+    FILE  *f = fopen(path, "r");
+    assert_non_null(f);
+    while (fgets(line, sizeof line, f)) {
+        const char  *valid = strstr(line, "\"valid_loss\": ");
+        const double loss = valid ? strtod(valid + 14, NULL) : INFINITY;
+        assert_true((strstr(line, "\"best\": true") != NULL) == (loss < least));
+        if (loss < least) { least = loss; best = strtol(line + 9, NULL, 10); }
+    }
+    fclose(f);
+    return best;
+}
+
+/* The rate grows until the loss does: the best is in the middle, and --keep 1 leaves only the last step-*. */
+static void the_best_checkpoint_is_kept(void **state)
+{
+    (void)state;
+    says(run("train " SMALL " " DATA " --validation 0.1 --steps 24 --valid-every 2 --lr 1 --guard 0 --warmup 24 --save-every 4 --keep 1 --out '%s/l'",
+             scratch_dir, scratch_dir), 0, "the best so far: kept as best");
+    const long best = best_of_log(scratch("l/log.jsonl"));
+    assert_in_range(best, 2, 22);
+    assert_int_equal(scratch_entries("l"), 4);                               // log.jsonl, options.json, step-000024, best
+    json_t *t = json_load_file(scratch("l/best/trainer.json"), 0, NULL);
+    assert_int_equal(json_integer_value(json_object_get(t, "step")), best);
+    json_decref(t);
+    says(run("eval --checkpoint '%s/l/best' " DATA " --validation 0.1 --batch 2 --length 32", scratch_dir, scratch_dir), 0, "loss");
+    /* cut in two after the best: the rest does not take its place, and log and best are those of the whole run */
+    says(run("train " SMALL " " DATA " --validation 0.1 --steps 24 --valid-every 2 --lr 1 --guard 0 --warmup 24 --save-every 4 --keep 1 --stop-after 22 "
+             "--out '%s/m' --quiet", scratch_dir, scratch_dir), 0, "22 steps");
+    says(run("train --resume '%s/m' --quiet --json", scratch_dir), 0, "");
+    assert_true(number("best_step") == (double)best);
+    assert_int_equal(best_of_log(scratch("m/log.jsonl")), best);
+    same_file("l/best/model.safetensors", "m/best/model.safetensors");
+    same_file("l/step-000024/model.safetensors", "m/step-000024/model.safetensors");
+}
+
 /* Checkpoints of versions that kept no options go on as they did. */
 static void a_checkpoint_without_options_still_goes_on(void **state)
 {
@@ -251,6 +292,7 @@ int main(void)
         cmocka_unit_test(a_change_is_not_lost_with_a_killed_run),
         cmocka_unit_test(other_data_is_gone_through_from_its_beginning),
         cmocka_unit_test(resume_auto_goes_on_or_begins),
+        cmocka_unit_test(the_best_checkpoint_is_kept),
         cmocka_unit_test(a_checkpoint_without_options_still_goes_on),
     };
     return cmocka_run_group_tests(tests, make_data, remove_data);

@@ -301,7 +301,7 @@ static void report(void *ctx, const mba_train_report *r)
         if (r->valid.units) {
             fprintf(stderr, "step %lld  loss %.4f  ", (long long)r->step, r->loss);
             print_judgement(stderr, &r->valid, c->loss_unit);
-            fputc('\n', stderr);
+            fprintf(stderr, "%s\n", !r->best ? "" : c->o.out ? ", the best so far: kept as best" : ", the best so far");
         }
     } else if (!mba_on_terminal() && (r->step % 100 == 0 || r->step == r->steps)) {
         fprintf(stderr, "step %lld  loss %.4f  norm %.3f  lr %.2e  %.0f %s/s\n", (long long)r->step, r->loss,
@@ -342,6 +342,10 @@ static void print_json(const mba_train_report *r)
     for (int i = 0; i < r->valid.scores; i++) {
         snprintf(key, sizeof key, "valid_%s", r->valid.score[i].name);
         json_object_set_new(o, key, mba_json_finite(r->valid.score[i].value));
+    }
+    if (r->best_step) {
+        json_object_set_new(o, "best_step", json_integer((json_int_t)r->best_step));
+        json_object_set_new(o, "best_valid_loss", mba_json_finite(r->best_loss));
     }
     json_object_set_new(o, "peak_bytes", json_integer(peak_bytes()));
     json_dumpf(o, stdout, JSON_INDENT(1) | JSON_REAL_PRECISION(15));
@@ -671,12 +675,12 @@ static mba_status parse(train_cli *c, int argc, char **argv, bool *help)
           "reset states and mask attention at document borders", 0, 0 },
         { "--end-of-text", MBA_OPT_INT | MBA_RUN_FIXED, &c->end_of_text, "ID",
           "of --documents: the token that begins one (as the data says)", 0, INT32_MAX },
-        { "--out",       MBA_OPT_TEXT | MBA_RUN_NOTED, &c->o.out,      "DIR",   "keep log.jsonl and checkpoints step-* there", 0, 0 },
+        { "--out",       MBA_OPT_TEXT | MBA_RUN_NOTED, &c->o.out,      "DIR",   "keep options, log.jsonl, checkpoints step-* and the best one there", 0, 0 },
         { "--save-every", MBA_OPT_INT | MBA_RUN_CHANGES, &c->o.save_every, "N",    "steps between checkpoints (only the last)", 1, 1e12 },
-        { "--keep",      MBA_OPT_INT | MBA_RUN_CHANGES,  &c->o.keep,     "N",     "newest checkpoints to keep (3); 0: all", 0, 1e9 },
+        { "--keep",      MBA_OPT_INT | MBA_RUN_CHANGES,  &c->o.keep,     "N",     "newest checkpoints to keep (3), beside the best; 0: all", 0, 1e9 },
         { "--sample",    MBA_OPT_TEXT | MBA_RUN_CHANGES, &c->sample,     "TEXT",
           "text: with every checkpoint, continue TEXT and keep it in samples.jsonl, for `report`", 0, 0 },
-        { "--valid-every", MBA_OPT_INT | MBA_RUN_CHANGES, &c->o.valid_every, "N",  "steps between validations (only the last)", 1, 1e12 },
+        { "--valid-every", MBA_OPT_INT | MBA_RUN_CHANGES, &c->o.valid_every, "N",  "steps between validations (only the last); the best is kept", 1, 1e12 },
         { "--valid-batches", MBA_OPT_INT | MBA_RUN_CHANGES, &c->o.valid_batches, "N", "batches of a validation (16); 0: all", 0, 1e9 },
         { "--resume",    MBA_OPT_TEXT | MBA_RUN_APART, &c->o.resume,   "DIR",
           "go on from a checkpoint, or from the newest of a run", 0, 0 },

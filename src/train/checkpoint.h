@@ -41,6 +41,10 @@ MBA_MUST mba_status mba_checkpoint_load_trainer(mba_session *s, const char *dire
 /* trainer NULL: only the model. An older directory of the same name is replaced. */
 MBA_MUST mba_status mba_checkpoint_save(const mba_session *s, const char *directory, const json_t *trainer);
 
+/* A second name for the files of a checkpoint, in a directory of their own: they stay when the first goes. An older directory
+ * of that name is replaced. Fails where the file system has no links. */
+MBA_MUST mba_status mba_checkpoint_link(const char *directory, const char *from);
+
 /* The gradients of a session, under the names, shapes and in the pieces in which the weights are stored. */
 MBA_MUST mba_status mba_checkpoint_save_grads(const mba_session *s, mba_hf_format format, const char *directory,
                                               const char *path);

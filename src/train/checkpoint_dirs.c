@@ -44,6 +44,32 @@ mba_status mba__directory_commit(const char *building, const char *directory)
     return MBA_OK;
 }
 
+static mba_status link_files(const char *to, const char *from)
+{
+    char       a[PATH_ROOM], b[PATH_ROOM];
+    DIR       *d = opendir(from);
+    mba_status st = d ? MBA_OK : mba_fail(MBA_E_IO, "cannot read '%s'\nwhy: %s\nfix: is it there?", from, strerror(errno));
+    for (const struct dirent *e; st == MBA_OK && (e = readdir(d));) {
+        if (!strcmp(e->d_name, ".") || !strcmp(e->d_name, "..")) continue;
+        if (snprintf(a, sizeof a, "%s/%s", from, e->d_name) >= PATH_ROOM || snprintf(b, sizeof b, "%s/%s", to, e->d_name) >= PATH_ROOM
+            || link(a, b))
+            st = mba_fail(MBA_E_IO, "cannot link '%s/%s' into '%s'\nwhy: %s\nfix: a file system with links", from, e->d_name, to,
+                          strerror(errno));
+    }
+    if (d) closedir(d);
+    return st;
+}
+
+mba_status mba_checkpoint_link(const char *directory, const char *from)
+{
+    char building[PATH_ROOM];
+    MBA_TRY(mba__directory_begin(building, sizeof building, directory));
+    mba_status st = link_files(building, from);
+    if (st == MBA_OK) st = mba__directory_commit(building, directory);
+    if (st != MBA_OK) mba_folder_remove(building);
+    return st;
+}
+
 /* The steps of the complete checkpoints of a run, in order. */
 static int64_t *steps_of(const char *run, int64_t *n)
 {

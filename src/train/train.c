@@ -41,6 +41,8 @@ typedef struct run {
     mba_guard     guard;
     int64_t       micros, began_at;
     int64_t       units, units_before;            /* of this session; of those that it goes on with */
+    int64_t       best_step;                      /* with the least validation loss; 0: none yet */
+    double        best_loss;
     double        began_s;
     FILE         *log;
     char          note[512];
@@ -149,24 +151,45 @@ static json_t *trainer_json(const run *r)
                      "seed", (json_int_t)r->o->seed, "epoch", (json_int_t)at.epoch, "index", (json_int_t)at.index,
                      "batch", mba_model_batch_words(&r->s.model).text, "micros",
                      (json_int_t)r->micros, "data_size", (json_int_t)r->train->size, "guard", guard);
+    if (r->best_step)
+        json_object_set_new(t, "best", json_pack("{s:I, s:f, s:I}", "step", (json_int_t)r->best_step, "loss", r->best_loss,
+                                                 "valid_batches", (json_int_t)r->o->valid_batches));
     if (r->o->options) json_object_set(t, "options", (json_t *)r->o->options);
     return t;
 }
 
-static mba_status save(run *r)
+static mba_status save_as(run *r, char path[PATH_ROOM], const char *name)
 {
-    char path[PATH_ROOM];
-    if (!r->o->out) return MBA_OK;
-    if (snprintf(path, sizeof path, "%s/step-%06lld", r->o->out, (long long)r->step.index) >= PATH_ROOM)
+    if (snprintf(path, PATH_ROOM, "%s/%s", r->o->out, name) >= PATH_ROOM)
         return mba_fail(MBA_E_ARG, "the path '%s' is too long\nfix: a shorter --out", r->o->out);
     json_t *trainer = trainer_json(r);
     json_object_set_new(trainer, "data", json_string(mba_feed_words(r->train).text));      // for the reader: `report` shows it
-    mba_status st = trainer ? mba_checkpoint_save(&r->s, path, trainer)
-                            : mba_fail(MBA_E_NOMEM, "no memory for trainer.json");
+    const mba_status st = trainer ? mba_checkpoint_save(&r->s, path, trainer)
+                                  : mba_fail(MBA_E_NOMEM, "no memory for trainer.json");
     json_decref(trainer);
+    return st;
+}
+
+static mba_status save(run *r)
+{
+    char path[PATH_ROOM], name[32];
+    if (!r->o->out) return MBA_OK;
+    snprintf(name, sizeof name, "step-%06lld", (long long)r->step.index);
+    mba_status st = save_as(r, path, name);
     if (st == MBA_OK && r->o->keep > 0) st = mba_checkpoint_prune(r->o->out, r->o->keep, r->step.index);
     if (st == MBA_OK && r->o->saved) r->o->saved(r->o->ctx, path, r->step.index);
     return st;
+}
+
+/* Beside the step-*, which --keep removes; where this step is one of them, its files are taken once more and not written. */
+static mba_status save_best(run *r, bool saved)
+{
+    char path[PATH_ROOM], step[PATH_ROOM];
+    if (!r->o->out) return MBA_OK;
+    if (saved && snprintf(step, sizeof step, "%s/step-%06lld", r->o->out, (long long)r->step.index) < PATH_ROOM
+        && snprintf(path, sizeof path, "%s/best", r->o->out) < PATH_ROOM && mba_checkpoint_link(path, step) == MBA_OK)
+        return MBA_OK;
+    return save_as(r, path, "best");
 }
 
 static mba_status read_floats(float *x, int n, const json_t *a)
@@ -198,6 +221,17 @@ static mba_status same_words(const json_t *t, const char *key, const char *now)
                     mba_show(then).text, now);
 }
 
+/* Losses of other validations cannot be compared. */
+static mba_status restore_best(run *r, const json_t *best)
+{
+    int64_t batches;
+    if (!best || r->o->other_data) return MBA_OK;
+    MBA_TRY(mba_json_int(best, "valid_batches", 0, 0, INT64_MAX, &batches));
+    if (batches != r->o->valid_batches) return MBA_OK;
+    MBA_TRY(mba_json_int(best, "step", 0, 0, STEP_MOST, &r->best_step));
+    return mba_json_real(best, "loss", 0, -DBL_MAX, DBL_MAX, &r->best_loss);
+}
+
 static mba_status restore_trainer(run *r, const json_t *t)
 {
     int64_t n, skipped, in_a_row, size;
@@ -215,6 +249,7 @@ static mba_status restore_trainer(run *r, const json_t *t)
     MBA_TRY(mba_json_int(t, "epoch", 0, 0, STEP_MOST, &r->train->at.epoch));
     MBA_TRY(mba_json_int(t, "index", 0, 0, STEP_MOST, &r->train->at.index));
     if (size != r->train->size) r->train->at = (mba_position){ .epoch = r->train->at.epoch + 1 };
+    MBA_TRY(restore_best(r, mba_json_get(t, "best")));
     const json_t *guard = mba_json_get(t, "guard");
     MBA_TRY(mba_json_int(guard, "n", 0, 0, 2 * MBA_GUARD_STEPS, &n));
     MBA_TRY(mba_json_int(guard, "skipped", 0, 0, INT32_MAX, &skipped));
@@ -319,6 +354,8 @@ static void tell(run *r, mba_train_report *p)
     p->left_out = r->train->left_out;
     p->story  = r->train->story;
     p->run_s  = seconds() - r->began_s;
+    p->best_step = r->best_step;
+    p->best_loss = r->best_loss;
     if (r->log) {
         char rate[32];
         snprintf(rate, sizeof rate, "%s_per_s", p->unit);
@@ -335,6 +372,7 @@ static void tell(run *r, mba_train_report *p)
             snprintf(key, sizeof key, "valid_%s", p->valid.score[i].name);
             log_number(r->log, key, p->valid.score[i].value);
         }
+        if (p->best) fputs(", \"best\": true", r->log);
         fprintf(r->log, ", \"skipped\": %s", p->skipped ? "true" : "false");
         if (p->step == r->began_at + 1 && json_array_size(r->o->changes)) {
             fputs(", \"changed\": ", r->log);
@@ -499,11 +537,16 @@ static mba_status one_step(run *r, mba_train_report *p)
     return MBA_OK;
 }
 
-static mba_status validate(run *r, mba_judgement *out)
+static mba_status validate(run *r, mba_train_report *p)
 {
     mba_session *s = r->judge.program ? &r->judge : &r->s;
     if (r->judge.program) MBA_TRY(mba_session_copy(&r->judge, &r->s, r->s.averages));
-    return mba_feed_judge(out, r->valid, s, r->o->valid_batches, r->o->seed);
+    MBA_TRY(mba_feed_judge(&p->valid, r->valid, s, r->o->valid_batches, r->o->seed));
+    p->best = r->o->valid_every > 0 && isfinite(p->valid.loss) && (!r->best_step || p->valid.loss < r->best_loss);
+    if (!p->best) return MBA_OK;
+    r->best_step = r->step.index;
+    r->best_loss = p->valid.loss;
+    return MBA_OK;
 }
 
 /* The skipped steps changed nothing: what was learned before them is worth as much as it was. */
@@ -540,9 +583,11 @@ static mba_status loop(run *r)
         if (r->guard.in_a_row >= BAD_STEPS_MAX)
             return give_up(r, p.note);
         const bool interrupted = r->o->stop && *r->o->stop;
-        if (r->valid && !interrupted && (last || due(r->o->valid_every, r->step.index))) st = validate(r, &p.valid);
+        if (r->valid && !interrupted && (last || due(r->o->valid_every, r->step.index))) st = validate(r, &p);
         if (st == MBA_OK) tell(r, &p);
-        if (st == MBA_OK && (last || due(r->o->save_every, r->step.index))) st = save(r);
+        const bool saves = last || due(r->o->save_every, r->step.index);
+        if (st == MBA_OK && saves) st = save(r);
+        if (st == MBA_OK && p.best) st = save_best(r, saves);
         if (st == MBA_OK && r->unread && !last) return end_unread(r);
     }
     return st;

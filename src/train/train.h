@@ -24,6 +24,9 @@ typedef struct mba_train_report {
     const char *unit;                             /* "tokens" */
     double      loss, grad_norm, lr;
     mba_judgement valid;
+    bool        best;                             /* this validation has the least loss of the run so far */
+    int64_t     best_step;                        /* the step that has it, 0: none yet; and its loss */
+    double      best_loss;
     double      step_s, run_s, units_per_s;
     bool        skipped;                          /* the guard or a NaN kept the update back */
     const char *note;                             /* why, or NULL */
@@ -42,11 +45,11 @@ typedef struct mba_train_options {
     bool                carry;                    /* text: rows go on where they ended, with their states: truncated
                                                      back-propagation */
 
-    const char *out;                              /* run directory: log.jsonl, step-*; NULL: nothing is kept */
+    const char *out;                              /* run directory: log.jsonl, step-*, best; NULL: nothing is kept */
     const char *resume;                           /* a checkpoint, or a run directory: its newest one */
     const char *init;                             /* the same, of its weights alone: a new run begins with them */
     int64_t     save_every, keep;                 /* steps; 0: only at the end. keep 0: all */
-    int64_t     valid_every, valid_batches;       /* 0: at the end only; 0: all */
+    int64_t     valid_every, valid_batches;       /* 0: at the end only, and no best checkpoint is kept; 0: all */
     int64_t     stop_after;                       /* steps of this session; 0: no limit */
     const json_t *options;                        /* every option of the run, kept with it (run_folder.h); NULL: none are */
     const json_t *changes;                        /* texts: options of the resumed run that are others now; the log names them */
