@@ -337,6 +337,29 @@ static void the_learning_rate_warms_up_and_falls(void **state)
     assert_near(mba_schedule_lr(&s, 110), 0.1, 1e-12);
 }
 
+/* Four tokens of probability 0.15, 0.5, 0.05 and 0.3, drawn at many positions: which of them come, and how often. */
+static void a_nucleus_is_the_fewest_likeliest(void **state)
+{
+    enum { DRAWS = 20000 };
+    const float  logits[4] = { logf(0.15f), logf(0.5f), logf(0.05f), logf(0.3f) };
+    const struct { double p; int64_t top; double want[4]; } cases[] = {
+        { 0,    0, { 0.15, 0.5, 0.05, 0.3 } },        { 1,    0, { 0.15, 0.5, 0.05, 0.3 } },  { 0.9, 0, { 0.15 / 0.95, 0.5 / 0.95, 0, 0.3 / 0.95 } },
+        { 0.75, 0, { 0, 0.625, 0, 0.375 } },          { 0.45, 0, { 0, 1, 0, 0 } },            { 1e-6, 0, { 0, 1, 0, 0 } },
+        { 0.75, 3, { 0, 0.625, 0, 0.375 } },          { 0.6,  2, { 0, 1, 0, 0 } },            { 0.7, 2, { 0, 0.625, 0, 0.375 } },
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const mba_generate_options o = { .temperature = 1, .top = cases[i].top, .top_p = cases[i].p, .seed = 3 };
+        mba_choice space[4];
+        int        n[4] = { 0 };
+        for (int k = 0; k < DRAWS; k++) n[mba_generate_draw(space, logits, 4, &o, k)]++;
+        for (int t = 0; t < 4; t++) {
+            assert_near((double)n[t] / DRAWS, cases[i].want[t], 0.018);              // five standard deviations of a half
+            assert_true((n[t] > 0) == (cases[i].want[t] > 0));
+        }
+    }
+}
+
 /* 100 steps, 10 of warm-up, 20 of cooldown: the rate is 1 from step 9 to step 80 and falls to 0.2. A quarter of the way down
  * the line has 0.75 of 0.8 left, 1 - sqrt the half. */
 static void the_stable_rate_cools_down_at_the_end(void **state)
@@ -380,6 +403,7 @@ int main(void)
         cmocka_unit_test(the_watchdog_names_the_first_bad_operator),
         cmocka_unit_test(weights_that_are_no_numbers_generate_nothing),
         cmocka_unit_test(the_guard_skips_what_is_out_of_line),
+        cmocka_unit_test(a_nucleus_is_the_fewest_likeliest),
         cmocka_unit_test(the_learning_rate_warms_up_and_falls),
         cmocka_unit_test(the_stable_rate_cools_down_at_the_end),
     };

@@ -48,6 +48,34 @@ static void a_run_stands_for_its_newest_checkpoint(void **state)
     says(run("eval --checkpoint '%s/b' --ema " DATA, scratch_dir, scratch_dir), 2, "the run kept no averaged model");
 }
 
+/* What stood on standard input was ignored, and "In the beginning" continued. */
+static void a_prompt_comes_from_standard_input(void **state)
+{
+    (void)state;
+    char line[2048], *first;
+    says(run(TRAIN " --quiet --out '%s/p'", scratch_dir, scratch_dir), 0, "4 steps");
+    says(run("generate --checkpoint '%s/p' --prompt 'And God' --tokens 12 --top-p 0.9", scratch_dir), 0, "And God");
+    assert_non_null(first = strdup(output));
+    for (int i = 0; i < 3; i++) {
+        static const char *const how[] = { "", " --prompt -", "" };
+        snprintf(line, sizeof line, "%s 'And God' | '%s' generate --checkpoint '%s/p' --tokens 12 --top-p 0.9%s 2>&1", i == 2 ? "printf" : "echo",
+                 getenv("MBA_PROGRAM"), scratch_dir, how[i]);
+        says(shell(line), 0, "And God");
+        assert_string_equal(output, first);                       // with and without a line break at its end
+    }
+    free(first);
+    says(run("generate --checkpoint '%s/p' --prompt abc --tokens 4 </dev/null", scratch_dir), 0, "abc");
+    says(run("generate --checkpoint '%s/p' --tokens 4 </dev/null", scratch_dir), 2, "an empty prompt");
+    says(run("generate --checkpoint '%s/p' --prompt - </dev/null", scratch_dir), 2, "an empty prompt");
+    says(run("generate --checkpoint '%s/p' --prompt - <'%s'", scratch_dir, scratch_dir), 1, "cannot read the prompt");
+    says(run("generate --checkpoint '%s/p' --prompt a --top-p 2", scratch_dir), 2, "--top-p 2");
+    says(run("generate --checkpoint '%s/p' --prompt abc --tokens 20 --temperature 0", scratch_dir), 0, "abc");
+    assert_non_null(first = strdup(output));
+    says(run("generate --checkpoint '%s/p' --prompt abc --tokens 20 --top-p 1e-6", scratch_dir), 0, "abc");
+    assert_string_equal(output, first);                            // a nucleus of one
+    free(first);
+}
+
 /* One message for a wrong name and a wrong value, with an advice about lists. */
 static void a_field_that_cannot_be_set_says_why(void **state)
 {
@@ -67,6 +95,7 @@ int main(void)
         cmocka_unit_test(no_step_left_tells_the_step_that_is_reached),
         cmocka_unit_test(what_would_not_be_kept_or_done_is_told),
         cmocka_unit_test(a_run_stands_for_its_newest_checkpoint),
+        cmocka_unit_test(a_prompt_comes_from_standard_input),
         cmocka_unit_test(a_field_that_cannot_be_set_says_why),
     };
     return cmocka_run_group_tests(tests, make_data, remove_data);

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cli/command.h"
 #include "cli/notes.h"
@@ -12,28 +13,49 @@
 #include "train/checkpoint.h"
 #include "train/text_data.h"
 
+enum { PROMPT_MAX = 1 << 26 };
+
 /* The prompt stands in front of the first token, and nowhere if there is none. */
-typedef struct printer { mba_tokenizer *tokenizer; const char *prompt; } printer;
+typedef struct printer { mba_tokenizer *tokenizer; const char *prompt; size_t bytes; } printer;
 
 static mba_status print_token(void *ctx, int32_t id)
 {
     printer    *p = ctx;
     size_t      n;
     const char *text = mba_tokenizer_token(p->tokenizer, id, &n);
-    if (p->prompt) fputs(p->prompt, stdout);
+    if (p->prompt) fwrite(p->prompt, 1, p->bytes, stdout);
     p->prompt = NULL;
     if (text) fwrite(text, 1, n, stdout);
     fflush(stdout);
     return MBA_OK;
 }
 
-static mba_status run(mba_tokenizer *t, const char *prompt, int64_t n, mba_generate_options *o)
+/* All of standard input but the line break at its end, which is the shell's and not the text's. The caller frees *out. */
+static mba_status read_prompt(char **out, size_t *bytes)
+{
+    size_t room = 0;
+    *out   = NULL;
+    *bytes = 0;
+    do {
+        char *more = *bytes < room ? *out : realloc(*out, room = room ? 2 * room : 4096);
+        if (!more) return mba_fail(MBA_E_NOMEM, "no memory for the prompt\nfix: a shorter one");
+        *out = more;
+        *bytes += fread(*out + *bytes, 1, room - *bytes, stdin);
+    } while (*bytes == room && room < PROMPT_MAX);
+    if (ferror(stdin) || *bytes >= PROMPT_MAX)
+        return mba_fail(MBA_E_IO, "cannot read the prompt from standard input\nwhy: %s\nfix: --prompt TEXT",
+                        ferror(stdin) ? "reading failed" : "it is longer than 64 MB");
+    if (*bytes && (*out)[*bytes - 1] == '\n') --*bytes;
+    return MBA_OK;
+}
+
+static mba_status run(mba_tokenizer *t, const char *prompt, size_t bytes, int64_t n, mba_generate_options *o)
 {
     mba_ids    ids = { 0 };
-    printer    p = { t, prompt };
-    mba_status st = mba_tokenizer_encode(t, &ids, prompt, strlen(prompt));
+    printer    p = { t, prompt, bytes };
+    mba_status st = mba_tokenizer_encode(t, &ids, prompt, bytes);
     if (st == MBA_OK && ids.n == 0)
-        st = mba_fail(MBA_E_ARG, "an empty prompt\nfix: --prompt with at least one character");
+        st = mba_fail(MBA_E_ARG, "an empty prompt\nfix: --prompt with at least one character, or a text on standard input");
     int32_t *all = st == MBA_OK ? calloc((size_t)(ids.n + n), sizeof *all) : NULL;
     if (st == MBA_OK && !all) st = mba_fail(MBA_E_NOMEM, "no memory for %lld tokens", (long long)(ids.n + n));
     if (st == MBA_OK) {
@@ -52,16 +74,19 @@ static mba_status run(mba_tokenizer *t, const char *prompt, int64_t n, mba_gener
 mba_status mba_command_generate(int argc, char **argv)
 {
     mba_generate_options o = { .temperature = 0.8, .top = 40 };
-    const char *prompt = "In the beginning", *tokenizer = NULL;
+    const char *prompt = NULL, *tokenizer = NULL;
     int64_t     n = 200, seed = 1;
     bool        help;
     const mba_option options[] = {
         { "--checkpoint",  MBA_OPT_TEXT, &o.checkpoint,  "DIR",
           "a checkpoint (step-*), a run (its newest), or any HF directory we can read", 0, 0 },
-        { "--prompt",      MBA_OPT_TEXT, &prompt,        "TEXT", "what to continue", 0, 0 },
+        { "--prompt",      MBA_OPT_TEXT, &prompt,        "TEXT",
+          "what to continue; -, or left out where standard input is no terminal: what stands there", 0, 0 },
         { "--tokens",      MBA_OPT_INT,  &n,             "N",    "how far (200)", 1, 1e7 },
         { "--temperature", MBA_OPT_REAL, &o.temperature, "X",    "0: always the likeliest (0.8)", 0, 100 },
         { "--top",         MBA_OPT_INT,  &o.top,         "K",    "only among the K likeliest (40); 0: all", 0, 1e7 },
+        { "--top-p",       MBA_OPT_REAL, &o.top_p,       "P",
+          "of those, only the fewest that have the probability P together (1: all)", 1e-9, 1 },
         { "--seed",        MBA_OPT_INT,  &seed,          "N",    "(1)", 0, 9e15 },
         { "--tokenizer",   MBA_OPT_TEXT, &tokenizer,     "PATH",
           "tokenizer.json, or bytes (default: the checkpoint's)", 0, 0 },
@@ -69,9 +94,11 @@ mba_status mba_command_generate(int argc, char **argv)
     };
     const mba_usage usage = { "generate", "--checkpoint DIR [options]",
                               "Continues a text with a trained model, token by token.", options,
-        "mambascope generate --checkpoint run/step-001000 --prompt 'And God said' --tokens 400\n" };
+        "mambascope generate --checkpoint run/step-001000 --prompt 'And God said' --tokens 400\n"
+        "mambascope generate --checkpoint run/best --top-p 0.9 <chapter.txt\n" };
     mba_tokenizer *t = NULL;
-    char           path[4096];
+    char           path[4096], *read = NULL;
+    size_t         bytes;
     MBA_TRY(mba_options_parse(&usage, argc, argv, NULL, &help));
     if (help) return MBA_OK;
     if (!o.checkpoint) return mba_fail(MBA_E_ARG, "generate needs --checkpoint\nfix: mambascope generate --help");
@@ -79,8 +106,16 @@ mba_status mba_command_generate(int argc, char **argv)
     o.checkpoint = path;
     o.seed       = (uint64_t)seed;
     MBA_TRY(mba_notes_print(path));
+    MBA_TRY(mba_generate_check(path));
     mba_status st = mba_checkpoint_tokenizer(&t, tokenizer, o.checkpoint);
-    if (st == MBA_OK) st = run(t, prompt, n, &o);
+    if (!prompt && isatty(STDIN_FILENO)) prompt = "In the beginning";
+    if (st == MBA_OK && (!prompt || !strcmp(prompt, "-"))) {
+        st = read_prompt(&read, &bytes);
+        if (st == MBA_OK) st = run(t, read, bytes, n, &o);
+        free(read);
+    } else if (st == MBA_OK) {
+        st = run(t, prompt, strlen(prompt), n, &o);
+    }
     mba_tokenizer_destroy(t);
     return st;
 }

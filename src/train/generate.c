@@ -8,28 +8,43 @@
 #include "core/rng.h"
 #include "train/checkpoint.h"
 
-typedef struct choice { float logit; int32_t token; } choice;
-
 static int likelier(const void *x, const void *y)
 {
-    const choice *a = x, *b = y;
+    const mba_choice *a = x, *b = y;
     return a->logit != b->logit ? (a->logit < b->logit ? 1 : -1) : a->token - b->token;
 }
 
-/* Draws from softmax(logits / temperature) over the `top` likeliest. */
-static int32_t draw(choice *c, const float *logits, int64_t V, const mba_generate_options *o, int64_t at)
+static double weight(const mba_choice *c, int64_t i, double temperature)
 {
-    const int64_t n = o->vocab > 0 && o->vocab < V ? o->vocab : V, top = o->top > 0 && o->top < n ? o->top : n;
+    return exp((double)(c[i].logit - c[0].logit) / temperature);
+}
+
+/* How many of the n likeliest, whose weights add to *sum, it takes for the part p of it; *sum becomes theirs. */
+static int64_t nucleus(const mba_choice *c, int64_t n, double p, double temperature, double *sum)
+{
+    const double enough = p * *sum;
+    int64_t      k = 0;
+    *sum = 0;
+    do *sum += weight(c, k++, temperature); while (k < n && *sum < enough);
+    return k;
+}
+
+/* Draws from softmax(logits / temperature) over the `top` likeliest, and of those over the nucleus of `top_p`. */
+int32_t mba_generate_draw(mba_choice *c, const float *logits, int64_t V, const mba_generate_options *o, int64_t at)
+{
+    const int64_t n = o->vocab > 0 && o->vocab < V ? o->vocab : V;
+    int64_t       top = o->top > 0 && o->top < n ? o->top : n;
     uint32_t      u[4];
     double        sum = 0;
-    for (int64_t i = 0; i < n; i++) c[i] = (choice){ logits[i], (int32_t)i };
+    for (int64_t i = 0; i < n; i++) c[i] = (mba_choice){ logits[i], (int32_t)i };
     qsort(c, (size_t)n, sizeof *c, likelier);
     if (!(o->temperature > 0)) return c[0].token;
-    for (int64_t i = 0; i < top; i++) sum += exp((double)(c[i].logit - c[0].logit) / o->temperature);
+    for (int64_t i = 0; i < top; i++) sum += weight(c, i, o->temperature);
+    if (o->top_p > 0 && o->top_p < 1) top = nucleus(c, top, o->top_p, o->temperature, &sum);
     mba_philox(u, o->seed ^ mba_stream("generate"), 0, (uint64_t)at);
     double left = mba_unit(u[0]) * sum;
     for (int64_t i = 0; i < top; i++) {
-        left -= exp((double)(c[i].logit - c[0].logit) / o->temperature);
+        left -= weight(c, i, o->temperature);
         if (left <= 0) return c[i].token;
     }
     return c[top - 1].token;
@@ -68,7 +83,7 @@ static mba_status check_logits(const float *logits, int64_t V, int64_t at)
 
 static mba_status fill(int32_t *ids, int64_t n, int64_t room, mba_session *s, const mba_generate_options *o)
 {
-    choice      *c = malloc(sizeof *c * (size_t)s->model.lm.vocab);
+    mba_choice  *c = malloc(sizeof *c * (size_t)s->model.lm.vocab);
     const float *logits;
     mba_status   st = c ? MBA_OK : mba_fail(MBA_E_NOMEM, "no memory to choose tokens");
     for (int64_t i = 1; s->model.lm.carry && i < n && st == MBA_OK; i++) st = next_logits(&logits, s, ids, i);
@@ -76,11 +91,26 @@ static mba_status fill(int32_t *ids, int64_t n, int64_t room, mba_session *s, co
         st = next_logits(&logits, s, ids, i);
         if (st == MBA_OK) st = check_logits(logits, s->model.lm.vocab, i);
         if (st != MBA_OK) break;
-        ids[i] = draw(c, logits, s->model.lm.vocab, o, i);
+        ids[i] = mba_generate_draw(c, logits, s->model.lm.vocab, o, i);
         if (o->each) st = o->each(o->ctx, ids[i]);
     }
     free(c);
     return st;
+}
+
+static mba_status read_config(mba_model *m, mba_hf_format *format, const char *checkpoint)
+{
+    MBA_TRY(mba_checkpoint_config(m, format, checkpoint));
+    if (m->task == MBA_TASK_TEXT) return MBA_OK;
+    return mba_fail(MBA_E_ARG, "'%s' is a model of %s\nwhy: only models of text continue one\n"
+                    "fix: --checkpoint with one of them", checkpoint, mba_task_name(m->task));
+}
+
+mba_status mba_generate_check(const char *checkpoint)
+{
+    mba_model     m;
+    mba_hf_format format;
+    return read_config(&m, &format, checkpoint);
 }
 
 mba_status mba_generate(int32_t *ids, int64_t n, int64_t room, const mba_generate_options *o)
@@ -88,10 +118,7 @@ mba_status mba_generate(int32_t *ids, int64_t n, int64_t room, const mba_generat
     mba_session         s  = { 0 };
     mba_session_options so = { 0 };
     mba_hf_format       format;
-    MBA_TRY(mba_checkpoint_config(&so.model, &format, o->checkpoint));
-    if (so.model.task != MBA_TASK_TEXT)
-        return mba_fail(MBA_E_ARG, "'%s' is a model of %s\nwhy: only models of text continue one\n"
-                        "fix: --checkpoint with one of them", o->checkpoint, mba_task_name(so.model.task));
+    MBA_TRY(read_config(&so.model, &format, o->checkpoint));
     mba_lm whole = so.model.lm;
     MBA_TRY(mba_lm_complete(&whole));
     so.model.lm.head   = MBA_HEAD_LOGITS;
