@@ -48,6 +48,42 @@ static void a_run_stands_for_its_newest_checkpoint(void **state)
     says(run("eval --checkpoint '%s/b' --ema " DATA, scratch_dir, scratch_dir), 2, "the run kept no averaged model");
 }
 
+static double of_row(int i, const char *key)
+{
+    json_t      *j = json_output();
+    const double x = json_number_value(json_object_get(json_array_get(json_object_get(j, "data"), (size_t)i), key));
+    json_decref(j);
+    return x;
+}
+
+/* Of several --data, the last was taken and the others ignored. */
+static void several_sets_of_data_are_judged_in_one_call(void **state)
+{
+    (void)state;
+    double loss[2], targets[2];
+    says(run("data prepare --out '%s/less' --synthetic 20K", scratch_dir), 0, "");
+    says(run(TRAIN " --quiet --out '%s/q'", scratch_dir, scratch_dir), 0, "4 steps");
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(run("eval --checkpoint '%s/q' --data '%s/%s' --json", scratch_dir, scratch_dir, i ? "less" : "tokens"), 0);
+        loss[i] = number("loss");
+        targets[i] = number("targets");
+        assert_near(number("perplexity"), exp(loss[i]), 1e-6);
+    }
+    assert_true(loss[0] != loss[1] && targets[0] != targets[1]);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(run("eval --checkpoint '%s/q' " DATA " %s '%s/less' --json", scratch_dir, scratch_dir, i ? "--data" : "", scratch_dir), 0);
+        for (int k = 0; k < 2; k++) assert_true(of_row(k, "loss") == loss[k] && of_row(k, "targets") == targets[k]);
+        const double all = (loss[0] * targets[0] + loss[1] * targets[1]) / (targets[0] + targets[1]);
+        assert_near(number("loss"), all, 1e-10);
+        assert_near(number("perplexity"), exp(all), 1e-7);
+        assert_true(number("targets") == targets[0] + targets[1]);
+    }
+    says(run("eval --checkpoint '%s/q' " DATA " '%s/less' --csv", scratch_dir, scratch_dir, scratch_dir), 0, "data,targets,loss,perplexity\n");
+    assert_non_null(strstr(output, "\nall,"));
+    says(run("eval --checkpoint '%s/q' " DATA " '%s/less'", scratch_dir, scratch_dir, scratch_dir), 0, "\nall ");
+    says(run("eval --checkpoint '%s/q' " DATA " '%s/none'", scratch_dir, scratch_dir, scratch_dir), 1, "evaluating on '");
+}
+
 /* What stood on standard input was ignored, and "In the beginning" continued. */
 static void a_prompt_comes_from_standard_input(void **state)
 {
@@ -95,6 +131,7 @@ int main(void)
         cmocka_unit_test(no_step_left_tells_the_step_that_is_reached),
         cmocka_unit_test(what_would_not_be_kept_or_done_is_told),
         cmocka_unit_test(a_run_stands_for_its_newest_checkpoint),
+        cmocka_unit_test(several_sets_of_data_are_judged_in_one_call),
         cmocka_unit_test(a_prompt_comes_from_standard_input),
         cmocka_unit_test(a_field_that_cannot_be_set_says_why),
     };

@@ -1,5 +1,6 @@
 /* eval.c -- `mambascope eval`: loss, scores, logits and gradients of a checkpoint on given data. */
 #include <jansson.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -8,20 +9,24 @@
 #include "cli/model_options.h"
 #include "cli/notes.h"
 #include "cli/options.h"
+#include "cli/table.h"
+#include "data/array.h"
 #include "data/json.h"
 #include "train/checkpoint.h"
 #include "train/evaluate.h"
 
-static void print_json(const mba_evaluation *e)
+/* The mean probability of a token, turned over: what text is judged by. */
+static double perplexity(const mba_evaluation *e) { return e->task == MBA_TASK_TEXT ? exp(e->loss) : NAN; }
+
+static json_t *json_of(const mba_evaluation *e)
 {
     json_t *j = json_pack("{s:s, s:I, s:I}", "task", mba_task_name(e->task), "targets", (json_int_t)e->targets,
                           "parameters", (json_int_t)e->parameters);
     if (e->task == MBA_TASK_TEXT) json_object_set_new(j, "tokens", json_integer((json_int_t)e->targets));
     json_object_set_new(j, "loss", mba_json_finite(e->loss));
+    if (e->task == MBA_TASK_TEXT) json_object_set_new(j, "perplexity", mba_json_finite(perplexity(e)));
     for (int i = 0; i < e->scores; i++) json_object_set_new(j, e->score[i].name, mba_json_finite(e->score[i].value));
-    json_dumpf(j, stdout, JSON_INDENT(1) | JSON_REAL_PRECISION(12));
-    putchar('\n');
-    json_decref(j);
+    return j;
 }
 
 static void print_text(const mba_evaluation *e)
@@ -33,6 +38,7 @@ static void print_text(const mba_evaluation *e)
     }
     printf("loss %.6f %s over %lld %s", e->loss, mba_task_loss_unit(e->task), (long long)e->targets,
            e->task == MBA_TASK_TEXT ? "predictions" : "targets");
+    if (e->task == MBA_TASK_TEXT) printf(", perplexity %.6g", perplexity(e));
     for (int i = 0; i < e->scores; i++) printf(", %s %.6f", e->score[i].name, e->score[i].value);
     putchar('\n');
 }
@@ -40,8 +46,70 @@ static void print_text(const mba_evaluation *e)
 typedef struct eval_cli {
     mba_evaluate_options o;
     mba_model_options    model;
-    bool                 json;
+    mba_operands         data;                    /* of --data */
+    mba_evaluation       each[MBA_OPERANDS_MAX], all;
+    bool                 json, csv;
 } eval_cli;
+
+/* ---- several sets of data ---- */
+
+/* The mean over all targets. Scores of sets that were judged apart cannot be put together. */
+static void put_together(eval_cli *c)
+{
+    double sum = 0;
+    c->all = (mba_evaluation){ .task = c->each[0].task, .parameters = c->each[0].parameters };
+    for (int i = 0; i < c->data.n; i++) {
+        c->all.targets += c->each[i].targets;
+        if (c->each[i].targets) sum += c->each[i].loss * (double)c->each[i].targets;
+    }
+    c->all.loss = c->all.targets ? sum / (double)c->all.targets : NAN;
+}
+
+static void add_row(mba_table *t, const char *name, const mba_evaluation *e, int scores)
+{
+    mba_table_text(t, "%s", name);
+    mba_table_number(t, (double)e->targets);
+    mba_table_number(t, e->loss);
+    if (e->task == MBA_TASK_TEXT) mba_table_number(t, perplexity(e));
+    for (int i = 0; i < scores; i++) mba_table_number(t, i < e->scores ? e->score[i].value : NAN);
+}
+
+static mba_status print_table(const eval_cli *c)
+{
+    const bool text = c->all.task == MBA_TASK_TEXT;
+    const int  scores = c->each[0].scores;
+    mba_column column[5 + MBA_SCORES_MAX] = { { "data", "data", NULL }, { "targets", text ? "predictions" : "targets", "%.0f" } };
+    char       heading[64];
+    int        n = 2;
+    mba_table *t;
+    snprintf(heading, sizeof heading, "loss, %s", mba_task_loss_unit(c->all.task));
+    column[n++] = (mba_column){ "loss", heading, "%.6f" };
+    if (text) column[n++] = (mba_column){ "perplexity", "perplexity", "%.6g" };
+    for (int i = 0; i < scores; i++) column[n++] = (mba_column){ c->each[0].score[i].name, c->each[0].score[i].name, "%.6f" };
+    MBA_TRY(mba_table_create(&t, column));
+    for (int i = 0; i < c->data.n; i++) add_row(t, c->data.word[i], &c->each[i], scores);
+    if (c->data.n > 1) add_row(t, "all", &c->all, scores);
+    mba_table_print(t, stdout, mba_table_form_of(false, c->csv));
+    mba_table_destroy(t);
+    return MBA_OK;
+}
+
+static void print_json(const eval_cli *c)
+{
+    json_t *j = json_of(c->data.n > 1 ? &c->all : &c->each[0]);
+    for (int i = 0; i < c->data.n && c->data.n > 1; i++) {
+        json_t *list = json_object_get(j, "data"), *row = json_of(&c->each[i]);
+        if (!list) json_object_set_new(j, "data", list = json_array());
+        if (json_object_set_new(row, "data", json_string(c->data.word[i])))                          // no UTF-8
+            json_object_set_new(row, "data", json_string(mba_show(c->data.word[i]).text));
+        json_object_del(row, "task");
+        json_object_del(row, "parameters");
+        json_array_append_new(list, row);
+    }
+    json_dumpf(j, stdout, JSON_INDENT(1) | JSON_REAL_PRECISION(12));
+    putchar('\n');
+    json_decref(j);
+}
 
 static mba_status parse(eval_cli *c, int argc, char **argv, bool *help)
 {
@@ -56,8 +124,8 @@ static mba_status parse(eval_cli *c, int argc, char **argv, bool *help)
           "images: int32 or int64 classes (number); negative: none", 0, 0 },
         { "--graphs",     MBA_OPT_TEXT, &o->graphs,    "FILE",
           "graphs: a collection in our container, as one batch", 0, 0 },
-        { "--data",       MBA_OPT_TEXT, &o->data,      "PATH",
-          "what train takes instead: the mean over its held-out part", 0, 0 },
+        { "--data",       MBA_OPT_TEXTS, &c->data,     "PATH ..",
+          "what train takes instead: the mean over its held-out part; of several, each and all", 0, 0 },
         { "--tokenizer",  MBA_OPT_TEXT, &o->tokenizer, "PATH",
           "of --data that is text: tokenizer.json, or bytes (the checkpoint's)", 0, 0 },
         { "--field",      MBA_OPT_TEXT, &o->field,     "NAME",
@@ -83,19 +151,22 @@ static mba_status parse(eval_cli *c, int argc, char **argv, bool *help)
         MBA_RUN_OPTIONS(&c->model),
         { "--json",       MBA_OPT_FLAG, &c->json,       NULL,
           "as JSON: loss (null without targets), targets, parameters, scores", 0, 0 },
+        { "--csv",        MBA_OPT_FLAG, &c->csv,        NULL,    "of --data: as CSV, a row for each", 0, 0 },
         { 0 },
     };
     const mba_usage usage = { "eval", "--checkpoint DIR --tokens T.npy | --images X.npy | --graphs FILE | --data PATH "
                                       "[options]",
         "Computes the mean loss: of text over the batch x (length - 1) predicted positions, of images and graphs over "
         "their\n"
-        "labels, with accuracy, average precision, F1 or mean absolute error.", options,
+        "labels, with accuracy, average precision, F1 or mean absolute error. Several sets of data are judged one by one and\n"
+        "together.", options,
         "mambascope eval --checkpoint mamba2-130m --tokens t.npy\n"
         "mambascope eval --checkpoint run/step-000500 --data shards --validation 0.1\n"
+        "mambascope eval --checkpoint run/best --data wiki books code --csv\n"
         "mambascope eval --checkpoint run/step-000500 --images x.npy --labels y.npy --train-mode --grads "
         "g.safetensors\n"
         "mambascope eval --checkpoint run/step-000500 --tokens t.npy --logits l.npy --grads g.safetensors --json\n" };
-    return mba_options_parse(&usage, argc, argv, NULL, help);
+    return mba_options_parse(&usage, argc, argv, &c->data, help);
 }
 
 static bool same_file(const char *a, const char *b)
@@ -117,8 +188,11 @@ static mba_status check_outputs(const mba_evaluate_options *o)
     return MBA_OK;
 }
 
-static mba_status check(const mba_evaluate_options *o)
+static mba_status check(const eval_cli *c)
 {
+    const mba_evaluate_options *o = &c->o;
+    if (c->csv && !o->data)
+        return mba_fail(MBA_E_ARG, "--csv without --data\nwhy: a given batch has one result\nfix: leave it out, or --json");
     if (!o->checkpoint || !o->tokens + !o->images + !o->graphs + !o->data != 3)
         return mba_fail(MBA_E_ARG, "eval needs --checkpoint, and one of --tokens, --images, --graphs and --data\nfix: "
                                    "mambascope eval --help");
@@ -135,20 +209,26 @@ static mba_status check(const mba_evaluate_options *o)
 mba_status mba_command_eval(int argc, char **argv)
 {
     eval_cli       c = { .o.seed = -1 };
-    mba_evaluation e;
     bool           help;
     char           path[4096];
     MBA_TRY(parse(&c, argc, argv, &help));
     if (help) return MBA_OK;
-    MBA_TRY(check(&c.o));
+    if (c.data.n) c.o.data = c.data.word[0];
+    MBA_TRY(check(&c));
     MBA_TRY(mba_checkpoint_find(path, sizeof path, c.o.checkpoint));
     c.o.checkpoint = path;
     MBA_TRY(check_outputs(&c.o));
     MBA_TRY(mba_run_options_apply(&c.model, &c.o.session));
     MBA_TRY(mba_notes_print(path));
-    MBA_TRY(mba_evaluate(&e, &c.o));
-    if (*e.prepared) fprintf(stderr, "data: %s\n", e.prepared);
-    if (c.json) print_json(&e);
-    else        print_text(&e);
+    for (int i = 0; i < (c.data.n ? c.data.n : 1); i++) {
+        if (c.data.n) c.o.data = c.data.word[i];
+        const mba_status st = mba_evaluate(&c.each[i], &c.o);
+        if (st != MBA_OK) return c.data.n > 1 ? mba_where(st, "evaluating on '%s'", c.o.data) : st;
+        if (*c.each[i].prepared) fprintf(stderr, "data: %s\n", c.each[i].prepared);
+    }
+    put_together(&c);
+    if (c.json) print_json(&c);
+    else if (c.csv || c.data.n > 1) return print_table(&c);
+    else print_text(&c.each[0]);
     return MBA_OK;
 }

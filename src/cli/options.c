@@ -96,12 +96,22 @@ static mba_status set_bytes(const mba_option *o, const char *text)
     return MBA_OK;
 }
 
+static mba_status add_word(mba_operands *words, const char *arg)
+{
+    if (words->n == MBA_OPERANDS_MAX) return mba_fail(MBA_E_ARG, "more than %d arguments\nfix: fewer of them, in "
+                                                     "several calls", MBA_OPERANDS_MAX);
+    words->word[words->n++] = arg;
+    return MBA_OK;
+}
+
 static mba_status set_value(const mba_option *o, const char *text)
 {
     char *end = NULL;
     errno = 0;
     if (kind_of(o) == MBA_OPT_TEXT) {
         *(const char **)o->to = text;
+    } else if (kind_of(o) == MBA_OPT_TEXTS) {
+        return add_word(o->to, text);
     } else if (kind_of(o) == MBA_OPT_BYTES) {
         return set_bytes(o, text);
     } else if (kind_of(o) != MBA_OPT_REAL) {
@@ -150,15 +160,6 @@ bool mba_option_given(const mba_usage *u, const mba_option *o, int argc, char **
     return given;
 }
 
-static mba_status take_word(const mba_usage *u, const char *arg, mba_operands *words)
-{
-    if (!words) return mba_fail(MBA_E_ARG, "'%s' is not expected\nfix: mambascope %s --help", arg, u->command);
-    if (words->n == MBA_OPERANDS_MAX) return mba_fail(MBA_E_ARG, "more than %d arguments\nfix: fewer of them, in "
-                                                     "several calls", MBA_OPERANDS_MAX);
-    words->word[words->n++] = arg;
-    return MBA_OK;
-}
-
 mba_status mba_options_parse(const mba_usage *u, int argc, char **argv, mba_operands *words, bool *help)
 {
     *help = false;
@@ -176,7 +177,8 @@ mba_status mba_options_parse(const mba_usage *u, int argc, char **argv, mba_oper
             return MBA_OK;
         }
         if (arg[0] != '-' || !arg[1]) {
-            MBA_TRY(take_word(u, arg, words));
+            if (!words) return mba_fail(MBA_E_ARG, "'%s' is not expected\nfix: mambascope %s --help", arg, u->command);
+            MBA_TRY(add_word(words, arg));
             continue;
         }
         const mba_option *o = find(u, arg, eq ? (size_t)(eq - arg) : strlen(arg));

@@ -24,6 +24,7 @@ typedef enum mba_opt {
     MBA_OPT_REAL,                      /* double, within least .. most */
     MBA_OPT_BYTES,                     /* int64_t; 512M, 6GB */
     MBA_OPT_TEXT,                      /* const char *, lent from argv */
+    MBA_OPT_TEXTS,                     /* mba_operands: every time it is given adds one */
 } mba_opt;
 
 /* What happens to an option of a run that is resumed (run_options.h); one of them beside the kind. */
