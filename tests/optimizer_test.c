@@ -48,8 +48,12 @@ static rig make(const mba_device *d, mba_dtype compute, bool lamb)
     int          n = 0;
     assert_ok(mba_graph_create(&m.g));
     m.g->accumulate = true;
-    m.t[0] = master(m.g, "long", 1, LONG, MBA_F32, MBA_DECAY);
-    m.t[1] = master(m.g, "copied", 24, 40, compute, MBA_DECAY);
+    m.t[0] = master(m.g, "long", LONG, 1, MBA_F32, MBA_DECAY);
+    mba_param_cut(m.g, m.t[0], 7);                           // parts that begin anywhere, of a few values and of two blocks
+    mba_param_cut(m.g, m.t[0], 9);
+    mba_param_cut(m.g, m.t[0], LONG - 5);
+    m.t[1] = master(m.g, "copied", 40, 24, compute, MBA_DECAY);
+    mba_param_cut(m.g, m.t[1], 13);
     m.t[2] = master(m.g, "still", 3, 5, MBA_F32, MBA_NO_DECAY);
     for (int k = 0; k < SMALL; k++)
         m.t[3 + k] = master(m.g, mba_arena_printf(m.g->arena, "small.%d", k), 1, 1 + k % 70, MBA_F32, MBA_DECAY);

@@ -337,6 +337,60 @@ static void the_learning_rate_warms_up_and_falls(void **state)
     assert_near(mba_schedule_lr(&s, 110), 0.1, 1e-12);
 }
 
+static double length_of(const float *a, const float *b, int64_t n)
+{
+    double sum = 0;
+    for (int64_t i = 0; i < n; i++) sum += pow((double)a[i] - (b ? (double)b[i] : 0), 2);
+    return sqrt(sum);
+}
+
+/* Every tensor that decays goes as far as the rate times its length: as it is published, not the matrix of which it is some
+ * rows here. With one length for q, k and v, or for gate and up,
+ * none of them does. */
+static void lamb_stretches_tensors_as_they_are_published(void **state)
+{
+    static const char *const from[] = { "tests/golden/bamba_gqa", "tests/golden/jamba_dense", "tests/golden/nemotron_h_gqa" };
+    (void)state;
+    for (size_t f = 0; f < sizeof from / sizeof *from; f++) {
+        mba_session_options so = { .backward = true, .update = true, .optimizer = MBA_LAMB,
+                                   .adamw = { .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8, .decay = 0.05, .clip = 5 } };
+        mba_session   s = { 0 };
+        mba_hf_format format;
+        mba_step      step = { .seed = 1, .lr = 1e-2f, .loss_scale = 1 };
+        int           cut = 0;
+        assert_ok(mba_checkpoint_config(&so.model, &format, from[f]));
+        so.model.lm.batch  = 2;
+        so.model.lm.length = 16;
+        assert_ok(mba_session_plan(&s, &so));
+        assert_ok(mba_session_bind(&s, 1));
+        format = mba_hf_format_for(&s.model);
+        assert_ok(mba_feed_example(&s, &step));
+        step.lr = 1e-2f;
+        const size_t bytes = s.program->layout.arena_bytes[MBA_PARAM];
+        char        *before = malloc(bytes);
+        assert_non_null(before);
+        memcpy(before, s.program->memory[MBA_PARAM], bytes);
+        assert_ok(mba_program_run(s.program, MBA_STEP, &step, NULL));
+        for (int32_t i = 0; i < s.graph->ntensors; i++) {
+            const mba_tensor *t = s.graph->tensors[i];
+            mba_piece         piece[MBA_PIECES_MAX];
+            if (!mba_is_param(t) || t->st != s.graph->params[MBA_DECAY]) continue;
+            const int     n = mba_hf_pieces(piece, format, &s.model, t);
+            const float  *now = mba_program_at(s.program, t);
+            const float  *then = (const float *)(before + ((const char *)now - (const char *)s.program->memory[MBA_PARAM]));
+            const int64_t row = mba_elems(t) / t->type.dim[0];
+            for (int k = 0; k < n; k++) {
+                const float *p = then + piece[k].row * row;
+                assert_near(length_of(now + piece[k].row * row, p, piece[k].rows * row) / length_of(p, NULL, piece[k].rows * row), 1e-2, 2e-6);
+            }
+            cut += n > 1;
+        }
+        assert_true(cut > 0);
+        free(before);
+        mba_session_end(&s);
+    }
+}
+
 /* Four tokens of probability 0.15, 0.5, 0.05 and 0.3, drawn at many positions: which of them come, and how often. */
 static void a_nucleus_is_the_fewest_likeliest(void **state)
 {
@@ -403,6 +457,7 @@ int main(void)
         cmocka_unit_test(the_watchdog_names_the_first_bad_operator),
         cmocka_unit_test(weights_that_are_no_numbers_generate_nothing),
         cmocka_unit_test(the_guard_skips_what_is_out_of_line),
+        cmocka_unit_test(lamb_stretches_tensors_as_they_are_published),
         cmocka_unit_test(a_nucleus_is_the_fewest_likeliest),
         cmocka_unit_test(the_learning_rate_warms_up_and_falls),
         cmocka_unit_test(the_stable_rate_cools_down_at_the_end),

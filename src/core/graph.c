@@ -212,6 +212,18 @@ mba_tensor *mba_param(mba_graph *g, const char *name, mba_type type, mba_init in
     return copy;
 }
 
+void mba_param_cut(mba_graph *g, const mba_tensor *master, int64_t row)
+{
+    mba_storage  *st = master->st;
+    const int64_t at = master->offset + row * (mba_elems(master) / master->type.dim[0]);
+    mba_assert(mba_is_param(master) && row > 0 && row < master->type.dim[0]);
+    st->start = mba__grow(g, st->start, st->nstarts, sizeof *st->start);
+    int32_t i = st->nstarts++;
+    for (; st->start[i - 1] > at; i--) st->start[i] = st->start[i - 1];       // its own start comes before
+    mba_assert(st->start[i - 1] < at);
+    st->start[i] = at;
+}
+
 mba_tensor *mba_master(const mba_graph *g, mba_tensor *param)
 {
     if (!param->st->master) return param;

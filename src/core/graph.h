@@ -97,6 +97,9 @@ void        mba_settle(mba_tensor *t);
 /* The master is fp32, whatever `type` says; a bf16 type returns the compute copy that lies parallel to
  * it and that the optimizer writes. Gradients are the master's: fp32. */
 mba_tensor *mba_param(mba_graph *g, const char *name, mba_type type, mba_init init, mba_group group);
+/* Rows of the master from `row` on are a tensor of their own to an optimizer that judges whole tensors (LAMB): matrices that
+ * are published apart lie in one here. Before the optimizer is appended; nothing else changes. */
+void        mba_param_cut(mba_graph *g, const mba_tensor *master, int64_t row);
 /* The master of what mba_param returned: of a compute copy the fp32 values that it was rounded from, of others itself. */
 mba_tensor *mba_master(const mba_graph *g, mba_tensor *param);
 mba_tensor *mba_state(mba_graph *g, const char *name, mba_role role, mba_type type);  /* zero at first */

@@ -76,7 +76,8 @@ typedef struct mba_storage {
     struct mba_storage *master;            /* of a COPY: the PARAM it is a copy of */
     struct mba_storage *grad;              /* set by autodiff */
     struct mba_written *written;           /* of a gradient: which windows have been written */
-    int64_t            *start;             /* of parameters: where each begins, in order; what lies between is zero */
+    int64_t            *start;             /* of parameters: where each begins, and the parts of those that are cut
+                                              (mba_param_cut), in order; what lies between is zero */
     int32_t             nstarts;
 } mba_storage;
 

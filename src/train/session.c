@@ -7,10 +7,25 @@
 
 #include "ops/ema/ema.h"
 #include "ops/lamb/lamb.h"
+#include "train/hf.h"
 
 static int64_t machine_bytes(const mba_device *d)
 {
     return d && d->machine->memory_bytes ? d->machine->memory_bytes : (int64_t)sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE);
+}
+
+/* LAMB judges tensors as they are published: q, k and v, value and gate of an MLP and the like are matrices of their own
+ * there, and rows of one here. Moments and files do not depend on it. */
+static void cut_published(mba_session *s)
+{
+    const mba_hf_format format = mba_hf_format_for(&s->model);
+    for (int32_t i = 0; i < s->graph->ntensors; i++) {
+        mba_piece piece[MBA_PIECES_MAX];
+        if (!mba_is_param(s->graph->tensors[i])) continue;
+        const int n = mba_hf_pieces(piece, format, &s->model, s->graph->tensors[i]);
+        for (int k = 0; k < n; k++)
+            if (piece[k].row > 0) mba_param_cut(s->graph, s->graph->tensors[i], piece[k].row);
+    }
 }
 
 static void append_update(mba_graph *g, const mba_session_options *o)
@@ -55,6 +70,7 @@ static mba_status plan_once(mba_session *s, const mba_session_options *o, mba_re
     s->io = mba_model_build(s->graph, &s->model);
     MBA_TRY(mba_graph_status(s->graph));
     if (o->backward) MBA_TRY(mba_backward(s->graph, s->io.loss));
+    if (o->update && o->optimizer == MBA_LAMB) cut_published(s);
     if (o->update) append_update(s->graph, o);
     s->recomputes |= s->graph->remade[MBA_REMADE_CHEAP] > 0;
     MBA_TRY(mba_program_create(&s->program, s->graph, &(mba_program_options){ .cuda = s->device->machine->cc > 0,

@@ -3,7 +3,8 @@
  *   g *= min(1, clip / (norm + 1e-6)), then to a length of own_clip;   m = b1 m + (1-b1) g;   v = b2 v + (1-b2) g^2
  *   u = (m / (1-b1^t)) / (sqrt(v / (1-b2^t)) + eps) + decay p;   p -= lr u |p| / |u|, per tensor;   t = step + 1
  *
- * Where the tensors of a group begin is written in its storage (mba_storage.start), by mba_param. */
+ * Where the tensors of a group begin is written in its storage (mba_storage.start), by mba_param and mba_param_cut: a part
+ * of a tensor that is cut is a tensor here. */
 #include "ops/lamb/lamb.h"
 
 #include <math.h>
@@ -95,14 +96,14 @@ static mba_status lamb_blocks_plan(mba_plan *p, const mba_node *n, const mba_mac
     for (int64_t k = 0; k < tensors; k += LAMB_TABLE) {
         const int64_t some = tensors - k < LAMB_TABLE ? tensors - k : LAMB_TABLE;
         mba_launch   *l = mba_plan_launch(p, "lamb_cut", MBA_VECTOR, some, 128);
-        l->regs = 32;
+        l->regs = 34;
         mba_phase_move(l, MBA_STORE, MBA_ARG_SCRATCH(BLOCKS), 24.0 * (double)blocks / (double)tensors);
     }
-    plan_pass(p, n, "lamb_moments", 48, ((const lamb_attr *)n->attr)->zero ? GO : MO, VO, false);
+    plan_pass(p, n, "lamb_moments", 40, ((const lamb_attr *)n->attr)->zero ? GO : MO, VO, false);
     mba_launch *l = mba_plan_launch(p, "lamb_stretch", MBA_VECTOR, tensors, 32);
     l->regs = 62;
     mba_phase_move(l, MBA_LOAD, MBA_ARG_SCRATCH(BLOCKS), 16.0 * (double)blocks / (double)tensors);
-    plan_pass(p, n, "lamb_move", 36, PO, PO, true);
+    plan_pass(p, n, "lamb_move", 35, PO, PO, true);
     if (n->out[COPYO])
         mba_phase_move(&p->launch[p->nlaunches - 1], MBA_STORE, MBA_ARG_OUT(COPYO),
                        mba_tensor_bytes(n->out[COPYO]) / (double)blocks);

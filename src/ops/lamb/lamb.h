@@ -6,7 +6,7 @@
  *
  * Appends the norm (a result named "grad_norm") and one node per parameter group. The learning rate and the step
  * number are those of the step. Parameters of MBA_DECAY decay, and their updates are stretched by |p| / |update| of
- * their tensor (1 where either is 0); those of MBA_NO_DECAY get neither: for them it is Adam. With a decay of 0
+ * their tensor, or of their part of one that is cut (mba_param_cut) (1 where either is 0); those of MBA_NO_DECAY get neither: for them it is Adam. With a decay of 0
  * nothing is stretched. An update whose norm is not finite, or above step.norm_max where that is given, is skipped
  * (grad_norm.h decides): parameters and moments stay as they were. With several micro-batches (g->accumulate) the
  * gradients are left at zero, also by a skipped update.

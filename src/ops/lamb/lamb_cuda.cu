@@ -7,9 +7,9 @@
  * kernel     lamb_moments     first pass: the moments, and both sums of squares
  * kernel     lamb_stretch     a warp per tensor adds the sums of its blocks, in double
  * kernel     lamb_move        second pass: the update is made again from the moments
- * takes      any number of values; tensors begin at multiples of 64 values
+ * takes      any number of values; tensors begin at multiples of 64 values, parts of those that are cut anywhere
  * launch     grid tensors (at most 240 at a time), blocks, tensors, blocks; block 128, 256, 32, 256
- * resources  sm_90a, CUDA 13.0: 32, 48, 62, 36 registers, no spill
+ * resources  sm_90a, CUDA 13.0: 34, 40, 62, 35 registers, no spill
  * moves      reads 16n + 12n bytes, writes 8n + 4n (4n more where gradients are left at zero) and the copy: bound by DRAM
  * floor      n = 32e6: 1.3 GB, 300 us at 4.3 TB/s
  * measured   none yet
@@ -73,6 +73,13 @@ static __device__ __forceinline__ float direction(float p, float m, float v, con
 
 struct group { float *p, *g, *m, *v; void *copy; };
 
+/* How many values stand before the first 16-byte vector of a block: a part of a tensor may begin anywhere. */
+static __device__ __forceinline__ int unaligned(int64_t from, int count)
+{
+    const int n = (int)((VALUES - from % VALUES) % VALUES);
+    return n < count ? n : count;
+}
+
 template <int N> static __device__ __forceinline__ void moments(float &pp, float &uu, const group &x, const factors &f, bool zero, int64_t i)
 {
     float p[N], g[N], m[N], v[N];
@@ -103,10 +110,12 @@ __global__ void __launch_bounds__(256) lamb_moments(group x, lamb_block *blocks,
     lamb_block   *b = blocks + blockIdx.x;
     const factors f = *scratch;
     const int64_t from = b->from;
-    const int     count = (int)b->count;
+    const int     count = (int)b->count, head = unaligned(from, count);
     float         pp = 0, uu = 0;
-    for (int i = (int)threadIdx.x * VALUES; i + VALUES <= count; i += 256 * VALUES) moments<VALUES>(pp, uu, x, f, zero, from + i);
-    const int rest = count / VALUES * VALUES + (int)threadIdx.x;
+    if ((int)threadIdx.x < head) moments<1>(pp, uu, x, f, zero, from + threadIdx.x);
+    for (int i = head + (int)threadIdx.x * VALUES; i + VALUES <= count; i += 256 * VALUES)
+        moments<VALUES>(pp, uu, x, f, zero, from + i);
+    const int rest = head + (count - head) / VALUES * VALUES + (int)threadIdx.x;
     if (rest < count) moments<1>(pp, uu, x, f, zero, from + rest);
     const double p2 = block_sum<256>((double)pp), u2 = block_sum<256>((double)uu);
     if (threadIdx.x) return;
@@ -148,9 +157,11 @@ lamb_move(group x, const lamb_block *blocks, const factors *scratch, const float
     const lamb_block *b = blocks + blockIdx.x;
     const factors     f = *scratch;
     const int64_t     from = b->from;
-    const int         count = (int)b->count, rest = count / VALUES * VALUES + (int)threadIdx.x;
+    const int         count = (int)b->count, head = unaligned(from, count);
+    const int         rest = head + (count - head) / VALUES * VALUES + (int)threadIdx.x;
     const float       rate = f.lr * by[b->tensor];
-    for (int i = (int)threadIdx.x * VALUES; i + VALUES <= count; i += 256 * VALUES) move<VALUES, T, COPIES>(x, f, rate, from + i);
+    if ((int)threadIdx.x < head) move<1, T, COPIES>(x, f, rate, from + threadIdx.x);
+    for (int i = head + (int)threadIdx.x * VALUES; i + VALUES <= count; i += 256 * VALUES) move<VALUES, T, COPIES>(x, f, rate, from + i);
     if (rest < count) move<1, T, COPIES>(x, f, rate, from + rest);
 }
 

@@ -78,6 +78,50 @@ static void lamb_of_hand_worked_values(void **state)
     destroy(t);
 }
 
+/* Tensors t0 and t2 above as rows of one, which is cut between them: the update is that of the two. Rows of three
+ * more are cut at odd values, one of them longer than a block, against the reference. */
+static void lamb_takes_apart_what_is_cut(void **state)
+{
+    (void)state;
+    const mba_lamb_options o = { .beta1 = 0.5, .beta2 = 0.75, .eps = 1e-12, .decay = 0.2 };
+    const double p[2][2] = { { 3, 4 }, { 6, 8 } }, g[2][2] = { { 2, -1 }, { 0, 0 } };
+    const double k = 0.1 * 5 / sqrt(2.6), want[4] = { 3 - 1.6 * k, 4 + 0.2 * k, 5.4, 7.2 };
+    mba_graph   *graph;
+    assert_ok(mba_graph_create(&graph));
+    mba_tensor *t = mba_param(graph, "both", MBA_TYPE(MBA_F32, 2, 2), MBA_INIT_NORMAL(1), MBA_DECAY);
+    mba_tensor *odd = mba_param(graph, "odd", MBA_TYPE(MBA_F32, 6000, 3), MBA_INIT_NORMAL(1), MBA_DECAY);
+    mba_tensor *y[2] = { mba_relu2(graph, t), mba_relu2(graph, odd) };
+    mba_param_cut(graph, odd, 5999);
+    mba_param_cut(graph, odd, 1);
+    mba_param_cut(graph, t, 1);
+    assert_int_equal(t->st->nstarts, 5);
+    assert_ok(mba_backward_from(graph, 2, y, (mba_tensor *[2]){ NULL }));
+    mba_lamb_all(graph, &o);
+    mba_program   *program = run_once(graph, &(mba_step){ 0 }, 2);
+    mba_reference *r;
+    assert_ok(mba_reference_create(&r, graph));
+    memset(program->memory[MBA_OPTIM], 0, program->layout.arena_bytes[MBA_OPTIM]);
+    float *value = mba_program_at(program, t), *grad_of = mba_program_beside(program, t->st->grad, t);
+    mba_tensor grads[2] = { *t, *odd };
+    for (int i = 0; i < 2; i++) { set(value + 2 * i, p[i], 2); set(grad_of + 2 * i, g[i], 2); grads[i].st = t->st->grad; }
+    for (int j = 0; j < 2; j++)
+        for (int64_t i = 0; i < mba_elems(&grads[j]); i++) {
+            const mba_tensor *at = j ? odd : t;
+            if (j) ((float *)mba_program_beside(program, grads[j].st, at))[i] = (float)sin((double)i);
+            mba_reference_at(r, at)[i] = ((float *)mba_program_at(program, at))[i];
+            mba_reference_at(r, &grads[j])[i] = ((float *)mba_program_beside(program, grads[j].st, at))[i];
+        }
+    const mba_step s = { .lr = 0.1f };
+    mba_reference_run(r, MBA_UPDATE, &s);
+    assert_ok(mba_program_run(program, MBA_UPDATE, &s, NULL));
+    for (int i = 0; i < 4; i++) assert_near(value[i], want[i], 1e-6);
+    for (int64_t i = 0; i < mba_elems(odd); i++)
+        assert_near(((float *)mba_program_at(program, odd))[i], mba_reference_at(r, odd)[i], 4e-6);
+    mba_reference_destroy(r);
+    mba_program_destroy(program);
+    mba_graph_destroy(graph);
+}
+
 /* Three steps, the second shorter than both clips: tools/golden/norms.py. */
 static void lamb_of_golden_values(void **state)
 {
@@ -213,6 +257,7 @@ static void lamb_refuses_what_cannot_work(void **state)
 }
 
 MBA_TEST_MAIN(cmocka_unit_test(lamb_of_hand_worked_values), cmocka_unit_test(lamb_of_golden_values),
+              cmocka_unit_test(lamb_takes_apart_what_is_cut),
               cmocka_unit_test(lamb_clips_twice), cmocka_unit_test(lamb_skips_bad_steps),
               cmocka_unit_test(lamb_reference_agrees_with_the_program),
               cmocka_unit_test(lamb_gives_the_same_bits_at_any_thread_count),
