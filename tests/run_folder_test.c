@@ -213,6 +213,16 @@ static void resume_auto_goes_on_or_begins(void **state)
     says(run("train --resume auto --stop-after 2 --out '%s/j'", scratch_dir), 0, "kept as step-*.broken");
     assert_non_null(strstr(output, "5 steps"));
     assert_int_equal(lines_of(scratch("j/log.jsonl")), 5);
+    for (int i = 3; i <= 6; i += 3) {                          // one line in a script that is started again
+        char want[32];
+        snprintf(want, sizeof want, "%d steps", i);
+        says(run("train --init '%s/j' --batch 3 --length 16 " DATA " --steps 9 --quiet --resume auto --stop-after 3 --out '%s/tuned'",
+                 scratch_dir, scratch_dir, scratch_dir), 0, want);
+    }
+    says(run("train --init '%s/j' --resume '%s/tuned'", scratch_dir, scratch_dir), 2, "--resume and --init");
+    json_t *o = json_load_file(scratch("tuned/options.json"), 0, NULL);
+    assert_non_null(strstr(json_string_value(json_object_get(json_object_get(o, "options"), "--init")), "/j"));
+    json_decref(o);
 }
 
 /* The step of the log's last line with `"best": true`, and that lines are so exactly where the loss is a new least. */

@@ -470,11 +470,12 @@ static void tell_changes(const train_cli *c)
  * is. The run goes on in its own folder. */
 static mba_status go_on(train_cli *c, const mba_usage *u, int argc, char **argv)
 {
-    if (c->o.resume && c->o.init)
+    if (c->o.resume && c->o.init && strcmp(c->o.resume, "auto"))
         return mba_fail(MBA_E_ARG, "--resume and --init\nwhy: the one goes on with a run, the other begins one\nfix: one "
-                        "of them");
+                        "of them, or --resume auto, which does either");
     if (c->o.resume) MBA_TRY(choose_newest(c));
     if (!c->o.resume) return MBA_OK;
+    c->o.init = NULL;                             // the run has begun
     MBA_TRY(mba_run_folder(c->folder, sizeof c->folder, c->o.resume));
     MBA_TRY(mba_checkpoint_options(&c->saved, c->from));
     if (!c->saved) {
@@ -683,7 +684,7 @@ static mba_status parse(train_cli *c, int argc, char **argv, bool *help)
         { "--valid-every", MBA_OPT_INT | MBA_RUN_CHANGES, &c->o.valid_every, "N",  "steps between validations (only the last); the best is kept", 1, 1e12 },
         { "--valid-batches", MBA_OPT_INT | MBA_RUN_CHANGES, &c->o.valid_batches, "N", "batches of a validation (16); 0: all", 0, 1e9 },
         { "--resume",    MBA_OPT_TEXT | MBA_RUN_APART, &c->o.resume,   "DIR",
-          "go on from a checkpoint, or from the newest of a run", 0, 0 },
+          "go on with a run, with the options it was begun with; auto: with that of --out if it has a checkpoint", 0, 0 },
         { "--init",      MBA_OPT_TEXT | MBA_RUN_NOTED, &c->o.init,     "DIR",
           "begin with the weights of a checkpoint, ours or one of Hugging Face", 0, 0 },
         { "--stop-after", MBA_OPT_INT | MBA_RUN_APART, &c->o.stop_after, "N",   "leave after N steps of this session, saved", 1, 1e12 },
