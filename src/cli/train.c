@@ -644,7 +644,7 @@ static mba_status parse(train_cli *c, int argc, char **argv, bool *help)
         { "--lr-min",    MBA_OPT_REAL | MBA_RUN_CHANGES, &c->lr_min,     "X",     "what a falling rate ends at (1e-5)", 0, 100 },
         { "--warmup",    MBA_OPT_INT | MBA_RUN_CHANGES,  &c->warmup,     "N",     "steps of linear warm-up (2 % of the steps)", 0, 1e12 },
         { "--schedule",  MBA_OPT_TEXT | MBA_RUN_CHANGES, &c->schedule, "NAME",
-          "after the warm-up: cosine (default), constant, wsd (constant, then down a line), wsd-sqrt (down as 1 - sqrt)", 0, 0 },
+          "after the warm-up: cosine (default), constant, wsd (stable, then a line down) or wsd-sqrt (1 - sqrt)", 0, 0 },
         { "--cooldown",  MBA_OPT_REAL | MBA_RUN_CHANGES, &c->cooldown, "PART",
           "wsd: the rate falls over this last part of the steps (0.2)", 0, 1 },
         { "--optimizer", MBA_OPT_TEXT | MBA_RUN_FIXED, &c->optimizer,  "NAME",  "adamw (default) or lamb", 0, 0 },
