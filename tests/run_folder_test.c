@@ -251,7 +251,7 @@ static void the_best_checkpoint_is_kept(void **state)
              scratch_dir, scratch_dir), 0, "the best so far: kept as best");
     const long best = best_of_log(scratch("l/log.jsonl"));
     assert_in_range(best, 2, 22);
-    assert_int_equal(scratch_entries("l"), 4);                               // log.jsonl, options.json, step-000024, best
+    assert_int_equal(scratch_entries("l"), 6);                               // log, options, tokenizer (two files), step-000024, best
     json_t *t = json_load_file(scratch("l/best/trainer.json"), 0, NULL);
     assert_int_equal(json_integer_value(json_object_get(t, "step")), best);
     json_decref(t);
