@@ -125,6 +125,26 @@ static json_t *swept(const char *axes, size_t rows)
 }
 
 /* What is asked for beside an axis counts too, and the rest of the question is in the answer. */
+/* Names of every kind: what was probably meant stands in the fix. */
+static void a_word_that_is_no_name_gets_the_one_that_is_like_it(void **state)
+{
+    static const struct { const char *args, *fix; } cases[] = {
+        { "trian", "fix: did you mean train? mambascope --help" },
+        { "simulate --machine H100", "fix: did you mean h100? a100," },
+        { "simulate --set regs=x2", "fix: did you mean rf? " },
+        { "simulate --set L2=x2", "fix: did you mean l2? " },
+        { "train --modle mamba2-130m", "fix: did you mean --model? mambascope train --help" },
+        { "train --learning-rate 1e-3", "fix: did you mean --lr? " },
+        { "train --model Mamba2-130M --dry-run", "fix: did you mean mamba2-130m? mambascope list models" },
+        { "train --model mamba2-130m --set n_layers=2 --dry-run", "fix: did you mean layers? mambascope list fields" },
+        { "train --model mamba2-130m --op ssd=fusde --dry-run", "fix: did you mean fused? mambascope list ops" },
+        { "selftest rms_norm", "fix: did you mean rmsnorm? mambascope list ops" },
+        { "show run.db kernel", "fix: did you mean kernels? mambascope show --help" },
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) says(run("%s", cases[i].args), 2, cases[i].fix);
+}
+
 static void a_sweep_is_of_the_machine_that_was_asked_for(void **state)
 {
     (void)state;
@@ -303,6 +323,7 @@ int main(void)
         cmocka_unit_test(decoding_is_measured_per_core), cmocka_unit_test(a_dry_run_tells_what_a_step_costs),
         cmocka_unit_test(copies_stand_beside_what_memory_bounds),
         cmocka_unit_test(calibrate_without_a_gpu_says_what_to_do_instead),
+        cmocka_unit_test(a_word_that_is_no_name_gets_the_one_that_is_like_it),
         cmocka_unit_test(a_sweep_is_of_the_machine_that_was_asked_for), cmocka_unit_test(a_store_is_simulated),
         cmocka_unit_test(an_experiment_is_one_document),
     };

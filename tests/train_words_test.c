@@ -116,7 +116,7 @@ static void a_prompt_comes_from_standard_input(void **state)
 static void a_field_that_cannot_be_set_says_why(void **state)
 {
     static const struct { const char *set, *why; } cases[] = {
-        { "nosuch=1", "there is no such field" }, { "width", "it has no =" }, { "vocab=10000000000", "from 2 to 16777216" },
+        { "nosuch=1", "this model has no field 'nosuch'" }, { "width", "it has no =" }, { "vocab=10000000000", "from 2 to 16777216" },
         { "width=1e3", "a whole number" },        { "eps=nan", "above 0" },           { "dt_min=-1", "not below 0" },
     };
     (void)state;

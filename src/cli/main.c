@@ -9,6 +9,7 @@
 #include "cli/command.h"
 #include "cli/progress.h"
 #include "core/file.h"
+#include "core/nearest.h"
 #include "core/version.h"
 #include "device/cpu/gemm.h"
 
@@ -82,6 +83,13 @@ static int finish(mba_status st)
     return st == MBA_E_ARG ? 2 : 1;
 }
 
+static mba_status no_command(const char *name)
+{
+    mba_nearest near = mba_nearest_to(name, strlen(name));
+    for (const mba_command *c = mba_commands; c->name; c++) mba_nearest_try(&near, c->name, c->about);
+    return mba_fail(MBA_E_ARG, "no command '%s'\nfix: %smambascope --help lists them", name, mba_did_you_mean(&near).text);
+}
+
 int main(int argc, char **argv)
 {
     keep_descriptors();
@@ -103,6 +111,5 @@ int main(int argc, char **argv)
     }
     for (const mba_command *c = mba_commands; c->name; c++)
         if (!strcmp(c->name, argv[1])) return finish(c->run(argc - 1, argv + 1));
-    fprintf(stderr, "error: no command '%s'\n  fix: mambascope --help lists them\n", argv[1]);
-    return 2;
+    return finish(no_command(argv[1]));
 }

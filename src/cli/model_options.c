@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/device.h"
+#include "core/nearest.h"
 
 static mba_status recompute_of(mba_recompute *out, const char *text)
 {
@@ -49,6 +50,15 @@ static bool has_variant(const mba_variant *v, const char *name)
     return false;
 }
 
+static mba_status no_variant(const char *text, const mba_op *op, const char *variant)
+{
+    mba_nearest near = mba_nearest_to(variant, strlen(variant));
+    for (const mba_variant *v = op->cpu; v && v->name; v++)  mba_nearest_try(&near, v->name, NULL);
+    for (const mba_variant *v = op->cuda; v && v->name; v++) mba_nearest_try(&near, v->name, NULL);
+    return mba_fail(MBA_E_ARG, "--op %s\nwhy: %s has no variant '%s'\nfix: %smambascope list ops names them", text, op->name,
+                    variant, mba_did_you_mean(&near).text);
+}
+
 /* OP=V,..: a name that no operator or no variant has would change nothing, unnoticed. */
 static mba_status variants_of(const char **out, const char *text)
 {
@@ -56,15 +66,15 @@ static mba_status variants_of(const char **out, const char *text)
     for (const char *p = text; *p; p += strcspn(p, ","), p += *p == ',') {
         const int len = (int)strcspn(p, "=,");
         snprintf(name, sizeof name, "%.*s", len, p);
-        const mba_op *op = mba_op_find(name);
-        if (!op) return mba_fail(MBA_E_ARG, "--op %s\nwhy: no operator '%s'\nfix: mambascope list ops", text, name);
+        const mba_op *op;
+        const mba_status named = mba_op_named(&op, name);
+        if (named != MBA_OK) return mba_where(named, "--op %s", text);
         if (p[len] != '=')
             return mba_fail(MBA_E_ARG, "--op %s\nwhy: no variant of %s is named\nfix: --op %s=.., one of mambascope list ops",
                             text, name, name);
         snprintf(variant, sizeof variant, "%.*s", (int)strcspn(p + len + 1, ","), p + len + 1);
         if (!has_variant(op->cpu, variant) && !has_variant(op->cuda, variant))
-            return mba_fail(MBA_E_ARG, "--op %s\nwhy: %s has no variant '%s'\nfix: mambascope list ops names them", text, name,
-                            variant);
+            return no_variant(text, op, variant);
     }
     *out = text;
     return MBA_OK;

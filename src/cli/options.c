@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/nearest.h"
+
 static void print_help(const mba_usage *u)
 {
     printf("usage: mambascope %s %s\n\n%s\n", u->command, u->synopsis, u->about);
@@ -64,6 +66,14 @@ static void print_names(const mba_usage *u)
 {
     for (const mba_option *o = u->options; o->name; o++)
         printf("%s\t%s\t%s\n", o->name, o->value ? o->value : "", o->help);
+}
+
+static mba_status no_option(const mba_usage *u, const char *arg, size_t n)
+{
+    mba_nearest near = mba_nearest_to(arg, n);
+    for (const mba_option *o = u->options; o->name; o++) mba_nearest_try(&near, o->name, o->help);
+    return mba_fail(MBA_E_ARG, "no option %s\nfix: %smambascope %s --help lists them", arg, mba_did_you_mean(&near).text,
+                    u->command);
 }
 
 static mba_opt kind_of(const mba_option *o) { return (mba_opt)(o->kind & MBA_OPT_KINDS); }
@@ -181,8 +191,9 @@ mba_status mba_options_parse(const mba_usage *u, int argc, char **argv, mba_oper
             MBA_TRY(add_word(words, arg));
             continue;
         }
-        const mba_option *o = find(u, arg, eq ? (size_t)(eq - arg) : strlen(arg));
-        if (!o) return mba_fail(MBA_E_ARG, "no option %s\nfix: mambascope %s --help lists them", arg, u->command);
+        const size_t      n = eq ? (size_t)(eq - arg) : strlen(arg);
+        const mba_option *o = find(u, arg, n);
+        if (!o) return no_option(u, arg, n);
         if (kind_of(o) == MBA_OPT_FLAG) {
             if (eq) return mba_fail(MBA_E_ARG, "%s takes no value\nfix: %s alone", o->name, o->name);
             *(bool *)o->to = true;

@@ -152,8 +152,8 @@ static mba_status check_gpu(mba_table *t, const mba_operands *words, const mba_d
 static mba_status check_names(const mba_operands *words)
 {
     for (int i = 0; i < words->n; i++) {
-        const mba_op *op = mba_op_find(words->word[i]);
-        if (!op) return mba_fail(MBA_E_ARG, "no operator '%s'\nfix: mambascope list ops", words->word[i]);
+        const mba_op *op;
+        MBA_TRY(mba_op_named(&op, words->word[i]));
         if (!op->cases)
             return mba_fail(MBA_E_ARG, "%s has no cases of its own\nwhy: %s\nfix: %s", op->name,
                             op->no_grad && !strcmp(op->no_grad, "a gradient")

@@ -5,6 +5,7 @@
 #include "cli/command.h"
 #include "cli/options.h"
 #include "cli/show_tables.h"
+#include "core/nearest.h"
 #include "scope/doubts.h"
 
 static mba_status make(mba_table **out, const mba_shown *s, const mba_analysis *a, bool full)
@@ -189,6 +190,13 @@ static mba_status show(const mba_operands *words, const char *beside, mba_table_
     return st != MBA_OK ? st : closed != MBA_OK ? closed : others_closed;
 }
 
+static mba_status no_table(const char *name)
+{
+    mba_nearest near = mba_nearest_to(name, strlen(name));
+    for (const mba_shown *s = mba_shown_tables; s->name; s++) mba_nearest_try(&near, s->name, NULL);
+    return mba_fail(MBA_E_ARG, "no table '%s'\nfix: %smambascope show --help lists them", name, mba_did_you_mean(&near).text);
+}
+
 mba_status mba_command_show(int argc, char **argv)
 {
     bool        json = false, csv = false, help;
@@ -215,7 +223,7 @@ mba_status mba_command_show(int argc, char **argv)
     if (!words.n) return mba_fail(MBA_E_ARG, "show what?\nfix: mambascope show FILE.db");
     for (int i = 1; i < words.n; i++)
         if (!mba_shown_find(words.word[i]))
-            return mba_fail(MBA_E_ARG, "no table '%s'\nfix: mambascope show --help lists them", words.word[i]);
+            return no_table(words.word[i]);
     if (csv && words.n != 2)
         return mba_fail(MBA_E_ARG, "--csv of %d tables\nfix: name one: mambascope show %s kernels --csv", words.n - 1,
                         words.word[0]);

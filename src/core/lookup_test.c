@@ -1,5 +1,6 @@
-/* lookup_test.c -- every item is found, whatever shares its hash; nothing else is. */
+/* lookup_test.c -- every item is found, whatever shares its hash; nothing else is. And the name that a word was meant to be. */
 #include "core/lookup.h"
+#include "core/nearest.h"
 #include "tests/starve.h"
 #include "tests/test.h"
 
@@ -133,12 +134,51 @@ static void without_memory_nothing_is_lost(void **state)
 }
 #endif
 
+static const char *nearest(const char *typed)
+{
+    static const struct { const char *name, *meaning; } names[] = {
+        { "--batch", "sequences per step" }, { "--lr", "learning rate after warm-up" }, { "vocab", "rows of the embedding" },
+        { "rf", "registers of an SM" },      { "l2", "size of L2" },                    { "l2_lat", "L2 latency of a hit" },
+        { "hbm", "DRAM bandwidth" },         { "h100", NULL },                          { "h200", NULL },
+        { "mamba2-130m", NULL },             { "mamba-130m", NULL },                    { "kernels", NULL },
+    };
+    mba_nearest s = mba_nearest_to(typed, strlen(typed));
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) mba_nearest_try(&s, names[i].name, names[i].meaning);
+    return s.best ? s.best : "";
+}
+
+static void a_word_that_is_no_name_finds_the_one_that_was_meant(void **state)
+{
+    static const char *const pairs[][2] = {
+        { "H100", "h100" },       { "L2", "l2" },           { "MAMBA2_130M", "mamba2-130m" },       // case, - and _
+        { "h20", "h200" },        { "h010", "h100" },       { "mamba2-130", "mamba2-130m" },        // letters
+        { "kernesl", "kernels" }, { "--bacth", "--batch" }, { "kernals", "kernels" },
+        { "vocab_size", "vocab" }, { "--batch-size", "--batch" }, { "h100-sxm", "h100" },           // parts
+        { "regs", "rf" },         { "register", "rf" },     { "--learning-rate", "--lr" }, { "bandwidth", "hbm" },
+        { "zebra", "" },          { "x", "" },              { "", "" },                     { "--", "" },
+        { "a-word-that-is-longer-than-any-name-that-we-could-have", "" },
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) assert_string_equal(nearest(pairs[i][0]), pairs[i][1]);
+}
+
+static void the_hint_begins_a_fix_or_is_empty(void **state)
+{
+    (void)state;
+    mba_nearest s = mba_nearest_to("H100=x2", 4);
+    assert_string_equal(mba_did_you_mean(&s).text, "");
+    mba_nearest_try(&s, "h100", NULL);
+    assert_string_equal(mba_did_you_mean(&s).text, "did you mean h100? ");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(items_keep_their_numbers_while_the_table_grows),
         cmocka_unit_test(what_was_not_added_is_not_found),
         cmocka_unit_test(the_hash_is_fnv_1a),
+        cmocka_unit_test(a_word_that_is_no_name_finds_the_one_that_was_meant),
+        cmocka_unit_test(the_hint_begins_a_fix_or_is_empty),
         cmocka_unit_test(arrays_double_and_keep_what_they_have),
 #if MBA_STARVE
         cmocka_unit_test(without_memory_nothing_is_lost),

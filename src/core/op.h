@@ -162,5 +162,6 @@ extern const mba_op *const mba_ops[];             /* all of them, NULL at the en
 extern const mba_op mba_op_fill, mba_op_accumulate;   /* the two that autodiff appends by itself */
 typedef struct mba_fill_attr { double value; mba_type type; } mba_fill_attr;
 const mba_op *mba_op_find(const char *name);
+MBA_MUST mba_status mba_op_named(const mba_op **out, const char *name);   /* the same, with the story where there is none */
 
 #endif

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/nearest.h"
+
 int mba_field_word(const mba_field *f, const char *text, size_t n)
 {
     for (int i = 0; f->words[i]; i++)
@@ -78,22 +80,35 @@ static bool set_value(void *to, const mba_field *f, const char *text, const char
     }
 }
 
-/* Why it cannot be set: there is no such field, or what belongs there. */
+static mba_status no_field(const mba_field *fields, const char *text, size_t n, size_t name)
+{
+    mba_nearest near = mba_nearest_to(text, name);
+    for (const mba_field *f = fields; f->name; f++) mba_nearest_try(&near, f->name, f->meaning);
+    return mba_fail(MBA_E_ARG, "cannot set '%.*s'\nwhy: this model has no field '%.*s'\nfix: %smambascope list fields names them",
+                    (int)n, text, (int)name, text, mba_did_you_mean(&near).text);
+}
+
+/* Why it cannot be set: what belongs there. */
 static mba_status refuse(const mba_field *f, const char *text, size_t n, const char *eq)
 {
     static const char *const wants[] = {
         [MBA_FIELD_BOOL] = "0 or 1 belongs there",
         [MBA_FIELD_REAL] = "a number that is not below 0 belongs there",
         [MBA_FIELD_LIST] = "whole numbers with colons between them belong there, 1:3:8:4",
-        [MBA_FIELD_WORD] = "one of its words belongs there",
     };
     const size_t kinds = sizeof wants / sizeof *wants;
-    char         range[80];
-    const char  *why = !eq ? "it has no =" : !f ? "there is no such field" : (size_t)f->kind < kinds && wants[f->kind]
+    char         range[160];
+    const char  *why = !eq ? "it has no =" : (size_t)f->kind < kinds && wants[f->kind]
                      ? wants[f->kind] : "it is too long";
     if (f && f->kind == MBA_FIELD_REAL && f->standard != 0) why = "a number above 0 belongs there";
     if (f && f->kind == MBA_FIELD_INT) {
         snprintf(range, sizeof range, "a whole number from %lld to %lld belongs there", (long long)f->least, (long long)most_of(f));
+        why = range;
+    }
+    if (f && f->kind == MBA_FIELD_WORD) {
+        int at = snprintf(range, sizeof range, "one of its words belongs there:");
+        for (int i = 0; f->words[i] && at < (int)sizeof range; i++)
+            at += snprintf(range + at, sizeof range - (size_t)at, " %s", f->words[i]);
         why = range;
     }
     return mba_fail(MBA_E_ARG, "cannot set '%.*s'\nwhy: %s\nfix: NAME=VALUE, with a name of `mambascope list fields`",
@@ -106,6 +121,7 @@ mba_status mba_fields_set(void *config, const mba_field *fields, const char *ass
         const size_t     n = strcspn(s, ",");
         const char      *eq = memchr(s, '=', n);
         const mba_field *f = eq ? find(fields, s, (size_t)(eq - s)) : NULL;
+        if (eq && !f) return no_field(fields, s, n, (size_t)(eq - s));
         if (!f || !set_value(mba_field_at(config, f), f, eq + 1, s + n))
             return refuse(f, s, n, eq);
         s += n + (s[n] == ',');

@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/nearest.h"
 #include "models/model.h"
 
 #define MODEL(name) extern const mba_family mba_family_##name;
@@ -279,7 +280,10 @@ mba_status mba_model_preset(mba_model *out, const char *name)
     for (int k = 0; mba_families[k]; k++)
         for (int i = 0; mba_family_preset(out, mba_families[k], i); i++)
             if (!strcmp(mba_model_name(out), name)) return MBA_OK;
-    return mba_fail(MBA_E_ARG, "no model '%s'\nfix: mambascope list models", name);
+    mba_nearest near = mba_nearest_to(name, strlen(name));
+    for (int k = 0; mba_families[k]; k++)
+        for (int i = 0; mba_family_preset(out, mba_families[k], i); i++) mba_nearest_try(&near, mba_model_name(out), NULL);
+    return mba_fail(MBA_E_ARG, "no model '%s'\nfix: %smambascope list models names them", name, mba_did_you_mean(&near).text);
 }
 
 const mba_lm_mixer *mba_lm_mixer_of(char symbol)

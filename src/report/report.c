@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/file.h"
+#include "core/nearest.h"
 #include "report/parts.h"
 #include "scope/doubts.h"
 
@@ -116,7 +117,9 @@ static mba_status figure_named(const mba_figure **out, const char *name)
             *out = mba_figures[i];
             return MBA_OK;
         }
-    return mba_fail(MBA_E_ARG, "no figure '%s'\nfix: mambascope report --list names them", name);
+    mba_nearest near = mba_nearest_to(name, strlen(name));
+    for (int i = 0; mba_figures[i]; i++) mba_nearest_try(&near, mba_figures[i]->name, mba_figures[i]->eyebrow);
+    return mba_fail(MBA_E_ARG, "no figure '%s'\nfix: %smambascope report --list names them", name, mba_did_you_mean(&near).text);
 }
 
 /* The light value of a token, "#0072b2" of --gemm:light-dark(#0072b2,#1b78bb). */

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "core/file.h"
+#include "core/nearest.h"
 #include "sim/machines_built_in.h"                 /* made by CMake from machines/ */
 
 enum { FILE_BYTES_MAX = 1 << 16, INCLUDES_MAX = 8, WORD_MAX = 64 };
@@ -60,6 +61,20 @@ static int find_key(const char *name)
 {
     for (int k = 0; k < MBA_GPU_KEYS; k++) if (!strcmp(mba_gpu_keys[k].name, name)) return k;
     return -1;
+}
+
+static mba_hint key_like(const char *word)
+{
+    mba_nearest near = mba_nearest_to(word, strlen(word));
+    for (int k = 0; k < MBA_GPU_KEYS; k++) mba_nearest_try(&near, mba_gpu_keys[k].name, mba_gpu_keys[k].meaning);
+    return mba_did_you_mean(&near);
+}
+
+static mba_hint machine_like(const char *word)
+{
+    mba_nearest near = mba_nearest_to(word, strlen(word));
+    for (int i = 0; i < MBA_BUILT_IN_MACHINES; i++) mba_nearest_try(&near, mba_built_in_machine[i].name, NULL);
+    return mba_did_you_mean(&near);
 }
 
 /* A plain decimal number and nothing else: no hex, no infinities, no locale. */
@@ -142,7 +157,7 @@ static mba_status take_line(mba_gpu *m, text *t, bool *here, const char *const *
     const int k = find_key(key);
     if (k < 0)
         return mba_fail(MBA_E_FORMAT, "%s, line %d: unknown key '%s'\nwhy: a misspelt key would be ignored in silence\n"
-                        "fix: mambascope simulate --keys lists them", t->where, t->line, key);
+                        "fix: %smambascope simulate --keys lists them", t->where, t->line, key, key_like(key).text);
     if (here[k]) return bad(t, key, "the key is given twice", "keep one of them");
     if (!take_word(t, word) || !number_of(word, &v)) return bad(t, key, "no number behind the =", "hbm = 4800 GB/s");
     if (!take_word(t, unit) || !strcmp(unit, "+-"))
@@ -227,7 +242,7 @@ static mba_status load(mba_gpu *out, const char *name, const char *const *before
                          depth + 1);
         }
     return mba_fail(depth ? MBA_E_FORMAT : MBA_E_ARG, "no machine '%s'\nwhy: it does not come with the program\n"
-                    "fix: a100, b200, h100, h200, mi300x, v100, or the path of a file", name);
+                    "fix: %sa100, b200, h100, h200, mi300x, v100, or the path of a file", name, machine_like(name).text);
 }
 
 mba_status mba_gpu_load(mba_gpu *out, const char *name)
@@ -263,7 +278,9 @@ static mba_status set_one(mba_gpu *m, const char *change, bool *given)
     if (n >= WORD_MAX || change[n] != '=') return bad_change(change, "a change is key=value");
     snprintf(key, sizeof key, "%.*s", (int)n, change);
     const int k = find_key(key);
-    if (k < 0) return bad_change(change, "no such key: mambascope simulate --keys lists them");
+    if (k < 0)
+        return mba_fail(MBA_E_ARG, "--set %s\nwhy: a machine has no '%s'\nfix: %smambascope simulate --keys lists what it has",
+                        change, key, key_like(key).text);
     const char  *value = change + n + 1;
     const bool   times = *value == 'x';
     const size_t digits = strspn(value + times, "0123456789.eE+-");
