@@ -23,6 +23,14 @@ static void an_operator_without_sizes_is_told(void **state)
     says(run("bench op add"), 2, "add has no size worth timing by itself");
 }
 
+/* All operators take minutes. Who reads the first row has it when it is measured, and the rest is not waited for. */
+static void rows_of_operators_come_as_they_are_measured(void **state)
+{
+    (void)state;
+    says(shell("timeout 60 \"$MBA_PROGRAM\" bench op --repeats 1 --csv | head -n 2"), 0, "\nmatmul,");
+    says(shell("timeout 60 \"$MBA_PROGRAM\" bench op --repeats 1 | head -n 2"), 0, "\nmatmul ");
+}
+
 /* An empty table looks like a proof. */
 static void what_selftest_has_no_cases_of_is_told(void **state)
 {
@@ -38,6 +46,7 @@ static int clean(void **state)   { (void)state; scratch_remove(); return 0; }
 int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(bench_ignores_nothing),
+                                        cmocka_unit_test(rows_of_operators_come_as_they_are_measured),
                                         cmocka_unit_test(an_operator_without_sizes_is_told),
                                         cmocka_unit_test(what_selftest_has_no_cases_of_is_told) };
     return cmocka_run_group_tests(tests, prepare, clean);

@@ -167,33 +167,55 @@ static void print_ceilings(const mba_ceilings *c, const mba_device *d)
     explain_above("results still lay in a cache when the clock stopped");
 }
 
+/* The sizes to time of an operator that is named, or of any where none is. */
+static const mba_case *sizes_wanted(const mba_op *op, const mba_operands *words)
+{
+    bool wanted = words->n == 1;
+    for (int w = 1; w < words->n; w++) wanted |= !strcmp(words->word[w], op->name);
+    return wanted ? op->sizes : NULL;
+}
+
+/* Rows are printed as they come, so columns are as wide from the first as the last will need. */
+static void widen_for(mba_table *t, const mba_operands *words)
+{
+    enum { BWD = 4, ALONE = 7, MS = 10, RATE = 8 };                    // "_bwd", ", alone", 123456.789, 123456.7
+    for (int i = 0; mba_ops[i]; i++)
+        for (const mba_case *k = sizes_wanted(mba_ops[i], words); k && k->note; k++) {
+            mba_table_widen(t, 0, (int)strlen(mba_ops[i]->name) + BWD);
+            mba_table_widen(t, 1, (int)strlen(k->note) + ALONE);
+        }
+    mba_table_widen(t, 2, MS);
+    mba_table_widen(t, 3, RATE);
+    mba_table_widen(t, 4, RATE);
+    mba_table_widen(t, 6, (int)strlen("arithmetic"));
+}
+
 static mba_status bench_ops(const bench_options *o, const mba_operands *words)
 {
     mba_table *t;
-    for (int w = 1; w < words->n; w++)
-        if (!mba_op_find(words->word[w]))
-            return mba_fail(MBA_E_ARG, "no operator '%s'\nfix: mambascope list ops", words->word[w]);
     for (int w = 1; w < words->n; w++) {
-        const mba_case *k = mba_op_find(words->word[w])->sizes;
-        if (!k || !k->note)
+        const mba_op *op;
+        MBA_TRY(mba_op_named(&op, words->word[w]));
+        if (!op->sizes || !op->sizes->note)
             return mba_fail(MBA_E_ARG, "%s has no size worth timing by itself\nfix: mambascope bench step times it in a model",
                             words->word[w]);
     }
     MBA_TRY(mba_table_create(&t, o->memory ? copy_columns : op_columns));
+    widen_for(t, words);
     mba_session_options so = { 0 };
     mba_ceilings        c;
     mba_status          st = mba_run_options_apply(&o->model, &so);
     if (st == MBA_OK) st = ceilings_of(&c, &so);
     for (int i = 0; mba_ops[i] && st == MBA_OK; i++) {
-        bool wanted = words->n == 1;
-        for (int w = 1; w < words->n; w++) wanted |= !strcmp(words->word[w], mba_ops[i]->name);
-        for (const mba_case *k = wanted ? mba_ops[i]->sizes : NULL; k && k->note && st == MBA_OK; k++) {
+        for (const mba_case *k = sizes_wanted(mba_ops[i], words); k && k->note && st == MBA_OK; k++) {
             bool again;
             st = bench_case(t, &c, &so, mba_ops[i], k, o, false, &again);
+            if (st == MBA_OK) mba_table_flow(t, stdout, form_of(o), false);
             if (st == MBA_OK && again) st = bench_case(t, &c, &so, mba_ops[i], k, o, true, &again);
+            if (st == MBA_OK) mba_table_flow(t, stdout, form_of(o), false);
         }
     }
-    if (st == MBA_OK) mba_table_print(t, stdout, form_of(o));
+    if (st == MBA_OK) mba_table_flow(t, stdout, form_of(o), true);
     if (st == MBA_OK && form_of(o) == MBA_TABLE_TEXT) print_ceilings(&c, so.device);
     mba_table_destroy(t);
     return st;

@@ -13,7 +13,13 @@
 
 typedef struct cell { char *text; double number; } cell;
 
-struct mba_table { const mba_column *column; int ncolumns; cell *cells; size_t ncells, room; };
+struct mba_table {
+    const mba_column *column;
+    int              *least;                       /* letters of each column, in text */
+    int               ncolumns;
+    cell             *cells;
+    size_t            ncells, room, flown;         /* flown: cells that mba_table_flow has printed */
+};
 
 mba_status mba_table_create(mba_table **out, const mba_column *columns)
 {
@@ -21,13 +27,15 @@ mba_status mba_table_create(mba_table **out, const mba_column *columns)
     int        n = 0;
     while (columns[n].key) n++;
     mba_column *mine = calloc((size_t)n + 1, sizeof *mine);
-    if (!t || !mine) {
+    int        *least = calloc((size_t)n + 1, sizeof *least);
+    if (!t || !mine || !least) {
         free(t);
         free(mine);
+        free(least);
         return mba_fail(MBA_E_NOMEM, "no memory for a table");
     }
     memcpy(mine, columns, sizeof *mine * (size_t)n);
-    *t   = (mba_table){ .column = mine, .ncolumns = n };
+    *t   = (mba_table){ .column = mine, .least = least, .ncolumns = n };
     *out = t;
     return MBA_OK;
 }
@@ -38,6 +46,7 @@ void mba_table_destroy(mba_table *t)
     for (size_t i = 0; i < t->ncells; i++) free(t->cells[i].text);
     free(t->cells);
     free((void *)t->column);
+    free(t->least);
     free(t);
 }
 
@@ -104,9 +113,22 @@ static int letters_of(const char *s)
     return n;
 }
 
+void mba_table_widen(mba_table *t, int column, int letters)
+{
+    mba_assert(column >= 0 && column < t->ncolumns);
+    if (letters > t->least[column]) t->least[column] = letters;
+}
+
+/* As wide as the heading, and as was asked for. */
+static int least_width(const mba_table *t, int column)
+{
+    const int w = letters_of(t->column[column].heading);
+    return w > t->least[column] ? w : t->least[column];
+}
+
 static int width_of(const mba_table *t, int column)
 {
-    int w = letters_of(t->column[column].heading);
+    int w = least_width(t, column);
     for (size_t i = (size_t)column; i < t->ncells; i += (size_t)t->ncolumns)
         if (letters_of(t->cells[i].text) > w) w = letters_of(t->cells[i].text);
     return w;
@@ -152,10 +174,12 @@ static void print_csv_field(FILE *f, const char *s)
     fputc('"', f);
 }
 
-static void print_csv(const mba_table *t, FILE *f)
+/* Cells from `from` on; in front of the first the heading. */
+static void print_csv(const mba_table *t, FILE *f, size_t from)
 {
-    for (int c = 0; c < t->ncolumns; c++) fprintf(f, "%s%s", t->column[c].key, c + 1 == t->ncolumns ? "\n" : ",");
-    for (size_t i = 0; i < t->ncells; i++) {
+    for (int c = 0; !from && c < t->ncolumns; c++)
+        fprintf(f, "%s%s", t->column[c].key, c + 1 == t->ncolumns ? "\n" : ",");
+    for (size_t i = from; i < t->ncells; i++) {
         const bool last = (i + 1) % (size_t)t->ncolumns == 0;
         if (t->column[i % (size_t)t->ncolumns].format && !isnan(t->cells[i].number))
             fprintf(f, "%.10g", t->cells[i].number);
@@ -164,18 +188,24 @@ static void print_csv(const mba_table *t, FILE *f)
     }
 }
 
+/* The row whose first cell is i. */
+static json_t *json_row(const mba_table *t, size_t i)
+{
+    json_t *row = json_object();
+    for (int c = 0; c < t->ncolumns; c++) {
+        const cell  *is = &t->cells[i + (size_t)c];
+        const double v = is->number;
+        const bool   whole = v == floor(v) && fabs(v) < 9e15;
+        json_object_set_new(row, t->column[c].key, !t->column[c].format ? json_string(is->text)
+                            : whole ? json_integer((json_int_t)v) : mba_json_finite(v));
+    }
+    return row;
+}
+
 static void print_json(const mba_table *t, FILE *f)
 {
     json_t *rows = json_array();
-    for (size_t i = 0; i < t->ncells; i++) {
-        const int c = (int)(i % (size_t)t->ncolumns);
-        if (c == 0) json_array_append_new(rows, json_object());
-        json_t *row = json_array_get(rows, json_array_size(rows) - 1);
-        const double v = t->cells[i].number;
-        const bool   whole = v == floor(v) && fabs(v) < 9e15;
-        json_object_set_new(row, t->column[c].key, !t->column[c].format ? json_string(t->cells[i].text)
-                            : whole ? json_integer((json_int_t)v) : mba_json_finite(v));
-    }
+    for (size_t i = 0; i < t->ncells; i += (size_t)t->ncolumns) json_array_append_new(rows, json_row(t, i));
     json_dumpf(rows, f, JSON_INDENT(1) | JSON_REAL_PRECISION(10));
     fputc('\n', f);
     json_decref(rows);
@@ -187,8 +217,42 @@ void mba_table_print(const mba_table *t, FILE *f, mba_table_form form)
 {
     mba_assert(t->ncells % (size_t)t->ncolumns == 0);
     if (form == MBA_TABLE_JSON)     print_json(t, f);
-    else if (form == MBA_TABLE_CSV) print_csv(t, f);
+    else if (form == MBA_TABLE_CSV) print_csv(t, f, 0);
     else                            print_text(t, f);
+}
+
+static void flow_text(const mba_table *t, FILE *f)
+{
+    for (int c = 0; !t->flown && c < t->ncolumns; c++) print_padded(t, f, c, t->column[c].heading, least_width(t, c));
+    for (size_t i = t->flown; i < t->ncells; i++) {
+        const int c = (int)(i % (size_t)t->ncolumns);
+        print_padded(t, f, c, t->cells[i].text, least_width(t, c));
+    }
+}
+
+static void flow_json(const mba_table *t, FILE *f)
+{
+    for (size_t i = t->flown; i < t->ncells; i += (size_t)t->ncolumns) {
+        json_t *row = json_row(t, i);
+        fputs(i ? ",\n" : "[\n", f);
+        json_dumpf(row, f, JSON_INDENT(1) | JSON_REAL_PRECISION(10));
+        json_decref(row);
+    }
+}
+
+void mba_table_flow(mba_table *t, FILE *f, mba_table_form form, bool last)
+{
+    mba_assert(t->ncells % (size_t)t->ncolumns == 0);
+    if (last && !t->ncells) {
+        mba_table_print(t, f, form);
+    } else if (t->flown < t->ncells) {
+        if (form == MBA_TABLE_JSON)     flow_json(t, f);
+        else if (form == MBA_TABLE_CSV) print_csv(t, f, t->flown);
+        else                            flow_text(t, f);
+        t->flown = t->ncells;
+    }
+    if (last && t->ncells && form == MBA_TABLE_JSON) fputs("\n]\n", f);
+    fflush(f);
 }
 
 mba_table_form mba_table_form_of(bool json, bool csv)

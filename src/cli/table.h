@@ -26,8 +26,13 @@ void mba_table_destroy(mba_table *t);
 void mba_table_text(mba_table *t, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 void mba_table_cut(mba_table *t, const char *text, size_t most);               /* at most so many bytes of it */
 void mba_table_number(mba_table *t, double v);                                  /* NaN: absent */
+void mba_table_widen(mba_table *t, int column, int letters);                    /* at least so wide, in text */
 size_t mba_table_rows(const mba_table *t);
 void mba_table_print(const mba_table *t, FILE *f, mba_table_form form);
+
+/* The same row by row, for rows that take seconds: called after each it prints what is complete and new, and at the end with
+ * `last`, of JSON what closes the array. Text is as wide as the headings, unless it was widened. */
+void mba_table_flow(mba_table *t, FILE *f, mba_table_form form, bool last);
 
 /* Two flags of a command that prints one table, and what they ask for; who types both is refused (cli/options.h). */
 #define MBA_TABLE_OPTIONS(json, csv)                                                       \

@@ -98,12 +98,57 @@ static void a_whole_name_stays_whole(void **state)
     free(name);
 }
 
+/* Three rows, printed at once or each as it comes. */
+static char *rows_printed(mba_table_form form, bool flow, int rows)
+{
+    char  *text = NULL;
+    size_t n;
+    FILE  *f = open_memstream(&text, &n);
+    mba_table *t;
+    assert_int_equal(mba_table_create(&t, (const mba_column[]){ { "what", "what", NULL }, { "ms", "ms", "%.2f" }, { 0 } }), MBA_OK);
+    mba_table_widen(t, 0, 6);
+    mba_table_widen(t, 1, 5);
+    for (int i = 0; i < rows; i++) {
+        mba_table_text(t, "row %d", i);
+        mba_table_number(t, 1.25 * i);
+        if (!flow) continue;
+        const long before = ftell(f);
+        mba_table_flow(t, f, form, false);
+        assert_true(ftell(f) > before);            // it is out before the next one begins
+    }
+    if (flow) mba_table_flow(t, f, form, true);
+    else      mba_table_print(t, f, form);
+    mba_table_destroy(t);
+    fclose(f);
+    return text;
+}
+
+static void rows_that_flow_say_the_same(void **state)
+{
+    static const mba_table_form forms[] = { MBA_TABLE_TEXT, MBA_TABLE_CSV, MBA_TABLE_JSON };
+    (void)state;
+    for (int rows = 0; rows < 4; rows += 3)
+        for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
+            char *a = rows_printed(forms[i], false, rows), *b = rows_printed(forms[i], true, rows);
+            if (forms[i] == MBA_TABLE_JSON) {
+                json_t *x = json_loads(a, 0, NULL), *y = json_loads(b, 0, NULL);
+                assert_true(json_is_array(x) && (int)json_array_size(x) == rows && json_equal(x, y));
+                json_decref(x);
+                json_decref(y);
+            } else {
+                assert_string_equal(a, b);
+            }
+            free(a);
+            free(b);
+        }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(json_has_every_key_of_any_bytes), cmocka_unit_test(text_has_a_line_per_row),
         cmocka_unit_test(columns_are_counted_in_letters),  cmocka_unit_test(csv_quotes_what_ends_a_line),
-        cmocka_unit_test(a_whole_name_stays_whole),
+        cmocka_unit_test(a_whole_name_stays_whole),        cmocka_unit_test(rows_that_flow_say_the_same),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
