@@ -103,6 +103,31 @@ mba_status mba_checkpoint_prune(const char *run, int64_t keep, int64_t newest)
     return MBA_OK;
 }
 
+/* ORG/NAME, and no directory ORG here: then somebody thinks of the Hugging Face Hub, not of a path. */
+static const char *hub_name(const char *path)
+{
+    static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_.";
+    const size_t      org = strspn(path, letters);
+    const char       *name = path + org + 1;
+    char              before[PATH_ROOM];
+    if (*path == '.' || !org || path[org] != '/' || !*name || strspn(name, letters) != strlen(name)) return NULL;
+    snprintf(before, sizeof before, "%.*s", (int)org, path);
+    return access(before, F_OK) ? name : NULL;
+}
+
+static mba_status no_checkpoint(const char *path)
+{
+    const char *name = hub_name(path);
+    if (name)
+        return mba_fail(MBA_E_IO, "no checkpoint in '%s'\nwhy: there is no such directory, and mambascope downloads nothing\n"
+                        "fix: hf download %s --local-dir %s, then name the directory %s", path, path, name, name);
+    if (mba_is_file(path))
+        return mba_fail(MBA_E_IO, "no checkpoint in '%s'\nwhy: it is a file\nfix: name the directory that it is in, with "
+                        "config.json", path);
+    return mba_fail(MBA_E_IO, "no checkpoint in '%s'\nwhy: %s\nfix: name the directory that --out named", path,
+                    access(path, F_OK) ? "there is no such directory" : "it has neither config.json nor a directory step-*");
+}
+
 mba_status mba_checkpoint_latest(char *out, size_t room, const char *run)
 {
     int64_t  n;
@@ -111,9 +136,7 @@ mba_status mba_checkpoint_latest(char *out, size_t room, const char *run)
     free(steps);
     if (!n) MBA_TRY(mba_weights_no_pickle(run));
     if (!n)
-        return mba_fail(MBA_E_IO, "no checkpoint in '%s'\nwhy: %s\nfix: name the directory that %s", run,
-                        mba_is_file(run) ? "it is a file" : "it has neither config.json nor a directory step-*",
-                        mba_is_file(run) ? "it is in, with config.json" : "--out named");
+        return no_checkpoint(run);
     if (used < (int)room) return MBA_OK;
     return mba_fail(MBA_E_ARG, "the path '%s' is too long\nfix: a shorter one", run);
 }
