@@ -189,7 +189,7 @@ mba_status mba_measure_copy(double *best_s, const mba_device *d, double bytes, i
     const int64_t n = (int64_t)(bytes / 8) + 1, room = n + MBA_COPY_ROOM;
     float *x = malloc(sizeof(float) * (size_t)room), *y = malloc(sizeof(float) * (size_t)room);
     float *sweep = calloc(SWEEP_FLOATS, sizeof(float));
-    mba_status st = x && y && sweep ? MBA_OK : mba_fail(MBA_E_NOMEM, "no memory for a copy of %.0f bytes", bytes);
+    mba_status st = x && y && sweep ? MBA_OK : mba_fail(MBA_E_NOMEM, "no memory for a copy of %s", mba_size_of(bytes).text);
     if (st == MBA_OK) MBA_PARALLEL_FOR(i, room) x[i] = y[i] = 1;             // pages of the threads that copy them
     for (int r = 0; r < MBA_COPY_WAYS * repeats && st == MBA_OK; r++) {
         sweep_caches(sweep);

@@ -16,7 +16,7 @@ mba_status mba_arena_create(mba_arena **out, size_t limit_bytes)
     if (!a || block == MAP_FAILED) {
         if (block != MAP_FAILED) munmap(block, limit_bytes);
         free(a);
-        return mba_fail(MBA_E_NOMEM, "no memory for an arena of %zu bytes", limit_bytes);
+        return mba_fail(MBA_E_NOMEM, "no memory for an arena of %s", mba_size_of((double)limit_bytes).text);
     }
     a->block = block;
     a->limit = limit_bytes;

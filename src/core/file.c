@@ -62,9 +62,9 @@ static mba_status open_regular(int *fd, size_t *bytes, const char *path)
 
 static mba_status too_large(const char *path, size_t limit)
 {
-    return mba_fail(MBA_E_FORMAT, "'%s' is larger than the %zu bytes allowed here\n"
+    return mba_fail(MBA_E_FORMAT, "'%s' is larger than the %s allowed here\n"
                     "why: files of this kind are small; this is probably another file\n"
-                    "fix: check the path", path, limit);
+                    "fix: check the path", path, mba_size_of((double)limit).text);
 }
 
 /* Until the end rather than st_size bytes: files in /proc say 0, and a log may grow meanwhile. */
@@ -73,7 +73,7 @@ static mba_status read_all(char **out, size_t *bytes, int fd, const char *path, 
     char  *text = malloc(room + 1);
     size_t n    = 0;
     for (;;) {
-        if (!text) return mba_fail(MBA_E_NOMEM, "no memory for %zu bytes to read '%s'", room, path);
+        if (!text) return mba_fail(MBA_E_NOMEM, "no memory for %s to read '%s'", mba_size_of((double)room).text, path);
         const ssize_t k = read(fd, text + n, n < room ? room - n : 1);       // 1: into the place of the NUL
         if (k < 0 && errno == EINTR) continue;
         if (k == 0) break;

@@ -1,4 +1,5 @@
-/* lookup_test.c -- every item is found, whatever shares its hash; nothing else is. And the name that a word was meant to be. */
+/* lookup_test.c -- every item is found, whatever shares its hash; nothing else is. And the name that a
+ * word was meant to be; sizes in words. */
 #include "core/lookup.h"
 #include "core/nearest.h"
 #include "tests/starve.h"
@@ -171,6 +172,17 @@ static void the_hint_begins_a_fix_or_is_empty(void **state)
     assert_string_equal(mba_did_you_mean(&s).text, "did you mean h100? ");
 }
 
+static void sizes_are_said_in_units(void **state)
+{
+    static const struct { double bytes; const char *words; } cases[] = {
+        { 0, "0 bytes" },         { 9999, "9999 bytes" },   { 24155, "24 KB" },          { 10485760, "10.49 MB" },
+        { 2.08e9, "2.08 GB" },    { 39602104064.0, "39.60 GB" },
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        assert_string_equal(mba_size_of(cases[i].bytes).text, cases[i].words);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -179,6 +191,7 @@ int main(void)
         cmocka_unit_test(the_hash_is_fnv_1a),
         cmocka_unit_test(a_word_that_is_no_name_finds_the_one_that_was_meant),
         cmocka_unit_test(the_hint_begins_a_fix_or_is_empty),
+        cmocka_unit_test(sizes_are_said_in_units),
         cmocka_unit_test(arrays_double_and_keep_what_they_have),
 #if MBA_STARVE
         cmocka_unit_test(without_memory_nothing_is_lost),

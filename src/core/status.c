@@ -51,3 +51,13 @@ void mba__assert_failed(const char *fact, const char *file, int line)
     fprintf(stderr, "%s:%d: this must hold and does not: %s\n", file, line, fact);
     abort();
 }
+
+mba_size mba_size_of(double bytes)
+{
+    mba_size s;
+    if (bytes < 1e4)      snprintf(s.text, sizeof s.text, "%.0f bytes", bytes);
+    else if (bytes < 1e7) snprintf(s.text, sizeof s.text, "%.0f KB", bytes / 1e3);
+    else if (bytes < 1e9) snprintf(s.text, sizeof s.text, "%.2f MB", bytes / 1e6);
+    else                  snprintf(s.text, sizeof s.text, "%.2f GB", bytes / 1e9);
+    return s;
+}

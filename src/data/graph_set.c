@@ -215,7 +215,7 @@ static mba_status reserve(column *c, size_t more)
     if (c->data && c->used + more <= c->room) return MBA_OK;
     const size_t room = c->used + more + c->room / 2 + 64;
     char        *data = realloc(c->data, room);
-    if (!data) return mba_fail(MBA_E_NOMEM, "no memory for %zu bytes of graphs", room);
+    if (!data) return mba_fail(MBA_E_NOMEM, "no memory for %s of graphs", mba_size_of((double)room).text);
     c->data = data;
     c->room = room;
     return MBA_OK;

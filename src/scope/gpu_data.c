@@ -18,7 +18,7 @@ static mba_status take(looking *x, const mba_node *n, const mba_plan *plan, cons
     if (bytes > x->room) {
         free(x->records);
         x->room = 0;
-        if (!(x->records = malloc(bytes))) return mba_fail(MBA_E_NOMEM, "no memory for %zu bytes of records", bytes);
+        if (!(x->records = malloc(bytes))) return mba_fail(MBA_E_NOMEM, "no memory for %s of records", mba_size_of((double)bytes).text);
         x->room = bytes;
     }
     MBA_TRY(x->p->device->wait());

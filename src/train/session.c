@@ -109,9 +109,6 @@ static mba_status give_up(mba_session *s, const mba_session_options *o, double m
     return MBA_OK;
 }
 
-/* For "%.*f %s": digits, number and unit that say something of a plan of kilobytes as well. */
-#define SIZE(b) (b) < 1e7 ? 0 : 2, (b) / ((b) < 1e7 ? 1e3 : (b) < 1e9 ? 1e6 : 1e9), (b) < 1e7 ? "KB" : (b) < 1e9 ? "MB" : "GB"
-
 mba_status mba_session_plan(mba_session *s, const mba_session_options *o)
 {
     const double limit = o->memory_bytes > 0 ? (double)o->memory_bytes : 0.9 * (double)machine_bytes(o->device);
@@ -123,8 +120,8 @@ mba_status mba_session_plan(mba_session *s, const mba_session_options *o)
     if (may && (double)mba_program_bytes(s->program) > limit) MBA_TRY(plan_once(s, o, MBA_RECOMPUTE_ON, none));
     const double planned = (double)mba_program_bytes(s->program);
     if (planned > limit)
-        return mba_fail(MBA_E_NOMEM, "the plan needs %.*f %s, %.*f %s are allowed\nwhy: %s%s\n"
-                        "fix: a smaller batch%s%s", SIZE(planned), SIZE(limit),
+        return mba_fail(MBA_E_NOMEM, "the plan needs %s, %s are allowed\nwhy: %s%s\n"
+                        "fix: a smaller batch%s%s", mba_size_of(planned).text, mba_size_of(limit).text,
                         mba_model_batch_words(&s->model).text, s->recomputes ? ", with recomputation" : "",
                         s->recomputes || !o->backward ? "" : ", --recompute on",
                         o->memory_bytes > 0 ? ", or a larger --memory" : ", or a smaller model");
