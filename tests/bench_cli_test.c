@@ -7,12 +7,12 @@
 static void bench_ignores_nothing(void **state)
 {
     (void)state;
-    says(run("bench op ssd --batch 4 --length 4096"), 2, "bench op with a size");
+    says(run("bench op ssd --batch 4 --length 4096"), 2, "bench op does not use a size");
     says(run("bench op --model mamba-130m"), 2, "bench step --model NAME");
-    says(run("bench ceilings --model nosuch"), 2, "bench ceilings with --model");
-    says(run("bench decode --op ssd=fused"), 2, "bench decode with --op");
-    says(run("bench step " TINY " --copies"), 2, "bench step with --copies");
-    says(run("bench step " TINY " --hold 5"), 2, "bench step with --hold");
+    says(run("bench ceilings --model nosuch"), 2, "bench ceilings does not use --model");
+    says(run("bench decode --op ssd=fused"), 2, "bench decode does not use --op");
+    says(run("bench step " TINY " --copies"), 2, "bench step does not use --copies");
+    says(run("bench step " TINY " --hold 5"), 2, "bench step does not use --hold");
     says(run("bench nosuch --batch 4"), 2, "bench what?");
     says(run("bench step --repeats 1 " TINY), 0, "mamba2-130m");
 }

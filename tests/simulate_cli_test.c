@@ -82,18 +82,18 @@ static void axes_move_different_things(void **state)
 static void what_would_be_ignored_is_refused(void **state)
 {
     (void)state;
-    says(run("sweep --experiment q1 --axis hbm=x2"), 2, "--experiment q1 with --axis");
-    says(run("sweep --experiment q1 --elasticity"), 2, "--experiment q1 with --elasticity");
-    says(run("sweep --elasticity --by hbm=x2"), 2, "--elasticity with --by");
+    says(run("sweep --experiment q1 --axis hbm=x2"), 2, "--experiment q1 and --axis");
+    says(run("sweep --experiment q1 --elasticity"), 2, "--experiment q1 and --elasticity");
+    says(run("sweep --elasticity --by hbm=x2"), 2, "--elasticity and --by");
     says(run("sweep " SHORT " --axis chunk=0"), 2, "--axis chunk=0");
     says(run("sweep " SHORT " --axis chunk=64:128"), 2, "the kernels of ssd that run have chunks of 64 always");
     says(run("sweep " SHORT " --axis chunk=64:128 --op ssd=chunked,ssd_bwd=chunked --csv"), 0, "mamba2-130m,128,");
     says(run("sweep --model mamba-130m --batch 1 --length 256 --axis chunk=64"), 2, "this model has no ssd");
-    says(run("simulate --store " STORE " --model mamba-130m"), 2, "--store with --model");
-    says(run("simulate --store " STORE " --batch 3"), 2, "--store with a size");
-    says(run("simulate --counted x.tsv --op ssd=chunked"), 2, "--counted with --op");
-    says(run("simulate --keys --json"), 2, "--keys with --json");
-    says(run("simulate " SHORT " --spread --json"), 2, "--spread with --json");
+    says(run("simulate --store " STORE " --model mamba-130m"), 2, "--store and --model");
+    says(run("simulate --store " STORE " --batch 3"), 2, "--store and a size cannot be combined");
+    says(run("simulate --counted x.tsv --op ssd=chunked"), 2, "--counted and --op");
+    says(run("simulate --keys --json"), 2, "--keys and --json");
+    says(run("simulate " SHORT " --spread --json"), 2, "--spread and --json");
     says(run("simulate " SHORT " --set ''"), 0, ", on h200 (grade B)");
 }
 

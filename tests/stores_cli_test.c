@@ -132,8 +132,8 @@ static void words_of_the_suite_can_be_typed(void **state)
         }
     }
     assert_true(blocks);
-    says(run("profile --blocks 0 --dance"), 2, "--blocks 0\n  why: a whole number between 1 and 8192 belongs there");
-    says(run("profile --blocks=many --dance"), 2, "--blocks many");
+    says(run("profile --blocks 0 --dance"), 2, "--blocks must be a whole number from 1 to 8192, not 0");
+    says(run("profile --blocks=many --dance"), 2, "--blocks must be a whole number from 1 to 8192, not many");
     says(run("profile --dance --blocks"), 2, "no option --dance");
     says(run("profile --blocks"), 2, "profile what?");
 }

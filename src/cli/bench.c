@@ -454,7 +454,7 @@ static mba_status check_options(const bench_options *o, const char *what)
                        : !op && o->memory                                       ? "--copies"
                        : o->hold_ms && strcmp(what, "gemm")                     ? "--hold"
                                                                                 : NULL;
-    return with ? mba_fail(MBA_E_ARG, "bench %s with %s\nwhy: nothing would come of it\nfix: %s", what, with,
+    return with ? mba_fail(MBA_E_ARG, "bench %s does not use %s\nfix: %s", what, with,
                            model || !op ? "leave it out" : "leave it out, or bench step --model NAME")
                 : MBA_OK;
 }
@@ -464,30 +464,32 @@ mba_status mba_command_bench(int argc, char **argv)
     bench_options o = { .repeats = 5 };
     bool          help;
     const mba_option options[] = {
-        { "--repeats", MBA_OPT_INT, &o.repeats, "N", "the best of N runs counts (5)", 1, 1000 },
+        { "--repeats", MBA_OPT_INT, &o.repeats, "N", "number of runs, of which the fastest counts [5]", 1, 1000 },
         MBA_MODEL_OPTIONS(&o.model),
         { "--copies", MBA_OPT_FLAG, &o.memory, NULL,
-          "op: only what memory bounds, beside a copy of as many bytes", 0, 0 },
+          "op: time only memory-bound operators, each beside a copy of as many bytes", 0, 0 },
         { "--hold", MBA_OPT_INT, &o.hold_ms, "MS",
-          "gemm: the mean over so many ms back to back, as warm as a step", 1, 10000 },
+          "gemm: mean over this many milliseconds of back-to-back runs, as warm as in a step", 1, 10000 },
         MBA_TABLE_OPTIONS(&o.json, &o.csv),
         { 0 },
     };
     const mba_usage usage = { "bench", "ceilings | op [NAME..] | step | gemm | decode [options]",
-        "ceilings  the rates that floors are made of: memory, FMA, exp\n"
-        "op        operators at sizes worth timing, with percent of floor (caches swept before each run); forward "
-        "with\n"
-        "          what it keeps for its gradient, and `alone` without\n"
-        "step      a whole training step (mamba2-130m at 1 x 1024 tokens unless named), its GEMMs (and convolutions of\n"
-        "          images) alone in the same process, and where the time goes\n"
-        "gemm      every matrix product of a step by each of the first eight kernels that the GPU's library names\n"
-        "decode    photographs (made here, 500 x 375) read as a training step takes them: 224 x 224, per core\n\n"
-        "The floor is max(bytes / stream, FLOPs / FMA + exponentials / exp) of the least work there is; on a GPU, whose units work\n"
-        "side by side, the most of bytes / stream, tensor FLOPs / tensor, vector FLOPs / FMA, exponentials / exp. Where memory "
-        "bounds,\n% of floor is that of the copy rate of gigabytes, which no copy of a few megabytes reaches: beginning "
-        "and\nend are microseconds. So --copies also times a plain copy that moves as many bytes as the operator must, "
-        "half\nof them read and half written, in the same process, after the same sweep of the caches, the fastest of "
-        "several\nways to copy and the best of as many runs: `% of it` is that time over the operator's.",
+        "ceilings  measures the rates from which floors are computed: memory, FMA, exp\n"
+        "op        times operators at realistic sizes, with cold caches; `alone` is the\n"
+        "          forward pass without what it saves for its gradient\n"
+        "step      times a training step [mamba2-130m, 1 x 1024 tokens], its matrix products\n"
+        "          and image convolutions alone, and says where the time goes\n"
+        "gemm      times every matrix product of a step with each of the first eight\n"
+        "          kernels that the GPU's library proposes\n"
+        "decode    times reading photographs (500 x 375, made here) as training does, per core\n"
+        "\n"
+        "The floor is the shortest time in which the machine could do the least work:\n"
+        "on a CPU max(bytes / stream, FLOPs / FMA + exponentials / exp); on a GPU, whose\n"
+        "units work in parallel, the largest of bytes / stream, tensor FLOPs / tensor,\n"
+        "vector FLOPs / FMA and exponentials / exp. Rows are printed as they are measured.\n"
+        "The stream rate is that of a copy of gigabytes; a copy of a few megabytes is\n"
+        "slower because it starts and ends. --copies therefore also times a plain copy of\n"
+        "as many bytes in the same process: `% of it` is its time over the operator's.",
         options, "mambascope bench ceilings\nmambascope bench op ssd selective_scan\n"
         "mambascope bench step --model mamba2-130m --batch 1 --length 1024\n"
         "mambascope bench step --model mambavision-t --batch 8\n"

@@ -129,16 +129,16 @@ mba_status mba_command_calibrate(int argc, char **argv)
     int         n = 0;
     mba_gpu     check;
     const mba_option table[] = {
-        { "--out", MBA_OPT_TEXT, &out, "FILE", "where the machine file goes (machine.ini)", 0, 0 },
+        { "--out", MBA_OPT_TEXT, &out, "FILE", "machine file to write [machine.ini]", 0, 0 },
         { "--imitate", MBA_OPT_TEXT, &imitated, "FILE",
-          "instead: imitate other machines on this GPU and write how much slower kernels get", 0, 0 },
+          "imitate other machines on this GPU and write how much slower kernels get", 0, 0 },
         { 0 }
     };
     const mba_usage usage = { "calibrate", "[--out FILE] [--imitate FILE]",
-                              "Measures the GPU in this box with microbenchmarks (rates of pipes, caches and DRAM, "
-                              "latencies, what starting blocks and kernels costs) and\n"
-                              "writes a machine file with spreads, for --machine of simulate, sweep and validate. "
-                              "Less than a minute; nothing else should run meanwhile.",
+        "Measures this machine's GPU with microbenchmarks (rates of pipes, caches and DRAM,\n"
+        "latencies, cost of starting blocks and kernels) and writes a machine file with\n"
+        "spreads, for --machine of simulate, sweep and validate. It takes less than a\n"
+        "minute; nothing else should run meanwhile.",
                               table,
                               "mambascope calibrate --out mine.ini\nmambascope validate --machine ./mine.ini\n"
                               "mambascope calibrate --imitate there.tsv\n"

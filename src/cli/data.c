@@ -109,17 +109,17 @@ mba_status mba_command_data(int argc, char **argv)
     data_options o = { .seed = UNSAID };
     bool         help;
     const mba_option options[] = {
-        { "--out",       MBA_OPT_TEXT,  &o.out,       "DIR",   "prepare: a new directory for the token files", 0, 0 },
+        { "--out",       MBA_OPT_TEXT,  &o.out,       "DIR",   "prepare: write the token files into this new folder", 0, 0 },
         { "--tokenizer", MBA_OPT_TEXT,  &o.tokenizer, "PATH",
-          "prepare: tokenizer.json (byte-level BPE), or bytes (bytes)", 0, 0 },
-        { "--field",     MBA_OPT_TEXT,  &o.field,     "NAME",  "where the text of a JSON line stands (text)", 0, 0 },
+          "prepare: tokenizer.json (byte-level BPE), or bytes [bytes]", 0, 0 },
+        { "--field",     MBA_OPT_TEXT,  &o.field,     "NAME",  "key of the text in JSON lines [text]", 0, 0 },
         { "--split-on",  MBA_OPT_TEXT,  &o.split_on,  "TEXT",
-          "prepare: TEXT ends a document, as '<|endoftext|>' does in some files; it is left out", 0, 0 },
-        { "--shard",     MBA_OPT_INT,   &o.shard,     "N",     "prepare: tokens per file (33554432)", 1, 2147483647 },
+          "prepare: end a document at TEXT, e.g. '<|endoftext|>', which is left out [only files end documents]", 0, 0 },
+        { "--shard",     MBA_OPT_INT,   &o.shard,     "N",     "prepare: tokens per file [33554432]", 1, 2147483647 },
         { "--synthetic", MBA_OPT_BYTES, &o.synthetic, "BYTES",
-          "prepare: so much made-up text, where no file is given (1M)", 0, 0 },
-        { "--seed",      MBA_OPT_INT,   &o.seed,      "N",     "prepare: of made-up text (1)", 0, 9e15 },
-        { "--json",      MBA_OPT_FLAG,  &o.json,      NULL,    "as JSON", 0, 0 },
+          "prepare: amount of synthetic text if no file is given [1M]", 0, 0 },
+        { "--seed",      MBA_OPT_INT,   &o.seed,      "N",     "prepare: seed of the synthetic text [1]", 0, 9e15 },
+        { "--json",      MBA_OPT_FLAG,  &o.json,      NULL,    "print JSON", 0, 0 },
         { 0 },
     };
     const mba_usage usage = { "data", "prepare --out DIR [FILE..] | inspect PATH..",

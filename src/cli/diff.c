@@ -156,14 +156,13 @@ mba_status mba_command_diff(int argc, char **argv)
     bool        json = false, csv = false, help;
     const mba_option options[] = {
         { "--gate", MBA_OPT_TEXT, &gate_text, "P%",
-          "exit 1 where the step or an operator of B is slower by more than P % and its spread", 0, 0 },
+          "exit 1 if the step or an operator of B is slower by more than P % and more than its spread", 0, 0 },
         MBA_TABLE_OPTIONS(&json, &csv),
         { 0 },
     };
     const mba_usage usage = { "diff", "A.db B.db [options]",
-        "Sets two stores side by side: steps, classes, operators, kernels (by name). Operators under 1 % of the "
-        "step, and changes\n"
-        "below the spread of the steps, pass the gate.", options,
+        "Compares two stores: steps, classes, operators and kernels (by name). --gate\n"
+        "ignores operators below 1 % of the step and changes below the spread of the steps.", options,
         "mambascope diff before.db after.db\nmambascope diff before.db after.db --gate 3%\nmambascope diff peer.db "
         "ours.db --csv > peer.csv\n" };
     mba_operands  words = { 0 };

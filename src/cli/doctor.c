@@ -76,10 +76,10 @@ static void look(mba_table *t)
 mba_status mba_command_doctor(int argc, char **argv)
 {
     bool json = false, help;
-    const mba_option options[] = { { "--json", MBA_OPT_FLAG, &json, NULL, "as JSON: what, found, advice", 0, 0 },
+    const mba_option options[] = { { "--json", MBA_OPT_FLAG, &json, NULL, "print JSON: what, found, advice", 0, 0 },
                                    { 0 } };
-    const mba_usage usage = { "doctor", "[options]", "Tells what was found on this machine, what is missing and how "
-                                                     "to get it.", options,
+    const mba_usage usage = { "doctor", "[options]",
+        "Prints what was found on this machine, what is missing and how to get it.", options,
                               "mambascope doctor\n" };
     MBA_TRY(mba_options_parse(&usage, argc, argv, NULL, &help));
     if (help) return MBA_OK;

@@ -121,9 +121,8 @@ mba_status mba_command_list(int argc, char **argv)
         { 0 },
     };
     const mba_usage usage = { "list", "models | ops | fields [options]",
-                              "Lists the models that can be trained, the operators they are made of, or the fields of "
-                              "a\n"
-                              "configuration that --set changes.",
+        "Lists the models that can be trained, the operators they are made of, or the fields\n"
+        "of a model that --set changes.",
                               options, "mambascope list models\nmambascope list ops --json\nmambascope list fields\n" };
     mba_operands words = { 0 };
     MBA_TRY(mba_options_parse(&usage, argc, argv, &words, &help));

@@ -72,13 +72,13 @@ mba_status mba_command_manual(int argc, char **argv)
 {
     bool shell = false, list = false, help;
     const mba_option options[] = {
-        { "--bash", MBA_OPT_FLAG, &shell, NULL, "instead: completion for bash", 0, 0 },
-        { "--list", MBA_OPT_FLAG, &list,  NULL, "instead: the names of all commands", 0, 0 },
+        { "--bash", MBA_OPT_FLAG, &shell, NULL, "print the completion for bash instead", 0, 0 },
+        { "--list", MBA_OPT_FLAG, &list,  NULL, "print the names of all commands instead", 0, 0 },
         { 0 },
     };
     const mba_usage usage = { "manual", "[--bash|--list]",
-        "Prints the man page, made from the same tables as --help; or what bash needs to complete commands and "
-        "options.",
+        "Prints the man page, made from the same tables as --help, or the completion of\n"
+        "commands and options for bash.",
         options,
         "mambascope manual | man -l -\nmambascope manual > /usr/local/share/man/man1/mambascope.1\n"
         "eval \"$(mambascope manual --bash)\"        # zsh: after autoload -U bashcompinit; bashcompinit\n" };

@@ -10,6 +10,22 @@
 
 #include "core/nearest.h"
 
+enum { HELP_COLUMN = 27, HELP_WIDTH = 80 };
+
+/* Lines of words, each from HELP_COLUMN on; the first one is begun. */
+static void print_words(const char *text)
+{
+    int at = HELP_COLUMN;
+    while (*text) {
+        const int n = (int)strcspn(text, " ");
+        if (at > HELP_COLUMN && at + 1 + n > HELP_WIDTH) printf("\n%*s", at = HELP_COLUMN, "");
+        else if (at > HELP_COLUMN) at += printf(" ");
+        at += printf("%.*s", n, text);
+        text += n + (text[n] == ' ');
+    }
+    putchar('\n');
+}
+
 static void print_help(const mba_usage *u)
 {
     printf("usage: mambascope %s %s\n\n%s\n", u->command, u->synopsis, u->about);
@@ -17,9 +33,10 @@ static void print_help(const mba_usage *u)
     for (const mba_option *o = u->options; o->name; o++) {
         char head[64];
         snprintf(head, sizeof head, "%s%s%s", o->name, o->value ? " " : "", o->value ? o->value : "");
-        printf("  %-24s %s\n", head, o->help);
+        printf("  %-*s ", HELP_COLUMN - 3, head);
+        print_words(o->help);
     }
-    printf("  %-24s %s\n\nexamples:\n", "--help", "this text");
+    printf("  %-*s %s\n\nexamples:\n", HELP_COLUMN - 3, "--help", "show this text");
     for (const char *e = u->examples; *e;) {
         const size_t n = strcspn(e, "\n");
         printf("  %.*s\n", (int)n, e);
@@ -81,14 +98,13 @@ static mba_opt kind_of(const mba_option *o) { return (mba_opt)(o->kind & MBA_OPT
 static mba_status bad_value(const mba_option *o, const char *text)
 {
     if (kind_of(o) == MBA_OPT_BYTES)
-        return mba_fail(MBA_E_ARG, "%s %s\nwhy: a number of bytes belongs there\nfix: %s 20K, 6GB or a plain number",
+        return mba_fail(MBA_E_ARG, "%s must be a number of bytes, not %s\nfix: %s 20K, 6GB or a plain number",
                         o->name, text, o->name);
     const char *kind = kind_of(o) == MBA_OPT_REAL ? "a number" : "a whole number";
     if (o->most > o->least)
-        return mba_fail(MBA_E_ARG, "%s %s\nwhy: %s between %.13g and %.13g belongs there\nfix: %s %s, %s", o->name,
-                        text, kind, o->least, o->most, o->name, o->value, o->help);
-    return mba_fail(MBA_E_ARG, "%s %s\nwhy: %s belongs there\nfix: %s %s, %s", o->name, text, kind, o->name, o->value,
-                    o->help);
+        return mba_fail(MBA_E_ARG, "%s must be %s from %.13g to %.13g, not %s\nfix: %s %s: %s", o->name, kind, o->least,
+                        o->most, text, o->name, o->value, o->help);
+    return mba_fail(MBA_E_ARG, "%s must be %s, not %s\nfix: %s %s: %s", o->name, kind, text, o->name, o->value, o->help);
 }
 
 bool mba_option_takes(const mba_option *o, double v) { return o->most <= o->least || (v >= o->least && v <= o->most); }
@@ -187,7 +203,7 @@ mba_status mba_options_parse(const mba_usage *u, int argc, char **argv, mba_oper
             return MBA_OK;
         }
         if (arg[0] != '-' || !arg[1]) {
-            if (!words) return mba_fail(MBA_E_ARG, "'%s' is not expected\nfix: mambascope %s --help", arg, u->command);
+            if (!words) return mba_fail(MBA_E_ARG, "unexpected argument '%s'\nfix: mambascope %s --help shows what it takes", arg, u->command);
             MBA_TRY(add_word(words, arg));
             continue;
         }
@@ -195,7 +211,7 @@ mba_status mba_options_parse(const mba_usage *u, int argc, char **argv, mba_oper
         const mba_option *o = find(u, arg, n);
         if (!o) return no_option(u, arg, n);
         if (kind_of(o) == MBA_OPT_FLAG) {
-            if (eq) return mba_fail(MBA_E_ARG, "%s takes no value\nfix: %s alone", o->name, o->name);
+            if (eq) return mba_fail(MBA_E_ARG, "%s takes no value\nfix: write %s alone", o->name, o->name);
             *(bool *)o->to = true;
             continue;
         }
@@ -204,7 +220,7 @@ mba_status mba_options_parse(const mba_usage *u, int argc, char **argv, mba_oper
             continue;
         }
         if (!eq && i + 1 == argc)
-            return mba_fail(MBA_E_ARG, "%s wants a value\nfix: %s %s", o->name, o->name, o->value);
+            return mba_fail(MBA_E_ARG, "%s needs a value\nfix: %s %s", o->name, o->name, o->value);
         if (is_second_list(o, i, argv))
             return mba_fail(MBA_E_ARG, "%s is given twice\nwhy: the second would replace the first\nfix: one list, %s %s",
                             o->name, o->name, o->value);
@@ -212,6 +228,6 @@ mba_status mba_options_parse(const mba_usage *u, int argc, char **argv, mba_oper
     }
     const mba_option *json = find(u, "--json", 6), *csv = find(u, "--csv", 5);
     if (json && csv && kind_of(json) == MBA_OPT_FLAG && kind_of(csv) == MBA_OPT_FLAG && *(bool *)json->to && *(bool *)csv->to)
-        return mba_fail(MBA_E_ARG, "--json or --csv\nfix: one of them");
+        return mba_fail(MBA_E_ARG, "--json and --csv cannot be combined\nfix: leave one of them out");
     return MBA_OK;
 }

@@ -144,35 +144,35 @@ mba_status mba_command_profile(int argc, char **argv)
     bool            help;
     const mba_option options[] = {
         { "--out",    MBA_OPT_TEXT, &o.out,            "FILE.db",
-          "the store to write (run.db); an old store is replaced when the new one is complete", 0, 0 },
-        { "--steps",  MBA_OPT_INT,  &o.collect.steps,  "K",    "steps that are watched (5)", 1, 4000 },
-        { "--warmup", MBA_OPT_INT,  &o.collect.warmup, "K",    "steps that run before (3)", 1, 100000 },
+          "store to write; an old one is replaced when the new one is complete [run.db]", 0, 0 },
+        { "--steps",  MBA_OPT_INT,  &o.collect.steps,  "K",    "number of measured steps [5]", 1, 4000 },
+        { "--warmup", MBA_OPT_INT,  &o.collect.warmup, "K",    "warm-up steps before them [3]", 1, 100000 },
         { "--sets",   MBA_OPT_TEXT, &o.collect.sets,   "A,..",
-          "counters: overview, roofline, cache, pipes, stalls, occupancy, access, signature (all); '' for none", 0, 0 },
+          "counter sets to collect: overview, roofline, cache, pipes, stalls, occupancy, access, signature; '' = none [all]", 0, 0 },
         { "--blocks", MBA_OPT_MOST, &o.collect.blocks, "[N]",
-          "lifetimes of blocks, from inside our kernels: of at most N of each (8192)", 1, 8192 },
-        { "--deep",   MBA_OPT_TEXT, &o.collect.deep,   "KERNEL", "this kernel instruction by instruction", 0, 0 },
-        { "--skip-seconds",  MBA_OPT_REAL, &o.foreign.skip_s, "S", "of CMD: leave out its first seconds", 0, 1e6 },
-        { "--skip-launches", MBA_OPT_INT, &o.foreign.skip_launches, "N", "of CMD: leave out its first launches", 0,
+          "record start and end of up to N thread blocks of each of our kernels [8192]", 1, 8192 },
+        { "--deep",   MBA_OPT_TEXT, &o.collect.deep,   "KERNEL", "profile this kernel instruction by instruction", 0, 0 },
+        { "--skip-seconds",  MBA_OPT_REAL, &o.foreign.skip_s, "S", "CMD: skip its first seconds", 0, 1e6 },
+        { "--skip-launches", MBA_OPT_INT, &o.foreign.skip_launches, "N", "CMD: skip its first kernel launches", 0,
           1e12 },
-        { "--launches", MBA_OPT_INT, &o.foreign.launches, "N", "of CMD: watch at most so many", 1, 1e12 },
-        { "--range",  MBA_OPT_TEXT, &o.foreign.range,  "NAME", "of CMD: only inside this NVTX range", 0, 0 },
-        { "--skip-steps", MBA_OPT_INT, &o.foreign.skip_steps, "N", "of CMD: leave out its first entries into --range", 0,
+        { "--launches", MBA_OPT_INT, &o.foreign.launches, "N", "CMD: record at most this many kernel launches", 1, 1e12 },
+        { "--range",  MBA_OPT_TEXT, &o.foreign.range,  "NAME",
+          "CMD: record only inside this NVTX range; one entry is one step", 0, 0 },
+        { "--skip-steps", MBA_OPT_INT, &o.foreign.skip_steps, "N", "CMD: skip the first N entries into --range", 0,
           1e12 },
         { "--workload", MBA_OPT_TEXT, &o.foreign.workload, "NAME",
-          "of CMD: what it runs, as stores to be set beside it say", 0, 0 },
-        { "--units",  MBA_OPT_REAL, &o.foreign.units,  "N",    "of CMD: tokens of a step", 0, 1e15 },
+          "CMD: name of what it runs; use the workload name of the stores you will compare it with", 0, 0 },
+        { "--units",  MBA_OPT_REAL, &o.foreign.units,  "N",    "CMD: tokens per step, for rates", 0, 1e15 },
         { "--rules",  MBA_OPT_TEXT, &o.foreign.rules,  "FILE",
-          "of CMD: which kernel belongs to which class (built in)", 0, 0 },
+          "CMD: rules that assign kernels to classes [built in]", 0, 0 },
         MBA_MODEL_OPTIONS(&o.model),
         { 0 },
     };
     const mba_usage usage = { "profile", "[options] [-- CMD..]",
-        "Watches training steps of a model and writes one SQLite file: environment, graph, plans, ceilings, "
-        "timeline, counters\n"
-        "(docs/store.md). With `-- CMD`, watches any CUDA program instead. What this machine does not allow is noted "
-        "in the store\n"
-        "with the line that enables it.", options,
+        "Runs training steps of a model and writes what the hardware does to a store, one\n"
+        "SQLite file: environment, graph, plans, ceilings, timeline, counters\n"
+        "(docs/store.md). With `-- CMD` it profiles any CUDA program instead. If this\n"
+        "machine does not permit a measurement, the store says so and how to enable it.", options,
         "mambascope profile --model mamba2-130m --batch 1 --length 256 --out mamba2.db\n"
         "mambascope profile --model mamba2-370m --device cuda --batch 4 --length 4096 --out mamba2.db\n"
         "mambascope profile --out peer.db --sets roofline --skip-seconds 30 -- python train.py\n"

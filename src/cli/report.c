@@ -115,20 +115,21 @@ mba_status mba_command_report(int argc, char **argv)
     int64_t     shown = MBA_RUNS_MAX;
     bool        svg = false, csv = false, list = false, study = false, measured = false, help;
     const mba_option options[] = {
-        { "--out",    MBA_OPT_TEXT, &out,    "FILE.html", "where the page goes (report.html); - for stdout", 0, 0 },
-        { "--figure", MBA_OPT_TEXT, &want.figure, "NAME", "one figure on stdout instead of the page; of the first store "
-                                                     "where it shows one", 0, 0 },
-        { "--svg",    MBA_OPT_FLAG, &svg,    NULL, "of --figure: the drawing, for papers (default)", 0, 0 },
-        { "--csv",    MBA_OPT_FLAG, &csv,    NULL, "of --figure: its numbers", 0, 0 },
-        { "--view",   MBA_OPT_TEXT, &want.view, "NAME", "of --svg: another view, as the switch above the figure calls "
-                                                     "it", 0, 0 },
-        { "--study",  MBA_OPT_FLAG, &study,  NULL, "the numbers of the study (arXiv 2508.17679) beside ours", 0, 0 },
+        { "--out",    MBA_OPT_TEXT, &out,    "FILE.html", "page to write; - = stdout [report.html]", 0, 0 },
+        { "--figure", MBA_OPT_TEXT, &want.figure, "NAME",
+          "print one figure instead of the page; figures of one store show the first", 0, 0 },
+        { "--svg",    MBA_OPT_FLAG, &svg,    NULL, "--figure: print it as SVG, for papers [default]", 0, 0 },
+        { "--csv",    MBA_OPT_FLAG, &csv,    NULL, "--figure: print its numbers as CSV", 0, 0 },
+        { "--view",   MBA_OPT_TEXT, &want.view, "NAME",
+          "--svg: another view of it, by its name in the switch above the figure", 0, 0 },
+        { "--study",  MBA_OPT_FLAG, &study,  NULL, "show the numbers of the study (arXiv 2508.17679) beside ours", 0, 0 },
         { "--main",   MBA_OPT_INT,  &shown,  "N",
-          "sections of their own for the first N stores; the others stand beside them where stores are compared (all)",
+          "give only the first N stores their own sections; comparisons show all [all]",
           1, MBA_RUNS_MAX },
-        { "--no-simulation", MBA_OPT_FLAG, &measured, NULL, "without what-if, other machines and sizes: saves seconds",
+        { "--no-simulation", MBA_OPT_FLAG, &measured, NULL,
+          "leave out simulated what-ifs, machines and sizes, which saves seconds",
           0, 0 },
-        { "--list",   MBA_OPT_FLAG, &list,   NULL, "print the names of the figures, and what they are", 0, 0 },
+        { "--list",   MBA_OPT_FLAG, &list,   NULL, "list the figures and what they show", 0, 0 },
         { 0 },
     };
     const mba_usage usage = { "report", "A.db [B.db ..] | RUN [RUN2 ..] [options]",
@@ -156,7 +157,7 @@ mba_status mba_command_report(int argc, char **argv)
         return mba_fail(MBA_E_ARG, "%s of which figure?\nfix: --figure fig2; mambascope report --list names them",
                         svg ? "--svg" : csv ? "--csv" : "--view");
     if (csv && (svg || want.view))
-        return mba_fail(MBA_E_ARG, "--%s or --csv\nfix: one of them", svg ? "svg" : "view");
+        return mba_fail(MBA_E_ARG, "--%s and --csv cannot be combined\nfix: leave one of them out", svg ? "svg" : "view");
     want.csv = csv;
     if (!words.n) return mba_fail(MBA_E_ARG, "a report of what?\nfix: mambascope report run.db, or the folder of a training run");
     bool runs;

@@ -169,24 +169,19 @@ mba_status mba_command_selftest(int argc, char **argv)
     bool              json = false, csv = false, help;
     mba_model_options run = { 0 };
     const mba_option options[] = {
-        { "--device", MBA_OPT_TEXT, &run.device, "WHERE", "cpu (default), cuda, cuda:1", 0, 0 },
+        { "--device", MBA_OPT_TEXT, &run.device, "WHERE", "cpu, cuda or cuda:N [cpu]", 0, 0 },
         { "--json", MBA_OPT_FLAG, &json, NULL,
-          "as JSON: an array of objects", 0, 0 },
-        { "--csv",  MBA_OPT_FLAG, &csv,  NULL, "as CSV", 0, 0 },
+          "print JSON, an array of objects", 0, 0 },
+        { "--csv",  MBA_OPT_FLAG, &csv,  NULL, "print CSV", 0, 0 },
         { 0 },
     };
     const mba_usage usage = { "selftest", "[OPERATOR..] [options]",
-                              "Proves the operators of this build right on this machine: their gradients against "
-                              "central differences\n"
-                              "in fp64, the fast paths against fp64 in units of the tolerance derived for their sums, "
-                              "that nothing is\n"
-                              "written outside outputs and scratch (strays), and that a second run makes the same "
-                              "bits (changed). On a GPU:\n"
-                              "every variant of every operator and gradient, with fp32 and with bf16 activations, "
-                              "against fp64, a line\n"
-                              "each: its largest error, and that in units of its tolerance. What to run first on a new "
-                              "machine.\n"
-                              "(Optimizers change what is there: the tests of the tree hold them, optimizer_test.)",
+        "Checks every operator of this build on this machine: gradients against central\n"
+        "differences in fp64, kernels against fp64 in units of the tolerance derived for\n"
+        "their sums, that nothing is written outside outputs and scratch (strays), and\n"
+        "that a second run gives the same bits (changed). On a GPU it checks every variant\n"
+        "of every operator and gradient with fp32 and bf16 activations, one line each.\n"
+        "Run it first on a new machine. (Optimizers are checked by optimizer_test.)",
                               options, "mambascope selftest\nmambascope selftest ssd selective_scan\nmambascope "
                                        "selftest --device cuda\n" };
     mba_operands words = { 0 };

@@ -203,17 +203,16 @@ mba_status mba_command_show(int argc, char **argv)
     const char *beside = NULL;
     const mba_option options[] = {
         { "--beside", MBA_OPT_TEXT, &beside, "B.db,..",
-          "other stores for claims that need them: another variant, other sizes, the other Mamba", 0, 0 },
-        { "--json", MBA_OPT_FLAG, &json, NULL, "as JSON: an object with one array per table", 0, 0 },
-        { "--csv",  MBA_OPT_FLAG, &csv,  NULL, "as CSV: one table", 0, 0 },
+          "further stores for claims that compare runs: another variant, other sizes, the other Mamba", 0, 0 },
+        { "--json", MBA_OPT_FLAG, &json, NULL, "print JSON, an object with one array per table", 0, 0 },
+        { "--csv",  MBA_OPT_FLAG, &csv,  NULL, "print CSV, of one table", 0, 0 },
         { 0 },
     };
     const mba_usage usage = { "show", "FILE.db [TABLE..] [options]",
-        "Prints what a store of `mambascope profile` says. Without names, every table that has rows: environment "
-        "parameters ceilings\n"
-        "steps collection breakdown operators unmatched kernels counters roofline intensity classes caches reuse "
-        "bandwidth blocks\n"
-        "ratio bounds occupancy source claims notes.", options,
+        "Prints the tables of a store by `mambascope profile`. Without table names it prints\n"
+        "every table that has rows: environment parameters ceilings steps collection\n"
+        "breakdown operators unmatched kernels counters roofline intensity classes caches\n"
+        "reuse bandwidth blocks ratio bounds occupancy source claims notes.", options,
         "mambascope show run.db\nmambascope show run.db breakdown roofline claims\nmambascope show run.db kernels "
         "--csv > kernels.csv\n"
         "mambascope show mamba1.db claims --beside mamba2.db\n" };

@@ -294,9 +294,9 @@ static mba_status check_options(const options *o)
                        : o->keys && (o->json || o->csv)          ? "--json or --csv"
                                                                  : NULL;
     if (what && with)
-        return mba_fail(MBA_E_ARG, "%s with %s\nwhy: nothing would come of it\nfix: one of them", what, with);
+        return mba_fail(MBA_E_ARG, "%s and %s cannot be combined\nwhy: %s would have no effect\nfix: leave one of them out", what, with, with);
     if (o->spread && (o->json || o->csv || o->kernels))
-        return mba_fail(MBA_E_ARG, "--spread with %s\nwhy: it is said in words behind the table of a step\nfix: one of them",
+        return mba_fail(MBA_E_ARG, "--spread and %s cannot be combined\nwhy: its result is a sentence below the table of a step\nfix: leave one of them out",
                         o->json ? "--json" : o->csv ? "--csv" : "--kernels");
     return MBA_OK;
 }
@@ -307,26 +307,26 @@ mba_status mba_command_simulate(int argc, char **argv)
     bool    help;
     const mba_option table[] = {
         MBA_WORKLOAD_OPTIONS(&o.w),
-        { "--stream", MBA_OPT_FLAG, &o.w.stream, NULL, "kernels launched one by one instead of as a captured graph", 0,
+        { "--stream", MBA_OPT_FLAG, &o.w.stream, NULL, "launch kernels one by one instead of as a CUDA graph", 0,
           0 },
-        { "--kernels", MBA_OPT_FLAG, &o.kernels, NULL, "every different launch by itself, L2 empty", 0, 0 },
+        { "--kernels", MBA_OPT_FLAG, &o.kernels, NULL, "print every distinct kernel launch by itself, with an empty L2", 0, 0 },
         { "--store", MBA_OPT_TEXT, &o.store, "FILE.db",
-          "instead: kernels of a store, of any program, by what `profile` counted of them", 0, 0 },
+          "simulate the kernels of a store, of any program, from their counters", 0, 0 },
         { "--counted", MBA_OPT_TEXT, &o.counted, "FILE",
-          "instead: the same from a table that tools/kernel_points --foreign made", 0, 0 },
+          "simulate the kernels of a table by tools/kernel_points --foreign", 0, 0 },
         { "--signatures", MBA_OPT_TEXT, &o.signatures, "FILE",
-          "instead: kernels known by their counters alone (src/sim/signature.h)", 0, 0 },
-        { "--spread", MBA_OPT_FLAG, &o.spread, NULL, "what the spreads of the machine's numbers do to the step", 0, 0 },
-        { "--keys", MBA_OPT_FLAG, &o.keys, NULL, "print the numbers of the machine and stop", 0, 0 },
-        { "--json", MBA_OPT_FLAG, &o.json, NULL, "as JSON", 0, 0 },
-        { "--csv", MBA_OPT_FLAG, &o.csv, NULL, "as CSV", 0, 0 },
+          "simulate kernels known by their counters alone (src/sim/signature.h)", 0, 0 },
+        { "--spread", MBA_OPT_FLAG, &o.spread, NULL, "say how the uncertainty of the machine's numbers changes the step", 0, 0 },
+        { "--keys", MBA_OPT_FLAG, &o.keys, NULL, "list the keys that --set changes, with values and meaning, and exit", 0, 0 },
+        { "--json", MBA_OPT_FLAG, &o.json, NULL, "print JSON", 0, 0 },
+        { "--csv", MBA_OPT_FLAG, &o.csv, NULL, "print CSV", 0, 0 },
         { 0 },
     };
     const mba_usage usage = {
         "simulate", "[options]",
-        "Predicts a training step of a workload on a GPU that need not be here, from the operators' plans: time, DRAM "
-        "traffic, how busy\n"
-        "the pipes are. How far it is off is what `mambascope validate` prints.",
+        "Predicts a training step on a GPU that need not be here, from the operators' plans:\n"
+        "time, DRAM traffic and how busy the pipes are. `mambascope validate` prints how\n"
+        "far such predictions are off.",
         table,
         "mambascope simulate --machine h200 --model mamba2-130m --batch 8 --length 2048\n"
         "mambascope simulate --machine h200 --set hbm=x2,l2_c50=x2 --model mamba-130m\nmambascope simulate --machine "

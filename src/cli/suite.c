@@ -141,7 +141,7 @@ static bool is_device(const char *name)
 
 static mba_status settle_options(suite *u)
 {
-    if (u->quick + u->full + u->tiny > 1) return mba_fail(MBA_E_ARG, "--quick, --full or --tiny\nfix: one of them");
+    if (u->quick + u->full + u->tiny > 1) return mba_fail(MBA_E_ARG, "--quick, --full and --tiny cannot be combined\nfix: choose one of them");
     if (u->quick) u->o.scale = "quick";
     if (u->full)  u->o.scale = "full";
     if (u->tiny)  u->o.scale = "tiny";
@@ -436,32 +436,36 @@ mba_status mba_command_suite(int argc, char **argv)
     suite   u = { .out = "results/suite", .gauge = 1 };
     bool    help;
     const mba_option options[] = {
-        { "--quick",   MBA_OPT_FLAG, &u.quick,     NULL, "a few minutes (default)", 0, 0 },
-        { "--full",    MBA_OPT_FLAG, &u.full,      NULL, "more steps; on a GPU also other variants and lengths", 0, 0 },
-        { "--tiny",    MBA_OPT_FLAG, &u.tiny,      NULL, "toy models, seconds: to try it, not to quote", 0, 0 },
-        { "--only",    MBA_OPT_TEXT, &u.only,      "W,..", "these workloads now; the report has all finished ones",
+        { "--quick",   MBA_OPT_FLAG, &u.quick,     NULL, "run for a few minutes [default]", 0, 0 },
+        { "--full",    MBA_OPT_FLAG, &u.full,      NULL,
+          "run more steps; on a GPU also other kernel variants and sequence lengths", 0, 0 },
+        { "--tiny",    MBA_OPT_FLAG, &u.tiny,      NULL,
+          "run toy models for seconds: to try the suite, not to quote its numbers", 0, 0 },
+        { "--only",    MBA_OPT_TEXT, &u.only,      "W,..",
+          "run only these workloads; the report still has all finished ones",
           0, 0 },
-        { "--device",  MBA_OPT_TEXT, &u.o.device,  "WHERE", "cpu, cuda, cuda:1 (cuda where there is one)", 0, 0 },
-        { "--out",     MBA_OPT_TEXT, &u.out,       "FOLDER", "stores, report.html and summary.json go there "
-                                                             "(results/suite)", 0, 0 },
-        { "--resume",  MBA_OPT_FLAG, &u.resume,    NULL, "keep what is finished there, by this or another machine; do "
-                                                         "the rest", 0, 0 },
-        { "--length",  MBA_OPT_INT,  &u.o.length,  "L", "tokens of the measured step on the CPU (256; full 1024)",
+        { "--device",  MBA_OPT_TEXT, &u.o.device,  "WHERE", "cpu, cuda or cuda:N [cuda if there is a GPU]", 0, 0 },
+        { "--out",     MBA_OPT_TEXT, &u.out,       "FOLDER",
+          "write the stores, report.html and summary.json here [results/suite]", 0, 0 },
+        { "--resume",  MBA_OPT_FLAG, &u.resume,    NULL,
+          "keep the finished parts in --out, also those of another machine, and run the rest", 0, 0 },
+        { "--length",  MBA_OPT_INT,  &u.o.length,  "L", "CPU: tokens of the measured step [256; --full 1024]",
           1, 1 << 20 },
-        { "--repeats", MBA_OPT_INT,  &u.o.repeats, "N", "steps that are watched; the median counts (3; full 5)",
+        { "--repeats", MBA_OPT_INT,  &u.o.repeats, "N",
+          "number of measured steps, of which the median counts [3; --full 5]",
           1, 100 },
-        { "--steps",   MBA_OPT_INT,  &u.o.steps,   "N", "updates of the small models (120; full 400)", 1, 1000000 },
-        { "--threads", MBA_OPT_INT,  &u.o.threads, "N", "threads (OMP_NUM_THREADS, else one per core)", 1, 4096 },
-        { "--json",    MBA_OPT_FLAG, &u.json,      NULL, "as JSON: step, operators, training", 0, 0 },
-        { "--make-part", MBA_OPT_TEXT, &u.make,    "PART", "make one part, nothing else; the suite calls itself so",
+        { "--steps",   MBA_OPT_INT,  &u.o.steps,   "N", "training steps of the small models [120; --full 400]", 1, 1000000 },
+        { "--threads", MBA_OPT_INT,  &u.o.threads, "N", "CPU threads [OMP_NUM_THREADS, or one per core]", 1, 4096 },
+        { "--json",    MBA_OPT_FLAG, &u.json,      NULL, "print the summary as JSON: step, operators, training", 0, 0 },
+        { "--make-part", MBA_OPT_TEXT, &u.make,    "PART", "internal: run one part, as the suite calls itself",
           0, 0 },
         { 0 },
     };
     const mba_usage usage = { "suite", "[--quick|--full] [--only W] [--device D] [--out DIR] [--resume] [options]",
-        "Watches a training step of the five workloads (mamba1 mamba2 hybrid mambavision graphmamba), trains a small\n"
-        "model of each, and simulates them on GPUs. Leaves one store per workload, report.html and summary.json.\n"
-        "Whatever interrupts it, --resume goes on with the parts that are missing; the folder may be carried to\n"
-        "another machine in between.", options,
+        "Measures a training step of the five workloads (mamba1 mamba2 hybrid mambavision\n"
+        "graphmamba), trains a small model of each, and simulates them on GPUs. Writes one\n"
+        "store per workload, report.html and summary.json. After an interruption --resume\n"
+        "runs the parts that are missing, also on another machine if you copy the folder.", options,
         "mambascope suite\nmambascope suite --full --device cuda --out h200\nmambascope suite --resume --out h200\n"
         "mambascope suite --full --only mamba2,hybrid --out h200\nmambascope show results/suite/mamba2.db\n" };
     MBA_TRY(mba_options_parse(&usage, argc, argv, NULL, &help));

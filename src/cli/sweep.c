@@ -557,10 +557,10 @@ static mba_status check_options(const options *o)
 {
     const mba_batch_shape none = { 0 };
     if (o->experiment && (o->axis[0] || o->axis[1] || o->elasticity))
-        return mba_fail(MBA_E_ARG, "--experiment %s with %s\nwhy: its axes are its own\nfix: one of them", o->experiment,
+        return mba_fail(MBA_E_ARG, "--experiment %s and %s cannot be combined\nwhy: an experiment has its own axes\nfix: leave one of them out", o->experiment,
                         o->elasticity ? "--elasticity" : o->axis[0] ? "--axis" : "--by");
     if (o->elasticity && (o->axis[0] || o->axis[1]))
-        return mba_fail(MBA_E_ARG, "--elasticity with %s\nwhy: it moves every number by itself\nfix: one of them",
+        return mba_fail(MBA_E_ARG, "--elasticity and %s cannot be combined\nwhy: it changes every number of the machine in turn\nfix: leave one of them out",
                         o->axis[0] ? "--axis" : "--by");
     if (o->part && !o->experiment) return mba_fail(MBA_E_ARG, "--part of what?\nfix: --experiment q2 --part 1");
     if (o->w.model.name) return MBA_OK;
@@ -576,27 +576,32 @@ mba_status mba_command_sweep(int argc, char **argv)
     bool    help;
     const mba_option table[] = {
         { "--axis", MBA_OPT_TEXT, &o.axis[0], "K=V:V..",
-          "a number of the machine (x2: times), clock, launch, ratio, machine, persistent, ring, keep, batch, length, chunk",
+          "values of one axis: a key of the machine (x2 = a factor), clock, launch, ratio, machine, persistent, ring, "
+          "keep, batch, length or chunk",
           0, 0 },
-        { "--by", MBA_OPT_TEXT, &o.axis[1], "K=V:V..", "a second axis", 0, 0 },
-        { "--experiment", MBA_OPT_TEXT, &o.experiment, "ID", "instead: a question: q1 q2 q3 d1 d2 d3 n1 n2", 0,
+        { "--by", MBA_OPT_TEXT, &o.axis[1], "K=V:V..", "values of a second axis", 0, 0 },
+        { "--experiment", MBA_OPT_TEXT, &o.experiment, "ID", "run a prepared study instead: q1 q2 q3 d1 d2 d3 n1 n2", 0,
           0 },
-        { "--part", MBA_OPT_INT, &o.part, "N", "of an experiment that has several tables: this one alone", 1, 9 },
-        { "--elasticity", MBA_OPT_FLAG, &o.elasticity, NULL, "instead: percent of time per percent of each number", 0,
+        { "--part", MBA_OPT_INT, &o.part, "N", "--experiment: print only its table N", 1, 9 },
+        { "--elasticity", MBA_OPT_FLAG, &o.elasticity, NULL,
+          "print instead how many percent a step gets faster per percent more of each number", 0,
           0 },
         { "--spread", MBA_OPT_FLAG, &o.spread, NULL,
-          "draw the machine's numbers within their spreads at every point: bands of ratios, and how often a point wins", 0, 0 },
+          "add bands from the uncertainty of the machine's numbers, and how often each point wins", 0, 0 },
         MBA_WORKLOAD_OPTIONS(&o.w),
         MBA_TABLE_OPTIONS(&o.json, &o.csv),
         { 0 },
     };
     const mba_usage usage = { "sweep", "--axis K=V:V.. [--by K=V:V..] [options]",
-                              "Simulates training steps over one or two axes; without --model, of all five workloads "
-                              "at full size. ratio is tensor FLOPs per FMA FLOP\n"
-                              "at the machine's vector rate (16 on H100 and H200); clock is all four clocks, launch what starting kernels "
-                              "and blocks costs; ring the stages of\n"
-                              "asynchronous copies; persistent 0 or 1; keep scratch that "
-        "a merged kernel would keep on the chip (none, all, CB, states).",
+        "Simulates training steps over one or two axes; without --model, of all five\n"
+        "workloads at full size. Besides the keys of a machine there are these axes:\n"
+        "\n"
+        "ratio       tensor FLOPs per FMA FLOP at the machine's vector rate (H100: 16)\n"
+        "clock       all four clocks, by a factor\n"
+        "launch      the cost of starting kernels and blocks, by a factor\n"
+        "persistent  1: blocks stay and loop over the work\n"
+        "ring        stages of asynchronous copies\n"
+        "keep        scratch that a merged kernel would keep on the chip: none, all, CB, states",
                               table,
                               "mambascope sweep --axis ratio=2:4:8:16:32:64 --by xu=x1:x2\nmambascope sweep --axis "
                               "t_blk=0:350:1000 --by persistent=0:1 --model mamba2-130m\n"

@@ -35,9 +35,9 @@ void mba_table_print(const mba_table *t, FILE *f, mba_table_form form);
 void mba_table_flow(mba_table *t, FILE *f, mba_table_form form, bool last);
 
 /* Two flags of a command that prints one table, and what they ask for; who types both is refused (cli/options.h). */
-#define MBA_TABLE_OPTIONS(json, csv)                                                       \
-    { "--json", MBA_OPT_FLAG, json, NULL, "as JSON: an array of objects", 0, 0 },          \
-    { "--csv",  MBA_OPT_FLAG, csv,  NULL, "as CSV", 0, 0 }
+#define MBA_TABLE_OPTIONS(json, csv)                                                                                           \
+    { "--json", MBA_OPT_FLAG, json, NULL, "print JSON, an array of objects", 0, 0 },                                           \
+    { "--csv",  MBA_OPT_FLAG, csv,  NULL, "print CSV", 0, 0 }
 mba_table_form mba_table_form_of(bool json, bool csv);
 
 /* `text` as a JSON string with its quotes, for documents that are not tables alone. */

@@ -418,25 +418,26 @@ mba_status mba_command_validate(int argc, char **argv)
     bool          help;
     const mba_option table[] = {
         { "--machine", MBA_OPT_TEXT, &o.machine, "NAME",
-          "the machine that was measured: h200 (default), or a calibrated file", 0, 0 },
-        { "--set", MBA_OPT_TEXT, &o.changes, "K=V,..", "change numbers of the machine", 0, 0 },
-        { "--data", MBA_OPT_TEXT, &o.data, "FILE", "another measured set: tools/measured_points makes them", 0, 0 },
-        { "--kernels", MBA_OPT_TEXT, &o.kernels, "FILE", "other counted kernels: tools/kernel_points makes them", 0,
+          "machine that was measured: h200, or a file by calibrate [h200]", 0, 0 },
+        { "--set", MBA_OPT_TEXT, &o.changes, "K=V,..", "change numbers of the machine; see `mambascope simulate --keys`", 0, 0 },
+        { "--data", MBA_OPT_TEXT, &o.data, "FILE", "other measured points, by tools/measured_points", 0, 0 },
+        { "--kernels", MBA_OPT_TEXT, &o.kernels, "FILE", "other counted kernels, by tools/kernel_points", 0,
           0 },
         { "--freeze", MBA_OPT_TEXT, &o.freeze, "OUT",
-          "instead: write down this tree's plans beside --kernels, which were measured with it", 0, 0 },
+          "write this build's plans beside --kernels, which were measured with it, and exit", 0, 0 },
         { "--counterfactual", MBA_OPT_TEXT, &o.imitated, "FILE",
-          "instead: machines imitated on a GPU, of calibrate --imitate; -: what comes with the program", 0, 0 },
-        { "--points", MBA_OPT_FLAG, &o.points, NULL, "every point", 0, 0 },
-        { "--json", MBA_OPT_FLAG, &o.json, NULL, "as JSON: held_out, fitted, step_error in percent; with --points also kernels and points", 0, 0 },
-        { "--csv", MBA_OPT_FLAG, &o.csv, NULL, "points as CSV", 0, 0 },
+          "compare with machines imitated on a GPU, by calibrate --imitate; - = those that come with the program", 0, 0 },
+        { "--points", MBA_OPT_FLAG, &o.points, NULL, "print every point", 0, 0 },
+        { "--json", MBA_OPT_FLAG, &o.json, NULL,
+          "print JSON: held_out, fitted, step_error in percent; with --points also kernels and points", 0, 0 },
+        { "--csv", MBA_OPT_FLAG, &o.csv, NULL, "print the points as CSV", 0, 0 },
         { 0 },
     };
     const mba_usage usage = {
         "validate", "[options]",
-        "Predicts every measured point of a set (bench/results/h200/measured.tsv comes with the program) and prints "
-        "how far off that is. Which\n"
-        "points constants may be fitted to was decided before the first comparison; the others are held out.",
+        "Predicts every measured point of a set [bench/results/h200/measured.tsv] and prints\n"
+        "how far off the predictions are. Which points constants may be fitted to was\n"
+        "decided before the first comparison; the others are held out.",
         table, "mambascope validate\nmambascope validate --points --csv > points.csv\nmambascope validate --json\n"
     };
     MBA_TRY(mba_options_parse(&usage, argc, argv, NULL, &help));

@@ -114,19 +114,24 @@ mba_status mba_command_verify(int argc, char **argv)
     const mba_option options[] = { MBA_TABLE_OPTIONS(&json, &csv), { 0 } };
     const mba_usage usage = {
         "verify", "FILE.db [options]",
-        "Sets the plan of every kernel beside what the counters saw: tensor FLOPs (ours must be equal; a library's "
-        "ratio is its padding)\n"
-        "and DRAM bytes against operands read and written once (judged where they are more than twice the L2). `both`: "
-        "two launches share\n"
-        "their items as the data has it; `data`: what the data of the step leaves of the plan, counted from it. "
-        "`padding` of ours:\n"
-        "what all launches of the node issue over the least, padded and masked tiles and products made again "
-        "included.\n"
-        "Where bytes are not within 5 %, writes may be off by half the L2, which holds them back; `lags`: reads\n"
-        "agree; `kept`: reads are missing that the two launches before have touched (`recent`), at most half the L2;\n"
-        "`again`: blocks read operands more than once (`loads`, as planned), and some of it missed L2. `settled`: the "
-        "same launch between two\n"
-        "sweeps of L2, where nothing is there before and nothing stays behind.",
+        "Compares the plan of every kernel with its counters: tensor FLOPs (of our kernels\n"
+        "they must be equal; for a library the ratio is its padding) and DRAM bytes\n"
+        "against operands read and written once (judged if they exceed twice the L2).\n"
+        "\n"
+        "both     two launches share their work as the data has it\n"
+        "data     the part of the plan that the data of the step needs, counted from it\n"
+        "padding  our kernels: issued over least work, with padded and masked tiles and\n"
+        "         recomputed products\n"
+        "\n"
+        "If bytes are off by more than 5 %, the verdict names the reason:\n"
+        "\n"
+        "lags     reads agree; writes are off by up to half the L2, which holds them back\n"
+        "kept     reads are missing that the two launches before have touched (`recent`),\n"
+        "         at most half the L2\n"
+        "again    blocks read operands more than once (`loads`, as planned), and some of\n"
+        "         these reads missed L2\n"
+        "settled  the same launch between two sweeps of the L2: nothing is there before,\n"
+        "         nothing stays behind",
         options,
         "mambascope profile --model mamba2-130m --device cuda --sets roofline --out run.db\nmambascope verify run.db\n"
     };
