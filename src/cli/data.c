@@ -123,13 +123,14 @@ mba_status mba_command_data(int argc, char **argv)
         { 0 },
     };
     const mba_usage usage = { "data", "prepare --out DIR [FILE..] | inspect PATH..",
-        "prepare  plain text (one document a file) or JSON lines (.jsonl), also as .gz or .zst, to token files that\n"
-        "         `train` reads, with the tokenizer beside them;\n"
-        "         without files the text is made up and labelled SYNTHETIC\n"
-        "inspect  what a dataset holds, recognised by its content: token files (llm.c, nanoGPT) or a folder of\n"
-        "         them, text, JSON lines, tokenizer.json, image folders, WebDataset tars, CIFAR-10 and -100\n"
-        "         binaries, MNIST IDX, GRAPHPK1, TUDataset, OGB CSV, MalNet edge lists, .npy, .safetensors and\n"
-        "         checkpoint folders; with small pictures and histograms", options,
+        "prepare  converts plain text (one document per file) or JSON lines (.jsonl), also\n"
+        "         .gz and .zst, into token files for `train`, with the tokenizer beside\n"
+        "         them; without files it writes text that is SYNTHETIC\n"
+        "inspect  shows what a data set holds. It recognises the format by the content:\n"
+        "         token files (llm.c, nanoGPT) or a folder of them, text, JSON lines,\n"
+        "         tokenizer.json, image folders, WebDataset tars, CIFAR-10 and CIFAR-100\n"
+        "         binaries, MNIST IDX, GRAPHPK1, TUDataset, OGB CSV, MalNet edge lists,\n"
+        "         .npy, .safetensors and checkpoint folders", options,
         "mambascope data prepare --out shards book.txt\n"
         "mambascope data prepare --out shards --tokenizer tokenizer.json pile.jsonl.zst\n"
         "mambascope data prepare --out shards --split-on '<|endoftext|>' stories.txt\n"
