@@ -104,7 +104,7 @@ static void a_prompt_comes_from_standard_input(void **state)
     says(run("generate --checkpoint '%s/p' --tokens 4 </dev/null", scratch_dir), 2, "an empty prompt");
     says(run("generate --checkpoint '%s/p' --prompt - </dev/null", scratch_dir), 2, "an empty prompt");
     says(run("generate --checkpoint '%s/p' --prompt - <'%s'", scratch_dir, scratch_dir), 1, "cannot read the prompt");
-    says(run("generate --checkpoint '%s/p' --prompt a --top-p 2", scratch_dir), 2, "--top-p 2");
+    says(run("generate --checkpoint '%s/p' --prompt a --top-p 2", scratch_dir), 2, "--top-p must be a number from 1e-09 to 1, not 2");
     says(run("generate --checkpoint '%s/p' --prompt abc --tokens 20 --temperature 0", scratch_dir), 0, "abc");
     assert_non_null(first = strdup(output));
     says(run("generate --checkpoint '%s/p' --prompt abc --tokens 20 --top-p 1e-6", scratch_dir), 0, "abc");
