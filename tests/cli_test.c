@@ -295,6 +295,8 @@ static void a_dry_run_tells_what_a_step_costs(void **state)
          "\"recompute\": true");
     says(run("train --model mamba-130m --length 4096 --batch 1 --memory 6GB --dry-run --json"), 0,
          "\"recompute\": false");
+    says(run("train --model mamba-130m --length 4096 --batch 1 --memory 1GiBs --dry-run"), 2,
+         "--memory must be a number of bytes, not 1GiBs");
 }
 
 /* Beside what memory bounds stands a copy of as many bytes, timed, not reckoned from the rate of large arrays. */

@@ -98,7 +98,7 @@ static mba_opt kind_of(const mba_option *o) { return (mba_opt)(o->kind & MBA_OPT
 static mba_status bad_value(const mba_option *o, const char *text)
 {
     if (kind_of(o) == MBA_OPT_BYTES)
-        return mba_fail(MBA_E_ARG, "%s must be a number of bytes, not %s\nfix: %s 20K, 6GB or a plain number",
+        return mba_fail(MBA_E_ARG, "%s must be a number of bytes, not %s\nfix: %s 20KB, 6GB, 6GiB or a plain number",
                         o->name, text, o->name);
     const char *kind = kind_of(o) == MBA_OPT_REAL ? "a number" : "a whole number";
     if (o->most > o->least)
@@ -109,13 +109,16 @@ static mba_status bad_value(const mba_option *o, const char *text)
 
 bool mba_option_takes(const mba_option *o, double v) { return o->most <= o->least || (v >= o->least && v <= o->most); }
 
+/* 6G and 6GB are 6e9 bytes, as everything that is printed; 6GiB is 6 x 2^30. */
 static mba_status set_bytes(const mba_option *o, const char *text)
 {
+    static const char units[] = "KMGT";
     char        *end;
     const double v    = strtod(text, &end);
-    const char  *unit = strchr("KMGT", *end ? toupper((unsigned char)*end) : '?');
-    const double k    = unit && *end ? pow(1024, (double)(unit - "KMGT") + 1) : 1;
-    if (unit && *end) end++;
+    const char  *unit = *end ? strchr(units, toupper((unsigned char)*end)) : NULL;
+    const bool   binary = unit && end[1] == 'i' && end[2] == 'B';
+    const double k    = unit ? pow(binary ? 1024 : 1000, (double)(unit - units) + 1) : 1;
+    if (unit) end += binary ? 2 : 1;
     if (*end == 'B') end++;
     if (end == text || *end || !(v > 0) || v * k > 9e18) return bad_value(o, text);
     *(int64_t *)o->to = (int64_t)(v * k);

@@ -22,7 +22,7 @@ typedef enum mba_opt {
     MBA_OPT_INT,                       /* int64_t, within least .. most */
     MBA_OPT_MOST,                      /* int64_t too, and nothing or another option may follow: then it is `most` */
     MBA_OPT_REAL,                      /* double, within least .. most */
-    MBA_OPT_BYTES,                     /* int64_t; 512M, 6GB */
+    MBA_OPT_BYTES,                     /* int64_t; 512M, 6GB (10^9), 6GiB (2^30) */
     MBA_OPT_TEXT,                      /* const char *, lent from argv */
     MBA_OPT_TEXTS,                     /* mba_operands: every time it is given adds one */
 } mba_opt;

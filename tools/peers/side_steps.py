@@ -38,9 +38,9 @@ def whole(script, match, *ours, busy=0):
 
 
 ROWS = {
-    "mamba2-1.3b": language("mamba2-1.3b", "mamba2-1.3b", ["amp"], 1.15, 1.5, "--memory 54.5GB"),
+    "mamba2-1.3b": language("mamba2-1.3b", "mamba2-1.3b", ["amp"], 1.15, 1.5, "--memory 54.5GiB"),
     "mamba2-130m": language("mamba2-130m", "mamba2-130m", ["bf16", "amp"], 1.4, 1.9),
-    "mamba2-370m": language("mamba2-370m", "mamba2-370m", ["amp"], 1.3, 1.75, "--memory 28.2GB"),
+    "mamba2-370m": language("mamba2-370m", "mamba2-370m", ["amp"], 1.3, 1.75, "--memory 28.2GiB"),
     "hybrid-370m": language("hybrid-peer-370m", "hybrid-370m", ["amp"], 1.3, 1.6),
     "mamba-130m": language("mamba-130m", "mamba-130m", ["amp"], 1.2, 1.8),
     "mambavision-t": whole("e_vision.py", dict(sec="E", batch=128), ("default", "--model mambavision-t --batch 128", 2), busy=1.3),
