@@ -7,6 +7,7 @@
 
 #include "tests/test.h"
 
+#define DONE(what) "(select " what " from done where done.kernel = e.kernel)"
 #define MEAN(least) "(select avg(" least ") from e where e.kernel = id) as " least
 #define BEST(name) "(select rate from s.ceiling where name = '" name "' order by how = 'measured' desc limit 1)"
 #define WORK(least, executed) "case when least_b is null then ifnull(" executed ", 0) else " least " end"
@@ -28,6 +29,15 @@ static const char *const views[] = {
     " left join s.node n on v.node = n.id left join s.kernel q on v.kernel = q.id left join s.launch l on v.launch ="
     " l.id"
     " left join planned p on p.node = n.id left join ran on ran.node = n.id where step is not null;",
+    /* what counters saw a launch of a kernel do: its least work is no more than that (lanes: two FLOPs an instruction) */
+    "create temp table done as select id as kernel,"
+    " (select sum(value) from c where c.kernel = id and metric glob 'sm__ops_path_tensor_src_*') as tensor,"
+    " 2 * (SASS('ffma') + SASS('fadd') + SASS('fmul')) + 4 * (SASS('hfma') + SASS('hadd') + SASS('hmul')) as lanes,"
+    " 32 * M('sm__inst_executed_pipe_xu.sum') as special from s.kernel;",
+    "update e set least_v = least_v + least_t where least_t > 0 and " DONE("tensor") " <= 0;",
+    "update e set least_t = min(least_t, ifnull(" DONE("tensor") ", least_t)),"
+    " least_v = min(least_v, ifnull(" DONE("lanes") ", least_v)),"
+    " least_s = min(least_s, ifnull(" DONE("special") ", least_s));",
     "create temp view sms as select number as n from s.sheet where key = 'gpu.sms';",
     "create temp table k as select id, kind, ifnull(op, '') as op,"
     " (select count(*) from e where e.kernel = id) * 1.0 / (select n from steps) as n,"

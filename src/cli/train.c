@@ -647,7 +647,7 @@ static mba_status parse(train_cli *c, int argc, char **argv, bool *help)
         { "--warmup",    MBA_OPT_INT | MBA_RUN_CHANGES,  &c->warmup,     "N",
           "linear warm-up steps [2 % of --steps]", 0, 1e12 },
         { "--schedule",  MBA_OPT_TEXT | MBA_RUN_CHANGES, &c->schedule, "NAME",
-          "learning-rate schedule after the warm-up: cosine, constant, wsd (constant, then linear decay) or "
+          "shape of the learning rate after the warm-up: cosine, constant, wsd (constant, then linear decay) or "
           "wsd-sqrt (decay as 1 - sqrt) [cosine]", 0, 0 },
         { "--cooldown",  MBA_OPT_REAL | MBA_RUN_CHANGES, &c->cooldown, "PART",
           "wsd: fraction of the steps, at the end, over which the rate decays [0.2]", 0, 1 },

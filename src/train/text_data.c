@@ -200,7 +200,10 @@ static mba_status check_vocab(const mba_tokenizer *t, int64_t vocab)
 static void tell_story(mba_text_data *d, const mba_listing *l, const mba_tokenizer *t, const mba_prepared *made,
                        const mba_text_data_options *o)
 {
-    char more[64] = "", ends[192] = "", vocab[128] = "";
+    char  more[64] = "", ends[192] = "", vocab[128] = "";
+    char *to = d->story;
+    const size_t room = sizeof d->story;
+    int   n;
     if (l->n > 1) snprintf(more, sizeof more, " and %" PRId64 " more", l->n - 1);
     if (made && made->ends_in_text)
         snprintf(ends, sizeof ends, "; it has %s %" PRId64 " time%s, as text: data prepare --split-on ends documents there",
@@ -209,12 +212,13 @@ static void tell_story(mba_text_data *d, const mba_listing *l, const mba_tokeniz
         snprintf(vocab, sizeof vocab, "; bytes use %" PRId64 " of the model's %" PRId64 " tokens: --set vocab=%" PRId64
                  " or --tokenizer FILE", mba_tokenizer_vocab(t), o->vocab, mba_tokenizer_vocab(t));
     if (made)
-        snprintf(d->story, sizeof d->story, "text %s%s prepared: %" PRId64 " document%s, %" PRId64 " tokens (tokenizer %s) in "
-                 "%.200s%s%s%s", mba_show(l->name[0]).text, more, made->documents, made->documents == 1 ? "" : "s",
-                 made->tokens, mba_tokenizer_name(t), d->path, d->root[0] ? " (removed at the end)" : "", ends, vocab);
+        n = snprintf(to, room, "text %s%s prepared: %" PRId64 " document%s, %" PRId64 " tokens (tokenizer %s) in %.200s%s%s%s",
+                     mba_show(l->name[0]).text, more, made->documents, made->documents == 1 ? "" : "s", made->tokens,
+                     mba_tokenizer_name(t), d->path, d->root[0] ? " (removed at the end)" : "", ends, vocab);
     else
-        snprintf(d->story, sizeof d->story, "text %s%s as it was prepared (tokenizer %s) in %.200s%s",
-                 mba_show(l->name[0]).text, more, mba_tokenizer_name(t), d->path, vocab);
+        n = snprintf(to, room, "text %s%s as it was prepared (tokenizer %s) in %.200s%s", mba_show(l->name[0]).text, more,
+                     mba_tokenizer_name(t), d->path, vocab);
+    if (n >= (int)room) memcpy(d->story + room - 4, "...", 4);     // a long path: cut, and shown to be
 }
 
 static mba_status prepare(mba_text_data *d, const mba_listing *l, mba_tokenizer *t, const mba_text_data_options *o)
