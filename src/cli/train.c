@@ -17,6 +17,7 @@
 #include "cli/options.h"
 #include "cli/progress.h"
 #include "cli/samples.h"
+#include "cli/step_plan.h"
 #include "core/print.h"
 #include "data/array.h"
 #include "data/json.h"
@@ -57,143 +58,6 @@ typedef struct train_cli {
 
 /* ---- what a step costs ---- */
 
-/* The keys of a batch: batch and length, batch and image, or graphs, max_nodes and max_edges. */
-static void put_shape(json_t *o, const mba_model *m)
-{
-    const struct { const char *key; mba_task task; int64_t value; } shape[] = {
-        { "batch", MBA_TASK_TEXT, m->lm.batch },       { "length", MBA_TASK_TEXT, m->lm.length },
-        { "batch", MBA_TASK_IMAGES, m->vision.batch }, { "image", MBA_TASK_IMAGES, m->vision.image },
-        { "graphs", MBA_TASK_GRAPHS, m->graph.graphs }, { "max_nodes", MBA_TASK_GRAPHS, m->graph.nodes },
-        { "max_edges", MBA_TASK_GRAPHS, m->graph.edges },
-    };
-    for (size_t i = 0; i < sizeof shape / sizeof *shape; i++)
-        if (shape[i].task == m->task) json_object_set_new(o, shape[i].key, json_integer((json_int_t)shape[i].value));
-}
-
-/* What could be made again in the backward pass: bytes that are kept, or made again. */
-static int64_t kept_bytes(const mba_session *s, bool kept)
-{
-    int64_t bytes = 0;
-    for (int k = 0; k < MBA_REMADES; k++) bytes += kept ? s->graph->kept[k] : s->graph->remade[k];
-    return bytes;
-}
-
-static json_t *cost_json(const mba_session *s)
-{
-    const mba_cost    c   = mba_graph_cost(s->graph, MBA_STEP);
-    const mba_layout *lay = &s->program->layout;
-    json_t *memory = json_object();
-    for (int r = 0; r < MBA_ROLES; r++)
-        if (lay->role_bytes[r])
-            json_object_set_new(memory, mba_role_name((mba_role)r), json_integer((json_int_t)lay->role_bytes[r]));
-    if (mba_program_ahead_bytes(s->program))
-        json_object_set_new(memory, "inputs of the next run", json_integer((json_int_t)mba_program_ahead_bytes(s->program)));
-    json_object_set_new(memory, "step arena", json_integer((json_int_t)lay->arena_bytes[MBA_ACT]));
-    json_t *o = json_pack("{s:s, s:s, s:I, s:I, s:I, s:I, s:b, s:i, s:{s:f, s:f, s:f}, s:{s:f, s:f}, s:o}", "model",
-                          mba_model_name(&s->model),
-                          "task", mba_task_name(s->model.task), "parameters", (json_int_t)mba_session_parameters(s),
-                          "plan_bytes",
-                          (json_int_t)mba_program_bytes(s->program), "kept_bytes", (json_int_t)kept_bytes(s, true),
-                          "remade_bytes", (json_int_t)kept_bytes(s, false), "recompute", (int)s->recomputes, "nodes",
-                              (int)s->graph->nnodes,
-                          "flops", "tensor", c.tensor_flops, "vector", c.vector_flops, "special", c.special_ops,
-                          "bytes", "read",
-                          c.read_bytes, "write", c.write_bytes, "memory", memory);
-    put_shape(o, &s->model);
-    return o;
-}
-
-/* The first number behind "layers." or "blocks." becomes a star. */
-static void fold(char *out, size_t room, const char *name)
-{
-    static const char *const word[] = { "layers.", "blocks." };
-    for (int i = 0; i < 2; i++) {
-        const char  *at = strstr(name, word[i]), *number = at ? at + strlen(word[i]) : NULL;
-        const size_t digits = number ? strspn(number, "0123456789") : 0;
-        if (!digits) continue;
-        snprintf(out, room, "%.*s*%s", (int)(number - name), name, number + digits);
-        return;
-    }
-    snprintf(out, room, "%s", name);
-}
-
-typedef struct parameter_row { char name[96]; int64_t n, count; } parameter_row;
-
-static int collect_rows(parameter_row *rows, const mba_session *s)
-{
-    int n = 0;
-    for (int32_t i = 0; i < s->graph->ntensors; i++) {
-        const mba_tensor *t = s->graph->tensors[i];
-        parameter_row     row = { .n = 0 };
-        int               k = 0;
-        if (!mba_is_param(t)) continue;
-        fold(row.name, sizeof row.name, t->name);
-        while (k < n && strcmp(rows[k].name, row.name)) k++;
-        if (k == n) rows[n++] = row;
-        rows[k].n += mba_elems(t);
-        rows[k].count++;
-    }
-    return n;
-}
-
-/* Parameters by their names: layers fold into one row. */
-static mba_status print_parameters(FILE *f, const mba_session *s)
-{
-    parameter_row *rows = calloc((size_t)s->graph->ntensors, sizeof *rows);
-    if (!rows) return mba_fail(MBA_E_NOMEM, "no memory for a table of the parameters");
-    const int n = collect_rows(rows, s);
-    fprintf(f, "%-40s %8s %14s\n", "parameter", "tensors", "numbers");
-    for (int k = 0; k < n; k++)
-        fprintf(f, "%-40s %8lld %14lld\n", rows[k].name, (long long)rows[k].count, (long long)rows[k].n);
-    fprintf(f, "%-40s %8s %14lld\n\n", "in all", "", (long long)mba_session_parameters(s));
-    free(rows);
-    return MBA_OK;
-}
-
-static void print_cost(FILE *f, const mba_session *s)
-{
-    fprintf(f, "%-10s %14s %14s %14s %12s %12s\n", "pass", "tensor GFLOP", "vector GFLOP", "special Gop", "read GB",
-            "written GB");
-    for (unsigned pass = MBA_FORWARD; pass <= MBA_STEP;
-         pass = pass == MBA_UPDATE ? MBA_STEP : pass == MBA_STEP ? MBA_STEP + 1 : pass << 1) {
-        const mba_cost c = mba_graph_cost(s->graph, pass);
-        fprintf(f, "%-10s %14.3f %14.3f %14.3f %12.3f %12.3f\n",
-                pass == MBA_STEP ? "step" : mba_pass_name((mba_pass)pass), c.tensor_flops / 1e9, c.vector_flops / 1e9,
-                c.special_ops / 1e9, c.read_bytes / 1e9, c.write_bytes / 1e9);
-    }
-    fputs("(the least any implementation computes and moves; an FMA is 2 FLOP; a step needs less than its passes\n"
-          " by themselves where backward makes the loss as well)\n\n", f);
-}
-
-/* Of what gradients could make again, how much is kept: `--memory` decides (train/session.h). */
-static void print_kept(FILE *f, const mba_session *s)
-{
-    static const char *const name[MBA_REMADES] = { "results of gated norms", "states of ssd", "what is cheap" };
-    const mba_size_unit      u = mba_size_unit_of(mba_program_bytes(s->program));
-    for (int k = 0; k < MBA_REMADES; k++)
-        if (s->graph->kept[k] + s->graph->remade[k])
-            fprintf(f, "%-22s %12.3f %s kept, %.3f %s made again\n", name[k], (double)s->graph->kept[k] / u.bytes, u.name,
-                    (double)s->graph->remade[k] / u.bytes, u.name);
-}
-
-static mba_status print_plan(const train_cli *c, const mba_session *s, const mba_on_machine *there)
-{
-    if (c->json) {
-        json_t *o = cost_json(s);
-        if (there) json_object_set_new(o, "machine", mba_on_machine_json(there));
-        json_dumpf(o, stdout, JSON_INDENT(1) | JSON_REAL_PRECISION(15));
-        putchar('\n');
-        json_decref(o);
-        return MBA_OK;
-    }
-    const mba_status st = print_parameters(stdout, s);
-    print_cost(stdout, s);
-    mba_program_print_memory(stdout, s->program);
-    print_kept(stdout, s);
-    if (there) putchar('\n'), mba_on_machine_print(stdout, there);
-    return st;
-}
-
 static mba_status dry_run(train_cli *c)
 {
     mba_session         s  = { 0 };
@@ -205,13 +69,13 @@ static mba_status dry_run(train_cli *c)
     if (c->machine) {
         mba_on_machine there;
         mba_status     st = mba_on_machine_plan(&there, c->machine, &so, c->o.micros);
-        if (st == MBA_OK) st = print_plan(c, &there.sim.session, &there);
+        if (st == MBA_OK) st = mba_step_plan_print(&there.sim.session, &there, c->json);
         mba_on_machine_end(&there);
         return st;
     }
     if (!so.memory_bytes) so.memory_bytes = INT64_MAX;         // a plan for a machine that is not here
     mba_status st = mba_session_plan(&s, &so);
-    if (st == MBA_OK) st = print_plan(c, &s, NULL);
+    if (st == MBA_OK) st = mba_step_plan_print(&s, NULL, c->json);
     mba_session_end(&s);
     return st;
 }
