@@ -9,6 +9,7 @@
 #include "cli/model_options.h"
 #include "cli/options.h"
 #include "cli/profile.h"
+#include "core/file.h"
 #include "scope/collect.h"
 #include "scope/metrics.h"
 
@@ -47,7 +48,8 @@ static mba_status finish(target *t, mba_status st)
     if (st == MBA_OK && strcmp(t->path, t->out) && rename(t->path, t->out))
         return mba_fail(MBA_E_IO, "cannot name '%s'\nwhy: %s\nfix: the store is '%s'", t->out, strerror(errno),
                         t->path);
-    if (st != MBA_OK) unlink(t->path);
+    if (st == MBA_OK) return mba_name_sync(t->out);
+    unlink(t->path);
     return st;
 }
 

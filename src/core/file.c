@@ -269,7 +269,6 @@ static int sync_to_disk(int fd)
     return error == EINVAL || error == ENOSYS || error == ENOTSUP ? 0 : error;
 }
 
-/* The name is durable when its directory is. */
 static int sync_directory_of(const char *path)
 {
     const size_t n   = (size_t)(base_of(path) - path);
@@ -310,12 +309,18 @@ void mba_writer_destroy(mba_writer *w)
     free(w);
 }
 
+mba_status mba_name_sync(const char *path)
+{
+    const int error = sync_directory_of(path);
+    return error ? failed("write", path, error) : MBA_OK;
+}
+
 /* ---- directories ---- */
 
 static int make_one(const char *path)
 {
     struct stat s;
-    if (mkdir(path, 0777) == 0) return 0;
+    if (mkdir(path, 0777) == 0) return sync_directory_of(path);
     const int error = errno;
     // Already there, or above a directory we may not write: what counts is that it is a directory.
     if (stat(path, &s) == 0) return S_ISDIR(s.st_mode) ? 0 : ENOTDIR;

@@ -47,6 +47,10 @@ void                mba_writer_destroy(mba_writer *w);        /* removes what wa
 /* Removes the temporary files of all writers that are open: for the handler of a signal that ends the process. */
 void mba_writers_abandon(void);
 
+/* After a rename, link or removal: forces the directory that `path` stands in to disk, and with it the name. What the new name
+ * replaces may be removed then, and not before. */
+MBA_MUST mba_status mba_name_sync(const char *path);
+
 /* Makes a directory and those above it; one that is there already is fine. */
 MBA_MUST mba_status mba_mkdirs(const char *path);
 

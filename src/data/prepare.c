@@ -312,7 +312,7 @@ static mba_status make_folder(work *w, const char *out)
 
 static mba_status publish(work *w, const char *out)
 {
-    if (rename(w->folder, out) == 0) return MBA_OK;
+    if (rename(w->folder, out) == 0) return mba_name_sync(out);
     return mba_fail(MBA_E_IO, "cannot make the directory '%s'\nwhy: %s\nfix: another --out", out, strerror(errno));
 }
 

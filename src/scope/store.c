@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "core/file.h"
 #include "scope/clock.h"
 #include "scope/store_schema.h"
 
@@ -179,6 +180,7 @@ static mba_status make_file(mba_store *s)
     if (st == MBA_OK) {
         unlink(journal);                           // of a killed run whose store is replaced here
         if (rename(fresh, s->path)) st = mba__store_failed(s, SQLITE_CANTOPEN, "giving it its name");
+        else                        st = mba_name_sync(s->path);
     }
     if (st != MBA_OK && fresh) unlink(fresh);
     sqlite3_free(fresh);
