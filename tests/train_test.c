@@ -245,6 +245,67 @@ static mba_status hurt_run(mba_program *p, unsigned passes, const mba_hooks *h)
     return st;
 }
 
+/* The CPU, where a signal comes while it computes step `signal_at`. */
+static volatile sig_atomic_t signalled;
+static int64_t signal_at;
+static mba_status signal_run(mba_program *p, unsigned passes, const mba_hooks *h)
+{
+    if (passes & MBA_BACKWARD && p->step->index + 1 == signal_at) signalled = 1;
+    return mba_device_cpu.run(p, passes, h);
+}
+
+/* The lines of a log without what a clock has said. */
+static json_t *log_of(const char *run)
+{
+    char    path[512], line[2048];
+    json_t *all = json_array();
+    snprintf(path, sizeof path, "%s/log.jsonl", scratch(run));
+    FILE *f = fopen(path, "r");
+    assert_non_null(f);
+    while (fgets(line, sizeof line, f)) {
+        json_t *o = json_loads(line, 0, NULL);
+        assert_non_null(o);
+        assert_int_equal(json_object_del(o, "seconds"), 0);
+        assert_int_equal(json_object_del(o, "tokens_per_s"), 0);
+        json_array_append_new(all, o);
+    }
+    fclose(f);
+    return all;
+}
+
+/* A signal in a step with validation due, the last one included, cost that validation: the log had none of it, ever. */
+static void a_signal_costs_no_validation(void **state)
+{
+    (void)state;
+    for (signal_at = 3; signal_at <= 8; signal_at++) {         // 3: never; every third is due, and the last
+        mba_train_options o = options("M", 8);
+        mba_device        device = mba_device_cpu;
+        char              name[32];
+        snprintf(name, sizeof name, "signal-%d", (int)signal_at);
+        if (signal_at > 3) device.run = signal_run;
+        signalled = 0;
+        o.session.device = &device;
+        o.stop = &signalled;
+        o.out  = scratch(name);
+        o.valid_every = 3;
+        assert_ok(mba_train(&o));
+        o.resume = o.out;
+        if (signalled) {
+            signalled = 0;
+            o.session.device = &mba_device_cpu;
+            o.out = o.resume = scratch(name);
+            assert_ok(mba_train(&o));
+        }
+        json_t *whole = log_of("signal-3"), *cut = log_of(name);
+        assert_int_equal(json_array_size(whole), 8);
+        assert_non_null(json_object_get(json_array_get(whole, 5), "valid_loss"));
+        assert_non_null(json_object_get(json_array_get(whole, 7), "valid_loss"));
+        assert_true(json_equal(whole, cut));
+        json_decref(whole);
+        json_decref(cut);
+    }
+}
+
 static int skipped_steps;
 static void count_skipped(void *ctx, const mba_train_report *r)
 {
@@ -454,6 +515,7 @@ int main(void)
         cmocka_unit_test(a_run_is_resumed_whatever_it_is_called),
         cmocka_unit_test(a_run_keeps_its_hands_off_another),
         cmocka_unit_test(a_step_that_is_not_finite_is_skipped_and_forgotten),
+        cmocka_unit_test(a_signal_costs_no_validation),
         cmocka_unit_test(the_watchdog_names_the_first_bad_operator),
         cmocka_unit_test(weights_that_are_no_numbers_generate_nothing),
         cmocka_unit_test(the_guard_skips_what_is_out_of_line),

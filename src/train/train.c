@@ -568,6 +568,13 @@ static mba_status end_unread(run *r)
                                (long long)r->step.index) : st;
 }
 
+/* A signal ends a run soon, but not at the cost of a validation that the unbroken run would have here. */
+static bool validates(const run *r, bool last)
+{
+    const bool interrupted = r->o->stop && *r->o->stop;
+    return r->step.index >= r->o->schedule.steps || due(r->o->valid_every, r->step.index) || (last && !interrupted);
+}
+
 static mba_status loop(run *r)
 {
     mba_status st = MBA_OK;
@@ -582,8 +589,7 @@ static mba_status loop(run *r)
         last = ends_at(r, r->step.index);
         if (r->guard.in_a_row >= BAD_STEPS_MAX)
             return give_up(r, p.note);
-        const bool interrupted = r->o->stop && *r->o->stop;
-        if (r->valid && !interrupted && (last || due(r->o->valid_every, r->step.index))) st = validate(r, &p);
+        if (r->valid && validates(r, last)) st = validate(r, &p);
         if (st == MBA_OK) tell(r, &p);
         const bool saves = last || due(r->o->save_every, r->step.index);
         if (st == MBA_OK && saves) st = save(r);
