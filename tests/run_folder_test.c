@@ -209,7 +209,6 @@ static void resume_auto_goes_on_or_begins(void **state)
     says(run(TRAIN " --resume auto --stop-after 3 --out '%s/j'", scratch_dir, scratch_dir), 0, "6 steps");
     snprintf(line, sizeof line, "echo >'%s/j/step-000006/model.safetensors'", scratch_dir);
     assert_int_equal(shell(line), 0);
-    says(run("train --resume '%s/j'", scratch_dir), 1, "is not a sound safetensors file");
     says(run("train --resume auto --stop-after 2 --out '%s/j'", scratch_dir), 0, "kept as step-*.broken");
     assert_non_null(strstr(output, "5 steps"));
     assert_int_equal(lines_of(scratch("j/log.jsonl")), 5);
@@ -223,6 +222,85 @@ static void resume_auto_goes_on_or_begins(void **state)
     json_t *o = json_load_file(scratch("tuned/options.json"), 0, NULL);
     assert_non_null(strstr(json_string_value(json_object_get(json_object_get(o, "options"), "--init")), "/j"));
     json_decref(o);
+}
+
+/* In the folder of a run, by the shell. */
+static void damage(const char *run, const char *how)
+{
+    char line[2048];
+    snprintf(line, sizeof line, "cd '%s' && rm -rf '%s' && cp -r sums '%s' && cd '%s' && %s", scratch_dir, run, run, run, how);
+    if (shell(line)) fail_msg("%s: %s", how, output);
+}
+
+/* Flips a bit, zeroes a page or the end. */
+#define FLIP(file) "printf '\\377' | dd of=" file " bs=1 seek=$(($(stat -c %s " file ") - 13)) conv=notrunc 2>&1"
+#define ZERO(file) "dd if=/dev/zero of=" file " bs=4096 seek=1 count=1 conv=notrunc 2>&1"
+
+static const struct { const char *how, *file, *story; } damages[] = {
+    { FLIP("step-000006/model.safetensors"), "model.safetensors", "checksums.json says" },
+    { FLIP("step-000006/optimizer.safetensors"), "optimizer.safetensors", "checksums.json says" },
+    { ZERO("step-000006/model.safetensors"), "model.safetensors", "checksums.json says" },
+    { "cp step-000004/model.safetensors step-000006/", "model.safetensors", "checksums.json says" },
+    { "cp step-000004/optimizer.safetensors step-000006/", "optimizer.safetensors", "checksums.json says" },
+    { "sed -i 's/\"lr\"/\"lR\"/;s/\"epoch\": 0/\"epoch\": 1/' step-000006/trainer.json", "trainer.json", "checksums.json says" },
+    { "sed -i s/e/E/ step-000006/tokenizer_config.json", "tokenizer_config.json", "checksums.json says" },
+    { "rm step-000006/optimizer.safetensors", "optimizer.safetensors", "is missing" },
+    { "sed -i 's/\"value\": \"./&x/' step-000006/checksums.json", "config.json", "checksums.json says" },
+    { "truncate -s 100 step-000006/checksums.json", "checksums.json", "" },
+    { "rm -r step-000006 && cp -r step-000004 step-000006", "step-000006", "is the checkpoint of step 4: its name says 6" },
+};
+
+/* A flipped bit, a zeroed page or the weights of another step were resumed from in silence. */
+static void damage_is_seen_and_the_newest_sound_checkpoint_taken(void **state)
+{
+    (void)state;
+    says(run(TRAIN " --stop-after 6 --save-every 2 --out '%s/sums'", scratch_dir, scratch_dir), 0, "6 steps");
+    for (size_t i = 0; i < sizeof damages / sizeof *damages; i++) {
+        damage("hurt", damages[i].how);
+        const int failed = run("train --quiet --resume '%s/hurt' --stop-after 1", scratch_dir);
+        says(failed, 0, "5 steps");
+        assert_non_null(strstr(output, damages[i].file));
+        assert_non_null(strstr(output, damages[i].story));
+        assert_non_null(strstr(output, "kept as step-*.broken"));
+        assert_non_null(strstr(output, "hurt/step-000004'"));
+        assert_int_equal(access(scratch("hurt/step-000006.broken"), F_OK), 0);
+        assert_int_equal(lines_of(scratch("hurt/log.jsonl")), 5);
+    }
+    damage("hurt", FLIP("step-000006/model.safetensors") " && " ZERO("step-000004/model.safetensors"));
+    says(run("train --quiet --resume auto --stop-after 1 --out '%s/hurt'", scratch_dir), 0, "3 steps");
+    assert_non_null(strstr(output, "step-000006/model.safetensors' is damaged"));
+    assert_non_null(strstr(output, "step-000004/model.safetensors' is damaged"));
+    damage("hurt", "for s in 2 4 6; do rm step-00000$s/config.json; done");
+    says(run("train --quiet --resume '%s/hurt' --stop-after 1", scratch_dir), 1, "no checkpoint of");
+}
+
+/* One that is named is taken or refused, with the sound one beside it; what is not read is not looked at. */
+static void damage_is_seen_by_all_who_read_a_checkpoint(void **state)
+{
+    static const char *const how[] = { "train " DATA " --quiet --steps 1 --batch 2 --length 32 --init '%s/hurt%s'",
+                                       "eval " DATA " --batch 2 --length 32 --checkpoint '%s/hurt%s'",
+                                       "generate --tokens 2 --prompt '%s' --checkpoint '%s/hurt%s'",
+                                       "train " DATA " --quiet --stop-after 1 --resume '%s/hurt%s'" };
+    char line[2048];
+    (void)state;
+    damage("hurt", FLIP("step-000006/model.safetensors") " && cp -r step-000006 best");
+    says(run("train --resume '%s/hurt' --dry-run", scratch_dir), 0, "");                     // renames nothing
+    assert_int_equal(access(scratch("hurt/step-000006"), F_OK), 0);
+    for (int i = 0; i < 4; i++) {
+        snprintf(line, sizeof line, how[i], scratch_dir, scratch_dir, "/step-000006/");
+        says(run("%s", line), 1, "step-000006//model.safetensors' is damaged: its xxh64 is ");
+        assert_non_null(strstr(output, "hurt/step-000004', the newest older checkpoint that is sound"));
+        snprintf(line, sizeof line, how[i], scratch_dir, scratch_dir, "/best");
+        says(run("%s", line), 1, "best/model.safetensors' is damaged");
+    }
+    damage("hurt", FLIP("step-000006/optimizer.safetensors"));
+    for (int i = 0; i < 3; i++) {
+        snprintf(line, sizeof line, how[i], scratch_dir, scratch_dir, "");
+        says(run("%s", line), 0, "");
+    }
+    damage("hurt", FLIP("step-000006/model.safetensors") " && rm step-000006/checksums.json");           // of an older version
+    says(run("train --resume '%s/hurt' --stop-after 1", scratch_dir), 0, "7 steps");
+    assert_null(strstr(output, "checksums"));
 }
 
 /* The step of the log's last line with `"best": true`, and that lines are so exactly where the loss is a new least. */
@@ -277,10 +355,11 @@ static void a_checkpoint_without_options_still_goes_on(void **state)
     assert_int_equal(json_object_del(t, "options"), 0);
     assert_int_equal(json_dump_file(t, scratch("k/step-000003/trainer.json"), 0), 0);
     json_decref(t);
+    assert_int_equal(remove(scratch("k/step-000003/checksums.json")), 0);                     // nor did they have these
     says(run("train " SMALL " " DATA " --steps 20 --stop-after 1 --resume '%s/k' --out '%s/k'", scratch_dir, scratch_dir, scratch_dir), 0,
          "does not hold the options of its run");
     assert_non_null(strstr(output, "4 steps"));
-    snprintf(line, sizeof line, "sed -i 's/\"--decay\"/\"--rot\"/' '%s/k/step-000004/trainer.json'", scratch_dir);
+    snprintf(line, sizeof line, "cd '%s/k/step-000004' && rm checksums.json && sed -i 's/\"--decay\"/\"--rot\"/' trainer.json", scratch_dir);
     assert_int_equal(shell(line), 0);
     says(run("train --resume '%s/k/step-000004'", scratch_dir), 1, "an option --rot, which this program does not know");
     snprintf(line, sizeof line, "sed -i 's/\"--rot\": [0-9.]*/\"--decay\": true/' '%s/k/step-000004/trainer.json'", scratch_dir);
@@ -304,6 +383,8 @@ int main(void)
         cmocka_unit_test(resume_auto_goes_on_or_begins),
         cmocka_unit_test(the_best_checkpoint_is_kept),
         cmocka_unit_test(a_checkpoint_without_options_still_goes_on),
+        cmocka_unit_test(damage_is_seen_and_the_newest_sound_checkpoint_taken),
+        cmocka_unit_test(damage_is_seen_by_all_who_read_a_checkpoint),
     };
     return cmocka_run_group_tests(tests, make_data, remove_data);
 }

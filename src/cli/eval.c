@@ -219,6 +219,7 @@ mba_status mba_command_eval(int argc, char **argv)
     if (c.data.n) c.o.data = c.data.word[0];
     MBA_TRY(check(&c));
     MBA_TRY(mba_checkpoint_find(path, sizeof path, c.o.checkpoint));
+    MBA_TRY(mba_checkpoint_verify(path, c.o.averaged));
     c.o.checkpoint = path;
     MBA_TRY(check_outputs(&c.o));
     MBA_TRY(mba_run_options_apply(&c.model, &c.o.session));

@@ -105,6 +105,7 @@ mba_status mba_command_generate(int argc, char **argv)
     if (help) return MBA_OK;
     if (!o.checkpoint) return mba_fail(MBA_E_ARG, "generate needs --checkpoint\nfix: mambascope generate --help");
     MBA_TRY(mba_checkpoint_find(path, sizeof path, o.checkpoint));
+    MBA_TRY(mba_checkpoint_verify(path, false));
     o.checkpoint = path;
     o.seed       = (uint64_t)seed;
     MBA_TRY(mba_notes_print(path));

@@ -296,20 +296,33 @@ static mba_status run_training(train_cli *c)
 
 /* ---- going on with a run ---- */
 
-/* --resume auto, for scripts that are started again and again: the run of --out goes on where it has a checkpoint that can
- * be read, and begins where it has none. */
+/* The newest sound checkpoint of a run, into c->from; damaged ones that are newer are told of, also with --quiet. */
+static mba_status choose_sound(train_cli *c, const char *run)
+{
+    char broken[2048];
+    MBA_TRY(mba_checkpoint_newest_sound(c->from, sizeof c->from, broken, sizeof broken, run));
+    for (char *line = broken, *end; (end = strchr(line, '\n')); line = end + 1)
+        fprintf(stderr, "a damaged checkpoint is left out, and kept as step-*.broken: %.*s\n", (int)(end - line), line);
+    if (*broken && *c->from) fprintf(stderr, "the run goes on from '%s'\n", c->from);
+    return MBA_OK;
+}
+
+/* --resume with a checkpoint takes it or fails; with a run, its newest one that is sound. --resume auto, for scripts that are
+ * started again and again: the run of --out goes on where it has one, and begins where it has none. */
 static mba_status choose_newest(train_cli *c)
 {
-    char broken[512];
-    if (strcmp(c->o.resume, "auto")) return mba_checkpoint_find(c->from, sizeof c->from, c->o.resume);
-    if (!c->o.out)
+    const bool either = !strcmp(c->o.resume, "auto");
+    if (either && !c->o.out)
         return mba_fail(MBA_E_ARG, "--resume auto without --out\nwhy: it goes on with the run of --out, or begins it\nfix: --out "
                                    "DIR");
-    MBA_TRY(mba_checkpoint_newest_sound(c->from, sizeof c->from, broken, sizeof broken, c->o.out));
-    if (*broken && !c->quiet)
-        fprintf(stderr, "a damaged checkpoint of '%s' is left out, and kept as step-*.broken: %.*s\n", c->o.out,
-                (int)strcspn(broken, "\n"), broken);
-    c->o.resume = *c->from ? c->o.out : NULL;
+    if (!either) MBA_TRY(mba_checkpoint_find(c->from, sizeof c->from, c->o.resume));
+    if (!either && c->dry_run) return MBA_OK;              // which renames nothing
+    if (!either && !strcmp(c->from, c->o.resume)) return mba_checkpoint_verify(c->from, true);
+    MBA_TRY(choose_sound(c, either ? c->o.out : c->o.resume));
+    if (!either && !*c->from)
+        return mba_fail(MBA_E_FORMAT, "no checkpoint of '%s' is sound\nwhy: their files are damaged, as said above\nfix: a copy of "
+                        "the run, or begin it again with another --out", c->o.resume);
+    if (either) c->o.resume = *c->from ? c->o.out : NULL;
     return MBA_OK;
 }
 
@@ -367,6 +380,7 @@ static mba_status choose_model(train_cli *c)
     if (c->kept) mo.name = mo.set = NULL;         // both are in the checkpoint's config.json
     if (c->o.resume || c->o.init) {
         MBA_TRY(mba_checkpoint_find(path, sizeof path, c->o.resume ? c->o.resume : c->o.init));
+        if (!c->o.resume) MBA_TRY(mba_checkpoint_verify(path, false));
         if (!c->quiet) MBA_TRY(mba_notes_print(path));
     }
     if ((c->o.resume || c->o.init) && !mo.name) {

@@ -4,11 +4,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "core/file.h"
 #include "data/json.h"
 #include "data/tokenizer_files.h"
 #include "train/checkpoint_dirs.h"
+#include "train/checksums.h"
 
 enum { PATH_ROOM = 4096 };
 
@@ -440,25 +442,43 @@ mba_status mba_checkpoint_load_trainer(mba_session *s, const char *directory, js
     return mba_json_load(trainer, path, NULL);
 }
 
-mba_status mba_checkpoint_check(const char *directory)
+/* The path of a file that must be there. */
+static mba_status join_present(char *out, const char *directory, const char *name)
 {
-    static const char *const tables[] = { "config.json", "trainer.json" };
+    MBA_TRY(join(out, directory, name));
+    return !access(out, F_OK) ? MBA_OK : mba_fail(MBA_E_FORMAT, "'%s' is missing\nfix: fetch or copy it again", out);
+}
+
+static mba_status check_table(const char *directory, const char *name)
+{
+    char    path[PATH_ROOM];
+    json_t *j = NULL;
+    MBA_TRY(join_present(path, directory, name));
+    const mba_status st = mba_json_load(&j, path, NULL);
+    json_decref(j);
+    return st;
+}
+
+static mba_status check_tensors(const char *directory)
+{
     char             path[PATH_ROOM];
     mba_weights     *w = NULL;
     mba_safetensors *f = NULL;
-    mba_status       st = MBA_OK;
-    for (int i = 0; i < 2 && st == MBA_OK; i++) {
-        json_t *j = NULL;
-        st = join(path, directory, tables[i]);
-        if (st == MBA_OK) st = mba_json_load(&j, path, NULL);
-        json_decref(j);
-    }
-    if (st == MBA_OK) st = mba_weights_open(&w, directory);
-    if (st == MBA_OK) st = join(path, directory, "optimizer.safetensors");
+    MBA_TRY(join_present(path, directory, "model.safetensors"));
+    MBA_TRY(join_present(path, directory, "optimizer.safetensors"));
+    mba_status st = mba_weights_open(&w, directory);
     if (st == MBA_OK) st = mba_safetensors_open(&f, path);
     mba_safetensors_close(f);
     mba_weights_close(w);
     return st;
+}
+
+mba_status mba_checkpoint_check(const char *directory)
+{
+    MBA_TRY(check_table(directory, "config.json"));
+    MBA_TRY(check_table(directory, "trainer.json"));
+    MBA_TRY(check_tensors(directory));
+    return mba_checksums_verify(directory, true);
 }
 
 static mba_status save_all(const mba_session *s, const char *directory, const json_t *trainer)
@@ -474,12 +494,19 @@ static mba_status save_all(const mba_session *s, const char *directory, const js
     return mba_json_save(trainer, path);
 }
 
+static int64_t step_of(const json_t *trainer)
+{
+    const json_t *step = json_object_get(trainer, "step");
+    return json_is_integer(step) ? (int64_t)json_integer_value(step) : -1;
+}
+
 mba_status mba_checkpoint_save(const mba_session *s, const char *directory, const json_t *trainer)
 {
     char building[PATH_ROOM];
     MBA_TRY(mba_program_pull(s->program));
     MBA_TRY(mba__directory_begin(building, sizeof building, directory));
     mba_status st = save_all(s, building, trainer);
+    if (st == MBA_OK) st = mba_checksums_write(building, step_of(trainer));
     if (st == MBA_OK) st = mba__directory_commit(building, directory);
     if (st != MBA_OK) mba_folder_remove(building);
     return st == MBA_OK ? st : mba_where(st, "saving the checkpoint '%s'", directory);

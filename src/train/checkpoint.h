@@ -10,6 +10,7 @@
  *   tokenizer.json ..         of text: the tokenizer, as Hugging Face keeps it (data/tokenizer_files.h), where it is known
  *   optimizer.safetensors     m.<parameter>, v.<parameter>, fp32; ema.<name>: the averaged model; carried states
  *   trainer.json              step, data position, guard: everything else an exact resume needs; "options": those of the run
+ *   checksums.json            of all the others (checksums.h)
  *
  * A directory appears under its name only when it is complete. */
 #ifndef MBA_CHECKPOINT_H
@@ -59,11 +60,16 @@ MBA_MUST mba_status mba_checkpoint_latest(char *out, size_t room, const char *ru
 /* What --resume names, into `out`: `path` where it is a checkpoint, else the newest of the run. */
 MBA_MUST mba_status mba_checkpoint_find(char *out, size_t room, const char *path);
 
-/* Whether the files of a checkpoint are all there and can be read; the reason goes to mba_message. */
+/* Whether the files of a checkpoint are all there, can be read and are those that were saved (checksums.h). MBA_E_FORMAT: it is
+ * damaged, and mba_message says where; another status says nothing about it. */
 MBA_MUST mba_status mba_checkpoint_check(const char *directory);
 
-/* For --resume auto: the newest step-* of a run whose files can be read, into `out`; "": none. Newer ones that cannot be read
- * are renamed to step-*.broken: they would be taken for the newest. `broken` tells of the last of them; "": none. */
+/* The checksums alone, where there are any; the message names the newest sound checkpoint beside it that is older. `resumes`:
+ * the optimizer's too. */
+MBA_MUST mba_status mba_checkpoint_verify(const char *directory, bool resumes);
+
+/* For --resume with a run: its newest step-* that is sound, into `out`; "": none. Newer ones that are damaged are renamed to
+ * step-*.broken: they would be taken for the newest. `broken` has a line of each, as far as it has room; "": none. */
 MBA_MUST mba_status mba_checkpoint_newest_sound(char *out, size_t room, char *broken, size_t broken_room,
                                                 const char *run_directory);
 

@@ -14,6 +14,7 @@
 #include "core/lookup.h"
 #include "data/listing.h"
 #include "train/checkpoint.h"
+#include "train/checksums.h"
 
 enum { PATH_ROOM = 4096 };
 
@@ -26,7 +27,7 @@ mba_status mba__directory_begin(char *building, size_t room, const char *directo
 }
 
 /* A run that was killed in here leaves the old directory under its other name, and nothing under its own: then it goes
- * when the new one stands. */
+ * when the new one stands. The new name is on the disk before anything older is removed, here and by --keep. */
 mba_status mba__directory_commit(const char *building, const char *directory)
 {
     char old[PATH_ROOM];
@@ -40,13 +41,14 @@ mba_status mba__directory_commit(const char *building, const char *directory)
         return mba_fail(MBA_E_IO, "cannot name the checkpoint '%s'\nwhy: %s\nfix: is something else there that bears "
                         "the name?", directory, strerror(why));
     }
+    MBA_TRY(mba_name_sync(directory));
     mba_folder_remove(old);
     return MBA_OK;
 }
 
 static mba_status link_files(const char *to, const char *from)
 {
-    char       a[PATH_ROOM], b[PATH_ROOM];
+    char       a[PATH_ROOM], b[PATH_ROOM] = ".";
     DIR       *d = opendir(from);
     mba_status st = d ? MBA_OK : mba_fail(MBA_E_IO, "cannot read '%s'\nwhy: %s\nfix: is it there?", from, strerror(errno));
     for (const struct dirent *e; st == MBA_OK && (e = readdir(d));) {
@@ -57,7 +59,7 @@ static mba_status link_files(const char *to, const char *from)
                           strerror(errno));
     }
     if (d) closedir(d);
-    return st;
+    return st == MBA_OK ? mba_name_sync(b) : st;
 }
 
 mba_status mba_checkpoint_link(const char *directory, const char *from)
@@ -68,6 +70,24 @@ mba_status mba_checkpoint_link(const char *directory, const char *from)
     if (st == MBA_OK) st = mba__directory_commit(building, directory);
     if (st != MBA_OK) mba_folder_remove(building);
     return st;
+}
+
+/* Where the last part of a path begins; "a/b/" has "b/". */
+static const char *last_part(const char *path)
+{
+    const char *p = path + strlen(path);
+    while (p > path && p[-1] == '/') p--;
+    while (p > path && p[-1] != '/') p--;
+    return p;
+}
+
+int64_t mba__step_named(const char *directory)
+{
+    const char *name = last_part(directory);
+    long long   step;
+    int         used = 0;
+    if (sscanf(name, "step-%lld%n", &step, &used) != 1) return -1;
+    return name[(size_t)used + strspn(name + used, "/")] ? -1 : step;
 }
 
 /* The steps of the complete checkpoints of a run, in order. */
@@ -181,20 +201,54 @@ static int64_t newest_complete(const char *run)
     return newest;
 }
 
+/* The newest sound checkpoint in the folder that `directory` stands in, of fewer steps than `below`; false: there is none. */
+static bool older_sound(char *out, size_t room, const char *directory, int64_t below)
+{
+    char above[PATH_ROOM];
+    int  end = (int)(last_part(directory) - directory);
+    while (end > 1 && directory[end - 1] == '/') end--;
+    if (snprintf(above, sizeof above, "%.*s", end ? end : 1, end ? directory : ".") >= PATH_ROOM) return false;
+    int64_t  n;
+    int64_t *steps = steps_of(above, &n);
+    bool     sound = false;
+    while (n-- > 0 && !sound)
+        sound = steps[n] < below && snprintf(out, room, "%s/step-%06lld", above, (long long)steps[n]) < (int)room
+             && mba_checkpoint_check(out) == MBA_OK;
+    free(steps);
+    return sound;
+}
+
+mba_status mba_checkpoint_verify(const char *directory, bool resumes)
+{
+    char             story[1024], older[PATH_ROOM];
+    const mba_status st = mba_checksums_verify(directory, resumes);
+    if (st != MBA_E_FORMAT) return st;
+    snprintf(story, sizeof story, "%s", mba_message());
+    const char   *fix = strstr(story, "\nfix: ");
+    const int64_t step = mba__step_named(directory);
+    if (!fix || !older_sound(older, sizeof older, directory, step >= 0 ? step : INT64_MAX)) return mba_fail(st, "%s", story);
+    return mba_fail(st, "%.*s\nwhy: the disk, a copy or somebody changed it after it was saved\nfix: take '%s', the newest older "
+                    "checkpoint that is sound", (int)(fix - story), story, older);
+}
+
 mba_status mba_checkpoint_newest_sound(char *out, size_t room, char *broken, size_t broken_room, const char *run)
 {
     int64_t    n;
     int64_t   *steps = steps_of(run, &n);
     char       aside[PATH_ROOM];
     bool       sound = false;
+    size_t     told = 0;
     mba_status st = MBA_OK;
     *broken = 0;
     while (n-- > 0 && !sound && st == MBA_OK) {
         if (snprintf(out, room, "%s/step-%06lld", run, (long long)steps[n]) >= (int)room - 16 || room > sizeof aside)
             st = mba_fail(MBA_E_ARG, "the path '%s' is too long\nfix: a shorter --out", run);
-        else sound = mba_checkpoint_check(out) == MBA_OK;
-        if (st != MBA_OK || sound) continue;
-        snprintf(broken, broken_room, "%s", mba_message());
+        else st = mba_checkpoint_check(out);
+        sound = st == MBA_OK;
+        if (st != MBA_E_FORMAT) continue;                      // a disk or memory that fails says nothing about the files
+        st = MBA_OK;
+        told += (size_t)snprintf(broken + told, broken_room - told, "%.*s\n", (int)strcspn(mba_message(), "\n"), mba_message());
+        if (told >= broken_room) told = broken_room - 1;
         snprintf(aside, sizeof aside, "%s.broken", out);
         mba_folder_remove(aside);
         if (rename(out, aside))

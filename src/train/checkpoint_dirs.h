@@ -3,6 +3,7 @@
 #define MBA_CHECKPOINT_DIRS_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 #include "core/status.h"
 
@@ -11,5 +12,8 @@ MBA_MUST mba_status mba__directory_begin(char *building, size_t room, const char
 
 /* Gives it the name it was made for; an older directory of that name is removed. */
 MBA_MUST mba_status mba__directory_commit(const char *building, const char *directory);
+
+/* The step in the name of a directory step-NNNNNN; -1: it has another name. */
+int64_t mba__step_named(const char *directory);
 
 #endif
