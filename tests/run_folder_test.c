@@ -303,6 +303,23 @@ static void damage_is_seen_by_all_who_read_a_checkpoint(void **state)
     assert_null(strstr(output, "checksums"));
 }
 
+static void other_kernels_of_the_cpu_are_told(void **state)
+{
+    char line[4096];
+    (void)state;
+    snprintf(line, sizeof line, "MBA_GEMM=openblas '%s' " TRAIN " --stop-after 2 --out '%s/cpu' 2>&1", getenv("MBA_PROGRAM"), scratch_dir, scratch_dir);
+    says(shell(line), 0, "2 steps");
+    for (int i = 0; i < 2; i++) {
+        snprintf(line, sizeof line, "MBA_GEMM=%s '%s' train --resume '%s/cpu' --stop-after 1 2>&1", i ? "packed" : "openblas",
+                 getenv("MBA_PROGRAM"), scratch_dir);
+        assert_int_equal(shell(line), 0);
+        assert_int_equal(strstr(output, "changed: CPU kernels ") != NULL, i);
+    }
+    assert_non_null(strstr(output, ", packed\n"));
+    snprintf(line, sizeof line, "grep '\"step\": 4' '%s/cpu/log.jsonl'", scratch_dir);
+    says(shell(line), 0, "\"changed\": [\"CPU kernels ");
+}
+
 /* The step of the log's last line with `"best": true`, and that lines are so exactly where the loss is a new least. */
 static long best_of_log(const char *path)
 {
@@ -385,6 +402,7 @@ int main(void)
         cmocka_unit_test(a_checkpoint_without_options_still_goes_on),
         cmocka_unit_test(damage_is_seen_and_the_newest_sound_checkpoint_taken),
         cmocka_unit_test(damage_is_seen_by_all_who_read_a_checkpoint),
+        cmocka_unit_test(other_kernels_of_the_cpu_are_told),
     };
     return cmocka_run_group_tests(tests, make_data, remove_data);
 }

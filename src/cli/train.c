@@ -18,6 +18,7 @@
 #include "cli/progress.h"
 #include "cli/samples.h"
 #include "cli/step_plan.h"
+#include "core/device.h"
 #include "core/print.h"
 #include "data/array.h"
 #include "data/json.h"
@@ -343,6 +344,17 @@ static void tell_changes(const train_cli *c)
     json_array_foreach(c->changes, i, line) fprintf(stderr, "changed: %s\n", json_string_value(line));
 }
 
+/* Another machine, MBA_ISA, MBA_GEMM or OPENBLAS_CORETYPE: the run goes on, to other bits than where it began. */
+static mba_status note_kernels(train_cli *c)
+{
+    char                    was[256], line[512];
+    const mba_kernels_words is = mba_cpu_kernels();
+    MBA_TRY(mba_checkpoint_kernels(was, sizeof was, c->from));
+    if ((c->model.device && strcmp(c->model.device, "cpu")) || !*was || !strcmp(was, is.text)) return MBA_OK;
+    snprintf(line, sizeof line, "CPU kernels %s -> %s", was, is.text);
+    return !json_array_append_new(c->changes, json_string(line)) ? MBA_OK : mba_fail(MBA_E_NOMEM, "no memory for what has changed");
+}
+
 /* What is not given is as it was: as the run was last started where its folder is named, as the checkpoint says where that
  * is. The run goes on in its own folder. */
 static mba_status go_on(train_cli *c, const mba_usage *u, int argc, char **argv)
@@ -363,6 +375,7 @@ static mba_status go_on(train_cli *c, const mba_usage *u, int argc, char **argv)
     if (!strcmp(c->folder, c->o.resume)) MBA_TRY(mba_run_options_load(&c->kept, c->folder));
     if (!c->kept) c->kept = json_incref(c->saved);
     MBA_TRY(mba_kept_options_resume(u, argc, argv, c->kept, c->saved, c->changes));
+    MBA_TRY(note_kernels(c));
     c->o.other_data = is_changed(c, "--data") || is_changed(c, "--validation");
     if (!c->o.out && *c->folder) c->o.out = c->folder;
     if (!c->quiet) tell_changes(c);

@@ -44,6 +44,11 @@ int         mba_cpu_isa(void);
 const char *mba_cpu_isa_name(void);
 void        mba_cpu_name(char *out, size_t room);          /* as the processor calls itself */
 
+/* What makes the bits of the CPU operators: "avx512, OpenBLAS SkylakeX"; the matrix product, which another choice of kernels
+ * rounds in another order, by its library and core (gemm.h), else "packed". */
+typedef struct mba_kernels_words { char text[96]; } mba_kernels_words;
+mba_kernels_words mba_cpu_kernels(void);
+
 /* Threads of the CPU operators; 0 asks for OMP_NUM_THREADS, else one per core. Bits do not depend on it. */
 void mba_cpu_set_threads(int threads);
 int  mba_cpu_threads(void);

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "data/array.h"
 #include "data/json.h"
 
 enum { PATH_ROOM = 4096, OPTIONS_VERSION = 1 };
@@ -80,4 +81,17 @@ mba_status mba_checkpoint_options(json_t **out, const char *checkpoint)
     *out = NULL;
     MBA_TRY(join(path, checkpoint, "trainer.json"));
     return options_in(out, path, false);
+}
+
+mba_status mba_checkpoint_kernels(char *out, size_t room, const char *checkpoint)
+{
+    char        path[PATH_ROOM];
+    json_t     *trainer = NULL;
+    const char *kernels;
+    MBA_TRY(join(path, checkpoint, "trainer.json"));
+    MBA_TRY(mba_json_load(&trainer, path, NULL));
+    const mba_status st = mba_json_text(trainer, "kernels", "", &kernels);
+    if (st == MBA_OK) snprintf(out, room, "%s", mba_show(kernels).text);
+    json_decref(trainer);
+    return st == MBA_OK ? st : mba_where(st, "reading '%s'", path);
 }

@@ -24,4 +24,7 @@ MBA_MUST mba_status mba_run_options_save(const json_t *options, const char *fold
 MBA_MUST mba_status mba_run_options_load(json_t **out, const char *folder);
 MBA_MUST mba_status mba_checkpoint_options(json_t **out, const char *checkpoint);
 
+/* The kernels of the CPU that trained a checkpoint (mba_cpu_kernels); "": a GPU, or a version that did not say. */
+MBA_MUST mba_status mba_checkpoint_kernels(char *out, size_t room, const char *checkpoint);
+
 #endif

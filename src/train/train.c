@@ -13,6 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "core/device.h"
 #include "core/file.h"
 #include "data/array.h"
 #include "data/json.h"
@@ -129,6 +130,13 @@ static const char *optimizer_name(const run *r) { return r->o->session.optimizer
 /* An average that is not kept up is lost. */
 static const char *average_word(const run *r) { return r->s.averages ? "kept (--ema)" : "none"; }
 
+/* Other kernels of the CPU give other bits; a GPU is named by --device. */
+static bool on_cpu(const run *r)
+{
+    const mba_device *d = r->o->session.device;
+    return !d || !strcmp(d->name, mba_device_cpu.name);
+}
+
 /* How the data is gone through; two runs of one kind see the same batches. */
 static const char *order_words(const run *r)
 {
@@ -155,6 +163,7 @@ static json_t *trainer_json(const run *r)
         json_object_set_new(t, "best", json_pack("{s:I, s:f, s:I}", "step", (json_int_t)r->best_step, "loss", r->best_loss,
                                                  "valid_batches", (json_int_t)r->o->valid_batches));
     if (r->o->options) json_object_set(t, "options", (json_t *)r->o->options);
+    if (on_cpu(r)) json_object_set_new(t, "kernels", json_string(mba_cpu_kernels().text));
     return t;
 }
 

@@ -3,6 +3,7 @@
 
 #include <cblas.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -171,4 +172,13 @@ void mba_gemm_choose_kernels(char **argv)
 {
     const bool core = choose_core(), threads = choose_no_threads();
     if (core || threads) execv("/proc/self/exe", argv);
+}
+
+mba_kernels_words mba_cpu_kernels(void)
+{
+    mba_kernels_words k;
+    const bool        blas = wants_blas();
+    snprintf(k.text, sizeof k.text, "%.20s, %s%.40s", mba_cpu_isa_name(), blas ? "OpenBLAS " : "packed",
+             blas ? openblas_get_corename() : "");
+    return k;
 }
