@@ -35,12 +35,13 @@ static const char *fix_for(int error)
     }
 }
 
-/* failed("read", path, errno): `verb` completes "cannot ..". */
-static mba_status failed(const char *verb, const char *path, int error)
+mba_status mba__file_failed(const char *verb, const char *path, int error)
 {
     return mba_fail(error == ENOMEM ? MBA_E_NOMEM : MBA_E_IO, "cannot %s '%s'\nwhy: %s\nfix: %s", verb, path,
                     strerror(error), fix_for(error));
 }
+
+static mba_status failed(const char *verb, const char *path, int error) { return mba__file_failed(verb, path, error); }
 
 /* ---- reading ---- */
 
@@ -172,11 +173,11 @@ static int find_target(char **out, const char *path)
     return *out ? 0 : errno;
 }
 
-/* Temporary names of open writers, for mba_writers_abandon; a writer that finds no room is not abandoned. */
+/* Names of open writers' temporary files and of locks, for mba_writers_abandon; what finds no room is not abandoned. */
 static const char *_Atomic unfinished[16];
 enum { UNFINISHED = sizeof unfinished / sizeof *unfinished };
 
-static void note_unfinished(const char *was, const char *is)
+void mba__unfinished(const char *was, const char *is)
 {
     for (int i = 0; i < UNFINISHED; i++) {
         const char *expected = was;
@@ -205,7 +206,7 @@ static int open_temporary(mba_writer *w)
         w->fd = open(w->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
         if (w->fd >= 0 || errno != EEXIST) break;
     }
-    if (w->fd >= 0) note_unfinished(NULL, w->temporary);
+    if (w->fd >= 0) mba__unfinished(NULL, w->temporary);
     return w->fd >= 0 ? 0 : w->temporary ? errno : ENOMEM;
 }
 
@@ -303,7 +304,7 @@ void mba_writer_destroy(mba_writer *w)
     const bool opened = w->fd >= 0 || w->error;                  // otherwise the name may be somebody else's
     if (w->fd >= 0) close(w->fd);
     if (opened && !w->committed) unlink(w->temporary);
-    if (w->temporary) note_unfinished(w->temporary, NULL);
+    if (w->temporary) mba__unfinished(w->temporary, NULL);
     free(w->temporary);
     free(w->path);
     free(w);

@@ -44,12 +44,18 @@ MBA_MUST mba_status mba_writer_put(mba_writer *w, const void *bytes, size_t n);
 MBA_MUST mba_status mba_writer_commit(mba_writer *w);         /* once, at the end */
 void                mba_writer_destroy(mba_writer *w);        /* removes what was not committed; NULL is fine */
 
-/* Removes the temporary files of all writers that are open: for the handler of a signal that ends the process. */
+/* Removes the temporary files of all writers that are open, and those of locks (lock.h): for the handler of a signal that
+ * ends the process. */
 void mba_writers_abandon(void);
 
 /* After a rename, link or removal: forces the directory that `path` stands in to disk, and with it the name. What the new name
  * replaces may be removed then, and not before. */
 MBA_MUST mba_status mba_name_sync(const char *path);
+
+/* For core: a name that mba_writers_abandon is to remove (NULL, name), and no longer (name, NULL); and the error of a
+ * system call on a file, where `verb` completes "cannot ..". */
+void                mba__unfinished(const char *was, const char *is);
+MBA_MUST mba_status mba__file_failed(const char *verb, const char *path, int error);
 
 /* Makes a directory and those above it; one that is there already is fine. */
 MBA_MUST mba_status mba_mkdirs(const char *path);

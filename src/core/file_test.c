@@ -9,6 +9,8 @@
 #include "tests/test.h"
 #include "tests/scratch.h"
 #include "core/file.h"
+#include "core/lock.h"
+#include "core/temporary.h"
 #include "core/xxh64.h"
 
 /* The first four are published with the algorithm and its bindings; the last, of bytes 1 .. 101, was worked out in Python. */
@@ -350,6 +352,148 @@ static void a_folder_goes_with_its_files_and_no_further(void **state)
     mba_folder_remove(scratch("f"));                     // not there: nothing happens
 }
 
+/* ---- locks ---- */
+
+/* A process that does `hold` and then waits to be killed; returns when it has done it. */
+static pid_t start_holder(void (*hold)(void))
+{
+    int  ready[2];
+    char c;
+    assert_int_equal(pipe(ready), 0);
+    const pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        hold();
+        if (write(ready[1], "x", 1) != 1) _exit(1);
+        for (;;) pause();
+    }
+    assert_int_equal(read(ready[0], &c, 1), 1);
+    close(ready[0]);
+    close(ready[1]);
+    return child;
+}
+
+static void kill_holder(pid_t child)
+{
+    int status;
+    assert_int_equal(kill(child, SIGKILL), 0);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFSIGNALED(status));
+}
+
+static void hold_folder(void)
+{
+    mba_lock *l = NULL;
+    if (mba_lock_folder(&l, scratch("run")) != MBA_OK) _exit(1);
+}
+
+static void a_lock_is_of_one_process_and_dies_with_it(void **state)
+{
+    mba_lock *l = NULL;
+    char      who[64];
+    (void)state;
+    const pid_t child = start_holder(hold_folder);
+    snprintf(who, sizeof who, "process %ld holds the lock", (long)child);
+    assert_fails(mba_lock_folder(&l, scratch("run")), MBA_E_ARG, who);
+    assert_fails(mba_lock_folder(&l, scratch("run/../run")), MBA_E_ARG, who);
+    assert_null(l);
+    kill_holder(child);
+    assert_int_equal(scratch_entries("run"), 1);              // what it left
+    assert_ok(mba_lock_folder(&l, scratch("run")));
+    mba_lock *second = NULL;
+    assert_fails(mba_lock_folder(&second, scratch("run")), MBA_E_ARG, "another mambascope");
+    mba_lock_release(l);
+    assert_int_equal(scratch_entries("run"), 0);
+    assert_int_equal(rmdir(scratch("run")), 0);
+    assert_ok(mba_lock_folder(&l, scratch("run")));
+    mba_lock_release(l);                                      // made for the lock, and nothing else in it
+    assert_int_equal(scratch_entries("run"), -1);
+    mba_lock_release(NULL);
+}
+
+static void a_lock_beside_a_file_touches_nothing_else(void **state)
+{
+    mba_lock *l = NULL, *second = NULL;
+    char      name[251] = "long-";
+    const int there = scratch_entries("");
+    (void)state;
+    assert_ok(write_file(scratch("a.db"), "store"));
+    assert_int_equal(symlink("a.db", scratch("link.db")), 0);
+    assert_ok(mba_lock_beside(&l, scratch("link.db")));
+    assert_fails(mba_lock_beside(&second, scratch("a.db")), MBA_E_ARG, "/.a.db.lock'");
+    mba_lock_release(l);
+    assert_ok(mba_lock_beside(&l, scratch("a.db")));
+    mba_writers_abandon();                                    // as a signal does it
+    assert_int_not_equal(access(scratch(".a.db.lock"), F_OK), 0);
+    mba_lock_release(l);
+    assert_holds(scratch("a.db"), "store");
+    assert_ok(write_file(scratch(".b.lock"), "somebody's own file of this name\n"));
+    assert_fails(mba_lock_beside(&l, scratch("b")), MBA_E_IO, "is there and is no lock");
+    assert_holds(scratch(".b.lock"), "somebody's own file of this name\n");
+    assert_fails(mba_lock_beside(&l, scratch("nowhere/b")), MBA_E_IO, "cannot write");
+    memset(name + 5, 'x', 245);
+    assert_ok(mba_lock_beside(&l, scratch(name)));
+    mba_lock_release(l);
+    unlink(scratch("a.db"));
+    unlink(scratch("link.db"));
+    unlink(scratch(".b.lock"));
+    assert_int_equal(scratch_entries(""), there);
+}
+
+/* ---- temporary folders ---- */
+
+static void fill(const mba_temporary *t)
+{
+    char path[512];
+    snprintf(path, sizeof path, "%s/tokens", t->path);
+    if (mba_mkdirs(path) != MBA_OK) _exit(1);
+    snprintf(path, sizeof path, "%s/tokens/a", t->path);
+    if (write_file(path, "x") != MBA_OK) _exit(1);
+    snprintf(path, sizeof path, "%s/b", t->path);
+    if (symlink("/", path)) _exit(1);
+}
+
+static void hold_temporary(void)
+{
+    static mba_temporary t;
+    if (mba_temporary_create(&t, "tests", "none") != MBA_OK) _exit(1);
+    fill(&t);
+}
+
+static void the_next_one_removes_what_a_killed_process_left(void **state)
+{
+    mba_temporary mine = { 0 }, next = { 0 };
+    const char   *was = getenv("TMPDIR");
+    char          before[256] = "", path[512];
+    (void)state;
+    if (was) snprintf(before, sizeof before, "%s", was);
+    assert_ok(mba_mkdirs(scratch("tmp/mambascope-abcdef")));            // no lock: somebody else's
+    assert_ok(mba_mkdirs(scratch("tmp/mambascope-abcdefg")));           // another name
+    assert_ok(write_file(scratch("tmp/mambascope-abcdefg/.lock"), ""));
+    setenv("TMPDIR", scratch("tmp"), 1);
+    const pid_t child = start_holder(hold_temporary);
+    assert_ok(mba_temporary_create(&mine, "tests", "none"));
+    fill(&mine);
+    assert_int_equal(scratch_entries("tmp"), 4);                        // the living are left alone
+    kill_holder(child);
+    assert_ok(mba_temporary_create(&next, "tests", "none"));
+    assert_int_equal(scratch_entries("tmp"), 4);                        // one more, and the dead one less
+    snprintf(path, sizeof path, "%s/tokens/a", mine.path);
+    assert_int_equal(access(path, F_OK), 0);
+    mba_temporary_remove(&next);
+    mba_temporary_remove(&mine);
+    mba_temporary_remove(&mine);
+    assert_int_equal(scratch_entries("tmp"), 2);
+    assert_int_equal(scratch_entries("tmp/mambascope-abcdefg"), 1);
+    setenv("TMPDIR", scratch("nowhere"), 1);
+    assert_fails(mba_temporary_create(&mine, "tests", "do without"), MBA_E_IO, "fix: set TMPDIR, or do without");
+    if (was) setenv("TMPDIR", before, 1);
+    else     unsetenv("TMPDIR");
+    mba_folder_remove(scratch("tmp/mambascope-abcdef"));
+    mba_folder_remove(scratch("tmp/mambascope-abcdefg"));
+    mba_folder_remove(scratch("tmp"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -371,6 +515,9 @@ int main(void)
         cmocka_unit_test(a_long_name_can_be_written),
         cmocka_unit_test(directories_are_made_with_those_above),
         cmocka_unit_test(a_folder_goes_with_its_files_and_no_further),
+        cmocka_unit_test(a_lock_is_of_one_process_and_dies_with_it),
+        cmocka_unit_test(a_lock_beside_a_file_touches_nothing_else),
+        cmocka_unit_test(the_next_one_removes_what_a_killed_process_left),
     };
     scratch_make();
     const int failures = cmocka_run_group_tests(tests, NULL, NULL);

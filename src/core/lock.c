@@ -1,0 +1,158 @@
+/* lock.c -- see lock.h. */
+#include "core/lock.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "core/file.h"
+
+enum { PID_ROOM = 24, NAME_KEPT = 200, TRIES = 100 };
+
+struct mba_lock {
+    int   fd;
+    char *path;
+    char *folder;                      /* that it is in and guards; NULL: it is beside what it guards */
+    bool  made;                        /* the folder was not there before */
+};
+
+/* Where another user has left the file, it can be read and locked, not written. */
+static int open_file(const char *path)
+{
+    int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0666);
+    if (fd >= 0 || errno != EACCES) return fd;
+    fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    if (fd < 0) errno = EACCES;
+    return fd;
+}
+
+/* A file that happens to bear the name of a lock is neither written to nor removed. */
+static bool is_lock_file(int fd)
+{
+    struct stat s;
+    return fstat(fd, &s) == 0 && S_ISREG(s.st_mode) && s.st_size < PID_ROOM;
+}
+
+/* Whoever held the lock has removed its file if it is not this one any more. */
+static bool is_named(int fd, const char *path)
+{
+    struct stat a, b;
+    return fstat(fd, &a) == 0 && lstat(path, &b) == 0 && a.st_dev == b.st_dev && a.st_ino == b.st_ino;
+}
+
+static void write_pid(int fd)
+{
+    char      text[PID_ROOM];
+    const int n = snprintf(text, sizeof text, "%ld\n", (long)getpid());
+    if (ftruncate(fd, 0) == 0) (void)!pwrite(fd, text, (size_t)n, 0);        // only told to others: no failure
+}
+
+/* 0: not known. */
+static long holder(int fd)
+{
+    char          text[PID_ROOM + 1] = "";
+    const ssize_t n   = pread(fd, text, PID_ROOM, 0);
+    const long    pid = n > 0 ? strtol(text, NULL, 10) : 0;
+    return pid > 0 && (kill((pid_t)pid, 0) == 0 || errno == EPERM) ? pid : 0;
+}
+
+static mba_status held(const char *what, const char *path, long pid)
+{
+    char who[48] = "another process";
+    if (pid) snprintf(who, sizeof who, "process %ld", pid);
+    return mba_fail(MBA_E_ARG, "another mambascope is writing to '%s'\nwhy: %s holds the lock '%s'\n"
+                    "fix: wait for its end, or name another --out", what, who, path);
+}
+
+/* Locks the file of that name, not one that was removed between opening and locking it. */
+static mba_status take(mba_lock *l, const char *what)
+{
+    for (int i = 0; i < TRIES; i++) {
+        l->fd = open_file(l->path);
+        if (l->fd < 0 && errno == ENOENT && l->folder) {           // another has released it, and its empty folder
+            MBA_TRY(mba_mkdirs(l->folder));
+            l->made = true;
+            continue;
+        }
+        if (l->fd < 0) return mba__file_failed("write", l->path, errno);
+        if (!is_lock_file(l->fd))
+            return mba_fail(MBA_E_IO, "cannot lock '%s'\nwhy: '%s' is there and is no lock\nfix: move it away, or name another "
+                            "--out", what, l->path);
+        if (flock(l->fd, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK) return held(what, l->path, holder(l->fd));
+        if (is_named(l->fd, l->path)) {
+            write_pid(l->fd);
+            mba__unfinished(NULL, l->path);
+            return MBA_OK;
+        }
+        close(l->fd);
+        l->fd = -1;
+    }
+    return held(what, l->path, 0);
+}
+
+static void forget(mba_lock *l)
+{
+    if (l->fd >= 0) close(l->fd);
+    if (l->made) (void)rmdir(l->folder);                           // refused where there is something in it
+    free(l->folder);
+    free(l->path);
+    free(l);
+}
+
+/* `path` and `folder` are the lock's from here on. */
+static mba_status create(mba_lock **out, char *path, char *folder, bool made, const char *what)
+{
+    mba_lock *l = path ? malloc(sizeof *l) : NULL;
+    if (!l) {
+        free(path);
+        free(folder);
+        return mba_fail(MBA_E_NOMEM, "no memory to lock '%s'", what);
+    }
+    *l = (mba_lock){ .fd = -1, .path = path, .folder = folder, .made = made };
+    const mba_status st = take(l, what);
+    if (st == MBA_OK) *out = l;
+    else              forget(l);
+    return st;
+}
+
+mba_status mba_lock_folder(mba_lock **out, const char *folder)
+{
+    char      *path = NULL, *copy = strdup(folder);
+    const bool made = access(folder, F_OK) != 0;
+    if (!copy || asprintf(&path, "%s/.lock", folder) < 0) {
+        free(copy);
+        return mba_fail(MBA_E_NOMEM, "no memory to lock '%s'", folder);
+    }
+    const mba_status st = mba_mkdirs(folder);
+    if (st == MBA_OK) return create(out, path, copy, made, folder);
+    free(path);
+    free(copy);
+    return st;
+}
+
+mba_status mba_lock_beside(mba_lock **out, const char *path)
+{
+    struct stat s;
+    char       *leads = lstat(path, &s) == 0 && S_ISLNK(s.st_mode) ? realpath(path, NULL) : NULL, *file = NULL;
+    const char *target = leads ? leads : path, *slash = strrchr(target, '/');
+    const char *base = slash ? slash + 1 : target;
+    if (asprintf(&file, "%.*s.%.*s.lock", (int)(base - target), target, NAME_KEPT, base) < 0) file = NULL;
+    free(leads);
+    return create(out, file, NULL, false, path);
+}
+
+/* The name goes first: who opens the file before that and locks it after sees that it has none. */
+void mba_lock_release(mba_lock *l)
+{
+    if (!l) return;
+    if (is_named(l->fd, l->path)) (void)unlink(l->path);
+    mba__unfinished(l->path, NULL);
+    forget(l);
+}
