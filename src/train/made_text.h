@@ -9,9 +9,9 @@
 
 #include <stdint.h>
 
-#include "core/status.h"
+#include "core/temporary.h"
 
-typedef struct mba_made_text { char root[256], path[272]; } mba_made_text;
+typedef struct mba_made_text { mba_temporary root; char path[272]; } mba_made_text;
 
 MBA_MUST mba_status mba_made_text_create(mba_made_text *out, uint64_t seed, int64_t bytes);
 void                mba_made_text_remove(mba_made_text *d);       /* zeroed ones are fine */

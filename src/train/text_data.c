@@ -178,14 +178,8 @@ static mba_status find_folder(char path[PATH_ROOM], bool *before, const char *fo
 
 static mba_status temporary(mba_text_data *d)
 {
-    const char *tmp = getenv("TMPDIR");
-    snprintf(d->root, sizeof d->root, "%s/mambascope-XXXXXX", tmp && *tmp && strlen(tmp) < 200 ? tmp : "/tmp");
-    if (!mkdtemp(d->root)) {
-        d->root[0] = 0;
-        return mba_fail(MBA_E_IO, "no place for the tokens of the text\nwhy: %s\nfix: set TMPDIR, or prepare them with "
-                        "mambascope data prepare", strerror(errno));
-    }
-    snprintf(d->path, sizeof d->path, "%s/tokens", d->root);
+    MBA_TRY(mba_temporary_create(&d->root, "the tokens of the text", "prepare them with mambascope data prepare"));
+    snprintf(d->path, sizeof d->path, "%s/tokens", d->root.path);
     return MBA_OK;
 }
 
@@ -214,7 +208,7 @@ static void tell_story(mba_text_data *d, const mba_listing *l, const mba_tokeniz
     if (made)
         n = snprintf(to, room, "text %s%s prepared: %" PRId64 " document%s, %" PRId64 " tokens (tokenizer %s) in %.200s%s%s%s",
                      mba_show(l->name[0]).text, more, made->documents, made->documents == 1 ? "" : "s", made->tokens,
-                     mba_tokenizer_name(t), d->path, d->root[0] ? " (removed at the end)" : "", ends, vocab);
+                     mba_tokenizer_name(t), d->path, d->root.path[0] ? " (removed at the end)" : "", ends, vocab);
     else
         n = snprintf(to, room, "text %s%s as it was prepared (tokenizer %s) in %.200s%s", mba_show(l->name[0]).text, more,
                      mba_tokenizer_name(t), d->path, vocab);
@@ -258,10 +252,7 @@ mba_status mba_text_data_open(mba_text_data *out, const mba_text_data_options *o
 
 void mba_text_data_close(mba_text_data *d)
 {
-    if (d->root[0]) {
-        mba_folder_remove(d->path);
-        mba_folder_remove(d->root);
-    }
+    mba_temporary_remove(&d->root);
     *d = (mba_text_data){ 0 };
 }
 

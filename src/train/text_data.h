@@ -13,6 +13,7 @@
 #ifndef MBA_TEXT_DATA_H
 #define MBA_TEXT_DATA_H
 
+#include "core/temporary.h"
 #include "data/prepare.h"
 #include "data/tokenizer_files.h"
 #include "train/feed.h"
@@ -30,7 +31,7 @@ typedef struct mba_text_data_options {
 
 typedef struct mba_text_data {
     char path[4096];
-    char root[256];                          /* of temporary ones */
+    mba_temporary root;                      /* of temporary ones */
     char story[512];                         /* what was prepared, in a sentence; "": nothing */
 } mba_text_data;
 
