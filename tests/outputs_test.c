@@ -1,5 +1,7 @@
 /* outputs_test.c -- files that commands write: none takes the place of a store, and a path that cannot be written is told
  * before the work. */
+#include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 
 #include "tests/program.h"
@@ -104,11 +106,66 @@ static void a_wrong_path_is_told_first(void **state)
 static int prepare(void **state) { (void)state; scratch_make(); return 0; }
 static int clean(void **state)   { (void)state; scratch_remove(); return 0; }
 
+/* ---- one at a time ---- */
+
+#define PROFILE "profile " SMALL " --steps 1 --warmup 1 --sets ''"
+
+static int hold(const char *path)
+{
+    const int fd = open(path, O_RDWR | O_CREAT, 0666);
+    assert_true(fd >= 0);
+    assert_int_equal(flock(fd, LOCK_EX), 0);
+    dprintf(fd, "%ld\n", (long)getpid());
+    return fd;
+}
+
+/* Two of one name removed each other's file. */
+static void an_output_that_is_being_made_is_not_made_twice(void **state)
+{
+    char who[64];
+    (void)state;
+    snprintf(who, sizeof who, "why: process %ld holds the lock", (long)getpid());
+    copy_store(scratch("held.db"));
+    const int store = hold(scratch(".held.db.lock")), page = hold(scratch(".held.html.lock")), tokens = hold(scratch(".held.lock"));
+    const int suite = (mkdir(scratch("suite"), 0777), hold(scratch("suite/.lock")));
+    says(run(PROFILE " --out '%s/held.db'", scratch_dir), 2, who);
+    says(run("report " STORE " --no-simulation --out '%s/held.html'", scratch_dir), 2, who);
+    says(run("data prepare --synthetic 1K --out '%s/held/'", scratch_dir), 2, who);
+    says(run("suite --tiny --only mamba1 --out '%s/suite'", scratch_dir), 2, who);
+    assert_untouched(scratch("held.db"));
+    assert_true(access(scratch("held.html"), F_OK) && access(scratch("held"), F_OK));
+    assert_int_equal(scratch_entries("suite"), 1);
+    close(store);                                             // as when the process is killed: its file is left
+    close(page);
+    close(tokens);
+    close(suite);
+    says(run("report " STORE " --no-simulation --out '%s/held.html'", scratch_dir), 0, "wrote");
+    says(run("data prepare --synthetic 1K --out '%s/held'", scratch_dir), 0, "tokens");
+    assert_true(access(scratch(".held.html.lock"), F_OK) && access(scratch(".held.lock"), F_OK));
+}
+
+/* The one that was left over failed too, and no store was there. */
+static void a_killed_profile_costs_no_other(void **state)
+{
+    char line[2048];
+    (void)state;
+    snprintf(line, sizeof line, "{ exec '%s' " PROFILE " --steps 4000 --out '%s/two.db' >/dev/null 2>&1; } & p=$!; "
+             "while [ ! -s '%s/.two.db.lock' ]; do sleep 0.01; done; '%s' " PROFILE " --out '%s/two.db' 2>&1; echo code $?; kill -9 $p; wait $p",
+             getenv("MBA_PROGRAM"), scratch_dir, scratch_dir, getenv("MBA_PROGRAM"), scratch_dir);
+    says(shell(line), 128 + 9, "code 2");
+    assert_non_null(strstr(output, "another mambascope is writing to"));
+    says(run(PROFILE " --out '%s/two.db'", scratch_dir), 0, "wrote");
+    says(run("show '%s/two.db'", scratch_dir), 0, "mamba2-130m");
+    assert_true(access(scratch(".two.db.lock"), F_OK) && access(scratch("two.db.unfinished"), F_OK));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(no_output_replaces_a_store),
                                         cmocka_unit_test(links_are_not_replaced),
                                         cmocka_unit_test(a_dash_is_stdout),
-                                        cmocka_unit_test(a_wrong_path_is_told_first) };
+                                        cmocka_unit_test(a_wrong_path_is_told_first),
+                                        cmocka_unit_test(an_output_that_is_being_made_is_not_made_twice),
+                                        cmocka_unit_test(a_killed_profile_costs_no_other) };
     return cmocka_run_group_tests(tests, prepare, clean);
 }

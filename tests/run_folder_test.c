@@ -42,17 +42,83 @@ static void a_run_goes_on_from_its_newest_checkpoint(void **state)
     assert_int_equal(lines_of(scratch("d/log.jsonl")), 5);
 }
 
-/* Two at once wrote their lines over each other's. */
+/* All names, sizes and bytes of a folder in one number. */
+static unsigned long sum_of(const char *name)
+{
+    char line[1024];
+    snprintf(line, sizeof line, "cd '%s/%s' && { find . ! -name .lock | sort; find . -type f ! -name .lock | sort | xargs cat; } | cksum", scratch_dir, name);
+    assert_int_equal(shell(line), 0);
+    return strtoul(output, NULL, 10);
+}
+
+/* Two at once wrote their lines over each other's; and what was looked at before the lock was not the other's yet. */
 static void a_second_run_at_the_same_time_is_refused(void **state)
 {
+    char line[1024], who[64];
     (void)state;
-    says(run(TRAIN " --stop-after 2 --out '%s/e'", scratch_dir, scratch_dir), 0, "2 steps");
-    const int other = open(scratch("e/log.jsonl"), O_WRONLY);
+    says(run(TRAIN " --stop-after 2 --save-every 1 --out '%s/e'", scratch_dir, scratch_dir), 0, "2 steps");
+    snprintf(line, sizeof line, "mkdir '%s/new'; echo >'%s/e/samples.jsonl'; echo >'%s/e/step-000002/model.safetensors'", scratch_dir, scratch_dir,
+             scratch_dir);
+    assert_int_equal(shell(line), 0);
+    const unsigned long was = sum_of("e"), fresh = sum_of("new");
+    const int other = open(scratch("e/.lock"), O_RDWR | O_CREAT, 0666), another = open(scratch("new/.lock"), O_RDWR | O_CREAT, 0666);
     assert_int_equal(flock(other, LOCK_EX), 0);
-    says(run(TRAIN " --resume '%s/e' --out '%s/e'", scratch_dir, scratch_dir, scratch_dir), 2, "another run is going on");
-    assert_int_equal(lines_of(scratch("e/log.jsonl")), 2);
+    assert_int_equal(flock(another, LOCK_EX), 0);
+    dprintf(other, "%ld\n", (long)getpid());
+    snprintf(who, sizeof who, "why: process %ld holds the lock", (long)getpid());
+    says(run(TRAIN " --resume '%s/e' --out '%s/e'", scratch_dir, scratch_dir, scratch_dir), 2, who);
+    says(run("train --resume '%s/e/step-000001'", scratch_dir), 2, who);
+    says(run(TRAIN " --resume auto --out '%s/e'", scratch_dir, scratch_dir), 2, who);        // step 2 is damaged, and keeps its name
+    says(run(TRAIN " --sample a --out '%s/e'", scratch_dir, scratch_dir), 2, who);
+    says(run(TRAIN " --out '%s/new'", scratch_dir, scratch_dir), 2, "another mambascope is writing to");
+    assert_true(sum_of("e") == was && sum_of("new") == fresh);
+    says(run("train --resume '%s/e/step-000001' --dry-run", scratch_dir), 0, "");              // writes nothing
     close(other);                                                    // as when it ends, or is killed
-    says(run(TRAIN " --resume '%s/e' --stop-after 1 --out '%s/e'", scratch_dir, scratch_dir, scratch_dir), 0, "3 steps");
+    close(another);
+    says(run(TRAIN " --resume auto --stop-after 2 --out '%s/e'", scratch_dir, scratch_dir), 0, "3 steps");
+    says(run(TRAIN " --stop-after 1 --out '%s/new'", scratch_dir, scratch_dir), 0, "1 steps");
+    assert_true(access(scratch("e/.lock"), F_OK) && access(scratch("new/.lock"), F_OK));
+}
+
+/* A run that is killed lets go of its folder; one that lives does not, and is named. */
+static void a_killed_run_lets_go_of_its_folder(void **state)
+{
+    char line[2048];
+    (void)state;
+    snprintf(line, sizeof line, "{ exec '%s' train " SMALL " " DATA " --steps 1000000 --quiet --out '%s/gone' >/dev/null 2>&1; } & p=$!; "
+             "while [ ! -s '%s/gone/log.jsonl' ]; do sleep 0.01; done; '%s' train " SMALL " " DATA " --steps 2 --out '%s/gone' 2>&1; echo $p; "
+             "kill -9 $p; wait $p", getenv("MBA_PROGRAM"), scratch_dir, scratch_dir, scratch_dir, getenv("MBA_PROGRAM"), scratch_dir, scratch_dir);
+    assert_int_equal(shell(line), 128 + 9);
+    const char *pid = strstr(output, "why: process ");
+    assert_non_null(pid);
+    assert_int_equal(strtol(pid + 13, NULL, 10), strtol(strrchr(pid, '\'') ? strstr(pid, "--out\n") + 6 : "0", NULL, 10));
+    says(run(TRAIN " --stop-after 2 --out '%s/gone'", scratch_dir, scratch_dir), 0, "2 steps");
+    assert_int_equal(lines_of(scratch("gone/log.jsonl")), 2);
+}
+
+/* Whatever the timing, one of two trains, and the folder is as if the other had not been there. */
+static void of_two_runs_started_at_once_one_trains(void **state)
+{
+    char line[4096];
+    (void)state;
+    for (int i = 0; i < 20; i++) {
+        snprintf(line, sizeof line, "rm -rf '%s/both'; for n in 1 2; do { '%s' train " SMALL " " DATA " --quiet --steps $n --seed $n %s --out '%s/both' "
+                 ">'%s/said'$n 2>&1; echo $? >'%s/code'$n; } & done; wait; cat '%s'/said?; cat '%s'/code? | sort | tr -d '\n'", scratch_dir,
+                 getenv("MBA_PROGRAM"), scratch_dir, i % 2 ? "--resume auto" : "", scratch_dir, scratch_dir, scratch_dir, scratch_dir, scratch_dir);
+        assert_int_equal(shell(line), 0);
+        const size_t n = strlen(output);
+        const bool   ended = strstr(output, "another mambascope is writing") || strstr(output, "has checkpoints of a run")
+                          || strstr(output, "the run was begun with");
+        if (n < 2 || strcmp(output + n - 2, "02") || !ended) fail_msg("round %d: %s", i, output);
+        snprintf(line, sizeof line, "cd '%s/both' && ls -A | tr '\n' ' '; grep -c . log.jsonl; grep -o '\"--seed\": [0-9]*' options.json; "
+                 "grep -o '\"seed\": [0-9]*' step-*/trainer.json", scratch_dir);
+        assert_int_equal(shell(line), 0);
+        const int  seed = strstr(output, "\"--seed\": 1") ? 1 : 2;
+        char       want[256];
+        snprintf(want, sizeof want, "log.jsonl options.json step-%06d tokenizer.json tokenizer_config.json %d\n\"--seed\": %d\n\"seed\": %d\n", seed, seed,
+                 seed, seed);
+        assert_string_equal(output, want);
+    }
 }
 
 /* A run that ends because its loss is not a number any more kept nothing since --save-every, by default nothing at all. */
@@ -390,6 +456,8 @@ int main(void)
         cmocka_unit_test(a_resumed_run_does_not_go_into_another),
         cmocka_unit_test(a_run_goes_on_from_its_newest_checkpoint),
         cmocka_unit_test(a_second_run_at_the_same_time_is_refused),
+        cmocka_unit_test(a_killed_run_lets_go_of_its_folder),
+        cmocka_unit_test(of_two_runs_started_at_once_one_trains),
         cmocka_unit_test(a_run_that_gives_up_keeps_what_it_learned),
         cmocka_unit_test(a_batch_that_cannot_be_read_loses_nothing),
         cmocka_unit_test(an_interrupted_run_goes_on_with_its_folder_alone),

@@ -10,6 +10,7 @@
 #include "cli/options.h"
 #include "cli/profile.h"
 #include "core/file.h"
+#include "core/lock.h"
 #include "scope/collect.h"
 #include "scope/metrics.h"
 
@@ -102,6 +103,9 @@ static mba_status check_foreign(const profile_options *o)
                        : m->variants                          ? "--op"
                        : m->threads                           ? "--threads"
                                                               : NULL;
+    if (!with && o->foreign.skip_steps && !o->foreign.range)
+        return mba_fail(MBA_E_ARG, "--skip-steps without --range\nwhy: a step of a program that is not ours is an entry "
+                        "into an NVTX range\nfix: --range NAME, or --skip-launches");
     if (!with) return MBA_OK;
     return mba_fail(MBA_E_ARG, "%s with -- CMD\nwhy: it goes with a model; a program runs as it is\nfix: leave it out; how much is "
                     "watched say --launches, --range, --skip-steps, --skip-seconds", with);
@@ -110,10 +114,6 @@ static mba_status check_foreign(const profile_options *o)
 static mba_status profile_foreign(const profile_options *o)
 {
     target to = { 0 };
-    MBA_TRY(check_foreign(o));
-    if (o->foreign.skip_steps && !o->foreign.range)
-        return mba_fail(MBA_E_ARG, "--skip-steps without --range\nwhy: a step of a program that is not ours is an entry "
-                        "into an NVTX range\nfix: --range NAME, or --skip-launches");
     MBA_TRY(begin(&to, o->out));
     return finish(&to, mba_collect_foreign(to.store, &o->foreign));
 }
@@ -129,6 +129,17 @@ static mba_status check_ours(const profile_options *o)
                         "--rules go with a program\nwhy: of a model all of it is known\n"
                         "fix: leave them out, or -- CMD");
     return MBA_OK;
+}
+
+/* One process at a time makes a store of this name: of two, each would remove or replace what the other has open. */
+static mba_status profile(const profile_options *o, bool foreign)
+{
+    mba_lock *lock = NULL;
+    MBA_TRY(mba_store_may_replace(o->out));                  // a device or a pipe has no lock beside it
+    MBA_TRY(mba_lock_beside(&lock, o->out));
+    mba_status st = foreign ? profile_foreign(o) : mba_profile_model(&o->model, &o->collect, o->out, NULL, NULL);
+    mba_lock_release(lock);
+    return st == MBA_OK ? tell(o->out) : st;
 }
 
 /* Every device is asked for the same sets, so that a wrong name is one everywhere. */
@@ -188,14 +199,9 @@ mba_status mba_command_profile(int argc, char **argv)
     o.collect.command = o.foreign.command = command;
     o.foreign.argv = argv + ours + 1;
     o.foreign.sets = o.collect.sets;
-    if (ours + 1 < argc) {
-        MBA_TRY(profile_foreign(&o));
-        return tell(o.out);
-    }
-    if (ours < argc)
+    if (ours + 1 == argc)
         return mba_fail(MBA_E_ARG,
                         "profile what?\nwhy: nothing stands behind --\nfix: mambascope profile [options] -- CMD");
-    MBA_TRY(check_ours(&o));
-    MBA_TRY(mba_profile_model(&o.model, &o.collect, o.out, NULL, NULL));
-    return tell(o.out);
+    MBA_TRY(ours < argc ? check_foreign(&o) : check_ours(&o));
+    return profile(&o, ours < argc);
 }

@@ -8,11 +8,16 @@
 #include "cli/options.h"
 #include "cli/stores.h"
 #include "cli/whatif.h"
+#include "core/lock.h"
 #include "data/listing.h"
 #include "report/report.h"
 #include "report/training.h"
 
-typedef struct wanted { const char *figure, *view; bool csv; } wanted;
+typedef struct wanted {
+    const char *figure, *view;
+    bool        csv, study, simulation;
+    int         shown;                              /* stores that have sections of their own */
+} wanted;
 
 static mba_status print_figure(const mba_stores *r, const wanted *w)
 {
@@ -108,6 +113,29 @@ static void warn_of_empty(const mba_stores *r)
                     mba_store_path(r->run[i].store));
 }
 
+static mba_status report_stores(const mba_operands *words, const wanted *want, const char *out)
+{
+    mba_stores r;
+    int        first = want->shown < words->n ? want->shown : words->n;
+    MBA_TRY(mba_stores_open_good(&r, words->word, words->n, &first));
+    mba_stores_show(&r, first);
+    warn_of_empty(&r);
+    char left_out[sizeof r.left_out];
+    memcpy(left_out, r.left_out, sizeof left_out);
+    const bool  simulate = want->simulation && (!want->figure || is_simulated(want->figure));
+    mba_whatif *whatif = simulate ? calloc(1, sizeof *whatif) : NULL;
+    mba_status  st = mba_machine_rates(&r);
+    if (st == MBA_OK && whatif) st = mba_whatif_make(whatif, &r);
+    r.study  = want->study || want->figure;
+    r.whatif = whatif;
+    if (st == MBA_OK) st = want->figure ? print_figure(&r, want) : write_page(&r, out);
+    free(whatif);
+    const mba_status closed = mba_stores_close(&r);
+    if (st != MBA_OK || closed != MBA_OK) return st == MBA_OK ? closed : st;
+    return *left_out ? mba_fail(MBA_E_FORMAT, "made without %s\nwhy: see above\nfix: leave them out, or measure them "
+                                "again", left_out) : MBA_OK;
+}
+
 mba_status mba_command_report(int argc, char **argv)
 {
     const char *out = "report.html";
@@ -145,7 +173,6 @@ mba_status mba_command_report(int argc, char **argv)
         "mambascope report run.db --figure fig4 --csv > bandwidth.csv\n"
         "mambascope report --study --main 2 mamba1.db mamba2.db mamba2-chunked.db\n" };
     mba_operands words = { 0 };
-    mba_stores   r;
     MBA_TRY(mba_options_parse(&usage, argc, argv, &words, &help));
     if (help) return MBA_OK;
     for (int i = 0; list && mba_report_figure_name(i); i++)
@@ -165,24 +192,15 @@ mba_status mba_command_report(int argc, char **argv)
     if (runs && (study || measured || shown < MBA_RUNS_MAX))
         return mba_fail(MBA_E_ARG, "--%s is of stores, '%s' is a training run\nfix: leave it out",
                         study ? "study" : measured ? "no-simulation" : "main", words.word[0]);
-    if (!want.figure && !is_stdout(out)) MBA_TRY(mba_output_check(out));              // a wrong path should not cost a simulation
-    if (runs) return report_runs(&words, &want, out);
-    int first = (int)shown < words.n ? (int)shown : words.n;
-    MBA_TRY(mba_stores_open_good(&r, words.word, words.n, &first));
-    mba_stores_show(&r, first);
-    warn_of_empty(&r);
-    char left_out[sizeof r.left_out];
-    memcpy(left_out, r.left_out, sizeof left_out);
-    const bool  simulate = !measured && (!want.figure || is_simulated(want.figure));
-    mba_whatif *whatif = simulate ? calloc(1, sizeof *whatif) : NULL;
-    mba_status  st = mba_machine_rates(&r);
-    if (st == MBA_OK && whatif) st = mba_whatif_make(whatif, &r);
-    r.study  = study || want.figure;
-    r.whatif = whatif;
-    if (st == MBA_OK) st = want.figure ? print_figure(&r, &want) : write_page(&r, out);
-    free(whatif);
-    const mba_status closed = mba_stores_close(&r);
-    if (st != MBA_OK || closed != MBA_OK) return st == MBA_OK ? closed : st;
-    return *left_out ? mba_fail(MBA_E_FORMAT, "made without %s\nwhy: see above\nfix: leave them out, or measure them "
-                                "again", left_out) : MBA_OK;
+    mba_lock *lock = NULL;
+    if (!want.figure && !is_stdout(out)) {
+        MBA_TRY(mba_output_check(out));                    // a wrong path should not cost a simulation
+        MBA_TRY(mba_lock_beside(&lock, out));
+    }
+    want.study = study;
+    want.simulation = !measured;
+    want.shown = (int)shown;
+    const mba_status st = runs ? report_runs(&words, &want, out) : report_stores(&words, &want, out);
+    mba_lock_release(lock);
+    return st;
 }

@@ -11,7 +11,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -25,6 +24,7 @@
 #include "cli/suite_parts.h"
 #include "core/device.h"
 #include "core/file.h"
+#include "core/lock.h"
 
 enum { PATH_MAX_BYTES = 4096 };
 
@@ -215,21 +215,6 @@ static mba_status look_at(suite *u, int i)
     return MBA_OK;
 }
 
-/* One suite at a time in a folder. The lock goes with the process, however that ends. */
-static mba_status lock_folder(int *lock, const suite *u)
-{
-    char path[PATH_MAX_BYTES];
-    MBA_TRY(mba_mkdirs(u->out));
-    path_of(path, u, ".", "suite", ".lock");
-    *lock = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-    if (*lock < 0)
-        return mba_fail(MBA_E_IO, "cannot write into '%s'\nwhy: %s\nfix: --out with a folder that you may write to",
-                        u->out, strerror(errno));
-    if (flock(*lock, LOCK_EX | LOCK_NB) == 0) return MBA_OK;
-    close(*lock);
-    return mba_fail(MBA_E_IO, "another suite works in '%s'\nfix: wait for it, or --out with another folder", u->out);
-}
-
 /* ---- making parts ---- */
 
 /* Removes what a suite that was killed has left under temporary names; the lock says that nobody writes there now. */
@@ -409,9 +394,9 @@ static mba_status find_device(const suite *u)
 
 static mba_status run_suite(suite *u)
 {
-    int lock = -1;
+    mba_lock *lock = NULL;
     MBA_TRY(choose_parts(u));
-    MBA_TRY(lock_folder(&lock, u));
+    MBA_TRY(mba_lock_folder(&lock, u->out));
     mba_status st = MBA_OK;
     for (int i = 0; i < u->n && st == MBA_OK; i++) st = look_at(u, i);
     if (st == MBA_OK) st = find_device(u);
@@ -427,7 +412,7 @@ static mba_status run_suite(suite *u)
         make_parts(u);
         st = finish(u);
     }
-    close(lock);
+    mba_lock_release(lock);
     return st;
 }
 

@@ -19,9 +19,11 @@
 #include "cli/samples.h"
 #include "cli/step_plan.h"
 #include "core/device.h"
+#include "core/lock.h"
 #include "core/print.h"
 #include "data/array.h"
 #include "data/json.h"
+#include "data/listing.h"
 #include "device/cpu/ceilings.h"
 #include "ops/lamb/lamb.h"
 #include "train/checkpoint.h"
@@ -55,6 +57,7 @@ typedef struct train_cli {
     json_t           *saved, *kept;               /* options of the checkpoint that is resumed; of its run as last started */
     json_t           *options, *changes;          /* of this run; which are not those of the checkpoint */
     char              from[PATH_ROOM], folder[PATH_ROOM];          /* the checkpoint that is resumed; its run */
+    mba_lock         *lock;                       /* of the folder that this run writes to */
 } train_cli;
 
 /* ---- what a step costs ---- */
@@ -259,7 +262,6 @@ static mba_status prepare_text(train_cli *c, mba_text_data *d)
     if (c->quiet) p.terminal = false;
     MBA_TRY(mba_model_complete(&m));
     if (checkpoint) MBA_TRY(mba_checkpoint_find(from, sizeof from, checkpoint));
-    if (c->o.out && !c->o.resume) MBA_TRY(mba_checkpoint_none(c->o.out));
     if (c->o.out && snprintf(folder, sizeof folder, "%s/tokens", c->o.out) >= (int)sizeof folder)
         return mba_fail(MBA_E_ARG, "the path '%s' is too long\nfix: a shorter --out", c->o.out);
     const mba_status st = mba_text_data_open(d, &(mba_text_data_options){ .data = c->o.feed.data,
@@ -272,9 +274,19 @@ static mba_status prepare_text(train_cli *c, mba_text_data *d)
     return MBA_OK;
 }
 
+/* The run has the folder to itself from here on, or from the moment it looked for a checkpoint there. */
+static mba_status lock_run(train_cli *c, const char *folder)
+{
+    if (!c->lock && !c->dry_run) MBA_TRY(mba_lock_folder(&c->lock, folder));
+    c->o.lock = c->lock;
+    return MBA_OK;
+}
+
 static mba_status run_training(train_cli *c)
 {
     mba_text_data text = { 0 };
+    if (c->o.out) MBA_TRY(lock_run(c, c->o.out));
+    if (c->o.out && !c->o.resume) MBA_TRY(mba_checkpoint_none(c->o.out));
     mba_interrupts(on_signal);
     signal(SIGPIPE, SIG_IGN);                      // that nobody listens any more is no reason to lose a run
     c->o.stop = &interrupted;
@@ -327,6 +339,19 @@ static mba_status choose_newest(train_cli *c)
     return MBA_OK;
 }
 
+/* Before the newest checkpoint is chosen: a run that goes on in the folder writes newer ones. A folder that is not there
+ * has none, and one without a checkpoint is left alone. */
+static mba_status lock_resumed(train_cli *c)
+{
+    const bool automatic = !strcmp(c->o.resume, "auto");
+    if (!automatic) {
+        MBA_TRY(mba_checkpoint_find(c->from, sizeof c->from, c->o.resume));
+        MBA_TRY(mba_run_folder(c->folder, sizeof c->folder, c->o.resume));
+    }
+    const char *folder = c->o.out ? c->o.out : c->folder;
+    return mba_is_folder(folder) ? lock_run(c, folder) : MBA_OK;
+}
+
 static bool is_changed(const train_cli *c, const char *name)
 {
     size_t        i;
@@ -362,6 +387,7 @@ static mba_status go_on(train_cli *c, const mba_usage *u, int argc, char **argv)
     if (c->o.resume && c->o.init && strcmp(c->o.resume, "auto"))
         return mba_fail(MBA_E_ARG, "--resume and --init\nwhy: the one goes on with a run, the other begins one\nfix: one "
                         "of them, or --resume auto, which does either");
+    if (c->o.resume) MBA_TRY(lock_resumed(c));
     if (c->o.resume) MBA_TRY(choose_newest(c));
     if (!c->o.resume) return MBA_OK;
     c->o.init = NULL;                             // the run has begun
@@ -642,5 +668,6 @@ mba_status mba_command_train(int argc, char **argv)
     json_decref(c.kept);
     json_decref(c.options);
     json_decref(c.changes);
+    mba_lock_release(c.lock);
     return st;
 }

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "core/file.h"
+#include "core/lock.h"
 #include "data/array.h"
 #include "data/json.h"
 #include "data/listing.h"
@@ -25,6 +26,7 @@ typedef struct work {
     const mba_prepare_options *o;
     mba_tokenizer             *t;
     char                      *folder;       /* where the shards are until all are there */
+    mba_lock                  *lock;
     mba_ids                    shard;
     int64_t                    shard_tokens;
     mba_token_notes            notes;        /* of the shard being filled */
@@ -288,16 +290,24 @@ static mba_status check_out(const char *out)
                  : mba_fail(MBA_E_ARG, "the output '%s' is there already\nfix: remove it, or choose another name", out);
 }
 
-static mba_status make_folder(work *w, const char *out)
+/* One process at a time makes a directory of this name; what was there before the lock may be another's work by now. */
+static mba_status lock_out(work *w, const char *out)
 {
     const char  *slash  = strrchr(out, '/');
     const size_t parent = slash ? (size_t)(slash - out) : 0;
+    MBA_TRY(check_out(out));
     if (parent) {
         char *above = strndup(out, parent);
         const mba_status st = above ? mba_mkdirs(above) : mba_fail(MBA_E_NOMEM, "no memory to make '%s'", out);
         free(above);
         MBA_TRY(st);
     }
+    MBA_TRY(mba_lock_beside(&w->lock, out));
+    return check_out(out);
+}
+
+static mba_status make_folder(work *w, const char *out)
+{
     if (asprintf(&w->folder, "%s.partial-XXXXXX", out) < 0) {
         w->folder = NULL;
         return mba_fail(MBA_E_NOMEM, "no memory to make '%s'", out);
@@ -359,12 +369,13 @@ mba_status mba_prepare(mba_prepared *made, mba_tokenizer *t, const mba_prepare_o
     char *out = strdup(o->out);
     if (!out) return mba_fail(MBA_E_NOMEM, "no memory to prepare data");
     for (size_t n = strlen(out); n > 1 && out[n - 1] == '/';) out[--n] = 0;
-    mba_status st = *out ? check_out(out)
+    mba_status st = *out ? lock_out(&w, out)
                          : mba_fail(MBA_E_ARG, "the output has no name\nfix: --out with a new directory");
     if (st == MBA_OK) st = make_folder(&w, out);
     if (st == MBA_OK) st = fill(&w);
     if (st == MBA_OK) st = publish(&w, out);
     if (st != MBA_OK && w.folder) mba_folder_remove(w.folder);
+    mba_lock_release(w.lock);
     if (st == MBA_OK) {
         *made = w.made;
         snprintf(made->end, sizeof made->end, "%.*s", (int)w.end_bytes, w.end);

@@ -9,12 +9,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "core/device.h"
 #include "core/file.h"
+#include "core/lock.h"
 #include "data/array.h"
 #include "data/json.h"
 #include "ops/ema/ema.h"
@@ -46,6 +46,7 @@ typedef struct run {
     double        best_loss;
     double        began_s;
     FILE         *log;
+    mba_lock     *lock;                           /* of the folder, where the caller has none */
     char          note[512];
 } run;
 
@@ -81,9 +82,12 @@ static mba_status open_feeds(run *r, const mba_feed_options *data)
     return mba_feed_open(&r->valid, &r->s.model, &fo);
 }
 
+/* The lock comes before the first look at the folder: two runs in one would write into each other's log and take each
+ * other's checkpoints for their own. */
 static mba_status begin(run *r)
 {
     mba_session_options so = r->o->session;
+    if (r->o->out && !r->o->lock) MBA_TRY(mba_lock_folder(&r->lock, r->o->out));
     if (r->o->out && !r->o->resume) MBA_TRY(mba_checkpoint_none(r->o->out));
     r->micros     = r->o->micros > 0 ? r->o->micros : 1;
     r->step       = (mba_step){ .seed = r->o->seed };
@@ -114,6 +118,7 @@ static void finish(run *r)
     mba_session_end(&r->judge);
     mba_session_end(&r->s);
     mba_tokenizer_files_free(&r->tokenizer);
+    mba_lock_release(r->lock);
 }
 
 /* ---- keeping ---- */
@@ -321,15 +326,6 @@ static mba_status rewind_log(const char *path, int64_t step)
          : mba_fail(MBA_E_IO, "cannot shorten '%s'\nwhy: %s\nfix: is it writable?", path, strerror(errno));
 }
 
-/* Two runs in one directory would write into each other's log and take each other's checkpoints for their own. The lock
- * ends with the process, however that ends; a file system without locks is no failure. */
-static mba_status lock_log(int fd, const char *path)
-{
-    if (!flock(fd, LOCK_EX | LOCK_NB) || errno != EWOULDBLOCK) return MBA_OK;
-    return mba_fail(MBA_E_ARG, "another run is going on there\nwhy: it holds '%s'\nfix: another --out, or wait for its end",
-                    path);
-}
-
 static mba_status open_log(run *r)
 {
     char path[PATH_ROOM];
@@ -342,7 +338,6 @@ static mba_status open_log(run *r)
         if (fd >= 0) close(fd);
         return mba_fail(MBA_E_IO, "cannot write '%s'\nfix: is the directory writable, the disk full?", path);
     }
-    MBA_TRY(lock_log(fd, path));
     if (r->o->options) MBA_TRY(mba_run_options_save(r->o->options, r->o->out));
     MBA_TRY(mba_tokenizer_files_write(&r->tokenizer, r->o->out));
     if (r->o->resume) return rewind_log(path, r->step.index);

@@ -13,6 +13,7 @@
 #include <jansson.h>
 #include <signal.h>
 
+#include "core/lock.h"
 #include "train/feed.h"
 #include "train/schedule.h"
 #include "train/session.h"
@@ -46,6 +47,7 @@ typedef struct mba_train_options {
                                                      back-propagation */
 
     const char *out;                              /* run directory: log.jsonl, step-*, best; NULL: nothing is kept */
+    const mba_lock *lock;                         /* of `out`, of a caller that has looked into it; NULL: taken here */
     const char *resume;                           /* a checkpoint, or a run directory: its newest one */
     const char *init;                             /* the same, of its weights alone: a new run begins with them */
     int64_t     save_every, keep;                 /* steps; 0: only at the end. keep 0: all */
