@@ -143,6 +143,29 @@ static void five_answers_stand_on_the_first_screen(void **state)
     quiet("answers");
 }
 
+/* Even if a name came into the page as it is, no script of its own would run: the policy of the page says which one may. */
+static void no_other_script_runs(void **state)
+{
+    static const char foreign[] = "<script>window.ran = 1</script><button id=\"foreign\" onclick=\"window.ran = 1\">x</button>";
+    char  *page, url[600];
+    size_t n;
+    (void)state;
+    assert_ok(mba_file_read(&page, &n, scratch("one.html"), 64 << 20));
+    char *body = strstr(page, "<main");
+    assert_non_null(body);
+    FILE *f = fopen(scratch("foreign.html"), "w");
+    assert_non_null(f);
+    fprintf(f, "%.*s%s%s", (int)(body - page), page, foreign, body);
+    fclose(f);
+    free(page);
+    snprintf(url, sizeof url, "file://%s", scratch("foreign.html"));
+    browser_go(&chrome, url);
+    assert_true(browser_number(&chrome, "document.querySelector('#foreign').click(), window.ran ? 1 : 0") == 0);
+    assert_true(browser_number(&chrome, "document.querySelectorAll('#raw-view td').length") > 0);            // ours has run
+    assert_true(chrome.nfaults > 0);                                                                         // and it was told
+    chrome.nfaults = 0;
+}
+
 /* Pictures differ where they should: colours, and paper is white whatever the screen is. */
 static void light_dark_and_print_look_different(void **state)
 {
@@ -337,6 +360,7 @@ int main(void)
         cmocka_unit_test(the_page_of_training_runs_works),
         cmocka_unit_test(light_dark_and_print_look_different),
         cmocka_unit_test(five_answers_stand_on_the_first_screen),
+        cmocka_unit_test(no_other_script_runs),
         cmocka_unit_test(links_land_at_their_figure),
         cmocka_unit_test(tab_reaches_everything),
         cmocka_unit_test(the_accessibility_tree_names_every_control),

@@ -223,7 +223,12 @@ static const char readers[] =
 
 void mba_page_begin(mba_buf *b, const char *title)
 {
-    mba_buf_put(b, "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" "
+    /* The page needs nothing from outside and has one script, known by its hash: no other can run, whatever a name holds.
+     * Marks have colours in their style attributes. */
+    mba_buf_put(b, "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta http-equiv=\"Content-Security-Policy\" "
+                   "content=\"default-src 'none'; script-src 'sha256-");
+    mba_buf_put(b, mba_report_js_sha256);
+    mba_buf_put(b, "'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'\"><meta name=\"viewport\" "
                    "content=\"width=device-width, initial-scale=1\"><title>mambascope report: ");
     mba_buf_html(b, title);
     mba_buf_put(b, "</title>\n<style>\n");
@@ -313,7 +318,7 @@ void mba_page_raw(mba_buf *b) { mba_buf_put(b, raw_section); }
 
 void mba_page_end(mba_buf *b)
 {
-    mba_buf_put(b, "<script>\n");
+    mba_buf_put(b, "<script>");                     // and nothing else before its end: the hash is that of the file
     mba_buf_put(b, mba_report_js);
     mba_buf_put(b, "</script></body></html>\n");
 }

@@ -46,5 +46,6 @@ void mba_drawing_alone(mba_buf *out, const mba_canvas *c, bool curves);
 MBA_MUST mba_status mba_view_named(int *out, const char *figure, const char *const *views, const char *name);
 
 extern const char   mba_report_css[], mba_report_js[];       /* report.css and report.js, from the build */
+extern const char   mba_report_js_sha256[];                  /* in base64 */
 
 #endif
