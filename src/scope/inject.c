@@ -8,10 +8,12 @@
  *
  * Counters are read in groups that need one pass, each over its own stretch of launches: a training loop repeats
  * itself, so nothing has to be replayed and no memory is saved. A failure is a note in the file; the process is never
- * disturbed more than that. Kernels inside CUDA graphs have times but no counters. */
+ * disturbed more than that. Kernels inside CUDA graphs have times but no counters. A process with rights of another user
+ * (set-uid) is left alone. */
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <unistd.h>
 
 #include "device/cuda/library.h"
@@ -184,17 +186,31 @@ static void finish(void)
     pthread_mutex_unlock(&in.lock);
 }
 
-static int64_t number(const char *name) { return getenv(name) ? atoll(getenv(name)) : 0; }
+/* A number of 0 or more from the environment; 0 where it is not set. */
+static mba_status number(double *out, const char *name)
+{
+    const char *text = getenv(name);
+    char       *end = NULL;
+    *out = 0;
+    if (!text) return MBA_OK;
+    *out = strtod(text, &end);
+    if (end != text && !*end && *out >= 0 && *out < 9e15) return MBA_OK;
+    return mba_fail(MBA_E_ARG, "%s=%s is no number\nfix: let mambascope profile set it", name, text);
+}
 
 static mba_status watch(void)
 {
     const char *sets = getenv("MAMBASCOPE_SETS");
+    double      launches, steps, limit;
     in.began_s = mba_clock_s();
-    in.skip_s  = getenv("MAMBASCOPE_SKIP_SECONDS") ? atof(getenv("MAMBASCOPE_SKIP_SECONDS")) : 0;
-    in.skip_launches = number("MAMBASCOPE_SKIP_LAUNCHES");
-    in.skip_steps = number("MAMBASCOPE_SKIP_STEPS");
+    MBA_TRY(number(&in.skip_s, "MAMBASCOPE_SKIP_SECONDS"));
+    MBA_TRY(number(&launches, "MAMBASCOPE_SKIP_LAUNCHES"));
+    MBA_TRY(number(&steps, "MAMBASCOPE_SKIP_STEPS"));
+    MBA_TRY(number(&limit, "MAMBASCOPE_LAUNCHES"));
+    in.skip_launches = (int64_t)launches;
+    in.skip_steps = (int64_t)steps;
+    in.limit = (int64_t)limit;
     in.range = getenv("MAMBASCOPE_RANGE");
-    in.limit = number("MAMBASCOPE_LAUNCHES");
     in.counting = sets && *sets;
     const int64_t group = in.limit ? in.limit : COUNTED_LAUNCHES;
     if (in.counting && !in.limit) in.limit = TIMELINE_LAUNCHES;
@@ -204,6 +220,9 @@ static mba_status watch(void)
     return mba_activity_begin(on_event, NULL);
 }
 
+/* A program with rights of another user (set-uid, capabilities) must not write where its caller's environment says. */
+static bool is_privileged(void) { return getauxval(AT_SECURE) != 0; }
+
 __attribute__((visibility("default"))) int InitializeInjection(void);
 __attribute__((visibility("default"))) int InitializeInjectionNvtx2(void *tables);
 
@@ -212,14 +231,15 @@ int InitializeInjectionNvtx2(void *tables)
 {
     int (*start)(void *) = NULL;
     static const mba_library_name names[] = { { "InitializeInjectionNvtx2", 0 }, { NULL, 0 } };
-    return mba_library_open(mba_cupti_file(), names, &start) == MBA_OK ? start(tables) : 0;
+    return !is_privileged() && mba_library_open(mba_cupti_file(), names, &start) == MBA_OK ? start(tables) : 0;
 }
 
 /* Called by the driver when it starts. 1: all is well, also where we only leave a note. */
 int InitializeInjection(void)
 {
     const char *path = getenv("MAMBASCOPE_TRACE");
-    if (!path || mba_trace_create(&in.out, path) != MBA_OK) return 1;        // it is there: another process's
+    if (!path || is_privileged()) return 1;
+    if (mba_trace_create(&in.out, path) != MBA_OK) return 1;                 // it is there: another process's
     in.pid = getpid();
     if (watch() != MBA_OK) write_note("injection");
     atexit(finish);

@@ -1,0 +1,299 @@
+/* elf_test.c -- the files that were linked, as the loader reads them: no folder of others is searched for libraries, and what
+ * makes faults harder to exploit is switched on. The same is true of what `cmake --install` copies. */
+#include <dlfcn.h>
+#include <ftw.h>
+#include <link.h>
+#include <stdbool.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "core/file.h"
+#include "tests/program.h"
+
+/* ---- one file ---- */
+
+typedef struct elf {
+    const char       *path;
+    mba_map           map;
+    const ElfW(Ehdr) *header;
+    const ElfW(Phdr) *part;
+    const ElfW(Dyn)  *dynamic;
+    size_t            entries;
+    const char       *strings;
+    size_t            string_bytes;
+} elf;
+
+static const void *at_offset(const elf *e, size_t offset, size_t bytes)
+{
+    assert_true(offset <= e->map.bytes && bytes <= e->map.bytes - offset);
+    return (const char *)e->map.data + offset;
+}
+
+static const ElfW(Phdr) *part_of(const elf *e, uint32_t type)
+{
+    for (int i = 0; i < e->header->e_phnum; i++)
+        if (e->part[i].p_type == type) return &e->part[i];
+    return NULL;
+}
+
+/* The first entry of the dynamic section with this tag from `from` on; NULL: there is none. */
+static const ElfW(Dyn) *entry_from(const elf *e, size_t from, int64_t tag)
+{
+    for (size_t i = from; i < e->entries && e->dynamic[i].d_tag != DT_NULL; i++)
+        if (e->dynamic[i].d_tag == tag) return &e->dynamic[i];
+    return NULL;
+}
+
+static uint64_t value_of(const elf *e, int64_t tag)
+{
+    const ElfW(Dyn) *d = entry_from(e, 0, tag);
+    return d ? d->d_un.d_val : 0;
+}
+
+static size_t offset_of(const elf *e, uint64_t address)
+{
+    for (int i = 0; i < e->header->e_phnum; i++)
+        if (e->part[i].p_type == PT_LOAD && address >= e->part[i].p_vaddr && address - e->part[i].p_vaddr < e->part[i].p_filesz)
+            return (size_t)(address - e->part[i].p_vaddr + e->part[i].p_offset);
+    fail_msg("%s: no bytes for the address %#llx", e->path, (unsigned long long)address);
+    return 0;
+}
+
+static void elf_open(elf *e, const char *path)
+{
+    *e = (elf){ .path = path };
+    assert_ok(mba_file_map(&e->map, path));
+    e->header = at_offset(e, 0, sizeof *e->header);
+    assert_memory_equal(e->header->e_ident, ELFMAG, SELFMAG);
+    e->part = at_offset(e, e->header->e_phoff, e->header->e_phnum * sizeof *e->part);
+    const ElfW(Phdr) *dynamic = part_of(e, PT_DYNAMIC);
+    assert_non_null(dynamic);
+    e->dynamic = at_offset(e, dynamic->p_offset, dynamic->p_filesz);
+    e->entries = dynamic->p_filesz / sizeof *e->dynamic;
+    e->string_bytes = value_of(e, DT_STRSZ);
+    e->strings = at_offset(e, offset_of(e, value_of(e, DT_STRTAB)), e->string_bytes);
+}
+
+static void elf_close(elf *e) { mba_file_unmap(&e->map); }
+
+static const char *string_of(const elf *e, const ElfW(Dyn) *d)
+{
+    assert_true(d->d_un.d_val < e->string_bytes);
+    return e->strings + d->d_un.d_val;
+}
+
+/* ---- where the loader looks ---- */
+
+/* Whether anybody may make files in the folder, or put another in the place of it or of one above it. */
+static bool is_open_to_all(const char *folder)
+{
+    char        path[4096];
+    struct stat is;
+    bool        missing = true;                       // so far: who may make it
+    snprintf(path, sizeof path, "%s", folder);
+    for (;;) {
+        const bool there = stat(path, &is) == 0;
+        if (there && (is.st_mode & S_IWOTH) && (missing || !(is.st_mode & S_ISVTX))) return true;
+        missing = missing && !there;
+        char *slash = strrchr(path, '/');
+        if (!slash || !path[1]) return false;
+        slash[slash == path] = 0;
+    }
+}
+
+/* Every element is an absolute path of a folder that not everybody may write to. */
+static bool is_safe_path(const char *path)
+{
+    for (const char *from = path;; from++) {
+        char         folder[4096];
+        const size_t n = strcspn(from, ":");
+        snprintf(folder, sizeof folder, "%.*s", (int)n, from);
+        if (folder[0] != '/' || strstr(folder, "$") || strstr(folder, "/../") || is_open_to_all(folder)) return false;
+        from += n;
+        if (!*from) return true;
+    }
+}
+
+static void check_search_paths(const elf *e)
+{
+    static const int64_t tags[] = { DT_RPATH, DT_RUNPATH };
+    for (size_t i = 0; i < sizeof tags / sizeof *tags; i++) {
+        const ElfW(Dyn) *d = entry_from(e, 0, tags[i]);
+        if (d && !is_safe_path(string_of(e, d))) fail_msg("%s searches [%s] for libraries", e->path, string_of(e, d));
+    }
+}
+
+static void unsafe_paths_are_told_apart(void **state)
+{
+    (void)state;
+    static const char *const bad[] = { "", ":", "/usr/lib:", ":/usr/lib", "/usr/lib::/lib", "lib", "/usr/lib:lib", "./lib", "$ORIGIN",
+                                       "/tmp", "/usr/lib:/tmp", "/tmp/no such folder/lib", "/usr/../tmp" };
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        if (is_safe_path(bad[i])) fail_msg("[%s] is taken for safe", bad[i]);
+    assert_true(is_safe_path("/usr/lib"));
+    assert_true(is_safe_path("/usr/lib:/no such folder/lib"));
+}
+
+/* ---- hardening ---- */
+
+static bool imports(const elf *e, const char *name)
+{
+    const size_t n = strlen(name) + 1;
+    for (size_t i = 0; i + n <= e->string_bytes; i += strlen(e->strings + i) + 1)
+        if (!memcmp(e->strings + i, name, n)) return true;
+    return false;
+}
+
+/* Whether a function of the C library is called in the form that knows how large its buffer is: __memcpy_chk and others. */
+static bool imports_checked(const elf *e)
+{
+    for (size_t i = 0; i < e->string_bytes; i += strlen(e->strings + i) + 1) {
+        const size_t n = strlen(e->strings + i);
+        if (n > 6 && !strncmp(e->strings + i, "__", 2) && !strcmp(e->strings + i + n - 4, "_chk")) return true;
+    }
+    return false;
+}
+
+static void check_hardening(const elf *e)
+{
+    const ElfW(Phdr) *stack = part_of(e, PT_GNU_STACK);
+    const bool now = entry_from(e, 0, DT_BIND_NOW) || (value_of(e, DT_FLAGS) & DF_BIND_NOW) || (value_of(e, DT_FLAGS_1) & DF_1_NOW);
+    if (e->header->e_type != ET_DYN)        fail_msg("%s is not position-independent", e->path);
+    if (!now)                               fail_msg("%s is bound lazily: its table of functions stays writable", e->path);
+    if (!part_of(e, PT_GNU_RELRO))          fail_msg("%s has no read-only relocations", e->path);
+    if (!stack || (stack->p_flags & PF_X))  fail_msg("%s has an executable stack", e->path);
+    if (getenv("MBA_TEST_SANITIZED")) return;            // a sanitizer finds more than these two, and they disturb it
+    if (!imports(e, "__stack_chk_fail"))    fail_msg("%s has no stack protector", e->path);
+    if (!imports_checked(e))                fail_msg("%s has no _FORTIFY_SOURCE", e->path);
+}
+
+static void check_file(const char *path)
+{
+    elf e;
+    elf_open(&e, path);
+    check_search_paths(&e);
+    check_hardening(&e);
+    elf_close(&e);
+}
+
+/* A file beside the program, which is its build. */
+static const char *beside(const char *name)
+{
+    static char path[4096];
+    const char *program = getenv("MBA_PROGRAM"), *slash = strrchr(program, '/');
+    assert_non_null(slash);
+    snprintf(path, sizeof path, "%.*s/%s", (int)(slash - program), program, name);
+    return path;
+}
+
+static void the_build_is_hardened(void **state)
+{
+    (void)state;
+    check_file(getenv("MBA_PROGRAM"));
+    check_file(beside("libmambascope_kernels.so"));
+    if (!access(beside("libmambascope_inject.so"), F_OK)) check_file(beside("libmambascope_inject.so"));
+}
+
+static int installed;
+
+static int check_installed(const char *path, const struct stat *is, int type, struct FTW *where)
+{
+    char magic[SELFMAG] = "";
+    (void)is, (void)where;
+    if (type != FTW_F) return 0;
+    FILE *f = fopen(path, "rb");
+    assert_non_null(f);
+    const bool is_elf = fread(magic, 1, sizeof magic, f) == sizeof magic && !memcmp(magic, ELFMAG, SELFMAG);
+    fclose(f);
+    if (is_elf) check_file(path), installed++;
+    return 0;
+}
+
+static void what_is_installed_is_hardened(void **state)
+{
+    char        line[8192];
+    const char *cmake = getenv("MBA_CMAKE");
+    (void)state;
+    if (!cmake) skip();
+    snprintf(line, sizeof line, "'%s' --install '%s' --prefix '%s/installed' 2>&1", cmake, beside("."), scratch_dir);
+    says(shell(line), 0, "");
+    installed = 0;
+    assert_int_equal(nftw(scratch("installed"), check_installed, 8, FTW_PHYS), 0);
+    assert_true(installed >= 2);
+}
+
+/* Whoever unpacks a checkpoint of others and looks at it there does not run its libraries. */
+static void libraries_of_the_current_folder_are_not_loaded(void **state)
+{
+    elf  e;
+    int  needed = 0;
+    char line[8192];
+    (void)state;
+    elf_open(&e, getenv("MBA_PROGRAM"));
+    for (const ElfW(Dyn) *d = e.dynamic; (d = entry_from(&e, (size_t)(d - e.dynamic), DT_NEEDED)); d++, needed++)
+        put(scratch(string_of(&e, d)), "this is no library, and whoever loads it says so\n");
+    elf_close(&e);
+    assert_true(needed > 2);
+    snprintf(line, sizeof line, "cd '%s' && '%s' --version 2>&1", scratch_dir, getenv("MBA_PROGRAM"));
+    says(shell(line), 0, "mambascope ");
+}
+
+/* ---- the injection library ---- */
+
+/* In a process of its own: does the library begin to watch it? 0: yes, a trace was begun; 1: no. */
+static int inject(const char *library, const char *trace)
+{
+    int (*start)(void);
+    void *opened = dlopen(library, RTLD_NOW);
+    if (!opened) {
+        fprintf(stderr, "%s\n", dlerror());
+        return 2;
+    }
+    *(void **)&start = dlsym(opened, "InitializeInjection");
+    setenv("MAMBASCOPE_TRACE", trace, 1);
+    if (!start || start() != 1) return 3;
+    struct stat is;                                  // access() would ask for the other user
+    return stat(trace, &is) ? 1 : 0;
+}
+
+/* `who` is the user whose process starts one with the rights of root: the loader then calls it secure, as one that is set-uid. */
+static int inject_as(uid_t who, const char *trace)
+{
+    int         status;
+    const pid_t child = fork();
+    assert_true(child >= 0);
+    if (!child) {
+        char library[4096];
+        snprintf(library, sizeof library, "%s", beside("libmambascope_inject.so"));
+        if (setresuid(who, 0, 0)) _exit(4);
+        execl("/proc/self/exe", "elf_test", library, trace, (char *)NULL);
+        _exit(5);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status));
+    return WEXITSTATUS(status);
+}
+
+static void programs_with_rights_of_others_are_not_watched(void **state)
+{
+    (void)state;
+    if (geteuid() || access(beside("libmambascope_inject.so"), F_OK) || getenv("MBA_TEST_SANITIZED")) skip();
+    assert_int_equal(inject_as(0, scratch("root.trace")), 0);
+    assert_int_equal(inject_as(65534, scratch("others.trace")), 1);
+}
+
+static int begin(void **state) { (void)state; scratch_make(); return 0; }
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(unsafe_paths_are_told_apart),
+        cmocka_unit_test(the_build_is_hardened),
+        cmocka_unit_test(what_is_installed_is_hardened),
+        cmocka_unit_test(libraries_of_the_current_folder_are_not_loaded),
+        cmocka_unit_test(programs_with_rights_of_others_are_not_watched),
+    };
+    if (argc == 3) return inject(argv[1], argv[2]);
+    return cmocka_run_group_tests(tests, begin, remove_data);
+}
