@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/csv.h"
 #include "data/json.h"
 #include "data/unicode.h"
 
@@ -137,7 +138,11 @@ static int width_of(const mba_table *t, int column)
 /* A line break in a name would be a row, an escape a command to the terminal. */
 static void print_plain(FILE *f, const char *s)
 {
-    for (; *s; s++) fputc((unsigned char)*s < 0x20 || *s == 0x7f ? ' ' : *s, f);
+    for (; *s; s++) {
+        const bool second = (unsigned char)s[0] == 0xc2 && (unsigned char)s[1] < 0xa0;       // U+0080 to U+009F: of two bytes
+        fputc((unsigned char)*s < 0x20 || *s == 0x7f || second ? ' ' : *s, f);
+        s += second;
+    }
 }
 
 static void print_padded(const mba_table *t, FILE *f, int column, const char *s, int width)
@@ -165,8 +170,12 @@ static void print_text(const mba_table *t, FILE *f)
 
 static void print_csv_field(FILE *f, const char *s)
 {
-    if (!strpbrk(s, ",\"\r\n")) { fputs(s, f); return; }
-    fputc('"', f);
+    const char *guard = mba_csv_guard(s);
+    if (!strpbrk(s, ",\"\r\n")) {
+        fprintf(f, "%s%s", guard, s);
+        return;
+    }
+    fprintf(f, "\"%s", guard);
     for (; *s; s++) {
         if (*s == '"') fputc('"', f);
         fputc(*s, f);

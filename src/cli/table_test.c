@@ -49,12 +49,12 @@ static void json_has_every_key_of_any_bytes(void **state)
 /* A heading and two rows, whatever a name has in it, and no byte that a terminal obeys. */
 static void text_has_a_line_per_row(void **state)
 {
-    char *text = printed("tab\there\r\nline\x1b[2J\x7f", SIZE_MAX, MBA_TABLE_TEXT);
+    char *text = printed("tab\there\r\nline\x1b[2J\x7f\xc2\x9b", SIZE_MAX, MBA_TABLE_TEXT);
     int   lines = 0;
     (void)state;
     for (const char *s = text; *s; s++) {
         lines += *s == '\n';
-        assert_true(*s == '\n' || ((unsigned char)*s >= 0x20 && *s != 0x7f));
+        assert_true(*s == '\n' || ((unsigned char)*s >= 0x20 && *s != 0x7f && (unsigned char)*s != 0x9b));
     }
     assert_int_equal(lines, 3);
     free(text);
@@ -84,6 +84,26 @@ static void csv_quotes_what_ends_a_line(void **state)
     (void)state;
     assert_non_null(strstr(text, "\"a\rb\",12.5,\"a\rb\"\nplain,,end\n"));
     free(text);
+}
+
+/* What a spreadsheet would take for a formula begins with an apostrophe; numbers and names are what they were. */
+static void csv_has_no_formulas(void **state)
+{
+    static const char *const cells[][2] = { { "=cmd|' /C calc'!A0", "'=cmd|' /C calc'!A0" }, { "@SUM(A1)", "'@SUM(A1)" },
+        { "+1+1", "'+1+1" }, { "-1+1", "'-1+1" }, { "=a,b", "\"'=a,b\"" }, { "\t=1", "'\t=1" }, { "-1.5e3", "-1.5e3" }, { "+2", "+2" },
+        { "-", "-" }, { "a=b", "a=b" }, { "x@y", "x@y" }, { "-inf", "-inf" } };
+    (void)state;
+    for (size_t i = 0; i < sizeof cells / sizeof *cells; i++) {
+        char  line[128];
+        char *csv = printed(cells[i][0], SIZE_MAX, MBA_TABLE_CSV), *text = printed(cells[i][0], SIZE_MAX, MBA_TABLE_JSON);
+        snprintf(line, sizeof line, "\n%s,12.5,%s\n", cells[i][1], cells[i][1]);
+        assert_non_null(strstr(csv, line));
+        json_t *all = json_loads(text, 0, NULL);                             // exact
+        assert_string_equal(json_string_value(json_object_get(json_array_get(all, 0), "name")), cells[i][0]);
+        json_decref(all);
+        free(csv);
+        free(text);
+    }
 }
 
 static void a_whole_name_stays_whole(void **state)
@@ -148,7 +168,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(json_has_every_key_of_any_bytes), cmocka_unit_test(text_has_a_line_per_row),
         cmocka_unit_test(columns_are_counted_in_letters),  cmocka_unit_test(csv_quotes_what_ends_a_line),
-        cmocka_unit_test(a_whole_name_stays_whole),        cmocka_unit_test(rows_that_flow_say_the_same),
+        cmocka_unit_test(csv_has_no_formulas),             cmocka_unit_test(a_whole_name_stays_whole),
+        cmocka_unit_test(rows_that_flow_say_the_same),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

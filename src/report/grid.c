@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/csv.h"
 #include "core/status.h"
 
 void mba_grid_begin(mba_grid *g, const mba_grid_column *columns)
@@ -97,11 +98,12 @@ void mba_grid_html(const mba_grid *g, mba_buf *b, const char *caption)
 
 static void csv_text(mba_buf *b, const char *s)
 {
+    const char *guard = mba_csv_guard(s);
     if (!strpbrk(s, ",\"\r\n")) {
-        mba_buf_put(b, s);
+        mba_buf_add(b, "%s%s", guard, s);
         return;
     }
-    mba_buf_put(b, "\"");
+    mba_buf_add(b, "\"%s", guard);
     for (; *s; s++) mba_buf_add(b, *s == '"' ? "\"%c" : "%c", *s);
     mba_buf_put(b, "\"");
 }

@@ -485,7 +485,8 @@ if (raw) {
     tables[t.caption.textContent] = () =>
       [t.dataset.csv.split(","), ...[...t.tBodies[0].rows].map(r => [...r.cells].map(cell))];
   for (const name of Object.keys(tables)) pick.append(new Option(name));
-  const quoted = v => v == null ? "" : /[",\n]/.test(v) ? `"${String(v).replaceAll('"', '""')}"` : v;
+  const guarded = v => /^[=+\-@\t\r]./s.test(v) && isNaN(v) ? "'" + v : v;      // a spreadsheet would take it for a formula
+  const quoted = v => v == null ? "" : /[",\n\r]/.test(v) ? `"${String(guarded(v)).replaceAll('"', '""')}"` : guarded(v);
   const csv = rows => rows.map(r => r.map(quoted).join(",")).join("\n") + "\n";
   const save = (name, text, type) => {
     const href = URL.createObjectURL(new Blob([text], {type}));

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/csv.h"
+
 /* ---- words ---- */
 
 /* Length of the UTF-8 character at s, 0 where there is none: bounds of RFC 3629. */
@@ -58,8 +60,12 @@ typedef struct writing { FILE *f; const mba_store_table *t; int64_t rows; } writ
 
 static void csv_text(FILE *f, const char *s)
 {
-    if (!strpbrk(s, ",\"\r\n")) { fputs(s, f); return; }
-    fputc('"', f);
+    const char *guard = mba_csv_guard(s);
+    if (!strpbrk(s, ",\"\r\n")) {
+        fprintf(f, "%s%s", guard, s);
+        return;
+    }
+    fprintf(f, "\"%s", guard);
     for (; *s; s++) {
         if (*s == '"') fputc('"', f);
         fputc(*s, f);
