@@ -114,6 +114,66 @@ static void a_bar_fits_a_narrow_terminal(void **state)
     assert_true(bars > 0);
 }
 
+/* Without colours and a bar every escape that is seen is one of a name. */
+static void no_name_commands_the_terminal(void **state)
+{
+    static const char evil[] = "a\033]0;owned\a\302\233mb\303\244.txt";
+    const char       *path = scratch(evil), *none = scratch("none\033[2J\177");
+    const char *const inspect[] = { "data", "inspect", path, NULL }, *const missing[] = { "data", "inspect", none, NULL };
+    const char *const prepare[] = { "data", "prepare", path, "--out", scratch("out\033[31m"), NULL };
+    const char *const option[] = { "data", "inspect", "--\033[2J", NULL }, *const command[] = { "\033[2J", NULL };
+    const struct { const char *const *args; int code; const char *words; } cases[] = {
+        { inspect, 0, "a\\x1b]0;owned\\x07\\xc2\\x9bmb\303\244.txt: " }, { missing, 1, "none\\x1b[2J\\x7f" },
+        { prepare, 0, "out\\x1b[31m: " }, { option, 2, "no option --\\x1b[2J" }, { command, 2, "no command '\\x1b[2J'" } };
+    (void)state;
+    scratch_put(path, "some words\n", 11);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        assert_int_equal(on_terminal("dumb", NULL, 200, cases[i].args), cases[i].code);
+        for (const char *s = output; *s; s++)
+            if (*s == '\033' || *s == '\a' || *s == 0x7f || !strncmp(s, "\302\233", 2)) fail_msg("the terminal sees %#x", *s);
+        if (!strstr(output, cases[i].words)) fail_msg("no \"%s\" in: %s", cases[i].words, output);
+    }
+}
+
+static void two_dashes_end_the_options(void **state)
+{
+    const char *const file[] = { "data", "inspect", "--", "--json.txt", NULL };
+    const char *const both[] = { "data", "inspect", "--json", "--", "--json.txt", NULL };
+    const char *const help[] = { "data", "inspect", "--", "--help", NULL };
+    const char *const more[] = { "list", "--", "models", NULL }, *const none[] = { "train", "--", "--steps", NULL };
+    char              was[4096];
+    (void)state;
+    assert_non_null(getcwd(was, sizeof was));
+    assert_int_equal(chdir(scratch_dir), 0);
+    scratch_put("--json.txt", "some words\n", 11);
+    assert_int_equal(on_terminal("dumb", NULL, 80, file), 0);
+    assert_int_equal(strncmp(output, "--json.txt: ", 12), 0);
+    assert_int_equal(on_terminal("dumb", NULL, 80, both), 0);
+    assert_int_equal(output[0], '{');
+    assert_int_equal(on_terminal("dumb", NULL, 80, help), 1);
+    assert_non_null(strstr(output, "'--help'"));
+    assert_int_equal(on_terminal("dumb", NULL, 80, more), 0);
+    assert_int_equal(on_terminal("dumb", NULL, 80, none), 2);
+    assert_non_null(strstr(output, "unexpected argument '--steps'"));
+    assert_int_equal(chdir(was), 0);
+}
+
+static void unknown_choices_of_the_environment_are_refused(void **state)
+{
+    static const struct { const char *name, *value, *words; } cases[] = {
+        { "MBA_GEMM", "pakced", "the environment has MBA_GEMM=pakced" }, { "MBA_GEMM", "packed", NULL },
+        { "MBA_GEMM", "openblas", NULL }, { "MBA_GEMM", "", NULL }, { "MBA_ISA", "base", NULL }, { "MBA_ISA", "avx2", NULL },
+        { "MBA_ISA", "AVX2", "the environment has MBA_ISA=AVX2" }, { "MBA_ISA", "avx\033", "MBA_ISA=avx\\x1b" } };
+    const char *const args[] = { "list", "models", NULL };
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        setenv(cases[i].name, cases[i].value, 1);
+        assert_int_equal(on_terminal("dumb", NULL, 80, args), cases[i].words ? 2 : 0);
+        if (cases[i].words) assert_non_null(strstr(output, cases[i].words));
+        unsetenv(cases[i].name);
+    }
+}
+
 static int begin(void **state) { (void)state; scratch_make(); return 0; }
 static int end(void **state) { (void)state; scratch_remove(); return 0; }
 
@@ -125,6 +185,9 @@ int main(void)
         cmocka_unit_test(a_dumb_terminal_sees_training_go_on),
         cmocka_unit_test(quiet_is_quiet),
         cmocka_unit_test(a_bar_fits_a_narrow_terminal),
+        cmocka_unit_test(no_name_commands_the_terminal),
+        cmocka_unit_test(two_dashes_end_the_options),
+        cmocka_unit_test(unknown_choices_of_the_environment_are_refused),
     };
     return cmocka_run_group_tests(tests, begin, end);
 }

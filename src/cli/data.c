@@ -8,6 +8,7 @@
 #include "cli/interrupts.h"
 #include "cli/options.h"
 #include "cli/progress.h"
+#include "cli/say.h"
 #include "data/prepare.h"
 
 enum { UNSAID = -1 };                             /* of a number that may be 0 */
@@ -78,11 +79,11 @@ static mba_status prepare(const data_options *o, const mba_operands *words)
                (long long)made.documents,
                (long long)made.bytes, (long long)made.tokens, (long long)made.shards, words->n == 1 ? "true" : "false");
     else if (st == MBA_OK)
-        printf("%s: %lld document%s, %s, %lld tokens in %lld file%s (%s)%s\n", o->out, (long long)made.documents,
-               made.documents == 1 ? "" : "s", mba_size_of((double)made.bytes).text, (long long)made.tokens, (long long)made.shards, made.shards == 1 ? "" : "s", mba_tokenizer_name(t),
-               words->n == 1 ? ", SYNTHETIC text" : "");
+        mba_say(stdout, "%s: %lld document%s, %s, %lld tokens in %lld file%s (%s)%s\n", o->out, (long long)made.documents,
+                made.documents == 1 ? "" : "s", mba_size_of((double)made.bytes).text, (long long)made.tokens,
+                (long long)made.shards, made.shards == 1 ? "" : "s", mba_tokenizer_name(t), words->n == 1 ? ", SYNTHETIC text" : "");
     if (st == MBA_OK && made.ends_in_text && !o->split_on)
-        fprintf(stderr, "note: %s stands in the text %lld time%s and is encoded as text; --split-on '%s' ends a document "
+        mba_say(stderr, "note: %s stands in the text %lld time%s and is encoded as text; --split-on '%s' ends a document "
                 "there\n", made.end, (long long)made.ends_in_text, made.ends_in_text == 1 ? "" : "s", made.end);
     mba_tokenizer_destroy(t);
     return st;

@@ -6,6 +6,7 @@
 
 #include "cli/command.h"
 #include "cli/options.h"
+#include "cli/say.h"
 #include "cli/table.h"
 #include "scope/diff.h"
 #include "scope/doubts.h"
@@ -79,14 +80,14 @@ static void warn(mba_analysis *const *a)
     static const char *const keys[] = { "run.workload", "run.device", "gpu.name", "cpu.name", "run.precision" };
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
         const char *x = mba_sheet_find(a[0], keys[i]), *y = mba_sheet_find(a[1], keys[i]);
-        if (x && y && strcmp(x, y)) fprintf(stderr, "note: %s differs: %s, %s\n", keys[i], x, y);
+        if (x && y && strcmp(x, y)) mba_say(stderr, "note: %s differs: %s, %s\n", keys[i], x, y);
     }
     if (*a[0]->batch && *a[1]->batch && strcmp(a[0]->batch, a[1]->batch))
-        fprintf(stderr, "note: the batch differs: %s, %s\n", a[0]->batch, a[1]->batch);
+        mba_say(stderr, "note: the batch differs: %s, %s\n", a[0]->batch, a[1]->batch);
     else if (a[0]->units < a[1]->units || a[0]->units > a[1]->units)
-        fprintf(stderr, "note: the units of a step differ: %g, %g\n", a[0]->units, a[1]->units);
+        mba_say(stderr, "note: the units of a step differ: %g, %g\n", a[0]->units, a[1]->units);
     if (*a[0]->parameters && *a[1]->parameters && strcmp(a[0]->parameters, a[1]->parameters))
-        fprintf(stderr, "note: the parameters differ: %s, %s\n", a[0]->parameters, a[1]->parameters);
+        mba_say(stderr, "note: the parameters differ: %s, %s\n", a[0]->parameters, a[1]->parameters);
 }
 
 static bool same_work(mba_analysis *const *a)
@@ -119,13 +120,13 @@ static void tell_doubts(mba_analysis *const *a, const mba_diff_row *row, int64_t
     const double     ratio = same_kernels(row, n, &same);
     for (int i = 0; i < 2; i++) {
         mba_doubt d[MBA_DOUBTS_MAX];
-        for (int k = 0, m = mba_doubts_of(d, a[i]); k < m; k++) fprintf(stderr, "note: %c: %s\n", "AB"[i], d[k].text);
+        for (int k = 0, m = mba_doubts_of(d, a[i]); k < m; k++) mba_say(stderr, "note: %c: %s\n", "AB"[i], d[k].text);
     }
     if (!isnan(x.mean) && !isnan(y.mean))
-        fprintf(stderr, "note: clock of B / A: %.3f (%.0f and %.0f MHz, means of what the driver told while steps ran)\n", y.mean / x.mean,
+        mba_say(stderr, "note: clock of B / A: %.3f (%.0f and %.0f MHz, means of what the driver told while steps ran)\n", y.mean / x.mean,
                 x.mean, y.mean);
     if (same && same_work(a) && fabs(ratio - 1) > SAME_APART)
-        fprintf(stderr, "note: %lld kernels are the same in both, launched as often, and take %.3f times as long in B (the middle "
+        mba_say(stderr, "note: %lld kernels are the same in both, launched as often, and take %.3f times as long in B (the middle "
                 "one): that is the machine, not the code\n", (long long)same, ratio);
 }
 

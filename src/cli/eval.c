@@ -9,6 +9,7 @@
 #include "cli/model_options.h"
 #include "cli/notes.h"
 #include "cli/options.h"
+#include "cli/say.h"
 #include "cli/table.h"
 #include "data/array.h"
 #include "data/json.h"
@@ -228,7 +229,7 @@ mba_status mba_command_eval(int argc, char **argv)
         if (c.data.n) c.o.data = c.data.word[i];
         const mba_status st = mba_evaluate(&c.each[i], &c.o);
         if (st != MBA_OK) return c.data.n > 1 ? mba_where(st, "evaluating on '%s'", c.o.data) : st;
-        if (*c.each[i].prepared) fprintf(stderr, "data: %s\n", c.each[i].prepared);
+        if (*c.each[i].prepared) mba_say(stderr, "data: %s\n", c.each[i].prepared);
     }
     put_together(&c);
     if (c.json) print_json(&c);

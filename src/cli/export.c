@@ -7,6 +7,7 @@
 
 #include "cli/command.h"
 #include "cli/options.h"
+#include "cli/say.h"
 #include "cli/stores.h"
 #include "cli/whatif.h"
 #include "core/file.h"
@@ -61,7 +62,7 @@ static mba_status to_file_or_stdout(mba_store *s, mba_export_fn *write, const ch
     if (!strcmp(path, "-")) return write(stdout, s);
     MBA_TRY(mba_output_check(path));
     MBA_TRY(to_file(&(written){ .store = s, .all = write }, path));
-    fprintf(stderr, "wrote %s\n", path);
+    mba_say(stderr, "wrote %s\n", path);
     return MBA_OK;
 }
 
@@ -76,7 +77,7 @@ static mba_status to_folder(mba_store *s, const char *folder)
         if (!n) continue;
         snprintf(path, sizeof path, "%s/%s.csv", folder, mba_store_tables[t].name);
         MBA_TRY(to_file(&(written){ .store = s, .table = (mba_store_rows)t }, path));
-        fprintf(stderr, "wrote %s (%lld rows)\n", path, (long long)n);
+        mba_say(stderr, "wrote %s (%lld rows)\n", path, (long long)n);
     }
     return MBA_OK;
 }
@@ -101,7 +102,7 @@ static mba_status figures_to_folder(const mba_operands *stores, const char *fold
             st = mba_writer_create(&w, path);
             if (st == MBA_OK) st = mba_writer_put(w, b.s, b.n);
             if (st == MBA_OK) st = mba_writer_commit(w);
-            if (st == MBA_OK) fprintf(stderr, "wrote %s\n", path);
+            if (st == MBA_OK) mba_say(stderr, "wrote %s\n", path);
             mba_writer_destroy(w);
         }
         mba_buf_free(&b);
@@ -124,7 +125,7 @@ static mba_status to_tensorboard(const mba_operands *runs, const char *folder)
         mba_status st = n < (int)sizeof own ? mba_tensorboard_write(path, sizeof path, t, own)
                                             : mba_fail(MBA_E_ARG, "the path '%s' is too long\nfix: a shorter --tensorboard", folder);
         if (st == MBA_OK)
-            fprintf(stderr, "wrote %s (%lld steps%s); see it with: tensorboard --logdir %s\n", path, (long long)t->n,
+            mba_say(stderr, "wrote %s (%lld steps%s); see it with: tensorboard --logdir %s\n", path, (long long)t->n,
                     t->half || t->damaged ? ", without damaged lines" : "", folder);
         mba_training_free(t);
         MBA_TRY(st);
@@ -189,12 +190,12 @@ mba_status mba_command_export(int argc, char **argv)
                         "fix: a file for one of them");
     MBA_TRY(mba_store_open(&s, words.word[0]));
     mba_status st = check ? mba_store_check(s) : MBA_OK;
-    if (st == MBA_OK && check) fprintf(stderr, "%s is sound\n", words.word[0]);
+    if (st == MBA_OK && check) mba_say(stderr, "%s is sound\n", words.word[0]);
     if (st == MBA_OK && csv)   st = to_folder(s, csv);
     if (st == MBA_OK && json)  st = to_file_or_stdout(s, mba_export_json, json);
     if (st == MBA_OK && trace) st = to_file_or_stdout(s, mba_export_trace, trace);
     if (st == MBA_OK && small) st = mba_export_store(s, small, steps);
-    if (st == MBA_OK && small) fprintf(stderr, "wrote %s\n", small);
+    if (st == MBA_OK && small) mba_say(stderr, "wrote %s\n", small);
     if (st == MBA_OK && figures) st = figures_to_folder(&words, figures, !measured);
     const mba_status closed = mba_store_close(s);
     return st == MBA_OK ? closed : st;

@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "cli/off.h"
+#include "cli/say.h"
 #include "cli/simulated.h"
 #include "cli/stored.h"
 #include "cli/validated.h"
@@ -165,7 +166,7 @@ static mba_status run_signatures(const mba_foreign_options *o, const mba_gpu *m)
     mba_status st = o->counted ? counted_rows(t, &n, o->counted, m) : signature_rows(t, &n, o->signatures, m);
     if (st == MBA_OK) mba_table_print(t, stdout, o->form);
     if (st == MBA_OK)
-        fprintf(stderr, "SIMULATED on %s%s%s from %d signatures (grade C)\n", m->name, o->changes ? " with " : "",
+        mba_say(stderr, "SIMULATED on %s%s%s from %d signatures (grade C)\n", m->name, o->changes ? " with " : "",
                 o->changes ? o->changes : "", n);
     if (st == MBA_OK) st = say_how_far_off(o->counted != NULL);
     mba_table_destroy(t);
@@ -189,17 +190,17 @@ static mba_status stored_rows(mba_table *t, sums *sum, const mba_stored *s, cons
 static void say_store(const mba_foreign_options *o, const mba_stored *s, const mba_off *off, const sums *sum, const mba_gpu *m)
 {
     const mba_band b = band_of_sum(sum);
-    fprintf(stderr, "SIMULATED on %s%s%s from what was counted on the %s (grade C)\n"
+    mba_say(stderr, "SIMULATED on %s%s%s from what was counted on the %s (grade C)\n"
             "kernels of a step: %.2f ms (%.1f to %.1f); measured there %.2f ms", m->name, o->changes ? " with " : "",
             o->changes ? o->changes : "", s->gpu, 1e-3 * sum->us, 1e-3 * sum->us * b.low, 1e-3 * sum->us * b.high,
             1e-3 * sum->measured_us);
     if (s->without) fprintf(stderr, "; %d kernels of %.2f ms without counts are left out", s->without, 1e-3 * s->without_us);
     if (off->machine)
-        fprintf(stderr, "\nhow far off: simulated on %s, where they were measured, these kernels are %.0f %% off on average "
+        mba_say(stderr, "\nhow far off: simulated on %s, where they were measured, these kernels are %.0f %% off on average "
                 "(90th percentile %.0f,\nworst %.0f: %.48s), their sum %+.1f %%\n", off->machine, off->mean, off->p90, off->worst,
                 off->worst_kernel, off->sum);
     else
-        fprintf(stderr, "\nhow far off: not known, no machine file is one of the %s; mambascope calibrate makes one there\n",
+        mba_say(stderr, "\nhow far off: not known, no machine file is one of the %s; mambascope calibrate makes one there\n",
                 s->gpu);
     fprintf(stderr, "bands: what %d kernels of the H200 took that were predicted like this, by what limits them (%.0f %% lie in "
             "those of the others;\n80 asked); all of a step together took %.2f to %.2f times as long%s\n", sum->kernels.points,

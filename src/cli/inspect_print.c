@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "cli/inspect.h"
+#include "cli/say.h"
 #include "data/array.h"
 #include "data/json.h"
 #include "data/unicode.h"
@@ -176,11 +177,11 @@ static void print_fact(FILE *f, const char *key, const json_t *v, int indent)
         if (*c == '_') *c = ' ';
     const bool spread = json_object_get(v, "min") != NULL;
     if (!spread && (json_is_object(v) || json_is_object(json_array_get(v, 0)))) {
-        fprintf(f, "%*s%s\n", indent, "", name);
+        mba_say(f, "%*s%s\n", indent, "", name);
         print_block(f, v, indent + 2);
         return;
     }
-    fprintf(f, "%*s%-*s ", indent, "", NAME, name);
+    mba_say(f, "%*s%-*s ", indent, "", NAME, name);
     if (spread) print_spread(f, v);
     else if (json_is_array(v)) print_row(f, v);
     else print_scalar(f, v);
@@ -289,7 +290,7 @@ static void print_pictures(const mba_report *r, FILE *f, bool colour)
 
 void mba__report_print(const mba_report *r, FILE *f, bool colour)
 {
-    fprintf(f, "%s: %s\n", r->path, json_string_value(json_object_get(r->facts, "about")));
+    mba_say(f, "%s: %s\n", r->path, json_string_value(json_object_get(r->facts, "about")));
     print_facts(f, r->facts, 2);
     print_pictures(r, f, colour);
 }

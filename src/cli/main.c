@@ -8,9 +8,11 @@
 
 #include "cli/command.h"
 #include "cli/progress.h"
+#include "cli/say.h"
 #include "core/file.h"
 #include "core/nearest.h"
 #include "core/version.h"
+#include "device/cpu/environment.h"
 #include "device/cpu/gemm.h"
 
 #define COMMAND(name, about) mba_command_fn mba_command_##name;
@@ -42,7 +44,7 @@ static void print_story(const char *story)
     fprintf(stderr, "%serror:%s ", red, plain);
     for (const char *s = story; *s;) {
         const size_t n = strcspn(s, "\n");
-        fprintf(stderr, "%s%.*s\n", s == story ? "" : "  ", (int)n, s);
+        mba_say(stderr, "%s%.*s\n", s == story ? "" : "  ", (int)n, s);
         s += n + (s[n] == '\n');
     }
 }
@@ -94,6 +96,7 @@ int main(int argc, char **argv)
 {
     keep_descriptors();
     mind_signals();
+    if (mba_cpu_check_environment() != MBA_OK) return finish(MBA_E_ARG);
     mba_gemm_choose_kernels(argv);
     if (argc < 2) {
         print_usage(stderr);

@@ -26,6 +26,7 @@ static const char tail[] =
     ".SH ENVIRONMENT\n"
     ".TP\n.B OMP_NUM_THREADS\nthreads, where \\-\\-threads does not say\n"
     ".TP\n.B MBA_ISA\nbase, avx2, avx512: a smaller instruction set than the machine has\n"
+    ".TP\n.B MBA_GEMM\npacked, openblas: whose matrix products the CPU runs\n"
     ".TP\n.B MAMBASCOPE_KERNELS\nwhere the PyTorch binding finds libmambascope_kernels.so, if not beside it or in build/\n"
     ".TP\n.B MBA_CHROMIUM\nthe browser that the tests of the report use\n"
     ".SH EXIT STATUS\n0: fine; 1: something failed; 2: misused. Errors say what, why, and what to do.\n"

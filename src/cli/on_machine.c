@@ -1,6 +1,7 @@
 /* on_machine.c -- see on_machine.h. */
 #include "cli/on_machine.h"
 
+#include "cli/say.h"
 #include "cli/validated.h"
 
 static double plan_gb(const mba_session *s) { return (double)mba_program_bytes(s->program) / 1e9; }
@@ -81,20 +82,20 @@ void mba_on_machine_print(FILE *f, const mba_on_machine *m)
 {
     const char *name = m->sim.gpu.name;
     if (!m->fits) {
-        fprintf(f, "does not fit in the %.4g GB of %s: it needs at least %.1f GB, and %.1f GB with everything kept\n"
+        mba_say(f, "does not fit in the %.4g GB of %s: it needs at least %.1f GB, and %.1f GB with everything kept\n"
                 "a smaller --batch with more --micros needs less\n", m->machine_gb, name, m->plan_gb, m->whole_gb);
         return;
     }
     if (m->whole_gb > m->limit_gb)
-        fprintf(f, "does not fit in the %.4g GB of %s with everything kept (%.1f GB): needs --memory %.4gGB\n"
+        mba_say(f, "does not fit in the %.4g GB of %s with everything kept (%.1f GB): needs --memory %.4gGB\n"
                 "the plan is then %.1f GB, and the backward pass computes again what is not kept\n", m->machine_gb, name, m->whole_gb,
                 m->limit_gb, m->plan_gb);
     else if (m->whole_gb > m->plan_gb)
-        fprintf(f, "fits in %.4g GB (%s): the plan is %.1f GB; --memory %.4gGB keeps everything (%.1f GB)\n", m->machine_gb, name,
+        mba_say(f, "fits in %.4g GB (%s): the plan is %.1f GB; --memory %.4gGB keeps everything (%.1f GB)\n", m->machine_gb, name,
                 m->plan_gb, m->limit_gb, m->whole_gb);
     else
-        fprintf(f, "fits in %.4g GB (%s): the plan is %.1f GB, everything is kept\n", m->machine_gb, name, m->plan_gb);
-    fprintf(f, "SIMULATED step on %s: %.1f ms, band %.1f to %.1f ms, %.0f %s/s (grade %c; mambascope simulate has it by operator)\n",
+        mba_say(f, "fits in %.4g GB (%s): the plan is %.1f GB, everything is kept\n", m->machine_gb, name, m->plan_gb);
+    mba_say(f, "SIMULATED step on %s: %.1f ms, band %.1f to %.1f ms, %.0f %s/s (grade %c; mambascope simulate has it by operator)\n",
             name, 1e3 * m->seconds, 1e3 * m->seconds * m->band.low, 1e3 * m->seconds * m->band.high, units_of(m) / m->seconds,
             mba_task_unit(m->sim.session.model.task), mba_simulated_grade(&m->sim.gpu));
 }

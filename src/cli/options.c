@@ -180,7 +180,7 @@ static bool stands_alone(const mba_option *o, int i, int argc, char **argv)
 bool mba_option_given(const mba_usage *u, const mba_option *o, int argc, char **argv)
 {
     bool given = false;
-    for (int i = 1; i < argc; i++) {
+    for (int i = 1; i < argc && strcmp(argv[i], "--"); i++) {
         const char       *eq = strchr(argv[i], '=');
         const mba_option *at = argv[i][0] != '-' ? NULL : find(u, argv[i], eq ? (size_t)(eq - argv[i]) : strlen(argv[i]));
         given |= at == o;
@@ -189,11 +189,26 @@ bool mba_option_given(const mba_usage *u, const mba_option *o, int argc, char **
     return given;
 }
 
+static mba_status take_word(const mba_usage *u, mba_operands *words, const char *arg)
+{
+    if (words) return add_word(words, arg);
+    return mba_fail(MBA_E_ARG, "unexpected argument '%s'\nfix: mambascope %s --help shows what it takes", arg, u->command);
+}
+
 mba_status mba_options_parse(const mba_usage *u, int argc, char **argv, mba_operands *words, bool *help)
 {
+    bool ended = false;                            // by --: words alone follow
     *help = false;
     for (int i = 1; i < argc; i++) {
         const char *arg = argv[i], *eq = strchr(arg, '=');
+        if (ended || arg[0] != '-' || !arg[1]) {
+            MBA_TRY(take_word(u, words, arg));
+            continue;
+        }
+        if (!strcmp(arg, "--")) {
+            ended = true;
+            continue;
+        }
         if (!strcmp(arg, "--help") || !strcmp(arg, "-h")) {
             *help = true;
             print_help(u);
@@ -204,11 +219,6 @@ mba_status mba_options_parse(const mba_usage *u, int argc, char **argv, mba_oper
             if (arg[2] == 'm') print_manual(u);
             else               print_names(u);
             return MBA_OK;
-        }
-        if (arg[0] != '-' || !arg[1]) {
-            if (!words) return mba_fail(MBA_E_ARG, "unexpected argument '%s'\nfix: mambascope %s --help shows what it takes", arg, u->command);
-            MBA_TRY(add_word(words, arg));
-            continue;
         }
         const size_t      n = eq ? (size_t)(eq - arg) : strlen(arg);
         const mba_option *o = find(u, arg, n);

@@ -56,7 +56,7 @@ enum { MBA_OPERANDS_MAX = 32 };
 typedef struct mba_operands { const char *word[MBA_OPERANDS_MAX]; int n; } mba_operands;
 
 /* argv[0] is the command's name. Words that are no options go to `words` (NULL: there must be none).
- * *help is set where the help was asked for, and printed: --help; --manual, the same as a part of the man page;
+ * Behind `--` every word is one, also -x.bin. *help is set where the help was asked for, and printed: --help; --manual, the same as a part of the man page;
  * --list-options, a line per option: name, value, help, with tabs between. */
 MBA_MUST mba_status mba_options_parse(const mba_usage *u, int argc, char **argv, mba_operands *words, bool *help);
 

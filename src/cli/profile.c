@@ -9,6 +9,7 @@
 #include "cli/model_options.h"
 #include "cli/options.h"
 #include "cli/profile.h"
+#include "cli/say.h"
 #include "core/file.h"
 #include "core/lock.h"
 #include "scope/collect.h"
@@ -57,7 +58,7 @@ static mba_status finish(target *t, mba_status st)
 static mba_status tell(const char *path)
 {
     if (mba_samples_wanted()) return MBA_OK;                 // this process helps another, which tells
-    fprintf(stderr, "wrote %s; `mambascope show %s` prints it\n", path, path);
+    mba_say(stderr, "wrote %s; `mambascope show %s` prints it\n", path, path);
     return MBA_OK;
 }
 

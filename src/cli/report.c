@@ -6,6 +6,7 @@
 
 #include "cli/command.h"
 #include "cli/options.h"
+#include "cli/say.h"
 #include "cli/stores.h"
 #include "cli/whatif.h"
 #include "core/lock.h"
@@ -48,7 +49,7 @@ static mba_status write_page(const mba_stores *r, const char *path)
         return st;
     }
     MBA_TRY(mba_report_write(r, path));
-    fprintf(stderr, "wrote %s; open it in a browser\n", path);
+    mba_say(stderr, "wrote %s; open it in a browser\n", path);
     return MBA_OK;
 }
 
@@ -71,10 +72,10 @@ static void warn_of_damage(const mba_trainings *r)
     for (int i = 0; i < r->n; i++) {
         const mba_training *t = r->run[i].t;
         if (t->half)
-            fprintf(stderr, "note: the last line of '%s/log.jsonl' is not whole and is left out: the run goes on, was killed, or the "
+            mba_say(stderr, "note: the last line of '%s/log.jsonl' is not whole and is left out: the run goes on, was killed, or the "
                     "disk is full\n", t->path);
         if (t->damaged)
-            fprintf(stderr, "note: %lld line%s of '%s/log.jsonl' could not be read and %s left out; the first is line %lld\n",
+            mba_say(stderr, "note: %lld line%s of '%s/log.jsonl' could not be read and %s left out; the first is line %lld\n",
                     (long long)t->damaged, t->damaged == 1 ? "" : "s", t->path, t->damaged == 1 ? "is" : "are",
                     (long long)t->damaged_line);
     }
@@ -86,7 +87,7 @@ static mba_status report_runs(const mba_operands *words, const wanted *want, con
     MBA_TRY(mba_trainings_open(&r, words->word, words->n));
     warn_of_damage(&r);
     mba_status st = want->figure || is_stdout(out) ? print_of_runs(&r, want) : mba_training_page_write(&r, out);
-    if (st == MBA_OK && !want->figure && !is_stdout(out)) fprintf(stderr, "wrote %s; open it in a browser\n", out);
+    if (st == MBA_OK && !want->figure && !is_stdout(out)) mba_say(stderr, "wrote %s; open it in a browser\n", out);
     mba_trainings_close(&r);
     return st;
 }
@@ -109,7 +110,7 @@ static void warn_of_empty(const mba_stores *r)
 {
     for (int i = 0; i < r->n; i++)
         if (mba_run_is_empty(&r->run[i]))
-            fprintf(stderr, "note: '%s' has no step and no kernel: whatever it was to watch did not run\n",
+            mba_say(stderr, "note: '%s' has no step and no kernel: whatever it was to watch did not run\n",
                     mba_store_path(r->run[i].store));
 }
 

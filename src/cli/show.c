@@ -4,6 +4,7 @@
 
 #include "cli/command.h"
 #include "cli/options.h"
+#include "cli/say.h"
 #include "cli/show_tables.h"
 #include "core/nearest.h"
 #include "scope/doubts.h"
@@ -29,7 +30,7 @@ static void print_claims(const mba_analysis *a)
     mba_claims_judge(a, c);
     for (int i = 0; i < MBA_CLAIMS; i++) {
         printf("%-3s %-10s %s\n    target    %s\n", c[i].id, mba_verdict_name(c[i].verdict), c[i].claim, c[i].target);
-        if (*c[i].measured) printf("    measured  %s\n", c[i].measured);
+        if (*c[i].measured) mba_say(stdout, "    measured  %s\n", c[i].measured);
         if (*c[i].needs)
             printf("    %s %s\n", c[i].verdict == MBA_OPEN ? "not measurable here: needs" : "also needs", c[i].needs);
     }
@@ -39,8 +40,8 @@ static void print_notes(const mba_analysis *a)
 {
     for (int64_t i = 0; i < a->nnotes; i++) {
         const mba_row_note *n = &a->note[i];
-        printf("%s, %s: %s\n", n->topic ? n->topic : "-", n->severity ? n->severity : "-", n->text ? n->text : "-");
-        if (n->fix) printf("    %s\n", n->fix);
+        mba_say(stdout, "%s, %s: %s\n", n->topic ? n->topic : "-", n->severity ? n->severity : "-", n->text ? n->text : "-");
+        if (n->fix) mba_say(stdout, "    %s\n", n->fix);
     }
 }
 
@@ -51,7 +52,7 @@ static mba_status tell_left_out(const mba_shown *s, const mba_analysis *a, size_
     MBA_TRY(make(&all, s, a, true));
     const size_t rows = mba_table_rows(all);
     if (rows > shown)
-        printf("(%zu of %zu rows: mambascope show %s %s --csv has all)\n", shown, rows, mba_store_path(a->store), s->name);
+        mba_say(stdout, "(%zu of %zu rows: mambascope show %s %s --csv has all)\n", shown, rows, mba_store_path(a->store), s->name);
     mba_table_destroy(all);
     return MBA_OK;
 }
@@ -72,7 +73,7 @@ static void explain_above(const mba_shown *s, const mba_analysis *a)
             n++;
         }
         if (!most) continue;
-        printf("(above 100 %% of floor, %s", most->row->name ? most->row->name : "?");
+        mba_say(stdout, "(above 100 %% of floor, %s", most->row->name ? most->row->name : "?");
         if (n > 1) printf(" and %lld more", (long long)n - 1);
         printf(": %s)\n", mba_above_words(a, (mba_above)why).text);
     }
@@ -95,7 +96,7 @@ static mba_status print_text(const mba_shown *s, const mba_analysis *a, bool ask
         putchar('\n');
     } else if (asked) {
         printf("%s\n(%s", s->title, strcmp(s->name, "notes") ? "not measurable here: the store has no rows for it" : "none");
-        if (a->nnotes) printf("; `mambascope show %s notes` says why", mba_store_path(a->store));
+        if (a->nnotes) mba_say(stdout, "; `mambascope show %s notes` says why", mba_store_path(a->store));
         puts(")");
     }
     mba_table_destroy(t);

@@ -7,6 +7,7 @@
 #include "cli/command.h"
 #include "cli/foreign.h"
 #include "cli/options.h"
+#include "cli/say.h"
 #include "cli/simulated.h"
 #include "cli/table.h"
 #include "cli/validated.h"
@@ -194,9 +195,9 @@ static void print_text(const options *o, const mba_simulated *r, const mba_table
 {
     const double plan = (double)mba_program_bytes(r->session.program) / 1e9;
     const char  *changes = o->w.changes;
-    printf("SIMULATED: %s, %s, on %s%s%s (grade %c)\n\n", mba_model_name(&r->session.model),
-           mba_model_batch_words(&r->session.model).text, r->gpu.name, changes ? " with " : "", changes ? changes : "",
-           mba_simulated_grade(&r->gpu));
+    mba_say(stdout, "SIMULATED: %s, %s, on %s%s%s (grade %c)\n\n", mba_model_name(&r->session.model),
+            mba_model_batch_words(&r->session.model).text, r->gpu.name, changes ? " with " : "", changes ? changes : "",
+            mba_simulated_grade(&r->gpu));
     mba_table_print(t, stdout, MBA_TABLE_TEXT);
     printf("\nstep %.2f ms, %.0f %s/s; %lld launches, %.2f ms between them; DRAM %.1f GB read, %.1f GB written\n",
            1e3 * r->step.seconds, r->units / r->step.seconds, mba_task_unit(r->session.model.task),

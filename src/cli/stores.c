@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "cli/say.h"
 #include "core/file.h"
 
 /* Can it be read, and is there anything in it? */
@@ -27,7 +28,7 @@ static void leave_out(char *names, size_t room, const char *path)
     const char  *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
     const size_t n = strlen(names);
     snprintf(names + n, room - n, "%s%s", n ? ", " : "", *name ? name : "one without a name");
-    fprintf(stderr, "left out: %s\n", mba_message());
+    mba_say(stderr, "left out: %s\n", mba_message());
 }
 
 mba_status mba_stores_open_good(mba_stores *r, const char *const *path, int n, int *shown)

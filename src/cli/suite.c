@@ -20,6 +20,7 @@
 #include "cli/interrupts.h"
 #include "cli/options.h"
 #include "cli/progress.h"
+#include "cli/say.h"
 #include "cli/suite_end.h"
 #include "cli/suite_parts.h"
 #include "core/device.h"
@@ -183,7 +184,7 @@ static void set_aside(const suite *u, const mba_suite_part *p)
     char path[PATH_MAX_BYTES], kept[PATH_MAX_BYTES + 16];
     path_of(path, u, "", p->name, ".db");
     snprintf(kept, sizeof kept, "%s.broken", path);
-    fprintf(stderr, "%s cannot be read: %.*s; it is kept as %s\n", path, (int)strcspn(mba_message(), "\n"),
+    mba_say(stderr, "%s cannot be read: %.*s; it is kept as %s\n", path, (int)strcspn(mba_message(), "\n"),
             mba_message(), kept);
     if (rename(path, kept)) fprintf(stderr, "  could not rename it: %s\n", strerror(errno));
 }
@@ -294,7 +295,7 @@ static bool give_name(const suite *u, const mba_suite_part *p)
     path_of(from, u, ".", p->name, ".part.db");
     path_of(to, u, "", p->name, ".db");
     if (rename(from, to) == 0) return true;
-    fprintf(stderr, "cannot name '%s': %s\n", to, strerror(errno));
+    mba_say(stderr, "cannot name '%s': %s\n", to, strerror(errno));
     return false;
 }
 
@@ -337,7 +338,7 @@ static void make_parts(suite *u)
     }
     const int left = (int)left_s(u);
     if (kept) fprintf(stderr, "%d of %d parts are finished and kept\n", kept, u->n);
-    if (of)   fprintf(stderr, "suite --%s on %s: %d parts, about %d:%02d\n", u->o.scale, u->o.device, of, left / 60,
+    if (of)   mba_say(stderr, "suite --%s on %s: %d parts, about %d:%02d\n", u->o.scale, u->o.device, of, left / 60,
                       left % 60);
     u->bar = mba_progress_start("suite", 1000);
     for (int i = 0; i < u->n && !stopped; i++)

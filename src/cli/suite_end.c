@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "cli/say.h"
 #include "cli/stores.h"
 #include "cli/suite_simulated.h"
 #include "cli/table.h"
@@ -160,19 +161,19 @@ static void workload_line(FILE *f, const mba_run *run)
 {
     const mba_analysis *a = run->a;
     const mba_bounds    b = mba_bounds_of(a, MBA_ALL_KERNELS);
-    fprintf(f, "%-11s %s ms a step, %s %s/s; GEMM %.0f %%, SSM %.0f %% of it; at %.0f %% of its floor\n", name_of(run),
+    mba_say(f, "%-11s %s ms a step, %s %s/s; GEMM %.0f %%, SSM %.0f %% of it; at %.0f %% of its floor\n", name_of(run),
             mba_num(1e3 * a->plain_s).s, mba_num(a->units / a->plain_s).s, a->unit,
             100 * mba_kind_s(a, MBA_GEMM) / a->busy_s, 100 * mba_kind_s(a, MBA_SSM) / a->busy_s, b.percent_of_floor);
     mba_doubt d[MBA_DOUBTS_MAX];
-    for (int i = 0, n = mba_doubts_of(d, a); i < n; i++) fprintf(f, "            note: %s\n", d[i].text);
-    if (b.percent_of_floor > 100) fprintf(f, "            note: above 100 %% of its floor: %s\n", mba_above_all(a).text);
+    for (int i = 0, n = mba_doubts_of(d, a); i < n; i++) mba_say(f, "            note: %s\n", d[i].text);
+    if (b.percent_of_floor > 100) mba_say(f, "            note: above 100 %% of its floor: %s\n", mba_above_all(a).text);
 }
 
 static void gain_line(FILE *f, const mba_stores *r)
 {
     const mba_gain most = mba_most_to_gain(r);
     if (!most.kernel) { fputs("most to gain: no kernel has a floor here\n", f); return; }
-    fprintf(f, "most to gain: %s in %s, %.1f %% of the step above its floor by %s\n",
+    mba_say(f, "most to gain: %s in %s, %.1f %% of the step above its floor by %s\n",
             mba_short(most.kernel->row->name, 40).s, name_of(most.run), 100 * most.part,
             mba_floor_words(most.kernel->bound));
 }
@@ -232,7 +233,7 @@ static void print_summary(FILE *f, const mba_stores *r, const char *out)
     claims_line(f, r);
     training_line(f, r);
     if (r->whatif) help_line(f, r->whatif);
-    fprintf(f, "the report: %s/report.html; its numbers: %s/summary.json\n", out, out);
+    mba_say(f, "the report: %s/report.html; its numbers: %s/summary.json\n", out, out);
 }
 
 static mba_status print_all(const ending *e, const char *out, bool json, bool simulate)

@@ -17,6 +17,7 @@
 #include "cli/options.h"
 #include "cli/progress.h"
 #include "cli/samples.h"
+#include "cli/say.h"
 #include "cli/step_plan.h"
 #include "core/device.h"
 #include "core/lock.h"
@@ -110,7 +111,7 @@ static void tell_new_head(const char *init, const mba_model *m)
     if (!init || m->task != MBA_TASK_IMAGES || mba_checkpoint_find(path, sizeof path, init) != MBA_OK
         || mba_checkpoint_config(&from, &format, path) != MBA_OK || from.task != MBA_TASK_IMAGES
         || mba_model_complete(&from) != MBA_OK || from.vision.classes == m->vision.classes) return;
-    fprintf(stderr, "the head starts anew: it has %lld classes, that of '%s' has %lld\n", (long long)m->vision.classes,
+    mba_say(stderr, "the head starts anew: it has %lld classes, that of '%s' has %lld\n", (long long)m->vision.classes,
             path, (long long)from.vision.classes);
 }
 
@@ -127,7 +128,7 @@ static void planned(void *ctx, const mba_session *s, const mba_session *judge, c
             (long long)mba_session_parameters(s), mba_model_batch_words(&s->model).text,
                 (long long)(c->o.micros > 0 ? c->o.micros : 1),
             mba_cpu_threads());
-    fprintf(stderr, "data: %s\n", mba_feed_words(data).text);
+    mba_say(stderr, "data: %s\n", mba_feed_words(data).text);
     tell_new_head(c->o.init, &s->model);
     if (!c->o.out) fputs("nothing is kept of this run: --out DIR keeps its log and checkpoints\n", stderr);
     mba_program_print_memory(stderr, s->program);
@@ -160,7 +161,7 @@ static void report(void *ctx, const mba_train_report *r)
     if (r->left_out > c->left_out) {
         c->left_out = r->left_out;
         mba_progress_end(&c->bar);
-        fprintf(stderr, "step %lld: %lld left out so far; the last: %s\n", (long long)r->step, (long long)r->left_out,
+        mba_say(stderr, "step %lld: %lld left out so far; the last: %s\n", (long long)r->step, (long long)r->left_out,
                 r->story ? r->story : "");
     }
     if (r->skipped || r->valid.units) {
@@ -185,7 +186,7 @@ static void saved(void *ctx, const char *checkpoint, int64_t step)
     if (!c->sample || interrupted) return;
     mba_progress_end(&c->bar);
     if (mba_sample_keep(c->o.out, checkpoint, step, c->sample, c->o.seed) == MBA_OK) return;
-    fprintf(stderr, "step %lld: no sample: %s\n", (long long)step, mba_message());
+    mba_say(stderr, "step %lld: no sample: %s\n", (long long)step, mba_message());
     c->sample = NULL;
 }
 
@@ -270,7 +271,7 @@ static mba_status prepare_text(train_cli *c, mba_text_data *d)
     mba_progress_end(&p);
     if (st != MBA_OK) return st;
     c->o.feed.data = d->path;
-    if (*d->story && !c->quiet) fprintf(stderr, "%s\n", d->story);
+    if (*d->story && !c->quiet) mba_say(stderr, "%s\n", d->story);
     return MBA_OK;
 }
 
@@ -315,8 +316,8 @@ static mba_status choose_sound(train_cli *c, const char *run)
     char broken[2048];
     MBA_TRY(mba_checkpoint_newest_sound(c->from, sizeof c->from, broken, sizeof broken, run));
     for (char *line = broken, *end; (end = strchr(line, '\n')); line = end + 1)
-        fprintf(stderr, "a damaged checkpoint is left out, and kept as step-*.broken: %.*s\n", (int)(end - line), line);
-    if (*broken && *c->from) fprintf(stderr, "the run goes on from '%s'\n", c->from);
+        mba_say(stderr, "a damaged checkpoint is left out, and kept as step-*.broken: %.*s\n", (int)(end - line), line);
+    if (*broken && *c->from) mba_say(stderr, "the run goes on from '%s'\n", c->from);
     return MBA_OK;
 }
 
@@ -366,7 +367,7 @@ static void tell_changes(const train_cli *c)
 {
     size_t        i;
     const json_t *line;
-    json_array_foreach(c->changes, i, line) fprintf(stderr, "changed: %s\n", json_string_value(line));
+    json_array_foreach(c->changes, i, line) mba_say(stderr, "changed: %s\n", json_string_value(line));
 }
 
 /* Another machine, MBA_ISA, MBA_GEMM or OPENBLAS_CORETYPE: the run goes on, to other bits than where it began. */
@@ -395,7 +396,7 @@ static mba_status go_on(train_cli *c, const mba_usage *u, int argc, char **argv)
     MBA_TRY(mba_checkpoint_options(&c->saved, c->from));
     if (!c->saved) {
         if (!c->quiet)
-            fprintf(stderr, "'%s' does not hold the options of its run: what is not given has its default\n", c->from);
+            mba_say(stderr, "'%s' does not hold the options of its run: what is not given has its default\n", c->from);
         return MBA_OK;
     }
     if (!strcmp(c->folder, c->o.resume)) MBA_TRY(mba_run_options_load(&c->kept, c->folder));

@@ -5,6 +5,7 @@
 
 #include "cli/command.h"
 #include "cli/options.h"
+#include "cli/say.h"
 #include "cli/stores.h"
 #include "cli/table.h"
 #include "cli/validated.h"
@@ -368,8 +369,8 @@ static void print_worst(const mba_counted_set *k, const mba_point *operator)
         if (c->set != MBA_POINT_HELD || c->again || !(c->bound_us > 0)) continue;
         if (!worst || fabs(c->bound_us / c->us - 1) > fabs(worst->bound_us / worst->us - 1)) worst = c;
     }
-    if (worst) printf("worst held out: kernel %.64s of %s\n", worst->kernel, worst->workload);
-    if (operator) printf("worst held out: operator %s of %s, from plans\n", operator->operator, operator->subject);
+    if (worst) mba_say(stdout, "worst held out: kernel %.64s of %s\n", worst->kernel, worst->workload);
+    if (operator) mba_say(stdout, "worst held out: operator %s of %s, from plans\n", operator->operator, operator->subject);
     putchar('\n');
 }
 

@@ -1,0 +1,38 @@
+/* say.c -- see say.h. */
+#include "cli/say.h"
+
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "data/unicode.h"
+
+/* Bytes of the character at s that may be printed as they are; 0: none. U+0080 to U+009F are control characters, too. */
+static size_t printable(const char *s)
+{
+    const unsigned char c = (unsigned char)*s;
+    const size_t        n = c < 0x80 ? 1 : c < 0xe0 ? 2 : c < 0xf0 ? 3 : 4;
+    if (c < 0x80) return (c >= 0x20 && c != 0x7f) || c == '\n' || c == '\t';
+    if (c == 0xc2 && (unsigned char)s[1] < 0xa0) return 0;
+    return strnlen(s, n) == n && mba_utf8_valid(s, n) ? n : 0;
+}
+
+void mba_say(FILE *f, const char *fmt, ...)
+{
+    char   *text = NULL;
+    va_list ap;
+    va_start(ap, fmt);
+    const int n = vasprintf(&text, fmt, ap);
+    va_end(ap);
+    if (n < 0) {
+        fputs("(no memory for a message)\n", f);
+        return;
+    }
+    for (const char *s = text; *s;) {
+        const size_t whole = printable(s);
+        if (whole) fwrite(s, 1, whole, f);
+        else       fprintf(f, "\\x%02x", (unsigned char)*s);
+        s += whole ? whole : 1;
+    }
+    free(text);
+}

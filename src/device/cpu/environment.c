@@ -1,0 +1,25 @@
+/* environment.c -- see environment.h. */
+#include "device/cpu/environment.h"
+
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { VALUES_MAX = 3 };
+
+mba_status mba_cpu_check_environment(void)
+{
+    static const struct { const char *name, *value[VALUES_MAX + 1], *words; } known[] = {
+        { "MBA_ISA", { "base", "avx2", "avx512" }, "base, avx2 or avx512" },                // isa.c
+        { "MBA_GEMM", { "packed", "openblas" }, "packed or openblas" },                     // gemm.c
+    };
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+        const char *is = getenv(known[i].name);
+        bool        found = !is || !*is;
+        for (int k = 0; !found && known[i].value[k]; k++) found = !strcmp(is, known[i].value[k]);
+        if (!found)
+            return mba_fail(MBA_E_ARG, "the environment has %s=%s\nwhy: it is %s\nfix: correct it, or unset %s", known[i].name,
+                            is, known[i].words, known[i].name);
+    }
+    return MBA_OK;
+}
