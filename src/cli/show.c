@@ -75,7 +75,7 @@ static void explain_above(const mba_shown *s, const mba_analysis *a)
         if (!most) continue;
         mba_say(stdout, "(above 100 %% of floor, %s", most->row->name ? most->row->name : "?");
         if (n > 1) printf(" and %lld more", (long long)n - 1);
-        printf(": %s)\n", mba_above_words(a, (mba_above)why).text);
+        mba_say(stdout, ": %s)\n", mba_above_words(a, (mba_above)why).text);
     }
 }
 
@@ -124,7 +124,7 @@ static void print_doubts(const mba_analysis *a, mba_table_form form)
     mba_doubt d[MBA_DOUBTS_MAX];
     const int n = mba_doubts_of(d, a);
     for (int i = 0; i < n && form != MBA_TABLE_JSON; i++)
-        fprintf(form == MBA_TABLE_TEXT ? stdout : stderr, "note: %s\n", d[i].text);
+        mba_say(form == MBA_TABLE_TEXT ? stdout : stderr, "note: %s\n", d[i].text);
     if (n && form == MBA_TABLE_TEXT) putchar('\n');
     if (form != MBA_TABLE_JSON) return;
     fputs("{\"doubts\": [", stdout);
