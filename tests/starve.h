@@ -67,7 +67,7 @@ void free(void *p)
 
 /* Runs `work` with every allocation failing in turn, until one run has none left to fail. Returns how many runs
  * failed. A first run makes what is made once and kept. */
-static long starve(mba_status (*work)(void), void (*check)(void), void (*after)(void))
+static inline long starve(mba_status (*work)(void), void (*check)(void), void (*after)(void))
 {
     long failures = 0;
     assert_ok(work());

@@ -90,14 +90,16 @@ static mba_status figures_to_folder(const mba_operands *stores, const char *fold
     MBA_TRY(mba_mkdirs(folder));
     MBA_TRY(mba_stores_open(&r, stores->word, stores->n));
     mba_whatif *whatif = simulate ? calloc(1, sizeof *whatif) : NULL;
-    mba_status  st = mba_machine_rates(&r);
+    mba_status  st = simulate && !whatif ? mba_fail(MBA_E_NOMEM, "no memory for the simulations") : mba_machine_rates(&r);
     if (st == MBA_OK && whatif) st = mba_whatif_make(whatif, &r);
     r.study  = true;
     r.whatif = whatif;
     for (int i = 0; mba_report_figure_name(i) && st == MBA_OK; i++) {
         mba_buf     b = { 0 };
         mba_writer *w = NULL;
-        if (mba_report_csv(&b, &r, mba_report_figure_name(i)) == MBA_OK && b.s) {
+        const mba_status made = mba_report_csv(&b, &r, mba_report_figure_name(i));
+        if (made != MBA_OK && made != MBA_E_ARG) st = made;            // MBA_E_ARG: these stores have no data for it
+        if (made == MBA_OK && b.s) {
             snprintf(path, sizeof path, "%s/%s.csv", folder, mba_report_figure_name(i));
             st = mba_writer_create(&w, path);
             if (st == MBA_OK) st = mba_writer_put(w, b.s, b.n);

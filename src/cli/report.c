@@ -125,7 +125,7 @@ static mba_status report_stores(const mba_operands *words, const wanted *want, c
     memcpy(left_out, r.left_out, sizeof left_out);
     const bool  simulate = want->simulation && (!want->figure || is_simulated(want->figure));
     mba_whatif *whatif = simulate ? calloc(1, sizeof *whatif) : NULL;
-    mba_status  st = mba_machine_rates(&r);
+    mba_status  st = simulate && !whatif ? mba_fail(MBA_E_NOMEM, "no memory for the simulations") : mba_machine_rates(&r);
     if (st == MBA_OK && whatif) st = mba_whatif_make(whatif, &r);
     r.study  = want->study || want->figure;
     r.whatif = whatif;

@@ -40,7 +40,9 @@ mba_status mba_stores_open_good(mba_stores *r, const char *const *path, int n, i
     if (n == 1) MBA_TRY(look_at(path[0]));
     if (n == 1) return mba_stores_open(r, path, n);
     for (int i = 0; i < n; i++) {
-        if (look_at(path[i]) != MBA_OK) {
+        const mba_status st = look_at(path[i]);
+        if (st == MBA_E_NOMEM) return st;                                   // the store may be sound
+        if (st != MBA_OK) {
             leave_out(left_out, sizeof left_out, path[i]);
             continue;
         }

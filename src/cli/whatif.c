@@ -264,23 +264,26 @@ static const char *machine_of(const mba_analysis *a)
     return NULL;
 }
 
-/* The shape as the store words it: "batch 4 x length 4096", "batch 128 of 224 x 224 pixels", "at most 128 graphs,". */
-static bool shape_of(mba_batch_shape *s, mba_store *store)
+/* The shape as the store words it: "batch 4 x length 4096", "batch 128 of 224 x 224 pixels", "at most 128 graphs,"; *known: it
+ * does. */
+static mba_status shape_of(mba_batch_shape *s, bool *known, mba_store *store)
 {
     mba_row_parameter *p;
     int64_t            n;
     long long          a, b;
-    if (mba_load_parameter(store, &p, &n) != MBA_OK) return false;
+    *known = false;
+    MBA_TRY(mba_load_parameter(store, &p, &n));
     for (int64_t i = 0; i < n; i++) {
         if (!p[i].name || !p[i].value || strcmp(p[i].name, "batch")) continue;
         if (sscanf(p[i].value, "batch %lld x length %lld", &a, &b) == 2)
             *s = (mba_batch_shape){ .batch = a, .length = b };
         else if (sscanf(p[i].value, "batch %lld of", &a) == 1) *s = (mba_batch_shape){ .batch = a };
         else if (sscanf(p[i].value, "at most %lld graphs", &a) == 1) *s = (mba_batch_shape){ .graphs = a };
-        else return false;
-        return true;
+        else return MBA_OK;
+        *known = true;
+        return MBA_OK;
     }
-    return false;
+    return MBA_OK;
 }
 
 /* Only presets as they are: a store does not say which fields were changed in a way that could be set again. */
@@ -302,16 +305,18 @@ static bool is_there(const mba_workload *all, int n, const mba_workload *w)
     return false;
 }
 
-static int workloads_of(mba_workload out[MBA_WI_MODELS], double measured_ms[MBA_WI_MODELS][MBA_WI_PARTS],
-                        const mba_stores *r)
+static mba_status workloads_of(mba_workload out[MBA_WI_MODELS], double measured_ms[MBA_WI_MODELS][MBA_WI_PARTS], int *count,
+                               const mba_stores *r)
 {
     int n = 0;
     for (int i = 0; i < r->shown && n < MBA_WI_MODELS; i++) {
         const mba_analysis *a = r->run[i].a;
         const char         *machine = machine_of(a);
         mba_workload        w = { .machine = machine, .model = { .name = a->workload } };
-        if (!machine || !strcmp(a->device, "cpu") || !is_preset(a) || !shape_of(&w.model.shape,
-            r->run[i].store)) continue;
+        bool                known;
+        if (!machine || !strcmp(a->device, "cpu") || !is_preset(a)) continue;
+        MBA_TRY(shape_of(&w.model.shape, &known, r->run[i].store));
+        if (!known) continue;
         if (n && strcmp(out[0].machine, machine)) continue;                // one machine is changed
         if (is_there(out, n, &w)) continue;
         measured_ms[n][MBA_WI_STEP] = 1e3 * a->plain_s;
@@ -323,7 +328,8 @@ static int workloads_of(mba_workload out[MBA_WI_MODELS], double measured_ms[MBA_
         measured_ms[n][MBA_WI_STEP] = measured_ms[n][MBA_WI_SSM] = NAN;
         out[n++] = (mba_workload){ .machine = "h200", .model = *m };
     }
-    return n;
+    *count = n;
+    return MBA_OK;
 }
 
 /* ---- validation ---- */
@@ -391,7 +397,8 @@ mba_status mba_whatif_make(mba_whatif *out, const mba_stores *r)
     double       measured_ms[MBA_WI_MODELS][MBA_WI_PARTS];
     mba_gpu      m;
     mba_sim     *sim = NULL;
-    *out = (mba_whatif){ .nmodels = workloads_of(base, measured_ms, r) };
+    *out = (mba_whatif){ 0 };
+    MBA_TRY(workloads_of(base, measured_ms, &out->nmodels, r));
     snprintf(out->machine, sizeof out->machine, "%s", base[0].machine);
     MBA_TRY(mba_gpu_load(&m, out->machine));
     out->grade = mba_simulated_grade(&m);

@@ -47,6 +47,18 @@ void mba_buf_free(mba_buf *b)
     *b = (mba_buf){ 0 };
 }
 
+void mba_buf_fail(mba_buf *b, mba_status st)
+{
+    if (!b->failed) b->why = st;
+    b->failed |= st != MBA_OK;
+}
+
+mba_status mba_buf_status(const mba_buf *b, const char *what)
+{
+    if (!b->failed) return MBA_OK;
+    return b->why != MBA_OK ? b->why : mba_fail(MBA_E_NOMEM, "no memory for %s", what);
+}
+
 /* ---- escaping ---- */
 
 /* Length of the UTF-8 character at s, 0 where there is none: bounds of RFC 3629. */

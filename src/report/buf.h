@@ -3,7 +3,7 @@
  *     mba_buf b = { 0 };
  *     mba_buf_add(&b, "<td class=n>%s</td>", mba_num(41.234).s);        // what it prints must be markup already
  *     mba_buf_html(&b, kernel->name);                                   // any bytes
- *     if (b.failed) return mba_fail(MBA_E_NOMEM, ..);                   // asked once, at the end
+ *     mba_status st = mba_buf_status(&b, "the page");                   // asked once, at the end
  *     mba_buf_free(&b);
  */
 #ifndef MBA_REPORT_BUF_H
@@ -12,7 +12,14 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-typedef struct mba_buf { char *s; size_t n, room; bool failed; } mba_buf;      /* s ends in a NUL; NULL while empty */
+#include "core/status.h"
+
+typedef struct mba_buf {
+    char      *s;            /* ends in a NUL; NULL while empty */
+    size_t     n, room;
+    bool       failed;       /* something is missing: there was no memory, or `why` */
+    mba_status why;          /* MBA_OK: no memory */
+} mba_buf;
 
 void mba_buf_put(mba_buf *b, const char *s);
 void mba_buf_add(mba_buf *b, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
@@ -21,6 +28,10 @@ void mba_buf_html(mba_buf *b, const char *s);
 void mba_buf_json(mba_buf *b, const char *s);      /* with quotes; safe inside <script>; NULL is null */
 void mba_buf_json_number(mba_buf *b, double v);    /* NaN and infinities are null */
 void mba_buf_free(mba_buf *b);
+/* A call that should have given text failed: its story stands until mba_buf_status hands it up. */
+void mba_buf_fail(mba_buf *b, mba_status st);
+/* MBA_OK where nothing is missing; else what mba_buf_fail was told, or "no memory for `what`". */
+MBA_MUST mba_status mba_buf_status(const mba_buf *b, const char *what);
 
 /* A number for people: three significant digits, thousands separated; "–" where there is none. */
 typedef struct mba_word { char s[48]; } mba_word;

@@ -15,9 +15,7 @@ static bool has_life(const mba_kernel_view *k) { return k->counted.block_s > 0; 
 
 static bool has_lives(const mba_stores *r, int run)
 {
-    int64_t n = 0;
-    return mba_any_kernel(r->run[run].a, has_life) || (mba_store_count(r->run[run].store, MBA_ROWS_block, &n) == MBA_OK
-                                                       && n > 0);
+    return mba_any_kernel(r->run[run].a, has_life) || r->run[run].blocks > 0;
 }
 
 /* Lives of one kernel: the mean of the counters, and the records of single blocks where there are some. */

@@ -160,9 +160,7 @@ static double cache_of(const mba_analysis *a)
 
 static bool has_reuse(const mba_stores *r, int run)
 {
-    int64_t n = 0;
-    return !isnan(cache_of(r->run[run].a)) && mba_store_count(r->run[run].store, MBA_ROWS_operand, &n) == MBA_OK
-        && n > 0;
+    return !isnan(cache_of(r->run[run].a)) && r->run[run].operands > 0;
 }
 
 static const mba_grid_column reuse_columns[] = { { "from", "touched last by" }, { "to", "read by" },
@@ -192,7 +190,9 @@ static void reuse_heading(mba_buf *b, const mba_stores *r, int run)
     mba_reuse          *all = NULL;
     int64_t             n = 0;
     double              bytes = 0, reach = 0;
-    if (mba_reuse_of(a, cache_of(a), &all, &n) != MBA_OK) n = 0;
+    const mba_status    st = mba_reuse_of(a, cache_of(a), &all, &n);
+    mba_buf_fail(b, st);
+    if (st != MBA_OK) return;
     for (int64_t i = 0; i < n; i++) bytes += all[i].bytes, reach += all[i].reach_bytes;
     free(all);
     mba_buf_add(b, "%s %% of the bytes that operators hand to each other are still within reach of the %s MB cache",

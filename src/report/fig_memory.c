@@ -6,12 +6,7 @@
 #include "report/figure.h"
 #include "scope/memory.h"
 
-/* Operands are many; they are counted only once per question. */
-static bool has_memory(const mba_stores *r, int run)
-{
-    int64_t n = 0;
-    return r->run[run].a->nnodes > 0 && mba_store_count(r->run[run].store, MBA_ROWS_operand, &n) == MBA_OK && n > 0;
-}
+static bool has_memory(const mba_stores *r, int run) { return r->run[run].a->nnodes > 0 && r->run[run].operands > 0; }
 
 static const mba_grid_column memory_columns[] = { { "role", "role" }, { "storages", "storages" },
                                                   { "mb", "MB, all of them" }, { "lives", "lives" }, { 0 } };
@@ -48,10 +43,9 @@ static sized unit_of(const mba_memory *m)
 static void memory_heading(mba_buf *b, const mba_stores *r, int run)
 {
     mba_memory *m;
-    if (mba_memory_of(r->run[run].a, &m) != MBA_OK) {
-        mba_buf_put(b, "Memory of a step");
-        return;
-    }
+    const mba_status st = mba_memory_of(r->run[run].a, &m);
+    mba_buf_fail(b, st);
+    if (st != MBA_OK) return;
     const sized unit = unit_of(m);
     if (!isnan(m->planned_bytes)) mba_buf_add(b, "A step takes %s %s; values", mba_num(m->planned_bytes / unit.by).s,
                                               unit.name);

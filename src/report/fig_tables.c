@@ -67,11 +67,7 @@ const mba_figure mba_figure_table1 = {
 static const mba_grid_column field_columns[] = { { "field", "field" }, { "value", "value" }, { "meaning", "meaning" },
                                                  { 0 } };
 
-static bool has_fields(const mba_stores *r, int run)
-{
-    int64_t n = 0;
-    return mba_store_count(r->run[run].store, MBA_ROWS_parameter, &n) == MBA_OK && n > 0;
-}
+static bool has_fields(const mba_stores *r, int run) { return r->run[run].parameters > 0; }
 
 static mba_status field_numbers(mba_grid *g, const mba_stores *r, int run)
 {

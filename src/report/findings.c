@@ -138,7 +138,9 @@ static void spark_bandwidth(mba_canvas *c, const mba_stores *r, int run)
     mba_chosen          k;
     mba_sticks              s = { .line = a->sheet.dram / 1e9, .dash = mba_bandwidth_of(a, MBA_SSM_KERNELS).mean / 1e9 };
     double              v[24];
-    if (mba_choose(&k, a, is_counted_ssm, 24) != MBA_OK) return;
+    const mba_status    st = mba_choose(&k, a, is_counted_ssm, 24);
+    mba_buf_fail(&c->out, st);
+    if (st != MBA_OK) return;
     for (int i = 0; i < k.n; i++) v[i] = k.k[i]->counted.dram_bytes / k.k[i]->counted.time_s / 1e9;
     qsort(v, (size_t)k.n, sizeof *v, by_bandwidth);
     for (int i = 0; i < k.n; i++) mba_spark_add(&s, v[i], "ssm");
@@ -229,7 +231,9 @@ static void spark_floor(mba_canvas *c, const mba_stores *r, int run)
 {
     mba_chosen k;
     mba_sticks     s = { .top = 100, .line = 100, .dash = NAN };
-    if (mba_choose(&k, r->run[run].a, has_floor, 24) != MBA_OK) return;
+    const mba_status st = mba_choose(&k, r->run[run].a, has_floor, 24);
+    mba_buf_fail(&c->out, st);
+    if (st != MBA_OK) return;
     for (int i = 0; i < k.n; i++)
         mba_spark_add(&s, fmin(100, 100 * k.k[i]->least_s / k.k[i]->median_s), mba_kind_paint(k.k[i]->kind));
     mba_spark_sticks(c, &s, "% of floor of the longest kernels, the longest first");

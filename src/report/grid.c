@@ -73,6 +73,7 @@ static void html_cell(mba_buf *b, const mba_grid_cell *c, bool among_numbers)
 
 void mba_grid_html(const mba_grid *g, mba_buf *b, const char *caption)
 {
+    b->failed |= g->failed;
     bool number[COLUMNS_MAX];
     mba_assert(g->ncolumns <= COLUMNS_MAX);
     for (int i = 0; i < g->ncolumns; i++) number[i] = is_number_column(g, i);
@@ -117,6 +118,7 @@ void mba_grid_csv_heading(const mba_grid *g, mba_buf *b, bool with_run)
 
 void mba_grid_csv_rows(const mba_grid *g, mba_buf *b, const char *run)
 {
+    b->failed |= g->failed;
     for (size_t i = 0; i < g->n; i++) {
         const size_t column = i % (size_t)g->ncolumns;
         if (!column && run) csv_text(b, run);

@@ -21,7 +21,7 @@ typedef struct mba_grid {
     int                    ncolumns;
     mba_grid_cell         *cell;
     size_t                 n, room;
-    bool                   failed;
+    bool                   failed;                 /* no memory for a cell: handed on to what it is printed into */
 } mba_grid;
 
 void mba_grid_begin(mba_grid *g, const mba_grid_column *columns);                   /* they must outlive it */

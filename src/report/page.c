@@ -120,6 +120,7 @@ static mba_status block(mba_canvas *c, const mba_figure *f, const mba_stores *r,
     }
     mba_buf_put(b, "<h2>");
     f->heading(b, r, run);
+    MBA_TRY(mba_buf_status(b, "the report"));
     mba_buf_add(b, "</h2><p class=\"sub\">%s</p><div class=\"cols\"><div>", f->sub);
     if (f->draw) MBA_TRY(drawings(c, f, r, run));
     if (!strcmp(f->name, "fig13")) mba_buf_put(b, "<div class=\"wi\" id=\"wi\"></div>");
@@ -327,6 +328,7 @@ static mba_status body(mba_canvas *c, const mba_stores *r)
 {
     mba_buf *b = &c->out;
     head(c, r);
+    MBA_TRY(mba_buf_status(b, "the report"));
     for (int i = 0; mba_figures[i]; i++) MBA_TRY(figure(c, mba_figures[i], r));
     mba_buf_put(b, "<section id=\"explorer\" aria-label=\"kernel explorer\"><p class=\"eyebrow\">Kernel "
                    "explorer</p><h2>Which kernel, how long, how far from its floor, and why</h2>");
@@ -342,15 +344,14 @@ static mba_status body(mba_canvas *c, const mba_stores *r)
     mba_buf_put(b, "</main></div><div id=\"tip\" role=\"tooltip\"></div>\n");
     MBA_TRY(data(c, r));
     mba_page_end(b);
-    return MBA_OK;
+    return mba_buf_status(b, "the report");
 }
 
 mba_status mba_report_page(mba_buf *out, const mba_stores *r)
 {
     mba_canvas       c = { 0 };
     const mba_status st = body(&c, r);
-    if (st == MBA_OK && !c.out.failed) *out = c.out, c.out = (mba_buf){ 0 };
-    const bool failed = c.out.failed;
+    if (st == MBA_OK) *out = c.out, c.out = (mba_buf){ 0 };
     mba_canvas_free(&c);
-    return st == MBA_OK && failed ? mba_fail(MBA_E_NOMEM, "no memory for the report") : st;
+    return st;
 }

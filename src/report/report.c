@@ -71,6 +71,13 @@ static void set_beside(mba_stores *r)
     }
 }
 
+static mba_status count_rows(mba_run *run)
+{
+    MBA_TRY(mba_store_count(run->store, MBA_ROWS_operand, &run->operands));
+    MBA_TRY(mba_store_count(run->store, MBA_ROWS_parameter, &run->parameters));
+    return mba_store_count(run->store, MBA_ROWS_block, &run->blocks);
+}
+
 mba_status mba_stores_open(mba_stores *r, const char *const *path, int n)
 {
     mba_status st = MBA_OK;
@@ -82,6 +89,7 @@ mba_status mba_stores_open(mba_stores *r, const char *const *path, int n)
         run->l2_bytes_s = run->l1_bytes_s = NAN;
         st = mba_store_open(&run->store, path[i]);
         if (st == MBA_OK) st = mba_analysis_create(&run->a, run->store);
+        if (st == MBA_OK) st = count_rows(run);
     }
     if (st == MBA_OK) {
         mba_stores_show(r, n);
@@ -197,7 +205,7 @@ mba_status mba_report_svg(mba_buf *out, const mba_stores *r, const char *figure,
     const mba_status st = f->draw(&c, MBA_WIDE, r, run, which);
     if (st == MBA_OK) mba_drawing_alone(out, &c, false);
     mba_canvas_free(&c);
-    return st == MBA_OK && out->failed ? mba_fail(MBA_E_NOMEM, "no memory for '%s'", figure) : st;
+    return st == MBA_OK ? mba_buf_status(out, figure) : st;
 }
 
 mba_status mba_report_csv(mba_buf *out, const mba_stores *r, const char *figure)
@@ -217,7 +225,8 @@ mba_status mba_report_csv(mba_buf *out, const mba_stores *r, const char *figure)
         MBA_TRY(st);
         any = true;
     }
-    return any ? MBA_OK : mba_fail(MBA_E_ARG, "no data for '%s' in these stores\nfix: it needs %s", figure, f->needs);
+    return any ? mba_buf_status(out, figure)
+               : mba_fail(MBA_E_ARG, "no data for '%s' in these stores\nfix: it needs %s", figure, f->needs);
 }
 
 /* ---- files ---- */
@@ -296,5 +305,5 @@ mba_status mba_report_summary(mba_buf *out, const mba_stores *r)
         summary_of(out, r->run[i].a);
     }
     mba_buf_put(out, "\n]}\n");
-    return out->failed ? mba_fail(MBA_E_NOMEM, "no memory for the summary") : MBA_OK;
+    return mba_buf_status(out, "the summary");
 }

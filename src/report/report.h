@@ -20,6 +20,7 @@ typedef struct mba_run {
     mba_store    *store;
     mba_analysis *a;
     char          label[384];
+    int64_t       operands, parameters, blocks;    /* rows of these tables: figures ask whether there are any */
     double        l2_bytes_s, l1_bytes_s;          /* of the file of its machine, where the run did not measure; NaN */
     mba_analysis *beside[MBA_BESIDE_MAX];
 } mba_run;

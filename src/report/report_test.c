@@ -1,11 +1,16 @@
 /* report_test.c -- the page of made-up stores and of a real one: complete, well-formed, honest, and equal to the
  * store. Its figures by themselves: drawings_test.c. */
+#include <errno.h>
 #include <jansson.h>
+#include <limits.h>
+#include <sqlite3.h>
+#include <unistd.h>
 
 #include "core/file.h"
 #include "report/figure.h"
 #include "tests/page.h"
 #include "tests/report_stores.h"
+#include "tests/starve.h"
 
 enum { SCRIPT_LINES_MAX = 600 };
 
@@ -276,6 +281,80 @@ static void a_broken_store_among_good_ones_is_named(void **state)
     assert_int_equal(r.n, 0);
 }
 
+/* ---- a failed read or allocation is not "no data" ---- */
+
+static mba_status page_again(mba_buf *out, const char *path)
+{
+    mba_stores r;
+    MBA_TRY(mba_stores_open(&r, &path, 1));
+    mba_status       st = mba_report_page(out, &r);
+    const mba_status closed = mba_stores_close(&r);
+    return st == MBA_OK ? closed : st;
+}
+
+static long reads, read_fails;                     /* reads of SQLite so far; the one that fails, from 1 on */
+
+static ssize_t read_at(int fd, void *to, size_t n, off_t at)
+{
+    if (++reads == read_fails) {
+        errno = EIO;
+        return -1;
+    }
+    return pread(fd, to, n, at);
+}
+
+static void a_page_of_failed_reads_is_an_error(void **state)
+{
+    const char  *path = full_store("reads.db", "mamba2", "ssd", "chunk_scan_fwd", 128);
+    mba_buf      whole = { 0 };
+    sqlite3_vfs *vfs = sqlite3_vfs_find(NULL);
+    (void)state;
+    static const char *const calls[] = { "pread", "pread64" };
+    for (int i = 0; i < 2; i++) vfs->xSetSystemCall(vfs, calls[i], (sqlite3_syscall_ptr)read_at);
+    read_fails = reads = 0;
+    assert_ok(page_again(&whole, path));
+    const long all = reads;
+    assert_true(all > 8);
+    for (read_fails = 1; read_fails <= all; read_fails++) {
+        mba_buf b = { 0 };
+        reads = 0;
+        const mba_status st = page_again(&b, path);
+        if (st == MBA_OK) assert_string_equal(b.s, whole.s);
+        else              assert_true(*mba_message());
+        mba_buf_free(&b);
+    }
+    for (int i = 0; i < 2; i++) vfs->xSetSystemCall(vfs, calls[i], NULL);
+    mba_buf_free(&whole);
+}
+
+static void a_page_without_memory_is_an_error(void **state)
+{
+    (void)state;
+#if MBA_STARVE
+    enum { SAMPLES = 97 };
+    const char *path = full_store("starved.db", "mamba2", "ssd", "chunk_scan_fwd", 128);
+    mba_buf     whole = { 0 };
+    assert_ok(page_again(&whole, path));
+    mba_buf_free(&whole);
+    left = LONG_MAX;
+    assert_ok(page_again(&whole, path));
+    const long all = LONG_MAX - left;
+    left = -1;
+    for (long k = 0; k < all; k += all / SAMPLES + 1) {
+        mba_buf b = { 0 };
+        left = k;
+        const mba_status st = page_again(&b, path);
+        left = -1;
+        if (st == MBA_OK) assert_string_equal(b.s, whole.s);
+        else              assert_fails(st, MBA_E_NOMEM, "");
+        mba_buf_free(&b);
+    }
+    mba_buf_free(&whole);
+#else
+    skip();
+#endif
+}
+
 static void numbers_have_three_digits(void **state)
 {
     (void)state;
@@ -299,6 +378,8 @@ int main(void)
         cmocka_unit_test(an_empty_store_gives_frames_and_no_verdict),
         cmocka_unit_test(hostile_names_are_escaped_and_cut_between_characters),
         cmocka_unit_test(a_broken_store_among_good_ones_is_named),
+        cmocka_unit_test(a_page_of_failed_reads_is_an_error),
+        cmocka_unit_test(a_page_without_memory_is_an_error),
         cmocka_unit_test(numbers_have_three_digits),
     };
     scratch_make();

@@ -458,7 +458,7 @@ mba_status mba_training_svg(mba_buf *out, const mba_trainings *r, const char *fi
     f->draw(&c, MBA_WIDE, r, which);
     mba_drawing_alone(out, &c, true);
     mba_canvas_free(&c);
-    return out->failed ? mba_fail(MBA_E_NOMEM, "no memory for '%s'", figure) : MBA_OK;
+    return mba_buf_status(out, figure);
 }
 
 mba_status mba_training_csv(mba_buf *out, const mba_trainings *r, const char *figure)
@@ -482,5 +482,5 @@ mba_status mba_training_csv(mba_buf *out, const mba_trainings *r, const char *fi
     }
     mba_grid_csv_rows(&g, out, NULL);
     mba_grid_end(&g);
-    return out->failed ? mba_fail(MBA_E_NOMEM, "no memory for '%s'", figure) : MBA_OK;
+    return mba_buf_status(out, figure);
 }
