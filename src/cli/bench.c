@@ -59,9 +59,9 @@ static mba_status bench_ceilings(const bench_options *o)
         mba_table_text(t, "%s", rows[i].unit);
         mba_table_text(t, "%s", rows[i].how);
     }
-    mba_table_print(t, stdout, form_of(o));
+    const mba_status st = mba_table_print(t, stdout, form_of(o));
     mba_table_destroy(t);
-    return MBA_OK;
+    return st;
 }
 
 /* ---- above 100 % of floor ---- */
@@ -210,12 +210,12 @@ static mba_status bench_ops(const bench_options *o, const mba_operands *words)
         for (const mba_case *k = sizes_wanted(mba_ops[i], words); k && k->note && st == MBA_OK; k++) {
             bool again;
             st = bench_case(t, &c, &so, mba_ops[i], k, o, false, &again);
-            if (st == MBA_OK) mba_table_flow(t, stdout, form_of(o), false);
+            if (st == MBA_OK) st = mba_table_flow(t, stdout, form_of(o), false);
             if (st == MBA_OK && again) st = bench_case(t, &c, &so, mba_ops[i], k, o, true, &again);
-            if (st == MBA_OK) mba_table_flow(t, stdout, form_of(o), false);
+            if (st == MBA_OK) st = mba_table_flow(t, stdout, form_of(o), false);
         }
     }
-    if (st == MBA_OK) mba_table_flow(t, stdout, form_of(o), true);
+    if (st == MBA_OK) st = mba_table_flow(t, stdout, form_of(o), true);
     if (st == MBA_OK && form_of(o) == MBA_TABLE_TEXT) print_ceilings(&c, so.device);
     mba_table_destroy(t);
     return st;
@@ -307,11 +307,11 @@ static mba_status bench_step(const bench_options *o)
         print_breakdown(parts, &s, &r);
         step_row(t, &s, &r);
         if (form_of(o) == MBA_TABLE_TEXT) {
-            mba_table_print(parts, stdout, MBA_TABLE_TEXT);
+            st = mba_table_print(parts, stdout, MBA_TABLE_TEXT);
             explain_above("a cache held operands that the floor counts from memory");
             putchar('\n');
         }
-        mba_table_print(t, stdout, form_of(o));
+        if (st == MBA_OK) st = mba_table_print(t, stdout, form_of(o));
     }
     free(r.node_s);
     free(r.node_floor_s);
@@ -383,7 +383,7 @@ static mba_status bench_gemm(const bench_options *o)
     if (st == MBA_OK) st = so.device->wait();
     if (st == MBA_OK) st = mba_cuda_products(CANDIDATES, (int)o->repeats, 1e-3 * (double)o->hold_ms, gemm_row, &r);
     end_product(&r);
-    if (st == MBA_OK) mba_table_print(r.t, stdout, form_of(o));
+    if (st == MBA_OK) st = mba_table_print(r.t, stdout, form_of(o));
     if (st == MBA_OK && form_of(o) == MBA_TABLE_TEXT)
         printf("a step's products: %.2f ms as chosen, %.2f ms by the best of %d candidates each\n", 1e3 * r.chosen,
                1e3 * r.best, CANDIDATES);
@@ -431,7 +431,7 @@ static mba_status bench_decode(const bench_options *o)
         if (st == MBA_OK) st = decode_row(t, "decode, crop, normalise", threads, true, false, o->repeats);
         if (st == MBA_OK) st = decode_row(t, "the same of PNG files", threads, true, true, o->repeats);
     }
-    if (st == MBA_OK) mba_table_print(t, stdout, form_of(o));
+    if (st == MBA_OK) st = mba_table_print(t, stdout, form_of(o));
     mba_table_destroy(t);
     return st;
 }

@@ -68,10 +68,10 @@ static mba_status print_rows(const mba_diff_row *row, int64_t n, bool alike, mba
         if (form != MBA_TABLE_TEXT || shown < ROWS_OF_TEXT || row[i].slower)
             print_row(t, &row[i], alike, form != MBA_TABLE_TEXT);
     }
-    mba_table_print(t, stdout, form);
+    const mba_status st = mba_table_print(t, stdout, form);
     if (mba_table_rows(t) < (size_t)n) printf("(%zu of %lld rows: --csv has all)\n", mba_table_rows(t), (long long)n);
     mba_table_destroy(t);
-    return MBA_OK;
+    return st;
 }
 
 /* Times of two workloads or machines may be compared, but a reader must see that they are not alike. */

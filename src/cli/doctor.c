@@ -87,7 +87,7 @@ mba_status mba_command_doctor(int argc, char **argv)
     MBA_TRY(mba_table_create(&t, (const mba_column[]){ { "what", "what", NULL }, { "found", "found", NULL },
                                                        { "advice", "advice", NULL }, { 0 } }));
     look(t);
-    mba_table_print(t, stdout, json ? MBA_TABLE_JSON : MBA_TABLE_TEXT);
+    const mba_status st = mba_table_print(t, stdout, json ? MBA_TABLE_JSON : MBA_TABLE_TEXT);
     mba_table_destroy(t);
-    return MBA_OK;
+    return st;
 }

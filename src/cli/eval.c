@@ -90,9 +90,9 @@ static mba_status print_table(const eval_cli *c)
     MBA_TRY(mba_table_create(&t, column));
     for (int i = 0; i < c->data.n; i++) add_row(t, c->data.word[i], &c->each[i], scores);
     if (c->data.n > 1) add_row(t, "all", &c->all, scores);
-    mba_table_print(t, stdout, mba_table_form_of(false, c->csv));
+    const mba_status st = mba_table_print(t, stdout, mba_table_form_of(false, c->csv));
     mba_table_destroy(t);
-    return MBA_OK;
+    return st;
 }
 
 static void print_json(const eval_cli *c)

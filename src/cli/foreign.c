@@ -164,7 +164,7 @@ static mba_status run_signatures(const mba_foreign_options *o, const mba_gpu *m)
     int        n = 0;
     MBA_TRY(mba_table_create(&t, o->counted ? counted_columns : signature_columns));
     mba_status st = o->counted ? counted_rows(t, &n, o->counted, m) : signature_rows(t, &n, o->signatures, m);
-    if (st == MBA_OK) mba_table_print(t, stdout, o->form);
+    if (st == MBA_OK) st = mba_table_print(t, stdout, o->form);
     if (st == MBA_OK)
         mba_say(stderr, "SIMULATED on %s%s%s from %d signatures (grade C)\n", m->name, o->changes ? " with " : "",
                 o->changes ? o->changes : "", n);
@@ -222,7 +222,7 @@ static mba_status run_store(const mba_foreign_options *o, const mba_gpu *m)
     if (st == MBA_OK) st = mba_off_of_stored(&off, &s);
     if (st == MBA_OK) st = stored_rows(t, &sum, &s, off, m);
     if (st == MBA_OK) {
-        mba_table_print(t, stdout, o->form);
+        st = mba_table_print(t, stdout, o->form);
         say_store(o, &s, off, &sum, m);
     }
     mba_off_destroy(off);

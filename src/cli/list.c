@@ -54,7 +54,7 @@ static mba_status list_models(mba_table_form form)
     for (int k = 0; mba_families[k]; k++)
         for (int i = 0; st == MBA_OK && mba_family_preset(&m, mba_families[k], i); i++)
             st = model_row(t, mba_families[k], m);
-    if (st == MBA_OK) mba_table_print(t, stdout, form);
+    if (st == MBA_OK) st = mba_table_print(t, stdout, form);
     mba_table_destroy(t);
     return st;
 }
@@ -89,9 +89,9 @@ static mba_status list_ops(mba_table_form form)
         mba_table_number(t, cases);
         mba_table_text(t, "%s", op->doc);
     }
-    mba_table_print(t, stdout, form);
+    const mba_status st = mba_table_print(t, stdout, form);
     mba_table_destroy(t);
-    return MBA_OK;
+    return st;
 }
 
 static mba_status list_fields(mba_table_form form)
@@ -108,9 +108,9 @@ static mba_status list_fields(mba_table_form form)
                              ? f->standard : NAN);
             mba_table_text(t, "%s", f->meaning);
         }
-    mba_table_print(t, stdout, form);
+    const mba_status st = mba_table_print(t, stdout, form);
     mba_table_destroy(t);
-    return MBA_OK;
+    return st;
 }
 
 mba_status mba_command_list(int argc, char **argv)

@@ -199,7 +199,7 @@ mba_status mba_command_selftest(int argc, char **argv)
         { "cpu_error", "CPU error, tolerances", "%.2f" }, { "strays", "strays", "%.0f" },
         { "changed", "changed", "%.0f" }, { "verdict", "verdict", NULL }, { 0 } }));
     mba_status st = gpu ? check_gpu(t, &words, so.device, &wrong) : check_all(t, &words, &wrong);
-    if (st == MBA_OK) mba_table_print(t, stdout, mba_table_form_of(json, csv));
+    if (st == MBA_OK) st = mba_table_print(t, stdout, mba_table_form_of(json, csv));
     mba_table_destroy(t);
     if (st == MBA_OK && wrong)
         st = mba_fail(MBA_E_DEVICE, "%d operators are wrong on this machine\nfix: do not trust this build here", wrong);

@@ -12,7 +12,8 @@
 static mba_status make(mba_table **out, const mba_shown *s, const mba_analysis *a, bool full)
 {
     MBA_TRY(mba_table_create(out, s->columns));
-    const mba_status st = s->fill(*out, a, full);
+    mba_status st = s->fill(*out, a, full);
+    if (st == MBA_OK) st = mba_table_status(*out);
     if (st != MBA_OK) mba_table_destroy(*out);
     return st;
 }
@@ -89,8 +90,8 @@ static mba_status print_text(const mba_shown *s, const mba_analysis *a, bool ask
         if (!strcmp(s->name, "claims"))     print_claims(a);
         else if (!strcmp(s->name, "notes")) print_notes(a);
         else {
-            mba_table_print(t, stdout, MBA_TABLE_TEXT);
-            st = tell_left_out(s, a, mba_table_rows(t));
+            st = mba_table_print(t, stdout, MBA_TABLE_TEXT);
+            if (st == MBA_OK) st = tell_left_out(s, a, mba_table_rows(t));
             explain_above(s, a);
         }
         putchar('\n');
@@ -107,9 +108,9 @@ static mba_status print_form(const mba_shown *s, const mba_analysis *a, mba_tabl
 {
     mba_table *t;
     MBA_TRY(make(&t, s, a, true));
-    mba_table_print(t, stdout, form);
+    const mba_status st = mba_table_print(t, stdout, form);
     mba_table_destroy(t);
-    return MBA_OK;
+    return st;
 }
 
 static bool wanted(const mba_shown *s, const mba_operands *words)

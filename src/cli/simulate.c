@@ -172,12 +172,12 @@ static mba_status find_operators(mba_table *t, bands *b, const options *o, const
     return st;
 }
 
-static void print_json(const options *o, const mba_simulated *r, const mba_table *t, const bands *b)
+static mba_status print_json(const options *o, const mba_simulated *r, const mba_table *t, const bands *b)
 {
     fputs("{\"simulated\": true, \"machine\": ", stdout);
-    mba_table_json_text(stdout, r->gpu.name);                      // of a file: any name
+    MBA_TRY(mba_table_json_text(stdout, r->gpu.name));                // of a file: any name
     fputs(", \"set\": ", stdout);
-    mba_table_json_text(stdout, o->w.changes ? o->w.changes : "");
+    MBA_TRY(mba_table_json_text(stdout, o->w.changes ? o->w.changes : ""));
     printf(", \"grade\": \"%c\", \"model\": \"%s\", \"batch\": \"%s\", \"commit\": \"%s\",\n"
            " \"step_ms\": %.4f, \"band_ms\": [%.4f, %.4f], \"spread\": [%.4f, %.4f], \"validated\": [%.4f, %.4f], "
            "\"kernels_ms\": %.4f, \"units_per_s\": %.1f, \"launches\": %lld, \"dram_read_gb\": %.4f, \"dram_write_gb\": %.4f,\n"
@@ -187,18 +187,19 @@ static void print_json(const options *o, const mba_simulated *r, const mba_table
            b->spread.low, b->spread.high, b->validated.low, b->validated.high, 1e3 * r->step.kernels_s,
            r->units / r->step.seconds, (long long)r->step.launches, r->step.dram_read / 1e9, r->step.dram_write / 1e9,
            (double)mba_program_bytes(r->session.program) / 1e9);
-    mba_table_print(t, stdout, MBA_TABLE_JSON);
+    MBA_TRY(mba_table_print(t, stdout, MBA_TABLE_JSON));
     puts("}");
+    return MBA_OK;
 }
 
-static void print_text(const options *o, const mba_simulated *r, const mba_table *t, const bands *b)
+static mba_status print_text(const options *o, const mba_simulated *r, const mba_table *t, const bands *b)
 {
     const double plan = (double)mba_program_bytes(r->session.program) / 1e9;
     const char  *changes = o->w.changes;
     mba_say(stdout, "SIMULATED: %s, %s, on %s%s%s (grade %c)\n\n", mba_model_name(&r->session.model),
             mba_model_batch_words(&r->session.model).text, r->gpu.name, changes ? " with " : "", changes ? changes : "",
             mba_simulated_grade(&r->gpu));
-    mba_table_print(t, stdout, MBA_TABLE_TEXT);
+    MBA_TRY(mba_table_print(t, stdout, MBA_TABLE_TEXT));
     printf("\nstep %.2f ms, %.0f %s/s; %lld launches, %.2f ms between them; DRAM %.1f GB read, %.1f GB written\n",
            1e3 * r->step.seconds, r->units / r->step.seconds, mba_task_unit(r->session.model.task),
            (long long)r->step.launches, 1e3 * (r->step.seconds - r->step.kernels_s), r->step.dram_read / 1e9,
@@ -213,6 +214,7 @@ static void print_text(const options *o, const mba_simulated *r, const mba_table
     fprintf(stderr, "%.3f s with the planning; %lld kernels of %lld launches simulated, %lld events, %.2f M events/s\n",
             r->seconds_taken, (long long)r->step.unique, (long long)r->step.launches, (long long)r->step.events,
             (double)r->step.events / r->seconds_taken / 1e6);
+    return MBA_OK;
 }
 
 /* ---- how much the numbers' own spread matters ---- */
@@ -265,10 +267,10 @@ static mba_status run(const options *o)
     if (st == MBA_OK) st = o->kernels ? fill_kernels(t, &r, sim) : find_operators(t, &b, o, &r, sim);
     if (st == MBA_OK) {
         if (o->csv || o->kernels)
-            mba_table_print(t, stdout, mba_table_form_of(o->json, o->csv));
-        else if (o->json) print_json(o, &r, t, &b);
-        else print_text(o, &r, t, &b);
-        if (o->spread && !o->json && !o->csv && !o->kernels) st = print_spread(o, &r, sim);
+            st = mba_table_print(t, stdout, mba_table_form_of(o->json, o->csv));
+        else if (o->json) st = print_json(o, &r, t, &b);
+        else st = print_text(o, &r, t, &b);
+        if (st == MBA_OK && o->spread && !o->json && !o->csv && !o->kernels) st = print_spread(o, &r, sim);
     }
     mba_table_destroy(t);
     mba_simulated_end(&r);

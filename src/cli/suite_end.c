@@ -109,31 +109,31 @@ static mba_status fill_tables(ending *e)
     for (int i = 0; i < e->r.n; i++) MBA_TRY(step_row(e->step, &e->r.run[i]));
     for (int i = 0; i < e->r.n; i++) training_row(e->training, &e->r.run[i]);
     kind_rows(e);
+    return mba_table_status(e->training);              // which is not printed where it has no rows
+}
+
+static mba_status print_json(const ending *e)
+{
+    fputs("{\"version\": \"" MBA_VERSION "\", \"commit\": \"" MBA_COMMIT "\",\n\"step\": ", stdout);
+    MBA_TRY(mba_table_print(e->step, stdout, MBA_TABLE_JSON));
+    fputs(",\"operators\": ", stdout);
+    MBA_TRY(mba_table_print(e->kinds, stdout, MBA_TABLE_JSON));
+    fputs(",\"training\": ", stdout);
+    MBA_TRY(mba_table_print(e->training, stdout, MBA_TABLE_JSON));
+    puts("}");
     return MBA_OK;
 }
 
-static void print_json(const ending *e)
-{
-    fputs("{\"version\": \"" MBA_VERSION "\", \"commit\": \"" MBA_COMMIT "\",\n\"step\": ", stdout);
-    mba_table_print(e->step, stdout, MBA_TABLE_JSON);
-    fputs(",\"operators\": ", stdout);
-    mba_table_print(e->kinds, stdout, MBA_TABLE_JSON);
-    fputs(",\"training\": ", stdout);
-    mba_table_print(e->training, stdout, MBA_TABLE_JSON);
-    puts("}");
-}
-
-static void print_tables(const ending *e)
+static mba_status print_tables(const ending *e)
 {
     printf("%s: a training step (forward, loss, backward, AdamW), %s; random tokens and pixels, SYNTHETIC graphs\n",
            mba_run_device(e->r.run[0].a), mba_sheet_find(e->r.run[0].a, "run.precision"));
-    mba_table_print(e->step, stdout, MBA_TABLE_TEXT);
+    MBA_TRY(mba_table_print(e->step, stdout, MBA_TABLE_TEXT));
     puts("\nWhere its time goes, % of the step");
-    mba_table_print(e->kinds, stdout, MBA_TABLE_TEXT);
-    if (mba_table_rows(e->training)) {
-        puts("\nSmall models of each family trained on SYNTHETIC data: text (bytes), shapes, peptides");
-        mba_table_print(e->training, stdout, MBA_TABLE_TEXT);
-    }
+    MBA_TRY(mba_table_print(e->kinds, stdout, MBA_TABLE_TEXT));
+    if (!mba_table_rows(e->training)) return MBA_OK;
+    puts("\nSmall models of each family trained on SYNTHETIC data: text (bytes), shapes, peptides");
+    return mba_table_print(e->training, stdout, MBA_TABLE_TEXT);
 }
 
 /* ---- files ---- */
@@ -238,8 +238,7 @@ static void print_summary(FILE *f, const mba_stores *r, const char *out)
 
 static mba_status print_all(const ending *e, const char *out, bool json, bool simulate)
 {
-    if (json) print_json(e);
-    else      print_tables(e);
+    MBA_TRY(json ? print_json(e) : print_tables(e));
     if (simulate && !json) MBA_TRY(mba_suite_simulated());
     print_summary(json ? stderr : stdout, &e->r, out);
     return MBA_OK;
@@ -254,14 +253,17 @@ static mba_status end_with(ending *e, const char *out, bool json)
     const char *scale = mba_sheet_find(e->r.run[0].a, "suite.scale");
     const bool  tiny = scale && !strcmp(scale, "tiny");            // nobody quotes it: no seconds for simulations
     mba_whatif *whatif = tiny ? NULL : calloc(1, sizeof *whatif);
-    mba_status  st = mba_machine_rates(&e->r);
+    mba_status  st = !tiny && !whatif ? mba_fail(MBA_E_NOMEM, "no memory for the simulations") : mba_machine_rates(&e->r);
     if (st == MBA_OK && whatif) st = mba_whatif_make(whatif, &e->r);
     e->r.study  = true;
     e->r.whatif = whatif;
     if (st == MBA_OK) st = write_files(e, out);
-    if (st == MBA_OK) st = print_all(e, out, json, !cuda && !tiny);
-    else if (json)    print_json(e);
-    else              print_tables(e);
+    if (st == MBA_OK) {
+        st = print_all(e, out, json, !cuda && !tiny);
+    } else {                                           // the first story counts
+        const mba_status printed = (json ? print_json : print_tables)(e);
+        (void)printed;
+    }
     e->r.whatif = NULL;
     free(whatif);
     return st;

@@ -81,8 +81,8 @@ mba_status mba_suite_simulated(void)
     if (st == MBA_OK) st = fill(t, sim, "h100");
     if (st == MBA_OK) {
         puts("\nSIMULATED: a training step at full size, bf16 with fp32 masters, one captured graph");
-        mba_table_print(t, stdout, MBA_TABLE_TEXT);
-        st = print_error();
+        st = mba_table_print(t, stdout, MBA_TABLE_TEXT);
+        if (st == MBA_OK) st = print_error();
     }
     mba_sim_destroy(sim);
     mba_table_destroy(t);

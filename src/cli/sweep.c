@@ -444,7 +444,7 @@ static mba_status run(const options *o)
              : o->balance  ? balance_model(t, &sum, o, o->sim, m)
                            : sweep_model(t, &sum, o, o->sim, m, a);
     if (st == MBA_OK) {
-        mba_table_print(t, stdout, mba_table_form_of(o->json, o->csv));
+        st = mba_table_print(t, stdout, mba_table_form_of(o->json, o->csv));
         const double s = mba_seconds() - sum.began;
         fprintf(stderr,
                 "SIMULATED on %s%s%s: %lld points in %.2f s; %lld kernels simulated, %lld events, %.2f M events/s\n",

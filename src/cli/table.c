@@ -20,6 +20,7 @@ struct mba_table {
     int               ncolumns;
     cell             *cells;
     size_t            ncells, room, flown;         /* flown: cells that mba_table_flow has printed */
+    bool              starved;                     /* a cell found no memory: the table is never printed */
 };
 
 mba_status mba_table_create(mba_table **out, const mba_column *columns)
@@ -51,27 +52,40 @@ void mba_table_destroy(mba_table *t)
     free(t);
 }
 
-static void add(mba_table *t, char *text, double number)
+static mba_status no_memory(void) { return mba_fail(MBA_E_NOMEM, "no memory for a table"); }
+
+static bool make_room(mba_table *t)
 {
-    if (t->ncells == t->room) {
-        t->room  = t->room ? 2 * t->room : 64;
-        t->cells = realloc(t->cells, t->room * sizeof *t->cells);
-        mba_assert(t->cells);
-    }
-    t->cells[t->ncells++] = (cell){ text, number };
+    if (t->ncells < t->room) return true;
+    const size_t room = t->room ? 2 * t->room : 64;
+    cell        *wider = realloc(t->cells, room * sizeof *wider);
+    if (!wider) return false;
+    t->cells = wider;
+    t->room  = room;
+    return true;
 }
 
-/* Names come from files and programs of others. What is not UTF-8 would be a JSON object without its key. */
+/* Takes `text`; NULL: there was no memory for it. */
+static void add(mba_table *t, char *text, double number)
+{
+    t->starved = t->starved || !text || !make_room(t);
+    if (t->starved) free(text);
+    else            t->cells[t->ncells++] = (cell){ text, number };
+}
+
+/* Names come from files and programs of others. What is not UTF-8 would be a JSON object without its key. Takes `text`; NULL: no
+ * memory. */
 static char *repaired(char *text)
 {
     mba_text   better = { 0 };
     mba_status st = MBA_OK;
-    if (mba_utf8_valid(text, strlen(text))) return text;
+    if (!text || mba_utf8_valid(text, strlen(text))) return text;
     st = mba_utf8_repair(&better, text, strlen(text));
     if (st == MBA_OK) st = mba_text_add(&better, "", 1);
-    mba_assert(st == MBA_OK);
     free(text);
-    return better.data;
+    if (st == MBA_OK) return better.data;
+    free(better.data);
+    return NULL;
 }
 
 void mba_table_text(mba_table *t, const char *fmt, ...)
@@ -81,17 +95,14 @@ void mba_table_text(mba_table *t, const char *fmt, ...)
     va_start(ap, fmt);
     const int n = vasprintf(&text, fmt, ap);
     va_end(ap);
-    mba_assert(n >= 0);
-    add(t, repaired(text), NAN);
+    add(t, n >= 0 ? repaired(text) : NULL, NAN);
 }
 
 void mba_table_cut(mba_table *t, const char *text, size_t most)
 {
     size_t n = strlen(text);
     if (n > most) for (n = most; n > 0 && ((unsigned char)text[n] & 0xc0) == 0x80;) n--;     // no half characters
-    char *copy = strndup(text, n);
-    mba_assert(copy);
-    add(t, repaired(copy), NAN);
+    add(t, repaired(strndup(text, n)), NAN);
 }
 
 void mba_table_number(mba_table *t, double v)
@@ -102,9 +113,7 @@ void mba_table_number(mba_table *t, double v)
 #pragma GCC diagnostic ignored "-Wformat-nonliteral"
     if (!isnan(v)) snprintf(text, sizeof text, format ? format : "%g", v);
 #pragma GCC diagnostic pop
-    char *copy = strdup(text);
-    mba_assert(copy);
-    add(t, copy, v);
+    add(t, strdup(text), v);
 }
 
 static int letters_of(const char *s)
@@ -155,10 +164,10 @@ static void print_padded(const mba_table *t, FILE *f, int column, const char *s,
     fputs(last ? "\n" : "  ", f);
 }
 
-static void print_text(const mba_table *t, FILE *f)
+static mba_status print_text(const mba_table *t, FILE *f)
 {
     int *width = calloc((size_t)t->ncolumns, sizeof *width);
-    mba_assert(width);
+    if (!width) return no_memory();
     for (int c = 0; c < t->ncolumns; c++) width[c] = width_of(t, c);
     for (int c = 0; c < t->ncolumns; c++) print_padded(t, f, c, t->column[c].heading, width[c]);
     for (size_t i = 0; i < t->ncells; i++) {
@@ -166,6 +175,7 @@ static void print_text(const mba_table *t, FILE *f)
         print_padded(t, f, c, t->cells[i].text, width[c]);
     }
     free(width);
+    return MBA_OK;
 }
 
 static void print_csv_field(FILE *f, const char *s)
@@ -197,37 +207,52 @@ static void print_csv(const mba_table *t, FILE *f, size_t from)
     }
 }
 
-/* The row whose first cell is i. */
+/* The row whose first cell is i; NULL: no memory. */
 static json_t *json_row(const mba_table *t, size_t i)
 {
     json_t *row = json_object();
+    bool    whole_row = row != NULL;
     for (int c = 0; c < t->ncolumns; c++) {
         const cell  *is = &t->cells[i + (size_t)c];
         const double v = is->number;
         const bool   whole = v == floor(v) && fabs(v) < 9e15;
-        json_object_set_new(row, t->column[c].key, !t->column[c].format ? json_string(is->text)
-                            : whole ? json_integer((json_int_t)v) : mba_json_finite(v));
+        whole_row &= !json_object_set_new(row, t->column[c].key, !t->column[c].format ? json_string(is->text)
+                                          : whole ? json_integer((json_int_t)v) : mba_json_finite(v));
     }
-    return row;
+    if (whole_row) return row;
+    json_decref(row);
+    return NULL;
 }
 
-static void print_json(const mba_table *t, FILE *f)
+/* What cannot be written is told by whoever owns the file; what else json_dumpf lacks is memory. */
+static mba_status dump(const json_t *j, FILE *f, size_t flags)
+{
+    return j && (json_dumpf(j, f, flags) == 0 || ferror(f)) ? MBA_OK : no_memory();
+}
+
+static mba_status print_json(const mba_table *t, FILE *f)
 {
     json_t *rows = json_array();
-    for (size_t i = 0; i < t->ncells; i += (size_t)t->ncolumns) json_array_append_new(rows, json_row(t, i));
-    json_dumpf(rows, f, JSON_INDENT(1) | JSON_REAL_PRECISION(10));
+    bool    all = rows != NULL;
+    for (size_t i = 0; all && i < t->ncells; i += (size_t)t->ncolumns) all = !json_array_append_new(rows, json_row(t, i));
+    const mba_status st = dump(all ? rows : NULL, f, JSON_INDENT(1) | JSON_REAL_PRECISION(10));
     fputc('\n', f);
     json_decref(rows);
+    return st;
 }
+
+mba_status mba_table_status(const mba_table *t) { return t->starved ? no_memory() : MBA_OK; }
 
 size_t mba_table_rows(const mba_table *t) { return t->ncells / (size_t)t->ncolumns; }
 
-void mba_table_print(const mba_table *t, FILE *f, mba_table_form form)
+mba_status mba_table_print(const mba_table *t, FILE *f, mba_table_form form)
 {
+    MBA_TRY(mba_table_status(t));
     mba_assert(t->ncells % (size_t)t->ncolumns == 0);
-    if (form == MBA_TABLE_JSON)     print_json(t, f);
-    else if (form == MBA_TABLE_CSV) print_csv(t, f, 0);
-    else                            print_text(t, f);
+    if (form == MBA_TABLE_JSON) return print_json(t, f);
+    if (form == MBA_TABLE_TEXT) return print_text(t, f);
+    print_csv(t, f, 0);
+    return MBA_OK;
 }
 
 static void flow_text(const mba_table *t, FILE *f)
@@ -239,29 +264,34 @@ static void flow_text(const mba_table *t, FILE *f)
     }
 }
 
-static void flow_json(const mba_table *t, FILE *f)
+static mba_status flow_json(const mba_table *t, FILE *f)
 {
-    for (size_t i = t->flown; i < t->ncells; i += (size_t)t->ncolumns) {
+    mba_status st = MBA_OK;
+    for (size_t i = t->flown; st == MBA_OK && i < t->ncells; i += (size_t)t->ncolumns) {
         json_t *row = json_row(t, i);
         fputs(i ? ",\n" : "[\n", f);
-        json_dumpf(row, f, JSON_INDENT(1) | JSON_REAL_PRECISION(10));
+        st = dump(row, f, JSON_INDENT(1) | JSON_REAL_PRECISION(10));
         json_decref(row);
     }
+    return st;
 }
 
-void mba_table_flow(mba_table *t, FILE *f, mba_table_form form, bool last)
+mba_status mba_table_flow(mba_table *t, FILE *f, mba_table_form form, bool last)
 {
+    mba_status st = MBA_OK;
+    MBA_TRY(mba_table_status(t));
     mba_assert(t->ncells % (size_t)t->ncolumns == 0);
     if (last && !t->ncells) {
-        mba_table_print(t, f, form);
+        st = mba_table_print(t, f, form);
     } else if (t->flown < t->ncells) {
-        if (form == MBA_TABLE_JSON)     flow_json(t, f);
+        if (form == MBA_TABLE_JSON)     st = flow_json(t, f);
         else if (form == MBA_TABLE_CSV) print_csv(t, f, t->flown);
         else                            flow_text(t, f);
         t->flown = t->ncells;
     }
     if (last && t->ncells && form == MBA_TABLE_JSON) fputs("\n]\n", f);
     fflush(f);
+    return st;
 }
 
 mba_table_form mba_table_form_of(bool json, bool csv)
@@ -269,13 +299,12 @@ mba_table_form mba_table_form_of(bool json, bool csv)
     return json ? MBA_TABLE_JSON : csv ? MBA_TABLE_CSV : MBA_TABLE_TEXT;
 }
 
-void mba_table_json_text(FILE *f, const char *text)
+mba_status mba_table_json_text(FILE *f, const char *text)
 {
-    char *copy = strdup(text);
-    mba_assert(copy);
-    copy = repaired(copy);
-    json_t *j = json_string(copy);
-    json_dumpf(j, f, JSON_ENCODE_ANY);
+    char            *copy = repaired(strdup(text));
+    json_t          *j = copy ? json_string(copy) : NULL;
+    const mba_status st = dump(j, f, JSON_ENCODE_ANY);
     json_decref(j);
     free(copy);
+    return st;
 }

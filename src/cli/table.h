@@ -4,11 +4,12 @@
  *     MBA_TRY(mba_table_create(&t, (const mba_column[]){ { "model", "model", NULL }, { "ms", "step, ms", "%.1f" },
  *                                                        { 0 } }));
  *     mba_table_text(t, "mamba2-130m");  mba_table_number(t, 12.5);     // cell by cell, row by row
- *     mba_table_print(t, stdout, MBA_TABLE_TEXT);
+ *     mba_status st = mba_table_print(t, stdout, MBA_TABLE_TEXT);
  *     mba_table_destroy(t);
  *
  * Units stand in the headings. JSON is an array of objects under the keys; an absent number is null. Text may be
- * anything: bytes that are not UTF-8 become U+FFFD, and control characters spaces where people read. */
+ * anything: bytes that are not UTF-8 become U+FFFD, and control characters spaces where people read.
+ * A table that found no memory for a cell is not printed: print, flow and status say MBA_E_NOMEM. */
 #ifndef MBA_TABLE_H
 #define MBA_TABLE_H
 
@@ -27,12 +28,14 @@ void mba_table_text(mba_table *t, const char *fmt, ...) __attribute__((format(pr
 void mba_table_cut(mba_table *t, const char *text, size_t most);               /* at most so many bytes of it */
 void mba_table_number(mba_table *t, double v);                                  /* NaN: absent */
 void mba_table_widen(mba_table *t, int column, int letters);                    /* at least so wide, in text */
+/* MBA_E_NOMEM where a cell found no memory: for who counts rows, or fills a table and does not print it. */
+MBA_MUST mba_status mba_table_status(const mba_table *t);
 size_t mba_table_rows(const mba_table *t);
-void mba_table_print(const mba_table *t, FILE *f, mba_table_form form);
+MBA_MUST mba_status mba_table_print(const mba_table *t, FILE *f, mba_table_form form);
 
 /* The same row by row, for rows that take seconds: called after each it prints what is complete and new, and at the end with
  * `last`, of JSON what closes the array. Text is as wide as the headings, unless it was widened. */
-void mba_table_flow(mba_table *t, FILE *f, mba_table_form form, bool last);
+MBA_MUST mba_status mba_table_flow(mba_table *t, FILE *f, mba_table_form form, bool last);
 
 /* Two flags of a command that prints one table, and what they ask for; who types both is refused (cli/options.h). */
 #define MBA_TABLE_OPTIONS(json, csv)                                                                                           \
@@ -41,6 +44,6 @@ void mba_table_flow(mba_table *t, FILE *f, mba_table_form form, bool last);
 mba_table_form mba_table_form_of(bool json, bool csv);
 
 /* `text` as a JSON string with its quotes, for documents that are not tables alone. */
-void mba_table_json_text(FILE *f, const char *text);
+MBA_MUST mba_status mba_table_json_text(FILE *f, const char *text);
 
 #endif

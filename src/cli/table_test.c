@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tests/starve.h"
 #include "tests/test.h"
 
 static const mba_column columns[] = { { "name", "name", NULL }, { "ms", "step, ms", "%.1f" }, { "of", "of", NULL }, { 0 } };
@@ -24,7 +25,7 @@ static char *printed(const char *name, size_t most, mba_table_form form)
     mba_table_text(t, "plain");
     mba_table_number(t, NAN);
     mba_table_text(t, "end");
-    mba_table_print(t, f, form);
+    assert_ok(mba_table_print(t, f, form));
     fclose(f);
     mba_table_destroy(t);
     return text;
@@ -133,11 +134,11 @@ static char *rows_printed(mba_table_form form, bool flow, int rows)
         mba_table_number(t, 1.25 * i);
         if (!flow) continue;
         const long before = ftell(f);
-        mba_table_flow(t, f, form, false);
+        assert_ok(mba_table_flow(t, f, form, false));
         assert_true(ftell(f) > before);            // it is out before the next one begins
     }
-    if (flow) mba_table_flow(t, f, form, true);
-    else      mba_table_print(t, f, form);
+    if (flow) assert_ok(mba_table_flow(t, f, form, true));
+    else      assert_ok(mba_table_print(t, f, form));
     mba_table_destroy(t);
     fclose(f);
     return text;
@@ -163,9 +164,61 @@ static void rows_that_flow_say_the_same(void **state)
         }
 }
 
+#if MBA_STARVE
+static FILE          *sink;                        /* opened before anything fails */
+static mba_table_form form_starved;
+static char           said[2][4096];               /* with all its memory; at the last run */
+
+static mba_status fill_and_print(void)
+{
+    mba_table *t;
+    rewind(sink);
+    MBA_TRY(mba_table_create(&t, columns));
+    for (int i = 0; i < 40; i++) {                 // more cells than a table begins with
+        mba_table_text(t, "row %d \xff", i);
+        mba_table_number(t, i / 2.0);
+        mba_table_cut(t, "a name", 4);
+    }
+    const mba_status st = mba_table_print(t, sink, form_starved);
+    mba_table_destroy(t);
+    return st;
+}
+
+static void read_back(char out[4096])
+{
+    const long n = ftell(sink);
+    assert_true(n > 0);
+    rewind(sink);
+    out[fread(out, 1, (size_t)n < 4095 ? (size_t)n : 4095, sink)] = 0;
+}
+
+static void check_said(void)
+{
+    read_back(said[1]);
+    assert_string_equal(said[0], said[1]);
+}
+
+static void without_memory_a_table_is_an_error(void **state)
+{
+    static const mba_table_form forms[] = { MBA_TABLE_TEXT, MBA_TABLE_CSV, MBA_TABLE_JSON };
+    (void)state;
+    assert_non_null(sink = tmpfile());
+    for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
+        form_starved = forms[i];
+        assert_ok(fill_and_print());
+        read_back(said[0]);
+        starve(fill_and_print, check_said, NULL);
+    }
+    fclose(sink);
+}
+#else
+static void without_memory_a_table_is_an_error(void **state) { (void)state; skip(); }
+#endif
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(without_memory_a_table_is_an_error),
         cmocka_unit_test(json_has_every_key_of_any_bytes), cmocka_unit_test(text_has_a_line_per_row),
         cmocka_unit_test(columns_are_counted_in_letters),  cmocka_unit_test(csv_quotes_what_ends_a_line),
         cmocka_unit_test(csv_has_no_formulas),             cmocka_unit_test(a_whole_name_stays_whole),

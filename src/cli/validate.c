@@ -109,9 +109,9 @@ static mba_status print_kernels(const mba_counted_set *k, bool csv)
     mba_table *t = NULL;
     MBA_TRY(mba_table_create(&t, kernel_columns));
     for (int i = 0; i < k->n; i++) if (!k->one[i].again) kernel_row(t, &k->one[i]);
-    mba_table_print(t, stdout, csv ? MBA_TABLE_CSV : MBA_TABLE_TEXT);
+    const mba_status st = mba_table_print(t, stdout, csv ? MBA_TABLE_CSV : MBA_TABLE_TEXT);
     mba_table_destroy(t);
-    return MBA_OK;
+    return st;
 }
 
 /* ---- imitated machines ---- */
@@ -174,7 +174,7 @@ static mba_status print_imitated(const options *o)
         near   += r->slower <= 2.1;
         within += r->slower <= 2.1 && fabs(predicted / r->slower - 1) <= 0.1;
     }
-    if (st == MBA_OK) mba_table_print(t, stdout, o->json ? MBA_TABLE_JSON : o->csv ? MBA_TABLE_CSV : MBA_TABLE_TEXT);
+    if (st == MBA_OK) st = mba_table_print(t, stdout, o->json ? MBA_TABLE_JSON : o->csv ? MBA_TABLE_CSV : MBA_TABLE_TEXT);
     if (st == MBA_OK && !o->csv && !o->json)
         printf("%d of %d with the opposite sign, %d changes of more than 1 %% not predicted, %d predicted that were none; "
                "%d of %d up to twice as long within 10 %%\n", sign.opposite, d.n, sign.missed, sign.invented, within, near);
@@ -232,12 +232,12 @@ static mba_status print_coverage(const mba_counted_set *k, mba_table_form form)
     }
     if (form == MBA_TABLE_JSON)
         printf(",\n \"coverage\": {\"asked\": 80, \"held_out\": %.4g, \"classes\": ", v.held ? 100.0 * v.inside / v.held : 0);
-    mba_table_print(t, stdout, form);
+    const mba_status st = mba_table_print(t, stdout, form);
     if (form == MBA_TABLE_JSON) putchar('}');
     else printf("of %d held-out kernels %.0f %% lie in the band of their class, which 80 %% of its fitted kernels make\n\n", v.held,
                 v.held ? 100.0 * v.inside / v.held : 0);
     mba_table_destroy(t);
-    return MBA_OK;
+    return st;
 }
 
 /* Bands of what is predicted with less: made by all residuals of a class, tried on each without its family. */
@@ -257,11 +257,11 @@ static mba_status print_classes(const mba_class_bands *b, const char *key, const
         mba_table_number(t, b->of[c].points ? 100.0 * b->of[c].inside / b->of[c].points : NAN);
     }
     if (form == MBA_TABLE_JSON) printf(",\n \"%s\": {\"asked\": 80, \"left_out\": %.4g, \"classes\": ", key, inside);
-    mba_table_print(t, stdout, form);
+    const mba_status st = mba_table_print(t, stdout, form);
     if (form == MBA_TABLE_JSON) putchar('}');
     else printf("of %d points %.0f %% lie in the band that their class makes without their operator\n\n", b->points, inside);
     mba_table_destroy(t);
-    return MBA_OK;
+    return st;
 }
 
 /* Of kernels from counts, of operators from plans, and of kernels known by counts alone (`simulate --store`). */
@@ -322,9 +322,9 @@ static mba_status print_json_points(const mba_measured *d, const mba_counted_set
         for (int i = 0; i < k->n; i++) if (!k->one[i].again) kernel_row(kernels, &k->one[i]);
         for (int i = 0; i < d->n; i++) point_row(points, &d->point[i]);
         fputs(",\n \"kernels\": ", stdout);
-        mba_table_print(kernels, stdout, MBA_TABLE_JSON);
+        st = mba_table_print(kernels, stdout, MBA_TABLE_JSON);
         fputs(" ,\"points\": ", stdout);
-        mba_table_print(points, stdout, MBA_TABLE_JSON);
+        if (st == MBA_OK) st = mba_table_print(points, stdout, MBA_TABLE_JSON);
     }
     mba_table_destroy(kernels);
     mba_table_destroy(points);
@@ -349,7 +349,7 @@ static mba_status print_json(const mba_measured *d, const mba_counted_set *k, bo
         const int name = strstr(p->subject, "--op") ? (int)strlen(p->subject) : (int)strcspn(p->subject, " ");
         snprintf(key, sizeof key, "%.*s", name, p->subject);
         if (!first) fputs(", ", stdout);
-        mba_table_json_text(stdout, key);
+        MBA_TRY(mba_table_json_text(stdout, key));
         fputs(": ", stdout);
         json_number(100 * fabs((ms > 0 ? ms : p->predicted_ms) / p->ms - 1));
         first = false;
@@ -397,13 +397,13 @@ static mba_status print_text(const mba_measured *d, const mba_counted_set *k, co
             if (o->points) point_row(points, &d->point[i]);
         }
         if (!o->csv) {
-            mba_table_print(scores, stdout, MBA_TABLE_TEXT);
+            st = mba_table_print(scores, stdout, MBA_TABLE_TEXT);
             print_worst(k, held.worst_point);
         }
-        if (!o->csv) st = print_bands(d, k, MBA_TABLE_TEXT);
-        if (!o->csv) mba_table_print(steps, stdout, MBA_TABLE_TEXT);
-        if (o->points || o->csv)
-            mba_table_print(o->points ? points : steps, stdout, o->csv ? MBA_TABLE_CSV : MBA_TABLE_TEXT);
+        if (st == MBA_OK && !o->csv) st = print_bands(d, k, MBA_TABLE_TEXT);
+        if (st == MBA_OK && !o->csv) st = mba_table_print(steps, stdout, MBA_TABLE_TEXT);
+        if (st == MBA_OK && (o->points || o->csv))
+            st = mba_table_print(o->points ? points : steps, stdout, o->csv ? MBA_TABLE_CSV : MBA_TABLE_TEXT);
     }
     mba_table_destroy(scores);
     mba_table_destroy(steps);

@@ -99,8 +99,8 @@ static mba_status print(mba_store *s, mba_table_form form)
     if (st == MBA_OK) st = mba_table_create(&t, columns);
     if (st == MBA_OK) {
         for (int64_t i = 0; i < n; i++) put_row(t, &v[i]);
-        mba_table_print(t, stdout, form);
-        if (form == MBA_TABLE_TEXT) sum_up(v, n, mba_verified_writes(a));
+        st = mba_table_print(t, stdout, form);
+        if (st == MBA_OK && form == MBA_TABLE_TEXT) sum_up(v, n, mba_verified_writes(a));
     }
     mba_table_destroy(t);
     free(v);
