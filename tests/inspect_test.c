@@ -390,6 +390,9 @@ static void damage_gives_one_clear_error(void **state)
     put_bytes("cut.graphpk", "GRAPHPK1\1\0\0\0", 12);
     put_bytes("cut.npy", "\x93NUMPY\1\0", 8);
     put_bytes("cut.safetensors", "\x40\0\0\0\0\0\0\0{\"a\":", 13);
+    put_bytes("huge.safetensors", "\0\0\0\0\0\0\0\x10{\"a\":1}", 16);      // like tokens
+    put_text("text.safetensors", "AAAAAAAA{\"a\":1}\n");                      // like text
+    put_text("text.npy", "hello world\n");
     put_text("loops.edgelist", "4 4\n");
     put_bytes("torch/pytorch_model.bin", "PK\3\4....", 8);
     assert_int_equal(shell("mkdir bare_folder"), 0);
@@ -407,6 +410,9 @@ static void damage_gives_one_clear_error(void **state)
         { "cut.graphpk", "cut.graphpk" },
         { "cut.npy", "cut.npy" },
         { "cut.safetensors", "cut.safetensors" },
+        { "huge.safetensors", "header length" },
+        { "text.safetensors", "header length" },
+        { "text.npy", "not a sound .npy" },
         { "loops.edgelist", "has no nodes" },
         { "bare_folder", "no class folders" },
         { "torch", "a ZIP archive (.npz, .pt)" },

@@ -81,6 +81,19 @@ static void compressed_files_are_read_or_refused(void **state)
     scratch_remove();
 }
 
+/* A thousand times what the file is: no table needs that, and memory is bounded before it is unpacked. */
+static void a_bomb_is_refused(void **state)
+{
+    char      line[4096];
+    mba_table t;
+    (void)state;
+    scratch_make();
+    snprintf(line, sizeof line, "yes 0,0 | head -c 70000000 | gzip -n >'%s'", scratch("bomb.gz"));
+    if (system(line) == 0)
+        assert_fails(mba_table_load(&t, scratch("bomb.gz"), &(mba_table_form){ .columns = 2 }), MBA_E_UNSUPPORTED, "");
+    scratch_remove();
+}
+
 /* ---- TUDataset ---- */
 
 /* Two graphs, of three nodes and of two; one self loop, one duplicate, edges of the graphs mixed. */
@@ -360,6 +373,7 @@ static void damage_of_malnet_is_named(void **state)
 }
 
 MBA_TEST_MAIN(cmocka_unit_test(tables_are_read), cmocka_unit_test(compressed_files_are_read_or_refused),
+              cmocka_unit_test(a_bomb_is_refused),
               cmocka_unit_test(a_tu_dataset_is_read), cmocka_unit_test(damage_of_a_tu_dataset_is_named),
               cmocka_unit_test(a_tu_folder_is_read), cmocka_unit_test(an_ogb_collection_is_read),
               cmocka_unit_test(labels_of_an_ogb_collection_tell_their_classes),

@@ -6,11 +6,16 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "data/array.h"
 
 enum { NUMBER_CHARS = 63, DIGITS_EXACT = 15 };
-#define UNPACKED_MAX ((size_t)4 << 30)
+/* Tables of numbers shrink to a third or a tenth, constant columns further; what deflate makes of a few bytes can be a thousand
+ * times as much, and is no table. Small files may be anything. */
+enum { SHRINKS_MAX = 64 };
+#define UNPACKED_FREE ((size_t)64 << 20)
+#define UNPACKED_MAX  ((size_t)4 << 30)
 #define EXACT_MAX    9007199254740992.0      /* 2^53: below it a double is any whole number */
 
 typedef struct scanner {
@@ -189,12 +194,29 @@ void mba_table_free(mba_table *t)
 
 /* ---- files ---- */
 
+/* The most that a packed file of this size is unpacked to. */
+static size_t unpacked_most(const char *path)
+{
+    struct stat  s;
+    const size_t bytes = stat(path, &s) ? 0 : (size_t)s.st_size;
+    if (bytes > UNPACKED_MAX / SHRINKS_MAX) return UNPACKED_MAX;
+    return bytes * SHRINKS_MAX > UNPACKED_FREE ? bytes * SHRINKS_MAX : UNPACKED_FREE;
+}
+
 mba_status mba_text_file_open(mba_text_file *out, const char *path)
 {
     mba_text_file f    = { .text.name = path };
     bool          last = false;
-    mba_status    st   = mba_reader_open(&f.reader, path, UNPACKED_MAX);
-    while (st == MBA_OK && !last) st = mba_reader_view(f.reader, &f.text.text, &f.text.bytes, &last);
+    const size_t  most = unpacked_most(path);
+    mba_status    st   = mba_reader_open(&f.reader, path, most);
+    while (st == MBA_OK && !last) {
+        st = mba_reader_view(f.reader, &f.text.text, &f.text.bytes, &last);
+        if (st == MBA_OK && !last && f.text.bytes >= most)
+            st = mba_fail(MBA_E_UNSUPPORTED, "'%s' unpacks to more than %s\nwhy: a compressed table may be %d times as large as "
+                          "its file, at least %s and at most %s\nfix: unpack it first, if it is what it should be", path,
+                          mba_size_of((double)most).text, SHRINKS_MAX, mba_size_of((double)UNPACKED_FREE).text,
+                          mba_size_of((double)UNPACKED_MAX).text);
+    }
     if (st == MBA_OK) *out = f;
     else              mba_text_file_close(&f);
     return st;

@@ -7,7 +7,8 @@
  *
  * A line is a row; fields are separated by a comma, by blanks, or by both. Lines end in LF or CRLF, the last one may
  * end with the file; empty lines are allowed behind the last row. Numbers are finite and fit a float; whole ones are
- * exact up to 2^53. gzip and zstd are unpacked (reader.h), up to 4 GiB of text. */
+ * exact up to 2^53. gzip and zstd are unpacked (reader.h), up to 64 times the size of the
+ * file: at least 64 MiB, at most 4 GiB of text. */
 #ifndef MBA_NUMBER_TABLE_H
 #define MBA_NUMBER_TABLE_H
 

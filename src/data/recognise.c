@@ -5,6 +5,7 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "data/listing.h"
 #include "data/reader.h"
 #include "data/unicode.h"
 
@@ -153,6 +154,12 @@ mba_data_kind mba_recognise(const void *head, size_t bytes)
     return bytes && bytes % 2 == 0 ? MBA_DATA_TOKENS : MBA_DATA_UNKNOWN;
 }
 
+/* A file of this name is damaged where its bytes say otherwise, and its reader says how: it is no text and no tokens. */
+static mba_data_kind named_kind(const char *path)
+{
+    return mba_ends_with(path, ".safetensors") ? MBA_DATA_SAFETENSORS : mba_ends_with(path, ".npy") ? MBA_DATA_NPY : MBA_DATA_UNKNOWN;
+}
+
 mba_status mba_recognise_file(mba_data_kind *out, const char *path)
 {
     mba_reader *r = NULL;
@@ -161,7 +168,8 @@ mba_status mba_recognise_file(mba_data_kind *out, const char *path)
     MBA_TRY(mba_reader_open(&r, path, MBA_READER_MOST));
     mba_status st = mba_reader_head(r, LOOK, &head, &n);
     if (st == MBA_OK) st = mba_refuse_foreign(path, head, n);
-    if (st == MBA_OK) *out = mba_recognise(head, n);
+    if (st == MBA_OK) *out = named_kind(path);
+    if (st == MBA_OK && *out == MBA_DATA_UNKNOWN) *out = mba_recognise(head, n);
     if (st == MBA_OK && mba_reader_packing(r) && !mba_data_is_text(*out))
         st = mba_fail(MBA_E_UNSUPPORTED, "'%s' is not a dataset we read\nwhy: it is compressed with %s, and inside is no "
                       "text\nfix: unpack it", path, mba_reader_packing(r));
