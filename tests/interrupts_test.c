@@ -2,10 +2,12 @@
  * half done is not. */
 #include "tests/test.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "cli/interrupts.h"
 #include "tests/scratch.h"
 
 #define TRAIN "mambascope train --model mamba2-130m --set width=32,layers=2,vocab=264,state=8,head_dim=16,chunk=16 " \
@@ -54,12 +56,37 @@ static void prepared_data_is_whole_or_not_there(void **state)
                          "test $? = 1 && test -z \"$(ls run)\""), 0);
 }
 
+static void heard(int number) { (void)number; }
+
+/* A step that never ends hears the first signal and does nothing about it. Two at once are one (`timeout` sends two). */
+static void a_second_signal_ends_at_once(void **state)
+{
+    int         status = 0;
+    const pid_t child = fork();
+    (void)state;
+    if (!child) {
+        mba_interrupts(heard);
+        alarm(60);
+        for (;;) pause();
+    }
+    usleep(200000);
+    kill(child, SIGTERM);
+    usleep(200000);
+    kill(child, SIGTERM);
+    usleep(1200000);
+    assert_int_equal(waitpid(child, &status, WNOHANG), 0);
+    kill(child, SIGINT);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGINT);
+}
+
 static int begin(void **state) { (void)state; scratch_make(); return 0; }
 static int end(void **state) { (void)state; scratch_remove(); return 0; }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_second_signal_ends_at_once),
         cmocka_unit_test(closed_terminal_saves_the_run),
         cmocka_unit_test(nohup_goes_on),
         cmocka_unit_test(nobody_reads_and_the_run_goes_on),

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "cli/command.h"
+#include "cli/interrupts.h"
 #include "cli/progress.h"
 #include "cli/say.h"
 #include "core/file.h"
@@ -49,20 +50,14 @@ static void print_story(const char *story)
     }
 }
 
-static void on_end(int number)
-{
-    mba_writers_abandon();
-    signal(number, SIG_DFL);
-    raise(number);
-}
-
 /* train, suite and data prepare have more to do when they are interrupted, and handlers of their own. */
 static void mind_signals(void)
 {
     static const int ends[] = { SIGINT, SIGTERM, SIGHUP };
-    struct sigaction was, act = { .sa_handler = on_end };
+    struct sigaction was, act = { .sa_handler = mba_end_by_signal };
     for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
         if (sigaction(ends[i], NULL, &was) == 0 && was.sa_handler != SIG_IGN) sigaction(ends[i], &act, NULL);
+    mba_mind_cut_files();
     signal(SIGXFSZ, SIG_IGN);                      // a file that may not grow is an error to tell, not a death
 }
 

@@ -109,6 +109,41 @@ mba_status mba_file_read(char **out, size_t *bytes, const char *path, size_t lim
     return st;
 }
 
+/* Files that are mapped, for mba_mapped_path; what finds no room is not there. */
+static struct { const char *_Atomic data; _Atomic size_t bytes; char path[256]; } mapped[256];
+enum { MAPPED = sizeof mapped / sizeof *mapped };
+
+static void note_mapped(const mba_map *m, const char *path)
+{
+    for (int i = 0; i < MAPPED; i++) {
+        const char *none = NULL;
+        if (!atomic_compare_exchange_strong(&mapped[i].data, &none, (const char *)m->data)) continue;
+        snprintf(mapped[i].path, sizeof mapped[i].path, "%s", path);
+        mapped[i].bytes = m->bytes;                              // last: from now on it is found
+        return;
+    }
+}
+
+static void forget_mapped(const mba_map *m)
+{
+    for (int i = 0; i < MAPPED; i++) {
+        if (mapped[i].data != m->data) continue;
+        mapped[i].bytes = 0;
+        mapped[i].data  = NULL;
+        return;
+    }
+}
+
+const char *mba_mapped_path(const void *address)
+{
+    const uintptr_t at = (uintptr_t)address;
+    for (int i = 0; i < MAPPED; i++) {
+        const uintptr_t first = (uintptr_t)mapped[i].data;
+        if (first && at >= first && at - first < mapped[i].bytes) return mapped[i].path;
+    }
+    return NULL;
+}
+
 mba_status mba_file_map(mba_map *out, const char *path)
 {
     int    fd;
@@ -118,14 +153,20 @@ mba_status mba_file_map(mba_map *out, const char *path)
     if (bytes) out->data = mmap(NULL, bytes, PROT_READ, MAP_PRIVATE, fd, 0);
     const int error = errno;
     close(fd);
-    if (out->data != MAP_FAILED) return MBA_OK;
+    if (out->data != MAP_FAILED) {
+        if (bytes) note_mapped(out, path);
+        return MBA_OK;
+    }
     *out = (mba_map){ 0 };
     return failed("map", path, error);
 }
 
 void mba_file_unmap(mba_map *m)
 {
-    if (m->bytes) munmap((void *)m->data, m->bytes);
+    if (m->bytes) {
+        forget_mapped(m);
+        munmap((void *)m->data, m->bytes);
+    }
     *m = (mba_map){ 0 };
 }
 

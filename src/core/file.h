@@ -26,7 +26,8 @@
 MBA_MUST mba_status mba_file_read(char **out, size_t *bytes, const char *path, size_t limit_bytes);
 
 /* A file as memory, read-only. `data` is never NULL, also for an empty file. The file must not be cut short
- * while it is mapped: the operating system answers a read past its new end with SIGBUS. */
+ * while it is mapped: the operating system answers a read past its new end with SIGBUS, whose handler may ask
+ * mba_mapped_path which file it was. */
 typedef struct mba_map {
     const void *data;
     size_t      bytes;
@@ -34,6 +35,7 @@ typedef struct mba_map {
 
 MBA_MUST mba_status mba_file_map(mba_map *out, const char *path);
 void                mba_file_unmap(mba_map *m);               /* a zeroed or unmapped one is fine */
+const char         *mba_mapped_path(const void *address);     /* lent; NULL: no mapped file, or one of too many (256) */
 
 /* One file being written. `path` may exist but must be a regular file then, or a link to one: the link stays, the file it
  * leads to is replaced, and a link that leads nowhere is refused. Failures are MBA_E_IO; after one, only destroy is useful. */

@@ -2,10 +2,13 @@
 #include "device/cpu/gemm.h"
 
 #include <cblas.h>
+#include <errno.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <unistd.h>
 #ifdef __aarch64__
@@ -63,6 +66,26 @@ void mba_gemm_serial(const mba_gemm_args *g)
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, choose);
     chosen(g);
+}
+
+/* What OpenBLAS takes at most for a thread that multiplies (its BUFFER_SIZE, and a page): 128 MiB on x86-64, on Arm 32 in 0.3.21,
+ * measured. The larger is asked for everywhere: asking for too little would hang. */
+#define BLAS_BUFFER_BYTES (((size_t)128 << 20) + 4096)
+
+mba_status mba_gemm_ready(void)
+{
+    static atomic_bool ready;
+    const size_t       bytes = (size_t)mba_cpu_threads() * BLAS_BUFFER_BYTES;
+    if (atomic_load(&ready) || !wants_blas()) return MBA_OK;
+    void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (p == MAP_FAILED)
+        return mba_fail(MBA_E_NOMEM, "no memory for the buffers of OpenBLAS: %s for each thread, threads: %d\nwhy: %s\n"
+                        "fix: raise the limit (ulimit -v), use fewer --threads, or set MBA_GEMM=packed, whose products need no "
+                        "buffers and may differ in the last bits", mba_size_of((double)BLAS_BUFFER_BYTES).text,
+                        mba_cpu_threads(), strerror(errno));
+    munmap(p, bytes);
+    atomic_store(&ready, true);
+    return MBA_OK;
 }
 
 static int64_t side(int64_t length, int64_t pieces)
@@ -164,7 +187,8 @@ static bool choose_core(void)
 static bool choose_no_threads(void)
 {
     struct rlimit l;
-    return getrlimit(RLIMIT_AS, &l) == 0 && l.rlim_cur != RLIM_INFINITY && !getenv("OPENBLAS_NUM_THREADS")
+    const char   *threads = getenv("OPENBLAS_NUM_THREADS");
+    return getrlimit(RLIMIT_AS, &l) == 0 && l.rlim_cur != RLIM_INFINITY && (!threads || strcmp(threads, "1") != 0)
         && setenv("OPENBLAS_NUM_THREADS", "1", 1) == 0;
 }
 

@@ -13,6 +13,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "core/status.h"
+
 typedef struct mba_gemm_args {
     int64_t      m, n, k;
     bool         ta, tb, adds;                    /* stored transposed; C += instead of C = */
@@ -24,6 +26,10 @@ typedef struct mba_gemm_args {
 
 void mba_gemm(const mba_gemm_args *g);
 void mba_gemm_serial(const mba_gemm_args *g);
+
+/* MBA_E_NOMEM where OpenBLAS would not get the buffers it takes at the first product of each thread: it asks for them again
+ * without end. Operators call it before their products; it costs nothing from the second time on. */
+MBA_MUST mba_status mba_gemm_ready(void);
 
 /* gemm_cpu.c, once per instruction set. */
 typedef void mba_gemm_fn(const mba_gemm_args *g);

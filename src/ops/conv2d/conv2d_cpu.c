@@ -115,6 +115,7 @@ static void fwd_block(const mba_call *c, const view *s, float *patches, int64_t 
 
 mba_status MBA_CPU_FN(conv2d_fwd)(const mba_call *c)
 {
+    MBA_TRY(mba_gemm_ready());
     const conv2d_dims d = conv2d_dims_of(c->node);
     const view        s = view_of_x(c);
     const int64_t     P = d.B * d.Ho * d.Wo, block = conv2d_block(d.taps * d.Ci);
@@ -290,6 +291,7 @@ static void make_dw(const mba_call *c)
 
 mba_status MBA_CPU_FN(conv2d_bwd)(const mba_call *c)
 {
+    MBA_TRY(mba_gemm_ready());
     if (c->out[DX]) make_dx(c);
     make_dw(c);
     return MBA_OK;

@@ -231,6 +231,7 @@ static tiling tiling_of(const mba_tensor *t, void *pixels, int64_t th, int64_t t
 
 mba_status MBA_CPU_FN(conv2d_winograd_fwd)(const mba_call *c)
 {
+    MBA_TRY(mba_gemm_ready());
     const conv2d_dims d = conv2d_dims_of(c->node);
     const int64_t     th = mba_ceil(d.Ho, CONV2D_TILE), tw = mba_ceil(d.Wo, CONV2D_TILE);
     float            *u = mba__scratch(c, SCRATCH_WEIGHTS);
@@ -298,6 +299,7 @@ static void make_dbias(const mba_call *c)
 
 mba_status MBA_CPU_FN(conv2d_winograd_bwd)(const mba_call *c)
 {
+    MBA_TRY(mba_gemm_ready());
     if (c->out[DX]) make_dx(c);
     make_dw(c);
     if (c->out[DBIAS]) make_dbias(c);

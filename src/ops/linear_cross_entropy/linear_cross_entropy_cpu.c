@@ -65,6 +65,7 @@ static void add_dw(const mba_call *c, const block *b)
 
 mba_status MBA_CPU_FN(lce)(const mba_call *c)
 {
+    MBA_TRY(mba_gemm_ready());
     const mba_node *n = c->node;
     const int64_t   R = mba_rows(n->in[X]), V = mba_rows(n->in[W]);
     const double    scale = ce_scale(c->step, n->in[TARGET], c->in[TARGET]);

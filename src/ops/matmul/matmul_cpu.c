@@ -15,6 +15,7 @@ static void add_to_rows(mba__rows y, int64_t rows, const float *bias)
 
 mba_status MBA_CPU_FN(matmul_fwd)(const mba_call *c)
 {
+    MBA_TRY(mba_gemm_ready());
     const mba_node    *n = c->node;
     const matmul_attr *t = n->attr;
     const matmul_dims  d = matmul_dims_of(n);
