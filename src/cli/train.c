@@ -631,7 +631,8 @@ static mba_status parse(train_cli *c, int argc, char **argv, bool *help)
     memcpy(c->table, options, sizeof options);
     const mba_usage usage = { "train", "--model NAME [options]",
         "Trains a text, image or graph model on the CPU or on one GPU. Ctrl-C, SIGTERM and a\n"
-        "closed terminal finish the current step, save a checkpoint and exit.",
+        "closed terminal finish the current step, save a checkpoint and exit; a second signal\n"
+        "ends at once.",
         c->table,
         "mambascope train --model mamba2-130m --batch 1 --length 1024 --dry-run\n"
         "mambascope train --model mamba2-1.3b --batch 8 --length 2048 --dry-run --machine h100\n"
