@@ -8,6 +8,7 @@
 #include "cli/show_tables.h"
 #include "core/nearest.h"
 #include "scope/doubts.h"
+#include "scope/export.h"
 
 static mba_status make(mba_table **out, const mba_shown *s, const mba_analysis *a, bool full)
 {
@@ -129,7 +130,10 @@ static void print_doubts(const mba_analysis *a, mba_table_form form)
     if (n && form == MBA_TABLE_TEXT) putchar('\n');
     if (form != MBA_TABLE_JSON) return;
     fputs("{\"doubts\": [", stdout);
-    for (int i = 0; i < n; i++) printf("%s\"%s\"", i ? ", " : "", d[i].text);
+    for (int i = 0; i < n; i++) {
+        if (i) fputs(", ", stdout);
+        mba_export_string(stdout, d[i].text);
+    }
     fputs("]", stdout);
 }
 
