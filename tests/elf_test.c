@@ -280,7 +280,9 @@ static void programs_with_rights_of_others_are_not_watched(void **state)
     (void)state;
     if (geteuid() || access(beside("libmambascope_inject.so"), F_OK) || getenv("MBA_TEST_SANITIZED")) skip();
     assert_int_equal(inject_as(0, scratch("root.trace")), 0);
-    assert_int_equal(inject_as(65534, scratch("others.trace")), 1);
+    const int others = inject_as(65534, scratch("others.trace"));
+    if (others == 127 && getenv("LD_LIBRARY_PATH")) skip();       // the loader forgets the path where this machine has cmocka
+    assert_int_equal(others, 1);
 }
 
 static int begin(void **state) { (void)state; scratch_make(); return 0; }

@@ -110,7 +110,7 @@ static void of_two_runs_started_at_once_one_trains(void **state)
         const bool   ended = strstr(output, "another mambascope is writing") || strstr(output, "has checkpoints of a run")
                           || strstr(output, "the run was begun with");
         if (n < 2 || strcmp(output + n - 2, "02") || !ended) fail_msg("round %d: %s", i, output);
-        snprintf(line, sizeof line, "cd '%s/both' && ls -A | tr '\n' ' '; grep -c . log.jsonl; grep -o '\"--seed\": [0-9]*' options.json; "
+        snprintf(line, sizeof line, "cd '%s/both' && LC_ALL=C ls -A | tr '\n' ' '; grep -c . log.jsonl; grep -o '\"--seed\": [0-9]*' options.json; "
                  "grep -o '\"seed\": [0-9]*' step-*/trainer.json", scratch_dir);
         assert_int_equal(shell(line), 0);
         const int  seed = strstr(output, "\"--seed\": 1") ? 1 : 2;
