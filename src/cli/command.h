@@ -1,7 +1,7 @@
 /* command.h -- what a command is; commands.def lists them, one file each.
  *
  * A command prints data to stdout and talk to stderr, and returns a status: main() prints the story of a
- * failure and turns it into an exit code (0 fine, 1 failed, 2 misused). */
+ * failure and turns it into an exit code (0 fine, 1 failed, 2 misused; mba_exit_code where a command has set it). */
 #ifndef MBA_COMMAND_H
 #define MBA_COMMAND_H
 
@@ -11,6 +11,7 @@ typedef mba_status mba_command_fn(int argc, char **argv);      /* argv[0]: the c
 
 typedef struct mba_command { const char *name, *about; mba_command_fn *run; } mba_command;
 
+extern int mba_exit_code;                          /* of a program that a command ran, to be passed on; 0: our own */
 extern const mba_command mba_commands[];           /* ends with an entry without a name */
 
 #endif

@@ -27,6 +27,8 @@ const mba_command mba_commands[] = {
     { 0 },
 };
 
+int mba_exit_code;
+
 static void print_usage(FILE *f)
 {
     fputs("mambascope " MBA_VERSION " (" MBA_COMMIT "): trains Mamba-based models and shows what the hardware does "
@@ -75,9 +77,9 @@ static int finish(mba_status st)
 {
     if (st == MBA_OK && (fflush(stdout) || ferror(stdout)))
         st = mba_fail(MBA_E_IO, "cannot write the output\nfix: is the disk full, or the pipe closed?");
-    if (st == MBA_OK) return 0;
+    if (st == MBA_OK) return mba_exit_code;
     print_story(mba_message());
-    return st == MBA_E_ARG ? 2 : 1;
+    return mba_exit_code ? mba_exit_code : st == MBA_E_ARG ? 2 : 1;
 }
 
 static mba_status no_command(const char *name)

@@ -83,7 +83,6 @@ mba_status mba_profile_model(const mba_model_options *m, const mba_collect_optio
     return st;
 }
 
-/* A program that could not be watched leaves no store: there would be nothing in it but the machine. */
 /* Its steps, its sizes and its GPU are its own; from inside kernels only ours can be watched. */
 static mba_status check_foreign(const profile_options *o)
 {
@@ -112,11 +111,26 @@ static mba_status check_foreign(const profile_options *o)
                     "watched say --launches, --range, --skip-steps, --skip-seconds", with);
 }
 
+static void on_signal(int number)
+{
+    static const char text[] = "\ninterrupted: what was seen is stored when the program has ended; a second signal then ends at once\n";
+    (void)number;
+    if (write(STDERR_FILENO, text, sizeof text - 1) < 0) return;       // nobody is there to read it
+}
+
+/* A program that could not be watched leaves no store: there would be nothing in it but the machine. Its exit code is ours,
+ * also where it ended before there was anything to see. */
 static mba_status profile_foreign(const profile_options *o)
 {
-    target to = { 0 };
+    target              to = { 0 };
+    mba_foreign_end     end;
+    mba_foreign_options f = o->foreign;
+    f.told = on_signal;
     MBA_TRY(begin(&to, o->out));
-    return finish(&to, mba_collect_foreign(to.store, &o->foreign));
+    const mba_status st = finish(&to, mba_collect_foreign(to.store, &f, &end));
+    mba_exit_code = end.code;
+    mba_say(stderr, "%s", end.story);
+    return st;
 }
 
 static mba_status check_ours(const profile_options *o)

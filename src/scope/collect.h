@@ -59,7 +59,15 @@ typedef struct mba_foreign_options {
     const char  *workload;             /* what it runs, as stores beside it call it; NULL: not known */
     double       units;                /* tokens of a step; 0: not known */
     const char  *command;
+    void       (*told)(int number);    /* in a signal handler, once: the program will end, and what it left is stored; NULL */
 } mba_foreign_options;
-MBA_MUST mba_status mba_collect_foreign(mba_store *store, const mba_foreign_options *o);
+
+/* How it went, where it ran at all. */
+typedef struct mba_foreign_end {
+    int    code;                       /* of the program, as a shell has it: 128 + signal */
+    bool   stored;                     /* something was seen and is in the store */
+    char   story[1024];                /* lines for the terminal: how it ended, what is missing; "": nothing to say */
+} mba_foreign_end;
+MBA_MUST mba_status mba_collect_foreign(mba_store *store, const mba_foreign_options *o, mba_foreign_end *end);
 
 #endif

@@ -1,12 +1,10 @@
 /* collect_foreign.c -- `profile -- CMD`: runs a CUDA program with our library inside (inject.c), then stores what it
  * left. */
 #include <errno.h>
-#include <fcntl.h>
-#include <signal.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "scope/collect.h"
@@ -16,8 +14,15 @@
 enum { PATH_ROOM = 4096 };
 static const char LIBRARY[] = "libmambascope_inject.so";
 
+#ifdef MBA_WITH_CUPTI
+static const char *const why = "it belongs beside the program", *const fix = "./run build, and keep the two files together";
+#else
+static const char *const why = "this build has no CUPTI",
+                  *const fix = "install the CUDA toolkit with CUPTI (cuda-cupti-dev-13-0), then ./run build";
+#endif
+
 /* Beside the program. */
-static mba_status find_library(char *out)
+static mba_status find_library(char *out, const char *command)
 {
     const ssize_t n = readlink("/proc/self/exe", out, PATH_ROOM - sizeof LIBRARY - 1);
     if (n > 0) {
@@ -26,10 +31,7 @@ static mba_status find_library(char *out)
         strcpy(end ? end + 1 : out, LIBRARY);
         if (!access(out, R_OK)) return MBA_OK;
     }
-    return mba_fail(
-        MBA_E_UNSUPPORTED,
-        "cannot find %s\nwhy: it belongs beside the program\nfix: ./run build, and keep the two files together",
-        LIBRARY);
+    return mba_fail(MBA_E_UNSUPPORTED, "cannot watch '%s': there is no %s\nwhy: %s\nfix: %s", command, LIBRARY, why, fix);
 }
 
 /* Beside the store, and absolute: the program may go elsewhere. */
@@ -49,13 +51,15 @@ static void set_number(const char *name, double value)
     if (value > 0) setenv(name, text, 1);
 }
 
-/* In the child: never returns. `told` closes where the program begins; else it says why it does not. */
-static void become(const mba_foreign_options *o, const char *library, const char *trace, int told)
+typedef struct start { const mba_foreign_options *o; const char *library, *trace; } start;
+
+/* The environment of the program: in the child. */
+static void prepare(const void *ctx)
 {
-    signal(SIGINT, SIG_DFL);
-    signal(SIGQUIT, SIG_DFL);
-    setenv("CUDA_INJECTION64_PATH", library, 1);
-    setenv("MAMBASCOPE_TRACE", trace, 1);
+    const start               *s = ctx;
+    const mba_foreign_options *o = s->o;
+    setenv("CUDA_INJECTION64_PATH", s->library, 1);
+    setenv("MAMBASCOPE_TRACE", s->trace, 1);
     set_number("MAMBASCOPE_SKIP_SECONDS", o->skip_s);
     set_number("MAMBASCOPE_SKIP_LAUNCHES", (double)o->skip_launches);
     set_number("MAMBASCOPE_SKIP_STEPS", (double)o->skip_steps);
@@ -63,59 +67,52 @@ static void become(const mba_foreign_options *o, const char *library, const char
     if (o->sets && *o->sets) setenv("MAMBASCOPE_SETS", o->sets, 1);
     if (o->range) {
         setenv("MAMBASCOPE_RANGE", o->range, 1);
-        setenv("NVTX_INJECTION64_PATH", library, 1);         // which hands NVTX on to CUPTI, which reports to us
+        setenv("NVTX_INJECTION64_PATH", s->library, 1);      // which hands NVTX on to CUPTI, which reports to us
     }
-    execvp(o->argv[0], o->argv);
-    const int why = errno;
-    _exit(write(told, &why, sizeof why) == sizeof why ? 127 : 126);
 }
 
-/* What the keyboard sends ends the program, not us: what it has left is stored. 0: it ran, else why it did not. */
-static mba_status wait_for(pid_t child, int told, const char *name, int *status, int *why)
+/* ---- how it ended ---- */
+
+static void tell(mba_foreign_end *e, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+static void tell(mba_foreign_end *e, const char *fmt, ...)
 {
-    void (*const interrupted)(int) = signal(SIGINT, SIG_IGN), (*const quit)(int) = signal(SIGQUIT, SIG_IGN);
-    ssize_t    n;
-    mba_status st = MBA_OK;
-    while ((n = read(told, why, sizeof *why)) < 0 && errno == EINTR) continue;
-    if (n != sizeof *why) *why = 0;
-    while (waitpid(child, status, 0) < 0 && st == MBA_OK)
-        if (errno != EINTR) st = mba_fail(MBA_E_IO, "cannot wait for '%s'\nwhy: %s", name, strerror(errno));
-    signal(SIGINT, interrupted);
-    signal(SIGQUIT, quit);
-    return st;
+    const size_t n = strlen(e->story);
+    va_list      ap;
+    va_start(ap, fmt);
+    vsnprintf(e->story + n, sizeof e->story - n, fmt, ap);
+    va_end(ap);
 }
 
-static mba_status run_child(const mba_foreign_options *o, const char *library, const char *trace, int *status)
+/* Into the sheet always; where it was not an end in peace, a note and a line for the terminal as well. */
+static mba_status put_end(mba_store *s, const mba_child_end *c, mba_foreign_end *e)
 {
-    int told[2], why = 0;
-    if (pipe2(told, O_CLOEXEC)) return mba_fail(MBA_E_IO, "cannot make a pipe\nwhy: %s", strerror(errno));
-    const pid_t child = fork();
-    if (child == 0) become(o, library, trace, told[1]);
-    mba_status st = child > 0 ? MBA_OK : mba_fail(MBA_E_IO, "cannot start '%s'\nwhy: %s", o->argv[0], strerror(errno));
-    close(told[1]);
-    if (st == MBA_OK) st = wait_for(child, told[0], o->argv[0], status, &why);
-    close(told[0]);
-    MBA_TRY(st);
-    if (why)
-        return mba_fail(MBA_E_ARG, "cannot run '%s'\nwhy: %s\nfix: mambascope profile [options] -- CMD", o->argv[0],
-                        strerror(why));
-    return MBA_OK;
-}
-
-static mba_status put_end(mba_store *s, int status)
-{
-    char text[96];
-    if (WIFEXITED(status) && !WEXITSTATUS(status)) return MBA_OK;
-    if (WIFEXITED(status)) snprintf(text, sizeof text, "the program ended with code %d", WEXITSTATUS(status));
-    else                   snprintf(text, sizeof text, "the program was ended by signal %d", WTERMSIG(status));
+    char words[96], text[256];
+    mba_child_words(words, sizeof words, c);
+    MBA_TRY(mba_sheet_text(s, "run.ended", "read", "%s", words));
+    MBA_TRY(mba_sheet_number(s, "run.exit_code", "read", c->code, ""));
+    if (!c->code && !c->told) return MBA_OK;
+    snprintf(text, sizeof text, "%sthe program %s after %.2f s", c->signal || c->told ? "interrupted: " : "", words, c->seconds);
+    tell(e, "%s\n", text);
     return mba_note_missing(s, "program", text, "");
 }
+
+static void tell_steps(mba_foreign_end *e, const mba_foreign_summary *sum)
+{
+    if (sum->marked) return;
+    if (sum->loop.n)
+        tell(e, "steps: %lld found, each the same %lld launches, %.0f %% of the kernels' time\n", (long long)sum->loop.found,
+             (long long)sum->loop.length, 100 * sum->loop.of_time);
+    else tell(e, "steps: none found, the store is of the whole program (--range NAME tells them apart)\n");
+}
+
+/* ---- all of it ---- */
 
 /* After the child has gone, so that it had the GPU for itself. */
 static mba_status describe(mba_store *s, const mba_foreign_options *o, const mba_machine **machine)
 {
     const mba_device *d;
     mba_ceilings      c;
+    char              text[640];
     *machine = NULL;
     MBA_TRY(mba_describe_run(s, o->command));
     MBA_TRY(mba_sheet_text(s, "run.foreign", "given", "%s", o->argv[0]));
@@ -126,32 +123,60 @@ static mba_status describe(mba_store *s, const mba_foreign_options *o, const mba
                                 "mambascope doctor");
     *machine = d->machine;
     MBA_TRY(mba_describe_device(s, d));
-    if (mba_ceilings_measure_cuda(&c, MBA_BF16) != MBA_OK)
-        return mba_note_missing(s, "ceilings", "the ceilings could not be measured", "mambascope bench ceilings");
-    return mba_describe_ceilings(s, &c, d);
+    if (mba_ceilings_measure_cuda(&c, MBA_BF16) == MBA_OK) return mba_describe_ceilings(s, &c, d);
+    snprintf(text, sizeof text, "the ceilings could not be measured: %.600s", mba_message());
+    for (char *p = text; *p; p++) if (*p == '\n') *p = ' ';
+    return mba_note_missing(s, "ceilings", text, "mambascope bench ceilings");
 }
 
-mba_status mba_collect_foreign(mba_store *store, const mba_foreign_options *o)
+/* The program ended, so it seems, before anything ran on the GPU, or what ran was not wanted. */
+static mba_status nothing_seen(const mba_child_end *c, const mba_foreign_summary *sum)
 {
-    char                library[PATH_ROOM], trace[PATH_ROOM];
-    mba_rules          *rules;
+    char words[96];
+    mba_child_words(words, sizeof words, c);
+    return mba_fail(MBA_E_DEVICE, "nothing was seen on the GPU\nwhy: %s; the program %s after %.2f s%s%s\n"
+                    "fix: a shorter --skip-seconds, or another --range", *sum->note ? sum->note : "no kernel ran in what was watched",
+                    words, c->seconds, *sum->memory ? "; " : "", sum->memory);
+}
+
+static mba_status keep(mba_store *store, const mba_foreign_options *o, const char *trace, const mba_rules *rules,
+                       const mba_child_end *c, mba_foreign_end *e)
+{
     const mba_machine  *machine;
     mba_foreign_summary sum;
-    int                 status = 0;
-    MBA_TRY(find_library(library));
+    char                words[96];
+    mba_child_words(words, sizeof words, c);
+    if (access(trace, F_OK))
+        return mba_fail(MBA_E_DEVICE, "the program left no trace\nwhy: it %s after %.2f s and has not started CUDA\nfix: %s", words,
+                        c->seconds, c->code ? "let it run by itself first" : "does it use a GPU? `mambascope doctor` looks at the driver");
+    MBA_TRY(describe(store, o, &machine));
+    MBA_TRY(mba_foreign_store(store, trace, rules, machine, c, &sum));
+    MBA_TRY(put_end(store, c, e));
+    if (!sum.events) return nothing_seen(c, &sum);
+    if (*sum.missing) tell(e, "%s\n", sum.missing);
+    if (*sum.memory)  tell(e, "%s\n", sum.memory);
+    tell_steps(e, &sum);
+    e->stored = true;
+    return MBA_OK;
+}
+
+mba_status mba_collect_foreign(mba_store *store, const mba_foreign_options *o, mba_foreign_end *end)
+{
+    char          library[PATH_ROOM], trace[PATH_ROOM];
+    mba_rules    *rules;
+    mba_child_end child;
+    *end = (mba_foreign_end){ 0 };
+    MBA_TRY(find_library(library, o->argv[0]));
     MBA_TRY(name_trace(trace, mba_store_path(store)));
     MBA_TRY(mba_rules_open(&rules, o->rules));
     unlink(trace);
-    mba_status st = run_child(o, library, trace, &status);
-    if (st == MBA_OK) st = describe(store, o, &machine);
-    if (st == MBA_OK) st = mba_foreign_store(store, trace, rules, machine, &sum);
-    if (st == MBA_OK) st = put_end(store, status);
+    mba_status st = mba_child_run(o->argv, prepare, &(start){ o, library, trace }, o->told, &child);
+    if (st == MBA_OK) {
+        end->code = child.code;
+        st = keep(store, o, trace, rules, &child, end);
+        mba_child_forget();
+    }
     unlink(trace);
     mba_rules_free(rules);
-    if (st == MBA_OK && !sum.events)
-        return mba_fail(
-            MBA_E_DEVICE,
-            "nothing was seen on the GPU\nwhy: %s\nfix: a shorter --skip-seconds, or another --range",
-            *sum.note ? sum.note : "no kernel ran in what was watched");
     return st;
 }

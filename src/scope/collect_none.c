@@ -1,4 +1,4 @@
-/* collect_none.c -- a build without CUPTI: the GPU by its own clock, node by node; no injection. */
+/* collect_none.c -- a build without CUPTI: the GPU by its own clock, node by node. */
 #include "scope/collect.h"
 
 mba_status mba_collect_cuda(mba_collecting *c)
@@ -14,11 +14,4 @@ mba_status mba_collect_samples(mba_collecting *c, const char *path)
 {
     (void)c;
     return mba_fail(MBA_E_UNSUPPORTED, "no samples for '%s': this build has no CUPTI", path);
-}
-
-mba_status mba_collect_foreign(mba_store *store, const mba_foreign_options *o)
-{
-    (void)store;
-    return mba_fail(MBA_E_UNSUPPORTED, "cannot watch '%s'\nwhy: this build has no CUPTI\n"
-                    "fix: install the CUDA toolkit with CUPTI (cuda-cupti-dev-13-0), then ./run build", o->argv[0]);
 }

@@ -2,19 +2,21 @@
 #include "scope/foreign_store.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/lookup.h"
 #include "core/print.h"
+#include "scope/kernel_names.h"
 #include "scope/metrics.h"
 #include "scope/occupancy.h"
 #include "scope/trace_file.h"
 
-/* A distinct kernel. Compared as bytes: no padding. */
-typedef struct key { int64_t name; int32_t grid[3], block[3]; } key;
-typedef struct kernel { key key; mba_event first; double busy_ns; const mba_rule *rule; } kernel;
+/* A distinct kernel: name, geometry, resources of its code. Compared as bytes: no padding. */
+typedef struct key { int64_t name; int32_t grid[3], block[3], regs, smem_static, smem_dynamic, local; } key;
+typedef struct kernel { key key; mba_event first; double busy_ns; int64_t named; const mba_rule *rule; } kernel;
 
 typedef struct storing {
     mba_store           *s;
@@ -24,28 +26,83 @@ typedef struct storing {
     mba_events           names;
     kernel              *kernel;   int64_t n, room;
     mba_lookup           place;                    // of a kernel, by its key
-    int64_t              origin_ns, nsteps;
+    mba_kernel_named    *named;                    // distinct symbols and code of kernels
+    mba_foreign_steps   *steps;
+    bool                 marked;                   // the program's ranges tell steps apart
+    int64_t              origin_ns, end_ns, nsteps, unclear;
+    mba_trace_memory     memory;   int64_t failed; // the last allocation that failed; how many did
 } storing;
 
 /* ---- kernels ---- */
 
-static mba_status find(storing *x, const char *name, const int32_t *grid, const int32_t *block, int64_t *out)
+static mba_status name_key(storing *x, key *k, const char *name, const int32_t *grid, const int32_t *block)
 {
-    key k = { .name = mba_events_name(&x->names, name) };
-    if (k.name < 0) return mba_fail(MBA_E_NOMEM, "no memory for names");
-    memcpy(k.grid, grid, sizeof k.grid);
-    memcpy(k.block, block, sizeof k.block);
-    const uint64_t hash = mba_hash(MBA_HASH_BEGIN, &k, sizeof k);
+    *k = (key){ .name = mba_events_name(&x->names, name) };
+    if (k->name < 0) return mba_fail(MBA_E_NOMEM, "no memory for names");
+    memcpy(k->grid, grid, sizeof k->grid);
+    memcpy(k->block, block, sizeof k->block);
+    return MBA_OK;
+}
+
+static mba_status find(storing *x, const key *k, int64_t *out)
+{
+    const uint64_t hash = mba_hash(MBA_HASH_BEGIN, k, sizeof *k);
     int64_t        at = 0;
     while ((*out = mba_lookup_next(&x->place, hash, &at)) >= 0)
-        if (!memcmp(&x->kernel[*out].key, &k, sizeof k)) return MBA_OK;
+        if (!memcmp(&x->kernel[*out].key, k, sizeof *k)) return MBA_OK;
     kernel *more = mba_grow(x->kernel, x->n, &x->room, sizeof *more);
     if (more) x->kernel = more;
     if (!more || !mba_lookup_add(&x->place, hash))
         return mba_fail(MBA_E_NOMEM, "no memory for %lld kernels", (long long)x->n + 1);
     *out = x->n++;
-    x->kernel[*out] = (kernel){ .key = k, .rule = mba_rules_match(x->rules, name) };
+    x->kernel[*out] = (kernel){ .key = *k, .rule = mba_rules_match(x->rules, x->names.names[k->name]) };
     return MBA_OK;
+}
+
+static mba_status find_event(storing *x, const mba_event *e, int64_t *out)
+{
+    key k;
+    MBA_TRY(name_key(x, &k, e->name, e->grid, e->block));
+    k.regs = e->regs, k.smem_static = e->smem_static, k.smem_dynamic = e->smem_dynamic, k.local = e->local;
+    return find(x, &k, out);
+}
+
+/* Counters know less of a kernel than the timeline: name, geometry, dynamic shared memory. -1: several kernels fit. */
+static mba_status find_counted(storing *x, const mba_trace_counter *c, int64_t *out)
+{
+    key     k;
+    int64_t fits = 0;
+    MBA_TRY(name_key(x, &k, c->name, c->grid, c->block));
+    for (int64_t i = 0; i < x->n; i++) {
+        const key *o = &x->kernel[i].key;
+        if (o->name != k.name || memcmp(o->grid, k.grid, sizeof k.grid) || memcmp(o->block, k.block, sizeof k.block)) continue;
+        if (o->regs && c->smem_dynamic >= 0 && o->smem_dynamic != c->smem_dynamic) continue;
+        *out = i;
+        fits++;
+    }
+    if (fits > 1) *out = -1;
+    return fits ? MBA_OK : find(x, &k, out);
+}
+
+/* ---- names ---- */
+
+static mba_status name_kernels(storing *x)
+{
+    mba_lookup place = { 0 };
+    int64_t    n = 0;
+    bool       ok = (x->named = calloc((size_t)x->n + 1, sizeof *x->named)) != NULL;
+    for (int64_t i = 0; i < x->n && ok; i++) {
+        const key             *k = &x->kernel[i].key;
+        const mba_kernel_named one = { .symbol = x->names.names[k->name], .code = { k->regs, k->smem_static, k->local } };
+        const uint64_t         hash = mba_hash(mba_hash(MBA_HASH_BEGIN, &k->name, sizeof k->name), one.code, sizeof one.code);
+        int64_t                at = 0, found;
+        while ((found = mba_lookup_next(&place, hash, &at)) >= 0 &&
+               (x->named[found].symbol != one.symbol || memcmp(x->named[found].code, one.code, sizeof one.code))) continue;
+        if (found < 0 && (ok = mba_lookup_add(&place, hash))) x->named[found = n++] = one;
+        x->kernel[i].named = found;
+    }
+    mba_lookup_free(&place);
+    return ok ? mba_kernel_names(x->named, n) : mba_fail(MBA_E_NOMEM, "no memory for the names of %lld kernels", (long long)x->n);
 }
 
 /* Forward or backward, where the name of the operator says so. */
@@ -60,11 +117,8 @@ static mba_status put_kernel(storing *x, int64_t id)
 {
     const kernel    *k = &x->kernel[id];
     const mba_event *e = &k->first;
-    const char      *symbol = x->names.names[k->key.name];
-    char             name[256];
     mba_row_kernel   r = mba_no_kernel;
-    mba_kernel_short(name, sizeof name, symbol);
-    r.id = id, r.name = name, r.symbol = symbol, r.phase = phase_of(k->rule);
+    r.id = id, r.name = x->named[k->named].name, r.symbol = x->names.names[k->key.name], r.phase = phase_of(k->rule);
     r.grid_x = k->key.grid[0], r.grid_y = k->key.grid[1], r.grid_z = k->key.grid[2];
     r.block_x = k->key.block[0], r.block_y = k->key.block[1], r.block_z = k->key.block[2];
     if (k->rule) r.op = k->rule->op, r.kind = mba_kind_name(k->rule->kind), r.rule = k->rule->pattern;
@@ -84,11 +138,17 @@ static mba_status put_kernel(storing *x, int64_t id)
 
 /* ---- what the trace has ---- */
 
-static mba_status see_start(void *ctx, const mba_event *e)
+static mba_status see_launch(void *ctx, const mba_event *e)
 {
     storing *x = ctx;
+    int64_t  k;
     if (e->start_ns < x->origin_ns) x->origin_ns = e->start_ns;
-    return MBA_OK;
+    if (e->end_ns > x->end_ns) x->end_ns = e->end_ns;
+    x->marked |= e->step >= 0;
+    if (e->kind != MBA_EVENT_KERNEL) return MBA_OK;
+    MBA_TRY(find_event(x, e, &k));
+    const mba_rule *rule = x->kernel[k].rule;
+    return mba_foreign_steps_add(x->steps, e, k, x->kernel[k].key.name, rule && rule->kind == MBA_OPTIMIZER);
 }
 
 static mba_status see_event(void *ctx, const mba_event *e)
@@ -96,13 +156,14 @@ static mba_status see_event(void *ctx, const mba_event *e)
     static const char *const what[MBA_EVENT_KINDS] = { "kernel", "copy", "memset" };
     storing      *x = ctx;
     mba_row_event r = mba_no_event;
+    const int64_t step = x->marked ? e->step : mba_foreign_steps_of(x->steps, e);
     r.id = x->sum->events++, r.what = what[e->kind], r.start_ns = e->start_ns - x->origin_ns,
     r.duration_ns = e->end_ns - e->start_ns;
     r.stream = e->stream;
-    if (e->step >= 0) r.step = e->step;
+    if (step >= 0) r.step = step;
     if (e->graph) r.graph_node = (int64_t)(e->graph_node & INT64_MAX);
     if (e->kind == MBA_EVENT_KERNEL) {
-        MBA_TRY(find(x, e->name, e->grid, e->block, &r.kernel));
+        MBA_TRY(find_event(x, e, &r.kernel));
         kernel *k = &x->kernel[r.kernel];
         if (!k->first.regs) k->first = *e;
         k->busy_ns += (double)r.duration_ns;
@@ -117,10 +178,22 @@ static mba_status see_counter(void *ctx, const mba_trace_counter *c)
 {
     storing        *x = ctx;
     mba_row_counter r = mba_no_counter;
-    MBA_TRY(find(x, c->name, c->grid, c->block, &r.kernel));
+    MBA_TRY(find_counted(x, c, &r.kernel));
+    if (r.kernel < 0) {
+        x->unclear++;
+        return MBA_OK;
+    }
     r.metric = c->metric, r.value = c->value, r.unit = mba_metric_unit(c->metric), r.metric_set = c->set,
     r.launches = c->launches;
     return mba_put_counter(x->s, &r);
+}
+
+static mba_status see_memory(void *ctx, const mba_trace_memory *m)
+{
+    storing *x = ctx;
+    x->memory = *m;
+    x->failed++;
+    return MBA_OK;
 }
 
 static mba_status see_cost(void *ctx, const mba_trace_cost *c)
@@ -179,29 +252,111 @@ static mba_status put_summary(storing *x)
     return mba_note_missing(x->s, "rules", text, "add a line for it to a rules file and give it with --rules");
 }
 
+/* ---- steps ---- */
+
+/* What a page may call a step: an entry into a range, a repetition that was found, or nothing. */
+static mba_status put_steps(storing *x)
+{
+    const mba_foreign_loop l = mba_foreign_steps_loop(x->steps);
+    char                   text[320];
+    if (x->marked) return mba_sheet_text(x->s, "run.steps", "given", "range");
+    MBA_TRY(mba_sheet_text(x->s, "run.steps", "found", "%s", l.n ? "found" : "whole program"));
+    if (!l.n)
+        return mba_note_missing(x->s, "steps", "whole program: no loop was found, what is called a step is all that was watched",
+                                "mark the steps of the program with an NVTX range and give --range NAME");
+    for (int64_t i = 0; i < l.n; i++) {
+        mba_row_step r = mba_no_step;
+        r.mode = "timeline", r.place = i, r.seconds = mba_foreign_steps_seconds(x->steps, i);
+        if (r.seconds == r.seconds) MBA_TRY(mba_put_step(x->s, &r));
+    }
+    MBA_TRY(mba_sheet_number(x->s, "run.steps_found", "found", (double)l.found, ""));
+    MBA_TRY(mba_sheet_number(x->s, "run.step_launches", "found", (double)l.length, ""));
+    snprintf(text, sizeof text, "%lld steps were found, not marked: the same %lld launches%s, one after the other, with %.0f %% of the "
+             "kernels' time; what lies outside of them (start, other work, a step that was cut) is in no step%s",
+             (long long)l.found, (long long)l.length, l.by_name ? ", by name, of varying grids" : "", 100 * l.of_time,
+             l.n < l.found ? "; the first 4096 are told apart" : l.beyond ? "; later launches were not looked at" : "");
+    return mba_note_missing(x->s, "steps", text, "if a step is another stretch: an NVTX range around it and --range NAME");
+}
+
+/* ---- how it ended ---- */
+
+/* Of a process that was killed, what CUPTI had not handed over is gone. */
+static mba_status put_missing(storing *x, const mba_trace_reader *all, const mba_child_end *end)
+{
+    char         text[256];
+    const double now_ns = end && all->alive_ns ? (double)(end->ended_ns - all->alive_ns + all->alive_device_ns) : NAN;
+    const double missing_s = x->sum->events ? 1e-9 * (now_ns - (double)x->end_ns) : NAN;
+    const double seen_s = 1e-9 * (double)(x->end_ns - x->origin_ns);
+    if (!(missing_s >= 0)) {
+        snprintf(text, sizeof text, "interrupted: the process did not end by itself, the last part of its timeline is missing");
+    } else {
+        const double rate = seen_s > 0 ? (double)x->sum->events / seen_s : 0;
+        MBA_TRY(mba_sheet_number(x->s, "run.missing", "measured", missing_s, "s"));
+        snprintf(text, sizeof text, "interrupted: the process did not end by itself; %lld events of %.3f s are here, what it did in its "
+                 "last %.3f s is missing: at most about %.0f events", (long long)x->sum->events, seen_s, missing_s, rate * missing_s);
+    }
+    snprintf(x->sum->missing, sizeof x->sum->missing, "%s", text);
+    return mba_note_missing(x->s, "trace", text, "");
+}
+
+static mba_status put_memory(storing *x)
+{
+    const mba_trace_memory *m = &x->memory;
+    char                    text[320], had[96] = "how much was free is not known";
+    if (!x->failed) return MBA_OK;
+    if (m->total > 0)
+        snprintf(had, sizeof had, "%s of %s were free", mba_size_of((double)m->free).text, mba_size_of((double)m->total).text);
+    snprintf(text, sizeof text, "the program asked the GPU for memory that it did not have, %lld times; the last time for %s, %s",
+             (long long)x->failed, mba_size_of((double)m->asked).text, had);
+    snprintf(x->sum->memory, sizeof x->sum->memory, "%s", text);
+    MBA_TRY(mba_sheet_number(x->s, "memory.asked", "read", (double)m->asked, "byte"));
+    if (m->total > 0) {
+        MBA_TRY(mba_sheet_number(x->s, "memory.free", "read", (double)m->free, "byte"));
+        MBA_TRY(mba_sheet_number(x->s, "memory.total", "read", (double)m->total, "byte"));
+    }
+    return mba_note_missing(x->s, "memory", text, "a smaller batch or sequence in the program, or end what else holds memory of "
+                            "this GPU (nvidia-smi lists it)");
+}
+
+static mba_status put_rest(storing *x, const mba_trace_reader *all, const mba_child_end *end)
+{
+    char text[160];
+    for (int64_t i = 0; i < x->n; i++) MBA_TRY(put_kernel(x, i));
+    MBA_TRY(put_summary(x));
+    MBA_TRY(put_steps(x));
+    MBA_TRY(put_memory(x));
+    if (!all->complete) MBA_TRY(put_missing(x, all, end));
+    if (x->unclear) {
+        snprintf(text, sizeof text, "%lld counters are left out: several kernels have their name, grid and block",
+                 (long long)x->unclear);
+        MBA_TRY(mba_note_missing(x->s, "counters", text, ""));
+    }
+    if (!all->dropped) return MBA_OK;
+    snprintf(text, sizeof text, "CUPTI dropped %lld records", (long long)all->dropped);
+    return mba_note_missing(x->s, "trace", text, "fewer launches at a time: --launches N");
+}
+
 mba_status mba_foreign_store(mba_store *s, const char *path, const mba_rules *rules, const mba_machine *m,
-                             mba_foreign_summary *out)
+                             const mba_child_end *end, mba_foreign_summary *out)
 {
     storing          x = { .s = s, .rules = rules, .machine = m, .sum = out, .origin_ns = INT64_MAX };
-    mba_trace_reader first = { .event = see_start };
-    mba_trace_reader all = { .event = see_event, .counter = see_counter, .cost = see_cost, .step = see_step,
-                             .note = see_note };
+    mba_trace_reader first = { .event = see_launch }, all = { .event = see_event };
+    mba_trace_reader rest = { .counter = see_counter, .cost = see_cost, .step = see_step, .note = see_note, .memory = see_memory };
     *out = (mba_foreign_summary){ 0 };
-    mba_status st = read_file(&x, path, &first);
+    mba_status st = mba_foreign_steps_create(&x.steps);
+    if (st == MBA_OK) st = read_file(&x, path, &first);
+    if (st == MBA_OK && !x.marked) st = mba_foreign_steps_find(x.steps);
     if (st == MBA_OK) st = read_file(&x, path, &all);
-    for (int64_t i = 0; i < x.n && st == MBA_OK; i++) st = put_kernel(&x, i);
-    if (st == MBA_OK) st = put_summary(&x);
-    if (st == MBA_OK && !all.complete)
-        st = mba_note_missing(s, "trace",
-                              "the process was ended from outside: the last part of its timeline is missing", "");
-    if (st == MBA_OK && all.dropped) {
-        char text[64];
-        snprintf(text, sizeof text, "CUPTI dropped %lld records", (long long)all.dropped);
-        st = mba_note_missing(s, "trace", text, "fewer launches at a time: --launches N");
-    }
+    if (st == MBA_OK) st = read_file(&x, path, &rest);
+    if (st == MBA_OK) st = name_kernels(&x);
+    if (st == MBA_OK) st = put_rest(&x, &all, end);
+    if (st == MBA_OK) out->loop = mba_foreign_steps_loop(x.steps);
     out->complete = all.complete;
+    out->marked = x.marked;
+    mba_foreign_steps_destroy(x.steps);
     mba_events_free(&x.names);
     free(x.kernel);
+    free(x.named);
     mba_lookup_free(&x.place);
     return st;
 }

@@ -43,6 +43,7 @@ static void write_trace(const char *path)
                                   .metric = "dram__bytes_read.sum",
                                   .grid = { 64, 1, 1 },
                                   .block = { 128, 1, 1 },
+                                  .smem_dynamic = 1024,
                                   .launches = 2,
                                   .value = 1234.5 };
     const mba_trace_cost cost = { .set = "overview", .passes = 1, .seconds = 0.25, .launches = 3 };
@@ -67,7 +68,7 @@ static void a_trace_becomes_a_store(void **state)
     write_trace(trace);
     assert_ok(mba_rules_open(&rules, NULL));
     assert_ok(mba_store_create(&s, db));
-    assert_ok(mba_foreign_store(s, trace, rules, &h200, &sum));
+    assert_ok(mba_foreign_store(s, trace, rules, &h200, NULL, &sum));
     assert_ok(mba_store_close(s));
     assert_int_equal(sum.events, 5);
     assert_int_equal(sum.kernels, 3);
@@ -130,7 +131,7 @@ static mba_status count(void *ctx, const mba_event *e)
     return MBA_OK;
 }
 
-#define HEAD "mambascope-trace 1\nname 0 k\n"
+#define HEAD "mambascope-trace 2\nname 0 k\n"
 #define LINE "kernel 0 -1 1 2 7 0 3 0 0 1 1 1 32 1 1 0 0 0 16 0 0 0\n"
 
 /* Three factors of a block or a cluster that no GPU has would not fit into their product. */
@@ -139,14 +140,14 @@ static void blocks_that_cannot_be_are_refused(void **state)
     static const char *const lines[] = {
         "kernel 0 -1 1 2 0 0 0 0 0 1 1 1 2147483647 2147483647 2147483647 1 1 1 32 0 0 0\n",
         "kernel 0 -1 1 2 0 0 0 0 0 1 1 1 32 1 1 2147483647 2147483647 2147483647 32 0 0 0\n",
-        "counter 0 1 1 1 1025 1 1 1 overview gpu__time_duration.sum 1\n" };
+        "counter 0 1 1 1 1025 1 1 0 1 overview gpu__time_duration.sum 1\n" };
     (void)state;
     for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
         const char      *path = scratch("hostile.trace");
         mba_trace_reader r = { .event = NULL };
         FILE            *f = fopen(path, "w+");
         assert_non_null(f);
-        fprintf(f, "mambascope-trace 1\nname 0 k\n%s", lines[i]);
+        fprintf(f, "mambascope-trace 2\nname 0 k\n%s", lines[i]);
         rewind(f);
         assert_fails(mba_trace_read(&r, path, f), MBA_E_FORMAT, "line 3");
         fclose(f);
@@ -169,14 +170,16 @@ static void a_killed_process_leaves_what_it_wrote(void **state)
 static void a_damaged_trace_is_refused(void **state)
 {
     (void)state;
-    const char *const bad[][2] = { { "mambascope-trace 2\n", "line 1" },
+    const char *const bad[][2] = { { "mambascope-trace 1\n", "line 1" },
                                    { HEAD "kernel 1 -1 1 2 7 0 3 0 0 1 1 1 32 1 1 0 0 0 16 0 0 0\n", "line 3" },
                                    { HEAD "kernel 0 -1 2 1 7 0 3 0 0 1 1 1 32 1 1 0 0 0 16 0 0 0\n", "line 3" },
                                    { HEAD "kernel 0 1 2\n", "line 3" },
                                    { HEAD "name 2 x\n", "line 3" },
                                    { HEAD "what\n", "line 3" },
                                    { HEAD "end 0\n" LINE, "follows the end" },
-                                   { HEAD "counter 0 1 1 1 1 1 1 0 s m 1\n", "line 3" },
+                                   { HEAD "counter 0 1 1 1 1 1 1 0 0 s m 1\n", "line 3" },
+                                   { HEAD "memory 1 2\n", "line 3" },
+                                   { HEAD "alive -1 2\n", "line 3" },
                                    { HEAD "cost s 1 -1 0\n", "line 3" },
                                    { HEAD "end 99999999999999999999\n", "line 3" } };
     mba_trace_reader r = { 0 };

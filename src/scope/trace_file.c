@@ -113,6 +113,7 @@ static mba_status read_counter(reading *g, line *l)
     mba_trace_counter c = { .name = name_of(g, l) };
     triple(l, c.grid, INT32_MAX);
     triple(l, c.block, BLOCK_MOST);
+    c.smem_dynamic = (int32_t)integer(l, -1, INT32_MAX);
     c.launches = integer(l, 1, INT64_MAX);
     c.set      = word(l);
     c.metric   = word(l);
@@ -143,6 +144,23 @@ static mba_status read_note(reading *g, line *l)
     return l->bad || !g->r->note ? MBA_OK : g->r->note(g->r->ctx, topic, l->at);
 }
 
+static mba_status read_memory(reading *g, line *l)
+{
+    mba_trace_memory m = { .asked = integer(l, 0, INT64_MAX) };
+    m.free  = integer(l, -1, INT64_MAX);
+    m.total = integer(l, -1, INT64_MAX);
+    return l->bad || !g->r->memory ? MBA_OK : g->r->memory(g->r->ctx, &m);
+}
+
+static mba_status read_alive(reading *g, line *l)
+{
+    const int64_t now = integer(l, 0, INT64_MAX), device = integer(l, 0, INT64_MAX);
+    if (l->bad) return MBA_OK;
+    g->r->alive_ns = now;
+    g->r->alive_device_ns = device;
+    return MBA_OK;
+}
+
 static mba_status read_line(reading *g, line *l)
 {
     const char *what = word(l);
@@ -154,6 +172,8 @@ static mba_status read_line(reading *g, line *l)
     if (!strcmp(what, "cost"))    return read_cost(g, l);
     if (!strcmp(what, "step"))    return read_step(g, l);
     if (!strcmp(what, "note"))    return read_note(g, l);
+    if (!strcmp(what, "memory"))  return read_memory(g, l);
+    if (!strcmp(what, "alive"))   return read_alive(g, l);
     if (!strcmp(what, "end")) {
         g->r->dropped  = integer(l, 0, INT64_MAX);
         g->r->complete = !l->bad;
@@ -185,7 +205,7 @@ static mba_status read_lines(reading *g, const char *name, FILE *f, char *text)
         line l = { text, false };
         if (g->r->complete) return bad(name, number, "something follows the end");
         if (number == 1) {
-            if (strcmp(text, "mambascope-trace 1")) return bad(name, 1, "it does not begin with 'mambascope-trace 1'");
+            if (strcmp(text, "mambascope-trace 2")) return bad(name, 1, "it does not begin with 'mambascope-trace 2'");
             continue;
         }
         MBA_TRY(read_line(g, &l));
@@ -199,7 +219,7 @@ mba_status mba_trace_read(mba_trace_reader *r, const char *name, FILE *f)
     reading g = { .r = r };
     char   *text = malloc(MBA_TRACE_LINE_MAX);
     r->complete = false;
-    r->dropped  = 0;
+    r->dropped  = r->alive_ns = r->alive_device_ns = 0;
     const mba_status st = text ? read_lines(&g, name, f, text) : mba_fail(MBA_E_NOMEM, "no memory to read '%s'", name);
     mba_events_free(&g.names);
     free(g.of);
@@ -214,7 +234,7 @@ mba_status mba_trace_create(mba_trace_writer *w, const char *path)
     *w = (mba_trace_writer){ .f = fopen(path, "wx") };         // of two processes one makes it
     if (!w->f) return mba_fail(MBA_E_IO, "cannot write the trace '%s'\nwhy: %s", path, strerror(errno));
     setvbuf(w->f, NULL, _IOFBF, 1 << 16);
-    fputs("mambascope-trace 1\n", w->f);
+    fputs("mambascope-trace 2\n", w->f);
     fflush(w->f);
     return MBA_OK;
 }
@@ -244,8 +264,8 @@ void mba_trace_event(mba_trace_writer *w, const mba_event *e)
 void mba_trace_counter_row(mba_trace_writer *w, const mba_trace_counter *c)
 {
     const int64_t k = number_of(w, c->name);
-    fprintf(w->f, "counter %" PRId64 " %d %d %d %d %d %d %" PRId64 " %s %s %.17g\n", k, c->grid[0], c->grid[1],
-            c->grid[2], c->block[0], c->block[1], c->block[2], c->launches, c->set, c->metric, c->value);
+    fprintf(w->f, "counter %" PRId64 " %d %d %d %d %d %d %d %" PRId64 " %s %s %.17g\n", k, c->grid[0], c->grid[1],
+            c->grid[2], c->block[0], c->block[1], c->block[2], c->smem_dynamic, c->launches, c->set, c->metric, c->value);
 }
 
 void mba_trace_cost_row(mba_trace_writer *w, const mba_trace_cost *c)
@@ -257,6 +277,19 @@ void mba_trace_cost_row(mba_trace_writer *w, const mba_trace_cost *c)
 void mba_trace_step(mba_trace_writer *w, const char *mode, double seconds)
 {
     fprintf(w->f, "step %s %.9g\n", mode, seconds);
+}
+
+void mba_trace_memory_row(mba_trace_writer *w, const mba_trace_memory *m)
+{
+    fprintf(w->f, "memory %" PRId64 " %" PRId64 " %" PRId64 "\n", m->asked, m->free, m->total);
+    fflush(w->f);
+}
+
+/* All that is known is in the file then, should the process be killed. */
+void mba_trace_alive(mba_trace_writer *w, int64_t now_ns, int64_t device_ns)
+{
+    fprintf(w->f, "alive %" PRId64 " %" PRId64 "\n", now_ns, device_ns);
+    fflush(w->f);
 }
 
 void mba_trace_note(mba_trace_writer *w, const char *topic, const char *text)

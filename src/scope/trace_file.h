@@ -1,13 +1,15 @@
 /* trace_file.h -- what a watched process leaves behind for the one that started it: a text, line by line.
  *
- *     mambascope-trace 1
+ *     mambascope-trace 2
  *     note counters another profiler holds this process
  *     name 0 _chunk_scan_fwd_kernel
  *     kernel 0 STEP START END STREAM DEVICE CORRELATION GRAPH GRAPH_NODE GX GY GZ BX BY BZ CX CY CZ REGS STATIC DYNAMIC LOCAL
  *     copy 1 STEP START END STREAM DEVICE CORRELATION GRAPH GRAPH_NODE BYTES       (set: the same)
- *     counter 0 GX GY GZ BX BY BZ LAUNCHES SET METRIC VALUE                        (the mean over the launches)
+ *     counter 0 GX GY GZ BX BY BZ DYNAMIC LAUNCHES SET METRIC VALUE                (the mean over the launches; DYNAMIC -1: not known)
  *     cost SET PASSES SECONDS LAUNCHES
  *     step MODE SECONDS                                                           (of the range, by the host's clock)
+ *     alive NOW DEVICE_NOW                                                        (clock.h, and the clock of the events)
+ *     memory ASKED FREE TOTAL                                                     (bytes: the GPU did not have them)
  *     end DROPPED                                                                 (absent: the process was killed)
  *
  * A name comes before its first use. Times are nanoseconds; STEP is -1 where nothing tells steps apart. A file that ends in the middle of a line is read up to there. */
@@ -24,9 +26,13 @@ enum { MBA_TRACE_NAMES_MAX = 1 << 20, MBA_TRACE_LINE_MAX = 1 << 16 };
 typedef struct mba_trace_counter {
     const char *name, *set, *metric;
     int32_t     grid[3], block[3];
+    int32_t     smem_dynamic;                      /* bytes; -1: not known */
     int64_t     launches;
     double      value;
 } mba_trace_counter;
+
+/* An allocation on the GPU that failed; free and total -1: not known. */
+typedef struct mba_trace_memory { int64_t asked, free, total; } mba_trace_memory;
 
 typedef struct mba_trace_cost { const char *set; int64_t passes, launches; double seconds; } mba_trace_cost;
 
@@ -38,8 +44,10 @@ typedef struct mba_trace_reader {
     mba_status (*cost)(void *ctx, const mba_trace_cost *c);
     mba_status (*step)(void *ctx, const char *mode, double seconds);
     mba_status (*note)(void *ctx, const char *topic, const char *text);
+    mba_status (*memory)(void *ctx, const mba_trace_memory *m);
     bool       complete;                           /* out: it has its end */
     int64_t    dropped;                            /* out */
+    int64_t    alive_ns, alive_device_ns;          /* out: when it last said so, by two clocks; 0: never */
 } mba_trace_reader;
 
 /* Any size: the file is read line by line. `f` is at its beginning and stays the caller's. */
@@ -53,6 +61,8 @@ void                mba_trace_event(mba_trace_writer *w, const mba_event *e);
 void                mba_trace_counter_row(mba_trace_writer *w, const mba_trace_counter *c);
 void                mba_trace_cost_row(mba_trace_writer *w, const mba_trace_cost *c);
 void                mba_trace_step(mba_trace_writer *w, const char *mode, double seconds);
+void                mba_trace_memory_row(mba_trace_writer *w, const mba_trace_memory *m);
+void                mba_trace_alive(mba_trace_writer *w, int64_t now_ns, int64_t device_ns);
 void mba_trace_note(mba_trace_writer *w, const char *topic, const char *text); /* line ends become spaces */
 void                mba_trace_end(mba_trace_writer *w, int64_t dropped);                       /* closes */
 

@@ -1,0 +1,203 @@
+/* repeats.c -- see repeats.h. */
+#include "scope/repeats.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/lookup.h"
+
+/* GRAM launches in a row are looked up where they were before: the distance may be the period. Of the distances, so many
+ * are tried. A shorter period may have a little less of the time than a multiple of it. */
+enum { GRAM = 4, TRIED = 64 };
+static const double AS_GOOD = 0.95, PART_LEAST = 0.5;
+
+typedef struct region { int64_t begin, end, period; double time; } region;        // launches [begin, end)
+
+typedef struct finding {
+    const mba_repeated *l;
+    int64_t             n;
+    double             *until;                     // (n + 1) time of the kernels before each
+    int64_t            *votes;                     // (n + 1) by distance
+    int64_t            *last;                      // place of a gram in `place` -> where it was last
+    mba_lookup          place;
+} finding;
+
+/* ---- candidates ---- */
+
+static bool same_gram(const mba_repeated *a, const mba_repeated *b)
+{
+    for (int i = 0; i < GRAM; i++) if (a[i].symbol != b[i].symbol) return false;
+    return true;
+}
+
+static mba_status vote(finding *f)
+{
+    int64_t grams = 0;
+    for (int64_t i = 0; i + GRAM <= f->n; i++) {
+        int32_t word[GRAM];
+        for (int k = 0; k < GRAM; k++) word[k] = f->l[i + k].symbol;
+        const uint64_t hash = mba_hash(MBA_HASH_BEGIN, word, sizeof word);
+        int64_t        at = 0, g;
+        while ((g = mba_lookup_next(&f->place, hash, &at)) >= 0 && !same_gram(&f->l[f->last[g]], &f->l[i])) continue;
+        if (g >= 0) f->votes[i - f->last[g]]++;
+        else if (!mba_lookup_add(&f->place, hash)) return mba_fail(MBA_E_NOMEM, "no memory for the steps of %lld launches", (long long)f->n);
+        else        g = grams++;
+        f->last[g] = i;
+    }
+    return MBA_OK;
+}
+
+/* The distance that most launches repeat at, weighted by itself; 0: none is left. */
+static int64_t next_candidate(finding *f)
+{
+    int64_t best = 0;
+    for (int64_t d = 1; MBA_REPEATS_LEAST * d <= f->n; d++) if (f->votes[d] * d > f->votes[best] * best) best = d;
+    f->votes[best] = 0;
+    return best;
+}
+
+/* ---- regions ---- */
+
+/* The longest, by time, in which every launch is the one of a period before. */
+static region longest(const finding *f, int64_t period)
+{
+    region  best = { 0, 0, period, 0 };
+    int64_t begin = 0;
+    for (int64_t i = 0; i + period <= f->n; i++) {
+        if (i + period < f->n && f->l[i].symbol == f->l[i + period].symbol) continue;
+        const int64_t end = i + period;            // i does not repeat: the region ends before its repetition
+        const double  time = f->until[end] - f->until[begin];
+        if (end - begin >= MBA_REPEATS_LEAST * period && time > best.time) best = (region){ begin, end, period, time };
+        begin = i + 1;
+    }
+    return best;
+}
+
+static region choose(finding *f)
+{
+    region  all[TRIED], best = { 0, 0, 0, 0 };
+    int64_t period;
+    int     n = 0;
+    while (n < TRIED && (period = next_candidate(f)) > 0) all[n++] = longest(f, period);
+    double most = 0;
+    for (int i = 0; i < n; i++) if (all[i].time > most) most = all[i].time;
+    for (int i = 0; i < n && most > 0; i++)
+        if (all[i].time >= AS_GOOD * most && (!best.period || all[i].period < best.period)) best = all[i];
+    return best;
+}
+
+/* ---- where a step begins ---- */
+
+static bool is_call(const finding *f, int64_t i) { return i == 0 || f->l[i].correlation != f->l[i - 1].correlation; }
+
+/* Behind the optimizer: where the longest stretch without it begins. -1: there is none, or nothing else. */
+static int64_t behind_updates(const finding *f, const region *g)
+{
+    int64_t best = -1, best_length = 0;
+    for (int64_t i = 0; i < g->period; i++) {
+        const int64_t before = g->begin + (i + g->period - 1) % g->period;
+        if (!f->l[before].updates || f->l[g->begin + i].updates) continue;
+        int64_t length = 0;
+        while (!f->l[g->begin + (i + length) % g->period].updates) length++;      // ends at `before` at the latest
+        if (length > best_length) best = i, best_length = length;
+    }
+    return best;
+}
+
+/* Where the GPU waits longest, all repetitions together. */
+static int64_t behind_wait(const finding *f, const region *g)
+{
+    int64_t best = -1;
+    double  longest_ns = -1;
+    for (int64_t i = 0; i < g->period; i++) {
+        double ns = 0;
+        bool   calls = true;
+        for (int64_t k = g->begin + i; k < g->end; k += g->period) {
+            calls = calls && is_call(f, k);
+            if (k > g->begin && f->l[k].start_ns > f->l[k - 1].end_ns) ns += (double)(f->l[k].start_ns - f->l[k - 1].end_ns);
+        }
+        if (calls && ns > longest_ns) best = i, longest_ns = ns;
+    }
+    return best;
+}
+
+/* The place in the period; -1: the region is the inside of one call, a graph that has loops of its own. */
+static int64_t begin_of_step(const finding *f, const region *g)
+{
+    const int64_t i = behind_updates(f, g);
+    return i >= 0 && is_call(f, g->begin + i + g->period) ? i : behind_wait(f, g);
+}
+
+/* ---- all steps ---- */
+
+/* Everywhere, not only in the region: a loop goes on after what interrupts it. Knuth, Morris and Pratt; none overlap. */
+static mba_status find_all(mba_repeats *out, const finding *f, const mba_repeated *step, int64_t length)
+{
+    int64_t *border = malloc((size_t)(length + 1) * sizeof *border), room = 0, k = 0;
+    if (!border) return mba_fail(MBA_E_NOMEM, "no memory for a step of %lld launches", (long long)length);
+    border[0] = border[1] = 0;
+    for (int64_t i = 1; i < length; i++) {
+        while (k && step[i].symbol != step[k].symbol) k = border[k];
+        border[i + 1] = k += step[i].symbol == step[k].symbol;
+    }
+    k = 0;
+    mba_status st = MBA_OK;
+    for (int64_t i = 0; i < f->n && st == MBA_OK; i++) {
+        while (k && f->l[i].symbol != step[k].symbol) k = border[k];
+        k += f->l[i].symbol == step[k].symbol;
+        if (k < length) continue;
+        k = 0;
+        if (!is_call(f, i + 1 - length)) continue;
+        int64_t *more = mba_grow(out->first, out->n, &room, sizeof *more);
+        if (more) out->first = more, more[out->n++] = i + 1 - length;
+        else      st = mba_fail(MBA_E_NOMEM, "no memory for %lld steps", (long long)out->n + 1);
+    }
+    free(border);
+    out->length = length;
+    return st;
+}
+
+static void measure(mba_repeats *r, const finding *f)
+{
+    double time = 0;
+    for (int64_t i = 0; i < r->n; i++) time += f->until[r->first[i] + r->length] - f->until[r->first[i]];
+    r->of_time     = f->until[f->n] > 0 ? time / f->until[f->n] : 0;
+    r->of_launches = (double)(r->n * r->length) / (double)f->n;
+}
+
+static mba_status find(mba_repeats *out, finding *f)
+{
+    MBA_TRY(vote(f));
+    const region  g = choose(f);
+    const int64_t begin = g.period ? begin_of_step(f, &g) : -1;
+    if (begin < 0) return MBA_OK;
+    MBA_TRY(find_all(out, f, f->l + g.begin + begin, g.period));
+    measure(out, f);
+    const bool enough = out->of_time >= PART_LEAST || out->of_launches >= PART_LEAST;
+    if (out->n < MBA_REPEATS_LEAST || !enough) mba_repeats_free(out);
+    return MBA_OK;
+}
+
+mba_status mba_repeats_find(mba_repeats *out, const mba_repeated *l, int64_t n)
+{
+    const size_t room = (size_t)n + 1;
+    finding      f = { .l = l, .n = n, .until = calloc(room, sizeof *f.until), .votes = calloc(room, sizeof *f.votes),
+                       .last = calloc(room, sizeof *f.last) };
+    *out = (mba_repeats){ 0 };
+    mba_status st = MBA_OK;
+    if (!f.until || !f.votes || !f.last) st = mba_fail(MBA_E_NOMEM, "no memory for the steps of %lld launches", (long long)n);
+    for (int64_t i = 0; i < n && st == MBA_OK; i++) f.until[i + 1] = f.until[i] + (double)(l[i].end_ns - l[i].start_ns);
+    if (st == MBA_OK) st = find(out, &f);
+    if (st != MBA_OK) mba_repeats_free(out);
+    free(f.until);
+    free(f.votes);
+    free(f.last);
+    mba_lookup_free(&f.place);
+    return st;
+}
+
+void mba_repeats_free(mba_repeats *r)
+{
+    free(r->first);
+    *r = (mba_repeats){ 0 };
+}
