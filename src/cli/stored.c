@@ -114,11 +114,12 @@ typedef struct times {
     const mba_row_kernel *kernel;
     int64_t               n, *launches, steps, step, at, seen;        /* at, seen: whose events come, how many have */
     double               *us;
+    bool                  found;                              /* steps were found: events without one lie outside */
 } times;
 
 static int64_t place_of(const times *t, const mba_row_event *e)
 {
-    if (e->kernel == MBA_ABSENT || e->duration_ns == MBA_ABSENT) return -1;
+    if (e->kernel == MBA_ABSENT || e->duration_ns == MBA_ABSENT || (t->found && e->step == MBA_ABSENT)) return -1;
     return mba_store_find(MBA_ROWS_kernel, t->kernel, t->n, e->kernel);
 }
 
@@ -127,6 +128,7 @@ static mba_status see_step(void *ctx, const void *row)
     times               *t = ctx;
     const mba_row_event *e = row;
     const int64_t        at = place_of(t, e);
+    if (t->found && e->step == MBA_ABSENT) return MBA_OK;
     if (t->steps == 0 || e->step != t->step) t->steps++;
     t->step = e->step;
     if (at >= 0) t->launches[at]++;
@@ -184,13 +186,15 @@ static mba_status load(mba_stored *out, mba_store *s)
     MBA_TRY(mba_load_counter(s, &counter, &ncounters));
     MBA_TRY(mba_load_sheet(s, &sheet, &nsheet));
     counters all = { counter, ncounters, NAN };
+    bool     steps_found = false;
     for (int64_t i = 0; i < nsheet; i++) {
         if (sheet[i].key && !strcmp(sheet[i].key, "gpu.sms")) all.sms = sheet[i].number;
+        if (sheet[i].key && !strcmp(sheet[i].key, "run.steps") && sheet[i].text) steps_found = !strcmp(sheet[i].text, "found");
         if (sheet[i].key && !strcmp(sheet[i].key, "gpu.name") && sheet[i].text)
             snprintf(out->gpu, sizeof out->gpu, "%s", sheet[i].text);
     }
     const size_t room = (size_t)nkernels + 1;
-    times        t = { .kernel = kernel, .n = nkernels, .at = -1, .us = calloc(room, sizeof *t.us),
+    times        t = { .kernel = kernel, .n = nkernels, .at = -1, .found = steps_found, .us = calloc(room, sizeof *t.us),
                        .launches = calloc(room, sizeof *t.launches) };
     out->kernels.one = calloc(room, sizeof *out->kernels.one);
     const bool there = t.us && t.launches && out->kernels.one;

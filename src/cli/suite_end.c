@@ -180,7 +180,7 @@ static void gain_line(FILE *f, const mba_stores *r)
 
 static void claims_line(FILE *f, const mba_stores *r)
 {
-    static const mba_verdict order[] = { MBA_REPRODUCED, MBA_DEPENDS, MBA_REFUTED, MBA_OPEN };
+    static const mba_verdict order[MBA_VERDICTS] = { MBA_REPRODUCED, MBA_DEPENDS, MBA_REFUTED, MBA_OPEN, MBA_NOT_APPLICABLE };
     const mba_run           *run = &r->run[0];
     mba_claim                claim[MBA_CLAIMS];
     for (int i = 0; i < r->shown; i++) if (!strcmp(name_of(&r->run[i]), "mamba2")) run = &r->run[i];
@@ -190,7 +190,7 @@ static void claims_line(FILE *f, const mba_stores *r)
         return;
     }
     fprintf(f, "claims of the study, by %s:", name_of(run));
-    for (int v = 0, any = 0; v < 4; v++) {
+    for (int v = 0, any = 0; v < MBA_VERDICTS; v++) {
         int n = 0;
         for (int i = 0; i < MBA_CLAIMS; i++) {
             if (claim[i].verdict != order[v]) continue;

@@ -67,7 +67,7 @@ static mba_status timeline_numbers(mba_grid *g, const mba_stores *r, int run)
 static void timeline_heading(mba_buf *b, const mba_stores *r, int run)
 {
     const mba_analysis *a = r->run[run].a;
-    mba_buf_add(b, "A step is %s ms of kernels in %s launches and %s ms of gaps", mba_num(1e3 * a->busy_s).s,
+    mba_buf_add(b, "%s is %s ms of kernels in %s launches and %s ms of gaps", a->whole_program ? "The whole program" : "A step", mba_num(1e3 * a->busy_s).s,
                 mba_num(mba_launches_of(a)).s, mba_num(1e3 * a->idle_s).s);
 }
 

@@ -33,7 +33,7 @@ static void say_gemm(mba_buf *b, const mba_stores *r, int run)
     const mba_analysis *a = r->run[run].a;
     int                 top = 0;
     for (int k = 1; k < MBA_BREAKDOWN_KINDS; k++) if (mba_kind_s(a, k) > mba_kind_s(a, top)) top = k;
-    if (top == MBA_GEMM) mba_buf_put(b, "GEMM is the largest class of the step");
+    if (top == MBA_GEMM) mba_buf_add(b, "GEMM is the largest class of the %s", mba_step_word(a));
     else mba_buf_add(b, "The largest class is not GEMM but %s, %s %%", mba_kind_long(top),
                      mba_num(percent_of(a, top)).s);
     mba_buf_put(b, "; the study: the largest, up to about 60 %.");
@@ -222,7 +222,7 @@ static void say_floor(mba_buf *b, const mba_stores *r, int run)
     if (!most.kernel) return;
     mba_buf_put(b, " Most to gain: ");
     mba_buf_html(b, mba_short(most.kernel->row->name, 30).s);
-    mba_buf_add(b, ", %s %% of the step.", mba_num(100 * most.part).s);
+    mba_buf_add(b, ", %s %% of the %s.", mba_num(100 * most.part).s, mba_step_word(r->run[run].a));
 }
 
 static bool has_floor(const mba_kernel_view *k) { return k->least_s > 0; }
@@ -275,12 +275,15 @@ static void one_card(mba_canvas *c, const card *k, const mba_stores *r, int run,
 {
     mba_buf         *b = &c->out;
     const mba_claim *f = claim_named(claims, k->claim);
-    const double     v = k->number(r->run[run].a);
+    const bool       nothing = f && f->verdict == MBA_NOT_APPLICABLE;
+    const double     v = nothing ? NAN : k->number(r->run[run].a);
     mba_card_head(b, k->question, f ? mba_verdict_name(f->verdict) : isnan(v) ? "open" : "new", f ? f->id : "");
     mba_card_big(b, v, k->unit);
     mba_buf_put(b, "<p>");
     if (!isnan(v)) {
         k->say(b, r, run);
+    } else if (nothing) {
+        mba_buf_put(b, "Not applicable: no SSM kernels were seen.");
     } else if (k->number == mba_percent_vector && none_is_mixed(r->run[run].a)) {
         mba_buf_put(b, "No SSM kernel of this model does tensor and vector work at once: there is nothing to judge.");
     } else {
@@ -359,10 +362,11 @@ static void help_card(mba_canvas *c, const mba_stores *r, int run)
 static void tally(mba_buf *b, const mba_analysis *a, const mba_claim *claims)
 {
     mba_buf_put(b, "<div class=\"find tally\"><b>The eleven claims of the study</b><ul>");
-    for (int v = 0; v < 4; v++) {
-        const mba_verdict order[] = { MBA_REPRODUCED, MBA_DEPENDS, MBA_REFUTED, MBA_OPEN };
+    for (int v = 0; v < MBA_VERDICTS; v++) {
+        const mba_verdict order[MBA_VERDICTS] = { MBA_REPRODUCED, MBA_DEPENDS, MBA_REFUTED, MBA_OPEN, MBA_NOT_APPLICABLE };
         int               n = 0;
         for (int i = 0; i < MBA_CLAIMS; i++) n += claims[i].verdict == order[v];
+        if (!n && order[v] == MBA_NOT_APPLICABLE) continue;
         mba_buf_add(b, "<li><span class=\"chip %s\">%s</span> <b>%d</b>", mba_verdict_name(order[v]),
                     mba_verdict_name(order[v]), n);
         for (int i = 0; i < MBA_CLAIMS; i++) if (claims[i].verdict == order[v]) mba_buf_add(b, " %s", claims[i].id);

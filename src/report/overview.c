@@ -105,8 +105,9 @@ static void put_spread(mba_buf *b, spread s, const char *unit)
 static void what_was_measured(mba_buf *b, const mba_stores *r)
 {
     const mba_analysis *a = r->run[0].a;
-    mba_buf_put(b, "Measured: a training step (forward, loss, backward, optimizer) of ");
-    mba_buf_put(b, r->shown == 1 ? "this model" : "each model");
+    const bool          foreign = r->shown == 1 && mba_run_is_foreign(a);
+    mba_buf_add(b, "Measured: %s of ", a->whole_program ? "all that was watched" : foreign ? "a step" : "a training step (forward, loss, backward, optimizer)");
+    mba_buf_put(b, foreign ? "a program that is not ours" : r->shown == 1 ? "this model" : "each model");
     if (!isnan(a->measured.dram)) mba_buf_add(b, "; this machine copies %s GB/s", mba_num(a->measured.dram / 1e9).s);
     if (!isnan(a->measured.tensor))
         mba_buf_add(b, " and multiplies matrices at %s TFLOP/s", mba_num(a->measured.tensor / 1e12).s);
@@ -135,8 +136,9 @@ static void what_was_found(mba_buf *b, const mba_stores *r)
     if (!gemm.known) return;
     mba_buf_put(b, " GEMM takes ");
     put_spread(b, gemm, "%");
-    mba_buf_put(b, " of the kernel time, SSM operators ");
-    put_spread(b, ssm, "%");
+    mba_buf_put(b, " of the kernel time");
+    if (ssm.hi > 0) mba_buf_put(b, ", SSM operators "), put_spread(b, ssm, "%");
+    else            mba_buf_put(b, "; no SSM kernels were seen");
     mba_buf_put(b, ".");
     how_ssm_runs(b, r);
     if (met.known) {

@@ -103,7 +103,8 @@ static void source(mba_buf *b, const mba_stores *r, int run)
     mba_buf_html(b, mba_run_label(r, run < 0 ? 0 : run));
     mba_buf_put(b, " · ");
     mba_buf_html(b, *mba_run_device(a) ? mba_run_device(a) : "device not known");
-    if (a->steps) mba_buf_add(b, " · %lld step%s watched", (long long)a->steps, a->steps == 1 ? "" : "s");
+    if (a->whole_program) mba_buf_put(b, " · the whole program");
+    else if (a->steps)    mba_buf_add(b, " · %lld step%s watched", (long long)a->steps, a->steps == 1 ? "" : "s");
     if (date)     mba_buf_put(b, " · "), mba_buf_html(b, date);
     if (command)  mba_buf_put(b, "<br><code>"), mba_buf_html(b, mba_short(command, 200).s), mba_buf_put(b, "</code>");
     mba_doubt d[MBA_DOUBTS_MAX];
@@ -166,7 +167,7 @@ static void navigation(mba_buf *b, const mba_stores *r)
                    "<p class=\"key\">○ no data yet</p></nav>");
 }
 
-/* Of each run: clocks that were held back, steps that spread. */
+/* Of each run: what doubts.h knows. */
 static void doubts(mba_buf *b, const mba_stores *r)
 {
     bool any = false;

@@ -88,6 +88,7 @@ typedef struct mba_analysis {
     const char       *workload, *device, *unit;    /* "" where the sheet does not say */
     const char       *parameters, *batch;          /* values it learns, shape of a batch, as Table I words them; "" */
     int64_t           steps;                       /* of the timeline */
+    bool              steps_found, whole_program;  /* of a foreign program without ranges: a loop was found, or is all one */
     double            sms, l2_bytes;
     mba_rates         best, measured, sheet;
     double            plain_s, plain_spread_s, timeline_s, units;   /* of a step, medians */
@@ -115,6 +116,7 @@ typedef struct mba_analysis {
 MBA_MUST mba_status mba_analysis_create(mba_analysis **out, mba_store *s);
 void                mba_analysis_destroy(mba_analysis *a);           /* NULL is fine */
 
+const char *mba_step_word(const mba_analysis *a);  /* "step", or "whole program" where none are told apart */
 const char *mba_breakdown_kind_name(int kind);     /* "gemm", .., "other" */
 const char *mba_phase_name(int phase);             /* "forward", .., "-" */
 const char *mba_floor_name(mba_floor f);           /* "memory", "tensor", "vector", "special" */
@@ -167,7 +169,8 @@ double     mba_percent_of_least(const mba_analysis *a, mba_group_of g);     /* N
 
 /* ---- claims of the study ---- */
 enum { MBA_CLAIMS = 11, MBA_BESIDE_MAX = 23 };         /* all that a page has but one */
-typedef enum mba_verdict { MBA_OPEN, MBA_REPRODUCED, MBA_REFUTED, MBA_DEPENDS } mba_verdict;
+/* Not applicable: the claim is about SSM kernels, and the program has none. */
+typedef enum mba_verdict { MBA_OPEN, MBA_REPRODUCED, MBA_REFUTED, MBA_DEPENDS, MBA_NOT_APPLICABLE, MBA_VERDICTS } mba_verdict;
 typedef struct mba_claim {
     const char *id, *claim, *target;
     mba_verdict verdict;

@@ -49,6 +49,9 @@ static int phase_of(const mba_row_event *e, const mba_row_node *n, const mba_ker
 /* Not known counts as the first. */
 static int64_t step_of(const mba_row_event *e) { return e->step < 0 ? 0 : e->step; }
 
+/* Where steps were found, what lies before, between and behind them is none of their time. */
+static bool is_outside(const mba_analysis *a, const mba_row_event *e) { return a->steps_found && e->step == MBA_ABSENT; }
+
 static mba_status sound(const mba_analysis *a, const mba_row_event *e)
 {
     const bool absent = e->start_ns == MBA_ABSENT || e->duration_ns == MBA_ABSENT;
@@ -81,6 +84,7 @@ static mba_status see_step(void *ctx, const void *row)
     const mba_row_event *e = row;
     const mba_row_node  *n = node_of(r->a, e->node);
     MBA_TRY(sound(r->a, e));
+    if (is_outside(r->a, e)) return MBA_OK;
     if (n && e->kernel != MBA_ABSENT) r->kernels_of[n - r->a->node]++;
     if (e->kernel != MBA_ABSENT && !has_kernels(r, e->stream)) r->works[r->nworks++] = e->stream;
     if (e->graph_node != MBA_ABSENT) r->recorded++;
@@ -163,6 +167,7 @@ static mba_status see_time(void *ctx, const void *row)
     const double s = 1e-9 * (double)e->duration_ns;
     double       by[MBA_FLOORS];
     mba_floor    bound;
+    if (is_outside(a, e)) return MBA_OK;
     if (step_of(e) >= r->steps) return MBA_OK;     // written since the first reading: a profile that still runs
     const double floor_s = mba__floors(a, &least, by, &bound);
     const bool   beside = is_beside(r, e);
@@ -233,7 +238,7 @@ static mba_status see_duration(void *ctx, const void *row)
     reading             *r = ctx;
     const mba_row_event *e = row;
     mba_kernel_view     *k = kernel_of(r->a, e);
-    if (!k) return MBA_OK;
+    if (!k || is_outside(r->a, e)) return MBA_OK;
     if (r->kernel != e->kernel) r->kernel = e->kernel, r->at = 0;
     const double  s = 1e-9 * (double)e->duration_ns;
     const int64_t n = k->launches, i = r->at++;
@@ -258,6 +263,7 @@ static mba_status see_gap(void *ctx, const void *row)
     mba_kernel_view     *k = kernel_of(r->a, e);
     const bool           follows = r->stream == e->stream && r->step == step_of(e) && r->end != MBA_ABSENT;
     const int64_t        end = e->start_ns + e->duration_ns;
+    if (is_outside(r->a, e)) return MBA_OK;
     if (follows && e->start_ns > r->end) {
         const double seen = 1e-9 * (double)(e->start_ns - r->end), s = gap_of(r->a, e, seen);
         r->seen += seen;
@@ -324,7 +330,7 @@ static mba_status see_moment(void *ctx, const void *row)
 {
     moments             *m = ctx;
     const mba_row_event *e = row;
-    if (step_of(e) != m->step) return MBA_OK;
+    if (is_outside(m->a, e) || step_of(e) != m->step) return MBA_OK;
     mba_moment *all = mba_grow(m->all, m->n, &m->room, sizeof *all);
     if (!all) return mba_fail(MBA_E_NOMEM, "no memory for %lld events", (long long)m->n + 1);
     m->all = all;

@@ -16,7 +16,7 @@ static const double GEMM_MOST = 65, SSM_MOST = 25, INTENSITY_MOST = 3.5, BANDWID
 
 const char *mba_verdict_name(mba_verdict v)
 {
-    return (const char *const[]){ "open", "reproduced", "refuted", "depends" }[v];
+    return (const char *const[]){ "open", "reproduced", "refuted", "depends", "not applicable" }[v];
 }
 
 static void say(char *text, size_t room, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
@@ -84,7 +84,7 @@ static void f2(const beside *all, mba_claim *c)
     const mba_analysis *a = all->store[0];
     const double ssm = kind_percent(a, MBA_SSM);
     if (isnan(ssm)) { NEEDS(c, "a timeline"); return; }
-    MEASURED(c, "SSM operators %.1f %% of the step", ssm);
+    MEASURED(c, "SSM operators %.1f %% of the %s", ssm, mba_step_word(a));
     c->verdict = ssm <= SSM_MOST ? MBA_REPRODUCED : MBA_REFUTED;
 }
 
@@ -344,9 +344,9 @@ static void f10(const beside *all, mba_claim *c)
     const scan_pair p = find_pair(all);
     double          scan_s, scan_flops, matrix_s, matrix_flops;
     if (!p.scan) {
-        MEASURED(c, "this store: %s, SSM %.1f %% of the step", *all->store[0]->workload ? all->store[0]->workload
+        MEASURED(c, "this store: %s, SSM %.1f %% of the %s", *all->store[0]->workload ? all->store[0]->workload
                  : "a program",
-                 kind_percent(all->store[0], MBA_SSM));
+                 kind_percent(all->store[0], MBA_SSM), mba_step_word(all->store[0]));
         NEEDS(c, "stores of Mamba-1 and Mamba-2 at equal sizes, by one program on one GPU: mambascope show mamba1.db "
                  "claims --beside mamba2.db");
         return;
@@ -385,32 +385,50 @@ static void f11(const beside *all, mba_claim *c)
     c->verdict = by_memory && by_registers ? MBA_REPRODUCED : by_memory || by_registers ? MBA_DEPENDS : MBA_REFUTED;
 }
 
+/* It ran kernels, and nothing is known to be an SSM: not by its graph, not by a rule. */
+static bool is_without_ssm(const mba_analysis *a)
+{
+    int64_t ran = 0;
+    for (int64_t i = 0; i < a->nkernels; i++) {
+        if (mba_in_group(&a->kernel[i], MBA_SSM_KERNELS)) return false;
+        ran += a->kernel[i].launches;
+    }
+    return ran > 0;
+}
+
 void mba_claims_judge(const mba_analysis *a, mba_claim out[MBA_CLAIMS])
 {
-    static const struct { const char *id, *claim, *target; void (*judge)(const beside *, mba_claim *); }
+    static const struct { const char *id, *claim, *target; void (*judge)(const beside *, mba_claim *); bool of_any; }
         claims[MBA_CLAIMS] = {
-        { "F1",  "GEMM is the largest class", "up to about 60 % of the step", f1 },
-        { "F2",  "SSM operators take up to a fifth", "up to about 20 % of the step", f2 },
-        { "F3",  "all workloads are memory-bound", "under 3.5 FLOP/byte in some stated convention", f3 },
+        { "F1",  "GEMM is the largest class", "up to about 60 % of the step", f1, true },
+        { "F2",  "SSM operators take up to a fifth", "up to about 20 % of the step", f2, false },
+        { "F3",  "all workloads are memory-bound", "under 3.5 FLOP/byte in some stated convention", f3, true },
         { "F4",  "SSM kernels use little of the bandwidth though memory-bound",
-          "57.5 % of peak (H100: 1926 of 3350 GB/s)", f4 },
-        { "F5",  "short lives of thread blocks are the cause", "bandwidth rises in a persistent variant", f5 },
-        { "F6",  "three classes of SSM kernels", "tensor-only, vector-only, mixed", f6 },
-        { "F7",  "mixed kernels are vector-bound", "89 - 92 % of their time; tensor:vector below 16", f7 },
-        { "F8",  "L1 does not help kernels without tensor work", "hit rate near 0", f8 },
+          "57.5 % of peak (H100: 1926 of 3350 GB/s)", f4, false },
+        { "F5",  "short lives of thread blocks are the cause", "bandwidth rises in a persistent variant", f5, false },
+        { "F6",  "three classes of SSM kernels", "tensor-only, vector-only, mixed", f6, false },
+        { "F7",  "mixed kernels are vector-bound", "89 - 92 % of their time; tensor:vector below 16", f7, false },
+        { "F8",  "L1 does not help kernels without tensor work", "hit rate near 0", f8, false },
         { "F9",  "the product of B and C is reused through L2 while it fits", "reuse stops when batch x length grows",
-          f9 },
-        { "F10", "scan and matrices trade off", "Mamba-1 against Mamba-2 at equal sizes", f10 },
+          f9, false },
+        { "F10", "scan and matrices trade off", "Mamba-1 against Mamba-2 at equal sizes", f10, false },
         { "F11", "limits are memory bandwidth and registers, not compute", "by utilisation and occupancy limiter",
-          f11 },
+          f11, false },
     };
     beside all = { { a }, 1 };
     for (int i = 0; i < a->nbeside && i < MBA_BESIDE_MAX; i++) all.store[all.n++] = a->beside[i];
-    bool gpu = true;
+    const bool without = is_without_ssm(a);
+    bool       gpu = true;
     for (int i = 0; i < all.n; i++) gpu &= !strcmp(all.store[i]->device, "cuda");
     for (int i = 0; i < MBA_CLAIMS; i++) {
         out[i] = (mba_claim){ .id = claims[i].id, .claim = claims[i].claim, .target = claims[i].target };
         claims[i].judge(&all, &out[i]);
+        if (without && !claims[i].of_any) {
+            out[i].verdict = MBA_NOT_APPLICABLE;
+            *out[i].needs = 0;
+            snprintf(out[i].measured, sizeof out[i].measured, "no SSM kernels were seen");
+            continue;
+        }
         if (!gpu && out[i].verdict != MBA_OPEN) {
             out[i].verdict = MBA_OPEN;
             snprintf(out[i].needs, sizeof out[i].needs,

@@ -63,11 +63,36 @@ static bool doubt_steps(mba_doubt *out, const mba_analysis *a)
     return true;
 }
 
+/* ---- programs that are not ours ---- */
+
+static bool doubt_loop(mba_doubt *out, const mba_analysis *a)
+{
+    if (a->whole_program)
+        snprintf(out->text, sizeof out->text, "whole program: no loop was found in it, so what is called a step here is all that was watched");
+    else if (a->steps_found)
+        snprintf(out->text, sizeof out->text, "steps were found, not marked: the same %.0f launches, %.0f times",
+                 mba_sheet_value(a, "run.step_launches"), mba_sheet_value(a, "run.steps_found"));
+    return a->whole_program || a->steps_found;
+}
+
+static bool doubt_end(mba_doubt *out, const mba_analysis *a)
+{
+    const double code = mba_sheet_value(a, "run.exit_code"), missing_s = mba_sheet_value(a, "run.missing");
+    char         missing[64] = "";
+    if (!(code > 0)) return false;
+    if (!isnan(missing_s)) snprintf(missing, sizeof missing, "; its last %.3f s are missing", missing_s);
+    snprintf(out->text, sizeof out->text, "%sthe program %.64s%s", code > 128 ? "interrupted: " : "",
+             mba_sheet_find(a, "run.ended") ? mba_sheet_find(a, "run.ended") : "failed", missing);
+    return true;
+}
+
 int mba_doubts_of(mba_doubt out[MBA_DOUBTS_MAX], const mba_analysis *a)
 {
     int n = 0;
     n += doubt_clocks(&out[n], a);
     n += doubt_steps(&out[n], a);
+    n += doubt_loop(&out[n], a);
+    n += doubt_end(&out[n], a);
     return n;
 }
 
