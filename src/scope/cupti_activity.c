@@ -6,7 +6,7 @@
 #include "scope/cupti_api.h"
 #include "scope/cupti_collect.h"
 
-enum { BUFFER_BYTES = 4 << 20 };                   // about 19 thousand kernels
+enum { BUFFER_BYTES = 4 << 20, SMALL_BYTES = 256 << 10 };      // about 19 thousand kernels; 1200
 
 static struct {
     const mba_cupti *c;
@@ -16,8 +16,9 @@ static struct {
     mba_event_fn *fn;
     void *ctx;
     int64_t dropped;
+    size_t buffer_bytes;
     pthread_mutex_t lock;
-} on = { .lock = PTHREAD_MUTEX_INITIALIZER };
+} on = { .lock = PTHREAD_MUTEX_INITIALIZER, .buffer_bytes = BUFFER_BYTES };
 
 static const CUpti_ActivityKind each_kernel[] = { CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL, CUPTI_ACTIVITY_KIND_MEMCPY,
                                                   CUPTI_ACTIVITY_KIND_MEMSET };
@@ -86,8 +87,8 @@ static void take_record(const CUpti_Activity *r)
 
 static void CUPTIAPI give_buffer(uint8_t **buffer, size_t *bytes, size_t *records)
 {
-    *buffer  = aligned_alloc(64, BUFFER_BYTES);
-    *bytes   = *buffer ? BUFFER_BYTES : 0;         // CUPTI drops records then, and counts them
+    *buffer  = aligned_alloc(64, on.buffer_bytes);
+    *bytes   = *buffer ? on.buffer_bytes : 0;         // CUPTI drops records then, and counts them
     *records = 0;
 }
 
@@ -163,5 +164,15 @@ mba_status mba_activity_end(int64_t *dropped)
 }
 
 void mba_activity_flush(void) { if (on.c) on.c->cuptiActivityFlushAll(1); }
+
+int64_t mba_activity_hand_over(void)
+{
+    uint64_t now = 0;
+    if (!on.c) return 0;
+    on.c->cuptiActivityFlushAll(0);
+    return on.c->cuptiGetTimestamp(&now) == CUPTI_SUCCESS ? (int64_t)now : 0;
+}
+
+void mba_activity_small_buffers(void) { on.buffer_bytes = SMALL_BYTES; }
 
 int64_t mba_activity_dropped(void) { return on.dropped; }

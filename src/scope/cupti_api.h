@@ -16,6 +16,7 @@
 #include <cupti_profiler_target.h>
 #include <cupti_range_profiler.h>
 #include <cupti_target.h>
+#include <stdint.h>
 #include <string.h>
 
 #include "device/cuda/library.h"
@@ -40,6 +41,9 @@ MBA_MUST mba_status mba_cupti_open(const mba_cupti **out);
 
 /* The context of the calling thread; there must be one. */
 MBA_MUST mba_status mba_cupti_context(CUcontext *out);
+
+/* Memory of the GPU, in bytes; both -1: not known. */
+void mba_cupti_memory(int64_t *free, int64_t *total);
 
 /* CUPTI's error in our words: permission and a second profiler get a `fix:` of their own. */
 mba_status mba_cupti_failed(const mba_cupti *c, CUptiResult r, const char *call);

@@ -32,19 +32,28 @@ MBA_MUST mba_status mba_activity_begin_graphs(mba_event_fn *fn, void *ctx);
 MBA_MUST mba_status mba_activity_end(int64_t *dropped);
 MBA_MUST mba_status mba_activity_stop(void);               /* no new records; those there are still come */
 void                mba_activity_flush(void);              /* what is complete, now; for a process that ends */
+/* Buffers of which every record is complete, while kernels go on; returns CUPTI's clock, 0: not known. Small buffers
+ * become complete sooner: for a process that may be killed. */
+int64_t             mba_activity_hand_over(void);
+void                mba_activity_small_buffers(void);
 int64_t             mba_activity_dropped(void);
 
 /* ---- launches, one by one, as they are made ---- */
 typedef struct mba_launch_seen {
     const char *name;
     int32_t grid[3], block[3];
+    int32_t smem_dynamic;
+    const void *function;                                  /* the driver's handle: code of equal names differs by it */
     uint32_t correlation;
     bool is_graph;
 } mba_launch_seen;
 typedef void mba_launch_seen_fn(void *ctx, const mba_launch_seen *l);
 typedef void mba_range_seen_fn(void *ctx, const char *name, bool begins); /* NVTX; name NULL: the innermost ends */
-MBA_MUST mba_status mba_launches_begin(mba_launch_seen_fn *fn, mba_range_seen_fn *range,
-                                       void *ctx); /* range may be NULL */
+/* An allocation on the GPU that failed for want of memory; free and total -1: not known. */
+typedef void mba_short_of_memory_fn(void *ctx, int64_t asked, int64_t free, int64_t total);
+/* Any of the three may be NULL. */
+MBA_MUST mba_status mba_launches_begin(mba_launch_seen_fn *fn, mba_range_seen_fn *range, mba_short_of_memory_fn *memory,
+                                       void *ctx);
 void                mba_launches_end(void);
 
 /* ---- counters ---- */

@@ -134,7 +134,7 @@ static void who_else_holds_the_counters_is_told(void **state)
     fail_at("range", 0, BUSY);
     assert_fails(open_counters(), MBA_E_UNSUPPORTED, "another process reads the counters");
     fail_at("subscribe", 0, SUBSCRIBERS);
-    assert_fails(mba_launches_begin(on_launch, NULL, NULL), MBA_E_UNSUPPORTED, "another profiler holds this process");
+    assert_fails(mba_launches_begin(on_launch, NULL, NULL, NULL), MBA_E_UNSUPPORTED, "another profiler holds this process");
     assert_int_equal(fake.subscribed, 0);
 }
 
@@ -199,13 +199,13 @@ static void launches_that_cannot_all_be_seen_are_not_watched(void **state)
     (void)state;
     for (int after = 0; after < 8; after += 3) {
         fail_at("callback", after, BUSY);
-        assert_fails(mba_launches_begin(on_launch, NULL, NULL), MBA_E_UNSUPPORTED, "cuptiEnableCallback");
+        assert_fails(mba_launches_begin(on_launch, NULL, NULL, NULL), MBA_E_UNSUPPORTED, "cuptiEnableCallback");
         assert_int_equal(fake.subscribed, 0);
         mba_launches_end();                        // again is fine
         assert_int_equal(fake.subscribed, 0);
     }
     fail_at(NULL, 0, 0);
-    assert_ok(mba_launches_begin(on_launch, NULL, NULL));
+    assert_ok(mba_launches_begin(on_launch, NULL, NULL, NULL));
     assert_int_equal(fake.subscribed, 1);
     mba_launches_end();
     assert_int_equal(fake.subscribed, 0);

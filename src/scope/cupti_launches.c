@@ -12,6 +12,7 @@ static struct {
     CUpti_SubscriberHandle subscriber;
     mba_launch_seen_fn *fn;
     mba_range_seen_fn *range;
+    mba_short_of_memory_fn *memory;
     void *ctx;
 } on;
 
@@ -26,6 +27,15 @@ static const CUpti_CallbackId launches[] = { CUPTI_DRIVER_TRACE_CBID_cuLaunchKer
 static const CUpti_CallbackId ranges[] = { CUPTI_CBID_NVTX_nvtxRangePushA, CUPTI_CBID_NVTX_nvtxRangePushEx,
                                            CUPTI_CBID_NVTX_nvtxRangePop, CUPTI_CBID_NVTX_nvtxDomainRangePushEx,
                                            CUPTI_CBID_NVTX_nvtxDomainRangePop };
+/* Their parameters begin alike: where to, how many bytes. */
+static const CUpti_CallbackId allocations[] = { CUPTI_DRIVER_TRACE_CBID_cuMemAlloc_v2,
+                                                CUPTI_DRIVER_TRACE_CBID_cuMemAllocManaged,
+                                                CUPTI_DRIVER_TRACE_CBID_cuMemCreate,
+                                                CUPTI_DRIVER_TRACE_CBID_cuMemAllocAsync,
+                                                CUPTI_DRIVER_TRACE_CBID_cuMemAllocAsync_ptsz,
+                                                CUPTI_DRIVER_TRACE_CBID_cuMemAllocFromPoolAsync,
+                                                CUPTI_DRIVER_TRACE_CBID_cuMemAllocFromPoolAsync_ptsz };
+enum { ALLOCATIONS = sizeof allocations / sizeof *allocations };
 enum { LAUNCHES = sizeof launches / sizeof *launches, RANGES = sizeof ranges / sizeof *ranges };
 
 /* The _ptsz and cooperative forms begin with the same fields. */
@@ -33,10 +43,14 @@ static void geometry(mba_launch_seen *l, CUpti_CallbackId id, const void *params
 {
     if (id == CUPTI_DRIVER_TRACE_CBID_cuLaunchKernelEx || id == CUPTI_DRIVER_TRACE_CBID_cuLaunchKernelEx_ptsz) {
         const CUlaunchConfig *k = ((const cuLaunchKernelEx_params *)params)->config;
+        l->function = ((const cuLaunchKernelEx_params *)params)->f;
+        l->smem_dynamic = (int32_t)k->sharedMemBytes;
         l->grid[0] = (int32_t)k->gridDimX, l->grid[1] = (int32_t)k->gridDimY, l->grid[2] = (int32_t)k->gridDimZ;
         l->block[0] = (int32_t)k->blockDimX, l->block[1] = (int32_t)k->blockDimY, l->block[2] = (int32_t)k->blockDimZ;
     } else {
         const cuLaunchKernel_params *k = params;
+        l->function = k->f;
+        l->smem_dynamic = (int32_t)k->sharedMemBytes;
         l->grid[0] = (int32_t)k->gridDimX, l->grid[1] = (int32_t)k->gridDimY, l->grid[2] = (int32_t)k->gridDimZ;
         l->block[0] = (int32_t)k->blockDimX, l->block[1] = (int32_t)k->blockDimY, l->block[2] = (int32_t)k->blockDimZ;
     }
@@ -57,6 +71,22 @@ static void saw_range(CUpti_CallbackId id, const CUpti_NvtxData *d)
     on.range(on.ctx, begins && !name ? "" : name, begins);
 }
 
+static bool is_allocation(CUpti_CallbackId id)
+{
+    for (int i = 0; i < ALLOCATIONS; i++) if (allocations[i] == id) return true;
+    return false;
+}
+
+/* At the end of the call, where its result is known. */
+static void saw_allocation(const CUpti_CallbackData *d)
+{
+    int64_t free, total;
+    const CUresult *result = d->functionReturnValue;
+    if (d->callbackSite != CUPTI_API_EXIT || !on.memory || !result || *result != CUDA_ERROR_OUT_OF_MEMORY) return;
+    mba_cupti_memory(&free, &total);
+    on.memory(on.ctx, (int64_t)((const cuMemAlloc_v2_params *)d->functionParams)->bytesize, free, total);
+}
+
 static void CUPTIAPI called(void *ctx, CUpti_CallbackDomain domain, CUpti_CallbackId id, const void *data)
 {
     (void)ctx;
@@ -65,6 +95,10 @@ static void CUPTIAPI called(void *ctx, CUpti_CallbackDomain domain, CUpti_Callba
         return;
     }
     const CUpti_CallbackData *d = data;
+    if (is_allocation(id)) {
+        saw_allocation(d);
+        return;
+    }
     if (d->callbackSite != CUPTI_API_ENTER || !on.fn) return;
     mba_launch_seen l = { .name = d->symbolName ? d->symbolName : "?", .correlation = d->correlationId };
     l.is_graph = id == CUPTI_DRIVER_TRACE_CBID_cuGraphLaunch || id == CUPTI_DRIVER_TRACE_CBID_cuGraphLaunch_ptsz;
@@ -72,25 +106,28 @@ static void CUPTIAPI called(void *ctx, CUpti_CallbackDomain domain, CUpti_Callba
     on.fn(on.ctx, &l);
 }
 
-static mba_status subscribe(bool with_ranges)
+static mba_status subscribe(void)
 {
     CUPTI_TRY(on.c, on.c->cuptiSubscribe(&on.subscriber, (CUpti_CallbackFunc)called, NULL));
-    for (int i = 0; i < LAUNCHES; i++)
+    for (int i = 0; on.memory && i < ALLOCATIONS; i++)
+        CUPTI_TRY(on.c, on.c->cuptiEnableCallback(1, on.subscriber, CUPTI_CB_DOMAIN_DRIVER_API, allocations[i]));
+    for (int i = 0; on.fn && i < LAUNCHES; i++)
         CUPTI_TRY(on.c, on.c->cuptiEnableCallback(1, on.subscriber, CUPTI_CB_DOMAIN_DRIVER_API, launches[i]));
-    for (int i = 0; with_ranges && i < RANGES; i++)
+    for (int i = 0; on.range && i < RANGES; i++)
         CUPTI_TRY(on.c, on.c->cuptiEnableCallback(1, on.subscriber, CUPTI_CB_DOMAIN_NVTX, ranges[i]));
     return MBA_OK;
 }
 
 /* Whoever is told of a failure is not called. */
-mba_status mba_launches_begin(mba_launch_seen_fn *fn, mba_range_seen_fn *range, void *ctx)
+mba_status mba_launches_begin(mba_launch_seen_fn *fn, mba_range_seen_fn *range, mba_short_of_memory_fn *memory, void *ctx)
 {
     MBA_TRY(mba_cupti_open(&on.c));
     on.fn = fn;
     on.range = range;
+    on.memory = memory;
     on.ctx = ctx;
     on.subscriber = NULL;
-    const mba_status st = subscribe(range != NULL);
+    const mba_status st = subscribe();
     if (st != MBA_OK) mba_launches_end();
     return st;
 }
@@ -101,4 +138,5 @@ void mba_launches_end(void)
     on.subscriber = NULL;
     on.fn = NULL;
     on.range = NULL;
+    on.memory = NULL;
 }

@@ -287,7 +287,10 @@ static mba_status put_missing(storing *x, const mba_trace_reader *all, const mba
     const double now_ns = end && all->alive_ns ? (double)(end->ended_ns - all->alive_ns + all->alive_device_ns) : NAN;
     const double missing_s = x->sum->events ? 1e-9 * (now_ns - (double)x->end_ns) : NAN;
     const double seen_s = 1e-9 * (double)(x->end_ns - x->origin_ns);
-    if (!(missing_s >= 0)) {
+    if (all->recorded) {
+        snprintf(text, sizeof text, "interrupted: the process did not end by itself; its timeline was over and is whole, counters that "
+                 "were being read are missing");
+    } else if (!(missing_s >= 0)) {
         snprintf(text, sizeof text, "interrupted: the process did not end by itself, the last part of its timeline is missing");
     } else {
         const double rate = seen_s > 0 ? (double)x->sum->events / seen_s : 0;

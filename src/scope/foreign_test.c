@@ -3,6 +3,8 @@
 
 #include <unistd.h>
 
+#include "scope/analysis.h"
+#include "scope/kernel_names.h"
 #include "scope/metrics.h"
 #include "scope/trace_file.h"
 #include "tests/scratch.h"
@@ -179,7 +181,7 @@ static void a_damaged_trace_is_refused(void **state)
                                    { HEAD "end 0\n" LINE, "follows the end" },
                                    { HEAD "counter 0 1 1 1 1 1 1 0 0 s m 1\n", "line 3" },
                                    { HEAD "memory 1 2\n", "line 3" },
-                                   { HEAD "alive -1 2\n", "line 3" },
+                                   { HEAD "alive -1 2 1\n", "line 3" },
                                    { HEAD "cost s 1 -1 0\n", "line 3" },
                                    { HEAD "end 99999999999999999999\n", "line 3" } };
     mba_trace_reader r = { 0 };
@@ -187,11 +189,251 @@ static void a_damaged_trace_is_refused(void **state)
         assert_fails(read_text(&r, bad[i][0]), MBA_E_FORMAT, bad[i][1]);
 }
 
+/* ---- steps that nobody marked ---- */
+
+enum { MADE_MAX = 4096 };
+static struct { mba_repeated l[MADE_MAX]; int64_t n, at_ns; } made;
+
+static void launch(int32_t symbol, bool updates, int64_t wait_ns)
+{
+    made.at_ns += wait_ns;
+    made.l[made.n] = (mba_repeated){ made.at_ns, made.at_ns + 100, symbol, (uint32_t)made.n + 10, updates };
+    made.at_ns += 100;
+    made.n++;
+}
+
+/* A step of a model with six layers: 2 + 6 x 3 + 1 + 6 x 4 launches, and 3 of the optimizer. */
+enum { STEP = 48 };
+static void train_step(bool with_optimizer)
+{
+    launch(1, false, 5);
+    launch(2, false, 1);
+    for (int i = 0; i < 18; i++) launch(10 + i % 3, false, 1);
+    launch(3, false, 1);
+    for (int i = 0; i < 24; i++) launch(20 + i % 4, false, 1);
+    for (int i = 0; i < 3; i++) launch(with_optimizer ? 30 + i : 40 + i, with_optimizer, 1);
+}
+
+static mba_repeats repeats(void)
+{
+    mba_repeats r;
+    assert_ok(mba_repeats_find(&r, made.l, made.n));
+    return r;
+}
+
+/* Set-up and the first steps are other, the last is cut; with an optimizer every fourth is followed by a log. Layers are
+ * no steps, nor are four steps and a log. */
+static void a_loop_is_found_in_what_surrounds_it(void **state)
+{
+    (void)state;
+    for (int with_optimizer = 0; with_optimizer < 2; with_optimizer++) {
+        made.n = made.at_ns = 0;
+        for (int i = 0; i < 100; i++) launch(50 + i % 7, false, 0);
+        for (int k = 0; k < 2; k++) {
+            for (int i = 0; i < 30; i++) launch(60 + i, false, 0);
+            train_step(with_optimizer);
+            launch(90 + k, false, 0);
+        }
+        const int64_t first = made.n;
+        for (int k = 0; k < 20; k++) {
+            train_step(with_optimizer);
+            if (with_optimizer && k % 4 == 3) launch(70, false, 3), launch(71, false, 1);
+        }
+        for (int i = 0; i < 17; i++) launch(made.l[first + i].symbol, false, 1);
+        mba_repeats r = repeats();
+        assert_int_equal(r.length, STEP);
+        assert_int_equal(r.n, 22);                 // the two of the beginning are the same in themselves
+        assert_int_equal(r.first[2], first);
+        assert_int_equal(r.first[5], first + 3 * STEP);
+        assert_int_equal(r.first[6], first + 4 * STEP + 2 * with_optimizer);
+        assert_true(r.of_time > 0.8 && r.of_time < 0.9);
+        mba_repeats_free(&r);
+    }
+}
+
+static void what_does_not_repeat_is_no_loop(void **state)
+{
+    uint32_t dice = 7;
+    (void)state;
+    made.n = made.at_ns = 0;
+    for (int i = 0; i < 2000; i++) {
+        dice = dice * 1664525u + 1013904223u;
+        launch((int32_t)(dice >> 24), false, 1);
+    }
+    mba_repeats r = repeats();
+    assert_int_equal(r.n, 0);
+    made.n = 0;
+    for (int k = 0; k < 2; k++) train_step(true);  // two are a repetition, no loop
+    r = repeats();
+    assert_int_equal(r.n, 0);
+    for (int64_t n = 0; n < 6; n++) {
+        made.n = n;
+        r = repeats();
+        mba_repeats_free(&r);
+    }
+    made.n = 0;
+    for (int i = 0; i < 50; i++) launch(1, false, 1);
+    r = repeats();
+    assert_int_equal(r.n, 50);                     // one kernel again and again: a launch is a step
+    assert_int_equal(r.length, 1);
+    mba_repeats_free(&r);
+}
+
+/* Kernels of one call, a graph, are not cut in two. */
+static void a_step_begins_with_a_call(void **state)
+{
+    (void)state;
+    made.n = made.at_ns = 0;
+    for (int k = 0; k < 5; k++) {
+        train_step(false);
+        for (int64_t i = k * STEP; i < made.n; i++) made.l[i].correlation = (uint32_t)k + 1;
+        for (int64_t i = k * STEP + 5; i < made.n; i++) made.l[i].start_ns += 50 * (i == k * STEP + 5);
+    }
+    mba_repeats r = repeats();
+    assert_int_equal(r.n, 5);
+    assert_int_equal(r.first[1], STEP);
+    mba_repeats_free(&r);
+}
+
+/* ---- names ---- */
+
+static void kernels_of_equal_names_are_told_apart(void **state)
+{
+    mba_kernel_named k[] = {
+        { .symbol = "_ZN7cutlass7Kernel2I36cutlass_80_tensorop_s1688gemm_128x64EEvNT_6ParamsE", .code = { 1, 0, 0 } },
+        { .symbol = "_ZN7cutlass7Kernel2I37cutlass_80_tensorop_s16816gemm_256x64EEvNT_6ParamsE", .code = { 1, 0, 0 } },
+        { .symbol = "_ZN2at6native18elementwise_kernelILi128ELi4EZNS0_22gpu_kernel_impl_nocastINS0_11FillFunctorIfEEEEvvEUliE_EEviT1_",
+          .code = { 1, 0, 0 } },
+        { .symbol = "_ZN2at6native18elementwise_kernelILi128ELi4EZNS0_22gpu_kernel_impl_nocastINS0_11AddsFunctorIfEEEEvvEUliE_EEviT1_",
+          .code = { 1, 0, 0 } },
+        { .symbol = "_Z6reduceILi128EEvPf", .code = { 1, 0, 0 } },
+        { .symbol = "_Z6reduceILi256EEvPf", .code = { 1, 0, 0 } },
+        { .symbol = "_scan_kernel", .code = { 64, 0, 0 } },
+        { .symbol = "_scan_kernel", .code = { 128, 0, 0 } },
+        { .symbol = "_Z5alonei", .code = { 1, 0, 0 } } };
+    enum { N = sizeof k / sizeof *k };
+    (void)state;
+    assert_ok(mba_kernel_names(k, N));
+    assert_string_equal(k[0].name, "Kernel2<cutlass_80_tensorop_s1688gemm_128x64>");
+    assert_string_equal(k[1].name, "Kernel2<cutlass_80_tensorop_s16816gemm_256x64>");
+    assert_string_equal(k[2].name, "elementwise_kernel<FillFunctor>");
+    assert_string_equal(k[3].name, "elementwise_kernel<AddsFunctor>");
+    assert_int_equal(strncmp(k[4].name, "reduce#", 7), 0);
+    assert_int_equal(strncmp(k[7].name, "_scan_kernel#", 13), 0);
+    assert_string_equal(k[8].name, "alone");
+    for (int i = 0; i < N; i++) for (int j = 0; j < i; j++) assert_string_not_equal(k[i].name, k[j].name);
+}
+
+/* ---- a process that was killed ---- */
+
+static void store_of(const char *trace, const mba_child_end *end, mba_foreign_summary *sum)
+{
+    mba_rules *rules;
+    mba_store *s;
+    assert_ok(mba_rules_open(&rules, NULL));
+    assert_ok(mba_store_create(&s, scratch("killed.db")));
+    assert_ok(mba_sheet_text(s, "run.device", "read", "cuda"));
+    assert_ok(mba_foreign_store(s, trace, rules, NULL, end, sum));
+    assert_ok(mba_store_close(s));
+    mba_rules_free(rules);
+}
+
+/* Ten steps of 1 ms, two kernels each, of which one has a name of two; killed 2 ms later by the clock of the host. */
+static void write_killed(const char *path, int64_t loops, bool recorded)
+{
+    static const char *const names[] = { "_Z6reduceILi128EEvPf", "_Z6reduceILi256EEvPf" };
+    mba_trace_writer w;
+    assert_ok(mba_trace_create(&w, path));
+    for (int64_t i = 0; i < 2 * loops; i++) {
+        mba_event e = kernel(names[i % 2], 1000000 + i * 500000, 500000, loops > 2 ? 8 : 8 + (int32_t)i);
+        e.step = -1, e.correlation = (uint32_t)i + 1;
+        mba_trace_event(&w, &e);
+    }
+    mba_trace_memory_row(&w, &(mba_trace_memory){ 80000000000, 3000000000, 150000000000 });
+    mba_trace_alive(&w, 5000000, 1000000 + loops * 1000000, !recorded);
+    fclose(w.f);                                   // killed: there is no end
+    mba_events_free(&w.names);
+}
+
+static void has_note(const char *topic, const char *words)
+{
+    mba_store    *s;
+    mba_row_note *note;
+    int64_t       n;
+    bool          found = false;
+    assert_ok(mba_store_open(&s, scratch("killed.db")));
+    assert_ok(mba_load_note(s, &note, &n));
+    for (int64_t i = 0; i < n; i++) found |= !strcmp(note[i].topic, topic) && strstr(note[i].text, words);
+    if (!found) for (int64_t i = 0; i < n; i++) print_error("%s: %s\n", note[i].topic, note[i].text);
+    assert_true(found);
+    assert_ok(mba_store_close(s));
+}
+
+static void what_is_missing_of_a_killed_process_is_counted(void **state)
+{
+    const mba_child_end killed = { .code = 137, .signal = 9, .ended_ns = 7000000 };
+    mba_foreign_summary sum;
+    mba_analysis       *a;
+    mba_store          *s;
+    (void)state;
+    write_killed(scratch("killed.trace"), 10, false);
+    store_of(scratch("killed.trace"), &killed, &sum);
+    assert_int_equal(sum.events, 20);
+    assert_int_equal(sum.loop.n, 10);
+    has_note("trace", "20 events of 0.010 s are here, what it did in its last 0.002 s is missing: at most about 4 events");
+    has_note("memory", "for 80.00 GB, 3.00 GB of 150.00 GB were free");
+    has_note("steps", "10 steps were found, not marked: the same 2 launches");
+    assert_ok(mba_store_open(&s, scratch("killed.db")));
+    assert_ok(mba_analysis_create(&a, s));
+    assert_int_equal(a->steps, 10);
+    assert_near(a->timeline_s, 1e-3, 1e-9);
+    assert_near(a->busy_s, 1e-3, 1e-9);
+    assert_string_equal(mba_step_word(a), "step");
+    assert_int_equal(a->nkernels, 2);
+    assert_string_not_equal(a->kernel[0].row->name, a->kernel[1].row->name);
+    mba_claim c[MBA_CLAIMS];
+    mba_claims_judge(a, c);
+    for (int i = 0; i < MBA_CLAIMS; i++) {
+        const bool of_any = !strcmp(c[i].id, "F1") || !strcmp(c[i].id, "F3");
+        assert_int_equal(c[i].verdict == MBA_NOT_APPLICABLE, !of_any);
+        if (!of_any) assert_string_equal(c[i].measured, "no SSM kernels were seen");
+    }
+    mba_analysis_destroy(a);
+    assert_ok(mba_store_close(s));
+    write_killed(scratch("counted.trace"), 10, true);
+    store_of(scratch("counted.trace"), &killed, &sum);
+    has_note("trace", "its timeline was over and is whole");
+}
+
+static void a_program_without_a_loop_is_a_whole(void **state)
+{
+    mba_foreign_summary sum;
+    mba_analysis       *a;
+    mba_store          *s;
+    (void)state;
+    write_killed(scratch("whole.trace"), 2, false);
+    store_of(scratch("whole.trace"), NULL, &sum);
+    assert_int_equal(sum.loop.n, 0);
+    has_note("steps", "whole program");
+    assert_ok(mba_store_open(&s, scratch("killed.db")));
+    assert_ok(mba_analysis_create(&a, s));
+    assert_string_equal(mba_step_word(a), "whole program");
+    assert_near(a->busy_s, 2e-3, 1e-9);
+    mba_analysis_destroy(a);
+    assert_ok(mba_store_close(s));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(a_trace_becomes_a_store),
                                         cmocka_unit_test(blocks_that_cannot_be_are_refused),
                                         cmocka_unit_test(a_killed_process_leaves_what_it_wrote),
+                                        cmocka_unit_test(a_loop_is_found_in_what_surrounds_it),
+                                        cmocka_unit_test(what_does_not_repeat_is_no_loop),
+                                        cmocka_unit_test(a_step_begins_with_a_call),
+                                        cmocka_unit_test(kernels_of_equal_names_are_told_apart),
+                                        cmocka_unit_test(what_is_missing_of_a_killed_process_is_counted),
+                                        cmocka_unit_test(a_program_without_a_loop_is_a_whole),
                                         cmocka_unit_test(a_damaged_trace_is_refused) };
     scratch_make();
     const int failed = cmocka_run_group_tests(tests, NULL, NULL);

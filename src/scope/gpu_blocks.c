@@ -100,7 +100,7 @@ static mba_status look(looking *x, const mba_step *step)
     const mba_hooks h = { before, after, x };
     int e = mba_blocks_point(NULL, x->p->device->stream); // loads every file of kernels, now and not in a callback
     if (e) return mba__cuda_failed(e, "the records of blocks");
-    MBA_TRY(mba_launches_begin(saw_launch, NULL, x));
+    MBA_TRY(mba_launches_begin(saw_launch, NULL, NULL, x));
     const mba_status st = mba_program_run(x->p, MBA_STEP, step, &h);
     mba_launches_end();
     e = mba_blocks_point(NULL, x->p->device->stream);

@@ -269,7 +269,7 @@ static mba_status measure_set(counting *x, const mba_metric_set *m)
 static mba_status look_at_launches(counting *x)
 {
     static const mba_hooks none = { NULL, NULL, NULL };       // a run with hooks is not a captured one
-    MBA_TRY(mba_launches_begin(saw_launch, NULL, &x->seen[BY_CALLS]));
+    MBA_TRY(mba_launches_begin(saw_launch, NULL, NULL, &x->seen[BY_CALLS]));
     mba_status st = mba_program_run(x->p, MBA_STEP, x->step, &none);
     if (st == MBA_OK) st = x->p->device->wait();
     mba_launches_end();

@@ -140,7 +140,7 @@ static mba_status run(settling *x, const mba_step *step)
 
 static mba_status settle(settling *x, const mba_step *step)
 {
-    MBA_TRY(mba_launches_begin(saw_launch, NULL, x));
+    MBA_TRY(mba_launches_begin(saw_launch, NULL, NULL, x));
     const mba_status looked = run(x, step);
     mba_launches_end();
     MBA_TRY(looked);

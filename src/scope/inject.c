@@ -8,9 +8,11 @@
  *
  * Counters are read in groups that need one pass, each over its own stretch of launches: a training loop repeats
  * itself, so nothing has to be replayed and no memory is saved. A failure is a note in the file; the process is never
- * disturbed more than that. Kernels inside CUDA graphs have times but no counters. A process with rights of another user
+ * disturbed more than that. Several times a second what is complete goes to the file, so that a process which is killed
+ * leaves it. Kernels inside CUDA graphs have times but no counters. A process with rights of another user
  * (set-uid) is left alone. */
 #include <pthread.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/auxv.h>
@@ -22,7 +24,7 @@
 #include "scope/inject_counters.h"
 #include "scope/trace_file.h"
 
-enum { SPANS_MAX = 1 << 16, COUNTED_LAUNCHES = 4096, TIMELINE_LAUNCHES = 20000 };
+enum { SPANS_MAX = 1 << 16, COUNTED_LAUNCHES = 4096, TIMELINE_LAUNCHES = 20000, HAND_OVER_NS = 250000000 };
 
 typedef struct span { uint32_t low, high; } span;            // of correlation numbers that are wanted
 
@@ -40,6 +42,9 @@ static struct {
     span             spans[SPANS_MAX];
     int              nspans;
     pid_t            pid;                                    // a fork has our memory and our file, and is not watched
+    pthread_t        writer;                                 // hands over what is complete
+    pthread_cond_t   end;                                    // of the process: the writer need not wait
+    bool             writes, ends;
 } in = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
 static void write_note(const char *topic)
@@ -157,6 +162,79 @@ static void on_range(void *ctx, const char *name, bool begins)
     pthread_mutex_unlock(&in.lock);
 }
 
+/* ---- a process that is killed ---- */
+
+static void on_short_of_memory(void *ctx, int64_t asked, int64_t free, int64_t total)
+{
+    const mba_trace_memory m = { asked, free, total };
+    (void)ctx;
+    pthread_mutex_lock(&in.lock);
+    if (!in.ended) mba_trace_memory_row(&in.out, &m);
+    pthread_mutex_unlock(&in.lock);
+}
+
+/* The first time after no more records are wanted, all of them are complete. */
+static void hand_over(void)
+{
+    pthread_mutex_lock(&in.lock);
+    const bool over = in.timeline_ended || (in.limit && in.taken >= in.limit);
+    pthread_mutex_unlock(&in.lock);
+    const int64_t device_ns = mba_activity_hand_over();      // outside of the lock: on_event takes it
+    pthread_mutex_lock(&in.lock);
+    if (!in.ended && device_ns) mba_trace_alive(&in.out, mba_clock_ns(), device_ns, !over);
+    pthread_mutex_unlock(&in.lock);
+}
+
+/* Counters are read one after the other when the timeline is over: CUPTI is left alone then. */
+static void *write_on(void *ctx)
+{
+    bool over = false;
+    (void)ctx;
+    pthread_mutex_lock(&in.lock);
+    while (!in.ends) {
+        struct timespec until;
+        clock_gettime(CLOCK_MONOTONIC, &until);
+        until.tv_nsec += HAND_OVER_NS;
+        if (until.tv_nsec >= 1000000000) until.tv_sec++, until.tv_nsec -= 1000000000;
+        pthread_cond_timedwait(&in.end, &in.lock, &until);
+        if (in.ends || over) continue;
+        over = in.timeline_ended;
+        pthread_mutex_unlock(&in.lock);
+        hand_over();
+        pthread_mutex_lock(&in.lock);
+    }
+    pthread_mutex_unlock(&in.lock);
+    return NULL;
+}
+
+/* Signals are the program's: its threads take them. Without this thread a process that is killed leaves less. */
+static void begin_writing(void)
+{
+    pthread_condattr_t attr;
+    sigset_t           all, mask;
+    pthread_condattr_init(&attr);
+    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    pthread_cond_init(&in.end, &attr);
+    pthread_condattr_destroy(&attr);
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &mask);
+    in.writes = pthread_create(&in.writer, NULL, write_on, NULL) == 0;
+    pthread_sigmask(SIG_SETMASK, &mask, NULL);
+}
+
+/* A writer that waits for a GPU which hangs does not hold the process up. */
+static void end_writing(void)
+{
+    struct timespec until;
+    pthread_mutex_lock(&in.lock);
+    in.ends = true;
+    pthread_cond_signal(&in.end);
+    pthread_mutex_unlock(&in.lock);
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += 2;
+    if (in.writes) pthread_timedjoin_np(in.writer, NULL, &until);
+}
+
 /* ---- beginning and end ---- */
 
 static void put_counter(void *ctx, const mba_trace_counter *c)
@@ -178,6 +256,7 @@ static void put_cost(void *ctx, const mba_trace_cost *c)
 static void finish(void)
 {
     if (getpid() != in.pid) return;
+    end_writing();
     mba_activity_flush();
     mba_inject_count_end();
     pthread_mutex_lock(&in.lock);
@@ -216,8 +295,13 @@ static mba_status watch(void)
     if (in.counting && !in.limit) in.limit = TIMELINE_LAUNCHES;
     in.selective = in.skip_s > 0 || in.skip_launches || in.range || in.limit;
     if (in.counting) mba_inject_count_begin(sets, group, put_counter, put_cost, NULL);
-    if (in.selective) MBA_TRY(mba_launches_begin(on_launch, in.range ? on_range : NULL, NULL));
-    return mba_activity_begin(on_event, NULL);
+    const mba_status seen = mba_launches_begin(in.selective ? on_launch : NULL, in.range ? on_range : NULL, on_short_of_memory, NULL);
+    if (in.selective) MBA_TRY(seen);
+    else if (seen != MBA_OK) write_note("memory");           // the timeline needs no launches
+    mba_activity_small_buffers();
+    MBA_TRY(mba_activity_begin(on_event, NULL));
+    begin_writing();
+    return MBA_OK;
 }
 
 /* A program with rights of another user (set-uid, capabilities) must not write where its caller's environment says. */

@@ -14,7 +14,8 @@ enum { GROUPS_MAX = 64, RANGES_MAX = 512, TAKEN = 2, GAP = 8 };
 /* A distinct kernel of the group that is being read. */
 typedef struct kernel {
     int64_t name;
-    int32_t grid[3], block[3];
+    int32_t grid[3], block[3], smem_dynamic;
+    const void *function;                                    // code of equal names is not added up
     int64_t taken, launches;
     double mean[MBA_METRICS_MAX];
 } kernel;
@@ -103,6 +104,7 @@ static void put_all(const mba_counter_group *g)
             mba_trace_counter c = { .name = in.names.names[k->name],
                                     .set = g->set->name,
                                     .metric = g->metric[m],
+                                    .smem_dynamic = k->smem_dynamic,
                                     .launches = k->launches,
                                     .value = k->mean[m] };
             memcpy(c.grid, k->grid, sizeof c.grid);
@@ -164,14 +166,15 @@ static mba_status kernel_of(int64_t *out, const mba_launch_seen *l)
 {
     const int64_t name = mba_events_name(&in.names, l->name);
     int64_t       k = in.nkernels - 1;
-    while (k >= 0 && !(in.kernels[k].name == name && !memcmp(in.kernels[k].grid, l->grid, sizeof l->grid) &&
+    while (k >= 0 && !(in.kernels[k].name == name && in.kernels[k].function == l->function &&
+                       in.kernels[k].smem_dynamic == l->smem_dynamic && !memcmp(in.kernels[k].grid, l->grid, sizeof l->grid) &&
                        !memcmp(in.kernels[k].block, l->block, sizeof l->block))) k--;
     if (k < 0) {
         kernel *more = name < 0 ? NULL : realloc(in.kernels, (size_t)(in.nkernels + 1) * sizeof *more);
         if (!more) return mba_fail(MBA_E_NOMEM, "no memory for kernels");
         in.kernels = more;
         k = in.nkernels++;
-        in.kernels[k] = (kernel){ .name = name };
+        in.kernels[k] = (kernel){ .name = name, .function = l->function, .smem_dynamic = l->smem_dynamic };
         memcpy(in.kernels[k].grid, l->grid, sizeof l->grid);
         memcpy(in.kernels[k].block, l->block, sizeof l->block);
     }

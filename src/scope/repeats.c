@@ -9,7 +9,7 @@
 /* GRAM launches in a row are looked up where they were before: the distance may be the period. Of the distances, so many
  * are tried. A shorter period may have a little less of the time than a multiple of it. */
 enum { GRAM = 4, TRIED = 64 };
-static const double AS_GOOD = 0.95, PART_LEAST = 0.5;
+static const double AS_GOOD = 0.95, AS_MUCH = 0.9, PART_LEAST = 0.5;
 
 typedef struct region { int64_t begin, end, period; double time; } region;        // launches [begin, end)
 
@@ -70,19 +70,6 @@ static region longest(const finding *f, int64_t period)
         if (end - begin >= MBA_REPEATS_LEAST * period && time > best.time) best = (region){ begin, end, period, time };
         begin = i + 1;
     }
-    return best;
-}
-
-static region choose(finding *f)
-{
-    region  all[TRIED], best = { 0, 0, 0, 0 };
-    int64_t period;
-    int     n = 0;
-    while (n < TRIED && (period = next_candidate(f)) > 0) all[n++] = longest(f, period);
-    double most = 0;
-    for (int i = 0; i < n; i++) if (all[i].time > most) most = all[i].time;
-    for (int i = 0; i < n && most > 0; i++)
-        if (all[i].time >= AS_GOOD * most && (!best.period || all[i].period < best.period)) best = all[i];
     return best;
 }
 
@@ -165,14 +152,71 @@ static void measure(mba_repeats *r, const finding *f)
     r->of_launches = (double)(r->n * r->length) / (double)f->n;
 }
 
+/* All steps of which one is a period of the region; none where it is the inside of a call. */
+static mba_status steps_of(mba_repeats *out, const finding *f, const region *g)
+{
+    const int64_t begin = begin_of_step(f, g);
+    *out = (mba_repeats){ 0 };
+    if (begin < 0) return MBA_OK;
+    MBA_TRY(find_all(out, f, f->l + g->begin + begin, g->period));
+    measure(out, f);
+    return MBA_OK;
+}
+
+static bool has_updates(const finding *f, const region *g)
+{
+    for (int64_t i = 0; i < g->period; i++) if (f->l[g->begin + i].updates) return true;
+    return false;
+}
+
+/* ---- the choice ---- */
+
+/* The shortest period of those that repeat for the longest time. */
+static region longest_of(const region *all, int n)
+{
+    region best = { 0, 0, 0, 0 };
+    double most = 0;
+    for (int i = 0; i < n; i++) if (all[i].time > most) most = all[i].time;
+    for (int i = 0; i < n && most > 0; i++)
+        if (all[i].time >= AS_GOOD * most && (!best.period || all[i].period < best.period)) best = all[i];
+    return best;
+}
+
+/* Four steps and a log repeat as well, and for longer than steps do: a shorter period with an optimizer in it is the step
+ * if its steps take nearly as much of the time. Without an optimizer it may be a layer. */
+static mba_status shorten(mba_repeats *out, const finding *f, const region *all, int n, const region *best)
+{
+    int64_t period = best->period;
+    if (!has_updates(f, best)) return MBA_OK;
+    const double enough = AS_MUCH * out->of_time;
+    for (int i = 0; i < n; i++) {
+        mba_repeats shorter;
+        if (!(all[i].time > 0) || all[i].period >= period || !has_updates(f, &all[i])) continue;
+        const mba_status st = steps_of(&shorter, f, &all[i]);
+        const bool       better = st == MBA_OK && shorter.n >= MBA_REPEATS_LEAST && shorter.of_time >= enough;
+        if (better) {
+            mba_repeats_free(out);
+            *out = shorter;
+            period = all[i].period;
+        } else {
+            mba_repeats_free(&shorter);
+        }
+        MBA_TRY(st);
+    }
+    return MBA_OK;
+}
+
 static mba_status find(mba_repeats *out, finding *f)
 {
+    region  all[TRIED];
+    int64_t period;
+    int     n = 0;
     MBA_TRY(vote(f));
-    const region  g = choose(f);
-    const int64_t begin = g.period ? begin_of_step(f, &g) : -1;
-    if (begin < 0) return MBA_OK;
-    MBA_TRY(find_all(out, f, f->l + g.begin + begin, g.period));
-    measure(out, f);
+    while (n < TRIED && (period = next_candidate(f)) > 0) all[n++] = longest(f, period);
+    const region best = longest_of(all, n);
+    if (!best.period) return MBA_OK;
+    MBA_TRY(steps_of(out, f, &best));
+    MBA_TRY(shorten(out, f, all, n, &best));
     const bool enough = out->of_time >= PART_LEAST || out->of_launches >= PART_LEAST;
     if (out->n < MBA_REPEATS_LEAST || !enough) mba_repeats_free(out);
     return MBA_OK;

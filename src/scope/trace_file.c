@@ -154,10 +154,11 @@ static mba_status read_memory(reading *g, line *l)
 
 static mba_status read_alive(reading *g, line *l)
 {
-    const int64_t now = integer(l, 0, INT64_MAX), device = integer(l, 0, INT64_MAX);
+    const int64_t now = integer(l, 0, INT64_MAX), device = integer(l, 0, INT64_MAX), records = integer(l, 0, 1);
     if (l->bad) return MBA_OK;
     g->r->alive_ns = now;
     g->r->alive_device_ns = device;
+    g->r->recorded = !records;
     return MBA_OK;
 }
 
@@ -219,6 +220,7 @@ mba_status mba_trace_read(mba_trace_reader *r, const char *name, FILE *f)
     reading g = { .r = r };
     char   *text = malloc(MBA_TRACE_LINE_MAX);
     r->complete = false;
+    r->recorded = false;
     r->dropped  = r->alive_ns = r->alive_device_ns = 0;
     const mba_status st = text ? read_lines(&g, name, f, text) : mba_fail(MBA_E_NOMEM, "no memory to read '%s'", name);
     mba_events_free(&g.names);
@@ -286,9 +288,9 @@ void mba_trace_memory_row(mba_trace_writer *w, const mba_trace_memory *m)
 }
 
 /* All that is known is in the file then, should the process be killed. */
-void mba_trace_alive(mba_trace_writer *w, int64_t now_ns, int64_t device_ns)
+void mba_trace_alive(mba_trace_writer *w, int64_t now_ns, int64_t device_ns, bool records)
 {
-    fprintf(w->f, "alive %" PRId64 " %" PRId64 "\n", now_ns, device_ns);
+    fprintf(w->f, "alive %" PRId64 " %" PRId64 " %d\n", now_ns, device_ns, records);
     fflush(w->f);
 }
 

@@ -8,7 +8,7 @@
  *     counter 0 GX GY GZ BX BY BZ DYNAMIC LAUNCHES SET METRIC VALUE                (the mean over the launches; DYNAMIC -1: not known)
  *     cost SET PASSES SECONDS LAUNCHES
  *     step MODE SECONDS                                                           (of the range, by the host's clock)
- *     alive NOW DEVICE_NOW                                                        (clock.h, and the clock of the events)
+ *     alive NOW DEVICE_NOW RECORDS                                                (clock.h, and the clock of the events; RECORDS 0: no more come)
  *     memory ASKED FREE TOTAL                                                     (bytes: the GPU did not have them)
  *     end DROPPED                                                                 (absent: the process was killed)
  *
@@ -48,6 +48,7 @@ typedef struct mba_trace_reader {
     bool       complete;                           /* out: it has its end */
     int64_t    dropped;                            /* out */
     int64_t    alive_ns, alive_device_ns;          /* out: when it last said so, by two clocks; 0: never */
+    bool       recorded;                           /* out: the timeline was over by then, and is whole */
 } mba_trace_reader;
 
 /* Any size: the file is read line by line. `f` is at its beginning and stays the caller's. */
@@ -62,7 +63,7 @@ void                mba_trace_counter_row(mba_trace_writer *w, const mba_trace_c
 void                mba_trace_cost_row(mba_trace_writer *w, const mba_trace_cost *c);
 void                mba_trace_step(mba_trace_writer *w, const char *mode, double seconds);
 void                mba_trace_memory_row(mba_trace_writer *w, const mba_trace_memory *m);
-void                mba_trace_alive(mba_trace_writer *w, int64_t now_ns, int64_t device_ns);
+void                mba_trace_alive(mba_trace_writer *w, int64_t now_ns, int64_t device_ns, bool records);
 void mba_trace_note(mba_trace_writer *w, const char *topic, const char *text); /* line ends become spaces */
 void                mba_trace_end(mba_trace_writer *w, int64_t dropped);                       /* closes */
 

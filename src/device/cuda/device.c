@@ -14,7 +14,7 @@
 #include "device/cuda/ranges.h"
 #include "device/cuda/sweep.h"
 
-static struct { bool ready; cudaStream_t stream; char name[256]; mba_machine machine; mba_device device; } gpu;
+static struct { bool ready; cudaStream_t stream; char name[256]; mba_machine machine; mba_device device; size_t left; } gpu;   // left: free at first
 
 /* ---- errors ---- */
 
@@ -53,9 +53,26 @@ mba_status mba__cuda_allow_smem(const void *kernel, size_t bytes)
 
 /* ---- memory ---- */
 
+/* How much was asked for, how much there is, and what would fit: a twentieth is left to libraries. */
+static mba_status short_of_memory(size_t bytes)
+{
+    size_t       left = 0, all = 0;
+    char         fits[64] = "";
+    const double gb = 0.95e-9 * (double)gpu.left;
+    cudaGetLastError();                                      // it is told here
+    if (cudaMemGetInfo(&left, &all) != cudaSuccess) return mba__cuda_failed(cudaErrorMemoryAllocation, "cudaMalloc");
+    if (gb >= 1) snprintf(fits, sizeof fits, "--memory %lldGB makes do with what was free, or ", (long long)gb);
+    return mba_fail(MBA_E_NOMEM, "the GPU has too little memory: %s were asked for, %s of %s are free\n"
+                    "why: %s were free when this process began, others had the rest (nvidia-smi lists them)\n"
+                    "fix: %sa smaller --batch or --length, --recompute on, or end the others", mba_size_of((double)bytes).text,
+                    mba_size_of((double)left).text, mba_size_of((double)all).text, mba_size_of((double)gpu.left).text, fits);
+}
+
 static mba_status cuda_take(void **out, size_t bytes)
 {
-    CUDA_TRY(cudaMalloc(out, bytes));
+    const cudaError_t e = cudaMalloc(out, bytes);
+    if (e == cudaErrorMemoryAllocation) return short_of_memory(bytes);
+    CUDA_TRY(e);
     CUDA_TRY(cudaMemsetAsync(*out, 0, bytes, gpu.stream));
     return MBA_OK;
 }
@@ -368,6 +385,7 @@ mba_status mba_device_cuda(const mba_device **out, int ordinal)
         CUDA_TRY(cudaSetDevice(ordinal));
         MBA_TRY(describe(&gpu.machine, gpu.name, sizeof gpu.name, ordinal));
         CUDA_TRY(cudaStreamCreateWithFlags(&gpu.stream, cudaStreamNonBlocking));
+        gpu.left = cuda_left();
         gpu.device = (mba_device){ .name = "cuda", .machine = &gpu.machine, .stream = gpu.stream, .take = cuda_take, .give = cuda_give,
                                    .take_host = cuda_take_host, .give_host = cuda_give_host, .put = cuda_put, .get = cuda_get,
                                    .send = cuda_send, .recall = cuda_recall, .run = cuda_run, .wait = cuda_wait,
