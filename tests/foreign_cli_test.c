@@ -4,10 +4,11 @@
  * trace which the library would have written. */
 #include "tests/program.h"
 
-/* Ten times two kernels, one of them twice; then $1 runs. `end` is there where a process ends by itself. */
+/* Ten times two kernels, one of them twice, or just a few; then $1 runs. `end` is there where a process ends by itself. */
 static const char SCRIPT[] =
     "{ echo mambascope-trace 2; echo name 0 gemm_of_theirs; echo name 1 add_of_theirs; i=0; t=1000\n"
-    "while [ $i -lt 30 ]; do\n"
+    "n=30; [ $1 != once ] || n=4\n"
+    "while [ $i -lt $n ]; do\n"
     "  k=$((i % 3 == 0)); echo kernel $k -1 $t $((t + 100)) 7 0 $i 0 0 1 1 1 32 1 1 0 0 0 16 0 0 0\n"
     "  i=$((i + 1)); t=$((t + 100 + 50 * (i % 3 == 0)))\n"
     "done; } >\"$MAMBASCOPE_TRACE\"\n"
@@ -62,6 +63,16 @@ static void a_program_that_ends_well_is_stored(void **state)
     says(0, 0, "steps: 10 found, each the same 3 launches, 100 % of the kernels' time");
     shows("environment", "ended with code 0");
     shows("kernels", "gemm_of_theirs");
+}
+
+/* No loop and no SSM: no step is spoken of, and nothing is judged that is not there. */
+static void a_program_without_a_loop_is_called_a_whole(void **state)
+{
+    (void)state;
+    says(in_scratch(PROFILE "once"), 0, "steps: none found, the store is of the whole program");
+    shows("notes", "steps, missing: whole program: no loop was found");
+    shows("claims", "F2  not applicable");
+    shows("claims", "measured  no SSM kernels were seen");
 }
 
 static void its_exit_code_is_passed_on(void **state)
@@ -132,6 +143,7 @@ static void a_build_without_cupti_says_so(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(a_program_that_ends_well_is_stored),
+                                        cmocka_unit_test(a_program_without_a_loop_is_called_a_whole),
                                         cmocka_unit_test(its_exit_code_is_passed_on),
                                         cmocka_unit_test(a_signal_is_passed_on_as_a_shell_does),
                                         cmocka_unit_test(a_signal_to_us_ends_the_program_and_is_stored),

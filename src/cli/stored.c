@@ -189,7 +189,7 @@ static mba_status load(mba_stored *out, mba_store *s)
     bool     steps_found = false;
     for (int64_t i = 0; i < nsheet; i++) {
         if (sheet[i].key && !strcmp(sheet[i].key, "gpu.sms")) all.sms = sheet[i].number;
-        if (sheet[i].key && !strcmp(sheet[i].key, "run.steps") && sheet[i].text) steps_found = !strcmp(sheet[i].text, "found");
+        if (sheet[i].key && !strcmp(sheet[i].key, "run.loop") && sheet[i].text) steps_found = !strcmp(sheet[i].text, "found");
         if (sheet[i].key && !strcmp(sheet[i].key, "gpu.name") && sheet[i].text)
             snprintf(out->gpu, sizeof out->gpu, "%s", sheet[i].text);
     }

@@ -166,6 +166,39 @@ static void a_foreign_program_has_no_least_work_and_no_unwatched_step(void **sta
     assert_ok(mba_stores_close(&r));
 }
 
+/* Nothing tells steps apart and nothing is an SSM: no step is spoken of, and no claim about SSM is judged. */
+static void a_program_without_loop_and_ssm_is_called_so(void **state)
+{
+    mba_store     *s;
+    mba_stores     r;
+    mba_buf        b = { 0 };
+    mba_row_kernel k = mba_no_kernel;
+    const char    *path = scratch("a.db");
+    (void)state;
+    assert_ok(mba_store_create(&s, path));
+    assert_ok(mba_sheet_text(s, "run.device", "given", "cuda"));
+    assert_ok(mba_sheet_text(s, "run.loop", "found", "whole program"));
+    assert_ok(mba_sheet_text(s, "run.ended", "read", "was ended by signal 9 (Killed)"));
+    assert_ok(mba_sheet_number(s, "run.exit_code", "read", 137, ""));
+    assert_ok(mba_sheet_number(s, "run.missing", "measured", 0.25, "s"));
+    k.id = 0, k.name = "their_gemm", k.op = "gemm", k.kind = "gemm";
+    assert_ok(mba_put_kernel(s, &k));
+    put_event(s, 0, "forward", 0, 1000);
+    assert_ok(mba_store_close(s));
+    assert_ok(mba_stores_open(&r, &path, 1));
+    assert_ok(mba_report_page(&b, &r));
+    has_line(&b, "\u00b7 the whole program<");
+    has_line(&b, "whole program: no loop was found in it");
+    has_line(&b, "interrupted: the program was ended by signal 9 (Killed); its last 0.250 s are missing");
+    has_line(&b, "The whole program is ");
+    has_line(&b, "Measured: all that was watched of a program that is not ours");
+    has_line(&b, "Not applicable: no SSM kernels were seen.");
+    has_line(&b, " of the kernel time; no SSM kernels were seen.");
+    assert_null(strstr(b.s, "step watched"));
+    mba_buf_free(&b);
+    assert_ok(mba_stores_close(&r));
+}
+
 /* A banner on top and a line under every figure; a peer of fewer layers is called so; values that share memory may be
  * more than the plan. */
 static void a_page_says_what_to_doubt(void **state)
@@ -214,6 +247,7 @@ int main(void)
                                         cmocka_unit_test(bandwidths_beside_each_other_are_counted),
                                         cmocka_unit_test(gpus_are_not_mixed),
                                         cmocka_unit_test(a_page_says_what_to_doubt),
+                                        cmocka_unit_test(a_program_without_loop_and_ssm_is_called_so),
                                         cmocka_unit_test(a_foreign_program_has_no_least_work_and_no_unwatched_step) };
     return cmocka_run_group_tests(tests, prepare, clean);
 }

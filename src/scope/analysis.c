@@ -199,8 +199,8 @@ static mba_status analyse(mba_analysis *a)
     a->workload = or_empty(mba_sheet_find(a, "run.workload"));
     a->device = or_empty(mba_sheet_find(a, "run.device"));
     a->unit = or_empty(mba_sheet_find(a, "run.unit"));
-    a->steps_found = !strcmp(or_empty(mba_sheet_find(a, "run.steps")), "found");
-    a->whole_program = !strcmp(or_empty(mba_sheet_find(a, "run.steps")), "whole program");
+    a->steps_found = !strcmp(or_empty(mba_sheet_find(a, "run.loop")), "found");
+    a->whole_program = !strcmp(or_empty(mba_sheet_find(a, "run.loop")), "whole program");
     a->sms = mba_sheet_value(a, "gpu.sms");
     a->l2_bytes = mba_sheet_value(a, "gpu.l2");
     MBA_TRY(read_model(a));

@@ -71,7 +71,7 @@ static bool doubt_loop(mba_doubt *out, const mba_analysis *a)
         snprintf(out->text, sizeof out->text, "whole program: no loop was found in it, so what is called a step here is all that was watched");
     else if (a->steps_found)
         snprintf(out->text, sizeof out->text, "steps were found, not marked: the same %.0f launches, %.0f times",
-                 mba_sheet_value(a, "run.step_launches"), mba_sheet_value(a, "run.steps_found"));
+                 mba_sheet_value(a, "loop.launches"), mba_sheet_value(a, "loop.steps"));
     return a->whole_program || a->steps_found;
 }
 

@@ -259,8 +259,8 @@ static mba_status put_steps(storing *x)
 {
     const mba_foreign_loop l = mba_foreign_steps_loop(x->steps);
     char                   text[320];
-    if (x->marked) return mba_sheet_text(x->s, "run.steps", "given", "range");
-    MBA_TRY(mba_sheet_text(x->s, "run.steps", "found", "%s", l.n ? "found" : "whole program"));
+    if (x->marked) return mba_sheet_text(x->s, "run.loop", "given", "range");
+    MBA_TRY(mba_sheet_text(x->s, "run.loop", "found", "%s", l.n ? "found" : "whole program"));
     if (!l.n)
         return mba_note_missing(x->s, "steps", "whole program: no loop was found, what is called a step is all that was watched",
                                 "mark the steps of the program with an NVTX range and give --range NAME");
@@ -269,13 +269,14 @@ static mba_status put_steps(storing *x)
         r.mode = "timeline", r.place = i, r.seconds = mba_foreign_steps_seconds(x->steps, i);
         if (r.seconds == r.seconds) MBA_TRY(mba_put_step(x->s, &r));
     }
-    MBA_TRY(mba_sheet_number(x->s, "run.steps_found", "found", (double)l.found, ""));
-    MBA_TRY(mba_sheet_number(x->s, "run.step_launches", "found", (double)l.length, ""));
+    MBA_TRY(mba_sheet_number(x->s, "loop.steps", "found", (double)l.found, ""));
+    MBA_TRY(mba_sheet_number(x->s, "loop.launches", "found", (double)l.length, ""));
     snprintf(text, sizeof text, "%lld steps were found, not marked: the same %lld launches%s, one after the other, with %.0f %% of the "
              "kernels' time; what lies outside of them (start, other work, a step that was cut) is in no step%s",
              (long long)l.found, (long long)l.length, l.by_name ? ", by name, of varying grids" : "", 100 * l.of_time,
              l.n < l.found ? "; the first 4096 are told apart" : l.beyond ? "; later launches were not looked at" : "");
-    return mba_note_missing(x->s, "steps", text, "if a step is another stretch: an NVTX range around it and --range NAME");
+    return mba_put_note(x->s, &(mba_row_note){ .topic = "steps", .severity = "note", .text = text,
+                                               .fix = "if a step is another stretch: an NVTX range around it and --range NAME" });
 }
 
 /* ---- how it ended ---- */
@@ -309,8 +310,8 @@ static mba_status put_memory(storing *x)
     if (!x->failed) return MBA_OK;
     if (m->total > 0)
         snprintf(had, sizeof had, "%s of %s were free", mba_size_of((double)m->free).text, mba_size_of((double)m->total).text);
-    snprintf(text, sizeof text, "the program asked the GPU for memory that it did not have, %lld times; the last time for %s, %s",
-             (long long)x->failed, mba_size_of((double)m->asked).text, had);
+    snprintf(text, sizeof text, "the program asked the GPU for memory that it did not have, %lld time%s; the last time for %s, %s",
+             (long long)x->failed, x->failed == 1 ? "" : "s", mba_size_of((double)m->asked).text, had);
     snprintf(x->sum->memory, sizeof x->sum->memory, "%s", text);
     MBA_TRY(mba_sheet_number(x->s, "memory.asked", "read", (double)m->asked, "byte"));
     if (m->total > 0) {
