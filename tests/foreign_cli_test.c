@@ -54,6 +54,7 @@ static void shows(const char *what, const char *words)
     says(shell(line), 0, words);
 }
 
+#define BEGUN "k=0; until [ -f begun ] || [ $k = 500 ]; do sleep 0.02; k=$((k + 1)); done; "
 #define PROFILE "./mambascope profile --out run.db --sets '' -- sh cuda.sh "
 
 static void a_program_that_ends_well_is_stored(void **state)
@@ -100,8 +101,8 @@ static void a_signal_to_us_ends_the_program_and_is_stored(void **state)
     static const struct { const char *name; int number; } sent[] = { { "TERM", 15 }, { "INT", 2 }, { "HUP", 1 } };
     (void)state;
     for (size_t i = 0; i < sizeof sent / sizeof *sent; i++) {
-        char script[512];
-        snprintf(script, sizeof script, PROFILE "waits & p=$!; until [ -f begun ]; do sleep 0.02; done; kill -%s $p; wait $p",
+        char script[768];
+        snprintf(script, sizeof script, PROFILE "waits & p=$!; " BEGUN "kill -%s $p; wait $p",
                  sent[i].name);
         says(in_scratch(script), 128 + sent[i].number, "interrupted: what was seen is stored when the program has ended");
         says(0, 0, "interrupted: the program was ended by signal");
@@ -114,7 +115,7 @@ static void a_signal_to_us_ends_the_program_and_is_stored(void **state)
 static void a_program_may_end_in_its_own_way(void **state)
 {
     (void)state;
-    says(in_scratch(PROFILE "ignores & p=$!; until [ -f begun ]; do sleep 0.02; done; kill -TERM $p; wait $p"), 3,
+    says(in_scratch(PROFILE "ignores & p=$!; " BEGUN "kill -TERM $p; wait $p"), 3,
          "interrupted: the program ended with code 3");
     shows("environment", "run.exit_code");
 }
