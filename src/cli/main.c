@@ -27,8 +27,6 @@ const mba_command mba_commands[] = {
     { 0 },
 };
 
-int mba_exit_code;
-
 static void print_usage(FILE *f)
 {
     fputs("mambascope " MBA_VERSION " (" MBA_COMMIT "): trains Mamba-based models and shows what the hardware does "

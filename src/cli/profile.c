@@ -111,6 +111,8 @@ static mba_status check_foreign(const profile_options *o)
                     "watched say --launches, --range, --skip-steps, --skip-seconds", with);
 }
 
+int mba_exit_code;                                 // command.h
+
 static void on_signal(int number)
 {
     static const char text[] = "\ninterrupted: what was seen is stored when the program has ended; a second signal then ends at once\n";
