@@ -46,6 +46,8 @@ static const struct { const char *kernel, *op, *kind; } known[] = {
     { "_ZN2at6native54_GLOBAL__N__conv_depthwise2d_forward_kernelILi3EN3c108BFloat16EiEEv", "conv_depthwise_fwd", "conv" },
     { "_ZN5cudnn3ops20nchwToNhwcKernelI6__halfS2_fLb0ELb1EL19cudnnKernelDataType0EEEv", "layout", "memory" },
     { "_ZN2at6native12_GLOBAL__N_125multi_tensor_apply_kernelINS1_32FusedOptimizerTensorListMetadataILi4EEENS1_20FusedAdamMathFunctorIfLi4EEEEEv", "adamw", "optimizer" },
+    { "_ZN2at6native29vectorized_elementwise_kernelILi4EZZZNS0_45_GLOBAL__N__d296b789_7_Lerp_cu_751192d7_2018418lerp_scalar_kernelERN", "adamw", "optimizer" },
+    { "_ZN2at6native29vectorized_elementwise_kernelILi4EZZZNS0_19addcdiv_cuda_kernelERNS_18TensorIteratorBaseE", "adamw", "optimizer" },
     { "_ZN2at6native12_GLOBAL__N_128nll_loss_forward_reduce_cuda_kernel_2dEv", "nll_loss", "embedding/loss" },
     { "_ZN2at6native12_GLOBAL__N_119cunn_SoftMaxForwardILi8EfffNS1_22LogSoftMaxForwardEpilogueEEEvPT2_PKT0_i", "softmax", "embedding/loss" },
     { "_ZN2at6native12_GLOBAL__N_120cunn_SoftMaxBackwardILi8EfffNS1_26LogSoftMaxBackwardEpilogueEEEv", "softmax_bwd", "embedding/loss" },
