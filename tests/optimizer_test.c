@@ -138,7 +138,7 @@ static void follow(const mba_device *d, mba_dtype compute, bool lamb)
     for (int k = 0; k < STEPS; k++) {
         const mba_step s = { .index = index_of[k], .lr = 1e-2f, .norm_max = k == SKIPPED ? 1e-6f : 0 };
         set_gradients(&m, k);
-        mba_reference_run(m.r, MBA_UPDATE, &s);
+        assert_ok(mba_reference_run(m.r, MBA_UPDATE, &s));
         assert_ok(mba_program_run(m.p, MBA_UPDATE, &s, NULL));
         compare_named(&m, "grad_norm", 0, 4);
         for (int j = 0; j < TENSORS; j++) compare(&m, m.t[j], 0.1, 12 * STEPS);

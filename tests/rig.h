@@ -61,7 +61,7 @@ static inline void rig_sines(rig *r, const mba_tensor *t, double amp, double fr,
 
 static inline void rig_run(rig *r)
 {
-    mba_reference_run(r->ref, MBA_FORWARD | MBA_BACKWARD, &r->step);
+    assert_ok(mba_reference_run(r->ref, MBA_FORWARD | MBA_BACKWARD, &r->step));
     assert_ok(mba_program_run(r->p, MBA_FORWARD | MBA_BACKWARD, &r->step, NULL));
 }
 

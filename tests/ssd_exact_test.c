@@ -83,7 +83,7 @@ static int check_case(const mba_case *c, const mba_device *d)
     assert_ok(mba_program_bind(p, d));
     assert_ok(mba_reference_create(&r, o.g));
     fill(p, r);
-    mba_reference_run(r, MBA_FORWARD | MBA_BACKWARD, &step);
+    assert_ok(mba_reference_run(r, MBA_FORWARD | MBA_BACKWARD, &step));
     assert_ok(mba_program_run(p, MBA_FORWARD | MBA_BACKWARD, &step, NULL));
     printf("%s:", c->note);
     for (int32_t k = 0; k < o.g->ntensors; k++) {

@@ -9,6 +9,7 @@
 #ifndef MBA_STARVE_H
 #define MBA_STARVE_H
 
+#include <errno.h>
 #include <stdbool.h>
 
 #include "tests/test.h"
@@ -27,7 +28,12 @@
 static _Thread_local long left = -1;             /* -1: all succeed, k: k succeed and the next one fails */
 static _Thread_local long live;                  /* blocks taken and not given back */
 
-static bool deny(void) { return left >= 0 && left-- == 0; }
+static bool deny(void)
+{
+    const bool denied = left >= 0 && left-- == 0;
+    if (denied) errno = ENOMEM;
+    return denied;
+}
 
 static void *taken(void *p)
 {
@@ -56,7 +62,7 @@ void *realloc(void *p, size_t n)
 int posix_memalign(void **out, size_t align, size_t n)
 {
     *out = aligned_alloc(align, n);
-    return *out ? 0 : 12;                        /* ENOMEM */
+    return *out ? 0 : ENOMEM;
 }
 
 void free(void *p)

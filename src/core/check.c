@@ -120,20 +120,20 @@ static void guard_look(void *ctx, const mba_node *n, const mba_plan *plan)
 }
 
 /* *size: the sum of its terms' absolute values, of which its rounding is a part. */
-static double objective(double *size, mba_reference *r, int n, mba_tensor *const out[], mba_tensor *const seed[])
+static mba_status objective(double *sum, double *size, mba_reference *r, int n, mba_tensor *const out[],
+                            mba_tensor *const seed[])
 {
-    double s = 0;
-    *size = 0;
-    mba_reference_run(r, MBA_FORWARD, &step);
+    *sum = *size = 0;
+    MBA_TRY(mba_reference_run(r, MBA_FORWARD, &step));
     for (int k = 0; k < n; k++) {
         const double *value = mba_reference_at(r, out[k]), *weight = seed[k] ? mba_reference_at(r, seed[k]) : NULL;
         for (int64_t i = 0, elems = mba_elems(out[k]); i < elems; i++) {
             const double term = value[i] * (weight ? weight[i] : 1);
-            s     += term;
+            *sum  += term;
             *size += fabs(term);
         }
     }
-    return s;
+    return MBA_OK;
 }
 
 /* The largest derivative of a parameter. */
@@ -169,8 +169,8 @@ static double size_of(mba_reference *r, const mba_tensor *t)
 
 /* Fourth-order central differences of every parameter element (or of some: stride), against what backward left. What the
  * objective's own rounding makes of a difference is no error: it is all there is where derivatives are tiny. */
-static void check_gradient(mba_check *w, mba_reference *r, const mba_tensor *t, double least, int n,
-                           mba_tensor *const out[], mba_tensor *const seed[])
+static mba_status check_gradient(mba_check *w, mba_reference *r, const mba_tensor *t, double least, int n,
+                                 mba_tensor *const out[], mba_tensor *const seed[])
 {
     const double  h = 1e-3 * size_of(r, t);
     mba_tensor    g = *t;                         // the same window of the gradient
@@ -182,13 +182,14 @@ static void check_gradient(mba_check *w, mba_reference *r, const mba_tensor *t, 
         double       f[4], size;
         for (int k = 0; k < 4; k++) {
             x[i] = at + h * (k < 2 ? k - 2 : k - 1);
-            f[k] = objective(&size, r, n, out, seed);
+            MBA_TRY(objective(&f[k], &size, r, n, out, seed));
         }
         x[i] = at;
         const double off = fabs((f[0] - 8 * f[1] + 8 * f[2] - f[3]) / (12 * h) - dx[i]), rounding = DBL_EPSILON * size / h;
         worst(&w->grad_error, off <= rounding ? 0 : off / top);
         w->values++;
     }
+    return MBA_OK;
 }
 
 static bool touches_bf16(const mba_node *n)
@@ -338,7 +339,8 @@ static mba_status check_variant(mba_check *w, proof *of, const mba_graph *g, con
     if (st == MBA_OK) st = mba_program_bind(p, d);
     if (st == MBA_OK) st = begin(of, p, false);
     mba_check    one = { 0 };
-    if (st == MBA_OK && !of->ran) mba_reference_run(of->r, MBA_FORWARD | MBA_BACKWARD, &step), of->ran = true;
+    if (st == MBA_OK && !of->ran) st = mba_reference_run(of->r, MBA_FORWARD | MBA_BACKWARD, &step);
+    of->ran |= st == MBA_OK;
     if (st == MBA_OK) st = check_runs(&one, of, p, w->once);
     if (st == MBA_OK && w->told) w->told(w->ctx, p, &one);
     worst(&w->cpu_error, one.cpu_error);
@@ -357,7 +359,7 @@ mba_status mba_check_graph(mba_check *w, const mba_graph *g, int n, mba_tensor *
     if (st == MBA_OK) st = check_variant(w, &of, g, &mba_device_cpu, NULL);
     const double least = st == MBA_OK ? 1e-4 * largest_derivative(of.r, g) : 0;
     for (int32_t k = 0; k < g->ntensors && st == MBA_OK; k++)
-        if (mba_is_param(g->tensors[k])) check_gradient(w, of.r, g->tensors[k], least, n, out, seed);
+        if (mba_is_param(g->tensors[k])) st = check_gradient(w, of.r, g->tensors[k], least, n, out, seed);
     mba_reference_destroy(of.r);
     return st;
 }

@@ -1,5 +1,7 @@
 /* check_test.c -- the checks that hold all operators find a wrong value, a stray write and bits that change: each in an operator made for it. */
 #include "core/check.h"
+#include "core/program.h"
+#include "tests/starve.h"
 #include "tests/test.h"
 
 static enum { RIGHT, WRONG_VALUE, STRAY, CHANGING } fault;
@@ -73,4 +75,43 @@ static void each_fault_is_found_by_its_check(void **state)
     assert_true(changing.cpu_error <= 1);
 }
 
-MBA_TEST_MAIN(cmocka_unit_test(each_fault_is_found_by_its_check))
+#if MBA_STARVE
+static const char *starved;                        // the operator whose reference runs
+
+static mba_status run_reference(void)
+{
+    mba_case_graph c = { 0 };
+    mba_reference *r = NULL;
+    const mba_op  *op = mba_op_find(starved);
+    mba_status     st = mba_case_build(&c, op, &op->cases[0], (mba_case_how){ 0 });
+    if (st == MBA_OK) st = mba_reference_create(&r, c.g);
+    if (st == MBA_OK) st = mba_reference_run(r, MBA_FORWARD | MBA_BACKWARD, &(mba_step){ .lr = 1 });
+    mba_reference_destroy(r);
+    mba_graph_destroy(c.g);
+    return st;
+}
+
+static void nothing(void) { }
+
+/* Those that work in memory of their own, and one that does not. */
+static void a_reference_without_memory_is_an_error(void **state)
+{
+    static const char *const ops[] = { "attention", "selective_scan", "ssd", "rmsnorm" };
+    (void)state;
+    for (size_t i = 0; i < sizeof ops / sizeof *ops; i++) {
+        starved = ops[i];
+        starve(run_reference, nothing, NULL);
+    }
+}
+#endif
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(each_fault_is_found_by_its_check),
+#if MBA_STARVE
+        cmocka_unit_test(a_reference_without_memory_is_an_error),
+#endif
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -84,6 +84,7 @@ typedef struct mba_ref_call {
     const mba_node *node;
     const double   *in[MBA_IN_MAX];
     double         *out[MBA_OUT_MAX];
+    double         *space;                        /* as many as `ref_space` asks for, of any value */
     const mba_step *step;
 } mba_ref_call;
 
@@ -102,6 +103,7 @@ struct mba_op {
     void       (*grad)(mba_graph *g, const mba_node *n, mba_tensor *const *d);   /* d[k]: of out k, or NULL */
     mba_cost   (*cost)(const mba_node *n);
     void       (*ref)(const mba_ref_call *c);
+    int64_t    (*ref_space)(const mba_node *n);   /* doubles that `ref` works in; NULL: none */
     const mba_variant *cpu, *cuda;                /* best first; the first plan that fits wins */
 
     void     (*build)(mba_graph *g, const mba_case *c);  /* the case as a graph, for tests and bench */

@@ -106,7 +106,7 @@ MBA_MUST mba_status mba_plan_variant(mba_plan *out, const mba_plan *of, mba_aren
 /* The yardstick: any graph, node by node, in fp64 and without sharing memory. */
 typedef struct mba_reference mba_reference;
 MBA_MUST mba_status mba_reference_create(mba_reference **out, const mba_graph *g);
-void                mba_reference_run(mba_reference *r, unsigned passes, const mba_step *step);
+MBA_MUST mba_status mba_reference_run(mba_reference *r, unsigned passes, const mba_step *step);
 double             *mba_reference_at(mba_reference *r, const mba_tensor *t);     /* of a dense tensor */
 void                mba_reference_destroy(mba_reference *r);
 

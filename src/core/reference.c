@@ -9,6 +9,8 @@ struct mba_reference { const mba_graph *g; double **memory; };
 /* Where row r of a tensor begins in its storage: rows are of t->run elements, t->pitch apart. */
 static int64_t row_at(const mba_tensor *t, int64_t r) { return t->offset + r * t->pitch; }
 
+static mba_status no_memory(void) { return mba_fail(MBA_E_NOMEM, "no memory for a reference run"); }
+
 mba_status mba_reference_create(mba_reference **out, const mba_graph *g)
 {
     mba_reference *r = calloc(1, sizeof *r);
@@ -18,7 +20,7 @@ mba_status mba_reference_create(mba_reference **out, const mba_graph *g)
         ok = (r->memory[s] = calloc((size_t)g->storages[s]->elems, sizeof(double))) != NULL;
     if (!ok) {
         mba_reference_destroy(r);
-        return mba_fail(MBA_E_NOMEM, "no memory for a reference run");
+        return no_memory();
     }
     *out = r;
     return MBA_OK;
@@ -37,38 +39,61 @@ double *mba_reference_at(mba_reference *r, const mba_tensor *t)
     return r->memory[t->st->id] + t->offset;
 }
 
-static double *dense_copy(const mba_reference *r, const mba_tensor *t)
+static mba_status dense_copy(double **out, const mba_reference *r, const mba_tensor *t)
 {
     const int64_t n = mba_elems(t);
-    double       *x = malloc(sizeof(double) * (size_t)n);
-    mba_assert(x);
+    double       *x = *out = malloc(sizeof(double) * (size_t)n);
+    if (!x) return no_memory();
     for (int64_t i = 0; i < n; i += t->run) memcpy(x + i, r->memory[t->st->id] + row_at(t, i / t->run), sizeof(double) * (size_t)t->run);
-    return x;
+    return MBA_OK;
 }
 
-static void run_node(mba_reference *r, const mba_node *n, const mba_step *step)
+/* Takes what a node reads, writes and works in. */
+static mba_status take(mba_ref_call *c, double *in[MBA_IN_MAX], const mba_reference *r)
 {
-    mba_ref_call c = { .node = n, .step = step };
-    double      *mine[MBA_IN_MAX] = { 0 };
-    for (int k = 0; k < MBA_IN_MAX; k++)
-        if (n->in[k]) c.in[k] = mine[k] = dense_copy(r, n->in[k]);
-    for (int k = 0; k < MBA_OUT_MAX; k++)
-        if (n->out[k]) c.out[k] = calloc((size_t)mba_elems(n->out[k]), sizeof(double));
-    n->op->ref(&c);
+    const mba_node *n = c->node;
+    const int64_t   space = n->op->ref_space ? n->op->ref_space(n) : 0;
+    mba_status      st = MBA_OK;
+    for (int k = 0; k < MBA_IN_MAX && st == MBA_OK; k++) {
+        if (n->in[k]) st = dense_copy(&in[k], r, n->in[k]);
+        c->in[k] = in[k];
+    }
+    for (int k = 0; k < MBA_OUT_MAX && st == MBA_OK; k++)
+        if (n->out[k] && !(c->out[k] = calloc((size_t)mba_elems(n->out[k]), sizeof(double)))) st = no_memory();
+    if (st == MBA_OK && space && !(c->space = malloc(sizeof(double) * (size_t)space))) st = no_memory();
+    return st;
+}
+
+static void store(mba_reference *r, const mba_ref_call *c)
+{
     for (int k = 0; k < MBA_OUT_MAX; k++) {
-        const mba_tensor *t = n->out[k];
-        const bool        adds = t && mba_adds(n, k);
+        const mba_tensor *t = c->node->out[k];
+        const bool        adds = t && mba_adds(c->node, k);
         for (int64_t i = 0, elems = t ? mba_elems(t) : 0; i < elems; i += t->run) {
             double *y = r->memory[t->st->id] + row_at(t, i / t->run);
-            for (int64_t j = 0; j < t->run; j++) y[j] = c.out[k][i + j] + (adds ? y[j] : 0);
+            for (int64_t j = 0; j < t->run; j++) y[j] = c->out[k][i + j] + (adds ? y[j] : 0);
         }
-        free(c.out[k]);
     }
-    for (int k = 0; k < MBA_IN_MAX; k++) free(mine[k]);
 }
 
-void mba_reference_run(mba_reference *r, unsigned passes, const mba_step *step)
+static mba_status run_node(mba_reference *r, const mba_node *n, const mba_step *step)
+{
+    mba_ref_call     c = { .node = n, .step = step };
+    double          *in[MBA_IN_MAX] = { 0 };
+    const mba_status st = take(&c, in, r);
+    if (st == MBA_OK) {
+        n->op->ref(&c);
+        store(r, &c);
+    }
+    for (int k = 0; k < MBA_OUT_MAX; k++) free(c.out[k]);
+    for (int k = 0; k < MBA_IN_MAX; k++) free(in[k]);
+    free(c.space);
+    return st;
+}
+
+mba_status mba_reference_run(mba_reference *r, unsigned passes, const mba_step *step)
 {
     for (int32_t i = 0; i < r->g->nnodes; i++)
-        if (r->g->nodes[i]->pass & passes) run_node(r, r->g->nodes[i], step);
+        if (r->g->nodes[i]->pass & passes) MBA_TRY(run_node(r, r->g->nodes[i], step));
+    return MBA_OK;
 }

@@ -28,15 +28,24 @@ void mba_listing_sort(mba_listing *l)
     if (l->n) qsort(l->name, (size_t)l->n, sizeof *l->name, by_name);
 }
 
+static mba_status unreadable(const char *folder)
+{
+    return mba_fail(errno == ENOMEM ? MBA_E_NOMEM : MBA_E_IO, "cannot read the directory '%s'\nwhy: %s\nfix: check the path and its permissions", folder,
+                    strerror(errno));
+}
+
 mba_status mba_listing_read(mba_listing *l, const char *folder, bool (*wanted)(const char *name))
 {
     DIR *d = opendir(folder);
-    if (!d)
-        return mba_fail(MBA_E_IO, "cannot read the directory '%s'\nwhy: %s\nfix: check the path and its permissions",
-                        folder, strerror(errno));
+    if (!d) return unreadable(folder);
     mba_status st = MBA_OK;
-    for (const struct dirent *e; st == MBA_OK && (e = readdir(d)) != NULL;)
+    while (st == MBA_OK) {
+        errno = 0;                                // the end of a directory and a failure look the same but for this
+        const struct dirent *e = readdir(d);
+        if (!e && errno) st = unreadable(folder);
+        if (!e) break;
         if (e->d_name[0] != '.' && (!wanted || wanted(e->d_name))) st = mba_listing_add(l, e->d_name);
+    }
     closedir(d);
     mba_listing_sort(l);
     return st;
@@ -59,8 +68,9 @@ mba_status mba_listing_paths(mba_listing *l, const char *folder, bool (*wanted)(
 mba_status mba_listing_glob(mba_listing *l, const char *pattern)
 {
     glob_t     g;
-    mba_status st = MBA_OK;
-    if (glob(pattern, 0, NULL, &g) == 0) {
+    const int  code = glob(pattern, 0, NULL, &g);
+    mba_status st = code == GLOB_NOSPACE ? mba_fail(MBA_E_NOMEM, "no memory for the names of a directory") : MBA_OK;
+    if (code == 0) {
         for (size_t i = 0; st == MBA_OK && i < g.gl_pathc; i++) st = mba_listing_add(l, g.gl_pathv[i]);
         globfree(&g);
     }

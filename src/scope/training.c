@@ -269,9 +269,10 @@ static mba_status read_facts(mba_training *t)
     snprintf(path, sizeof path, "%s/options.json", t->path);
     MBA_TRY(add_file(t, path, "options", none));
     const bool       options = t->nfacts > 0;
-    const mba_status st = mba_checkpoint_latest(checkpoint, sizeof checkpoint, t->path);
-    if (st == MBA_E_NOMEM) return st;
-    if (st != MBA_OK) *checkpoint = 0;
+    const mba_status without = mba_checkpoint_none(t->path);        // E_ARG: there are some
+    *checkpoint = 0;
+    if (without == MBA_E_ARG) MBA_TRY(mba_checkpoint_latest(checkpoint, sizeof checkpoint, t->path));
+    else                   MBA_TRY(without);
     snprintf(path, sizeof path, "%s/trainer.json", checkpoint);
     if (*checkpoint) MBA_TRY(add_file(t, path, NULL, changing));
     MBA_TRY(add_model(t, checkpoint));

@@ -1,7 +1,6 @@
 /* checkpoint_dirs.c -- see checkpoint_dirs.h; and the step-* directories of a run. */
 #include "train/checkpoint_dirs.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -11,7 +10,6 @@
 #include <unistd.h>
 
 #include "core/file.h"
-#include "core/lookup.h"
 #include "data/listing.h"
 #include "train/checkpoint.h"
 #include "train/checksums.h"
@@ -48,17 +46,15 @@ mba_status mba__directory_commit(const char *building, const char *directory)
 
 static mba_status link_files(const char *to, const char *from)
 {
-    char       a[PATH_ROOM], b[PATH_ROOM] = ".";
-    DIR       *d = opendir(from);
-    mba_status st = d ? MBA_OK : mba_fail(MBA_E_IO, "cannot read '%s'\nwhy: %s\nfix: is it there?", from, strerror(errno));
-    for (const struct dirent *e; st == MBA_OK && (e = readdir(d));) {
-        if (!strcmp(e->d_name, ".") || !strcmp(e->d_name, "..")) continue;
-        if (snprintf(a, sizeof a, "%s/%s", from, e->d_name) >= PATH_ROOM || snprintf(b, sizeof b, "%s/%s", to, e->d_name) >= PATH_ROOM
+    char        a[PATH_ROOM], b[PATH_ROOM] = ".";
+    mba_listing l = { 0 };
+    mba_status  st = mba_listing_read(&l, from, NULL);
+    for (int64_t i = 0; st == MBA_OK && i < l.n; i++)
+        if (snprintf(a, sizeof a, "%s/%s", from, l.name[i]) >= PATH_ROOM || snprintf(b, sizeof b, "%s/%s", to, l.name[i]) >= PATH_ROOM
             || link(a, b))
-            st = mba_fail(MBA_E_IO, "cannot link '%s/%s' into '%s'\nwhy: %s\nfix: a file system with links", from, e->d_name, to,
+            st = mba_fail(MBA_E_IO, "cannot link '%s/%s' into '%s'\nwhy: %s\nfix: a file system with links", from, l.name[i], to,
                           strerror(errno));
-    }
-    if (d) closedir(d);
+    mba_listing_free(&l);
     return st == MBA_OK ? mba_name_sync(b) : st;
 }
 
@@ -90,31 +86,36 @@ int64_t mba__step_named(const char *directory)
     return name[(size_t)used + strspn(name + used, "/")] ? -1 : step;
 }
 
-/* The steps of the complete checkpoints of a run, in order. */
-static int64_t *steps_of(const char *run, int64_t *n)
+static bool names_step(const char *name) { return mba__step_named(name) >= 0; }
+
+static int by_step(const void *a, const void *b)
 {
-    DIR     *d = opendir(run);
-    int64_t *steps = NULL, room = 0;
+    const int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+    return (x > y) - (x < y);
+}
+
+/* The steps of the complete checkpoints of a run, in order, for the caller to free. Where there is no such directory there are
+ * none; one that cannot be read is an error. */
+static mba_status steps_of(int64_t **out, int64_t *n, const char *run)
+{
+    mba_listing l = { 0 };
+    *out = NULL;
     *n = 0;
-    for (const struct dirent *e; d && (e = readdir(d));) {
-        long long step;
-        int       used = 0;
-        if (sscanf(e->d_name, "step-%lld%n", &step, &used) != 1 || e->d_name[used]) continue;
-        steps = mba_grow(steps, *n, &room, sizeof *steps);
-        mba_assert(steps);
-        int64_t at = (*n)++;
-        for (; at > 0 && steps[at - 1] > step; at--) steps[at] = steps[at - 1];
-        steps[at] = step;
-    }
-    if (d) closedir(d);
-    return steps;
+    if (!mba_is_folder(run) && (errno == ENOENT || errno == ENOTDIR || mba_is_file(run))) return MBA_OK;
+    mba_status st = mba_listing_read(&l, run, names_step);
+    if (st == MBA_OK && l.n && !(*out = malloc((size_t)l.n * sizeof **out)))
+        st = mba_fail(MBA_E_NOMEM, "no memory for the checkpoints of '%s'", run);
+    for (int64_t i = 0; st == MBA_OK && i < l.n; i++) (*out)[(*n)++] = mba__step_named(l.name[i]);
+    if (*n) qsort(*out, (size_t)*n, sizeof **out, by_step);
+    mba_listing_free(&l);
+    return st;
 }
 
 mba_status mba_checkpoint_prune(const char *run, int64_t keep, int64_t newest)
 {
-    int64_t  n;
-    int64_t *steps = steps_of(run, &n);
-    char     path[PATH_ROOM];
+    int64_t n, *steps;
+    char    path[PATH_ROOM];
+    MBA_TRY(steps_of(&steps, &n, run));
     while (n > 0 && steps[n - 1] > newest) n--;
     for (int64_t i = 0; i + keep < n; i++)
         if (snprintf(path, sizeof path, "%s/step-%06lld", run, (long long)steps[i]) < PATH_ROOM)
@@ -150,8 +151,8 @@ static mba_status no_checkpoint(const char *path)
 
 mba_status mba_checkpoint_latest(char *out, size_t room, const char *run)
 {
-    int64_t  n;
-    int64_t *steps = steps_of(run, &n);
+    int64_t n, *steps;
+    MBA_TRY(steps_of(&steps, &n, run));
     const int used = n ? snprintf(out, room, "%s/step-%06lld", run, (long long)steps[n - 1]) : 0;
     free(steps);
     if (!n) MBA_TRY(mba_weights_no_pickle(run));
@@ -172,8 +173,12 @@ mba_status mba_checkpoint_find(char *out, size_t room, const char *path)
 
 mba_status mba_checkpoint_none(const char *run)
 {
-    char newest[PATH_ROOM];
-    if (mba_checkpoint_latest(newest, sizeof newest, run) != MBA_OK) return MBA_OK;
+    char    newest[PATH_ROOM];
+    int64_t n, *steps;
+    MBA_TRY(steps_of(&steps, &n, run));
+    free(steps);
+    if (!n) return MBA_OK;
+    MBA_TRY(mba_checkpoint_latest(newest, sizeof newest, run));
     return mba_fail(MBA_E_ARG, "'%s' has checkpoints of a run already\n"
                     "why: '%s' would be taken for one of the new run\n"
                     "fix: --resume %s to go on with it, or another --out", run, newest, run);
@@ -189,16 +194,17 @@ static bool lies_in(const char *path, const char *directory)
 }
 
 /* The newest step of a run that could be resumed; -1: none. A folder without a configuration is what a killed run left. */
-static int64_t newest_complete(const char *run)
+static mba_status newest_complete(int64_t *newest, const char *run)
 {
-    int64_t  n, newest = -1;
-    int64_t *steps = steps_of(run, &n);
-    char     path[PATH_ROOM];
-    while (n-- > 0 && newest < 0)
+    int64_t n, *steps;
+    char    path[PATH_ROOM];
+    *newest = -1;
+    MBA_TRY(steps_of(&steps, &n, run));
+    while (n-- > 0 && *newest < 0)
         if (snprintf(path, sizeof path, "%s/step-%06lld/config.json", run, (long long)steps[n]) < PATH_ROOM
-            && access(path, F_OK) == 0) newest = steps[n];
+            && access(path, F_OK) == 0) *newest = steps[n];
     free(steps);
-    return newest;
+    return MBA_OK;
 }
 
 /* The newest sound checkpoint in the folder that `directory` stands in, of fewer steps than `below`; false: there is none. */
@@ -208,9 +214,9 @@ static bool older_sound(char *out, size_t room, const char *directory, int64_t b
     int  end = (int)(last_part(directory) - directory);
     while (end > 1 && directory[end - 1] == '/') end--;
     if (snprintf(above, sizeof above, "%.*s", end ? end : 1, end ? directory : ".") >= PATH_ROOM) return false;
-    int64_t  n;
-    int64_t *steps = steps_of(above, &n);
-    bool     sound = false;
+    int64_t n, *steps;
+    bool    sound = false;
+    if (steps_of(&steps, &n, above) != MBA_OK) return false;
     while (n-- > 0 && !sound)
         sound = steps[n] < below && snprintf(out, room, "%s/step-%06lld", above, (long long)steps[n]) < (int)room
              && mba_checkpoint_check(out) == MBA_OK;
@@ -233,13 +239,13 @@ mba_status mba_checkpoint_verify(const char *directory, bool resumes)
 
 mba_status mba_checkpoint_newest_sound(char *out, size_t room, char *broken, size_t broken_room, const char *run)
 {
-    int64_t    n;
-    int64_t   *steps = steps_of(run, &n);
+    int64_t    n, *steps;
     char       aside[PATH_ROOM];
     bool       sound = false;
     size_t     told = 0;
     mba_status st = MBA_OK;
     *broken = 0;
+    MBA_TRY(steps_of(&steps, &n, run));
     while (n-- > 0 && !sound && st == MBA_OK) {
         if (snprintf(out, room, "%s/step-%06lld", run, (long long)steps[n]) >= (int)room - 16 || room > sizeof aside)
             st = mba_fail(MBA_E_ARG, "the path '%s' is too long\nfix: a shorter --out", run);
@@ -261,7 +267,8 @@ mba_status mba_checkpoint_newest_sound(char *out, size_t room, char *broken, siz
 
 mba_status mba_checkpoint_follows(const char *run, const char *from, int64_t step)
 {
-    const int64_t newest = newest_complete(run);
+    int64_t newest;
+    MBA_TRY(newest_complete(&newest, run));
     if (newest >= 0 && !lies_in(from, run)) return mba_checkpoint_none(run);
     if (newest <= step) return MBA_OK;
     return mba_fail(MBA_E_ARG, "'%s/step-%06lld' is later than step %lld, from where this would go on\n"

@@ -1,6 +1,5 @@
 /* attention_ref.c -- fp64, only the maths: whole rows of scores, no tiles. */
 #include <math.h>
-#include <stdlib.h>
 
 #include "ops/attention/attention_slots.h"
 
@@ -32,11 +31,12 @@ static void scores(double *row, const mba_ref_call *c, const attention_dims *d, 
         row[s] = sees(c, d, b, t, s) ? a->scale * dot(q, key_row(c->in[K], d, b, s, h), d->P) : -INFINITY;
 }
 
+int64_t attention_ref_space(const mba_node *n) { return attention_dims_of(n).Lk; }
+
 void attention_ref(const mba_ref_call *c)
 {
     const attention_dims d   = attention_dims_of(c->node);
-    double              *row = malloc(sizeof(double) * (size_t)d.Lk);
-    mba_assert(row);
+    double              *row = c->space;
     for (int64_t i = 0; i < d.B * d.L * d.H; i++) {
         const int64_t h = i % d.H, t = i / d.H % d.L, b = i / d.H / d.L;
         double       *o = c->out[O] + i * d.P, top = -INFINITY, sum = 0;
@@ -49,15 +49,13 @@ void attention_ref(const mba_ref_call *c)
         }
         c->out[LSE][(b * d.H + h) * d.L + t] = top + log(sum);
     }
-    free(row);
 }
 
 void attention_bwd_ref(const mba_ref_call *c)
 {
     const attention_attr *a   = c->node->attr;
     const attention_dims  d   = attention_dims_of(c->node);
-    double               *row = malloc(sizeof(double) * (size_t)d.Lk);
-    mba_assert(row);
+    double               *row = c->space;
     for (int64_t i = 0; i < d.B * d.L * d.H; i++) {
         const int64_t h = i % d.H, t = i / d.H % d.L, b = i / d.H / d.L;
         const double *q = c->in[Q] + i * d.P, *dout = c->in[DOUT] + i * d.P;
@@ -74,5 +72,4 @@ void attention_bwd_ref(const mba_ref_call *c)
             }
         }
     }
-    free(row);
 }

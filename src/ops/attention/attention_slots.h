@@ -20,6 +20,7 @@ attention_dims attention_dims_of(const mba_node *n);
 
 void attention_ref(const mba_ref_call *c);
 void attention_bwd_ref(const mba_ref_call *c);
+int64_t attention_ref_space(const mba_node *n);   // of both: the scores of one query
 MBA_CPU_DECLARE(attention_fwd);
 MBA_CPU_DECLARE(attention_bwd);
 mba_plan_fn   attention_wgmma_plan, attention_mma_plan, attention_plain_plan, attention_bwd_whole_plan,

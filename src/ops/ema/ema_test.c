@@ -86,7 +86,7 @@ static void ema_reference_agrees_with_the_program(void **state)
         mba_reference_at(r, m.x)[i] = ((float *)mba_program_at(m.p, m.x))[i] = (float)sin(i);
     for (int k = 0; k < 3; k++) {
         step(&m);
-        mba_reference_run(r, MBA_UPDATE, &(mba_step){ 0 });
+        assert_ok(mba_reference_run(r, MBA_UPDATE, &(mba_step){ 0 }));
     }
     for (int i = 0; i < 80; i++) assert_near(((float *)mba_program_at(m.p, e))[i], mba_reference_at(r, e)[i], 1e-6);
     mba_reference_destroy(r);

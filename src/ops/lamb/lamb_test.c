@@ -112,7 +112,7 @@ static void lamb_takes_apart_what_is_cut(void **state)
             mba_reference_at(r, &grads[j])[i] = ((float *)mba_program_beside(program, grads[j].st, at))[i];
         }
     const mba_step s = { .lr = 0.1f };
-    mba_reference_run(r, MBA_UPDATE, &s);
+    assert_ok(mba_reference_run(r, MBA_UPDATE, &s));
     assert_ok(mba_program_run(program, MBA_UPDATE, &s, NULL));
     for (int i = 0; i < 4; i++) assert_near(value[i], want[i], 1e-6);
     for (int64_t i = 0; i < mba_elems(odd); i++)
@@ -219,7 +219,7 @@ static void lamb_reference_agrees_with_the_program(void **state)
         for (int i = 0; i < n[k]; i++) mba_reference_at(r, t.t[k])[i] = param(&t, k)[i];
     for (int s = 0; s < 10; s++) {
         const mba_step at = { .index = s, .lr = 0.01f, .norm_max = s == 1 ? 1e-3f : 0 };   // the second is skipped
-        mba_reference_run(r, MBA_STEP, &at);
+        assert_ok(mba_reference_run(r, MBA_STEP, &at));
         assert_ok(mba_program_run(t.p, MBA_STEP, &at, NULL));
     }
     for (int k = 0; k < TENSORS; k++)

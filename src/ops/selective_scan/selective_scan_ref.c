@@ -1,6 +1,5 @@
 /* selective_scan_ref.c -- fp64, one channel at a time, every state kept: only the maths. */
 #include <math.h>
-#include <stdlib.h>
 
 #include "ops/selective_scan/selective_scan_slots.h"
 
@@ -72,11 +71,19 @@ static void run_channel(const channel *h, double *state, double *y)
     }
 }
 
-static double *space(int64_t n)
+/* What a channel works in: its states, y before the gate, A and, backwards, the gradient of a state. */
+typedef struct room { double *state, *y, *A, *lam; } room;
+
+static room room_of(const mba_ref_call *c, scan_dims d)
 {
-    double *x = malloc(sizeof *x * (size_t)n);
-    mba_assert(x);
-    return x;
+    double *s = c->space;
+    return (room){ .state = s, .y = s + d.L * d.N, .A = s + d.L * d.N + d.L, .lam = s + d.L * d.N + d.L + d.N };
+}
+
+int64_t selective_scan_ref_space(const mba_node *n)
+{
+    const scan_dims d = scan_dims_of(n);
+    return d.L * d.N + d.L + 2 * d.N;
 }
 
 /* For the backward: the state before every KEEP tokens of its pack, and y before the gate. */
@@ -104,19 +111,16 @@ static void keep_starts(const channel *h, const double *state)
 void selective_scan_ref(const mba_ref_call *c)
 {
     const scan_dims d = scan_dims_of(c->node);
-    double *state = space(d.L * d.N), *y = space(d.L), *A = space(d.N);
+    const room      w = room_of(c, d);
     for (int64_t i = 0; i < d.B * d.D; i++) {
-        const channel h = channel_at(c, d, i, A);
-        run_channel(&h, state, y);
-        keep(&h, state, y);
-        keep_starts(&h, state);
-        for (int64_t t = 0; t < d.L; t++) c->out[OUT][at_u(&h, t)] = y[t] * gate(&h, t);
+        const channel h = channel_at(c, d, i, w.A);
+        run_channel(&h, w.state, w.y);
+        keep(&h, w.state, w.y);
+        keep_starts(&h, w.state);
+        for (int64_t t = 0; t < d.L; t++) c->out[OUT][at_u(&h, t)] = w.y[t] * gate(&h, t);
         for (int64_t k = 0; k < d.N && c->out[FINAL]; k++)
-            c->out[FINAL][at_state(&h, k)] = state[(d.L - 1) * d.N + k];
+            c->out[FINAL][at_state(&h, k)] = w.state[(d.L - 1) * d.N + k];
     }
-    free(state);
-    free(y);
-    free(A);
 }
 
 static void add(double *x, int64_t i, double v) { if (x) x[i] += v; }
@@ -161,14 +165,10 @@ static void channel_back(const channel *h, const double *state, const double *y,
 void selective_scan_bwd_ref(const mba_ref_call *c)
 {
     const scan_dims d = scan_dims_of(c->node);
-    double *state = space(d.L * d.N), *y = space(d.L), *lam = space(d.N), *A = space(d.N);
+    const room      w = room_of(c, d);
     for (int64_t i = 0; i < d.B * d.D; i++) {
-        const channel h = channel_at(c, d, i, A);
-        run_channel(&h, state, y);
-        channel_back(&h, state, y, lam);
+        const channel h = channel_at(c, d, i, w.A);
+        run_channel(&h, w.state, w.y);
+        channel_back(&h, w.state, w.y, w.lam);
     }
-    free(state);
-    free(y);
-    free(A);
-    free(lam);
 }

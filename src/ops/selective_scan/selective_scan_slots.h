@@ -84,6 +84,7 @@ enum { NO_Z = 1, NO_SKIP = 2, NO_BIAS = 4, WITH_IDS = 8, WITH_INITIAL = 16, WITH
 
 void selective_scan_ref(const mba_ref_call *c);
 void selective_scan_bwd_ref(const mba_ref_call *c);
+int64_t selective_scan_ref_space(const mba_node *n);
 MBA_CPU_DECLARE(selective_scan_fwd);
 MBA_CPU_DECLARE(selective_scan_bwd);
 mba_plan_fn selective_scan_twins_plan, selective_scan_bwd_twins_plan;

@@ -30,6 +30,7 @@ static void fill(double *x, int n, double amp, double fr, double ph)
 }
 
 static double u[L * E], delta[L * E], z[L * E], B[L * N], C[L * N], dout[L * E], A_log[E * N], D[E], dt_bias[E];
+static double space[L * N + L + 2 * N];           // what selective_scan_ref_space asks for
 
 static mba_ref_call golden_call(mba_node *n, mba_tensor t[4])
 {
@@ -45,7 +46,8 @@ static mba_ref_call golden_call(mba_node *n, mba_tensor t[4])
     t[0].type = MBA_TYPE(MBA_F32, 1, L, E);
     t[1].type = MBA_TYPE(MBA_F32, 1, L, N);
     *n = (mba_node){ .in = { [U] = &t[0], [DELTA] = &t[0], [BM] = &t[1], [CM] = &t[1] } };
-    return (mba_ref_call){ .node = n, .in = { [U] = u, [DELTA] = delta, [A_LOG] = A_log, [BM] = B, [CM] = C, [SKIP] = D,
+    assert_int_equal(selective_scan_ref_space(n), sizeof space / sizeof *space);
+    return (mba_ref_call){ .node = n, .space = space, .in = { [U] = u, [DELTA] = delta, [A_LOG] = A_log, [BM] = B, [CM] = C, [SKIP] = D,
                                               [Z] = z, [DT_BIAS] = dt_bias, [DOUT] = dout } };
 }
 
@@ -304,7 +306,7 @@ static void assert_length_like_reference(scan_dims d, bool documents)
             mba_reference_at(r, t)[i] = i32 ? ((const int32_t *)at)[i] : ((const float *)at)[i];
     }
     run(&m);
-    mba_reference_run(r, MBA_FORWARD | MBA_BACKWARD, &step);
+    assert_ok(mba_reference_run(r, MBA_FORWARD | MBA_BACKWARD, &step));
     assert_like_reference(&m, r, m.out, (double)(d.L * d.N));
     assert_like_reference(&m, r, m.final, (double)(d.L * d.N));
     for (int32_t k = 0; k < m.g->ntensors; k++)

@@ -6,13 +6,6 @@
 
 #include "ops/ssd/ssd_slots.h"
 
-static double *zeros(int64_t n)
-{
-    double *x = calloc((size_t)n, sizeof *x);
-    mba_assert(x);
-    return x;
-}
-
 /* ---- what both evaluations share: the step and where the state is reset ---- */
 
 static double raw_of(const mba_ref_call *c, const ssd_dims *d, int64_t t, int64_t h)
@@ -64,11 +57,21 @@ static void skip_gradient(const mba_ref_call *c, const ssd_dims *d, int64_t t, i
 
 /* ---- the recurrence ---- */
 
-/* The states of one head: (L+1, P, N), the one before each token and the last. */
-static double *states_of(const mba_ref_call *c, const ssd_dims *d, int64_t b, int64_t h)
+/* The states of one head: (L+1, P, N), the one before each token and the last. Behind them in the call's space is that of
+ * one more, the gradient of a state. */
+static int64_t states_elems(const ssd_dims *d) { return (d->L + 1) * d->P * d->N; }
+
+int64_t ssd_ref_space(const mba_node *n)
+{
+    const ssd_dims d = ssd_dims_of(n);
+    return states_elems(&d) + d.P * d.N;
+}
+
+static const double *states_of(const mba_ref_call *c, const ssd_dims *d, int64_t b, int64_t h)
 {
     const int64_t PN = d->P * d->N;
-    double       *s  = zeros((d->L + 1) * PN);
+    double       *s  = c->space;
+    memset(s, 0, sizeof *s * (size_t)PN);
     if (c->in[INITIAL]) memcpy(s, c->in[INITIAL] + (b * d->H + h) * PN, sizeof *s * (size_t)PN);
     for (int64_t l = 0; l < d->L; l++, s += PN) {
         const int64_t t = b * d->L + l;
@@ -86,7 +89,7 @@ void ssd_ref(const mba_ref_call *c)
     const int64_t  PN = d.P * d.N;
     for (int64_t bh = 0; bh < d.B * d.H; bh++) {
         const int64_t b = bh / d.H, h = bh % d.H;
-        double       *s = states_of(c, &d, b, h);
+        const double *s = states_of(c, &d, b, h);
         for (int64_t l = 0; l < d.L; l++)
             for (int64_t p = 0; p < d.P; p++) {
                 const int64_t t = b * d.L + l, i = (t * d.H + h) * d.P + p;
@@ -96,7 +99,6 @@ void ssd_ref(const mba_ref_call *c)
                 c->out[Y][i] = y;
             }
         if (c->out[FINAL]) memcpy(c->out[FINAL] + bh * PN, s + d.L * PN, sizeof *s * (size_t)PN);
-        free(s);
     }
 }
 
@@ -131,15 +133,13 @@ void ssd_bwd_ref(const mba_ref_call *c)
 {
     const ssd_dims d = ssd_dims_of(c->node);
     const int64_t  PN = d.P * d.N;
-    double        *lam = zeros(PN);
+    double        *lam = c->space + states_elems(&d);
     for (int64_t bh = 0; bh < d.B * d.H; bh++) {
-        double *s = states_of(c, &d, bh / d.H, bh % d.H);
+        const double *s = states_of(c, &d, bh / d.H, bh % d.H);
         for (int64_t i = 0; i < PN; i++) lam[i] = c->in[DFINAL] ? c->in[DFINAL][bh * PN + i] : 0;
         for (int64_t l = d.L - 1; l >= 0; l--) token_backward(c, &d, bh / d.H * d.L + l, bh % d.H, s + l * PN, lam);
         if (c->out[DINITIAL]) memcpy(c->out[DINITIAL] + bh * PN, lam, sizeof *lam * (size_t)PN);
-        free(s);
     }
-    free(lam);
 }
 
 /* ---- in chunks ---- */
@@ -221,12 +221,30 @@ static void pass_state(const mba_ref_call *c, const cell *e, double *S, double *
     for (int64_t i = 0; i < e->d->P * N; i++) leaving[i] = decay_all(e) * e->H[i] + S[i];
 }
 
-ssd_parts ssd_parts_of(const mba_ref_call *c)
+/* All parts are cut from one allocation; `work` is what the backward works in: dy, the gradient of a state, and that of a cell. */
+static int64_t dy_elems(const ssd_dims *d) { return d->B * d->L * d->H * d->P; }
+static int64_t cell_elems(const ssd_dims *d) { return d->Q * (5 + d->P); }
+
+static mba_status parts_create(ssd_parts *p, const ssd_dims *d)
+{
+    const int64_t PN = d->P * d->N, n = mba_ceil(d->L, d->Q), steps = d->B * d->H * n * d->Q, states = d->B * n * d->H * PN;
+    const int64_t sizes[] = { steps, steps, states, states, d->B * n * d->G * d->Q * d->Q, d->B * d->H * PN,
+                              dy_elems(d) + PN + cell_elems(d) };
+    double      **part[] = { &p->dt, &p->cs, &p->S, &p->H, &p->CB, &p->last, &p->work };
+    int64_t       all = 0;
+    for (int k = 0; k < 7; k++) all += sizes[k];
+    double *memory = calloc((size_t)all, sizeof *memory);
+    if (!memory) return mba_fail(MBA_E_NOMEM, "no memory for a reference run");
+    for (int k = 0; k < 7; memory += sizes[k++]) *part[k] = memory;
+    return MBA_OK;
+}
+
+mba_status ssd_parts_of(ssd_parts *out, const mba_ref_call *c)
 {
     const ssd_dims d = ssd_dims_of(c->node);
-    const int64_t  n = mba_ceil(d.L, d.Q), PN = d.P * d.N, steps = d.B * d.H * n * d.Q, states = d.B * n * d.H * PN;
-    ssd_parts p = { zeros(steps), zeros(steps), zeros(states), zeros(states), zeros(d.B * n * d.G * d.Q * d.Q),
-                    zeros(d.B * d.H * PN) };
+    const int64_t  n = mba_ceil(d.L, d.Q), PN = d.P * d.N;
+    ssd_parts      p;
+    MBA_TRY(parts_create(&p, &d));
     cumulate_steps(c, &d, &p);
     multiply_cb(c, &d, &p);
     for (int64_t bh = 0; bh < d.B * d.H; bh++) {
@@ -238,18 +256,17 @@ ssd_parts ssd_parts_of(const mba_ref_call *c)
             pass_state(c, &e, p.S + at, k + 1 < n ? p.H + at + d.H * PN : p.last + bh * PN);
         }
     }
-    return p;
+    *out = p;
+    return MBA_OK;
 }
 
-void ssd_parts_free(ssd_parts *p)
-{
-    free(p->dt); free(p->cs); free(p->S); free(p->H); free(p->CB); free(p->last);
-}
+void ssd_parts_free(ssd_parts *p) { free(p->dt); }
 
-void ssd_chunked_ref(const mba_ref_call *c)
+mba_status ssd_chunked_ref(const mba_ref_call *c)
 {
     const ssd_dims d = ssd_dims_of(c->node);
-    ssd_parts      p = ssd_parts_of(c);
+    ssd_parts      p;
+    MBA_TRY(ssd_parts_of(&p, c));
     for (int64_t i = 0; i < d.B * d.L * d.H * d.P; i++) {
         const int64_t j = i % d.P, h = i / d.P % d.H, t = i / d.P / d.H, l = t % d.L % d.Q;
         const cell    e = cell_of(c, &d, &p, t / d.L, t % d.L / d.Q, h);
@@ -260,6 +277,7 @@ void ssd_chunked_ref(const mba_ref_call *c)
     }
     if (c->out[FINAL]) memcpy(c->out[FINAL], p.last, sizeof *p.last * (size_t)(d.B * d.H * d.P * d.N));
     ssd_parts_free(&p);
+    return MBA_OK;
 }
 
 /* Sections 5.4 to 5.10 for one chunk of one head, given the gradient G of the state that leaves it. */
@@ -302,11 +320,12 @@ static void states_backward(const mba_ref_call *c, const cell *e, const double *
     }
 }
 
-static void cell_backward(const mba_ref_call *c, const cell *e, const double *dy, double *G)
+static void cell_backward(const mba_ref_call *c, const cell *e, const double *dy, double *G, double *work)
 {
     const int64_t P = e->d->P, N = e->d->N, Q = e->d->Q, stride = e->d->H * P;
-    double       *memory = zeros(5 * Q), *acc = zeros(Q * P), diag = 0, next = 0, prev = 0;
-    adjoint       a = { memory, memory + Q, memory + 2 * Q, memory + 3 * Q, memory + 4 * Q, 0 };
+    double       *acc = work + 5 * Q, diag = 0, next = 0, prev = 0;
+    adjoint       a = { work, work + Q, work + 2 * Q, work + 3 * Q, work + 4 * Q, 0 };
+    memset(work, 0, sizeof *work * (size_t)cell_elems(e->d));
     pairs_backward(c, e, dy, &a, acc);
     states_backward(c, e, dy, G, &a, acc);
     for (int64_t l = 0; l < e->q; l++) prev += a.q[l];
@@ -328,26 +347,24 @@ static void cell_backward(const mba_ref_call *c, const cell *e, const double *dy
         for (int64_t l = 0; l < e->q; l++)
             G[i] += dy[l * stride + i / N] * decay_in(c, e, l) * c->in[CM][bc_row(e, l) + i % N];
     }
-    free(memory);
-    free(acc);
 }
 
-void ssd_bwd_chunked_ref(const mba_ref_call *c)
+mba_status ssd_bwd_chunked_ref(const mba_ref_call *c)
 {
     const ssd_dims d  = ssd_dims_of(c->node);
     const int64_t  n  = mba_ceil(d.L, d.Q), PN = d.P * d.N;
-    ssd_parts      p  = ssd_parts_of(c);
-    double        *dy = zeros(d.B * d.L * d.H * d.P), *G = zeros(PN);
-    if (c->in[DY]) memcpy(dy, c->in[DY], sizeof *dy * (size_t)(d.B * d.L * d.H * d.P));
+    ssd_parts      p;
+    MBA_TRY(ssd_parts_of(&p, c));
+    double *dy = p.work, *G = dy + dy_elems(&d);
+    if (c->in[DY]) memcpy(dy, c->in[DY], sizeof *dy * (size_t)dy_elems(&d));
     for (int64_t bh = 0; bh < d.B * d.H; bh++) {
         for (int64_t i = 0; i < PN; i++) G[i] = c->in[DFINAL] ? c->in[DFINAL][bh * PN + i] : 0;
         for (int64_t k = n - 1; k >= 0; k--) {
             const cell e = cell_of(c, &d, &p, bh / d.H, k, bh % d.H);
-            cell_backward(c, &e, dy + (e.t0 * d.H + e.h) * d.P, G);
+            cell_backward(c, &e, dy + (e.t0 * d.H + e.h) * d.P, G, G + PN);
         }
         if (c->out[DINITIAL]) memcpy(c->out[DINITIAL] + bh * PN, G, sizeof *G * (size_t)PN);
     }
-    free(dy);
-    free(G);
     ssd_parts_free(&p);
+    return MBA_OK;
 }

@@ -13,7 +13,7 @@ typedef struct bench {                            /* one call of all four refere
     mba_tensor   tensor[SLOTS_IN + SLOTS_OUT];
     mba_node     node;
     double      *in[SLOTS_IN];
-    double      *y, *final, *grad[SLOTS_OUT];
+    double      *y, *final, *grad[SLOTS_OUT], *space;
 } bench;
 
 static double *array(int64_t n)
@@ -42,6 +42,7 @@ static void bench_init(bench *t, const int64_t d[6], int64_t chunk, int has)    
         t->in[k]      = array(n);
     }
     t->node.attr = &t->attr;
+    t->space     = array(ssd_ref_space(&t->node));
     t->y         = array(elems(t, X));
     t->final     = array(elems(t, INITIAL));
     const int of[SLOTS_OUT] = { X, DT, BM, CM, A_LOG, SKIP, DT_BIAS, INITIAL };
@@ -54,11 +55,12 @@ static void bench_free(bench *t)
     for (int k = 0; k < SLOTS_OUT; k++) free(t->grad[k]);
     free(t->y);
     free(t->final);
+    free(t->space);
 }
 
 static mba_ref_call call_of(bench *t, bool backward)
 {
-    mba_ref_call c = { .node = &t->node };
+    mba_ref_call c = { .node = &t->node, .space = t->space };
     for (int k = 0; k < SLOTS_IN; k++) c.in[k] = t->in[k];
     if (!backward) { c.out[Y] = t->y; c.out[FINAL] = t->final; }
     for (int k = 0; k < SLOTS_OUT && backward; k++) c.out[k] = t->grad[k];
@@ -132,11 +134,12 @@ static void chunks_give_the_golden_values(void **state)
     bench t;
     golden_init(&t);
     mba_ref_call f = call_of(&t, false), b = call_of(&t, true);
-    ssd_chunked_ref(&f);
-    ssd_bwd_chunked_ref(&b);
+    assert_ok(ssd_chunked_ref(&f));
+    assert_ok(ssd_bwd_chunked_ref(&b));
     assert_golden_outputs(&t);
     assert_golden_gradients(&t);
-    ssd_parts p = ssd_parts_of(&f);
+    ssd_parts p;
+    assert_ok(ssd_parts_of(&p, &f));
     assert_sums(p.dt, 24, 18.49021729055, 199.6125216655);
     assert_sums(p.cs, 24, -72.08165376575, -888.1966882919);
     assert_sums(p.S,  36, 1.254006959909, -52.65271360160);
@@ -167,7 +170,8 @@ static void compare_with_chunks_of(int64_t chunk, int has)
             a.in[k][i] = b.in[k][i] = k == IDS ? (double)(i * i % 47 / 31) : sin(1.3 * (double)i + k + (double)(i % 7));
     mba_ref_call f = call_of(&a, false), g = call_of(&b, false), df = call_of(&a, true), dg = call_of(&b, true);
     ssd_ref(&f);          ssd_bwd_ref(&df);
-    ssd_chunked_ref(&g);  ssd_bwd_chunked_ref(&dg);
+    assert_ok(ssd_chunked_ref(&g));
+    assert_ok(ssd_bwd_chunked_ref(&dg));
     assert_same(b.y, a.y, elems(&a, X), 1e-10);
     assert_same(b.final, a.final, elems(&a, INITIAL), 1e-10);
     const int of[SLOTS_OUT] = { X, DT, BM, CM, A_LOG, SKIP, DT_BIAS, INITIAL };

@@ -60,7 +60,7 @@ static void job_run(job *j, bool with_reference)
     memset(j->p->memory[MBA_ACT], 0xff, j->p->layout.arena_bytes[MBA_ACT]);
     fill_leaves(j);
     assert_ok(mba_program_run(j->p, MBA_FORWARD | MBA_BACKWARD, &step, NULL));
-    if (j->r) mba_reference_run(j->r, MBA_FORWARD | MBA_BACKWARD, &step);
+    if (j->r) assert_ok(mba_reference_run(j->r, MBA_FORWARD | MBA_BACKWARD, &step));
 }
 
 static void job_free(job *j)

@@ -1,0 +1,234 @@
+/* checkpoint_dirs_test.c -- the order in which a checkpoint reaches the disk, and runs whose directory cannot be listed.
+ *
+ * Our own fsync, rename, write, unlinkat and rmdir stand before the library's and write down who was called with what. */
+#include "train/checkpoint_dirs.h"
+
+#include <fcntl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "tests/starve.h"
+#include "tests/training.h"
+#include "train/checkpoint.h"
+
+enum { EVENTS_MAX = 4096 };
+typedef enum doing { WRITES, SYNCS, RENAMES, REMOVES } doing;
+typedef struct event { doing what; char path[600], to[600]; } event;
+
+static event log_of[EVENTS_MAX];
+static int   events;
+static bool  recording;
+
+static void note(doing what, const char *path, const char *to)
+{
+    if (!recording || strncmp(path, scratch_dir, strlen(scratch_dir))) return;
+    assert_true(events < EVENTS_MAX);
+    event *e = &log_of[events++];
+    e->what = what;
+    snprintf(e->path, sizeof e->path, "%s", path);
+    snprintf(e->to, sizeof e->to, "%s", to);
+    for (size_t n = strlen(e->path); n && e->path[n - 1] == '/'; n--) e->path[n - 1] = 0;
+}
+
+static void note_descriptor(doing what, int fd, const char *name)
+{
+    char link[64], path[512], all[600];
+    snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+    const ssize_t n = recording ? readlink(link, path, sizeof path - 1) : -1;
+    if (n < 0) return;
+    path[n] = 0;
+    snprintf(all, sizeof all, "%s%s%.64s", path, *name ? "/" : "", name);
+    note(what, all, "");
+}
+
+int fsync(int fd)
+{
+    note_descriptor(SYNCS, fd, "");
+    return (int)syscall(SYS_fsync, fd);
+}
+
+ssize_t write(int fd, const void *bytes, size_t n)
+{
+    note_descriptor(WRITES, fd, "");
+    return syscall(SYS_write, fd, bytes, n);
+}
+
+int rename(const char *from, const char *to)
+{
+    note(RENAMES, from, to);
+    return renameat(AT_FDCWD, from, AT_FDCWD, to);
+}
+
+int unlinkat(int fd, const char *name, int flags)
+{
+    const int failed = (int)syscall(SYS_unlinkat, fd, name, flags);
+    if (!failed) note_descriptor(REMOVES, fd, name);
+    return failed;
+}
+
+int rmdir(const char *path)
+{
+    const int failed = (int)syscall(SYS_unlinkat, AT_FDCWD, path, AT_REMOVEDIR);
+    if (!failed) note(REMOVES, path, "");
+    return failed;
+}
+
+/* The last event of this kind and path before `at`; -1: none. */
+static int last(doing what, const char *path, int at)
+{
+    while (--at >= 0 && (log_of[at].what != what || strcmp(log_of[at].path, path))) continue;
+    return at;
+}
+
+static bool is_in(const char *path, const char *folder)
+{
+    const size_t n = strlen(folder);
+    return !strncmp(path, folder, n) && path[n] == '/';
+}
+
+static void demand(bool fact, const event *e, const char *words)
+{
+    if (!fact) print_error("%s -> '%s': %s\n", e->path, e->to, words);
+    assert_true(fact);
+}
+
+/* A file is on the disk before it gets its name. */
+static int check_files(void)
+{
+    int files = 0;
+    for (int i = 0; i < events; i++) {
+        const event *e = &log_of[i];
+        const int    wrote = last(WRITES, e->path, i);
+        if (e->what != RENAMES || wrote < 0) continue;
+        demand(last(SYNCS, e->path, i) > wrote, e, "a file is renamed before its bytes are synced");
+        files++;
+    }
+    return files;
+}
+
+/* The names of a checkpoint's files are on the disk before the checkpoint gets its own. */
+static int check_folders(void)
+{
+    int folders = 0;
+    for (int i = 0; i < events; i++) {
+        const event *e = &log_of[i];
+        int          named = -1;
+        if (e->what != RENAMES || !strstr(e->path, ".partial") || strstr(strstr(e->path, ".partial"), "/")) continue;
+        for (int k = 0; k < i; k++)
+            if (log_of[k].what == RENAMES && is_in(log_of[k].to, e->path)) named = k;
+        demand(named >= 0 && last(SYNCS, e->path, i) > named, e, "a folder is renamed before the names in it are synced");
+        folders++;
+    }
+    return folders;
+}
+
+/* The name of the newest checkpoint is on the disk before an older one is touched. */
+static int check_removals(const char *run)
+{
+    int removed = 0;
+    for (int i = 0; i < events; i++) {
+        const event *e = &log_of[i];
+        int          named = -1;
+        if (e->what != REMOVES || strstr(e->path, ".partial")) continue;
+        for (int k = 0; k < i; k++)
+            if (log_of[k].what == RENAMES && strstr(log_of[k].path, ".partial") && is_in(log_of[k].to, run)
+                && !is_in(log_of[k].path, log_of[k].to) && !strstr(log_of[k].to, ".partial")) named = k;
+        demand(named >= 0 && last(SYNCS, run, i) > named, e, "an older checkpoint goes before the newest is synced");
+        removed++;
+    }
+    return removed;
+}
+
+static void what_is_new_is_on_the_disk_before_what_is_old_goes(void **state)
+{
+    (void)state;
+    char              run[300];
+    mba_train_options o = options("M", 5);
+    snprintf(run, sizeof run, "%s", scratch("run"));
+    o.out = run;
+    o.save_every = 1;
+    o.keep = 1;
+    events = 0;
+    recording = true;
+    assert_ok(mba_train(&o));
+    recording = false;
+    assert_true(check_files() >= 5 * 4);           // config, model, optimizer, trainer and their checksums
+    assert_int_equal(check_folders(), 5);
+    assert_true(check_removals(run) >= 4 * 5);
+}
+
+/* The same name again: the one before is put aside, and goes when the new one is safe. */
+static void a_replaced_checkpoint_goes_last(void **state)
+{
+    (void)state;
+    char        run[300], path[320];
+    mba_session s = { 0 };
+    snprintf(run, sizeof run, "%s", scratch("again"));
+    snprintf(path, sizeof path, "%s/step-000001", run);
+    assert_ok(mba_session_plan(&s, &(mba_session_options){ .model.lm = small("M") }));
+    assert_ok(mba_session_bind(&s, 1));
+    assert_ok(mba_checkpoint_save(&s, path, NULL));
+    events = 0;
+    recording = true;
+    assert_ok(mba_checkpoint_save(&s, path, NULL));
+    recording = false;
+    mba_session_end(&s);
+    assert_true(check_files() >= 3);
+    assert_int_equal(check_folders(), 1);
+    assert_true(check_removals(run) >= 4);
+}
+
+static void an_unreadable_run_is_not_one_without_checkpoints(void **state)
+{
+    (void)state;
+    char newest[512];
+    assert_ok(mba_checkpoint_none(scratch("nowhere")));
+    assert_int_equal(symlink("loop", scratch("loop")), 0);       // nobody opens it, root neither
+    assert_int_equal(mkdir(scratch("open"), 0777), 0);
+    assert_ok(mba_checkpoint_none(scratch("open")));
+    assert_fails(mba_checkpoint_latest(newest, sizeof newest, scratch("open")), MBA_E_IO, "no checkpoint in");
+    assert_fails(mba_checkpoint_none(scratch("loop")), MBA_E_IO, "cannot read the directory");
+    assert_fails(mba_checkpoint_follows(scratch("loop"), "a", 1), MBA_E_IO, "cannot read the directory");
+    assert_fails(mba_checkpoint_prune(scratch("loop"), 1, 1), MBA_E_IO, "cannot read the directory");
+}
+
+#if MBA_STARVE
+static char found[512];
+
+static mba_status look(void)
+{
+    MBA_TRY(mba_checkpoint_prune(scratch("many"), 100, 100));
+    const mba_status none = mba_checkpoint_none(scratch("many"));
+    if (none != MBA_E_ARG) return none == MBA_OK ? MBA_E_FORMAT : none;          // they are there
+    MBA_TRY(mba_checkpoint_follows(scratch("many"), scratch("many/step-000012"), 12));
+    return mba_checkpoint_latest(found, sizeof found, scratch("many"));
+}
+
+static void see(void) { assert_string_equal(found, scratch("many/step-000012")); }
+
+static void checkpoints_without_memory_to_list_them_are_an_error(void **state)
+{
+    char name[64];
+    (void)state;
+    assert_int_equal(mkdir(scratch("many"), 0777), 0);
+    for (int i = 1; i <= 12; i++) {
+        snprintf(name, sizeof name, "many/step-%06d", i);
+        assert_int_equal(mkdir(scratch(name), 0777), 0);
+    }
+    scratch_put(scratch("many/step-000012/config.json"), "{}", 2);
+    starve(look, see, NULL);
+}
+#endif
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_is_new_is_on_the_disk_before_what_is_old_goes),
+        cmocka_unit_test(a_replaced_checkpoint_goes_last),
+        cmocka_unit_test(an_unreadable_run_is_not_one_without_checkpoints),
+#if MBA_STARVE
+        cmocka_unit_test(checkpoints_without_memory_to_list_them_are_an_error),
+#endif
+    };
+    return cmocka_run_group_tests(tests, prepare_data, remove_data);
+}
