@@ -69,21 +69,64 @@ void mba_gemm_serial(const mba_gemm_args *g)
 }
 
 /* What OpenBLAS takes at most for a thread that multiplies (its BUFFER_SIZE, and a page): 128 MiB on x86-64, on Arm 32 in 0.3.21,
- * measured. The larger is asked for everywhere: asking for too little would hang. */
-#define BLAS_BUFFER_BYTES (((size_t)128 << 20) + 4096)
+ * measured. It is a constant of its build that no function tells, and asking for too little would hang. */
+enum { PAGE_BYTES_MAX = 1 << 16 };
+#define BLAS_BUFFER_BYTES (((size_t)128 << 20) + PAGE_BYTES_MAX)
+
+static bool has_room(size_t bytes)
+{
+    void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (p == MAP_FAILED) return false;
+    munmap(p, bytes);
+    return true;
+}
+
+/* The size of the address space; 0: unknown. */
+static size_t address_space(void)
+{
+    long  pages = 0;
+    FILE *f = fopen("/proc/self/statm", "r");
+    if (f && fscanf(f, "%ld", &pages) != 1) pages = 0;
+    if (f) fclose(f);
+    return (size_t)pages * (size_t)sysconf(_SC_PAGESIZE);
+}
+
+/* The buffer of this OpenBLAS: by how much the address space grows at its first product, for which the caller has made sure
+ * of the largest; 0 where it does not. It is a power of two and perhaps a page; what other threads map or unmap meanwhile is
+ * rounded away. Small products may need no buffer, so this one is not small. */
+static size_t measured_buffer(void)
+{
+    enum { N = 128 };
+    float        x[N * N] = { 0 }, y[N * N];
+    const size_t before = address_space();
+    mba_gemm_serial(&(mba_gemm_args){ .m = N, .n = N, .k = N, .a = x, .lda = N, .b = x, .ldb = N, .c = y, .ldc = N });
+    const size_t after = address_space();
+    if (!before || after < before + (1 << 20)) return 0;
+    size_t power = 1 << 20;
+    while (power + PAGE_BYTES_MAX < after - before) power *= 2;
+    return power + PAGE_BYTES_MAX;
+}
+
+/* Where there is no room for as much as any OpenBLAS takes, there may be for what this one does. */
+static mba_status ask_for_buffers(void)
+{
+    const size_t threads = (size_t)mba_cpu_threads();
+    size_t       each = BLAS_BUFFER_BYTES;
+    if (has_room(threads * each)) return MBA_OK;
+    const int    why = errno;
+    const size_t measured = threads > 1 && has_room(each) ? measured_buffer() : 0;
+    if (measured && has_room((threads - 1) * measured)) return MBA_OK;         // the first has its own by now
+    if (measured) each = measured;
+    return mba_fail(MBA_E_NOMEM, "no memory for the buffers of OpenBLAS: %s for each thread, threads: %zu\nwhy: %s\n"
+                    "fix: raise the limit (ulimit -v), use fewer --threads, or set MBA_GEMM=packed, whose products need no "
+                    "buffers and may differ in the last bits", mba_size_of((double)each).text, threads, strerror(why));
+}
 
 mba_status mba_gemm_ready(void)
 {
     static atomic_bool ready;
-    const size_t       bytes = (size_t)mba_cpu_threads() * BLAS_BUFFER_BYTES;
     if (atomic_load(&ready) || !wants_blas()) return MBA_OK;
-    void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (p == MAP_FAILED)
-        return mba_fail(MBA_E_NOMEM, "no memory for the buffers of OpenBLAS: %s for each thread, threads: %d\nwhy: %s\n"
-                        "fix: raise the limit (ulimit -v), use fewer --threads, or set MBA_GEMM=packed, whose products need no "
-                        "buffers and may differ in the last bits", mba_size_of((double)BLAS_BUFFER_BYTES).text,
-                        mba_cpu_threads(), strerror(errno));
-    munmap(p, bytes);
+    MBA_TRY(ask_for_buffers());
     atomic_store(&ready, true);
     return MBA_OK;
 }
