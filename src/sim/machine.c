@@ -2,6 +2,8 @@
 #include "sim/machine.h"
 
 #include <ctype.h>
+#include <errno.h>
+#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -109,16 +111,53 @@ static mba_status check_value(const char *where, int line, int k, double v)
 
 static mba_status load(mba_gpu *out, const char *name, const char *const *chain, int depth);
 
+static bool is_path(const char *name)
+{
+    const size_t n = strlen(name);
+    return strchr(name, '/') || (n > 4 && !strcmp(name + n - 4, ".ini"));
+}
+
+static mba_status outside(const text *t)
+{
+    return bad(t, "include of a file outside of this one's folder", "a machine file may come from anybody",
+               "the name of a machine (include = h200), or a file beside this one or in a folder below");
+}
+
+static bool climbs(const char *path)
+{
+    for (const char *p = path; p; p = strchr(p, '/')) {
+        p += *p == '/';
+        if (!strncmp(p, "..", 2) && (!p[2] || p[2] == '/')) return true;
+    }
+    return false;
+}
+
+/* `path` of a file that `t` includes: relative to its folder and below it, symbolic links followed. */
+static mba_status beside(char *path, size_t room, const text *t, const char *name)
+{
+    const char *slash = strrchr(t->where, '/');
+    const int   end = slash ? (int)(slash - t->where) + 1 : 0;
+    char        folder[PATH_MAX], real[PATH_MAX];
+    if (*name == '/' || climbs(name)) return outside(t);
+    snprintf(path, room, "%.*s", end ? end : 2, end ? t->where : "./");
+    if (!realpath(path, folder) || snprintf(path, room, "%.*s%s", end, t->where, name) >= (int)room || !realpath(path, real))
+        return mba_fail(MBA_E_IO, "%s, line %d: cannot find '%s'\nwhy: %s\nfix: paths are relative to the file that includes them",
+                        t->where, t->line, path, strerror(errno));
+    const size_t n = strlen(folder);
+    return !strncmp(real, folder, n) && (real[n] == '/' || folder[n - 1] == '/') ? MBA_OK : outside(t);
+}
+
 /* What an included machine gives is free to be overridden. */
 static mba_status include(mba_gpu *m, text *t, const char *const *chain, int depth)
 {
-    char    name[WORD_MAX];
+    char    name[WORD_MAX], path[PATH_MAX];
     mba_gpu base = { 0 };
     if (!take_word(t, name)) return bad(t, "include of nothing", "a machine belongs there", "include = h200");
     for (int k = 0; k < MBA_GPU_KEYS; k++)
         if (m->known[k])
             return bad(t, "include behind other keys", "what is included would override them", "put it first");
-    MBA_TRY(load(&base, name, chain, depth));
+    if (is_path(name)) MBA_TRY(beside(path, sizeof path, t, name));
+    MBA_TRY(load(&base, is_path(name) ? path : name, chain, depth));
     memcpy(m->v, base.v, sizeof m->v);
     memcpy(m->sigma, base.sigma, sizeof m->sigma);
     memcpy(m->known, base.known, sizeof m->known);
@@ -202,12 +241,6 @@ static mba_status parse(mba_gpu *m, const char *where, const char *bytes, size_t
                             "%s has no %s\nwhy: %s\nfix: add `%s = .. %s`, or begin with `include = h200`", where,
                             mba_gpu_keys[k].name, mba_gpu_keys[k].meaning, mba_gpu_keys[k].name, mba_gpu_keys[k].unit);
     return MBA_OK;
-}
-
-static bool is_path(const char *name)
-{
-    const size_t n = strlen(name);
-    return strchr(name, '/') || (n > 4 && !strcmp(name + n - 4, ".ini"));
 }
 
 static mba_status load_file(mba_gpu *out, const char *path, const char *const *chain, int depth)

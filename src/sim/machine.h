@@ -6,7 +6,8 @@
  *     double gbs = m.v[MBA_GPU_hbm];
  *
  * A file has one `key = value unit +- sigma  # source` per line; `include = h200` comes first and takes another
- * machine's numbers. Every key must be given once, by the file or what it includes; every number has its unit. The keys
+ * machine's numbers, of one that comes with the program or of a file, relative to the folder of the one that includes it
+ * and not outside of that. Every key must be given once, by the file or what it includes; every number has its unit. The keys
  * are in machine_keys.def. Reading allocates at most the file and never follows more than 8 includes. */
 #ifndef MBA_SIM_MACHINE_H
 #define MBA_SIM_MACHINE_H
@@ -35,7 +36,7 @@ extern const mba_gpu_key_info mba_gpu_keys[MBA_GPU_KEYS];
 /* `name` is a machine that comes with the program (mba_gpu_name), or a path if it has a '/' or ends in ".ini". */
 MBA_MUST mba_status mba_gpu_load(mba_gpu *out, const char *name);
 
-/* The text of one file; `where` is what messages call it. Includes are looked up by mba_gpu_load's rules. */
+/* The text of one file; `where` is what messages call it. Files it includes are beside `where`. */
 MBA_MUST mba_status mba_gpu_parse(mba_gpu *out, const char *where, const char *text, size_t bytes);
 
 /* "key=value,key=xfactor"; a unit may stand behind the value. NULL is fine. A factor of what is counted rounds; l2 takes

@@ -123,10 +123,34 @@ static void a_machine_that_includes_itself_is_refused(void **state)
     mba_gpu m;
     scratch_make();
     const char *a = scratch("a.ini"), *b = scratch("b.ini");
-    write_including(a, b);
-    write_including(b, a);
+    write_including(a, "b.ini");
+    write_including(b, "a.ini");
     assert_int_equal(mba_gpu_load(&m, a), MBA_E_FORMAT);
     assert_non_null(strstr(mba_message(), "includes itself"));
+    scratch_remove();
+}
+
+/* Files from anybody: what they include is in their own folder, wherever the program was started. */
+static void a_machine_includes_no_file_outside_of_its_folder(void **state)
+{
+    (void)state;
+    mba_gpu m;
+    scratch_make();
+    const char *a = scratch("sets/a.ini"), *other = scratch("other.ini");
+    assert_int_equal(mkdir(scratch("sets"), 0777), 0);
+    assert_int_equal(mkdir(scratch("sets/below"), 0777), 0);
+    write_including(scratch("sets/below/b.ini"), "h200");
+    write_including(other, "h200");
+    write_including(a, "below/b.ini");
+    assert_ok(mba_gpu_load(&m, a));
+    assert_int_equal(symlink("../other.ini", scratch("sets/link.ini")), 0);
+    const char *const outside[] = { "../other.ini", "below/../../other.ini", "/etc/passwd", "link.ini" };
+    for (size_t i = 0; i < sizeof outside / sizeof *outside; i++) {
+        write_including(a, outside[i]);
+        assert_fails(mba_gpu_load(&m, a), MBA_E_FORMAT, "include of a file outside of this one's folder");
+    }
+    write_including(a, "none.ini");
+    assert_fails(mba_gpu_load(&m, a), MBA_E_IO, "cannot find");
     scratch_remove();
 }
 
@@ -134,4 +158,5 @@ MBA_TEST_MAIN(cmocka_unit_test(built_in_machines_load), cmocka_unit_test(every_n
               cmocka_unit_test(bad_machine_files_are_refused_with_a_reason),
               cmocka_unit_test(another_l2_has_another_half_point),
               cmocka_unit_test(shared_memory_of_an_sm_bounds_that_of_a_block),
-              cmocka_unit_test(a_machine_that_includes_itself_is_refused))
+              cmocka_unit_test(a_machine_that_includes_itself_is_refused),
+              cmocka_unit_test(a_machine_includes_no_file_outside_of_its_folder))
