@@ -90,7 +90,8 @@ typedef struct mba_kernels_pointers {
 
 typedef struct mba_kernels_plan mba_kernels_plan;
 
-/* These return 0, or a code above 0 with the story in mba_kernels_error (of this thread, until its next failure). */
+/* These return 0, or a code above 0 with the story in mba_kernels_error (of this thread, until its next failure). No plan is
+ * made where the environment variable MBA_ISA names none of base, avx2, avx512, or more than the machine has. */
 int  mba_kernels_plan_create(mba_kernels_plan **out, const mba_kernels_desc *d, const mba_kernels_machine *m);
 int  mba_kernels_forward(const mba_kernels_plan *p, const mba_kernels_pointers *a, void *stream);
 int  mba_kernels_backward(const mba_kernels_plan *p, const mba_kernels_pointers *a, void *stream);

@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "core/device.h"
 #include "tests/scratch.h"
 
 #define TRAIN "train", "--model", "mamba2-130m", "--set", "width=32,layers=2,vocab=264,state=8,head_dim=16,chunk=16", \
@@ -162,7 +163,7 @@ static void unknown_choices_of_the_environment_are_refused(void **state)
 {
     static const struct { const char *name, *value, *words; } cases[] = {
         { "MBA_GEMM", "pakced", "the environment has MBA_GEMM=pakced" }, { "MBA_GEMM", "packed", NULL },
-        { "MBA_GEMM", "openblas", NULL }, { "MBA_GEMM", "", NULL }, { "MBA_ISA", "base", NULL }, { "MBA_ISA", "avx2", NULL },
+        { "MBA_GEMM", "openblas", NULL }, { "MBA_GEMM", "", NULL }, { "MBA_ISA", "base", NULL }, { "MBA_ISA", "", NULL },
         { "MBA_ISA", "AVX2", "the environment has MBA_ISA=AVX2" }, { "MBA_ISA", "avx\033", "MBA_ISA=avx\\x1b" } };
     const char *const args[] = { "list", "models", NULL };
     (void)state;
@@ -172,6 +173,23 @@ static void unknown_choices_of_the_environment_are_refused(void **state)
         if (cases[i].words) assert_non_null(strstr(output, cases[i].words));
         unsetenv(cases[i].name);
     }
+}
+
+static void an_instruction_set_that_the_machine_has_not_is_refused(void **state)
+{
+    static const char *const names[] = { "base", "avx2", "avx512" };
+    const char *const        args[] = { "list", "models", NULL };
+    char                     words[96];
+    (void)state;
+    unsetenv("MBA_ISA");
+    const int best = mba_cpu_isa();
+    for (int i = 0; i < 3; i++) {
+        setenv("MBA_ISA", names[i], 1);
+        assert_int_equal(on_terminal("dumb", NULL, 80, args), i > best ? 2 : 0);
+        snprintf(words, sizeof words, "the most that this machine runs is %s", names[best]);
+        if (i > best) assert_non_null(strstr(output, words));
+    }
+    unsetenv("MBA_ISA");
 }
 
 static int begin(void **state) { (void)state; scratch_make(); return 0; }
@@ -188,6 +206,7 @@ int main(void)
         cmocka_unit_test(no_name_commands_the_terminal),
         cmocka_unit_test(two_dashes_end_the_options),
         cmocka_unit_test(unknown_choices_of_the_environment_are_refused),
+        cmocka_unit_test(an_instruction_set_that_the_machine_has_not_is_refused),
     };
     return cmocka_run_group_tests(tests, begin, end);
 }

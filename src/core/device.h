@@ -39,10 +39,12 @@ typedef struct mba_device {
 extern const mba_device mba_device_cpu;
 
 /* Which of the compiled instruction sets this machine runs: an index into mba_variant.launch. The
- * environment variable MBA_ISA (base, avx2, avx512) asks for a smaller one. */
-int         mba_cpu_isa(void);
-const char *mba_cpu_isa_name(void);
-void        mba_cpu_name(char *out, size_t room);          /* as the processor calls itself */
+ * environment variable MBA_ISA (base, avx2, avx512) asks for a smaller one; the check refuses one that there is not, or that
+ * the machine has not. */
+int                 mba_cpu_isa(void);
+MBA_MUST mba_status mba_cpu_isa_check(void);
+const char         *mba_cpu_isa_name(void);
+void                mba_cpu_name(char *out, size_t room);          /* as the processor calls itself */
 
 /* What makes the bits of the CPU operators: "avx512, OpenBLAS SkylakeX"; the matrix product, which another choice of kernels
  * rounds in another order, by its library and core (gemm.h), else "packed". */

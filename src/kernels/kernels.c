@@ -279,7 +279,8 @@ int mba_kernels_plan_create(mba_kernels_plan **out, const mba_kernels_desc *d, c
     mba_kernels_plan *p = NULL;
     if (!out) return mba_fail(MBA_E_ARG, "no place for the plan\nfix: the address of a pointer");
     *out = NULL;
-    mba_status st = check_desc(d);
+    mba_status st = mba_cpu_isa_check();
+    if (st == MBA_OK) st = check_desc(d);
     if (st == MBA_OK && !(p = calloc(1, sizeof *p))) st = mba_fail(MBA_E_NOMEM, "no memory for a plan");
     if (st == MBA_OK) st = create(p, d, m);
     if (st == MBA_OK) *out = p;

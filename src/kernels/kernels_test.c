@@ -41,6 +41,23 @@ static void assert_refused(const mba_kernels_desc *d, const mba_kernels_machine 
 
 /* ---- plans ---- */
 
+static void an_unknown_or_missing_instruction_set_is_refused(void **state)
+{
+    mba_kernels_plan *p;
+    mba_kernels_desc  d = scan_small();
+    (void)state;
+    setenv("MBA_ISA", "AVX2", 1);
+    assert_refused(&d, &h200, "the environment has MBA_ISA=AVX2");
+#ifdef __aarch64__
+    setenv("MBA_ISA", "avx2", 1);
+    assert_refused(&d, &h200, "the most that this machine runs is base");
+#endif
+    setenv("MBA_ISA", "base", 1);
+    assert_plan(&p, &d, &h200);
+    mba_kernels_plan_destroy(p);
+    unsetenv("MBA_ISA");
+}
+
 static void a_machine_gets_the_best_variant_that_it_runs(void **state)
 {
     mba_kernels_plan *p;
@@ -418,7 +435,8 @@ static void the_library_shows_its_functions_only(void **state)
     dlclose(lib);
 }
 
-MBA_TEST_MAIN(cmocka_unit_test(a_machine_gets_the_best_variant_that_it_runs), cmocka_unit_test(sizes_are_what_is_kept),
+MBA_TEST_MAIN(cmocka_unit_test(an_unknown_or_missing_instruction_set_is_refused),
+              cmocka_unit_test(a_machine_gets_the_best_variant_that_it_runs), cmocka_unit_test(sizes_are_what_is_kept),
               cmocka_unit_test(nothing_is_saved_for_who_makes_it_again),
               cmocka_unit_test(shared_memory_is_looked_at),
               cmocka_unit_test(windows_are_seen_or_refused),

@@ -5,14 +5,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { VALUES_MAX = 3 };
+#include "core/device.h"
+
+enum { VALUES_MAX = 2 };
 
 mba_status mba_cpu_check_environment(void)
 {
     static const struct { const char *name, *value[VALUES_MAX + 1], *words; } known[] = {
-        { "MBA_ISA", { "base", "avx2", "avx512" }, "base, avx2 or avx512" },                // isa.c
         { "MBA_GEMM", { "packed", "openblas" }, "packed or openblas" },                     // gemm.c
     };
+    MBA_TRY(mba_cpu_isa_check());
     for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
         const char *is = getenv(known[i].name);
         bool        found = !is || !*is;

@@ -2,7 +2,8 @@
  *
  *     MBA_TRY(mba_cpu_check_environment());              // MBA_GEMM=pakced: there is no such choice
  *
- * Who mistypes one measures something else than he thinks, so a value that no code reads is refused. Empty is not set. */
+ * Who mistypes one measures something else than he thinks, so a value that no code reads is refused, and so is
+ * an instruction set that this machine has not. Empty is not set. */
 #ifndef MBA_ENVIRONMENT_H
 #define MBA_ENVIRONMENT_H
 

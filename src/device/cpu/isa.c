@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core/device.h"
+#include "core/op.h"
 
 static const char *const names[] = { "base", "avx2", "avx512" };
 
@@ -18,6 +19,21 @@ static int best(void)
     if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2")) return 1;
 #endif
     return 0;
+}
+
+mba_status mba_cpu_isa_check(void)
+{
+    const char *want = getenv("MBA_ISA");
+    int         at = 0;
+    if (!want || !*want) return MBA_OK;
+    while (at < MBA_ISAS && strcmp(want, names[at])) at++;
+    if (at == MBA_ISAS)
+        return mba_fail(MBA_E_ARG, "the environment has MBA_ISA=%s\nwhy: it is base, avx2 or avx512\nfix: correct it, or unset "
+                        "MBA_ISA", want);
+    if (at > best())
+        return mba_fail(MBA_E_ARG, "the environment has MBA_ISA=%s\nwhy: the most that this machine runs is %s\nfix: MBA_ISA=%s, or "
+                        "unset it", want, names[best()], names[best()]);
+    return MBA_OK;
 }
 
 int mba_cpu_isa(void)
