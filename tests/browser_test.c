@@ -4,6 +4,7 @@
  *
  * Skipped, and counted as skipped, where Debian's package `chromium` is not installed ($MBA_CHROMIUM names another). */
 #include "tests/browser.h"
+#include "tests/formulas.h"
 
 #include "cli/whatif.h"
 #include "core/file.h"
@@ -323,6 +324,30 @@ static void it_prints_on_few_pages(void **state)
     if (pages < 4 || pages > 25) fail_msg("%d pages of paper", pages);
 }
 
+/* What the button of the raw data saves, of every table: the page hands it to a Blob. */
+#define SAVED "(() => { let all = ''; window.Blob = function (parts) { all += parts[0]; };" \
+              "URL.createObjectURL = () => '#'; HTMLAnchorElement.prototype.click = () => {};" \
+              "const pick = document.querySelector('#raw-pick');" \
+              "for (const o of pick.options) { pick.value = o.value; document.querySelector('#raw-csv').click(); }" \
+              "return all; })()"
+
+static void a_saved_table_has_no_formulas(void **state)
+{
+    char path[600], url[620];
+    (void)state;
+    snprintf(path, sizeof path, "%s", scratch("formulas.db"));
+    formula_store(path, "tests/data/stores/h200_mamba1.db");
+    snprintf(url, sizeof url, "%s", scratch("formulas.html"));
+    make_page(url, (const char *const[]){ path }, 1);
+    snprintf(url, sizeof url, "file://%s", scratch("formulas.html"));
+    browser_size(&chrome, 1440, 900);
+    browser_go(&chrome, url);
+    char *saved = browser_eval(&chrome, SAVED);
+    assert_true(cells_guarded(saved) >= 57);
+    free(saved);
+    quiet("saving tables");
+}
+
 static int begin(void **state)
 {
     const char *store[] = { REAL_STORE, OTHER_STORE };
@@ -362,6 +387,7 @@ int main(void)
         cmocka_unit_test(five_answers_stand_on_the_first_screen),
         cmocka_unit_test(no_other_script_runs),
         cmocka_unit_test(links_land_at_their_figure),
+        cmocka_unit_test(a_saved_table_has_no_formulas),
         cmocka_unit_test(tab_reaches_everything),
         cmocka_unit_test(the_accessibility_tree_names_every_control),
         cmocka_unit_test(committed_pages_work),

@@ -1,5 +1,6 @@
 /* figure_csv_test.c -- `report --figure NAME --csv` and `export --figures` as a spreadsheet meets them: one table, one
  * heading, as many fields in every line, whatever the number of stores. */
+#include "tests/formulas.h"
 #include "tests/program.h"
 
 #define STORES "tests/data/stores/h200_mamba1.db tests/data/stores/h200_mamba2.db"
@@ -38,9 +39,35 @@ static void runs_stand_in_a_column(void **state)
     says(run("report " STORES " --figure fig6 --csv | cut -d, -f1 | LC_ALL=C sort -u"), 0, "mamba-370m\nmamba2-headline\nrun\n");
 }
 
+/* Guarded cells of a file that was exported. */
+static int guarded_in(const char *name)
+{
+    char  *csv;
+    size_t n;
+    assert_ok(mba_file_read(&csv, &n, scratch(name), 1 << 26));
+    const int guarded = cells_guarded(csv);
+    free(csv);
+    return guarded;
+}
+
+static void names_of_kernels_are_no_formulas(void **state)
+{
+    (void)state;
+    formula_store(scratch("f.db"), "tests/data/stores/h200_mamba1.db");
+    assert_int_equal(run("export '%s/f.db' --csv '%s/tables'", scratch_dir, scratch_dir), 0);
+    assert_true(guarded_in("tables/kernel.csv") >= 57);
+    assert_int_equal(run("export '%s/f.db' --no-simulation --figures '%s/figures'", scratch_dir, scratch_dir), 0);
+    static const char *const figures[] = { "figures/fig2.csv", "figures/fig4.csv", "figures/skyline.csv", "figures/table2.csv" };
+    for (size_t i = 0; i < sizeof figures / sizeof *figures; i++) assert_true(guarded_in(figures[i]) >= 4);
+}
+
+static int begin(void **state) { (void)state; scratch_make(); return 0; }
+static int end(void **state) { (void)state; scratch_remove(); return 0; }
+
 int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(every_line_has_the_fields_of_its_heading),
-                                        cmocka_unit_test(runs_stand_in_a_column) };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+                                        cmocka_unit_test(runs_stand_in_a_column),
+                                        cmocka_unit_test(names_of_kernels_are_no_formulas) };
+    return cmocka_run_group_tests(tests, begin, end);
 }
