@@ -2,12 +2,14 @@
  *
  *     static void claim_in_words(void **state) { (void)state; assert_near(got, want, 1e-6); }
  *     MBA_TEST_MAIN(cmocka_unit_test(claim_in_words), ..)
- */
+ *
+ * A case that hangs is told and ended: watchdog.h. */
 #ifndef MBA_TEST_H
 #define MBA_TEST_H
 
 #include <math.h>
 #include <setjmp.h>
+#include <stdbool.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -18,6 +20,7 @@
 #include <cmocka.h>
 
 #include "core/status.h"
+#include "tests/watchdog.h"
 
 /* |got - want| <= tolerance; NaN never passes. */
 #define assert_near(got, want, tolerance) assert_near_((double)(got), (double)(want), (double)(tolerance), __FILE__, __LINE__)
