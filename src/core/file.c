@@ -351,6 +351,12 @@ void mba_writer_destroy(mba_writer *w)
     free(w);
 }
 
+mba_status mba_file_sync(int fd, const char *path)
+{
+    const int error = sync_to_disk(fd);
+    return error ? failed("write", path, error) : MBA_OK;
+}
+
 mba_status mba_name_sync(const char *path)
 {
     const int error = sync_directory_of(path);

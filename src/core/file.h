@@ -50,6 +50,10 @@ void                mba_writer_destroy(mba_writer *w);        /* removes what wa
  * ends the process. */
 void mba_writers_abandon(void);
 
+/* Forces what was written to an open file to disk: for files that grow, which no writer replaces. A file system that cannot
+ * sync is no failure. */
+MBA_MUST mba_status mba_file_sync(int fd, const char *path);
+
 /* After a rename, link or removal: forces the directory that `path` stands in to disk, and with it the name. What the new name
  * replaces may be removed then, and not before. */
 MBA_MUST mba_status mba_name_sync(const char *path);

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "core/file.h"
+#include "data/json.h"
 #include "data/listing.h"
 #include "train/checkpoint.h"
 #include "train/checksums.h"
@@ -263,6 +264,30 @@ mba_status mba_checkpoint_newest_sound(char *out, size_t room, char *broken, siz
     if (!sound) *out = 0;
     free(steps);
     return st;
+}
+
+/* The step that a sound checkpoint is of; -1: it is damaged, or none. */
+static int64_t step_in(const char *directory)
+{
+    char    path[PATH_ROOM];
+    json_t *trainer = NULL;
+    int64_t step = -1;
+    if (mba_checkpoint_check(directory) != MBA_OK || snprintf(path, sizeof path, "%s/trainer.json", directory) >= PATH_ROOM
+        || mba_json_load(&trainer, path, NULL) != MBA_OK || mba_json_int(trainer, "step", -1, -1, INT64_MAX, &step) != MBA_OK) step = -1;
+    json_decref(trainer);
+    return step;
+}
+
+mba_status mba_checkpoint_best_missing(bool *missing, const char *run, int64_t step)
+{
+    char best[PATH_ROOM], old[PATH_ROOM], taken[PATH_ROOM];
+    if (snprintf(taken, sizeof taken, "%s/step-%06lld", run, (long long)step) >= PATH_ROOM
+        || snprintf(best, sizeof best, "%s/best", run) >= PATH_ROOM || snprintf(old, sizeof old, "%s/best.old", run) >= PATH_ROOM)
+        return mba_fail(MBA_E_ARG, "the path '%s' is too long\nfix: a shorter --out", run);
+    if (access(best, F_OK) && access(old, F_OK) == 0 && rename(old, best))
+        return mba_fail(MBA_E_IO, "cannot rename '%s'\nwhy: %s\nfix: is the directory writable?", old, strerror(errno));
+    *missing = access(taken, F_OK) == 0 && step_in(best) != step;
+    return MBA_OK;
 }
 
 mba_status mba_checkpoint_follows(const char *run, const char *from, int64_t step)

@@ -184,10 +184,12 @@ static mba_status save_as(run *r, char path[PATH_ROOM], const char *name)
     return st;
 }
 
+/* The log comes first: wherever a power cut comes, a checkpoint has the lines of all steps before it. */
 static mba_status save(run *r)
 {
     char path[PATH_ROOM], name[32];
     if (!r->o->out) return MBA_OK;
+    if (r->log) MBA_TRY(mba_file_sync(fileno(r->log), r->o->out));
     snprintf(name, sizeof name, "step-%06lld", (long long)r->step.index);
     mba_status st = save_as(r, path, name);
     if (st == MBA_OK && r->o->keep > 0) st = mba_checkpoint_prune(r->o->out, r->o->keep, r->step.index);
@@ -204,6 +206,14 @@ static mba_status save_best(run *r, bool saved)
         && snprintf(path, sizeof path, "%s/best", r->o->out) < PATH_ROOM && mba_checkpoint_link(path, step) == MBA_OK)
         return MBA_OK;
     return save_as(r, path, "best");
+}
+
+/* A run that was killed after it saved a step and before it kept it as the best one. */
+static mba_status mend_best(run *r)
+{
+    bool missing = false;
+    if (r->o->out && r->o->resume && r->best_step) MBA_TRY(mba_checkpoint_best_missing(&missing, r->o->out, r->best_step));
+    return missing && r->best_step == r->step.index ? save_best(r, true) : MBA_OK;
 }
 
 static mba_status read_floats(float *x, int n, const json_t *a)
@@ -609,6 +619,7 @@ mba_status mba_train(const mba_train_options *o)
     mba_status st = begin(&r);
     if (st == MBA_OK) st = restore(&r);
     if (st == MBA_OK) st = open_log(&r);
+    if (st == MBA_OK) st = mend_best(&r);
     r.began_s  = seconds();
     r.began_at = r.step.index;
     if (st == MBA_OK) st = loop(&r);
