@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "cli/command.h"
@@ -58,7 +59,7 @@ typedef struct train_cli {
     json_t           *saved, *kept;               /* options of the checkpoint that is resumed; of its run as last started */
     json_t           *options, *changes;          /* of this run; which are not those of the checkpoint */
     char              from[PATH_ROOM], folder[PATH_ROOM];          /* the checkpoint that is resumed; its run */
-    mba_lock         *lock;                       /* of the folder that this run writes to */
+    mba_lock         *lock, *read;                /* of the folder that this run writes to; of that whose run it goes on with */
 } train_cli;
 
 /* ---- what a step costs ---- */
@@ -283,6 +284,13 @@ static mba_status lock_run(train_cli *c, const char *folder)
     return MBA_OK;
 }
 
+static void restored(void *ctx)
+{
+    train_cli *c = ctx;
+    mba_lock_release(c->read);
+    c->read = NULL;
+}
+
 static mba_status run_training(train_cli *c)
 {
     mba_text_data text = { 0 };
@@ -293,6 +301,7 @@ static mba_status run_training(train_cli *c)
     c->o.stop = &interrupted;
     c->o.planned = planned;
     c->o.report  = report;
+    c->o.restored = restored;
     c->o.saved   = saved;
     if (c->sample && !c->o.resume) mba_samples_forget(c->o.out);
     c->o.ctx     = c;
@@ -340,8 +349,14 @@ static mba_status choose_newest(train_cli *c)
     return MBA_OK;
 }
 
-/* Before the newest checkpoint is chosen: a run that goes on in the folder writes newer ones. A folder that is not there
- * has none, and one without a checkpoint is left alone. */
+static bool same_folder(const char *a, const char *b)
+{
+    struct stat x, y;
+    return stat(a, &x) == 0 && stat(b, &y) == 0 && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
+}
+
+/* Before the newest checkpoint is chosen: a run that goes on in the folder writes newer ones, and removes older ones that
+ * another would still read. A folder that is not there has none, and one without a checkpoint is left alone. */
 static mba_status lock_resumed(train_cli *c)
 {
     const bool automatic = !strcmp(c->o.resume, "auto");
@@ -350,7 +365,9 @@ static mba_status lock_resumed(train_cli *c)
         MBA_TRY(mba_run_folder(c->folder, sizeof c->folder, c->o.resume));
     }
     const char *folder = c->o.out ? c->o.out : c->folder;
-    return mba_is_folder(folder) ? lock_run(c, folder) : MBA_OK;
+    if (mba_is_folder(folder)) MBA_TRY(lock_run(c, folder));
+    const bool others = !automatic && !c->dry_run && *c->folder && !same_folder(folder, c->folder);
+    return others ? mba_lock_shared(&c->read, c->folder) : MBA_OK;
 }
 
 static bool is_changed(const train_cli *c, const char *name)
@@ -670,6 +687,7 @@ mba_status mba_command_train(int argc, char **argv)
     json_decref(c.kept);
     json_decref(c.options);
     json_decref(c.changes);
+    mba_lock_release(c.read);
     mba_lock_release(c.lock);
     return st;
 }

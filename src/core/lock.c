@@ -21,6 +21,7 @@ struct mba_lock {
     char *path;
     char *folder;                      /* that it is in and guards; NULL: it is beside what it guards */
     bool  made;                        /* the folder was not there before */
+    bool  shared;
 };
 
 /* Where another user has left the file, it can be read and locked, not written. */
@@ -85,10 +86,10 @@ static mba_status take(mba_lock *l, const char *what)
         if (!is_lock_file(l->fd))
             return mba_fail(MBA_E_IO, "cannot lock '%s'\nwhy: '%s' is there and is no lock\nfix: move it away, or name another "
                             "--out", what, l->path);
-        if (flock(l->fd, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK) return held(what, l->path, holder(l->fd));
+        if (flock(l->fd, (l->shared ? LOCK_SH : LOCK_EX) | LOCK_NB) && errno == EWOULDBLOCK) return held(what, l->path, holder(l->fd));
         if (is_named(l->fd, l->path)) {
-            write_pid(l->fd);
-            mba__unfinished(NULL, l->path);
+            if (!l->shared) write_pid(l->fd);
+            if (!l->shared) mba__unfinished(NULL, l->path);
             return MBA_OK;
         }
         close(l->fd);
@@ -107,7 +108,7 @@ static void forget(mba_lock *l)
 }
 
 /* `path` and `folder` are the lock's from here on. */
-static mba_status create(mba_lock **out, char *path, char *folder, bool made, const char *what)
+static mba_status create(mba_lock **out, char *path, char *folder, mba_lock how, const char *what)
 {
     mba_lock *l = path ? malloc(sizeof *l) : NULL;
     if (!l) {
@@ -115,7 +116,7 @@ static mba_status create(mba_lock **out, char *path, char *folder, bool made, co
         free(folder);
         return mba_fail(MBA_E_NOMEM, "no memory to lock '%s'", what);
     }
-    *l = (mba_lock){ .fd = -1, .path = path, .folder = folder, .made = made };
+    *l = (mba_lock){ .fd = -1, .path = path, .folder = folder, .made = how.made, .shared = how.shared };
     const mba_status st = take(l, what);
     if (st == MBA_OK) *out = l;
     else              forget(l);
@@ -131,7 +132,7 @@ mba_status mba_lock_folder(mba_lock **out, const char *folder)
         return mba_fail(MBA_E_NOMEM, "no memory to lock '%s'", folder);
     }
     const mba_status st = mba_mkdirs(folder);
-    if (st == MBA_OK) return create(out, path, copy, made, folder);
+    if (st == MBA_OK) return create(out, path, copy, (mba_lock){ .made = made }, folder);
     free(path);
     free(copy);
     return st;
@@ -145,14 +146,25 @@ mba_status mba_lock_beside(mba_lock **out, const char *path)
     const char *base = slash ? slash + 1 : target;
     if (asprintf(&file, "%.*s.%.*s.lock", (int)(base - target), target, NAME_KEPT, base) < 0) file = NULL;
     free(leads);
-    return create(out, file, NULL, false, path);
+    return create(out, file, NULL, (mba_lock){ 0 }, path);
 }
 
-/* The name goes first: who opens the file before that and locks it after sees that it has none. */
+mba_status mba_lock_shared(mba_lock **out, const char *folder)
+{
+    char *path = NULL;
+    *out = NULL;
+    if (asprintf(&path, "%s/.lock", folder) < 0) return mba_fail(MBA_E_NOMEM, "no memory to lock '%s'", folder);
+    const mba_status st = create(out, path, NULL, (mba_lock){ .shared = true }, folder);
+    return st == MBA_E_IO ? MBA_OK : st;
+}
+
+/* The name goes first: who opens the file before that and locks it after sees that it has none. Of those who share it, the last
+ * removes it. */
 void mba_lock_release(mba_lock *l)
 {
     if (!l) return;
-    if (is_named(l->fd, l->path)) (void)unlink(l->path);
-    mba__unfinished(l->path, NULL);
+    const bool last = !l->shared || flock(l->fd, LOCK_EX | LOCK_NB) == 0;
+    if (last && is_named(l->fd, l->path)) (void)unlink(l->path);
+    if (!l->shared) mba__unfinished(l->path, NULL);
     forget(l);
 }

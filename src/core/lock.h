@@ -21,6 +21,10 @@ MBA_MUST mba_status mba_lock_folder(mba_lock **out, const char *folder);
 /* For a file or a folder that is yet to be made: .NAME.lock beside it, or beside what a link leads to. */
 MBA_MUST mba_status mba_lock_beside(mba_lock **out, const char *path);
 
+/* For who reads from a folder of another: nobody writes there meanwhile, and others may read. MBA_OK and no lock where its file
+ * cannot be made: whoever may not write there does not lock it either. */
+MBA_MUST mba_status mba_lock_shared(mba_lock **out, const char *folder);
+
 /* A folder that was made for the lock and is still empty goes with it. */
 void mba_lock_release(mba_lock *l);
 

@@ -618,6 +618,7 @@ mba_status mba_train(const mba_train_options *o)
     run        r  = { .o = o };
     mba_status st = begin(&r);
     if (st == MBA_OK) st = restore(&r);
+    if (st == MBA_OK && o->restored) o->restored(o->ctx);
     if (st == MBA_OK) st = open_log(&r);
     if (st == MBA_OK) st = mend_best(&r);
     r.began_s  = seconds();

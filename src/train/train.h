@@ -60,6 +60,7 @@ typedef struct mba_train_options {
     volatile sig_atomic_t *stop;                  /* set by a signal: the step is finished, saved, and that is all */
     /* Before memory is taken; or NULL. `judge`: the second session that validates, NULL where there is none. */
     void (*planned)(void *ctx, const mba_session *s, const mba_session *judge, const mba_feed *data);
+    void (*restored)(void *ctx);                  /* when `resume` and `init` are read; or NULL */
     void (*report)(void *ctx, const mba_train_report *r);
     void (*saved)(void *ctx, const char *checkpoint, int64_t step);     /* after each step-*; or NULL */
     void *ctx;
