@@ -306,8 +306,28 @@ static mba_status lock_out(work *w, const char *out)
     return check_out(out);
 }
 
+/* Removes what killed processes have left of this directory; the lock says that nobody else fills one now. */
+static void sweep(const char *out)
+{
+    static const char partial[] = ".partial-";
+    enum { RANDOM_BYTES = 6 };
+    const char  *slash = strrchr(out, '/'), *base = slash ? slash + 1 : out;
+    const size_t n = strlen(base), k = sizeof partial - 1;
+    char        *above = slash ? strndup(out, (size_t)(base - out)) : strdup("."), *path = NULL;
+    DIR         *d = above ? opendir(above) : NULL;
+    for (const struct dirent *e; d && (e = readdir(d)) != NULL;) {
+        if (strlen(e->d_name) != n + k + RANDOM_BYTES || strncmp(e->d_name, base, n) || strncmp(e->d_name + n, partial, k)) continue;
+        if (asprintf(&path, "%s/%s", above, e->d_name) < 0) break;
+        mba_folder_remove(path);
+        free(path);
+    }
+    if (d) closedir(d);
+    free(above);
+}
+
 static mba_status make_folder(work *w, const char *out)
 {
+    sweep(out);
     if (asprintf(&w->folder, "%s.partial-XXXXXX", out) < 0) {
         w->folder = NULL;
         return mba_fail(MBA_E_NOMEM, "no memory to make '%s'", out);
