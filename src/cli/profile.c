@@ -40,6 +40,7 @@ static mba_status begin(target *t, const char *out)
     t->out = out;
     const int n = snprintf(t->path, sizeof t->path, "%s%s", out, access(out, F_OK) ? "" : ".unfinished");
     if (n >= (int)sizeof t->path) return mba_fail(MBA_E_ARG, "the name of the store is too long\nfix: --out FILE.db");
+    if (strcmp(t->path, out)) mba_store_remove(t->path);         // of a run that was killed, perhaps half on the disk
     return mba_store_create(&t->store, t->path);
 }
 

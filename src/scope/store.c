@@ -163,6 +163,14 @@ mba_status mba_store_may_replace(const char *path)
                     "remove it", path);
 }
 
+void mba_store_remove(const char *path)
+{
+    char *journal = sqlite3_mprintf("%s-journal", path);
+    if (journal) unlink(journal);                  // first: with another store it would damage that
+    unlink(path);
+    sqlite3_free(journal);
+}
+
 /* The tables are made under another name: under its own, a store is never seen without them. The journal is named after
  * the file, so the file is closed before it gets its name. */
 static mba_status make_file(mba_store *s)
@@ -178,9 +186,9 @@ static mba_status make_file(mba_store *s)
     sqlite3_close_v2(s->db);
     s->db = NULL;
     if (st == MBA_OK) {
-        unlink(journal);                           // of a killed run whose store is replaced here
-        if (rename(fresh, s->path)) st = mba__store_failed(s, SQLITE_CANTOPEN, "giving it its name");
-        else                        st = mba_name_sync(s->path);
+        if (unlink(journal) == 0) st = mba_name_sync(journal);    // of a killed run: it must not come back beside the new store
+        if (st == MBA_OK && rename(fresh, s->path)) st = mba__store_failed(s, SQLITE_CANTOPEN, "giving it its name");
+        if (st == MBA_OK) st = mba_name_sync(s->path);
     }
     if (st != MBA_OK && fresh) unlink(fresh);
     sqlite3_free(fresh);

@@ -91,6 +91,8 @@ typedef struct mba_store mba_store;
 MBA_MUST mba_status mba_store_create(mba_store **out, const char *path);
 /* Nothing is there, or a store, or an empty file? A slip of the keyboard must not cost a file. */
 MBA_MUST mba_status mba_store_may_replace(const char *path);
+/* A store that nobody has open, whole or not, and its journal. */
+void mba_store_remove(const char *path);
 MBA_MUST mba_status mba_store_put(mba_store *s, mba_store_rows table, const void *row);
 MBA_MUST mba_status mba_store_commit(mba_store *s);                  /* now, not when the batch is full */
 /* commits and frees; frees also where that fails. NULL is fine */
