@@ -4,6 +4,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -249,6 +250,35 @@ static int open_temporary(mba_writer *w)
     }
     if (w->fd >= 0) mba__unfinished(NULL, w->temporary);
     return w->fd >= 0 ? 0 : w->temporary ? errno : ENOMEM;
+}
+
+/* PID of "X.PID.SERIAL.tmp", whose X ends before `*end`; 0: it is no such name. */
+static long writer_of(const char *name, size_t *end)
+{
+    static const char digits[] = "0123456789", last[] = ".tmp";
+    size_t            n = strlen(name);
+    if (n < sizeof last || strcmp(name + n - (sizeof last - 1), last)) return 0;
+    n -= sizeof last - 1;
+    for (int part = 0; part < 2; part++) {
+        const size_t was = n;
+        while (n && strchr(digits, name[n - 1])) n--;
+        if (n == was || !n || name[n - 1] != '.') return 0;
+        n--;
+    }
+    *end = n;
+    return strtol(name + n + 1, NULL, 10);
+}
+
+void mba__writers_sweep(const char *folder, const char *base)
+{
+    DIR *d = opendir(folder);
+    for (const struct dirent *e; d && (e = readdir(d));) {
+        size_t     end = 0;
+        const long pid = *e->d_name == '.' ? writer_of(e->d_name, &end) : 0;
+        if (pid <= 0 || (base && (end != strlen(base) + 1 || strncmp(e->d_name + 1, base, end - 1)))) continue;
+        if (kill((pid_t)pid, 0) && errno == ESRCH) (void)unlinkat(dirfd(d), e->d_name, 0);
+    }
+    if (d) closedir(d);
 }
 
 mba_status mba_writer_create(mba_writer **out, const char *path)

@@ -58,6 +58,9 @@ MBA_MUST mba_status mba_file_sync(int fd, const char *path);
  * replaces may be removed then, and not before. */
 MBA_MUST mba_status mba_name_sync(const char *path);
 
+/* For core: removes the temporary files that killed processes have left in a folder; `base`: only those of this file. */
+void mba__writers_sweep(const char *folder, const char *base);
+
 /* For core: a name that mba_writers_abandon is to remove (NULL, name), and no longer (name, NULL); and the error of a
  * system call on a file, where `verb` completes "cannot ..". */
 void                mba__unfinished(const char *was, const char *is);

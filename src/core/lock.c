@@ -72,6 +72,19 @@ static mba_status held(const char *what, const char *path, long pid)
                     "fix: wait for its end, or name another --out", what, who, path);
 }
 
+/* What a killed process has left under temporary names, in the folder or of the file that the lock guards. */
+static void sweep(const mba_lock *l)
+{
+    enum { ENDS = sizeof ".lock" - 1 };
+    if (l->folder) { mba__writers_sweep(l->folder, NULL); return; }
+    char        *copy = strdup(l->path), *slash = copy ? strrchr(copy, '/') : NULL, *base = slash ? slash + 1 : copy;
+    if (!copy) return;
+    base[strlen(base) - ENDS] = 0;
+    if (slash) *slash = 0;
+    mba__writers_sweep(slash ? copy[0] ? copy : "/" : ".", base + 1);
+    free(copy);
+}
+
 /* Locks the file of that name, not one that was removed between opening and locking it. */
 static mba_status take(mba_lock *l, const char *what)
 {
@@ -88,8 +101,10 @@ static mba_status take(mba_lock *l, const char *what)
                             "--out", what, l->path);
         if (flock(l->fd, (l->shared ? LOCK_SH : LOCK_EX) | LOCK_NB) && errno == EWOULDBLOCK) return held(what, l->path, holder(l->fd));
         if (is_named(l->fd, l->path)) {
-            if (!l->shared) write_pid(l->fd);
-            if (!l->shared) mba__unfinished(NULL, l->path);
+            if (l->shared) return MBA_OK;
+            write_pid(l->fd);
+            mba__unfinished(NULL, l->path);
+            sweep(l);
             return MBA_OK;
         }
         close(l->fd);

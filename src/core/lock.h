@@ -6,7 +6,8 @@
  *
  * Take it before looking at what is there: what was seen without it may be another's by the time it is written to. The
  * kernel ends a lock with its process, however that ends. The file of a lock says which process holds it; it goes when
- * the lock is released, and what a killed process leaves of it is taken over by the next. On a file system without
+ * the lock is released, and what a killed process leaves of it is taken over by the next, which also removes the temporary files
+ * of writers (file.h) that the killed one had open. On a file system without
  * locks nobody is kept out. */
 #ifndef MBA_LOCK_H
 #define MBA_LOCK_H

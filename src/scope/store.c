@@ -1,8 +1,10 @@
 /* store.c -- see store.h: writing and opening. store_schema.c has the tables, store_read.c the rows. */
 #include "scope/store.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -171,6 +173,23 @@ void mba_store_remove(const char *path)
     sqlite3_free(journal);
 }
 
+/* Removes tables that had no name yet, of processes that were killed: NAME.PID.new, and its journal. */
+static void sweep(const char *path)
+{
+    const char  *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path;
+    char        *folder = slash ? strndup(path, (size_t)(base - path)) : strdup("."), *end;
+    const size_t n = strlen(base);
+    DIR         *d = folder ? opendir(folder) : NULL;
+    for (const struct dirent *e; d && (e = readdir(d));) {
+        if (strncmp(e->d_name, base, n) || e->d_name[n] != '.') continue;
+        const long pid = strtol(e->d_name + n + 1, &end, 10);
+        if (pid > 0 && (!strcmp(end, ".new") || !strcmp(end, ".new-journal")) && kill((pid_t)pid, 0) && errno == ESRCH)
+            (void)unlinkat(dirfd(d), e->d_name, 0);
+    }
+    if (d) closedir(d);
+    free(folder);
+}
+
 /* The tables are made under another name: under its own, a store is never seen without them. The journal is named after
  * the file, so the file is closed before it gets its name. */
 static mba_status make_file(mba_store *s)
@@ -179,6 +198,7 @@ static mba_status make_file(mba_store *s)
     char *journal = sqlite3_mprintf("%s-journal", s->path);
     mba_status st = fresh && journal ? MBA_OK : mba_fail(MBA_E_NOMEM, "no memory");
     if (st == MBA_OK) {
+        sweep(s->path);
         unlink(fresh);
         st = connect(s, fresh, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE);
     }
