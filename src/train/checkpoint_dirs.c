@@ -1,6 +1,7 @@
 /* checkpoint_dirs.c -- see checkpoint_dirs.h; and the step-* directories of a run. */
 #include "train/checkpoint_dirs.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -112,16 +113,35 @@ static mba_status steps_of(int64_t **out, int64_t *n, const char *run)
     return st;
 }
 
+static const char gone[] = ".gone";
+
+/* Directories that a killed run was about to remove. */
+static void remove_gone(const char *run)
+{
+    char path[PATH_ROOM];
+    DIR *d = opendir(run);
+    for (const struct dirent *e; d && (e = readdir(d));) {
+        long long step;
+        int       used = 0;
+        if (sscanf(e->d_name, "step-%lld%n", &step, &used) != 1 || strcmp(e->d_name + used, gone)) continue;
+        if (snprintf(path, sizeof path, "%s/%s", run, e->d_name) < PATH_ROOM) mba_folder_remove(path);
+    }
+    if (d) closedir(d);
+}
+
+/* A directory loses its name before it loses its files: none is ever seen with some of them. */
 mba_status mba_checkpoint_prune(const char *run, int64_t keep, int64_t newest)
 {
     int64_t n, *steps;
-    char    path[PATH_ROOM];
+    char    path[PATH_ROOM], to[PATH_ROOM];
     MBA_TRY(steps_of(&steps, &n, run));
     while (n > 0 && steps[n - 1] > newest) n--;
     for (int64_t i = 0; i + keep < n; i++)
-        if (snprintf(path, sizeof path, "%s/step-%06lld", run, (long long)steps[i]) < PATH_ROOM)
-            mba_folder_remove(path);
+        if (snprintf(path, sizeof path, "%s/step-%06lld", run, (long long)steps[i]) < PATH_ROOM
+            && snprintf(to, sizeof to, "%s/step-%06lld%s", run, (long long)steps[i], gone) < PATH_ROOM && rename(path, to))
+            mba_folder_remove(path);               // where one of that name cannot be replaced
     free(steps);
+    remove_gone(run);
     return MBA_OK;
 }
 

@@ -208,11 +208,13 @@ static mba_status save_best(run *r, bool saved)
     return save_as(r, path, "best");
 }
 
-/* A run that was killed after it saved a step and before it kept it as the best one. */
-static mba_status mend_best(run *r)
+/* A run that was killed after it saved a step, and before it had removed older ones and kept this one as the best. */
+static mba_status finish_save(run *r)
 {
     bool missing = false;
-    if (r->o->out && r->o->resume && r->best_step) MBA_TRY(mba_checkpoint_best_missing(&missing, r->o->out, r->best_step));
+    if (!r->o->out || !r->o->resume) return MBA_OK;
+    if (r->o->keep > 0) MBA_TRY(mba_checkpoint_prune(r->o->out, r->o->keep, r->step.index));
+    if (r->best_step) MBA_TRY(mba_checkpoint_best_missing(&missing, r->o->out, r->best_step));
     return missing && r->best_step == r->step.index ? save_best(r, true) : MBA_OK;
 }
 
@@ -620,7 +622,7 @@ mba_status mba_train(const mba_train_options *o)
     if (st == MBA_OK) st = restore(&r);
     if (st == MBA_OK && o->restored) o->restored(o->ctx);
     if (st == MBA_OK) st = open_log(&r);
-    if (st == MBA_OK) st = mend_best(&r);
+    if (st == MBA_OK) st = finish_save(&r);
     r.began_s  = seconds();
     r.began_at = r.step.index;
     if (st == MBA_OK) st = loop(&r);
