@@ -71,8 +71,12 @@ static void a_second_run_at_the_same_time_is_refused(void **state)
     says(run(TRAIN " --resume auto --out '%s/e'", scratch_dir, scratch_dir), 2, who);        // step 2 is damaged, and keeps its name
     says(run(TRAIN " --sample a --out '%s/e'", scratch_dir, scratch_dir), 2, who);
     says(run(TRAIN " --out '%s/new'", scratch_dir, scratch_dir), 2, "another mambascope is writing to");
-    assert_true(sum_of("e") == was && sum_of("new") == fresh);
+    says(run(TRAIN " --resume '%s/e/step-000001' --stop-after 1 --out '%s/apart'", scratch_dir, scratch_dir, scratch_dir), 2, who);
+    assert_true(sum_of("e") == was && sum_of("new") == fresh && access(scratch("apart"), F_OK));
     says(run("train --resume '%s/e/step-000001' --dry-run", scratch_dir), 0, "");              // writes nothing
+    assert_int_equal(flock(other, LOCK_SH), 0);                      // who reads lets others read
+    says(run(TRAIN " --resume '%s/e/step-000001' --stop-after 1 --out '%s/apart'", scratch_dir, scratch_dir, scratch_dir), 0, "2 steps");
+    says(run(TRAIN " --resume '%s/e/step-000001' --stop-after 1 --out '%s/e'", scratch_dir, scratch_dir, scratch_dir), 2, "holds the lock");
     close(other);                                                    // as when it ends, or is killed
     close(another);
     says(run(TRAIN " --resume auto --stop-after 2 --out '%s/e'", scratch_dir, scratch_dir), 0, "3 steps");

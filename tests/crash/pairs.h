@@ -152,7 +152,7 @@ static int64_t kept_seed(const char *run)
 static const char *litter_in(const char *folder)
 {
     static char why[512];
-    static const char *const ends[] = { ".lock", ".tmp", ".partial", ".old", ".new", "-journal", ".unfinished" };
+    static const char *const ends[] = { ".lock", ".tmp", ".partial", ".old", ".gone", ".new", "-journal", ".unfinished" };
     DIR        *d = opendir(folder);
     bool        found = false;
     for (const struct dirent *e; d && !found && (e = readdir(d));) {
@@ -196,6 +196,18 @@ static const char *run_is_one(const char *folder, const outcome *o)
     return complete ? litter_in(run) : NULL;
 }
 
+/* The best model is that of the step which the newest checkpoint says has the least loss. */
+static const char *run_has_its_best(const char *folder, const outcome *o)
+{
+    const char *why = run_is_one(folder, o);
+    json_t     *t = why || o->code[1] ? NULL : json_load_file(in(folder, "run/step-000004/trainer.json"), 0, NULL);
+    const int64_t best = (int64_t)json_integer_value(json_object_get(json_object_get(t, "best"), "step"));
+    json_decref(t);
+    if (!t) return why;
+    return best < 1 || mba_checkpoint_check(in(folder, "run/best")) != MBA_OK || step_in(in(folder, "run/best")) != best
+         ? "the best model is lost" : NULL;
+}
+
 /* That which went on elsewhere has its checkpoint, and the other is whole. */
 static const char *both_runs(const char *folder, const outcome *o)
 {
@@ -209,7 +221,7 @@ static const char *both_runs(const char *folder, const outcome *o)
         return "the branch has a damaged checkpoint";
     if (mba_run_options_load(&options, in(folder, "branch")) != MBA_OK) return "the options of the branch are damaged";
     json_decref(options);
-    return !o->killed ? litter_in(in(folder, "run")) : NULL;
+    return o->code[1] == 0 || !o->killed ? litter_in(in(folder, "run")) : NULL;
 }
 
 static const char *store_is_one(const char *folder, const outcome *o)
@@ -217,7 +229,14 @@ static const char *store_is_one(const char *folder, const outcome *o)
     char *words = store_words(in(folder, "run.db"));
     if (!words) return "the store is lost";
     sqlite3_free(words);
-    return o->code[1] == 0 && !o->killed ? litter_in(folder) : NULL;
+    return !o->killed ? litter_in(folder) : NULL;
+}
+
+/* The second is a profile too: what the first left is gone. */
+static const char *store_is_clean(const char *folder, const outcome *o)
+{
+    const char *why = store_is_one(folder, o);
+    return why ? why : litter_in(folder);
 }
 
 static const char *page_is_whole(const char *folder, const outcome *o)
@@ -227,7 +246,7 @@ static const char *page_is_whole(const char *folder, const outcome *o)
     if (mba_file_map(&map, in(folder, "page.html")) != MBA_OK) return "there is no page";
     const bool whole = memmem(map.data, map.bytes, "</html>", 7) != NULL;
     mba_file_unmap(&map);
-    return !whole ? "the page is cut" : !o->killed ? litter_in(folder) : NULL;
+    return whole ? litter_in(folder) : "the page is cut";
 }
 
 static const char *data_are_one(const char *folder, const outcome *o)
@@ -258,6 +277,7 @@ static const char *suite_is_one(const char *folder, const outcome *o)
 }
 
 #define NEW(seed, steps) "train " MODEL " --data ../tokens --seed " seed " --steps " steps " --save-every 1 --quiet --out run"
+#define JUDGED " --validation 0.2 --valid-every 1 --valid-batches 1"
 #define BEGUN "\"$M\" " NEW("1", "4") " --stop-after 2"
 #define MEASURE(steps) "profile " MODEL " --sets '' --steps " steps " --warmup 1 --out "
 #define TINY "suite --tiny --only graphmamba --out suite"
@@ -265,6 +285,7 @@ static const char *suite_is_one(const char *folder, const outcome *o)
 static const pair pairs[] = {
     { "train and train", NULL, NEW("1", "4"), NEW("2", "2"), run_is_one, 6, 1 },
     { "train and train --resume", NULL, NEW("1", "4"), NEW("1", "4") " --resume auto", run_is_one, 6, 1 },
+    { "train with validation and train --resume", NULL, NEW("1", "4") JUDGED, NEW("1", "4") JUDGED " --resume auto", run_has_its_best, 6, 1 },
     { "train --resume and train", BEGUN, "train --resume run --quiet", NEW("2", "2"), run_is_one, 4, 1 },
     { "train --resume twice", BEGUN, "train --resume run --quiet", "train --resume run --quiet", run_is_one, 6, 1 },
     { "train --resume and a branch", BEGUN, "train --resume run --keep 1 --quiet", "train --resume run --out branch --quiet", both_runs, 6, 1 },
@@ -276,7 +297,7 @@ static const pair pairs[] = {
     { "report and report", "cp ../store.db run.db", "report --no-simulation run.db --out page.html",
       "report --no-simulation run.db --out page.html", page_is_whole, 4, 1 },
     { "profile and show", "cp ../store.db run.db", MEASURE("2") "run.db", "show run.db", store_is_one, 1, 4 },
-    { "profile and profile", "cp ../store.db run.db", MEASURE("2") "run.db", MEASURE("3") "run.db", store_is_one, 1, 4 },
+    { "profile and profile", "cp ../store.db run.db", MEASURE("2") "run.db", MEASURE("3") "run.db", store_is_clean, 1, 4 },
     { "suite and suite", NULL, TINY, TINY, suite_is_one, 1, 40 },
 };
 
