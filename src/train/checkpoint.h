@@ -75,7 +75,7 @@ MBA_MUST mba_status mba_checkpoint_newest_sound(char *out, size_t room, char *br
 
 /* For a run that goes on and has the least validation loss so far at this step: whether its directory `best` is not of this step,
  * though step-* of it is there. A run that was killed while it replaced `best` has left the older one as best.old, which gets
- * its name back. */
+ * its name back, or goes where the new one stands. */
 MBA_MUST mba_status mba_checkpoint_best_missing(bool *missing, const char *run_directory, int64_t step);
 
 /* An error where the directory has a step-* already: a new run there would be mistaken for the old one. */

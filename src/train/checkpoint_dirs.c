@@ -306,7 +306,11 @@ mba_status mba_checkpoint_best_missing(bool *missing, const char *run, int64_t s
         return mba_fail(MBA_E_ARG, "the path '%s' is too long\nfix: a shorter --out", run);
     if (access(best, F_OK) && access(old, F_OK) == 0 && rename(old, best))
         return mba_fail(MBA_E_IO, "cannot rename '%s'\nwhy: %s\nfix: is the directory writable?", old, strerror(errno));
-    *missing = access(taken, F_OK) == 0 && step_in(best) != step;
+    const int64_t is = step_in(best);
+    *missing = access(taken, F_OK) == 0 && is != step;
+    if (is < 0 || access(old, F_OK)) return MBA_OK;
+    MBA_TRY(mba_name_sync(best));
+    mba_folder_remove(old);
     return MBA_OK;
 }
 
