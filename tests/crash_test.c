@@ -1,5 +1,5 @@
 /* crash_test.c -- nothing is lost by power cuts, by two commands at once, by kill -9 at any moment. The ordinary run takes a
- * sample; with MBA_TEST_LONG it takes all. */
+ * sample; with MBA_CRASH_ALL it takes all. */
 #include <fcntl.h>
 #include <time.h>
 
@@ -25,7 +25,7 @@ static void need_tracer(void)
 
 static int begin(void **state)
 {
-    const char *asked = getenv("MBA_TEST_LONG");
+    const char *asked = getenv("MBA_CRASH_ALL");
     char        line[1024];
     is_long = asked && *asked;
     if (make_data(state)) return -1;

@@ -10,7 +10,7 @@ typedef struct pair {
     const char *first, *second;        /* their arguments; the folder is the current one */
     const char *(*sound)(const char *folder, const outcome *o);      /* NULL, or what is wrong */
     int         sample;                /* stops in the ordinary run; 0: none */
-    int         every;                 /* with MBA_TEST_LONG one stop in so many */
+    int         every;                 /* with MBA_CRASH_ALL one stop in so many */
 } pair;
 
 static const char *begun(const char *text, int number)
