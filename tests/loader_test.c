@@ -275,6 +275,11 @@ static void what_does_not_fit_is_refused_with_numbers(void **state)
                  "it has 161 tokens in 2 file(s), the longest stretch 100; a batch of 10 x 10 on 1 rank(s) takes 101");
     assert_fails(mba_loader_create(&l, &(mba_loader_options){ .data = scratch_dir, .B = 0, .L = 10, .vocab = V }),
                  MBA_E_ARG, "0 x 10");
+    for (int i = 0; i < 3; i++) {
+        static const int64_t none[] = { 0, -1, (int64_t)INT32_MAX + 1 };
+        assert_fails(mba_loader_create(&l, &(mba_loader_options){ .data = scratch_dir, .B = 1, .L = 10, .vocab = none[i] }),
+                     MBA_E_ARG, "is impossible");
+    }
     assert_fails(
         mba_loader_create(
             &l, &(mba_loader_options){ .data = scratch_dir, .B = 1, .L = 10, .vocab = V, .rank = 2, .ranks = 2 }),

@@ -387,6 +387,33 @@ static void the_guard_skips_what_is_out_of_line(void **state)
     assert_int_equal(g.in_a_row, 1);
 }
 
+/* The thresholds by hand: the median is the middle one of what came in any order, of an even number the upper one; the spread
+ * of losses is the farthest from it, at least a twentieth of it. */
+static void thresholds_of_the_guard_are_those_of_the_median(void **state)
+{
+    (void)state;
+    mba_guard g = { .factor = 4 };
+    for (int i = 0; i < 16; i++) {
+        assert_true(mba_guard_norm_max(&g) == 0 && mba_guard_loss_max(&g) == 0);
+        mba_guard_note(&g, 2, 1 + (i * 7) % 16);                       // norms 1 .. 16
+    }
+    assert_true(mba_guard_norm_max(&g) == 4 * 9);
+    assert_near(mba_guard_loss_max(&g), 2 + 4 * 0.05 * 2, 1e-6);
+    mba_guard_note(&g, 1.5, 17);                                       // 1 .. 17
+    assert_true(mba_guard_norm_max(&g) == 4 * 9);
+    assert_near(mba_guard_loss_max(&g), 2 + 4 * 0.5, 1e-6);
+    for (int i = 0; i < 32; i++) mba_guard_note(&g, 2, 3);             // what was before is forgotten
+    assert_true(mba_guard_norm_max(&g) == 4 * 3);
+    assert_near(mba_guard_loss_max(&g), 2 + 4 * 0.05 * 2, 1e-6);
+    assert_false(mba_guard_skips(&g, 2.39, 12));
+    assert_true(mba_guard_skips(&g, 2.41, 12));
+    assert_true(mba_guard_skips(&g, 2.39, 12.01));
+    assert_int_equal(g.skipped, 0);
+    g.factor = 0;                                                      // NaN alone
+    assert_false(mba_guard_skips(&g, 1e30, 1e30));
+    assert_true(mba_guard_skips(&g, NAN, 1));
+}
+
 static void the_learning_rate_warms_up_and_falls(void **state)
 {
     (void)state;
@@ -519,6 +546,7 @@ int main(void)
         cmocka_unit_test(the_watchdog_names_the_first_bad_operator),
         cmocka_unit_test(weights_that_are_no_numbers_generate_nothing),
         cmocka_unit_test(the_guard_skips_what_is_out_of_line),
+        cmocka_unit_test(thresholds_of_the_guard_are_those_of_the_median),
         cmocka_unit_test(lamb_stretches_tensors_as_they_are_published),
         cmocka_unit_test(a_nucleus_is_the_fewest_likeliest),
         cmocka_unit_test(the_learning_rate_warms_up_and_falls),

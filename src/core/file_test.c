@@ -99,6 +99,7 @@ static void reading_refuses_what_is_no_file(void **state)
     assert_fails(mba_file_map(&map, scratch("none")), MBA_E_IO, "cannot open");
     assert_fails(mba_file_map(&map, scratch("")), MBA_E_IO, "Is a directory");
     assert_fails(mba_file_read(&got, &n, "/dev/zero", 9), MBA_E_IO, "a device or a pipe");
+    assert_fails(mba_file_read(&got, &n, "/proc/self/mem", 9), MBA_E_IO, "Input/output error");       // nothing is mapped at 0
     assert_int_equal(mkfifo(scratch("pipe"), 0600), 0);               // nobody writes: opening it would hang
     assert_fails(mba_file_map(&map, scratch("pipe")), MBA_E_IO, "a device or a pipe");
     unlink(scratch("pipe"));

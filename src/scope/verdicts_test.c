@@ -94,6 +94,32 @@ static void some_claims_need_two_stores(void **state)
     assert_int_equal(judged_beside(10, base, other), MBA_REFUTED);
 }
 
+/* A byte takes as long as a vector FLOP: the floor is memory up to 10 of them. Few vector FLOPs a byte are enough, and so
+ * are few of all. */
+static void low_intensity_is_that_of_vectors_or_of_all(void **state)
+{
+    static const struct { double tensor, vector; mba_verdict verdict; } table[] = {
+        { 9, 9, MBA_REPRODUCED }, { 100, 9, MBA_REPRODUCED }, { 100, 34, MBA_DEPENDS }, { 100, 35, MBA_REFUTED },
+        { 0, 34, MBA_DEPENDS }, { 0, 40, MBA_REFUTED },
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
+        mba_claim c[MBA_CLAIMS];
+        assert_ok(mba_store_create(&store, scratch("intensity.db")));
+        put_machine(store);
+        put_node(store, 0, "ssd", "ssm", "forward", (mba_work_counts){ table[i].tensor, table[i].vector, 0, 10 });
+        put_kernel(store, 0, "chunk_scan_fwd", "ssm");
+        put_event(store, 0, 0, 0, 0, 1);
+        assert_ok(mba_store_close(store));
+        assert_ok(mba_store_open(&store, scratch("intensity.db")));
+        assert_ok(mba_analysis_create(&view, store));
+        mba_claims_judge(view, c);
+        assert_int_equal(c[2].verdict, table[i].verdict);
+        end();
+        unlink(scratch("intensity.db"));
+    }
+}
+
 static void an_empty_store_claims_nothing(void **state)
 {
     mba_claim c[MBA_CLAIMS];
@@ -160,6 +186,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(verdicts_stand_on_numbers),
         cmocka_unit_test(some_claims_need_two_stores),
+        cmocka_unit_test(low_intensity_is_that_of_vectors_or_of_all),
         cmocka_unit_test(an_empty_store_claims_nothing),
         cmocka_unit_test(the_gate_sees_what_became_slower),
     };

@@ -3,6 +3,7 @@
 
 #include "sim/kernel.h"
 #include "sim/machine.h"
+#include "sim/step.h"
 #include "tests/scratch.h"
 
 static void expect_refusal(const char *text, const char *word)
@@ -154,9 +155,37 @@ static void a_machine_includes_no_file_outside_of_its_folder(void **state)
     scratch_remove();
 }
 
+static mba_cost work;
+static mba_cost work_of(const mba_node *n) { (void)n; return work; }
+
+/* The roofline that `validate` sets the simulator against: the longest of four floors, each on paper. */
+static void the_roofline_is_the_longest_floor(void **state)
+{
+    (void)state;
+    mba_gpu          m;
+    const mba_op     op = { .cost = work_of };
+    mba_tensor       x = { .type = MBA_TYPE(MBA_F32, 1) }, h = { .type = MBA_TYPE(MBA_BF16, 1) };
+    const mba_node   full = { .op = &op, .in = { &x } }, half = { .op = &op, .in = { &x, &h } };
+    assert_ok(mba_gpu_load(&m, "h200"));
+    m.v[MBA_GPU_clk] = 2, m.v[MBA_GPU_sm] = 100, m.v[MBA_GPU_mma16] = 4096, m.v[MBA_GPU_mma32] = 256, m.v[MBA_GPU_fma] = 128,
+        m.v[MBA_GPU_xu] = 16, m.v[MBA_GPU_hbm] = 4000;                 // GHz, .., GB/s
+    work = (mba_cost){ .read_bytes = 3e9, .write_bytes = 1e9 };
+    assert_near(mba_sim_roofline(&full, &m), 1e-3, 1e-15);
+    work.tensor_flops = 256 * 2e11 * 2e-3;
+    assert_near(mba_sim_roofline(&full, &m), 2e-3, 1e-15);
+    assert_near(mba_sim_roofline(&half, &m), 1e-3, 1e-15);             // sixteen times as fast: memory
+    work.tensor_flops *= 32;
+    assert_near(mba_sim_roofline(&half, &m), 4e-3, 1e-15);
+    work.vector_flops = 2 * 128 * 2e11 * 5e-3;
+    assert_near(mba_sim_roofline(&half, &m), 5e-3, 1e-15);
+    work.special_ops = 16 * 2e11 * 6e-3;
+    assert_near(mba_sim_roofline(&half, &m), 6e-3, 1e-15);
+}
+
 MBA_TEST_MAIN(cmocka_unit_test(built_in_machines_load), cmocka_unit_test(every_number_has_its_source),
               cmocka_unit_test(bad_machine_files_are_refused_with_a_reason),
               cmocka_unit_test(another_l2_has_another_half_point),
               cmocka_unit_test(shared_memory_of_an_sm_bounds_that_of_a_block),
               cmocka_unit_test(a_machine_that_includes_itself_is_refused),
-              cmocka_unit_test(a_machine_includes_no_file_outside_of_its_folder))
+              cmocka_unit_test(a_machine_includes_no_file_outside_of_its_folder),
+              cmocka_unit_test(the_roofline_is_the_longest_floor))

@@ -1,0 +1,78 @@
+/* layout_test.c -- where a program lays its activations: in place where the input dies and nothing else reads it, beside each
+ * other while they live, in no more memory than a plan on paper. */
+#include "ops/add/add.h"
+#include "ops/relu2/relu2.h"
+#include "tests/rig.h"
+
+enum { R = 4, C = 64, BYTES = 4 * R * C };
+
+static mba_program *planned(const mba_graph *g)
+{
+    static const mba_machine host = { .name = "host" };
+    mba_program             *p;
+    assert_ok(mba_program_create(&p, g, &(mba_program_options){ .machine = &host }));
+    return p;
+}
+
+static bool in_place(const mba_program *p, const mba_tensor *from, const mba_tensor *to)
+{
+    const mba_layout *lay = &p->layout;
+    assert_int_equal(lay->arena[from->st->id], lay->arena[to->st->id]);
+    return lay->offset[from->st->id] == lay->offset[to->st->id];
+}
+
+/* b takes the place of a. c cannot take that of b, which its maker reads twice; d takes that of c. */
+static void an_output_takes_the_place_of_an_input_that_dies(void **state)
+{
+    (void)state;
+    mba_graph   *g = graph();
+    mba_tensor  *x = mba_input(g, "x", MBA_TYPE(MBA_F32, R, C));
+    mba_tensor  *a = mba_relu2(g, x), *b = mba_relu2(g, a), *e = mba_relu2(g, x);
+    mba_tensor  *c = mba_add(g, b, b), *d = mba_add(g, c, e);
+    mba_tensor  *y = mba_result(g, "y", mba_relu2(g, d));
+    mba_program *p = planned(g);
+    assert_true(in_place(p, a, b));
+    assert_false(in_place(p, b, c));
+    assert_true(in_place(p, c, d));
+    assert_false(in_place(p, c, e) || in_place(p, b, e));
+    const mba_layout *lay = &p->layout;
+    assert_int_equal(lay->first[a->st->id], 0);
+    assert_int_equal(lay->last[a->st->id], 1);
+    assert_int_equal(lay->first[c->st->id], 3);
+    assert_int_equal(lay->last[d->st->id], 5);
+    assert_int_equal(lay->live_bytes_max, 3 * BYTES);                  // b, c and e where c is made
+    assert_int_equal(lay->peak, 3);
+    assert_int_equal(lay->arena_bytes[MBA_ACT], 3 * BYTES);
+    assert_int_equal(lay->role_bytes[MBA_ACT], 5 * BYTES);
+    assert_ok(mba_program_bind(p, &mba_device_cpu));
+    for (int i = 0; i < R * C; i++) ((float *)mba_program_host(p, x))[i] = (float)(i % 3);
+    assert_ok(mba_program_run(p, MBA_FORWARD, &(mba_step){ 0 }, NULL));
+    for (int i = 0; i < R * C; i++) {                                  // (2 x^4 + x^2)^2
+        static const float want[] = { 0, 9, 36 * 36 };
+        assert_true(((const float *)mba_program_host(p, y))[i] == want[i % 3]);
+    }
+    mba_program_destroy(p);
+    mba_graph_destroy(g);
+}
+
+/* c lives on; s is but a part of its memory. */
+static void what_lives_on_or_is_a_part_keeps_its_place(void **state)
+{
+    (void)state;
+    mba_graph   *g = graph();
+    mba_tensor  *x = mba_input(g, "x", MBA_TYPE(MBA_F32, R, C));
+    mba_tensor  *c = mba_relu2(g, x), *d = mba_relu2(g, c), *e = mba_add(g, d, c);
+    mba_tensor  *s = mba_slice(g, e, 0, 0, R / 2), *t = mba_relu2(g, s);
+    mba_result(g, "y", mba_relu2(g, t));
+    mba_program *p = planned(g);
+    assert_false(in_place(p, c, d));
+    assert_true(in_place(p, d, e));
+    assert_false(in_place(p, e, t));
+    assert_int_equal(p->layout.live_bytes_max, 2 * BYTES);
+    assert_int_equal(p->layout.peak, 1);
+    mba_program_destroy(p);
+    mba_graph_destroy(g);
+}
+
+MBA_TEST_MAIN(cmocka_unit_test(an_output_takes_the_place_of_an_input_that_dies),
+              cmocka_unit_test(what_lives_on_or_is_a_part_keeps_its_place))
