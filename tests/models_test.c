@@ -461,6 +461,40 @@ static void what_a_file_leaves_out_is_as_in_its_class(void **state)
     }
 }
 
+/* The mixers of the same files, as the classes of transformers have them. */
+static void mixers_that_a_file_leaves_out_are_as_in_its_class(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        int64_t     inner, state, heads, head_dim, groups, conv, chunk, mlp, untied;
+        double      eps;
+    } table[] = {
+        { "\"model_type\": \"mamba\"", 1536, 16, 0, 0, 0, 4, 0, 0, 0, 1e-5 },
+        { "\"model_type\": \"mamba2\"", 8192, 128, 128, 64, 8, 4, 256, 0, 1, 1e-5 },
+        { "\"model_type\": \"nemotron_h\", \"layers_block_type\": [\"mlp\", \"mamba\"]", 8192, 128, 128, 64, 8, 4, 128, 21504, 1,
+          1e-5 },
+        { "\"model_type\": \"bamba\"", 8192, 256, 128, 64, 1, 4, 256, 14336, 1, 1e-5 },
+        { "\"model_type\": \"jamba\", \"num_experts\": 1", 8192, 16, 0, 0, 0, 4, 0, 14336, 1, 1e-6 },
+    };
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
+        mba_model m;
+        assert_ok(model_of(&m, table[i].text));
+        const mba_lm *c = &m.lm;
+        assert_int_equal(c->inner, table[i].inner);
+        assert_int_equal(c->state, table[i].state);
+        assert_int_equal(c->conv, table[i].conv);
+        assert_int_equal(c->mlp, table[i].mlp);
+        assert_int_equal(c->untied, table[i].untied);
+        assert_near(c->eps, table[i].eps, 1e-12);
+        if (!table[i].heads) continue;
+        assert_int_equal(c->heads, table[i].heads);
+        assert_int_equal(c->head_dim, table[i].head_dim);
+        assert_int_equal(c->groups, table[i].groups);
+        assert_int_equal(c->chunk, table[i].chunk);
+    }
+}
+
 static void nonsense_is_refused_with_its_reason(void **state)
 {
     (void)state;
@@ -515,4 +549,5 @@ MBA_TEST_MAIN(cmocka_unit_test(no_two_families_have_one_symbol),
               cmocka_unit_test(native_files_have_the_defaults_of_their_classes),
               cmocka_unit_test(no_key_is_ignored_in_silence),
               cmocka_unit_test(what_a_file_leaves_out_is_as_in_its_class),
+              cmocka_unit_test(mixers_that_a_file_leaves_out_are_as_in_its_class),
               cmocka_unit_test(nonsense_is_refused_with_its_reason))

@@ -1,6 +1,7 @@
 /* describe_test.c -- the rows of a plan agree with what the plan was made from. */
 #include <unistd.h>
 
+#include "ops/add/add.h"
 #include "scope/describe.h"
 #include "tests/scratch.h"
 #include "tests/test.h"
@@ -55,6 +56,22 @@ static void launches_hold_the_work_of_their_plans(void **state)
     }
     assert_ok(mba_store_close(store));
     mba_session_end(&s);
+}
+
+/* Every input and output, in the order of the slots. */
+static void shapes_name_all_operands(void **state)
+{
+    (void)state;
+    char       text[256], little[12];
+    mba_graph *g;
+    assert_ok(mba_graph_create(&g));
+    mba_tensor *a = mba_input(g, "a", MBA_TYPE(MBA_F32, 2, 3)), *b = mba_input(g, "b", MBA_TYPE(MBA_F32, 2, 3));
+    mba_add(g, a, b);
+    mba_node_shape(text, sizeof text, g->nodes[0]);
+    assert_string_equal(text, "a f32 2x3, b f32 2x3 -> y f32 2x3");
+    mba_node_shape(little, sizeof little, g->nodes[0]);
+    assert_memory_equal(little, text, sizeof little - 1);
+    mba_graph_destroy(g);
 }
 
 /* A launch by hand: 3 blocks of which each loads 100 bytes of a 200-byte input four times and stores 50 of a
@@ -144,6 +161,7 @@ static int clean(void **state)   { (void)state; scratch_remove(); return 0; }
 int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(launches_hold_the_work_of_their_plans),
+                                        cmocka_unit_test(shapes_name_all_operands),
                                         cmocka_unit_test(loops_and_classes_multiply),
                                         cmocka_unit_test(what_the_launch_before_touched_is_recent) };
     return cmocka_run_group_tests(tests, prepare, clean);

@@ -53,7 +53,7 @@ static void write_trace(const char *path)
     mba_trace_cost_row(&w, &cost);
     mba_trace_step(&w, "timeline", 0.5);
     mba_trace_step(&w, "attached", 0.375);
-    mba_trace_note(&w, "counters", "two\nlines");
+    mba_trace_note(&w, "counters", "two\nlines fix: one more");
     mba_trace_end(&w, 0);
 }
 
@@ -112,7 +112,8 @@ static void a_trace_becomes_a_store(void **state)
     assert_near(step[1].seconds, 0.375, 0);
     assert_ok(mba_load_note(s, &note, &n));
     assert_int_equal(n, 2);
-    assert_string_equal(note[0].text, "two lines");
+    assert_string_equal(note[0].text, "two lines fix: one more");
+    assert_string_equal(note[0].fix, "one more");
     assert_non_null(strstr(note[1].text, "90.00 %"));
     assert_ok(mba_store_close(s));
     mba_rules_free(rules);

@@ -181,6 +181,10 @@ static void occupancy_is_that_of_nsight(void **state)
         assert_near(o.percent, want[i].percent, 0.01);
         assert_near(o.waves, want[i].waves, 0.06);
     }
+    const mba_occupancy full = mba_occupancy_of(&h200, 16, 1024, 0, 1e6);            // 2048 threads are two blocks
+    assert_string_equal(full.limiter, "threads");
+    assert_true(full.blocks_per_sm == 2 && full.percent == 100);
+    assert_int_equal(mba_occupancy_of(&h200, 16, 1000, 0, 1e6).blocks_per_sm, 2);     // 32 warps each, the last not whole
     assert_string_equal(mba_occupancy_of(&h200, 246, 128, 72 << 10, 512).limiter, "registers");
     assert_string_equal(mba_occupancy_of(&h200, 32, 128, 100 << 10, 5120).limiter, "shared memory");
     assert_string_equal(mba_occupancy_of(&h200, 32, 256, 0, 100).limiter, "grid");

@@ -155,6 +155,15 @@ static void a_machine_includes_no_file_outside_of_its_folder(void **state)
     scratch_remove();
 }
 
+static void a_machine_that_nobody_knows_has_a_neighbour(void **state)
+{
+    (void)state;
+    mba_gpu m;
+    assert_fails(mba_gpu_load(&m, "h20"), MBA_E_ARG, "did you mean h200?");
+    assert_fails(mba_gpu_load(&m, "mi30x"), MBA_E_ARG, "did you mean mi300x?");
+    expect_refusal("include = h200\nhmb = 5000 GB/s\n", "did you mean hbm");
+}
+
 static mba_cost work;
 static mba_cost work_of(const mba_node *n) { (void)n; return work; }
 
@@ -188,4 +197,5 @@ MBA_TEST_MAIN(cmocka_unit_test(built_in_machines_load), cmocka_unit_test(every_n
               cmocka_unit_test(shared_memory_of_an_sm_bounds_that_of_a_block),
               cmocka_unit_test(a_machine_that_includes_itself_is_refused),
               cmocka_unit_test(a_machine_includes_no_file_outside_of_its_folder),
+              cmocka_unit_test(a_machine_that_nobody_knows_has_a_neighbour),
               cmocka_unit_test(the_roofline_is_the_longest_floor))
