@@ -104,6 +104,39 @@ static void what_is_remembered_is_not_simulated_again(void **state)
     mba_sim_destroy(sim);
 }
 
+/* Whatever number of the machine changes: what a sweep remembers is what it would find anew. */
+static void a_memory_of_other_machines_changes_nothing(void **state)
+{
+    (void)state;
+    mba_simulated r = { 0 };
+    mba_sim      *warm, *fresh;
+    mba_sim_step  a, b;
+    mba_workload  w = small;
+    int           same = 0, compared = 0;
+    w.model.set = "layers=1,vocab=1024,width=256";
+    w.model.shape = (mba_batch_shape){ .batch = 1, .length = 256 };
+    assert_ok(mba_sim_create(&warm));
+    assert_ok(mba_simulated_run(&r, &w, warm));
+    for (int k = 0; k < MBA_GPU_KEYS; k++) {
+        mba_gpu m = r.gpu;
+        if (k == MBA_GPU_cc || k == MBA_GPU_plan_cc || k == MBA_GPU_warp) continue;
+        m.v[k] *= 1.5;
+        assert_ok(mba_sim_create(&fresh));
+        assert_ok(mba_sim_program(&a, fresh, r.session.program, &m, &(mba_sim_how){ .passes = MBA_STEP }));
+        assert_ok(mba_sim_program(&b, warm, r.session.program, &m, &(mba_sim_how){ .passes = MBA_STEP }));
+        if (a.seconds != b.seconds) fail_msg("%s: %.9g s anew, %.9g s from memory", mba_gpu_keys[k].name, a.seconds, b.seconds);
+        same += b.unique == 0;
+        compared++;
+        mba_sim_step_free(&a);
+        mba_sim_step_free(&b);
+        mba_sim_destroy(fresh);
+    }
+    printf("%d of %d numbers are noticed by no kernel\n", same, compared);
+    assert_true(same > 0 && same < compared);
+    mba_simulated_end(&r);
+    mba_sim_destroy(warm);
+}
+
 /* The fourth launch, in a block that no SM has room for. */
 static void outgrow(void *launches, const mba_program *p, int32_t node, int launch, mba_sim_kernel *k)
 {
@@ -280,7 +313,8 @@ static void kernels_are_no_worse_than_written_down(void **state)
 MBA_TEST_MAIN(cmocka_unit_test(the_ssm_part_of_a_what_if_is_its_operators),
               cmocka_unit_test(steps_have_the_same_bits_for_any_threads),
               cmocka_unit_test(draws_have_the_same_bits_for_any_threads),
-              cmocka_unit_test(what_is_remembered_is_not_simulated_again), cmocka_unit_test(what_failed_is_not_remembered),
+              cmocka_unit_test(what_is_remembered_is_not_simulated_again),
+              cmocka_unit_test(a_memory_of_other_machines_changes_nothing), cmocka_unit_test(what_failed_is_not_remembered),
               cmocka_unit_test(a_step_is_its_kernels_and_gaps),
               cmocka_unit_test(impossible_workloads_are_refused_with_a_reason), cmocka_unit_test(one_sm_stands_for_all_in_a_step),
               cmocka_unit_test(every_machine_runs_every_workload),
