@@ -74,5 +74,19 @@ static void what_lives_on_or_is_a_part_keeps_its_place(void **state)
     mba_graph_destroy(g);
 }
 
+/* Rows of 3 in rows of 8, 5 behind the start: what a caller lends, and the same made dense. */
+static void a_strided_input_can_be_made_dense(void **state)
+{
+    (void)state;
+    mba_graph  *g = graph();
+    mba_tensor *t = mba_lent(g, "x", MBA_TYPE(MBA_F32, 4, 3), 5, 3, 8, false);
+    assert_true(t->offset == 5 && t->run == 3 && t->pitch == 8 && t->st->elems == 5 + 3 * 8 + 3);
+    assert_false(mba_dense(t));
+    mba_settle(t);
+    assert_true(t->offset == 0 && t->run == 12 && t->pitch == 12 && mba_dense(t));
+    mba_graph_destroy(g);
+}
+
 MBA_TEST_MAIN(cmocka_unit_test(an_output_takes_the_place_of_an_input_that_dies),
-              cmocka_unit_test(what_lives_on_or_is_a_part_keeps_its_place))
+              cmocka_unit_test(what_lives_on_or_is_a_part_keeps_its_place),
+              cmocka_unit_test(a_strided_input_can_be_made_dense))

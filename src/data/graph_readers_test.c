@@ -303,6 +303,8 @@ static void damage_of_an_ogb_collection_is_named(void **state)
     assert_fails(read_ogb(&s, "ogb/split/random/test.csv", "2\n"), MBA_E_FORMAT, "there is no graph 2");
     assert_fails(read_ogb(&s, "ogb/split/random/test.csv", "1\n"), MBA_E_FORMAT, "graph 1 is in the split twice");
     assert_fails(read_ogb(&s, "ogb/split/random/test.csv", ""), MBA_E_FORMAT, "graph 0 is in no part");
+    assert_fails(mba__ogb_from_texts(&s, (const mba_named_text[MBA_OGB_FILES]){ [MBA_OGB_NODE_COUNT] = { .name = "counts" } },
+                                     &(mba_ogb_options){ 0 }), MBA_E_FORMAT, "there is no 'counts'");
     put_ogb();
     assert_fails(mba_ogb_csv_read(&s, scratch("ogb"), &(mba_ogb_options){ .scheme = "scaffold" }), MBA_E_IO,
                  "train.csv");

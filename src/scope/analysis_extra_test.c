@@ -86,6 +86,17 @@ static void a_kernel_behind_has_no_work(void **state)
     work_is(order, 5, 1, want);
 }
 
+/* A library may start more kernels than are looked at: then all of them stay in the order of the plan, and nothing is written
+ * where there is no room. */
+static void too_many_to_tell_are_taken_in_order(void **state)
+{
+    (void)state;
+    int                 order[300] = { FILTER, WGRAD, DFILTER, DGRAD };
+    static const double want[KERNELS] = { [WGRAD] = 8000, [DGRAD] = 16000 };
+    for (int i = 4; i < 300; i++) order[i] = CLEARS;
+    work_is(order, 300, 1, want);
+}
+
 static int prepare(void **state) { (void)state; scratch_make(); return 0; }
 static int clean(void **state)   { (void)state; scratch_remove(); return 0; }
 
@@ -93,6 +104,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(a_kernel_in_front_has_no_work),
                                         cmocka_unit_test(as_many_as_planned_are_taken_in_order),
-                                        cmocka_unit_test(a_kernel_behind_has_no_work) };
+                                        cmocka_unit_test(a_kernel_behind_has_no_work),
+                                        cmocka_unit_test(too_many_to_tell_are_taken_in_order) };
     return cmocka_run_group_tests(tests, prepare, clean);
 }
