@@ -280,6 +280,12 @@ static void what_does_not_fit_is_refused_with_numbers(void **state)
         assert_fails(mba_loader_create(&l, &(mba_loader_options){ .data = scratch_dir, .B = 1, .L = 10, .vocab = none[i] }),
                      MBA_E_ARG, "is impossible");
     }
+    for (int i = 0; i < 2; i++) {                                      // the least and the most
+        static const int64_t some[] = { 1, INT32_MAX };
+        assert_ok(mba_loader_create(&l, &(mba_loader_options){ .data = scratch("b*"), .B = 1, .L = 10, .vocab = some[i] }));
+        mba_loader_destroy(l);
+        l = NULL;
+    }
     assert_fails(
         mba_loader_create(
             &l, &(mba_loader_options){ .data = scratch_dir, .B = 1, .L = 10, .vocab = V, .rank = 2, .ranks = 2 }),
