@@ -91,6 +91,9 @@ static void batches_of_graphs_are_closed_before_they_overflow(void **state)
     o.feed.seed = 3;
     o.feed.made = 40;
     assert_ok(mba_model_complete(&o.session.model));
+    o.feed.micros = 2;
+    assert_fails(mba_feed_open(&f, &o.session.model, &o.feed), MBA_E_UNSUPPORTED, "several micro-batches of graphs");
+    o.feed.micros = 1;
     assert_ok(mba_feed_open(&f, &o.session.model, &o.feed));
     for (; f->at.epoch == 0; batches++) {
         assert_ok(mba_feed_stage(f, &step));
