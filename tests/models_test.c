@@ -502,6 +502,39 @@ static void mixers_that_a_file_leaves_out_are_as_in_its_class(void **state)
     }
 }
 
+/* A key that is read and is of a wrong type is an error, in every class; none of them falls back on its default. */
+static void keys_of_a_wrong_type_are_refused(void **state)
+{
+    (void)state;
+    static const struct { const char *type, *keys; } table[] = {
+        { "\"mamba\"", "hidden_size num_hidden_layers vocab_size expand intermediate_size state_size conv_kernel "
+          "use_bias use_conv_bias tie_word_embeddings layer_norm_epsilon hidden_act" },
+        { "\"mamba2\"", "hidden_size num_hidden_layers vocab_size expand head_dim num_heads state_size n_groups norm_groups "
+          "conv_kernel chunk_size use_bias use_conv_bias tie_word_embeddings layer_norm_epsilon time_step_limit hidden_act" },
+        { "\"nemotron_h\", \"layers_block_type\": [\"mlp\", \"attention\", \"mamba\"]", "hidden_size vocab_size mamba_num_heads "
+          "mamba_head_dim ssm_state_size n_groups conv_kernel chunk_size intermediate_size mlp_bias use_bias use_conv_bias "
+          "tie_word_embeddings layer_norm_epsilon mamba_hidden_act mlp_hidden_act num_attention_heads num_key_value_heads "
+          "head_dim attention_bias" },
+        { "\"bamba\"", "hidden_size num_hidden_layers vocab_size mamba_n_heads mamba_expand mamba_d_head "
+          "mamba_d_state mamba_n_groups mamba_d_conv mamba_chunk_size intermediate_size mlp_bias mamba_proj_bias mamba_conv_bias "
+          "tie_word_embeddings rms_norm_eps time_step_limit hidden_act pad_token_id num_attention_heads num_key_value_heads" },
+        { "\"jamba\", \"num_experts\": 1", "hidden_size num_hidden_layers vocab_size attn_layer_period attn_layer_offset "
+          "mamba_expand mamba_d_state mamba_d_conv mamba_dt_rank intermediate_size mamba_proj_bias mamba_conv_bias tie_word_embeddings "
+          "rms_norm_eps mamba_inner_layernorms hidden_act pad_token_id num_attention_heads num_key_value_heads" },
+    };
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++)
+        for (const char *key = table[i].keys; *key;) {
+            const int n = (int)strcspn(key, " ");
+            char      text[512], name[64];
+            mba_model m;
+            snprintf(name, sizeof name, "%.*s", n, key);
+            snprintf(text, sizeof text, "\"model_type\": %s, \"%s\": {\"no\": 1}", table[i].type, name);
+            const mba_status st = model_of(&m, text);
+            if (st == MBA_OK || !strstr(mba_message(), name)) fail_msg("%s: %s", text, st == MBA_OK ? "taken" : mba_message());
+            key += n + (key[n] == ' ');
+        }
+}
+
 static void nonsense_is_refused_with_its_reason(void **state)
 {
     (void)state;
@@ -557,4 +590,5 @@ MBA_TEST_MAIN(cmocka_unit_test(no_two_families_have_one_symbol),
               cmocka_unit_test(no_key_is_ignored_in_silence),
               cmocka_unit_test(what_a_file_leaves_out_is_as_in_its_class),
               cmocka_unit_test(mixers_that_a_file_leaves_out_are_as_in_its_class),
+              cmocka_unit_test(keys_of_a_wrong_type_are_refused),
               cmocka_unit_test(nonsense_is_refused_with_its_reason))
