@@ -150,6 +150,13 @@ static void colour_operations_follow_pillow(void **state)
     assert_ok(mba_rand_apply(&m, &spare, MBA_RAND_solarise_add, 0.9, 1, MBA_BICUBIC));
     for (int i = 0; i < GOLDEN_W * GOLDEN_H * 3; i++)
         assert_int_equal(m.rgb[i], in.rgb[i] < 128 ? in.rgb[i] + 99 : in.rgb[i]);
+    /* What has all levels is stretched to itself, exactly; levels 50 to 101 are five apart then. */
+    for (int from = 0; from < 51; from += 50) {
+        assert_ok(mba_image_reshape(&m, 16, 16));
+        for (int i = 0; i < 768; i++) m.rgb[i] = (uint8_t)(from ? 50 + i / 3 % 52 : i / 3);
+        assert_ok(mba_rand_apply(&m, &spare, MBA_RAND_auto_contrast, 0.9, 1, MBA_BICUBIC));
+        for (int i = 0; i < 768; i++) assert_int_equal(m.rgb[i], from ? i / 3 % 52 * 5 : i / 3);
+    }
     mba_image_free(&m);
     mba_image_free(&in);
     mba_image_free(&spare);
