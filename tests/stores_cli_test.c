@@ -6,6 +6,18 @@
 
 #define STORES "tests/data/stores/h200_"
 
+/* A copy of the store of mamba2, changed. */
+static void changed(const char *name, const char *sql)
+{
+    char     line[2048];
+    sqlite3 *db;
+    snprintf(line, sizeof line, "cp " STORES "mamba2.db '%s'", scratch(name));
+    assert_int_equal(shell(line), 0);
+    assert_int_equal(sqlite3_open(scratch(name), &db), SQLITE_OK);
+    assert_int_equal(sqlite3_exec(db, sql, NULL, NULL, NULL), SQLITE_OK);
+    assert_int_equal(sqlite3_close(db), SQLITE_OK);
+}
+
 /* A gate that compares a batch with a quarter of it must say so. */
 static void diff_tells_what_is_not_alike(void **state)
 {
@@ -21,14 +33,8 @@ static void diff_tells_what_is_not_alike(void **state)
 /* A timeline that was lost on the way must not pass for operators that are as fast as before. */
 static void a_gate_says_what_it_did_not_see(void **state)
 {
-    char     line[2048];
-    sqlite3 *db;
     (void)state;
-    snprintf(line, sizeof line, "cp " STORES "mamba2.db '%s'", scratch("lost.db"));
-    assert_int_equal(shell(line), 0);
-    assert_int_equal(sqlite3_open(scratch("lost.db"), &db), SQLITE_OK);
-    assert_int_equal(sqlite3_exec(db, "DELETE FROM event", NULL, NULL, NULL), SQLITE_OK);
-    assert_int_equal(sqlite3_close(db), SQLITE_OK);
+    changed("lost.db", "DELETE FROM event");
     says(run("diff " STORES "mamba2.db '%s' --gate 3%%", scratch("lost.db")), 0, "the gate saw the step alone\n");
     says(run("diff " STORES "mamba2.db " STORES "mamba2.db --gate 3%%"), 0, "ssd");
     assert_null(strstr(output, "step alone"));
@@ -152,9 +158,71 @@ static void a_program_takes_no_options_of_a_model(void **state)
 static int prepare(void **state) { (void)state; scratch_make(); return 0; }
 static int clean(void **state)   { (void)state; scratch_remove(); return 0; }
 
+/* The rows of ssd_scan, against what the committed store holds of it: 128 blocks of 384 threads, 168 registers, 227 KiB,
+ * 154660480 + 126979968 bytes of DRAM in 80.624 us, 324806 sectors in 82246 loads, 21474836480 operations of tensor cores. */
+static void tables_of_kernels_hold_the_counters(void **state)
+{
+    (void)state;
+    says(run("show " STORES "mamba2.db counters --csv"), 0, "\nssd_scan,\"(128, 1, 1)\",384,80.624,281.640448,70.18676361,56.25284438,");
+    says(0, 0, ",168,227,0.9696969697,\"long_scoreboard 3.4, wait 1.2\"\n");
+    says(run("show " STORES "mamba2.db caches --csv"), 0, "\nssd_scan,34.30361234,56.25284438,306.315264,281.640448,535.757392,");
+    says(0, 0, ",3493.258186,3.949201177,16\n");                    // 281.640448 MB in 80.624 us; 324806 / 82246; 1048576 / 65536
+    says(run("show " STORES "mamba2.db occupancy --csv"), 0, "\nssd_scan,128,384,168,227,0,0.9696969697,14.18889891,18.75,grid,23.73990004,");
+    says(run("show " STORES "mamba2.db ratio --csv"), 0, "\nssd_scan,tensor,77.61546812,28.62480934,6837.377891,16,tensor\n");
+    says(run("show " STORES "mamba2.db blocks --csv"), 0, "\nssd_scan,counters,128,74.24520547,,,,,2200316\n");   // per block: 281640448 / 128
+    says(run("show " STORES "mamba2.db ratio"), 0, "ssd_scan");
+}
+
+/* Four blocks of ssd_scan lived 1, 2, 3 and 10 us; a tenth of each was spent before the work and two tenths after. */
+static void lives_of_blocks_come_from_their_records(void **state)
+{
+    (void)state;
+    changed("blocks.db", "INSERT INTO block(kernel, event, block, sm, start_ns, end_ns, work_start_ns, work_end_ns) VALUES"
+                         " (6, 1, 0, 0, 0, 1000, 100, 800), (6, 1, 1, 1, 0, 2000, 200, 1600),"
+                         " (6, 1, 2, 2, 500, 3500, 800, 2900), (6, 1, 3, 3, 0, 10000, 1000, 8000)");
+    says(run("show '%s' blocks --csv", scratch("blocks.db")), 0, "\nssd_scan,records,4,4,2.5,3,10,20,2200316\n");
+}
+
+/* Lines in the order of their samples, each with what warps waited for; what was not measured adds to no line. */
+static void lines_of_source_have_their_waits(void **state)
+{
+    (void)state;
+    changed("source.db", "INSERT INTO instruction(kernel, pc, sass, file, line, metric, value) VALUES"
+                         " (6, 0, 'LDG', '/x/scan.cu', 10, 'smsp__pcsamp_warps_issue_stalled_barrier', 10),"
+                         " (6, 0, 'LDG', '/x/scan.cu', 10, 'smsp__sass_inst_executed', 100),"
+                         " (6, 8, 'LDG', '/x/scan.cu', 20, 'smsp__sass_inst_executed', NULL),"
+                         " (6, 8, 'LDG', '/x/scan.cu', 20, 'smsp__pcsamp_warps_issue_stalled_wait', 20),"
+                         " (6, 8, 'LDG', '/x/scan.cu', 20, 'smsp__pcsamp_warps_issue_stalled_wait_not_issued', 7),"
+                         " (6, 16, 'LDG', '/x/scan.cu', 20, 'smsp__pcsamp_warps_issue_stalled_long_scoreboard', 60),"
+                         " (6, 16, 'LDG', '/x/scan.cu', 20, 'smsp__pcsamp_warps_issue_stalled_barrier', 10),"
+                         " (6, 16, 'LDG', '/x/scan.cu', 20, 'smsp__sass_inst_executed', 300)");
+    says(run("show '%s' source --csv", scratch("source.db")), 0,
+         "\nssd_scan,/x/scan.cu,20,90,90,\"long_scoreboard 67 %, wait 22 %\",300,75\n"
+         "ssd_scan,/x/scan.cu,10,10,10,barrier 100 %,100,25\n");
+    says(run("show '%s' source", scratch("source.db")), 0, "scan.cu");
+    assert_null(strstr(output, "/x/scan.cu"));
+}
+
+/* `verify` counts what agrees; a kernel that executed twice its plan differs, and a store without counters is no proof. */
+static void plans_are_held_to_their_counters(void **state)
+{
+    (void)state;
+    says(run("verify " STORES "mamba2.db"), 0, "tensor FLOPs of our kernels: 6 agree exactly (2 as counted from the data), 0 at most, 0 differ;");
+    says(0, 0, "library products execute 1.000 to 1.026 times their least FLOPs\n");
+    says(0, 0, "the same between two sweeps of L2: 20 within 5 %, 0 that read again, 0 differ\n");
+    changed("twice.db", "UPDATE counter SET value = 2 * value WHERE kernel = 6 AND metric LIKE 'sm__ops_path_tensor%'");
+    says(run("verify '%s'", scratch("twice.db")), 0, "5 agree exactly (2 as counted from the data), 0 at most, 1 differ;");
+    changed("none.db", "DELETE FROM counter");
+    says(run("verify '%s'", scratch("none.db")), 1, "the store has no counters");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(diff_tells_what_is_not_alike),
+                                        cmocka_unit_test(tables_of_kernels_hold_the_counters),
+                                        cmocka_unit_test(lives_of_blocks_come_from_their_records),
+                                        cmocka_unit_test(lines_of_source_have_their_waits),
+                                        cmocka_unit_test(plans_are_held_to_their_counters),
                                         cmocka_unit_test(a_gate_says_what_it_did_not_see),
                                         cmocka_unit_test(numbers_come_with_their_doubts),
         cmocka_unit_test(energy_of_short_windows_is_not_told),

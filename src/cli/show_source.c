@@ -55,12 +55,13 @@ static int most_first(const void *x, const void *y)
 
 static int64_t gather(source_line *l, const mba_row_instruction *const *r, int64_t rows)
 {
-    int64_t n = 0;
+    int64_t n = 0, last = 0;                          // the last row that counted
     for (int64_t i = 0; i < rows; i++) {
         if (!r[i]->metric || !(r[i]->value >= 0)) continue;
-        if (!n || by_place(&r[i], &r[i - 1])) l[n++] = (source_line){ .kernel = r[i]->kernel, .file = r[i]->file,
-                                                                     .line = r[i]->line };
+        if (!n || by_place(&r[i], &r[last])) l[n++] = (source_line){ .kernel = r[i]->kernel, .file = r[i]->file,
+                                                                    .line = r[i]->line };
         add(&l[n - 1], r[i]);
+        last = i;
     }
     return n;
 }
