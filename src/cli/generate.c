@@ -64,6 +64,7 @@ static mba_status run(mba_tokenizer *t, const char *prompt, size_t bytes, int64_
         o->each  = print_token;
         o->ctx   = &p;
         st = mba_generate(all, ids.n, ids.n + n, o);
+        o->ctx = NULL;                                 // p ends here
         if (!p.prompt) putchar('\n');
     }
     free(all);

@@ -307,8 +307,9 @@ static void walk(float *out, double *p, double *q, const double *leave, int64_t 
 
 mba_status mba_graph_rwse(float *out, int64_t nodes, int64_t edges, const uint32_t *src, const uint32_t *dst, int64_t K)
 {
-    double *leave = calloc(3 * (size_t)nodes + 1, sizeof *leave), *p = leave + nodes, *q = p + nodes;
+    double *leave = calloc(3 * (size_t)nodes + 1, sizeof *leave);
     if (!leave) return mba_fail(MBA_E_NOMEM, "no memory for the walks on %" PRId64 " nodes", nodes);
+    double *p = leave + nodes, *q = p + nodes;
     for (int64_t e = 0; e < edges; e++) leave[src[e]]++;
     for (int64_t v = 0; v < nodes; v++) leave[v] = leave[v] > 0 ? 1 / leave[v] : 0;
     for (int64_t v = 0; v < nodes; v++) walk(out, p, q, leave, v, nodes, edges, src, dst, K);

@@ -282,8 +282,9 @@ static int compare_keys(const void *a, const void *b)
 static mba_status find_undirected(bool *out, const mba_graph_item *g)
 {
     const size_t e     = (size_t)g->edges;
-    uint64_t    *there = malloc((2 * e + 1) * sizeof *there), *back = there + e;
+    uint64_t    *there = malloc((2 * e + 1) * sizeof *there);
     if (!there) return mba_fail(MBA_E_NOMEM, "no memory to look at a graph of %" PRId64 " edges", g->edges);
+    uint64_t    *back = there + e;
     for (size_t k = 0; k < e; k++) {
         there[k] = (uint64_t)g->src[k] << 32 | g->dst[k];
         back[k]  = (uint64_t)g->dst[k] << 32 | g->src[k];

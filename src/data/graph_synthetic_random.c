@@ -227,8 +227,9 @@ mba_status mba_graph_beacon_ceiling(double *out, const mba_graph_set *s, int64_t
     mba_assert(s->form.node_width == 2 * C && s->form.node_type == MBA_GRAPH_F32 && s->form.node_labels);
     for (int64_t g = 0; g < s->graphs; g++) {
         const mba_graph_item item = mba_graph_set_item(s, g);
-        bool                *work = calloc(3 * (size_t)item.nodes + 1, sizeof *work), *all = work + 2 * item.nodes;
+        bool                *work = calloc(3 * (size_t)item.nodes + 1, sizeof *work);
         if (!work) return mba_fail(MBA_E_NOMEM, "no memory to look at a graph of %" PRId64 " nodes", item.nodes);
+        bool                *all = work + 2 * item.nodes;
         memset(all, 1, (size_t)item.nodes);
         for (int64_t v = 0; v < item.nodes; v++) {
             if (!is_beacon((const float *)item.node_feat + v * 2 * C, C)) continue;

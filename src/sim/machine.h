@@ -37,7 +37,7 @@ extern const mba_gpu_key_info mba_gpu_keys[MBA_GPU_KEYS];
 MBA_MUST mba_status mba_gpu_load(mba_gpu *out, const char *name);
 
 /* The text of one file; `where` is what messages call it. Files it includes are beside `where`. */
-MBA_MUST mba_status mba_gpu_parse(mba_gpu *out, const char *where, const char *text, size_t bytes);
+MBA_MUST mba_status mba_gpu_parse(mba_gpu *out, const char *where, const char *bytes, size_t n);
 
 /* "key=value,key=xfactor"; a unit may stand behind the value. NULL is fine. A factor of what is counted rounds; l2 takes
  * l2_c50 with it unless that is named too, in files as here. */
