@@ -184,11 +184,77 @@ static void a_dry_run_says_what_to_do_where_it_does_not_fit(void **state)
     says(run("train --model mamba2-130m --dry-run --machine none"), 2, "no machine 'none'");
 }
 
+/* Every distinct launch once, none below what its pipes and its memory need, with the shape that it was planned for. */
+static void kernels_are_told_one_by_one(void **state)
+{
+    (void)state;
+    json_t       *j = rows_of("simulate " SHORT " --model-set layers=1 --machine h200 --kernels --json");
+    const json_t *rows = json_is_array(j) ? j : json_object_get(j, "kernels");
+    bool          scan = false;
+    assert_true(json_array_size(rows) > 20);
+    for (size_t i = 0; i < json_array_size(rows); i++) {
+        const json_t *r = json_array_get(rows, i);
+        assert_true(of(r, "us") > of(r, "bound_us") && of(r, "bound_us") > 0);
+        assert_true(of(r, "grid") >= 1 && of(r, "threads") >= 32 && of(r, "resident") >= 1);
+        scan |= !strcmp(json_string_value(json_object_get(r, "kernel")), "ssd_scan") && of(r, "smem") == 227;
+    }
+    assert_true(scan);
+    json_decref(j);
+}
+
+/* A machine whose numbers are certain has no spread of its own; `--keys` tells what `--set` made of them. */
+static void a_machine_tells_its_numbers_and_their_spread(void **state)
+{
+    double percent = 0, most = 0;
+    char   key[32];
+    (void)state;
+    says(run("simulate " SHORT " --model-set layers=1 --machine h200 --spread"), 0, "the machine's own spreads: +- ");
+    assert_int_equal(sscanf(strstr(output, "spreads: +- "), "spreads: +- %lf %% of the step, most of it by %31s (%lf", &percent, key, &most), 3);
+    assert_true(percent > 0.1 && percent < 20 && most > 0 && most <= percent);
+    says(run("simulate --machine h200 --keys --set hbm=x2"), 0, "\nhbm        =       9600 GB/s       +- 0        # DRAM bandwidth");
+    says(run("simulate --machine h200 --keys"), 0, "\nhbm        =       4800 GB/s ");
+    says(run("simulate --store " STORE " --counted x.tsv"), 2, "at once");
+}
+
+/* Blocks that stay save what starting blocks costs: a step of many small blocks is faster with them, its traffic the same. */
+static void blocks_that_stay_start_once(void **state)
+{
+    (void)state;
+    json_t *j = rows_of("sweep --model mamba2-130m --model-set layers=1 --batch 4 --length 1024 --machine h200 --set t_blk=2000"
+                        " --axis persistent=0:1 --json");
+    const json_t *rows = json_is_array(j) ? j : json_object_get(j, "points");
+    assert_int_equal(json_array_size(rows), 2);
+    const double not = of(json_array_get(rows, 0), "step_ms"), stay = of(json_array_get(rows, 1), "step_ms");
+    assert_true(stay > 0 && stay < not);
+    json_decref(j);
+    says(run("sweep " SHORT " --axis persistent=2"), 2, "blocks stay or they do not");
+}
+
+/* `--freeze` writes the plans of this build behind the rows that were measured with it, and changes nothing else. */
+static void measured_kernels_are_frozen_with_their_plans(void **state)
+{
+    char line[4096], bare[512];
+    (void)state;
+    snprintf(bare, sizeof bare, "%s", scratch("bare.tsv"));
+    snprintf(line, sizeof line, "grep -P '^#|\tmamba2-130m --batch 1 --length 1024\t' bench/results/h200/kernels.tsv | cut -f 1-48 > '%s'; wc -l < '%s'",
+             bare, bare);
+    says(shell(line), 0, "48");
+    says(run("validate --kernels '%s' --freeze '%s'", bare, scratch("frozen.tsv")), 0, "");
+    snprintf(line, sizeof line, "cut -f 1-48 '%s' | cmp - '%s' && cut -f 49 '%s' | grep -c ' '", scratch("frozen.tsv"), bare, scratch("frozen.tsv"));
+    says(shell(line), 0, "");
+    assert_true(atoi(output) > 30);                                // products of libraries have no plan to write
+    says(run("validate --kernels '%s' --freeze '%s'", scratch("frozen.tsv"), scratch("again.tsv")), 2, "has plans already");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(kernels_of_a_store_have_their_error_beside_them),
                                         cmocka_unit_test(kernels_of_peers_are_held_out_beside_their_times),
                                         cmocka_unit_test(a_gpu_is_found_by_its_name),
+                                        cmocka_unit_test(kernels_are_told_one_by_one),
+                                        cmocka_unit_test(a_machine_tells_its_numbers_and_their_spread),
+                                        cmocka_unit_test(blocks_that_stay_start_once),
+                                        cmocka_unit_test(measured_kernels_are_frozen_with_their_plans),
                                         cmocka_unit_test(axes_move_different_things),
                                         cmocka_unit_test(what_would_be_ignored_is_refused),
                                         cmocka_unit_test(the_rate_of_events_is_that_of_simulating),
