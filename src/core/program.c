@@ -203,6 +203,7 @@ mba_status mba_program_set(mba_program *p, const mba_tensor *t, const void *host
     if (p->layout.first[t->st->id] < 0) return MBA_OK;        // nobody reads it: it has no place
     if (t->st->role == MBA_INPUT && p->mirror[MBA_INPUT]) {
         uint16_t *to = mba_program_host(p, t);
+        if (!to) return MBA_E_DEVICE;                          // what failed has written its message
         if (t->type.dtype != MBA_BF16) memcpy(to, host, (size_t)mba_tensor_bytes(t));
         else for (int64_t i = 0; i < mba_elems(t); i++) to[i] = mba_to_bf16(((const float *)host)[i]);
         return MBA_OK;
