@@ -9,6 +9,7 @@
 #include "cli/options.h"
 #include "cli/progress.h"
 #include "cli/say.h"
+#include "data/json.h"
 #include "data/prepare.h"
 
 enum { UNSAID = -1 };                             /* of a number that may be 0 */
@@ -97,10 +98,7 @@ static mba_status inspect(const char *const *path, int n, const data_options *o)
     mba_status st = MBA_OK;
     for (int i = 0; i < n && st == MBA_OK; i++)
         st = mba_inspect(path[i], &(mba_inspect_options){ .json = o->json, .field = o->field, .into = all });
-    if (st == MBA_OK && all) {
-        json_dumpf(all, stdout, JSON_INDENT(1) | JSON_REAL_PRECISION(9));
-        putchar('\n');
-    }
+    if (st == MBA_OK && all) st = mba_json_print(stdout, all, 9);
     json_decref(all);
     return st;
 }

@@ -95,8 +95,9 @@ static mba_status print_table(const eval_cli *c)
     return st;
 }
 
-static void print_json(const eval_cli *c)
+static mba_status print_json(const eval_cli *c)
 {
+    mba__json_begin();
     json_t *j = json_of(c->data.n > 1 ? &c->all : &c->each[0]);
     for (int i = 0; i < c->data.n && c->data.n > 1; i++) {
         json_t *list = json_object_get(j, "data"), *row = json_of(&c->each[i]);
@@ -107,9 +108,9 @@ static void print_json(const eval_cli *c)
         json_object_del(row, "parameters");
         json_array_append_new(list, row);
     }
-    json_dumpf(j, stdout, JSON_INDENT(1) | JSON_REAL_PRECISION(12));
-    putchar('\n');
+    const mba_status st = mba_json_print(stdout, j, 12);
     json_decref(j);
+    return st;
 }
 
 static mba_status parse(eval_cli *c, int argc, char **argv, bool *help)
@@ -232,8 +233,8 @@ mba_status mba_command_eval(int argc, char **argv)
         if (*c.each[i].prepared) mba_say(stderr, "data: %s\n", c.each[i].prepared);
     }
     put_together(&c);
-    if (c.json) print_json(&c);
-    else if (c.csv || c.data.n > 1) return print_table(&c);
-    else print_text(&c.each[0]);
+    if (c.json) return print_json(&c);
+    if (c.csv || c.data.n > 1) return print_table(&c);
+    print_text(&c.each[0]);
     return MBA_OK;
 }

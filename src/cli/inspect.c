@@ -64,8 +64,7 @@ mba_status mba_inspect(const char *path, const mba_inspect_options *o)
     if (st == MBA_OK && o->into) {
         if (json_array_append(o->into, r.facts)) st = mba_fail(MBA_E_NOMEM, "no memory to describe '%s'", path);
     } else if (st == MBA_OK && o->json) {
-        json_dumpf(r.facts, stdout, JSON_INDENT(1) | JSON_REAL_PRECISION(9));
-        putchar('\n');
+        st = mba_json_print(stdout, r.facts, 9);
     } else if (st == MBA_OK) {
         mba__report_print(&r, stdout, mba_colours_on(STDOUT_FILENO));
     }

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/print.h"
+#include "data/json.h"
 
 /* The keys of a batch: batch and length, batch and image, or graphs, max_nodes and max_edges. */
 static void put_shape(json_t *o, const mba_model *m)
@@ -129,12 +130,12 @@ static void print_kept(FILE *f, const mba_session *s)
 mba_status mba_step_plan_print(const mba_session *s, const mba_on_machine *there, bool json)
 {
     if (json) {
+        mba__json_begin();
         json_t *o = cost_json(s);
         if (there) json_object_set_new(o, "machine", mba_on_machine_json(there));
-        json_dumpf(o, stdout, JSON_INDENT(1) | JSON_REAL_PRECISION(15));
-        putchar('\n');
+        const mba_status st = mba_json_print(stdout, o, 15);
         json_decref(o);
-        return MBA_OK;
+        return st;
     }
     const mba_status st = print_parameters(stdout, s);
     print_cost(stdout, s);

@@ -198,9 +198,10 @@ static json_int_t peak_bytes(void)
     return getrusage(RUSAGE_SELF, &use) ? 0 : (json_int_t)use.ru_maxrss * 1024;
 }
 
-static void print_json(const mba_train_report *r)
+static mba_status print_json(const mba_train_report *r)
 {
     char    key[64];
+    mba__json_begin();
     json_t *o = json_pack("{s:I, s:I, s:I}", "step", (json_int_t)r->step, r->unit, (json_int_t)r->units, "left_out",
                           (json_int_t)r->left_out);
     json_object_set_new(o, "loss", mba_json_finite(r->loss));
@@ -218,9 +219,9 @@ static void print_json(const mba_train_report *r)
         json_object_set_new(o, "best_valid_loss", mba_json_finite(r->best_loss));
     }
     json_object_set_new(o, "peak_bytes", json_integer(peak_bytes()));
-    json_dumpf(o, stdout, JSON_INDENT(1) | JSON_REAL_PRECISION(15));
-    putchar('\n');
+    const mba_status st = mba_json_print(stdout, o, 15);
     json_decref(o);
+    return st;
 }
 
 static void print_result(const train_cli *c)
@@ -312,7 +313,7 @@ static mba_status run_training(train_cli *c)
     if (st == MBA_OK) st = mba_train(&c->o);
     mba_text_data_close(&text);
     mba_progress_end(&c->bar);
-    if (st == MBA_OK && c->json) print_json(&c->last);
+    if (st == MBA_OK && c->json) st = print_json(&c->last);
     else if (st == MBA_OK)       print_result(c);
     return st;
 }

@@ -209,6 +209,19 @@ static int put(const char *bytes, size_t n, void *to)
     return s->status == MBA_OK ? 0 : -1;
 }
 
+mba_status mba_json_whole(const json_t *root, const char *what)
+{
+    return root && !starved ? MBA_OK : mba_fail(MBA_E_NOMEM, "no memory for %s", what);
+}
+
+mba_status mba_json_print(FILE *f, const json_t *root, int digits)
+{
+    MBA_TRY(mba_json_whole(root, "the output"));
+    const bool whole = json_dumpf(root, f, JSON_INDENT(1) | JSON_REAL_PRECISION(digits)) == 0 || ferror(f);
+    putc('\n', f);
+    return whole ? mba_json_whole(root, "the output") : mba_fail(MBA_E_NOMEM, "no memory for the output");
+}
+
 mba_status mba_json_save(const json_t *root, const char *path)
 {
     sink s = { NULL, MBA_OK };

@@ -16,6 +16,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <jansson.h>
 #include "core/status.h"
 
@@ -62,5 +63,11 @@ const char *mba_json_kind(const json_t *value);               /* "text", "a list
  * every allocation of Jansson is watched; true: one failed, and nothing made since begin may be used. */
 void mba__json_begin(void);
 bool mba__json_starved(void);
+
+/* For who builds a value after mba__json_begin and looks at nothing meanwhile: an error where any of it is missing. */
+MBA_MUST mba_status mba_json_whole(const json_t *root, const char *what);
+
+/* Writes such a value and the end of a line, numbers with so many digits. What cannot be written is told by who owns the file. */
+MBA_MUST mba_status mba_json_print(FILE *f, const json_t *root, int digits);
 
 #endif

@@ -283,9 +283,12 @@ static mba_status check_out(const char *out)
     DIR *d = opendir(out);
     if (!d && errno == ENOENT) return MBA_OK;
     bool empty = d != NULL;
+    errno = d ? 0 : errno;
     for (const struct dirent *e; d && (e = readdir(d)) != NULL;)
         empty &= !strcmp(e->d_name, ".") || !strcmp(e->d_name, "..");
+    const int failed = errno == ENOTDIR ? 0 : errno;
     if (d) closedir(d);
+    if (failed) return mba_fail(MBA_E_IO, "cannot read the directory '%s'\nwhy: %s\nfix: choose another name", out, strerror(failed));
     return empty ? MBA_OK
                  : mba_fail(MBA_E_ARG, "the output '%s' is there already\nfix: remove it, or choose another name", out);
 }

@@ -5,11 +5,14 @@
  * first of them, with its launches; events of all layers stay and belong to it. A metric that several sets have read
  * is kept once, as the analysis takes it: of the first set by name; without the set and without its unit, which is in
  * its name. */
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
+#include "core/file.h"
 #include "scope/export.h"
 
 static const double STALL_LEAST = 0.1;             // warps per issue; less is never among those shown
@@ -192,9 +195,19 @@ mba_status mba_export_store(mba_store *from, const char *path, int64_t steps)
     copying c = { .steps = steps, .kernel = MBA_ABSENT };
     if (is_same_file(path, mba_store_path(from)))
         return mba_fail(MBA_E_ARG, "'%s' cannot be its own copy\nfix: name another file", path);
-    MBA_TRY(mba_store_create(&c.to, path));
-    const mba_status st = copy_all(&c, from), closed = mba_store_close(c.to);
+    char fresh[4096];                              // under its own name it is seen when it is whole
+    if (snprintf(fresh, sizeof fresh, "%s.unfinished", path) >= (int)sizeof fresh)
+        return mba_fail(MBA_E_ARG, "the name of the store is too long\nfix: --store FILE.db");
+    MBA_TRY(mba_store_may_replace(path));
+    MBA_TRY(mba_store_create(&c.to, fresh));
+    mba_status       st = copy_all(&c, from);
+    const mba_status closed = mba_store_close(c.to);
     free(c.first_node);
     free(c.first_launch);
-    return st == MBA_OK ? closed : st;
+    if (st == MBA_OK) st = closed;
+    if (st == MBA_OK && rename(fresh, path))
+        st = mba_fail(MBA_E_IO, "cannot name '%s'\nwhy: %s\nfix: another --store", path, strerror(errno));
+    if (st == MBA_OK) return mba_name_sync(path);
+    unlink(fresh);
+    return st;
 }

@@ -1,13 +1,14 @@
 /* tensorboard.c -- see tensorboard.h. */
 #include "scope/tensorboard.h"
 
-#include <dirent.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 
 #include "core/file.h"
+#include "data/array.h"
+#include "data/listing.h"
 
 /* ---- CRC-32C ---- */
 
@@ -145,15 +146,17 @@ static double began_at(const mba_training *t)
     return isnan(took) ? ended : floor(ended - took);
 }
 
+static bool has_events(const char *name) { return strstr(name, "tfevents") != NULL; }
+
 static mba_status nothing_else_there(const char *folder, const char *name)
 {
-    DIR       *d = opendir(folder);
-    mba_status st = MBA_OK;
-    for (const struct dirent *e; d && st == MBA_OK && (e = readdir(d)) != NULL;)
-        if (strstr(e->d_name, "tfevents") && strcmp(e->d_name, name))
+    mba_listing l  = { 0 };
+    mba_status  st = mba_listing_read(&l, folder, has_events);
+    for (int64_t i = 0; i < l.n && st == MBA_OK; i++)
+        if (strcmp(l.name[i], name))
             st = mba_fail(MBA_E_ARG, "'%s' has events of another run: %s\nwhy: TensorBoard draws all files of a folder as one "
-                          "run\nfix: a folder for each run, --tensorboard %s/NAME", folder, e->d_name, folder);
-    if (d) closedir(d);
+                          "run\nfix: a folder for each run, --tensorboard %s/NAME", folder, mba_show(l.name[i]).text, folder);
+    mba_listing_free(&l);
     return st;
 }
 

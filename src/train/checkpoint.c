@@ -327,8 +327,10 @@ static mba_status save_config(const mba_session *s, mba_hf_format format, const 
 {
     char       path[PATH_ROOM];
     MBA_TRY(join(path, directory, "config.json"));
+    mba__json_begin();
     json_t    *config = mba_hf_config_write(&s->model, format);
-    mba_status st = config ? mba_json_save(config, path) : mba_fail(MBA_E_NOMEM, "no memory for config.json");
+    mba_status st = mba_json_whole(config, "config.json");
+    if (st == MBA_OK) st = mba_json_save(config, path);
     json_decref(config);
     return st;
 }

@@ -55,12 +55,14 @@ mba_status mba_checksums_write(const char *folder, int64_t step)
 {
     char        path[PATH_ROOM];
     mba_listing names = { 0 };
+    mba__json_begin();
     json_t     *files = json_object(), *all = json_object();
     bool        made = files && all && (step < 0 || !json_object_set_new(all, "step", json_integer((json_int_t)step)))
                     && !json_object_set(all, "files", files);
     mba_status  st = made ? join(path, folder, side_file) : mba_fail(MBA_E_NOMEM, "no memory for %s", side_file);
     if (st == MBA_OK) st = mba_listing_read(&names, folder, is_summed);
     for (int64_t i = 0; i < names.n && st == MBA_OK; i++) st = add_file(files, folder, names.name[i]);
+    if (st == MBA_OK) st = mba_json_whole(all, side_file);
     if (st == MBA_OK) st = mba_json_save(all, path);
     mba_listing_free(&names);
     json_decref(files);

@@ -42,8 +42,10 @@ mba_status mba_run_options_save(const json_t *options, const char *folder)
 {
     char path[PATH_ROOM];
     MBA_TRY(join(path, folder, "options.json"));
+    mba__json_begin();
     json_t    *o = json_pack("{s:i, s:s, s:O}", "version", OPTIONS_VERSION, "command", "train", "options", options);
-    mba_status st = o ? mba_json_save(o, path) : mba_fail(MBA_E_NOMEM, "no memory for options.json");
+    mba_status st = mba_json_whole(o, "options.json");
+    if (st == MBA_OK) st = mba_json_save(o, path);
     json_decref(o);
     return st;
 }

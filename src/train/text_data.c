@@ -115,6 +115,7 @@ static mba_status hash_file(uint64_t *out, int64_t *bytes, const char *path)
 
 static mba_status describe(json_t **out, const mba_listing *l, const mba_tokenizer *t, const mba_text_data_options *o)
 {
+    mba__json_begin();
     json_t    *files = json_array();
     mba_status st    = MBA_OK;
     for (int64_t i = 0; i < l->n && st == MBA_OK; i++) {
@@ -128,8 +129,7 @@ static mba_status describe(json_t **out, const mba_listing *l, const mba_tokeniz
     }
     *out = json_pack("{s:s, s:s, s:o}", "tokenizer", mba_tokenizer_name(t), "field", o->field ? o->field : "text", "files",
                      files);
-    if (st == MBA_OK && !*out) st = mba_fail(MBA_E_NOMEM, "no memory to describe the text");
-    return st;
+    return st == MBA_OK ? mba_json_whole(*out, "what describes the text") : st;
 }
 
 /* Whether two descriptions name the same files. */

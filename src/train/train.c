@@ -154,6 +154,7 @@ static const char *order_words(const run *r)
 static json_t *trainer_json(const run *r)
 {
     const mba_position at = r->ahead || r->unread ? r->at : r->train->at;
+    mba__json_begin();
     json_t *guard = json_pack("{s:i, s:i, s:i}", "n", r->guard.n, "skipped", r->guard.skipped, "in_a_row",
                               r->guard.in_a_row);
     json_object_set_new(guard, "norm", floats(r->guard.norm, MBA_GUARD_STEPS));
@@ -169,6 +170,7 @@ static json_t *trainer_json(const run *r)
                                                  "valid_batches", (json_int_t)r->o->valid_batches));
     if (r->o->options) json_object_set(t, "options", (json_t *)r->o->options);
     if (on_cpu(r)) json_object_set_new(t, "kernels", json_string(mba_cpu_kernels().text));
+    json_object_set_new(t, "data", json_string(mba_feed_words(r->train).text));                // for the reader: `report` shows it
     return t;
 }
 
@@ -177,9 +179,8 @@ static mba_status save_as(run *r, char path[PATH_ROOM], const char *name)
     if (snprintf(path, PATH_ROOM, "%s/%s", r->o->out, name) >= PATH_ROOM)
         return mba_fail(MBA_E_ARG, "the path '%s' is too long\nfix: a shorter --out", r->o->out);
     json_t *trainer = trainer_json(r);
-    json_object_set_new(trainer, "data", json_string(mba_feed_words(r->train).text));      // for the reader: `report` shows it
-    const mba_status st = trainer ? mba_checkpoint_save(&r->s, path, trainer)
-                                  : mba_fail(MBA_E_NOMEM, "no memory for trainer.json");
+    mba_status st = mba_json_whole(trainer, "trainer.json");
+    if (st == MBA_OK) st = mba_checkpoint_save(&r->s, path, trainer);
     json_decref(trainer);
     return st;
 }
@@ -301,6 +302,22 @@ static mba_status load_weights(run *r, char path[PATH_ROOM], const char *from)
     return other ? mba_checkpoint_load_features(&r->s, format, path) : mba_checkpoint_load(&r->s, format, path);
 }
 
+/* A run that ended between its checkpoint and `best`, which is made of it, has an older one there. */
+static mba_status mend_best(const run *r)
+{
+    char    best[PATH_ROOM], newest[PATH_ROOM], path[PATH_ROOM];
+    json_t *trainer = NULL;
+    int64_t step = -1;
+    if (!r->o->out || !r->best_step || r->best_step != r->step.index) return MBA_OK;
+    if (snprintf(newest, sizeof newest, "%s/step-%06lld", r->o->out, (long long)r->best_step) >= PATH_ROOM
+        || snprintf(best, sizeof best, "%s/best", r->o->out) >= PATH_ROOM
+        || snprintf(path, sizeof path, "%s/trainer.json", best) >= PATH_ROOM || access(newest, F_OK)) return MBA_OK;
+    const bool read = access(path, F_OK) == 0 && mba_json_load(&trainer, path, NULL) == MBA_OK
+                   && mba_json_int(trainer, "step", -1, -1, STEP_MOST, &step) == MBA_OK;
+    json_decref(trainer);
+    return read && step == r->best_step ? MBA_OK : mba_checkpoint_link(best, newest);
+}
+
 static mba_status restore(run *r)
 {
     char    path[PATH_ROOM];
@@ -315,6 +332,7 @@ static mba_status restore(run *r)
     if (st == MBA_OK) st = restore_trainer(r, trainer);
     json_decref(trainer);
     if (st == MBA_OK && r->o->out) st = mba_checkpoint_follows(r->o->out, path, r->step.index);
+    if (st == MBA_OK) st = mend_best(r);
     return st == MBA_OK ? st : mba_where(st, "resuming from '%s'", path);
 }
 
@@ -591,6 +609,12 @@ static bool validates(const run *r, bool last)
     return r->step.index >= r->o->schedule.steps || due(r->o->valid_every, r->step.index) || (last && !interrupted);
 }
 
+/* Before a checkpoint is made of this step: from there a run would go on without its line. */
+static mba_status check_log(const run *r)
+{
+    return !r->log || !ferror(r->log) ? MBA_OK : mba_fail(MBA_E_IO, "cannot write the log in '%s'\nfix: is the disk full?", r->o->out);
+}
+
 static mba_status loop(run *r)
 {
     mba_status st = MBA_OK;
@@ -607,6 +631,7 @@ static mba_status loop(run *r)
             return give_up(r, p.note);
         if (r->valid && validates(r, last)) st = validate(r, &p);
         if (st == MBA_OK) tell(r, &p);
+        if (st == MBA_OK) st = check_log(r);
         const bool saves = last || due(r->o->save_every, r->step.index);
         if (st == MBA_OK && saves) st = save(r);
         if (st == MBA_OK && p.best) st = save_best(r, saves);
@@ -626,8 +651,6 @@ mba_status mba_train(const mba_train_options *o)
     r.began_s  = seconds();
     r.began_at = r.step.index;
     if (st == MBA_OK) st = loop(&r);
-    if (st == MBA_OK && r.log && ferror(r.log))
-        st = mba_fail(MBA_E_IO, "cannot write the log in '%s'\nfix: is the disk full?", o->out);
     finish(&r);
     return st;
 }
