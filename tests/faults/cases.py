@@ -39,6 +39,25 @@ class Case:
 GPU = ["tests/data/stores/h200_peer_small.db"]
 PROFILE = f"profile {TEXT} --steps 1 --warmup 1 --sets overview --out"
 
+ON_GPU = "--device cuda"
+
+CUDA_CASES = [
+    Case("train", f"{RUN} --steps 4 {ON_GPU}", make=[PREPARE], again=f"{RUN} --steps 4 {ON_GPU} --resume auto"),
+    Case("train --resume", f"train --resume run --steps 6 {ON_GPU}", make=[PREPARE, f"{RUN} --steps 4 {ON_GPU}"],
+         again=f"train --resume run --steps 6 {ON_GPU}"),
+    Case("train images", f"train {IMAGES} --workers 1 --steps 3 --out run {ON_GPU}",
+         again=f"train {IMAGES} --workers 1 --steps 3 --out run --resume auto {ON_GPU}"),
+    Case("train graphs", f"train {GRAPHS} --steps 3 --out run {ON_GPU}", again=f"train {GRAPHS} --steps 3 --out run --resume auto {ON_GPU}"),
+    Case("train attention", "train --model hybrid-130m --set width=64,layers=2,vocab=264,state=16,head_dim=32,chunk=16 --batch 2 --length 64 "
+         f"--op attention=cudnn --steps 3 --json {ON_GPU}", volatile=CLOCK + [(rb'"peak_bytes": [0-9]+', b"#")]),
+    Case("eval", f"eval --checkpoint run --data tokens --validation 0.2 --batch 2 --length 32 --json {ON_GPU}",
+         make=[PREPARE, f"{RUN} --steps 1"]),
+    Case("profile", f"profile {TEXT} --steps 1 --warmup 1 --out p.db {ON_GPU}", measures=True, weight=5),
+    Case("profile --deep", f"profile {TEXT} --steps 1 --warmup 1 --sets roofline --blocks --deep conv1d --out p.db {ON_GPU}", measures=True,
+         weight=8),
+    Case("suite", f"suite --tiny --only mamba2 --steps 2 --repeats 1 --out s {ON_GPU}", measures=True, weight=9),
+]
+
 CASES = [
     Case("train", f"{RUN} --steps 2 --sample the", make=[PREPARE], again=f"{RUN} --steps 2 --sample the --resume auto"),
     Case("train --resume", "train --resume run --steps 4", make=[PREPARE, f"{RUN} --steps 2"], again="train --resume run --steps 4"),
@@ -67,5 +86,5 @@ CASES = [
     Case("show", "show p.db", make=[f"{PROFILE} p.db"]),
     Case("show --json", "show h200_peer_small.db --json", copy=GPU),
     Case("simulate", SIMULATE),
-    Case("simulate --store", "simulate --machine h100 --store h200_peer.db", copy=["tests/data/stores/h200_peer.db"]),
+    Case("simulate --store", "simulate --machine h100 --store h200_chunked.db", copy=["tests/data/stores/h200_chunked.db"], weight=0.3),
 ]
