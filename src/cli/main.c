@@ -75,6 +75,7 @@ static int finish(mba_status st)
 {
     if (st == MBA_OK && (fflush(stdout) || ferror(stdout)))
         st = mba_fail(MBA_E_IO, "cannot write the output\nfix: is the disk full, or the pipe closed?");
+    if (st == MBA_OK && mba_say_lost()) st = mba_fail(MBA_E_NOMEM, "no memory for the output\nwhy: a line of it is missing");
     if (st == MBA_OK) return mba_exit_code;
     print_story(mba_message());
     return mba_exit_code ? mba_exit_code : st == MBA_E_ARG ? 2 : 1;

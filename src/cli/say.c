@@ -17,15 +17,23 @@ static size_t printable(const char *s)
     return strnlen(s, n) == n && mba_utf8_valid(s, n) ? n : 0;
 }
 
+static bool lost;
+
+bool mba_say_lost(void) { return lost; }
+
 void mba_say(FILE *f, const char *fmt, ...)
 {
-    char   *text = NULL;
-    va_list ap;
+    char    brief[1024], *text = brief;
+    va_list ap, again;
     va_start(ap, fmt);
-    const int n = vasprintf(&text, fmt, ap);
+    va_copy(again, ap);
+    const int n = vsnprintf(brief, sizeof brief, fmt, ap);
+    if (n >= (int)sizeof brief && vasprintf(&text, fmt, again) < 0) text = NULL;
+    va_end(again);
     va_end(ap);
-    if (n < 0) {
-        fputs("(no memory for a message)\n", f);
+    if (n < 0 || !text) {
+        lost |= f == stdout;
+        if (f != stdout) fputs("(no memory for a message)\n", f);
         return;
     }
     for (const char *s = text; *s;) {
@@ -34,5 +42,5 @@ void mba_say(FILE *f, const char *fmt, ...)
         else       fprintf(f, "\\x%02x", (unsigned char)*s);
         s += whole ? whole : 1;
     }
-    free(text);
+    if (text != brief) free(text);
 }

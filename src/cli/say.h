@@ -7,8 +7,12 @@
 #ifndef MBA_SAY_H
 #define MBA_SAY_H
 
+#include <stdbool.h>
 #include <stdio.h>
 
 void mba_say(FILE *f, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+/* A line for the standard output is missing there, for lack of memory: whoever ends the program says so. */
+bool mba_say_lost(void);
 
 #endif

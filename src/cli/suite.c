@@ -122,16 +122,19 @@ static mba_status write_begun(const suite *u)
 }
 
 /* Asked in a child: a process that has opened the GPU keeps memory on it. */
-static bool has_gpu(void)
+static mba_status has_gpu(bool *has)
 {
     int         status = 1;
     const pid_t child = fork();
+    if (child < 0)
+        return mba_fail(MBA_E_IO, "cannot start a process that looks for a GPU\nwhy: %s\nfix: --device cpu or cuda", strerror(errno));
     if (child == 0) {
         const mba_device *gpu;
         _exit(mba_device_cuda(&gpu, 0) == MBA_OK ? 0 : 1);
     }
-    while (child > 0 && waitpid(child, &status, 0) < 0 && errno == EINTR) {}
-    return child > 0 && WIFEXITED(status) && WEXITSTATUS(status) == 0;
+    while (waitpid(child, &status, 0) < 0 && errno == EINTR) {}
+    *has = WIFEXITED(status) && WEXITSTATUS(status) == 0;
+    return MBA_OK;
 }
 
 static bool is_device(const char *name)
@@ -149,7 +152,9 @@ static mba_status settle_options(suite *u)
     if (u->o.device && !is_device(u->o.device))
         return mba_fail(MBA_E_ARG, "--device %s\nfix: cpu, cuda or cuda:N", u->o.device);
     if (u->resume || u->only) MBA_TRY(read_begun(u));
-    if (!u->o.device) u->o.device = has_gpu() ? "cuda" : "cpu";
+    bool gpu = false;
+    if (!u->o.device) MBA_TRY(has_gpu(&gpu));
+    if (!u->o.device) u->o.device = gpu ? "cuda" : "cpu";
     mba_suite_defaults(&u->o);
     u->n = mba_suite_plan(u->part, &u->o);
     return MBA_OK;
@@ -195,7 +200,9 @@ static mba_status look_at(suite *u, int i)
     char                  path[PATH_MAX_BYTES], have[1024], want[1024];
     path_of(path, u, "", p->name, ".db");
     mba_suite_part_words(want, sizeof want, p);
-    switch (mba_suite_part_look(p, path, have, sizeof have)) {
+    mba_suite_state is;
+    MBA_TRY(mba_suite_part_look(&is, p, path, have, sizeof have));
+    switch (is) {
     case MBA_PART_ABSENT:  return MBA_OK;
     case MBA_PART_BROKEN:  set_aside(u, p); return MBA_OK;
     case MBA_PART_STRANGE:
@@ -257,6 +264,7 @@ static void become_part(const suite *u, const mba_suite_part *p, pid_t parent)
     const int null = open("/dev/null", O_WRONLY);
     if (null >= 0) dup2(null, STDOUT_FILENO);
     execv("/proc/self/exe", argv);
+    fprintf(stderr, "error: cannot start %s: %s\n", p->name, strerror(errno));
     _exit(127);
 }
 
@@ -308,6 +316,7 @@ static void make_part(suite *u, int i, int number, int of)
     sweep_part(u, p);
     const pid_t parent = getpid(), child = fork();
     if (child == 0) become_part(u, p, parent);
+    if (child < 0) fprintf(stderr, "error: cannot start %s: %s\n", p->name, strerror(errno));
     const bool made = child > 0 && wait_for(u, p, child) && give_name(u, p);
     mba_progress_end(&u->bar);
     if (made) {
@@ -388,7 +397,10 @@ static mba_status find_device(const suite *u)
 {
     bool missing = false;
     for (int i = 0; i < u->n; i++) missing |= u->wanted[i] && !u->done[i];
-    if (!missing || strncmp(u->o.device, "cuda", 4) || has_gpu()) return MBA_OK;
+    if (!missing || strncmp(u->o.device, "cuda", 4)) return MBA_OK;
+    bool gpu;
+    MBA_TRY(has_gpu(&gpu));
+    if (gpu) return MBA_OK;
     return mba_fail(MBA_E_UNSUPPORTED, "no GPU here for the parts that are missing in '%s'\nwhy: `mambascope doctor` "
                     "says more\nfix: --device cpu, or make them where there is one and --resume here", u->out);
 }

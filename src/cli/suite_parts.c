@@ -222,7 +222,7 @@ mba_status mba_suite_part_make(const mba_suite_part *p, const mba_suite_options 
     making m = { .part = p, .options = o, .began = mba_seconds() };
     char   command[256];
     const mba_status trained_st = p->train_steps ? train(&m.t, p) : MBA_OK;
-    if (trained_st == MBA_E_IO) return trained_st;                 // a full disk is worth another try
+    if (trained_st == MBA_E_IO || trained_st == MBA_E_NOMEM) return trained_st;      // a full disk is worth another try
     if (trained_st != MBA_OK)
         snprintf(m.t.failed, sizeof m.t.failed, "the small model did not train: %.480s", mba_message());
     snprintf(command, sizeof command, "mambascope suite --%s --device %s --only %s", o->scale, o->device, p->name);
@@ -239,27 +239,32 @@ static const char *sheet_text(const mba_row_sheet *r, int64_t n, const char *key
     return NULL;
 }
 
-static mba_suite_state compare(const mba_suite_part *p, mba_store *s, char *have, size_t room)
+static mba_status compare(mba_suite_state *is, const mba_suite_part *p, mba_store *s, char *have, size_t room)
 {
     mba_row_sheet *r;
     int64_t        n;
     char           want[1024];
-    if (mba_store_check(s) != MBA_OK || mba_load_sheet(s, &r, &n) != MBA_OK) return MBA_PART_BROKEN;
+    MBA_TRY(mba_store_check(s));
+    MBA_TRY(mba_load_sheet(s, &r, &n));
     const char *name = sheet_text(r, n, "suite.part"), *options = sheet_text(r, n, "suite.options");
-    if (!name || !options || strcmp(name, p->name)) return MBA_PART_STRANGE;
+    *is = MBA_PART_STRANGE;
+    if (!name || !options || strcmp(name, p->name)) return MBA_OK;
     mba_suite_part_words(want, sizeof want, p);
     snprintf(have, room, "%s", options);
-    return strcmp(want, options) ? MBA_PART_OTHER : MBA_PART_DONE;
+    *is = strcmp(want, options) ? MBA_PART_OTHER : MBA_PART_DONE;
+    return MBA_OK;
 }
 
-mba_suite_state mba_suite_part_look(const mba_suite_part *p, const char *path, char *have, size_t room)
+mba_status mba_suite_part_look(mba_suite_state *is, const mba_suite_part *p, const char *path, char *have, size_t room)
 {
     mba_store *s = NULL;
     *have = 0;
-    if (access(path, F_OK)) return MBA_PART_ABSENT;
-    if (mba_store_open(&s, path) != MBA_OK) return MBA_PART_BROKEN;
-    const mba_suite_state  is_there = compare(p, s, have, room);
-    const mba_status       closed = mba_store_close(s);
-    (void)closed;                                  // it was only read
-    return is_there;
+    *is   = MBA_PART_ABSENT;
+    if (access(path, F_OK)) return MBA_OK;
+    mba_status st = mba_store_open(&s, path);
+    if (st == MBA_OK) st = compare(is, p, s, have, room);
+    (void)!mba_store_close(s);                     // it was only read
+    if (st != MBA_E_FORMAT) return st;
+    *is = MBA_PART_BROKEN;
+    return MBA_OK;
 }

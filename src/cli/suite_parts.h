@@ -43,7 +43,8 @@ MBA_MUST mba_status mba_suite_part_make(const mba_suite_part *p, const mba_suite
 typedef enum mba_suite_state {
     MBA_PART_ABSENT, MBA_PART_DONE, MBA_PART_OTHER, MBA_PART_STRANGE, MBA_PART_BROKEN
 } mba_suite_state;                                 /* OTHER: other options; STRANGE: a store, but not the suite's */
-/* `have` gets the options of a store that has other ones; after BROKEN, mba_message() says why. */
-mba_suite_state mba_suite_part_look(const mba_suite_part *p, const char *path, char *have, size_t room);
+/* `have` gets the options of a store that has other ones; after BROKEN, mba_message() says why. Fails where a store cannot be
+ * looked at for lack of memory or by an error of input, which says nothing about the store. */
+MBA_MUST mba_status mba_suite_part_look(mba_suite_state *is, const mba_suite_part *p, const char *path, char *have, size_t room);
 
 #endif

@@ -174,10 +174,13 @@ mba_status mba_json_parse(json_t **out, const char *file, const char *text, size
         if (!copy) return mba_fail(MBA_E_NOMEM, "no memory to read the JSON of '%s'", file);
         rewrite(copy, text, n, SIZE_MAX, NULL);
     }
+    const bool before = starved;                   // who builds a value meanwhile learns of both
     mba__json_begin();
     json_t *root = json_loadb(copy ? copy : text, bytes, JSON_REJECT_DUPLICATES, &e);
     free(copy);
-    if (mba__json_starved()) {
+    const bool now = starved;
+    starved |= before;
+    if (now) {
         json_decref(root);
         return mba_fail(MBA_E_NOMEM, "no memory to read the JSON of '%s'", file);
     }

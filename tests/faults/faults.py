@@ -2,6 +2,7 @@
 """Fails the n-th call of a class, for each of the program's commands, and judges what becomes of it.
 
     tests/faults/faults.py --program build/mambascope --library build/tests/libfail.so           a sample, half a minute
+    .. --few                     a point of each class, and no command that measures
     .. --all                     every n of the first 300 of a class, and 300 more over the rest; half an hour
     .. --only show,report        these commands; --classes alloc,read: these calls
     .. --cuda --program build/tests/mambascope_faults       calls of CUDA and its libraries, on a GPU (tests/faults/gpu)
@@ -98,9 +99,9 @@ class Ended:
 
 class Rig:
     """The program, the library, and a folder for all of it."""
-    def __init__(self, program, library, top, patience, classes):
+    def __init__(self, program, library, top, patience, classes, thorough):
         self.program, self.library = os.path.abspath(program), library and os.path.abspath(library)
-        self.top, self.patience, self.classes = top, patience, classes
+        self.top, self.patience, self.classes, self.thorough = top, patience, classes, thorough
 
     def start(self, case, args, folder, fault=None, counts=None, trace=None):
         env = {k: v for k, v in os.environ.items() if not k.startswith(("MBA_", "OMP_", "LD_PRELOAD"))}
@@ -262,7 +263,7 @@ class Subject:
             return self.other(folder, e) or "same"
         if not e.err.strip():
             return f"exit {e.code} without a word"
-        return self.damage(folder, e) or (self.case.again and self.recovers(folder)) or "error"
+        return self.damage(folder, e) or (self.case.again and (self.rig.thorough or self.case.weight < 1) and self.recovers(folder)) or "error"
 
     def point(self, fault, worker, keep=False):
         folder, counts, trace = (f"{self.stem}.{worker}{x}" for x in ("", ".counts", ".trace"))
@@ -303,24 +304,26 @@ def sample(count, first, more):
     return sorted(some)
 
 
+def chosen(count, i, j, slow, options):
+    """Which of `count` calls fail, of class i in its way j."""
+    if options.all:
+        return sample(count, options.first // (20 if slow else 1), options.more // (10 if slow else 1))
+    if not count or (j and (slow or options.few)):
+        return []
+    if slow or options.few:                       # by turns early, in the middle and last
+        return [max(1, (i % 3) * count // 2)]
+    some = 3 if j == 0 else 1
+    shift = (7 * i + 3 * j) % 5                   # not always the same places of a way
+    return sorted({max(1, (2 * k + 1) * count // (2 * some) - shift) for k in range(some)} | {count if j == 0 else 1})
+
+
 def points(subject, options):
     """(class, fault) of all that is to be tried."""
-    slow = subject.case.weight > 1
     for i, (name, ways) in enumerate(subject.rig.classes.items()):
         if options.classes and name not in options.classes.split(","):
             continue
         for j, (how, error) in enumerate(ways):
-            if options.all:
-                first, more = (options.first // (20 if slow else 1), options.more // (10 if slow else 1))
-            else:                                 # the first calls are the same for all commands
-                first, more = (0, 1 if j == 0 else 0) if slow else (0, 3 if j == 0 else 1)
-            count = subject.counts[i]
-            if not options.all and not slow and count:
-                shift = (7 * i + 3 * j) % 5       # not always the same places of a way
-                chosen = sorted({max(1, (2 * k + 1) * count // (2 * more) - shift) for k in range(more)} | {count if j == 0 else 1})
-            else:
-                chosen = sample(count, first, more)
-            for n in chosen:
+            for n in chosen(subject.counts[i], i, j, subject.case.weight > 1, options):
                 yield name, f"{name} {n} {how} {error}"
 
 
@@ -360,6 +363,7 @@ def main():
     p.add_argument("--library", default="build/tests/libfail.so")
     p.add_argument("--cuda", action="store_true")
     p.add_argument("--all", action="store_true")
+    p.add_argument("--few", action="store_true")
     p.add_argument("--first", type=int, default=300, metavar="N")
     p.add_argument("--more", type=int, default=300, metavar="N")
     p.add_argument("--only", default="", metavar="NAME,..")
@@ -372,10 +376,10 @@ def main():
     top = os.path.join(base, f"mba-faults-{os.getpid()}")
     os.makedirs(top)
     classes = CUDA_CLASSES if options.cuda else CLASSES
-    rig = Rig(options.program, None if options.cuda else options.library, top, options.patience, classes)
+    rig = Rig(options.program, None if options.cuda else options.library, top, options.patience, classes, options.all)
     only, total, began = [x for x in options.only.split(",") if x], dict(failed=0, error=0, same=0, bad=0), time.monotonic()
     cases = [c for c in (CUDA_CASES if options.cuda else CASES)
-             if c.name in only or (options.all or c.weight < 10) and (not only or c.name.split()[0] in only)]
+             if c.name in only or (options.all or c.weight < (1 if options.few else 10)) and (not only or c.name.split()[0] in only)]
     if not cases:
         raise SystemExit(f"no such command: {options.only}; there are {', '.join(c.name for c in CASES)}")
     print(f"{'command':18} {'class':8} {'calls':>7} {'failed':>7} {'clear error':>12} {'unaffected':>11} {'bad':>5}", flush=True)
