@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "data/array.h"
+#include "data/json.h"
 
 static unsigned mark_of(const mba_option *o)
 {
@@ -81,12 +82,14 @@ static mba_status refused(const mba_option *o, const json_t *now, const json_t *
 
 static mba_status compare(const mba_option *o, const json_t *then, json_t *changes)
 {
+    mba__json_begin();
     json_t    *now = value_of(o);
     mba_status st = MBA_OK;
     if (now && !json_equal(now, then)) {
         if (mark_of(o) == MBA_RUN_FIXED) st = refused(o, now, then);
         else json_array_append_new(changes, json_sprintf("%s %s -> %s", o->name, words_of(then).text, words_of(now).text));
     }
+    if (st == MBA_OK) st = mba_json_whole(changes, "what has changed");
     json_decref(now);
     return st;
 }

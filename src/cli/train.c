@@ -682,7 +682,7 @@ mba_status mba_command_train(int argc, char **argv)
                     .warmup = -1, .seed = 1, .end_of_text = -1, .changes = json_array(),
                     .o = { .micros = 1, .guard = 8, .valid_batches = 16, .keep = 3,
                            .feed = { .smoothing = -1, .mixup = -1, .cutmix = -1 } } };
-    mba_status st = parse(&c, argc, argv, &help);
+    mba_status st = c.changes ? parse(&c, argc, argv, &help) : mba_fail(MBA_E_NOMEM, "no memory to start a training");
     if (st == MBA_OK && !help) st = train(&c);
     json_decref(c.saved);
     json_decref(c.kept);
