@@ -302,22 +302,6 @@ static mba_status load_weights(run *r, char path[PATH_ROOM], const char *from)
     return other ? mba_checkpoint_load_features(&r->s, format, path) : mba_checkpoint_load(&r->s, format, path);
 }
 
-/* A run that ended between its checkpoint and `best`, which is made of it, has an older one there. */
-static mba_status mend_best(const run *r)
-{
-    char    best[PATH_ROOM], newest[PATH_ROOM], path[PATH_ROOM];
-    json_t *trainer = NULL;
-    int64_t step = -1;
-    if (!r->o->out || !r->best_step || r->best_step != r->step.index) return MBA_OK;
-    if (snprintf(newest, sizeof newest, "%s/step-%06lld", r->o->out, (long long)r->best_step) >= PATH_ROOM
-        || snprintf(best, sizeof best, "%s/best", r->o->out) >= PATH_ROOM
-        || snprintf(path, sizeof path, "%s/trainer.json", best) >= PATH_ROOM || access(newest, F_OK)) return MBA_OK;
-    const bool read = access(path, F_OK) == 0 && mba_json_load(&trainer, path, NULL) == MBA_OK
-                   && mba_json_int(trainer, "step", -1, -1, STEP_MOST, &step) == MBA_OK;
-    json_decref(trainer);
-    return read && step == r->best_step ? MBA_OK : mba_checkpoint_link(best, newest);
-}
-
 static mba_status restore(run *r)
 {
     char    path[PATH_ROOM];
@@ -332,7 +316,6 @@ static mba_status restore(run *r)
     if (st == MBA_OK) st = restore_trainer(r, trainer);
     json_decref(trainer);
     if (st == MBA_OK && r->o->out) st = mba_checkpoint_follows(r->o->out, path, r->step.index);
-    if (st == MBA_OK) st = mend_best(r);
     return st == MBA_OK ? st : mba_where(st, "resuming from '%s'", path);
 }
 
