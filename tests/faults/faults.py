@@ -50,7 +50,7 @@ CUDA_CLASSES = {
     "library": [("once", 1), ("on", 1)],
 }
 # What a command may leave under names that nobody takes for a result; the next run removes it, or it does not matter.
-LITTER = re.compile(r"(\.unfinished|\.partial(-\w+)?(/|$)|\.tmp$|\.old(/|$)|-journal$|\.new$|\.lock$|\.\d+\.new|^tmp/)")
+LITTER = re.compile(r"(\.unfinished|\.gone(/|$)|\.partial(-\w+)?(/|$)|\.tmp$|\.old(/|$)|-journal$|\.new$|\.lock$|\.\d+\.new|^tmp/)")
 SANITIZER = re.compile(rb"AddressSanitizer|LeakSanitizer|runtime error:")
 
 
