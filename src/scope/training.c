@@ -232,8 +232,16 @@ static mba_status add_keys(mba_training *t, json_t *o, const char *const *leave)
     return MBA_OK;
 }
 
-/* Adds the keys of a file, or of an object in it, where it is there and can be read: a page need not fail over what only
- * adds to it. */
+/* A page need not fail over a file that only adds to it, where it is damaged or its run has removed it meanwhile. That it could
+ * not be read is another matter: nobody knows then what is missing. */
+static mba_status unless_lost(mba_status st, const char *path)
+{
+    struct stat info;
+    const bool  counts = st == MBA_E_NOMEM || (st == MBA_E_IO && stat(path, &info) == 0);
+    return counts ? st : MBA_OK;
+}
+
+/* Adds the keys of a file, or of an object in it, where it is there. */
 static mba_status add_file(mba_training *t, const char *path, const char *within, const char *const *leave)
 {
     json_t     *root = NULL;
@@ -242,7 +250,7 @@ static mba_status add_file(mba_training *t, const char *path, const char *within
     mba_status st = mba_json_load(&root, path, NULL);
     if (st == MBA_OK) st = add_keys(t, within ? json_object_get(root, within) : root, leave);
     json_decref(root);
-    return st == MBA_E_NOMEM ? st : MBA_OK;
+    return unless_lost(st, path);
 }
 
 /* The preset that was named, else the family as config.json calls it. */
@@ -256,7 +264,7 @@ static mba_status add_model(mba_training *t, const char *checkpoint)
     if (st == MBA_OK && !name) st = mba_json_text(config, "model_type", NULL, &name);
     if (st == MBA_OK && name) st = add_fact(t, "model", name);
     json_decref(config);
-    return st == MBA_E_NOMEM ? st : MBA_OK;
+    return unless_lost(st, path);
 }
 
 /* options.json has every option of the run; checkpoints have what the data was, and of older runs what there is. A run without
