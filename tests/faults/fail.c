@@ -293,12 +293,28 @@ static int stream_seek(void *cookie, off64_t *at, int whence)
     return now < 0 ? -1 : 0;
 }
 
-static int stream_close(void *cookie) { return close(number(cookie)); }
+/* By number: the streams that are open. */
+static FILE *_Atomic streams[1024];
+
+static int stream_close(void *cookie)
+{
+    if (number(cookie) < 1024) streams[number(cookie)] = NULL;
+    return close(number(cookie));
+}
 
 static FILE *stream(int fd, const char *mode)
 {
-    return fopencookie((void *)((intptr_t)fd + 1), mode, (cookie_io_functions_t){ .read = stream_read, .write = stream_write,
-                                                                              .seek = stream_seek, .close = stream_close });
+    FILE *f = fopencookie((void *)((intptr_t)fd + 1), mode, (cookie_io_functions_t){ .read = stream_read, .write = stream_write,
+                                                                                 .seek = stream_seek, .close = stream_close });
+    if (fd >= 0 && fd < 1024) streams[fd] = f;
+    return f;
+}
+
+OUTSIDE int fileno(FILE *f)
+{
+    for (int fd = 0; fd < 1024; fd++)
+        if (f && streams[fd] == f) return fd;
+    return NEXT(fileno)(f);
 }
 
 OUTSIDE FILE *fdopen(int fd, const char *mode) { return STRIKES(OPEN) ? NULL : stream(fd, mode); }
