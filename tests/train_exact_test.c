@@ -194,7 +194,7 @@ static void looking_ahead_changes_nothing(void **state)
 
 /* The n-th run gives a loss that is no number. */
 static int runs_until_bad;
-static mba_status spoil(const mba_program *p, mba_status st)
+static mba_status spoil(mba_program *p, mba_status st)
 {
     float *loss = mba_program_host(p, mba_graph_find(p->graph, "loss"));
     if (st == MBA_OK && runs_until_bad-- == 0) *loss = NAN;
@@ -224,6 +224,35 @@ static void a_bad_micro_batch_drops_what_was_bound_ahead(void **state)
         }
         same_run(dir[0], dir[1], "step-000006");
     }
+}
+
+static int waits_until_failure = -1;
+static mba_status no_more_wait(void)
+{
+    return waits_until_failure-- ? apart_wait() : mba_fail(MBA_E_DEVICE, "the device is gone");
+}
+
+/* The host has an address to write to all the same, and no later run takes what was written for good. */
+static void a_failure_that_the_host_waits_for_is_told(void **state)
+{
+    mba_session               s = { 0 };
+    const mba_step            step = { .seed = 1 };
+    mba_device                d = device_apart();
+    const mba_session_options o = { .model.lm = small("M"), .adamw = mba_adamw_defaults(), .device = &d, .train = true };
+    (void)state;
+    d.wait = no_more_wait;
+    assert_ok(mba_session_plan(&s, &o));
+    assert_ok(mba_session_bind(&s, 1));
+    assert_ok(mba_feed_example(&s, &(mba_step){ 0 }));
+    assert_ok(mba_program_run(s.program, MBA_FORWARD, &step, NULL));
+    waits_until_failure = 0;
+    assert_non_null(mba_session_at(&s, "tokens"));
+    assert_int_equal(mba_program_wait(s.program), MBA_E_DEVICE);
+    assert_int_equal(mba_program_pull(s.program), MBA_E_DEVICE);
+    assert_int_equal(mba_program_run(s.program, MBA_FORWARD, &step, NULL), MBA_E_DEVICE);
+    assert_string_equal(mba_message(), "the device is gone");
+    waits_until_failure = -1;
+    mba_session_end(&s);
 }
 
 /* Inputs that are written between two runs of a row are those of the next one, though others were sent for it. */
@@ -408,6 +437,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(same_bits_at_any_number_of_threads_and_after_resuming),
         cmocka_unit_test(looking_ahead_changes_nothing),
+        cmocka_unit_test(a_failure_that_the_host_waits_for_is_told),
         cmocka_unit_test(a_bad_micro_batch_drops_what_was_bound_ahead),
         cmocka_unit_test(what_is_written_recalls_what_was_sent),
         cmocka_unit_test(sending_ahead_on_a_gpu_changes_nothing),

@@ -1,6 +1,7 @@
 /* program.c -- chooses variants, binds and runs; layout.c decides where everything lies. */
 #include "core/program.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -113,12 +114,22 @@ void *mba_program_beside(const mba_program *p, const mba_storage *st, const mba_
          + (size_t)param->offset * mba_dtype_bytes(st->dtype);
 }
 
-void *mba_program_host(const mba_program *p, const mba_tensor *t)
+/* The next run, wait, pull or push tells it: mba_program_host has no status to return. */
+static void note_failure(mba_program *p, mba_status st)
+{
+    if (st == MBA_OK || p->failed != MBA_OK) return;
+    p->failed = st;
+    snprintf(p->failure, sizeof p->failure, "%s", mba_message());
+}
+
+static mba_status told(const mba_program *p) { return p->failed == MBA_OK ? MBA_OK : mba_fail(p->failed, "%s", p->failure); }
+
+void *mba_program_host(mba_program *p, const mba_tensor *t)
 {
     if (!p->device->take_host) return mba_program_at(p, t);
     mba_assert(p->mirror[t->st->role]);
-    if (!(p->apart && t->st->role == MBA_INPUT) && p->device->wait() != MBA_OK) return NULL;
-    if (t->st->role == MBA_INPUT && p->device->recall && p->device->recall(p) != MBA_OK) return NULL;
+    if (!(p->apart && t->st->role == MBA_INPUT)) note_failure(p, p->device->wait());
+    if (t->st->role == MBA_INPUT && p->device->recall) note_failure(p, p->device->recall(p));
     return (char *)p->mirror[t->st->role] + p->layout.offset[t->st->id]
          + (size_t)t->offset * mba_dtype_bytes(t->type.dtype);
 }
@@ -160,6 +171,7 @@ enum { LASTING = sizeof lasting / sizeof *lasting };
 
 mba_status mba_program_pull(mba_program *p)
 {
+    MBA_TRY(told(p));
     for (int k = 0; k < LASTING && p->device->take_host; k++) {
         const mba_role r = lasting[k];
         const size_t   bytes = p->layout.arena_bytes[r];
@@ -203,7 +215,6 @@ mba_status mba_program_set(mba_program *p, const mba_tensor *t, const void *host
     if (p->layout.first[t->st->id] < 0) return MBA_OK;        // nobody reads it: it has no place
     if (t->st->role == MBA_INPUT && p->mirror[MBA_INPUT]) {
         uint16_t *to = mba_program_host(p, t);
-        if (!to) return MBA_E_DEVICE;                          // what failed has written its message
         if (t->type.dtype != MBA_BF16) memcpy(to, host, (size_t)mba_tensor_bytes(t));
         else for (int64_t i = 0; i < mba_elems(t); i++) to[i] = mba_to_bf16(((const float *)host)[i]);
         return MBA_OK;
@@ -272,6 +283,7 @@ mba_status mba_program_bind(mba_program *p, const mba_device *d)
 
 mba_status mba_program_run(mba_program *p, unsigned passes, const mba_step *step, const mba_hooks *h)
 {
+    MBA_TRY(told(p));
     MBA_TRY(p->device->put(p->step, step, sizeof *step));
     p->apart = false;
     return p->device->run(p, passes, h);
@@ -283,7 +295,11 @@ mba_status mba_program_repeat(mba_program *p, unsigned passes, const mba_step *s
     return mba_program_send(p);
 }
 
-mba_status mba_program_wait(const mba_program *p) { return p->device->wait ? p->device->wait() : MBA_OK; }
+mba_status mba_program_wait(const mba_program *p)
+{
+    MBA_TRY(told(p));
+    return p->device->wait ? p->device->wait() : MBA_OK;
+}
 
 void mba_program_destroy(mba_program *p)
 {

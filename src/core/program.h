@@ -61,19 +61,21 @@ typedef struct mba_program {
     void                *kept;                    /* the device's own: captured graphs */
     mba_step            *step;                    /* the device's copy */
     mba_call            *call;                    /* per node, ready to go */
+    mba_status           failed;                  /* of the device, while the host waited for it */
+    char                 failure[512];            /* its story */
 } mba_program;
 
 MBA_MUST mba_status mba_program_create(mba_program **out, const mba_graph *g, const mba_program_options *o);
 MBA_MUST mba_status mba_program_bind(mba_program *p, const mba_device *d);
 MBA_MUST mba_status mba_program_run(mba_program *p, unsigned passes, const mba_step *step, const mba_hooks *h);
 /* Until the device has done all of it. What it could not do is told here, and must be asked for before results are
- * looked at: mba_program_host has no way to tell. */
+ * looked at: mba_program_host has no way to tell, and leaves its failure to the next call that has. */
 MBA_MUST mba_status mba_program_wait(const mba_program *p);
 void                mba_program_destroy(mba_program *p);
 void               *mba_program_at(const mba_program *p, const mba_tensor *t);  /* device address, lent; NULL: no place */
 /* The host's side of an input or a result; waits until the device is done with it. What is written to an input
  * is seen by the next run; a result is that of the last one. On the CPU it is the tensor itself. */
-void               *mba_program_host(const mba_program *p, const mba_tensor *t);
+void               *mba_program_host(mba_program *p, const mba_tensor *t);
 /* Between two runs of a device that works by itself: the inputs that are written from here on are those of the next
  * run, and the host need not wait for the one under way. `send` begins to copy them, beside that run. `turn` gives
  * false, and nothing happens, where the device is the host or no room was planned (`ahead`); turning twice gives the
