@@ -39,8 +39,8 @@ static void kernels_of_a_store_have_their_error_beside_them(void **state)
     says(run("simulate --machine h100 --store " STORE), 0, said);
     json_decref(there);
     json_decref(away);
-    says(run("simulate --counted bench/results/h200/peers_counted.tsv"), 0, "how far off: ");
-    says(run("simulate --signatures bench/results/h200/peers_signatures.tsv"), 0, "how far off: ");
+    says(run("simulate --counted src/sim/data/peers_counted.tsv"), 0, "how far off: ");
+    says(run("simulate --signatures src/sim/data/peers_signatures.tsv"), 0, "how far off: ");
 }
 
 /* No constant was fitted to the peers' kernels; docs/results/simulator.md's table is what this prints. */
@@ -48,10 +48,10 @@ static void kernels_of_peers_are_held_out_beside_their_times(void **state)
 {
     mba_counted_set *d;
     (void)state;
-    assert_ok(mba_counted_load(&d, "bench/results/h200/peers_counted.tsv"));
+    assert_ok(mba_counted_load(&d, "src/sim/data/peers_counted.tsv"));
     assert_int_equal(d->n, 15);
     for (int i = 0; i < d->n; i++) assert_int_equal(d->one[i].set, MBA_POINT_HELD);
-    json_t *rows = rows_of("simulate --json --counted bench/results/h200/peers_counted.tsv");
+    json_t *rows = rows_of("simulate --json --counted src/sim/data/peers_counted.tsv");
     for (int i = 0; i < d->n; i++) assert_near(of(json_array_get(rows, (size_t)i), "measured_us"), d->one[i].us, 1e-6);
     json_decref(rows);
     mba_counted_destroy(d);

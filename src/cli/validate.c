@@ -436,7 +436,7 @@ mba_status mba_command_validate(int argc, char **argv)
     };
     const mba_usage usage = {
         "validate", "[options]",
-        "Predicts every measured point of a set [bench/results/h200/measured.tsv] and prints\n"
+        "Predicts every measured point of a set [src/sim/data/measured.tsv] and prints\n"
         "how far off the predictions are. Which points constants may be fitted to was\n"
         "decided before the first comparison; the others are held out.",
         table, "mambascope validate\nmambascope validate --points --csv > points.csv\nmambascope validate --json\n"

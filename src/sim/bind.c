@@ -8,7 +8,7 @@
 #include "sim/crowd.h"
 #include "sim/library.h"
 
-/* Chosen by the fitted kernels of bench/results/h200/kernels.tsv. */
+/* Chosen by the fitted kernels of src/sim/data/kernels.tsv. */
 static const double TAIL_TAKEN = 0.8;                  /* of the code behind a block's last barrier */
 static const double REDUCED = 1.2;                     /* what a sum costs in L2, of what a write would */
 /* For code that nobody has read: the path of our own in the middle (144 kernels; those that multiply on tensor units),

@@ -11,7 +11,7 @@
 #include "sim/engine.h"
 #include "sim/frozen.h"
 #include "sim/tsv.h"
-#include "sim/counted_built_in.h" /* made by CMake from bench/results/h200/kernels.tsv */
+#include "sim/counted_built_in.h" /* made by CMake from src/sim/data/kernels.tsv */
 
 enum { FILE_BYTES_MAX = 1 << 24, ROWS_MAX = 1 << 14, GEOMETRY = 6 };
 

@@ -67,9 +67,9 @@ static void counters_of_peers_predict_their_times(void **state)
     double         sum = 0;
     char           line[256];
     int            n = 0;
-    FILE          *f = fopen("bench/results/h200/peers_times.tsv", "r");
+    FILE          *f = fopen("src/sim/data/peers_times.tsv", "r");
     if (!f) skip();                               // only from the root of the sources
-    assert_ok(mba_signatures_load(&s, "bench/results/h200/peers_signatures.tsv"));
+    assert_ok(mba_signatures_load(&s, "src/sim/data/peers_signatures.tsv"));
     assert_ok(mba_gpu_load(&m, "h200"));
     while (n < SSD_LAUNCHES && fgets(line, sizeof line, f)) {
         mba_sim_kernel k;
@@ -214,9 +214,9 @@ static mba_counted_set *peers_of(const char *path)
     return d;
 }
 
-#define PEERS "bench/results/h200/peers_counted.tsv"
-#define PEERS_AGAIN "bench/results/h200/peers_counted_again.tsv"
-#define PEERS_1_3B "bench/results/h200/peers_counted_1.3b.tsv"
+#define PEERS "src/sim/data/peers_counted.tsv"
+#define PEERS_AGAIN "src/sim/data/peers_counted_again.tsv"
+#define PEERS_1_3B "src/sim/data/peers_counted_1.3b.tsv"
 
 /* How far off on average; each within a fifth. */
 static double peers_off(const mba_counted_set *d)

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "sim/engine.h"
-#include "sim/imitated_built_in.h" /* made by CMake from bench/results/h200/imitated.tsv */
+#include "sim/imitated_built_in.h" /* made by CMake from src/sim/data/imitated.tsv */
 #include "sim/ledger.h"
 #include "sim/tsv.h"
 

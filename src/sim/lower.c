@@ -14,7 +14,7 @@ static const double BESIDE_MMA_ALU = 3.0 * 32 / 4096,
                     BESIDE_MMA_FMA =
                         2.0 * 32 / 4096; /* lanes per FLOP of warp-level products: what SASS
                                           * of the SSD kernels has per HMMA.16816 beyond what their plans count */
-/* Chosen by the fitted points of bench/results/h200/measured.tsv, but for BESIDE_BODY (SASS) and TILE_PATH_CYCLES
+/* Chosen by the fitted points of src/sim/data/measured.tsv, but for BESIDE_BODY (SASS) and TILE_PATH_CYCLES
  * (latencies). */
 static const double BESIDE_FMA =
     1.5; /* selects, conversions, loop counters per multiply-add that an operator needs at least */

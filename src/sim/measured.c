@@ -9,7 +9,7 @@
 
 #include "core/lookup.h"
 #include "core/sort.h"
-#include "sim/measured_built_in.h"                 /* made by CMake from bench/results/h200/measured.tsv */
+#include "sim/measured_built_in.h"                 /* made by CMake from src/sim/data/measured.tsv */
 #include "sim/tsv.h"
 
 enum { FILE_BYTES_MAX = 1 << 22, POINTS_MAX = 1 << 14, COLUMNS = 7 };

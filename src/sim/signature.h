@@ -1,7 +1,7 @@
 /* signature.h -- kernels that we know only by counters: launch geometry, bytes and counts, never a time or a rate.
  *
  *     mba_signatures s;
- *     MBA_TRY(mba_signatures_load(&s, "bench/results/h200/peers_signatures.tsv"));
+ *     MBA_TRY(mba_signatures_load(&s, "src/sim/data/peers_signatures.tsv"));
  *     MBA_TRY(mba_signature_kernel(&kernel, &s.one[0], &gpu));     // then mba_sim_run
  *     mba_signatures_free(&s);
  *

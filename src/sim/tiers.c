@@ -99,7 +99,7 @@ static void cut_mixes(mba_sim_kernel *k, const rates *r)
 }
 
 /* Of what the second busiest part of an SM or of memory would take alone, this much is not hidden behind the busiest.
- * Chosen by the fitted kernels of bench/results/h200. */
+ * Chosen by the fitted kernels of src/sim/data. */
 static const double INTERFERENCE = 0.1;
 
 /* Of vector units, shared memory, tensor units and memory: what the second busiest would take alone. */

@@ -1,8 +1,8 @@
 """Picks of a Triton cache (~/.triton/cache of the run that was counted) the code that a table's launches may have run:
 
-    python tools/peers/triton_cache.py CACHE bench/results/h200/peers_counted_1.3b.tsv OUT
+    python tools/peers/triton_cache.py CACHE src/sim/data/peers_counted_1.3b.tsv OUT
     tools/sass_path OUT/*.cubin > paths.json
-    tools/kernel_points --code paths.json bench/results/h200/peers_counted_1.3b.tsv > new.tsv
+    tools/kernel_points --code paths.json src/sim/data/peers_counted_1.3b.tsv > new.tsv
 
 The autotuner compiles every tiling of a kernel; those with the row's warps, shared memory and registers are kept, each code once.
 Of several kernel_points takes the one that reproduces the row's counts. Prints what was kept, and rows that nothing was compiled for."""

@@ -1,9 +1,9 @@
 """Compiles mamba_ssm's SSD kernels that multiply as they were launched, without a GPU, so that their code can be read where the
 cache of the run that was counted is not at hand (tools/peers/triton_cache.py):
 
-    python tools/peers/triton_code.py bench/results/h200/peers_counted.tsv OUT        # mamba_ssm and Triton importable
+    python tools/peers/triton_code.py src/sim/data/peers_counted.tsv OUT        # mamba_ssm and Triton importable
     tools/sass_path OUT/*.cubin > paths.json
-    tools/kernel_points --code paths.json bench/results/h200/peers_counted.tsv > new.tsv
+    tools/kernel_points --code paths.json src/sim/data/peers_counted.tsv > new.tsv
 
 Which of a kernel's tilings ran is told by the row: the one with its warps that needs its shared memory to the byte; of two,
 the one that makes its grid (states of 64 x 128: MADE_OF), then the one nearer in registers. Prints what it took, and both numbers of

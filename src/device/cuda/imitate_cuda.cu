@@ -4,7 +4,7 @@
  * kernel     imitate_park                   holds all shared memory of an SM until it is told to go
  * kernel     imitate_touch                  reads a buffer through a window of lines that persist in L2
  * kernel     imitate_probe                  one thread asks for lines of that window, one after the other: do they stay?
- * measured   see bench/results/h200/imitated.tsv */
+ * measured   see src/sim/data/imitated.tsv */
 #include <algorithm>
 #include <functional>
 #include <thread>
