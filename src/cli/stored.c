@@ -1,5 +1,4 @@
-/* stored.c -- see stored.h. Metrics and factors are those of tools/kernel_points, which makes sets of many stores: they
- * change together. */
+/* stored.c -- see stored.h. Metrics and factors: sim/counters.def. */
 #include "cli/stored.h"
 
 #include <math.h>
@@ -9,51 +8,38 @@
 
 /* ---- counts ---- */
 
-/* Metrics in order of preference. Of all sectors of L2 half pass the far half too and are seen twice there. */
+/* sim/counters.def says which metrics give which count. */
 typedef struct source { mba_counted_what what; const char *metric; double factor; } source;
-#define PASSES 1.5
 static const source sources[] = {
-    { MBA_N_INST, "smsp__inst_executed.sum", 1 },
-    { MBA_N_MOST, "smsp__inst_executed.max", 1 },
-    { MBA_N_ALU, "smsp__inst_executed_pipe_alu.sum", 1 },
-    { MBA_N_FMA, "smsp__inst_executed_pipe_fma.sum", 1 },
-    { MBA_N_HEAVY, "smsp__inst_executed_pipe_fmaheavy.sum", 1 },
-    { MBA_N_LSU, "smsp__inst_executed_pipe_lsu.sum", 1 },
-    { MBA_N_XU, "smsp__inst_executed_pipe_xu.sum", 1 },
-    { MBA_N_XU, "sm__inst_executed_pipe_xu.sum", 1 },
-    { MBA_N_CBU, "smsp__inst_executed_pipe_cbu.sum", 1 },
-    { MBA_N_ADU, "smsp__inst_executed_pipe_adu.sum", 1 },
-    { MBA_N_UNIFORM, "smsp__inst_executed_pipe_uniform.sum", 1 },
-    { MBA_N_UNIFORM, "sm__inst_executed_pipe_uniform.sum", 1 },
-    { MBA_N_SHARED_LD, "smsp__inst_executed_op_shared_ld.sum", 1 },
-    { MBA_N_SHARED_ST, "smsp__inst_executed_op_shared_st.sum", 1 },
-    { MBA_N_GLOBAL_LD, "smsp__inst_executed_op_global_ld.sum", 1 },
-    { MBA_N_GLOBAL_LD, "l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum", 1 },
-    { MBA_N_GLOBAL_ST, "smsp__inst_executed_op_global_st.sum", 1 },
-    { MBA_N_GLOBAL_ST, "l1tex__t_requests_pipe_lsu_mem_global_op_st.sum", 1 },
-    { MBA_N_LDSM, "smsp__inst_executed_op_ldsm.sum", 1 },
-    { MBA_N_LDGSTS, "smsp__inst_executed_op_ldgsts.sum", 1 },
-    { MBA_N_TENSOR, "sm__ops_path_tensor_src_bf16_dst_fp32.sum", 1 },
-    { MBA_N_SHARED_WF, "l1tex__data_pipe_lsu_wavefronts_mem_shared.sum", 1 },
-    { MBA_N_LSU_WF, "l1tex__data_pipe_lsu_wavefronts.sum", 1 },
-    { MBA_N_L2_RD, "lts__t_sectors_srcunit_tex_op_read.sum", 1 },
-    { MBA_N_L2_RD, "lts__t_sectors_op_read.sum", 1 / PASSES },
-    { MBA_N_L2_WR, "lts__t_sectors_srcunit_tex_op_write.sum", 1 },
-    { MBA_N_L2_WR, "lts__t_sectors_op_write.sum", 1 / PASSES },
-    { MBA_N_DRAM_RD, "dram__bytes_read.sum", 1 },
-    { MBA_N_DRAM_WR, "dram__bytes_write.sum", 1 },
-    { MBA_N_L1_LD, "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum", 1 },
+#define COUNT(what, metric, seen) { MBA_N_##what, metric, 1 / (double)(seen) },
+#define HELP(name, metric)
+#define SEEN_ALL(seen)
+#define ADDED(least, share)
+#include "sim/counters.def"
+#undef COUNT
+#undef HELP
 };
 enum { SOURCES = sizeof sources / sizeof *sources };
 
 /* What is no count by itself. */
-enum { L2_ALL, L2_READ, L2_WRITE, ISSUE_BUSY, FMA_BUSY, ALU_BUSY, CYCLES, HELPS };
-static const char *const helps[HELPS] = { "lts__t_sectors.sum", "lts__t_sectors_op_read.sum",
-                                          "lts__t_sectors_op_write.sum",
-                                          "smsp__issue_active.avg.pct_of_peak_sustained_active",
-                                          "sm__pipe_fma_cycles_active.avg.pct_of_peak_sustained_active",
-                                          "sm__pipe_alu_cycles_active.avg.pct_of_peak_sustained_active",
-                                          "sm__cycles_active.avg" };
+enum {
+#define COUNT(what, metric, seen)
+#define HELP(name, metric) name,
+#include "sim/counters.def"
+#undef HELP
+    HELPS
+};
+static const char *const helps[HELPS] = {
+#define HELP(name, metric) metric,
+#include "sim/counters.def"
+#undef HELP
+#undef SEEN_ALL
+#undef ADDED
+};
+#define HELP(name, metric)
+#define SEEN_ALL(seen)      static const double seen_all = seen;
+#define ADDED(least, share) static const double added_least = least, added_share = share;
+#include "sim/counters.def"
 
 typedef struct counters { const mba_row_counter *row; int64_t n; double sms; } counters;
 typedef struct found { double source[SOURCES], help[HELPS]; } found;
@@ -73,11 +59,10 @@ static void find(found *f, const counters *all, int64_t kernel)
     }
 }
 
-/* Sectors of L2 that are neither read nor written are those it adds to; some, of whatever kernel, are neither. */
 static double sums_of(const double *help)
 {
     const double rest = help[L2_ALL] - help[L2_READ] - help[L2_WRITE];
-    return isnan(rest) ? NAN : rest > fmax(1 << 16, 0.15 * help[L2_ALL]) ? rest / PASSES : 0;
+    return isnan(rest) ? NAN : rest > fmax(added_least, added_share * help[L2_ALL]) ? rest / seen_all : 0;
 }
 
 static void count(mba_counted_kernel *c, const counters *all, int64_t kernel)
