@@ -10,9 +10,10 @@
  * kernel     map_rows     a thread takes two pieces of 16 bytes of every operand, 256 pieces apart
  * takes      fp32, bf16; single elements where rows are odd
  * launch     grid ceil(elems / (512 V)), block 256, no shared memory
- * resources  sm_90: 56 registers or fewer, swiglu_bwd in bf16 69; no spill
+ * resources  sm_90a, CUDA 13.0: 20 to 61 registers, no spill  [docs]
  * moves      every operand once: bound by DRAM
- * measured   H200: swiglu 52 us, 110 % of the copy rate, its gradient 89 us, 108 %, hybrid-b-370m, 16384 tokens (bench/results/h200/copies.txt)
+ * measured   H200: swiglu 52 us, 110 % of the copy rate; hybrid-b-370m, 16384 tokens  [docs: op swiglu swiglu_bwd]
+ *            swiglu_bwd 89 us, 108 % of the copy rate; hybrid-b-370m, 16384 tokens  [docs]
  * order      element by element; outputs may lie in inputs, and a later output may add to an earlier one */
 #ifndef MBA_OPS_MAP_ROWS_CUH
 #define MBA_OPS_MAP_ROWS_CUH

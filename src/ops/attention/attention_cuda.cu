@@ -6,25 +6,25 @@
  * kernel     attention_fwd_mma     32 queries a warp; keys and values in tiles of 64, two on their way
  * takes      bf16, P <= 128 and a multiple of 8, heads that begin at multiples of 16 bytes, scale > 0
  * launch     grid B H ceil(L / (32 warps)), block 32 to 256: up to 256 queries are one block, longer rows blocks of 128
- * resources  sm_90a, CUDA 13.0: 144 registers (P = 32), 167 (48), 168 (64), 208 (96), 222 (128), no spill
+ * resources  sm_90a, CUDA 13.0: 139 to 218 registers, no spill  [docs]
  * moves      q, o once; keys and values once per block, from L2: bound by the tensor cores, short rows by DRAM
- * measured   H200: 91.6 us, 18 % of its floor in mambavision-t, 128 images (bench/results/h200/floors.csv)
+ * measured   H200: 91.6 us, 18 % of floor (memory), L1/shared 24 % busy; mambavision-t, 128 images  [docs]
  * order      fixed: keys ascend
  *
  * kernel     attention_bwd_mma     queries (dq, delta) or keys (dk, dv) for rows, 32 a warp (16 where P > 64)
  * takes      as forward
  * launch     grid B H ceil(L/128) (dq), then B Hk ceil(Lk/128) (dk, dv), block 128; half the rows where P > 64
- * resources  sm_90a, CUDA 13.0: dq 174 (P = 32) to 238 (64), 165 (128), dk and dv 204 to 244, no spill
+ * resources  sm_90a, CUDA 13.0: 142 to 242 registers, no spill  [docs]
  * moves      q, k, v, do once per block and again from L2; 7 products instead of 5, for no sum needs an atomic
- * measured   none yet
+ * measured   not yet  [docs]
  * order      fixed: columns ascend, heads of a group in order
  *
  * kernel     attention_bwd_whole   a head a block: queries, keys, values and do stay in shared memory for both passes
  * takes      as forward, L and Lk <= 256, P <= 64, a key head for each query head
  * launch     grid B H, block 32 to 128, dynamic smem 4 max(L, Lk) rows of P + 8 bf16
- * resources  sm_90a, CUDA 13.0: 176 registers (P = 32), 200 (48), 250 (64), no spill
+ * resources  sm_90a, CUDA 13.0: 176 to 250 registers, no spill  [docs]
  * moves      every operand once: bound by DRAM
- * measured   H200: 179 us, 18 % of its floor in mambavision-t, 128 images (bench/results/h200/floors.csv)
+ * measured   H200: 178 us, 18 % of floor (memory), L1/shared 57 % busy; mambavision-t, 128 images  [docs]
  * order      fixed: columns ascend */
 #include "ops/attention/attention_tensor.cuh"
 

@@ -3,25 +3,25 @@
  * kernel     attention_fwd_plain     32 queries a block against tiles of 32 keys; a thread has 2 x 4 scores and 2 rows of o
  * takes      fp32 or bf16, P <= 256
  * launch     grid ceil(L/32) B H, block 128, dynamic smem 3 tiles of 32 (P + 4) fp32 and one of scores
- * resources  sm_90a, CUDA 13.0: 105 to 167 registers, no spill
+ * resources  sm_90a, CUDA 13.0: 105 to 179 registers, no spill  [docs]
  * moves      q, o once; keys and values for every 32 queries, from L2: bound by FMA and shared memory
- * measured   none yet
+ * measured   not yet  [docs]
  * order      fixed: keys ascend
  *
  * kernel     attention_bwd_plain     32 queries (dq) or 32 keys (dk, dv) a block
  * takes      fp32 or bf16, P <= 256
  * launch     grid ceil(L/32) B H (dq), then ceil(Lk/32) B Hk (dk, dv), block 128, dynamic smem 4 tiles of 32 (P + 4) fp32, 2 of scores
- * resources  sm_90a, CUDA 13.0: 121 to 243 registers, no spill
+ * resources  sm_90a, CUDA 13.0: 127 to 239 registers, no spill  [docs]
  * moves      q, k, v, do once per block and again from L2
- * measured   none yet
+ * measured   not yet  [docs]
  * order      fixed: columns ascend, heads of a group in order
  *
  * kernel     attention_delta_rows  a warp per row of a head
  * takes      everything
  * launch     grid ceil(B L H / 8), block 256
- * resources  sm_90a, CUDA 13.0: 32 registers, no spill
+ * resources  sm_90a, CUDA 13.0: 30 to 32 registers, no spill  [docs]
  * moves      o and do once
- * measured   none yet
+ * measured   not yet  [docs]
  * order      fixed */
 #include "ops/attention/attention_cuda.cuh"
 

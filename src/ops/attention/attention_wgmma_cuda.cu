@@ -6,21 +6,22 @@
  * kernel     attention_fwd_wgmma   128 queries a block, 64 a warpgroup; keys and values in tiles of 64, two ahead
  * takes      sm_90a, bf16, P 64 or 128, L and Lk >= 128, heads that begin at multiples of 16 bytes, scale > 0
  * launch     grid B H ceil(L/128), block 256, dynamic smem 128 + 3 x 128 rows of P bf16
- * resources  CUDA 13.0: 127 registers (P = 64: two blocks an SM), 161 (128), no spill
+ * resources  sm_90a, CUDA 13.0: 127 to 161 registers, no spill  [docs]
+ *            two blocks an SM at P = 64
  * moves      q, o once; keys and values once per block, from L2: bound by tensor cores and exponentials alike at P = 64
  * floor      B=8 L=2048 H=16 P=64 causal: 69 GFLOP, 88 us at 780 TFLOP/s
- * measured   H200: 452 us, 38 % of its floor in hybrid-headline, 4 x 4096 (bench/results/h200/floors.csv)
+ * measured   H200: 452 us, 38 % of floor (tensor), special 43 % busy; hybrid-headline, 4 x 4096  [docs]
  * order      fixed: keys ascend
  *
  * kernel     attention_bwd_wgmma   128 queries (dq, delta) or 192 keys (dk, dv) a block, 64 a warpgroup
  * takes      as forward
  * launch     grid B H ceil(L/128) (dq), block 256, then B Hk ceil(Lk/192) (dk, dv), block 384 (P = 128: 128, 256);
  *            dynamic smem two rows of P bf16 for each row, 3 x 128 more
- * resources  CUDA 13.0: dq 128 registers (P = 64), 184 (128), dk and dv 166 and 238, no spill
+ * resources  sm_90a, CUDA 13.0: 128 to 238 registers, no spill  [docs]
  * moves      q, k, v, do once per block, from L2 but for the first time (attention_together); 7 products instead of 5,
  *            for no sum needs an atomic
  * floor      B=8 L=2048 H=16 P=64 causal: 172 GFLOP (5 products), 220 us at 780 TFLOP/s
- * measured   H200: 833 us, 42 % of its floor in hybrid-headline, 4 x 4096 (bench/results/h200/floors.csv)
+ * measured   H200: 833 us, 42 % of floor (tensor), L1/shared 48 % busy; hybrid-headline, 4 x 4096  [docs]
  * order      fixed: columns ascend, heads of a group in order */
 #include "device/cuda/wgmma.cuh"
 #include "ops/attention/attention_tensor.cuh"

@@ -12,14 +12,16 @@
  *            first ones weigh nothing: "any". What models train with, "tiles" takes before them (conv1d_tiles_cuda.cu)
  * launch     grid parts * ceil(C / (64 channels of a thread)), block 64; a part takes items (sequence, range of steps) in turn, and
  *            there are as many parts as fit on the SMs at once; dynamic smem 16 rows of what comes in ahead
- * resources  sm_90: forward 48 to 72 registers, backward 115 to 151; any: 87 and 158 or fewer; no spill
+ * resources  sm_90a, CUDA 13.0: conv1d_fwd_walk 56 to 87 registers, no spill  [docs]
+ *            conv1d_bwd_walk 112 to 158 registers, no spill  [docs]
  * moves      forward reads and writes a row, backward reads two and writes one, W-1 rows of an item once more: bound by DRAM
  * in flight  backward, an SM: 8 blocks of 64 threads, 8 rows ahead of two operands of 8 bytes, 66 KB of the 22 KB that 4 TB/s for 0.7 us are
  * issue      forward 16, backward 30 instructions a value, 20 of them arithmetic: R=16384 C=4352, 73 us of the SMs' time beside 109 us of
  *            memory's. Addresses and bounds of every row apart had made it 42
  * floor      R=16384 C=4352 bf16: forward 285 MB, 66 us, backward 428 MB, 100 us at 4.3 TB/s (copy)
  * kernel     conv1d_final        the last W-1 inputs, element by element
- * measured   78 / 62 % of the copy rate (C=1792), 86 / 71 % (4352), with the 42 instructions
+ * measured   H200: conv1d_fwd_walk 11.3 us, 16 % of floor (memory), special 16 % busy; graphmamba-peptides-func, 128 graphs  [docs: conv1d_fwd_walk conv1d_bwd_walk]
+ *            conv1d_bwd_walk 22.6 us, 13 % of floor (memory), ALU 21 % busy; graphmamba-peptides-func, 128 graphs  [docs]
  * order      fixed by shape and machine: steps of an item, items of a part, parts */
 #include "device/cuda/async.cuh"
 #include "ops/conv1d/conv1d_totals.cuh"

@@ -9,8 +9,11 @@
  * kernel     conv2d_bias        y += bias, V channels a thread
  * kernel     conv2d_direct, conv2d_direct_dx, conv2d_direct_dw     one output a thread (dw: a block): for odd shapes, not for speed
  * moves      y once more for its bias, dy once for its gradient; layouts are small but for the stem's pixels
- * measured   H200, mambavision-t, 128 images: conv2d_pixels 177 us, conv2d_bias 32 us (56 x 56), conv2d_filter 1.4 to 10,
- *            conv2d_dfilter 1.2 to 10 (bench/results/h200/floors.csv)
+ * measured   H200: conv2d_filter 2.91 us, 11 % of floor (special), ALU 25 % busy; mambavision-t, 128 images  [docs]
+ *            conv2d_pixels 178 us, 21 % of floor (special), ALU 42 % busy; mambavision-t, 128 images  [docs]
+ *            conv2d_dfilter 9.7 us, 29 % of floor (memory), ALU 42 % busy; mambavision-t, 128 images  [docs]
+ *            conv2d_bias 15.7 us, 104 % of floor (memory), L1/shared 80 % busy; mambavision-t, 128 images  [docs]
+ *            not yet: conv2d_direct, conv2d_direct_dx, conv2d_direct_dw  [docs]
  * order      fixed: the library is asked for kernels that repeat their bits; sums over positions go by columns.cuh */
 #include "device/cuda/columns.cuh"
 #include "device/cuda/dnn.h"

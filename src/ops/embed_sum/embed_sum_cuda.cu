@@ -6,17 +6,17 @@
  * kernel     embed_sum_fwd_pieces     a thread per 16 bytes of y, or one value
  * takes      everything
  * launch     grid ceil(R M / W / 256), block 256, W values a thread
- * resources  sm_90a, CUDA 13.0: 40 registers, no spill
+ * resources  sm_90a, CUDA 13.0: 36 to 42 registers, no spill  [docs]
  * moves      index and y once; the tables are small and stay in the caches: bound by DRAM
- * measured   H200: 9.8 us, 38 % of its floor in graphmamba-peptides-func, 128 graphs (bench/results/h200/floors.csv)
+ * measured   H200: 9.82 us, 38 % of floor (memory), ALU 52 % busy; graphmamba-peptides-func, 128 graphs  [docs]
  * order      fixed: f ascends
  *
  * kernel     embed_sum_bwd_parts     a block goes through a part of the rows and adds 32 columns into shared memory
  * takes      everything
  * launch     grid (parts, ceil(M/32), ceil(V/512)), block 256, dynamic smem 128 bytes per row of the table: 64 KB at most
- * resources  sm_90a, CUDA 13.0: 48 registers, no spill
+ * resources  sm_90a, CUDA 13.0: 48 registers, 4096 B of static shared memory, no spill  [docs]
  * moves      dy once per 512 rows of the table, index once more per 32 columns, a table per part
- * measured   H200: 51.7 us, 11 % of its floor in graphmamba-peptides-func, 128 graphs (bench/results/h200/floors.csv)
+ * measured   H200: 51.7 us, 11 % of floor (special), ALU 46 % busy; graphmamba-peptides-func, 128 graphs  [docs]
  * order      fixed: warp w owns table rows v with v % 8 = w and adds its entries as they come; parts in order (column_totals) */
 #include "device/cuda/columns.cuh"
 extern "C" {

@@ -7,9 +7,10 @@
  * kernel     rotary_turn      a thread per W pairs of a head (or W values that pass through); the table comes from L1 and L2
  * takes      everything; W is 16 bytes where halves and rests of heads are whole pieces and pairs lie in halves, else one
  * launch     grid ceil(B L H units / 256), block 256
- * resources  sm_90: 30 and 40 registers or fewer, no spill
+ * resources  sm_90a, CUDA 13.0: rotary_table 30 registers, no spill  [docs]
+ *            rotary_turn 28 to 40 registers, no spill  [docs]
  * moves      x once, y once: bound by DRAM
- * measured   H200: 38 us, 90 % of the copy rate, transformer-1b, 16384 tokens; 11 us, 28 % at 130m, 4096 tokens (bench/results/h200/copies.txt)
+ * measured   H200: rotary 38 us, 91 % of the copy rate; transformer-1b, 16384 tokens  [docs: op rotary]
  * order      pair by pair; y may lie in x */
 #include "device/cuda/vocab.cuh"
 extern "C" {

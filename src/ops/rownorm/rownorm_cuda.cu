@@ -7,9 +7,11 @@
  * kernel     rownorm_bwd_rows     the same
  * takes      everything; one value a thread where rows are not whole 16-byte pieces
  * launch     grid ceil(R / (256 / team)), block 256
- * resources  sm_90a, CUDA 13.0: 32 and 36 registers, no spill
+ * resources  sm_90a, CUDA 13.0: rownorm_fwd_rows 28 to 32 registers, 32 B of static shared memory, no spill  [docs]
+ *            rownorm_bwd_rows 30 to 37 registers, 32 B of static shared memory, no spill  [docs]
  * moves      each operand once: bound by DRAM
- * measured   H200: 8 us each, 19 and 27 % of the copy rate, PascalVOC-SP, 32 graphs (bench/results/h200/copies.txt)
+ * measured   H200: rownorm 8 us, 19 % of the copy rate; PascalVOC-SP, 32 graphs  [docs: op rownorm rownorm_bwd]
+ *            rownorm_bwd 8 us, 27 % of the copy rate; PascalVOC-SP, 32 graphs  [docs]
  * order      fixed: a thread's columns ascend, threads are added as a tree
  *
  * y may lie in the memory of x and dx in that of dy: a thread reads what it is about to write. */

@@ -6,12 +6,12 @@
  * kernel     scan_bwd_twins     a warp holds 128 states of 8 or 16 channels; tiles from the end, states made again in registers
  * takes      bf16, N = 8 or 16, D/G a multiple of 4, rows that begin at multiples of four values, kept states and y
  * launch     grid (items, blocks of 32 channels), block 8 N, dynamic smem 44 KB, 36 KB for N = 8
- * resources  sm_90a, CUDA 13.0: 155 to 160 registers (N = 16), 168 (N = 8), no spill; 3 blocks an SM, 6 for N = 8
+ * resources  sm_90a, CUDA 13.0: 158 to 168 registers, no spill  [docs]
+ *            3 blocks an SM, 6 for N = 8
  * moves      u, delta, z, dout, y, kept in; du, ddelta, dz out, once each; 2N/32 fp32 of dB and dC per token and channel:
  *            bound by instructions
  * floor      8 x 2048 x 4096, N = 16, bf16: 377 us of DRAM, 500 us of exponentials
- * measured   H200 with the sums, which take about 30 us there: 8 x 2048 x 1536 514 us, 4 x 4096 x 1536 600 (in pieces),
- *            8 x 2048 x 4096 1324
+ * measured   H200: 763 us, 27 % of floor (memory), L1/shared 56 % busy; mamba-370m, 4 x 4096  [docs]
  * order      fixed: time descends, warps in order; blocks of channels and items are summed by scan_sums_*
  *
  * Rows of a warp's 16 x 8 tile are states, columns channels; element e of a lane (l4 = lane%4, l8 = lane/4):

@@ -6,26 +6,26 @@
  * kernel     scan_fwd_tiles     some warps make step sizes, gate and store; the others hold the states and do nothing else
  * takes      N = 8 or 16, D/G a multiple of 4, rows that begin at multiples of four values
  * launch     grid (items, blocks of 32 or 64 channels), block CH N/4 + 128, dynamic smem 20 to 58 KB
- * resources  sm_90a, CUDA 13.0: 71 to 80 registers, no spill; 2 blocks an SM of 384 threads, 3 of 256, 4 of 192
+ * resources  sm_90a, CUDA 13.0: 74 to 84 registers, no spill  [docs]
+ *            2 blocks an SM of 384 threads, 3 of 256, 4 of 192
  * moves      u, delta, z, B, C in, out once each: bound by exponentials and instructions, not by DRAM
  * floor      4 x 4096 x 4096, N = 16, bf16: one exponential per element, 331 us at 16 a clock and SM, 1.73 GHz
- * measured   H200: 38 us, 20 % of its floor in graphmamba-peptides-func, 128 graphs (bench/results/h200/floors.csv);
- *            its prototype 527 us at the shape of the line above
+ * measured   H200: 38.4 us, 20 % of floor (special), special 36 % busy; graphmamba-peptides-func, 128 graphs  [docs]
  * order      fixed: time ascends, pieces of a sequence in order
  *
  * kernel     scan_carry         the state a piece of a long sequence leaves behind when it starts from zero (or the adjoint)
  * takes      what scan_fwd_tiles takes
  * launch     grid (items, blocks of 32 channels), block 8 N, static smem 10 KB
- * resources  sm_90a, CUDA 13.0: 98 to 128 registers, no spill
+ * resources  sm_90a, CUDA 13.0: 96 to 128 registers, 9216 to 10240 B of static shared memory, no spill  [docs]
  * moves      delta and u (dout, z), B (C) once: half the exponential work of the pass it serves
- * measured   H200: 28.5 us, 26 % of its floor in graphmamba-peptides-func, 128 graphs (bench/results/h200/floors.csv)
+ * measured   H200: 28.5 us, 26 % of floor (special), special 41 % busy; graphmamba-peptides-func, 128 graphs  [docs]
  * order      fixed
  *
  * kernel     scan_combine       states at the borders of pieces, one thread per state
  * launch     grid ceil(B D N / 256), block 256
- * resources  sm_90a, CUDA 13.0: 60 registers, no spill
+ * resources  sm_90a, CUDA 13.0: 60 registers, no spill  [docs]
  * moves      one state per item in, one out
- * measured   H200: 8.5 us in graphmamba-peptides-func, 128 graphs (bench/results/h200/floors.csv)
+ * measured   H200: 8.53 us, 2 % of floor (memory), ALU 26 % busy; graphmamba-peptides-func, 128 graphs  [docs]
  * order      fixed: pieces in order */
 #include "ops/selective_scan/selective_scan_cuda.cuh"
 

@@ -3,17 +3,17 @@
  * kernel     scan_fwd_plain     states of a lane lie in scratch, 32 neighbouring lanes side by side; time ascends
  * takes      everything
  * launch     grid (B, blocks of 32 channels), block 32
- * resources  sm_90a, CUDA 13.0: 80 registers, no spill
+ * resources  sm_90a, CUDA 13.0: 80 registers, no spill  [docs]
  * moves      every operand once; 8 bytes of scratch per element, mostly in L1: right first, not for speed
- * measured   none yet
+ * measured   not yet  [docs]
  * order      fixed
  *
  * kernel     scan_bwd_plain     8 tokens at a time from the end: states from the kept one, then the adjoints
  * takes      everything
  * launch     grid (B, blocks of 32 channels), block 32
- * resources  sm_90a, CUDA 13.0: 128 registers, no spill
+ * resources  sm_90a, CUDA 13.0: 128 registers, no spill  [docs]
  * moves      as above, 40 bytes of scratch per element
- * measured   none yet
+ * measured   not yet  [docs]
  * order      fixed: dB and dC are sums over the lanes of a warp, then over blocks by scan_sums_bc */
 #include "ops/selective_scan/selective_scan_cuda.cuh"
 

@@ -8,11 +8,11 @@
  * takes      bf16, N = 8 or 16, D/G a multiple of 4, rows that begin at multiples of four values (faster: of eight)
  * launch     grid (items, blocks of 512/N channels), block 192 or 256, dynamic smem 36 KB (N = 16), 54 KB (N = 8);
  *            where sequences are cut twice, over all pieces but the last, then all but the first: see twins_part
- * resources  sm_90a, CUDA 13.0: 80 registers, no spill; 4 blocks an SM, 3 of 256 threads
+ * resources  sm_90a, CUDA 13.0: 79 to 80 registers, no spill  [docs]
+ *            4 blocks an SM, 3 of 256 threads
  * moves      u, delta, z, B, C in, out, y and kept states once each: bound by exponentials and instructions
  * floor      8 x 2048 x 4096, N = 16: one exponential per element, 331 us at 16 a clock and SM, 1.73 GHz
- * measured   H200: 8 x 2048 x 1536 181 us, 32 x 512 x 1536 175, 8 x 2048 x 4096 457, 4 x 4096 x 4096 473,
- *            1 x 32768 x 1536 605 in both launches; a tile 0.56, 0.96, 1.43, 1.80 us with 1 to 4 blocks an SM
+ * measured   H200: 273 us, 53 % of floor (special), special 67 % busy; mamba-370m, 4 x 4096  [docs]
  * order      fixed: time ascends, pieces of a sequence in order
  *
  * A lane has one 16 x 8 accumulator of mma.sync. Which channel a row and which state a column stands for is free

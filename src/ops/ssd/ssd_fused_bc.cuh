@@ -28,8 +28,8 @@
  *            a ring of two stages that goes on from block to block; x and G1 of a stage come before dy and H1
  * launch     grid min(B K/2 G, SMs), block 384, dynamic smem 227 KB
  * moves      per pair and head: x, dy 32 KB, H1, G1 32 KB; tensor 2 x 1024 cycles
- * resources  sm_90a, CUDA 13.0: 168 registers, no spill
- * measured   ssd.md; the prototype of ssd_bwd_bc, without q and row: 148 us at 1.3b 4 x 4096, 79 % of DRAM
+ * resources  sm_90a, CUDA 13.0: 168 registers, no spill  [docs]
+ * measured   H200: 205 us, 54 % of floor (memory), DRAM 52 % busy; mamba2-headline, 4 x 4096  [docs]
  * order      fixed: heads ascend */
 #ifndef MBA_SSD_FUSED_BC_CUH
 #define MBA_SSD_FUSED_BC_CUH

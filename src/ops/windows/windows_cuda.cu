@@ -5,9 +5,10 @@
  * kernel     window_rows     a thread moves 16 bytes of an output row; the row it comes from is computed
  * takes      everything; one value a thread where rows are not whole 16-byte pieces
  * launch     grid ceil(rows * C / V / 256), block 256
- * resources  sm_90, CUDA 13.0: no spill
+ * resources  sm_90a, CUDA 13.0: 30 to 36 registers, no spill  [docs]
  * moves      both operands once: bound by DRAM
- * measured   H200: 48 us, 68 % of the copy rate (partition), 40 us, 81 % (reverse), 128 images of 448 px (bench/results/h200/copies.txt)
+ * measured   H200: window_partition 48 us, 68 % of the copy rate; mambavision-t stage 2 at 448 px, batch 128  [docs: op window_partition window_reverse]
+ *            window_reverse 40 us, 81 % of the copy rate; mambavision-t stage 2 at 448 px, batch 128  [docs]
  * order      no sums */
 #include "device/cuda/vocab.cuh"
 extern "C" {
