@@ -12,8 +12,8 @@
  * takes      rows of whole pieces at even distances, up to 2048 of them
  * launch     forward: grid ceil(R / teams), block teams * threads; backward: grid as many blocks as fit on the
  *            SMs, four an SM at most, dynamic smem two or three rows of each team
- * resources  sm_90a, CUDA 13.0: norm_fwd_team 31 to 80 registers, 64 B of static shared memory, no spill  [docs]
- *            norm_bwd_team 56 to 106 registers, 512 to 768 B of static shared memory, no spill  [docs]
+ * resources  sm_90a, CUDA 13.0: norm_fwd_team 31 to 80 registers, 64 B of shared memory, no spill  [docs]
+ *            norm_bwd_team 56 to 106 registers, 512 to 768 B of shared memory, no spill  [docs]
  * moves      every operand once, parts of dw beside it: bound by DRAM
  * in flight  4 TB/s for 0.7 us is 22 KB an SM. A forward thread asks for all its pieces at once: rmsnorm of 2560 bf16, 48 registers,
  *            8 blocks of 160 threads of 2 pieces, 41 KB. A backward team has STAGES - 1 rows under way: the same rows, 64

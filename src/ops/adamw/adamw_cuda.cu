@@ -5,7 +5,7 @@
  * kernel     adamw_flat     a block takes the next `trips` times 1024 values, four of each operand per thread and trip
  * takes      any number of values
  * launch     grid ceil(n / (1024 trips)), eight trips or fewer where the SMs would not be full (adamw_flat_plan), block 256
- * resources  sm_90a, CUDA 13.0: 50 to 52 registers, 37 B of static shared memory, no spill  [docs]
+ * resources  sm_90a, CUDA 13.0: 50 to 52 registers, 37 B of shared memory, no spill  [docs]
  * moves      reads 16n bytes, writes 12n (16n where gradients are left at zero) and the copy: bound by DRAM
  * floor      n = 129e6 with a bf16 copy: 3.9 GB, 900 us at 4.3 TB/s
  * measured   H200: 2978 us, 103 % of floor (memory), DRAM 85 % busy; mamba2-headline, 4 x 4096  [docs]

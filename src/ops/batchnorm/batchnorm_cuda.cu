@@ -9,14 +9,15 @@
  * kernel     batchnorm_dx          as batchnorm_rows
  * takes      everything; one column a thread where rows are not whole 16-byte pieces
  * launch     grid (parts of the rows, ceil(C / V / 256)), block 256
- * resources  sm_90a, CUDA 13.0: batchnorm_sums 58 to 86 registers, 1024 to 8192 B of static shared memory, no spill  [docs]
+ * resources  sm_90a, CUDA 13.0: batchnorm_sums 58 to 86 registers, 1024 to 8192 B of shared memory, no spill  [docs]
  *            batchnorm_rows 48 to 69 registers, no spill  [docs]
- *            batchnorm_bwd_sums 52 to 101 registers, 1024 to 8192 B of static shared memory, no spill  [docs]
+ *            batchnorm_bwd_sums 52 to 101 registers, 1024 to 8192 B of shared memory, no spill  [docs]
  *            batchnorm_dx 56 to 112 registers, no spill  [docs]
  * moves      statistics: x once; y: x and y once; backward: x and dy twice, dx once
  * in flight  of the 22 KB an SM that 4 TB/s for 0.7 us are: 512 threads with the loads of 4 rows (8, of the statistics) on their way, 33 to 66 KB
  * in L2      x (and dy, backward) were read just before: rows and dx begin with what was read last
- * measured   H200: batchnorm_sums 4.11 us, 22 % of floor (memory), ALU 22 % busy; graphmamba-peptides-func, 128 graphs  [docs]
+ * measured   H200: batchnorm_sums 4.11 us, 22 % of floor (memory), ALU 22 % busy;  [docs]
+ *              graphmamba-peptides-func, 128 graphs  [docs]
  *            batchnorm_rows 15.6 us, 104 % of floor (memory), DRAM 53 % busy; mambavision-t, 128 images  [docs]
  *            batchnorm_bwd_sums 19.6 us, 83 % of floor (memory), DRAM 69 % busy; mambavision-t, 128 images  [docs]
  *            batchnorm_dx 23.1 us, 106 % of floor (memory), DRAM 50 % busy; mambavision-t, 128 images  [docs]

@@ -20,8 +20,10 @@
  *            memory's. Addresses and bounds of every row apart had made it 42
  * floor      R=16384 C=4352 bf16: forward 285 MB, 66 us, backward 428 MB, 100 us at 4.3 TB/s (copy)
  * kernel     conv1d_final        the last W-1 inputs, element by element
- * measured   H200: conv1d_fwd_walk 11.3 us, 16 % of floor (memory), special 16 % busy; graphmamba-peptides-func, 128 graphs  [docs: conv1d_fwd_walk conv1d_bwd_walk]
- *            conv1d_bwd_walk 22.6 us, 13 % of floor (memory), ALU 21 % busy; graphmamba-peptides-func, 128 graphs  [docs]
+ * measured   H200: conv1d_bwd_walk 22.6 us, 13 % of floor (memory), ALU 21 % busy;  [docs: conv1d_*_walk]
+ *              graphmamba-peptides-func, 128 graphs  [docs]
+ *            conv1d_fwd_walk 11.3 us, 16 % of floor (memory), special 16 % busy;  [docs]
+ *              graphmamba-peptides-func, 128 graphs  [docs]
  * order      fixed by shape and machine: steps of an item, items of a part, parts */
 #include "device/cuda/async.cuh"
 #include "ops/conv1d/conv1d_totals.cuh"

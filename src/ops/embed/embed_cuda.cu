@@ -21,8 +21,8 @@
  *            before leave (early.cuh)
  * moves      dy once, the touched rows of dtable once each way: bound by DRAM
  * resources  sm_90a, CUDA 13.0: embed_fwd_rows 30 to 40 registers, no spill  [docs]
- *            embed_bwd_sort 32 to 48 registers, 384 B of static shared memory, no spill  [docs]
- *            embed_bwd_sum 48 to 64 registers, 272 B of static shared memory, no spill  [docs]
+ *            embed_bwd_sort 32 to 48 registers, 384 B of shared memory, no spill  [docs]
+ *            embed_bwd_sum 48 to 64 registers, 272 B of shared memory, no spill  [docs]
  *            embed_bwd_join 30 to 32 registers, no spill  [docs]
  * measured   H200: embed_fwd_rows 34.8 us, 98 % of floor (memory), DRAM 75 % busy; mamba2-headline, 4 x 4096  [docs]
  *            embed_bwd_sort 6.5 us, ALU 44 % busy; mamba2-headline, 4 x 4096  [docs]

@@ -14,7 +14,7 @@
  * kernel     embed_sum_bwd_parts     a block goes through a part of the rows and adds 32 columns into shared memory
  * takes      everything
  * launch     grid (parts, ceil(M/32), ceil(V/512)), block 256, dynamic smem 128 bytes per row of the table: 64 KB at most
- * resources  sm_90a, CUDA 13.0: 48 registers, 4096 B of static shared memory, no spill  [docs]
+ * resources  sm_90a, CUDA 13.0: 48 registers, 4096 B of shared memory, no spill  [docs]
  * moves      dy once per 512 rows of the table, index once more per 32 columns, a table per part
  * measured   H200: 51.7 us, 11 % of floor (special), ALU 46 % busy; graphmamba-peptides-func, 128 graphs  [docs]
  * order      fixed: warp w owns table rows v with v % 8 = w and adds its entries as they come; parts in order (column_totals) */

@@ -9,17 +9,20 @@
  * kernel     gated_gcn_sources    the same over the edges out of a node, whose share the first left behind: de, db
  * takes      everything; V is 16 bytes, else 8 bytes of bf16, else one value
  * launch     as gated_gcn_walk_of says, block 256; sums of walkers meet in shared memory (at most 16 KB, static)
- * resources  sm_90a, CUDA 13.0: gated_gcn_nodes 56 to 80 registers, 2048 to 16384 B of static shared memory, no spill  [docs]
- *            gated_gcn_targets 55 to 101 registers, 1024 to 8192 B of static shared memory, no spill  [docs]
- *            gated_gcn_sources 56 to 80 registers, 2048 to 16384 B of static shared memory, no spill  [docs]
+ * resources  sm_90a, CUDA 13.0: gated_gcn_nodes 56 to 80 registers, 2048 to 16384 B of shared memory, no spill  [docs]
+ *            gated_gcn_targets 55 to 101 registers, 1024 to 8192 B of shared memory, no spill  [docs]
+ *            gated_gcn_sources 56 to 80 registers, 2048 to 16384 B of shared memory, no spill  [docs]
  *            no spill on sm_80 and sm_100 either
  * moves      forward: a, d, c once, b and e once per edge (from L2 where neighbours share them), x, eh, agg, rden once;
  *            backward: dx, agg, rden, eh, deh once, b once per edge, da, dd, dc once; s gn and t written and read once
  * floor      VOC (N 15,341, E 86,735, H 96, bf16), gathered rows from L2, 4.3 TB/s: forward 60 MB, 14 us; backward
  *            129 MB, 30 us
- * measured   H200: gated_gcn_nodes 18 us, 66 % of floor (memory), ALU 31 % busy; graphmamba-peptides-func, 128 graphs  [docs]
- *            gated_gcn_targets 24.4 us, 59 % of floor (memory), DRAM 39 % busy; graphmamba-peptides-func, 128 graphs  [docs]
- *            gated_gcn_sources 10.8 us, 51 % of floor (memory), ALU 30 % busy; graphmamba-peptides-func, 128 graphs  [docs]
+ * measured   H200: gated_gcn_nodes 18 us, 66 % of floor (memory), ALU 31 % busy;  [docs]
+ *              graphmamba-peptides-func, 128 graphs  [docs]
+ *            gated_gcn_targets 24.4 us, 59 % of floor (memory), DRAM 39 % busy;  [docs]
+ *              graphmamba-peptides-func, 128 graphs  [docs]
+ *            gated_gcn_sources 10.8 us, 51 % of floor (memory), ALU 30 % busy;  [docs]
+ *              graphmamba-peptides-func, 128 graphs  [docs]
  * order      fixed: edges of a walker, walkers of a node
  *
  * eh may lie in the memory of c and dc in that of deh: a value is read by the thread that overwrites it, before that.

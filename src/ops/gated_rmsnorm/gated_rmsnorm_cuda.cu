@@ -9,8 +9,8 @@
  *                               copies into the thread's own slots; dw in registers, sigmoid(z) too or in a slot
  * takes      groups of whole 16-byte pieces, up to 2048 of them, in rows at even distances
  * launch     as planned in ops/norm_plan.h; backward: dynamic smem three rows of each team, and sigmoid(z) of one
- * resources  sm_90a, CUDA 13.0: gated_fwd_team 32 to 103 registers, 64 B of static shared memory, no spill  [docs]
- *            gated_bwd_team 62 to 121 registers, 768 B of static shared memory, no spill  [docs]
+ * resources  sm_90a, CUDA 13.0: gated_fwd_team 32 to 103 registers, 64 B of shared memory, no spill  [docs]
+ *            gated_bwd_team 62 to 121 registers, 768 B of shared memory, no spill  [docs]
  * moves      forward reads 2 and writes 1 row, backward reads 3 and writes 2, or 3 where v is made again: bound by DRAM
  * in flight  an SM, of the 22 KB that 4 TB/s for 0.7 us are: forward C=1536 59 registers, 10 blocks of 96 threads of 2 x 2 pieces, 61 KB;
  *            backward 64 registers, 2 blocks of 2 teams of 192 threads of 3 pieces, two rows ahead, 74 KB

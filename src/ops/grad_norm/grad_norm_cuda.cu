@@ -6,7 +6,7 @@
  * kernel     grad_norm_squares     one block per 16384 values, squared and added in double
  * takes      any number of values
  * launch     grid ceil(n/16384), block 256, one launch per group
- * resources  sm_90a, CUDA 13.0: 32 registers, 64 B of static shared memory, no spill  [docs]
+ * resources  sm_90a, CUDA 13.0: 32 registers, 64 B of shared memory, no spill  [docs]
  * moves      reads 4n bytes; n conversions and n FMA in double: bound by DRAM
  * floor      n = 129e6: 516 MB, 120 us at 4.3 TB/s
  * measured   H200: 363 us, 113 % of floor (memory), DRAM 94 % busy; mamba2-headline, 4 x 4096  [docs]

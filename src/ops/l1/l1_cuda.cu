@@ -6,7 +6,7 @@
  * kernel     l1_fwd_block     one block counts and sums, in double
  * takes      everything
  * launch     grid 1, block 1024
- * resources  sm_90a, CUDA 13.0: 32 registers, 256 B of static shared memory, no spill  [docs]
+ * resources  sm_90a, CUDA 13.0: 32 registers, 256 B of shared memory, no spill  [docs]
  * moves      each operand once, by one SM: a batch has a thousand entries, which is a matter of latency
  * measured   H200: l1 7 us; Peptides-struct, 128 graphs  [docs: op l1]
  * order      fixed: entries 1024 apart ascend in a thread, threads are added as a tree

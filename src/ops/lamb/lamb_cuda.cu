@@ -10,7 +10,7 @@
  * takes      any number of values; tensors begin at multiples of 64 values, parts of those that are cut anywhere
  * launch     grid tensors (at most 240 at a time), blocks, tensors, blocks; block 128, 256, 32, 256
  * resources  sm_90a, CUDA 13.0: lamb_cut 34 registers, no spill  [docs]
- *            lamb_moments 40 registers, 64 B of static shared memory, no spill  [docs]
+ *            lamb_moments 40 registers, 64 B of shared memory, no spill  [docs]
  *            lamb_stretch 62 registers, no spill  [docs]
  *            lamb_move 32 to 35 registers, no spill  [docs]
  * moves      reads 16n + 12n bytes, writes 8n + 4n (4n more where gradients are left at zero) and the copy: bound by DRAM

@@ -14,7 +14,7 @@
  * kernel     lap_encoder_bwd_parts     a block per 32 nodes, 32 pairs at a time: hidden units and outputs are made again
  * takes      everything whose weights fit in shared memory (8 pairs at a time where that helps)
  * launch     grid ceil(N/32), block 256, dynamic smem 4 (3H + p (H + 1) + p + K + pairs (H + p + 3)) bytes
- * resources  sm_90a, CUDA 13.0: 42 registers, 128 B of static shared memory, no spill  [docs]
+ * resources  sm_90a, CUDA 13.0: 42 registers, 128 B of shared memory, no spill  [docs]
  * moves      phi, lam and dy once, a set of gradients per part; 3 N K p H FMA: bound by shared memory
  * measured   H200: 159 us, 7 % of floor (vector), L1/shared 53 % busy; graphmamba-peptides-func, 128 graphs  [docs]
  * order      fixed: pairs ascend, every gradient has one thread; parts in order (column_totals) */

@@ -9,8 +9,8 @@
  * takes      rows of whole pieces at even distances, up to 1280 of them
  * launch     forward: grid ceil(R / teams), block 128 or a team; backward: grid as many blocks as fit on the SMs, block 256,
  *            dynamic smem three rows of each team, of x and dy, and of dx where it is added to
- * resources  sm_90a, CUDA 13.0: layernorm_fwd_team 32 to 74 registers, 128 B of static shared memory, no spill  [docs]
- *            layernorm_bwd_team 75 to 128 registers, 1024 B of static shared memory, no spill  [docs]
+ * resources  sm_90a, CUDA 13.0: layernorm_fwd_team 32 to 74 registers, 128 B of shared memory, no spill  [docs]
+ *            layernorm_bwd_team 75 to 128 registers, 1024 B of shared memory, no spill  [docs]
  * moves      every operand once, parts of dw and db beside it: bound by DRAM
  * in flight  4 TB/s for 0.7 us is 22 KB an SM. Forward, R=25088 C=320 bf16: 16 rows a block, 7 blocks an SM, 5 pieces of 16 bytes a
  *            thread, 61 KB; 1568 blocks are 2 rounds of 132 x 6. Backward: 2 blocks of 16 teams an SM, 2 rows of 5 pieces of
@@ -18,7 +18,8 @@
  *            2.97 rows each
  * work       about 7 instructions a value forward (2 us of 8 at the first shape), 25 backward (6 of 12, of 16 where dx adds)
  * floor      R=25088 C=320 bf16: forward 32 MB, 8 us, backward 48 MB, 12 us at 4 TB/s (copy)
- * measured   H200: layernorm_fwd_team 9.52 us, 86 % of floor (memory), L1/shared 55 % busy; mambavision-t, 128 images  [docs]
+ * measured   H200: layernorm_fwd_team 9.52 us, 86 % of floor (memory), L1/shared 55 % busy;  [docs]
+ *              mambavision-t, 128 images  [docs]
  *            layernorm_bwd_team 20.6 us, 80 % of floor (memory), DRAM 49 % busy; mambavision-t, 128 images  [docs]
  * kernel     layernorm_fwd_loop, layernorm_dx_loop     one warp per row, one value a lane; the row is read again, from L1
  * kernel     layernorm_sums      (column_parts) dw and db: a column a thread, rows with a stride

@@ -8,7 +8,7 @@
  * kernel     linear_cross_entropy_rows     a team of 32 or 512 threads per row; maximum and sum in one pass, the gradient in a second
  * takes      fp32, bf16, any columns below 2^30, rows at multiples of 16 bytes
  * launch     grid ceil(R / (512 / team)), block 512
- * resources  sm_90a, CUDA 13.0: 40 to 63 registers, 128 B of static shared memory, no spill  [docs]
+ * resources  sm_90a, CUDA 13.0: 40 to 63 registers, 128 B of shared memory, no spill  [docs]
  *            two blocks an SM, whose rows (100 KB each at 50288 columns in bf16, 27 MB in all) are still in L2 at
  *            the second look
  * moves      reads R C e + 4 R bytes, writes R C e; 2 R C exponentials: bound by DRAM

@@ -6,7 +6,7 @@
  * kernel     pool_mean_fwd_images     a block per image and 32 pieces of channels; its 8 warps share the positions
  * takes      everything; one value a lane where rows are not whole 16-byte pieces
  * launch     grid B ceil(C / (32 V)), block 256, static smem 8 KB
- * resources  sm_90a, CUDA 13.0: 32 to 36 registers, 1024 to 8192 B of static shared memory, no spill  [docs]
+ * resources  sm_90a, CUDA 13.0: 32 to 36 registers, 1024 to 8192 B of shared memory, no spill  [docs]
  * moves      each operand once: bound by DRAM
  * floor      B=128 P=49 C=640 bf16: 8.2 MB, 2 us at 4.3 TB/s
  * measured   H200: 3.97 us, 52 % of floor (memory), ALU 22 % busy; mambavision-t, 128 images  [docs]

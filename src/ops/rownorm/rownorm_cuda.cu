@@ -7,8 +7,8 @@
  * kernel     rownorm_bwd_rows     the same
  * takes      everything; one value a thread where rows are not whole 16-byte pieces
  * launch     grid ceil(R / (256 / team)), block 256
- * resources  sm_90a, CUDA 13.0: rownorm_fwd_rows 28 to 32 registers, 32 B of static shared memory, no spill  [docs]
- *            rownorm_bwd_rows 30 to 37 registers, 32 B of static shared memory, no spill  [docs]
+ * resources  sm_90a, CUDA 13.0: rownorm_fwd_rows 28 to 32 registers, 32 B of shared memory, no spill  [docs]
+ *            rownorm_bwd_rows 30 to 37 registers, 32 B of shared memory, no spill  [docs]
  * moves      each operand once: bound by DRAM
  * measured   H200: rownorm 8 us, 19 % of the copy rate; PascalVOC-SP, 32 graphs  [docs: op rownorm rownorm_bwd]
  *            rownorm_bwd 8 us, 27 % of the copy rate; PascalVOC-SP, 32 graphs  [docs]

@@ -6,7 +6,7 @@
  * kernel     segment_pool_fwd     a block per graph and up to 32 pieces of channels; threads above one another share its rows
  * takes      everything; one value a thread where rows are not whole 16-byte pieces
  * launch     grid G ceil(C / (lanes V)), block 512, static smem 16 KB (mean) or 32 KB (max)
- * resources  sm_90a, CUDA 13.0: 32 to 46 registers, 2048 to 32768 B of static shared memory, no spill  [docs]
+ * resources  sm_90a, CUDA 13.0: 32 to 46 registers, 2048 to 32768 B of shared memory, no spill  [docs]
  * moves      each operand once: bound by DRAM with many graphs, by the longest with few
  * measured   H200: 5.79 us, 16 % of floor (memory), ALU 14 % busy; graphmamba-peptides-func, 128 graphs  [docs]
  * order      fixed: a thread's rows ascend, threads are added as a tree

@@ -16,7 +16,7 @@
  * kernel     scan_carry         the state a piece of a long sequence leaves behind when it starts from zero (or the adjoint)
  * takes      what scan_fwd_tiles takes
  * launch     grid (items, blocks of 32 channels), block 8 N, static smem 10 KB
- * resources  sm_90a, CUDA 13.0: 96 to 128 registers, 9216 to 10240 B of static shared memory, no spill  [docs]
+ * resources  sm_90a, CUDA 13.0: 96 to 128 registers, 9216 to 10240 B of shared memory, no spill  [docs]
  * moves      delta and u (dout, z), B (C) once: half the exponential work of the pass it serves
  * measured   H200: 28.5 us, 26 % of floor (special), special 41 % busy; graphmamba-peptides-func, 128 graphs  [docs]
  * order      fixed

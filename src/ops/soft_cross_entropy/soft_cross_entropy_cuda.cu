@@ -9,11 +9,13 @@
  * kernel     soft_cross_entropy_bwd_rows     the same teams; soft targets are read twice, for A and for t
  * takes      everything; four values at a time where rows of z, t and dz allow it
  * launch     grid ceil(R / (256 / team)), block 256
- * resources  sm_90a, CUDA 13.0: soft_cross_entropy_fwd_rows 30 to 32 registers, 64 B of static shared memory, no spill  [docs]
- *            soft_cross_entropy_bwd_rows 28 to 40 registers, 32 B of static shared memory, no spill  [docs]
+ * resources  sm_90a, CUDA 13.0: soft_cross_entropy_fwd_rows 30 to 32 registers, 64 B of shared memory, no spill  [docs]
+ *            soft_cross_entropy_bwd_rows 28 to 40 registers, 32 B of shared memory, no spill  [docs]
  * moves      each operand once: bound by DRAM, or by latency for the few rows a batch of images has
- * measured   H200: soft_cross_entropy_fwd_rows 5.54 us, 5 % of floor (memory), special 7 % busy; mambavision-t, 128 images  [docs]
- *            soft_cross_entropy_bwd_rows 4.99 us, 8 % of floor (memory), ALU 8 % busy; mambavision-t, 128 images  [docs]
+ * measured   H200: soft_cross_entropy_fwd_rows 5.54 us, 5 % of floor (memory), special 7 % busy;  [docs]
+ *              mambavision-t, 128 images  [docs]
+ *            soft_cross_entropy_bwd_rows 4.99 us, 8 % of floor (memory), ALU 8 % busy;  [docs]
+ *              mambavision-t, 128 images  [docs]
  * order      fixed: a thread's columns ascend, threads are added as a tree */
 #include "ops/cross_entropy/cross_entropy_rows.cuh"
 extern "C" {

@@ -11,7 +11,7 @@
  *            pairs, whose factors are applied behind it
  * kernel     ssd_exact_slow          as ssd_bwd_slow
  * takes      as `fused`; walks are not cut (ssd_cuts.c) and nothing is kept for the backward, which makes it again
- * resources  sm_90a, CUDA 13.0: 72 to 248 registers, 6144 to 35840 B of static shared memory, no spill  [docs]
+ * resources  sm_90a, CUDA 13.0: 72 to 248 registers, 6144 to 35840 B of shared memory, no spill  [docs]
  * order      as `fused` */
 #include "ops/ssd/ssd_fused_bc.cuh"
 #include "ops/ssd/ssd_fused_prep.cuh"

@@ -5,7 +5,7 @@
  *            bmm_chunk_bwd_fma
  * takes      everything
  * launch     one tile of 64 x 64 per block of 256 threads, 16 steps of k at a time in 8.5 KB of shared memory
- * resources  sm_90a, CUDA 13.0: 71 to 163 registers, 9216 to 13312 B of static shared memory, no spill  [docs]
+ * resources  sm_90a, CUDA 13.0: 71 to 163 registers, 9216 to 13312 B of shared memory, no spill  [docs]
  * moves      every operand once per tile that needs it: bound by shared memory
  * measured   not yet  [docs]
  * order      fixed: k ascends, heads ascend, partial sums in order */

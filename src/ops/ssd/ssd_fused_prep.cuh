@@ -4,7 +4,7 @@
  * kernel     ssd_prep        block = one chunk: C B^T of a group, or the records of 32 heads
  * launch     grid chunks B (G + ceil(H/32)), block 256
  * moves      reads B, C, dt once; writes 8 KB per chunk and group, 528 bytes per chunk and head (backward thrice that)
- * resources  sm_90a, CUDA 13.0: 64 registers, 35840 B of static shared memory, no spill  [docs] */
+ * resources  sm_90a, CUDA 13.0: 64 registers, 35840 B of shared memory, no spill  [docs] */
 #ifndef MBA_SSD_FUSED_PREP_CUH
 #define MBA_SSD_FUSED_PREP_CUH
 

@@ -4,7 +4,7 @@
  * kernel     ssd_bwd_slow    blocks take 128 positions of a group after another, a thread per n, heads beyond the range
  *            in turn; none: leaves
  * launch     grid min(B K/2 G, 2 SMs), block 128, dynamic smem 64 KB
- * resources  sm_90a, CUDA 13.0: 246 registers, 6144 B of static shared memory, no spill  [docs]
+ * resources  sm_90a, CUDA 13.0: 246 registers, 6144 B of shared memory, no spill  [docs]
  * order      fixed: heads ascend, positions in turn */
 #ifndef MBA_SSD_FUSED_SLOW_CUH
 #define MBA_SSD_FUSED_SLOW_CUH

@@ -12,9 +12,9 @@
  * launch     grid B K G t(t+1)/2 with t = Q/64, block 128, dynamic smem 32 KB
  * STAYS      (variant persistent) as many blocks as fit, each with a share of these tiles
  * takes      bf16; P, N, token distances and offsets multiples of 8, N <= 256, Q a multiple of 64 up to 512
- * resources  sm_90a, CUDA 13.0: chunk_state_fwd 126 to 128 registers, 1024 B of static shared memory, no spill  [docs]
- *            chunk_scan_bwd_dstates 128 registers, 1024 B of static shared memory, no spill  [docs]
- *            bmm_chunk_fwd 80 registers, 1024 B of static shared memory, no spill  [docs]
+ * resources  sm_90a, CUDA 13.0: chunk_state_fwd 126 to 128 registers, 1024 B of shared memory, no spill  [docs]
+ *            chunk_scan_bwd_dstates 128 registers, 1024 B of shared memory, no spill  [docs]
+ *            bmm_chunk_fwd 80 registers, 1024 B of shared memory, no spill  [docs]
  *            the plans in ssd_plan.c say which; no spill on sm_80 and sm_100 either
  * measured   H200: chunk_state_fwd 55.2 us, 61 % of floor (memory), DRAM 62 % busy; mamba2-headline, 4 x 4096  [docs]
  *            chunk_scan_bwd_dstates 55.5 us, 61 % of floor (memory), DRAM 63 % busy; mamba2-headline, 4 x 4096  [docs]

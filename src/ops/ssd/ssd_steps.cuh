@@ -12,12 +12,13 @@
  * kernel     chunk_scan_bwd_ddacs_stable   one warp per (sequence, chunk, head): prefix and suffix sums
  * kernel     chunk_cumsum_bwd              as chunk_cumsum_fwd; sums of parameters per chunk
  * kernel     ssd_sum_parts                 32 columns per block; parts in order
- * resources  sm_90a, CUDA 13.0: 26 to 98 registers, 1024 to 3072 B of static shared memory, no spill  [docs]
+ * resources  sm_90a, CUDA 13.0: 26 to 98 registers, 1024 to 3072 B of shared memory, no spill  [docs]
  *            the plans in ssd_plan.c say which
  * measured   H200: chunk_cumsum_fwd 13.4 us, 18 % of floor (memory), ALU 22 % busy; mamba2-headline, 4 x 4096  [docs]
  *            state_passing_fwd 17.1 us, 100 % of floor (memory), DRAM 34 % busy; mamba2-headline, 4 x 4096  [docs]
  *            state_passing_bwd 38.4 us, 66 % of floor (memory), DRAM 49 % busy; mamba2-headline, 4 x 4096  [docs]
- *            chunk_scan_bwd_ddacs_stable 30.7 us, 19 % of floor (memory), DRAM 16 % busy; mamba2-headline, 4 x 4096  [docs]
+ *            chunk_scan_bwd_ddacs_stable 30.7 us, 19 % of floor (memory), DRAM 16 % busy;  [docs]
+ *              mamba2-headline, 4 x 4096  [docs]
  *            chunk_cumsum_bwd 15.7 us, 14 % of floor (memory), L1/shared 22 % busy; mamba2-headline, 4 x 4096  [docs]
  *            ssd_sum_parts 3.47 us, ALU 7 % busy; mamba2-headline, 4 x 4096  [docs]
  * order      fixed: two runs give the same bits */

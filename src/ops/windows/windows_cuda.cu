@@ -7,7 +7,8 @@
  * launch     grid ceil(rows * C / V / 256), block 256
  * resources  sm_90a, CUDA 13.0: 30 to 36 registers, no spill  [docs]
  * moves      both operands once: bound by DRAM
- * measured   H200: window_partition 48 us, 68 % of the copy rate; mambavision-t stage 2 at 448 px, batch 128  [docs: op window_partition window_reverse]
+ * measured   H200: window_partition 48 us, 68 % of the copy rate;  [docs: op window_*]
+ *              mambavision-t stage 2 at 448 px, batch 128  [docs]
  *            window_reverse 40 us, 81 % of the copy rate; mambavision-t stage 2 at 448 px, batch 128  [docs]
  * order      no sums */
 #include "device/cuda/vocab.cuh"
