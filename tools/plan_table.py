@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""plan_table -- the tables of docs/results/plans.md: our kernels' plans beside the counters, by `mambascope verify`.
+"""plan_table -- the tables of docs/results/plans.md (tools/refresh_h200 keeps them as results): our kernels' plans beside the counters, by `mambascope verify`.
 
     tools/plan_table.py NAME=FILE.db ..  > tables.md       (build/mambascope, or $MAMBASCOPE)"""
 import json
@@ -34,7 +34,8 @@ def tensor_table(stores):
 
 
 def bytes_table(stores):
-    print("| workload | kernel | launches | MB planned | between sweeps | ratio | verdict | in a step | ratio | reads +- | writes +- | verdict | why |\n"
+    print("| workload | kernel | launches | MB planned | between sweeps, MB | between sweeps: ratio | between sweeps: verdict | "
+          "in a step, MB | in a step: ratio | reads +- | writes +- | in a step: verdict | why |\n"
           + "|---" * 13 + "|")
     for name, rows in stores:
         for r in rows:
@@ -48,7 +49,8 @@ def bytes_table(stores):
 
 def count_table(stores):
     """Per workload: how many kernels beyond twice the L2 agree, and what else there is."""
-    print("| workload | kernels | between sweeps: within 5 % | again | differs | in a step: within 5 % | lags | kept | again | differs |\n" + "|---" * 10 + "|")
+    print("| workload | kernels | between sweeps: within 5 % | between sweeps: again | between sweeps: differs | in a step: within 5 % | "
+          "in a step: lags | in a step: kept | in a step: again | in a step: differs |\n" + "|---" * 10 + "|")
     for name, rows in stores:
         of = [r for r in rows if r["bytes"] != "-"]
         if of:
