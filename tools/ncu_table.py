@@ -1,4 +1,6 @@
 """Sets values of ncu beside those of our stores (tools/gpu_ncu makes both): OUT/ncu.csv, OUT/ncu.md and one line of summary.
+The tables of ncu.md become bench/results/h200/ncu.csv and ncu_differences.csv by `tools/results.py FILE --table`, labels peer,variant,shape,setting
+and variant,shape,setting,what.
 
 Counts must be equal. Bytes and percentages must agree within 2 % where a kernel moves more than twice the L2; what differs is listed
 with its reason, or as unexplained."""

@@ -4,7 +4,7 @@ fastest setting here.
 
     python3 tools/peers/torch_step.py                                 both models (needs torch)
     python3 tools/peers/torch_step.py mambavision-t --steps 5         one of them
-    python3 tools/peers/torch_step.py >> bench/results/cpu/torch.jsonl
+    python3 tools/peers/torch_step.py >> OUT.jsonl        # seconds go to bench/results/cpu/peers.csv (docs/results.md)
 
 The published implementations need a GPU (their scan is a CUDA kernel), so the peer on a CPU is the reference of
 tools/golden with everything as fast as plain PyTorch allows. A step is forward, loss, backward and torch's fused
