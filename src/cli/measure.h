@@ -1,7 +1,7 @@
 /* measure.h -- times of programs on the CPU: a step, its matrix products alone, every node.
  *
  *     double *best = calloc(nodes, sizeof *best);
- *     MBA_TRY(mba_measure_nodes(best, program, MBA_STEP, &step, 5));        // seconds, best of five
+ *     MBA_TRY(mba_measure_nodes(best, program, MBA_STEP, &step, 5, false)); // seconds, best of five
  *
  * The best of several runs is reported: on a shared machine the mean measures the neighbours. */
 #ifndef MBA_MEASURE_H

@@ -3,7 +3,7 @@
  *     mba_svg s = mba_svg_begin(canvas, 860, 200, "what is drawn");
  *     const mba_scale x = mba_log(1, 1000, 236, 840);
  *     mba_svg_axis(&s, x, 10, 160, "µs (log)");
- *     mba_svg_mark(&s, MBA_CIRCLE, mba_at(x, 12.5), 40, 5, "ssm", mba_tip(canvas, "name|12.5 µs"), NULL);
+ *     mba_svg_mark(&s, MBA_CIRCLE, mba_at(x, 12.5), 40, 5, "ssm", false, mba_tip(canvas, "name|12.5 µs"), NULL);
  *     mba_svg_end(&s);
  *
  * Every figure is drawn twice, for wide and for narrow containers; CSS shows one. Text is never measured: a label is

@@ -3,9 +3,8 @@
  *
  *     mba_imitated_set d;
  *     MBA_TRY(mba_imitated_load(&d, NULL));                    // NULL: what comes with the program
- *     double slower;                                           // time on the imitated machine over that on the real
- * one MBA_TRY(mba_imitation_simulate(&slower, &d.one[0].what, gpu));
- */
+ *     double slower;                                           // time on the imitated machine over that on the real one
+ *     MBA_TRY(mba_imitation_simulate(&slower, &d.one[0].what, gpu)); */
 #ifndef MBA_SIM_IMITATE_H
 #define MBA_SIM_IMITATE_H
 

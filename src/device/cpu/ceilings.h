@@ -2,7 +2,7 @@
  *
  *     mba_ceilings c;
  *     MBA_TRY(mba_ceilings_measure(&c, 0.2));                    // seconds per rate, all threads
- *     const double floor_s = mba_ceilings_floor(&c, mba_op_cost(node));
+ *     const double floor_s = mba_ceilings_floor(&c, node->op->cost(node));
  *
  * Each rate is the best of many short runs, so a busy machine lowers it less than it lowers a mean. */
 #ifndef MBA_CEILINGS_H

@@ -2,8 +2,10 @@
  * `--help` should not wait for, and that need not be there at all.
  *
  *     #define FUNCTIONS(X) X(cublasLtCreate) X(cublasLtMatmul)
- *     static struct { FUNCTIONS(MBA_LIBRARY_FIELD) } lt;
- *     static const mba_library_name names[] = { FUNCTIONS(MBA_LIBRARY_NAME) { NULL, 0 } };
+ *     typedef struct functions { FUNCTIONS(MBA_LIBRARY_FIELD) } functions;
+ *     #define ENTRY(f) MBA_LIBRARY_ENTRY(functions, f)
+ *     const mba_library_name names[] = { FUNCTIONS(ENTRY) { NULL, 0 } };
+ *     functions lt;
  *     MBA_TRY(mba_library_open("libcublasLt.so.13", names, &lt));          // the table is filled, or a clear error
  */
 #ifndef MBA_CUDA_LIBRARY_H

@@ -1,7 +1,7 @@
 /* matmul_plan.h -- launches of matrix products on CUDA, for the plans of matmul and of operators that are made of
  * them.
  *
- *     MBA_REFUSE_IF(!mba__library_takes(x), ..);
+ *     MBA_REFUSE_IF(!mba__library_takes(x, MBA_BF16), "rows are not aligned");
  *     mba__plan_library(p, &(mba__product){ .m = R, .n = V, .k = M, .in_bytes = 2, .out_bytes = 2, .a = MBA_ARG_IN(X), .. });
  * */
 #ifndef MBA_MATMUL_PLAN_H
