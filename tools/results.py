@@ -1,3 +1,4 @@
+#!/usr/bin/env python3
 """results -- reads and writes bench/results/<machine>/*.csv, the one place where measured numbers live. docs/results.md says what the
 columns mean. Used by tools/docs and by the tools that measure; by itself:
 
