@@ -13,11 +13,40 @@ static void help_ends_in_examples(void **state)
         const char *last = strrchr(output, '\n');
         assert_non_null(last);
     }
-    says(run("--version"), 0, "mambascope");
     says(run("doctor"), 0, "OpenBLAS");
     says(run("doctor"), 0, "SQLite");
     says(run("doctor"), 0, "zlib");
     says(run("show --help"), 0, "source claims");
+}
+
+/* The first line is for programs: "mambascope 1.2.3 commit"; what it was built from and for follows, a line each. */
+static void the_version_tells_what_it_was_built_of(void **state)
+{
+    static const char *const feature[] = { "sources", "compiler", "C library", "CPU", "GPU", "OpenBLAS", "Jansson", "SQLite", "libjpeg",
+                                           "libpng", "zlib", "zstd" };
+    int  major, minor, patch, end = 0;
+    char name[64];
+    (void)state;
+    says(run("--version"), 0, "mambascope ");
+    assert_int_equal(sscanf(output, "mambascope %d.%d.%d%n", &major, &minor, &patch, &end), 3);
+    assert_true(output[end] == ' ' || output[end] == '\n');
+    for (size_t i = 0; i < sizeof feature / sizeof *feature; i++) {
+        snprintf(name, sizeof name, "\n%-10s ", feature[i]);
+        const char *line = strstr(output, name);
+        if (!line) fail_msg("no line '%s' in:\n%s", feature[i], output);
+        assert_true(line[strlen(name)] > ' ');
+    }
+    assert_non_null(strstr(output, "gcc ") ? strstr(output, "gcc ") : strstr(output, "clang "));
+#ifdef __aarch64__
+    assert_non_null(strstr(output, "\nCPU        kernels for neon\n"));
+#elif defined __x86_64__
+    assert_non_null(strstr(output, "\nCPU        kernels for sse2, avx2, avx512\n"));
+#endif
+#ifdef MBA_WITH_CUDA
+    assert_non_null(strstr(output, "\nGPU        kernels for sm_"));
+#else
+    assert_non_null(strstr(output, "\nGPU        none\n"));
+#endif
 }
 
 /* The man page has every command and option; bash completes them. */
@@ -320,7 +349,7 @@ static void copies_stand_beside_what_memory_bounds(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(help_ends_in_examples), cmocka_unit_test(misuse_is_told_and_exits_with_2),
+        cmocka_unit_test(help_ends_in_examples), cmocka_unit_test(the_version_tells_what_it_was_built_of), cmocka_unit_test(misuse_is_told_and_exits_with_2),
         cmocka_unit_test(the_manual_and_the_shell_know_every_option),
         cmocka_unit_test(the_bar_of_training_says_rate_and_part_of_the_floor),
         cmocka_unit_test(decoding_is_measured_per_core), cmocka_unit_test(a_dry_run_tells_what_a_step_costs),

@@ -1,23 +1,12 @@
 /* doctor.c -- `mambascope doctor`: what was found on this machine, what is missing, how to get it. */
-#include <cblas.h>
-#include <jansson.h>
-#include <sqlite3.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <jpeglib.h>                               // needs stdio.h before it
-#include <png.h>
-#ifdef MBA_ZSTD
-#include <zstd.h>
-#endif
-#ifdef MBA_ZLIB
-#include <zlib.h>
-#endif
-
 #include "cli/command.h"
 #include "cli/doctor_gpu.h"
+#include "cli/features.h"
 #include "cli/options.h"
 #include "cli/table.h"
 #include "core/device.h"
@@ -30,32 +19,6 @@ static void row(mba_table *t, const char *what, const char *found, const char *a
     mba_table_text(t, "%s", advice);
 }
 
-/* The libraries it was linked with; the last two are optional. */
-static void libraries(mba_table *t)
-{
-#define WORDS_(x) #x
-#define WORDS(x) WORDS_(x)
-    row(t, "OpenBLAS", openblas_get_config(), "");
-    row(t, "Jansson", JANSSON_VERSION, "");
-    row(t, "SQLite", sqlite3_libversion(), "");
-#ifdef LIBJPEG_TURBO_VERSION
-    row(t, "libjpeg", "turbo " WORDS(LIBJPEG_TURBO_VERSION), "");
-#else
-    row(t, "libjpeg", WORDS(JPEG_LIB_VERSION), "libjpeg-turbo decodes several times as fast: libjpeg62-turbo-dev");
-#endif
-    row(t, "libpng", png_get_libpng_ver(NULL), "");
-#ifdef MBA_ZLIB
-    row(t, "zlib", zlibVersion(), "");
-#else
-    row(t, "zlib", "this program was built without it", "it reads data that is gzip-compressed: zlib1g-dev, then build again");
-#endif
-#ifdef MBA_ZSTD
-    row(t, "zstd", ZSTD_versionString(), "");
-#else
-    row(t, "zstd", "this program was built without it", "it reads texts that are zstd-compressed: libzstd-dev, then build again");
-#endif
-}
-
 static void look(mba_table *t)
 {
     char text[256], cpu[160];
@@ -66,7 +29,7 @@ static void look(mba_table *t)
     const double gb = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE) / 1e9;
     snprintf(text, sizeof text, "%.1f GB", gb);
     row(t, "memory", text, "");
-    libraries(t);
+    for (const mba_feature *f = mba_features_libraries(); f->name; f++) row(t, f->name, f->found, f->advice);
     mba_doctor_gpu(t);
     const bool nvcc = getenv("CUDACXX") || !access("/usr/local/cuda/bin/nvcc", X_OK);
     row(t, "nvcc", getenv("CUDACXX") ? getenv("CUDACXX") : nvcc ? "found" : "not found",

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "cli/command.h"
+#include "cli/features.h"
 #include "cli/interrupts.h"
 #include "cli/progress.h"
 #include "cli/say.h"
@@ -105,7 +106,7 @@ int main(int argc, char **argv)
         return finish(MBA_OK);
     }
     if (!strcmp(argv[1], "--version")) {
-        puts("mambascope " MBA_VERSION " " MBA_COMMIT);
+        mba_features_print(stdout);
         return finish(MBA_OK);
     }
     for (const mba_command *c = mba_commands; c->name; c++)
