@@ -2,6 +2,7 @@
 or the library is missing, as ctest wants it of a skipped test.
 
 The library runs fp32 on host pointers as it runs on a GPU's, so all but the launches is proved here."""
+import ctypes
 import os
 import sys
 import types
@@ -15,7 +16,7 @@ except (ImportError, OSError) as missing:
     print("skipped:", missing)
     sys.exit(77)
 
-import recurrence
+from mambascope_torch import recurrence
 
 PEERS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../tools/peers")
 
@@ -223,6 +224,20 @@ class Binding(unittest.TestCase):
         got = torch.autograd.grad(compiled(**a), list(a.values()))
         for name, g, w in zip(a, got, want):
             self.assertTrue(torch.equal(g, w), name)
+
+    def test_structs_lie_as_the_library_promises(self):
+        """src/kernels/abi.0, which elf_test holds the header to."""
+        structs = {"window": mt._Window, "desc": mt._Desc, "machine": mt._Machine, "pointers": mt._Pointers}
+        with open(os.path.join(os.path.dirname(PEERS), "..", "src", "kernels", "abi.0"), encoding="utf-8") as file:
+            lines = [line.split() for line in file if line.startswith(("struct", "field"))]
+        self.assertGreater(len(lines), 30)
+        for line in lines:
+            name, _, field = line[1].partition("mba_kernels_")[2].partition(".")
+            if field:
+                place = getattr(structs[name], "in_" if field == "in" else field)
+                self.assertEqual([place.offset, place.size], [int(n) for n in line[2:]], line)
+            else:
+                self.assertEqual(ctypes.sizeof(structs[name]), int(line[2]), line)
 
     def test_a_library_that_is_named_is_the_one(self):
         """Whoever compares two builds must not be given a third."""

@@ -1,10 +1,11 @@
-"""check -- the PyTorch operators on a GPU, in three parts. Ends with 1 if a bound is not met.
+"""check -- the PyTorch operators on this machine, in three parts. Ends with 1 if a bound is not met.
 
-    python bindings/torch/check.py                                  # gradients against a recurrence in float64
-    PYTHONPATH=a/checkout/of/mamba python bindings/torch/check.py    # and against mamba_ssm's kernels, side by side
-    ... check.py --operators | --training [--width 2048]            # one half of it
-    ... check.py --operators --all                                  # every tensor, not the worst of each shape alone
-    ... check.py --operators --all --variant exact                  # that variant of ssd, where it takes a shape
+    python -m mambascope_torch.check                                 # gradients against a recurrence in float64
+    PYTHONPATH=a/checkout/of/mamba python -m mambascope_torch.check   # and against mamba_ssm's kernels, side by side
+    ... check --operators | --training [--width 2048]                # one half of it
+    ... check --operators --all                                      # every tensor, not the worst of each shape alone
+    ... check --operators --all --variant exact                      # that variant of ssd, where it takes a shape
+    ... check --device cpu                                           # not on the GPU that is here
 
 1. Both operators on six small shapes each, fp32 and bf16: relative error (norm) of the result and of every gradient.
 2. The same inputs through mamba_ssm's functions where they can be imported. Ours may not be further from float64 than
@@ -13,6 +14,8 @@
 3. Twenty steps of a small Mamba-2 model and of a small Mamba-1 model, from the same start on the same tokens:
    mamba_ssm's layers as they come (their fused paths), the same layers on the paths that call the operators, and these
    with our operators installed. Losses and step times. Without mamba_ssm: layers of plain PyTorch with ours alone.
+
+Without a GPU it is part 1 in fp32, on the CPU. Of a checkout: PYTHONPATH=bindings/torch.
 """
 import argparse
 import gc
@@ -26,28 +29,29 @@ import torch
 import torch.nn.functional as F
 
 import mambascope_torch as mt
-import recurrence
+from mambascope_torch import recurrence
 
 # fp32: sums of some thousand products. bf16: 8 bits, and tensor cores that multiply operands rounded to them.
 BOUND = {torch.float32: 2e-5, torch.bfloat16: 2e-2}
 EXACT = {torch.float32: 1e-6, torch.bfloat16: 4e-3}        # one rounding: below this nobody is better
 bad = []
+device = "cuda"
 
 
 # ---- inputs ----
 
 def normal(*shape, dtype=torch.float32):
-    return torch.randn(*shape, device="cuda").to(dtype).requires_grad_()
+    return torch.randn(*shape, device=device).to(dtype).requires_grad_()
 
 
 def ssd_inputs(dtype, batch, length, heads, width, groups, state, **more):
     """Raw steps near softplus^-1 of 0.01 .. 0.3, as models have them; A in -1 .. -8."""
     a = dict(x=normal(batch, length, heads, width, dtype=dtype), dt=normal(batch, length, heads, dtype=dtype),
-             A=(-1 - 7 * torch.rand(heads, device="cuda")).requires_grad_(),
+             A=(-1 - 7 * torch.rand(heads, device=device)).requires_grad_(),
              B=normal(batch, length, groups, state, dtype=dtype), C=normal(batch, length, groups, state, dtype=dtype),
-             D=normal(heads), dt_bias=(torch.randn(heads, device="cuda") - 3).requires_grad_(), dt_softplus=True)
+             D=normal(heads), dt_bias=(torch.randn(heads, device=device) - 3).requires_grad_(), dt_softplus=True)
     if more.get("documents"):
-        numbers = torch.arange(length, device="cuda") // more["documents"]
+        numbers = torch.arange(length, device=device) // more["documents"]
         a["seq_idx"] = numbers.int().expand(batch, length).contiguous()
     if more.get("initial"):
         a["initial_states"] = normal(batch, heads, width, state)
@@ -59,8 +63,8 @@ def ssd_inputs(dtype, batch, length, heads, width, groups, state, **more):
 def scan_inputs(dtype, batch, length, channels, state, groups=None, gate=True, skip=True):
     shape = (batch, state, length) if groups is None else (batch, groups, state, length)
     a = dict(u=normal(batch, channels, length, dtype=dtype), delta=normal(batch, channels, length, dtype=dtype),
-             A=(-1 - 7 * torch.rand(channels, state, device="cuda")).requires_grad_(), B=normal(*shape, dtype=dtype),
-             C=normal(*shape, dtype=dtype), delta_bias=(torch.randn(channels, device="cuda") - 3).requires_grad_(),
+             A=(-1 - 7 * torch.rand(channels, state, device=device)).requires_grad_(), B=normal(*shape, dtype=dtype),
+             C=normal(*shape, dtype=dtype), delta_bias=(torch.randn(channels, device=device) - 3).requires_grad_(),
              delta_softplus=True)
     if skip:
         a["D"] = normal(channels)
@@ -219,7 +223,7 @@ def check_operator(op, everything=False, variant=""):
     print(f"{op}{' ' + variant if variant else ''}: error against float64")
     functions = functions_of(op, variant=variant)
     undo, count = one_tiling(), 0
-    for dtype in (torch.float32, torch.bfloat16):
+    for dtype in (torch.float32, torch.bfloat16) if device == "cuda" else (torch.float32,):
         for shape in shapes_of(op)[0]:
             if not taken(op, dtype, variant, shape):
                 continue
@@ -372,17 +376,22 @@ def main():
     parser.add_argument("--variant", default="", help="of ssd, by name: parts 1 and 2 of ssd alone")
     parser.add_argument("--width", type=int, default=256, help="of the model in part 3; the steps of small ones are "
                         "the host's time, from 1024 on the GPU's (default 256)")
+    parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda" if torch.cuda.is_available() else "cpu",
+                        help="where tensors lie (default: the GPU if there is one)")
     args = parser.parse_args()
-    if not torch.cuda.is_available():
-        sys.exit("no GPU: mambascope_torch_test.py is for the CPU")
+    global device
+    device = args.device
+    if device == "cpu" and (args.training or args.variant):
+        parser.error("--training and --variant need a GPU")
     torch.backends.cuda.matmul.allow_tf32 = False
     version = mt.library().mba_kernels_version().decode()
-    print(torch.cuda.get_device_name(), "torch", torch.__version__, "mambascope", version)
+    where = torch.cuda.get_device_name() if device == "cuda" else f"the CPU, {torch.get_num_threads()} threads"
+    print(f"{where}, torch {torch.__version__}, mambascope {version}")
     for operator in ("ssd", "selective_scan") if not args.training and not args.variant else ():
         check_operator(operator, args.all)
     if args.variant:
         check_operator("ssd", args.all, args.variant)
-    elif not args.operators:
+    elif not args.operators and device == "cuda":
         check_training(args.width)
     print("\n".join(["not met:"] + bad) if bad else "all bounds met")
     sys.exit(1 if bad else 0)
