@@ -1,14 +1,17 @@
 /* elf_test.c -- the files that were linked, as the loader reads them: no folder of others is searched for libraries, and what
- * makes faults harder to exploit is switched on. The same is true of what `cmake --install` copies. */
+ * makes faults harder to exploit is switched on. The same is true of what `cmake --install` copies. libmambascope_kernels has the
+ * functions and the layout of structs that its number promises. */
 #include <dlfcn.h>
 #include <ftw.h>
 #include <link.h>
+#include <stdarg.h>
 #include <stdbool.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "core/file.h"
+#include "mba_kernels.h"
 #include "tests/program.h"
 
 /* ---- one file ---- */
@@ -239,6 +242,106 @@ static void libraries_of_the_current_folder_are_not_loaded(void **state)
     says(shell(line), 0, "mambascope ");
 }
 
+/* ---- what libmambascope_kernels promises ---- */
+
+static char promise[1 << 14];
+
+__attribute__((format(printf, 1, 2))) static void promised(const char *fmt, ...)
+{
+    const size_t n = strlen(promise);
+    va_list      more;
+    va_start(more, fmt);
+    vsnprintf(promise + n, sizeof promise - n, fmt, more);
+    va_end(more);
+}
+
+static int by_name(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
+
+/* The functions that programs can link with, by name. */
+static void promised_functions(const elf *e)
+{
+    const char       *names[256];
+    size_t            n = 0;
+    const ElfW(Shdr) *section = at_offset(e, e->header->e_shoff, e->header->e_shnum * sizeof *section);
+    for (int i = 0; i < e->header->e_shnum; i++) {
+        if (section[i].sh_type != SHT_DYNSYM) continue;
+        const ElfW(Sym) *symbol = at_offset(e, section[i].sh_offset, section[i].sh_size);
+        for (size_t k = 0; k < section[i].sh_size / sizeof *symbol; k++)
+            if (symbol[k].st_shndx != SHN_UNDEF && ELF64_ST_BIND(symbol[k].st_info) == STB_GLOBAL) {
+                assert_true(n < sizeof names / sizeof *names && symbol[k].st_name < e->string_bytes);
+                names[n++] = e->strings + symbol[k].st_name;
+            }
+    }
+    qsort(names, n, sizeof *names, by_name);
+    for (size_t i = 0; i < n; i++) promised("function %s\n", names[i]);
+}
+
+/* Every field: offset and size. A field that is missing here leaves a gap, or changes the size of its struct. */
+static void promised_layout(void)
+{
+#define STRUCT(s) promised("struct mba_kernels_%s %zu\n", #s, sizeof(mba_kernels_##s))
+#define FIELD(s, f) promised("field mba_kernels_%s.%s %zu %zu\n", #s, #f, offsetof(mba_kernels_##s, f), sizeof((mba_kernels_##s *)0)->f)
+    STRUCT(window); FIELD(window, stride); FIELD(window, skew);
+    STRUCT(desc); FIELD(desc, bytes); FIELD(desc, op); FIELD(desc, type); FIELD(desc, batch); FIELD(desc, length); FIELD(desc, heads);
+    FIELD(desc, head_dim); FIELD(desc, groups); FIELD(desc, state); FIELD(desc, chunk); FIELD(desc, given); FIELD(desc, d_per_channel);
+    FIELD(desc, final); FIELD(desc, backward); FIELD(desc, dt_min); FIELD(desc, dt_max); FIELD(desc, window); FIELD(desc, variant);
+    STRUCT(machine); FIELD(machine, cc); FIELD(machine, sms); FIELD(machine, regs_sm); FIELD(machine, threads_sm);
+    FIELD(machine, smem_block_bytes); FIELD(machine, smem_sm_bytes);
+    STRUCT(pointers); FIELD(pointers, in); FIELD(pointers, out); FIELD(pointers, dout); FIELD(pointers, din); FIELD(pointers, saved);
+    FIELD(pointers, work);
+#undef STRUCT
+#undef FIELD
+#define VALUE(v) promised("value MBA_KERNELS_%s %d\n", #v, MBA_KERNELS_##v)
+    VALUE(SSD); VALUE(SCAN); VALUE(F32); VALUE(BF16); VALUE(X); VALUE(DT); VALUE(B); VALUE(C); VALUE(Z); VALUE(A_LOG); VALUE(D);
+    VALUE(DT_BIAS); VALUE(IDS); VALUE(INITIAL); VALUE(OPERANDS); VALUE(ACTIVATIONS); VALUE(Y); VALUE(FINAL); VALUE(RESULTS);
+#undef VALUE
+}
+
+/* Functions of other types do not compile here. */
+static void promised_types(void)
+{
+    int (*create)(mba_kernels_plan **, const mba_kernels_desc *, const mba_kernels_machine *) = mba_kernels_plan_create;
+    int (*run[])(const mba_kernels_plan *, const mba_kernels_pointers *, void *) = { mba_kernels_forward, mba_kernels_backward };
+    void (*destroy)(mba_kernels_plan *) = mba_kernels_plan_destroy;
+    size_t (*saved)(const mba_kernels_plan *) = mba_kernels_saved_bytes;
+    size_t (*work)(const mba_kernels_plan *, int) = mba_kernels_work_bytes;
+    const char *(*variant)(const mba_kernels_plan *, int) = mba_kernels_variant;
+    const char *(*text[])(void) = { mba_kernels_error, mba_kernels_version };
+    assert_true(create && run[0] && run[1] && destroy && saved && work && variant && text[0] && text[1]);
+}
+
+/* src/kernels/abi.N, where N is the number in the library's name: programs that were linked with .so.N keep running. */
+static void the_kernels_keep_their_promise(void **state)
+{
+    elf         e;
+    char        path[64], *text, *left = NULL, *left_made = NULL;
+    size_t      bytes;
+    const char *number;
+    (void)state;
+    promised_types();
+    elf_open(&e, beside("libmambascope_kernels.so"));
+    const ElfW(Dyn) *soname = entry_from(&e, 0, DT_SONAME);
+    assert_non_null(soname);
+    number = strstr(string_of(&e, soname), ".so.");
+    if (!number) fail_msg("'%s' has no number", string_of(&e, soname));
+    snprintf(path, sizeof path, "src/kernels/abi.%s", number + 4);
+    promise[0] = 0;
+    promised_functions(&e);
+    promised_layout();
+    elf_close(&e);
+    assert_ok(mba_file_read(&text, &bytes, path, 1 << 16));
+    char *made = strtok_r(promise, "\n", &left_made);
+    for (char *line = strtok_r(text, "\n", &left); line; line = strtok_r(NULL, "\n", &left)) {
+        if (*line == '#') continue;
+        if (!made || strcmp(line, made))
+            fail_msg("%s promises '%s', the library has '%s': undo it, or raise MBA_SOVERSION in CMakeLists.txt and write the next "
+                     "abi file", path, line, made ? made : "nothing");
+        made = strtok_r(NULL, "\n", &left_made);
+    }
+    if (made) fail_msg("the library has '%s', which %s does not promise: add the line", made, path);
+    free(text);
+}
+
 /* ---- the injection library ---- */
 
 /* In a process of its own: does the library begin to watch it? 0: yes, a trace was begun; 1: no. */
@@ -294,6 +397,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(the_build_is_hardened),
         cmocka_unit_test(what_is_installed_is_hardened),
         cmocka_unit_test(libraries_of_the_current_folder_are_not_loaded),
+        cmocka_unit_test(the_kernels_keep_their_promise),
         cmocka_unit_test(programs_with_rights_of_others_are_not_watched),
     };
     if (argc == 3) return inject(argv[1], argv[2]);

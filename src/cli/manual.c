@@ -1,5 +1,5 @@
 /* manual.c -- `mambascope manual`: the man page, from the same tables that parse options and print --help; and
- * completion for bash, which asks the program itself (`COMMAND --list-options`), so that neither can fall behind. */
+ * completion for shells, which ask the program itself (`COMMAND --list-options`), so that neither can fall behind. */
 #include <stdio.h>
 #include <string.h>
 
@@ -58,6 +58,33 @@ static const char bash[] =
     "}\n"
     "complete -o filenames -F _mambascope mambascope\n";
 
+static const char zsh[] =
+    "#compdef mambascope\n"
+    "# zsh completion of mambascope: mambascope manual --zsh > /usr/local/share/zsh/site-functions/_mambascope\n"
+    "_mambascope() {\n"
+    "  local program=$words[1] names\n"
+    "  if (( CURRENT == 2 )); then\n"
+    "    names=(${(f)\"$($program manual --list 2>/dev/null)\"})\n"
+    "  elif [[ $words[CURRENT-1] == --model ]]; then\n"
+    "    names=(${(f)\"$($program list models --csv 2>/dev/null | cut -d, -f1)\"})\n"
+    "  elif [[ $words[CURRENT] == -* ]]; then\n"
+    "    names=(${(f)\"$($program $words[2] --list-options 2>/dev/null | cut -f1)\"} --help)\n"
+    "  else\n"
+    "    _files\n"
+    "    return\n"
+    "  fi\n"
+    "  compadd -a names\n"
+    "}\n"
+    "_mambascope \"$@\"\n";
+
+static const char fish[] =
+    "# fish completion of mambascope: mambascope manual --fish > ~/.config/fish/completions/mambascope.fish\n"
+    "complete -c mambascope -n __fish_use_subcommand -f -a '(mambascope manual --list 2>/dev/null)'\n"
+    "complete -c mambascope -n 'string match -q -- \"--model\" (commandline -opc)[-1]' -f "
+    "-a '(mambascope list models --csv 2>/dev/null | cut -d, -f1)'\n"
+    "complete -c mambascope -n 'string match -q -- \"-*\" (commandline -ct); and not __fish_use_subcommand' -f "
+    "-a '(mambascope (commandline -opc)[2] --list-options 2>/dev/null | cut -f1; echo --help)'\n";
+
 static mba_status print_page(void)
 {
     fputs(head, stdout);
@@ -72,23 +99,27 @@ static mba_status print_page(void)
 
 mba_status mba_command_manual(int argc, char **argv)
 {
-    bool shell = false, list = false, help;
+    bool in_bash = false, in_zsh = false, in_fish = false, list = false, help;
     const mba_option options[] = {
-        { "--bash", MBA_OPT_FLAG, &shell, NULL, "print the completion for bash instead", 0, 0 },
-        { "--list", MBA_OPT_FLAG, &list,  NULL, "print the names of all commands instead", 0, 0 },
+        { "--bash", MBA_OPT_FLAG, &in_bash, NULL, "print the completion for bash instead", 0, 0 },
+        { "--zsh",  MBA_OPT_FLAG, &in_zsh,  NULL, "print the completion for zsh instead", 0, 0 },
+        { "--fish", MBA_OPT_FLAG, &in_fish, NULL, "print the completion for fish instead", 0, 0 },
+        { "--list", MBA_OPT_FLAG, &list,    NULL, "print the names of all commands instead", 0, 0 },
         { 0 },
     };
-    const mba_usage usage = { "manual", "[--bash|--list]",
+    const mba_usage usage = { "manual", "[--bash|--zsh|--fish|--list]",
         "Prints the man page, made from the same tables as --help, or the completion of\n"
-        "commands and options for bash.",
+        "commands and options for a shell.",
         options,
         "mambascope manual | man -l -\nmambascope manual > /usr/local/share/man/man1/mambascope.1\n"
-        "eval \"$(mambascope manual --bash)\"        # zsh: after autoload -U bashcompinit; bashcompinit\n" };
+        "eval \"$(mambascope manual --bash)\"\n" };
     MBA_TRY(mba_options_parse(&usage, argc, argv, NULL, &help));
     if (help) return MBA_OK;
+    if (in_bash + in_zsh + in_fish + list > 1)
+        return mba_fail(MBA_E_ARG, "--bash, --zsh, --fish and --list cannot be combined");
     for (const mba_command *c = mba_commands; list && c->name; c++) puts(c->name);
     if (list) return MBA_OK;
-    if (!shell) return print_page();
-    fputs(bash, stdout);
+    if (!in_bash && !in_zsh && !in_fish) return print_page();
+    fputs(in_bash ? bash : in_zsh ? zsh : fish, stdout);
     return MBA_OK;
 }

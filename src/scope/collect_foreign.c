@@ -15,22 +15,24 @@ enum { PATH_ROOM = 4096 };
 static const char LIBRARY[] = "libmambascope_inject.so";
 
 #ifdef MBA_WITH_CUPTI
-static const char *const why = "it belongs beside the program", *const fix = "./run build, and keep the two files together";
+static const char *const why = "it belongs beside the program, or in " MBA_INJECT_FROM " from there",
+                  *const fix = "./run build, and keep the two files together";
 #else
 static const char *const why = "this build has no CUPTI",
                   *const fix = "install the CUDA toolkit with CUPTI (cuda-cupti-dev-13-0), then ./run build";
 #endif
 
-/* Beside the program. */
+/* Beside the program, as it is built, or where it is installed. */
 static mba_status find_library(char *out, const char *command)
 {
-    const ssize_t n = readlink("/proc/self/exe", out, PATH_ROOM - sizeof LIBRARY - 1);
-    if (n > 0) {
-        out[n] = 0;
-        char *end = strrchr(out, '/');
-        strcpy(end ? end + 1 : out, LIBRARY);
-        if (!access(out, R_OK)) return MBA_OK;
-    }
+    static const char *const from[] = { "", MBA_INJECT_FROM "/" };
+    char                     program[PATH_ROOM];
+    const ssize_t            n = readlink("/proc/self/exe", program, sizeof program - 1);
+    program[n > 0 ? n : 0] = 0;
+    char *end = strrchr(program, '/');
+    for (size_t i = 0; end && i < sizeof from / sizeof *from; i++)
+        if (snprintf(out, PATH_ROOM, "%.*s/%s%s", (int)(end - program), program, from[i], LIBRARY) < PATH_ROOM && !access(out, R_OK))
+            return MBA_OK;
     return mba_fail(MBA_E_UNSUPPORTED, "cannot watch '%s': there is no %s\nwhy: %s\nfix: %s", command, LIBRARY, why, fix);
 }
 
