@@ -2,7 +2,7 @@
 """claims_table -- the tables of docs/results/claims.md, by `mambascope show`: what watching costs, the claims of each store.
 
     tools/claims_table.py watching NAME=FILE.db ..                        one line per store
-    tools/claims_table.py claims NAME=FILE.db[,BESIDE.db..] ..            one column per store
+    tools/claims_table.py claims NAME=FILE.db[,BESIDE.db..] ..            two columns per store: verdict, what was measured
 (build/mambascope, or $MAMBASCOPE)"""
 import json
 import os
@@ -47,13 +47,14 @@ def watching(names):
 
 
 def claims(names):
-    print("| | " + " | ".join(n for n, _ in names) + " |\n" + "|---" * (len(names) + 1) + "|")
+    """Of every store the verdict, and in a second column what was measured."""
+    print("| | " + " | ".join(f"{n} | {n}, measured" for n, _ in names) + " |\n" + "|---" * (2 * len(names) + 1) + "|")
     all_of = []
     for _, paths in names:
         first, *beside = paths.split(",")
         all_of.append(shown(first, ["claims"], ",".join(beside))["claims"])
     for row in zip(*all_of):
-        cells = [f"**{r['verdict']}**" + (f": {r['measured']}" if r["measured"] and r["verdict"] != "open" else "") for r in row]
+        cells = [f"{r['verdict']} | {'' if r['verdict'] == 'open' else r['measured'] or ''}" for r in row]
         print(f"| {row[0]['id']} {row[0]['claim']} ({row[0]['target']}) | " + " | ".join(cells) + " |")
 
 
