@@ -42,8 +42,9 @@ PROFILE = f"profile {TEXT} --steps 1 --warmup 1 --sets overview --out"
 ON_GPU = "--device cuda"
 
 CUDA_CASES = [
-    Case("train", f"{RUN} --steps 4 {ON_GPU}", make=[PREPARE], again=f"{RUN} --steps 4 {ON_GPU} --resume auto"),
-    Case("train --resume", f"train --resume run --steps 6 {ON_GPU}", make=[PREPARE, f"{RUN} --steps 4 {ON_GPU}"],
+    # All checkpoints stay, so that the best one is known whichever step it is of.
+    Case("train", f"{RUN} --keep 9 --steps 4 {ON_GPU}", make=[PREPARE], again=f"{RUN} --keep 9 --steps 4 {ON_GPU} --resume auto"),
+    Case("train --resume", f"train --resume run --steps 6 {ON_GPU}", make=[PREPARE, f"{RUN} --keep 9 --steps 4 {ON_GPU}"],
          again=f"train --resume run --steps 6 {ON_GPU}"),
     Case("train images", f"train {IMAGES} --workers 1 --steps 3 --out run {ON_GPU}",
          again=f"train {IMAGES} --workers 1 --steps 3 --out run --resume auto {ON_GPU}"),

@@ -81,7 +81,17 @@ static int strikes(kind k)
 }
 
 __attribute__((visibility("hidden"), used)) int mba_fault_strikes(int slot);
-int mba_fault_strikes(int slot) { return strikes((kind)kind_of[slot]); }
+/* An error that a call of the runtime has returned is also the last one, until it is asked for: launches are judged by it. */
+int mba_fault_strikes(int slot)
+{
+    static _Thread_local int last;
+    const int                before = last;
+    if (slot == CALL_cudaGetLastError) last = 0;
+    if (slot == CALL_cudaGetLastError && before) return before;
+    const int error = strikes((kind)kind_of[slot]);
+    if (error && slot < CALLS && slot != CALL_cudaGetLastError) last = error;
+    return error;
+}
 
 /* ---- the way through ---- */
 
