@@ -7,7 +7,6 @@
 #include "sim/counted.h"
 #include "sim/engine.h"
 #include "sim/imitate.h"
-#include "sim/library.h"
 #include "sim/measured.h"
 #include "sim/signature.h"
 
@@ -38,6 +37,33 @@ static void bad_measured_sets_are_refused(void **state)
     assert_true(held >= 30);
     assert_int_equal(ssm, 0);                     // nothing is fitted to them
     mba_measured_destroy(d);
+}
+
+/* How far off predictions are, of points counted on fingers: those of the set that were predicted, and no total. */
+static void scores_are_means_over_what_was_predicted(void **state)
+{
+    (void)state;
+    mba_point p[] = { { .ms = 10, .predicted_ms = 11, .roofline_ms = 5 },  { .ms = 20, .predicted_ms = 14, .roofline_ms = 20 },
+                      { .ms = 40, .predicted_ms = 40, .roofline_ms = 30 }, { .ms = 10, .predicted_ms = 90, .source = MBA_POINT_TOTAL },
+                      { .ms = 10, .predicted_ms = 0 },                     { .ms = 10, .predicted_ms = 50, .set = MBA_POINT_HELD } };
+    const mba_measured d = { p, sizeof p / sizeof *p };
+    mba_score          s = mba_measured_score(&d, MBA_POINT_FITTED);
+    assert_int_equal(s.points, 3);
+    assert_near(s.mape, (10 + 30 + 0) / 3.0, 1e-9);
+    assert_near(s.roofline_mape, (50 + 0 + 25) / 3.0, 1e-9);
+    assert_near(s.worst, 30, 1e-9);
+    assert_near(s.p90, 30, 1e-9);
+    assert_ptr_equal(s.worst_point, &p[1]);
+    assert_true(s.log_correlation > 0.9 && s.log_correlation < 0.99);
+    s = mba_measured_score(&d, MBA_POINT_HELD);
+    assert_true(s.points == 1 && s.worst_point == &p[5] && isnan(s.log_correlation));
+    assert_near(s.mape, 400, 1e-9);
+    assert_near(s.p90, 400, 1e-9);
+    assert_near(s.roofline_mape, 100, 1e-9);
+    s = mba_measured_score(&d, MBA_POINT_UNCOUNTED);
+    assert_true(s.points == 0 && !s.worst_point && isnan(s.mape) && isnan(s.p90) && isnan(s.worst) && isnan(s.roofline_mape));
+    for (int i = 0; i < 3; i++) p[i].predicted_ms = 3 * p[i].ms;        // in proportion
+    assert_near(mba_measured_score(&d, MBA_POINT_FITTED).log_correlation, 1, 1e-9);
 }
 
 /* ---- kernels by their counters ---- */
@@ -119,31 +145,6 @@ static void bad_counted_kernels_are_refused(void **state)
     mba_counted_destroy(d);
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
         assert_int_equal(mba_counted_parse(&d, "bad.tsv", bad[i], strlen(bad[i])), MBA_E_FORMAT);
-}
-
-/* Names of libraries say what their products are made of; counts, how many tiles and steps. */
-static void names_of_libraries_say_tiles(void **state)
-{
-    (void)state;
-    mba_counted_kernel c = { .grid = 132, .smem_bytes = 231424 };
-    mba_library_tile   t;
-    snprintf(c.kernel, sizeof c.kernel, "nvjet_sm90_tst_160x256_64x4_1x2_h_bz_coopA_TNN");
-    c.n[MBA_N_TENSOR] = 2.0 * 160 * 39 * 16384 * 1024;         // 6176 columns fill 39 tiles of 160
-    c.n[MBA_N_L2_WR]  = 16384.0 * 6176 * 2 / 32;
-    assert_true(mba_library_tile_of(&t, &c));
-    assert_true(t.m == 160 && t.n == 256 && t.k == 64 && t.stages == 4 && t.together);
-    assert_true(t.tiles == 39 * 64 && t.steps == 16);
-    c.n[MBA_N_L2_WR] = 16;                                     // steps of a few tiles are dealt to all blocks
-    assert_true(mba_library_tile_of(&t, &c) && t.tiles == 132);
-    static const char *const others[] = { "Kernel2", "nvjet_sm90_tst_160x256", "nvjet_sm90_tst_0x256_64x4_1x2_h",
-                                          "sm90_xmma_fprop_tilesize128x64x64" };
-    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
-        snprintf(c.kernel, sizeof c.kernel, "%s", others[i]);
-        assert_false(mba_library_tile_of(&t, &c));
-    }
-    c.n[MBA_N_TENSOR] = NAN;
-    snprintf(c.kernel, sizeof c.kernel, "nvjet_sm90_tst_160x256_64x4_1x2_h_bz_coopA_TNN");
-    assert_false(mba_library_tile_of(&t, &c));
 }
 
 static void near_to(double a, double b) { if (fabs(a / b - 1) > 0.01) fail_msg("%g is not %g", a, b); }
@@ -414,6 +415,84 @@ static void the_longest_block_ends_alone(void **state)
     assert_true(each >= 4 && each < 4.5);
 }
 
+/* What no SM holds is refused, and not simulated as if it took nothing. */
+static void a_foreign_kernel_holds_what_it_was_compiled_with(void **state)
+{
+    (void)state;
+    mba_counted_kernel c = { .kernel = "k", .grid = 1000, .block = 256, .regs = 32, .smem_bytes = 2048 };
+    mba_sim_kernel     k;
+    mba_gpu            m;
+    assert_ok(mba_gpu_load(&m, "h200"));
+    for (int i = 0; i < MBA_N_KINDS; i++) c.n[i] = NAN;
+    c.n[MBA_N_INST] = 1e6, c.n[MBA_N_GLOBAL_LD] = 0, c.n[MBA_N_DRAM_RD] = 0;
+    assert_ok(mba_counted_foreign(&k, &c, &m));
+    assert_true(k.regs == 32 && k.smem_bytes == 2048 && k.counted == 1 && !k.products);
+    assert_string_equal(k.name, "k");
+    c.regs = 4096;
+    assert_int_not_equal(mba_counted_foreign(&k, &c, &m), MBA_OK);
+    c.regs = 32, c.smem_bytes = 1 << 20;
+    assert_int_not_equal(mba_counted_foreign(&k, &c, &m), MBA_OK);
+}
+
+/* Blocks that come after others are away while they begin and end: to those beside them one is as good as the other. */
+static int64_t path_beside(int number, double cycles, int64_t grid)
+{
+    mba_gpu m;
+    assert_ok(mba_gpu_load(&m, "h200"));
+    if (number >= 0) m.v[number] += cycles;
+    mba_sim_kernel k = { .name = "k", .grid = grid, .threads = 256, .warps = 8, .regs = 32, .nroles = 1, .depth = 1,
+                         .role_warps = { 8 }, .nops = 2 };
+    mba_counted_kernel c = { .grid = (double)grid, .block = 256, .regs = 32 };
+    k.op[0] = (mba_sim_op){ .work = MBA_OP_MIX, .stream = -1, .ring = -1, .parts = 1, .n = { [MBA_P_FMA] = 4096 } };
+    k.op[1] = (mba_sim_op){ .work = MBA_OP_EXIT, .stream = -1, .ring = -1, .parts = 1 };
+    assert_ok(mba_sim_finish(&k, &m));
+    c.n[MBA_N_INST] = (double)grid * 8 * 1000;
+    c.n[MBA_N_PATH] = 4;
+    mba_counted_bind(&k, &c, &m);
+    return k.op[0].trips;
+}
+
+static void blocks_that_begin_or_end_are_away(void **state)
+{
+    (void)state;
+    const int64_t many = path_beside(-1, 0, 132 * 80), few = path_beside(-1, 0, 132 * 4);
+    assert_true(path_beside(MBA_GPU_t_exit, 2000, 132 * 80) < many);
+    assert_int_equal(path_beside(MBA_GPU_t_exit, 2000, 132 * 80), path_beside(MBA_GPU_t_blk, 2000, 132 * 80));
+    assert_int_equal(path_beside(MBA_GPU_t_exit, 2000, 132 * 80), path_beside(MBA_GPU_t_blk_w, 250, 132 * 80));
+    assert_int_equal(path_beside(MBA_GPU_t_exit, 2000, 132 * 4), few);         // nobody comes after them
+}
+
+/* With as many operations as there can be, what stands behind them is left alone. */
+static void a_full_kernel_is_bound_within_its_bounds(void **state)
+{
+    (void)state;
+    mba_gpu        m;
+    mba_sim_kernel k = { .name = "k", .grid = 1000, .threads = 256, .warps = 8, .regs = 32, .nroles = 1, .depth = 1,
+                         .role_warps = { 8 }, .nops = MBA_SIM_OPS, .nstreams = 2 };
+    mba_counted_kernel c = { .grid = 1000, .block = 256, .regs = 32 };
+    assert_ok(mba_gpu_load(&m, "h200"));
+    for (int i = 0; i < MBA_SIM_OPS; i++)
+        k.op[i] = (mba_sim_op){ .work = i ? MBA_OP_MIX : MBA_OP_LOAD, .stream = i ? -1 : 0, .ring = -1, .parts = 1,
+                                .bytes = i ? 0 : 4096, .n = { [MBA_P_FMA] = i ? 4096 : 0 } };
+    k.op[MBA_SIM_OPS - 2] = (mba_sim_op){ .work = MBA_OP_STORE, .stream = 1, .ring = -1, .parts = 1, .bytes = 4096 };
+    k.op[MBA_SIM_OPS - 1] = (mba_sim_op){ .work = MBA_OP_EXIT, .stream = -1, .ring = -1, .parts = 1 };
+    k.stream[1].writes = 1;
+    for (int i = 2; i < MBA_SIM_STREAMS; i++)              // of none; as a product would look to who goes one too far
+        k.stream[i] = (mba_sim_stream){ .operand = 7, .writes = 7, .moved = 7, .unique = 7, .hit = 7 };
+    assert_ok(mba_sim_finish(&k, &m));
+    c.n[MBA_N_INST] = 1e6, c.n[MBA_N_FMA] = 3e5, c.n[MBA_N_ALU] = 2e5, c.n[MBA_N_XU] = 1e5, c.n[MBA_N_SHARED_WF] = 5e4;
+    c.n[MBA_N_L2_RD] = 4e5, c.n[MBA_N_L2_WR] = 1e5, c.n[MBA_N_DRAM_RD] = 3.2e6, c.n[MBA_N_DRAM_WR] = 1.6e6, c.n[MBA_N_PATH] = 3;
+    mba_counted_bind(&k, &c, &m);
+    assert_true(k.counted && k.nops == MBA_SIM_OPS);
+    near_to(k.total[MBA_P_FMA], 9.6e6);
+    near_to(k.stream[0].moved, 12.8e6);
+    near_to(k.stream[1].moved, 3.2e6);
+    for (int i = 2; i < MBA_SIM_STREAMS; i++) {
+        const mba_sim_stream *s = &k.stream[i];
+        assert_true(s->operand == 7 && s->writes == 7 && s->moved == 7 && s->unique == 7 && s->hit == 7);
+    }
+}
+
 /* ---- machines that were imitated ---- */
 
 static void bad_imitations_are_refused(void **state)
@@ -459,7 +538,9 @@ static void imitated_machines_are_predicted(void **state)
     assert_int_equal(within, d.n);
 }
 
-MBA_TEST_MAIN(cmocka_unit_test(names_of_libraries_say_tiles), cmocka_unit_test(bad_measured_sets_are_refused),
+MBA_TEST_MAIN(cmocka_unit_test(scores_are_means_over_what_was_predicted),
+              cmocka_unit_test(a_foreign_kernel_holds_what_it_was_compiled_with),
+              cmocka_unit_test(blocks_that_begin_or_end_are_away), cmocka_unit_test(a_full_kernel_is_bound_within_its_bounds), cmocka_unit_test(bad_measured_sets_are_refused),
               cmocka_unit_test(bad_signatures_are_refused),
               cmocka_unit_test(counters_of_peers_predict_their_times),
               cmocka_unit_test(bad_counted_kernels_are_refused),

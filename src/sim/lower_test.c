@@ -1,11 +1,17 @@
 /* lower_test.c -- plans made ready for the engine: stores that fill parts of sectors, warps that wait for one of
- * their block. */
+ * their block, products of libraries by their tiles; and kernels that a simulation remembers. */
 #include "tests/test.h"
 
+#include <math.h>
+
 #include "core/plan_work.h"
+#include "models/model.h"
 #include "sim/counted.h"
 #include "sim/engine.h"
 #include "sim/frozen.h"
+#include "sim/library.h"
+#include "sim/step.h"
+#include "tests/machines.h"
 
 /* A plan of one store of 32 KB a block, in `parts` of a sector. */
 static void lower_store(mba_sim_kernel *k, mba_work_sums *sum, mba_arena *a, int parts, const mba_gpu *m)
@@ -81,4 +87,131 @@ static void others_wait_for_the_busiest_warp(void **state)
     mba_arena_destroy(a);
 }
 
-MBA_TEST_MAIN(cmocka_unit_test(parts_of_sectors_are_sectors_to_l2), cmocka_unit_test(others_wait_for_the_busiest_warp))
+/* ---- products of libraries ---- */
+
+/* Names of libraries say what their products are made of; counts, how many tiles and steps. */
+static void names_of_libraries_say_tiles(void **state)
+{
+    (void)state;
+    mba_counted_kernel c = { .grid = 132, .smem_bytes = 231424 };
+    mba_library_tile   t;
+    snprintf(c.kernel, sizeof c.kernel, "nvjet_sm90_tst_160x256_64x4_1x2_h_bz_coopA_TNN");
+    c.n[MBA_N_TENSOR] = 2.0 * 160 * 39 * 16384 * 1024;         // 6176 columns fill 39 tiles of 160
+    c.n[MBA_N_L2_WR]  = 16384.0 * 6176 * 2 / 32;
+    assert_true(mba_library_tile_of(&t, &c));
+    assert_true(t.m == 160 && t.n == 256 && t.k == 64 && t.stages == 4 && t.together);
+    assert_true(t.tiles == 39 * 64 && t.steps == 16);
+    c.n[MBA_N_L2_WR] = 16;                                     // steps of a few tiles are dealt to all blocks
+    assert_true(mba_library_tile_of(&t, &c) && t.tiles == 132);
+    static const char *const others[] = { "Kernel2", "nvjet_sm90_tst_160x256", "nvjet_sm90_tst_0x256_64x4_1x2_h",
+                                          "sm90_xmma_fprop_tilesize128x64x64" };
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        snprintf(c.kernel, sizeof c.kernel, "%s", others[i]);
+        assert_false(mba_library_tile_of(&t, &c));
+    }
+    c.n[MBA_N_TENSOR] = NAN;
+    snprintf(c.kernel, sizeof c.kernel, "nvjet_sm90_tst_160x256_64x4_1x2_h_bz_coopA_TNN");
+    assert_false(mba_library_tile_of(&t, &c));
+}
+
+/* The order of work of a library's product: as many tiles for each class of blocks as there are, and stores where groups
+ * store. D delay, L loop, w wait, m product, r release, s store, e end, x exit; f fill, a copy, c commit. */
+static void products_of_libraries_are_dealt_by_tiles(void **state)
+{
+    (void)state;
+    static const struct {
+        double      tiles;
+        bool        together;
+        int64_t     classes, count[2], trips[2];
+        double      piece;
+        const char *order;
+    } of[] = { { 300, true, 2, { 36, 96 }, { 3, 2 }, 1.0 / 3, "DLLwmresexDLLfaceex" },
+               { 264, true, 1, { 132 }, { 2 }, 1.0 / 2, "DLLwmresexDLLfaceex" },
+               { 264, false, 1, { 132 }, { 2 }, 1.0 / 2, "DLLwmrseesxDLLfaceex" },
+               { 132, false, 1, { 132 }, { 1 }, 1, "DLLwmreesxDLLfaceex" },
+               { 100, false, 1, { 100 }, { 1 }, 1, "DLLwmreesxDLLfaceex" } };
+    static const char letter[] = { [MBA_OP_DELAY] = 'D', [MBA_OP_LOOP] = 'L', [MBA_OP_WAIT] = 'w', [MBA_OP_MIX] = 'm',
+                                   [MBA_OP_RELEASE] = 'r', [MBA_OP_STORE] = 's', [MBA_OP_END] = 'e', [MBA_OP_EXIT] = 'x',
+                                   [MBA_OP_FILL] = 'f', [MBA_OP_ASYNC] = 'a', [MBA_OP_COMMIT] = 'c' };
+    for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
+        const mba_counted_kernel c = { .grid = 132, .block = 384 };
+        const mba_library_tile   t = { .m = 128, .n = 256, .k = 64, .stages = i ? 4 : 99, .tiles = of[i].tiles, .steps = 16,
+                                       .together = of[i].together };
+        mba_sim_kernel k = { .name = "cublaslt_gemm", .nops = 7, .nclasses = 5 };
+        char           order[MBA_SIM_OPS + 1] = "";
+        mba_library_rebuild(&k, &c, &t);
+        assert_true(k.grid == 132 && k.threads == 384 && k.warps == 12 && k.hidden == 1 && k.depth == (i ? 4 : MBA_SIM_STAGES));
+        assert_int_equal(k.nclasses, of[i].classes);
+        for (int64_t j = 0; j < k.nclasses; j++) assert_true(k.count[j] == of[i].count[j] && k.trips[j][0] == of[i].trips[j]);
+        assert_near(k.piece, of[i].piece, 0);
+        for (int64_t j = 0; j < k.nops; j++) order[j] = letter[k.op[j].work];
+        assert_string_equal(order, of[i].order);
+        assert_true(k.nroles == 2 && k.first[0] == 0 && k.first[1] == strchr(order, 'x') + 1 - order);
+        assert_true(k.role_warps[0] == 8 && k.role_warps[1] == 4 && k.nstreams == 2 && !k.stream[0].writes && k.stream[1].writes);
+        assert_true(k.op[1].trips == -1 && k.op[2].trips == 16 && k.op[4].trips == 160);
+        assert_int_equal(k.op[4].n[MBA_P_MMA], 2 * 128 * 256 * 64);
+        assert_int_equal(k.op[strchr(order, 'a') - order].bytes, 2 * (128 + 256) * 64);
+        assert_int_equal(k.op[strrchr(order, 's') - order].bytes, 2 * 128 * 256 + 1);
+        if (i == 2) assert_int_equal(k.op[6].bytes, 2 * 128 * 256 / 2 / 16 + 1);      // of one tile of two, a step's part
+    }
+    mba_sim_kernel narrow = { .name = "cublaslt_gemm" };
+    mba_library_rebuild(&narrow, &(mba_counted_kernel){ .grid = 2, .block = 128 }, &(mba_library_tile){ .m = 8, .n = 8, .k = 8, .tiles = 2, .steps = 1 });
+    assert_true(narrow.warps == 4 && narrow.role_warps[0] == 1);
+}
+
+/* ---- what a simulation remembers ---- */
+
+/* Longer by this for who multiplies or adds. Nothing but the operations tells the kernel from the one that is known. */
+static void take_longer(void *of, const mba_program *p, int32_t node, int launch, mba_sim_kernel *k)
+{
+    (void)p, (void)node, (void)launch;
+    for (int64_t i = 0; i < k->nops; i++)
+        if (k->op[i].work == MBA_OP_MIX) k->op[i].trips += *(const int64_t *)of;
+}
+
+static double seconds_of(mba_sim *s, const mba_program *p, const mba_gpu *m, int64_t cycles, int64_t *unique)
+{
+    mba_sim_step r;
+    assert_ok(mba_sim_program(&r, s, p, m, &(mba_sim_how){ .passes = MBA_FORWARD, .bind = cycles ? take_longer : NULL, .of = &cycles }));
+    const double seconds = r.seconds;
+    *unique = r.unique;
+    mba_sim_step_free(&r);
+    return seconds;
+}
+
+static void other_operations_are_another_kernel(void **state)
+{
+    (void)state;
+    mba_model    model;
+    mba_graph   *g;
+    mba_program *p;
+    mba_sim     *known, *fresh;
+    mba_gpu      m;
+    int64_t      first, again, other, alone;
+    assert_ok(mba_gpu_load(&m, "h200"));
+    assert_ok(mba_model_preset(&model, "mamba2-130m"));
+    assert_ok(mba_model_set(&model, "layers=1,width=64"));
+    model.lm.batch = 1, model.lm.length = 256;
+    mba_model_compute(&model, MBA_BF16);
+    assert_ok(mba_model_complete(&model));
+    assert_ok(mba_graph_create(&g));
+    mba_model_build(g, &model);
+    assert_ok(mba_graph_status(g));
+    assert_ok(mba_program_create(&p, g, &(mba_program_options){ .cuda = true, .machine = &machines[1] }));
+    assert_ok(mba_sim_create(&known));
+    assert_ok(mba_sim_create(&fresh));
+    const double plain = seconds_of(known, p, &m, 0, &first), same = seconds_of(known, p, &m, 0, &again);
+    assert_true(first > 0 && again == 0 && same == plain);                 // nothing is simulated twice
+    const double longer = seconds_of(known, p, &m, 100000, &other);
+    assert_true(other > 0 && longer > plain);
+    assert_true(longer == seconds_of(fresh, p, &m, 100000, &alone));       // whatever is known
+    mba_sim_destroy(known);
+    mba_sim_destroy(fresh);
+    mba_sim_destroy(NULL);
+    mba_program_destroy(p);
+    mba_graph_destroy(g);
+}
+
+MBA_TEST_MAIN(cmocka_unit_test(parts_of_sectors_are_sectors_to_l2), cmocka_unit_test(others_wait_for_the_busiest_warp),
+              cmocka_unit_test(names_of_libraries_say_tiles), cmocka_unit_test(products_of_libraries_are_dealt_by_tiles),
+              cmocka_unit_test(other_operations_are_another_kernel))
