@@ -3,6 +3,7 @@
 
 #include "ops/add/add.h"
 #include "scope/describe.h"
+#include "scope/perf.h"
 #include "tests/scratch.h"
 #include "tests/test.h"
 
@@ -155,6 +156,28 @@ static void what_the_launch_before_touched_is_recent(void **state)
     mba_graph_destroy(g);
 }
 
+/* Where the kernel lets nobody count, it says why; where it does, what is counted is told from what is not. */
+static void counters_of_the_processor_are_there_or_explained(void **state)
+{
+    (void)state;
+    mba_perf      p;
+    char          why[256] = "", fix[256] = "";
+    double        value[MBA_PERF_COUNTERS];
+    const bool    opened = mba_perf_open(&p, why, sizeof why, fix, sizeof fix);
+    int           has = 0;
+    for (int k = 0; k < MBA_PERF_COUNTERS; k++) has += p.has[k];
+    assert_true(p.threads >= 1 && opened == (has > 0));
+    if (!opened) {
+        assert_non_null(strstr(why, "perf_event_open: "));
+        assert_null(strstr(why, strerror(0)));                 // an error of the kernel's
+        assert_true(*fix != 0);
+    }
+    mba_perf_read(&p, value);
+    for (int k = 0; k < MBA_PERF_COUNTERS; k++) assert_true(p.has[k] ? value[k] >= 0 : value[k] == 0);
+    mba_perf_close(&p);
+    assert_int_equal(p.threads, 0);
+}
+
 static int prepare(void **state) { (void)state; scratch_make(); return 0; }
 static int clean(void **state)   { (void)state; scratch_remove(); return 0; }
 
@@ -163,6 +186,7 @@ int main(void)
     const struct CMUnitTest tests[] = { cmocka_unit_test(launches_hold_the_work_of_their_plans),
                                         cmocka_unit_test(shapes_name_all_operands),
                                         cmocka_unit_test(loops_and_classes_multiply),
-                                        cmocka_unit_test(what_the_launch_before_touched_is_recent) };
+                                        cmocka_unit_test(what_the_launch_before_touched_is_recent),
+                                        cmocka_unit_test(counters_of_the_processor_are_there_or_explained) };
     return cmocka_run_group_tests(tests, prepare, clean);
 }

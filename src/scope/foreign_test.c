@@ -7,6 +7,7 @@
 #include "scope/kernel_names.h"
 #include "scope/metrics.h"
 #include "scope/trace_file.h"
+#include "tests/refused_rows.h"
 #include "tests/scratch.h"
 #include "tests/test.h"
 
@@ -188,6 +189,24 @@ static void a_damaged_trace_is_refused(void **state)
     mba_trace_reader r = { 0 };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
         assert_fails(read_text(&r, bad[i][0]), MBA_E_FORMAT, bad[i][1]);
+}
+
+/* Of a line that is none, nothing is taken. */
+static void the_last_sign_of_life_is_kept(void **state)
+{
+    (void)state;
+    mba_trace_reader r = { .alive_ns = 3 };
+    assert_ok(read_text(&r, HEAD "alive 50 60 1\n"));
+    assert_true(r.alive_ns == 50 && r.alive_device_ns == 60 && !r.recorded);
+    assert_ok(read_text(&r, HEAD "alive 50 60 1\nalive 70 80 0\n"));
+    assert_true(r.alive_ns == 70 && r.alive_device_ns == 80 && r.recorded);
+    static const char *const bad[] = { "alive 90 99 2\n", "alive 90 -1 1\n", "alive 90\n", "alive\n" };
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        char text[96];
+        snprintf(text, sizeof text, HEAD "alive 70 80 0\n%s", bad[i]);
+        assert_fails(read_text(&r, text), MBA_E_FORMAT, "line 4");
+        assert_true(r.alive_ns == 70 && r.alive_device_ns == 80 && r.recorded);
+    }
 }
 
 /* ---- steps that nobody marked ---- */
@@ -424,6 +443,34 @@ static void a_program_without_a_loop_is_a_whole(void **state)
     assert_ok(mba_store_close(s));
 }
 
+/* Whichever row finds no place, the store is not called whole. */
+static void a_row_without_a_place_is_an_error(void **state)
+{
+    (void)state;
+    static const mba_machine   h200 = { .cc = 90, .sm = 132, .warp = 32, .regs_sm = 65536, .threads_sm = 2048,
+                                        .smem_sm_bytes = 228 << 10 };
+    static const mba_child_end killed = { .code = 137, .signal = 9, .ended_ns = 7000000 };
+    mba_rules *rules;
+    mba_store *s;
+    write_trace(scratch("told.trace"));
+    write_killed(scratch("cut.trace"), 3, false);
+    assert_ok(mba_rules_open(&rules, NULL));
+    assert_ok(mba_store_create(&s, scratch("refuses.db")));
+    for (int i = 0; i < 2; i++) {
+        int64_t rows = 0;
+        for (bool refused = true; refused; rows += refused) {
+            mba_foreign_summary sum;
+            refuse_row(s, rows);
+            const mba_status st = mba_foreign_store(s, scratch(i ? "cut.trace" : "told.trace"), rules, &h200, i ? &killed : NULL, &sum);
+            refused = row_was_refused(s);
+            if ((st != MBA_OK) != refused) fail_msg("row %lld: %s", (long long)rows, refused ? "not told" : mba_message());
+        }
+        assert_true(rows > 12);
+    }
+    assert_ok(mba_store_close(s));
+    mba_rules_free(rules);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(a_trace_becomes_a_store),
@@ -435,7 +482,9 @@ int main(void)
                                         cmocka_unit_test(kernels_of_equal_names_are_told_apart),
                                         cmocka_unit_test(what_is_missing_of_a_killed_process_is_counted),
                                         cmocka_unit_test(a_program_without_a_loop_is_a_whole),
-                                        cmocka_unit_test(a_damaged_trace_is_refused) };
+                                        cmocka_unit_test(a_damaged_trace_is_refused),
+                                        cmocka_unit_test(the_last_sign_of_life_is_kept),
+                                        cmocka_unit_test(a_row_without_a_place_is_an_error) };
     scratch_make();
     const int failed = cmocka_run_group_tests(tests, NULL, NULL);
     scratch_remove();

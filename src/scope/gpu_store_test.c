@@ -10,6 +10,7 @@
 #include "scope/export.h"
 #include "scope/verify.h"
 #include "tests/machines.h"
+#include "tests/refused_rows.h"
 #include "tests/scratch.h"
 #include "tests/test.h"
 
@@ -367,9 +368,82 @@ static void plans_are_held_against_counters(void **state)
     mba_graph_destroy(graph);
 }
 
+/* A node of several launches, all of them ours. */
+static int32_t our_node(const mba_program *p)
+{
+    for (int32_t i = 0; i < p->graph->nnodes; i++) {
+        const mba_plan *plan = p->plan[i];
+        bool            ours = plan->nlaunches > 1;
+        for (int k = 0; k < plan->nlaunches; k++)
+            ours &= strncmp(plan->launch[k].kernel, "cublaslt_", 9) && strncmp(plan->launch[k].kernel, "cudnn_", 6);
+        if (ours) return i;
+    }
+    fail_msg("no plan with several launches of ours");
+    return -1;
+}
+
+/* Where a library ran fewer kernels than were planned, places say nothing of its node; of one with our kernels alone they do. */
+static void fewer_kernels_of_a_library_have_their_own_names(void **state)
+{
+    (void)state;
+    mba_graph       *graph;
+    mba_program     *p = plan_model(&graph);
+    mba_gpu_profile *g = calloc(1, sizeof *g);
+    const int32_t    node[] = { shared_node(p), our_node(p) };
+    mba_store       *s;
+    mba_row_kernel  *k;
+    int64_t          n;
+    for (int i = 0; i < 2; i++) {
+        mba_event e = event_of(p, node[i], 0, 1000 + 20 * i);
+        e.name = i ? "ours_by_another_name" : "ampere_gemm";
+        assert_ok(mba_events_add(&g->events, &e));
+    }
+    assert_ok(mba_store_create(&s, scratch("fewer.db")));
+    assert_ok(mba_describe_program(s, p));
+    assert_ok(mba_gpu_store(s, p, g, 256));
+    assert_ok(mba_store_close(s));
+    assert_ok(mba_store_open(&s, scratch("fewer.db")));
+    assert_ok(mba_load_kernel(s, &k, &n));
+    assert_int_equal(n, 2);
+    assert_string_equal(k[0].name, "ampere_gemm");
+    assert_null(k[0].class);
+    assert_string_equal(k[1].name, p->plan[node[1]]->launch[0].kernel);
+    assert_non_null(k[1].class);
+    assert_ok(mba_store_close(s));
+    free_profile(g);
+    mba_program_destroy(p);
+    mba_graph_destroy(graph);
+}
+
+/* Whichever row finds no place, the store is not called whole. */
+static void a_row_without_a_place_is_an_error(void **state)
+{
+    (void)state;
+    mba_graph       *graph;
+    mba_program     *p = plan_model(&graph);
+    mba_gpu_profile *g = make_profile(p);
+    int64_t          rows = 0;
+    g->events.n = g->nkernels = 8;                             // the first nodes' are enough
+    mba_store *s;
+    assert_ok(mba_store_create(&s, scratch("refuses.db")));
+    for (bool refused = true; refused; rows += refused) {
+        refuse_row(s, rows);
+        const mba_status st = mba_gpu_store(s, p, g, 256);
+        refused = row_was_refused(s);
+        if ((st != MBA_OK) != refused) fail_msg("row %lld: %s", (long long)rows, refused ? "not told" : mba_message());
+    }
+    assert_ok(mba_store_close(s));
+    assert_true(rows > 30);
+    free_profile(g);
+    mba_program_destroy(p);
+    mba_graph_destroy(graph);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(a_profile_becomes_a_store),
+                                        cmocka_unit_test(fewer_kernels_of_a_library_have_their_own_names),
+                                        cmocka_unit_test(a_row_without_a_place_is_an_error),
                                         cmocka_unit_test(plans_are_held_against_counters) };
     scratch_make();
     const int failed = cmocka_run_group_tests(tests, NULL, NULL);

@@ -247,6 +247,7 @@ static void launches_of_one_operator_have_their_own_bytes(void **state)
     assert_int_equal(v[0].bytes, MBA_AGREES);
     assert_int_equal(v[1].bytes, MBA_DIFFERS);
     assert_near(v[1].bytes_expected, 320, 0);
+    assert_near(mba_verified_writes(a), (310 + 310) / (300.0 + 20), 1e-12);
     end(a, v);
 }
 
