@@ -16,7 +16,7 @@ typedef enum doing { WRITES, SYNCS, RENAMES, REMOVES } doing;
 typedef struct event { doing what; char path[600], to[600]; } event;
 
 static event log_of[EVENTS_MAX];
-static int   events;
+static int   events, syncs_left = -1;              // until a sync fails; -1: none does
 static bool  recording;
 
 static void note(doing what, const char *path, const char *to)
@@ -44,6 +44,10 @@ static void note_descriptor(doing what, int fd, const char *name)
 int fsync(int fd)
 {
     note_descriptor(SYNCS, fd, "");
+    if (syncs_left >= 0 && syncs_left-- == 0) {
+        errno = EIO;
+        return -1;
+    }
     return (int)syscall(SYS_fsync, fd);
 }
 
@@ -178,6 +182,64 @@ static void a_replaced_checkpoint_goes_last(void **state)
     assert_true(check_removals(run) >= 4);
 }
 
+/* Whichever sync fails, it is told, and one of the two checkpoints is whole. */
+static void a_sync_that_fails_is_told(void **state)
+{
+    (void)state;
+    char        path[320], old[330];
+    int         n = 0;
+    mba_session s = { 0 };
+    mba_status  st = MBA_E_IO;
+    json_t     *trainer = json_pack("{s:i}", "step", 1);
+    snprintf(path, sizeof path, "%s", scratch("synced/step-000001"));
+    snprintf(old, sizeof old, "%s.old", path);
+    assert_ok(mba_session_plan(&s, &(mba_session_options){ .model.lm = small("M"), .backward = true, .update = true, .adamw = mba_adamw_defaults() }));
+    assert_ok(mba_session_bind(&s, 1));
+    assert_ok(mba_checkpoint_save(&s, path, trainer));
+    for (; st != MBA_OK; n++) {
+        syncs_left = n;
+        st = mba_checkpoint_save(&s, path, trainer);
+        const bool failed = syncs_left < 0;
+        syncs_left = -1;
+        if (failed) assert_fails(st, MBA_E_IO, "cannot ");
+        else        assert_ok(st);
+        if (mba_checkpoint_check(path) != MBA_OK) assert_ok(mba_checkpoint_check(old));
+    }
+    assert_true(n > 8);                            // four files and their names, and the checkpoint's
+    assert_int_not_equal(access(old, F_OK), 0);
+    json_decref(trainer);
+    mba_session_end(&s);
+}
+
+/* `best` counts when it is sound and of the step; of a step that is no longer there nobody can take it again. */
+static void a_best_that_is_damaged_is_missing(void **state)
+{
+    (void)state;
+    char        run[300], path[340];
+    bool        missing;
+    mba_session s = { 0 };
+    json_t     *trainer = json_pack("{s:i}", "step", 7);
+    snprintf(run, sizeof run, "%s", scratch("judged"));
+    assert_ok(mba_session_plan(&s, &(mba_session_options){ .model.lm = small("M"), .backward = true, .update = true, .adamw = mba_adamw_defaults() }));
+    assert_ok(mba_session_bind(&s, 1));
+    snprintf(path, sizeof path, "%s/step-000007", run);
+    assert_ok(mba_checkpoint_save(&s, path, trainer));
+    assert_ok(mba_checkpoint_best_missing(&missing, run, 7));
+    assert_true(missing);
+    snprintf(path, sizeof path, "%s/best", run);
+    assert_ok(mba_checkpoint_save(&s, path, trainer));
+    assert_ok(mba_checkpoint_best_missing(&missing, run, 7));
+    assert_false(missing);
+    assert_ok(mba_checkpoint_best_missing(&missing, run, 8));  // there is no step-000008
+    assert_false(missing);
+    snprintf(path, sizeof path, "%s/best/model.safetensors", run);
+    assert_int_equal(truncate(path, 100), 0);
+    assert_ok(mba_checkpoint_best_missing(&missing, run, 7));
+    assert_true(missing);
+    json_decref(trainer);
+    mba_session_end(&s);
+}
+
 static void an_unreadable_run_is_not_one_without_checkpoints(void **state)
 {
     (void)state;
@@ -225,6 +287,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_new_is_on_the_disk_before_what_is_old_goes),
         cmocka_unit_test(a_replaced_checkpoint_goes_last),
+        cmocka_unit_test(a_sync_that_fails_is_told),
+        cmocka_unit_test(a_best_that_is_damaged_is_missing),
         cmocka_unit_test(an_unreadable_run_is_not_one_without_checkpoints),
 #if MBA_STARVE
         cmocka_unit_test(checkpoints_without_memory_to_list_them_are_an_error),
