@@ -61,6 +61,34 @@ static void presets_follow_the_data(void **state)
     }
 }
 
+/* What a model does not read is told with what to do about it: by whom it was asked for. */
+static void data_that_does_not_fit_is_explained(void **state)
+{
+    (void)state;
+    enum { ALL = MBA_FOLLOWS_ALL, GIVEN = ALL & ~MBA_FOLLOWS_LOSS, BOTH = GIVEN & ~MBA_FOLLOWS_OUTPUTS };
+    static const struct { int64_t nodes, labels, classes; bool of_nodes; unsigned follows; mba_status st; const char *words; } of[] = {
+        { 2, 1, 3, false, ALL, MBA_OK, "" },
+        { 0, 1, 3, false, ALL, MBA_E_FORMAT, "have no features" },
+        { 2, 0, 3, false, ALL, MBA_E_FORMAT, "have no labels" },
+        { 3, 1, 3, false, ALL, MBA_E_ARG, "nodes have 3 features, the model reads 2\nfix: leave node_reals and node_tables out" },
+        { 3, 1, 3, false, 0, MBA_E_ARG, "nodes have 3 features, the model reads 2\nfix: --data of the kind it was trained on" },
+        { 2, 1, 3, true, ALL, MBA_E_ARG, "labels belong to nodes, the model's results to graphs\nfix: leave readout out" },
+        { 2, 2, 5, false, ALL, MBA_E_UNSUPPORTED, "no loss is for the labels of 'made'\nwhy: a label is 2 classes of 5" },
+        { 2, 2, 5, false, GIVEN, MBA_E_ARG, "fix: leave loss out" },
+        { 2, 2, 5, false, BOTH, MBA_E_ARG, "fix: leave loss and outputs out" },
+        { 2, 1, 4, false, ALL & ~MBA_FOLLOWS_OUTPUTS, MBA_E_ARG, "one of at most 3 classes\nfix: leave outputs out" },
+        { 2, 2, 2, false, 0, MBA_E_ARG, "a label is 2 times 0 or 1, loss=ce with outputs=3 takes one of at most 3 classes" } };
+    for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
+        const mba_graph_form f = { .node_width = of[i].nodes, .node_type = MBA_GRAPH_F32, .label_width = of[i].labels,
+                                   .classes = of[i].classes, .node_labels = of[i].of_nodes };
+        mba_graphnet c = { .node_reals = 2, .outputs = 3, .loss = MBA_LOSS_CE, .readout = MBA_READ_MAX, .follows = of[i].follows };
+        const mba_status st = mba_graph_fit_check(&c, &f, "made");
+        if (of[i].st == MBA_OK) assert_ok(st);
+        else                    assert_fails(st, of[i].st, of[i].words);
+        assert_int_equal(mba_graph_fits(&c, &f), st == MBA_OK);
+    }
+}
+
 static void presets_stay_as_they_are_on_their_own_data(void **state)
 {
     (void)state;
@@ -558,7 +586,7 @@ static void a_golden_network_with_random_walks_agrees(void **state)
 MBA_TEST_MAIN(cmocka_unit_test(parameter_totals_are_those_of_the_released_configurations),
               cmocka_unit_test(tables_start_each_in_its_own_range),
               cmocka_unit_test(encoders_of_nodes_have_their_released_names),
-              cmocka_unit_test(presets_follow_the_data), cmocka_unit_test(presets_stay_as_they_are_on_their_own_data),
+              cmocka_unit_test(presets_follow_the_data), cmocka_unit_test(data_that_does_not_fit_is_explained), cmocka_unit_test(presets_stay_as_they_are_on_their_own_data),
               cmocka_unit_test(message_passing_has_its_reference_vectors),
               cmocka_unit_test(a_golden_network_for_nodes_agrees),
               cmocka_unit_test(a_golden_network_for_molecules_agrees),

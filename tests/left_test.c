@@ -77,5 +77,41 @@ static void a_model_says_what_it_keeps(void **state)
     mba_session_end(&s);
 }
 
+/* Between all that is kept and nothing of it, whatever is allowed is held to, and no more is given up than that takes. */
+static void as_little_is_given_up_as_will_do(void **state)
+{
+    (void)state;
+    enum { PARTS = 12 };
+    const mba_device    h200 = { .name = "planned", .machine = &machines[SM_90] };
+    mba_session         s = { 0 };
+    mba_session_options o = { .device = &h200, .compute = MBA_BF16, .backward = true };
+    int64_t             before = 0, different = 0;
+    assert_ok(mba_model_preset(&o.model, "mamba2-130m"));
+    o.model.lm.layers = 4, o.model.lm.batch = 2, o.model.lm.length = 512, o.model.lm.vocab = 512;
+    o.recompute = MBA_RECOMPUTE_OFF;
+    assert_ok(mba_session_plan(&s, &o));
+    const size_t most = mba_program_bytes(s.program);
+    o.recompute = MBA_RECOMPUTE_STATES;
+    assert_ok(mba_session_plan(&s, &o));
+    const size_t least = mba_program_bytes(s.program);
+    assert_true(least < most);
+    o.recompute = MBA_RECOMPUTE_AUTO;
+    for (int i = PARTS; i >= 0; i--) {
+        o.memory_bytes = (int64_t)(least + (most - least) * (size_t)i / PARTS);
+        assert_ok(mba_session_plan(&s, &o));
+        const int64_t remade = s.graph->remade[MBA_REMADE_STATES] + s.graph->remade[MBA_REMADE_ROWS];
+        assert_true((int64_t)mba_program_bytes(s.program) <= o.memory_bytes);
+        assert_false(s.graph->recompute);          // not all of it
+        assert_true(i < PARTS || remade == 0);
+        assert_true(remade >= before);
+        different += remade > before;
+        before = remade;
+    }
+    assert_true(different >= 3);
+    o.memory_bytes = (int64_t)least / 8;
+    assert_fails(mba_session_plan(&s, &o), MBA_E_NOMEM, "or a larger --memory");
+    mba_session_end(&s);
+}
+
 MBA_TEST_MAIN(cmocka_unit_test(states_of_fused_have_no_place_beside_other_variants),
-              cmocka_unit_test(a_model_says_what_it_keeps))
+              cmocka_unit_test(a_model_says_what_it_keeps), cmocka_unit_test(as_little_is_given_up_as_will_do))

@@ -1,6 +1,7 @@
 /* text_data_test.c -- text as --data: never read as token ids, prepared once, and its tokenizer in every checkpoint. */
 #include "tests/program.h"
 #include "data/tokenizer.h"
+#include "train/text_data.h"
 
 #define TINY "--model mamba2-130m --set width=32,layers=2,vocab=%d,state=8,head_dim=16,chunk=16 --batch 2 --length 32"
 #define NEOX "tests/data/tokenizer/neox.json"
@@ -134,6 +135,33 @@ static void every_checkpoint_holds_its_tokenizer(void **state)
     assert_int_not_equal(access(scratch("v/step-000001/tokenizer.json"), F_OK), 0);
 }
 
+/* In this process: what was read is let go, and a path that has no room is not cut. */
+static void text_that_was_read_is_let_go(void **state)
+{
+    (void)state;
+    mba_text_data d;
+    char          path[512], line[1024], text[sizeof d.path + 2];
+    bool          mapped = false;
+    put_book("read.txt");
+    snprintf(path, sizeof path, "%s", scratch("read.txt"));
+    assert_ok(mba_text_data_open(&d, &(mba_text_data_options){ .data = path, .vocab = 257 }));
+    FILE *f = fopen("/proc/self/maps", "r");
+    assert_non_null(f);
+    while (fgets(line, sizeof line, f)) mapped |= strstr(line, "/read.txt") != NULL;
+    fclose(f);
+    assert_false(mapped);
+    assert_non_null(strstr(d.story, "9601 tokens"));
+    mba_text_data_close(&d);
+    for (size_t n = sizeof d.path - 1; n <= sizeof d.path + 1; n++) {
+        memset(text, 'a', n);
+        text[n] = 0;
+        const mba_status st = mba_text_data_open(&d, &(mba_text_data_options){ .data = text, .vocab = 257 });
+        if (n < sizeof d.path) assert_ok(st);              // no text: the loader says what it is
+        else                   assert_fails(st, MBA_E_ARG, "is too long\nfix: a shorter --data");
+        mba_text_data_close(&d);
+    }
+}
+
 static int begin(void **state)
 {
     (void)state;
@@ -148,7 +176,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(text_is_prepared_and_never_read_as_tokens), cmocka_unit_test(text_is_prepared_once_for_a_run),
-        cmocka_unit_test(eval_reads_text_with_the_tokenizer_of_the_checkpoint), cmocka_unit_test(every_checkpoint_holds_its_tokenizer),
+        cmocka_unit_test(eval_reads_text_with_the_tokenizer_of_the_checkpoint), cmocka_unit_test(every_checkpoint_holds_its_tokenizer), cmocka_unit_test(text_that_was_read_is_let_go),
     };
     return cmocka_run_group_tests(tests, begin, remove_data);
 }

@@ -257,6 +257,42 @@ static mba_status signal_run(mba_program *p, unsigned passes, const mba_hooks *h
     return mba_device_cpu.run(p, passes, h);
 }
 
+/* The CPU, counting what it is asked for. */
+static int whole_steps, gradients_only, updates_only;
+static mba_status counting_run(mba_program *p, unsigned passes, const mba_hooks *h)
+{
+    whole_steps    += passes == MBA_STEP;
+    gradients_only += passes == (MBA_FORWARD | MBA_BACKWARD);
+    updates_only   += passes == MBA_UPDATE;
+    return mba_device_cpu.run(p, passes, h);
+}
+
+/* However many micro-batches a step has, it has one update; trainer.json says how the data was gone through. */
+static void a_step_is_updated_once(void **state)
+{
+    (void)state;
+    static const char *const order[] = { "shuffled", "in order", "carried by row" };
+    for (int i = 0; i < 6; i++) {
+        mba_device        d = mba_device_cpu;
+        mba_train_options o = options("M", 3);
+        char              name[64], want[64];
+        json_t           *trainer;
+        snprintf(name, sizeof name, "order-%d", i);
+        d.run = counting_run, o.session.device = &d, whole_steps = gradients_only = updates_only = 0;
+        o.micros = 1 + i % 3, o.feed.validation = 0, o.out = scratch(name);
+        o.feed.in_order = i % 3 == 1, o.carry = i % 3 == 2, o.session.model.lm.documents = i / 3;
+        assert_ok(mba_train(&o));
+        assert_int_equal(whole_steps, o.micros == 1 ? 3 : 0);
+        assert_int_equal(gradients_only, o.micros == 1 ? 0 : 3 * o.micros);
+        assert_int_equal(updates_only, o.micros == 1 ? 0 : 3);
+        snprintf(want, sizeof want, "%s%s", order[i % 3], i / 3 ? ", documents" : "");
+        strcat(name, "/step-000003/trainer.json");
+        assert_non_null(trainer = json_load_file(scratch(name), 0, NULL));
+        assert_string_equal(json_string_value(json_object_get(trainer, "order")), want);
+        json_decref(trainer);
+    }
+}
+
 /* The lines of a log without what a clock has said. */
 static json_t *log_of(const char *run)
 {
@@ -545,6 +581,7 @@ int main(void)
         cmocka_unit_test(a_run_is_resumed_whatever_it_is_called),
         cmocka_unit_test(a_run_keeps_its_hands_off_another),
         cmocka_unit_test(a_step_that_is_not_finite_is_skipped_and_forgotten),
+        cmocka_unit_test(a_step_is_updated_once),
         cmocka_unit_test(a_signal_costs_no_validation),
         cmocka_unit_test(the_watchdog_names_the_first_bad_operator),
         cmocka_unit_test(weights_that_are_no_numbers_generate_nothing),
