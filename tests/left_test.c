@@ -81,13 +81,13 @@ static void a_model_says_what_it_keeps(void **state)
 static void as_little_is_given_up_as_will_do(void **state)
 {
     (void)state;
-    enum { PARTS = 12 };
+    enum { PARTS = 30 };
     const mba_device    h200 = { .name = "planned", .machine = &machines[SM_90] };
     mba_session         s = { 0 };
     mba_session_options o = { .device = &h200, .compute = MBA_BF16, .backward = true };
     int64_t             before = 0, different = 0;
     assert_ok(mba_model_preset(&o.model, "mamba2-130m"));
-    o.model.lm.layers = 4, o.model.lm.batch = 2, o.model.lm.length = 512, o.model.lm.vocab = 512;
+    o.model.lm.layers = 7, o.model.lm.batch = 2, o.model.lm.length = 512, o.model.lm.vocab = 512;
     o.recompute = MBA_RECOMPUTE_OFF;
     assert_ok(mba_session_plan(&s, &o));
     const size_t most = mba_program_bytes(s.program);

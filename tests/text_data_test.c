@@ -140,11 +140,12 @@ static void text_that_was_read_is_let_go(void **state)
 {
     (void)state;
     mba_text_data d;
-    char          path[512], line[1024], text[sizeof d.path + 2];
+    char          path[512], folder[512], line[1024], text[sizeof d.path + 2];
     bool          mapped = false;
     put_book("read.txt");
     snprintf(path, sizeof path, "%s", scratch("read.txt"));
-    assert_ok(mba_text_data_open(&d, &(mba_text_data_options){ .data = path, .vocab = 257 }));
+    snprintf(folder, sizeof folder, "%s", scratch("read-tokens"));
+    assert_ok(mba_text_data_open(&d, &(mba_text_data_options){ .data = path, .folder = folder, .vocab = 257 }));
     FILE *f = fopen("/proc/self/maps", "r");
     assert_non_null(f);
     while (fgets(line, sizeof line, f)) mapped |= strstr(line, "/read.txt") != NULL;
