@@ -183,7 +183,7 @@ mba_words mba_shape_words(int rank, const int64_t *shape)
     size_t    n = 1;
     for (int i = 0; i < rank && n < sizeof w.text; i++)
         n += (size_t)snprintf(w.text + n, sizeof w.text - n, i ? ", %" PRId64 : "%" PRId64, shape[i]);
-    if (n + 1 < sizeof w.text) memcpy(w.text + n, ")", 2);
+    if (n < sizeof w.text) snprintf(w.text + n, sizeof w.text - n, ")");
     return w;
 }
 

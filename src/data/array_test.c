@@ -179,6 +179,16 @@ static void text_from_files_is_made_harmless(void **state)
     int64_t huge[8];
     for (int i = 0; i < 8; i++) huge[i] = INT64_MAX;
     assert_int_equal(strlen(mba_shape_words(8, huge).text), 8 * 19 + 7 * 2 + 2);
+    assert_string_equal(mba_shape_words(1, (const int64_t[]){ -1 }).text, "(-1)");
+    assert_string_equal(mba_shape_words(3, (const int64_t[]){ 0, 12, 345 }).text, "(0, 12, 345)");
+    int64_t many[100];
+    for (int i = 0; i < 100; i++) many[i] = i < 62 ? 1 : 12;
+    for (int rank = 60; rank <= 100; rank++) {                             // cut where there is no room
+        const mba_words w = mba_shape_words(rank, many);
+        const size_t    whole = 3 * (size_t)rank + (size_t)(rank > 62 ? rank - 62 : 0), room = sizeof w.text - 1;
+        assert_int_equal(strlen(w.text), whole < room ? whole : room);
+        assert_int_equal(w.text[strlen(w.text) - 1] == ')', whole <= room);
+    }
 }
 
 MBA_TEST_MAIN(cmocka_unit_test(every_half_is_read_exactly),
