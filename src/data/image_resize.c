@@ -80,7 +80,6 @@ static mba_status make_weights(mba_resampler *r, const axis *a, mba_filter filte
         int32_t      lo = (int32_t)floor(c - wide + 0.5), hi = (int32_t)floor(c + wide + 0.5);
         if (lo < 0) lo = 0;
         if (hi > a->high - a->low) hi = a->high - a->low;
-        if (lo > hi - 1) lo = hi - 1;                                    // a box narrower than its rounding
         mba_assert(hi - lo >= 1 && hi - lo <= a->taps);
         double sum = 0;
         for (int32_t j = lo; j < hi; j++) sum += f((j - c + 0.5) / s);
