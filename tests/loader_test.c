@@ -305,6 +305,20 @@ static void what_does_not_fit_is_refused_with_numbers(void **state)
     assert_non_null(strstr(mba_message(), "b.bin', byte 1054 (token 15)"));
     assert_int_equal(at.index, 1);
     mba_loader_destroy(l);
+    shard("c.bin", 1000, 11, NULL);                                    // the last target alone is beyond it
+    at = (mba_position){ 0 };
+    assert_ok(mba_loader_create(&l, &(mba_loader_options){ .data = scratch("c*"), .B = 1, .L = 10, .vocab = 1010 }));
+    assert_fails(mba_loader_next(l, &(mba_batch){ .tokens = x, .targets = y }, &at), MBA_E_FORMAT,
+                 "the token 1010 is not in a vocabulary of 1010");
+    assert_true(at.epoch == 0 && at.index == 0);
+    static const mba_position nowhere[] = { { .epoch = -1 }, { .index = -1 }, { .index = 1 } };
+    for (int i = 0; i < 3; i++) {
+        at = nowhere[i];
+        assert_fails(mba_loader_next(l, &(mba_batch){ .tokens = x, .targets = y }, &at), MBA_E_ARG, "there is no batch");
+        assert_non_null(strstr(mba_message(), "an epoch has 1 batches"));
+    }
+    mba_loader_destroy(l);
+    assert_int_equal(remove(scratch("c.bin")), 0);
     /* Notes that do not fit the model or each other. */
     shard("a.bin", 0, 100, &(mba_token_notes){ .tokenizer = "one", .vocab = 200, .end_of_text = 0 });
     assert_fails(mba_loader_create(&l, &(mba_loader_options){ .data = scratch_dir, .B = 1, .L = 9, .vocab = 150 }),

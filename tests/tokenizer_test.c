@@ -1,9 +1,11 @@
 /* tokenizer_test.c -- token numbers against the Hugging Face library (tools/golden/tokenizer.py made the files). */
 #include "tests/test.h"
+#include "tests/scratch.h"
 
 #include "core/file.h"
 #include "data/json.h"
 #include "data/tokenizer.h"
+#include "data/tokenizer_files.h"
 
 #define FOLDER "tests/data/tokenizer/"
 
@@ -346,6 +348,80 @@ static void unusual_vocabularies_are_read(void **state)
     mba_tokenizer_destroy(t);
 }
 
+#define E_ACUTE_APART "e\xcc\x81"                   /* NFC makes one code point of it */
+#define E_ACUTE       "\xc3\xa9"
+
+/* An added token is found in the text as it is then: normalised where both the token and the file ask for it. */
+static void added_tokens_are_found_in_what_they_are_compared_with(void **state)
+{
+    (void)state;
+    static const struct { const char *normalizer, *normalized, *finds, *passes; } cases[] = {
+        { "null", "true", E_ACUTE_APART, E_ACUTE },
+        { "null", "false", E_ACUTE_APART, E_ACUTE },
+        { "{\"type\":\"NFC\"}", "false", E_ACUTE_APART, E_ACUTE },
+        { "{\"type\":\"NFC\"}", "true", E_ACUTE, "e" },
+        { "{\"type\":\"NFC\"}", "true", E_ACUTE_APART, "e" },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        json_t *root, *token = json_pack("{s:i,s:s,s:o}", "id", 900, "content", E_ACUTE_APART, "normalized",
+                                         json_boolean(!strcmp(cases[i].normalized, "true")));
+        assert_ok(mba_json_load(&root, FOLDER "neox.json", NULL));
+        json_object_set_new(root, "normalizer", json_loads(cases[i].normalizer, JSON_DECODE_ANY, NULL));
+        assert_int_equal(json_array_append_new(json_object_get(root, "added_tokens"), token), 0);
+        char          *json = json_dumps(root, JSON_COMPACT);
+        mba_tokenizer *t;
+        mba_ids        ids = { 0 };
+        mba_text       text = { 0 };
+        assert_ok(mba_tokenizer_create_json(&t, json, strlen(json)));
+        assert_ok(mba_tokenizer_encode(t, &ids, cases[i].finds, strlen(cases[i].finds)));
+        assert_true(ids.n == 1 && ids.id[0] == 900);
+        assert_ok(mba_tokenizer_decode(t, &text, ids.id, 1));
+        const char *const want = *cases[i].passes == 'e' ? E_ACUTE : E_ACUTE_APART;
+        assert_int_equal(text.n, strlen(want));
+        assert_memory_equal(text.data, want, text.n);
+        ids.n = 0;
+        assert_ok(mba_tokenizer_encode(t, &ids, cases[i].passes, strlen(cases[i].passes)));
+        for (size_t k = 0; k < (size_t)ids.n; k++) assert_int_not_equal(ids.id[k], 900);
+        free(json); free(ids.id); free(text.data);
+        json_decref(root);
+        mba_tokenizer_destroy(t);
+    }
+}
+
+static void files_of_a_tokenizer_go_to_a_folder_and_back(void **state)
+{
+    (void)state;
+    mba_tokenizer      *t;
+    mba_tokenizer_files f, g, none;
+    scratch_make();
+    assert_int_equal(mkdir(scratch("empty"), 0777), 0);
+    assert_ok(mba_tokenizer_create(&t, FOLDER "neox.json"));
+    assert_ok(mba_tokenizer_files_of(&f, t));
+    assert_int_equal(f.n, 2);
+    assert_string_equal(f.name[0], "tokenizer.json");
+    assert_true(f.text[1].n > 2 && f.text[1].data[f.text[1].n - 1] == '\n');
+    assert_ok(mba_tokenizer_files_make(scratch_dir, t));
+    assert_ok(mba_tokenizer_files_read(&g, scratch_dir));
+    assert_int_equal(g.n, 2);
+    assert_true(mba_tokenizer_files_same(&f, &g));
+    assert_int_equal(g.text[1].n, f.text[1].n);
+    assert_memory_equal(g.text[1].data, f.text[1].data, f.text[1].n);
+    g.text[0].data[0]++;
+    assert_false(mba_tokenizer_files_same(&f, &g));
+    assert_ok(mba_tokenizer_files_read(&none, scratch("empty")));
+    assert_int_equal(none.n, 0);
+    assert_false(mba_tokenizer_files_same(&none, &none));
+    for (int twice = 0; twice < 2; twice++) {
+        mba_tokenizer_files_free(&f);                        // zeroes it
+        assert_true(f.n == 0 && !f.name[0] && !f.text[0].data);
+    }
+    assert_ok(mba_tokenizer_files_write(&f, scratch("empty")));
+    assert_int_equal(scratch_entries("empty"), 0);
+    mba_tokenizer_files_free(&g);
+    mba_tokenizer_destroy(t);
+    scratch_remove();
+}
+
 MBA_TEST_MAIN(cmocka_unit_test(tokens_of_a_neox_file_are_those_of_hugging_face),
               cmocka_unit_test(tokens_of_a_gpt2_file_are_those_of_hugging_face),
               cmocka_unit_test(tokens_of_a_llama3_file_are_those_of_hugging_face),
@@ -353,4 +429,6 @@ MBA_TEST_MAIN(cmocka_unit_test(tokens_of_a_neox_file_are_those_of_hugging_face),
               cmocka_unit_test(merges_follow_the_definition_on_random_words),
               cmocka_unit_test(long_texts_are_cut_where_it_does_not_show),
               cmocka_unit_test(a_word_of_a_megabyte_is_no_problem),
-              cmocka_unit_test(what_we_do_not_do_is_refused_by_name), cmocka_unit_test(unusual_vocabularies_are_read))
+              cmocka_unit_test(what_we_do_not_do_is_refused_by_name), cmocka_unit_test(unusual_vocabularies_are_read),
+              cmocka_unit_test(added_tokens_are_found_in_what_they_are_compared_with),
+              cmocka_unit_test(files_of_a_tokenizer_go_to_a_folder_and_back))

@@ -133,6 +133,60 @@ static void direction_and_order_are_noticed(void **state)
     mba_graph_store_destroy(s);
 }
 
+/* The first edge may be 0 -> 0, and an edge may be there twice: what is sorted does not go back. */
+static void loops_and_repeated_edges_are_sorted(void **state)
+{
+    (void)state;
+    static const uint64_t node_ptr[] = { 0, 2, 4 }, edge_ptr[] = { 0, 4, 6 };
+    static const uint32_t from[] = { 0, 0, 1, 1, 0, 1 }, to[] = { 0, 0, 0, 1, 0, 0 }, back[] = { 0, 1, 0, 1, 0, 1 };
+    mba_graph_set s = { .graphs = 2, .nodes = 4, .edges = 6, .sorted = true, .node_ptr = node_ptr, .edge_ptr = edge_ptr,
+                        .src = from, .dst = to };
+    assert_ok(mba_graph_set_check(&s, "s"));
+    s.src = back;
+    assert_fails(mba_graph_set_check(&s, "s"), MBA_E_FORMAT, "graph 0: its edges are not sorted by target and source");
+    s.sorted = false;
+    assert_ok(mba_graph_set_check(&s, "s"));
+}
+
+static void a_graph_has_no_more_than_fits_an_int(void **state)
+{
+    (void)state;
+    static const uint64_t none[] = { 0, 0 }, most[] = { 0, INT32_MAX }, more[] = { 0, (uint64_t)INT32_MAX + 1 };
+    mba_graph_set s = { .graphs = 1, .nodes = INT32_MAX, .node_ptr = most, .edge_ptr = none };
+    assert_ok(mba_graph_set_check(&s, "s"));
+    s.nodes++;
+    assert_fails(mba_graph_set_check(&s, "s"), MBA_E_FORMAT, "graph 0: its nodes end at 2147483647, not at 2147483648");
+    s.node_ptr = more;
+    assert_fails(mba_graph_set_check(&s, "s"), MBA_E_FORMAT, "graph 0: it has more than 2147483647 nodes");
+    s = (mba_graph_set){ .graphs = 1, .edges = (int64_t)INT32_MAX + 1, .node_ptr = none, .edge_ptr = more };
+    assert_fails(mba_graph_set_check(&s, "s"), MBA_E_FORMAT, "graph 0: it has more than 2147483647 edges");
+}
+
+/* Classes of every type, of graphs and of nodes. */
+static void a_label_is_one_of_the_classes(void **state)
+{
+    (void)state;
+    static const uint64_t node_ptr[] = { 0, 1, 3 }, edge_ptr[] = { 0, 0, 0 };
+    int32_t               whole[] = { 0, 1, 2 };
+    uint8_t               small[] = { 0, 1, 2 };
+    mba_graph_set s = { .graphs = 2, .nodes = 3, .node_ptr = node_ptr, .edge_ptr = edge_ptr, .label = whole,
+                        .form = { .label_width = 1, .label_type = MBA_GRAPH_I32, .classes = 3, .node_labels = true } };
+    assert_ok(mba_graph_set_check(&s, "s"));
+    s.form.classes = 2;
+    assert_fails(mba_graph_set_check(&s, "s"), MBA_E_FORMAT, "graph 1: label 0 of its row 1 is not one of 2 classes");
+    s.form.node_labels = false;                              // one a graph: the third is not looked at
+    assert_ok(mba_graph_set_check(&s, "s"));
+    whole[0] = -1;
+    assert_fails(mba_graph_set_check(&s, "s"), MBA_E_FORMAT, "graph 0: label 0 of its row 0");
+    s.form.label_type = MBA_GRAPH_U8;
+    s.label           = small;
+    assert_ok(mba_graph_set_check(&s, "s"));
+    small[1] = 2;
+    assert_fails(mba_graph_set_check(&s, "s"), MBA_E_FORMAT, "graph 1: label 0 of its row 0 is not one of 2 classes");
+    s.form.classes = 0;                                      // no classes but numbers
+    assert_ok(mba_graph_set_check(&s, "s"));
+}
+
 static mba_status add(float feature, uint32_t target, float class, int split)
 {
     mba_graph_store *s;
@@ -291,5 +345,7 @@ static void checksums_are_the_known_ones(void **state)
 MBA_TEST_MAIN(cmocka_unit_test(what_is_written_is_read), cmocka_unit_test(a_bare_collection_is_enough),
               cmocka_unit_test(a_file_by_python_is_read),
               cmocka_unit_test(direction_and_order_are_noticed),
+              cmocka_unit_test(loops_and_repeated_edges_are_sorted), cmocka_unit_test(a_graph_has_no_more_than_fits_an_int),
+              cmocka_unit_test(a_label_is_one_of_the_classes),
               cmocka_unit_test(a_store_refuses_what_a_pack_may_not_hold), cmocka_unit_test(a_damaged_header_is_refused),
               cmocka_unit_test(a_damaged_section_is_refused), cmocka_unit_test(checksums_are_the_known_ones))

@@ -226,6 +226,44 @@ static void peptide_fields_fit_their_tables(void **state)
     mba_graph_store_destroy(store);
 }
 
+/* Bonds between different atoms, each once in both directions; hydrogens fill what they leave of the valence. Sulphur has
+ * two bonds to carbon (methionine), one and a hydrogen, or one and a bridge to another sulphur (cysteine). */
+static void peptides_are_molecules(void **state)
+{
+    (void)state;
+    enum { GRAPHS = 400, CARBON = 5, SULPHUR = 15, AROMATIC = 3, ATOMS = 512 };
+    static bool      bound[ATOMS][ATOMS];
+    static int       halves[ATOMS], bridges[ATOMS];
+    mba_graph_store *store;
+    int64_t          bridged = 0, with_hydrogen = 0;
+    assert_ok(mba_graph_synthetic(&store, MBA_SYNTHETIC_PEPTIDES_FUNC, 3, GRAPHS));
+    for (int64_t g = 0; g < GRAPHS; g++) {
+        const mba_graph_item a = mba_graph_set_item(mba_graph_store_set(store), g);
+        const int32_t       *x = a.node_feat, *e = a.edge_feat;
+        assert_true(a.nodes <= ATOMS);
+        memset(bound, 0, sizeof bound);
+        memset(halves, 0, sizeof halves);
+        memset(bridges, 0, sizeof bridges);
+        for (int64_t k = 0; k < a.edges; k++) {
+            const uint32_t u = a.src[k], v = a.dst[k];
+            assert_true(u != v && !bound[u][v]);
+            bound[u][v] = true;
+            halves[v] += e[3 * k] == AROMATIC ? 3 : 2 * (e[3 * k] + 1);
+            if (x[9 * v] == SULPHUR) assert_true(x[9 * u] == SULPHUR || x[9 * u] == CARBON);
+            bridges[v] += x[9 * v] == SULPHUR && x[9 * u] == SULPHUR;
+        }
+        for (int64_t v = 0; v < a.nodes; v++) {
+            const int element = x[9 * v], valence = element == CARBON ? 4 : element == CARBON + 1 ? 3 : 2;
+            if (!x[9 * v + 7]) assert_int_equal(halves[v] / 2 + x[9 * v + 4], valence);
+            assert_true(bridges[v] <= 1);
+            bridged       += bridges[v];
+            with_hydrogen += element == SULPHUR && x[9 * v + 4];
+        }
+    }
+    assert_true(bridged > 20 && bridged % 2 == 0 && with_hydrogen > 20);
+    mba_graph_store_destroy(store);
+}
+
 static void every_class_occurs(void **state)
 {
     (void)state;
@@ -308,6 +346,7 @@ MBA_TEST_MAIN(cmocka_unit_test(superpixels_have_the_published_statistics),
               cmocka_unit_test(call_graphs_have_the_published_statistics),
               cmocka_unit_test(a_graph_depends_on_seed_and_number_only),
               cmocka_unit_test(a_seed_gives_these_edges_and_labels),
-              cmocka_unit_test(peptide_fields_fit_their_tables), cmocka_unit_test(every_class_occurs),
+              cmocka_unit_test(peptide_fields_fit_their_tables), cmocka_unit_test(peptides_are_molecules),
+              cmocka_unit_test(every_class_occurs),
               cmocka_unit_test(beacons_are_out_of_reach),
               cmocka_unit_test(beacon_labels_are_what_they_say))

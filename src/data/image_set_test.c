@@ -319,6 +319,38 @@ static void mnist_pairs_images_and_labels(void **state)
     scratch_remove();
 }
 
+static void mnist_names_what_is_missing_or_wrong(void **state)
+{
+    (void)state;
+    uint8_t images[] = { 0, 0, 8, 3, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 1, 9 }, labels[] = { 0, 0, 8, 1, 0, 0, 0, 1, 9 };
+    static const uint8_t none[] = { 0, 0, 8, 3, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 1 }, no_label[] = { 0, 0, 8, 1, 0, 0, 0, 0 };
+    static const uint8_t flat[] = { 0, 0, 8, 3, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 1 };
+    mba_image_set       *s;
+    scratch_make();
+    scratch_put(scratch("train-images-idx3-ubyte"), images, sizeof images);
+    assert_fails(opened(&s, scratch_dir, false), MBA_E_IO, "has no train-labels-idx1-ubyte\n");
+    scratch_put(scratch("train-labels-idx1-ubyte"), labels, sizeof labels);
+    assert_ok(opened(&s, scratch_dir, false));
+    assert_true(s->count == 1 && s->W == 1 && s->H == 1 && mba_image_set_label(s, 0) == 9);
+    mba_image_set_close(s);
+    scratch_put(scratch("t10k-images.idx3-ubyte"), images, sizeof images);
+    assert_fails(opened(&s, scratch_dir, true), MBA_E_IO, "has no t10k-labels-idx1-ubyte\n");
+    scratch_put(scratch("t10k-labels-idx1-ubyte"), labels, sizeof labels);
+    assert_ok(opened(&s, scratch_dir, true));
+    mba_image_set_close(s);
+    scratch_put(scratch("train-labels-idx1-ubyte"), images, sizeof images);
+    assert_fails(opened(&s, scratch_dir, false), MBA_E_FORMAT, "labels (N) bytes");
+    scratch_put(scratch("train-labels-idx1-ubyte"), no_label, sizeof no_label);
+    scratch_put(scratch("train-images-idx3-ubyte"), none, sizeof none);
+    assert_fails(opened(&s, scratch_dir, false), MBA_E_FORMAT, "has 0 images and 0 labels");
+    scratch_put(scratch("train-labels-idx1-ubyte"), labels, sizeof labels);
+    scratch_put(scratch("train-images-idx3-ubyte"), labels, sizeof labels);
+    assert_fails(opened(&s, scratch_dir, false), MBA_E_FORMAT, "images should be (N, H, W) bytes");
+    scratch_put(scratch("train-images-idx3-ubyte"), flat, sizeof flat);
+    assert_fails(opened(&s, scratch_dir, false), MBA_E_FORMAT, "1 to 4096 pixels a side");
+    scratch_remove();
+}
+
 /* Where the real sets are at hand (MBA_MNIST, MBA_CIFAR10: their directories), their known first labels and moments. */
 static void moments(const mba_image_set *s)
 {
@@ -458,7 +490,8 @@ MBA_TEST_MAIN(cmocka_unit_test(classes_are_numbered_by_name), cmocka_unit_test(a
               cmocka_unit_test(a_part_is_held_out_evenly_by_class),
               cmocka_unit_test(a_class_may_have_the_name_of_a_part),
               cmocka_unit_test(formats_that_cannot_be_read_are_not_passed_over), cmocka_unit_test(cifar_planes_become_pixels), cmocka_unit_test(idx_headers_are_read_and_checked),
-              cmocka_unit_test(mnist_pairs_images_and_labels), cmocka_unit_test(real_sets_have_their_known_values),
+              cmocka_unit_test(mnist_pairs_images_and_labels),
+              cmocka_unit_test(mnist_names_what_is_missing_or_wrong), cmocka_unit_test(real_sets_have_their_known_values),
               cmocka_unit_test(made_up_sets_repeat_and_say_so),
               cmocka_unit_test(pixels_of_shapes_say_nothing_by_themselves),
               cmocka_unit_test(shapes_are_written_when_asked_for))
