@@ -87,6 +87,61 @@ static void a_strided_input_can_be_made_dense(void **state)
     mba_graph_destroy(g);
 }
 
+/* Two backward nodes read t: one by its first slot, one by its last. They wait for b, which makes t again. The forward
+ * reader stays, and so does a backward node that does not read t. */
+static void readers_of_what_is_made_again_wait_for_it(void **state)
+{
+    (void)state;
+    mba_graph  *g = graph();
+    mba_tensor *x = mba_input(g, "x", MBA_TYPE(MBA_F32, R, C)), *t = mba_relu2(g, x), *y = mba_relu2(g, t);
+    assert_false(mba_can_wait(g, t));                                  // nobody waits
+    mba_relu2(g, t);
+    mba_relu2(g, y);
+    mba_relu2(g, t);
+    mba_tensor *again = mba_relu2(g, x);
+    mba_node   *before[6], *last;
+    assert_int_equal(g->nnodes, 6);
+    memcpy(before, g->nodes, sizeof before);
+    for (int i = 2; i < 6; i++) before[i]->pass = MBA_BACKWARD;
+    last = before[4];
+    last->in[MBA_IN_MAX - 1] = t;
+    last->in[0]              = x;
+    assert_true(mba_can_wait(g, t));
+    assert_false(mba_can_wait(g, x));                                  // an input is kept anyway
+    g->status = MBA_E_ARG;
+    mba_wait(g, t, again);
+    assert_memory_equal(g->nodes, before, sizeof before);              // a failed graph stays as it is
+    g->status = MBA_OK;
+    mba_wait(g, t, again);
+    static const int order[] = { 0, 1, 3, 5, 2, 4 };
+    for (int i = 0; i < 6; i++) assert_true(g->nodes[i] == before[order[i]] && g->nodes[i]->id == i);
+    assert_true(before[1]->in[0] == t && before[2]->in[0] == again && before[3]->in[0] == y && before[5]->in[0] == x);
+    assert_true(last->in[0] == x && last->in[MBA_IN_MAX - 1] == again);
+    mba_graph_destroy(g);
+}
+
+/* Nobody can wait whose output is read behind him, or who reads another part of t too. */
+static void readers_that_are_needed_do_not_wait(void **state)
+{
+    (void)state;
+    mba_graph  *g = graph();
+    mba_tensor *x = mba_input(g, "x", MBA_TYPE(MBA_F32, R, C)), *t = mba_relu2(g, x), *dx = mba_relu2(g, t);
+    mba_tensor *part = mba_slice(g, t, 0, 0, R / 2);
+    g->nodes[1]->pass = MBA_BACKWARD;
+    assert_true(mba_can_wait(g, t));
+    g->nodes[1]->in[MBA_IN_MAX - 1] = part;
+    assert_false(mba_can_wait(g, t));
+    g->nodes[1]->in[MBA_IN_MAX - 1] = NULL;
+    mba_tensor *again = mba_relu2(g, dx);
+    g->nodes[2]->pass = MBA_BACKWARD;
+    assert_false(mba_can_wait(g, t));
+    mba_wait(g, t, again);
+    assert_true(g->nodes[1]->in[0] == t && g->nodes[1]->id == 1);
+    mba_graph_destroy(g);
+}
+
 MBA_TEST_MAIN(cmocka_unit_test(an_output_takes_the_place_of_an_input_that_dies),
               cmocka_unit_test(what_lives_on_or_is_a_part_keeps_its_place),
-              cmocka_unit_test(a_strided_input_can_be_made_dense))
+              cmocka_unit_test(a_strided_input_can_be_made_dense),
+              cmocka_unit_test(readers_of_what_is_made_again_wait_for_it),
+              cmocka_unit_test(readers_that_are_needed_do_not_wait))
