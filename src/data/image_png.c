@@ -183,16 +183,15 @@ mba_status mba__png_open(mba_image_file **out, const char *name, const void *byt
 
 mba_status mba_png_encode(uint8_t **out, size_t *bytes, const mba_image *m)
 {
-    png_image        p    = { .version = PNG_IMAGE_VERSION, .width = (png_uint_32)m->W, .height = (png_uint_32)m->H,
-                              .format = PNG_FORMAT_RGB };
-    png_alloc_size_t n    = 0;
-    const bool       made = m->W > 0 && m->H > 0 && png_image_write_to_memory(&p, NULL, &n, 0, m->rgb, 0, NULL);
-    uint8_t         *to   = made ? malloc(n) : NULL;
-    if (made && !to) return mba_fail(MBA_E_NOMEM, "no memory to encode an image of %d x %d pixels", m->W, m->H);
-    if (!made || !png_image_write_to_memory(&p, to, &n, 0, m->rgb, 0, NULL)) {
+    png_image        p = { .version = PNG_IMAGE_VERSION, .width = (png_uint_32)m->W, .height = (png_uint_32)m->H,
+                           .format = PNG_FORMAT_RGB };
+    png_alloc_size_t n = 0;
+    if (m->W < 1 || m->H < 1)
+        return mba_fail(MBA_E_ARG, "an image of %d x %d pixels cannot be encoded as PNG\nwhy: it has no pixels", m->W, m->H);
+    uint8_t *to = png_image_write_to_memory(&p, NULL, &n, 0, m->rgb, 0, NULL) ? malloc(n) : NULL;
+    if (!to || !png_image_write_to_memory(&p, to, &n, 0, m->rgb, 0, NULL)) {        // nothing else can fail
         free(to);
-        return mba_fail(MBA_E_ARG, "an image of %d x %d pixels cannot be encoded as PNG\nwhy: %s", m->W, m->H,
-                        p.message[0] ? p.message : "it has no pixels");
+        return mba_fail(MBA_E_NOMEM, "no memory to encode an image of %d x %d pixels", m->W, m->H);
     }
     *out   = to;
     *bytes = n;

@@ -6,6 +6,7 @@
 #include "data/image_set.h"
 #include "data/json.h"
 #include "data/npy.h"
+#include "data/reader.h"
 #include "data/weights.h"
 
 #if !MBA_STARVE
@@ -148,9 +149,90 @@ static void images_are_right_or_absent(void **state)
     starve(decode_half, check_half, check_no_temporary);
 }
 
+static uint8_t *encoded;
+static size_t   encoded_bytes;
+
+static mba_status encode(void)
+{
+    static uint8_t pixels[3 * 40 * 30] = { 1, 2, 3 };
+    return mba_png_encode(&encoded, &encoded_bytes, &(mba_image){ .rgb = pixels, .W = 40, .H = 30 });
+}
+
+static void check_encoded(void)
+{
+    assert_true(encoded_bytes > 8 && !memcmp(encoded, "\x89PNG", 4));
+    free(encoded);
+}
+
+static void a_png_is_right_or_absent(void **state)
+{
+    (void)state;
+    starve(encode, check_encoded, NULL);
+}
+
+/* ---- compressed text ---- */
+
+enum { LONG = 5 << 19, LINE = 16, LINES = 1 << 18 };      /* a line of 2.5 MiB, then 4 MiB of short ones */
+static int64_t lines;
+
+static mba_status read_lines(mba_reader *r)
+{
+    const char *line;
+    size_t      n;
+    mba_status  st;
+    while ((st = mba_reader_line(r, &line, &n)) == MBA_OK && line) lines += n == (lines ? LINE - 1 : LONG - 1);
+    return st;
+}
+
+static mba_status read_packed(void)
+{
+    mba_reader *r;
+    lines = 0;
+    MBA_TRY(mba_reader_open(&r, scratch("long.txt.gz"), MBA_READER_MOST));
+    const mba_status st = read_lines(r);
+    mba_reader_close(r);
+    return st;
+}
+
+static void check_lines(void) { assert_int_equal(lines, 1 + LINES); }
+
+/* Where the build can unpack. Once there is room for the longest line, reading takes no more memory. */
+static void compressed_text_is_right_or_absent(void **state)
+{
+    (void)state;
+    const size_t bytes = LONG + (size_t)LINE * LINES;
+    char        *text = malloc(bytes), command[1024];
+    memset(text, 'x', bytes);
+    text[LONG - 1] = '\n';
+    for (size_t k = 1; k <= LINES; k++) text[LONG + LINE * k - 1] = '\n';
+    scratch_put(scratch("long.txt"), text, bytes);
+    free(text);
+    snprintf(command, sizeof command, "gzip -f '%s'", scratch("long.txt"));
+    if (system(command) != 0 || read_packed() == MBA_E_UNSUPPORTED) skip();
+    starve(read_packed, check_lines, NULL);
+    mba_reader *r;
+    const char *line;
+    size_t      n;
+    assert_ok(mba_reader_open(&r, scratch("long.txt.gz"), MBA_READER_MOST));
+    assert_ok(mba_reader_line(r, &line, &n));
+    assert_int_equal(n, LONG - 1);
+    lines = 1;
+    left  = 0;
+    const mba_status st = read_lines(r);
+    const bool       took_none = left == 0;
+    left = -1;
+    assert_ok(st);
+    assert_true(took_none);
+    check_lines();
+    mba_reader_close(r);
+    assert_int_equal(remove(scratch("long.txt.gz")), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(compressed_text_is_right_or_absent),
+        cmocka_unit_test(a_png_is_right_or_absent),
         cmocka_unit_test(images_are_right_or_absent),
         cmocka_unit_test(weights_are_right_or_absent),
         cmocka_unit_test(json_is_right_or_absent),
