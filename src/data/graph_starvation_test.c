@@ -80,10 +80,11 @@ static void a_tu_dataset_is_right_or_absent(void **state)
     put_many("DS/DS_A.txt", 2 * GRAPHS, tu_edge);
     put_many("DS/DS_graph_indicator.txt", NODES, tu_graph);
     put_many("DS/DS_graph_labels.txt", GRAPHS, parity);
+    expect(GRAPHS, NODES, 2 * GRAPHS);
+    assert_true(starve(read_tu, check_store, NULL) > 20);        // nodes are known by their degrees
     put_many("DS/DS_node_labels.txt", NODES, parity);
     put_many("DS/DS_node_attributes.txt", NODES, half);
     put_many("DS/DS_edge_labels.txt", 2 * GRAPHS, parity);
-    expect(GRAPHS, NODES, 2 * GRAPHS);
     assert_true(starve(read_tu, check_store, NULL) > 20);
     put_many("DS/DS_graph_attributes.txt", GRAPHS, half);        // targets in place of classes
     assert_true(starve(read_tu, check_store, NULL) > 20);
