@@ -131,9 +131,21 @@ static void readers_that_are_needed_do_not_wait(void **state)
     assert_true(mba_can_wait(g, t));
     g->nodes[1]->in[MBA_IN_MAX - 1] = part;
     assert_false(mba_can_wait(g, t));
+    g->nodes[1]->in[MBA_IN_MAX - 1] = t;
+    g->nodes[1]->in[0]              = part;
+    assert_false(mba_can_wait(g, t));
     g->nodes[1]->in[MBA_IN_MAX - 1] = NULL;
-    mba_tensor *again = mba_relu2(g, dx);
+    g->nodes[1]->in[0]              = t;
+    mba_tensor *again = mba_relu2(g, x);
     g->nodes[2]->pass = MBA_BACKWARD;
+    assert_true(mba_can_wait(g, t));
+    for (int writes = 0; writes < 2; writes++) {                       // by its last slot too
+        mba_tensor **slot = writes ? &g->nodes[2]->out[MBA_OUT_MAX - 1] : &g->nodes[2]->in[MBA_IN_MAX - 1];
+        *slot = dx;
+        assert_false(mba_can_wait(g, t));
+        *slot = NULL;
+    }
+    g->nodes[2]->in[0] = dx;
     assert_false(mba_can_wait(g, t));
     mba_wait(g, t, again);
     assert_true(g->nodes[1]->in[0] == t && g->nodes[1]->id == 1);
