@@ -54,12 +54,13 @@ static void zero_has_no_scale(void **state)
 enum { SEED = 11, PIECE = 1 << 23, SMALL = 6 * 7 };      /* PIECE: what is sent to a device at a time */
 
 /* The CPU as a device that is reached by copies: which of them fail, and what was done. */
-static struct { int taken, given, puts, waits, put_fails, wait_fails; bool no_host; } far;
+static struct { int taken, given, puts, waits, put_fails, wait_fails; bool no_host; size_t bytes; } far;
 
 static mba_status far_take_host(void **out, size_t bytes)
 {
     if (far.no_host) return mba_fail(MBA_E_NOMEM, "no memory of the host");
     far.taken++;
+    far.bytes = bytes;
     *out = malloc(bytes);
     return *out ? MBA_OK : mba_fail(MBA_E_NOMEM, "no memory");
 }
@@ -134,6 +135,7 @@ static void parameters_start_alike_on_every_device(void **state)
         assert_int_equal(far.given, apart);
         assert_int_equal(far.puts, apart ? s.n + 1 : 0);
         assert_int_equal(far.waits, far.puts);
+        assert_int_equal(far.bytes, apart ? 6 * (size_t)PIECE : 0);       // an fp32 and a bf16 of each number
         stop(&s);
     }
 }
@@ -178,9 +180,38 @@ static void a_device_that_fails_is_told(void **state)
     far.no_host = false;
     assert_ok(mba_program_init(s.p, SEED));
     same_values(&s);
+    assert_int_equal(far.bytes, 6 * SMALL);
     stop(&s);
+}
+
+/* The compute copy that is read is rounded from the values of the master. */
+static void a_compute_copy_starts_rounded(void **state)
+{
+    (void)state;
+    static const mba_machine host = { .name = "host" };
+    mba_graph   *g = graph();
+    mba_tensor  *copy = mba_param(g, "w", MBA_TYPE(MBA_BF16, 6, 7), MBA_INIT_NORMAL(1), MBA_DECAY);
+    mba_tensor  *w = mba_master(g, copy);
+    mba_device   device = mba_device_cpu;
+    mba_program *p;
+    device.take_host = far_take_host;
+    device.give_host = far_give_host;
+    device.put       = far_put;
+    device.wait      = far_wait;
+    mba_relu2(g, copy);
+    assert_ok(mba_program_create(&p, g, &(mba_program_options){ .machine = &host }));
+    assert_ok(mba_program_bind(p, &device));
+    memset(&far, 0, sizeof far);
+    far.put_fails = 1;
+    assert_fails(mba_program_init(p, SEED), MBA_E_DEVICE, "the copy failed");
+    assert_ok(mba_program_init(p, SEED));
+    const uint16_t *got = mba__copy_of(p, w);
+    for (int64_t i = 0; i < SMALL; i++) assert_int_equal(got[i], mba_to_bf16((float)mba_init_value(w, SEED, i)));
+    mba_program_destroy(p);
+    mba_graph_destroy(g);
 }
 
 MBA_TEST_MAIN(cmocka_unit_test(normals_are_the_librarys), cmocka_unit_test(uniforms_are_those_made_one_by_one),
               cmocka_unit_test(zero_has_no_scale), cmocka_unit_test(parameters_start_alike_on_every_device),
-              cmocka_unit_test(first_values_are_what_they_are_called), cmocka_unit_test(a_device_that_fails_is_told))
+              cmocka_unit_test(first_values_are_what_they_are_called), cmocka_unit_test(a_device_that_fails_is_told),
+              cmocka_unit_test(a_compute_copy_starts_rounded))
