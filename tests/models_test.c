@@ -250,9 +250,9 @@ static void other_spellings_are_understood_or_refused(void **state)
     (void)state;
 #define NEMOTRON "\"model_type\": \"nemotron_h\", \"hidden_size\": 32, \"vocab_size\": 60, " \
                  "\"mamba_num_heads\": 4, \"mamba_head_dim\": 8, \"num_attention_heads\": 2, "
-#define BAMBA    "\"model_type\": \"bamba\", \"hidden_size\": 32, \"vocab_size\": 60, "      \
-                 "\"num_hidden_layers\": 1, \"attn_layer_indices\": [0], \"num_attention_heads\": 2, " \
-                 "\"mamba_n_heads\": 4"
+#define INDICES  "\"model_type\": \"bamba\", \"hidden_size\": 32, \"vocab_size\": 60, \"num_hidden_layers\": 1, " \
+                 "\"num_attention_heads\": 2, \"mamba_n_heads\": 4, \"attn_layer_indices\": "
+#define BAMBA    INDICES "[0]"
 #define SSM      "\"d_model\": 64, \"n_layer\": 1, \"vocab_size\": 60, "
 #define LISTED   "\"layers_block_type\": [\"linear_attention\", \"mlp\"], "
     static const struct {
@@ -284,6 +284,11 @@ static void other_spellings_are_understood_or_refused(void **state)
         { SSM "\"attn_layer_idx\": [0], \"attn_cfg\": {\"num_heads\": 2, \"causal\": true, \"softmax_scale\": 1}",
           0, 0, 0, 0, 0, "softmax_scale" },
         { SSM "\"attn_layer_idx\": [0]", 0, 0, 0, 0, 0, "num_heads" },
+        { SSM "\"attn_layer_idx\": \"0\"", 0, 0, 0, 0, 0, "\"attn_layer_idx\" is not a list of whole numbers" },
+        { INDICES "{\"0\": 1}", 0, 0, 0, 0, 0, "\"attn_layer_indices\" is not a list of whole numbers" },
+        { INDICES "[0, \"1\"]", 0, 0, 0, 0, 0, "not a list of whole numbers" },
+        { INDICES "null, \"mamba_d_head\": \"auto\"", 0, 0, 10000, 1, 1, NULL },
+        { INDICES "[], \"mamba_d_head\": \"16\"", 0, 0, 0, 0, 0, "mamba_d_head" },
         { SSM "\"ssm_cfg\": {\"layer\": \"Mamba3\"}", 0, 0, 0, 0, 0, "Mamba3" },
         { SSM "\"ssm_cfg\": {\"layer\": \"Mamba2\", \"rmsnorm\": false}", 0, 0, 0, 0, 0, "rmsnorm" },
         { SSM "\"ssm_cfg\": {\"layer\": \"Mamba2\", \"D_has_hdim\": true}", 0, 0, 0, 0, 0, "D_has_hdim" },

@@ -73,12 +73,12 @@ static mba_status only_zero_in_training(const mba_source *o, const char *key)
     return MBA_OK;
 }
 
-/* The rank of Mamba-1's steps: a number, or "auto", which is ours when it is not given. */
-static mba_status step_rank(const mba_source *o, const char *key, mba_lm *c)
+/* A number, or "auto", which is what `out` has when it is not given: the rank of Mamba-1's steps, the width of heads. */
+static mba_status number_or_auto(const mba_source *o, const char *key, int64_t *out)
 {
-    const json_t *rank = mba__source_get(o, key);
-    if (!rank || (json_is_string(rank) && !strcmp(json_string_value(rank), "auto"))) return MBA_OK;
-    return size(o, key, 0, &c->dt_rank);
+    const json_t *v = mba__source_get(o, key);
+    if (!v || (json_is_string(v) && !strcmp(json_string_value(v), "auto"))) return MBA_OK;
+    return size(o, key, 0, out);
 }
 
 static mba_status epsilon(const mba_source *o, const char *key, double standard, double *out)
@@ -194,7 +194,7 @@ static mba_status read_mamba(mba_lm *c, const mba_source *o)
                         "fix: correct one of them", (long long)c->inner, (long long)(expand * c->width));
     MBA_TRY(size(o, "state_size", 16, &c->state));
     MBA_TRY(size(o, "conv_kernel", 4, &c->conv));
-    MBA_TRY(step_rank(o, "time_step_rank", c));
+    MBA_TRY(number_or_auto(o, "time_step_rank", &c->dt_rank));
     MBA_TRY(flag(o, "use_bias", false, &c->bias));
     MBA_TRY(no_flag(o, "use_conv_bias", true, &c->no_conv_bias));
     MBA_TRY(no_flag(o, "tie_word_embeddings", true, &c->untied));
@@ -318,18 +318,32 @@ static mba_status read_nemotron_h(mba_lm *c, const mba_source *o)
     return must_be(o, "mlp_hidden_act", "relu2");
 }
 
-static const char *bamba_block(const void *ctx, int64_t i)
+/* The list of layers that have attention: NULL, none, where it is left out or null. */
+static mba_status attention_layers(const mba_source *o, const char *key, const json_t **out)
 {
-    for (size_t k = 0; k < json_array_size(ctx); k++)
-        if (json_integer_value(json_array_get(ctx, k)) == i) return "*+";
-    return "M+";
+    bool whole = true;
+    *out = mba__source_get(o, key);
+    for (size_t k = 0; k < json_array_size(*out); k++) whole &= json_is_integer(json_array_get(*out, k));
+    if (!*out || (json_is_array(*out) && whole)) return MBA_OK;
+    return mba_fail(MBA_E_FORMAT, "\"%s\" is not a list of whole numbers\nwhy: it says which layers have attention\n"
+                    "fix: correct it; without it, or with null, there are none", key);
 }
+
+static bool listed(const json_t *list, int64_t i)
+{
+    for (size_t k = 0; k < json_array_size(list); k++)
+        if (json_integer_value(json_array_get(list, k)) == i) return true;
+    return false;
+}
+
+static const char *bamba_block(const void *ctx, int64_t i) { return listed(ctx, i) ? "*+" : "M+"; }
 
 static mba_status read_bamba(mba_lm *c, const mba_source *o)
 {
     int64_t       layers, expand;
-    const json_t *where = mba__source_get(o, "attn_layer_indices");
+    const json_t *where;
     c->paired = 1;
+    MBA_TRY(attention_layers(o, "attn_layer_indices", &where));
     MBA_TRY(size(o, "hidden_size", 4096, &c->width));
     MBA_TRY(size(o, "num_hidden_layers", 32, &layers));
     MBA_TRY(size(o, "vocab_size", 128000, &c->vocab));
@@ -338,7 +352,7 @@ static mba_status read_bamba(mba_lm *c, const mba_source *o)
     MBA_TRY(size(o, "mamba_expand", 2, &expand));
     c->inner = expand * c->width;
     c->head_dim = c->inner / c->heads;
-    if (!(json_is_string(mba__source_get(o, "mamba_d_head")))) MBA_TRY(size(o, "mamba_d_head", c->head_dim, &c->head_dim));
+    MBA_TRY(number_or_auto(o, "mamba_d_head", &c->head_dim));
     MBA_TRY(size(o, "mamba_d_state", 256, &c->state));
     MBA_TRY(size(o, "mamba_n_groups", 1, &c->groups));
     MBA_TRY(norm_groups(o, c));
@@ -396,7 +410,7 @@ static mba_status read_jamba(mba_lm *c, const mba_source *o)
     c->inner = expand * c->width;
     MBA_TRY(size(o, "mamba_d_state", 16, &c->state));
     MBA_TRY(size(o, "mamba_d_conv", 4, &c->conv));
-    MBA_TRY(step_rank(o, "mamba_dt_rank", c));
+    MBA_TRY(number_or_auto(o, "mamba_dt_rank", &c->dt_rank));
     MBA_TRY(size(o, "intermediate_size", 14336, &c->mlp));
     MBA_TRY(attention(o, c, 0));
     MBA_TRY(padding(o, c));
@@ -417,8 +431,7 @@ typedef struct native { const json_t *attention; const char *mixer; bool mlp; } 
 static const char *native_block(const void *ctx, int64_t i)
 {
     const native *n = ctx;
-    for (size_t k = 0; k < json_array_size(n->attention); k++)
-        if (json_integer_value(json_array_get(n->attention, k)) == i) return n->mlp ? "*+" : "*";
+    if (listed(n->attention, i)) return n->mlp ? "*+" : "*";
     return !strcmp(n->mixer, "Mamba2") ? (n->mlp ? "M+" : "M") : n->mlp ? "m+" : "m";
 }
 
@@ -470,7 +483,7 @@ static mba_status native_ssm(mba_lm *c, const mba_source *ssm)
         MBA_TRY(size(ssm, "d_ssm", c->inner, &inner));
         if (inner != c->inner) MBA_TRY(must_be_absent(ssm, "d_ssm", "the SSM here has all channels"));
     } else {
-        MBA_TRY(step_rank(ssm, "dt_rank", c));
+        MBA_TRY(number_or_auto(ssm, "dt_rank", &c->dt_rank));
     }
     MBA_TRY(must_be(ssm, "activation", "silu"));
     MBA_TRY(flag(ssm, "bias", false, &c->bias));
@@ -480,8 +493,9 @@ static mba_status native_ssm(mba_lm *c, const mba_source *ssm)
 static mba_status read_mamba_ssm(mba_lm *c, const mba_source *o)
 {
     const mba_source ssm = mba__source_within(o, "ssm_cfg"), attention = mba__source_within(o, "attn_cfg");
-    native           n = { .attention = mba__source_get(o, "attn_layer_idx") };
+    native           n;
     int64_t          layers, multiple, layer_norm;
+    MBA_TRY(attention_layers(o, "attn_layer_idx", &n.attention));
     MBA_TRY(no_flag(o, "rms_norm", true, &layer_norm));
     if (layer_norm) return mba_fail(MBA_E_UNSUPPORTED, "\"rms_norm\" is false\nwhy: only RMS norms can be computed\n"
                                     "fix: choose a checkpoint with them");
