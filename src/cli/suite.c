@@ -225,7 +225,8 @@ static mba_status look_at(suite *u, int i)
 
 /* ---- making parts ---- */
 
-/* Removes what a suite that was killed has left under temporary names; the lock says that nobody writes there now. */
+/* Removes what a suite that was killed has left under temporary names; the lock says that nobody writes there now. What
+ * cannot be listed stays, and costs room only: who makes a file replaces the one that bears its name. */
 static void sweep(const suite *u, const char *start)
 {
     char           path[PATH_MAX_BYTES];

@@ -69,7 +69,8 @@ MBA_MUST mba_status mba__file_failed(const char *verb, const char *path, int err
 /* Makes a directory and those above it; one that is there already is fine. */
 MBA_MUST mba_status mba_mkdirs(const char *path);
 
-/* Removes a directory of files, as far as it can: one that has directories in it stays, with them. */
+/* Removes a directory of files, as far as it can: one that has directories in it stays, with them, and so does what cannot
+ * be listed. Who needs it gone looks. */
 void mba_folder_remove(const char *path);
 
 #endif

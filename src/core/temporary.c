@@ -32,7 +32,8 @@ static bool is_ours(const char *name)
         && strspn(name + PREFIX_BYTES, letters) == RANDOM_BYTES;
 }
 
-/* Folders in it, one level deep, and all files; never what a link leads to. */
+/* Folders in it, one level deep, and all files; never what a link leads to. What cannot be listed or removed stays: no new
+ * folder takes its name. */
 static void clear(const char *path)
 {
     char        inner[4096];

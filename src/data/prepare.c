@@ -309,7 +309,8 @@ static mba_status lock_out(work *w, const char *out)
     return check_out(out);
 }
 
-/* Removes what killed processes have left of this directory; the lock says that nobody else fills one now. */
+/* Removes what killed processes have left of this directory; the lock says that nobody else fills one now. What cannot be
+ * listed stays, and costs room only: mkdtemp takes another name. */
 static void sweep(const char *out)
 {
     static const char partial[] = ".partial-";

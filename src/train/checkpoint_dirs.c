@@ -23,6 +23,9 @@ mba_status mba__directory_begin(char *building, size_t room, const char *directo
     if (snprintf(building, room, "%s.partial", directory) >= (int)room)
         return mba_fail(MBA_E_ARG, "the path '%s' is too long\nfix: a shorter --out", directory);
     mba_folder_remove(building);              // left by a run that was killed
+    if (mba_is_folder(building))
+        return mba_fail(MBA_E_IO, "cannot remove '%s'\nwhy: a run that was killed has left it, and what is in it would become a part "
+                        "of the new checkpoint\nfix: remove it by hand", building);
     return mba_mkdirs(building);
 }
 

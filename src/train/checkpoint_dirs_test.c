@@ -7,6 +7,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "core/file.h"
 #include "tests/starve.h"
 #include "tests/training.h"
 #include "train/checkpoint.h"
@@ -240,6 +241,22 @@ static void a_best_that_is_damaged_is_missing(void **state)
     mba_session_end(&s);
 }
 
+/* Files that nobody could remove would be taken for the new checkpoint's own. */
+static void what_is_left_of_a_killed_save_gets_into_no_checkpoint(void **state)
+{
+    (void)state;
+    assert_int_equal(mkdir(scratch("from"), 0777), 0);
+    scratch_put(scratch("from/config.json"), "{}", 2);
+    assert_ok(mba_mkdirs(scratch("left.partial/inner")));        // a directory stays, as all does that cannot be listed
+    assert_fails(mba_checkpoint_link(scratch("left"), scratch("from")), MBA_E_IO, "left.partial'");
+    assert_int_equal(access(scratch("left"), F_OK), -1);
+    assert_int_equal(rmdir(scratch("left.partial/inner")), 0);
+    scratch_put(scratch("left.partial/old.json"), "{}", 2);      // a file goes
+    assert_ok(mba_checkpoint_link(scratch("left"), scratch("from")));
+    assert_int_equal(access(scratch("left/old.json"), F_OK), -1);
+    assert_int_equal(access(scratch("left/config.json"), F_OK), 0);
+}
+
 static void an_unreadable_run_is_not_one_without_checkpoints(void **state)
 {
     (void)state;
@@ -289,6 +306,7 @@ int main(void)
         cmocka_unit_test(a_replaced_checkpoint_goes_last),
         cmocka_unit_test(a_sync_that_fails_is_told),
         cmocka_unit_test(a_best_that_is_damaged_is_missing),
+        cmocka_unit_test(what_is_left_of_a_killed_save_gets_into_no_checkpoint),
         cmocka_unit_test(an_unreadable_run_is_not_one_without_checkpoints),
 #if MBA_STARVE
         cmocka_unit_test(checkpoints_without_memory_to_list_them_are_an_error),
