@@ -82,13 +82,22 @@ static const char *last_part(const char *path)
     return p;
 }
 
+/* N of "step-N", `rest` behind it; -1: the name begins otherwise, or no step is so large. */
+static int64_t step_at_start(const char *name, char **rest)
+{
+    static const char start[] = "step-";
+    const char       *digits = name + sizeof start - 1;
+    if (strncmp(name, start, sizeof start - 1) || !strspn(digits, "0123456789")) return -1;
+    errno = 0;
+    const long long step = strtoll(digits, rest, 10);
+    return errno ? -1 : step;
+}
+
 int64_t mba__step_named(const char *directory)
 {
-    const char *name = last_part(directory);
-    long long   step;
-    int         used = 0;
-    if (sscanf(name, "step-%lld%n", &step, &used) != 1) return -1;
-    return name[(size_t)used + strspn(name + used, "/")] ? -1 : step;
+    char         *rest;
+    const int64_t step = step_at_start(last_part(directory), &rest);
+    return step >= 0 && rest[strspn(rest, "/")] ? -1 : step;
 }
 
 static bool names_step(const char *name) { return mba__step_named(name) >= 0; }
@@ -124,9 +133,8 @@ static void remove_gone(const char *run)
     char path[PATH_ROOM];
     DIR *d = opendir(run);
     for (const struct dirent *e; d && (e = readdir(d));) {
-        long long step;
-        int       used = 0;
-        if (sscanf(e->d_name, "step-%lld%n", &step, &used) != 1 || strcmp(e->d_name + used, gone)) continue;
+        char *rest;
+        if (step_at_start(e->d_name, &rest) < 0 || strcmp(rest, gone)) continue;
         if (snprintf(path, sizeof path, "%s/%s", run, e->d_name) < PATH_ROOM) mba_folder_remove(path);
     }
     if (d) closedir(d);

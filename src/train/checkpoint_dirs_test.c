@@ -271,6 +271,25 @@ static void an_unreadable_run_is_not_one_without_checkpoints(void **state)
     assert_fails(mba_checkpoint_prune(scratch("loop"), 1, 1), MBA_E_IO, "cannot read the directory");
 }
 
+static void only_step_and_a_number_names_a_checkpoint(void **state)
+{
+    static const char *const others[] = { "step-", "step-99999999999999999999", "step- 7", "step-+7", "step-7x", "Step-7" };
+    char                     name[64];
+    (void)state;
+    assert_int_equal(mkdir(scratch("names"), 0777), 0);
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        snprintf(name, sizeof name, "names/%s", others[i]);
+        assert_int_equal(mba__step_named(name), -1);
+        assert_int_equal(mkdir(scratch(name), 0777), 0);
+    }
+    assert_ok(mba_checkpoint_none(scratch("names")));
+    assert_int_equal(mba__step_named("run/step-000012//"), 12);
+    assert_int_equal(mkdir(scratch("names/step-000007.gone"), 0777), 0);
+    assert_ok(mba_checkpoint_prune(scratch("names"), 1, 1));
+    assert_int_equal(access(scratch("names/step-000007.gone"), F_OK), -1);
+    assert_int_equal(access(scratch("names/step-99999999999999999999"), F_OK), 0);
+}
+
 #if MBA_STARVE
 static char found[512];
 
@@ -308,6 +327,7 @@ int main(void)
         cmocka_unit_test(a_best_that_is_damaged_is_missing),
         cmocka_unit_test(what_is_left_of_a_killed_save_gets_into_no_checkpoint),
         cmocka_unit_test(an_unreadable_run_is_not_one_without_checkpoints),
+        cmocka_unit_test(only_step_and_a_number_names_a_checkpoint),
 #if MBA_STARVE
         cmocka_unit_test(checkpoints_without_memory_to_list_them_are_an_error),
 #endif
