@@ -32,7 +32,7 @@ typedef struct job {
 static void *take(job *j, size_t bytes)
 {
     void *p;
-    assert_ok(j->d->take(&p, bytes ? bytes : 16));
+    assert_ok(j->d->alloc(&p, bytes ? bytes : 16));
     return j->taken[j->ntaken++] = p;
 }
 
@@ -94,7 +94,7 @@ static void job_run(const job *j, void *stream)
 
 static void job_end(job *j)
 {
-    for (int i = 0; i < j->ntaken; i++) j->d->give(j->taken[i]);
+    for (int i = 0; i < j->ntaken; i++) j->d->dealloc(j->taken[i]);
     mba_kernels_plan_destroy(j->plan);
 }
 

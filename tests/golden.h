@@ -231,7 +231,7 @@ static inline void golden_gradients(const golden *o)
         const mba_tensor *t = o->g->tensors[k];
         if (!mba_is_param(t)) continue;
         const golden_pieces p = o->pieces(o, t->name);
-        const float        *have = mba_program_host_beside(o->p, t->st->grad, t);
+        const float        *have = mba_program_host_counterpart(o->p, t->st->grad, t);
         for (int i = 0; i < p.n; i++, seen++) {
             const mba_array *a = mba_safetensors_find(f, p.name[i]);
             assert_non_null(a);

@@ -67,12 +67,12 @@ static void a_model_says_what_it_keeps(void **state)
     const mba_device h200 = { .name = "planned", .machine = &machines[SM_90] };
     mba_session      s = { 0 };
     plan_of_model(&s, &h200, NULL, MBA_RECOMPUTE_OFF);
-    const int64_t states = s.graph->kept[MBA_REMADE_STATES];
+    const int64_t states = s.graph->kept[MBA_RECOMPUTED_STATES];
     const size_t  fused = mba_program_bytes(s.program);
-    assert_true(states > 0 && s.graph->remade[MBA_REMADE_STATES] == 0);
+    assert_true(states > 0 && s.graph->recomputed_bytes[MBA_RECOMPUTED_STATES] == 0);
     plan_of_model(&s, &h200, "ssd=chunked,ssd_bwd=chunked", MBA_RECOMPUTE_OFF);
-    assert_int_equal(s.graph->kept[MBA_REMADE_STATES], 0);
-    assert_int_equal(s.graph->remade[MBA_REMADE_STATES], states);
+    assert_int_equal(s.graph->kept[MBA_RECOMPUTED_STATES], 0);
+    assert_int_equal(s.graph->recomputed_bytes[MBA_RECOMPUTED_STATES], states);
     assert_true((double)mba_program_bytes(s.program) < (double)fused - 0.5 * (double)states);
     mba_session_end(&s);
 }
@@ -99,7 +99,7 @@ static void as_little_is_given_up_as_will_do(void **state)
     for (int i = PARTS; i >= 0; i--) {
         o.memory_bytes = (int64_t)(least + (most - least) * (size_t)i / PARTS);
         assert_ok(mba_session_plan(&s, &o));
-        const int64_t remade = s.graph->remade[MBA_REMADE_STATES] + s.graph->remade[MBA_REMADE_ROWS];
+        const int64_t remade = s.graph->recomputed_bytes[MBA_RECOMPUTED_STATES] + s.graph->recomputed_bytes[MBA_RECOMPUTED_ROWS];
         assert_true((int64_t)mba_program_bytes(s.program) <= o.memory_bytes);
         assert_false(s.graph->recompute);          // not all of it
         assert_true(i < PARTS || remade == 0);

@@ -21,11 +21,11 @@ static void put_machine(mba_store *s)
         assert_ok(mba_put_ceiling(s,
                                   &(mba_row_ceiling){ .name = rate[i].name, .rate = rate[i].rate, .unit = "1/s",
                                                       .how = rate[i].how }));
-    assert_ok(mba_sheet_text(s, "run.device", "given", "cuda"));
-    assert_ok(mba_sheet_text(s, "run.workload", "given", "made-up"));
-    assert_ok(mba_sheet_number(s, "gpu.sms", "read", 10, ""));
-    assert_ok(mba_sheet_number(s, "gpu.l2", "read", 500, "byte"));
-    assert_ok(mba_sheet_number(s, "run.units", "given", 64, "tokens"));
+    assert_ok(mba_env_put_text(s, "run.device", "given", "cuda"));
+    assert_ok(mba_env_put_text(s, "run.workload", "given", "made-up"));
+    assert_ok(mba_env_put_number(s, "gpu.sms", "read", 10, ""));
+    assert_ok(mba_env_put_number(s, "gpu.l2", "read", 500, "byte"));
+    assert_ok(mba_env_put_number(s, "run.units", "given", 64, "tokens"));
 }
 
 static void put_node(mba_store *s, int64_t id, const char *op, const char *kind, const char *phase, mba_work_counts w)

@@ -193,7 +193,7 @@ static size_t first_byte(const mba_program *p, const mba_tensor *t)
 static int lent(const mba_program *p)
 {
     const mba_graph  *g = p->graph;
-    const mba_layout *lay = &p->layout;
+    const mba_memory_plan *lay = &p->layout;
     int               n = 0;
     for (int32_t s = 0; s < g->nstorages; s++) {
         const size_t from = lay->offset[s];
@@ -252,15 +252,15 @@ static void a_plan_keeps_what_fits(void **state)
     mba_session_options o = options("mamba2-130m", 1024);
     o.memory_bytes = INT64_MAX;
     assert_ok(mba_session_plan(&s, &o));
-    const int64_t most = (int64_t)mba_program_bytes(s.program), all = s.graph->kept[MBA_REMADE_ROWS];
-    assert_true(all > 0 && s.graph->remade[MBA_REMADE_ROWS] == 0);
+    const int64_t most = (int64_t)mba_program_bytes(s.program), all = s.graph->kept[MBA_RECOMPUTED_ROWS];
+    assert_true(all > 0 && s.graph->recomputed_bytes[MBA_RECOMPUTED_ROWS] == 0);
     const int64_t one = all / s.model.lm.layers;
     for (int part = 1; part < 4; part++) {
         o.memory_bytes = most - all * part / 4;
         assert_ok(mba_session_plan(&s, &o));
         const int64_t bytes = (int64_t)mba_program_bytes(s.program);
         assert_true(bytes <= o.memory_bytes && bytes > o.memory_bytes - 2 * one);
-        assert_true(s.graph->kept[MBA_REMADE_ROWS] > 0 && s.graph->remade[MBA_REMADE_ROWS] > 0 && !s.recomputes);
+        assert_true(s.graph->kept[MBA_RECOMPUTED_ROWS] > 0 && s.graph->recomputed_bytes[MBA_RECOMPUTED_ROWS] > 0 && !s.recomputes);
     }
     mba_session_end(&s);
 }

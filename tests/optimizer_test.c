@@ -93,7 +93,7 @@ static void set_gradients(rig *m, int step)
             g[i] = (float)((2 * mba_unit(u[0]) - 1) * (step % 2 ? 1 : 1e-3) * pow(10, -(double)(i % 4)));
             mba_reference_at(m->r, &grad)[i] = (double)g[i];
         }
-        assert_ok(m->d->put(mba_program_beside(m->p, grad.st, t), g, sizeof *g * (size_t)n));
+        assert_ok(m->d->put(mba_program_counterpart(m->p, grad.st, t), g, sizeof *g * (size_t)n));
         if (m->d->wait) assert_ok(m->d->wait());              // g goes away
         free(g);
     }
@@ -126,7 +126,7 @@ static void compare_copy(const rig *m)
     float       want[24 * 40];
     uint16_t    have[24 * 40];
     assert_ok(mba_program_get(m->p, m->t[1], want));
-    assert_ok(m->d->get(have, mba_program_beside(m->p, m->g->copies[MBA_DECAY], m->t[1]), sizeof have));
+    assert_ok(m->d->get(have, mba_program_counterpart(m->p, m->g->copies[MBA_DECAY], m->t[1]), sizeof have));
     for (int i = 0; i < 24 * 40; i++) assert_int_equal(have[i], mba_to_bf16(want[i]));
 }
 

@@ -89,17 +89,17 @@ static inline void put_machine(mba_store *s, const char *workload, double units)
     for (size_t i = 0; i < sizeof rate / sizeof *rate; i++)
         assert_ok(mba_put_ceiling(s, &(mba_row_ceiling){ .name = rate[i].name, .rate = rate[i].rate, .unit = "1/s",
                                                          .how = rate[i].how }));
-    assert_ok(mba_sheet_text(s, "run.device", "given", "cuda"));
-    assert_ok(mba_sheet_text(s, "gpu.name", "read", "made-up GPU"));
-    assert_ok(mba_sheet_text(s, "run.workload", "given", "%s", workload));
-    assert_ok(mba_sheet_text(s, "run.task", "given", "text"));
-    assert_ok(mba_sheet_text(s, "run.unit", "given", "tokens"));
-    assert_ok(mba_sheet_number(s, "run.units", "given", units, "tokens"));
-    assert_ok(mba_sheet_number(s, "gpu.sms", "read", 132, ""));
-    assert_ok(mba_sheet_number(s, "gpu.l2", "read", 5e7, "byte"));
-    assert_ok(mba_sheet_number(s, "train.steps", "given", 120, "step"));
-    assert_ok(mba_sheet_number(s, "train.first_loss", "measured", 5.5, "nat"));
-    assert_ok(mba_sheet_number(s, "train.last_loss", "measured", 0.5, "nat"));
+    assert_ok(mba_env_put_text(s, "run.device", "given", "cuda"));
+    assert_ok(mba_env_put_text(s, "gpu.name", "read", "made-up GPU"));
+    assert_ok(mba_env_put_text(s, "run.workload", "given", "%s", workload));
+    assert_ok(mba_env_put_text(s, "run.task", "given", "text"));
+    assert_ok(mba_env_put_text(s, "run.unit", "given", "tokens"));
+    assert_ok(mba_env_put_number(s, "run.units", "given", units, "tokens"));
+    assert_ok(mba_env_put_number(s, "gpu.sms", "read", 132, ""));
+    assert_ok(mba_env_put_number(s, "gpu.l2", "read", 5e7, "byte"));
+    assert_ok(mba_env_put_number(s, "train.steps", "given", 120, "step"));
+    assert_ok(mba_env_put_number(s, "train.first_loss", "measured", 5.5, "nat"));
+    assert_ok(mba_env_put_number(s, "train.last_loss", "measured", 0.5, "nat"));
     assert_ok(mba_put_parameter(s, &(mba_row_parameter){ .name = "layers", .value = "24", .meaning = "layers" }));
 }
 

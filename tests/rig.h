@@ -137,7 +137,7 @@ static inline void assert_close(rig *r)
     }
     for (int32_t k = 0; k < r->g->ntensors; k++) {
         const mba_tensor *t = r->g->tensors[k];
-        if (!mba_dense(t) || !(t->st->role == MBA_RESULT || (t->st->role == MBA_GRAD && t->maker))) continue;
+        if (!mba_dense(t) || !(t->st->role == MBA_RESULT || (t->st->role == MBA_GRAD && t->producer_node))) continue;
         double top = 1e-6;
         for (int64_t i = 0; i < mba_elems(t); i++) top = fmax(top, fabs(rig_want(r, t, i)));
         for (int64_t i = 0; i < mba_elems(t); i++)

@@ -46,26 +46,26 @@ static void kernels_of_a_store_have_their_error_beside_them(void **state)
 /* No constant was fitted to the peers' kernels; docs/results/simulator.md's table is what this prints. */
 static void kernels_of_peers_are_held_out_beside_their_times(void **state)
 {
-    mba_counted_set *d;
+    mba_profiled_set *d;
     (void)state;
-    assert_ok(mba_counted_load(&d, "src/sim/data/peers_counted.tsv"));
+    assert_ok(mba_profiled_load(&d, "src/sim/data/peers_counted.tsv"));
     assert_int_equal(d->n, 15);
     for (int i = 0; i < d->n; i++) assert_int_equal(d->one[i].set, MBA_POINT_HELD);
     json_t *rows = rows_of("simulate --json --counted src/sim/data/peers_counted.tsv");
     for (int i = 0; i < d->n; i++) assert_near(of(json_array_get(rows, (size_t)i), "measured_us"), d->one[i].us, 1e-6);
     json_decref(rows);
-    mba_counted_destroy(d);
+    mba_profiled_destroy(d);
 }
 
 static void a_gpu_is_found_by_its_name(void **state)
 {
     (void)state;
-    assert_string_equal(mba_off_machine("NVIDIA H200"), "h200");
-    assert_string_equal(mba_off_machine("NVIDIA A100-SXM4-80GB"), "a100");
-    assert_string_equal(mba_off_machine("AMD Instinct MI300X"), "mi300x");
-    assert_null(mba_off_machine("NVIDIA GH200 480GB"));
-    assert_null(mba_off_machine("NVIDIA H2000"));
-    assert_null(mba_off_machine(""));
+    assert_string_equal(mba_machine_for_gpu("NVIDIA H200"), "h200");
+    assert_string_equal(mba_machine_for_gpu("NVIDIA A100-SXM4-80GB"), "a100");
+    assert_string_equal(mba_machine_for_gpu("AMD Instinct MI300X"), "mi300x");
+    assert_null(mba_machine_for_gpu("NVIDIA GH200 480GB"));
+    assert_null(mba_machine_for_gpu("NVIDIA H2000"));
+    assert_null(mba_machine_for_gpu(""));
 }
 
 /* Of two axes that move one number the last would win, and the row would say what was never simulated. */

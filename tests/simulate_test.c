@@ -36,7 +36,7 @@ static void steps_have_the_same_bits_for_any_threads(void **state)
 static void draws_have_the_same_bits_for_any_threads(void **state)
 {
     (void)state;
-    double   first[MBA_DRAWS], times[MBA_DRAWS];
+    double   first[MBA_GPU_SAMPLES], times[MBA_GPU_SAMPLES];
     mba_band band[2];
     for (int i = 0; i < 3; i++) {
         mba_simulated r = { 0 };
@@ -48,7 +48,7 @@ static void draws_have_the_same_bits_for_any_threads(void **state)
         assert_ok(mba_simulated_run(&r, &w, sim));
         assert_ok(mba_simulated_draws(i ? times : first, &r, &w, sim, NULL, 0));
         if (i == 1) assert_memory_equal(times, first, sizeof first);
-        if (i) band[i - 1] = mba_band_of_draws(times);
+        if (i) band[i - 1] = mba_band_of_samples(times);
         mba_simulated_end(&r);
         mba_sim_destroy(sim);
     }
@@ -156,7 +156,7 @@ static void what_failed_is_not_remembered(void **state)
     for (int again = 0; again < 2; again++) {                  // found the second time, it would do
         int launches = 0;
         assert_int_equal(mba_sim_program(&step, sim, r.session.program, &r.gpu,
-                                         &(mba_sim_how){ .passes = MBA_STEP, .bind = outgrow, .of = &launches }),
+                                         &(mba_sim_how){ .passes = MBA_STEP, .before_launch = outgrow, .of = &launches }),
                          MBA_E_UNSUPPORTED);
     }
     assert_ok(mba_sim_program(&step, sim, r.session.program, &r.gpu, &(mba_sim_how){ .passes = MBA_STEP }));
@@ -213,7 +213,7 @@ static void one_sm_stands_for_all_in_a_step(void **state)
     assert_ok(mba_sim_create(&sim));
     assert_ok(mba_simulated_run(&r, &small, sim));
     assert_ok(mba_sim_program(&whole, sim, r.session.program, &r.gpu,
-                              &(mba_sim_how){ .passes = MBA_STEP, .tier = MBA_SIM_WHOLE }));
+                              &(mba_sim_how){ .passes = MBA_STEP, .tier = MBA_SIM_ALL_SMS }));
     printf("step: %.3f ms folded, %.3f ms whole\n", 1e3 * r.step.seconds, 1e3 * whole.seconds);
     assert_near(r.step.seconds / whole.seconds, 1, 0.05);
     mba_sim_step_free(&whole);
@@ -250,8 +250,8 @@ static void operators_are_no_worse_than_written_down(void **state)
 {
     (void)state;
     mba_measured *d;
-    assert_ok(mba_validated(&d, NULL, "h200", NULL));
-    const mba_score held = mba_measured_score(d, MBA_POINT_HELD), fitted = mba_measured_score(d, MBA_POINT_FITTED);
+    assert_ok(mba_validation_points(&d, NULL, "h200", NULL));
+    const mba_error_stats held = mba_measured_score(d, MBA_POINT_HELD), fitted = mba_measured_score(d, MBA_POINT_FITTED);
     int said = 0;
     for (int i = 0; i < d->n; i++) said += d->point[i].predicted_ms > 0;
     printf("operators from plans: held out %.1f %% of %d points, fitted %.1f %% of %d; %d of %d points predicted\n",
@@ -268,7 +268,7 @@ static void steps_are_no_worse_than_written_down(void **state)
     (void)state;
     mba_measured *d;
     int           steps = 0;
-    assert_ok(mba_validated(&d, NULL, "h200", NULL));
+    assert_ok(mba_validation_points(&d, NULL, "h200", NULL));
     for (int i = 0; i < d->n; i++) {
         const mba_point *p = &d->point[i];
         if (p->source != MBA_POINT_TOTAL) continue;
@@ -285,12 +285,12 @@ static void steps_are_no_worse_than_written_down(void **state)
 static void kernels_are_no_worse_than_written_down(void **state)
 {
     (void)state;
-    mba_counted_set *k;
+    mba_profiled_set *k;
     int              ssm = 0, met = 0;
-    assert_ok(mba_validated_kernels(&k, NULL, "h200", NULL));
-    const mba_score held = mba_counted_score(k, MBA_POINT_HELD, false),
-                    fit = mba_counted_score(k, MBA_POINT_FITTED, false),
-                    planned = mba_counted_score(k, MBA_POINT_HELD, true);
+    assert_ok(mba_validation_kernels(&k, NULL, "h200", NULL));
+    const mba_error_stats held = mba_profiled_score(k, MBA_POINT_HELD, false),
+                    fit = mba_profiled_score(k, MBA_POINT_FITTED, false),
+                    planned = mba_profiled_score(k, MBA_POINT_HELD, true);
     for (int i = 0; i < k->n; i++) {
         const bool is_ssm = !strncmp(k->one[i].op, "ssd", 3) || !strncmp(k->one[i].op, "selective_scan", 14);
         ssm += is_ssm && k->one[i].set == MBA_POINT_FITTED;
@@ -304,10 +304,10 @@ static void kernels_are_no_worse_than_written_down(void **state)
     assert_true(held.mape < HELD_MAPE && held.p90 < HELD_P90 && held.worst < HELD_WORST && held.log_correlation >= 0.99);
     assert_true(fit.mape < FITTED_MAPE && planned.mape < PLANNED_MAPE);
     mba_coverage cover;                           // bands are made by fitted kernels: held-out ones could be anywhere
-    assert_ok(mba_counted_coverage(&cover, k));
+    assert_ok(mba_profiled_coverage(&cover, k));
     printf("%d of %d held-out kernels lie in the 80 %% band of their class\n", cover.inside, cover.held);
     assert_true(cover.held == held.points && cover.inside >= 0.75 * cover.held && cover.inside <= 0.85 * cover.held);
-    mba_counted_destroy(k);
+    mba_profiled_destroy(k);
 }
 
 MBA_TEST_MAIN(cmocka_unit_test(the_ssm_part_of_a_what_if_is_its_operators),

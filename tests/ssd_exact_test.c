@@ -18,7 +18,7 @@ static const mba_step step = { .index = 2, .seed = 11 };
  * SUMMED, so that it is held to what the variant is for: no further than the peer, whose roundings make 6.5e-4 of it (ssd.md). */
 static const double ROUNDED = 1.0 / 512 + 1e-4, SUMMED = 2e-4, AS_THE_PEER = 6.5e-4;
 
-static bool is_leaf(const mba_tensor *t) { return mba_is_param(t) || (t->st->role == MBA_INPUT && !t->of && !t->maker); }
+static bool is_leaf(const mba_tensor *t) { return mba_is_param(t) || (t->st->role == MBA_INPUT && !t->of && !t->producer_node); }
 
 /* Program and reference begin with the same numbers, all of them bf16. */
 static void fill(mba_program *p, mba_reference *r)

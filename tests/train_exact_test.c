@@ -154,8 +154,8 @@ static mba_status apart_run(mba_program *p, unsigned passes, const mba_hooks *h)
 static mba_device device_apart(void)
 {
     mba_device apart = mba_device_cpu;
-    apart.take_host = apart_take_host;
-    apart.give_host = free;
+    apart.alloc_host = apart_take_host;
+    apart.dealloc_host = free;
     apart.wait = apart_wait;
     apart.send = apart_send;
     apart.recall = apart_recall;
@@ -329,8 +329,8 @@ static void a_device_that_fails_ends_the_run_with_its_words(void **state)
 {
     (void)state;
     mba_device fails = mba_device_cpu;
-    fails.take_host = apart_take_host;
-    fails.give_host = free;
+    fails.alloc_host = apart_take_host;
+    fails.dealloc_host = free;
     fails.run  = failing_run;
     fails.wait = failing_wait;
     for (int micros = 1; micros <= 2; micros++)

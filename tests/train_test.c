@@ -19,7 +19,7 @@ static void a_small_model_learns(void **state)
     assert_true(last_loss < 2.2);                 // a uniform guess over the bytes is 5.6, their frequencies about 2.9
 }
 
-static mba_judgement last_valid;
+static mba_validation_result last_valid;
 static double        first_losses, last_losses;   // means of the first and of the last ten
 
 static void keep_report(void *ctx, const mba_train_report *r)
@@ -500,7 +500,7 @@ static void lamb_stretches_tensors_as_they_are_published(void **state)
         assert_ok(mba_program_run(s.program, MBA_STEP, &step, NULL));
         for (int32_t i = 0; i < s.graph->ntensors; i++) {
             const mba_tensor *t = s.graph->tensors[i];
-            mba_piece         piece[MBA_PIECES_MAX];
+            mba_hf_slice         piece[MBA_PIECES_MAX];
             if (!mba_is_param(t) || t->st != s.graph->params[MBA_DECAY]) continue;
             const int     n = mba_hf_pieces(piece, format, &s.model, t);
             const float  *now = mba_program_at(s.program, t);

@@ -7,7 +7,7 @@
 #include "device/cuda/async.cuh"
 #include "device/cuda/hopper.cuh"
 #include "device/cuda/packed.cuh"
-#include "device/cuda/tile.cuh"
+#include "device/cuda/mma_fragments.cuh"
 
 extern "C" {
 #include "tests/words.h"
@@ -99,7 +99,7 @@ extern "C" mba_status words_pieces(void)
 
 /* ---- windows ---- */
 
-static __global__ void places(int64_t *element, int64_t *row, window<float> w, int cols, int n)
+static __global__ void places(int64_t *element, int64_t *row, strided_view<float> w, int cols, int n)
 {
     for (int i = (int)threadIdx.x; i < n; i += (int)blockDim.x) {
         element[i] = w.element(i) - w.at;
@@ -117,7 +117,7 @@ extern "C" mba_status words_windows(void)
     MBA_TRY(take(&at, 1));
     const int64_t run[] = { COLS, 2 * COLS, 1 }, pitch[] = { 9, 13, 1 };          // columns; two rows to a run; dense
     for (int k = 0; k < 3; k++) {
-        const window<float> w = { at, run[k], pitch[k] };
+        const strided_view<float> w = { at, run[k], pitch[k] };
         places<<<1, 32>>>(element, row, w, COLS, N);
         MBA_TRY(done("windows"));
         for (int i = 0; i < N; i++) MBA_TRY(same("element", i, (double)element[i], (double)(i / run[k] * pitch[k] + i % run[k])));
@@ -261,7 +261,7 @@ extern "C" mba_status words_copies(void)
         MBA_TRY(same("a batch of copies", i, out[i], x));
         MBA_TRY(same("copies of 8 and 4 bytes", i, out[N + i], i % 4 == 3 && i / 4 % 2 == 0 ? 0 : x));
         MBA_TRY(same("copies or zeros", i, out[2 * N + i], i / 4 % 3 ? 0 : x));
-        MBA_TRY(same("copies of tile.cuh", i, out[3 * N + i], x));
+        MBA_TRY(same("copies of mma_fragments.cuh", i, out[3 * N + i], x));
     }
     cudaFree(out), cudaFree(from);
     return MBA_OK;
@@ -333,7 +333,7 @@ extern "C" mba_status words_tiles(void)
     return MBA_OK;
 }
 
-/* ---- fragments of tile.cuh: A (16, K) and B (K, 8) of whole numbers, lanes filled as the header says ---- */
+/* ---- fragments of mma_fragments.cuh: A (16, K) and B (K, 8) of whole numbers, lanes filled as the header says ---- */
 
 static __device__ float of_a(int r, int c) { return (float)((r * 5 + c * 3) % 7 - 3); }
 static __device__ float of_b(int r, int c) { return (float)((r * 2 + c * 5) % 5 - 2); }
@@ -419,10 +419,10 @@ warpgroup_product(float *out, const __grid_constant__ CUtensorMap map_a, const _
     wgmma_fence();
 #pragma unroll
     for (int k = 0; k < 4; k++) {
-        if constexpr (WAY == BOTH_ROWS)   wgmma_n64_ss<0, 0>(d, mdesc(a + 32 * k), mdesc(b + 32 * k), 1);
-        if constexpr (WAY == B_COLUMNS)   wgmma_n64_ss<0, 1>(d, mdesc(a + 32 * k), mdesc(b + 2048 * k), 1);
-        if constexpr (WAY == A_COLUMNS)   wgmma_n64_ss<1, 0>(d, mdesc(a + 2048 * k), mdesc(b + 32 * k), 1);
-        if constexpr (WAY == A_REGISTERS) wgmma_n64_rs<0>(d, fa[k], mdesc(b + 32 * k), 1);
+        if constexpr (WAY == BOTH_ROWS)   wgmma_n64_ss<0, 0>(d, wgmma_smem_desc(a + 32 * k), wgmma_smem_desc(b + 32 * k), 1);
+        if constexpr (WAY == B_COLUMNS)   wgmma_n64_ss<0, 1>(d, wgmma_smem_desc(a + 32 * k), wgmma_smem_desc(b + 2048 * k), 1);
+        if constexpr (WAY == A_COLUMNS)   wgmma_n64_ss<1, 0>(d, wgmma_smem_desc(a + 2048 * k), wgmma_smem_desc(b + 32 * k), 1);
+        if constexpr (WAY == A_REGISTERS) wgmma_n64_rs<0>(d, fa[k], wgmma_smem_desc(b + 32 * k), 1);
     }
     wgmma_commit();
     wgmma_wait<0>();
@@ -459,8 +459,8 @@ extern "C" mba_status words_warpgroups(void)
     MBA_TRY(take(&a, SIDE * SIDE));
     MBA_TRY(take(&b, SIDE * SIDE));
     for (int i = 0; i < SIDE * SIDE; i++) a[i] = (bf16)(float)whole(i), b[i] = (bf16)(float)whole(i + 5);
-    MBA_TRY(mba_tile_map(&map_a, a, dim, step));
-    MBA_TRY(mba_tile_map(&map_b, b, dim, step));
+    MBA_TRY(mba_tensor_map_make(&map_a, a, dim, step));
+    MBA_TRY(mba_tensor_map_make(&map_b, b, dim, step));
     MBA_TRY(try_warpgroup<BOTH_ROWS>(out, &map_a, &map_b));
     MBA_TRY(try_warpgroup<B_COLUMNS>(out, &map_a, &map_b));
     MBA_TRY(try_warpgroup<A_COLUMNS>(out, &map_a, &map_b));
@@ -479,7 +479,7 @@ static __global__ void hand_on(float *out, float *state, int *flag)
     }
     if (threadIdx.x == 0) await(flag, 4);
     __syncthreads();
-    out[threadIdx.x] = load_fresh(state + threadIdx.x);
+    out[threadIdx.x] = load_l2(state + threadIdx.x);
 #endif
 }
 

@@ -12,7 +12,7 @@
 #include "core/check.h"
 #include "core/print.h"
 #include "data/image_bench.h"
-#include "device/cuda/products.h"
+#include "device/cuda/gemm_candidates.h"
 #include "train/feed.h"
 
 static const double CEILING_S = 0.5;               // per rate
@@ -145,7 +145,7 @@ static mba_status bench_case(mba_table *t, const mba_ceilings *c, const mba_sess
         st = mba_measure_nodes(best, p, alone ? MBA_FORWARD : MBA_FORWARD | MBA_BACKWARD, &step, (int)bo->repeats + 1,
                                true);
         for (int32_t i = 0; i < o.g->nnodes && st == MBA_OK; i++)      // what only evaluation runs
-            if (o.g->nodes[i]->unless) st = mba_measure_nodes(best, p, MBA_FORWARD, &step, (int)bo->repeats + 1, true);
+            if (o.g->nodes[i]->elided_in) st = mba_measure_nodes(best, p, MBA_FORWARD, &step, (int)bo->repeats + 1, true);
     }
     for (int32_t i = 0; st == MBA_OK && i < o.g->nnodes; i++) {
         const mba_node *n = o.g->nodes[i];
@@ -340,7 +340,7 @@ static void end_product(gemm_rows *r)
     r->now = r->least = 0;
 }
 
-static void gemm_row(void *ctx, const mba_cuda_product *p)
+static void gemm_row(void *ctx, const mba_cuda_gemm_candidate *p)
 {
     gemm_rows *r = ctx;
     if (p->rank == 0) {
@@ -381,7 +381,7 @@ static mba_status bench_gemm(const bench_options *o)
     if (st == MBA_OK) st = mba_feed_example(&s, &step);
     if (st == MBA_OK) st = mba_program_run(s.program, MBA_STEP, &step, NULL);
     if (st == MBA_OK) st = so.device->wait();
-    if (st == MBA_OK) st = mba_cuda_products(CANDIDATES, (int)o->repeats, 1e-3 * (double)o->hold_ms, gemm_row, &r);
+    if (st == MBA_OK) st = mba_cuda_gemm_candidates(CANDIDATES, (int)o->repeats, 1e-3 * (double)o->hold_ms, gemm_row, &r);
     end_product(&r);
     if (st == MBA_OK) st = mba_table_print(r.t, stdout, form_of(o));
     if (st == MBA_OK && form_of(o) == MBA_TABLE_TEXT)

@@ -4,12 +4,12 @@
 
 #include "cli/command.h"
 #include "cli/options.h"
-#include "cli/stores.h"
+#include "cli/store_files.h"
 #include "core/device.h"
 #include "core/file.h"
 #include "core/version.h"
 #include "device/cuda/calibrate.h"
-#include "device/cuda/imitate.h"
+#include "device/cuda/emulate.h"
 #include "sim/machine.h"
 
 static int find_key(const char *name)
@@ -78,7 +78,7 @@ static void say_part(void *of, const char *part, int readings, const char *faile
 
 typedef struct lines { mba_writer *file; int n; } lines;
 
-static void say_imitated(void *of, const mba_imitation *w, double us, double imitated_us, const char *failed)
+static void say_imitated(void *of, const mba_emulation *w, double us, double imitated_us, const char *failed)
 {
     lines *to = of;
     char   line[128];
@@ -95,11 +95,11 @@ static void say_imitated(void *of, const mba_imitation *w, double us, double imi
 static mba_status imitate(const char *path)
 {
     static const char head[] = "# Made by `mambascope calibrate --imitate`, commit " MBA_COMMIT
-                               ": kernel, axis, factor, us here, us on the imitated machine (core/imitate.h).\n";
+                               ": kernel, axis, factor, us here, us on the imitated machine (core/emulate.h).\n";
     lines             to = { 0 };
     MBA_TRY(mba_writer_create(&to.file, path));
     mba_status st = mba_writer_put(to.file, head, sizeof head - 1);
-    if (st == MBA_OK) st = mba_imitate_cuda(say_imitated, &to);
+    if (st == MBA_OK) st = mba_emulate_cuda(say_imitated, &to);
     if (to.n) {                                                 // measured before a failure: worth keeping
         const mba_status written = mba_writer_commit(to.file);
         if (st == MBA_OK) st = written;

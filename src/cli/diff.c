@@ -79,7 +79,7 @@ static void warn(mba_analysis *const *a)
 {
     static const char *const keys[] = { "run.workload", "run.device", "gpu.name", "cpu.name", "run.precision" };
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
-        const char *x = mba_sheet_find(a[0], keys[i]), *y = mba_sheet_find(a[1], keys[i]);
+        const char *x = mba_env_find(a[0], keys[i]), *y = mba_env_find(a[1], keys[i]);
         if (x && y && strcmp(x, y)) mba_say(stderr, "note: %s differs: %s, %s\n", keys[i], x, y);
     }
     if (*a[0]->batch && *a[1]->batch && strcmp(a[0]->batch, a[1]->batch))

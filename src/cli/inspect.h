@@ -44,13 +44,13 @@ void mba__fact_format(mba_report *r, const char *format, const char *about);
 
 /* Least, mean and largest of many numbers, and how many lie in 0, 1, 2..3, 4..7, .. */
 enum { MBA_SPREAD_BINS = 65 };
-typedef struct mba_spread {
+typedef struct mba_value_range {
     int64_t n, bin[MBA_SPREAD_BINS];
     double  low, high, sum;
-} mba_spread;
+} mba_value_range;
 
-void mba__spread_add(mba_spread *s, double value);
-void mba__fact_spread(json_t *to, const char *key, const mba_spread *s, bool histogram);     /* nothing where n is 0 */
+void mba__spread_add(mba_value_range *s, double value);
+void mba__fact_spread(json_t *to, const char *key, const mba_value_range *s, bool histogram);     /* nothing where n is 0 */
 
 /* A count as one row of a list of bars: {"class": name, "count": count}. */
 void mba__fact_count(json_t *list, const char *name, int64_t count);

@@ -15,7 +15,7 @@ typedef struct array_count {
 
 static void add_array(array_count *c, const mba_array *a)
 {
-    const char *type = mba_wire_name(a->dtype);
+    const char *type = mba_file_dtype_name(a->dtype);
     json_t     *row = json_object(), *shape = json_array();
     for (int k = 0; k < a->rank; k++) json_array_append_new(shape, json_integer(a->shape[k]));
     mba__fact_text(row, "name", a->name);
@@ -70,11 +70,11 @@ bool mba__inspect_checkpoint(mba_status *st, mba_report *r)
 
 static mba_status tell_values(json_t *facts, const mba_array *a)
 {
-    mba_spread s = { 0 };
+    mba_value_range s = { 0 };
     double     x[1024];
     int64_t    wild = 0;
     for (int64_t at = 0; at < a->elems; at += 1024) {
-        const int64_t n    = a->elems - at < 1024 ? a->elems - at : 1024, width = (int64_t)mba_wire_bytes(a->dtype);
+        const int64_t n    = a->elems - at < 1024 ? a->elems - at : 1024, width = (int64_t)mba_file_dtype_bytes(a->dtype);
         mba_array     part = *a;
         part.rank     = 1;
         part.shape[0] = part.elems = n;
@@ -99,7 +99,7 @@ mba_status mba__inspect_npy(mba_report *r, const mba_map *m)
     json_t          *shape = json_array();
     for (int k = 0; k < a->rank; k++) json_array_append_new(shape, json_integer(a->shape[k]));
     mba__fact_format(r, "npy", "one array, as NumPy saves it");
-    mba__fact_text(r->facts, "dtype", mba_wire_name(a->dtype));
+    mba__fact_text(r->facts, "dtype", mba_file_dtype_name(a->dtype));
     json_object_set_new(r->facts, "shape", shape);
     mba__fact_int(r->facts, "values", a->elems);
     const mba_status st = tell_values(r->facts, a);

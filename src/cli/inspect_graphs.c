@@ -25,7 +25,7 @@ static double label_at(const mba_graph_set *s, int64_t i)
 static mba_status tell_labels(json_t *to, const mba_graph_set *s)
 {
     const int64_t rows = s->form.node_labels ? s->nodes : s->graphs, n = rows * s->form.label_width;
-    mba_spread    value = { 0 };
+    mba_value_range    value = { 0 };
     bool          whole = s->form.label_width == 1;
     for (int64_t i = 0; i < n; i++) {
         const double y = label_at(s, i);
@@ -52,7 +52,7 @@ static mba_status tell_labels(json_t *to, const mba_graph_set *s)
 
 static mba_status tell_sizes(json_t *to, const mba_graph_set *s)
 {
-    mba_spread nodes = { 0 }, edges = { 0 }, degree = { 0 };
+    mba_value_range nodes = { 0 }, edges = { 0 }, degree = { 0 };
     int64_t    most = 1;
     for (int64_t g = 0; g < s->graphs; g++) {
         const mba_graph_item i = mba_graph_set_item(s, g);

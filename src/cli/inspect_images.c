@@ -42,7 +42,7 @@ static mba_status count_classes(json_t *to, const mba_image_set *s)
 }
 
 typedef struct image_count {
-    mba_spread W, H, bytes;
+    mba_value_range W, H, bytes;
     int64_t    sampled, damaged, jpeg, png;
     int64_t    clipped;                  /* 16-bit grey, see image.h */
     char       first_damaged[512];
@@ -217,7 +217,7 @@ static mba_status inspect_idx(mba_report *r, const mba_map *m)
 {
     static const char *const type[] = { "U8", "I8", "", "I16", "I32", "F32", "F64" };
     mba_idx    x;
-    mba_spread value = { 0 };
+    mba_value_range value = { 0 };
     MBA_TRY(mba_idx_parse(&x, r->path, m->data, m->bytes));
     json_t *shape = json_array();
     for (int i = 0; i < x.rank; i++) json_array_append_new(shape, json_integer(x.size[i]));

@@ -19,7 +19,7 @@ void mba__fact_int(json_t *to, const char *key, int64_t value) { json_object_set
 
 static json_t *harmless(const char *text)
 {
-    return json_string(mba_utf8_valid(text, strlen(text)) ? text : mba_show(text).text);
+    return json_string(mba_utf8_valid(text, strlen(text)) ? text : mba_quote(text).text);
 }
 
 void mba__fact_text(json_t *to, const char *key, const char *text) { json_object_set_new(to, key, harmless(text)); }
@@ -39,7 +39,7 @@ void mba__fact_count(json_t *list, const char *name, int64_t count)
     json_array_append_new(list, row);
 }
 
-void mba__spread_add(mba_spread *s, double value)
+void mba__spread_add(mba_value_range *s, double value)
 {
     int bin = 0;
     if (value >= 1) (void)frexp(value, &bin);
@@ -55,7 +55,7 @@ static json_t *number(double v)
     return v == floor(v) && fabs(v) < 9e15 ? json_integer((json_int_t)v) : mba_json_finite(v);
 }
 
-static json_t *histogram_of(const mba_spread *s)
+static json_t *histogram_of(const mba_value_range *s)
 {
     json_t *list = json_array();
     int     first = 0, last = MBA_SPREAD_BINS - 1;
@@ -71,7 +71,7 @@ static json_t *histogram_of(const mba_spread *s)
     return list;
 }
 
-void mba__fact_spread(json_t *to, const char *key, const mba_spread *s, bool histogram)
+void mba__fact_spread(json_t *to, const char *key, const mba_value_range *s, bool histogram)
 {
     if (!s->n) return;
     json_t *o = json_object();
@@ -89,7 +89,7 @@ static void print_scalar(FILE *f, const json_t *v)
     if (json_is_integer(v)) fprintf(f, "%" PRId64, (int64_t)json_integer_value(v));
     else if (json_is_real(v)) fprintf(f, "%.6g", json_real_value(v));
     else if (json_is_boolean(v)) fputs(json_is_true(v) ? "yes" : "no", f);
-    else if (json_is_string(v)) fputs(mba_show(json_string_value(v)).text, f);
+    else if (json_is_string(v)) fputs(mba_quote(json_string_value(v)).text, f);
 }
 
 /* What stands before a bar. */
@@ -97,7 +97,7 @@ static void name_row(char *to, size_t room, const json_t *row)
 {
     const json_t *from = json_object_get(row, "from");
     const int64_t low = (int64_t)json_number_value(from), high = (int64_t)json_number_value(json_object_get(row, "to"));
-    if (!from) snprintf(to, room, "%s", mba_show(json_string_value(json_object_get(row, "class"))).text);
+    if (!from) snprintf(to, room, "%s", mba_quote(json_string_value(json_object_get(row, "class"))).text);
     else if (low == high) snprintf(to, room, "%" PRId64, low);
     else snprintf(to, room, "%" PRId64 " .. %" PRId64, low, high);
 }
@@ -135,7 +135,7 @@ static void print_tensors(FILE *f, const json_t *list, int indent)
         const int     rank = (int)json_array_size(dim);
         for (int k = 0; k < rank; k++) shape[k] = json_integer_value(json_array_get(dim, (size_t)k));
         fprintf(f, "%*s%-4s %-18s %s\n", indent, "", json_string_value(json_object_get(row, "dtype")),
-                mba_shape_words(rank, shape).text, mba_show(json_string_value(json_object_get(row, "name"))).text);
+                mba_shape_words(rank, shape).text, mba_quote(json_string_value(json_object_get(row, "name"))).text);
     }
     if (shown < n) fprintf(f, "%*s.. and %zu more\n", indent, "", n - shown);
 }
@@ -223,7 +223,7 @@ mba_status mba__report_picture(mba_report *r, const mba_image *m, const char *ca
     mba_image    *to = &r->picture[r->pictures];
     MBA_TRY(mba_image_reshape(to, W ? W : 1, H ? H : 1));
     shrink(to, m);
-    snprintf(r->caption[r->pictures++], sizeof r->caption[0], "%.24s", mba_show(caption).text);
+    snprintf(r->caption[r->pictures++], sizeof r->caption[0], "%.24s", mba_quote(caption).text);
     return MBA_OK;
 }
 

@@ -27,7 +27,7 @@ static bool is_blank(const char *text, size_t n)
 mba_status mba__inspect_text(mba_report *r, const mba_map *m)
 {
     (void)m;
-    mba_spread  lines = { 0 };
+    mba_value_range  lines = { 0 };
     mba_reader *in = NULL;
     mba_status  st;
     const char *line;
@@ -50,7 +50,7 @@ mba_status mba__inspect_text(mba_report *r, const mba_map *m)
 mba_status mba__inspect_tokenizer(mba_report *r, const mba_map *m)
 {
     mba_tokenizer *t      = NULL;
-    mba_spread     length = { 0 };
+    mba_value_range     length = { 0 };
     MBA_TRY(mba_tokenizer_create_json(&t, m->data, m->bytes));
     mba__fact_format(r, "tokenizer", "byte-level BPE tokenizer (Hugging Face tokenizer.json)");
     mba__fact_text(r->facts, "name", mba_tokenizer_name(t));
@@ -68,7 +68,7 @@ mba_status mba__inspect_tokenizer(mba_report *r, const mba_map *m)
 
 typedef struct line_count {
     int64_t    lines, without;
-    mba_spread document;
+    mba_value_range document;
     json_t    *keys;
 } line_count;
 
@@ -78,7 +78,7 @@ static mba_status count_line(line_count *c, const char *line, size_t n, const ch
     const char  *key;
     json_t      *v, *o = json_loadb(line, n, JSON_ALLOW_NUL, &e);
     if (!json_is_object(o)) {
-        const mba_words why = mba_show(o ? "it is something else" : e.text);
+        const mba_words why = mba_quote(o ? "it is something else" : e.text);
         json_decref(o);
         return mba_fail(MBA_E_FORMAT, "line %" PRId64 " is no JSON object\nwhy: %s\n"
                         "fix: correct or remove the line; JSON lines have one object a line", c->lines, why.text);

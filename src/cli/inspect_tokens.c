@@ -12,7 +12,7 @@ enum { BLOCK = 1 << 14, GPT2_END_OF_TEXT = 50256, BEGINS = 16 };
 typedef struct token_count {
     int64_t    files, tokens, ends, run;   /* run: of the document so far */
     int32_t    largest, end_of_text;
-    mba_spread document;
+    mba_value_range document;
 } token_count;
 
 static void count_tokens(token_count *c, const int32_t *id, int64_t n)

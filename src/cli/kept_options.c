@@ -66,7 +66,7 @@ mba_status mba_kept_options_write(json_t **out, const mba_option *table, const j
 static mba_words words_of(const json_t *v)
 {
     mba_words w;
-    if (json_is_string(v))       return mba_show(json_string_value(v));
+    if (json_is_string(v))       return mba_quote(json_string_value(v));
     if (json_is_integer(v))      snprintf(w.text, sizeof w.text, "%lld", (long long)json_integer_value(v));
     else if (json_is_real(v))    snprintf(w.text, sizeof w.text, "%.10g", json_real_value(v));
     else                         snprintf(w.text, sizeof w.text, "%s", json_is_true(v) ? "on" : json_is_false(v) ? "off" : "not set");

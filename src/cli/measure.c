@@ -130,7 +130,7 @@ static mba_status products_of(double *best_s, const mba_session *s, const mba_st
     return st;
 }
 
-mba_status mba_measure_products(double *best_s, const mba_session *s, const mba_step *step, int repeats)
+mba_status mba_measure_gemms(double *best_s, const mba_session *s, const mba_step *step, int repeats)
 {
     MBA_TRY(products_of(best_s, s, step, repeats));
     return add_head(best_s, s, step, repeats);
@@ -217,13 +217,13 @@ mba_status mba_measure_step(mba_step_times *out, mba_session *s, const mba_ceili
     MBA_TRY(mba_measure_run(&out->step_s, s->program, MBA_STEP, &step, repeats));
     MBA_TRY(measure_host(&out->host_s, s->program, &step, repeats));
     if (!s->program->device->wait) out->host_s = out->step_s;
-    MBA_TRY(mba_measure_products(&out->gemm_s, s, &step, repeats));
+    MBA_TRY(mba_measure_gemms(&out->gemm_s, s, &step, repeats));
     MBA_TRY(mba_measure_nodes(out->node_s, s->program, MBA_STEP, &step, repeats, false));
     for (int32_t i = 0; i < s->graph->nnodes; i++) {
         const mba_node *n = s->graph->nodes[i];
         out->nodes_s += out->node_s[i];
         if (!mba_runs(n, MBA_STEP)) continue;
-        out->node_floor_s[i] = mba_ceilings_floor(c, n->op->cost(n)) * mba_filled(n, &step);
+        out->node_floor_s[i] = mba_ceilings_floor(c, n->op->cost(n)) * mba_valid_fraction(n, &step);
         out->floor_s        += out->node_floor_s[i];
     }
     return MBA_OK;

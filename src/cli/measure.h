@@ -17,7 +17,7 @@ MBA_MUST mba_status mba_measure_run(double *best_s, mba_program *p, unsigned pas
 /* The same with only the nodes that are matrix products, GEMMs and convolutions of images: what a step made of them
  * alone would take, in the same process, with the same tiles and operands. Convolutions count in the form that is a
  * matrix product of patches, whatever form the step uses. */
-MBA_MUST mba_status mba_measure_products(double *best_s, const mba_session *s, const mba_step *step, int repeats);
+MBA_MUST mba_status mba_measure_gemms(double *best_s, const mba_session *s, const mba_step *step, int repeats);
 
 /* Every node of the passes by itself; best_s has one entry per node and starts at 0. The caches are swept
  * between runs when `cold`. */

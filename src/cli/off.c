@@ -12,7 +12,7 @@
 #include "sim/engine.h"
 
 /* A word of the name, so that a GH200, which has other memory, is no H200. */
-const char *mba_off_machine(const char *gpu)
+const char *mba_machine_for_gpu(const char *gpu)
 {
     for (int i = 0; mba_gpu_name(i); i++) {
         const char  *name = mba_gpu_name(i);
@@ -24,12 +24,12 @@ const char *mba_off_machine(const char *gpu)
     return NULL;
 }
 
-static mba_status sum_up(mba_off *o, const mba_counted_set *d)
+static mba_status sum_up(mba_prediction_error *o, const mba_profiled_set *d)
 {
     double *size = malloc(((size_t)o->n + 1) * sizeof *size), predicted = 0, measured = 0;
     if (!size) return mba_fail(MBA_E_NOMEM, "no memory for the errors of %d kernels", o->n);
     for (int i = 0; i < o->n; i++) {
-        const mba_counted_kernel *c = &d->one[i];
+        const mba_profiled_kernel *c = &d->one[i];
         size[i]    = fabs(o->percent[i]);
         o->mean   += size[i] / o->n;
         predicted += c->launches * c->us * (1 + o->percent[i] / 100);
@@ -45,7 +45,7 @@ static mba_status sum_up(mba_off *o, const mba_counted_set *d)
     return MBA_OK;
 }
 
-static mba_status predict(mba_off *o, const mba_counted_set *d)
+static mba_status predict(mba_prediction_error *o, const mba_profiled_set *d)
 {
     mba_gpu m;
     if (!o->machine) return MBA_OK;
@@ -53,55 +53,55 @@ static mba_status predict(mba_off *o, const mba_counted_set *d)
     for (int i = 0; i < d->n; i++) {
         mba_sim_kernel k;
         mba_sim_result r;
-        MBA_TRY(mba_counted_foreign(&k, &d->one[i], &m));
-        MBA_TRY(mba_sim_run(&r, &k, &m, MBA_SIM_FOLDED));
+        MBA_TRY(mba_profiled_lower(&k, &d->one[i], &m));
+        MBA_TRY(mba_sim_run(&r, &k, &m, MBA_SIM_ONE_SM));
         o->percent[i] = 100 * (1e6 * r.seconds / d->one[i].us - 1);
     }
     o->n = d->n;
     return sum_up(o, d);
 }
 
-static mba_status make(mba_off **out, const mba_counted_set *d, const char *machine)
+static mba_status make(mba_prediction_error **out, const mba_profiled_set *d, const char *machine)
 {
-    mba_off *o = calloc(1, sizeof *o);
+    mba_prediction_error *o = calloc(1, sizeof *o);
     if (o) o->percent = calloc((size_t)d->n + 1, sizeof *o->percent);
     if (!o || !o->percent) {
-        mba_off_destroy(o);
+        mba_prediction_error_destroy(o);
         return mba_fail(MBA_E_NOMEM, "no memory for the errors of %d kernels", d->n);
     }
     o->machine = machine;
     for (int i = 0; i < d->n; i++) o->percent[i] = NAN;
     const mba_status st = predict(o, d);
     if (st == MBA_OK) *out = o;
-    else              mba_off_destroy(o);
+    else              mba_prediction_error_destroy(o);
     return st;
 }
 
-mba_status mba_off_of_stored(mba_off **out, const mba_stored *s)
+mba_status mba_prediction_error_of_store(mba_prediction_error **out, const mba_store_kernels *s)
 {
-    return make(out, &s->kernels, mba_off_machine(s->gpu));
+    return make(out, &s->kernels, mba_machine_for_gpu(s->gpu));
 }
 
-mba_status mba_off_of_held_out(mba_off **out)
+mba_status mba_prediction_error_held_out(mba_prediction_error **out)
 {
-    mba_counted_set *d;
+    mba_profiled_set *d;
     int              n = 0;
-    MBA_TRY(mba_counted_load(&d, NULL));
+    MBA_TRY(mba_profiled_load(&d, NULL));
     for (int i = 0; i < d->n; i++) {
-        mba_counted_kernel *c = &d->one[i];
-        if (c->set != MBA_POINT_HELD || c->again || !mba_counted_enough(c)) continue;
-        mba_counted_forget_code(c);
-        const mba_counted_kernel other = d->one[n];
+        mba_profiled_kernel *c = &d->one[i];
+        if (c->set != MBA_POINT_HELD || c->again || !mba_profiled_complete(c)) continue;
+        mba_profiled_drop_sass(c);
+        const mba_profiled_kernel other = d->one[n];
         d->one[n++] = *c;
         d->one[i]   = other;
     }
-    mba_counted_set held = { d->one, n };
+    mba_profiled_set held = { d->one, n };
     const mba_status st = make(out, &held, "h200");
-    mba_counted_destroy(d);
+    mba_profiled_destroy(d);
     return st;
 }
 
-void mba_off_destroy(mba_off *o)
+void mba_prediction_error_destroy(mba_prediction_error *o)
 {
     if (o) free(o->percent);
     free(o);

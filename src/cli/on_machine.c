@@ -36,7 +36,7 @@ static mba_status plan_there(mba_on_machine *m, const mba_session_options *so)
 static mba_status simulate_step(mba_on_machine *m, mba_sim *sim)
 {
     mba_sim_step part;
-    double       times[MBA_DRAWS];
+    double       times[MBA_GPU_SAMPLES];
     mba_band     validated;
     MBA_TRY(mba_simulated_step(&m->sim, &(mba_workload){ 0 }, sim));
     m->seconds = m->sim.step.seconds;
@@ -47,8 +47,8 @@ static mba_status simulate_step(mba_on_machine *m, mba_sim *sim)
         mba_sim_step_free(&part);
     }
     MBA_TRY(mba_simulated_draws(times, &m->sim, &(mba_workload){ 0 }, sim, NULL, 0));
-    MBA_TRY(mba_validated_bands(&validated, NULL, sim));
-    m->band = mba_band_of_both(mba_band_of_draws(times), validated);
+    MBA_TRY(mba_validation_bands(&validated, NULL, sim));
+    m->band = mba_band_combine(mba_band_of_samples(times), validated);
     return MBA_OK;
 }
 

@@ -7,7 +7,7 @@
 #include "cli/command.h"
 #include "cli/options.h"
 #include "cli/say.h"
-#include "cli/stores.h"
+#include "cli/store_files.h"
 #include "cli/whatif.h"
 #include "core/lock.h"
 #include "data/listing.h"

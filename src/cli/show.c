@@ -10,7 +10,7 @@
 #include "scope/doubts.h"
 #include "scope/export.h"
 
-static mba_status make(mba_table **out, const mba_shown *s, const mba_analysis *a, bool full)
+static mba_status make(mba_table **out, const mba_show_table *s, const mba_analysis *a, bool full)
 {
     MBA_TRY(mba_table_create(out, s->columns));
     mba_status st = s->fill(*out, a, full);
@@ -19,7 +19,7 @@ static mba_status make(mba_table **out, const mba_shown *s, const mba_analysis *
     return st;
 }
 
-static void print_heading(const mba_shown *s)
+static void print_heading(const mba_show_table *s)
 {
     printf("%s\n", s->title);
     if (*s->convention) printf("(%s)\n", s->convention);
@@ -48,7 +48,7 @@ static void print_notes(const mba_analysis *a)
 }
 
 /* A terminal has the first rows of long tables: whoever adds them up must know. */
-static mba_status tell_left_out(const mba_shown *s, const mba_analysis *a, size_t shown)
+static mba_status tell_left_out(const mba_show_table *s, const mba_analysis *a, size_t shown)
 {
     mba_table *all;
     MBA_TRY(make(&all, s, a, true));
@@ -60,7 +60,7 @@ static mba_status tell_left_out(const mba_shown *s, const mba_analysis *a, size_
 }
 
 /* Under tables with percents of floors: why some are above 100, a line for each reason. */
-static void explain_above(const mba_shown *s, const mba_analysis *a)
+static void explain_above(const mba_show_table *s, const mba_analysis *a)
 {
     static const char *const tables[] = { "breakdown", "operators", "kernels", "roofline" };
     bool has = false;
@@ -81,7 +81,7 @@ static void explain_above(const mba_shown *s, const mba_analysis *a)
     }
 }
 
-static mba_status print_text(const mba_shown *s, const mba_analysis *a, bool asked)
+static mba_status print_text(const mba_show_table *s, const mba_analysis *a, bool asked)
 {
     mba_status st = MBA_OK;
     mba_table *t;
@@ -105,7 +105,7 @@ static mba_status print_text(const mba_shown *s, const mba_analysis *a, bool ask
     return st;
 }
 
-static mba_status print_form(const mba_shown *s, const mba_analysis *a, mba_table_form form)
+static mba_status print_form(const mba_show_table *s, const mba_analysis *a, mba_table_form form)
 {
     mba_table *t;
     MBA_TRY(make(&t, s, a, true));
@@ -114,7 +114,7 @@ static mba_status print_form(const mba_shown *s, const mba_analysis *a, mba_tabl
     return st;
 }
 
-static bool wanted(const mba_shown *s, const mba_operands *words)
+static bool wanted(const mba_show_table *s, const mba_operands *words)
 {
     for (int i = 1; i < words->n; i++) if (!strcmp(words->word[i], s->name)) return true;
     return words->n == 1;
@@ -141,7 +141,7 @@ static mba_status print_all(const mba_analysis *a, const mba_operands *words, mb
 {
     const char *between = ",\n";
     print_doubts(a, form);
-    for (const mba_shown *s = mba_shown_tables; s->name; s++) {
+    for (const mba_show_table *s = mba_show_tables; s->name; s++) {
         if (!wanted(s, words)) continue;
         if (form == MBA_TABLE_JSON) printf("%s\"%s\": ", between, s->name);
         MBA_TRY(form == MBA_TABLE_TEXT ? print_text(s, a, words->n > 1) : print_form(s, a, form));
@@ -199,7 +199,7 @@ static mba_status show(const mba_operands *words, const char *beside, mba_table_
 static mba_status no_table(const char *name)
 {
     mba_nearest near = mba_nearest_to(name, strlen(name));
-    for (const mba_shown *s = mba_shown_tables; s->name; s++) mba_nearest_try(&near, s->name, NULL);
+    for (const mba_show_table *s = mba_show_tables; s->name; s++) mba_nearest_try(&near, s->name, NULL);
     return mba_fail(MBA_E_ARG, "no table '%s'\nfix: %smambascope show --help lists them", name, mba_did_you_mean(&near).text);
 }
 
@@ -227,7 +227,7 @@ mba_status mba_command_show(int argc, char **argv)
     if (help) return MBA_OK;
     if (!words.n) return mba_fail(MBA_E_ARG, "show what?\nfix: mambascope show FILE.db");
     for (int i = 1; i < words.n; i++)
-        if (!mba_shown_find(words.word[i]))
+        if (!mba_show_table_find(words.word[i]))
             return no_table(words.word[i]);
     if (csv && words.n != 2)
         return mba_fail(MBA_E_ARG, "--csv of %d tables\nfix: name one: mambascope show %s kernels --csv", words.n - 1,

@@ -327,7 +327,7 @@ static mba_status reuse(mba_table *t, const mba_analysis *a, bool full)
 {
     mba_reuse   *r;
     int64_t      n;
-    const double cache = isnan(a->l2_bytes) ? mba_sheet_value(a, "cpu.llc") : a->l2_bytes;
+    const double cache = isnan(a->l2_bytes) ? mba_env_value(a, "cpu.llc") : a->l2_bytes;
     if (isnan(cache)) return MBA_OK;
     MBA_TRY(mba_reuse_of(a, cache, &r, &n));
     for (int64_t i = 0; i < n && (full || i < 16); i++) {
@@ -380,7 +380,7 @@ static mba_status notes(mba_table *t, const mba_analysis *a, bool full)
 
 /* ---- all of them ---- */
 
-const mba_shown mba_shown_tables[] = {
+const mba_show_table mba_show_tables[] = {
     { "environment", "Environment", "", environment_columns, environment },
     { "parameters", "Table I: the workload as it ran", "", parameter_columns, parameters },
     { "ceilings", "Ceilings", "floors take the measured one where there is one", ceiling_columns, ceilings },
@@ -425,8 +425,8 @@ const mba_shown mba_shown_tables[] = {
     { 0 },
 };
 
-const mba_shown *mba_shown_find(const char *name)
+const mba_show_table *mba_show_table_find(const char *name)
 {
-    for (const mba_shown *s = mba_shown_tables; s->name; s++) if (!strcmp(s->name, name)) return s;
+    for (const mba_show_table *s = mba_show_tables; s->name; s++) if (!strcmp(s->name, name)) return s;
     return NULL;
 }

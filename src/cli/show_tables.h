@@ -6,11 +6,11 @@
 #include "scope/analysis.h"
 
 /* Fills a table; `full`: whole names and all rows, for programs. A table without rows is not printed. */
-typedef struct mba_shown { const char *name, *title, *convention; const mba_column *columns;
-                           mba_status (*fill)(mba_table *t, const mba_analysis *a, bool full); } mba_shown;
+typedef struct mba_show_table { const char *name, *title, *convention; const mba_column *columns;
+                           mba_status (*fill)(mba_table *t, const mba_analysis *a, bool full); } mba_show_table;
 
-extern const mba_shown mba_shown_tables[];         /* ends with an entry without a name */
-const mba_shown *mba_shown_find(const char *name);
+extern const mba_show_table mba_show_tables[];         /* ends with an entry without a name */
+const mba_show_table *mba_show_table_find(const char *name);
 
 /* show_kernels.c */
 extern const mba_column mba_kernel_columns[], mba_roofline_columns[], mba_class_columns[], mba_ratio_columns[],

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "cli/command.h"
-#include "cli/foreign.h"
+#include "cli/simulate_foreign.h"
 #include "cli/options.h"
 #include "cli/say.h"
 #include "cli/simulated.h"
@@ -122,7 +122,7 @@ static mba_status fill_kernels(mba_table *t, const mba_simulated *r, mba_sim *si
 {
     const mba_program *p = r->session.program;
     mba_sim_step       s;
-    MBA_TRY(mba_sim_program(&s, sim, p, &r->gpu, &(mba_sim_how){ .passes = MBA_STEP, .apart = true, .spared = true }));
+    MBA_TRY(mba_sim_program(&s, sim, p, &r->gpu, &(mba_sim_how){ .passes = MBA_STEP, .flush_per_launch = true, .with_elided = true }));
     mba_status st = MBA_OK;
     for (int64_t i = 0; i < s.launches && st == MBA_OK; i++) {
         const mba_sim_launch *x = &s.launch[i];
@@ -146,15 +146,15 @@ typedef struct bands { mba_band spread, validated, both; } bands;
 static mba_status find_bands(bands *b, group *g, int n, const int *part, const options *o, const mba_simulated *r,
                              mba_sim *sim)
 {
-    static double   times[(1 + GROUPS_MOST) * MBA_DRAWS];
-    mba_class_bands operators;
+    static double   times[(1 + GROUPS_MOST) * MBA_GPU_SAMPLES];
+    mba_error_bands operators;
     MBA_TRY(mba_simulated_draws(times, r, &o->w, sim, part, n));
-    MBA_TRY(mba_validated_bands(&b->validated, &operators, sim));
-    b->spread = mba_band_of_draws(times);
-    b->both   = mba_band_of_both(b->spread, b->validated);
+    MBA_TRY(mba_validation_bands(&b->validated, &operators, sim));
+    b->spread = mba_band_of_samples(times);
+    b->both   = mba_band_combine(b->spread, b->validated);
     for (int k = 0; k < n; k++) {
-        const mba_sim_cause cause = mba_sim_cause_of(g[k].limit, g[k].sum.floor_s, g[k].sum.seconds);
-        g[k].band = mba_band_of_both(mba_band_of_draws(times + (1 + k) * MBA_DRAWS), operators.of[cause].band);
+        const mba_sim_limiter cause = mba_sim_limiter_of(g[k].limit, g[k].sum.floor_s, g[k].sum.seconds);
+        g[k].band = mba_band_combine(mba_band_of_samples(times + (1 + k) * MBA_GPU_SAMPLES), operators.of[cause].band);
     }
     return MBA_OK;
 }
@@ -207,7 +207,7 @@ static mba_status print_text(const options *o, const mba_simulated *r, const mba
     printf("band %.1f to %.1f ms: the spreads of the machine's numbers make it %.2f to %.2f times as long (80 %% of %d draws), steps "
            "measured\non the H200 took %.2f to %.2f times what is predicted for them (mambascope validate)\n",
            1e3 * r->step.seconds * b->both.low, 1e3 * r->step.seconds * b->both.high, b->spread.low, b->spread.high,
-           MBA_DRAWS, b->validated.low, b->validated.high);
+           MBA_GPU_SAMPLES, b->validated.low, b->validated.high);
     puts("bands of operators have the same spreads, and what held-out operators took that are limited by the same (validate, too)");
     if (plan > r->gpu.v[MBA_GPU_memory])
         printf("it would not fit: the plan takes %.1f GB, the machine has %.0f\n", plan, r->gpu.v[MBA_GPU_memory]);
@@ -343,7 +343,7 @@ mba_status mba_command_simulate(int argc, char **argv)
     if (o.w.changes && !*o.w.changes) o.w.changes = NULL;
     MBA_TRY(check_options(&o));
     if (o.store || o.signatures || o.counted)
-        return mba_foreign_run(&(mba_foreign_options){ .machine = o.w.machine, .changes = o.w.changes, .store = o.store,
+        return mba_simulate_foreign(&(mba_simulate_foreign_options){ .machine = o.w.machine, .changes = o.w.changes, .store = o.store,
                                                        .counted = o.counted, .signatures = o.signatures,
                                                        .form = mba_table_form_of(o.json, o.csv) });
     if (!o.w.model.name) o.w.model.name = "mamba2-130m";

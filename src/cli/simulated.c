@@ -90,17 +90,17 @@ mba_status mba_simulated_draws(double *times, const mba_simulated *r, const mba_
     mba_sim_how how = how_of(w);
     double     *seconds = calloc((size_t)parts + 1, sizeof *seconds), *undrawn = calloc((size_t)parts + 1, sizeof *undrawn);
     mba_status  st = seconds && undrawn ? MBA_OK : mba_fail(MBA_E_NOMEM, "no memory for %d parts of a step", parts);
-    how.tier = MBA_SIM_ROUGH;
+    how.tier = MBA_SIM_FAST;
     how.load = r->step.load;
-    for (int i = -1; i < MBA_DRAWS && st == MBA_OK; i++) {
+    for (int i = -1; i < MBA_GPU_SAMPLES && st == MBA_OK; i++) {
         mba_gpu      drawn = r->gpu;
         mba_sim_step step;
-        if (i >= 0) mba_gpu_draw(&drawn, &r->gpu, i);
+        if (i >= 0) mba_gpu_sample(&drawn, &r->gpu, i);
         st = mba_sim_program(&step, sim, r->session.program, &drawn, &how);
         if (st != MBA_OK) break;
         add_parts(i < 0 ? undrawn : seconds, &step, r->session.graph->nnodes, part, parts);
         for (int k = 0; k <= parts && i >= 0; k++)
-            times[k * MBA_DRAWS + i] = undrawn[k] > 0 ? seconds[k] / undrawn[k] : 1;
+            times[k * MBA_GPU_SAMPLES + i] = undrawn[k] > 0 ? seconds[k] / undrawn[k] : 1;
         mba_sim_step_free(&step);
     }
     free(seconds);

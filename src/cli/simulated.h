@@ -10,7 +10,7 @@
 #define MBA_SIMULATED_H
 
 #include "cli/model_options.h"
-#include "sim/spread.h"
+#include "sim/uncertainty.h"
 #include "sim/step.h"
 
 typedef struct mba_workload {
@@ -41,8 +41,8 @@ MBA_MUST mba_status mba_simulated_plan(mba_simulated *r, const mba_workload *w);
 MBA_MUST mba_status mba_simulated_step(mba_simulated *r, const mba_workload *w, mba_sim *sim);
 /* Plans, then simulates a training step. */
 MBA_MUST mba_status mba_simulated_run(mba_simulated *r, const mba_workload *w, mba_sim *sim);
-/* How many times as long the same step takes on MBA_DRAWS machines within the spreads of its numbers (sim/spread.h).
- * `part` says for every node which of `parts` it belongs to: MBA_DRAWS times follow for each of them. NULL and 0: none. */
+/* How many times as long the same step takes on MBA_GPU_SAMPLES machines within the spreads of its numbers (sim/uncertainty.h).
+ * `part` says for every node which of `parts` it belongs to: MBA_GPU_SAMPLES times follow for each of them. NULL and 0: none. */
 MBA_MUST mba_status mba_simulated_draws(double *times, const mba_simulated *r, const mba_workload *w, mba_sim *sim,
                                         const int *part, int parts);
 void                mba_simulated_end(mba_simulated *r);          /* half-made ones are fine */

@@ -25,14 +25,14 @@ static void put_shape(json_t *o, const mba_model *m)
 static int64_t kept_bytes(const mba_session *s, bool kept)
 {
     int64_t bytes = 0;
-    for (int k = 0; k < MBA_REMADES; k++) bytes += kept ? s->graph->kept[k] : s->graph->remade[k];
+    for (int k = 0; k < MBA_RECOMPUTE_KINDS; k++) bytes += kept ? s->graph->kept[k] : s->graph->recomputed_bytes[k];
     return bytes;
 }
 
 static json_t *cost_json(const mba_session *s)
 {
     const mba_cost    c   = mba_graph_cost(s->graph, MBA_STEP);
-    const mba_layout *lay = &s->program->layout;
+    const mba_memory_plan *lay = &s->program->layout;
     json_t *memory = json_object();
     for (int r = 0; r < MBA_ROLES; r++)
         if (lay->role_bytes[r])
@@ -119,12 +119,12 @@ static void print_cost(FILE *f, const mba_session *s)
 /* Of what gradients could make again, how much is kept: `--memory` decides (train/session.h). */
 static void print_kept(FILE *f, const mba_session *s)
 {
-    static const char *const name[MBA_REMADES] = { "results of gated norms", "states of ssd", "what is cheap" };
+    static const char *const name[MBA_RECOMPUTE_KINDS] = { "results of gated norms", "states of ssd", "what is cheap" };
     const mba_size_unit      u = mba_size_unit_of(mba_program_bytes(s->program));
-    for (int k = 0; k < MBA_REMADES; k++)
-        if (s->graph->kept[k] + s->graph->remade[k])
+    for (int k = 0; k < MBA_RECOMPUTE_KINDS; k++)
+        if (s->graph->kept[k] + s->graph->recomputed_bytes[k])
             fprintf(f, "%-22s %12.3f %s kept, %.3f %s made again\n", name[k], (double)s->graph->kept[k] / u.bytes, u.name,
-                    (double)s->graph->remade[k] / u.bytes, u.name);
+                    (double)s->graph->recomputed_bytes[k] / u.bytes, u.name);
 }
 
 mba_status mba_step_plan_print(const mba_session *s, const mba_on_machine *there, bool json)

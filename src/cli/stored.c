@@ -9,7 +9,7 @@
 /* ---- counts ---- */
 
 /* sim/counters.def says which metrics give which count. */
-typedef struct source { mba_counted_what what; const char *metric; double factor; } source;
+typedef struct source { mba_profiled_metric what; const char *metric; double factor; } source;
 static const source sources[] = {
 #define COUNT(what, metric, seen) { MBA_N_##what, metric, 1 / (double)(seen) },
 #define HELP(name, metric)
@@ -65,7 +65,7 @@ static double sums_of(const double *help)
     return isnan(rest) ? NAN : rest > fmax(added_least, added_share * help[L2_ALL]) ? rest / seen_all : 0;
 }
 
-static void count(mba_counted_kernel *c, const counters *all, int64_t kernel)
+static void count(mba_profiled_kernel *c, const counters *all, int64_t kernel)
 {
     found f;
     find(&f, all, kernel);
@@ -84,7 +84,7 @@ static void count(mba_counted_kernel *c, const counters *all, int64_t kernel)
 
 static double bounded(int64_t v, int64_t least) { return fmin(v == MBA_ABSENT || v < least ? least : v, 0x1p31); }
 
-static void launched(mba_counted_kernel *c, const mba_row_kernel *k)
+static void launched(mba_profiled_kernel *c, const mba_row_kernel *k)
 {
     snprintf(c->kernel, sizeof c->kernel, "%s", k->name ? k->name : k->symbol ? k->symbol : "?");
     snprintf(c->op, sizeof c->op, "%s", k->op && *k->op ? k->op : "-");
@@ -135,23 +135,23 @@ static mba_status see_time(void *ctx, const void *row)
 
 static int longest_first(const void *x, const void *y)
 {
-    const mba_counted_kernel *a = x, *b = y;
+    const mba_profiled_kernel *a = x, *b = y;
     const double              s = a->launches * a->us, t = b->launches * b->us;
     return s < t ? 1 : -(s > t);
 }
 
-static mba_status gather(mba_stored *out, mba_store *s, times *t, counters *all)
+static mba_status gather(mba_store_kernels *out, mba_store *s, times *t, counters *all)
 {
     MBA_TRY(mba_store_each(s, MBA_ROWS_event, "step", see_step, t));
     MBA_TRY(mba_store_each(s, MBA_ROWS_event, "kernel, duration_ns", see_time, t));
     for (int64_t i = 0; i < t->n; i++) {
-        mba_counted_kernel *c = &out->kernels.one[out->kernels.n];
+        mba_profiled_kernel *c = &out->kernels.one[out->kernels.n];
         launched(c, &t->kernel[i]);
         count(c, all, t->kernel[i].id);
         c->us = t->us[i];
         if (!(c->us > 0)) continue;                           // counted, but not in the steps that were watched
         c->launches = (double)t->launches[i] / (double)t->steps;
-        if (mba_counted_enough(c)) out->kernels.n++;
+        if (mba_profiled_complete(c)) out->kernels.n++;
         else out->without++, out->without_us += c->launches * c->us;
     }
     qsort(out->kernels.one, (size_t)out->kernels.n, sizeof *out->kernels.one, longest_first);
@@ -161,7 +161,7 @@ static mba_status gather(mba_stored *out, mba_store *s, times *t, counters *all)
                     "a GPU that allows counters (mambascope doctor)", mba_store_path(s));
 }
 
-static mba_status load(mba_stored *out, mba_store *s)
+static mba_status load(mba_store_kernels *out, mba_store *s)
 {
     mba_row_kernel  *kernel;
     mba_row_counter *counter;
@@ -189,26 +189,26 @@ static mba_status load(mba_stored *out, mba_store *s)
     return st;
 }
 
-mba_status mba_stored_read(mba_stored *out, mba_store *s)
+mba_status mba_store_kernels_read(mba_store_kernels *out, mba_store *s)
 {
-    *out = (mba_stored){ .gpu = "GPU" };
+    *out = (mba_store_kernels){ .gpu = "GPU" };
     const mba_status st = load(out, s);
-    if (st != MBA_OK) mba_stored_free(out);
+    if (st != MBA_OK) mba_store_kernels_free(out);
     return st;
 }
 
-mba_status mba_stored_load(mba_stored *out, const char *path)
+mba_status mba_store_kernels_load(mba_store_kernels *out, const char *path)
 {
     mba_store *s;
-    *out = (mba_stored){ 0 };
+    *out = (mba_store_kernels){ 0 };
     MBA_TRY(mba_store_open(&s, path));
-    const mba_status st = mba_stored_read(out, s), closed = mba_store_close(s);
-    if (closed != MBA_OK) mba_stored_free(out);
+    const mba_status st = mba_store_kernels_read(out, s), closed = mba_store_close(s);
+    if (closed != MBA_OK) mba_store_kernels_free(out);
     return st != MBA_OK ? st : closed;
 }
 
-void mba_stored_free(mba_stored *s)
+void mba_store_kernels_free(mba_store_kernels *s)
 {
     free(s->kernels.one);
-    s->kernels = (mba_counted_set){ 0 };
+    s->kernels = (mba_profiled_set){ 0 };
 }

@@ -21,7 +21,7 @@
 #include "cli/options.h"
 #include "cli/progress.h"
 #include "cli/say.h"
-#include "cli/suite_end.h"
+#include "cli/suite_summary.h"
 #include "cli/suite_parts.h"
 #include "core/device.h"
 #include "core/file.h"
@@ -374,7 +374,7 @@ static mba_status finish(suite *u)
         main_parts += !u->part[i].aside;
     }
     if (!n) return mba_fail(MBA_E_IO, "no part of the suite could be made\nwhy: see above\nfix: mambascope doctor");
-    MBA_TRY(mba_suite_end(u->out, paths, n, main_parts, u->json));
+    MBA_TRY(mba_suite_summary(u->out, paths, n, main_parts, u->json));
     if (!u->failed) return MBA_OK;
     return mba_fail(MBA_E_IO, "%d of %d parts failed: %s\nwhy: see above; the report has the others\n"
                     "fix: mambascope suite --resume --out %s", u->failed, u->n, u->failures, u->out);

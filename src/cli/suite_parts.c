@@ -193,14 +193,14 @@ static mba_status write_training(mba_store *s, const making *m)
     const mba_train_report *r = &m->t.last;
     if (!m->part->train_steps) return MBA_OK;
     if (*m->t.failed) return mba_note_missing(s, "training", m->t.failed, "mambascope train --help");
-    MBA_TRY(mba_sheet_text(s, "train.model", "given", "%s --set %s", m->part->model.name, m->part->small));
-    MBA_TRY(mba_sheet_number(s, "train.steps", "given", (double)r->step, "step"));
-    MBA_TRY(mba_sheet_number(s, "train.units", "measured", (double)r->units, r->unit));
-    MBA_TRY(mba_sheet_number(s, "train.first_loss", "measured", m->t.first_loss, "nat"));
-    MBA_TRY(mba_sheet_number(s, "train.last_loss", "measured", r->loss, "nat"));
-    MBA_TRY(mba_sheet_number(s, "train.valid_loss", "measured", r->valid.loss, "nat"));
-    MBA_TRY(mba_sheet_number(s, "train.units_per_s", "measured", (double)r->units / r->run_s, r->unit));
-    if (r->valid.scores) MBA_TRY(mba_sheet_number(s, "train.score", "measured", r->valid.score[0].value,
+    MBA_TRY(mba_env_put_text(s, "train.model", "given", "%s --set %s", m->part->model.name, m->part->small));
+    MBA_TRY(mba_env_put_number(s, "train.steps", "given", (double)r->step, "step"));
+    MBA_TRY(mba_env_put_number(s, "train.units", "measured", (double)r->units, r->unit));
+    MBA_TRY(mba_env_put_number(s, "train.first_loss", "measured", m->t.first_loss, "nat"));
+    MBA_TRY(mba_env_put_number(s, "train.last_loss", "measured", r->loss, "nat"));
+    MBA_TRY(mba_env_put_number(s, "train.valid_loss", "measured", r->valid.loss, "nat"));
+    MBA_TRY(mba_env_put_number(s, "train.units_per_s", "measured", (double)r->units / r->run_s, r->unit));
+    if (r->valid.scores) MBA_TRY(mba_env_put_number(s, "train.score", "measured", r->valid.score[0].value,
                                                   r->valid.score[0].name));
     return MBA_OK;
 }
@@ -211,10 +211,10 @@ static mba_status write_part(void *ctx, mba_store *s)
     char          text[1024];
     mba_suite_part_words(text, sizeof text, m->part);
     MBA_TRY(write_training(s, m));
-    MBA_TRY(mba_sheet_text(s, "suite.part", "given", "%s", m->part->name));
-    MBA_TRY(mba_sheet_text(s, "suite.scale", "given", "%s", m->options->scale));
-    MBA_TRY(mba_sheet_text(s, "suite.options", "given", "%s", text));
-    return mba_sheet_number(s, "suite.seconds", "measured", mba_seconds() - m->began, "s");
+    MBA_TRY(mba_env_put_text(s, "suite.part", "given", "%s", m->part->name));
+    MBA_TRY(mba_env_put_text(s, "suite.scale", "given", "%s", m->options->scale));
+    MBA_TRY(mba_env_put_text(s, "suite.options", "given", "%s", text));
+    return mba_env_put_number(s, "suite.seconds", "measured", mba_seconds() - m->began, "s");
 }
 
 mba_status mba_suite_part_make(const mba_suite_part *p, const mba_suite_options *o, const char *path)

@@ -57,8 +57,8 @@ static mba_status print_error(void)
 {
     mba_measured *d;
     double        worst = 0;
-    MBA_TRY(mba_validated(&d, NULL, "h200", NULL));
-    const mba_score held = mba_measured_score(d, MBA_POINT_HELD);
+    MBA_TRY(mba_validation_points(&d, NULL, "h200", NULL));
+    const mba_error_stats held = mba_measured_score(d, MBA_POINT_HELD);
     for (int i = 0; i < d->n; i++) {
         const double off =
             d->point[i].source == MBA_POINT_TOTAL ? 100 * (d->point[i].predicted_ms / d->point[i].ms - 1) : 0;

@@ -196,7 +196,7 @@ static mba_status check_chunks(const mba_simulated *r)
                : mba_fail(MBA_E_ARG, "--axis chunk would change nothing\nwhy: this model has no ssd\nfix: --model mamba2-130m");
 }
 
-/* `times`, unless NULL: what the spreads of this point's machine do to it, MBA_DRAWS of them. */
+/* `times`, unless NULL: what the spreads of this point's machine do to it, MBA_GPU_SAMPLES of them. */
 static mba_status point(double *ms, double *times, mba_simulated *r, const options *o, mba_sim *sim,
                         const mba_model_options *model, const axis *a, const int *at, int axes)
 {
@@ -237,7 +237,7 @@ typedef struct beside { double ms, base; mba_band spread; bool drawn; mba_ratio 
 static void point_row(mba_table *t, const options *o, const mba_simulated *r, const axis *a, const int *at,
                       const beside *p)
 {
-    const mba_band both = mba_band_of_both(p->spread, o->validated);
+    const mba_band both = mba_band_combine(p->spread, o->validated);
     const double   ms = p->ms;
     int    longest = 0;
     double busiest = -1;
@@ -275,21 +275,21 @@ static mba_status sweep_model(mba_table *t, totals *sum, const options *o, mba_s
                               const axis *a)
 {
     const int     axes = o->axis[1] ? 2 : 1;
-    double        unchanged[MBA_DRAWS], times[MBA_DRAWS];
+    double        unchanged[MBA_GPU_SAMPLES], times[MBA_GPU_SAMPLES];
     beside        p = { .drawn = draws_each(o, a) };
     mba_simulated r = { 0 };
     mba_status    st = point(&p.base, unchanged, &r, o, sim, model, a, (const int[]){ 0, 0 }, 0);
     add_to(sum, &r);
     mba_simulated_end(&r);
     memcpy(times, unchanged, sizeof times);
-    if (st == MBA_OK) p.spread = mba_band_of_draws(times);
+    if (st == MBA_OK) p.spread = mba_band_of_samples(times);
     for (int i = 0; i < a[0].n && st == MBA_OK; i++)
         for (int j = 0; j < (axes > 1 ? a[1].n : 1) && st == MBA_OK; j++) {
             const int at[2] = { i, j };
             st = point(&p.ms, p.drawn ? times : NULL, &r, o, sim, model, a, at, axes);
             if (st == MBA_OK) {
-                if (p.drawn) p.ratio = mba_ratio_of_draws(p.base / p.ms, unchanged, times);
-                if (p.drawn) p.spread = mba_band_of_draws(times);
+                if (p.drawn) p.ratio = mba_ratio_of_samples(p.base / p.ms, unchanged, times);
+                if (p.drawn) p.spread = mba_band_of_samples(times);
                 point_row(t, o, &r, a, at, &p);
                 sum->points++;
                 add_to(sum, &r);
@@ -452,7 +452,7 @@ static mba_status run(const options *o)
                 (long long)sum.kernels, (long long)sum.events, (double)sum.events / sum.simulating / 1e6);
         if (o->axis[0] && draws_each(o, a))
             fprintf(stderr, "bands of speeds are of %d pairs of draws: what both machines share cancels, what the model is off is not "
-                    "in them\n", MBA_DRAWS);
+                    "in them\n", MBA_GPU_SAMPLES);
     }
     mba_table_destroy(t);
     free(a);
@@ -616,7 +616,7 @@ mba_status mba_command_sweep(int argc, char **argv)
         return mba_fail(MBA_E_ARG, "sweep over what?\nfix: --axis hbm=x0.5:x1:x2, or --elasticity");
     MBA_TRY(check_question(&o));
     MBA_TRY(mba_sim_create(&o.sim));
-    mba_status st = mba_validated_bands(&o.validated, NULL, o.sim);
+    mba_status st = mba_validation_bands(&o.validated, NULL, o.sim);
     if (st == MBA_OK) st = o.experiment ? run_experiment(&o) : run(&o);
     if (st == MBA_OK) say_band(&o);
     mba_sim_destroy(o.sim);

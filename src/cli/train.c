@@ -138,7 +138,7 @@ static void planned(void *ctx, const mba_session *s, const mba_session *judge, c
                        "validation", "", (double)mba_program_bytes(judge->program) / u.bytes);
 }
 
-static void print_judgement(FILE *f, const mba_judgement *j, const char *unit)
+static void print_judgement(FILE *f, const mba_validation_result *j, const char *unit)
 {
     fprintf(f, "validation %.4f %s", j->loss, unit);
     for (int i = 0; i < j->scores; i++) fprintf(f, ", %s %.4f", j->score[i].name, j->score[i].value);
@@ -148,7 +148,7 @@ static void report(void *ctx, const mba_train_report *r)
 {
     train_cli *c = ctx;
     char       note[160];
-    const mba_judgement before = c->last.valid;
+    const mba_validation_result before = c->last.valid;
     if (!r->units) {
         c->last.step = r->step;
         return;
@@ -296,7 +296,7 @@ static mba_status run_training(train_cli *c)
 {
     mba_text_data text = { 0 };
     if (c->o.out) MBA_TRY(lock_run(c, c->o.out));
-    if (c->o.out && !c->o.resume) MBA_TRY(mba_checkpoint_none(c->o.out));
+    if (c->o.out && !c->o.resume) MBA_TRY(mba_checkpoint_require_empty(c->o.out));
     mba_interrupts(on_signal);
     signal(SIGPIPE, SIG_IGN);                      // that nobody listens any more is no reason to lose a run
     c->o.stop = &interrupted;
@@ -401,7 +401,7 @@ static mba_status note_kernels(train_cli *c)
 
 /* What is not given is as it was: as the run was last started where its folder is named, as the checkpoint says where that
  * is. The run goes on in its own folder. */
-static mba_status go_on(train_cli *c, const mba_usage *u, int argc, char **argv)
+static mba_status advance_pointer(train_cli *c, const mba_usage *u, int argc, char **argv)
 {
     if (c->o.resume && c->o.init && strcmp(c->o.resume, "auto"))
         return mba_fail(MBA_E_ARG, "--resume and --init\nwhy: the one goes on with a run, the other begins one\nfix: one "
@@ -503,7 +503,7 @@ static mba_status choose_schedule(train_cli *c)
     int        kind = 0;
     while (c->schedule && kind < MBA_SCHEDULES && strcmp(c->schedule, mba_schedule_name((mba_schedule_kind)kind))) kind++;
     if (kind == MBA_SCHEDULES)
-        return mba_fail(MBA_E_ARG, "--schedule %s\nfix: cosine, constant, wsd or wsd-sqrt", mba_show(c->schedule).text);
+        return mba_fail(MBA_E_ARG, "--schedule %s\nfix: cosine, constant, wsd or wsd-sqrt", mba_quote(c->schedule).text);
     const bool cools = kind == MBA_LR_WSD || kind == MBA_LR_WSD_SQRT;
     if (c->cooldown >= 0 && !cools && !c->kept)
         return mba_fail(MBA_E_ARG, "--cooldown without --schedule wsd\nwhy: a %s schedule has none\nfix: leave it out, or --schedule wsd",
@@ -662,7 +662,7 @@ static mba_status parse(train_cli *c, int argc, char **argv, bool *help)
         "mambascope train --init mamba2-130m-hf --batch 1 --length 512 --data shards --lr 1e-4 --steps 200 --out tuned\n"
         "mambascope train --resume run\n" };
     MBA_TRY(mba_options_parse(&usage, argc, argv, NULL, help));
-    return *help ? MBA_OK : go_on(c, &usage, argc, argv);
+    return *help ? MBA_OK : advance_pointer(c, &usage, argc, argv);
 }
 
 static mba_status train(train_cli *c)

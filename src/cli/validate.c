@@ -6,11 +6,11 @@
 #include "cli/command.h"
 #include "cli/options.h"
 #include "cli/say.h"
-#include "cli/stores.h"
+#include "cli/store_files.h"
 #include "cli/table.h"
 #include "cli/validated.h"
 #include "sim/engine.h"
-#include "sim/imitate.h"
+#include "sim/emulate.h"
 
 typedef struct options {
     const char *machine, *changes, *data, *kernels, *imitated, *freeze;
@@ -54,7 +54,7 @@ static const mba_column score_columns[] = { { "set", "set", NULL },
                                             { "roofline_mape", "roofline's mean error, %", "%.1f" },
                                             { 0 } };
 
-static void score_row(mba_table *t, const char *name, const mba_score *s)
+static void score_row(mba_table *t, const char *name, const mba_error_stats *s)
 {
     mba_table_text(t, "%s", name);
     mba_table_number(t, s->points);
@@ -86,7 +86,7 @@ static double percent(double predicted, double measured)
     return predicted > 0 && measured > 0 ? 100 * (predicted / measured - 1) : NAN;
 }
 
-static void kernel_row(mba_table *t, const mba_counted_kernel *c)
+static void kernel_row(mba_table *t, const mba_profiled_kernel *c)
 {
     mba_table_text(t, "%s", set_names[c->set]);
     mba_table_text(t, "%s", c->workload);
@@ -104,7 +104,7 @@ static void kernel_row(mba_table *t, const mba_counted_kernel *c)
     mba_table_number(t, percent(c->dram_rd + c->dram_wr, c->n[MBA_N_DRAM_RD] + c->n[MBA_N_DRAM_WR]));
 }
 
-static mba_status print_kernels(const mba_counted_set *k, bool csv)
+static mba_status print_kernels(const mba_profiled_set *k, bool csv)
 {
     mba_table *t = NULL;
     MBA_TRY(mba_table_create(&t, kernel_columns));
@@ -145,23 +145,23 @@ static void count_sign(signs *s, double measured, double predicted)
 
 static mba_status print_imitated(const options *o)
 {
-    mba_imitated_set d;
+    mba_emulated_set d;
     mba_table       *t = NULL;
     mba_gpu          m;
     signs            sign = { 0 };
     int              near = 0, within = 0;
     MBA_TRY(mba_gpu_load(&m, o->machine));
     MBA_TRY(mba_gpu_set(&m, o->changes));
-    MBA_TRY(mba_imitated_load(&d, strcmp(o->imitated, "-") ? o->imitated : NULL));
+    MBA_TRY(mba_emulated_load(&d, strcmp(o->imitated, "-") ? o->imitated : NULL));
     if (!d.n)
         return mba_fail(MBA_E_FORMAT, "no imitated machine in '%s'\nfix: make it with `mambascope calibrate "
                         "--imitate FILE`", o->imitated);
     MBA_TRY(mba_table_create(&t, imitated_columns));
     mba_status st = MBA_OK;
     for (int i = 0; i < d.n && st == MBA_OK; i++) {
-        const mba_imitated *r = &d.one[i];
+        const mba_emulated *r = &d.one[i];
         double              predicted = 0;
-        st = mba_imitation_simulate(&predicted, &r->what, &m);
+        st = mba_emulation_simulate(&predicted, &r->what, &m);
         mba_table_text(t, "%s", r->kernel);
         mba_table_text(t, "%s", r->axis);
         mba_table_number(t, r->what.factor);
@@ -184,7 +184,7 @@ static mba_status print_imitated(const options *o)
 
 static void json_number(double v) { if (isnan(v)) fputs("null", stdout); else printf("%.4g", v); }
 
-static void json_score(const char *name, const mba_score *s)
+static void json_score(const char *name, const mba_error_stats *s)
 {
     printf("\"%s\": {\"points\": %d, \"kernel_time_mape\": ", name, s->points);
     json_number(s->mape);
@@ -200,7 +200,7 @@ static void json_score(const char *name, const mba_score *s)
 }
 
 /* Of a workload whose kernels were counted, with the inputs that counters do not see; 0: they were not. */
-static double step_from_counts(const mba_counted_set *k, const mba_point *p)
+static double step_from_counts(const mba_profiled_set *k, const mba_point *p)
 {
     for (int i = 0; i < k->n; i++)
         if (!strcmp(k->one[i].workload, p->subject) && k->one[i].step_ms > 0) return k->one[i].step_ms + p->inputs_ms;
@@ -216,13 +216,13 @@ static const mba_column cover_columns[] = { { "class", "kernels limited by", NUL
                                             { 0 } };
 
 /* Bands of predictions from counts, made by fitted kernels, and how many held-out ones lie in them. */
-static mba_status print_coverage(const mba_counted_set *k, mba_table_form form)
+static mba_status print_coverage(const mba_profiled_set *k, mba_table_form form)
 {
     mba_coverage v;
     mba_table   *t = NULL;
-    MBA_TRY(mba_counted_coverage(&v, k));
+    MBA_TRY(mba_profiled_coverage(&v, k));
     MBA_TRY(mba_table_create(&t, cover_columns));
-    for (int c = 0; c < MBA_SIM_CAUSES; c++) {
+    for (int c = 0; c < MBA_SIM_LIMITERS; c++) {
         mba_table_text(t, "%s", mba_sim_causes[c]);
         mba_table_number(t, v.of[c].fitted);
         mba_table_number(t, v.of[c].band.low);
@@ -241,7 +241,7 @@ static mba_status print_coverage(const mba_counted_set *k, mba_table_form form)
 }
 
 /* Bands of what is predicted with less: made by all residuals of a class, tried on each without its family. */
-static mba_status print_classes(const mba_class_bands *b, const char *key, const char *what, mba_table_form form)
+static mba_status print_classes(const mba_error_bands *b, const char *key, const char *what, mba_table_form form)
 {
     mba_table       *t = NULL;
     const double     inside = b->points ? 100.0 * b->inside / b->points : 0;
@@ -249,7 +249,7 @@ static mba_status print_classes(const mba_class_bands *b, const char *key, const
                                    { "low", "took at least, times", "%.2f" }, { "high", "at most", "%.2f" },
                                    { "inside", "inside the others' band, %", "%.0f" }, { 0 } };
     MBA_TRY(mba_table_create(&t, columns));
-    for (int c = 0; c < MBA_SIM_CAUSES; c++) {
+    for (int c = 0; c < MBA_SIM_LIMITERS; c++) {
         mba_table_text(t, "%s", mba_sim_causes[c]);
         mba_table_number(t, b->of[c].points);
         mba_table_number(t, b->of[c].points ? b->of[c].band.low : NAN);
@@ -265,13 +265,13 @@ static mba_status print_classes(const mba_class_bands *b, const char *key, const
 }
 
 /* Of kernels from counts, of operators from plans, and of kernels known by counts alone (`simulate --store`). */
-static mba_status print_bands(const mba_measured *d, const mba_counted_set *k, mba_table_form form)
+static mba_status print_bands(const mba_measured *d, const mba_profiled_set *k, mba_table_form form)
 {
-    mba_class_bands operators, foreign;
+    mba_error_bands operators, foreign;
     mba_band        steps;
     MBA_TRY(print_coverage(k, form));
-    MBA_TRY(mba_validated_operators(&operators, d));
-    MBA_TRY(mba_validated_foreign(&foreign, &steps));
+    MBA_TRY(mba_validation_operators(&operators, d));
+    MBA_TRY(mba_validation_foreign(&foreign, &steps));
     MBA_TRY(print_classes(&operators, "operator_coverage", "held-out operators limited by", form));
     return print_classes(&foreign, "foreign_coverage", "kernels of a store limited by", form);
 }
@@ -287,18 +287,18 @@ static const mba_column step_columns[] = { { "workload", "step of", NULL },
                                            { 0 } };
 
 /* Of all counted kernels of a workload, as often as they run in a step; 0: they were not. */
-static double counted_bytes(const mba_counted_set *k, const char *workload)
+static double counted_bytes(const mba_profiled_set *k, const char *workload)
 {
     double sum = 0;
     for (int i = 0; i < k->n; i++) {
-        const mba_counted_kernel *c = &k->one[i];
+        const mba_profiled_kernel *c = &k->one[i];
         const double bytes = c->n[MBA_N_DRAM_RD] + c->n[MBA_N_DRAM_WR];
         if (!strcmp(c->workload, workload) && bytes > 0) sum += c->launches * bytes;
     }
     return sum;
 }
 
-static void step_row(mba_table *t, const mba_point *p, const mba_counted_set *k)
+static void step_row(mba_table *t, const mba_point *p, const mba_profiled_set *k)
 {
     const double ms = step_from_counts(k, p);
     mba_table_text(t, "%s", p->subject);
@@ -313,7 +313,7 @@ static void step_row(mba_table *t, const mba_point *p, const mba_counted_set *k)
 }
 
 /* Every kernel and every point of operators and steps, under the keys of their CSV columns. */
-static mba_status print_json_points(const mba_measured *d, const mba_counted_set *k)
+static mba_status print_json_points(const mba_measured *d, const mba_profiled_set *k)
 {
     mba_table *kernels = NULL, *points = NULL;
     mba_status st = mba_table_create(&kernels, kernel_columns);
@@ -331,10 +331,10 @@ static mba_status print_json_points(const mba_measured *d, const mba_counted_set
     return st;
 }
 
-static mba_status print_json(const mba_measured *d, const mba_counted_set *k, bool every_point)
+static mba_status print_json(const mba_measured *d, const mba_profiled_set *k, bool every_point)
 {
-    const mba_score held = mba_counted_score(k, MBA_POINT_HELD, false),
-                    fitted = mba_counted_score(k, MBA_POINT_FITTED, false);
+    const mba_error_stats held = mba_profiled_score(k, MBA_POINT_HELD, false),
+                    fitted = mba_profiled_score(k, MBA_POINT_FITTED, false);
     char            key[256];
     bool            first = true;
     putchar('{');
@@ -361,11 +361,11 @@ static mba_status print_json(const mba_measured *d, const mba_counted_set *k, bo
     return MBA_OK;
 }
 
-static void print_worst(const mba_counted_set *k, const mba_point *operator)
+static void print_worst(const mba_profiled_set *k, const mba_point *operator)
 {
-    const mba_counted_kernel *worst = NULL;
+    const mba_profiled_kernel *worst = NULL;
     for (int i = 0; i < k->n; i++) {
-        const mba_counted_kernel *c = &k->one[i];
+        const mba_profiled_kernel *c = &k->one[i];
         if (c->set != MBA_POINT_HELD || c->again || !(c->bound_us > 0)) continue;
         if (!worst || fabs(c->bound_us / c->us - 1) > fabs(worst->bound_us / worst->us - 1)) worst = c;
     }
@@ -374,14 +374,14 @@ static void print_worst(const mba_counted_set *k, const mba_point *operator)
     putchar('\n');
 }
 
-static mba_status print_text(const mba_measured *d, const mba_counted_set *k, const options *o)
+static mba_status print_text(const mba_measured *d, const mba_profiled_set *k, const options *o)
 {
     mba_table      *scores = NULL, *steps = NULL, *points = NULL;
-    const mba_score held = mba_measured_score(d, MBA_POINT_HELD), fitted = mba_measured_score(d, MBA_POINT_FITTED);
-    const mba_score kernels[] = { mba_counted_score(k, MBA_POINT_HELD, false),
-                                  mba_counted_score(k, MBA_POINT_FITTED, false),
-                                  mba_counted_score(k, MBA_POINT_HELD, true),
-                                  mba_counted_score(k, MBA_POINT_FITTED, true) };
+    const mba_error_stats held = mba_measured_score(d, MBA_POINT_HELD), fitted = mba_measured_score(d, MBA_POINT_FITTED);
+    const mba_error_stats kernels[] = { mba_profiled_score(k, MBA_POINT_HELD, false),
+                                  mba_profiled_score(k, MBA_POINT_FITTED, false),
+                                  mba_profiled_score(k, MBA_POINT_HELD, true),
+                                  mba_profiled_score(k, MBA_POINT_FITTED, true) };
     MBA_TRY(mba_table_create(&scores, score_columns));
     mba_status st = mba_table_create(&steps, step_columns);
     if (st == MBA_OK) st = mba_table_create(&points, point_columns);
@@ -415,7 +415,7 @@ mba_status mba_command_validate(int argc, char **argv)
 {
     options          o = { .machine = "h200" };
     mba_measured    *d = NULL;
-    mba_counted_set *k = NULL;
+    mba_profiled_set *k = NULL;
     bool          help;
     const mba_option table[] = {
         { "--machine", MBA_OPT_TEXT, &o.machine, "NAME",
@@ -446,16 +446,16 @@ mba_status mba_command_validate(int argc, char **argv)
     if (o.imitated) return print_imitated(&o);
     if (o.freeze && !o.kernels) return mba_fail(MBA_E_ARG, "freeze which kernels?\nfix: --kernels FILE");
     if (o.freeze) MBA_TRY(mba_output_check(o.freeze));
-    if (o.freeze) return mba_validated_freeze(o.freeze, o.kernels, o.machine);
-    MBA_TRY(mba_validated(&d, o.data, o.machine, o.changes));
-    mba_status st = mba_validated_kernels(&k, o.kernels, o.machine, o.changes);
+    if (o.freeze) return mba_validation_serialize(o.freeze, o.kernels, o.machine);
+    MBA_TRY(mba_validation_points(&d, o.data, o.machine, o.changes));
+    mba_status st = mba_validation_kernels(&k, o.kernels, o.machine, o.changes);
     if (st == MBA_OK && o.json) st = print_json(d, k, o.points);
     else if (st == MBA_OK) {
         if (o.points) st = print_kernels(k, o.csv);
         if (o.points) putchar('\n');                               // tables of CSV have an empty line between them
         if (st == MBA_OK) st = print_text(d, k, &o);
     }
-    mba_counted_destroy(k);
+    mba_profiled_destroy(k);
     mba_measured_destroy(d);
     return st;
 }

@@ -11,7 +11,7 @@
 #include "core/file.h"
 #include "core/print.h"
 #include "scope/describe.h"
-#include "sim/frozen.h"
+#include "sim/serialize.h"
 
 /* Nodes are timed between two events of a captured graph, which costs this much beside the kernels: the smallest points
  * take 4 us, of which the model explains 1.5. */
@@ -41,7 +41,7 @@ static mba_status predict_case(mba_measured *d, mba_sim *sim, const mba_gpu *m, 
     mba_status st = mba_program_create(&p, o.g, &(mba_program_options){ .cuda = true, .machine = plans });
     if (st == MBA_OK)
         st = mba_sim_program(
-            &r, sim, p, m, &(mba_sim_how){ .passes = MBA_FORWARD | MBA_BACKWARD, .cold = true, .spared = true });
+            &r, sim, p, m, &(mba_sim_how){ .passes = MBA_FORWARD | MBA_BACKWARD, .cold = true, .with_elided = true });
     for (int32_t i = 0; st == MBA_OK && i < o.g->nnodes; i++) {
         const mba_node *n = o.g->nodes[i];
         if (n->op != op && !(n->of && n->of->op == op && n->op->kind != MBA_MEMORY)) continue;
@@ -144,7 +144,7 @@ static mba_status predict_steps(mba_measured *d, mba_sim *sim, const char *machi
     return st;
 }
 
-mba_status mba_validated(mba_measured **out, const char *path, const char *machine, const char *changes)
+mba_status mba_validation_points(mba_measured **out, const char *path, const char *machine, const char *changes)
 {
     mba_measured *d = NULL;
     mba_sim      *sim = NULL;
@@ -164,7 +164,7 @@ mba_status mba_validated(mba_measured **out, const char *path, const char *machi
 /* ---- kernels that were counted ---- */
 
 typedef struct binding {
-    mba_counted_set *d;
+    mba_profiled_set *d;
     const mba_gpu   *m;
     const char      *workload;
     bool             freeze;
@@ -182,14 +182,14 @@ static bool alike(const mba_plan *p, int a, int b)
            && x->nphases == y->nphases && sum < 1e-6;
 }
 
-static mba_counted_kernel *find_row(const binding *b, const mba_program *p, int32_t node, int launch, bool exactly)
+static mba_profiled_kernel *find_row(const binding *b, const mba_program *p, int32_t node, int launch, bool exactly)
 {
     const mba_node *n = p->graph->nodes[node];
     const char     *kernel = p->plan[node]->launch[launch].kernel;
     char            shape[sizeof b->d->one->shape];
     *shape = '\0';
     for (int i = 0; i < b->d->n; i++) {
-        mba_counted_kernel *c = &b->d->one[i];
+        mba_profiled_kernel *c = &b->d->one[i];
         if (strcmp(c->op, n->op->name) || strcmp(c->workload, b->workload)) continue;
         if (exactly ? c->place != launch : !alike(p->plan[node], c->place, launch)) continue;
         if (strcmp(c->variant, p->plan[node]->variant) || strcmp(c->phase, mba_pass_name(n->pass))) continue;
@@ -201,9 +201,9 @@ static mba_counted_kernel *find_row(const binding *b, const mba_program *p, int3
     return NULL;
 }
 
-static mba_counted_kernel *row_of(const binding *b, const mba_program *p, int32_t node, int launch)
+static mba_profiled_kernel *row_of(const binding *b, const mba_program *p, int32_t node, int launch)
 {
-    mba_counted_kernel *c = find_row(b, p, node, launch, true);
+    mba_profiled_kernel *c = find_row(b, p, node, launch, true);
     return c ? c : find_row(b, p, node, launch, false);
 }
 
@@ -211,15 +211,15 @@ static mba_counted_kernel *row_of(const binding *b, const mba_program *p, int32_
 static void bind_counts(void *of, const mba_program *p, int32_t node, int launch, mba_sim_kernel *k)
 {
     const binding      *b = of;
-    mba_counted_kernel *c = row_of(b, p, node, launch);
-    char                text[MBA_FROZEN_BYTES];
+    mba_profiled_kernel *c = row_of(b, p, node, launch);
+    char                text[MBA_SIM_KERNEL_TEXT_BYTES];
     if (!c) return;
-    if (b->freeze && !c->program && mba_sim_freeze(text, sizeof text, k)) c->program = strdup(text);
-    mba_counted_bind(k, c, b->m);
+    if (b->freeze && !c->program && mba_sim_kernel_write(text, sizeof text, k)) c->program = strdup(text);
+    mba_profiled_apply(k, c, b->m);
 }
 
 /* By FLOPs and bytes of the data sheet alone. */
-static double roofline_us(const mba_counted_kernel *c, const mba_gpu *m)
+static double roofline_us(const mba_profiled_kernel *c, const mba_gpu *m)
 {
     const double *v = m->v, hz = v[MBA_GPU_clk] * 1e9 * v[MBA_GPU_sm], lanes = 32;
     double most = (c->n[MBA_N_DRAM_RD] + c->n[MBA_N_DRAM_WR]) / (v[MBA_GPU_hbm] * 1e9);
@@ -235,7 +235,7 @@ static void add_predictions(const binding *b, const mba_program *p, const mba_si
 {
     for (int64_t i = 0; i < plain->launches; i++) {
         const mba_sim_launch *l = &plain->launch[i];
-        mba_counted_kernel          *c = row_of(b, p, l->node, l->place);
+        mba_profiled_kernel          *c = row_of(b, p, l->node, l->place);
         if (!c) continue;
         c->planned_us += 1e6 * l->seconds;
         c->dram_rd    += l->dram_read;
@@ -247,7 +247,7 @@ static void add_predictions(const binding *b, const mba_program *p, const mba_si
     }
 }
 
-static mba_status predict_kernels(mba_counted_set *d, mba_sim *sim, const char *machine, const char *changes,
+static mba_status predict_kernels(mba_profiled_set *d, mba_sim *sim, const char *machine, const char *changes,
                                   const char *workload, bool freeze)
 {
     char          words[sizeof d->one->workload];
@@ -260,7 +260,7 @@ static mba_status predict_kernels(mba_counted_set *d, mba_sim *sim, const char *
     if (st == MBA_OK) {
         binding b = { d, &r.gpu, workload, freeze };
         st = mba_sim_program(&bound, sim, r.session.program, &r.gpu,
-                             &(mba_sim_how){ .passes = MBA_STEP, .bind = bind_counts, .of = &b });
+                             &(mba_sim_how){ .passes = MBA_STEP, .before_launch = bind_counts, .of = &b });
         if (st == MBA_OK) add_predictions(&b, r.session.program, &bound, &r.step);
         for (int i = 0; i < d->n && st == MBA_OK; i++)
             if (!strcmp(d->one[i].workload, workload)) d->one[i].step_ms = 1e3 * bound.seconds;
@@ -273,13 +273,13 @@ static mba_status predict_kernels(mba_counted_set *d, mba_sim *sim, const char *
 /* ---- kernels whose plans were written down ---- */
 
 /* What a library starts beside the launches of a plan is known by its counts alone. */
-static mba_status predict_foreign(mba_counted_kernel *c, const mba_gpu *m, int64_t load)
+static mba_status predict_foreign(mba_profiled_kernel *c, const mba_gpu *m, int64_t load)
 {
     mba_sim_kernel k;
     mba_sim_result r;
-    MBA_TRY(mba_counted_foreign(&k, c, m));
+    MBA_TRY(mba_profiled_lower(&k, c, m));
     k.load = load;
-    MBA_TRY(mba_sim_run(&r, &k, m, MBA_SIM_FOLDED));
+    MBA_TRY(mba_sim_run(&r, &k, m, MBA_SIM_ONE_SM));
     c->bound_us   = 1e6 * r.seconds;
     c->tensor_us  = 1e6 * r.bound[MBA_P_MMA];
     c->floor_us   = 1e6 * r.bound[r.limit];
@@ -289,15 +289,15 @@ static mba_status predict_foreign(mba_counted_kernel *c, const mba_gpu *m, int64
     return MBA_OK;
 }
 
-static mba_status predict_frozen(mba_counted_kernel *c, const mba_gpu *m, int64_t load)
+static mba_status predict_frozen(mba_profiled_kernel *c, const mba_gpu *m, int64_t load)
 {
     mba_sim_kernel k;
     mba_sim_result plain, bound;
-    MBA_TRY(mba_sim_thaw(&k, c->program, m));
+    MBA_TRY(mba_sim_kernel_parse(&k, c->program, m));
     k.load = load;
-    MBA_TRY(mba_sim_run(&plain, &k, m, MBA_SIM_FOLDED));
-    mba_counted_bind(&k, c, m);
-    MBA_TRY(mba_sim_run(&bound, &k, m, MBA_SIM_FOLDED));
+    MBA_TRY(mba_sim_run(&plain, &k, m, MBA_SIM_ONE_SM));
+    mba_profiled_apply(&k, c, m);
+    MBA_TRY(mba_sim_run(&bound, &k, m, MBA_SIM_ONE_SM));
     c->planned_us = 1e6 * plain.seconds;
     c->bound_us   = 1e6 * bound.seconds;
     c->tensor_us  = 1e6 * bound.bound[MBA_P_MMA];
@@ -310,10 +310,10 @@ static mba_status predict_frozen(mba_counted_kernel *c, const mba_gpu *m, int64_
     return MBA_OK;
 }
 
-static mba_status predict_rows(mba_counted_set *d, const mba_gpu *m, const char *workload, int64_t load)
+static mba_status predict_rows(mba_profiled_set *d, const mba_gpu *m, const char *workload, int64_t load)
 {
     for (int i = 0; i < d->n; i++) {
-        mba_counted_kernel *c = &d->one[i];
+        mba_profiled_kernel *c = &d->one[i];
         if (!strcmp(c->workload, workload) && (!load || c->tensor_us > 0))
             MBA_TRY(c->program ? predict_frozen(c, m, load) : predict_foreign(c, m, load));
     }
@@ -321,11 +321,11 @@ static mba_status predict_rows(mba_counted_set *d, const mba_gpu *m, const char 
 }
 
 /* How busy tensor units are in the step of these rows, of 256. */
-static int64_t load_of(const mba_counted_set *d, const char *workload)
+static int64_t load_of(const mba_profiled_set *d, const char *workload)
 {
     double busy = 0, all = 0;
     for (int i = 0; i < d->n; i++) {
-        const mba_counted_kernel *c = &d->one[i];
+        const mba_profiled_kernel *c = &d->one[i];
         if (strcmp(c->workload, workload)) continue;
         busy += c->launches * c->tensor_us;
         all  += c->launches * c->bound_us;
@@ -334,17 +334,17 @@ static int64_t load_of(const mba_counted_set *d, const char *workload)
 }
 
 /* A step is its kernels, as often as they ran, and what lies between them. */
-static double step_of(const mba_counted_set *d, const char *workload)
+static double step_of(const mba_profiled_set *d, const char *workload)
 {
     double us = 0;
     for (int i = 0; i < d->n; i++) {
-        const mba_counted_kernel *c = &d->one[i];
+        const mba_profiled_kernel *c = &d->one[i];
         if (!strcmp(c->workload, workload)) us += c->launches * (c->met ? c->bound_us + c->between_us : c->us);
     }
     return 1e-3 * us;
 }
 
-static bool all_frozen(const mba_counted_set *d, const char *workload)
+static bool all_frozen(const mba_profiled_set *d, const char *workload)
 {
     int rows = 0, frozen = 0;
     for (int i = 0; i < d->n; i++)
@@ -352,7 +352,7 @@ static bool all_frozen(const mba_counted_set *d, const char *workload)
     return frozen * 2 > rows;                     // the others have no launch in any plan: libraries start more
 }
 
-static mba_status predict_workload(mba_counted_set *d, mba_sim *sim, const mba_gpu *m, const char *machine,
+static mba_status predict_workload(mba_profiled_set *d, mba_sim *sim, const mba_gpu *m, const char *machine,
                                    const char *changes, const char *workload)
 {
     if (!all_frozen(d, workload)) return predict_kernels(d, sim, machine, changes, workload, false);
@@ -363,20 +363,20 @@ static mba_status predict_workload(mba_counted_set *d, mba_sim *sim, const mba_g
     return MBA_OK;
 }
 
-mba_status mba_validated_kernels(mba_counted_set **out, const char *path, const char *machine, const char *changes)
+mba_status mba_validation_kernels(mba_profiled_set **out, const char *path, const char *machine, const char *changes)
 {
-    mba_counted_set *d = NULL;
+    mba_profiled_set *d = NULL;
     mba_sim         *sim = NULL;
     mba_gpu          m;
     MBA_TRY(mba_gpu_load(&m, machine));
     MBA_TRY(mba_gpu_set(&m, changes));
-    MBA_TRY(mba_counted_load(&d, path));
+    MBA_TRY(mba_profiled_load(&d, path));
     mba_status st = mba_sim_create(&sim);
     for (int i = 0; i < d->n && st == MBA_OK; i++)
         if (!i || strcmp(d->one[i].workload, d->one[i - 1].workload))
             st = predict_workload(d, sim, &m, machine, changes, d->one[i].workload);
     for (int i = 0; i < d->n && st == MBA_OK; i++) {
-        mba_counted_kernel *c = &d->one[i];
+        mba_profiled_kernel *c = &d->one[i];
         c->roofline_us = roofline_us(c, &m);
         if (!c->met) continue;
         double *const sums[] = { &c->planned_us, &c->bound_us, &c->floor_us, &c->dram_rd, &c->dram_wr };
@@ -384,11 +384,11 @@ mba_status mba_validated_kernels(mba_counted_set **out, const char *path, const 
     }
     mba_sim_destroy(sim);
     if (st == MBA_OK) *out = d;
-    else mba_counted_destroy(d);
+    else mba_profiled_destroy(d);
     return st;
 }
 
-static mba_status write_frozen(mba_writer *w, const mba_counted_set *d, const char *text)
+static mba_status write_frozen(mba_writer *w, const mba_profiled_set *d, const char *text)
 {
     int row = 0;
     for (const char *at = text; *at;) {
@@ -407,16 +407,16 @@ static mba_status write_frozen(mba_writer *w, const mba_counted_set *d, const ch
     return MBA_OK;
 }
 
-mba_status mba_validated_freeze(const char *out, const char *path, const char *machine)
+mba_status mba_validation_serialize(const char *out, const char *path, const char *machine)
 {
     enum { FILE_BYTES_MAX = 1 << 24 };
-    mba_counted_set *d = NULL;
+    mba_profiled_set *d = NULL;
     mba_sim         *sim = NULL;
     mba_writer      *w = NULL;
     char            *text = NULL;
     size_t           bytes;
     MBA_TRY(mba_file_read(&text, &bytes, path, FILE_BYTES_MAX));
-    mba_status st = mba_counted_load(&d, path);
+    mba_status st = mba_profiled_load(&d, path);
     for (int i = 0; st == MBA_OK && i < d->n; i++)
         if (d->one[i].program)
             st = mba_fail(MBA_E_ARG, "%s has plans already\nfix: freeze what tools/kernel_points wrote", path);
@@ -429,7 +429,7 @@ mba_status mba_validated_freeze(const char *out, const char *path, const char *m
     if (st == MBA_OK) st = mba_writer_commit(w);
     mba_writer_destroy(w);
     mba_sim_destroy(sim);
-    mba_counted_destroy(d);
+    mba_profiled_destroy(d);
     free(text);
     return st;
 }
@@ -459,23 +459,23 @@ static mba_status band_of_steps(mba_band *out, const mba_measured *d)
 
 /* Held-out operators make their bands: constants were fitted to the others, which are nearer to what is predicted of them
  * than those that nobody has seen (60 % of the held-out ones lie in bands that the fitted ones make). */
-mba_status mba_validated_operators(mba_class_bands *out, const mba_measured *d)
+mba_status mba_validation_operators(mba_error_bands *out, const mba_measured *d)
 {
-    mba_residual *r = calloc((size_t)d->n + 1, sizeof *r);
+    mba_prediction_residual *r = calloc((size_t)d->n + 1, sizeof *r);
     int           n = 0;
     if (!r) return mba_fail(MBA_E_NOMEM, "no memory for %d points", d->n);
     for (int i = 0; i < d->n; i++) {
         const mba_point *p = &d->point[i];
         if (p->set != MBA_POINT_HELD || p->source == MBA_POINT_TOTAL || !(p->predicted_ms > 0)) continue;
-        r[n++] = (mba_residual){ p->operator, mba_sim_cause_of(p->limit, p->floor_ms, p->predicted_ms),
+        r[n++] = (mba_prediction_residual){ p->operator, mba_sim_limiter_of(p->limit, p->floor_ms, p->predicted_ms),
                                  p->ms / p->predicted_ms };
     }
-    const mba_status st = mba_class_bands_of(out, r, n);
+    const mba_status st = mba_error_bands_of(out, r, n);
     free(r);
     return st;
 }
 
-mba_status mba_validated_bands(mba_band *steps, mba_class_bands *operators, mba_sim *sim)
+mba_status mba_validation_bands(mba_band *steps, mba_error_bands *operators, mba_sim *sim)
 {
     mba_measured *d;
     mba_gpu       m;
@@ -484,54 +484,54 @@ mba_status mba_validated_bands(mba_band *steps, mba_class_bands *operators, mba_
     mba_status st = predict_steps(d, sim, m.name, NULL);
     if (st == MBA_OK) st = band_of_steps(steps, d);
     if (st == MBA_OK && operators) st = predict_ops(d, sim, &m, true);
-    if (st == MBA_OK && operators) st = mba_validated_operators(operators, d);
+    if (st == MBA_OK && operators) st = mba_validation_operators(operators, d);
     mba_measured_destroy(d);
     return st;
 }
 
-static mba_status predict_as_foreign(mba_counted_set *d, const mba_gpu *m)
+static mba_status predict_as_foreign(mba_profiled_set *d, const mba_gpu *m)
 {
     for (int i = 0; i < d->n; i++) {
-        mba_counted_forget_code(&d->one[i]);
-        if (mba_counted_enough(&d->one[i])) MBA_TRY(predict_foreign(&d->one[i], m, 0));
+        mba_profiled_drop_sass(&d->one[i]);
+        if (mba_profiled_complete(&d->one[i])) MBA_TRY(predict_foreign(&d->one[i], m, 0));
     }
     return MBA_OK;
 }
 
 /* Every kernel and shape once, fitted and held out: no constant was fitted to kernels without plan and code. */
-static mba_status foreign_bands(mba_class_bands *out, const mba_counted_set *d)
+static mba_status foreign_bands(mba_error_bands *out, const mba_profiled_set *d)
 {
-    mba_residual *r = calloc((size_t)d->n + 1, sizeof *r);
+    mba_prediction_residual *r = calloc((size_t)d->n + 1, sizeof *r);
     int           n = 0;
     if (!r) return mba_fail(MBA_E_NOMEM, "no memory for %d kernels", d->n);
     for (int i = 0; i < d->n; i++) {
-        const mba_counted_kernel *c = &d->one[i];
+        const mba_profiled_kernel *c = &d->one[i];
         if (!c->met || c->again || c->set == MBA_POINT_UNCOUNTED) continue;
-        r[n++] = (mba_residual){ c->op, mba_sim_cause_of(c->limit, c->floor_us, c->bound_us), c->us / c->bound_us };
+        r[n++] = (mba_prediction_residual){ c->op, mba_sim_limiter_of(c->limit, c->floor_us, c->bound_us), c->us / c->bound_us };
     }
-    const mba_status st = mba_class_bands_of(out, r, n);
+    const mba_status st = mba_error_bands_of(out, r, n);
     free(r);
     return st;
 }
 
-mba_status mba_validated_foreign(mba_class_bands *kernels, mba_band *steps)
+mba_status mba_validation_foreign(mba_error_bands *kernels, mba_band *steps)
 {
-    mba_counted_set *d;
+    mba_profiled_set *d;
     mba_gpu          m;
     double           took = 0, said = 0;
     MBA_TRY(mba_gpu_load(&m, "h200"));
-    MBA_TRY(mba_counted_load(&d, NULL));
+    MBA_TRY(mba_profiled_load(&d, NULL));
     mba_status st = predict_as_foreign(d, &m);
     if (st == MBA_OK) st = foreign_bands(kernels, d);
     *steps = (mba_band){ 1, 1 };
     for (int i = 0; i < d->n && st == MBA_OK; i++) {
-        const mba_counted_kernel *c = &d->one[i];
+        const mba_profiled_kernel *c = &d->one[i];
         took += c->met ? c->launches * c->us : 0;
         said += c->met ? c->launches * c->bound_us : 0;
         if (i + 1 < d->n && !strcmp(c->workload, c[1].workload)) continue;
         if (said > 0) take_in(steps, took / said);
         took = said = 0;
     }
-    mba_counted_destroy(d);
+    mba_profiled_destroy(d);
     return st;
 }

@@ -258,7 +258,7 @@ static const char *machine_of(const mba_analysis *a)
 {
     static const struct { const char *part, *machine; } known[] = { { "H200", "h200" }, { "H100", "h100" },
         { "A100", "a100" }, { "B200", "b200" }, { "V100", "v100" } };
-    const char *gpu = mba_sheet_find(a, "gpu.name");
+    const char *gpu = mba_env_find(a, "gpu.name");
     for (size_t i = 0; gpu && i < sizeof known / sizeof *known; i++)
         if (strstr(gpu, known[i].part)) return known[i].machine;
     return NULL;
@@ -289,7 +289,7 @@ static mba_status shape_of(mba_batch_shape *s, bool *known, mba_store *store)
 /* Only presets as they are: a store does not say which fields were changed in a way that could be set again. */
 static bool is_preset(const mba_analysis *a)
 {
-    const char *command = mba_sheet_find(a, "run.command");
+    const char *command = mba_env_find(a, "run.command");
     mba_model   m;
     return *a->workload && (!command || (!strstr(command, "--set ") && !strstr(command, "--tiny") && !strstr(command,
         "--op ")))
@@ -336,14 +336,14 @@ static mba_status workloads_of(mba_workload out[MBA_WI_MODELS], double measured_
 
 static mba_wi_score score_of(const mba_measured *d, mba_point_set set, const char *name)
 {
-    const mba_score s = mba_measured_score(d, set);
+    const mba_error_stats s = mba_measured_score(d, set);
     return (mba_wi_score){ name, s.points, s.mape, s.p90, s.worst, s.log_correlation, s.roofline_mape };
 }
 
 static mba_status validate(mba_whatif *w)
 {
     mba_measured *d;
-    MBA_TRY(mba_validated(&d, NULL, "h200", NULL));
+    MBA_TRY(mba_validation_points(&d, NULL, "h200", NULL));
     w->score[0] = score_of(d, MBA_POINT_HELD, "held out");
     w->score[1] = score_of(d, MBA_POINT_FITTED, "fitted");
     w->low  = INFINITY;

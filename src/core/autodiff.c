@@ -108,7 +108,7 @@ static bool claim(mba_graph *g, mba_storage *gs, const mba_tensor *x)    // true
 
 static int slot_of(const mba_tensor *t)
 {
-    for (int k = 0; k < MBA_OUT_MAX; k++) if (t->maker->out[k] == t) return k;
+    for (int k = 0; k < MBA_OUT_MAX; k++) if (t->producer_node->out[k] == t) return k;
     mba_assert(!"an output of its maker");
     return -1;
 }
@@ -116,8 +116,8 @@ static int slot_of(const mba_tensor *t)
 /* x leaves a shared gradient: its own begins with dx, and the shared one is added. */
 static void leave_shared(mba_graph *g, mba_tensor *x, mba_tensor *dx)
 {
-    mba_tensor *shared = mba__window(g, x->st->grad, MBA_TYPE(x->st->dtype, x->st->elems), x->st->grad->name);
-    mba_tensor *whole  = mba__window(g, x->st, shared->type, x->st->name);
+    mba_tensor *shared = mba__view(g, x->st->grad, MBA_TYPE(x->st->dtype, x->st->elems), x->st->grad->name);
+    mba_tensor *whole  = mba__view(g, x->st, shared->type, x->st->name);
     whole->needs_grad  = true;
     x->st->grad->written->sharers--;
     x->st->grad = NULL;
@@ -147,13 +147,13 @@ void mba_grad_add(mba_graph *g, mba_tensor *x, mba_tensor *dx)
     }
     mba_assert(dx->type.dtype == gs->dtype && mba_elems(dx) == mba_elems(x));
     const bool adds  = claim(g, gs, x);
-    const bool moves = dx->maker && dx->maker->pass == MBA_BACKWARD && dx->st->role == MBA_DACT && !dx->st->written;
-    if (!moves || (adds && !dx->maker->op->out[slot_of(dx)].adds))       // it stays; a copy goes there
+    const bool moves = dx->producer_node && dx->producer_node->pass == MBA_BACKWARD && dx->st->role == MBA_DACT && !dx->st->written;
+    if (!moves || (adds && !dx->producer_node->op->out[slot_of(dx)].adds))       // it stays; a copy goes there
         dx = MBA_APPEND(g, accumulate, NULL, dx)->out[0];
     dx->st = gs;
     dx->offset = x->offset; dx->run = x->run; dx->pitch = x->pitch;
-    if (adds) dx->maker->adds |= 1u << slot_of(dx);
-    if (!gs->written->first) gs->written->first = dx->maker;
+    if (adds) dx->producer_node->adds |= 1u << slot_of(dx);
+    if (!gs->written->first) gs->written->first = dx->producer_node;
 }
 
 mba_tensor *mba_grad_of(mba_graph *g, mba_tensor *x)
@@ -170,12 +170,12 @@ mba_tensor *mba_grad_of(mba_graph *g, mba_tensor *x)
     if (!within) fill_first(g, gs);
     mba_type type = x->type;
     type.dtype = gs->dtype;
-    mba_tensor *t = mba__window(g, gs, type, gs->name);
+    mba_tensor *t = mba__view(g, gs, type, gs->name);
     t->offset = x->offset; t->run = x->run; t->pitch = x->pitch;
     return t;
 }
 
-void mba_spare(mba_graph *g, const mba_node *n, const mba_node *b)
+void mba_node_elide(mba_graph *g, const mba_node *n, const mba_node *b)
 {
     bool read = g->status != MBA_OK;
     for (int32_t i = 0; i < g->nnodes && !read; i++)
@@ -183,7 +183,7 @@ void mba_spare(mba_graph *g, const mba_node *n, const mba_node *b)
             const mba_tensor *x = g->nodes[i]->in[k / MBA_OUT_MAX], *y = n->out[k % MBA_OUT_MAX];
             read |= x && y && x->st == y->st;
         }
-    if (!read) g->nodes[n->id]->unless |= b->pass;
+    if (!read) g->nodes[n->id]->elided_in |= b->pass;
 }
 
 static bool reads(const mba_node *n, const mba_tensor *t)
@@ -210,7 +210,7 @@ static bool is_last(const mba_graph *g, int32_t i)
     return free;
 }
 
-bool mba_can_wait(const mba_graph *g, const mba_tensor *t)
+bool mba_grad_can_defer(const mba_graph *g, const mba_tensor *t)
 {
     bool some = false, all = t->st->role == MBA_ACT;
     for (int32_t i = 0; i < g->nnodes && all; i++) {
@@ -223,10 +223,10 @@ bool mba_can_wait(const mba_graph *g, const mba_tensor *t)
     return some && all;
 }
 
-void mba_wait(mba_graph *g, const mba_tensor *t, mba_tensor *again)
+void mba_grad_defer(mba_graph *g, const mba_tensor *t, mba_tensor *again)
 {
-    const mba_node *b = again->maker;
-    if (g->status || !mba_can_wait(g, t)) return;          // b itself may write where they do
+    const mba_node *b = again->producer_node;
+    if (g->status || !mba_grad_can_defer(g, t)) return;          // b itself may write where they do
     for (int32_t i = 0; g->nodes[i] != b;) {
         mba_node *n = g->nodes[i];
         if (n->pass != MBA_BACKWARD || !reads(n, t)) { i++; continue; }
@@ -237,10 +237,10 @@ void mba_wait(mba_graph *g, const mba_tensor *t, mba_tensor *again)
     for (int32_t i = 0; i < g->nnodes; i++) g->nodes[i]->id = i;
 }
 
-bool mba_remakes(mba_graph *g, mba_remade kind, double bytes)
+bool mba_should_recompute(mba_graph *g, mba_recompute_kind kind, double bytes)
 {
-    const bool yes = g->recompute || g->remade[kind] < g->remake[kind];
-    *(yes ? &g->remade[kind] : &g->kept[kind]) += (int64_t)bytes;
+    const bool yes = g->recompute || g->recomputed_bytes[kind] < g->recompute_bytes_max[kind];
+    *(yes ? &g->recomputed_bytes[kind] : &g->kept[kind]) += (int64_t)bytes;
     return yes;
 }
 

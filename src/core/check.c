@@ -21,7 +21,7 @@ static double input_value(const mba_tensor *t, int64_t i)
     return t->bound ? (double)(u[0] % (uint32_t)t->bound) : (float)(2 * mba_unit(u[0]) - 1);
 }
 
-static bool is_input(const mba_tensor *t) { return t->st->role == MBA_INPUT && !t->of && !t->maker; }
+static bool is_input(const mba_tensor *t) { return t->st->role == MBA_INPUT && !t->of && !t->producer_node; }
 
 void mba_fill_inputs(mba_program *p)
 {

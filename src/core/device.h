@@ -17,10 +17,10 @@ typedef struct mba_device {
     const char        *name;
     const mba_machine *machine;                                             /* what plans may know of it */
     void              *stream;                                              /* what launches get */
-    mba_status (*take)(void **out, size_t bytes);                           /* zeroed, aligned */
-    void       (*give)(void *p);
-    mba_status (*take_host)(void **out, size_t bytes);                      /* of the host, reached fast by copies; */
-    void       (*give_host)(void *p);                                       /* NULL: the device is the host */
+    mba_status (*alloc)(void **out, size_t bytes);                           /* zeroed, aligned */
+    void       (*dealloc)(void *p);
+    mba_status (*alloc_host)(void **out, size_t bytes);                      /* of the host, reached fast by copies; */
+    void       (*dealloc_host)(void *p);                                       /* NULL: the device is the host */
     mba_status (*put)(void *device, const void *host, size_t bytes);
     mba_status (*get)(void *host, const void *device, size_t bytes);        /* waits */
     /* Copies what is in the mirror of the inputs, beside what runs, for the next run to find it there. NULL: that run

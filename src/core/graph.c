@@ -46,7 +46,7 @@ mba_storage *mba__storage(mba_graph *g, mba_role role, mba_dtype dtype, int64_t 
     return st;
 }
 
-mba_tensor *mba__window(mba_graph *g, mba_storage *st, mba_type type, const char *name)
+mba_tensor *mba__view(mba_graph *g, mba_storage *st, mba_type type, const char *name)
 {
     mba_tensor   *t = mba_arena_new(g->arena, mba_tensor, 1);
     const int64_t n = mba_type_elems(&type);
@@ -62,7 +62,7 @@ mba_status mba_graph_create(mba_graph **out)
     MBA_TRY(mba_arena_create(&a, (size_t)64 << 20));
     mba_graph *g = mba_arena_new(a, mba_graph, 1);
     *g = (mba_graph){ .arena = a, .scope = "", .pass = MBA_FORWARD, .compute = MBA_F32 };
-    g->poison      = mba__window(g, mba__storage(g, MBA_STATE, MBA_F32, 1, "poison"), MBA_TYPE(MBA_F32, 1), "poison");
+    g->poison      = mba__view(g, mba__storage(g, MBA_STATE, MBA_F32, 1, "poison"), MBA_TYPE(MBA_F32, 1), "poison");
     g->poison_node = mba_arena_new(a, mba_node, 1);
     for (int k = 0; k < MBA_OUT_MAX; k++) g->poison_node->out[k] = g->poison;
     *out = g;
@@ -134,7 +134,7 @@ mba_tensor *mba_state(mba_graph *g, const char *name, mba_role role, mba_type ty
 {
     if (!can_be(g, &type)) return g->poison;
     name = full_name(g, name);
-    return mba__window(g, mba__storage(g, role, type.dtype, mba_type_elems(&type), name), type, name);
+    return mba__view(g, mba__storage(g, role, type.dtype, mba_type_elems(&type), name), type, name);
 }
 
 mba_tensor *mba_state_from(mba_graph *g, const char *name, mba_type type, mba_init init)
@@ -166,18 +166,18 @@ void mba_example(mba_graph *g, mba_tensor *t, const double *values)
     if (!g->status) t->example = memcpy(mba_arena_take(g->arena, bytes), values, bytes);
 }
 
-mba_tensor *mba_lent(mba_graph *g, const char *name, mba_type type, int64_t offset, int64_t run, int64_t pitch,
+mba_tensor *mba_input_external(mba_graph *g, const char *name, mba_type type, int64_t offset, int64_t run, int64_t pitch,
                      bool wants)
 {
     const int64_t rows = mba_type_elems(&type) / run;
     mba_storage  *st = mba__storage(g, MBA_INPUT, type.dtype, offset + (rows - 1) * pitch + run, name);
-    mba_tensor   *t = mba__window(g, st, type, name);
+    mba_tensor   *t = mba__view(g, st, type, name);
     t->offset = offset; t->run = run; t->pitch = pitch;
     t->needs_grad = wants;
     return t;
 }
 
-void mba_settle(mba_tensor *t)
+void mba_make_dense(mba_tensor *t)
 {
     t->offset = 0;
     t->run = t->pitch = mba_elems(t);
@@ -194,7 +194,7 @@ mba_tensor *mba_param(mba_graph *g, const char *name, mba_type type, mba_init in
     mba_assert(!st->grad);                        // parameters come before the backward pass
     mba_type    master = type;
     master.dtype  = MBA_F32;
-    mba_tensor *t = mba__window(g, st, master, full_name(g, name));
+    mba_tensor *t = mba__view(g, st, master, full_name(g, name));
     t->offset     = st->elems;
     t->init       = init;
     t->needs_grad = true;
@@ -206,7 +206,7 @@ mba_tensor *mba_param(mba_graph *g, const char *name, mba_type type, mba_init in
     if (g->copies[group]) g->copies[group]->elems = st->elems;
     if (type.dtype == MBA_F32) return t;
     g->copies[group]->master = st;
-    mba_tensor *copy = mba__window(g, g->copies[group], type, t->name);
+    mba_tensor *copy = mba__view(g, g->copies[group], type, t->name);
     copy->offset     = t->offset;
     copy->needs_grad = true;
     return copy;
@@ -237,7 +237,7 @@ mba_tensor *mba_master(const mba_graph *g, mba_tensor *param)
 
 static mba_tensor *flat(mba_graph *g, mba_storage *st)
 {
-    return st ? mba__window(g, st, MBA_TYPE(st->dtype, st->elems), st->name) : NULL;
+    return st ? mba__view(g, st, MBA_TYPE(st->dtype, st->elems), st->name) : NULL;
 }
 
 mba_tensor *mba_flat_params(mba_graph *g, mba_group k) { return flat(g, g->params[k]); }
@@ -246,12 +246,12 @@ mba_tensor *mba_flat_grads(mba_graph *g, mba_group k)  { return g->params[k] ? f
 
 bool mba_is_param(const mba_tensor *t)
 {
-    return t->st->role == MBA_PARAM && t->needs_grad && !t->maker && !t->of;
+    return t->st->role == MBA_PARAM && t->needs_grad && !t->producer_node && !t->of;
 }
 
 bool mba_is_state(const mba_tensor *t)
 {
-    return t->st->role == MBA_STATE && !t->maker && !t->of && t->id > 0;         // the first tensor is the poison
+    return t->st->role == MBA_STATE && !t->producer_node && !t->of && t->id > 0;         // the first tensor is the poison
 }
 
 mba_tensor *mba_graph_find(const mba_graph *g, const char *name)
@@ -265,9 +265,9 @@ mba_tensor *mba_graph_find(const mba_graph *g, const char *name)
 
 /* ---- windows ---- */
 
-static mba_tensor *window_like(mba_graph *g, mba_tensor *t, mba_type type)
+static mba_tensor *view_like(mba_graph *g, mba_tensor *t, mba_type type)
 {
-    mba_tensor *w = mba__window(g, t->st, type, t->name);
+    mba_tensor *w = mba__view(g, t->st, type, t->name);
     w->offset = t->offset; w->run = t->run; w->pitch = t->pitch;
     w->needs_grad = t->needs_grad; w->bound = t->bound; w->may_ignore = t->may_ignore;
     w->of = t->of ? t->of : t;
@@ -287,7 +287,7 @@ mba_tensor *mba_slice(mba_graph *g, mba_tensor *t, int axis, int64_t from, int64
     }
     mba_type type = t->type;
     type.dim[axis] = count;
-    mba_tensor *w = window_like(g, t, type);
+    mba_tensor *w = view_like(g, t, type);
     if (mba_dense(t)) w->pitch = block;
     w->offset += from * inner;
     w->run     = count * inner;
@@ -302,7 +302,7 @@ mba_tensor *mba_reshape(mba_graph *g, mba_tensor *t, mba_type shape)
         return g->poison;
     }
     shape.dtype = t->type.dtype;
-    return window_like(g, t, shape);
+    return view_like(g, t, shape);
 }
 
 /* An output that nothing else looks at yet, so it may still be moved. */
@@ -310,10 +310,10 @@ static bool fresh(const mba_graph *g, const mba_tensor *t)
 {
     for (int32_t i = 0; i < g->ntensors; i++)
         if (g->tensors[i] != t && g->tensors[i]->st == t->st) return false;
-    return t->maker && t->run == t->st->elems;
+    return t->producer_node && t->run == t->st->elems;
 }
 
-mba_tensor *mba_join(mba_graph *g, mba_tensor *a, mba_tensor *b)
+mba_tensor *mba_concat(mba_graph *g, mba_tensor *a, mba_tensor *b)
 {
     if (g->status) return g->poison;
     if (mba_rows(a) != mba_rows(b) || a->type.dtype != b->type.dtype || !fresh(g, a) || !fresh(g, b)) {
@@ -323,7 +323,7 @@ mba_tensor *mba_join(mba_graph *g, mba_tensor *a, mba_tensor *b)
     mba_type type = a->type;
     type.dim[type.rank - 1] = mba_cols(a) + mba_cols(b);
     mba_storage *st = mba__storage(g, MBA_ACT, type.dtype, mba_type_elems(&type), a->name);
-    mba_tensor  *t  = mba__window(g, st, type, a->name);
+    mba_tensor  *t  = mba__view(g, st, type, a->name);
     t->needs_grad = a->needs_grad || b->needs_grad;
     a->st = b->st = st;
     a->run = mba_cols(a); b->run = mba_cols(b);
@@ -358,10 +358,10 @@ static mba_tensor *make_output(mba_graph *g, mba_node *n, int k, mba_type type)
     const mba_role role = n->pass == MBA_FORWARD ? MBA_ACT : MBA_DACT;
     mba_storage   *st   = s->update ? n->in[s->update - 1]->st
                                     : mba__storage(g, role, type.dtype, mba_type_elems(&type), NULL);
-    mba_tensor *t = mba__window(g, st, type, NULL);
+    mba_tensor *t = mba__view(g, st, type, NULL);
     if (s->update) t->offset = n->in[s->update - 1]->offset;
     t->name  = mba_arena_printf(g->arena, "%s%s%s.%s", n->scope, *n->scope ? "/" : "", n->op->name, s->name);
-    t->maker = n;
+    t->producer_node = n;
     t->cheap = s->cheap;
     if (!st->name) st->name = t->name;
     for (int i = 0; i < MBA_IN_MAX && n->pass == MBA_FORWARD && !s->saved && !n->op->no_grad; i++)
@@ -412,7 +412,7 @@ mba_node *mba_append(mba_graph *g, const mba_op *op, const void *attr, mba_tenso
     return n;
 }
 
-mba_tensor *mba_keep(mba_graph *g, const mba_node *n, int k, mba_type type)
+mba_tensor *mba_save_for_backward(mba_graph *g, const mba_node *n, int k, mba_type type)
 {
     mba_node *m = g->nodes[n->id];
     mba_assert(m == n && m->pass == MBA_FORWARD && m->op->out[k].saved && !m->out[k]);
@@ -425,7 +425,7 @@ static void make_again(mba_graph *g, const mba_node *m)
     const mba_node *serving = g->of, *twin = m;
     double          bytes = 0;
     for (int k = 0; k < MBA_OUT_MAX; k++) if (m->out[k]) bytes += mba_tensor_bytes(m->out[k]);
-    if (mba_remakes(g, MBA_REMADE_CHEAP, bytes)) {
+    if (mba_should_recompute(g, MBA_RECOMPUTED_CHEAP, bytes)) {
         g->of = m;
         twin  = mba_append(g, m->op, m->attr, m->in);
         g->of = serving;
@@ -439,13 +439,13 @@ static mba_tensor *recomputed(mba_graph *g, mba_tensor *t)
 {
     if (!t || g->status) return t;
     mba_tensor     *whole = t->of ? t->of : t;
-    const mba_node *m     = whole->maker;
+    const mba_node *m     = whole->producer_node;
     if (!m || m->pass != MBA_FORWARD) return t;
     for (int k = 0; k < MBA_OUT_MAX; k++) if (m->out[k] && !m->out[k]->cheap) return t;
     if (!whole->again) make_again(g, m);
     if (whole->again == whole) return t;
     if (t != whole && !t->again) {
-        t->again     = window_like(g, t, t->type);
+        t->again     = view_like(g, t, t->type);
         t->again->st = whole->again->st;
     }
     return t->again;

@@ -43,16 +43,16 @@ typedef struct mba_node {
     uint32_t              adds;                   /* bit k: out[k] is added into what is there */
     mba_tensor           *in[MBA_IN_MAX], *out[MBA_OUT_MAX];
     const struct mba_node *of;                    /* of a backward or recomputed node: whom it serves */
-    unsigned              unless;                 /* passes that make its outputs too: see mba_spare */
+    unsigned              elided_in;                 /* passes that make its outputs too: see mba_node_elide */
 } mba_node;
 
 /* Whether a run of these passes runs the node. */
-static inline bool mba_runs(const mba_node *n, unsigned passes) { return (n->pass & passes) && !(n->unless & passes); }
+static inline bool mba_runs(const mba_node *n, unsigned passes) { return (n->pass & passes) && !(n->elided_in & passes); }
 
 /* What need not be kept for gradients, by what a byte of it costs, least first: rows that a gradient writes once more on
  * its way (v of gated norms), states that it makes in another pass over the sequence (ssd), and outputs marked cheap,
- * whose makers are run again. See mba_remakes. */
-typedef enum mba_remade { MBA_REMADE_ROWS, MBA_REMADE_STATES, MBA_REMADE_CHEAP, MBA_REMADES } mba_remade;
+ * whose makers are run again. See mba_should_recompute. */
+typedef enum mba_recompute_kind { MBA_RECOMPUTED_ROWS, MBA_RECOMPUTED_STATES, MBA_RECOMPUTED_CHEAP, MBA_RECOMPUTE_KINDS } mba_recompute_kind;
 
 struct mba_graph {
     mba_arena    *arena;
@@ -64,8 +64,8 @@ struct mba_graph {
     mba_pass      pass;                           /* what appended nodes belong to */
     const char   *scope;
     bool          recompute;                      /* nothing is kept that can be made again */
-    int64_t       remake[MBA_REMADES];            /* bytes of each kind that are made again instead; 0: all is kept */
-    int64_t       remade[MBA_REMADES], kept[MBA_REMADES];  /* what became of it, in bytes */
+    int64_t       recompute_bytes_max[MBA_RECOMPUTE_KINDS];            /* bytes of each kind that are made again instead; 0: all is kept */
+    int64_t       recomputed_bytes[MBA_RECOMPUTE_KINDS], kept[MBA_RECOMPUTE_KINDS];  /* what became of it, in bytes */
     bool          accumulate;                     /* several micro-batches: gradients are always added */
     mba_tensor   *loss;                           /* what mba_backward was asked for; NULL before */
     mba_dtype     compute;                        /* of the activations in cases of operators; models have their own */
@@ -90,10 +90,10 @@ mba_tensor *mba_targets(mba_graph *g, const char *name, mba_type type, int64_t b
  * values); copied. Nothing else looks at it. */
 void        mba_example(mba_graph *g, mba_tensor *t, const double *values);
 /* An input in memory of somebody else, where its elements lie as he says (tensor.h). The gradient it `wants`,
- * once made, lies like it unless mba_settle lays it down dense, by itself. */
-mba_tensor *mba_lent(mba_graph *g, const char *name, mba_type type, int64_t offset, int64_t run, int64_t pitch,
+ * once made, lies like it unless mba_make_dense lays it down dense, by itself. */
+mba_tensor *mba_input_external(mba_graph *g, const char *name, mba_type type, int64_t offset, int64_t run, int64_t pitch,
                      bool wants);
-void        mba_settle(mba_tensor *t);
+void        mba_make_dense(mba_tensor *t);
 /* The master is fp32, whatever `type` says; a bf16 type returns the compute copy that lies parallel to
  * it and that the optimizer writes. Gradients are the master's: fp32. */
 mba_tensor *mba_param(mba_graph *g, const char *name, mba_type type, mba_init init, mba_group group);
@@ -112,13 +112,13 @@ mba_tensor *mba_state_from(mba_graph *g, const char *name, mba_type type, mba_in
 #define MBA_INIT_STEP(a, b)        ((mba_init){ MBA_STEP_BIAS,   (a), (b) })  /* its softplus is log-uniform */
 
 /* Windows: free, no node. A slice of a slice along another axis is refused: copy it first.
- * mba_join is the inverse of mba_slice along the last axis: it moves two fresh outputs side by side,
+ * mba_concat is the inverse of mba_slice along the last axis: it moves two fresh outputs side by side,
  * so that their makers write straight into the joined tensor. */
 mba_tensor *mba_slice(mba_graph *g, mba_tensor *t, int axis, int64_t from, int64_t count);
 mba_tensor *mba_reshape(mba_graph *g, mba_tensor *t, mba_type shape);   /* dtype is kept */
-mba_tensor *mba_join(mba_graph *g, mba_tensor *a, mba_tensor *b);
+mba_tensor *mba_concat(mba_graph *g, mba_tensor *a, mba_tensor *b);
 
-/* t may be made again in the backward pass instead of being kept, as mba_remakes says (all outputs of its
+/* t may be made again in the backward pass instead of being kept, as mba_should_recompute says (all outputs of its
  * maker must be cheap). Operators mark their cheap outputs themselves; a model marks, say, a thin GEMM. */
 void mba_cheap(mba_tensor *t);
 
@@ -161,26 +161,26 @@ mba_tensor *mba_grad_of(mba_graph *g, mba_tensor *x);      /* NULL if none flows
 
 /* In an operator's `grad`: b, just appended, writes all outputs of n as well (slots with .update). Where no node in between
  * reads them, a run of both passes leaves n out. */
-void        mba_spare(mba_graph *g, const mba_node *n, const mba_node *b);
+void        mba_node_elide(mba_graph *g, const mba_node *n, const mba_node *b);
 
 /* In an operator's `grad`: where the backward nodes that read t, an output of n, can wait for the gradient node b that makes
- * t once more on its way, t need not be kept. mba_can_wait asks; mba_wait puts them behind b, to read `again`, an output of it. */
-bool        mba_can_wait(const mba_graph *g, const mba_tensor *t);
-void        mba_wait(mba_graph *g, const mba_tensor *t, mba_tensor *again);
+ * t once more on its way, t need not be kept. mba_grad_can_defer asks; mba_grad_defer puts them behind b, to read `again`, an output of it. */
+bool        mba_grad_can_defer(const mba_graph *g, const mba_tensor *t);
+void        mba_grad_defer(mba_graph *g, const mba_tensor *t, mba_tensor *again);
 
 /* In an operator's `grad`: whether `bytes` of this kind shall be made again rather than kept. Asked once for each node,
- * from the last one of the forward pass back, and says yes until g->remake of them are made again (always, with
+ * from the last one of the forward pass back, and says yes until g->recompute_bytes_max of them are made again (always, with
  * g->recompute). train/session.c decides how many those are. */
-bool        mba_remakes(mba_graph *g, mba_remade kind, double bytes);
+bool        mba_should_recompute(mba_graph *g, mba_recompute_kind kind, double bytes);
 
 /* In an operator's `grad`: output k of the forward node n, a saved slot that `shape` left out since only a backward pass
  * wants it. Graphs that are never differentiated do without. */
-mba_tensor *mba_keep(mba_graph *g, const mba_node *n, int k, mba_type type);
+mba_tensor *mba_save_for_backward(mba_graph *g, const mba_node *n, int k, mba_type type);
 static inline bool mba_wants(const mba_tensor *x) { return x && x->needs_grad; }
 
 /* ---- shared by the files of core ---- */
 mba_storage *mba__storage(mba_graph *g, mba_role role, mba_dtype dtype, int64_t elems, const char *name);
-mba_tensor  *mba__window(mba_graph *g, mba_storage *st, mba_type type, const char *name);
+mba_tensor  *mba__view(mba_graph *g, mba_storage *st, mba_type type, const char *name);
 void        *mba__grow(mba_graph *g, void *array, int32_t n, size_t item_bytes);
 
 #endif

@@ -16,7 +16,7 @@ static mba_program *planned(const mba_graph *g)
 
 static bool in_place(const mba_program *p, const mba_tensor *from, const mba_tensor *to)
 {
-    const mba_layout *lay = &p->layout;
+    const mba_memory_plan *lay = &p->layout;
     assert_int_equal(lay->arena[from->st->id], lay->arena[to->st->id]);
     return lay->offset[from->st->id] == lay->offset[to->st->id];
 }
@@ -35,7 +35,7 @@ static void an_output_takes_the_place_of_an_input_that_dies(void **state)
     assert_false(in_place(p, b, c));
     assert_true(in_place(p, c, d));
     assert_false(in_place(p, c, e) || in_place(p, b, e));
-    const mba_layout *lay = &p->layout;
+    const mba_memory_plan *lay = &p->layout;
     assert_int_equal(lay->first[a->st->id], 0);
     assert_int_equal(lay->last[a->st->id], 1);
     assert_int_equal(lay->first[c->st->id], 3);
@@ -79,10 +79,10 @@ static void a_strided_input_can_be_made_dense(void **state)
 {
     (void)state;
     mba_graph  *g = graph();
-    mba_tensor *t = mba_lent(g, "x", MBA_TYPE(MBA_F32, 4, 3), 5, 3, 8, false);
+    mba_tensor *t = mba_input_external(g, "x", MBA_TYPE(MBA_F32, 4, 3), 5, 3, 8, false);
     assert_true(t->offset == 5 && t->run == 3 && t->pitch == 8 && t->st->elems == 5 + 3 * 8 + 3);
     assert_false(mba_dense(t));
-    mba_settle(t);
+    mba_make_dense(t);
     assert_true(t->offset == 0 && t->run == 12 && t->pitch == 12 && mba_dense(t));
     mba_graph_destroy(g);
 }
@@ -94,7 +94,7 @@ static void readers_of_what_is_made_again_wait_for_it(void **state)
     (void)state;
     mba_graph  *g = graph();
     mba_tensor *x = mba_input(g, "x", MBA_TYPE(MBA_F32, R, C)), *t = mba_relu2(g, x), *y = mba_relu2(g, t);
-    assert_false(mba_can_wait(g, t));                                  // nobody waits
+    assert_false(mba_grad_can_defer(g, t));                                  // nobody waits
     mba_relu2(g, t);
     mba_relu2(g, y);
     mba_relu2(g, t);
@@ -106,13 +106,13 @@ static void readers_of_what_is_made_again_wait_for_it(void **state)
     last = before[4];
     last->in[MBA_IN_MAX - 1] = t;
     last->in[0]              = x;
-    assert_true(mba_can_wait(g, t));
-    assert_false(mba_can_wait(g, x));                                  // an input is kept anyway
+    assert_true(mba_grad_can_defer(g, t));
+    assert_false(mba_grad_can_defer(g, x));                                  // an input is kept anyway
     g->status = MBA_E_ARG;
-    mba_wait(g, t, again);
+    mba_grad_defer(g, t, again);
     assert_memory_equal(g->nodes, before, sizeof before);              // a failed graph stays as it is
     g->status = MBA_OK;
-    mba_wait(g, t, again);
+    mba_grad_defer(g, t, again);
     static const int order[] = { 0, 1, 3, 5, 2, 4 };
     for (int i = 0; i < 6; i++) assert_true(g->nodes[i] == before[order[i]] && g->nodes[i]->id == i);
     assert_true(before[1]->in[0] == t && before[2]->in[0] == again && before[3]->in[0] == y && before[5]->in[0] == x);
@@ -128,26 +128,26 @@ static void readers_that_are_needed_do_not_wait(void **state)
     mba_tensor *x = mba_input(g, "x", MBA_TYPE(MBA_F32, R, C)), *t = mba_relu2(g, x), *dx = mba_relu2(g, t);
     mba_tensor *part = mba_slice(g, t, 0, 0, R / 2);
     g->nodes[1]->pass = MBA_BACKWARD;
-    assert_true(mba_can_wait(g, t));
+    assert_true(mba_grad_can_defer(g, t));
     g->nodes[1]->in[MBA_IN_MAX - 1] = part;
-    assert_false(mba_can_wait(g, t));
+    assert_false(mba_grad_can_defer(g, t));
     g->nodes[1]->in[MBA_IN_MAX - 1] = t;
     g->nodes[1]->in[0]              = part;
-    assert_false(mba_can_wait(g, t));
+    assert_false(mba_grad_can_defer(g, t));
     g->nodes[1]->in[MBA_IN_MAX - 1] = NULL;
     g->nodes[1]->in[0]              = t;
     mba_tensor *again = mba_relu2(g, x);
     g->nodes[2]->pass = MBA_BACKWARD;
-    assert_true(mba_can_wait(g, t));
+    assert_true(mba_grad_can_defer(g, t));
     for (int writes = 0; writes < 2; writes++) {                       // by its last slot too
         mba_tensor **slot = writes ? &g->nodes[2]->out[MBA_OUT_MAX - 1] : &g->nodes[2]->in[MBA_IN_MAX - 1];
         *slot = dx;
-        assert_false(mba_can_wait(g, t));
+        assert_false(mba_grad_can_defer(g, t));
         *slot = NULL;
     }
     g->nodes[2]->in[0] = dx;
-    assert_false(mba_can_wait(g, t));
-    mba_wait(g, t, again);
+    assert_false(mba_grad_can_defer(g, t));
+    mba_grad_defer(g, t, again);
     assert_true(g->nodes[1]->in[0] == t && g->nodes[1]->id == 1);
     mba_graph_destroy(g);
 }

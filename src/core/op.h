@@ -141,7 +141,7 @@ struct mba_op {
 mba_cost mba_cost_io(const mba_node *n);
 
 /* How much of a node's shape is real in a ragged batch: 0 .. 1, of its largest operand that is counted. */
-double mba_filled(const mba_node *n, const mba_step *step);
+double mba_valid_fraction(const mba_node *n, const mba_step *step);
 static inline bool mba_adds(const mba_node *n, int k) { return n->adds >> k & 1; }
 
 /* In `shape`: MBA_NEED(mba_cols(x) == mba_elems(w), "the weight has %lld channels", ...); */

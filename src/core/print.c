@@ -28,7 +28,7 @@ const char *mba_role_name(mba_role role)
     return name[role];
 }
 
-double mba_filled(const mba_node *n, const mba_step *step)
+double mba_valid_fraction(const mba_node *n, const mba_step *step)
 {
     double most = 0, part = 1;
     for (int k = 0; k < MBA_IN_MAX + MBA_OUT_MAX; k++) {
@@ -72,7 +72,7 @@ mba_size_unit mba_size_unit_of(size_t bytes)
 
 void mba_program_print_memory(FILE *f, const mba_program *p)
 {
-    const mba_layout   *lay = &p->layout;
+    const mba_memory_plan   *lay = &p->layout;
     const mba_size_unit u = mba_size_unit_of(mba_program_bytes(p));
     char                heading[32];
     size_t              total = 0;

@@ -1,4 +1,4 @@
-/* program.c -- chooses variants, binds and runs; layout.c decides where everything lies. */
+/* program.c -- chooses variants, binds and runs; memory_plan.c decides where everything lies. */
 #include "core/program.h"
 
 #include <stdio.h>
@@ -21,7 +21,7 @@ static const char *forced(const char *list, const char *op, size_t *len)
 
 /* Windows that no plan could tell apart: it may ask whether rows begin at multiples of 16 bytes, and where the
  * parameters of a group begin. */
-static bool same_window(const mba_tensor *s, const mba_tensor *t)
+static bool same_view(const mba_tensor *s, const mba_tensor *t)
 {
     const int64_t piece = 16 / (int64_t)mba_dtype_bytes(s->type.dtype);
     return mba_type_equal(&s->type, &t->type) && s->run == t->run && s->pitch == t->pitch
@@ -37,7 +37,7 @@ static bool alike(const mba_node *a, const mba_node *b)
         const mba_tensor *s = k < MBA_IN_MAX ? a->in[k] : a->out[k - MBA_IN_MAX];
         const mba_tensor *t = k < MBA_IN_MAX ? b->in[k] : b->out[k - MBA_IN_MAX];
         if (!s != !t) return false;
-        if (s && !same_window(s, t)) return false;
+        if (s && !same_view(s, t)) return false;
     }
     return true;
 }
@@ -93,7 +93,7 @@ mba_status mba_program_create(mba_program **out, const mba_graph *g, const mba_p
     mba_status st = MBA_OK;
     for (int32_t i = 0; i < g->nnodes && st == MBA_OK; i++) st = choose(p, i);
     if (st == MBA_OK) {
-        mba__lay_out(p);
+        mba__memory_plan(p);
         *out = p;
     } else {
         mba_program_destroy(p);
@@ -108,7 +108,7 @@ void *mba_program_at(const mba_program *p, const mba_tensor *t)
          + (size_t)t->offset * mba_dtype_bytes(t->type.dtype);
 }
 
-void *mba_program_beside(const mba_program *p, const mba_storage *st, const mba_tensor *param)
+void *mba_program_counterpart(const mba_program *p, const mba_storage *st, const mba_tensor *param)
 {
     return (char *)p->memory[p->layout.arena[st->id]] + p->layout.offset[st->id]
          + (size_t)param->offset * mba_dtype_bytes(st->dtype);
@@ -126,7 +126,7 @@ static mba_status told(const mba_program *p) { return p->failed == MBA_OK ? MBA_
 
 void *mba_program_host(mba_program *p, const mba_tensor *t)
 {
-    if (!p->device->take_host) return mba_program_at(p, t);
+    if (!p->device->alloc_host) return mba_program_at(p, t);
     mba_assert(p->mirror[t->st->role]);
     if (!(p->apart && t->st->role == MBA_INPUT)) note_failure(p, p->device->wait());
     if (t->st->role == MBA_INPUT && p->device->recall) note_failure(p, p->device->recall(p));
@@ -134,7 +134,7 @@ void *mba_program_host(mba_program *p, const mba_tensor *t)
          + (size_t)t->offset * mba_dtype_bytes(t->type.dtype);
 }
 
-bool mba_program_turn(mba_program *p)
+bool mba_program_swap_inputs(mba_program *p)
 {
     if (!p->other_inputs) return false;
     if (!p->turned) memcpy(p->other_inputs, p->mirror[MBA_INPUT], p->layout.arena_bytes[MBA_INPUT]);
@@ -146,11 +146,11 @@ bool mba_program_turn(mba_program *p)
     return true;
 }
 
-mba_status mba_program_send(mba_program *p) { return p->ahead ? p->device->send(p) : MBA_OK; }
+mba_status mba_program_upload_inputs(mba_program *p) { return p->ahead ? p->device->send(p) : MBA_OK; }
 
-void *mba_program_host_beside(const mba_program *p, const mba_storage *st, const mba_tensor *param)
+void *mba_program_host_counterpart(const mba_program *p, const mba_storage *st, const mba_tensor *param)
 {
-    if (!p->device->take_host) return mba_program_beside(p, st, param);
+    if (!p->device->alloc_host) return mba_program_counterpart(p, st, param);
     mba_assert(p->mirror[st->role]);
     return (char *)p->mirror[st->role] + p->layout.offset[st->id] + (size_t)param->offset * mba_dtype_bytes(st->dtype);
 }
@@ -172,10 +172,10 @@ enum { LASTING = sizeof lasting / sizeof *lasting };
 mba_status mba_program_pull(mba_program *p)
 {
     MBA_TRY(told(p));
-    for (int k = 0; k < LASTING && p->device->take_host; k++) {
+    for (int k = 0; k < LASTING && p->device->alloc_host; k++) {
         const mba_role r = lasting[k];
         const size_t   bytes = p->layout.arena_bytes[r];
-        if (bytes && !p->mirror[r]) MBA_TRY(p->device->take_host(&p->mirror[r], bytes));
+        if (bytes && !p->mirror[r]) MBA_TRY(p->device->alloc_host(&p->mirror[r], bytes));
         if (bytes) MBA_TRY(p->device->get(p->mirror[r], p->memory[r], bytes));
     }
     return MBA_OK;
@@ -183,16 +183,16 @@ mba_status mba_program_pull(mba_program *p)
 
 mba_status mba_program_push(mba_program *p)
 {
-    for (int k = 0; k < LASTING && p->device->take_host; k++) {
+    for (int k = 0; k < LASTING && p->device->alloc_host; k++) {
         const mba_role r = lasting[k];
         if (p->mirror[r] && r != MBA_GRAD)
             MBA_TRY(p->device->put(p->memory[r], p->mirror[r], p->layout.arena_bytes[r]));
     }
-    for (int k = 0; k < MBA_GROUPS && p->device->take_host; k++) {
+    for (int k = 0; k < MBA_GROUPS && p->device->alloc_host; k++) {
         const mba_storage *st = p->graph->copies[k], *master = p->graph->params[k];
         if (!st || p->layout.first[st->id] < 0 || p->layout.first[master->id] < 0) continue;
         const mba_tensor whole = { .st = (mba_storage *)master };
-        MBA_TRY(put_bf16(p, mba_program_beside(p, st, &whole), mba_program_host_beside(p, master, &whole), st->elems));
+        MBA_TRY(put_bf16(p, mba_program_counterpart(p, st, &whole), mba_program_host_counterpart(p, master, &whole), st->elems));
     }
     return mba_program_wait(p);
 }
@@ -201,7 +201,7 @@ void *mba__copy_of(const mba_program *p, const mba_tensor *t)
 {
     for (int k = 0; k < MBA_GROUPS; k++) {
         const mba_storage *st = p->graph->copies[k];
-        if (st && st->master == t->st && p->layout.first[st->id] >= 0) return mba_program_beside(p, st, t);
+        if (st && st->master == t->st && p->layout.first[st->id] >= 0) return mba_program_counterpart(p, st, t);
     }
     return NULL;
 }
@@ -253,21 +253,21 @@ static mba_status take_ahead(mba_program *p)
 {
     const mba_device *d = p->device;
     const size_t      bytes = p->layout.arena_bytes[MBA_INPUT];
-    if (!p->options.ahead || !bytes || !d->take_host) return MBA_OK;
-    MBA_TRY(d->take_host(&p->other_inputs, bytes));
-    return d->send ? d->take(&p->ahead, bytes) : MBA_OK;
+    if (!p->options.ahead || !bytes || !d->alloc_host) return MBA_OK;
+    MBA_TRY(d->alloc_host(&p->other_inputs, bytes));
+    return d->send ? d->alloc(&p->ahead, bytes) : MBA_OK;
 }
 
 mba_status mba_program_bind(mba_program *p, const mba_device *d)
 {
     p->device = d;
     for (int r = 0; r < MBA_ROLES; r++)
-        if (p->layout.arena_bytes[r]) MBA_TRY(d->take(&p->memory[r], p->layout.arena_bytes[r]));
-    for (int r = 0; r < MBA_ROLES && d->take_host; r++)
+        if (p->layout.arena_bytes[r]) MBA_TRY(d->alloc(&p->memory[r], p->layout.arena_bytes[r]));
+    for (int r = 0; r < MBA_ROLES && d->alloc_host; r++)
         if (p->layout.arena_bytes[r] && (r == MBA_INPUT || r == MBA_RESULT))
-            MBA_TRY(d->take_host(&p->mirror[r], p->layout.arena_bytes[r]));
+            MBA_TRY(d->alloc_host(&p->mirror[r], p->layout.arena_bytes[r]));
     MBA_TRY(take_ahead(p));
-    MBA_TRY(d->take((void **)&p->step, sizeof *p->step));
+    MBA_TRY(d->alloc((void **)&p->step, sizeof *p->step));
     p->call = mba_arena_new(p->arena, mba_call, p->graph->nnodes);
     for (int32_t i = 0; i < p->graph->nnodes; i++) {
         const mba_node *n = p->graph->nodes[i];
@@ -292,7 +292,7 @@ mba_status mba_program_run(mba_program *p, unsigned passes, const mba_step *step
 mba_status mba_program_repeat(mba_program *p, unsigned passes, const mba_step *step)
 {
     MBA_TRY(mba_program_run(p, passes, step, NULL));
-    return mba_program_send(p);
+    return mba_program_upload_inputs(p);
 }
 
 mba_status mba_program_wait(const mba_program *p)
@@ -305,10 +305,10 @@ void mba_program_destroy(mba_program *p)
 {
     if (!p) return;
     if (p->kept) p->device->forget(p);
-    for (int r = 0; r < MBA_ROLES; r++) if (p->memory[r]) p->device->give(p->memory[r]);
-    for (int r = 0; r < MBA_ROLES; r++) if (p->mirror[r]) p->device->give_host(p->mirror[r]);
-    if (p->ahead) p->device->give(p->ahead);
-    if (p->other_inputs) p->device->give_host(p->other_inputs);
-    if (p->step) p->device->give(p->step);
+    for (int r = 0; r < MBA_ROLES; r++) if (p->memory[r]) p->device->dealloc(p->memory[r]);
+    for (int r = 0; r < MBA_ROLES; r++) if (p->mirror[r]) p->device->dealloc_host(p->mirror[r]);
+    if (p->ahead) p->device->dealloc(p->ahead);
+    if (p->other_inputs) p->device->dealloc_host(p->other_inputs);
+    if (p->step) p->device->dealloc(p->step);
     mba_arena_destroy(p->arena);
 }

@@ -25,7 +25,7 @@ typedef struct mba_program_options {
 } mba_program_options;
 
 /* Where every storage and every node's scratch lies. */
-typedef struct mba_layout {
+typedef struct mba_memory_plan {
     int32_t *first, *last;                        /* per storage: nodes that touch it; -1: none */
     uint8_t *arena;                               /* per storage: its role, ACT, or GRAD until gradients need it */
     size_t  *offset;                              /* per storage, inside its arena */
@@ -34,7 +34,7 @@ typedef struct mba_layout {
     size_t   role_bytes[MBA_ROLES];               /* as if nothing were shared over time */
     size_t   live_bytes_max;                      /* no plan can need less */
     int32_t  peak;                                /* the node where that happens */
-} mba_layout;
+} mba_memory_plan;
 
 /* Called around every node when given; a run without hooks pays one branch per node. On CUDA a run
  * with hooks launches node by node instead of replaying the captured graph. */
@@ -50,7 +50,7 @@ typedef struct mba_program {
     mba_arena           *arena;
     const mba_plan     **plan;                    /* per node; equal nodes share */
     mba_launch_fn      **launch;                  /* per node; NULL: this build can only predict it */
-    mba_layout           layout;
+    mba_memory_plan           layout;
     const mba_device    *device;                  /* after bind: */
     void                *memory[MBA_ROLES];
     void                *mirror[MBA_ROLES];       /* inputs and results on the host, where that is not the device */
@@ -81,12 +81,12 @@ void               *mba_program_host(mba_program *p, const mba_tensor *t);
  * false, and nothing happens, where the device is the host or no room was planned (`ahead`); turning twice gives the
  * inputs of the last run back.
  *
- *     run n;  if (mba_program_turn(p)) { write the inputs of n + 1; send; }  look at the results of n;  run n + 1; */
-bool                mba_program_turn(mba_program *p);
-MBA_MUST mba_status mba_program_send(mba_program *p);
+ *     run n;  if (mba_program_swap_inputs(p)) { write the inputs of n + 1; send; }  look at the results of n;  run n + 1; */
+bool                mba_program_swap_inputs(mba_program *p);
+MBA_MUST mba_status mba_program_upload_inputs(mba_program *p);
 /* A run of a row of equal ones, for measurements: as in training, the inputs of the next are sent while it works. */
 MBA_MUST mba_status mba_program_repeat(mba_program *p, unsigned passes, const mba_step *step);
-void               *mba_program_host_beside(const mba_program *p, const mba_storage *st, const mba_tensor *param);
+void               *mba_program_host_counterpart(const mba_program *p, const mba_storage *st, const mba_tensor *param);
 /* What outlives a step (parameters, gradients, moments, states) for the host to read, by mba_program_host: a copy of it
  * where the device is not the host. push sends what was changed there back, and makes compute copies of it. */
 MBA_MUST mba_status mba_program_pull(mba_program *p);
@@ -96,7 +96,7 @@ MBA_MUST mba_status mba_program_push(mba_program *p);
 MBA_MUST mba_status mba_program_set(mba_program *p, const mba_tensor *t, const void *host);
 MBA_MUST mba_status mba_program_get(const mba_program *p, const mba_tensor *t, void *host);
 /* What lies beside a parameter in a storage with the same offsets: its gradient, its moments. */
-void               *mba_program_beside(const mba_program *p, const mba_storage *st, const mba_tensor *param);
+void               *mba_program_counterpart(const mba_program *p, const mba_storage *st, const mba_tensor *param);
 size_t              mba_program_bytes(const mba_program *p);                    /* all arenas: what bind takes */
 size_t              mba_program_ahead_bytes(const mba_program *p);              /* of them: inputs of the next run */
 MBA_MUST mba_status mba_program_init(mba_program *p, uint64_t seed);            /* parameters and states, by name */
@@ -116,7 +116,7 @@ void                mba_reference_destroy(mba_reference *r);
 double mba_init_value(const mba_tensor *t, uint64_t seed, int64_t i);
 
 /* ---- shared by the files of core ---- */
-void  mba__lay_out(mba_program *p);                                            /* fills p->layout; plans are chosen */
+void  mba__memory_plan(mba_program *p);                                            /* fills p->layout; plans are chosen */
 void *mba__copy_of(const mba_program *p, const mba_tensor *param);             /* its compute copy, or NULL */
 
 #endif

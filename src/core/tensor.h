@@ -96,7 +96,7 @@ typedef struct mba_tensor {
     bool             cheap;                /* worth recomputing in the backward pass instead of keeping */
     mba_init         init;                 /* of a parameter, or of a state that does not start at zero */
     const double    *example;              /* of an input: what tests and benchmarks put there; NULL: random values */
-    struct mba_node *maker;                /* NULL for inputs, parameters and windows of others */
+    struct mba_node *producer_node;                /* NULL for inputs, parameters and windows of others */
     bool             needs_grad;
     struct mba_tensor *of;                 /* of a slice or reshape: the tensor it was cut from */
     struct mba_tensor *again;              /* its twin in the backward pass, or itself if it is kept */

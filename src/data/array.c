@@ -14,14 +14,14 @@ static const struct { const char *name; size_t bytes; } wires[MBA_WIRES] = {
 #undef X
 };
 
-size_t      mba_wire_bytes(mba_wire t) { return wires[t].bytes; }
-const char *mba_wire_name(mba_wire t) { return wires[t].name; }
+size_t      mba_file_dtype_bytes(mba_file_dtype t) { return wires[t].bytes; }
+const char *mba_file_dtype_name(mba_file_dtype t) { return wires[t].name; }
 
-bool mba_wire_parse(mba_wire *out, const char *name)
+bool mba_file_dtype_parse(mba_file_dtype *out, const char *name)
 {
     for (int t = 0; t < MBA_WIRES; t++)
         if (!strcmp(name, wires[t].name)) {
-            *out = (mba_wire)t;
+            *out = (mba_file_dtype)t;
             return true;
         }
     return false;
@@ -70,7 +70,7 @@ static float from_bf16(uint16_t h)
 
 static mba_status where(mba_status st, const mba_array *a)
 {
-    return a->name ? mba_where(st, "'%s', tensor \"%s\"", a->file, mba_show(a->name).text)
+    return a->name ? mba_where(st, "'%s', tensor \"%s\"", a->file, mba_quote(a->name).text)
                    : mba_where(st, "'%s'", a->file);
 }
 
@@ -85,13 +85,13 @@ static mba_status check_count(const mba_array *a, int64_t count)
 static mba_status not_numbers(const mba_array *a)
 {
     return where(mba_fail(MBA_E_UNSUPPORTED, "numbers of type %s cannot be read\nwhy: only F32, F16, BF16, F64 and "
-                          "integers are\nfix: convert the file to one of these", mba_wire_name(a->dtype)), a);
+                          "integers are\nfix: convert the file to one of these", mba_file_dtype_name(a->dtype)), a);
 }
 
 static mba_status too_big(const mba_array *a, int64_t i, const char *type)
 {
     return where(mba_fail(MBA_E_FORMAT, "value %" PRId64 " does not fit %s\nwhy: it is stored as %s and is too large\n"
-                          "fix: check where the file comes from", i, type, mba_wire_name(a->dtype)), a);
+                          "fix: check where the file comes from", i, type, mba_file_dtype_name(a->dtype)), a);
 }
 
 /* case of a switch over a->dtype: every value, as `type v`, becomes `expression`. */
@@ -187,9 +187,9 @@ mba_words mba_shape_words(int rank, const int64_t *shape)
     return w;
 }
 
-mba_words mba_show(const char *text) { return mba_show_bytes(text, strlen(text)); }
+mba_words mba_quote(const char *text) { return mba_quote_bytes(text, strlen(text)); }
 
-mba_words mba_show_bytes(const char *text, size_t n)
+mba_words mba_quote_bytes(const char *text, size_t n)
 {
     mba_words w;
     size_t    at = 0;

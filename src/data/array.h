@@ -19,19 +19,19 @@
     X(BF16, 2) X(I32, 4) X(U32, 4) X(F32, 4) X(F64, 8) X(I64, 8) X(U64, 8)
 
 /* How one number lies in a file; wider than mba_dtype, which is what the engine computes with. */
-typedef enum mba_wire {
+typedef enum mba_file_dtype {
 #define X(name, bytes) MBA_WIRE_##name,
     MBA_WIRE_LIST(X)
 #undef X
     MBA_WIRES
-} mba_wire;
+} mba_file_dtype;
 
 enum { MBA_ARRAY_RANK_MAX = 8 };
 
 typedef struct mba_array {
     const char *file;                        /* for messages */
     const char *name;                        /* NULL where a file holds one array */
-    mba_wire    dtype;
+    mba_file_dtype    dtype;
     int         rank;                        /* 0: a scalar */
     int64_t     shape[MBA_ARRAY_RANK_MAX];
     int64_t     elems;
@@ -39,9 +39,9 @@ typedef struct mba_array {
     const void *data;
 } mba_array;
 
-size_t      mba_wire_bytes(mba_wire t);
-const char *mba_wire_name(mba_wire t);
-bool        mba_wire_parse(mba_wire *out, const char *name);        /* "F32"; false: there is no such type */
+size_t      mba_file_dtype_bytes(mba_file_dtype t);
+const char *mba_file_dtype_name(mba_file_dtype t);
+bool        mba_file_dtype_parse(mba_file_dtype *out, const char *name);        /* "F32"; false: there is no such type */
 
 /* Sets elems and bytes from dtype and shape; false where the bytes do not fit 63 bits. Dimensions of zero
  * do not hide an impossible size: {0, 2^62, 2^62} is refused. */
@@ -55,11 +55,11 @@ MBA_MUST mba_status mba_array_read_f64(const mba_array *a, double *out, int64_t 
 
 /* Words for messages, by value so that they can be written where they are needed:
  *     mba_fail(.., "%s", mba_shape_words(a->rank, a->shape).text)
- * mba_show makes text from a file harmless: one line, printable ASCII, not too long. */
+ * mba_quote makes text from a file harmless: one line, printable ASCII, not too long. */
 typedef struct mba_words { char text[192]; } mba_words;
 
 mba_words mba_shape_words(int rank, const int64_t *shape);           /* (3, 4) */
-mba_words mba_show(const char *text);
-mba_words mba_show_bytes(const char *text, size_t n);
+mba_words mba_quote(const char *text);
+mba_words mba_quote_bytes(const char *text, size_t n);
 
 #endif

@@ -3,7 +3,7 @@
 #include "tests/test.h"
 #include "data/array.h"
 
-static mba_array array_of(mba_wire t, const void *data, int64_t n)
+static mba_array array_of(mba_file_dtype t, const void *data, int64_t n)
 {
     mba_array a = { .file = "f", .name = "x", .dtype = t, .rank = 1, .shape = { n }, .data = data };
     assert_true(mba_array_measure(&a));
@@ -124,10 +124,10 @@ static void the_number_of_values_must_be_right(void **state)
     assert_ok(mba_array_read_f32(&a, out, 6));
 }
 
-static bool measures(mba_wire t, int rank, int64_t a, int64_t b, int64_t c, int64_t elems)
+static bool measures(mba_file_dtype t, int rank, int64_t a, int64_t b, int64_t c, int64_t elems)
 {
     mba_array x = { .dtype = t, .rank = rank, .shape = { a, b, c } };
-    return mba_array_measure(&x) && x.elems == elems && x.bytes == elems * (int64_t)mba_wire_bytes(t);
+    return mba_array_measure(&x) && x.elems == elems && x.bytes == elems * (int64_t)mba_file_dtype_bytes(t);
 }
 
 static void sizes_are_computed_without_wrapping(void **state)
@@ -152,26 +152,26 @@ static void types_have_names_and_sizes(void **state)
     const char *names[] = { "BOOL", "U8", "I8", "F8_E5M2", "F8_E4M3", "I16", "U16", "F16", "BF16", "I32", "U32", "F32",
                             "F64", "I64", "U64" };
     const size_t bytes[] = { 1, 1, 1, 1, 1, 2, 2, 2, 2, 4, 4, 4, 8, 8, 8 };
-    mba_wire t;
+    mba_file_dtype t;
     for (int i = 0; i < 15; i++) {
-        assert_true(mba_wire_parse(&t, names[i]));
-        assert_string_equal(mba_wire_name(t), names[i]);
-        assert_int_equal(mba_wire_bytes(t), bytes[i]);
+        assert_true(mba_file_dtype_parse(&t, names[i]));
+        assert_string_equal(mba_file_dtype_name(t), names[i]);
+        assert_int_equal(mba_file_dtype_bytes(t), bytes[i]);
     }
-    assert_false(mba_wire_parse(&t, "f32"));
-    assert_false(mba_wire_parse(&t, ""));
+    assert_false(mba_file_dtype_parse(&t, "f32"));
+    assert_false(mba_file_dtype_parse(&t, ""));
 }
 
 static void text_from_files_is_made_harmless(void **state)
 {
     (void)state;
-    assert_string_equal(mba_show("layers.0.A_log").text, "layers.0.A_log");
-    assert_string_equal(mba_show("a\nfix: \x1b[2J\x7f\xc3\xa9").text, "a\\x0afix: \\x1b[2J\\x7f\\xc3\\xa9");
-    assert_string_equal(mba_show("").text, "");
+    assert_string_equal(mba_quote("layers.0.A_log").text, "layers.0.A_log");
+    assert_string_equal(mba_quote("a\nfix: \x1b[2J\x7f\xc3\xa9").text, "a\\x0afix: \\x1b[2J\\x7f\\xc3\\xa9");
+    assert_string_equal(mba_quote("").text, "");
     char text[1000];
     for (size_t n = 0; n < sizeof text; n++) {                        // of any length and cost per character
         memset(text, n % 2 ? 'a' : '\n', sizeof text);
-        const mba_words w = mba_show_bytes(text, n);
+        const mba_words w = mba_quote_bytes(text, n);
         assert_true(strlen(w.text) < sizeof w.text);
         if (n > sizeof w.text) assert_string_equal(w.text + strlen(w.text) - 3, "...");
     }

@@ -211,7 +211,7 @@ static mba_status read_sections(mba_graph_pack *p)
         const char  *tag   = (const char *)p->bytes + entry;
         int          k     = 0;
         while (k < SECTIONS && strncmp(all[k].tag, tag, 8)) k++;
-        if (k == SECTIONS) return wrong_section(p, mba_show_bytes(tag, strnlen(tag, 8)).text, "does not exist");
+        if (k == SECTIONS) return wrong_section(p, mba_quote_bytes(tag, strnlen(tag, 8)).text, "does not exist");
         MBA_TRY(read_section(p, &all[k], entry));
     }
     for (int k = 0; k < SECTIONS; k++)

@@ -20,41 +20,41 @@ static void put(const char *name, const char *text)
 
 /* ---- tables ---- */
 
-static mba_status table(mba_table *t, const char *text, mba_table_form form)
+static mba_status table(mba_number_table *t, const char *text, mba_number_table_form form)
 {
-    return mba_table_read(t, &(mba_named_text){ "table", text, strlen(text) }, &form);
+    return mba_number_table_read(t, &(mba_named_text){ "table", text, strlen(text) }, &form);
 }
 
 static void tables_are_read(void **state)
 {
     (void)state;
-    mba_table t;
-    assert_ok(table(&t, "1, 2\r\n3,\t-4\n5 6", (mba_table_form){ 0 }));
+    mba_number_table t;
+    assert_ok(table(&t, "1, 2\r\n3,\t-4\n5 6", (mba_number_table_form){ 0 }));
     assert_true(t.rows == 3 && t.columns == 2 && t.whole && t.value[3] == -4 && t.value[5] == 6);
-    mba_table_free(&t);
-    assert_ok(table(&t, "1.5,,2e-3\n,,\n\n\n", (mba_table_form){ .missing = true }));
+    mba_number_table_free(&t);
+    assert_ok(table(&t, "1.5,,2e-3\n,,\n\n\n", (mba_number_table_form){ .missing = true }));
     assert_true(t.rows == 2 && t.columns == 3 && !t.whole && t.value[2] == 0.002);
     assert_true(isnan(t.value[1]) && isnan(t.value[5]));
-    mba_table_free(&t);
-    assert_ok(table(&t, "1\n\n0\n", (mba_table_form){ .missing = true }));
+    mba_number_table_free(&t);
+    assert_ok(table(&t, "1\n\n0\n", (mba_number_table_form){ .missing = true }));
     assert_true(t.rows == 3 && t.columns == 1 && isnan(t.value[1]));
-    mba_table_free(&t);
-    assert_ok(table(&t, "# a\n# b\n1 2\n", (mba_table_form){ .comment = '#' }));
+    mba_number_table_free(&t);
+    assert_ok(table(&t, "# a\n# b\n1 2\n", (mba_number_table_form){ .comment = '#' }));
     assert_true(t.rows == 1 && t.value[1] == 2);
-    mba_table_free(&t);
-    assert_ok(table(&t, "", (mba_table_form){ .may_be_empty = true }));
-    mba_table_free(&t);
-    assert_fails(table(&t, "", (mba_table_form){ 0 }), MBA_E_FORMAT, "'table' has no values");
-    assert_fails(table(&t, "1\n\n2\n", (mba_table_form){ 0 }), MBA_E_FORMAT, "line 2, is not");
-    assert_fails(table(&t, "1 2\n3\n", (mba_table_form){ 0 }), MBA_E_FORMAT, "'3' has 1 fields instead of 2");
-    assert_fails(table(&t, "1\nx\n", (mba_table_form){ 0 }), MBA_E_FORMAT, "'x' is not a number");
-    assert_fails(table(&t, "1\nnan\n", (mba_table_form){ 0 }), MBA_E_FORMAT, "(NaN)");
-    assert_fails(table(&t, "inf\n", (mba_table_form){ 0 }), MBA_E_FORMAT, "infinite");
-    assert_fails(table(&t, "1e39\n", (mba_table_form){ 0 }), MBA_E_FORMAT, "too large");
-    assert_fails(table(&t, "1.5\n", (mba_table_form){ .whole = true }), MBA_E_FORMAT, "not a whole number");
-    assert_fails(table(&t, "1e17\n", (mba_table_form){ .whole = true }), MBA_E_FORMAT, "too large");
-    assert_fails(table(&t, "1,\n", (mba_table_form){ 0 }), MBA_E_FORMAT, "'' is not a number");
-    assert_fails(table(&t, "1 2,3\n", (mba_table_form){ .missing = true }), MBA_E_FORMAT, "two values in one field");
+    mba_number_table_free(&t);
+    assert_ok(table(&t, "", (mba_number_table_form){ .may_be_empty = true }));
+    mba_number_table_free(&t);
+    assert_fails(table(&t, "", (mba_number_table_form){ 0 }), MBA_E_FORMAT, "'table' has no values");
+    assert_fails(table(&t, "1\n\n2\n", (mba_number_table_form){ 0 }), MBA_E_FORMAT, "line 2, is not");
+    assert_fails(table(&t, "1 2\n3\n", (mba_number_table_form){ 0 }), MBA_E_FORMAT, "'3' has 1 fields instead of 2");
+    assert_fails(table(&t, "1\nx\n", (mba_number_table_form){ 0 }), MBA_E_FORMAT, "'x' is not a number");
+    assert_fails(table(&t, "1\nnan\n", (mba_number_table_form){ 0 }), MBA_E_FORMAT, "(NaN)");
+    assert_fails(table(&t, "inf\n", (mba_number_table_form){ 0 }), MBA_E_FORMAT, "infinite");
+    assert_fails(table(&t, "1e39\n", (mba_number_table_form){ 0 }), MBA_E_FORMAT, "too large");
+    assert_fails(table(&t, "1.5\n", (mba_number_table_form){ .whole = true }), MBA_E_FORMAT, "not a whole number");
+    assert_fails(table(&t, "1e17\n", (mba_number_table_form){ .whole = true }), MBA_E_FORMAT, "too large");
+    assert_fails(table(&t, "1,\n", (mba_number_table_form){ 0 }), MBA_E_FORMAT, "'' is not a number");
+    assert_fails(table(&t, "1 2,3\n", (mba_number_table_form){ .missing = true }), MBA_E_FORMAT, "two values in one field");
 }
 
 static void compressed_files_are_read_or_refused(void **state)
@@ -64,19 +64,19 @@ static void compressed_files_are_read_or_refused(void **state)
         0x1f, 0x8b, 0x08, 0, 0, 0, 0, 0, 0, 0x03, 0x33, 0xd4, 0x31, 0xe2,
         0x32, 0xd6, 0x31, 0xe1, 0x02, 0x00, 0x47, 0x93, 0x6c, 0xaf, 0x08, 0, 0, 0,
     };
-    mba_table t;
+    mba_number_table t;
     scratch_make();
     for (size_t n = 2; n <= sizeof gz; n++) {
         FILE *f = fopen(scratch("t.gz"), "wb");
         assert_int_equal(fwrite(gz, 1, n, f), n);
         fclose(f);
-        const mba_status st = mba_table_load(&t, scratch("t.gz"), &(mba_table_form){ .columns = 2 });
+        const mba_status st = mba_number_table_load(&t, scratch("t.gz"), &(mba_number_table_form){ .columns = 2 });
         if (st == MBA_E_UNSUPPORTED) break;                          // built without zlib
         if (n < sizeof gz) assert_fails(st, MBA_E_FORMAT, "cannot be unpacked");
         if (n < sizeof gz) continue;
         assert_ok(st);
         assert_true(t.rows == 2 && t.value[3] == 4);
-        mba_table_free(&t);
+        mba_number_table_free(&t);
     }
     scratch_remove();
 }
@@ -85,12 +85,12 @@ static void compressed_files_are_read_or_refused(void **state)
 static void a_bomb_is_refused(void **state)
 {
     char      line[4096];
-    mba_table t;
+    mba_number_table t;
     (void)state;
     scratch_make();
     snprintf(line, sizeof line, "yes 0,0 | head -c 70000000 | gzip -n >'%s'", scratch("bomb.gz"));
     if (system(line) == 0)
-        assert_fails(mba_table_load(&t, scratch("bomb.gz"), &(mba_table_form){ .columns = 2 }), MBA_E_UNSUPPORTED, "");
+        assert_fails(mba_number_table_load(&t, scratch("bomb.gz"), &(mba_number_table_form){ .columns = 2 }), MBA_E_UNSUPPORTED, "");
     scratch_remove();
 }
 

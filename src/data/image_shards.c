@@ -80,7 +80,7 @@ static mba_status wrong(const char *file, const char *key, const char *why)
                     "the sample '%s' of '%s' cannot be used\nwhy: %s\n"
                     "fix: a sample is NAME.jpg (or .jpeg, .png) and NAME.cls, one after the other, the class a number; or "
                     "NAME.json with the class as \"label\" instead of the .cls",
-                    mba_show(key).text, file, why);
+                    mba_quote(key).text, file, why);
 }
 
 /* Decimal digits, maybe with blanks around them; -1: something else. */

@@ -159,7 +159,7 @@ static mba_status jansson_failed(const json_error_t *e, const char *file, const 
         rewrite(NULL, text, n, (size_t)e->position - 1, &at);         // Jansson stands behind the wrong token
     const char *fix = json_error_code(e) == json_error_duplicate_key ? "keep one of the two"
                                                                      : "correct it, or fetch the file again";
-    return refuse(file, text, at, mba_show(e->text).text, fix);
+    return refuse(file, text, at, mba_quote(e->text).text, fix);
 }
 
 mba_status mba_json_parse(json_t **out, const char *file, const char *text, size_t n, const mba_json_limits *limits)

@@ -22,7 +22,7 @@ static int compare_ids(const void *a, const void *b)
 }
 
 /* The nodes that an edge joins to another node, ascending: `id`, of which there are *n. */
-static mba_status find_nodes(uint32_t *id, int64_t *n, const mba_table *t, const char *name)
+static mba_status find_nodes(uint32_t *id, int64_t *n, const mba_number_table *t, const char *name)
 {
     int64_t ends = 0, kept = 0;
     for (int64_t k = 0; k < t->rows; k++) {
@@ -50,7 +50,7 @@ static const uint32_t *find_id(const uint32_t *id, int64_t n, double node)
 }
 
 /* Self loops of nodes that are gone go with them; those of the others stay. */
-static int64_t renumber(uint32_t *src, uint32_t *dst, const mba_table *t, const uint32_t *id, int64_t n)
+static int64_t renumber(uint32_t *src, uint32_t *dst, const mba_number_table *t, const uint32_t *id, int64_t n)
 {
     int64_t kept = 0;
     for (int64_t k = 0; k < t->rows; k++) {
@@ -62,7 +62,7 @@ static int64_t renumber(uint32_t *src, uint32_t *dst, const mba_table *t, const 
     return kept;
 }
 
-static mba_status add_table(mba_graph_store *s, const mba_table *t, const char *name, int label, mba_graph_split split)
+static mba_status add_table(mba_graph_store *s, const mba_number_table *t, const char *name, int label, mba_graph_split split)
 {
     const size_t  m = (size_t)t->rows;
     uint32_t     *id = malloc((4 * m + 1) * sizeof *id), *src = id + 2 * m, *dst = src + m;
@@ -92,10 +92,10 @@ mba_status mba__malnet_create(mba_graph_store **out)
 
 mba_status mba__malnet_add(mba_graph_store *s, const mba_named_text *edges, int label, mba_graph_split split)
 {
-    mba_table t;
-    MBA_TRY(mba_table_read(&t, edges, &(mba_table_form){ .columns = 2, .whole = true, .comment = '#' }));
+    mba_number_table t;
+    MBA_TRY(mba_number_table_read(&t, edges, &(mba_number_table_form){ .columns = 2, .whole = true, .comment = '#' }));
     const mba_status st = add_table(s, &t, edges->name, label, split);
-    mba_table_free(&t);
+    mba_number_table_free(&t);
     return st;
 }
 
@@ -104,7 +104,7 @@ mba_status mba__malnet_add(mba_graph_store *s, const mba_named_text *edges, int 
 static mba_status refuse_path(const mba_named_text *list, const char *path, size_t n, const char *why)
 {
     return mba_fail(MBA_E_FORMAT, "'%s' is not a list of graphs\nwhy: '%s' %s\nfix: get the list again", list->name,
-                    mba_show_bytes(path, n).text, why);
+                    mba_quote_bytes(path, n).text, why);
 }
 
 /* A path stays below the folder of graphs. */

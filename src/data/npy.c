@@ -20,7 +20,7 @@ struct mba_npy {
     mba_array array;
 };
 
-static const struct { mba_wire wire; const char *descr; } types[] = {
+static const struct { mba_file_dtype wire; const char *descr; } types[] = {
     { MBA_WIRE_F32, "<f4" }, { MBA_WIRE_F64, "<f8" }, { MBA_WIRE_I32, "<i4" }, { MBA_WIRE_I64, "<i8" },
 };
 enum { TYPES = sizeof types / sizeof *types };
@@ -105,7 +105,7 @@ static mba_status read_descr(mba_array *a, text *t)
         return unsupported(t->file, "it holds Python objects, not numbers", "save it as numbers");
     return mba_fail(MBA_E_UNSUPPORTED, "the array in '%s' cannot be read\nwhy: its type is '%s'; int32, int64, float32 "
                     "and float64 are supported\nfix: save it with a.astype('int32') or 'float32'", t->file,
-                    mba_show_bytes(d, n).text);
+                    mba_quote_bytes(d, n).text);
 }
 
 static mba_status read_order(text *t)
@@ -179,7 +179,7 @@ static mba_status read_file(mba_npy *f, const char *bytes, size_t n)
     if (there != a->bytes)
         return mba_fail(MBA_E_FORMAT, "'%s' has %" PRId64 " bytes of data\nwhy: %s of shape %s takes %" PRId64 "\n"
                         "fix: the file may be cut short; save or fetch it again", f->file, there,
-                        mba_wire_name(a->dtype), mba_shape_words(a->rank, a->shape).text, a->bytes);
+                        mba_file_dtype_name(a->dtype), mba_shape_words(a->rank, a->shape).text, a->bytes);
     a->data = first + header;
     return MBA_OK;
 }
@@ -251,7 +251,7 @@ static size_t make_header(char *to, size_t room, const char *descr, int rank, co
     return total;
 }
 
-mba_status mba_npy_write(const char *path, mba_wire dtype, int rank, const int64_t *shape, const void *data)
+mba_status mba_npy_write(const char *path, mba_file_dtype dtype, int rank, const int64_t *shape, const void *data)
 {
     char        header[512];
     mba_writer *w     = NULL;

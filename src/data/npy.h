@@ -25,6 +25,6 @@ const mba_array    *mba_npy_array(const mba_npy *f);
 MBA_MUST mba_status mba_npy_open_bytes(mba_npy **out, const char *file, const void *bytes, size_t n);
 
 /* `data` is dense and of one of the four types; all or nothing, as in core/file.h. */
-MBA_MUST mba_status mba_npy_write(const char *path, mba_wire dtype, int rank, const int64_t *shape, const void *data);
+MBA_MUST mba_status mba_npy_write(const char *path, mba_file_dtype dtype, int rank, const int64_t *shape, const void *data);
 
 #endif

@@ -6,7 +6,7 @@
 
 #define DATA "tests/data/formats/"
 
-static void check_values(const char *path, mba_wire t, int rank, double scale)
+static void check_values(const char *path, mba_file_dtype t, int rank, double scale)
 {
     mba_npy *f;
     float    x[6];

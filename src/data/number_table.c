@@ -20,7 +20,7 @@ enum { SHRINKS_MAX = 64 };
 
 typedef struct scanner {
     const mba_named_text *t;
-    const mba_table_form *form;
+    const mba_number_table_form *form;
     const char           *at, *end;          /* the rest of the text */
     const char           *stop;              /* of the line */
     int64_t               line;
@@ -31,7 +31,7 @@ typedef struct scanner {
 static mba_status refuse(const scanner *s, const char *field, size_t n, const char *why)
 {
     return mba_fail(MBA_E_FORMAT, "'%s', line %" PRId64 ", is not what it should be\nwhy: '%s' %s\n"
-                    "fix: check the file, or get it again", s->t->name, s->line, mba_show_bytes(field, n).text, why);
+                    "fix: check the file, or get it again", s->t->name, s->line, mba_quote_bytes(field, n).text, why);
 }
 
 /* Digits with a sign, few enough to be exact: nearly all that there is. */
@@ -120,7 +120,7 @@ static mba_status push(values *a, double x)
     return MBA_OK;
 }
 
-static mba_status read_row(values *a, mba_table *t, scanner *s)
+static mba_status read_row(values *a, mba_number_table *t, scanner *s)
 {
     const char *line = s->at;
     int64_t     n    = 0;
@@ -134,14 +134,14 @@ static mba_status read_row(values *a, mba_table *t, scanner *s)
     if (n != t->columns)
         return mba_fail(MBA_E_FORMAT, "'%s', line %" PRId64 ", is not what it should be\nwhy: '%s' has %" PRId64
                         " fields instead of %" PRId64 "\nfix: check the file, or get it again", s->t->name, s->line,
-                        mba_show_bytes(line, (size_t)(s->stop - line)).text, n, t->columns);
+                        mba_quote_bytes(line, (size_t)(s->stop - line)).text, n, t->columns);
     t->rows++;
     return MBA_OK;
 }
 
 /* An empty line ends the table; behind it there may be nothing but others. With one column that may be missing
  * an empty line is a row. */
-static mba_status read_rows(values *a, mba_table *t, scanner *s)
+static mba_status read_rows(values *a, mba_number_table *t, scanner *s)
 {
     int64_t emptied = 0;
     for (; next_line(s); leave_line(s)) {
@@ -162,10 +162,10 @@ static mba_status read_rows(values *a, mba_table *t, scanner *s)
     return MBA_OK;
 }
 
-mba_status mba_table_read(mba_table *out, const mba_named_text *t, const mba_table_form *form)
+mba_status mba_number_table_read(mba_number_table *out, const mba_named_text *t, const mba_number_table_form *form)
 {
     scanner   s     = { .t = t, .form = form, .at = t->text, .end = t->text + t->bytes };
-    mba_table table = { .columns = form->columns, .whole = true };
+    mba_number_table table = { .columns = form->columns, .whole = true };
     values    a     = { 0 };
     const mba_status st = read_rows(&a, &table, &s);
     if (st != MBA_OK) {
@@ -177,19 +177,19 @@ mba_status mba_table_read(mba_table *out, const mba_named_text *t, const mba_tab
     return MBA_OK;
 }
 
-mba_status mba_table_load(mba_table *out, const char *path, const mba_table_form *form)
+mba_status mba_number_table_load(mba_number_table *out, const char *path, const mba_number_table_form *form)
 {
     mba_text_file f;
     MBA_TRY(mba_text_file_open(&f, path));
-    const mba_status st = mba_table_read(out, &f.text, form);
+    const mba_status st = mba_number_table_read(out, &f.text, form);
     mba_text_file_close(&f);
     return st;
 }
 
-void mba_table_free(mba_table *t)
+void mba_number_table_free(mba_number_table *t)
 {
     free(t->value);
-    *t = (mba_table){ 0 };
+    *t = (mba_number_table){ 0 };
 }
 
 /* ---- files ---- */

@@ -1,9 +1,9 @@
 /* number_table.h -- text that is a table of numbers: comma-separated values, edge lists, label files.
  *
- *     mba_table t;
- *     MBA_TRY(mba_table_load(&t, "raw/edge.csv.gz", &(mba_table_form){ .columns = 2, .whole = true }));
+ *     mba_number_table t;
+ *     MBA_TRY(mba_number_table_load(&t, "raw/edge.csv.gz", &(mba_number_table_form){ .columns = 2, .whole = true }));
  *     use(t.value[row * t.columns + column]);
- *     mba_table_free(&t);                                    // a zeroed or freed one is fine
+ *     mba_number_table_free(&t);                                    // a zeroed or freed one is fine
  *
  * A line is a row; fields are separated by a comma, by blanks, or by both. Lines end in LF or CRLF, the last one may
  * end with the file; empty lines are allowed behind the last row. Numbers are finite and fit a float; whole ones are
@@ -18,27 +18,27 @@
 
 #include "data/reader.h"
 
-typedef struct mba_table_form {
+typedef struct mba_number_table_form {
     int64_t columns;                         /* 0: as many as the first row has */
     bool    whole;                           /* a fraction is an error */
     bool    missing;                         /* an empty field is NaN; only commas separate then */
     bool    may_be_empty;                    /* no rows are fine */
     char    comment;                         /* lines that begin with it are passed over; 0: none */
-} mba_table_form;
+} mba_number_table_form;
 
-typedef struct mba_table {
+typedef struct mba_number_table {
     int64_t rows, columns;
     bool    whole;                           /* all values are, and none is missing */
     double *value;                           // (rows, columns)
-} mba_table;
+} mba_number_table;
 
 /* A text and what to call it in messages; text NULL: there is none. */
 typedef struct mba_named_text { const char *name, *text; size_t bytes; } mba_named_text;
 
 /* MBA_E_FORMAT with the line and the field that is wrong. */
-MBA_MUST mba_status mba_table_read(mba_table *out, const mba_named_text *t, const mba_table_form *form);
-MBA_MUST mba_status mba_table_load(mba_table *out, const char *path, const mba_table_form *form);
-void                mba_table_free(mba_table *t);
+MBA_MUST mba_status mba_number_table_read(mba_number_table *out, const mba_named_text *t, const mba_number_table_form *form);
+MBA_MUST mba_status mba_number_table_load(mba_number_table *out, const char *path, const mba_number_table_form *form);
+void                mba_number_table_free(mba_number_table *t);
 
 /* A file as text, mapped or unpacked. */
 typedef struct mba_text_file {

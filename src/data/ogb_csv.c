@@ -11,7 +11,7 @@
 
 enum { COLUMNS_MAX = 4096 };
 
-static const struct { const char *name; mba_table_form form; bool optional; } files[MBA_OGB_FILES] = {
+static const struct { const char *name; mba_number_table_form form; bool optional; } files[MBA_OGB_FILES] = {
     [MBA_OGB_NODE_COUNT] = { "raw/num-node-list.csv", { .columns = 1, .whole = true }, false },
     [MBA_OGB_EDGE_COUNT] = { "raw/num-edge-list.csv", { .columns = 1, .whole = true }, false },
     [MBA_OGB_EDGES]      = { "raw/edge.csv", { .columns = 2, .whole = true, .may_be_empty = true }, false },
@@ -26,7 +26,7 @@ static const struct { const char *name; mba_table_form form; bool optional; } fi
 typedef struct reader {
     const mba_named_text  *text;
     const mba_ogb_options *options;
-    mba_table              table[MBA_OGB_FILES];
+    mba_number_table              table[MBA_OGB_FILES];
     int64_t                graphs, copies;   /* 2 where every edge is followed by its reverse */
     mba_graph_form         form;
     uint8_t               *split;            // (graphs)
@@ -62,12 +62,12 @@ static mba_status same_rows(const reader *r, int file, int64_t rows)
 static mba_status read_tables(reader *r)
 {
     for (int k = 0; k < MBA_OGB_FILES; k++) {
-        mba_table_form form = files[k].form;
+        mba_number_table_form form = files[k].form;
         if (!r->text[k].text && files[k].optional) continue;
         if (!r->text[k].text)
             return mba_fail(MBA_E_FORMAT, "there is no '%s'\nwhy: an OGB collection has it\n"
                             "fix: get the collection again", r->text[k].name);
-        MBA_TRY(mba_table_read(&r->table[k], &r->text[k], &form));
+        MBA_TRY(mba_number_table_read(&r->table[k], &r->text[k], &form));
         if (r->table[k].columns > COLUMNS_MAX)
             return refuse(r, k, 0, "it has %" PRId64 " columns", r->table[k].columns);
     }
@@ -102,21 +102,21 @@ static mba_status check_sizes(reader *r)
     return MBA_OK;
 }
 
-static bool fits_i32(const mba_table *t)
+static bool fits_i32(const mba_number_table *t)
 {
     bool fits = t->whole;
     for (int64_t i = 0; fits && i < t->rows * t->columns; i++) fits = fabs(t->value[i]) <= INT32_MAX;
     return fits;
 }
 
-static void choose(int64_t *width, mba_graph_type *type, const mba_table *t)
+static void choose(int64_t *width, mba_graph_type *type, const mba_number_table *t)
 {
     *width = t->columns;
     *type  = !t->columns ? MBA_GRAPH_NONE : fits_i32(t) ? MBA_GRAPH_I32 : MBA_GRAPH_F32;
 }
 
 /* 0 where the labels are no classes. */
-static int64_t classes_by_value(const mba_table *t)
+static int64_t classes_by_value(const mba_number_table *t)
 {
     double most = 0;
     for (int64_t i = 0; i < t->rows * t->columns; i++) {
@@ -154,7 +154,7 @@ static mba_status read_split(reader *r)
     memset(r->split, NOWHERE, (size_t)r->graphs);
     for (int k = 0; k < MBA_SPLITS; k++) {
         const int        file = MBA_OGB_TRAIN + k;
-        const mba_table *t    = &r->table[file];
+        const mba_number_table *t    = &r->table[file];
         for (int64_t i = 0; i < t->rows; i++) {
             const double g = t->value[i];
             if (g < 0 || g >= (double)r->graphs)
@@ -172,7 +172,7 @@ static mba_status read_split(reader *r)
 /* ---- one graph after the other ---- */
 
 /* Copies rows as they are stored; `copies` times each. */
-static void copy_rows(void *to, const mba_table *t, mba_graph_type type, int64_t first, int64_t rows, int64_t copies)
+static void copy_rows(void *to, const mba_number_table *t, mba_graph_type type, int64_t first, int64_t rows, int64_t copies)
 {
     for (int64_t i = 0; i < rows * copies; i++)
         for (int64_t c = 0; c < t->columns; c++) {
@@ -212,7 +212,7 @@ static mba_status reserve(reader *r, size_t nodes, size_t edges)
 
 static mba_status copy_edges(reader *r, int64_t first, int64_t edges, int64_t nodes)
 {
-    const mba_table *t = &r->table[MBA_OGB_EDGES];
+    const mba_number_table *t = &r->table[MBA_OGB_EDGES];
     for (int64_t k = 0; k < edges; k++) {
         const double a = t->value[2 * (first + k)], b = t->value[2 * (first + k) + 1];
         if (a < 0 || b < 0 || a >= (double)nodes || b >= (double)nodes)
@@ -265,7 +265,7 @@ mba_status mba__ogb_from_texts(mba_graph_store **out, const mba_named_text text[
     mba_graph_store *s  = NULL;
     reader           r  = { .text = text, .options = options };
     const mba_status st = read_collection(&s, &r);
-    for (int k = 0; k < MBA_OGB_FILES; k++) mba_table_free(&r.table[k]);
+    for (int k = 0; k < MBA_OGB_FILES; k++) mba_number_table_free(&r.table[k]);
     free(r.split);
     free(r.src);
     free(r.dst);

@@ -167,7 +167,7 @@ static mba_status add_line(work *w, const char *line, size_t bytes, int64_t numb
                       "line %" PRId64
                       " is no JSON object\nwhy: %s, at byte %d of the line\nfix: correct or remove the line; "
                       "JSON lines have one object a line",
-                      number, mba_show(e.text).text, e.position);
+                      number, mba_quote(e.text).text, e.position);
     else if (!json_is_object(row))
         st = mba_fail(MBA_E_FORMAT, "line %" PRId64 " is %s, not an object\nfix: one object a line", number,
                       mba_json_kind(row));
@@ -175,7 +175,7 @@ static mba_status add_line(work *w, const char *line, size_t bytes, int64_t numb
         st = mba_fail(MBA_E_FORMAT,
                       "line %" PRId64
                       " has no text under \"%s\"\nwhy: there is %s\nfix: name the right key with --field",
-                      number, mba_show(field).text, text ? mba_json_kind(text) : "no such key");
+                      number, mba_quote(field).text, text ? mba_json_kind(text) : "no such key");
     else st = add_document(w, json_string_value(text), json_string_length(text));
     json_decref(row);
     return st;
@@ -355,8 +355,8 @@ static mba_status publish(work *w, const char *out)
 static void describe_source(char *to, size_t room, const mba_prepare_options *o)
 {
     if (!o->inputs) snprintf(to, room, "synthetic, seed %" PRIu64, o->seed);
-    else if (o->inputs == 1) snprintf(to, room, "%s", mba_show(o->input[0]).text);
-    else snprintf(to, room, "%s and %d more", mba_show(o->input[0]).text, o->inputs - 1);
+    else if (o->inputs == 1) snprintf(to, room, "%s", mba_quote(o->input[0]).text);
+    else snprintf(to, room, "%s and %d more", mba_quote(o->input[0]).text, o->inputs - 1);
 }
 
 static mba_status fill(work *w)

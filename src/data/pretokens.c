@@ -14,7 +14,7 @@ static unsigned class_at(const char *at, const char **next)
         *next = at + 1;
         if ((c | 32) >= 'a' && (c | 32) <= 'z') return MBA_LETTER;
         if (c >= '0' && c <= '9') return MBA_NUMBER;
-        return mba__ascii_space(*at) ? MBA_SPACE : MBA_OTHER;
+        return mba__ascii_space(*at) ? MBA_SPACE : MBA_UNICODE_OTHER;
     }
     *next = at;
     return mba_unicode_class(mba_utf8_next(next)) & MBA_CLASS;
@@ -94,9 +94,9 @@ static const char *gpt4_word_end(const char *at, const char *end, int digits)
         for (int n = 1; n < digits && next < end && class_at(next, &after) == MBA_NUMBER; n++) next = after;
         return next;
     }
-    if (*at == ' ' && next < end && class_at(next, &after) == MBA_OTHER) class = MBA_OTHER;
+    if (*at == ' ' && next < end && class_at(next, &after) == MBA_UNICODE_OTHER) class = MBA_UNICODE_OTHER;
     if (class == MBA_SPACE) return space_end(at, end);
-    next = run_end(next, end, MBA_OTHER);
+    next = run_end(next, end, MBA_UNICODE_OTHER);
     while (next < end && is_newline(*next)) next++;
     return next;
 }
@@ -131,7 +131,7 @@ static unsigned class_before(const char *text, size_t i)
     const char *next;
     size_t      from = i - 1;
     while (from && i - from < 4 && ((unsigned char)text[from] & 0xC0) == 0x80) from--;
-    if (!mba_utf8_valid(text + from, i - from)) return MBA_OTHER;
+    if (!mba_utf8_valid(text + from, i - from)) return MBA_UNICODE_OTHER;
     return class_at(text + from, &next);
 }
 
@@ -139,5 +139,5 @@ bool mba__may_cut(const mba_pattern *p, const char *text, size_t i)
 {
     if (!mba__ascii_space(text[i])) return false;
     const unsigned before = class_before(text, i);
-    return before != MBA_SPACE && !(p->takes_newlines && before == MBA_OTHER && is_newline(text[i]));
+    return before != MBA_SPACE && !(p->takes_newlines && before == MBA_UNICODE_OTHER && is_newline(text[i]));
 }

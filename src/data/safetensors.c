@@ -35,17 +35,17 @@ static mba_status wrong_file(const char *file, const char *why)
 static mba_status wrong(const mba_array *t, const char *what, const char *why)
 {
     return mba_fail(MBA_E_FORMAT, "tensor \"%s\" of '%s' %s\nwhy: %s\nfix: fetch or convert the file again",
-                    mba_show(t->name).text, t->file, what, why);
+                    mba_quote(t->name).text, t->file, what, why);
 }
 
 static mba_status read_dtype(mba_array *t, const json_t *v)
 {
     if (!json_is_string(v)) return wrong(t, "has no dtype", "\"dtype\" should be a text such as \"F32\"");
-    if (mba_wire_parse(&t->dtype, json_string_value(v))) return MBA_OK;
+    if (mba_file_dtype_parse(&t->dtype, json_string_value(v))) return MBA_OK;
     return mba_fail(MBA_E_UNSUPPORTED, "tensor \"%s\" of '%s' has the unknown dtype \"%s\"\n"
                     "why: the types are BOOL, U8 .. U64, I8 .. I64, F8_E5M2, F8_E4M3, F16, BF16, F32 and F64\n"
-                    "fix: convert the file to one of these", mba_show(t->name).text, t->file,
-                    mba_show(json_string_value(v)).text);
+                    "fix: convert the file to one of these", mba_quote(t->name).text, t->file,
+                    mba_quote(json_string_value(v)).text);
 }
 
 static mba_status read_shape(mba_array *t, const json_t *v)
@@ -53,7 +53,7 @@ static mba_status read_shape(mba_array *t, const json_t *v)
     if (!json_is_array(v)) return wrong(t, "has no shape", "\"shape\" should be a list of whole numbers");
     if (json_array_size(v) > MBA_ARRAY_RANK_MAX)
         return mba_fail(MBA_E_UNSUPPORTED, "tensor \"%s\" of '%s' has %zu dimensions\nwhy: at most %d are supported\n"
-                        "fix: reshape it when the file is made", mba_show(t->name).text, t->file, json_array_size(v),
+                        "fix: reshape it when the file is made", mba_quote(t->name).text, t->file, json_array_size(v),
                         MBA_ARRAY_RANK_MAX);
     t->rank = (int)json_array_size(v);
     for (int i = 0; i < t->rank; i++) {
@@ -76,11 +76,11 @@ static mba_status read_place(mba_array *t, const json_t *v, const char *data, in
     if (end > data_bytes)
         return mba_fail(MBA_E_FORMAT, "tensor \"%s\" of '%s' reaches past the end of the file\n"
                         "why: its data ends at byte %" PRId64 " of %" PRId64 "; the file may be cut short\n"
-                        "fix: fetch or convert the file again", mba_show(t->name).text, t->file, end, data_bytes);
+                        "fix: fetch or convert the file again", mba_quote(t->name).text, t->file, end, data_bytes);
     if (end - begin != t->bytes)
         return mba_fail(MBA_E_FORMAT, "tensor \"%s\" of '%s' has %" PRId64 " bytes of data\n"
                         "why: %s of shape %s takes %" PRId64 "\nfix: fetch or convert the file again",
-                        mba_show(t->name).text, t->file, end - begin, mba_wire_name(t->dtype),
+                        mba_quote(t->name).text, t->file, end - begin, mba_file_dtype_name(t->dtype),
                         mba_shape_words(t->rank, t->shape).text, t->bytes);
     t->data = data + begin;
     return MBA_OK;

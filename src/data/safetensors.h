@@ -48,7 +48,7 @@ typedef mba_status mba_safetensors_fill(void *user, void *to, int64_t first, int
 
 typedef struct mba_safetensors_entry {
     const char           *name;
-    mba_wire              dtype;
+    mba_file_dtype              dtype;
     int                   rank;
     int64_t               shape[MBA_ARRAY_RANK_MAX];
     const void           *data;                  /* dense, in the dtype; must stay until commit; or NULL and .. */

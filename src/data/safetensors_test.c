@@ -39,7 +39,7 @@ static void assert_refused(mba_status code, const char *header, size_t data, con
 
 /* ---- reading ---- */
 
-static void check_values(const mba_safetensors *f, const char *name, mba_wire t, int rank, int64_t n, bool quarters)
+static void check_values(const mba_safetensors *f, const char *name, mba_file_dtype t, int rank, int64_t n, bool quarters)
 {
     const mba_array *a = mba_safetensors_find(f, name);
     float            x[8];

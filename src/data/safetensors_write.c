@@ -67,7 +67,7 @@ mba_status mba_safetensors_note(mba_safetensors_writer *w, const char *key, cons
     mba__json_begin();
     if (!is_utf8(key) || !is_utf8(text))
         return mba_fail(MBA_E_ARG, "the note \"%s\" cannot be written to '%s'\nwhy: it is not valid UTF-8\n"
-                        "fix: leave it out or spell it in UTF-8", mba_show(key).text, w->path);
+                        "fix: leave it out or spell it in UTF-8", mba_quote(key).text, w->path);
     json_object_set_new(w->metadata, key, json_string(text));
     return mba__json_starved() ? no_memory(w->path) : MBA_OK;
 }
@@ -81,7 +81,7 @@ static mba_status check_name(const mba_safetensors_writer *w, const char *name)
     if (mba__json_starved()) return no_memory(w->path);
     if (good) return MBA_OK;
     return mba_fail(MBA_E_ARG, "a tensor of '%s' cannot be called \"%s\"\nwhy: a name is UTF-8 text, not empty, and "
-                    "not \"__metadata__\"\nfix: choose another name", w->path, mba_show(name).text);
+                    "not \"__metadata__\"\nfix: choose another name", w->path, mba_quote(name).text);
 }
 
 static mba_status make_room(mba_safetensors_writer *w)
@@ -129,7 +129,7 @@ static json_t *describe(const mba_array *a, int64_t begin)
         json_decref(shape);
         return NULL;
     }
-    return json_pack("{s:s, s:o, s:[I, I]}", "dtype", mba_wire_name(a->dtype), "shape", shape, "data_offsets",
+    return json_pack("{s:s, s:o, s:[I, I]}", "dtype", mba_file_dtype_name(a->dtype), "shape", shape, "data_offsets",
                      (json_int_t)begin, (json_int_t)(begin + a->bytes));
 }
 
@@ -142,7 +142,7 @@ static mba_status fill_header(json_t *header, const mba_safetensors_writer *w)
         const mba_array *a = &w->entries[i].array;
         if (json_object_get(header, a->name))
             return mba_fail(MBA_E_ARG, "'%s' would have two tensors called \"%s\"\nwhy: names must differ\n"
-                            "fix: add it once", w->path, mba_show(a->name).text);
+                            "fix: add it once", w->path, mba_quote(a->name).text);
         if (json_object_set_new(header, a->name, describe(a, at))) return no_memory(w->path);
         mba_assert(!__builtin_add_overflow(at, a->bytes, &at));
     }
@@ -171,7 +171,7 @@ static mba_status put_header(const mba_safetensors_writer *w)
 
 static mba_status put_filled(mba_writer *file, const entry *e, void *piece)
 {
-    const int64_t size = (int64_t)mba_wire_bytes(e->array.dtype), most = PIECE_BYTES / size;
+    const int64_t size = (int64_t)mba_file_dtype_bytes(e->array.dtype), most = PIECE_BYTES / size;
     for (int64_t i = 0; i < e->array.elems; i += most) {
         const int64_t k = e->array.elems - i < most ? e->array.elems - i : most;
         MBA_TRY(e->fill(e->user, piece, i, k));
@@ -190,7 +190,7 @@ mba_status mba_safetensors_commit(mba_safetensors_writer *w)
         const entry *e = &w->entries[i];
         st = e->array.data ? mba_writer_put(w->file, e->array.data, (size_t)e->array.bytes)
                            : put_filled(w->file, e, piece);
-        if (st != MBA_OK) st = mba_where(st, "tensor \"%s\"", mba_show(e->array.name).text);
+        if (st != MBA_OK) st = mba_where(st, "tensor \"%s\"", mba_quote(e->array.name).text);
     }
     if (st == MBA_OK) st = mba_writer_commit(w->file);
     free(piece);

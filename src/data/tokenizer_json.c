@@ -43,7 +43,7 @@ static mba_status unsupported(const char *what, const char *value, const char *k
     return mba_fail(MBA_E_UNSUPPORTED,
                     "the tokenizer asks for the %s %s\nwhy: implemented is %s, as in GPT-NeoX, GPT-2, Llama 3 and Qwen 2\n"
                     "fix: use such a tokenizer, or prepare the tokens elsewhere and read them as a token file",
-                    what, mba_show(value).text, known);
+                    what, mba_quote(value).text, known);
 }
 
 /* A part such as {"type": "NFC"}: its type, "" when the part is absent. */
@@ -76,7 +76,7 @@ static mba_status read_split(mba_tokenizer *t, const json_t *part)
     return mba_fail(MBA_E_UNSUPPORTED,
                     "the tokenizer cuts words by a pattern that is not implemented\nwhy: it is %s\n"
                     "fix: use a tokenizer with the pattern of GPT-2, Llama 3 or Qwen 2, or prepare the tokens elsewhere and "
-                    "read them as a token file", mba_show(regex).text);
+                    "read them as a token file", mba_quote(regex).text);
 }
 
 static mba_status read_byte_level(mba_tokenizer *t, const json_t *part, bool split)
@@ -165,7 +165,7 @@ static mba_status set_token(mba_tokenizer *t, int64_t id, const char *bytes, siz
 static mba_status check_id(const json_t *value, const char *token)
 {
     if (json_is_integer(value) && json_integer_value(value) >= 0 && json_integer_value(value) < IDS_MAX) return MBA_OK;
-    return BAD_FILE("the id of the token \"%s\" is %s", "ids are whole numbers from 0 to %d", mba_show(token).text,
+    return BAD_FILE("the id of the token \"%s\" is %s", "ids are whole numbers from 0 to %d", mba_quote(token).text,
                     json_is_integer(value) ? "out of range" : mba_json_kind(value), IDS_MAX - 1);
 }
 
@@ -215,7 +215,7 @@ static mba_status read_vocab(mba_tokenizer *t, const json_t *vocab)
             n = length;
         }
         st = set_token(t, json_integer_value(value), bytes.data, n);
-        if (st != MBA_OK) { st = mba_where(st, "the token \"%s\"", mba_show(key).text); break; }
+        if (st != MBA_OK) { st = mba_where(st, "the token \"%s\"", mba_quote(key).text); break; }
     }
     free(bytes.data);
     return st;
@@ -245,7 +245,7 @@ static mba_status merge_part(const json_t *vocab, const char *token, size_t merg
 {
     const json_t *value = json_object_get(vocab, token);
     if (!value)
-        return BAD_FILE("merge %zu needs the token \"%s\"", "it is not in the vocabulary", merge, mba_show(token).text);
+        return BAD_FILE("merge %zu needs the token \"%s\"", "it is not in the vocabulary", merge, mba_quote(token).text);
     *id = (int32_t)json_integer_value(value);
     return MBA_OK;
 }
@@ -277,7 +277,7 @@ static mba_status read_merge(mba_bpe *b, const json_t *vocab, size_t i, const js
     if (text && i == 0 && !strncmp(text, "#version", 8)) return MBA_OK;
     if (!space || strchr(space + 1, ' '))
         return BAD_FILE("merge %zu is %s", "a merge is \"left right\" or [\"left\", \"right\"]", i,
-                        text ? mba_show(text).text : mba_json_kind(value));
+                        text ? mba_quote(text).text : mba_json_kind(value));
     scratch->n = 0;
     MBA_TRY(mba_text_add(scratch, text, (size_t)(space - text)));
     MBA_TRY(mba_text_add(scratch, "", 1));
@@ -390,7 +390,7 @@ static mba_status read_tokenizer(mba_tokenizer *t, const json_t *root)
         const mba_status st    = read_added(t, vocab, token);
         if (st != MBA_OK)
             return mba_where(st, "the added token \"%s\"",
-                             mba_show(json_string_value(json_object_get(token, "content"))).text);
+                             mba_quote(json_string_value(json_object_get(token, "content"))).text);
     }
     t->end_of_text = find_end_of_text(added);
     return MBA_OK;

@@ -32,7 +32,7 @@ typedef struct edge { uint64_t key; int64_t line; } edge;
 
 typedef struct reader {
     const mba_named_text *text;
-    mba_table             table[MBA_TU_FILES];
+    mba_number_table             table[MBA_TU_FILES];
     int64_t               nodes, lines, graphs, edges;
     int64_t              *first;             // (graphs + 1): the first node of each graph
     edge                 *edge;              // (edges): sorted, without loops and duplicates
@@ -75,7 +75,7 @@ static mba_status read_tables(reader *r)
         if (!r->text[k].text)
             return mba_fail(MBA_E_FORMAT, "there is no '%s'\nwhy: a TUDataset folder has it\n"
                             "fix: get the collection again", r->text[k].name);
-        MBA_TRY(mba_table_read(&r->table[k], &r->text[k], &(mba_table_form){
+        MBA_TRY(mba_number_table_read(&r->table[k], &r->text[k], &(mba_number_table_form){
             .columns = files[k].columns, .whole = files[k].whole,
             .may_be_empty = k == MBA_TU_EDGES || k == MBA_TU_EDGE_LABELS || k == MBA_TU_EDGE_ATTRIBUTES }));
     }
@@ -168,7 +168,7 @@ typedef struct one_hot { double low; int64_t width, at; } one_hot;
 /* Each column of labels becomes as many columns as it has values between its smallest and its largest. */
 static mba_status measure_labels(one_hot **out, int64_t *width, const reader *r, int file)
 {
-    const mba_table *t = &r->table[file];
+    const mba_number_table *t = &r->table[file];
     *out = calloc((size_t)t->columns + 1, sizeof **out);
     if (!*out) return no_memory();
     for (int64_t c = 0; c < t->columns; c++) {
@@ -188,7 +188,7 @@ static mba_status measure_labels(one_hot **out, int64_t *width, const reader *r,
     return MBA_OK;
 }
 
-static void fill_row(float *to, const mba_table *attributes, const mba_table *labels, const one_hot *hot, int64_t row)
+static void fill_row(float *to, const mba_number_table *attributes, const mba_number_table *labels, const one_hot *hot, int64_t row)
 {
     for (int64_t c = 0; c < attributes->columns; c++) to[c] = (float)attributes->value[row * attributes->columns + c];
     for (int64_t c = 0; c < labels->columns; c++)
@@ -271,7 +271,7 @@ static mba_status make_classes(reader *r)
 
 static mba_status make_targets(reader *r)
 {
-    const mba_table *t = &r->table[MBA_TU_GRAPH_ATTRIBUTES];
+    const mba_number_table *t = &r->table[MBA_TU_GRAPH_ATTRIBUTES];
     if (!t->value) return make_classes(r);
     float *label = malloc((size_t)(t->rows * t->columns) * sizeof *label);
     r->label = label;
@@ -320,7 +320,7 @@ mba_status mba__tu_from_texts(mba_graph_store **out, const mba_named_text text[M
     mba_graph_store *s  = NULL;
     reader           r  = { .text = text };
     const mba_status st = read_collection(&s, &r);
-    for (int k = 0; k < MBA_TU_FILES; k++) mba_table_free(&r.table[k]);
+    for (int k = 0; k < MBA_TU_FILES; k++) mba_number_table_free(&r.table[k]);
     free(r.first);
     free(r.edge);
     free(r.node_feat);

@@ -11,7 +11,7 @@ const char *mba_unicode_version(void) { return mba__unicode_version; }
 unsigned mba_unicode_class(uint32_t code)
 {
     const uint32_t stretch = code >> 7;
-    if (stretch >= mba__unicode_stretches) return MBA_OTHER;
+    if (stretch >= mba__unicode_stretches) return MBA_UNICODE_OTHER;
     const uint32_t word = mba__unicode_block[mba__unicode_stretch[stretch] * 16u + (code >> 3 & 15)];
     return word >> (code & 7) * 4 & 15;
 }

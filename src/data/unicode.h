@@ -25,7 +25,7 @@ typedef struct mba_text {
 MBA_MUST mba_status mba_text_add(mba_text *t, const void *bytes, size_t n);
 
 /* What a code point is; MBA_NFC_MAY_CHANGE may be added to each. */
-enum { MBA_OTHER = 0, MBA_LETTER = 1, MBA_NUMBER = 2, MBA_SPACE = 3, MBA_CLASS = 3, MBA_NFC_MAY_CHANGE = 4 };
+enum { MBA_UNICODE_OTHER = 0, MBA_LETTER = 1, MBA_NUMBER = 2, MBA_SPACE = 3, MBA_CLASS = 3, MBA_NFC_MAY_CHANGE = 4 };
 unsigned    mba_unicode_class(uint32_t code);
 const char *mba_unicode_version(void);
 

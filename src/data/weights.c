@@ -65,11 +65,11 @@ static mba_status read_line(line *l, const char *file, const char *tensor, const
     *l = (line){ tensor, json_string_value(shard) };
     if (!l->shard)
         return mba_fail(MBA_E_FORMAT, "'%s' maps tensor \"%s\" to %s\nwhy: it should be the name of a shard\n"
-                        "fix: fetch the index again", file, mba_show(tensor).text, mba_json_kind(shard));
+                        "fix: fetch the index again", file, mba_quote(tensor).text, mba_json_kind(shard));
     if (!plain_name(l->shard))
         return mba_fail(MBA_E_FORMAT, "'%s' maps tensor \"%s\" to the shard \"%s\"\nwhy: a shard is a file beside the "
                         "index, a plain name that ends in .safetensors\nfix: do not use this checkpoint unless you "
-                        "trust its source", file, mba_show(tensor).text, mba_show(l->shard).text);
+                        "trust its source", file, mba_quote(tensor).text, mba_quote(l->shard).text);
     return MBA_OK;
 }
 
@@ -102,14 +102,14 @@ static mba_status open_shards(mba_weights *w, const char *file, const line *line
     for (size_t i = 0; i < count; i++) {
         if (i == 0 || strcmp(lines[i].shard, lines[i - 1].shard)) {
             mba_status st = open_shard(&w->shards[w->nshards], user, lines[i].shard);
-            if (st != MBA_OK) return mba_where(st, "shard \"%s\" of '%s'", mba_show(lines[i].shard).text, file);
+            if (st != MBA_OK) return mba_where(st, "shard \"%s\" of '%s'", mba_quote(lines[i].shard).text, file);
             w->nshards++;
         }
         const mba_array *a = mba_safetensors_find(w->shards[w->nshards - 1], lines[i].tensor);
         if (!a)
             return mba_fail(MBA_E_FORMAT, "tensor \"%s\" is not in the shard \"%s\"\nwhy: '%s' says it is there; the "
                             "files do not belong together\nfix: fetch index and shards again",
-                            mba_show(lines[i].tensor).text, mba_show(lines[i].shard).text, file);
+                            mba_quote(lines[i].tensor).text, mba_quote(lines[i].shard).text, file);
         w->tensors[w->ntensors++] = a;
     }
     qsort(w->tensors, (size_t)w->ntensors, sizeof *w->tensors, compare_name);

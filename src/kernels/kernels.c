@@ -95,7 +95,7 @@ static mba_status lend(mba_kernels_plan *p, const mba_kernels_desc *d, int k)
         return mba_fail(MBA_E_ARG, "%s has a skew of %lld elements\nwhy: 16 bytes hold %lld\n"
                         "fix: how many elements it is beyond a multiple of 16 bytes", names[k],
                         (long long)w->skew, (long long)piece);
-    p->operand[k] = mba_lent(p->graph, names[k], type, w->skew, run, pitch, d->backward && type.dtype != MBA_I32);
+    p->operand[k] = mba_input_external(p->graph, names[k], type, w->skew, run, pitch, d->backward && type.dtype != MBA_I32);
     if (k == MBA_KERNELS_IDS) p->operand[k]->bound = INT32_MAX;
     return MBA_OK;
 }
@@ -188,12 +188,12 @@ static mba_status build(mba_kernels_plan *p, const mba_kernels_desc *d)
     for (int k = 0; k < MBA_KERNELS_OPERANDS; k++) if (is_given(d, k)) MBA_TRY(lend(p, d, k));
     (d->op == MBA_KERNELS_SSD ? append_ssd : append_scan)(p, d);
     MBA_TRY(mba_graph_status(g));
-    p->node[FORWARD] = p->result[MBA_KERNELS_Y]->maker;
+    p->node[FORWARD] = p->result[MBA_KERNELS_Y]->producer_node;
     if (!d->backward) return MBA_OK;
     MBA_TRY(mba_backward_from(g, d->final ? 2 : 1, p->result, (mba_tensor *[MBA_KERNELS_RESULTS]){ NULL }));
     for (int32_t i = 0; i < g->nnodes; i++) if (g->nodes[i]->op == backward) p->node[BACKWARD] = g->nodes[i];
     mba_assert(p->node[BACKWARD]);
-    for (int k = 0; k < MBA_OUT_MAX; k++) if (p->node[BACKWARD]->out[k]) mba_settle(p->node[BACKWARD]->out[k]);
+    for (int k = 0; k < MBA_OUT_MAX; k++) if (p->node[BACKWARD]->out[k]) mba_make_dense(p->node[BACKWARD]->out[k]);
     return MBA_OK;
 }
 

@@ -236,7 +236,7 @@ static mba_tensor *encode_nodes(mba_graph *g, const site *s)
     mba_enter(g, "node_encoder");
     mba_tensor *h = features(g, "node", MBA_NODES, c->nodes, c->node_reals, c->node_rows, c->node_columns,
                              c->width - c->pe_width, TABLES);
-    if (c->pe_width) h = mba_join(g, h, c->rw_count ? walks(g, s) : positions(g, c));
+    if (c->pe_width) h = mba_concat(g, h, c->rw_count ? walks(g, s) : positions(g, c));
     mba_leave(g);
     return mba_cast(g, h, c->compute);
 }

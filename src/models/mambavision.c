@@ -113,7 +113,7 @@ mba_tensor *mba__vision_mixer(mba_graph *g, mba_tensor *x, mba__mixer_size s)
                                        .D = skip, .dt_bias = beta);
     mba_tensor *z = mba_conv1d(g, .x = pz, .w = PARAM("conv1d_z.weight", tap, MBA_DECAY, D, 1, W), .silu = true,
                                .ahead = (W - 1) / 2 + (W - 1) % 2);
-    return linear(g, mba_join(g, y, z), "out_proj", C, false);
+    return linear(g, mba_concat(g, y, z), "out_proj", C, false);
 }
 
 static mba_tensor *attention_mixer(mba_graph *g, mba_tensor *x, int64_t heads)             // (windows, L, C)

@@ -55,7 +55,7 @@ MBA_MUST mba_status mba_model_shape(mba_model *m, const mba_batch_shape *s);
 
 /* train: batch statistics, drop path and dropout. learns: targets as the loaders of training make them (mixed). */
 void mba_model_mode(mba_model *m, bool train, bool learns);
-void mba_model_calm(mba_model *m);                                 /* no drop path, dropout or random signs */
+void mba_model_disable_stochastic(mba_model *m);                                 /* no drop path, dropout or random signs */
 void mba_model_outputs(mba_model *m, bool loss, bool logits);      /* which results it has; the loss is the default */
 void mba_model_compute(mba_model *m, mba_dtype dtype);             /* of activations and matrix products */
 

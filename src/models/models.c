@@ -232,7 +232,7 @@ void mba_model_mode(mba_model *m, bool train, bool learns)
     if (tasks[m->task].mode) tasks[m->task].mode(m, train, learns);
 }
 
-void mba_model_calm(mba_model *m)
+void mba_model_disable_stochastic(mba_model *m)
 {
     if (m->task == MBA_TASK_IMAGES) m->vision.drop_path = 0;
     if (m->task != MBA_TASK_GRAPHS) return;

@@ -5,7 +5,7 @@
  *     extern "C" mba_status gate_cuda(const mba_call *c) { return mba_map_rows<2, 1>(c, gate()); }
  *
  * Inputs 0 .. IN-1 and outputs 0 .. OUT-1 of the node have the type and the rows of output 0. The plan is mba__map_plan
- * (ops/pieces.h).
+ * (ops/vec_access.h).
  *
  * kernel     map_rows     a thread takes two pieces of 16 bytes of every operand, 256 pieces apart
  * takes      fp32, bf16; single elements where rows are odd
@@ -20,11 +20,11 @@
 
 #include "device/cuda/packed.cuh"
 extern "C" {
-#include "ops/pieces.h"
+#include "ops/vec_access.h"
 }
 
 /* A window of which a run holds whole rows (mba__map_plan sees to it): no division of 64 bits where 32 hold the number of a piece. */
-template <typename T, typename I> struct map_window {
+template <typename T, typename I> struct map_view {
     T      *at;
     I       rows;                                 // of a run
     int64_t pitch;
@@ -36,7 +36,7 @@ template <typename T, typename I> struct map_window {
     }
 };
 
-template <typename T, typename I, int IN, int OUT> struct map_operands { map_window<const T, I> in[IN]; map_window<T, I> out[OUT]; uint32_t adds; };
+template <typename T, typename I, int IN, int OUT> struct map_operands { map_view<const T, I> in[IN]; map_view<T, I> out[OUT]; uint32_t adds; };
 
 /* I holds the number of a piece. */
 template <typename T, int IN, int OUT, int V, typename I, typename F>
@@ -47,7 +47,7 @@ __global__ void __launch_bounds__(MBA__MAP_THREADS, sizeof(I) == 8 ? 1 : 2) map_
     I             row[D];
     int64_t       col[D];
     bool          there[D];
-    packed<T, V>  seen[D][IN];
+    packed<T, V>  row_regs[D][IN];
 #pragma unroll
     for (int d = 0; d < D; d++) {
         const I j = ((I)blockIdx.x * D + d) * MBA__MAP_THREADS + threadIdx.x;
@@ -58,13 +58,13 @@ __global__ void __launch_bounds__(MBA__MAP_THREADS, sizeof(I) == 8 ? 1 : 2) map_
 #pragma unroll
     for (int d = 0; d < D; d++)                   // all loads before the first is used
 #pragma unroll
-        for (int k = 0; k < IN; k++) fetch(seen[d][k], o.in[k].row(row[d], cols) + col[d], there[d]);
+        for (int k = 0; k < IN; k++) fetch(row_regs[d][k], o.in[k].row(row[d], cols) + col[d], there[d]);
 #pragma unroll
     for (int d = 0; d < D; d++) {
         if (!there[d]) continue;
         float in[IN][V], out[OUT][V];
 #pragma unroll
-        for (int k = 0; k < IN; k++) unpack(in[k], seen[d][k]);
+        for (int k = 0; k < IN; k++) unpack(in[k], row_regs[d][k]);
         f(out, in, (int64_t)row[d], col[d]);
 #pragma unroll
         for (int k = 0; k < OUT; k++) {
@@ -80,10 +80,10 @@ __global__ void __launch_bounds__(MBA__MAP_THREADS, sizeof(I) == 8 ? 1 : 2) map_
     }
 }
 
-template <typename T, typename I> static map_window<T, I> mba__map_window(const mba_tensor *t, void *at)
+template <typename T, typename I> static map_view<T, I> mba__map_view(const mba_tensor *t, void *at)
 {
-    const window<T>        w = mba_window<T>(t, at);
-    const map_window<T, I> m = { w.at, (I)(w.run / mba_cols(t)), w.pitch };
+    const strided_view<T>        w = mba_strided_view<T>(t, at);
+    const map_view<T, I> m = { w.at, (I)(w.run / mba_cols(t)), w.pitch };
     return m;
 }
 
@@ -91,8 +91,8 @@ template <typename T, typename I, int IN, int OUT, int V, typename F> static mba
 {
     const mba_node             *n = c->node;
     map_operands<T, I, IN, OUT> o;
-    for (int k = 0; k < IN; k++)  o.in[k]  = mba__map_window<const T, I>(n->in[k], c->in[k]);
-    for (int k = 0; k < OUT; k++) o.out[k] = mba__map_window<T, I>(n->out[k], c->out[k]);
+    for (int k = 0; k < IN; k++)  o.in[k]  = mba__map_view<const T, I>(n->in[k], c->in[k]);
+    for (int k = 0; k < OUT; k++) o.out[k] = mba__map_view<T, I>(n->out[k], c->out[k]);
     o.adds = n->adds;
     auto *kernel = map_rows<T, IN, OUT, V, I, F>;
     MBA_KERNEL(c, 0, kernel, o, (I)pieces, (I)per_row, f);

@@ -7,29 +7,29 @@
 #define MBA_OPS_NORM_PLAN_H
 
 #include "ops/columns.h"
-#include "ops/pieces.h"
+#include "ops/vec_access.h"
 
 enum {
-    MBA__TEAM_MAX = 512, MBA__TEAM_PIECES_MAX = 4, MBA__TEAMS_MAX = 4,        /* teams of several warps in a block */
+    MBA__GROUP_THREADS_MAX = 512, MBA__GROUP_VECTORS_MAX = 4, MBA__GROUPS_MAX = 4,        /* teams of several warps in a block */
     MBA__LOOP_THREADS = 256                       /* a block per row, for rows that are odd or too long */
 };
 
 /* Values in a piece, pieces of a thread, threads of a team. */
-typedef struct mba__team { int width, pieces, threads; } mba__team;
+typedef struct mba__thread_group { int width, pieces, threads; } mba__thread_group;
 
 /* The team of rows of `cols` values; pieces is 0 where they do not fit. Fewest idle threads, then most pieces per
  * thread, of which there are more than `most` only where the team would be too large. */
-static inline mba__team mba__team_of(int64_t cols, int width, int most)
+static inline mba__thread_group mba__thread_group_of(int64_t cols, int width, int most)
 {
-    mba__team best = { width, 0, 0 };
-    for (; most <= MBA__TEAM_PIECES_MAX && !best.pieces; most++) {
+    mba__thread_group best = { width, 0, 0 };
+    for (; most <= MBA__GROUP_VECTORS_MAX && !best.pieces; most++) {
         int64_t least = INT64_MAX;
         for (int n = most; n >= 1 && cols % width == 0; n--) {
             const int64_t need = mba_ceil(cols / width, n);
             int64_t       threads = 1;
             while (threads < need && threads < 32) threads *= 2;
             if (need > 32) threads = mba_ceil(need, 32) * 32;
-            if ((n > 1 && threads < 32) || threads > MBA__TEAM_MAX || threads * n >= least) continue;
+            if ((n > 1 && threads < 32) || threads > MBA__GROUP_THREADS_MAX || threads * n >= least) continue;
             least        = threads * n;
             best.pieces  = n;
             best.threads = (int)threads;
@@ -40,16 +40,16 @@ static inline mba__team mba__team_of(int64_t cols, int width, int most)
 
 /* True if the rows of t are whole pieces of n values at one distance from each other, and both can be counted in 32
  * bits, the rows with a step to spare; of an absent tensor, too. */
-static inline bool mba__in_lines(const mba_tensor *t, int n)
+static inline bool mba__uniform_pitch(const mba_tensor *t, int n)
 {
     const int64_t most = 1 << 30;
-    return !t || (mba__in_pieces(t, n) && (mba_dense(t) || t->run == mba_cols(t)) && mba_rows(t) < most
+    return !t || (mba__vec_aligned(t, n) && (mba_dense(t) || t->run == mba_cols(t)) && mba_rows(t) < most
                   && mba_cols(t) < most
                   && (mba_dense(t) || t->pitch < most));
 }
 
 /* Forward: a team per row, several to a block where they are small. */
-static inline void mba__plan_norm_fwd(mba_plan *p, const char *kernel, const mba_node *n, int64_t rows, mba__team t,
+static inline void mba__plan_norm_fwd(mba_plan *p, const char *kernel, const mba_node *n, int64_t rows, mba__thread_group t,
                                       int regs)
 {
     const int   teams = t.threads < 32 ? 128 / t.threads : t.threads == 32 ? 4 : 1;
@@ -71,7 +71,7 @@ typedef struct mba__norm_bwd {
     const char *kernel;
     int64_t     rows, cols, groups;               /* groups of `cols` channels in a row */
     int         sums;                             /* over rows, of every channel: gradients of so many vectors */
-    mba__team   team;
+    mba__thread_group   thread_group;
     int         staged_bytes, regs;               /* of one value: what is copied ahead */
     int         kept_bytes;                       /* of one value of the row at hand: what stays beside that */
     int         stages, block;                    /* rows a team has room for; threads of a block, about */
@@ -81,11 +81,11 @@ static inline mba_status mba__plan_norm_bwd(mba_plan *p, const mba_node *n, cons
                                             const mba__norm_bwd *b)
 {
     enum { RESIDENT = 4 };                                                 /* blocks on an SM, at most */
-    const mba__team t = b->team;
+    const mba__thread_group t = b->thread_group;
     const int64_t   each = ((int64_t)b->stages * b->staged_bytes + b->kept_bytes) * t.pieces * t.width;
     const int64_t   regs = mba_ceil(b->regs, 8) * 8;
     int64_t         resident = RESIDENT, teams = t.threads < b->block ? b->block / t.threads : 1;
-    if (t.threads > 32 && teams > MBA__TEAMS_MAX) teams = MBA__TEAMS_MAX;
+    if (t.threads > 32 && teams > MBA__GROUPS_MAX) teams = MBA__GROUPS_MAX;
     const int64_t   threads = teams * t.threads;
     MBA_REFUSE_IF(threads * each > m->smem_block_bytes, "rows of %lld values, which do not fit into shared memory",
                   (long long)b->cols);

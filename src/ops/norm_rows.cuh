@@ -35,7 +35,7 @@ extern "C" {
 }
 
 /* The pieces of a thread as a constant of the kernel. */
-#define MBA_WITH_PIECES(n, NV, ...)                                                                            \
+#define MBA_WITH_VECTORS(n, NV, ...)                                                                            \
     do {                                                                                                       \
         if ((n) == 1)      { constexpr int NV = 1; __VA_ARGS__; }                                              \
         else if ((n) == 2) { constexpr int NV = 2; __VA_ARGS__; }                                              \
@@ -45,15 +45,15 @@ extern "C" {
 
 /* ---- teams ---- */
 
-enum { TEAM_WARPS = MBA__TEAM_MAX / 32 };
+enum { GROUP_WARPS = MBA__GROUP_THREADS_MAX / 32 };
 
 /* A thread's place: its team of the block, its place in the team. A team is neighbours: a power of two of them, or whole warps. */
-struct team { int threads, number, lane; };
+struct thread_group { int threads, number, lane; };
 
 /* Where teams of several warps are alone in their block: no division. */
-static __device__ __forceinline__ team team_alone(int threads)
+static __device__ __forceinline__ thread_group group_one_per_block(int threads)
 {
-    team t = { threads, 0, (int)threadIdx.x };
+    thread_group t = { threads, 0, (int)threadIdx.x };
     if (threads <= 32) {
         t.number = (int)threadIdx.x >> (31 - __clz(threads));
         t.lane   = (int)threadIdx.x & (threads - 1);
@@ -61,16 +61,16 @@ static __device__ __forceinline__ team team_alone(int threads)
     return t;
 }
 
-static __device__ __forceinline__ team team_of(int threads)
+static __device__ __forceinline__ thread_group group_of_thread(int threads)
 {
-    const team t = { threads, (int)threadIdx.x / threads, (int)threadIdx.x % threads };
+    const thread_group t = { threads, (int)threadIdx.x / threads, (int)threadIdx.x % threads };
     return t;
 }
 
 /* Teams of several warps meet at a barrier of their own. Its number is a constant in each branch: an SM has few barriers, and a
  * block whose numbers are not known takes all sixteen, which leaves little room for others (measured: add_rmsnorm forward at 39
  * instead of 86 % of the copy rate). */
-static __device__ __forceinline__ void team_meet(team t)
+static __device__ __forceinline__ void group_sync(thread_group t)
 {
     if (t.number == 0)      asm volatile("bar.sync 1, %0;" ::"r"(t.threads) : "memory");
     else if (t.number == 1) asm volatile("bar.sync 2, %0;" ::"r"(t.threads) : "memory");
@@ -79,15 +79,15 @@ static __device__ __forceinline__ void team_meet(team t)
 }
 
 /* The places of warps that a team does not have, before its first sum: they are added as zeros, which needs no loop. */
-static __device__ __forceinline__ void team_clear(team t, float *warps)
+static __device__ __forceinline__ void group_zero_unused(thread_group t, float *warps)
 {
-    if (t.threads > 32 && t.lane < TEAM_WARPS && t.lane >= t.threads / 32) warps[t.number * TEAM_WARPS + t.lane] = 0;
+    if (t.threads > 32 && t.lane < GROUP_WARPS && t.lane >= t.threads / 32) warps[t.number * GROUP_WARPS + t.lane] = 0;
 }
 
-/* Sum over a team. `warps` has TEAM_WARPS places for every team of the block, 16-byte aligned; it is free again once the team has
+/* Sum over a team. `warps` has GROUP_WARPS places for every team of the block, 16-byte aligned; it is free again once the team has
  * met in another sum. Every lane of the block's warps takes part. ALONE: a team of several warps is the whole block; else a block
- * holds MBA__TEAMS_MAX of them at most. */
-template <bool ALONE> static __device__ __forceinline__ float team_sum(float x, team t, float *warps)
+ * holds MBA__GROUPS_MAX of them at most. */
+template <bool ALONE> static __device__ __forceinline__ float group_sum(float x, thread_group t, float *warps)
 {
     if (t.threads < 32) {
         for (int d = t.threads / 2; d; d >>= 1) x += __shfl_xor_sync(0xffffffffu, x, d);
@@ -95,30 +95,30 @@ template <bool ALONE> static __device__ __forceinline__ float team_sum(float x, 
     }
     x = warp_sum(x);
     if (t.threads == 32) return x;
-    float *const mine = warps + (ALONE ? 0 : t.number * TEAM_WARPS);
+    float *const mine = warps + (ALONE ? 0 : t.number * GROUP_WARPS);
     if (t.lane % 32 == 0) mine[t.lane / 32] = x;
     if (ALONE) __syncthreads();
-    else       team_meet(t);
-    float4 q[TEAM_WARPS / 4];
+    else       group_sync(t);
+    float4 q[GROUP_WARPS / 4];
 #pragma unroll
-    for (int i = 0; i < TEAM_WARPS / 4; i++) q[i] = ((const float4 *)mine)[i];
+    for (int i = 0; i < GROUP_WARPS / 4; i++) q[i] = ((const float4 *)mine)[i];
     x = 0;
 #pragma unroll
-    for (int i = 0; i < TEAM_WARPS / 4; i++) x += (q[i].x + q[i].y) + (q[i].z + q[i].w);
+    for (int i = 0; i < GROUP_WARPS / 4; i++) x += (q[i].x + q[i].y) + (q[i].z + q[i].w);
     return x;
 }
 
-/* A thread's part of rows that lie at one distance (mba__in_lines of ops/norm_plan.h): one multiplication leads to a row. */
+/* A thread's part of rows that lie at one distance (mba__uniform_pitch of ops/norm_plan.h): one multiplication leads to a row. */
 template <typename T> struct strip {
     char    *at;
     uint32_t pitch;                               // in bytes
-    __device__ __forceinline__ strip(const window<T> &w, int first) : at((char *)(w.at + first)), pitch((uint32_t)(w.pitch * sizeof(T))) {}
+    __device__ __forceinline__ strip(const strided_view<T> &w, int first) : at((char *)(w.at + first)), pitch((uint32_t)(w.pitch * sizeof(T))) {}
     __device__ __forceinline__ T *row(int r) const { return (T *)(at + (uint64_t)(uint32_t)r * pitch); }
 };
 
 /* Weights are wanted when a row has come and was summed. From a cold cache they would come from DRAM only then: the first block sends for
  * them at once, into L2, where all find them. */
-static __device__ __forceinline__ void weights_soon(const float *w, int cols)
+static __device__ __forceinline__ void prefetch_l2_weights(const float *w, int cols)
 {
     if (blockIdx.x > 0) return;
     for (int c = 32 * (int)threadIdx.x; c < cols; c += 32 * (int)blockDim.x) asm volatile("prefetch.global.L2 [%0];" ::"l"(w + c));
@@ -126,10 +126,10 @@ static __device__ __forceinline__ void weights_soon(const float *w, int cols)
 
 /* What the block's teams have summed, to one part; `memory` is the block's shared memory, and nobody uses it any more. */
 template <int V, int NV>
-static __device__ __forceinline__ void keep_part(float *part, float *memory, const float (&dw)[NV][V], team t, int cols)
+static __device__ __forceinline__ void store_block_partial(float *part, float *memory, const float (&dw)[NV][V], thread_group t, int cols)
 {
     const int teams = blockDim.x / t.threads;
-    others_may_come();
+    launch_dependents();
     copy_async_wait<0>();
     __syncthreads();
 #pragma unroll
@@ -157,10 +157,10 @@ static inline mba_status mba__norm_dw(const mba_call *c, int out, int64_t cols)
 /* ---- forward ---- */
 
 template <typename TX, typename TY> struct norm_rows {
-    window<const TX> x;                           // (R, C)
-    window<const TY> m;                           // (R, C), or absent, and then sum too
-    window<TX>       sum;
-    window<TY>       y;
+    strided_view<const TX> x;                           // (R, C)
+    strided_view<const TY> m;                           // (R, C), or absent, and then sum too
+    strided_view<TX>       sum;
+    strided_view<TY>       y;
     const float     *w;                           // (C)
     float           *rstd;                        // (R)
     int64_t          rows, cols;
@@ -169,15 +169,15 @@ template <typename TX, typename TY> struct norm_rows {
 };
 
 template <typename TX, typename TY, int V, int NV>
-__global__ void __launch_bounds__(MBA__TEAM_MAX, 1) norm_fwd_team(norm_rows<TX, TY> a)
+__global__ void __launch_bounds__(MBA__GROUP_THREADS_MAX, 1) norm_fwd_team(norm_rows<TX, TY> a)
 {
-    __shared__ __align__(16) float warps[TEAM_WARPS];
-    const team t = team_alone(a.threads);
+    __shared__ __align__(16) float warps[GROUP_WARPS];
+    const thread_group t = group_one_per_block(a.threads);
     const int  cols = (int)a.cols, row = (int)(t.threads > 32 ? blockIdx.x : blockIdx.x * (blockDim.x / t.threads) + t.number);
     const int  own = t.lane * V, apart = t.threads * V, end = row < a.rows ? cols : 0;       // beyond the last row there are no columns
     float      s[NV][V], w[NV][V], ss = 0;
-    weights_soon(a.w, cols);
-    team_clear(t, warps);
+    prefetch_l2_weights(a.w, cols);
+    group_zero_unused(t, warps);
 
     // 1. ask for all of the row, then add the branch and sum the squares
     packed<TX, V>   px[NV];
@@ -209,7 +209,7 @@ __global__ void __launch_bounds__(MBA__TEAM_MAX, 1) norm_fwd_team(norm_rows<TX, 
         for (int v = 0; v < V; v++) ss = fmaf(s[i][v], s[i][v], ss);
 
     // 2. every thread learns the sum of its row
-    const float k = rsqrtf(__fdividef(team_sum<true>(ss, t, warps), (float)cols) + a.eps);
+    const float k = rsqrtf(__fdividef(group_sum<true>(ss, t, warps), (float)cols) + a.eps);
     if (t.lane == 0 && end) a.rstd[row] = k;
 
     // 3. scale and write
@@ -226,21 +226,21 @@ __global__ void __launch_bounds__(MBA__TEAM_MAX, 1) norm_fwd_team(norm_rows<TX, 
 
 template <typename TX, typename TY> __global__ void __launch_bounds__(MBA__LOOP_THREADS) norm_fwd_loop(norm_rows<TX, TY> a)
 {
-    __shared__ __align__(16) float warps[TEAM_WARPS];
-    const team    t = team_alone(MBA__LOOP_THREADS);
+    __shared__ __align__(16) float warps[GROUP_WARPS];
+    const thread_group    t = group_one_per_block(MBA__LOOP_THREADS);
     const int64_t row = blockIdx.x;
     const TX     *x = a.x.row(row, a.cols);
     const TY     *m = a.m.at ? a.m.row(row, a.cols) : NULL;
     TX           *sum = a.m.at ? a.sum.row(row, a.cols) : NULL;
     TY           *y = a.y.row(row, a.cols);
     float         ss = 0;
-    team_clear(t, warps);
+    group_zero_unused(t, warps);
     for (int64_t c = threadIdx.x; c < a.cols; c += MBA__LOOP_THREADS) {
         const float s = to_float(x[c]) + (m ? to_float(m[c]) : 0);
         if (sum) sum[c] = from_float<TX>(s);
         ss += s * s;
     }
-    const float k = rsqrtf(team_sum<true>(ss, t, warps) / (float)a.cols + a.eps);
+    const float k = rsqrtf(group_sum<true>(ss, t, warps) / (float)a.cols + a.eps);
     if (threadIdx.x == 0) a.rstd[row] = k;
     for (int64_t c = threadIdx.x; c < a.cols; c += MBA__LOOP_THREADS)
         y[c] = from_float<TY>(to_float(sum ? sum[c] : x[c]) * k * a.w[c]);
@@ -249,10 +249,10 @@ template <typename TX, typename TY> __global__ void __launch_bounds__(MBA__LOOP_
 /* ---- backward ---- */
 
 template <typename TX, typename TY> struct norm_grads {
-    window<const TY> dy;                          // (R, C)
-    window<const TX> ds, x;                       // ds flows into the sum from above, or is absent
-    window<TX>       dx;
-    window<TY>       dm;                          // or absent
+    strided_view<const TY> dy;                          // (R, C)
+    strided_view<const TX> ds, x;                       // ds flows into the sum from above, or is absent
+    strided_view<TX>       dx;
+    strided_view<TY>       dm;                          // or absent
     const float     *w, *rstd;
     float           *part;                        // (parts, C)
     int64_t          rows, cols;
@@ -272,13 +272,13 @@ template <typename T, int V> static __device__ __forceinline__ void put_grad(T *
 }
 
 template <typename TX, typename TY, int V, int NV, int STAGES>
-__global__ void __launch_bounds__(MBA__TEAM_MAX, NV == 1 ? 2 : 1) norm_bwd_team(norm_grads<TX, TY> a)
+__global__ void __launch_bounds__(MBA__GROUP_THREADS_MAX, NV == 1 ? 2 : 1) norm_bwd_team(norm_grads<TX, TY> a)
 {
     constexpr int  XB = V * (int)sizeof(TX), YB = V * (int)sizeof(TY);
     constexpr bool KEEP = V * NV <= 16;                   // the weights stay in registers
     extern __shared__ uint4 memory[];
-    __shared__ __align__(16) float warps[STAGES][MBA__TEAMS_MAX * TEAM_WARPS];
-    const team  t = team_of(a.threads);
+    __shared__ __align__(16) float warps[STAGES][MBA__GROUPS_MAX * GROUP_WARPS];
+    const thread_group  t = group_of_thread(a.threads);
     const int   cols = (int)a.cols, rows = (int)a.rows, teams = blockDim.x / t.threads, step = gridDim.x * teams;
     const int   own = t.lane * V, apart = t.threads * V;
     const bool  streams = a.ds.at, branches = a.dm.at;
@@ -318,7 +318,7 @@ __global__ void __launch_bounds__(MBA__TEAM_MAX, NV == 1 ? 2 : 1) norm_bwd_team(
     float next = row < rows ? a.rstd[row] : 0;
 #pragma unroll
     for (int k = 0; k < STAGES; k++) {
-        team_clear(t, warps[k]);
+        group_zero_unused(t, warps[k]);
         if (k < STAGES - 1) copy_row(row + k * step, k);
     }
     for (int first = (int)blockIdx.x * teams; first < rows; first += step, row += step, stage = stage == STAGES - 1 ? 0 : stage + 1) {
@@ -340,7 +340,7 @@ __global__ void __launch_bounds__(MBA__TEAM_MAX, NV == 1 ? 2 : 1) norm_bwd_team(
 #pragma unroll
             for (int v = 0; v < V; v++) dot = fmaf(x[v] * (KEEP ? kept[KEEP ? i : 0][v] : w[v]), dy[v], dot);
         }
-        const float back = team_sum<false>(dot, t, warps[stage]) * each * k * k * k;
+        const float back = group_sum<false>(dot, t, warps[stage]) * each * k * k * k;
 
         // 2. gradients; factors that a row has in common are multiplied first
 #pragma unroll
@@ -361,17 +361,17 @@ __global__ void __launch_bounds__(MBA__TEAM_MAX, NV == 1 ? 2 : 1) norm_bwd_team(
             if (branches) put_grad(out_dm.row(row) + i * apart, d, a.dm_adds);      // may be dx itself: read after dx is written
         }
     }
-    keep_part(a.part + blockIdx.x * a.cols, (float *)memory, dw, t, cols);
+    store_block_partial(a.part + blockIdx.x * a.cols, (float *)memory, dw, t, cols);
 }
 
 template <typename TX, typename TY> __global__ void __launch_bounds__(MBA__LOOP_THREADS) norm_bwd_loop(norm_grads<TX, TY> a)
 {
-    __shared__ __align__(16) float warps[2][TEAM_WARPS];
-    const team t = team_alone(MBA__LOOP_THREADS);
+    __shared__ __align__(16) float warps[2][GROUP_WARPS];
+    const thread_group t = group_one_per_block(MBA__LOOP_THREADS);
     float *part = a.part + blockIdx.x * a.cols;
     int    turn = 0;
-    team_clear(t, warps[0]);
-    team_clear(t, warps[1]);
+    group_zero_unused(t, warps[0]);
+    group_zero_unused(t, warps[1]);
     for (int64_t row = blockIdx.x; row < a.rows; row += gridDim.x, turn ^= 1) {
         const TX   *x = a.x.row(row, a.cols), *ds = a.ds.at ? a.ds.row(row, a.cols) : NULL;
         const TY   *dy = a.dy.row(row, a.cols);
@@ -380,7 +380,7 @@ template <typename TX, typename TY> __global__ void __launch_bounds__(MBA__LOOP_
         const float k = a.rstd[row];
         float       dot = 0;
         for (int64_t c = threadIdx.x; c < a.cols; c += MBA__LOOP_THREADS) dot += to_float(x[c]) * a.w[c] * to_float(dy[c]);
-        const float back = team_sum<true>(dot, t, warps[turn]) / (float)a.cols * k * k * k;
+        const float back = group_sum<true>(dot, t, warps[turn]) / (float)a.cols * k * k * k;
         for (int64_t c = threadIdx.x; c < a.cols; c += MBA__LOOP_THREADS) {
             const float r = to_float(dy[c]) * k, h = to_float(x[c]);
             const float d[1] = { a.w[c] * r - h * back + (ds ? to_float(ds[c]) : 0) };

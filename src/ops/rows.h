@@ -36,7 +36,7 @@ static inline float *mba__row(mba__rows v, int64_t r)
 }
 
 /* How much of axis 0 is real in a ragged batch, from its start. */
-static inline int64_t mba__real(const mba_tensor *t, const mba_step *step)
+static inline int64_t mba__valid_entries(const mba_tensor *t, const mba_step *step)
 {
     const int64_t real = mba_step_rows(step, t->type.count, t->type.dim[0]);
     mba_assert(real <= t->type.dim[0]);
@@ -44,13 +44,13 @@ static inline int64_t mba__real(const mba_tensor *t, const mba_step *step)
 }
 
 /* The same in rows of the last axis. */
-static inline int64_t mba__real_rows(const mba_tensor *t, const mba_step *step)
+static inline int64_t mba__valid_rows(const mba_tensor *t, const mba_step *step)
 {
     if (t->type.steps != MBA_ALL) {
         mba_assert(t->type.dim[0] == 1);
         return mba_step_rows(step, t->type.steps, t->type.dim[1]) * (mba_rows(t) / t->type.dim[1]);
     }
-    return t->type.rank > 1 ? mba__real(t, step) * (mba_rows(t) / t->type.dim[0]) : 1;
+    return t->type.rank > 1 ? mba__valid_entries(t, step) * (mba_rows(t) / t->type.dim[0]) : 1;
 }
 
 /* Zeros in rows from .. to-1. */
@@ -88,28 +88,28 @@ static inline void mba__sum_parts(float *sum, const float *part, int64_t parts, 
 
 /* Element-wise work in pieces that lie in one run of every operand: rows, or 4096 elements where all are dense.
  *
- *     const mba__pieces w = mba__pieces_of(n);
- *     MBA_PARALLEL_FOR(p, w.n) use(mba__piece(n->in[X], c->in[X], w, p), mba__piece_elems(w, p));
+ *     const mba__spans w = mba__spans_of(n);
+ *     MBA_PARALLEL_FOR(p, w.n) use(mba__span_at(n->in[X], c->in[X], w, p), mba__span_elems(w, p));
  */
-typedef struct mba__pieces { int64_t n, size, elems; } mba__pieces;
+typedef struct mba__spans { int64_t n, size, elems; } mba__spans;
 
-static inline mba__pieces mba__pieces_of(const mba_node *n)
+static inline mba__spans mba__spans_of(const mba_node *n)
 {
     int64_t size = 4096;
     for (int k = 0; k < MBA_IN_MAX + MBA_OUT_MAX; k++) {
         const mba_tensor *t = k < MBA_IN_MAX ? n->in[k] : n->out[k - MBA_IN_MAX];
         if (t && !mba_dense(t)) size = mba_cols(t);
     }
-    return (mba__pieces){ mba_ceil(mba_elems(n->out[0]), size), size, mba_elems(n->out[0]) };
+    return (mba__spans){ mba_ceil(mba_elems(n->out[0]), size), size, mba_elems(n->out[0]) };
 }
 
-static inline float *mba__piece(const mba_tensor *t, void *at, mba__pieces w, int64_t p)
+static inline float *mba__span_at(const mba_tensor *t, void *at, mba__spans w, int64_t p)
 {
     const int64_t i = p * w.size;
     return (float *)at + (mba_dense(t) ? i : i / t->run * t->pitch + i % t->run);
 }
 
-static inline int64_t mba__piece_elems(mba__pieces w, int64_t p)
+static inline int64_t mba__span_elems(mba__spans w, int64_t p)
 {
     return (p + 1) * w.size < w.elems ? w.size : w.elems - p * w.size;
 }

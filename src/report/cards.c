@@ -63,7 +63,7 @@ void mba_spark_sticks(mba_canvas *c, const mba_sticks *k, const char *caption)
     spark_end(&s, caption);
 }
 
-void mba_spark_strip(mba_canvas *c, const mba_piece *p, int n, const char *caption)
+void mba_spark_strip(mba_canvas *c, const mba_bar_part *p, int n, const char *caption)
 {
     mba_svg s = spark_begin(c, 18, caption);
     double  at = 0;

@@ -18,8 +18,8 @@ void mba_spark_add(mba_sticks *k, double v, const char *paint);
 void mba_spark_sticks(mba_canvas *c, const mba_sticks *k, const char *caption);
 
 /* One bar, cut: classes of the step, or what binds its kernels. */
-typedef struct mba_piece { double part; const char *paint; } mba_piece;
-void mba_spark_strip(mba_canvas *c, const mba_piece *p, int n, const char *caption);
+typedef struct mba_bar_part { double part; const char *paint; } mba_bar_part;
+void mba_spark_strip(mba_canvas *c, const mba_bar_part *p, int n, const char *caption);
 
 /* ---- why.c ---- */
 

@@ -58,7 +58,7 @@ static span span_of(const mba_curves *k)
     return s;
 }
 
-static span reach_of(const mba_curves *k)
+static span dependency_length(const mba_curves *k)
 {
     span s = { NAN, NAN };
     for (int j = 0; j < k->n; j++)
@@ -206,7 +206,7 @@ void mba_curves_draw(mba_canvas *c, double w, const mba_curves *k)
     bool            is_log;
     double          tick[16];
     const double    right = w - 16;
-    const span      reach = reach_of(k);
+    const span      reach = dependency_length(k);
     const mba_scale x = isnan(reach.lo) ? mba_lin(0, 1, LEFT, right) : mba_lin(k->from > 0 ? reach.lo : 0, reach.hi, LEFT, right);
     const mba_scale y = y_scale(k, &is_log);
     mba_svg         s = mba_svg_begin(c, w, BOTTOM + 40, k->label);

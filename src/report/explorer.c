@@ -179,13 +179,13 @@ static void stall_field(records *r, const mba_kernel_view *k)
 
 static void geometry_fields(records *r, const mba_row_kernel *k)
 {
-    const double grid[] = { mba_whole(k->grid_x), mba_whole(k->grid_y), mba_whole(k->grid_z) };
+    const double grid[] = { mba_int_or_nan(k->grid_x), mba_int_or_nan(k->grid_y), mba_int_or_nan(k->grid_z) };
     list_field(r, "grid", grid, 3);
-    field(r, "threads", mba_whole(k->block_x) * mba_whole(k->block_y) * mba_whole(k->block_z));
-    field(r, "regs", mba_whole(k->regs));
-    field(r, "smem", mba_whole(k->smem_static_bytes) + mba_whole(k->smem_dynamic_bytes));
-    field(r, "local", mba_whole(k->local_bytes));
-    field(r, "blocks_per_sm", mba_whole(k->blocks_per_sm));
+    field(r, "threads", mba_int_or_nan(k->block_x) * mba_int_or_nan(k->block_y) * mba_int_or_nan(k->block_z));
+    field(r, "regs", mba_int_or_nan(k->regs));
+    field(r, "smem", mba_int_or_nan(k->smem_static_bytes) + mba_int_or_nan(k->smem_dynamic_bytes));
+    field(r, "local", mba_int_or_nan(k->local_bytes));
+    field(r, "blocks_per_sm", mba_int_or_nan(k->blocks_per_sm));
     field(r, "waves", k->waves);
     field(r, "occ_max", k->occupancy_limit);
     text_field(r, "limiter", k->limiter);

@@ -49,7 +49,7 @@ static mba_status fig4_numbers(mba_grid *g, const mba_stores *r, int run)
 {
     const mba_analysis *a = r->run[run].a;
     mba_chosen          c;
-    MBA_TRY(mba_choose(&c, a, has_rate, mba_most(r, MOST)));
+    MBA_TRY(mba_choose(&c, a, has_rate, mba_marks_max(r, MOST)));
     for (int i = 0; i < c.n; i++) {
         const mba_kernel_view *k = c.k[i];
         rate_row(g, a, mba_kernel_label(a, k, 60).s, mba_breakdown_kind_name(k->kind), isnan(k->counted.dram_bytes)
@@ -110,7 +110,7 @@ static mba_status fig4_draw(mba_canvas *c, double w, const mba_stores *r, int ru
     mba_chosen          chosen;
     double              most = fmax(isnan(a->best.dram) ? 0 : a->best.dram, isnan(a->sheet.dram) ? 0 : a->sheet.dram);
     (void)view;
-    MBA_TRY(mba_choose(&chosen, a, has_rate, mba_most(r, MOST)));
+    MBA_TRY(mba_choose(&chosen, a, has_rate, mba_marks_max(r, MOST)));
     for (int i = 0; i < chosen.n; i++) most = fmax(most, rate_of(chosen.k[i]));
     const mba_lanes lanes = mba_lanes_for(w, chosen.n, 96, 18);
     mba_svg         s = mba_svg_begin(c, w, lanes.bottom + 40, "DRAM bandwidth of the longest kernels");
@@ -167,7 +167,7 @@ static int fastest_first(const void *x, const void *y)
 
 static mba_status choose_skyline(mba_chosen *c, const mba_stores *r, int run)
 {
-    MBA_TRY(mba_choose(c, r->run[run].a, has_rate, mba_most(r, 50)));
+    MBA_TRY(mba_choose(c, r->run[run].a, has_rate, mba_marks_max(r, 50)));
     if (c->n) qsort(c->k, (size_t)c->n, sizeof *c->k, fastest_first);
     return MBA_OK;
 }

@@ -34,7 +34,7 @@ static lives lives_of(const mba_analysis *a, const mba_kernel_view *k, const mba
 static double blocks_of(const mba_kernel_view *k)
 {
     const mba_row_kernel *r = k->row;
-    return isnan(k->counted.blocks) ? mba_whole(r->grid_x) * mba_whole(r->grid_y) * mba_whole(r->grid_z)
+    return isnan(k->counted.blocks) ? mba_int_or_nan(r->grid_x) * mba_int_or_nan(r->grid_y) * mba_int_or_nan(r->grid_z)
         : k->counted.blocks;
 }
 
@@ -119,7 +119,7 @@ static void draw_lives(mba_svg *s, const mba_analysis *a, const mba_chosen *c, c
     const mba_lanes lanes = mba_lanes_for(s->w, c->n, 26, 18);
     for (int i = 0; i < c->n; i++) {
         const lives l = lives_of(a, c->k[i], b, n);
-        mba_see(&seen, 1e6 * l.mean_s), mba_see(&seen, 1e6 * l.median_s), mba_see(&seen, 1e6 * l.p95_s);
+        mba_range_extend(&seen, 1e6 * l.mean_s), mba_range_extend(&seen, 1e6 * l.median_s), mba_range_extend(&seen, 1e6 * l.p95_s);
     }
     seen = mba_decades(seen, 1, 1000);
     const mba_scale x = mba_log(seen.lo, seen.hi, lanes.left, s->w - (s->narrow ? 12 : 196));
@@ -229,7 +229,7 @@ static mba_status fig5_draw(mba_canvas *canvas, double w, const mba_stores *r, i
         free(b);
         return drawn;
     }
-    const mba_status st = mba_choose(&c, a, n ? any : has_life, mba_most(r, MOST));
+    const mba_status st = mba_choose(&c, a, n ? any : has_life, mba_marks_max(r, MOST));
     if (st == MBA_OK) {
         mba_svg s = mba_svg_begin(canvas, w, 26 + 18.0 * c.n + 40, "Lifetimes of thread blocks");
         draw_lives(&s, a, &c, b, n);
@@ -313,7 +313,7 @@ static mba_status fig8_numbers(mba_grid *g, const mba_stores *r, int run)
 {
     const mba_analysis *a = r->run[run].a;
     mba_chosen          c;
-    MBA_TRY(mba_choose(&c, a, has_warps, mba_most(r, MOST)));
+    MBA_TRY(mba_choose(&c, a, has_warps, mba_marks_max(r, MOST)));
     for (int i = 0; i < c.n; i++) {
         const mba_row_kernel *k = c.k[i]->row;
         mba_stall             top[1];
@@ -324,10 +324,10 @@ static mba_status fig8_numbers(mba_grid *g, const mba_stores *r, int run)
         mba_grid_number(g, c.k[i]->counted.occupancy_pct);
         mba_grid_number(g, k->occupancy_limit);
         mba_grid_text(g, k->limiter);
-        mba_grid_number(g, mba_whole(k->regs));
-        mba_grid_number(g, (mba_whole(k->smem_static_bytes) + mba_whole(k->smem_dynamic_bytes)) / 1024);
-        mba_grid_number(g, mba_whole(k->local_bytes));
-        mba_grid_number(g, mba_whole(k->block_x) * mba_whole(k->block_y) * mba_whole(k->block_z));
+        mba_grid_number(g, mba_int_or_nan(k->regs));
+        mba_grid_number(g, (mba_int_or_nan(k->smem_static_bytes) + mba_int_or_nan(k->smem_dynamic_bytes)) / 1024);
+        mba_grid_number(g, mba_int_or_nan(k->local_bytes));
+        mba_grid_number(g, mba_int_or_nan(k->block_x) * mba_int_or_nan(k->block_y) * mba_int_or_nan(k->block_z));
         mba_grid_number(g, k->waves);
         mba_grid_number(g, c.k[i]->counted.issue_pct);
         mba_grid_text(g, stalled ? name : NULL);
@@ -400,7 +400,7 @@ static mba_status fig8_draw(mba_canvas *c, double w, const mba_stores *r, int ru
     mba_chosen          chosen;
     mba_stall           one[1];
     bool                counted = false;
-    MBA_TRY(mba_choose(&chosen, a, has_warps, mba_most(r, MOST)));
+    MBA_TRY(mba_choose(&chosen, a, has_warps, mba_marks_max(r, MOST)));
     for (int i = 0; i < chosen.n; i++) counted |= mba_stalls_of(chosen.k[i], one, 1) > 0;
     if (view == 1 && !counted) {
         mba_svg_frame(c, w, "Stalls: no data yet", "share of stalled warps, %", "kernels", "stall counters, on a GPU: "

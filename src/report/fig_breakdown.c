@@ -193,7 +193,7 @@ static const mba_grid_column operator_columns[] = { { "operator", "operator" }, 
 static mba_status operator_numbers(mba_grid *g, const mba_stores *r, int run)
 {
     const mba_analysis *a = r->run[run].a;
-    for (int i = 0; i < a->nops && i < mba_most(r, 80); i++) {
+    for (int i = 0; i < a->nops && i < mba_marks_max(r, 80); i++) {
         const mba_operator_view *o = a->op[i];
         mba_grid_text(g, o->op);
         mba_grid_text(g, mba_breakdown_kind_name(o->kind));

@@ -26,7 +26,7 @@ static mba_status fig3_numbers(mba_grid *g, const mba_stores *r, int run)
 {
     const mba_analysis *a = r->run[run].a;
     mba_chosen          c;
-    MBA_TRY(mba_choose(&c, a, has_hits, mba_most(r, MOST)));
+    MBA_TRY(mba_choose(&c, a, has_hits, mba_marks_max(r, MOST)));
     for (int i = 0; i < c.n; i++) {
         const mba_kernel_view *k = c.k[i];
         mba_grid_text(g, mba_kernel_label(a, k, 60).s);
@@ -62,10 +62,10 @@ static void draw_operands(mba_canvas *c, double w, const mba_analysis *a, const 
 {
     mba_range seen = { NAN, NAN };
     for (int i = 0; i < chosen->n; i++) {
-        mba_see(&seen, chosen->k[i]->least.bytes / 1e6);
-        mba_see(&seen, chosen->k[i]->counted.dram_bytes / 1e6);
+        mba_range_extend(&seen, chosen->k[i]->least.bytes / 1e6);
+        mba_range_extend(&seen, chosen->k[i]->counted.dram_bytes / 1e6);
     }
-    mba_see(&seen, a->l2_bytes / 1e6);
+    mba_range_extend(&seen, a->l2_bytes / 1e6);
     seen = mba_decades(seen, 1, 1000);
     const mba_lanes lanes = mba_lanes_for(w, chosen->n, 26, 18);
     mba_svg         s = mba_svg_begin(c, w, lanes.bottom + 40, "Operands of a launch against the L2");
@@ -97,7 +97,7 @@ static mba_status fig3_draw(mba_canvas *c, double w, const mba_stores *r, int ru
 {
     const mba_analysis *a = r->run[run].a;
     mba_chosen          chosen;
-    MBA_TRY(mba_choose(&chosen, a, has_hits, mba_most(r, MOST)));
+    MBA_TRY(mba_choose(&chosen, a, has_hits, mba_marks_max(r, MOST)));
     if (view) {
         draw_operands(c, w, a, &chosen);
         free(chosen.k);
@@ -155,7 +155,7 @@ const mba_figure mba_figure_fig3 = {
 
 static double cache_of(const mba_analysis *a)
 {
-    return isnan(a->l2_bytes) ? mba_sheet_value(a, "cpu.llc") : a->l2_bytes;
+    return isnan(a->l2_bytes) ? mba_env_value(a, "cpu.llc") : a->l2_bytes;
 }
 
 static bool has_reuse(const mba_stores *r, int run)
@@ -238,7 +238,7 @@ static mba_status fig9_numbers(mba_grid *g, const mba_stores *r, int run)
 {
     const mba_analysis *a = r->run[run].a;
     mba_chosen          c;
-    MBA_TRY(mba_choose(&c, a, has_sector, mba_most(r, MOST)));
+    MBA_TRY(mba_choose(&c, a, has_sector, mba_marks_max(r, MOST)));
     for (int i = 0; i < c.n; i++) {
         mba_grid_text(g, mba_kernel_label(a, c.k[i], 60).s);
         mba_grid_number(g, c.k[i]->counted.sectors_per_load);
@@ -337,7 +337,7 @@ static mba_status fig9_draw(mba_canvas *c, double w, const mba_stores *r, int ru
         draw_requests(c, w, a);
         return MBA_OK;
     }
-    MBA_TRY(mba_choose(&chosen, a, has_sector, mba_most(r, MOST)));
+    MBA_TRY(mba_choose(&chosen, a, has_sector, mba_marks_max(r, MOST)));
     const mba_lanes lanes = mba_lanes_for(w, chosen.n, w > MBA_NARROW ? 26 : 10, 18);
     mba_svg         s = mba_svg_begin(c, w, lanes.bottom + 40, "Sectors per request");
     draw_sectors(&s, &lanes, a, &chosen);

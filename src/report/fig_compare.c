@@ -31,7 +31,7 @@ static bool has_operator(const mba_analysis *a, const char *name)
 
 static bool is_text(const mba_analysis *a)
 {
-    const char *task = mba_sheet_find(a, "run.task");
+    const char *task = mba_env_find(a, "run.task");
     return task && !strcmp(task, "text");
 }
 

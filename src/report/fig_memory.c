@@ -101,7 +101,7 @@ static mba_status memory_draw(mba_canvas *c, double w, const mba_stores *r, int 
     }
     mba_svg_axis(&s, x, bottom, bottom, "operator, in the order they run");
     mba_svg_text(&s, 0, 11, "t2", 's', "%s alive", unit.name);
-    draw_alive(&s, x, y, r->run[run].a, m, mba_most(r, POINTS));
+    draw_alive(&s, x, y, r->run[run].a, m, mba_marks_max(r, POINTS));
     draw_level(&s, x, y, kept, "ref dash");
     mba_svg_text(&s, left + 4, mba_at(y, kept) + (kept > 0.15 * hi ? 12 : -4), "t3 halo", 's', "always there %s %s",
                  mba_num(kept).s, unit.name);

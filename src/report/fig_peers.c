@@ -86,7 +86,7 @@ static mba_status peer_draw(mba_canvas *c, double w, const mba_stores *r, int ru
     for (int k = 0; k < MBA_BREAKDOWN_KINDS; k++) {
         if (!(mba_kind_s(a, k) > 2e-5 * a->busy_s) && !(mba_kind_s(b, k) > 2e-5 * b->busy_s)) continue;
         kind[n++] = k;
-        mba_see(&seen, 1e3 * mba_kind_s(a, k)), mba_see(&seen, 1e3 * mba_kind_s(b, k)), mba_see(&seen, floor_ms(a, k));
+        mba_range_extend(&seen, 1e3 * mba_kind_s(a, k)), mba_range_extend(&seen, 1e3 * mba_kind_s(b, k)), mba_range_extend(&seen, floor_ms(a, k));
     }
     seen = mba_decades(seen, 0.1, 100);
     const mba_lanes rows = mba_lanes_for(w, n, 10, 24);
@@ -185,7 +185,7 @@ static mba_status store_draw(mba_canvas *c, double w, const mba_stores *r, int r
     const double    left = narrow ? 0 : 236, rh = narrow ? 38 : 24;
     mba_range       seen = { NAN, NAN };
     (void)run, (void)view;
-    for (int i = 0; i < r->n; i++) mba_see(&seen, 1e3 * step_s(r->run[i].a));
+    for (int i = 0; i < r->n; i++) mba_range_extend(&seen, 1e3 * step_s(r->run[i].a));
     seen = mba_decades(seen, 1, 1000);
     mba_svg         s = mba_svg_begin(c, w, 16 + rh * r->n + 40, "Step of every store");
     const mba_scale x = mba_log(seen.lo, seen.hi, left + 6, w - 70);

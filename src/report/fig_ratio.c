@@ -40,7 +40,7 @@ static mba_status fig6_numbers(mba_grid *g, const mba_stores *r, int run)
 {
     const mba_analysis *a = r->run[run].a;
     mba_chosen          c;
-    MBA_TRY(mba_choose(&c, a, has_ratio, mba_most(r, MOST)));
+    MBA_TRY(mba_choose(&c, a, has_ratio, mba_marks_max(r, MOST)));
     for (int i = 0; i < c.n; i++) {
         mba_grid_text(g, mba_kernel_label(a, c.k[i], 60).s);
         mba_grid_text(g, mba_kernel_class_name(c.k[i]->cls));
@@ -90,11 +90,11 @@ static mba_status fig6_draw(mba_canvas *c, double w, const mba_stores *r, int ru
     mba_range           seen = { NAN, NAN };
     mba_chosen          chosen;
     (void)view;
-    MBA_TRY(mba_choose(&chosen, a, has_ratio, mba_most(r, MOST)));
-    for (int i = 0; i < chosen.n; i++) mba_see(&seen, chosen.k[i]->ratio_a), mba_see(&seen, chosen.k[i]->ratio_b),
-        mba_see(&seen, special_ratio(chosen.k[i]));
-    mba_see(&seen, hardware / 4);
-    mba_see(&seen, 4 * hardware);
+    MBA_TRY(mba_choose(&chosen, a, has_ratio, mba_marks_max(r, MOST)));
+    for (int i = 0; i < chosen.n; i++) mba_range_extend(&seen, chosen.k[i]->ratio_a), mba_range_extend(&seen, chosen.k[i]->ratio_b),
+        mba_range_extend(&seen, special_ratio(chosen.k[i]));
+    mba_range_extend(&seen, hardware / 4);
+    mba_range_extend(&seen, 4 * hardware);
     seen = mba_decades(seen, 1, 1000);
     const mba_lanes lanes = mba_lanes_for(w, chosen.n, 42, 22);
     mba_svg         s = mba_svg_begin(c, w, lanes.bottom + 40, "Tensor to vector and tensor to special-function ratio");
@@ -164,7 +164,7 @@ static mba_status floor_numbers(mba_grid *g, const mba_stores *r, int run)
 {
     const mba_analysis *a = r->run[run].a;
     mba_chosen          c;
-    MBA_TRY(mba_choose(&c, a, has_floor, mba_most(r, MOST)));
+    MBA_TRY(mba_choose(&c, a, has_floor, mba_marks_max(r, MOST)));
     for (int i = 0; i < c.n; i++) {
         const mba_kernel_view *k = c.k[i];
         mba_grid_text(g, mba_kernel_label(a, k, 60).s);
@@ -197,9 +197,9 @@ static mba_status floor_draw(mba_canvas *c, double w, const mba_stores *r, int r
     mba_range           seen = { NAN, NAN };
     mba_chosen          chosen;
     (void)view;
-    MBA_TRY(mba_choose(&chosen, a, has_floor, mba_most(r, MOST)));
-    for (int i = 0; i < chosen.n; i++) mba_see(&seen, 1e6 * chosen.k[i]->median_s),
-        mba_see(&seen, 1e6 * chosen.k[i]->least_s);
+    MBA_TRY(mba_choose(&chosen, a, has_floor, mba_marks_max(r, MOST)));
+    for (int i = 0; i < chosen.n; i++) mba_range_extend(&seen, 1e6 * chosen.k[i]->median_s),
+        mba_range_extend(&seen, 1e6 * chosen.k[i]->least_s);
     seen = mba_decades(seen, 1, 1000);
     seen.lo = fmax(seen.lo / 10, seen.hi * 1e-6);
     const mba_lanes lanes = mba_lanes_for(w, chosen.n, 10, 20);

@@ -43,7 +43,7 @@ static mba_status fig2_numbers(mba_grid *g, const mba_stores *r, int run)
 {
     const mba_analysis *a = r->run[run].a;
     mba_chosen          c;
-    MBA_TRY(mba_choose(&c, a, has_point, mba_most(r, MOST)));
+    MBA_TRY(mba_choose(&c, a, has_point, mba_marks_max(r, MOST)));
     for (int i = 0; i < c.n; i++) {
         const point p = point_of(c.k[i], BOTH);
         mba_grid_text(g, mba_kernel_label(a, c.k[i], 60).s);
@@ -117,10 +117,10 @@ static plane plane_for(double w, double h, const mba_analysis *a, const mba_chos
     for (int i = 0; i < c->n; i++) {
         const point at = point_of(c->k[i], view);
         if (!(at.flops > 0)) continue;
-        mba_see(&y, at.flops / at.s / p.unit);
-        for (int l = 0; l < 3; l++) mba_see(&x, at.flops / at.bytes[l]);
+        mba_range_extend(&y, at.flops / at.s / p.unit);
+        for (int l = 0; l < 3; l++) mba_range_extend(&x, at.flops / at.bytes[l]);
     }
-    mba_see(&x, 2 * roof_of(a, view) / a->best.dram);
+    mba_range_extend(&x, 2 * roof_of(a, view) / a->best.dram);
     x = mba_decades(x, 0.1, 1000), y = mba_decades(y, 0.01, 100);
     y.hi = fmax(y.hi > 10 * y.lo ? y.hi / 10 : y.hi, 1.8 * roof_of(a, view) / p.unit);   // room for the roof's label
     x.hi = fmin(x.hi, mba_decades((mba_range){ 1, 20 * roof_of(a, view) / a->best.dram }, 1, 1000).hi);
@@ -304,7 +304,7 @@ static mba_status fig2_draw(mba_canvas *c, double w, const mba_stores *r, int ru
     const mba_analysis *a = r->run[run].a;
     const double        h = w <= MBA_NARROW ? 380 : 500;
     mba_chosen          chosen;
-    MBA_TRY(mba_choose(&chosen, a, has_point, mba_most(r, MOST)));
+    MBA_TRY(mba_choose(&chosen, a, has_point, mba_marks_max(r, MOST)));
     plane       p = plane_for(w, h, a, &chosen, view);
     mba_svg     s = mba_svg_begin(c, w, h, "Roofline of the kernels, by level of memory");
     draw_axes(&s, &p, view);

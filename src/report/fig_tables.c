@@ -40,7 +40,7 @@ static mba_status table1_numbers(mba_grid *g, const mba_stores *r, int run)
         mba_grid_text(g, *a->batch ? a->batch : NULL);
         mba_grid_number(g, a->units);
         mba_grid_text(g, a->unit);
-        mba_grid_text(g, mba_sheet_find(a, "run.precision"));
+        mba_grid_text(g, mba_env_find(a, "run.precision"));
         mba_grid_number(g, plan / 1e9);
     }
     return MBA_OK;
@@ -50,7 +50,7 @@ static void table1_heading(mba_buf *b, const mba_stores *r, int run)
 {
     int synthetic = 0;
     (void)run;
-    for (int i = 0; i < r->n; i++) synthetic += mba_sheet_value(r->run[i].a, "run.synthetic") > 0;
+    for (int i = 0; i < r->n; i++) synthetic += mba_env_value(r->run[i].a, "run.synthetic") > 0;
     mba_buf_add(b, "%d run%s, %d with SYNTHETIC data of the true shapes", r->n, r->n == 1 ? "" : "s", synthetic);
 }
 
@@ -100,7 +100,7 @@ const mba_figure mba_figure_fields = {
 static bool has_training(const mba_stores *r, int run)
 {
     (void)run;
-    for (int i = 0; i < r->n; i++) if (!isnan(mba_sheet_value(r->run[i].a, "train.steps"))) return true;
+    for (int i = 0; i < r->n; i++) if (!isnan(mba_env_value(r->run[i].a, "train.steps"))) return true;
     return false;
 }
 
@@ -116,13 +116,13 @@ static mba_status training_numbers(mba_grid *g, const mba_stores *r, int run)
     (void)run;
     for (int i = 0; i < r->n; i++) {
         const mba_analysis *a = r->run[i].a;
-        if (isnan(mba_sheet_value(a, "train.steps"))) continue;
+        if (isnan(mba_env_value(a, "train.steps"))) continue;
         mba_grid_text(g, mba_run_label(r, i));
-        for (size_t k = 0; k < sizeof keys / sizeof *keys; k++) mba_grid_number(g, mba_sheet_value(a, keys[k]));
-        mba_grid_text(g, mba_sheet_unit(a, "train.score"));
-        mba_grid_number(g, mba_sheet_value(a, "train.score"));
-        mba_grid_number(g, mba_sheet_value(a, "train.units_per_s"));
-        mba_grid_text(g, mba_sheet_find(a, "train.model"));
+        for (size_t k = 0; k < sizeof keys / sizeof *keys; k++) mba_grid_number(g, mba_env_value(a, keys[k]));
+        mba_grid_text(g, mba_env_unit(a, "train.score"));
+        mba_grid_number(g, mba_env_value(a, "train.score"));
+        mba_grid_number(g, mba_env_value(a, "train.units_per_s"));
+        mba_grid_text(g, mba_env_find(a, "train.model"));
     }
     return MBA_OK;
 }
@@ -133,9 +133,9 @@ static void training_heading(mba_buf *b, const mba_stores *r, int run)
     (void)run;
     for (int i = 0; i < r->n; i++) {
         const mba_analysis *a = r->run[i].a;
-        if (isnan(mba_sheet_value(a, "train.steps"))) continue;
+        if (isnan(mba_env_value(a, "train.steps"))) continue;
         n++;
-        fell += mba_sheet_value(a, "train.last_loss") < mba_sheet_value(a, "train.first_loss");
+        fell += mba_env_value(a, "train.last_loss") < mba_env_value(a, "train.first_loss");
     }
     mba_buf_add(b, "The loss fell in %d of %d small models", fell, n);
 }

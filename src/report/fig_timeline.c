@@ -12,7 +12,7 @@ static int64_t step_shown(const mba_analysis *a) { return a->steps / 2; }
 
 static bool has_events(const mba_stores *r, int run) { return r->run[run].a->steps > 0 && r->run[run].a->busy_s > 0; }
 
-static double end_of(const mba_moment *m, int64_t n)
+static double end_of(const mba_timeline_event *m, int64_t n)
 {
     double end = 0;
     for (int64_t i = 0; i < n; i++) if (m[i].start_s + m[i].duration_s > end) end = m[i].start_s + m[i].duration_s;
@@ -28,7 +28,7 @@ static const mba_grid_column timeline_columns[] = { { "phase", "phase" }, { "eve
  * fills is idle, whatever the durations add up to. */
 typedef struct stretch { int64_t events; double from_s, to_s, busy_s, idle_s; } stretch;
 
-static stretch stretch_of(const mba_moment *m, int64_t n, int phase)
+static stretch stretch_of(const mba_timeline_event *m, int64_t n, int phase)
 {
     stretch t = { 0, NAN, NAN, 0, 0 };
     for (int64_t i = 0; i < n; i++) {
@@ -45,7 +45,7 @@ static stretch stretch_of(const mba_moment *m, int64_t n, int phase)
 
 static mba_status timeline_numbers(mba_grid *g, const mba_stores *r, int run)
 {
-    mba_moment *m;
+    mba_timeline_event *m;
     int64_t     n;
     MBA_TRY(mba_timeline_of(r->run[run].a, step_shown(r->run[run].a), &m, &n));
     for (int p = -1; p < MBA_PHASES; p++) {
@@ -74,7 +74,7 @@ static void timeline_heading(mba_buf *b, const mba_stores *r, int run)
 /* Bars of one class are one path: the strips show the rhythm, the zoom and its tooltips the events. What follows
  * closer than
  * a hair line is one bar. */
-static void draw_class(mba_svg *s, const mba_moment *m, int64_t n, mba_scale x, double y, double h, int kind)
+static void draw_class(mba_svg *s, const mba_timeline_event *m, int64_t n, mba_scale x, double y, double h, int kind)
 {
     double  busy = 0, from = NAN, to = NAN;
     int64_t events = 0;
@@ -99,7 +99,7 @@ static void draw_class(mba_svg *s, const mba_moment *m, int64_t n, mba_scale x, 
     mba_buf_free(&bars);
 }
 
-static void draw_phases(mba_svg *s, const mba_moment *m, int64_t n, mba_scale x, double y)
+static void draw_phases(mba_svg *s, const mba_timeline_event *m, int64_t n, mba_scale x, double y)
 {
     for (int p = 0; p < MBA_PHASES - 1; p++) {
         const stretch t = stretch_of(m, n, p);
@@ -116,7 +116,7 @@ static mba_status timeline_draw(mba_canvas *c, double w, const mba_stores *r, in
     const bool   narrow = w <= MBA_NARROW;
     const int    strips = narrow ? 4 : 2;
     const double h = 34, pitch = 78;
-    mba_moment  *m;
+    mba_timeline_event  *m;
     int64_t      n;
     (void)view;
     MBA_TRY(mba_timeline_of(r->run[run].a, step_shown(r->run[run].a), &m, &n));
@@ -164,7 +164,7 @@ const mba_figure mba_figure_timeline = {
 /* Names once, events as five numbers each: start since that of the event before, duration (ns), name, class, phase. */
 mba_status mba_timeline_json(mba_buf *b, const mba_analysis *a)
 {
-    mba_moment *m = NULL;
+    mba_timeline_event *m = NULL;
     int64_t     n = 0;
     MBA_TRY(mba_timeline_of(a, step_shown(a), &m, &n));
     const int64_t shown = n < EVENTS_MAX ? n : EVENTS_MAX;

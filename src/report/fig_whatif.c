@@ -214,7 +214,7 @@ static mba_range doubled_range(const mba_whatif *w, mba_wi_of part)
         for (int k = 0; k < w->ncurves; k++) {
             const int    i = better_by_two(&w->curve[k]);
             const double v = i < 0 ? NAN : faster(w, m, part, k, i);
-            if (isfinite(v)) mba_see(&seen, v);
+            if (isfinite(v)) mba_range_extend(&seen, v);
         }
     return (mba_range){ 0.1 * floor(10 * seen.lo), 0.1 * ceil(10 * seen.hi) };
 }
@@ -333,7 +333,7 @@ static mba_status machine_draw(mba_canvas *c, double width, const mba_stores *r,
     mba_range         seen = { NAN, NAN };
     (void)run, (void)view;
     for (int m = 0; m < w->nmodels; m++)
-        for (int k = 0; k < w->nmachines; k++) mba_see(&seen, w->model[m].machine_ms[k]);
+        for (int k = 0; k < w->nmachines; k++) mba_range_extend(&seen, w->model[m].machine_ms[k]);
     seen = mba_decades(seen, 1, 1000);
     mba_svg         s = mba_svg_begin(c, width, 12 + rh * w->nmachines + 40, "Simulated steps on every machine");
     const mba_scale x = mba_log(seen.lo, seen.hi, left, width - 12);

@@ -22,7 +22,7 @@ bool        mba_run_is_foreign(const mba_analysis *a) { return a->nnodes == 0; }
 
 const char *mba_run_device(const mba_analysis *a)
 {
-    const char *gpu = mba_sheet_find(a, "gpu.name"), *cpu = mba_sheet_find(a, "cpu.name");
+    const char *gpu = mba_env_find(a, "gpu.name"), *cpu = mba_env_find(a, "cpu.name");
     const bool  on_cpu = !strcmp(a->device, "cpu");
     return gpu && !on_cpu ? gpu : cpu && on_cpu ? cpu : a->device;
 }
@@ -77,7 +77,7 @@ mba_status mba_choose(mba_chosen *c, const mba_analysis *a, mba_want_fn *want, i
     return MBA_OK;
 }
 
-int mba_most(const mba_stores *r, int alone) { return r->shown > 3 ? alone / 2 : alone; }
+int mba_marks_max(const mba_stores *r, int alone) { return r->shown > 3 ? alone / 2 : alone; }
 
 bool mba_any_kernel(const mba_analysis *a, mba_want_fn *want)
 {
@@ -108,7 +108,7 @@ mba_name mba_kernel_label(const mba_analysis *a, const mba_kernel_view *k, int c
     return w;
 }
 
-double mba_whole(int64_t v) { return v == MBA_ABSENT ? NAN : (double)v; }
+double mba_int_or_nan(int64_t v) { return v == MBA_ABSENT ? NAN : (double)v; }
 
 /* ---- rows ---- */
 

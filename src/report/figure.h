@@ -52,12 +52,12 @@ typedef struct mba_chosen { const mba_kernel_view **k; int n, left_out; double l
 typedef bool mba_want_fn(const mba_kernel_view *k);
 /* the longest in a step first */
 MBA_MUST mba_status mba_choose(mba_chosen *c, const mba_analysis *a, mba_want_fn *want, int most);
-int      mba_most(const mba_stores *r, int alone);    /* marks of a figure: fewer where many runs have one each */
+int      mba_marks_max(const mba_stores *r, int alone);    /* marks of a figure: fewer where many runs have one each */
 bool     mba_any_kernel(const mba_analysis *a, mba_want_fn *want);
 /* with its number where names repeat */
 mba_name mba_kernel_label(const mba_analysis *a, const mba_kernel_view *k, int characters);
 /* NaN where absent */
-double   mba_whole(int64_t v);
+double   mba_int_or_nan(int64_t v);
 
 /* ---- drawings with one row per kernel ---- */
 typedef struct mba_lanes { double left, top, rh, bottom; int characters; } mba_lanes;

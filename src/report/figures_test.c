@@ -20,9 +20,9 @@ static mba_store *make(const char *name, const char *batch, double units, bool c
     mba_row_node   n = mba_no_node;
     mba_row_kernel k = mba_no_kernel;
     assert_ok(mba_store_create(&s, scratch(name)));
-    assert_ok(mba_sheet_text(s, "run.device", "given", "cuda"));
-    assert_ok(mba_sheet_text(s, "run.workload", "given", "made-up"));
-    assert_ok(mba_sheet_number(s, "run.units", "given", units, "tokens"));
+    assert_ok(mba_env_put_text(s, "run.device", "given", "cuda"));
+    assert_ok(mba_env_put_text(s, "run.workload", "given", "made-up"));
+    assert_ok(mba_env_put_number(s, "run.units", "given", units, "tokens"));
     assert_ok(mba_put_parameter(s, &(mba_row_parameter){ "batch", batch, "" }));
     n.id = 0, n.op = "ssd", n.kind = "ssm", n.tensor_flops = 0, n.vector_flops = 1, n.special_ops = 0,
         n.read_bytes = 100, n.write_bytes = 0;
@@ -103,7 +103,7 @@ static void gpus_are_not_mixed(void **state)
             for (int i = 0; i < 2; i++) {
                 mba_store *s = make(i ? "b.db" : "a.db", i && !f ? "batch 1 x length 8" : "batch 1 x length 4",
                                     i && !f ? 8 : 4, false);
-                assert_ok(mba_sheet_text(s, "gpu.name", "read", "%s", i && !same ? "GPU B" : "GPU A"));
+                assert_ok(mba_env_put_text(s, "gpu.name", "read", "%s", i && !same ? "GPU B" : "GPU A"));
                 put_event(s, 0, "forward", 0, 1000);
                 assert_ok(mba_store_close(s));
                 snprintf(name[i], sizeof name[i], "%s", scratch(i ? "b.db" : "a.db"));
@@ -123,8 +123,8 @@ static void make_foreign(bool doubtful)
     mba_store *s;
     mba_row_kernel k = mba_no_kernel;
     assert_ok(mba_store_create(&s, scratch("a.db")));
-    assert_ok(mba_sheet_text(s, "run.device", "given", "cuda"));
-    assert_ok(mba_sheet_text(s, "run.workload", "given", "made-up"));
+    assert_ok(mba_env_put_text(s, "run.device", "given", "cuda"));
+    assert_ok(mba_env_put_text(s, "run.workload", "given", "made-up"));
     assert_ok(mba_put_ceiling(s, &(mba_row_ceiling){ .name = "dram", .rate = 1e10, .unit = "byte/s", .how = "measured" }));
     assert_ok(mba_put_ceiling(s, &(mba_row_ceiling){ .name = "tensor", .rate = 1, .unit = "FLOP/s", .how = "measured" }));
     assert_ok(mba_put_step(s, &(mba_row_step){ .mode = "attached", .place = 0, .seconds = 5e-6, .units = NAN }));
@@ -134,7 +134,7 @@ static void make_foreign(bool doubtful)
     assert_ok(mba_put_counter(s, &(mba_row_counter){ .kernel = 0, .metric = "dram__bytes_write.sum", .value = 0 }));
     put_event(s, 0, "forward", 0, 1000);
     if (doubtful) {                                // of fewer layers, in a second step that takes longer
-        assert_ok(mba_sheet_text(s, "run.command", "given", "mambascope profile -- python3 train.py --layers 4 --batch 8"));
+        assert_ok(mba_env_put_text(s, "run.command", "given", "mambascope profile -- python3 train.py --layers 4 --batch 8"));
         assert_ok(mba_put_step(s, &(mba_row_step){ .mode = "attached", .place = 1, .seconds = 6e-6, .units = NAN }));
     }
     assert_ok(mba_store_close(s));
@@ -176,11 +176,11 @@ static void a_program_without_loop_and_ssm_is_called_so(void **state)
     const char    *path = scratch("a.db");
     (void)state;
     assert_ok(mba_store_create(&s, path));
-    assert_ok(mba_sheet_text(s, "run.device", "given", "cuda"));
-    assert_ok(mba_sheet_text(s, "run.loop", "found", "whole program"));
-    assert_ok(mba_sheet_text(s, "run.ended", "read", "was ended by signal 9 (Killed)"));
-    assert_ok(mba_sheet_number(s, "run.exit_code", "read", 137, ""));
-    assert_ok(mba_sheet_number(s, "run.missing", "measured", 0.25, "s"));
+    assert_ok(mba_env_put_text(s, "run.device", "given", "cuda"));
+    assert_ok(mba_env_put_text(s, "run.loop", "found", "whole program"));
+    assert_ok(mba_env_put_text(s, "run.ended", "read", "was ended by signal 9 (Killed)"));
+    assert_ok(mba_env_put_number(s, "run.exit_code", "read", 137, ""));
+    assert_ok(mba_env_put_number(s, "run.missing", "measured", 0.25, "s"));
     k.id = 0, k.name = "their_gemm", k.op = "gemm", k.kind = "gemm";
     assert_ok(mba_put_kernel(s, &k));
     put_event(s, 0, "forward", 0, 1000);
@@ -218,8 +218,8 @@ static void a_page_says_what_to_doubt(void **state)
     o.node = 0, o.storage = 0, o.tensor = 0, o.role = "activations", o.bytes = 40e9, o.output = 0, o.slot = "x";
     assert_ok(mba_put_operand(s, &o));
     assert_ok(mba_put_parameter(s, &(mba_row_parameter){ .name = "plan_bytes", .value = "39000000000", .meaning = "" }));
-    assert_ok(mba_sheet_text(s, "run.workload", "given", "other"));
-    assert_ok(mba_sheet_text(s, "throttled.plain", "read", "thermal (software)"));
+    assert_ok(mba_env_put_text(s, "run.workload", "given", "other"));
+    assert_ok(mba_env_put_text(s, "throttled.plain", "read", "thermal (software)"));
     put_event(s, 0, "forward", 0, 1000);
     assert_ok(mba_store_close(s));
     for (int i = 0; i < 2; i++) snprintf(name[i], sizeof name[i], "%s", scratch(i ? "b.db" : "a.db")), path[i] = name[i];

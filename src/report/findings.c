@@ -41,9 +41,9 @@ static void say_gemm(mba_buf *b, const mba_stores *r, int run)
 
 static void spark_classes(mba_canvas *c, const mba_stores *r, int run)
 {
-    mba_piece p[MBA_BREAKDOWN_KINDS];
+    mba_bar_part p[MBA_BREAKDOWN_KINDS];
     for (int k = 0; k < MBA_BREAKDOWN_KINDS; k++)
-        p[k] = (mba_piece){ percent_of(r->run[run].a, k) / 100, mba_kind_paint(k) };
+        p[k] = (mba_bar_part){ percent_of(r->run[run].a, k) / 100, mba_kind_paint(k) };
     mba_spark_strip(c, p, MBA_BREAKDOWN_KINDS, "classes of the step, in the order of Fig. 1");
 }
 
@@ -96,9 +96,9 @@ static void spark_bounds(mba_canvas *c, const mba_stores *r, int run)
 {
     static const char *const paints[MBA_FLOORS] = { "memory", "tensor", "vector", "sfu" };
     const mba_bounds         bound = mba_bounds_of(r->run[run].a, MBA_ALL_KERNELS);
-    mba_piece                    p[MBA_FLOORS];
+    mba_bar_part                    p[MBA_FLOORS];
     if (isnan(bound.percent_of_floor)) return;
-    for (int k = 0; k < MBA_FLOORS; k++) p[k] = (mba_piece){ bound.share[k], paints[k] };
+    for (int k = 0; k < MBA_FLOORS; k++) p[k] = (mba_bar_part){ bound.share[k], paints[k] };
     mba_spark_strip(c, p, MBA_FLOORS, "kernel time by what its floor is: memory, tensor, vector, special functions");
 }
 

@@ -34,7 +34,7 @@ static mba_range range_of(const mba_lines *k, bool of_x)
     mba_range seen = { NAN, NAN };
     for (int i = 0; i < k->n; i++)
         for (int j = 0; j < k->line[i].n; j++)
-            if (!isnan(k->line[i].y[j])) mba_see(&seen, of_x ? k->line[i].x[j] : k->line[i].y[j]);
+            if (!isnan(k->line[i].y[j])) mba_range_extend(&seen, of_x ? k->line[i].x[j] : k->line[i].y[j]);
     return seen;
 }
 

@@ -82,10 +82,10 @@ static mba_status collections(mba_buf *b, const mba_analysis *a)
     for (int64_t i = 0; i < n; i++) {
         mba_grid_text(&g, r[i].mode);
         mba_grid_text(&g, r[i].metric_set);
-        mba_grid_number(&g, mba_whole(r[i].passes));
+        mba_grid_number(&g, mba_int_or_nan(r[i].passes));
         mba_grid_number(&g, r[i].seconds);
-        mba_grid_number(&g, mba_whole(r[i].kernels));
-        mba_grid_number(&g, mba_whole(r[i].dropped));
+        mba_grid_number(&g, mba_int_or_nan(r[i].kernels));
+        mba_grid_number(&g, mba_int_or_nan(r[i].dropped));
     }
     table(b, &g, "What watching cost");
     mba_grid_end(&g);

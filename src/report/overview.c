@@ -21,15 +21,15 @@ static void hardware(mba_buf *b, const mba_analysis *a)
         mba_buf_add(b, "<span>%s SMs · %s GB/s</span>", mba_num(a->sms).s, mba_num(a->sheet.dram / 1e9).s);
         return;
     }
-    const double threads = mba_sheet_value(a, "cpu.threads");
+    const double threads = mba_env_value(a, "cpu.threads");
     if (threads > 0) mba_buf_add(b, "<span>%s thread%s</span>", mba_num(threads).s, threads > 1 ? "s" : "");
 }
 
 void mba_part_top(mba_buf *b, const mba_stores *r)
 {
     const mba_analysis *a = r->run[0].a;
-    const char         *date = mba_sheet_find(a, "run.date"), *commit = mba_sheet_find(a, "program.commit"),
-                       *precision = mba_sheet_find(a, "run.precision");
+    const char         *date = mba_env_find(a, "run.date"), *commit = mba_env_find(a, "program.commit"),
+                       *precision = mba_env_find(a, "run.precision");
     mba_buf_put(b, "<header class=\"top\"><b>mambascope " MBA_VERSION "</b>");
     item(b, *mba_run_device(a) ? mba_run_device(a) : "device not known");
     hardware(b, a);
@@ -37,7 +37,7 @@ void mba_part_top(mba_buf *b, const mba_stores *r)
     char day[11];
     snprintf(day, sizeof day, "%s", date ? date : "");
     if (date)      item(b, day);
-    const char *sources = mba_sheet_find(a, "program.sources");
+    const char *sources = mba_env_find(a, "program.sources");
     if (commit)    mba_buf_put(b, "<span>measured by "), mba_buf_html(b, commit);
     if (commit && sources && *sources) mba_buf_put(b, ", sources "), mba_buf_html(b, mba_short(sources, 12).s);
     if (commit)    mba_buf_put(b, "</span>");

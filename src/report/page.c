@@ -98,7 +98,7 @@ static void source(mba_buf *b, const mba_stores *r, int run)
         return;
     }
     const mba_analysis *a = r->run[run < 0 ? 0 : run].a;
-    const char         *command = mba_sheet_find(a, "run.command"), *date = mba_sheet_find(a, "run.date");
+    const char         *command = mba_env_find(a, "run.command"), *date = mba_env_find(a, "run.date");
     mba_buf_put(b, "<p class=\"src\">");
     mba_buf_html(b, mba_run_label(r, run < 0 ? 0 : run));
     mba_buf_put(b, " · ");
@@ -189,7 +189,7 @@ static void banner(mba_buf *b, const mba_stores *r)
     int synthetic = 0, uncounted = 0, beside = 0, foreign = 0, empty = 0;
     for (int i = 0; i < r->n; i++) {
         empty += mba_run_is_empty(&r->run[i]);
-        synthetic += mba_sheet_value(r->run[i].a, "run.synthetic") > 0;
+        synthetic += mba_env_value(r->run[i].a, "run.synthetic") > 0;
         uncounted += i < r->shown && r->run[i].a->ncounters == 0;
         beside    += i >= r->shown && r->run[i].a->ncounters == 0;
         foreign += mba_run_is_foreign(r->run[i].a);

@@ -25,7 +25,7 @@ static const char *stem_of(const mba_run *run, int *length)
 static void name_layers(mba_run *run)
 {
     static const char word[] = " --layers ";
-    const char       *command = mba_run_is_foreign(run->a) ? mba_sheet_find(run->a, "run.command") : NULL;
+    const char       *command = mba_run_is_foreign(run->a) ? mba_env_find(run->a, "run.command") : NULL;
     const char       *at = command ? strstr(command, word) : NULL;
     const int         layers = at ? atoi(at + sizeof word - 1) : 0;
     const size_t      n = strlen(run->label);
@@ -270,11 +270,11 @@ static void summary_of(mba_buf *b, const mba_analysis *a)
     number(b, "ssm_percent", 100 * mba_kind_s(a, MBA_SSM) / a->busy_s);
     number(b, "percent_of_floor", mba_percent_of_least(a, MBA_ALL_KERNELS));
     number(b, "ssm_bandwidth_gb_s", mba_bandwidth_of(a, MBA_SSM_KERNELS).mean / 1e9);
-    if (!isnan(mba_sheet_value(a, "train.steps"))) {
-        number(b, "train_steps", mba_sheet_value(a, "train.steps"));
-        number(b, "train_first_loss", mba_sheet_value(a, "train.first_loss"));
-        number(b, "train_last_loss", mba_sheet_value(a, "train.last_loss"));
-        number(b, "train_valid_loss", mba_sheet_value(a, "train.valid_loss"));
+    if (!isnan(mba_env_value(a, "train.steps"))) {
+        number(b, "train_steps", mba_env_value(a, "train.steps"));
+        number(b, "train_first_loss", mba_env_value(a, "train.first_loss"));
+        number(b, "train_last_loss", mba_env_value(a, "train.last_loss"));
+        number(b, "train_valid_loss", mba_env_value(a, "train.valid_loss"));
     }
     mba_doubt d[MBA_DOUBTS_MAX];
     mba_buf_put(b, ",\n   \"doubts\": [");

@@ -273,7 +273,7 @@ int mba_ticks_round(mba_scale k, double tick[16])
     return n;
 }
 
-void mba_see(mba_range *r, double v)
+void mba_range_extend(mba_range *r, double v)
 {
     if (!(v > 0) || !isfinite(v)) return;
     if (!(r->lo <= v)) r->lo = v;

@@ -58,7 +58,7 @@ int       mba_ticks(mba_scale k, double tick[16]); /* decades, or about five rou
 int       mba_ticks_round(mba_scale k, double tick[16]);   /* 1, 2, 5 x decades where those are few; multiples of a round number */
 /* A logarithmic scale over whole decades around the values seen; start with { NaN, NaN }. */
 typedef struct mba_range { double lo, hi; } mba_range;
-void      mba_see(mba_range *r, double v);         /* NaN and what is not above 0 are left out */
+void      mba_range_extend(mba_range *r, double v);         /* NaN and what is not above 0 are left out */
 mba_range mba_decades(mba_range r, double lo, double hi);   /* lo, hi: where nothing was seen */
 /* Grid lines from y0 to y1, ticks below, the label under them; at the ticks of mba_ticks, or at those given. */
 void      mba_svg_axis(mba_svg *s, mba_scale x, double y0, double y1, const char *label);

@@ -144,8 +144,8 @@ static void say(mba_buf *b, const mba_analysis *a, const waits *w, const mba_bou
 
 static void picture(mba_canvas *c, const waits *w)
 {
-    mba_piece p[REASONS];
-    for (int i = 0; i < w->n; i++) p[i] = (mba_piece){ w->part[i], mba_stall_paint(w->name[i]) };
+    mba_bar_part p[REASONS];
+    for (int i = 0; i < w->n; i++) p[i] = (mba_bar_part){ w->part[i], mba_stall_paint(w->name[i]) };
     mba_spark_strip(c, p, w->n, "what warps wait for, the longest first, in the colours of Fig. 8");
 }
 

@@ -62,7 +62,7 @@ static void a_step_has_its_events_in_order(void **state)
 {
     mba_store    *s;
     mba_analysis *a;
-    mba_moment   *m;
+    mba_timeline_event   *m;
     int64_t       n;
     (void)state;
     begin(&s, &a);

@@ -33,19 +33,19 @@ static const mba_row_sheet *sheet_row(const mba_analysis *a, const char *key)
     return NULL;
 }
 
-const char *mba_sheet_find(const mba_analysis *a, const char *key)
+const char *mba_env_find(const mba_analysis *a, const char *key)
 {
     const mba_row_sheet *r = sheet_row(a, key);
     return r ? r->text : NULL;
 }
 
-double mba_sheet_value(const mba_analysis *a, const char *key)
+double mba_env_value(const mba_analysis *a, const char *key)
 {
     const mba_row_sheet *r = sheet_row(a, key);
     return r ? r->number : NAN;
 }
 
-const char *mba_sheet_unit(const mba_analysis *a, const char *key)
+const char *mba_env_unit(const mba_analysis *a, const char *key)
 {
     const mba_row_sheet *r = sheet_row(a, key);
     return r && r->unit ? r->unit : "";
@@ -119,7 +119,7 @@ static mba_status read_steps(mba_analysis *a)
     MBA_TRY(mba_load_step(a->store, &row, &n));
     double *v = calloc((size_t)n + 1, sizeof *v);
     if (!v) return mba_fail(MBA_E_NOMEM, "no memory for %lld steps", (long long)n);
-    a->units = mba_sheet_value(a, "run.units");
+    a->units = mba_env_value(a, "run.units");
     const int64_t plain = steps_of(v, row, n, "plain");
     a->plain_s = mba__median(v, plain);
     a->plain_spread_s = plain ? mba__quartile_distance(v, plain) : NAN;
@@ -128,7 +128,7 @@ static mba_status read_steps(mba_analysis *a)
     a->record_s   = mba__median(v, steps_of(v, row, n, "record"));
     a->queued_s   = mba__median(v, steps_of(v, row, n, "queued"));
     a->attached_s = mba__median(v, steps_of(v, row, n, "attached"));
-    a->record_cost_s = 1e-9 * mba_sheet_value(a, "timeline.record_cost");
+    a->record_cost_s = 1e-9 * mba_env_value(a, "timeline.record_cost");
     read_spread(a, v, row, n);
     free(v);
     return MBA_OK;
@@ -196,13 +196,13 @@ static mba_status analyse(mba_analysis *a)
     MBA_TRY(mba_load_launch(s, &a->launch, &a->nlaunches));
     MBA_TRY(mba_load_counter(s, &a->counter, &a->ncounters));
     MBA_TRY(mba_load_note(s, &a->note, &a->nnotes));
-    a->workload = or_empty(mba_sheet_find(a, "run.workload"));
-    a->device = or_empty(mba_sheet_find(a, "run.device"));
-    a->unit = or_empty(mba_sheet_find(a, "run.unit"));
-    a->steps_found = !strcmp(or_empty(mba_sheet_find(a, "run.loop")), "found");
-    a->whole_program = !strcmp(or_empty(mba_sheet_find(a, "run.loop")), "whole program");
-    a->sms = mba_sheet_value(a, "gpu.sms");
-    a->l2_bytes = mba_sheet_value(a, "gpu.l2");
+    a->workload = or_empty(mba_env_find(a, "run.workload"));
+    a->device = or_empty(mba_env_find(a, "run.device"));
+    a->unit = or_empty(mba_env_find(a, "run.unit"));
+    a->steps_found = !strcmp(or_empty(mba_env_find(a, "run.loop")), "found");
+    a->whole_program = !strcmp(or_empty(mba_env_find(a, "run.loop")), "whole program");
+    a->sms = mba_env_value(a, "gpu.sms");
+    a->l2_bytes = mba_env_value(a, "gpu.l2");
     MBA_TRY(read_model(a));
     MBA_TRY(read_ceilings(a));
     MBA_TRY(read_steps(a));

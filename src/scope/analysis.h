@@ -120,9 +120,9 @@ const char *mba_step_word(const mba_analysis *a);  /* "step", or "whole program"
 const char *mba_breakdown_kind_name(int kind);     /* "gemm", .., "other" */
 const char *mba_phase_name(int phase);             /* "forward", .., "-" */
 const char *mba_floor_name(mba_floor f);           /* "memory", "tensor", "vector", "special" */
-const char *mba_sheet_find(const mba_analysis *a, const char *key);         /* text of the sheet; NULL */
-double      mba_sheet_value(const mba_analysis *a, const char *key);        /* number of the sheet; NaN */
-const char *mba_sheet_unit(const mba_analysis *a, const char *key);         /* its unit; "" */
+const char *mba_env_find(const mba_analysis *a, const char *key);         /* text of the sheet; NULL */
+double      mba_env_value(const mba_analysis *a, const char *key);        /* number of the sheet; NaN */
+const char *mba_env_unit(const mba_analysis *a, const char *key);         /* its unit; "" */
 double      mba_counter_value(const mba_kernel_view *k, const char *metric);                           /* NaN */
 
 /* Why the warps of a kernel wait: warps per issue by reason, the largest first. The names are lent, of `length` characters. */
@@ -132,8 +132,8 @@ int mba_stalls_of(const mba_kernel_view *k, mba_stall *out, int room);      /* h
 /* ---- the timeline of one step ---- */
 
 /* An event of a step, in the order of their start; start_s is since the first. kernel: an index of a->kernel, or -1. */
-typedef struct mba_moment { double start_s, duration_s; int64_t kernel, stream; int kind, phase; const char *name, *scope; } mba_moment;
-MBA_MUST mba_status mba_timeline_of(const mba_analysis *a, int64_t step, mba_moment **out, int64_t *n);      /* free(*out) */
+typedef struct mba_timeline_event { double start_s, duration_s; int64_t kernel, stream; int kind, phase; const char *name, *scope; } mba_timeline_event;
+MBA_MUST mba_status mba_timeline_of(const mba_analysis *a, int64_t step, mba_timeline_event **out, int64_t *n);      /* free(*out) */
 
 /* ---- sums over kernels, per step ---- */
 

@@ -324,27 +324,27 @@ mba_status mba__analysis_events(mba_analysis *a)
 
 /* ---- one step ---- */
 
-typedef struct moments { const mba_analysis *a; int64_t step, n, room; mba_moment *all; } moments;
+typedef struct moments { const mba_analysis *a; int64_t step, n, room; mba_timeline_event *all; } moments;
 
 static mba_status see_moment(void *ctx, const void *row)
 {
     moments             *m = ctx;
     const mba_row_event *e = row;
     if (is_outside(m->a, e) || step_of(e) != m->step) return MBA_OK;
-    mba_moment *all = mba_grow(m->all, m->n, &m->room, sizeof *all);
+    mba_timeline_event *all = mba_grow(m->all, m->n, &m->room, sizeof *all);
     if (!all) return mba_fail(MBA_E_NOMEM, "no memory for %lld events", (long long)m->n + 1);
     m->all = all;
     const mba_row_node    *n = node_of(m->a, e->node);
     const mba_kernel_view *k = kernel_of(m->a, e);
     // Names must outlive the row: they are lent by the node or the kernel, or are words of ours.
-    m->all[m->n++] = (mba_moment){ 1e-9 * (double)e->start_ns, 1e-9 * (double)e->duration_ns,
+    m->all[m->n++] = (mba_timeline_event){ 1e-9 * (double)e->start_ns, 1e-9 * (double)e->duration_ns,
                                    k ? k - m->a->kernel : -1, e->stream, k ? k->kind : (int)MBA_MEMORY,
                                    phase_of(e, n, k),
                                    k && k->row->name ? k->row->name : operator_name(e, n, k), n ? n->scope : NULL };
     return MBA_OK;
 }
 
-mba_status mba_timeline_of(const mba_analysis *a, int64_t step, mba_moment **out, int64_t *n)
+mba_status mba_timeline_of(const mba_analysis *a, int64_t step, mba_timeline_event **out, int64_t *n)
 {
     moments          m = { .a = a, .step = step };
     const mba_status st = mba_store_each(a->store, MBA_ROWS_event, "start_ns", see_moment, &m);

@@ -65,10 +65,10 @@ static void begin_doubts(const char *name, double longer_s, double mhz, const ch
     assert_ok(mba_store_create(&store, scratch(name)));
     for (int i = 0; i < 11; i++)
         assert_ok(mba_put_step(store, &(mba_row_step){ .mode = "plain", .seconds = i < 9 ? 10 : 10 + longer_s, .units = 1 }));
-    assert_ok(mba_sheet_number(store, "gpu.clock_max", "read", 2000, "MHz"));
-    assert_ok(mba_sheet_number(store, "clock.plain", "read", mhz, "MHz"));
-    assert_ok(mba_sheet_number(store, "clock.graph", "read", 2000, "MHz"));
-    assert_ok(mba_sheet_text(store, "throttled.plain", "read", "%s", reason));
+    assert_ok(mba_env_put_number(store, "gpu.clock_max", "read", 2000, "MHz"));
+    assert_ok(mba_env_put_number(store, "clock.plain", "read", mhz, "MHz"));
+    assert_ok(mba_env_put_number(store, "clock.graph", "read", 2000, "MHz"));
+    assert_ok(mba_env_put_text(store, "throttled.plain", "read", "%s", reason));
     assert_ok(mba_put_energy(store, &(mba_row_energy){ .mode = "plain", .steps = 2, .units = 2, .seconds = 4.99, .joules = 1, .source = "-" }));
     assert_ok(mba_store_close(store));
     assert_ok(mba_store_open(&store, scratch(name)));
@@ -129,7 +129,7 @@ static void begin_records(const char *name, double spread_s)
         e.start_ns = (int64_t)llround(1e9 * event[i].start), e.duration_ns = (int64_t)llround(1e9 * event[i].duration);
         assert_ok(mba_put_event(store, &e));
     }
-    assert_ok(mba_sheet_number(store, "timeline.record_cost", "measured", 0.75e9, "ns"));
+    assert_ok(mba_env_put_number(store, "timeline.record_cost", "measured", 0.75e9, "ns"));
     assert_ok(mba_put_step(store, &(mba_row_step){ .mode = "graph", .seconds = 6.5, .units = 1 }));
     assert_ok(mba_put_step(store, &(mba_row_step){ .mode = "record", .seconds = 6.25, .units = 1 }));
     for (int i = 0; i < 5; i++)

@@ -38,7 +38,7 @@ static bool same_text(const char *a, const char *b) { return !strcmp(a ? a : "",
 
 static bool same_machine(const mba_analysis *a, const mba_analysis *b)
 {
-    return same_text(mba_sheet_find(a, "gpu.name"), mba_sheet_find(b, "gpu.name"));
+    return same_text(mba_env_find(a, "gpu.name"), mba_env_find(b, "gpu.name"));
 }
 
 /* One workload on one GPU. What a store does not say (another program's has no parameters) cannot differ. */
@@ -58,7 +58,7 @@ static bool same_size(const mba_analysis *a, const mba_analysis *b)
 
 static bool same_program(const mba_analysis *a, const mba_analysis *b)
 {
-    return !mba_sheet_find(a, "run.foreign") == !mba_sheet_find(b, "run.foreign");
+    return !mba_env_find(a, "run.foreign") == !mba_env_find(b, "run.foreign");
 }
 
 static double kind_percent(const mba_analysis *a, int kind)

@@ -47,11 +47,11 @@ static void put_run(mba_store *s, const made *m)
 
 static void put_sheet(mba_store *s, const made *m)
 {
-    assert_ok(mba_sheet_text(s, "run.device", "given", "cuda"));
-    assert_ok(mba_sheet_text(s, "run.workload", "given", "%s", m->workload));
-    assert_ok(mba_sheet_text(s, "gpu.name", "read", "%s", m->gpu));
-    assert_ok(mba_sheet_number(s, "run.units", "given", m->units, "tokens"));
-    if (m->foreign) assert_ok(mba_sheet_text(s, "run.foreign", "given", "%s", m->foreign));
+    assert_ok(mba_env_put_text(s, "run.device", "given", "cuda"));
+    assert_ok(mba_env_put_text(s, "run.workload", "given", "%s", m->workload));
+    assert_ok(mba_env_put_text(s, "gpu.name", "read", "%s", m->gpu));
+    assert_ok(mba_env_put_number(s, "run.units", "given", m->units, "tokens"));
+    if (m->foreign) assert_ok(mba_env_put_text(s, "run.foreign", "given", "%s", m->foreign));
     if (m->parameters) assert_ok(mba_put_parameter(s, &(mba_row_parameter){ "parameters", m->parameters, "" }));
     if (m->batch) assert_ok(mba_put_parameter(s, &(mba_row_parameter){ "batch", m->batch, "" }));
 }

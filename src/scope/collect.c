@@ -59,14 +59,14 @@ static mba_status describe(mba_collecting *c)
     MBA_TRY(mba_describe_run(s, c->options->command));
     MBA_TRY(mba_describe_device(s, c->session->device));
     MBA_TRY(mba_describe_model(s, c->session));
-    MBA_TRY(mba_sheet_number(s, "run.units", "given", c->units, mba_task_unit(c->session->model.task)));
-    MBA_TRY(mba_sheet_text(s, "run.precision", "given", "%s", c->options->compute == MBA_BF16 ? "bf16" : "fp32"));
-    MBA_TRY(mba_sheet_text(s, "run.data", "given", "SYNTHETIC: %s",
+    MBA_TRY(mba_env_put_number(s, "run.units", "given", c->units, mba_task_unit(c->session->model.task)));
+    MBA_TRY(mba_env_put_text(s, "run.precision", "given", "%s", c->options->compute == MBA_BF16 ? "bf16" : "fp32"));
+    MBA_TRY(mba_env_put_text(s, "run.data", "given", "SYNTHETIC: %s",
                            c->session->model.task == MBA_TASK_GRAPHS ? "made-up graphs of the preset's collection"
                                : "random values"));
-    MBA_TRY(mba_sheet_number(s, "run.synthetic", "given", 1, ""));
-    MBA_TRY(mba_sheet_number(s, "run.steps", "given", (double)c->options->steps, "step"));
-    MBA_TRY(mba_sheet_number(s, "run.warmup", "given", (double)c->options->warmup, "step"));
+    MBA_TRY(mba_env_put_number(s, "run.synthetic", "given", 1, ""));
+    MBA_TRY(mba_env_put_number(s, "run.steps", "given", (double)c->options->steps, "step"));
+    MBA_TRY(mba_env_put_number(s, "run.warmup", "given", (double)c->options->warmup, "step"));
     MBA_TRY(mba_describe_program_at(s, c->session->program, &c->step));
     return mba_store_commit(s);                    // a run that is killed later leaves at least this
 }

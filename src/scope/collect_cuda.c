@@ -7,17 +7,17 @@ static mba_status put_clocks(mba_store *s)
 {
     mba_nvml_state n;
     char           words[160];
-    if (mba_nvml_look(&n, 0) != MBA_OK)
+    if (mba_nvml_read(&n, 0) != MBA_OK)
         return mba_note_missing(s, "clocks", "NVML does not answer: no clocks, no energy",
                                 "install the driver's libnvidia-ml.so.1");
-    MBA_TRY(mba_sheet_text(s, "gpu.driver", "read", "%s", n.driver));
-    MBA_TRY(mba_sheet_number(s, "gpu.clock_now", "read", n.sm_mhz, "MHz"));
-    MBA_TRY(mba_sheet_number(s, "gpu.memory_clock_now", "read", n.memory_mhz, "MHz"));
-    MBA_TRY(mba_sheet_number(s, "gpu.power_limit", "read", n.power_limit_w, "W"));
-    MBA_TRY(mba_sheet_number(s, "gpu.temperature", "read", n.temperature_c, "C"));
-    MBA_TRY(mba_sheet_text(s, "gpu.ecc", "read", "%s", n.ecc < 0 ? "not known" : n.ecc ? "on" : "off"));
+    MBA_TRY(mba_env_put_text(s, "gpu.driver", "read", "%s", n.driver));
+    MBA_TRY(mba_env_put_number(s, "gpu.clock_now", "read", n.sm_mhz, "MHz"));
+    MBA_TRY(mba_env_put_number(s, "gpu.memory_clock_now", "read", n.memory_mhz, "MHz"));
+    MBA_TRY(mba_env_put_number(s, "gpu.power_limit", "read", n.power_limit_w, "W"));
+    MBA_TRY(mba_env_put_number(s, "gpu.temperature", "read", n.temperature_c, "C"));
+    MBA_TRY(mba_env_put_text(s, "gpu.ecc", "read", "%s", n.ecc < 0 ? "not known" : n.ecc ? "on" : "off"));
     mba_nvml_throttle_words(words, sizeof words, n.throttled);
-    return mba_sheet_text(s, "gpu.throttled", "read", "%s", *words ? words : "no");
+    return mba_env_put_text(s, "gpu.throttled", "read", "%s", *words ? words : "no");
 }
 
 mba_status mba_collect_cuda(mba_collecting *c)

@@ -90,8 +90,8 @@ static mba_status put_end(mba_store *s, const mba_child_end *c, mba_foreign_end 
 {
     char words[96], text[256];
     mba_child_words(words, sizeof words, c);
-    MBA_TRY(mba_sheet_text(s, "run.ended", "read", "%s", words));
-    MBA_TRY(mba_sheet_number(s, "run.exit_code", "read", c->code, ""));
+    MBA_TRY(mba_env_put_text(s, "run.ended", "read", "%s", words));
+    MBA_TRY(mba_env_put_number(s, "run.exit_code", "read", c->code, ""));
     if (!c->code && !c->told) return MBA_OK;
     snprintf(text, sizeof text, "%sthe program %s after %.2f s", c->signal || c->told ? "interrupted: " : "", words, c->seconds);
     tell(e, "%s\n", text);
@@ -117,9 +117,9 @@ static mba_status describe(mba_store *s, const mba_foreign_options *o, const mba
     char              text[640];
     *machine = NULL;
     MBA_TRY(mba_describe_run(s, o->command));
-    MBA_TRY(mba_sheet_text(s, "run.foreign", "given", "%s", o->argv[0]));
-    if (o->workload) MBA_TRY(mba_sheet_text(s, "run.workload", "given", "%s", o->workload));
-    if (o->units > 0) MBA_TRY(mba_sheet_number(s, "run.units", "given", o->units, "tokens"));
+    MBA_TRY(mba_env_put_text(s, "run.foreign", "given", "%s", o->argv[0]));
+    if (o->workload) MBA_TRY(mba_env_put_text(s, "run.workload", "given", "%s", o->workload));
+    if (o->units > 0) MBA_TRY(mba_env_put_number(s, "run.units", "given", o->units, "tokens"));
     if (mba_device_cuda(&d, 0) != MBA_OK)
         return mba_note_missing(s, "gpu", "the GPU could not be asked after the run: no sheet, no ceilings",
                                 "mambascope doctor");

@@ -38,25 +38,25 @@ mba_status mba_describe_run(mba_store *s, const char *command)
     struct utsname os;
     strftime(date, sizeof date, "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&now, &utc));
     mba_cpu_name(cpu, sizeof cpu);
-    MBA_TRY(mba_sheet_text(s, "program.version", "read", "%s", MBA_VERSION));
-    MBA_TRY(mba_sheet_text(s, "program.commit", "read", "%s", MBA_COMMIT));
-    MBA_TRY(mba_sheet_text(s, "program.sources", "read", "%s", MBA_SOURCES));
-    MBA_TRY(mba_sheet_text(s, "run.date", "read", "%s", date));
-    if (command) MBA_TRY(mba_sheet_text(s, "run.command", "given", "%s", command));
-    if (!uname(&os)) MBA_TRY(mba_sheet_text(s, "host.system", "read", "%s %s %s", os.sysname, os.release, os.machine));
-    MBA_TRY(mba_sheet_number(s, "host.memory", "read", (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE),
+    MBA_TRY(mba_env_put_text(s, "program.version", "read", "%s", MBA_VERSION));
+    MBA_TRY(mba_env_put_text(s, "program.commit", "read", "%s", MBA_COMMIT));
+    MBA_TRY(mba_env_put_text(s, "program.sources", "read", "%s", MBA_SOURCES));
+    MBA_TRY(mba_env_put_text(s, "run.date", "read", "%s", date));
+    if (command) MBA_TRY(mba_env_put_text(s, "run.command", "given", "%s", command));
+    if (!uname(&os)) MBA_TRY(mba_env_put_text(s, "host.system", "read", "%s %s %s", os.sysname, os.release, os.machine));
+    MBA_TRY(mba_env_put_number(s, "host.memory", "read", (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE),
                              "byte"));
-    MBA_TRY(mba_sheet_text(s, "cpu.name", "read", "%s", cpu));
-    MBA_TRY(mba_sheet_text(s, "cpu.isa", "read", "%s", mba_cpu_isa_name()));
+    MBA_TRY(mba_env_put_text(s, "cpu.name", "read", "%s", cpu));
+    MBA_TRY(mba_env_put_text(s, "cpu.isa", "read", "%s", mba_cpu_isa_name()));
     const double llc = last_level_cache();
-    if (llc > 0) MBA_TRY(mba_sheet_number(s, "cpu.llc", "read", llc, "byte"));
-    return mba_sheet_number(s, "cpu.threads", "given", mba_cpu_threads(), "");
+    if (llc > 0) MBA_TRY(mba_env_put_number(s, "cpu.llc", "read", llc, "byte"));
+    return mba_env_put_number(s, "cpu.threads", "given", mba_cpu_threads(), "");
 }
 
 mba_status mba_describe_device(mba_store *s, const mba_device *d)
 {
     const mba_machine *m = d->machine;
-    MBA_TRY(mba_sheet_text(s, "run.device", "given", "%s", m->cc > 0 ? "cuda" : "cpu"));
+    MBA_TRY(mba_env_put_text(s, "run.device", "given", "%s", m->cc > 0 ? "cuda" : "cpu"));
     if (m->cc == 0) return MBA_OK;
     const struct { const char *key; double number; const char *unit; } rows[] = {
         { "gpu.cc", m->cc, "" }, { "gpu.sms", m->sm, "" }, { "gpu.clock_max", 1e3 * m->clock_ghz, "MHz" },
@@ -66,9 +66,9 @@ mba_status mba_describe_device(mba_store *s, const mba_device *d)
         { "gpu.smem_block", (double)m->smem_block_bytes, "byte" }, { "gpu.regs_sm", m->regs_sm, "register" },
         { "gpu.threads_sm", m->threads_sm, "thread" },
     };
-    MBA_TRY(mba_sheet_text(s, "gpu.name", "read", "%s", m->name));
+    MBA_TRY(mba_env_put_text(s, "gpu.name", "read", "%s", m->name));
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        MBA_TRY(mba_sheet_number(s, rows[i].key, "read", rows[i].number, rows[i].unit));
+        MBA_TRY(mba_env_put_number(s, rows[i].key, "read", rows[i].number, rows[i].unit));
     return MBA_OK;
 }
 
@@ -113,9 +113,9 @@ mba_status mba_describe_model(mba_store *s, const mba_session *session)
         field_text(text, sizeof text, f, mba_field_at(config[m->task], f));
         MBA_TRY(parameter(s, f->name, text, f->meaning));
     }
-    MBA_TRY(mba_sheet_text(s, "run.workload", "given", "%s", mba_model_name(m)));
-    MBA_TRY(mba_sheet_text(s, "run.task", "given", "%s", mba_task_name(m->task)));
-    return mba_sheet_text(s, "run.unit", "given", "%s", mba_task_unit(m->task));
+    MBA_TRY(mba_env_put_text(s, "run.workload", "given", "%s", mba_model_name(m)));
+    MBA_TRY(mba_env_put_text(s, "run.task", "given", "%s", mba_task_name(m->task)));
+    return mba_env_put_text(s, "run.unit", "given", "%s", mba_task_unit(m->task));
 }
 
 /* ---- ceilings ---- */

@@ -66,7 +66,7 @@ static mba_status put_node(mba_store *s, const mba_program *p, const mba_node *n
         .shape = shape,
         .tensor_flops = c.tensor_flops, .vector_flops = c.vector_flops, .special_ops = c.special_ops,
         .read_bytes = c.read_bytes,
-        .write_bytes = c.write_bytes, .filled = mba_filled(n, step) });
+        .write_bytes = c.write_bytes, .filled = mba_valid_fraction(n, step) });
 }
 
 static mba_status put_operand(mba_store *s, const mba_node *n, const char *slot, bool output, const mba_tensor *t)

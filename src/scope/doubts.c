@@ -19,7 +19,7 @@ static void add_reason(mba_clocks *c, const char *text)
 
 mba_clocks mba_clocks_of(const mba_analysis *a)
 {
-    mba_clocks c = { NAN, NAN, NAN, mba_sheet_value(a, "gpu.clock_max"), "" };
+    mba_clocks c = { NAN, NAN, NAN, mba_env_value(a, "gpu.clock_max"), "" };
     double     sum = 0;
     int        n = 0;
     for (int64_t i = 0; i < a->nsheet; i++) {
@@ -71,18 +71,18 @@ static bool doubt_loop(mba_doubt *out, const mba_analysis *a)
         snprintf(out->text, sizeof out->text, "whole program: no loop was found in it, so what is called a step here is all that was watched");
     else if (a->steps_found)
         snprintf(out->text, sizeof out->text, "steps were found, not marked: the same %.0f launches, %.0f times",
-                 mba_sheet_value(a, "loop.launches"), mba_sheet_value(a, "loop.steps"));
+                 mba_env_value(a, "loop.launches"), mba_env_value(a, "loop.steps"));
     return a->whole_program || a->steps_found;
 }
 
 static bool doubt_end(mba_doubt *out, const mba_analysis *a)
 {
-    const double code = mba_sheet_value(a, "run.exit_code"), missing_s = mba_sheet_value(a, "run.missing");
+    const double code = mba_env_value(a, "run.exit_code"), missing_s = mba_env_value(a, "run.missing");
     char         missing[64] = "";
     if (!(code > 0)) return false;
     if (!isnan(missing_s)) snprintf(missing, sizeof missing, "; its last %.3f s are missing", missing_s);
     snprintf(out->text, sizeof out->text, "%sthe program %.64s%s", code > 128 ? "interrupted: " : "",
-             mba_sheet_find(a, "run.ended") ? mba_sheet_find(a, "run.ended") : "failed", missing);
+             mba_env_find(a, "run.ended") ? mba_env_find(a, "run.ended") : "failed", missing);
     return true;
 }
 

@@ -259,8 +259,8 @@ static mba_status put_steps(storing *x)
 {
     const mba_foreign_loop l = mba_foreign_steps_loop(x->steps);
     char                   text[320];
-    if (x->marked) return mba_sheet_text(x->s, "run.loop", "given", "range");
-    MBA_TRY(mba_sheet_text(x->s, "run.loop", "found", "%s", l.n ? "found" : "whole program"));
+    if (x->marked) return mba_env_put_text(x->s, "run.loop", "given", "range");
+    MBA_TRY(mba_env_put_text(x->s, "run.loop", "found", "%s", l.n ? "found" : "whole program"));
     if (!l.n)
         return mba_note_missing(x->s, "steps", "whole program: no loop was found, what is called a step is all that was watched",
                                 "mark the steps of the program with an NVTX range and give --range NAME");
@@ -269,8 +269,8 @@ static mba_status put_steps(storing *x)
         r.mode = "timeline", r.place = i, r.seconds = mba_foreign_steps_seconds(x->steps, i);
         if (r.seconds == r.seconds) MBA_TRY(mba_put_step(x->s, &r));
     }
-    MBA_TRY(mba_sheet_number(x->s, "loop.steps", "found", (double)l.found, ""));
-    MBA_TRY(mba_sheet_number(x->s, "loop.launches", "found", (double)l.length, ""));
+    MBA_TRY(mba_env_put_number(x->s, "loop.steps", "found", (double)l.found, ""));
+    MBA_TRY(mba_env_put_number(x->s, "loop.launches", "found", (double)l.length, ""));
     snprintf(text, sizeof text, "%lld steps were found, not marked: the same %lld launches%s, one after the other, with %.0f %% of the "
              "kernels' time; what lies outside of them (start, other work, a step that was cut) is in no step%s",
              (long long)l.found, (long long)l.length, l.by_name ? ", by name, of varying grids" : "", 100 * l.of_time,
@@ -295,7 +295,7 @@ static mba_status put_missing(storing *x, const mba_trace_reader *all, const mba
         snprintf(text, sizeof text, "interrupted: the process did not end by itself, the last part of its timeline is missing");
     } else {
         const double rate = seen_s > 0 ? (double)x->sum->events / seen_s : 0;
-        MBA_TRY(mba_sheet_number(x->s, "run.missing", "measured", missing_s, "s"));
+        MBA_TRY(mba_env_put_number(x->s, "run.missing", "measured", missing_s, "s"));
         snprintf(text, sizeof text, "interrupted: the process did not end by itself; %lld events of %.3f s are here, what it did in its "
                  "last %.3f s is missing: at most about %.0f events", (long long)x->sum->events, seen_s, missing_s, rate * missing_s);
     }
@@ -313,10 +313,10 @@ static mba_status put_memory(storing *x)
     snprintf(text, sizeof text, "the program asked the GPU for memory that it did not have, %lld time%s; the last time for %s, %s",
              (long long)x->failed, x->failed == 1 ? "" : "s", mba_size_of((double)m->asked).text, had);
     snprintf(x->sum->memory, sizeof x->sum->memory, "%s", text);
-    MBA_TRY(mba_sheet_number(x->s, "memory.asked", "read", (double)m->asked, "byte"));
+    MBA_TRY(mba_env_put_number(x->s, "memory.asked", "read", (double)m->asked, "byte"));
     if (m->total > 0) {
-        MBA_TRY(mba_sheet_number(x->s, "memory.free", "read", (double)m->free, "byte"));
-        MBA_TRY(mba_sheet_number(x->s, "memory.total", "read", (double)m->total, "byte"));
+        MBA_TRY(mba_env_put_number(x->s, "memory.free", "read", (double)m->free, "byte"));
+        MBA_TRY(mba_env_put_number(x->s, "memory.total", "read", (double)m->total, "byte"));
     }
     return mba_note_missing(x->s, "memory", text, "a smaller batch or sequence in the program, or end what else holds memory of "
                             "this GPU (nvidia-smi lists it)");

@@ -352,7 +352,7 @@ static void store_of(const char *trace, const mba_child_end *end, mba_foreign_su
     mba_store *s;
     assert_ok(mba_rules_open(&rules, NULL));
     assert_ok(mba_store_create(&s, scratch("killed.db")));
-    assert_ok(mba_sheet_text(s, "run.device", "read", "cuda"));
+    assert_ok(mba_env_put_text(s, "run.device", "read", "cuda"));
     assert_ok(mba_foreign_store(s, trace, rules, NULL, end, sum));
     assert_ok(mba_store_close(s));
     mba_rules_free(rules);

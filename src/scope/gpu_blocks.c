@@ -1,12 +1,12 @@
 /* gpu_blocks.c -- `profile --blocks`: when and where the blocks of our kernels ran, by their own records
- * (device/cuda/blocks.h).
+ * (device/cuda/block_timestamps.h).
  *
  * The step is launched node by node. For the first node of every plan the driver's callback points the records at free
- * room before each launch; when the node is done the room is read. Kernels without MBA_BLOCK leave nothing. */
+ * room before each launch; when the node is done the room is read. Kernels without MBA_BLOCK_TIMESTAMPS leave nothing. */
 #include <stdlib.h>
 #include <string.h>
 
-#include "device/cuda/blocks.h"
+#include "device/cuda/block_timestamps.h"
 #include "device/cuda/cuda.h"
 #include "scope/cupti_collect.h"
 #include "scope/gpu_profile.h"
@@ -56,7 +56,7 @@ static void saw_launch(void *ctx, const mba_launch_seen *l)
     const int64_t blocks = (int64_t)l->grid[0] * l->grid[1] * l->grid[2];
     if (!x->active || l->is_graph) return;
     const bool fits = blocks > 0 && x->used + blocks <= ROOM && x->nlaunches < LAUNCHES;
-    const int  e = mba_blocks_point(fits ? x->device + x->used : NULL, x->p->device->stream);
+    const int  e = mba_block_records_set(fits ? x->device + x->used : NULL, x->p->device->stream);
     if (e) x->st = mba__cuda_failed(e, "pointing the records of blocks");
     if (fits && !e) {
         x->launch[x->nlaunches++] = (pointed){ x->place, (int32_t)x->used, blocks };
@@ -98,12 +98,12 @@ static void after(void *ctx, const mba_node *n, const mba_plan *plan)
 static mba_status look(looking *x, const mba_step *step)
 {
     const mba_hooks h = { before, after, x };
-    int e = mba_blocks_point(NULL, x->p->device->stream); // loads every file of kernels, now and not in a callback
+    int e = mba_block_records_set(NULL, x->p->device->stream); // loads every file of kernels, now and not in a callback
     if (e) return mba__cuda_failed(e, "the records of blocks");
     MBA_TRY(mba_launches_begin(saw_launch, NULL, NULL, x));
     const mba_status st = mba_program_run(x->p, MBA_STEP, step, &h);
     mba_launches_end();
-    e = mba_blocks_point(NULL, x->p->device->stream);
+    e = mba_block_records_set(NULL, x->p->device->stream);
     MBA_TRY(x->p->device->wait());
     MBA_TRY(st);
     MBA_TRY(x->st);
@@ -112,7 +112,7 @@ static mba_status look(looking *x, const mba_step *step)
                ? MBA_OK
                : mba_fail(
                      MBA_E_UNSUPPORTED,
-                     "no kernel left records of its blocks\nwhy: none of them has MBA_BLOCK (device/cuda/blocks.cuh)");
+                     "no kernel left records of its blocks\nwhy: none of them has MBA_BLOCK_TIMESTAMPS (device/cuda/block_timestamps.cuh)");
 }
 
 mba_status mba_gpu_blocks(mba_gpu_profile *g, mba_program *p, const mba_step *step, int64_t most)
@@ -120,7 +120,7 @@ mba_status mba_gpu_blocks(mba_gpu_profile *g, mba_program *p, const mba_step *st
     looking x = { .g = g, .p = p, .most = most };
     if (!mba_blocks_units())
         return mba_fail(MBA_E_UNSUPPORTED,
-                        "no kernel can record its blocks\nwhy: none of them has MBA_BLOCK (device/cuda/blocks.cuh)");
+                        "no kernel can record its blocks\nwhy: none of them has MBA_BLOCK_TIMESTAMPS (device/cuda/block_timestamps.cuh)");
     x.host = malloc(ROOM * sizeof *x.host);
     x.seen = calloc((size_t)p->graph->nnodes + 1, sizeof *x.seen);
     mba_status st = x.host && x.seen ? MBA_OK : mba_fail(MBA_E_NOMEM, "no memory for the records of blocks");

@@ -1,7 +1,7 @@
 /* gpu_counters.c -- the counters of a step: every distinct kernel once, among its neighbours.
  *
  * The whole step is launched node by node for every group of metrics that one pass can read; CUPTI looks at the
- * stretches of it where a distinct kernel runs (stretches.h), so that caches are as the step leaves them and nothing is
+ * stretches of it where a distinct kernel runs (node_ranges.h), so that caches are as the step leaves them and nothing is
  * replayed. A metric that takes more than one pass has all of the step between the first and the last of them read. */
 #include <math.h>
 #include <stdio.h>
@@ -12,8 +12,8 @@
 #include "scope/clock.h"
 #include "scope/cupti_collect.h"
 #include "scope/gpu_profile.h"
-#include "scope/stretches.h"
-#include "scope/watch.h"
+#include "scope/node_ranges.h"
+#include "scope/launch_trace.h"
 
 enum { GROUPS_MAX = 32, PASSES_MAX = 64 };
 
@@ -29,10 +29,10 @@ typedef struct counting {
     mba_program     *p;
     const mba_step  *step;
     launches         seen[SOURCES];
-    mba_stretch     *stretch, whole;               /* whole: from the first of them to the last */
+    mba_node_range     *stretch, whole;               /* whole: from the first of them to the last */
     int              n;
     mba_counters    *session;
-    const mba_stretch *now;                        /* of this run, and the next of them */
+    const mba_node_range *now;                        /* of this run, and the next of them */
     int              nnow, at;
     bool             all;                          /* no pass is left */
     int64_t          ranges;
@@ -57,7 +57,7 @@ static void add_launch(launches *x, launched l)
 static void saw_launch(void *ctx, const mba_launch_seen *s)
 {
     launches       *x = ctx;
-    const int32_t   node = mba_watch_node();
+    const int32_t   node = mba_launch_trace_node();
     const launched *last = x->n ? &x->l[x->n - 1] : NULL;
     launched        l = { .name = s->name, .node = node, .place = last && last->node == node ? last->place + 1 : 0 };
     if (s->is_graph || x->st != MBA_OK) return;
@@ -109,9 +109,9 @@ static mba_status choose_nodes(counting *x, bool *wanted, int64_t *kernel, int32
         if (kernel[i] < 0) return mba_fail(MBA_E_NOMEM, "no memory for kernels");
     }
     mba_wanted_nodes(wanted, kernel, node, l->n);
-    MBA_TRY(mba_stretches_of(&x->stretch, &x->n, wanted, x->p->graph->nnodes));
+    MBA_TRY(mba_node_ranges_of(&x->stretch, &x->n, wanted, x->p->graph->nnodes));
     if (!x->n) return mba_fail(MBA_E_DEVICE, "no launch of this step was seen\nfix: a bug of ours");
-    x->whole = (mba_stretch){ x->stretch[0].first, x->stretch[x->n - 1].last };
+    x->whole = (mba_node_range){ x->stretch[0].first, x->stretch[x->n - 1].last };
     return MBA_OK;
 }
 
@@ -132,7 +132,7 @@ static mba_status choose_stretches(counting *x)
 static int64_t launches_in(const counting *x, const launches *l)
 {
     int64_t n = 0;
-    for (int64_t i = 0; i < l->n; i++) n += mba_in_stretch(x->now, x->nnow, l->l[i].node);
+    for (int64_t i = 0; i < l->n; i++) n += mba_in_node_range(x->now, x->nnow, l->l[i].node);
     return n;
 }
 
@@ -183,7 +183,7 @@ static mba_status take_values(counting *x, const launches *l, const mba_counter_
     int64_t range = 0;
     for (int64_t i = 0; i < x->g->nkernels; i++) x->g->kernel[i].launches = 0;
     for (int64_t i = 0; i < l->n; i++) {
-        if (!mba_in_stretch(x->now, x->nnow, l->l[i].node)) continue;
+        if (!mba_in_node_range(x->now, x->nnow, l->l[i].node)) continue;
         const int64_t at = kernel_of(x->g, x->p, &l->l[i]);
         if (at < 0) return mba_fail(MBA_E_NOMEM, "no memory for kernels");
         MBA_TRY(mba_counters_values(x->session, range++, v));
@@ -219,7 +219,7 @@ static mba_status read_group(counting *x, const mba_counter_group *group, int se
     return take_values(x, l, group, set);
 }
 
-static mba_status try_group(counting *x, const mba_counter_group *group, int set, const mba_stretch *s, int n)
+static mba_status try_group(counting *x, const mba_counter_group *group, int set, const mba_node_range *s, int n)
 {
     x->now  = s;
     x->nnow = n;
@@ -235,7 +235,7 @@ static mba_status try_group(counting *x, const mba_counter_group *group, int set
 static mba_status measure_group(counting *x, const mba_counter_group *group, int set)
 {
     if (group->passes == 1 && try_group(x, group, set, x->stretch, x->n) == MBA_OK) return MBA_OK;
-    if (group->passes == 1) mba_gpu_say_failure(x->g, "counters by stretches");
+    if (group->passes == 1) mba_gpu_note_failure(x->g, "counters by stretches");
     return try_group(x, group, set, &x->whole, 1);
 }
 
@@ -283,7 +283,7 @@ mba_status mba_gpu_counters(mba_gpu_profile *g, mba_program *p, const mba_step *
     counting   x = { .g = g, .p = p, .step = step, .seen = { { .g = g }, { .g = g } } };
     mba_status st = look_at_launches(&x);
     for (int i = 0; i < o->nsets && st == MBA_OK; i++)
-        if (measure_set(&x, o->set[i]) != MBA_OK) mba_gpu_say_failure(g, "counters");    // the next may do better
+        if (measure_set(&x, o->set[i]) != MBA_OK) mba_gpu_note_failure(g, "counters");    // the next may do better
     free(x.stretch);
     for (int k = 0; k < SOURCES; k++) free(x.seen[k].l);
     return st;

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 
 #include "ops/ssd/ssd.h"
-#include "ops/ssd/ssd_reach.h"
+#include "ops/ssd/ssd_data_flops.h"
 #include "scope/gpu_profile.h"
 
 typedef struct looking { mba_gpu_profile *g; mba_program *p; float *records; size_t room; mba_status st; } looking;

@@ -9,13 +9,13 @@
 #include "scope/clock.h"
 #include "scope/doubts.h"
 #include "scope/nvml.h"
-#include "scope/watch.h"
+#include "scope/launch_trace.h"
 
 /* A job: what the parts below share. */
 typedef struct job { mba_gpu_profile *g; mba_program *p; mba_step step; const mba_gpu_options *o; } job;
 
 /* The story of a failure becomes a note: what it is, and its `fix:`. */
-void mba_gpu_say(mba_gpu_profile *g, const char *topic, const char *text, const char *fix)
+void mba_gpu_note_add(mba_gpu_profile *g, const char *topic, const char *text, const char *fix)
 {
     if (g->nnotes == MBA_GPU_NOTES_MAX || (g->nnotes && !strcmp(g->note[g->nnotes - 1].text, text)))
         return; // once is enough
@@ -25,13 +25,13 @@ void mba_gpu_say(mba_gpu_profile *g, const char *topic, const char *text, const 
     snprintf(n->fix, sizeof n->fix, "%s", fix);
 }
 
-void mba_gpu_say_failure(mba_gpu_profile *g, const char *topic)
+void mba_gpu_note_failure(mba_gpu_profile *g, const char *topic)
 {
     char        text[512];
     const char *fix = strstr(mba_message(), "\nfix: ");
     snprintf(text, sizeof text, "%.*s", (int)(fix ? fix - mba_message() : 400), mba_message());
     for (char *c = text; *c; c++) if (*c == '\n') *c = ' ';
-    mba_gpu_say(g, topic, text, fix ? fix + 6 : "");
+    mba_gpu_note_add(g, topic, text, fix ? fix + 6 : "");
 }
 
 /* ---- one step ---- */
@@ -48,16 +48,16 @@ mba_status mba_gpu_run_step(mba_program *p, const mba_step *step, double *took_s
 /* ---- plain ---- */
 
 /* Clocks are read while a step runs: an idle GPU tells others. */
-mba_status mba_gpu_look(mba_gpu_profile *g, mba_program *p, const mba_step *step, const char *when)
+mba_status mba_gpu_read_clocks(mba_gpu_profile *g, mba_program *p, const mba_step *step, const char *when)
 {
     mba_nvml_state n;
     MBA_TRY(mba_program_repeat(p, MBA_STEP, step));
-    if (g->nclocks < (int)(sizeof g->clock / sizeof *g->clock) && mba_nvml_look(&n, 0) == MBA_OK)
+    if (g->nclocks < (int)(sizeof g->clock / sizeof *g->clock) && mba_nvml_read(&n, 0) == MBA_OK)
         g->clock[g->nclocks++] = (mba_gpu_clock){ when, n.sm_mhz, n.power_w, n.throttled };
     return p->device->wait();
 }
 
-mba_status mba_gpu_plain(mba_gpu_profile *g, mba_program *p, const mba_step *step, double for_s)
+mba_status mba_gpu_time_unprofiled(mba_gpu_profile *g, mba_program *p, const mba_step *step, double for_s)
 {
     const double began = mba_clock_s();
     for (int n = 0; g->nplain < MBA_GPU_STEPS_MAX && (n < 5 || mba_clock_s() - began < for_s); n++)
@@ -76,10 +76,10 @@ static mba_status measure_plain(job *j)
     for (int i = 0; i < (j->o->warmup > 3 ? j->o->warmup : 3) || mba_clock_s() - began < WARM_S; i++)
         MBA_TRY(mba_gpu_run_step(j->p, &j->step, NULL));
     began = mba_clock_s();
-    MBA_TRY(mba_gpu_plain(g, j->p, &j->step, mba_gpu_plain_s(j->o)));
+    MBA_TRY(mba_gpu_time_unprofiled(g, j->p, &j->step, mba_gpu_plain_s(j->o)));
     g->nbefore = g->nplain;
     g->cost[g->ncosts++] = (mba_gpu_cost){ .mode = "plain", .passes = g->nplain, .seconds = mba_clock_s() - began };
-    return mba_gpu_look(g, j->p, &j->step, "plain");
+    return mba_gpu_read_clocks(g, j->p, &j->step, "plain");
 }
 
 /* The meter's steps are short beside the window (doubts.h); as many training steps as it takes, which are not timed one
@@ -89,14 +89,14 @@ static mba_status measure_energy(job *j)
     mba_gpu_profile *g = j->g;
     double           before = NAN, after = NAN;
     if (mba_nvml_energy(&before) != MBA_OK) {
-        mba_gpu_say_failure(g, "energy");
+        mba_gpu_note_failure(g, "energy");
         return MBA_OK;
     }
     const double began = mba_clock_s();
     for (; mba_clock_s() - began < MBA_ENERGY_S_MIN; g->energy_steps++) MBA_TRY(mba_gpu_run_step(j->p, &j->step, NULL));
     g->energy_s = mba_clock_s() - began;
     if (mba_nvml_energy(&after) == MBA_OK) g->energy_j = after - before;
-    else                                   mba_gpu_say_failure(g, "energy");
+    else                                   mba_gpu_note_failure(g, "energy");
     g->cost[g->ncosts++] = (mba_gpu_cost){ .mode = "energy", .passes = g->energy_steps, .seconds = g->energy_s };
     return MBA_OK;
 }
@@ -133,7 +133,7 @@ static mba_status look_at_data(job *j)
 static mba_status measure_settled(job *j)
 {
     const double began = mba_clock_s();
-    const mba_status st = mba_gpu_settle(j->g, j->p, &j->step);
+    const mba_status st = mba_gpu_measure_isolated(j->g, j->p, &j->step);
     j->g->cost[j->g->ncosts++] = (mba_gpu_cost){
         .mode = "settled", .passes = 2, .seconds = mba_clock_s() - began, .kernels = j->g->nsettled
     };
@@ -152,20 +152,20 @@ static mba_status measure_deep(job *j)
 
 static mba_status collect(job *j)
 {
-    MBA_TRY(mba_watch_begin(j->p));
+    MBA_TRY(mba_launch_trace_begin(j->p));
     mba_status st = measure_plain(j);
     if (st == MBA_OK) st = measure_energy(j);
     if (st == MBA_OK && j->o->steps > 0 && mba_gpu_timeline(j->g, j->p, &j->step, j->o) != MBA_OK)
-        mba_gpu_say_failure(j->g, "timeline");
-    if (st == MBA_OK && holds_plans(j->o) && look_at_data(j) != MBA_OK) mba_gpu_say_failure(j->g, "data");
+        mba_gpu_note_failure(j->g, "timeline");
+    if (st == MBA_OK && holds_plans(j->o) && look_at_data(j) != MBA_OK) mba_gpu_note_failure(j->g, "data");
     if (st == MBA_OK && j->o->nsets > 0 && mba_gpu_counters(j->g, j->p, &j->step, j->o) != MBA_OK)
-        mba_gpu_say_failure(j->g, "counters");
-    if (st == MBA_OK && holds_plans(j->o) && measure_settled(j) != MBA_OK) mba_gpu_say_failure(j->g, "settled");
-    if (st == MBA_OK && j->o->blocks && measure_blocks(j) != MBA_OK) mba_gpu_say_failure(j->g, "blocks");
-    if (st == MBA_OK && j->o->deep && measure_deep(j) != MBA_OK) mba_gpu_say_failure(j->g, "deep");
+        mba_gpu_note_failure(j->g, "counters");
+    if (st == MBA_OK && holds_plans(j->o) && measure_settled(j) != MBA_OK) mba_gpu_note_failure(j->g, "settled");
+    if (st == MBA_OK && j->o->blocks && measure_blocks(j) != MBA_OK) mba_gpu_note_failure(j->g, "blocks");
+    if (st == MBA_OK && j->o->deep && measure_deep(j) != MBA_OK) mba_gpu_note_failure(j->g, "deep");
     if (st == MBA_OK && j->o->deep && j->o->near && mba_gpu_samples(j->g, j->o->near) != MBA_OK)
-        mba_gpu_say_failure(j->g, "samples");
-    mba_watch_end();
+        mba_gpu_note_failure(j->g, "samples");
+    mba_launch_trace_end();
     return st;
 }
 

@@ -14,7 +14,7 @@
 #define MBA_SCOPE_GPU_PROFILE_H
 
 #include "core/program.h"
-#include "scope/link.h"
+#include "scope/correlate.h"
 #include "scope/metrics.h"
 
 enum { MBA_GPU_SETS_MAX = 8, MBA_GPU_NOTES_MAX = 24, MBA_GPU_STEPS_MAX = 1000 };
@@ -51,7 +51,7 @@ typedef struct mba_gpu_instruction {
 typedef struct mba_gpu_block { int32_t node, launch, sm; int64_t block, start_ns, end_ns; } mba_gpu_block;
 
 /* DRAM bytes of launch `launch` of a node that began and ended with an L2 nobody had left anything in. */
-typedef struct mba_gpu_settled { int32_t node, launch, grid[3]; double read, written; } mba_gpu_settled;
+typedef struct mba_gpu_isolated { int32_t node, launch, grid[3]; double read, written; } mba_gpu_isolated;
 
 /* What launch `launch` of a node issues with the data of the step. */
 typedef struct mba_gpu_data { int32_t node, launch; double tensor_flops; } mba_gpu_data;
@@ -68,7 +68,7 @@ typedef struct mba_gpu_note { const char *topic; char text[512], fix[256]; } mba
 
 typedef struct mba_gpu_profile {
     mba_events events; /* step, node and launch set; the warm-up step is not in it */
-    mba_link_report link;
+    mba_correlate_report link;
     double          plain_s[MBA_GPU_STEPS_MAX], timeline_s[MBA_GPU_STEPS_MAX], pass_s[MBA_GPU_SETS_MAX];
     double          whole_s[MBA_GPU_STEPS_MAX], record_s[MBA_GPU_STEPS_MAX];    /* each step as one record; and those */
     double          queued_s[MBA_GPU_STEPS_MAX];             /* not watched, one behind the other, as in training */
@@ -81,7 +81,7 @@ typedef struct mba_gpu_profile {
     mba_gpu_kernel *kernel;  int64_t nkernels;
     mba_events      names;                                   /* owns the names of kernels */
     mba_gpu_block  *block;  int64_t nblocks;                 /* at most options.blocks of a kernel */
-    mba_gpu_settled *settled;  int64_t nsettled;
+    mba_gpu_isolated *settled;  int64_t nsettled;
     mba_gpu_data   *data;  int64_t ndata;
     mba_gpu_instruction *instruction;  int64_t ninstructions, instructions_room;
     const mba_metric_set *set[MBA_GPU_SETS_MAX];  int nsets; /* those that were measured */
@@ -96,15 +96,15 @@ void                mba_gpu_profile_free(mba_gpu_profile *g);             /* NUL
 /* Parts of it. */
 static inline double mba_gpu_plain_s(const mba_gpu_options *o) { return o->plain_s > 0 ? o->plain_s / 2 : 0.6; }
 MBA_MUST mba_status mba_gpu_run_step(mba_program *p, const mba_step *step, double *took_s);        /* and waits; NULL is fine */
-MBA_MUST mba_status mba_gpu_plain(mba_gpu_profile *g, mba_program *p, const mba_step *step, double for_s);
-MBA_MUST mba_status mba_gpu_look(mba_gpu_profile *g, mba_program *p, const mba_step *step, const char *when);
+MBA_MUST mba_status mba_gpu_time_unprofiled(mba_gpu_profile *g, mba_program *p, const mba_step *step, double for_s);
+MBA_MUST mba_status mba_gpu_read_clocks(mba_gpu_profile *g, mba_program *p, const mba_step *step, const char *when);
 MBA_MUST mba_status mba_gpu_timeline(mba_gpu_profile *g, mba_program *p, const mba_step *step,
                                      const mba_gpu_options *o);
 MBA_MUST mba_status mba_gpu_counters(mba_gpu_profile *g, mba_program *p, const mba_step *step,
                                      const mba_gpu_options *o);
 MBA_MUST mba_status mba_gpu_look_at_data(mba_gpu_profile *g, mba_program *p, const mba_step *step);
 double              mba_gpu_data_flops(const mba_gpu_profile *g, int32_t node, int32_t launch); /* NaN: plans decide */
-MBA_MUST mba_status mba_gpu_settle(mba_gpu_profile *g, mba_program *p, const mba_step *step);
+MBA_MUST mba_status mba_gpu_measure_isolated(mba_gpu_profile *g, mba_program *p, const mba_step *step);
 MBA_MUST mba_status mba_gpu_deep(mba_gpu_profile *g, mba_program *p, const mba_step *step, const char *kernel);
 bool                mba_gpu_deep_is(const mba_node *n, const mba_plan *plan, const char *kernel);
 const char         *mba_gpu_deep_only(const mba_node *n, const char *kernel);      /* words of the names that count; NULL: all */
@@ -112,7 +112,7 @@ MBA_MUST mba_status mba_gpu_instruction_add(mba_gpu_profile *g, const mba_gpu_in
 MBA_MUST mba_status mba_gpu_samples(mba_gpu_profile *g, const char *near);         /* by a second process */
 MBA_MUST mba_status mba_gpu_samples_read(mba_gpu_profile *g, const char *path);    /* what it left */
 MBA_MUST mba_status mba_gpu_blocks(mba_gpu_profile *g, mba_program *p, const mba_step *step, int64_t most);
-void                mba_gpu_say(mba_gpu_profile *g, const char *topic, const char *text, const char *fix); /* a note */
-void                mba_gpu_say_failure(mba_gpu_profile *g, const char *topic);        /* the last error as a note */
+void                mba_gpu_note_add(mba_gpu_profile *g, const char *topic, const char *text, const char *fix); /* a note */
+void                mba_gpu_note_failure(mba_gpu_profile *g, const char *topic);        /* the last error as a note */
 
 #endif

@@ -143,7 +143,7 @@ static mba_status take_line(mba_gpu_profile *g, const char *line, mba_samples_se
         const char *fix = strstr(line, " fix: ");
         char        text[400];
         snprintf(text, sizeof text, "%.*s", (int)(fix ? fix - line - 7 : 399), line + 7);
-        mba_gpu_say(g, "samples", text, fix ? fix + 6 : "");
+        mba_gpu_note_add(g, "samples", text, fix ? fix + 6 : "");
         return MBA_OK;
     }
     if (sscanf(line, "at %d %u %d %lf %127s %8191s %511[^\n]", &node, &pc, &source, &samples, reason, kernel,
@@ -173,7 +173,7 @@ mba_status mba_gpu_samples_read(mba_gpu_profile *g, const char *path)
                         (long long)seen.samples, (long long)seen.foreign);
     snprintf(words, sizeof words, "samples of instructions: %lld, %lld dropped by the hardware",
              (long long)seen.samples, (long long)seen.dropped);
-    if (seen.dropped) mba_gpu_say(g, "deep", words, "");
+    if (seen.dropped) mba_gpu_note_add(g, "deep", words, "");
     return MBA_OK;
 }
 
@@ -184,7 +184,7 @@ mba_status mba_gpu_samples(mba_gpu_profile *g, const char *near)
         snprintf(store, sizeof store, "%s.samples.db", near) >= PATH_ROOM)
         return mba_fail(MBA_E_ARG, "the name of the store is too long");
     unlink(text);
-    if (run_again(text, store) != MBA_OK) mba_gpu_say_failure(g, "samples");     // what it has left counts all the same
+    if (run_again(text, store) != MBA_OK) mba_gpu_note_failure(g, "samples");     // what it has left counts all the same
     const mba_status st = access(text, F_OK) ? MBA_OK : mba_gpu_samples_read(g, text);
     unlink(text);
     unlink(store);

@@ -228,7 +228,7 @@ static mba_status put_data(const storing *x, int64_t id, const mba_gpu_kernel *k
     return mba_put_counter(x->s, &r);
 }
 
-static mba_status put_settled(const storing *x, const mba_gpu_settled *b)
+static mba_status put_settled(const storing *x, const mba_gpu_isolated *b)
 {
     const struct { const char *metric; double value; } of[] = { { "settled__dram_bytes_read.sum", b->read },
                                                                 { "settled__dram_bytes_write.sum", b->written } };
@@ -321,12 +321,12 @@ static mba_status put_clocks(mba_store *s, const mba_gpu_profile *g)
     for (int i = 0; i < g->nclocks; i++) {
         const mba_gpu_clock *c = &g->clock[i];
         snprintf(key, sizeof key, "clock.%s", c->when);
-        if (c->sm_mhz >= 0) MBA_TRY(mba_sheet_number(s, key, "read", c->sm_mhz, "MHz"));
+        if (c->sm_mhz >= 0) MBA_TRY(mba_env_put_number(s, key, "read", c->sm_mhz, "MHz"));
         snprintf(key, sizeof key, "power.%s", c->when);
-        if (c->power_w >= 0) MBA_TRY(mba_sheet_number(s, key, "read", c->power_w, "W"));
+        if (c->power_w >= 0) MBA_TRY(mba_env_put_number(s, key, "read", c->power_w, "W"));
         snprintf(key, sizeof key, "throttled.%s", c->when);
         mba_nvml_throttle_words(words, sizeof words, c->throttled);
-        MBA_TRY(mba_sheet_text(s, key, "read", "%s", *words ? words : "no"));
+        MBA_TRY(mba_env_put_text(s, key, "read", "%s", *words ? words : "no"));
     }
     return MBA_OK;
 }
@@ -339,7 +339,7 @@ static mba_status put_rest(mba_store *s, const mba_gpu_profile *g, double units)
     MBA_TRY(put_steps(s, "queued", g->queued_s, g->nqueued, units));
     MBA_TRY(put_steps(s, "timeline", g->timeline_s, g->ntimeline, units));
     if (g->record_cost_s == g->record_cost_s)
-        MBA_TRY(mba_sheet_number(s, "timeline.record_cost", "measured", 1e9 * g->record_cost_s, "ns"));
+        MBA_TRY(mba_env_put_number(s, "timeline.record_cost", "measured", 1e9 * g->record_cost_s, "ns"));
     MBA_TRY(put_steps(s, "counters", g->pass_s, g->nsets, units));
     MBA_TRY(put_costs(s, g));
     MBA_TRY(put_clocks(s, g));

@@ -114,7 +114,7 @@ static mba_gpu_profile *make_profile(const mba_program *p)
     };
     g->settled = calloc(2, sizeof *g->settled);
     for (int k = 0; k < 2; k++) // the second with a grid that no event has
-        g->settled[g->nsettled++] = (mba_gpu_settled){ .node = 3, .launch = 0, .read = 70, .written = 30,
+        g->settled[g->nsettled++] = (mba_gpu_isolated){ .node = 3, .launch = 0, .read = 70, .written = 30,
                                                        .grid = { -1, -1, -1 } };
     for (int i = 0; i < 3; i++) g->settled[0].grid[i] = event_of(p, 3, 0, 0).grid[i];
     g->instruction = calloc(1, sizeof *g->instruction);
@@ -341,7 +341,7 @@ static void plans_are_held_against_counters(void **state)
         wrong++;
     fill_counters(g, p, wrong);
     assert_ok(mba_store_create(&s, path));
-    assert_ok(mba_sheet_number(s, "gpu.l2", "given", 1, "byte"));
+    assert_ok(mba_env_put_number(s, "gpu.l2", "given", 1, "byte"));
     assert_ok(mba_describe_program(s, p));
     assert_ok(mba_gpu_store(s, p, g, 256));
     assert_ok(mba_store_close(s));

@@ -17,7 +17,7 @@
 #include "scope/cupti_collect.h"
 #include "scope/gpu_profile.h"
 #include "scope/nvml.h"
-#include "scope/watch.h"
+#include "scope/launch_trace.h"
 
 static const double OVERHEAD_MOST = 0.02;          // of the timeline; beyond, the store has a note
 static const double SETTLED = 0.01;                // how far unwatched steps before and after may be apart, unsaid
@@ -75,7 +75,7 @@ static mba_status run_whole(job *j)
     const double began = mba_clock_s();
     while (g->nwhole < j->steps || (mba_clock_s() - began < WHOLE_S && g->nwhole < MBA_GPU_STEPS_MAX))
         MBA_TRY(mba_gpu_run_step(j->p, j->step, &g->whole_s[g->nwhole++]));
-    return mba_gpu_look(g, j->p, j->step, "graph");
+    return mba_gpu_read_clocks(g, j->p, j->step, "graph");
 }
 
 /* The first record is of the warm-up. */
@@ -178,11 +178,11 @@ static void drop_warm_up(const job *j)
 
 static void judge_links(job *j)
 {
-    const mba_link_report *r = &j->g->link;
+    const mba_correlate_report *r = &j->g->link;
     char                   text[256];
     if (r->steps != j->steps + j->warm_up) {
         snprintf(text, sizeof text, "the timeline shows %d captured steps of %d", r->steps, j->steps + j->warm_up);
-        mba_gpu_say(j->g, "timeline", text, "");
+        mba_gpu_note_add(j->g, "timeline", text, "");
     }
     if (r->unlinked) {
         snprintf(text, sizeof text,
@@ -190,7 +190,7 @@ static void judge_links(job *j)
                  "%lld, %lld, %lld",
                  (long long)r->unlinked, (long long)r->expected[0], (long long)r->expected[1],
                  (long long)r->expected[2], (long long)r->got[0], (long long)r->got[1], (long long)r->got[2]);
-        mba_gpu_say(j->g, "timeline", text, "");
+        mba_gpu_note_add(j->g, "timeline", text, "");
     }
 }
 
@@ -252,7 +252,7 @@ static void judge_overhead(mba_gpu_profile *g)
                  "Kernels alone add up to %.3f ms. Recorded as a whole the step takes %+.1f %%",
                  1e3 * extent_s, 1e3 * whole_s, 1e6 * g->record_cost_s, records, 1e3 * busy_s,
                  100 * (median(g->whole_s, g->nwhole) / plain_s - 1));
-    mba_gpu_say(g, "timeline", text,
+    mba_gpu_note_add(g, "timeline", text,
                 "how long a step takes is that of mode plain or graph; gaps are read less the stamps");
 }
 
@@ -264,8 +264,8 @@ static mba_status measure_kernels(job *j)
     const double     began = mba_clock_s();
     MBA_TRY(start_anew(j));
     MBA_TRY(mba_gpu_run_step(j->p, j->step, NULL));          // captured as in a run that nobody watches
-    MBA_TRY(mba_gpu_plain(g, j->p, j->step, j->plain_s));
-    MBA_TRY(mba_gpu_look(g, j->p, j->step, "plain_again"));
+    MBA_TRY(mba_gpu_time_unprofiled(g, j->p, j->step, j->plain_s));
+    MBA_TRY(mba_gpu_read_clocks(g, j->p, j->step, "plain_again"));
     MBA_TRY(measure_queued(j));
     MBA_TRY(mba_activity_begin(gather, &to));
     double     row;
@@ -274,7 +274,7 @@ static mba_status measure_kernels(job *j)
     const mba_status ended = mba_activity_end(&dropped);
     if (st == MBA_OK) st = ended != MBA_OK ? ended : to.st;
     for (int i = 0; i < 2 && j->is_long && st == MBA_OK; i++) st = measure_long_row(j, 0);
-    if (st == MBA_OK) st = mba_link(&g->events, mba_watch_counts(), j->p->graph->nnodes, &g->link);
+    if (st == MBA_OK) st = mba_correlate_events(&g->events, mba_launch_trace_counts(), j->p->graph->nnodes, &g->link);
     MBA_TRY(st);
     judge_links(j);
     time_steps(j);
@@ -293,18 +293,18 @@ static void judge_clocks(mba_gpu_profile *g)
     if (!(fabs(after / before - 1) > SETTLED)) return;
     n = snprintf(text, sizeof text, "unwatched steps took %.3f ms before the recorded ones and %.3f ms after",
                  1e3 * before, 1e3 * after);
-    if (g->nclocks < 3) { mba_gpu_say(g, "clocks", text, ""); return; }
+    if (g->nclocks < 3) { mba_gpu_note_add(g, "clocks", text, ""); return; }
     for (int i = 0; i < 2; i++) mba_nvml_throttle_words(words[i], sizeof words[i], g->clock[2 * i].throttled);
     snprintf(text + n, sizeof text - (size_t)n, ": %d MHz (%s), then %d MHz (%s)", g->clock[0].sm_mhz,
              *words[0] ? words[0] : "not held back", g->clock[2].sm_mhz, *words[1] ? words[1] : "not held back");
-    mba_gpu_say(g, "clocks", text, "profile again, when nothing else has loaded the GPU before");
+    mba_gpu_note_add(g, "clocks", text, "profile again, when nothing else has loaded the GPU before");
 }
 
 mba_status mba_gpu_timeline(mba_gpu_profile *g, mba_program *p, const mba_step *step, const mba_gpu_options *o)
 {
     const bool is_long = median(g->plain_s, g->nplain) > LONG_S;
     job        j = { g, p, step, o->steps, ALONE + (is_long ? LEAD_LONG : LEAD), is_long, mba_gpu_plain_s(o) };
-    if (measure_whole(&j) != MBA_OK) mba_gpu_say_failure(g, "timeline of whole steps");
+    if (measure_whole(&j) != MBA_OK) mba_gpu_note_failure(g, "timeline of whole steps");
     MBA_TRY(measure_kernels(&j));
     judge_clocks(g);
     judge_overhead(g);

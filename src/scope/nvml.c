@@ -68,7 +68,7 @@ static mba_status find(device *out, unsigned gpu)
     return MBA_OK;
 }
 
-mba_status mba_nvml_look(mba_nvml_state *s, unsigned gpu)
+mba_status mba_nvml_read(mba_nvml_state *s, unsigned gpu)
 {
     device             d;
     unsigned           v;

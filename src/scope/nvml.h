@@ -1,7 +1,7 @@
 /* nvml.h -- what the driver says about the GPU without CUDA: versions, clocks, ECC, power, energy.
  *
  *     mba_nvml_state s;
- *     if (mba_nvml_look(&s, 0) == MBA_OK) printf("%s, driver %s, %d MHz\n", s.name, s.driver, s.sm_mhz);
+ *     if (mba_nvml_read(&s, 0) == MBA_OK) printf("%s, driver %s, %d MHz\n", s.name, s.driver, s.sm_mhz);
  *     MBA_TRY(mba_nvml_energy(&joules));                      // a meter that only grows; E_UNSUPPORTED where there is none
  *
  * libnvidia-ml.so.1 comes with the driver and is opened when first asked for; this needs no toolkit to build. Fields that a
@@ -18,7 +18,7 @@ typedef struct mba_nvml_state {
     unsigned throttled; /* bits of why the clocks are lower than they could be; 0: they are not */
 } mba_nvml_state;
 
-MBA_MUST mba_status mba_nvml_look(mba_nvml_state *out, unsigned gpu);
+MBA_MUST mba_status mba_nvml_read(mba_nvml_state *out, unsigned gpu);
 MBA_MUST mba_status mba_nvml_energy(double *joules);
 
 /* "power limit, thermal" */

@@ -337,7 +337,7 @@ const char *mba_store_path(const mba_store *s)    { return s->path; }
 
 /* ---- shorthands ---- */
 
-mba_status mba_sheet_text(mba_store *s, const char *key, const char *how, const char *fmt, ...)
+mba_status mba_env_put_text(mba_store *s, const char *key, const char *how, const char *fmt, ...)
 {
     char    text[4096];
     va_list ap;
@@ -347,7 +347,7 @@ mba_status mba_sheet_text(mba_store *s, const char *key, const char *how, const 
     return mba_put_sheet(s, &(mba_row_sheet){ .key = key, .text = text, .number = NAN, .how = how });
 }
 
-mba_status mba_sheet_number(mba_store *s, const char *key, const char *how, double number, const char *unit)
+mba_status mba_env_put_number(mba_store *s, const char *key, const char *how, double number, const char *unit)
 {
     return mba_put_sheet(s, &(mba_row_sheet){ .key = key, .number = number, .unit = unit, .how = how });
 }

@@ -144,9 +144,9 @@ MBA_MUST mba_status mba_store_count(mba_store *s, mba_store_rows table, int64_t 
 #undef END
 
 /* ---- shorthands for writers ---- */
-MBA_MUST mba_status mba_sheet_text(mba_store *s, const char *key, const char *how, const char *fmt,
+MBA_MUST mba_status mba_env_put_text(mba_store *s, const char *key, const char *how, const char *fmt,
                                    ...) __attribute__((format(printf, 4, 5)));
-MBA_MUST mba_status mba_sheet_number(mba_store *s, const char *key, const char *how, double number, const char *unit);
+MBA_MUST mba_status mba_env_put_number(mba_store *s, const char *key, const char *how, double number, const char *unit);
 MBA_MUST mba_status mba_note_missing(mba_store *s, const char *topic, const char *text, const char *fix);
 
 #endif

@@ -155,7 +155,7 @@ static mba_status nothing_else_there(const char *folder, const char *name)
     for (int64_t i = 0; i < l.n && st == MBA_OK; i++)
         if (strcmp(l.name[i], name))
             st = mba_fail(MBA_E_ARG, "'%s' has events of another run: %s\nwhy: TensorBoard draws all files of a folder as one "
-                          "run\nfix: a folder for each run, --tensorboard %s/NAME", folder, mba_show(l.name[i]).text, folder);
+                          "run\nfix: a folder for each run, --tensorboard %s/NAME", folder, mba_quote(l.name[i]).text, folder);
     mba_listing_free(&l);
     return st;
 }

@@ -277,7 +277,7 @@ static mba_status read_facts(mba_training *t)
     snprintf(path, sizeof path, "%s/options.json", t->path);
     MBA_TRY(add_file(t, path, "options", none));
     const bool       options = t->nfacts > 0;
-    const mba_status without = mba_checkpoint_none(t->path);        // E_ARG: there are some
+    const mba_status without = mba_checkpoint_require_empty(t->path);        // E_ARG: there are some
     *checkpoint = 0;
     if (without == MBA_E_ARG) MBA_TRY(mba_checkpoint_latest(checkpoint, sizeof checkpoint, t->path));
     else                   MBA_TRY(without);

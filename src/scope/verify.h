@@ -17,7 +17,7 @@
  *   lags    reads agree
  *   kept    reads are missing, no more of them than the two launches before have touched, nor than half the L2
  *   again   blocks read operands more than once (as planned), and some of that missed L2
- * That is in a step, among neighbours. A store that has settled bytes (gpu_settled.c: every launch between two sweeps of
+ * That is in a step, among neighbours. A store that has settled bytes (gpu_isolated.c: every launch between two sweeps of
  * L2) is judged by them too, and there nothing lags and nothing is kept: within 5 %, or `again`, or it differs. */
 #ifndef MBA_SCOPE_VERIFY_H
 #define MBA_SCOPE_VERIFY_H

@@ -57,8 +57,8 @@ static mba_verification *verified(const char *name, mba_analysis **a, int64_t n)
 static void begin(const char *name)
 {
     assert_ok(mba_store_create(&store, scratch(name)));
-    assert_ok(mba_sheet_text(store, "run.device", "given", "cuda"));
-    assert_ok(mba_sheet_number(store, "gpu.l2", "given", L2, "byte"));
+    assert_ok(mba_env_put_text(store, "run.device", "given", "cuda"));
+    assert_ok(mba_env_put_number(store, "gpu.l2", "given", L2, "byte"));
 }
 
 static void end(mba_analysis *a, mba_verification *v)

@@ -1,7 +1,7 @@
 /* engine.h -- how long one kernel takes on one machine.
  *
  *     mba_sim_result r;
- *     MBA_TRY(mba_sim_run(&r, &kernel, &gpu, MBA_SIM_FOLDED));
+ *     MBA_TRY(mba_sim_run(&r, &kernel, &gpu, MBA_SIM_ONE_SM));
  *     printf("%.1f us, %s\n", 1e6 * r.seconds, mba_sim_limits[r.limit]);
  *
  * Three tiers share kernels and machines. BOUNDS: closed forms; the longest of them is a time that nothing can beat.
@@ -14,7 +14,7 @@
 
 #include "sim/kernel.h"
 
-typedef enum mba_sim_tier { MBA_SIM_BOUNDS, MBA_SIM_FOLDED, MBA_SIM_WHOLE, MBA_SIM_ROUGH } mba_sim_tier;
+typedef enum mba_sim_fidelity { MBA_SIM_BOUNDS, MBA_SIM_ONE_SM, MBA_SIM_ALL_SMS, MBA_SIM_FAST } mba_sim_fidelity;
 
 /* What the bounds of a kernel are made of: pipes first, in their order. */
 typedef enum mba_sim_limit {
@@ -31,6 +31,6 @@ typedef struct mba_sim_result {
     int64_t resident, waves, blocks, events;      /* blocks: of the busiest SM */
 } mba_sim_result;
 
-MBA_MUST mba_status mba_sim_run(mba_sim_result *out, const mba_sim_kernel *k, const mba_gpu *m, mba_sim_tier tier);
+MBA_MUST mba_status mba_sim_run(mba_sim_result *out, const mba_sim_kernel *k, const mba_gpu *m, mba_sim_fidelity tier);
 
 #endif

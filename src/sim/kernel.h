@@ -3,7 +3,7 @@
  *     mba_sim_kernel k;
  *     MBA_TRY(mba_sim_lower(&k, node, &plan->launch[i], plan, gpu));
  *     k.stream[0].hit = 128;                              // of 256: what the ledger found in L2
- *     MBA_TRY(mba_sim_run(&r, &k, gpu, MBA_SIM_FOLDED));  // engine.h
+ *     MBA_TRY(mba_sim_run(&r, &k, gpu, MBA_SIM_ONE_SM));  // engine.h
  *
  * A role of a block is one team of warps that works through its operations; work of neighbouring phases that use
  * different pipes overlaps. What a plan estimates is completed here by what every kernel of ours does besides:

@@ -6,10 +6,10 @@
 
 #include "core/plan_work.h"
 #include "models/model.h"
-#include "sim/counted.h"
+#include "sim/profiled.h"
 #include "sim/engine.h"
-#include "sim/frozen.h"
-#include "sim/library.h"
+#include "sim/serialize.h"
+#include "sim/vendor_gemm.h"
 #include "sim/step.h"
 #include "tests/machines.h"
 
@@ -41,7 +41,7 @@ static void parts_of_sectors_are_sectors_to_l2(void **state)
     assert_ok(mba_gpu_load(&m, "h200"));
     for (int i = 0; i < 2; i++) {
         lower_store(&k[i], &sum[i], a, 1 + i, &m);
-        assert_ok(mba_sim_run(&r[i], &k[i], &m, MBA_SIM_FOLDED));
+        assert_ok(mba_sim_run(&r[i], &k[i], &m, MBA_SIM_ONE_SM));
     }
     assert_true(k[0].partly == 0 && k[1].partly == 563);       // two sectors for one, each 1.6 times as long: 2.2 times 256 more
     assert_true(k[1].stream[0].moved == k[0].stream[0].moved && k[1].stream[0].unique == k[0].stream[0].unique);
@@ -56,7 +56,7 @@ static void others_wait_for_the_busiest_warp(void **state)
 {
     (void)state;
     enum { SMS = 132, WARPS = 8, EACH = 4000 };
-    static char    text[MBA_FROZEN_BYTES];
+    static char    text[MBA_SIM_KERNEL_TEXT_BYTES];
     mba_arena     *a;
     mba_gpu        m;
     mba_sim_kernel k[2], again;
@@ -66,19 +66,19 @@ static void others_wait_for_the_busiest_warp(void **state)
     for (int i = 0; i < 2; i++) {
         mba_plan           p = { .arena = a };
         mba_launch        *l = mba_plan_launch(&p, "k", MBA_VECTOR, SMS, 32 * WARPS);
-        mba_counted_kernel c = { .grid = SMS, .block = 32 * WARPS, .regs = 32 };
+        mba_profiled_kernel c = { .grid = SMS, .block = 32 * WARPS, .regs = 32 };
         l->regs    = 32;
         l->busiest = i ? 4 : 0;
         mba_phase_work(l, MBA_FMA, 32.0 * WARPS * EACH, NULL);
         assert_ok(mba_sim_lower(&k[i], NULL, l, &p, &m));
-        assert_ok(mba_sim_run(&plain[i], &k[i], &m, MBA_SIM_FOLDED));
-        assert_true(mba_sim_freeze(text, sizeof text, &k[i]));
-        assert_ok(mba_sim_thaw(&again, text, &m));
+        assert_ok(mba_sim_run(&plain[i], &k[i], &m, MBA_SIM_ONE_SM));
+        assert_true(mba_sim_kernel_write(text, sizeof text, &k[i]));
+        assert_ok(mba_sim_kernel_parse(&again, text, &m));
         assert_true(again.busiest == k[i].busiest && k[i].busiest == (i ? 1024 : 0));
         c.n[MBA_N_INST] = c.n[MBA_N_FMA] = (double)SMS * WARPS * EACH;
         c.n[MBA_N_PATH] = 4;
-        mba_counted_bind(&again, &c, &m);
-        assert_ok(mba_sim_run(&bound[i], &again, &m, MBA_SIM_FOLDED));
+        mba_profiled_apply(&again, &c, &m);
+        assert_ok(mba_sim_run(&bound[i], &again, &m, MBA_SIM_ONE_SM));
     }
     const double more = (bound[1].seconds - bound[0].seconds) * m.v[MBA_GPU_clk] * 1e9;    // cycles
     assert_true(plain[1].seconds > 2 * plain[0].seconds && plain[1].seconds <= 4 * plain[0].seconds);
@@ -93,25 +93,25 @@ static void others_wait_for_the_busiest_warp(void **state)
 static void names_of_libraries_say_tiles(void **state)
 {
     (void)state;
-    mba_counted_kernel c = { .grid = 132, .smem_bytes = 231424 };
-    mba_library_tile   t;
+    mba_profiled_kernel c = { .grid = 132, .smem_bytes = 231424 };
+    mba_vendor_gemm_tile   t;
     snprintf(c.kernel, sizeof c.kernel, "nvjet_sm90_tst_160x256_64x4_1x2_h_bz_coopA_TNN");
     c.n[MBA_N_TENSOR] = 2.0 * 160 * 39 * 16384 * 1024;         // 6176 columns fill 39 tiles of 160
     c.n[MBA_N_L2_WR]  = 16384.0 * 6176 * 2 / 32;
-    assert_true(mba_library_tile_of(&t, &c));
+    assert_true(mba_vendor_gemm_tile_of(&t, &c));
     assert_true(t.m == 160 && t.n == 256 && t.k == 64 && t.stages == 4 && t.together);
     assert_true(t.tiles == 39 * 64 && t.steps == 16);
     c.n[MBA_N_L2_WR] = 16;                                     // steps of a few tiles are dealt to all blocks
-    assert_true(mba_library_tile_of(&t, &c) && t.tiles == 132);
+    assert_true(mba_vendor_gemm_tile_of(&t, &c) && t.tiles == 132);
     static const char *const others[] = { "Kernel2", "nvjet_sm90_tst_160x256", "nvjet_sm90_tst_0x256_64x4_1x2_h",
                                           "sm90_xmma_fprop_tilesize128x64x64" };
     for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
         snprintf(c.kernel, sizeof c.kernel, "%s", others[i]);
-        assert_false(mba_library_tile_of(&t, &c));
+        assert_false(mba_vendor_gemm_tile_of(&t, &c));
     }
     c.n[MBA_N_TENSOR] = NAN;
     snprintf(c.kernel, sizeof c.kernel, "nvjet_sm90_tst_160x256_64x4_1x2_h_bz_coopA_TNN");
-    assert_false(mba_library_tile_of(&t, &c));
+    assert_false(mba_vendor_gemm_tile_of(&t, &c));
 }
 
 /* The order of work of a library's product: as many tiles for each class of blocks as there are, and stores where groups
@@ -134,12 +134,12 @@ static void products_of_libraries_are_dealt_by_tiles(void **state)
                                    [MBA_OP_RELEASE] = 'r', [MBA_OP_STORE] = 's', [MBA_OP_END] = 'e', [MBA_OP_EXIT] = 'x',
                                    [MBA_OP_FILL] = 'f', [MBA_OP_ASYNC] = 'a', [MBA_OP_COMMIT] = 'c' };
     for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
-        const mba_counted_kernel c = { .grid = 132, .block = 384 };
-        const mba_library_tile   t = { .m = 128, .n = 256, .k = 64, .stages = i ? 4 : 99, .tiles = of[i].tiles, .steps = 16,
+        const mba_profiled_kernel c = { .grid = 132, .block = 384 };
+        const mba_vendor_gemm_tile   t = { .m = 128, .n = 256, .k = 64, .stages = i ? 4 : 99, .tiles = of[i].tiles, .steps = 16,
                                        .together = of[i].together };
         mba_sim_kernel k = { .name = "cublaslt_gemm", .nops = 7, .nclasses = 5 };
         char           order[MBA_SIM_OPS + 1] = "";
-        mba_library_rebuild(&k, &c, &t);
+        mba_vendor_gemm_lower(&k, &c, &t);
         assert_true(k.grid == 132 && k.threads == 384 && k.warps == 12 && k.hidden == 1 && k.depth == (i ? 4 : MBA_SIM_STAGES));
         assert_int_equal(k.nclasses, of[i].classes);
         for (int64_t j = 0; j < k.nclasses; j++) assert_true(k.count[j] == of[i].count[j] && k.trips[j][0] == of[i].trips[j]);
@@ -155,7 +155,7 @@ static void products_of_libraries_are_dealt_by_tiles(void **state)
         if (i == 2) assert_int_equal(k.op[6].bytes, 2 * 128 * 256 / 2 / 16 + 1);      // of one tile of two, a step's part
     }
     mba_sim_kernel narrow = { .name = "cublaslt_gemm" };
-    mba_library_rebuild(&narrow, &(mba_counted_kernel){ .grid = 2, .block = 128 }, &(mba_library_tile){ .m = 8, .n = 8, .k = 8, .tiles = 2, .steps = 1 });
+    mba_vendor_gemm_lower(&narrow, &(mba_profiled_kernel){ .grid = 2, .block = 128 }, &(mba_vendor_gemm_tile){ .m = 8, .n = 8, .k = 8, .tiles = 2, .steps = 1 });
     assert_true(narrow.warps == 4 && narrow.role_warps[0] == 1);
 }
 
@@ -172,7 +172,7 @@ static void take_longer(void *of, const mba_program *p, int32_t node, int launch
 static double seconds_of(mba_sim *s, const mba_program *p, const mba_gpu *m, int64_t cycles, int64_t *unique)
 {
     mba_sim_step r;
-    assert_ok(mba_sim_program(&r, s, p, m, &(mba_sim_how){ .passes = MBA_FORWARD, .bind = cycles ? take_longer : NULL, .of = &cycles }));
+    assert_ok(mba_sim_program(&r, s, p, m, &(mba_sim_how){ .passes = MBA_FORWARD, .before_launch = cycles ? take_longer : NULL, .of = &cycles }));
     const double seconds = r.seconds;
     *unique = r.unique;
     mba_sim_step_free(&r);

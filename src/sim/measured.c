@@ -113,9 +113,9 @@ static double correlation(const mba_measured *d, mba_point_set set, int n)
     return v > 0 ? (xy - x * y / n) / sqrt(v) : NAN;
 }
 
-mba_score mba_measured_score(const mba_measured *d, mba_point_set set)
+mba_error_stats mba_measured_score(const mba_measured *d, mba_point_set set)
 {
-    mba_score s = { .mape = NAN, .p90 = NAN, .worst = NAN, .log_correlation = NAN, .roofline_mape = NAN };
+    mba_error_stats s = { .mape = NAN, .p90 = NAN, .worst = NAN, .log_correlation = NAN, .roofline_mape = NAN };
     double   *off = calloc((size_t)d->n + 1, sizeof *off), sum = 0, roof = 0;
     if (!off) return s;
     for (int i = 0; i < d->n; i++) {

@@ -33,11 +33,11 @@ MBA_MUST mba_status mba_measured_parse(mba_measured **out, const char *where, co
 void                mba_measured_destroy(mba_measured *d);   /* NULL is fine */
 
 /* How far predictions of one set are off, in percent of the measured time. */
-typedef struct mba_score {
+typedef struct mba_error_stats {
     int points;
     double mape, p90, worst, log_correlation, roofline_mape;
     const mba_point *worst_point;
-} mba_score;
-mba_score mba_measured_score(const mba_measured *d, mba_point_set set);
+} mba_error_stats;
+mba_error_stats mba_measured_score(const mba_measured *d, mba_point_set set);
 
 #endif

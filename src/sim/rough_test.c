@@ -57,8 +57,8 @@ static void parts_of_a_loop_stand_for_all(void **state)
         mba_sim_result all, rough;
         assert_ok(mba_gpu_load(&m, mba_gpu_name((int)dice(6))));
         const mba_sim_kernel k = product(&m, 769 + (int64_t)dice(4000));
-        assert_ok(mba_sim_run(&all, &k, &m, MBA_SIM_FOLDED));
-        assert_ok(mba_sim_run(&rough, &k, &m, MBA_SIM_ROUGH));
+        assert_ok(mba_sim_run(&all, &k, &m, MBA_SIM_ONE_SM));
+        assert_ok(mba_sim_run(&rough, &k, &m, MBA_SIM_FAST));
         const double off = fabs(rough.seconds / all.seconds - 1);
         if (off > worst) worst = off;
         sum += off;
@@ -77,8 +77,8 @@ static void short_loops_are_run_whole(void **state)
     mba_sim_result all, rough;
     assert_ok(mba_gpu_load(&m, "h200"));
     const mba_sim_kernel k = product(&m, 700);
-    assert_ok(mba_sim_run(&all, &k, &m, MBA_SIM_FOLDED));
-    assert_ok(mba_sim_run(&rough, &k, &m, MBA_SIM_ROUGH));
+    assert_ok(mba_sim_run(&all, &k, &m, MBA_SIM_ONE_SM));
+    assert_ok(mba_sim_run(&rough, &k, &m, MBA_SIM_FAST));
     assert_true(all.seconds == rough.seconds && all.events == rough.events);
 }
 

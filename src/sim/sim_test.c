@@ -5,7 +5,7 @@
 #include <math.h>
 
 #include "sim/engine.h"
-#include "sim/frozen.h"
+#include "sim/serialize.h"
 #include "tests/dice.h"
 
 static double between(double a, double b) { return a + (b - a) * (double)dice(1 << 20) / (1 << 20); }
@@ -95,7 +95,7 @@ static mba_sim_kernel random_kernel(const mba_gpu *m)
     return k;
 }
 
-static double time_of(const mba_sim_kernel *k, const mba_gpu *m, mba_sim_tier tier)
+static double time_of(const mba_sim_kernel *k, const mba_gpu *m, mba_sim_fidelity tier)
 {
     mba_sim_result r;
     assert_ok(mba_sim_run(&r, k, m, tier));
@@ -113,7 +113,7 @@ static void no_kernel_beats_its_bounds(void **state)
         const mba_gpu        m = random_machine();
         const mba_sim_kernel k = random_kernel(&m);
         mba_sim_result       r;
-        assert_ok(mba_sim_run(&r, &k, &m, i % 20 ? MBA_SIM_FOLDED : MBA_SIM_WHOLE));
+        assert_ok(mba_sim_run(&r, &k, &m, i % 20 ? MBA_SIM_ONE_SM : MBA_SIM_ALL_SMS));
         for (int b = 0; b < MBA_LIMITS; b++)
             if (r.seconds < r.bound[b] * 0.995)
                 fail_msg("case %d: %g us below the %s bound of %g us", i, 1e6 * r.seconds, mba_sim_limits[b],
@@ -138,7 +138,7 @@ static void a_better_machine_is_not_slower(void **state)
         const bool rate = dice(2);
         const int  key = rate ? rates_of_machine[dice(RATES)] : costs_of_machine[dice(COSTS)];
         better.v[key] *= rate ? between(1.05, 3) : between(0, 0.95);
-        const double a = time_of(&k, &m, MBA_SIM_FOLDED), b = time_of(&k, &better, MBA_SIM_FOLDED);
+        const double a = time_of(&k, &m, MBA_SIM_ONE_SM), b = time_of(&k, &better, MBA_SIM_ONE_SM);
         if (b > a * 1.005) anomalies++;
         if (b / a > worst) worst = b / a;
     }
@@ -163,15 +163,15 @@ static void time_scales(void **state)
                                           MBA_GPU_l2_rd, MBA_GPU_l2_wr,  MBA_GPU_hbm };
         for (int j = 0; j < 7; j++) fast.v[in_seconds[j]] *= 2;
         fast.v[MBA_GPU_t_power] /= 2;
-        const double a = time_of(&k, &m, MBA_SIM_FOLDED), b = time_of(&k, &fast, MBA_SIM_FOLDED);
+        const double a = time_of(&k, &m, MBA_SIM_ONE_SM), b = time_of(&k, &fast, MBA_SIM_ONE_SM);
         assert_true(a == 2 * b);
         mba_sim_kernel large = k;
         large.grid = 40 * (int64_t)m.v[MBA_GPU_sm] * mba_sim_resident(&k, &m);
         assert_ok(mba_sim_finish(&large, &m));
-        const double once = time_of(&large, &m, MBA_SIM_FOLDED);
+        const double once = time_of(&large, &m, MBA_SIM_ONE_SM);
         large.grid *= 3;
         assert_ok(mba_sim_finish(&large, &m));
-        const double thrice = time_of(&large, &m, MBA_SIM_FOLDED);
+        const double thrice = time_of(&large, &m, MBA_SIM_ONE_SM);
         if (fabs(thrice / once / 3 - 1) > 0.06)
             fail_msg("case %d: three times the grid takes %.3f times as long", i, thrice / once);
     }
@@ -194,7 +194,7 @@ static void without_latencies_only_throughput_counts(void **state)
         k.regs = 16; k.smem_bytes = 0;
         assert_ok(mba_sim_finish(&k, &m));
         mba_sim_result r;
-        assert_ok(mba_sim_run(&r, &k, &m, MBA_SIM_FOLDED));
+        assert_ok(mba_sim_run(&r, &k, &m, MBA_SIM_ONE_SM));
         double most = 0;
         for (int b = 0; b < MBA_LIMITS; b++) if (b != MBA_LIMIT_LAUNCH && r.bound[b] > most) most = r.bound[b];
         if (most > 0 && r.seconds / most > worst) worst = r.seconds / most;
@@ -228,7 +228,7 @@ static void one_warp_takes_the_sum_of_its_path(void **state)
     op(&k, MBA_OP_EXIT);
     assert_ok(mba_sim_finish(&k, &m));
     mba_sim_result r;
-    assert_ok(mba_sim_run(&r, &k, &m, MBA_SIM_FOLDED));
+    assert_ok(mba_sim_run(&r, &k, &m, MBA_SIM_ONE_SM));
     const double each = m.v[MBA_GPU_hbm_lat] + m.v[MBA_GPU_bar],
                  fixed = m.v[MBA_GPU_t_kernel] + m.v[MBA_GPU_t_blk] + m.v[MBA_GPU_t_blk_w] + m.v[MBA_GPU_t_exit];
     assert_true(fabs(r.cycles - fixed - 100 * each) < 0.02 * r.cycles);
@@ -248,7 +248,7 @@ static void one_sm_stands_for_all(void **state)
         mba_sim_kernel k = random_kernel(&m);
         k.grid = (int64_t)m.v[MBA_GPU_sm] * mba_sim_resident(&k, &m) * (1 + (int64_t)dice(12));
         assert_ok(mba_sim_finish(&k, &m));
-        const double off = fabs(time_of(&k, &m, MBA_SIM_FOLDED) / time_of(&k, &m, MBA_SIM_WHOLE) - 1);
+        const double off = fabs(time_of(&k, &m, MBA_SIM_ONE_SM) / time_of(&k, &m, MBA_SIM_ALL_SMS) - 1);
         sum += off;
         far += off > 0.05;
         if (off > worst) worst = off;
@@ -346,7 +346,7 @@ static double streaming_gbs(const mba_gpu *m, const row *w, int kind, bool resid
     assert_ok(mba_sim_finish(&k, m));
     assert_int_equal(mba_sim_resident(&k, m), w->blocks);
     mba_sim_result r;
-    assert_ok(mba_sim_run(&r, &k, m, MBA_SIM_FOLDED));
+    assert_ok(mba_sim_run(&r, &k, m, MBA_SIM_ONE_SM));
     return 8.0 * (double)(w->threads * k.grid) * (loads[kind] + stores[kind]) / r.seconds / 1e9;
 }
 
@@ -391,7 +391,7 @@ static void every_compiler_gives_the_same_bits(void **state)
     for (int i = 0; i < 500; i++) {
         const mba_gpu        m = random_machine();
         const mba_sim_kernel k = random_kernel(&m);
-        const double         t = time_of(&k, &m, i % 10 ? MBA_SIM_FOLDED : MBA_SIM_WHOLE);
+        const double         t = time_of(&k, &m, i % 10 ? MBA_SIM_ONE_SM : MBA_SIM_ALL_SMS);
         unsigned char        bytes[sizeof t];
         memcpy(bytes, &t, sizeof t);
         for (size_t b = 0; b < sizeof t; b++) hash = (hash ^ bytes[b]) * 0x100000001b3u;
@@ -404,17 +404,17 @@ static void every_compiler_gives_the_same_bits(void **state)
 static void frozen_kernels_are_the_same(void **state)
 {
     (void)state;
-    static char text[MBA_FROZEN_BYTES];
+    static char text[MBA_SIM_KERNEL_TEXT_BYTES];
     dice_state = 88172645463325252u;
     for (int i = 0; i < 200; i++) {
         const mba_gpu  m = random_machine();
         mba_sim_kernel k = random_kernel(&m), again;
         snprintf(k.name, sizeof k.name, "k");
-        assert_true(mba_sim_freeze(text, sizeof text, &k));
-        assert_ok(mba_sim_thaw(&again, text, &m));
-        assert_true(time_of(&k, &m, MBA_SIM_FOLDED) == time_of(&again, &m, MBA_SIM_FOLDED));
+        assert_true(mba_sim_kernel_write(text, sizeof text, &k));
+        assert_ok(mba_sim_kernel_parse(&again, text, &m));
+        assert_true(time_of(&k, &m, MBA_SIM_ONE_SM) == time_of(&again, &m, MBA_SIM_ONE_SM));
         text[strlen(text) / 2] = i % 2 ? '\0' : 'x';
-        assert_int_equal(mba_sim_thaw(&again, text, &m), MBA_E_FORMAT);
+        assert_int_equal(mba_sim_kernel_parse(&again, text, &m), MBA_E_FORMAT);
     }
 }
 

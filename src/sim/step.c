@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "core/lookup.h"
-#include "sim/ledger.h"
+#include "sim/l2_model.h"
 
 /* ---- what has been simulated, by what makes a kernel and a machine alike ---- */
 
@@ -64,7 +64,7 @@ static bool notices(const mba_sim_kernel *k, int number, bool misses, bool copie
            && number != MBA_GPU_gap_graph && number != MBA_GPU_gap_reset && number != MBA_GPU_host;
 }
 
-static key key_of(const mba_sim_kernel *k, const mba_gpu *m, mba_sim_tier tier)
+static key key_of(const mba_sim_kernel *k, const mba_gpu *m, mba_sim_fidelity tier)
 {
     key h = { 0xcbf29ce484222325u, 0x84222325cbf29ce4u };
     mix_in(&h, &(int64_t){ tier }, sizeof(int64_t));
@@ -95,13 +95,13 @@ typedef struct lowered {
     mba_sim_kernel *kernel;
 } lowered; /* one array of launches per plan */
 
-typedef struct walk {
+typedef struct step_run {
     mba_sim           *sim;
     const mba_program *p;
     const mba_gpu     *m;
     const mba_sim_how *how;
-    mba_sim_tier       tier;
-    mba_ledger        *ledger;
+    mba_sim_fidelity       tier;
+    mba_l2_model        *ledger;
     int64_t            base[MBA_ROLES];           /* of every arena in one line of addresses */
     lowered           *plans; int64_t nplans;
     job               *jobs;  int64_t njobs, space, ran;
@@ -110,9 +110,9 @@ typedef struct walk {
     bool              *resets;
     double            *stored;
     int64_t            load;                      /* of 256: of tensor units, in the walk before; 0: the first */
-} walk;
+} step_run;
 
-static int64_t lay_arenas(walk *w)
+static int64_t lay_arenas(step_run *w)
 {
     int64_t at = 0;
     for (int r = 0; r < MBA_ROLES; r++) {
@@ -122,15 +122,15 @@ static int64_t lay_arenas(walk *w)
     return at;
 }
 
-static mba_place place_of_tensor(const walk *w, const mba_tensor *t)
+static mba_address_range place_of_tensor(const step_run *w, const mba_tensor *t)
 {
     const int64_t e = (int64_t)mba_dtype_bytes(t->type.dtype), runs = t->run > 0 ? mba_elems(t) / t->run : 1;
     const int     arena = t->st->role >= MBA_ACT ? MBA_ACT : (int)t->st->role;
-    return (mba_place){ w->base[arena] + (int64_t)w->p->layout.offset[t->st->id] + t->offset * e,
+    return (mba_address_range){ w->base[arena] + (int64_t)w->p->layout.offset[t->st->id] + t->offset * e,
                         ((runs - 1) * t->pitch + t->run) * e };
 }
 
-static void find_places(const walk *w, int32_t i, const mba_sim_kernel *k, mba_place *place)
+static void find_places(const step_run *w, int32_t i, const mba_sim_kernel *k, mba_address_range *place)
 {
     const mba_node *n = w->p->graph->nodes[i];
     for (int64_t s = 0; s < k->nstreams; s++) {
@@ -138,11 +138,11 @@ static void find_places(const walk *w, int32_t i, const mba_sim_kernel *k, mba_p
         const mba_tensor *t = operand < 0 || operand >= MBA_ARG_SCRATCH(0) ? NULL
                               : operand < MBA_IN_MAX                       ? n->in[operand]
                                                                            : n->out[operand - MBA_IN_MAX];
-        place[s] = (mba_place){ 0, 0 };
+        place[s] = (mba_address_range){ 0, 0 };
         if (t) place[s] = place_of_tensor(w, t);
         else if (operand >= MBA_ARG_SCRATCH(0)) {
             const mba_scratch *c = &w->p->plan[i]->scratch[operand - MBA_ARG_SCRATCH(0)];
-            place[s] = (mba_place){ w->base[MBA_ACT] + (int64_t)w->p->layout.work_offset[i] + (int64_t)c->offset,
+            place[s] = (mba_address_range){ w->base[MBA_ACT] + (int64_t)w->p->layout.work_offset[i] + (int64_t)c->offset,
                                     (int64_t)k->stream[s].unique };
         }
     }
@@ -190,7 +190,7 @@ static void set_fetch(mba_sim_kernel *k, const mba_gpu *m)
 }
 
 /* Nodes that share a plan share its kernels. */
-static mba_status kernels_of(walk *w, int32_t i, mba_sim_kernel **out)
+static mba_status kernels_of(step_run *w, int32_t i, mba_sim_kernel **out)
 {
     const mba_plan *plan = w->p->plan[i];
     for (int64_t k = 0; k < w->nplans; k++)
@@ -212,7 +212,7 @@ static mba_status kernels_of(walk *w, int32_t i, mba_sim_kernel **out)
     return MBA_OK;
 }
 
-static mba_status remember(walk *w, const mba_sim_kernel *k, key h)
+static mba_status remember(step_run *w, const mba_sim_kernel *k, key h)
 {
     mba_sim *s = w->sim;
     job     *jobs = mba_grow(w->jobs, w->njobs, &w->space, sizeof *jobs);
@@ -233,30 +233,30 @@ static double different_stored(const mba_sim_kernel *k)
     return sum;
 }
 
-/* Nodes whose outputs another pass makes too do not run with it (mba_spare: the loss with its product, in training). */
-static bool runs(const walk *w, int32_t i)
+/* Nodes whose outputs another pass makes too do not run with it (mba_node_elide: the loss with its product, in training). */
+static bool runs(const step_run *w, int32_t i)
 {
     const mba_node *n = w->p->graph->nodes[i];
-    return (n->pass & w->how->passes) && (w->how->spared || !(n->unless & w->how->passes));
+    return (n->pass & w->how->passes) && (w->how->with_elided || !(n->elided_in & w->how->passes));
 }
 
-static mba_status walk_node(walk *w, int32_t i)
+static mba_status simulate_node(step_run *w, int32_t i)
 {
     mba_sim_kernel *all = NULL;
-    mba_place       place[MBA_SIM_STREAMS];
+    mba_address_range       place[MBA_SIM_STREAMS];
     MBA_TRY(kernels_of(w, i, &all));
-    if (w->how->cold) mba_ledger_sweep(w->ledger);
+    if (w->how->cold) mba_l2_model_flush(w->ledger);
     for (int l = 0; l < w->p->plan[i]->nlaunches; l++) {
-        if (w->how->apart) mba_ledger_sweep(w->ledger);
+        if (w->how->flush_per_launch) mba_l2_model_flush(w->ledger);
         find_places(w, i, &all[l], place);
-        mba_ledger_kernel(w->ledger, &all[l], place);
+        mba_l2_model_access(w->ledger, &all[l], place);
         set_fetch(&all[l], w->m);
         mba_sim_kernel bound;
-        if (w->how->bind) {                       // a plan's kernels are shared: what is bound is a copy
+        if (w->how->before_launch) {                       // a plan's kernels are shared: what is bound is a copy
             bound = all[l];
-            w->how->bind(w->how->of, w->p, i, l, &bound);
+            w->how->before_launch(w->how->of, w->p, i, l, &bound);
         }
-        mba_sim_kernel *k = w->how->bind ? &bound : &all[l];
+        mba_sim_kernel *k = w->how->before_launch ? &bound : &all[l];
         k->load = k->total[MBA_P_MMA] > 0 && k->mma_flops % 100 == 16 ? w->load : 0;
         const key     h = key_of(k, w->m, w->tier);
         const int64_t of = find_known(w->sim, h);
@@ -269,7 +269,7 @@ static mba_status walk_node(walk *w, int32_t i)
 }
 
 /* A failure is told once, by the thread that returns. */
-static mba_status run_jobs(walk *w)
+static mba_status run_jobs(step_run *w)
 {
     known *of = w->sim->known;
     #pragma omp parallel for schedule(dynamic, 1)
@@ -300,7 +300,7 @@ static void add_launch(mba_sim_step *out, mba_sim_node *n, const mba_sim_result 
     out->launches++;
 }
 
-static void add_up(mba_sim_step *out, const walk *w)
+static void add_up(mba_sim_step *out, const step_run *w)
 {
     const double gap = 1e-6 * w->m->v[w->how->stream ? MBA_GPU_gap_stream : MBA_GPU_gap_graph],
                  reset = 1e-6 * w->m->v[MBA_GPU_gap_reset];
@@ -325,7 +325,7 @@ static void add_up(mba_sim_step *out, const walk *w)
 }
 
 /* How busy tensor units are in a whole step, of 256; 0: it has no products, or is no step. */
-static int64_t load_of(const walk *w)
+static int64_t load_of(const step_run *w)
 {
     double busy = 0, all = 0;
     if ((w->how->passes & MBA_STEP) != MBA_STEP) return 0;
@@ -338,14 +338,14 @@ static int64_t load_of(const walk *w)
 }
 
 /* From the first launch to the last, and every kernel that nobody knows yet. */
-static mba_status walk_all(walk *w)
+static mba_status simulate_nodes(step_run *w)
 {
-    mba_status st = mba_ledger_create(&w->ledger, lay_arenas(w), w->m);
+    mba_status st = mba_l2_model_create(&w->ledger, lay_arenas(w), w->m);
     w->nlaunches = 0;
     for (int32_t i = 0; i < w->p->graph->nnodes && st == MBA_OK; i++)
-        if (runs(w, i)) st = walk_node(w, i);
+        if (runs(w, i)) st = simulate_node(w, i);
     if (st == MBA_OK) st = run_jobs(w);
-    mba_ledger_destroy(w->ledger);
+    mba_l2_model_destroy(w->ledger);
     w->ledger = NULL;
     return st;
 }
@@ -360,7 +360,7 @@ static void forget_undone(mba_sim *s, int64_t done)
 mba_status mba_sim_program(mba_sim_step *out, mba_sim *s, const mba_program *p, const mba_gpu *m,
                            const mba_sim_how *how)
 {
-    walk w = { .sim = s,
+    step_run w = { .sim = s,
                .first = s->n,
                .p = p,
                .m = m,
@@ -368,7 +368,7 @@ mba_status mba_sim_program(mba_sim_step *out, mba_sim *s, const mba_program *p, 
                .load = how->load,
                .tier = how->bounds ? MBA_SIM_BOUNDS
                        : how->tier ? how->tier
-                                   : MBA_SIM_FOLDED };
+                                   : MBA_SIM_ONE_SM };
     int64_t launches = 0;
     *out = (mba_sim_step){ 0 };
     MBA_TRY(check_keep(p, how->keep));
@@ -382,8 +382,8 @@ mba_status mba_sim_program(mba_sim_step *out, mba_sim *s, const mba_program *p, 
     mba_status st = out->node && out->launch && w.plans && w.known && w.resets && w.stored
                         ? MBA_OK
                         : mba_fail(MBA_E_NOMEM, "no memory for %lld launches", (long long)launches);
-    if (st == MBA_OK) st = walk_all(&w);
-    if (st == MBA_OK && !how->load && (w.load = load_of(&w)) > 0) st = walk_all(&w);
+    if (st == MBA_OK) st = simulate_nodes(&w);
+    if (st == MBA_OK && !how->load && (w.load = load_of(&w)) > 0) st = simulate_nodes(&w);
     out->load = w.load;
     if (st == MBA_OK) add_up(out, &w);
     else forget_undone(s, w.first + w.ran);

@@ -24,10 +24,10 @@ void                mba_sim_destroy(mba_sim *s);               /* NULL is fine *
 typedef struct mba_sim_how {
     unsigned     passes;
     bool         cold;                            /* L2 is swept before every node, as `bench op` does */
-    bool         apart;                           /* and before every launch, as for settled bytes (scope) */
-    bool         spared;                          /* run nodes too whose outputs another pass makes: each by itself */
+    bool         flush_per_launch;                           /* and before every launch, as for settled bytes (scope) */
+    bool         with_elided;                          /* run nodes too whose outputs another pass makes: each by itself */
     bool         stream;                          /* launched one by one instead of as a captured graph */
-    mba_sim_tier tier;                            /* MBA_SIM_BOUNDS (0) stands for MBA_SIM_FOLDED unless `bounds` */
+    mba_sim_fidelity tier;                            /* MBA_SIM_BOUNDS (0) stands for MBA_SIM_ONE_SM unless `bounds` */
     bool         bounds;
     bool         persistent;                      /* imagine every kernel with blocks that stay: mba_sim_persist */
     int64_t      load;                            /* of 256: how busy tensor units are, if a walk has told; else it walks twice */
@@ -36,7 +36,7 @@ typedef struct mba_sim_how {
      * save at most. */
     const char  *keep;
     /* Told of every launch after the ledger, before it is simulated: may change the kernel. */
-    void (*bind)(void *of, const mba_program *p, int32_t node, int launch, mba_sim_kernel *k);
+    void (*before_launch)(void *of, const mba_program *p, int32_t node, int launch, mba_sim_kernel *k);
     void        *of;
 } mba_sim_how;
 

@@ -127,12 +127,12 @@ static bool same_shape(const mba_array *a, const mba_type *t)
     return same;
 }
 
-static bool is_real(mba_wire t)
+static bool is_real(mba_file_dtype t)
 {
     return t == MBA_WIRE_F16 || t == MBA_WIRE_BF16 || t == MBA_WIRE_F32 || t == MBA_WIRE_F64;
 }
 
-static mba_status find_piece(const mba_array **out, const mba_weights *w, const mba_model *m, const mba_piece *p)
+static mba_status find_piece(const mba_array **out, const mba_weights *w, const mba_model *m, const mba_hf_slice *p)
 {
     const mba_array *a = find(w, m, p->name);
     if (!a)
@@ -147,7 +147,7 @@ static mba_status find_piece(const mba_array **out, const mba_weights *w, const 
     if (!is_real(a->dtype))
         return mba_fail(MBA_E_FORMAT, "the tensor \"%s\" is stored as %s\nwhy: weights are real numbers; the file may "
                         "be mislabelled, or its weights quantized\nfix: a checkpoint in F32, BF16 or F16", p->name,
-                        mba_wire_name(a->dtype));
+                        mba_file_dtype_name(a->dtype));
     *out = a;
     return MBA_OK;
 }
@@ -197,7 +197,7 @@ static mba_status load_pieces(mba_session *s, mba_hf_format format, const mba_we
 {
     for (int32_t i = 0; i < s->graph->ntensors; i++) {
         const mba_tensor *t = s->graph->tensors[i];
-        mba_piece         piece[MBA_PIECES_MAX];
+        mba_hf_slice         piece[MBA_PIECES_MAX];
         if (!mba_learned(t)) continue;
         const int n = mba_hf_pieces(piece, format, &s->model, t);
         float    *at = mba_session_learned_at(s, t, false);
@@ -256,10 +256,10 @@ static mba_status add_params(mba_safetensors_writer *w, const mba_session *s, mb
 {
     for (int32_t i = 0; i < s->graph->ntensors; i++) {
         const mba_tensor *t = s->graph->tensors[i];
-        mba_piece         piece[MBA_PIECES_MAX];
+        mba_hf_slice         piece[MBA_PIECES_MAX];
         if (grads ? !mba_is_param(t) : !mba_learned(t)) continue;
         const int    n    = mba_hf_pieces(piece, format, &s->model, t);
-        const float *from = grads ? mba_program_host_beside(s->program, t->st->grad, t)
+        const float *from = grads ? mba_program_host_counterpart(s->program, t->st->grad, t)
                                   : mba_program_host(s->program, t);
         for (int k = 0; k < n; k++) {
             const mba_array *a = NULL;
@@ -344,7 +344,7 @@ static float *moment(const mba_session *s, const mba_tensor *param, char which)
     snprintf(name, sizeof name, "%c.%s", which, param->st == s->graph->params[MBA_DECAY] ? "decay" : "no_decay");
     const mba_tensor *t = mba_graph_find(s->graph, name);
     mba_assert(t);
-    return mba_program_host_beside(s->program, t->st, param);
+    return mba_program_host_counterpart(s->program, t->st, param);
 }
 
 /* The tensors of an optimizer file that belong to t: moments of a parameter, the average of what was learned. */

@@ -79,10 +79,10 @@ MBA_MUST mba_status mba_checkpoint_newest_sound(char *out, size_t room, char *br
 MBA_MUST mba_status mba_checkpoint_best_missing(bool *missing, const char *run_directory, int64_t step);
 
 /* An error where the directory has a step-* already: a new run there would be mistaken for the old one. */
-MBA_MUST mba_status mba_checkpoint_none(const char *run_directory);
+MBA_MUST mba_status mba_checkpoint_require_empty(const char *run_directory);
 
 /* A run that goes on from the checkpoint `from`, which has `step` steps, may save there: MBA_E_ARG where the directory
  * has checkpoints of another run, or later ones, which the next resume would take instead. */
-MBA_MUST mba_status mba_checkpoint_follows(const char *run_directory, const char *from, int64_t step);
+MBA_MUST mba_status mba_checkpoint_require_successor(const char *run_directory, const char *from, int64_t step);
 
 #endif

@@ -203,7 +203,7 @@ mba_status mba_checkpoint_find(char *out, size_t room, const char *path)
     return MBA_OK;
 }
 
-mba_status mba_checkpoint_none(const char *run)
+mba_status mba_checkpoint_require_empty(const char *run)
 {
     char    newest[PATH_ROOM];
     int64_t n, *steps;
@@ -325,11 +325,11 @@ mba_status mba_checkpoint_best_missing(bool *missing, const char *run, int64_t s
     return MBA_OK;
 }
 
-mba_status mba_checkpoint_follows(const char *run, const char *from, int64_t step)
+mba_status mba_checkpoint_require_successor(const char *run, const char *from, int64_t step)
 {
     int64_t newest;
     MBA_TRY(newest_complete(&newest, run));
-    if (newest >= 0 && !lies_in(from, run)) return mba_checkpoint_none(run);
+    if (newest >= 0 && !lies_in(from, run)) return mba_checkpoint_require_empty(run);
     if (newest <= step) return MBA_OK;
     return mba_fail(MBA_E_ARG, "'%s/step-%06lld' is later than step %lld, from where this would go on\n"
                     "why: the next --resume would take it, and the log would be cut here\n"

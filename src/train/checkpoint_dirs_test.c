@@ -261,13 +261,13 @@ static void an_unreadable_run_is_not_one_without_checkpoints(void **state)
 {
     (void)state;
     char newest[512];
-    assert_ok(mba_checkpoint_none(scratch("nowhere")));
+    assert_ok(mba_checkpoint_require_empty(scratch("nowhere")));
     assert_int_equal(symlink("loop", scratch("loop")), 0);       // nobody opens it, root neither
     assert_int_equal(mkdir(scratch("open"), 0777), 0);
-    assert_ok(mba_checkpoint_none(scratch("open")));
+    assert_ok(mba_checkpoint_require_empty(scratch("open")));
     assert_fails(mba_checkpoint_latest(newest, sizeof newest, scratch("open")), MBA_E_IO, "no checkpoint in");
-    assert_fails(mba_checkpoint_none(scratch("loop")), MBA_E_IO, "cannot read the directory");
-    assert_fails(mba_checkpoint_follows(scratch("loop"), "a", 1), MBA_E_IO, "cannot read the directory");
+    assert_fails(mba_checkpoint_require_empty(scratch("loop")), MBA_E_IO, "cannot read the directory");
+    assert_fails(mba_checkpoint_require_successor(scratch("loop"), "a", 1), MBA_E_IO, "cannot read the directory");
     assert_fails(mba_checkpoint_prune(scratch("loop"), 1, 1), MBA_E_IO, "cannot read the directory");
 }
 
@@ -282,7 +282,7 @@ static void only_step_and_a_number_names_a_checkpoint(void **state)
         assert_int_equal(mba__step_named(name), -1);
         assert_int_equal(mkdir(scratch(name), 0777), 0);
     }
-    assert_ok(mba_checkpoint_none(scratch("names")));
+    assert_ok(mba_checkpoint_require_empty(scratch("names")));
     assert_int_equal(mba__step_named("run/step-000012//"), 12);
     assert_int_equal(mkdir(scratch("names/step-000007.gone"), 0777), 0);
     assert_ok(mba_checkpoint_prune(scratch("names"), 1, 1));
@@ -296,9 +296,9 @@ static char found[512];
 static mba_status look(void)
 {
     MBA_TRY(mba_checkpoint_prune(scratch("many"), 100, 100));
-    const mba_status none = mba_checkpoint_none(scratch("many"));
+    const mba_status none = mba_checkpoint_require_empty(scratch("many"));
     if (none != MBA_E_ARG) return none == MBA_OK ? MBA_E_FORMAT : none;          // they are there
-    MBA_TRY(mba_checkpoint_follows(scratch("many"), scratch("many/step-000012"), 12));
+    MBA_TRY(mba_checkpoint_require_successor(scratch("many"), scratch("many/step-000012"), 12));
     return mba_checkpoint_latest(found, sizeof found, scratch("many"));
 }
 

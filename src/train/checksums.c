@@ -83,7 +83,7 @@ static mba_status verify_file(const char *folder, const char *name, const json_t
     const char *by, *value;
     int64_t     bytes;
     sum         s;
-    if (strchr(name, '/') || strcmp(mba_show(name).text, name) || !mba_json_get(entry, "bytes"))
+    if (strchr(name, '/') || strcmp(mba_quote(name).text, name) || !mba_json_get(entry, "bytes"))
         return unclear(folder, "its entries have another form");
     mba_status st = mba_json_int(entry, "bytes", 0, 0, INT64_MAX, &bytes);
     if (st == MBA_OK) st = mba_json_text(entry, "algorithm", "", &by);
@@ -99,7 +99,7 @@ static mba_status verify_file(const char *folder, const char *name, const json_t
                         (long long)bytes);
     if (strcmp(s.value, value))
         return mba_fail(MBA_E_FORMAT, "'%s' is damaged: its %s is %s, %s says %s\n" FIX, path, algorithm, s.value, side_file,
-                        mba_show(value).text);
+                        mba_quote(value).text);
     return MBA_OK;
 }
 

@@ -25,7 +25,7 @@ typedef struct evaluation {
 static int64_t integer_at(const mba_array *a, int64_t i)
 {
     int32_t w[2] = { 0, 0 };                      // little-endian, at any address
-    memcpy(w, (const char *)a->data + i * (int64_t)mba_wire_bytes(a->dtype), mba_wire_bytes(a->dtype));
+    memcpy(w, (const char *)a->data + i * (int64_t)mba_file_dtype_bytes(a->dtype), mba_file_dtype_bytes(a->dtype));
     return a->dtype == MBA_WIRE_I32 ? w[0] : (int64_t)((uint64_t)(uint32_t)w[1] << 32 | (uint32_t)w[0]);
 }
 
@@ -35,7 +35,7 @@ static mba_status check_integers(const mba_array *a, int rank, int64_t bound, bo
 {
     if (a->rank != rank || (a->dtype != MBA_WIRE_I32 && a->dtype != MBA_WIRE_I64) || a->elems < 1)
         return mba_fail(MBA_E_FORMAT, "the %ss in '%s' are %s %s\nfix: int32 or int64 of shape %s", what, a->file,
-                        mba_wire_name(a->dtype), mba_shape_words(a->rank, a->shape).text, shape);
+                        mba_file_dtype_name(a->dtype), mba_shape_words(a->rank, a->shape).text, shape);
     for (int64_t i = 0; i < a->elems; i++) {
         const int64_t v = integer_at(a, i);
         if ((v < 0 && !ignored) || v >= bound)
@@ -119,7 +119,7 @@ static mba_status check_images(const mba_array *a, const mba_array *labels)
         || (a->dtype != MBA_WIRE_F32 && a->dtype != MBA_WIRE_F64))
         return mba_fail(MBA_E_FORMAT, "the images in '%s' are %s %s\n"
                         "fix: float32 of shape (number, 3, side, side), normalised", a->file,
-                        mba_wire_name(a->dtype), mba_shape_words(a->rank, a->shape).text);
+                        mba_file_dtype_name(a->dtype), mba_shape_words(a->rank, a->shape).text);
     if (labels && labels->shape[0] != a->shape[0])
         return mba_fail(MBA_E_SHAPE, "%lld images, %lld labels\nfix: --labels with a class for each image",
                         (long long)a->shape[0], (long long)labels->shape[0]);
@@ -161,7 +161,7 @@ static mba_status run_images(evaluation *e, const mba_array *a, const mba_array 
     for (int64_t n = 0; n < a->shape[0]; n++) valid += truth[n] >= 0;
     MBA_TRY(run(e, valid, a->shape[0]));
     const int64_t right = mba_top_k(mba_session_at(&e->s, "logits"), truth, a->shape[0], e->s.model.vision.classes, 1);
-    if (valid) e->out->score[e->out->scores++] = (mba_score){ "accuracy", (double)right / (double)valid };
+    if (valid) e->out->score[e->out->scores++] = (mba_task_score){ "accuracy", (double)right / (double)valid };
     return MBA_OK;
 }
 
@@ -216,7 +216,7 @@ static mba_status data_shape(evaluation *e)
 static mba_status judge_data(evaluation *e, const char *data)
 {
     mba_feed        *f = NULL;
-    mba_judgement    j;
+    mba_validation_result    j;
     const bool       text = e->so.model.task == MBA_TASK_TEXT;
     mba_feed_options fo = { .data = data, .validation = e->o->validation, .made = e->o->made,
                             .held_out = !text || e->o->validation > 0, .in_order = true };
@@ -226,7 +226,7 @@ static mba_status judge_data(evaluation *e, const char *data)
         fo.plain    = true;
         MBA_TRY(mba_feed_open(&f, &e->s.model, &fo));
     }
-    const mba_status st = mba_feed_judge(&j, f, &e->s, 0, 1);
+    const mba_status st = mba_feed_evaluate(&j, f, &e->s, 0, 1);
     mba_feed_close(f);
     if (st != MBA_OK) return st;
     e->out->loss       = j.loss;
@@ -282,7 +282,7 @@ mba_status mba_evaluate(mba_evaluation *out, const mba_evaluate_options *o)
     evaluation e = { .o = o, .so = o->session, .out = out, .step = { .seed = o->seed >= 0 ? (uint64_t)o->seed : 1 } };
     MBA_TRY(mba_checkpoint_config(&e.so.model, &e.format, o->checkpoint));
     *out = (mba_evaluation){ .task = e.so.model.task, .loss = NAN };
-    if (o->train_mode && o->seed < 0) mba_model_calm(&e.so.model);
+    if (o->train_mode && o->seed < 0) mba_model_disable_stochastic(&e.so.model);
     const mba_status st = evaluate(&e);
     mba_session_end(&e.s);
     return st;

@@ -32,7 +32,7 @@ typedef struct mba_evaluation {
     double    loss;                               /* mean over the targets; NaN where there are none */
     int64_t   targets;                            /* predicted tokens, labelled images, labels of nodes or graphs */
     int64_t   parameters;
-    mba_score score[MBA_SCORES_MAX];
+    mba_task_score score[MBA_SCORES_MAX];
     int       scores;
     char      prepared[512];                      /* what text was prepared, in a sentence; "": none */
 } mba_evaluation;

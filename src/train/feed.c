@@ -46,10 +46,10 @@ mba_feed_text mba_feed_words(const mba_feed *f)
     return t;
 }
 
-mba_status mba_feed_judge(mba_judgement *out, mba_feed *f, mba_session *s, int64_t batches, uint64_t seed)
+mba_status mba_feed_evaluate(mba_validation_result *out, mba_feed *f, mba_session *s, int64_t batches, uint64_t seed)
 {
     double sum = 0;
-    *out  = (mba_judgement){ .loss = NAN };
+    *out  = (mba_validation_result){ .loss = NAN };
     f->at = (mba_position){ 0 };
     for (int64_t i = 0; f->at.epoch == 0 && (batches <= 0 || i < batches); i++) {
         mba_step step = { .seed = seed, .index = i };

@@ -33,7 +33,7 @@ typedef struct mba_feed_options {
 
 /* How good predictions are. */
 enum { MBA_SCORES_MAX = 3 };
-typedef struct mba_score { const char *name; double value; } mba_score;
+typedef struct mba_task_score { const char *name; double value; } mba_task_score;
 
 typedef struct mba_feed mba_feed;
 
@@ -45,7 +45,7 @@ typedef struct mba_feed_type {
     mba_status (*stage)(mba_feed *f, mba_step *step);
     mba_status (*bind)(mba_feed *f, mba_session *s, int64_t micro, mba_step *step);
     mba_status (*score)(mba_feed *f, const mba_session *s);         /* NULL: there is only the loss */
-    mba_status (*scores)(mba_feed *f, mba_score out[MBA_SCORES_MAX], int *n);
+    mba_status (*scores)(mba_feed *f, mba_task_score out[MBA_SCORES_MAX], int *n);
     void       (*describe)(const mba_feed *f, char *text, size_t room);
     void       (*close)(mba_feed *f);
 } mba_feed_type;
@@ -74,13 +74,13 @@ MBA_MUST mba_status mba_feed_bind(mba_feed *f, mba_session *s, int64_t micro, mb
 
 /* Runs a whole pass (at most `batches` where that is > 0) forward over the feed from its beginning: the mean loss and
  * the scores of its task. The session must keep its logits where there are scores. */
-typedef struct mba_judgement {
+typedef struct mba_validation_result {
     double    loss;
     int64_t   targets, units;
-    mba_score score[MBA_SCORES_MAX];
+    mba_task_score score[MBA_SCORES_MAX];
     int       scores;
-} mba_judgement;
-MBA_MUST mba_status mba_feed_judge(mba_judgement *out, mba_feed *f, mba_session *s, int64_t batches, uint64_t seed);
+} mba_validation_result;
+MBA_MUST mba_status mba_feed_evaluate(mba_validation_result *out, mba_feed *f, mba_session *s, int64_t batches, uint64_t seed);
 
 /* True of a model whose feed has scores: its sessions of evaluation must keep the logits. */
 bool mba_feed_scores(mba_task task);

@@ -472,23 +472,23 @@ static mba_status graph_score(mba_feed *base, const mba_session *s)
     return MBA_OK;
 }
 
-static mba_status graph_scores(mba_feed *base, mba_score out[MBA_SCORES_MAX], int *n)
+static mba_status graph_scores(mba_feed *base, mba_task_score out[MBA_SCORES_MAX], int *n)
 {
     graph_feed   *f = (graph_feed *)base;
     const int64_t judged = f->judged;
     f->judged = 0;
     *n = 1;
     if (f->confusion.count) {
-        out[0] = (mba_score){ "accuracy", mba_accuracy(&f->confusion) };
-        out[1] = (mba_score){ "f1", mba_macro_f1(&f->confusion) };
-        out[2] = (mba_score){ "sbm_accuracy", mba_sbm_accuracy(&f->confusion) };
+        out[0] = (mba_task_score){ "accuracy", mba_accuracy(&f->confusion) };
+        out[1] = (mba_task_score){ "f1", mba_macro_f1(&f->confusion) };
+        out[2] = (mba_task_score){ "sbm_accuracy", mba_sbm_accuracy(&f->confusion) };
         *n = 3;
         const int64_t cells = f->confusion.classes * f->confusion.classes;
         memset(f->confusion.count, 0, sizeof *f->confusion.count * (size_t)cells);
         return MBA_OK;
     }
     if (f->c.loss == MBA_LOSS_L1) {
-        out[0] = (mba_score){ "mae", mba_mean_absolute_error(f->score, f->truth, judged) };
+        out[0] = (mba_task_score){ "mae", mba_mean_absolute_error(f->score, f->truth, judged) };
         return MBA_OK;
     }
     out[0].name = "ap";

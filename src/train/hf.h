@@ -2,7 +2,7 @@
  *
  *     mba_model m;  mba_hf_format format;
  *     MBA_TRY(mba_hf_config_read(&m, &format, json));        // any supported model_type, or ours
- *     mba_piece piece[MBA_PIECES_MAX];
+ *     mba_hf_slice piece[MBA_PIECES_MAX];
  *     const int n = mba_hf_pieces(piece, format, &m, param); // the stored tensors a parameter consists of
  *
  * Inside, q, k and v are rows of one matrix, and so are value and gate of an MLP; most files hold them apart.
@@ -59,12 +59,12 @@ mba_hf_format mba_hf_format_for(const mba_model *m);
 json_t *mba_hf_config_write(const mba_model *m, mba_hf_format format);
 
 enum { MBA_PIECES_MAX = MBA_TABLES_MAX, MBA_PIECE_NAME_MAX = 192 };
-typedef struct mba_piece {
+typedef struct mba_hf_slice {
     char     name[MBA_PIECE_NAME_MAX];
     int64_t  row, rows;                /* of the parameter or statistic, seen as rows of its first axis */
     mba_type type;                     /* the stored shape */
-} mba_piece;
+} mba_hf_slice;
 
-int mba_hf_pieces(mba_piece out[MBA_PIECES_MAX], mba_hf_format format, const mba_model *m, const mba_tensor *learned);
+int mba_hf_pieces(mba_hf_slice out[MBA_PIECES_MAX], mba_hf_format format, const mba_model *m, const mba_tensor *learned);
 
 #endif

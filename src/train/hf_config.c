@@ -45,7 +45,7 @@ static mba_status must_be(const mba_source *o, const char *key, const char *want
     MBA_TRY(mba__source_text(o, key, wanted, &v));
     if (!strcmp(v, wanted) || (!strcmp(wanted, "silu") && !strcmp(v, "swish"))) return MBA_OK;
     return mba_fail(MBA_E_UNSUPPORTED, "\"%s\" is \"%s\"\nwhy: only \"%s\" can be computed\n"
-                    "fix: choose a checkpoint without it", key, mba_show(v).text, wanted);
+                    "fix: choose a checkpoint without it", key, mba_quote(v).text, wanted);
 }
 
 static mba_status must_be_bool(const mba_source *o, const char *key, bool wanted)
@@ -262,7 +262,7 @@ static mba_status nemotron_pattern(mba_lm *c, const mba_source *o)
     if (strspn(c->pattern, "M*-") != strlen(c->pattern) || !c->pattern[0])
         return mba_fail(MBA_E_UNSUPPORTED,
                         "the layers \"%s\"\nwhy: only Mamba-2, attention and dense MLPs can be computed\n"
-                        "fix: choose a checkpoint of these alone", mba_show(c->pattern).text);
+                        "fix: choose a checkpoint of these alone", mba_quote(c->pattern).text);
     int64_t layers;
     MBA_TRY(mba__source_int(o, "num_hidden_layers", (int64_t)strlen(c->pattern), 1, MOST, &layers));
     return layers == (int64_t)strlen(c->pattern) ? MBA_OK
@@ -510,7 +510,7 @@ static mba_status read_mamba_ssm(mba_lm *c, const mba_source *o)
     MBA_TRY(mba__source_text(&ssm, "layer", "Mamba1", &n.mixer));
     if (strcmp(n.mixer, "Mamba1") && strcmp(n.mixer, "Mamba2"))
         return mba_fail(MBA_E_UNSUPPORTED, "the layer \"%s\" of \"ssm_cfg\"\nwhy: only Mamba1 and Mamba2 can be computed\n"
-                        "fix: choose a checkpoint of these", mba_show(n.mixer).text);
+                        "fix: choose a checkpoint of these", mba_quote(n.mixer).text);
     MBA_TRY(repeat(c, layers, native_block, &n));
     MBA_TRY(native_ssm(c, &ssm));
     MBA_TRY(no_flag(o, "tie_embeddings", true, &c->untied));
@@ -548,7 +548,7 @@ static mba_status read_words(const mba_source *o, const mba_field *f, void *to)
     }
     *(int *)to = mba_field_word(f, text, strlen(text));
     if (*(int *)to >= 0) return MBA_OK;
-    return mba_fail(MBA_E_FORMAT, "\"%s\" is \"%s\"\nwhy: %s\nfix: correct it", f->name, mba_show(text).text,
+    return mba_fail(MBA_E_FORMAT, "\"%s\" is \"%s\"\nwhy: %s\nfix: correct it", f->name, mba_quote(text).text,
                     f->meaning);
 }
 
@@ -632,7 +632,7 @@ static mba_status read_any(mba_model *m, mba_hf_format *format, const mba_source
     return mba_fail(MBA_E_UNSUPPORTED,
                     "the model type \"%s\"\n"
                     "why: known are mamba, mamba2, nemotron_h, bamba, jamba, mambavision, graphmamba and mambascope\n"
-                    "fix: choose a checkpoint of one of them", mba_show(type).text);
+                    "fix: choose a checkpoint of one of them", mba_quote(type).text);
 }
 
 mba_status mba_hf_config_read(mba_model *m, mba_hf_format *format, const json_t *config)

@@ -4,15 +4,15 @@
 
 #include "train/hf.h"
 
-static void piece(mba_piece *p, const mba_tensor *t, int64_t row, int64_t rows, const char *prefix, const char *name)
+static void piece(mba_hf_slice *p, const mba_tensor *t, int64_t row, int64_t rows, const char *prefix, const char *name)
 {
-    *p = (mba_piece){ .row = row, .rows = rows, .type = t->type };
+    *p = (mba_hf_slice){ .row = row, .rows = rows, .type = t->type };
     p->type.dim[0] = rows;
     const int n = snprintf(p->name, sizeof p->name, "%s%s", prefix, name);
     mba_assert(n > 0 && n < MBA_PIECE_NAME_MAX);
 }
 
-static int whole(mba_piece *p, const mba_tensor *t, const char *prefix, const char *name)
+static int whole(mba_hf_slice *p, const mba_tensor *t, const char *prefix, const char *name)
 {
     piece(p, t, 0, t->type.dim[0], prefix, name);
     return 1;
@@ -21,7 +21,7 @@ static int whole(mba_piece *p, const mba_tensor *t, const char *prefix, const ch
 /* weight or bias: the last word of a name */
 static const char *last_word(const char *name) { return strrchr(name, '.'); }
 
-static int attention(mba_piece *p, const mba_lm *c, const mba_tensor *t, const char *prefix, const char *rest)
+static int attention(mba_hf_slice *p, const mba_lm *c, const mba_tensor *t, const char *prefix, const char *rest)
 {
     const int64_t q = c->q_heads * c->attn_dim, k = c->kv_heads * c->attn_dim;
     char          name[64];
@@ -40,7 +40,7 @@ static int attention(mba_piece *p, const mba_lm *c, const mba_tensor *t, const c
     return 3;
 }
 
-static int gated_mlp(mba_piece *p, const mba_lm *c, const mba_tensor *t, const char *prefix, const char *rest)
+static int gated_mlp(mba_hf_slice *p, const mba_lm *c, const mba_tensor *t, const char *prefix, const char *rest)
 {
     char        name[64];
     const char *word = last_word(rest);
@@ -56,7 +56,7 @@ static int gated_mlp(mba_piece *p, const mba_lm *c, const mba_tensor *t, const c
 }
 
 /* model.layers.I.: Bamba and Jamba */
-static int paired(mba_piece *p, const mba_lm *c, const mba_tensor *t, int layer, const char *rest)
+static int paired(mba_hf_slice *p, const mba_lm *c, const mba_tensor *t, int layer, const char *rest)
 {
     char       prefix[96];
     const bool attends = c->pattern[2 * layer] == '*';
@@ -71,7 +71,7 @@ static int paired(mba_piece *p, const mba_lm *c, const mba_tensor *t, int layer,
     return attends ? attention(p, c, t, prefix, rest + 6) : whole(p, t, prefix, rest + 6);   // behind "mixer."
 }
 
-static int lm_pieces(mba_piece out[MBA_PIECES_MAX], mba_hf_format format, const mba_lm *c, const mba_tensor *t)
+static int lm_pieces(mba_hf_slice out[MBA_PIECES_MAX], mba_hf_format format, const mba_lm *c, const mba_tensor *t)
 {
     int layer = 0, used = 0;
     if (sscanf(t->name, "backbone.layers.%d.%n", &layer, &used) == 1 && used) {
@@ -96,7 +96,7 @@ static int lm_pieces(mba_piece out[MBA_PIECES_MAX], mba_hf_format format, const 
 /* ---- graphs: the names of the released code ---- */
 
 /* Rows of stacked embedding tables, one piece each. */
-static int tables(mba_piece *p, const mba_tensor *t, const int64_t *rows, const char *prefix)
+static int tables(mba_hf_slice *p, const mba_tensor *t, const int64_t *rows, const char *prefix)
 {
     int     n = 0;
     int64_t row = 0;
@@ -109,7 +109,7 @@ static int tables(mba_piece *p, const mba_tensor *t, const int64_t *rows, const 
 }
 
 /* node_encoder.: features by themselves, or first beside the positions, or as their linear_x */
-static int node_encoder(mba_piece *p, const mba_graphnet *c, const mba_tensor *t, const char *rest)
+static int node_encoder(mba_hf_slice *p, const mba_graphnet *c, const mba_tensor *t, const char *rest)
 {
     const bool positions = c->pe_width > 0, alone = positions && c->pe_alone && c->node_reals;
     if (alone && !strncmp(rest, "encoder.", 8)) return whole(p, t, "encoder.node_encoder.linear_x.", rest + 8);
@@ -122,7 +122,7 @@ static int node_encoder(mba_piece *p, const mba_graphnet *c, const mba_tensor *t
     return whole(p, t, "encoder.node_encoder.encoder2.", rest);
 }
 
-static int edge_encoder(mba_piece *p, const mba_graphnet *c, const mba_tensor *t, const char *rest)
+static int edge_encoder(mba_hf_slice *p, const mba_graphnet *c, const mba_tensor *t, const char *rest)
 {
     if (strncmp(rest, "embedding.", 10)) return whole(p, t, "encoder.edge_encoder.", rest);
     if (!c->edge_tables[0]) return whole(p, t, "encoder.edge_encoder.encoder.", rest + 10);
@@ -130,7 +130,7 @@ static int edge_encoder(mba_piece *p, const mba_graphnet *c, const mba_tensor *t
 }
 
 /* layers.I.local_model.: A, B, D and E are rows of one matrix */
-static int graph_layer(mba_piece *p, const mba_graphnet *c, const mba_tensor *t)
+static int graph_layer(mba_hf_slice *p, const mba_graphnet *c, const mba_tensor *t)
 {
     static const char letter[] = "ABDE";
     const char *at = strstr(t->name, "local_model.ABDE.");
@@ -145,7 +145,7 @@ static int graph_layer(mba_piece *p, const mba_graphnet *c, const mba_tensor *t)
     return 4;
 }
 
-static int graph_head(mba_piece *p, const mba_graphnet *c, const mba_tensor *t, int layer)
+static int graph_head(mba_hf_slice *p, const mba_graphnet *c, const mba_tensor *t, int layer)
 {
     char prefix[96];
     if (layer + 1 < c->head_layers)
@@ -154,7 +154,7 @@ static int graph_head(mba_piece *p, const mba_graphnet *c, const mba_tensor *t, 
     return whole(p, t, prefix, last_word(t->name));
 }
 
-static int graph_pieces(mba_piece *p, const mba_graphnet *c, const mba_tensor *t)
+static int graph_pieces(mba_hf_slice *p, const mba_graphnet *c, const mba_tensor *t)
 {
     char prefix[96];
     int  layer = 0, used = 0;
@@ -170,7 +170,7 @@ static int graph_pieces(mba_piece *p, const mba_graphnet *c, const mba_tensor *t
     return graph_layer(p, c, t);
 }
 
-int mba_hf_pieces(mba_piece out[MBA_PIECES_MAX], mba_hf_format format, const mba_model *m, const mba_tensor *t)
+int mba_hf_pieces(mba_hf_slice out[MBA_PIECES_MAX], mba_hf_format format, const mba_model *m, const mba_tensor *t)
 {
     if (m->task == MBA_TASK_TEXT) return lm_pieces(out, format, &m->lm, t);
     if (m->task == MBA_TASK_GRAPHS) return graph_pieces(out, &m->graph, t);

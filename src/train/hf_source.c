@@ -97,7 +97,7 @@ static void name(unknown *u, const char *prefix, const char *key)
     const size_t n = strlen(u->names);
     if (n + NAME_MAX_BYTES > sizeof u->names) u->more++;
     else {
-        snprintf(u->names + n, NAME_MAX_BYTES, "%s%s%.48s", n ? ", " : "", prefix, mba_show(key).text);
+        snprintf(u->names + n, NAME_MAX_BYTES, "%s%s%.48s", n ? ", " : "", prefix, mba_quote(key).text);
         u->named++;
     }
 }

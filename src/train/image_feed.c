@@ -147,12 +147,12 @@ static mba_status image_score(mba_feed *base, const mba_session *s)
     return MBA_OK;
 }
 
-static mba_status image_scores(mba_feed *base, mba_score out[MBA_SCORES_MAX], int *n)
+static mba_status image_scores(mba_feed *base, mba_task_score out[MBA_SCORES_MAX], int *n)
 {
     image_feed *f = (image_feed *)base;
     const double all = (double)f->judged;
-    out[0] = (mba_score){ "accuracy", (double)f->first / all };
-    out[1] = (mba_score){ "top5_accuracy", (double)f->among_five / all };
+    out[0] = (mba_task_score){ "accuracy", (double)f->first / all };
+    out[1] = (mba_task_score){ "top5_accuracy", (double)f->among_five / all };
     *n     = f->classes > 5 ? 2 : 1;
     f->judged = f->first = f->among_five = 0;
     return MBA_OK;

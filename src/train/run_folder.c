@@ -93,7 +93,7 @@ mba_status mba_checkpoint_kernels(char *out, size_t room, const char *checkpoint
     MBA_TRY(join(path, checkpoint, "trainer.json"));
     MBA_TRY(mba_json_load(&trainer, path, NULL));
     const mba_status st = mba_json_text(trainer, "kernels", "", &kernels);
-    if (st == MBA_OK) snprintf(out, room, "%s", mba_show(kernels).text);
+    if (st == MBA_OK) snprintf(out, room, "%s", mba_quote(kernels).text);
     json_decref(trainer);
     return st == MBA_OK ? st : mba_where(st, "reading '%s'", path);
 }

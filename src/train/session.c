@@ -20,7 +20,7 @@ static void cut_published(mba_session *s)
 {
     const mba_hf_format format = mba_hf_format_for(&s->model);
     for (int32_t i = 0; i < s->graph->ntensors; i++) {
-        mba_piece piece[MBA_PIECES_MAX];
+        mba_hf_slice piece[MBA_PIECES_MAX];
         if (!mba_is_param(s->graph->tensors[i])) continue;
         const int n = mba_hf_pieces(piece, format, &s->model, s->graph->tensors[i]);
         for (int k = 0; k < n; k++)
@@ -46,8 +46,8 @@ static void count_left(mba_session *s)
         for (int k = 0; k < MBA_OUT_MAX; k++) {
             const mba_tensor *t = s->graph->nodes[i]->out[k];
             if (!t || !(s->program->plan[i]->leaves >> k & 1)) continue;
-            s->graph->kept[MBA_REMADE_STATES]   -= (int64_t)mba_tensor_bytes(t);
-            s->graph->remade[MBA_REMADE_STATES] += (int64_t)mba_tensor_bytes(t);
+            s->graph->kept[MBA_RECOMPUTED_STATES]   -= (int64_t)mba_tensor_bytes(t);
+            s->graph->recomputed_bytes[MBA_RECOMPUTED_STATES] += (int64_t)mba_tensor_bytes(t);
         }
 }
 
@@ -65,14 +65,14 @@ static mba_status plan_once(mba_session *s, const mba_session_options *o, mba_re
     MBA_TRY(mba_model_complete(&s->model));
     MBA_TRY(mba_graph_create(&s->graph));
     s->graph->recompute  = recompute;
-    memcpy(s->graph->remake, remake, sizeof s->graph->remake);
+    memcpy(s->graph->recompute_bytes_max, remake, sizeof s->graph->recompute_bytes_max);
     s->graph->accumulate = o->accumulate;
     s->io = mba_model_build(s->graph, &s->model);
     MBA_TRY(mba_graph_status(s->graph));
     if (o->backward) MBA_TRY(mba_backward(s->graph, s->io.loss));
     if (o->update && o->optimizer == MBA_LAMB) cut_published(s);
     if (o->update) append_update(s->graph, o);
-    s->recomputes |= s->graph->remade[MBA_REMADE_CHEAP] > 0;
+    s->recomputes |= s->graph->recomputed_bytes[MBA_RECOMPUTED_CHEAP] > 0;
     MBA_TRY(mba_program_create(&s->program, s->graph, &(mba_program_options){ .cuda = s->device->machine->cc > 0,
                                                                                .machine = s->device->machine, .variants = o->variants,
                                                                                .ahead = o->update }));
@@ -90,10 +90,10 @@ static const double KEEP_BELOW = 0.75;
  * hundredth of the kind. */
 static mba_status give_up(mba_session *s, const mba_session_options *o, double most, double limit)
 {
-    int64_t remake[MBA_REMADES] = { 0 };
-    for (int kind = 0; kind < MBA_REMADES; kind++) {
+    int64_t remake[MBA_RECOMPUTE_KINDS] = { 0 };
+    for (int kind = 0; kind < MBA_RECOMPUTE_KINDS; kind++) {
         int64_t few = 0, enough = s->graph->kept[kind];
-        if (kind == MBA_REMADE_CHEAP) most = limit;
+        if (kind == MBA_RECOMPUTED_CHEAP) most = limit;
         if ((double)mba_program_bytes(s->program) <= most) return MBA_OK;
         remake[kind] = enough;
         if (enough) MBA_TRY(plan_once(s, o, MBA_RECOMPUTE_AUTO, remake));
@@ -114,7 +114,7 @@ mba_status mba_session_plan(mba_session *s, const mba_session_options *o)
     const double limit = o->memory_bytes > 0 ? (double)o->memory_bytes : 0.9 * (double)machine_bytes(o->device);
     const double most = o->memory_bytes > 0 ? limit : KEEP_BELOW * limit;      // with what could be made again
     const bool   may = o->recompute == MBA_RECOMPUTE_AUTO && o->backward;
-    static const int64_t none[MBA_REMADES], speed[MBA_REMADES] = { INT64_MAX, INT64_MAX, 0 };
+    static const int64_t none[MBA_RECOMPUTE_KINDS], speed[MBA_RECOMPUTE_KINDS] = { INT64_MAX, INT64_MAX, 0 };
     MBA_TRY(plan_once(s, o, o->recompute, o->recompute == MBA_RECOMPUTE_STATES ? speed : none));
     if (may && (double)mba_program_bytes(s->program) > most) MBA_TRY(give_up(s, o, most, limit));
     if (may && (double)mba_program_bytes(s->program) > limit) MBA_TRY(plan_once(s, o, MBA_RECOMPUTE_ON, none));
@@ -171,7 +171,7 @@ float *mba_session_learned_at(const mba_session *s, const mba_tensor *t, bool av
         const char       *group = t->st == s->graph->params[MBA_DECAY] ? "ema.decay" : "ema.no_decay";
         const mba_tensor *flat = mba_graph_find(s->graph, group);
         mba_assert(flat);
-        return mba_program_host_beside(s->program, flat->st, t);
+        return mba_program_host_counterpart(s->program, flat->st, t);
     }
     snprintf(name, sizeof name, "ema.%s", t->name);
     return mba_session_at(s, name);
@@ -219,7 +219,7 @@ static int64_t forgotten(const mba_tensor *t, int32_t before)
     return tokens > before ? (tokens - before) * (values / tokens) : 0;
 }
 
-void mba_session_forget(mba_session *s, const int32_t *before)
+void mba_session_reset_state(mba_session *s, const int32_t *before)
 {
     for (int32_t i = 0; i < s->graph->ntensors; i++) {
         const mba_tensor *t = s->graph->tensors[i];

@@ -76,7 +76,7 @@ bool mba_session_carries(const mba_session *s, const mba_tensor *t);
 void mba_session_carry(mba_session *s);
 
 /* Row b goes on after before[b] tokens of its document (loader.h): its carried states forget what was before those. NULL: 0. */
-void mba_session_forget(mba_session *s, const int32_t *before);
+void mba_session_reset_state(mba_session *s, const int32_t *before);
 
 /* The number of parameters; a tied matrix counts once. */
 int64_t mba_session_parameters(const mba_session *s);

@@ -124,7 +124,7 @@ static mba_status describe(json_t **out, const mba_listing *l, const mba_tokeniz
         char     hex[32];
         st = hash_file(&h, &bytes, l->name[i]);
         snprintf(hex, sizeof hex, "%016" PRIx64, h);
-        json_array_append_new(files, json_pack("{s:s, s:I, s:s}", "name", mba_show(l->name[i]).text, "bytes",
+        json_array_append_new(files, json_pack("{s:s, s:I, s:s}", "name", mba_quote(l->name[i]).text, "bytes",
                                                (json_int_t)bytes, "hash", hex));
     }
     *out = json_pack("{s:s, s:s, s:o}", "tokenizer", mba_tokenizer_name(t), "field", o->field ? o->field : "text", "files",
@@ -207,10 +207,10 @@ static void tell_story(mba_text_data *d, const mba_listing *l, const mba_tokeniz
                  " or --tokenizer FILE", mba_tokenizer_vocab(t), o->vocab, mba_tokenizer_vocab(t));
     if (made)
         n = snprintf(to, room, "text %s%s prepared: %" PRId64 " document%s, %" PRId64 " tokens (tokenizer %s) in %.200s%s%s%s",
-                     mba_show(l->name[0]).text, more, made->documents, made->documents == 1 ? "" : "s", made->tokens,
+                     mba_quote(l->name[0]).text, more, made->documents, made->documents == 1 ? "" : "s", made->tokens,
                      mba_tokenizer_name(t), d->path, d->root.path[0] ? " (removed at the end)" : "", ends, vocab);
     else
-        n = snprintf(to, room, "text %s%s as it was prepared (tokenizer %s) in %.200s%s", mba_show(l->name[0]).text, more,
+        n = snprintf(to, room, "text %s%s as it was prepared (tokenizer %s) in %.200s%s", mba_quote(l->name[0]).text, more,
                      mba_tokenizer_name(t), d->path, vocab);
     if (n >= (int)room) memcpy(d->story + room - 4, "...", 4);     // a long path: cut, and shown to be
 }

@@ -5,13 +5,13 @@
 
 #include "data/tokenizer_files.h"
 #include "train/feed.h"
-#include "train/made_text.h"
+#include "train/synthetic_text.h"
 
 enum { MADE_BYTES = 4 << 20 };
 
 typedef struct text_feed {
     mba_feed      base;
-    mba_made_text made;
+    mba_synthetic_corpus made;
     mba_loader   *loader;
     bool          documents;
     int64_t       rows, elems;           /* of a micro-batch */
@@ -25,7 +25,7 @@ static void text_close(mba_feed *base)
     for (int k = 0; k < 3; k++) free(f->staged[k]);
     free(f->before);
     mba_loader_destroy(f->loader);
-    mba_made_text_remove(&f->made);
+    mba_synthetic_corpus_remove(&f->made);
     free(f);
 }
 
@@ -33,7 +33,7 @@ static mba_status open_loader(text_feed *f, const mba_lm *c, const mba_feed_opti
 {
     const mba_part part = o->validation <= 0 ? MBA_PART_ALL : o->held_out ? MBA_PART_VALIDATION : MBA_PART_TRAIN;
     const int32_t  border = (int32_t)(o->end_of_text - 1);
-    if (!o->data) MBA_TRY(mba_made_text_create(&f->made, o->seed, MADE_BYTES));
+    if (!o->data) MBA_TRY(mba_synthetic_corpus_create(&f->made, o->seed, MADE_BYTES));
     return mba_loader_create(&f->loader, &(mba_loader_options){
         .data = o->data ? o->data : f->made.path, .B = c->batch, .L = c->length, .vocab = c->vocab, .split = part,
         .validation = o->validation, .shuffle = !o->in_order && !c->carry && !o->held_out,
@@ -94,7 +94,7 @@ static mba_status text_bind(mba_feed *base, mba_session *s, int64_t micro, mba_s
     text_feed   *f = (text_feed *)base;
     const size_t bytes = sizeof(int32_t) * (size_t)f->elems;
     (void)step;
-    if (f->before) mba_session_forget(s, f->before + micro * f->rows);
+    if (f->before) mba_session_reset_state(s, f->before + micro * f->rows);
     for (int k = 0; k < (f->documents ? 3 : 2); k++)
         memcpy(mba_session_at(s, name[k]), f->staged[k] + micro * f->elems, bytes);
     base->targets = count_targets(f->staged[1] + micro * f->elems, f->elems);

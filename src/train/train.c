@@ -88,7 +88,7 @@ static mba_status begin(run *r)
 {
     mba_session_options so = r->o->session;
     if (r->o->out && !r->o->lock) MBA_TRY(mba_lock_folder(&r->lock, r->o->out));
-    if (r->o->out && !r->o->resume) MBA_TRY(mba_checkpoint_none(r->o->out));
+    if (r->o->out && !r->o->resume) MBA_TRY(mba_checkpoint_require_empty(r->o->out));
     r->micros     = r->o->micros > 0 ? r->o->micros : 1;
     r->step       = (mba_step){ .seed = r->o->seed };
     r->guard      = (mba_guard){ .factor = r->o->guard };
@@ -245,7 +245,7 @@ static mba_status same_words(const json_t *t, const char *key, const char *now)
     return !strcmp(then, now) ? MBA_OK
          : mba_fail(MBA_E_ARG,
                     "the checkpoint was made with %s '%s', now it is '%s'\nfix: give the options of the first run", key,
-                    mba_show(then).text, now);
+                    mba_quote(then).text, now);
 }
 
 /* Losses of other validations cannot be compared. */
@@ -315,7 +315,7 @@ static mba_status restore(run *r)
     mba_status st = mba_checkpoint_load_trainer(&r->s, path, &trainer);
     if (st == MBA_OK) st = restore_trainer(r, trainer);
     json_decref(trainer);
-    if (st == MBA_OK && r->o->out) st = mba_checkpoint_follows(r->o->out, path, r->step.index);
+    if (st == MBA_OK && r->o->out) st = mba_checkpoint_require_successor(r->o->out, path, r->step.index);
     return st == MBA_OK ? st : mba_where(st, "resuming from '%s'", path);
 }
 
@@ -434,21 +434,21 @@ static mba_status next_step_ahead(run *r)
 {
     const int64_t n = r->step.index + 1;
     if (ends_at(r, n) || (r->valid && due(r->o->valid_every, n))) return MBA_OK;
-    if (!mba_program_turn(r->s.program)) return MBA_OK;
+    if (!mba_program_swap_inputs(r->s.program)) return MBA_OK;
     r->ahead = true;
     r->next  = r->step;
     r->next.index = n;
     if (stage(r, &r->next) != MBA_OK || bind_micro(r, 0, &r->next) != MBA_OK) return MBA_OK;       // once this step is done
-    return mba_program_send(r->s.program);
+    return mba_program_upload_inputs(r->s.program);
 }
 
 static mba_status next_micro_ahead(run *r, int64_t micro)
 {
-    if (!mba_program_turn(r->s.program)) return MBA_OK;
+    if (!mba_program_swap_inputs(r->s.program)) return MBA_OK;
     r->ahead = true;
     r->next  = r->step;
     MBA_TRY(bind_micro(r, micro, &r->next));
-    return mba_program_send(r->s.program);
+    return mba_program_upload_inputs(r->s.program);
 }
 
 /* While the device works on micro-batch `micro` of a step: what follows it, and its way there. */
@@ -461,7 +461,7 @@ static mba_status look_ahead(run *r, int64_t micro)
 /* The micro-batch ahead will not run: the inputs are those of the last one again. */
 static void drop_ahead(run *r)
 {
-    if (r->ahead) mba_program_turn(r->s.program);
+    if (r->ahead) mba_program_swap_inputs(r->s.program);
     r->ahead = false;
 }
 
@@ -503,7 +503,7 @@ static mba_status clear_gradients(const mba_program *p)
         void *zeros = calloc((size_t)g->elems, mba_dtype_bytes(g->dtype));
         if (!zeros) return mba_fail(MBA_E_NOMEM, "no memory to clear gradients");
         const mba_tensor whole = { .st = (mba_storage *)g };
-        st = p->device->put(mba_program_beside(p, g, &whole), zeros, (size_t)g->elems * mba_dtype_bytes(g->dtype));
+        st = p->device->put(mba_program_counterpart(p, g, &whole), zeros, (size_t)g->elems * mba_dtype_bytes(g->dtype));
         if (st == MBA_OK) st = mba_program_wait(p);
         free(zeros);
     }
@@ -514,9 +514,9 @@ static mba_status clear_gradients(const mba_program *p)
 static mba_status explain(run *r, const char **note)
 {
     mba_finding f;
-    if (r->ahead) mba_program_turn(r->s.program);                // back to the inputs of this step, and forth again
+    if (r->ahead) mba_program_swap_inputs(r->s.program);                // back to the inputs of this step, and forth again
     const mba_status st = mba_watchdog(&f, &r->s, MBA_FORWARD | MBA_BACKWARD, &r->step);
-    if (r->ahead) mba_program_turn(r->s.program);
+    if (r->ahead) mba_program_swap_inputs(r->s.program);
     MBA_TRY(st);
     if (r->micros > 1) MBA_TRY(clear_gradients(r->s.program));
     if (f.node)
@@ -540,7 +540,7 @@ static mba_status one_step(run *r, mba_train_report *p)
     r->units += units;
     if (!isfinite(loss)) {
         MBA_TRY(explain(r, &p->note));
-        if (r->o->carry) mba_session_forget(&r->s, NULL);       // they may be what is bad
+        if (r->o->carry) mba_session_reset_state(&r->s, NULL);       // they may be what is bad
     }
     const double norm = (double)*(const float *)mba_session_at(&r->s, "grad_norm");
     p->skipped = mba_guard_skips(&r->guard, loss, norm);
@@ -558,7 +558,7 @@ static mba_status validate(run *r, mba_train_report *p)
 {
     mba_session *s = r->judge.program ? &r->judge : &r->s;
     if (r->judge.program) MBA_TRY(mba_session_copy(&r->judge, &r->s, r->s.averages));
-    MBA_TRY(mba_feed_judge(&p->valid, r->valid, s, r->o->valid_batches, r->o->seed));
+    MBA_TRY(mba_feed_evaluate(&p->valid, r->valid, s, r->o->valid_batches, r->o->seed));
     p->best = r->o->valid_every > 0 && isfinite(p->valid.loss) && (!r->best_step || p->valid.loss < r->best_loss);
     if (!p->best) return MBA_OK;
     r->best_step = r->step.index;

@@ -24,7 +24,7 @@ typedef struct mba_train_report {
     int64_t     step, steps, units;               /* steps done; of how many; tokens, images, graphs of this session */
     const char *unit;                             /* "tokens" */
     double      loss, grad_norm, lr;
-    mba_judgement valid;
+    mba_validation_result valid;
     bool        best;                             /* this validation has the least loss of the run so far */
     int64_t     best_step;                        /* the step that has it, 0: none yet; and its loss */
     double      best_loss;

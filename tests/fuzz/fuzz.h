@@ -34,7 +34,7 @@ static inline void check_refusal(mba_status st)
 /* Reads every value of an array, in copies of its exact size so that one byte too far is seen. */
 static inline void read_array(const mba_array *a)
 {
-    mba_assert(a->elems >= 0 && a->bytes == a->elems * (int64_t)mba_wire_bytes(a->dtype));
+    mba_assert(a->elems >= 0 && a->bytes == a->elems * (int64_t)mba_file_dtype_bytes(a->dtype));
     float  *f = malloc((size_t)a->elems * sizeof *f + 1);
     double *d = malloc((size_t)a->elems * sizeof *d + 1);
     char   *b = malloc((size_t)a->bytes + 1);

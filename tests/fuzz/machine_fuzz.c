@@ -1,9 +1,9 @@
 /* machine_fuzz.c -- any bytes as a machine file, as a change of one, and as a measured set. */
 #include "fuzz.h"
 #include "sim/engine.h"
-#include "sim/counted.h"
-#include "sim/frozen.h"
-#include "sim/imitate.h"
+#include "sim/profiled.h"
+#include "sim/serialize.h"
+#include "sim/emulate.h"
 #include "sim/measured.h"
 #include "sim/signature.h"
 
@@ -28,7 +28,7 @@ static void use(const mba_gpu *m)
     k.op[1] = (mba_sim_op){ .work = MBA_OP_EXIT, .stream = -1, .ring = -1, .parts = 1 };
     const mba_status st = mba_sim_finish(&k, m);
     if (st != MBA_OK) check_refusal(st);
-    else mba_assert(mba_sim_run(&r, &k, m, MBA_SIM_FOLDED) == MBA_OK && r.seconds > 0);
+    else mba_assert(mba_sim_run(&r, &k, m, MBA_SIM_ONE_SM) == MBA_OK && r.seconds > 0);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
@@ -56,19 +56,19 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
         if (ok != MBA_OK) check_refusal(ok);
     }
     mba_signatures_free(&all);
-    mba_counted_set *counted;
-    st = mba_counted_parse(&counted, "fuzz", (const char *)bytes, n);
+    mba_profiled_set *counted;
+    st = mba_profiled_parse(&counted, "fuzz", (const char *)bytes, n);
     if (st != MBA_OK) check_refusal(st);
     for (int i = 0; st == MBA_OK && i < counted->n && i < 4; i++) {
         mba_sim_kernel   k;
-        mba_status       ok = mba_counted_foreign(&k, &counted->one[i], &m);
+        mba_status       ok = mba_profiled_lower(&k, &counted->one[i], &m);
         if (ok != MBA_OK) check_refusal(ok);
-        if (counted->one[i].program) ok = mba_sim_thaw(&k, counted->one[i].program, &m);
+        if (counted->one[i].program) ok = mba_sim_kernel_parse(&k, counted->one[i].program, &m);
         if (ok != MBA_OK) check_refusal(ok);
     }
-    if (st == MBA_OK) mba_counted_destroy(counted);
-    static mba_imitated_set imitated;
-    st = mba_imitated_parse(&imitated, "fuzz", (const char *)bytes, n);
+    if (st == MBA_OK) mba_profiled_destroy(counted);
+    static mba_emulated_set imitated;
+    st = mba_emulated_parse(&imitated, "fuzz", (const char *)bytes, n);
     if (st != MBA_OK) check_refusal(st);
     char *text = malloc(n + 1);
     mba_assert(text);

@@ -14,17 +14,17 @@
 static void lower_kernels(mba_store *s)
 {
     static mba_gpu m;
-    mba_stored     k;
+    mba_store_kernels     k;
     mba_sim_kernel lowered;
     if (!m.built_in) mba_assert(mba_gpu_load(&m, "h200") == MBA_OK);
-    mba_status st = mba_stored_read(&k, s);
+    mba_status st = mba_store_kernels_read(&k, s);
     if (st != MBA_OK) {
         check_refusal(st);
         return;
     }
     for (int i = 0; i < k.kernels.n; i++)
-        if ((st = mba_counted_foreign(&lowered, &k.kernels.one[i], &m)) != MBA_OK) check_refusal(st);
-    mba_stored_free(&k);
+        if ((st = mba_profiled_lower(&lowered, &k.kernels.one[i], &m)) != MBA_OK) check_refusal(st);
+    mba_store_kernels_free(&k);
 }
 
 static void read_all(mba_store *s)

@@ -51,6 +51,6 @@ static mba_status cpu_run(mba_program *p, unsigned passes, const mba_hooks *h)
 static const mba_machine host = { .name = "host" };
 
 const mba_device mba_device_cpu = {
-    .name = "cpu", .machine = &host, .take = cpu_take, .give = cpu_give, .put = cpu_copy, .get = cpu_copy,
+    .name = "cpu", .machine = &host, .alloc = cpu_take, .dealloc = cpu_give, .put = cpu_copy, .get = cpu_copy,
     .run = cpu_run,
 };

@@ -8,7 +8,7 @@
 #ifndef MBA_ASYNC_CUH
 #define MBA_ASYNC_CUH
 
-#include "device/cuda/vocab.cuh"
+#include "device/cuda/common.cuh"
 
 /* L1 keeps what is copied through it, for others that ask for the same; only 16 bytes can pass it by, and do unless told. */
 enum copy_path { PAST_L1, THROUGH_L1 };

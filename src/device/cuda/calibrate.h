@@ -14,8 +14,8 @@ enum { MBA_READINGS_MAX = 48 };
 typedef struct mba_reading { const char *key, *how; double value, spread; } mba_reading;
 
 /* A part is done: so many readings; why it failed, or NULL. */
-typedef void mba_calibrate_told(void *of, const char *part, int readings, const char *failed);
+typedef void mba_calibrate_fn(void *of, const char *part, int readings, const char *failed);
 
-MBA_MUST mba_status mba_calibrate_cuda(mba_reading *out, int *n, mba_calibrate_told *told, void *of);
+MBA_MUST mba_status mba_calibrate_cuda(mba_reading *out, int *n, mba_calibrate_fn *told, void *of);
 
 #endif

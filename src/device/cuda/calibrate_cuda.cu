@@ -13,7 +13,7 @@
 #include <functional>
 #include <vector>
 
-#include "device/cuda/vocab.cuh"
+#include "device/cuda/common.cuh"
 extern "C" {
 #include "core/device.h"
 #include "device/cpu/ceilings.h"
@@ -514,7 +514,7 @@ static mba_status read_footprints(const bench *b)
 }
 
 /* One after the other: what fails is told and left out, what follows is still read unless the context is lost. */
-static mba_status read_parts(bench *b, mba_calibrate_told *told, void *of)
+static mba_status read_parts(bench *b, mba_calibrate_fn *told, void *of)
 {
     static const struct {
         const char *what;
@@ -536,7 +536,7 @@ static mba_status read_parts(bench *b, mba_calibrate_told *told, void *of)
     return MBA_OK;
 }
 
-extern "C" mba_status mba_calibrate_cuda(mba_reading *out, int *n, mba_calibrate_told *told, void *of)
+extern "C" mba_status mba_calibrate_cuda(mba_reading *out, int *n, mba_calibrate_fn *told, void *of)
 {
     const mba_device *d;
     bench b = {};

@@ -7,11 +7,11 @@
  * kernel     ceiling_exp      ex2.approx, eight independent chains a thread
  * The matrix rate is cuBLASLt's on an 8192^3 product of random numbers (constant ones would draw less power and run faster). */
 #include "device/cuda/gemm.h"
-#include "device/cuda/vocab.cuh"
+#include "device/cuda/common.cuh"
 extern "C" {
 #include "core/device.h"
 #include "device/cpu/ceilings.h"
-#include "device/cuda/sweep.h"
+#include "device/cuda/flush_l2.h"
 }
 
 enum { COPY_BYTES = 1 << 30, BLOCKS = 132 * 16, TRIPS = 4096, CHAINS = 8, SIDE = 8192, REPEATS = 8 };
@@ -25,17 +25,17 @@ __global__ void __launch_bounds__(256) ceiling_copy(uint4 *to, const uint4 *from
 template <int D, bool ONCE> __global__ void __launch_bounds__(1024) ceiling_pieces(uint4 *to, const uint4 *from, int64_t n)
 {
     const int64_t first = (int64_t)blockIdx.x * D * blockDim.x + threadIdx.x;
-    uint4         seen[D];
+    uint4         row_regs[D];
 #pragma unroll
     for (int d = 0; d < D; d++) {
         const int64_t i = first + d * blockDim.x;
-        if (i < n) seen[d] = ONCE ? __ldcs(from + i) : from[i];
+        if (i < n) row_regs[d] = ONCE ? __ldcs(from + i) : from[i];
     }
 #pragma unroll
     for (int d = 0; d < D; d++) {
         const int64_t i = first + d * blockDim.x;
-        if (i < n && ONCE) __stcs(to + i, seen[d]);
-        else if (i < n)    to[i] = seen[d];
+        if (i < n && ONCE) __stcs(to + i, row_regs[d]);
+        else if (i < n)    to[i] = row_regs[d];
     }
 }
 
@@ -167,7 +167,7 @@ static mba_status capture_copy(cudaGraphExec_t *exec, const copying &c, int way)
 {
     cudaGraph_t graph = NULL;
     CUDA_TRY(cudaStreamBeginCapture(c.stream, cudaStreamCaptureModeThreadLocal));
-    mba__cuda_sweep(c.sweep, MBA__SWEEP_BYTES, c.stream);
+    mba__cuda_flush_l2(c.sweep, MBA__FLUSH_BYTES, c.stream);
     cudaEventRecordWithFlags(c.event[0], c.stream, cudaEventRecordExternal);
     mba_status st = copy_once(c.y, c.x, c.bytes, way, c.stream);
     cudaEventRecordWithFlags(c.event[1], c.stream, cudaEventRecordExternal);
@@ -201,12 +201,12 @@ extern "C" mba_status mba_copy_measure_cuda(double *seconds, double bytes, int r
     const size_t      half = bytes < 32 ? 16 : (size_t)(bytes / 32) * 16, room = (half + APART - 1) / APART * APART;
     copying           c = {};
     MBA_TRY(mba_device_cuda(&d, 0));
-    CUDA_TRY(cudaMalloc(&c.x, 2 * room + MBA__SWEEP_BYTES));
+    CUDA_TRY(cudaMalloc(&c.x, 2 * room + MBA__FLUSH_BYTES));
     c.y      = c.x + room;
     c.sweep  = c.y + room;
     c.bytes  = half;
     c.stream = (cudaStream_t)d->stream;
-    cudaMemsetAsync(c.x, 0, 2 * room + MBA__SWEEP_BYTES, c.stream);
+    cudaMemsetAsync(c.x, 0, 2 * room + MBA__FLUSH_BYTES, c.stream);
     ceiling_random<<<(unsigned)mba_ceil((int64_t)half / 4, 256), 256, 0, c.stream>>>((uint32_t *)c.x, (int64_t)half / 4, false);
     for (int i = 0; i < 2; i++) cudaEventCreate(&c.event[i]);
     *seconds = 0;

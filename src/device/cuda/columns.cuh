@@ -14,17 +14,17 @@
  * A thread owns V neighbouring columns and adds up rows with a stride; the threads of a block that own the same columns are
  * added in order, then the blocks' parts. How many parts there are is the plan's business and depends on the shape alone,
  * so the same shape gives the same bits. With two blocks an SM, 256 threads, eight pieces of 16 bytes are 65 KB in flight. The blocks
- * of the totals take their places while those of the parts leave (early.cuh). */
+ * of the totals take their places while those of the parts leave (dependent_launch.cuh). */
 #ifndef MBA_COLUMNS_CUH
 #define MBA_COLUMNS_CUH
 
-#include "device/cuda/early.cuh"
+#include "device/cuda/dependent_launch.cuh"
 #include "device/cuda/packed.cuh"
 
 enum { COLUMN_THREADS = 256, TOTAL_THREADS = 512, TOTAL_COLUMNS = 32, TOTAL_COLUMNS_FEW = 8 };   /* of a block, as ops/columns.h plans */
 
 /* Row r. Threads that take several columns are used where rows lie at one distance alone: no test, no division. */
-template <int V, typename T> static __device__ __forceinline__ T *mba_column_row(const window<T> &w, int64_t r, int64_t cols)
+template <int V, typename T> static __device__ __forceinline__ T *mba_column_row(const strided_view<T> &w, int64_t r, int64_t cols)
 {
     return V > 1 ? w.at + r * w.pitch : w.row(r, cols);
 }
@@ -74,20 +74,20 @@ column_parts(float *part, F f, int64_t cols, int64_t capacity, int64_t per_part,
         for (int v = 0; v < V; v++) acc[k][v] = 0;
     if (s.active) {
         constexpr int U = F::AT_ONCE;
-        typename F::template known<V> known;
-        typename F::template seen<V>  seen[U];
+        typename F::template column_regs<V> column_regs;
+        typename F::template row_regs<V>  row_regs[U];
         int64_t r = from + s.row;
 #pragma unroll
-        for (int u = 0; u < U; u++) f.look(seen[u], r + u * s.rows, s.column, r + u * s.rows < end);
-        f.know(known, s.column);                  // behind the first rows: both are waited for once
+        for (int u = 0; u < U; u++) f.load_row(row_regs[u], r + u * s.rows, s.column, r + u * s.rows < end);
+        f.load_columns(column_regs, s.column);                  // behind the first rows: both are waited for once
         for (; r < end; r += U * s.rows) {
 #pragma unroll
-            for (int u = 0; u < U; u++) if (r + u * s.rows < end) f.add(acc, seen[u], known);
+            for (int u = 0; u < U; u++) if (r + u * s.rows < end) f.add(acc, row_regs[u], column_regs);
 #pragma unroll
-            for (int u = U; u < 2 * U; u++) f.look(seen[u - U], r + u * s.rows, s.column, r + u * s.rows < end);
+            for (int u = U; u < 2 * U; u++) f.load_row(row_regs[u - U], r + u * s.rows, s.column, r + u * s.rows < end);
         }
     }
-    others_may_come();
+    launch_dependents();
     const int wide = s.lanes * V;                 // columns of the block; every thread adds up whole ones
 #pragma unroll
     for (int k = 0; k < K; k++) {
@@ -118,22 +118,22 @@ column_totals(const float *part, int64_t cols, int parts, F use, const mba_step 
     const int64_t column = (int64_t)blockIdx.x * wide + x;
     const int     end = column < cols ? parts : 0;
     float         total[K];
-    after_launch_before();
+    wait_for_prior_grids();
 #pragma unroll
     for (int k = 0; k < K; k++) total[k] = 0;
     for (int p = group; p < end; p += AT_ONCE * groups) {
-        float seen[AT_ONCE][K];
+        float row_regs[AT_ONCE][K];
 #pragma unroll
         for (int u = 0; u < AT_ONCE; u++)
 #pragma unroll
             for (int k = 0; k < K; k++) {
                 const int q = p + u * groups;
-                seen[u][k] = q < end ? part[((int64_t)q * K + k) * cols + column] : 0;
+                row_regs[u][k] = q < end ? part[((int64_t)q * K + k) * cols + column] : 0;
             }
 #pragma unroll
         for (int u = 0; u < AT_ONCE; u++)
 #pragma unroll
-            for (int k = 0; k < K; k++) total[k] += seen[u][k];
+            for (int k = 0; k < K; k++) total[k] += row_regs[u][k];
     }
 #pragma unroll
     for (int k = 0; k < K; k++) {
@@ -155,7 +155,7 @@ column_totals(const float *part, int64_t cols, int parts, F use, const mba_step 
 template <int K, typename G>
 static mba_status mba_column_totals(const mba_call *c, int k, const float *part, int64_t cols, int64_t parts, G use)
 {
-    MBA_KERNEL_EARLY(c, k, (column_totals<K, G>), part, cols, (int)parts, use, c->step);
+    MBA_KERNEL_DEPENDENT(c, k, (column_totals<K, G>), part, cols, (int)parts, use, c->step);
     return MBA_OK;
 }
 
@@ -173,16 +173,16 @@ static mba_status mba_column_sums(const mba_call *c, int k, const mba_tensor *t,
 
 template <typename T> struct own_sums {
     enum { AT_ONCE = 8 };
-    window<const T> a;
+    strided_view<const T> a;
     int64_t         cols;
-    template <int V> struct known {};
-    template <int V> using seen = packed<T, V>;
-    template <int V> __device__ void know(known<V> &, int64_t) const {}
-    template <int V> __device__ void look(packed<T, V> &s, int64_t r, int64_t c, bool there) const
+    template <int V> struct column_regs {};
+    template <int V> using row_regs = packed<T, V>;
+    template <int V> __device__ void load_columns(column_regs<V> &, int64_t) const {}
+    template <int V> __device__ void load_row(packed<T, V> &s, int64_t r, int64_t c, bool there) const
     {
         fetch(s, mba_column_row<V>(a, r, cols) + c, there);
     }
-    template <int V> __device__ void add(float (&sum)[1][V], const packed<T, V> &s, const known<V> &) const
+    template <int V> __device__ void add(float (&sum)[1][V], const packed<T, V> &s, const column_regs<V> &) const
     {
         float d[V];
         unpack(d, s);

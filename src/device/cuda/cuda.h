@@ -20,10 +20,10 @@ mba_status mba__cuda_failed(int error, const char *call);
 static inline cudaStream_t mba_cuda_stream(const mba_call *c) { return (cudaStream_t)c->stream; }
 
 /* After a launch: the error of its configuration, in the words of what was launched. */
-mba_status mba__cuda_launched(const mba_call *c, int k);
+mba_status mba__cuda_launch_check(const mba_call *c, int k);
 
-/* Fills the caches, by reading (sweep_cuda.cu). */
-void mba__cuda_sweep(void *zeros, size_t bytes, void *stream);
+/* Fills the caches, by reading (flush_l2_cuda.cu). */
+void mba__cuda_flush_l2(void *zeros, size_t bytes, void *stream);
 
 /* Dynamic and static shared memory beyond 48 KB together must be asked for, once per kernel; cheap to repeat. */
 mba_status mba__cuda_allow_smem(const void *kernel, size_t bytes);

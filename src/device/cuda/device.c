@@ -10,9 +10,9 @@
 #include "core/program.h"
 #include "device/cuda/counters.h"
 #include "device/cuda/cuda.h"
-#include "device/cuda/launched.h"
+#include "device/cuda/launch_hook.h"
 #include "device/cuda/ranges.h"
-#include "device/cuda/sweep.h"
+#include "device/cuda/flush_l2.h"
 
 static struct { bool ready; cudaStream_t stream; char name[256]; mba_machine machine; mba_device device; size_t left; } gpu;   // left: free at first
 
@@ -27,15 +27,15 @@ mba_status mba__cuda_failed(int error, const char *call)
                     cudaGetErrorString((cudaError_t)error), call, fix);
 }
 
-static struct { mba_cuda_launched_fn *fn; void *ctx; } listener;
+static struct { mba_cuda_launch_hook *fn; void *ctx; } listener;
 
-void mba_cuda_on_launch(mba_cuda_launched_fn *fn, void *ctx)
+void mba_cuda_on_launch(mba_cuda_launch_hook *fn, void *ctx)
 {
     listener.fn  = fn;
     listener.ctx = ctx;
 }
 
-mba_status mba__cuda_launched(const mba_call *c, int k)
+mba_status mba__cuda_launch_check(const mba_call *c, int k)
 {
     const cudaError_t e = cudaGetLastError();
     if (e == cudaSuccess && listener.fn) listener.fn(listener.ctx);
@@ -259,7 +259,7 @@ static mba_status capture_timed(mba_program *p, unsigned passes, cudaEvent_t *ev
     CUDA_TRY(cudaStreamBeginCapture(gpu.stream, cudaStreamCaptureModeThreadLocal));
     for (int32_t i = 0; i < p->graph->nnodes && st == MBA_OK; i++) {
         if (!mba_runs(p->graph->nodes[i], passes)) continue;
-        if (sweep) mba__cuda_sweep(sweep, MBA__SWEEP_BYTES, gpu.stream);
+        if (sweep) mba__cuda_flush_l2(sweep, MBA__FLUSH_BYTES, gpu.stream);
         cudaEventRecordWithFlags(event[2 * i], gpu.stream, cudaEventRecordExternal);
         st = p->launch[i](&p->call[i]);
         cudaEventRecordWithFlags(event[2 * i + 1], gpu.stream, cudaEventRecordExternal);
@@ -292,7 +292,7 @@ static mba_status cuda_time_nodes(mba_program *p, unsigned passes, double *secon
     cudaEvent_t    *event = calloc((size_t)n, sizeof *event);
     if (!event) return mba_fail(MBA_E_NOMEM, "no memory for the times of %d nodes", n);
     for (int32_t i = 0; i < n; i++) cudaEventCreate(&event[i]);
-    if (cold && cudaMalloc(&sweep, MBA__SWEEP_BYTES) == cudaSuccess) cudaMemset(sweep, 0, MBA__SWEEP_BYTES);
+    if (cold && cudaMalloc(&sweep, MBA__FLUSH_BYTES) == cudaSuccess) cudaMemset(sweep, 0, MBA__FLUSH_BYTES);
     mba_status st = launch_nodes(p, passes, NULL);             // libraries prepare themselves
     if (st == MBA_OK) st = capture_timed(p, passes, event, sweep, &exec);
     if (st == MBA_OK) st = run_timed(p, passes, seconds, event, exec);
@@ -386,8 +386,8 @@ mba_status mba_device_cuda(const mba_device **out, int ordinal)
         MBA_TRY(describe(&gpu.machine, gpu.name, sizeof gpu.name, ordinal));
         CUDA_TRY(cudaStreamCreateWithFlags(&gpu.stream, cudaStreamNonBlocking));
         gpu.left = cuda_left();
-        gpu.device = (mba_device){ .name = "cuda", .machine = &gpu.machine, .stream = gpu.stream, .take = cuda_take, .give = cuda_give,
-                                   .take_host = cuda_take_host, .give_host = cuda_give_host, .put = cuda_put, .get = cuda_get,
+        gpu.device = (mba_device){ .name = "cuda", .machine = &gpu.machine, .stream = gpu.stream, .alloc = cuda_take, .dealloc = cuda_give,
+                                   .alloc_host = cuda_take_host, .dealloc_host = cuda_give_host, .put = cuda_put, .get = cuda_get,
                                    .send = cuda_send, .recall = cuda_recall, .run = cuda_run, .wait = cuda_wait,
                                    .time_nodes = cuda_time_nodes, .left = cuda_left,
                                    .forget = cuda_forget };

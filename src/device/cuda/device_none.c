@@ -2,8 +2,8 @@
 #include "core/device.h"
 #include "device/cpu/ceilings.h"
 #include "device/cuda/calibrate.h"
-#include "device/cuda/imitate.h"
-#include "device/cuda/products.h"
+#include "device/cuda/emulate.h"
+#include "device/cuda/gemm_candidates.h"
 
 mba_status mba_device_cuda(const mba_device **out, int ordinal)
 {
@@ -41,7 +41,7 @@ mba_status mba_cuda_use(int ordinal, int *before)
     return without_cuda();
 }
 
-mba_status mba_calibrate_cuda(mba_reading *out, int *n, mba_calibrate_told *told, void *of)
+mba_status mba_calibrate_cuda(mba_reading *out, int *n, mba_calibrate_fn *told, void *of)
 {
     (void)out, (void)told, (void)of;
     *n = 0;
@@ -49,14 +49,14 @@ mba_status mba_calibrate_cuda(mba_reading *out, int *n, mba_calibrate_told *told
                                        "fix: use a machine file: mambascope simulate --machine h200");
 }
 
-mba_status mba_imitate_cuda(mba_imitated_told *told, void *of)
+mba_status mba_emulate_cuda(mba_emulated_fn *told, void *of)
 {
     (void)told, (void)of;
     return mba_fail(MBA_E_UNSUPPORTED, "cannot imitate machines\nwhy: this program was built without CUDA\n"
                                        "fix: validate --counterfactual compares what was measured elsewhere");
 }
 
-mba_status mba_cuda_products(int most, int repeats, double hold_s, mba_cuda_product_fn *fn, void *ctx)
+mba_status mba_cuda_gemm_candidates(int most, int repeats, double hold_s, mba_cuda_gemm_candidate_fn *fn, void *ctx)
 {
     (void)most, (void)repeats, (void)hold_s, (void)fn, (void)ctx;
     return without_cuda();

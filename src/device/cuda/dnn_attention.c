@@ -186,9 +186,9 @@ static descriptor masked(graph *g, descriptor x)
     if (!g->s->causal) return x;
     const descriptor row = EACH(GEN_INDEX, .x = x, .axis = 2, .y = scores(g, CUDNN_DATA_INT32));
     const descriptor column = EACH(GEN_INDEX, .x = x, .axis = 3, .y = scores(g, CUDNN_DATA_INT32));
-    const descriptor seen = each(g, (pointwise){ .mode = CUDNN_POINTWISE_CMP_GE, .type = CUDNN_DATA_BOOLEAN, .x = row, .b = column,
+    const descriptor row_regs = each(g, (pointwise){ .mode = CUDNN_POINTWISE_CMP_GE, .type = CUDNN_DATA_BOOLEAN, .x = row, .b = column,
                                                  .y = scores(g, CUDNN_DATA_BOOLEAN) });
-    return SCORES(BINARY_SELECT, .x = x, .b = number(g, MASKED), .t = seen);
+    return SCORES(BINARY_SELECT, .x = x, .b = number(g, MASKED), .t = row_regs);
 }
 
 static void forward(graph *g)

@@ -27,7 +27,7 @@ enum { ELEMENTWISE_THREADS = 256 };
 enum { MAY_ADD = 1, MAY_CAST = 2 };
 
 /* A window whose elements are numbered by I; run is 0 where they lie in one row. */
-template <typename T, typename I> struct places {
+template <typename T, typename I> struct indexed_view {
     T      *at;
     I       run;
     int64_t pitch;
@@ -39,27 +39,27 @@ template <typename T, typename I> struct places {
     }
 };
 
-template <typename T, typename I> static inline places<T, I> mba__places(const mba_tensor *t, void *at)
+template <typename T, typename I> static inline indexed_view<T, I> mba__indexed_view(const mba_tensor *t, void *at)
 {
-    const places<T, I> p = { (T *)at, (I)(mba_dense(t) ? 0 : t->run), mba_dense(t) ? 0 : t->pitch };
+    const indexed_view<T, I> p = { (T *)at, (I)(mba_dense(t) ? 0 : t->run), mba_dense(t) ? 0 : t->pitch };
     return p;
 }
 
-template <typename T, typename I, int N> struct operands { places<const T, I> in[N]; };
+template <typename T, typename I, int N> struct operands { indexed_view<const T, I> in[N]; };
 
 /* V values of a row in a piece: 16 bytes, or one value where rows are odd. D pieces of a thread. */
 template <typename TIN, typename TOUT, int N, int V, int D, bool ADDS, typename I, typename F>
-__global__ void __launch_bounds__(ELEMENTWISE_THREADS) elementwise(places<TOUT, I> y, operands<TIN, I, N> x, I elems, F f)
+__global__ void __launch_bounds__(ELEMENTWISE_THREADS) elementwise(indexed_view<TOUT, I> y, operands<TIN, I, N> x, I elems, F f)
 {
     const I         first = ((I)blockIdx.x * D * ELEMENTWISE_THREADS + threadIdx.x) * V;
-    packed<TIN, V>  seen[D][N];
+    packed<TIN, V>  row_regs[D][N];
     packed<TOUT, V> old[D];
 #pragma unroll
     for (int d = 0; d < D; d++) {                 // all loads before the first is used
         const I    i = first + (I)(d * ELEMENTWISE_THREADS * V);
         const bool there = i < elems;
 #pragma unroll
-        for (int k = 0; k < N; k++) fetch(seen[d][k], x.in[k].element(i), there);
+        for (int k = 0; k < N; k++) fetch(row_regs[d][k], x.in[k].element(i), there);
         if (ADDS) fetch(old[d], (const TOUT *)y.element(i), there);
     }
 #pragma unroll
@@ -68,7 +68,7 @@ __global__ void __launch_bounds__(ELEMENTWISE_THREADS) elementwise(places<TOUT, 
         float   in[N][V], out[V];
         if (i >= elems) return;
 #pragma unroll
-        for (int k = 0; k < N; k++) unpack(in[k], seen[d][k]);
+        for (int k = 0; k < N; k++) unpack(in[k], row_regs[d][k]);
         if (ADDS) unpack(out, old[d]);
 #pragma unroll
         for (int v = 0; v < V; v++) {
@@ -89,11 +89,11 @@ template <typename TIN, typename TOUT, typename I, int N, int MAY, int V, typena
     operands<TIN, I, N>    x;
     const int64_t          elems = mba_elems(n->out[0]);
     const unsigned         grid = (unsigned)mba_ceil(elems, ELEMENTWISE_THREADS * D * V);
-    const places<TOUT, I>  y = mba__places<TOUT, I>(n->out[0], c->out[0]);
-    for (int k = 0; k < N; k++) x.in[k] = mba__places<const TIN, I>(n->in[k], c->in[k]);
+    const indexed_view<TOUT, I>  y = mba__indexed_view<TOUT, I>(n->out[0], c->out[0]);
+    for (int k = 0; k < N; k++) x.in[k] = mba__indexed_view<const TIN, I>(n->in[k], c->in[k]);
     auto *const            kernel = mba_adds(n, 0) ? elementwise<TIN, TOUT, N, V, D, ADD, I, F> : elementwise<TIN, TOUT, N, V, D, false, I, F>;
     kernel<<<grid, ELEMENTWISE_THREADS, 0, mba_cuda_stream(c)>>>(y, x, (I)elems, f);
-    return mba__cuda_launched(c, 0);
+    return mba__cuda_launch_check(c, 0);
 }
 
 /* Numbers of elements in 32 bits, with the pieces of a block to spare. */
@@ -106,8 +106,8 @@ template <typename TIN, typename TOUT, int N, int MAY, int V, typename F> static
 template <typename TIN, typename TOUT, int N, int MAY, typename F> static mba_status mba__elementwise_any(const mba_call *c, F f)
 {
     constexpr int V = 16 / (sizeof(TIN) > sizeof(TOUT) ? sizeof(TIN) : sizeof(TOUT));
-    bool fits = mba_pieces_fit(c->node->out[0], c->out[0], V);
-    for (int k = 0; k < N; k++) fits = fits && mba_pieces_fit(c->node->in[k], c->in[k], V);
+    bool fits = mba_vec_aligned(c->node->out[0], c->out[0], V);
+    for (int k = 0; k < N; k++) fits = fits && mba_vec_aligned(c->node->in[k], c->in[k], V);
     return fits ? mba__elementwise_far<TIN, TOUT, N, MAY, V>(c, f) : mba__elementwise_far<TIN, TOUT, N, MAY, 1>(c, f);
 }
 

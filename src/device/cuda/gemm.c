@@ -7,7 +7,7 @@
 
 #include "device/cuda/counters.h"
 #include "device/cuda/library.h"
-#include "device/cuda/products.h"
+#include "device/cuda/gemm_candidates.h"
 
 #define FUNCTIONS(X)                                                                                                    \
     X(cublasLtCreate) X(cublasLtMatmul) X(cublasLtMatmulAlgoGetHeuristic) X(cublasLtMatmulDescCreate)                     \
@@ -267,7 +267,7 @@ mba_status mba_cuda_gemm(const mba_cuda_gemm_args *g)
     return multiply_whole(&rest);
 }
 
-/* ---- the bench of candidates: products.h ---- */
+/* ---- the bench of candidates: gemm_candidates.h ---- */
 
 /* Best of `repeats`, the caches swept before each; 0 where the library refuses. */
 static mba_status time_candidate(double *best, const choice *c, const cublasLtMatmulAlgo_t *algo, void *sweep,
@@ -280,7 +280,7 @@ static mba_status time_candidate(double *best, const choice *c, const cublasLtMa
     CUDA_TRY(cudaEventCreate(&ended));
     for (int r = 0; r <= repeats; r++) {                         // the first one loads the kernel
         float ms = 0;
-        mba__cuda_sweep(sweep, bytes, g->stream);
+        mba__cuda_flush_l2(sweep, bytes, g->stream);
         CUDA_TRY(cudaEventRecord(began, (cudaStream_t)g->stream));
         if (multiply(c, algo, g) != CUBLAS_STATUS_SUCCESS) break;
         CUDA_TRY(cudaEventRecord(ended, (cudaStream_t)g->stream));
@@ -317,7 +317,7 @@ static mba_status hold_candidate(double *mean, const choice *c, const cublasLtMa
 
 typedef struct trial { int most, repeats; double hold_s; void *sweep; size_t sweep_bytes; } trial;
 
-static mba_status try_all(const choice *c, const trial *t, mba_cuda_product_fn *fn, void *ctx)
+static mba_status try_all(const choice *c, const trial *t, mba_cuda_gemm_candidate_fn *fn, void *ctx)
 {
     const shape                    *s = &c->key;
     cublasLtMatmulHeuristicResult_t found[CANDIDATES_MAX];
@@ -326,7 +326,7 @@ static mba_status try_all(const choice *c, const trial *t, mba_cuda_product_fn *
     for (int i = n - 1; i >= 0; i--) if (!memcmp(&found[i].algo, &c->algo, sizeof c->algo)) used = i;
     for (int i = 0; i < n; i++) {
         const cublasLtMatmulAlgo_t *algo = &found[i].algo;
-        mba_cuda_product p = { s->m, s->n, s->k, s->batch, c->calls, (mba_dtype)s->in, (mba_dtype)s->out, s->ta, s->tb,
+        mba_cuda_gemm_candidate p = { s->m, s->n, s->k, s->batch, c->calls, (mba_dtype)s->in, (mba_dtype)s->out, s->ta, s->tb,
                                s->adds, s->bias, i, used, algorithm_of(algo), found[i].workspaceSize, 0 };
         MBA_TRY(time_candidate(&p.seconds, c, algo, t->sweep, t->sweep_bytes, t->repeats));
         if (p.seconds > 0 && t->hold_s > 0) MBA_TRY(hold_candidate(&p.seconds, c, algo, p.seconds, t->hold_s));
@@ -335,7 +335,7 @@ static mba_status try_all(const choice *c, const trial *t, mba_cuda_product_fn *
     return MBA_OK;
 }
 
-mba_status mba_cuda_products(int most, int repeats, double hold_s, mba_cuda_product_fn *fn, void *ctx)
+mba_status mba_cuda_gemm_candidates(int most, int repeats, double hold_s, mba_cuda_gemm_candidate_fn *fn, void *ctx)
 {
     enum { SWEEP_BYTES = 256 << 20 };
     trial      t = { most, repeats, hold_s, NULL, SWEEP_BYTES };

@@ -6,16 +6,16 @@
  *     wgmma_fence();  wgmma_n64_rs<0>(d, a, mdesc(tile), 1);  wgmma_commit();  wgmma_wait<0>();
  *
  * Tiles are 64 rows of 128 bytes under the 128-byte swizzle (piece ^ row % 8, as tile_at of mma.cuh), 1 KB aligned.
- * Maps of tensors are made on the host by mba_tile_map. All of it is for sm_90a alone: kernels that use it are empty
+ * Maps of tensors are made on the host by mba_tensor_map_make. All of it is for sm_90a alone: kernels that use it are empty
  * elsewhere, and their plans refuse other devices. */
 #ifndef MBA_HOPPER_CUH
 #define MBA_HOPPER_CUH
 
 #include <cuda.h>
 
-#include "device/cuda/early.cuh"
+#include "device/cuda/dependent_launch.cuh"
 #include "device/cuda/mma.cuh"
-#include "device/cuda/tile.cuh"
+#include "device/cuda/mma_fragments.cuh"
 
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
 #define MBA_HOPPER 1
@@ -30,7 +30,7 @@ typedef CUresult mba_encode_fn(CUtensorMap *, CUtensorMapDataType, cuuint32_t, v
                                CUtensorMapSwizzle, CUtensorMapL2promotion, CUtensorMapFloatOOBfill);
 
 /* The function of the driver that makes maps, asked for once; no library of the driver is linked. */
-static inline mba_status mba_encoder(mba_encode_fn **out)
+static inline mba_status mba_tensor_map_encoder(mba_encode_fn **out)
 {
     static void                    *kept;
     cudaDriverEntryPointQueryResult how;
@@ -44,13 +44,13 @@ static inline mba_status mba_encoder(mba_encode_fn **out)
     return MBA_OK;
 }
 
-static inline mba_status mba_tile_map(CUtensorMap *map, const void *at, const int64_t dim[3], const int64_t step[2])
+static inline mba_status mba_tensor_map_make(CUtensorMap *map, const void *at, const int64_t dim[3], const int64_t step[2])
 {
     mba_encode_fn   *encode = NULL;
     const cuuint64_t dims[3] = { (cuuint64_t)dim[0], (cuuint64_t)dim[1], (cuuint64_t)dim[2] };
     const cuuint64_t steps[2] = { (cuuint64_t)step[0] * 2, (cuuint64_t)step[1] * 2 };
     const cuuint32_t box[3] = { 64, 64, 1 }, ones[3] = { 1, 1, 1 };
-    MBA_TRY(mba_encoder(&encode));
+    MBA_TRY(mba_tensor_map_encoder(&encode));
     const CUresult r = encode(map, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 3, (void *)at, dims, steps, box, ones,
                               CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
                               CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
@@ -133,7 +133,7 @@ static __device__ __forceinline__ void await(const int *flag, int count)
     } while (there < count && now - begin < limit);
     if (there < count) asm volatile("st.global.s32 [%0], %1;" ::"l"(0ull), "r"(0) : "memory");
 }
-static __device__ __forceinline__ float load_fresh(const float *p)     /* not from a cache that may be older */
+static __device__ __forceinline__ float load_l2(const float *p)     /* not from a cache that may be older */
 {
     return __ldcg(p);
 }
@@ -181,11 +181,11 @@ static __device__ __forceinline__ void fence_async() { asm volatile("fence.proxy
 
 /* ---- registers between warpgroups ---- */
 
-template <int REGS> static __device__ __forceinline__ void regs_take()
+template <int REGS> static __device__ __forceinline__ void warpgroup_reg_alloc()
 {
     asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(REGS));
 }
-template <int REGS> static __device__ __forceinline__ void regs_give()
+template <int REGS> static __device__ __forceinline__ void warpgroup_reg_dealloc()
 {
     asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(REGS));
 }
@@ -199,7 +199,7 @@ static __device__ __forceinline__ uint32_t times_rest(uint32_t x, uint32_t up, u
     return r;
 }
 /* Keeps the use of a value below this point. */
-static __device__ __forceinline__ void pin(uint32_t &v) { asm volatile("" : "+r"(v)); }
+static __device__ __forceinline__ void opt_barrier(uint32_t &v) { asm volatile("" : "+r"(v)); }
 
 static __device__ __forceinline__ void ldmatrix_t_at(uint32_t (&r)[4], uint32_t row)
 {
@@ -236,7 +236,7 @@ template <int PENDING> static __device__ __forceinline__ void wgmma_wait()
     asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(PENDING) : "memory");
 }
 
-static __device__ __forceinline__ uint64_t mdesc(uint32_t address, uint32_t lbo = 16, uint32_t sbo = 1024)
+static __device__ __forceinline__ uint64_t wgmma_smem_desc(uint32_t address, uint32_t lbo = 16, uint32_t sbo = 1024)
 {
     return (uint64_t)((address & 0x3FFFF) >> 4) | ((uint64_t)(lbo >> 4) << 16) | ((uint64_t)(sbo >> 4) << 32)
          | (1ull << 62);

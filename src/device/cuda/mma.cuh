@@ -16,7 +16,7 @@
 #ifndef MBA_MMA_CUH
 #define MBA_MMA_CUH
 
-#include "device/cuda/vocab.cuh"
+#include "device/cuda/common.cuh"
 
 #define MBA_DYNAMIC_SMEM(name) extern __shared__ __align__(1024) unsigned char name[]
 

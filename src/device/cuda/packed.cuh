@@ -9,7 +9,7 @@
 #ifndef MBA_PACKED_CUH
 #define MBA_PACKED_CUH
 
-#include "device/cuda/vocab.cuh"
+#include "device/cuda/common.cuh"
 
 template <typename T, int N> struct packed { typename word<N * sizeof(T)>::type w; };
 

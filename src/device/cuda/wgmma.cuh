@@ -1,14 +1,14 @@
 /* wgmma.cuh -- tensor cores by wgmma (sm_90a alone): four warps multiply 64 rows at once, straight from shared memory.
  *
- *     copies_are_visible();  __syncthreads();                      // cp.async is another proxy than wgmma
- *     products_begin();                                            // registers are ready
+ *     fence_proxy_async();  __syncthreads();                      // cp.async is another proxy than wgmma
+ *     warpgroup_arrive();                                            // registers are ready
  *     wgmma_rows<true>(s, tile_rows(a), tile_rows(b));             // s (64, 64) = a b^T, 16 columns of a and b
  *     wgmma_columns(o, p, tile_columns(b, bytes));                 // o (64, 8 W) += p (64, 16) b, 16 rows of b
- *     products_commit();  products_wait<0>();  pin(s);
+ *     warpgroup_commit_batch();  warpgroup_wait<0>();  pin(s);
  *
  * Tiles are those of mma.cuh (rows of 64 bf16, piece ^ row % 8) at multiples of 1024 bytes. The next 16 columns lie 32
  * bytes on, the next 16 rows 2048 bytes: step(tile, 32). A lane holds of a warp's 16 rows what it holds after mma.sync.
- * Until products_wait nobody may touch the registers of a product; pin keeps the compiler from it. */
+ * Until warpgroup_wait nobody may touch the registers of a product; pin keeps the compiler from it. */
 #ifndef MBA_WGMMA_CUH
 #define MBA_WGMMA_CUH
 
@@ -23,7 +23,7 @@ static __device__ __forceinline__ uint64_t tile_columns(const void *tile, int be
 static __device__ __forceinline__ uint64_t tile_rows(const void *tile) { return tile_columns(tile, 16); }
 static __device__ __forceinline__ uint64_t step(uint64_t tile, int bytes) { return tile + (bytes >> 4); }
 
-template <int W> static __device__ __forceinline__ void pin(float (&d)[W][4])
+template <int W> static __device__ __forceinline__ void opt_barrier(float (&d)[W][4])
 {
 #pragma unroll
     for (int i = 0; i < W; i++)
@@ -33,16 +33,16 @@ template <int W> static __device__ __forceinline__ void pin(float (&d)[W][4])
 
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
 
-static __device__ __forceinline__ void copies_are_visible()
+static __device__ __forceinline__ void fence_proxy_async()
 {
     asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }
-static __device__ __forceinline__ void products_begin() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
-static __device__ __forceinline__ void products_commit()
+static __device__ __forceinline__ void warpgroup_arrive() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
+static __device__ __forceinline__ void warpgroup_commit_batch()
 {
     asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
 }
-template <int PENDING> static __device__ __forceinline__ void products_wait()
+template <int PENDING> static __device__ __forceinline__ void warpgroup_wait()
 {
     asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(PENDING) : "memory");
 }
@@ -87,17 +87,17 @@ static __device__ __forceinline__ void wgmma_columns(float (&d)[16][4], const ui
 
 #else                                               /* compiled for every device, launched on 9.0 alone */
 
-static __device__ __forceinline__ void copies_are_visible() { __trap(); }
-static __device__ __forceinline__ void products_begin()     { __trap(); }
-static __device__ __forceinline__ void products_commit()    { __trap(); }
-template <int PENDING> static __device__ __forceinline__ void products_wait() { __trap(); }
+static __device__ __forceinline__ void fence_proxy_async() { __trap(); }
+static __device__ __forceinline__ void warpgroup_arrive()     { __trap(); }
+static __device__ __forceinline__ void warpgroup_commit_batch()    { __trap(); }
+template <int PENDING> static __device__ __forceinline__ void warpgroup_wait() { __trap(); }
 template <bool FIRST> static __device__ __forceinline__ void wgmma_rows(float (&d)[8][4], uint64_t, uint64_t)
 {
-    pin(d);
+    opt_barrier(d);
 }
 template <int W> static __device__ __forceinline__ void wgmma_columns(float (&d)[W][4], const uint32_t (&)[4], uint64_t)
 {
-    pin(d);
+    opt_barrier(d);
 }
 
 #endif

@@ -14,8 +14,8 @@
  * What the step multiplies by (powers of the betas, in double) is worked out once per block: for every eight thousand
  * values, not for every thousand. Four resident blocks an SM with equal shares of the group had the SMs busy for 92 % of the
  * time (H200, counters: 692 of 748 thousand cycles): memory does not serve all of them equally, and the last is waited for. */
-#include "device/cuda/blocks.cuh"
-#include "device/cuda/vocab.cuh"
+#include "device/cuda/block_timestamps.cuh"
+#include "device/cuda/common.cuh"
 extern "C" {
 #include "ops/adamw/adamw_slots.h"
 }
@@ -70,7 +70,7 @@ template <int N, typename T, bool COPIES> static __device__ __forceinline__ void
 template <typename T, bool COPIES> __global__ void __launch_bounds__(ADAMW_BLOCK)
 adamw_flat(group x, adamw_attr a, const float *norm, const mba_step *step, int trips)
 {
-    MBA_BLOCK;
+    MBA_BLOCK_TIMESTAMPS;
     __shared__ factors shared;
     if (threadIdx.x == 0) shared = factors_of(a, step, (double)norm[0], norm[1] != 0);
     __syncthreads();

@@ -107,10 +107,10 @@ static mba_status add_rmsnorm_loop_plan(mba_plan *p, const mba_node *n, const mb
 
 static mba_status add_rmsnorm_team_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
 {
-    const mba__team t = add_rmsnorm_team(n->in[RES]);
+    const mba__thread_group t = add_rmsnorm_team(n->in[RES]);
     MBA_TRY(check_types(m, n->in[RES], n->out[Y], n->in[M]));
-    MBA_REFUSE_IF(!t.pieces || !mba__in_lines(n->in[RES], 4) || !mba__in_lines(n->in[M], 4) || !mba__in_lines(n->out[SUM], 4)
-                  || !mba__in_lines(n->out[Y], 4), "rows that are not whole pieces at even distances");
+    MBA_REFUSE_IF(!t.pieces || !mba__uniform_pitch(n->in[RES], 4) || !mba__uniform_pitch(n->in[M], 4) || !mba__uniform_pitch(n->out[SUM], 4)
+                  || !mba__uniform_pitch(n->out[Y], 4), "rows that are not whole pieces at even distances");
     mba__plan_norm_fwd(p, "norm_fwd_team", n, mba_rows(n->in[RES]), t, 54);
     return MBA_OK;
 }
@@ -126,12 +126,12 @@ static mba_status add_rmsnorm_bwd_loop_plan(mba_plan *p, const mba_node *n, cons
 static mba_status add_rmsnorm_bwd_team_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
 {
     const mba_tensor   *x = n->in[STREAM];
-    const mba__norm_bwd b = { .kernel = "norm_bwd_team", .rows = mba_rows(x), .cols = mba_cols(x), .groups = 1, .sums = 1, .team = add_rmsnorm_team(x),
+    const mba__norm_bwd b = { .kernel = "norm_bwd_team", .rows = mba_rows(x), .cols = mba_cols(x), .groups = 1, .sums = 1, .thread_group = add_rmsnorm_team(x),
                               .staged_bytes = (n->in[DSUM] ? 8 : 4) + (int)mba_dtype_bytes(n->in[DY]->type.dtype), .regs = 92,
                               .stages = ADD_RMSNORM_STAGES, .block = 256 };
     MBA_TRY(check_types(m, x, n->in[DY], n->out[DM]));
-    MBA_REFUSE_IF(!b.team.pieces || !mba__in_lines(x, 4) || !mba__in_lines(n->in[DY], 4) || !mba__in_lines(n->in[DSUM], 4)
-                  || !mba__in_lines(n->out[DRES], 4) || !mba__in_lines(n->out[DM], 4), "rows that are not whole pieces at even distances");
+    MBA_REFUSE_IF(!b.thread_group.pieces || !mba__uniform_pitch(x, 4) || !mba__uniform_pitch(n->in[DY], 4) || !mba__uniform_pitch(n->in[DSUM], 4)
+                  || !mba__uniform_pitch(n->out[DRES], 4) || !mba__uniform_pitch(n->out[DM], 4), "rows that are not whole pieces at even distances");
     return mba__plan_norm_bwd(p, n, m, &b);
 }
 
@@ -153,7 +153,7 @@ static void add_rmsnorm_build(mba_graph *g, const mba_case *c)
     mba_tensor *y = mba_add_rmsnorm(g, &res, m, w, g->compute, 1e-5f);
     if (c->dim[4] == 1) mba_add_rmsnorm(g, &res, y, w, g->compute, 1e-5f);              // the next block
     if (c->dim[4] == 2) {                                                            // y is columns, too
-        mba_tensor *twin = mba_add_rmsnorm(g, &res, NULL, w, g->compute, 1e-2f), *j = mba_join(g, y, twin);
+        mba_tensor *twin = mba_add_rmsnorm(g, &res, NULL, w, g->compute, 1e-2f), *j = mba_concat(g, y, twin);
         mba_add(g, j, j);
     }
 }

@@ -9,10 +9,10 @@ template <typename T> static norm_rows<float, T> rows_of(const mba_call *c)
 {
     const mba_node     *n = c->node;
     norm_rows<float, T> a = {};
-    a.x    = mba_window<const float>(n->in[RES], c->in[RES]);
-    a.m    = mba_window<const T>(n->in[M], c->in[M]);
-    a.sum  = mba_window<float>(n->out[SUM], c->out[SUM]);
-    a.y    = mba_window<T>(n->out[Y], c->out[Y]);
+    a.x    = mba_strided_view<const float>(n->in[RES], c->in[RES]);
+    a.m    = mba_strided_view<const T>(n->in[M], c->in[M]);
+    a.sum  = mba_strided_view<float>(n->out[SUM], c->out[SUM]);
+    a.y    = mba_strided_view<T>(n->out[Y], c->out[Y]);
     a.w    = (const float *)c->in[W];
     a.rstd = (float *)c->out[RSTD];
     a.rows = mba_rows(n->in[RES]);
@@ -23,11 +23,11 @@ template <typename T> static norm_rows<float, T> rows_of(const mba_call *c)
 
 extern "C" mba_status add_rmsnorm_cuda(const mba_call *c)
 {
-    const mba__team t = add_rmsnorm_team(c->node->in[RES]);
+    const mba__thread_group t = add_rmsnorm_team(c->node->in[RES]);
     MBA_WITH_DTYPE(c->node->out[Y]->type.dtype, T,
         norm_rows<float, T> a = rows_of<T>(c);
         a.threads = t.threads;
-        MBA_WITH_PIECES(t.pieces, NV, MBA_KERNEL(c, 0, (norm_fwd_team<float, T, 4, NV>), a)));
+        MBA_WITH_VECTORS(t.pieces, NV, MBA_KERNEL(c, 0, (norm_fwd_team<float, T, 4, NV>), a)));
     return MBA_OK;
 }
 
@@ -41,11 +41,11 @@ template <typename T> static norm_grads<float, T> grads_of(const mba_call *c)
 {
     const mba_node      *n = c->node;
     norm_grads<float, T> a = {};
-    a.dy      = mba_window<const T>(n->in[DY], c->in[DY]);
-    a.ds      = mba_window<const float>(n->in[DSUM], c->in[DSUM]);
-    a.x       = mba_window<const float>(n->in[STREAM], c->in[STREAM]);
-    a.dx      = mba_window<float>(n->out[DRES], c->out[DRES]);
-    a.dm      = mba_window<T>(n->out[DM], c->out[DM]);
+    a.dy      = mba_strided_view<const T>(n->in[DY], c->in[DY]);
+    a.ds      = mba_strided_view<const float>(n->in[DSUM], c->in[DSUM]);
+    a.x       = mba_strided_view<const float>(n->in[STREAM], c->in[STREAM]);
+    a.dx      = mba_strided_view<float>(n->out[DRES], c->out[DRES]);
+    a.dm      = mba_strided_view<T>(n->out[DM], c->out[DM]);
     a.w       = (const float *)c->in[WB];
     a.rstd    = (const float *)c->in[RSTDB];
     a.part    = (float *)mba_cuda_scratch(c, 0);
@@ -58,11 +58,11 @@ template <typename T> static norm_grads<float, T> grads_of(const mba_call *c)
 
 extern "C" mba_status add_rmsnorm_bwd_cuda(const mba_call *c)
 {
-    const mba__team t = add_rmsnorm_team(c->node->in[STREAM]);
+    const mba__thread_group t = add_rmsnorm_team(c->node->in[STREAM]);
     MBA_WITH_DTYPE(c->node->in[DY]->type.dtype, T,
         norm_grads<float, T> a = grads_of<T>(c);
         a.threads = t.threads;
-        MBA_WITH_PIECES(t.pieces, NV, MBA_KERNEL(c, 0, (norm_bwd_team<float, T, 4, NV, ADD_RMSNORM_STAGES>), a)));
+        MBA_WITH_VECTORS(t.pieces, NV, MBA_KERNEL(c, 0, (norm_bwd_team<float, T, 4, NV, ADD_RMSNORM_STAGES>), a)));
     return mba__norm_dw(c, DW, mba_cols(c->node->in[STREAM]));
 }
 

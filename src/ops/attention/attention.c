@@ -229,7 +229,7 @@ static void attention_build(mba_graph *g, const mba_case *c)
     mba_tensor *y = mba__attention(g, a);
     if (!(flags & TWICE)) return;
     a.scale = 0.3;                                          // gradients meet and outputs lie side by side
-    mba_tensor *both = mba_join(g, y, mba__attention(g, a));
+    mba_tensor *both = mba_concat(g, y, mba__attention(g, a));
     mba_add(g, both, both);
 }
 

@@ -133,7 +133,7 @@ template <int PP> struct fwd_smem {
 };
 
 template <int PP> static __device__ __forceinline__ void
-stage_keys(fwd_smem<PP> &sm, const attention_operands<bf16> &p, const rows_of_block &r, const sight &g, int tile)
+stage_keys(fwd_smem<PP> &sm, const attention_operands<bf16> &p, const rows_of_block &r, const mask_range &g, int tile)
 {
     const int b = tile & 1, first = tile * COLUMNS, head = r.head / p.group;
     stage_rows<PP>(sm.k[b], COLUMNS, p.k.of(r.b, head), p.k.row, first, p.Lk, p.P);
@@ -152,7 +152,7 @@ attention_fwd_mma(const __grid_constant__ attention_operands<bf16> p)
     const int           warp = warp_of_block();
     const rows_of_block r = rows_of_block_of(p, blockDim.x, false);
     const column_tiles  c = column_tiles_of(p, r.first, blockDim.x, COLUMNS, false);
-    const sight         g = sight_of(p, r.b, false);
+    const mask_range         g = sight_of(p, r.b, false);
     const int           row = r.first + warp * ROWS;
     const tile_row<PP> *mine = sm.q + warp * ROWS;
     stage_rows<PP>(sm.q, blockDim.x, p.q.of(r.b, r.head), p.q.row, r.first, p.L, p.P);
@@ -215,7 +215,7 @@ template <int PP> struct columns_at {
 
 template <int N, int PP, int T, bool KEYS> static __device__ __forceinline__ void
 add_columns(sums<PP, T, KEYS> &sum, const rows_of_warp<T> &w, const tile_row<PP> *x1, const tile_row<PP> *x2,
-            const columns_at<PP> &y, const sight &g, float scale)
+            const columns_at<PP> &y, const mask_range &g, float scale)
 {
     float s[T][N][4], d[T][N][4];
     scores(s, x1, y.y1);
@@ -280,7 +280,7 @@ template <int PP, int ROWS> struct bwd_smem {
 };
 
 template <int PP, int ROWS, bool KEYS> static __device__ __forceinline__ void
-stage_columns(bwd_smem<PP, ROWS> &sm, const attention_operands<bf16> &p, int64_t b, int head, const sight &g, int slot,
+stage_columns(bwd_smem<PP, ROWS> &sm, const attention_operands<bf16> &p, int64_t b, int head, const mask_range &g, int slot,
               int first)
 {
     const heads<const bf16> &h1 = KEYS ? p.q : p.k, &h2 = KEYS ? p.dout : p.v;
@@ -317,7 +317,7 @@ attention_bwd_mma(const __grid_constant__ attention_operands<bf16> p)
     const int           warp = warp_of_block(), rows = KEYS ? p.Lk : p.L;
     const rows_of_block r = rows_of_block_of(p, ROWS, KEYS);
     const column_tiles  c = column_tiles_of(p, r.first, ROWS, COLUMNS, KEYS);
-    const sight         g = sight_of(p, r.b, KEYS);
+    const mask_range         g = sight_of(p, r.b, KEYS);
     const int           row = r.first + warp * T * 16;
     const heads<const bf16> &h1 = KEYS ? p.k : p.q, &h2 = KEYS ? p.v : p.dout;
     int head = KEYS ? r.head * p.group : r.head / p.group;
@@ -384,7 +384,7 @@ whole_pass(const whole_smem<PP> &sm, const attention_operands<bf16> &p, int64_t 
     const int           rows = KEYS ? p.Lk : p.L;
     const tile_row<PP> *x1 = KEYS ? sm.k : sm.q, *x2 = KEYS ? sm.v : sm.dout;
     const tile_row<PP> *y1 = KEYS ? sm.q : sm.k, *y2 = KEYS ? sm.dout : sm.v;
-    const sight        g = sight_of(p, b, KEYS);
+    const mask_range        g = sight_of(p, b, KEYS);
     const float        scale = p.scale * LOG2E;
 #pragma unroll 1
     for (int row = warp_of_block() * T * 16; row < rows; row += blockDim.x / 32 * T * 16) {

@@ -2,7 +2,7 @@
 #ifndef MBA_ATTENTION_CUDA_CUH
 #define MBA_ATTENTION_CUDA_CUH
 
-#include "device/cuda/vocab.cuh"
+#include "device/cuda/common.cuh"
 extern "C" {
 #include "ops/attention/attention_slots.h"
 #include "ops/heads.h"

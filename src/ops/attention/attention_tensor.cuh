@@ -17,27 +17,27 @@ static __device__ __forceinline__ int warpgroup(void)     { return __shfl_sync(E
 
 /* ---- who sees whom. Rows are queries and columns keys, or (KEYS) the other way round ---- */
 
-struct sight {
+struct mask_range {
     const int32_t *ids;                             /* of the sequence, or NULL */
     int            columns;                         /* how many there are */
     bool           causal;
 };
 
-static __device__ __forceinline__ sight sight_of(const attention_operands<bf16> &p, int64_t b, bool keys)
+static __device__ __forceinline__ mask_range sight_of(const attention_operands<bf16> &p, int64_t b, bool keys)
 {
-    const sight s = { p.ids ? p.ids + b * p.ids_row : NULL, keys ? p.L : p.Lk, p.causal };
+    const mask_range s = { p.ids ? p.ids + b * p.ids_row : NULL, keys ? p.L : p.Lk, p.causal };
     return s;
 }
 
 /* No row of row .. row + rows - 1 sees any column of column .. column + width - 1; or each sees all of them. */
 template <bool KEYS> static __device__ __forceinline__ bool
-sees_nothing(const sight &g, int row, int rows, int column, int width)
+sees_nothing(const mask_range &g, int row, int rows, int column, int width)
 {
     return column >= g.columns || (g.causal && (KEYS ? row > column + width - 1 : column > row + rows - 1));
 }
 
 template <bool KEYS> static __device__ __forceinline__ bool
-sees_all(const sight &g, int row, int rows, int column, int width)
+sees_all(const mask_range &g, int row, int rows, int column, int width)
 {
     return !g.ids && column + width <= g.columns
         && !(g.causal && (KEYS ? row + rows - 1 > column : column + width - 1 > row));
@@ -46,19 +46,19 @@ sees_all(const sight &g, int row, int rows, int column, int width)
 /* Scores that a row must not see become -inf: those outside the columns that order and length leave to it, and those of
  * other documents. `ids` are the columns' from `column` on, in shared memory; the rows' are read anew. */
 template <bool KEYS, int N> static __device__ __forceinline__ void
-hide(float (&s)[N][4], const sight &g, int row, int rows, int column, const int32_t *ids)
+hide(float (&s)[N][4], const mask_range &g, int row, int rows, int column, const int32_t *ids)
 {
     const int lane = threadIdx.x % 32, x = lane % 4 * 2;
 #pragma unroll
     for (int i = 0; i < 2; i++) {
         const int      r = row + lane / 4 + i * 8, from = KEYS && g.causal ? r : 0;
         const int      to = !KEYS && g.causal ? min(r + 1, g.columns) : g.columns;
-        const unsigned seen = max(to - from, 0);
+        const unsigned row_regs = max(to - from, 0);
 #pragma unroll
         for (int j = 0; j < N; j++)
 #pragma unroll
             for (int e = 0; e < 2; e++)
-                s[j][2 * i + e] = (unsigned)(column + x - from + j * 8 + e) < seen ? s[j][2 * i + e] : -INFINITY;
+                s[j][2 * i + e] = (unsigned)(column + x - from + j * 8 + e) < row_regs ? s[j][2 * i + e] : -INFINITY;
         if (!g.ids) continue;
         const int32_t id = r < rows ? g.ids[r] : 0;
 #pragma unroll

@@ -98,7 +98,7 @@ template <int PP> struct fwd_smem {
 };
 
 template <int PP> static __device__ __forceinline__ void
-stage_keys(fwd_smem<PP> &sm, const attention_operands<bf16> &p, const rows_of_block &r, const sight &g, int slot,
+stage_keys(fwd_smem<PP> &sm, const attention_operands<bf16> &p, const rows_of_block &r, const mask_range &g, int slot,
            int first)
 {
     constexpr int THREADS = 2 * ATT_WGMMA_ROWS;
@@ -116,7 +116,7 @@ attention_fwd_wgmma(const __grid_constant__ attention_operands<bf16> p)
     fwd_smem<PP> &sm = *(fwd_smem<PP> *)smem;
     const rows_of_block r = rows_of_block_of(p, ROWS, false);
     const column_tiles  c = column_tiles_of(p, r.first, ROWS, COLUMNS, false);
-    const sight         g = sight_of(p, r.b, false);
+    const mask_range         g = sight_of(p, r.b, false);
     const int part = warpgroup() * GROUP, top = r.first + part, row = top + threadIdx.x / 32 % 4 * 16;
     stage_rows<2 * ROWS>(sm.q, p.q.of(r.b, r.head), p.q.row, r.first, p.L);
     for (int i = 0; i < STAGES - 1; i++) {
@@ -132,27 +132,27 @@ attention_fwd_wgmma(const __grid_constant__ attention_operands<bf16> p)
     for (int tile = c.first; tile < c.last; tile++) {
         const int first = tile * COLUMNS, next = tile + STAGES - 1;
         cp_wait<STAGES - 2>();
-        copies_are_visible();
+        fence_proxy_async();
         __syncthreads();                                       // the tile is there, and nobody reads the one before
         if (next < c.last) stage_keys(sm, p, r, g, free, next * COLUMNS);
         cp_commit();
         if (top < p.L && !sees_nothing<false>(g, top, GROUP, first, COLUMNS)) {
             float    s[1][N][4];
             uint32_t x[COLUMNS / 16][4];
-            products_begin();
+            warpgroup_arrive();
             scores(s[0], sm.q, part, sm.k[slot]);
-            products_commit();
-            products_wait<0>();
-            pin(s[0]);
+            warpgroup_commit_batch();
+            warpgroup_wait<0>();
+            opt_barrier(s[0]);
             if (!sees_all<false>(g, row, 16, first, COLUMNS)) hide<false>(s[0], g, row, p.L, first, sm.ids[slot]);
             soften(s, o, w, scale);
             as_left(x, s[0]);
-            pin(o[0]);
-            products_begin();
+            opt_barrier(o[0]);
+            warpgroup_arrive();
             add_product<PP>(o[0], x, sm.v[slot]);
-            products_commit();
-            products_wait<0>();
-            pin(o[0]);
+            warpgroup_commit_batch();
+            warpgroup_wait<0>();
+            opt_barrier(o[0]);
         }
         slot = slot + 1 == STAGES ? 0 : slot + 1;
         free = free + 1 == STAGES ? 0 : free + 1;
@@ -171,7 +171,7 @@ template <int PP, int ROWS> struct bwd_smem {
 };
 
 template <bool KEYS, int PP, int ROWS> static __device__ __forceinline__ void
-stage_columns(bwd_smem<PP, ROWS> &sm, const attention_operands<bf16> &p, int64_t b, int head, const sight &g, int slot,
+stage_columns(bwd_smem<PP, ROWS> &sm, const attention_operands<bf16> &p, int64_t b, int head, const mask_range &g, int slot,
               int first)
 {
     const heads<const bf16> &h1 = KEYS ? p.q : p.k, &h2 = KEYS ? p.dout : p.v;
@@ -211,7 +211,7 @@ attention_bwd_wgmma(const __grid_constant__ attention_operands<bf16> p)
     bwd_smem<PP, ROWS> &sm = *(bwd_smem<PP, ROWS> *)smem;
     const rows_of_block r = rows_of_block_of(p, ROWS, KEYS);
     const column_tiles  c = column_tiles_of(p, r.first, ROWS, COLUMNS, KEYS);
-    const sight         g = sight_of(p, r.b, KEYS);
+    const mask_range         g = sight_of(p, r.b, KEYS);
     const heads<const bf16> &h1 = KEYS ? p.k : p.q, &h2 = KEYS ? p.v : p.dout;
     const int rows = KEYS ? p.Lk : p.L, steps = (c.last - c.first) * (KEYS ? p.group : 1);
     const int part = warpgroup() * GROUP, top = r.first + part, in_block = part + threadIdx.x / 32 % 4 * 16;
@@ -246,37 +246,37 @@ attention_bwd_wgmma(const __grid_constant__ attention_operands<bf16> p)
     for (int i = 0; i < steps; i++) {
         const int first = tile * COLUMNS;
         cp_wait<STAGES - 2>();
-        copies_are_visible();
+        fence_proxy_async();
         __syncthreads();                                       // the tile is there, and nobody reads the one before
         if (i + STAGES - 1 < steps) stage_next(free);
         cp_commit();
         if (top < rows && !sees_nothing<KEYS>(g, top, GROUP, first, COLUMNS)) {
             float    s[N][4], d[N][4];
             uint32_t x[COLUMNS / 16][4], y[KEYS ? COLUMNS / 16 : 1][4];
-            products_begin();
+            warpgroup_arrive();
             scores(s, sm.x1, part, sm.y1[slot]);
-            products_commit();
+            warpgroup_commit_batch();
             scores(d, sm.x2, part, sm.y2[slot]);
-            products_commit();
-            products_wait<1>();
-            pin(s);
+            warpgroup_commit_batch();
+            warpgroup_wait<1>();
+            opt_barrier(s);
             if (!sees_all<KEYS>(g, r.first + in_block, 16, first, COLUMNS))
                 hide<KEYS>(s, g, r.first + in_block, rows, first, sm.ids[slot]);
             probabilities<KEYS>(s, scale, sm.lse[slot], row_lse);
-            products_wait<0>();
-            pin(d);
+            warpgroup_wait<0>();
+            opt_barrier(d);
             gradients<KEYS>(d, s, sm.delta[slot], row_delta);
             as_left(x, d);
             if constexpr (KEYS) as_left(y, s);
-            pin(d1);
-            pin(d2);
-            products_begin();
+            opt_barrier(d1);
+            opt_barrier(d2);
+            warpgroup_arrive();
             if constexpr (KEYS) add_product<PP>(d2, y, sm.y2[slot]);
             add_product<PP>(d1, x, sm.y1[slot]);
-            products_commit();
-            products_wait<0>();
-            pin(d1);
-            pin(d2);
+            warpgroup_commit_batch();
+            warpgroup_wait<0>();
+            opt_barrier(d1);
+            opt_barrier(d2);
         }
         slot = slot + 1 == STAGES ? 0 : slot + 1;
         free = free + 1 == STAGES ? 0 : free + 1;

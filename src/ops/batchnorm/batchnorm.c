@@ -202,7 +202,7 @@ static void batchnorm_build(mba_graph *g, const mba_case *c)
     a.x = mba_slice(g, a.x, 1, 2, C);
     mba_tensor *one = norm(g, a, mean, var);
     a.eps = 1e-2;
-    mba_tensor *j = mba_join(g, one, norm(g, a, mean, var));
+    mba_tensor *j = mba_concat(g, one, norm(g, a, mean, var));
     mba_add(g, j, j);
 }
 

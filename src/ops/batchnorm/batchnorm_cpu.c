@@ -80,7 +80,7 @@ mba_status MBA_CPU_FN(batchnorm_stats)(const mba_call *c)
 {
     const mba_node *n = c->node;
     const mba__rows x = mba__rows_of(n->in[SX], c->in[SX]);
-    const int64_t   C = x.cols, M = mba__real_rows(n->in[SX], c->step);
+    const int64_t   C = x.cols, M = mba__valid_rows(n->in[SX], c->step);
     float          *mean = mba__scratch(c, 0), *squares = mba__scratch(c, 1);
     const merge     s = { mean, squares, c->out[SMEAN], c->out[SVAR], c->out[RMEANO], c->out[RVARO],
                           ((const batchnorm_stats_attr *)n->attr)->momentum };
@@ -100,7 +100,7 @@ mba_status MBA_CPU_FN(batchnorm_fwd)(const mba_call *c)
     const mba_node       *n = c->node;
     const batchnorm_attr *a = n->attr;
     const mba__rows       vx = mba__rows_of(n->in[X], c->in[X]), vy = mba__rows_of(n->out[Y], c->out[Y]);
-    const int64_t         R = mba_rows(n->in[X]), C = vx.cols, M = mba__real_rows(n->in[X], c->step);
+    const int64_t         R = mba_rows(n->in[X]), C = vx.cols, M = mba__valid_rows(n->in[X], c->step);
     const float          *mean = c->in[MEAN], *b = c->in[B], least = a->relu ? 0 : -__builtin_inff();
     float                *scale = mba__scratch(c, 0);
     factors(scale, c->in[W], c->in[VAR], a->eps, C);
@@ -222,7 +222,7 @@ mba_status MBA_CPU_FN(batchnorm_bwd)(const mba_call *c)
 {
     const mba_node       *n = c->node;
     const batchnorm_attr *a = n->attr;
-    const int64_t R = mba_rows(n->in[XB]), C = mba_cols(n->in[XB]), M = mba__real_rows(n->in[XB], c->step);
+    const int64_t R = mba_rows(n->in[XB]), C = mba_cols(n->in[XB]), M = mba__valid_rows(n->in[XB], c->step);
     float        *dw = mba__scratch(c, 0), *db = mba__scratch(c, 1), *scale = mba__scratch(c, 2);
     const grads   g = { .dy = mba__rows_of(n->in[DY], c->in[DY]), .x = mba__rows_of(n->in[XB], c->in[XB]),
                         .dx = mba__rows_of(n->out[DX], c->out[DX]), .mean = c->in[MEANB], .b = c->in[BB],

@@ -47,16 +47,16 @@ static __device__ __forceinline__ int64_t real_rows(extent e, const mba_step *st
 
 template <typename T> struct batchnorm_sums {
     enum { AT_ONCE = 8 };
-    window<const T> x;
+    strided_view<const T> x;
     int64_t         cols;
-    template <int V> struct known { float first[V]; };
-    template <int V> using seen = packed<T, V>;
-    template <int V> __device__ void know(known<V> &k, int64_t c) const { load(k.first, x.row(0, cols) + c); }
-    template <int V> __device__ void look(packed<T, V> &s, int64_t r, int64_t c, bool there) const
+    template <int V> struct column_regs { float first[V]; };
+    template <int V> using row_regs = packed<T, V>;
+    template <int V> __device__ void load_columns(column_regs<V> &k, int64_t c) const { load(k.first, x.row(0, cols) + c); }
+    template <int V> __device__ void load_row(packed<T, V> &s, int64_t r, int64_t c, bool there) const
     {
         fetch(s, mba_column_row<V>(x, r, cols) + c, there);
     }
-    template <int V> __device__ void add(float (&sum)[2][V], const packed<T, V> &s, const known<V> &k) const
+    template <int V> __device__ void add(float (&sum)[2][V], const packed<T, V> &s, const column_regs<V> &k) const
     {
         float v[V];
         unpack(v, s);
@@ -70,7 +70,7 @@ template <typename T> struct batchnorm_sums {
 };
 
 template <typename T> struct keep_statistics {
-    window<const T> x;
+    strided_view<const T> x;
     float          *mean, *var, *running_mean, *running_var, momentum;
     extent          e;
     __device__ void operator()(int64_t i, const float (&total)[2], const mba_step *step) const
@@ -90,7 +90,7 @@ template <typename T> struct keep_statistics {
 template <typename T, int V> static mba_status statistics(const mba_call *c)
 {
     const mba_node          *n = c->node;
-    const window<const T>    x = mba_window<const T>(n->in[SX], c->in[SX]);
+    const strided_view<const T>    x = mba_strided_view<const T>(n->in[SX], c->in[SX]);
     const batchnorm_sums<T>  f = { x, mba_cols(n->in[SX]) };
     const keep_statistics<T> use = { x, (float *)c->out[SMEAN], (float *)c->out[SVAR], (float *)c->out[RMEANO], (float *)c->out[RVARO],
                                      (float)((const batchnorm_stats_attr *)n->attr)->momentum, extent_of(n->in[SX]) };
@@ -111,7 +111,7 @@ static __device__ __forceinline__ int64_t part_of_block()
 
 template <typename T, int V, bool RELU>
 __global__ void __launch_bounds__(COLUMN_THREADS, 3)
-batchnorm_rows(window<T> y, window<const T> x, const float *w, const float *b, const float *mean, const float *var, float eps, int64_t cols,
+batchnorm_rows(strided_view<T> y, strided_view<const T> x, const float *w, const float *b, const float *mean, const float *var, float eps, int64_t cols,
                int64_t per_part, extent e, const mba_step *step)
 {
     constexpr int         U = 4;
@@ -119,11 +119,11 @@ batchnorm_rows(window<T> y, window<const T> x, const float *w, const float *b, c
     const int64_t real = real_rows(e, step), from = part_of_block() * per_part;
     const int64_t end = from + per_part < e.rows ? from + per_part : e.rows;
     float         m[V], f[V], t[V], v[V];
-    packed<T, V>  seen[U];
+    packed<T, V>  row_regs[U];
     const auto    ask = [&](int64_t r) {
 #pragma unroll
         for (int u = 0; u < U; u++)
-            fetch(seen[u], mba_column_row<V>(x, r + u * s.rows, cols) + s.column, r + u * s.rows < end);
+            fetch(row_regs[u], mba_column_row<V>(x, r + u * s.rows, cols) + s.column, r + u * s.rows < end);
     };
     if (!s.active) return;
     ask(from + s.row);                            // first: what belongs to the columns is waited for together with the first rows
@@ -138,7 +138,7 @@ batchnorm_rows(window<T> y, window<const T> x, const float *w, const float *b, c
         for (int u = 0; u < U; u++) {
             const int64_t i = r + u * s.rows;
             if (i >= end) break;
-            unpack(v, seen[u]);
+            unpack(v, row_regs[u]);
 #pragma unroll
             for (int k = 0; k < V; k++) {
                 v[k] = (v[k] - m[k]) * f[k] + t[k];
@@ -156,7 +156,7 @@ template <typename T, int V> static mba_status forward(const mba_call *c)
     const batchnorm_attr *a = (const batchnorm_attr *)n->attr;
     const int64_t         per_part = mba_ceil(mba_rows(n->in[X]), c->plan->launch[0].grid[0]);
     MBA_WITH_BOOL(a->relu, RELU,
-        MBA_KERNEL(c, 0, (batchnorm_rows<T, V, RELU>), mba_window<T>(n->out[Y], c->out[Y]), mba_window<const T>(n->in[X], c->in[X]),
+        MBA_KERNEL(c, 0, (batchnorm_rows<T, V, RELU>), mba_strided_view<T>(n->out[Y], c->out[Y]), mba_strided_view<const T>(n->in[X], c->in[X]),
                    (const float *)c->in[W], (const float *)c->in[B], (const float *)c->in[MEAN], (const float *)c->in[VAR], (float)a->eps,
                    mba_cols(n->in[X]), per_part, extent_of(n->in[X]), c->step));
     return MBA_OK;
@@ -191,18 +191,18 @@ template <int V, bool RELU> struct gate {
 /* Sums of g (x - mean) and of g, where g is what of dy gets through. */
 template <typename T, bool RELU> struct batchnorm_bwd_sums {
     enum { AT_ONCE = 4 };
-    window<const T> dy, x;
+    strided_view<const T> dy, x;
     channel         k;
     int64_t         cols;
-    template <int V> using known = gate<V, RELU>;
-    template <int V> struct seen { packed<T, V> dy, x; };
-    template <int V> __device__ void know(gate<V, RELU> &g, int64_t c) const { g.load_from(k, c); }
-    template <int V> __device__ void look(seen<V> &s, int64_t r, int64_t c, bool there) const
+    template <int V> using column_regs = gate<V, RELU>;
+    template <int V> struct row_regs { packed<T, V> dy, x; };
+    template <int V> __device__ void load_columns(gate<V, RELU> &g, int64_t c) const { g.load_from(k, c); }
+    template <int V> __device__ void load_row(row_regs<V> &s, int64_t r, int64_t c, bool there) const
     {
         fetch(s.dy, mba_column_row<V>(dy, r, cols) + c, there);
         fetch(s.x, mba_column_row<V>(x, r, cols) + c, there);
     }
-    template <int V> __device__ void add(float (&sum)[2][V], const seen<V> &s, const gate<V, RELU> &t) const
+    template <int V> __device__ void add(float (&sum)[2][V], const row_regs<V> &s, const gate<V, RELU> &t) const
     {
         float a[V], v[V];
         unpack(a, s.dy);
@@ -234,7 +234,7 @@ struct keep_totals {
 /* dx = w rstd (g - db / M - h dw / M), with h dw / M = (x - mean) (rstd dw / M): per column mean, w rstd and two factors. */
 template <typename T, int V, bool RELU, bool ADDS>
 __global__ void __launch_bounds__(COLUMN_THREADS, 2)
-batchnorm_dx(window<T> dx, window<const T> dy, window<const T> x, channel k, const float *totals, bool train, int64_t cols, int64_t per_part, extent e,
+batchnorm_dx(strided_view<T> dx, strided_view<const T> dy, strided_view<const T> x, channel k, const float *totals, bool train, int64_t cols, int64_t per_part, extent e,
              const mba_step *step)
 {
     constexpr int         U = 4;
@@ -294,14 +294,14 @@ template <typename T, int V, bool RELU> static mba_status backward(const mba_cal
     const batchnorm_attr *t = (const batchnorm_attr *)n->attr;
     const int64_t         cols = mba_cols(n->in[XB]);
     float                *totals = (float *)mba_cuda_scratch(c, 1);
-    const window<const T> dy = mba_window<const T>(n->in[DY], c->in[DY]), x = mba_window<const T>(n->in[XB], c->in[XB]);
+    const strided_view<const T> dy = mba_strided_view<const T>(n->in[DY], c->in[DY]), x = mba_strided_view<const T>(n->in[XB], c->in[XB]);
     const channel         k = { (const float *)c->in[WB], (const float *)c->in[BB], (const float *)c->in[MEANB], (const float *)c->in[VARB], (float)t->eps };
     const batchnorm_bwd_sums<T, RELU> f = { dy, x, k, cols };
     const keep_totals     use = { (float *)c->out[DW], (float *)c->out[DB], totals, k, cols, mba_adds(n, DW), mba_adds(n, DB) };
     MBA_TRY((mba_column_sums<2, V>(c, 0, n->in[XB], f, use, (float *)mba_cuda_scratch(c, 0))));
     const int64_t per_part = mba_ceil(mba_rows(n->in[XB]), c->plan->launch[2].grid[0]);
     MBA_WITH_BOOL(mba_adds(n, DX), ADDS,
-        MBA_KERNEL(c, 2, (batchnorm_dx<T, V, RELU, ADDS>), mba_window<T>(n->out[DX], c->out[DX]), dy, x, k, totals, t->train != 0, cols, per_part,
+        MBA_KERNEL(c, 2, (batchnorm_dx<T, V, RELU, ADDS>), mba_strided_view<T>(n->out[DX], c->out[DX]), dy, x, k, totals, t->train != 0, cols, per_part,
                    extent_of(n->in[XB]), c->step));
     return MBA_OK;
 }

@@ -5,7 +5,7 @@
 
 void batchnorm_stats_ref(const mba_ref_call *c)
 {
-    const int64_t C = mba_cols(c->node->in[SX]), M = mba__real_rows(c->node->in[SX], c->step);
+    const int64_t C = mba_cols(c->node->in[SX]), M = mba__valid_rows(c->node->in[SX], c->step);
     const double  k = ((const batchnorm_stats_attr *)c->node->attr)->momentum, n = (double)M;
     for (int64_t i = 0; i < C; i++) {
         double mean = 0, var = 0;
@@ -22,7 +22,7 @@ void batchnorm_stats_ref(const mba_ref_call *c)
 void batchnorm_ref(const mba_ref_call *c)
 {
     const batchnorm_attr *a = c->node->attr;
-    const int64_t         C = mba_cols(c->node->in[X]), M = mba__real_rows(c->node->in[X], c->step);
+    const int64_t         C = mba_cols(c->node->in[X]), M = mba__valid_rows(c->node->in[X], c->step);
     for (int64_t i = 0; i < M * C; i++) {
         const double h = (c->in[X][i] - c->in[MEAN][i % C]) / sqrt(c->in[VAR][i % C] + a->eps);
         const double y = h * c->in[W][i % C] + c->in[B][i % C];
@@ -33,7 +33,7 @@ void batchnorm_ref(const mba_ref_call *c)
 void batchnorm_bwd_ref(const mba_ref_call *c)
 {
     const batchnorm_attr *a = c->node->attr;
-    const int64_t         C = mba_cols(c->node->in[XB]), M = mba__real_rows(c->node->in[XB], c->step);
+    const int64_t         C = mba_cols(c->node->in[XB]), M = mba__valid_rows(c->node->in[XB], c->step);
     for (int64_t i = 0; i < C; i++) {
         const double rstd = 1 / sqrt(c->in[VARB][i] + a->eps), mean = c->in[MEANB][i];
         const double w = c->in[WB][i], b = c->in[BB][i];

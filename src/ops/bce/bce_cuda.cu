@@ -17,7 +17,7 @@
  * moves      each operand once
  * measured   H200: 1.7 us, ALU 6 % busy; graphmamba-peptides-func, 128 graphs  [docs]
  * order      no sums */
-#include "device/cuda/vocab.cuh"
+#include "device/cuda/common.cuh"
 extern "C" {
 #include "ops/bce/bce_slots.h"
 }
@@ -25,10 +25,10 @@ extern "C" {
 enum { BLOCK = 512 };
 
 template <typename T> __global__ void __launch_bounds__(BLOCK)
-bce_fwd_block(float *loss, float *scale, window<const T> z, window<const float> target, ragged entries, bool weighted, const mba_step *step)
+bce_fwd_block(float *loss, float *scale, strided_view<const T> z, strided_view<const float> target, ragged entries, bool weighted, const mba_step *step)
 {
     double n[2] = { 0, 0 }, sum[2] = { 0, 0 };
-    for (int64_t i = threadIdx.x, real = real_of(entries, step); i < real; i += BLOCK) {
+    for (int64_t i = threadIdx.x, real = valid_rows_of(entries, step); i < real; i += BLOCK) {
         const float x = to_float(*z.element(i)), y = *target.element(i);
         if (y != y) continue;                              // NaN: missing
         const double each = (double)((x < 0 ? 0 : x) - x * y + log1pf(expf(-fabsf(x))));       // NaN stays
@@ -50,13 +50,13 @@ bce_fwd_block(float *loss, float *scale, window<const T> z, window<const float> 
 }
 
 template <typename T, bool ADDS> __global__ void __launch_bounds__(256)
-bce_bwd_elements(window<T> dz, window<const T> z, window<const float> target, const float *scale, const float *dloss, ragged entries, const mba_step *step)
+bce_bwd_elements(strided_view<T> dz, strided_view<const T> z, strided_view<const float> target, const float *scale, const float *dloss, ragged entries, const mba_step *step)
 {
     const int64_t i = (int64_t)blockIdx.x * 256 + threadIdx.x;
     if (i >= entries.all) return;
     T    *to = dz.element(i);
     float d = 0;
-    if (i < real_of(entries, step)) {
+    if (i < valid_rows_of(entries, step)) {
         const float y = *target.element(i), x = to_float(*z.element(i));
         if (y == y) d = *dloss * scale[y > 0.5f] * (1 / (1 + expf(-x)) - y);
     }
@@ -67,8 +67,8 @@ extern "C" mba_status bce_cuda(const mba_call *c)
 {
     const mba_tensor *z = c->node->in[Z];
     MBA_WITH_DTYPE(z->type.dtype, T,
-        MBA_KERNEL(c, 0, bce_fwd_block<T>, (float *)c->out[LOSS], (float *)c->out[SCALE], mba_window<const T>(z, c->in[Z]),
-                   mba_window<const float>(c->node->in[TARGET], c->in[TARGET]), mba_ragged_elems(z),
+        MBA_KERNEL(c, 0, bce_fwd_block<T>, (float *)c->out[LOSS], (float *)c->out[SCALE], mba_strided_view<const T>(z, c->in[Z]),
+                   mba_strided_view<const float>(c->node->in[TARGET], c->in[TARGET]), mba_ragged_elems(z),
                    ((const bce_attr *)c->node->attr)->weighted != 0, c->step));
     return MBA_OK;
 }
@@ -79,8 +79,8 @@ extern "C" mba_status bce_bwd_cuda(const mba_call *c)
     const mba_tensor *z = n->in[ZB];
     MBA_WITH_DTYPE(z->type.dtype, T, MBA_WITH_BOOL(mba_adds(n, DZ), ADDS,
         auto *kernel = bce_bwd_elements<T, ADDS>;
-        MBA_KERNEL(c, 0, kernel, mba_window<T>(n->out[DZ], c->out[DZ]), mba_window<const T>(z, c->in[ZB]),
-                   mba_window<const float>(n->in[TARGETB], c->in[TARGETB]), (const float *)c->in[SCALEB], (const float *)c->in[DLOSS],
+        MBA_KERNEL(c, 0, kernel, mba_strided_view<T>(n->out[DZ], c->out[DZ]), mba_strided_view<const T>(z, c->in[ZB]),
+                   mba_strided_view<const float>(n->in[TARGETB], c->in[TARGETB]), (const float *)c->in[SCALEB], (const float *)c->in[DLOSS],
                    mba_ragged_elems(z), c->step)));
     return MBA_OK;
 }

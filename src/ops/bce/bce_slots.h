@@ -19,7 +19,7 @@ static inline int64_t bce_at(const mba_tensor *t, int64_t i)
 
 static inline int64_t bce_real(const mba_tensor *z, const mba_step *s)           /* entries of the real rows */
 {
-    return mba__real(z, s) * (mba_elems(z) / z->type.dim[0]);
+    return mba__valid_entries(z, s) * (mba_elems(z) / z->type.dim[0]);
 }
 
 void bce_ref(const mba_ref_call *c);

@@ -3,7 +3,7 @@
 
 #include "ops/bias/bias_slots.h"
 #include "ops/cast/cast.h"
-#include "ops/pieces.h"
+#include "ops/vec_access.h"
 #include "ops/relu2/relu2.h"
 
 static mba_status bias_shape(const mba_node *n, mba_type *out)

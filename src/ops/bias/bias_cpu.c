@@ -6,7 +6,7 @@ mba_status MBA_CPU_FN(bias_fwd)(const mba_call *c)
 {
     const mba_node *n = c->node;
     const int64_t   C = mba_cols(n->in[X]), ldx = mba_ld(n->in[X]), ldy = mba_ld(n->out[Y]);
-    const int64_t   R = mba__real_rows(n->in[X], c->step);
+    const int64_t   R = mba__valid_rows(n->in[X], c->step);
     const float    *b = c->in[BIAS];
     mba__zero_rows(mba__rows_of(n->out[Y], c->out[Y]), R, mba_rows(n->in[X]));
     MBA_PARALLEL_FOR(r, R) {
@@ -21,7 +21,7 @@ mba_status MBA_CPU_FN(bias_fwd)(const mba_call *c)
 mba_status MBA_CPU_FN(bias_bwd)(const mba_call *c)
 {
     const mba_node *n = c->node;
-    const int64_t   R = mba__real_rows(n->in[DY], c->step), C = mba_cols(n->in[DY]), ld = mba_ld(n->in[DY]);
+    const int64_t   R = mba__valid_rows(n->in[DY], c->step), C = mba_cols(n->in[DY]), ld = mba_ld(n->in[DY]);
     const int64_t   parts = mba_ceil(R, BIAS_PART_ROWS);
     float          *part = (float *)(void *)(c->work + c->plan->scratch[0].offset), *db = c->out[DBIAS];
     MBA_PARALLEL_FOR(p, parts) {

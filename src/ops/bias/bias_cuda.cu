@@ -26,6 +26,6 @@ extern "C" mba_status bias_bwd_cuda(const mba_call *c)
     float            *part = (float *)mba_cuda_scratch(c, 0);
     const bool        wide = mba__columns_at_once(&dy, 1) > 1;
     MBA_WITH_DTYPE(dy->type.dtype, T,
-        const own_sums<T> f = { mba_window<const T>(dy, c->in[DY]), mba_cols(dy) };
+        const own_sums<T> f = { mba_strided_view<const T>(dy, c->in[DY]), mba_cols(dy) };
         return wide ? mba_column_sums<1, 16 / sizeof(T)>(c, 0, dy, f, use, part) : mba_column_sums<1, 1>(c, 0, dy, f, use, part));
 }

@@ -112,7 +112,7 @@ static mba_status conv1d_bwd_plan(mba_plan *p, const mba_node *n, const mba_mach
 /* ---- CUDA: ops/conv1d/conv1d_cuda.cu ---- */
 
 /* What "walk" takes: rows at even distances, in pieces; windows for which there is a kernel. */
-static bool walks(const mba_node *n)
+static bool fits_persistent(const mba_node *n)
 {
     const conv1d_dims d = conv1d_dims_of(n);
     const bool        bwd = n->op == &mba_op_conv1d_bwd;
@@ -121,7 +121,7 @@ static bool walks(const mba_node *n)
     bool fits = d.taps == 4;
     for (int k = 0; k < 6; k++)                                            // out[0]: y, or dx
         fits &= !rows[k] || (rows[k]->type.rank == 3 && conv1d_steps_of(rows[k]).row && conv1d_steps_of(rows[k]).row < 1 << 29
-                             && mba__in_pieces(rows[k], CONV1D_WALK));
+                             && mba__vec_aligned(rows[k], CONV1D_WALK));
     return fits;
 }
 
@@ -138,7 +138,7 @@ static bool in_tiles(const mba_node *n)
     fits = fits && n->in[W]->offset % 4 == 0 && (!bias || bias->offset % 4 == 0);
     for (int k = 0; k < 3; k++)
         fits = fits && rows[k] && rows[k]->type.rank == 3 && conv1d_steps_of(rows[k]).row
-            && mba__in_pieces(rows[k], bwd && k < 2 ? lane : CONV1D_WALK);
+            && mba__vec_aligned(rows[k], bwd && k < 2 ? lane : CONV1D_WALK);
     return fits;
 }
 
@@ -162,7 +162,7 @@ static int64_t busy_warps(const mba_node *n, const conv1d_cut *k, int channels)
 
 /* What a block does: for each of its items some rows at a time, which are on their way while those before them are used.
  * Operations of a thread and row of four channels are those counted on the H200 (documents, 96 channels). */
-static void walk_items(mba_launch *l, const mba_node *n, const conv1d_cut *k, int channels, bool staged)
+static void plan_persistent_items(mba_launch *l, const mba_node *n, const conv1d_cut *k, int channels, bool staged)
 {
     static const struct { double fma, alu, sfu; } forward = { 40, 31, 8 }, backward = { 92, 92, 9 };
     const bool    bwd = n->op == &mba_op_conv1d_bwd;
@@ -197,7 +197,7 @@ static void leave_warps(mba_launch *l, const mba_node *n, const conv1d_cut *k, i
 }
 
 /* One launch of as many blocks as the machine holds; a thread needs `regs` registers and `staged` bytes of shared memory. */
-static conv1d_cut plan_walk(mba_plan *p, const char *kernel, const mba_node *n, const mba_machine *m, int channels, int regs, int64_t staged)
+static conv1d_cut plan_persistent(mba_plan *p, const char *kernel, const mba_node *n, const mba_machine *m, int channels, int regs, int64_t staged)
 {
     enum { BLOCKS_SM = 32 };
     const int64_t smem = CONV1D_THREADS * staged;
@@ -211,7 +211,7 @@ static conv1d_cut plan_walk(mba_plan *p, const char *kernel, const mba_node *n, 
     l->ring_depth = staged ? 2 : 0;
     l->persistent = true;
     l->tiles      = k.items * k.across;
-    walk_items(l, n, &k, channels, staged > 0);
+    plan_persistent_items(l, n, &k, channels, staged > 0);
     return k;
 }
 
@@ -219,7 +219,7 @@ static mba_status plan_fwd(mba_plan *p, const mba_node *n, const mba_machine *m,
 {
     const int64_t e = (int64_t)mba_dtype_bytes(n->in[X]->type.dtype);
     MBA_TRY(check_cuda(n, m));
-    const conv1d_cut k = plan_walk(p, "conv1d_fwd_walk", n, m, channels, regs,
+    const conv1d_cut k = plan_persistent(p, "conv1d_fwd_walk", n, m, channels, regs,
                                    channels > 1 ? 2 * CONV1D_ROWS_AHEAD * channels * e : 0);
     leave_warps(&p->launch[0], n, &k, channels);
     if (!n->out[FINAL]) return MBA_OK;
@@ -235,7 +235,7 @@ static mba_status plan_bwd(mba_plan *p, const mba_node *n, const mba_machine *m,
     const conv1d_dims d = conv1d_dims_of(n);
     const int64_t     e = (int64_t)mba_dtype_bytes(n->in[X]->type.dtype);
     MBA_TRY(check_cuda(n, m));
-    const conv1d_cut  k = plan_walk(p, "conv1d_bwd_walk", n, m, channels, regs, channels > 1 ? 4 * CONV1D_ROWS_AHEAD * channels * e : 0);
+    const conv1d_cut  k = plan_persistent(p, "conv1d_bwd_walk", n, m, channels, regs, channels > 1 ? 4 * CONV1D_ROWS_AHEAD * channels * e : 0);
     const int         scratch = mba_plan_scratch(p, "dw and dbias parts", sizeof(float) * (size_t)(k.parts * (d.taps + 1) * d.C));
     mba_phase_move(&p->launch[0], MBA_STORE, MBA_ARG_SCRATCH(scratch), 4.0 * (double)((d.taps + 1) * d.C) / (double)k.across);
     leave_warps(&p->launch[0], n, &k, channels);
@@ -293,15 +293,15 @@ static mba_status conv1d_bwd_tiles_plan(mba_plan *p, const mba_node *n, const mb
     return MBA_OK;
 }
 
-static mba_status conv1d_walk_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
+static mba_status conv1d_persistent_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
 {
-    MBA_REFUSE_IF(!walks(n), "rows that are not whole pieces at even distances, or not four taps");
+    MBA_REFUSE_IF(!fits_persistent(n), "rows that are not whole pieces at even distances, or not four taps");
     return plan_fwd(p, n, m, CONV1D_WALK, REGS_FWD_WALK);
 }
 
-static mba_status conv1d_bwd_walk_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
+static mba_status conv1d_bwd_persistent_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
 {
-    MBA_REFUSE_IF(!walks(n), "rows that are not whole pieces at even distances, or not four taps");
+    MBA_REFUSE_IF(!fits_persistent(n), "rows that are not whole pieces at even distances, or not four taps");
     return plan_bwd(p, n, m, CONV1D_WALK, n->in[IDS] || n->in[X]->type.dtype == MBA_F32 ? REGS_BWD_WALK_MORE : REGS_BWD_WALK);
 }
 
@@ -329,7 +329,7 @@ static void conv1d_build(mba_graph *g, const mba_case *c)
     if (!(how & TWICE)) return;
     a.silu = !a.silu;
     a.final = NULL;
-    mba_tensor *j = mba_join(g, y, mba_conv1d_(g, a));
+    mba_tensor *j = mba_concat(g, y, mba_conv1d_(g, a));
     mba_add(g, j, j);
 }
 
@@ -342,7 +342,7 @@ const mba_op mba_op_conv1d = {
     .shape = conv1d_shape, .grad = conv1d_grad, .cost = conv1d_cost, .ref = conv1d_ref, .terms = conv1d_terms,
     .cpu   = (const mba_variant[]){ { "tiles", conv1d_plan, MBA_CPU(conv1d_fwd) }, { 0 } },
     .cuda  = (const mba_variant[]){ { "tiles", conv1d_tiles_plan, MBA_CUDA(conv1d_tiles_cuda) },
-                                    { "walk", conv1d_walk_plan, MBA_CUDA(conv1d_cuda) },
+                                    { "walk", conv1d_persistent_plan, MBA_CUDA(conv1d_cuda) },
                                     { "any", conv1d_any_plan, MBA_CUDA(conv1d_any_cuda) }, { 0 } },
     .build = conv1d_build,
     .cases = (const mba_case[]){
@@ -400,6 +400,6 @@ const mba_op mba_op_conv1d_bwd = {
     .shape = conv1d_bwd_shape, .cost = conv1d_cost, .ref = conv1d_bwd_ref, .terms = conv1d_bwd_terms,
     .cpu   = (const mba_variant[]){ { "tiles", conv1d_bwd_plan, MBA_CPU(conv1d_bwd) }, { 0 } },
     .cuda  = (const mba_variant[]){ { "tiles", conv1d_bwd_tiles_plan, MBA_CUDA(conv1d_bwd_tiles_cuda) },
-                                    { "walk", conv1d_bwd_walk_plan, MBA_CUDA(conv1d_bwd_cuda) },
+                                    { "walk", conv1d_bwd_persistent_plan, MBA_CUDA(conv1d_bwd_cuda) },
                                     { "any", conv1d_bwd_any_plan, MBA_CUDA(conv1d_bwd_any_cuda) }, { 0 } },
 };

@@ -28,7 +28,7 @@ typedef struct item { int64_t b, t0, t1, c0, n, part; } item;
 static conv1d_dims real_dims_of(const mba_call *c)
 {
     conv1d_dims d = conv1d_dims_of(c->node);
-    if (c->node->in[X]->type.steps != MBA_ALL) d.L = mba__real_rows(c->node->in[X], c->step);
+    if (c->node->in[X]->type.steps != MBA_ALL) d.L = mba__valid_rows(c->node->in[X], c->step);
     return d;
 }
 

@@ -31,11 +31,11 @@
 enum { THREADS = CONV1D_THREADS };
 
 /* A tensor (B, rows, C) with the distances between its rows, where they are even (conv1d_slots.h). */
-template <typename T> struct track { window<T> w; conv1d_steps step; };
+template <typename T> struct track { strided_view<T> w; conv1d_steps step; };
 
 template <typename T> static track<T> track_of(const mba_tensor *t, void *at)
 {
-    track<T> k = { mba_window<T>(t, at), { 0, 0 } };
+    track<T> k = { mba_strided_view<T>(t, at), { 0, 0 } };
     if (t) k.step = conv1d_steps_of(t);
     return k;
 }
@@ -61,7 +61,7 @@ template <typename T, bool EVEN> struct rows_of {
 };
 
 template <typename T> struct rows_of<T, false> {
-    window<T> w;
+    strided_view<T> w;
     T        *at;                                 // NULL: absent
     int64_t   first, cols;
     int       c;
@@ -200,7 +200,7 @@ __global__ void __launch_bounds__(THREADS) conv1d_fwd_walk(conv<T> a, track<T> y
 }
 
 /* final (B, W-1, C) */
-template <typename T> __global__ void __launch_bounds__(256) conv1d_final(window<float> final, conv<T> a)
+template <typename T> __global__ void __launch_bounds__(256) conv1d_final(strided_view<float> final, conv<T> a)
 {
     const int64_t i = (int64_t)blockIdx.x * 256 + threadIdx.x, r = i / a.C, c = i - r * a.C, keep = a.taps - 1, b = r / keep;
     if (b >= a.B) return;
@@ -333,13 +333,13 @@ __global__ void __launch_bounds__(THREADS, sizeof(T) == 4 || IDS ? 1 : BWD_RESID
                 const bool own = full.value || (t >= s0 && t < s1);
 #pragma unroll
                 for (int e = 0; e < CH; e++) {
-                    float seen[TAPS - 1];         // the inputs this step sees
+                    float row_regs[TAPS - 1];         // the inputs this step sees
 #pragma unroll
-                    for (int k = 0; k < TAPS - 1; k++) seen[k] = !MASK || past_id[k] == id ? past[k][e] : 0.0f;
+                    for (int k = 0; k < TAPS - 1; k++) row_regs[k] = !MASK || past_id[k] == id ? past[k][e] : 0.0f;
                     if (SILU) {
                         float v = bias[e];
 #pragma unroll
-                        for (int k = 0; k < TAPS - 1; k++) v = fmaf(w[k][e], seen[k], v);
+                        for (int k = 0; k < TAPS - 1; k++) v = fmaf(w[k][e], row_regs[k], v);
                         v = fmaf(w[TAPS - 1][e], in[e], v);
                         const float sg = fast_reciprocal(1.0f + fast_exp2(v));         // v = K a, and g = dy silu'(a) / K
                         g[e] *= sg * fmaf(v, fmaf(sg, -1 / (K * K), 1 / (K * K)), 1 / K);
@@ -347,7 +347,7 @@ __global__ void __launch_bounds__(THREADS, sizeof(T) == 4 || IDS ? 1 : BWD_RESID
                     const float mine = own ? g[e] : 0.0f;
                     dbias[e] += mine;
 #pragma unroll
-                    for (int k = 0; k < TAPS - 1; k++) dw[k][e] = fmaf(mine, seen[k], dw[k][e]);
+                    for (int k = 0; k < TAPS - 1; k++) dw[k][e] = fmaf(mine, row_regs[k], dw[k][e]);
                     dw[TAPS - 1][e] = fmaf(mine, in[e], dw[TAPS - 1][e]);
                     out[e] = !MASK || id == past_id[0] ? w[0][e] * g[e] : 0.0f;
 #pragma unroll
@@ -440,7 +440,7 @@ template <typename T, int TAPS, int CH, bool SILU, bool IDS> static mba_status b
 template <typename T> static mba_status keep_final(const mba_call *c, int channels)
 {
     const mba_tensor *final = c->node->out[FINAL];
-    if (final) MBA_KERNEL(c, 1, conv1d_final<T>, mba_window<float>(final, c->out[FINAL]), conv_of<T>(c, channels));
+    if (final) MBA_KERNEL(c, 1, conv1d_final<T>, mba_strided_view<float>(final, c->out[FINAL]), conv_of<T>(c, channels));
     return MBA_OK;
 }
 

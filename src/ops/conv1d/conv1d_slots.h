@@ -3,7 +3,7 @@
 #define MBA_CONV1D_SLOTS_H
 
 #include "ops/columns.h"
-#include "ops/pieces.h"
+#include "ops/vec_access.h"
 #include "ops/rows.h"
 
 enum { X, W, BIAS, IDS, INITIAL, DY, DFINAL };    /* in; the last two are the backward node's */

@@ -384,7 +384,7 @@ static void conv2d_build(mba_graph *g, const mba_case *c)
     if (how & CHANNELS)  a.x    = mba_slice(g, mba_add(g, x, x), 3, 2, Ci);
     mba_tensor *y = mba_conv2d_(g, a);
     if (!(how & TWICE)) return;
-    mba_tensor *j = mba_join(g, y, mba_conv2d_(g, a));
+    mba_tensor *j = mba_concat(g, y, mba_conv2d_(g, a));
     mba_add(g, j, j);
 }
 

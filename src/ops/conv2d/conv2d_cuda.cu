@@ -35,13 +35,13 @@ template <typename T> __global__ void __launch_bounds__(256) conv2d_dfilter(floa
     if (i < all) dw[i] = to_float(from[(co * taps + tap) * padded + ci]) + (adds ? dw[i] : 0);
 }
 
-template <typename T> __global__ void __launch_bounds__(256) conv2d_pixels(T *to, window<const T> x, int64_t Ci, int64_t padded, int64_t all)
+template <typename T> __global__ void __launch_bounds__(256) conv2d_pixels(T *to, strided_view<const T> x, int64_t Ci, int64_t padded, int64_t all)
 {
     const int64_t i = (int64_t)blockIdx.x * 256 + threadIdx.x, ci = i % padded, pixel = i / padded;
     if (i < all) to[i] = ci < Ci ? x.row(pixel, Ci)[ci] : from_float<T>(0);
 }
 
-template <typename T, int V> __global__ void __launch_bounds__(256) conv2d_bias(window<T> y, const float *bias, int64_t rows, int64_t cols)
+template <typename T, int V> __global__ void __launch_bounds__(256) conv2d_bias(strided_view<T> y, const float *bias, int64_t rows, int64_t cols)
 {
     const int64_t i = ((int64_t)blockIdx.x * 256 + threadIdx.x) * V, r = i / cols, c = i % cols;
     if (r >= rows) return;
@@ -59,7 +59,7 @@ template <typename T> static mba_status dbias(const mba_call *c, int *k)
 {
     const mba_node   *n = c->node;
     if (!n->out[DBIAS]) return MBA_OK;
-    const own_sums<T> f = { mba_window<const T>(n->in[DY], c->in[DY]), mba_cols(n->in[DY]) };
+    const own_sums<T> f = { mba_strided_view<const T>(n->in[DY], c->in[DY]), mba_cols(n->in[DY]) };
     const keep_total  use = { (float *)c->out[DBIAS], mba_adds(n, DBIAS) };
     float            *part = (float *)mba_cuda_scratch(c, CUDA_PARTS);
     const int         first = *k;
@@ -93,7 +93,7 @@ template <typename T> static mba_status lay_out(const mba_call *c, int *k)
     const int64_t     padded = conv2d_padded(n), filter = d.Co * d.taps * padded, all = d.B * d.H * d.W * padded;
     MBA_KERNEL(c, (*k)++, conv2d_filter<T>, (T *)mba_cuda_scratch(c, CUDA_WEIGHTS), (const T *)c->in[W], d.Ci, padded, d.taps, filter);
     if (padded != d.Ci)
-        MBA_KERNEL(c, (*k)++, conv2d_pixels<T>, (T *)mba_cuda_scratch(c, CUDA_PIXELS), mba_window<const T>(n->in[X], c->in[X]), d.Ci, padded, all);
+        MBA_KERNEL(c, (*k)++, conv2d_pixels<T>, (T *)mba_cuda_scratch(c, CUDA_PIXELS), mba_strided_view<const T>(n->in[X], c->in[X]), d.Ci, padded, all);
     return MBA_OK;
 }
 
@@ -106,7 +106,7 @@ template <typename T> static mba_status forward(const mba_call *c)
     MBA_TRY(mba_cuda_conv2d(&conv));
     k++;
     if (!n->in[BIAS]) return MBA_OK;
-    const window<T> y = mba_window<T>(n->out[Y], c->out[Y]);
+    const strided_view<T> y = mba_strided_view<T>(n->out[Y], c->out[Y]);
     const int64_t   rows = mba_rows(n->out[Y]), cols = mba_cols(n->out[Y]);
     if (conv2d_bias_columns(n) > 1) MBA_KERNEL(c, k, (conv2d_bias<T, 16 / sizeof(T)>), y, (const float *)c->in[BIAS], rows, cols);
     else                            MBA_KERNEL(c, k, (conv2d_bias<T, 1>), y, (const float *)c->in[BIAS], rows, cols);
@@ -138,7 +138,7 @@ extern "C" mba_status conv2d_bwd_cuda(const mba_call *c) { MBA_WITH_DTYPE(c->nod
 
 /* ---- plain loops ---- */
 
-template <typename T> __global__ void __launch_bounds__(256) conv2d_direct(window<T> y, window<const T> x, const T *w, const float *bias, conv2d_dims d)
+template <typename T> __global__ void __launch_bounds__(256) conv2d_direct(strided_view<T> y, strided_view<const T> x, const T *w, const float *bias, conv2d_dims d)
 {
     const int64_t i = (int64_t)blockIdx.x * 256 + threadIdx.x, co = i % d.Co, at = i / d.Co, q = at % d.Wo, p = at / d.Wo % d.Ho, b = at / d.Wo / d.Ho;
     if (b >= d.B) return;
@@ -152,7 +152,7 @@ template <typename T> __global__ void __launch_bounds__(256) conv2d_direct(windo
     y.row(at, d.Co)[co] = from_float<T>(sum);
 }
 
-template <typename T> __global__ void __launch_bounds__(256) conv2d_direct_dx(window<T> dx, window<const T> dy, const T *w, conv2d_dims d, bool adds)
+template <typename T> __global__ void __launch_bounds__(256) conv2d_direct_dx(strided_view<T> dx, strided_view<const T> dy, const T *w, conv2d_dims d, bool adds)
 {
     const int64_t i = (int64_t)blockIdx.x * 256 + threadIdx.x, ci = i % d.Ci, at = i / d.Ci, u = at % d.W, v = at / d.W % d.H, b = at / d.W / d.H;
     if (b >= d.B) return;
@@ -167,7 +167,7 @@ template <typename T> __global__ void __launch_bounds__(256) conv2d_direct_dx(wi
     *to = from_float<T>(sum + (adds ? to_float(*to) : 0));
 }
 
-template <typename T> __global__ void __launch_bounds__(256) conv2d_direct_dw(float *dw, window<const T> dy, window<const T> x, conv2d_dims d, bool adds)
+template <typename T> __global__ void __launch_bounds__(256) conv2d_direct_dw(float *dw, strided_view<const T> dy, strided_view<const T> x, conv2d_dims d, bool adds)
 {
     const int64_t i = blockIdx.x, tap = i % d.taps, ci = i / d.taps % d.Ci, co = i / d.taps / d.Ci, all = d.B * d.Ho * d.Wo;
     float         sum = 0;
@@ -185,7 +185,7 @@ extern "C" mba_status conv2d_direct_cuda(const mba_call *c)
 {
     const mba_node *n = c->node;
     MBA_WITH_DTYPE(n->in[X]->type.dtype, T,
-        MBA_KERNEL(c, 0, conv2d_direct<T>, mba_window<T>(n->out[Y], c->out[Y]), mba_window<const T>(n->in[X], c->in[X]), (const T *)c->in[W],
+        MBA_KERNEL(c, 0, conv2d_direct<T>, mba_strided_view<T>(n->out[Y], c->out[Y]), mba_strided_view<const T>(n->in[X], c->in[X]), (const T *)c->in[W],
                    (const float *)c->in[BIAS], conv2d_dims_of(n)));
     return MBA_OK;
 }
@@ -195,11 +195,11 @@ extern "C" mba_status conv2d_direct_bwd_cuda(const mba_call *c)
     const mba_node   *n = c->node;
     const conv2d_dims d = conv2d_dims_of(n);
     MBA_WITH_DTYPE(n->in[X]->type.dtype, T,
-        const window<const T> x = mba_window<const T>(n->in[X], c->in[X]);
-        const window<const T> dy = mba_window<const T>(n->in[DY], c->in[DY]);
+        const strided_view<const T> x = mba_strided_view<const T>(n->in[X], c->in[X]);
+        const strided_view<const T> dy = mba_strided_view<const T>(n->in[DY], c->in[DY]);
         int k = 0;
         MBA_KERNEL(c, k++, conv2d_direct_dw<T>, (float *)c->out[DW], dy, x, d, mba_adds(n, DW));
         MBA_TRY(dbias<T>(c, &k));
-        if (n->out[DX]) MBA_KERNEL(c, k, conv2d_direct_dx<T>, mba_window<T>(n->out[DX], c->out[DX]), dy, (const T *)c->in[W], d, mba_adds(n, DX)));
+        if (n->out[DX]) MBA_KERNEL(c, k, conv2d_direct_dx<T>, mba_strided_view<T>(n->out[DX], c->out[DX]), dy, (const T *)c->in[W], d, mba_adds(n, DX)));
     return MBA_OK;
 }

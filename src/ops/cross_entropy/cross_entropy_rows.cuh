@@ -31,7 +31,7 @@
 #ifndef MBA_CROSS_ENTROPY_ROWS_CUH
 #define MBA_CROSS_ENTROPY_ROWS_CUH
 
-#include "device/cuda/vocab.cuh"
+#include "device/cuda/common.cuh"
 extern "C" {
 #include "ops/cross_entropy/cross_entropy_plan.h"
 }
@@ -89,13 +89,13 @@ template <int N, int TEAM, typename T> static __device__ __forceinline__ ce_sum 
 /* Rows first .. of the targets, lse and losses belong to rows 0 .. of z; rows that are not real get zeros. */
 template <typename T, int N, int TEAM>
 __global__ void __launch_bounds__(CE_BLOCK)
-cross_entropy_fwd_rows(float *lse, float *each, window<const T> z, window<const int32_t> target, int64_t first, ragged rows, int cols,
+cross_entropy_fwd_rows(float *lse, float *each, strided_view<const T> z, strided_view<const int32_t> target, int64_t first, ragged rows, int cols,
                        const mba_step *step)
 {
     const int64_t r = (int64_t)blockIdx.x * (CE_BLOCK / TEAM) + threadIdx.x / TEAM;
     const int     lane = threadIdx.x % TEAM;
     if (r >= rows.all) return;                             // the whole team leaves together
-    const bool  real = r < real_of(rows, step);
+    const bool  real = r < valid_rows_of(rows, step);
     const T    *row  = z.row(r, cols);
     const float l    = ce_lse<TEAM>(ce_row<N, TEAM>(row, cols, lane));
     if (lane) return;
@@ -112,10 +112,10 @@ static __device__ __forceinline__ double ce_scale(const mba_step *step, double v
 
 /* Without targets (soft ones) every real row counts. With weights of classes, which hold the scale, rows are weighted. */
 static __global__ void __launch_bounds__(CE_TOTAL_BLOCK)
-cross_entropy_fwd_total(float *loss, const float *each, window<const int32_t> target, const float *weight, ragged rows, const mba_step *step)
+cross_entropy_fwd_total(float *loss, const float *each, strided_view<const int32_t> target, const float *weight, ragged rows, const mba_step *step)
 {
     double sum = 0, valid = 0;
-    for (int64_t r = threadIdx.x, real = real_of(rows, step); r < real; r += CE_TOTAL_BLOCK) {
+    for (int64_t r = threadIdx.x, real = valid_rows_of(rows, step); r < real; r += CE_TOTAL_BLOCK) {
         const int y = target.at ? *target.element(r) : 0;
         if (y < 0) continue;
         sum += (double)each[r] * (weight ? (double)weight[y] : 1);
@@ -128,10 +128,10 @@ cross_entropy_fwd_total(float *loss, const float *each, window<const int32_t> ta
 
 /* Targets are counted only where the step does not say what the scale is: without any, all gradients are 0 anyway. */
 static __global__ void __launch_bounds__(CE_TOTAL_BLOCK)
-cross_entropy_bwd_scale(float *scale, const float *dloss, window<const int32_t> target, ragged rows, const mba_step *step)
+cross_entropy_bwd_scale(float *scale, const float *dloss, strided_view<const int32_t> target, ragged rows, const mba_step *step)
 {
     double valid = 0;
-    for (int64_t r = threadIdx.x, real = step->loss_scale > 0 ? 0 : real_of(rows, step); r < real; r += CE_TOTAL_BLOCK)
+    for (int64_t r = threadIdx.x, real = step->loss_scale > 0 ? 0 : valid_rows_of(rows, step); r < real; r += CE_TOTAL_BLOCK)
         valid += target.at ? *target.element(r) >= 0 : 1;
     valid = block_sum<CE_TOTAL_BLOCK>(valid);
     if (threadIdx.x == 0) *scale = (float)((double)*dloss * ce_scale(step, step->loss_scale > 0 ? 1 : valid));
@@ -146,13 +146,13 @@ template <int N, int TEAM, typename T> static __device__ __forceinline__ void ce
 
 template <typename T, int N, int TEAM, bool ADDS>
 __global__ void __launch_bounds__(CE_BLOCK)
-cross_entropy_bwd_rows(window<T> dz, window<const T> z, window<const int32_t> target, const float *lse, const float *scale,
+cross_entropy_bwd_rows(strided_view<T> dz, strided_view<const T> z, strided_view<const int32_t> target, const float *lse, const float *scale,
                        const float *weight, int64_t first, ragged rows, int cols, const mba_step *step)
 {
     const int64_t r = (int64_t)blockIdx.x * (CE_BLOCK / TEAM) + threadIdx.x / TEAM;
     const int     lane = threadIdx.x % TEAM;
     if (r >= rows.all) return;
-    const int y = r < real_of(rows, step) ? *target.element(first + r) : -1;
+    const int y = r < valid_rows_of(rows, step) ? *target.element(first + r) : -1;
     T        *to = dz.row(r, cols);
     if (y < 0) {
         if (!ADDS) ce_zero_row<N, TEAM>(to, cols, lane);
@@ -184,33 +184,33 @@ cross_entropy_bwd_rows(window<T> dz, window<const T> z, window<const int32_t> ta
 
 struct ce_rows {
     const mba_step        *step;
-    window<const int32_t>  target;
+    strided_view<const int32_t>  target;
     ragged                 rows;
     int64_t                first;
     int                    cols;
     bool                   pieces;                         /* rows of z (and dz) begin at multiples of 16 bytes */
 };
 
-#define CE_WITH_TEAM(cols, TEAM, ...)                                                                          \
+#define CE_WITH_GROUP(cols, TEAM, ...)                                                                          \
     do {                                                                                                       \
-        if (ce_team(cols) == CE_BLOCK) { constexpr int TEAM = CE_BLOCK; __VA_ARGS__; }                         \
+        if (ce_group_threads(cols) == CE_BLOCK) { constexpr int TEAM = CE_BLOCK; __VA_ARGS__; }                         \
         else                           { constexpr int TEAM = 32; __VA_ARGS__; }                               \
     } while (0)
 
-template <typename T> static mba_status ce_fwd_rows(const mba_call *c, int k, const ce_rows *a, window<const T> z, float *lse, float *each)
+template <typename T> static mba_status ce_fwd_rows(const mba_call *c, int k, const ce_rows *a, strided_view<const T> z, float *lse, float *each)
 {
-    CE_WITH_TEAM(a->cols, TEAM, MBA_WITH_BOOL(a->pieces, PIECES,
-        constexpr int N = PIECES ? (int)piece_of<T>::N : 1;
+    CE_WITH_GROUP(a->cols, TEAM, MBA_WITH_BOOL(a->pieces, PIECES,
+        constexpr int N = PIECES ? (int)vec16<T>::N : 1;
         auto *kernel = cross_entropy_fwd_rows<T, N, TEAM>;
         MBA_KERNEL(c, k, kernel, lse, each, z, a->target, a->first, a->rows, a->cols, a->step)));
     return MBA_OK;
 }
 
-template <typename T> static mba_status ce_bwd_rows(const mba_call *c, int k, const ce_rows *a, window<T> dz, window<const T> z, const float *lse,
+template <typename T> static mba_status ce_bwd_rows(const mba_call *c, int k, const ce_rows *a, strided_view<T> dz, strided_view<const T> z, const float *lse,
                                                     const float *scale, const float *weight, bool adds)
 {
-    CE_WITH_TEAM(a->cols, TEAM, MBA_WITH_BOOL(a->pieces, PIECES, MBA_WITH_BOOL(adds, ADDS,
-        constexpr int N = PIECES ? (int)piece_of<T>::N : 1;
+    CE_WITH_GROUP(a->cols, TEAM, MBA_WITH_BOOL(a->pieces, PIECES, MBA_WITH_BOOL(adds, ADDS,
+        constexpr int N = PIECES ? (int)vec16<T>::N : 1;
         auto *kernel = cross_entropy_bwd_rows<T, N, TEAM, ADDS>;
         MBA_KERNEL(c, k, kernel, dz, z, a->target, lse, scale, weight, a->first, a->rows, a->cols, a->step))));
     return MBA_OK;

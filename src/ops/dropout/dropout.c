@@ -5,7 +5,7 @@
 #include "ops/add/add.h"
 #include "ops/cast/cast.h"
 #include "ops/dropout/dropout_slots.h"
-#include "ops/pieces.h"
+#include "ops/vec_access.h"
 
 static mba_status dropout_shape(const mba_node *n, mba_type *out)
 {
@@ -40,7 +40,7 @@ static void dropout_build(mba_graph *g, const mba_case *c)
     mba_tensor *x = mba_case_act(g, "x", MBA_TYPE(MBA_F32, R, C + 2), MBA_INIT_NORMAL(1));
     if (!c->dim[2]) { mba_dropout(g, x, 0.3f); return; }
     mba_tensor *part = mba_slice(g, mba_add(g, x, x), 1, 1, C);
-    mba_tensor *j = mba_join(g, mba_dropout(g, part, 0.3f), mba_dropout(g, part, 0.5f));
+    mba_tensor *j = mba_concat(g, mba_dropout(g, part, 0.3f), mba_dropout(g, part, 0.5f));
     mba_add(g, j, j);
 }
 

@@ -7,7 +7,7 @@
  *     mba_ema_start(p);                                // the average starts as the model; not when it is resumed
  *
  * One node per parameter group, and one per running statistic of a batch norm (averaged too). The averages are states
- * of role MBA_STATE: "ema.decay" and "ema.no_decay", which lie parallel to the parameters (mba_program_beside), and
+ * of role MBA_STATE: "ema.decay" and "ema.no_decay", which lie parallel to the parameters (mba_program_counterpart), and
  * "ema.<name>" of a running statistic. Call it outside of every scope. */
 #ifndef MBA_EMA_H
 #define MBA_EMA_H

@@ -44,7 +44,7 @@ static void ema_of_hand_worked_values(void **state)
     (void)state;
     model             m = make(70, 0.75);
     const mba_tensor *e = mba_graph_find(m.g, "ema.decay");
-    float            *x = mba_program_at(m.p, m.x), *mine = mba_program_beside(m.p, e->st, m.x);
+    float            *x = mba_program_at(m.p, m.x), *mine = mba_program_counterpart(m.p, e->st, m.x);
     float            *var = at(&m, "layers.3.bn.running_var"), *its = at(&m, "ema.layers.3.bn.running_var");
     for (int i = 0; i < 140; i++) x[i] = 8;
     var[0] = var[1] = 2;
@@ -69,7 +69,7 @@ static void ema_of_the_same_stays(void **state)
     float *x = mba_program_at(m.p, m.x);
     assert_ok(mba_ema_start(m.p));
     for (int k = 0; k < 50; k++) step(&m);
-    assert_memory_equal(mba_program_beside(m.p, mba_graph_find(m.g, "ema.decay")->st, m.x), x, 140 * sizeof *x);
+    assert_memory_equal(mba_program_counterpart(m.p, mba_graph_find(m.g, "ema.decay")->st, m.x), x, 140 * sizeof *x);
     destroy(m);
 }
 

@@ -204,7 +204,7 @@ static void embed_build(mba_graph *g, const mba_case *c)
     mba_tensor *t = mba_index(g, "tokens", MBA_TYPE(MBA_I32, 2, R + 1), V);
     mba_tensor *a = mba_embed(g, mba_slice(g, t, 1, 0, R), mba_slice(g, e, 1, 0, M), g->compute);
     mba_tensor *b = mba_embed(g, mba_slice(g, t, 1, 1, R), mba_slice(g, e, 1, extra, M), g->compute);
-    mba_relu2(g, mba_join(g, a, b));
+    mba_relu2(g, mba_concat(g, a, b));
 }
 
 const mba_op mba_op_embed = {

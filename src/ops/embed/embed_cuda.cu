@@ -18,7 +18,7 @@
  * launch     grid (ceil(R / 32) + ceil(V / 16)) ceil(M / (W threads)), to add without the V / 16; block up to 256
  * kernel     embed_bwd_join     runs that cross borders, by the block where they begin: parts in order
  * launch     grid (ceil(R / 32), ceil(M / (W threads))), block up to 256. Both take their places while the blocks of the launch
- *            before leave (early.cuh)
+ *            before leave (dependent_launch.cuh)
  * moves      dy once, the touched rows of dtable once each way: bound by DRAM
  * resources  sm_90a, CUDA 13.0: embed_fwd_rows 30 to 40 registers, no spill  [docs]
  *            embed_bwd_sort 32 to 48 registers, 384 B of shared memory, no spill  [docs]
@@ -31,7 +31,7 @@
  * order      fixed: rows in order, cut at multiples of 32 of the sorted order */
 #include <limits.h>
 
-#include "device/cuda/early.cuh"
+#include "device/cuda/dependent_launch.cuh"
 #include "device/cuda/packed.cuh"
 extern "C" {
 #include "ops/embed/embed_slots.h"
@@ -42,14 +42,14 @@ extern "C" {
 /* The tokens of all pieces of a thread are asked for before the first is used, then the pieces. I holds the number of a piece. */
 template <typename TE, typename TY, int W, typename I>
 __global__ void __launch_bounds__(EMBED_THREADS)
-embed_fwd_rows(window<TY> y, window<const int32_t> token, const TE *table, int64_t ld, I rows, I per_row)
+embed_fwd_rows(strided_view<TY> y, strided_view<const int32_t> token, const TE *table, int64_t ld, I rows, I per_row)
 {
     constexpr int D = EMBED_DEPTH;
     const int64_t cols = (int64_t)per_row * W;
     I             row[D], col[D];
     bool          there[D];
     int           v[D];
-    packed<TE, W> seen[D];
+    packed<TE, W> row_regs[D];
 #pragma unroll
     for (int d = 0; d < D; d++) {
         const I j = ((I)blockIdx.x * D + d) * EMBED_THREADS + threadIdx.x;
@@ -61,11 +61,11 @@ embed_fwd_rows(window<TY> y, window<const int32_t> token, const TE *table, int64
 #pragma unroll
     for (int d = 0; d < D; d++) v[d] = *token.element((int64_t)row[d]);
 #pragma unroll
-    for (int d = 0; d < D; d++) fetch(seen[d], table + v[d] * ld + (int64_t)col[d], there[d]);
+    for (int d = 0; d < D; d++) fetch(row_regs[d], table + v[d] * ld + (int64_t)col[d], there[d]);
 #pragma unroll
     for (int d = 0; d < D; d++) {
         float x[W];
-        unpack(x, seen[d]);
+        unpack(x, row_regs[d]);
         if (there[d]) store(y.row((int64_t)row[d], cols) + (int64_t)col[d], x);
     }
 }
@@ -74,8 +74,8 @@ template <typename TE, typename TY, int W> static mba_status forward(const mba_c
 {
     const mba_node             *n = c->node;
     const int64_t               rows = mba_rows(n->out[Y]), per_row = mba_cols(n->out[Y]) / W, ld = mba_ld(n->in[TABLE]);
-    const window<TY>            y = mba_window<TY>(n->out[Y], c->out[Y]);
-    const window<const int32_t> token = mba_window<const int32_t>(n->in[TOKEN], c->in[TOKEN]);
+    const strided_view<TY>            y = mba_strided_view<TY>(n->out[Y], c->out[Y]);
+    const strided_view<const int32_t> token = mba_strided_view<const int32_t>(n->in[TOKEN], c->in[TOKEN]);
     const TE *const             table = (const TE *)c->in[TABLE];
     if (mba_elems(n->out[Y]) < INT64_C(1) << 31)
         MBA_KERNEL(c, 0, (embed_fwd_rows<TE, TY, W, uint32_t>), y, token, table, ld, (uint32_t)rows, (uint32_t)per_row);
@@ -131,7 +131,7 @@ struct embed_sort {
 
 /* This block's share of the bytes, a multiple of 16, on their way into L2; nobody waits for them. One thread of each warp asks: those of a
  * warp would ask one after the other. */
-static __device__ __forceinline__ void bring_soon(const char *from, int64_t bytes)
+static __device__ __forceinline__ void prefetch_l2_share(const char *from, int64_t bytes)
 {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
     enum { PIECE = 8192 };
@@ -151,14 +151,14 @@ template <bool DENSE> __global__ void __launch_bounds__(EMBED_SORT_THREADS, 1) e
     constexpr int  AT_ONCE = DENSE ? 16 : 4, STEP = 32 * AT_ONCE;
     const int      rows = a.rows, span = a.span;
     extern __shared__ int2 kept[];
-    __shared__ int2    seen[SORT_WARPS];
+    __shared__ int2    row_regs[SORT_WARPS];
     __shared__ int     warps[SORT_WARPS];
     int *const     counts = (int *)(kept + EMBED_KEPT), *const firsts = counts + SORT_WARPS * span;
     const int      lane = threadIdx.x % 32, warp = threadIdx.x / 32, low = blockIdx.x * span;
     const uint32_t before_me = (1u << lane) - 1;
     const int      each = (rows + EMBED_SORT_THREADS - 1) / EMBED_SORT_THREADS * 32, from = warp * each, end = min(from + each, rows);
     int            v[AT_ONCE];                    // tokens of rows r + lane + 32 u; INT_MAX, which is in no range, where there is no row
-    const auto     look = [&](int r) {            // rows are counted in 32 bits
+    const auto     load_row = [&](int r) {            // rows are counted in 32 bits
         const int      mine = r + lane, left = end - mine;
         const int32_t *at = a.token + mine;
 #pragma unroll
@@ -172,12 +172,12 @@ template <bool DENSE> __global__ void __launch_bounds__(EMBED_SORT_THREADS, 1) e
 
     // 1. how many tokens lie in front of the range, and how many in it; a warp goes through neighbouring rows. Whatever else is to
     // be asked for or cleared comes behind the first tokens: everyone waits for those
-    look(from);
-    bring_soon(a.soon, a.soon_bytes);
+    load_row(from);
+    prefetch_l2_share(a.soon, a.soon_bytes);
     for (int i = threadIdx.x; i < SORT_WARPS * span; i += EMBED_SORT_THREADS) counts[i] = 0;
     int below = 0, own = 0;
     for (int r = from; r < end; r += STEP) {
-        if (r > from) look(r);
+        if (r > from) load_row(r);
 #pragma unroll
         for (int u = 0; u < AT_ONCE; u++) {
             below += v[u] < low;
@@ -185,16 +185,16 @@ template <bool DENSE> __global__ void __launch_bounds__(EMBED_SORT_THREADS, 1) e
         }
     }
     below = __reduce_add_sync(0xffffffffu, below);
-    if (lane == 0) seen[warp] = make_int2(below, own);
+    if (lane == 0) row_regs[warp] = make_int2(below, own);
     __syncthreads();
-    const int2 other = seen[lane];                // tokens in front of the range, in it, and those of warps before this one
+    const int2 other = row_regs[lane];                // tokens in front of the range, in it, and those of warps before this one
     const int  base = __reduce_add_sync(0xffffffffu, other.x), count = __reduce_add_sync(0xffffffffu, other.y);
     int        at = __reduce_add_sync(0xffffffffu, lane < warp ? other.y : 0);
 
     // 2. gather them, in order of rows; where they were one step they are in registers still
     int2 *const list = count <= EMBED_KEPT ? kept : a.mine + base;
     for (int r = from; r < end; r += STEP) {
-        if (each > STEP) look(r);
+        if (each > STEP) load_row(r);
 #pragma unroll
         for (int u = 0; u < AT_ONCE; u++) {
             const bool     in = inside(u);
@@ -234,7 +234,7 @@ template <bool DENSE> __global__ void __launch_bounds__(EMBED_SORT_THREADS, 1) e
     __syncthreads();
 
     // 5. to their places
-    if (a.early) others_may_come();
+    if (a.early) launch_dependents();
     for (int i = first; i < last; i += 32) {
         const int2     own_row = i + lane < last ? list[i + lane] : make_int2(0, -1);
         const int      t = own_row.y;
@@ -255,7 +255,7 @@ template <bool DENSE> __global__ void __launch_bounds__(EMBED_SORT_THREADS, 1) e
 template <typename TY> struct embed_sums {
     float           *dtable;                      // (V, ld)
     int64_t          ld, cols;
-    window<const TY> dy;                          // (R, M)
+    strided_view<const TY> dy;                          // (R, M)
     const int32_t   *order, *value;               // (R), sorted
     float           *head, *tail;                 // (chunks, M): of runs that began before, or go on behind
     const uint8_t   *met;                         // (V)
@@ -276,14 +276,14 @@ template <int W> static __device__ __forceinline__ void clear(float (&x)[W])
 
 /* Zeros into those of EMBED_CLEAR rows of the table from `first` on that no token meets. */
 template <int W>
-static __device__ __forceinline__ void clear_unmet(float *dtable, int64_t ld, int64_t c, const uint8_t *met, int first, int V)
+static __device__ __forceinline__ void zero_untouched_rows(float *dtable, int64_t ld, int64_t c, const uint8_t *met, int first, int V)
 {
     const float none[W] = {};
-    union { uint4 word; uint8_t of[EMBED_CLEAR]; } seen;
-    seen.word = *(const uint4 *)(met + first);
+    union { uint4 word; uint8_t of[EMBED_CLEAR]; } row_regs;
+    row_regs.word = *(const uint4 *)(met + first);
 #pragma unroll
     for (int k = 0; k < EMBED_CLEAR; k++)
-        if (first + k < V && !seen.of[k]) store(dtable + (first + k) * ld + c, none);
+        if (first + k < V && !row_regs.of[k]) store(dtable + (first + k) * ld + c, none);
 }
 
 template <typename TY, int W, bool ADDS> __global__ void __launch_bounds__(256, 4) embed_bwd_sum(embed_sums<TY> a)
@@ -292,9 +292,9 @@ template <typename TY, int W, bool ADDS> __global__ void __launch_bounds__(256, 
     __shared__ int rows[CHUNK], value[CHUNK + 2];                    // value[1 + k] is that of entry k
     const int     chunk = blockIdx.x / a.across;
     const int64_t c = ((int64_t)(blockIdx.x - chunk * a.across) * blockDim.x + threadIdx.x) * W;
-    after_launch_before();
+    wait_for_prior_grids();
     if (!ADDS && chunk >= a.chunks) {                                // behind the sums: these even out when they end
-        if (c < a.cols) clear_unmet<W>(a.dtable, a.ld, c, a.met, (chunk - a.chunks) * EMBED_CLEAR, a.V);
+        if (c < a.cols) zero_untouched_rows<W>(a.dtable, a.ld, c, a.met, (chunk - a.chunks) * EMBED_CLEAR, a.V);
         return;
     }
     const int first = chunk * CHUNK, n = min((int)CHUNK, a.rows - first);
@@ -334,7 +334,7 @@ template <typename TY, int W, bool ADDS> __global__ void __launch_bounds__(256, 
             clear(sum);
         }
     }
-    others_may_come();
+    launch_dependents();
 }
 
 /* The first place behind the run of token v. */
@@ -361,7 +361,7 @@ template <typename TY, int W, bool ADDS> __global__ void __launch_bounds__(256) 
         before = first > 0 ? __ldcg(a.value + first - 1) : -1;
         beyond = far < a.rows ? __ldcg(a.value + far) : -1;
     }
-    after_launch_before();
+    wait_for_prior_grids();
     if (behind != v || before == v || c >= a.cols) return;           // nothing crosses this border, or it is another block's
     float *const to = a.dtable + v * a.ld + c;
     float        sum[W], in[W], old[W] = {};
@@ -388,7 +388,7 @@ template <typename TY, int W, bool ADDS> static mba_status sum_rows(const mba_ca
     a.dtable = (float *)c->out[DTABLE];
     a.ld     = mba_ld(n->out[DTABLE]);
     a.cols   = mba_cols(n->out[DTABLE]);
-    a.dy     = mba_window<const TY>(n->in[DY], c->in[DY]);
+    a.dy     = mba_strided_view<const TY>(n->in[DY], c->in[DY]);
     a.order  = (const int32_t *)mba_cuda_scratch(c, EMBED_ORDER);
     a.value  = (const int32_t *)mba_cuda_scratch(c, EMBED_VALUE);
     a.head   = (float *)mba_cuda_scratch(c, EMBED_HEAD);
@@ -399,8 +399,8 @@ template <typename TY, int W, bool ADDS> static mba_status sum_rows(const mba_ca
     a.across = (int)c->plan->launch[2].grid[1];
     a.V      = (int)mba_rows(n->out[DTABLE]);
     a.padding = (int)((const embed_bwd_attr *)n->attr)->padding;
-    MBA_KERNEL_EARLY(c, 1, (embed_bwd_sum<TY, W, ADDS>), a);
-    MBA_KERNEL_EARLY(c, 2, (embed_bwd_join<TY, W, ADDS>), a);
+    MBA_KERNEL_DEPENDENT(c, 1, (embed_bwd_sum<TY, W, ADDS>), a);
+    MBA_KERNEL_DEPENDENT(c, 2, (embed_bwd_join<TY, W, ADDS>), a);
     return MBA_OK;
 }
 

@@ -2,7 +2,7 @@
 #ifndef MBA_EMBED_SLOTS_H
 #define MBA_EMBED_SLOTS_H
 
-#include "ops/pieces.h"
+#include "ops/vec_access.h"
 
 enum { TOKEN, TABLE };                            /* forward: in, out */
 enum { Y };
@@ -26,12 +26,12 @@ enum { EMBED_ORDER, EMBED_VALUE, EMBED_MINE, EMBED_HEAD, EMBED_TAIL, EMBED_MET }
 
 static inline int embed_width(const mba_node *n)
 {
-    return mba__in_pieces(n->in[TABLE], EMBED_WIDTH) && mba__in_pieces(n->out[Y], EMBED_WIDTH) ? EMBED_WIDTH : 1;
+    return mba__vec_aligned(n->in[TABLE], EMBED_WIDTH) && mba__vec_aligned(n->out[Y], EMBED_WIDTH) ? EMBED_WIDTH : 1;
 }
 
 static inline int embed_bwd_width(const mba_node *n)
 {
-    return mba__in_pieces(n->in[DY], EMBED_WIDTH) && mba__in_pieces(n->out[DTABLE], EMBED_WIDTH) ? EMBED_WIDTH : 1;
+    return mba__vec_aligned(n->in[DY], EMBED_WIDTH) && mba__vec_aligned(n->out[DTABLE], EMBED_WIDTH) ? EMBED_WIDTH : 1;
 }
 
 void embed_ref(const mba_ref_call *c);

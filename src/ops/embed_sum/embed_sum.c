@@ -142,7 +142,7 @@ static void embed_sum_build(mba_graph *g, const mba_case *c)
     if (!c->dim[4]) { mba_embed_sum(g, i, t); return; }
     mba_tensor *a = mba_embed_sum(g, i, mba_slice(g, t, 1, 0, M)),
                *b = mba_embed_sum(g, i, mba_slice(g, t, 1, c->dim[4], M));
-    mba_tensor *j = mba_join(g, a, b);
+    mba_tensor *j = mba_concat(g, a, b);
     mba_add(g, j, j);
 }
 

@@ -12,7 +12,7 @@ mba_status MBA_CPU_FN(embed_sum_fwd)(const mba_call *c)
 {
     const mba_node *n = c->node;
     const mba__rows table = mba__rows_of(n->in[TABLE], c->in[TABLE]), y = mba__rows_of(n->out[Y], c->out[Y]);
-    const int64_t   R = mba__real(n->in[INDEX], c->step), F = mba_cols(n->in[INDEX]);
+    const int64_t   R = mba__valid_entries(n->in[INDEX], c->step), F = mba_cols(n->in[INDEX]);
     const int32_t  *index = c->in[INDEX];
     MBA_PARALLEL_FOR(r, R) {
         memcpy(mba__row(y, r), mba__row(table, index[r * F]), sizeof(float) * (size_t)y.cols);
@@ -26,7 +26,7 @@ mba_status MBA_CPU_FN(embed_sum_bwd)(const mba_call *c)
 {
     const mba_node *n = c->node;
     const mba__rows dy = mba__rows_of(n->in[DY], c->in[DY]), dt = mba__rows_of(n->out[DTABLE], c->out[DTABLE]);
-    const int64_t   R = mba__real(n->in[INDEXB], c->step), F = mba_cols(n->in[INDEXB]), V = mba_rows(n->out[DTABLE]);
+    const int64_t   R = mba__valid_entries(n->in[INDEXB], c->step), F = mba_cols(n->in[INDEXB]), V = mba_rows(n->out[DTABLE]);
     const int64_t   M = dy.cols;
     const int32_t  *index = c->in[INDEXB];
     float          *part = mba__scratch(c, 0);

@@ -24,14 +24,14 @@ extern "C" {
 }
 
 template <typename T, int W> __global__ void __launch_bounds__(256)
-embed_sum_fwd_pieces(window<T> y, const int32_t *index, window<const T> table, ragged rows, int64_t F, int64_t cols, const mba_step *step)
+embed_sum_fwd_pieces(strided_view<T> y, const int32_t *index, strided_view<const T> table, ragged rows, int64_t F, int64_t cols, const mba_step *step)
 {
     const int64_t i = ((int64_t)blockIdx.x * 256 + threadIdx.x) * W, r = i / cols, c = i % cols;
     if (r >= rows.all) return;
     float v[W], sum[W];
 #pragma unroll
     for (int k = 0; k < W; k++) sum[k] = 0;
-    const int64_t terms = r < real_of(rows, step) ? F : 0;
+    const int64_t terms = r < valid_rows_of(rows, step) ? F : 0;
 #pragma unroll 2
     for (int64_t f = 0; f < terms; f++) {
         load(v, table.row(index[r * F + f], cols) + c);
@@ -60,13 +60,13 @@ static __device__ __forceinline__ void add_entries(float *table, const float (&t
 }
 
 template <typename T> __global__ void __launch_bounds__(BLOCK)
-embed_sum_bwd_parts(float *part, window<const T> dy, const int32_t *index, ragged rows, int F, int64_t cols, int64_t V, int table_rows,
+embed_sum_bwd_parts(float *part, strided_view<const T> dy, const int32_t *index, ragged rows, int F, int64_t cols, int64_t V, int table_rows,
                     const mba_step *step)
 {
     extern __shared__ float table[];                       // (table_rows, 32)
     __shared__ float tile[ROWS][COLS];
     const int     lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-    const int64_t real = real_of(rows, step), c = (int64_t)blockIdx.y * COLS + lane, first = (int64_t)blockIdx.z * table_rows;
+    const int64_t real = valid_rows_of(rows, step), c = (int64_t)blockIdx.y * COLS + lane, first = (int64_t)blockIdx.z * table_rows;
     const int64_t from = blockIdx.x * real / gridDim.x, end = (blockIdx.x + 1) * real / gridDim.x;
     const int     mine = V - first < table_rows ? (int)(V - first) : table_rows;
     for (int i = (int)threadIdx.x; i < mine * COLS; i += BLOCK) table[i] = 0;
@@ -82,7 +82,7 @@ embed_sum_bwd_parts(float *part, window<const T> dy, const int32_t *index, ragge
 }
 
 struct put_table {
-    window<float> to;
+    strided_view<float> to;
     bool          adds;
     __device__ void operator()(int64_t i, const float (&total)[1], const mba_step *) const
     {
@@ -95,8 +95,8 @@ extern "C" mba_status embed_sum_cuda(const mba_call *c)
 {
     const mba_tensor *index = c->node->in[INDEX], *table = c->node->in[TABLE], *y = c->node->out[Y], *const both[] = { table, y };
     MBA_WITH_DTYPE(y->type.dtype, T, MBA_WITH_BOOL(mba__columns_at_once(both, 2) > 1, PIECES,
-        auto *kernel = embed_sum_fwd_pieces<T, PIECES ? (int)piece_of<T>::N : 1>;
-        MBA_KERNEL(c, 0, kernel, mba_window<T>(y, c->out[Y]), (const int32_t *)c->in[INDEX], mba_window<const T>(table, c->in[TABLE]),
+        auto *kernel = embed_sum_fwd_pieces<T, PIECES ? (int)vec16<T>::N : 1>;
+        MBA_KERNEL(c, 0, kernel, mba_strided_view<T>(y, c->out[Y]), (const int32_t *)c->in[INDEX], mba_strided_view<const T>(table, c->in[TABLE]),
                    mba_ragged_rows(index), mba_cols(index), mba_cols(y), c->step)));
     return MBA_OK;
 }
@@ -106,9 +106,9 @@ extern "C" mba_status embed_sum_bwd_cuda(const mba_call *c)
     const mba_tensor *index = c->node->in[INDEXB], *dy = c->node->in[DY], *to = c->node->out[DTABLE];
     const int64_t     M = mba_cols(dy), V = mba_rows(to);
     float            *part = (float *)mba_cuda_scratch(c, 0);
-    const put_table   put = { mba_window<float>(to, c->out[DTABLE]), mba_adds(c->node, DTABLE) };
+    const put_table   put = { mba_strided_view<float>(to, c->out[DTABLE]), mba_adds(c->node, DTABLE) };
     MBA_WITH_DTYPE(dy->type.dtype, T,
-        MBA_KERNEL(c, 0, embed_sum_bwd_parts<T>, part, mba_window<const T>(dy, c->in[DY]), (const int32_t *)c->in[INDEXB], mba_ragged_rows(index),
+        MBA_KERNEL(c, 0, embed_sum_bwd_parts<T>, part, mba_strided_view<const T>(dy, c->in[DY]), (const int32_t *)c->in[INDEXB], mba_ragged_rows(index),
                    (int)mba_cols(index), M, V, (int)embed_sum_table_rows(V), c->step));
     return mba_column_totals<1>(c, 1, part, V * M, c->plan->launch[0].grid[0], put);
 }

@@ -1,10 +1,10 @@
 /* fill_cuda.cu -- zeros by the copy engine's memset; other values element by element. */
-#include "device/cuda/vocab.cuh"
+#include "device/cuda/common.cuh"
 extern "C" {
 #include "ops/fill/fill_slots.h"
 }
 
-template <typename T> __global__ void __launch_bounds__(256) fill(window<T> y, int64_t elems, float value)
+template <typename T> __global__ void __launch_bounds__(256) fill(strided_view<T> y, int64_t elems, float value)
 {
     const int64_t i = (int64_t)blockIdx.x * 256 + threadIdx.x;
     if (i < elems) *y.element(i) = from_float<T>(value);
@@ -20,6 +20,6 @@ extern "C" mba_status fill_cuda(const mba_call *c)
     }
     const unsigned grid = (unsigned)mba_ceil(mba_elems(y), 256);
     MBA_WITH_DTYPE(y->type.dtype, T,
-        fill<T><<<grid, 256, 0, mba_cuda_stream(c)>>>(mba_window<T>(y, c->out[Y]), mba_elems(y), (float)value));
-    return mba__cuda_launched(c, 0);
+        fill<T><<<grid, 256, 0, mba_cuda_stream(c)>>>(mba_strided_view<T>(y, c->out[Y]), mba_elems(y), (float)value));
+    return mba__cuda_launch_check(c, 0);
 }

@@ -124,13 +124,13 @@ static int values_at_once(const mba_node *n, int64_t cols, int64_t element_bytes
 }
 
 /* A walker takes up to EACH edges of a node of mean degree, and up to LONG before all walkers are called. */
-gated_gcn_walk gated_gcn_walk_of(const mba_node *n)
+gated_gcn_node_loop gated_gcn_node_loop_of(const mba_node *n)
 {
     enum { EACH = 8, LONG = 32, SPLIT_MAX = 16 };
     const bool        back = n->op == &mba_op_gated_gcn_bwd;
     const mba_tensor *x = n->in[back ? BB : A], *e = n->in[back ? EHB : C];
     const int64_t     cols = mba_cols(x), N = mba_rows(x), degree = mba_ceil(mba_rows(e), N);
-    gated_gcn_walk    w = { .values = values_at_once(n, cols, (int64_t)mba_dtype_bytes(x->type.dtype)), .split = 1 };
+    gated_gcn_node_loop    w = { .values = values_at_once(n, cols, (int64_t)mba_dtype_bytes(x->type.dtype)), .split = 1 };
     const int64_t     owners = cols / w.values;
     w.lanes   = (int)(owners < GATED_GCN_THREADS ? owners : GATED_GCN_THREADS);
     w.across  = mba_ceil(owners, w.lanes);
@@ -142,9 +142,9 @@ gated_gcn_walk gated_gcn_walk_of(const mba_node *n)
     return w;
 }
 
-static mba_launch *walk_launch(mba_plan *p, const mba_node *n, const char *kernel, int regs_wide)
+static mba_launch *plan_node_loop(mba_plan *p, const mba_node *n, const char *kernel, int regs_wide)
 {
-    const gated_gcn_walk w = gated_gcn_walk_of(n);
+    const gated_gcn_node_loop w = gated_gcn_node_loop_of(n);
     mba_launch          *l = mba_plan_launch(p, kernel, MBA_VECTOR, w.blocks, GATED_GCN_THREADS);
     l->grid[1] = w.across;
     l->regs    = w.values == 8 ? regs_wide : w.values == 4 ? 80 : 56;        // as ptxas says
@@ -152,7 +152,7 @@ static mba_launch *walk_launch(mba_plan *p, const mba_node *n, const char *kerne
 }
 
 /* What one block moves of `rows` rows; rows that edges gather are counted as often as they are asked for. */
-static void walk_moves(mba_launch *l, mba_work work, int arg, double rows, const mba_tensor *t)
+static void plan_node_bytes(mba_launch *l, mba_work work, int arg, double rows, const mba_tensor *t)
 {
     mba_phase_move(l, work, arg, rows * (double)mba_cols(t) * (double)mba_dtype_bytes(t->type.dtype)
                                  / (double)(l->grid[0] * l->grid[1]));
@@ -163,7 +163,7 @@ static void walk_out(mba_launch *l, const mba_node *n, int k)
     if (n->out[k]) mba_phase_out(l, n, k, mba_tensor_bytes(n->out[k]) / (double)(l->grid[0] * l->grid[1]));
 }
 
-static void walk_works(mba_launch *l, const mba_node *n)
+static void plan_node_ops(mba_launch *l, const mba_node *n)
 {
     const mba_cost c = n->op->cost(n);
     const double   grid = (double)(l->grid[0] * l->grid[1]);
@@ -175,15 +175,15 @@ static mba_status gated_gcn_cuda_plan(mba_plan *p, const mba_node *n, const mba_
 {
     MBA_REFUSE_IF(m->cc < 80, "a device of compute capability %d", m->cc);
     const double nodes = (double)mba_rows(n->in[A]), edges = (double)mba_rows(n->in[C]);
-    mba_launch  *l = walk_launch(p, n, "gated_gcn_nodes", 80);
-    walk_moves(l, MBA_LOAD, MBA_ARG_IN(D), nodes, n->in[D]);
-    walk_moves(l, MBA_LOAD, MBA_ARG_IN(E), edges, n->in[E]);
-    walk_moves(l, MBA_LOAD, MBA_ARG_IN(B), edges, n->in[B]);
-    walk_moves(l, MBA_LOAD, MBA_ARG_IN(C), edges, n->in[C]);
-    walk_works(l, n);
-    walk_moves(l, MBA_STORE, MBA_ARG_OUT(EH), edges, n->out[EH]);
-    walk_moves(l, MBA_LOAD, MBA_ARG_IN(A), nodes, n->in[A]);
-    for (int k = XT; k <= RDEN; k++) if (k != EH) walk_moves(l, MBA_STORE, MBA_ARG_OUT(k), nodes, n->out[k]);
+    mba_launch  *l = plan_node_loop(p, n, "gated_gcn_nodes", 80);
+    plan_node_bytes(l, MBA_LOAD, MBA_ARG_IN(D), nodes, n->in[D]);
+    plan_node_bytes(l, MBA_LOAD, MBA_ARG_IN(E), edges, n->in[E]);
+    plan_node_bytes(l, MBA_LOAD, MBA_ARG_IN(B), edges, n->in[B]);
+    plan_node_bytes(l, MBA_LOAD, MBA_ARG_IN(C), edges, n->in[C]);
+    plan_node_ops(l, n);
+    plan_node_bytes(l, MBA_STORE, MBA_ARG_OUT(EH), edges, n->out[EH]);
+    plan_node_bytes(l, MBA_LOAD, MBA_ARG_IN(A), nodes, n->in[A]);
+    for (int k = XT; k <= RDEN; k++) if (k != EH) plan_node_bytes(l, MBA_STORE, MBA_ARG_OUT(k), nodes, n->out[k]);
     return MBA_OK;
 }
 
@@ -196,21 +196,21 @@ static mba_status gated_gcn_bwd_cuda_plan(mba_plan *p, const mba_node *n, const 
     const int         sgn = mba_plan_scratch(p, "s gn", (size_t)mba_tensor_bytes(eh));
     const int         t = mba_adds(n, DC) ? MBA_ARG_SCRATCH(mba_plan_scratch(p, "t", (size_t)mba_tensor_bytes(eh)))
                                           : MBA_ARG_OUT(DC);
-    mba_launch *l = walk_launch(p, n, "gated_gcn_targets", 100);
+    mba_launch *l = plan_node_loop(p, n, "gated_gcn_targets", 100);
     for (int k = DXT; k <= RDENB; k++)
-        if (k != DEH && k != BB && k != EHB) walk_moves(l, MBA_LOAD, MBA_ARG_IN(k), nodes, n->in[k]);
-    walk_moves(l, MBA_LOAD, MBA_ARG_IN(BB), edges, b);
-    walk_moves(l, MBA_LOAD, MBA_ARG_IN(EHB), edges, eh);
-    if (n->in[DEH]) walk_moves(l, MBA_LOAD, MBA_ARG_IN(DEH), edges, eh);
-    walk_works(l, n);
-    walk_moves(l, MBA_STORE, MBA_ARG_SCRATCH(sgn), edges, eh);
-    walk_moves(l, MBA_STORE, t, edges, eh);
+        if (k != DEH && k != BB && k != EHB) plan_node_bytes(l, MBA_LOAD, MBA_ARG_IN(k), nodes, n->in[k]);
+    plan_node_bytes(l, MBA_LOAD, MBA_ARG_IN(BB), edges, b);
+    plan_node_bytes(l, MBA_LOAD, MBA_ARG_IN(EHB), edges, eh);
+    if (n->in[DEH]) plan_node_bytes(l, MBA_LOAD, MBA_ARG_IN(DEH), edges, eh);
+    plan_node_ops(l, n);
+    plan_node_bytes(l, MBA_STORE, MBA_ARG_SCRATCH(sgn), edges, eh);
+    plan_node_bytes(l, MBA_STORE, t, edges, eh);
     if (mba_adds(n, DC)) walk_out(l, n, DC);
     walk_out(l, n, DA);
     walk_out(l, n, DD);
-    l = walk_launch(p, n, "gated_gcn_sources", 80);
-    walk_moves(l, MBA_LOAD, MBA_ARG_SCRATCH(sgn), edges, eh);
-    walk_moves(l, MBA_LOAD, t, edges, eh);
+    l = plan_node_loop(p, n, "gated_gcn_sources", 80);
+    plan_node_bytes(l, MBA_LOAD, MBA_ARG_SCRATCH(sgn), edges, eh);
+    plan_node_bytes(l, MBA_LOAD, t, edges, eh);
     walk_out(l, n, DB);
     walk_out(l, n, DE);
     return MBA_OK;

@@ -71,7 +71,7 @@ mba_status MBA_CPU_FN(gated_gcn_fwd)(const mba_call *c)
                           .eh = mba__rows_of(n->out[EH], c->out[EH]), .agg = mba__rows_of(n->out[AGG], c->out[AGG]),
                           .rden = mba__rows_of(n->out[RDEN], c->out[RDEN]), .src = c->in[SRC],
                           .in_ptr = c->in[IN_PTR] };
-    const int64_t   N = mba__real(n->in[A], c->step);
+    const int64_t   N = mba__valid_entries(n->in[A], c->step);
     MBA_PARALLEL_TILES(b, mba_ceil(N, BLOCK))
         for (int64_t i = b * BLOCK; i < N && i < (b + 1) * BLOCK; i++) node_fwd(&f, i);
     mba__zero_rows(f.xt, N, mba_rows(n->in[A]));
@@ -166,7 +166,7 @@ static backward backward_of(const mba_call *c)
 mba_status MBA_CPU_FN(gated_gcn_bwd)(const mba_call *c)
 {
     const mba_node *n = c->node;
-    const int64_t   N = mba__real(n->in[BB], c->step), all = mba_rows(n->in[BB]), edges = mba_rows(n->in[EHB]);
+    const int64_t   N = mba__valid_entries(n->in[BB], c->step), all = mba_rows(n->in[BB]), edges = mba_rows(n->in[EHB]);
     const backward  w = backward_of(c);
     MBA_PARALLEL_TILES(b, mba_ceil(N, BLOCK))
         for (int64_t i = b * BLOCK; i < N && i < (b + 1) * BLOCK; i++) target_bwd(&w, i);

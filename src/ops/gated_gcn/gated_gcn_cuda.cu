@@ -8,7 +8,7 @@
  * kernel     gated_gcn_targets    the same: t and s gn of every edge, da, dd
  * kernel     gated_gcn_sources    the same over the edges out of a node, whose share the first left behind: de, db
  * takes      everything; V is 16 bytes, else 8 bytes of bf16, else one value
- * launch     as gated_gcn_walk_of says, block 256; sums of walkers meet in shared memory (at most 16 KB, static)
+ * launch     as gated_gcn_node_loop_of says, block 256; sums of walkers meet in shared memory (at most 16 KB, static)
  * resources  sm_90a, CUDA 13.0: gated_gcn_nodes 56 to 80 registers, 2048 to 16384 B of shared memory, no spill  [docs]
  *            gated_gcn_targets 55 to 101 registers, 1024 to 8192 B of shared memory, no spill  [docs]
  *            gated_gcn_sources 56 to 80 registers, 2048 to 16384 B of shared memory, no spill  [docs]
@@ -27,7 +27,7 @@
  *
  * eh may lie in the memory of c and dc in that of deh: a value is read by the thread that overwrites it, before that.
  * Of one tensor that stands for two inputs the gradients are written by one thread, one after the other. */
-#include "device/cuda/vocab.cuh"
+#include "device/cuda/common.cuh"
 extern "C" {
 #include "ops/gated_gcn/gated_gcn_slots.h"
 }
@@ -41,12 +41,12 @@ template <typename T> struct rows {
 
 template <typename T> static rows<T> rows_of(const mba_tensor *t, void *at)
 {
-    const rows<T> r = { t ? (T *)at : NULL, t ? mba_window<T>(t, at).pitch : 0 };
+    const rows<T> r = { t ? (T *)at : NULL, t ? mba_strided_view<T>(t, at).pitch : 0 };
     return r;
 }
 
 /* What all kernels know. Nodes beyond the step's count are cleared. */
-struct walk { gated_gcn_walk w; const int32_t *ptr; int64_t nodes, cols; const mba_step *step; mba_count kind; };
+struct walk { gated_gcn_node_loop w; const int32_t *ptr; int64_t nodes, cols; const mba_step *step; mba_count kind; };
 
 /* A thread's place: columns `column` .. + V - 1 of what its walker looks at. */
 struct place { int walker, column; bool active; };
@@ -155,7 +155,7 @@ struct edge_list { uint32_t from, to, stride; };
 
 /* f.edges(sum, node, column, list) adds edges to the K sums of a node; f.finish(node, column, sum) uses the totals;
  * f.clear(node, column) is for nodes that are not real. */
-template <int K, int V, typename F> static __device__ __forceinline__ void walk_nodes(const F &f, const walk &k)
+template <int K, int V, typename F> static __device__ __forceinline__ void for_each_node(const F &f, const walk &k)
 {
     const place    p = place_of<V>(k);
     const int      slot = p.walker / k.w.split, turn = p.walker % k.w.split;
@@ -255,12 +255,12 @@ template <typename T, int V> __global__ void __launch_bounds__(GATED_GCN_THREADS
 gated_gcn_nodes(forward<T, V> f, walk k, int64_t edges)
 {
     clear_edges<V>(f.eh, k, edges);
-    walk_nodes<2, V>(f, k);
+    for_each_node<2, V>(f, k);
 }
 
 static walk walk_of(const mba_call *c, const mba_tensor *x, const void *ptr)
 {
-    const walk k = { gated_gcn_walk_of(c->node), (const int32_t *)ptr, mba_rows(x), mba_cols(x), c->step,
+    const walk k = { gated_gcn_node_loop_of(c->node), (const int32_t *)ptr, mba_rows(x), mba_cols(x), c->step,
                      x->type.count };
     return k;
 }
@@ -344,7 +344,7 @@ template <typename T, int V> __global__ void __launch_bounds__(GATED_GCN_THREADS
 gated_gcn_targets(targets<T, V> f, walk k, int64_t edges)
 {
     if (!f.t.at) clear_edges<V>(f.dc, k, edges);
-    walk_nodes<1, V>(f, k);
+    for_each_node<1, V>(f, k);
 }
 
 /* ---- backward: what sources get from their edges ---- */
@@ -395,7 +395,7 @@ template <typename T, int V> struct sources {
 template <typename T, int V> __global__ void __launch_bounds__(GATED_GCN_THREADS, 3)
 gated_gcn_sources(sources<T, V> f, walk k)
 {
-    walk_nodes<2, V>(f, k);
+    for_each_node<2, V>(f, k);
 }
 
 template <typename T, int V> static mba_status run_backward(const mba_call *c)
@@ -420,14 +420,14 @@ template <typename T, int V> static mba_status run_backward(const mba_call *c)
 
 extern "C" mba_status gated_gcn_cuda(const mba_call *c)
 {
-    const int V = gated_gcn_walk_of(c->node).values;
+    const int V = gated_gcn_node_loop_of(c->node).values;
     if (c->node->in[A]->type.dtype == MBA_F32) return V == 4 ? run_forward<float, 4>(c) : run_forward<float, 1>(c);
     return V == 8 ? run_forward<bf16, 8>(c) : V == 4 ? run_forward<bf16, 4>(c) : run_forward<bf16, 1>(c);
 }
 
 extern "C" mba_status gated_gcn_bwd_cuda(const mba_call *c)
 {
-    const int V = gated_gcn_walk_of(c->node).values;
+    const int V = gated_gcn_node_loop_of(c->node).values;
     if (c->node->in[BB]->type.dtype == MBA_F32) return V == 4 ? run_backward<float, 4>(c) : run_backward<float, 1>(c);
     return V == 8 ? run_backward<bf16, 8>(c) : V == 4 ? run_backward<bf16, 4>(c) : run_backward<bf16, 1>(c);
 }

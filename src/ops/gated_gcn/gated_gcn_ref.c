@@ -7,7 +7,7 @@ static double sigmoid(double t) { return 1 / (1 + exp(-t)); }
 
 void gated_gcn_ref(const mba_ref_call *c)
 {
-    const int64_t N = mba__real(c->node->in[A], c->step), H = mba_cols(c->node->in[A]);
+    const int64_t N = mba__valid_entries(c->node->in[A], c->step), H = mba_cols(c->node->in[A]);
     for (int64_t i = 0; i < N; i++)
         for (int64_t h = 0; h < H; h++) {
             double num = 0, den = 0;
@@ -26,7 +26,7 @@ void gated_gcn_ref(const mba_ref_call *c)
 
 void gated_gcn_bwd_ref(const mba_ref_call *c)
 {
-    const int64_t N = mba__real(c->node->in[BB], c->step), H = mba_cols(c->node->in[BB]);
+    const int64_t N = mba__valid_entries(c->node->in[BB], c->step), H = mba_cols(c->node->in[BB]);
     for (int64_t i = 0; i < N; i++)
         for (int64_t h = 0; h < H; h++) {
             const double g = c->in[DXT][i * H + h], gn = g * c->in[RDENB][i * H + h];

@@ -15,11 +15,11 @@ enum { DA, DB, DD, DE, DC };
  * share the edges of a node. A node with more than `hub` edges is walked by all of them. All of it follows from the
  * shapes, so the order of sums does. */
 enum { GATED_GCN_THREADS = 256 };
-typedef struct gated_gcn_walk {
+typedef struct gated_gcn_node_loop {
     int     values, lanes, walkers, split, nodes, hub;       /* nodes: of a block */
     int64_t blocks, across;                                  /* the grid: over nodes, over columns */
-} gated_gcn_walk;
-gated_gcn_walk gated_gcn_walk_of(const mba_node *n);
+} gated_gcn_node_loop;
+gated_gcn_node_loop gated_gcn_node_loop_of(const mba_node *n);
 
 void gated_gcn_ref(const mba_ref_call *c);
 void gated_gcn_bwd_ref(const mba_ref_call *c);

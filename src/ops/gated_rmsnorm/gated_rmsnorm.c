@@ -41,13 +41,13 @@ mba_tensor *mba_gated_rmsnorm(mba_graph *g, mba_tensor *y, mba_tensor *z, mba_te
 /* Where memory is short v is made again for those who read it; where it is not, that is a row too much to write. */
 static void gated_rmsnorm_grad(mba_graph *g, const mba_node *n, mba_tensor *const *d)
 {
-    const gated_rmsnorm_bwd_attr a = { *(const gated_rmsnorm_attr *)n->attr, mba_can_wait(g, n->out[V])
-                                       && mba_remakes(g, MBA_REMADE_ROWS, mba_tensor_bytes(n->out[V])) };
+    const gated_rmsnorm_bwd_attr a = { *(const gated_rmsnorm_attr *)n->attr, mba_grad_can_defer(g, n->out[V])
+                                       && mba_should_recompute(g, MBA_RECOMPUTED_ROWS, mba_tensor_bytes(n->out[V])) };
     const mba_node *b = MBA_APPEND(g, gated_rmsnorm_bwd, &a, n->in[Y], n->in[Z], n->in[W], d[V], n->out[RSTD]);
     mba_grad_add(g, n->in[Y], b->out[DY]);
     mba_grad_add(g, n->in[Z], b->out[DZ]);
     mba_grad_add(g, n->in[W], b->out[DW]);
-    if (a.again) mba_wait(g, n->out[V], b->out[V_AGAIN]);
+    if (a.again) mba_grad_defer(g, n->out[V], b->out[V_AGAIN]);
 }
 
 static mba_cost gated_rmsnorm_cost(const mba_node *n)
@@ -94,11 +94,11 @@ static mba_status gated_rmsnorm_loop_plan(mba_plan *p, const mba_node *n, const 
 
 static mba_status gated_rmsnorm_team_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
 {
-    const mba__team t = gated_rmsnorm_fwd_team(n);
+    const mba__thread_group t = gated_rmsnorm_fwd_team(n);
     MBA_REFUSE_IF(m->cc < 80, "a device of compute capability %d", m->cc);
     MBA_REFUSE_IF(n->in[Y]->type.dtype != n->in[Z]->type.dtype, "a gate of another type\nfix: mba_cast it");
     const int64_t   units = mba_rows(n->in[Y]) * ((const gated_rmsnorm_attr *)n->attr)->groups;
-    MBA_REFUSE_IF(!t.pieces || !mba__in_lines(n->in[Y], t.width) || !mba__in_lines(n->in[Z], t.width) || !mba__in_lines(n->out[V], t.width)
+    MBA_REFUSE_IF(!t.pieces || !mba__uniform_pitch(n->in[Y], t.width) || !mba__uniform_pitch(n->in[Z], t.width) || !mba__uniform_pitch(n->out[V], t.width)
                   || units >= 1 << 30, "rows that are not whole pieces at even distances");
     mba__plan_norm_fwd(p, "gated_fwd_team", n, units, t, fwd_regs[t.pieces]);
     return MBA_OK;
@@ -115,16 +115,16 @@ static mba_status gated_rmsnorm_bwd_loop_plan(mba_plan *p, const mba_node *n, co
 static mba_status gated_rmsnorm_bwd_team_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
 {
     const int64_t       G = ((const gated_rmsnorm_attr *)n->attr)->groups;
-    const mba__team     t = gated_rmsnorm_bwd_team(n);
-    const mba__norm_bwd b = { .kernel = "gated_bwd_team", .rows = mba_rows(n->in[Y]), .cols = mba_cols(n->in[Y]) / G, .groups = G, .sums = 1, .team = t,
+    const mba__thread_group     t = gated_rmsnorm_bwd_team(n);
+    const mba__norm_bwd b = { .kernel = "gated_bwd_team", .rows = mba_rows(n->in[Y]), .cols = mba_cols(n->in[Y]) / G, .groups = G, .sums = 1, .thread_group = t,
                               .staged_bytes = 3 * (int)mba_dtype_bytes(n->in[Y]->type.dtype), .regs = bwd_regs[t.pieces],
                               .kept_bytes = t.pieces == 1 ? (int)sizeof(float) : 0, .stages = GATED_RMSNORM_STAGES,
-                              .block = MBA__TEAM_MAX };
+                              .block = MBA__GROUP_THREADS_MAX };
     MBA_REFUSE_IF(m->cc < 80, "a device of compute capability %d", m->cc);
     const mba_tensor *const rows[] = { n->in[Y], n->in[Z], n->in[DV], n->out[DY], n->out[DZ], n->out[V_AGAIN] };   // not rstd: one number a group
     MBA_REFUSE_IF(b.rows * G >= 1 << 30, "%lld rows of %lld groups", (long long)b.rows, (long long)G);
     for (int k = 0; k < 6; k++)
-        MBA_REFUSE_IF(!b.team.pieces || (rows[k] && !mba__in_lines(rows[k], b.team.width)), "rows that are not whole pieces at even distances");
+        MBA_REFUSE_IF(!b.thread_group.pieces || (rows[k] && !mba__uniform_pitch(rows[k], b.thread_group.width)), "rows that are not whole pieces at even distances");
     return mba__plan_norm_bwd(p, n, m, &b);
 }
 
@@ -134,7 +134,7 @@ static mba_status gated_rmsnorm_bwd_team_plan(mba_plan *p, const mba_node *n, co
 static void gated_rmsnorm_build(mba_graph *g, const mba_case *c)
 {
     const int64_t R = c->dim[0], C = c->dim[1], how = c->dim[3], gap = how == 1 ? 1 : 0, wide = how % 2 ? 2 * C + 3 * gap : C;
-    g->remake[MBA_REMADE_ROWS] = how == 4 ? INT64_MAX : 0;
+    g->recompute_bytes_max[MBA_RECOMPUTED_ROWS] = how == 4 ? INT64_MAX : 0;
     mba_tensor *y = mba_case_act(g, "y", MBA_TYPE(MBA_F32, R, wide), MBA_INIT_NORMAL(1)), *z = y;
     mba_tensor *w = mba_param(g, "w", MBA_TYPE(MBA_F32, C), MBA_INIT_NORMAL(1), MBA_NO_DECAY);
     if (how % 4 == 0) z = mba_case_act(g, "z", MBA_TYPE(MBA_F32, R, C), MBA_INIT_NORMAL(1));
@@ -147,7 +147,7 @@ static void gated_rmsnorm_build(mba_graph *g, const mba_case *c)
     mba_tensor *v = mba_gated_rmsnorm(g, y, z, w, c->dim[2], 0.1f);
     if (how == 4) mba_linear(g, v, mba_param(g, "u", MBA_TYPE(g->compute, 8, C), MBA_INIT_NORMAL(1), MBA_DECAY));
     if (how % 2 == 0) return;
-    mba_tensor *j = mba_join(g, v, mba_gated_rmsnorm(g, z, y, w, 1, 0.1f));
+    mba_tensor *j = mba_concat(g, v, mba_gated_rmsnorm(g, z, y, w, 1, 0.1f));
     mba_add(g, j, j);
 }
 

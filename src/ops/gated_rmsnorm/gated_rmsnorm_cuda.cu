@@ -31,8 +31,8 @@ extern "C" {
 }
 
 template <typename T> struct gated_rows {
-    window<const T> y, z;                         // (R, G P)
-    window<T>       v;
+    strided_view<const T> y, z;                         // (R, G P)
+    strided_view<T>       v;
     const float    *w;
     float          *rstd;                         // (R, G)
     int64_t         rows;
@@ -40,16 +40,16 @@ template <typename T> struct gated_rows {
     float           eps;
 };
 
-template <typename T, int V, int NV> __global__ void __launch_bounds__(MBA__TEAM_MAX, 1) gated_fwd_team(gated_rows<T> a)
+template <typename T, int V, int NV> __global__ void __launch_bounds__(MBA__GROUP_THREADS_MAX, 1) gated_fwd_team(gated_rows<T> a)
 {
-    __shared__ __align__(16) float warps[TEAM_WARPS];
-    const team   t = team_alone(a.threads);
+    __shared__ __align__(16) float warps[GROUP_WARPS];
+    const thread_group   t = group_one_per_block(a.threads);
     const int    unit = (int)(t.threads > 32 ? blockIdx.x : blockIdx.x * (blockDim.x / t.threads) + t.number);
     const int    row = a.groups == 1 ? unit : unit / a.groups, from = (unit - row * a.groups) * a.cols;   // the group's first channel
     const int    own = t.lane * V, apart = t.threads * V, end = row < a.rows ? a.cols : 0;
     packed<T, V> py[NV], pz[NV];
     float        q[NV][V], w[NV][V], ss = 0;
-    team_clear(t, warps);
+    group_zero_unused(t, warps);
 
     // 1. ask for all of the row, then open the gate and sum the squares
     const T *const y = strip<const T>(a.y, from + own).row(row), *const z = strip<const T>(a.z, from + own).row(row);
@@ -71,7 +71,7 @@ template <typename T, int V, int NV> __global__ void __launch_bounds__(MBA__TEAM
     }
 
     // 2. every thread learns the sum of its row
-    const float k = rsqrtf(__fdividef(team_sum<true>(ss, t, warps), (float)a.cols) + a.eps);
+    const float k = rsqrtf(__fdividef(group_sum<true>(ss, t, warps), (float)a.cols) + a.eps);
     if (t.lane == 0 && end) a.rstd[unit] = k;
 
     // 3. scale and write
@@ -88,25 +88,25 @@ template <typename T, int V, int NV> __global__ void __launch_bounds__(MBA__TEAM
 
 template <typename T> __global__ void __launch_bounds__(MBA__LOOP_THREADS) gated_fwd_loop(gated_rows<T> a)
 {
-    __shared__ __align__(16) float warps[TEAM_WARPS];
-    const team    t = team_alone(MBA__LOOP_THREADS);
+    __shared__ __align__(16) float warps[GROUP_WARPS];
+    const thread_group    t = group_one_per_block(MBA__LOOP_THREADS);
     const int64_t unit = blockIdx.x, row = unit / a.groups, wide = (int64_t)a.groups * a.cols, at = (unit - row * a.groups) * a.cols;
     const T      *y = a.y.row(row, wide) + at, *z = a.z.row(row, wide) + at;
     float         ss = 0;
-    team_clear(t, warps);
+    group_zero_unused(t, warps);
     for (int c = threadIdx.x; c < a.cols; c += MBA__LOOP_THREADS) {
         const float q = to_float(y[c]) * silu(to_float(z[c]));
         ss += q * q;
     }
-    const float k = rsqrtf(team_sum<true>(ss, t, warps) / (float)a.cols + a.eps);
+    const float k = rsqrtf(group_sum<true>(ss, t, warps) / (float)a.cols + a.eps);
     if (threadIdx.x == 0) a.rstd[unit] = k;
     for (int c = threadIdx.x; c < a.cols; c += MBA__LOOP_THREADS)
         a.v.row(row, wide)[at + c] = from_float<T>(to_float(y[c]) * silu(to_float(z[c])) * k * a.w[at + c]);
 }
 
 template <typename T> struct gated_grads {
-    window<const T> y, z, dv;                     // (R, G P)
-    window<T>       dy, dz, v;                    // v: absent where nobody wants it
+    strided_view<const T> y, z, dv;                     // (R, G P)
+    strided_view<T>       dy, dz, v;                    // v: absent where nobody wants it
     const float    *w, *rstd;
     float          *part;                         // (parts, G P)
     int64_t         rows;
@@ -117,15 +117,15 @@ template <typename T> struct gated_grads {
 /* One piece a thread leaves room for two blocks of the largest teams on an SM. TEAM: the row is one group that a team of so
  * many threads covers wholly, and all places are known to the compiler; else 0. */
 template <typename T, int V, int NV, int TEAM>
-__global__ void __launch_bounds__(MBA__TEAM_MAX, NV == 1 ? 2 : 1) gated_bwd_team(gated_grads<T> a)
+__global__ void __launch_bounds__(MBA__GROUP_THREADS_MAX, NV == 1 ? 2 : 1) gated_bwd_team(gated_grads<T> a)
 {
-    constexpr int TEAMS = TEAM ? MBA__TEAM_MAX / TEAM : 0;
+    constexpr int TEAMS = TEAM ? MBA__GROUP_THREADS_MAX / TEAM : 0;
     enum { OPERANDS = 3, OF_Y = 0, OF_Z = 1, OF_DV = 2, STAGES = GATED_RMSNORM_STAGES };
     constexpr bool KEEP = V * NV <= 8, AGAIN = NV > 2;               // the weights stay in registers; the gate is made again
     constexpr bool ASIDE = NV == 1;                                  // the gate waits in shared memory: no registers are left
     extern __shared__ uint4 memory[];
-    __shared__ __align__(16) float warps[STAGES][MBA__TEAMS_MAX * TEAM_WARPS];
-    const team  t = team_of(TEAM ? TEAM : a.threads);
+    __shared__ __align__(16) float warps[STAGES][MBA__GROUPS_MAX * GROUP_WARPS];
+    const thread_group  t = group_of_thread(TEAM ? TEAM : a.threads);
     const int   cols = TEAM ? TEAM * NV * V : a.cols, groups = TEAM ? 1 : a.groups;
     const int   rows = (int)a.rows, teams = TEAM ? TEAMS : blockDim.x / t.threads, step = gridDim.x * teams;
     const int   from = TEAM ? 0 : blockIdx.y * cols, own = t.lane * V, apart = t.threads * V;
@@ -159,7 +159,7 @@ __global__ void __launch_bounds__(MBA__TEAM_MAX, NV == 1 ? 2 : 1) gated_bwd_team
     float next = row < rows ? rstd[row * groups] : 0;
 #pragma unroll
     for (int k = 0; k < STAGES; k++) {
-        team_clear(t, warps[k]);
+        group_zero_unused(t, warps[k]);
         if (k < STAGES - 1) copy_row(row + k * step, k);
     }
     for (int first = (int)blockIdx.x * teams; first < rows; first += step, row += step, stage = stage == STAGES - 1 ? 0 : stage + 1) {
@@ -190,7 +190,7 @@ __global__ void __launch_bounds__(MBA__TEAM_MAX, NV == 1 ? 2 : 1) gated_bwd_team
                     *aside(q) = make_float4(gate[i][4 * q], gate[i][4 * q + 1], gate[i][4 * q + 2], gate[i][4 * q + 3]);
             }
         }
-        const float back = team_sum<TEAMS == 1>(dot, t, warps[stage]) * each * k * k * k;
+        const float back = group_sum<TEAMS == 1>(dot, t, warps[stage]) * each * k * k * k;
 
         // 2. gradients
 #pragma unroll
@@ -226,24 +226,24 @@ __global__ void __launch_bounds__(MBA__TEAM_MAX, NV == 1 ? 2 : 1) gated_bwd_team
             put_grad(out_dz.row(row) + i * apart, z, a.dz_adds);              // may be dy itself: read after dy is written
         }
     }
-    keep_part(a.part + (int64_t)blockIdx.x * groups * cols + from, (float *)memory, dw, t, cols);
+    store_block_partial(a.part + (int64_t)blockIdx.x * groups * cols + from, (float *)memory, dw, t, cols);
 }
 
 template <typename T> __global__ void __launch_bounds__(MBA__LOOP_THREADS) gated_bwd_loop(gated_grads<T> a)
 {
-    __shared__ __align__(16) float warps[2][TEAM_WARPS];
-    const team    t = team_alone(MBA__LOOP_THREADS);
+    __shared__ __align__(16) float warps[2][GROUP_WARPS];
+    const thread_group    t = group_one_per_block(MBA__LOOP_THREADS);
     const int64_t wide = (int64_t)a.groups * a.cols, at = (int64_t)blockIdx.y * a.cols;
     float        *part = a.part + blockIdx.x * wide + at;
     int           turn = 0;
-    team_clear(t, warps[0]);
-    team_clear(t, warps[1]);
+    group_zero_unused(t, warps[0]);
+    group_zero_unused(t, warps[1]);
     for (int64_t row = blockIdx.x; row < a.rows; row += gridDim.x, turn ^= 1) {
         const T    *y = a.y.row(row, wide) + at, *z = a.z.row(row, wide) + at, *dv = a.dv.row(row, wide) + at;
         const float k = a.rstd[row * a.groups + blockIdx.y], *w = a.w + at;
         float       dot = 0;
         for (int c = threadIdx.x; c < a.cols; c += MBA__LOOP_THREADS) dot += to_float(y[c]) * silu(to_float(z[c])) * w[c] * to_float(dv[c]);
-        const float back = team_sum<true>(dot, t, warps[turn]) / (float)a.cols * k * k * k;
+        const float back = group_sum<true>(dot, t, warps[turn]) / (float)a.cols * k * k * k;
         for (int c = threadIdx.x; c < a.cols; c += MBA__LOOP_THREADS) {
             const float yc = to_float(y[c]), zc = to_float(z[c]), s = sigmoid(zc), open = zc * s, q = yc * open;
             const float r = to_float(dv[c]) * k, dq = w[c] * r - q * back;
@@ -263,9 +263,9 @@ template <typename T> static gated_rows<T> rows_of(const mba_call *c)
     const mba_node           *n = c->node;
     const gated_rmsnorm_attr *t = (const gated_rmsnorm_attr *)n->attr;
     gated_rows<T>             a = {};
-    a.y       = mba_window<const T>(n->in[Y], c->in[Y]);
-    a.z       = mba_window<const T>(n->in[Z], c->in[Z]);
-    a.v       = mba_window<T>(n->out[V], c->out[V]);
+    a.y       = mba_strided_view<const T>(n->in[Y], c->in[Y]);
+    a.z       = mba_strided_view<const T>(n->in[Z], c->in[Z]);
+    a.v       = mba_strided_view<T>(n->out[V], c->out[V]);
     a.w       = (const float *)c->in[W];
     a.rstd    = (float *)c->out[RSTD];
     a.rows    = mba_rows(n->in[Y]);
@@ -278,7 +278,7 @@ template <typename T> static gated_rows<T> rows_of(const mba_call *c)
 
 extern "C" mba_status gated_rmsnorm_cuda(const mba_call *c)
 {
-    MBA_WITH_DTYPE(c->node->in[Y]->type.dtype, T, MBA_WITH_PIECES(gated_rmsnorm_fwd_team(c->node).pieces, NV,
+    MBA_WITH_DTYPE(c->node->in[Y]->type.dtype, T, MBA_WITH_VECTORS(gated_rmsnorm_fwd_team(c->node).pieces, NV,
         MBA_KERNEL(c, 0, (gated_fwd_team<T, 16 / sizeof(T), NV>), rows_of<T>(c))));
     return MBA_OK;
 }
@@ -294,12 +294,12 @@ template <typename T> static gated_grads<T> grads_of(const mba_call *c)
     const mba_node           *n = c->node;
     const gated_rmsnorm_attr *t = (const gated_rmsnorm_attr *)n->attr;
     gated_grads<T>            a = {};
-    a.y       = mba_window<const T>(n->in[Y], c->in[Y]);
-    a.z       = mba_window<const T>(n->in[Z], c->in[Z]);
-    a.dv      = mba_window<const T>(n->in[DV], c->in[DV]);
-    a.dy      = mba_window<T>(n->out[DY], c->out[DY]);
-    a.dz      = mba_window<T>(n->out[DZ], c->out[DZ]);
-    a.v       = mba_window<T>(n->out[V_AGAIN], c->out[V_AGAIN]);
+    a.y       = mba_strided_view<const T>(n->in[Y], c->in[Y]);
+    a.z       = mba_strided_view<const T>(n->in[Z], c->in[Z]);
+    a.dv      = mba_strided_view<const T>(n->in[DV], c->in[DV]);
+    a.dy      = mba_strided_view<T>(n->out[DY], c->out[DY]);
+    a.dz      = mba_strided_view<T>(n->out[DZ], c->out[DZ]);
+    a.v       = mba_strided_view<T>(n->out[V_AGAIN], c->out[V_AGAIN]);
     a.w       = (const float *)c->in[W];
     a.rstd    = (const float *)c->in[RSTDB];
     a.part    = (float *)mba_cuda_scratch(c, 0);
@@ -316,13 +316,13 @@ extern "C" mba_status gated_rmsnorm_bwd_cuda(const mba_call *c)
 {
     const mba_tensor *y = c->node->in[Y];
     const mba_launch *l = &c->plan->launch[0];
-    const mba__team   t = gated_rmsnorm_bwd_team(c->node);
+    const mba__thread_group   t = gated_rmsnorm_bwd_team(c->node);
     const bool        whole = y->type.dtype == MBA_BF16 && l->grid[1] == 1 && t.threads * t.width == mba_cols(y)
-                           && l->block == MBA__TEAM_MAX / t.threads * t.threads;
+                           && l->block == MBA__GROUP_THREADS_MAX / t.threads * t.threads;
     if (whole && t.threads == 512)      MBA_KERNEL(c, 0, (gated_bwd_team<bf16, 8, 1, 512>), grads_of<bf16>(c));
     else if (whole && t.threads == 256) MBA_KERNEL(c, 0, (gated_bwd_team<bf16, 8, 1, 256>), grads_of<bf16>(c));
     else if (whole && t.threads == 192) MBA_KERNEL(c, 0, (gated_bwd_team<bf16, 8, 1, 192>), grads_of<bf16>(c));
-    else MBA_WITH_DTYPE(y->type.dtype, T, MBA_WITH_PIECES(t.pieces, NV,
+    else MBA_WITH_DTYPE(y->type.dtype, T, MBA_WITH_VECTORS(t.pieces, NV,
         MBA_KERNEL(c, 0, (gated_bwd_team<T, 16 / sizeof(T), NV, 0>), grads_of<T>(c))));
     return mba__norm_dw(c, DW, mba_cols(y));
 }

@@ -12,7 +12,7 @@ static void gated_rmsnorm_has_its_golden_values(void **state)
     mba_tensor *z = mba_param(g, "z", MBA_TYPE(MBA_F32, 2, 6), MBA_INIT_CONST(0), MBA_DECAY);
     mba_tensor *w = mba_param(g, "w", MBA_TYPE(MBA_F32, 6), MBA_INIT_CONST(0), MBA_NO_DECAY);
     mba_tensor *v = mba_gated_rmsnorm(g, y, z, w, 2, 1e-5f), *dv = mba_input(g, "dv", v->type);
-    mba_tensor *rstd = v->maker->out[1];
+    mba_tensor *rstd = v->producer_node->out[1];
     rig         r = rig_create(g, 1, &v, &dv);
     rig_sines(&r, y, 1, 0.7, 0.1);
     rig_sines(&r, z, 1.2, 0.9, 0.2);

@@ -63,7 +63,7 @@ static void gather_rows_build(mba_graph *g, const mba_case *c)
     mba_example(g, inverse, q);
     if (!c->dim[2]) { mba_gather_rows(g, x, index, inverse); return; }
     mba_tensor *part = mba_slice(g, mba_add(g, x, x), 1, 1, C);
-    mba_tensor *j = mba_join(g, mba_gather_rows(g, part, index, inverse), mba_gather_rows(g, part, inverse, index));
+    mba_tensor *j = mba_concat(g, mba_gather_rows(g, part, index, inverse), mba_gather_rows(g, part, inverse, index));
     mba_add(g, j, j);
 }
 

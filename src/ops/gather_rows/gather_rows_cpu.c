@@ -5,7 +5,7 @@ mba_status MBA_CPU_FN(gather_rows_fwd)(const mba_call *c)
 {
     const mba_node *n = c->node;
     const mba__rows x = mba__rows_of(n->in[X], c->in[X]), y = mba__rows_of(n->out[Y], c->out[Y]);
-    const int64_t   real = mba__real(n->in[X], c->step), C = x.cols;
+    const int64_t   real = mba__valid_entries(n->in[X], c->step), C = x.cols;
     const int32_t  *index = c->in[INDEX];
     const bool      adds = mba_adds(n, Y);
     MBA_PARALLEL_FOR(r, mba_rows(n->in[X])) {

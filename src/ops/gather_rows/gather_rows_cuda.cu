@@ -10,17 +10,17 @@
  * moves      each operand once, whole rows at a time: bound by DRAM
  * measured   H200: 4.13 us, 44 % of floor (memory), ALU 29 % busy; graphmamba-peptides-func, 128 graphs  [docs]
  * order      no sums */
-#include "device/cuda/vocab.cuh"
+#include "device/cuda/common.cuh"
 extern "C" {
 #include "ops/gather_rows/gather_rows_slots.h"
 }
 
 template <typename T, int V, bool ADDS> __global__ void __launch_bounds__(256)
-gather_rows_pieces(window<T> y, window<const T> x, const int32_t *index, ragged rows, int64_t cols, const mba_step *step)
+gather_rows_pieces(strided_view<T> y, strided_view<const T> x, const int32_t *index, ragged rows, int64_t cols, const mba_step *step)
 {
     const int64_t i = ((int64_t)blockIdx.x * 256 + threadIdx.x) * V, r = i / cols, c = i % cols;
     if (r >= rows.all) return;
-    const int64_t from = r < real_of(rows, step) ? index[r] : r;
+    const int64_t from = r < valid_rows_of(rows, step) ? index[r] : r;
     float         v[V], old[V];
     load(v, x.row(from, cols) + c);
     if (ADDS) {
@@ -35,8 +35,8 @@ extern "C" mba_status gather_rows_cuda(const mba_call *c)
 {
     const mba_tensor *x = c->node->in[X], *y = c->node->out[Y], *const both[] = { x, y };
     MBA_WITH_DTYPE(x->type.dtype, T, MBA_WITH_BOOL(mba__columns_at_once(both, 2) > 1, PIECES, MBA_WITH_BOOL(mba_adds(c->node, Y), ADDS,
-        auto *kernel = gather_rows_pieces<T, PIECES ? (int)piece_of<T>::N : 1, ADDS>;
-        MBA_KERNEL(c, 0, kernel, mba_window<T>(y, c->out[Y]), mba_window<const T>(x, c->in[X]), (const int32_t *)c->in[INDEX],
+        auto *kernel = gather_rows_pieces<T, PIECES ? (int)vec16<T>::N : 1, ADDS>;
+        MBA_KERNEL(c, 0, kernel, mba_strided_view<T>(y, c->out[Y]), mba_strided_view<const T>(x, c->in[X]), (const int32_t *)c->in[INDEX],
                    mba_ragged_rows(x), mba_cols(x), c->step))));
     return MBA_OK;
 }

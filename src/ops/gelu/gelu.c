@@ -39,7 +39,7 @@ static void gelu_build(mba_graph *g, const mba_case *c)
     mba_tensor *x = mba_case_act(g, "x", MBA_TYPE(MBA_F32, c->dim[0], c->dim[1]), MBA_INIT_NORMAL(2));
     if (!c->dim[3]) { mba_gelu(g, x, t); return; }
     mba_tensor *part = mba_slice(g, mba_add(g, x, x), 1, 1, c->dim[1] - 2);
-    mba_tensor *j = mba_join(g, mba_gelu(g, part, t), mba_gelu(g, part, !t));
+    mba_tensor *j = mba_concat(g, mba_gelu(g, part, t), mba_gelu(g, part, !t));
     mba_add(g, j, j);
 }
 

@@ -56,13 +56,13 @@ MBA_SIMD void backward(float *dx, const float *dy, const float *x, int64_t n, bo
 mba_status MBA_CPU_FN(gelu_fwd)(const mba_call *c)
 {
     const mba_node   *n = c->node;
-    const mba__pieces w = mba__pieces_of(n);
+    const mba__spans w = mba__spans_of(n);
     const bool        tanh_form = ((const gelu_attr *)n->attr)->tanh_form;
     MBA_PARALLEL_FOR(p, w.n) {
-        const float *x = mba__piece(n->in[X], c->in[X], w, p);
-        float       *y = mba__piece(n->out[Y], c->out[Y], w, p);
-        if (tanh_form) forward(y, x, mba__piece_elems(w, p), true);
-        else           forward(y, x, mba__piece_elems(w, p), false);
+        const float *x = mba__span_at(n->in[X], c->in[X], w, p);
+        float       *y = mba__span_at(n->out[Y], c->out[Y], w, p);
+        if (tanh_form) forward(y, x, mba__span_elems(w, p), true);
+        else           forward(y, x, mba__span_elems(w, p), false);
     }
     return MBA_OK;
 }
@@ -70,13 +70,13 @@ mba_status MBA_CPU_FN(gelu_fwd)(const mba_call *c)
 mba_status MBA_CPU_FN(gelu_bwd)(const mba_call *c)
 {
     const mba_node   *n = c->node;
-    const mba__pieces w = mba__pieces_of(n);
+    const mba__spans w = mba__spans_of(n);
     const bool        tanh_form = ((const gelu_attr *)n->attr)->tanh_form, adds = mba_adds(n, DX);
     MBA_PARALLEL_FOR(p, w.n) {
-        const float *dy = mba__piece(n->in[DY], c->in[DY], w, p), *x = mba__piece(n->in[XB], c->in[XB], w, p);
-        float       *dx = mba__piece(n->out[DX], c->out[DX], w, p);
-        if (tanh_form) backward(dx, dy, x, mba__piece_elems(w, p), true, adds);
-        else           backward(dx, dy, x, mba__piece_elems(w, p), false, adds);
+        const float *dy = mba__span_at(n->in[DY], c->in[DY], w, p), *x = mba__span_at(n->in[XB], c->in[XB], w, p);
+        float       *dx = mba__span_at(n->out[DX], c->out[DX], w, p);
+        if (tanh_form) backward(dx, dy, x, mba__span_elems(w, p), true, adds);
+        else           backward(dx, dy, x, mba__span_elems(w, p), false, adds);
     }
     return MBA_OK;
 }

@@ -17,7 +17,7 @@
  * moves      reads 8 bytes per part: bound by latency
  * measured   H200: 6.82 us, 1 % of floor (memory), ALU 9 % busy; mamba2-headline, 4 x 4096  [docs]
  * order      fixed: parts 1024 apart ascend in a thread, threads are added as a tree */
-#include "device/cuda/vocab.cuh"
+#include "device/cuda/common.cuh"
 extern "C" {
 #include "ops/grad_norm/grad_norm_slots.h"
 }

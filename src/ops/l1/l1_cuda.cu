@@ -17,7 +17,7 @@
  * moves      each operand once
  * measured   H200: l1_bwd 4 us; Peptides-struct, 128 graphs  [docs: op l1_bwd]
  * order      no sums */
-#include "device/cuda/vocab.cuh"
+#include "device/cuda/common.cuh"
 extern "C" {
 #include "ops/l1/l1_slots.h"
 }
@@ -25,10 +25,10 @@ extern "C" {
 enum { BLOCK = 1024 };
 
 template <typename T> __global__ void __launch_bounds__(BLOCK)
-l1_fwd_block(float *loss, float *scale, window<const T> y, window<const float> target, ragged entries, const mba_step *step)
+l1_fwd_block(float *loss, float *scale, strided_view<const T> y, strided_view<const float> target, ragged entries, const mba_step *step)
 {
     double n = 0, sum = 0;
-    for (int64_t i = threadIdx.x, real = real_of(entries, step); i < real; i += BLOCK) {
+    for (int64_t i = threadIdx.x, real = valid_rows_of(entries, step); i < real; i += BLOCK) {
         const float want = *target.element(i);
         if (want != want) continue;                        // NaN: missing
         sum += fabs((double)to_float(*y.element(i)) - (double)want);
@@ -42,13 +42,13 @@ l1_fwd_block(float *loss, float *scale, window<const T> y, window<const float> t
 }
 
 template <typename T, bool ADDS> __global__ void __launch_bounds__(256)
-l1_bwd_elements(window<T> dy, window<const T> y, window<const float> target, const float *scale, const float *dloss, ragged entries, const mba_step *step)
+l1_bwd_elements(strided_view<T> dy, strided_view<const T> y, strided_view<const float> target, const float *scale, const float *dloss, ragged entries, const mba_step *step)
 {
     const int64_t i = (int64_t)blockIdx.x * 256 + threadIdx.x;
     if (i >= entries.all) return;
     T    *to = dy.element(i);
     float d = 0;
-    if (i < real_of(entries, step)) {
+    if (i < valid_rows_of(entries, step)) {
         const float a = to_float(*y.element(i)), b = *target.element(i), k = *dloss * *scale;
         d = a > b ? k : a < b ? -k : 0;                    // NaN: neither more nor less
     }
@@ -59,8 +59,8 @@ extern "C" mba_status l1_cuda(const mba_call *c)
 {
     const mba_tensor *y = c->node->in[Y];
     MBA_WITH_DTYPE(y->type.dtype, T,
-        MBA_KERNEL(c, 0, l1_fwd_block<T>, (float *)c->out[LOSS], (float *)c->out[SCALE], mba_window<const T>(y, c->in[Y]),
-                   mba_window<const float>(c->node->in[TARGET], c->in[TARGET]), mba_ragged_elems(y), c->step));
+        MBA_KERNEL(c, 0, l1_fwd_block<T>, (float *)c->out[LOSS], (float *)c->out[SCALE], mba_strided_view<const T>(y, c->in[Y]),
+                   mba_strided_view<const float>(c->node->in[TARGET], c->in[TARGET]), mba_ragged_elems(y), c->step));
     return MBA_OK;
 }
 
@@ -70,8 +70,8 @@ extern "C" mba_status l1_bwd_cuda(const mba_call *c)
     const mba_tensor *y = n->in[YB];
     MBA_WITH_DTYPE(y->type.dtype, T, MBA_WITH_BOOL(mba_adds(n, DY), ADDS,
         auto *kernel = l1_bwd_elements<T, ADDS>;
-        MBA_KERNEL(c, 0, kernel, mba_window<T>(n->out[DY], c->out[DY]), mba_window<const T>(y, c->in[YB]),
-                   mba_window<const float>(n->in[TARGETB], c->in[TARGETB]), (const float *)c->in[SCALEB], (const float *)c->in[DLOSS],
+        MBA_KERNEL(c, 0, kernel, mba_strided_view<T>(n->out[DY], c->out[DY]), mba_strided_view<const T>(y, c->in[YB]),
+                   mba_strided_view<const float>(n->in[TARGETB], c->in[TARGETB]), (const float *)c->in[SCALEB], (const float *)c->in[DLOSS],
                    mba_ragged_elems(y), c->step)));
     return MBA_OK;
 }

@@ -17,7 +17,7 @@ static inline int64_t l1_at(const mba_tensor *t, int64_t i)
 
 static inline int64_t l1_real(const mba_tensor *y, const mba_step *s)            /* entries of the real rows */
 {
-    return mba__real(y, s) * (mba_elems(y) / y->type.dim[0]);
+    return mba__valid_entries(y, s) * (mba_elems(y) / y->type.dim[0]);
 }
 
 void l1_ref(const mba_ref_call *c);

@@ -20,7 +20,7 @@
  *
  * The list cannot come from the host (a captured step copies nothing but inputs), and where the tensors begin is known
  * when the step is captured: as an argument it costs nothing later. */
-#include "device/cuda/vocab.cuh"
+#include "device/cuda/common.cuh"
 extern "C" {
 #include "ops/lamb/lamb_slots.h"
 }

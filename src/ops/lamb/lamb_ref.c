@@ -10,7 +10,7 @@ static double direction(const mba_ref_call *c, const lamb_factors *f, int64_t i)
 }
 
 /* How much longer the parameters of a tensor are than their update. */
-static double stretch(const mba_ref_call *c, const lamb_factors *f, int64_t from, int64_t end)
+static double trust_ratio(const mba_ref_call *c, const lamb_factors *f, int64_t from, int64_t end)
 {
     double pp = 0, uu = 0;
     for (int64_t i = from; i < end; i++) {
@@ -34,7 +34,7 @@ void lamb_ref(const mba_ref_call *c)
     }
     for (int64_t k = 0; k < lamb_tensors(p) && !f.skip; k++) {
         const int64_t from = lamb_start(p, k), end = lamb_start(p, k + 1);
-        const double  by = a->o.decay > 0 ? stretch(c, &f, from, end) : 1;
+        const double  by = a->o.decay > 0 ? trust_ratio(c, &f, from, end) : 1;
         for (int64_t i = from; i < end; i++) c->out[PO][i] -= f.lr * by * direction(c, &f, i);
     }
     for (int64_t i = 0; c->out[COPYO] && i < mba_elems(p); i++) c->out[COPYO][i] = c->out[PO][i];

@@ -41,12 +41,12 @@ static void step(const opt_graph *t, int64_t index, float lr, float norm_max)
 }
 
 static float *param(const opt_graph *t, int k) { return mba_program_at(t->p, t->t[k]); }
-static float *grad(const opt_graph *t, int k) { return mba_program_beside(t->p, t->t[k]->st->grad, t->t[k]); }
+static float *grad(const opt_graph *t, int k) { return mba_program_counterpart(t->p, t->t[k]->st->grad, t->t[k]); }
 static float *moment(const opt_graph *t, int k, const char *name)
 {
     const mba_tensor *m = mba_graph_find(t->g, name);
     assert_non_null(m);
-    return mba_program_beside(t->p, m->st, t->t[k]);
+    return mba_program_counterpart(t->p, m->st, t->t[k]);
 }
 
 static void set(float *x, const double *v, int n) { for (int i = 0; i < n; i++) x[i] = (float)v[i]; }
@@ -101,15 +101,15 @@ static void lamb_takes_apart_what_is_cut(void **state)
     mba_reference *r;
     assert_ok(mba_reference_create(&r, graph));
     memset(program->memory[MBA_OPTIM], 0, program->layout.arena_bytes[MBA_OPTIM]);
-    float *value = mba_program_at(program, t), *grad_of = mba_program_beside(program, t->st->grad, t);
+    float *value = mba_program_at(program, t), *grad_of = mba_program_counterpart(program, t->st->grad, t);
     mba_tensor grads[2] = { *t, *odd };
     for (int i = 0; i < 2; i++) { set(value + 2 * i, p[i], 2); set(grad_of + 2 * i, g[i], 2); grads[i].st = t->st->grad; }
     for (int j = 0; j < 2; j++)
         for (int64_t i = 0; i < mba_elems(&grads[j]); i++) {
             const mba_tensor *at = j ? odd : t;
-            if (j) ((float *)mba_program_beside(program, grads[j].st, at))[i] = (float)sin((double)i);
+            if (j) ((float *)mba_program_counterpart(program, grads[j].st, at))[i] = (float)sin((double)i);
             mba_reference_at(r, at)[i] = ((float *)mba_program_at(program, at))[i];
-            mba_reference_at(r, &grads[j])[i] = ((float *)mba_program_beside(program, grads[j].st, at))[i];
+            mba_reference_at(r, &grads[j])[i] = ((float *)mba_program_counterpart(program, grads[j].st, at))[i];
         }
     const mba_step s = { .lr = 0.1f };
     assert_ok(mba_reference_run(r, MBA_UPDATE, &s));

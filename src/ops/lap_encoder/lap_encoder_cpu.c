@@ -85,7 +85,7 @@ mba_status MBA_CPU_FN(lap_encoder_fwd)(const mba_call *c)
     const mba_node *n = c->node;
     const mba__rows phi = mba__rows_of(n->in[PHI], c->in[PHI]), lam = mba__rows_of(n->in[LAM], c->in[LAM]);
     const mba__rows y = mba__rows_of(n->out[Y], c->out[Y]);
-    const int64_t   N = mba__real(n->in[PHI], c->step);
+    const int64_t   N = mba__valid_entries(n->in[PHI], c->step);
     const weights   w = copy_weights(c, mba__scratch(c, 0));
     MBA_PARALLEL_FOR(part, mba__parts(N))
         for (int64_t v = part * MBA__PART_ROWS; v < mba__part_end(part, N); v++)
@@ -170,7 +170,7 @@ mba_status MBA_CPU_FN(lap_encoder_bwd)(const mba_call *c)
     const mba_node *n = c->node;
     const mba__rows phi = mba__rows_of(n->in[PHI], c->in[PHI]), lam = mba__rows_of(n->in[LAM], c->in[LAM]);
     const mba__rows dy = mba__rows_of(n->in[DY], c->in[DY]);
-    const int64_t   N = mba__real(n->in[PHI], c->step), K = phi.cols;
+    const int64_t   N = mba__valid_entries(n->in[PHI], c->step), K = phi.cols;
     const weights   w = copy_weights(c, mba__scratch(c, 0));
     float          *parts = mba__scratch(c, 1), *sum = mba__scratch(c, 2);
     MBA_PARALLEL_FOR(part, mba__parts(N)) {

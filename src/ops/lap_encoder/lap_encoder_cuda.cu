@@ -26,7 +26,7 @@ extern "C" {
 enum { BLOCK = LAP_WARPS * 32, OUTPUTS = LAP_HIDDEN_MAX / 2 / 32 };    /* outputs: most of one lane */
 
 struct network { const float *wa, *ba, *wb, *bb; int p, K; uint64_t stream; bool flip; };
-struct positions { window<const float> phi, lam; ragged nodes; };
+struct positions { strided_view<const float> phi, lam; ragged nodes; };
 
 /* lap_sign of lap_encoder_slots.h: the same bits. */
 static __device__ __forceinline__ float sign_of(const network &n, const mba_step *step, int k)
@@ -57,12 +57,12 @@ static __device__ __forceinline__ layout load_weights(float *smem, const network
     return s;
 }
 
-__global__ void __launch_bounds__(BLOCK) lap_encoder_fwd_warps(window<float> y, positions x, network n, const mba_step *step)
+__global__ void __launch_bounds__(BLOCK) lap_encoder_fwd_warps(strided_view<float> y, positions x, network n, const mba_step *step)
 {
     extern __shared__ float smem[];
     const layout  s = load_weights(smem, n, step, true);
     const int     lane = threadIdx.x % 32, warp = threadIdx.x / 32, H = 2 * n.p;
-    const int64_t real = real_of(x.nodes, step);
+    const int64_t real = valid_rows_of(x.nodes, step);
     float        *hidden = s.rest + warp * H;
     for (int i = warp; i < LAP_NODES; i += LAP_WARPS) {
         const int64_t v = (int64_t)blockIdx.x * LAP_NODES + i;
@@ -105,7 +105,7 @@ static __device__ __forceinline__ int node_of(const positions &x, const network 
 }
 
 /* in, hidden, and dout: dy where an output is open, else 0. The nodes' numbers are kept in `whose`. */
-static __device__ void make_batch(const batch &t, int *whose, const layout &s, const positions &x, window<const float> dy, const network &n,
+static __device__ void make_batch(const batch &t, int *whose, const layout &s, const positions &x, strided_view<const float> dy, const network &n,
                                   int64_t first, int64_t real, int from)
 {
     const int H = 2 * n.p;
@@ -170,14 +170,14 @@ static __device__ void add_first_layer(float *part, const batch &t, const layout
 }
 
 __global__ void __launch_bounds__(BLOCK)
-lap_encoder_bwd_parts(float *parts, positions x, window<const float> dy, network n, int64_t grads, int pairs, const mba_step *step)
+lap_encoder_bwd_parts(float *parts, positions x, strided_view<const float> dy, network n, int64_t grads, int pairs, const mba_step *step)
 {
     extern __shared__ float smem[];
     __shared__ int whose[LAP_PAIRS];
     const layout  s = load_weights(smem, n, step, false);
     const int     H = 2 * n.p;
     const batch   t = { s.rest, s.rest + 2 * pairs, s.rest + 2 * pairs + pairs * (H + 1), pairs };
-    const int64_t real = real_of(x.nodes, step), first = (int64_t)blockIdx.x * LAP_NODES;
+    const int64_t real = valid_rows_of(x.nodes, step), first = (int64_t)blockIdx.x * LAP_NODES;
     float        *part = parts + blockIdx.x * grads;
     for (int from = 0; from < LAP_NODES * n.K; from += pairs) {        // at least once: gradients of nobody are zero
         if (from && first + from / n.K >= real) break;                 // the same for all threads
@@ -212,13 +212,13 @@ static network network_of(const mba_call *c)
 static positions positions_of(const mba_call *c)
 {
     const mba_tensor *phi = c->node->in[PHI], *lam = c->node->in[LAM];
-    const positions   x = { mba_window<const float>(phi, c->in[PHI]), mba_window<const float>(lam, c->in[LAM]), mba_ragged_rows(phi) };
+    const positions   x = { mba_strided_view<const float>(phi, c->in[PHI]), mba_strided_view<const float>(lam, c->in[LAM]), mba_ragged_rows(phi) };
     return x;
 }
 
 extern "C" mba_status lap_encoder_cuda(const mba_call *c)
 {
-    MBA_KERNEL(c, 0, lap_encoder_fwd_warps, mba_window<float>(c->node->out[Y], c->out[Y]), positions_of(c), network_of(c), c->step);
+    MBA_KERNEL(c, 0, lap_encoder_fwd_warps, mba_strided_view<float>(c->node->out[Y], c->out[Y]), positions_of(c), network_of(c), c->step);
     return MBA_OK;
 }
 
@@ -235,7 +235,7 @@ extern "C" mba_status lap_encoder_bwd_cuda(const mba_call *c)
         put.end[k]  = (k ? put.end[k - 1] : 0) + mba_elems(n->out[DWA + k]);
         put.adds[k] = mba_adds(n, DWA + k);
     }
-    MBA_KERNEL(c, 0, lap_encoder_bwd_parts, part, positions_of(c), mba_window<const float>(n->in[DY], c->in[DY]), w, grads,
+    MBA_KERNEL(c, 0, lap_encoder_bwd_parts, part, positions_of(c), mba_strided_view<const float>(n->in[DY], c->in[DY]), w, grads,
                many ? (int)LAP_PAIRS : (int)LAP_PAIRS_FEW, c->step);
     return mba_column_totals<1>(c, 1, part, grads, c->plan->launch[0].grid[0], put);
 }

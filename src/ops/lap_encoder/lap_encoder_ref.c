@@ -25,7 +25,7 @@ static double before_relu(const mba_ref_call *c, const pair *q, int64_t o)
 
 void lap_encoder_ref(const mba_ref_call *c)
 {
-    const int64_t N = mba__real(c->node->in[PHI], c->step), K = mba_cols(c->node->in[PHI]),
+    const int64_t N = mba__valid_entries(c->node->in[PHI], c->step), K = mba_cols(c->node->in[PHI]),
                   p = mba_elems(c->node->in[BB]);
     for (int64_t i = 0; i < N * K; i++) {
         const pair q = encode(c, i / K, i % K);
@@ -52,7 +52,7 @@ static void add_gradients(const mba_ref_call *c, const pair *q, const double *dy
 
 void lap_encoder_bwd_ref(const mba_ref_call *c)
 {
-    const int64_t N = mba__real(c->node->in[PHI], c->step), K = mba_cols(c->node->in[PHI]),
+    const int64_t N = mba__valid_entries(c->node->in[PHI], c->step), K = mba_cols(c->node->in[PHI]),
                   p = mba_elems(c->node->in[BB]);
     for (int64_t i = 0; i < N * K; i++) {
         const pair q = encode(c, i / K, i % K);

@@ -104,9 +104,9 @@ static const int bwd_regs[LAYERNORM_PIECES + 1] = { 0, 88, 112, 128, 128, 128 };
 
 static mba_status layernorm_team_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
 {
-    const mba__team t = layernorm_fwd_team(n->in[X]);
+    const mba__thread_group t = layernorm_fwd_team(n->in[X]);
     MBA_REFUSE_IF(m->cc < 80, "a device of compute capability %d", m->cc);
-    MBA_REFUSE_IF(!t.pieces || !mba__in_lines(n->in[X], t.width) || !mba__in_lines(n->out[Y], t.width),
+    MBA_REFUSE_IF(!t.pieces || !mba__uniform_pitch(n->in[X], t.width) || !mba__uniform_pitch(n->out[Y], t.width),
                   "rows that are not whole pieces at even distances");
     mba__plan_norm_fwd(p, "layernorm_fwd_team", n, mba_rows(n->in[X]), t, fwd_regs[t.pieces]);
     return MBA_OK;
@@ -115,15 +115,15 @@ static mba_status layernorm_team_plan(mba_plan *p, const mba_node *n, const mba_
 static mba_status layernorm_bwd_team_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
 {
     const mba_tensor   *x = n->in[XB];
-    const mba__team     t = layernorm_bwd_team(x);
+    const mba__thread_group     t = layernorm_bwd_team(x);
     const mba__norm_bwd b = { .kernel = "layernorm_bwd_team", .rows = mba_rows(x), .cols = mba_cols(x), .groups = 1,
-                              .sums = 2, .team = t,
+                              .sums = 2, .thread_group = t,
                               .staged_bytes = (mba_adds(n, DX) ? 3 : 2) * (int)mba_dtype_bytes(x->type.dtype),
                               .regs = bwd_regs[t.pieces],
                               .stages = LAYERNORM_STAGES, .block = LAYERNORM_THREADS };
     MBA_REFUSE_IF(m->cc < 80, "a device of compute capability %d", m->cc);
-    MBA_REFUSE_IF(!t.pieces || !mba__in_lines(x, t.width) || !mba__in_lines(n->in[DY], t.width)
-                  || !mba__in_lines(n->out[DX], t.width),
+    MBA_REFUSE_IF(!t.pieces || !mba__uniform_pitch(x, t.width) || !mba__uniform_pitch(n->in[DY], t.width)
+                  || !mba__uniform_pitch(n->out[DX], t.width),
                   "rows that are not whole pieces at even distances");
     return mba__plan_norm_bwd(p, n, m, &b);
 }
@@ -140,7 +140,7 @@ static void layernorm_build(mba_graph *g, const mba_case *c)
     mba_tensor *s = mba_add(g, x, x);
     if (how == 2) { mba_layernorm(g, s, w, b, 1e-5f); return; }
     mba_tensor *part = mba_slice(g, s, 1, how == 3 ? 8 : 2, C);
-    mba_tensor *j = mba_join(g, mba_layernorm(g, part, w, b, 1e-5f), mba_layernorm(g, part, w, b, 1e-2f));
+    mba_tensor *j = mba_concat(g, mba_layernorm(g, part, w, b, 1e-5f), mba_layernorm(g, part, w, b, 1e-2f));
     mba_add(g, j, j);
 }
 

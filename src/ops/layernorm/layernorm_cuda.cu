@@ -30,16 +30,16 @@ extern "C" {
 #include "ops/layernorm/layernorm_slots.h"
 }
 
-#define WITH_PIECES(n, NV, ...)                                                                                \
+#define WITH_VECTORS(n, NV, ...)                                                                                \
     do {                                                                                                       \
-        if ((n) == 5) { constexpr int NV = 5; __VA_ARGS__; } else MBA_WITH_PIECES(n, NV, __VA_ARGS__);         \
+        if ((n) == 5) { constexpr int NV = 5; __VA_ARGS__; } else MBA_WITH_VECTORS(n, NV, __VA_ARGS__);         \
     } while (0)
 
 /* ---- forward ---- */
 
 template <typename T> struct layernorm_rows {
-    window<const T> x;                            // (R, C)
-    window<T>       y;
+    strided_view<const T> x;                            // (R, C)
+    strided_view<T>       y;
     const float    *w, *b;                        // (C)
     float          *mean, *rstd;                  // (R)
     int64_t         rows, cols;
@@ -50,16 +50,16 @@ template <typename T> struct layernorm_rows {
 template <typename T, int V, int NV>
 __global__ void __launch_bounds__(LAYERNORM_THREADS, 3) layernorm_fwd_team(layernorm_rows<T> a)
 {
-    __shared__ __align__(16) float warps[2][TEAM_WARPS];
-    const team  t = team_alone(a.threads);
+    __shared__ __align__(16) float warps[2][GROUP_WARPS];
+    const thread_group  t = group_one_per_block(a.threads);
     const int   cols = (int)a.cols, row = (int)(t.threads > 32 ? blockIdx.x : blockIdx.x * (blockDim.x / t.threads) + t.number);
     const int   own = t.lane * V, apart = t.threads * V, end = row < a.rows ? cols : 0;      // beyond the last row there are no columns
     const float each = 1 / (float)cols;
     float       s[NV][V], sum = 0, squares = 0;
-    weights_soon(a.w, cols);
-    weights_soon(a.b, cols);
-    team_clear(t, warps[0]);
-    team_clear(t, warps[1]);
+    prefetch_l2_weights(a.w, cols);
+    prefetch_l2_weights(a.b, cols);
+    group_zero_unused(t, warps[0]);
+    group_zero_unused(t, warps[1]);
 
     // 1. ask for all of the row, then its mean
     packed<T, V>   px[NV];
@@ -72,7 +72,7 @@ __global__ void __launch_bounds__(LAYERNORM_THREADS, 3) layernorm_fwd_team(layer
 #pragma unroll
         for (int v = 0; v < V; v++) sum += s[i][v];
     }
-    const float mean = team_sum<true>(sum, t, warps[0]) * each;
+    const float mean = group_sum<true>(sum, t, warps[0]) * each;
 
     // 2. what is left of the row, and its squares
 #pragma unroll
@@ -84,7 +84,7 @@ __global__ void __launch_bounds__(LAYERNORM_THREADS, 3) layernorm_fwd_team(layer
             squares = fmaf(s[i][v], s[i][v], squares);
         }
     }
-    const float k = rsqrtf(fmaf(team_sum<true>(squares, t, warps[1]), each, a.eps));
+    const float k = rsqrtf(fmaf(group_sum<true>(squares, t, warps[1]), each, a.eps));
     if (t.lane == 0 && end) { a.mean[row] = mean; a.rstd[row] = k; }
 
     // 3. scale and write
@@ -120,8 +120,8 @@ template <typename T> __global__ void __launch_bounds__(256) layernorm_fwd_loop(
 /* ---- backward ---- */
 
 template <typename T> struct layernorm_grads {
-    window<const T> dy, x;                        // (R, C)
-    window<T>       dx;
+    strided_view<const T> dy, x;                        // (R, C)
+    strided_view<T>       dx;
     const float    *w, *mean, *rstd;
     float          *part;                         // (parts, 2, C): dw, db
     int64_t         rows, cols;
@@ -135,8 +135,8 @@ enum { SM_100 = 1 };
 enum { SM_100 = 0 };
 #endif
 
-/* Two sums over a team at once; `warps` as for team_sum, a place for both. */
-static __device__ __forceinline__ float2 team_sums(float2 x, team t, float *first, float *second)
+/* Two sums over a team at once; `warps` as for group_sum, a place for both. */
+static __device__ __forceinline__ float2 team_sums(float2 x, thread_group t, float *first, float *second)
 {
     if (t.threads < 32) {
         for (int d = t.threads / 2; d; d >>= 1) {
@@ -148,12 +148,12 @@ static __device__ __forceinline__ float2 team_sums(float2 x, team t, float *firs
     x.x = warp_sum(x.x);
     x.y = warp_sum(x.y);
     if (t.threads == 32) return x;
-    float *const one = first + t.number * TEAM_WARPS, *const two = second + t.number * TEAM_WARPS;
+    float *const one = first + t.number * GROUP_WARPS, *const two = second + t.number * GROUP_WARPS;
     if (t.lane % 32 == 0) { one[t.lane / 32] = x.x; two[t.lane / 32] = x.y; }
-    team_meet(t);
+    group_sync(t);
     x.x = x.y = 0;
 #pragma unroll
-    for (int i = 0; i < TEAM_WARPS; i += 4) {
+    for (int i = 0; i < GROUP_WARPS; i += 4) {
         const float4 p = *(const float4 *)(one + i), q = *(const float4 *)(two + i);
         x.x += (p.x + p.y) + (p.z + p.w);
         x.y += (q.x + q.y) + (q.z + q.w);
@@ -169,8 +169,8 @@ __global__ void __launch_bounds__(LAYERNORM_THREADS, 2) layernorm_bwd_team(layer
     constexpr int  V = LAYERNORM_BWD_WIDTH, STAGES = LAYERNORM_STAGES, OPERANDS = ADDS ? 3 : 2;
     constexpr bool HOLD = sizeof(T) == 2 && !SM_100;                // a row in registers; else it is read again
     extern __shared__ uint4 memory[];
-    __shared__ __align__(16) float warps[2][2][MBA__TEAMS_MAX * TEAM_WARPS];
-    const team  t = team_of(a.threads);
+    __shared__ __align__(16) float warps[2][2][MBA__GROUPS_MAX * GROUP_WARPS];
+    const thread_group  t = group_of_thread(a.threads);
     const int   cols = (int)a.cols, rows = (int)a.rows, teams = blockDim.x / t.threads, step = gridDim.x * teams;
     const int   own = t.lane * V, apart = t.threads * V;
     const float each = 1 / (float)cols;
@@ -204,7 +204,7 @@ __global__ void __launch_bounds__(LAYERNORM_THREADS, 2) layernorm_bwd_team(layer
     int   row = (int)blockIdx.x * teams + t.number, stage = 0, turn = 0;
     float next_mean = row < rows ? a.mean[row] : 0, next = row < rows ? a.rstd[row] : 0;
 #pragma unroll
-    for (int k = 0; k < 4; k++) team_clear(t, warps[k / 2][k % 2]);
+    for (int k = 0; k < 4; k++) group_zero_unused(t, warps[k / 2][k % 2]);
 #pragma unroll
     for (int k = 0; k < STAGES - 1; k++) copy_row(row + k * step, k);
     for (int first = (int)blockIdx.x * teams; first < rows; first += step, row += step, turn ^= 1) {
@@ -260,8 +260,8 @@ __global__ void __launch_bounds__(LAYERNORM_THREADS, 2) layernorm_bwd_team(layer
         }
         stage = stage == STAGES - 1 ? 0 : stage + 1;
     }
-    keep_part(a.part + (int64_t)blockIdx.x * 2 * cols, (float *)memory, dw, t, cols);
-    keep_part(a.part + ((int64_t)blockIdx.x * 2 + 1) * cols, (float *)memory, db, t, cols);
+    store_block_partial(a.part + (int64_t)blockIdx.x * 2 * cols, (float *)memory, dw, t, cols);
+    store_block_partial(a.part + ((int64_t)blockIdx.x * 2 + 1) * cols, (float *)memory, db, t, cols);
 }
 
 template <typename T> __global__ void __launch_bounds__(256) layernorm_dx_loop(layernorm_grads<T> a)
@@ -288,20 +288,20 @@ template <typename T> __global__ void __launch_bounds__(256) layernorm_dx_loop(l
 
 template <typename T> struct layernorm_sums {
     enum { AT_ONCE = 4 };
-    window<const T> dy, x;
+    strided_view<const T> dy, x;
     const float    *mean, *rstd;
     int64_t         cols;
-    template <int V> struct known {};
-    template <int V> struct seen { packed<T, V> dy, x; float mean, rstd; };
-    template <int V> __device__ void know(known<V> &, int64_t) const {}
-    template <int V> __device__ void look(seen<V> &s, int64_t r, int64_t c, bool there) const
+    template <int V> struct column_regs {};
+    template <int V> struct row_regs { packed<T, V> dy, x; float mean, rstd; };
+    template <int V> __device__ void load_columns(column_regs<V> &, int64_t) const {}
+    template <int V> __device__ void load_row(row_regs<V> &s, int64_t r, int64_t c, bool there) const
     {
         fetch(s.dy, dy.row(r, cols) + c, there);
         fetch(s.x, x.row(r, cols) + c, there);
         s.mean = there ? mean[r] : 0;
         s.rstd = there ? rstd[r] : 0;
     }
-    template <int V> __device__ void add(float (&sum)[2][V], const seen<V> &s, const known<V> &) const
+    template <int V> __device__ void add(float (&sum)[2][V], const row_regs<V> &s, const column_regs<V> &) const
     {
         float a[V], h[V];
         unpack(a, s.dy);
@@ -330,8 +330,8 @@ template <typename T> static layernorm_rows<T> rows_of(const mba_call *c, int th
 {
     const mba_node   *n = c->node;
     layernorm_rows<T> a = {};
-    a.x       = mba_window<const T>(n->in[X], c->in[X]);
-    a.y       = mba_window<T>(n->out[Y], c->out[Y]);
+    a.x       = mba_strided_view<const T>(n->in[X], c->in[X]);
+    a.y       = mba_strided_view<T>(n->out[Y], c->out[Y]);
     a.w       = (const float *)c->in[W];
     a.b       = (const float *)c->in[B];
     a.mean    = (float *)c->out[MEAN];
@@ -345,9 +345,9 @@ template <typename T> static layernorm_rows<T> rows_of(const mba_call *c, int th
 
 extern "C" mba_status layernorm_cuda(const mba_call *c)
 {
-    const mba__team t = layernorm_fwd_team(c->node->in[X]);
+    const mba__thread_group t = layernorm_fwd_team(c->node->in[X]);
     MBA_WITH_DTYPE(c->node->in[X]->type.dtype, T,
-        WITH_PIECES(t.pieces, NV, MBA_KERNEL(c, 0, (layernorm_fwd_team<T, 16 / sizeof(T), NV>), rows_of<T>(c, t.threads))));
+        WITH_VECTORS(t.pieces, NV, MBA_KERNEL(c, 0, (layernorm_fwd_team<T, 16 / sizeof(T), NV>), rows_of<T>(c, t.threads))));
     return MBA_OK;
 }
 
@@ -361,9 +361,9 @@ template <typename T> static layernorm_grads<T> grads_of(const mba_call *c, int 
 {
     const mba_node    *n = c->node;
     layernorm_grads<T> a = {};
-    a.dy      = mba_window<const T>(n->in[DY], c->in[DY]);
-    a.x       = mba_window<const T>(n->in[XB], c->in[XB]);
-    a.dx      = mba_window<T>(n->out[DX], c->out[DX]);
+    a.dy      = mba_strided_view<const T>(n->in[DY], c->in[DY]);
+    a.x       = mba_strided_view<const T>(n->in[XB], c->in[XB]);
+    a.dx      = mba_strided_view<T>(n->out[DX], c->out[DX]);
     a.w       = (const float *)c->in[WB];
     a.mean    = (const float *)c->in[MEANB];
     a.rstd    = (const float *)c->in[RSTDB];
@@ -383,9 +383,9 @@ static layernorm_totals totals_of(const mba_call *c)
 
 extern "C" mba_status layernorm_bwd_cuda(const mba_call *c)
 {
-    const mba__team t = layernorm_bwd_team(c->node->in[XB]);
+    const mba__thread_group t = layernorm_bwd_team(c->node->in[XB]);
     MBA_WITH_DTYPE(c->node->in[XB]->type.dtype, T, MBA_WITH_BOOL(mba_adds(c->node, DX), ADDS,
-        WITH_PIECES(t.pieces, NV, MBA_KERNEL(c, 0, (layernorm_bwd_team<T, NV, ADDS>), grads_of<T>(c, t.threads)))));
+        WITH_VECTORS(t.pieces, NV, MBA_KERNEL(c, 0, (layernorm_bwd_team<T, NV, ADDS>), grads_of<T>(c, t.threads)))));
     return mba_column_totals<2>(c, 1, (const float *)mba_cuda_scratch(c, 0), mba_cols(c->node->in[XB]), c->plan->launch[0].grid[0],
                                 totals_of(c));
 }

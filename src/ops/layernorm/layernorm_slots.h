@@ -17,9 +17,9 @@ typedef struct layernorm_attr { float eps; } layernorm_attr;
  * sums stay in registers) for each of 16 and 32. Pieces is 0 where rows do not fit. */
 enum { LAYERNORM_THREADS = 256, LAYERNORM_PIECES = 5, LAYERNORM_BWD_WIDTH = 4, LAYERNORM_STAGES = 3 };
 
-static inline mba__team layernorm_team(int64_t cols, int width)
+static inline mba__thread_group layernorm_team(int64_t cols, int width)
 {
-    mba__team best = { width, 0, 0 };
+    mba__thread_group best = { width, 0, 0 };
     for (int n = cols % width ? 0 : LAYERNORM_PIECES; n >= 1; n--) {
         const int64_t need = mba_ceil(cols / width, n);
         int64_t       threads = n > 1 ? 8 : 1;                  // neighbours that ask for fewer bytes waste sectors
@@ -32,11 +32,11 @@ static inline mba__team layernorm_team(int64_t cols, int width)
     return best;
 }
 
-static inline mba__team layernorm_fwd_team(const mba_tensor *x)
+static inline mba__thread_group layernorm_fwd_team(const mba_tensor *x)
 {
     return layernorm_team(mba_cols(x), 16 / (int)mba_dtype_bytes(x->type.dtype));
 }
-static inline mba__team layernorm_bwd_team(const mba_tensor *x)
+static inline mba__thread_group layernorm_bwd_team(const mba_tensor *x)
 {
     return layernorm_team(mba_cols(x), LAYERNORM_BWD_WIDTH);
 }

@@ -3,7 +3,7 @@
  *   forward   loss from x (R, M), w (V, M), target (R)
  *   backward  dz = k (softmax - 1[target]),  dx (R, M) = dz w,  dw (V, M) = dz^T x, fp32, both add; and the loss once more
  *
- * Backward needs the logits anyway, so it makes the loss too, and a run of both passes leaves forward out (mba_spare):
+ * Backward needs the logits anyway, so it makes the loss too, and a run of both passes leaves forward out (mba_node_elide):
  * three products a step and no logits kept. Forward is what evaluation runs. */
 #include "ops/linear_cross_entropy/linear_cross_entropy.h"
 
@@ -57,7 +57,7 @@ static void lce_grad(mba_graph *g, const mba_node *n, mba_tensor *const *d)
     mba_node *b = MBA_APPEND(g, linear_cross_entropy_bwd, &a, n->in[X], n->in[W], n->in[TARGET], d[LOSS], n->out[LOSS]);
     if (a.wants_x) mba_grad_add(g, n->in[X], b->out[DX]);
     if (a.wants_w) mba_grad_add(g, n->in[W], b->out[DW]);
-    mba_spare(g, n, b);
+    mba_node_elide(g, n, b);
 }
 
 /* One product for the loss, one per gradient. */
@@ -92,7 +92,7 @@ static int64_t kept_bytes(const mba_machine *m, int64_t V, int64_t e)
     enum { RESERVED = 2048, PIECE = 16, AHEAD = 4 };                       // an SM keeps 1024 for itself of each block
     const int64_t bytes = V * e / PIECE * PIECE;
     const bool    fits = 2 * (bytes + RESERVED) <= m->smem_sm_bytes && bytes + RESERVED <= m->smem_block_bytes;
-    return lce_team(V) == LCE_BLOCK && fits && bytes <= LCE_BATCHES * AHEAD * LCE_BLOCK * PIECE ? bytes : 0;
+    return lce_group_threads(V) == LCE_BLOCK && fits && bytes <= LCE_BATCHES * AHEAD * LCE_BLOCK * PIECE ? bytes : 0;
 }
 
 /* The pass over m rows of logits. Backward looks at a row a second time, in shared memory or the outer cache, and

@@ -22,7 +22,7 @@
  * Against fp64 it ran there with 1031 columns, one batch; its indices and waits were emulated up to 56000. */
 #include "device/cuda/async.cuh"
 #include "device/cuda/packed.cuh"
-#include "device/cuda/tiles.cuh"
+#include "device/cuda/gemm_simt.cuh"
 #include "ops/cross_entropy/cross_entropy_rows.cuh"
 extern "C" {
 #include "ops/linear_cross_entropy/linear_cross_entropy_slots.h"
@@ -89,7 +89,7 @@ static __device__ __forceinline__ void differentiate(T *z, const T *from, int co
 
 /* This thread's share of a row on its way into `kept`: LCE_BATCHES batches of CE_AHEAD pieces, of which the last ones
  * may be empty. */
-template <int N, typename T> static __device__ __forceinline__ void ask_for_row(T *kept, const T *z, int cols, int lane)
+template <int N, typename T> static __device__ __forceinline__ void issue_row_loads(T *kept, const T *z, int cols, int lane)
 {
 #pragma unroll
     for (int b = 0; b < LCE_BATCHES; b++) {
@@ -102,7 +102,7 @@ template <int N, typename T> static __device__ __forceinline__ void ask_for_row(
     }
 }
 
-/* sum_row of what ask_for_row brings, batch by batch as it comes in; columns behind the last piece come from z. */
+/* sum_row of what issue_row_loads brings, batch by batch as it comes in; columns behind the last piece come from z. */
 template <int N, typename T>
 static __device__ __forceinline__ ce_sum sum_kept(const T *kept, const T *z, int cols, int lane)
 {
@@ -133,11 +133,11 @@ static __device__ __forceinline__ ce_sum sum_kept(const T *kept, const T *z, int
  * ones last, and the one behind begins with the first, so that some of each are still in L2. */
 template <typename T, int TEAM, bool GRADIENT, bool KEPT>
 __global__ void __launch_bounds__(LCE_BLOCK, 2)
-linear_cross_entropy_rows(T *z, int64_t pitch, float *each, window<const int32_t> target, const float *scale, int64_t first,
+linear_cross_entropy_rows(T *z, int64_t pitch, float *each, strided_view<const int32_t> target, const float *scale, int64_t first,
                           int64_t rows, int cols)
 {
     static_assert(!KEPT || (TEAM == LCE_BLOCK && LCE_BATCHES == 4), "a block a row, in four batches");
-    constexpr int N = (int)piece_of<T>::N;
+    constexpr int N = (int)vec16<T>::N;
     extern __shared__ uint4 memory[];
     const int64_t down = (int64_t)blockIdx.x * (LCE_BLOCK / TEAM) + threadIdx.x / TEAM, r = rows - 1 - down;
     const int     lane = threadIdx.x % TEAM;
@@ -149,7 +149,7 @@ linear_cross_entropy_rows(T *z, int64_t pitch, float *each, window<const int32_t
         if (lane == 0) each[first + r] = 0;
         return;
     }
-    if constexpr (KEPT) ask_for_row<N>(kept, (const T *)row, cols, lane);
+    if constexpr (KEPT) issue_row_loads<N>(kept, (const T *)row, cols, lane);
     const float hit = to_float(row[y]);                    // before the barriers of the sum: behind them rows are overwritten
     ce_sum      sum;
     if constexpr (KEPT) sum = sum_kept<N>((const T *)kept, (const T *)row, cols, lane);
@@ -171,7 +171,7 @@ static mba_status by_library(const mba_call *c, int k, mba_cuda_gemm_args *g)
     return mba_cuda_gemm(g);
 }
 
-static mba_status by_tiles(const mba_call *c, int k, mba_cuda_gemm_args *g) { return mba_cuda_tiles(c, k, g); }
+static mba_status by_tiles(const mba_call *c, int k, mba_cuda_gemm_args *g) { return mba_cuda_gemm_simt(c, k, g); }
 
 /* What all blocks share, and the rows first .. first + m-1 of the one at hand. */
 struct head {
@@ -180,7 +180,7 @@ struct head {
     mba_dtype             type;
     void                 *z;
     float                *each, *scale;
-    window<const int32_t> target;
+    strided_view<const int32_t> target;
 };
 
 static head head_of(const mba_call *c)
@@ -197,7 +197,7 @@ static head head_of(const mba_call *c)
     h.z      = mba_cuda_scratch(c, LOGITS);
     h.each   = (float *)mba_cuda_scratch(c, ROWS);
     h.scale  = h.each + h.R;
-    h.target = mba_window<const int32_t>(n->in[TARGET], c->in[TARGET]);
+    h.target = mba_strided_view<const int32_t>(n->in[TARGET], c->in[TARGET]);
     return h;
 }
 
@@ -246,7 +246,7 @@ template <int TEAM, bool GRADIENT, bool KEPT> static mba_status pass(const mba_c
 static mba_status pass(const mba_call *c, int k, const head *h, bool gradient)
 {
     if (c->plan->launch[k].smem_bytes) return pass<LCE_BLOCK, true, true>(c, k, h);
-    if (lce_team(h->V) == LCE_BLOCK)
+    if (lce_group_threads(h->V) == LCE_BLOCK)
         return gradient ? pass<LCE_BLOCK, true, false>(c, k, h) : pass<LCE_BLOCK, false, false>(c, k, h);
     return gradient ? pass<32, true, false>(c, k, h) : pass<32, false, false>(c, k, h);
 }

@@ -29,8 +29,8 @@ static inline int64_t lce_pitch(int64_t V) { return mba_ceil(V, 64) * 64; }     
 /* Of the CUDA kernel: threads of a block, threads that share a row, blocks. A row that is kept in shared memory comes
  * in batches of four pieces a thread. */
 enum { LCE_BLOCK = 512, LCE_BATCHES = 4 };
-static inline int     lce_team(int64_t cols)               { return cols > 1024 ? LCE_BLOCK : 32; }
-static inline int64_t lce_grid(int64_t rows, int64_t cols) { return mba_ceil(rows, LCE_BLOCK / lce_team(cols)); }
+static inline int     lce_group_threads(int64_t cols)               { return cols > 1024 ? LCE_BLOCK : 32; }
+static inline int64_t lce_grid(int64_t rows, int64_t cols) { return mba_ceil(rows, LCE_BLOCK / lce_group_threads(cols)); }
 
 void lce_ref(const mba_ref_call *c);
 MBA_CPU_DECLARE(lce);

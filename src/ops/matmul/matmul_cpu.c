@@ -19,7 +19,7 @@ mba_status MBA_CPU_FN(matmul_fwd)(const mba_call *c)
     const mba_node    *n = c->node;
     const matmul_attr *t = n->attr;
     const matmul_dims  d = matmul_dims_of(n);
-    const int64_t      real = mba__real_rows(n->in[A], c->step);
+    const int64_t      real = mba__valid_rows(n->in[A], c->step);
     mba_gemm(&(mba_gemm_args){ .m = t->ta ? d.m : real, .n = d.n, .k = t->ta ? real : d.k, .ta = t->ta, .tb = t->tb,
                                .adds = mba_adds(n, C),
                                .a = c->in[A], .lda = mba_ld(n->in[A]), .b = c->in[B], .ldb = mba_ld(n->in[B]),

@@ -1,6 +1,6 @@
 /* matmul_cuda.cu -- cuBLASLt (device/cuda/gemm.h): bf16 operands with fp32 sums, or fp32 throughout; and plain tiles
- * (device/cuda/tiles.cuh) for the rest. */
-#include "device/cuda/tiles.cuh"
+ * (device/cuda/gemm_simt.cuh) for the rest. */
+#include "device/cuda/gemm_simt.cuh"
 extern "C" {
 #include "ops/matmul/matmul_slots.h"
 }
@@ -37,11 +37,11 @@ extern "C" mba_status matmul_odd_cuda(const mba_call *c)
     mba_cuda_gemm_args g = product_of(c);
     g.work = mba_cuda_scratch(c, 0);
     const mba_status st = mba_cuda_gemm(&g);
-    return st == MBA_E_UNSUPPORTED ? mba_cuda_tiles_instead(&g) : st;
+    return st == MBA_E_UNSUPPORTED ? mba_cuda_gemm_simt_fallback(&g) : st;
 }
 
 extern "C" mba_status matmul_tiles_cuda(const mba_call *c)
 {
     const mba_cuda_gemm_args g = product_of(c);
-    return mba_cuda_tiles(c, 0, &g);
+    return mba_cuda_gemm_simt(c, 0, &g);
 }

@@ -22,7 +22,7 @@ typedef struct mba__product {
 /* cuBLASLt's kernel, as tiles of 128 x 128 with a producer warp and a ring of four stages. */
 void mba__plan_library(mba_plan *p, const mba__product *x);
 
-/* device/cuda/tiles.cuh: tiles of 32 x 32 in shared memory, plain fp32 sums. Slow, and right. */
+/* device/cuda/gemm_simt.cuh: tiles of 32 x 32 in shared memory, plain fp32 sums. Slow, and right. */
 void mba__plan_tiles(mba_plan *p, const mba__product *x);
 
 /* The library's bf16 kernels want rows that begin at multiples of 16 bytes; fp32 goes from anywhere. */

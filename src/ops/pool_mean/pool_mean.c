@@ -68,7 +68,7 @@ static void pool_mean_build(mba_graph *g, const mba_case *c)
     mba_tensor *x = mba_case_act(g, "x", MBA_TYPE(MBA_F32, d[0], d[1], d[2], d[3] + d[4]), MBA_INIT_NORMAL(1));
     if (!d[4]) { mba_pool_mean(g, x); return; }
     x = mba_slice(g, mba_add(g, x, x), 3, 1, d[3]);
-    mba_tensor *j = mba_join(g, mba_pool_mean(g, x), mba_pool_mean(g, x));
+    mba_tensor *j = mba_concat(g, mba_pool_mean(g, x), mba_pool_mean(g, x));
     mba_add(g, j, j);
 }
 

@@ -18,7 +18,7 @@
  * moves      each operand once: bound by DRAM
  * measured   H200: 3.97 us, 52 % of floor (memory), ALU 46 % busy; mambavision-t, 128 images  [docs]
  * order      no sums */
-#include "device/cuda/vocab.cuh"
+#include "device/cuda/common.cuh"
 extern "C" {
 #include "ops/pool_mean/pool_mean_slots.h"
 }
@@ -26,7 +26,7 @@ extern "C" {
 enum { WARPS = 8 };
 
 template <typename T, int V> __global__ void __launch_bounds__(WARPS * 32)
-pool_mean_fwd_images(window<T> y, window<const T> x, int64_t positions, int64_t cols, int64_t tiles)
+pool_mean_fwd_images(strided_view<T> y, strided_view<const T> x, int64_t positions, int64_t cols, int64_t tiles)
 {
     __shared__ float sums[WARPS][V][32];
     const int     lane = threadIdx.x % 32, warp = threadIdx.x / 32;
@@ -53,7 +53,7 @@ pool_mean_fwd_images(window<T> y, window<const T> x, int64_t positions, int64_t 
 }
 
 template <typename T, int V, bool ADDS> __global__ void __launch_bounds__(256)
-pool_mean_bwd_pieces(window<T> dx, window<const T> dy, int64_t rows, int64_t positions, int64_t cols)
+pool_mean_bwd_pieces(strided_view<T> dx, strided_view<const T> dy, int64_t rows, int64_t positions, int64_t cols)
 {
     const int64_t i = ((int64_t)blockIdx.x * 256 + threadIdx.x) * V, r = i / cols, c = i % cols;
     if (r >= rows) return;
@@ -72,8 +72,8 @@ extern "C" mba_status pool_mean_cuda(const mba_call *c)
     const int         at_once = pool_mean_at_once(x, y);
     const int64_t     C = mba_cols(x), positions = mba_rows(x) / x->type.dim[0];
     MBA_WITH_DTYPE(x->type.dtype, T, MBA_WITH_BOOL(at_once > 1, PIECES,
-        auto *kernel = pool_mean_fwd_images<T, PIECES ? (int)piece_of<T>::N : 1>;
-        MBA_KERNEL(c, 0, kernel, mba_window<T>(y, c->out[Y]), mba_window<const T>(x, c->in[X]), positions, C, pool_mean_tiles(C, at_once))));
+        auto *kernel = pool_mean_fwd_images<T, PIECES ? (int)vec16<T>::N : 1>;
+        MBA_KERNEL(c, 0, kernel, mba_strided_view<T>(y, c->out[Y]), mba_strided_view<const T>(x, c->in[X]), positions, C, pool_mean_tiles(C, at_once))));
     return MBA_OK;
 }
 
@@ -82,7 +82,7 @@ extern "C" mba_status pool_mean_bwd_cuda(const mba_call *c)
     const mba_tensor *dx = c->node->out[DX], *dy = c->node->in[DY];
     const int64_t     rows = mba_rows(dx), positions = rows / dx->type.dim[0];
     MBA_WITH_DTYPE(dx->type.dtype, T, MBA_WITH_BOOL(pool_mean_at_once(dx, dy) > 1, PIECES, MBA_WITH_BOOL(mba_adds(c->node, DX), ADDS,
-        auto *kernel = pool_mean_bwd_pieces<T, PIECES ? (int)piece_of<T>::N : 1, ADDS>;
-        MBA_KERNEL(c, 0, kernel, mba_window<T>(dx, c->out[DX]), mba_window<const T>(dy, c->in[DY]), rows, positions, mba_cols(dx)))));
+        auto *kernel = pool_mean_bwd_pieces<T, PIECES ? (int)vec16<T>::N : 1, ADDS>;
+        MBA_KERNEL(c, 0, kernel, mba_strided_view<T>(dx, c->out[DX]), mba_strided_view<const T>(dy, c->in[DY]), rows, positions, mba_cols(dx)))));
     return MBA_OK;
 }

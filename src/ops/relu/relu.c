@@ -33,7 +33,7 @@ static void relu_build(mba_graph *g, const mba_case *c)
     mba_tensor *x = mba_case_act(g, "x", MBA_TYPE(MBA_F32, c->dim[0], c->dim[1]), MBA_INIT_NORMAL(1));
     if (!c->dim[2]) { mba_relu(g, mba_add(g, x, x)); return; }
     mba_tensor *part = mba_slice(g, mba_add(g, x, x), 1, 1, c->dim[1] - 2);
-    mba_tensor *j = mba_join(g, mba_relu(g, part), mba_relu(g, part));
+    mba_tensor *j = mba_concat(g, mba_relu(g, part), mba_relu(g, part));
     mba_add(g, j, j);
 }
 

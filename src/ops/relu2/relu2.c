@@ -32,7 +32,7 @@ static void relu2_build(mba_graph *g, const mba_case *c)
     mba_tensor *y = mba_relu2(g, x);
     mba_tensor *l = mba_slice(g, y, 1, 0, c->dim[2]), *r = mba_slice(g, y, 1, c->dim[2], c->dim[1] - c->dim[2]);
     if (c->dim[3]) { mba_relu2(g, l); return; }            // the gradient of the rest must be zero
-    mba_tensor *j = mba_join(g, mba_relu2(g, l), mba_relu2(g, r));
+    mba_tensor *j = mba_concat(g, mba_relu2(g, l), mba_relu2(g, r));
     mba_relu2(g, j);
     mba_relu2(g, l);
 }

@@ -42,8 +42,8 @@ static __device__ __forceinline__ int64_t sample_of(const chance &k, int64_t row
 
 /* out = (base) + f gamma v; base is x forward, and what is there where dv adds. I holds the number of a piece. */
 template <typename T, typename I> struct residual_operands {
-    map_window<T, I>       out;
-    map_window<const T, I> base, v;
+    map_view<T, I>       out;
+    map_view<const T, I> base, v;
     const float           *gamma;                 // (C), or absent
     chance                 k;
     I                      pieces, per_row, rows; // rows of a sample
@@ -92,18 +92,18 @@ __global__ void __launch_bounds__(256) residual_rows(residual_operands<T, I> o, 
 /* dgamma, and dv in the same pass: a thread owns columns and walks down the rows. dv may lie in dy, whose rows were read before. */
 template <typename T, bool ADDS> struct residual_sums {
     enum { AT_ONCE = 4 };
-    window<const T> dy, v;
-    window<T>       dv;
+    strided_view<const T> dy, v;
+    strided_view<T>       dv;
     const float    *gamma;
     chance          k;
     const mba_step *step;
     int64_t         cols;
     mutable int64_t sample;                       // whose factor was drawn last, from -1 on: a thread's rows are few samples
     mutable float   drawn;
-    template <int V> struct known { float gamma[V]; };
-    template <int V> struct seen { float f; T *to; packed<T, V> a, b, old; };
-    template <int V> __device__ void know(known<V> &o, int64_t c) const { load_weights(o.gamma, gamma + c); }
-    template <int V> __device__ void look(seen<V> &s, int64_t r, int64_t c, bool there) const
+    template <int V> struct column_regs { float gamma[V]; };
+    template <int V> struct row_regs { float f; T *to; packed<T, V> a, b, old; };
+    template <int V> __device__ void load_columns(column_regs<V> &o, int64_t c) const { load_weights(o.gamma, gamma + c); }
+    template <int V> __device__ void load_row(row_regs<V> &s, int64_t r, int64_t c, bool there) const
     {
         s.to = mba_column_row<V>(dv, r, cols) + c;
         if (ADDS) fetch(s.old, (const T *)s.to, there);              // on its way while the factor is drawn
@@ -114,7 +114,7 @@ template <typename T, bool ADDS> struct residual_sums {
         fetch(s.a, mba_column_row<V>(dy, r, cols) + c, s.f != 0);
         fetch(s.b, mba_column_row<V>(v, r, cols) + c, s.f != 0);
     }
-    template <int V> __device__ void add(float (&sum)[1][V], const seen<V> &s, const known<V> &o) const
+    template <int V> __device__ void add(float (&sum)[1][V], const row_regs<V> &s, const column_regs<V> &o) const
     {
         float a[V], b[V], d[V];
         unpack(a, s.a);
@@ -144,16 +144,16 @@ template <typename T, int V, bool BASE, typename I> static mba_status rows(const
 {
     const int64_t           per_row = mba_cols(p.out) / V, pieces = mba_rows(p.out) * per_row;
     residual_operands<T, I> o = {};
-    o.out  = mba__map_window<T, I>(p.out, p.to);
-    if (BASE) o.base = mba__map_window<const T, I>(p.base, (void *)p.from);
-    o.v       = mba__map_window<const T, I>(p.v, (void *)p.branch);
+    o.out  = mba__map_view<T, I>(p.out, p.to);
+    if (BASE) o.base = mba__map_view<const T, I>(p.base, (void *)p.from);
+    o.v       = mba__map_view<const T, I>(p.v, (void *)p.branch);
     o.gamma   = gamma;
     o.k       = k;
     o.pieces  = (I)pieces;
     o.per_row = (I)per_row;
     o.rows    = (I)k.rows;
     residual_rows<T, V, BASE, I><<<(unsigned)mba_ceil(pieces, 256 * RESIDUAL_DEPTH), 256, 0, mba_cuda_stream(c)>>>(o, c->step);
-    return mba__cuda_launched(c, 0);
+    return mba__cuda_launch_check(c, 0);
 }
 
 template <typename T, int V, bool BASE> static mba_status rows_far(const mba_call *c, residual_places p, const float *gamma, chance k)
@@ -172,8 +172,8 @@ template <typename T, int V> static mba_status forward(const mba_call *c)
 template <typename T, int V, bool ADDS> static mba_status scaled(const mba_call *c, chance k)
 {
     const mba_node               *n = c->node;
-    const residual_sums<T, ADDS>  f = { mba_window<const T>(n->in[DY], c->in[DY]), mba_window<const T>(n->in[VB], c->in[VB]),
-                                        mba_window<T>(n->out[DV], c->out[DV]), (const float *)c->in[GAMMAB], k, c->step, mba_cols(n->in[DY]), -1, 0 };
+    const residual_sums<T, ADDS>  f = { mba_strided_view<const T>(n->in[DY], c->in[DY]), mba_strided_view<const T>(n->in[VB], c->in[VB]),
+                                        mba_strided_view<T>(n->out[DV], c->out[DV]), (const float *)c->in[GAMMAB], k, c->step, mba_cols(n->in[DY]), -1, 0 };
     const keep_total              use = { (float *)c->out[DGAMMA], mba_adds(n, DGAMMA) };
     return mba_column_sums<1, V>(c, 0, n->in[DY], f, use, (float *)mba_cuda_scratch(c, 0));
 }

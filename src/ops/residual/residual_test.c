@@ -86,8 +86,8 @@ static void residual_without_anything_is_a_sum(void **state)
     (void)state;
     mba_graph  *g = graph();
     mba_tensor *x = mba_input(g, "x", MBA_TYPE(MBA_F32, 6, 3));
-    assert_ptr_equal(mba_residual(g, .x = x, .v = x)->maker->op, &mba_op_add);
-    assert_ptr_equal(mba_residual(g, .x = x, .v = x, .drop = 0.5f)->maker->op, &mba_op_add);        // not active
+    assert_ptr_equal(mba_residual(g, .x = x, .v = x)->producer_node->op, &mba_op_add);
+    assert_ptr_equal(mba_residual(g, .x = x, .v = x, .drop = 0.5f)->producer_node->op, &mba_op_add);        // not active
     mba_residual(g, .x = x, .v = x, .drop = 0.5f, .active = true, .rows = 4);
     assert_fails(mba_graph_status(g), MBA_E_SHAPE, "6 rows are not samples of 4");
     mba_graph_destroy(g);

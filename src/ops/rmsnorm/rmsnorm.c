@@ -69,9 +69,9 @@ static const int fwd_regs[] = { 0, 32, 48, 64, 80 }, bwd_regs[] = { 0, 63, 96, 9
 
 static mba_status rmsnorm_team_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
 {
-    const mba__team t = rmsnorm_fwd_team(n->in[X]);
+    const mba__thread_group t = rmsnorm_fwd_team(n->in[X]);
     MBA_REFUSE_IF(m->cc < 80, "a device of compute capability %d", m->cc);
-    MBA_REFUSE_IF(!t.pieces || !mba__in_lines(n->in[X], t.width) || !mba__in_lines(n->out[Y], t.width),
+    MBA_REFUSE_IF(!t.pieces || !mba__uniform_pitch(n->in[X], t.width) || !mba__uniform_pitch(n->out[Y], t.width),
                   "rows that are not whole pieces at even distances");
     mba__plan_norm_fwd(p, "norm_fwd_team", n, mba_rows(n->in[X]), t, fwd_regs[t.pieces]);
     return MBA_OK;
@@ -87,12 +87,12 @@ static mba_status rmsnorm_loop_plan(mba_plan *p, const mba_node *n, const mba_ma
 static mba_status rmsnorm_bwd_team_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
 {
     const mba_tensor   *x = n->in[XB];
-    const mba__team     t = rmsnorm_bwd_team(x);
-    const mba__norm_bwd b = { .kernel = "norm_bwd_team", .rows = mba_rows(x), .cols = mba_cols(x), .groups = 1, .sums = 1, .team = t,
+    const mba__thread_group     t = rmsnorm_bwd_team(x);
+    const mba__norm_bwd b = { .kernel = "norm_bwd_team", .rows = mba_rows(x), .cols = mba_cols(x), .groups = 1, .sums = 1, .thread_group = t,
                               .staged_bytes = 2 * (int)mba_dtype_bytes(x->type.dtype), .regs = bwd_regs[t.pieces],
-                              .stages = RMSNORM_STAGES, .block = MBA__TEAM_MAX };
+                              .stages = RMSNORM_STAGES, .block = MBA__GROUP_THREADS_MAX };
     MBA_REFUSE_IF(m->cc < 80, "a device of compute capability %d", m->cc);
-    MBA_REFUSE_IF(!t.pieces || !mba__in_lines(x, t.width) || !mba__in_lines(n->in[DY], t.width) || !mba__in_lines(n->out[DX], t.width),
+    MBA_REFUSE_IF(!t.pieces || !mba__uniform_pitch(x, t.width) || !mba__uniform_pitch(n->in[DY], t.width) || !mba__uniform_pitch(n->out[DX], t.width),
                   "rows that are not whole pieces at even distances");
     return mba__plan_norm_bwd(p, n, m, &b);
 }
@@ -115,7 +115,7 @@ static void rmsnorm_build(mba_graph *g, const mba_case *c)
     if (how == 1) {                                        // dt_low | B | C, of unequal widths
         mba_tensor *v = mba_param(g, "v", MBA_TYPE(MBA_F32, C + 2), MBA_INIT_NORMAL(1), MBA_NO_DECAY);
         mba_rmsnorm(g, mba_slice(g, s, 1, 0, C + 2), v, 1e-6f);
-        mba_tensor *j = mba_join(g, mba_rmsnorm(g, mba_slice(g, s, 1, C + 2, C), w, 1e-6f),
+        mba_tensor *j = mba_concat(g, mba_rmsnorm(g, mba_slice(g, s, 1, C + 2, C), w, 1e-6f),
                                  mba_rmsnorm(g, mba_slice(g, s, 1, 2 * C + 2, C), w, 1e-6f));
         mba_add(g, j, j);
     } else if (how == 2) {

@@ -8,8 +8,8 @@ template <typename T> static norm_rows<T, T> rows_of(const mba_call *c)
 {
     const mba_node *n = c->node;
     norm_rows<T, T> a = {};
-    a.x    = mba_window<const T>(n->in[X], c->in[X]);
-    a.y    = mba_window<T>(n->out[Y], c->out[Y]);
+    a.x    = mba_strided_view<const T>(n->in[X], c->in[X]);
+    a.y    = mba_strided_view<T>(n->out[Y], c->out[Y]);
     a.w    = (const float *)c->in[W];
     a.rstd = (float *)c->out[RSTD];
     a.rows = mba_rows(n->in[X]);
@@ -20,11 +20,11 @@ template <typename T> static norm_rows<T, T> rows_of(const mba_call *c)
 
 extern "C" mba_status rmsnorm_cuda(const mba_call *c)
 {
-    const mba__team t = rmsnorm_fwd_team(c->node->in[X]);
+    const mba__thread_group t = rmsnorm_fwd_team(c->node->in[X]);
     MBA_WITH_DTYPE(c->node->in[X]->type.dtype, T,
         norm_rows<T, T> a = rows_of<T>(c);
         a.threads = t.threads;
-        MBA_WITH_PIECES(t.pieces, NV, MBA_KERNEL(c, 0, (norm_fwd_team<T, T, 16 / sizeof(T), NV>), a)));
+        MBA_WITH_VECTORS(t.pieces, NV, MBA_KERNEL(c, 0, (norm_fwd_team<T, T, 16 / sizeof(T), NV>), a)));
     return MBA_OK;
 }
 
@@ -38,9 +38,9 @@ template <typename T> static norm_grads<T, T> grads_of(const mba_call *c)
 {
     const mba_node  *n = c->node;
     norm_grads<T, T> a = {};
-    a.dy      = mba_window<const T>(n->in[DY], c->in[DY]);
-    a.x       = mba_window<const T>(n->in[XB], c->in[XB]);
-    a.dx      = mba_window<T>(n->out[DX], c->out[DX]);
+    a.dy      = mba_strided_view<const T>(n->in[DY], c->in[DY]);
+    a.x       = mba_strided_view<const T>(n->in[XB], c->in[XB]);
+    a.dx      = mba_strided_view<T>(n->out[DX], c->out[DX]);
     a.w       = (const float *)c->in[WB];
     a.rstd    = (const float *)c->in[RSTDB];
     a.part    = (float *)mba_cuda_scratch(c, 0);
@@ -52,11 +52,11 @@ template <typename T> static norm_grads<T, T> grads_of(const mba_call *c)
 
 extern "C" mba_status rmsnorm_bwd_cuda(const mba_call *c)
 {
-    const mba__team t = rmsnorm_bwd_team(c->node->in[XB]);
+    const mba__thread_group t = rmsnorm_bwd_team(c->node->in[XB]);
     MBA_WITH_DTYPE(c->node->in[XB]->type.dtype, T,
         norm_grads<T, T> a = grads_of<T>(c);
         a.threads = t.threads;
-        MBA_WITH_PIECES(t.pieces, NV, MBA_KERNEL(c, 0, (norm_bwd_team<T, T, 16 / sizeof(T), NV, RMSNORM_STAGES>), a)));
+        MBA_WITH_VECTORS(t.pieces, NV, MBA_KERNEL(c, 0, (norm_bwd_team<T, T, 16 / sizeof(T), NV, RMSNORM_STAGES>), a)));
     return mba__norm_dw(c, DW, mba_cols(c->node->in[XB]));
 }
 

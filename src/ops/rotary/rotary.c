@@ -102,7 +102,7 @@ static void rotary_build(mba_graph *g, const mba_case *c)
     w = mba_reshape(g, w, MBA_TYPE(MBA_F32, B, L, H, P));
     mba_tensor *a = mba_rotary_from(g, w, first, dims, 100, interleaved);
     mba_tensor *b = mba_rotary_from(g, w, first + 3, dims, 10, interleaved);
-    mba_tensor *j = mba_join(g, a, b);                                     // heads side by side: pitch 2P
+    mba_tensor *j = mba_concat(g, a, b);                                     // heads side by side: pitch 2P
     mba_add(g, j, j);
 }
 

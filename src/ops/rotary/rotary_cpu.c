@@ -34,7 +34,7 @@ static void fill_pair(float *table, const rotary_attr *a, int64_t j, int64_t fro
         y[P_OF] STORE u * cs[j] - v * sn[j];                         \
         y[Q_OF] STORE v * cs[j] + u * sn[j];                         \
     }
-static void turn(float *y, const float *x, const float *cs, int64_t half, bool interleaved, bool adds)
+static void rotate_pairs(float *y, const float *x, const float *cs, int64_t half, bool interleaved, bool adds)
 {
     const float *sn = cs + half;
     if (interleaved && adds) { TURN(2 * j, 2 * j + 1, +=) }
@@ -66,7 +66,7 @@ mba_status MBA_CPU_FN(rotary_fwd)(const mba_call *c)
         for (int64_t h = 0; h < x.H; h++) {
             const float *xs = (const float *)c->in[X] + b * x.batch + l * x.row + h * x.head;
             float       *ys = (float *)c->out[Y] + b * y.batch + l * y.row + h * y.head;
-            turn(ys, xs, table + l * a->dims, half, a->interleaved, adds);
+            rotate_pairs(ys, xs, table + l * a->dims, half, a->interleaved, adds);
             pass_through(ys + a->dims, xs + a->dims, x.P - a->dims, adds);
         }
     }

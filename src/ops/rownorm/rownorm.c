@@ -39,7 +39,7 @@ static mba_status rownorm_rows_plan(mba_plan *p, const mba_node *n, const mba_ma
     const bool    fwd = n->op == &mba_op_rownorm;
     MBA_REFUSE_IF(m->cc < 80, "a device of compute capability %d", m->cc);
     MBA_REFUSE_IF(C >= 1 << 30, "rows of %lld values\nwhy: a thread counts columns in 32 bits", (long long)C);
-    mba_plan_stream(p, n, fwd ? "rownorm_fwd_rows" : "rownorm_bwd_rows", mba_ceil(R, 256 / rownorm_team(C)), 256,
+    mba_plan_stream(p, n, fwd ? "rownorm_fwd_rows" : "rownorm_bwd_rows", mba_ceil(R, 256 / rownorm_group_threads(C)), 256,
                     fwd ? 32 : 36);
     return MBA_OK;
 }
@@ -56,7 +56,7 @@ static void rownorm_build(mba_graph *g, const mba_case *c)
     mba_tensor *x = mba_case_act(g, "x", MBA_TYPE(MBA_F32, R, C + 2 * c->dim[2]), MBA_INIT_NORMAL(1));
     if (!c->dim[2]) { mba_rownorm(g, x); return; }
     mba_tensor *all = mba_add(g, x, x);
-    mba_tensor *j = mba_join(g, mba_rownorm(g, mba_slice(g, all, 1, 0, C)), mba_rownorm(g, mba_slice(g, all, 1, 2, C)));
+    mba_tensor *j = mba_concat(g, mba_rownorm(g, mba_slice(g, all, 1, 0, C)), mba_rownorm(g, mba_slice(g, all, 1, 2, C)));
     mba_add(g, j, j);
 }
 

@@ -15,7 +15,7 @@
  * order      fixed: a thread's columns ascend, threads are added as a tree
  *
  * y may lie in the memory of x and dx in that of dy: a thread reads what it is about to write. */
-#include "device/cuda/vocab.cuh"
+#include "device/cuda/common.cuh"
 extern "C" {
 #include "ops/rownorm/rownorm_slots.h"
 }
@@ -23,7 +23,7 @@ extern "C" {
 enum { BLOCK = 256 };
 
 template <typename T, int V, int TEAM> __global__ void __launch_bounds__(BLOCK)
-rownorm_fwd_rows(window<T> y, float *length, window<const T> x, int64_t rows, int cols)
+rownorm_fwd_rows(strided_view<T> y, float *length, strided_view<const T> x, int64_t rows, int cols)
 {
     const int64_t r = (int64_t)blockIdx.x * (BLOCK / TEAM) + threadIdx.x / TEAM;
     const int     lane = threadIdx.x % TEAM;
@@ -49,7 +49,7 @@ rownorm_fwd_rows(window<T> y, float *length, window<const T> x, int64_t rows, in
 }
 
 template <typename T, int V, int TEAM, bool ADDS> __global__ void __launch_bounds__(BLOCK)
-rownorm_bwd_rows(window<T> dx, window<const T> dy, window<const T> y, const float *length, int64_t rows, int cols)
+rownorm_bwd_rows(strided_view<T> dx, strided_view<const T> dy, strided_view<const T> y, const float *length, int64_t rows, int cols)
 {
     const int64_t r = (int64_t)blockIdx.x * (BLOCK / TEAM) + threadIdx.x / TEAM;
     const int     lane = threadIdx.x % TEAM;
@@ -78,21 +78,21 @@ rownorm_bwd_rows(window<T> dx, window<const T> dy, window<const T> y, const floa
     }
 }
 
-#define WITH_TEAM(cols, TEAM, ...)                                                                             \
+#define WITH_GROUP(cols, TEAM, ...)                                                                             \
     do {                                                                                                       \
-        if (rownorm_team(cols) == BLOCK) { constexpr int TEAM = BLOCK; __VA_ARGS__; }                          \
+        if (rownorm_group_threads(cols) == BLOCK) { constexpr int TEAM = BLOCK; __VA_ARGS__; }                          \
         else                             { constexpr int TEAM = 32; __VA_ARGS__; }                             \
     } while (0)
 
-static bool pieces_fit(const mba_tensor *t, const void *at) { return mba_pieces_fit(t, at, 16 / (int)mba_dtype_bytes(t->type.dtype)); }
+static bool pieces_fit(const mba_tensor *t, const void *at) { return mba_vec_aligned(t, at, 16 / (int)mba_dtype_bytes(t->type.dtype)); }
 
 extern "C" mba_status rownorm_cuda(const mba_call *c)
 {
     const mba_tensor *x = c->node->in[X], *y = c->node->out[Y];
     const int64_t     C = mba_cols(x);
-    MBA_WITH_DTYPE(x->type.dtype, T, MBA_WITH_BOOL(pieces_fit(x, c->in[X]) && pieces_fit(y, c->out[Y]), PIECES, WITH_TEAM(C, TEAM,
-        auto *kernel = rownorm_fwd_rows<T, PIECES ? (int)piece_of<T>::N : 1, TEAM>;
-        MBA_KERNEL(c, 0, kernel, mba_window<T>(y, c->out[Y]), (float *)c->out[LENGTH], mba_window<const T>(x, c->in[X]), mba_rows(x), (int)C))));
+    MBA_WITH_DTYPE(x->type.dtype, T, MBA_WITH_BOOL(pieces_fit(x, c->in[X]) && pieces_fit(y, c->out[Y]), PIECES, WITH_GROUP(C, TEAM,
+        auto *kernel = rownorm_fwd_rows<T, PIECES ? (int)vec16<T>::N : 1, TEAM>;
+        MBA_KERNEL(c, 0, kernel, mba_strided_view<T>(y, c->out[Y]), (float *)c->out[LENGTH], mba_strided_view<const T>(x, c->in[X]), mba_rows(x), (int)C))));
     return MBA_OK;
 }
 
@@ -102,9 +102,9 @@ extern "C" mba_status rownorm_bwd_cuda(const mba_call *c)
     const mba_tensor *dy = n->in[DY], *y = n->in[YB], *dx = n->out[DX];
     const int64_t     C = mba_cols(y);
     const bool        pieces = pieces_fit(dy, c->in[DY]) && pieces_fit(y, c->in[YB]) && pieces_fit(dx, c->out[DX]);
-    MBA_WITH_DTYPE(y->type.dtype, T, MBA_WITH_BOOL(pieces, PIECES, MBA_WITH_BOOL(mba_adds(n, DX), ADDS, WITH_TEAM(C, TEAM,
-        auto *kernel = rownorm_bwd_rows<T, PIECES ? (int)piece_of<T>::N : 1, TEAM, ADDS>;
-        MBA_KERNEL(c, 0, kernel, mba_window<T>(dx, c->out[DX]), mba_window<const T>(dy, c->in[DY]), mba_window<const T>(y, c->in[YB]),
+    MBA_WITH_DTYPE(y->type.dtype, T, MBA_WITH_BOOL(pieces, PIECES, MBA_WITH_BOOL(mba_adds(n, DX), ADDS, WITH_GROUP(C, TEAM,
+        auto *kernel = rownorm_bwd_rows<T, PIECES ? (int)vec16<T>::N : 1, TEAM, ADDS>;
+        MBA_KERNEL(c, 0, kernel, mba_strided_view<T>(dx, c->out[DX]), mba_strided_view<const T>(dy, c->in[DY]), mba_strided_view<const T>(y, c->in[YB]),
                    (const float *)c->in[LENGTHB], mba_rows(y), (int)C)))));
     return MBA_OK;
 }

@@ -18,6 +18,6 @@ MBA_CPU_DECLARE(rownorm_bwd);
 mba_launch_fn rownorm_cuda, rownorm_bwd_cuda;
 
 /* CUDA: threads that share a row, in blocks of 256. */
-static inline int rownorm_team(int64_t cols) { return cols > 1024 ? 256 : 32; }
+static inline int rownorm_group_threads(int64_t cols) { return cols > 1024 ? 256 : 32; }
 
 #endif

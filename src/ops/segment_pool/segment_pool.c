@@ -84,7 +84,7 @@ static void segment_pool_build(mba_graph *g, const mba_case *c)
     mba_example(g, ptr, p);
     if (!c->dim[4]) { mba_segment_pool(g, x, ptr, (mba_pool)c->dim[3]); return; }
     mba_tensor *part = mba_slice(g, mba_add(g, x, x), 1, 1, C);
-    mba_tensor *j = mba_join(g, mba_segment_pool(g, part, ptr, MBA_POOL_MEAN),
+    mba_tensor *j = mba_concat(g, mba_segment_pool(g, part, ptr, MBA_POOL_MEAN),
                              mba_segment_pool(g, part, ptr, MBA_POOL_MAX));
     mba_add(g, j, j);
 }

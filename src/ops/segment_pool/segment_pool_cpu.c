@@ -32,7 +32,7 @@ mba_status MBA_CPU_FN(segment_pool_fwd)(const mba_call *c)
 {
     const mba_node *n = c->node;
     const mba__rows x = mba__rows_of(n->in[X], c->in[X]), y = mba__rows_of(n->out[Y], c->out[Y]);
-    const int64_t   graphs = mba__real(n->out[Y], c->step);
+    const int64_t   graphs = mba__valid_entries(n->out[Y], c->step);
     const int32_t  *ptr = c->in[PTR];
     int32_t        *arg = c->out[ARG];
     MBA_PARALLEL_TILES(s, graphs)
@@ -61,7 +61,7 @@ mba_status MBA_CPU_FN(segment_pool_bwd)(const mba_call *c)
 {
     const mba_node *n = c->node;
     const mba__rows dy = mba__rows_of(n->in[DY], c->in[DY]), dx = mba__rows_of(n->out[DX], c->out[DX]);
-    const int64_t   graphs = mba__real(n->in[DY], c->step);
+    const int64_t   graphs = mba__valid_entries(n->in[DY], c->step);
     const int32_t  *ptr = c->in[PTRB], *arg = c->in[ARGB];
     const bool      adds = mba_adds(n, DX);
     MBA_PARALLEL_TILES(s, graphs)

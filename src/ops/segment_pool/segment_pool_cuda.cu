@@ -17,7 +17,7 @@
  * moves      each operand once: bound by DRAM
  * measured   H200: 16 us, 6 % of floor (memory), ALU 38 % busy; graphmamba-peptides-func, 128 graphs  [docs]
  * order      no sums */
-#include "device/cuda/vocab.cuh"
+#include "device/cuda/common.cuh"
 extern "C" {
 #include "ops/segment_pool/segment_pool_slots.h"
 }
@@ -39,14 +39,14 @@ template <bool MAX> static __device__ __forceinline__ void merge(float &a, int &
 }
 
 template <typename T, int V, bool MAX> __global__ void __launch_bounds__(SEGMENT_POOL_BLOCK)
-segment_pool_fwd(window<T> y, int32_t *arg, window<const T> x, const int32_t *ptr, ragged graphs, int64_t cols, int lanes, unsigned tiles,
+segment_pool_fwd(strided_view<T> y, int32_t *arg, strided_view<const T> x, const int32_t *ptr, ragged graphs, int64_t cols, int lanes, unsigned tiles,
                  const mba_step *step)
 {
     __shared__ float value[V][SEGMENT_POOL_BLOCK];
     __shared__ int   where[MAX ? V : 1][SEGMENT_POOL_BLOCK];
     const int     me = (int)threadIdx.x, lane = me % lanes, row = me / lanes, rows = SEGMENT_POOL_BLOCK / lanes;
     const int64_t s = blockIdx.x / tiles, c = ((int64_t)(blockIdx.x % tiles) * lanes + lane) * V;
-    const bool    real = s < real_of(graphs, step);
+    const bool    real = s < valid_rows_of(graphs, step);
     const int     from = real ? ptr[s] : 0, end = real ? ptr[s + 1] : 0;
     float         a[V], v[V];
     int           at[V];
@@ -79,11 +79,11 @@ segment_pool_fwd(window<T> y, int32_t *arg, window<const T> x, const int32_t *pt
 }
 
 template <typename T, int V, bool MAX, bool ADDS> __global__ void __launch_bounds__(SEGMENT_POOL_BWD_BLOCK)
-segment_pool_bwd_rows(window<T> dx, window<const T> dy, const int32_t *ptr, const int32_t *arg, ragged graphs, int all, int cols, int lanes,
+segment_pool_bwd_rows(strided_view<T> dx, strided_view<const T> dy, const int32_t *ptr, const int32_t *arg, ragged graphs, int all, int cols, int lanes,
                       int per, unsigned shares, const mba_step *step)
 {
     const int lane = threadIdx.x % lanes, row = threadIdx.x / lanes, rows = SEGMENT_POOL_BWD_BLOCK / lanes;
-    const int s = (int)(blockIdx.x / shares), share = (int)(blockIdx.x % shares), real = (int)real_of(graphs, step);
+    const int s = (int)(blockIdx.x / shares), share = (int)(blockIdx.x % shares), real = (int)valid_rows_of(graphs, step);
     if (s > real || (s == real && ADDS)) return;           // the rows of nobody are left alone, or made zero
     const int      from = ptr[s], end = s < real ? ptr[s + 1] : all;
     const float    k = MAX ? 1 : 1 / (float)(end - from);
@@ -113,8 +113,8 @@ extern "C" mba_status segment_pool_cuda(const mba_call *c)
     const int64_t     C = mba_cols(x);
     const int         at_once = segment_pool_at_once(x, y), lanes = segment_pool_lanes(C, at_once);
     MBA_WITH_DTYPE(x->type.dtype, T, MBA_WITH_BOOL(at_once > 1, PIECES, MBA_WITH_BOOL(c->node->out[ARG] != NULL, MAX,
-        auto *kernel = segment_pool_fwd<T, PIECES ? (int)piece_of<T>::N : 1, MAX>;
-        MBA_KERNEL(c, 0, kernel, mba_window<T>(y, c->out[Y]), (int32_t *)c->out[ARG], mba_window<const T>(x, c->in[X]),
+        auto *kernel = segment_pool_fwd<T, PIECES ? (int)vec16<T>::N : 1, MAX>;
+        MBA_KERNEL(c, 0, kernel, mba_strided_view<T>(y, c->out[Y]), (int32_t *)c->out[ARG], mba_strided_view<const T>(x, c->in[X]),
                    (const int32_t *)c->in[PTR], mba_ragged_rows(y), C, lanes, (unsigned)mba_ceil(C, lanes * at_once), c->step))));
     return MBA_OK;
 }
@@ -126,9 +126,9 @@ extern "C" mba_status segment_pool_bwd_cuda(const mba_call *c)
     const int         at_once = segment_pool_at_once(dx, dy), lanes = segment_pool_lanes(C, at_once);
     MBA_WITH_DTYPE(dx->type.dtype, T, MBA_WITH_BOOL(at_once > 1, PIECES, MBA_WITH_BOOL(c->node->in[ARGB] != NULL, MAX,
         MBA_WITH_BOOL(mba_adds(c->node, DX), ADDS,
-            auto           *kernel = segment_pool_bwd_rows<T, PIECES ? (int)piece_of<T>::N : 1, MAX, ADDS>;
-            const window<T> to = mba_window<T>(dx, c->out[DX]);
-            MBA_KERNEL(c, 0, kernel, to, mba_window<const T>(dy, c->in[DY]), (const int32_t *)c->in[PTRB],
+            auto           *kernel = segment_pool_bwd_rows<T, PIECES ? (int)vec16<T>::N : 1, MAX, ADDS>;
+            const strided_view<T> to = mba_strided_view<T>(dx, c->out[DX]);
+            MBA_KERNEL(c, 0, kernel, to, mba_strided_view<const T>(dy, c->in[DY]), (const int32_t *)c->in[PTRB],
                        (const int32_t *)c->in[ARGB], mba_ragged_rows(dy), (int)mba_rows(dx), (int)C, lanes, (int)(to.run / C), (unsigned)shares, c->step)))));
     return MBA_OK;
 }

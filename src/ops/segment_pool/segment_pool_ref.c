@@ -3,7 +3,7 @@
 
 void segment_pool_ref(const mba_ref_call *c)
 {
-    const int64_t graphs = mba__real(c->node->out[Y], c->step), C = mba_cols(c->node->in[X]);
+    const int64_t graphs = mba__valid_entries(c->node->out[Y], c->step), C = mba_cols(c->node->in[X]);
     const bool    max = ((const segment_pool_attr *)c->node->attr)->kind == MBA_POOL_MAX;
     for (int64_t i = 0; i < graphs * C; i++) {
         const int64_t from = (int64_t)c->in[PTR][i / C], to = (int64_t)c->in[PTR][i / C + 1];
@@ -20,7 +20,7 @@ void segment_pool_ref(const mba_ref_call *c)
 
 void segment_pool_bwd_ref(const mba_ref_call *c)
 {
-    const int64_t graphs = mba__real(c->node->in[DY], c->step), C = mba_cols(c->node->in[DY]);
+    const int64_t graphs = mba__valid_entries(c->node->in[DY], c->step), C = mba_cols(c->node->in[DY]);
     const bool    max = ((const segment_pool_bwd_attr *)c->node->attr)->kind == MBA_POOL_MAX;
     for (int64_t i = 0; i < graphs * C; i++) {
         const int64_t from = (int64_t)c->in[PTRB][i / C], to = (int64_t)c->in[PTRB][i / C + 1];

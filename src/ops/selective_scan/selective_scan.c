@@ -145,11 +145,11 @@ static void keep_states(mba_graph *g, const mba_node *n)
 {
     const scan_dims d = scan_dims_of(n);
     if (n->in[U]->type.dtype == MBA_F32 && scan_segments(d) > 1)
-        mba_keep(g, n, STARTS, MBA_TYPE(MBA_F32, d.B, scan_segments(d) - 1, d.D, d.N));
+        mba_save_for_backward(g, n, STARTS, MBA_TYPE(MBA_F32, d.B, scan_segments(d) - 1, d.D, d.N));
     if (g->recompute || n->in[U]->type.dtype != MBA_BF16 || (d.N != 8 && d.N != 16)) return;
     const int64_t items = kept_items(n, d);
-    mba_keep(g, n, KEPT, MBA_TYPE(MBA_BF16, items, mba_ceil(mba_ceil(d.B, items) * d.L, KEEP), d.D, d.N));
-    if (mba_wants(n->in[Z])) mba_keep(g, n, YS, n->in[U]->type);
+    mba_save_for_backward(g, n, KEPT, MBA_TYPE(MBA_BF16, items, mba_ceil(mba_ceil(d.B, items) * d.L, KEEP), d.D, d.N));
+    if (mba_wants(n->in[Z])) mba_save_for_backward(g, n, YS, n->in[U]->type);
 }
 
 static void selective_scan_grad(mba_graph *g, const mba_node *n, mba_tensor *const *d)

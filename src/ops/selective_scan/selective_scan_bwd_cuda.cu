@@ -254,7 +254,7 @@ __global__ void __launch_bounds__(8 * N, 384 / (8 * N)) scan_bwd_tiles(const __g
     // 2. a tile on its way: every thread its own values, so that no barrier is needed before it reads them
     float start[4];
     auto read = [&](int tile) {
-        const int  me = thread_anew(), tr = me / CQ, column = mine(me % CQ * 4) ? me % CQ * 4 : 0, last = length() - 1;
+        const int  me = thread_id_reread(), tr = me / CQ, column = mine(me % CQ * 4) ? me % CQ * 4 : 0, last = length() - 1;
         const bool is_c = me % BQ >= N / 4;
 #pragma unroll
         for (int i = 0; i < NP; i++) {
@@ -286,7 +286,7 @@ __global__ void __launch_bounds__(8 * N, 384 / (8 * N)) scan_bwd_tiles(const __g
 
     // 3. gradients of a tile whose q, r, dB and dC are there
     auto finish = [&](int tile) {
-        const int    me = thread_anew(), cq = me % CQ, tr = me / CQ;
+        const int    me = thread_id_reread(), cq = me % CQ, tr = me / CQ;
         const float4 k = sm.skip[cq];
         const float  skip[4] = { k.x, k.y, k.z, k.w };
 #pragma unroll
@@ -326,7 +326,7 @@ __global__ void __launch_bounds__(8 * N, 384 / (8 * N)) scan_bwd_tiles(const __g
         if ((tile + 1) * TILE < length()) finish(tile + 1);
         sm.start[tid] = make_float4(start[0], start[1], start[2], start[3]);
         copy_async_wait<0>();
-        const int  me = thread_anew(), cq = me % CQ, tr = me / CQ;
+        const int  me = thread_id_reread(), cq = me % CQ, tr = me / CQ;
         const bool is_c = me % BQ >= N / 4;
 #pragma unroll
         for (int i = 0; i < NP; i++) {
@@ -394,7 +394,7 @@ __global__ void __launch_bounds__(8 * N, 384 / (8 * N)) scan_bwd_tiles(const __g
 
     // 5. what this item adds to the parameters, and the adjoint of what came in
     const part   a = sm.at.a;
-    const int    me = thread_anew();
+    const int    me = thread_id_reread();
     const float4 sum = sm.dA[me];
     const float  dA[4] = { sum.x, sum.y, sum.z, sum.w };
 #pragma unroll

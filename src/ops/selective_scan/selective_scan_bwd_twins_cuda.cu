@@ -21,7 +21,7 @@
  * of a that is not zero, the product sums lam dt u (h dy) over the warp's channels: dB in rows 0 .. 7 of the result, dC in 8 .. 15.
  * q and r are sums over states, across lanes: N = 16 rounds what a lane has to bf16 and lets tensor cores add it up; N = 8, a
  * small part of its models, adds in fp32 by shuffles (about 19 instructions a token more). */
-#include "device/cuda/blocks.cuh"
+#include "device/cuda/block_timestamps.cuh"
 #include "ops/selective_scan/selective_scan_cuda.cuh"
 
 enum { CH = TILE_CHANNELS, CQ = CH / 4, SLOTS = TILE * CQ };  /* SLOTS: fours of channels in a tile */
@@ -232,7 +232,7 @@ template <int N, bool PLAIN> static __device__ __forceinline__ void
 fetch_tile(const scan_operands<bf16> &p, bwd_twins_smem<N> &sm, int tile)
 {
     constexpr int NT = 8 * N, RP = NT / CQ, NP = TILE / RP, BQ = N / 2;
-    const unsigned me = (unsigned)thread_anew();
+    const unsigned me = (unsigned)thread_id_reread();
     const int   left = sm.at.a.channels - sm.at.a.channel, last = PLAIN ? INT32_MAX : sm.at.a.length - 1;
     const int   column = PLAIN || (int)(me % CQ * 4) < left ? me % CQ * 4 : 0;
     const int   l4 = me & 3, l8 = me % 32 / 4, c = me / 32 * (128 / N) + twin_channel<N>(0, l4);
@@ -279,7 +279,7 @@ template <int N, bool PLAIN> static __device__ __forceinline__ void
 open_tile(const scan_operands<bf16> &p, bwd_twins_smem<N> &sm, int tile)
 {
     constexpr int NT = 8 * N, RP = NT / CQ, NP = TILE / RP, BQ = N / 2;
-    const unsigned me = (unsigned)thread_anew(), cq = me % CQ;
+    const unsigned me = (unsigned)thread_id_reread(), cq = me % CQ;
 #pragma unroll
     for (int i = 0; i < NP; i++) {
         const int    row = me / CQ + i * RP, t = tile * TILE + row, s = me + i * NT;
@@ -335,7 +335,7 @@ template <int N, bool PLAIN> static __device__ __forceinline__ void
 close_tile(const scan_operands<bf16> &p, bwd_twins_smem<N> &sm, int tile)
 {
     constexpr int NT = 8 * N, RP = NT / CQ, NP = TILE / RP, BQ = N / 2;
-    const unsigned me = (unsigned)thread_anew(), cq = me % CQ;
+    const unsigned me = (unsigned)thread_id_reread(), cq = me % CQ;
     const int      length = PLAIN ? INT32_MAX : sm.at.a.length;
     const float4 k = sm.skip[cq];
     const float  skip[4] = { k.x, k.y, k.z, k.w };
@@ -381,7 +381,7 @@ close_tile(const scan_operands<bf16> &p, bwd_twins_smem<N> &sm, int tile)
 template <int N> static __device__ __forceinline__ void close_item(const scan_operands<bf16> &p, bwd_twins_smem<N> &sm, const float (&g)[4])
 {
     const part   a = sm.at.a;
-    const int    me = thread_anew();
+    const int    me = thread_id_reread();
     const float4 sum = sm.dA[me];
     const float  dA[4] = { sum.x, sum.y, sum.z, sum.w };
     float       *dinitial = p.dinitial.at && a.first == 0 ? p.dinitial.sequence(a.sequence) : NULL;
@@ -418,7 +418,7 @@ template <int N> static __device__ __forceinline__ void close_item(const scan_op
 template <int N, bool PLAIN> __global__ void __launch_bounds__(8 * N, N == 16 ? 3 : EIGHT_STATES)
 scan_bwd_twins(const __grid_constant__ scan_operands<bf16> p)
 {
-    MBA_BLOCK;
+    MBA_BLOCK_TIMESTAMPS;
     constexpr int NT = 8 * N, WIDE = 128 / N;
     extern __shared__ __align__(16) char smem[];
     bwd_twins_smem<N> &sm = *(bwd_twins_smem<N> *)smem;

@@ -257,7 +257,7 @@ __global__ void __launch_bounds__(8 * N, 512 / (8 * N)) scan_carry(const __grid_
     const int  tid = threadIdx.x, sc = tid % CH, sg = tid / CH, cq = tid % 8, tr = tid / 8, ch = a.channel + 4 * cq;
     const bool mine = ch < a.channels, ok = a.channel + sc < a.channels;
     const int  at = mine ? ch : a.channel, tiles = (a.length + TT - 1) / TT;
-    const lines<const T> &xl = BACK ? p.dout : p.u, &vl = BACK ? p.C : p.B;
+    const sequence_view<const T> &xl = BACK ? p.dout : p.u, &vl = BACK ? p.C : p.B;
     const T *gd = p.delta.sequence(a.sequence) + a.first * p.delta.row + at;
     const T *gx = xl.at ? xl.sequence(a.sequence) + a.first * xl.row + at : NULL;
     const T *gz = BACK && p.z.at ? p.z.sequence(a.sequence) + a.first * p.z.row + at : NULL;
@@ -333,7 +333,7 @@ __global__ void __launch_bounds__(8 * N, 512 / (8 * N)) scan_carry(const __grid_
  * that of the sum of its steps. */
 __global__ void __launch_bounds__(256)
 scan_combine(float *__restrict__ start, const float *__restrict__ ends, const float *__restrict__ steps,
-             lines<const float> first, lines<const float> A_log, int64_t states, int D, int N, int pieces, int sub, bool back)
+             sequence_view<const float> first, sequence_view<const float> A_log, int64_t states, int D, int N, int pieces, int sub, bool back)
 {
     enum { AHEAD = 8 };                                       /* pieces read at once: one after another took most of the time */
     const int64_t i = (int64_t)blockIdx.x * 256 + threadIdx.x;
@@ -461,8 +461,8 @@ extern "C" mba_status selective_scan_tiles_cuda(const mba_call *c)
     int             k = 0;
     MBA_WITH_DTYPE(n->in[U]->type.dtype, T,
         scan_operands<T> p = scan_operands_of<T>(c, c->plan->launch[main].grid[0], forward_width(c, main, d.N));
-        p.out   = lines_of<T>(n->out[OUT], c->out[OUT], d.L, d.D);
-        p.final = lines_of<float>(n->out[FINAL], c->out[FINAL], d.D, d.N);
+        p.out   = sequence_view_of<T>(n->out[OUT], c->out[OUT], d.L, d.D);
+        p.final = sequence_view_of<float>(n->out[FINAL], c->out[FINAL], d.D, d.N);
         keep_for_backward(&p, n->out[KEPT], c->out[KEPT]);
         p.ys    = (T *)c->out[YS];
         MBA_TRY(forward(c, &k, &p)));

@@ -8,7 +8,7 @@
 #define MBA_SELECTIVE_SCAN_CUDA_CUH
 
 #include "device/cuda/async.cuh"
-#include "device/cuda/tile.cuh"
+#include "device/cuda/mma_fragments.cuh"
 extern "C" {
 #include "ops/selective_scan/selective_scan_slots.h"
 }
@@ -19,16 +19,16 @@ extern "C" {
 
 /* ---- operands: rows at one distance within a sequence, sequences wherever their window has them ---- */
 
-template <typename T> struct lines {
+template <typename T> struct sequence_view {
     T      *at;
     int64_t row, outer, inner, per;
     __device__ __forceinline__ T *sequence(int64_t b) const { return per == 1 ? at + b * outer : at + b / per * outer + b % per * inner; }
 };
 
 /* `rows` of `width` values make a sequence. An absent tensor: at is NULL. */
-template <typename T> static inline lines<T> lines_of(const mba_tensor *t, void *at, int64_t rows, int64_t width)
+template <typename T> static inline sequence_view<T> sequence_view_of(const mba_tensor *t, void *at, int64_t rows, int64_t width)
 {
-    lines<T> l = { NULL, 0, 0, 0, 1 };
+    sequence_view<T> l = { NULL, 0, 0, 0, 1 };
     if (!t) return l;
     l.at = (T *)at;
     if (t->run == width) {
@@ -43,19 +43,19 @@ template <typename T> static inline lines<T> lines_of(const mba_tensor *t, void 
     return l;
 }
 
-template <typename T> static inline lines<T> dense_lines(T *at, int64_t rows, int64_t width)
+template <typename T> static inline sequence_view<T> dense_lines(T *at, int64_t rows, int64_t width)
 {
-    const lines<T> l = { at, width, rows * width, 0, 1 };
+    const sequence_view<T> l = { at, width, rows * width, 0, 1 };
     return l;
 }
 
 /* Everything a kernel may want; what is absent is NULL. Activations are T, the rest fp32. */
 template <typename T> struct scan_operands {
-    lines<const T>       u, delta, z, B, C, dout;
-    lines<T>             out, du, ddelta, dz, dB, dC;
-    lines<const float>   A_log, start, start_back;        /* (items, D, N): states and adjoints that come in */
-    lines<float>         final, dinitial, dA_log;
-    lines<const int32_t> ids;
+    sequence_view<const T>       u, delta, z, B, C, dout;
+    sequence_view<T>             out, du, ddelta, dz, dB, dC;
+    sequence_view<const float>   A_log, start, start_back;        /* (items, D, N): states and adjoints that come in */
+    sequence_view<float>         final, dinitial, dA_log;
+    sequence_view<const int32_t> ids;
     const float         *skip, *bias;
     float               *dskip, *dbias;
     T                   *kept, *ys;                        /* scratch: see selective_scan_slots.h */
@@ -311,7 +311,7 @@ template <typename T> struct origins {
     const int32_t *ids;
 };
 
-template <typename X> static __device__ __forceinline__ X *origin(const lines<X> &l, const part &a, int column)
+template <typename X> static __device__ __forceinline__ X *origin(const sequence_view<X> &l, const part &a, int column)
 {
     return l.at ? l.sequence(a.sequence) + a.first * l.row + column : NULL;
 }
@@ -322,10 +322,10 @@ find_origins(origins<T> &o, const scan_operands<T> &p, const part &a, int thread
 {
     enum { ROWS = 10, IDS_, YS_, KEPT_, BC_, PART_ };
     static_assert(offsetof(origins<T>, dz) - offsetof(origins<T>, u) == (ROWS - 1) * sizeof(T *), "as operands lie");
-    static_assert(offsetof(scan_operands<T>, dz) - offsetof(scan_operands<T>, u) == (ROWS - 1) * sizeof(lines<T>), "");
+    static_assert(offsetof(scan_operands<T>, dz) - offsetof(scan_operands<T>, u) == (ROWS - 1) * sizeof(sequence_view<T>), "");
     if (thread < ROWS)                                     // 3, 4: B and C
         ((T **)&o.u)[thread] =
-            origin(((const lines<T> *)&p.u)[thread], a, thread == 3 || thread == 4 ? a.group * p.N : a.channel);
+            origin(((const sequence_view<T> *)&p.u)[thread], a, thread == 3 || thread == 4 ? a.group * p.N : a.channel);
     else if (thread == IDS_)  o.ids = origin(p.ids, a, 0);
     else if (thread == YS_)   o.ys = p.ys ? p.ys + a.token * p.D + a.channel : NULL;
     else if (thread == KEPT_)
@@ -356,16 +356,16 @@ template <typename T> static inline scan_operands<T> scan_operands_of(const mba_
 {
     const mba_node *n = c->node;
     const scan_dims d = scan_dims_of(n);
-    const scan_cut  cut = scan_cut_of(d, items);
+    const scan_partition  cut = scan_partition_of(d, items);
     scan_operands<T> p = {};
-    p.u       = lines_of<const T>(n->in[U], c->in[U], d.L, d.D);
-    p.delta   = lines_of<const T>(n->in[DELTA], c->in[DELTA], d.L, d.D);
-    p.z       = lines_of<const T>(n->in[Z], c->in[Z], d.L, d.D);
-    p.B       = lines_of<const T>(n->in[BM], c->in[BM], d.L, d.G * d.N);
-    p.C       = lines_of<const T>(n->in[CM], c->in[CM], d.L, d.G * d.N);
-    p.A_log   = lines_of<const float>(n->in[A_LOG], c->in[A_LOG], d.D, d.N);
-    p.start   = lines_of<const float>(n->in[INITIAL], c->in[INITIAL], d.D, d.N);
-    p.ids     = lines_of<const int32_t>(n->in[IDS], c->in[IDS], d.L, 1);
+    p.u       = sequence_view_of<const T>(n->in[U], c->in[U], d.L, d.D);
+    p.delta   = sequence_view_of<const T>(n->in[DELTA], c->in[DELTA], d.L, d.D);
+    p.z       = sequence_view_of<const T>(n->in[Z], c->in[Z], d.L, d.D);
+    p.B       = sequence_view_of<const T>(n->in[BM], c->in[BM], d.L, d.G * d.N);
+    p.C       = sequence_view_of<const T>(n->in[CM], c->in[CM], d.L, d.G * d.N);
+    p.A_log   = sequence_view_of<const float>(n->in[A_LOG], c->in[A_LOG], d.D, d.N);
+    p.start   = sequence_view_of<const float>(n->in[INITIAL], c->in[INITIAL], d.D, d.N);
+    p.ids     = sequence_view_of<const int32_t>(n->in[IDS], c->in[IDS], d.L, 1);
     p.skip    = (const float *)(n->in[SKIP] ? c->in[SKIP] : NULL);
     p.bias    = (const float *)(n->in[DT_BIAS] ? c->in[DT_BIAS] : NULL);
     p.B_ = (int)d.B; p.L = (int)d.L; p.D = (int)d.D; p.N = (int)d.N; p.G = (int)d.G; p.Dg = (int)(d.D / d.G);
@@ -392,15 +392,15 @@ template <typename T> static inline void keep_for_backward(scan_operands<T> *p, 
 }
 
 /* Groups of eight values of all rows are whole and aligned. */
-template <typename T> static inline bool in_eights(const lines<T> &l)
+template <typename T> static inline bool vec8_aligned(const sequence_view<T> &l)
 {
     return !l.at || ((uintptr_t)l.at % 16 == 0 && l.row % 8 == 0 && l.outer % 8 == 0 && l.inner % 8 == 0);
 }
 
-static inline bool eights_of(const scan_operands<bf16> &p)
+static inline bool all_vec8_aligned(const scan_operands<bf16> &p)
 {
-    return p.Dg % 8 == 0 && (uintptr_t)p.ys % 16 == 0 && in_eights(p.u) && in_eights(p.delta) && in_eights(p.z) && in_eights(p.dout)
-        && in_eights(p.out) && in_eights(p.du) && in_eights(p.ddelta) && in_eights(p.dz);
+    return p.Dg % 8 == 0 && (uintptr_t)p.ys % 16 == 0 && vec8_aligned(p.u) && vec8_aligned(p.delta) && vec8_aligned(p.z) && vec8_aligned(p.dout)
+        && vec8_aligned(p.out) && vec8_aligned(p.du) && vec8_aligned(p.ddelta) && vec8_aligned(p.dz);
 }
 
 /* Of the backward: its gradients too. */
@@ -409,15 +409,15 @@ template <typename T> static inline scan_operands<T> scan_bwd_operands_of(const 
     const mba_node  *n = c->node;
     const scan_dims  d = scan_dims_of(n);
     scan_operands<T> p = scan_operands_of<T>(c, items, width);
-    p.dout       = lines_of<const T>(n->in[DOUT], c->in[DOUT], d.L, d.D);
-    p.start_back = lines_of<const float>(n->in[DFINAL], c->in[DFINAL], d.D, d.N);
-    p.du         = lines_of<T>(n->out[DU], c->out[DU], d.L, d.D);
-    p.ddelta     = lines_of<T>(n->out[DDELTA], c->out[DDELTA], d.L, d.D);
-    p.dz         = lines_of<T>(n->out[DZ], c->out[DZ], d.L, d.D);
-    p.dB         = lines_of<T>(n->out[DB], c->out[DB], d.L, d.G * d.N);
-    p.dC         = lines_of<T>(n->out[DC], c->out[DC], d.L, d.G * d.N);
-    p.dA_log     = lines_of<float>(n->out[DA_LOG], c->out[DA_LOG], d.D, d.N);
-    p.dinitial   = lines_of<float>(n->out[DINITIAL], c->out[DINITIAL], d.D, d.N);
+    p.dout       = sequence_view_of<const T>(n->in[DOUT], c->in[DOUT], d.L, d.D);
+    p.start_back = sequence_view_of<const float>(n->in[DFINAL], c->in[DFINAL], d.D, d.N);
+    p.du         = sequence_view_of<T>(n->out[DU], c->out[DU], d.L, d.D);
+    p.ddelta     = sequence_view_of<T>(n->out[DDELTA], c->out[DDELTA], d.L, d.D);
+    p.dz         = sequence_view_of<T>(n->out[DZ], c->out[DZ], d.L, d.D);
+    p.dB         = sequence_view_of<T>(n->out[DB], c->out[DB], d.L, d.G * d.N);
+    p.dC         = sequence_view_of<T>(n->out[DC], c->out[DC], d.L, d.G * d.N);
+    p.dA_log     = sequence_view_of<float>(n->out[DA_LOG], c->out[DA_LOG], d.D, d.N);
+    p.dinitial   = sequence_view_of<float>(n->out[DINITIAL], c->out[DINITIAL], d.D, d.N);
     p.dskip      = (float *)(n->out[DSKIP] ? c->out[DSKIP] : NULL);
     p.dbias      = (float *)(n->out[DDT_BIAS] ? c->out[DDT_BIAS] : NULL);
     p.bc         = (float *)mba_cuda_scratch(c, CU_BC);

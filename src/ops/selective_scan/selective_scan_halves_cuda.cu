@@ -20,11 +20,11 @@ static __device__ __forceinline__ lane_offsets halves_offsets(const halves &sm, 
 {
     const auto  &s = sm.buf[0];
     lane_offsets o;
-    o.dt = shared_of(&s.dt[0][wc / 8][4 * l8]);
-    o.x  = shared_of(&s.x[l4][(wc + l8) ^ 4 * (l4 & 1)]);
-    o.b  = shared_of(&s.b[l4][8 * ns + l8]);
-    o.c  = shared_of(&s.c[l8][8 * ns + 2 * l4]);
-    o.y  = shared_of(&s.y[TILE * ns + 2 * l4][wc + l8]);
+    o.dt = smem_address_of(&s.dt[0][wc / 8][4 * l8]);
+    o.x  = smem_address_of(&s.x[l4][(wc + l8) ^ 4 * (l4 & 1)]);
+    o.b  = smem_address_of(&s.b[l4][8 * ns + l8]);
+    o.c  = smem_address_of(&s.c[l8][8 * ns + 2 * l4]);
+    o.y  = smem_address_of(&s.y[TILE * ns + 2 * l4][wc + l8]);
     asm volatile("" : "+r"(o.dt), "+r"(o.x), "+r"(o.b), "+r"(o.c));
     return o;
 }
@@ -36,10 +36,10 @@ static __device__ __forceinline__ void
 read_tokens(half_tokens &f, const lane_offsets &o, uint32_t turn, int four)
 {
     typedef halves::buffer buffer;
-    f.dt = *shared_at<const float4>(o.dt + turn + four * (int)sizeof(buffer::dt[0]));
-    f.x  = *shared_at<const float>(o.x + turn + four * 4 * (int)sizeof(buffer::x[0]));
-    f.b  = *shared_at<const float>(o.b + turn + four * 4 * (int)sizeof(buffer::b[0]));
-    if (four % 2 == 0) f.c = *shared_at<const float2>(o.c + turn + four * 4 * (int)sizeof(buffer::c[0]));
+    f.dt = *smem_pointer<const float4>(o.dt + turn + four * (int)sizeof(buffer::dt[0]));
+    f.x  = *smem_pointer<const float>(o.x + turn + four * 4 * (int)sizeof(buffer::x[0]));
+    f.b  = *smem_pointer<const float>(o.b + turn + four * 4 * (int)sizeof(buffer::b[0]));
+    if (four % 2 == 0) f.c = *smem_pointer<const float2>(o.c + turn + four * 4 * (int)sizeof(buffer::c[0]));
 }
 
 /* Rows of a product are eight channels at one token and the same at the next, columns are eight states. So b and C h of
@@ -78,7 +78,7 @@ put_sums(const lane_offsets &o, uint32_t turn, const float (&y)[TILE / 8][2])
     typedef halves::buffer buffer;
 #pragma unroll
     for (int g = 0; g < TILE / 8; g++) {
-        float *to = shared_at<float>(o.y + turn + 8 * g * (uint32_t)sizeof(buffer::y[0]));
+        float *to = smem_pointer<float>(o.y + turn + 8 * g * (uint32_t)sizeof(buffer::y[0]));
         to[0] = y[g][0];
         to[sizeof(buffer::y[0]) / sizeof(float)] = y[g][1];
     }
@@ -125,7 +125,7 @@ static __device__ __forceinline__ void halves_states(const scan_operands<bf16> &
     }
     one([] {});
     if (!p.final.at || a.first + a.length < p.L) return;
-    const int who = thread_anew(), state = who / 32 / S::CO * 8 + who % 4 * 2;      // for want of registers
+    const int who = thread_id_reread(), state = who / 32 / S::CO * 8 + who % 4 * 2;      // for want of registers
     const int at = a.channel + who / 32 % S::CO * 8 + who % 32 / 4;
     if (at >= a.channels) return;
     float *final = p.final.sequence(a.sequence) + at * p.final.row + state;

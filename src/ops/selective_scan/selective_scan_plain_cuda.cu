@@ -112,7 +112,7 @@ template <typename T> __global__ void __launch_bounds__(32, 16) scan_fwd_plain(c
     for (int n = 0; n < N; n++) f[n] = h[n * 32];
 }
 
-template <typename T> static __device__ __forceinline__ void put(const lines<T> &l, const lane_channel<T> &c, int t, float v, bool add)
+template <typename T> static __device__ __forceinline__ void put(const sequence_view<T> &l, const lane_channel<T> &c, int t, float v, bool add)
 {
     if (!l.at || !c.ok) return;
     T *to = l.sequence(c.a.sequence) + t * l.row + c.ch;
@@ -192,8 +192,8 @@ extern "C" mba_status selective_scan_plain_cuda(const mba_call *c)
     const scan_dims d = scan_dims_of(n);
     MBA_WITH_DTYPE(n->in[U]->type.dtype, T,
         scan_operands<T> p = scan_operands_of<T>(c, d.B, PLAIN_CHANNELS);
-        p.out   = lines_of<T>(n->out[OUT], c->out[OUT], d.L, d.D);
-        p.final = lines_of<float>(n->out[FINAL], c->out[FINAL], d.D, d.N);
+        p.out   = sequence_view_of<T>(n->out[OUT], c->out[OUT], d.L, d.D);
+        p.final = sequence_view_of<float>(n->out[FINAL], c->out[FINAL], d.D, d.N);
         p.space = (float *)mba_cuda_scratch(c, CU_SPACE);
         keep_for_backward(&p, n->out[KEPT], c->out[KEPT]);
         p.ys    = (T *)c->out[YS];

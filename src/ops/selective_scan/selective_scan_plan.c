@@ -16,15 +16,15 @@ enum { ORIGINS_BYTES = 160 };                                // of struct origin
 static int64_t row_of(const mba_tensor *t, int64_t width) { return t->run == width ? t->pitch : width; }
 
 /* Groups of four values of a row are whole and aligned. */
-static bool fours(const mba_tensor *t, int64_t width)
+static bool vec4_aligned(const mba_tensor *t, int64_t width)
 {
     return !t || (t->offset % 4 == 0 && row_of(t, width) % 4 == 0 && t->pitch % 4 == 0);
 }
 
-static bool all_fours(const mba_node *n, int64_t D, bool back)
+static bool all_vec4_aligned(const mba_node *n, int64_t D, bool back)
 {
-    return fours(n->in[U], D) && fours(n->in[DELTA], D) && fours(n->in[Z], D)
-        && (back ? fours(n->in[DOUT], D) && fours(n->out[DU], D) && fours(n->out[DDELTA], D) && fours(n->out[DZ], D) : fours(n->out[OUT], D));
+    return vec4_aligned(n->in[U], D) && vec4_aligned(n->in[DELTA], D) && vec4_aligned(n->in[Z], D)
+        && (back ? vec4_aligned(n->in[DOUT], D) && vec4_aligned(n->out[DU], D) && vec4_aligned(n->out[DDELTA], D) && vec4_aligned(n->out[DZ], D) : vec4_aligned(n->out[OUT], D));
 }
 
 /* Several sequences may follow each other in one item: no states come in or go out, and rows run on. */
@@ -43,7 +43,7 @@ static mba_status fast_takes(const mba_node *n, const mba_machine *m, bool back)
     MBA_REFUSE_IF(m->cc < 80, "a device of compute capability %d", m->cc);
     MBA_REFUSE_IF(d.N != 8 && d.N != 16, "%lld states: wants 8 or 16", (long long)d.N);
     MBA_REFUSE_IF(d.D / d.G % 4, "groups of %lld channels: wants a multiple of 4", (long long)(d.D / d.G));
-    MBA_REFUSE_IF(!all_fours(n, d.D, back), "rows that do not begin at multiples of four values");
+    MBA_REFUSE_IF(!all_vec4_aligned(n, d.D, back), "rows that do not begin at multiples of four values");
     MBA_REFUSE_IF(d.L > INT_MOST || d.D > INT_MOST / 32 || d.B > INT_MOST, "more than %d tokens or channels", INT_MOST);
     return MBA_OK;
 }
@@ -57,27 +57,27 @@ static mba_status fast_takes(const mba_node *n, const mba_machine *m, bool back)
 static int64_t channel_blocks(scan_dims d, int64_t width) { return d.G * mba_ceil(d.D / d.G, width); }
 
 /* In tiles of one block: as many rounds as the machine needs, each as long as an item and what begins and ends it. */
-static double time_of(scan_dims d, int64_t items, int64_t width, int64_t places)
+static double time_of(scan_dims d, int64_t items, int64_t width, int64_t indexed_view)
 {
-    const scan_cut c = scan_cut_of(d, items);
-    const double   rounds = (double)mba_ceil(items * channel_blocks(d, width), places);
+    const scan_partition c = scan_partition_of(d, items);
+    const double   rounds = (double)mba_ceil(items * channel_blocks(d, width), indexed_view);
     return rounds * (double)(c.tiles + 2) * (c.pieces > 1 ? 1.6 : 1);       // 1.6: the pass for the states between pieces
 }
 
 /* `kept`: states that the forward keeps for the backward fix which sequences share tiles. */
-static int64_t best_items(scan_dims d, int64_t width, int64_t places, bool packs, const mba_tensor *kept, double *time)
+static int64_t best_items(scan_dims d, int64_t width, int64_t indexed_view, bool packs, const mba_tensor *kept, double *time)
 {
     int64_t best = kept ? kept->type.dim[0] : d.B;
     if (best < d.B) {
-        *time = time_of(d, best, width, places);
+        *time = time_of(d, best, width, indexed_view);
         return best;
     }
     packs &= !kept;
-    *time = time_of(d, d.B, width, places);
+    *time = time_of(d, d.B, width, indexed_view);
     for (int64_t k = 2; k <= PIECES_MOST; k++) {
         const int64_t piece = mba_ceil(mba_ceil(d.L, k), TILE) * TILE, cut = d.B * mba_ceil(d.L, piece), packed = mba_ceil(d.B, k);
-        const double  t = piece >= PIECE_LEAST ? time_of(d, cut, width, places) : *time;
-        const double  p = packs && k <= PACK_MOST && packed * k * d.L < INT_MOST ? time_of(d, packed, width, places) : *time;
+        const double  t = piece >= PIECE_LEAST ? time_of(d, cut, width, indexed_view) : *time;
+        const double  p = packs && k <= PACK_MOST && packed * k * d.L < INT_MOST ? time_of(d, packed, width, indexed_view) : *time;
         if (t < *time) { *time = t; best = cut; }
         if (p < *time) { *time = p; best = packed; }
     }
@@ -116,7 +116,7 @@ static void load_states(mba_launch *l, const mba_node *n, scan_dims d, int64_t w
 /* How many parts of a piece the pass for the states between pieces takes singly: pieces alone may leave SMs idle. */
 static int64_t carry_parts(scan_dims d, int64_t items, const mba_machine *m)
 {
-    const scan_cut c = scan_cut_of(d, items);
+    const scan_partition c = scan_partition_of(d, items);
     const int64_t  blocks = (items - d.B) * channel_blocks(d, TILE_CHANNELS);
     int64_t        sub = 1;
     while (items > d.B && d.L % c.piece == 0 && blocks * sub < 8 * (int64_t)m->sm && c.piece % (2 * sub * TILE) == 0
@@ -127,7 +127,7 @@ static int64_t carry_parts(scan_dims d, int64_t items, const mba_machine *m)
 static void plan_combine(mba_plan *p, scan_dims d, int64_t items, int64_t sub, bool back)
 {
     enum { THREADS = 256, AHEAD = 8 };                                        // pieces that are asked for at once
-    const int64_t pieces = scan_cut_of(d, items).pieces * sub;
+    const int64_t pieces = scan_partition_of(d, items).pieces * sub;
     const double  trips = (double)mba_ceil(pieces, AHEAD), some = THREADS * (double)pieces / trips;
     mba_launch   *l = mba_plan_launch(p, "scan_combine", MBA_VECTOR, mba_ceil(d.B * d.D * d.N, THREADS), THREADS);
     l->regs = 60;
@@ -142,7 +142,7 @@ static void plan_combine(mba_plan *p, scan_dims d, int64_t items, int64_t sub, b
 
 static void plan_carries(mba_plan *p, const mba_node *n, scan_dims d, int64_t items, int64_t sub, bool back)
 {
-    const scan_cut c = scan_cut_of(d, items);
+    const scan_partition c = scan_partition_of(d, items);
     const double   values = 2.0 * TILE * TILE_CHANNELS, elements = values * (double)d.N;
     mba_launch    *l = mba_plan_launch(p, "scan_carry", MBA_VECTOR, items * sub, (int)(8 * d.N));
     l->grid[1]    = channel_blocks(d, TILE_CHANNELS);
@@ -163,7 +163,7 @@ static void plan_carries(mba_plan *p, const mba_node *n, scan_dims d, int64_t it
 /* The forward pass of an item; `states`: for the backward, without the output. */
 static void plan_forward(mba_plan *p, const mba_node *n, scan_dims d, int64_t items, int64_t width, bool states)
 {
-    const scan_cut c = scan_cut_of(d, items);
+    const scan_partition c = scan_partition_of(d, items);
     const double   e = (double)mba_dtype_bytes(n->in[U]->type.dtype), values = (double)(TILE * width), N = (double)d.N;
     if (c.pieces > 1) plan_carries(p, n, d, items, 1, false);
     mba_launch *l = mba_plan_launch(p, "scan_fwd_tiles", MBA_MIXED, items, forward_threads(d, width));
@@ -231,7 +231,7 @@ static mba_status twins_take(const mba_node *n, const mba_machine *m, bool back)
     const scan_dims d = scan_dims_of(n);
     MBA_TRY(fast_takes(n, m, back));
     MBA_REFUSE_IF(n->in[U]->type.dtype != MBA_BF16, "fp32 activations: wants bf16");
-    MBA_REFUSE_IF(!fours(n->in[BM], d.G * d.N) || !fours(n->in[CM], d.G * d.N), "B or C that does not begin at multiples of four values");
+    MBA_REFUSE_IF(!vec4_aligned(n->in[BM], d.G * d.N) || !vec4_aligned(n->in[CM], d.G * d.N), "B or C that does not begin at multiples of four values");
     for (int k = 0; k < MBA_IN_MAX + MBA_OUT_MAX; k++) {
         const mba_tensor *t = k < MBA_IN_MAX ? n->in[k] : n->out[k - MBA_IN_MAX];
         MBA_REFUSE_IF(t && t->pitch > INT_MOST / 2 && !mba_dense(t), "rows %lld values apart", (long long)t->pitch);
@@ -265,7 +265,7 @@ static double twins_us(scan_dims d, int64_t items, int64_t width, const mba_mach
     const double  main = rounds_of(before && at->leads ? before : items * blocks, m->sm, at);
     const double  leads = at->leads && before ? (double)d.B / (double)(items - d.B) : 0;   // of the pass before
     const double  carry = before ? (leads + (1 - leads) * at->carry) * rounds_of(before, m->sm, at) : 0;
-    return (main + carry) * (double)(scan_cut_of(d, items).tiles + 2) * (items < d.B ? PACK_COST : 1)
+    return (main + carry) * (double)(scan_partition_of(d, items).tiles + 2) * (items < d.B ? PACK_COST : 1)
          + (before ? at->more : 0);
 }
 
@@ -299,7 +299,7 @@ static int64_t launched(scan_dims d, int64_t items) { return items > d.B ? items
 
 static void plan_twins(mba_plan *p, const mba_node *n, scan_dims d, int64_t items, enum forward_role role, bool split)
 {
-    const scan_cut c = scan_cut_of(d, items);
+    const scan_partition c = scan_partition_of(d, items);
     const bool     carry = role == CARRY_PASS, half = role == HALVES_PASS;
     const int64_t  width = half ? HALVES_CHANNELS : TWINS_STATES / d.N, buffers = half ? 4 : 2;
     const double   values = (double)(TILE * width), elements = values * (double)d.N;
@@ -375,7 +375,7 @@ mba_status selective_scan_twins_plan(mba_plan *p, const mba_node *n, const mba_m
 /* ---- backward ---- */
 
 /* How many stretches of `tokens` all items have: the last of a sequence, or of a batch, may be shorter than the others. */
-static int64_t stretches_of(scan_dims d, scan_cut c, int64_t tokens)
+static int64_t stretches_of(scan_dims d, scan_partition c, int64_t tokens)
 {
     if (c.pieces > 1) return d.B * ((c.pieces - 1) * mba_ceil(c.piece, tokens) + mba_ceil(d.L - (c.pieces - 1) * c.piece, tokens));
     const int64_t rest = d.B - (c.items - 1) * c.pack;
@@ -384,7 +384,7 @@ static int64_t stretches_of(scan_dims d, scan_cut c, int64_t tokens)
 
 /* FLOPs of a tile's sums on bf16 tensor cores, a mean over all items: 2^16 for eight tokens of a block. Twins leave out half a
  * tile behind the end, and add up 8 states without them; products of tf32 are not in it. */
-static double sums_of_tile(scan_dims d, scan_cut c, bool twins)
+static double sums_of_tile(scan_dims d, scan_partition c, bool twins)
 {
     if (twins && d.N == 8) return 0;
     const double halves = twins ? (double)stretches_of(d, c, KEEP) : 2 * (double)stretches_of(d, c, TILE);
@@ -394,7 +394,7 @@ static double sums_of_tile(scan_dims d, scan_cut c, bool twins)
 /* `twins`: from what the forward kept. */
 static void plan_backward(mba_plan *p, const mba_node *n, scan_dims d, int64_t items, bool twins)
 {
-    const scan_cut c = scan_cut_of(d, items);
+    const scan_partition c = scan_partition_of(d, items);
     const int64_t  e = (int64_t)mba_dtype_bytes(n->in[U]->type.dtype), CH = TILE_CHANNELS, N = d.N;
     const double   values = (double)(TILE * CH), elements = values * (double)N;
     mba_launch    *l = mba_plan_launch(p, twins ? "scan_bwd_twins" : "scan_bwd_tiles", MBA_MIXED, items, (int)(8 * N));
@@ -458,7 +458,7 @@ mba_status selective_scan_bwd_tiles_plan(mba_plan *p, const mba_node *n, const m
     MBA_TRY(fast_takes(n, m, true));
     double        time, wide;
     const int64_t items = best_items(d, TILE_CHANNELS, (int64_t)m->sm * (384 / (8 * d.N)), can_pack(n, d, true), NULL, &time);
-    const scan_cut c = scan_cut_of(d, items);
+    const scan_partition c = scan_partition_of(d, items);
     const int64_t sub = carry_parts(d, items, m);
     const size_t  e = mba_dtype_bytes(n->in[U]->type.dtype);
     time = forward_widths[1].us * time_of(d, items, TILE_CHANNELS, forward_places(d, TILE_CHANNELS, m));

@@ -10,7 +10,7 @@
 
 /* ---- plans: products of bf16 that the backward's warps issue, counted by its loops (selective_scan_bwd*_cuda.cu) ---- */
 
-static int length_of(const scan_dims *d, const scan_cut *c, int item)
+static int length_of(const scan_dims *d, const scan_partition *c, int item)
 {
     const int64_t first = c->pieces > 1 ? item % c->pieces * c->piece : 0, sequence = item * c->pack;
     if (c->pack > 1) return (int)((d->B - sequence < c->pack ? d->B - sequence : c->pack) * d->L);
@@ -40,7 +40,7 @@ static void plans_count_the_products_that_warps_issue(void **state)
         { { 2001, 7, 640, 16, 2 }, "short: packs" },             { { 2, 1, 32, 8, 1 }, "a token" },
         { { 4, 4096, 512, 16, 1 }, "whole tiles" } };
     bool packs = false, pieces = false;
-    int  seen = 0;
+    int  row_regs = 0;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const int64_t  *n = cases[i].dim;
         const scan_dims d = { n[0], n[1], n[2], n[3], n[4] };
@@ -52,20 +52,20 @@ static void plans_count_the_products_that_warps_issue(void **state)
                 if (mba_plan_variant(&p, NULL, o.g->arena, o.g->nodes[k], v, &machines[1]) != MBA_OK) continue;
                 for (int l = 0; l < p.nlaunches; l++) {
                     if (strncmp(p.launch[l].kernel, "scan_bwd_t", 10)) continue;
-                    const scan_cut c = scan_cut_of(d, p.launch[l].grid[0]);
+                    const scan_partition c = scan_partition_of(d, p.launch[l].grid[0]);
                     double         sum = 0;
                     packs  |= c.pack > 1;
                     pieces |= c.pieces > 1;
                     for (int item = 0; item < c.items; item++)
                         sum += (double)p.launch[l].grid[1] * flops_of_block(length_of(&d, &c, item), (int)d.N, !strcmp(v->name, "twins"));
                     assert_near(mba_launch_work(&p.launch[l], MBA_MMA), sum, 1e-12 * sum);
-                    seen++;
+                    row_regs++;
                 }
             }
         mba_graph_destroy(o.g);
     }
     assert_true(packs && pieces);
-    assert_int_equal(seen, 14);
+    assert_int_equal(row_regs, 14);
 }
 
 /* ---- plans: bytes that kernels write, at sizes that whole blocks and tiles cover ---- */
@@ -83,7 +83,7 @@ static mba_work_sums sums_of_plan(const mba_plan *p)
 }
 
 /* Parameters' gradients and states at the ends are a small part of it, and not planned one by one. */
-static void check_stores(const mba_node *n, const mba_plan *p, int *seen)
+static void check_stores(const mba_node *n, const mba_plan *p, int *row_regs)
 {
     static const int fwd[] = { OUT, KEPT, YS }, bwd[] = { DU, DDELTA, DB, DC, DZ }, scratch[] = { CU_KEPT, CU_BC, CU_SUMS };
     const bool          back = n->op == &mba_op_selective_scan_bwd;
@@ -95,14 +95,14 @@ static void check_stores(const mba_node *n, const mba_plan *p, int *seen)
         if (fabs(s.operand[MBA_ARG_OUT(k)][1] - bytes) > 1e-9 * bytes)
             fail_msg("%s=%s stores %.0f bytes of output %d, which has %.0f", n->op->name, p->variant,
                      s.operand[MBA_ARG_OUT(k)][1], k, bytes);
-        *seen += t != NULL;
+        *row_regs += t != NULL;
     }
     for (int i = 0; i < 3 && back; i++) {         // what is read was written before, and whole
         const double *moved = s.operand[MBA_ARG_SCRATCH(scratch[i])], bytes = (double)p->scratch[scratch[i]].bytes;
         if (fabs(moved[1] - bytes) > 1e-9 * bytes || fabs(moved[0] - bytes) > 1e-9 * bytes)
             fail_msg("%s=%s stores %.0f and loads %.0f bytes of scratch '%s', which has %.0f", n->op->name, p->variant,
                      moved[1], moved[0], p->scratch[scratch[i]].name, bytes);
-        *seen += bytes > 0;
+        *row_regs += bytes > 0;
     }
 }
 
@@ -111,7 +111,7 @@ static void plans_store_what_kernels_write(void **state)
     (void)state;
     static const mba_case cases[] = { { { 4, 512, 256, 16, 1 }, "whole tiles" }, { { 4, 512, 256, 16, 1, NO_Z }, "no gate" },
                                       { { 2, 64, 128, 8, 2 }, "two groups" } };
-    int seen = 0;
+    int row_regs = 0;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         for (int half = 0; half < 2; half++) {
             mba_case_graph o;
@@ -122,12 +122,12 @@ static void plans_store_what_kernels_write(void **state)
                 const bool      mine = n->op == &mba_op_selective_scan || n->op == &mba_op_selective_scan_bwd;
                 for (const mba_variant *v = n->op->cuda; mine && v->name; v++) {
                     mba_plan p;
-                    if (mba_plan_variant(&p, NULL, o.g->arena, n, v, &machines[1]) == MBA_OK) check_stores(n, &p, &seen);
+                    if (mba_plan_variant(&p, NULL, o.g->arena, n, v, &machines[1]) == MBA_OK) check_stores(n, &p, &row_regs);
                 }
             }
             mba_graph_destroy(o.g);
         }
-    assert_int_equal(seen, 142);
+    assert_int_equal(row_regs, 142);
 }
 
 MBA_TEST_MAIN(cmocka_unit_test(plans_count_the_products_that_warps_issue), cmocka_unit_test(plans_store_what_kernels_write))

@@ -55,11 +55,11 @@ enum {
 
 /* What one block goes through: `pack` whole sequences (their states start from zero), or one of the `pieces` of a sequence,
  * `piece` tokens long but for the last. */
-typedef struct scan_cut { int64_t items, pack, pieces, piece, tiles; } scan_cut;
+typedef struct scan_partition { int64_t items, pack, pieces, piece, tiles; } scan_partition;
 
-static inline scan_cut scan_cut_of(scan_dims d, int64_t items)
+static inline scan_partition scan_partition_of(scan_dims d, int64_t items)
 {
-    scan_cut c = { items, 1, 1, d.L, 0 };
+    scan_partition c = { items, 1, 1, d.L, 0 };
     if (items < d.B) c.pack = mba_ceil(d.B, items);
     if (items > d.B) {
         c.pieces = items / d.B;

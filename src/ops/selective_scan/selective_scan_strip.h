@@ -17,7 +17,7 @@ static const float LOG2_E = 0x1.715476p0f;
 static inline scan_dims real_dims_of(const mba_call *c)
 {
     scan_dims d = scan_dims_of(c->node);
-    if (c->node->in[U]->type.steps != MBA_ALL) d.L = mba__real_rows(c->node->in[U], c->step);
+    if (c->node->in[U]->type.steps != MBA_ALL) d.L = mba__valid_rows(c->node->in[U], c->step);
     return d;
 }
 

@@ -32,7 +32,7 @@ __global__ void __launch_bounds__(256) scan_sums_bc(const __grid_constant__ scan
         for (int e = 0; e < V; e++) s[e] += x[e];
     }
     const bool      is_c = v >= N;
-    const lines<T> &l = is_c ? p.dC : p.dB;
+    const sequence_view<T> &l = is_c ? p.dC : p.dB;
     if (!l.at) return;
     const bool add = p.adds >> (is_c ? DC : DB) & 1;
     T *to = l.sequence(token / p.L) + token % p.L * l.row + g * N + (is_c ? v - N : v);

@@ -300,7 +300,7 @@ static void assert_length_like_reference(scan_dims d, bool documents)
     for (int32_t k = 0; k < m.g->ntensors; k++) {
         const mba_tensor *t = m.g->tensors[k];
         const bool        i32 = t->type.dtype == MBA_I32;
-        if (t->st->role != MBA_INPUT && !(t->st->role == MBA_PARAM && !t->maker)) continue;
+        if (t->st->role != MBA_INPUT && !(t->st->role == MBA_PARAM && !t->producer_node)) continue;
         const void *at = mba_program_at(m.p, t);
         for (int64_t i = 0; i < mba_elems(t); i++)
             mba_reference_at(r, t)[i] = i32 ? ((const int32_t *)at)[i] : ((const float *)at)[i];
@@ -310,7 +310,7 @@ static void assert_length_like_reference(scan_dims d, bool documents)
     assert_like_reference(&m, r, m.out, (double)(d.L * d.N));
     assert_like_reference(&m, r, m.final, (double)(d.L * d.N));
     for (int32_t k = 0; k < m.g->ntensors; k++)
-        if (m.g->tensors[k]->st->role == MBA_GRAD && m.g->tensors[k]->maker)
+        if (m.g->tensors[k]->st->role == MBA_GRAD && m.g->tensors[k]->producer_node)
             assert_like_reference(&m, r, m.g->tensors[k], (double)(d.B * d.L * d.N));
     mba_reference_destroy(r);
     end_model(&m);

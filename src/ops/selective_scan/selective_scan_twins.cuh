@@ -42,28 +42,28 @@ template <int N_, bool HALF_> struct twins_smem {
 
 /* ---- shared addresses: known to the compiler as such, and not found anew for every tile ---- */
 
-template <typename T> static __device__ __forceinline__ T *shared_at(uint32_t address)
+template <typename T> static __device__ __forceinline__ T *smem_pointer(uint32_t address)
 {
     return (T *)__cvta_shared_to_generic(address);
 }
 
-static __device__ __forceinline__ uint32_t shared_of(const void *at) { return (uint32_t)__cvta_generic_to_shared(at); }
+static __device__ __forceinline__ uint32_t smem_address_of(const void *at) { return (uint32_t)__cvta_generic_to_shared(at); }
 
 /* ---- barriers in shared memory: a warp arrives as one, each waits by itself ---- */
 
-static __device__ __forceinline__ void count_init(uint32_t at, int arrivals)
+static __device__ __forceinline__ void smem_barrier_init(uint32_t at, int arrivals)
 {
     asm volatile("mbarrier.init.shared.b64 [%0], %1;" ::"r"(at), "r"(arrivals) : "memory");
 }
 
-static __device__ __forceinline__ void count_arrive(uint32_t at)
+static __device__ __forceinline__ void smem_barrier_arrive(uint32_t at)
 {
     __syncwarp();
     if (threadIdx.x % 32 < ARRIVALS_OF_A_WARP)
         asm volatile("{ .reg .b64 s; mbarrier.arrive.shared.b64 s, [%0]; }" ::"r"(at) : "memory");
 }
 
-static __device__ __forceinline__ void count_wait(uint32_t at, uint32_t phase)
+static __device__ __forceinline__ void smem_barrier_wait(uint32_t at, uint32_t phase)
 {
     uint32_t done = 0;
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 900
@@ -83,20 +83,20 @@ template <int WRAP> static __device__ __forceinline__ int next(int turn) { retur
 
 template <int ID, typename S> static __device__ __forceinline__ uint32_t count_of(const S &sm, int turn)
 {
-    return shared_of(&sm.counts[ID == DONE][0]) + 8 * turn;
+    return smem_address_of(&sm.counts[ID == DONE][0]) + 8 * turn;
 }
 
 /* For what happens to buffer `turn` on behalf of `tile`. */
 template <int ID, typename S> static __device__ __forceinline__ void
 wait_turn(const S &sm, int tile, int turn, int threads)
 {
-    if constexpr (S::HALF) count_wait(count_of<ID>(sm, turn), tile / S::BUFFERS & 1);
+    if constexpr (S::HALF) smem_barrier_wait(count_of<ID>(sm, turn), tile / S::BUFFERS & 1);
     else                   barrier_wait<ID>(turn, threads);
 }
 
 template <int ID, typename S> static __device__ __forceinline__ void arrive_turn(const S &sm, int turn, int threads)
 {
-    if constexpr (S::HALF) count_arrive(count_of<ID>(sm, turn));
+    if constexpr (S::HALF) smem_barrier_arrive(count_of<ID>(sm, turn));
     else                   barrier_arrive<ID>(turn, threads);
 }
 
@@ -107,14 +107,14 @@ struct lane_offsets { uint32_t dt, x, b, c, y; };
 /* Eight values: fours lie in either order, `at` is where the first is. */
 static __device__ __forceinline__ void read8(float (&v)[8], uint32_t at)
 {
-    const float4 a = *shared_at<const float4>(at), b = *shared_at<const float4>(at ^ 16);
+    const float4 a = *smem_pointer<const float4>(at), b = *smem_pointer<const float4>(at ^ 16);
     v[0] = a.x; v[1] = a.y; v[2] = a.z; v[3] = a.w; v[4] = b.x; v[5] = b.y; v[6] = b.z; v[7] = b.w;
 }
 
 static __device__ __forceinline__ void put8(uint32_t at, const float (&v)[8])
 {
-    *shared_at<float4>(at)      = make_float4(v[0], v[1], v[2], v[3]);
-    *shared_at<float4>(at ^ 16) = make_float4(v[4], v[5], v[6], v[7]);
+    *smem_pointer<float4>(at)      = make_float4(v[0], v[1], v[2], v[3]);
+    *smem_pointer<float4>(at ^ 16) = make_float4(v[4], v[5], v[6], v[7]);
 }
 
 /* ---- element-wise: asks for tiles two ahead, finishes BUFFERS behind ---- */
@@ -153,7 +153,7 @@ tile_row(const twins_role<S> &e, T *at, int tile, int r, int row)
     return e.full ? at : row_at(at, e.token(tile, r), 2 * row);
 }
 
-template <typename S, typename T> static __device__ __forceinline__ void go_on(const twins_role<S> &e, T *&at, int row)
+template <typename S, typename T> static __device__ __forceinline__ void advance_pointer(const twins_role<S> &e, T *&at, int row)
 {
     if (e.full) at = row_at(at, row, 2 * TILE * S::TEAMS);
 }
@@ -170,7 +170,7 @@ read_parameters(float (&v)[8], const float *all, const part &a, int octet)
 
 /* PLAIN: what a model has: whole tiles and blocks of channels, aligned, gated, no documents. Else that is looked at. */
 template <typename S, bool CARRY, bool PLAIN> static __device__ __forceinline__ twins_role<S>
-twins_role_of(const scan_operands<bf16> &p, const S &sm, int et, int team)
+twins_role_of(const scan_operands<bf16> &p, const S &sm, int et, int thread_group)
 {
     twins_role<S> e;
     e.octet  = et % e.CO;
@@ -184,7 +184,7 @@ twins_role_of(const scan_operands<bf16> &p, const S &sm, int et, int team)
     e.docs   = !PLAIN && (p.ids.at || p.pack > 1);
     e.gated  = PLAIN || p.z.at;
     const int column = e.mine ? 8 * e.octet : 0;
-    const int from = PLAIN ? team * TILE : 0, own = PLAIN ? from + e.row : 0;   // see tile_row
+    const int from = PLAIN ? thread_group * TILE : 0, own = PLAIN ? from + e.row : 0;   // see tile_row
     e.u     = sm.at.u + column + own * p.u.row;
     e.delta = sm.at.delta + column + own * p.delta.row;
     e.z     = sm.at.z ? sm.at.z + column + own * p.z.row : NULL;
@@ -199,16 +199,16 @@ twins_role_of(const scan_operands<bf16> &p, const S &sm, int et, int team)
         const bool is_c = piece / 32;
         e.bc_row[i]   = (int)(is_c ? p.C.row : p.B.row);
         e.bc[i]       = (is_c ? sm.at.C : sm.at.B) + at + (PLAIN ? (int64_t)(from + row) * e.bc_row[i] : 0);
-        e.bc_at[i]    = shared_of(is_c ? &sm.buf[0].c[row][S::HALF ? at : c_place<S::N>(row, at)]
+        e.bc_at[i]    = smem_address_of(is_c ? &sm.buf[0].c[row][S::HALF ? at : c_place<S::N>(row, at)]
                                        : &sm.buf[0].b[row][at]);
     }
     read_parameters<PLAIN>(e.bias, p.bias, sm.at.a, 8 * e.octet);
     if (!CARRY) read_parameters<PLAIN>(e.skip, p.skip, sm.at.a, 8 * e.octet);
 #pragma unroll
     for (int k = 0; CARRY && k < 8; k++) e.steps[k] = 0;
-    e.dt_at   = shared_of(&sm.buf[0].dt[e.row / 4][e.octet][e.row % 4]);
-    e.x_at    = shared_of(&sm.buf[0].x[e.row][8 * e.octet]) ^ 16 * S::odd(e.row);
-    e.ring_at = shared_of(&sm.ring[0]) + 16 * et;
+    e.dt_at   = smem_address_of(&sm.buf[0].dt[e.row / 4][e.octet][e.row % 4]);
+    e.x_at    = smem_address_of(&sm.buf[0].x[e.row][8 * e.octet]) ^ 16 * S::odd(e.row);
+    e.ring_at = smem_address_of(&sm.ring[0]) + 16 * et;
     asm volatile("" : "+r"(e.dt_at), "+r"(e.x_at), "+r"(e.bc_at[0]), "+r"(e.ring_at));
 #pragma unroll
     for (int i = 0; i < e.NP; i++) e.phase[i] = (e.first + e.row + i * e.RP) % p.L;
@@ -223,21 +223,21 @@ twins_ask(twins_role<S> &e, const scan_operands<bf16> &p, S &sm, int et, int til
 #pragma unroll
     for (int i = 0; i < e.NP; i++) {
         const int r = e.row + i * e.RP;
-        copy8(shared_at<void>(to + i * e.LOW), tile_row(e, e.u, tile, r, (int)p.u.row), e.whole, e.second);
-        copy8(shared_at<void>(to + i * e.LOW + e.DELTA_AT), tile_row(e, e.delta, tile, r, (int)p.delta.row), e.whole,
+        copy8(smem_pointer<void>(to + i * e.LOW), tile_row(e, e.u, tile, r, (int)p.u.row), e.whole, e.second);
+        copy8(smem_pointer<void>(to + i * e.LOW + e.DELTA_AT), tile_row(e, e.delta, tile, r, (int)p.delta.row), e.whole,
               e.second);
     }
-    go_on(e, e.u, (int)p.u.row);
-    go_on(e, e.delta, (int)p.delta.row);
+    advance_pointer(e, e.u, (int)p.u.row);
+    advance_pointer(e, e.delta, (int)p.delta.row);
     if (e.no_bc) return;
 #pragma unroll
     for (int i = 0; i < e.BP; i++) {
         const int   piece = i * S::ELEMENTS + et;
         const bf16 *bc = tile_row(e, e.bc[i], tile, piece % 32 / 2, e.bc_row[i]);
-        void       *at = shared_at<void>(to + e.BC_AT + i * S::ELEMENTS * e.BC - et * (16 - e.BC));
+        void       *at = smem_pointer<void>(to + e.BC_AT + i * S::ELEMENTS * e.BC - et * (16 - e.BC));
         if (S::N == 16) copy8(at, bc, e.whole_bc, 4);
         else            copy_async<8>(at, bc);
-        go_on(e, e.bc[i], e.bc_row[i]);
+        advance_pointer(e, e.bc[i], e.bc_row[i]);
     }
 }
 
@@ -248,10 +248,10 @@ twins_ask_gate(twins_role<S> &e, const scan_operands<bf16> &p, S &sm, int et, in
 #pragma unroll
     for (int i = 0; i < e.NP && e.gated; i++) {
         const int r = e.row + i * e.RP;
-        copy8(shared_at<void>(e.ring_at + slot * e.SLOT + e.Z_AT + i * e.LOW), tile_row(e, e.z, tile, r, (int)p.z.row),
+        copy8(smem_pointer<void>(e.ring_at + slot * e.SLOT + e.Z_AT + i * e.LOW), tile_row(e, e.z, tile, r, (int)p.z.row),
               e.whole, e.second);
     }
-    go_on(e, e.z, (int)p.z.row);
+    advance_pointer(e, e.z, (int)p.z.row);
 }
 
 template <typename S> static __device__ __forceinline__ void
@@ -306,15 +306,15 @@ twins_fill(twins_role<S> &e, S &sm, int et, int tile, int turn, int slot)
     for (int i = 0; i < e.NP; i++) {
         const int row = e.row + i * e.RP;
         float     u[8], d[8];
-        values(u, *shared_at<const uint4>(from + i * e.LOW));
-        values(d, *shared_at<const uint4>(from + i * e.LOW + e.DELTA_AT));
+        values(u, *smem_pointer<const uint4>(from + i * e.LOW));
+        values(d, *smem_pointer<const uint4>(from + i * e.LOW + e.DELTA_AT));
 #pragma unroll
         for (int k = 0; k < 8; k++) {
             d[k] = step_of<false>(d[k] + e.bias[k]);
             u[k] = rounded_tf32(u[k] * d[k]);
             if (CARRY) e.steps[k] += e.full || row < left ? d[k] : 0;
         }
-        float *dt = shared_at<float>(e.dt_at + buffer + i * e.RP / 4 * (int)sizeof(sm.buf[0].dt[0]));
+        float *dt = smem_pointer<float>(e.dt_at + buffer + i * e.RP / 4 * (int)sizeof(sm.buf[0].dt[0]));
         const uint32_t x = e.x_at + buffer + i * e.RP * (int)sizeof(sm.buf[0].x[0]);
         put_dt(dt, d);
         put8(x, u);                                           // exceptions are written over: cheaper than choices
@@ -332,9 +332,9 @@ twins_fill(twins_role<S> &e, S &sm, int et, int tile, int turn, int slot)
 #pragma unroll
     for (int i = 0; i < e.BP; i++) {
         const uint32_t at = from + e.BC_AT + i * S::ELEMENTS * e.BC - et * (16 - e.BC);
-        float          v[8], *to = shared_at<float>(e.bc_at[i] + buffer);
-        if (S::N == 16) values(v, *shared_at<const uint4>(at));
-        else            values(*(float (*)[4])v, *shared_at<const quad<bf16>>(at));
+        float          v[8], *to = smem_pointer<float>(e.bc_at[i] + buffer);
+        if (S::N == 16) values(v, *smem_pointer<const uint4>(at));
+        else            values(*(float (*)[4])v, *smem_pointer<const quad<bf16>>(at));
         if (!CARRY && !S::HALF && et >= 32) {
             put_c<S::N>(to, v);
         } else {
@@ -365,7 +365,7 @@ twins_finish(twins_role<S> &e, const scan_operands<bf16> &p, const S &sm, int et
         } else {
             read8(y[i], e.x_at + turn * e.BUFFER + i * e.RP * (uint32_t)sizeof(s.x[0]));
         }
-        values(u, *shared_at<const uint4>(from + i * e.LOW));
+        values(u, *smem_pointer<const uint4>(from + i * e.LOW));
 #pragma unroll
         for (int k = 0; k < 8; k++) y[i][k] = fmaf(e.skip[k], u[k], TF32_LOSS * y[i][k]);
     }
@@ -378,14 +378,14 @@ twins_finish(twins_role<S> &e, const scan_operands<bf16> &p, const S &sm, int et
         if (e.ys) write8(tile_row(e, e.ys, tile, r, p.D), y[i], e.whole, e.second);
         if (e.gated) {
             float z[8];
-            values(z, halved(*shared_at<const uint4>(e.ring_at + gate * e.SLOT + e.Z_AT + i * e.LOW)));
+            values(z, halved(*smem_pointer<const uint4>(e.ring_at + gate * e.SLOT + e.Z_AT + i * e.LOW)));
 #pragma unroll
             for (int k = 0; k < 8; k++) y[i][k] *= fmaf(z[k], tanh_fast(z[k]), z[k]);   // z sigmoid(z)
         }
         write8(tile_row(e, e.out, tile, r, (int)p.out.row), y[i], e.whole, e.second);
     }
-    go_on(e, e.out, (int)p.out.row);
-    if (e.ys) go_on(e, e.ys, p.D);
+    advance_pointer(e, e.out, (int)p.out.row);
+    if (e.ys) advance_pointer(e, e.ys, p.D);
 }
 
 /* The sum of a carry's step sizes over its rows, in order; what lay in the first buffer has been read. */
@@ -524,7 +524,7 @@ scan_block(const scan_operands<bf16> &p, S &sm, const part &a, F states)
     for (int c = thread; !S::HALF && c < S::BUFFERS * FOURS; c += THREADS)
         ((float4 *)sm.buf[c / FOURS].c)[c % FOURS] = make_float4(0, 0, 0, 0);
     if (S::HALF && thread < 2 * S::BUFFERS)                   // one warp fills, all with states are done
-        count_init(count_of<FULL>(sm, thread), (thread < S::BUFFERS ? 1 : S::SCANNERS / 32) * ARRIVALS_OF_A_WARP);
+        smem_barrier_init(count_of<FULL>(sm, thread), (thread < S::BUFFERS ? 1 : S::SCANNERS / 32) * ARRIVALS_OF_A_WARP);
     if (thread == 0) {
         barrier_begin<FULL>(S::HANDS);
         barrier_begin<DONE>(S::HANDS);

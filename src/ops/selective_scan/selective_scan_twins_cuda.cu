@@ -35,11 +35,11 @@ template <typename S> static __device__ __forceinline__ lane_offsets twins_offse
 {
     const auto  &s = sm.buf[0];
     lane_offsets o;
-    o.dt = shared_of(&s.dt[0][wc / 8][4 * l8]);
-    o.x = shared_of(S::N == 16 ? &s.x[l4 / 2][(wc + l8) ^ 4 * (l4 / 2)] : &s.x[l4][wc + l8]);
-    o.b = shared_of(S::N == 16 ? &s.b[l4 / 2][4 * (l8 / 2) + l8 % 2 + 2 * (l4 & 1)] : &s.b[l4][l8]);
-    o.c = shared_of(&s.c[0][l8 * 8 + l4 * 2]);
-    o.y = shared_of(S::N == 16 ? &s.x[l4][(wc + l8) ^ 4 * (l4 & 1)] : &s.x[l4 / 2][wc + l8 + 8 * (l4 & 1)]);
+    o.dt = smem_address_of(&s.dt[0][wc / 8][4 * l8]);
+    o.x = smem_address_of(S::N == 16 ? &s.x[l4 / 2][(wc + l8) ^ 4 * (l4 / 2)] : &s.x[l4][wc + l8]);
+    o.b = smem_address_of(S::N == 16 ? &s.b[l4 / 2][4 * (l8 / 2) + l8 % 2 + 2 * (l4 & 1)] : &s.b[l4][l8]);
+    o.c = smem_address_of(&s.c[0][l8 * 8 + l4 * 2]);
+    o.y = smem_address_of(S::N == 16 ? &s.x[l4][(wc + l8) ^ 4 * (l4 & 1)] : &s.x[l4 / 2][wc + l8 + 8 * (l4 & 1)]);
     asm volatile("" : "+r"(o.dt), "+r"(o.x), "+r"(o.b), "+r"(o.c));
     return o;
 }
@@ -56,14 +56,14 @@ read_tokens(four_tokens<S::N> &f, const lane_offsets &o, uint32_t turn, int four
 #pragma unroll
     for (int p = 0; p < N / 8; p++) {
         const int   t = 4 * four + 2 * p;
-        const float x = *shared_at<const float>(o.x + turn + t * XROW);
+        const float x = *smem_pointer<const float>(o.x + turn + t * XROW);
         f.x0[p] = N == 16 && (l4 & 1) ? 0 : x;
-        f.x1[p] = N == 16 ? (l4 & 1 ? x : 0) : *shared_at<const float>(o.x + turn + t * XROW + 32);
-        f.b[p]  = *shared_at<const float>(o.b + turn + t * BROW);
+        f.x1[p] = N == 16 ? (l4 & 1 ? x : 0) : *smem_pointer<const float>(o.x + turn + t * XROW + 32);
+        f.b[p]  = *smem_pointer<const float>(o.b + turn + t * BROW);
     }
 #pragma unroll
     for (int i = 0; i < 16 / N; i++)
-        f.dt[i] = *shared_at<const float4>(o.dt + turn + four * DT + i * (int)sizeof(buffer::dt[0][0]));
+        f.dt[i] = *smem_pointer<const float4>(o.dt + turn + four * DT + i * (int)sizeof(buffer::dt[0][0]));
 }
 
 /* Tokens of one buffer, from group `from` of four on; `middle` is called after KEEP of them. The state enters C h as
@@ -91,17 +91,17 @@ twins_tokens(float (&h)[4], const float (&A2)[4], const lane_offsets &o, uint32_
             mma_tf32_k4(b, f.x0[p], f.x1[p], here ? f.b[p] : 0);
 #pragma unroll
             for (int e = 0; e < 4; e++) h[e] = fmaf(fast_exp2(dt[N == 16 ? 0 : e / 2] * A2[e]), h[e], b[e]);
-            const float2 c = *shared_at<const float2>(o.c + turn + (4 * (from + g) + j) * (int)sizeof(buffer::c[0]));
+            const float2 c = *smem_pointer<const float2>(o.c + turn + (4 * (from + g) + j) * (int)sizeof(buffer::c[0]));
             mma_tf32_k8(d, h[0], h[1], h[2], h[3], c.x, c.y);
             if (j % PER != PER - 1) continue;
             y[(4 * g + j) / PER] = d[0] + d[3];
             d[0] = d[1] = d[2] = d[3] = 0;
         }
     }
-    lanes_met();
+    warp_sync();
 #pragma unroll
     for (int i = 0; i < SUMS; i++)                  // behind all reads of dt u: no load waits for them
-        *shared_at<float>(o.y + turn + (4 * from + PER * i) * (int)sizeof(buffer::x[0])) = y[i];
+        *smem_pointer<float>(o.y + turn + (4 * from + PER * i) * (int)sizeof(buffer::x[0])) = y[i];
 }
 
 /* The states of this lane's channels if `now`; k is where the first lies. */
@@ -192,9 +192,9 @@ template <typename S> static __device__ __forceinline__ lane_offsets carry_offse
 {
     const auto  &s = sm.buf[0];
     lane_offsets o;
-    o.dt = shared_of(&s.dt[0][wc / 8][4 * l8]);
-    o.x  = shared_of(&s.x[l4][wc + (l8 ^ 4 * S::odd(l4))]);
-    o.b  = shared_of(&s.b[l4][l8]);
+    o.dt = smem_address_of(&s.dt[0][wc / 8][4 * l8]);
+    o.x  = smem_address_of(&s.x[l4][wc + (l8 ^ 4 * S::odd(l4))]);
+    o.b  = smem_address_of(&s.b[l4][l8]);
     o.c  = o.y = 0;
     asm volatile("" : "+r"(o.dt), "+r"(o.x), "+r"(o.b), "+r"(o.c));
     return o;
@@ -212,9 +212,9 @@ carry_tokens(float (&h)[4], const float (&A2)[4], const lane_offsets &o, uint32_
 #pragma unroll
         for (int i = 0; i < 2; i++) {
             const int channels = S::N == 8 ? i : 0, states = S::N == 16 ? i : 0;
-            dt[i] = *shared_at<const float4>(o.dt + turn + four * DT + channels * OCTET);
-            x[i]  = *shared_at<const float>(o.x + turn + 4 * four * XROW + channels * 32);
-            b[i]  = *shared_at<const float>(o.b + turn + 4 * four * BROW + states * 32);
+            dt[i] = *smem_pointer<const float4>(o.dt + turn + four * DT + channels * OCTET);
+            x[i]  = *smem_pointer<const float>(o.x + turn + 4 * four * XROW + channels * 32);
+            b[i]  = *smem_pointer<const float>(o.b + turn + 4 * four * BROW + states * 32);
         }
 #pragma unroll
         for (int j = 0; j < 2; j++) {
@@ -316,12 +316,12 @@ extern "C" mba_status selective_scan_twins_cuda(const mba_call *c)
     const scan_dims d = scan_dims_of(n);
     const int       main = c->plan->nlaunches - 1;
     scan_operands<bf16> p = scan_operands_of<bf16>(c, c->plan->launch[main].grid[0] + (main ? d.B : 0), 512 / d.N);
-    p.out   = lines_of<bf16>(n->out[OUT], c->out[OUT], d.L, d.D);
-    p.final = lines_of<float>(n->out[FINAL], c->out[FINAL], d.D, d.N);
+    p.out   = sequence_view_of<bf16>(n->out[OUT], c->out[OUT], d.L, d.D);
+    p.final = sequence_view_of<float>(n->out[FINAL], c->out[FINAL], d.D, d.N);
     keep_for_backward(&p, n->out[KEPT], c->out[KEPT]);
     p.ys    = (bf16 *)c->out[YS];
-    p.eights    = eights_of(p);
-    p.eights_bc = in_eights(p.B) && in_eights(p.C);
+    p.eights    = all_vec8_aligned(p);
+    p.eights_bc = vec8_aligned(p.B) && vec8_aligned(p.C);
     if (!strcmp(c->plan->launch[main].kernel, "scan_fwd_halves")) return scan_halves(c, main, p);
     if (p.pieces > 1) {
         p.ends  = (float *)mba_cuda_scratch(c, CU_ENDS);

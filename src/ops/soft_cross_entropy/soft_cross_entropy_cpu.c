@@ -45,7 +45,7 @@ mba_status MBA_CPU_FN(soft_cross_entropy_fwd)(const mba_call *c)
 {
     const mba_node   *n = c->node;
     const mba_tensor *t = n->in[TARGET];
-    const int64_t     R = mba_rows(n->in[Z]), V = mba_cols(n->in[Z]), M = mba__real_rows(n->in[Z], c->step);
+    const int64_t     R = mba_rows(n->in[Z]), V = mba_cols(n->in[Z]), M = mba__valid_rows(n->in[Z], c->step);
     const mba__rows   vz = mba__rows_of(n->in[Z], c->in[Z]), vt = mba__rows_of(t, c->in[TARGET]);
     const double      smoothing = ((const soft_ce_attr *)n->attr)->smoothing;
     const bool        hard = t->type.dtype == MBA_I32;
@@ -78,7 +78,7 @@ mba_status MBA_CPU_FN(soft_cross_entropy_bwd)(const mba_call *c)
 {
     const mba_node   *n = c->node;
     const mba_tensor *t = n->in[TARGETB];
-    const int64_t     V = mba_cols(n->in[ZB]), M = mba__real_rows(n->in[ZB], c->step);
+    const int64_t     V = mba_cols(n->in[ZB]), M = mba__valid_rows(n->in[ZB], c->step);
     const mba__rows   vz = mba__rows_of(n->in[ZB], c->in[ZB]), vt = mba__rows_of(t, c->in[TARGETB]);
     const mba__rows   vd = mba__rows_of(n->out[DZ], c->out[DZ]);
     const double      smoothing = ((const soft_ce_attr *)n->attr)->smoothing;

@@ -25,12 +25,12 @@ extern "C" {
 enum { VALUES = 4 };
 
 /* `soft` or `label` is there, according to HARD. */
-struct targets { window<const float> soft; window<const int32_t> label; float smoothing; };
+struct targets { strided_view<const float> soft; strided_view<const int32_t> label; float smoothing; };
 
 /* Row r's label, 0 with soft targets; -1: the row does not count. */
 template <bool HARD> static __device__ __forceinline__ int label_of(const targets &t, int64_t r, ragged rows, const mba_step *step)
 {
-    return r >= real_of(rows, step) ? -1 : HARD ? *t.label.element(r) : 0;
+    return r >= valid_rows_of(rows, step) ? -1 : HARD ? *t.label.element(r) : 0;
 }
 
 template <typename T, int N, bool HARD>
@@ -49,7 +49,7 @@ static __device__ __forceinline__ void take(ce_sum &s, float &dot, float &all, c
 
 template <typename T, int N, int TEAM, bool HARD>
 __global__ void __launch_bounds__(CE_BLOCK)
-soft_cross_entropy_fwd_rows(float *lse, float *each, window<const T> z, targets t, ragged rows, int cols, const mba_step *step)
+soft_cross_entropy_fwd_rows(float *lse, float *each, strided_view<const T> z, targets t, ragged rows, int cols, const mba_step *step)
 {
     const int64_t r = (int64_t)blockIdx.x * (CE_BLOCK / TEAM) + threadIdx.x / TEAM;
     const int     lane = threadIdx.x % TEAM;
@@ -89,7 +89,7 @@ static __device__ __forceinline__ void put(T *dz, const T *z, const float *t, co
 
 template <typename T, int N, int TEAM, bool HARD, bool ADDS>
 __global__ void __launch_bounds__(CE_BLOCK)
-soft_cross_entropy_bwd_rows(window<T> dz, window<const T> z, targets t, const float *lse, const float *scale, ragged rows, int cols, const mba_step *step)
+soft_cross_entropy_bwd_rows(strided_view<T> dz, strided_view<const T> z, targets t, const float *lse, const float *scale, ragged rows, int cols, const mba_step *step)
 {
     const int64_t r = (int64_t)blockIdx.x * (CE_BLOCK / TEAM) + threadIdx.x / TEAM;
     const int     lane = threadIdx.x % TEAM;
@@ -112,12 +112,12 @@ soft_cross_entropy_bwd_rows(window<T> dz, window<const T> z, targets t, const fl
 static targets targets_of(const mba_node *n, const mba_tensor *t, void *at)
 {
     const bool hard = t->type.dtype == MBA_I32;
-    targets    x = { mba_window<const float>(hard ? NULL : t, at), mba_window<const int32_t>(hard ? t : NULL, at),
+    targets    x = { mba_strided_view<const float>(hard ? NULL : t, at), mba_strided_view<const int32_t>(hard ? t : NULL, at),
                      (float)((const soft_ce_attr *)n->attr)->smoothing };
     return x;
 }
 
-static bool fit(const mba_tensor *t, const void *at) { return t->type.dtype == MBA_I32 || mba_pieces_fit(t, at, VALUES); }
+static bool fit(const mba_tensor *t, const void *at) { return t->type.dtype == MBA_I32 || mba_vec_aligned(t, at, VALUES); }
 
 extern "C" mba_status soft_cross_entropy_cuda(const mba_call *c)
 {
@@ -126,9 +126,9 @@ extern "C" mba_status soft_cross_entropy_cuda(const mba_call *c)
     const ragged      rows = mba_ragged_rows(z);
     float            *each = (float *)mba_cuda_scratch(c, 0), *lse = (float *)c->out[LSE];
     MBA_WITH_DTYPE(z->type.dtype, T, MBA_WITH_BOOL(fit(z, c->in[Z]) && fit(target, c->in[TARGET]), PIECES,
-        CE_WITH_TEAM(mba_cols(z), TEAM, MBA_WITH_BOOL(target->type.dtype == MBA_I32, HARD,
+        CE_WITH_GROUP(mba_cols(z), TEAM, MBA_WITH_BOOL(target->type.dtype == MBA_I32, HARD,
             auto *kernel = soft_cross_entropy_fwd_rows<T, PIECES ? VALUES : 1, TEAM, HARD>;
-            MBA_KERNEL(c, 0, kernel, lse, each, mba_window<const T>(z, c->in[Z]), t, rows, (int)mba_cols(z), c->step)))));
+            MBA_KERNEL(c, 0, kernel, lse, each, mba_strided_view<const T>(z, c->in[Z]), t, rows, (int)mba_cols(z), c->step)))));
     MBA_KERNEL(c, 1, cross_entropy_fwd_total, (float *)c->out[LOSS], each, t.label, NULL, rows, c->step);
     return MBA_OK;
 }
@@ -143,9 +143,9 @@ extern "C" mba_status soft_cross_entropy_bwd_cuda(const mba_call *c)
     float            *scale = (float *)mba_cuda_scratch(c, 0);
     MBA_KERNEL(c, 0, cross_entropy_bwd_scale, scale, (const float *)c->in[DLOSS], t.label, rows, c->step);
     MBA_WITH_DTYPE(z->type.dtype, T, MBA_WITH_BOOL(pieces, PIECES, MBA_WITH_BOOL(mba_adds(n, DZ), ADDS,
-        CE_WITH_TEAM(mba_cols(z), TEAM, MBA_WITH_BOOL(target->type.dtype == MBA_I32, HARD,
+        CE_WITH_GROUP(mba_cols(z), TEAM, MBA_WITH_BOOL(target->type.dtype == MBA_I32, HARD,
             auto *kernel = soft_cross_entropy_bwd_rows<T, PIECES ? VALUES : 1, TEAM, HARD, ADDS>;
-            MBA_KERNEL(c, 1, kernel, mba_window<T>(n->out[DZ], c->out[DZ]), mba_window<const T>(z, c->in[ZB]), t, (const float *)c->in[LSEB],
+            MBA_KERNEL(c, 1, kernel, mba_strided_view<T>(n->out[DZ], c->out[DZ]), mba_strided_view<const T>(z, c->in[ZB]), t, (const float *)c->in[LSEB],
                        scale, rows, (int)mba_cols(z), c->step))))));
     return MBA_OK;
 }

@@ -26,7 +26,7 @@ static double scale_of(const mba_step *step, const mba_tensor *t, const double *
 void soft_cross_entropy_ref(const mba_ref_call *c)
 {
     const mba_tensor *t = c->node->in[TARGET], *logits = c->node->in[Z];
-    const int64_t     R = mba_rows(logits), V = mba_cols(logits), M = mba__real_rows(logits, c->step);
+    const int64_t     R = mba_rows(logits), V = mba_cols(logits), M = mba__valid_rows(logits, c->step);
     const double      k = scale_of(c->step, t, c->in[TARGET], M);
     for (int64_t r = 0; r < R; r++) {
         const double *z = c->in[Z] + r * V;
@@ -42,7 +42,7 @@ void soft_cross_entropy_ref(const mba_ref_call *c)
 void soft_cross_entropy_bwd_ref(const mba_ref_call *c)
 {
     const mba_tensor *t = c->node->in[TARGETB];
-    const int64_t     V = mba_cols(c->node->in[ZB]), M = mba__real_rows(c->node->in[ZB], c->step);
+    const int64_t     V = mba_cols(c->node->in[ZB]), M = mba__valid_rows(c->node->in[ZB], c->step);
     const double      k = c->in[DLOSS][0] * scale_of(c->step, t, c->in[TARGETB], M);
     for (int64_t r = 0; r < M; r++) {
         double all = 0;

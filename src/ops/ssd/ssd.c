@@ -122,10 +122,10 @@ static void keep(mba_graph *g, const mba_node *n)
     mba_type       type[MBA_OUT_MAX] = { { 0 } };
     double         bytes = 0;
     if (!ssd_fused_shape(&d, n->in[X]->type.dtype)) return;
-    ssd_kept_types(type, &d, n->in[IDS] != NULL);
+    ssd_saved_types(type, &d, n->in[IDS] != NULL);
     for (int k = KEPT_STATES; k <= KEPT_REACH; k++) if (type[k].dtype) bytes += bytes_of(&type[k]);
-    if (mba_remakes(g, MBA_REMADE_STATES, bytes)) return;
-    for (int k = KEPT_STATES; k <= KEPT_REACH; k++) if (type[k].dtype) mba_keep(g, n, k, type[k]);
+    if (mba_should_recompute(g, MBA_RECOMPUTED_STATES, bytes)) return;
+    for (int k = KEPT_STATES; k <= KEPT_REACH; k++) if (type[k].dtype) mba_save_for_backward(g, n, k, type[k]);
 }
 
 static void ssd_grad(mba_graph *g, const mba_node *n, mba_tensor *const *d)

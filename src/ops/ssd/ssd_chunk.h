@@ -184,26 +184,26 @@ static inline float *packing_of(const run *r, int thread, int64_t n) { return mi
 typedef void chunk_fn(const run *r, int64_t b, int64_t g, int64_t k, int thread);
 typedef void block_fn(const run *r, int64_t b, int64_t h0, float *mine);
 
-static inline void over_chunks(const run *r, int64_t B, int team, chunk_fn *fn)
+static inline void over_chunks(const run *r, int64_t B, int thread_group, chunk_fn *fn)
 {
     const int64_t GK = r->d.G * r->w.chunks;
-#pragma omp parallel for schedule(dynamic, 1) num_threads(team)
+#pragma omp parallel for schedule(dynamic, 1) num_threads(thread_group)
     for (int64_t i = 0; i < B * GK; i++)
         fn(r, r->b0 + i / GK, i / r->w.chunks % r->d.G, i % r->w.chunks, omp_get_thread_num());
 }
 
 static inline void over_slabs(run *r, chunk_fn *pack, block_fn *block, chunk_fn *join)
 {
-    const int     team = team_of(r);
+    const int     thread_group = team_of(r);
     const int64_t blocks = r->d.H / r->w.block;
     clear_cells(r);
     for (; r->b0 < r->d.B; r->b0 += r->w.slab) {
         const int64_t B = min64(r->w.slab, r->d.B - r->b0);
-        over_chunks(r, B, team, pack);
-#pragma omp parallel for schedule(dynamic, 1) num_threads(team)
+        over_chunks(r, B, thread_group, pack);
+#pragma omp parallel for schedule(dynamic, 1) num_threads(thread_group)
         for (int64_t i = 0; i < B * blocks; i++)
             block(r, r->b0 + i / blocks, i % blocks * r->w.block, mine_of(r, omp_get_thread_num()));
-        if (join) over_chunks(r, B, team, join);
+        if (join) over_chunks(r, B, thread_group, join);
     }
 }
 

@@ -10,7 +10,7 @@
  * kernel     ssd_exact_bc            as ssd_bwd_bc; one head in shared memory at a time: 3 products for 1 with states, one with
  *            pairs, whose factors are applied behind it
  * kernel     ssd_exact_slow          as ssd_bwd_slow
- * takes      as `fused`; walks are not cut (ssd_cuts.c) and nothing is kept for the backward, which makes it again
+ * takes      as `fused`; walks are not cut (ssd_split.c) and nothing is kept for the backward, which makes it again
  * resources  sm_90a, CUDA 13.0: 72 to 248 registers, 6144 to 35840 B of shared memory, no spill  [docs]
  * order      as `fused` */
 #include "ops/ssd/ssd_fused_bc.cuh"

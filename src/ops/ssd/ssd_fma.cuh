@@ -109,8 +109,8 @@ template <bool OUTPUT, typename A> static __device__ __forceinline__ void chunk_
 {
     __shared__ fma_tiles s;
     unsigned  z = blockIdx.x;
-    const int n0 = digit(z, (a.N + 63) / 64) * 64, p0 = digit(z, (a.P + 63) / 64) * 64, h = digit(z, a.H),
-              c = digit(z, a.K), b = (int)z;
+    const int n0 = unravel_next(z, (a.N + 63) / 64) * 64, p0 = unravel_next(z, (a.P + 63) / 64) * 64, h = unravel_next(z, a.H),
+              c = unravel_next(z, a.K), b = (int)z;
     const int real = min(a.Q, a.L - c * a.Q);
     const int64_t at = steps_at(a, b, h, c);
     const auto u = operand_of(OUTPUT ? a.dy : a.x, b, (int64_t)c * a.Q, h, real, a.P);
@@ -154,7 +154,7 @@ template <typename A> __global__ void __launch_bounds__(256, 1) bmm_chunk_fwd_fm
 {
     __shared__ fma_tiles t;
     unsigned  z = blockIdx.x;
-    const int tile = digit(z, a.tiles * (a.tiles + 1) / 2), g = digit(z, a.G), c = digit(z, a.K), b = (int)z;
+    const int tile = unravel_next(z, a.tiles * (a.tiles + 1) / 2), g = unravel_next(z, a.G), c = unravel_next(z, a.K), b = (int)z;
     int       l0, s0;
     tile_of(tile, l0, s0);
     l0 *= SSD_TILE;
@@ -181,7 +181,7 @@ template <bool REV, typename A> static __device__ __forceinline__ void chunk_sca
     __shared__ fma_tiles t;
     __shared__ float     red[16][SSD_TILE];
     unsigned  z = blockIdx.x;
-    const int p0 = digit(z, a.ptiles) * 64, h = digit(z, a.H), rt = digit(z, a.tiles), c = digit(z, a.K), b = (int)z,
+    const int p0 = unravel_next(z, a.ptiles) * 64, h = unravel_next(z, a.H), rt = unravel_next(z, a.tiles), c = unravel_next(z, a.K), b = (int)z,
               r0 = rt * SSD_TILE;
     const int real = min(a.Q, a.L - c * a.Q), y = (int)threadIdx.x / 16 * 4, x = (int)threadIdx.x % 16 * 4;
     const int64_t l0 = (int64_t)c * a.Q, at = steps_at(a, b, h, c), pairs = pairs_at(a, b, c, h / a.J);
@@ -260,8 +260,8 @@ template <bool OUTPUT, typename A> static __device__ __forceinline__ void over_h
 {
     __shared__ fma_tiles t;
     unsigned  z = blockIdx.x;
-    const int nt = digit(z, a.ntiles), n0 = nt * 64, r0 = digit(z, a.tiles) * SSD_TILE, g = digit(z, a.G),
-              c = digit(z, a.K), b = (int)z;
+    const int nt = unravel_next(z, a.ntiles), n0 = nt * 64, r0 = unravel_next(z, a.tiles) * SSD_TILE, g = unravel_next(z, a.G),
+              c = unravel_next(z, a.K), b = (int)z;
     const int real = min(a.Q, a.L - c * a.Q), y = (int)threadIdx.x / 16 * 4, x = (int)threadIdx.x % 16 * 4;
     const int64_t l0 = (int64_t)c * a.Q;
     const auto    m = operand_of(OUTPUT ? a.cm : a.bm, b, l0, g, real, a.N);
@@ -308,7 +308,7 @@ template <typename A> __global__ void __launch_bounds__(256, 1) chunk_scan_bwd_d
     __shared__ fma_tiles t;
     __shared__ float     red[16][SSD_TILE];
     unsigned  z = blockIdx.x;
-    const int tile = digit(z, a.tiles * (a.tiles + 1) / 2), g = digit(z, a.G), c = digit(z, a.K), b = (int)z;
+    const int tile = unravel_next(z, a.tiles * (a.tiles + 1) / 2), g = unravel_next(z, a.G), c = unravel_next(z, a.K), b = (int)z;
     int       li, sj;
     tile_of(tile, li, sj);
     const int real = min(a.Q, a.L - c * a.Q), y = (int)threadIdx.x / 16 * 4, x = (int)threadIdx.x % 16 * 4,
@@ -354,7 +354,7 @@ __global__ void __launch_bounds__(256, 1) bmm_chunk_bwd_fma(const __grid_constan
     typedef typename A::T T;
     __shared__ fma_tiles t;
     unsigned  z = blockIdx.x;
-    const int n0 = digit(z, a.ntiles) * 64, r0 = digit(z, a.tiles) * SSD_TILE, g = digit(z, a.G), c = digit(z, a.K),
+    const int n0 = unravel_next(z, a.ntiles) * 64, r0 = unravel_next(z, a.tiles) * SSD_TILE, g = unravel_next(z, a.G), c = unravel_next(z, a.K),
               b = (int)z;
     const int real = min(a.Q, a.L - c * a.Q);
     const int64_t l0 = (int64_t)c * a.Q, pairs = pairs_at(a, b, c, g);

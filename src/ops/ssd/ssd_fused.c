@@ -2,7 +2,7 @@
  * (ssd_fused.cuh); in `exact` with operands as two bf16 each (ssd_exact_cuda.cu), nothing kept and no walk cut.
  *
  * As a rule blocks never wait for each other: a sequence that is cut into segments has the states between them made by
- * a launch of its own. Where ssd_cuts.c hands states from block to block, the one that is waited for has made its state
+ * a launch of its own. Where ssd_split.c hands states from block to block, the one that is waited for has made its state
  * before it waits itself, or waits only for blocks before it in the row of ranges, and for none of them in a circle; a
  * block fills an SM and there are no more blocks than SMs, so all of them get their turn. */
 #include <string.h>
@@ -20,7 +20,7 @@ bool ssd_fused_shape(const ssd_dims *d, mba_dtype type)
     return type == MBA_BF16 && d->P == P && d->N == N && d->J % SSD_HEADS == 0;
 }
 
-void ssd_kept_types(mba_type type[MBA_OUT_MAX], const ssd_dims *d, bool ids)
+void ssd_saved_types(mba_type type[MBA_OUT_MAX], const ssd_dims *d, bool ids)
 {
     const int64_t K = mba_ceil(d->L, 2 * Q) * 2;
     type[KEPT_STATES]  = MBA_TYPE(MBA_BF16, d->B, d->H, K / 2, STATE);
@@ -48,7 +48,7 @@ static mba_status check_fused(const mba_node *n, const ssd_dims *d, const mba_ma
                   (long long)d->P, (long long)d->N);
     MBA_REFUSE_IF(d->J % SSD_HEADS, "%lld heads in a group\nwhy: a block takes two", (long long)d->J);
     MBA_TRY(ssd_check_axes(n));
-    MBA_REFUSE_IF(!ssd_in_pieces(n), "rows that do not begin at multiples of 16 bytes");
+    MBA_REFUSE_IF(!ssd_vec_aligned(n), "rows that do not begin at multiples of 16 bytes");
     const double tokens = (double)d->B * (double)(d->L + 2 * Q);
     MBA_REFUSE_IF(tokens * (double)d->G > 1e9 || tokens * (double)d->H > 6e10, "more tokens than a copy can number");
     return MBA_OK;
@@ -67,21 +67,21 @@ static mba_status check_heads(const mba_node *n, const int *in, const int *out, 
 /* ---- launches ---- */
 
 /* What the functions below work on. */
-typedef struct drawing {
+typedef struct plan_builder {
     mba_plan  *p;
     ssd_dims   d;
-    ssd_ranges r;
-    ssd_cuts   cut;                               /* how the walks share the work instead, where that pays */
+    ssd_segments r;
+    ssd_split   cut;                               /* how the walks share the work instead, where that pays */
     int64_t    chunks;                            /* of all sequences */
     bool       ids, backward, kept;               /* kept: leaves what a backward needs, or finds it */
     bool       exact;
     int        records_back, pairs, saved;        /* operands: records of the backward, C B^T, states */
-} drawing;
+} plan_builder;
 
 /* A number of C B^T or of a state that is stored: one bf16, or two. */
-static int64_t parts_of(const drawing *w) { return w->exact ? 2 : 1; }
+static int64_t parts_of(const plan_builder *w) { return w->exact ? 2 : 1; }
 
-static void draw_common_scratch(const drawing *w)
+static void draw_common_scratch(const plan_builder *w)
 {
     const ssd_dims *d = &w->d;
     const int64_t   pairs = w->chunks * d->G * Q * Q + (w->backward ? w->chunks / 2 * d->G * Q * Q : 0);
@@ -96,7 +96,7 @@ static void draw_common_scratch(const drawing *w)
 
 /* A block makes C B^T of a chunk, and where that is the later one of a pair, with B of the chunk before it as well, one after
  * the other; or the records of 32 heads, four to a warp. Operations of a warp in a pass and for a head are as compiled. */
-static void draw_prep(const drawing *w)
+static void draw_prep(const plan_builder *w)
 {
     enum { WARPS = 8, ALU_PASS = 127, FMA_PASS = 84, LDS_PASS = 141, FMA_HEAD = 115, ALU_HEAD = 66, SFU_HEAD = 9 };
     const char     *mix = w->exact ? "ssd_exact_prep" : "ssd_prep";
@@ -133,25 +133,25 @@ static void draw_prep(const drawing *w)
  * rests, each with the other operand as rounded), of updates (the rest of x'). */
 typedef struct times { double state, pairs, update, half2; } times;       /* half2: packed operations that scale x */
 
-static times times_of(const drawing *w) { return w->exact ? (times){ 2, 3, 2, 2.5 } : (times){ 1, 1, 1, 1 }; }
+static times times_of(const plan_builder *w) { return w->exact ? (times){ 2, 3, 2, 2.5 } : (times){ 1, 1, 1, 1 }; }
 
 /* One walk: `output` y or dx; `saves` bytes of states per chunk and head. */
-typedef struct walk { const char *kernel; bool output, rev; double saves; } walk;
+typedef struct scan_launch { const char *kernel; bool output, rev; double saves; } scan_launch;
 
 /* Blocks, pieces, and chunks of all of them; states that they read, that they write; chunks for the state alone. */
 typedef struct share { int64_t grid, pieces, chunks, enter, leave, again; } share;
 
-static share share_of(const drawing *w)
+static share share_of(const plan_builder *w)
 {
-    const ssd_ranges *r = &w->r;
-    const ssd_cuts   *c = &w->cut;
+    const ssd_segments *r = &w->r;
+    const ssd_split   *c = &w->cut;
     const int64_t     pairs = r->items / r->segments, folds = pairs * r->segments * (r->segments - 1) / 2 * r->parts;
     if (!c->how) return (share){ r->grid, r->items, pairs * r->K, folds, 0, 0 };
     return (share){ c->blocks, c->pieces, pairs * r->K, c->taken, c->taken, c->again };
 }
 
 /* What the producer of a walk asks for to move the state on by a chunk; `other`: and x, which dx meets. */
-static void draw_sources(const drawing *w, mba_launch *l, bool rev, bool other)
+static void draw_sources(const plan_builder *w, mba_launch *l, bool rev, bool other)
 {
     mba_phase_move(l, MBA_ASYNC, MBA_ARG_IN(rev ? DY : X), SSD_HEADS * TILE_BYTES);
     if (other) mba_phase_move(l, MBA_ASYNC, MBA_ARG_IN(X), SSD_HEADS * TILE_BYTES);
@@ -161,7 +161,7 @@ static void draw_sources(const drawing *w, mba_launch *l, bool rev, bool other)
     mba_phase_share(l, w->d.J / SSD_HEADS);
 }
 
-static void draw_walk(const drawing *w, walk k)
+static void plan_fused_scan(const plan_builder *w, scan_launch k)
 {
     const share  s = share_of(w);
     const times  n = times_of(w);
@@ -217,9 +217,9 @@ static void draw_walk(const drawing *w, walk k)
 }
 
 /* What parts of sequences add to the state; nobody needs it at the ends of sequences. */
-static void draw_states(const drawing *w, bool rev)
+static void draw_states(const plan_builder *w, bool rev)
 {
-    const ssd_ranges *r = &w->r;
+    const ssd_segments *r = &w->r;
     const int64_t     heads = ssd_state_heads(&w->d), blocks = r->state_blocks;
     const int64_t     each = rev ? r->K - r->per_segment : (r->segments - 1) * r->per_segment;   // chunks of a sequence
     const int64_t     all = r->items / r->segments * SSD_HEADS / heads * each;
@@ -248,25 +248,25 @@ static void draw_states(const drawing *w, bool rev)
     mba_phase_work(l, MBA_END, 0, NULL);
 }
 
-static int operand(const drawing *w, int in, int out, int scratch)
+static int operand(const plan_builder *w, int in, int out, int scratch)
 {
     return !w->kept ? MBA_ARG_SCRATCH(scratch) : w->backward ? MBA_ARG_IN(in) : MBA_ARG_OUT(out);
 }
 
-bool ssd_finds_kept(const mba_plan *p, const mba_node *n)
+bool ssd_has_saved(const mba_plan *p, const mba_node *n)
 {
     return n->in[STATES_IN] && p->of && !strcmp(p->of->variant, p->variant) && !(p->of->leaves >> KEPT_STATES & 1);
 }
 
 typedef enum fused_way { FUSED, EXACT } fused_way;
 
-static drawing begin_drawing(mba_plan *p, const mba_node *n, const mba_machine *m, fused_way way, bool backward)
+static plan_builder begin_plan(mba_plan *p, const mba_node *n, const mba_machine *m, fused_way way, bool backward)
 {
-    const bool kept = backward ? ssd_finds_kept(p, n) : n->out[KEPT_STATES] && way != EXACT;
-    drawing w = { .p = p, .d = ssd_dims_of(n), .ids = n->in[IDS] != NULL, .backward = backward,
+    const bool kept = backward ? ssd_has_saved(p, n) : n->out[KEPT_STATES] && way != EXACT;
+    plan_builder w = { .p = p, .d = ssd_dims_of(n), .ids = n->in[IDS] != NULL, .backward = backward,
                   .exact = way == EXACT, .kept = kept };
-    w.r = ssd_ranges_of(&w.d, m->sm, backward || w.kept);
-    if (!w.exact) w.cut = ssd_cuts_of(&w.d, m->sm, backward || w.kept);
+    w.r = ssd_segments_of(&w.d, m->sm, backward || w.kept);
+    if (!w.exact) w.cut = ssd_split_of(&w.d, m->sm, backward || w.kept);
     w.chunks = w.d.B * w.r.K;
     w.records_back = operand(&w, RECORDS_IN, KEPT_RECORDS, SSD_RECORDS_WORK);
     w.pairs        = operand(&w, PAIRS_IN, KEPT_PAIRS, SSD_PAIRS_WORK);
@@ -275,18 +275,18 @@ static drawing begin_drawing(mba_plan *p, const mba_node *n, const mba_machine *
     return w;
 }
 
-static bool makes_states(const drawing *w) { return !w->cut.how && w->r.segments > 1; }
+static bool makes_states(const plan_builder *w) { return !w->cut.how && w->r.segments > 1; }
 
 static mba_status draw_fwd(mba_plan *p, const mba_node *n, const mba_machine *m, fused_way way)
 {
     const ssd_dims d = ssd_dims_of(n);
     MBA_TRY(check_fused(n, &d, m));
     MBA_TRY(check_heads(n, (const int[]){ X, BM, CM }, (const int[]){ Y, -1, -1 }, 3));
-    const drawing w = begin_drawing(p, n, m, way, false);
-    if (w.exact) ssd_keep_nothing(p);
+    const plan_builder w = begin_plan(p, n, m, way, false);
+    if (w.exact) ssd_save_nothing(p);
     draw_prep(&w);
     if (makes_states(&w)) draw_states(&w, false);
-    draw_walk(&w, (walk){ .kernel = w.exact ? "ssd_exact_scan" : "ssd_scan", .output = true,
+    plan_fused_scan(&w, (scan_launch){ .kernel = w.exact ? "ssd_exact_scan" : "ssd_scan", .output = true,
                           .saves = w.kept ? STATE : 0 });
     return MBA_OK;
 }
@@ -296,9 +296,9 @@ mba_status ssd_exact_plan(mba_plan *p, const mba_node *n, const mba_machine *m) 
 
 /* ---- backward: the states again, the walk backwards, then sums over heads and over tokens ---- */
 
-static int64_t most_pieces(const drawing *w) { return w->cut.how ? w->cut.segments : w->r.segments; }
+static int64_t most_pieces(const plan_builder *w) { return w->cut.how ? w->cut.segments : w->r.segments; }
 
-static void draw_backward_scratch(const drawing *w)
+static void draw_backward_scratch(const plan_builder *w)
 {
     const ssd_dims *d = &w->d;
     const int64_t   heads = d->B * d->H, tokens = heads * w->r.K * Q, pairs = w->r.K / 2;
@@ -310,7 +310,7 @@ static void draw_backward_scratch(const drawing *w)
 }
 
 /* Heads beyond the range: none as a rule, then blocks leave after looking. */
-static void draw_slow_pairs(const drawing *w, int64_t sms)
+static void draw_slow_pairs(const plan_builder *w, int64_t sms)
 {
     const int64_t blocks = w->chunks / 2 * w->d.G, grid = blocks < 2 * sms ? blocks : 2 * sms;
     mba_launch   *l = mba_plan_launch(w->p, w->exact ? "ssd_exact_slow" : "ssd_bwd_slow", MBA_VECTOR, grid, 128);
@@ -334,7 +334,7 @@ enum { BC_FMA_BLOCK = 8 * 32 * 500, BC_ALU_BLOCK = 8 * 32 * 1180 };
 
 /* A warpgroup scales, multiplies, waits for its products and adds up what they gained, head by head: no vector work
  * stands under its own products but the scaling of dy. */
-static void draw_bc_head(const drawing *w, mba_launch *l, const bc_kernel *k)
+static void draw_bc_head(const plan_builder *w, mba_launch *l, const bc_kernel *k)
 {
     const char *mix = k->name;
     mba_phase_work(l, MBA_LOOP, (double)w->d.J, NULL);
@@ -351,7 +351,7 @@ static void draw_bc_head(const drawing *w, mba_launch *l, const bc_kernel *k)
     mba_phase_work(l, MBA_END, 0, NULL);
 }
 
-static void draw_bc(const drawing *w, int64_t sms)
+static void draw_bc(const plan_builder *w, int64_t sms)
 {
     const bc_kernel *k = w->exact ? &bc_exact : &bc_fused;
     const char      *mix = k->name;
@@ -390,7 +390,7 @@ static void draw_bc(const drawing *w, int64_t sms)
     mba_phase_work(l, MBA_END, 0, NULL);
 }
 
-static void draw_finish(const drawing *w)
+static void draw_finish(const plan_builder *w)
 {
     const ssd_dims *d = &w->d;
     const double    values = 2 * Q * 32;
@@ -418,16 +418,16 @@ static mba_status draw_bwd(mba_plan *p, const mba_node *n, const mba_machine *m,
     MBA_REFUSE_IF(!n->in[DY], "no gradient of y\nwhy: written for training, where there is one");
     MBA_REFUSE_IF(mba_adds(n, DX), "dx is added to what is there\nwhy: it leaves by copies of whole tiles");
     MBA_TRY(check_heads(n, (const int[]){ X, BM, CM, DY }, (const int[]){ DX, DBM, DCM, -1 }, 4));
-    const drawing w = begin_drawing(p, n, m, way, true);
+    const plan_builder w = begin_plan(p, n, m, way, true);
     const double  saves = (double)(STATE * parts_of(&w));
     draw_backward_scratch(&w);
     if (!w.kept) {
         draw_prep(&w);
         if (makes_states(&w)) draw_states(&w, false);
-        draw_walk(&w, (walk){ .kernel = w.exact ? "ssd_exact_scan" : "ssd_scan", .saves = saves });
+        plan_fused_scan(&w, (scan_launch){ .kernel = w.exact ? "ssd_exact_scan" : "ssd_scan", .saves = saves });
     }
     if (makes_states(&w)) draw_states(&w, true);
-    draw_walk(&w, (walk){ .kernel = w.exact ? "ssd_exact_scan_rev" : "ssd_scan_rev", .rev = true, .output = true,
+    plan_fused_scan(&w, (scan_launch){ .kernel = w.exact ? "ssd_exact_scan_rev" : "ssd_scan_rev", .rev = true, .output = true,
                           .saves = saves });
     draw_slow_pairs(&w, m->sm);
     draw_bc(&w, m->sm);

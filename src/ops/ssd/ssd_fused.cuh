@@ -23,7 +23,7 @@ enum { IS_SLOW = 1, HAS_RESET = 2 };                   /* flags of a chunk of a 
 static constexpr float RANGE_MAX = 140.0f;             /* e^70 squared fits bf16 as it fits fp32 */
 /* What all later decays together multiply by less than e to this has no part in a state: the product would not be a
  * normal number any more. */
-static constexpr float FORGOTTEN = -88.0f;
+static constexpr float LOG_DECAY_MIN = -88.0f;
 
 /* A record of a (sequence, head, chunk), in the order in which fragments want it; position l = 16 k + 8 j + 2 t + i:
  *   word t*16 + k*4 + j*2 + i     scale of what leaves (e; reverse f), fp32
@@ -66,14 +66,14 @@ struct fused_task {
 
 /* Variant `exact`: what rounding to bf16 lost lies behind the rounded numbers, as bf16 too: of C B^T so many tiles
  * later (all blocks of `cb`, and of `cb_low` behind it), of states that are kept so many states later. */
-static __host__ __device__ __forceinline__ int rest_of_pairs(const fused_task &a)
+static __host__ __device__ __forceinline__ int residual_offset_pairs(const fused_task &a)
 {
     return (a.cb_low ? a.B * (a.K / 2) * 3 : a.B * a.K) * a.G;
 }
-static __host__ __device__ __forceinline__ int rest_of_states(const fused_task &a) { return a.B * a.H * (a.K / 2); }
+static __host__ __device__ __forceinline__ int residual_offset_states(const fused_task &a) { return a.B * a.H * (a.K / 2); }
 
 /* The step of a token, before and after its limits. Small steps by a series: 1 + e^v would have lost them. */
-static __device__ __forceinline__ float soft_step(float raw)
+static __device__ __forceinline__ float softplus_dt(float raw)
 {
     const float e = __expf(raw);
     return raw > 20 ? raw : e < 0.015f ? e * (1 - e * (0.5f - e * (1.0f / 3))) : __logf(1 + e);

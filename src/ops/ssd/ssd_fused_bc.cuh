@@ -47,7 +47,7 @@ template <bool EXACT, int I, bool DOCS> struct bc_chunk : bc_rows {
 
     __device__ __forceinline__ bc_chunk(bc_smem &smem, const fused_task &task) : sm(smem), a(task) { }
 
-    static __device__ __forceinline__ void together() { bar_sync<2 + I, 128>(); }
+    static __device__ __forceinline__ void warpgroup_sync() { bar_sync<2 + I, 128>(); }
     __device__ __forceinline__ const pair_block &where() const { return sm.where[I].at; }
     __device__ __forceinline__ int token(int q) const { return where().c2 * PAIR + I * FQ + row + 8 * q; }
 
@@ -71,7 +71,7 @@ template <bool EXACT, int I, bool DOCS> struct bc_chunk : bc_rows {
         tma_load3(smem_address(sm.m[1]), &maps.low, bar, 0, 0, z);
         tma_load3(smem_address(sm.m[2]), &maps.cb, bar, 0, 0, first + a.G);
         if (!EXACT) return;
-        const int rest = rest_of_pairs(a);
+        const int rest = residual_offset_pairs(a);
         tma_load3(smem_address(exact_of(sm).m[0]), &maps.cb, bar, 0, 0, first + rest);
         tma_load3(smem_address(exact_of(sm).m[1]), &maps.low, bar, 0, 0, z + rest);
         tma_load3(smem_address(exact_of(sm).m[2]), &maps.cb, bar, 0, 0, first + a.G + rest);
@@ -264,7 +264,7 @@ template <bool EXACT, int I, bool DOCS> struct bc_chunk : bc_rows {
             finish_products();
         }
         scaled(f, t.dy[I], e_of(s, r), e_of(s, r8));
-        phase = shared(sm.turn[I * 128 + tid]) / BC_STAGES & 1;
+        phase = warp_broadcast(sm.turn[I * 128 + tid]) / BC_STAGES & 1;
         if (I == 1) wait_x(1, s, phase);
         wgmma_fence();
         by_rows(own, f, t.x[I]);
@@ -310,7 +310,7 @@ template <bool EXACT, int I, bool DOCS> struct bc_chunk : bc_rows {
     __device__ __forceinline__ void heads(unsigned turn)
     {
 #pragma unroll 1
-        for (; turn < shared((sm.where[I].n + 1) * (unsigned)a.J); turn++) {
+        for (; turn < warp_broadcast((sm.where[I].n + 1) * (unsigned)a.J); turn++) {
             find_place();
             const int      s = turn % BC_STAGES;
             const uint32_t phase = turn / BC_STAGES & 1;
@@ -321,7 +321,7 @@ template <bool EXACT, int I, bool DOCS> struct bc_chunk : bc_rows {
             if (pair < 0 && tid == 0) sm.where[I].slow = 1;
             mbar_release(smem_address(&sm.empty[s]), lane);
             decay_sums(pair);
-            if (DOCS) turn = shared(sm.turn[I * 128 + tid]);
+            if (DOCS) turn = warp_broadcast(sm.turn[I * 128 + tid]);
         }
     }
 
@@ -343,10 +343,10 @@ template <bool EXACT, int I, bool DOCS> struct bc_chunk : bc_rows {
         finish_products();
     }
     /* False, which the compiler cannot know: it makes nothing ready beyond a branch that would cost registers here. */
-    static __device__ __forceinline__ bool nobody()
+    static __device__ __forceinline__ bool opaque_false()
     {
         uint32_t thread = threadIdx.x;
-        pin(thread);
+        opt_barrier(thread);
         return !__any_sync(0xffffffffu, thread < 256);
     }
     /* Scaled behind the product, in fp32: sums += e f (dy . x), and by row C B^T f (dy . x), which e still has to
@@ -357,7 +357,7 @@ template <bool EXACT, int I, bool DOCS> struct bc_chunk : bc_rows {
 #pragma unroll
         for (int i = 2 * half; i < 2 * half + 2; i++) {
             uint32_t v[4], w[4];
-            if (I == 1 && nobody()) continue;
+            if (I == 1 && opaque_false()) continue;
             ldmatrix_at(v, smem_address(sm.m[block]) + piece(i));
             ldmatrix_at(w, smem_address(exact_of(sm).m[block]) + piece(i));
 #pragma unroll
@@ -396,7 +396,7 @@ template <bool EXACT, int I, bool DOCS> struct bc_chunk : bc_rows {
     __device__ __forceinline__ int64_t place_of(int pair) const { return (2 * (int64_t)pair + I) * FQ + row; }
 
     /* dCB of a head. Row leaves at once; low belongs to q, which comes later: beside what q had. */
-    __device__ __forceinline__ void pairs_in_two(int s)
+    __device__ __forceinline__ void pairs_hi_lo(int s)
     {
         const float2 r = all_pairs<false>(s);
         const float  r0 = over_columns(r.x), r1 = over_columns(r.y);
@@ -427,18 +427,18 @@ template <bool EXACT, int I, bool DOCS> struct bc_chunk : bc_rows {
         a.q[at + 8] = q1;
     }
     /* One head lies in shared memory at a time: what is behind us of it makes room for the next one. */
-    __device__ __forceinline__ void heads_in_two(unsigned turn)
+    __device__ __forceinline__ void heads_hi_lo(unsigned turn)
     {
         exact_stage &t = exact_of(sm);
 #pragma unroll 1
-        for (; turn < shared((sm.where[I].n + 1) * (unsigned)a.J); turn++) {
+        for (; turn < warp_broadcast((sm.where[I].n + 1) * (unsigned)a.J); turn++) {
             find_place();
             int s = turn & 1;                          // of records; and the phase of both parts
             sm.turn[I * 128 + tid] = turn;
             mbar_wait(smem_address(&sm.full[0]), s);
             add_in_two(dB, t.x[I], t.g, f_to_end(s, row), f_to_end(s, row + 8));
             mbar_wait(smem_address(&sm.full[1]), s);
-            pairs_in_two(s);
+            pairs_hi_lo(s);
             find_place();
             mbar_release(smem_address(&sm.empty[0]), lane);
             add_in_two(dC, t.dy[I], t.h, e_from_begin(s, row), e_from_begin(s, row + 8));
@@ -446,7 +446,7 @@ template <bool EXACT, int I, bool DOCS> struct bc_chunk : bc_rows {
             if (pair < 0 && tid == 0) sm.where[I].slow = 1;
             mbar_release(smem_address(&sm.empty[1]), lane);
             decay_sums_in_two(pair);
-            turn = shared(sm.turn[I * 128 + tid]);
+            turn = warp_broadcast(sm.turn[I * 128 + tid]);
         }
     }
 
@@ -469,9 +469,9 @@ template <bool EXACT, int I, bool DOCS> struct bc_chunk : bc_rows {
     }
     __device__ __forceinline__ void multiply_pairs(const fragments &p0, const fragments &p1)
     {
-        const uint64_t b0 = mdesc(smem_address(sm.b[0]), TILE_BYTES), c0 = mdesc(smem_address(sm.c[0]), TILE_BYTES);
-        const uint64_t b1 = mdesc(smem_address(sm.b[1]), TILE_BYTES), c1 = mdesc(smem_address(sm.c[1]), TILE_BYTES);
-        const uint64_t own_m = mdesc(smem_address(sm.m[2 * I])), low_m = mdesc(smem_address(sm.m[1]));
+        const uint64_t b0 = wgmma_smem_desc(smem_address(sm.b[0]), TILE_BYTES), c0 = wgmma_smem_desc(smem_address(sm.c[0]), TILE_BYTES);
+        const uint64_t b1 = wgmma_smem_desc(smem_address(sm.b[1]), TILE_BYTES), c1 = wgmma_smem_desc(smem_address(sm.c[1]), TILE_BYTES);
+        const uint64_t own_m = wgmma_smem_desc(smem_address(sm.m[2 * I])), low_m = wgmma_smem_desc(smem_address(sm.m[1]));
         wgmma_fence();
 #pragma unroll
         for (int i = 0; i < 4; i++) {
@@ -535,14 +535,14 @@ template <bool EXACT, int I, bool DOCS> struct bc_chunk : bc_rows {
         do {                                           // what lives all the way lives in shared memory
             begin(block, n, maps);
             mbar_wait(smem_address(&sm.pairs), n & 1);
-            if (EXACT) heads_in_two(n * (unsigned)a.J);
+            if (EXACT) heads_hi_lo(n * (unsigned)a.J);
             else       heads(n * (unsigned)a.J);
             last_products();
             store();
-            block = shared(sm.where[I].block) + gridDim.x;
-            n     = shared(sm.where[I].n) + 1;
-            together();                                // where() is read, and may change
-        } while (block < shared(*(volatile unsigned *)&sm.blocks));
+            block = warp_broadcast(sm.where[I].block) + gridDim.x;
+            n     = warp_broadcast(sm.where[I].n) + 1;
+            warpgroup_sync();                                // where() is read, and may change
+        } while (block < warp_broadcast(*(volatile unsigned *)&sm.blocks));
     }
 };
 
@@ -551,7 +551,7 @@ static __device__ __forceinline__ void bc_block_run(const fused_task &a, const b
 {
     MBA_DYNAMIC_SMEM(smem);
     bc_smem  &sm = *(bc_smem *)(smem + ((1024 - (smem_address(smem) & 1023)) & 1023));
-    const int wg = (int)bc_rows::shared(threadIdx.x >> 7);
+    const int wg = (int)bc_rows::warp_broadcast(threadIdx.x >> 7);
     if (threadIdx.x == 0) {
         for (int i = 0; i < BC_STAGES; i++) {
             mbar_init(smem_address(&sm.full[i]), 1);
@@ -565,7 +565,7 @@ static __device__ __forceinline__ void bc_block_run(const fused_task &a, const b
     }
     __syncthreads();
     if (wg == 2) {
-        regs_give<24>();
+        warpgroup_reg_dealloc<24>();
         const int thread = (int)threadIdx.x - 256;
         const bool dots = thread >= 32 && thread < 32 + 32 * DOT_WARPS;
         if (EXACT) {
@@ -577,7 +577,7 @@ static __device__ __forceinline__ void bc_block_run(const fused_task &a, const b
         }
         return;
     }
-    regs_take<240>();
+    warpgroup_reg_alloc<240>();
     if (wg == 0) {
         bc_chunk<EXACT, 0, DOCS> rows(sm, a);
         rows.run(maps);

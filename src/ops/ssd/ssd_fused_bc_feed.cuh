@@ -96,7 +96,7 @@ static __device__ __forceinline__ void exact_produce(bc_smem &sm, const fused_ta
                 bulk_load(smem_address(sm.rec[s][c]), a.rec_plain + ((int64_t)z * 2 + c) * REC, REC * 4, first);
                 tma_load3(smem_address(t.x[c]), &maps.x, first, h * FP, k.c2 * PAIR + FQ * c, k.b);
                 tma_load3(smem_address(t.g[0]) + c * TILE_BYTES, &maps.g, first, 64 * c, 0, z);
-                tma_load3(smem_address(t.g[1]) + c * TILE_BYTES, &maps.g, first, 64 * c, 0, z + rest_of_states(a));
+                tma_load3(smem_address(t.g[1]) + c * TILE_BYTES, &maps.g, first, 64 * c, 0, z + residual_offset_states(a));
             }
             mbar_wait(smem_address(&sm.empty[1]), (turn & 1) ^ 1);
             mbar_expect(second, 6 * TILE_BYTES);
@@ -104,7 +104,7 @@ static __device__ __forceinline__ void exact_produce(bc_smem &sm, const fused_ta
             for (int c = 0; c < 2; c++) {
                 tma_load3(smem_address(t.dy[c]), &maps.dy, second, h * FP, k.c2 * PAIR + FQ * c, k.b);
                 tma_load3(smem_address(t.h[0]) + c * TILE_BYTES, &maps.h, second, 64 * c, 0, z);
-                tma_load3(smem_address(t.h[1]) + c * TILE_BYTES, &maps.h, second, 64 * c, 0, z + rest_of_states(a));
+                tma_load3(smem_address(t.h[1]) + c * TILE_BYTES, &maps.h, second, 64 * c, 0, z + residual_offset_states(a));
             }
         }
     }

@@ -16,7 +16,7 @@ struct bc_rows {
     __device__ __forceinline__ void find_place()
     {
         uint32_t thread = threadIdx.x;
-        pin(thread);
+        opt_barrier(thread);
         tid  = (int)thread & 127;
         warp = tid >> 5;
         lane = tid & 31;
@@ -27,7 +27,7 @@ struct bc_rows {
     }
     /* A number that all lanes share, said so that the compiler knows: the places of operands of products are then made
      * in uniform registers, one R2UR a head instead of two a product ("Addresses of products", ssd.md). */
-    static __device__ __forceinline__ unsigned shared(unsigned v) { return __shfl_sync(0xffffffffu, v, 0); }
+    static __device__ __forceinline__ unsigned warp_broadcast(unsigned v) { return __shfl_sync(0xffffffffu, v, 0); }
     __device__ __forceinline__ uint32_t piece(int i) const        /* 16 columns from 16 i on */
     {
         return moff + (((2 * i + (uint32_t)(lane >> 4)) ^ (moff >> 7 & 7)) << 4);
@@ -71,7 +71,7 @@ struct bc_rows {
 #pragma unroll
         for (int i = from; i < to; i++)
 #pragma unroll
-            for (int j = 0; j < 4; j++) pin(f[i][j]);
+            for (int j = 0; j < 4; j++) opt_barrier(f[i][j]);
     }
     /* f = my rows of a tile times s0 (row) and s1 (row + 8), or what the rounding of that lost. */
     template <bool REST = false>
@@ -100,7 +100,7 @@ struct bc_rows {
 #pragma unroll
         for (int i = 0; i < 2; i++) {
 #pragma unroll
-            for (int j = 0; j < 4; j++) pin(v[i][j]);
+            for (int j = 0; j < 4; j++) opt_barrier(v[i][j]);
             scale(f[2 * half + i], v[i], u0, u1);
         }
         pin_all(f, 2 * half, 2 * half + 2);
@@ -132,14 +132,14 @@ struct bc_rows {
     static __device__ __forceinline__ void by_state(float (&sums)[64], const fragments &f, const unsigned char *state,
                                                     int from = 0, int to = 4)
     {
-        const uint64_t d = mdesc(smem_address(state), TILE_BYTES);
+        const uint64_t d = wgmma_smem_desc(smem_address(state), TILE_BYTES);
 #pragma unroll
         for (int i = from; i < to; i++) wgmma_n128_rs<1>(sums, f[i], d + ((i * 2048) >> 4), 1);
     }
     static __device__ __forceinline__ void by_rows(float (&sums)[32], const fragments &f, const unsigned char *tile,
                                                    int from = 0, int to = 4)
     {
-        const uint64_t d = mdesc(smem_address(tile));
+        const uint64_t d = wgmma_smem_desc(smem_address(tile));
 #pragma unroll
         for (int i = from; i < to; i++) wgmma_n64_rs<0>(sums, f[i], d + ((i * 32) >> 4), 1);
     }
@@ -147,7 +147,7 @@ struct bc_rows {
     static __device__ __forceinline__ void multiply_rows(float (&dot)[16], const unsigned char *dy,
                                                          const unsigned char *x, int half)
     {
-        const uint64_t rows = mdesc(smem_address(dy)), sources = mdesc(smem_address(x) + half * 32 * TILE_ROW_BYTES);
+        const uint64_t rows = wgmma_smem_desc(smem_address(dy)), sources = wgmma_smem_desc(smem_address(x) + half * 32 * TILE_ROW_BYTES);
 #pragma unroll
         for (int k = 0; k < 4; k++) wgmma_n32_ss<0, 0>(dot, rows + ((k * 32) >> 4), sources + ((k * 32) >> 4), k > 0);
     }

@@ -28,22 +28,22 @@ static mba_status make_states(const mba_call *c, int *k, const fused_task &a, co
 }
 
 template <int WHAT>
-static mba_status walk_forward(const mba_call *c, int *k, const fused_task &a, const scan_maps &m, const shares &s)
+static mba_status launch_scan_fwd(const mba_call *c, int *k, const fused_task &a, const scan_maps &m, const shares &s)
 {
-    if (s.cut.how == SSD_HANDED)     MBA_KERNEL(c, *k, (ssd_scan_cut<WHAT, HANDED_ON>), a, m, s.device);
-    else if (s.cut.how == SSD_AGAIN) MBA_KERNEL(c, *k, (ssd_scan_cut<WHAT, AGAIN>), a, m, s.device);
+    if (s.cut.how == SSD_STATE_PASSED)     MBA_KERNEL(c, *k, (ssd_scan_cut<WHAT, STATE_PASSED>), a, m, s.device);
+    else if (s.cut.how == SSD_STATE_RECOMPUTED) MBA_KERNEL(c, *k, (ssd_scan_cut<WHAT, STATE_RECOMPUTED>), a, m, s.device);
     else                             MBA_KERNEL(c, *k, ssd_scan<WHAT>, a, m);
     *k += 1;
     return MBA_OK;
 }
 
 /* A forward that keeps nothing is no part of a training step: its walk begins while ssd_prep ends. */
-static mba_status walk_alone(const mba_call *c, int *k, const fused_task &a, const scan_maps &m, const shares &s)
+static mba_status launch_scan_inference(const mba_call *c, int *k, const fused_task &a, const scan_maps &m, const shares &s)
 {
-    if (makes_states(s))             return walk_forward<SCAN_OUT>(c, k, a, m, s);
-    if (s.cut.how == SSD_HANDED)     MBA_KERNEL_EARLY(c, *k, (ssd_scan_cut<SCAN_OUT, HANDED_ON>), a, m, s.device);
-    else if (s.cut.how == SSD_AGAIN) MBA_KERNEL_EARLY(c, *k, (ssd_scan_cut<SCAN_OUT, AGAIN>), a, m, s.device);
-    else                             MBA_KERNEL_EARLY(c, *k, ssd_scan<SCAN_OUT>, a, m);
+    if (makes_states(s))             return launch_scan_fwd<SCAN_OUT>(c, k, a, m, s);
+    if (s.cut.how == SSD_STATE_PASSED)     MBA_KERNEL_DEPENDENT(c, *k, (ssd_scan_cut<SCAN_OUT, STATE_PASSED>), a, m, s.device);
+    else if (s.cut.how == SSD_STATE_RECOMPUTED) MBA_KERNEL_DEPENDENT(c, *k, (ssd_scan_cut<SCAN_OUT, STATE_RECOMPUTED>), a, m, s.device);
+    else                             MBA_KERNEL_DEPENDENT(c, *k, ssd_scan<SCAN_OUT>, a, m);
     *k += 1;
     return MBA_OK;
 }
@@ -63,15 +63,15 @@ extern "C" mba_status ssd_fused_cuda(const mba_call *c)
     MBA_KERNEL(c, k, ssd_prep, a);
     k++;
     MBA_TRY(make_states<false>(c, &k, a, m, s));
-    return keeps ? walk_forward<SCAN_KEEP>(c, &k, a, m, s) : walk_alone(c, &k, a, m, s);
+    return keeps ? launch_scan_fwd<SCAN_KEEP>(c, &k, a, m, s) : launch_scan_inference(c, &k, a, m, s);
 }
 
 /* ---- backward ---- */
 
-static mba_status walk_backward(const mba_call *c, int *k, const fused_task &a, const scan_maps &m, const shares &s)
+static mba_status launch_scan_bwd(const mba_call *c, int *k, const fused_task &a, const scan_maps &m, const shares &s)
 {
-    if (s.cut.how == SSD_HANDED)     MBA_KERNEL(c, *k, (ssd_scan_rev_cut<SCAN_OUT, HANDED_ON>), a, m, s.device);
-    else if (s.cut.how == SSD_AGAIN) MBA_KERNEL(c, *k, (ssd_scan_rev_cut<SCAN_OUT, AGAIN>), a, m, s.device);
+    if (s.cut.how == SSD_STATE_PASSED)     MBA_KERNEL(c, *k, (ssd_scan_rev_cut<SCAN_OUT, STATE_PASSED>), a, m, s.device);
+    else if (s.cut.how == SSD_STATE_RECOMPUTED) MBA_KERNEL(c, *k, (ssd_scan_rev_cut<SCAN_OUT, STATE_RECOMPUTED>), a, m, s.device);
     else                             MBA_KERNEL(c, *k, ssd_scan_rev<SCAN_OUT>, a, m);
     *k += 1;
     return MBA_OK;
@@ -92,7 +92,7 @@ static mba_status launch_sums(const mba_call *c, int k, const fused_task &a)
 extern "C" mba_status ssd_bwd_fused_cuda(const mba_call *c)
 {
     const shares        s = shares_of(c, true);
-    const bool          kept = ssd_finds_kept(c->plan, c->node);
+    const bool          kept = ssd_has_saved(c->plan, c->node);
     const strided<bf16> none = {};
     fused_task          a = fused_task_of(c, s);
     scan_maps           forward, backward;
@@ -104,11 +104,11 @@ extern "C" mba_status ssd_bwd_fused_cuda(const mba_call *c)
         MBA_KERNEL(c, k, ssd_prep, a);
         k++;
         MBA_TRY(make_states<false>(c, &k, a, forward, s));
-        MBA_TRY(walk_forward<SCAN_SAVE>(c, &k, a, forward, s));
+        MBA_TRY(launch_scan_fwd<SCAN_SAVE>(c, &k, a, forward, s));
     } else if (a.handed) {                             // ssd_prep would have done it
         CUDA_TRY(cudaMemsetAsync(a.handed, 0, sizeof(int) * HEADS * (size_t)a.states, mba_cuda_stream(c)));
     }
     MBA_TRY(make_states<true>(c, &k, a, backward, s));
-    MBA_TRY(walk_backward(c, &k, a, backward, s));
+    MBA_TRY(launch_scan_bwd(c, &k, a, backward, s));
     return launch_sums(c, k, a);
 }

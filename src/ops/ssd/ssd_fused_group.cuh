@@ -10,13 +10,13 @@
 /* A consumer warpgroup: the head it walks, its state, and what is on its way. Loads from shared memory queue behind the
  * products a warp has issued, and the compiler likes to pull their first use up between those: every load is placed by
  * hand, and pin() keeps its use below the point where it is wanted. */
-struct walk_group {
+struct consumer_warpgroup {
     typedef uint32_t fragments[4][4];                  /* 64 p x 64 positions: [16 positions][as A of mma.cuh] */
     typedef uint32_t packed_state[8][4];               /* 64 p x 128 n likewise */
     scan_smem        &sm;
     const fused_task &a;
     const scan_maps  &maps;
-    const scan_cuts  *r;
+    const scan_split_table  *r;
     int       wg, tid, warp, lane, t4;
     uint32_t  moff;                                    /* my row for ldmatrix and stmatrix, transposed */
     int       s, ph;                                   /* place in the ring */
@@ -32,12 +32,12 @@ struct walk_group {
     fragments raw, next;                               /* x of this chunk and of the next */
     uint32_t  in[16];                                  /* next: scale of what enters, upper halves, lower halves */
 
-    __device__ __forceinline__ walk_group(scan_smem &smem, const fused_task &task, const scan_maps &m,
-                                          const scan_cuts *cuts, unsigned done)
+    __device__ __forceinline__ consumer_warpgroup(scan_smem &smem, const fused_task &task, const scan_maps &m,
+                                          const scan_split_table *cuts, unsigned done)
         : sm(smem), a(task), maps(m), r(cuts)
     {
         uint32_t thread = threadIdx.x;
-        pin(thread);                                   // so that nothing is made before the other pass for this one
+        opt_barrier(thread);                                   // so that nothing is made before the other pass for this one
         wg   = (int)thread >> 7;
         tid  = (int)thread & 127;
         warp = tid >> 5;
@@ -50,7 +50,7 @@ struct walk_group {
 
     /* A number that all lanes share, so that the compiler knows: loops around products must depend on such alone, or
      * every lane addresses their operands and copies the addresses to where products want them. */
-    static __device__ __forceinline__ int shared(int v) { return __shfl_sync(0xffffffffu, v, 0); }
+    static __device__ __forceinline__ int warp_broadcast(int v) { return __shfl_sync(0xffffffffu, v, 0); }
 
     __device__ __forceinline__ void fetch_scale(const float *rec)
     {
@@ -70,7 +70,7 @@ struct walk_group {
         for (int k = 0; k < 4; k++)
 #pragma unroll
             for (int j = 0; j < 4; j++) {
-                pin(next[k][j]);
+                opt_barrier(next[k][j]);
                 x[k][j] = times(next[k][j], in[2 * k + (j >> 1)], in[8 + 2 * k + (j >> 1)]);
             }
     }
@@ -85,7 +85,7 @@ struct walk_group {
                 rest[k][j] = times_rest(next[k][j], in[2 * k + (j >> 1)], in[8 + 2 * k + (j >> 1)], x[k][j]);
     }
     /* What the rounding of the state lost takes the place of what it left. */
-    __device__ __forceinline__ void lower(packed_state &ha) const
+    __device__ __forceinline__ void keep_residual(packed_state &ha) const
     {
 #pragma unroll
         for (int k = 0; k < 8; k++)
@@ -113,10 +113,10 @@ struct walk_group {
     __device__ __forceinline__ int row_of(int q) const { return 16 * warp + (lane >> 2) + 8 * q; }
     static __device__ __forceinline__ int fresh_row()  /* the first of them; nobody has to keep it */
     {
-        const int thread = anew((int)threadIdx.x);
+        const int thread = opaque((int)threadIdx.x);
         return (thread >> 5 & 3) * 16 + (thread >> 2 & 7);
     }
-    static __device__ __forceinline__ int fresh_col() { return 2 * (anew((int)threadIdx.x) & 3); }
+    static __device__ __forceinline__ int fresh_col() { return 2 * (opaque((int)threadIdx.x) & 3); }
 
     /* Handed on: state `number` of this head. */
     __device__ __forceinline__ float *state_no(int number) const
@@ -124,21 +124,21 @@ struct walk_group {
         return a.seg_state + ((int64_t)number * HEADS + wg) * FP * FN + tid;
     }
     /* Of `count` parts: how many come before those on which the state after all of them depends. */
-    __device__ __forceinline__ int forgotten(const float *decay, int step, int count) const
+    __device__ __forceinline__ int decayed_parts(const float *decay, int step, int count) const
     {
         float sum = 0;
         for (int n = 0; n < count; n += 32) {
             const float    run = decay_so_far(decay[(count - 1 - min(n + lane, count - 1)) * step]);
-            const unsigned gone = __ballot_sync(0xffffffffu, sum + run < FORGOTTEN);
+            const unsigned gone = __ballot_sync(0xffffffffu, sum + run < LOG_DECAY_MIN);
             if (gone) return max(count - n - __ffs((int)gone), 0);
             sum += __shfl_sync(0xffffffffu, run, 31);
         }
         return 0;
     }
     /* What ssd_states left of `count` parts, in order, two at a time: what costs is waiting for them. */
-    __device__ __forceinline__ void fold(int64_t first, int step, int count)
+    __device__ __forceinline__ void accumulate_parts(int64_t first, int step, int count)
     {
-        const int skip = forgotten(a.seg_decay + first, step, count);
+        const int skip = decayed_parts(a.seg_decay + first, step, count);
         count -= skip;
         first += (int64_t)skip * step;
         const float *decay = a.seg_decay + first, *from = a.seg_state + first * FP * FN + tid;
@@ -161,9 +161,9 @@ struct walk_group {
         for (int i = 0; i < 64; i++) h[i] = h[i] * d + from[i * 128];
     }
     /* To the block that continues this item. */
-    __device__ __forceinline__ void leave_piece(int number, float f)
+    __device__ __forceinline__ void publish_state(int number, float f)
     {
-        const int thread = anew((int)threadIdx.x);
+        const int thread = opaque((int)threadIdx.x);
         float    *to = a.seg_state + ((int64_t)number * HEADS + (thread >> 7)) * FP * FN + (thread & 127);
 #pragma unroll
         for (int i = 0; i < 64; i++) to[i * 128] = h[i] * f;
@@ -173,14 +173,14 @@ struct walk_group {
     template <bool ADDS = false>
     __device__ __forceinline__ void state_term(const packed_state &ha, const scan_stage &t)
     {
-        const uint64_t d = mdesc(smem_address(t.k));
+        const uint64_t d = wgmma_smem_desc(smem_address(t.k));
 #pragma unroll
         for (int k = 0; k < 8; k++)
             wgmma_n64_rs<0>(y, ha[k], d + (((k >> 2) * TILE_BYTES + (k & 3) * 32) >> 4), ADDS || k > 0);
     }
     __device__ __forceinline__ void add_sources(const fragments &x, const unsigned char *u, int keep)
     {
-        const uint64_t d = mdesc(smem_address(u), TILE_BYTES);
+        const uint64_t d = wgmma_smem_desc(smem_address(u), TILE_BYTES);
 #pragma unroll
         for (int k = 0; k < 4; k++) wgmma_n128_rs<1>(h, x[k], d + ((k * 2048) >> 4), k > 0 ? 1 : keep);
     }
@@ -212,7 +212,7 @@ struct walk_group {
         }
     }
     /* Exact: the same as two bf16. */
-    __device__ __forceinline__ void decayed_pairs_in_two(const scan_stage &t, const float *cs)
+    __device__ __forceinline__ void decayed_pairs_hi_lo(const scan_stage &t, const float *cs)
     {
         const unsigned char *rest = pairs_rest_of(sm, s);
         for (int i = tid; i < FQ * FQ / 2; i += 128) {

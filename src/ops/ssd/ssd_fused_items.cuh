@@ -15,7 +15,7 @@ static __device__ constexpr bool saves_states(int what, bool rev)
 enum { ITEM_WORDS = SSD_ITEMS_PER_BLOCK / 32 };
 
 /* Whole items (or segments); ranges, with states that go from block to block, or that a block makes again. */
-enum scan_cut { WHOLE, HANDED_ON, AGAIN };
+enum scan_split { WHOLE, STATE_PASSED, STATE_RECOMPUTED };
 
 /* Whether states that are kept leave through shared memory. */
 static __device__ constexpr bool staged(bool exact, int what, bool rev, int cut)
@@ -27,8 +27,8 @@ static __device__ constexpr bool staged(bool exact, int what, bool rev, int cut)
  * other: reverse x. */
 struct scan_maps { CUtensorMap k, u, cb, x, y, other; };
 
-/* As ssd_cuts has it. */
-struct scan_cuts {
+/* As ssd_split has it. */
+struct scan_split_table {
     int      at[SSD_BLOCKS_MAX + 1];                   /* where the range of a block begins, in the row of all chunks */
     uint16_t before[SSD_BLOCKS_MAX + 1];               /* pieces of that item before it */
 };
@@ -44,15 +44,15 @@ struct scan_stage {                                    /* one chunk, 58 KB; ever
 };
 /* One that is walked again, for the state alone: without output a chunk takes less time than memory answers in, so
  * more of them are on their way. */
-struct quiet_stage {
+struct state_only_stage {
     unsigned char u[2 * TILE_BYTES], x[HEADS][TILE_BYTES];
     float         rec[HEADS][256];
 };
-enum { STAGES = 3, SLOW_STAGES = 2, QUIET_STAGES = 5 };
+enum { STAGES = 3, SLOW_STAGES = 2, STATE_ONLY_STAGES = 5 };
 struct scan_smem {
     union {
         scan_stage  st[STAGES];                        /* slow items: in the last C B^T of heads with decays */
-        quiet_stage quiet[QUIET_STAGES];               /* before them; whoever fills the ring waits in between */
+        state_only_stage quiet[STATE_ONLY_STAGES];               /* before them; whoever fills the ring waits in between */
     };
     unsigned char y[HEADS][2][TILE_BYTES];             /* on the way out; reverse: first x on its way in */
     union {
@@ -66,7 +66,7 @@ struct scan_smem {
     uint4        *volatile goes[4 * HEADS];            /* of a warp: where the next state does */
     uint64_t      full[2][STAGES], empty[2][STAGES];   /* of the items in range, of the slow ones */
     uint64_t      came[HEADS][2];
-    uint64_t      quiet_full[QUIET_STAGES], quiet_empty[QUIET_STAGES];
+    uint64_t      quiet_full[STATE_ONLY_STAGES], quiet_empty[STATE_ONLY_STAGES];
     uint32_t      slow[ITEM_WORDS];                    /* which items of this block hold a slow chunk */
     int           any;                                 /* some do */
     struct { volatile int n, b, head, last, own, from, leave; } kept[4 * HEADS];  /* cut items, of a warp */
@@ -96,8 +96,8 @@ static __device__ __forceinline__ scan_item item_of(const fused_task &a, int ite
 {
     unsigned  z = (unsigned)item;
     scan_item i = {};
-    i.pair   = digit(z, a.H / HEADS);
-    i.seg    = digit(z, a.segments);
+    i.pair   = unravel_next(z, a.H / HEADS);
+    i.seg    = unravel_next(z, a.segments);
     i.b      = (int)z;
     i.c0     = i.seg * a.per_segment;
     i.chunks = min(a.per_segment, a.K - i.c0);
@@ -106,7 +106,7 @@ static __device__ __forceinline__ scan_item item_of(const fused_task &a, int ite
 
 /* A number that the compiler takes for another each time: so that nothing made of it is kept in registers all the way
  * through a walk. */
-static __device__ __forceinline__ int anew(int v)
+static __device__ __forceinline__ int opaque(int v)
 {
     asm volatile("" : "+r"(v));
     return v;
@@ -115,7 +115,7 @@ static __device__ __forceinline__ int anew(int v)
 /* A piece of an item, from `begin` to `end` in the row. */
 static __device__ __forceinline__ scan_item cut_piece(const fused_task &a, int item, int begin, int end, bool rev)
 {
-    const int K = anew(a.K), each = anew(a.H / HEADS), from = begin - item * K, to = end - item * K;
+    const int K = opaque(a.K), each = opaque(a.H / HEADS), from = begin - item * K, to = end - item * K;
     scan_item i = {};
     i.pair   = item % each;
     i.b      = item / each;
@@ -129,17 +129,17 @@ static __device__ __forceinline__ scan_item cut_piece(const fused_task &a, int i
 /* Piece n of this block, from the last to the first: what another block continues comes before what continues
  * another's. */
 template <bool REV, int CUT>
-static __device__ __forceinline__ scan_item cut_item(const fused_task &a, const scan_cuts &r, int n)
+static __device__ __forceinline__ scan_item cut_item(const fused_task &a, const scan_split_table &r, int n)
 {
-    const int k = (int)blockIdx.x, K = anew(a.K);
+    const int k = (int)blockIdx.x, K = opaque(a.K);
     const int begin = r.at[k], end = r.at[k + 1], item = (end - 1) / K - n;
     scan_item i = cut_piece(a, item, max(begin, item * K), min(end, (item + 1) * K), REV);
     if (begin > item * K) {
         i.seg  = r.before[k];
         i.from = k - 1;
     }
-    if (CUT == HANDED_ON && !i.last) i.leave = k;
-    if (CUT == AGAIN && begin > item * K) {
+    if (CUT == STATE_PASSED && !i.last) i.leave = k;
+    if (CUT == STATE_RECOMPUTED && begin > item * K) {
         const int since = r.at[k - 1];
         i.again = begin - max(since, item * K);
         if (since <= item * K) i.from = -1;
@@ -147,20 +147,20 @@ static __device__ __forceinline__ scan_item cut_item(const fused_task &a, const 
     }
     return i;
 }
-static __device__ __forceinline__ int cut_items(const fused_task &a, const scan_cuts &r)
+static __device__ __forceinline__ int cut_items(const fused_task &a, const scan_split_table &r)
 {
-    const int k = anew((int)blockIdx.x), K = anew(a.K);
+    const int k = opaque((int)blockIdx.x), K = opaque(a.K);
     return (r.at[k + 1] - 1) / K - r.at[k] / K + 1;
 }
 
 /* Item n of this block; whether there is one. */
 template <bool REV, int CUT>
-static __device__ __forceinline__ scan_item item_no(const fused_task &a, const scan_cuts *r, int n)
+static __device__ __forceinline__ scan_item item_no(const fused_task &a, const scan_split_table *r, int n)
 {
     return CUT ? cut_item<REV, CUT>(a, *r, n) : item_of(a, item_at(n));
 }
 template <int CUT>
-static __device__ __forceinline__ bool has_item(const fused_task &a, const scan_cuts *r, int n)
+static __device__ __forceinline__ bool has_item(const fused_task &a, const scan_split_table *r, int n)
 {
     return CUT ? n < cut_items(a, *r) : item_at(n) < a.items;
 }
@@ -192,7 +192,7 @@ static __device__ __forceinline__ float decay_so_far(float decay)
 /* How far back the state at a boundary reaches: on how many of `count` chunks it depends, the nearest of which is
  * `first`, or on more (then count + 1, and `sum` is the log of what passes through all of them); by one warp. */
 template <bool REV>
-static __device__ __forceinline__ int reach_of(const fused_task &a, int b, int head, int first, int count, float &sum)
+static __device__ __forceinline__ int dependency_length(const fused_task &a, int b, int head, int first, int count, float &sum)
 {
     enum { AT_ONCE = 4 };                              // what costs is waiting for them
     const float *rec = REV ? a.rec_rev : a.rec;
@@ -208,7 +208,7 @@ static __device__ __forceinline__ int reach_of(const fused_task &a, int b, int h
 #pragma unroll
         for (int j = 0; j < AT_ONCE; j++) {
             const float    run = decay_so_far(decay[j]);
-            const unsigned gone = __ballot_sync(0xffffffffu, sum + run < FORGOTTEN);
+            const unsigned gone = __ballot_sync(0xffffffffu, sum + run < LOG_DECAY_MIN);
             if (gone) return (n & ~31) + 32 * j + __ffs((int)gone);
             sum += __shfl_sync(0xffffffffu, run, 31);
         }
@@ -228,18 +228,18 @@ template <bool REV> static __device__ __forceinline__ void reach_back(const scan
 /* Pieces that hand states on within a launch must be of one kind, else blocks could wait for each other: there the
  * whole item counts. */
 template <bool REV, int CUT>
-static __device__ __forceinline__ void find_slow(scan_smem &sm, const fused_task &a, const scan_cuts *r)
+static __device__ __forceinline__ void find_slow(scan_smem &sm, const fused_task &a, const scan_split_table *r)
 {
     const float *rec = REV ? a.rec_rev : a.rec;
     bool         any = false;
     for (int n = 0; has_item<CUT>(a, r, n); n++) {
         scan_item i = item_no<REV, CUT>(a, r, n);
-        if (CUT == AGAIN && i.again) {
+        if (CUT == STATE_RECOMPUTED && i.again) {
             const int head = (int)threadIdx.x / 32;
             if (head < HEADS) {
                 float     sum;
                 const int nearest = REV ? i.c0 + i.chunks : i.c0 - 1;
-                const int reach = reach_of<REV>(a, i.b, i.pair * HEADS + head, nearest, i.again, sum);
+                const int reach = dependency_length<REV>(a, i.b, i.pair * HEADS + head, nearest, i.again, sum);
                 if (threadIdx.x % 32 == 0) {
                     sm.reach[head]  = min((reach + 1) / 2 * 2, i.again);       // they go by two
                     sm.passes[head] = reach > i.again ? sum : -INFINITY;
@@ -247,7 +247,7 @@ static __device__ __forceinline__ void find_slow(scan_smem &sm, const fused_task
             }
         }
         if (CUT) i.c0 = 0, i.chunks = a.K;
-        const int first = (int)(CUT == AGAIN ? (threadIdx.x + blockDim.x - 32 * HEADS) % blockDim.x : threadIdx.x);
+        const int first = (int)(CUT == STATE_RECOMPUTED ? (threadIdx.x + blockDim.x - 32 * HEADS) % blockDim.x : threadIdx.x);
         for (int e = first; e < HEADS * i.chunks; e += (int)blockDim.x) {      // others than those who look back
             const int h = i.pair * HEADS + e / i.chunks, c = i.c0 + e % i.chunks;
             if ((int)rec[record_at(a, i.b, h, c) + REC_FLAGS] & IS_SLOW) {
@@ -262,13 +262,13 @@ static __device__ __forceinline__ void find_slow(scan_smem &sm, const fused_task
 }
 
 /* Whether a pass walks item n of its block: first those in range, then those with a slow chunk. */
-template <bool SLOW> static __device__ __forceinline__ bool walks(const scan_smem &sm, int n)
+template <bool SLOW> static __device__ __forceinline__ bool in_this_pass(const scan_smem &sm, int n)
 {
     return (bool)(sm.slow[n >> 5] >> (n & 31) & 1) == SLOW;
 }
 
 /* x that dx meets has room for one chunk ahead in shared memory: it is brought into L2 with the ring. */
-static __device__ __forceinline__ void announce(const CUtensorMap &map, int b, int pair, int c)
+static __device__ __forceinline__ void prefetch_l2_x(const CUtensorMap &map, int b, int pair, int c)
 {
 #pragma unroll 1
     for (int h = 0; h < HEADS; h++) tma_prefetch3(&map, (pair * HEADS + h) * FP, c * FQ, b);
@@ -312,18 +312,18 @@ static __device__ __forceinline__ void feed(scan_smem &sm, const fused_task &a, 
         tma_load3(smem_address(t.cb), &maps.cb, bar, 0, 0, (b * a.K + c) * a.G + g);
         if (EXACT)
             tma_load3(smem_address(pairs_rest_of(sm, s)), &maps.cb, bar, 0, 0,
-                      (b * a.K + c) * a.G + g + rest_of_pairs(a));
+                      (b * a.K + c) * a.G + g + residual_offset_pairs(a));
     }
     for (int j = 0; j < 2; j++)
         tma_load3(smem_address(t.u) + j * TILE_BYTES, &maps.u, bar, g * FN + 64 * j, c * FQ, b);
-    if (REV && has_output(WHAT)) announce(maps.other, b, pair, c);
+    if (REV && has_output(WHAT)) prefetch_l2_x(maps.other, b, pair, c);
 }
 
 /* All chunks that are walked again: once in a block. The other ring is empty before, this one after. They are short, and
  * one thread asks for them: what it does for one must take less time than the others need for it, so what is the same
  * for all of them is made before the loop. */
 template <bool REV>
-static __device__ __forceinline__ void feed_quiet(scan_smem &sm, const fused_task &a, const scan_maps &maps, int s,
+static __device__ __forceinline__ void feed_state_only(scan_smem &sm, const fused_task &a, const scan_maps &maps, int s,
                                                   int ph)
 {
     for (int i = 0; i < STAGES; i++) {
@@ -337,7 +337,7 @@ static __device__ __forceinline__ void feed_quiet(scan_smem &sm, const fused_tas
     int          c = REV ? sm.c0 + sm.to - 1 : sm.c0, q = 0, p = 1;
     unsigned     record = (unsigned)(b * a.H + sm.pair * HEADS) * (unsigned)a.K + (unsigned)c;
     for (int i = 0; i < count; i++) {
-        quiet_stage   &t = sm.quiet[q];
+        state_only_stage   &t = sm.quiet[q];
         const uint32_t bar = smem_address(&sm.quiet_full[q]);
         const bool     first = i >= later, second = i >= -later;
         mbar_wait(smem_address(&sm.quiet_empty[q]), p);
@@ -354,11 +354,11 @@ static __device__ __forceinline__ void feed_quiet(scan_smem &sm, const fused_tas
         }
         c      += REV ? -1 : 1;
         record += REV ? -1u : 1u;
-        if (++q == QUIET_STAGES) q = 0, p ^= 1;
+        if (++q == STATE_ONLY_STAGES) q = 0, p ^= 1;
     }
-    for (int i = 0; i < QUIET_STAGES; i++) {
+    for (int i = 0; i < STATE_ONLY_STAGES; i++) {
         mbar_wait(smem_address(&sm.quiet_empty[q]), p);
-        if (++q == QUIET_STAGES) q = 0, p ^= 1;
+        if (++q == STATE_ONLY_STAGES) q = 0, p ^= 1;
     }
 }
 
@@ -366,13 +366,13 @@ static __device__ __forceinline__ void feed_quiet(scan_smem &sm, const fused_tas
  * memory, as it has few registers. */
 template <bool EXACT, bool REV, int WHAT, bool SLOW, int CUT>
 static __device__ __forceinline__ void scan_produce(scan_smem &sm, const fused_task &a, const scan_maps &maps,
-                                                    const scan_cuts *r)
+                                                    const scan_split_table *r)
 {
     int s = 0, ph = 1;                                 // the first pass over the ring finds it empty
     for (int n = 0; has_item<CUT>(a, r, n); n++) {
-        if (walks<SLOW>(sm, n)) {
+        if (in_this_pass<SLOW>(sm, n)) {
             scan_item it = item_no<REV, CUT>(a, r, n);
-            if (CUT == AGAIN) {
+            if (CUT == STATE_RECOMPUTED) {
                 reach_back<REV>(sm, it);
                 sm.again = it.again;
                 for (int h = 0; h < HEADS; h++) sm.silent[h] = it.again ? it.again - sm.reach[h] : 0;
@@ -384,11 +384,11 @@ static __device__ __forceinline__ void scan_produce(scan_smem &sm, const fused_t
                 sm.c0   = it.c0;
                 sm.now  = n;
             }
-            if (CUT == AGAIN && !SLOW && sm.again) feed_quiet<REV>(sm, a, maps, s, ph);
-            for (int i = CUT == AGAIN && !SLOW ? sm.again : 0; i < (CUT ? sm.to : it.chunks); i++) {
+            if (CUT == STATE_RECOMPUTED && !SLOW && sm.again) feed_state_only<REV>(sm, a, maps, s, ph);
+            for (int i = CUT == STATE_RECOMPUTED && !SLOW ? sm.again : 0; i < (CUT ? sm.to : it.chunks); i++) {
                 const int chunks = CUT ? sm.to : it.chunks, c0 = CUT ? sm.c0 : it.c0;
                 mbar_wait(smem_address(&sm.empty[SLOW][s]), ph);
-                if (CUT == AGAIN && SLOW && i < sm.again)
+                if (CUT == STATE_RECOMPUTED && SLOW && i < sm.again)
                     feed_state<REV>(sm, a, maps, sm.st[s], smem_address(&sm.full[SLOW][s]),
                                     REV ? c0 + chunks - 1 - i : c0 + i, i);
                 else

@@ -13,8 +13,8 @@ struct pair_block { int b, g, c2; };
 static __device__ __forceinline__ pair_block pair_block_of(const fused_task &a, unsigned z)
 {
     pair_block k;
-    k.c2 = digit(z, a.K / 2);
-    k.b  = digit(z, a.B);
+    k.c2 = unravel_next(z, a.K / 2);
+    k.b  = unravel_next(z, a.B);
     k.g  = (int)z;
     return k;
 }

@@ -88,7 +88,7 @@ static __device__ __forceinline__ void store_pairs(const fused_task &a, bf16 *to
             }
             const uint2 w = split(one ? acc[j][2 * q] : 0, two ? acc[j][2 * q + 1] : 0);
             ((uint32_t *)to)[(l * FQ + s) / 2] = w.x;
-            if (EXACT) ((uint32_t *)(to + (int64_t)rest_of_pairs(a) * FQ * FQ))[(l * FQ + s) / 2] = w.y;
+            if (EXACT) ((uint32_t *)(to + (int64_t)residual_offset_pairs(a) * FQ * FQ))[(l * FQ + s) / 2] = w.y;
         }
 }
 
@@ -136,7 +136,7 @@ static __device__ __forceinline__ void prepare_pairs(const fused_task &a, wide_r
 /* What a lane knows of a chunk of a head: positions 2 lane and 2 lane + 1. */
 struct lane_steps { float2 dt, cs, e, f; float m, all, flags; };
 
-static __device__ __forceinline__ void write_walk(float *r, const lane_steps &s, bool rev)
+static __device__ __forceinline__ void write_scan_record(float *r, const lane_steps &s, bool rev)
 {
     const int    lane = threadIdx.x & 31, k = lane >> 3, j = (lane >> 2) & 1, t = lane & 3;
     const int    out = t * 16 + k * 4 + j * 2, in = t * 8 + k * 2 + j;
@@ -201,8 +201,8 @@ static __device__ __forceinline__ lane_steps steps_of(const fused_task &a, float
 {
     const int  lane = threadIdx.x & 31;
     lane_steps s;
-    s.dt.x = 2 * lane < real ? limited(a, soft_step(raw.x)) : 0;
-    s.dt.y = 2 * lane + 1 < real ? limited(a, soft_step(raw.y)) : 0;
+    s.dt.x = 2 * lane < real ? limited(a, softplus_dt(raw.x)) : 0;
+    s.dt.y = 2 * lane + 1 < real ? limited(a, softplus_dt(raw.y)) : 0;
     s.cs.x = s.dt.x * decay;
     s.cs.y = s.cs.x + s.dt.y * decay;
     float run = s.cs.y;
@@ -249,9 +249,9 @@ static __device__ __forceinline__ void prepare_steps(const fused_task &a, float 
         const int64_t at = (((int64_t)b * a.H + h0 + i) * a.K + c) * REC;
         lane_steps    s = steps_of<EXACT>(a, make_float2(raw[2 * lane][i] + bias, raw[2 * lane + 1][i] + bias), decay, real);
         s.flags += reset ? HAS_RESET : 0;
-        write_walk(a.rec + at, s, false);
+        write_scan_record(a.rec + at, s, false);
         if (!a.rec_rev) continue;
-        write_walk(a.rec_rev + at, s, true);
+        write_scan_record(a.rec_rev + at, s, true);
         write_plain<EXACT>(a.rec_plain + at, s);
     }
 }
@@ -261,9 +261,9 @@ template <bool EXACT> static __device__ __forceinline__ void prepare_block(const
     __shared__ __align__(16) wide_rows cm, bm;
     __shared__ int here[FQ], before[FQ];
     unsigned  z = blockIdx.x;
-    const int c = digit(z, a.K), b = digit(z, a.B), what = (int)z;
+    const int c = unravel_next(z, a.K), b = unravel_next(z, a.B), what = (int)z;
 #if MBA_HOPPER
-    others_may_come();                                 // a walk that keeps nothing (walk_alone)
+    launch_dependents();                                 // a walk that keeps nothing (launch_scan_inference)
 #endif
     if (a.handed && blockIdx.x == 0)
         for (int i = (int)threadIdx.x; i < a.states * HEADS; i += 256) a.handed[i] = 0;

@@ -10,7 +10,7 @@
  * measured   H200: ssd_scan 83.7 us, 92 % of floor (memory), DRAM 70 % busy; mamba2-headline, 4 x 4096  [docs]
  *            ssd_scan_rev 105 us, 90 % of floor (memory), DRAM 71 % busy; mamba2-headline, 4 x 4096  [docs]
  * kernel     ssd_scan_cut, ssd_scan_rev_cut    the same walks; a block takes a range of the row of all chunks
- *            (ssd_cuts.c), a list of pieces of items; states go from block to block where items are many, else a block
+ *            (ssd_split.c), a list of pieces of items; states go from block to block where items are many, else a block
  *            makes the one it begins with again, from those chunks of the piece before its own that are not forgotten
  *            and the state that entered that piece, which the block that has it hands on before its first output
  * order      fixed: chunks in turn, states folded in order; no atomics on floats. Only a cut walk waits for another
@@ -18,24 +18,24 @@
 #ifndef MBA_SSD_FUSED_SCAN_CUH
 #define MBA_SSD_FUSED_SCAN_CUH
 
-#include "device/cuda/blocks.cuh"
+#include "device/cuda/block_timestamps.cuh"
 #include "ops/ssd/ssd_fused_group.cuh"
 
 #if MBA_HOPPER || !defined(__CUDA_ARCH__)
 
 /* The walk of a warpgroup: one head, item after item. EXACT: operands are two bf16 each. LATE: x of a chunk comes when
  * it is needed, not a chunk ahead, as registers are short. */
-template <bool EXACT, bool REV, int WHAT, bool SLOW, int CUT> struct scan_walk : walk_group {
-    using walk_group::walk_group;
+template <bool EXACT, bool REV, int WHAT, bool SLOW, int CUT> struct scan_consumer : consumer_warpgroup {
+    using consumer_warpgroup::consumer_warpgroup;
     static constexpr bool STAGED = staged(EXACT, WHAT, REV, CUT), LATE = SLOW || EXACT;
 
     /* Which of the two tiles y leaves through. Cut items, forward: no register for `steps`. */
     __device__ __forceinline__ unsigned tile_no() const { return CUT && !REV ? (unsigned)left & 1 : steps & 1; }
 
     /* All threads of this warpgroup. Numbers of barriers are constants: else all sixteen count as used. */
-    __device__ __forceinline__ void together()
+    __device__ __forceinline__ void warpgroup_sync()
     {
-        if (CUT ? anew((int)threadIdx.x) >> 7 : wg) bar_sync<2, 128>();
+        if (CUT ? opaque((int)threadIdx.x) >> 7 : wg) bar_sync<2, 128>();
         else    bar_sync<1, 128>();
     }
 
@@ -86,25 +86,25 @@ template <bool EXACT, bool REV, int WHAT, bool SLOW, int CUT> struct scan_walk :
         return (int64_t)((unsigned)(my_b() * a.H + my_head()) * (unsigned)count + (unsigned)n);
     }
 
-    __device__ __forceinline__ void take_over()
+    __device__ __forceinline__ void load_passed_state()
     {
         int *there = a.handed + it.from * HEADS + wg;
         if (tid == 0) {
             await(there, 4);                           // a warp each
             *there = 0;                                // as it was before the launch
         }
-        together();
+        warpgroup_sync();
         const float *from = state_no(it.from);
 #pragma unroll
-        for (int i = 0; i < 64; i++) h[i] = load_fresh(from + i * 128);
+        for (int i = 0; i < 64; i++) h[i] = load_l2(from + i * 128);
     }
     /* Walked again: adds what entered the piece before this one, as far as it passes through, and leaves what enters
      * this one for the block that goes on. Where nothing passes, the flag is waited for all the same: somebody has to
      * clear it. */
-    __device__ __forceinline__ void meet_neighbours()
+    __device__ __forceinline__ void exchange_state()
     {
-        const int thread = anew((int)threadIdx.x), mine = thread >> 7;         // nothing is kept for this
-        const int from = shared(sm.kept[thread >> 5].from), leave = shared(sm.kept[thread >> 5].leave);
+        const int thread = opaque((int)threadIdx.x), mine = thread >> 7;         // nothing is kept for this
+        const int from = warp_broadcast(sm.kept[thread >> 5].from), leave = warp_broadcast(sm.kept[thread >> 5].leave);
         if (from >= 0) {
             const float  owed = __expf(after), passes = __expf(sm.passes[mine]);
             int         *there = a.handed + from * HEADS + mine;
@@ -113,18 +113,18 @@ template <bool EXACT, bool REV, int WHAT, bool SLOW, int CUT> struct scan_walk :
                 await(there, 4);
                 *there = 0;
             }
-            together();
+            warpgroup_sync();
 #pragma unroll
-            for (int i = 0; i < 64; i++) h[i] = h[i] * owed + (passes > 0 ? passes * load_fresh(state + i * 128) : 0);
+            for (int i = 0; i < 64; i++) h[i] = h[i] * owed + (passes > 0 ? passes * load_l2(state + i * 128) : 0);
             after = 0;
         }
-        if (leave >= 0) leave_piece(leave, __expf(after));
+        if (leave >= 0) publish_state(leave, __expf(after));
     }
     /* What the earlier (reverse: later) segments leave. */
     __device__ __forceinline__ void fold_segments()
     {
         const int all = a.segments * a.parts, done = REV ? (a.segments - 1 - it.seg) * a.parts : it.seg * a.parts;
-        fold(bh() * all + (REV ? all - 1 : 0), REV ? -1 : 1, done);
+        accumulate_parts(bh() * all + (REV ? all - 1 : 0), REV ? -1 : 1, done);
     }
     __device__ __forceinline__ bool ends_sequence() const
     {
@@ -135,8 +135,8 @@ template <bool EXACT, bool REV, int WHAT, bool SLOW, int CUT> struct scan_walk :
         const strided<const float> &from = REV ? a.dfinal : a.initial;
 #pragma unroll
         for (int i = 0; i < 64; i++) h[i] = 0;
-        if (CUT == HANDED_ON && it.from >= 0) {
-            take_over();
+        if (CUT == STATE_PASSED && it.from >= 0) {
+            load_passed_state();
             return;
         }
         const int row = fresh_row(), col = fresh_col();
@@ -151,7 +151,7 @@ template <bool EXACT, bool REV, int WHAT, bool SLOW, int CUT> struct scan_walk :
     __device__ __forceinline__ void leave_state()
     {
         const float f = __expf(after);
-        if (CUT == HANDED_ON && it.leave >= 0) leave_piece(it.leave, f);
+        if (CUT == STATE_PASSED && it.leave >= 0) publish_state(it.leave, f);
         const strided<float> &to = REV ? a.dinitial : a.final;
         if (!has_output(WHAT) || !to.at || !ends_sequence()) return;
         const bool adds = REV && a.adds[DINITIAL];
@@ -170,7 +170,7 @@ template <bool EXACT, bool REV, int WHAT, bool SLOW, int CUT> struct scan_walk :
     __device__ __forceinline__ void find_saved()
     {
         const int first = REV ? (it.c0 + it.chunks - it.again - 2) >> 1 : (it.c0 + it.again + 1) >> 1;
-        const int thread = anew((int)threadIdx.x);
+        const int thread = opaque((int)threadIdx.x);
         if ((thread & 31) == 0) sm.goes[thread >> 5] = (uint4 *)(REV ? a.saved_rev : a.saved)
                                               + ((bh() * (a.K / 2) + first) * 64 + warp * 16) * 16;
     }
@@ -179,7 +179,7 @@ template <bool EXACT, bool REV, int WHAT, bool SLOW, int CUT> struct scan_walk :
     __device__ __forceinline__ void save_state(const packed_state &ha, int later = 0)
     {
         uint32_t *saved = REV ? a.saved_rev : a.saved;
-        const int thread = anew((int)threadIdx.x);     // row_of and t4 of it; cut items, exact: nothing is kept for this
+        const int thread = opaque((int)threadIdx.x);     // row_of and t4 of it; cut items, exact: nothing is kept for this
         const int row = CUT || EXACT ? (thread >> 5 & 3) * 16 + (thread >> 2 & 7) : row_of(0);
         const int col = CUT || EXACT ? thread & 3 : t4;
 #pragma unroll
@@ -194,7 +194,7 @@ template <bool EXACT, bool REV, int WHAT, bool SLOW, int CUT> struct scan_walk :
      * in the way of loads. The first warp has waited in leave() until the copy before was read. */
     __device__ __forceinline__ void save_half(const packed_state &ha)
     {
-        const int thread = anew((int)threadIdx.x);
+        const int thread = opaque((int)threadIdx.x);
         uint4    *at = (uint4 *)sm.state[0] + (thread >> 5) * 128 + (thread >> 2 & 7) * 16 + (thread & 3);
         if ((thread & 31) == 0 && (!has_output(WHAT) || (thread & 127))) bulk_wait_read<0>();
         __syncwarp();
@@ -211,7 +211,7 @@ template <bool EXACT, bool REV, int WHAT, bool SLOW, int CUT> struct scan_walk :
     /* The other eight as they are: there is no room for them before the copy of the first ones has left. */
     __device__ __forceinline__ void save_rest(const packed_state &ha)
     {
-        const int thread = anew((int)threadIdx.x);
+        const int thread = opaque((int)threadIdx.x);
         uint4    *goes = sm.goes[thread >> 5], *to = goes + 128 + (thread >> 2 & 7) * 16 + (thread & 3);
 #pragma unroll
         for (int k = 0; k < 8; k += 2) to[2 * k] = make_uint4(ha[k][1], ha[k][3], ha[k + 1][1], ha[k + 1][3]);
@@ -222,7 +222,7 @@ template <bool EXACT, bool REV, int WHAT, bool SLOW, int CUT> struct scan_walk :
 
     __device__ __forceinline__ void pairs_term(const fragments &x, const void *pairs)
     {
-        const uint64_t d = mdesc(smem_address(pairs));
+        const uint64_t d = wgmma_smem_desc(smem_address(pairs));
 #pragma unroll
         for (int k = 0; k < 4; k++)
             if (REV) wgmma_n64_rs<1>(y, x[k], d + ((k * 2048) >> 4), 1);
@@ -242,7 +242,7 @@ template <bool EXACT, bool REV, int WHAT, bool SLOW, int CUT> struct scan_walk :
     }
 
     /* Exact: every operand as rounded, and what rounding lost, but for the product of two rests. */
-    __device__ __forceinline__ void pairs_in_two(const fragments &x, const fragments &rest, const void *pairs,
+    __device__ __forceinline__ void pairs_hi_lo(const fragments &x, const fragments &rest, const void *pairs,
                                                  const void *pairs_rest)
     {
         pairs_term(x, pairs);
@@ -251,17 +251,17 @@ template <bool EXACT, bool REV, int WHAT, bool SLOW, int CUT> struct scan_walk :
     }
     __device__ __forceinline__ void rest_of_state(packed_state &ha, bool output, bool saves)
     {
-        if (output || saves) lower(ha);
-        if (saves) save_state(ha, rest_of_states(a));
+        if (output || saves) keep_residual(ha);
+        if (saves) save_state(ha, residual_offset_states(a));
     }
     template <bool OUT>
-    __device__ __forceinline__ void products_in_two(packed_state &ha, const fragments &x, const fragments &rest,
+    __device__ __forceinline__ void products_hi_lo(packed_state &ha, const fragments &x, const fragments &rest,
                                                     const scan_stage &t, int keep, bool saves)
     {
         if (OUT) {
             wgmma_fence();
             state_term(ha, t);
-            pairs_in_two(x, rest, t.cb, pairs_rest_of(sm, s));
+            pairs_hi_lo(x, rest, t.cb, pairs_rest_of(sm, s));
             wgmma_commit();
             wgmma_wait<0>();                           // the rest of the state takes the same registers
         }
@@ -302,10 +302,10 @@ template <bool EXACT, bool REV, int WHAT, bool SLOW, int CUT> struct scan_walk :
     __device__ __forceinline__ void slow_output(const packed_state &ha, fragments &x, const scan_stage &t, float all)
     {
         const float *cs = t.rec[wg], *dt = t.rec[wg] + 64;
-        together();
+        warpgroup_sync();
         decayed_pairs(t, cs);
         fence_async();
-        together();
+        warpgroup_sync();
         wgmma_fence();
         state_term(ha, t);
         wgmma_commit();
@@ -317,7 +317,7 @@ template <bool EXACT, bool REV, int WHAT, bool SLOW, int CUT> struct scan_walk :
             for (int j = 0; j < 4; j++) {
                 const int l = 16 * k + 8 * (j >> 1) + 2 * t4;
                 x[k][j] = REV ? raw[k][j] : pack(low_of(raw[k][j]) * at(dt, l), high_of(raw[k][j]) * at(dt, l + 1));
-                pin(x[k][j]);
+                opt_barrier(x[k][j]);
                 in_order();
             }
         wgmma_fence();
@@ -343,7 +343,7 @@ template <bool EXACT, bool REV, int WHAT, bool SLOW, int CUT> struct scan_walk :
                 const float f0 = REV ? __expf(at(cs, l)) : at(dt, l) * __expf(all - at(cs, l));
                 const float f1 = REV ? __expf(at(cs, l + 1)) : at(dt, l + 1) * __expf(all - at(cs, l + 1));
                 x[k][j] = pack(low_of(raw[k][j]) * f0, high_of(raw[k][j]) * f1);
-                pin(x[k][j]);
+                opt_barrier(x[k][j]);
                 in_order();
             }
         wgmma_fence();
@@ -367,8 +367,8 @@ template <bool EXACT, bool REV, int WHAT, bool SLOW, int CUT> struct scan_walk :
                 const uint2 w = split(low_of(raw[k][j]) * f0, high_of(raw[k][j]) * f1);
                 x[k][j]    = w.x;
                 rest[k][j] = w.y;
-                pin(x[k][j]);
-                pin(rest[k][j]);
+                opt_barrier(x[k][j]);
+                opt_barrier(rest[k][j]);
                 in_order();
             }
     }
@@ -376,10 +376,10 @@ template <bool EXACT, bool REV, int WHAT, bool SLOW, int CUT> struct scan_walk :
                                                        const scan_stage &t, float all, bool saves)
     {
         const float *cs = t.rec[wg], *dt = t.rec[wg] + 64;
-        together();
-        decayed_pairs_in_two(t, cs);
+        warpgroup_sync();
+        decayed_pairs_hi_lo(t, cs);
         fence_async();
-        together();
+        warpgroup_sync();
         wgmma_fence();
         state_term(ha, t);
         wgmma_commit();
@@ -393,7 +393,7 @@ template <bool EXACT, bool REV, int WHAT, bool SLOW, int CUT> struct scan_walk :
         operands(t);
         slow_sources<false>(x, rest, cs, dt, all);
         wgmma_fence();
-        pairs_in_two(x, rest, own_pairs(), own_pairs_rest());
+        pairs_hi_lo(x, rest, own_pairs(), own_pairs_rest());
         wgmma_commit();
         wgmma_wait<0>();
     }
@@ -460,7 +460,7 @@ template <bool EXACT, bool REV, int WHAT, bool SLOW, int CUT> struct scan_walk :
     /* y = out Y + D x, from registers through a tile in shared memory; meanwhile the next chunk comes in. */
     __device__ __forceinline__ void leave(bool more, fragments &xn, int sn, int phn)
     {
-        const uint32_t tile = smem_address(sm.y[CUT ? anew((int)threadIdx.x) >> 7 : wg][tile_no()]);
+        const uint32_t tile = smem_address(sm.y[CUT ? opaque((int)threadIdx.x) >> 7 : wg][tile_no()]);
         float          src[16];
         float2         dD = make_float2(0, 0);
         wgmma_wait<1>();
@@ -471,7 +471,7 @@ template <bool EXACT, bool REV, int WHAT, bool SLOW, int CUT> struct scan_walk :
 #pragma unroll
         for (int k = 0; k < 4; k++)
 #pragma unroll
-            for (int j = 0; j < 4; j++) pin(raw[k][j]);
+            for (int j = 0; j < 4; j++) opt_barrier(raw[k][j]);
         if (REV) mbar_wait(smem_address(&sm.came[wg][steps & 1]), steps >> 1 & 1);
 #pragma unroll
         for (int k = 0; k < 4; k++) {
@@ -495,7 +495,7 @@ template <bool EXACT, bool REV, int WHAT, bool SLOW, int CUT> struct scan_walk :
         }
         fence_async();
         if (tid == 0) bulk_wait_read<0>();             // the other tile has left: it is free after the barrier
-        together();
+        warpgroup_sync();
         if (tid == 0) {
             tma_store3(&maps.y, tile, my_head() * FP, chunk() * FQ, my_b());
             bulk_commit();
@@ -532,7 +532,7 @@ template <bool EXACT, bool REV, int WHAT, bool SLOW, int CUT> struct scan_walk :
             if (SLOW && __any_sync(0xffffffffu, flags & IS_SLOW))
                 slow_products_in_two<OUT>(ha, x, xn, t, last.w, keep, saves);
             else
-                products_in_two<OUT>(ha, x, xn, t, keep, saves);
+                products_hi_lo<OUT>(ha, x, xn, t, keep, saves);
         } else {
             if (SLOW && __any_sync(0xffffffffu, flags & IS_SLOW)) slow_products<OUT>(ha, x, t, last.w, keep);
             else                                                  products<OUT>(ha, x, t, keep);
@@ -557,15 +557,15 @@ template <bool EXACT, bool REV, int WHAT, bool SLOW, int CUT> struct scan_walk :
     __device__ __forceinline__ void take(int n)
     {
         it   = item_no<REV, CUT>(a, r, n);
-        if (CUT == AGAIN) reach_back<REV>(sm, it);
+        if (CUT == STATE_RECOMPUTED) reach_back<REV>(sm, it);
         head = it.pair * HEADS + wg;
         c      = REV ? it.c0 + it.chunks - 1 : it.c0;
         last_c = REV ? it.c0 : it.c0 + it.chunks - 1;
         if (!CUT) return;
-        left     = shared(it.chunks - 1);
-        it.from  = shared(it.from);
-        it.leave = shared(it.leave);
-        it.again = shared(it.again);
+        left     = warp_broadcast(it.chunks - 1);
+        it.from  = warp_broadcast(it.from);
+        it.leave = warp_broadcast(it.leave);
+        it.again = warp_broadcast(it.again);
         __syncwarp();
         if (lane == 0) {
             auto &k = sm.kept[wg * 4 + warp];
@@ -580,9 +580,9 @@ template <bool EXACT, bool REV, int WHAT, bool SLOW, int CUT> struct scan_walk :
         __syncwarp();
     }
     /* Chunks that the other head alone wants; returns how many this one walks again. */
-    __device__ __forceinline__ int skip_silent()
+    __device__ __forceinline__ int skip_unneeded_chunks()
     {
-        const int mine = min(shared(sm.reach[anew((int)threadIdx.x) >> 7]), it.again);
+        const int mine = min(warp_broadcast(sm.reach[opaque((int)threadIdx.x) >> 7]), it.again);
         for (int skip = it.again - mine; skip > 0; skip--) {
             mbar_wait(smem_address(SLOW ? &sm.full[SLOW][s] : &sm.quiet_full[quiet]), SLOW ? ph : quiet_ph);
             mbar_pass(smem_address(SLOW ? &sm.empty[SLOW][s] : &sm.quiet_empty[quiet]), lane);
@@ -590,7 +590,7 @@ template <bool EXACT, bool REV, int WHAT, bool SLOW, int CUT> struct scan_walk :
                 s  = next_stage<SLOW>(s);
                 ph ^= s == 0;
             } else {
-                next_quiet();
+                next_state_only();
             }
             left--;
         }
@@ -599,12 +599,12 @@ template <bool EXACT, bool REV, int WHAT, bool SLOW, int CUT> struct scan_walk :
 
     /* ---- chunks for the state alone, in a ring of their own ---- */
 
-    __device__ __forceinline__ void next_quiet()
+    __device__ __forceinline__ void next_state_only()
     {
-        quiet    = quiet + 1 == QUIET_STAGES ? 0 : quiet + 1;
+        quiet    = quiet + 1 == STATE_ONLY_STAGES ? 0 : quiet + 1;
         quiet_ph ^= quiet == 0;
     }
-    __device__ __forceinline__ void fetch_quiet(fragments &x, int at, int phase)
+    __device__ __forceinline__ void fetch_state_only(fragments &x, int at, int phase)
     {
         mbar_wait(smem_address(&sm.quiet_full[at]), phase);
 #pragma unroll
@@ -612,30 +612,30 @@ template <bool EXACT, bool REV, int WHAT, bool SLOW, int CUT> struct scan_walk :
         fetch_scale(sm.quiet[at].rec[wg]);
         scale(x);
     }
-    __device__ __forceinline__ void quiet_step(fragments &x, fragments &xn, bool more)
+    __device__ __forceinline__ void state_only_step(fragments &x, fragments &xn, bool more)
     {
-        const quiet_stage &t = sm.quiet[quiet];
+        const state_only_stage &t = sm.quiet[quiet];
         const int          now = quiet, keep = enter_chunk(*(const float4 *)(t.rec[wg] + REC_BEFORE));
         wgmma_fence();
         update(x, t.u, keep);
-        next_quiet();
-        if (more) fetch_quiet(xn, quiet, quiet_ph);
+        next_state_only();
+        if (more) fetch_state_only(xn, quiet, quiet_ph);
         wgmma_wait<0>();
         mbar_release(smem_address(&sm.quiet_empty[now]), lane);
         left--;
     }
-    __device__ __forceinline__ void walk_quietly(fragments &A, fragments &B, int count)
+    __device__ __forceinline__ void recompute_state(fragments &A, fragments &B, int count)
     {
-        if (count) fetch_quiet(A, quiet, quiet_ph);
+        if (count) fetch_state_only(A, quiet, quiet_ph);
         for (; count > 0; count -= 2) {
-            quiet_step(A, B, true);
-            quiet_step(B, A, count > 2);
+            state_only_step(A, B, true);
+            state_only_step(B, A, count > 2);
         }
     }
     /* Whether the state that enters a sequence reaches this piece. */
     __device__ __forceinline__ bool reaches_begin() const
     {
-        return CUT != AGAIN || it.again == 0 || (REV ? it.c0 + it.chunks == a.K : it.c0 == 0);
+        return CUT != STATE_RECOMPUTED || it.again == 0 || (REV ? it.c0 + it.chunks == a.K : it.c0 == 0);
     }
     __device__ __forceinline__ int walk(int n)         /* returns n: nobody has to keep it meanwhile */
     {
@@ -652,15 +652,15 @@ template <bool EXACT, bool REV, int WHAT, bool SLOW, int CUT> struct scan_walk :
             sm.skip[wg][tid] = make_float2(0, 0);
             if (tid == 0) ask_for_x(chunk() - it.again, steps);
         }
-        const int again = CUT == AGAIN ? skip_silent() : 0;
+        const int again = CUT == STATE_RECOMPUTED ? skip_unneeded_chunks() : 0;
         enter_state();
         if (CUT && !REV && has_output(WHAT)) {         // the tile of the piece before may be that of this one
             if (tid == 0) bulk_wait_read<0>();
-            together();
+            warpgroup_sync();
         }
-        if (CUT == AGAIN && !SLOW) walk_quietly(A, B, again);
-        while (CUT == AGAIN && SLOW && left >= shared(sm.kept[wg * 4 + warp].own)) step<true>(A, B);
-        if (CUT == AGAIN) meet_neighbours();
+        if (CUT == STATE_RECOMPUTED && !SLOW) recompute_state(A, B, again);
+        while (CUT == STATE_RECOMPUTED && SLOW && left >= warp_broadcast(sm.kept[wg * 4 + warp].own)) step<true>(A, B);
+        if (CUT == STATE_RECOMPUTED) exchange_state();
         if (!LATE) {
             fetch(s, ph);
             scale(A);
@@ -676,21 +676,21 @@ template <bool EXACT, bool REV, int WHAT, bool SLOW, int CUT> struct scan_walk :
 };
 
 template <bool EXACT, bool REV, int WHAT, bool SLOW, int CUT>
-static __device__ __forceinline__ unsigned walk_items(scan_smem &sm, const fused_task &a, const scan_maps &maps,
-                                                      const scan_cuts *r, unsigned steps)
+static __device__ __forceinline__ unsigned loop_items(scan_smem &sm, const fused_task &a, const scan_maps &maps,
+                                                      const scan_split_table *r, unsigned steps)
 {
-    scan_walk<EXACT, REV, WHAT, SLOW, CUT> w(sm, a, maps, r, steps);
-    for (int n = 0; CUT ? w.shared(has_item<CUT>(a, r, n)) : has_item<CUT>(a, r, n); n++)
-        if (CUT ? w.shared(walks<SLOW>(sm, n)) : walks<SLOW>(sm, n)) {
+    scan_consumer<EXACT, REV, WHAT, SLOW, CUT> w(sm, a, maps, r, steps);
+    for (int n = 0; CUT ? w.warp_broadcast(has_item<CUT>(a, r, n)) : has_item<CUT>(a, r, n); n++)
+        if (CUT ? w.warp_broadcast(in_this_pass<SLOW>(sm, n)) : in_this_pass<SLOW>(sm, n)) {
             const int same = w.walk(n);
-            if (CUT) n = w.shared(same);
+            if (CUT) n = w.warp_broadcast(same);
         }
     return CUT && !REV ? 0 : w.steps;
 }
 
 /* Items in range first, then those with a slow chunk, as a rule none: each pass has a loop without the other's code. */
 template <bool EXACT, bool REV, int WHAT, int CUT>
-static __device__ __forceinline__ void scan_block_run(const fused_task &a, const scan_maps &maps, const scan_cuts *cuts)
+static __device__ __forceinline__ void scan_block_run(const fused_task &a, const scan_maps &maps, const scan_split_table *cuts)
 {
     MBA_DYNAMIC_SMEM(smem);
     scan_smem &sm = *(scan_smem *)(smem + ((1024 - (smem_address(smem) & 1023)) & 1023));
@@ -702,29 +702,29 @@ static __device__ __forceinline__ void scan_block_run(const fused_task &a, const
         }
         for (int i = 0; i < HEADS; i++)
             for (int j = 0; j < 2; j++) mbar_init(smem_address(&sm.came[i][j]), 1);
-        for (int i = 0; CUT == AGAIN && i < QUIET_STAGES; i++) {
+        for (int i = 0; CUT == STATE_RECOMPUTED && i < STATE_ONLY_STAGES; i++) {
             mbar_init(smem_address(&sm.quiet_full[i]), 1);
             mbar_init_warps(smem_address(&sm.quiet_empty[i]), 4 * HEADS);
         }
         mbar_init_done();
     }
     if (threadIdx.x < ITEM_WORDS) sm.slow[threadIdx.x] = 0;
-    if (CUT == AGAIN && threadIdx.x < HEADS) sm.reach[threadIdx.x] = 0;
+    if (CUT == STATE_RECOMPUTED && threadIdx.x < HEADS) sm.reach[threadIdx.x] = 0;
     __syncthreads();
-    if (!REV && WHAT == SCAN_OUT) after_launch_before();
+    if (!REV && WHAT == SCAN_OUT) wait_for_prior_grids();
     find_slow<REV, CUT>(sm, a, cuts);
     if (threadIdx.x >= 128 * HEADS) {
-        regs_give<24>();
+        warpgroup_reg_dealloc<24>();
         if (threadIdx.x != 128 * HEADS) return;
         scan_produce<EXACT, REV, WHAT, false, CUT>(sm, a, maps, cuts);
         if (*(volatile int *)&sm.any) scan_produce<EXACT, REV, WHAT, true, CUT>(sm, a, maps, cuts);
         return;
     }
-    regs_take<240>();
-    const unsigned steps = walk_items<EXACT, REV, WHAT, false, CUT>(sm, a, maps, cuts, 0);
+    warpgroup_reg_alloc<240>();
+    const unsigned steps = loop_items<EXACT, REV, WHAT, false, CUT>(sm, a, maps, cuts, 0);
     if (__any_sync(0xffffffffu, *(volatile int *)&sm.any)) {       // a vote: else products below it are serialized
         bar_sync<3, 128 * HEADS>();                    // nobody reads the stage that C B^T with decays goes to
-        walk_items<EXACT, REV, WHAT, true, CUT>(sm, a, maps, cuts, steps);
+        loop_items<EXACT, REV, WHAT, true, CUT>(sm, a, maps, cuts, steps);
     }
     if ((threadIdx.x & (staged(EXACT, WHAT, REV, CUT) ? 31 : 127)) == 0) bulk_wait<0>();
     if (!CUT) MBA_BLOCK_ENDS;
@@ -753,7 +753,7 @@ ssd_scan_rev(const __grid_constant__ fused_task a, const __grid_constant__ scan_
 template <int WHAT, int CUT>
 static __global__ void __launch_bounds__(128 * (HEADS + 1), 1)
 ssd_scan_cut(const __grid_constant__ fused_task a, const __grid_constant__ scan_maps maps,
-             const __grid_constant__ scan_cuts cuts)
+             const __grid_constant__ scan_split_table cuts)
 {
 #if MBA_HOPPER
     scan_block_run<false, false, WHAT, CUT>(a, maps, &cuts);
@@ -763,7 +763,7 @@ ssd_scan_cut(const __grid_constant__ fused_task a, const __grid_constant__ scan_
 template <int WHAT, int CUT>
 static __global__ void __launch_bounds__(128 * (HEADS + 1), 1)
 ssd_scan_rev_cut(const __grid_constant__ fused_task a, const __grid_constant__ scan_maps maps,
-                 const __grid_constant__ scan_cuts cuts)
+                 const __grid_constant__ scan_split_table cuts)
 {
 #if MBA_HOPPER
     scan_block_run<false, true, WHAT, CUT>(a, maps, &cuts);

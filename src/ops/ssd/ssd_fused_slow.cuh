@@ -28,17 +28,17 @@ static __device__ __forceinline__ float saved_at(const uint32_t *saved, int p)
 template <bool EXACT> static __device__ __forceinline__ float kept_at(const fused_task &a, const uint32_t *saved, int p)
 {
     const float value = saved_at(saved, p);
-    return EXACT ? value + saved_at(saved + (int64_t)rest_of_states(a) * (FP * FN / 2), p) : value;
+    return EXACT ? value + saved_at(saved + (int64_t)residual_offset_states(a) * (FP * FN / 2), p) : value;
 }
 
 /* What undoes a pivot. What one below e^-85 has left is nothing that a position of the pair could see. */
-static __device__ __forceinline__ float undone(float pivot) { return pivot < -85 ? 0 : __expf(-pivot); }
+static __device__ __forceinline__ float inverse_pivot(float pivot) { return pivot < -85 ? 0 : __expf(-pivot); }
 
 template <bool EXACT>
 static __device__ __forceinline__ void load_column(float (&s)[FP], const fused_task &a, const uint32_t *saved,
                                                    float pivot)
 {
-    const float back = undone(pivot);
+    const float back = inverse_pivot(pivot);
 #pragma unroll
     for (int p = 0; p < FP; p++) s[p] = kept_at<EXACT>(a, saved, p) * back;
 }
@@ -49,7 +49,7 @@ static __device__ __forceinline__ void load_slow(slow_smem &m, slow_steps &s, co
     const int64_t t = l0 + l;
     const bool    real = t < a.L;
     const float   raw = real ? to_float(*a.dt.row(b, t, h)) + (a.bias ? a.bias[h] : 0) : 0;
-    s.dt[l]    = real ? limited(a, soft_step(raw)) : 0;
+    s.dt[l]    = real ? limited(a, softplus_dt(raw)) : 0;
     s.decay[l] = reset_at(a, b, t) ? 0 : expf(-expf(a.A_log[h]) * s.dt[l]);
     for (int i = l; i < PAIR * FP; i += PAIR) {
         const int r = i / FP, p = i % FP;
@@ -107,7 +107,7 @@ static __device__ __forceinline__ void slow_head(slow_smem &m, slow_steps &s, co
     }
     float ends = 0;
 #pragma unroll
-    for (int p = 0; p < FP; p++) ends += state[p] * (kept_at<EXACT>(a, G1, p) * undone(out));
+    for (int p = 0; p < FP; p++) ends += state[p] * (kept_at<EXACT>(a, G1, p) * inverse_pivot(out));
     ends = warp_sum(ends);
     if (n % 32 == 0) s.ends[warp] = ends;
     load_column<EXACT>(state, a, G1, out);

@@ -1,4 +1,4 @@
-/* ssd_fused_states.cuh -- what a part of a sequence adds to the state, for walks that begin inside one (ssd_cuts.c).
+/* ssd_fused_states.cuh -- what a part of a sequence adds to the state, for walks that begin inside one (ssd_split.c).
  *
  * kernel     ssd_states      block = one part of a sequence, WIDE heads of a group; one producer thread, a warpgroup
  *            per head: h = decay h + x' B, chunk after chunk, as a walk does it (ssd_fused_scan.cuh), and nothing else
@@ -20,7 +20,7 @@ template <int WIDE> struct states_smem {
     struct { unsigned char u[2 * TILE_BYTES], x[WIDE][TILE_BYTES]; } st[STAGES_HERE];      /* tiles 1 KB aligned */
     float    rec[STAGES_HERE][WIDE][REC];
     uint64_t full[STAGES_HERE], empty[STAGES_HERE];
-    int      silent[WIDE], forgotten[WIDE];            /* of a head: find_reach */
+    int      silent[WIDE], decayed_parts[WIDE];            /* of a head: find_reach */
     volatile int   number[WIDE];                       /* exact, of a head: which state it is; registers are short */
     volatile float total[4 * WIDE];                    /* of a warp: decay so far, which its first lane alone has */
 };
@@ -38,8 +38,8 @@ template <bool REV, int WIDE> static __device__ __forceinline__ states_part part
     states_part p;
     unsigned    z = blockIdx.x;
     const int   per = (a.per_segment + a.parts - 1) / a.parts;
-    p.h0 = digit(z, a.H / WIDE) * WIDE;
-    const int part = digit(z, a.parts), seg = digit(z, a.segments - 1) + (REV ? 1 : 0), begin = seg * a.per_segment;
+    p.h0 = unravel_next(z, a.H / WIDE) * WIDE;
+    const int part = unravel_next(z, a.parts), seg = unravel_next(z, a.segments - 1) + (REV ? 1 : 0), begin = seg * a.per_segment;
     p.b      = (int)z;
     p.c0     = begin + part * per;
     p.chunks = min(min(per, a.per_segment - part * per), a.K - p.c0);
@@ -57,10 +57,10 @@ static __device__ __forceinline__ void find_reach(states_smem<WIDE> &sm, const f
     const int i = (int)threadIdx.x >> 5, before = p.chunks + p.beyond;
     if (i >= WIDE) return;
     float     sum;
-    const int reach = reach_of<REV>(a, p.b, p.h0 + i, REV ? p.c0 - p.beyond : p.c0 + before - 1, before, sum);
+    const int reach = dependency_length<REV>(a, p.b, p.h0 + i, REV ? p.c0 - p.beyond : p.c0 + before - 1, before, sum);
     if (threadIdx.x & 31) return;
     sm.silent[i]    = min(max(before - reach, 0), p.chunks);
-    sm.forgotten[i] = reach <= before;
+    sm.decayed_parts[i] = reach <= before;
     if (EXACT) sm.number[i] = p.first + i * p.step;    // 32 bits hold it (check_fused)
 }
 template <int WIDE> static __device__ __forceinline__ int first_of(const states_smem<WIDE> &sm)
@@ -96,7 +96,7 @@ static __device__ __forceinline__ void states_produce(states_smem<WIDE> &sm, con
     }
 }
 
-/* x' of a chunk beyond the range of a pivot: scaled to the end (reverse: the beginning) of the chunk, as scan_walk. */
+/* x' of a chunk beyond the range of a pivot: scaled to the end (reverse: the beginning) of the chunk, as scan_consumer. */
 template <bool REV>
 static __device__ __forceinline__ void scale_slow(uint32_t (&x)[4][4], const float *rec, float all)
 {
@@ -155,7 +155,7 @@ static __device__ __forceinline__ void rest_fast(uint32_t (&x)[4], const float *
 
 /* A warpgroup: the state of its head. */
 template <bool EXACT, bool REV, int WIDE>
-static __device__ __forceinline__ void states_walk(states_smem<WIDE> &sm, const fused_task &a, const states_part &p)
+static __device__ __forceinline__ void states_loop(states_smem<WIDE> &sm, const fused_task &a, const states_part &p)
 {
     const int      wg = (int)threadIdx.x >> 7, tid = (int)threadIdx.x & 127, warp = tid >> 5, lane = tid & 31;
     const uint32_t moff = (uint32_t)(((lane >> 4) * 8 + (lane & 7)) * 128
@@ -204,7 +204,7 @@ static __device__ __forceinline__ void states_walk(states_smem<WIDE> &sm, const 
         after = last.y;
 #pragma unroll
         for (int j = 0; j < 64; j++) h[j] *= factor;
-        const uint64_t d = mdesc(smem_address(sm.st[s].u), TILE_BYTES);
+        const uint64_t d = wgmma_smem_desc(smem_address(sm.st[s].u), TILE_BYTES);
         wgmma_fence();
 #pragma unroll
         for (int k = 0; k < 4; k++) wgmma_n128_rs<1>(h, x[k], d + ((k * 2048) >> 4), k > 0 ? 1 : keep);
@@ -232,7 +232,7 @@ static __device__ __forceinline__ void states_walk(states_smem<WIDE> &sm, const 
     float      *to = a.seg_state + number * FP * FN + tid;
 #pragma unroll
     for (int i = 0; i < 64; i++) to[i * 128] = h[i] * f;
-    if (tid == 0) a.seg_decay[number] = sm.forgotten[wg] ? -INFINITY : total;
+    if (tid == 0) a.seg_decay[number] = sm.decayed_parts[wg] ? -INFINITY : total;
 }
 
 #endif
@@ -255,10 +255,10 @@ ssd_states(const __grid_constant__ fused_task a, const __grid_constant__ scan_ma
     find_reach<EXACT, REV, WIDE>(sm, a, p);
     __syncthreads();
     if (threadIdx.x < 128 * WIDE) {
-        if (WIDE > HEADS) regs_take<112>();
-        states_walk<EXACT, REV, WIDE>(sm, a, p);
+        if (WIDE > HEADS) warpgroup_reg_alloc<112>();
+        states_loop<EXACT, REV, WIDE>(sm, a, p);
     } else {
-        if (WIDE > HEADS) regs_give<24>();
+        if (WIDE > HEADS) warpgroup_reg_dealloc<24>();
         if (threadIdx.x == 128 * WIDE) states_produce<REV, WIDE>(sm, a, maps, p);
     }
 #endif

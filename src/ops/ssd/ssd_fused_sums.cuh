@@ -89,7 +89,7 @@ static __device__ __forceinline__ void finish_head(const fused_task &a, float (&
     for (int e = 0; e < 4; e++) {
         const int l = 4 * lane + e;
         if (l >= real) continue;
-        const float raw = tile[l][i] + v.bias, soft = soft_step(raw), step = limited(a, soft);
+        const float raw = tile[l][i] + v.bias, soft = softplus_dt(raw), step = limited(a, soft);
         const float slope = soft < a.dt_min || soft > a.dt_max ? 0 : raw > 20 ? 1 : 1 / (1 + __expf(-raw));
         const float draw = fmaf(A, ddA[e], step > 0 ? src[e] / step : 0) * slope;
         tile[l][i] = draw;
@@ -109,7 +109,7 @@ static __global__ void __launch_bounds__(1024) ssd_finish(const __grid_constant_
 {
     __shared__ float tile[PAIR][33];
     unsigned      z = blockIdx.x;
-    const int     part = digit(z, (a.H + 31) / 32), c2 = digit(z, a.K / 2), b = (int)z, warp = (int)threadIdx.x >> 5;
+    const int     part = unravel_next(z, (a.H + 31) / 32), c2 = unravel_next(z, a.K / 2), b = (int)z, warp = (int)threadIdx.x >> 5;
     const int     lane = threadIdx.x & 31, h0 = part * 32, heads = min(32, a.H - h0);
     const int     real = min(PAIR, a.L - c2 * PAIR);
     bf16          v[PAIR / 32];

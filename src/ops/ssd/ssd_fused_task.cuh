@@ -25,11 +25,11 @@ static void set_kept(fused_task &a, void *states, float *records, void *pairs)
 }
 
 /* How the plan shares the walks: its last one takes all items, and what ssd_states has blocks for are their states. */
-struct shares { ssd_ranges r; ssd_cuts cut; scan_cuts device; };
+struct shares { ssd_segments r; ssd_split cut; scan_split_table device; };
 
-static scan_cuts for_device(const ssd_cuts &c)
+static scan_split_table for_device(const ssd_split &c)
 {
-    scan_cuts s = {};
+    scan_split_table s = {};
     memcpy(s.at, c.at, sizeof s.at);
     memcpy(s.before, c.before, sizeof s.before);
     return s;
@@ -47,12 +47,12 @@ static shares shares_of(const mba_call *c, bool even)
         if (strstr(l->kernel, "_states")) states = l;
     }
     if (strstr(walk->kernel, "_cut")) {
-        s.cut    = ssd_cuts_as(&d, walk->grid[0] > pairs ? SSD_AGAIN : SSD_HANDED, walk->grid[0], even);
+        s.cut    = ssd_split_as(&d, walk->grid[0] > pairs ? SSD_STATE_RECOMPUTED : SSD_STATE_PASSED, walk->grid[0], even);
         s.device = for_device(s.cut);
-        s.r      = ssd_ranges_as(&d, all, s.cut.segments, 1, walk->grid[0]);
+        s.r      = ssd_segments_as(&d, all, s.cut.segments, 1, walk->grid[0]);
     } else {
         const int64_t segments = walk->tiles / pairs, wide = ssd_state_heads(&d) / HEADS;
-        s.r = ssd_ranges_as(&d, all, segments, states ? states->grid[0] * wide / (pairs * (segments - 1)) : 1,
+        s.r = ssd_segments_as(&d, all, segments, states ? states->grid[0] * wide / (pairs * (segments - 1)) : 1,
                             walk->grid[0]);
     }
     return s;
@@ -64,7 +64,7 @@ static fused_task fused_task_of(const mba_call *c, const shares &share)
 {
     const mba_node *n = c->node;
     const ssd_dims  d = ssd_dims_of(n);
-    const ssd_ranges &r = share.r;
+    const ssd_segments &r = share.r;
     fused_task      a = {};
     a.B = (int)d.B;
     a.L = (int)d.L;
@@ -104,13 +104,13 @@ template <typename T>
 static mba_status map_tokens(CUtensorMap *map, const strided<T> &t, int64_t width, int64_t L, int64_t B)
 {
     const int64_t dim[3] = { width, L, B }, step[2] = { t.axis[1], B > 1 ? t.axis[0] : L * t.axis[1] };
-    return mba_tile_map(map, t.at, dim, step);
+    return mba_tensor_map_make(map, t.at, dim, step);
 }
 
 static mba_status map_dense(CUtensorMap *map, const bf16 *at, int64_t width, int64_t rows, int64_t count)
 {
     const int64_t dim[3] = { width, rows, count }, step[2] = { width, width * rows };
-    return mba_tile_map(map, at, dim, step);
+    return mba_tensor_map_make(map, at, dim, step);
 }
 
 /* y: where the walk writes, x: what it scales, other: what the reverse walk takes sums with. Exact: C B^T with what
@@ -129,7 +129,7 @@ static mba_status scan_maps_of(scan_maps *m, const fused_task &a, const strided<
     }
     m->k = rev ? bm : cm;
     m->u = rev ? cm : bm;
-    MBA_TRY(map_dense(&m->cb, a.cb, FQ, FQ, (int64_t)a.B * a.K * a.G + (exact ? rest_of_pairs(a) : 0)));
+    MBA_TRY(map_dense(&m->cb, a.cb, FQ, FQ, (int64_t)a.B * a.K * a.G + (exact ? residual_offset_pairs(a) : 0)));
     MBA_TRY(map_tokens(&m->x, x, HP, a.L, a.B));
     MBA_TRY(map_tokens(&m->other, a.x, HP, a.L, a.B));
     if (y.at) MBA_TRY(map_tokens(&m->y, y, HP, a.L, a.B));
@@ -171,8 +171,8 @@ static void set_gradients(fused_task &a, const mba_call *c, bool kept)
 /* Exact: with the rests of states and of C B^T, which lie behind them. */
 static mba_status bc_maps_of(bc_maps *m, const fused_task &a, bool exact)
 {
-    const int64_t HP = (int64_t)a.H * FP, count = (int64_t)a.B * a.H * (a.K / 2) + (exact ? rest_of_states(a) : 0);
-    const int64_t rest = exact ? rest_of_pairs(a) : 0;
+    const int64_t HP = (int64_t)a.H * FP, count = (int64_t)a.B * a.H * (a.K / 2) + (exact ? residual_offset_states(a) : 0);
+    const int64_t rest = exact ? residual_offset_pairs(a) : 0;
     MBA_TRY(map_tokens(&m->x, a.x, HP, a.L, a.B));
     MBA_TRY(map_tokens(&m->dy, a.dy, HP, a.L, a.B));
     MBA_TRY(map_dense(&m->h, (const bf16 *)a.saved, FN, FP, count));

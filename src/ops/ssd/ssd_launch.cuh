@@ -9,7 +9,7 @@
 #include "ops/ssd/ssd_mma_scan.cuh"
 #include "ops/ssd/ssd_steps.cuh"
 
-template <typename A> static void set_scratch(A &a, const mba_call *c, const ssd_cut &t, bool backward)
+template <typename A> static void set_scratch(A &a, const mba_call *c, const ssd_tiling &t, bool backward)
 {
     const int64_t BHKQ = (int64_t)a.B * a.H * a.KQ, BKQGN = (int64_t)a.B * a.KQ * a.G * a.N;
     char *steps = (char *)mba_cuda_scratch(c, SSD_STEPS_WORK);
@@ -38,7 +38,7 @@ template <typename A> static void set_scratch(A &a, const mba_call *c, const ssd
     a.cb_low  = A::TENSOR ? (typename A::ST *)mba_cuda_scratch(c, SSD_CB_LOW_WORK) : NULL;
 }
 
-template <typename A> static A task_of(const mba_call *c, const ssd_cut &t, bool backward)
+template <typename A> static A task_of(const mba_call *c, const ssd_tiling &t, bool backward)
 {
     typedef typename A::T T;
     const mba_node *n = c->node;
@@ -86,10 +86,10 @@ template <typename A> static A task_of(const mba_call *c, const ssd_cut &t, bool
     return a;
 }
 
-static ssd_cut cut_of(const mba_call *c, ssd_way way)
+static ssd_tiling cut_of(const mba_call *c, ssd_baseline_kind way)
 {
     const ssd_dims d = ssd_dims_of(c->node);
-    return ssd_cut_of(&d, way);
+    return ssd_tiling_of(&d, way);
 }
 
 /* The next launch of the plan: n counts them. */
@@ -141,7 +141,7 @@ template <bool STAYS, bool MADE, int MT> static mba_status launch_bwd(const mba_
 
 template <bool STAYS, bool MADE> static mba_status launch_tensor(const mba_call *c, bool backward)
 {
-    const ssd_cut     t = cut_of(c, MADE ? SSD_BC_FUSED : STAYS ? SSD_PERSISTENT : SSD_CHUNKED);
+    const ssd_tiling     t = cut_of(c, MADE ? SSD_BC_FUSED : STAYS ? SSD_PERSISTENT : SSD_CHUNKED);
     const tensor_task a = task_of<tensor_task>(c, t, backward);
     if (backward) return t.rows == 128 ? launch_bwd<STAYS, MADE, 2>(c, a) : launch_bwd<STAYS, MADE, 1>(c, a);
     return t.rows == 128 ? launch_fwd<STAYS, MADE, 2>(c, a) : launch_fwd<STAYS, MADE, 1>(c, a);

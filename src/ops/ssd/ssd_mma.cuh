@@ -24,7 +24,7 @@
 #define MBA_SSD_MMA_CUH
 
 #include "device/cuda/mma.cuh"
-#include "device/cuda/tile.cuh"
+#include "device/cuda/mma_fragments.cuh"
 #include "ops/ssd/ssd_fma.cuh"
 
 enum { TILE_BYTES = SSD_TILE * TILE_ROW_BYTES };
@@ -102,8 +102,8 @@ template <bool OUTPUT> static __device__ __forceinline__ void chunk_sum(const te
 {
     MBA_DYNAMIC_SMEM(smem);
     uint2    *factor = (uint2 *)(smem + STATE_STAGES * STATE_STAGE);          // (2 heads, Q / 2)
-    const int nt = digit(z, a.ntiles), pt = digit(z, a.ptiles), pair = digit(z, a.pairs), g = digit(z, a.G),
-              c = digit(z, a.K), b = (int)z;
+    const int nt = unravel_next(z, a.ntiles), pt = unravel_next(z, a.ptiles), pair = unravel_next(z, a.pairs), g = unravel_next(z, a.G),
+              c = unravel_next(z, a.K), b = (int)z;
     const int h0 = g * a.J + 2 * pair, heads = min(2, a.J - 2 * pair), steps = a.Q / SSD_TILE, tid = threadIdx.x;
     const int real = min(a.Q, a.L - c * a.Q), p0 = pt * 64, n0 = nt * 128;
     const int64_t                l0 = (int64_t)c * a.Q;
@@ -148,7 +148,7 @@ template <bool OUTPUT> static __device__ __forceinline__ void chunk_sum(const te
     }
     /* through shared memory, 4 KB for each warp, so that rows leave in pieces of 16 bytes */
     __syncthreads();
-    const int      t = thread_anew(), row = (t & 31) >> 2;
+    const int      t = thread_id_reread(), row = (t & 31) >> 2;
     unsigned char *mine = smem + t / 32 * 4096;
 #pragma unroll
     for (int m = 0; m < 2; m++)
@@ -214,7 +214,7 @@ static __device__ __forceinline__ uint32_t reached(const tensor_task &a, int b, 
 
 static __device__ __forceinline__ void pairs_tile(const tensor_task &a, unsigned z)
 {
-    const int tile = digit(z, a.tiles * (a.tiles + 1) / 2), g = digit(z, a.G), c = digit(z, a.K), b = (int)z;
+    const int tile = unravel_next(z, a.tiles * (a.tiles + 1) / 2), g = unravel_next(z, a.G), c = unravel_next(z, a.K), b = (int)z;
     const int warp = threadIdx.x / 32;
     int       l0, s0;
     tile_of(tile, l0, s0);

@@ -20,7 +20,7 @@ template <bool OUTPUT, int MT> static __device__ __forceinline__ void over_heads
     MBA_DYNAMIC_SMEM(smem);
     enum { ROWS = 64 * MT, STAGE = (MT + 2) * TILE_BYTES + 2 * ROWS * 4 };
     float    *red = (float *)(smem + HEADS_STAGES * STAGE);                   // (2 turns, 2 halves of n, ROWS)
-    const int nt = digit(z, a.ntiles), r0 = digit(z, a.rtiles) * ROWS, g = digit(z, a.G), c = digit(z, a.K), b = (int)z;
+    const int nt = unravel_next(z, a.ntiles), r0 = unravel_next(z, a.rtiles) * ROWS, g = unravel_next(z, a.G), c = unravel_next(z, a.K), b = (int)z;
     const int real = min(a.Q, a.L - c * a.Q), n0 = nt * 128, steps = a.J * a.ptiles, tid = threadIdx.x;
     const int64_t              l0 = (int64_t)c * a.Q;
     const strided<const bf16> &left = OUTPUT && a.dy.at ? a.dy : a.x, &m = OUTPUT ? a.cm : a.bm;
@@ -170,7 +170,7 @@ static __device__ __forceinline__ void take_pairs(float (&cb)[2][4][4], const te
 {
     float acc[2][4][4] = {};
     if (MADE) multiply_pairs(acc, a, b, c, g, l0, s0);
-    const int t = MADE ? thread_anew() : (int)threadIdx.x, l = l0 + t / 64 * 32 + (t & 31) / 4,
+    const int t = MADE ? thread_id_reread() : (int)threadIdx.x, l = l0 + t / 64 * 32 + (t & 31) / 4,
               s = s0 + (t & 32) + 2 * (t & 3);
 #pragma unroll
     for (int m = 0; m < 2; m++)
@@ -195,7 +195,7 @@ template <bool MADE> static __device__ __forceinline__ void dcb_tile(const tenso
 {
     MBA_DYNAMIC_SMEM(smem);
     float *red = (float *)(smem + DCB_STAGES * DCB_STAGE); // (2 turns, rows then columns, 2 warps, 64)
-    const int tile = digit(z, a.tiles * (a.tiles + 1) / 2), g = digit(z, a.G), c = digit(z, a.K), b = (int)z;
+    const int tile = unravel_next(z, a.tiles * (a.tiles + 1) / 2), g = unravel_next(z, a.G), c = unravel_next(z, a.K), b = (int)z;
     int       li, sj;
     tile_of(tile, li, sj);
     const int real = a.dy.at ? min(a.Q, a.L - c * a.Q) : 0, l0 = li * SSD_TILE, s0 = sj * SSD_TILE,
@@ -314,7 +314,7 @@ enum { BMM_STAGES = 3, BMM_STAGE = 3 * TILE_BYTES };
 template <bool OUTPUT> static __device__ __forceinline__ void pairs_bwd(const tensor_task &a, unsigned z)
 {
     MBA_DYNAMIC_SMEM(smem);
-    const int nt = digit(z, a.ntiles), ri = digit(z, a.tiles), g = digit(z, a.G), c = digit(z, a.K), b = (int)z;
+    const int nt = unravel_next(z, a.ntiles), ri = unravel_next(z, a.tiles), g = unravel_next(z, a.G), c = unravel_next(z, a.K), b = (int)z;
     const int real = min(a.Q, a.L - c * a.Q), n0 = nt * 128, steps = OUTPUT ? ri + 1 : a.tiles - ri;
     const int warp = threadIdx.x / 32, m0 = warp / 2 * 32, half = warp % 2;
     const int64_t              l0 = (int64_t)c * a.Q;

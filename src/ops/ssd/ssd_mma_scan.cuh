@@ -27,11 +27,11 @@ static __device__ __forceinline__ void take_heads(scan_block &k, const tensor_ta
 template <int MT>
 static __device__ __forceinline__ int scan_block_of(scan_block &k, const tensor_task &a, unsigned z, int parts)
 {
-    k.pt = digit(z, a.ptiles);
-    const int part = digit(z, parts);
-    k.rt = digit(z, a.xtiles);
-    k.g  = digit(z, a.G);
-    k.c  = digit(z, a.K);
+    k.pt = unravel_next(z, a.ptiles);
+    const int part = unravel_next(z, parts);
+    k.rt = unravel_next(z, a.xtiles);
+    k.g  = unravel_next(z, a.G);
+    k.c  = unravel_next(z, a.K);
     k.b  = (int)z;
     k.r0 = k.rt * 64 * MT;
     k.real = min(a.Q, a.L - k.c * a.Q);
@@ -103,7 +103,7 @@ struct scan_tables { float *cs, *step; uint2 *factor; };      /* (2, Q), (2, Q),
 template <bool REV, int MT>
 static __device__ __forceinline__ void scan_factors(const tensor_task &a, const scan_block &k, const scan_tables &t)
 {
-    const int tid = thread_anew(), Q = a.Q;
+    const int tid = thread_id_reread(), Q = a.Q;
     for (int i = tid; i < 2 * Q; i += 256) {
         const int64_t at = steps_at(a, k.b, k.h0 + min(i / Q, k.heads - 1), k.c) + i % Q;
         t.cs[i]   = a.cs[at];
@@ -213,7 +213,7 @@ template <bool REV, int MT>
 static __device__ __forceinline__ void scan_store(const tensor_task &a, const scan_block &k, int h, const float *sums,
                                                   float *red)
 {
-    const int     tid = thread_anew(), piece = tid % 8, p = k.pt * 64 + piece * 8;
+    const int     tid = thread_id_reread(), piece = tid % 8, p = k.pt * 64 + piece * 8;
     const int64_t at = steps_at(a, k.b, h, k.c);
     float         D[8] = {}, cols[8] = {};
     for (int i = 0; i < 8 && a.skip_cols && p < a.P; i++) D[i] = a.skip[a.skip_cols == 1 ? h : h * a.P + p + i];
@@ -313,7 +313,7 @@ static __device__ __forceinline__ void chunk_scan(const tensor_task &a, const sc
     }
     /* 3. out through shared memory */
     __syncthreads();
-    const int t = thread_anew(), row = (t >> 5 & 3) * 16 * MT + ((t & 31) >> 2);
+    const int t = thread_id_reread(), row = (t >> 5 & 3) * 16 * MT + ((t & 31) >> 2);
     float    *sums = (float *)smem + (t >> 7) * 64 * MT * SCAN_LD;
 #pragma unroll
     for (int m = 0; m < MT; m++)

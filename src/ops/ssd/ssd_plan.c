@@ -12,10 +12,10 @@
 
 enum { WIDE = 128, MAX_CHUNK = 512, MAX_STATE = 256 };
 
-ssd_cut ssd_cut_of(const ssd_dims *d, ssd_way way)
+ssd_tiling ssd_tiling_of(const ssd_dims *d, ssd_baseline_kind way)
 {
     const bool tensor = way != SSD_FMA;
-    ssd_cut t = { .K = mba_ceil(d->L, d->Q), .tiles = mba_ceil(d->Q, SSD_TILE), .ptiles = mba_ceil(d->P, SSD_TILE),
+    ssd_tiling t = { .K = mba_ceil(d->L, d->Q), .tiles = mba_ceil(d->Q, SSD_TILE), .ptiles = mba_ceil(d->P, SSD_TILE),
                   .ntiles = mba_ceil(d->N, tensor ? WIDE : SSD_TILE),
                   .rows = tensor && d->Q % WIDE == 0 ? WIDE : SSD_TILE,
                   .pairs = tensor ? mba_ceil(d->J, 2) : d->J, .vec = tensor ? 8 : 1,
@@ -39,19 +39,19 @@ bool ssd_axes_of(ssd_axes *a, const mba_tensor *t)
 }
 
 /* What the functions below work on. */
-typedef struct drawing {
+typedef struct plan_builder {
     mba_plan *p;
     ssd_dims  d;
-    ssd_cut   t;
+    ssd_tiling   t;
     double    e, st;                              /* bytes of an activation, of a number of a state */
     int64_t   chunks;                             /* of all sequences */
-    ssd_way   way;
+    ssd_baseline_kind   way;
     bool      tensor;
     const mba_machine *m;
-} drawing;
+} plan_builder;
 
 /* Whether the backward keeps what C B^T lost when it was rounded to bf16. */
-static bool keeps_low(const drawing *w) { return w->way == SSD_CHUNKED || w->way == SSD_PERSISTENT; }
+static bool keeps_low(const plan_builder *w) { return w->way == SSD_CHUNKED || w->way == SSD_PERSISTENT; }
 
 static bool is_param(const mba_node *n, const mba_tensor *t)
 {
@@ -80,7 +80,7 @@ static bool in_pieces(const mba_tensor *t)
         || (t->offset % 8 == 0 && ssd_axes_of(&a, t) && a.axis[0] % 8 == 0 && a.axis[1] % 8 == 0 && a.axis[2] % 8 == 0);
 }
 
-bool ssd_in_pieces(const mba_node *n)
+bool ssd_vec_aligned(const mba_node *n)
 {
     bool fits = true;
     for (int k = 0; k < MBA_IN_MAX; k++)  fits = fits && in_pieces(n->in[k]);
@@ -96,14 +96,14 @@ static mba_status check_tensor(const mba_node *n, const ssd_dims *d)
     MBA_REFUSE_IF(d->P % 8 || d->N % 8 || d->N > MAX_STATE,
         "heads of %lld, a state of %lld\nwhy: pieces of 8, a state of at most 256",
                   (long long)d->P, (long long)d->N);
-    MBA_REFUSE_IF(!ssd_in_pieces(n), "rows that do not begin at multiples of 16 bytes");
+    MBA_REFUSE_IF(!ssd_vec_aligned(n), "rows that do not begin at multiples of 16 bytes");
     return MBA_OK;
 }
 
-static void draw_scratch(const drawing *w, bool ids, bool backward)
+static void draw_scratch(const plan_builder *w, bool ids, bool backward)
 {
     const ssd_dims *d = &w->d;
-    const ssd_cut  *t = &w->t;
+    const ssd_tiling  *t = &w->t;
     const int64_t   steps = d->B * d->H * t->KQ, states = w->chunks * d->H * d->P * d->N,
                     pairs = w->chunks * d->G * d->Q * d->Q;
     mba_plan       *p = w->p;
@@ -138,7 +138,7 @@ static int64_t resident(const mba_machine *m, const mba_launch *l)
 
 /* A launch of so many tiles; the phases that follow, up to end_tiles, are those of one. A block takes one, or stays and
  * takes its share of them. */
-static mba_launch *begin_tiles(const drawing *w, const char *kernel, mba_class cls, int64_t tiles, int block, int regs,
+static mba_launch *begin_tiles(const plan_builder *w, const char *kernel, mba_class cls, int64_t tiles, int block, int regs,
                                size_t smem_bytes)
 {
     mba_launch *l = mba_plan_launch(w->p, kernel, cls, tiles, block);
@@ -153,7 +153,7 @@ static mba_launch *begin_tiles(const drawing *w, const char *kernel, mba_class c
     return l;
 }
 
-static void end_tiles(const drawing *w, mba_launch *l)
+static void end_tiles(const plan_builder *w, mba_launch *l)
 {
     if (w->way == SSD_PERSISTENT) mba_phase_work(l, MBA_END, 0, NULL);
 }
@@ -168,7 +168,7 @@ typedef struct steps {
     double      in, out, cs, fma, alu, sfu;       /* cs: of cumulative decays, which are written too */
 } steps;
 
-static void draw_steps(const drawing *w, const steps *s)
+static void draw_steps(const plan_builder *w, const steps *s)
 {
     const double waits = (double)(s->waits * mba_ceil(w->d.Q, 32)), n = 8 * (double)w->d.Q / waits;
     mba_launch  *l = begin_tiles(w, s->kernel, MBA_VECTOR, w->chunks * mba_ceil(w->d.H, 8), 256, s->regs, 0);
@@ -185,7 +185,7 @@ static void draw_steps(const drawing *w, const steps *s)
 }
 
 /* Cumulative decays, once along the chunk and once for what is left to its end. */
-static void draw_cumsum(const drawing *w)
+static void draw_cumsum(const plan_builder *w)
 {
     draw_steps(w, &(steps){ .kernel = "chunk_cumsum_fwd", .regs = 48, .waits = 2, .from = MBA_ARG_IN(DT), .in = w->e,
                             .to = MBA_ARG_SCRATCH(SSD_STEPS_WORK), .out = 12, .cs = (double)w->t.cs_bytes,
@@ -194,7 +194,7 @@ static void draw_cumsum(const drawing *w)
 
 /* From the end of the chunk, then from its beginning, where sums of tiles are waited for and then what they are added
  * to. */
-static void draw_ddacs(const drawing *w)
+static void draw_ddacs(const plan_builder *w)
 {
     draw_steps(w, &(steps){ .kernel = "chunk_scan_bwd_ddacs_stable", .regs = 56, .waits = 3,
                             .from = MBA_ARG_SCRATCH(SSD_SUMS_WORK),
@@ -202,14 +202,14 @@ static void draw_ddacs(const drawing *w)
                             .to = MBA_ARG_SCRATCH(SSD_SUMS_WORK), .out = 8, .fma = 120, .alu = 95, .sfu = 3 });
 }
 
-static void draw_cumsum_bwd(const drawing *w)
+static void draw_cumsum_bwd(const plan_builder *w)
 {
     draw_steps(w, &(steps){ .kernel = "chunk_cumsum_bwd", .regs = 64, .waits = 1,
                             .from = MBA_ARG_SCRATCH(SSD_SUMS_WORK), .in = 12 + w->e, .to = MBA_ARG_OUT(DDT),
                             .out = w->e, .parts = (int)(32 / w->e), .fma = 67, .alu = 52, .sfu = 4 });
 }
 
-static void draw_passing(const drawing *w, bool backward)
+static void draw_passing(const plan_builder *w, bool backward)
 {
     const double n = 256 * (double)w->t.vec;
     mba_launch  *l = begin_tiles(w, backward ? "state_passing_bwd" : "state_passing_fwd", MBA_VECTOR,
@@ -224,7 +224,7 @@ static void draw_passing(const drawing *w, bool backward)
     end_tiles(w, l);
 }
 
-static void draw_parts(const drawing *w)
+static void draw_parts(const plan_builder *w)
 {
     const int64_t cols = w->d.C > 1 ? w->d.H * w->d.P : w->d.H;
     mba_launch   *l = begin_tiles(w, "ssd_sum_parts", MBA_VECTOR, 3 * mba_ceil(cols, 32), 256, 32, 0);
@@ -267,7 +267,7 @@ static double beyond_diagonal(double rows) { return 0.375 * rows / T; }
 /* Tiles of C B^T, made in a block: a step has 64 columns of so many tiles of C and of B, and makes `tiles`. */
 typedef struct made { double trips, c, b, tiles; } made;
 
-static void draw_made_pairs(const drawing *w, mba_launch *l, made k)
+static void draw_made_pairs(const plan_builder *w, mba_launch *l, made k)
 {
     mba_phase_work(l, MBA_LOOP, k.trips, NULL);
     if (k.c > 0) mba_phase_move(l, MBA_ASYNC, MBA_ARG_IN(CM), k.c * T * T * w->e);
@@ -292,7 +292,7 @@ static void draw_tables(mba_launch *l, double numbers)
 }
 
 /* `done`: the part of the products that is not left out. */
-static void draw_steps_of(const drawing *w, mba_launch *l, const product *q, double trips, int left, int right,
+static void draw_steps_of(const plan_builder *w, mba_launch *l, const product *q, double trips, int left, int right,
                           double done)
 {
     const mba_work copy = w->tensor ? MBA_ASYNC : MBA_LOAD;
@@ -309,7 +309,7 @@ static void draw_steps_of(const drawing *w, mba_launch *l, const product *q, dou
     mba_phase_work(l, MBA_END, 0, NULL);
 }
 
-static void draw_product(const drawing *w, const product *q)
+static void draw_product(const plan_builder *w, const product *q)
 {
     const mba_class cls = !w->tensor ? MBA_VECTOR : q->fma > 0 ? MBA_MIXED : MBA_TENSOR;
     const char     *kernel = w->tensor ? q->kernel : q->plain;
@@ -346,7 +346,7 @@ static void draw_product(const drawing *w, const product *q)
 }
 
 /* The sum over a chunk that makes a state, or the gradient of one. */
-static void draw_state(const drawing *w, bool output)
+static void draw_state(const plan_builder *w, bool output)
 {
     const ssd_dims *d = &w->d;
     const double    m = w->tensor ? 2 * T : T, n = w->tensor ? WIDE : T;
@@ -361,7 +361,7 @@ static void draw_state(const drawing *w, bool output)
         .fma = m * T * (w->tensor ? 2 : 1) });
 }
 
-static void draw_bmm(const drawing *w, bool backward)
+static void draw_bmm(const plan_builder *w, bool backward)
 {
     const int64_t t = w->t.tiles;
     draw_product(w, &(product){
@@ -375,7 +375,7 @@ static void draw_bmm(const drawing *w, bool backward)
 }
 
 /* The entering state and the sources of a tile of rows; backwards the leaving state and what a source feeds. */
-static void draw_scan(const drawing *w, bool rev)
+static void draw_scan(const plan_builder *w, bool rev)
 {
     const ssd_dims *d = &w->d;
     const double    m = (double)w->t.rows, n = w->tensor ? 2 * T : T;
@@ -403,7 +403,7 @@ static size_t bc_smem_bytes(const ssd_dims *d)
 }
 
 /* The same with C B^T inside: a block makes it for 64 rows, in shared memory, and takes SSD_BC_PAIRS pairs of heads. */
-static void draw_bc_scan(const drawing *w, bool rev)
+static void draw_bc_scan(const plan_builder *w, bool rev)
 {
     const ssd_dims *d = &w->d;
     const int64_t   tiles = w->t.tiles, parts = mba_ceil(w->t.pairs, SSD_BC_PAIRS),
@@ -436,7 +436,7 @@ static void draw_bc_scan(const drawing *w, bool rev)
 }
 
 /* Every head of a group in turn: dB or dC through the states. */
-static void draw_heads(const drawing *w, bool output)
+static void draw_heads(const plan_builder *w, bool output)
 {
     const ssd_dims *d = &w->d;
     const double    m = (double)w->t.rows, n = w->tensor ? WIDE : T;
@@ -457,7 +457,7 @@ static void draw_heads(const drawing *w, bool output)
 
 /* Of a head, a thread has 542 FMA, 339 ALU and 46 special operations as compiled; off the diagonal it executes 12 of the
  * special ones, and in a mean 445 FMA (counted on the H200). Those that come with its 32 products are counted there. */
-static void draw_dcb(const drawing *w)
+static void draw_dcb(const plan_builder *w)
 {
     enum { THREADS = 128, FMA = 445 - 64, ALU = 339 - 96, SFU_DIAGONAL = 46, SFU = 12 };
     const int64_t t = w->t.tiles;
@@ -476,7 +476,7 @@ static void draw_dcb(const drawing *w)
         .reads_low = keeps_low(w) });
 }
 
-static void draw_bmm_bwd(const drawing *w, bool output)
+static void draw_bmm_bwd(const plan_builder *w, bool output)
 {
     const double n = w->tensor ? WIDE : T;
     draw_product(w, &(product){
@@ -489,7 +489,7 @@ static void draw_bmm_bwd(const drawing *w, bool output)
         .to = MBA_ARG_OUT(output ? DCM : DBM), .to_bytes = T * n * w->e, .parts = 2 });
 }
 
-static mba_status begin_drawing(drawing *w, mba_plan *p, const mba_node *n, const mba_machine *m, ssd_way way,
+static mba_status begin_plan(plan_builder *w, mba_plan *p, const mba_node *n, const mba_machine *m, ssd_baseline_kind way,
                                 bool backward)
 {
     enum { STATIC_BYTES = 1024, FMA_BYTES = 4 * (2 * 16 * (SSD_TILE + 4) + 16 * SSD_TILE) };   // ssd_fma.cuh: fma_tiles, red
@@ -503,7 +503,7 @@ static mba_status begin_drawing(drawing *w, mba_plan *p, const mba_node *n, cons
     MBA_REFUSE_IF(way == SSD_BC_FUSED && (int64_t)bc_smem_bytes(&d) + STATIC_BYTES > m->smem_block_bytes,
         "a chunk of %lld, a state of %lld\nwhy: C B^T and C of 64 rows do not fit into %lld bytes of shared memory\n"
         "fix: --op ssd=chunked, or a smaller --chunk", (long long)d.Q, (long long)d.N, (long long)m->smem_block_bytes);
-    *w = (drawing){ .p = p, .d = d, .t = ssd_cut_of(&d, way), .way = way, .tensor = way != SSD_FMA, .m = m,
+    *w = (plan_builder){ .p = p, .d = d, .t = ssd_tiling_of(&d, way), .way = way, .tensor = way != SSD_FMA, .m = m,
         .e = (double)mba_dtype_bytes(n->in[X]->type.dtype) };
     w->st     = (double)w->t.st_bytes;
     w->chunks = d.B * w->t.K;
@@ -515,16 +515,16 @@ static mba_status begin_drawing(drawing *w, mba_plan *p, const mba_node *n, cons
     return MBA_OK;
 }
 
-void ssd_keep_nothing(mba_plan *p)
+void ssd_save_nothing(mba_plan *p)
 {
     for (int k = KEPT_STATES; k <= KEPT_REACH; k++) p->leaves |= 1u << k;
 }
 
-static mba_status draw_fwd(mba_plan *p, const mba_node *n, const mba_machine *m, ssd_way way)
+static mba_status draw_fwd(mba_plan *p, const mba_node *n, const mba_machine *m, ssd_baseline_kind way)
 {
-    drawing w;
-    MBA_TRY(begin_drawing(&w, p, n, m, way, false));
-    ssd_keep_nothing(p);
+    plan_builder w;
+    MBA_TRY(begin_plan(&w, p, n, m, way, false));
+    ssd_save_nothing(p);
     draw_cumsum(&w);
     draw_state(&w, false);
     draw_passing(&w, false);
@@ -538,10 +538,10 @@ static mba_status draw_fwd(mba_plan *p, const mba_node *n, const mba_machine *m,
 }
 
 /* Four kernels of the forward pass again, and eleven of its own. */
-static mba_status draw_bwd(mba_plan *p, const mba_node *n, const mba_machine *m, ssd_way way)
+static mba_status draw_bwd(mba_plan *p, const mba_node *n, const mba_machine *m, ssd_baseline_kind way)
 {
-    drawing w;
-    MBA_TRY(begin_drawing(&w, p, n, m, way, true));
+    plan_builder w;
+    MBA_TRY(begin_plan(&w, p, n, m, way, true));
     draw_cumsum(&w);
     if (way != SSD_BC_FUSED) draw_bmm(&w, true);
     draw_state(&w, false);

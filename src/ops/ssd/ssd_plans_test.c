@@ -6,7 +6,7 @@
 #include "core/plan_work.h"
 #include "core/program.h"
 #include "ops/ssd/ssd.h"
-#include "ops/ssd/ssd_reach.h"
+#include "ops/ssd/ssd_data_flops.h"
 #include "ops/ssd/ssd_slots.h"
 #include "tests/machines.h"
 
@@ -73,26 +73,26 @@ static void backward_takes_what_its_own_forward_kept(void **state)
 
 /* ---- how the walks of `fused` are cut ---- */
 
-static void check_cuts(const ssd_cuts *r, int64_t sms)
+static void check_cuts(const ssd_split *r, int64_t sms)
 {
     int64_t again = 0, taken = 0;
     assert_in_range(r->blocks, 1, sms);
     assert_int_equal(r->at[0], 0);
     assert_int_equal(r->at[r->blocks], r->items * r->K);
-    assert_true((r->how == SSD_AGAIN) == (r->blocks > r->items));      // by this a launcher knows
+    assert_true((r->how == SSD_STATE_RECOMPUTED) == (r->blocks > r->items));      // by this a launcher knows
     for (int64_t j = 0; j < r->blocks; j++) {
         const int64_t before = r->at[j] % r->K;
         assert_true(r->at[j] < r->at[j + 1]);
         if (!before) continue;
         assert_true(r->at[j - r->before[j]] <= r->at[j] - before);
-        if (r->how == SSD_HANDED) assert_int_equal(r->before[j], 1);   // the block before begins the item: no chain
+        if (r->how == SSD_STATE_PASSED) assert_int_equal(r->before[j], 1);   // the block before begins the item: no chain
         else                      assert_int_equal(before % 2, 0);     // what is walked again goes by two
         const bool within = r->at[j - 1] > r->at[j] - before;          // the range before lies inside the item too
         again += within ? r->at[j] - r->at[j - 1] : before;
-        taken += r->how == SSD_HANDED || within;
+        taken += r->how == SSD_STATE_PASSED || within;
         if (within) assert_int_equal((r->at[j] - 1) / r->K, r->at[j - 1] / r->K);      // which has one piece: no wait
     }
-    assert_int_equal(r->again, r->how == SSD_AGAIN ? again : 0);
+    assert_int_equal(r->again, r->how == SSD_STATE_RECOMPUTED ? again : 0);
     assert_int_equal(r->taken, taken);
     assert_int_equal(r->handed, taken ? r->blocks : 0);
 }
@@ -103,20 +103,20 @@ static void cuts_cover_every_chunk_once(void **state)
     const int64_t batch[] = { 1, 2, 3, 4, 8, 300 }, heads[] = { 2, 4, 24, 32, 64, 80, 128 };
     const int64_t length[] = { 1, 64, 65, 300, 512, 1100, 2048, 4096, 32768, 131072 };
     const int64_t sms[] = { 1, 2, 3, 7, 114, 132, 400 };
-    int           seen[3] = { 0 };
+    int           row_regs[3] = { 0 };
     for (int i = 0; i < 6 * 10 * 7 * 7 * 2; i++) {
         const bool     backward = i / 420 % 2;
         const int64_t  n = sms[i / 840 % 7];
         const int64_t  H = heads[i / 60 % 7];
         const ssd_dims d = { .B = batch[i % 6], .L = length[i / 6 % 10], .H = H, .P = 64, .N = 128, .G = 1, .J = H };
-        const ssd_cuts r = ssd_cuts_of(&d, n, backward);
-        seen[r.how]++;
-        if (r.how == SSD_UNCUT) continue;
+        const ssd_split r = ssd_split_of(&d, n, backward);
+        row_regs[r.how]++;
+        if (r.how == SSD_UNSPLIT) continue;
         check_cuts(&r, n);
-        const ssd_cuts again = ssd_cuts_as(&d, r.how, r.blocks, backward);
+        const ssd_split again = ssd_split_as(&d, r.how, r.blocks, backward);
         assert_memory_equal(&again, &r, sizeof r);     // what a launcher makes of the plan
     }
-    for (int k = 0; k < 3; k++) assert_true(seen[k] > 0);
+    for (int k = 0; k < 3; k++) assert_true(row_regs[k] > 0);
 }
 
 /* ---- plans: products that warps issue, counted by the loops of the kernels (ssd_mma*.cuh) ---- */
@@ -162,7 +162,7 @@ static void plans_count_the_products_that_warps_issue(void **state)
     static const mba_case cases[] = {
         { { 4, 4096, 32, 64, 8, 128, 256, MODEL }, "headline" }, { { 1, 1001, 6, 64, 2, 128, 128, MODEL }, "odd" },
         { { 2, 300, 3, 40, 1, 72, 192, 0 }, "odd heads, tiles of 64 rows" }, { { 1, 65, 18, 64, 1, 256, 64, 0 }, "nine pairs" } };
-    int seen = 0;
+    int row_regs = 0;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         mba_case_graph o;
         assert_ok(mba_case_build(&o, &mba_op_ssd, &cases[i], (mba_case_how){ .compute = MBA_BF16 }));
@@ -177,18 +177,18 @@ static void plans_count_the_products_that_warps_issue(void **state)
                     const double want = expected_flops(&d, p.launch[l].kernel, !strcmp(v->name, "bc_fused"));
                     if (want < 0) continue;
                     assert_near(mba_launch_work(&p.launch[l], MBA_MMA) / want, 1, 1e-12);
-                    seen++;
+                    row_regs++;
                 }
             }
         }
         mba_graph_destroy(o.g);
     }
-    assert_int_equal(seen, 136);
+    assert_int_equal(row_regs, 136);
 }
 
 /* ---- `exact`: products of warpgroups, counted by the loops of its kernels (ssd_fused_scan.cuh, ssd_fused_bc.cuh) ---- */
 
-static double exact_flops(const ssd_dims *d, const ssd_ranges *r, const char *kernel, bool output, bool rev)
+static double exact_flops(const ssd_dims *d, const ssd_segments *r, const char *kernel, bool output, bool rev)
 {
     const double n32 = 2.0 * 64 * 32 * 16, n64 = 2 * n32, n128 = 4 * n32;              // of one instruction
     const double chunks = (double)(d->B * d->H * r->K), ends = (double)(d->B * d->G * (r->K / 2));
@@ -206,7 +206,7 @@ static void exact_counts_rests_too(void **state)
     (void)state;
     static const mba_case cases[] = { { { 4, 4096, 32, 64, 8, 128, 64, MODEL }, "segments, groups" },
                                       { { 2, 333, 6, 64, 1, 128, 64, RESETS }, "an odd number of chunks" } };
-    int seen = 0;
+    int row_regs = 0;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         mba_case_graph o;
         mba_program   *p;
@@ -218,9 +218,9 @@ static void exact_counts_rests_too(void **state)
             const bool      back = n->op == &mba_op_ssd_bwd;
             if (n->op != &mba_op_ssd && !back) continue;
             const ssd_dims   d = ssd_dims_of(n);
-            const ssd_ranges r = ssd_ranges_of(&d, machines[1].sm, back);
+            const ssd_segments r = ssd_segments_of(&d, machines[1].sm, back);
             assert_string_equal(p->plan[k]->variant, "exact");
-            if (back) assert_false(ssd_finds_kept(p->plan[k], n));
+            if (back) assert_false(ssd_has_saved(p->plan[k], n));
             else      assert_true(!n->out[KEPT_STATES] || p->plan[k]->leaves >> KEPT_STATES & 1);
             for (int l = 0; l < p->plan[k]->nlaunches; l++) {
                 const mba_launch *at = &p->plan[k]->launch[l];
@@ -228,13 +228,13 @@ static void exact_counts_rests_too(void **state)
                 const double      want = exact_flops(&d, &r, at->kernel, !back || rev, rev);
                 if (want < 0) continue;
                 assert_near(mba_launch_work(at, MBA_MMA) / want, 1, 1e-12);
-                seen++;
+                row_regs++;
             }
         }
         mba_program_destroy(p);
         mba_graph_destroy(o.g);
     }
-    assert_int_equal(seen, 11);                    // walks of both, dB and dC; with segments three of states
+    assert_int_equal(row_regs, 11);                    // walks of both, dB and dC; with segments three of states
 }
 
 /* ---- what the data leaves out ---- */
@@ -243,7 +243,7 @@ enum { FLAGS = 130, ALL = 131, RESET = 2 };       /* of a record (ssd_fused.cuh)
 
 /* Chunks that ssd_states multiplies, by the definition: of a part of a segment those from which a state gets to the end
  * of the segment (reverse: to its beginning) through less than 88 of decay and no reset. */
-static int64_t wanted_chunks(const float *rec, const ssd_dims *d, const ssd_ranges *r, bool rev)
+static int64_t wanted_chunks(const float *rec, const ssd_dims *d, const ssd_segments *r, bool rev)
 {
     int64_t n = 0;
     for (int64_t head = 0; head < d->B * d->H; head++)
@@ -276,7 +276,7 @@ static void states_are_counted_from_the_data(void **state)
     const mba_case c = { { 4, 4096, 32, 64, 8, 128, 64, SKIP_HEAD | BIAS | MODEL }, "headline" };
     mba_case_graph o;
     mba_program   *p;
-    int            seen = 0;
+    int            row_regs = 0;
     assert_ok(mba_case_build(&o, &mba_op_ssd, &c, (mba_case_how){ .compute = MBA_BF16 }));
     assert_ok(mba_program_create(&p, o.g, &(mba_program_options){ .cuda = true, .machine = &machines[1] }));
     for (int32_t i = 0; i < o.g->nnodes; i++) {
@@ -284,12 +284,12 @@ static void states_are_counted_from_the_data(void **state)
         const mba_tensor *t = mba_ssd_records(n, p->plan[i]);
         if (!t) continue;
         const ssd_dims   d = ssd_dims_of(n);
-        const ssd_ranges r = ssd_ranges_of(&d, machines[1].sm, true);
+        const ssd_segments r = ssd_segments_of(&d, machines[1].sm, true);
         const double     all = mba_launch_work(&p->plan[i]->launch[mba_ssd_states_launch(p->plan[i])], MBA_MMA);
         float           *rec = calloc(1, (size_t)mba_tensor_bytes(t));
         assert_non_null(rec);
         assert_true(r.segments > 1);
-        for (int how = 0; how < 3; how++, seen++) {
+        for (int how = 0; how < 3; how++, row_regs++) {
             fill_records(rec, d.B * d.H * r.K, how);
             const double flops = mba_ssd_states_flops(n, p->plan[i], rec);
             if (how == 0) assert_true(flops == all);
@@ -298,7 +298,7 @@ static void states_are_counted_from_the_data(void **state)
         }
         free(rec);
     }
-    assert_int_equal(seen, 6);                     // forward and backward
+    assert_int_equal(row_regs, 6);                     // forward and backward
     mba_program_destroy(p);
     mba_graph_destroy(o.g);
 }

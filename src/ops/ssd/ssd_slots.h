@@ -64,7 +64,7 @@ MBA_CPU_DECLARE(ssd_bwd);
 /* ---- CUDA: how the variants cut the work; plans and launchers ask the same functions ---- */
 enum { SSD_TILE = 64 };                           /* positions of a tile of a chunk; columns of a tile of P */
 
-typedef struct ssd_cut {
+typedef struct ssd_tiling {
     int64_t K, KQ;                                /* chunks of a sequence; their positions, padding included */
     int64_t tiles, ptiles, ntiles;                /* of a chunk, of P by SSD_TILE; of N by 128 (tensor cores) or 64 */
     int64_t rows, rtiles;                         /* positions that a block of dB, dC takes: 64 or 128 */
@@ -73,13 +73,13 @@ typedef struct ssd_cut {
     int64_t vec, cparts;                          /* numbers of a state per thread of the walk; its warps per head */
     int64_t cs_bytes, st_bytes;                   /* of one cumulative decay, of one number of a state */
     int64_t dD;                                   /* partial sums of D */
-} ssd_cut;
+} ssd_tiling;
 
 /* The rungs of the ladder below `fused`; all but the first on tensor cores. */
-typedef enum ssd_way { SSD_FMA, SSD_CHUNKED, SSD_PERSISTENT, SSD_BC_FUSED } ssd_way;
+typedef enum ssd_baseline_kind { SSD_FMA, SSD_CHUNKED, SSD_PERSISTENT, SSD_BC_FUSED } ssd_baseline_kind;
 enum { SSD_BC_PAIRS = 4 };                        /* bc_fused: pairs of heads for which a block makes C B^T once */
 
-ssd_cut ssd_cut_of(const ssd_dims *d, ssd_way way);
+ssd_tiling ssd_tiling_of(const ssd_dims *d, ssd_baseline_kind way);
 
 /* Scratch, in the order of the plans. The forward pass needs the first five. */
 enum { SSD_STEPS_WORK, SSD_CS_WORK, SSD_SINCE_WORK, SSD_STATES_WORK, SSD_CB_WORK, SSD_DSTATES_WORK, SSD_DCB_WORK,
@@ -90,7 +90,7 @@ typedef struct ssd_axes { int64_t axis[3]; } ssd_axes;
 bool ssd_axes_of(ssd_axes *a, const mba_tensor *t);
 
 mba_status ssd_check_axes(const mba_node *n);     /* refuses windows that have none */
-bool       ssd_in_pieces(const mba_node *n);      /* rows of bf16 activations begin at multiples of 16 bytes */
+bool       ssd_vec_aligned(const mba_node *n);      /* rows of bf16 activations begin at multiples of 16 bytes */
 
 mba_launch_fn ssd_chunked_cuda, ssd_fma_cuda, ssd_persistent_cuda, ssd_bc_fused_cuda;
 mba_launch_fn ssd_bwd_chunked_cuda, ssd_bwd_fma_cuda, ssd_bwd_persistent_cuda, ssd_bwd_bc_fused_cuda;
@@ -107,22 +107,22 @@ enum { SSD_RECORD = 132, SSD_HEADS = 2, SSD_ITEMS_PER_BLOCK = 1024, SSD_SCAN_SME
        SSD_BC_SMEM = 227 * 1024, SSD_STATES_SMEM = 203 * 1024, SSD_SLOW_SMEM = 64 * 1024, SSD_SUM_COLS = 8,
        SSD_ENDS = 10 };                           /* parts of sums per pair of chunks, see ssd_fused_bc.cuh */
 
-typedef struct ssd_ranges {
+typedef struct ssd_segments {
     int64_t K;                                    /* chunks of 64 of a sequence; backward an even number */
     int64_t segments, per_segment;                /* of a sequence; chunks of one */
     int64_t parts;                                /* of a segment, of which ssd_states makes one state each */
     int64_t items, grid;                          /* (sequence, segment, two heads); blocks that walk them */
     int64_t state_blocks;                         /* of ssd_states: the last segment of a sequence needs none */
-} ssd_ranges;
-ssd_ranges ssd_ranges_of(const ssd_dims *d, int64_t sms, bool backward);                   /* the cheapest */
-ssd_ranges ssd_ranges_as(const ssd_dims *d, int64_t K, int64_t segments, int64_t parts, int64_t sms);
+} ssd_segments;
+ssd_segments ssd_segments_of(const ssd_dims *d, int64_t sms, bool backward);                   /* the cheapest */
+ssd_segments ssd_segments_as(const ssd_dims *d, int64_t K, int64_t segments, int64_t parts, int64_t sms);
 int64_t    ssd_state_heads(const ssd_dims *d);    /* of a block of ssd_states: 2 or 4 */
 
-/* The other way, where it pays: ranges of the row of all chunks of all items (ssd_cuts.c). */
+/* The other way, where it pays: ranges of the row of all chunks of all items (ssd_split.c). */
 enum { SSD_BLOCKS_MAX = 160, SSD_LIST_MAX = 48 };                             /* list: items of a block */
-typedef enum ssd_how { SSD_UNCUT, SSD_HANDED, SSD_AGAIN } ssd_how;
-typedef struct ssd_cuts {
-    ssd_how  how;                                 /* UNCUT: as ssd_ranges has it */
+typedef enum ssd_split_kind { SSD_UNSPLIT, SSD_STATE_PASSED, SSD_STATE_RECOMPUTED } ssd_split_kind;
+typedef struct ssd_split {
+    ssd_split_kind  how;                                 /* UNCUT: as ssd_segments has it */
     bool     backward;
     int64_t  K, items;                            /* chunks of a sequence, (sequence, two heads) */
     int64_t  blocks, pieces, segments;            /* a range each; pieces of all items, of one item at most */
@@ -130,13 +130,13 @@ typedef struct ssd_cuts {
     int64_t  again;                               /* chunks that blocks walk again for the state they begin with */
     int32_t  at[SSD_BLOCKS_MAX + 1];              /* where a range begins */
     uint16_t before[SSD_BLOCKS_MAX + 1];          /* pieces of the item of its first piece before it */
-} ssd_cuts;
-ssd_cuts ssd_cuts_of(const ssd_dims *d, int64_t sms, bool backward);                       /* the cheapest */
-ssd_cuts ssd_cuts_as(const ssd_dims *d, ssd_how how, int64_t blocks, bool backward);       /* this one */
+} ssd_split;
+ssd_split ssd_split_of(const ssd_dims *d, int64_t sms, bool backward);                       /* the cheapest */
+ssd_split ssd_split_as(const ssd_dims *d, ssd_split_kind how, int64_t blocks, bool backward);       /* this one */
 bool       ssd_fused_shape(const ssd_dims *d, mba_dtype type);      /* one that `fused` takes */
-void       ssd_keep_nothing(mba_plan *p);                           /* a forward whose backward makes its own states */
-bool       ssd_finds_kept(const mba_plan *p, const mba_node *n);    /* a backward, what the forward kept */
-void       ssd_kept_types(mba_type type[MBA_OUT_MAX], const ssd_dims *d, bool ids);      /* of KEPT_* */
+void       ssd_save_nothing(mba_plan *p);                           /* a forward whose backward makes its own states */
+bool       ssd_has_saved(const mba_plan *p, const mba_node *n);    /* a backward, what the forward kept */
+void       ssd_saved_types(mba_type type[MBA_OUT_MAX], const ssd_dims *d, bool ids);      /* of KEPT_* */
 
 /* Scratch of `fused`, in the order of its plans. The forward pass needs the first four. */
 enum { SSD_RECORDS_WORK, SSD_PAIRS_WORK, SSD_REACH_WORK, SSD_SEGMENTS_WORK, SSD_SAVED_WORK, SSD_SAVED_REV_WORK,

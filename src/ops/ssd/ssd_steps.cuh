@@ -50,7 +50,7 @@ template <typename N> static __device__ __forceinline__ N scan_down(N x)     /* 
 struct cell { int b, c, h; int64_t at; };
 template <typename A> static __device__ __forceinline__ cell cell_of(const A &a, unsigned i)
 {
-    const int part = digit(i, (a.H + 7) / 8), c = digit(i, a.K), b = (int)i, h = part * 8 + (int)(threadIdx.x >> 5);
+    const int part = unravel_next(i, (a.H + 7) / 8), c = unravel_next(i, a.K), b = (int)i, h = part * 8 + (int)(threadIdx.x >> 5);
     const cell e = { b, c, h, ((int64_t)b * a.H + h) * a.KQ + (int64_t)c * a.Q };
     return e;
 }
@@ -93,14 +93,14 @@ template <typename A> static __device__ __forceinline__ void cumsum_fwd(const A 
 
 /* ---- the walk over chunks: V elements of a state per thread ---- */
 
-template <int V, typename A> struct walker {
+template <int V, typename A> struct state_passer {
     const A &a;
     int b, h, e, part; /* e: the first of my elements; part: my warp's among all of (b, h) */
     bool     mine;
-    __device__ __forceinline__ walker(const A &task, unsigned i) : a(task)
+    __device__ __forceinline__ state_passer(const A &task, unsigned i) : a(task)
     {
-        const int PN = a.P * a.N, block = digit(i, (PN + 256 * V - 1) / (256 * V));
-        h    = digit(i, a.H);
+        const int PN = a.P * a.N, block = unravel_next(i, (PN + 256 * V - 1) / (256 * V));
+        h    = unravel_next(i, a.H);
         b    = (int)i;
         e    = (block * 256 + (int)threadIdx.x) * V;
         part = block * 8 + (int)(threadIdx.x >> 5);
@@ -130,7 +130,7 @@ enum { AHEAD = 4 };                                    /* chunks whose states ar
 
 template <int V, typename A> static __device__ __forceinline__ void passing_fwd(const A &a, unsigned tile)
 {
-    const walker<V, A> w(a, tile);
+    const state_passer<V, A> w(a, tile);
     if (!w.mine) return;
     float run[V] = {};
     if (a.initial.at) load_plain(run, w.outside(a.initial));
@@ -158,7 +158,7 @@ template <int V, typename A> static __device__ __forceinline__ void passing_fwd(
 
 template <int V, typename A> static __device__ __forceinline__ void passing_bwd(const A &a, unsigned tile)
 {
-    const walker<V, A> w(a, tile);
+    const state_passer<V, A> w(a, tile);
     float run[V] = {};                                 // G', the gradient of the state that leaves a chunk
     if (w.mine && a.dfinal.at) load_plain(run, w.outside(a.dfinal));
     for (int c0 = a.K - 1; c0 >= 0; c0 -= AHEAD) {

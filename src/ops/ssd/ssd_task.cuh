@@ -2,7 +2,7 @@
 #ifndef MBA_SSD_TASK_CUH
 #define MBA_SSD_TASK_CUH
 
-#include "device/cuda/vocab.cuh"
+#include "device/cuda/common.cuh"
 extern "C" {
 #include "ops/ssd/ssd_slots.h"
 }
@@ -77,7 +77,7 @@ template <typename TT, typename CC, typename SS> struct task {
 };
 
 /* A block (or warp) number as digits: the last one runs fastest. */
-static __device__ __forceinline__ int digit(unsigned &i, int n)
+static __device__ __forceinline__ int unravel_next(unsigned &i, int n)
 {
     const unsigned d = i % (unsigned)n;
     i /= (unsigned)n;

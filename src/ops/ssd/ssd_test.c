@@ -18,7 +18,7 @@ typedef struct job { mba_graph *g; mba_program *p; mba_reference *r; } job;
 static bool is_leaf(const mba_tensor *t)
 {
     return t->st->role == MBA_INPUT
-        || (t->st->role == MBA_PARAM && !t->maker && !t->of && mba_dense(t) && t->needs_grad);
+        || (t->st->role == MBA_PARAM && !t->producer_node && !t->of && mba_dense(t) && t->needs_grad);
 }
 
 /* The same values in every program that has a leaf of this name and size. */
@@ -82,7 +82,7 @@ static job job_of(mba_case c)
 
 static bool is_answer(const mba_tensor *t)
 {
-    return t->st->role == MBA_RESULT || (t->st->role == MBA_GRAD && t->maker && mba_dense(t));
+    return t->st->role == MBA_RESULT || (t->st->role == MBA_GRAD && t->producer_node && mba_dense(t));
 }
 
 static void same_bits_at_any_thread_count(void **state)
@@ -97,7 +97,7 @@ static void same_bits_at_any_thread_count(void **state)
         job_run(&one, false);
         for (int threads = 2; threads <= 3; threads++) {
             job more = job_of(cases[i]);
-            int seen = 0;
+            int row_regs = 0;
             mba_cpu_set_threads(threads);
             job_run(&more, false);
             for (int32_t k = 0; k < one.g->ntensors; k++) {
@@ -105,9 +105,9 @@ static void same_bits_at_any_thread_count(void **state)
                 if (!is_answer(t)) continue;
                 assert_memory_equal(mba_program_at(one.p, t), mba_program_at(more.p, more.g->tensors[k]),
                                     sizeof(float) * (size_t)mba_elems(t));
-                seen++;
+                row_regs++;
             }
-            assert_true(seen >= 7);
+            assert_true(row_regs >= 7);
             job_free(&more);
         }
         job_free(&one);
@@ -142,7 +142,7 @@ static void thread_count_may_change_after_planning(void **state)
 static void assert_within_tolerance(const job *j)
 {
     double units = 0;
-    int    seen  = 0;
+    int    row_regs  = 0;
     for (int32_t i = 0; i < j->g->nnodes; i++) {
         const mba_node *n = j->g->nodes[i];
         double          K = 1;
@@ -157,9 +157,9 @@ static void assert_within_tolerance(const job *j)
         double        top  = 0;
         for (int64_t i = 0; i < mba_elems(t); i++) top = fmax(top, fabs(want[i]));
         for (int64_t i = 0; i < mba_elems(t); i++) assert_near(have[i], want[i], units / 16777216 * top);
-        seen++;
+        row_regs++;
     }
-    assert_true(seen >= 6);
+    assert_true(row_regs >= 6);
 }
 
 static void cpu_matches_reference_at_the_sizes_of_the_models(void **state)
@@ -241,7 +241,7 @@ static void split_equals_whole(int64_t B, int64_t L, int64_t at)
 
     const float *whole = mba_program_at(a.p, y);
     const float *end[] = { mba_program_at(a.p, last[0]), mba_program_at(b.p, last[1]) };
-    const double rounding = 2 * (8 + 4 * sqrt(mba_op_ssd.terms(y->maker, Y))) / 16777216;     // of two nodes
+    const double rounding = 2 * (8 + 4 * sqrt(mba_op_ssd.terms(y->producer_node, Y))) / 16777216;     // of two nodes
     const double top = largest(whole, mba_elems(y)), end_top = largest(end[0], mba_elems(last[0]));
     for (int64_t t = 0; t < B * L; t++) {
         const int    i = t % L >= at;

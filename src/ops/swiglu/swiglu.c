@@ -3,7 +3,7 @@
 
 #include "ops/add/add.h"
 #include "ops/cast/cast.h"
-#include "ops/pieces.h"
+#include "ops/vec_access.h"
 #include "ops/swiglu/swiglu_slots.h"
 
 static mba_status swiglu_shape(const mba_node *n, mba_type *out)
@@ -52,7 +52,7 @@ static void swiglu_build(mba_graph *g, const mba_case *c)
     if (how == 0) mba_swiglu(g, x, mba_case_act(g, "gate", MBA_TYPE(MBA_F32, R, C), MBA_INIT_NORMAL(2)));
     if (how != 1) return;
     mba_tensor *h = mba_add(g, x, x), *value = mba_slice(g, h, 1, 0, C), *gate = mba_slice(g, h, 1, C, C);
-    mba_tensor *j = mba_join(g, mba_swiglu(g, value, gate), mba_swiglu(g, gate, value));
+    mba_tensor *j = mba_concat(g, mba_swiglu(g, value, gate), mba_swiglu(g, gate, value));
     mba_add(g, j, j);
 }
 

@@ -20,7 +20,7 @@ mba_status MBA_CPU_FN(weighted_cross_entropy_fwd)(const mba_call *c)
 {
     const mba_tensor *z = c->node->in[Z], *t = c->node->in[TARGET];
     const mba__rows   logits = mba__rows_of(z, c->in[Z]);
-    const int64_t     all = mba_rows(z), R = mba__real(z, c->step), V = mba_cols(z);
+    const int64_t     all = mba_rows(z), R = mba__valid_entries(z, c->step), V = mba_cols(z);
     const int32_t    *target = c->in[TARGET];
     float            *lse = c->out[LSE], *weight = c->out[WEIGHT];
     double            loss = 0;
@@ -44,7 +44,7 @@ mba_status MBA_CPU_FN(weighted_cross_entropy_bwd)(const mba_call *c)
     const mba_node   *n = c->node;
     const mba_tensor *t = n->in[TARGETB];
     const mba__rows   logits = mba__rows_of(n->in[ZB], c->in[ZB]), grad = mba__rows_of(n->out[DZ], c->out[DZ]);
-    const int64_t     R = mba__real(n->in[ZB], c->step), V = logits.cols;
+    const int64_t     R = mba__valid_entries(n->in[ZB], c->step), V = logits.cols;
     const int32_t    *target = c->in[TARGETB];
     const float      *lse = c->in[LSEB], *weight = c->in[WEIGHTB], dloss = *(const float *)c->in[DLOSS];
     const bool        adds = mba_adds(n, DZ);

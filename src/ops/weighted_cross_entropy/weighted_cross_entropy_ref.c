@@ -17,7 +17,7 @@ static void class_weights(double *weight, const double *target, int64_t R, int64
 
 void weighted_cross_entropy_ref(const mba_ref_call *c)
 {
-    const int64_t R = mba__real(c->node->in[Z], c->step), V = mba_cols(c->node->in[Z]);
+    const int64_t R = mba__valid_entries(c->node->in[Z], c->step), V = mba_cols(c->node->in[Z]);
     class_weights(c->out[WEIGHT], c->in[TARGET], R, V);
     for (int64_t r = 0; r < R; r++) {
         const double *z = c->in[Z] + r * V, t = c->in[TARGET][r];
@@ -31,7 +31,7 @@ void weighted_cross_entropy_ref(const mba_ref_call *c)
 
 void weighted_cross_entropy_bwd_ref(const mba_ref_call *c)
 {
-    const int64_t R = mba__real(c->node->in[ZB], c->step), V = mba_cols(c->node->in[ZB]);
+    const int64_t R = mba__valid_entries(c->node->in[ZB], c->step), V = mba_cols(c->node->in[ZB]);
     for (int64_t i = 0; i < R * V; i++) {
         const double t = c->in[TARGETB][i / V];
         if (t >= 0)

@@ -87,7 +87,7 @@ static void partition_build(mba_graph *g, const mba_case *c)
     if (d[5] & CHANNELS) x = mba_slice(g, mba_add(g, x, x), 3, 2, d[3]);
     mba_tensor *t = mba_window_partition(g, x, d[4]);
     if (d[5] & TWICE) {
-        mba_tensor *j = mba_join(g, t, mba_window_partition(g, x, d[4]));
+        mba_tensor *j = mba_concat(g, t, mba_window_partition(g, x, d[4]));
         mba_add(g, j, j);
     }
 }
@@ -101,7 +101,7 @@ static void reverse_build(mba_graph *g, const mba_case *c)
     if (d[5] & CHANNELS) t = mba_slice(g, mba_add(g, t, t), 2, 2, d[3]);
     mba_tensor *x = mba_window_reverse(g, t, d[0], d[1], d[2]);
     if (d[5] & TWICE) {
-        mba_tensor *j = mba_join(g, x, mba_window_reverse(g, t, d[0], d[1], d[2]));
+        mba_tensor *j = mba_concat(g, x, mba_window_reverse(g, t, d[0], d[1], d[2]));
         mba_add(g, j, j);
     }
 }

@@ -11,7 +11,7 @@
  *              mambavision-t stage 2 at 448 px, batch 128  [docs]
  *            window_reverse 40 us, 81 % of the copy rate; mambavision-t stage 2 at 448 px, batch 128  [docs]
  * order      no sums */
-#include "device/cuda/vocab.cuh"
+#include "device/cuda/common.cuh"
 extern "C" {
 #include "ops/windows/windows_slots.h"
 }
@@ -33,7 +33,7 @@ static __device__ __forceinline__ int64_t token_of(geometry a, int64_t r)
 }
 
 template <typename T, int V, bool CUT, bool ADDS>
-__global__ void __launch_bounds__(256) window_rows(window<T> to, window<const T> from, geometry a, int64_t rows, int64_t cols)
+__global__ void __launch_bounds__(256) window_rows(strided_view<T> to, strided_view<const T> from, geometry a, int64_t rows, int64_t cols)
 {
     const int64_t i = ((int64_t)blockIdx.x * 256 + threadIdx.x) * V, r = i / cols, c = i % cols;
     if (r >= rows) return;
@@ -57,10 +57,10 @@ template <typename T, int V, bool CUT> static mba_status launch(const mba_call *
     const geometry      a = { t->H, t->W, t->w, windows_down(t), windows_across(t) };
     const int64_t       rows = mba_rows(n->out[TO]), cols = mba_cols(n->out[TO]);
     const unsigned      grid = (unsigned)mba_ceil(rows * cols, 256 * V);
-    const window<T>       to   = mba_window<T>(n->out[TO], c->out[TO]);
-    const window<const T> from = mba_window<const T>(n->in[FROM], c->in[FROM]);
+    const strided_view<T>       to   = mba_strided_view<T>(n->out[TO], c->out[TO]);
+    const strided_view<const T> from = mba_strided_view<const T>(n->in[FROM], c->in[FROM]);
     MBA_WITH_BOOL(mba_adds(n, TO), ADDS, (window_rows<T, V, CUT, ADDS><<<grid, 256, 0, mba_cuda_stream(c)>>>(to, from, a, rows, cols)));
-    return mba__cuda_launched(c, 0);
+    return mba__cuda_launch_check(c, 0);
 }
 
 template <bool CUT> static mba_status move(const mba_call *c)
@@ -68,7 +68,7 @@ template <bool CUT> static mba_status move(const mba_call *c)
     const mba_tensor *from = c->node->in[FROM], *to = c->node->out[TO];
     MBA_WITH_DTYPE(to->type.dtype, T,
         constexpr int V = 16 / sizeof(T);
-        if (mba_pieces_fit(from, c->in[FROM], V) && mba_pieces_fit(to, c->out[TO], V)) return launch<T, V, CUT>(c);
+        if (mba_vec_aligned(from, c->in[FROM], V) && mba_vec_aligned(to, c->out[TO], V)) return launch<T, V, CUT>(c);
         else return launch<T, 1, CUT>(c));
 }
 

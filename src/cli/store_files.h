@@ -1,0 +1,16 @@
+/* store_files.h -- stores for a report, where one that cannot be read must not cost the others, and files that are written
+ * beside stores, where none may cost a store. */
+#ifndef MBA_CLI_STORE_FILES_H
+#define MBA_CLI_STORE_FILES_H
+
+#include "report/report.h"
+
+/* Opens those of the `n` stores that can be read; what is wrong with the others goes to stderr and, their names, into
+ * r->left_out. *shown (NULL: all are) counts how many of the first *shown were opened. MBA_E_FORMAT where none can. */
+MBA_MUST mba_status mba_stores_open_good(mba_stores *r, const char *const *path, int n, int *shown);
+
+/* Before the work whose result will be a file at `path`: MBA_E_ARG where a store is, which holds measurements that a
+ * page or a trace made from it could not give back; MBA_E_IO where nothing can be written. */
+MBA_MUST mba_status mba_output_check(const char *path);
+
+#endif

@@ -1,0 +1,29 @@
+/* flush_l2_cuda.cu -- fills the caches of the GPU with data nobody wants, so that what is timed next finds its operands in DRAM.
+ *
+ * By reading: after a fill, tens of megabytes of the outer cache would still wait to be written, and the kernel that is timed
+ * next would pay for it.
+ *
+ * kernel     sweep_caches     every 16-byte piece is read once
+ * launch     grid 4 for each of 132 SMs, block 512
+ * moves      reads what it is given: bound by DRAM
+ * order      no sums that matter */
+#include "device/cuda/common.cuh"
+extern "C" {
+#include "device/cuda/cuda.h"
+}
+
+/* `memory` holds zeros; were it not so, the store would be what keeps the compiler from leaving the loads out. */
+static __global__ void __launch_bounds__(512) sweep_caches(uint4 *memory, int64_t pieces)
+{
+    uint32_t any = 0;
+    for (int64_t i = (int64_t)blockIdx.x * 512 + threadIdx.x; i < pieces; i += (int64_t)gridDim.x * 512) {
+        const uint4 u = memory[i];
+        any |= u.x | u.y | u.z | u.w;
+    }
+    if (any) memory[0].x = any;
+}
+
+extern "C" void mba__cuda_flush_l2(void *zeros, size_t bytes, void *stream)
+{
+    sweep_caches<<<528, 512, 0, (cudaStream_t)stream>>>((uint4 *)zeros, (int64_t)(bytes / 16));
+}

@@ -1,0 +1,167 @@
+/* fidelity.c -- see engine.h: bounds, one SM that stands for all, or all of them. */
+#include "sim/engine.h"
+
+#include <string.h>
+
+#include "sim/events.h"
+
+/* Of a folded chip: rounds of resident blocks that are simulated one by one. */
+static int64_t rounds_of(const mba_sim_kernel *k, int64_t resident)
+{
+    enum { ROUNDS = 9, BLOCKS_LEAST = 18 };
+    int64_t n = mba_ceil(BLOCKS_LEAST, resident);
+    if (n < ROUNDS) n = ROUNDS;
+    if (n < mba_ceil(3 * k->nclasses, resident)) n = mba_ceil(3 * k->nclasses, resident);
+    return n;
+}
+
+static mba_status run_folded(tick *end, int64_t *events, const mba_sim_kernel *k, const rates *r, int64_t resident)
+{
+    const int64_t  rounds = rounds_of(k, resident), most = rounds * resident;
+    const bool     cut = r->blocks > most + most / 4;
+    mba_sim_extent x = { .sms = 1, .resident = resident < r->blocks ? resident : r->blocks,
+                         .blocks = cut ? most : r->blocks };
+    mba_sim_ends   e;
+    x.mark_at[0] = cut ? rounds / 3 * resident : 0; // blocks end in bunches: whole rounds lie between the marks
+    x.mark_at[1] = cut ? (rounds - 1) * resident : 0;
+    MBA_TRY(mba_sim_events(&e, k, r, &x));
+    *end = e.last;
+    if (cut) *end += (r->blocks - most) * (e.mark[1] - e.mark[0]) / (x.mark_at[1] - x.mark_at[0]);
+    *events += e.events;
+    return MBA_OK;
+}
+
+static mba_status run_whole(tick *end, int64_t *events, const mba_sim_kernel *k, const rates *r, int64_t resident)
+{
+    const mba_sim_extent x = { .sms = (int64_t)r->active,
+                               .resident = resident < r->blocks ? resident : r->blocks,
+                               .blocks = k->grid };
+    mba_sim_ends         e;
+    MBA_TRY(mba_sim_events(&e, k, r, &x));
+    *end = e.last;
+    *events += e.events;
+    return MBA_OK;
+}
+
+/* Trips of the loops of all roles, where they are the same for all blocks and roles; 0: they are not. */
+static int64_t trips_of_all(const mba_sim_kernel *k)
+{
+    int64_t trips = 0, depth = 0;
+    for (int64_t i = 0; i < k->nops; i++) {
+        const mba_sim_op *o = &k->op[i];
+        depth -= o->work == MBA_OP_END;
+        if (o->work == MBA_OP_LOOP && depth++ == 0) {
+            if (o->trips < 0 || (trips && o->trips != trips)) return 0;
+            trips = o->trips;
+        }
+    }
+    return trips;
+}
+
+static void set_trips(mba_sim_kernel *k, int64_t trips)
+{
+    for (int64_t i = 0, depth = 0; i < k->nops; i++) {
+        depth -= k->op[i].work == MBA_OP_END;
+        if (k->op[i].work == MBA_OP_LOOP && depth++ == 0) k->op[i].trips = trips;
+    }
+}
+
+/* Products of libraries are one long loop, and nine tenths of a step's events. Where ratios are asked for, two parts of it
+ * are run, and what the rest takes is what the longer part has more than the shorter one. */
+static mba_status run_rough(tick *end, int64_t *events, mba_sim_kernel *k, const rates *r, int64_t resident)
+{
+    enum { SHORT = 128, LONG = 384 };
+    const int64_t trips = trips_of_all(k);
+    tick          part[2];
+    if (trips <= 2 * LONG) return run_folded(end, events, k, r, resident);
+    for (int i = 0; i < 2; i++) {
+        set_trips(k, i ? LONG : SHORT);
+        MBA_TRY(run_folded(&part[i], events, k, r, resident));
+    }
+    set_trips(k, trips);
+    *end = part[1] + (trips - LONG) * (part[1] - part[0]) / (LONG - SHORT);
+    return MBA_OK;
+}
+
+/* Pieces of mixes: short enough that teams interleave, few enough to be quick. */
+static void cut_mixes(mba_sim_kernel *k, const rates *r)
+{
+    enum { PIECE_CYCLES = 192, PIECES_MOST = 4 };
+    for (int64_t i = 0; i < k->nops; i++) {
+        mba_sim_op *o = &k->op[i];
+        if (o->work != MBA_OP_MIX) continue;
+        o->parts = 1;
+        for (int p = 0; p < MBA_PIPES; p++) {
+            const int64_t parts = (int64_t)((o->n[p] * r->pipe[p] >> FRACTION) / (PIECE_CYCLES * TICKS)) + 1;
+            if (parts > o->parts) o->parts = parts < PIECES_MOST ? parts : PIECES_MOST;
+        }
+    }
+}
+
+/* Of what the second busiest part of an SM or of memory would take alone, this much is not hidden behind the busiest.
+ * Chosen by the fitted kernels of src/sim/data. */
+static const double INTERFERENCE = 0.1;
+
+/* Of vector units, shared memory, tensor units and memory: what the second busiest would take alone. */
+static double second_bound(const mba_sim_result *r)
+{
+    enum { VECTOR, SHARED, TENSOR, MEMORY, GROUPS };
+    double most[GROUPS] = { 0 }, first = 0, second = 0;
+    for (int i = 0; i < MBA_LIMIT_LAUNCH; i++) {
+        const int g = i == MBA_P_SMEM ? SHARED : i == MBA_P_MMA ? TENSOR : i < MBA_PIPES ? VECTOR : MEMORY;
+        if (r->bound[i] > most[g]) most[g] = r->bound[i];
+    }
+    for (int g = 0; g < GROUPS; g++) {
+        if (most[g] > first) { second = first; first = most[g]; }
+        else if (most[g] > second) second = most[g];
+    }
+    return second;
+}
+
+/* At one clock: bounds, then events. */
+static mba_status run_at(mba_sim_result *out, mba_sim_kernel *k, const mba_gpu *m, mba_sim_fidelity tier, double clk)
+{
+    const double active = (double)k->grid < m->v[MBA_GPU_sm] ? (double)k->grid : m->v[MBA_GPU_sm];
+    const bool   whole = tier == MBA_SIM_ALL_SMS;
+    tick         end = 0;
+    mba_sim_find_bounds(out, k, m, clk);
+    out->seconds = out->bound[out->limit];
+    if (tier == MBA_SIM_BOUNDS) return MBA_OK;
+    const rates r = mba_sim_rates_of(k, m, clk, active, whole ? 1 : (double)out->blocks / (double)k->grid);
+    cut_mixes(k, &r);
+    if (whole) MBA_TRY(run_whole(&end, &out->events, k, &r, out->resident));
+    else if (tier == MBA_SIM_FAST) MBA_TRY(run_rough(&end, &out->events, k, &r, out->resident));
+    else MBA_TRY(run_folded(&end, &out->events, k, &r, out->resident));
+    out->seconds = (double)end / TICKS / (clk * 1e9);
+    if (!whole && out->seconds < out->bound[out->limit])
+        out->seconds = out->bound[out->limit]; // rounds were extrapolated
+    if (k->counted && strncmp(k->name, "cu", 2)) out->seconds += INTERFERENCE * second_bound(out);
+    return MBA_OK;
+}
+
+/* Tensor work lowers the clock by how busy the units are, which the run tells: a second one is at that clock. */
+mba_status mba_sim_run(mba_sim_result *out, const mba_sim_kernel *kernel, const mba_gpu *m, mba_sim_fidelity tier)
+{
+    mba_sim_kernel k = *kernel;
+    const double   active = (double)k.grid < m->v[MBA_GPU_sm] ? (double)k.grid : m->v[MBA_GPU_sm];
+    const bool     tensor = k.products || (k.total[MBA_P_MMA] > 0 && k.mma_flops % 100 == 16);
+    const int      passes = !tensor ? 0 : tier == MBA_SIM_BOUNDS || tier == MBA_SIM_FAST ? 1 : 2;
+    double         clk = m->v[MBA_GPU_clk];
+    *out = (mba_sim_result){ .resident = mba_sim_resident(&k, m),
+                             .blocks = (k.grid + (int64_t)active - 1) / (int64_t)active };
+    if (!out->resident)
+        return mba_fail(MBA_E_UNSUPPORTED,
+                        "%s does not fit on an SM of %s\nwhy: mba_sim_finish was not asked\nfix: ask it", k.name,
+                        m->name);
+    out->waves = mba_ceil(out->blocks, out->resident);
+    MBA_TRY(run_at(out, &k, m, tensor ? MBA_SIM_BOUNDS : tier, clk));
+    for (int i = 0; i < passes; i++) {
+        const double busy = out->bound[MBA_P_MMA] / out->seconds;
+        clk = mba_sim_clock_of(m, k.mma_flops > 100 ? busy * m->v[MBA_GPU_mma_sync] : busy, out->seconds,
+                               (double)k.load / 256);
+        MBA_TRY(run_at(out, &k, m, tier, clk));
+    }
+    out->cycles = out->seconds * clk * 1e9;
+    for (int p = 0; p < MBA_PIPES; p++) out->busy[p] = out->seconds > 0 ? out->bound[p] / out->seconds : 0;
+    return MBA_OK;
+}

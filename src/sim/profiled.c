@@ -1,0 +1,208 @@
+/* profiled.c -- see profiled.h. Reading sets and scoring predictions; binding is in profiled_apply.c. */
+#include "sim/profiled.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/lookup.h"
+#include "core/sort.h"
+#include "sim/engine.h"
+#include "sim/serialize.h"
+#include "sim/tsv.h"
+#include "sim/counted_built_in.h" /* made by CMake from src/sim/data/kernels.tsv */
+
+enum { FILE_BYTES_MAX = 1 << 24, ROWS_MAX = 1 << 14, GEOMETRY = 6 };
+
+static mba_status bad(const char *where, int line, const char *what, const char *why)
+{
+    return mba_fail(MBA_E_FORMAT, "%s, line %d: %s\nwhy: %s\nfix: make it with tools/kernel_points", where, line, what,
+                    why);
+}
+
+/* "-" is a count that nobody took: NAN. */
+static bool take_number(const char **at, const char *end, double *out)
+{
+    char cell[40], *stop;
+    if (!mba_tsv_cell(at, end, cell, sizeof cell)) return false;
+    *out = NAN;
+    if (!strcmp(cell, "-")) return true;
+    if (!*cell || strspn(cell, "0123456789.eE+-") != strlen(cell)) return false;
+    *out = strtod(cell, &stop);
+    return !*stop && isfinite(*out) && *out >= 0 && *out <= 1e15;
+}
+
+/* Tables made before fences were read do not have the last of the columns. */
+static int columns_of(const char *text, size_t bytes)
+{
+    static const char last[] = "\tbehind\t";
+    const char       *eol;
+    for (; bytes && *text == '#' && (eol = memchr(text, '\n', bytes)); bytes -= (size_t)(eol + 1 - text), text = eol + 1)
+        if (memmem(text, (size_t)(eol - text), last, sizeof last - 1)) return MBA_N_KINDS;
+    return MBA_N_BEHIND;
+}
+
+static mba_status take_row(mba_profiled_kernel *c, const char *where, int line, const char *at, const char *end, int columns)
+{
+    double *const geometry[GEOMETRY] = {&c->launches, &c->grid, &c->block, &c->cluster, &c->regs, &c->smem_bytes};
+    char          set[16], place[16];
+    double        number;
+    *c = (mba_profiled_kernel){0};
+    if (!mba_tsv_cell(&at, end, set, sizeof set) || !mba_tsv_cell(&at, end, c->workload, sizeof c->workload) ||
+        !mba_tsv_cell(&at, end, c->op, sizeof c->op) || !mba_tsv_cell(&at, end, c->variant, sizeof c->variant) ||
+        !mba_tsv_cell(&at, end, c->phase, sizeof c->phase) || !mba_tsv_cell(&at, end, place, sizeof place) ||
+        !mba_tsv_cell(&at, end, c->kernel, sizeof c->kernel) || !mba_tsv_cell(&at, end, c->shape, sizeof c->shape))
+        return bad(where, line, "no row of counted kernels", "it begins with eight words between tabs");
+    for (int i = 0; i < GEOMETRY; i++)
+        if (!take_number(&at, end, geometry[i]) || isnan(*geometry[i]))
+            return bad(where, line, "no launch geometry", "six numbers follow the shape");
+    c->n[MBA_N_BEHIND] = NAN;
+    for (int i = 0; i < columns; i++)
+        if (!take_number(&at, end, &c->n[i]))
+            return bad(where, line, "no counts", "33 numbers follow the geometry, 34 where the heading has `behind`");
+    const char *p = place;
+    if (!take_number(&at, end, &c->us) || !(c->us > 0) || end - at >= MBA_SIM_KERNEL_TEXT_BYTES
+        || memchr(at, '\t', (size_t)(end - at)))
+        return bad(where, line, "no time", "the time in us follows the counts; then a frozen plan, or nothing");
+    if (!take_number(&p, place + strlen(place), &number) || !(number < 1000) || c->grid < 1 || c->block < 1)
+        return bad(where, line, "no place or no blocks", "place, grid and block are whole numbers");
+    if (strcmp(set, "held") && strcmp(set, "fitted") && strcmp(set, "-"))
+        return bad(where, line, "an unknown set", "held, fitted, or - for what is not compared");
+    if (at < end && !(c->program = strndup(at, (size_t)(end - at))))
+        return mba_fail(MBA_E_NOMEM, "no memory for a frozen plan");
+    c->place = (int)number;
+    c->set   = !strcmp(set, "held") ? MBA_POINT_HELD : *set == '-' ? MBA_POINT_UNCOUNTED : MBA_POINT_FITTED;
+    return MBA_OK;
+}
+
+static mba_status add_row(mba_profiled_set *d, int64_t *room, const char *where, const mba_tsv_row *r, int columns)
+{
+    if (d->n == ROWS_MAX) return bad(where, r->line, "too many rows", "nobody counts that many");
+    mba_profiled_kernel *more = mba_grow(d->one, d->n, room, sizeof *more);
+    if (!more) return mba_fail(MBA_E_NOMEM, "no memory for %d rows", d->n);
+    d->one = more;
+    return take_row(&d->one[d->n++], where, r->line, r->at, r->end, columns);
+}
+
+static bool same_point(const mba_profiled_kernel *a, const mba_profiled_kernel *b)
+{
+    return a->place == b->place && a->grid == b->grid && !strcmp(a->kernel, b->kernel) && !strcmp(a->op, b->op) &&
+           !strcmp(a->shape, b->shape) && !strcmp(a->variant, b->variant) && !strcmp(a->phase, b->phase);
+}
+
+static void find_twins(mba_profiled_set *d)
+{
+    for (int i = 0; i < d->n; i++)
+        for (int j = 0; j < i && !d->one[i].again; j++) d->one[i].again = same_point(&d->one[i], &d->one[j]);
+}
+
+mba_status mba_profiled_parse(mba_profiled_set **out, const char *where, const char *text, size_t bytes)
+{
+    mba_profiled_set *d = calloc(1, sizeof *d);
+    mba_tsv         rows = { text, text + bytes, 0 };
+    mba_status       st = MBA_OK;
+    int64_t          room = 0;
+    if (!d) return mba_fail(MBA_E_NOMEM, "no memory for counted kernels");
+    const int columns = columns_of(text, bytes);
+    for (mba_tsv_row r; st == MBA_OK && mba_tsv_next(&rows, &r);) st = add_row(d, &room, where, &r, columns);
+    if (st == MBA_OK && !d->n)
+        st = mba_fail(MBA_E_FORMAT,
+                      "%s has no kernel\nwhy: nothing can be compared with an empty set\n"
+                      "fix: tools/kernel_points",
+                      where);
+    find_twins(d);
+    if (st == MBA_OK)
+        *out = d;
+    else
+        mba_profiled_destroy(d);
+    return st;
+}
+
+mba_status mba_profiled_load(mba_profiled_set **out, const char *path)
+{
+    mba_tsv_text t = { "the built-in counted kernels", (const char *)counted_h200, sizeof counted_h200, NULL };
+    MBA_TRY(mba_tsv_open(&t, path, FILE_BYTES_MAX));
+    const mba_status st = mba_profiled_parse(out, t.where, t.text, t.bytes);
+    free(t.file);
+    return st;
+}
+
+void mba_profiled_destroy(mba_profiled_set *d)
+{
+    for (int i = 0; d && i < d->n; i++) free(d->one[i].program);
+    if (d) free(d->one);
+    free(d);
+}
+
+/* ---- bands ---- */
+
+const char *const mba_sim_causes[MBA_SIM_LIMITERS] = { "memory", "tensor units", "vector units", "waiting" };
+
+mba_sim_limiter mba_sim_limiter_of(int limit, double floor_us, double us)
+{
+    if (!(floor_us > us / 2) || limit == MBA_LIMIT_LAUNCH) return MBA_SIM_LATENCY;
+    return limit == MBA_P_MMA ? MBA_SIM_TENSOR : limit < MBA_PIPES ? MBA_SIM_VECTOR : MBA_SIM_MEMORY;
+}
+
+mba_status mba_profiled_coverage(mba_coverage *out, const mba_profiled_set *d)
+{
+    double *off = calloc((size_t)d->n + 1, sizeof *off);
+    if (!off) return mba_fail(MBA_E_NOMEM, "no memory for %d kernels", d->n);
+    *out = (mba_coverage){ 0 };
+    for (int class = 0; class < MBA_SIM_LIMITERS; class ++) {
+        int n = 0;
+        for (int pass = 0; pass < 2; pass++) {    // fitted ones make the band, held-out ones are looked up in it
+            for (int i = 0; i < d->n; i++) {
+                const mba_profiled_kernel *c = &d->one[i];
+                const double              times = c->us / c->bound_us;
+                if (c->again || !(c->bound_us > 0) || c->set != (pass ? MBA_POINT_HELD : MBA_POINT_FITTED)) continue;
+                if ((int)mba_sim_limiter_of(c->limit, c->floor_us, c->bound_us) != class) continue;
+                if (!pass) off[n++] = times;
+                else {
+                    out->of[class].held++;
+                    out->of[class].inside += times >= out->of[class].band.low && times <= out->of[class].band.high;
+                }
+            }
+            if (!pass) out->of[class].fitted = n, out->of[class].band = mba_band_of_residuals(off, n);
+        }
+        out->held   += out->of[class].held;
+        out->inside += out->of[class].inside;
+    }
+    free(off);
+    return MBA_OK;
+}
+
+/* ---- scores ---- */
+
+mba_error_stats mba_profiled_score(const mba_profiled_set *d, mba_point_set set, bool planned)
+{
+    mba_error_stats s   = {.mape = NAN, .p90 = NAN, .worst = NAN, .log_correlation = NAN, .roofline_mape = NAN};
+    double   *off = calloc((size_t)d->n + 1, sizeof *off), sum = 0, roof = 0, x = 0, y = 0, xx = 0, yy = 0, xy = 0;
+    if (!off) return s;
+    for (int i = 0; i < d->n; i++) {
+        const mba_profiled_kernel *c  = &d->one[i];
+        const double              us = planned ? c->planned_us : c->bound_us;
+        if (c->set != set || c->again || !(us > 0)) continue;
+        const double a = log(c->us), b = log(us);
+        off[s.points] = 100 * fabs(us / c->us - 1);
+        sum += off[s.points++];
+        roof += 100 * fabs(c->roofline_us / c->us - 1);
+        x += a;
+        y += b;
+        xx += a * a;
+        yy += b * b;
+        xy += a * b;
+    }
+    if (s.points) {
+        const double v = (xx - x * x / s.points) * (yy - y * y / s.points);
+        mba_sort(off, s.points);
+        s.mape            = sum / s.points;
+        s.p90             = off[(9 * s.points + 9) / 10 - 1];
+        s.worst           = off[s.points - 1];
+        s.roofline_mape   = roof / s.points;
+        s.log_correlation = v > 0 ? (xy - x * y / s.points) / sqrt(v) : NAN;
+    }
+    free(off);
+    return s;
+}
