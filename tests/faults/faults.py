@@ -9,7 +9,8 @@
     .. --only show --point 'alloc 17 once 12'       one point; its folder is left and named
 
 A point is good where the program ends with an error that it tells, leaves what was there before, and nothing half-made under a
-final name; or where it ends well with the very output of an undisturbed run. Needs no more of Python than python3-minimal has."""
+final name; or where it ends well with the very output of an undisturbed run; or where a measurement ends well without a part and
+tells so. Needs no more of Python than python3-minimal has."""
 import argparse
 import hashlib
 import os
@@ -135,7 +136,8 @@ class Subject:
         if first[:2] != second[:2]:
             differ = [k for k in first[1] if first[1][k] != second[1].get(k)]
             raise SystemExit(f"{case.name}: two undisturbed runs differ: {differ or 'in what they print'}")
-        self.out, self.after, self.counts = first
+        self.out, self.after, self.counts, told = first
+        self.told = told | second[3]
         self.before = self.files(self.stem)
         self.parts = {}
         for files in (self.before, self.after):
@@ -166,7 +168,7 @@ class Subject:
         """What a measured store or page is made of, without its numbers."""
         if name.endswith(".db"):
             e = self.rig.start(self.case, f"show {name} --json", folder)
-            return b"\n".join(sorted(set(re.findall(rb'"\w+": \[', e.out)))) if e.code == 0 else b"damaged"
+            return has_values(e.out) if e.code == 0 else b"damaged"
         if name.endswith(".html"):
             return b"\n".join(re.findall(rb"<h[1-4][^>]*>|</html>|[nN]o data[^<]*", read(os.path.join(folder, name))))
         if name.endswith(".json"):
@@ -192,7 +194,16 @@ class Subject:
         e = self.rig.start(self.case, self.case.run, folder, counts=counts)
         if e.code or not os.path.exists(counts):
             raise SystemExit(f"{self.case.name}: fails undisturbed, {e.code}: {e.err.decode(errors='replace')}")
-        return self.printed(e.out), self.files(folder), struct.unpack(f"{len(self.rig.classes) + 1}Q", read(counts))
+        counted = struct.unpack(f"{len(self.rig.classes) + 1}Q", read(counts))
+        return self.printed(e.out), self.files(folder), counted, self.says(folder, e)
+
+    def says(self, folder, e):
+        """What a measurement says about itself: on stderr, and in the notes of its stores on what is missing."""
+        said = lines_of(e.err)
+        for name in tree(folder) if self.case.measures else ():
+            if name.endswith(".db"):
+                said |= lines_of(self.rig.start(self.case, f"show {name} notes", folder).out)
+        return said
 
     # ---- judging ----
 
@@ -235,6 +246,11 @@ class Subject:
                 return f"{folder} is incomplete"
         return None
 
+    def degraded(self, folder, e):
+        """A measurement that ended well without a part, and says what an undisturbed one does not say."""
+        return self.case.measures and self.says(folder, e) - self.told and not self.incomplete(self.files(folder)) \
+            and not any(n.endswith(".html") and self.half(folder, n) for n in tree(folder))
+
     def other(self, folder, e):
         """What a run that ended well has made otherwise; None: nothing."""
         if self.printed(e.out) != self.out:
@@ -266,7 +282,8 @@ class Subject:
         if SANITIZER.search(e.err):
             return "the sanitizer says: " + SANITIZER.search(e.err.replace(b"\n", b" ")).string.decode(errors="replace")[:400]
         if e.code == 0:
-            return self.other(folder, e) or "same"
+            other = self.other(folder, e)
+            return "told" if other and self.degraded(folder, e) else other or "same"
         if not e.err.strip():
             return f"exit {e.code} without a word"
         return self.damage(folder, e) or (self.case.again and (self.rig.thorough or self.case.weight < 1) and self.recovers(folder)) or "error"
@@ -283,9 +300,25 @@ class Subject:
         verdict = self.judge(folder, e) if struck else "missed"
         if keep:
             print(f"exit {e.code}, {struck} failed: {verdict}\n{e.err.decode(errors='replace')}\nin {folder}")
-        if verdict not in ("error", "same", "missed") or keep:
-            verdict += where(self.rig.program, trace)
+        if verdict not in ("error", "told", "same", "missed") or keep:
+            verdict += where(self.rig.program, trace) + "".join(f"\n    {x.decode(errors='replace')}" for x in e.err.splitlines()[-6:])
         return verdict
+
+
+def has_values(printed):
+    """Of `show --json`: which columns of which tables hold a value; not of those that tell how good a measurement was."""
+    table, found = b"", set()
+    for line in printed.splitlines():
+        begins, holds = re.match(rb'[{,]?"(\w+)": \[', line), re.match(rb'\s+"(\w+)": (?!null)', line)
+        table = begins[1] if begins else table
+        if holds and table not in (b"doubts", b"notes", b"claims"):
+            found.add(table + b"." + holds[1])
+    return b"\n".join(sorted(found))
+
+
+def lines_of(err):
+    """The lines of a program's stderr, without their numbers."""
+    return {re.sub(rb"[0-9.]+", b"#", line) for line in err.splitlines() if line.strip()}
 
 
 def where(program, trace):
@@ -336,7 +369,7 @@ def points(subject, options):
 def try_all(subject, options):
     todo, tally, bad, lock = list(points(subject, options)), {}, [], threading.Lock()
     for name, fault in todo:
-        tally.setdefault(name, dict(failed=0, error=0, same=0, bad=0))
+        tally.setdefault(name, dict(failed=0, error=0, told=0, same=0, bad=0))
 
     def work(worker):
         while True:
@@ -349,8 +382,8 @@ def try_all(subject, options):
                 if verdict == "missed":
                     continue
                 tally[name]["failed"] += 1
-                tally[name][verdict if verdict in ("error", "same") else "bad"] += 1
-                if verdict not in ("error", "same"):
+                tally[name][verdict if verdict in ("error", "told", "same") else "bad"] += 1
+                if verdict not in ("error", "told", "same"):
                     bad.append((fault, verdict))
 
     workers = [threading.Thread(target=work, args=(i,)) for i in range(options.parallel)]
@@ -383,12 +416,12 @@ def main():
     os.makedirs(top)
     classes = CUDA_CLASSES if options.cuda else CLASSES
     rig = Rig(options.program, None if options.cuda else options.library, top, options.patience, classes, options.all)
-    only, total, began = [x for x in options.only.split(",") if x], dict(failed=0, error=0, same=0, bad=0), time.monotonic()
+    only, total, began = [x for x in options.only.split(",") if x], dict(failed=0, error=0, told=0, same=0, bad=0), time.monotonic()
     cases = [c for c in (CUDA_CASES if options.cuda else CASES)
              if c.name in only or (options.all or c.weight < (1 if options.few else 10)) and (not only or c.name.split()[0] in only)]
     if not cases:
         raise SystemExit(f"no such command: {options.only}; there are {', '.join(c.name for c in CASES)}")
-    print(f"{'command':18} {'class':8} {'calls':>7} {'failed':>7} {'clear error':>12} {'unaffected':>11} {'bad':>5}", flush=True)
+    print(f"{'command':18} {'class':8} {'calls':>7} {'failed':>7} {'clear error':>12} {'told':>6} {'unaffected':>11} {'bad':>5}", flush=True)
     try:
         for case in cases:
             subject = Subject(rig, case)
@@ -398,7 +431,7 @@ def main():
             tally, bad = try_all(subject, options)
             for name, t in tally.items():
                 calls = subject.counts[list(classes).index(name)]
-                print(f"{case.name:18} {name:8} {calls:7} {t['failed']:7} {t['error']:12} {t['same']:11} {t['bad']:5}", flush=True)
+                print(f"{case.name:18} {name:8} {calls:7} {t['failed']:7} {t['error']:12} {t['told']:6} {t['same']:11} {t['bad']:5}", flush=True)
                 total = {k: total[k] + t[k] for k in total}
             for fault, verdict in bad:
                 print(f"BAD {case.name}: '{fault}': {verdict}", flush=True)
@@ -406,7 +439,7 @@ def main():
     finally:
         if not options.point:
             remove(top)
-    print(f"{'in all':18} {'':8} {'':7} {total['failed']:7} {total['error']:12} {total['same']:11} {total['bad']:5}")
+    print(f"{'in all':18} {'':8} {'':7} {total['failed']:7} {total['error']:12} {total['told']:6} {total['same']:11} {total['bad']:5}")
     print(f"{time.monotonic() - began:.0f} s")
     sys.exit(1 if total["bad"] or not total["failed"] else 0)
 
