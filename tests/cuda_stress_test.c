@@ -2,7 +2,7 @@
  * sequence of 131072 tokens, tensors of more than 2^31 elements, walks cut as those of the peers' shapes are. Every
  * variant of ssd through include/mba_kernels.h.
  *
- *     build/tests/cuda_stress_test          # less than a minute on a GPU that takes every variant; skipped otherwise */
+ *     build/tests/cuda_stress_test        # less than a minute on a GPU that takes every variant; skipped otherwise */
 #include "mba_kernels.h"
 
 #include <math.h>

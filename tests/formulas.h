@@ -1,8 +1,7 @@
 /* formulas.h -- for tests: a store whose kernels are named like formulas of a spreadsheet, and CSV that may have none.
  *
  *     formula_store(scratch("f.db"), "tests/data/stores/h200_mamba1.db");
- *     assert_true(cells_guarded(text) > 0);               // fails where a cell is a formula; how many begin with an apostrophe
- */
+ *     assert_true(cells_guarded(text) > 0);    // fails where a cell is a formula; counts cells that begin with ' */
 #ifndef MBA_TESTS_FORMULAS_H
 #define MBA_TESTS_FORMULAS_H
 

@@ -116,6 +116,7 @@ static mba_status print_json(const eval_cli *c)
 static mba_status parse(eval_cli *c, int argc, char **argv, bool *help)
 {
     mba_evaluate_options *o = &c->o;
+
     const mba_option options[] = {
         { "--checkpoint", MBA_OPT_TEXT, &o->checkpoint, "DIR",
           "checkpoint folder, ours or Hugging Face; the folder of a run: its newest checkpoint", 0, 0 },

@@ -78,6 +78,7 @@ mba_status mba_command_generate(int argc, char **argv)
     const char *prompt = NULL, *tokenizer = NULL;
     int64_t     n = 200, seed = 1;
     bool        help;
+
     const mba_option options[] = {
         { "--checkpoint",  MBA_OPT_TEXT, &o.checkpoint,  "DIR",
           "checkpoint folder, ours or Hugging Face; the folder of a run: its newest checkpoint", 0, 0 },

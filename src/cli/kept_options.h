@@ -1,6 +1,6 @@
 /* kept_options.h -- the options of a run as its folder and its checkpoints keep them, and what --resume makes of them.
  *
- *     { "--model": "mamba2-130m", "--batch": 8, "--lr": 0.001, "--data": "shards", "--carry": false, "--image": null, .. }
+ *     { "--model": "mamba2-130m", "--batch": 8, "--lr": 0.001, "--data": "shards", "--image": null, .. }
  *
  * One key per option of the command's table that is not MBA_RUN_APART; null: not set. The table says what a resumed run
  * does with each (options.h), so an option that is added there is kept without another word. */

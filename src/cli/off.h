@@ -2,7 +2,7 @@
  * answers of `simulate --store` and `--counted`.
  *
  *     mba_prediction_error *o;
- *     MBA_TRY(mba_prediction_error_of_store(&o, &stored));            // on the GPU they were counted on, if it has a machine file
+ *     MBA_TRY(mba_prediction_error_of_store(&o, &stored));    // on the GPU they were counted on, if it has a file
  *     if (o->machine) printf("%.1f %%", o->mean);
  *     mba_prediction_error_destroy(o);
  *

@@ -24,11 +24,13 @@
 #include "core/step.h"
 
 /* The class in the operator breakdown of the report. */
-#define MBA_KIND_LIST(X)                                                                            \
-    X(GEMM, "gemm") X(SSM, "ssm") X(CONV, "conv") X(ATTENTION, "attention") X(NORM, "norm")         \
-    X(ELEMENTWISE, "element-wise") X(REDUCTION, "reduction") X(MESSAGE, "message passing")          \
-    X(MEMORY, "memory") X(EMBED_LOSS, "embedding/loss") X(OPTIMIZER, "optimizer")                   \
+// clang-format off
+#define MBA_KIND_LIST(X) \
+    X(GEMM, "gemm") X(SSM, "ssm") X(CONV, "conv") X(ATTENTION, "attention") X(NORM, "norm") \
+    X(ELEMENTWISE, "element-wise") X(REDUCTION, "reduction") X(MESSAGE, "message passing") \
+    X(MEMORY, "memory") X(EMBED_LOSS, "embedding/loss") X(OPTIMIZER, "optimizer") \
     X(COLLECTIVE, "collective")
+// clang-format on
 
 typedef enum mba_kind {
 #define X(kind, text) MBA_##kind,
@@ -48,7 +50,9 @@ typedef struct mba_slot {
     uint8_t     reuse;        /* out: MBA_FROM(k): may lie in the memory of input k if that dies here */
     uint8_t     update;       /* out: MBA_FROM(k): is input k, changed in place */
 } mba_slot;
+// clang-format off
 #define MBA_SLOT(...) { .name = __VA_ARGS__ }
+// clang-format on
 
 /* The least any implementation does: what the floor is made of. */
 typedef struct mba_cost {
@@ -114,11 +118,13 @@ struct mba_op {
     const mba_case *sizes;                        /* the same, of sizes worth timing: for the benchmark only */
 };
 
+// clang-format off
 #ifdef MBA_WITH_CUDA
 #define MBA_CUDA(fn) { fn }
 #else
 #define MBA_CUDA(fn) { NULL }                     /* the plan stays: the simulator needs no GPU */
 #endif
+// clang-format on
 
 /* A fast CPU path lives in a file named *_cpu.c, which is compiled once per instruction set:
  *
@@ -129,6 +135,7 @@ struct mba_op {
 #define MBA__JOIN(a, b) a##_##b
 #define MBA__JOIN2(a, b) MBA__JOIN(a, b)
 #define MBA_CPU_FN(fn) MBA__JOIN2(fn, MBA_ISA_SUFFIX)
+// clang-format off
 #ifdef __x86_64__
 #define MBA_CPU_DECLARE(fn) mba_launch_fn fn##_base, fn##_avx2, fn##_avx512
 #define MBA_CPU(fn) { fn##_base, fn##_avx2, fn##_avx512 }
@@ -136,6 +143,7 @@ struct mba_op {
 #define MBA_CPU_DECLARE(fn) mba_launch_fn fn##_base
 #define MBA_CPU(fn) { fn##_base }
 #endif
+// clang-format on
 
 /* Each operand once: the usual bytes. An operator adds its operations to this. */
 mba_cost mba_cost_io(const mba_node *n);

@@ -81,7 +81,9 @@ void               *mba_program_host(mba_program *p, const mba_tensor *t);
  * false, and nothing happens, where the device is the host or no room was planned (`ahead`); turning twice gives the
  * inputs of the last run back.
  *
- *     run n;  if (mba_program_swap_inputs(p)) { write the inputs of n + 1; send; }  look at the results of n;  run n + 1; */
+ *     run n;
+ *     if (mba_program_swap_inputs(p)) { write the inputs of n + 1; send; }
+ *     look at the results of n;  run n + 1; */
 bool                mba_program_swap_inputs(mba_program *p);
 MBA_MUST mba_status mba_program_upload_inputs(mba_program *p);
 /* A run of a row of equal ones, for measurements: as in training, the inputs of the next are sent while it works. */

@@ -33,17 +33,19 @@ enum { MBA_RANK_MAX = 5, MBA_ALIGN_BYTES = 256, MBA_ALIGN_ELEMS = 64 };
 typedef enum mba_dtype { MBA_NONE, MBA_F32, MBA_BF16, MBA_I32 } mba_dtype;
 
 /* What a storage is for. It decides the memory it lives in and how the memory report groups it. */
-#define MBA_ROLE_LIST(X)                                                                   \
-    X(INPUT,  "inputs")        /* written by the loader before a step */                   \
-    X(PARAM,  "parameters")    /* fp32 masters */                                          \
-    X(COPY,   "compute copy")  /* bf16 copies of parameters, written by the optimizer */   \
-    X(GRAD,   "gradients")     /* of parameters, fp32 */                                   \
-    X(OPTIM,  "optimizer")                                                                 \
-    X(STATE,  "state")         /* running statistics, anything that outlives a step */     \
-    X(RESULT, "results")       /* losses and metrics the host reads after a step */        \
-    X(ACT,    "activations")   /* from here on: memory is shared over time */              \
-    X(DACT,   "activation gradients")                                                      \
+// clang-format off
+#define MBA_ROLE_LIST(X) \
+    X(INPUT,  "inputs")        /* written by the loader before a step */ \
+    X(PARAM,  "parameters")    /* fp32 masters */ \
+    X(COPY,   "compute copy")  /* bf16 copies of parameters, written by the optimizer */ \
+    X(GRAD,   "gradients")     /* of parameters, fp32 */ \
+    X(OPTIM,  "optimizer") \
+    X(STATE,  "state")         /* running statistics, anything that outlives a step */ \
+    X(RESULT, "results")       /* losses and metrics the host reads after a step */ \
+    X(ACT,    "activations")   /* from here on: memory is shared over time */ \
+    X(DACT,   "activation gradients") \
     X(WORK,   "workspace")
+// clang-format on
 
 typedef enum mba_role {
 #define X(role, text) MBA_##role,

@@ -8,9 +8,11 @@
 
 /* `same` names the collection that shares the graphs: both kinds of peptides are the same molecules. */
 static const struct { const char *name, *same; mba_draft_make *make; mba_graph_form form; } kinds[MBA_SYNTHETICS] = {
+// clang-format off
 #define FORM(nw, nt, ew, et, lw, lt, ...)                                                                \
     { .node_width = nw, .node_type = MBA_GRAPH_##nt, .edge_width = ew, .edge_type = MBA_GRAPH_##et,      \
       .label_width = lw, .label_type = MBA_GRAPH_##lt, .has_split = true, __VA_ARGS__ }
+// clang-format on
     [MBA_SYNTHETIC_VOC] = { "voc", "voc", mba__draft_superpixels,
         FORM(14, F32, 2, F32, 1, I32, .classes = 21, .node_labels = true) },
     [MBA_SYNTHETIC_COCO] = { "coco", "coco", mba__draft_superpixels,

@@ -161,6 +161,7 @@ static mba_status write_notes(const char *path, const mba_token_notes *n, int64_
                              "end_of_text", (json_int_t)n->end_of_text, "tokens", (json_int_t)tokens,
                              "documents", (json_int_t)n->documents, "bytes", (json_int_t)n->bytes,
                              "source", n->source, "synthetic", (int)n->synthetic);
+
     mba_status st = MBA_OK;
     if (!to || mba__json_starved()) st = mba_fail(MBA_E_NOMEM, "no memory for the notes of '%s'", path);
     else if (!root) st = mba_fail(MBA_E_ARG, "the notes of '%s' cannot be made\nwhy: no UTF-8\nfix: names of files in UTF-8", path);

@@ -310,8 +310,10 @@ mba_graphnet_graph mba_graphnet_build(mba_graph *g, const mba_graphnet *c)
 
 /* ---- presets ---- */
 
+// clang-format off
 #define ATOMS { 119, 5, 12, 12, 10, 6, 6, 2, 2 }       // the OGB features of atoms and bonds
 #define BONDS { 5, 6, 2 }
+// clang-format on
 
 static const mba_graphnet presets[] = {
     { .name = "graphmamba-voc", .layers = 4, .width = 96, .node_reals = 14, .edge_reals = 2, .pe_count = 10,
@@ -360,7 +362,9 @@ const mba_family mba_family_graphmamba = {
 static const char *const readouts[] = { "nodes", "mean", "max", NULL };
 static const char *const losses[] = { "weighted_ce", "ce", "bce", "weighted_bce", "l1", NULL };
 
+// clang-format off
 #define FIELD(name, kind, ...) { #name, MBA_FIELD_##kind, offsetof(mba_graphnet, name), __VA_ARGS__ }
+// clang-format on
 const mba_field mba_graphnet_fields[] = {
     FIELD(layers,      INT,  .meaning = "layers"),
     FIELD(width,       INT,  .meaning = "channels of nodes and edges, H"),

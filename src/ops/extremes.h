@@ -9,15 +9,17 @@
 
 typedef struct mba_extreme { const char *what; double raw, spread, A_low, A_high; } mba_extreme;
 
-#define MBA_EXTREMES(X)                                                                                           \
-    X(TINY_STEPS,     "steps near 1e-8",                                      -18.4,  0.5, 1,    16)              \
-    X(SMALL_STEPS,    "steps near 1e-6",                                      -13.8,  0.5, 1,    16)              \
-    X(ALL_STEPS,      "steps of 1e-8 to 20",                                  -6,     6,   0.2,  2)               \
-    X(NEAR_FORGOTTEN, "steps near 8: a token keeps e^-8 to e^-16",            8,      0.3, 1,    2)               \
-    X(LARGE_STEPS,    "steps near 24",                                        24,     0.5, 0.02, 0.5)             \
-    X(LONG_MEMORY,    "A near -1e-4",                                         -3,     1,   1e-4, 2e-4)            \
-    X(STRONG_A,       "A near -1e4, steps near 1e-4",                         -9.2,   0.5, 1e4,  1.1e4)           \
+// clang-format off
+#define MBA_EXTREMES(X) \
+    X(TINY_STEPS,     "steps near 1e-8",                                      -18.4,  0.5, 1,    16) \
+    X(SMALL_STEPS,    "steps near 1e-6",                                      -13.8,  0.5, 1,    16) \
+    X(ALL_STEPS,      "steps of 1e-8 to 20",                                  -6,     6,   0.2,  2) \
+    X(NEAR_FORGOTTEN, "steps near 8: a token keeps e^-8 to e^-16",            8,      0.3, 1,    2) \
+    X(LARGE_STEPS,    "steps near 24",                                        24,     0.5, 0.02, 0.5) \
+    X(LONG_MEMORY,    "A near -1e-4",                                         -3,     1,   1e-4, 2e-4) \
+    X(STRONG_A,       "A near -1e4, steps near 1e-4",                         -9.2,   0.5, 1e4,  1.1e4) \
     X(FORGOTTEN_ALL,  "A near -1e4, steps near 8: nothing is kept",           8,      0.3, 1e4,  1.1e4)
+// clang-format on
 
 enum {
     MBA_ORDINARY,                                 /* a case that is not one of these */

@@ -8,6 +8,7 @@
 enum { P, G, M, V, NORM, COPY };                  /* parameters, gradient, moments; the compute copy, if any */
 enum { PO, GO, MO, VO, COPYO };
 
+// clang-format off
 #define MBA_MOMENTS_IN                                                                                      \
     { [P] = MBA_SLOT("p"), [G] = MBA_SLOT("g"), [M] = MBA_SLOT("m"), [V] = MBA_SLOT("v"),                  \
       [NORM] = MBA_SLOT("norm"), [COPY] = MBA_SLOT("copy", .optional = true) }
@@ -15,6 +16,7 @@ enum { PO, GO, MO, VO, COPYO };
     { [PO] = MBA_SLOT("p", .update = MBA_FROM(P)), [GO] = MBA_SLOT("g", .update = MBA_FROM(G)),            \
       [MO] = MBA_SLOT("m", .update = MBA_FROM(M)), [VO] = MBA_SLOT("v", .update = MBA_FROM(V)),            \
       [COPYO] = MBA_SLOT("copy", .update = MBA_FROM(COPY)) }
+// clang-format on
 
 typedef struct mba_moments_options { double beta1, beta2, eps; } mba_moments_options;
 

@@ -1,6 +1,7 @@
 /* kernel_names.h -- short names of kernels that stay different: "Kernel2<cutlass_80_tensorop_s16816gemm>", not "Kernel2" thrice.
  *
- *     mba_kernel_named k[2] = { { .symbol = "_ZN7cutlass7Kernel2I4gemmEEvv" }, { .symbol = "_ZN7cutlass7Kernel2I4convEEvv" } };
+ *     mba_kernel_named k[2] = { { .symbol = "_ZN7cutlass7Kernel2I4gemmEEvv" },
+ *                               { .symbol = "_ZN7cutlass7Kernel2I4convEEvv" } };
  *     MBA_TRY(mba_kernel_names(k, 2));                      // k[0].name: "Kernel2<gemm>"
  *
  * A name that no other symbol shares is as mba_kernel_short has it. Of those that share one, each gets the first identifier

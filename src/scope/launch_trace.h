@@ -1,8 +1,8 @@
 /* launch_trace.h -- every launch of a program goes through us: who launches now, and what each node added to the captured graph.
  *
- *     MBA_TRY(mba_launch_trace_begin(program));            // captured graphs are forgotten: they are captured anew, watched
- *     MBA_TRY(mba_program_run(program, MBA_STEP, &step, NULL));   // twice: the second is captured
- *     const mba_node_counts *counts = mba_launch_trace_counts();         // one per node, of the last capture
+ *     MBA_TRY(mba_launch_trace_begin(program));               // captured graphs are forgotten and captured anew
+ *     MBA_TRY(mba_program_run(program, MBA_STEP, &step, NULL));  // twice: the second is captured
+ *     const mba_node_counts *counts = mba_launch_trace_counts();   // one per node, of the last capture
  *     mba_launch_trace_end();
  *
  * One program at a time, one thread. */

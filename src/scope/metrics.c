@@ -60,7 +60,9 @@ static const char *const signature[] = {
     "l1tex__data_pipe_lsu_wavefronts.sum", "lts__t_sectors_srcunit_tex_op_read.sum", "lts__t_sectors_srcunit_tex_op_write.sum",
     "dram__bytes_read.sum", "dram__bytes_write.sum" };
 
+// clang-format off
 #define SET(name, about, passes, list) { name, about, passes, list, (int)(sizeof list / sizeof *list) }
+// clang-format on
 const mba_metric_set mba_metric_sets[] = {
     SET("overview",  "time, clock, bytes of DRAM, L2 and L1, tensor pipe, occupancy, issue", 1, overview),
     SET("roofline",  "tensor and vector FLOPs, bytes of DRAM, L2 and L1",                    2, roofline),

@@ -2,7 +2,7 @@
  *
  *     mba_nvml_state s;
  *     if (mba_nvml_read(&s, 0) == MBA_OK) printf("%s, driver %s, %d MHz\n", s.name, s.driver, s.sm_mhz);
- *     MBA_TRY(mba_nvml_energy(&joules));                      // a meter that only grows; E_UNSUPPORTED where there is none
+ *     MBA_TRY(mba_nvml_energy(&joules));    // a meter that only grows; E_UNSUPPORTED where there is none
  *
  * libnvidia-ml.so.1 comes with the driver and is opened when first asked for; this needs no toolkit to build. Fields that a
  * GPU does not have are -1. */

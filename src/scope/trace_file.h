@@ -3,16 +3,17 @@
  *     mambascope-trace 2
  *     note counters another profiler holds this process
  *     name 0 _chunk_scan_fwd_kernel
- *     kernel 0 STEP START END STREAM DEVICE CORRELATION GRAPH GRAPH_NODE GX GY GZ BX BY BZ CX CY CZ REGS STATIC DYNAMIC LOCAL
+ *     kernel 0 STEP START END STREAM DEVICE CORRELATION GRAPH GRAPH_NODE GX GY GZ BX BY BZ CX CY CZ REGS STATIC DYNAMIC
+ *              LOCAL                                                              (on the same line)
  *     copy 1 STEP START END STREAM DEVICE CORRELATION GRAPH GRAPH_NODE BYTES       (set: the same)
- *     counter 0 GX GY GZ BX BY BZ DYNAMIC LAUNCHES SET METRIC VALUE                (the mean over the launches; DYNAMIC -1: not known)
+ *     counter 0 GX GY GZ BX BY BZ DYNAMIC LAUNCHES SET METRIC VALUE                (mean over launches; DYNAMIC -1: ?)
  *     cost SET PASSES SECONDS LAUNCHES
  *     step MODE SECONDS                                                           (of the range, by the host's clock)
- *     alive NOW DEVICE_NOW RECORDS                                                (clock.h, and the clock of the events; RECORDS 0: no more come)
+ *     alive NOW DEVICE_NOW RECORDS                                                (clock.h, clock of the events)
  *     memory ASKED FREE TOTAL                                                     (bytes: the GPU did not have them)
  *     end DROPPED                                                                 (absent: the process was killed)
  *
- * A name comes before its first use. Times are nanoseconds; STEP is -1 where nothing tells steps apart. A file that ends in the middle of a line is read up to there. */
+ * A name comes before its first use. Times are nanoseconds; STEP is -1 where nothing tells steps apart, DYNAMIC is -1 where it is not known, RECORDS is 0 when no more come. A file that ends in the middle of a line is read up to there. */
 #ifndef MBA_SCOPE_TRACE_FILE_H
 #define MBA_SCOPE_TRACE_FILE_H
 

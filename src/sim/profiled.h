@@ -3,7 +3,7 @@
  *
  *     mba_profiled_set *d;
  *     MBA_TRY(mba_profiled_load(&d, NULL));                // what comes with the program, or the path of another set
- *     mba_profiled_apply(&kernel, &d->one[0], gpu);         // a lowered plan does what was counted, in the plan's order
+ *     mba_profiled_apply(&kernel, &d->one[0], gpu);        // a lowered plan does what was counted, in the plan's order
  *     mba_profiled_destroy(d);
  *
  * A row holds counts and launch geometry; its time is what a prediction is compared with and never enters one. */
@@ -48,7 +48,7 @@ typedef enum mba_profiled_metric {
     MBA_N_PRODUCTS, /* of 100 instructions, products of tensor units, read in SASS */
     MBA_N_STEP,     /* as MBA_N_PATH, of a warp whose block walks through the code beside it, in step at barriers */
     MBA_N_BESIDE,   /* what each further block on the SM adds to that, when all of them do */
-    MBA_N_BEHIND,   /* cycles of a block behind the fence of what it has stored, read in SASS; tables that name it have it */
+    MBA_N_BEHIND,   /* cycles of a block behind the fence of what it has stored, read in SASS; in tables that name it */
     MBA_N_KINDS
 } mba_profiled_metric;
 

@@ -1,6 +1,7 @@
 /* queueing.h -- how long an instruction of a counted kernel takes when warps are in each other's way.
  *
- *     double cycles = mba_sim_queueing_cycles(&kernel, &counts, gpu, mba_sim_blocks_per_sm_mean(&kernel, &counts, gpu), path, waiting);
+ *     double blocks = mba_sim_blocks_per_sm_mean(&kernel, &counts, gpu);
+ *     double cycles = mba_sim_queueing_cycles(&kernel, &counts, gpu, blocks, path, waiting);
  *
  * Warps of a sub-partition are customers of a closed network: scheduler, pipes, and with the other sub-partitions
  * shared memory, L2 and DRAM. Mean value analysis with service in constant time; no constant of its own. */

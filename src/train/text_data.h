@@ -1,7 +1,8 @@
 /* text_data.h -- what --data of a model of text names: token files as they are; text, which is prepared on the way.
  *
  *     mba_text_data d = { 0 };
- *     MBA_TRY(mba_text_data_open(&d, &(mba_text_data_options){ .data = "book.txt", .folder = "run/tokens", .vocab = 257 }));
+ *     MBA_TRY(mba_text_data_open(&d, &(mba_text_data_options){
+ *         .data = "book.txt", .folder = "run/tokens", .vocab = 257 }));
  *     feed.data = d.path;                                         // token files, for the loader
  *     mba_text_data_close(&d);                                    // zeroed ones are fine
  *

@@ -2,7 +2,7 @@
  *
  *     tracer t;
  *     tracer_start(&t, argv, folder, "/dev/null");
- *     for (call c; tracer_next(&t, &c);)               // the thread c.thread stands before its call, or (c.done) behind it
+ *     for (call c; tracer_next(&t, &c);)               // c.thread stands before its call, or (c.done) behind it
  *         if (!c.done && ++n == k) { tracer_kill(&t); break; }
  *     t.status;                                        // as waitpid gives it, when tracer_next has returned false
  *

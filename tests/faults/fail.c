@@ -1,7 +1,7 @@
 /* fail.c -- the n-th call of a class fails. A library for LD_PRELOAD, for any program on glibc; tests/faults/faults.py starts it.
  *
- *     MBA_FAULT_COUNTS=counts                       a file of uint64_t, one for each class below and a last one: calls that were
- *                                                   failed. It is shared by a program and the processes that it starts.
+ *     MBA_FAULT_COUNTS=counts                       a file of uint64_t, one for each class below and a last one: calls
+ *                                                   that were failed. It is shared by a program and the processes that it starts.
  *     MBA_FAULT='write 7 once 28'                   the 7th of them fails with ENOSPC; `on`: so do all that follow;
  *                                                   `short`: it moves half of its bytes (reads, writes)
  *     MBA_FAULT_TRACE=trace                         where that was: the stack, in this file

@@ -1,7 +1,7 @@
 /* calibrate.h -- microbenchmarks of the GPU in use: the numbers of a machine file that can be read directly.
  *
  *     mba_reading r[MBA_READINGS_MAX];  int n;
- *     MBA_TRY(mba_calibrate_cuda(r, &n, told, NULL));                 // r[i].key as in sim/machine_keys.def, value in its unit
+ *     MBA_TRY(mba_calibrate_cuda(r, &n, told, NULL));    // r[i].key as in sim/machine_keys.def, value in its unit
  *
  * Every reading is repeated; the value is the median, the spread half of what lies between the extremes. Less
  * than a minute. A microbenchmark that fails leaves its keys out; `told` hears of every part. */

@@ -7,12 +7,15 @@
 
 #include "device/cuda/library.h"
 
-#define FUNCTIONS(X)                                                                                                      \
-    X(cudnnCreate) X(cudnnSetStream) X(cudnnGetErrorString) X(cudnnCreateTensorDescriptor) X(cudnnSetTensor4dDescriptorEx)  \
-    X(cudnnCreateFilterDescriptor) X(cudnnSetFilter4dDescriptor) X(cudnnCreateConvolutionDescriptor)                        \
-    X(cudnnSetConvolution2dDescriptor) X(cudnnSetConvolutionMathType) X(cudnnGetConvolutionForwardAlgorithm_v7)             \
-    X(cudnnGetConvolutionBackwardDataAlgorithm_v7) X(cudnnGetConvolutionBackwardFilterAlgorithm_v7)                         \
+// clang-format off
+#define FUNCTIONS(X) \
+    X(cudnnCreate) X(cudnnSetStream) X(cudnnGetErrorString) X(cudnnCreateTensorDescriptor) \
+    X(cudnnSetTensor4dDescriptorEx) \
+    X(cudnnCreateFilterDescriptor) X(cudnnSetFilter4dDescriptor) X(cudnnCreateConvolutionDescriptor) \
+    X(cudnnSetConvolution2dDescriptor) X(cudnnSetConvolutionMathType) X(cudnnGetConvolutionForwardAlgorithm_v7) \
+    X(cudnnGetConvolutionBackwardDataAlgorithm_v7) X(cudnnGetConvolutionBackwardFilterAlgorithm_v7) \
     X(cudnnConvolutionForward) X(cudnnConvolutionBackwardData) X(cudnnConvolutionBackwardFilter)
+// clang-format on
 typedef struct functions { FUNCTIONS(MBA_LIBRARY_FIELD) } functions;
 #define ENTRY(f) MBA_LIBRARY_ENTRY(functions, f)
 static const mba_library_name names[] = { FUNCTIONS(ENTRY) { NULL, 0 } };

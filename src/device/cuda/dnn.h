@@ -22,8 +22,11 @@ typedef struct mba_cuda_conv {
 } mba_cuda_conv;
 
 #ifdef __cplusplus
-extern "C"
+extern "C" {
 #endif
 mba_status mba_cuda_conv2d(const mba_cuda_conv *c);
+#ifdef __cplusplus
+}
+#endif
 
 #endif

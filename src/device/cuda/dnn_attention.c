@@ -9,10 +9,12 @@
 
 #include "device/cuda/library.h"
 
-#define FUNCTIONS(X)                                                                                                      \
-    X(cudnnCreate) X(cudnnSetStream) X(cudnnGetErrorString) X(cudnnGetVersion) X(cudnnBackendCreateDescriptor)              \
-    X(cudnnBackendDestroyDescriptor) X(cudnnBackendSetAttribute) X(cudnnBackendGetAttribute) X(cudnnBackendFinalize)        \
+// clang-format off
+#define FUNCTIONS(X) \
+    X(cudnnCreate) X(cudnnSetStream) X(cudnnGetErrorString) X(cudnnGetVersion) X(cudnnBackendCreateDescriptor) \
+    X(cudnnBackendDestroyDescriptor) X(cudnnBackendSetAttribute) X(cudnnBackendGetAttribute) X(cudnnBackendFinalize) \
     X(cudnnBackendExecute)
+// clang-format on
 typedef struct functions { FUNCTIONS(MBA_LIBRARY_FIELD) } functions;
 #define ENTRY(f) MBA_LIBRARY_ENTRY(functions, f)
 static const mba_library_name names[] = { FUNCTIONS(ENTRY) { NULL, 0 } };
@@ -177,6 +179,7 @@ static descriptor each(graph *g, pointwise p)
 }
 
 #define EACH(mode_, ...) each(g, (pointwise){ .mode = CUDNN_POINTWISE_##mode_, .type = CUDNN_DATA_FLOAT, __VA_ARGS__ })
+
 #define SCORES(mode_, ...) EACH(mode_, __VA_ARGS__, .y = scores(g, CUDNN_DATA_FLOAT))
 
 /* ---- attention ---- */

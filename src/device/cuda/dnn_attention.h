@@ -27,8 +27,11 @@ typedef struct mba_cuda_attention {
 } mba_cuda_attention;
 
 #ifdef __cplusplus
-extern "C"
+extern "C" {
 #endif
 mba_status mba_cuda_dnn_attention(const mba_cuda_attention *a);
+#ifdef __cplusplus
+}
+#endif
 
 #endif

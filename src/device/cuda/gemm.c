@@ -9,11 +9,13 @@
 #include "device/cuda/library.h"
 #include "device/cuda/gemm_candidates.h"
 
-#define FUNCTIONS(X)                                                                                                    \
-    X(cublasLtCreate) X(cublasLtMatmul) X(cublasLtMatmulAlgoGetHeuristic) X(cublasLtMatmulDescCreate)                     \
-    X(cublasLtMatmulDescSetAttribute) X(cublasLtMatmulPreferenceCreate) X(cublasLtMatmulPreferenceDestroy)                \
-    X(cublasLtMatmulPreferenceSetAttribute) X(cublasLtMatrixLayoutCreate) X(cublasLtMatrixLayoutSetAttribute)             \
+// clang-format off
+#define FUNCTIONS(X) \
+    X(cublasLtCreate) X(cublasLtMatmul) X(cublasLtMatmulAlgoGetHeuristic) X(cublasLtMatmulDescCreate) \
+    X(cublasLtMatmulDescSetAttribute) X(cublasLtMatmulPreferenceCreate) X(cublasLtMatmulPreferenceDestroy) \
+    X(cublasLtMatmulPreferenceSetAttribute) X(cublasLtMatrixLayoutCreate) X(cublasLtMatrixLayoutSetAttribute) \
     X(cublasLtGetStatusString) X(cublasLtMatmulAlgoConfigGetAttribute)
+// clang-format on
 typedef struct functions { FUNCTIONS(MBA_LIBRARY_FIELD) } functions;
 #define ENTRY(f) MBA_LIBRARY_ENTRY(functions, f)
 static const mba_library_name names[] = { FUNCTIONS(ENTRY) { NULL, 0 } };

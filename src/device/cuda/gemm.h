@@ -2,8 +2,9 @@
  * (before a step is captured) and kept: the library's first candidate, or another one that was measured to be faster
  * (gemm_choices.def). The same shape gives the same kernel, hence the same bits.
  *
- *     MBA_TRY(mba_cuda_gemm(&(mba_cuda_gemm_args){ .m = R, .n = N, .k = K, .tb = true, .a = x, .lda = K, .b = w, .ldb = K,
- *                                                  .c = y, .ldc = N, .in = MBA_BF16, .out = MBA_BF16, .work = .., .stream = .. }));
+ *     MBA_TRY(mba_cuda_gemm(&(mba_cuda_gemm_args){ .m = R, .n = N, .k = K, .tb = true, .a = x, .lda = K, .b = w,
+ *                                                  .ldb = K, .c = y, .ldc = N, .in = MBA_BF16, .out = MBA_BF16,
+ *                                                  .work = .., .stream = .. }));
  *
  * MBA_E_UNSUPPORTED: the library has no kernel for the shape (odd rows in bf16); nothing was done.
  * fp32 operands are multiplied in fp32 (no TF32); bf16 ones are summed in fp32. */
@@ -27,8 +28,11 @@ typedef struct mba_cuda_gemm_args {
 } mba_cuda_gemm_args;
 
 #ifdef __cplusplus
-extern "C"
+extern "C" {
 #endif
 mba_status mba_cuda_gemm(const mba_cuda_gemm_args *g);
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -1,6 +1,6 @@
 /* gemm_simt.cuh -- products of matrices that the library does not take: odd rows in bf16, tiny layers.
  *
- *     MBA_TRY(mba_cuda_gemm_simt(c, k, &g));                  // g as for mba_cuda_gemm, launch k as mba__plan_tiles planned it
+ *     MBA_TRY(mba_cuda_gemm_simt(c, k, &g));    // g as for mba_cuda_gemm, launch k as mba__plan_tiles planned it
  *
  * kernel     matmul_tiles     32 x 32 of C per block, 32 columns of A and B at a time in shared memory
  * takes      everything but batches

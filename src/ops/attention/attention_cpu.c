@@ -181,6 +181,7 @@ static void attend_block(const forward *f, float *worker, int64_t item)
 mba_status MBA_CPU_FN(attention_fwd)(const mba_call *c)
 {
     const attention_attr *a = c->node->attr;
+
     forward f = { .d = attention_dims_of(c->node), .call = c, .scale = (float)(a->scale * M_LOG2E),
                   .causal = a->causal };
     mba_assert(mba_heads_of(&f.q, c->node->in[Q]) && mba_heads_of(&f.k, c->node->in[K]));

@@ -355,6 +355,7 @@ conv1d_bwd_tiles(conv a, strip<const T> x_on, strip<const T> dy_on, strip<T> dx_
 static conv conv_of(const mba_call *c, int64_t across, int64_t segs)
 {
     const conv1d_dims d = conv1d_dims_of(c->node);
+
     const conv a = { (const float *)c->in[W], (const float *)c->in[BIAS], (int)d.L, (int)d.C, (int)d.ahead, (int)across,
                      (int)segs };
     return a;

@@ -1,8 +1,9 @@
 /* matmul.h -- the GEMM of the graph, as models use it: a linear layer.
  *
  *     mba_tensor *y = mba_linear(g, x, w);             // y (.., N) = x (.., K) w (N, K)^T
- *     mba_tensor *z = mba_linear_bias(g, x, w, b);     // the same + b (N): b has the type of x, and every row of x is real
- */
+ *     mba_tensor *z = mba_linear_bias(g, x, w, b);     // the same + b (N)
+ *
+ * b has the type of x, and every row of x is real. */
 #ifndef MBA_MATMUL_H
 #define MBA_MATMUL_H
 

@@ -2,8 +2,8 @@
  * them.
  *
  *     MBA_REFUSE_IF(!mba__library_takes(x, MBA_BF16), "rows are not aligned");
- *     mba__plan_library(p, &(mba__product){ .m = R, .n = V, .k = M, .in_bytes = 2, .out_bytes = 2, .a = MBA_ARG_IN(X), .. });
- * */
+ *     mba__plan_library(p, &(mba__product){ .m = R, .n = V, .k = M, .in_bytes = 2, .out_bytes = 2,
+ *                                           .a = MBA_ARG_IN(X), .. }); */
 #ifndef MBA_MATMUL_PLAN_H
 #define MBA_MATMUL_PLAN_H
 
