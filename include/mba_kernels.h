@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* mba_kernels.h -- the state-space kernels of mambascope as plain C functions on pointers and a stream.
  *
  *     mba_kernels_desc d = { .bytes = sizeof d, .op = MBA_KERNELS_SSD, .type = MBA_KERNELS_BF16, .batch = 8,
@@ -32,20 +33,20 @@ extern "C" {
 #pragma GCC visibility push(default)
 
 enum { MBA_KERNELS_SSD, MBA_KERNELS_SCAN };
-enum { MBA_KERNELS_F32, MBA_KERNELS_BF16 };      /* of the activations; all else is fp32, ids are int32 */
+enum { MBA_KERNELS_F32, MBA_KERNELS_BF16 }; /* of the activations; all else is fp32, ids are int32 */
 
 /* Operands, and their shapes for ssd / for scan (D channels: `heads`). Those before A_LOG are activations. */
 enum {
-    MBA_KERNELS_X,          /* (B, L, H, P)    / (B, L, D) */
-    MBA_KERNELS_DT,         /* (B, L, H)       / (B, L, D) */
-    MBA_KERNELS_B,          /* (B, L, G, N) */
-    MBA_KERNELS_C,          /* (B, L, G, N) */
-    MBA_KERNELS_Z,          /* -               / (B, L, D), optional */
-    MBA_KERNELS_A_LOG,      /* (H)             / (D, N); A = -exp(A_log) */
-    MBA_KERNELS_D,          /* (H) or (H, P)   / (D), optional, as is all that follows */
-    MBA_KERNELS_DT_BIAS,    /* (H)             / (D) */
-    MBA_KERNELS_IDS,        /* (B, L): the state becomes 0 where the id differs from that of the token before */
-    MBA_KERNELS_INITIAL,    /* (B, H, P, N)    / (B, D, N): the state before the first token */
+    MBA_KERNELS_X,       /* (B, L, H, P)    / (B, L, D) */
+    MBA_KERNELS_DT,      /* (B, L, H)       / (B, L, D) */
+    MBA_KERNELS_B,       /* (B, L, G, N) */
+    MBA_KERNELS_C,       /* (B, L, G, N) */
+    MBA_KERNELS_Z,       /* -               / (B, L, D), optional */
+    MBA_KERNELS_A_LOG,   /* (H)             / (D, N); A = -exp(A_log) */
+    MBA_KERNELS_D,       /* (H) or (H, P)   / (D), optional, as is all that follows */
+    MBA_KERNELS_DT_BIAS, /* (H)             / (D) */
+    MBA_KERNELS_IDS,     /* (B, L): the state becomes 0 where the id differs from that of the token before */
+    MBA_KERNELS_INITIAL, /* (B, H, P, N)    / (B, D, N): the state before the first token */
     MBA_KERNELS_OPERANDS,
     MBA_KERNELS_ACTIVATIONS = MBA_KERNELS_A_LOG
 };
@@ -55,25 +56,27 @@ enum { MBA_KERNELS_Y, MBA_KERNELS_FINAL, MBA_KERNELS_RESULTS };
 /* How an activation lies in memory, in elements: distances along its axes, and how far its first element is from a
  * multiple of 16 bytes. All zero: dense and aligned. The last axes lie side by side; all axes before them must amount
  * to one distance (columns of a wider matrix do), else the plan is refused and the caller copies. */
-typedef struct mba_kernels_window { int64_t stride[4], skew; } mba_kernels_window;
+typedef struct mba_kernels_window {
+    int64_t stride[4], skew;
+} mba_kernels_window;
 
 typedef struct mba_kernels_desc {
-    size_t             bytes;                    /* sizeof this struct, as the caller knows it */
+    size_t             bytes; /* sizeof this struct, as the caller knows it */
     int32_t            op, type;
-    int64_t            batch, length, heads, head_dim, groups, state;     /* head_dim: of ssd */
-    int64_t            chunk;                    /* of ssd, a matter of speed; 0: 256 */
-    uint32_t           given;                    /* bit k: optional operand k will be there */
-    int32_t            d_per_channel;            /* of ssd: D is (H, P) */
-    int32_t            final;                    /* the final state is wanted */
-    int32_t            backward;                 /* backward will be called; else nothing is saved for it */
-    double             dt_min, dt_max;           /* of ssd; dt_max <= 0: no upper bound */
+    int64_t            batch, length, heads, head_dim, groups, state; /* head_dim: of ssd */
+    int64_t            chunk;                                         /* of ssd, a matter of speed; 0: 256 */
+    uint32_t           given;                                         /* bit k: optional operand k will be there */
+    int32_t            d_per_channel;                                 /* of ssd: D is (H, P) */
+    int32_t            final;                                         /* the final state is wanted */
+    int32_t            backward;       /* backward will be called; else nothing is saved for it */
+    double             dt_min, dt_max; /* of ssd; dt_max <= 0: no upper bound */
     mba_kernels_window window[MBA_KERNELS_ACTIVATIONS];
-    const char        *variant;                  /* this ("fused", "exact", ..) or failure; NULL: the first that fits */
+    const char        *variant; /* this ("fused", "exact", ..) or failure; NULL: the first that fits */
 } mba_kernels_desc;
 
 /* A machine that need not be there, to ask for plans and sizes; cc 0 is the host, where fp32 runs on host pointers. */
 typedef struct mba_kernels_machine {
-    int32_t cc, sms, regs_sm, threads_sm;        /* 90: sm_90 */
+    int32_t cc, sms, regs_sm, threads_sm; /* 90: sm_90 */
     int64_t smem_block_bytes, smem_sm_bytes;
 } mba_kernels_machine;
 
@@ -81,28 +84,29 @@ typedef struct mba_kernels_machine {
  * skew, `work` at a multiple of 256. Gradients are stored, not added. */
 typedef struct mba_kernels_pointers {
     const void *in[MBA_KERNELS_OPERANDS];
-    void       *out[MBA_KERNELS_RESULTS];        /* forward writes them; backward does not look at them */
-    const void *dout[MBA_KERNELS_RESULTS];       /* backward: gradients of the results */
-    void       *din[MBA_KERNELS_OPERANDS];       /* backward: gradients of the operands, of their types; none of ids */
-    void       *saved;                           /* forward writes it, backward reads it */
+    void       *out[MBA_KERNELS_RESULTS];  /* forward writes them; backward does not look at them */
+    const void *dout[MBA_KERNELS_RESULTS]; /* backward: gradients of the results */
+    void       *din[MBA_KERNELS_OPERANDS]; /* backward: gradients of the operands, of their types; none of ids */
+    void       *saved;                     /* forward writes it, backward reads it */
     void       *work;
 } mba_kernels_pointers;
 
 typedef struct mba_kernels_plan mba_kernels_plan;
 
-/* These return 0, or a code above 0 with the story in mba_kernels_error (of this thread, until its next failure). No plan is
- * made where the environment variable MBA_ISA names none of base, avx2, avx512, or more than the machine has. */
+/* These return 0, or a code above 0 with the story in mba_kernels_error (of this thread, until its next failure). No
+ * plan is made where the environment variable MBA_ISA names none of base, avx2, avx512, or more than the machine
+ * has. */
 int  mba_kernels_plan_create(mba_kernels_plan **out, const mba_kernels_desc *d, const mba_kernels_machine *m);
 int  mba_kernels_forward(const mba_kernels_plan *p, const mba_kernels_pointers *a, void *stream);
 int  mba_kernels_backward(const mba_kernels_plan *p, const mba_kernels_pointers *a, void *stream);
-void mba_kernels_plan_destroy(mba_kernels_plan *p);           /* NULL is fine; calls in flight on the GPU do not mind */
+void mba_kernels_plan_destroy(mba_kernels_plan *p); /* NULL is fine; calls in flight on the GPU do not mind */
 
 /* Of NULL, 0 and "". Bytes to save depend on the variant: 0 where it makes all it needs again. */
 size_t      mba_kernels_saved_bytes(const mba_kernels_plan *p);
 size_t      mba_kernels_work_bytes(const mba_kernels_plan *p, int backward);
-const char *mba_kernels_variant(const mba_kernels_plan *p, int backward);   /* the one chosen; lent by the plan */
+const char *mba_kernels_variant(const mba_kernels_plan *p, int backward); /* the one chosen; lent by the plan */
 const char *mba_kernels_error(void);
-const char *mba_kernels_version(void);                        /* the commit it was built from */
+const char *mba_kernels_version(void); /* the commit it was built from */
 
 #pragma GCC visibility pop
 #ifdef __cplusplus

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* agree.h -- two ways to the same numbers: how far apart they are, in the fp64 reference and in the program.
  *
  *     worst w = { 0 };
@@ -9,7 +10,9 @@
 #include "tests/rig.h"
 
 /* The worst of all tensors, in the reference and in the program. */
-typedef struct worst { double want, have, largest[2]; } worst;
+typedef struct worst {
+    double want, have, largest[2];
+} worst;
 
 static inline double value(rig *r, const mba_tensor *t, int64_t i, int which)
 {

@@ -1,5 +1,6 @@
-/* bands_test.c -- what stands beside every answer of the simulator: bands of operators, of kernels of a store, and of the
- * ratio of two machines, with how often one wins. */
+// SPDX-License-Identifier: Apache-2.0
+/* bands_test.c -- what stands beside every answer of the simulator: bands of operators, of kernels of a store, and of
+ * the ratio of two machines, with how often one wins. */
 #include "tests/program.h"
 
 static json_t *asked(const char *question)
@@ -34,13 +35,13 @@ static double widest(const json_t *rows, const char *low, const char *answer, co
 static void operators_have_bands(void **state)
 {
     (void)state;
-    json_t *h200 = asked("simulate --machine h200"), *a100 = asked("simulate --machine a100");
+    json_t       *h200 = asked("simulate --machine h200"), *a100 = asked("simulate --machine a100");
     const json_t *near = json_object_get(h200, "operators"), *far = json_object_get(a100, "operators");
     const double  of_near = widest(near, "at_least_ms", "ms", "at_most_ms"),
                  of_far = widest(far, "at_least_ms", "ms", "at_most_ms");
     assert_true(json_array_size(near) > 10);
     assert_true(of_near > 1.1 && of_far > of_near);
-    for (size_t i = 0; i < json_array_size(near); i++)         // all are drawn, and each by itself
+    for (size_t i = 0; i < json_array_size(near); i++) // all are drawn, and each by itself
         assert_true(cell(near, i, "ms") == 0 || cell(near, i, "at_most_ms") > 1.05 * cell(near, i, "ms"));
     json_decref(h200);
     json_decref(a100);
@@ -90,18 +91,21 @@ static void a_ratio_is_surer_than_its_parts(void **state)
     json_t *r = asked("sweep --axis hbm=x0.5:x1:x2 --model mamba2-130m --spread");
     assert_int_equal(json_array_size(r), 3);
     assert_true(cell(r, 0, "faster_percent") == 0 && cell(r, 0, "speedup_high") < 1);
-    assert_true(cell(r, 1, "faster_percent") == 50);           // the same machine: a tie in every draw
+    assert_true(cell(r, 1, "faster_percent") == 50); // the same machine: a tie in every draw
     assert_true(cell(r, 1, "speedup_low") == 1 && cell(r, 1, "speedup_high") == 1);
     assert_true(cell(r, 2, "faster_percent") == 100 && cell(r, 2, "speedup_low") > 1);
     for (size_t i = 0; i < 3; i++) {
-        assert_true(cell(r, i, "speedup_low") <= cell(r, i, "speedup") && cell(r, i, "speedup") <= cell(r, i, "speedup_high"));
-        assert_true(cell(r, i, "speedup_high") / cell(r, i, "speedup_low") < cell(r, i, "high_ms") / cell(r, i, "low_ms"));
+        assert_true(cell(r, i, "speedup_low") <= cell(r, i, "speedup")
+                    && cell(r, i, "speedup") <= cell(r, i, "speedup_high"));
+        assert_true(cell(r, i, "speedup_high") / cell(r, i, "speedup_low")
+                    < cell(r, i, "high_ms") / cell(r, i, "low_ms"));
     }
     json_decref(r);
-    r = asked("sweep --axis hbm=x2 --model mamba2-130m");      // nothing was drawn there, nothing is said
+    r = asked("sweep --axis hbm=x2 --model mamba2-130m"); // nothing was drawn there, nothing is said
     assert_null(json_object_get(json_array_get(r, 0), "speedup_low"));
     json_decref(r);
-    says(run("sweep --axis hbm=x2 --model mamba2-130m --spread --csv 2> /dev/null"), 0, "speedup,speedup_low,speedup_high,faster_percent,");
+    says(run("sweep --axis hbm=x2 --model mamba2-130m --spread --csv 2> /dev/null"), 0,
+         "speedup,speedup_low,speedup_high,faster_percent,");
 }
 
 /* A machine that is too small for a kernel leaves as many cells empty as the others fill. */
@@ -121,7 +125,7 @@ static void validate_counts_what_lies_in_the_bands(void **state)
 {
     (void)state;
     static const char *const kinds[] = { "operator_coverage", "foreign_coverage" };
-    json_t *v = asked("validate");
+    json_t                  *v = asked("validate");
     for (int i = 0; i < 2; i++) {
         const json_t *of = json_object_get(v, kinds[i]), *classes = json_object_get(of, "classes");
         const double  inside = json_number_value(json_object_get(of, "left_out"));
@@ -129,25 +133,34 @@ static void validate_counts_what_lies_in_the_bands(void **state)
         assert_int_equal(json_array_size(classes), 4);
         for (size_t c = 0; c < 4; c++) {
             points += cell(classes, c, "points");
-            sum    += cell(classes, c, "points") * cell(classes, c, "inside");
+            sum += cell(classes, c, "points") * cell(classes, c, "inside");
             assert_true(cell(classes, c, "low") <= cell(classes, c, "high"));
         }
         assert_true(points > 100 && fabs(sum / points - inside) < 0.1);
-        assert_true(inside > 65 && inside < 95);               // 80 asked; the operators have 72, too little
+        assert_true(inside > 65 && inside < 95); // 80 asked; the operators have 72, too little
     }
     json_decref(v);
 }
 
-static int prepare(void **state) { (void)state; scratch_make(); return 0; }
-static int clean(void **state)   { (void)state; scratch_remove(); return 0; }
+static int prepare(void **state)
+{
+    (void)state;
+    scratch_make();
+    return 0;
+}
+static int clean(void **state)
+{
+    (void)state;
+    scratch_remove();
+    return 0;
+}
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(operators_have_bands),
-                                        cmocka_unit_test(bands_have_the_same_bits_with_any_threads),
-                                        cmocka_unit_test(kernels_of_a_store_have_bands),
-                                        cmocka_unit_test(a_ratio_is_surer_than_its_parts),
-                                        cmocka_unit_test(absent_points_keep_the_columns),
-                                        cmocka_unit_test(validate_counts_what_lies_in_the_bands) };
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(operators_have_bands),           cmocka_unit_test(bands_have_the_same_bits_with_any_threads),
+        cmocka_unit_test(kernels_of_a_store_have_bands),  cmocka_unit_test(a_ratio_is_surer_than_its_parts),
+        cmocka_unit_test(absent_points_keep_the_columns), cmocka_unit_test(validate_counts_what_lies_in_the_bands)
+    };
     return cmocka_run_group_tests(tests, prepare, clean);
 }

@@ -1,4 +1,6 @@
-/* bench_cli_test.c -- `bench` and `selftest` as a person meets them: what would not be measured, or proved, is refused. */
+// SPDX-License-Identifier: Apache-2.0
+/* bench_cli_test.c -- `bench` and `selftest` as a person meets them: what would not be measured, or proved, is
+ * refused. */
 #include "tests/program.h"
 
 #define TINY "--model mamba2-130m --set width=16,layers=1,vocab=64,state=8,head_dim=8,chunk=8 --batch 1 --length 8"
@@ -40,8 +42,18 @@ static void what_selftest_has_no_cases_of_is_told(void **state)
     says(run("selftest relu2"), 0, "relu2");
 }
 
-static int prepare(void **state) { (void)state; scratch_make(); return 0; }
-static int clean(void **state)   { (void)state; scratch_remove(); return 0; }
+static int prepare(void **state)
+{
+    (void)state;
+    scratch_make();
+    return 0;
+}
+static int clean(void **state)
+{
+    (void)state;
+    scratch_remove();
+    return 0;
+}
 
 int main(void)
 {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* browser.h -- a headless Chromium for tests, driven over a pipe by its DevTools protocol: no port, no network.
  *
  *     browser b;
@@ -29,7 +30,7 @@ enum { BROWSER_FAULTS = 32, BROWSER_WAIT_MS = 120000 };
 typedef struct browser {
     pid_t  child;
     int    to, from, calls;
-    char  *text;                       /* what was read and is not yet a whole message */
+    char  *text; /* what was read and is not yet a whole message */
     size_t n, room;
     char   session[96], url[1024];
     bool   loaded;
@@ -99,8 +100,8 @@ static inline void browser_event(browser *b, const json_t *message)
     if (!strcmp(method, "Runtime.exceptionThrown"))
         browser_fault(b, "exception", browser_text(p, "exceptionDetails", "exception", "description"));
     if (!strcmp(method, "Runtime.consoleAPICalled"))
-        browser_fault(b, "console", json_string_value(json_object_get(json_array_get(json_object_get(p, "args"), 0),
-                                                                       "value")));
+        browser_fault(b, "console",
+                      json_string_value(json_object_get(json_array_get(json_object_get(p, "args"), 0), "value")));
     if (!strcmp(method, "Log.entryAdded")) browser_fault(b, "log", browser_text(p, "entry", "text", NULL));
     const char *url = browser_text(p, "request", "url", NULL);
     if (!strcmp(method, "Network.requestWillBeSent") && url && strcmp(url, b->url)) browser_fault(b, "request", url);
@@ -111,7 +112,7 @@ static inline json_t *browser_call(browser *b, const char *method, json_t *param
 {
     const int id = ++b->calls;
     json_t   *call = json_pack("{s:i, s:s}", "id", id, "method", method);
-    if (params)      json_object_set_new(call, "params", params);
+    if (params) json_object_set_new(call, "params", params);
     if (*b->session) json_object_set_new(call, "sessionId", json_string(b->session));
     browser_send(b, call);
     for (;;) {
@@ -141,12 +142,14 @@ static inline void browser_open(browser *b, const char *program, const char *pro
     char command[1024];
     *b = (browser){ 0 };
     assert_true(pipe(to) == 0 && pipe(from) == 0);
-    snprintf(command, sizeof command, "exec %s --headless --no-sandbox --disable-gpu --disable-dev-shm-usage "
+    snprintf(command, sizeof command,
+             "exec %s --headless --no-sandbox --disable-gpu --disable-dev-shm-usage "
              "--no-first-run --hide-scrollbars --user-data-dir='%s' --allow-file-access-from-files "
-             "--remote-debugging-pipe 2>/dev/null >&2", program, profile);
+             "--remote-debugging-pipe 2>/dev/null >&2",
+             program, profile);
     b->child = fork();
     assert_true(b->child >= 0);
-    if (b->child == 0) {                           // it reads what we say at 3, and answers at 4
+    if (b->child == 0) { // it reads what we say at 3, and answers at 4
         const int in = fcntl(to[0], F_DUPFD, 10), out = fcntl(from[1], F_DUPFD, 10);
         dup2(in, 3);
         dup2(out, 4);
@@ -158,10 +161,9 @@ static inline void browser_open(browser *b, const char *program, const char *pro
     close(from[1]);
     b->to = to[1], b->from = from[0];
     signal(SIGPIPE, SIG_IGN);
-    json_t *made = browser_call(b, "Target.createTarget", json_pack("{s:s}", "url", "about:blank"));
+    json_t     *made = browser_call(b, "Target.createTarget", json_pack("{s:s}", "url", "about:blank"));
     const char *target = browser_text(made, "targetId", NULL, NULL);
-    json_t     *at = browser_call(b, "Target.attachToTarget",
-                                  json_pack("{s:s, s:b}", "targetId", target, "flatten", 1));
+    json_t *at = browser_call(b, "Target.attachToTarget", json_pack("{s:s, s:b}", "targetId", target, "flatten", 1));
     snprintf(b->session, sizeof b->session, "%s", browser_text(at, "sessionId", NULL, NULL));
     json_decref(made);
     json_decref(at);
@@ -201,7 +203,7 @@ static inline void browser_media(browser *b, const char *media, const char *colo
 
 static inline void browser_go(browser *b, const char *url)
 {
-    snprintf(b->url, sizeof b->url, "%.*s", (int)strcspn(url, "#"), url);     // what is asked for has no fragment
+    snprintf(b->url, sizeof b->url, "%.*s", (int)strcspn(url, "#"), url); // what is asked for has no fragment
     b->loaded = false;
     browser_do(b, "Page.navigate", json_pack("{s:s}", "url", url));
     while (!b->loaded) {

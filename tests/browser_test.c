@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* browser_test.c -- the report in headless Chromium, from file://: what browser_check.js looks at, at widths from 320
  * to 3840 px, in light, dark and print; no console message, no request; Tab as a person presses it; the accessibility
  * tree; the first paint of the largest committed page.
@@ -17,8 +18,8 @@ static const char  REAL_STORE[] = "tests/data/stores/h200_graphmamba.db", OTHER_
 static const char  LARGEST_PAGE[] = "docs/results/h200.html", CPU_PAGE[] = "docs/results/cpu.html";
 static const char *program;
 static browser     chrome;
-static char        one[600], two[600];             /* addresses of the page of one store, and of two */
-static char        runs[600];                      /* of two training runs, compared */
+static char        one[600], two[600]; /* addresses of the page of one store, and of two */
+static char        runs[600];          /* of two training runs, compared */
 
 static bool can_run(const char *name)
 {
@@ -34,7 +35,7 @@ static void make_page(const char *path, const char *const *store, int n)
     assert_ok(mba_stores_open(&r, store, n));
     assert_ok(mba_machine_rates(&r));
     assert_ok(mba_whatif_make(whatif, &r));
-    r.study  = true;
+    r.study = true;
     r.whatif = whatif;
     assert_ok(mba_report_write(&r, path));
     free(whatif);
@@ -51,25 +52,34 @@ static void make_run(const char *folder, double end, int bad)
     assert_non_null(f);
     for (int i = 1; i <= 700; i++) {
         const double loss = end + 9 / (1 + 0.05 * i) + 0.2 * sin(7 * i);
-        fprintf(f, "{\"step\": %d, \"tokens\": %d, \"loss\": %.6f, \"grad_norm\": %.6f, \"lr\": %.8f, \"seconds\": %.3f, "
-                "\"tokens_per_s\": %.1f", i, 16384 * i, loss, 0.4 + 6 / (1 + 0.1 * i) + 0.1 * cos(5 * i), 3e-4 * (701 - i) / 700,
-                0.05 * i, 320000 + 9000 * sin(3 * i));
-        if (i % 50 == 0) fprintf(f, ", \"valid_loss\": %.6f, \"valid_accuracy\": %.4f", loss + 0.1, 1 - 1 / (1 + 0.01 * i));
+        fprintf(f,
+                "{\"step\": %d, \"tokens\": %d, \"loss\": %.6f, \"grad_norm\": %.6f, \"lr\": %.8f, \"seconds\": %.3f, "
+                "\"tokens_per_s\": %.1f",
+                i, 16384 * i, loss, 0.4 + 6 / (1 + 0.1 * i) + 0.1 * cos(5 * i), 3e-4 * (701 - i) / 700, 0.05 * i,
+                320000 + 9000 * sin(3 * i));
+        if (i % 50 == 0)
+            fprintf(f, ", \"valid_loss\": %.6f, \"valid_accuracy\": %.4f", loss + 0.1, 1 - 1 / (1 + 0.01 * i));
         fprintf(f, ", \"skipped\": %s}\n", bad && i % bad == 0 ? "true" : "false");
     }
-    fputs("{\"step\": 701, \"tok", f);             // it goes on
+    fputs("{\"step\": 701, \"tok", f); // it goes on
     fclose(f);
     snprintf(path, sizeof path, "%s/samples.jsonl", folder);
     f = fopen(path, "w");
     assert_non_null(f);
     for (int i = 100; i <= 700; i += 100)
-        fprintf(f, "{\"step\": %d, \"prompt\": \"In the beginning\", \"text\": \" was the word and the word was with the sea\"}\n", i);
+        fprintf(f,
+                "{\"step\": %d, \"prompt\": \"In the beginning\", \"text\": \" was the word and the word was with the "
+                "sea\"}\n",
+                i);
     fclose(f);
     snprintf(path, sizeof path, "%s/options.json", folder);
     f = fopen(path, "w");
     assert_non_null(f);
-    fprintf(f, "{\"options\": {\"--model\": \"mamba2-130m\", \"--lr\": 0.0003, \"--data\": \"a/long/path/without/any/space/in/it/to/"
-            "shards-of-tokens\", \"--clip\": %g}}", end);
+    fprintf(f,
+            "{\"options\": {\"--model\": \"mamba2-130m\", \"--lr\": 0.0003, \"--data\": "
+            "\"a/long/path/without/any/space/in/it/to/"
+            "shards-of-tokens\", \"--clip\": %g}}",
+            end);
     fclose(f);
 }
 
@@ -103,7 +113,7 @@ static void the_page_works_at_every_width(void **state)
         check_at(one, *w, "screen", "light");
     check_at(one, 360, "screen", "dark");
     check_at(one, 1440, "screen", "dark");
-    check_at(two, 360, "screen", "light");         // two runs: the switch between them
+    check_at(two, 360, "screen", "light"); // two runs: the switch between them
     check_at(two, 1440, "screen", "dark");
     assert_true(browser_number(&chrome, "document.querySelectorAll('#wi-part option').length") == 2);
 }
@@ -111,15 +121,21 @@ static void the_page_works_at_every_width(void **state)
 static void the_page_of_training_runs_works(void **state)
 {
     (void)state;
-    for (const int *w = (const int[]){ 320, 390, 600, 1024, 1440, 3840, 0 }; *w; w++) check_at(runs, *w, "screen", "light");
+    for (const int *w = (const int[]){ 320, 390, 600, 1024, 1440, 3840, 0 }; *w; w++)
+        check_at(runs, *w, "screen", "light");
     check_at(runs, 390, "screen", "dark");
     check_at(runs, 1440, "screen", "dark");
     // both runs are in one drawing, and pointing at it tells the values of both
-    char *said = browser_eval(&chrome, "document.querySelector('#loss svg.wide .area:nth-of-type(3n)').getAttribute('aria-label')");
-    if (!strstr(said, "first") || !strstr(said, "second") || !strstr(said, "smoothed")) fail_msg("values under the pointer: %s", said);
+    char *said =
+        browser_eval(&chrome,
+                     "document.querySelector('#loss svg.wide .area:nth-of-type(3n)').getAttribute('aria-label')");
+    if (!strstr(said, "first") || !strstr(said, "second") || !strstr(said, "smoothed"))
+        fail_msg("values under the pointer: %s", said);
     free(said);
     assert_true(browser_number(&chrome, "document.querySelectorAll('#loss .legend li').length") == 2);
-    assert_true(browser_number(&chrome, "document.querySelectorAll('#loss div[data-view=\"0\"] svg.wide path.curve').length") == 6);
+    assert_true(
+        browser_number(&chrome, "document.querySelectorAll('#loss div[data-view=\"0\"] svg.wide path.curve').length")
+        == 6);
     quiet("training runs");
 }
 
@@ -132,22 +148,26 @@ static void five_answers_stand_on_the_first_screen(void **state)
     browser_media(&chrome, "screen", "light");
     for (const char *const *url = (const char *const[]){ one, two, NULL }; *url; url++) {
         browser_go(&chrome, *url);
-        char *said = browser_eval(&chrome,
-            "[...document.querySelectorAll('.seg[data-key=run] button')].concat([null]).map(b => { b?.click();"
-            " const all = [...document.querySelectorAll('#answers .find')].filter(e => e.checkVisibility());"
-            " return all.length === 5 && all.every(e => e.querySelector('h3') && e.querySelector('p').textContent.length"
-            " > 20 && e.getBoundingClientRect().bottom < innerHeight) ? '' : all.map(e => e.textContent).join('; ') + '!';"
-            " }).join('')");
+        char *said = browser_eval(
+            &chrome, "[...document.querySelectorAll('.seg[data-key=run] button')].concat([null]).map(b => { b?.click();"
+                     " const all = [...document.querySelectorAll('#answers .find')].filter(e => e.checkVisibility());"
+                     " return all.length === 5 && all.every(e => e.querySelector('h3') && "
+                     "e.querySelector('p').textContent.length"
+                     " > 20 && e.getBoundingClientRect().bottom < innerHeight) ? '' : all.map(e => "
+                     "e.textContent).join('; ') + '!';"
+                     " }).join('')");
         if (*said) fail_msg("%s", said);
         free(said);
     }
     quiet("answers");
 }
 
-/* Even if a name came into the page as it is, no script of its own would run: the policy of the page says which one may. */
+/* Even if a name came into the page as it is, no script of its own would run: the policy of the page says which one
+ * may. */
 static void no_other_script_runs(void **state)
 {
-    static const char foreign[] = "<script>window.ran = 1</script><button id=\"foreign\" onclick=\"window.ran = 1\">x</button>";
+    static const char foreign[] =
+        "<script>window.ran = 1</script><button id=\"foreign\" onclick=\"window.ran = 1\">x</button>";
     char  *page, url[600];
     size_t n;
     (void)state;
@@ -162,8 +182,8 @@ static void no_other_script_runs(void **state)
     snprintf(url, sizeof url, "file://%s", scratch("foreign.html"));
     browser_go(&chrome, url);
     assert_true(browser_number(&chrome, "document.querySelector('#foreign').click(), window.ran ? 1 : 0") == 0);
-    assert_true(browser_number(&chrome, "document.querySelectorAll('#raw-view td').length") > 0);            // ours has run
-    assert_true(chrome.nfaults > 0);                                                                         // and it was told
+    assert_true(browser_number(&chrome, "document.querySelectorAll('#raw-view td').length") > 0); // ours has run
+    assert_true(chrome.nfaults > 0);                                                              // and it was told
     chrome.nfaults = 0;
 }
 
@@ -177,7 +197,7 @@ static void light_dark_and_print_look_different(void **state)
         browser_media(&chrome, i < 2 ? "screen" : "print", i % 2 ? "dark" : "light");
         browser_go(&chrome, one);
         picture[i] = browser_picture(&chrome);
-        assert_true(strlen(picture[i]) > 20000);                       // not an empty window
+        assert_true(strlen(picture[i]) > 20000); // not an empty window
         char *paper = browser_eval(&chrome, "getComputedStyle(document.body).backgroundColor");
         if (i >= 2) assert_string_equal(paper, "rgb(255, 255, 255)");
         free(paper);
@@ -200,7 +220,7 @@ static void links_land_at_their_figure(void **state)
             snprintf(url, sizeof url, "%s#%s", one, *name);
             snprintf(top, sizeof top, "document.getElementById('%s').getBoundingClientRect().top", *name);
             browser_size(&chrome, *w, 900);
-            browser_go(&chrome, two);              // another document: the next one is loaded, not scrolled
+            browser_go(&chrome, two); // another document: the next one is loaded, not scrolled
             browser_go(&chrome, url);
             const double at = browser_number(&chrome, top);
             const double end = browser_number(&chrome, "document.documentElement.scrollHeight - innerHeight - scrollY");
@@ -212,8 +232,9 @@ static void links_land_at_their_figure(void **state)
 /* ---- keyboard and names ---- */
 
 /* Everything that can be used and is to be seen; a drawing is one stop, its first mark. */
-#define STOPS "[...document.querySelectorAll('a[href], button, select, input, summary, [tabindex=\"0\"]')]" \
-              ".filter(e => e.checkVisibility())"
+#define STOPS \
+    "[...document.querySelectorAll('a[href], button, select, input, summary, [tabindex=\"0\"]')]" \
+    ".filter(e => e.checkVisibility())"
 
 static void tab_reaches_everything(void **state)
 {
@@ -234,10 +255,12 @@ static void tab_reaches_everything(void **state)
 
 static bool needs_a_name(const char *role)
 {
-    static const char *const roles[] = { "button", "link", "combobox", "slider", "searchbox", "textbox", "checkbox",
-                                         "DisclosureTriangle", "region", "application", "navigation", "img", "image",
-                                         NULL };
-    for (int i = 0; roles[i]; i++) if (role && !strcmp(role, roles[i])) return true;
+    static const char *const roles[] = { "button",    "link",        "combobox",   "slider",
+                                         "searchbox", "textbox",     "checkbox",   "DisclosureTriangle",
+                                         "region",    "application", "navigation", "img",
+                                         "image",     NULL };
+    for (int i = 0; roles[i]; i++)
+        if (role && !strcmp(role, roles[i])) return true;
     return false;
 }
 
@@ -251,7 +274,8 @@ static void the_accessibility_tree_names_every_control(void **state)
     browser_go(&chrome, one);
     browser_do(&chrome, "Accessibility.enable", NULL);
     json_t *tree = browser_call(&chrome, "Accessibility.getFullAXTree", NULL);
-    json_array_foreach(json_object_get(tree, "nodes"), i, node) {
+    json_array_foreach(json_object_get(tree, "nodes"), i, node)
+    {
         const char *role = browser_text(node, "role", "value", NULL), *name = browser_text(node, "name", "value", NULL);
         if (json_is_true(json_object_get(node, "ignored")) || !needs_a_name(role)) continue;
         if (!name || !*name) fail_msg("a %s without a name, number %zu of the tree", role, i);
@@ -290,7 +314,7 @@ static void the_largest_page_paints_within_a_second(void **state)
     double      least = INFINITY;
     (void)state;
     browser_size(&chrome, 1440, 900);
-    for (int i = 0; i < 3; i++) {                  // a machine may be busy for a moment
+    for (int i = 0; i < 3; i++) { // a machine may be busy for a moment
         browser_go(&chrome, url);
         const double ms = browser_number(&chrome,
                                          "performance.getEntriesByName('first-contentful-paint')[0].startTime");
@@ -306,13 +330,13 @@ static void it_prints_on_few_pages(void **state)
     int pages = 0;
     (void)state;
     browser_go(&chrome, one);
-    json_t     *r = browser_call(&chrome, "Page.printToPDF",
-                                 json_pack("{s:f, s:f}", "paperWidth", 8.27, "paperHeight", 11.7));
-    const char *base64 = browser_text(r, "data", NULL, NULL);
+    json_t           *r = browser_call(&chrome, "Page.printToPDF",
+                                       json_pack("{s:f, s:f}", "paperWidth", 8.27, "paperHeight", 11.7));
+    const char       *base64 = browser_text(r, "data", NULL, NULL);
     static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    const size_t n = strlen(base64);
-    char        *pdf = calloc(1, n), *out = pdf;
-    unsigned     bits = 0;
+    const size_t      n = strlen(base64);
+    char             *pdf = calloc(1, n), *out = pdf;
+    unsigned          bits = 0;
     for (size_t i = 0; i < n && base64[i] != '='; i++) {
         bits = bits << 6 | (unsigned)(strchr(digits, base64[i]) - digits);
         if (i % 4) *out++ = (char)(bits >> (6 - 2 * (i % 4)));
@@ -325,11 +349,12 @@ static void it_prints_on_few_pages(void **state)
 }
 
 /* What the button of the raw data saves, of every table: the page hands it to a Blob. */
-#define SAVED "(() => { let all = ''; window.Blob = function (parts) { all += parts[0]; };" \
-              "URL.createObjectURL = () => '#'; HTMLAnchorElement.prototype.click = () => {};" \
-              "const pick = document.querySelector('#raw-pick');" \
-              "for (const o of pick.options) { pick.value = o.value; document.querySelector('#raw-csv').click(); }" \
-              "return all; })()"
+#define SAVED \
+    "(() => { let all = ''; window.Blob = function (parts) { all += parts[0]; };" \
+    "URL.createObjectURL = () => '#'; HTMLAnchorElement.prototype.click = () => {};" \
+    "const pick = document.querySelector('#raw-pick');" \
+    "for (const o of pick.options) { pick.value = o.value; document.querySelector('#raw-csv').click(); }" \
+    "return all; })()"
 
 static void a_saved_table_has_no_formulas(void **state)
 {
@@ -378,8 +403,8 @@ static int end(void **state)
 
 int main(void)
 {
-    const char *own = getenv("MBA_CHROMIUM");
-    const char *const names[] = { own && *own ? own : "chromium", "chromium-browser", NULL };
+    const char             *own = getenv("MBA_CHROMIUM");
+    const char *const       names[] = { own && *own ? own : "chromium", "chromium-browser", NULL };
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_page_works_at_every_width),
         cmocka_unit_test(the_page_of_training_runs_works),
@@ -398,7 +423,8 @@ int main(void)
         puts("skipped: the page is the same one that the plain build shows");
         return SKIPPED;
     }
-    for (const char *const *name = names; *name && !program; name++) if (can_run(*name)) program = *name;
+    for (const char *const *name = names; *name && !program; name++)
+        if (can_run(*name)) program = *name;
     if (!program) {
         puts("skipped: no Chromium here (Debian package `chromium`)");
         return SKIPPED;

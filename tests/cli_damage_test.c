@@ -1,4 +1,6 @@
-/* cli_damage_test.c -- damaged input, full disks, closed doors and Ctrl-C: one clear error, nothing half-written, nothing lost. */
+// SPDX-License-Identifier: Apache-2.0
+/* cli_damage_test.c -- damaged input, full disks, closed doors and Ctrl-C: one clear error, nothing half-written,
+ * nothing lost. */
 #include <unistd.h>
 
 #include "core/file.h"
@@ -40,7 +42,8 @@ static void damaged_images_are_counted_and_empty_classes_told(void **state)
     says(run("train " VISION " --batch 4 --steps 4 --data '%s/jpegs'", scratch_dir), 0, "5.jpg");
     says(run("train " VISION ",classes=7 --batch 4 --steps 1 --data '%s/jpegs' --quiet", scratch_dir), 2,
          "--set classes=2");
-    says(run("train " VISION " --batch 4 --steps 1 --data '%s/jpegs'", scratch_dir), 0, "no part held out: no validation");
+    says(run("train " VISION " --batch 4 --steps 1 --data '%s/jpegs'", scratch_dir), 0,
+         "no part held out: no validation");
     says(run("train " VISION " --batch 4 --steps 1 --validation 0.1 --data '%s/jpegs'", scratch_dir), 0,
          "7 images of 2 classes; others held out evenly by class");
     assert_non_null(strstr(output, "validation 0."));
@@ -65,7 +68,7 @@ static void ctrl_c_finishes_the_step_and_saves(void **state)
     shell(line);
     assert_non_null(strstr(output, "exit 0"));
     assert_non_null(strstr(output, "interrupted, saved"));
-    assert_int_equal(scratch_entries("cut"), 5);                                   // log, options, the tokenizer (two files), a checkpoint
+    assert_int_equal(scratch_entries("cut"), 5); // log, options, the tokenizer (two files), a checkpoint
 }
 
 /* A golden checkpoint with one thing changed. */
@@ -95,17 +98,23 @@ static void damaged_checkpoints_are_told(void **state)
     (void)state;
     char dir[300], path[400];
     snprintf(dir, sizeof dir, "%s/bad", scratch_dir);
-    static const struct { const char *file, *text, *words; } table[] = {
+    static const struct {
+        const char *file, *text, *words;
+    } table[] = {
         { "config.json", "", "config.json" },
         { "config.json", "{\"model_type\": \"mamba\"", "config.json" },
         { "config.json", "{}", "model_type" },
         { "config.json", "{\"model_type\": \"gpt2\"}", "gpt2" },
         { "config.json", "{\"model_type\": \"mamba\", \"hidden_size\": -3}", "hidden_size" },
         { "config.json", "{\"model_type\": \"mamba\", \"hidden_size\": \"many\"}", "hidden_size" },
-        { "config.json", "{\"model_type\": \"mamba\", \"hidden_size\": 64, \"num_hidden_layers\": 3, "
-                         "\"vocab_size\": 61}", "the model asks for" },
-        { "config.json", "{\"model_type\": \"mamba\", \"hidden_size\": 32, \"num_hidden_layers\": 4, "
-                         "\"vocab_size\": 61}", "no tensor" },
+        { "config.json",
+          "{\"model_type\": \"mamba\", \"hidden_size\": 64, \"num_hidden_layers\": 3, "
+          "\"vocab_size\": 61}",
+          "the model asks for" },
+        { "config.json",
+          "{\"model_type\": \"mamba\", \"hidden_size\": 32, \"num_hidden_layers\": 4, "
+          "\"vocab_size\": 61}",
+          "no tensor" },
         { "config.json",
           "{\"model_type\": \"mamba\", \"hidden_size\": 32, \"num_hidden_layers\": 2, \"vocab_size\": 61}", "tensors" },
         { "model.safetensors", "", "model.safetensors" },
@@ -138,12 +147,16 @@ static void bad_data_is_told(void **state)
     put(path, "a\1");
     says(run("train " SMALL " --data '%s' --quiet", path), 2, "too short");
     says(run("train " SMALL " --data '%s/nowhere' --quiet", scratch_dir), 1, "nowhere");
-    says(run("train --model mamba2-130m --set width=32,layers=1,vocab=10,state=8,head_dim=16 --batch 1 --length 16 "
-             DATA " --quiet", scratch_dir), 2, "vocab");
+    says(
+        run("train --model mamba2-130m --set width=32,layers=1,vocab=10,state=8,head_dim=16 --batch 1 --length 16 " DATA
+            " --quiet",
+            scratch_dir),
+        2, "vocab");
     says(run("data prepare --out '%s/t2' --tokenizer '%s/short.bin' '%s/short.bin'", scratch_dir, scratch_dir,
-             scratch_dir), 1, "short.bin");
+             scratch_dir),
+         1, "short.bin");
     says(run("data prepare --out '%s/t2' '%s/none.txt'", scratch_dir, scratch_dir), 1, "none.txt");
-    assert_int_equal(access(scratch("t2"), F_OK), -1);                             // nothing half-written
+    assert_int_equal(access(scratch("t2"), F_OK), -1); // nothing half-written
 }
 
 /* What was there before stays until what replaces it is complete. */
@@ -164,7 +177,7 @@ static void failures_cost_no_file(void **state)
     free(after);
     assert_int_equal(access(scratch("old.db.unfinished"), F_OK), -1);
     put(scratch("there.tsv"), "measured last year");
-    if (access("/dev/nvidiactl", F_OK)) {                               // where there is a GPU it would be used
+    if (access("/dev/nvidiactl", F_OK)) { // where there is a GPU it would be used
         assert_int_equal(run("calibrate --imitate '%s/there.tsv'", scratch_dir), 1);
         assert_ok(mba_file_read(&after, &m, scratch("there.tsv"), 1 << 20));
         assert_string_equal(after, "measured last year");
@@ -178,7 +191,8 @@ static void full_disks_and_closed_doors_are_told(void **state)
 {
     (void)state;
     says(run("eval --checkpoint tests/golden/mamba_odd --tokens tests/golden/mamba_odd/tokens.npy --logits "
-             "/proc/logits.npy"), 1, "/proc/logits.npy");
+             "/proc/logits.npy"),
+         1, "/proc/logits.npy");
     says(run("train " SMALL " " DATA " --steps 2 --out /proc/run --quiet", scratch_dir), 1, "/proc/run");
     put(scratch("file"), "x");
     says(run("train " SMALL " " DATA " --steps 2 --out '%s/file/run' --quiet", scratch_dir, scratch_dir), 1,
@@ -188,19 +202,22 @@ static void full_disks_and_closed_doors_are_told(void **state)
     snprintf(line, sizeof line,
              "(ulimit -f 64; trap '' XFSZ; '%s' train " SMALL " --data '%s/tokens' --steps 2 --out '%s/full' --quiet "
              "2>&1; "
-             "echo exit $?)", getenv("MBA_PROGRAM"), scratch_dir, scratch_dir);
+             "echo exit $?)",
+             getenv("MBA_PROGRAM"), scratch_dir, scratch_dir);
     shell(line);
     says(0, 0, "exit 1");
     says(0, 0, "saving the checkpoint");
-    assert_int_equal(scratch_entries("full"), 4);                                  // the log, the options and the tokenizer
+    assert_int_equal(scratch_entries("full"), 4); // the log, the options and the tokenizer
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(damaged_images_are_counted_and_empty_classes_told),
-        cmocka_unit_test(ctrl_c_finishes_the_step_and_saves), cmocka_unit_test(damaged_checkpoints_are_told),
-        cmocka_unit_test(bad_data_is_told), cmocka_unit_test(full_disks_and_closed_doors_are_told),
+        cmocka_unit_test(ctrl_c_finishes_the_step_and_saves),
+        cmocka_unit_test(damaged_checkpoints_are_told),
+        cmocka_unit_test(bad_data_is_told),
+        cmocka_unit_test(full_disks_and_closed_doors_are_told),
         cmocka_unit_test(failures_cost_no_file),
     };
     return cmocka_run_group_tests(tests, make_data, remove_data);

@@ -1,12 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
 /* cli_test.c -- the program as a person or a script meets it: answers, exit codes, what a command prints. */
 #include "tests/program.h"
 
 static void help_ends_in_examples(void **state)
 {
     (void)state;
-    static const char *const command[] = { "suite", "train", "eval", "generate", "data", "list", "bench", "selftest",
-                                           "doctor", "profile", "show", "export", "diff",
-                                           "report", "verify", "simulate", "sweep", "validate", "calibrate", "manual" };
+    static const char *const command[] = { "suite",    "train",  "eval",     "generate",  "data",
+                                           "list",     "bench",  "selftest", "doctor",    "profile",
+                                           "show",     "export", "diff",     "report",    "verify",
+                                           "simulate", "sweep",  "validate", "calibrate", "manual" };
     says(run("--help"), 0, "examples:");
     for (size_t i = 0; i < sizeof command / sizeof *command; i++) {
         says(run("%s --help", command[i]), 0, "examples:\n  mambascope");
@@ -22,10 +24,10 @@ static void help_ends_in_examples(void **state)
 /* The first line is for programs: "mambascope 1.2.3 commit"; what it was built from and for follows, a line each. */
 static void the_version_tells_what_it_was_built_of(void **state)
 {
-    static const char *const feature[] = { "sources", "compiler", "C library", "CPU", "GPU", "OpenBLAS", "Jansson", "SQLite", "libjpeg",
-                                           "libpng", "zlib", "zstd" };
-    int  major, minor, patch, end = 0;
-    char name[64];
+    static const char *const feature[] = { "sources", "compiler", "C library", "CPU",    "GPU",  "OpenBLAS",
+                                           "Jansson", "SQLite",   "libjpeg",   "libpng", "zlib", "zstd" };
+    int                      major, minor, patch, end = 0;
+    char                     name[64];
     (void)state;
     says(run("--version"), 0, "mambascope ");
     assert_int_equal(sscanf(output, "mambascope %d.%d.%d%n", &major, &minor, &patch, &end), 3);
@@ -72,17 +74,22 @@ static void the_manual_and_the_shell_know_every_option(void **state)
              "manual --bash > '%s'; bash -c 'source \"$1\"; COMP_WORDS=(\"$2\" suite --res); COMP_CWORD=2; "
              "_mambascope; echo \"${COMPREPLY[@]}\"; COMP_WORDS=(\"$2\" sim); COMP_CWORD=1; _mambascope; echo "
              "\"${COMPREPLY[@]}\"' "
-             "x '%s' '%s'", scratch("completion"), scratch("completion"), getenv("MBA_PROGRAM"));
+             "x '%s' '%s'",
+             scratch("completion"), scratch("completion"), getenv("MBA_PROGRAM"));
     says(run("%s", line), 0, "--resume\nsimulate\n");
 }
 
 static void misuse_is_told_and_exits_with_2(void **state)
 {
     (void)state;
-    static const struct { const char *args, *words; } table[] = {
-        { "", "usage" },                                  { "dance", "no command 'dance'" },
+    static const struct {
+        const char *args, *words;
+    } table[] = {
+        { "", "usage" },
+        { "dance", "no command 'dance'" },
         { "profile", "profile what?" },
-        { "train", "no model" },                          { "train --model nobody", "no model 'nobody'" },
+        { "train", "no model" },
+        { "train --model nobody", "no model 'nobody'" },
         { "train --model mamba-130m --batch 0", "--batch must be a whole number from 1 to 1048576, not 0" },
         { "train --model mamba-130m --batch x", "--batch must be a whole number from 1 to 1048576, not x" },
         { "train --model mamba-130m --lengthy 3", "no option --lengthy" },
@@ -107,10 +114,14 @@ static void misuse_is_told_and_exits_with_2(void **state)
         { "train --model mamba-130m --set eps=0 --dry-run", "a number above 0" },
         { "train --model mamba-130m --set width=64 --set layers=2 --dry-run", "--set is given twice" },
         { "train --model mamba-130m --end-of-text 3 --dry-run", "--end-of-text without --documents" },
-        { "show -x", "no option -x" },                    { "data inspect -q x", "no option -q" },
-        { "list", "list what?" },                         { "bench nothing", "bench what?" },
-        { "data prepare", "--out" },                      { "eval", "--checkpoint" },
-        { "generate", "--checkpoint" },                   { "selftest nobody", "no operator 'nobody'" },
+        { "show -x", "no option -x" },
+        { "data inspect -q x", "no option -q" },
+        { "list", "list what?" },
+        { "bench nothing", "bench what?" },
+        { "data prepare", "--out" },
+        { "eval", "--checkpoint" },
+        { "generate", "--checkpoint" },
+        { "selftest nobody", "no operator 'nobody'" },
         { "eval --checkpoint x --data shapes --labels y.npy", "--labels without --images" },
         { "eval --checkpoint x --tokens t.npy --batch 3", "go with --data" },
         { "eval --checkpoint x --tokens t.npy --logits l --grads l", "one file" },
@@ -119,7 +130,8 @@ static void misuse_is_told_and_exits_with_2(void **state)
         { "profile --model mamba2-130m --units 5", "go with a program" },
         { "profile --model mamba2-130m --skip-steps 2", "go with a program" },
         { "profile --skip-steps 2 -- true", "--skip-steps without --range" },
-        { "diff a.db b.db --gate 1e400", "0 to 1000" },   { "suite --only ''", "--only" },
+        { "diff a.db b.db --gate 1e400", "0 to 1000" },
+        { "suite --only ''", "--only" },
         { "data prepare --out ''", "--out with a new directory" },
         { "data prepare --out d --seed 0 a.txt", "--seed changes nothing here" },
         { "data prepare --out d --synthetic 1K a.txt", "--synthetic changes nothing here" },
@@ -143,7 +155,8 @@ static double cell(const json_t *rows, size_t i, const char *key)
     return json_number_value(json_object_get(json_array_get(rows, i), key));
 }
 
-/* A sweep's answer, which has `rows`. Longer than `output`, and the talk on stderr is no part of it: a pipe and a file. */
+/* A sweep's answer, which has `rows`. Longer than `output`, and the talk on stderr is no part of it: a pipe and a
+ * file. */
 static json_t *swept(const char *axes, size_t rows)
 {
     json_error_t e;
@@ -158,7 +171,9 @@ static json_t *swept(const char *axes, size_t rows)
 /* Names of every kind: what was probably meant stands in the fix. */
 static void a_word_that_is_no_name_gets_the_one_that_is_like_it(void **state)
 {
-    static const struct { const char *args, *fix; } cases[] = {
+    static const struct {
+        const char *args, *fix;
+    } cases[] = {
         { "trian", "fix: did you mean train? mambascope --help" },
         { "simulate --machine H100", "fix: did you mean h100? a100," },
         { "simulate --set regs=x2", "fix: did you mean rf? " },
@@ -179,8 +194,8 @@ static void a_sweep_is_of_the_machine_that_was_asked_for(void **state)
 {
     (void)state;
     json_t *plain = swept("--axis machine=a100 --model mamba2-130m", 1),
-           *ratio = swept("--axis ratio=16 --by machine=a100 --model mamba2-130m", 1),       // what an A100 has
-           *l2 = swept("--axis l2=x0.25:x1 --model mambavision-t --batch 128", 2),
+           *ratio = swept("--axis ratio=16 --by machine=a100 --model mamba2-130m", 1), // what an A100 has
+               *l2 = swept("--axis l2=x0.25:x1 --model mambavision-t --batch 128", 2),
            *clock = swept("--axis clock=x1:x2 --model mamba2-130m", 2),
            *ring = swept("--axis ring=4 --model mamba2-130m", 1),
            *fp32 = swept("--axis hbm=x1 --precision fp32 --model mamba-130m", 1), *bf16 = swept("--axis hbm=x1", 5);
@@ -206,10 +221,11 @@ static void a_store_is_simulated(void **state)
     json_t *rows = json_load_file(scratch("stored.json"), 0, NULL), *row;
     size_t  i;
     assert_int_equal(json_array_size(rows), 57);
-    json_array_foreach(rows, i, row) {
+    json_array_foreach(rows, i, row)
+    {
         const double launches = json_number_value(json_object_get(row, "launches"));
         assert_true(json_number_value(json_object_get(row, "us")) > 0 && launches > 0);
-        ms       += launches * json_number_value(json_object_get(row, "us"));
+        ms += launches * json_number_value(json_object_get(row, "us"));
         measured += launches * json_number_value(json_object_get(row, "measured_us"));
     }
     assert_true(fabs(ms / measured - 1) < 0.15);
@@ -253,8 +269,9 @@ static void decoding_is_measured_per_core(void **state)
     assert_int_equal(run("bench decode --repeats 1 --threads 2 --json"), 0);
     json_t *rows = json_output(), *row;
     size_t  i;
-    assert_int_equal(json_array_size(rows), 6);       // with and without augmentation, and PNG; one thread and all
-    json_array_foreach(rows, i, row) {
+    assert_int_equal(json_array_size(rows), 6); // with and without augmentation, and PNG; one thread and all
+    json_array_foreach(rows, i, row)
+    {
         assert_int_equal(json_number_value(json_object_get(row, "threads")), i < 3 ? 1 : 2);
         assert_true(json_number_value(json_object_get(row, "images")) > 0);
         assert_true(json_number_value(json_object_get(row, "images_per_s_per_core")) > 0);
@@ -267,9 +284,11 @@ static void the_bar_of_training_says_rate_and_part_of_the_floor(void **state)
 {
     (void)state;
     char line[1024];
-    if (system("script -qec true /dev/null > /dev/null 2>&1 < /dev/null")) skip();      // as in a container without /dev/pts
-    snprintf(line, sizeof line, "TERM=xterm COLUMNS=80 script -qec \"'%s' train --model mamba2-130m --set "
-             "width=64,layers=2,vocab=264 --batch 4 --length 64 --steps 5\" /dev/null < /dev/null", getenv("MBA_PROGRAM"));
+    if (system("script -qec true /dev/null > /dev/null 2>&1 < /dev/null")) skip(); // as in a container without /dev/pts
+    snprintf(line, sizeof line,
+             "TERM=xterm COLUMNS=80 script -qec \"'%s' train --model mamba2-130m --set "
+             "width=64,layers=2,vocab=264 --batch 4 --length 64 --steps 5\" /dev/null < /dev/null",
+             getenv("MBA_PROGRAM"));
     shell(line);
     int bars = 0;
     for (char *p = strtok(output, "\r\n"); p; p = strtok(NULL, "\r\n")) {
@@ -298,7 +317,11 @@ static void a_dry_run_tells_what_a_step_costs(void **state)
     assert_true(json_real_value(json_object_get(json_object_get(j, "bytes"), "read")) > 0);
     assert_true(json_real_value(json_object_get(json_object_get(j, "bytes"), "write")) > 0);
     json_decref(j);
-    static const struct { const char *model; int64_t parameters; const char *key; } others[] = {
+    static const struct {
+        const char *model;
+        int64_t     parameters;
+        const char *key;
+    } others[] = {
         { "mambavision-t --batch 2", 31794248, "image" },
         { "graphmamba-peptides-func --graphs 4", 491770, "max_nodes" },
     };
@@ -337,11 +360,12 @@ static void copies_stand_beside_what_memory_bounds(void **state)
     assert_true(json_array_size(j) >= 4);
     for (size_t i = 0; i < json_array_size(j); i++) {
         const json_t *row = json_array_get(j, i);
-        const double  ms = json_real_value(json_object_get(row, "ms")), gb_s = json_real_value(json_object_get(row, "gb_s"));
-        const double  copy = json_real_value(json_object_get(row, "copy_ms")), mb = gb_s * ms;
+        const double  ms = json_real_value(json_object_get(row, "ms")),
+                     gb_s = json_real_value(json_object_get(row, "gb_s"));
+        const double copy = json_real_value(json_object_get(row, "copy_ms")), mb = gb_s * ms;
         assert_true(copy > 0);
         assert_near(json_real_value(json_object_get(row, "percent_of_copy")), 100 * copy / ms, 1e-6 * copy / ms * 100);
-        assert_true(mb / copy < 1e4);                                     // no machine copies 10 TB/s
+        assert_true(mb / copy < 1e4); // no machine copies 10 TB/s
     }
     json_decref(j);
 }
@@ -349,14 +373,18 @@ static void copies_stand_beside_what_memory_bounds(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(help_ends_in_examples), cmocka_unit_test(the_version_tells_what_it_was_built_of), cmocka_unit_test(misuse_is_told_and_exits_with_2),
+        cmocka_unit_test(help_ends_in_examples),
+        cmocka_unit_test(the_version_tells_what_it_was_built_of),
+        cmocka_unit_test(misuse_is_told_and_exits_with_2),
         cmocka_unit_test(the_manual_and_the_shell_know_every_option),
         cmocka_unit_test(the_bar_of_training_says_rate_and_part_of_the_floor),
-        cmocka_unit_test(decoding_is_measured_per_core), cmocka_unit_test(a_dry_run_tells_what_a_step_costs),
+        cmocka_unit_test(decoding_is_measured_per_core),
+        cmocka_unit_test(a_dry_run_tells_what_a_step_costs),
         cmocka_unit_test(copies_stand_beside_what_memory_bounds),
         cmocka_unit_test(calibrate_without_a_gpu_says_what_to_do_instead),
         cmocka_unit_test(a_word_that_is_no_name_gets_the_one_that_is_like_it),
-        cmocka_unit_test(a_sweep_is_of_the_machine_that_was_asked_for), cmocka_unit_test(a_store_is_simulated),
+        cmocka_unit_test(a_sweep_is_of_the_machine_that_was_asked_for),
+        cmocka_unit_test(a_store_is_simulated),
         cmocka_unit_test(an_experiment_is_one_document),
     };
     return cmocka_run_group_tests(tests, make_data, remove_data);

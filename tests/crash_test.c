@@ -1,5 +1,6 @@
-/* crash_test.c -- nothing is lost by power cuts, by two commands at once, by kill -9 at any moment. The ordinary run takes a
- * sample; with MBA_CRASH_ALL it takes all. */
+// SPDX-License-Identifier: Apache-2.0
+/* crash_test.c -- nothing is lost by power cuts, by two commands at once, by kill -9 at any moment. The ordinary run
+ * takes a sample; with MBA_CRASH_ALL it takes all. */
 #include <fcntl.h>
 #include <time.h>
 
@@ -29,8 +30,10 @@ static int begin(void **state)
     char        line[1024];
     is_long = asked && *asked;
     if (make_data(state)) return -1;
-    snprintf(line, sizeof line, "for i in $(seq 400); do echo \"line $i of a text that is long enough to be held out\"; done >'%s/text.txt'",
-             scratch_dir);
+    snprintf(
+        line, sizeof line,
+        "for i in $(seq 400); do echo \"line $i of a text that is long enough to be held out\"; done >'%s/text.txt'",
+        scratch_dir);
     return shell(line);
 }
 

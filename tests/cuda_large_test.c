@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* cuda_large_test.c -- tensors of more than 2^31 elements on the GPU, forward and backward, against the same rows in a
  * small graph on the CPU. Rows are independent of each other and their tokens repeat, so a table row's gradient is that
  * of one use of it times the number of uses. */
@@ -9,24 +10,28 @@
 #include "ops/relu2/relu2.h"
 #include "ops/rmsnorm/rmsnorm.h"
 
-enum { VOCAB = 64, WIDTH = 2048, ROWS = 1050624, TAIL = VOCAB };   // ROWS x WIDTH = 2^31 + 4194304
+enum { VOCAB = 64, WIDTH = 2048, ROWS = 1050624, TAIL = VOCAB }; // ROWS x WIDTH = 2^31 + 4194304
 
-typedef struct chain { mba_graph *g; mba_program *p; mba_tensor *tokens, *table, *tail; } chain;
+typedef struct chain {
+    mba_graph   *g;
+    mba_program *p;
+    mba_tensor  *tokens, *table, *tail;
+} chain;
 
 static chain build(int64_t rows, const mba_device *d)
 {
     chain c;
     assert_ok(mba_graph_create(&c.g));
     c.tokens = mba_index(c.g, "tokens", MBA_TYPE(MBA_I32, rows), VOCAB);
-    c.table  = mba_param(c.g, "table", MBA_TYPE(MBA_F32, VOCAB, WIDTH), MBA_INIT_NORMAL(1), MBA_DECAY);
+    c.table = mba_param(c.g, "table", MBA_TYPE(MBA_F32, VOCAB, WIDTH), MBA_INIT_NORMAL(1), MBA_DECAY);
     mba_tensor *w = mba_param(c.g, "w", MBA_TYPE(MBA_F32, WIDTH), MBA_INIT_NORMAL(1), MBA_NO_DECAY);
     mba_tensor *x = mba_rmsnorm(c.g, mba_embed(c.g, c.tokens, c.table, MBA_F32), w, 1e-5f);
     mba_tensor *y = mba_relu2(c.g, x);
     c.tail = mba_relu2(c.g, mba_slice(c.g, x, 0, rows - TAIL, TAIL));
     mba_result(c.g, "tail", c.tail);
     assert_ok(mba_backward_from(c.g, 1, &y, (mba_tensor *[]){ NULL }));
-    assert_ok(mba_program_create(&c.p, c.g, &(mba_program_options){ .cuda = d->machine->cc > 0,
-                                                                    .machine = d->machine }));
+    assert_ok(
+        mba_program_create(&c.p, c.g, &(mba_program_options){ .cuda = d->machine->cc > 0, .machine = d->machine }));
     return c;
 }
 
@@ -62,13 +67,13 @@ static void compare_gradient(const chain *large, const mba_device *cpu)
     static int64_t uses[VOCAB];
     chain          once = build(VOCAB, cpu);
     for (int64_t i = 0; i < ROWS; i++) uses[token_of(i)]++;
-    run(&once, cpu, VOCAB, -1);                   // every token once
+    run(&once, cpu, VOCAB, -1); // every token once
     assert_ok(mba_program_pull(large->p));
     const mba_tensor *ga = mba_flat_grads(large->g, MBA_DECAY), *gb = mba_flat_grads(once.g, MBA_DECAY);
     const float      *a = mba_program_host(large->p, ga), *b = mba_program_host(once.p, gb);
     for (int64_t i = 0; i < (int64_t)VOCAB * WIDTH; i++) {
         const double n = (double)uses[i / WIDTH], want = (double)b[i] * n;
-        assert_near(a[i], want, n * (0x1p-24 * fabs(want) + 1e-6));     // a sum of n equal terms in fp32
+        assert_near(a[i], want, n * (0x1p-24 * fabs(want) + 1e-6)); // a sum of n equal terms in fp32
     }
     end(&once);
 }

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* cuda_models_test.c -- every kind of model builds, differentiates and has a plan for the GPU, in fp32 and in bf16; no
  * GPU is needed for that. */
 #include "tests/test.h"
@@ -9,7 +10,10 @@
 #include "ops/lamb/lamb.h"
 #include "tests/machines.h"
 
-typedef struct how { mba_dtype compute; bool train, recompute; } how;
+typedef struct how {
+    mba_dtype compute;
+    bool      train, recompute;
+} how;
 
 static mba_status append_step(mba_graph *g, mba_task task, mba_tensor *loss)
 {
@@ -56,7 +60,7 @@ static double plan_model(const char *name, how h)
     if (st == MBA_OK && h.train) st = append_step(g, m.task, io.loss);
     if (st == MBA_OK) st = mba_program_create(&p, g, &(mba_program_options){ .cuda = true, .machine = &machines[1] });
     if (st == MBA_OK) bytes = (double)p->layout.role_bytes[MBA_ACT] - kept_by_scans(g);
-    else              printf("%s, %s: %s\n", name, h.compute == MBA_BF16 ? "bf16" : "fp32", mba_message());
+    else printf("%s, %s: %s\n", name, h.compute == MBA_BF16 ? "bf16" : "fp32", mba_message());
     mba_program_destroy(p);
     mba_graph_destroy(g);
     return bytes;
@@ -64,9 +68,23 @@ static double plan_model(const char *name, how h)
 
 /* At least one of each family: every mixer, every loss, layer scale, dropout, embeddings and real features. */
 static const char *const models[] = {
-    "mamba-130m", "mamba2-130m", "hybrid-130m", "hybrid-b-130m", "hybrid-a-130m", "hybrid-j-370m", "hybrid-peer-370m",
-    "transformer-130m", "mambavision-t", "mambavision-b", "graphmamba-voc", "graphmamba-peptides-func",
-    "graphmamba-peptides-struct", "graphmamba-mnist", "graphmamba-pattern", "graphmamba-cluster", "graphmamba-malnet",
+    "mamba-130m",
+    "mamba2-130m",
+    "hybrid-130m",
+    "hybrid-b-130m",
+    "hybrid-a-130m",
+    "hybrid-j-370m",
+    "hybrid-peer-370m",
+    "transformer-130m",
+    "mambavision-t",
+    "mambavision-b",
+    "graphmamba-voc",
+    "graphmamba-peptides-func",
+    "graphmamba-peptides-struct",
+    "graphmamba-mnist",
+    "graphmamba-pattern",
+    "graphmamba-cluster",
+    "graphmamba-malnet",
 };
 
 static void every_model_has_a_plan_in_fp32_and_bf16(void **state)
@@ -74,7 +92,7 @@ static void every_model_has_a_plan_in_fp32_and_bf16(void **state)
     (void)state;
     int without = 0;
     for (size_t i = 0; i < sizeof models / sizeof *models; i++)
-        for (int k = 0; k < 3; k++) {             // training, with recomputation, evaluation
+        for (int k = 0; k < 3; k++) { // training, with recomputation, evaluation
             const bool   train = k < 2, recompute = k == 1;
             const double full = plan_model(models[i], (how){ MBA_F32, train, recompute });
             const double half = plan_model(models[i], (how){ MBA_BF16, train, recompute });

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* cuda_stress_test.c -- the state-space kernels under what small cases do not reach: a busy GPU, very many launches, a
  * sequence of 131072 tokens, tensors of more than 2^31 elements, walks cut as those of the peers' shapes are. Every
  * variant of ssd through include/mba_kernels.h.
@@ -20,13 +21,13 @@ enum { VARIANTS = sizeof variants / sizeof *variants };
 /* ---- a call and its memory ---- */
 
 typedef struct job {
-    const mba_device     *d;
-    mba_kernels_plan     *plan;
-    mba_kernels_pointers  a;
-    int64_t               B, L, H;
-    size_t                operand[MBA_KERNELS_OPERANDS];       /* bytes; a gradient has the size of its operand */
-    void                 *taken[32];
-    int                   ntaken;
+    const mba_device    *d;
+    mba_kernels_plan    *plan;
+    mba_kernels_pointers a;
+    int64_t              B, L, H;
+    size_t               operand[MBA_KERNELS_OPERANDS]; /* bytes; a gradient has the size of its operand */
+    void                *taken[32];
+    int                  ntaken;
 } job;
 
 static void *take(job *j, size_t bytes)
@@ -38,9 +39,19 @@ static void *take(job *j, size_t bytes)
 
 static int plan_create(mba_kernels_plan **p, int64_t B, int64_t L, int64_t H, const char *variant, bool backward)
 {
-    const mba_kernels_desc desc = { .bytes = sizeof desc, .op = MBA_KERNELS_SSD, .type = MBA_KERNELS_BF16, .batch = B,
-        .length = L, .heads = H, .head_dim = P, .groups = 1, .state = N, .chunk = 256, .backward = backward,
-        .variant = variant, .given = 1u << MBA_KERNELS_D | 1u << MBA_KERNELS_DT_BIAS };
+    const mba_kernels_desc desc = { .bytes = sizeof desc,
+                                    .op = MBA_KERNELS_SSD,
+                                    .type = MBA_KERNELS_BF16,
+                                    .batch = B,
+                                    .length = L,
+                                    .heads = H,
+                                    .head_dim = P,
+                                    .groups = 1,
+                                    .state = N,
+                                    .chunk = 256,
+                                    .backward = backward,
+                                    .variant = variant,
+                                    .given = 1u << MBA_KERNELS_D | 1u << MBA_KERNELS_DT_BIAS };
     return mba_kernels_plan_create(p, &desc, NULL);
 }
 
@@ -56,13 +67,19 @@ static const mba_device *gpu(void)
 {
     const mba_device *d = NULL;
     if (mba_device_cuda(&d, 0) != MBA_OK) skip();
-    if (d->left() < (size_t)LARGEST_GB << 30) { printf("less than %d GB left\n", LARGEST_GB); skip(); }
+    if (d->left() < (size_t)LARGEST_GB << 30) {
+        printf("less than %d GB left\n", LARGEST_GB);
+        skip();
+    }
     for (int v = 0; v < VARIANTS; v++) {
         mba_kernels_plan *p;
-        if (plan_create(&p, 1, 1024, 4, variants[v], true)) { printf("%s\n", mba_kernels_error()); skip(); }
+        if (plan_create(&p, 1, 1024, 4, variants[v], true)) {
+            printf("%s\n", mba_kernels_error());
+            skip();
+        }
         mba_kernels_plan_destroy(p);
     }
-    alarm(DIES_AFTER_S);                              // a hang ends the test
+    alarm(DIES_AFTER_S); // a hang ends the test
     return d;
 }
 
@@ -70,20 +87,20 @@ static void job_begin(job *j, const mba_device *d, int64_t B, int64_t L, int64_t
 {
     *j = (job){ .d = d, .B = B, .L = L, .H = H, .plan = plan_of(B, L, H, variant, true) };
     const size_t tokens = (size_t)(B * L), heads = (size_t)H;
-    j->operand[MBA_KERNELS_X]  = tokens * heads * P * 2;
+    j->operand[MBA_KERNELS_X] = tokens * heads * P * 2;
     j->operand[MBA_KERNELS_DT] = tokens * heads * 2;
-    j->operand[MBA_KERNELS_B]  = j->operand[MBA_KERNELS_C] = tokens * N * 2;
+    j->operand[MBA_KERNELS_B] = j->operand[MBA_KERNELS_C] = tokens * N * 2;
     j->operand[MBA_KERNELS_A_LOG] = j->operand[MBA_KERNELS_D] = j->operand[MBA_KERNELS_DT_BIAS] = heads * 4;
     for (int k = 0; k < MBA_KERNELS_OPERANDS; k++) {
         if (!j->operand[k]) continue;
-        j->a.in[k]  = take(j, j->operand[k]);
+        j->a.in[k] = take(j, j->operand[k]);
         j->a.din[k] = take(j, j->operand[k]);
     }
     const size_t fwd = mba_kernels_work_bytes(j->plan, 0), bwd = mba_kernels_work_bytes(j->plan, 1);
-    j->a.out[MBA_KERNELS_Y]  = take(j, j->operand[MBA_KERNELS_X]);
+    j->a.out[MBA_KERNELS_Y] = take(j, j->operand[MBA_KERNELS_X]);
     j->a.dout[MBA_KERNELS_Y] = take(j, j->operand[MBA_KERNELS_X]);
     j->a.saved = take(j, mba_kernels_saved_bytes(j->plan));
-    j->a.work  = take(j, fwd > bwd ? fwd : bwd);
+    j->a.work = take(j, fwd > bwd ? fwd : bwd);
 }
 
 static void job_run(const job *j, void *stream)
@@ -100,11 +117,13 @@ static void job_end(job *j)
 
 /* ---- values ---- */
 
-static float noise(uint64_t *s)                       /* about -2 .. 2, of variance 1 */
+static float noise(uint64_t *s) /* about -2 .. 2, of variance 1 */
 {
     float sum = 0;
     for (int i = 0; i < 3; i++) {
-        *s ^= *s << 13; *s ^= *s >> 7; *s ^= *s << 17;
+        *s ^= *s << 13;
+        *s ^= *s >> 7;
+        *s ^= *s << 17;
         sum += (float)(*s >> 40) * 0x1p-23f - 1;
     }
     return sum;
@@ -119,18 +138,27 @@ static uint16_t *halves(int64_t n, uint64_t seed, float scale)
 }
 
 /* What the sequences of a job hold, `count` of them again and again: decays from a few tokens to some hundred. */
-typedef struct sequence { uint16_t *x, *dt, *b, *c, *dy; float *par; int64_t count; } sequence;
+typedef struct sequence {
+    uint16_t *x, *dt, *b, *c, *dy;
+    float    *par;
+    int64_t   count;
+} sequence;
 
 static sequence sequences_of(int64_t count, int64_t L, int64_t H)
 {
     const int64_t tokens = count * L;
-    sequence s = { halves(tokens * H * P, 3, 1), halves(tokens * H, 5, 0.5f), halves(tokens * N, 7, 1),
-                   halves(tokens * N, 9, 1), halves(tokens * H * P, 11, 1), malloc(3 * 4 * (size_t)H), count };
+    sequence      s = { halves(tokens * H * P, 3, 1),
+                        halves(tokens * H, 5, 0.5f),
+                        halves(tokens * N, 7, 1),
+                        halves(tokens * N, 9, 1),
+                        halves(tokens * H * P, 11, 1),
+                        malloc(3 * 4 * (size_t)H),
+                        count };
     assert_non_null(s.par);
     for (int64_t h = 0; h < H; h++) {
-        s.par[h]         = logf(0.5f + 4 * (float)(h % 7));       // A_log
-        s.par[H + h]     = 1 - 0.1f * (float)(h % 5);             // D
-        s.par[2 * H + h] = -4 + 0.3f * (float)(h % 6);            // dt_bias
+        s.par[h] = logf(0.5f + 4 * (float)(h % 7));    // A_log
+        s.par[H + h] = 1 - 0.1f * (float)(h % 5);      // D
+        s.par[2 * H + h] = -4 + 0.3f * (float)(h % 6); // dt_bias
     }
     return s;
 }
@@ -139,28 +167,38 @@ static sequence sequence_of(int64_t L, int64_t H) { return sequences_of(1, L, H)
 
 static void put_sequences(const job *j, const sequence *s)
 {
-    const struct { const void *to, *from; size_t bytes; } each[] = {
-        { j->a.in[MBA_KERNELS_X], s->x, (size_t)(j->L * j->H * P * 2) },
-        { j->a.in[MBA_KERNELS_DT], s->dt, (size_t)(j->L * j->H * 2) },
-        { j->a.in[MBA_KERNELS_B], s->b, (size_t)(j->L * N * 2) },
-        { j->a.in[MBA_KERNELS_C], s->c, (size_t)(j->L * N * 2) },
-        { j->a.dout[MBA_KERNELS_Y], s->dy, (size_t)(j->L * j->H * P * 2) } };
+    const struct {
+        const void *to, *from;
+        size_t      bytes;
+    } each[] = { { j->a.in[MBA_KERNELS_X], s->x, (size_t)(j->L * j->H * P * 2) },
+                 { j->a.in[MBA_KERNELS_DT], s->dt, (size_t)(j->L * j->H * 2) },
+                 { j->a.in[MBA_KERNELS_B], s->b, (size_t)(j->L * N * 2) },
+                 { j->a.in[MBA_KERNELS_C], s->c, (size_t)(j->L * N * 2) },
+                 { j->a.dout[MBA_KERNELS_Y], s->dy, (size_t)(j->L * j->H * P * 2) } };
     for (size_t i = 0; i < sizeof each / sizeof *each; i++)
         for (int64_t b = 0; b < j->B; b++)
             assert_ok(j->d->put((char *)each[i].to + (size_t)b * each[i].bytes,
                                 (const char *)each[i].from + (size_t)(b % s->count) * each[i].bytes, each[i].bytes));
     const int par[] = { MBA_KERNELS_A_LOG, MBA_KERNELS_D, MBA_KERNELS_DT_BIAS };
     for (int i = 0; i < 3; i++) assert_ok(j->d->put((void *)j->a.in[par[i]], s->par + i * j->H, 4 * (size_t)j->H));
-    assert_ok(j->d->wait());                          // the host's side may go
+    assert_ok(j->d->wait()); // the host's side may go
 }
 
 static void sequence_end(sequence *s)
 {
-    free(s->x); free(s->dt); free(s->b); free(s->c); free(s->dy); free(s->par);
+    free(s->x);
+    free(s->dt);
+    free(s->b);
+    free(s->c);
+    free(s->dy);
+    free(s->par);
 }
 
 /* Everything a call has written, y first. */
-typedef struct answer { char *bytes; size_t n; } answer;
+typedef struct answer {
+    char  *bytes;
+    size_t n;
+} answer;
 
 static answer answer_of(const job *j)
 {
@@ -187,12 +225,17 @@ static bool same_bits(const job *j, const answer *first)
 
 /* ---- a busy GPU ---- */
 
-typedef struct load { job j; atomic_bool stop; pthread_t thread; atomic_long runs; } load;
+typedef struct load {
+    job         j;
+    atomic_bool stop;
+    pthread_t   thread;
+    atomic_long runs;
+} load;
 
 static void *keep_busy(void *p)
 {
     load *l = p;
-    void *own_stream = (void *)2;                     // cudaStreamPerThread
+    void *own_stream = (void *)2; // cudaStreamPerThread
     while (!atomic_load(&l->stop) && !mba_kernels_forward(l->j.plan, &l->j.a, own_stream)
            && !mba_kernels_backward(l->j.plan, &l->j.a, own_stream))
         atomic_fetch_add(&l->runs, 1);
@@ -267,7 +310,7 @@ static void calls_without_number_do_not_hang(void **state)
         put_sequences(&j, &s);
         job_run(&j, d->stream);
         answer first = answer_of(&j);
-        for (int i = 0; i < CALLS / VARIANTS / 2; i++) {      // a run is two calls
+        for (int i = 0; i < CALLS / VARIANTS / 2; i++) { // a run is two calls
             job_run(&j, d->stream);
             if (i % 1000 == 0) assert_ok(d->wait());
         }
@@ -373,7 +416,7 @@ static double alone_apart(job *j, const answer *want)
     char                *y = malloc(bytes);
     assert_non_null(y);
     a.work = take(j, mba_kernels_work_bytes(p, 0));
-    a.out[MBA_KERNELS_Y] = take(j, bytes);            // where no right y is yet
+    a.out[MBA_KERNELS_Y] = take(j, bytes); // where no right y is yet
     if (mba_kernels_forward(p, &a, j->d->stream)) fail_msg("%s", mba_kernels_error());
     assert_ok(j->d->get(y, a.out[MBA_KERNELS_Y], bytes));
     const double off = apart((const uint16_t *)y, (const uint16_t *)want->bytes, (int64_t)bytes / 2);
@@ -387,10 +430,11 @@ static double alone_apart(job *j, const answer *want)
 static void fused_gives_what_chunked_gives_at_the_sizes_of_the_peers(void **state)
 {
     (void)state;
-    static const int64_t shape[][3] = { { 8, 2048, 24 }, { 4, 4096, 24 }, { 1, 32768, 24 }, { 32, 512, 24 },
-        { 8, 2048, 64 }, { 1, 32768, 64 }, { 8, 2048, 80 }, { 4, 4096, 80 }, { 1, 32768, 80 }, { 32, 512, 80 } };
-    const mba_device *d = gpu();
-    int               bad = 0;
+    static const int64_t shape[][3] = { { 8, 2048, 24 },  { 4, 4096, 24 },  { 1, 32768, 24 }, { 32, 512, 24 },
+                                        { 8, 2048, 64 },  { 1, 32768, 64 }, { 8, 2048, 80 },  { 4, 4096, 80 },
+                                        { 1, 32768, 80 }, { 32, 512, 80 } };
+    const mba_device    *d = gpu();
+    int                  bad = 0;
     for (size_t i = 0; i < sizeof shape / sizeof *shape; i++) {
         const int64_t B = shape[i][0], L = shape[i][1], H = shape[i][2];
         sequence      s = sequences_of(B, L, H);
@@ -406,7 +450,10 @@ static void fused_gives_what_chunked_gives_at_the_sizes_of_the_peers(void **stat
         printf("%2lld x %5lld x %2lld:", (long long)B, (long long)L, (long long)H);
         bad += results_apart(&j, &of[1], &of[0]);
         const double alone = alone_apart(&j, &of[0]);
-        if (!(alone < 8e-3)) { printf("BAD y without keeping: %.1e\n", alone); bad++; }
+        if (!(alone < 8e-3)) {
+            printf("BAD y without keeping: %.1e\n", alone);
+            bad++;
+        }
         job_end(&j);
         for (int v = 0; v < 2; v++) free(of[v].bytes);
         sequence_end(&s);
@@ -434,9 +481,9 @@ static void a_sequence_of_131072_tokens(void **state)
         of[v] = answer_of(&j);
         const uint16_t *y = (const uint16_t *)of[v].bytes, *dx = y + (size_t)L * H * P,
                        *y0 = (const uint16_t *)of[0].bytes;
-        const double    all = apart_from_recurrence(y, want, L, H, HEAD, 0),
-                        end = apart_from_recurrence(y, want, L, H, HEAD, L - LAST),
-                        grad = apart(dx, y0 + (size_t)L * H * P, (int64_t)L * H * P);
+        const double all = apart_from_recurrence(y, want, L, H, HEAD, 0),
+                     end = apart_from_recurrence(y, want, L, H, HEAD, L - LAST),
+                     grad = apart(dx, y0 + (size_t)L * H * P, (int64_t)L * H * P);
         printf("%-10s y off by %.1e, its last %d tokens by %.1e; dx %.1e from that of chunked\n", variants[v], all,
                LAST, end, grad);
         bad += !(all < 8e-3) + !(end < 8e-3) + !(grad < 8e-3);
@@ -452,7 +499,7 @@ static void a_sequence_of_131072_tokens(void **state)
 static void more_than_two_billion_elements(void **state)
 {
     (void)state;
-    enum { B = 65, L = 8192, H = 64 };                // x has 2^31 + 2^25 elements
+    enum { B = 65, L = 8192, H = 64 }; // x has 2^31 + 2^25 elements
     const mba_device *d = gpu();
     const size_t      one = (size_t)L * H * P * 2;
     sequence          s = sequence_of(L, H);
@@ -468,7 +515,7 @@ static void more_than_two_billion_elements(void **state)
             assert_ok(d->get(first, out[k], one));
             assert_ok(d->get(last, (const char *)out[k] + (B - 1) * one, one));
             assert_memory_equal(first, last, one);
-            assert_true(apart((const uint16_t *)last, k ? s.dy : s.x, 1000) < 1000);      // numbers, not NaN
+            assert_true(apart((const uint16_t *)last, k ? s.dy : s.x, 1000) < 1000); // numbers, not NaN
         }
         printf("%-10s the last of %d sequences is the first\n", variants[v], B);
         job_end(&j);

@@ -1,9 +1,10 @@
+// SPDX-License-Identifier: Apache-2.0
 /* cuda_test.c -- every operator on the GPU against fp64, with fp32 and with bf16 activations; and, without a GPU, that
  * every operator has a plan for the machines we compile for.
  *
- * MBA_TEST_OPS="ssd rmsnorm" looks at these alone, and says how long each case takes; MBA_TEST_CASE=3 at their case 3 alone, and is skipped
- * where none has so many: a sanitizer takes minutes for some, and a process for each goes beside the others. With MBA_TEST_ONCE nothing runs a
- * second time to see whether its bits repeat. */
+ * MBA_TEST_OPS="ssd rmsnorm" looks at these alone, and says how long each case takes; MBA_TEST_CASE=3 at their case 3
+ * alone, and is skipped where none has so many: a sanitizer takes minutes for some, and a process for each goes beside
+ * the others. With MBA_TEST_ONCE nothing runs a second time to see whether its bits repeat. */
 #include "tests/test.h"
 
 #include <time.h>
@@ -29,7 +30,10 @@ static bool complete(const mba_op *op, const mba_case *c, mba_dtype compute, con
     if (mba_case_build(&o, op, c, (mba_case_how){ .compute = compute }) != MBA_OK) return false;
     bool ok = mba_program_create(&p, o.g, &(mba_program_options){ .cuda = true, .machine = d->machine }) == MBA_OK;
     for (int32_t i = 0; ok && i < o.g->nnodes; i++)
-        if (!p->launch[i]) { *lacks = o.g->nodes[i]->op->name; ok = false; }
+        if (!p->launch[i]) {
+            *lacks = o.g->nodes[i]->op->name;
+            ok = false;
+        }
     if (p) mba_program_destroy(p);
     mba_graph_destroy(o.g);
     return ok;
@@ -40,7 +44,8 @@ static const mba_case *case_of(const mba_op *op, int k)
 {
     const mba_case *lists[] = { op->cases, op->device_cases };
     for (int i = 0; i < 2; i++)
-        for (const mba_case *c = lists[i]; c && c->note; c++) if (!k--) return c;
+        for (const mba_case *c = lists[i]; c && c->note; c++)
+            if (!k--) return c;
     return NULL;
 }
 
@@ -62,9 +67,9 @@ static double seconds(void)
 
 static int check(const mba_op *op, const mba_device *d, mba_dtype compute, int *absent)
 {
-    mba_check   w = { 0 };
-    const char *lacks, *type = compute == MBA_BF16 ? "bf16" : "fp32";
-    int         bad = 0;
+    mba_check       w = { 0 };
+    const char     *lacks, *type = compute == MBA_BF16 ? "bf16" : "fp32";
+    int             bad = 0;
     const mba_case *c;
     for (int k = 0; (c = case_of(op, k)); k++) {
         mba_check    one = { .once = getenv("MBA_TEST_ONCE") };
@@ -78,13 +83,14 @@ static int check(const mba_op *op, const mba_device *d, mba_dtype compute, int *
         }
         const mba_status st = mba_check_case_on(&one, op, c, d, compute);
         if (st != MBA_OK || !(one.cpu_error <= 1) || one.strays || one.changed) {
-            printf("BAD    %-24s %s \"%s\": %.2f of its tolerance (%.1e relative), %d strays, %d changed %s\n", op->name, type,
-                   c->note, one.cpu_error,
-                   one.cpu_relative, one.strays, one.changed, st == MBA_OK ? "" : mba_message());
+            printf("BAD    %-24s %s \"%s\": %.2f of its tolerance (%.1e relative), %d strays, %d changed %s\n",
+                   op->name, type, c->note, one.cpu_error, one.cpu_relative, one.strays, one.changed,
+                   st == MBA_OK ? "" : mba_message());
             bad++;
         }
-        if (st == MBA_E_DEVICE) exit(1);          // a broken context would blame everyone
-        if (getenv("MBA_TEST_OPS")) printf("       %s %s, case %d, \"%s\": %.1f s\n", op->name, type, k, c->note, seconds() - began);
+        if (st == MBA_E_DEVICE) exit(1); // a broken context would blame everyone
+        if (getenv("MBA_TEST_OPS"))
+            printf("       %s %s, case %d, \"%s\": %.1f s\n", op->name, type, k, c->note, seconds() - began);
         fflush(stdout);
         if (!(one.cpu_error <= w.cpu_error)) w = one;
     }
@@ -97,7 +103,7 @@ static void every_operator_agrees_with_fp64_on_the_gpu(void **state)
 {
     (void)state;
     const mba_device *d;
-    int wrong = 0, absent = 0, looked_at = 0;
+    int               wrong = 0, absent = 0, looked_at = 0;
     if (mba_device_cuda(&d, 0) != MBA_OK) skip();
     for (int i = 0; mba_ops[i]; i++) {
         if (!mba_ops[i]->cases || !wanted(mba_ops[i]->name) || !any_case(mba_ops[i])) continue;
@@ -106,7 +112,7 @@ static void every_operator_agrees_with_fp64_on_the_gpu(void **state)
         looked_at++;
     }
     if (!looked_at && getenv("MBA_TEST_CASE")) skip();
-    assert_true(looked_at > 0);                   // a name without cases is no proof
+    assert_true(looked_at > 0); // a name without cases is no proof
     printf("%d cases wrong, %d without a kernel\n", wrong, absent);
     assert_int_equal(wrong, 0);
     assert_int_equal(absent, 0);
@@ -123,10 +129,10 @@ static void every_operator_has_a_plan_for_every_architecture(void **state)
                 for (int half = 0; half < 2; half++) {
                     mba_case_graph o;
                     mba_program   *p = NULL;
-                    assert_ok(mba_case_build(&o, mba_ops[i], c,
-                                             (mba_case_how){ .compute = half ? MBA_BF16 : MBA_F32 }));
-                    if (mba_program_create(&p, o.g, &(mba_program_options){ .cuda = true,
-                                                                            .machine = &machines[m] }) == MBA_OK)
+                    assert_ok(
+                        mba_case_build(&o, mba_ops[i], c, (mba_case_how){ .compute = half ? MBA_BF16 : MBA_F32 }));
+                    if (mba_program_create(&p, o.g, &(mba_program_options){ .cuda = true, .machine = &machines[m] })
+                        == MBA_OK)
                         mba_program_destroy(p);
                     else if (without++ < 20) printf("%s: %s\n", machines[m].name, mba_message());
                     mba_graph_destroy(o.g);

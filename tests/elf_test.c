@@ -1,6 +1,7 @@
-/* elf_test.c -- the files that were linked, as the loader reads them: no folder of others is searched for libraries, and what
- * makes faults harder to exploit is switched on. The same is true of what `cmake --install` copies. libmambascope_kernels has the
- * functions and the layout of structs that its number promises. */
+// SPDX-License-Identifier: Apache-2.0
+/* elf_test.c -- the files that were linked, as the loader reads them: no folder of others is searched for libraries,
+ * and what makes faults harder to exploit is switched on. The same is true of what `cmake --install` copies.
+ * libmambascope_kernels has the functions and the layout of structs that its number promises. */
 #include <dlfcn.h>
 #include <ftw.h>
 #include <link.h>
@@ -17,14 +18,14 @@
 /* ---- one file ---- */
 
 typedef struct elf {
-    const char       *path;
-    mba_map           map;
-    const ElfW(Ehdr) *header;
-    const ElfW(Phdr) *part;
-    const ElfW(Dyn)  *dynamic;
-    size_t            entries;
-    const char       *strings;
-    size_t            string_bytes;
+    const char *path;
+    mba_map     map;
+    const ElfW(Ehdr) * header;
+    const ElfW(Phdr) * part;
+    const ElfW(Dyn) * dynamic;
+    size_t      entries;
+    const char *strings;
+    size_t      string_bytes;
 } elf;
 
 static const void *at_offset(const elf *e, size_t offset, size_t bytes)
@@ -33,7 +34,7 @@ static const void *at_offset(const elf *e, size_t offset, size_t bytes)
     return (const char *)e->map.data + offset;
 }
 
-static const ElfW(Phdr) *part_of(const elf *e, uint32_t type)
+static const ElfW(Phdr) * part_of(const elf *e, uint32_t type)
 {
     for (int i = 0; i < e->header->e_phnum; i++)
         if (e->part[i].p_type == type) return &e->part[i];
@@ -41,7 +42,7 @@ static const ElfW(Phdr) *part_of(const elf *e, uint32_t type)
 }
 
 /* The first entry of the dynamic section with this tag from `from` on; NULL: there is none. */
-static const ElfW(Dyn) *entry_from(const elf *e, size_t from, int64_t tag)
+static const ElfW(Dyn) * entry_from(const elf *e, size_t from, int64_t tag)
 {
     for (size_t i = from; i < e->entries && e->dynamic[i].d_tag != DT_NULL; i++)
         if (e->dynamic[i].d_tag == tag) return &e->dynamic[i];
@@ -57,7 +58,8 @@ static uint64_t value_of(const elf *e, int64_t tag)
 static size_t offset_of(const elf *e, uint64_t address)
 {
     for (int i = 0; i < e->header->e_phnum; i++)
-        if (e->part[i].p_type == PT_LOAD && address >= e->part[i].p_vaddr && address - e->part[i].p_vaddr < e->part[i].p_filesz)
+        if (e->part[i].p_type == PT_LOAD && address >= e->part[i].p_vaddr
+            && address - e->part[i].p_vaddr < e->part[i].p_filesz)
             return (size_t)(address - e->part[i].p_vaddr + e->part[i].p_offset);
     fail_msg("%s: no bytes for the address %#llx", e->path, (unsigned long long)address);
     return 0;
@@ -80,7 +82,7 @@ static void elf_open(elf *e, const char *path)
 
 static void elf_close(elf *e) { mba_file_unmap(&e->map); }
 
-static const char *string_of(const elf *e, const ElfW(Dyn) *d)
+static const char *string_of(const elf *e, const ElfW(Dyn) * d)
 {
     assert_true(d->d_un.d_val < e->string_bytes);
     return e->strings + d->d_un.d_val;
@@ -93,7 +95,7 @@ static bool is_open_to_all(const char *folder)
 {
     char        path[4096];
     struct stat is;
-    bool        missing = true;                       // so far: who may make it
+    bool        missing = true; // so far: who may make it
     snprintf(path, sizeof path, "%s", folder);
     for (;;) {
         const bool there = stat(path, &is) == 0;
@@ -130,8 +132,10 @@ static void check_search_paths(const elf *e)
 static void unsafe_paths_are_told_apart(void **state)
 {
     (void)state;
-    static const char *const bad[] = { "", ":", "/usr/lib:", ":/usr/lib", "/usr/lib::/lib", "lib", "/usr/lib:lib", "./lib", "$ORIGIN",
-                                       "/tmp", "/usr/lib:/tmp", "/tmp/no such folder/lib", "/usr/../tmp" };
+    static const char *const bad[] = {
+        "",      ":",       "/usr/lib:", ":/usr/lib",     "/usr/lib::/lib",          "lib",        "/usr/lib:lib",
+        "./lib", "$ORIGIN", "/tmp",      "/usr/lib:/tmp", "/tmp/no such folder/lib", "/usr/../tmp"
+    };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
         if (is_safe_path(bad[i])) fail_msg("[%s] is taken for safe", bad[i]);
     assert_true(is_safe_path("/usr/lib"));
@@ -148,7 +152,8 @@ static bool imports(const elf *e, const char *name)
     return false;
 }
 
-/* Whether a function of the C library is called in the form that knows how large its buffer is: __memcpy_chk and others. */
+/* Whether a function of the C library is called in the form that knows how large its buffer is: __memcpy_chk and
+ * others. */
 static bool imports_checked(const elf *e)
 {
     for (size_t i = 0; i < e->string_bytes; i += strlen(e->strings + i) + 1) {
@@ -161,14 +166,15 @@ static bool imports_checked(const elf *e)
 static void check_hardening(const elf *e)
 {
     const ElfW(Phdr) *stack = part_of(e, PT_GNU_STACK);
-    const bool now = entry_from(e, 0, DT_BIND_NOW) || (value_of(e, DT_FLAGS) & DF_BIND_NOW) || (value_of(e, DT_FLAGS_1) & DF_1_NOW);
-    if (e->header->e_type != ET_DYN)        fail_msg("%s is not position-independent", e->path);
-    if (!now)                               fail_msg("%s is bound lazily: its table of functions stays writable", e->path);
-    if (!part_of(e, PT_GNU_RELRO))          fail_msg("%s has no read-only relocations", e->path);
-    if (!stack || (stack->p_flags & PF_X))  fail_msg("%s has an executable stack", e->path);
-    if (getenv("MBA_TEST_SANITIZED")) return;            // a sanitizer finds more than these two, and they disturb it
-    if (!imports(e, "__stack_chk_fail"))    fail_msg("%s has no stack protector", e->path);
-    if (!imports_checked(e))                fail_msg("%s has no _FORTIFY_SOURCE", e->path);
+    const bool now = entry_from(e, 0, DT_BIND_NOW) || (value_of(e, DT_FLAGS) & DF_BIND_NOW)
+                     || (value_of(e, DT_FLAGS_1) & DF_1_NOW);
+    if (e->header->e_type != ET_DYN) fail_msg("%s is not position-independent", e->path);
+    if (!now) fail_msg("%s is bound lazily: its table of functions stays writable", e->path);
+    if (!part_of(e, PT_GNU_RELRO)) fail_msg("%s has no read-only relocations", e->path);
+    if (!stack || (stack->p_flags & PF_X)) fail_msg("%s has an executable stack", e->path);
+    if (getenv("MBA_TEST_SANITIZED")) return; // a sanitizer finds more than these two, and they disturb it
+    if (!imports(e, "__stack_chk_fail")) fail_msg("%s has no stack protector", e->path);
+    if (!imports_checked(e)) fail_msg("%s has no _FORTIFY_SOURCE", e->path);
 }
 
 static void check_file(const char *path)
@@ -260,8 +266,8 @@ static int by_name(const void *a, const void *b) { return strcmp(*(char *const *
 /* The functions that programs can link with, by name. */
 static void promised_functions(const elf *e)
 {
-    const char       *names[256];
-    size_t            n = 0;
+    const char *names[256];
+    size_t      n = 0;
     const ElfW(Shdr) *section = at_offset(e, e->header->e_shoff, e->header->e_shnum * sizeof *section);
     for (int i = 0; i < e->header->e_shnum; i++) {
         if (section[i].sh_type != SHT_DYNSYM) continue;
@@ -280,20 +286,66 @@ static void promised_functions(const elf *e)
 static void promised_layout(void)
 {
 #define STRUCT(s) promised("struct mba_kernels_%s %zu\n", #s, sizeof(mba_kernels_##s))
-#define FIELD(s, f) promised("field mba_kernels_%s.%s %zu %zu\n", #s, #f, offsetof(mba_kernels_##s, f), sizeof((mba_kernels_##s *)0)->f)
-    STRUCT(window); FIELD(window, stride); FIELD(window, skew);
-    STRUCT(desc); FIELD(desc, bytes); FIELD(desc, op); FIELD(desc, type); FIELD(desc, batch); FIELD(desc, length); FIELD(desc, heads);
-    FIELD(desc, head_dim); FIELD(desc, groups); FIELD(desc, state); FIELD(desc, chunk); FIELD(desc, given); FIELD(desc, d_per_channel);
-    FIELD(desc, final); FIELD(desc, backward); FIELD(desc, dt_min); FIELD(desc, dt_max); FIELD(desc, window); FIELD(desc, variant);
-    STRUCT(machine); FIELD(machine, cc); FIELD(machine, sms); FIELD(machine, regs_sm); FIELD(machine, threads_sm);
-    FIELD(machine, smem_block_bytes); FIELD(machine, smem_sm_bytes);
-    STRUCT(pointers); FIELD(pointers, in); FIELD(pointers, out); FIELD(pointers, dout); FIELD(pointers, din); FIELD(pointers, saved);
+#define FIELD(s, f) \
+    promised("field mba_kernels_%s.%s %zu %zu\n", #s, #f, offsetof(mba_kernels_##s, f), sizeof((mba_kernels_##s *)0)->f)
+    STRUCT(window);
+    FIELD(window, stride);
+    FIELD(window, skew);
+    STRUCT(desc);
+    FIELD(desc, bytes);
+    FIELD(desc, op);
+    FIELD(desc, type);
+    FIELD(desc, batch);
+    FIELD(desc, length);
+    FIELD(desc, heads);
+    FIELD(desc, head_dim);
+    FIELD(desc, groups);
+    FIELD(desc, state);
+    FIELD(desc, chunk);
+    FIELD(desc, given);
+    FIELD(desc, d_per_channel);
+    FIELD(desc, final);
+    FIELD(desc, backward);
+    FIELD(desc, dt_min);
+    FIELD(desc, dt_max);
+    FIELD(desc, window);
+    FIELD(desc, variant);
+    STRUCT(machine);
+    FIELD(machine, cc);
+    FIELD(machine, sms);
+    FIELD(machine, regs_sm);
+    FIELD(machine, threads_sm);
+    FIELD(machine, smem_block_bytes);
+    FIELD(machine, smem_sm_bytes);
+    STRUCT(pointers);
+    FIELD(pointers, in);
+    FIELD(pointers, out);
+    FIELD(pointers, dout);
+    FIELD(pointers, din);
+    FIELD(pointers, saved);
     FIELD(pointers, work);
 #undef STRUCT
 #undef FIELD
 #define VALUE(v) promised("value MBA_KERNELS_%s %d\n", #v, MBA_KERNELS_##v)
-    VALUE(SSD); VALUE(SCAN); VALUE(F32); VALUE(BF16); VALUE(X); VALUE(DT); VALUE(B); VALUE(C); VALUE(Z); VALUE(A_LOG); VALUE(D);
-    VALUE(DT_BIAS); VALUE(IDS); VALUE(INITIAL); VALUE(OPERANDS); VALUE(ACTIVATIONS); VALUE(Y); VALUE(FINAL); VALUE(RESULTS);
+    VALUE(SSD);
+    VALUE(SCAN);
+    VALUE(F32);
+    VALUE(BF16);
+    VALUE(X);
+    VALUE(DT);
+    VALUE(B);
+    VALUE(C);
+    VALUE(Z);
+    VALUE(A_LOG);
+    VALUE(D);
+    VALUE(DT_BIAS);
+    VALUE(IDS);
+    VALUE(INITIAL);
+    VALUE(OPERANDS);
+    VALUE(ACTIVATIONS);
+    VALUE(Y);
+    VALUE(FINAL);
+    VALUE(RESULTS);
 #undef VALUE
 }
 
@@ -301,7 +353,8 @@ static void promised_layout(void)
 static void promised_types(void)
 {
     int (*create)(mba_kernels_plan **, const mba_kernels_desc *, const mba_kernels_machine *) = mba_kernels_plan_create;
-    int (*run[])(const mba_kernels_plan *, const mba_kernels_pointers *, void *) = { mba_kernels_forward, mba_kernels_backward };
+    int (*run[])(const mba_kernels_plan *, const mba_kernels_pointers *, void *) = { mba_kernels_forward,
+                                                                                     mba_kernels_backward };
     void (*destroy)(mba_kernels_plan *) = mba_kernels_plan_destroy;
     size_t (*saved)(const mba_kernels_plan *) = mba_kernels_saved_bytes;
     size_t (*work)(const mba_kernels_plan *, int) = mba_kernels_work_bytes;
@@ -334,8 +387,10 @@ static void the_kernels_keep_their_promise(void **state)
     for (char *line = strtok_r(text, "\n", &left); line; line = strtok_r(NULL, "\n", &left)) {
         if (*line == '#') continue;
         if (!made || strcmp(line, made))
-            fail_msg("%s promises '%s', the library has '%s': undo it, or raise MBA_SOVERSION in CMakeLists.txt and write the next "
-                     "abi file", path, line, made ? made : "nothing");
+            fail_msg("%s promises '%s', the library has '%s': undo it, or raise MBA_SOVERSION in CMakeLists.txt and "
+                     "write the next "
+                     "abi file",
+                     path, line, made ? made : "nothing");
         made = strtok_r(NULL, "\n", &left_made);
     }
     if (made) fail_msg("the library has '%s', which %s does not promise: add the line", made, path);
@@ -356,11 +411,12 @@ static int inject(const char *library, const char *trace)
     *(void **)&start = dlsym(opened, "InitializeInjection");
     setenv("MAMBASCOPE_TRACE", trace, 1);
     if (!start || start() != 1) return 3;
-    struct stat is;                                  // access() would ask for the other user
+    struct stat is; // access() would ask for the other user
     return stat(trace, &is) ? 1 : 0;
 }
 
-/* `who` is the user whose process starts one with the rights of root: the loader then calls it secure, as one that is set-uid. */
+/* `who` is the user whose process starts one with the rights of root: the loader then calls it secure, as one that is
+ * set-uid. */
 static int inject_as(uid_t who, const char *trace)
 {
     int         status;
@@ -384,11 +440,16 @@ static void programs_with_rights_of_others_are_not_watched(void **state)
     if (geteuid() || access(beside("libmambascope_inject.so"), F_OK) || getenv("MBA_TEST_SANITIZED")) skip();
     assert_int_equal(inject_as(0, scratch("root.trace")), 0);
     const int others = inject_as(65534, scratch("others.trace"));
-    if (others == 127 && getenv("LD_LIBRARY_PATH")) skip();       // the loader forgets the path where this machine has cmocka
+    if (others == 127 && getenv("LD_LIBRARY_PATH")) skip(); // the loader forgets the path where this machine has cmocka
     assert_int_equal(others, 1);
 }
 
-static int begin(void **state) { (void)state; scratch_make(); return 0; }
+static int begin(void **state)
+{
+    (void)state;
+    scratch_make();
+    return 0;
+}
 
 int main(int argc, char **argv)
 {

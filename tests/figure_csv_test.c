@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* figure_csv_test.c -- `report --figure NAME --csv` and `export --figures` as a spreadsheet meets them: one table, one
  * heading, as many fields in every line, whatever the number of stores. */
 #include "tests/formulas.h"
@@ -36,7 +37,8 @@ static void every_line_has_the_fields_of_its_heading(void **state)
 static void runs_stand_in_a_column(void **state)
 {
     (void)state;
-    says(run("report " STORES " --figure fig6 --csv | cut -d, -f1 | LC_ALL=C sort -u"), 0, "mamba-370m\nmamba2-headline\nrun\n");
+    says(run("report " STORES " --figure fig6 --csv | cut -d, -f1 | LC_ALL=C sort -u"), 0,
+         "mamba-370m\nmamba2-headline\nrun\n");
 }
 
 /* Guarded cells of a file that was exported. */
@@ -57,12 +59,23 @@ static void names_of_kernels_are_no_formulas(void **state)
     assert_int_equal(run("export '%s/f.db' --csv '%s/tables'", scratch_dir, scratch_dir), 0);
     assert_true(guarded_in("tables/kernel.csv") >= 57);
     assert_int_equal(run("export '%s/f.db' --no-simulation --figures '%s/figures'", scratch_dir, scratch_dir), 0);
-    static const char *const figures[] = { "figures/fig2.csv", "figures/fig4.csv", "figures/skyline.csv", "figures/table2.csv" };
+    static const char *const figures[] = { "figures/fig2.csv", "figures/fig4.csv", "figures/skyline.csv",
+                                           "figures/table2.csv" };
     for (size_t i = 0; i < sizeof figures / sizeof *figures; i++) assert_true(guarded_in(figures[i]) >= 4);
 }
 
-static int begin(void **state) { (void)state; scratch_make(); return 0; }
-static int end(void **state) { (void)state; scratch_remove(); return 0; }
+static int begin(void **state)
+{
+    (void)state;
+    scratch_make();
+    return 0;
+}
+static int end(void **state)
+{
+    (void)state;
+    scratch_remove();
+    return 0;
+}
 
 int main(void)
 {

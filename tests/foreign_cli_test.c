@@ -1,10 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
 /* foreign_cli_test.c -- `profile -- CMD` however CMD ends: what was seen is stored, its exit code is ours.
  *
- * No GPU is needed: the program stands beside an injection library that nobody loads, and CMD is a script that writes the
- * trace which the library would have written. */
+ * No GPU is needed: the program stands beside an injection library that nobody loads, and CMD is a script that writes
+ * the trace which the library would have written. */
 #include "tests/program.h"
 
-/* Ten times two kernels, one of them twice, or just a few; then $1 runs. `end` is there where a process ends by itself. */
+/* Ten times two kernels, one of them twice, or just a few; then $1 runs. `end` is there where a process ends by
+ * itself. */
 static const char SCRIPT[] =
     "{ echo mambascope-trace 2; echo name 0 gemm_of_theirs; echo name 1 add_of_theirs; i=0; t=1000\n"
     "n=30; [ $1 != once ] || n=4\n"
@@ -18,7 +20,8 @@ static const char SCRIPT[] =
     "  killed) kill -KILL $$ ;;\n"
     "  crashed) kill -SEGV $$ ;;\n"
     "  waits) : >begun; exec sleep 60 ;;\n"
-    "  ignores) trap 'echo heard >>heard' TERM INT; : >begun; k=0; until [ -s heard ] || [ $k = 300 ]; do sleep 0.1; k=$((k + 1)); done; "
+    "  ignores) trap 'echo heard >>heard' TERM INT; : >begun; k=0; until [ -s heard ] || [ $k = 300 ]; do sleep 0.1; "
+    "k=$((k + 1)); done; "
     "exit 3 ;;\n"
     "esac\n";
 
@@ -29,20 +32,26 @@ static int prepare(void **state)
     const char *program = getenv("MBA_PROGRAM");
     assert_non_null(program);
     scratch_make();
-    snprintf(line, sizeof line, "{ ln '%s' '%s/mambascope' || cp '%s' '%s/mambascope'; } 2>/dev/null", program, scratch_dir, program,
-             scratch_dir);
+    snprintf(line, sizeof line, "{ ln '%s' '%s/mambascope' || cp '%s' '%s/mambascope'; } 2>/dev/null", program,
+             scratch_dir, program, scratch_dir);
     put(scratch("libmambascope_inject.so"), "");
     put(scratch("cuda.sh"), SCRIPT);
     return shell(line);
 }
 
-static int clean(void **state) { (void)state; scratch_remove(); return 0; }
+static int clean(void **state)
+{
+    (void)state;
+    scratch_remove();
+    return 0;
+}
 
 /* A script in the scratch directory, where ./mambascope is the program. */
 static int in_scratch(const char *script)
 {
     char line[4096];
-    snprintf(line, sizeof line, "cd '%s' && rm -f run.db* begun heard; export ASAN_OPTIONS=$ASAN_OPTIONS:detect_leaks=0; { %s; } 2>&1",
+    snprintf(line, sizeof line,
+             "cd '%s' && rm -f run.db* begun heard; export ASAN_OPTIONS=$ASAN_OPTIONS:detect_leaks=0; { %s; } 2>&1",
              scratch_dir, script);
     return shell(line);
 }
@@ -50,11 +59,12 @@ static int in_scratch(const char *script)
 static void shows(const char *what, const char *words)
 {
     char line[512];
-    snprintf(line, sizeof line, "cd '%s' && ASAN_OPTIONS=$ASAN_OPTIONS:detect_leaks=0 ./mambascope show run.db %s", scratch_dir, what);
+    snprintf(line, sizeof line, "cd '%s' && ASAN_OPTIONS=$ASAN_OPTIONS:detect_leaks=0 ./mambascope show run.db %s",
+             scratch_dir, what);
     says(shell(line), 0, words);
 }
 
-#define BEGUN "k=0; until [ -f begun ] || [ $k = 500 ]; do sleep 0.02; k=$((k + 1)); done; "
+#define BEGUN   "k=0; until [ -f begun ] || [ $k = 500 ]; do sleep 0.02; k=$((k + 1)); done; "
 #define PROFILE "./mambascope profile --out run.db --sets '' -- sh cuda.sh "
 
 static void a_program_that_ends_well_is_stored(void **state)
@@ -91,20 +101,24 @@ static void a_signal_is_passed_on_as_a_shell_does(void **state)
     says(0, 0, "the last part of its timeline is missing");
     says(0, 0, "wrote run.db");
     shows("notes", "trace, missing: interrupted: the process did not end by itself");
-    says(in_scratch(PROFILE "crashed"), 128 + 11, "interrupted: the program was ended by signal 11 (Segmentation fault)");
+    says(in_scratch(PROFILE "crashed"), 128 + 11,
+         "interrupted: the program was ended by signal 11 (Segmentation fault)");
     shows("kernels", "gemm_of_theirs");
 }
 
 /* Ended from outside while it runs: the program hears it, and what it has left is stored. */
 static void a_signal_to_us_ends_the_program_and_is_stored(void **state)
 {
-    static const struct { const char *name; int number; } sent[] = { { "TERM", 15 }, { "INT", 2 }, { "HUP", 1 } };
+    static const struct {
+        const char *name;
+        int         number;
+    } sent[] = { { "TERM", 15 }, { "INT", 2 }, { "HUP", 1 } };
     (void)state;
     for (size_t i = 0; i < sizeof sent / sizeof *sent; i++) {
         char script[768];
-        snprintf(script, sizeof script, PROFILE "waits & p=$!; " BEGUN "kill -%s $p; wait $p",
-                 sent[i].name);
-        says(in_scratch(script), 128 + sent[i].number, "interrupted: what was seen is stored when the program has ended");
+        snprintf(script, sizeof script, PROFILE "waits & p=$!; " BEGUN "kill -%s $p; wait $p", sent[i].name);
+        says(in_scratch(script), 128 + sent[i].number,
+             "interrupted: what was seen is stored when the program has ended");
         says(0, 0, "interrupted: the program was ended by signal");
         says(0, 0, "wrote run.db");
         shows("kernels", "gemm_of_theirs");
@@ -123,8 +137,7 @@ static void a_program_may_end_in_its_own_way(void **state)
 static void a_program_without_cuda_says_how_it_ended(void **state)
 {
     (void)state;
-    says(in_scratch("./mambascope profile --out run.db -- sh -c 'exit 7'"), 7,
-         "why: it ended with code 7 after ");
+    says(in_scratch("./mambascope profile --out run.db -- sh -c 'exit 7'"), 7, "why: it ended with code 7 after ");
     says(in_scratch("./mambascope profile --out run.db -- true; k=$?; ls; exit $k"), 1, "has not started CUDA");
     assert_null(strstr(output, "run.db\n"));
     says(in_scratch("./mambascope profile --out run.db -- ./nobody"), 2, "cannot run './nobody'");

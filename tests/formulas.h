@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* formulas.h -- for tests: a store whose kernels are named like formulas of a spreadsheet, and CSV that may have none.
  *
  *     formula_store(scratch("f.db"), "tests/data/stores/h200_mamba1.db");
@@ -16,9 +17,9 @@ static inline void formula_store(const char *path, const char *from)
 {
     static const char rename_all[] = "UPDATE kernel SET name = substr('=+-@', 1 + id % 4, 1) || name, "
                                      "symbol = substr('=+-@', 1 + id % 4, 1) || coalesce(symbol, name)";
-    char    *bytes;
-    size_t   n;
-    sqlite3 *db;
+    char             *bytes;
+    size_t            n;
+    sqlite3          *db;
     assert_ok(mba_file_read(&bytes, &n, from, 1 << 28));
     scratch_put(path, bytes, n);
     free(bytes);

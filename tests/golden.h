@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* golden.h -- a directory of golden values (tools/golden/README.md) against a graph that was built for it.
  *
  *     golden o = { .dir = "tests/golden_vision/drop", .pieces = golden_same_name };
@@ -27,16 +28,19 @@
 enum { GOLDEN_PIECES = 12, GOLDEN_NAME = 120 };
 
 /* A tensor of ours is one or several of the file, one behind the other. */
-typedef struct golden_pieces { int n; char name[GOLDEN_PIECES][GOLDEN_NAME]; } golden_pieces;
+typedef struct golden_pieces {
+    int  n;
+    char name[GOLDEN_PIECES][GOLDEN_NAME];
+} golden_pieces;
 
 typedef struct golden golden;
 struct golden {
-    const char    *dir;
+    const char *dir;
     golden_pieces (*pieces)(const golden *o, const char *name);
-    const void    *model;                                  /* for `pieces` */
-    mba_graph     *g;
-    mba_program   *p;
-    json_t        *expected;
+    const void  *model; /* for `pieces` */
+    mba_graph   *g;
+    mba_program *p;
+    json_t      *expected;
 };
 
 static inline const mba_device *golden_device(void)
@@ -207,8 +211,8 @@ static inline bool golden_is_zero(const golden *o, const char *name)
 {
     size_t  i;
     json_t *entry;
-    json_array_foreach(json_object_get(o->expected, "zero_gradients"), i, entry)
-        if (!strcmp(json_string_value(entry), name)) return true;
+    json_array_foreach(json_object_get(o->expected, "zero_gradients"), i,
+                       entry) if (!strcmp(json_string_value(entry), name)) return true;
     return false;
 }
 

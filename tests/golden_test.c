@@ -1,5 +1,6 @@
-/* golden_test.c -- every directory of tests/golden, made by Hugging Face transformers, and of tests/golden_native, made by
- * mamba_ssm, through `eval`.
+// SPDX-License-Identifier: Apache-2.0
+/* golden_test.c -- every directory of tests/golden, made by Hugging Face transformers, and of tests/golden_native, made
+ * by mamba_ssm, through `eval`.
  *
  * The bounds are those the project promises in fp32: the loss to 1e-5, logits and every gradient tensor with
  * ||a - b|| <= 1e-4 max(||b||, 1e-4 times the largest gradient norm of the model). */
@@ -107,7 +108,9 @@ static int check(const char *dir, mba_recompute recompute)
     snprintf(tokens, sizeof tokens, "%s/tokens.npy", dir);
     snprintf(logits, sizeof logits, "%s", scratch("logits.npy"));
     snprintf(grads, sizeof grads, "%s", scratch("grads.safetensors"));
-    assert_ok(mba_evaluate(&e, &(mba_evaluate_options){ .checkpoint = dir, .tokens = tokens, .logits = logits,
+    assert_ok(mba_evaluate(&e, &(mba_evaluate_options){ .checkpoint = dir,
+                                                        .tokens = tokens,
+                                                        .logits = logits,
                                                         .grads = grads,
                                                         .session = { .recompute = recompute } }));
     const double loss = fabs(e.loss - expected_loss(dir)), z = logits_error(dir), g = grads_error(dir);
@@ -143,7 +146,8 @@ static void every_golden_model_agrees(void **state)
     check_folder("tests/golden", 20);
 }
 
-/* Made by mamba_ssm's own classes: an MLP whose width they round up, attention with the biases that they have by default. */
+/* Made by mamba_ssm's own classes: an MLP whose width they round up, attention with the biases that they have by
+ * default. */
 static void native_models_agree(void **state)
 {
     (void)state;
@@ -222,8 +226,10 @@ static void store_without_prefix(const char *dir)
 static void a_tied_model_saved_without_its_head_is_read(void **state)
 {
     (void)state;
-    static const struct { const char *dir, *tensor; } models[] = {
-        { "tests/golden/mamba_bias", "layers.0.mixer.A_log" }, { "tests/golden/bamba_tied", "embed_tokens.weight" } };
+    static const struct {
+        const char *dir, *tensor;
+    } models[] = { { "tests/golden/mamba_bias", "layers.0.mixer.A_log" },
+                   { "tests/golden/bamba_tied", "embed_tokens.weight" } };
     scratch_make();
     for (int k = 0; k < 2; k++) {
         mba_safetensors *f;
@@ -250,7 +256,7 @@ static float *embedding_gradient(const char *dir, int64_t pad, int64_t *elems, i
     assert_non_null(g);
     assert_ok(mba_array_read_f32(a, g, a->elems));
     *elems = a->elems;
-    *cols  = a->shape[1];
+    *cols = a->shape[1];
     mba_safetensors_close(f);
     return g;
 }
@@ -260,9 +266,12 @@ static float *embedding_gradient(const char *dir, int64_t pad, int64_t *elems, i
 static void look_ups_of_padding_have_no_gradient(void **state)
 {
     (void)state;
-    static const struct { const char *dir; bool tied; } models[] = {
-        { "tests/golden/bamba_tied", true }, { "tests/golden/bamba_gqa", false },
-        { "tests/golden/jamba_dense", false } };
+    static const struct {
+        const char *dir;
+        bool        tied;
+    } models[] = { { "tests/golden/bamba_tied", true },
+                   { "tests/golden/bamba_gqa", false },
+                   { "tests/golden/jamba_dense", false } };
     scratch_make();
     for (int m = 0; m < 3; m++) {
         int64_t       n, cols;
@@ -272,7 +281,10 @@ static void look_ups_of_padding_have_no_gradient(void **state)
         double        left = 0, was = 0;
         for (int64_t i = 0; i < n; i++) {
             if (i / cols != pad) assert_true(all[i] == some[i]);
-            else { was += fabs((double)all[i]); left += fabs((double)some[i]); }
+            else {
+                was += fabs((double)all[i]);
+                left += fabs((double)some[i]);
+            }
         }
         assert_true(models[m].tied ? left > 0 && left != was : left == 0);
         assert_true(was > 0);
@@ -295,11 +307,13 @@ static void commands_name_the_keys_they_ignore(void **state)
     json_object_set_new(config, "swing", json_integer(3));
     assert_int_equal(json_dump_file(config, path, 0), 0);
     json_decref(config);
-    assert_int_equal(remove(scratch("run/step-000001/checksums.json")), 0);                // changed on purpose
+    assert_int_equal(remove(scratch("run/step-000001/checksums.json")), 0); // changed on purpose
     for (int k = 0; k < 3; k++) {
-        static const char *const command[] = { "eval --batch 2 --length 32 --data '%s/tokens' --checkpoint '%s/run'",
-                                               "generate --tokens 2 --prompt '%s' --checkpoint '%s/run'",
-                                               "train --batch 2 --length 32 --steps 1 --data '%s/tokens' --init '%s/run'" };
+        static const char *const command[] = {
+            "eval --batch 2 --length 32 --data '%s/tokens' --checkpoint '%s/run'",
+            "generate --tokens 2 --prompt '%s' --checkpoint '%s/run'",
+            "train --batch 2 --length 32 --steps 1 --data '%s/tokens' --init '%s/run'"
+        };
         char line[1024];
         snprintf(line, sizeof line, command[k], scratch_dir, scratch_dir);
         says(run("%s", line), 0, note);

@@ -1,4 +1,6 @@
-/* gpu_cases.h -- cases of an operator beyond its own list, every variant of each on the GPU against fp64; skipped where there is none.
+// SPDX-License-Identifier: Apache-2.0
+/* gpu_cases.h -- cases of an operator beyond its own list, every variant of each on the GPU against fp64; skipped where
+ * there is none.
  *
  *     static const mba_case cases[] = { { { 1, 150 }, "ragged" }, { { 0 }, NULL } };
  *     assert_right_on_the_gpu(&mba_op_embed, cases);
@@ -22,8 +24,8 @@ static inline void assert_right_on_the_gpu(const mba_op *op, const mba_case *cas
             assert_ok(mba_check_case_on(&w, op, c, d, half ? MBA_BF16 : MBA_F32));
             const bool wrong = !(w.cpu_error <= 1) || w.strays || w.changed;
             bad += wrong;
-            printf("%s %s, %s: %.2f of its tolerance (%.1e relative), %d strays, %d changed\n", wrong ? "BAD" : "   ", c->note,
-                   half ? "bf16" : "fp32", w.cpu_error, w.cpu_relative, w.strays, w.changed);
+            printf("%s %s, %s: %.2f of its tolerance (%.1e relative), %d strays, %d changed\n", wrong ? "BAD" : "   ",
+                   c->note, half ? "bf16" : "fp32", w.cpu_error, w.cpu_relative, w.strays, w.changed);
         }
     assert_int_equal(bad, 0);
 }

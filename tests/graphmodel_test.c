@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* graphmodel_test.c -- Graph-Mamba: parameter totals of the data set presets, the reference vectors of message passing,
  * and golden networks from PyTorch (tests/golden.h). */
 #include "tests/golden.h"
@@ -18,33 +19,62 @@ static mba_graph_store *two_graphs(const mba_graph_form *form, const void *node_
     mba_graph_store      *s;
     assert_ok(mba_graph_store_create(&s, form));
     for (int i = 0; i < 2; i++)
-        assert_ok(mba_graph_store_add(s, &(mba_graph_item){ .nodes = 2, .edges = 2, .src = src, .dst = dst,
-                                      .node_feat = node_feat, .edge_feat = form->edge_width ? edge_feat : NULL,
-                                      .label = label }));
+        assert_ok(mba_graph_store_add(s, &(mba_graph_item){ .nodes = 2,
+                                                            .edges = 2,
+                                                            .src = src,
+                                                            .dst = dst,
+                                                            .node_feat = node_feat,
+                                                            .edge_feat = form->edge_width ? edge_feat : NULL,
+                                                            .label = label }));
     return s;
 }
 
 static void presets_follow_the_data(void **state)
 {
     (void)state;
-    static const int32_t whole[] = { 4, 0, 7, 2 }, ends[] = { 3, 1, 0, 1 }, class[] = { 2, 0 }, below[] = { -1, 0, 0, 0 };
-    static const float   real[] = { 0.5f, 1, 2, 3 }, bits[] = { 0, NAN, 1 }, numbers[] = { 0.5f, 2, 7 };
+    static const int32_t whole[] = { 4, 0, 7, 2 }, ends[] = { 3, 1, 0, 1 }, class[] = { 2, 0 },
+                         below[] = { -1, 0, 0, 0 };
+    static const float real[] = { 0.5f, 1, 2, 3 }, bits[] = { 0, NAN, 1 }, numbers[] = { 0.5f, 2, 7 };
     static const struct {
         mba_graph_form form;
         const void    *nodes, *edges, *label;
         const char    *words;
     } cases[] = {
-        { { .node_width = 2, .node_type = MBA_GRAPH_I32, .edge_width = 2, .edge_type = MBA_GRAPH_I32, .label_width = 1,
-            .label_type = MBA_GRAPH_I32, .classes = 3 }, whole, ends, class,
+        { { .node_width = 2,
+            .node_type = MBA_GRAPH_I32,
+            .edge_width = 2,
+            .edge_type = MBA_GRAPH_I32,
+            .label_width = 1,
+            .label_type = MBA_GRAPH_I32,
+            .classes = 3 },
+          whole,
+          ends,
+          class,
           "; from the data: node_tables=8:3, edge_tables=4:2, outputs=3" },
-        { { .node_width = 2, .node_type = MBA_GRAPH_I32, .label_width = 3, .label_type = MBA_GRAPH_F32, .classes = 2 }, below,
-          NULL, bits, "; from the data: node_reals=2, edge_reals=0, outputs=3, loss=bce" },
-        { { .node_width = 2, .node_type = MBA_GRAPH_F32, .label_width = 3, .label_type = MBA_GRAPH_F32 }, real, NULL, bits,
+        { { .node_width = 2, .node_type = MBA_GRAPH_I32, .label_width = 3, .label_type = MBA_GRAPH_F32, .classes = 2 },
+          below,
+          NULL,
+          bits,
           "; from the data: node_reals=2, edge_reals=0, outputs=3, loss=bce" },
-        { { .node_width = 2, .node_type = MBA_GRAPH_F32, .label_width = 3, .label_type = MBA_GRAPH_F32 }, real, NULL, numbers,
+        { { .node_width = 2, .node_type = MBA_GRAPH_F32, .label_width = 3, .label_type = MBA_GRAPH_F32 },
+          real,
+          NULL,
+          bits,
+          "; from the data: node_reals=2, edge_reals=0, outputs=3, loss=bce" },
+        { { .node_width = 2, .node_type = MBA_GRAPH_F32, .label_width = 3, .label_type = MBA_GRAPH_F32 },
+          real,
+          NULL,
+          numbers,
           "; from the data: node_reals=2, edge_reals=0, outputs=3, loss=l1" },
-        { { .node_width = 2, .node_type = MBA_GRAPH_F32, .label_width = 1, .label_type = MBA_GRAPH_I32, .classes = 3,
-            .node_labels = true }, real, NULL, class,
+        { { .node_width = 2,
+            .node_type = MBA_GRAPH_F32,
+            .label_width = 1,
+            .label_type = MBA_GRAPH_I32,
+            .classes = 3,
+            .node_labels = true },
+          real,
+          NULL,
+          class,
           "; from the data: node_reals=2, edge_reals=0, outputs=3, readout=nodes" },
     };
     char text[320];
@@ -66,27 +96,43 @@ static void data_that_does_not_fit_is_explained(void **state)
 {
     (void)state;
     enum { ALL = MBA_FOLLOWS_ALL, GIVEN = ALL & ~MBA_FOLLOWS_LOSS, BOTH = GIVEN & ~MBA_FOLLOWS_OUTPUTS };
-    static const struct { int64_t nodes, labels, classes; bool of_nodes; unsigned follows; mba_status st; const char *words; } of[] = {
-        { 2, 1, 3, false, ALL, MBA_OK, "" },
-        { 0, 1, 3, false, ALL, MBA_E_FORMAT, "have no features" },
-        { 2, 0, 3, false, ALL, MBA_E_FORMAT, "have no labels" },
-        { 3, 1, 3, false, ALL, MBA_E_ARG, "nodes have 3 features, the model reads 2\nfix: leave node_reals and node_tables out" },
-        { 3, 1, 3, false, 0, MBA_E_ARG, "nodes have 3 features, the model reads 2\nfix: --data of the kind it was trained on" },
-        { 2, 1, 3, true, ALL, MBA_E_ARG, "labels belong to nodes, the model's results to graphs\nfix: leave readout out" },
-        { 2, 2, 5, false, ALL, MBA_E_UNSUPPORTED, "no loss is for the labels of 'made'\nwhy: a label is 2 classes of 5" },
-        { 2, 2, 5, false, GIVEN, MBA_E_ARG, "fix: leave loss out" },
-        { 2, 2, 5, false, BOTH, MBA_E_ARG, "fix: leave loss and outputs out" },
-        { 2, 1, 4, false, ALL & ~MBA_FOLLOWS_OUTPUTS, MBA_E_ARG, "one of at most 3 classes\nfix: leave outputs out" },
-        { 2, 2, 2, false, 0, MBA_E_ARG, "a label is 2 times 0 or 1, loss=ce with outputs=3 takes one of at most 3 classes" } };
+    static const struct {
+        int64_t     nodes, labels, classes;
+        bool        of_nodes;
+        unsigned    follows;
+        mba_status  st;
+        const char *words;
+    } of[] = { { 2, 1, 3, false, ALL, MBA_OK, "" },
+               { 0, 1, 3, false, ALL, MBA_E_FORMAT, "have no features" },
+               { 2, 0, 3, false, ALL, MBA_E_FORMAT, "have no labels" },
+               { 3, 1, 3, false, ALL, MBA_E_ARG,
+                 "nodes have 3 features, the model reads 2\nfix: leave node_reals and node_tables out" },
+               { 3, 1, 3, false, 0, MBA_E_ARG,
+                 "nodes have 3 features, the model reads 2\nfix: --data of the kind it was trained on" },
+               { 2, 1, 3, true, ALL, MBA_E_ARG,
+                 "labels belong to nodes, the model's results to graphs\nfix: leave readout out" },
+               { 2, 2, 5, false, ALL, MBA_E_UNSUPPORTED,
+                 "no loss is for the labels of 'made'\nwhy: a label is 2 classes of 5" },
+               { 2, 2, 5, false, GIVEN, MBA_E_ARG, "fix: leave loss out" },
+               { 2, 2, 5, false, BOTH, MBA_E_ARG, "fix: leave loss and outputs out" },
+               { 2, 1, 4, false, ALL & ~MBA_FOLLOWS_OUTPUTS, MBA_E_ARG,
+                 "one of at most 3 classes\nfix: leave outputs out" },
+               { 2, 2, 2, false, 0, MBA_E_ARG,
+                 "a label is 2 times 0 or 1, loss=ce with outputs=3 takes one of at most 3 classes" } };
     for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
-        const mba_graph_form f = { .node_width = of[i].nodes, .node_type = MBA_GRAPH_F32, .label_width = of[i].labels,
-                                   .classes = of[i].classes, .node_labels = of[i].of_nodes };
+        const mba_graph_form f = { .node_width = of[i].nodes,
+                                   .node_type = MBA_GRAPH_F32,
+                                   .label_width = of[i].labels,
+                                   .classes = of[i].classes,
+                                   .node_labels = of[i].of_nodes };
 
-        mba_graphnet c = { .node_reals = 2, .outputs = 3, .loss = MBA_LOSS_CE, .readout = MBA_READ_MAX, .follows = of[i].follows };
+        mba_graphnet c = {
+            .node_reals = 2, .outputs = 3, .loss = MBA_LOSS_CE, .readout = MBA_READ_MAX, .follows = of[i].follows
+        };
 
         const mba_status st = mba_graph_fit_check(&c, &f, "made");
         if (of[i].st == MBA_OK) assert_ok(st);
-        else                    assert_fails(st, of[i].st, of[i].words);
+        else assert_fails(st, of[i].st, of[i].words);
         assert_int_equal(mba_graph_fits(&c, &f), st == MBA_OK);
     }
 }
@@ -116,10 +162,15 @@ static void presets_stay_as_they_are_on_their_own_data(void **state)
 static void parameter_totals_are_those_of_the_released_configurations(void **state)
 {
     (void)state;
-    static const struct { const char *name; int64_t parameters; } table[] = {
-        { "graphmamba-voc", 497781 },     { "graphmamba-coco", 503601 },    { "graphmamba-peptides-func", 491770 },
-        { "graphmamba-peptides-struct", 491867 }, { "graphmamba-mnist", 116486 }, { "graphmamba-cifar10", 113818 },
-        { "graphmamba-pattern", 335281 }, { "graphmamba-cluster", 508966 }, { "graphmamba-malnet", 285125 },
+    static const struct {
+        const char *name;
+        int64_t     parameters;
+    } table[] = {
+        { "graphmamba-voc", 497781 },           { "graphmamba-coco", 503601 },
+        { "graphmamba-peptides-func", 491770 }, { "graphmamba-peptides-struct", 491867 },
+        { "graphmamba-mnist", 116486 },         { "graphmamba-cifar10", 113818 },
+        { "graphmamba-pattern", 335281 },       { "graphmamba-cluster", 508966 },
+        { "graphmamba-malnet", 285125 },
     };
     int wrong = 0;
     for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
@@ -132,7 +183,8 @@ static void parameter_totals_are_those_of_the_released_configurations(void **sta
         mba_tensor *loss = mba_graphnet_build(g, &c).loss;
         assert_ok(mba_graph_status(g));
         assert_ok(mba_backward(g, loss));
-        for (int32_t k = 0; k < g->ntensors; k++) if (mba_is_param(g->tensors[k])) n += mba_elems(g->tensors[k]);
+        for (int32_t k = 0; k < g->ntensors; k++)
+            if (mba_is_param(g->tensors[k])) n += mba_elems(g->tensors[k]);
         mba_graph_destroy(g);
         printf("%s %-28s %lld, should be %lld\n", n == table[i].parameters ? "   " : "BAD", table[i].name, (long long)n,
                (long long)table[i].parameters);
@@ -145,7 +197,8 @@ static void parameter_totals_are_those_of_the_released_configurations(void **sta
 static double largest(const float *x, int64_t n)
 {
     double most = 0;
-    for (int64_t i = 0; i < n; i++) if (fabs((double)x[i]) > most) most = fabs((double)x[i]);
+    for (int64_t i = 0; i < n; i++)
+        if (fabs((double)x[i]) > most) most = fabs((double)x[i]);
     return most;
 }
 
@@ -161,7 +214,7 @@ static void tables_start_each_in_its_own_range(void **state)
     assert_ok(mba_session_bind(&s, 3));
     for (int edges = 0; edges < 2; edges++) {
         const int64_t *rows = edges ? s.model.graph.edge_tables : s.model.graph.node_tables, W = edges ? 96 : 80;
-        const float   *x = mba_session_at(&s, edges ? "edge_encoder.embedding.weight" : "node_encoder.embedding.weight");
+        const float *x = mba_session_at(&s, edges ? "edge_encoder.embedding.weight" : "node_encoder.embedding.weight");
         for (int k = 0; k < MBA_TABLES_MAX && rows[k]; x += rows[k++] * W) {
             const double range = sqrt(6.0 / (double)(rows[k] + W)), most = largest(x, rows[k] * W);
             assert_true(most <= range && most > 0.9 * range);
@@ -180,7 +233,9 @@ static void tables_start_each_in_its_own_range(void **state)
 static void encoders_of_nodes_have_their_released_names(void **state)
 {
     (void)state;
-    static const struct { const char *preset, *ours, *stored; } table[] = {
+    static const struct {
+        const char *preset, *ours, *stored;
+    } table[] = {
         { "graphmamba-voc", "node_encoder.encoder.bias", "encoder.node_encoder.encoder1.encoder.bias" },
         { "graphmamba-voc", "node_encoder.linear_A.weight", "encoder.node_encoder.encoder2.linear_A.weight" },
         { "graphmamba-mnist", "node_encoder.encoder.weight", "encoder.node_encoder.linear_x.weight" },
@@ -190,7 +245,7 @@ static void encoders_of_nodes_have_their_released_names(void **state)
         { "graphmamba-malnet", "node_encoder.encoder.weight", "encoder.node_encoder.encoder.weight" },
     };
     for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
-        mba_hf_slice        piece[MBA_PIECES_MAX];
+        mba_hf_slice     piece[MBA_PIECES_MAX];
         const mba_tensor t = { .name = table[i].ours, .type = MBA_TYPE(MBA_F32, 4) };
         const mba_model  m = { .task = MBA_TASK_GRAPHS, .graph = *mba_graphnet_preset(table[i].preset) };
         assert_int_equal(mba_hf_pieces(piece, MBA_HF_GRAPH, &m, &t), 1);
@@ -202,7 +257,10 @@ static void encoders_of_nodes_have_their_released_names(void **state)
 
 enum { N = 5, H = 3, E = 8 };
 
-typedef struct messages { rig r; mba_tensor *h, *e, *out[2], *seed[2], *node_w, *node_b, *edge_w, *edge_b; } messages;
+typedef struct messages {
+    rig         r;
+    mba_tensor *h, *e, *out[2], *seed[2], *node_w, *node_b, *edge_w, *edge_b;
+} messages;
 
 /* The edges (0,1) (1,0) (1,2) (2,1) (3,2) (2,3) (3,4) (0,3) of the vectors by target: row k is edge given[k]. */
 static const int     given[E] = { 1, 0, 3, 2, 4, 5, 7, 6 };
@@ -223,8 +281,8 @@ static messages make_messages(void)
     m.e = mba_param(g, "e", MBA_TYPE(MBA_F32, E, H), MBA_INIT_CONST(0), MBA_DECAY);
     const mba__adjacency x = { index_of(g, "src", E, N), index_of(g, "in", N + 1, E + 1),
                                index_of(g, "out", N + 1, E + 1), index_of(g, "out_edge", E, E) };
-    m.out[1]  = m.e;
-    m.out[0]  = mba__graphnet_messages(g, &c, x, m.h, &m.out[1]);
+    m.out[1] = m.e;
+    m.out[0] = mba__graphnet_messages(g, &c, x, m.h, &m.out[1]);
     m.seed[0] = mba_input(g, "Gh", m.h->type);
     m.seed[1] = mba_input(g, "Ge", m.e->type);
     m.r = rig_create(g, 2, m.out, m.seed);
@@ -247,7 +305,7 @@ static void fill_edges(messages *m, const mba_tensor *t, uint32_t *counter)
 
 static void fill_messages(messages *m)
 {
-    static const int part[5] = { 0, 1, -1, 2, 3 };         // A, B, C, D, E: rows of ABDE, or C
+    static const int part[5] = { 0, 1, -1, 2, 3 }; // A, B, C, D, E: rows of ABDE, or C
     uint32_t         counter = 1;
     reference_fill(&m->r, m->h, &counter);
     fill_edges(m, m->e, &counter);
@@ -283,7 +341,7 @@ static void message_passing_has_its_reference_vectors(void **state)
     assert_reference(&m.r, m.out[0], 0, H, (double[]){ 0.244566777, 0.113868400, -0.788437152 });
     assert_reference(&m.r, m.out[0], 4 * H, H, (double[]){ -0.666704439, 1.902181891, 0.196049030 });
     assert_reference_sums(&m.r, m.out[0], 2.740504563, 7.749066951);
-    assert_reference(&m.r, m.out[1], H, H, (double[]){ 1.985559702, -0.047149112, -0.991839349 });   // edge 0 is row 1
+    assert_reference(&m.r, m.out[1], H, H, (double[]){ 1.985559702, -0.047149112, -0.991839349 }); // edge 0 is row 1
     assert_reference_sums(&m.r, m.out[1], 11.380021771, 26.183888875);
     assert_reference(&m.r, rig_grad(&m.r, m.h), 0, H, (double[]){ -0.125678475, -0.436389590, -1.324151296 });
     assert_reference_sums(&m.r, rig_grad(&m.r, m.h), 3.590813717, 18.088220213);
@@ -298,7 +356,6 @@ static void message_passing_has_its_reference_vectors(void **state)
 }
 
 /* ---- names of the golden files ---- */
-
 
 /* What follows `start` in a name; NULL where it does not start so. */
 static const char *after(const char *name, const char *start)
@@ -339,15 +396,15 @@ static golden_pieces released_names(const golden *o, const char *name)
         return tables("encoder.node_encoder.encoder1.atom_embedding_list", 9, rest);
     if ((rest = after(name, "node_encoder.encoder")))
         return one(c->pe_width ? "encoder.node_encoder.encoder1.encoder" : "encoder.node_encoder.encoder", rest);
-    if ((rest = after(name, "node_encoder.")))    return one("encoder.node_encoder.encoder2.", rest);
-    if ((rest = after(name, "node_encoder_bn")))  return one("encoder.node_encoder_bn.bn", rest);
+    if ((rest = after(name, "node_encoder."))) return one("encoder.node_encoder.encoder2.", rest);
+    if ((rest = after(name, "node_encoder_bn"))) return one("encoder.node_encoder_bn.bn", rest);
     if ((rest = after(name, "edge_encoder.embedding")))
         return c->edge_rows ? tables("encoder.edge_encoder.bond_embedding_list", 3, rest)
                             : one("encoder.edge_encoder.encoder", rest);
-    if ((rest = after(name, "edge_encoder.")))    return one("encoder.edge_encoder.", rest);
-    if ((rest = after(name, "pre_mp.0.linear")))  return one("pre_mp.Layer_0.layer.model", rest);
-    if ((rest = after(name, "pre_mp.0.bn")))      return one("pre_mp.Layer_0.post_layer.0", rest);
-    if ((rest = after(name, "post_mp.")))         return head_layer(c, rest);
+    if ((rest = after(name, "edge_encoder."))) return one("encoder.edge_encoder.", rest);
+    if ((rest = after(name, "pre_mp.0.linear"))) return one("pre_mp.Layer_0.layer.model", rest);
+    if ((rest = after(name, "pre_mp.0.bn"))) return one("pre_mp.Layer_0.post_layer.0", rest);
+    if ((rest = after(name, "post_mp."))) return head_layer(c, rest);
     if (!nodes) return golden_same_name(o, name);
     for (int i = 0; i < 4; i++)
         snprintf(p.name[i], GOLDEN_NAME, "%.*s.%c.%s", (int)(nodes - name), name, "ABDE"[i], nodes + strlen(".ABDE."));
@@ -363,8 +420,10 @@ static mba_graphnet read_config(const golden *o, const mba_graph_set *s, bool ro
 {
     json_t      *j;
     const char  *nodes, *edges, *loss;
-    mba_graphnet c = { .nodes = s->nodes + (room ? 70 : 0), .edges = s->edges + (room ? 131 : 0),
-                       .graphs = s->graphs + (room ? 3 : 0), .keep_logits = true };
+    mba_graphnet c = { .nodes = s->nodes + (room ? 70 : 0),
+                       .edges = s->edges + (room ? 131 : 0),
+                       .graphs = s->graphs + (room ? 3 : 0),
+                       .keep_logits = true };
     assert_ok(mba_json_load(&j, golden_path(o, "config.json"), NULL));
     assert_ok(mba_json_int(j, "hidden", 0, 1, 1000, &c.width));
     assert_ok(mba_json_int(j, "layers", 0, 1, 1000, &c.layers));
@@ -378,12 +437,12 @@ static mba_graphnet read_config(const golden *o, const mba_graph_set *s, bool ro
     assert_ok(mba_json_text(j, "edge_encoder", "", &edges));
     assert_ok(mba_json_text(j, "loss", "", &loss));
     if (!strcmp(nodes, "atom+lap")) c.node_columns = s->form.node_width;
-    else                            c.node_reals = s->form.node_width;
-    if (!strcmp(edges, "bond"))     c.edge_columns = s->form.edge_width;
-    else                            c.edge_reals = s->form.edge_width;
+    else c.node_reals = s->form.node_width;
+    if (!strcmp(edges, "bond")) c.edge_columns = s->form.edge_width;
+    else c.edge_reals = s->form.edge_width;
     for (int64_t i = 0; i < c.node_columns; i++) c.node_rows += atom_rows[i];
     for (int64_t i = 0; i < c.edge_columns; i++) c.edge_rows += bond_rows[i];
-    const char *pooling = json_string_value(json_object_get(j, "pooling"));     // null: a task of nodes
+    const char *pooling = json_string_value(json_object_get(j, "pooling")); // null: a task of nodes
     c.readout = !pooling ? MBA_READ_NODES : !strcmp(pooling, "max") ? MBA_READ_MAX : MBA_READ_MEAN;
     c.loss = !strcmp(loss, "bce") ? MBA_LOSS_BCE : !strcmp(loss, "cross_entropy") ? MBA_LOSS_CE : MBA_LOSS_WEIGHTED_CE;
     json_decref(j);
@@ -405,7 +464,9 @@ static void *input(const golden *o, const char *name)
 }
 
 /* Of a row: the edge it holds, the graph it lies in. Nodes are as stored, edges by target. */
-typedef struct rows { int64_t edge[400], graph[200]; } rows;
+typedef struct rows {
+    int64_t edge[400], graph[200];
+} rows;
 
 /* Edges by target, stable, and by source; what lies beyond the real rows reads as empty. */
 static void put_edges(const golden *o, const mba_graphnet *c, const mba_graph_set *s, rows *r)
@@ -417,16 +478,17 @@ static void put_edges(const golden *o, const mba_graphnet *c, const mba_graph_se
     for (int64_t g = 0; g < s->graphs; g++)
         for (int64_t v = (int64_t)s->node_ptr[g]; v < (int64_t)s->node_ptr[g + 1]; v++) {
             r->graph[v] = g;
-            in_ptr[v]   = (int32_t)n;
+            in_ptr[v] = (int32_t)n;
             for (uint64_t k = s->edge_ptr[g]; k < s->edge_ptr[g + 1]; k++)
                 if (s->dst[k] + s->node_ptr[g] == (uint64_t)v) {
                     r->edge[n] = (int64_t)k;
-                    src[n++]   = (int32_t)(s->src[k] + s->node_ptr[g]);
+                    src[n++] = (int32_t)(s->src[k] + s->node_ptr[g]);
                 }
         }
     for (int64_t v = 0; v < s->nodes; v++) {
         out_ptr[v] = (int32_t)m;
-        for (int64_t k = 0; k < n; k++) if (src[k] == v) out_edge[m++] = (int32_t)k;
+        for (int64_t k = 0; k < n; k++)
+            if (src[k] == v) out_edge[m++] = (int32_t)k;
     }
     for (int64_t v = s->nodes; v <= c->nodes; v++) in_ptr[v] = out_ptr[v] = (int32_t)n;
     assert_int_equal(n, s->edges);
@@ -486,9 +548,9 @@ static void put_order(const golden *o, const mba_graphnet *c, const char *suffix
     for (int k = 0; k < 3; k++) snprintf(name[k], sizeof name[k], "%s.%s", what[k], suffix);
     int32_t *p = input(o, name[0]), *q = input(o, name[1]), *ids = input(o, name[2]);
     for (int64_t r = 0; r < c->nodes; r++) {
-        p[r]    = r < n ? (int32_t)perm[r] : (int32_t)r;
+        p[r] = r < n ? (int32_t)perm[r] : (int32_t)r;
         q[p[r]] = (int32_t)r;
-        ids[r]  = r < n ? (int32_t)segment[r] : (int32_t)segment[n - 1] + 1;
+        ids[r] = r < n ? (int32_t)segment[r] : (int32_t)segment[n - 1] + 1;
     }
 }
 
@@ -500,7 +562,7 @@ static void put_orders(const golden *o, const mba_graphnet *c, int64_t n)
     for (int64_t i = 0; i < c->layers * draws; i++) {
         char suffix[16];
         if (c->train) snprintf(suffix, sizeof suffix, "%d", (int)i);
-        else          snprintf(suffix, sizeof suffix, "%d.%d", (int)(i / draws), (int)(i % draws));
+        else snprintf(suffix, sizeof suffix, "%d.%d", (int)(i / draws), (int)(i % draws));
         put_order(o, c, suffix, perm + i * n, segment + i * n, n);
     }
     free(perm);
@@ -512,7 +574,7 @@ static void put_batch(const golden *o, const mba_graphnet *c, const mba_graph_se
     rows r;
     put_edges(o, c, s, &r);
     put_features(o, "node", s->node_feat, NULL, s->nodes, s->form.node_width, c->node_columns ? atom_rows : NULL);
-    if (s->form.edge_width)                                // else row 0 of a table of one, as the input starts
+    if (s->form.edge_width) // else row 0 of a table of one, as the input starts
         put_features(o, "edge", s->edge_feat, r.edge, s->edges, s->form.edge_width, c->edge_columns ? bond_rows : NULL);
     if (c->pe_count) put_positions(o, c, s, &r);
     if (c->rw_count) memcpy(input(o, "walks"), s->rwse, sizeof(float) * (size_t)(s->nodes * c->rw_count));
@@ -523,7 +585,9 @@ static void put_batch(const golden *o, const mba_graphnet *c, const mba_graph_se
     put_orders(o, c, s->nodes);
 }
 
-typedef struct how { bool train, room, recompute; } how;
+typedef struct how {
+    bool train, room, recompute;
+} how;
 
 static void check(const char *dir, how h)
 {
@@ -534,8 +598,8 @@ static void check(const char *dir, how h)
     const mba_graph_set *s = mba_graph_pack_set(pack);
     mba_graphnet         c = read_config(&o, s, h.room);
     mba_step             step = { .seed = 1 };
-    step.count[MBA_NODES]  = (int32_t)s->nodes;
-    step.count[MBA_EDGES]  = (int32_t)s->edges;
+    step.count[MBA_NODES] = (int32_t)s->nodes;
+    step.count[MBA_EDGES] = (int32_t)s->edges;
     step.count[MBA_GRAPHS] = (int32_t)s->graphs;
     c.train = c.given_signs = h.train;
     c.draws = h.train ? 1 : 5;
@@ -587,8 +651,9 @@ static void a_golden_network_with_random_walks_agrees(void **state)
 
 MBA_TEST_MAIN(cmocka_unit_test(parameter_totals_are_those_of_the_released_configurations),
               cmocka_unit_test(tables_start_each_in_its_own_range),
-              cmocka_unit_test(encoders_of_nodes_have_their_released_names),
-              cmocka_unit_test(presets_follow_the_data), cmocka_unit_test(data_that_does_not_fit_is_explained), cmocka_unit_test(presets_stay_as_they_are_on_their_own_data),
+              cmocka_unit_test(encoders_of_nodes_have_their_released_names), cmocka_unit_test(presets_follow_the_data),
+              cmocka_unit_test(data_that_does_not_fit_is_explained),
+              cmocka_unit_test(presets_stay_as_they_are_on_their_own_data),
               cmocka_unit_test(message_passing_has_its_reference_vectors),
               cmocka_unit_test(a_golden_network_for_nodes_agrees),
               cmocka_unit_test(a_golden_network_for_molecules_agrees),

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* image_sets.h -- what the tests of image sets share.
  *
  *     mba_image_set *s;
@@ -29,7 +30,7 @@ static inline void left_out(const mba_image_set *s, int64_t skipped, const char 
     const char       *story;
     mba_image_batch   b = { .x = x, .labels = labels };
     assert_ok(mba_image_loader_create(&l, &(mba_image_loader_options){
-        .set = s, .recipe = mba_image_recipe_eval(s, SIZE, 0), .B = B }));
+                                              .set = s, .recipe = mba_image_recipe_eval(s, SIZE, 0), .B = B }));
     for (int64_t k = 0; k < mba_image_loader_batches(l); k++) {
         assert_ok(mba_image_loader_next(l, &b, &at));
         for (int i = 0; i < B; i++) assert_int_equal(labels[i], want[k * B + i]);

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* images.h -- what the tests of images share: the files of tests/data/images (made by tools/golden/images.py with
  * Pillow) and comparisons of pixels.
  *

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* init_test.c -- `train --init`: a new run that begins with the weights of a checkpoint. */
 #include <stdbool.h>
 
@@ -57,11 +58,13 @@ static void what_does_not_fit_is_told(void **state)
     says(run("train --init first --resume first " BATCH), 2, "--resume and --init");
     says(run("train --init nowhere " BATCH), 1, "no checkpoint in 'nowhere'");
     says(run("train --init nowhere/deep " BATCH), 1, "fix: hf download nowhere/deep --local-dir deep,");
-    says(run("generate --checkpoint state-spaces/mamba2-130m"), 1, "hf download state-spaces/mamba2-130m --local-dir mamba2-130m,");
-    says(run("train --init first/nowhere " BATCH), 1, "fix: name the directory that --out named");   // first is here
+    says(run("generate --checkpoint state-spaces/mamba2-130m"), 1,
+         "hf download state-spaces/mamba2-130m --local-dir mamba2-130m,");
+    says(run("train --init first/nowhere " BATCH), 1, "fix: name the directory that --out named"); // first is here
     says(run("train --init first --model mamba2-130m --set width=64,layers=2,vocab=264,state=8,head_dim=16 " BATCH), 1,
          "the model asks for");
-    says(run("train --init first --model graphmamba-mnist --graphs 2 --quiet --steps 1"), 2, "is a model of text, not of graphs");
+    says(run("train --init first --model graphmamba-mnist --graphs 2 --quiet --steps 1"), 2,
+         "is a model of text, not of graphs");
 }
 
 static int begin(void **state)
@@ -69,10 +72,15 @@ static int begin(void **state)
     (void)state;
     scratch_make();
     return run("data prepare --out tokens --synthetic 20K")
-        || run("train --model mamba2-130m --set " SIZES " " BATCH " --steps 4 --out first");
+           || run("train --model mamba2-130m --set " SIZES " " BATCH " --steps 4 --out first");
 }
 
-static int end(void **state) { (void)state; scratch_remove(); return 0; }
+static int end(void **state)
+{
+    (void)state;
+    scratch_remove();
+    return 0;
+}
 
 int main(void)
 {

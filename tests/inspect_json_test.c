@@ -1,4 +1,6 @@
-/* inspect_json_test.c -- `data inspect --json` of one path and of several: one JSON document, or nothing but the error. */
+// SPDX-License-Identifier: Apache-2.0
+/* inspect_json_test.c -- `data inspect --json` of one path and of several: one JSON document, or nothing but the
+ * error. */
 #include "tests/program.h"
 
 static void several_paths_are_one_array(void **state)

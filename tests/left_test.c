@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* left_test.c -- what one variant keeps for its gradient takes no memory where another one runs. */
 #include "tests/test.h"
 
@@ -13,7 +14,8 @@ static const mba_case heads = { { 2, 512, 4, 64, 1, 128, 256, SKIP_HEAD | BIAS }
 
 static const mba_node *ssd_of(const mba_graph *g)
 {
-    for (int32_t i = 0; i < g->nnodes; i++) if (g->nodes[i]->op == &mba_op_ssd) return g->nodes[i];
+    for (int32_t i = 0; i < g->nnodes; i++)
+        if (g->nodes[i]->op == &mba_op_ssd) return g->nodes[i];
     return NULL;
 }
 
@@ -37,26 +39,28 @@ static void states_of_fused_have_no_place_beside_other_variants(void **state)
     (void)state;
     bool         kept;
     const size_t least = planned(&machines[SM_80], NULL, true, &kept);
-    assert_false(kept);                                    // nothing is kept that can be made again
+    assert_false(kept); // nothing is kept that can be made again
     planned(&machines[SM_90], NULL, false, &kept);
     assert_true(kept);
     assert_int_equal(planned(&machines[SM_80], NULL, false, &kept), least);
     assert_false(kept);
     planned(&machines[SM_90], "ssd=chunked,ssd_bwd=chunked", false, &kept);
     assert_false(kept);
-    planned(&machines[SM_90], "ssd=chunked,ssd_bwd=fused", false, &kept);          // it makes them itself
+    planned(&machines[SM_90], "ssd=chunked,ssd_bwd=fused", false, &kept); // it makes them itself
     assert_false(kept);
-    planned(&machines[SM_90], "ssd=fused,ssd_bwd=chunked", false, &kept);          // written, whoever reads them
+    planned(&machines[SM_90], "ssd=fused,ssd_bwd=chunked", false, &kept); // written, whoever reads them
     assert_true(kept);
 }
 
 /* The same of a whole model: its plan is that of a run told to make states again, and says so. */
 static void plan_of_model(mba_session *s, const mba_device *d, const char *variants, mba_recompute how)
 {
-    mba_session_options o = { .device = d, .compute = MBA_BF16, .backward = true, .variants = variants, .recompute = how };
+    mba_session_options o = {
+        .device = d, .compute = MBA_BF16, .backward = true, .variants = variants, .recompute = how
+    };
     assert_ok(mba_model_preset(&o.model, "mamba2-130m"));
     o.model.lm.layers = 2;
-    o.model.lm.batch  = 2;
+    o.model.lm.batch = 2;
     o.model.lm.length = 512;
     assert_ok(mba_session_plan(s, &o));
 }
@@ -77,7 +81,8 @@ static void a_model_says_what_it_keeps(void **state)
     mba_session_end(&s);
 }
 
-/* Between all that is kept and nothing of it, whatever is allowed is held to, and no more is given up than that takes. */
+/* Between all that is kept and nothing of it, whatever is allowed is held to, and no more is given up than that
+ * takes. */
 static void as_little_is_given_up_as_will_do(void **state)
 {
     (void)state;
@@ -99,9 +104,10 @@ static void as_little_is_given_up_as_will_do(void **state)
     for (int i = PARTS; i >= 0; i--) {
         o.memory_bytes = (int64_t)(least + (most - least) * (size_t)i / PARTS);
         assert_ok(mba_session_plan(&s, &o));
-        const int64_t remade = s.graph->recomputed_bytes[MBA_RECOMPUTED_STATES] + s.graph->recomputed_bytes[MBA_RECOMPUTED_ROWS];
+        const int64_t remade = s.graph->recomputed_bytes[MBA_RECOMPUTED_STATES]
+                               + s.graph->recomputed_bytes[MBA_RECOMPUTED_ROWS];
         assert_true((int64_t)mba_program_bytes(s.program) <= o.memory_bytes);
-        assert_false(s.graph->recompute);          // not all of it
+        assert_false(s.graph->recompute); // not all of it
         assert_true(i < PARTS || remade == 0);
         assert_true(remade >= before);
         different += remade > before;

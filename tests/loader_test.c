@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* loader_test.c -- batches: the order of the specification, shuffling, splits, documents, exact resumption. */
 #include "tests/test.h"
 #include "tests/scratch.h"
@@ -37,7 +38,7 @@ static void batches_come_in_the_order_of_the_specification(void **state)
             &l, &(mba_loader_options){ .data = scratch_dir, .B = 2, .L = 5, .vocab = V, .rank = rank, .ranks = 2 }));
         assert_int_equal(mba_loader_files(l), 2);
         assert_int_equal(mba_loader_tokens(l), 161);
-        assert_int_equal(mba_loader_batches(l), 4 + 3);      /* 99/20 and 60/20 */
+        assert_int_equal(mba_loader_batches(l), 4 + 3); /* 99/20 and 60/20 */
         for (int k = 0; k < 9; k++) {
             assert_int_equal(at.epoch, k / 7);
             assert_int_equal(at.index, k % 7);
@@ -62,8 +63,8 @@ static void rows_of_streams_go_on_where_they_ended(void **state)
     mba_batch    b = { .tokens = x, .targets = y, .before = before };
     mba_position at = { 0 };
     two_shards();
-    assert_ok(mba_loader_create(&l, &(mba_loader_options){ .data = scratch_dir, .B = 2, .L = 5, .vocab = V,
-                                                           .streams = true }));
+    assert_ok(mba_loader_create(&l, &(mba_loader_options){
+                                        .data = scratch_dir, .B = 2, .L = 5, .vocab = V, .streams = true }));
     assert_int_equal(mba_loader_batches(l), 9 + 6);
     for (int k = 0; k < 20; k++) {
         const int m = k % 15, place = m < 9 ? m : m - 9, first = m < 9 ? 0 : 1000, piece = m < 9 ? 45 : 30;
@@ -72,15 +73,20 @@ static void rows_of_streams_go_on_where_they_ended(void **state)
             assert_int_equal(x[i], first + i / 5 * piece + place * 5 + i % 5);
             assert_int_equal(y[i], x[i] + 1);
         }
-        for (int r = 0; r < 2; r++) assert_int_equal(before[r], place * 5 < MBA_BEFORE_MAX ? place * 5 : MBA_BEFORE_MAX);
+        for (int r = 0; r < 2; r++)
+            assert_int_equal(before[r], place * 5 < MBA_BEFORE_MAX ? place * 5 : MBA_BEFORE_MAX);
     }
     mba_loader_destroy(l);
     at = (mba_position){ .index = 3 };
-    assert_ok(mba_loader_create(&l, &(mba_loader_options){ .data = scratch("a.bin"), .B = 2, .L = 5, .vocab = V,
-                                                           .streams = true, .documents = true,
+    assert_ok(mba_loader_create(&l, &(mba_loader_options){ .data = scratch("a.bin"),
+                                                           .B = 2,
+                                                           .L = 5,
+                                                           .vocab = V,
+                                                           .streams = true,
+                                                           .documents = true,
                                                            .end_of_text = &(int32_t){ 58 } }));
     b.documents = (int32_t[10]){ 0 };
-    assert_ok(mba_loader_next(l, &b, &at));          // rows 15 .. 19 and 60 .. 64; the document before 60 begins at 58
+    assert_ok(mba_loader_next(l, &b, &at)); // rows 15 .. 19 and 60 .. 64; the document before 60 begins at 58
     assert_int_equal(before[0], 15);
     assert_int_equal(before[1], 2);
     mba_loader_destroy(l);
@@ -92,22 +98,22 @@ static void shuffling_visits_every_window_once_in_every_epoch(void **state)
     (void)state;
     mba_loader *l;
     int32_t     x[4], y[4];
-    mba_batch   b  = { .tokens = x, .targets = y };
+    mba_batch   b = { .tokens = x, .targets = y };
     int         order[2][39], changed = 0, in_order = 0;
     two_shards();
     for (int epoch = 0; epoch < 2; epoch++) {
         int seen[39] = { 0 };
         for (int rank = 0; rank < 3; rank++) {
             mba_position at = { .epoch = epoch };
-            assert_ok(mba_loader_create(&l, &(mba_loader_options){ .data    = scratch_dir,
-                                                                   .B       = 1,
-                                                                   .L       = 4,
-                                                                   .vocab   = V,
+            assert_ok(mba_loader_create(&l, &(mba_loader_options){ .data = scratch_dir,
+                                                                   .B = 1,
+                                                                   .L = 4,
+                                                                   .vocab = V,
                                                                    .shuffle = true,
-                                                                   .seed    = 5,
-                                                                   .rank    = rank,
-                                                                   .ranks   = 3 }));
-            assert_int_equal(mba_loader_batches(l), 13);     /* 24 + 15 windows on three ranks */
+                                                                   .seed = 5,
+                                                                   .rank = rank,
+                                                                   .ranks = 3 }));
+            assert_int_equal(mba_loader_batches(l), 13); /* 24 + 15 windows on three ranks */
             while (at.epoch == epoch) {
                 const int64_t k = at.index * 3 + rank;
                 assert_ok(mba_loader_next(l, &b, &at));
@@ -123,7 +129,10 @@ static void shuffling_visits_every_window_once_in_every_epoch(void **state)
         }
         for (int i = 0; i < 39; i++) assert_int_equal(seen[i], 1);
     }
-    for (int i = 0; i < 39; i++) { changed += order[0][i] != order[1][i]; in_order += order[0][i] == i; }
+    for (int i = 0; i < 39; i++) {
+        changed += order[0][i] != order[1][i];
+        in_order += order[0][i] == i;
+    }
     assert_true(changed > 20 && in_order < 12);
     scratch_remove();
 }
@@ -135,23 +144,23 @@ static void large_permutations_are_complete(void **state)
     enum { N = 20001 };
     mba_loader   *l;
     int32_t       x[1], y[1];
-    mba_batch     b  = { .tokens = x, .targets = y };
+    mba_batch     b = { .tokens = x, .targets = y };
     mba_position  at = { 0 };
     unsigned char seen[N] = { 0 };
     double        distance = 0;
     int32_t       last = 0;
     scratch_make();
     shard("p.bin", 0, N, NULL);
-    assert_ok(mba_loader_create(
-        &l, &(mba_loader_options){ .data = scratch("p.bin"), .B = 1, .L = 1, .vocab = V, .shuffle = true }));
+    assert_ok(mba_loader_create(&l, &(mba_loader_options){
+                                        .data = scratch("p.bin"), .B = 1, .L = 1, .vocab = V, .shuffle = true }));
     assert_int_equal(mba_loader_batches(l), N - 1);
     while (!at.epoch) {
         assert_ok(mba_loader_next(l, &b, &at));
         assert_int_equal(seen[x[0]]++, 0);
         distance += fabs((double)x[0] - last);
-        last      = x[0];
+        last = x[0];
     }
-    assert_near(distance / (N - 1), N / 3.0, N / 3.0 * 0.03);        /* a third of the range for random order */
+    assert_near(distance / (N - 1), N / 3.0, N / 3.0 * 0.03); /* a third of the range for random order */
     mba_loader_destroy(l);
     scratch_remove();
 }
@@ -207,21 +216,21 @@ static void the_validation_part_is_the_tail(void **state)
         for (int k = 0; !at.epoch; k++) {
             assert_ok(mba_loader_next(l, &b, &at));
             if (split == MBA_PART_TRAIN) assert_true(y[4] < 1045);
-            else                          assert_int_equal(x[0], 1045 + 5 * k);
+            else assert_int_equal(x[0], 1045 + 5 * k);
         }
         mba_loader_destroy(l);
     }
     /* A border inside the first file leaves both parts of the second in validation. */
     assert_ok(mba_loader_create(
         &l, &(mba_loader_options){
-                .data = scratch_dir, .B = 1, .L = 5, .vocab = V, .split = MBA_PART_VALIDATION, .validation = 0.5}));
+                .data = scratch_dir, .B = 1, .L = 5, .vocab = V, .split = MBA_PART_VALIDATION, .validation = 0.5 }));
     assert_int_equal(mba_loader_tokens(l), 80);
     assert_int_equal(mba_loader_batches(l), 18 / 5 + 60 / 5);
     mba_loader_destroy(l);
-    assert_fails(
-        mba_loader_create(
-            &l, &(mba_loader_options){ .data = scratch_dir, .B = 1, .L = 5, .vocab = V, .split = MBA_PART_TRAIN }),
-        MBA_E_ARG, "between 0 and 1");
+    assert_fails(mba_loader_create(&l,
+                                   &(mba_loader_options){
+                                       .data = scratch_dir, .B = 1, .L = 5, .vocab = V, .split = MBA_PART_TRAIN }),
+                 MBA_E_ARG, "between 0 and 1");
     scratch_remove();
 }
 
@@ -229,19 +238,19 @@ static void documents_are_numbered_in_every_row(void **state)
 {
     (void)state;
     static const int32_t ids[] = { 9, 1, 2, 9, 3, 4, 9, 9, 5, 6, 7, 8, 9 };
-    static const int32_t want_documents[] = { 0, 0, 0, 1, 1, 1, 0, 1, 1, 1, 1, 1 };      /* 9 1 2 9 3 4 | 9 9 5 6 7 8 */
-    static const int32_t want_within[]    = { 1, 2, -1, 3, 4, -1, -1, 5, 6, 7, 8, -1 };
-    mba_loader  *l;
-    int32_t      x[12], y[12], d[12];
-    mba_batch    b  = { .tokens = x, .targets = y, .documents = d };
-    mba_position at = { 0 };
+    static const int32_t want_documents[] = { 0, 0, 0, 1, 1, 1, 0, 1, 1, 1, 1, 1 }; /* 9 1 2 9 3 4 | 9 9 5 6 7 8 */
+    static const int32_t want_within[] = { 1, 2, -1, 3, 4, -1, -1, 5, 6, 7, 8, -1 };
+    mba_loader          *l;
+    int32_t              x[12], y[12], d[12];
+    mba_batch            b = { .tokens = x, .targets = y, .documents = d };
+    mba_position         at = { 0 };
     scratch_make();
     const char *path = scratch("d.bin");
     assert_ok(mba_token_file_write(path, ids, 13, 10, NULL));
     const mba_loader_options plain = { .data = path, .B = 2, .L = 6, .vocab = 10, .documents = true };
     assert_fails(mba_loader_create(&l, &plain), MBA_E_ARG, "documents cannot be told apart");
     mba_loader_options o = plain;
-    o.end_of_text        = &(int32_t){ 9 };
+    o.end_of_text = &(int32_t){ 9 };
     assert_ok(mba_loader_create(&l, &o));
     assert_ok(mba_loader_next(l, &b, &at));
     assert_memory_equal(d, want_documents, sizeof d);
@@ -251,9 +260,9 @@ static void documents_are_numbered_in_every_row(void **state)
     /* Notes name the token as well, and targets can be kept within documents. */
     assert_ok(
         mba_token_file_write(path, ids, 13, 10, &(mba_token_notes){ .tokenizer = "t", .vocab = 10, .end_of_text = 9 }));
-    o.end_of_text              = NULL;
+    o.end_of_text = NULL;
     o.targets_within_documents = true;
-    at                         = (mba_position){ 0 };
+    at = (mba_position){ 0 };
     assert_ok(mba_loader_create(&l, &o));
     assert_ok(mba_loader_next(l, &b, &at));
     assert_memory_equal(d, want_documents, sizeof d);
@@ -277,24 +286,26 @@ static void what_does_not_fit_is_refused_with_numbers(void **state)
                  MBA_E_ARG, "0 x 10");
     for (int i = 0; i < 3; i++) {
         static const int64_t none[] = { 0, -1, (int64_t)INT32_MAX + 1 };
-        assert_fails(mba_loader_create(&l, &(mba_loader_options){ .data = scratch_dir, .B = 1, .L = 10, .vocab = none[i] }),
+        assert_fails(mba_loader_create(&l,
+                                       &(mba_loader_options){ .data = scratch_dir, .B = 1, .L = 10, .vocab = none[i] }),
                      MBA_E_ARG, "is impossible");
     }
-    for (int i = 0; i < 2; i++) {                                      // the least and the most
+    for (int i = 0; i < 2; i++) { // the least and the most
         static const int64_t some[] = { 1, INT32_MAX };
-        assert_ok(mba_loader_create(&l, &(mba_loader_options){ .data = scratch("b*"), .B = 1, .L = 10, .vocab = some[i] }));
+        assert_ok(
+            mba_loader_create(&l, &(mba_loader_options){ .data = scratch("b*"), .B = 1, .L = 10, .vocab = some[i] }));
         mba_loader_destroy(l);
         l = NULL;
     }
-    assert_fails(
-        mba_loader_create(
-            &l, &(mba_loader_options){ .data = scratch_dir, .B = 1, .L = 10, .vocab = V, .rank = 2, .ranks = 2 }),
-        MBA_E_ARG, "no rank 2 of 2");
+    assert_fails(mba_loader_create(&l,
+                                   &(mba_loader_options){
+                                       .data = scratch_dir, .B = 1, .L = 10, .vocab = V, .rank = 2, .ranks = 2 }),
+                 MBA_E_ARG, "no rank 2 of 2");
     assert_fails(mba_loader_create(&l, &(mba_loader_options){ .data = scratch("none*"), .B = 1, .L = 9, .vocab = V }),
                  MBA_E_IO, "no token files at");
-    assert_fails(
-        mba_loader_create(&l, &(mba_loader_options){ .data = scratch("readme.txt"), .B = 1, .L = 9, .vocab = V }),
-        MBA_E_FORMAT, "looks like text, not like tokens");
+    assert_fails(mba_loader_create(&l,
+                                   &(mba_loader_options){ .data = scratch("readme.txt"), .B = 1, .L = 9, .vocab = V }),
+                 MBA_E_FORMAT, "looks like text, not like tokens");
     assert_null(l);
     /* A glob; values beyond the vocabulary are named by file, byte and value. */
     assert_ok(mba_loader_create(&l, &(mba_loader_options){ .data = scratch("b*"), .B = 1, .L = 10, .vocab = 1015 }));
@@ -305,7 +316,7 @@ static void what_does_not_fit_is_refused_with_numbers(void **state)
     assert_non_null(strstr(mba_message(), "b.bin', byte 1054 (token 15)"));
     assert_int_equal(at.index, 1);
     mba_loader_destroy(l);
-    shard("c.bin", 1000, 11, NULL);                                    // the last target alone is beyond it
+    shard("c.bin", 1000, 11, NULL); // the last target alone is beyond it
     at = (mba_position){ 0 };
     assert_ok(mba_loader_create(&l, &(mba_loader_options){ .data = scratch("c*"), .B = 1, .L = 10, .vocab = 1010 }));
     assert_fails(mba_loader_next(l, &(mba_batch){ .tokens = x, .targets = y }, &at), MBA_E_FORMAT,
@@ -314,7 +325,8 @@ static void what_does_not_fit_is_refused_with_numbers(void **state)
     static const mba_position nowhere[] = { { .epoch = -1 }, { .index = -1 }, { .index = 1 } };
     for (int i = 0; i < 3; i++) {
         at = nowhere[i];
-        assert_fails(mba_loader_next(l, &(mba_batch){ .tokens = x, .targets = y }, &at), MBA_E_ARG, "there is no batch");
+        assert_fails(mba_loader_next(l, &(mba_batch){ .tokens = x, .targets = y }, &at), MBA_E_ARG,
+                     "there is no batch");
         assert_non_null(strstr(mba_message(), "an epoch has 1 batches"));
     }
     mba_loader_destroy(l);

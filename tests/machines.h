@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* machines.h -- what plans may know of the machines we compile for; for tests of plans only (the simulator has the real
  * sheets). */
 #ifndef MBA_TESTS_MACHINES_H

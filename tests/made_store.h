@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* made_store.h -- for tests: the store of two steps on a made-up GPU, whose every number can be worked out on paper.
  *
  *     begin("times.db", true, 3);                             // with counters; the mixed SSM kernel takes 3 s
@@ -14,13 +15,18 @@
  * special/s. */
 static void put_machine(mba_store *s)
 {
-    const struct { const char *name; double rate; const char *how; } rate[] = {
-        { "dram", 1000, "measured" }, { "dram", 2000, "data sheet" }, { "tensor", 16000, "measured" },
-        { "fma", 1000, "measured" }, { "special", 100, "measured" } };
+    const struct {
+        const char *name;
+        double      rate;
+        const char *how;
+    } rate[] = { { "dram", 1000, "measured" },
+                 { "dram", 2000, "data sheet" },
+                 { "tensor", 16000, "measured" },
+                 { "fma", 1000, "measured" },
+                 { "special", 100, "measured" } };
     for (size_t i = 0; i < sizeof rate / sizeof *rate; i++)
-        assert_ok(mba_put_ceiling(s,
-                                  &(mba_row_ceiling){ .name = rate[i].name, .rate = rate[i].rate, .unit = "1/s",
-                                                      .how = rate[i].how }));
+        assert_ok(mba_put_ceiling(
+            s, &(mba_row_ceiling){ .name = rate[i].name, .rate = rate[i].rate, .unit = "1/s", .how = rate[i].how }));
     assert_ok(mba_env_put_text(s, "run.device", "given", "cuda"));
     assert_ok(mba_env_put_text(s, "run.workload", "given", "made-up"));
     assert_ok(mba_env_put_number(s, "gpu.sms", "read", 10, ""));
@@ -33,7 +39,7 @@ static void put_node(mba_store *s, int64_t id, const char *op, const char *kind,
     mba_row_node n = mba_no_node;
     n.id = id, n.op = op, n.kind = kind, n.phase = phase;
     n.tensor_flops = w.tensor_flops, n.vector_flops = w.vector_flops, n.special_ops = w.special_ops,
-        n.read_bytes = w.bytes, n.write_bytes = 0;
+    n.read_bytes = w.bytes, n.write_bytes = 0;
     assert_ok(mba_put_node(s, &n));
 }
 
@@ -54,9 +60,9 @@ static void put_event(mba_store *s, int64_t step, int64_t kernel, int64_t node, 
 
 static void put_counter(mba_store *s, int64_t kernel, const char *metric, double value)
 {
-    assert_ok(mba_put_counter(s,
-                              &(mba_row_counter){ .kernel = kernel, .metric = metric, .value = value,
-                                                  .metric_set = "test", .launches = 1 }));
+    assert_ok(mba_put_counter(
+        s,
+        &(mba_row_counter){ .kernel = kernel, .metric = metric, .value = value, .metric_set = "test", .launches = 1 }));
 }
 
 enum { GEMM, SCAN, CUMSUM, STRANGE, BMM };
@@ -82,23 +88,21 @@ static void put_run(mba_store *s, double scan_s)
         put_event(s, step, CUMSUM, 2, at + 7 + scan, 1);
         put_event(s, step, BMM, 4, at + 8 + scan, 1);
         put_event(s, step, STRANGE, MBA_ABSENT, at + 9 + scan, 1);
-        assert_ok(mba_put_step(s,
-                               &(mba_row_step){ .mode = "plain", .place = step, .seconds = 16 + 2 * step,
-                                                .units = 64 }));
-        assert_ok(mba_put_step(s,
-                               &(mba_row_step){ .mode = "timeline", .place = step, .seconds = 17 + 2 * step,
-                                                .units = 64 }));
+        assert_ok(
+            mba_put_step(s, &(mba_row_step){ .mode = "plain", .place = step, .seconds = 16 + 2 * step, .units = 64 }));
+        assert_ok(mba_put_step(s, &(mba_row_step){
+                                      .mode = "timeline", .place = step, .seconds = 17 + 2 * step, .units = 64 }));
     }
 }
 
 static void put_counters(mba_store *s)
 {
-    const struct { int64_t kernel; double read, write, tensor, ffma, fadd, tensor_pct, fma_pct, alu_pct, l1, s; }
-        row[] = {
-        { GEMM, 1500, 500, 33000, 10, 0, 90, 10, 5, 0, 4 },
-        { SCAN, 1600, 400, 8000, 1000, 400, 20, 30, 40, 6, 4 },
-        { CUMSUM, 600, 0, 0, 5, 2, 1, 15, 29, 2, 1 },
-        { STRANGE, 100, 100, 0, 1, 0, 0, 5, 5, 50, 1 },
+    const struct {
+        int64_t kernel;
+        double  read, write, tensor, ffma, fadd, tensor_pct, fma_pct, alu_pct, l1, s;
+    } row[] = {
+        { GEMM, 1500, 500, 33000, 10, 0, 90, 10, 5, 0, 4 }, { SCAN, 1600, 400, 8000, 1000, 400, 20, 30, 40, 6, 4 },
+        { CUMSUM, 600, 0, 0, 5, 2, 1, 15, 29, 2, 1 },       { STRANGE, 100, 100, 0, 1, 0, 0, 5, 5, 50, 1 },
         { BMM, 200, 0, 8000, 4, 0, 60, 6, 6, 0, 1 },
     };
     for (size_t i = 0; i < sizeof row / sizeof *row; i++) {

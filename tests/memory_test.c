@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* memory_test.c -- a step of ours allocates nothing, and a run takes what its plan says. */
 #include "tests/test.h"
 
@@ -16,15 +17,28 @@ static _Atomic long allocations;
 /* The linker sends the calls of our own objects here (CMakeLists.txt: --wrap); libraries keep theirs. */
 void *__real_malloc(size_t n), *__real_calloc(size_t k, size_t n), *__real_realloc(void *p, size_t n);
 void *__wrap_malloc(size_t n), *__wrap_calloc(size_t k, size_t n), *__wrap_realloc(void *p, size_t n);
-void *__wrap_malloc(size_t n)           { allocations++; return __real_malloc(n); }
-void *__wrap_calloc(size_t k, size_t n) { allocations++; return __real_calloc(k, n); }
-void *__wrap_realloc(void *p, size_t n) { allocations++; return __real_realloc(p, n); }
+void *__wrap_malloc(size_t n)
+{
+    allocations++;
+    return __real_malloc(n);
+}
+void *__wrap_calloc(size_t k, size_t n)
+{
+    allocations++;
+    return __real_calloc(k, n);
+}
+void *__wrap_realloc(void *p, size_t n)
+{
+    allocations++;
+    return __real_realloc(p, n);
+}
 
 static mba_session_options options(const char *name, int64_t length)
 {
-    mba_session_options o = { .model.lm = *mba_lm_preset(name), .backward = true, .update = true,
-                              .adamw = mba_adamw_defaults() };
-    o.model.lm.batch  = 1;
+    mba_session_options o = {
+        .model.lm = *mba_lm_preset(name), .backward = true, .update = true, .adamw = mba_adamw_defaults()
+    };
+    o.model.lm.batch = 1;
     o.model.lm.length = length;
     return o;
 }
@@ -32,23 +46,22 @@ static mba_session_options options(const char *name, int64_t length)
 static void no_step_allocates(const mba_device *d, mba_dtype compute)
 {
     static const char *const name[] = { "mamba-130m", "mamba2-130m", "hybrid-130m", "hybrid-j-370m" };
-    void *volatile counted = malloc(1);           // volatile: the compiler may not leave it out
+    void *volatile counted = malloc(1); // volatile: the compiler may not leave it out
     free(counted);
-    assert_true(allocations > 0);                 // they are counted at all
+    assert_true(allocations > 0); // they are counted at all
     for (int i = 0; i < 4; i++) {
         mba_session         s = { 0 };
         mba_session_options o = options(name[i], 64);
-        o.device  = d;
+        o.device = d;
         o.compute = compute;
-        mba_step            step = { .seed = 1, .lr = 1e-4f };
+        mba_step step = { .seed = 1, .lr = 1e-4f };
         assert_ok(mba_lm_set(&o.model.lm, "vocab=300,width=128,heads=4,head_dim=64,inner=256,q_heads=2,"
                                           "kv_heads=1,attn_dim=64,mlp=128"));
         assert_ok(mba_session_plan(&s, &o));
         assert_ok(mba_session_bind(&s, 1));
         mba_fill_inputs(s.program);
         // threads, library handles, the captured graph
-        for (; step.index < 2; step.index++)
-            assert_ok(mba_program_run(s.program, MBA_STEP, &step, NULL));
+        for (; step.index < 2; step.index++) assert_ok(mba_program_run(s.program, MBA_STEP, &step, NULL));
         if (d && d->wait) assert_ok(d->wait());
         const long   before = allocations;
         const size_t left = d && d->left ? d->left() : 0;
@@ -78,8 +91,12 @@ static void a_step_allocates_nothing_on_the_gpu(void **state)
 static void a_step_of_images_or_graphs_allocates_nothing(void **state)
 {
     (void)state;
-    static const struct { const char *name, *set; mba_batch_shape shape; } table[] = {
-        { "mambavision-t", "dim=8,in_dim=8,depths=1:1:2:2,heads=1:1:2:4,windows=0:0:2:1,image=32,classes=10",
+    static const struct {
+        const char     *name, *set;
+        mba_batch_shape shape;
+    } table[] = {
+        { "mambavision-t",
+          "dim=8,in_dim=8,depths=1:1:2:2,heads=1:1:2:4,windows=0:0:2:1,image=32,classes=10",
           { .batch = 4 } },
         { "graphmamba-peptides-func", "layers=2,width=16,pe_count=4,pe_width=4", { .graphs = 6 } },
         { "graphmamba-cluster", "layers=2,width=16,pe_count=0,pe_width=0,buckets=3", { .graphs = 3 } },
@@ -95,10 +112,10 @@ static void a_step_of_images_or_graphs_allocates_nothing(void **state)
         assert_ok(mba_model_shape(&o.model, &table[i].shape));
         assert_ok(mba_session_plan(&s, &o));
         assert_ok(mba_session_bind(&s, 1));
-        assert_ok(mba_feed_open(&f, &s.model, &(mba_feed_options){ .seed = 1, .smoothing = -1, .mixup = -1,
-                                                                   .cutmix = -1 }));
+        assert_ok(
+            mba_feed_open(&f, &s.model, &(mba_feed_options){ .seed = 1, .smoothing = -1, .mixup = -1, .cutmix = -1 }));
         for (; step.index < 12; step.index++) {
-            if (step.index == 6) before = allocations;                              // threads and buffers are there
+            if (step.index == 6) before = allocations; // threads and buffers are there
             assert_ok(mba_feed_stage(f, &step));
             assert_ok(mba_feed_bind(f, &s, 0, &step));
             assert_ok(mba_program_run(s.program, MBA_STEP, &step, NULL));
@@ -116,9 +133,10 @@ static void a_plan_counts_the_inputs_of_the_next_run(void **state)
     const mba_device gpu = { .name = "planned", .machine = &machines[1] };
     for (int update = 0; update < 2; update++) {
         mba_session         s = { 0 };
-        mba_session_options o = { .device = &gpu, .compute = MBA_BF16, .backward = true, .update = update,
-                                  .adamw = mba_adamw_defaults() };
-        size_t              arenas = 0;
+        mba_session_options o = {
+            .device = &gpu, .compute = MBA_BF16, .backward = true, .update = update, .adamw = mba_adamw_defaults()
+        };
+        size_t arenas = 0;
         assert_ok(mba_model_preset(&o.model, "mambavision-t"));
         assert_ok(mba_model_shape(&o.model, &(mba_batch_shape){ .batch = 4 }));
         assert_ok(mba_session_plan(&s, &o));
@@ -192,9 +210,9 @@ static size_t first_byte(const mba_program *p, const mba_tensor *t)
  * live. */
 static int lent(const mba_program *p)
 {
-    const mba_graph  *g = p->graph;
+    const mba_graph       *g = p->graph;
     const mba_memory_plan *lay = &p->layout;
-    int               n = 0;
+    int                    n = 0;
     for (int32_t s = 0; s < g->nstorages; s++) {
         const size_t from = lay->offset[s];
         const size_t to = from + (size_t)g->storages[s]->elems * mba_dtype_bytes(g->storages[s]->dtype);
@@ -229,7 +247,7 @@ static void gradients_lend_their_memory(void **state)
         for (int accumulate = 0; accumulate < 2; accumulate++) {
             mba_session         s = { 0 };
             mba_session_options o = options(name[i], 256);
-            o.accumulate   = accumulate;
+            o.accumulate = accumulate;
             o.memory_bytes = INT64_MAX;
             assert_ok(mba_session_plan(&s, &o));
             bytes[accumulate] = mba_program_bytes(s.program);
@@ -260,7 +278,8 @@ static void a_plan_keeps_what_fits(void **state)
         assert_ok(mba_session_plan(&s, &o));
         const int64_t bytes = (int64_t)mba_program_bytes(s.program);
         assert_true(bytes <= o.memory_bytes && bytes > o.memory_bytes - 2 * one);
-        assert_true(s.graph->kept[MBA_RECOMPUTED_ROWS] > 0 && s.graph->recomputed_bytes[MBA_RECOMPUTED_ROWS] > 0 && !s.recomputes);
+        assert_true(s.graph->kept[MBA_RECOMPUTED_ROWS] > 0 && s.graph->recomputed_bytes[MBA_RECOMPUTED_ROWS] > 0
+                    && !s.recomputes);
     }
     mba_session_end(&s);
 }

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* models_test.c -- what the presets promise, and whole models against finite differences. */
 #include "tests/test.h"
 
@@ -11,14 +12,17 @@
 static void parameter_totals_are_the_published_ones(void **state)
 {
     (void)state;
-    static const struct { const char *name; int64_t parameters; } table[] = {
-        { "mamba-130m", 129135360 },      { "mamba-370m", 371516416 },     { "mamba-790m", 793204224 },
-        { "mamba-1.4b", 1372178432 },     { "mamba-2.8b", 2768345600 },    { "mamba2-130m", 128989632 },
-        { "mamba2-370m", 368346624 },     { "mamba2-780m", 780161280 },    { "mamba2-1.3b", 1343757312 },
-        { "mamba2-2.7b", 2702599680 },    { "hybrid-130m", 135100696 },    { "hybrid-370m", 361799552 },
-        { "hybrid-1b", 966135936 },       { "hybrid-b-130m", 136054736 },  { "hybrid-b-370m", 367879392 },
-        { "hybrid-b-1b", 1024176832 },    { "hybrid-a-130m", 124808424 },  { "hybrid-a-370m", 356394784 },
-        { "hybrid-a-1.3b", 1298560832 },  { "hybrid-j-370m", 350389216 },  { "hybrid-j-1b", 1047818432 },
+    static const struct {
+        const char *name;
+        int64_t     parameters;
+    } table[] = {
+        { "mamba-130m", 129135360 },     { "mamba-370m", 371516416 },    { "mamba-790m", 793204224 },
+        { "mamba-1.4b", 1372178432 },    { "mamba-2.8b", 2768345600 },   { "mamba2-130m", 128989632 },
+        { "mamba2-370m", 368346624 },    { "mamba2-780m", 780161280 },   { "mamba2-1.3b", 1343757312 },
+        { "mamba2-2.7b", 2702599680 },   { "hybrid-130m", 135100696 },   { "hybrid-370m", 361799552 },
+        { "hybrid-1b", 966135936 },      { "hybrid-b-130m", 136054736 }, { "hybrid-b-370m", 367879392 },
+        { "hybrid-b-1b", 1024176832 },   { "hybrid-a-130m", 124808424 }, { "hybrid-a-370m", 356394784 },
+        { "hybrid-a-1.3b", 1298560832 }, { "hybrid-j-370m", 350389216 }, { "hybrid-j-1b", 1047818432 },
     };
     for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
         mba_session   s = { 0 };
@@ -26,7 +30,7 @@ static void parameter_totals_are_the_published_ones(void **state)
         assert_non_null(preset);
         mba_lm c = *preset;
         c.batch = c.length = 1;
-        c.head  = MBA_HEAD_LOGITS;
+        c.head = MBA_HEAD_LOGITS;
         assert_ok(mba_session_plan(&s, &(mba_session_options){ .model.lm = c, .memory_bytes = INT64_MAX }));
         assert_int_equal(mba_session_parameters(&s), table[i].parameters);
         mba_session_end(&s);
@@ -35,9 +39,21 @@ static void parameter_totals_are_the_published_ones(void **state)
 
 static mba_lm tiny(const char *pattern)
 {
-    mba_lm c = { .batch = 2, .length = 5, .width = 4, .vocab = 7, .inner = 8, .state = 3, .head_dim = 4, .groups = 2,
-                 .chunk = 4, .conv = 3,
-                 .q_heads = 2, .kv_heads = 1, .attn_dim = 4, .rotary = 2, .mlp = 5 };
+    mba_lm c = { .batch = 2,
+                 .length = 5,
+                 .width = 4,
+                 .vocab = 7,
+                 .inner = 8,
+                 .state = 3,
+                 .head_dim = 4,
+                 .groups = 2,
+                 .chunk = 4,
+                 .conv = 3,
+                 .q_heads = 2,
+                 .kv_heads = 1,
+                 .attn_dim = 4,
+                 .rotary = 2,
+                 .mlp = 5 };
     strcpy(c.pattern, pattern);
     return c;
 }
@@ -60,8 +76,8 @@ static void check_model(mba_lm c, bool recompute)
     assert_ok(mba_check_graph(&w, g, 1, &loss, (mba_tensor *[]){ NULL }));
     mba_graph_destroy(g);
     printf("    %-8s %s%s%s%4d derivatives: backward off by %.1e, CPU by %.1e\n", c.pattern,
-           c.documents ? "documents " : "",
-           c.carry ? "carried " : "", recompute ? "recomputed " : "", w.values, w.grad_error, w.cpu_relative);
+           c.documents ? "documents " : "", c.carry ? "carried " : "", recompute ? "recomputed " : "", w.values,
+           w.grad_error, w.cpu_relative);
     /* A loss of 2 rounds to 4e-16; over a step of 1e-3 x 0.1 and 1e-4 of a largest derivative of 0.1: 4e-7. */
     assert_true(w.grad_error < 1e-6);
     /* What the project promises of whole models (see golden_test.c). dD of Mamba-2 comes closest, 3e-5, see ssd.md; all
@@ -79,9 +95,9 @@ static void every_family_agrees_with_finite_differences(void **state)
         for (int recompute = 0; recompute < 2; recompute++) {
             mba_lm c = tiny(pattern[i]);
             check_model(c, recompute);
-            c.head      = MBA_HEAD_BOTH;
+            c.head = MBA_HEAD_BOTH;
             c.documents = true;
-            c.untied    = recompute;
+            c.untied = recompute;
             check_model(c, recompute);
         }
     mba_lm jamba = tiny("m+*+");
@@ -95,14 +111,18 @@ static void every_family_agrees_with_finite_differences(void **state)
     check_model(convolved, false);
 }
 
-/* Adding gradients by a pass of its own is what an operator without `.adds` costs; see accumulate.md. A gradient that is
- * copied where it could be shared, or kept longer than it is read, would be seen in the nodes or in the bytes. */
+/* Adding gradients by a pass of its own is what an operator without `.adds` costs; see accumulate.md. A gradient that
+ * is copied where it could be shared, or kept longer than it is read, would be seen in the nodes or in the bytes. */
 static void gradients_are_added_where_they_are_made(void **state)
 {
     (void)state;
-    static const struct { const char *name; int32_t nodes; size_t act, dact; } table[] = {
-        { "mamba-130m", 442, 15563008, 15507712 }, { "mamba2-130m", 346, 16269568, 16208128 },
-        { "hybrid-130m", 294, 14019584, 13959936 }, { "hybrid-b-130m", 298, 14017792, 13958400 },
+    static const struct {
+        const char *name;
+        int32_t     nodes;
+        size_t      act, dact;
+    } table[] = {
+        { "mamba-130m", 442, 15563008, 15507712 },    { "mamba2-130m", 346, 16269568, 16208128 },
+        { "hybrid-130m", 294, 14019584, 13959936 },   { "hybrid-b-130m", 298, 14017792, 13958400 },
         { "hybrid-j-370m", 784, 33549312, 33452288 }, { "hybrid-a-130m", 352, 16020736, 15957760 },
     };
     for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
@@ -111,21 +131,24 @@ static void gradients_are_added_where_they_are_made(void **state)
         int         n = 0;
         c.batch = 1;
         c.length = 16;
-        assert_ok(mba_session_plan(&s, &(mba_session_options){ .model.lm = c, .backward = true, .update = true,
+        assert_ok(mba_session_plan(&s, &(mba_session_options){ .model.lm = c,
+                                                               .backward = true,
+                                                               .update = true,
                                                                .memory_bytes = INT64_MAX,
                                                                .adamw = { 0.9, 0.95, 1e-8, 0.1, 1 } }));
         for (int32_t k = 0; k < s.graph->nnodes; k++) n += s.graph->nodes[k]->op == &mba_op_accumulate;
         const size_t *bytes = s.program->layout.role_bytes;
         printf("    %-14s %d nodes, %d of them accumulate; %zu and %zu bytes of activations and their gradients\n",
                table[i].name, s.graph->nnodes, n, bytes[MBA_ACT], bytes[MBA_DACT]);
-        assert_true(s.graph->nnodes == table[i].nodes && bytes[MBA_ACT] == table[i].act && bytes[MBA_DACT] == table[i].dact);
+        assert_true(s.graph->nnodes == table[i].nodes && bytes[MBA_ACT] == table[i].act
+                    && bytes[MBA_DACT] == table[i].dact);
         assert_int_equal(n, 0);
         mba_session_end(&s);
     }
 }
 
-/* The residual stream begins with the fp32 values of the table: of what rounds to bf16 in a model, its rows cost least to
- * leave as they are (embed.md). The bf16 copy is there for a tied head, and only for it. */
+/* The residual stream begins with the fp32 values of the table: of what rounds to bf16 in a model, its rows cost least
+ * to leave as they are (embed.md). The bf16 copy is there for a tied head, and only for it. */
 static void look_ups_read_the_master(void **state)
 {
     (void)state;
@@ -133,8 +156,8 @@ static void look_ups_read_the_master(void **state)
         mba_lm     c = tiny("M");
         mba_graph *g;
         c.compute = MBA_BF16;
-        c.head    = MBA_HEAD_BOTH;
-        c.untied  = untied;
+        c.head = MBA_HEAD_BOTH;
+        c.untied = untied;
         assert_ok(mba_lm_complete(&c));
         assert_ok(mba_graph_create(&g));
         g->compute = MBA_BF16;
@@ -170,8 +193,8 @@ static void fields_survive_their_files(void **state)
             assert_ok(mba_model_complete(&back));
             for (const mba_field *f = mba_task_fields(m.task); f->name; f++) {
                 static const size_t bytes[] = { 8, sizeof(bool), 8, 8, sizeof(int), 1 };
-                const void *config = m.task == MBA_TASK_IMAGES ? (void *)&m.vision : &m.graph;
-                const void *copy   = m.task == MBA_TASK_IMAGES ? (void *)&back.vision : &back.graph;
+                const void         *config = m.task == MBA_TASK_IMAGES ? (void *)&m.vision : &m.graph;
+                const void         *copy = m.task == MBA_TASK_IMAGES ? (void *)&back.vision : &back.graph;
                 assert_memory_equal(mba_field_at(config, f), mba_field_at(copy, f),
                                     bytes[f->kind] * (size_t)(f->count ? f->count : 1));
             }
@@ -217,8 +240,15 @@ static void every_rotary_width_survives_its_file(void **state)
     (void)state;
     for (int64_t width = 44; width <= 49; width++)
         for (int64_t turns = 2; turns <= width; turns += 2) {
-            mba_model     back, m = { .lm = { .width = width, .inner = 2 * width, .head_dim = 2, .norm_groups = 1,
-                                              .vocab = 60, .mlp = 8, .q_heads = 1, .rotary = turns, .paired = 1,
+            mba_model     back, m = { .lm = { .width = width,
+                                              .inner = 2 * width,
+                                              .head_dim = 2,
+                                              .norm_groups = 1,
+                                              .vocab = 60,
+                                              .mlp = 8,
+                                              .q_heads = 1,
+                                              .rotary = turns,
+                                              .paired = 1,
                                               .pattern = "*+M+" } };
             mba_hf_format format;
             assert_ok(mba_model_complete(&m));
@@ -248,13 +278,15 @@ static mba_status model_of(mba_model *m, const char *members)
 static void other_spellings_are_understood_or_refused(void **state)
 {
     (void)state;
-#define NEMOTRON "\"model_type\": \"nemotron_h\", \"hidden_size\": 32, \"vocab_size\": 60, " \
-                 "\"mamba_num_heads\": 4, \"mamba_head_dim\": 8, \"num_attention_heads\": 2, "
-#define INDICES  "\"model_type\": \"bamba\", \"hidden_size\": 32, \"vocab_size\": 60, \"num_hidden_layers\": 1, " \
-                 "\"num_attention_heads\": 2, \"mamba_n_heads\": 4, \"attn_layer_indices\": "
-#define BAMBA    INDICES "[0]"
-#define SSM      "\"d_model\": 64, \"n_layer\": 1, \"vocab_size\": 60, "
-#define LISTED   "\"layers_block_type\": [\"linear_attention\", \"mlp\"], "
+#define NEMOTRON \
+    "\"model_type\": \"nemotron_h\", \"hidden_size\": 32, \"vocab_size\": 60, " \
+    "\"mamba_num_heads\": 4, \"mamba_head_dim\": 8, \"num_attention_heads\": 2, "
+#define INDICES \
+    "\"model_type\": \"bamba\", \"hidden_size\": 32, \"vocab_size\": 60, \"num_hidden_layers\": 1, " \
+    "\"num_attention_heads\": 2, \"mamba_n_heads\": 4, \"attn_layer_indices\": "
+#define BAMBA  INDICES "[0]"
+#define SSM    "\"d_model\": 64, \"n_layer\": 1, \"vocab_size\": 60, "
+#define LISTED "\"layers_block_type\": [\"linear_attention\", \"mlp\"], "
     static const struct {
         const char *text;
         double      dt_min, dt_max, base;
@@ -267,22 +299,22 @@ static void other_spellings_are_understood_or_refused(void **state)
         { NEMOTRON LISTED "\"mamba_dt_min\": 0.05", 0.05, 0, 0, 8, 0, NULL },
         { NEMOTRON LISTED "\"time_step_min\": 0.001, \"time_step_limit\": [0, 0.5]", 0, 0.5, 0, 8, 0, NULL },
         { NEMOTRON "\"hybrid_override_pattern\": \"M-\", \"time_step_min\": 0.001", 0, 0, 0, 8, 0, NULL },
-        { NEMOTRON "\"layer_types\": [\"mamba\"], \"mamba_n_groups\": 2, \"mamba_dt_limit\": [0.01, Infinity]",
-          0.01, 0, 0, 2, 0, NULL },
+        { NEMOTRON "\"layer_types\": [\"mamba\"], \"mamba_n_groups\": 2, \"mamba_dt_limit\": [0.01, Infinity]", 0.01, 0,
+          0, 2, 0, NULL },
         { NEMOTRON LISTED "\"time_step_limit\": [0.1, 0.1]", 0.1, 0.1, 0, 8, 0, NULL },
         { NEMOTRON LISTED "\"time_step_limit\": [0, 0]", 0, 0, 0, 0, 0, "above 0" },
-        { SSM "\"ssm_cfg\": {\"layer\": \"Mamba2\", \"ngroups\": 2, \"dt_limit\": [0.01, 0.2]}",
-          0.01, 0.2, 0, 2, 0, NULL },
+        { SSM "\"ssm_cfg\": {\"layer\": \"Mamba2\", \"ngroups\": 2, \"dt_limit\": [0.01, 0.2]}", 0.01, 0.2, 0, 2, 0,
+          NULL },
         { SSM "\"ssm_cfg\": {\"layer\": \"Mamba2\", \"norm_before_gate\": true}", 0, 0, 0, 0, 0, "norm_before_gate" },
         { SSM "\"rms_norm\": false", 0, 0, 0, 0, 0, "rms_norm" },
         { SSM "\"attn_layer_idx\": [0], \"attn_cfg\": {\"num_heads\": 2, \"causal\": false}", 0, 0, 0, 0, 0, "causal" },
         { SSM "\"attn_layer_idx\": [0], \"attn_cfg\": {\"num_heads\": 2}", 0, 0, 0, 0, 0, "causal" },
-        { SSM "\"attn_layer_idx\": [0], \"attn_cfg\": {\"num_heads\": 2, \"causal\": true, \"mlp_dim\": 8}",
-          0, 0, 0, 0, 0, "mlp_dim" },
+        { SSM "\"attn_layer_idx\": [0], \"attn_cfg\": {\"num_heads\": 2, \"causal\": true, \"mlp_dim\": 8}", 0, 0, 0, 0,
+          0, "mlp_dim" },
         { SSM "\"attn_layer_idx\": [0], \"attn_cfg\": {\"num_heads\": 2, \"causal\": true, \"out_proj_bias\": false}",
           0, 0, 0, 0, 0, "differ" },
-        { SSM "\"attn_layer_idx\": [0], \"attn_cfg\": {\"num_heads\": 2, \"causal\": true, \"softmax_scale\": 1}",
-          0, 0, 0, 0, 0, "softmax_scale" },
+        { SSM "\"attn_layer_idx\": [0], \"attn_cfg\": {\"num_heads\": 2, \"causal\": true, \"softmax_scale\": 1}", 0, 0,
+          0, 0, 0, "softmax_scale" },
         { SSM "\"attn_layer_idx\": [0]", 0, 0, 0, 0, 0, "num_heads" },
         { SSM "\"attn_layer_idx\": \"0\"", 0, 0, 0, 0, 0, "\"attn_layer_idx\" is not a list of whole numbers" },
         { INDICES "{\"0\": 1}", 0, 0, 0, 0, 0, "\"attn_layer_indices\" is not a list of whole numbers" },
@@ -297,8 +329,8 @@ static void other_spellings_are_understood_or_refused(void **state)
         { BAMBA ", \"per_layer_config\": {\"0\": {}}", 0, 0, 0, 0, 0, "per_layer_config" },
         { NEMOTRON LISTED "\"layer_types\": [\"mlp\"]", 0, 0, 0, 0, 0, "contradict" },
         { BAMBA, 0, 0, 10000, 1, 1, NULL },
-        { BAMBA ", \"pad_token_id\": null, \"rope_parameters\": {\"rope_type\": \"default\"}, \"rope_theta\": 55",
-          0, 0, 55, 1, 0, NULL },
+        { BAMBA ", \"pad_token_id\": null, \"rope_parameters\": {\"rope_type\": \"default\"}, \"rope_theta\": 55", 0, 0,
+          55, 1, 0, NULL },
         { BAMBA ", \"pad_token_id\": -1, \"rope_theta\": 77", 0, 0, 77, 1, 60, NULL },
         { BAMBA ", \"partial_rotary_factor\": 0.25", 0, 0, 0, 0, 0, "outside of" },
         { BAMBA ", \"rope_scaling\": {\"type\": \"linear\", \"factor\": 2}", 0, 0, 0, 0, 0, "\"linear\"" },
@@ -319,12 +351,15 @@ static void other_spellings_are_understood_or_refused(void **state)
     }
 }
 
-/* The gated norm of mamba2 and bamba has the groups of the SSD. No public type can say otherwise: a model that was trained
- * with the norm over all channels is written in our own format, and comes back. */
+/* The gated norm of mamba2 and bamba has the groups of the SSD. No public type can say otherwise: a model that was
+ * trained with the norm over all channels is written in our own format, and comes back. */
 static void the_gated_norm_has_the_groups_of_the_ssd(void **state)
 {
     (void)state;
-    static const struct { const char *text; int64_t norm_groups; } files[] = {
+    static const struct {
+        const char *text;
+        int64_t     norm_groups;
+    } files[] = {
         { "\"model_type\": \"mamba2\"", 8 },
         { "\"model_type\": \"mamba2\", \"n_groups\": 4", 4 },
         { "\"model_type\": \"mamba2\", \"n_groups\": 4, \"norm_groups\": 1", 1 },
@@ -337,14 +372,23 @@ static void the_gated_norm_has_the_groups_of_the_ssd(void **state)
         assert_ok(model_of(&m, files[i].text));
         assert_int_equal(m.lm.norm_groups, files[i].norm_groups);
     }
-    static const struct { const char *pattern; int64_t norm_groups; mba_hf_format format; } models[] = {
-        { "MM", 0, MBA_HF_MAMBA2 },       { "MM", 1, MBA_HF_OURS },     { "MM", 2, MBA_HF_OURS },
-        { "M+*+", 0, MBA_HF_BAMBA },      { "M+*+", 1, MBA_HF_OURS },   { "M*-", 0, MBA_HF_NEMOTRON_H },
-        { "M*-", 1, MBA_HF_OURS },        { "*+*+", 1, MBA_HF_BAMBA },
+    static const struct {
+        const char   *pattern;
+        int64_t       norm_groups;
+        mba_hf_format format;
+    } models[] = {
+        { "MM", 0, MBA_HF_MAMBA2 },  { "MM", 1, MBA_HF_OURS },    { "MM", 2, MBA_HF_OURS },
+        { "M+*+", 0, MBA_HF_BAMBA }, { "M+*+", 1, MBA_HF_OURS },  { "M*-", 0, MBA_HF_NEMOTRON_H },
+        { "M*-", 1, MBA_HF_OURS },   { "*+*+", 1, MBA_HF_BAMBA },
     };
     for (size_t i = 0; i < sizeof models / sizeof *models; i++) {
-        mba_model     back, m = { .lm = { .width = 32, .head_dim = 8, .groups = 4, .norm_groups = models[i].norm_groups,
-                                          .vocab = 60, .mlp = 8, .q_heads = 2,
+        mba_model     back, m = { .lm = { .width = 32,
+                                          .head_dim = 8,
+                                          .groups = 4,
+                                          .norm_groups = models[i].norm_groups,
+                                          .vocab = 60,
+                                          .mlp = 8,
+                                          .q_heads = 2,
                                           .paired = strchr(models[i].pattern, '+') != NULL } };
         mba_hf_format format;
         m.lm.rotary = m.lm.paired ? 8 : 0;
@@ -365,9 +409,14 @@ static void native_files_have_the_defaults_of_their_classes(void **state)
 {
     (void)state;
 #define HEADS "\"attn_layer_idx\": [0], \"attn_cfg\": {\"num_heads\": 2, \"causal\": true"
-    static const struct { const char *text; int64_t mlp, attn_bias; } table[] = {
-        { SSM "\"d_intermediate\": 0", 0, 0 },     { SSM "\"d_intermediate\": 1", 128, 0 },
-        { SSM "\"d_intermediate\": 128", 128, 0 }, { SSM "\"d_intermediate\": 129", 256, 0 },
+    static const struct {
+        const char *text;
+        int64_t     mlp, attn_bias;
+    } table[] = {
+        { SSM "\"d_intermediate\": 0", 0, 0 },
+        { SSM "\"d_intermediate\": 1", 128, 0 },
+        { SSM "\"d_intermediate\": 128", 128, 0 },
+        { SSM "\"d_intermediate\": 129", 256, 0 },
         { SSM HEADS "}", 0, 1 },
         { SSM HEADS ", \"qkv_proj_bias\": false, \"out_proj_bias\": false}", 0, 0 },
         { SSM HEADS ", \"qkv_proj_bias\": true, \"mlp_dim\": 0}", 0, 1 },
@@ -380,12 +429,14 @@ static void native_files_have_the_defaults_of_their_classes(void **state)
     }
 }
 
-/* A key that nobody looks up is named, in objects inside too; what is written everywhere and computed with nowhere is not.
- * No format of ours gives a note when it is read back. */
+/* A key that nobody looks up is named, in objects inside too; what is written everywhere and computed with nowhere is
+ * not. No format of ours gives a note when it is read back. */
 static void no_key_is_ignored_in_silence(void **state)
 {
     (void)state;
-    static const struct { const char *text, *note; } table[] = {
+    static const struct {
+        const char *text, *note;
+    } table[] = {
         { "\"model_type\": \"mamba\", \"swing\": 3, \"use_cache\": true, \"beat\": null, \"tempo\": {\"a\": 1}",
           "config.json has keys that mambascope does not know: swing, tempo; they are ignored" },
         { "\"model_type\": \"mamba\", \"n_groups\": 2", "know: n_groups;" },
@@ -453,16 +504,17 @@ static void what_a_file_leaves_out_is_as_in_its_class(void **state)
         { "\"architectures\": [\"MambaForCausalLM\"], \"use_bias\": true", 768, 32, 50280, 0, 0, 0, 1 },
         { "\"architectures\": [\"Mamba2Model\"]", 4096, 64, 32768, 0, 0, 0, 0 },
         { "\"architectures\": [\"NemotronHForCausalLM\"], \"mamba_proj_bias\": true, "
-          "\"layers_block_type\": [\"mlp\", \"attention\"]", 4096, 2, 131072, 32, 8, 128, 0 },
+          "\"layers_block_type\": [\"mlp\", \"attention\"]",
+          4096, 2, 131072, 32, 8, 128, 0 },
         { "\"model_type\": \"bamba\", \"num_key_value_heads\": null", 4096, 64, 128000, 32, 32, 128, 0 },
         { "\"architectures\": [\"BambaForCausalLM\"]", 4096, 64, 128000, 32, 8, 128, 0 },
-        { "\"architectures\": [\"JambaForCausalLM\"], \"num_experts\": 1, \"num_attention_heads\": 16",
-          4096, 64, 65536, 16, 8, 256, 0 },
+        { "\"architectures\": [\"JambaForCausalLM\"], \"num_experts\": 1, \"num_attention_heads\": 16", 4096, 64, 65536,
+          16, 8, 256, 0 },
     };
     for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
         mba_model m;
         assert_ok(model_of(&m, table[i].text));
-        const int64_t layers = m.lm.layers ? m.lm.layers : (int64_t)strlen(m.lm.pattern);     // two symbols a pair
+        const int64_t layers = m.lm.layers ? m.lm.layers : (int64_t)strlen(m.lm.pattern); // two symbols a pair
         assert_int_equal(m.lm.width, table[i].width);
         assert_int_equal(layers, table[i].layers);
         assert_int_equal(m.lm.vocab, table[i].vocab);
@@ -484,8 +536,8 @@ static void mixers_that_a_file_leaves_out_are_as_in_its_class(void **state)
     } table[] = {
         { "\"model_type\": \"mamba\"", 1536, 16, 0, 0, 0, 4, 0, 0, 0, 1e-5 },
         { "\"model_type\": \"mamba2\"", 8192, 128, 128, 64, 8, 4, 256, 0, 1, 1e-5 },
-        { "\"model_type\": \"nemotron_h\", \"layers_block_type\": [\"mlp\", \"mamba\"]", 8192, 128, 128, 64, 8, 4, 128, 21504, 1,
-          1e-5 },
+        { "\"model_type\": \"nemotron_h\", \"layers_block_type\": [\"mlp\", \"mamba\"]", 8192, 128, 128, 64, 8, 4, 128,
+          21504, 1, 1e-5 },
         { "\"model_type\": \"bamba\"", 8192, 256, 128, 64, 1, 4, 256, 14336, 1, 1e-5 },
         { "\"model_type\": \"jamba\", \"num_experts\": 1", 8192, 16, 0, 0, 0, 4, 0, 14336, 1, 1e-6 },
     };
@@ -511,20 +563,31 @@ static void mixers_that_a_file_leaves_out_are_as_in_its_class(void **state)
 static void keys_of_a_wrong_type_are_refused(void **state)
 {
     (void)state;
-    static const struct { const char *type, *keys; } table[] = {
+    static const struct {
+        const char *type, *keys;
+    } table[] = {
         { "\"mamba\"", "hidden_size num_hidden_layers vocab_size expand intermediate_size state_size conv_kernel "
-          "use_bias use_conv_bias tie_word_embeddings layer_norm_epsilon hidden_act" },
-        { "\"mamba2\"", "hidden_size num_hidden_layers vocab_size expand head_dim num_heads state_size n_groups norm_groups "
-          "conv_kernel chunk_size use_bias use_conv_bias tie_word_embeddings layer_norm_epsilon time_step_limit hidden_act" },
-        { "\"nemotron_h\", \"layers_block_type\": [\"mlp\", \"attention\", \"mamba\"]", "hidden_size vocab_size mamba_num_heads "
-          "mamba_head_dim ssm_state_size n_groups conv_kernel chunk_size intermediate_size mlp_bias use_bias use_conv_bias "
-          "tie_word_embeddings layer_norm_epsilon mamba_hidden_act mlp_hidden_act num_attention_heads num_key_value_heads "
+                       "use_bias use_conv_bias tie_word_embeddings layer_norm_epsilon hidden_act" },
+        { "\"mamba2\"",
+          "hidden_size num_hidden_layers vocab_size expand head_dim num_heads state_size n_groups norm_groups "
+          "conv_kernel chunk_size use_bias use_conv_bias tie_word_embeddings layer_norm_epsilon time_step_limit "
+          "hidden_act" },
+        { "\"nemotron_h\", \"layers_block_type\": [\"mlp\", \"attention\", \"mamba\"]",
+          "hidden_size vocab_size mamba_num_heads "
+          "mamba_head_dim ssm_state_size n_groups conv_kernel chunk_size intermediate_size mlp_bias use_bias "
+          "use_conv_bias "
+          "tie_word_embeddings layer_norm_epsilon mamba_hidden_act mlp_hidden_act num_attention_heads "
+          "num_key_value_heads "
           "head_dim attention_bias" },
         { "\"bamba\"", "hidden_size num_hidden_layers vocab_size mamba_n_heads mamba_expand mamba_d_head "
-          "mamba_d_state mamba_n_groups mamba_d_conv mamba_chunk_size intermediate_size mlp_bias mamba_proj_bias mamba_conv_bias "
-          "tie_word_embeddings rms_norm_eps time_step_limit hidden_act pad_token_id num_attention_heads num_key_value_heads" },
-        { "\"jamba\", \"num_experts\": 1", "hidden_size num_hidden_layers vocab_size attn_layer_period attn_layer_offset "
-          "mamba_expand mamba_d_state mamba_d_conv mamba_dt_rank intermediate_size mamba_proj_bias mamba_conv_bias tie_word_embeddings "
+                       "mamba_d_state mamba_n_groups mamba_d_conv mamba_chunk_size intermediate_size mlp_bias "
+                       "mamba_proj_bias mamba_conv_bias "
+                       "tie_word_embeddings rms_norm_eps time_step_limit hidden_act pad_token_id num_attention_heads "
+                       "num_key_value_heads" },
+        { "\"jamba\", \"num_experts\": 1",
+          "hidden_size num_hidden_layers vocab_size attn_layer_period attn_layer_offset "
+          "mamba_expand mamba_d_state mamba_d_conv mamba_dt_rank intermediate_size mamba_proj_bias mamba_conv_bias "
+          "tie_word_embeddings "
           "rms_norm_eps mamba_inner_layernorms hidden_act pad_token_id num_attention_heads num_key_value_heads" },
     };
     for (size_t i = 0; i < sizeof table / sizeof *table; i++)
@@ -535,7 +598,8 @@ static void keys_of_a_wrong_type_are_refused(void **state)
             snprintf(name, sizeof name, "%.*s", n, key);
             snprintf(text, sizeof text, "\"model_type\": %s, \"%s\": {\"no\": 1}", table[i].type, name);
             const mba_status st = model_of(&m, text);
-            if (st == MBA_OK || !strstr(mba_message(), name)) fail_msg("%s: %s", text, st == MBA_OK ? "taken" : mba_message());
+            if (st == MBA_OK || !strstr(mba_message(), name))
+                fail_msg("%s: %s", text, st == MBA_OK ? "taken" : mba_message());
             key += n + (key[n] == ' ');
         }
 }
@@ -543,22 +607,39 @@ static void keys_of_a_wrong_type_are_refused(void **state)
 static void nonsense_is_refused_with_its_reason(void **state)
 {
     (void)state;
-    static const struct { const char *set, *words; } table[] = {
-        { "heads=7", "heads x head_dim" },  { "groups=5", "divide the heads" },
-        { "pattern=MX", "symbol nobody knows\nfix: m Mamba-1, M Mamba-2, * attention, - squared-ReLU MLP, + SwiGLU MLP" },
-        { "width=-1", "from 1 to" },        { "vocab=1", "from 2 to" },             { "layers=9999999", "layers" },
-        { "pattern=M*", "attention" },      { "pattern=M-", "MLP" },                { "conv=99", "from 1 to 16" },
-        { "conv=0", "from 1 to 16" },       { "state=0", "from 1 to" },             { "untied=7", "from 0 to 1" },
+    static const struct {
+        const char *set, *words;
+    } table[] = {
+        { "heads=7", "heads x head_dim" },
+        { "groups=5", "divide the heads" },
+        { "pattern=MX",
+          "symbol nobody knows\nfix: m Mamba-1, M Mamba-2, * attention, - squared-ReLU MLP, + SwiGLU MLP" },
+        { "width=-1", "from 1 to" },
+        { "vocab=1", "from 2 to" },
+        { "layers=9999999", "layers" },
+        { "pattern=M*", "attention" },
+        { "pattern=M-", "MLP" },
+        { "conv=99", "from 1 to 16" },
+        { "conv=0", "from 1 to 16" },
+        { "state=0", "from 1 to" },
+        { "untied=7", "from 0 to 1" },
     };
     for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
-        mba_lm c = *mba_lm_preset("mamba2-130m");
+        mba_lm     c = *mba_lm_preset("mamba2-130m");
         mba_status st = mba_lm_set(&c, table[i].set);
         if (st == MBA_OK) st = mba_lm_complete(&c);
         assert_fails(st, MBA_E_ARG, table[i].words);
     }
-    static const struct { size_t field; int64_t value; const char *words; } files[] = {             // as a file may say it
-        { offsetof(mba_lm, width), -1, "width = -1" }, { offsetof(mba_lm, vocab), 1, "vocab = 1" },
-        { offsetof(mba_lm, conv), 99, "conv = 99" },   { offsetof(mba_lm, untied), 7, "untied = 7" },
+    static const struct {
+        size_t      field;
+        int64_t     value;
+        const char *words;
+    } files[] = {
+        // as a file may say it
+        { offsetof(mba_lm, width), -1, "width = -1" },
+        { offsetof(mba_lm, vocab), 1, "vocab = 1" },
+        { offsetof(mba_lm, conv), 99, "conv = 99" },
+        { offsetof(mba_lm, untied), 7, "untied = 7" },
     };
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
         mba_lm c = *mba_lm_preset("mamba2-130m");
@@ -585,8 +666,7 @@ static void no_two_families_have_one_symbol(void **state)
 MBA_TEST_MAIN(cmocka_unit_test(no_two_families_have_one_symbol),
               cmocka_unit_test(parameter_totals_are_the_published_ones),
               cmocka_unit_test(every_family_agrees_with_finite_differences),
-              cmocka_unit_test(gradients_are_added_where_they_are_made),
-              cmocka_unit_test(look_ups_read_the_master),
+              cmocka_unit_test(gradients_are_added_where_they_are_made), cmocka_unit_test(look_ups_read_the_master),
               cmocka_unit_test(configurations_survive_their_files),
               cmocka_unit_test(every_rotary_width_survives_its_file), cmocka_unit_test(fields_survive_their_files),
               cmocka_unit_test(other_spellings_are_understood_or_refused),
@@ -595,5 +675,4 @@ MBA_TEST_MAIN(cmocka_unit_test(no_two_families_have_one_symbol),
               cmocka_unit_test(no_key_is_ignored_in_silence),
               cmocka_unit_test(what_a_file_leaves_out_is_as_in_its_class),
               cmocka_unit_test(mixers_that_a_file_leaves_out_are_as_in_its_class),
-              cmocka_unit_test(keys_of_a_wrong_type_are_refused),
-              cmocka_unit_test(nonsense_is_refused_with_its_reason))
+              cmocka_unit_test(keys_of_a_wrong_type_are_refused), cmocka_unit_test(nonsense_is_refused_with_its_reason))

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* operators_test.c -- what every operator proves, in one loop over mba_ops and their cases. */
 #include "tests/test.h"
 
@@ -15,7 +16,7 @@ static void every_operator_agrees_with_its_reference(void **state)
     (void)state;
     int wrong = 0;
     for (int i = 0; mba_ops[i]; i++) {
-        mba_check w = { .stride = getenv("MBA_TEST_SANITIZED") ? 13 : 1 };       // release looks at all of them
+        mba_check w = { .stride = getenv("MBA_TEST_SANITIZED") ? 13 : 1 }; // release looks at all of them
         if (!mba_ops[i]->cases) continue;
         assert_ok(mba_check_op(&w, mba_ops[i]));
         const int bad = !(w.grad_error < GRADIENT_BOUND) || !(w.cpu_error <= 1) || w.strays || w.changed;
@@ -26,8 +27,8 @@ static void every_operator_agrees_with_its_reference(void **state)
     assert_int_equal(wrong, 0);
 }
 
-/* Outputs of `n` that are added to and that no launch of the plan reads first (of an embedding's table, the rows that it
- * touches). Vectors (gradients of weights per channel) are too small to be written down. */
+/* Outputs of `n` that are added to and that no launch of the plan reads first (of an embedding's table, the rows that
+ * it touches). Vectors (gradients of weights per channel) are too small to be written down. */
 static int reads_missing(const mba_node *n, const mba_plan *p)
 {
     int missing = 0;
@@ -40,8 +41,8 @@ static int reads_missing(const mba_node *n, const mba_plan *p)
             read += sum.operand[MBA_ARG_OUT(k)][0];
         }
         if (read < 0.5 * mba_tensor_bytes(n->out[k])) {
-            printf("BAD %s, variant %s: %s adds, %.0f of %.0f bytes read\n", n->op->name, p->variant, n->op->out[k].name,
-                   read, mba_tensor_bytes(n->out[k]));
+            printf("BAD %s, variant %s: %s adds, %.0f of %.0f bytes read\n", n->op->name, p->variant,
+                   n->op->out[k].name, read, mba_tensor_bytes(n->out[k]));
             missing++;
         }
     }
@@ -61,7 +62,7 @@ static void plans_read_what_they_add_to(void **state)
             const mba_status          st = mba_program_create(&p, o.g, &how);
             for (int32_t k = 0; st == MBA_OK && k < o.g->nnodes; k++) {
                 adding += o.g->nodes[k]->adds != 0;
-                wrong  += reads_missing(o.g->nodes[k], p->plan[k]);
+                wrong += reads_missing(o.g->nodes[k], p->plan[k]);
             }
             if (st == MBA_OK) mba_program_destroy(p);
             mba_graph_destroy(o.g);
@@ -71,5 +72,4 @@ static void plans_read_what_they_add_to(void **state)
     assert_int_equal(wrong, 0);
 }
 
-MBA_TEST_MAIN(cmocka_unit_test(every_operator_agrees_with_its_reference),
-              cmocka_unit_test(plans_read_what_they_add_to))
+MBA_TEST_MAIN(cmocka_unit_test(every_operator_agrees_with_its_reference), cmocka_unit_test(plans_read_what_they_add_to))

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* optimizer_test.c -- AdamW, LAMB, the average behind them and the norm before them against fp64, on the GPU where
  * there is one and on the CPU: several steps, resumed late, clipped, one of them skipped. On the GPU the compute copy
  * goes along.
@@ -19,15 +20,20 @@
 enum { SMALL = 250, TENSORS = SMALL + 3, LONG = 40011, STEPS = 5, SKIPPED = 3 };
 static const int64_t index_of[STEPS] = { 0, 1, 2, 100000, 100001 };
 
-typedef struct rig { mba_graph *g; mba_program *p; mba_reference *r; const mba_device *d; mba_tensor *t[TENSORS]; } rig;
+typedef struct rig {
+    mba_graph        *g;
+    mba_program      *p;
+    mba_reference    *r;
+    const mba_device *d;
+    mba_tensor       *t[TENSORS];
+} rig;
 
 /* Masters: what a bf16 parameter hands out is its copy. */
 static mba_tensor *master(mba_graph *g, const char *name, int64_t rows, int64_t cols, mba_dtype dtype, mba_group group)
 {
     mba_tensor *w = mba_param(g, name, MBA_TYPE(dtype, rows, cols), MBA_INIT_NORMAL(1), group);
     if (dtype == MBA_F32) mba_relu2(g, w);
-    else
-        mba_linear(g, mba_input(g, mba_arena_printf(g->arena, "x.%s", name), MBA_TYPE(dtype, 1, cols)), w);
+    else mba_linear(g, mba_input(g, mba_arena_printf(g->arena, "x.%s", name), MBA_TYPE(dtype, 1, cols)), w);
     return mba_graph_find(g, name);
 }
 
@@ -43,13 +49,13 @@ static void start(rig *m)
 
 static rig make(const mba_device *d, mba_dtype compute, bool lamb)
 {
-    rig          m = { .d = d };
-    mba_tensor  *y[TENSORS], *seed[TENSORS] = { 0 };
-    int          n = 0;
+    rig         m = { .d = d };
+    mba_tensor *y[TENSORS], *seed[TENSORS] = { 0 };
+    int         n = 0;
     assert_ok(mba_graph_create(&m.g));
     m.g->accumulate = true;
     m.t[0] = master(m.g, "long", LONG, 1, MBA_F32, MBA_DECAY);
-    mba_param_cut(m.g, m.t[0], 7);                           // parts that begin anywhere, of a few values and of two blocks
+    mba_param_cut(m.g, m.t[0], 7); // parts that begin anywhere, of a few values and of two blocks
     mba_param_cut(m.g, m.t[0], 9);
     mba_param_cut(m.g, m.t[0], LONG - 5);
     m.t[1] = master(m.g, "copied", 40, 24, compute, MBA_DECAY);
@@ -59,11 +65,16 @@ static rig make(const mba_device *d, mba_dtype compute, bool lamb)
         m.t[3 + k] = master(m.g, mba_arena_printf(m.g->arena, "small.%d", k), 1, 1 + k % 70, MBA_F32, MBA_DECAY);
     for (int32_t i = 0; i < m.g->nnodes; i++) y[n++] = m.g->nodes[i]->out[0];
     assert_ok(mba_backward_from(m.g, n, y, seed));
-    if (lamb) { mba_lamb_options o = mba_lamb_defaults(); mba_lamb_all(m.g, &o); }
-    else      { mba_adamw_options o = mba_adamw_defaults(); mba_adamw_all(m.g, &o); }
+    if (lamb) {
+        mba_lamb_options o = mba_lamb_defaults();
+        mba_lamb_all(m.g, &o);
+    } else {
+        mba_adamw_options o = mba_adamw_defaults();
+        mba_adamw_all(m.g, &o);
+    }
     mba_ema_all(m.g, 0.75);
-    assert_ok(mba_program_create(&m.p, m.g, &(mba_program_options){ .cuda = d->machine->cc > 0,
-                                                                    .machine = d->machine }));
+    assert_ok(
+        mba_program_create(&m.p, m.g, &(mba_program_options){ .cuda = d->machine->cc > 0, .machine = d->machine }));
     assert_ok(mba_program_bind(m.p, d));
     assert_ok(mba_reference_create(&m.r, m.g));
     start(&m);
@@ -94,7 +105,7 @@ static void set_gradients(rig *m, int step)
             mba_reference_at(m->r, &grad)[i] = (double)g[i];
         }
         assert_ok(m->d->put(mba_program_counterpart(m->p, grad.st, t), g, sizeof *g * (size_t)n));
-        if (m->d->wait) assert_ok(m->d->wait());              // g goes away
+        if (m->d->wait) assert_ok(m->d->wait()); // g goes away
         free(g);
     }
 }
@@ -123,8 +134,8 @@ static void compare_named(const rig *m, const char *name, double least, double u
 /* The compute copy is the parameter, rounded. */
 static void compare_copy(const rig *m)
 {
-    float       want[24 * 40];
-    uint16_t    have[24 * 40];
+    float    want[24 * 40];
+    uint16_t have[24 * 40];
     assert_ok(mba_program_get(m->p, m->t[1], want));
     assert_ok(m->d->get(have, mba_program_counterpart(m->p, m->g->copies[MBA_DECAY], m->t[1]), sizeof have));
     for (int i = 0; i < 24 * 40; i++) assert_int_equal(have[i], mba_to_bf16(want[i]));
@@ -145,7 +156,7 @@ static void follow(const mba_device *d, mba_dtype compute, bool lamb)
         for (int j = 0; j < TENSORS; j++) {
             mba_tensor grad = *m.t[j];
             grad.st = grad.st->grad;
-            compare(&m, &grad, 0, 0);                         // left at zero, also by the step that was skipped
+            compare(&m, &grad, 0, 0); // left at zero, also by the step that was skipped
         }
         compare_named(&m, "m.decay", 1e-3, 12 * STEPS);
         compare_named(&m, "v.decay", 1e-6, 12 * STEPS);

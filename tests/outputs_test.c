@@ -1,5 +1,6 @@
-/* outputs_test.c -- files that commands write: none takes the place of a store, and a path that cannot be written is told
- * before the work. */
+// SPDX-License-Identifier: Apache-2.0
+/* outputs_test.c -- files that commands write: none takes the place of a store, and a path that cannot be written is
+ * told before the work. */
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -53,7 +54,7 @@ static void no_output_replaces_a_store(void **state)
     says(run("export '%s' --json '%s'", path, path), 2, "is a store\n  why: what was measured would be gone");
     says(run("export '%s' --trace '%s'", path, path), 2, "is a store");
     says(run("report '%s' --no-simulation --out '%s'", path, path), 2, "is a store");
-    says(run("report '%s' --no-simulation --out '%s'", path, link), 2, "is a store");        // named by mistake: not read
+    says(run("report '%s' --no-simulation --out '%s'", path, link), 2, "is a store"); // named by mistake: not read
     says(run("export '%s' --store '%s/./a.db'", path, scratch_dir), 2, "its own copy");
     assert_untouched(path);
     assert_untouched(link);
@@ -63,7 +64,7 @@ static void no_output_replaces_a_store(void **state)
     says(run("export '%s' --json '%s'", path, link), 2, "is a store");
     assert_untouched(path);
     says(run("export '%s' --json '%s'", path, scratch("a.json")), 0, "wrote");
-    says(run("export '%s' --json '%s'", path, scratch("a.json")), 0, "wrote");               // a file that is none is replaced
+    says(run("export '%s' --json '%s'", path, scratch("a.json")), 0, "wrote"); // a file that is none is replaced
 }
 
 /* Root's /dev/stdout is a link; where it leads to a file, that file is written and the link stays. A store is made by a
@@ -76,7 +77,8 @@ static void links_are_not_replaced(void **state)
     put(scratch("empty"), "");
     assert_int_equal(symlink("empty", scratch("stdout")), 0);
     says(run("profile --model mamba2-130m --set layers=1,width=64,vocab=264 --length 16 --steps 1 --out '%s'",
-             scratch("stdout")), 2, "not a store");
+             scratch("stdout")),
+         2, "not a store");
     says(run("report " STORE " --no-simulation --out '%s'", scratch("stdout")), 0, "wrote");
     assert_int_equal(lstat(scratch("stdout"), &s), 0);
     assert_true(S_ISLNK(s.st_mode));
@@ -103,8 +105,18 @@ static void a_wrong_path_is_told_first(void **state)
     says(run("validate --kernels nosuch.tsv --freeze '%s/nowhere/x.tsv'", scratch_dir), 1, "nowhere/x.tsv");
 }
 
-static int prepare(void **state) { (void)state; scratch_make(); return 0; }
-static int clean(void **state)   { (void)state; scratch_remove(); return 0; }
+static int prepare(void **state)
+{
+    (void)state;
+    scratch_make();
+    return 0;
+}
+static int clean(void **state)
+{
+    (void)state;
+    scratch_remove();
+    return 0;
+}
 
 /* ---- one at a time ---- */
 
@@ -126,7 +138,8 @@ static void an_output_that_is_being_made_is_not_made_twice(void **state)
     (void)state;
     snprintf(who, sizeof who, "why: process %ld holds the lock", (long)getpid());
     copy_store(scratch("held.db"));
-    const int store = hold(scratch(".held.db.lock")), page = hold(scratch(".held.html.lock")), tokens = hold(scratch(".held.lock"));
+    const int store = hold(scratch(".held.db.lock")), page = hold(scratch(".held.html.lock")),
+              tokens = hold(scratch(".held.lock"));
     const int suite = (mkdir(scratch("suite"), 0777), hold(scratch("suite/.lock")));
     says(run(PROFILE " --out '%s/held.db'", scratch_dir), 2, who);
     says(run("report " STORE " --no-simulation --out '%s/held.html'", scratch_dir), 2, who);
@@ -135,7 +148,7 @@ static void an_output_that_is_being_made_is_not_made_twice(void **state)
     assert_untouched(scratch("held.db"));
     assert_true(access(scratch("held.html"), F_OK) && access(scratch("held"), F_OK));
     assert_int_equal(scratch_entries("suite"), 1);
-    close(store);                                             // as when the process is killed: its file is left
+    close(store); // as when the process is killed: its file is left
     close(page);
     close(tokens);
     close(suite);
@@ -149,8 +162,11 @@ static void a_killed_profile_costs_no_other(void **state)
 {
     char line[2048];
     (void)state;
-    snprintf(line, sizeof line, "export ASAN_OPTIONS=$ASAN_OPTIONS:detect_leaks=0; { exec '%s' " PROFILE " --steps 4000 --out '%s/two.db' >/dev/null 2>&1; } & p=$!; "
-             "while [ ! -s '%s/.two.db.lock' ]; do sleep 0.01; done; '%s' " PROFILE " --out '%s/two.db' 2>&1; echo code $?; kill -9 $p; wait $p",
+    snprintf(line, sizeof line,
+             "export ASAN_OPTIONS=$ASAN_OPTIONS:detect_leaks=0; { exec '%s' " PROFILE
+             " --steps 4000 --out '%s/two.db' >/dev/null 2>&1; } & p=$!; "
+             "while [ ! -s '%s/.two.db.lock' ]; do sleep 0.01; done; '%s' " PROFILE
+             " --out '%s/two.db' 2>&1; echo code $?; kill -9 $p; wait $p",
              getenv("MBA_PROGRAM"), scratch_dir, scratch_dir, getenv("MBA_PROGRAM"), scratch_dir);
     says(shell(line), 128 + 9, "code 2");
     assert_non_null(strstr(output, "another mambascope is writing to"));

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* padded_test.c -- sequences packed behind each other give what they give padded to the longest, the form that exists
  * only here: convolution and scan, outputs and gradients (agree.h: fp64 to 1e-12, the fp32 program to 1e-6). */
 #include "tests/agree.h"
@@ -8,17 +9,20 @@
 enum { SEQUENCES = 6, WIDTH = 20, STATE = 16 };
 
 /* Convolution and scan of sequences: `ids` cut the one sequence they are packed in, or B sequences lie padded. */
-typedef struct branch { rig r; mba_tensor *xz, *delta, *bc, *y, *dy, *ids; } branch;
+typedef struct branch {
+    rig         r;
+    mba_tensor *xz, *delta, *bc, *y, *dy, *ids;
+} branch;
 
 static branch make_branch(int64_t B, int64_t L, bool packed)
 {
     branch     s;
     mba_graph *g = graph();
 #define WEIGHT(name, ...) mba_param(g, name, MBA_TYPE(MBA_F32, __VA_ARGS__), MBA_INIT_NORMAL(0.5), MBA_DECAY)
-    s.xz    = mba_param(g, "xz", MBA_TYPE(MBA_F32, B, L, 2 * WIDTH), MBA_INIT_CONST(0), MBA_NO_DECAY);
+    s.xz = mba_param(g, "xz", MBA_TYPE(MBA_F32, B, L, 2 * WIDTH), MBA_INIT_CONST(0), MBA_NO_DECAY);
     s.delta = mba_param(g, "delta", MBA_TYPE(MBA_F32, B, L, WIDTH), MBA_INIT_CONST(0), MBA_NO_DECAY);
-    s.bc    = mba_param(g, "bc", MBA_TYPE(MBA_F32, B, L, 2 * STATE), MBA_INIT_CONST(0), MBA_NO_DECAY);
-    s.ids   = packed ? mba_index(g, "ids", MBA_TYPE(MBA_I32, B, L), SEQUENCES + 1) : NULL;
+    s.bc = mba_param(g, "bc", MBA_TYPE(MBA_F32, B, L, 2 * STATE), MBA_INIT_CONST(0), MBA_NO_DECAY);
+    s.ids = packed ? mba_index(g, "ids", MBA_TYPE(MBA_I32, B, L), SEQUENCES + 1) : NULL;
     mba_tensor *u = mba_conv1d(g, .x = mba_slice(g, s.xz, 2, 0, WIDTH), .w = WEIGHT("conv", WIDTH, 1, 4),
                                .bias = WEIGHT("conv_b", WIDTH), .silu = true, .ids = s.ids);
     s.y = mba_selective_scan(g, .u = u, .delta = s.delta, .A_log = WEIGHT("A_log", WIDTH, STATE),
@@ -27,7 +31,7 @@ static branch make_branch(int64_t B, int64_t L, bool packed)
                              .dt_bias = WEIGHT("dt_bias", WIDTH), .ids = s.ids);
 #undef WEIGHT
     s.dy = mba_input(g, "dy", s.y->type);
-    s.r  = rig_create(g, 1, &s.y, &s.dy);
+    s.r = rig_create(g, 1, &s.y, &s.dy);
     return s;
 }
 
@@ -53,7 +57,7 @@ static void fill_branch(branch *s, const int64_t *length, int64_t L, bool packed
             fill_row(s, s->dy, at, g, t, 4);
             if (packed) rig_set(&s->r, s->ids, at, g);
         }
-    for (; packed && row < L; row++) rig_set(&s->r, s->ids, row, SEQUENCES);         // unused rows: by themselves
+    for (; packed && row < L; row++) rig_set(&s->r, s->ids, row, SEQUENCES); // unused rows: by themselves
     rig_run(&s->r);
 }
 
@@ -72,12 +76,12 @@ static int64_t rows_in_order(double *to, branch *s, const mba_tensor *t, const i
 static void packed_sequences_are_the_padded_ones(void **state)
 {
     (void)state;
-    static const int64_t length[SEQUENCES] = { 9, 1, 70, 2, 33, 5 };
-    static const char   *const weight[] = { "conv", "conv_b", "A_log", "D", "dt_bias" };
+    static const int64_t     length[SEQUENCES] = { 9, 1, 70, 2, 33, 5 };
+    static const char *const weight[] = { "conv", "conv_b", "A_log", "D", "dt_bias" };
     enum { ALL = 120, ROOM = 131, LONGEST = 70 };
     static double a[ALL * 2 * WIDTH], b[ALL * 2 * WIDTH];
-    branch p = make_branch(1, ROOM, true), q = make_branch(SEQUENCES, LONGEST, false);
-    worst  w = { 0 };
+    branch        p = make_branch(1, ROOM, true), q = make_branch(SEQUENCES, LONGEST, false);
+    worst         w = { 0 };
     fill_branch(&p, length, ROOM, true);
     fill_branch(&q, length, LONGEST, false);
     for (int which = 0; which < 2; which++) {

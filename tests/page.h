@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* page.h -- walks an HTML page in tests: tags, ids, links, controls, tables.
  *
  *     check_page(html);            // balanced tags, unique ids, live links, named controls, nothing from outside
@@ -15,7 +16,11 @@
 /* ---- tags ---- */
 
 /* end: behind its > */
-typedef struct page_tag { char name[32]; const char *start, *end; bool closes, empty; } page_tag;
+typedef struct page_tag {
+    char        name[32];
+    const char *start, *end;
+    bool        closes, empty;
+} page_tag;
 
 /* The next tag at or behind `at`; what is inside <script> and <style> is no markup. NULL behind the last. */
 static inline const char *next_tag(const char *at, page_tag *t)
@@ -27,11 +32,12 @@ static inline const char *next_tag(const char *at, page_tag *t)
     size_t      n = 0;
     while (isalnum((unsigned char)name[n]) && n < sizeof t->name - 1) t->name[n] = name[n], n++;
     bool quoted = false;
-    for (at = name; *at && (quoted || *at != '>'); at++) if (*at == '"') quoted = !quoted;
+    for (at = name; *at && (quoted || *at != '>'); at++)
+        if (*at == '"') quoted = !quoted;
     if (!*at) fail_msg("a tag does not end: %.60s", t->start);
     t->end = at + 1;
     t->empty = at[-1] == '/' || !strcmp(t->name, "meta") || !strcmp(t->name, "br") || !strcmp(t->name, "input")
-            || t->start[1] == '!';
+               || t->start[1] == '!';
     return t->end;
 }
 
@@ -92,7 +98,7 @@ static inline void check_ids_and_links(const char *html)
     char     word[256];
     for (const char *at = html; (at = next_tag(at, &t)) != NULL; at = behind_text_of(&t)) {
         if (t.closes) continue;
-        const bool kernel = !strcmp(t.name, "tr");                     // hundreds of them, numbered by a counter
+        const bool kernel = !strcmp(t.name, "tr"); // hundreds of them, numbered by a counter
         if (!kernel && attribute(&t, "id", word, sizeof word) && times_id(html, word) != 1)
             fail_msg("id '%s' is not the only one", word);
         if (attribute(&t, "href", word, sizeof word) && (word[0] != '#' || times_id(html, word + 1) != 1))
@@ -118,16 +124,19 @@ static inline void check_controls(const char *html)
     }
 }
 
-/* Nothing comes from outside: no address but the name space of SVG, no sources, no imports. And nothing may: one script runs,
- * which is known by its hash, and scripts written into attributes do not. */
+/* Nothing comes from outside: no address but the name space of SVG, no sources, no imports. And nothing may: one script
+ * runs, which is known by its hash, and scripts written into attributes do not. */
 static inline void check_alone(const char *html)
 {
-    static const char name_space[] = "http://www.w3.org/2000/svg", policy[] = "http-equiv=\"Content-Security-Policy\" content=\""
-        "default-src 'none'; script-src 'sha256-", rest[] = "='; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; "
-        "form-action 'none'\">";
+    static const char name_space[] = "http://www.w3.org/2000/svg",
+                      policy[] = "http-equiv=\"Content-Security-Policy\" content=\""
+                                 "default-src 'none'; script-src 'sha256-",
+                      rest[] = "='; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; "
+                               "form-action 'none'\">";
     int policies = 0;
     for (const char *at = html; (at = strstr(at, "http")) != NULL; at++) {
-        const bool is = !strncmp(at, policy, sizeof policy - 1) && !strncmp(at + sizeof policy + 42, rest, sizeof rest - 1);
+        const bool is = !strncmp(at, policy, sizeof policy - 1)
+                        && !strncmp(at + sizeof policy + 42, rest, sizeof rest - 1);
         policies += is;
         if (!is && strncmp(at, name_space, sizeof name_space - 1)) fail_msg("an address: %.60s", at);
     }
@@ -163,7 +172,11 @@ static inline void check_page(const char *html)
 
 enum { PAGE_CELLS = 16 };
 /* value: of data-v; NaN */
-typedef struct page_row { int n; char cell[PAGE_CELLS][256]; double value[PAGE_CELLS]; } page_row;
+typedef struct page_row {
+    int    n;
+    char   cell[PAGE_CELLS][256];
+    double value[PAGE_CELLS];
+} page_row;
 
 static inline char *table_named(char *html, const char *caption)
 {

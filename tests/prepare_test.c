@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* prepare_test.c -- text to token files: nothing lost, all or nothing, errors that name the line. */
 #include "tests/test.h"
 #include "tests/scratch.h"
@@ -12,7 +13,7 @@
 static mba_ids read_all(const char *folder, int64_t shards, mba_token_notes *sum)
 {
     mba_ids ids = { 0 };
-    *sum        = (mba_token_notes){ 0 };
+    *sum = (mba_token_notes){ 0 };
     for (int64_t k = 0; k < shards; k++) {
         char            path[600];
         mba_token_file *f;
@@ -24,9 +25,9 @@ static mba_ids read_all(const char *folder, int64_t shards, mba_token_notes *sum
         assert_ok(mba_token_file_read(f, ids.id + ids.n, 0, mba_token_file_count(f), n->vocab));
         ids.n += mba_token_file_count(f);
         const int64_t documents = sum->documents + n->documents, bytes = sum->bytes + n->bytes;
-        *sum           = *n;
+        *sum = *n;
         sum->documents = documents;
-        sum->bytes     = bytes;
+        sum->bytes = bytes;
         mba_token_file_close(f);
     }
     return ids;
@@ -35,40 +36,41 @@ static mba_ids read_all(const char *folder, int64_t shards, mba_token_notes *sum
 static void documents_come_back_from_the_shards(void **state)
 {
     (void)state;
-    static const char text[]  = "A plain text.\n  Two lines, cafe\u0301.\n";
+    static const char text[] = "A plain text.\n  Two lines, cafe\u0301.\n";
     static const char lines[] = "{\"text\":\"first\\u0000 one\"}\n\n{\"id\":2, \"text\":\"second\\nline\"}\r\n  "
                                 "\n{\"text\":\"\"}\n{\"text\":\"third\"}";
-    static const char want[]  = "<|endoftext|>A plain text.\n  Two lines, caf\u00e9.\n<|endoftext|>first\0 "
-                                "one<|endoftext|>second\nline<|endoftext|>third";
-    mba_tokenizer  *t;
-    mba_prepared    made;
-    mba_token_notes notes;
-    mba_text        back = { 0 };
+    static const char want[] = "<|endoftext|>A plain text.\n  Two lines, caf\u00e9.\n<|endoftext|>first\0 "
+                               "one<|endoftext|>second\nline<|endoftext|>third";
+    mba_tokenizer    *t;
+    mba_prepared      made;
+    mba_token_notes   notes;
+    mba_text          back = { 0 };
     scratch_make();
     assert_ok(mba_tokenizer_create(&t, TOKENIZER));
     const char *a = scratch("a.txt"), *b = scratch("b.jsonl"), *out = scratch("deep/er/out/");
     scratch_put(a, text, sizeof text - 1);
     scratch_put(b, lines, sizeof lines - 1);
-    assert_ok(mba_prepare(
-        &made, t,
-        &(mba_prepare_options){ .out = out, .input = (const char *[]){ a, b }, .inputs = 2, .shard_tokens = 10 }));
+    assert_ok(mba_prepare(&made, t,
+                          &(mba_prepare_options){
+                              .out = out, .input = (const char *[]){ a, b }, .inputs = 2, .shard_tokens = 10 }));
     mba_ids ids = read_all(out, made.shards, &notes);
     assert_int_equal(ids.n, made.tokens);
     assert_int_equal(made.shards, (ids.n + 9) / 10);
-    assert_int_equal(scratch_entries("deep/er/out"), 2 * made.shards + 2);       /* and the tokenizer */
+    assert_int_equal(scratch_entries("deep/er/out"), 2 * made.shards + 2); /* and the tokenizer */
     assert_ok(mba_tokenizer_decode(t, &back, ids.id, ids.n));
     assert_int_equal(back.n, sizeof want - 1);
     assert_memory_equal(back.data, want, back.n);
     assert_int_equal(made.documents, 4);
     assert_int_equal(notes.documents, 4);
-    assert_int_equal(made.bytes, sizeof want - 1 - 4 * 13);  /* without the four end-of-text tokens */
+    assert_int_equal(made.bytes, sizeof want - 1 - 4 * 13); /* without the four end-of-text tokens */
     assert_int_equal(notes.bytes, made.bytes);
     assert_int_equal(notes.vocab, mba_tokenizer_vocab(t));
     assert_int_equal(notes.end_of_text, 0);
     assert_false(notes.synthetic);
     assert_string_equal(notes.tokenizer, mba_tokenizer_name(t));
     assert_non_null(strstr(notes.source, "a.txt and 1 more"));
-    free(ids.id); free(back.data);
+    free(ids.id);
+    free(back.data);
     mba_tokenizer_destroy(t);
     scratch_remove();
 }
@@ -76,20 +78,26 @@ static void documents_come_back_from_the_shards(void **state)
 static void failures_leave_nothing_behind(void **state)
 {
     (void)state;
-    static const struct { const char *name, *field, *text; mba_status code; const char *words;
+    static const struct {
+        const char *name, *field, *text;
+        mba_status  code;
+        const char *words;
     } cases[] = {
-        {"a.jsonl", NULL, "{\"text\":\"x\"}\n{\"text\":\"y\"\n{\"text\":\"z\"}\n", MBA_E_FORMAT,
-         "line 2 is no JSON object"},
-        {"a.jsonl", NULL, "{\"text\":\"x\"}\n\n{\"text\":3}\n", MBA_E_FORMAT, "line 3 has no text under \"text\""},
-        {"a.jsonl", "body", "{\"text\":\"x\"}\n", MBA_E_FORMAT, "line 1 has no text under \"body\""},
-        {"a.ndjson", NULL, "{\"text\":\"x\"}\n[1]\n", MBA_E_FORMAT, "line 2 is a list, not an object"},
-        {"a.json", NULL, "{\n\"text\":\"x\"}\n", MBA_E_FORMAT, "line 1 is no JSON object"},
-        {"a.jsonl", NULL, "{\"text\":\"\xff\"}\n", MBA_E_FORMAT, "line 1"},
-        {"a.jsonl", NULL, "\n\n", MBA_E_ARG, "no text"},
-        {"a.txt", NULL, "", MBA_E_ARG, "no text"},
-        {"a.txt", NULL, "PAR1 a table", MBA_E_UNSUPPORTED, "pyarrow.parquet"},
-        {"a.txt", NULL, "\xff\xfe" "a\1b\1", MBA_E_UNSUPPORTED, "iconv"},
-        {"A.JSONL", NULL, "no object\n", MBA_E_FORMAT, "line 1"},
+        { "a.jsonl", NULL, "{\"text\":\"x\"}\n{\"text\":\"y\"\n{\"text\":\"z\"}\n", MBA_E_FORMAT,
+          "line 2 is no JSON object" },
+        { "a.jsonl", NULL, "{\"text\":\"x\"}\n\n{\"text\":3}\n", MBA_E_FORMAT, "line 3 has no text under \"text\"" },
+        { "a.jsonl", "body", "{\"text\":\"x\"}\n", MBA_E_FORMAT, "line 1 has no text under \"body\"" },
+        { "a.ndjson", NULL, "{\"text\":\"x\"}\n[1]\n", MBA_E_FORMAT, "line 2 is a list, not an object" },
+        { "a.json", NULL, "{\n\"text\":\"x\"}\n", MBA_E_FORMAT, "line 1 is no JSON object" },
+        { "a.jsonl", NULL, "{\"text\":\"\xff\"}\n", MBA_E_FORMAT, "line 1" },
+        { "a.jsonl", NULL, "\n\n", MBA_E_ARG, "no text" },
+        { "a.txt", NULL, "", MBA_E_ARG, "no text" },
+        { "a.txt", NULL, "PAR1 a table", MBA_E_UNSUPPORTED, "pyarrow.parquet" },
+        { "a.txt", NULL,
+          "\xff\xfe"
+          "a\1b\1",
+          MBA_E_UNSUPPORTED, "iconv" },
+        { "A.JSONL", NULL, "no object\n", MBA_E_FORMAT, "line 1" },
     };
     mba_tokenizer *t;
     mba_prepared   made;
@@ -99,10 +107,11 @@ static void failures_leave_nothing_behind(void **state)
         const char *path = scratch(cases[i].name);
         scratch_put(path, cases[i].text, strlen(cases[i].text));
         const mba_prepare_options o = {
-            .out = scratch("out"), .input = &path, .inputs = 1, .field = cases[i].field, .shard_tokens = 1};
+            .out = scratch("out"), .input = &path, .inputs = 1, .field = cases[i].field, .shard_tokens = 1
+        };
         assert_fails(mba_prepare(&made, t, &o), cases[i].code, cases[i].words);
         if (cases[i].code != MBA_E_ARG) assert_non_null(strstr(mba_message(), cases[i].name));
-        assert_int_equal(scratch_entries(""), 1);             /* the input alone */
+        assert_int_equal(scratch_entries(""), 1); /* the input alone */
         assert_int_equal(remove(path), 0);
     }
     const char *none = scratch("none.txt");
@@ -121,7 +130,7 @@ static void an_output_is_not_overwritten(void **state)
     scratch_make();
     assert_ok(mba_tokenizer_create(&t, "bytes"));
     const mba_prepare_options o = { .out = scratch("out"), .synthetic_bytes = 100 };
-    assert_int_equal(mkdir(o.out, 0755), 0);                 /* empty is fine */
+    assert_int_equal(mkdir(o.out, 0755), 0); /* empty is fine */
     assert_ok(mba_prepare(&made, t, &o));
     assert_int_equal(scratch_entries("out"), 4);
     assert_fails(mba_prepare(&made, t, &o), MBA_E_ARG, "is there already");
@@ -159,7 +168,7 @@ static void progress_can_stop_the_work(void **state)
     free(text);
     assert_fails(mba_prepare(&made, t,
                              &(mba_prepare_options){
-                                 .out = out, .input = &path, .inputs = 1, .progress = stop_at_half, .user = &calls}),
+                                 .out = out, .input = &path, .inputs = 1, .progress = stop_at_half, .user = &calls }),
                  MBA_E_IO, "stopped");
     assert_in_range(calls, 3, 5);
     assert_int_equal(scratch_entries(""), 1);
@@ -171,14 +180,14 @@ static void synthetic_text_is_the_same_everywhere_and_says_what_it_is(void **sta
 {
     (void)state;
     mba_text text = { 0 };
-    uint64_t h    = 0xcbf29ce484222325u;
+    uint64_t h = 0xcbf29ce484222325u;
     size_t   last = 0, shortest = SIZE_MAX, longest = 0;
     for (int64_t number = 0; number < 500; number++) {
         assert_ok(mba_synthetic_text(&text, 1, number));
         const size_t n = text.n - last;
-        shortest       = n < shortest ? n : shortest;
-        longest        = n > longest ? n : longest;
-        last           = text.n;
+        shortest = n < shortest ? n : shortest;
+        longest = n > longest ? n : longest;
+        last = text.n;
     }
     for (size_t i = 0; i < text.n; i++) {
         h = (h ^ (uint8_t)text.data[i]) * 0x100000001b3u;
@@ -235,10 +244,10 @@ static mba_status prepare_bytes(mba_ids *all, mba_prepared *made, const char *na
     const char         *path = scratch(name);
     scratch_put(path, bytes, n);
     assert_ok(mba_tokenizer_create(&t, o.user ? o.user : "bytes"));
-    o.out    = scratch("out");
-    o.input  = &path;
+    o.out = scratch("out");
+    o.input = &path;
     o.inputs = 1;
-    o.user   = NULL;
+    o.user = NULL;
     const mba_status st = mba_prepare(made, t, &o);
     if (st == MBA_OK) {
         *all = read_all(o.out, made->shards, &notes);
@@ -256,8 +265,13 @@ static void compressed_text_gives_the_tokens_of_the_text(void **state)
 {
     (void)state;
     static const char lines[] = "{\"text\":\"first one\"}\n{\"text\":\"second\"}\n";
-    const struct { const char *name; const unsigned char *bytes; size_t n; } packed[] = {
-        { "a.jsonl.zst", in_zstd, sizeof in_zstd }, { "a.jsonl.gz", in_gzip, sizeof in_gzip },
+    const struct {
+        const char          *name;
+        const unsigned char *bytes;
+        size_t               n;
+    } packed[] = {
+        { "a.jsonl.zst", in_zstd, sizeof in_zstd },
+        { "a.jsonl.gz", in_gzip, sizeof in_gzip },
         { "a", in_gzip, sizeof in_gzip },
     };
     mba_ids      want = { 0 }, got = { 0 };
@@ -273,7 +287,7 @@ static void compressed_text_gives_the_tokens_of_the_text(void **state)
         assert_int_equal(got.n, want.n);
         assert_memory_equal(got.id, want.id, (size_t)got.n * sizeof *got.id);
         free(got.id);
-        for (size_t n = 4; n < packed[i].n; n++) {               /* cut short anywhere, it is an error */
+        for (size_t n = 4; n < packed[i].n; n++) { /* cut short anywhere, it is an error */
             assert_int_equal(prepare_bytes(&got, &made, packed[i].name, packed[i].bytes, n, &no_more), MBA_E_FORMAT);
             assert_int_equal(scratch_entries(""), 0);
         }
@@ -295,10 +309,11 @@ static void a_long_text_is_unpacked_in_parts(void **state)
     mba_prepared made;
     scratch_make();
     for (int i = 0; i < 60000; i++) {
-        char word[80];
+        char      word[80];
         const int n = snprintf(word, sizeof word, "%s%d caf\u00e9 it's  ", i % 7 ? " " : "\n", i);
         assert_ok(mba_text_add(&text, word, (size_t)n));
-        if (i == 30000) for (int k = 0; k < 300000; k++) assert_ok(mba_text_add(&text, "abcdefgh", 8));
+        if (i == 30000)
+            for (int k = 0; k < 300000; k++) assert_ok(mba_text_add(&text, "abcdefgh", 8));
     }
     const mba_prepare_options o = { .user = (void *)"tests/data/tokenizer/llama3.json" };
     assert_ok(prepare_bytes(&want, &made, "a.txt", text.data, text.n, &o));
@@ -317,7 +332,9 @@ static void a_long_text_is_unpacked_in_parts(void **state)
     } else {
         assert_non_null(strstr(mba_message(), "this build has no zlib"));
     }
-    free(text.data); free(want.id); free(got.id);
+    free(text.data);
+    free(want.id);
+    free(got.id);
     scratch_remove();
 }
 
@@ -325,7 +342,7 @@ static void a_long_text_is_unpacked_in_parts(void **state)
 static void end_of_text_in_a_document_is_no_border(void **state)
 {
     (void)state;
-    static const char text[] = "one<|endoftext|>two <|endoftext|>\n";
+    static const char        text[] = "one<|endoftext|>two <|endoftext|>\n";
     static const char *const tokenizer[] = { TOKENIZER, "bytes" };
     scratch_make();
     for (int i = 0; i < 2; i++) {
@@ -335,7 +352,8 @@ static void end_of_text_in_a_document_is_no_border(void **state)
         mba_prepared   made;
         assert_ok(mba_tokenizer_create(&t, tokenizer[i]));
         const int32_t end = mba_tokenizer_end_of_text(t);
-        assert_ok(prepare_bytes(&ids, &made, "a.txt", text, sizeof text - 1, &(mba_prepare_options){ .user = (void *)tokenizer[i] }));
+        assert_ok(prepare_bytes(&ids, &made, "a.txt", text, sizeof text - 1,
+                                &(mba_prepare_options){ .user = (void *)tokenizer[i] }));
         assert_int_equal(made.documents, 1);
         assert_int_equal(made.ends_in_text, 2);
         assert_int_equal(ids.id[0], end);
@@ -343,7 +361,8 @@ static void end_of_text_in_a_document_is_no_border(void **state)
         assert_ok(mba_tokenizer_decode(t, &back, ids.id + 1, ids.n - 1));
         assert_int_equal(back.n, sizeof text - 1);
         assert_memory_equal(back.data, text, back.n);
-        free(ids.id); free(back.data);
+        free(ids.id);
+        free(back.data);
         ids = (mba_ids){ 0 };
         assert_ok(prepare_bytes(&ids, &made, "a.txt", text, sizeof text - 1,
                                 &(mba_prepare_options){ .user = (void *)tokenizer[i], .split_on = "<|endoftext|>" }));
@@ -362,6 +381,6 @@ static void end_of_text_in_a_document_is_no_border(void **state)
 MBA_TEST_MAIN(cmocka_unit_test(documents_come_back_from_the_shards), cmocka_unit_test(failures_leave_nothing_behind),
               cmocka_unit_test(an_output_is_not_overwritten),
               cmocka_unit_test(compressed_text_gives_the_tokens_of_the_text),
-              cmocka_unit_test(a_long_text_is_unpacked_in_parts), cmocka_unit_test(end_of_text_in_a_document_is_no_border),
-              cmocka_unit_test(progress_can_stop_the_work),
+              cmocka_unit_test(a_long_text_is_unpacked_in_parts),
+              cmocka_unit_test(end_of_text_in_a_document_is_no_border), cmocka_unit_test(progress_can_stop_the_work),
               cmocka_unit_test(synthetic_text_is_the_same_everywhere_and_says_what_it_is))

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* program.h -- for tests of the program as a person or a script meets it: run it, see what it says.
  *
  *     says(run("train " SMALL " " DATA " --steps 2 --quiet", scratch_dir), 0, "2 steps");
@@ -63,8 +64,9 @@ static inline double number(const char *key)
 }
 
 #define DATA "--data '%s/tokens'"
-#define VISION "--model mambavision-t --set dim=8,in_dim=8,depths=1:1:1:1,heads=1:1:2:4,windows=0:0:2:1,image=24," \
-               "drop_path=0.1"
+#define VISION \
+    "--model mambavision-t --set dim=8,in_dim=8,depths=1:1:1:1,heads=1:1:2:4,windows=0:0:2:1,image=24," \
+    "drop_path=0.1"
 #define GRAPH "--model graphmamba-peptides-func --set layers=2,width=16,pe_count=4,pe_width=4 --graphs 4"
 #define SMALL "--model mamba2-130m --set width=32,layers=2,vocab=264,state=8,head_dim=16,chunk=16 --batch 2 --length 32"
 

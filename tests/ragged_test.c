@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* ragged_test.c -- graphs of different sizes packed into one batch compute what each computes alone.
  *
  * Random batches hold graphs of one node, graphs without edges, directed edges, self loops and repeated edges; the
@@ -17,7 +18,7 @@
 #include "data/graph_batch.h"
 #include "models/graphmamba.h"
 
-enum { GRAPHS = 6, NODES = 23, EDGES = 60, ROWS = GRAPHS * NODES };       /* NODES, EDGES: of one graph, at most */
+enum { GRAPHS = 6, NODES = 23, EDGES = 60, ROWS = GRAPHS * NODES }; /* NODES, EDGES: of one graph, at most */
 enum { NODE_REALS = 3, EDGE_REALS = 2, LAP = 4, OUTPUTS = 3 };
 
 /* ---- random graphs ---- */
@@ -26,8 +27,8 @@ typedef struct one {
     int64_t  nodes, edges;
     uint32_t src[EDGES], dst[EDGES];
     float    node_real[NODES * NODE_REALS], edge_real[EDGES * EDGE_REALS], values[LAP], vectors[NODES * LAP];
-    int64_t  key[NODES];                                   /* of a node, whatever its number */
-    double   seed[NODES * OUTPUTS];                        /* gradient of its outputs; of a graph's: the first row */
+    int64_t  key[NODES];            /* of a node, whatever its number */
+    double   seed[NODES * OUTPUTS]; /* gradient of its outputs; of a graph's: the first row */
 } one;
 
 static uint32_t dice(uint64_t *counter, uint32_t n)
@@ -49,12 +50,12 @@ static void make_one(one *x, uint64_t *c, int kind, int64_t first_key)
         x->src[k] = dice(c, (uint32_t)x->nodes);
         x->dst[k] = dice(c, (uint32_t)x->nodes);
     }
-    for (int i = 0; i < NODES * NODE_REALS; i++)  x->node_real[i] = real(c);
-    for (int i = 0; i < EDGES * EDGE_REALS; i++)  x->edge_real[i] = real(c);
-    for (int i = 0; i < NODES * OUTPUTS; i++)     x->seed[i] = (double)real(c);
-    for (int i = 0; i < NODES; i++)               x->key[i] = first_key + i;
-    for (int i = 0; i < LAP; i++)                 x->values[i] = i < x->nodes ? real(c) + 1 : NAN;
-    for (int i = 0; i < NODES * LAP; i++)         x->vectors[i] = i % LAP < x->nodes ? real(c) : NAN;
+    for (int i = 0; i < NODES * NODE_REALS; i++) x->node_real[i] = real(c);
+    for (int i = 0; i < EDGES * EDGE_REALS; i++) x->edge_real[i] = real(c);
+    for (int i = 0; i < NODES * OUTPUTS; i++) x->seed[i] = (double)real(c);
+    for (int i = 0; i < NODES; i++) x->key[i] = first_key + i;
+    for (int i = 0; i < LAP; i++) x->values[i] = i < x->nodes ? real(c) + 1 : NAN;
+    for (int i = 0; i < NODES * LAP; i++) x->vectors[i] = i % LAP < x->nodes ? real(c) : NAN;
 }
 
 /* Batch b: its graphs, at least one of each kind that matters. */
@@ -69,9 +70,16 @@ static void make_batch(one *x, int b)
 
 /* ---- a network and its batch ---- */
 
-typedef struct net { rig r; mba_graphnet c; mba_tensor *logits, *seed; float junk; } net;     /* in the unused rows */
+typedef struct net {
+    rig          r;
+    mba_graphnet c;
+    mba_tensor  *logits, *seed;
+    float        junk;
+} net; /* in the unused rows */
 
-typedef struct room { int64_t nodes, edges, graphs; } room;
+typedef struct room {
+    int64_t nodes, edges, graphs;
+} room;
 
 /* Running statistics as after some training: any, but the same for the same name. */
 static void set_statistics(rig *r)
@@ -90,10 +98,21 @@ static void set_statistics(rig *r)
 
 static net make_net(room size, mba_readout readout, bool train)
 {
-    net        n = { .c = { .nodes = size.nodes, .edges = size.edges, .graphs = size.graphs, .layers = 2, .width = 20,
-                            .node_reals = NODE_REALS, .edge_reals = EDGE_REALS, .pe_count = LAP, .pe_width = 5,
-                            .head_layers = 2, .outputs = OUTPUTS, .readout = readout, .loss = MBA_LOSS_CE,
-                            .train = train, .given_signs = true } };
+    net        n = { .c = { .nodes = size.nodes,
+                            .edges = size.edges,
+                            .graphs = size.graphs,
+                            .layers = 2,
+                            .width = 20,
+                            .node_reals = NODE_REALS,
+                            .edge_reals = EDGE_REALS,
+                            .pe_count = LAP,
+                            .pe_width = 5,
+                            .head_layers = 2,
+                            .outputs = OUTPUTS,
+                            .readout = readout,
+                            .loss = MBA_LOSS_CE,
+                            .train = train,
+                            .given_signs = true } };
     mba_graph *g = graph();
     assert_ok(mba_graphnet_complete(&n.c));
     n.logits = mba_graphnet_build(g, &n.c).logits;
@@ -139,18 +158,23 @@ static void *room_for(int64_t n, size_t bytes)
 
 static mba_graph_batch batch_of(const mba_graphnet *c)
 {
-    return (mba_graph_batch){
-        .graph_ptr = room_for(c->graphs, 4), .graph_of = room_for(c->nodes, 4), .degree = room_for(c->nodes, 4),
-        .in_ptr = room_for(c->nodes, 4), .out_ptr = room_for(c->nodes, 4), .src = room_for(c->edges, 4),
-        .out_edge = room_for(c->edges, 4), .node_real = room_for(c->nodes * NODE_REALS, 4),
-        .edge_real = room_for(c->edges * EDGE_REALS, 4), .lap_phi = room_for(c->nodes * LAP, 4),
-        .lap_lam = room_for(c->nodes * LAP, 4) };
+    return (mba_graph_batch){ .graph_ptr = room_for(c->graphs, 4),
+                              .graph_of = room_for(c->nodes, 4),
+                              .degree = room_for(c->nodes, 4),
+                              .in_ptr = room_for(c->nodes, 4),
+                              .out_ptr = room_for(c->nodes, 4),
+                              .src = room_for(c->edges, 4),
+                              .out_edge = room_for(c->edges, 4),
+                              .node_real = room_for(c->nodes * NODE_REALS, 4),
+                              .edge_real = room_for(c->edges * EDGE_REALS, 4),
+                              .lap_phi = room_for(c->nodes * LAP, 4),
+                              .lap_lam = room_for(c->nodes * LAP, 4) };
 }
 
 static void free_batch(mba_graph_batch *b)
 {
-    void *all[] = { b->graph_ptr, b->graph_of, b->degree, b->in_ptr, b->out_ptr, b->src, b->out_edge, b->node_real,
-                    b->edge_real, b->lap_phi, b->lap_lam };
+    void *all[] = { b->graph_ptr, b->graph_of,  b->degree,    b->in_ptr,  b->out_ptr, b->src,
+                    b->out_edge,  b->node_real, b->edge_real, b->lap_phi, b->lap_lam };
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) free(all[i]);
 }
 
@@ -161,9 +185,16 @@ static void put_orders(net *n, const mba_graph_batch *b, const int64_t *key)
     uint64_t     *work = room_for(3 * N, 8);
     for (int l = 0; l < n->c.layers; l++) {
         char name[3][24];
-        mba_graph_order(perm, inverse, segment, &(mba_graph_order_args){
-            .type = mba_order_find(l ? "Mamba_Hybrid_Degree_Noise" : "Mamba_Hybrid_Degree_Noise_Bucket"), .batch = b,
-            .capacity = N, .key = key, .seed = 3, .counter = 1, .layer = l, .work = work });
+        mba_graph_order(perm, inverse, segment,
+                        &(mba_graph_order_args){ .type = mba_order_find(l ? "Mamba_Hybrid_Degree_Noise"
+                                                                          : "Mamba_Hybrid_Degree_Noise_Bucket"),
+                                                 .batch = b,
+                                                 .capacity = N,
+                                                 .key = key,
+                                                 .seed = 3,
+                                                 .counter = 1,
+                                                 .layer = l,
+                                                 .work = work });
         snprintf(name[0], sizeof name[0], "perm.%d", l);
         snprintf(name[1], sizeof name[1], "inverse.%d", l);
         snprintf(name[2], sizeof name[2], "segment.%d", l);
@@ -208,13 +239,22 @@ static void run(net *n, const one *x, int count)
     int64_t         key[ROWS], keys = 0;
     mba_graph_batch b = batch_of(&n->c);
     for (int g = 0; g < count; g++) {
-        item[g] = (mba_batch_graph){ .nodes = x[g].nodes, .edges = x[g].edges, .src = x[g].src, .dst = x[g].dst,
-                                    .node_real = x[g].node_real, .edge_real = x[g].edge_real,
-                                    .lap_values = x[g].values, .lap_vectors = x[g].vectors };
+        item[g] = (mba_batch_graph){ .nodes = x[g].nodes,
+                                     .edges = x[g].edges,
+                                     .src = x[g].src,
+                                     .dst = x[g].dst,
+                                     .node_real = x[g].node_real,
+                                     .edge_real = x[g].edge_real,
+                                     .lap_values = x[g].values,
+                                     .lap_vectors = x[g].vectors };
         for (int64_t v = 0; v < x[g].nodes; v++) key[keys++] = x[g].key[v];
     }
-    const mba_graph_shape shape = { .nodes = n->c.nodes, .edges = n->c.edges, .graphs = n->c.graphs,
-                                    .node_reals = NODE_REALS, .edge_reals = EDGE_REALS, .lap = LAP };
+    const mba_graph_shape shape = { .nodes = n->c.nodes,
+                                    .edges = n->c.edges,
+                                    .graphs = n->c.graphs,
+                                    .node_reals = NODE_REALS,
+                                    .edge_reals = EDGE_REALS,
+                                    .lap = LAP };
     assert_ok(mba_graph_batch_fill(&b, &shape, item, count));
     put_junk(&b, &n->c, n->junk);
     put_indices(n, "src", b.src);
@@ -229,8 +269,8 @@ static void run(net *n, const one *x, int count)
     put_orders(n, &b, key);
     put_seeds(n, x, count);
     put_no_labels(n);
-    n->r.step.count[MBA_NODES]  = (int32_t)b.nodes;
-    n->r.step.count[MBA_EDGES]  = (int32_t)b.edges;
+    n->r.step.count[MBA_NODES] = (int32_t)b.nodes;
+    n->r.step.count[MBA_EDGES] = (int32_t)b.edges;
     n->r.step.count[MBA_GRAPHS] = (int32_t)b.graphs;
     rig_run(&n->r);
     free_batch(&b);
@@ -260,13 +300,13 @@ static int64_t add_gradients(double *sum, net *n, int which)
 
 static void compare_gradients(worst *w, net *n, const double *a, const double *b, int which)
 {
-    for (int pass = 0; pass < 2; pass++) {                 // the largest first
+    for (int pass = 0; pass < 2; pass++) { // the largest first
         int64_t at = 0;
         for (int32_t k = 0; k < n->r.g->ntensors; k++) {
             const mba_tensor *t = n->r.g->tensors[k];
             if (!mba_is_param(t)) continue;
             if (pass) compare(w, a + at, b + at, mba_elems(t), which);
-            else      w->largest[which] = fmax(w->largest[which], norm_of(b + at, mba_elems(t)));
+            else w->largest[which] = fmax(w->largest[which], norm_of(b + at, mba_elems(t)));
             at += mba_elems(t);
         }
     }
@@ -274,7 +314,10 @@ static void compare_gradients(worst *w, net *n, const double *a, const double *b
 
 enum { WEIGHTS_MAX = 20000 };
 
-typedef struct outcome { double logits[2][ROWS * OUTPUTS], grads[2][WEIGHTS_MAX]; int64_t rows; } outcome;
+typedef struct outcome {
+    double  logits[2][ROWS * OUTPUTS], grads[2][WEIGHTS_MAX];
+    int64_t rows;
+} outcome;
 
 static outcome *outcome_create(void) { return room_for(1, sizeof(outcome)); }
 
@@ -310,7 +353,7 @@ static int64_t rows_of(const net *n, const one *x, int count)
 /* ---- packed = one at a time ---- */
 
 enum { BATCHES = 5 };
-static const room wide = { ROWS + 17, GRAPHS * EDGES + 9, GRAPHS + 2 };
+static const room        wide = { ROWS + 17, GRAPHS *EDGES + 9, GRAPHS + 2 };
 static const char *const readout_name[] = { "nodes", "mean", "max" };
 
 static worst packed_against_alone(const one *x, mba_readout readout)
@@ -319,7 +362,7 @@ static worst packed_against_alone(const one *x, mba_readout readout)
     net      all = make_net(wide, readout, false);
     run(&all, x, GRAPHS);
     gather(packed, &all, rows_of(&all, x, GRAPHS));
-    for (int g = 0; g < GRAPHS; g++) {                     // no more room than the graph needs
+    for (int g = 0; g < GRAPHS; g++) { // no more room than the graph needs
         net n = make_net((room){ x[g].nodes, x[g].edges ? x[g].edges : 1, 1 }, readout, false);
         run(&n, x + g, 1);
         gather(alone, &n, rows_of(&n, x + g, 1));
@@ -457,7 +500,7 @@ static void a_batch_without_edges_trains(void **state)
         if (mba_is_state(t) && strstr(t->name, "bn_edge_e.running_var")) {
             uint32_t u[4];
             mba_philox(u, mba_stream(t->name), 0, 0);
-            assert_near(rig_have(r, t, 0), 0.5 + mba_unit(u[0]), 1e-7);            // as it was
+            assert_near(rig_have(r, t, 0), 0.5 + mba_unit(u[0]), 1e-7); // as it was
             norms++;
         }
         if (!mba_is_param(t) || !(strstr(t->name, "edge_encoder") || strstr(t->name, "local_model.C"))) continue;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* reference_fill.h -- the fill rule of the reference vectors of MambaVision's mixer and of GatedGCN: a
  * counter from 1, one step per element, hashed to -1 .. 1.
  *
@@ -11,7 +12,11 @@
 static inline double reference_next(uint32_t *counter)
 {
     uint32_t a = (*counter)++ * 0x9E3779B9u;
-    a ^= a >> 16; a *= 0x85EBCA6Bu; a ^= a >> 13; a *= 0xC2B2AE35u; a ^= a >> 16;
+    a ^= a >> 16;
+    a *= 0x85EBCA6Bu;
+    a ^= a >> 13;
+    a *= 0xC2B2AE35u;
+    a ^= a >> 16;
     return a / 2147483648.0 - 1;
 }
 

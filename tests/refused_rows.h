@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* refused_rows.h -- a store that refuses the n-th row, and takes all others: whoever writes it has to say so.
  *
  *     for (bool refused = true; refused; n += refused) {
@@ -24,14 +25,17 @@ static inline void refuse_row(mba_store *s, int64_t n)
 {
     char text[400];
     assert_int_equal(sqlite3_db_config(s->db, SQLITE_DBCONFIG_ENABLE_TRIGGER, 1, NULL), SQLITE_OK);
-    snprintf(text, sizeof text, "CREATE TEMP TABLE IF NOT EXISTS places(n); DELETE FROM places; INSERT INTO places VALUES(%lld)",
+    snprintf(text, sizeof text,
+             "CREATE TEMP TABLE IF NOT EXISTS places(n); DELETE FROM places; INSERT INTO places VALUES(%lld)",
              (long long)n);
     refuse_do(s, text);
     for (int t = 0; t < MBA_ROWS_COUNT; t++) {
         const char *name = mba_store_tables[t].name;
-        snprintf(text, sizeof text, "DELETE FROM main.\"%s\"; CREATE TEMP TRIGGER IF NOT EXISTS refuse%d BEFORE INSERT ON main.\"%s\" "
-                 "BEGIN UPDATE places SET n = n - 1; SELECT RAISE(FAIL, 'no place') WHERE (SELECT n FROM places) = -1; END", name, t,
-                 name);
+        snprintf(
+            text, sizeof text,
+            "DELETE FROM main.\"%s\"; CREATE TEMP TRIGGER IF NOT EXISTS refuse%d BEFORE INSERT ON main.\"%s\" "
+            "BEGIN UPDATE places SET n = n - 1; SELECT RAISE(FAIL, 'no place') WHERE (SELECT n FROM places) = -1; END",
+            name, t, name);
         refuse_do(s, text);
     }
 }

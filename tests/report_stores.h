@@ -1,4 +1,6 @@
-/* report_stores.h -- stores for tests of the report: a real one, made-up ones with everything in them, and pages of them.
+// SPDX-License-Identifier: Apache-2.0
+/* report_stores.h -- stores for tests of the report: a real one, made-up ones with everything in them, and pages of
+ * them.
  *
  *     const char *path[] = { REAL_STORE, full_store("a.db", "mamba2", "ssd", "chunk_scan_fwd", 128) };
  *     char       *page = page_of(path, 2);                // the test frees it
@@ -18,42 +20,47 @@ enum { PAGE_BYTES_MAX = 3000000 };
 
 static inline void put_counters(mba_store *s, int64_t kernel, double tensor)
 {
-    const struct { const char *metric; double value; } row[] = {
-        { "gpu__time_duration.sum", 2e4 },
-        { "dram__bytes_read.sum", 3e7 },
-        { "dram__bytes_write.sum", 1e7 },
-        { "dram__throughput.avg.pct_of_peak_sustained_elapsed", 41 },
-        { "lts__t_bytes.sum", 9e7 },
-        { "l1tex__t_bytes.sum", 2e8 },
-        { "sm__ops_path_tensor_src_bf16_dst_fp32.sum", tensor },
-        { "sm__sass_thread_inst_executed_op_ffma_pred_on.sum", 5e8 },
-        { "sm__sass_thread_inst_executed_op_fadd_pred_on.sum", 1e8 },
-        { "sm__sass_thread_inst_executed_op_fmul_pred_on.sum", 1e8 },
-        { "sm__sass_thread_inst_executed_op_hfma_pred_on.sum", 0 },
-        { "sm__sass_thread_inst_executed_op_hadd_pred_on.sum", 0 },
-        { "sm__sass_thread_inst_executed_op_hmul_pred_on.sum", 0 },
-        { "sm__inst_executed_pipe_xu.sum", 1e6 },
-        { "sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_active", 20 },
-        { "sm__pipe_fma_cycles_active.avg.pct_of_peak_sustained_active", 30 },
-        { "sm__pipe_alu_cycles_active.avg.pct_of_peak_sustained_active", 25 },
-        { "sm__inst_executed_pipe_xu.avg.pct_of_peak_sustained_active", 12 },
-        { "sm__cycles_active.avg", 3e4 },
-        { "sm__cycles_elapsed.max", 3.2e4 },
-        { "sm__cycles_elapsed.avg.per_second", 1.6e9 },
-        { "sm__ctas_active.sum", 4e6 },
-        { "sm__ctas_launched.sum", 500 },
-        { "sm__warps_active.avg.pct_of_peak_sustained_active", 33 },
-        { "smsp__issue_active.avg.pct_of_peak_sustained_active", 44 },
-        { "l1tex__t_sector_hit_rate.pct", 7 },
-        { "lts__t_sector_hit_rate.pct", 62 },
-        { "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum", 1600 },
-        { "l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum", 100 },
-        { "smsp__average_warps_issue_stalled_long_scoreboard_per_issue_active.ratio", 3 },
-        { "smsp__average_warps_issue_stalled_barrier_per_issue_active.ratio", 1.5 },
-        { "smsp__average_warps_issue_stalled_drain_per_issue_active.ratio", 0.5 } };
+    const struct {
+        const char *metric;
+        double      value;
+    } row[] = { { "gpu__time_duration.sum", 2e4 },
+                { "dram__bytes_read.sum", 3e7 },
+                { "dram__bytes_write.sum", 1e7 },
+                { "dram__throughput.avg.pct_of_peak_sustained_elapsed", 41 },
+                { "lts__t_bytes.sum", 9e7 },
+                { "l1tex__t_bytes.sum", 2e8 },
+                { "sm__ops_path_tensor_src_bf16_dst_fp32.sum", tensor },
+                { "sm__sass_thread_inst_executed_op_ffma_pred_on.sum", 5e8 },
+                { "sm__sass_thread_inst_executed_op_fadd_pred_on.sum", 1e8 },
+                { "sm__sass_thread_inst_executed_op_fmul_pred_on.sum", 1e8 },
+                { "sm__sass_thread_inst_executed_op_hfma_pred_on.sum", 0 },
+                { "sm__sass_thread_inst_executed_op_hadd_pred_on.sum", 0 },
+                { "sm__sass_thread_inst_executed_op_hmul_pred_on.sum", 0 },
+                { "sm__inst_executed_pipe_xu.sum", 1e6 },
+                { "sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_active", 20 },
+                { "sm__pipe_fma_cycles_active.avg.pct_of_peak_sustained_active", 30 },
+                { "sm__pipe_alu_cycles_active.avg.pct_of_peak_sustained_active", 25 },
+                { "sm__inst_executed_pipe_xu.avg.pct_of_peak_sustained_active", 12 },
+                { "sm__cycles_active.avg", 3e4 },
+                { "sm__cycles_elapsed.max", 3.2e4 },
+                { "sm__cycles_elapsed.avg.per_second", 1.6e9 },
+                { "sm__ctas_active.sum", 4e6 },
+                { "sm__ctas_launched.sum", 500 },
+                { "sm__warps_active.avg.pct_of_peak_sustained_active", 33 },
+                { "smsp__issue_active.avg.pct_of_peak_sustained_active", 44 },
+                { "l1tex__t_sector_hit_rate.pct", 7 },
+                { "lts__t_sector_hit_rate.pct", 62 },
+                { "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum", 1600 },
+                { "l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum", 100 },
+                { "smsp__average_warps_issue_stalled_long_scoreboard_per_issue_active.ratio", 3 },
+                { "smsp__average_warps_issue_stalled_barrier_per_issue_active.ratio", 1.5 },
+                { "smsp__average_warps_issue_stalled_drain_per_issue_active.ratio", 0.5 } };
     for (size_t i = 0; i < sizeof row / sizeof *row; i++)
-        assert_ok(mba_put_counter(s, &(mba_row_counter){ .kernel = kernel, .metric = row[i].metric,
-                                                         .value = row[i].value, .metric_set = "all", .launches = 1 }));
+        assert_ok(mba_put_counter(s, &(mba_row_counter){ .kernel = kernel,
+                                                         .metric = row[i].metric,
+                                                         .value = row[i].value,
+                                                         .metric_set = "all",
+                                                         .launches = 1 }));
 }
 
 static inline void put_node(mba_store *s, int64_t id, const char *op, const char *kind, double tensor_flops)
@@ -65,7 +72,7 @@ static inline void put_node(mba_store *s, int64_t id, const char *op, const char
     for (int output = 0; output < 2; output++) {
         mba_row_operand o = mba_no_operand;
         o.node = id, o.slot = output ? "y" : "x", o.output = output, o.tensor = id + output, o.storage = id + output,
-            o.role = "activations", o.bytes = 1e7;
+        o.role = "activations", o.bytes = 1e7;
         assert_ok(mba_put_operand(s, &o));
     }
 }
@@ -74,21 +81,24 @@ static inline void put_kernel(mba_store *s, int64_t id, const char *name, const 
 {
     mba_row_kernel k = mba_no_kernel;
     k.id = id, k.name = name, k.symbol = name, k.op = op, k.kind = kind, k.limiter = "registers", k.regs = 128,
-        k.occupancy_limit = 50, k.waves = 1.5;
+    k.occupancy_limit = 50, k.waves = 1.5;
     k.grid_x = 500, k.grid_y = k.grid_z = 1, k.block_x = 128, k.block_y = k.block_z = 1, k.smem_static_bytes = 0,
-        k.smem_dynamic_bytes = 4096, k.local_bytes = 0;
+    k.smem_dynamic_bytes = 4096, k.local_bytes = 0;
     assert_ok(mba_put_kernel(s, &k));
 }
 
 static inline void put_machine(mba_store *s, const char *workload, double units)
 {
-    const struct { const char *name; double rate; const char *how; } rate[] = { { "dram", 4e12, "measured" },
-            { "dram", 4.8e12, "data sheet" }, { "l2", 1e13, "data sheet" },
-        { "tensor", 8e14, "measured" }, { "tensor", 1e15, "data sheet" }, { "fma", 6.2e13, "data sheet" },
-            { "special", 4e12, "measured" } };
+    const struct {
+        const char *name;
+        double      rate;
+        const char *how;
+    } rate[] = { { "dram", 4e12, "measured" },   { "dram", 4.8e12, "data sheet" }, { "l2", 1e13, "data sheet" },
+                 { "tensor", 8e14, "measured" }, { "tensor", 1e15, "data sheet" }, { "fma", 6.2e13, "data sheet" },
+                 { "special", 4e12, "measured" } };
     for (size_t i = 0; i < sizeof rate / sizeof *rate; i++)
-        assert_ok(mba_put_ceiling(s, &(mba_row_ceiling){ .name = rate[i].name, .rate = rate[i].rate, .unit = "1/s",
-                                                         .how = rate[i].how }));
+        assert_ok(mba_put_ceiling(
+            s, &(mba_row_ceiling){ .name = rate[i].name, .rate = rate[i].rate, .unit = "1/s", .how = rate[i].how }));
     assert_ok(mba_env_put_text(s, "run.device", "given", "cuda"));
     assert_ok(mba_env_put_text(s, "gpu.name", "read", "made-up GPU"));
     assert_ok(mba_env_put_text(s, "run.workload", "given", "%s", workload));
@@ -119,8 +129,8 @@ static inline const char *store_of(const char *file, const char *workload, const
         for (int64_t k = 0; k < 2; k++) {
             mba_row_event e = mba_no_event;
             e.id = 2 * step + k, e.what = "kernel", e.step = step, e.kernel = k, e.stream = 7,
-                e.node = graph ? k : MBA_ABSENT,
-                e.start_ns = 100000 * step + 30000 * k, e.duration_ns = 20000 + 1000 * step;
+            e.node = graph ? k : MBA_ABSENT, e.start_ns = 100000 * step + 30000 * k,
+            e.duration_ns = 20000 + 1000 * step;
             assert_ok(mba_put_event(s, &e));
         }
         assert_ok(mba_put_step(s, &(mba_row_step){ .mode = "plain", .place = step, .seconds = 60e-6, .units = units }));
@@ -128,8 +138,12 @@ static inline const char *store_of(const char *file, const char *workload, const
     put_counters(s, 0, 4e9);
     put_counters(s, 1, 2e9);
     for (int64_t b = 0; b < 20; b++)
-        assert_ok(mba_put_block(s, &(mba_row_block){ .kernel = 1, .event = MBA_ABSENT, .block = b, .sm = b,
-                                                     .start_ns = 10 * b, .end_ns = 18000 + 100 * b,
+        assert_ok(mba_put_block(s, &(mba_row_block){ .kernel = 1,
+                                                     .event = MBA_ABSENT,
+                                                     .block = b,
+                                                     .sm = b,
+                                                     .start_ns = 10 * b,
+                                                     .end_ns = 18000 + 100 * b,
                                                      .work_start_ns = 10 * b + 500,
                                                      .work_end_ns = 17000 + 100 * b }));
     assert_ok(mba_store_close(s));
@@ -145,28 +159,42 @@ static inline const char *full_store(const char *file, const char *workload, con
 /* What a simulator might say: numbers that can be told apart. */
 static inline const mba_whatif *made_up_whatif(void)
 {
-    static mba_whatif  w = { .machine = "h200", .grade = 'B', .low = 0.9, .high = 1.2, .ncurves = 10, .nsizes = 5,
-                             .machines = { "h200", "h100" }, .grades = "BC", .nmachines = 2, .nmodels = 2,
-                             .score = { { "held out", 126, 25.8, 60, 249, 0.98, 71 },
-                                        { "fitted", 60, 12, 28, 53, 0.99, 44 } },
-                             .step = { { "mamba2", 38, 36 }, { "mamba1", 47, 46 } }, .nsteps = 2 };
-    static const int   values[MBA_WI_SLIDERS] = { 6, 4, 3 };
-    const mba_wi_axis  axis = { "hbm", "DRAM bandwidth", 6, { 0.5, 0.75, 1, 1.5, 2, 4 } };
+    static mba_whatif w = { .machine = "h200",
+                            .grade = 'B',
+                            .low = 0.9,
+                            .high = 1.2,
+                            .ncurves = 10,
+                            .nsizes = 5,
+                            .machines = { "h200", "h100" },
+                            .grades = "BC",
+                            .nmachines = 2,
+                            .nmodels = 2,
+                            .score = { { "held out", 126, 25.8, 60, 249, 0.98, 71 },
+                                       { "fitted", 60, 12, 28, 53, 0.99, 44 } },
+                            .step = { { "mamba2", 38, 36 }, { "mamba1", 47, 46 } },
+                            .nsteps = 2 };
+    static const int  values[MBA_WI_SLIDERS] = { 6, 4, 3 };
+    const mba_wi_axis axis = { "hbm", "DRAM bandwidth", 6, { 0.5, 0.75, 1, 1.5, 2, 4 } };
     for (int k = 0; k < MBA_WI_CURVES; k++) w.curve[k] = axis;
-    for (int k = 0; k < MBA_WI_SIZES; k++)  w.size[k] = axis;
+    for (int k = 0; k < MBA_WI_SIZES; k++) w.size[k] = axis;
     for (int k = 0; k < MBA_WI_SLIDERS; k++) w.slider[k] = axis, w.slider[k].n = values[k];
     for (int m = 0; m < w.nmodels; m++) {
         mba_wi_model *x = &w.model[m];
-        *x = (mba_wi_model){ .text = true, .units = 128, .measured_ms = { m ? NAN : 38, m ? NAN : 9 },
-                             .base = { { { .ms = 36 }, { .ms = 8 } } }, .nops = 1 };
+        *x = (mba_wi_model){ .text = true,
+                             .units = 128,
+                             .measured_ms = { m ? NAN : 38, m ? NAN : 9 },
+                             .base = { { { .ms = 36 }, { .ms = 8 } } },
+                             .nops = 1 };
         snprintf(x->name, sizeof x->name, "mamba%d", m + 1);
         snprintf(x->op[0].name, sizeof x->op[0].name, "ssd");
         for (int i = 0; i < MBA_WI_GRID; i++)
             x->grid[i] = (mba_wi_step){ { { 1000 * m + i + 1, { 0.5, 0, 0.5 } }, { 100 * m + i + 0.5, { 1 } } } };
         for (int i = 0; i < MBA_WI_MACHINES; i++) x->machine_ms[i] = 36 + 4 * i, x->op[0].ms[i] = 6 + i;
         for (int k = 0; k < MBA_WI_CURVES; k++)
-            for (int i = 0; i < 6; i++) x->curve_ms[MBA_WI_STEP][k][i] = 40 - 2 * i, x->curve_ms[MBA_WI_SSM][k][i] = 10 - i;
-        for (int k = 0; k < MBA_WI_SIZES; k++) for (int i = 0; i < 6; i++) x->size_us[k][i] = i == 5 ? NAN : 100 + i;
+            for (int i = 0; i < 6; i++)
+                x->curve_ms[MBA_WI_STEP][k][i] = 40 - 2 * i, x->curve_ms[MBA_WI_SSM][k][i] = 10 - i;
+        for (int k = 0; k < MBA_WI_SIZES; k++)
+            for (int i = 0; i < 6; i++) x->size_us[k][i] = i == 5 ? NAN : 100 + i;
     }
     return &w;
 }
@@ -176,11 +204,11 @@ static inline char *page_of(const char *const *path, int n)
     mba_stores r;
     mba_buf    b = { 0 };
     assert_ok(mba_stores_open(&r, path, n));
-    r.study  = n > 2;
+    r.study = n > 2;
     r.whatif = n > 2 ? made_up_whatif() : NULL;
     assert_ok(mba_report_page(&b, &r));
     assert_ok(mba_stores_close(&r));
-    return b.s;                                                        // the test frees it
+    return b.s; // the test frees it
 }
 
 #endif

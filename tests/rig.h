@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* rig.h -- a small graph run twice, by the fp64 reference and by the fp32 CPU, for tests of operators.
  *
  *     mba_tensor *out[] = { y }, *seed[] = { mba_input(g, "dy", y->type) };
@@ -13,7 +14,12 @@
 #include "core/rng.h"
 #include "tests/test.h"
 
-typedef struct rig { mba_graph *g; mba_program *p; mba_reference *ref; mba_step step; } rig;
+typedef struct rig {
+    mba_graph     *g;
+    mba_program   *p;
+    mba_reference *ref;
+    mba_step       step;
+} rig;
 
 static inline mba_graph *graph(void)
 {
@@ -25,7 +31,7 @@ static inline mba_graph *graph(void)
 static inline rig rig_create(mba_graph *g, int n, mba_tensor *const out[], mba_tensor *const seed[])
 {
     static const mba_machine host = { .name = "host" };
-    rig r = { .g = g, .step = { .seed = 7 } };
+    rig                      r = { .g = g, .step = { .seed = 7 } };
     for (int k = 0; k < n; k++) mba_result(g, mba_arena_printf(g->arena, "out.%d", k), out[k]);
     if (n && seed) assert_ok(mba_backward_from(g, n, out, seed));
     assert_ok(mba_program_create(&r.p, g, &(mba_program_options){ .machine = &host }));
@@ -51,7 +57,7 @@ static inline void rig_set(rig *r, const mba_tensor *t, int64_t i, double v)
 {
     mba_reference_at(r->ref, t)[i] = v;
     if (t->type.dtype == MBA_I32) ((int32_t *)mba_program_at(r->p, t))[i] = (int32_t)v;
-    else                          ((float *)mba_program_at(r->p, t))[i] = (float)v;
+    else ((float *)mba_program_at(r->p, t))[i] = (float)v;
 }
 
 static inline void rig_sines(rig *r, const mba_tensor *t, double amp, double fr, double ph)
@@ -117,7 +123,7 @@ static inline void assert_same_bits(rig *r)
         for (int k = 0; k < 2; k++) {
             const size_t bytes = r->p->layout.arena_bytes[roles[k]];
             if (threads == 1) first[k] = memcpy(test_malloc(bytes), r->p->memory[roles[k]], bytes);
-            else              assert_memory_equal(first[k], r->p->memory[roles[k]], bytes);
+            else assert_memory_equal(first[k], r->p->memory[roles[k]], bytes);
         }
     }
     mba_cpu_set_threads(0);
@@ -132,7 +138,8 @@ static inline void assert_close(rig *r)
     for (int32_t i = 0; i < r->g->nnodes; i++) {
         const mba_node *n = r->g->nodes[i];
         double          K = 1;
-        for (int k = 0; k < MBA_OUT_MAX && n->op->terms; k++) if (n->out[k]) K = fmax(K, n->op->terms(n, k));
+        for (int k = 0; k < MBA_OUT_MAX && n->op->terms; k++)
+            if (n->out[k]) K = fmax(K, n->op->terms(n, k));
         units += 8 + 4 * sqrt(K);
     }
     for (int32_t k = 0; k < r->g->ntensors; k++) {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* scope_test.c -- profile, show, export, diff as a person or a script meets them. */
 #include "tests/test.h"
 
@@ -30,8 +31,8 @@ static int run(const char *fmt, ...)
     snprintf(name, sizeof name, " %.*s ", (int)strcspn(args, " "), args);
     const int first = !strstr(seen, name);
     if (first) strncat(seen, name, sizeof seen - 1 - strlen(seen));
-    snprintf(line, sizeof line, "ASAN_OPTIONS=$ASAN_OPTIONS:detect_leaks=%d '%s' %s", first,
-             getenv("MBA_PROGRAM"), args);
+    snprintf(line, sizeof line, "ASAN_OPTIONS=$ASAN_OPTIONS:detect_leaks=%d '%s' %s", first, getenv("MBA_PROGRAM"),
+             args);
     return shell(line);
 }
 
@@ -45,7 +46,12 @@ static int make_stores(void **state)
     return run("profile " SMALL " --steps 4 --warmup 1 --out '%s/a.db' 2>&1", scratch_dir);
 }
 
-static int remove_stores(void **state) { (void)state; scratch_remove(); return 0; }
+static int remove_stores(void **state)
+{
+    (void)state;
+    scratch_remove();
+    return 0;
+}
 
 static json_t *shown(void)
 {
@@ -61,13 +67,14 @@ static json_t *shown(void)
 static void show_prints_every_table_that_needs_no_gpu(void **state)
 {
     (void)state;
-    static const char *const tables[] = { "environment", "parameters", "ceilings", "steps", "collection", "breakdown",
-                                          "operators", "kernels", "roofline",
-                                          "intensity", "classes", "bandwidth", "bounds", "claims" };
+    static const char *const tables[] = { "environment", "parameters", "ceilings", "steps",    "collection",
+                                          "breakdown",   "operators",  "kernels",  "roofline", "intensity",
+                                          "classes",     "bandwidth",  "bounds",   "claims" };
     assert_int_equal(run("show '%s/a.db'", scratch_dir), 0);
-    static const char *const words[] = { "Environment", "SYNTHETIC", "Table I", "Ceilings", "Fig. 1", "gemm",
-                                         "roofline", "Table II", "FLOP/byte",
-                                         "not measurable here: needs" };
+    static const char *const words[] = {
+        "Environment", "SYNTHETIC", "Table I",  "Ceilings",  "Fig. 1",
+        "gemm",        "roofline",  "Table II", "FLOP/byte", "not measurable here: needs"
+    };
     for (size_t i = 0; i < sizeof words / sizeof *words; i++) says(0, 0, words[i]);
     assert_int_equal(run("show '%s/a.db' --json", scratch_dir), 0);
     json_t *all = shown();
@@ -91,14 +98,15 @@ static void shares_add_up(void **state)
     (void)state;
     assert_int_equal(run("show '%s/a.db' breakdown steps --json", scratch_dir), 0);
     json_t *all = shown();
-    json_array_foreach(json_object_get(all, "breakdown"), i, row) {
+    json_array_foreach(json_object_get(all, "breakdown"), i, row)
+    {
         if (strcmp(json_string_value(json_object_get(row, "phase")), "all")) continue;
         percent += json_number_value(json_object_get(row, "percent"));
         ms += json_number_value(json_object_get(row, "step_ms"));
     }
-    json_array_foreach(json_object_get(all, "steps"), i, row)
-        if (!strcmp(json_string_value(json_object_get(row, "what")), "kernels and copies"))
-            busy = json_number_value(json_object_get(row, "value"));
+    json_array_foreach(json_object_get(all, "steps"), i,
+                       row) if (!strcmp(json_string_value(json_object_get(row, "what")), "kernels and copies"))
+        busy = json_number_value(json_object_get(row, "value"));
     assert_near(percent, 100, 0.1);
     assert_near(ms, busy, 1e-6 * busy);
     json_decref(all);
@@ -135,8 +143,8 @@ static void exports_can_be_read(void **state)
     assert_ok(mba_store_close(s));
     assert_int_equal(run("export '%s/a.db' --check --trace - ", scratch_dir), 0);
     json_t *trace = shown();
-    json_array_foreach(json_object_get(trace, "traceEvents"), i,
-                       e) slices += !strcmp(json_string_value(json_object_get(e, "ph")), "X");
+    json_array_foreach(json_object_get(trace, "traceEvents"), i, e)
+        slices += !strcmp(json_string_value(json_object_get(e, "ph")), "X");
     assert_int_equal(slices, events);
     json_decref(trace);
     assert_int_equal(run("export '%s/a.db' --json -", scratch_dir), 0);
@@ -182,7 +190,7 @@ static void a_small_store_says_the_same_of_a_step(void **state)
     assert_ok(mba_store_open(&s, scratch("small.db")));
     assert_ok(mba_store_count(s, MBA_ROWS_event, &events));
     assert_ok(mba_store_count(s, MBA_ROWS_operand, &operands));
-    assert_int_equal(events * 2, all);                                           // of four steps
+    assert_int_equal(events * 2, all); // of four steps
     assert_int_equal(operands, 0);
     assert_ok(mba_store_close(s));
     says(run("show '%s/small.db' breakdown", scratch_dir), 0, "gemm");
@@ -266,7 +274,7 @@ static void misuse_is_told(void **state)
     says(run("profile -- 2>&1"), 2, "nothing stands behind --");
     says(run("profile " SMALL " --sets overview,frob --out '%s/none.db' 2>&1", scratch_dir), 2,
          "no counter set 'frob'");
-    run("profile --out '%s/none.db' -- /bin/true 2>&1", scratch_dir);            // nothing on a GPU, or no CUPTI
+    run("profile --out '%s/none.db' -- /bin/true 2>&1", scratch_dir); // nothing on a GPU, or no CUPTI
     assert_true(access(scratch("none.db"), F_OK) != 0);
 }
 
@@ -278,8 +286,8 @@ static pid_t profile(const char *path)
     dup2(nowhere, 1);
     dup2(nowhere, 2);
     execl(getenv("MBA_PROGRAM"), "mambascope", "profile", "--model", "mamba2-130m", "--set",
-          "width=32,layers=2,vocab=264,state=8,head_dim=16,chunk=16",
-          "--batch", "2", "--length", "32", "--steps", "4000", "--out", path, (char *)NULL);
+          "width=32,layers=2,vocab=264,state=8,head_dim=16,chunk=16", "--batch", "2", "--length", "32", "--steps",
+          "4000", "--out", path, (char *)NULL);
     _exit(127);
 }
 
@@ -291,9 +299,9 @@ static void killed_runs_leave_readable_stores(void **state)
     (void)state;
     srand(3);
     for (int i = 0; i < runs; i++) {
-        int       how;
+        int        how;
         mba_store *s;
-        int64_t   nodes;
+        int64_t    nodes;
         remove(scratch("killed.db"));
         remove(scratch("killed.db-journal"));
         const pid_t child = profile(scratch("killed.db"));
@@ -306,7 +314,7 @@ static void killed_runs_leave_readable_stores(void **state)
         assert_ok(mba_store_open(&s, scratch("killed.db")));
         assert_ok(mba_store_check(s));
         assert_ok(mba_store_count(s, MBA_ROWS_node, &nodes));
-        if (i % 3) assert_true(nodes > 0);                       // a second or more has passed
+        if (i % 3) assert_true(nodes > 0); // a second or more has passed
         assert_ok(mba_store_close(s));
         assert_int_equal(run("show '%s/killed.db'", scratch_dir), 0);
     }
@@ -315,13 +323,16 @@ static void killed_runs_leave_readable_stores(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(show_prints_every_table_that_needs_no_gpu), cmocka_unit_test(shares_add_up),
-        cmocka_unit_test(a_ragged_batch_is_as_full_as_it_is), cmocka_unit_test(exports_can_be_read),
+        cmocka_unit_test(show_prints_every_table_that_needs_no_gpu),
+        cmocka_unit_test(shares_add_up),
+        cmocka_unit_test(a_ragged_batch_is_as_full_as_it_is),
+        cmocka_unit_test(exports_can_be_read),
         cmocka_unit_test(counters_are_there_or_the_way_to_them),
-            cmocka_unit_test(a_small_store_says_the_same_of_a_step),
-        cmocka_unit_test(the_documentation_has_every_column), cmocka_unit_test(the_gate_exits_with_1),
+        cmocka_unit_test(a_small_store_says_the_same_of_a_step),
+        cmocka_unit_test(the_documentation_has_every_column),
+        cmocka_unit_test(the_gate_exits_with_1),
         cmocka_unit_test(the_gate_judges_some_step),
-            cmocka_unit_test(misuse_is_told),
+        cmocka_unit_test(misuse_is_told),
         cmocka_unit_test(killed_runs_leave_readable_stores),
     };
     return cmocka_run_group_tests(tests, make_stores, remove_stores);

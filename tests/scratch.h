@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* scratch.h -- a directory of its own for a test that writes files, removed with all that is in it.
  *
  *     const char *dir = scratch_make();                   // once per test program

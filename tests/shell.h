@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* shell.h -- a command line run by a test, and what it said.
  *
  *     says(shell("ls -l"), 0, "total");                   // exit code and words, or the whole of what was said
@@ -10,7 +11,7 @@
 
 #include "tests/test.h"
 
-static char output[1 << 20];                       // stdout of the last command, and stderr where it was sent there
+static char output[1 << 20]; // stdout of the last command, and stderr where it was sent there
 
 /* Runs a line in the shell and returns its exit code: it may fail, it never crashes. */
 static inline int shell(const char *line)

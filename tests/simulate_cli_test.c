@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* simulate_cli_test.c -- `simulate`, `sweep` and `validate` as a person or a script meets them: the error beside every
  * answer, nothing ignored in silence, documents that parse. */
 #include "cli/off.h"
@@ -18,14 +19,14 @@ static double of(const json_t *row, const char *key)
     return json_is_number(v) ? json_number_value(v) : NAN;
 }
 
-/* Kernels of a store are known by their counts alone, which is worse than what `validate` says of kernels whose code was
- * read; the store has their times, so the error is known where it was made, whatever machine is asked for. */
+/* Kernels of a store are known by their counts alone, which is worse than what `validate` says of kernels whose code
+ * was read; the store has their times, so the error is known where it was made, whatever machine is asked for. */
 static void kernels_of_a_store_have_their_error_beside_them(void **state)
 {
     (void)state;
     json_t *there = rows_of("simulate --json --machine h200 --store " STORE),
            *away = rows_of("simulate --json --machine h100 --store " STORE);
-    double  mean = 0;
+    double mean = 0;
     for (size_t i = 0; i < json_array_size(there); i++) {
         const json_t *a = json_array_get(there, i), *b = json_array_get(away, i);
         const double  error = 100 * (of(a, "us") / of(a, "measured_us") - 1);
@@ -71,11 +72,15 @@ static void a_gpu_is_found_by_its_name(void **state)
 /* Of two axes that move one number the last would win, and the row would say what was never simulated. */
 static void axes_move_different_things(void **state)
 {
-    static const char *const pairs[][2] = { { "batch=1", "batch=2" }, { "hbm=x2", "hbm=6000" }, { "clk=x2", "clock=x2" },
-                                            { "ratio=32", "mma16=x2" }, { "launch=x2", "t_blk=0" } };
+    static const char *const pairs[][2] = { { "batch=1", "batch=2" },
+                                            { "hbm=x2", "hbm=6000" },
+                                            { "clk=x2", "clock=x2" },
+                                            { "ratio=32", "mma16=x2" },
+                                            { "launch=x2", "t_blk=0" } };
     (void)state;
     for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++)
-        says(run("sweep --model mamba2-130m --axis %s --by %s", pairs[i][0], pairs[i][1]), 2, "both move the same number");
+        says(run("sweep --model mamba2-130m --axis %s --by %s", pairs[i][0], pairs[i][1]), 2,
+             "both move the same number");
     says(run("sweep " SHORT " --axis l2=x2 --by l2_c50=x2 --csv"), 0, "mamba2-130m,x2,x2,");
 }
 
@@ -123,17 +128,18 @@ static void documents_parse_whatever_files_are_called(void **state)
 static void signs_of_imitated_machines_are_counted_apart(void **state)
 {
     (void)state;
-    int missed = 0, opposite = 0;
+    int     missed = 0, opposite = 0;
     json_t *rows = rows_of("validate --counterfactual - --json");
     assert_int_equal(json_array_size(rows), 20);
     for (size_t i = 0; i < 20; i++) {
         const double was = of(json_array_get(rows, i), "measured"), said = of(json_array_get(rows, i), "predicted");
-        missed   += fabs(was - 1) > 0.01 && fabs(said - 1) <= 0.01;
+        missed += fabs(was - 1) > 0.01 && fabs(said - 1) <= 0.01;
         opposite += (was > 1.01 && said < 0.99) || (was < 0.99 && said > 1.01);
     }
     json_decref(rows);
     char words[160];
-    snprintf(words, sizeof words, "%d of 20 with the opposite sign, %d changes of more than 1 %% not predicted", opposite, missed);
+    snprintf(words, sizeof words, "%d of 20 with the opposite sign, %d changes of more than 1 %% not predicted",
+             opposite, missed);
     says(run("validate --counterfactual -"), 0, words);
 }
 
@@ -146,26 +152,39 @@ static void tables_of_csv_are_apart(void **state)
     says(run("validate"), 0, "worst held out: kernel ");
 }
 
-static int prepare(void **state) { (void)state; scratch_make(); return 0; }
-static int clean(void **state)   { (void)state; scratch_remove(); return 0; }
+static int prepare(void **state)
+{
+    (void)state;
+    scratch_make();
+    return 0;
+}
+static int clean(void **state)
+{
+    (void)state;
+    scratch_remove();
+    return 0;
+}
 
 /* The first command of the guide for people who train was refused where there is no GPU, and memory came in bytes. */
 static void a_dry_run_says_whether_it_fits_a_machine(void **state)
 {
     (void)state;
-    says(run("train --model mamba2-370m --device cuda --batch 8 --length 2048 --dry-run --machine h100"), 0, "fits in 80 GB (h100)");
+    says(run("train --model mamba2-370m --device cuda --batch 8 --length 2048 --dry-run --machine h100"), 0,
+         "fits in 80 GB (h100)");
     assert_non_null(strstr(output, "memory, GB "));
     assert_non_null(strstr(output, "SIMULATED step on h100: "));
     says(run("train --model mamba2-370m --batch 8 --length 2048 --dry-run --machine h100 --json"), 0, "\"fits\": true");
-    json_t       *j = json_output(), *s = json_object_get(json_object_get(j, "machine"), "simulated");
-    const double  step = of(s, "step_ms"), low = json_number_value(json_array_get(json_object_get(s, "band_ms"), 0));
+    json_t      *j = json_output(), *s = json_object_get(json_object_get(j, "machine"), "simulated");
+    const double step = of(s, "step_ms"), low = json_number_value(json_array_get(json_object_get(s, "band_ms"), 0));
     assert_true(fabs(of(json_object_get(j, "machine"), "plan_gb") - of(j, "plan_bytes") / 1e9) < 1e-9);
     assert_true(low > 0.5 * step && low < step);
     json_decref(j);
-    // it is the step that `simulate` predicts, and one of several micro-batches takes as many times as long, less the updates
+    // it is the step that `simulate` predicts, and one of several micro-batches takes as many times as long, less the
+    // updates
     says(run("simulate --machine h100 --model mamba2-370m --batch 8 --length 2048 --json"), 0, "step_ms");
     assert_true(fabs(number("step_ms") / step - 1) < 1e-4);
-    says(run("train --model mamba2-370m --batch 8 --length 2048 --micros 3 --dry-run --machine h100 --json"), 0, "band_ms");
+    says(run("train --model mamba2-370m --batch 8 --length 2048 --micros 3 --dry-run --machine h100 --json"), 0,
+         "band_ms");
     j = json_output();
     const double three = of(json_object_get(json_object_get(j, "machine"), "simulated"), "step_ms");
     assert_true(three > 2.5 * step && three < 3.1 * step);
@@ -176,9 +195,11 @@ static void a_dry_run_says_what_to_do_where_it_does_not_fit(void **state)
 {
     (void)state;
     says(run("train --model mamba2-1.3b --batch 12 --length 2048 --dry-run --machine h100"), 0, "needs --memory 72GB");
-    says(run("train --model mamba2-1.3b --batch 64 --length 2048 --dry-run --machine h100"), 0, "does not fit in the 80 GB of h100: it needs");
+    says(run("train --model mamba2-1.3b --batch 64 --length 2048 --dry-run --machine h100"), 0,
+         "does not fit in the 80 GB of h100: it needs");
     assert_null(strstr(output, "SIMULATED"));
-    says(run("train --model mamba2-1.3b --batch 64 --length 2048 --dry-run --machine h100 --json"), 0, "\"fits\": false");
+    says(run("train --model mamba2-1.3b --batch 64 --length 2048 --dry-run --machine h100 --json"), 0,
+         "\"fits\": false");
     says(run("train --model mamba2-130m --machine h100"), 2, "--machine without --dry-run");
     says(run("train --model mamba2-130m --device cpu --dry-run --machine h100"), 2, "machines are GPUs");
     says(run("train --model mamba2-130m --dry-run --machine none"), 2, "no machine 'none'");
@@ -209,23 +230,28 @@ static void a_machine_tells_its_numbers_and_their_spread(void **state)
     char   key[32];
     (void)state;
     says(run("simulate " SHORT " --model-set layers=1 --machine h200 --spread"), 0, "the machine's own spreads: +- ");
-    assert_int_equal(sscanf(strstr(output, "spreads: +- "), "spreads: +- %lf %% of the step, most of it by %31s (%lf", &percent, key, &most), 3);
+    assert_int_equal(sscanf(strstr(output, "spreads: +- "), "spreads: +- %lf %% of the step, most of it by %31s (%lf",
+                            &percent, key, &most),
+                     3);
     assert_true(percent > 0.1 && percent < 20 && most > 0 && most <= percent);
-    says(run("simulate --machine h200 --keys --set hbm=x2"), 0, "\nhbm        =       9600 GB/s       +- 0        # DRAM bandwidth");
+    says(run("simulate --machine h200 --keys --set hbm=x2"), 0,
+         "\nhbm        =       9600 GB/s       +- 0        # DRAM bandwidth");
     says(run("simulate --machine h200 --keys"), 0, "\nhbm        =       4800 GB/s ");
     says(run("simulate --store " STORE " --counted x.tsv"), 2, "at once");
 }
 
-/* Blocks that stay save what starting blocks costs: a step of many small blocks is faster with them, its traffic the same. */
+/* Blocks that stay save what starting blocks costs: a step of many small blocks is faster with them, its traffic the
+ * same. */
 static void blocks_that_stay_start_once(void **state)
 {
     (void)state;
-    json_t *j = rows_of("sweep --model mamba2-130m --model-set layers=1 --batch 4 --length 1024 --machine h200 --set t_blk=2000"
-                        " --axis persistent=0:1 --json");
+    json_t *j = rows_of(
+        "sweep --model mamba2-130m --model-set layers=1 --batch 4 --length 1024 --machine h200 --set t_blk=2000"
+        " --axis persistent=0:1 --json");
     const json_t *rows = json_is_array(j) ? j : json_object_get(j, "points");
     assert_int_equal(json_array_size(rows), 2);
     const double not = of(json_array_get(rows, 0), "step_ms"), stay = of(json_array_get(rows, 1), "step_ms");
-    assert_true(stay > 0 && stay < not);
+    assert_true(stay > 0 && stay < not );
     json_decref(j);
     says(run("sweep " SHORT " --axis persistent=2"), 2, "blocks stay or they do not");
 }
@@ -236,14 +262,18 @@ static void measured_kernels_are_frozen_with_their_plans(void **state)
     char line[4096], bare[512];
     (void)state;
     snprintf(bare, sizeof bare, "%s", scratch("bare.tsv"));
-    snprintf(line, sizeof line, "grep -P '^#|\tmamba2-130m --batch 1 --length 1024\t' src/sim/data/kernels.tsv | cut -f 1-48 > '%s'; wc -l < '%s'",
+    snprintf(line, sizeof line,
+             "grep -P '^#|\tmamba2-130m --batch 1 --length 1024\t' src/sim/data/kernels.tsv | cut -f 1-48 > '%s'; wc "
+             "-l < '%s'",
              bare, bare);
     says(shell(line), 0, "48");
     says(run("validate --kernels '%s' --freeze '%s'", bare, scratch("frozen.tsv")), 0, "");
-    snprintf(line, sizeof line, "cut -f 1-48 '%s' | cmp - '%s' && cut -f 49 '%s' | grep -c ' '", scratch("frozen.tsv"), bare, scratch("frozen.tsv"));
+    snprintf(line, sizeof line, "cut -f 1-48 '%s' | cmp - '%s' && cut -f 49 '%s' | grep -c ' '", scratch("frozen.tsv"),
+             bare, scratch("frozen.tsv"));
     says(shell(line), 0, "");
-    assert_true(atoi(output) > 30);                                // products of libraries have no plan to write
-    says(run("validate --kernels '%s' --freeze '%s'", scratch("frozen.tsv"), scratch("again.tsv")), 2, "has plans already");
+    assert_true(atoi(output) > 30); // products of libraries have no plan to write
+    says(run("validate --kernels '%s' --freeze '%s'", scratch("frozen.tsv"), scratch("again.tsv")), 2,
+         "has plans already");
 }
 
 int main(void)

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* simulate_test.c -- whole training steps, simulated: the same bits whatever the threads and the past, gaps that add
  * up, one SM against all of them on our own kernels; and that the error table is not worse than the one that is written
  * down. */
@@ -43,7 +44,7 @@ static void draws_have_the_same_bits_for_any_threads(void **state)
         mba_sim      *sim;
         mba_workload  w = small;
         w.model.threads = 1 + i % 2;
-        w.machine       = i < 2 ? "h200" : "b200";
+        w.machine = i < 2 ? "h200" : "b200";
         assert_ok(mba_sim_create(&sim));
         assert_ok(mba_simulated_run(&r, &w, sim));
         assert_ok(mba_simulated_draws(i ? times : first, &r, &w, sim, NULL, 0));
@@ -53,7 +54,8 @@ static void draws_have_the_same_bits_for_any_threads(void **state)
         mba_sim_destroy(sim);
     }
     mba_cpu_set_threads(0);
-    printf("80 %% of draws: h200 %.3f to %.3f, b200 %.3f to %.3f\n", band[0].low, band[0].high, band[1].low, band[1].high);
+    printf("80 %% of draws: h200 %.3f to %.3f, b200 %.3f to %.3f\n", band[0].low, band[0].high, band[1].low,
+           band[1].high);
     assert_true(band[0].low < 1 && band[0].high > 1 && band[1].high / band[1].low > band[0].high / band[0].low);
 }
 
@@ -75,7 +77,7 @@ static void the_ssm_part_of_a_what_if_is_its_operators(void **state)
         if (!strncmp(m->op[i].name, "selective_scan", 14)) ssm += m->op[i].ms[own];
     assert_near(m->base.of[MBA_WI_SSM].ms, ssm, 1e-9 * ssm);
     assert_true(ssm > 0 && ssm < m->base.of[MBA_WI_STEP].ms);
-    for (int k = 0; k < w->ncurves; k++)                    // unchanged is unchanged, and half a rate is never faster
+    for (int k = 0; k < w->ncurves; k++) // unchanged is unchanged, and half a rate is never faster
         for (int part = 0; part < MBA_WI_PARTS; part++) {
             const int base = mba_wi_base(&w->curve[k]);
             assert_near(m->curve_ms[part][k][base], m->base.of[part].ms, 1e-9);
@@ -97,7 +99,7 @@ static void what_is_remembered_is_not_simulated_again(void **state)
     assert_ok(mba_simulated_run(&b, &small, sim));
     assert_true(a.step.unique > 10 && b.step.unique == 0 && a.step.seconds == b.step.seconds);
     mba_simulated_end(&b);
-    assert_ok(mba_simulated_run(&b, &other, sim));             // only kernels with special functions notice
+    assert_ok(mba_simulated_run(&b, &other, sim)); // only kernels with special functions notice
     assert_true(b.step.unique > 0 && b.step.unique < a.step.unique);
     mba_simulated_end(&a);
     mba_simulated_end(&b);
@@ -124,7 +126,8 @@ static void a_memory_of_other_machines_changes_nothing(void **state)
         assert_ok(mba_sim_create(&fresh));
         assert_ok(mba_sim_program(&a, fresh, r.session.program, &m, &(mba_sim_how){ .passes = MBA_STEP }));
         assert_ok(mba_sim_program(&b, warm, r.session.program, &m, &(mba_sim_how){ .passes = MBA_STEP }));
-        if (a.seconds != b.seconds) fail_msg("%s: %.9g s anew, %.9g s from memory", mba_gpu_keys[k].name, a.seconds, b.seconds);
+        if (a.seconds != b.seconds)
+            fail_msg("%s: %.9g s anew, %.9g s from memory", mba_gpu_keys[k].name, a.seconds, b.seconds);
         same += b.unique == 0;
         compared++;
         mba_sim_step_free(&a);
@@ -153,10 +156,11 @@ static void what_failed_is_not_remembered(void **state)
     assert_ok(mba_sim_create(&fresh));
     assert_ok(mba_simulated_run(&r, &small, fresh));
     assert_ok(mba_sim_create(&sim));
-    for (int again = 0; again < 2; again++) {                  // found the second time, it would do
+    for (int again = 0; again < 2; again++) { // found the second time, it would do
         int launches = 0;
         assert_int_equal(mba_sim_program(&step, sim, r.session.program, &r.gpu,
-                                         &(mba_sim_how){ .passes = MBA_STEP, .before_launch = outgrow, .of = &launches }),
+                                         &(mba_sim_how){
+                                             .passes = MBA_STEP, .before_launch = outgrow, .of = &launches }),
                          MBA_E_UNSUPPORTED);
     }
     assert_ok(mba_sim_program(&step, sim, r.session.program, &r.gpu, &(mba_sim_how){ .passes = MBA_STEP }));
@@ -179,7 +183,8 @@ static void a_step_is_its_kernels_and_gaps(void **state)
     assert_near(kernels, r.step.kernels_s, 1e-9);
     assert_near(r.step.seconds,
                 kernels + (double)r.step.launches * 1e-6 * r.gpu.v[MBA_GPU_gap_graph] + r.step.resets_s
-                    + r.step.inputs_s, 1e-9);
+                    + r.step.inputs_s,
+                1e-9);
     mba_simulated_end(&r);
     mba_sim_destroy(sim);
 }
@@ -191,7 +196,7 @@ static void impossible_workloads_are_refused_with_a_reason(void **state)
     mba_simulated r = { 0 };
     mba_sim      *sim;
     mba_workload  kept = small, tiny = small;
-    kept.keep    = "foo";
+    kept.keep = "foo";
     tiny.changes = "smem_block=1,smem_sm=1";
     assert_ok(mba_sim_create(&sim));
     assert_int_equal(mba_simulated_run(&r, &kept, sim), MBA_E_ARG);
@@ -228,9 +233,11 @@ static void every_machine_runs_every_workload(void **state)
     assert_ok(mba_sim_create(&sim));
     for (int m = 0; mba_gpu_name(m); m++)
         for (const mba_model_options *o = mba_full_size; o->name; o++) {
-            mba_simulated r = { 0 };
-            const mba_status st = mba_simulated_run(&r, &(mba_workload){ .machine = mba_gpu_name(m), .model = *o }, sim);
-            // Kernels of ours may want more shared memory than machines they were not written for have; then it says so.
+            mba_simulated    r = { 0 };
+            const mba_status st = mba_simulated_run(&r, &(mba_workload){ .machine = mba_gpu_name(m), .model = *o },
+                                                    sim);
+            // Kernels of ours may want more shared memory than machines they were not written for have; then it says
+            // so.
             const bool foreign = !strcmp(mba_gpu_name(m), "v100") || !strcmp(mba_gpu_name(m), "mi300x");
             if (st == MBA_E_UNSUPPORTED && foreign && strstr(mba_message(), "cannot run on")) {
                 printf("%s on %s: %s\n", o->name, mba_gpu_name(m), mba_message());
@@ -245,13 +252,15 @@ static void every_machine_runs_every_workload(void **state)
 }
 
 /* Times of operators are those of the kernels that were timed, plans those of this tree: where kernels have changed
- * since (SSD and scans have), the two do not belong together, and this sees no more than a simulator that has broken. */
+ * since (SSD and scans have), the two do not belong together, and this sees no more than a simulator that has
+ * broken. */
 static void operators_are_no_worse_than_written_down(void **state)
 {
     (void)state;
     mba_measured *d;
     assert_ok(mba_validation_points(&d, NULL, "h200", NULL));
-    const mba_error_stats held = mba_measured_score(d, MBA_POINT_HELD), fitted = mba_measured_score(d, MBA_POINT_FITTED);
+    const mba_error_stats held = mba_measured_score(d, MBA_POINT_HELD),
+                          fitted = mba_measured_score(d, MBA_POINT_FITTED);
     int said = 0;
     for (int i = 0; i < d->n; i++) said += d->point[i].predicted_ms > 0;
     printf("operators from plans: held out %.1f %% of %d points, fitted %.1f %% of %d; %d of %d points predicted\n",
@@ -286,11 +295,11 @@ static void kernels_are_no_worse_than_written_down(void **state)
 {
     (void)state;
     mba_profiled_set *k;
-    int              ssm = 0, met = 0;
+    int               ssm = 0, met = 0;
     assert_ok(mba_validation_kernels(&k, NULL, "h200", NULL));
     const mba_error_stats held = mba_profiled_score(k, MBA_POINT_HELD, false),
-                    fit = mba_profiled_score(k, MBA_POINT_FITTED, false),
-                    planned = mba_profiled_score(k, MBA_POINT_HELD, true);
+                          fit = mba_profiled_score(k, MBA_POINT_FITTED, false),
+                          planned = mba_profiled_score(k, MBA_POINT_HELD, true);
     for (int i = 0; i < k->n; i++) {
         const bool is_ssm = !strncmp(k->one[i].op, "ssd", 3) || !strncmp(k->one[i].op, "selective_scan", 14);
         ssm += is_ssm && k->one[i].set == MBA_POINT_FITTED;
@@ -299,11 +308,12 @@ static void kernels_are_no_worse_than_written_down(void **state)
     printf("kernels from counts: held out %.1f %% of %d (90th percentile %.1f %%), fitted %.1f %% of %d; from plans "
            "%.1f %%; %d of %d rows have a plan\n",
            held.mape, held.points, held.p90, fit.mape, fit.points, planned.mape, met, k->n);
-    assert_int_equal(ssm, 0);                     // nothing is fitted to them
+    assert_int_equal(ssm, 0); // nothing is fitted to them
     assert_true(held.points >= 30 && held.points + fit.points >= 60);
-    assert_true(held.mape < HELD_MAPE && held.p90 < HELD_P90 && held.worst < HELD_WORST && held.log_correlation >= 0.99);
+    assert_true(held.mape < HELD_MAPE && held.p90 < HELD_P90 && held.worst < HELD_WORST
+                && held.log_correlation >= 0.99);
     assert_true(fit.mape < FITTED_MAPE && planned.mape < PLANNED_MAPE);
-    mba_coverage cover;                           // bands are made by fitted kernels: held-out ones could be anywhere
+    mba_coverage cover; // bands are made by fitted kernels: held-out ones could be anywhere
     assert_ok(mba_profiled_coverage(&cover, k));
     printf("%d of %d held-out kernels lie in the 80 %% band of their class\n", cover.inside, cover.held);
     assert_true(cover.held == held.points && cover.inside >= 0.75 * cover.held && cover.inside <= 0.85 * cover.held);
@@ -314,10 +324,10 @@ MBA_TEST_MAIN(cmocka_unit_test(the_ssm_part_of_a_what_if_is_its_operators),
               cmocka_unit_test(steps_have_the_same_bits_for_any_threads),
               cmocka_unit_test(draws_have_the_same_bits_for_any_threads),
               cmocka_unit_test(what_is_remembered_is_not_simulated_again),
-              cmocka_unit_test(a_memory_of_other_machines_changes_nothing), cmocka_unit_test(what_failed_is_not_remembered),
-              cmocka_unit_test(a_step_is_its_kernels_and_gaps),
-              cmocka_unit_test(impossible_workloads_are_refused_with_a_reason), cmocka_unit_test(one_sm_stands_for_all_in_a_step),
-              cmocka_unit_test(every_machine_runs_every_workload),
+              cmocka_unit_test(a_memory_of_other_machines_changes_nothing),
+              cmocka_unit_test(what_failed_is_not_remembered), cmocka_unit_test(a_step_is_its_kernels_and_gaps),
+              cmocka_unit_test(impossible_workloads_are_refused_with_a_reason),
+              cmocka_unit_test(one_sm_stands_for_all_in_a_step), cmocka_unit_test(every_machine_runs_every_workload),
               cmocka_unit_test(operators_are_no_worse_than_written_down),
               cmocka_unit_test(steps_are_no_worse_than_written_down),
               cmocka_unit_test(kernels_are_no_worse_than_written_down))

@@ -1,7 +1,9 @@
-/* soak_test.c -- a run that goes on and on takes no more memory and no more descriptors than at its beginning. Of text, images and
- * graphs, with validation and saves now and then; of stores that are written and read again and again.
+// SPDX-License-Identifier: Apache-2.0
+/* soak_test.c -- a run that goes on and on takes no more memory and no more descriptors than at its beginning. Of text,
+ * images and graphs, with validation and saves now and then; of stores that are written and read again and again.
  *
- * MBA_SOAK_STEPS: steps of the run on text; tests/long soaks for 100000. What is looked at stands at 10, 50 and 100 % of the way. */
+ * MBA_SOAK_STEPS: steps of the run on text; tests/long soaks for 100000. What is looked at stands at 10, 50 and 100 %
+ * of the way. */
 #include "tests/training.h"
 
 #include <malloc.h>
@@ -11,11 +13,14 @@
 
 enum { SAMPLES = 3, STEPS = 3000, OTHER_STEPS = 120, STORES = 60 };
 
-/* Of what is allocated since the first look, which varies by what a library keeps for later; of what is resident since the second:
- * pages come with the first use of code, stacks and caches. */
+/* Of what is allocated since the first look, which varies by what a library keeps for later; of what is resident since
+ * the second: pages come with the first use of code, stacks and caches. */
 enum { GROWTH_BYTES_MAX = 64 << 10, GROWTH_RESIDENT_MAX = 2 << 20 };
 
-typedef struct sample { int64_t at, allocated, resident; int descriptors; } sample;
+typedef struct sample {
+    int64_t at, allocated, resident;
+    int     descriptors;
+} sample;
 static sample  seen[SAMPLES];
 static int64_t end_at;
 
@@ -53,8 +58,7 @@ static void look(int64_t at, int64_t end)
 {
     const int64_t when[SAMPLES] = { end / 10, end / 2, end };
     for (int i = 0; i < SAMPLES; i++)
-        if (at == when[i])
-            seen[i] = (sample){ at, allocated_bytes(), resident_bytes(), open_descriptors() };
+        if (at == when[i]) seen[i] = (sample){ at, allocated_bytes(), resident_bytes(), open_descriptors() };
 }
 
 static void look_at_step(void *ctx, const mba_train_report *r)
@@ -71,7 +75,7 @@ static void assert_no_growth(const char *what)
     for (int i = 1; i < SAMPLES; i++) {
         assert_true(seen[i].at > seen[i - 1].at);
         assert_int_equal(seen[i].descriptors, seen[0].descriptors);
-        if (getenv("MBA_TEST_SANITIZED")) continue;             // which keeps what was freed, to see who touches it
+        if (getenv("MBA_TEST_SANITIZED")) continue; // which keeps what was freed, to see who touches it
         assert_true(seen[i].allocated <= seen[0].allocated + GROWTH_BYTES_MAX);
     }
     if (!getenv("MBA_TEST_SANITIZED")) assert_true(seen[2].resident <= seen[1].resident + GROWTH_RESIDENT_MAX);
@@ -108,7 +112,8 @@ static void runs_on_images_and_graphs_take_no_more(void **state)
 {
     (void)state;
     soak("images", other("mambavision-t", SMALL_VISION, (mba_batch_shape){ .batch = 2 }, OTHER_STEPS), OTHER_STEPS, 12);
-    soak("graphs", other("graphmamba-peptides-func", SMALL_PEPTIDES, (mba_batch_shape){ .graphs = 2 }, OTHER_STEPS), OTHER_STEPS, 12);
+    soak("graphs", other("graphmamba-peptides-func", SMALL_PEPTIDES, (mba_batch_shape){ .graphs = 2 }, OTHER_STEPS),
+         OTHER_STEPS, 12);
 }
 
 static void write_store(const char *path)

@@ -1,5 +1,6 @@
-/* ssd_exact_test.c -- what the variant `exact` of ssd is for: against fp64, results in bf16 are off by their own rounding
- * and nothing else, those in fp32 by next to nothing. On a GPU that takes it; skipped elsewhere. */
+// SPDX-License-Identifier: Apache-2.0
+/* ssd_exact_test.c -- what the variant `exact` of ssd is for: against fp64, results in bf16 are off by their own
+ * rounding and nothing else, those in fp32 by next to nothing. On a GPU that takes it; skipped elsewhere. */
 #include "tests/test.h"
 
 #include <math.h>
@@ -13,12 +14,16 @@
 static const mba_step step = { .index = 2, .seed = 11 };
 
 /* A number in bf16 is off by 2^-9 of itself at most, so is the norm of a tensor. Operands of two bf16 are off by 2^-17;
- * sums over all tokens have terms that cancel, ten to one and more (counted in ssd.md: 1e-5 at the end). dA_log is made of
- * differences of running sums in fp32, which the count has not: on the H200 it was off by 1.6e-5 to 3.4e-4 (documents), beyond
- * SUMMED, so that it is held to what the variant is for: no further than the peer, whose roundings make 6.5e-4 of it (ssd.md). */
+ * sums over all tokens have terms that cancel, ten to one and more (counted in ssd.md: 1e-5 at the end). dA_log is made
+ * of differences of running sums in fp32, which the count has not: on the H200 it was off by 1.6e-5 to 3.4e-4
+ * (documents), beyond SUMMED, so that it is held to what the variant is for: no further than the peer, whose roundings
+ * make 6.5e-4 of it (ssd.md). */
 static const double ROUNDED = 1.0 / 512 + 1e-4, SUMMED = 2e-4, AS_THE_PEER = 6.5e-4;
 
-static bool is_leaf(const mba_tensor *t) { return mba_is_param(t) || (t->st->role == MBA_INPUT && !t->of && !t->producer_node); }
+static bool is_leaf(const mba_tensor *t)
+{
+    return mba_is_param(t) || (t->st->role == MBA_INPUT && !t->of && !t->producer_node);
+}
 
 /* Program and reference begin with the same numbers, all of them bf16. */
 static void fill(mba_program *p, mba_reference *r)
@@ -31,11 +36,11 @@ static void fill(mba_program *p, mba_reference *r)
         assert_non_null(x);
         for (int64_t i = 0; i < mba_elems(t); i++) {
             const double v = mba_is_param(t) ? mba_init_value(t, 5, i) : sin(0.37 * (double)i + (double)(i % 101));
-            x[i]    = mba_from_bf16(mba_to_bf16((float)v));
+            x[i] = mba_from_bf16(mba_to_bf16((float)v));
             want[i] = (double)x[i];
-            if (t->type.dtype == MBA_I32) ((int32_t *)x)[i] = (int32_t)(want[i] = (double)(i / 50 % 2));      // documents
+            if (t->type.dtype == MBA_I32) ((int32_t *)x)[i] = (int32_t)(want[i] = (double)(i / 50 % 2)); // documents
         }
-        for (int q = 0; q < MBA_GROUPS && t->st->role == MBA_PARAM; q++) {     // it may have copies in bf16
+        for (int q = 0; q < MBA_GROUPS && t->st->role == MBA_PARAM; q++) { // it may have copies in bf16
             mba_tensor beside = *t;
             beside.st = p->graph->copies[q];
             if (beside.st && beside.st->master == t->st)
@@ -78,8 +83,8 @@ static int check_case(const mba_case *c, const mba_device *d)
     mba_reference *r;
     int            bad = 0, seen = 0;
     assert_ok(mba_case_build(&o, &mba_op_ssd, c, (mba_case_how){ .compute = MBA_BF16 }));
-    assert_ok(mba_program_create(&p, o.g, &(mba_program_options){ .cuda = true, .machine = d->machine,
-                                                                  .variants = "ssd=exact,ssd_bwd=exact" }));
+    assert_ok(mba_program_create(
+        &p, o.g, &(mba_program_options){ .cuda = true, .machine = d->machine, .variants = "ssd=exact,ssd_bwd=exact" }));
     assert_ok(mba_program_bind(p, d));
     assert_ok(mba_reference_create(&r, o.g));
     fill(p, r);
@@ -110,11 +115,12 @@ static void nothing_but_results_is_rounded(void **state)
 {
     (void)state;
     static const mba_case cases[] = {
-        { { 2,  256, 4, 64, 1, 128, 64, SKIP_HEAD | BIAS | MODEL }, "four chunks" },
+        { { 2, 256, 4, 64, 1, 128, 64, SKIP_HEAD | BIAS | MODEL }, "four chunks" },
         { { 1, 1000, 8, 64, 2, 128, 64, SKIP_FULL | BIAS | MODEL }, "segments, groups, a ragged end" },
-        { { 2,  333, 6, 64, 1, 128, 64, SKIP_HEAD | BIAS | RESETS | MODEL }, "documents" },
-        { { 2,  200, 4, 64, 1, 128, 64, SKIP_HEAD | BIAS | STATES | MODEL }, "initial states" },
-        { { 2,  200, 6, 64, 1, 128, 64, SKIP_HEAD | BIAS | STRONG }, "decays beyond the range of a pivot" } };
+        { { 2, 333, 6, 64, 1, 128, 64, SKIP_HEAD | BIAS | RESETS | MODEL }, "documents" },
+        { { 2, 200, 4, 64, 1, 128, 64, SKIP_HEAD | BIAS | STATES | MODEL }, "initial states" },
+        { { 2, 200, 6, 64, 1, 128, 64, SKIP_HEAD | BIAS | STRONG }, "decays beyond the range of a pivot" }
+    };
     const mba_device *d;
     int               bad = 0;
     if (mba_device_cuda(&d, 0) != MBA_OK || d->machine->cc != 90) skip();

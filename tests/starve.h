@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* starve.h -- the n-th allocation fails, for every n; and whatever happens, nothing is leaked.
  *
  *     static mba_status work(void);                       // leaves what it made where `check` finds it
@@ -25,8 +26,8 @@
 #else
 #define MBA_STARVE 1
 
-static _Thread_local long left = -1;             /* -1: all succeed, k: k succeed and the next one fails */
-static _Thread_local long live;                  /* blocks taken and not given back */
+static _Thread_local long left = -1; /* -1: all succeed, k: k succeed and the next one fails */
+static _Thread_local long live;      /* blocks taken and not given back */
 
 static bool deny(void)
 {
@@ -79,8 +80,8 @@ static inline long starve(mba_status (*work)(void), void (*check)(void), void (*
     assert_ok(work());
     check();
     for (long k = 0;; k++) {
-        const long before   = live;
-        left                = k;
+        const long before = live;
+        left = k;
         const mba_status st = work();
         const bool       ran_dry = left < 0;
         left = -1;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* stores_cli_test.c -- `show`, `diff` and `export` on stores of an H200, as a person meets them. */
 #include <sqlite3.h>
 
@@ -44,7 +45,8 @@ static void a_gate_says_what_it_did_not_see(void **state)
 static void long_tables_say_where_they_end(void **state)
 {
     (void)state;
-    says(run("show " STORES "mamba2.db kernels"), 0, "(24 of 57 rows: mambascope show " STORES "mamba2.db kernels --csv");
+    says(run("show " STORES "mamba2.db kernels"), 0,
+         "(24 of 57 rows: mambascope show " STORES "mamba2.db kernels --csv");
     says(run("show " STORES "mamba2.db breakdown"), 0, "gemm");
     assert_null(strstr(output, "rows:"));
     says(run("diff " STORES "vision.db " STORES "vision.db"), 0, " rows: --csv has all)");
@@ -54,13 +56,16 @@ static void long_tables_say_where_they_end(void **state)
 static void numbers_come_with_their_doubts(void **state)
 {
     (void)state;
-    says(run("show " STORES "mamba2.db breakdown"), 0, "note: clocks were held back: the GPU ran at 1500 to 1650 of 1980 MHz (power limit)");
-    says(run("show " STORES "peer.db kernels"), 0, "note: step times spread by 27 %: 248.3 to 336.8 ms around a median of 330 ms");
+    says(run("show " STORES "mamba2.db breakdown"), 0,
+         "note: clocks were held back: the GPU ran at 1500 to 1650 of 1980 MHz (power limit)");
+    says(run("show " STORES "peer.db kernels"), 0,
+         "note: step times spread by 27 %: 248.3 to 336.8 ms around a median of 330 ms");
     says(run("show " STORES "mamba2.db steps --json"), 0, "{\"doubts\": [\"clocks were held back");
     says(run("show " STORES "vision.db steps"), 0, "Steps\n");
     assert_null(strstr(output, "note:"));
     says(run("diff " STORES "chunked.db " STORES "mamba2.db"), 0, "note: clock of B / A: 1.026 (1530 and 1570 MHz");
-    says(run("diff " STORES "chunked.db " STORES "mamba2.db"), 0, "take 1.075 times as long in B (the middle one): that is the machine, not the code\n");
+    says(run("diff " STORES "chunked.db " STORES "mamba2.db"), 0,
+         "take 1.075 times as long in B (the middle one): that is the machine, not the code\n");
     says(run("diff " STORES "chunked.db " STORES "mamba2.db"), 0, "note: A: step times spread by 13 %");
     says(run("diff " STORES "vision.db " STORES "vision.db"), 0, "conv2d");
     assert_null(strstr(output, "same kernel"));
@@ -77,15 +82,18 @@ static void energy_of_short_windows_is_not_told(void **state)
 static void what_is_above_its_floor_is_explained(void **state)
 {
     (void)state;
-    says(run("show " STORES "mamba2.db kernels"), 0, "(above 100 % of floor, adamw_flat and 2 more: the floor's rate is that of a large copy, "
+    says(run("show " STORES "mamba2.db kernels"), 0,
+         "(above 100 % of floor, adamw_flat and 2 more: the floor's rate is that of a large copy, "
          "3.96 of the data sheet's 4.81 TB/s");
-    says(run("show " STORES "graph.db operators"), 0, ": L2 held part of the operands, and the floor counts all of them from DRAM)");
-    says(run("show " STORES "chunked.db kernels"), 0, "product of 8192^3 at the clock the power limit left it, 796 of the data sheet's 1071 TFLOP/s");
+    says(run("show " STORES "graph.db operators"), 0,
+         ": L2 held part of the operands, and the floor counts all of them from DRAM)");
+    says(run("show " STORES "chunked.db kernels"), 0,
+         "product of 8192^3 at the clock the power limit left it, 796 of the data sheet's 1071 TFLOP/s");
 }
 
 /* What was asked for and is not there has a reason in the notes; where nothing lacks, nobody is sent to them. */
-/* The variant that differs from the baseline in the lives of its blocks alone decides whether these are the cause; one that moves half of
- * the bytes does not. */
+/* The variant that differs from the baseline in the lives of its blocks alone decides whether these are the cause; one
+ * that moves half of the bytes does not. */
 static void short_lives_are_judged_by_a_persistent_variant(void **state)
 {
     (void)state;
@@ -106,13 +114,19 @@ static void what_a_cpu_has_not_is_noted(void **state)
     char path[512];
     (void)state;
     snprintf(path, sizeof path, "%s", scratch("cpu.db"));
-    says(run("profile --model mamba2-130m --set width=16,layers=1,vocab=64,state=8,head_dim=8,chunk=8 --batch 1 --length 8 "
-             "--steps 1 --warmup 1 --sets '' --blocks --deep ssd --out '%s'", path), 0, "wrote");
+    says(run("profile --model mamba2-130m --set width=16,layers=1,vocab=64,state=8,head_dim=8,chunk=8 --batch 1 "
+             "--length 8 "
+             "--steps 1 --warmup 1 --sets '' --blocks --deep ssd --out '%s'",
+             path),
+         0, "wrote");
     says(run("show '%s' notes", path), 0, "blocks, missing: --blocks: a CPU runs no thread blocks");
     says(run("show '%s' notes", path), 0, "mambascope profile --device cuda --deep KERNEL");
     says(run("show '%s' blocks", path), 0, "notes` says why");
-    says(run("profile --model mamba2-130m --set width=16,layers=1,vocab=64,state=8,head_dim=8,chunk=8 --batch 1 --length 8 "
-             "--steps 1 --warmup 1 --sets '' --out '%s'", path), 0, "wrote");
+    says(run("profile --model mamba2-130m --set width=16,layers=1,vocab=64,state=8,head_dim=8,chunk=8 --batch 1 "
+             "--length 8 "
+             "--steps 1 --warmup 1 --sets '' --out '%s'",
+             path),
+         0, "wrote");
     says(run("show '%s' notes", path), 0, "(none)\n");
     says(run("show '%s' blocks", path), 0, "no rows for it)\n");
 }
@@ -120,8 +134,9 @@ static void what_a_cpu_has_not_is_noted(void **state)
 /* suite.options says how to make a part's store by hand: behind all of its words only one that is none is wrong. */
 static void words_of_the_suite_can_be_typed(void **state)
 {
-    static const struct { const char *scale, *device; } suites[] = { { "full", "cuda" }, { "quick", "cpu" },
-                                                                    { "tiny", "cpu" } };
+    static const struct {
+        const char *scale, *device;
+    } suites[] = { { "full", "cuda" }, { "quick", "cpu" }, { "tiny", "cpu" } };
     bool blocks = false;
     (void)state;
     for (size_t i = 0; i < sizeof suites / sizeof *suites; i++) {
@@ -147,29 +162,45 @@ static void words_of_the_suite_can_be_typed(void **state)
 /* `--steps 3 -- python train.py` would watch all of it, and `--deep` nothing. */
 static void a_program_takes_no_options_of_a_model(void **state)
 {
-    static const char *const options[] = { "--steps 3", "--warmup 2", "--blocks", "--deep ssd_scan", "--model mamba2-130m", "--op ssd=fused",
-                                           "--device cuda" };
+    static const char *const options[] = { "--steps 3",           "--warmup 2",     "--blocks",     "--deep ssd_scan",
+                                           "--model mamba2-130m", "--op ssd=fused", "--device cuda" };
     (void)state;
     for (size_t i = 0; i < sizeof options / sizeof *options; i++)
         says(run("profile %s --out '%s' -- true", options[i], scratch("none.db")), 2, " with -- CMD\n");
     says(run("profile --batch 4 --out '%s' -- true", scratch("none.db")), 2, "a size with -- CMD\n");
 }
 
-static int prepare(void **state) { (void)state; scratch_make(); return 0; }
-static int clean(void **state)   { (void)state; scratch_remove(); return 0; }
+static int prepare(void **state)
+{
+    (void)state;
+    scratch_make();
+    return 0;
+}
+static int clean(void **state)
+{
+    (void)state;
+    scratch_remove();
+    return 0;
+}
 
-/* The rows of ssd_scan, against what the committed store holds of it: 128 blocks of 384 threads, 168 registers, 227 KiB,
- * 154660480 + 126979968 bytes of DRAM in 80.624 us, 324806 sectors in 82246 loads, 21474836480 operations of tensor cores. */
+/* The rows of ssd_scan, against what the committed store holds of it: 128 blocks of 384 threads, 168 registers, 227
+ * KiB, 154660480 + 126979968 bytes of DRAM in 80.624 us, 324806 sectors in 82246 loads, 21474836480 operations of
+ * tensor cores. */
 static void tables_of_kernels_hold_the_counters(void **state)
 {
     (void)state;
-    says(run("show " STORES "mamba2.db counters --csv"), 0, "\nssd_scan,\"(128, 1, 1)\",384,80.624,281.640448,70.18676361,56.25284438,");
+    says(run("show " STORES "mamba2.db counters --csv"), 0,
+         "\nssd_scan,\"(128, 1, 1)\",384,80.624,281.640448,70.18676361,56.25284438,");
     says(0, 0, ",168,227,0.9696969697,\"long_scoreboard 3.4, wait 1.2\"\n");
-    says(run("show " STORES "mamba2.db caches --csv"), 0, "\nssd_scan,34.30361234,56.25284438,306.315264,281.640448,535.757392,");
-    says(0, 0, ",3493.258186,3.949201177,16\n");                    // 281.640448 MB in 80.624 us; 324806 / 82246; 1048576 / 65536
-    says(run("show " STORES "mamba2.db occupancy --csv"), 0, "\nssd_scan,128,384,168,227,0,0.9696969697,14.18889891,18.75,grid,23.73990004,");
-    says(run("show " STORES "mamba2.db ratio --csv"), 0, "\nssd_scan,tensor,77.61546812,28.62480934,6837.377891,16,tensor\n");
-    says(run("show " STORES "mamba2.db blocks --csv"), 0, "\nssd_scan,counters,128,74.24520547,,,,,2200316\n");   // per block: 281640448 / 128
+    says(run("show " STORES "mamba2.db caches --csv"), 0,
+         "\nssd_scan,34.30361234,56.25284438,306.315264,281.640448,535.757392,");
+    says(0, 0, ",3493.258186,3.949201177,16\n"); // 281.640448 MB in 80.624 us; 324806 / 82246; 1048576 / 65536
+    says(run("show " STORES "mamba2.db occupancy --csv"), 0,
+         "\nssd_scan,128,384,168,227,0,0.9696969697,14.18889891,18.75,grid,23.73990004,");
+    says(run("show " STORES "mamba2.db ratio --csv"), 0,
+         "\nssd_scan,tensor,77.61546812,28.62480934,6837.377891,16,tensor\n");
+    says(run("show " STORES "mamba2.db blocks --csv"), 0,
+         "\nssd_scan,counters,128,74.24520547,,,,,2200316\n"); // per block: 281640448 / 128
     says(run("show " STORES "mamba2.db ratio"), 0, "ssd_scan");
 }
 
@@ -177,9 +208,10 @@ static void tables_of_kernels_hold_the_counters(void **state)
 static void lives_of_blocks_come_from_their_records(void **state)
 {
     (void)state;
-    changed("blocks.db", "INSERT INTO block(kernel, event, block, sm, start_ns, end_ns, work_start_ns, work_end_ns) VALUES"
-                         " (6, 1, 0, 0, 0, 1000, 100, 800), (6, 1, 1, 1, 0, 2000, 200, 1600),"
-                         " (6, 1, 2, 2, 500, 3500, 800, 2900), (6, 1, 3, 3, 0, 10000, 1000, 8000)");
+    changed("blocks.db",
+            "INSERT INTO block(kernel, event, block, sm, start_ns, end_ns, work_start_ns, work_end_ns) VALUES"
+            " (6, 1, 0, 0, 0, 1000, 100, 800), (6, 1, 1, 1, 0, 2000, 200, 1600),"
+            " (6, 1, 2, 2, 500, 3500, 800, 2900), (6, 1, 3, 3, 0, 10000, 1000, 8000)");
     says(run("show '%s' blocks --csv", scratch("blocks.db")), 0, "\nssd_scan,records,4,4,2.5,3,10,20,2200316\n");
 }
 
@@ -203,15 +235,18 @@ static void lines_of_source_have_their_waits(void **state)
     assert_null(strstr(output, "/x/scan.cu"));
 }
 
-/* `verify` counts what agrees; a kernel that executed twice its plan differs, and a store without counters is no proof. */
+/* `verify` counts what agrees; a kernel that executed twice its plan differs, and a store without counters is no
+ * proof. */
 static void plans_are_held_to_their_counters(void **state)
 {
     (void)state;
-    says(run("verify " STORES "mamba2.db"), 0, "tensor FLOPs of our kernels: 6 agree exactly (2 as counted from the data), 0 at most, 0 differ;");
+    says(run("verify " STORES "mamba2.db"), 0,
+         "tensor FLOPs of our kernels: 6 agree exactly (2 as counted from the data), 0 at most, 0 differ;");
     says(0, 0, "library products execute 1.000 to 1.026 times their least FLOPs\n");
     says(0, 0, "the same between two sweeps of L2: 20 within 5 %, 0 that read again, 0 differ\n");
     changed("twice.db", "UPDATE counter SET value = 2 * value WHERE kernel = 6 AND metric LIKE 'sm__ops_path_tensor%'");
-    says(run("verify '%s'", scratch("twice.db")), 0, "5 agree exactly (2 as counted from the data), 0 at most, 1 differ;");
+    says(run("verify '%s'", scratch("twice.db")), 0,
+         "5 agree exactly (2 as counted from the data), 0 at most, 1 differ;");
     changed("none.db", "DELETE FROM counter");
     says(run("verify '%s'", scratch("none.db")), 1, "the store has no counters");
 }
@@ -225,9 +260,9 @@ int main(void)
                                         cmocka_unit_test(plans_are_held_to_their_counters),
                                         cmocka_unit_test(a_gate_says_what_it_did_not_see),
                                         cmocka_unit_test(numbers_come_with_their_doubts),
-        cmocka_unit_test(energy_of_short_windows_is_not_told),
-        cmocka_unit_test(what_is_above_its_floor_is_explained),
-        cmocka_unit_test(long_tables_say_where_they_end),
+                                        cmocka_unit_test(energy_of_short_windows_is_not_told),
+                                        cmocka_unit_test(what_is_above_its_floor_is_explained),
+                                        cmocka_unit_test(long_tables_say_where_they_end),
                                         cmocka_unit_test(short_lives_are_judged_by_a_persistent_variant),
                                         cmocka_unit_test(a_ratio_to_what_is_not_known_is_none),
                                         cmocka_unit_test(what_a_cpu_has_not_is_noted),

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* suite_test.c -- `suite` interrupted anywhere and resumed, on a full disk, beside broken stores, with strange parts.
  *
  * Toy models (`suite --tiny`). Two interruptions of two workloads here, one of one under sanitizers, which take their
@@ -17,11 +18,11 @@
 #include "tests/shell.h"
 
 static const char *const all_parts[] = { "mamba1", "mamba2", "hybrid", "mambavision", "graphmamba" };
-static bool        is_long;
-static int         parts;                          /* the first so many of them */
-static unsigned    seed;
-static const char *only(void) { return parts == 5 ? "" : parts == 2 ? "--only mamba1,mamba2" : "--only mamba1"; }
-static const char *in(const char *folder, const char *name)
+static bool              is_long;
+static int               parts; /* the first so many of them */
+static unsigned          seed;
+static const char       *only(void) { return parts == 5 ? "" : parts == 2 ? "--only mamba1,mamba2" : "--only mamba1"; }
+static const char       *in(const char *folder, const char *name)
 {
     char path[128];
     snprintf(path, sizeof path, "%s/%s", folder, name);
@@ -51,15 +52,16 @@ static void complete(const char *folder, const char *how)
 static bool is_measured(const char *key)
 {
     static const char *const keys[] = { "run.date", "suite.seconds", "train.units_per_s" };
-    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) if (!strcmp(key, keys[i])) return true;
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+        if (!strcmp(key, keys[i])) return true;
     return false;
 }
 
 static void same_cell(mba_value a, mba_value b, mba_cell cell, const char *what)
 {
-    const bool same = cell == MBA_CELL_INT ? a.i == b.i
-                    : cell == MBA_CELL_REAL ? a.r == b.r || (isnan(a.r) && isnan(b.r))
-                    : (!a.text && !b.text) || (a.text && b.text && !strcmp(a.text, b.text));
+    const bool same = cell == MBA_CELL_INT    ? a.i == b.i
+                      : cell == MBA_CELL_REAL ? a.r == b.r || (isnan(a.r) && isnan(b.r))
+                                              : (!a.text && !b.text) || (a.text && b.text && !strcmp(a.text, b.text));
     if (!same) fail_msg("%s differs", what);
 }
 
@@ -84,10 +86,10 @@ static void same_table(mba_store *a, mba_store *b, mba_store_rows table)
 /* What was planned, learned and launched is the same to the bit; how long it took is not looked at. */
 static void same_store(const char *x, const char *y)
 {
-    static const mba_store_rows tables[] = { MBA_ROWS_sheet, MBA_ROWS_parameter, MBA_ROWS_node, MBA_ROWS_operand,
-                                             MBA_ROWS_launch, MBA_ROWS_kernel };
-    mba_store *a, *b;
-    int64_t    n, m;
+    static const mba_store_rows tables[] = { MBA_ROWS_sheet,   MBA_ROWS_parameter, MBA_ROWS_node,
+                                             MBA_ROWS_operand, MBA_ROWS_launch,    MBA_ROWS_kernel };
+    mba_store                  *a, *b;
+    int64_t                     n, m;
     assert_ok(mba_store_open(&a, x));
     assert_ok(mba_store_open(&b, y));
     for (size_t i = 0; i < sizeof tables / sizeof *tables; i++) same_table(a, b, tables[i]);
@@ -149,7 +151,7 @@ static void same_folder(const char *x, const char *y)
     char path[512];
     snprintf(path, sizeof path, "%s", in(x, "report.html"));
     same_report(path, in(y, "report.html"));
-    assert_int_equal(scratch_entries(x), scratch_entries(y));       // nothing half-made lies about
+    assert_int_equal(scratch_entries(x), scratch_entries(y)); // nothing half-made lies about
 }
 
 /* ---- interruptions ---- */
@@ -175,7 +177,7 @@ static void interrupt_after(double s, int signal_number, bool first)
     char folder[512], *argv[12] = { "mambascope", "suite", "--device", "cpu", "--tiny", "--out", folder };
     int  n = 7, status;
     snprintf(folder, sizeof folder, "%s", scratch("disturbed"));
-    if (!first)   argv[n++] = "--resume";
+    if (!first) argv[n++] = "--resume";
     if (!is_long) argv[n++] = "--only", argv[n++] = parts == 2 ? "mamba1,mamba2" : "mamba1";
     const pid_t child = fork();
     assert_true(child >= 0);
@@ -208,7 +210,7 @@ static void resumed_anywhere_it_ends_the_same(void **state)
     (void)state;
     const double began = now_s();
     complete("whole", "");
-    const double all_s = now_s() - began;          // points follow the machine: a busy one is not always caught early
+    const double all_s = now_s() - began; // points follow the machine: a busy one is not always caught early
     for (int i = 0; i < points; i++) {
         const double s = 0.05 + (is_long ? 0.26 : 0.8) * all_s * rand_r(&seed) / RAND_MAX;
         const int    number = rand_r(&seed) % 2 ? SIGKILL : SIGINT;
@@ -218,14 +220,14 @@ static void resumed_anywhere_it_ends_the_same(void **state)
         print_message("%s after %.2f s: %d of %d parts finished\n", number == SIGKILL ? "killed" : "interrupted", s, n,
                       parts);
         for (int k = 0; i && k < parts; k++)
-            if (before[k].st_ino) assert_int_equal(before[k].st_ino, after[k].st_ino);       // not made again
+            if (before[k].st_ino) assert_int_equal(before[k].st_ino, after[k].st_ino); // not made again
     }
     put(in("disturbed", ".mamba1.part.db.99999.new"), "left by a part that was killed while it made its tables");
     put(in("disturbed", ".report.html.99999.0.tmp"), "left by a suite that was killed while it wrote the page");
     complete("disturbed", "--resume");
-    for (int i = 0; i < 3; i++)                    // nothing is left but the page: interrupted while it is made
+    for (int i = 0; i < 3; i++) // nothing is left but the page: interrupted while it is made
         interrupt_after(0.02 + 0.2 * rand_r(&seed) / RAND_MAX, rand_r(&seed) % 2 ? SIGKILL : SIGINT, false);
-    whole_page("disturbed");                       // the old one or the new one, whole
+    whole_page("disturbed"); // the old one or the new one, whole
     complete("disturbed", "--resume");
     same_folder("whole", "disturbed");
 }
@@ -284,22 +286,22 @@ static void a_full_disk_is_told_and_survived(void **state)
     (void)state;
     says(suite("full", "--tiny --only mamba1", 64), 1, "cannot write");
     assert_non_null(strstr(output, "no part of the suite could be made"));
-    assert_int_equal(scratch_entries("full"), 1);                  // the options: no half-made store
+    assert_int_equal(scratch_entries("full"), 1); // the options: no half-made store
     says(suite("full", "--tiny --resume --only mamba1", 0), 0, "the report: ");
     says(suite("../../proc/mambascope", "--tiny", 0), 1, "cannot make the directory");
 }
 
 int main(void)
 {
-    const char *long_one = getenv("MBA_TEST_LONG"), *given = getenv("MBA_TEST_SEED");
+    const char             *long_one = getenv("MBA_TEST_LONG"), *given = getenv("MBA_TEST_SEED");
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(resumed_anywhere_it_ends_the_same), cmocka_unit_test(options_that_differ_are_refused),
         cmocka_unit_test(a_part_of_another_folder_counts),   cmocka_unit_test(a_broken_store_costs_itself_alone),
         cmocka_unit_test(a_full_disk_is_told_and_survived),
     };
     is_long = long_one && *long_one;
-    parts   = is_long ? 5 : getenv("MBA_TEST_SANITIZED") ? 1 : 2;
-    seed    = given ? (unsigned)strtoul(given, NULL, 10) : (unsigned)time(NULL);
+    parts = is_long ? 5 : getenv("MBA_TEST_SANITIZED") ? 1 : 2;
+    seed = given ? (unsigned)strtoul(given, NULL, 10) : (unsigned)time(NULL);
     printf("MBA_TEST_SEED=%u\n", seed);
     scratch_make();
     const int failed = cmocka_run_group_tests(tests, NULL, NULL);

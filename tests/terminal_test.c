@@ -1,4 +1,6 @@
-/* terminal_test.c -- what people see: colours where they are wanted, a bar where it fits, lines where a bar cannot be. */
+// SPDX-License-Identifier: Apache-2.0
+/* terminal_test.c -- what people see: colours where they are wanted, a bar where it fits, lines where a bar cannot
+ * be. */
 #include "tests/test.h"
 
 #include <pty.h>
@@ -9,8 +11,9 @@
 #include "core/device.h"
 #include "tests/scratch.h"
 
-#define TRAIN "train", "--model", "mamba2-130m", "--set", "width=32,layers=2,vocab=264,state=8,head_dim=16,chunk=16", \
-              "--batch", "2", "--length", "32", "--steps", "200"
+#define TRAIN \
+    "train", "--model", "mamba2-130m", "--set", "width=32,layers=2,vocab=264,state=8,head_dim=16,chunk=16", "--batch", \
+        "2", "--length", "32", "--steps", "200"
 
 static char output[1 << 16];
 
@@ -21,11 +24,11 @@ static int on_terminal(const char *term, const char *no_color, int columns, cons
     size_t               n = 0;
     const struct winsize size = { .ws_row = 24, .ws_col = (unsigned short)columns };
     const pid_t          child = forkpty(&master, NULL, NULL, &size);
-    if (child < 0) skip();                        /* a container without /dev/pts has no terminals */
+    if (child < 0) skip(); /* a container without /dev/pts has no terminals */
     if (!child) {
         setenv("TERM", term, 1);
         if (no_color) setenv("NO_COLOR", no_color, 1);
-        else          unsetenv("NO_COLOR");
+        else unsetenv("NO_COLOR");
         const char *argv[32] = { "mambascope" };
         for (int i = 0; args[i]; i++) argv[i + 1] = args[i];
         execv(getenv("MBA_PROGRAM"), (char *const *)argv);
@@ -58,11 +61,11 @@ static void pictures_have_colours_where_they_are_wanted(void **state)
     assert_int_equal(on_terminal("xterm", NULL, 80, args), 0);
     assert_non_null(strstr(output, "\033[48;2;200;100;50m\033[38;2;200;100;50m\u2580"));
     assert_non_null(strstr(output, "\033[0m\r\n"));
-    assert_int_equal(on_terminal("xterm", "", 80, args), 0);                 // empty: not set
+    assert_int_equal(on_terminal("xterm", "", 80, args), 0); // empty: not set
     assert_non_null(strchr(output, '\033'));
     assert_int_equal(on_terminal("xterm", "1", 80, args), 0);
     assert_null(strchr(output, '\033'));
-    assert_non_null(strstr(output, "========"));                             // shades instead
+    assert_non_null(strstr(output, "========")); // shades instead
     assert_int_equal(on_terminal("dumb", NULL, 80, args), 0);
     assert_null(strchr(output, '\033'));
 }
@@ -96,7 +99,7 @@ static void quiet_is_quiet(void **state)
     const char *const args[] = { TRAIN, "--quiet", NULL };
     assert_int_equal(on_terminal("xterm", NULL, 80, args), 0);
     assert_null(strstr(output, "training"));
-    assert_int_equal(strncmp(output, "200 steps", 9), 0);                   // the result is the first that is said
+    assert_int_equal(strncmp(output, "200 steps", 9), 0); // the result is the first that is said
 }
 
 /* A line that wraps could not be wiped. */
@@ -120,18 +123,26 @@ static void no_name_commands_the_terminal(void **state)
 {
     static const char evil[] = "a\033]0;owned\a\302\233mb\303\244.txt";
     const char       *path = scratch(evil), *none = scratch("none\033[2J\177");
-    const char *const inspect[] = { "data", "inspect", path, NULL }, *const missing[] = { "data", "inspect", none, NULL };
+    const char *const inspect[] = { "data", "inspect", path, NULL }, *const missing[] = { "data", "inspect", none,
+                                                                                          NULL };
     const char *const prepare[] = { "data", "prepare", path, "--out", scratch("out\033[31m"), NULL };
     const char *const option[] = { "data", "inspect", "--\033[2J", NULL }, *const command[] = { "\033[2J", NULL };
-    const struct { const char *const *args; int code; const char *words; } cases[] = {
-        { inspect, 0, "a\\x1b]0;owned\\x07\\xc2\\x9bmb\303\244.txt: " }, { missing, 1, "none\\x1b[2J\\x7f" },
-        { prepare, 0, "out\\x1b[31m: " }, { option, 2, "no option --\\x1b[2J" }, { command, 2, "no command '\\x1b[2J'" } };
+    const struct {
+        const char *const *args;
+        int                code;
+        const char        *words;
+    } cases[] = { { inspect, 0, "a\\x1b]0;owned\\x07\\xc2\\x9bmb\303\244.txt: " },
+                  { missing, 1, "none\\x1b[2J\\x7f" },
+                  { prepare, 0, "out\\x1b[31m: " },
+                  { option, 2, "no option --\\x1b[2J" },
+                  { command, 2, "no command '\\x1b[2J'" } };
     (void)state;
     scratch_put(path, "some words\n", 11);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         assert_int_equal(on_terminal("dumb", NULL, 200, cases[i].args), cases[i].code);
         for (const char *s = output; *s; s++)
-            if (*s == '\033' || *s == '\a' || *s == 0x7f || !strncmp(s, "\302\233", 2)) fail_msg("the terminal sees %#x", *s);
+            if (*s == '\033' || *s == '\a' || *s == 0x7f || !strncmp(s, "\302\233", 2))
+                fail_msg("the terminal sees %#x", *s);
         if (!strstr(output, cases[i].words)) fail_msg("no \"%s\" in: %s", cases[i].words, output);
     }
 }
@@ -142,7 +153,7 @@ static void two_dashes_end_the_options(void **state)
     const char *const both[] = { "data", "inspect", "--json", "--", "--json.txt", NULL };
     const char *const help[] = { "data", "inspect", "--", "--help", NULL };
     const char *const more[] = { "list", "--", "models", NULL }, *const none[] = { "train", "--", "--steps", NULL };
-    char              was[4096];
+    char was[4096];
     (void)state;
     assert_non_null(getcwd(was, sizeof was));
     assert_int_equal(chdir(scratch_dir), 0);
@@ -161,10 +172,16 @@ static void two_dashes_end_the_options(void **state)
 
 static void unknown_choices_of_the_environment_are_refused(void **state)
 {
-    static const struct { const char *name, *value, *words; } cases[] = {
-        { "MBA_GEMM", "pakced", "the environment has MBA_GEMM=pakced" }, { "MBA_GEMM", "packed", NULL },
-        { "MBA_GEMM", "openblas", NULL }, { "MBA_GEMM", "", NULL }, { "MBA_ISA", "base", NULL }, { "MBA_ISA", "", NULL },
-        { "MBA_ISA", "AVX2", "the environment has MBA_ISA=AVX2" }, { "MBA_ISA", "avx\033", "MBA_ISA=avx\\x1b" } };
+    static const struct {
+        const char *name, *value, *words;
+    } cases[] = { { "MBA_GEMM", "pakced", "the environment has MBA_GEMM=pakced" },
+                  { "MBA_GEMM", "packed", NULL },
+                  { "MBA_GEMM", "openblas", NULL },
+                  { "MBA_GEMM", "", NULL },
+                  { "MBA_ISA", "base", NULL },
+                  { "MBA_ISA", "", NULL },
+                  { "MBA_ISA", "AVX2", "the environment has MBA_ISA=AVX2" },
+                  { "MBA_ISA", "avx\033", "MBA_ISA=avx\\x1b" } };
     const char *const args[] = { "list", "models", NULL };
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -192,8 +209,18 @@ static void an_instruction_set_that_the_machine_has_not_is_refused(void **state)
     unsetenv("MBA_ISA");
 }
 
-static int begin(void **state) { (void)state; scratch_make(); return 0; }
-static int end(void **state) { (void)state; scratch_remove(); return 0; }
+static int begin(void **state)
+{
+    (void)state;
+    scratch_make();
+    return 0;
+}
+static int end(void **state)
+{
+    (void)state;
+    scratch_remove();
+    return 0;
+}
 
 int main(void)
 {

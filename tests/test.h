@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* test.h -- what every test program starts with: cmocka and a few words of our own.
  *
  *     static void claim_in_words(void **state) { (void)state; assert_near(got, want, 1e-6); }
@@ -23,7 +24,8 @@
 #include "tests/watchdog.h"
 
 /* |got - want| <= tolerance; NaN never passes. */
-#define assert_near(got, want, tolerance) assert_near_((double)(got), (double)(want), (double)(tolerance), __FILE__, __LINE__)
+#define assert_near(got, want, tolerance) \
+    assert_near_((double)(got), (double)(want), (double)(tolerance), __FILE__, __LINE__)
 static inline void assert_near_(double got, double want, double tolerance, const char *file, int line)
 {
     if (fabs(got - want) <= tolerance) return;
@@ -50,11 +52,11 @@ static inline void assert_fails_(mba_status st, mba_status code, const char *wor
     _fail(file, line);
 }
 
-#define MBA_TEST_MAIN(...)                                            \
-    int main(void)                                                    \
-    {                                                                 \
-        const struct CMUnitTest tests[] = { __VA_ARGS__ };            \
-        return cmocka_run_group_tests(tests, NULL, NULL);             \
+#define MBA_TEST_MAIN(...) \
+    int main(void) \
+    { \
+        const struct CMUnitTest tests[] = { __VA_ARGS__ }; \
+        return cmocka_run_group_tests(tests, NULL, NULL); \
     }
 
 #endif

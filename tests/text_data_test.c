@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* text_data_test.c -- text as --data: never read as token ids, prepared once, and its tokenizer in every checkpoint. */
 #include "tests/program.h"
 #include "data/tokenizer.h"
@@ -33,19 +34,23 @@ static void text_is_prepared_and_never_read_as_tokens(void **state)
 {
     (void)state;
     put_book("book.txt");
-    says(run("train " TINY " --data '%s/book.txt' --steps 2", 50288, scratch_dir), 0, "1 document, 9601 tokens (tokenizer bytes)");
-    assert_non_null(strstr(output, "data: 9601 tokens"));            // 4800 of the file's bytes before
+    says(run("train " TINY " --data '%s/book.txt' --steps 2", 50288, scratch_dir), 0,
+         "1 document, 9601 tokens (tokenizer bytes)");
+    assert_non_null(strstr(output, "data: 9601 tokens")); // 4800 of the file's bytes before
     assert_non_null(strstr(output, "--set vocab=257"));
-    says(run("train " TINY " --data '%s/book.txt' --steps 2", 200, scratch_dir), 2, "the tokenizer has 257 tokens, the model 200");
+    says(run("train " TINY " --data '%s/book.txt' --steps 2", 200, scratch_dir), 2,
+         "the tokenizer has 257 tokens, the model 200");
     /* Also under the name of token files, also in a folder, and by a glob. */
     put_book("book.bin");
-    says(run("train " TINY " --data '%s/book.bin' --steps 2", 50288, scratch_dir), 1, "looks like text, not like tokens");
+    says(run("train " TINY " --data '%s/book.bin' --steps 2", 50288, scratch_dir), 1,
+         "looks like text, not like tokens");
     assert_int_equal(mkdir(scratch("texts"), 0755), 0);
     put_book("texts/a.txt");
     put(scratch("texts/b.jsonl"), "{\"text\":\"one\"}\n{\"text\":\"two\"}\n");
     says(run("train " TINY " --data '%s/texts' --steps 1", 264, scratch_dir), 0, "and 1 more prepared: 3 documents");
     says(run("train " TINY " --data '%s/texts/*.txt' --steps 1", 264, scratch_dir), 0, "1 document");
-    says(run("train " TINY " --data '%s/texts/b.jsonl' --field body --steps 1", 264, scratch_dir), 1, "no text under \"body\"");
+    says(run("train " TINY " --data '%s/texts/b.jsonl' --field body --steps 1", 264, scratch_dir), 1,
+         "no text under \"body\"");
     says(run("train " TINY " --data " NEOX " --steps 1", 264), 1, "goes to --tokenizer");
     assert_int_equal(unlink(scratch("book.bin")), 0);
 }
@@ -54,34 +59,43 @@ static void text_is_prepared_once_for_a_run(void **state)
 {
     (void)state;
     put_book("book.txt");
-    says(run("train " TINY " --data '%s/book.txt' --steps 2 --out '%s/a'", 264, scratch_dir, scratch_dir), 0, "9601 tokens");
+    says(run("train " TINY " --data '%s/book.txt' --steps 2 --out '%s/a'", 264, scratch_dir, scratch_dir), 0,
+         "9601 tokens");
     assert_non_null(strstr(output, "/a/tokens"));
-    says(run("train --resume '%s/a' --batch 2 --length 32 --data '%s/book.txt' --steps 4 --out '%s/a'", scratch_dir, scratch_dir,
-             scratch_dir), 0, "as it was prepared");
+    says(run("train --resume '%s/a' --batch 2 --length 32 --data '%s/book.txt' --steps 4 --out '%s/a'", scratch_dir,
+             scratch_dir, scratch_dir),
+         0, "as it was prepared");
     /* Unbroken and broken runs are the same, and so is one over shards made by hand. */
-    says(run("train " TINY " --data '%s/book.txt' --steps 4 --out '%s/b' --quiet", 264, scratch_dir, scratch_dir), 0, "4 steps");
+    says(run("train " TINY " --data '%s/book.txt' --steps 4 --out '%s/b' --quiet", 264, scratch_dir, scratch_dir), 0,
+         "4 steps");
     says(run("data prepare --out '%s/shards' '%s/book.txt'", scratch_dir, scratch_dir), 0, "9601 tokens");
-    says(run("train " TINY " --data '%s/shards' --steps 4 --out '%s/c' --quiet", 264, scratch_dir, scratch_dir), 0, "4 steps");
+    says(run("train " TINY " --data '%s/shards' --steps 4 --out '%s/c' --quiet", 264, scratch_dir, scratch_dir), 0,
+         "4 steps");
     same_bytes(scratch("b/step-000004/model.safetensors"), scratch("c/step-000004/model.safetensors"));
     /* A text that has changed is not silently trained on. */
     FILE *f = fopen(scratch("book.txt"), "r+");
     assert_non_null(f);
     fputc('W', f);
     fclose(f);
-    says(run("train --resume '%s/a' --batch 2 --length 32 --data '%s/book.txt' --steps 6 --out '%s/a'", scratch_dir, scratch_dir,
-             scratch_dir), 2, "the text has changed");
+    says(run("train --resume '%s/a' --batch 2 --length 32 --data '%s/book.txt' --steps 6 --out '%s/a'", scratch_dir,
+             scratch_dir, scratch_dir),
+         2, "the text has changed");
 }
 
 static void eval_reads_text_with_the_tokenizer_of_the_checkpoint(void **state)
 {
     (void)state;
     put_book("book.txt");
-    says(run("train " TINY " --data '%s/book.txt' --tokenizer " NEOX " --steps 2 --out '%s/n' --quiet", 800, scratch_dir, scratch_dir), 0,
-         "2 steps");
-    says(run("eval --checkpoint '%s/n' --data '%s/book.txt' --batch 2 --length 32", scratch_dir, scratch_dir), 0, "tokenizer bpe-");
-    says(run("eval --checkpoint '%s/n' --data '%s/n/tokens' --batch 2 --length 32", scratch_dir, scratch_dir), 0, "loss ");
-    says(run("train --init '%s/n' --data '%s/book.txt' --batch 2 --length 32 --steps 1 --out '%s/m'", scratch_dir, scratch_dir,
-             scratch_dir), 0, "tokenizer bpe-");
+    says(run("train " TINY " --data '%s/book.txt' --tokenizer " NEOX " --steps 2 --out '%s/n' --quiet", 800,
+             scratch_dir, scratch_dir),
+         0, "2 steps");
+    says(run("eval --checkpoint '%s/n' --data '%s/book.txt' --batch 2 --length 32", scratch_dir, scratch_dir), 0,
+         "tokenizer bpe-");
+    says(run("eval --checkpoint '%s/n' --data '%s/n/tokens' --batch 2 --length 32", scratch_dir, scratch_dir), 0,
+         "loss ");
+    says(run("train --init '%s/n' --data '%s/book.txt' --batch 2 --length 32 --steps 1 --out '%s/m'", scratch_dir,
+             scratch_dir, scratch_dir),
+         0, "tokenizer bpe-");
     same_bytes(scratch("m/step-000001/tokenizer.json"), NEOX);
     says(run("train " TINY " --data '%s/n/tokens' --tokenizer bytes --steps 1", 800, scratch_dir), 2,
          "was made with another tokenizer");
@@ -90,8 +104,8 @@ static void eval_reads_text_with_the_tokenizer_of_the_checkpoint(void **state)
 /* tokenizer.json and a configuration with which AutoTokenizer reads it. */
 static void check_tokenizer(const char *folder, const char *json)
 {
-    char          path[600];
-    json_error_t  e;
+    char           path[600];
+    json_error_t   e;
     mba_tokenizer *t;
     snprintf(path, sizeof path, "%s/tokenizer_config.json", scratch(folder));
     json_t *config = json_load_file(path, 0, &e);
@@ -102,7 +116,7 @@ static void check_tokenizer(const char *folder, const char *json)
     snprintf(path, sizeof path, "%s/tokenizer.json", scratch(folder));
     assert_ok(mba_tokenizer_create(&t, path));
     if (!json) assert_string_equal(mba_tokenizer_name(t), "bytes");
-    else       same_bytes(path, json);
+    else same_bytes(path, json);
     mba_tokenizer_destroy(t);
 }
 
@@ -112,7 +126,9 @@ static void every_checkpoint_holds_its_tokenizer(void **state)
     put_book("book.txt");
     says(run("data prepare --out '%s/bpe' --tokenizer " NEOX " '%s/book.txt'", scratch_dir, scratch_dir), 0, "bpe-");
     check_tokenizer("bpe", NEOX);
-    says(run("train " TINY " --data '%s/bpe' --steps 2 --save-every 1 --out '%s/t' --quiet", 800, scratch_dir, scratch_dir), 0, "2 steps");
+    says(run("train " TINY " --data '%s/bpe' --steps 2 --save-every 1 --out '%s/t' --quiet", 800, scratch_dir,
+             scratch_dir),
+         0, "2 steps");
     check_tokenizer("t", NEOX);
     check_tokenizer("t/step-000001", NEOX);
     check_tokenizer("t/step-000002", NEOX);
@@ -121,17 +137,20 @@ static void every_checkpoint_holds_its_tokenizer(void **state)
     check_tokenizer("s/step-000001", NULL);
     /* What lies beside it, a chat template for example, stays with a model that is trained on. */
     put(scratch("t/step-000002/chat_template.jinja"), "{{ messages }}");
-    says(run("train --init '%s/t/step-000002' --data '%s/bpe' --batch 2 --length 32 --steps 1 --out '%s/u' --quiet", scratch_dir,
-             scratch_dir, scratch_dir), 0, "1 steps");
+    says(run("train --init '%s/t/step-000002' --data '%s/bpe' --batch 2 --length 32 --steps 1 --out '%s/u' --quiet",
+             scratch_dir, scratch_dir, scratch_dir),
+         0, "1 steps");
     must_be("u/step-000001/chat_template.jinja");
     /* Data of another tokenizer would be other words to the model. */
     says(run("data prepare --out '%s/other' '%s/book.txt'", scratch_dir, scratch_dir), 0, "(bytes)");
-    says(run("train --init '%s/t' --data '%s/other' --batch 2 --length 32 --steps 1 --quiet", scratch_dir, scratch_dir), 2,
-         "another tokenizer than the model");
-    says(run("train --init '%s/t' --data '%s/other' --tokenizer bytes --batch 2 --length 32 --steps 1 --quiet", scratch_dir,
-             scratch_dir), 0, "1 steps");
+    says(run("train --init '%s/t' --data '%s/other' --batch 2 --length 32 --steps 1 --quiet", scratch_dir, scratch_dir),
+         2, "another tokenizer than the model");
+    says(run("train --init '%s/t' --data '%s/other' --tokenizer bytes --batch 2 --length 32 --steps 1 --quiet",
+             scratch_dir, scratch_dir),
+         0, "1 steps");
     /* Bare tokens have none, and none is invented. */
-    says(run("train " TINY " --data '%s/bare.bin' --steps 1 --out '%s/v' --quiet", 264, scratch_dir, scratch_dir), 0, "1 steps");
+    says(run("train " TINY " --data '%s/bare.bin' --steps 1 --out '%s/v' --quiet", 264, scratch_dir, scratch_dir), 0,
+         "1 steps");
     assert_int_not_equal(access(scratch("v/step-000001/tokenizer.json"), F_OK), 0);
 }
 
@@ -157,8 +176,8 @@ static void text_that_was_read_is_let_go(void **state)
         memset(text, 'a', n);
         text[n] = 0;
         const mba_status st = mba_text_data_open(&d, &(mba_text_data_options){ .data = text, .vocab = 257 });
-        if (n < sizeof d.path) assert_ok(st);              // no text: the loader says what it is
-        else                   assert_fails(st, MBA_E_ARG, "is too long\nfix: a shorter --data");
+        if (n < sizeof d.path) assert_ok(st); // no text: the loader says what it is
+        else assert_fails(st, MBA_E_ARG, "is too long\nfix: a shorter --data");
         mba_text_data_close(&d);
     }
 }
@@ -169,15 +188,21 @@ static int begin(void **state)
     scratch_make();
     FILE *f = fopen(scratch("bare.bin"), "wb");
     if (!f) return -1;
-    for (int i = 0; i < 2000; i++) { fputc(i % 250, f); fputc(0, f); }
+    for (int i = 0; i < 2000; i++) {
+        fputc(i % 250, f);
+        fputc(0, f);
+    }
     return fclose(f);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(text_is_prepared_and_never_read_as_tokens), cmocka_unit_test(text_is_prepared_once_for_a_run),
-        cmocka_unit_test(eval_reads_text_with_the_tokenizer_of_the_checkpoint), cmocka_unit_test(every_checkpoint_holds_its_tokenizer), cmocka_unit_test(text_that_was_read_is_let_go),
+        cmocka_unit_test(text_is_prepared_and_never_read_as_tokens),
+        cmocka_unit_test(text_is_prepared_once_for_a_run),
+        cmocka_unit_test(eval_reads_text_with_the_tokenizer_of_the_checkpoint),
+        cmocka_unit_test(every_checkpoint_holds_its_tokenizer),
+        cmocka_unit_test(text_that_was_read_is_let_go),
     };
     return cmocka_run_group_tests(tests, begin, remove_data);
 }

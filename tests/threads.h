@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* threads.h -- proves that a graph gives the same bits at 1, 2 and 3 threads.
  *
  *     assert_same_bits(g, &step);          // the graph is complete: backward and optimizer appended
@@ -23,8 +24,7 @@ static inline void fill_inputs(mba_program *p)
             const bool ignored = t->may_ignore && u[1] % 5 == 0;
             if (t->type.dtype == MBA_I32)
                 ((int32_t *)mba_program_at(p, t))[i] = ignored ? -100 : (int32_t)(u[0] % t->bound);
-            else
-                ((float *)mba_program_at(p, t))[i] = (float)(2 * mba_unit(u[0]) - 1);
+            else ((float *)mba_program_at(p, t))[i] = (float)(2 * mba_unit(u[0]) - 1);
         }
     }
 }
@@ -33,7 +33,7 @@ static inline void fill_inputs(mba_program *p)
 static inline mba_program *run_once(const mba_graph *g, const mba_step *step, int threads)
 {
     static const mba_machine host = { .name = "host" };
-    mba_program *p;
+    mba_program             *p;
     mba_cpu_set_threads(threads);
     assert_ok(mba_program_create(&p, g, &(mba_program_options){ .machine = &host }));
     assert_ok(mba_program_bind(p, &mba_device_cpu));

@@ -1,17 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
 /* token_file_test.c -- token files: the two formats told apart, hostile ones refused, what is written is read. */
 #include "tests/test.h"
 #include "tests/scratch.h"
 
 #include "data/token_file.h"
 
-static void put_32(unsigned char *p, uint32_t v) { for (int i = 0; i < 4; i++) p[i] = (unsigned char)(v >> 8 * i); }
+static void put_32(unsigned char *p, uint32_t v)
+{
+    for (int i = 0; i < 4; i++) p[i] = (unsigned char)(v >> 8 * i);
+}
 
 /* Opens a file of these bytes, with the three words of a header in front where `magic` is not 0. */
 static mba_status open_with(mba_token_file **f, uint32_t magic, uint32_t version, uint32_t count, size_t bytes)
 {
     unsigned char *p = calloc(1, bytes + 12);
     for (size_t i = 0; i < bytes; i++) p[i] = i < 1024 ? 0 : (unsigned char)(i % 7);
-    if (magic) { put_32(p, magic); put_32(p + 4, version); put_32(p + 8, count); }
+    if (magic) {
+        put_32(p, magic);
+        put_32(p + 4, version);
+        put_32(p + 8, count);
+    }
     const char *path = scratch("x.bin");
     scratch_put(path, p, bytes);
     free(p);
@@ -34,7 +42,7 @@ static void formats_are_told_apart(void **state)
     assert_int_equal(mba_token_file_count(f), 25);
     assert_int_equal(mba_token_file_bytes_per_token(f), 4);
     mba_token_file_close(f);
-    assert_ok(open_with(&f, 0, 0, 0, 1124));            /* no header */
+    assert_ok(open_with(&f, 0, 0, 0, 1124)); /* no header */
     assert_int_equal(mba_token_file_count(f), 562);
     assert_null(mba_token_file_notes(f));
     mba_token_file_close(f);
@@ -58,7 +66,7 @@ static void a_bare_file_may_begin_like_a_header(void **state)
     assert_int_equal(mba_token_file_count(f), 1000);
     mba_token_file_close(f);
     put_32(p + 4, 1);
-    put_32(p + 8, (2000 - 1024) / 2);                        /* now the size fits: a shard */
+    put_32(p + 8, (2000 - 1024) / 2); /* now the size fits: a shard */
     scratch_put(scratch("y.bin"), p, sizeof p);
     assert_ok(mba_token_file_open(&f, scratch("y.bin")));
     assert_int_equal(mba_token_file_count(f), 488);
@@ -97,13 +105,13 @@ static void what_is_written_is_read(void **state)
         const char     *path = scratch("w.bin");
         for (int64_t i = 0; i < N; i++) ids[i] = (int32_t)(i * 2654435761u % (vocabs[k] - 1));
         ids[N - 1] = (int32_t)(vocabs[k] - 1);
-        mba_token_notes notes = { .tokenizer   = "bytes",
-                                  .vocab       = vocabs[k],
+        mba_token_notes notes = { .tokenizer = "bytes",
+                                  .vocab = vocabs[k],
                                   .end_of_text = k ? 7 : -1,
-                                  .documents   = 3,
-                                  .bytes       = INT64_MAX,
-                                  .source      = "a \"quoted\" name",
-                                  .synthetic   = k == 1 };
+                                  .documents = 3,
+                                  .bytes = INT64_MAX,
+                                  .source = "a \"quoted\" name",
+                                  .synthetic = k == 1 };
         assert_ok(mba_token_file_write(path, ids, N, vocabs[k], &notes));
         assert_ok(mba_token_file_open(&f, path));
         assert_int_equal(mba_token_file_bytes_per_token(f), k ? 4 : 2);
@@ -122,7 +130,8 @@ static void what_is_written_is_read(void **state)
         assert_true(n->bytes == INT64_MAX);
         assert_int_equal(n->synthetic, k == 1);
         mba_token_file_close(f);
-        free(ids); free(back);
+        free(ids);
+        free(back);
     }
     assert_fails(mba_token_file_write(scratch("v.bin"), (int32_t[]){ 1, 5 }, 2, 5, NULL), MBA_E_ARG,
                  "the token 5 at 1");
@@ -140,7 +149,10 @@ static void huge_values_are_refused(void **state)
     int32_t         v;
     unsigned char   p[1028] = { 0 };
     scratch_make();
-    put_32(p, 20240801); put_32(p + 4, 7); put_32(p + 8, 1); put_32(p + 1024, 0xfffffffeu);
+    put_32(p, 20240801);
+    put_32(p + 4, 7);
+    put_32(p + 8, 1);
+    put_32(p + 1024, 0xfffffffeu);
     scratch_put(scratch("h.bin"), p, sizeof p);
     assert_ok(mba_token_file_open(&f, scratch("h.bin")));
     assert_fails(mba_token_file_read(f, &v, 0, 1, INT32_MAX), MBA_E_FORMAT,
@@ -153,7 +165,9 @@ static void huge_values_are_refused(void **state)
 static void bad_notes_are_refused(void **state)
 {
     (void)state;
-    static const struct { const char *json, *words; } cases[] = {
+    static const struct {
+        const char *json, *words;
+    } cases[] = {
         { "{", "x.bin.json" },
         { "{}", "vocab" },
         { "{\"vocab\":0}", "vocab" },

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* train_exact_test.c -- the same run whichever way it is made: with any number of threads, in halves, looking ahead, in
  * micro-batches, with states carried from batch to batch. */
 #include "tests/training.h"
@@ -33,9 +34,9 @@ static void same_run(const char *a, const char *b, const char *step)
 
 static void train(mba_train_options o, int threads, const char *out, int64_t stop_after, const char *resume)
 {
-    o.out        = scratch(out);
+    o.out = scratch(out);
     o.stop_after = stop_after;
-    o.resume     = resume ? scratch(resume) : NULL;
+    o.resume = resume ? scratch(resume) : NULL;
     mba_cpu_set_threads(threads);
     assert_ok(mba_train(&o));
     mba_cpu_set_threads(0);
@@ -46,13 +47,14 @@ static mba_train_options workload(int i)
 {
     static const char *const pattern[] = { "mm", "MM", "M*-M+" };
     if (i < 3) return options(pattern[i], 20);
-    if (i == 4) return other("graphmamba-peptides-func", SMALL_PEPTIDES,
-                             (mba_batch_shape){ .graphs = 6, .nodes = 700, .edges = 1500 }, 20);
+    if (i == 4)
+        return other("graphmamba-peptides-func", SMALL_PEPTIDES,
+                     (mba_batch_shape){ .graphs = 6, .nodes = 700, .edges = 1500 }, 20);
     if (i == 5) return other("graphmamba-cluster", SMALL_CLUSTER, (mba_batch_shape){ .graphs = 3 }, 20);
     mba_train_options o = other("mambavision-t", SMALL_VISION, (mba_batch_shape){ .batch = 4 }, 20);
     o.session.optimizer = MBA_LAMB;
-    o.session.ema       = 0.9;
-    o.micros            = 2;
+    o.session.ema = 0.9;
+    o.micros = 2;
     return o;
 }
 
@@ -95,10 +97,10 @@ static void same_bits_at_any_number_of_threads_and_after_resuming(void **state)
 {
     (void)state;
     for (int i = 0; i < 6; i++) {
-        char dir[5][16];
+        char                     dir[5][16];
         static const char *const name[] = { "one", "two", "three", "again", "halves" };
         for (int k = 0; k < 5; k++) snprintf(dir[k], sizeof dir[k], "%s%d", name[k], i);
-        for (int k = 0; k < 3; k++) train(workload(i), k + 1, dir[k], 0, NULL);    // 1, 2 and 3 threads
+        for (int k = 0; k < 3; k++) train(workload(i), k + 1, dir[k], 0, NULL); // 1, 2 and 3 threads
         train(workload(i), 2, dir[3], 0, NULL);
         train(workload(i), 2, dir[4], 10, NULL);
         log_more(dir[4]);
@@ -110,10 +112,11 @@ static void same_bits_at_any_number_of_threads_and_after_resuming(void **state)
     }
 }
 
-/* The CPU as a device with memory of its own: inputs are what was in their mirror when they were sent, or else when a run
- * began, and what a run leaves there is overwritten at once, so that who reads the wrong mirror gets another result. */
+/* The CPU as a device with memory of its own: inputs are what was in their mirror when they were sent, or else when a
+ * run began, and what a run leaves there is overwritten at once, so that who reads the wrong mirror gets another
+ * result. */
 static int         sent;
-static const void *sent_from;                     /* the mirror that is in `ahead`; NULL: none */
+static const void *sent_from; /* the mirror that is in `ahead`; NULL: none */
 
 static mba_status apart_take_host(void **out, size_t bytes)
 {
@@ -159,8 +162,8 @@ static mba_device device_apart(void)
     apart.wait = apart_wait;
     apart.send = apart_send;
     apart.recall = apart_recall;
-    apart.run  = apart_run;
-    sent_from  = NULL;
+    apart.run = apart_run;
+    sent_from = NULL;
     return apart;
 }
 
@@ -169,20 +172,20 @@ static void looking_ahead_changes_nothing(void **state)
 {
     (void)state;
     const mba_device apart = device_apart();
-    for (int n = 0; n < 5; n++) {                                // text, images, graphs; text and images in two micro-batches
-        const int         i = (const int[]){ 1, 3, 4 }[n % 3], micros = 1 + n / 3;
-        mba_train_options o = workload(i);
-        char              dir[3][24];
+    for (int n = 0; n < 5; n++) { // text, images, graphs; text and images in two micro-batches
+        const int                i = (const int[]){ 1, 3, 4 }[n % 3], micros = 1 + n / 3;
+        mba_train_options        o = workload(i);
+        char                     dir[3][24];
         static const char *const name[] = { "ahead-plain", "ahead", "ahead-halves" };
         for (int k = 0; k < 3; k++) snprintf(dir[k], sizeof dir[k], "%s%d", name[k], n);
-        o.micros      = micros;
+        o.micros = micros;
         o.valid_every = 7;
-        o.save_every  = 5;
+        o.save_every = 5;
         train(o, 1, dir[0], 0, NULL);
         sent = 0;
         o.session.device = &apart;
         train(o, 3 - micros, dir[1], 0, NULL);
-        assert_int_equal(sent, 17 + 20 * (micros - 1));          // 19 steps have one behind them, two a validation
+        assert_int_equal(sent, 17 + 20 * (micros - 1)); // 19 steps have one behind them, two a validation
         same_run(dir[0], dir[1], "step-000005");
         same_run(dir[0], dir[1], "step-000020");
         if (micros > 1) continue;
@@ -193,7 +196,7 @@ static void looking_ahead_changes_nothing(void **state)
 }
 
 /* The n-th run gives a loss that is no number. */
-static int runs_until_bad;
+static int        runs_until_bad;
 static mba_status spoil(mba_program *p, mba_status st)
 {
     float *loss = mba_program_host(p, mba_graph_find(p->graph, "loss"));
@@ -201,8 +204,14 @@ static mba_status spoil(mba_program *p, mba_status st)
     return st;
 }
 
-static mba_status bad_run(mba_program *p, unsigned passes, const mba_hooks *h) { return spoil(p, mba_device_cpu.run(p, passes, h)); }
-static mba_status bad_apart_run(mba_program *p, unsigned passes, const mba_hooks *h) { return spoil(p, apart_run(p, passes, h)); }
+static mba_status bad_run(mba_program *p, unsigned passes, const mba_hooks *h)
+{
+    return spoil(p, mba_device_cpu.run(p, passes, h));
+}
+static mba_status bad_apart_run(mba_program *p, unsigned passes, const mba_hooks *h)
+{
+    return spoil(p, apart_run(p, passes, h));
+}
 
 /* The step is left out, and the batches after it are those of a run that looks at none before its turn. */
 static void a_bad_micro_batch_drops_what_was_bound_ahead(void **state)
@@ -211,14 +220,14 @@ static void a_bad_micro_batch_drops_what_was_bound_ahead(void **state)
     mba_device plain = mba_device_cpu, apart = device_apart();
     plain.run = bad_run;
     apart.run = bad_apart_run;
-    for (int bad = 3; bad < 5; bad++) {                          // the first and the second micro-batch of the second step
+    for (int bad = 3; bad < 5; bad++) { // the first and the second micro-batch of the second step
         static const char *const name[] = { "bad-plain", "bad-apart" };
         char                     dir[2][24];
         for (int k = 0; k < 2; k++) {
             mba_train_options o = options("M", 6);
-            o.micros         = 2;
+            o.micros = 2;
             o.session.device = k ? &apart : &plain;
-            runs_until_bad   = bad;
+            runs_until_bad = bad;
             snprintf(dir[k], sizeof dir[k], "%s%d", name[k], bad);
             train(o, 1, dir[k], 0, NULL);
         }
@@ -226,7 +235,7 @@ static void a_bad_micro_batch_drops_what_was_bound_ahead(void **state)
     }
 }
 
-static int waits_until_failure = -1;
+static int        waits_until_failure = -1;
 static mba_status no_more_wait(void)
 {
     return waits_until_failure-- ? apart_wait() : mba_fail(MBA_E_DEVICE, "the device is gone");
@@ -238,7 +247,9 @@ static void a_failure_that_the_host_waits_for_is_told(void **state)
     mba_session               s = { 0 };
     const mba_step            step = { .seed = 1 };
     mba_device                d = device_apart();
-    const mba_session_options o = { .model.lm = small("M"), .adamw = mba_adamw_defaults(), .device = &d, .train = true };
+    const mba_session_options o = {
+        .model.lm = small("M"), .adamw = mba_adamw_defaults(), .device = &d, .train = true
+    };
     (void)state;
     d.wait = no_more_wait;
     assert_ok(mba_session_plan(&s, &o));
@@ -260,10 +271,14 @@ static void what_is_written_recalls_what_was_sent_on(const mba_device *d)
 {
     float loss[2];
     for (int rows = 0; rows < 2; rows++) {
-        mba_session                  s = { 0 };
-        const mba_step               step = { .seed = 1 };
-        const mba_session_options    o = { .model.lm = small("M"), .adamw = mba_adamw_defaults(), .device = d, .train = true,
-                                           .backward = true, .update = true };
+        mba_session               s = { 0 };
+        const mba_step            step = { .seed = 1 };
+        const mba_session_options o = { .model.lm = small("M"),
+                                        .adamw = mba_adamw_defaults(),
+                                        .device = d,
+                                        .train = true,
+                                        .backward = true,
+                                        .update = true };
         assert_ok(mba_session_plan(&s, &o));
         assert_ok(mba_session_bind(&s, 1));
         assert_ok(mba_feed_example(&s, &(mba_step){ 0 }));
@@ -303,8 +318,8 @@ static void sending_ahead_on_a_gpu_changes_nothing(void **state)
         for (int k = 0; k < 2; k++) {
             mba_train_options o = workload((const int[]){ 1, 3, 4 }[n % 3]);
             o.session.device = k ? gpu : &at_head;
-            o.micros         = 1 + n / 3;
-            o.valid_every    = 7;
+            o.micros = 1 + n / 3;
+            o.valid_every = 7;
             snprintf(dir[k], sizeof dir[k], "%s%d", name[k], n);
             train(o, 1, dir[k], 0, NULL);
         }
@@ -312,7 +327,7 @@ static void sending_ahead_on_a_gpu_changes_nothing(void **state)
     }
 }
 
-static int runs_left;
+static int        runs_left;
 static mba_status failing_run(mba_program *p, unsigned passes, const mba_hooks *h)
 {
     runs_left--;
@@ -331,18 +346,18 @@ static void a_device_that_fails_ends_the_run_with_its_words(void **state)
     mba_device fails = mba_device_cpu;
     fails.alloc_host = apart_take_host;
     fails.dealloc_host = free;
-    fails.run  = failing_run;
+    fails.run = failing_run;
     fails.wait = failing_wait;
     for (int micros = 1; micros <= 2; micros++)
         for (int n = 0, enough = 0; !enough; n++) {
             mba_train_options o = options("M", 3);
             o.session.device = &fails;
-            o.micros         = micros;
-            runs_left        = n;
+            o.micros = micros;
+            runs_left = n;
             const mba_status st = mba_train(&o);
             enough = runs_left >= 0;
             if (enough) assert_ok(st);
-            else        assert_fails(st, MBA_E_DEVICE, "the device has stopped");
+            else assert_fails(st, MBA_E_DEVICE, "the device has stopped");
         }
 }
 
@@ -365,17 +380,23 @@ static void states_carried_from_batch_to_batch_resume_too(void **state)
 }
 
 static double loss_sum;
-static void sum_loss(void *ctx, const mba_train_report *r) { (void)ctx; loss_sum += r->loss; }
+static void   sum_loss(void *ctx, const mba_train_report *r)
+{
+    (void)ctx;
+    loss_sum += r->loss;
+}
 
 /* Nothing is learned here: the pieces of every stream give together what its whole length gives at once, in each epoch.
- * Documents end at the border of a piece, and one, two and three tokens before it, which a convolution of four looks back. */
+ * Documents end at the border of a piece, and one, two and three tokens before it, which a convolution of four looks
+ * back. */
 static void states_go_on_where_their_row_ended(void **state)
 {
     enum { B = 2, L = 8, PIECES = 5, END = 255 };
     (void)state;
     int32_t ids[B * PIECES * L + 1];
     for (int i = 0; i <= B * PIECES * L; i++) ids[i] = (i * i * 7 + i) % 253;
-    static const int ends[] = { 3, L, 2 * L - 1, 3 * L - 2, 4 * L - 3, PIECES * L + L, PIECES * L + 2 * L + 1, 10 * L - 2 };
+    static const int ends[] = { 3,         L, 2 * L - 1, 3 * L - 2, 4 * L - 3, PIECES * L + L, PIECES * L + 2 * L + 1,
+                                10 * L - 2 };
     for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) ids[ends[i]] = END;
     assert_ok(mba_token_file_write(scratch("streams.bin"), ids, B * PIECES * L + 1, 264, NULL));
     for (int documents = 0; documents < 2; documents++)
@@ -383,19 +404,20 @@ static void states_go_on_where_their_row_ended(void **state)
             double whole = 0;
             for (int carry = 0; carry < 2; carry++) {
                 mba_train_options o = options("mM", carry ? 2 * PIECES / micros : 1);
-                o.feed     = (mba_feed_options){ .data = scratch("streams.bin"), .in_order = true,
-                                                 .end_of_text = documents ? END + 1 : 0 };
+                o.feed = (mba_feed_options){ .data = scratch("streams.bin"),
+                                             .in_order = true,
+                                             .end_of_text = documents ? END + 1 : 0 };
                 o.schedule = (mba_schedule){ .steps = o.schedule.steps };
-                o.session.model.lm.batch     = B;
-                o.session.model.lm.length    = carry ? L : L * PIECES;
+                o.session.model.lm.batch = B;
+                o.session.model.lm.length = carry ? L : L * PIECES;
                 o.session.model.lm.documents = documents;
-                o.micros   = carry ? micros : 1;
-                o.carry    = carry;
-                o.report   = sum_loss;
-                loss_sum   = 0;
+                o.micros = carry ? micros : 1;
+                o.carry = carry;
+                o.report = sum_loss;
+                loss_sum = 0;
                 assert_ok(mba_train(&o));
                 if (!carry) whole = loss_sum;
-                else        assert_near(loss_sum / (double)o.schedule.steps, whole, 2e-6);
+                else assert_near(loss_sum / (double)o.schedule.steps, whole, 2e-6);
             }
         }
 }
@@ -422,14 +444,14 @@ static void two_micro_batches_are_one_batch(void **state)
     for (int micros = 1; micros <= 2; micros++) {
         mba_train_options o = options("Mm", 6);
         o.session.model.lm.batch = 4 / micros;
-        o.micros   = micros;
+        o.micros = micros;
         o.feed.in_order = true;
         o.feed.validation = 0;
-        o.report   = keep_loss;
+        o.report = keep_loss;
         assert_ok(mba_train(&o));
         loss[micros - 1] = last_loss;
     }
-    assert_near(loss[0], loss[1], 2e-5);          // six steps of fp32 whose sums are ordered differently
+    assert_near(loss[0], loss[1], 2e-5); // six steps of fp32 whose sums are ordered differently
 }
 
 int main(void)

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* train_test.c -- training as a whole: it learns, keeps and refuses checkpoints, is watched. */
 #include "tests/training.h"
 
@@ -16,11 +17,11 @@ static void a_small_model_learns(void **state)
     o.session.model.lm.batch = 4;
     o.report = keep_loss;
     assert_ok(mba_train(&o));
-    assert_true(last_loss < 2.2);                 // a uniform guess over the bytes is 5.6, their frequencies about 2.9
+    assert_true(last_loss < 2.2); // a uniform guess over the bytes is 5.6, their frequencies about 2.9
 }
 
 static mba_validation_result last_valid;
-static double        first_losses, last_losses;   // means of the first and of the last ten
+static double                first_losses, last_losses; // means of the first and of the last ten
 
 static void keep_report(void *ctx, const mba_train_report *r)
 {
@@ -57,15 +58,17 @@ static double score(const char *name)
 static void small_networks_for_images_and_graphs_learn(void **state)
 {
     (void)state;
-    mba_train_options o = other("mambavision-t", "dim=16,in_dim=16,depths=1:1:1:1,heads=2:2:4:8,windows=0:0:2:1,"
-                                "image=32,drop_path=0", (mba_batch_shape){ .batch = 32 }, 90);
+    mba_train_options o = other("mambavision-t",
+                                "dim=16,in_dim=16,depths=1:1:1:1,heads=2:2:4:8,windows=0:0:2:1,"
+                                "image=32,drop_path=0",
+                                (mba_batch_shape){ .batch = 32 }, 90);
     o.schedule.lr = 2e-3;
     o.feed.mixup = o.feed.cutmix = o.feed.smoothing = 0;
     o.report = keep_report;
     o.valid_batches = 16;
     assert_ok(mba_train(&o));
     printf("    images: loss %.3f to %.3f, accuracy %.3f\n", first_losses, last_losses, score("accuracy"));
-    assert_true(last_losses < first_losses - 0.3 && score("accuracy") > 0.2);       // ten classes
+    assert_true(last_losses < first_losses - 0.3 && score("accuracy") > 0.2); // ten classes
     o = other("graphmamba-mnist", "layers=1,width=24,pe_count=0,pe_width=0", (mba_batch_shape){ .graphs = 16 }, 60);
     o.report = keep_report;
     o.valid_batches = 0;
@@ -85,9 +88,9 @@ static void batches_of_graphs_are_closed_before_they_overflow(void **state)
     (void)state;
     mba_train_options o = other("graphmamba-peptides-func", SMALL_PEPTIDES,
                                 (mba_batch_shape){ .graphs = 8, .nodes = 500, .edges = 1100 }, 1);
-    mba_feed *f;
-    mba_step  step = { .seed = 1 };
-    int64_t   graphs = 0, batches = 0;
+    mba_feed         *f;
+    mba_step          step = { .seed = 1 };
+    int64_t           graphs = 0, batches = 0;
     o.feed.seed = 3;
     o.feed.made = 40;
     assert_ok(mba_model_complete(&o.session.model));
@@ -100,7 +103,7 @@ static void batches_of_graphs_are_closed_before_they_overflow(void **state)
         assert_true(f->units >= 1 && f->units <= 8);
         graphs += f->units;
     }
-    assert_int_equal(graphs, 32);                                                   // eight of ten are for training
+    assert_int_equal(graphs, 32); // eight of ten are for training
     assert_true(batches > 4);
     mba_feed_close(f);
     o.session.model.graph.nodes = 20;
@@ -136,7 +139,7 @@ static void a_checkpoint_of_other_options_is_refused(void **state)
     o.out = scratch("averaged");
     assert_ok(mba_train(&o));
     o.resume = o.out;
-    o.session.ema = 0;                            // the average would be lost
+    o.session.ema = 0; // the average would be lost
     assert_fails(mba_train(&o), MBA_E_ARG, "average 'kept (--ema)', now it is 'none'");
     o = options("M", 4);
     o.resume = scratch("first");
@@ -154,7 +157,7 @@ static void only_the_newest_checkpoints_are_kept(void **state)
     o.save_every = 1;
     o.keep = 2;
     assert_ok(mba_train(&o));
-    assert_int_equal(scratch_entries("kept"), 5);                                  // log.jsonl, two steps and the tokenizer (two files)
+    assert_int_equal(scratch_entries("kept"), 5); // log.jsonl, two steps and the tokenizer (two files)
     mba_model     m;
     mba_hf_format f;
     char          path[512];
@@ -207,7 +210,7 @@ static void a_run_is_resumed_whatever_it_is_called(void **state)
     o.stop_after = 0;
     o.resume = scratch("step-by-step/step-000002");
     assert_ok(mba_train(&o));
-    assert_int_equal(scratch_entries("step-by-step"), 5);                          // the log, the tokenizer, steps 2 and 4
+    assert_int_equal(scratch_entries("step-by-step"), 5); // the log, the tokenizer, steps 2 and 4
     o.resume = o.out;
     o.schedule.steps = 5;
     assert_ok(mba_train(&o));
@@ -226,19 +229,19 @@ static void a_run_keeps_its_hands_off_another(void **state)
     assert_ok(mba_train(&o));
     o.schedule.steps = 2;
     assert_fails(mba_train(&o), MBA_E_ARG, "has checkpoints of a run already");
-    o.resume = scratch("first-run/step-000003");                                   // from the middle: 6 is not ours
+    o.resume = scratch("first-run/step-000003"); // from the middle: 6 is not ours
     o.schedule.steps = 5;
     o.save_every = 1;
     assert_fails(mba_train(&o), MBA_E_ARG, "is later than step 3");
-    assert_int_equal(scratch_entries("first-run"), 5);                             // the log, the tokenizer, steps 3 and 6
+    assert_int_equal(scratch_entries("first-run"), 5); // the log, the tokenizer, steps 3 and 6
     o.out = scratch("second-run");
     assert_ok(mba_train(&o));
-    assert_int_equal(scratch_entries("second-run"), 5);                            // the log, the tokenizer, steps 4 and 5
+    assert_int_equal(scratch_entries("second-run"), 5); // the log, the tokenizer, steps 4 and 5
 }
 
 /* The CPU, with a weight that is not a number while the first micro-batch of step 2 is computed. */
 static const char *hurt_weight, *hurt_operator;
-static mba_status hurt_run(mba_program *p, unsigned passes, const mba_hooks *h)
+static mba_status  hurt_run(mba_program *p, unsigned passes, const mba_hooks *h)
 {
     float     *w = mba_program_at(p, mba_graph_find(p->graph, hurt_weight)), kept = *w;
     const bool now = p->step->index == 2 && !p->step->micro && passes & MBA_FORWARD;
@@ -250,20 +253,20 @@ static mba_status hurt_run(mba_program *p, unsigned passes, const mba_hooks *h)
 
 /* The CPU, where a signal comes while it computes step `signal_at`. */
 static volatile sig_atomic_t signalled;
-static int64_t signal_at;
-static mba_status signal_run(mba_program *p, unsigned passes, const mba_hooks *h)
+static int64_t               signal_at;
+static mba_status            signal_run(mba_program *p, unsigned passes, const mba_hooks *h)
 {
     if (passes & MBA_BACKWARD && p->step->index + 1 == signal_at) signalled = 1;
     return mba_device_cpu.run(p, passes, h);
 }
 
 /* The CPU, counting what it is asked for. */
-static int whole_steps, gradients_only, updates_only;
+static int        whole_steps, gradients_only, updates_only;
 static mba_status counting_run(mba_program *p, unsigned passes, const mba_hooks *h)
 {
-    whole_steps    += passes == MBA_STEP;
+    whole_steps += passes == MBA_STEP;
     gradients_only += passes == (MBA_FORWARD | MBA_BACKWARD);
-    updates_only   += passes == MBA_UPDATE;
+    updates_only += passes == MBA_UPDATE;
     return mba_device_cpu.run(p, passes, h);
 }
 
@@ -316,7 +319,7 @@ static json_t *log_of(const char *run)
 static void a_signal_costs_no_validation(void **state)
 {
     (void)state;
-    for (signal_at = 3; signal_at <= 8; signal_at++) {         // 3: never; every third is due, and the last
+    for (signal_at = 3; signal_at <= 8; signal_at++) { // 3: never; every third is due, and the last
         mba_train_options o = options("M", 8);
         mba_device        device = mba_device_cpu;
         char              name[32];
@@ -325,7 +328,7 @@ static void a_signal_costs_no_validation(void **state)
         signalled = 0;
         o.session.device = &device;
         o.stop = &signalled;
-        o.out  = scratch(name);
+        o.out = scratch(name);
         o.valid_every = 3;
         assert_ok(mba_train(&o));
         o.resume = o.out;
@@ -345,7 +348,7 @@ static void a_signal_costs_no_validation(void **state)
     }
 }
 
-static int skipped_steps;
+static int  skipped_steps;
 static void count_skipped(void *ctx, const mba_train_report *r)
 {
     (void)ctx;
@@ -357,15 +360,15 @@ static void count_skipped(void *ctx, const mba_train_report *r)
 static void a_step_that_is_not_finite_is_skipped_and_forgotten(void **state)
 {
     (void)state;
-    for (int i = 0; i < 4; i++) {                 // states that a convolution spoils would spoil all that follow
+    for (int i = 0; i < 4; i++) { // states that a convolution spoils would spoil all that follow
         const bool        carry = i / 2;
         mba_train_options o = options("M", 6);
         mba_device        hurt = mba_device_cpu;
-        hurt_weight   = carry ? "backbone.layers.0.mixer.conv1d.weight" : "backbone.norm_f.weight";
+        hurt_weight = carry ? "backbone.layers.0.mixer.conv1d.weight" : "backbone.norm_f.weight";
         hurt_operator = carry ? "conv1d in " : "add_rmsnorm in ";
         hurt.run = hurt_run;
         o.session.device = &hurt;
-        o.carry  = carry;
+        o.carry = carry;
         o.micros = 1 + i % 2;
         o.report = count_skipped;
         skipped_steps = 0;
@@ -377,8 +380,8 @@ static void a_step_that_is_not_finite_is_skipped_and_forgotten(void **state)
 static void the_watchdog_names_the_first_bad_operator(void **state)
 {
     (void)state;
-    mba_session s = { 0 };
-    mba_finding f;
+    mba_session    s = { 0 };
+    mba_finding    f;
     const mba_step step = { .seed = 1 };
     assert_ok(mba_session_plan(&s, &(mba_session_options){ .model.lm = small("MM"), .backward = true }));
     assert_ok(mba_session_bind(&s, 1));
@@ -400,7 +403,7 @@ static void weights_that_are_no_numbers_generate_nothing(void **state)
     assert_ok(mba_session_plan(&s, &(mba_session_options){ .model.lm = small("M") }));
     assert_ok(mba_session_bind(&s, 1));
     assert_ok(mba_checkpoint_save(&s, scratch("sound"), NULL));
-    ((float *)mba_session_at(&s, "backbone.embeddings.weight"))[40] = NAN;           // of token 1
+    ((float *)mba_session_at(&s, "backbone.embeddings.weight"))[40] = NAN; // of token 1
     assert_ok(mba_checkpoint_save(&s, scratch("unsound"), NULL));
     mba_session_end(&s);
     assert_ok(mba_generate(ids, 3, 8, &(mba_generate_options){ .checkpoint = scratch("sound"), .temperature = 1 }));
@@ -414,7 +417,7 @@ static void the_guard_skips_what_is_out_of_line(void **state)
     mba_guard g = { .factor = 8 };
     assert_true(mba_guard_skips(&g, NAN, 1));
     assert_true(mba_guard_skips(&g, 1, INFINITY));
-    assert_false(mba_guard_skips(&g, 1, 1e9));                                     // it has seen nothing yet
+    assert_false(mba_guard_skips(&g, 1, 1e9)); // it has seen nothing yet
     for (int i = 0; i < 100; i++) mba_guard_note(&g, 3 - 0.01 * i, 1 + 0.1 * (i % 3));
     assert_false(mba_guard_skips(&g, 2.1, 5));
     assert_true(mba_guard_skips(&g, 2.1, 50));
@@ -426,29 +429,29 @@ static void the_guard_skips_what_is_out_of_line(void **state)
     assert_int_equal(g.in_a_row, 1);
 }
 
-/* The thresholds by hand: the median is the middle one of what came in any order, of an even number the upper one; the spread
- * of losses is the farthest from it, at least a twentieth of it. */
+/* The thresholds by hand: the median is the middle one of what came in any order, of an even number the upper one; the
+ * spread of losses is the farthest from it, at least a twentieth of it. */
 static void thresholds_of_the_guard_are_those_of_the_median(void **state)
 {
     (void)state;
     mba_guard g = { .factor = 4 };
     for (int i = 0; i < 16; i++) {
         assert_true(mba_guard_norm_max(&g) == 0 && mba_guard_loss_max(&g) == 0);
-        mba_guard_note(&g, 2, 1 + (i * 7) % 16);                       // norms 1 .. 16
+        mba_guard_note(&g, 2, 1 + (i * 7) % 16); // norms 1 .. 16
     }
     assert_true(mba_guard_norm_max(&g) == 4 * 9);
     assert_near(mba_guard_loss_max(&g), 2 + 4 * 0.05 * 2, 1e-6);
-    mba_guard_note(&g, 1.5, 17);                                       // 1 .. 17
+    mba_guard_note(&g, 1.5, 17); // 1 .. 17
     assert_true(mba_guard_norm_max(&g) == 4 * 9);
     assert_near(mba_guard_loss_max(&g), 2 + 4 * 0.5, 1e-6);
-    for (int i = 0; i < 32; i++) mba_guard_note(&g, 2, 3);             // what was before is forgotten
+    for (int i = 0; i < 32; i++) mba_guard_note(&g, 2, 3); // what was before is forgotten
     assert_true(mba_guard_norm_max(&g) == 4 * 3);
     assert_near(mba_guard_loss_max(&g), 2 + 4 * 0.05 * 2, 1e-6);
     assert_false(mba_guard_skips(&g, 2.39, 12));
     assert_true(mba_guard_skips(&g, 2.41, 12));
     assert_true(mba_guard_skips(&g, 2.39, 12.01));
     assert_int_equal(g.skipped, 0);
-    g.factor = 0;                                                      // NaN alone
+    g.factor = 0; // NaN alone
     assert_false(mba_guard_skips(&g, 1e30, 1e30));
     assert_true(mba_guard_skips(&g, NAN, 1));
 }
@@ -471,22 +474,25 @@ static double length_of(const float *a, const float *b, int64_t n)
     return sqrt(sum);
 }
 
-/* Every tensor that decays goes as far as the rate times its length: as it is published, not the matrix of which it is some
- * rows here. With one length for q, k and v, or for gate and up,
+/* Every tensor that decays goes as far as the rate times its length: as it is published, not the matrix of which it is
+ * some rows here. With one length for q, k and v, or for gate and up,
  * none of them does. */
 static void lamb_stretches_tensors_as_they_are_published(void **state)
 {
-    static const char *const from[] = { "tests/golden/bamba_gqa", "tests/golden/jamba_dense", "tests/golden/nemotron_h_gqa" };
+    static const char *const from[] = { "tests/golden/bamba_gqa", "tests/golden/jamba_dense",
+                                        "tests/golden/nemotron_h_gqa" };
     (void)state;
     for (size_t f = 0; f < sizeof from / sizeof *from; f++) {
-        mba_session_options so = { .backward = true, .update = true, .optimizer = MBA_LAMB,
+        mba_session_options so = { .backward = true,
+                                   .update = true,
+                                   .optimizer = MBA_LAMB,
                                    .adamw = { .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8, .decay = 0.05, .clip = 5 } };
-        mba_session   s = { 0 };
-        mba_hf_format format;
-        mba_step      step = { .seed = 1, .lr = 1e-2f, .loss_scale = 1 };
-        int           cut = 0;
+        mba_session         s = { 0 };
+        mba_hf_format       format;
+        mba_step            step = { .seed = 1, .lr = 1e-2f, .loss_scale = 1 };
+        int                 cut = 0;
         assert_ok(mba_checkpoint_config(&so.model, &format, from[f]));
-        so.model.lm.batch  = 2;
+        so.model.lm.batch = 2;
         so.model.lm.length = 16;
         assert_ok(mba_session_plan(&s, &so));
         assert_ok(mba_session_bind(&s, 1));
@@ -500,15 +506,18 @@ static void lamb_stretches_tensors_as_they_are_published(void **state)
         assert_ok(mba_program_run(s.program, MBA_STEP, &step, NULL));
         for (int32_t i = 0; i < s.graph->ntensors; i++) {
             const mba_tensor *t = s.graph->tensors[i];
-            mba_hf_slice         piece[MBA_PIECES_MAX];
+            mba_hf_slice      piece[MBA_PIECES_MAX];
             if (!mba_is_param(t) || t->st != s.graph->params[MBA_DECAY]) continue;
             const int     n = mba_hf_pieces(piece, format, &s.model, t);
             const float  *now = mba_program_at(s.program, t);
-            const float  *then = (const float *)(before + ((const char *)now - (const char *)s.program->memory[MBA_PARAM]));
+            const float  *then = (const float *)(before
+                                                + ((const char *)now - (const char *)s.program->memory[MBA_PARAM]));
             const int64_t row = mba_elems(t) / t->type.dim[0];
             for (int k = 0; k < n; k++) {
                 const float *p = then + piece[k].row * row;
-                assert_near(length_of(now + piece[k].row * row, p, piece[k].rows * row) / length_of(p, NULL, piece[k].rows * row), 1e-2, 2e-6);
+                assert_near(length_of(now + piece[k].row * row, p, piece[k].rows * row)
+                                / length_of(p, NULL, piece[k].rows * row),
+                            1e-2, 2e-6);
             }
             cut += n > 1;
         }
@@ -522,35 +531,55 @@ static void lamb_stretches_tensors_as_they_are_published(void **state)
 static void a_nucleus_is_the_fewest_likeliest(void **state)
 {
     enum { DRAWS = 20000 };
-    const float  logits[4] = { logf(0.15f), logf(0.5f), logf(0.05f), logf(0.3f) };
-    const struct { double p; int64_t top; double want[4]; } cases[] = {
-        { 0,    0, { 0.15, 0.5, 0.05, 0.3 } },        { 1,    0, { 0.15, 0.5, 0.05, 0.3 } },  { 0.9, 0, { 0.15 / 0.95, 0.5 / 0.95, 0, 0.3 / 0.95 } },
-        { 0.75, 0, { 0, 0.625, 0, 0.375 } },          { 0.45, 0, { 0, 1, 0, 0 } },            { 1e-6, 0, { 0, 1, 0, 0 } },
-        { 0.75, 3, { 0, 0.625, 0, 0.375 } },          { 0.6,  2, { 0, 1, 0, 0 } },            { 0.7, 2, { 0, 0.625, 0, 0.375 } },
+    const float logits[4] = { logf(0.15f), logf(0.5f), logf(0.05f), logf(0.3f) };
+    const struct {
+        double  p;
+        int64_t top;
+        double  want[4];
+    } cases[] = {
+        { 0, 0, { 0.15, 0.5, 0.05, 0.3 } },
+        { 1, 0, { 0.15, 0.5, 0.05, 0.3 } },
+        { 0.9, 0, { 0.15 / 0.95, 0.5 / 0.95, 0, 0.3 / 0.95 } },
+        { 0.75, 0, { 0, 0.625, 0, 0.375 } },
+        { 0.45, 0, { 0, 1, 0, 0 } },
+        { 1e-6, 0, { 0, 1, 0, 0 } },
+        { 0.75, 3, { 0, 0.625, 0, 0.375 } },
+        { 0.6, 2, { 0, 1, 0, 0 } },
+        { 0.7, 2, { 0, 0.625, 0, 0.375 } },
     };
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const mba_generate_options o = { .temperature = 1, .top = cases[i].top, .top_p = cases[i].p, .seed = 3 };
-        mba_choice space[4];
-        int        n[4] = { 0 };
+        mba_choice                 space[4];
+        int                        n[4] = { 0 };
         for (int k = 0; k < DRAWS; k++) n[mba_generate_draw(space, logits, 4, &o, k)]++;
         for (int t = 0; t < 4; t++) {
-            assert_near((double)n[t] / DRAWS, cases[i].want[t], 0.018);              // five standard deviations of a half
+            assert_near((double)n[t] / DRAWS, cases[i].want[t], 0.018); // five standard deviations of a half
             assert_true((n[t] > 0) == (cases[i].want[t] > 0));
         }
     }
 }
 
-/* 100 steps, 10 of warm-up, 20 of cooldown: the rate is 1 from step 9 to step 80 and falls to 0.2. A quarter of the way down
- * the line has 0.75 of 0.8 left, 1 - sqrt the half. */
+/* 100 steps, 10 of warm-up, 20 of cooldown: the rate is 1 from step 9 to step 80 and falls to 0.2. A quarter of the way
+ * down the line has 0.75 of 0.8 left, 1 - sqrt the half. */
 static void the_stable_rate_cools_down_at_the_end(void **state)
 {
     (void)state;
     mba_schedule s = { .lr = 1, .lr_min = 0.2, .warmup = 10, .steps = 100, .kind = MBA_LR_WSD, .cooldown = 0.2 };
-    const struct { int64_t step; double line, root, constant; } want[] = {
-        { 0, 0.1, 0.1, 0.1 }, { 4, 0.5, 0.5, 0.5 },     { 10, 1, 1, 1 },          { 79, 1, 1, 1 },    { 80, 1, 1, 1 },
-        { 85, 0.8, 0.6, 1 },  { 95, 0.4, 0.2 + 0.8 * (1 - 0.8660254037844386), 1 }, { 99, 0.24, 0.2 + 0.8 * (1 - 0.9746794344808963), 1 },
-        { 100, 0.2, 0.2, 1 }, { 1000, 0.2, 0.2, 1 },
+    const struct {
+        int64_t step;
+        double  line, root, constant;
+    } want[] = {
+        { 0, 0.1, 0.1, 0.1 },
+        { 4, 0.5, 0.5, 0.5 },
+        { 10, 1, 1, 1 },
+        { 79, 1, 1, 1 },
+        { 80, 1, 1, 1 },
+        { 85, 0.8, 0.6, 1 },
+        { 95, 0.4, 0.2 + 0.8 * (1 - 0.8660254037844386), 1 },
+        { 99, 0.24, 0.2 + 0.8 * (1 - 0.9746794344808963), 1 },
+        { 100, 0.2, 0.2, 1 },
+        { 1000, 0.2, 0.2, 1 },
     };
     for (size_t i = 0; i < sizeof want / sizeof *want; i++) {
         s.kind = MBA_LR_WSD;
@@ -560,7 +589,9 @@ static void the_stable_rate_cools_down_at_the_end(void **state)
         s.kind = MBA_LR_CONSTANT;
         assert_near(mba_schedule_lr(&s, want[i].step), want[i].constant, 1e-12);
     }
-    s = (mba_schedule){ .lr = 1, .warmup = 60, .steps = 100, .kind = MBA_LR_WSD, .cooldown = 1 };       // it waits for the warm-up
+    s = (mba_schedule){
+        .lr = 1, .warmup = 60, .steps = 100, .kind = MBA_LR_WSD, .cooldown = 1
+    }; // it waits for the warm-up
     assert_near(mba_schedule_lr(&s, 59), 1, 1e-12);
     assert_near(mba_schedule_lr(&s, 60), 1, 1e-12);
     assert_near(mba_schedule_lr(&s, 80), 0.5, 1e-12);

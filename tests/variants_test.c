@@ -1,5 +1,6 @@
-/* variants_test.c -- every kernel that may be chosen on a GPU is reached by a case of its operator: selftest, cuda_test and
- * compute-sanitizer go over cases, and what no case reaches nobody looks at. */
+// SPDX-License-Identifier: Apache-2.0
+/* variants_test.c -- every kernel that may be chosen on a GPU is reached by a case of its operator: selftest, cuda_test
+ * and compute-sanitizer go over cases, and what no case reaches nobody looks at. */
 #include "tests/test.h"
 
 #include "core/check.h"
@@ -10,7 +11,8 @@ static const char *const updates[] = { "adamw", "lamb", "ema", "grad_norm", NULL
 
 static bool is_update(const mba_op *op)
 {
-    for (int i = 0; updates[i]; i++) if (!strcmp(updates[i], op->name)) return true;
+    for (int i = 0; updates[i]; i++)
+        if (!strcmp(updates[i], op->name)) return true;
     return false;
 }
 
@@ -40,7 +42,8 @@ static void note(const mba_program *p)
 static void plan(const mba_graph *g, const mba_machine *m, const char *forced)
 {
     mba_program *p = NULL;
-    if (mba_program_create(&p, g, &(mba_program_options){ .cuda = true, .machine = m, .variants = forced }) != MBA_OK) return;
+    if (mba_program_create(&p, g, &(mba_program_options){ .cuda = true, .machine = m, .variants = forced }) != MBA_OK)
+        return;
     note(p);
     mba_program_destroy(p);
 }
@@ -87,14 +90,17 @@ static void every_variant_takes_a_case(void **state)
 
 /* ---- whoever looks at an operator is told of every run by itself ---- */
 
-typedef struct told { int runs; double worst, relative; } told;
+typedef struct told {
+    int    runs;
+    double worst, relative;
+} told;
 
 static void listen(void *ctx, const mba_program *p, const mba_check *one)
 {
     told *t = ctx;
     assert_true(p->graph->nnodes > 0);
     t->runs++;
-    t->worst    = fmax(t->worst, one->cpu_error);
+    t->worst = fmax(t->worst, one->cpu_error);
     t->relative = fmax(t->relative, one->cpu_relative);
 }
 
@@ -102,14 +108,14 @@ static void every_run_is_told(void **state)
 {
     (void)state;
     const mba_op *relu2 = mba_op_find("relu2");
-    told      t = { 0 };
-    mba_check w = { .told = listen, .ctx = &t };
-    int       cases = 0;
+    told          t = { 0 };
+    mba_check     w = { .told = listen, .ctx = &t };
+    int           cases = 0;
     while (relu2->cases[cases].note) cases++;
     assert_ok(mba_check_op_on(&w, relu2, &mba_device_cpu, MBA_F32));
     assert_true(t.runs >= cases && cases > 0);
     assert_true(t.worst > 0 && t.worst <= 1);
-    assert_true(t.worst >= w.cpu_error && w.cpu_error >= t.worst);       // the worst of all is the worst that was told
+    assert_true(t.worst >= w.cpu_error && w.cpu_error >= t.worst); // the worst of all is the worst that was told
     assert_true(t.relative >= w.cpu_relative && w.cpu_relative >= t.relative);
 }
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* vision_test.c -- MambaVision: totals and work of the published sizes, the mixer's reference vectors, and golden
  * networks from PyTorch (tests/golden.h). */
 #include "tests/golden.h"
@@ -11,8 +12,8 @@
 typedef struct size {
     const char *name;
     int64_t     parameters, tensors, not_decayed;
-    int         norms;                                     /* batch norms */
-    double      gmacs, published;                          /* convolutions and linears; the authors' table */
+    int         norms;            /* batch norms */
+    double      gmacs, published; /* convolutions and linears; the authors' table */
 } size;
 
 static const size sizes[] = {
@@ -50,7 +51,7 @@ static void parameter_totals_are_the_published_ones(void **state)
             states += mba_is_state(t);
             if (!mba_is_param(t)) continue;
             tensors++;
-            all  += mba_elems(t);
+            all += mba_elems(t);
             kept += t->st == g->params[MBA_NO_DECAY] ? mba_elems(t) : 0;
         }
         mba_graph_destroy(g);
@@ -86,8 +87,10 @@ static void multiply_accumulates_are_the_published_ones(void **state)
 static void the_mixer_has_its_reference_vectors(void **state)
 {
     (void)state;
-    static const char *order[] = { "in_proj.weight", "conv1d_x.weight", "conv1d_z.weight", "x_proj.weight",
-                                   "dt_proj.weight", "dt_proj.bias", "D", "out_proj.weight" };
+    static const char *order[] = {
+        "in_proj.weight", "conv1d_x.weight", "conv1d_z.weight", "x_proj.weight", "dt_proj.weight", "dt_proj.bias", "D",
+        "out_proj.weight"
+    };
     mba_graph  *g = graph();
     mba_tensor *x = mba_param(g, "x", MBA_TYPE(MBA_F32, 1, 6, 4), MBA_INIT_CONST(0), MBA_DECAY);
     mba_tensor *y = mba__vision_mixer(g, x, (mba__mixer_size){ .state = 3, .rank = 2, .conv = 3 });
@@ -97,7 +100,7 @@ static void the_mixer_has_its_reference_vectors(void **state)
     reference_fill(&r, x, &counter);
     for (size_t i = 0; i < sizeof order / sizeof *order; i++) reference_fill(&r, mba_graph_find(g, order[i]), &counter);
     reference_fill(&r, go, &counter);
-    for (int i = 0; i < 6; i++) assert_near(rig_want(&r, A_log, i), log(1 + i % 3), 1e-7);       // as it starts
+    for (int i = 0; i < 6; i++) assert_near(rig_want(&r, A_log, i), log(1 + i % 3), 1e-7); // as it starts
     for (int i = 0; i < 6; i++) rig_set(&r, A_log, i, log(1 + i % 3));
     rig_run(&r);
     assert_reference(&r, y, 0, 4, (double[]){ -0.016266519, -0.193490511, 0.191841445, -0.327681384 });
@@ -105,8 +108,8 @@ static void the_mixer_has_its_reference_vectors(void **state)
     assert_reference_sums(&r, y, 4.523006768, 5.456938536);
     assert_reference(&r, rig_grad(&r, x), 0, 4, (double[]){ -0.038250258, -0.045028806, -0.208877033, -0.252342670 });
     assert_reference_sums(&r, rig_grad(&r, x), -0.481710750, 2.445214147);
-    assert_reference(&r, rig_grad(&r, A_log), 0, 6, (double[]){ 0.001402080, -0.000054266, 0.000251683,
-                                                                -0.000148071, -0.000011371, -0.000141586 });
+    assert_reference(&r, rig_grad(&r, A_log), 0, 6,
+                     (double[]){ 0.001402080, -0.000054266, 0.000251683, -0.000148071, -0.000011371, -0.000141586 });
     assert_reference(&r, rig_grad(&r, mba_graph_find(g, "dt_proj.bias")), 0, 2, (double[]){ 0.002753683, 0.000070830 });
     assert_reference(&r, rig_grad(&r, mba_graph_find(g, "D")), 0, 2, (double[]){ 0.376217121, -0.060116000 });
     rig_destroy(&r);
@@ -141,10 +144,10 @@ static mba_vision read_hub(void)
     mba_hf_format format;
     assert_ok(mba_checkpoint_config(&m, &format, HUB));
     assert_int_equal(format, MBA_HF_VISION);
-    assert_int_equal(m.vision.image, 224);                                      // as the authors evaluate
+    assert_int_equal(m.vision.image, 224); // as the authors evaluate
     assert_true(m.vision.crop == 0.93);
-    m.vision.batch       = 2;
-    m.vision.image       = 45;
+    m.vision.batch = 2;
+    m.vision.image = 45;
     m.vision.keep_logits = true;
     return m.vision;
 }
@@ -161,7 +164,7 @@ static mba_vision read_config(const golden *o)
     assert_ok(mba_json_int(j, "classes", 0, 2, 1000, &c.classes));
     assert_ok(mba_json_int(j, "image", 0, 1, 1000, &c.image));
     assert_ok(mba_json_real(j, "drop_path", 0, 0, 1, &c.drop_path));
-    c.layer_scale = json_real_value(json_object_get(j, "layer_scale"));         // null: 0
+    c.layer_scale = json_real_value(json_object_get(j, "layer_scale")); // null: 0
     read_list(c.depths, j, "depths");
     read_list(c.heads, j, "heads");
     read_list(c.windows, j, "windows");
@@ -174,7 +177,7 @@ static void read_images(const golden *o, const mba_vision *c)
     const int64_t B = c->batch, S = c->image;
     double       *planes = golden_array(o, "images.npy", B * 3 * S * S), *labels = golden_array(o, "labels.npy", B);
     float        *x = golden_reals(o, "images");
-    for (int64_t n = 0; n < B; n++)                                               // planes to channels last
+    for (int64_t n = 0; n < B; n++) // planes to channels last
         for (int64_t k = 0; k < 3; k++)
             for (int64_t i = 0; i < S * S; i++) x[(n * S * S + i) * 3 + k] = (float)planes[(n * 3 + k) * S * S + i];
     for (int64_t n = 0; n < B; n++) golden_indices(o, "labels")[n] = (int32_t)labels[n];
@@ -274,8 +277,13 @@ static mba_status read_text(mba_model *m, mba_hf_format *format, const char *tex
 static void published_sizes_are_evaluated_as_by_their_authors(void **state)
 {
     (void)state;
-    static const struct { const char *keys; int64_t image; double crop; bool squash; } table[] = {
-        { "", 224, 1, false },                                                        // the class's own defaults: T
+    static const struct {
+        const char *keys;
+        int64_t     image;
+        double      crop;
+        bool        squash;
+    } table[] = {
+        { "", 224, 1, false }, // the class's own defaults: T
         { ",\"depths\": [1, 3, 11, 4]", 224, 0.98, false },
         { ",\"dim\": 96, \"in_dim\": 64, \"depths\": [3, 3, 7, 5]", 224, 0.93, false },
         { ",\"dim\": 196, \"in_dim\": 64, \"depths\": [3, 3, 12, 5], \"window_size\": [8, 8, 32, 16]", 512, 0.93,
@@ -297,12 +305,14 @@ static void published_sizes_are_evaluated_as_by_their_authors(void **state)
     }
 }
 
-/* What the class would compute otherwise is refused, never ignored; and so is a mixture of their keys and ours, in which
- * the windows of the file were once ignored. */
+/* What the class would compute otherwise is refused, never ignored; and so is a mixture of their keys and ours, in
+ * which the windows of the file were once ignored. */
 static void what_the_published_keys_ask_for_is_done_or_refused(void **state)
 {
     (void)state;
-    static const struct { const char *keys, *words; } wrong[] = {
+    static const struct {
+        const char *keys, *words;
+    } wrong[] = {
         { "\"heads\": [1, 1, 2, 4], \"window_size\": [8, 8, 3, 2]", "\"window_size\" and \"heads\" stand in one file" },
         { "\"window_size\": 7", "\"window_size\" is not a list of 4 numbers" },
         { "\"num_heads\": [2, 4, 8]", "\"num_heads\" is not a list of 4 numbers" },
@@ -333,7 +343,8 @@ static void what_the_published_keys_ask_for_is_done_or_refused(void **state)
         assert_non_null(strstr(mba_message(), wrong[i].words));
         assert_non_null(strstr(mba_message(), "\nfix: "));
     }
-    assert_ok(read_text(&m, &format, "{\"model_type\": \"mambavision\", \"mlp_ratio\": 3.0, \"qk_scale\": false, "
+    assert_ok(read_text(&m, &format,
+                        "{\"model_type\": \"mambavision\", \"mlp_ratio\": 3.0, \"qk_scale\": false, "
                         "\"layer_scale\": 1e-6, \"drop_path_rate\": 0.3, \"num_classes\": 21841, "
                         "\"num_heads\": [1, 1, 2, 4], \"window_size\": [5, 6, 3, 2]}"));
     const mba_vision *c = &m.vision;
@@ -394,7 +405,7 @@ static void what_the_class_cannot_say_is_written_as_ours(void **state)
 static void numbers_beyond_sense_are_refused(void **state)
 {
     (void)state;
-    static const double crop[] = { 1, 0.98, 0.93, 1, 1 };          // what evaluation sees of a photograph, as published
+    static const double crop[] = { 1, 0.98, 0.93, 1, 1 }; // what evaluation sees of a photograph, as published
     for (int i = 0; i < 5; i++) assert_true(mba_vision_presets()[i].crop == crop[i]);
     mba_vision c = *mba_vision_presets();
     c.crop = 1e-9;

@@ -1,49 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
 /* walk_claims.h -- what walk_test.c asks of every row of every table: a figure, a column, and the SQL of its value. */
 #ifndef MBA_TEST_WALK_CLAIMS_H
 #define MBA_TEST_WALK_CLAIMS_H
 
 #define K(expression) "select " expression " from k where id = :kernel"
 #define F(expression) "select " expression " from floors where id = :kernel"
-#define DRAM_PCT "M('dram__throughput.avg.pct_of_peak_sustained_elapsed')"
-#define L1_PCT "M('l1tex__data_pipe_lsu_wavefronts.avg.pct_of_peak_sustained_elapsed')"
-#define ROW(column) "select " column " from s.kernel where id = :kernel"
-#define PLAIN "(select avg(seconds) from (select seconds, row_number() over (order by seconds) as i, count(*) over" \
+#define DRAM_PCT      "M('dram__throughput.avg.pct_of_peak_sustained_elapsed')"
+#define L1_PCT        "M('l1tex__data_pipe_lsu_wavefronts.avg.pct_of_peak_sustained_elapsed')"
+#define ROW(column)   "select " column " from s.kernel where id = :kernel"
+#define PLAIN \
+    "(select avg(seconds) from (select seconds, row_number() over (order by seconds) as i, count(*) over" \
     " () as n" \
-              " from s.step where mode = 'plain') where i in ((n + 1) / 2, (n + 2) / 2))"
-#define MEDIAN_NS "(select avg(duration_ns) from (select duration_ns, row_number() over (order by duration_ns) as i," \
-                  " count(*) over () as n from e where e.kernel = :kernel) where i in ((n + 1) / 2, (n + 2) / 2))"
-#define SLOTS "(32 * cycles * (select n from sms) * 0.01 * (4 * fma_pct + 2 * alu_pct + 0.5 * xu_pct))"
-#define SHEET(name) "select number from s.sheet where key = '" name "'"
+    " from s.step where mode = 'plain') where i in ((n + 1) / 2, (n + 2) / 2))"
+#define MEDIAN_NS \
+    "(select avg(duration_ns) from (select duration_ns, row_number() over (order by duration_ns) as i," \
+    " count(*) over () as n from e where e.kernel = :kernel) where i in ((n + 1) / 2, (n + 2) / 2))"
+#define SLOTS           "(32 * cycles * (select n from sms) * 0.01 * (4 * fma_pct + 2 * alu_pct + 0.5 * xu_pct))"
+#define SHEET(name)     "select number from s.sheet where key = '" name "'"
 #define PARAMETER(name) "select cast(value as real) from s.parameter where name = '" name "'"
 /* :a is a kernel group of the page: all, ssm, gemm. */
 #define GROUP "(:a = 'all' or kind = :a)"
 /* :b is which FLOPs: tensor, vector, both. */
 #define FLOPS "sum(n * case :b when 'tensor' then tensor when 'vector' then fp32 + half else tensor + fp32 + half end)"
 /* Kernels and copies of a step by phase; what is not in the graph has none. */
-#define PHASED "(select ifnull(k.kind, 'memory') as kind, e.op, ifnull(e.phase, '-') as phase, 1.0 / (select n" \
+#define PHASED \
+    "(select ifnull(k.kind, 'memory') as kind, e.op, ifnull(e.phase, '-') as phase, 1.0 / (select n" \
     " from steps) as n," \
-               " e.duration_ns * 1.0 / (select n from steps) as ns from e left join k on e.kernel = k.id)"
-#define IN_PHASE "ifnull(phase, 'not known') = :a"
+    " e.duration_ns * 1.0 / (select n from steps) as ns from e left join k on e.kernel = k.id)"
+#define IN_PHASE  "ifnull(phase, 'not known') = :a"
 #define SSM_FLOOR "select 100 * sum(n * floor) / sum(ns) from floors where kind = 'ssm'"
 /* A kernel without least work (what a library runs beside the planned one) counts as memory's. */
 #define PART(by) "100 * sum(case when bound = '" by "' then ns else 0 end) / sum(ns)"
 /* Fig. 4 ends with rows of means, :a, of a group, :c. */
-#define RATE "(case :a when 'mean over launches' then (select sum(n * dram / c_ns) / sum(n) from k where :c =" \
+#define RATE \
+    "(case :a when 'mean over launches' then (select sum(n * dram / c_ns) / sum(n) from k where :c =" \
     " 'all' or kind = :c)" \
-             " when 'time-weighted mean' then (select sum(n * dram) / sum(n * c_ns) from k where :c = 'all' or" \
-             " kind = :c)" \
-             " else (select dram / c_ns from k where id = :kernel) end)"
+    " when 'time-weighted mean' then (select sum(n * dram) / sum(n * c_ns) from k where :c = 'all' or" \
+    " kind = :c)" \
+    " else (select dram / c_ns from k where id = :kernel) end)"
 #define MIXED "(tensor > 0 and fma_pct >= 0.5 * tensor_pct)"
 
 /* a, b: columns of the page that are :a and :b (a "kernel": :kernel); :c is the column "class". */
-typedef struct claim { const char *figure, *a, *b, *column, *sql; } claim;
+typedef struct claim {
+    const char *figure, *a, *b, *column, *sql;
+} claim;
 
 static const claim claims[] = {
     { "fig1", "class", "phase", "time_ms", "select sum(ns) / 1e6 from " PHASED " where kind = :a and phase = :b" },
     { "fig1", "class", "phase", "launches", "select sum(n) from " PHASED " where kind = :a and phase = :b" },
     { "fig1", "class", "phase", "percent_of_busy",
       "select 100 * sum(ns) / (select ns from busy) from " PHASED " where kind = :a and phase = :b" },
-    { "operators", "operator", "phase", "launches", "select sum(n) from " PHASED " where op = :a and phase = :b and"
+    { "operators", "operator", "phase", "launches",
+      "select sum(n) from " PHASED " where op = :a and phase = :b and"
       " kind = :c" },
     { "operators", "operator", "phase", "time_ms",
       "select sum(ns) / 1e6 from " PHASED " where op = :a and phase = :b and kind = :c" },
@@ -54,7 +62,8 @@ static const claim claims[] = {
     { "timeline", "phase", NULL, "to_us",
       "select (max(start_ns + duration_ns) - (select min(start_ns) from e)) / 1e3 from e where :a = 'the step'"
       " or " IN_PHASE },
-    { "intensity", "kernels", "flops", "least", "select sum(n * case :b when 'tensor' then least_t when 'vector' then"
+    { "intensity", "kernels", "flops", "least",
+      "select sum(n * case :b when 'tensor' then least_t when 'vector' then"
       " least_v"
       " else least_t + least_v end) / sum(n * least_b) from k where " GROUP },
     { "intensity", "kernels", "flops", "per_dram_byte", "select " FLOPS " / sum(n * dram) from k where " GROUP },
@@ -106,9 +115,10 @@ static const claim claims[] = {
     { "floors", "kernel", NULL, "vector_us", F("by_vector / 1e3") },
     { "floors", "kernel", NULL, "special_us", F("by_special / 1e3") },
     { "floors", "kernel", NULL, "percent_of_floor", F("100 * floor / " MEDIAN_NS) },
-    { "floors", "kernel", NULL, "busiest_pct", K("max(ifnull(" DRAM_PCT ", 0), ifnull(" L1_PCT ", 0),"
-      " ifnull(tensor_pct, 0),"
-      " ifnull(fma_pct, 0), ifnull(alu_pct, 0), ifnull(xu_pct, 0))") },
+    { "floors", "kernel", NULL, "busiest_pct",
+      K("max(ifnull(" DRAM_PCT ", 0), ifnull(" L1_PCT ", 0),"
+        " ifnull(tensor_pct, 0),"
+        " ifnull(fma_pct, 0), ifnull(alu_pct, 0), ifnull(xu_pct, 0))") },
     { "fig2", "kernel", NULL, "percent_of_floor", F("100 * floor / " MEDIAN_NS) },
     { "fig3", "kernel", NULL, "least_mb", K("least_b / 1e6") },
     { "fig8", "kernel", NULL, "occupancy_pct", K("M('sm__warps_active.avg.pct_of_peak_sustained_active')") },
@@ -119,25 +129,32 @@ static const claim claims[] = {
     { "fig8", "kernel", NULL, "threads", ROW("block_x * block_y * block_z") },
     { "fig8", "kernel", NULL, "waves", ROW("waves") },
     { "fig8", "kernel", NULL, "issue_pct", K("M('smsp__issue_active.avg.pct_of_peak_sustained_active')") },
-    { "fig8", "kernel", NULL, "stalled", "select max(value) from c where kernel = :kernel and metric glob"
+    { "fig8", "kernel", NULL, "stalled",
+      "select max(value) from c where kernel = :kernel and metric glob"
       " 'smsp__average_warps_issue_stalled_*_per_issue_active.ratio' and metric not glob '*selected*'" },
     { "fig9", "kernel", NULL, "load_requests", K("M('l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum')") },
     { "fig9", "kernel", NULL, "store_requests", K("M('l1tex__t_requests_pipe_lsu_mem_global_op_st.sum')") },
     { "fig9", "kernel", NULL, "l1_per_l2_byte", K("l1 / nullif(l2, 0)") },
     { "fig9", "kernel", NULL, "l2_per_dram_byte", K("l2 / nullif(dram, 0)") },
-    { "fig9", "kernel", NULL, "sectors_per_load", K("M('l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum')"
-      " / nullif(M('l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum'), 0)") },
-    { "fig9", "kernel", NULL, "sectors_per_store", K("M('l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum')"
-      " / nullif(M('l1tex__t_requests_pipe_lsu_mem_global_op_st.sum'), 0)") },
-    { "fig7", "kernels", "reading", "percent", "select case :b when 'mixed: FMA pipe busier than tensor pipe' then"
+    { "fig9", "kernel", NULL, "sectors_per_load",
+      K("M('l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum')"
+        " / nullif(M('l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum'), 0)") },
+    { "fig9", "kernel", NULL, "sectors_per_store",
+      K("M('l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum')"
+        " / nullif(M('l1tex__t_requests_pipe_lsu_mem_global_op_st.sum'), 0)") },
+    { "fig7", "kernels", "reading", "percent",
+      "select case :b when 'mixed: FMA pipe busier than tensor pipe' then"
       " 100 * sum(case when fma_pct > tensor_pct then ns else 0 end) / sum(ns)"
       " when 'mixed: busiest vector pipe above tensor pipe' then"
       " 100 * sum(case when max(fma_pct, alu_pct, xu_pct) > tensor_pct then ns else 0 end) / sum(ns) else -1 end"
       " from k where " GROUP " and " MIXED },
-    { "fig7", "kernels", "reading", "percent", "select case :b when 'floor by memory' then " PART("by_memory")
-      " when 'floor by tensor' then " PART("by_tensor") " when 'floor by vector' then " PART("by_vector")
-      " when 'floor by special functions' then " PART("by_special") " else -1 end from floors where floor is not null"
-      " and " GROUP },
+    { "fig7", "kernels", "reading", "percent",
+      "select case :b when 'floor by memory' then " PART("by_memory") " when 'floor by tensor' then " PART(
+          "by_tensor") " when 'floor by vector' then " PART("by_vector") " when 'floor by special functions' "
+                                                                         "then " PART("by_special") " else -1 end from "
+                                                                                                    "floors where "
+                                                                                                    "floor is not null"
+                                                                                                    " and " GROUP },
     { "stores", "run", NULL, "step_ms", "select 1e3 * " PLAIN },
     { "stores", "run", NULL, "units_per_s", "select (" SHEET("run.units") ") / " PLAIN },
     { "stores", "run", NULL, "busy_ms", "select ns / 1e6 from busy" },
@@ -146,8 +163,9 @@ static const claim claims[] = {
     { "stores", "run", NULL, "ssm_ms", "select sum(ns) / 1e6 from k where kind = 'ssm'" },
     { "stores", "run", NULL, "step_us_per_unit", "select 1e6 * " PLAIN " / (" SHEET("run.units") ")" },
     { "fig12", "run", NULL, "step_us_per_unit", "select 1e6 * " PLAIN " / (" SHEET("run.units") ")" },
-    { "fig12", "run", NULL, "ssm_us_per_unit", "select sum(ns) / 1e3 / (" SHEET("run.units") ") from k where kind ="
-      " 'ssm'" },
+    { "fig12", "run", NULL, "ssm_us_per_unit",
+      "select sum(ns) / 1e3 / (" SHEET("run.units") ") from k where kind ="
+                                                    " 'ssm'" },
     { "fig12", "run", NULL, "ssm_percent_of_floor", SSM_FLOOR },
     { "fig12", "run", NULL, "ssm_gb_s", "select sum(n * dram) / sum(n * c_ns) from k where kind = 'ssm'" },
     { "fig12", "run", NULL, "ssm_mb", "select sum(n * dram) / 1e6 from k where kind = 'ssm'" },
@@ -162,7 +180,8 @@ static const claim claims[] = {
     { "training", "run", NULL, "last_loss", SHEET("train.last_loss") },
     { "training", "run", NULL, "valid_loss", SHEET("train.valid_loss") },
     { "training", "run", NULL, "units_per_s", SHEET("train.units_per_s") },
-    { "study", "what", NULL, "here", "select case :a when 'GEMM, of the step' then"
+    { "study", "what", NULL, "here",
+      "select case :a when 'GEMM, of the step' then"
       " 100 * (select sum(ns) from k where kind = 'gemm') / (select ns from busy)"
       " when 'SSM operators, of the step' then 100 * (select sum(ns) from k where kind = 'ssm') / (select ns from busy)"
       " when 'vector FLOP per DRAM byte' then (select sum(n * (fp32 + half)) / sum(n * dram) from k)"

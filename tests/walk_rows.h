@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* walk_rows.h -- the side of the database in walk_test.c: views over the rows of a store, and questions to them in SQL.
  * Nothing of the analysis is used here. */
 #ifndef MBA_TEST_WALK_ROWS_H
@@ -7,7 +8,7 @@
 
 #include "tests/test.h"
 
-#define DONE(what) "(select " what " from done where done.kernel = e.kernel)"
+#define DONE(what)  "(select " what " from done where done.kernel = e.kernel)"
 #define MEAN(least) "(select avg(" least ") from e where e.kernel = id) as " least
 // clang-format off
 #define BEST(name) \
@@ -32,15 +33,18 @@ static const char *const views[] = {
     " left join s.node n on v.node = n.id left join s.kernel q on v.kernel = q.id left join s.launch l on v.launch ="
     " l.id"
     " left join planned p on p.node = n.id left join ran on ran.node = n.id where step is not null;",
-    /* what counters saw a launch of a kernel do: its least work is no more than that (lanes: two FLOPs an instruction) */
+    /* what counters saw a launch of a kernel do: its least work is no more than that (lanes: two FLOPs an
+     * instruction) */
     "create temp table done as select id as kernel,"
     " (select sum(value) from c where c.kernel = id and metric glob 'sm__ops_path_tensor_src_*') as tensor,"
     " 2 * (SASS('ffma') + SASS('fadd') + SASS('fmul')) + 4 * (SASS('hfma') + SASS('hadd') + SASS('hmul')) as lanes,"
     " 32 * M('sm__inst_executed_pipe_xu.sum') as special from s.kernel;",
     "update e set least_v = least_v + least_t where least_t > 0 and " DONE("tensor") " <= 0;",
     "update e set least_t = min(least_t, ifnull(" DONE("tensor") ", least_t)),"
-    " least_v = min(least_v, ifnull(" DONE("lanes") ", least_v)),"
-    " least_s = min(least_s, ifnull(" DONE("special") ", least_s));",
+                                                                 " least_v = min(least_v, ifnull(" DONE(
+                                                                     "lanes") ", least_v)),"
+                                                                              " least_s = min(least_s, ifnull(" DONE(
+                                                                                  "special") ", least_s));",
     "create temp view sms as select number as n from s.sheet where key = 'gpu.sms';",
     "create temp table k as select id, kind, ifnull(op, '') as op,"
     " (select count(*) from e where e.kernel = id) * 1.0 / (select n from steps) as n,"
@@ -59,25 +63,30 @@ static const char *const views[] = {
     " M('sm__inst_executed_pipe_xu.avg.pct_of_peak_sustained_active') as xu_pct,"
     " M('sm__ctas_launched.sum') as blocks,"
     " M('sm__ctas_active.sum') / M('sm__ctas_launched.sum') / M('sm__cycles_elapsed.avg.per_second') as block_s,"
-    " M('sm__cycles_active.avg') as cycles, " MEAN("least_b") ", " MEAN("least_t") ", " MEAN("least_v")
-    ", " MEAN("least_s")
-    " from s.kernel where exists (select 1 from e where e.kernel = id);",
+    " M('sm__cycles_active.avg') as cycles, " MEAN("least_b") ", " MEAN("least_t") ", " MEAN("least_v") ", " MEAN(
+        "least_s") " from s.kernel where exists (select 1 from e where e.kernel = id);",
     /* the four floors, ns: of least work, of executed work where that is not known (programs that are not ours) */
-    "create temp view f as select k.*, 1e9 * ifnull(least_b, dram) / " BEST("dram") " as by_memory,"
-    " 1e9 * " WORK("least_t", "tensor") " / " BEST("tensor") " as by_tensor,"
-    " 1e9 * " WORK("least_v", "fp32 + half") " / " BEST("fma") " as by_vector,"
-    " 1e9 * " WORK("least_s", "special") " / " BEST("special") " as by_special from k;",
+    "create temp view f as select k.*, 1e9 * ifnull(least_b, dram) / " BEST(
+        "dram") " as by_memory,"
+                " 1e9 * " WORK("least_t", "tensor") " / " BEST(
+                    "tensor") " as by_tensor,"
+                              " 1e9 * " WORK("least_v", "fp32 + half") " / " BEST(
+                                  "fma") " as by_vector,"
+                                         " 1e9 * " WORK("least_s",
+                                                        "special") " / " BEST("special") " as by_special from k;",
     "create temp table floors as select *, max(by_memory, by_tensor, by_vector, by_special) as floor, case"
     " max(by_memory, by_tensor, by_vector, by_special) when by_memory then 'by_memory' when by_tensor then 'by_tensor'"
     " when by_vector then 'by_vector' else 'by_special' end as bound from f;",
     "create temp view busy as select sum(duration_ns) * 1.0 / (select n from steps) as ns from e;",
     "create temp view ceil as select (select rate from s.ceiling where name = 'dram' and how = 'measured') as dram,"
     " (select rate from s.ceiling where name = 'dram' and how = 'data sheet') as sheet;",
-    NULL };
+    NULL
+};
 
 /* The least work of an event: of its node where the plan has one launch, else of its launch; none where a library ran
  * more kernels than planned and this is not one of them. */
-static const char least[] = "(case when v.kernel is null or n.id is null then null when l.id is null and p.n >= 1 and"
+static const char least[] =
+    "(case when v.kernel is null or n.id is null then null when l.id is null and p.n >= 1 and"
     " ran.n > p.n * (select n from steps) then 0 when ifnull(p.n, 0) <= 1 then %.*s else %.*s end * ifnull(n.filled,"
     " 1))";
 
@@ -135,7 +144,10 @@ static sqlite3 *open_rows(const char *path)
 }
 
 /* What a row of the page says of itself. */
-typedef struct subject { int64_t kernel; const char *a, *b, *c; } subject;
+typedef struct subject {
+    int64_t     kernel;
+    const char *a, *b, *c;
+} subject;
 
 static double ask(sqlite3 *db, const char *sql, subject at)
 {
@@ -161,11 +173,11 @@ static int64_t kernel_labelled(sqlite3 *db, const char *label)
 {
     const char *number = strrchr(label, '#');
     if (number && number > label && number[-1] == ' ') return strtoll(number + 1, NULL, 10);
-    const size_t n = strcspn(label, "\xe2");                           // the first byte of …
+    const size_t n = strcspn(label, "\xe2"); // the first byte of …
     char         name[256];
     snprintf(name, sizeof name, "%.*s", (int)n, label);
-    const char *sql = label[n] ? "select id from s.kernel where id in (select id from k) and name glob :a || '*'"
-                               : "select id from s.kernel where id in (select id from k) and name = :a";
+    const char  *sql = label[n] ? "select id from s.kernel where id in (select id from k) and name glob :a || '*'"
+                                : "select id from s.kernel where id in (select id from k) and name = :a";
     const double id = ask(db, sql, (subject){ .a = name });
     if (isnan(id)) fail_msg("the store has no kernel '%s'", label);
     return (int64_t)id;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* walk_test.c -- the page and the database, number by number: every table of every figure of committed H200 stores
  * against SQL over the rows of the store. Nothing of the analysis is used on the side of the database.
  *
@@ -12,8 +13,8 @@
 #include "tests/walk_claims.h"
 #include "tests/walk_rows.h"
 
-static const char *const stores[] = { "h200_mamba2.db", "h200_mamba1.db", "h200_hybrid.db", "h200_vision.db",
-                                      "h200_graphmamba.db", "h200_chunked.db", "h200_peer.db", NULL };
+static const char *const stores[] = { "h200_mamba2.db",     "h200_mamba1.db",  "h200_hybrid.db", "h200_vision.db",
+                                      "h200_graphmamba.db", "h200_chunked.db", "h200_peer.db",   NULL };
 enum { STORES = sizeof stores / sizeof *stores - 1 };
 
 /* ---- the page ---- */
@@ -26,11 +27,14 @@ static char *page_of(const char *const *path, int n)
     r.study = true;
     assert_ok(mba_report_page(&b, &r));
     assert_ok(mba_stores_close(&r));
-    return b.s;                                                        // the test frees it
+    return b.s; // the test frees it
 }
 
 /* A table of the page: where its rows begin, and the names of its columns; false: the page has none of that figure. */
-typedef struct sheet { char columns[512]; const char *rows; } sheet;
+typedef struct sheet {
+    char        columns[512];
+    const char *rows;
+} sheet;
 
 static bool find_table(sheet *t, const char *page, const char *figure)
 {
@@ -75,8 +79,10 @@ static subject subject_of(sqlite3 *db, const claim *c, const sheet *t, page_row 
     if (a < 0 || (c->b && b < 0)) fail_msg("%s has no column %s or %s", c->figure, c->a, c->b ? c->b : "-");
     for (int i = 0; i < row->n; i++) unescape(row->cell[i]);
     const bool kernel = !strcmp(c->a, "kernel") && !strstr(row->cell[a], "mean");
-    return (subject){ .kernel = kernel ? kernel_labelled(db, row->cell[a]) : -1, .a = row->cell[a],
-                      .b = b < 0 ? "" : row->cell[b], .c = kind < 0 ? "" : row->cell[kind] };
+    return (subject){ .kernel = kernel ? kernel_labelled(db, row->cell[a]) : -1,
+                      .a = row->cell[a],
+                      .b = b < 0 ? "" : row->cell[b],
+                      .c = kind < 0 ? "" : row->cell[kind] };
 }
 
 /* How many rows were asked. */
@@ -91,10 +97,10 @@ static int check_claim(sqlite3 *db, const char *store, const char *page, const c
     if (column < 0) fail_msg("%s has no column %s", c->figure, c->column);
     for (const char *at = t.rows; (at = next_row(at, &row)) != NULL && row.n > column;) {
         const subject who = subject_of(db, c, &t, &row);
-        if (work >= 0 && !strcmp(row.cell[work], "least")) continue;           // of the graph, not of counters
+        if (work >= 0 && !strcmp(row.cell[work], "least")) continue; // of the graph, not of counters
         if (bytes >= 0 && strcmp(row.cell[bytes], "counted")) continue;
         const double want = ask(db, c->sql, who), got = row.value[column];
-        if (want == -1) continue;                                              // a row the claim does not speak of
+        if (want == -1) continue; // a row the claim does not speak of
         if (isnan(want) != isnan(got) || fabs(got - want) > 1e-6 * fabs(want) + 1e-12)
             fail_msg("%s, %s of '%s' '%s': %.9g on the page, %.9g in the database", store, c->column, row.cell[0],
                      row.n > 1 ? row.cell[1] : "", got, want);
@@ -103,7 +109,7 @@ static int check_claim(sqlite3 *db, const char *store, const char *page, const c
     return rows;
 }
 
-static char    *pages[STORES];                     /* of one store each */
+static char    *pages[STORES]; /* of one store each */
 static sqlite3 *rows_of[STORES];
 
 static int begin(void **state)
@@ -113,7 +119,7 @@ static int begin(void **state)
         char        path[128];
         const char *one[] = { path };
         snprintf(path, sizeof path, "tests/data/stores/%s", stores[i]);
-        pages[i]   = page_of(one, 1);
+        pages[i] = page_of(one, 1);
         rows_of[i] = open_rows(path);
     }
     return 0;
@@ -153,16 +159,20 @@ static void same(const char *what, const char *where, double got, double want)
 /* The large numbers of the cards above everything else; where a card has none ("–"), neither has the database. */
 static void findings_are_the_database(void **state)
 {
-    static const struct { const char *card, *sql; } card[] = {
+    static const struct {
+        const char *card, *sql;
+    } card[] = {
         { "<b>F1</b>", "select 100 * sum(ns) / (select ns from busy) from k where kind = 'gemm'" },
         { "<b>F2</b>", "select 100 * sum(ns) / (select ns from busy) from k where kind = 'ssm'" },
         { "<b>F3</b>", "select " PART("by_memory") " from floors where floor is not null" },
         { "<b>F4</b>", "select 1e11 * sum(n * dram / c_ns) / sum(n) / (select sheet from ceil) from k where kind ="
-          " 'ssm'" },
-        { "<h3>Why?</h3>", "select 100 * max(part) from (select metric, sum(ns * value / warps) / (select sum(ns) from k"
+                       " 'ssm'" },
+        { "<h3>Why?</h3>",
+          "select 100 * max(part) from (select metric, sum(ns * value / warps) / (select sum(ns) from k"
           " where kind = 'ssm' and id in (select kernel from c where metric glob " STALLED ")) as part from k join"
-          " (select kernel, metric, value, sum(value) over (partition by kernel) as warps from c where metric glob "
-          STALLED " and metric not glob '*selected*') w on w.kernel = k.id where kind = 'ssm' group by metric)" },
+          " (select kernel, metric, value, sum(value) over (partition by kernel) as warps from c where metric "
+          "glob " STALLED
+          " and metric not glob '*selected*') w on w.kernel = k.id where kind = 'ssm' group by metric)" },
     };
     int seen = 0;
     (void)state;
@@ -202,7 +212,8 @@ static char *page_of_all(void)
 
 static int run_labelled(const char *text)
 {
-    for (int i = 0; i < STORES; i++) if (!strcmp(label[i], text)) return i;
+    for (int i = 0; i < STORES; i++)
+        if (!strcmp(label[i], text)) return i;
     fail_msg("no store is called '%s'", text);
     return 0;
 }
@@ -210,15 +221,16 @@ static int run_labelled(const char *text)
 /* Fig. 10: a column of Mamba-1, one of Mamba-2. */
 static int check_pair(const char *page, sqlite3 *scan, sqlite3 *matrix)
 {
-    static const char *const sql[] = {
-        "select 1e6 * " PLAIN " / (" SHEET("run.units") ")",
-        "select sum(ns) / 1e3 / (" SHEET("run.units") ") from k where kind = 'ssm'",
-        "select 100 * sum(ns) / (select ns from busy) from k where kind = 'ssm'",
-        "select sum(n * (least_t + least_v)) / 1e6 / (" SHEET("run.units") ") from k where kind = 'ssm'", SSM_FLOOR,
-        "select sum(n * dram) / sum(n * c_ns) from k where kind = 'ssm'" };
-    sheet    t;
-    page_row row;
-    int      n = 0;
+    static const char *const sql[] = { "select 1e6 * " PLAIN " / (" SHEET("run.units") ")",
+                                       "select sum(ns) / 1e3 / (" SHEET("run.units") ") from k where kind = 'ssm'",
+                                       "select 100 * sum(ns) / (select ns from busy) from k where kind = 'ssm'",
+                                       "select sum(n * (least_t + least_v)) / 1e6 / (" SHEET(
+                                           "run.units") ") from k where kind = 'ssm'",
+                                       SSM_FLOOR,
+                                       "select sum(n * dram) / sum(n * c_ns) from k where kind = 'ssm'" };
+    sheet                    t;
+    page_row                 row;
+    int                      n = 0;
     assert_true(find_table(&t, page, "fig10"));
     for (const char *at = t.rows; (at = next_row(at, &row)) != NULL && row.n == 4; n++) {
         assert_true(n < 6);
@@ -231,14 +243,19 @@ static int check_pair(const char *page, sqlite3 *scan, sqlite3 *matrix)
 /* Peers: the classes of our Mamba-2 beside those of the program that is not ours. */
 static int check_peers(const char *page, sqlite3 *ours, sqlite3 *theirs)
 {
-    static const char *const kinds[][2] = { { "GEMM", "gemm" }, { "SSM", "ssm" }, { "convolution", "conv" },
-        { "normalisation", "norm" }, { "element-wise", "element-wise" }, { "reduction", "reduction" },
-        { "message passing", "message passing" }, { "optimizer", "optimizer" } };
+    static const char *const kinds[][2] = { { "GEMM", "gemm" },
+                                            { "SSM", "ssm" },
+                                            { "convolution", "conv" },
+                                            { "normalisation", "norm" },
+                                            { "element-wise", "element-wise" },
+                                            { "reduction", "reduction" },
+                                            { "message passing", "message passing" },
+                                            { "optimizer", "optimizer" } };
     static const char ms[] = "select sum(ns) / 1e6 from k where kind = :a", launches[] = "select ifnull(sum(n), 0)"
-        " from k where kind = :a";
-    sheet    t;
-    page_row row;
-    int      n = 0;
+                                                                                         " from k where kind = :a";
+    sheet             t;
+    page_row          row;
+    int               n = 0;
     assert_true(find_table(&t, page, "peers"));
     for (const char *at = t.rows; (at = next_row(at, &row)) != NULL && row.n == 7;)
         for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
@@ -277,14 +294,31 @@ static void figures_that_compare_stores_are_the_databases(void **state)
 
 /* ---- records of kernels, which make the cards of the explorer and the JSON that is saved ---- */
 
-static const struct { const char *key, *sql; } fields[] = {
-    { "n", K("n") }, { "ms", K("ns / 1e6") }, { "us", "select " MEDIAN_NS " / 1e3" }, { "us_c", K("c_ns / 1e3") },
-    { "floor", F("floor / 1e3") }, { "least_b", K("least_b") }, { "least_tf", K("least_t") },
+static const struct {
+    const char *key, *sql;
+} fields[] = {
+    { "n", K("n") },
+    { "ms", K("ns / 1e6") },
+    { "us", "select " MEDIAN_NS " / 1e3" },
+    { "us_c", K("c_ns / 1e3") },
+    { "floor", F("floor / 1e3") },
+    { "least_b", K("least_b") },
+    { "least_tf", K("least_t") },
     { "least_vf", K("least_v") },
-    { "least_sf", K("least_s") }, { "dram", K("dram") }, { "l2", K("l2") }, { "l1", K("l1") }, { "tf", K("tensor") },
-    { "vf", K("fp32 + half") }, { "sf", K("special") }, { "life", K("1e6 * block_s") }, { "regs", ROW("regs") },
-    { "waves", ROW("waves") }, { "occ_max", ROW("occupancy_limit") }, { "local", ROW("local_bytes") },
-    { "threads", ROW("block_x * block_y * block_z") }, { "smem", ROW("smem_static_bytes + smem_dynamic_bytes") },
+    { "least_sf", K("least_s") },
+    { "dram", K("dram") },
+    { "l2", K("l2") },
+    { "l1", K("l1") },
+    { "tf", K("tensor") },
+    { "vf", K("fp32 + half") },
+    { "sf", K("special") },
+    { "life", K("1e6 * block_s") },
+    { "regs", ROW("regs") },
+    { "waves", ROW("waves") },
+    { "occ_max", ROW("occupancy_limit") },
+    { "local", ROW("local_bytes") },
+    { "threads", ROW("block_x * block_y * block_z") },
+    { "smem", ROW("smem_static_bytes + smem_dynamic_bytes") },
     { "occ", K("M('sm__warps_active.avg.pct_of_peak_sustained_active')") },
     { "l1_hit", K("M('l1tex__t_sector_hit_rate.pct')") },
     { "l2_hit", K("100 * M('lts__t_sectors_lookup_hit.sum') / M('lts__t_sectors.sum')") },
@@ -300,13 +334,15 @@ static void records_of_kernels_are_the_database(void **state)
         const char *json = strstr(pages[i], "id=\"data\">") + 10;
         json_t     *data = json_loadb(json, (size_t)(strstr(json, "</script>") - json), 0, NULL);
         json_t     *kernels = json_object_get(data, "kernels"), *row, *key;
-        json_t *keys = json_object_get(kernels, "keys"), *rows = json_object_get(kernels, "rows");
-        size_t  r, k, name = 0;
+        json_t     *keys = json_object_get(kernels, "keys"), *rows = json_object_get(kernels, "rows");
+        size_t      r, k, name = 0;
         json_array_foreach(keys, k, key) if (!strcmp(json_string_value(key), "name")) name = k;
-        json_array_foreach(rows, r, row) {
+        json_array_foreach(rows, r, row)
+        {
             const char   *called = json_string_value(json_array_get(row, name));
             const int64_t kernel = kernel_labelled(db, called);
-            json_array_foreach(keys, k, key) for (size_t f = 0; f < sizeof fields / sizeof *fields; f++) {
+            json_array_foreach(keys, k, key) for (size_t f = 0; f < sizeof fields / sizeof *fields; f++)
+            {
                 if (strcmp(json_string_value(key), fields[f].key)) continue;
                 const json_t *v = json_array_get(row, k);
                 same(fields[f].key, called, json_is_null(v) ? NAN : json_number_value(v),
@@ -322,7 +358,9 @@ static void records_of_kernels_are_the_database(void **state)
 
 /* ---- tooltips: a label, words, a number as people read it ---- */
 
-static const struct { const char *words, *sql; } tips[] = {
+static const struct {
+    const char *words, *sql;
+} tips[] = {
     { " · L1|", K("M('l1tex__t_sector_hit_rate.pct')") },
     { " · L2|", K("100 * M('lts__t_sectors_lookup_hit.sum') / M('lts__t_sectors.sum')") },
     { "|mean lifetime ", K("1e6 * block_s") },
@@ -367,8 +405,8 @@ static void tooltips_say_what_the_database_has(void **state)
         const char *json = strstr(pages[i], "id=\"data\">") + 10;
         json_t     *data = json_loadb(json, (size_t)(strstr(json, "</script>") - json), 0, NULL), *tip;
         size_t      t;
-        json_array_foreach(json_object_get(data, "tips"), t, tip)
-            for (int k = 0; k < TIPS; k++) seen[k] += check_tip(rows_of[i], stores[i], json_string_value(tip), k);
+        json_array_foreach(json_object_get(data, "tips"), t, tip) for (int k = 0; k < TIPS; k++)
+            seen[k] += check_tip(rows_of[i], stores[i], json_string_value(tip), k);
         json_decref(data);
     }
     for (int k = 0; k < TIPS; k++) {
@@ -383,10 +421,12 @@ static void tooltips_say_what_the_database_has(void **state)
 static void the_memory_plan_is_the_operands(void **state)
 {
     static const claim of[] = {
-        { "memory", "role", NULL, "mb", "select ifnull((select sum(b) / 1e6 from (select max(bytes) as b, min(role) as"
+        { "memory", "role", NULL, "mb",
+          "select ifnull((select sum(b) / 1e6 from (select max(bytes) as b, min(role) as"
           " role from"
           " s.operand group by storage) where role = :a), -1)" },
-        { "memory", "role", NULL, "storages", "select ifnull((select count(distinct storage) from s.operand where role"
+        { "memory", "role", NULL, "storages",
+          "select ifnull((select count(distinct storage) from s.operand where role"
           " = :a"
           " having count(*) > 0), -1)" },
     };

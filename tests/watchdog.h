@@ -1,10 +1,11 @@
-/* watchdog.h -- a test that hangs says where and fails, instead of waiting for ctest. test.h includes it: a group of tests that
- * cmocka_run_group_tests runs is watched by a process of its own.
+// SPDX-License-Identifier: Apache-2.0
+/* watchdog.h -- a test that hangs says where and fails, instead of waiting for ctest. test.h includes it: a group of
+ * tests that cmocka_run_group_tests runs is watched by a process of its own.
  *
- * A case hangs when its processes use no processor for two minutes, or more than five minutes of it. Neither depends on how busy
- * the machine is; with sanitizers it may compute five times as long. MBA_TEST_IDLE_S and MBA_TEST_CPU_S in the environment
- * say other limits. Who watches writes the name of the case and the state of every thread of the test and of what it started,
- * asks the test for a backtrace, and ends them all: the test exits with 1. */
+ * A case hangs when its processes use no processor for two minutes, or more than five minutes of it. Neither depends on
+ * how busy the machine is; with sanitizers it may compute five times as long. MBA_TEST_IDLE_S and MBA_TEST_CPU_S in the
+ * environment say other limits. Who watches writes the name of the case and the state of every thread of the test and
+ * of what it started, asks the test for a backtrace, and ends them all: the test exits with 1. */
 #ifndef MBA_TEST_WATCHDOG_H
 #define MBA_TEST_WATCHDOG_H
 
@@ -27,14 +28,20 @@
 
 enum { WATCH_IDLE_S = 120, WATCH_CPU_S = 300, WATCH_SANITIZED = 5, WATCH_PROCESSES = 256 };
 
-typedef struct watch_shared { char name[128]; int cases; } watch_shared;       /* in memory that both processes have */
+typedef struct watch_shared {
+    char name[128];
+    int  cases;
+} watch_shared; /* in memory that both processes have */
 static watch_shared            *watch_now;
 static const struct CMUnitTest *watch_tests;
 static int                      watch_next;
 
 /* ---- what the processes of a test do ---- */
 
-typedef struct watch_process { pid_t pid, parent; double cpu_s; } watch_process;
+typedef struct watch_process {
+    pid_t  pid, parent;
+    double cpu_s;
+} watch_process;
 
 static inline size_t watch_read(char *out, size_t room, const char *path)
 {
@@ -42,7 +49,8 @@ static inline size_t watch_read(char *out, size_t room, const char *path)
     const ssize_t n = fd < 0 ? -1 : read(fd, out, room - 1);
     if (fd >= 0) close(fd);
     out[n > 0 ? n : 0] = 0;
-    for (ssize_t i = 0; i + 1 < n; i++) if (!out[i]) out[i] = ' ';              // arguments of a command line
+    for (ssize_t i = 0; i + 1 < n; i++)
+        if (!out[i]) out[i] = ' '; // arguments of a command line
     return n > 0 ? (size_t)n : 0;
 }
 
@@ -53,8 +61,11 @@ static inline bool watch_stat(watch_process *p, const char *pid)
     long          waited_user, waited_system;
     snprintf(path, sizeof path, "/proc/%.16s/stat", pid);
     const char *at = watch_read(text, sizeof text, path) ? strrchr(text, ')') : NULL;
-    if (!at || sscanf(at + 1, " %*c %d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu %ld %ld", &p->parent, &user, &system, &waited_user,
-                      &waited_system) != 5) return false;
+    if (!at
+        || sscanf(at + 1, " %*c %d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu %ld %ld", &p->parent, &user, &system,
+                  &waited_user, &waited_system)
+               != 5)
+        return false;
     p->pid = (pid_t)atol(pid);
     p->cpu_s = (double)(user + system + (unsigned long)(waited_user + waited_system)) / (double)sysconf(_SC_CLK_TCK);
     return true;
@@ -69,7 +80,8 @@ static inline int watch_tree(watch_process out[WATCH_PROCESSES], pid_t test)
     for (const struct dirent *e; d && (e = readdir(d)) && n < 8192;)
         n += isdigit((unsigned char)e->d_name[0]) && watch_stat(&all[n], e->d_name);
     if (d) closedir(d);
-    for (int i = 0; i < n; i++) if (all[i].pid == test) out[found++] = all[i];
+    for (int i = 0; i < n; i++)
+        if (all[i].pid == test) out[found++] = all[i];
     for (int k = 0; k < found; k++)
         for (int i = 0; i < n && found < WATCH_PROCESSES; i++)
             if (all[i].parent == out[k].pid && all[i].pid != getpid() && all[i].pid != test) out[found++] = all[i];
@@ -78,7 +90,7 @@ static inline int watch_tree(watch_process out[WATCH_PROCESSES], pid_t test)
 
 static inline void watch_tell(const watch_process *p)
 {
-    char  path[300], text[4096], kind[300];
+    char path[300], text[4096], kind[300];
     snprintf(path, sizeof path, "/proc/%d/cmdline", (int)p->pid);
     watch_read(text, sizeof text, path);
     fprintf(stderr, "process %d of %d, %.1f s of processor: %.300s\n", (int)p->pid, (int)p->parent, p->cpu_s, text);
@@ -126,7 +138,7 @@ static inline void watch_end(pid_t test, const char *name, const char *why, doub
     for (int i = 0; i < n; i++) watch_tell(&tree[i]);
     fflush(stderr);
     prctl(PR_SET_PDEATHSIG, 0);
-    syscall(SYS_tgkill, test, test, watch_signal());             // its main thread tells where it is, and exits
+    syscall(SYS_tgkill, test, test, watch_signal()); // its main thread tells where it is, and exits
     for (int i = 0; i < 200 && getppid() == test; i++) usleep(10000);
     if (getppid() == test) kill(test, SIGKILL);
     for (int i = n - 1; i > 0; i--) kill(tree[i].pid, SIGKILL);
@@ -136,15 +148,16 @@ static inline void watch_end(pid_t test, const char *name, const char *why, doub
 static inline void watch_over(pid_t test)
 {
     static watch_process tree[WATCH_PROCESSES];
-    const int    slower = getenv("MBA_TEST_SANITIZED") ? WATCH_SANITIZED : 1;
-    const double idle_s = watch_limit("MBA_TEST_IDLE_S", WATCH_IDLE_S), cpu_s = watch_limit("MBA_TEST_CPU_S", WATCH_CPU_S * slower);
-    int          last = -1;
-    double       began_cpu = 0, busy_at = 0, busy_cpu = 0;
+    const int            slower = getenv("MBA_TEST_SANITIZED") ? WATCH_SANITIZED : 1;
+    const double         idle_s = watch_limit("MBA_TEST_IDLE_S", WATCH_IDLE_S),
+                 cpu_s = watch_limit("MBA_TEST_CPU_S", WATCH_CPU_S * slower);
+    int    last = -1;
+    double began_cpu = 0, busy_at = 0, busy_cpu = 0;
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     for (; getppid() == test; usleep(500000)) {
         double    cpu = 0;
         const int n = watch_tree(tree, test), now = watch_now->cases;
-        if (!n) continue;                                        // no /proc: nobody can say anything
+        if (!n) continue; // no /proc: nobody can say anything
         for (int i = 0; i < n; i++) cpu += tree[i].cpu_s;
         if (now != last) began_cpu = cpu;
         if (now != last || cpu > busy_cpu + 0.5 || cpu < busy_cpu) busy_at = watch_clock(), busy_cpu = cpu;
@@ -189,7 +202,7 @@ static inline int watch_group(const char *name, const struct CMUnitTest *tests, 
     snprintf(watch_now->name, sizeof watch_now->name, "the group's setup");
     for (size_t i = 0; i < n; i++) copies[i] = tests[i], copies[i].setup_func = watch_case;
 #ifdef __GLIBC__
-    (void)backtrace(first, 1);                                   // loads what it needs: no time for that in a handler
+    (void)backtrace(first, 1); // loads what it needs: no time for that in a handler
 #endif
     (void)first;
     signal(watch_signal(), watch_backtrace);

@@ -1,5 +1,6 @@
-/* watchdog_test.c -- a test that hangs is told by its name, with what it waits for, and leaves nothing behind. The tests that hang
- * are this program, started again with the name of one. */
+// SPDX-License-Identifier: Apache-2.0
+/* watchdog_test.c -- a test that hangs is told by its name, with what it waits for, and leaves nothing behind. The
+ * tests that hang are this program, started again with the name of one. */
 #include "tests/shell.h"
 
 static void a_case_that_is_fine(void **state) { (void)state; }
@@ -38,7 +39,7 @@ static int hang(const char *how)
 /* The exit code of this program with a test that hangs; all it says is in `output`. */
 static int started(const char *limits, const char *how)
 {
-    char line[512], self[300];
+    char          line[512], self[300];
     const ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
     assert_true(n > 0);
     self[n] = 0;
@@ -50,7 +51,7 @@ static void a_program_that_waits_is_told_and_ended(void **state)
 {
     char line[256], length[32], words[96];
     (void)state;
-    snprintf(length, sizeof length, "9%d.5", (int)getpid());         // by which this one is known among others
+    snprintf(length, sizeof length, "9%d.5", (int)getpid()); // by which this one is known among others
     setenv("MBA_TEST_SLEEP", length, 1);
     says(started("MBA_TEST_IDLE_S=1", "waits"), 1, "HANGS: a_case_that_waits: nothing runs");
     snprintf(words, sizeof words, "s of processor: sleep %s", length);
@@ -60,8 +61,9 @@ static void a_program_that_waits_is_told_and_ended(void **state)
     assert_non_null(strstr(output, "main thread is at"));
     assert_non_null(strstr(output, "watchdog_test"));
 #endif
-    snprintf(line, sizeof line, "for p in /proc/[0-9]*; do tr '\\0' ' ' <$p/cmdline; done 2>/dev/null | grep '[s]leep %s'", length);
-    assert_int_equal(shell(line), 1);              // nobody sleeps any more
+    snprintf(line, sizeof line,
+             "for p in /proc/[0-9]*; do tr '\\0' ' ' <$p/cmdline; done 2>/dev/null | grep '[s]leep %s'", length);
+    assert_int_equal(shell(line), 1); // nobody sleeps any more
 }
 
 static void a_test_that_computes_without_end_is_told(void **state)

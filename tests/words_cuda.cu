@@ -1,5 +1,7 @@
-/* words_cuda.cu -- the words that kernels are written in (src/device/cuda, *.cuh), tried one by one on whole numbers, of which every
- * sum is exact: a lane, a row or a swizzle that is not where its header says changes a number. See words_test.c. */
+// SPDX-License-Identifier: Apache-2.0
+/* words_cuda.cu -- the words that kernels are written in (src/device/cuda, *.cuh), tried one by one on whole numbers,
+ * of which every sum is exact: a lane, a row or a swizzle that is not where its header says changes a number. See
+ * words_test.c. */
 #include <stdio.h>
 #include <string.h>
 
@@ -36,8 +38,9 @@ static mba_status same(const char *what, int i, double have, double want)
 
 static mba_status near_by(const char *what, double x, double have, double want, double relative)
 {
-    return fabs(have - want) <= relative * fabs(want) ? MBA_OK
-         : mba_fail(MBA_E_DEVICE, "%s of %g: %.9g instead of %.9g", what, x, have, want);
+    return fabs(have - want) <= relative * fabs(want)
+               ? MBA_OK
+               : mba_fail(MBA_E_DEVICE, "%s of %g: %.9g instead of %.9g", what, x, have, want);
 }
 
 static mba_status needs_hopper(void)
@@ -49,7 +52,7 @@ static mba_status needs_hopper(void)
     return MBA_OK;
 }
 
-static int whole(int i) { return (i * 7 + i / 5) % 7 - 3; }            // -3 .. 3, exact in every type
+static int whole(int i) { return (i * 7 + i / 5) % 7 - 3; } // -3 .. 3, exact in every type
 
 /* ---- pieces ---- */
 
@@ -115,12 +118,13 @@ extern "C" mba_status words_windows(void)
     MBA_TRY(take(&element, N));
     MBA_TRY(take(&row, N));
     MBA_TRY(take(&at, 1));
-    const int64_t run[] = { COLS, 2 * COLS, 1 }, pitch[] = { 9, 13, 1 };          // columns; two rows to a run; dense
+    const int64_t run[] = { COLS, 2 * COLS, 1 }, pitch[] = { 9, 13, 1 }; // columns; two rows to a run; dense
     for (int k = 0; k < 3; k++) {
         const strided_view<float> w = { at, run[k], pitch[k] };
         places<<<1, 32>>>(element, row, w, COLS, N);
         MBA_TRY(done("windows"));
-        for (int i = 0; i < N; i++) MBA_TRY(same("element", i, (double)element[i], (double)(i / run[k] * pitch[k] + i % run[k])));
+        for (int i = 0; i < N; i++)
+            MBA_TRY(same("element", i, (double)element[i], (double)(i / run[k] * pitch[k] + i % run[k])));
         for (int r = 0; r < N / COLS; r++) MBA_TRY(same("row", r, (double)row[r], (double)element[r * COLS]));
     }
     cudaFree(element), cudaFree(row), cudaFree(at);
@@ -138,7 +142,7 @@ static __global__ void sums(float *out)
     to[0] = warp_sum(x);
     to[1] = warp_max(x);
     to[2] = block_sum<THREADS>(x);
-    to[3] = block_sum<THREADS>(x + 1);            // again at once
+    to[3] = block_sum<THREADS>(x + 1); // again at once
     to[4] = block_max<THREADS>(x);
     to[5] = (float)block_sum<THREADS>((double)x);
     to[6] = (float)warp_sum((double)x);
@@ -159,7 +163,8 @@ extern "C" mba_status words_sums(void)
         float sum = 0, most = -100;
         for (int j = i / 32 * 32; j < i / 32 * 32 + 32; j++) sum += x[j], most = x[j] > most ? x[j] : most;
         const float want[SUMS] = { sum, most, all, all + THREADS, top, all, sum };
-        for (int k = 0; k < SUMS; k++) MBA_TRY(same("sums of a warp and of a block", SUMS * i + k, out[SUMS * i + k], want[k]));
+        for (int k = 0; k < SUMS; k++)
+            MBA_TRY(same("sums of a warp and of a block", SUMS * i + k, out[SUMS * i + k], want[k]));
     }
     cudaFree(out);
     return MBA_OK;
@@ -171,7 +176,7 @@ static __global__ void functions(float *out, int n)
 {
     for (int i = (int)threadIdx.x; i < n; i += (int)blockDim.x) {
         const float x = ((float)i + 0.5f) / (float)n * 16 - 8;
-        out[4 * i]     = fast_exp2(x);
+        out[4 * i] = fast_exp2(x);
         out[4 * i + 1] = fast_reciprocal(x);
         out[4 * i + 2] = sigmoid(x);
         out[4 * i + 3] = silu(x);
@@ -181,7 +186,7 @@ static __global__ void functions(float *out, int n)
 extern "C" mba_status words_numbers(void)
 {
     enum { N = 4096 };
-    const double ulps = 2.0 / 8388608;            // two, of fp32
+    const double ulps = 2.0 / 8388608; // two, of fp32
     float       *out;
     MBA_TRY(take(&out, 4 * N));
     functions<<<1, 256>>>(out, N);
@@ -228,7 +233,7 @@ extern "C" mba_status words_random(void)
 static __global__ void copied(float *out, const float *from)
 {
     __shared__ __align__(16) float slot[4][32 * 4];
-    const int t = (int)threadIdx.x;
+    const int                      t = (int)threadIdx.x;
     copy_async<16>(&slot[0][4 * t], from + 4 * t);
     copy_async_commit();
     copy_async<8>(&slot[1][4 * t], from + 4 * t);
@@ -236,7 +241,7 @@ static __global__ void copied(float *out, const float *from)
     copy_async_or_zero<4>(&slot[1][4 * t + 3], from + 4 * t + 3, t % 2);
     copy_async_or_zero<16>(&slot[2][4 * t], from + 4 * t, t % 3 == 0);
     copy_async_commit();
-    copy_async_wait<1>();                         // the first batch is there, whatever became of the second
+    copy_async_wait<1>(); // the first batch is there, whatever became of the second
     for (int j = 0; j < 4; j++) out[4 * t + j] = slot[0][4 * t + j];
     copy_async_wait<0>();
     for (int k = 1; k < 3; k++)
@@ -271,10 +276,11 @@ extern "C" mba_status words_copies(void)
 
 enum { SIDE = 64, M0 = 16, N0 = 32 };
 
-template <bool A_TURNED, bool B_TURNED> static __global__ void tile_product(float *out, const bf16 *a, const bf16 *b, int rows, int cols)
+template <bool A_TURNED, bool B_TURNED>
+static __global__ void tile_product(float *out, const bf16 *a, const bf16 *b, int rows, int cols)
 {
     __shared__ __align__(1024) unsigned char ta[SIDE * TILE_ROW_BYTES], tb[SIDE * TILE_ROW_BYTES];
-    float c[2][4] = { { 0, 0, 0, 0 }, { 0, 0, 0, 0 } };
+    float                                    c[2][4] = { { 0, 0, 0, 0 }, { 0, 0, 0, 0 } };
     load_tile<SIDE, 32>(ta, a, SIDE, rows, cols);
     load_tile<SIDE, 32>(tb, b, SIDE, SIDE, SIDE);
     cp_commit();
@@ -283,9 +289,9 @@ template <bool A_TURNED, bool B_TURNED> static __global__ void tile_product(floa
     for (int k = 0; k < SIDE; k += 16) {
         uint32_t fa[4], fb[4];
         if (A_TURNED) a_columns(fa, ta, M0, k);
-        else          a_rows(fa, ta, M0, k);
+        else a_rows(fa, ta, M0, k);
         if (B_TURNED) b_columns(fb, tb, N0, k);
-        else          b_rows(fb, tb, N0, k);
+        else b_rows(fb, tb, N0, k);
         mma(c[0], fa, fb[0], fb[1]);
         mma(c[1], fa, fb[2], fb[3]);
     }
@@ -297,7 +303,8 @@ template <bool A_TURNED, bool B_TURNED> static __global__ void tile_product(floa
 /* Element (r, c) of the tile of A: zero beyond its ends. */
 static double of_tile(int r, int c, int rows, int cols) { return r < rows && c < cols ? whole(SIDE * r + c) : 0; }
 
-template <bool A_TURNED, bool B_TURNED> static mba_status try_tiles(float *out, const bf16 *a, const bf16 *b, int rows, int cols)
+template <bool A_TURNED, bool B_TURNED>
+static mba_status try_tiles(float *out, const bf16 *a, const bf16 *b, int rows, int cols)
 {
     tile_product<A_TURNED, B_TURNED><<<1, 32>>>(out, a, b, rows, cols);
     MBA_TRY(done("products of tiles"));
@@ -308,8 +315,10 @@ template <bool A_TURNED, bool B_TURNED> static mba_status try_tiles(float *out, 
                 const double x = A_TURNED ? of_tile(k, M0 + m, rows, cols) : of_tile(M0 + m, k, rows, cols);
                 want += x * (B_TURNED ? whole(SIDE * k + N0 + n + 5) : whole(SIDE * (N0 + n) + k + 5));
             }
-            MBA_TRY(same(A_TURNED ? B_TURNED ? "a_columns, b_columns" : "a_columns, b_rows" : B_TURNED ? "a_rows, b_columns"
-                         : "a_rows, b_rows", 16 * m + n, out[16 * m + n], want));
+            MBA_TRY(same(A_TURNED   ? B_TURNED ? "a_columns, b_columns" : "a_columns, b_rows"
+                         : B_TURNED ? "a_rows, b_columns"
+                                    : "a_rows, b_rows",
+                         16 * m + n, out[16 * m + n], want));
         }
     return MBA_OK;
 }
@@ -357,7 +366,7 @@ static __global__ void fragments(float *out)
     for (int k = 0; k < KINDS; k++)
         for (int i = 0; i < 4; i++) out[128 * k + (g + i / 2 * 8) * 8 + 2 * t + i % 2] = c[k][i];
     const uint32_t turned = transpose_8x8(pack_bf16(of_a(g, 2 * t), of_a(g, 2 * t + 1)));
-    out[TURNED + 8 * g + 2 * t]     = low_of(turned);
+    out[TURNED + 8 * g + 2 * t] = low_of(turned);
     out[TURNED + 8 * g + 2 * t + 1] = high_of(turned);
     out[FOLDED + threadIdx.x] = fold((float)threadIdx.x, 100 + (float)threadIdx.x, 4);
 }
@@ -392,8 +401,9 @@ extern "C" mba_status words_fragments(void)
 enum { TILE_BYTES = 8192, SMEM_BYTES = 2 * TILE_BYTES + 16 };
 enum { BOTH_ROWS, B_COLUMNS, A_COLUMNS, A_REGISTERS, WAYS };
 
-template <int WAY> static __global__ void __launch_bounds__(128)
-warpgroup_product(float *out, const __grid_constant__ CUtensorMap map_a, const __grid_constant__ CUtensorMap map_b)
+template <int WAY>
+static __global__ void __launch_bounds__(128)
+    warpgroup_product(float *out, const __grid_constant__ CUtensorMap map_a, const __grid_constant__ CUtensorMap map_b)
 {
 #if MBA_HOPPER
     MBA_DYNAMIC_SMEM(bytes);
@@ -415,13 +425,17 @@ warpgroup_product(float *out, const __grid_constant__ CUtensorMap map_a, const _
     }
     mbar_wait(bar, 0);
 #pragma unroll
-    for (int k = 0; k < 4; k++) if (WAY == A_REGISTERS) a_rows(fa[k], bytes, 16 * warp, 16 * k);
+    for (int k = 0; k < 4; k++)
+        if (WAY == A_REGISTERS) a_rows(fa[k], bytes, 16 * warp, 16 * k);
     wgmma_fence();
 #pragma unroll
     for (int k = 0; k < 4; k++) {
-        if constexpr (WAY == BOTH_ROWS)   wgmma_n64_ss<0, 0>(d, wgmma_smem_desc(a + 32 * k), wgmma_smem_desc(b + 32 * k), 1);
-        if constexpr (WAY == B_COLUMNS)   wgmma_n64_ss<0, 1>(d, wgmma_smem_desc(a + 32 * k), wgmma_smem_desc(b + 2048 * k), 1);
-        if constexpr (WAY == A_COLUMNS)   wgmma_n64_ss<1, 0>(d, wgmma_smem_desc(a + 2048 * k), wgmma_smem_desc(b + 32 * k), 1);
+        if constexpr (WAY == BOTH_ROWS)
+            wgmma_n64_ss<0, 0>(d, wgmma_smem_desc(a + 32 * k), wgmma_smem_desc(b + 32 * k), 1);
+        if constexpr (WAY == B_COLUMNS)
+            wgmma_n64_ss<0, 1>(d, wgmma_smem_desc(a + 32 * k), wgmma_smem_desc(b + 2048 * k), 1);
+        if constexpr (WAY == A_COLUMNS)
+            wgmma_n64_ss<1, 0>(d, wgmma_smem_desc(a + 2048 * k), wgmma_smem_desc(b + 32 * k), 1);
         if constexpr (WAY == A_REGISTERS) wgmma_n64_rs<0>(d, fa[k], wgmma_smem_desc(b + 32 * k), 1);
     }
     wgmma_commit();
@@ -434,7 +448,8 @@ warpgroup_product(float *out, const __grid_constant__ CUtensorMap map_a, const _
 
 template <int WAY> static mba_status try_warpgroup(float *out, const CUtensorMap *map_a, const CUtensorMap *map_b)
 {
-    static const char *const name[WAYS] = { "wgmma, rows and rows", "wgmma, B by columns", "wgmma, A by columns", "wgmma, A in registers" };
+    static const char *const name[WAYS] = { "wgmma, rows and rows", "wgmma, B by columns", "wgmma, A by columns",
+                                            "wgmma, A in registers" };
     memset(out, 0, sizeof(float) * SIDE * SIDE);
     warpgroup_product<WAY><<<1, 128, SMEM_BYTES>>>(out, *map_a, *map_b);
     MBA_TRY(done(name[WAY]));
@@ -442,7 +457,8 @@ template <int WAY> static mba_status try_warpgroup(float *out, const CUtensorMap
         const int m = i / SIDE, n = i % SIDE;
         double    want = 0;
         for (int k = 0; k < SIDE; k++)
-            want += whole(WAY == A_COLUMNS ? SIDE * k + m : SIDE * m + k) * whole((WAY == B_COLUMNS ? SIDE * k + n : SIDE * n + k) + 5);
+            want += whole(WAY == A_COLUMNS ? SIDE * k + m : SIDE * m + k)
+                    * whole((WAY == B_COLUMNS ? SIDE * k + n : SIDE * n + k) + 5);
         MBA_TRY(same(name[WAY], i, out[i], want));
     }
     return MBA_OK;
@@ -474,7 +490,7 @@ static __global__ void hand_on(float *out, float *state, int *flag)
 #if MBA_HOPPER
     if (blockIdx.x == 1) {
         state[threadIdx.x] = (float)threadIdx.x + 1;
-        publish(flag);                            // each of four warps
+        publish(flag); // each of four warps
         return;
     }
     if (threadIdx.x == 0) await(flag, 4);
@@ -517,5 +533,7 @@ extern "C" mba_status words_waiting(void)
     CUDA_TRY(cudaMemset(flag, 0, sizeof *flag));
     wait_in_vain<<<1, 32>>>(flag);
     CUDA_TRY(cudaGetLastError());
-    return cudaDeviceSynchronize() == cudaSuccess ? mba_fail(MBA_E_DEVICE, "a block that waits in vain ended as if all were well") : MBA_OK;
+    return cudaDeviceSynchronize() == cudaSuccess
+               ? mba_fail(MBA_E_DEVICE, "a block that waits in vain ended as if all were well")
+               : MBA_OK;
 }

@@ -1,6 +1,7 @@
-/* words_test.c -- the words that kernels are written in, tried one by one where there is a GPU: pieces of 16 bytes, windows, sums of warps
- * and blocks, numbers, copies, tiles and fragments of the tensor cores, what sm_90a adds; and that a block which waits for a state
- * that nobody makes gives up. words_cuda.cu has the kernels. */
+// SPDX-License-Identifier: Apache-2.0
+/* words_test.c -- the words that kernels are written in, tried one by one where there is a GPU: pieces of 16 bytes,
+ * windows, sums of warps and blocks, numbers, copies, tiles and fragments of the tensor cores, what sm_90a adds; and
+ * that a block which waits for a state that nobody makes gives up. words_cuda.cu has the kernels. */
 #include "tests/test.h"
 
 #ifdef MBA_WITH_CUDA
@@ -27,7 +28,7 @@ static void a_wait_in_vain_fails_the_launch(void **state)
         _exit(st == MBA_OK ? 0 : st == MBA_E_UNSUPPORTED ? SKIPPED : 1);
     }
     assert_int_equal(waitpid(child, &how, 0), child);
-    assert_true(WIFEXITED(how));                           // a signal is the alarm: it waits for ever
+    assert_true(WIFEXITED(how)); // a signal is the alarm: it waits for ever
     if (WEXITSTATUS(how) == SKIPPED) skip();
     assert_int_equal(WEXITSTATUS(how), 0);
 }
@@ -41,20 +42,28 @@ static void try_word(mba_status (*word)(void))
     assert_ok(st);
 }
 
-#define X(name) static void name##_are_as_the_header_says(void **state) { (void)state; try_word(words_##name); }
+#define X(name) \
+    static void name##_are_as_the_header_says(void **state) \
+    { \
+        (void)state; \
+        try_word(words_##name); \
+    }
 WORDS(X)
 #undef X
 #else
-static void a_wait_in_vain_fails_the_launch(void **state) { (void)state; skip(); }
+static void a_wait_in_vain_fails_the_launch(void **state)
+{
+    (void)state;
+    skip();
+}
 #endif
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_wait_in_vain_fails_the_launch),
+    const struct CMUnitTest tests[] = { cmocka_unit_test(a_wait_in_vain_fails_the_launch),
 #ifdef MBA_WITH_CUDA
 #define X(name) cmocka_unit_test(name##_are_as_the_header_says),
-        WORDS(X)
+                                        WORDS(X)
 #undef X
 #endif
     };

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* bench.c -- `mambascope bench ceilings | op | step | gemm | decode`: what the machine can do, and how near we come. */
 #include <math.h>
 #include <stdlib.h>
@@ -15,7 +16,7 @@
 #include "device/cuda/gemm_candidates.h"
 #include "train/feed.h"
 
-static const double CEILING_S = 0.5;               // per rate
+static const double CEILING_S = 0.5; // per rate
 
 typedef struct bench_options {
     bool              json, csv, memory;
@@ -23,10 +24,7 @@ typedef struct bench_options {
     mba_model_options model;
 } bench_options;
 
-static mba_table_form form_of(const bench_options *o)
-{
-    return mba_table_form_of(o->json, o->csv);
-}
+static mba_table_form form_of(const bench_options *o) { return mba_table_form_of(o->json, o->csv); }
 
 /* ---- ceilings ---- */
 
@@ -43,14 +41,21 @@ static mba_status bench_ceilings(const bench_options *o)
     mba_session_options so = { 0 };
     MBA_TRY(mba_run_options_apply(&o->model, &so));
     MBA_TRY(ceilings_of(&c, &so));
-    MBA_TRY(mba_table_create(&t, (const mba_column[]){ { "ceiling", "ceiling", NULL }, { "rate", "rate", "%.2f" },
+    MBA_TRY(mba_table_create(&t, (const mba_column[]){ { "ceiling", "ceiling", NULL },
+                                                       { "rate", "rate", "%.2f" },
                                                        { "unit", "unit", NULL },
-                                                       { "how", "how", NULL }, { 0 } }));
-    const struct { const char *name; double rate; const char *unit, *how; } rows[] = {
-        { "stream", c.stream_bytes / 1e9, "GB/s",   "copy of arrays far larger than the caches, bytes read + written" },
-        { "fma",    c.fma_flops / 1e9,    "GFLOP/s", "independent fp32 FMA chains in registers; an FMA is 2" },
-        { "exp",    c.exp_ops / 1e9,      "G/s",     "our vector exp over an array in L1; ex2 of the GPU's "
-                                                     "special-function units" },
+                                                       { "how", "how", NULL },
+                                                       { 0 } }));
+    const struct {
+        const char *name;
+        double      rate;
+        const char *unit, *how;
+    } rows[] = {
+        { "stream", c.stream_bytes / 1e9, "GB/s", "copy of arrays far larger than the caches, bytes read + written" },
+        { "fma", c.fma_flops / 1e9, "GFLOP/s", "independent fp32 FMA chains in registers; an FMA is 2" },
+        { "exp", c.exp_ops / 1e9, "G/s",
+          "our vector exp over an array in L1; ex2 of the GPU's "
+          "special-function units" },
         { "tensor", c.tensor_flops / 1e9, "GFLOP/s", "an 8192^3 product of random numbers by the GPU's library" },
     };
     for (int i = 0; i < (c.tensor_flops > 0 ? 4 : 3); i++) {
@@ -66,7 +71,7 @@ static mba_status bench_ceilings(const bench_options *o)
 
 /* ---- above 100 % of floor ---- */
 
-static bool any_above;                             /* a row of this run is: a line under the table says why */
+static bool any_above; /* a row of this run is: a line under the table says why */
 
 static double percent_of_floor(double floor_s, double s)
 {
@@ -77,18 +82,24 @@ static double percent_of_floor(double floor_s, double s)
 static void explain_above(const char *cached)
 {
     if (any_above)
-        printf("(above 100 %% of floor: %s; or reads and writes in another mix than the copy's, or a higher clock than the large "
-               "product's, whose rates the floor is made of)\n", cached);
+        printf("(above 100 %% of floor: %s; or reads and writes in another mix than the copy's, or a higher clock than "
+               "the large "
+               "product's, whose rates the floor is made of)\n",
+               cached);
 }
 
 /* ---- op ---- */
 
-#define OP_COLUMNS                                                                                                   \
-    { "operator", "operator", NULL }, { "case", "case", NULL }, { "ms", "ms", "%.3f" }, { "gb_s", "GB/s", "%.1f" },    \
-    { "gflop_s", "GFLOP/s", "%.1f" }, { "percent_of_floor", "% of floor", "%.1f" }, { "bound", "bound by", NULL }
-static const mba_column op_columns[]   = { OP_COLUMNS, { 0 } };
-static const mba_column copy_columns[] = { OP_COLUMNS, { "copy_ms", "copy of as many bytes, ms", "%.4f" },
-                                           { "percent_of_copy", "% of it", "%.1f" }, { 0 } };
+#define OP_COLUMNS \
+    { "operator", "operator", NULL }, { "case", "case", NULL }, { "ms", "ms", "%.3f" }, { "gb_s", "GB/s", "%.1f" }, \
+        { "gflop_s", "GFLOP/s", "%.1f" }, { "percent_of_floor", "% of floor", "%.1f" }, \
+    { \
+        "bound", "bound by", NULL \
+    }
+static const mba_column op_columns[] = { OP_COLUMNS, { 0 } };
+static const mba_column copy_columns[] = {
+    OP_COLUMNS, { "copy_ms", "copy of as many bytes, ms", "%.4f" }, { "percent_of_copy", "% of it", "%.1f" }, { 0 }
+};
 
 /* With --copies only what moves bytes for longer than it computes, and beside it a copy of as many. */
 static mba_status op_row(mba_table *t, const mba_ceilings *c, const mba_device *d, const bench_options *bo,
@@ -117,35 +128,35 @@ static bool keeps(const mba_graph *g, const mba_op *op)
 {
     bool any = false;
     for (int32_t i = 0; i < g->nnodes; i++)
-        for (int k = 0; k < MBA_OUT_MAX; k++)
-            any |= g->nodes[i]->op == op && g->nodes[i]->out[k] && op->out[k].saved;
+        for (int k = 0; k < MBA_OUT_MAX; k++) any |= g->nodes[i]->op == op && g->nodes[i]->out[k] && op->out[k].saved;
     return any;
 }
 
 /* Both directions; then once more forward alone if that leaves something out (*again). */
 static mba_status bench_case(mba_table *t, const mba_ceilings *c, const mba_session_options *so, const mba_op *op,
-                             const mba_case *size,
-                             const bench_options *bo, bool alone, bool *again)
+                             const mba_case *size, const bench_options *bo, bool alone, bool *again)
 {
-    static const mba_step    step = { .seed = 1, .lr = 1e-3f };
-    mba_case_graph o;
-    mba_program   *p = NULL;
-    char           note[160];
+    static const mba_step step = { .seed = 1, .lr = 1e-3f };
+    mba_case_graph        o;
+    mba_program          *p = NULL;
+    char                  note[160];
     snprintf(note, sizeof note, "%s%s", size->note, alone ? ", alone" : "");
     MBA_TRY(mba_case_build(&o, op, size, (mba_case_how){ .compute = so->compute, .alone = alone }));
     *again = !alone && keeps(o.g, op);
-    double    *best = calloc((size_t)o.g->nnodes + 1, sizeof *best);
-    const mba_program_options how = { .cuda = so->device->machine->cc > 0, .machine = so->device->machine,
+    double                   *best = calloc((size_t)o.g->nnodes + 1, sizeof *best);
+    const mba_program_options how = { .cuda = so->device->machine->cc > 0,
+                                      .machine = so->device->machine,
                                       .variants = so->variants };
-    mba_status st = best ? mba_program_create(&p, o.g, &how) : mba_fail(MBA_E_NOMEM, "no memory");
+    mba_status                st = best ? mba_program_create(&p, o.g, &how) : mba_fail(MBA_E_NOMEM, "no memory");
     if (st == MBA_OK) st = mba_program_bind(p, so->device);
     if (st == MBA_OK) st = mba_program_init(p, 1);
     if (st == MBA_OK) {
         mba_fill_inputs(p);
         st = mba_measure_nodes(best, p, alone ? MBA_FORWARD : MBA_FORWARD | MBA_BACKWARD, &step, (int)bo->repeats + 1,
                                true);
-        for (int32_t i = 0; i < o.g->nnodes && st == MBA_OK; i++)      // what only evaluation runs
-            if (o.g->nodes[i]->elided_in) st = mba_measure_nodes(best, p, MBA_FORWARD, &step, (int)bo->repeats + 1, true);
+        for (int32_t i = 0; i < o.g->nnodes && st == MBA_OK; i++) // what only evaluation runs
+            if (o.g->nodes[i]->elided_in)
+                st = mba_measure_nodes(best, p, MBA_FORWARD, &step, (int)bo->repeats + 1, true);
     }
     for (int32_t i = 0; st == MBA_OK && i < o.g->nnodes; i++) {
         const mba_node *n = o.g->nodes[i];
@@ -160,10 +171,10 @@ static mba_status bench_case(mba_table *t, const mba_ceilings *c, const mba_sess
 
 static void print_ceilings(const mba_ceilings *c, const mba_device *d)
 {
-    printf("ceilings of this run: stream %.1f GB/s, FMA %.1f GFLOP/s, exp %.2f G/s, ", c->stream_bytes / 1e9, c->fma_flops / 1e9,
-           c->exp_ops / 1e9);
+    printf("ceilings of this run: stream %.1f GB/s, FMA %.1f GFLOP/s, exp %.2f G/s, ", c->stream_bytes / 1e9,
+           c->fma_flops / 1e9, c->exp_ops / 1e9);
     if (c->tensor_flops > 0) printf("tensor %.1f GFLOP/s, %s\n", c->tensor_flops / 1e9, d->name);
-    else                     printf("%d threads, %s\n", mba_cpu_threads(), mba_cpu_isa_name());
+    else printf("%d threads, %s\n", mba_cpu_threads(), mba_cpu_isa_name());
     explain_above("results still lay in a cache when the clock stopped");
 }
 
@@ -178,7 +189,7 @@ static const mba_case *sizes_wanted(const mba_op *op, const mba_operands *words)
 /* Rows are printed as they come, so columns are as wide from the first as the last will need. */
 static void widen_for(mba_table *t, const mba_operands *words)
 {
-    enum { BWD = 4, ALONE = 7, MS = 10, RATE = 8 };                    // "_bwd", ", alone", 123456.789, 123456.7
+    enum { BWD = 4, ALONE = 7, MS = 10, RATE = 8 }; // "_bwd", ", alone", 123456.789, 123456.7
     for (int i = 0; mba_ops[i]; i++)
         for (const mba_case *k = sizes_wanted(mba_ops[i], words); k && k->note; k++) {
             mba_table_widen(t, 0, (int)strlen(mba_ops[i]->name) + BWD);
@@ -197,7 +208,8 @@ static mba_status bench_ops(const bench_options *o, const mba_operands *words)
         const mba_op *op;
         MBA_TRY(mba_op_named(&op, words->word[w]));
         if (!op->sizes || !op->sizes->note)
-            return mba_fail(MBA_E_ARG, "%s has no size worth timing by itself\nfix: mambascope bench step times it in a model",
+            return mba_fail(MBA_E_ARG,
+                            "%s has no size worth timing by itself\nfix: mambascope bench step times it in a model",
                             words->word[w]);
     }
     MBA_TRY(mba_table_create(&t, o->memory ? copy_columns : op_columns));
@@ -223,20 +235,29 @@ static mba_status bench_ops(const bench_options *o, const mba_operands *words)
 
 /* ---- step ---- */
 
-static const mba_column breakdown_columns[] = {
-    { "operator", "operator", NULL }, { "kind", "kind", NULL }, { "pass", "pass", NULL }, { "nodes", "nodes", "%.0f" },
-    { "ms", "ms", "%.2f" },
-    { "percent", "% of step", "%.1f" }, { "percent_of_floor", "% of floor", "%.1f" }, { 0 } };
+static const mba_column breakdown_columns[] = { { "operator", "operator", NULL },
+                                                { "kind", "kind", NULL },
+                                                { "pass", "pass", NULL },
+                                                { "nodes", "nodes", "%.0f" },
+                                                { "ms", "ms", "%.2f" },
+                                                { "percent", "% of step", "%.1f" },
+                                                { "percent_of_floor", "% of floor", "%.1f" },
+                                                { 0 } };
 
 /* One row per operator and pass, the longest first. */
 static void print_breakdown(mba_table *t, const mba_session *s, const mba_step_times *r)
 {
-    typedef struct group { const mba_op *op; mba_pass pass; int n; double s, floor; } group;
+    typedef struct group {
+        const mba_op *op;
+        mba_pass      pass;
+        int           n;
+        double        s, floor;
+    } group;
     group g[128];
     int   n = 0;
     for (int32_t i = 0; i < s->graph->nnodes; i++) {
         const mba_node *node = s->graph->nodes[i];
-        int k = 0;
+        int             k = 0;
         if (!mba_runs(node, MBA_STEP)) continue;
         while (k < n && !(g[k].op == node->op && g[k].pass == node->pass)) k++;
         if (k == n) {
@@ -244,12 +265,13 @@ static void print_breakdown(mba_table *t, const mba_session *s, const mba_step_t
             g[n++] = (group){ node->op, node->pass, 0, 0, 0 };
         }
         g[k].n++;
-        g[k].s     += r->node_s[i];
+        g[k].s += r->node_s[i];
         g[k].floor += r->node_floor_s[i];
     }
     for (int k = 0; k < n; k++) {
         int top = k;
-        for (int j = k + 1; j < n; j++) if (g[j].s > g[top].s) top = j;
+        for (int j = k + 1; j < n; j++)
+            if (g[j].s > g[top].s) top = j;
         const group x = g[top];
         g[top] = g[k];
         mba_table_text(t, "%s", x.op->name);
@@ -270,14 +292,16 @@ static void print_breakdown(mba_table *t, const mba_session *s, const mba_step_t
       { "percent_of_floor", "% of floor", "%.1f" }, { 0 } }
 // clang-format on
 static const mba_column step_columns[MBA_TASKS][10] = {
-    STEP_COLUMNS("batch", "length", "tokens"), STEP_COLUMNS("batch", "image", "images"),
-        STEP_COLUMNS("graphs", "nodes", "graphs"),
+    STEP_COLUMNS("batch", "length", "tokens"),
+    STEP_COLUMNS("batch", "image", "images"),
+    STEP_COLUMNS("graphs", "nodes", "graphs"),
 };
 
 static void step_row(mba_table *t, const mba_session *s, const mba_step_times *r)
 {
     const mba_model *m = &s->model;
-    const int64_t    size[MBA_TASKS][2] = { { m->lm.batch, m->lm.length }, { m->vision.batch, m->vision.image },
+    const int64_t    size[MBA_TASKS][2] = { { m->lm.batch, m->lm.length },
+                                            { m->vision.batch, m->vision.image },
                                             { m->graph.graphs, m->graph.nodes } };
     mba_table_text(t, "%s", mba_model_name(m));
     mba_table_number(t, (double)size[m->task][0]);
@@ -292,9 +316,9 @@ static void step_row(mba_table *t, const mba_session *s, const mba_step_times *r
 
 static mba_status bench_step(const bench_options *o)
 {
-    mba_table    *t = NULL, *parts = NULL;
-    mba_session   s = { 0 };
-    mba_step_times r = { 0 };
+    mba_table          *t = NULL, *parts = NULL;
+    mba_session         s = { 0 };
+    mba_step_times      r = { 0 };
     mba_session_options so = { .backward = true, .update = true };
     so.adamw = mba_adamw_defaults();
     MBA_TRY(mba_model_options_apply(&o->model, &so));
@@ -326,19 +350,24 @@ static mba_status bench_step(const bench_options *o)
 /* ---- gemm ---- */
 
 static const mba_column gemm_columns[] = {
-    { "product", "product", NULL }, { "form", "form", NULL }, { "calls", "calls", "%.0f" },
-    { "candidate", "candidate", "%.0f" }, { "us", "us", "%.1f" }, { "tflop_s", "TFLOP/s", "%.0f" },
-    { "gain", "gain, %", "%.1f" }, { "kernel", "kernel", NULL }, { 0 } };
+    { "product", "product", NULL },       { "form", "form", NULL },     { "calls", "calls", "%.0f" },
+    { "candidate", "candidate", "%.0f" }, { "us", "us", "%.1f" },       { "tflop_s", "TFLOP/s", "%.0f" },
+    { "gain", "gain, %", "%.1f" },        { "kernel", "kernel", NULL }, { 0 }
+};
 
 /* Sums of a step as chosen and at best, then of the product at hand: the library's first candidate, the one in use, the
  * best. */
-typedef struct gemm_rows { mba_table *t; double chosen, best, first, now, least; int64_t calls; } gemm_rows;
+typedef struct gemm_rows {
+    mba_table *t;
+    double     chosen, best, first, now, least;
+    int64_t    calls;
+} gemm_rows;
 
 /* The sums of the product before, whose candidates are all there. */
 static void end_product(gemm_rows *r)
 {
     r->chosen += (double)r->calls * r->now;
-    r->best   += (double)r->calls * r->least;
+    r->best += (double)r->calls * r->least;
     r->now = r->least = 0;
 }
 
@@ -354,13 +383,16 @@ static void gemm_row(void *ctx, const mba_cuda_gemm_candidate *p)
     if (p->seconds > 0 && (r->least <= 0 || p->seconds < r->least)) r->least = p->seconds;
     mba_table_text(r->t, "%lld x %lld x %lld", (long long)p->m, (long long)p->n, (long long)p->k);
     mba_table_text(r->t, "%s %s %s -> %s%s", p->ta ? "A^T" : "A", p->tb ? "B^T" : "B",
-                   p->in == MBA_BF16 ? "bf16" : "fp32", p->out == MBA_BF16 ? "bf16" : "fp32", p->adds ? ", adds" : p->bias ? ", bias" : "");
+                   p->in == MBA_BF16 ? "bf16" : "fp32", p->out == MBA_BF16 ? "bf16" : "fp32",
+                   p->adds   ? ", adds"
+                   : p->bias ? ", bias"
+                             : "");
     mba_table_number(r->t, (double)p->calls);
     mba_table_number(r->t, p->rank);
     mba_table_number(r->t, 1e6 * p->seconds);
     mba_table_number(r->t, 2e-12 * (double)p->m * (double)p->n * (double)p->k / p->seconds);
     mba_table_number(r->t, 100 * (r->first / p->seconds - 1));
-    const mba_cuda_algorithm *a = &p->is;         // in the order of gemm_choices.def
+    const mba_cuda_algorithm *a = &p->is; // in the order of gemm_choices.def
     mba_table_text(r->t, "%s%d, %d, %d, %d, %d, %d, %d, %d; %zu B", p->rank == p->used ? "used: " : "", a->id, a->tile,
                    a->stages, a->split, a->swizzle, a->option, a->inner, a->cluster, p->work_bytes);
 }
@@ -383,7 +415,8 @@ static mba_status bench_gemm(const bench_options *o)
     if (st == MBA_OK) st = mba_feed_example(&s, &step);
     if (st == MBA_OK) st = mba_program_run(s.program, MBA_STEP, &step, NULL);
     if (st == MBA_OK) st = so.device->wait();
-    if (st == MBA_OK) st = mba_cuda_gemm_candidates(CANDIDATES, (int)o->repeats, 1e-3 * (double)o->hold_ms, gemm_row, &r);
+    if (st == MBA_OK)
+        st = mba_cuda_gemm_candidates(CANDIDATES, (int)o->repeats, 1e-3 * (double)o->hold_ms, gemm_row, &r);
     end_product(&r);
     if (st == MBA_OK) st = mba_table_print(r.t, stdout, form_of(o));
     if (st == MBA_OK && form_of(o) == MBA_TABLE_TEXT)
@@ -396,15 +429,19 @@ static mba_status bench_gemm(const bench_options *o)
 
 /* ---- decode ---- */
 
-static const mba_column decode_columns[] = {
-    { "recipe", "recipe", NULL }, { "threads", "threads", "%.0f" }, { "images", "images", "%.0f" },
-    { "images_per_s_per_core", "images/s per core", "%.1f" }, { "images_per_cpu_s", "images/s of processor time", "%.1f" },
-    { "images_per_s", "images/s", "%.1f" }, { "file_kb", "file, kB", "%.1f" }, { 0 } };
+static const mba_column decode_columns[] = { { "recipe", "recipe", NULL },
+                                             { "threads", "threads", "%.0f" },
+                                             { "images", "images", "%.0f" },
+                                             { "images_per_s_per_core", "images/s per core", "%.1f" },
+                                             { "images_per_cpu_s", "images/s of processor time", "%.1f" },
+                                             { "images_per_s", "images/s", "%.1f" },
+                                             { "file_kb", "file, kB", "%.1f" },
+                                             { 0 } };
 
 static mba_status decode_row(mba_table *t, const char *recipe, int threads, bool plain, bool png, int64_t repeats)
 {
     const mba_image_bench_options how = { .threads = threads, .plain = plain, .png = png, .seconds = 0.5 };
-    mba_image_bench b = { 0 }, run;
+    mba_image_bench               b = { 0 }, run;
     for (int64_t i = 0; i < repeats; i++) {
         MBA_TRY(mba_image_bench_run(&run, &how));
         if (run.images_per_s > b.images_per_s) b = run;
@@ -438,24 +475,25 @@ static mba_status bench_decode(const bench_options *o)
     return st;
 }
 
-/* What would not be looked at is refused: operators have sizes of their own, and only `step` and `gemm` know a model. */
+/* What would not be looked at is refused: operators have sizes of their own, and only `step` and `gemm` know a
+ * model. */
 static mba_status check_options(const bench_options *o, const char *what)
 {
     static const char *const known[] = { "ceilings", "op", "step", "gemm", "decode" };
     const mba_batch_shape    none = { 0 };
     bool                     is_known = false;
     for (size_t i = 0; i < sizeof known / sizeof *known; i++) is_known |= !strcmp(what, known[i]);
-    if (!is_known) return MBA_OK;                                     // the caller says so
+    if (!is_known) return MBA_OK; // the caller says so
     const bool  model = !strcmp(what, "step") || !strcmp(what, "gemm"), op = !strcmp(what, "op");
-    const char *with = !model && o->model.name                                  ? "--model"
-                       : !model && o->model.set                                 ? "--set"
-                       : !model && memcmp(&o->model.shape, &none, sizeof none)  ? "a size"
-                       : !model && o->model.memory                              ? "--memory"
-                       : !model && o->model.recompute                           ? "--recompute"
-                       : !model && !op && o->model.variants                     ? "--op"
-                       : !op && o->memory                                       ? "--copies"
-                       : o->hold_ms && strcmp(what, "gemm")                     ? "--hold"
-                                                                                : NULL;
+    const char *with = !model && o->model.name                                 ? "--model"
+                       : !model && o->model.set                                ? "--set"
+                       : !model && memcmp(&o->model.shape, &none, sizeof none) ? "a size"
+                       : !model && o->model.memory                             ? "--memory"
+                       : !model && o->model.recompute                          ? "--recompute"
+                       : !model && !op && o->model.variants                    ? "--op"
+                       : !op && o->memory                                      ? "--copies"
+                       : o->hold_ms && strcmp(what, "gemm")                    ? "--hold"
+                                                                               : NULL;
     return with ? mba_fail(MBA_E_ARG, "bench %s does not use %s\nfix: %s", what, with,
                            model || !op ? "leave it out" : "leave it out, or bench step --model NAME")
                 : MBA_OK;
@@ -463,8 +501,8 @@ static mba_status check_options(const bench_options *o, const char *what)
 
 mba_status mba_command_bench(int argc, char **argv)
 {
-    bench_options o = { .repeats = 5 };
-    bool          help;
+    bench_options    o = { .repeats = 5 };
+    bool             help;
     const mba_option options[] = {
         { "--repeats", MBA_OPT_INT, &o.repeats, "N", "number of runs, of which the fastest counts [5]", 1, 1000 },
         MBA_MODEL_OPTIONS(&o.model),
@@ -476,39 +514,40 @@ mba_status mba_command_bench(int argc, char **argv)
         { 0 },
     };
     const mba_usage usage = { "bench", "ceilings | op [NAME..] | step | gemm | decode [options]",
-        "ceilings  measures the rates from which floors are computed: memory, FMA, exp\n"
-        "op        times operators at realistic sizes, with cold caches; `alone` is the\n"
-        "          forward pass without what it saves for its gradient\n"
-        "step      times a training step [mamba2-130m, 1 x 1024 tokens], its matrix products\n"
-        "          and image convolutions alone, and says where the time goes\n"
-        "gemm      times every matrix product of a step with each of the first eight\n"
-        "          kernels that the GPU's library proposes\n"
-        "decode    times reading photographs (500 x 375, made here) as training does, per core\n"
-        "\n"
-        "The floor is the shortest time in which the machine could do the least work:\n"
-        "on a CPU max(bytes / stream, FLOPs / FMA + exponentials / exp); on a GPU, whose\n"
-        "units work in parallel, the largest of bytes / stream, tensor FLOPs / tensor,\n"
-        "vector FLOPs / FMA and exponentials / exp. Rows are printed as they are measured.\n"
-        "The stream rate is that of a copy of gigabytes; a copy of a few megabytes is\n"
-        "slower because it starts and ends. --copies therefore also times a plain copy of\n"
-        "as many bytes in the same process: `% of it` is its time over the operator's.",
-        options, "mambascope bench ceilings\nmambascope bench op ssd selective_scan\n"
-        "mambascope bench step --model mamba2-130m --batch 1 --length 1024\n"
-        "mambascope bench step --model mambavision-t --batch 8\n"
-        "mambascope bench step --model graphmamba-peptides-func --graphs 32\n"
-        "mambascope bench decode\n" };
-    mba_operands words = { 0 };
+                              "ceilings  measures the rates from which floors are computed: memory, FMA, exp\n"
+                              "op        times operators at realistic sizes, with cold caches; `alone` is the\n"
+                              "          forward pass without what it saves for its gradient\n"
+                              "step      times a training step [mamba2-130m, 1 x 1024 tokens], its matrix products\n"
+                              "          and image convolutions alone, and says where the time goes\n"
+                              "gemm      times every matrix product of a step with each of the first eight\n"
+                              "          kernels that the GPU's library proposes\n"
+                              "decode    times reading photographs (500 x 375, made here) as training does, per core\n"
+                              "\n"
+                              "The floor is the shortest time in which the machine could do the least work:\n"
+                              "on a CPU max(bytes / stream, FLOPs / FMA + exponentials / exp); on a GPU, whose\n"
+                              "units work in parallel, the largest of bytes / stream, tensor FLOPs / tensor,\n"
+                              "vector FLOPs / FMA and exponentials / exp. Rows are printed as they are measured.\n"
+                              "The stream rate is that of a copy of gigabytes; a copy of a few megabytes is\n"
+                              "slower because it starts and ends. --copies therefore also times a plain copy of\n"
+                              "as many bytes in the same process: `% of it` is its time over the operator's.",
+                              options,
+                              "mambascope bench ceilings\nmambascope bench op ssd selective_scan\n"
+                              "mambascope bench step --model mamba2-130m --batch 1 --length 1024\n"
+                              "mambascope bench step --model mambavision-t --batch 8\n"
+                              "mambascope bench step --model graphmamba-peptides-func --graphs 32\n"
+                              "mambascope bench decode\n" };
+    mba_operands    words = { 0 };
     MBA_TRY(mba_options_parse(&usage, argc, argv, &words, &help));
     if (help) return MBA_OK;
     if (words.n) MBA_TRY(check_options(&o, words.word[0]));
     if (!o.model.name) o.model.name = "mamba2-130m";
     if (words.n == 1 && !strcmp(words.word[0], "ceilings")) return bench_ceilings(&o);
-    if (words.n == 1 && !strcmp(words.word[0], "decode"))   return bench_decode(&o);
-    if (words.n >= 1 && !strcmp(words.word[0], "op"))       return bench_ops(&o, &words);
+    if (words.n == 1 && !strcmp(words.word[0], "decode")) return bench_decode(&o);
+    if (words.n >= 1 && !strcmp(words.word[0], "op")) return bench_ops(&o, &words);
     if (words.n == 1 && (!strcmp(words.word[0], "step") || !strcmp(words.word[0], "gemm"))) {
         mba_model m;
         MBA_TRY(mba_model_preset(&m, o.model.name));
-        if (m.task == MBA_TASK_TEXT && !o.model.shape.batch)  o.model.shape.batch = 1;
+        if (m.task == MBA_TASK_TEXT && !o.model.shape.batch) o.model.shape.batch = 1;
         if (m.task == MBA_TASK_TEXT && !o.model.shape.length) o.model.shape.length = 1024;
         return !strcmp(words.word[0], "step") ? bench_step(&o) : bench_gemm(&o);
     }

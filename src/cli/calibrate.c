@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* calibrate.c -- `mambascope calibrate`: a machine file of the GPU in this box, from microbenchmarks. */
 #include <stdio.h>
 #include <string.h>
@@ -14,14 +15,15 @@
 
 static int find_key(const char *name)
 {
-    for (int k = 0; k < MBA_GPU_KEYS; k++) if (!strcmp(mba_gpu_keys[k].name, name)) return k;
+    for (int k = 0; k < MBA_GPU_KEYS; k++)
+        if (!strcmp(mba_gpu_keys[k].name, name)) return k;
     return -1;
 }
 
 static mba_status put_line(mba_writer *w, const char *fmt, const char *key, double value, const char *unit,
                            double spread, const char *how)
 {
-    char line[256];
+    char      line[256];
     const int n = snprintf(line, sizeof line, fmt, key, value, unit, spread, how);
     return mba_writer_put(w, line, n < (int)sizeof line ? (size_t)n : sizeof line - 1);
 }
@@ -39,7 +41,7 @@ static mba_status write_file(const char *path, const mba_reading *r, int n)
 {
     mba_writer *w = NULL;
     char        head[256];
-    const int bytes =
+    const int   bytes =
         snprintf(head, sizeof head,
                  "# Made by `mambascope calibrate`, commit %s. Keys that are not here are those of %s.\ninclude = %s\n",
                  MBA_COMMIT, nearest(r, n), nearest(r, n));
@@ -76,7 +78,10 @@ static void say_part(void *of, const char *part, int readings, const char *faile
 
 /* ---- machines imitated ---- */
 
-typedef struct lines { mba_writer *file; int n; } lines;
+typedef struct lines {
+    mba_writer *file;
+    int         n;
+} lines;
 
 static void say_imitated(void *of, const mba_emulation *w, double us, double imitated_us, const char *failed)
 {
@@ -89,18 +94,18 @@ static void say_imitated(void *of, const mba_emulation *w, double us, double imi
                            imitated_us);
     if (failed) return;
     if (mba_writer_put(to->file, line, (size_t)n) == MBA_OK) to->n++;
-    else                                                     fprintf(stderr, "%s\n", mba_message());
+    else fprintf(stderr, "%s\n", mba_message());
 }
 
 static mba_status imitate(const char *path)
 {
     static const char head[] = "# Made by `mambascope calibrate --imitate`, commit " MBA_COMMIT
                                ": kernel, axis, factor, us here, us on the imitated machine (core/emulate.h).\n";
-    lines             to = { 0 };
+    lines to = { 0 };
     MBA_TRY(mba_writer_create(&to.file, path));
     mba_status st = mba_writer_put(to.file, head, sizeof head - 1);
     if (st == MBA_OK) st = mba_emulate_cuda(say_imitated, &to);
-    if (to.n) {                                                 // measured before a failure: worth keeping
+    if (to.n) { // measured before a failure: worth keeping
         const mba_status written = mba_writer_commit(to.file);
         if (st == MBA_OK) st = written;
     }
@@ -117,41 +122,42 @@ static mba_status need_gpu(void)
     const char       *told = strstr(mba_message(), "why: ");
     if (st != MBA_E_UNSUPPORTED) return st;
     if (told) snprintf(why, sizeof why, "%.*s", (int)strcspn(told + 5, "\n"), told + 5);
-    return mba_fail(st, "no GPU to measure\nwhy: %s\nfix: machines that come with the program: mambascope simulate --machine "
-                    "h200; mambascope validate --counterfactual - for what was imitated on one", why);
+    return mba_fail(
+        st,
+        "no GPU to measure\nwhy: %s\nfix: machines that come with the program: mambascope simulate --machine "
+        "h200; mambascope validate --counterfactual - for what was imitated on one",
+        why);
 }
 
 mba_status mba_command_calibrate(int argc, char **argv)
 {
-    const char *out = "machine.ini", *imitated = NULL;
-    bool        help;
-    mba_reading r[MBA_READINGS_MAX];
-    int         n = 0;
-    mba_gpu     check;
-    const mba_option table[] = {
-        { "--out", MBA_OPT_TEXT, &out, "FILE", "machine file to write [machine.ini]", 0, 0 },
-        { "--imitate", MBA_OPT_TEXT, &imitated, "FILE",
-          "imitate other machines on this GPU and write how much slower kernels get", 0, 0 },
-        { 0 }
-    };
-    const mba_usage usage = { "calibrate", "[--out FILE] [--imitate FILE]",
-        "Measures this machine's GPU with microbenchmarks (rates of pipes, caches and DRAM,\n"
-        "latencies, cost of starting blocks and kernels) and writes a machine file with\n"
-        "spreads, for --machine of simulate, sweep and validate. It takes less than a\n"
-        "minute; nothing else should run meanwhile.",
-                              table,
-                              "mambascope calibrate --out mine.ini\nmambascope validate --machine ./mine.ini\n"
-                              "mambascope calibrate --imitate there.tsv\n"
-                              "mambascope validate --counterfactual there.tsv\n" };
+    const char      *out = "machine.ini", *imitated = NULL;
+    bool             help;
+    mba_reading      r[MBA_READINGS_MAX];
+    int              n = 0;
+    mba_gpu          check;
+    const mba_option table[] = { { "--out", MBA_OPT_TEXT, &out, "FILE", "machine file to write [machine.ini]", 0, 0 },
+                                 { "--imitate", MBA_OPT_TEXT, &imitated, "FILE",
+                                   "imitate other machines on this GPU and write how much slower kernels get", 0, 0 },
+                                 { 0 } };
+    const mba_usage  usage = { "calibrate", "[--out FILE] [--imitate FILE]",
+                               "Measures this machine's GPU with microbenchmarks (rates of pipes, caches and DRAM,\n"
+                                "latencies, cost of starting blocks and kernels) and writes a machine file with\n"
+                                "spreads, for --machine of simulate, sweep and validate. It takes less than a\n"
+                                "minute; nothing else should run meanwhile.",
+                               table,
+                               "mambascope calibrate --out mine.ini\nmambascope validate --machine ./mine.ini\n"
+                                "mambascope calibrate --imitate there.tsv\n"
+                                "mambascope validate --counterfactual there.tsv\n" };
     MBA_TRY(mba_options_parse(&usage, argc, argv, NULL, &help));
     if (help) return MBA_OK;
     MBA_TRY(need_gpu());
-    MBA_TRY(mba_output_check(imitated ? imitated : out));          // before minutes are spent
+    MBA_TRY(mba_output_check(imitated ? imitated : out)); // before minutes are spent
     if (imitated) return imitate(imitated);
     MBA_TRY(mba_calibrate_cuda(r, &n, say_part, NULL));
     print_readings(r, n);
     MBA_TRY(write_file(out, r, n));
     char path[4096];
     snprintf(path, sizeof path, "%s%s", strchr(out, '/') ? "" : "./", out);
-    return mba_gpu_load(&check, path);            // what was written can be read, and is within limits
+    return mba_gpu_load(&check, path); // what was written can be read, and is within limits
 }

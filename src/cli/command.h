@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* command.h -- what a command is; commands.def lists them, one file each.
  *
  * A command prints data to stdout and talk to stderr, and returns a status: main() prints the story of a
@@ -7,11 +8,14 @@
 
 #include "core/status.h"
 
-typedef mba_status mba_command_fn(int argc, char **argv);      /* argv[0]: the command's name */
+typedef mba_status mba_command_fn(int argc, char **argv); /* argv[0]: the command's name */
 
-typedef struct mba_command { const char *name, *about; mba_command_fn *run; } mba_command;
+typedef struct mba_command {
+    const char     *name, *about;
+    mba_command_fn *run;
+} mba_command;
 
-extern int mba_exit_code;                          /* of a program that a command ran, to be passed on; 0: our own */
-extern const mba_command mba_commands[];           /* ends with an entry without a name */
+extern int               mba_exit_code;  /* of a program that a command ran, to be passed on; 0: our own */
+extern const mba_command mba_commands[]; /* ends with an entry without a name */
 
 #endif

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* data.c -- `mambascope data prepare | inspect`: text to token files, and what a dataset holds. */
 #include <signal.h>
 #include <stdio.h>
@@ -12,7 +13,7 @@
 #include "data/json.h"
 #include "data/prepare.h"
 
-enum { UNSAID = -1 };                             /* of a number that may be 0 */
+enum { UNSAID = -1 }; /* of a number that may be 0 */
 
 typedef struct data_options {
     const char *out, *tokenizer, *field, *split_on;
@@ -21,11 +22,11 @@ typedef struct data_options {
 } data_options;
 
 static volatile sig_atomic_t stopped;
-static void on_signal(int number) { stopped = number; }
+static void                  on_signal(int number) { stopped = number; }
 
 static mba_status show(void *ctx, int64_t done, int64_t all, int64_t tokens)
 {
-    char note[64];
+    char          note[64];
     mba_progress *p = ctx;
     if (stopped) return mba_fail(MBA_E_IO, "interrupted; nothing was kept\nfix: the same command again");
     p->total = all;
@@ -43,8 +44,9 @@ static mba_status refuse(const char *option, bool given, const char *why)
 static mba_status check_prepare(const data_options *o, bool files)
 {
     const char *why = "it is for made-up text, and files are given";
-    if (!o->out) return mba_fail(MBA_E_ARG, "prepare into which directory?\nfix: mambascope data prepare --out DIR "
-                                 "[FILE..]");
+    if (!o->out)
+        return mba_fail(MBA_E_ARG, "prepare into which directory?\nfix: mambascope data prepare --out DIR "
+                                   "[FILE..]");
     MBA_TRY(refuse("--synthetic", files && o->synthetic, why));
     MBA_TRY(refuse("--seed", files && o->seed != UNSAID, why));
     MBA_TRY(refuse("--split-on", !files && o->split_on, "made-up text has its documents"));
@@ -70,22 +72,32 @@ static mba_status prepare(const data_options *o, const mba_operands *words)
     MBA_TRY(check_prepare(o, words->n > 1));
     MBA_TRY(mba_tokenizer_create(&t, o->tokenizer ? o->tokenizer : "bytes"));
     mba_interrupts(on_signal);
-    mba_status st = mba_prepare(&made, t, &(mba_prepare_options){ .out = o->out, .input = words->word + 1,
-                                                                  .inputs = words->n - 1,
-        .field = o->field, .split_on = o->split_on, .shard_tokens = o->shard, .synthetic_bytes = o->synthetic, .seed = o->seed == UNSAID ? 1 : (uint64_t)o->seed,
-        .progress = show, .user = &p });
+    mba_status st = mba_prepare(&made, t,
+                                &(mba_prepare_options){ .out = o->out,
+                                                        .input = words->word + 1,
+                                                        .inputs = words->n - 1,
+                                                        .field = o->field,
+                                                        .split_on = o->split_on,
+                                                        .shard_tokens = o->shard,
+                                                        .synthetic_bytes = o->synthetic,
+                                                        .seed = o->seed == UNSAID ? 1 : (uint64_t)o->seed,
+                                                        .progress = show,
+                                                        .user = &p });
     mba_progress_end(&p);
     if (st == MBA_OK && o->json)
         printf("{\"documents\": %lld, \"bytes\": %lld, \"tokens\": %lld, \"shards\": %lld, \"synthetic\": %s}\n",
-               (long long)made.documents,
-               (long long)made.bytes, (long long)made.tokens, (long long)made.shards, words->n == 1 ? "true" : "false");
+               (long long)made.documents, (long long)made.bytes, (long long)made.tokens, (long long)made.shards,
+               words->n == 1 ? "true" : "false");
     else if (st == MBA_OK)
-        mba_say(stdout, "%s: %lld document%s, %s, %lld tokens in %lld file%s (%s)%s\n", o->out, (long long)made.documents,
-                made.documents == 1 ? "" : "s", mba_size_of((double)made.bytes).text, (long long)made.tokens,
-                (long long)made.shards, made.shards == 1 ? "" : "s", mba_tokenizer_name(t), words->n == 1 ? ", SYNTHETIC text" : "");
+        mba_say(stdout, "%s: %lld document%s, %s, %lld tokens in %lld file%s (%s)%s\n", o->out,
+                (long long)made.documents, made.documents == 1 ? "" : "s", mba_size_of((double)made.bytes).text,
+                (long long)made.tokens, (long long)made.shards, made.shards == 1 ? "" : "s", mba_tokenizer_name(t),
+                words->n == 1 ? ", SYNTHETIC text" : "");
     if (st == MBA_OK && made.ends_in_text && !o->split_on)
-        mba_say(stderr, "note: %s stands in the text %lld time%s and is encoded as text; --split-on '%s' ends a document "
-                "there\n", made.end, (long long)made.ends_in_text, made.ends_in_text == 1 ? "" : "s", made.end);
+        mba_say(stderr,
+                "note: %s stands in the text %lld time%s and is encoded as text; --split-on '%s' ends a document "
+                "there\n",
+                made.end, (long long)made.ends_in_text, made.ends_in_text == 1 ? "" : "s", made.end);
     mba_tokenizer_destroy(t);
     return st;
 }
@@ -105,37 +117,38 @@ static mba_status inspect(const char *const *path, int n, const data_options *o)
 
 mba_status mba_command_data(int argc, char **argv)
 {
-    data_options o = { .seed = UNSAID };
-    bool         help;
+    data_options     o = { .seed = UNSAID };
+    bool             help;
     const mba_option options[] = {
-        { "--out",       MBA_OPT_TEXT,  &o.out,       "DIR",   "prepare: write the token files into this new folder", 0, 0 },
-        { "--tokenizer", MBA_OPT_TEXT,  &o.tokenizer, "PATH",
+        { "--out", MBA_OPT_TEXT, &o.out, "DIR", "prepare: write the token files into this new folder", 0, 0 },
+        { "--tokenizer", MBA_OPT_TEXT, &o.tokenizer, "PATH",
           "prepare: tokenizer.json (byte-level BPE), or bytes [bytes]", 0, 0 },
-        { "--field",     MBA_OPT_TEXT,  &o.field,     "NAME",  "key of the text in JSON lines [text]", 0, 0 },
-        { "--split-on",  MBA_OPT_TEXT,  &o.split_on,  "TEXT",
+        { "--field", MBA_OPT_TEXT, &o.field, "NAME", "key of the text in JSON lines [text]", 0, 0 },
+        { "--split-on", MBA_OPT_TEXT, &o.split_on, "TEXT",
           "prepare: end a document at TEXT, e.g. '<|endoftext|>', which is left out [only files end documents]", 0, 0 },
-        { "--shard",     MBA_OPT_INT,   &o.shard,     "N",     "prepare: tokens per file [33554432]", 1, 2147483647 },
+        { "--shard", MBA_OPT_INT, &o.shard, "N", "prepare: tokens per file [33554432]", 1, 2147483647 },
         { "--synthetic", MBA_OPT_BYTES, &o.synthetic, "BYTES",
           "prepare: amount of synthetic text if no file is given [1M]", 0, 0 },
-        { "--seed",      MBA_OPT_INT,   &o.seed,      "N",     "prepare: seed of the synthetic text [1]", 0, 9e15 },
-        { "--json",      MBA_OPT_FLAG,  &o.json,      NULL,    "print JSON", 0, 0 },
+        { "--seed", MBA_OPT_INT, &o.seed, "N", "prepare: seed of the synthetic text [1]", 0, 9e15 },
+        { "--json", MBA_OPT_FLAG, &o.json, NULL, "print JSON", 0, 0 },
         { 0 },
     };
     const mba_usage usage = { "data", "prepare --out DIR [FILE..] | inspect PATH..",
-        "prepare  converts plain text (one document per file) or JSON lines (.jsonl), also\n"
-        "         .gz and .zst, into token files for `train`, with the tokenizer beside\n"
-        "         them; without files it writes text that is SYNTHETIC\n"
-        "inspect  shows what a data set holds. It recognises the format by the content:\n"
-        "         token files (llm.c, nanoGPT) or a folder of them, text, JSON lines,\n"
-        "         tokenizer.json, image folders, WebDataset tars, CIFAR-10 and CIFAR-100\n"
-        "         binaries, MNIST IDX, GRAPHPK1, TUDataset, OGB CSV, MalNet edge lists,\n"
-        "         .npy, .safetensors and checkpoint folders", options,
-        "mambascope data prepare --out shards book.txt\n"
-        "mambascope data prepare --out shards --tokenizer tokenizer.json pile.jsonl.zst\n"
-        "mambascope data prepare --out shards --split-on '<|endoftext|>' stories.txt\n"
-        "mambascope data inspect shards\nmambascope data inspect imagenet\n"
-        "mambascope data inspect cifar-10-batches-bin MUTAG --json\n" };
-    mba_operands words = { 0 };
+                              "prepare  converts plain text (one document per file) or JSON lines (.jsonl), also\n"
+                              "         .gz and .zst, into token files for `train`, with the tokenizer beside\n"
+                              "         them; without files it writes text that is SYNTHETIC\n"
+                              "inspect  shows what a data set holds. It recognises the format by the content:\n"
+                              "         token files (llm.c, nanoGPT) or a folder of them, text, JSON lines,\n"
+                              "         tokenizer.json, image folders, WebDataset tars, CIFAR-10 and CIFAR-100\n"
+                              "         binaries, MNIST IDX, GRAPHPK1, TUDataset, OGB CSV, MalNet edge lists,\n"
+                              "         .npy, .safetensors and checkpoint folders",
+                              options,
+                              "mambascope data prepare --out shards book.txt\n"
+                              "mambascope data prepare --out shards --tokenizer tokenizer.json pile.jsonl.zst\n"
+                              "mambascope data prepare --out shards --split-on '<|endoftext|>' stories.txt\n"
+                              "mambascope data inspect shards\nmambascope data inspect imagenet\n"
+                              "mambascope data inspect cifar-10-batches-bin MUTAG --json\n" };
+    mba_operands    words = { 0 };
     MBA_TRY(mba_options_parse(&usage, argc, argv, &words, &help));
     if (help) return MBA_OK;
     if (words.n >= 1 && !strcmp(words.word[0], "prepare")) return prepare(&o, &words);

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* diff.c -- `mambascope diff A.db B.db`: two stores side by side; --gate fails where B is slower. */
 #include <math.h>
 #include <stdio.h>
@@ -12,14 +13,19 @@
 #include "scope/doubts.h"
 
 enum { ROWS_OF_TEXT = 16 };
-static const double SAME_APART = 0.02;             /* how far equal kernels may be apart, unsaid */
+static const double SAME_APART = 0.02; /* how far equal kernels may be apart, unsaid */
 
-static const mba_column columns[] = {
-    { "what", "what", NULL }, { "name", "name", NULL }, { "phase", "phase", NULL }, { "a_ms", "A, ms/step", "%.3f" },
-    { "b_ms", "B, ms/step", "%.3f" },
-    { "ratio", "B / A", "%.3f" }, { "spread_ms", "spread, ms", "%.3f" }, { "a_launches", "launches A", "%.0f" },
-    { "b_launches", "launches B", "%.0f" },
-    { "verdict", "verdict", NULL }, { 0 } };
+static const mba_column columns[] = { { "what", "what", NULL },
+                                      { "name", "name", NULL },
+                                      { "phase", "phase", NULL },
+                                      { "a_ms", "A, ms/step", "%.3f" },
+                                      { "b_ms", "B, ms/step", "%.3f" },
+                                      { "ratio", "B / A", "%.3f" },
+                                      { "spread_ms", "spread, ms", "%.3f" },
+                                      { "a_launches", "launches A", "%.0f" },
+                                      { "b_launches", "launches B", "%.0f" },
+                                      { "verdict", "verdict", NULL },
+                                      { 0 } };
 
 /* "3%" or "3": percent. */
 static mba_status gate_of(double *out, const char *text)
@@ -50,12 +56,16 @@ static void print_row(mba_table *t, const mba_diff_row *r, bool alike, bool full
     mba_table_number(t, 1e3 * r->b_s);
     mba_table_number(t, r->b_s / r->a_s);
     const double spread = r->a_spread_s > r->b_spread_s ? r->a_spread_s : r->b_spread_s;
-    mba_table_number(t, spread > 0 ? 1e3 * spread : NAN);              // classes and kernels have none
+    mba_table_number(t, spread > 0 ? 1e3 * spread : NAN); // classes and kernels have none
     mba_table_number(t, isnan(r->a_s) || !(r->a_launches > 0) ? NAN : r->a_launches);
     mba_table_number(t, isnan(r->b_s) || !(r->b_launches > 0) ? NAN : r->b_launches);
     const bool apart = alike && mba_diff_same(r) && fabs(r->b_s / r->a_s - 1) > SAME_APART;
-    mba_table_text(t, "%s", r->slower ? "slower" : isnan(r->a_s) ? "only in B" : isnan(r->b_s) ? "only in A"
-                          : apart ? "same kernel" : "");
+    mba_table_text(t, "%s",
+                   r->slower       ? "slower"
+                   : isnan(r->a_s) ? "only in B"
+                   : isnan(r->b_s) ? "only in A"
+                   : apart         ? "same kernel"
+                                   : "");
 }
 
 static mba_status print_rows(const mba_diff_row *row, int64_t n, bool alike, mba_table_form form)
@@ -106,7 +116,8 @@ static double same_kernels(const mba_diff_row *row, int64_t n, int64_t *count)
 {
     double *ratio = calloc((size_t)n + 1, sizeof *ratio), middle = NAN;
     *count = 0;
-    for (int64_t i = 0; i < n && ratio; i++) if (mba_diff_same(&row[i])) ratio[(*count)++] = row[i].b_s / row[i].a_s;
+    for (int64_t i = 0; i < n && ratio; i++)
+        if (mba_diff_same(&row[i])) ratio[(*count)++] = row[i].b_s / row[i].a_s;
     if (*count) qsort(ratio, (size_t)*count, sizeof *ratio, by_ratio);
     if (*count) middle = ratio[*count / 2];
     free(ratio);
@@ -123,11 +134,15 @@ static void tell_doubts(mba_analysis *const *a, const mba_diff_row *row, int64_t
         for (int k = 0, m = mba_doubts_of(d, a[i]); k < m; k++) mba_say(stderr, "note: %c: %s\n", "AB"[i], d[k].text);
     }
     if (!isnan(x.mean) && !isnan(y.mean))
-        mba_say(stderr, "note: clock of B / A: %.3f (%.0f and %.0f MHz, means of what the driver told while steps ran)\n", y.mean / x.mean,
-                x.mean, y.mean);
+        mba_say(stderr,
+                "note: clock of B / A: %.3f (%.0f and %.0f MHz, means of what the driver told while steps ran)\n",
+                y.mean / x.mean, x.mean, y.mean);
     if (same && same_work(a) && fabs(ratio - 1) > SAME_APART)
-        mba_say(stderr, "note: %lld kernels are the same in both, launched as often, and take %.3f times as long in B (the middle "
-                "one): that is the machine, not the code\n", (long long)same, ratio);
+        mba_say(
+            stderr,
+            "note: %lld kernels are the same in both, launched as often, and take %.3f times as long in B (the middle "
+            "one): that is the machine, not the code\n",
+            (long long)same, ratio);
 }
 
 static mba_status judged(const mba_diff_row *row, int64_t n, double gate)
@@ -136,12 +151,13 @@ static mba_status judged(const mba_diff_row *row, int64_t n, double gate)
     const char *first = "";
     for (int64_t i = 0; i < n; i++) {
         const bool both = !isnan(row[i].a_s) && !isnan(row[i].b_s);
-        steps     += both && row[i].what == MBA_DIFF_STEP;
+        steps += both && row[i].what == MBA_DIFF_STEP;
         operators += both && row[i].what == MBA_DIFF_OPERATOR;
         if (row[i].slower && !slower++) first = row[i].name;
     }
-    if (!steps)                                                     // an interrupted run must not pass for a fast one
-        return mba_fail(MBA_E_FORMAT, "there is no step that both stores have measured\nwhy: a run was interrupted, "
+    if (!steps) // an interrupted run must not pass for a fast one
+        return mba_fail(MBA_E_FORMAT,
+                        "there is no step that both stores have measured\nwhy: a run was interrupted, "
                         "or watched other things\nfix: `mambascope show FILE.db steps` tells; profile again");
     if (!operators) fputs("note: no operator is in both stores: the gate saw the step alone\n", stderr);
     if (!slower) return MBA_OK;
@@ -153,19 +169,22 @@ static mba_status judged(const mba_diff_row *row, int64_t n, double gate)
 
 mba_status mba_command_diff(int argc, char **argv)
 {
-    const char *gate_text = NULL;
-    bool        json = false, csv = false, help;
+    const char      *gate_text = NULL;
+    bool             json = false, csv = false, help;
     const mba_option options[] = {
         { "--gate", MBA_OPT_TEXT, &gate_text, "P%",
           "exit 1 if the step or an operator of B is slower by more than P % and more than its spread", 0, 0 },
         MBA_TABLE_OPTIONS(&json, &csv),
         { 0 },
     };
-    const mba_usage usage = { "diff", "A.db B.db [options]",
+    const mba_usage usage = {
+        "diff", "A.db B.db [options]",
         "Compares two stores: steps, classes, operators and kernels (by name). --gate\n"
-        "ignores operators below 1 % of the step and changes below the spread of the steps.", options,
+        "ignores operators below 1 % of the step and changes below the spread of the steps.",
+        options,
         "mambascope diff before.db after.db\nmambascope diff before.db after.db --gate 3%\nmambascope diff peer.db "
-        "ours.db --csv > peer.csv\n" };
+        "ours.db --csv > peer.csv\n"
+    };
     mba_operands  words = { 0 };
     mba_store    *s[2] = { NULL, NULL };
     mba_analysis *a[2] = { NULL, NULL };

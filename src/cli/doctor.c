@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* doctor.c -- `mambascope doctor`: what was found on this machine, what is missing, how to get it. */
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,23 +33,28 @@ static void look(mba_table *t)
     for (const mba_feature *f = mba_features_libraries(); f->name; f++) row(t, f->name, f->found, f->advice);
     mba_doctor_gpu(t);
     const bool nvcc = getenv("CUDACXX") || !access("/usr/local/cuda/bin/nvcc", X_OK);
-    row(t, "nvcc", getenv("CUDACXX") ? getenv("CUDACXX") : nvcc ? "found" : "not found",
+    row(t, "nvcc",
+        getenv("CUDACXX") ? getenv("CUDACXX")
+        : nvcc            ? "found"
+                          : "not found",
         nvcc ? "" : "it compiles the CUDA part: NVIDIA's cuda-toolkit, or CUDACXX=PATH");
 }
 
 mba_status mba_command_doctor(int argc, char **argv)
 {
-    bool json = false, help;
+    bool             json = false, help;
     const mba_option options[] = { { "--json", MBA_OPT_FLAG, &json, NULL, "print JSON: what, found, advice", 0, 0 },
                                    { 0 } };
-    const mba_usage usage = { "doctor", "[options]",
-        "Prints what was found on this machine, what is missing and how to get it.", options,
-                              "mambascope doctor\n" };
+    const mba_usage  usage = { "doctor", "[options]",
+                               "Prints what was found on this machine, what is missing and how to get it.", options,
+                               "mambascope doctor\n" };
     MBA_TRY(mba_options_parse(&usage, argc, argv, NULL, &help));
     if (help) return MBA_OK;
     mba_table *t;
-    MBA_TRY(mba_table_create(&t, (const mba_column[]){ { "what", "what", NULL }, { "found", "found", NULL },
-                                                       { "advice", "advice", NULL }, { 0 } }));
+    MBA_TRY(mba_table_create(&t, (const mba_column[]){ { "what", "what", NULL },
+                                                       { "found", "found", NULL },
+                                                       { "advice", "advice", NULL },
+                                                       { 0 } }));
     look(t);
     const mba_status st = mba_table_print(t, stdout, json ? MBA_TABLE_JSON : MBA_TABLE_TEXT);
     mba_table_destroy(t);

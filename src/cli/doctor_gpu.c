@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* doctor_gpu.c -- see doctor_gpu.h. */
 #include "cli/doctor_gpu.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* eval.c -- `mambascope eval`: loss, scores, logits and gradients of a checkpoint on given data. */
 #include <jansson.h>
 #include <math.h>
@@ -34,7 +35,7 @@ static void print_text(const mba_evaluation *e)
 {
     if (!e->targets) {
         puts(e->task == MBA_TASK_TEXT ? "no loss: sequences of one token predict nothing"
-             : "no loss: nothing is labelled");
+                                      : "no loss: nothing is labelled");
         return;
     }
     printf("loss %.6f %s over %lld %s", e->loss, mba_task_loss_unit(e->task), (long long)e->targets,
@@ -47,7 +48,7 @@ static void print_text(const mba_evaluation *e)
 typedef struct eval_cli {
     mba_evaluate_options o;
     mba_model_options    model;
-    mba_operands         data;                    /* of --data */
+    mba_operands         data; /* of --data */
     mba_evaluation       each[MBA_OPERANDS_MAX], all;
     bool                 json, csv;
 } eval_cli;
@@ -79,14 +80,16 @@ static mba_status print_table(const eval_cli *c)
 {
     const bool text = c->all.task == MBA_TASK_TEXT;
     const int  scores = c->each[0].scores;
-    mba_column column[5 + MBA_SCORES_MAX] = { { "data", "data", NULL }, { "targets", text ? "predictions" : "targets", "%.0f" } };
+    mba_column column[5 + MBA_SCORES_MAX] = { { "data", "data", NULL },
+                                              { "targets", text ? "predictions" : "targets", "%.0f" } };
     char       heading[64];
     int        n = 2;
     mba_table *t;
     snprintf(heading, sizeof heading, "loss, %s", mba_task_loss_unit(c->all.task));
     column[n++] = (mba_column){ "loss", heading, "%.6f" };
     if (text) column[n++] = (mba_column){ "perplexity", "perplexity", "%.6g" };
-    for (int i = 0; i < scores; i++) column[n++] = (mba_column){ c->each[0].score[i].name, c->each[0].score[i].name, "%.6f" };
+    for (int i = 0; i < scores; i++)
+        column[n++] = (mba_column){ c->each[0].score[i].name, c->each[0].score[i].name, "%.6f" };
     MBA_TRY(mba_table_create(&t, column));
     for (int i = 0; i < c->data.n; i++) add_row(t, c->data.word[i], &c->each[i], scores);
     if (c->data.n > 1) add_row(t, "all", &c->all, scores);
@@ -102,7 +105,7 @@ static mba_status print_json(const eval_cli *c)
     for (int i = 0; i < c->data.n && c->data.n > 1; i++) {
         json_t *list = json_object_get(j, "data"), *row = json_of(&c->each[i]);
         if (!list) json_object_set_new(j, "data", list = json_array());
-        if (json_object_set_new(row, "data", json_string(c->data.word[i])))                          // no UTF-8
+        if (json_object_set_new(row, "data", json_string(c->data.word[i]))) // no UTF-8
             json_object_set_new(row, "data", json_string(mba_quote(c->data.word[i]).text));
         json_object_del(row, "task");
         json_object_del(row, "parameters");
@@ -120,58 +123,61 @@ static mba_status parse(eval_cli *c, int argc, char **argv, bool *help)
     const mba_option options[] = {
         { "--checkpoint", MBA_OPT_TEXT, &o->checkpoint, "DIR",
           "checkpoint folder, ours or Hugging Face; the folder of a run: its newest checkpoint", 0, 0 },
-        { "--tokens",     MBA_OPT_TEXT, &o->tokens,    "T.npy",
+        { "--tokens", MBA_OPT_TEXT, &o->tokens, "T.npy",
           "text: evaluate these int32 or int64 tokens, of shape (batch, length)", 0, 0 },
-        { "--images",     MBA_OPT_TEXT, &o->images,    "X.npy",
+        { "--images", MBA_OPT_TEXT, &o->images, "X.npy",
           "images: evaluate these normalised fp32 images, of shape (number, 3, side, side)", 0, 0 },
-        { "--labels",     MBA_OPT_TEXT, &o->labels,    "Y.npy",
+        { "--labels", MBA_OPT_TEXT, &o->labels, "Y.npy",
           "images: their classes, int32 or int64 of shape (number); negative = no label", 0, 0 },
-        { "--graphs",     MBA_OPT_TEXT, &o->graphs,    "FILE",
-          "graphs: evaluate a GRAPHPK1 file as one batch", 0, 0 },
-        { "--data",       MBA_OPT_TEXTS, &c->data,     "PATH ..",
-          "evaluate the validation part of a data set, as train reads it; may be given several times: each and all", 0, 0 },
-        { "--tokenizer",  MBA_OPT_TEXT, &o->tokenizer, "PATH",
+        { "--graphs", MBA_OPT_TEXT, &o->graphs, "FILE", "graphs: evaluate a GRAPHPK1 file as one batch", 0, 0 },
+        { "--data", MBA_OPT_TEXTS, &c->data, "PATH ..",
+          "evaluate the validation part of a data set, as train reads it; may be given several times: each and all", 0,
+          0 },
+        { "--tokenizer", MBA_OPT_TEXT, &o->tokenizer, "PATH",
           "text given as --data: tokenizer.json, or bytes [that of the checkpoint]", 0, 0 },
-        { "--field",      MBA_OPT_TEXT, &o->field,     "NAME",
-          "JSON lines given as --data: key of the text [text]", 0, 0 },
+        { "--field", MBA_OPT_TEXT, &o->field, "NAME", "JSON lines given as --data: key of the text [text]", 0, 0 },
         { "--validation", MBA_OPT_REAL, &o->validation, "PART",
           "evaluate the fraction that train holds out with the same option", 0, 0.9 },
-        { "--batch",      MBA_OPT_INT,  &o->shape.batch, "B",    "with --data: sequences or images per batch [8; 32]", 1, 1 << 20 },
-        { "--length",     MBA_OPT_INT,  &o->shape.length, "L",   "with --data: tokens per sequence [256]", 1, 1 << 30 },
-        { "--max-graphs", MBA_OPT_INT,  &o->shape.graphs, "G",
-          "with --data: maximum number of graphs per batch", 1, 1 << 22 },
-        { "--nodes",      MBA_OPT_INT,  &o->shape.nodes, "N",
-          "with --data: maximum number of nodes per batch", 1, 1 << 30 },
-        { "--edges",      MBA_OPT_INT,  &o->shape.edges, "E",
-          "with --data: maximum number of edges per batch", 1, 1 << 30 },
-        { "--made",       MBA_OPT_INT,  &o->made,      "N",
-          "with --data: size of a synthetic graph data set [5 batches]", 20, 1e9 },
+        { "--batch", MBA_OPT_INT, &o->shape.batch, "B", "with --data: sequences or images per batch [8; 32]", 1,
+          1 << 20 },
+        { "--length", MBA_OPT_INT, &o->shape.length, "L", "with --data: tokens per sequence [256]", 1, 1 << 30 },
+        { "--max-graphs", MBA_OPT_INT, &o->shape.graphs, "G", "with --data: maximum number of graphs per batch", 1,
+          1 << 22 },
+        { "--nodes", MBA_OPT_INT, &o->shape.nodes, "N", "with --data: maximum number of nodes per batch", 1, 1 << 30 },
+        { "--edges", MBA_OPT_INT, &o->shape.edges, "E", "with --data: maximum number of edges per batch", 1, 1 << 30 },
+        { "--made", MBA_OPT_INT, &o->made, "N", "with --data: size of a synthetic graph data set [5 batches]", 20,
+          1e9 },
         { "--train-mode", MBA_OPT_FLAG, &o->train_mode, NULL,
           "use training mode: batch statistics, and with --seed drop path and dropout", 0, 0 },
-        { "--seed",       MBA_OPT_INT,  &o->seed,      "N",     "seed of drop path, dropout and node orders", 0, 9e15 },
-        { "--ema",        MBA_OPT_FLAG, &o->averaged,  NULL,
-          "use the averaged weights of a run that was trained with --ema", 0, 0 },
-        { "--logits",     MBA_OPT_TEXT, &o->logits,    "L.npy", "write the logits to this file, in fp32", 0, 0 },
-        { "--grads",      MBA_OPT_TEXT, &o->grads,     "G.safetensors",
+        { "--seed", MBA_OPT_INT, &o->seed, "N", "seed of drop path, dropout and node orders", 0, 9e15 },
+        { "--ema", MBA_OPT_FLAG, &o->averaged, NULL, "use the averaged weights of a run that was trained with --ema", 0,
+          0 },
+        { "--logits", MBA_OPT_TEXT, &o->logits, "L.npy", "write the logits to this file, in fp32", 0, 0 },
+        { "--grads", MBA_OPT_TEXT, &o->grads, "G.safetensors",
           "write the gradients of the loss to this file, one per stored tensor", 0, 0 },
         MBA_RUN_OPTIONS(&c->model),
-        { "--json",       MBA_OPT_FLAG, &c->json,       NULL,
+        { "--json", MBA_OPT_FLAG, &c->json, NULL,
           "print JSON: loss (null without targets), targets, parameters, scores", 0, 0 },
-        { "--csv",        MBA_OPT_FLAG, &c->csv,        NULL,    "with --data: print CSV, a row for each", 0, 0 },
+        { "--csv", MBA_OPT_FLAG, &c->csv, NULL, "with --data: print CSV, a row for each", 0, 0 },
         { 0 },
     };
-    const mba_usage usage = { "eval", "--checkpoint DIR --tokens T.npy | --images X.npy | --graphs FILE | --data PATH "
-                                      "[options]",
+    const mba_usage usage = {
+        "eval",
+        "--checkpoint DIR --tokens T.npy | --images X.npy | --graphs FILE | --data PATH "
+        "[options]",
         "Computes the mean loss: of text over the batch x (length - 1) predicted positions, of images and graphs over "
         "their\n"
-        "labels, with accuracy, average precision, F1 or mean absolute error. Several sets of data are judged one by one and\n"
-        "together.", options,
+        "labels, with accuracy, average precision, F1 or mean absolute error. Several sets of data are judged one by "
+        "one and\n"
+        "together.",
+        options,
         "mambascope eval --checkpoint mamba2-130m --tokens t.npy\n"
         "mambascope eval --checkpoint run/step-000500 --data shards --validation 0.1\n"
         "mambascope eval --checkpoint run/best --data wiki books code --csv\n"
         "mambascope eval --checkpoint run/step-000500 --images x.npy --labels y.npy --train-mode --grads "
         "g.safetensors\n"
-        "mambascope eval --checkpoint run/step-000500 --tokens t.npy --logits l.npy --grads g.safetensors --json\n" };
+        "mambascope eval --checkpoint run/step-000500 --tokens t.npy --logits l.npy --grads g.safetensors --json\n"
+    };
     return mba_options_parse(&usage, argc, argv, &c->data, help);
 }
 
@@ -189,7 +195,8 @@ static mba_status check_outputs(const mba_evaluate_options *o)
     const char *const inputs[] = { weights, o->tokens, o->images, o->labels, o->graphs, o->data };
     for (size_t i = 0; i < sizeof inputs / sizeof *inputs; i++)
         if (same_file(o->logits, inputs[i]) || same_file(o->grads, inputs[i]))
-            return mba_fail(MBA_E_ARG, "the result would be written over '%s'\nwhy: that is read here\nfix: another name",
+            return mba_fail(MBA_E_ARG,
+                            "the result would be written over '%s'\nwhy: that is read here\nfix: another name",
                             inputs[i]);
     return MBA_OK;
 }
@@ -198,7 +205,8 @@ static mba_status check(const eval_cli *c)
 {
     const mba_evaluate_options *o = &c->o;
     if (c->csv && !o->data)
-        return mba_fail(MBA_E_ARG, "--csv without --data\nwhy: a given batch has one result\nfix: leave it out, or --json");
+        return mba_fail(MBA_E_ARG,
+                        "--csv without --data\nwhy: a given batch has one result\nfix: leave it out, or --json");
     if (!o->checkpoint || !o->tokens + !o->images + !o->graphs + !o->data != 3)
         return mba_fail(MBA_E_ARG, "eval needs --checkpoint, and one of --tokens, --images, --graphs and --data\nfix: "
                                    "mambascope eval --help");
@@ -214,9 +222,9 @@ static mba_status check(const eval_cli *c)
 
 mba_status mba_command_eval(int argc, char **argv)
 {
-    eval_cli       c = { .o.seed = -1 };
-    bool           help;
-    char           path[4096];
+    eval_cli c = { .o.seed = -1 };
+    bool     help;
+    char     path[4096];
     MBA_TRY(parse(&c, argc, argv, &help));
     if (help) return MBA_OK;
     if (c.data.n) c.o.data = c.data.word[0];

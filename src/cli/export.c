@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* export.c -- `mambascope export FILE.db`: a store as CSV files, as JSON, or as a trace for Perfetto and
  * chrome://tracing; `mambascope export RUN --tensorboard DIR`: the curves of a training run. */
 #include <ctype.h>
@@ -18,13 +19,13 @@
 
 static mba_status print_schema(void)
 {
-    static const char *const type[] = { [MBA_CELL_INT] = "integer", [MBA_CELL_REAL] = "real",
-                                        [MBA_CELL_TEXT] = "text" };
+    static const char *const type[] = {
+        [MBA_CELL_INT] = "integer", [MBA_CELL_REAL] = "real", [MBA_CELL_TEXT] = "text"
+    };
     for (int t = 0; t < MBA_ROWS_COUNT; t++) {
         const mba_store_table *table = &mba_store_tables[t];
         printf("%s### `%s`\n\n%c%s.\n\n| column | type | unit | what |\n|---|---|---|---|\n", t ? "\n" : "",
-               table->name,
-               toupper((unsigned char)table->doc[0]), table->doc + 1);
+               table->name, toupper((unsigned char)table->doc[0]), table->doc + 1);
         for (int i = 0; i < table->ncolumns; i++) {
             const mba_store_column *c = &table->column[i];
             printf("| `%s` | %s | %s | %s", c->name, type[c->cell], c->unit, c->doc);
@@ -40,18 +41,22 @@ static ssize_t put(void *writer, const char *bytes, size_t n)
     return mba_writer_put(writer, bytes, n) == MBA_OK ? (ssize_t)n : 0;
 }
 
-typedef struct written { mba_store *store; mba_export_fn *all; mba_store_rows table; } written;
+typedef struct written {
+    mba_store     *store;
+    mba_export_fn *all;
+    mba_store_rows table;
+} written;
 
 /* A file is there whole or not at all, whatever interrupts it. */
 static mba_status to_file(const written *what, const char *path)
 {
     mba_writer *w = NULL;
     MBA_TRY(mba_writer_create(&w, path));
-    FILE      *f  = fopencookie(w, "w", (cookie_io_functions_t){ .write = put });
+    FILE      *f = fopencookie(w, "w", (cookie_io_functions_t){ .write = put });
     mba_status st = !f          ? mba_fail(MBA_E_NOMEM, "no memory to write '%s'", path)
                     : what->all ? what->all(f, what->store)
                                 : mba_export_csv(f, what->store, what->table);
-    if (f) fclose(f);                              // the writer knows what went wrong, and says so
+    if (f) fclose(f); // the writer knows what went wrong, and says so
     if (st == MBA_OK) st = mba_writer_commit(w);
     mba_writer_destroy(w);
     return st;
@@ -90,15 +95,16 @@ static mba_status figures_to_folder(const mba_operands *stores, const char *fold
     MBA_TRY(mba_mkdirs(folder));
     MBA_TRY(mba_stores_open(&r, stores->word, stores->n));
     mba_whatif *whatif = simulate ? calloc(1, sizeof *whatif) : NULL;
-    mba_status  st = simulate && !whatif ? mba_fail(MBA_E_NOMEM, "no memory for the simulations") : mba_machine_rates(&r);
+    mba_status  st = simulate && !whatif ? mba_fail(MBA_E_NOMEM, "no memory for the simulations")
+                                         : mba_machine_rates(&r);
     if (st == MBA_OK && whatif) st = mba_whatif_make(whatif, &r);
-    r.study  = true;
+    r.study = true;
     r.whatif = whatif;
     for (int i = 0; mba_report_figure_name(i) && st == MBA_OK; i++) {
-        mba_buf     b = { 0 };
-        mba_writer *w = NULL;
+        mba_buf          b = { 0 };
+        mba_writer      *w = NULL;
         const mba_status made = mba_report_csv(&b, &r, mba_report_figure_name(i));
-        if (made != MBA_OK && made != MBA_E_ARG) st = made;            // MBA_E_ARG: these stores have no data for it
+        if (made != MBA_OK && made != MBA_E_ARG) st = made; // MBA_E_ARG: these stores have no data for it
         if (made == MBA_OK && b.s) {
             snprintf(path, sizeof path, "%s/%s.csv", folder, mba_report_figure_name(i));
             st = mba_writer_create(&w, path);
@@ -123,9 +129,10 @@ static mba_status to_tensorboard(const mba_operands *runs, const char *folder)
     for (int i = 0; i < runs->n; i++) {
         mba_training *t = NULL;
         MBA_TRY(mba_training_read(&t, runs->word[i]));
-        const int n = snprintf(own, sizeof own, "%s%s%s", folder, runs->n > 1 ? "/" : "", runs->n > 1 ? t->label : "");
-        mba_status st = n < (int)sizeof own ? mba_tensorboard_write(path, sizeof path, t, own)
-                                            : mba_fail(MBA_E_ARG, "the path '%s' is too long\nfix: a shorter --tensorboard", folder);
+        const int  n = snprintf(own, sizeof own, "%s%s%s", folder, runs->n > 1 ? "/" : "", runs->n > 1 ? t->label : "");
+        mba_status st = n < (int)sizeof own
+                            ? mba_tensorboard_write(path, sizeof path, t, own)
+                            : mba_fail(MBA_E_ARG, "the path '%s' is too long\nfix: a shorter --tensorboard", folder);
         if (st == MBA_OK)
             mba_say(stderr, "wrote %s (%lld steps%s); see it with: tensorboard --logdir %s\n", path, (long long)t->n,
                     t->half || t->damaged ? ", without damaged lines" : "", folder);
@@ -137,37 +144,40 @@ static mba_status to_tensorboard(const mba_operands *runs, const char *folder)
 
 mba_status mba_command_export(int argc, char **argv)
 {
-    const char *csv = NULL, *json = NULL, *trace = NULL, *small = NULL, *figures = NULL, *tensorboard = NULL;
-    int64_t     steps = 1;
-    bool        schema = false, check = false, measured = false, help;
+    const char      *csv = NULL, *json = NULL, *trace = NULL, *small = NULL, *figures = NULL, *tensorboard = NULL;
+    int64_t          steps = 1;
+    bool             schema = false, check = false, measured = false, help;
     const mba_option options[] = {
-        { "--csv",    MBA_OPT_TEXT, &csv,    "FOLDER", "write one CSV file per table", 0, 0 },
-        { "--json",   MBA_OPT_TEXT, &json,   "FILE", "write all tables as one JSON object; - = stdout", 0, 0 },
-        { "--trace",  MBA_OPT_TEXT, &trace,  "FILE",
+        { "--csv", MBA_OPT_TEXT, &csv, "FOLDER", "write one CSV file per table", 0, 0 },
+        { "--json", MBA_OPT_TEXT, &json, "FILE", "write all tables as one JSON object; - = stdout", 0, 0 },
+        { "--trace", MBA_OPT_TEXT, &trace, "FILE",
           "write the timeline for Perfetto or chrome://tracing, a lane per stream and per SM; - = stdout", 0, 0 },
         { "--figures", MBA_OPT_TEXT, &figures, "FOLDER",
-          "write the numbers of every figure of the report, one CSV file each; takes several stores, as report does", 0, 0 },
+          "write the numbers of every figure of the report, one CSV file each; takes several stores, as report does", 0,
+          0 },
         { "--no-simulation", MBA_OPT_FLAG, &measured, NULL,
           "--figures: leave out simulated numbers, which saves seconds", 0, 0 },
-        { "--store",  MBA_OPT_TEXT, &small,  "FILE.db",
+        { "--store", MBA_OPT_TEXT, &small, "FILE.db",
           "write a smaller store, for tests: without operands, blocks and instructions", 0, 0 },
-        { "--steps",  MBA_OPT_INT,  &steps,  "N", "--store: number of steps of the timeline to keep [1]", 1, 4000 },
+        { "--steps", MBA_OPT_INT, &steps, "N", "--store: number of steps of the timeline to keep [1]", 1, 4000 },
         { "--tensorboard", MBA_OPT_TEXT, &tensorboard, "FOLDER",
           "training runs: write losses, scores, norm, rate and speed as TensorBoard events; takes several runs", 0, 0 },
-        { "--check",  MBA_OPT_FLAG, &check,  NULL, "check the file for damage", 0, 0 },
-        { "--schema", MBA_OPT_FLAG, &schema, NULL,
-          "print tables, columns and units as in docs/store.md; needs no file", 0, 0 },
+        { "--check", MBA_OPT_FLAG, &check, NULL, "check the file for damage", 0, 0 },
+        { "--schema", MBA_OPT_FLAG, &schema, NULL, "print tables, columns and units as in docs/store.md; needs no file",
+          0, 0 },
         { 0 },
     };
-    const mba_usage usage = { "export", "FILE.db [B.db ..] | RUN [RUN2 ..] [options]",
-                              "Writes a store of `mambascope profile` in other forms, or the curves of training runs (`train "
-                              "--out RUN`) for TensorBoard.",
-                              options,
+    const mba_usage usage = {
+        "export", "FILE.db [B.db ..] | RUN [RUN2 ..] [options]",
+        "Writes a store of `mambascope profile` in other forms, or the curves of training runs (`train "
+        "--out RUN`) for TensorBoard.",
+        options,
         "mambascope export run.db --csv run\nmambascope export run.db --trace run.json      # open it at "
         "ui.perfetto.dev\n"
         "mambascope export run.db --json - | jq .step\nmambascope export run.db --store small.db --steps 2\n"
         "mambascope export mamba1.db mamba2.db peer.db --figures figures\n"
-        "mambascope export run --tensorboard boards/run       # tensorboard --logdir boards\n" };
+        "mambascope export run --tensorboard boards/run       # tensorboard --logdir boards\n"
+    };
     mba_operands words = { 0 };
     mba_store   *s = NULL;
     MBA_TRY(mba_options_parse(&usage, argc, argv, &words, &help));
@@ -175,26 +185,32 @@ mba_status mba_command_export(int argc, char **argv)
     if (schema) return print_schema();
     if (words.n < 1) return mba_fail(MBA_E_ARG, "export which store?\nfix: mambascope export FILE.db --csv FOLDER");
     if (tensorboard && (csv || json || trace || small || figures || check))
-        return mba_fail(MBA_E_ARG, "--tensorboard with another form\nwhy: it is of training runs, the others are of stores\nfix: one "
-                        "of them");
+        return mba_fail(
+            MBA_E_ARG,
+            "--tensorboard with another form\nwhy: it is of training runs, the others are of stores\nfix: one "
+            "of them");
     if (tensorboard) return to_tensorboard(&words, tensorboard);
     if (mba_is_folder(words.word[0]))
-        return mba_fail(MBA_E_ARG, "'%s' is a folder, not a store\nfix: of a training run --tensorboard FOLDER; its numbers as CSV: "
-                        "mambascope report %s --figure loss --csv", words.word[0], words.word[0]);
+        return mba_fail(
+            MBA_E_ARG,
+            "'%s' is a folder, not a store\nfix: of a training run --tensorboard FOLDER; its numbers as CSV: "
+            "mambascope report %s --figure loss --csv",
+            words.word[0], words.word[0]);
     if (words.n > 1 && (csv || json || trace || small || check))
         return mba_fail(MBA_E_ARG, "export which of %d stores?\nfix: one; only --figures takes several", words.n);
     if (!csv && !json && !trace && !small && !figures && !check)
-        return mba_fail(MBA_E_ARG, "export as what?\nfix: --csv FOLDER, "
+        return mba_fail(MBA_E_ARG,
+                        "export as what?\nfix: --csv FOLDER, "
                         "--json FILE, --trace FILE, --figures FOLDER, --store FILE.db, or --check; of a training run "
                         "--tensorboard FOLDER");
     if (json && trace && !strcmp(json, "-") && !strcmp(trace, "-"))
         return mba_fail(MBA_E_ARG, "--json and --trace on one stdout\nwhy: two objects after each other are no JSON\n"
-                        "fix: a file for one of them");
+                                   "fix: a file for one of them");
     MBA_TRY(mba_store_open(&s, words.word[0]));
     mba_status st = check ? mba_store_check(s) : MBA_OK;
     if (st == MBA_OK && check) mba_say(stderr, "%s is sound\n", words.word[0]);
-    if (st == MBA_OK && csv)   st = to_folder(s, csv);
-    if (st == MBA_OK && json)  st = to_file_or_stdout(s, mba_export_json, json);
+    if (st == MBA_OK && csv) st = to_folder(s, csv);
+    if (st == MBA_OK && json) st = to_file_or_stdout(s, mba_export_json, json);
     if (st == MBA_OK && trace) st = to_file_or_stdout(s, mba_export_trace, trace);
     if (st == MBA_OK && small) st = mba_export_store(s, small, steps);
     if (st == MBA_OK && small) mba_say(stderr, "wrote %s\n", small);

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* features.c -- see features.h. */
 #include "cli/features.h"
 
@@ -6,7 +7,7 @@
 #include <jansson.h>
 #include <sqlite3.h>
 
-#include <jpeglib.h>                               // needs stdio.h before it
+#include <jpeglib.h> // needs stdio.h before it
 #include <png.h>
 #ifdef MBA_ZSTD
 #include <zstd.h>
@@ -19,7 +20,7 @@
 #include "core/version.h"
 
 #define WORDS_(x) #x
-#define WORDS(x) WORDS_(x)
+#define WORDS(x)  WORDS_(x)
 
 const mba_feature *mba_features_libraries(void)
 {
@@ -30,11 +31,14 @@ const mba_feature *mba_features_libraries(void)
 #ifdef LIBJPEG_TURBO_VERSION
         { "libjpeg", "turbo " WORDS(LIBJPEG_TURBO_VERSION), "" },
 #else
-        { "libjpeg", WORDS(JPEG_LIB_VERSION), "libjpeg-turbo decodes several times as fast: libjpeg-dev of Debian or Ubuntu" },
+        { "libjpeg", WORDS(JPEG_LIB_VERSION),
+          "libjpeg-turbo decodes several times as fast: libjpeg-dev of Debian or Ubuntu" },
 #endif
         { "libpng", NULL, "" },
-        { "zlib", "this program was built without it", "it reads data that is gzip-compressed: zlib1g-dev, then build again" },
-        { "zstd", "this program was built without it", "it reads texts that are zstd-compressed: libzstd-dev, then build again" },
+        { "zlib", "this program was built without it",
+          "it reads data that is gzip-compressed: zlib1g-dev, then build again" },
+        { "zstd", "this program was built without it",
+          "it reads texts that are zstd-compressed: libzstd-dev, then build again" },
         { 0 },
     };
     all[0].found = openblas_get_config();

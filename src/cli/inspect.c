@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* inspect.c -- see inspect.h: what kind of data a path names. */
 #include "cli/inspect.h"
 
@@ -12,10 +13,14 @@
 typedef mba_status inspect_fn(mba_report *r, const mba_map *m);
 
 static inspect_fn *const inspect_kind[] = {
-    [MBA_DATA_NPY]        = mba__inspect_npy,        [MBA_DATA_SAFETENSORS] = mba__inspect_safetensors,
-    [MBA_DATA_TOKENIZER]  = mba__inspect_tokenizer,  [MBA_DATA_JSON_LINES]  = mba__inspect_json_lines,
-    [MBA_DATA_JSON]       = mba__inspect_json,       [MBA_DATA_TEXT]        = mba__inspect_text,
-    [MBA_DATA_EDGE_LIST]  = mba__inspect_edge_list,  [MBA_DATA_TOKENS]      = mba__inspect_tokens,
+    [MBA_DATA_NPY] = mba__inspect_npy,
+    [MBA_DATA_SAFETENSORS] = mba__inspect_safetensors,
+    [MBA_DATA_TOKENIZER] = mba__inspect_tokenizer,
+    [MBA_DATA_JSON_LINES] = mba__inspect_json_lines,
+    [MBA_DATA_JSON] = mba__inspect_json,
+    [MBA_DATA_TEXT] = mba__inspect_text,
+    [MBA_DATA_EDGE_LIST] = mba__inspect_edge_list,
+    [MBA_DATA_TOKENS] = mba__inspect_tokens,
 };
 
 static mba_status inspect_file(mba_report *r, const mba_map *m)
@@ -37,7 +42,7 @@ static mba_status inspect_file(mba_report *r, const mba_map *m)
 static mba_status inspect_path(mba_report *r)
 {
     mba_status st = MBA_OK;
-    mba_map    m  = { 0 };
+    mba_map    m = { 0 };
     if (mba_is_folder(r->path)) {
         if (mba__inspect_checkpoint(&st, r) || mba__inspect_graph_folder(&st, r) || mba__inspect_token_folder(&st, r))
             return st;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* inspect.h -- what a dataset holds: recognised by its content, counted, and shown as text or JSON.
  *
  *     MBA_TRY(mba_inspect("cifar-10-batches-bin", &(mba_inspect_options){ .json = false }));        // prints
@@ -17,8 +18,8 @@
 
 typedef struct mba_inspect_options {
     bool        json;
-    const char *field;                   /* where the text of a JSON line stands; NULL: "text" */
-    json_t     *into;                    /* with json: an array that takes the object; NULL: it is printed */
+    const char *field; /* where the text of a JSON line stands; NULL: "text" */
+    json_t     *into;  /* with json: an array that takes the object; NULL: it is printed */
 } mba_inspect_options;
 
 MBA_MUST mba_status mba_inspect(const char *path, const mba_inspect_options *o);
@@ -29,9 +30,9 @@ enum { MBA_PICTURES = 3, MBA_PICTURE_SIDE = 24 };
 
 typedef struct mba_report {
     const char *path, *field;
-    int64_t     bytes;                   /* of a file; 0: a folder */
+    int64_t     bytes; /* of a file; 0: a folder */
     json_t     *facts;
-    mba_image   picture[MBA_PICTURES];   /* at most MBA_PICTURE_SIDE a side */
+    mba_image   picture[MBA_PICTURES]; /* at most MBA_PICTURE_SIDE a side */
     char        caption[MBA_PICTURES][MBA_PICTURE_SIDE + 1];
     int         pictures;
 } mba_report;
@@ -50,7 +51,7 @@ typedef struct mba_value_range {
 } mba_value_range;
 
 void mba__spread_add(mba_value_range *s, double value);
-void mba__fact_spread(json_t *to, const char *key, const mba_value_range *s, bool histogram);     /* nothing where n is 0 */
+void mba__fact_spread(json_t *to, const char *key, const mba_value_range *s, bool histogram); /* nothing where n is 0 */
 
 /* A count as one row of a list of bars: {"class": name, "count": count}. */
 void mba__fact_count(json_t *list, const char *name, int64_t count);
@@ -75,12 +76,12 @@ MBA_MUST mba_status mba__inspect_edge_list(mba_report *r, const mba_map *m);
 MBA_MUST mba_status mba__inspect_tokens(mba_report *r, const mba_map *m);
 
 /* True and *st where the path is such a file or folder. */
-bool mba__inspect_image_file(mba_status *st, mba_report *r, const mba_map *m);
-bool mba__inspect_graph_file(mba_status *st, mba_report *r, const mba_map *m);
-bool mba__inspect_graph_folder(mba_status *st, mba_report *r);
-bool mba__inspect_made_graphs(mba_status *st, mba_report *r);
-bool mba__inspect_token_folder(mba_status *st, mba_report *r);
-bool mba__inspect_checkpoint(mba_status *st, mba_report *r);
+bool                mba__inspect_image_file(mba_status *st, mba_report *r, const mba_map *m);
+bool                mba__inspect_graph_file(mba_status *st, mba_report *r, const mba_map *m);
+bool                mba__inspect_graph_folder(mba_status *st, mba_report *r);
+bool                mba__inspect_made_graphs(mba_status *st, mba_report *r);
+bool                mba__inspect_token_folder(mba_status *st, mba_report *r);
+bool                mba__inspect_checkpoint(mba_status *st, mba_report *r);
 MBA_MUST mba_status mba__inspect_image_folder(mba_report *r);
 
 #endif

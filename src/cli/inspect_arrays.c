@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* inspect_arrays.c -- named tensors, checkpoints and NumPy's arrays, as inspect.h shows them. */
 #include <math.h>
 #include <string.h>
@@ -24,7 +25,7 @@ static void add_array(array_count *c, const mba_array *a)
     json_array_append_new(c->list, row);
     mba__fact_int(c->types, type, json_integer_value(json_object_get(c->types, type)) + a->elems);
     c->values += a->elems;
-    c->bytes  += a->bytes;
+    c->bytes += a->bytes;
 }
 
 static void tell_arrays(mba_report *r, const array_count *c)
@@ -71,19 +72,19 @@ bool mba__inspect_checkpoint(mba_status *st, mba_report *r)
 static mba_status tell_values(json_t *facts, const mba_array *a)
 {
     mba_value_range s = { 0 };
-    double     x[1024];
-    int64_t    wild = 0;
+    double          x[1024];
+    int64_t         wild = 0;
     for (int64_t at = 0; at < a->elems; at += 1024) {
-        const int64_t n    = a->elems - at < 1024 ? a->elems - at : 1024, width = (int64_t)mba_file_dtype_bytes(a->dtype);
+        const int64_t n = a->elems - at < 1024 ? a->elems - at : 1024, width = (int64_t)mba_file_dtype_bytes(a->dtype);
         mba_array     part = *a;
-        part.rank     = 1;
+        part.rank = 1;
         part.shape[0] = part.elems = n;
-        part.bytes    = n * width;
-        part.data     = (const char *)a->data + at * width;
+        part.bytes = n * width;
+        part.data = (const char *)a->data + at * width;
         MBA_TRY(mba_array_read_f64(&part, x, n));
         for (int64_t i = 0; i < n; i++) {
             if (isfinite(x[i])) mba__spread_add(&s, x[i]);
-            else                wild++;
+            else wild++;
         }
     }
     mba__fact_spread(facts, "value", &s, false);
@@ -95,7 +96,7 @@ mba_status mba__inspect_npy(mba_report *r, const mba_map *m)
 {
     mba_npy *f = NULL;
     MBA_TRY(mba_npy_open_bytes(&f, r->path, m->data, m->bytes));
-    const mba_array *a     = mba_npy_array(f);
+    const mba_array *a = mba_npy_array(f);
     json_t          *shape = json_array();
     for (int k = 0; k < a->rank; k++) json_array_append_new(shape, json_integer(a->shape[k]));
     mba__fact_format(r, "npy", "one array, as NumPy saves it");

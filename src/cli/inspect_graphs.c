@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* inspect_graphs.c -- collections of graphs, as inspect.h shows them. */
 #include <inttypes.h>
 #include <math.h>
@@ -24,9 +25,9 @@ static double label_at(const mba_graph_set *s, int64_t i)
 /* Classes where the collection has them, and also where all labels are small whole numbers: OGB does not say. */
 static mba_status tell_labels(json_t *to, const mba_graph_set *s)
 {
-    const int64_t rows = s->form.node_labels ? s->nodes : s->graphs, n = rows * s->form.label_width;
-    mba_value_range    value = { 0 };
-    bool          whole = s->form.label_width == 1;
+    const int64_t   rows = s->form.node_labels ? s->nodes : s->graphs, n = rows * s->form.label_width;
+    mba_value_range value = { 0 };
+    bool            whole = s->form.label_width == 1;
     for (int64_t i = 0; i < n; i++) {
         const double y = label_at(s, i);
         if (isnan(y)) continue;
@@ -53,7 +54,7 @@ static mba_status tell_labels(json_t *to, const mba_graph_set *s)
 static mba_status tell_sizes(json_t *to, const mba_graph_set *s)
 {
     mba_value_range nodes = { 0 }, edges = { 0 }, degree = { 0 };
-    int64_t    most = 1;
+    int64_t         most = 1;
     for (int64_t g = 0; g < s->graphs; g++) {
         const mba_graph_item i = mba_graph_set_item(s, g);
         mba__spread_add(&nodes, (double)i.nodes);
@@ -149,7 +150,7 @@ static bool is_edgelist(const char *name) { return mba_ends_with(name, ".edgelis
 /* True: the folder has a name that is wanted. */
 static bool has_one(const char *folder, bool (*wanted)(const char *name))
 {
-    mba_listing l  = { 0 };
+    mba_listing l = { 0 };
     const bool  ok = mba_listing_read(&l, folder, wanted) == MBA_OK && l.n;
     mba_listing_free(&l);
     return ok;
@@ -171,7 +172,7 @@ static mba_status inspect_ogb(mba_report *r)
     char             path[MBA_PATH];
     if (snprintf(path, sizeof path, "%s/split", r->path) < MBA_PATH && mba_is_folder(path))
         MBA_TRY(mba_listing_read(&l, path, NULL));
-    const mba_ogb_options o  = { .scheme = l.n ? l.name[0] : NULL, .directed = true };
+    const mba_ogb_options o = { .scheme = l.n ? l.name[0] : NULL, .directed = true };
     mba_status            st = mba_ogb_csv_read(&s, r->path, &o);
     mba__fact_format(r, "ogb-csv", "an OGB collection in CSV files, every edge as listed");
     if (l.n) mba__fact_text(r->facts, "split_scheme", l.name[0]);
@@ -201,7 +202,7 @@ static mba_status each_graph(mba_graph_store *s, const char *root, const char *b
 
 static mba_status add_graph(mba_graph_store *s, const char *path, const char *id)
 {
-    mba_text_file        f    = { 0 };
+    mba_text_file        f = { 0 };
     const mba_named_text list = { path, id, strlen(id) };
     const char          *first;
     size_t               at = 0, n;
@@ -221,7 +222,7 @@ static const char *malnet_root(char path[MBA_PATH], const char *folder)
     for (size_t i = 0; i < sizeof below / sizeof *below; i++)
         for (size_t c = 0; c < sizeof classes / sizeof *classes; c++) {
             mba_listing families = { 0 };
-            bool        found    = false;
+            bool        found = false;
             const int   n = snprintf(path, MBA_PATH, "%s%s/%s", folder, below[i], classes[c]);
             if (n >= MBA_PATH || !mba_is_folder(path) || mba_listing_read(&families, path, NULL) != MBA_OK) continue;
             for (int64_t k = 0; k < families.n && !found; k++)
@@ -247,7 +248,7 @@ static mba_status inspect_malnet(mba_report *r, const char *root)
 
 bool mba__inspect_made_graphs(mba_status *st, mba_report *r)
 {
-    enum { MADE = 500 };                          // as many as tell their sizes and degrees well
+    enum { MADE = 500 }; // as many as tell their sizes and degrees well
     mba_graph_store *s = NULL;
     mba_synthetic    kind;
     if (!mba_synthetic_parse(&kind, r->path)) return false;
@@ -261,8 +262,9 @@ bool mba__inspect_graph_folder(mba_status *st, mba_report *r)
 {
     char        path[MBA_PATH];
     const char *root;
-    const bool  ogb = (snprintf(path, MBA_PATH, "%s/raw/num-node-list.csv", r->path) < MBA_PATH && mba_is_file(path)) ||
-                     (snprintf(path, MBA_PATH, "%s/raw/num-node-list.csv.gz", r->path) < MBA_PATH && mba_is_file(path));
+    const bool  ogb = (snprintf(path, MBA_PATH, "%s/raw/num-node-list.csv", r->path) < MBA_PATH && mba_is_file(path))
+                     || (snprintf(path, MBA_PATH, "%s/raw/num-node-list.csv.gz", r->path) < MBA_PATH
+                         && mba_is_file(path));
     if (mba_is_tu_dataset(r->path)) *st = inspect_tu(r);
     else if (ogb) *st = inspect_ogb(r);
     else if ((root = malnet_root(path, r->path)) != NULL) *st = inspect_malnet(r, root);

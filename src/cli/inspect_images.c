@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* inspect_images.c -- sets of images, as inspect.h shows them. */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -32,7 +33,7 @@ static mba_status count_classes(json_t *to, const mba_image_set *s)
     for (int64_t i = 0; i < s->count; i++) {
         const int32_t label = mba_image_set_label(s, i);
         if (label < s->classes) count[label]++;
-        else                    wrong++;
+        else wrong++;
     }
     mba__fact_int(to, "classes", s->classes);
     if (wrong) mba__fact_int(to, "labels_out_of_range", wrong);
@@ -43,9 +44,9 @@ static mba_status count_classes(json_t *to, const mba_image_set *s)
 
 typedef struct image_count {
     mba_value_range W, H, bytes;
-    int64_t    sampled, damaged, jpeg, png;
-    int64_t    clipped;                  /* 16-bit grey, see image.h */
-    char       first_damaged[512];
+    int64_t         sampled, damaged, jpeg, png;
+    int64_t         clipped; /* 16-bit grey, see image.h */
+    char            first_damaged[512];
 } image_count;
 
 /* Decodes the whole file, small where that is possible: what is cut short is noticed. */
@@ -53,7 +54,7 @@ static mba_status look_at_file(image_count *c, mba_image *m, const mba_sample *p
 {
     mba_image_file *f = NULL;
     MBA_TRY(mba_image_open(&f, p->name, p->encoded, p->encoded_bytes));
-    const mba_image_about a  = mba_image_look(f);
+    const mba_image_about a = mba_image_look(f);
     const mba_status      st = mba_image_read(f, m, a.scales ? 8 : 1, INT32_MAX);
     mba_image_close(f);
     if (st != MBA_OK) return st;
@@ -61,7 +62,7 @@ static mba_status look_at_file(image_count *c, mba_image *m, const mba_sample *p
     mba__spread_add(&c->H, a.H);
     mba__spread_add(&c->bytes, (double)p->encoded_bytes);
     if (!strcmp(a.format, "PNG")) c->png++;
-    else                          c->jpeg++;
+    else c->jpeg++;
     c->clipped += a.bits == 16 && a.components == 1;
     return MBA_OK;
 }
@@ -83,7 +84,7 @@ static mba_status look_at_image(mba_report *r, image_count *c, mba_image *m, con
     if (st == MBA_OK && p->encoded) st = look_at_file(c, m, p);
     if (st == MBA_OK) st = show_image(r, s, m, p);
     c->sampled++;
-    if (st != MBA_E_FORMAT && st != MBA_E_UNSUPPORTED && st != MBA_E_IO) return st;     // what training leaves out too
+    if (st != MBA_E_FORMAT && st != MBA_E_UNSUPPORTED && st != MBA_E_IO) return st; // what training leaves out too
     if (!c->damaged++) snprintf(c->first_damaged, sizeof c->first_damaged, "%s", p->name);
     return MBA_OK;
 }
@@ -126,7 +127,9 @@ static mba_status tell_part(mba_report *r, const mba_image_set *s, const char *p
 
 static void tell_kind(mba_report *r, const mba_image_set *s)
 {
-    static const struct { const char *name, *format, *about; } kinds[] = {
+    static const struct {
+        const char *name, *format, *about;
+    } kinds[] = {
         { "folder", "image-folder", "images, a folder per class" },
         { "shards", "webdataset", "WebDataset shards (tar)" },
         { "cifar10", "cifar-10", "CIFAR-10, binary version" },
@@ -161,7 +164,7 @@ mba_status mba__inspect_image_folder(mba_report *r)
         mba_image_set_close(train);
         return second;
     }
-    if (first != MBA_OK && second != MBA_OK)                      // tell of the part that everybody needs
+    if (first != MBA_OK && second != MBA_OK) // tell of the part that everybody needs
         return mba_image_set_open(&train, &(mba_image_set_options){ .path = r->path });
     mba_status st = train ? tell_set(r, train, "training") : MBA_OK;
     if (st == MBA_OK && held) return tell_set(r, held, "held_out");
@@ -171,17 +174,14 @@ mba_status mba__inspect_image_folder(mba_report *r)
 
 /* ---- image files ---- */
 
-static bool is_tar(const mba_map *m)
-{
-    return m->bytes >= 512 && !memcmp((const char *)m->data + 257, "ustar", 5);
-}
+static bool is_tar(const mba_map *m) { return m->bytes >= 512 && !memcmp((const char *)m->data + 257, "ustar", 5); }
 
 /* Records with labels in their range, but for one in a hundred: those are damage. */
 static bool is_cifar(const mba_map *m, bool fine)
 {
-    const uint8_t *p      = m->data;
+    const uint8_t *p = m->data;
     const size_t   record = fine ? CIFAR_100 : CIFAR_10;
-    size_t         wrong  = 0;
+    size_t         wrong = 0;
     if (m->bytes % record) return false;
     for (size_t at = 0; at < m->bytes; at += record) wrong += fine ? p[at] >= 20 || p[at + 1] >= 100 : p[at] >= 10;
     return wrong * 100 <= m->bytes / record;
@@ -216,8 +216,8 @@ static mba_status show_idx(mba_report *r, const mba_idx *x)
 static mba_status inspect_idx(mba_report *r, const mba_map *m)
 {
     static const char *const type[] = { "U8", "I8", "", "I16", "I32", "F32", "F64" };
-    mba_idx    x;
-    mba_value_range value = { 0 };
+    mba_idx                  x;
+    mba_value_range          value = { 0 };
     MBA_TRY(mba_idx_parse(&x, r->path, m->data, m->bytes));
     json_t *shape = json_array();
     for (int i = 0; i < x.rank; i++) json_array_append_new(shape, json_integer(x.size[i]));
@@ -239,8 +239,8 @@ static mba_status inspect_idx(mba_report *r, const mba_map *m)
 
 bool mba__inspect_image_file(mba_status *st, mba_report *r, const mba_map *m)
 {
-    mba_image_set *s    = NULL;
-    const bool     ten  = is_cifar(m, false), fine = !ten && is_cifar(m, true);
+    mba_image_set *s = NULL;
+    const bool     ten = is_cifar(m, false), fine = !ten && is_cifar(m, true);
     if (is_idx(r, m)) *st = inspect_idx(r, m);
     else if (is_tar(m)) *st = mba_image_shards_open(&s, &(mba_image_set_options){ .path = r->path });
     else if (ten || fine) *st = mba_cifar_open_bytes(&s, r->path, m->data, m->bytes, fine);

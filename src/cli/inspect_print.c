@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* inspect_print.c -- a report as people read it: facts, bars and small pictures; see inspect.h. */
 #include <ctype.h>
 #include <inttypes.h>
@@ -111,14 +112,14 @@ static int64_t count_of(const json_t *list, size_t i)
 static void print_bars(FILE *f, const json_t *list, int indent)
 {
     const bool   all = json_array_size(list) <= ROWS_MAX || json_object_get(json_array_get(list, 0), "from");
-    const size_t n   = json_array_size(list), shown = all ? n : ROWS_MAX - 1;
+    const size_t n = json_array_size(list), shown = all ? n : ROWS_MAX - 1;
     int64_t      most = 1;
     for (size_t i = 0; i < n; i++)
         if (count_of(list, i) > most) most = count_of(list, i);
     for (size_t i = 0; i < shown; i++) {
         char          name[192];
         const int64_t count = count_of(list, i);
-        const int     bar   = (int)((BAR * count + most - 1) / most);
+        const int     bar = (int)((BAR * count + most - 1) / most);
         name_row(name, sizeof name, json_array_get(list, i));
         fprintf(f, "%*s%-*.40s %10" PRId64 "%s%.*s\n", indent, "", NAME, name, count, bar ? " " : "", bar,
                 "################################");
@@ -155,7 +156,8 @@ static void print_row(FILE *f, const json_t *list)
 {
     const json_t *v;
     size_t        i;
-    json_array_foreach(list, i, v) {
+    json_array_foreach(list, i, v)
+    {
         if (i) fputc(' ', f);
         print_scalar(f, v);
     }
@@ -193,8 +195,8 @@ static void print_facts(FILE *f, const json_t *facts, int indent)
 {
     const char *key;
     json_t     *v;
-    json_object_foreach((json_t *)(uintptr_t)facts, key, v)
-        if (strcmp(key, "path") && strcmp(key, "about")) print_fact(f, key, v, indent);
+    json_object_foreach((json_t *)(uintptr_t)facts, key, v) if (strcmp(key, "path") && strcmp(key, "about"))
+        print_fact(f, key, v, indent);
 }
 
 /* ---- pictures ---- */
@@ -238,7 +240,7 @@ static int light_of(const mba_image *m, int32_t x, int32_t y)
 static char shade_of(const mba_image *m, int32_t x, int32_t y)
 {
     static const char ramp[] = " .:-=+*#%@";
-    const int a = light_of(m, x, y), b = light_of(m, x, y + 1), light = a < 0 ? 0 : b < 0 ? a : (a + b) / 2;
+    const int         a = light_of(m, x, y), b = light_of(m, x, y + 1), light = a < 0 ? 0 : b < 0 ? a : (a + b) / 2;
     return ramp[light * 10 / 256];
 }
 
@@ -263,7 +265,7 @@ static void print_cell(FILE *f, const mba_image *m, int32_t x, int32_t y)
     }
     const uint8_t *p = m->rgb + 3 * ((int64_t)y * m->W + x);
     if (y + 1 < m->H) fprintf(f, "\033[48;2;%d;%d;%dm", p[3 * m->W], p[3 * m->W + 1], p[3 * m->W + 2]);
-    else              fputs("\033[49m", f);
+    else fputs("\033[49m", f);
     fprintf(f, "\033[38;2;%d;%d;%dm\u2580", p[0], p[1], p[2]);
 }
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* inspect_text.c -- plain text, JSON lines, tokenizers and edge lists, as inspect.h shows them. */
 #include <inttypes.h>
 #include <string.h>
@@ -27,12 +28,12 @@ static bool is_blank(const char *text, size_t n)
 mba_status mba__inspect_text(mba_report *r, const mba_map *m)
 {
     (void)m;
-    mba_value_range  lines = { 0 };
-    mba_reader *in = NULL;
-    mba_status  st;
-    const char *line;
-    size_t      n;
-    bool        utf8 = true;
+    mba_value_range lines = { 0 };
+    mba_reader     *in = NULL;
+    mba_status      st;
+    const char     *line;
+    size_t          n;
+    bool            utf8 = true;
     MBA_TRY(open_text(&in, r, "text", "plain text, one document"));
     while ((st = mba_reader_line(in, &line, &n)) == MBA_OK && line) {
         mba__spread_add(&lines, (double)n);
@@ -49,8 +50,8 @@ mba_status mba__inspect_text(mba_report *r, const mba_map *m)
 
 mba_status mba__inspect_tokenizer(mba_report *r, const mba_map *m)
 {
-    mba_tokenizer *t      = NULL;
-    mba_value_range     length = { 0 };
+    mba_tokenizer  *t = NULL;
+    mba_value_range length = { 0 };
     MBA_TRY(mba_tokenizer_create_json(&t, m->data, m->bytes));
     mba__fact_format(r, "tokenizer", "byte-level BPE tokenizer (Hugging Face tokenizer.json)");
     mba__fact_text(r->facts, "name", mba_tokenizer_name(t));
@@ -67,9 +68,9 @@ mba_status mba__inspect_tokenizer(mba_report *r, const mba_map *m)
 }
 
 typedef struct line_count {
-    int64_t    lines, without;
+    int64_t         lines, without;
     mba_value_range document;
-    json_t    *keys;
+    json_t         *keys;
 } line_count;
 
 static mba_status count_line(line_count *c, const char *line, size_t n, const char *field)
@@ -80,14 +81,16 @@ static mba_status count_line(line_count *c, const char *line, size_t n, const ch
     if (!json_is_object(o)) {
         const mba_words why = mba_quote(o ? "it is something else" : e.text);
         json_decref(o);
-        return mba_fail(MBA_E_FORMAT, "line %" PRId64 " is no JSON object\nwhy: %s\n"
-                        "fix: correct or remove the line; JSON lines have one object a line", c->lines, why.text);
+        return mba_fail(MBA_E_FORMAT,
+                        "line %" PRId64 " is no JSON object\nwhy: %s\n"
+                        "fix: correct or remove the line; JSON lines have one object a line",
+                        c->lines, why.text);
     }
     json_object_foreach(o, key, v)
         json_object_set_new(c->keys, key, json_integer(json_integer_value(json_object_get(c->keys, key)) + 1));
     const json_t *text = json_object_get(o, field);
     if (json_is_string(text)) mba__spread_add(&c->document, (double)json_string_length(text));
-    else                      c->without++;
+    else c->without++;
     json_decref(o);
     return MBA_OK;
 }

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* inspect_tokens.c -- token files, as inspect.h shows them. */
 #include <stdlib.h>
 #include <string.h>
@@ -10,8 +11,8 @@
 enum { BLOCK = 1 << 14, GPT2_END_OF_TEXT = 50256, BEGINS = 16 };
 
 typedef struct token_count {
-    int64_t    files, tokens, ends, run;   /* run: of the document so far */
-    int32_t    largest, end_of_text;
+    int64_t         files, tokens, ends, run; /* run: of the document so far */
+    int32_t         largest, end_of_text;
     mba_value_range document;
 } token_count;
 
@@ -19,7 +20,10 @@ static void count_tokens(token_count *c, const int32_t *id, int64_t n)
 {
     for (int64_t i = 0; i < n; i++) {
         if (id[i] > c->largest) c->largest = id[i];
-        if (id[i] != c->end_of_text) { c->run++; continue; }
+        if (id[i] != c->end_of_text) {
+            c->run++;
+            continue;
+        }
         c->ends++;
         if (c->run) mba__spread_add(&c->document, (double)c->run);
         c->run = 0;
@@ -42,7 +46,7 @@ static mba_status tell_first(mba_report *r, token_count *c, const mba_token_file
     char                   about[96];
     const mba_token_notes *notes = mba_token_file_notes(f);
     const int              width = mba_token_file_bytes_per_token(f);
-    const int64_t          n     = mba_token_file_count(f) < BEGINS ? mba_token_file_count(f) : BEGINS;
+    const int64_t          n = mba_token_file_count(f) < BEGINS ? mba_token_file_count(f) : BEGINS;
     MBA_TRY(mba_token_file_read(f, id, 0, n, INT32_MAX));
     c->end_of_text = notes ? (int32_t)notes->end_of_text : GPT2_END_OF_TEXT;
     snprintf(about, sizeof about, "%s of %d bytes%s", header ? "llm.c tokens" : "bare tokens (nanoGPT; no header)",
@@ -89,7 +93,7 @@ static void tell_tokens(mba_report *r, token_count *c)
     mba__fact_int(r->facts, "files", c->files);
     mba__fact_int(r->facts, "tokens", c->tokens);
     mba__fact_int(r->facts, "largest_token", c->largest);
-    if (!c->ends) return;                          // where nothing ends, there is no telling documents
+    if (!c->ends) return; // where nothing ends, there is no telling documents
     mba__fact_int(r->facts, "end_of_text", c->end_of_text);
     mba__fact_int(r->facts, "documents", c->document.n);
     mba__fact_spread(r->facts, "document_tokens", &c->document, true);
@@ -108,7 +112,7 @@ static bool is_bin(const char *name) { return mba_ends_with(name, ".bin"); }
 
 static mba_status inspect_shards(mba_report *r, const mba_listing *l)
 {
-    token_count c  = { 0 };
+    token_count c = { 0 };
     mba_status  st = MBA_OK;
     for (int64_t i = 0; st == MBA_OK && i < l->n; i++) {
         char *path;
@@ -124,9 +128,9 @@ static mba_status inspect_shards(mba_report *r, const mba_listing *l)
 bool mba__inspect_token_folder(mba_status *st, mba_report *r)
 {
     static const char *const cifar[] = { "data_batch_1.bin", "test_batch.bin", "train.bin", "test.bin" };
-    mba_listing              l       = { 0 };
+    mba_listing              l = { 0 };
     bool                     ours;
-    *st  = mba_listing_read(&l, r->path, is_bin);
+    *st = mba_listing_read(&l, r->path, is_bin);
     ours = *st != MBA_OK || l.n;
     for (int64_t i = 0; i < l.n; i++)
         for (size_t k = 0; k < sizeof cifar / sizeof *cifar; k++) ours = ours && strcmp(l.name[i], cifar[k]);

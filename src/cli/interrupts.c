@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* interrupts.c -- see interrupts.h. */
 #include "cli/interrupts.h"
 
@@ -9,13 +10,13 @@
 
 #include "core/file.h"
 
-/* `timeout` signals a command and then its process group, a suite its part of which the terminal told already: signals that
- * follow each other so closely are one. */
+/* `timeout` signals a command and then its process group, a suite its part of which the terminal told already: signals
+ * that follow each other so closely are one. */
 enum { ONE_SIGNAL_MS = 1000 };
 
 static void (*volatile told)(int number);
-static volatile sig_atomic_t    was_told;
-static struct timespec          first;
+static volatile sig_atomic_t was_told;
+static struct timespec       first;
 
 static void say(const char *text, size_t n)
 {
@@ -67,12 +68,13 @@ void mba_interrupts(void (*handler)(int number))
 
 static void on_bus(int number, siginfo_t *info, void *context)
 {
-    static const char why[] = "' was cut short while it was read\n  why:   another program wrote over it\n"
-                              "  fix:   leave data alone while a run reads it; train --resume goes on from the last checkpoint\n";
-    const char       *path = mba_mapped_path(info->si_addr);
-    size_t            n = 0;
+    static const char why[] =
+        "' was cut short while it was read\n  why:   another program wrote over it\n"
+        "  fix:   leave data alone while a run reads it; train --resume goes on from the last checkpoint\n";
+    const char *path = mba_mapped_path(info->si_addr);
+    size_t      n = 0;
     (void)context;
-    if (!path) {                                   // no file of ours: a bug, which the default action shows
+    if (!path) { // no file of ours: a bug, which the default action shows
         signal(number, SIG_DFL);
         return;
     }

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* kept_options.c -- see kept_options.h. */
 #include "cli/kept_options.h"
 
@@ -11,7 +12,7 @@ static unsigned mark_of(const mba_option *o)
 {
     const unsigned mark = o->kind & MBA_RUN_MARKS;
     mba_assert((o->kind & MBA_OPT_KINDS) != MBA_OPT_TEXTS);
-    mba_assert(mark);                              // every option of a run says what becomes of it
+    mba_assert(mark); // every option of a run says what becomes of it
     return mark;
 }
 
@@ -24,10 +25,11 @@ static json_t *value_of(const mba_option *o)
     case MBA_OPT_REAL:
         return mba_option_takes(o, *(const double *)o->to) ? json_real(*(const double *)o->to) : json_null();
     case MBA_OPT_BYTES:
-        return *(const int64_t *)o->to > 0 ? json_integer((json_int_t)*(const int64_t *)o->to) : json_null();
+        return *(const int64_t *)o->to > 0 ? json_integer((json_int_t) * (const int64_t *)o->to) : json_null();
     default:
-        return mba_option_takes(o, (double)*(const int64_t *)o->to) ? json_integer((json_int_t)*(const int64_t *)o->to)
-                                                                    : json_null();
+        return mba_option_takes(o, (double)*(const int64_t *)o->to)
+                   ? json_integer((json_int_t) * (const int64_t *)o->to)
+                   : json_null();
     }
 }
 
@@ -36,14 +38,18 @@ static mba_status take(const mba_option *o, const json_t *v)
     const mba_opt kind = (mba_opt)(o->kind & MBA_OPT_KINDS);
     const bool    real = kind == MBA_OPT_REAL, whole = !real && kind != MBA_OPT_FLAG && kind != MBA_OPT_TEXT;
     if (json_is_null(v)) return MBA_OK;
-    if (kind == MBA_OPT_FLAG ? !json_is_boolean(v) : kind == MBA_OPT_TEXT ? !json_is_string(v)
-        : (whole && !json_is_integer(v)) || !json_is_number(v) || !mba_option_takes(o, json_number_value(v)))
-        return mba_fail(MBA_E_FORMAT, "the run's options have a damaged value of %s\nfix: --resume with another checkpoint of "
-                        "the run", o->name);
-    if (kind == MBA_OPT_FLAG)      *(bool *)o->to = json_is_true(v);
+    if (kind == MBA_OPT_FLAG ? !json_is_boolean(v)
+        : kind == MBA_OPT_TEXT
+            ? !json_is_string(v)
+            : (whole && !json_is_integer(v)) || !json_is_number(v) || !mba_option_takes(o, json_number_value(v)))
+        return mba_fail(MBA_E_FORMAT,
+                        "the run's options have a damaged value of %s\nfix: --resume with another checkpoint of "
+                        "the run",
+                        o->name);
+    if (kind == MBA_OPT_FLAG) *(bool *)o->to = json_is_true(v);
     else if (kind == MBA_OPT_TEXT) *(const char **)o->to = json_string_value(v);
-    else if (real)                 *(double *)o->to = json_number_value(v);
-    else                           *(int64_t *)o->to = (int64_t)json_integer_value(v);
+    else if (real) *(double *)o->to = json_number_value(v);
+    else *(int64_t *)o->to = (int64_t)json_integer_value(v);
     return MBA_OK;
 }
 
@@ -57,7 +63,8 @@ mba_status mba_kept_options_write(json_t **out, const mba_option *table, const j
         if (v && !json_object_set_new(*out, o->name, v)) continue;
         json_decref(*out);
         *out = NULL;
-        return mba_fail(MBA_E_ARG, "%s cannot be kept with the run\nwhy: it is not UTF-8, or memory ran out\nfix: another name",
+        return mba_fail(MBA_E_ARG,
+                        "%s cannot be kept with the run\nwhy: it is not UTF-8, or memory ran out\nfix: another name",
                         o->name);
     }
     return MBA_OK;
@@ -66,18 +73,21 @@ mba_status mba_kept_options_write(json_t **out, const mba_option *table, const j
 static mba_words words_of(const json_t *v)
 {
     mba_words w;
-    if (json_is_string(v))       return mba_quote(json_string_value(v));
-    if (json_is_integer(v))      snprintf(w.text, sizeof w.text, "%lld", (long long)json_integer_value(v));
-    else if (json_is_real(v))    snprintf(w.text, sizeof w.text, "%.10g", json_real_value(v));
-    else                         snprintf(w.text, sizeof w.text, "%s", json_is_true(v) ? "on" : json_is_false(v) ? "off" : "not set");
+    if (json_is_string(v)) return mba_quote(json_string_value(v));
+    if (json_is_integer(v)) snprintf(w.text, sizeof w.text, "%lld", (long long)json_integer_value(v));
+    else if (json_is_real(v)) snprintf(w.text, sizeof w.text, "%.10g", json_real_value(v));
+    else snprintf(w.text, sizeof w.text, "%s", json_is_true(v) ? "on" : json_is_false(v) ? "off" : "not set");
     return w;
 }
 
 static mba_status refused(const mba_option *o, const json_t *now, const json_t *then)
 {
-    return mba_fail(MBA_E_ARG, "%s is %s, and the run was begun with %s\nwhy: with another %s it would not be the same run\n"
-                    "fix: leave %s out to go on with the run's own; or --init instead of --resume begins a new run with its "
-                    "weights", o->name, words_of(now).text, words_of(then).text, o->name, o->name);
+    return mba_fail(
+        MBA_E_ARG,
+        "%s is %s, and the run was begun with %s\nwhy: with another %s it would not be the same run\n"
+        "fix: leave %s out to go on with the run's own; or --init instead of --resume begins a new run with its "
+        "weights",
+        o->name, words_of(now).text, words_of(then).text, o->name, o->name);
 }
 
 static mba_status compare(const mba_option *o, const json_t *then, json_t *changes)
@@ -87,7 +97,9 @@ static mba_status compare(const mba_option *o, const json_t *then, json_t *chang
     mba_status st = MBA_OK;
     if (now && !json_equal(now, then)) {
         if (mark_of(o) == MBA_RUN_FIXED) st = refused(o, now, then);
-        else json_array_append_new(changes, json_sprintf("%s %s -> %s", o->name, words_of(then).text, words_of(now).text));
+        else
+            json_array_append_new(changes,
+                                  json_sprintf("%s %s -> %s", o->name, words_of(then).text, words_of(now).text));
     }
     if (st == MBA_OK) st = mba_json_whole(changes, "what has changed");
     json_decref(now);
@@ -99,18 +111,21 @@ static mba_status check_names(const mba_option *table, const json_t *kept)
 {
     const char   *name;
     const json_t *value;
-    json_object_foreach((json_t *)kept, name, value) {
+    json_object_foreach((json_t *)kept, name, value)
+    {
         const mba_option *o = table;
         while (o->name && strcmp(o->name, name)) o++;
         if (!o->name)
-            return mba_fail(MBA_E_UNSUPPORTED, "the run has an option %s, which this program does not know\nwhy: a newer version "
-                            "began it\nfix: go on with that version", name);
+            return mba_fail(MBA_E_UNSUPPORTED,
+                            "the run has an option %s, which this program does not know\nwhy: a newer version "
+                            "began it\nfix: go on with that version",
+                            name);
     }
     return MBA_OK;
 }
 
-mba_status mba_kept_options_resume(const mba_usage *u, int argc, char **argv, const json_t *last, const json_t *checkpoint,
-                                   json_t *changes)
+mba_status mba_kept_options_resume(const mba_usage *u, int argc, char **argv, const json_t *last,
+                                   const json_t *checkpoint, json_t *changes)
 {
     MBA_TRY(check_names(u->options, last));
     MBA_TRY(check_names(u->options, checkpoint));

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* list.c -- `mambascope list models | ops | fields`: what this build knows. */
 #include <math.h>
 #include <string.h>
@@ -13,10 +14,11 @@
 /* Parameters do not depend on the shape of a batch, so the smallest one is planned. */
 static mba_status count_parameters(double *out, mba_model m)
 {
-    static const mba_batch_shape least[MBA_TASKS] = { { .batch = 1, .length = 1 }, { .batch = 1 },
+    static const mba_batch_shape least[MBA_TASKS] = { { .batch = 1, .length = 1 },
+                                                      { .batch = 1 },
                                                       { .graphs = 1, .nodes = 1, .edges = 1 } };
-    mba_session s = { 0 };
-    mba_status  st = mba_model_shape(&m, &least[m.task]);
+    mba_session                  s = { 0 };
+    mba_status                   st = mba_model_shape(&m, &least[m.task]);
     mba_model_outputs(&m, false, true);
     if (st == MBA_OK) st = mba_session_plan(&s, &(mba_session_options){ .model = m, .memory_bytes = INT64_MAX });
     *out = st == MBA_OK ? (double)mba_session_parameters(&s) : NAN;
@@ -45,11 +47,15 @@ static mba_status list_models(mba_table_form form)
 {
     mba_table *t;
     mba_model  m;
-    MBA_TRY(mba_table_create(&t, (const mba_column[]){
-        { "model", "model", NULL }, { "family", "family", NULL }, { "task", "task", NULL },
-        { "parameters", "parameters", "%.0f" },
-        { "width", "width", "%.0f" }, { "layers", "layers", "%.0f" }, { "state", "state", "%.0f" },
-        { "outputs", "outputs", "%.0f" }, { 0 } }));
+    MBA_TRY(mba_table_create(&t, (const mba_column[]){ { "model", "model", NULL },
+                                                       { "family", "family", NULL },
+                                                       { "task", "task", NULL },
+                                                       { "parameters", "parameters", "%.0f" },
+                                                       { "width", "width", "%.0f" },
+                                                       { "layers", "layers", "%.0f" },
+                                                       { "state", "state", "%.0f" },
+                                                       { "outputs", "outputs", "%.0f" },
+                                                       { 0 } }));
     mba_status st = MBA_OK;
     for (int k = 0; mba_families[k]; k++)
         for (int i = 0; st == MBA_OK && mba_family_preset(&m, mba_families[k], i); i++)
@@ -59,7 +65,9 @@ static mba_status list_models(mba_table_form form)
     return st;
 }
 
-typedef struct variant_list { char text[160]; } variant_list;
+typedef struct variant_list {
+    char text[160];
+} variant_list;
 
 static variant_list variant_names(const mba_variant *v)
 {
@@ -74,10 +82,13 @@ static variant_list variant_names(const mba_variant *v)
 static mba_status list_ops(mba_table_form form)
 {
     mba_table *t;
-    MBA_TRY(mba_table_create(&t, (const mba_column[]){ { "operator", "operator", NULL }, { "kind", "kind", NULL },
+    MBA_TRY(mba_table_create(&t, (const mba_column[]){ { "operator", "operator", NULL },
+                                                       { "kind", "kind", NULL },
                                                        { "cpu", "CPU", NULL },
-                                                       { "cuda", "CUDA", NULL }, { "cases", "cases", "%.0f" },
-                                                       { "doc", "what it computes", NULL }, { 0 } }));
+                                                       { "cuda", "CUDA", NULL },
+                                                       { "cases", "cases", "%.0f" },
+                                                       { "doc", "what it computes", NULL },
+                                                       { 0 } }));
     for (int i = 0; mba_ops[i]; i++) {
         const mba_op *op = mba_ops[i];
         int           cases = 0;
@@ -97,15 +108,18 @@ static mba_status list_ops(mba_table_form form)
 static mba_status list_fields(mba_table_form form)
 {
     mba_table *t;
-    MBA_TRY(mba_table_create(&t, (const mba_column[]){ { "task", "task", NULL }, { "field", "field", NULL },
+    MBA_TRY(mba_table_create(&t, (const mba_column[]){ { "task", "task", NULL },
+                                                       { "field", "field", NULL },
                                                        { "default", "default", "%g" },
-                                                       { "meaning", "meaning", NULL }, { 0 } }));
+                                                       { "meaning", "meaning", NULL },
+                                                       { 0 } }));
     for (int k = 0; k < MBA_TASKS; k++)
         for (const mba_field *f = mba_task_fields((mba_task)k); f->name; f++) {
             mba_table_text(t, "%s", mba_task_name((mba_task)k));
             mba_table_text(t, "%s", f->name);
             mba_table_number(t, f->kind == MBA_FIELD_INT || f->kind == MBA_FIELD_REAL || f->kind == MBA_FIELD_BOOL
-                             ? f->standard : NAN);
+                                    ? f->standard
+                                    : NAN);
             mba_table_text(t, "%s", f->meaning);
         }
     const mba_status st = mba_table_print(t, stdout, form);
@@ -115,21 +129,21 @@ static mba_status list_fields(mba_table_form form)
 
 mba_status mba_command_list(int argc, char **argv)
 {
-    bool json = false, csv = false, help;
+    bool             json = false, csv = false, help;
     const mba_option options[] = {
         MBA_TABLE_OPTIONS(&json, &csv),
         { 0 },
     };
     const mba_usage usage = { "list", "models | ops | fields [options]",
-        "Lists the models that can be trained, the operators they are made of, or the fields\n"
-        "of a model that --set changes.",
+                              "Lists the models that can be trained, the operators they are made of, or the fields\n"
+                              "of a model that --set changes.",
                               options, "mambascope list models\nmambascope list ops --json\nmambascope list fields\n" };
-    mba_operands words = { 0 };
+    mba_operands    words = { 0 };
     MBA_TRY(mba_options_parse(&usage, argc, argv, &words, &help));
     if (help) return MBA_OK;
     const mba_table_form form = mba_table_form_of(json, csv);
     if (words.n == 1 && !strcmp(words.word[0], "models")) return list_models(form);
-    if (words.n == 1 && !strcmp(words.word[0], "ops"))    return list_ops(form);
+    if (words.n == 1 && !strcmp(words.word[0], "ops")) return list_ops(form);
     if (words.n == 1 && !strcmp(words.word[0], "fields")) return list_fields(form);
     return mba_fail(MBA_E_ARG, "list what?\nfix: mambascope list models, ops or fields");
 }

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* main.c -- the program: finds the command, runs it, tells what went wrong. */
 #include <fcntl.h>
 #include <signal.h>
@@ -31,11 +32,13 @@ const mba_command mba_commands[] = {
 static void print_usage(FILE *f)
 {
     fputs("mambascope " MBA_VERSION " (" MBA_COMMIT "): trains Mamba-based models and shows what the hardware does "
-                                                    "meanwhile\n\n"
-          "usage: mambascope COMMAND [options]; every command has --help\n\n", f);
+          "meanwhile\n\n"
+          "usage: mambascope COMMAND [options]; every command has --help\n\n",
+          f);
     for (const mba_command *c = mba_commands; c->name; c++) fprintf(f, "  %-10s %s\n", c->name, c->about);
     fputs("\nexamples:\n  mambascope list models\n  mambascope train --model mamba2-130m --batch 1 --length 1024 "
-          "--dry-run\n", f);
+          "--dry-run\n",
+          f);
 }
 
 /* "what\nwhy: ..\nfix: .." as an indented block; colours only on a terminal. */
@@ -59,15 +62,16 @@ static void mind_signals(void)
     for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
         if (sigaction(ends[i], NULL, &was) == 0 && was.sa_handler != SIG_IGN) sigaction(ends[i], &act, NULL);
     mba_mind_cut_files();
-    signal(SIGXFSZ, SIG_IGN);                      // a file that may not grow is an error to tell, not a death
+    signal(SIGXFSZ, SIG_IGN); // a file that may not grow is an error to tell, not a death
 }
 
-/* A file that is opened where stdout or stderr was closed (2>&-) would get what is printed: the log of a run had the talk
- * among its lines. What is opened here takes the place and cannot be written to. */
+/* A file that is opened where stdout or stderr was closed (2>&-) would get what is printed: the log of a run had the
+ * talk among its lines. What is opened here takes the place and cannot be written to. */
 static void keep_descriptors(void)
 {
     int fd;
-    do fd = open("/dev/null", O_RDONLY); while (fd >= 0 && fd <= STDERR_FILENO);
+    do fd = open("/dev/null", O_RDONLY);
+    while (fd >= 0 && fd <= STDERR_FILENO);
     if (fd >= 0) close(fd);
 }
 
@@ -76,7 +80,8 @@ static int finish(mba_status st)
 {
     if (st == MBA_OK && (fflush(stdout) || ferror(stdout)))
         st = mba_fail(MBA_E_IO, "cannot write the output\nfix: is the disk full, or the pipe closed?");
-    if (st == MBA_OK && mba_say_lost()) st = mba_fail(MBA_E_NOMEM, "no memory for the output\nwhy: a line of it is missing");
+    if (st == MBA_OK && mba_say_lost())
+        st = mba_fail(MBA_E_NOMEM, "no memory for the output\nwhy: a line of it is missing");
     if (st == MBA_OK) return mba_exit_code;
     print_story(mba_message());
     return mba_exit_code ? mba_exit_code : st == MBA_E_ARG ? 2 : 1;
@@ -86,7 +91,8 @@ static mba_status no_command(const char *name)
 {
     mba_nearest near = mba_nearest_to(name, strlen(name));
     for (const mba_command *c = mba_commands; c->name; c++) mba_nearest_try(&near, c->name, c->about);
-    return mba_fail(MBA_E_ARG, "no command '%s'\nfix: %smambascope --help lists them", name, mba_did_you_mean(&near).text);
+    return mba_fail(MBA_E_ARG, "no command '%s'\nfix: %smambascope --help lists them", name,
+                    mba_did_you_mean(&near).text);
 }
 
 int main(int argc, char **argv)
@@ -100,7 +106,7 @@ int main(int argc, char **argv)
         return 2;
     }
     char *swapped[] = { argv[0], argc > 2 ? argv[2] : NULL, "--help", NULL };
-    if (argc == 3 && !strcmp(argv[1], "help")) argv = swapped;           // `help train` is `train --help`
+    if (argc == 3 && !strcmp(argv[1], "help")) argv = swapped; // `help train` is `train --help`
     if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") || !strcmp(argv[1], "help")) {
         print_usage(stdout);
         return finish(MBA_OK);

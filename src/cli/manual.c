@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* manual.c -- `mambascope manual`: the man page, from the same tables that parse options and print --help; and
  * completion for shells, which ask the program itself (`COMMAND --list-options`), so that neither can fall behind. */
 #include <stdio.h>
@@ -27,7 +28,8 @@ static const char tail[] =
     ".TP\n.B OMP_NUM_THREADS\nthreads, where \\-\\-threads does not say\n"
     ".TP\n.B MBA_ISA\nbase, avx2, avx512: a smaller instruction set than the machine has\n"
     ".TP\n.B MBA_GEMM\npacked, openblas: whose matrix products the CPU runs\n"
-    ".TP\n.B MAMBASCOPE_KERNELS\nwhere the PyTorch binding finds libmambascope_kernels.so, if not beside it or in build/\n"
+    ".TP\n.B MAMBASCOPE_KERNELS\nwhere the PyTorch binding finds libmambascope_kernels.so, if not beside it or in "
+    "build/\n"
     ".TP\n.B MBA_CHROMIUM\nthe browser that the tests of the report use\n"
     ".SH EXIT STATUS\n0: fine; 1: something failed; 2: misused. Errors say what, why, and what to do.\n"
     ".SH SEE ALSO\n"
@@ -89,7 +91,7 @@ static mba_status print_page(void)
 {
     fputs(head, stdout);
     for (const mba_command *c = mba_commands; c->name; c++) {
-        char  name[32], how[] = "--manual", *argv[] = { name, how, NULL };
+        char name[32], how[] = "--manual", *argv[] = { name, how, NULL };
         snprintf(name, sizeof name, "%s", c->name);
         MBA_TRY(c->run(2, argv));
     }
@@ -99,20 +101,22 @@ static mba_status print_page(void)
 
 mba_status mba_command_manual(int argc, char **argv)
 {
-    bool in_bash = false, in_zsh = false, in_fish = false, list = false, help;
+    bool             in_bash = false, in_zsh = false, in_fish = false, list = false, help;
     const mba_option options[] = {
         { "--bash", MBA_OPT_FLAG, &in_bash, NULL, "print the completion for bash instead", 0, 0 },
-        { "--zsh",  MBA_OPT_FLAG, &in_zsh,  NULL, "print the completion for zsh instead", 0, 0 },
+        { "--zsh", MBA_OPT_FLAG, &in_zsh, NULL, "print the completion for zsh instead", 0, 0 },
         { "--fish", MBA_OPT_FLAG, &in_fish, NULL, "print the completion for fish instead", 0, 0 },
-        { "--list", MBA_OPT_FLAG, &list,    NULL, "print the names of all commands instead", 0, 0 },
+        { "--list", MBA_OPT_FLAG, &list, NULL, "print the names of all commands instead", 0, 0 },
         { 0 },
     };
-    const mba_usage usage = { "manual", "[--bash|--zsh|--fish|--list]",
+    const mba_usage usage = {
+        "manual", "[--bash|--zsh|--fish|--list]",
         "Prints the man page, made from the same tables as --help, or the completion of\n"
         "commands and options for a shell.",
         options,
         "mambascope manual | man -l -\nmambascope manual > /usr/local/share/man/man1/mambascope.1\n"
-        "eval \"$(mambascope manual --bash)\"\n" };
+        "eval \"$(mambascope manual --bash)\"\n"
+    };
     MBA_TRY(mba_options_parse(&usage, argc, argv, NULL, &help));
     if (help) return MBA_OK;
     if (in_bash + in_zsh + in_fish + list > 1)

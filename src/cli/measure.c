@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* measure.c -- see measure.h. */
 #include "cli/measure.h"
 
@@ -11,7 +12,10 @@
 #include "ops/matmul/matmul.h"
 #include "train/feed.h"
 
-static void keep_best(double *best, double s) { if (*best <= 0 || s < *best) *best = s; }
+static void keep_best(double *best, double s)
+{
+    if (*best <= 0 || s < *best) *best = s;
+}
 
 static mba_status wait_for(const mba_program *p) { return p->device->wait ? p->device->wait() : MBA_OK; }
 
@@ -73,16 +77,16 @@ static bool has_other_forms(const mba_program *p)
  * What it makes is its own gradient: any numbers do, and a gradient from the host would be gigabytes to fill and
  * send. */
 static mba_status measure_linear(double *best_s, const mba_program_options *how, const mba_device *d,
-                                 const mba_tensor *x, const mba_tensor *w,
-                                 const mba_step *step, int repeats)
+                                 const mba_tensor *x, const mba_tensor *w, const mba_step *step, int repeats)
 {
     mba_program *p = NULL;
     mba_graph   *g;
     MBA_TRY(mba_graph_create(&g));
     g->compute = x->type.dtype;
     mba_tensor *a = mba_case_act(g, "x", MBA_TYPE(MBA_F32, mba_rows(x), mba_cols(x)), MBA_INIT_NORMAL(1));
-    mba_tensor *y = mba_linear(g, a, mba_param(g, "w", MBA_TYPE(w->type.dtype, mba_rows(w), mba_cols(w)),
-                                               MBA_INIT_NORMAL(1), MBA_DECAY));
+    mba_tensor *y = mba_linear(g, a,
+                               mba_param(g, "w", MBA_TYPE(w->type.dtype, mba_rows(w), mba_cols(w)), MBA_INIT_NORMAL(1),
+                                         MBA_DECAY));
     mba_status  st = mba_backward_from(g, 1, &y, (mba_tensor *[]){ y });
     if (st == MBA_OK) st = mba_program_create(&p, g, how);
     if (st == MBA_OK) st = mba_program_bind(p, d);
@@ -123,7 +127,7 @@ static mba_status products_of(double *best_s, const mba_session *s, const mba_st
     if (st == MBA_OK) st = mba_program_init(p, 1);
     if (st == MBA_OK) {
         mba_fill_inputs(p);
-        st = mba_program_run(p, MBA_STEP, step, NULL);                               // operands as in a step
+        st = mba_program_run(p, MBA_STEP, step, NULL); // operands as in a step
     }
     if (st == MBA_OK) st = measure_products(best_s, p, repeats);
     mba_program_destroy(p);
@@ -136,8 +140,11 @@ mba_status mba_measure_gemms(double *best_s, const mba_session *s, const mba_ste
     return add_head(best_s, s, step, repeats);
 }
 
-typedef struct clock_ctx { double *best, began; float *sweep; } clock_ctx;
-enum { SWEEP_FLOATS = 1 << 25 };                   // 128 MB: larger than any last-level cache we met
+typedef struct clock_ctx {
+    double *best, began;
+    float  *sweep;
+} clock_ctx;
+enum { SWEEP_FLOATS = 1 << 25 }; // 128 MB: larger than any last-level cache we met
 
 static void sweep_caches(float *x) { MBA_PARALLEL_FOR(i, SWEEP_FLOATS / 16) x[16 * i] += 1; }
 
@@ -164,7 +171,8 @@ static mba_status time_nodes(double *best_s, mba_program *p, unsigned passes, co
     mba_status st = once ? mba_program_run(p, passes, step, NULL) : mba_fail(MBA_E_NOMEM, "no memory for times");
     for (int r = 0; r < repeats && st == MBA_OK; r++) {
         st = p->device->time_nodes(p, passes, once, cold);
-        for (int32_t i = 0; i < p->graph->nnodes && st == MBA_OK; i++) if (once[i] > 0) keep_best(&best_s[i], once[i]);
+        for (int32_t i = 0; i < p->graph->nnodes && st == MBA_OK; i++)
+            if (once[i] > 0) keep_best(&best_s[i], once[i]);
     }
     free(once);
     return st;
@@ -187,10 +195,11 @@ mba_status mba_measure_copy(double *best_s, const mba_device *d, double bytes, i
     *best_s = 0;
     if (d != &mba_device_cpu) return mba_copy_measure_cuda(best_s, bytes, repeats);
     const int64_t n = (int64_t)(bytes / 8) + 1, room = n + MBA_COPY_ROOM;
-    float *x = malloc(sizeof(float) * (size_t)room), *y = malloc(sizeof(float) * (size_t)room);
-    float *sweep = calloc(SWEEP_FLOATS, sizeof(float));
-    mba_status st = x && y && sweep ? MBA_OK : mba_fail(MBA_E_NOMEM, "no memory for a copy of %s", mba_size_of(bytes).text);
-    if (st == MBA_OK) MBA_PARALLEL_FOR(i, room) x[i] = y[i] = 1;             // pages of the threads that copy them
+    float        *x = malloc(sizeof(float) * (size_t)room), *y = malloc(sizeof(float) * (size_t)room);
+    float        *sweep = calloc(SWEEP_FLOATS, sizeof(float));
+    mba_status    st = x && y && sweep ? MBA_OK
+                                       : mba_fail(MBA_E_NOMEM, "no memory for a copy of %s", mba_size_of(bytes).text);
+    if (st == MBA_OK) MBA_PARALLEL_FOR(i, room) x[i] = y[i] = 1; // pages of the threads that copy them
     for (int r = 0; r < MBA_COPY_WAYS * repeats && st == MBA_OK; r++) {
         sweep_caches(sweep);
         const double began = mba_seconds();
@@ -224,7 +233,7 @@ mba_status mba_measure_step(mba_step_times *out, mba_session *s, const mba_ceili
         out->nodes_s += out->node_s[i];
         if (!mba_runs(n, MBA_STEP)) continue;
         out->node_floor_s[i] = mba_ceilings_floor(c, n->op->cost(n)) * mba_valid_fraction(n, &step);
-        out->floor_s        += out->node_floor_s[i];
+        out->floor_s += out->node_floor_s[i];
     }
     return MBA_OK;
 }

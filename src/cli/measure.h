@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* measure.h -- times of programs on the CPU: a step, its matrix products alone, every node.
  *
  *     double *best = calloc(nodes, sizeof *best);
@@ -25,8 +26,8 @@ MBA_MUST mba_status mba_measure_nodes(double *best_s, mba_program *p, unsigned p
                                       int repeats, bool cold);
 
 /* A plain copy that moves `bytes`, half of them read and half written, timed as a node by itself is: caches swept
- * before each run, the best of `repeats` of every way there is to copy. No operator that must move so many bytes has less
- * to do, so this is what launch, ramp and tail leave of the copy rate of large arrays. */
+ * before each run, the best of `repeats` of every way there is to copy. No operator that must move so many bytes has
+ * less to do, so this is what launch, ramp and tail leave of the copy rate of large arrays. */
 MBA_MUST mba_status mba_measure_copy(double *best_s, const mba_device *d, double bytes, int repeats);
 
 /* A whole training step of a bound session: best times of the step, of the host in it (a GPU works on by itself), of

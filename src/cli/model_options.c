@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* model_options.c -- see model_options.h. */
 #include "cli/model_options.h"
 
@@ -46,17 +47,18 @@ static mba_status precision_of(mba_dtype *out, const char *text, const mba_devic
 
 static bool has_variant(const mba_variant *v, const char *name)
 {
-    for (; v && v->name; v++) if (!strcmp(v->name, name)) return true;
+    for (; v && v->name; v++)
+        if (!strcmp(v->name, name)) return true;
     return false;
 }
 
 static mba_status no_variant(const char *text, const mba_op *op, const char *variant)
 {
     mba_nearest near = mba_nearest_to(variant, strlen(variant));
-    for (const mba_variant *v = op->cpu; v && v->name; v++)  mba_nearest_try(&near, v->name, NULL);
+    for (const mba_variant *v = op->cpu; v && v->name; v++) mba_nearest_try(&near, v->name, NULL);
     for (const mba_variant *v = op->cuda; v && v->name; v++) mba_nearest_try(&near, v->name, NULL);
-    return mba_fail(MBA_E_ARG, "--op %s\nwhy: %s has no variant '%s'\nfix: %smambascope list ops names them", text, op->name,
-                    variant, mba_did_you_mean(&near).text);
+    return mba_fail(MBA_E_ARG, "--op %s\nwhy: %s has no variant '%s'\nfix: %smambascope list ops names them", text,
+                    op->name, variant, mba_did_you_mean(&near).text);
 }
 
 /* OP=V,..: a name that no operator or no variant has would change nothing, unnoticed. */
@@ -66,15 +68,15 @@ static mba_status variants_of(const char **out, const char *text)
     for (const char *p = text; *p; p += strcspn(p, ","), p += *p == ',') {
         const int len = (int)strcspn(p, "=,");
         snprintf(name, sizeof name, "%.*s", len, p);
-        const mba_op *op;
+        const mba_op    *op;
         const mba_status named = mba_op_named(&op, name);
         if (named != MBA_OK) return mba_where(named, "--op %s", text);
         if (p[len] != '=')
-            return mba_fail(MBA_E_ARG, "--op %s\nwhy: no variant of %s is named\nfix: --op %s=.., one of mambascope list ops",
+            return mba_fail(MBA_E_ARG,
+                            "--op %s\nwhy: no variant of %s is named\nfix: --op %s=.., one of mambascope list ops",
                             text, name, name);
         snprintf(variant, sizeof variant, "%.*s", (int)strcspn(p + len + 1, ","), p + len + 1);
-        if (!has_variant(op->cpu, variant) && !has_variant(op->cuda, variant))
-            return no_variant(text, op, variant);
+        if (!has_variant(op->cpu, variant) && !has_variant(op->cuda, variant)) return no_variant(text, op, variant);
     }
     *out = text;
     return MBA_OK;
@@ -84,8 +86,8 @@ mba_status mba_run_options_apply(const mba_model_options *m, mba_session_options
 {
     MBA_TRY(device_of(&o->device, m->device));
     MBA_TRY(precision_of(&o->compute, m->precision, o->device));
-    if (m->memory)    o->memory_bytes = m->memory;
-    if (m->variants)  MBA_TRY(variants_of(&o->variants, m->variants));
+    if (m->memory) o->memory_bytes = m->memory;
+    if (m->variants) MBA_TRY(variants_of(&o->variants, m->variants));
     if (m->recompute) MBA_TRY(recompute_of(&o->recompute, m->recompute));
     mba_cpu_set_threads((int)m->threads);
     return MBA_OK;
@@ -98,5 +100,5 @@ mba_status mba_model_options_apply(const mba_model_options *m, mba_session_optio
     MBA_TRY(mba_model_shape(&o->model, &m->shape));
     MBA_TRY(mba_run_options_apply(m, o));
     mba_model complete = o->model;
-    return mba_model_complete(&complete);         // misuse is told here, with exit 2
+    return mba_model_complete(&complete); // misuse is told here, with exit 2
 }

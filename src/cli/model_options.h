@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* model_options.h -- the options by which every command names a model and the shape of its run. */
 #ifndef MBA_MODEL_OPTIONS_H
 #define MBA_MODEL_OPTIONS_H

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* off.c -- see off.h. */
 #include "cli/off.h"
 
@@ -18,7 +19,8 @@ const char *mba_machine_for_gpu(const char *gpu)
         const char  *name = mba_gpu_name(i);
         const size_t n = strlen(name);
         for (const char *s = gpu; *s; s++)
-            if (!strncasecmp(s, name, n) && (s == gpu || !isalnum((unsigned char)s[-1])) && !isalnum((unsigned char)s[n]))
+            if (!strncasecmp(s, name, n) && (s == gpu || !isalnum((unsigned char)s[-1]))
+                && !isalnum((unsigned char)s[n]))
                 return name;
     }
     return NULL;
@@ -30,10 +32,10 @@ static mba_status sum_up(mba_prediction_error *o, const mba_profiled_set *d)
     if (!size) return mba_fail(MBA_E_NOMEM, "no memory for the errors of %d kernels", o->n);
     for (int i = 0; i < o->n; i++) {
         const mba_profiled_kernel *c = &d->one[i];
-        size[i]    = fabs(o->percent[i]);
-        o->mean   += size[i] / o->n;
+        size[i] = fabs(o->percent[i]);
+        o->mean += size[i] / o->n;
         predicted += c->launches * c->us * (1 + o->percent[i] / 100);
-        measured  += c->launches * c->us;
+        measured += c->launches * c->us;
         if (size[i] <= o->worst) continue;
         o->worst = size[i];
         snprintf(o->worst_kernel, sizeof o->worst_kernel, "%s", c->kernel);
@@ -73,7 +75,7 @@ static mba_status make(mba_prediction_error **out, const mba_profiled_set *d, co
     for (int i = 0; i < d->n; i++) o->percent[i] = NAN;
     const mba_status st = predict(o, d);
     if (st == MBA_OK) *out = o;
-    else              mba_prediction_error_destroy(o);
+    else mba_prediction_error_destroy(o);
     return st;
 }
 
@@ -85,7 +87,7 @@ mba_status mba_prediction_error_of_store(mba_prediction_error **out, const mba_s
 mba_status mba_prediction_error_held_out(mba_prediction_error **out)
 {
     mba_profiled_set *d;
-    int              n = 0;
+    int               n = 0;
     MBA_TRY(mba_profiled_load(&d, NULL));
     for (int i = 0; i < d->n; i++) {
         mba_profiled_kernel *c = &d->one[i];
@@ -93,7 +95,7 @@ mba_status mba_prediction_error_held_out(mba_prediction_error **out)
         mba_profiled_drop_sass(c);
         const mba_profiled_kernel other = d->one[n];
         d->one[n++] = *c;
-        d->one[i]   = other;
+        d->one[i] = other;
     }
     mba_profiled_set held = { d->one, n };
     const mba_status st = make(out, &held, "h200");

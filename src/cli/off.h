@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* off.h -- how far kernels that are known by their counts alone are predicted from what they took: the error beside the
  * answers of `simulate --store` and `--counted`.
  *
@@ -13,12 +14,12 @@
 #include "cli/stored.h"
 
 typedef struct mba_prediction_error {
-    const char *machine;                          /* the machine file it was judged on; NULL: none of that GPU */
+    const char *machine; /* the machine file it was judged on; NULL: none of that GPU */
     char        worst_kernel[192];
     int         n;
-    double      mean, p90, worst;                 /* percent, without sign */
-    double      sum;                              /* percent, of all launches of a step together */
-    double     *percent;                          /* of kernel i, with sign */
+    double      mean, p90, worst; /* percent, without sign */
+    double      sum;              /* percent, of all launches of a step together */
+    double     *percent;          /* of kernel i, with sign */
 } mba_prediction_error;
 
 /* The machine that comes with the program for a GPU's name ("NVIDIA H200": h200), or NULL. */
@@ -30,6 +31,6 @@ MBA_MUST mba_status mba_prediction_error_of_store(mba_prediction_error **out, co
 /* Those of our kernels that no constant was fitted to (kernels.tsv), on the H200, as if nobody had read their code. */
 MBA_MUST mba_status mba_prediction_error_held_out(mba_prediction_error **out);
 
-void mba_prediction_error_destroy(mba_prediction_error *o);                 /* NULL is fine */
+void mba_prediction_error_destroy(mba_prediction_error *o); /* NULL is fine */
 
 #endif

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* options.c -- see options.h. */
 #include "cli/options.h"
 
@@ -47,13 +48,13 @@ static void print_help(const mba_usage *u)
 /* Text as roff: what it would take for markup is told apart. */
 static void print_roff(const char *s)
 {
-    bool first = true;                             // of a line
+    bool first = true; // of a line
     for (; *s; s++) {
         if (first && (*s == '.' || *s == '\'')) fputs("\\&", stdout);
         first = *s == '\n';
-        if (*s == '\\')      fputs("\\e", stdout);
+        if (*s == '\\') fputs("\\e", stdout);
         else if (*s == '-') fputs("\\-", stdout);
-        else                putchar(*s);
+        else putchar(*s);
     }
 }
 
@@ -89,8 +90,8 @@ static mba_status no_option(const mba_usage *u, const char *arg, size_t n)
 {
     mba_nearest near = mba_nearest_to(arg, n);
     for (const mba_option *o = u->options; o->name; o++) mba_nearest_try(&near, o->name, o->help);
-    return mba_fail(MBA_E_ARG, "no option %s\nfix: %smambascope %s --help lists them", arg, mba_did_you_mean(&near).text,
-                    u->command);
+    return mba_fail(MBA_E_ARG, "no option %s\nfix: %smambascope %s --help lists them", arg,
+                    mba_did_you_mean(&near).text, u->command);
 }
 
 static mba_opt kind_of(const mba_option *o) { return (mba_opt)(o->kind & MBA_OPT_KINDS); }
@@ -104,7 +105,8 @@ static mba_status bad_value(const mba_option *o, const char *text)
     if (o->most > o->least)
         return mba_fail(MBA_E_ARG, "%s must be %s from %.13g to %.13g, not %s\nfix: %s %s: %s", o->name, kind, o->least,
                         o->most, text, o->name, o->value, o->help);
-    return mba_fail(MBA_E_ARG, "%s must be %s, not %s\nfix: %s %s: %s", o->name, kind, text, o->name, o->value, o->help);
+    return mba_fail(MBA_E_ARG, "%s must be %s, not %s\nfix: %s %s: %s", o->name, kind, text, o->name, o->value,
+                    o->help);
 }
 
 bool mba_option_takes(const mba_option *o, double v) { return o->most <= o->least || (v >= o->least && v <= o->most); }
@@ -113,11 +115,11 @@ bool mba_option_takes(const mba_option *o, double v) { return o->most <= o->leas
 static mba_status set_bytes(const mba_option *o, const char *text)
 {
     static const char units[] = "KMGT";
-    char        *end;
-    const double v    = strtod(text, &end);
-    const char  *unit = *end ? strchr(units, toupper((unsigned char)*end)) : NULL;
-    const bool   binary = unit && end[1] == 'i' && end[2] == 'B';
-    const double k    = unit ? pow(binary ? 1024 : 1000, (double)(unit - units) + 1) : 1;
+    char             *end;
+    const double      v = strtod(text, &end);
+    const char       *unit = *end ? strchr(units, toupper((unsigned char)*end)) : NULL;
+    const bool        binary = unit && end[1] == 'i' && end[2] == 'B';
+    const double      k = unit ? pow(binary ? 1024 : 1000, (double)(unit - units) + 1) : 1;
     if (unit) end += binary ? 2 : 1;
     if (*end == 'B') end++;
     if (end == text || *end || !(v > 0) || v * k > 9e18) return bad_value(o, text);
@@ -127,8 +129,11 @@ static mba_status set_bytes(const mba_option *o, const char *text)
 
 static mba_status add_word(mba_operands *words, const char *arg)
 {
-    if (words->n == MBA_OPERANDS_MAX) return mba_fail(MBA_E_ARG, "more than %d arguments\nfix: fewer of them, in "
-                                                     "several calls", MBA_OPERANDS_MAX);
+    if (words->n == MBA_OPERANDS_MAX)
+        return mba_fail(MBA_E_ARG,
+                        "more than %d arguments\nfix: fewer of them, in "
+                        "several calls",
+                        MBA_OPERANDS_MAX);
     words->word[words->n++] = arg;
     return MBA_OK;
 }
@@ -182,9 +187,10 @@ bool mba_option_given(const mba_usage *u, const mba_option *o, int argc, char **
     bool given = false;
     for (int i = 1; i < argc && strcmp(argv[i], "--"); i++) {
         const char       *eq = strchr(argv[i], '=');
-        const mba_option *at = argv[i][0] != '-' ? NULL : find(u, argv[i], eq ? (size_t)(eq - argv[i]) : strlen(argv[i]));
+        const mba_option *at = argv[i][0] != '-' ? NULL
+                                                 : find(u, argv[i], eq ? (size_t)(eq - argv[i]) : strlen(argv[i]));
         given |= at == o;
-        if (at && !eq && kind_of(at) != MBA_OPT_FLAG && !stands_alone(at, i, argc, argv)) i++;      // its value
+        if (at && !eq && kind_of(at) != MBA_OPT_FLAG && !stands_alone(at, i, argc, argv)) i++; // its value
     }
     return given;
 }
@@ -192,12 +198,13 @@ bool mba_option_given(const mba_usage *u, const mba_option *o, int argc, char **
 static mba_status take_word(const mba_usage *u, mba_operands *words, const char *arg)
 {
     if (words) return add_word(words, arg);
-    return mba_fail(MBA_E_ARG, "unexpected argument '%s'\nfix: mambascope %s --help shows what it takes", arg, u->command);
+    return mba_fail(MBA_E_ARG, "unexpected argument '%s'\nfix: mambascope %s --help shows what it takes", arg,
+                    u->command);
 }
 
 mba_status mba_options_parse(const mba_usage *u, int argc, char **argv, mba_operands *words, bool *help)
 {
-    bool ended = false;                            // by --: words alone follow
+    bool ended = false; // by --: words alone follow
     *help = false;
     for (int i = 1; i < argc; i++) {
         const char *arg = argv[i], *eq = strchr(arg, '=');
@@ -214,10 +221,10 @@ mba_status mba_options_parse(const mba_usage *u, int argc, char **argv, mba_oper
             print_help(u);
             return MBA_OK;
         }
-        if (!strcmp(arg, "--manual") || !strcmp(arg, "--list-options")) {        // for `manual` and for shells
+        if (!strcmp(arg, "--manual") || !strcmp(arg, "--list-options")) { // for `manual` and for shells
             *help = true;
             if (arg[2] == 'm') print_manual(u);
-            else               print_names(u);
+            else print_names(u);
             return MBA_OK;
         }
         const size_t      n = eq ? (size_t)(eq - arg) : strlen(arg);
@@ -235,12 +242,14 @@ mba_status mba_options_parse(const mba_usage *u, int argc, char **argv, mba_oper
         if (!eq && i + 1 == argc)
             return mba_fail(MBA_E_ARG, "%s needs a value\nfix: %s %s", o->name, o->name, o->value);
         if (is_second_list(o, i, argv))
-            return mba_fail(MBA_E_ARG, "%s is given twice\nwhy: the second would replace the first\nfix: one list, %s %s",
-                            o->name, o->name, o->value);
+            return mba_fail(MBA_E_ARG,
+                            "%s is given twice\nwhy: the second would replace the first\nfix: one list, %s %s", o->name,
+                            o->name, o->value);
         MBA_TRY(set_value(o, eq ? eq + 1 : argv[++i]));
     }
     const mba_option *json = find(u, "--json", 6), *csv = find(u, "--csv", 5);
-    if (json && csv && kind_of(json) == MBA_OPT_FLAG && kind_of(csv) == MBA_OPT_FLAG && *(bool *)json->to && *(bool *)csv->to)
+    if (json && csv && kind_of(json) == MBA_OPT_FLAG && kind_of(csv) == MBA_OPT_FLAG && *(bool *)json->to
+        && *(bool *)csv->to)
         return mba_fail(MBA_E_ARG, "--json and --csv cannot be combined\nfix: leave one of them out");
     return MBA_OK;
 }

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* options.h -- options of a command, from one table: parsing, checking, `--help`.
  *
  *     int64_t batch = 1;  bool json = false;
@@ -18,45 +19,49 @@
 #include "core/status.h"
 
 typedef enum mba_opt {
-    MBA_OPT_FLAG,                      /* bool */
-    MBA_OPT_INT,                       /* int64_t, within least .. most */
-    MBA_OPT_MOST,                      /* int64_t too, and nothing or another option may follow: then it is `most` */
-    MBA_OPT_REAL,                      /* double, within least .. most */
-    MBA_OPT_BYTES,                     /* int64_t; 512M, 6GB (10^9), 6GiB (2^30) */
-    MBA_OPT_TEXT,                      /* const char *, lent from argv */
-    MBA_OPT_TEXTS,                     /* mba_operands: every time it is given adds one */
+    MBA_OPT_FLAG,  /* bool */
+    MBA_OPT_INT,   /* int64_t, within least .. most */
+    MBA_OPT_MOST,  /* int64_t too, and nothing or another option may follow: then it is `most` */
+    MBA_OPT_REAL,  /* double, within least .. most */
+    MBA_OPT_BYTES, /* int64_t; 512M, 6GB (10^9), 6GiB (2^30) */
+    MBA_OPT_TEXT,  /* const char *, lent from argv */
+    MBA_OPT_TEXTS, /* mba_operands: every time it is given adds one */
 } mba_opt;
 
 /* What happens to an option of a run that is resumed (run_options.h); one of them beside the kind. */
 enum {
-    MBA_OPT_KINDS   = 15,              /* the bits of the kind */
-    MBA_RUN_FIXED   = 16,              /* kept with the run; another value is refused */
-    MBA_RUN_CHANGES = 32,              /* kept; another value is taken and named */
-    MBA_RUN_NOTED   = 48,              /* kept for the reader; a resumed run does not take it over */
-    MBA_RUN_APART   = 64,              /* of this call alone */
-    MBA_RUN_MARKS   = 112,
+    MBA_OPT_KINDS = 15,   /* the bits of the kind */
+    MBA_RUN_FIXED = 16,   /* kept with the run; another value is refused */
+    MBA_RUN_CHANGES = 32, /* kept; another value is taken and named */
+    MBA_RUN_NOTED = 48,   /* kept for the reader; a resumed run does not take it over */
+    MBA_RUN_APART = 64,   /* of this call alone */
+    MBA_RUN_MARKS = 112,
 };
 
 typedef struct mba_option {
-    const char *name;                  /* "--batch" */
-    unsigned    kind;                  /* an mba_opt; in the table of a run, with a mark: MBA_OPT_REAL | MBA_RUN_FIXED */
+    const char *name; /* "--batch" */
+    unsigned    kind; /* an mba_opt; in the table of a run, with a mark: MBA_OPT_REAL | MBA_RUN_FIXED */
     void       *to;
-    const char *value;                 /* what the help calls its value */
+    const char *value; /* what the help calls its value */
     const char *help;
-    double      least, most;           /* of a number; both 0: any */
+    double      least, most; /* of a number; both 0: any */
 } mba_option;
 
 typedef struct mba_usage {
     const char       *command, *synopsis, *about;
-    const mba_option *options;         /* ends with an entry without a name */
-    const char       *examples;        /* one per line: the help ends in them */
+    const mba_option *options;  /* ends with an entry without a name */
+    const char       *examples; /* one per line: the help ends in them */
 } mba_usage;
 
 enum { MBA_OPERANDS_MAX = 32 };
-typedef struct mba_operands { const char *word[MBA_OPERANDS_MAX]; int n; } mba_operands;
+typedef struct mba_operands {
+    const char *word[MBA_OPERANDS_MAX];
+    int         n;
+} mba_operands;
 
 /* argv[0] is the command's name. Words that are no options go to `words` (NULL: there must be none).
- * Behind `--` every word is one, also -x.bin. *help is set where the help was asked for, and printed: --help; --manual, the same as a part of the man page;
+ * Behind `--` every word is one, also -x.bin. *help is set where the help was asked for, and printed: --help; --manual,
+ * the same as a part of the man page;
  * --list-options, a line per option: name, value, help, with tabs between. */
 MBA_MUST mba_status mba_options_parse(const mba_usage *u, int argc, char **argv, mba_operands *words, bool *help);
 

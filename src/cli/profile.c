@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* profile.c -- `mambascope profile`: watches training steps of a model, or any CUDA program, and writes a store. */
 #include <errno.h>
 #include <stdio.h>
@@ -32,7 +33,11 @@ static void join(char *text, size_t room, int argc, char **argv)
 
 /* A store that is there already stays until the new one is complete; where there is none, the new one bears its name
  * from the start, and what a killed run has seen can be read. */
-typedef struct target { const char *out; char path[4096]; mba_store *store; } target;
+typedef struct target {
+    const char *out;
+    char        path[4096];
+    mba_store  *store;
+} target;
 
 static mba_status begin(target *t, const char *out)
 {
@@ -40,7 +45,7 @@ static mba_status begin(target *t, const char *out)
     t->out = out;
     const int n = snprintf(t->path, sizeof t->path, "%s%s", out, access(out, F_OK) ? "" : ".unfinished");
     if (n >= (int)sizeof t->path) return mba_fail(MBA_E_ARG, "the name of the store is too long\nfix: --out FILE.db");
-    if (strcmp(t->path, out)) mba_store_remove(t->path);         // of a run that was killed, perhaps half on the disk
+    if (strcmp(t->path, out)) mba_store_remove(t->path); // of a run that was killed, perhaps half on the disk
     return mba_store_create(&t->store, t->path);
 }
 
@@ -58,7 +63,7 @@ static mba_status finish(target *t, mba_status st)
 
 static mba_status tell(const char *path)
 {
-    if (mba_samples_wanted()) return MBA_OK;                 // this process helps another, which tells
+    if (mba_samples_wanted()) return MBA_OK; // this process helps another, which tells
     mba_say(stderr, "wrote %s; `mambascope show %s` prints it\n", path, path);
     return MBA_OK;
 }
@@ -66,10 +71,10 @@ static mba_status tell(const char *path)
 mba_status mba_profile_model(const mba_model_options *m, const mba_collect_options *o, const char *out,
                              mba_profile_more_fn *more, void *ctx)
 {
-    target               to = { 0 };
-    mba_session          s = { 0 };
-    mba_session_options  so = { .backward = true, .update = true, .adamw = mba_adamw_defaults() };
-    mba_collect_options  collect = *o;
+    target              to = { 0 };
+    mba_session         s = { 0 };
+    mba_session_options so = { .backward = true, .update = true, .adamw = mba_adamw_defaults() };
+    mba_collect_options collect = *o;
     MBA_TRY(mba_model_options_apply(m, &so));
     collect.compute = so.compute;
     mba_status st = mba_session_plan(&s, &so);
@@ -87,42 +92,47 @@ mba_status mba_profile_model(const mba_model_options *m, const mba_collect_optio
 /* Its steps, its sizes and its GPU are its own; from inside kernels only ours can be watched. */
 static mba_status check_foreign(const profile_options *o)
 {
-    const mba_model_options  *m = &o->model;
-    const mba_batch_shape     none = { 0 };
+    const mba_model_options   *m = &o->model;
+    const mba_batch_shape      none = { 0 };
     const mba_collect_options *c = &o->collect;
-    const char *with = c->steps                               ? "--steps"
-                       : c->warmup                            ? "--warmup"
-                       : c->blocks                            ? "--blocks"
-                       : c->deep                              ? "--deep"
-                       : m->name                              ? "--model"
-                       : m->set                               ? "--set"
-                       : memcmp(&m->shape, &none, sizeof none) ? "a size"
-                       : m->device                            ? "--device"
-                       : m->precision                         ? "--precision"
-                       : m->memory                            ? "--memory"
-                       : m->recompute                         ? "--recompute"
-                       : m->variants                          ? "--op"
-                       : m->threads                           ? "--threads"
-                                                              : NULL;
+    const char                *with = c->steps                                ? "--steps"
+                                      : c->warmup                             ? "--warmup"
+                                      : c->blocks                             ? "--blocks"
+                                      : c->deep                               ? "--deep"
+                                      : m->name                               ? "--model"
+                                      : m->set                                ? "--set"
+                                      : memcmp(&m->shape, &none, sizeof none) ? "a size"
+                                      : m->device                             ? "--device"
+                                      : m->precision                          ? "--precision"
+                                      : m->memory                             ? "--memory"
+                                      : m->recompute                          ? "--recompute"
+                                      : m->variants                           ? "--op"
+                                      : m->threads                            ? "--threads"
+                                                                              : NULL;
     if (!with && o->foreign.skip_steps && !o->foreign.range)
-        return mba_fail(MBA_E_ARG, "--skip-steps without --range\nwhy: a step of a program that is not ours is an entry "
+        return mba_fail(MBA_E_ARG,
+                        "--skip-steps without --range\nwhy: a step of a program that is not ours is an entry "
                         "into an NVTX range\nfix: --range NAME, or --skip-launches");
     if (!with) return MBA_OK;
-    return mba_fail(MBA_E_ARG, "%s with -- CMD\nwhy: it goes with a model; a program runs as it is\nfix: leave it out; how much is "
-                    "watched say --launches, --range, --skip-steps, --skip-seconds", with);
+    return mba_fail(
+        MBA_E_ARG,
+        "%s with -- CMD\nwhy: it goes with a model; a program runs as it is\nfix: leave it out; how much is "
+        "watched say --launches, --range, --skip-steps, --skip-seconds",
+        with);
 }
 
-int mba_exit_code;                                 // command.h
+int mba_exit_code; // command.h
 
 static void on_signal(int number)
 {
-    static const char text[] = "\ninterrupted: what was seen is stored when the program has ended; a second signal then ends at once\n";
+    static const char text[] =
+        "\ninterrupted: what was seen is stored when the program has ended; a second signal then ends at once\n";
     (void)number;
-    if (write(STDERR_FILENO, text, sizeof text - 1) < 0) return;       // nobody is there to read it
+    if (write(STDERR_FILENO, text, sizeof text - 1) < 0) return; // nobody is there to read it
 }
 
-/* A program that could not be watched leaves no store: there would be nothing in it but the machine. Its exit code is ours,
- * also where it ended before there was anything to see. */
+/* A program that could not be watched leaves no store: there would be nothing in it but the machine. Its exit code is
+ * ours, also where it ended before there was anything to see. */
 static mba_status profile_foreign(const profile_options *o)
 {
     target              to = { 0 };
@@ -141,9 +151,11 @@ static mba_status check_ours(const profile_options *o)
     const mba_foreign_options *f = &o->foreign;
     if (!o->model.name)
         return mba_fail(MBA_E_ARG, "profile what?\nwhy: no model is named\nfix: --model NAME, with a name of "
-                        "`mambascope list models`, or -- CMD");
-    if (f->skip_s > 0 || f->skip_launches || f->skip_steps || f->launches || f->range || f->workload || f->units > 0 || f->rules)
-        return mba_fail(MBA_E_ARG, "--skip-seconds, --skip-launches, --skip-steps, --launches, --range, --workload, --units and "
+                                   "`mambascope list models`, or -- CMD");
+    if (f->skip_s > 0 || f->skip_launches || f->skip_steps || f->launches || f->range || f->workload || f->units > 0
+        || f->rules)
+        return mba_fail(MBA_E_ARG,
+                        "--skip-seconds, --skip-launches, --skip-steps, --launches, --range, --workload, --units and "
                         "--rules go with a program\nwhy: of a model all of it is known\n"
                         "fix: leave them out, or -- CMD");
     return MBA_OK;
@@ -153,7 +165,7 @@ static mba_status check_ours(const profile_options *o)
 static mba_status profile(const profile_options *o, bool foreign)
 {
     mba_lock *lock = NULL;
-    MBA_TRY(mba_store_may_replace(o->out));                  // a device or a pipe has no lock beside it
+    MBA_TRY(mba_store_may_replace(o->out)); // a device or a pipe has no lock beside it
     MBA_TRY(mba_lock_beside(&lock, o->out));
     mba_status st = foreign ? profile_foreign(o) : mba_profile_model(&o->model, &o->collect, o->out, NULL, NULL);
     mba_lock_release(lock);
@@ -170,44 +182,50 @@ static mba_status check_sets(const char *names)
 
 mba_status mba_command_profile(int argc, char **argv)
 {
-    profile_options o = { .out = "run.db" };
-    char            command[4096];
-    bool            help;
+    profile_options  o = { .out = "run.db" };
+    char             command[4096];
+    bool             help;
     const mba_option options[] = {
-        { "--out",    MBA_OPT_TEXT, &o.out,            "FILE.db",
+        { "--out", MBA_OPT_TEXT, &o.out, "FILE.db",
           "store to write; an old one is replaced when the new one is complete [run.db]", 0, 0 },
-        { "--steps",  MBA_OPT_INT,  &o.collect.steps,  "K",    "number of measured steps [5]", 1, 4000 },
-        { "--warmup", MBA_OPT_INT,  &o.collect.warmup, "K",    "warm-up steps before them [3]", 1, 100000 },
-        { "--sets",   MBA_OPT_TEXT, &o.collect.sets,   "A,..",
-          "counter sets to collect: overview, roofline, cache, pipes, stalls, occupancy, access, signature; '' = none [all]", 0, 0 },
+        { "--steps", MBA_OPT_INT, &o.collect.steps, "K", "number of measured steps [5]", 1, 4000 },
+        { "--warmup", MBA_OPT_INT, &o.collect.warmup, "K", "warm-up steps before them [3]", 1, 100000 },
+        { "--sets", MBA_OPT_TEXT, &o.collect.sets, "A,..",
+          "counter sets to collect: overview, roofline, cache, pipes, stalls, occupancy, access, signature; '' = none "
+          "[all]",
+          0, 0 },
         { "--blocks", MBA_OPT_MOST, &o.collect.blocks, "[N]",
           "record start and end of up to N thread blocks of each of our kernels [8192]", 1, 8192 },
-        { "--deep",   MBA_OPT_TEXT, &o.collect.deep,   "KERNEL", "profile this kernel instruction by instruction", 0, 0 },
-        { "--skip-seconds",  MBA_OPT_REAL, &o.foreign.skip_s, "S", "CMD: skip its first seconds", 0, 1e6 },
+        { "--deep", MBA_OPT_TEXT, &o.collect.deep, "KERNEL", "profile this kernel instruction by instruction", 0, 0 },
+        { "--skip-seconds", MBA_OPT_REAL, &o.foreign.skip_s, "S", "CMD: skip its first seconds", 0, 1e6 },
         { "--skip-launches", MBA_OPT_INT, &o.foreign.skip_launches, "N", "CMD: skip its first kernel launches", 0,
           1e12 },
-        { "--launches", MBA_OPT_INT, &o.foreign.launches, "N", "CMD: record at most this many kernel launches", 1, 1e12 },
-        { "--range",  MBA_OPT_TEXT, &o.foreign.range,  "NAME",
+        { "--launches", MBA_OPT_INT, &o.foreign.launches, "N", "CMD: record at most this many kernel launches", 1,
+          1e12 },
+        { "--range", MBA_OPT_TEXT, &o.foreign.range, "NAME",
           "CMD: record only inside this NVTX range; one entry is one step", 0, 0 },
         { "--skip-steps", MBA_OPT_INT, &o.foreign.skip_steps, "N", "CMD: skip the first N entries into --range", 0,
           1e12 },
         { "--workload", MBA_OPT_TEXT, &o.foreign.workload, "NAME",
           "CMD: name of what it runs; use the workload name of the stores you will compare it with", 0, 0 },
-        { "--units",  MBA_OPT_REAL, &o.foreign.units,  "N",    "CMD: tokens per step, for rates", 0, 1e15 },
-        { "--rules",  MBA_OPT_TEXT, &o.foreign.rules,  "FILE",
-          "CMD: rules that assign kernels to classes [built in]", 0, 0 },
+        { "--units", MBA_OPT_REAL, &o.foreign.units, "N", "CMD: tokens per step, for rates", 0, 1e15 },
+        { "--rules", MBA_OPT_TEXT, &o.foreign.rules, "FILE", "CMD: rules that assign kernels to classes [built in]", 0,
+          0 },
         MBA_MODEL_OPTIONS(&o.model),
         { 0 },
     };
-    const mba_usage usage = { "profile", "[options] [-- CMD..]",
+    const mba_usage usage = {
+        "profile", "[options] [-- CMD..]",
         "Runs training steps of a model and writes what the hardware does to a store, one\n"
         "SQLite file: environment, graph, plans, ceilings, timeline, counters\n"
         "(docs/store.md). With `-- CMD` it profiles any CUDA program instead. If this\n"
-        "machine does not permit a measurement, the store says so and how to enable it.", options,
+        "machine does not permit a measurement, the store says so and how to enable it.",
+        options,
         "mambascope profile --model mamba2-130m --batch 1 --length 256 --out mamba2.db\n"
         "mambascope profile --model mamba2-370m --device cuda --batch 4 --length 4096 --out mamba2.db\n"
         "mambascope profile --out peer.db --sets roofline --skip-seconds 30 -- python train.py\n"
-        "mambascope show mamba2.db breakdown\n" };
+        "mambascope show mamba2.db breakdown\n"
+    };
     int ours = 0;
     while (ours < argc && strcmp(argv[ours], "--")) ours++;
     MBA_TRY(mba_options_parse(&usage, ours, argv, NULL, &help));

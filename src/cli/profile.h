@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* profile.h -- what `profile` does to a model, for `suite`, which does it to five. */
 #ifndef MBA_PROFILE_H
 #define MBA_PROFILE_H

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* progress.c -- see progress.h. */
 #include "cli/progress.h"
 
@@ -42,8 +43,9 @@ static int columns(void)
 
 mba_progress mba_progress_start(const char *title, int64_t total)
 {
-    return (mba_progress){ .title = title, .total = total, .began = mba_seconds(), .terminal = mba_on_terminal(),
-                           .from = -1 };
+    return (mba_progress){
+        .title = title, .total = total, .began = mba_seconds(), .terminal = mba_on_terminal(), .from = -1
+    };
 }
 
 void mba_progress_show(mba_progress *p, int64_t done, const char *note)
@@ -54,18 +56,18 @@ void mba_progress_show(mba_progress *p, int64_t done, const char *note)
     p->shown = now;
     const double part = p->total > 0 ? (double)done / (double)p->total : 0;
     const double left = done > p->from ? (now - p->began) * (double)(p->total - done) / (double)(done - p->from) : 0;
-    char words[256], line[320], bar[BAR_MOST + 4] = "";
+    char         words[256], line[320], bar[BAR_MOST + 4] = "";
     snprintf(words, sizeof words, "%3.0f %%  %d:%02d left  %s", 100 * part, (int)left / 60, (int)left % 60,
              note ? note : "");
     const int room = columns() - 1, spare = room - (int)(strlen(p->title) + strlen(words) + strlen(" [] ")),
               n = spare < BAR_MOST ? spare : BAR_MOST;
-    if (n >= BAR_LEAST) {                          // the words come first: the number says it too
+    if (n >= BAR_LEAST) { // the words come first: the number says it too
         memset(bar, '.', (size_t)n + 2);
         memset(bar + 1, '#', (size_t)(part * n));
         bar[0] = '[', bar[n + 1] = ']', bar[n + 2] = ' ';
     }
     snprintf(line, sizeof line, "%s %s%s", p->title, bar, words);
-    fprintf(stderr, "\r%.*s\033[K", room, line);                // a line that wraps could not be wiped
+    fprintf(stderr, "\r%.*s\033[K", room, line); // a line that wraps could not be wiped
     fflush(stderr);
 }
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* progress.h -- a bar on a terminal, nothing in a pipe.
  *
  *     mba_progress p = mba_progress_start("training", 1000);
@@ -17,12 +18,12 @@ typedef struct mba_progress {
     bool        terminal;
 } mba_progress;
 
-bool         mba_on_terminal(void);            /* stderr is one that can wipe a line */
-bool         mba_colours_on(int fd);           /* it is a terminal that has colours, and nobody set NO_COLOR */
+bool         mba_on_terminal(void);  /* stderr is one that can wipe a line */
+bool         mba_colours_on(int fd); /* it is a terminal that has colours, and nobody set NO_COLOR */
 mba_progress mba_progress_start(const char *title, int64_t total);
 void         mba_progress_show(mba_progress *p, int64_t done, const char *note);
 void         mba_progress_end(mba_progress *p);
 
-double mba_seconds(void);                          /* monotonic */
+double mba_seconds(void); /* monotonic */
 
 #endif

@@ -1,5 +1,6 @@
-/* report.c -- `mambascope report A.db [B.db ..]`: one self-contained page, or one figure of it; of stores, or of training
- * runs. */
+// SPDX-License-Identifier: Apache-2.0
+/* report.c -- `mambascope report A.db [B.db ..]`: one self-contained page, or one figure of it; of stores, or of
+ * training runs. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +18,7 @@
 typedef struct wanted {
     const char *figure, *view;
     bool        csv, study, simulation;
-    int         shown;                              /* stores that have sections of their own */
+    int         shown; /* stores that have sections of their own */
 } wanted;
 
 static mba_status print_figure(const mba_stores *r, const wanted *w)
@@ -33,7 +34,8 @@ static mba_status print_figure(const mba_stores *r, const wanted *w)
 static bool is_simulated(const char *figure)
 {
     static const char *const names[] = { "fig13", "doubled", "machines", "sizes", "validation" };
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) if (!strcmp(figure, names[i])) return true;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (!strcmp(figure, names[i])) return true;
     return false;
 }
 
@@ -59,7 +61,7 @@ static mba_status print_of_runs(const mba_trainings *r, const wanted *w)
 {
     mba_buf          b = { 0 };
     const mba_status st = !w->figure ? mba_training_page(&b, r)
-                        : w->csv     ? mba_training_csv(&b, r, w->figure)
+                          : w->csv   ? mba_training_csv(&b, r, w->figure)
                                      : mba_training_svg(&b, r, w->figure, w->view);
     if (st == MBA_OK && b.s) fwrite(b.s, 1, b.n, stdout);
     mba_buf_free(&b);
@@ -72,10 +74,14 @@ static void warn_of_damage(const mba_trainings *r)
     for (int i = 0; i < r->n; i++) {
         const mba_training *t = r->run[i].t;
         if (t->half)
-            mba_say(stderr, "note: the last line of '%s/log.jsonl' is not whole and is left out: the run goes on, was killed, or the "
-                    "disk is full\n", t->path);
+            mba_say(stderr,
+                    "note: the last line of '%s/log.jsonl' is not whole and is left out: the run goes on, was killed, "
+                    "or the "
+                    "disk is full\n",
+                    t->path);
         if (t->damaged)
-            mba_say(stderr, "note: %lld line%s of '%s/log.jsonl' could not be read and %s left out; the first is line %lld\n",
+            mba_say(stderr,
+                    "note: %lld line%s of '%s/log.jsonl' could not be read and %s left out; the first is line %lld\n",
                     (long long)t->damaged, t->damaged == 1 ? "" : "s", t->path, t->damaged == 1 ? "is" : "are",
                     (long long)t->damaged_line);
     }
@@ -98,11 +104,15 @@ static mba_status runs_or_stores(const mba_operands *words, bool *runs)
     const char *run = NULL, *store = NULL;
     for (int i = 0; i < words->n; i++)
         if (mba_is_folder(words->word[i])) run = words->word[i];
-        else                               store = words->word[i];
+        else store = words->word[i];
     *runs = run != NULL;
-    return !run || !store ? MBA_OK
-         : mba_fail(MBA_E_ARG, "'%s' is a training run, '%s' is not\nwhy: a page shows training runs or stores of `profile`, they "
-                    "have no axis in common\nfix: a page for each: mambascope report %s --out training.html", run, store, run);
+    return !run || !store
+               ? MBA_OK
+               : mba_fail(
+                   MBA_E_ARG,
+                   "'%s' is a training run, '%s' is not\nwhy: a page shows training runs or stores of `profile`, they "
+                   "have no axis in common\nfix: a page for each: mambascope report %s --out training.html",
+                   run, store, run);
 }
 
 /* A page of nothing is a page of frames: whoever made the store by a program that failed should hear of it. */
@@ -125,54 +135,60 @@ static mba_status report_stores(const mba_operands *words, const wanted *want, c
     memcpy(left_out, r.left_out, sizeof left_out);
     const bool  simulate = want->simulation && (!want->figure || is_simulated(want->figure));
     mba_whatif *whatif = simulate ? calloc(1, sizeof *whatif) : NULL;
-    mba_status  st = simulate && !whatif ? mba_fail(MBA_E_NOMEM, "no memory for the simulations") : mba_machine_rates(&r);
+    mba_status  st = simulate && !whatif ? mba_fail(MBA_E_NOMEM, "no memory for the simulations")
+                                         : mba_machine_rates(&r);
     if (st == MBA_OK && whatif) st = mba_whatif_make(whatif, &r);
-    r.study  = want->study || want->figure;
+    r.study = want->study || want->figure;
     r.whatif = whatif;
     if (st == MBA_OK) st = want->figure ? print_figure(&r, want) : write_page(&r, out);
     free(whatif);
     const mba_status closed = mba_stores_close(&r);
     if (st != MBA_OK || closed != MBA_OK) return st == MBA_OK ? closed : st;
-    return *left_out ? mba_fail(MBA_E_FORMAT, "made without %s\nwhy: see above\nfix: leave them out, or measure them "
-                                "again", left_out) : MBA_OK;
+    return *left_out ? mba_fail(MBA_E_FORMAT,
+                                "made without %s\nwhy: see above\nfix: leave them out, or measure them "
+                                "again",
+                                left_out)
+                     : MBA_OK;
 }
 
 mba_status mba_command_report(int argc, char **argv)
 {
-    const char *out = "report.html";
-    wanted      want = { 0 };
-    int64_t     shown = MBA_RUNS_MAX;
-    bool        svg = false, csv = false, list = false, study = false, measured = false, help;
+    const char      *out = "report.html";
+    wanted           want = { 0 };
+    int64_t          shown = MBA_RUNS_MAX;
+    bool             svg = false, csv = false, list = false, study = false, measured = false, help;
     const mba_option options[] = {
-        { "--out",    MBA_OPT_TEXT, &out,    "FILE.html", "page to write; - = stdout [report.html]", 0, 0 },
+        { "--out", MBA_OPT_TEXT, &out, "FILE.html", "page to write; - = stdout [report.html]", 0, 0 },
         { "--figure", MBA_OPT_TEXT, &want.figure, "NAME",
           "print one figure instead of the page; figures of one store show the first", 0, 0 },
-        { "--svg",    MBA_OPT_FLAG, &svg,    NULL, "--figure: print it as SVG, for papers [default]", 0, 0 },
-        { "--csv",    MBA_OPT_FLAG, &csv,    NULL, "--figure: print its numbers as CSV", 0, 0 },
-        { "--view",   MBA_OPT_TEXT, &want.view, "NAME",
+        { "--svg", MBA_OPT_FLAG, &svg, NULL, "--figure: print it as SVG, for papers [default]", 0, 0 },
+        { "--csv", MBA_OPT_FLAG, &csv, NULL, "--figure: print its numbers as CSV", 0, 0 },
+        { "--view", MBA_OPT_TEXT, &want.view, "NAME",
           "--svg: another view of it, by its name in the switch above the figure", 0, 0 },
-        { "--study",  MBA_OPT_FLAG, &study,  NULL, "show the numbers of the study (arXiv 2508.17679) beside ours", 0, 0 },
-        { "--main",   MBA_OPT_INT,  &shown,  "N",
-          "give only the first N stores their own sections; comparisons show all [all]",
-          1, MBA_RUNS_MAX },
+        { "--study", MBA_OPT_FLAG, &study, NULL, "show the numbers of the study (arXiv 2508.17679) beside ours", 0, 0 },
+        { "--main", MBA_OPT_INT, &shown, "N",
+          "give only the first N stores their own sections; comparisons show all [all]", 1, MBA_RUNS_MAX },
         { "--no-simulation", MBA_OPT_FLAG, &measured, NULL,
-          "leave out simulated what-ifs, machines and sizes, which saves seconds",
-          0, 0 },
-        { "--list",   MBA_OPT_FLAG, &list,   NULL, "list the figures and what they show", 0, 0 },
+          "leave out simulated what-ifs, machines and sizes, which saves seconds", 0, 0 },
+        { "--list", MBA_OPT_FLAG, &list, NULL, "list the figures and what they show", 0, 0 },
         { 0 },
     };
-    const mba_usage usage = { "report", "A.db [B.db ..] | RUN [RUN2 ..] [options]",
+    const mba_usage usage = {
+        "report", "A.db [B.db ..] | RUN [RUN2 ..] [options]",
         "Writes one HTML file from stores of `mambascope profile`: findings, figures, kernels, claims, method, raw "
         "data. It needs no network\n"
         "and no GPU. Several stores stand side by side; claims that need two of them are judged with all.\n"
-        "Of folders that `mambascope train --out RUN` wrote: loss, gradient norm, learning rate, speed, skipped steps and "
-        "samples, runs\ncompared.", options,
+        "Of folders that `mambascope train --out RUN` wrote: loss, gradient norm, learning rate, speed, skipped steps "
+        "and "
+        "samples, runs\ncompared.",
+        options,
         "mambascope report base wide --out training.html\nmambascope report base --figure loss --csv > loss.csv\n"
         "mambascope report run.db\nmambascope report mamba1.db mamba2.db --out both.html\nmambascope report run.db "
         "--figure fig2 --svg > roofline.svg\n"
         "mambascope report run.db --figure fig1 --view 'by phase' > phases.svg\n"
         "mambascope report run.db --figure fig4 --csv > bandwidth.csv\n"
-        "mambascope report --study --main 2 mamba1.db mamba2.db mamba2-chunked.db\n" };
+        "mambascope report --study --main 2 mamba1.db mamba2.db mamba2-chunked.db\n"
+    };
     mba_operands words = { 0 };
     MBA_TRY(mba_options_parse(&usage, argc, argv, &words, &help));
     if (help) return MBA_OK;
@@ -183,19 +199,26 @@ mba_status mba_command_report(int argc, char **argv)
     if (list) return MBA_OK;
     if ((svg || csv || want.view) && !want.figure)
         return mba_fail(MBA_E_ARG, "%s of which figure?\nfix: --figure fig2; mambascope report --list names them",
-                        svg ? "--svg" : csv ? "--csv" : "--view");
+                        svg   ? "--svg"
+                        : csv ? "--csv"
+                              : "--view");
     if (csv && (svg || want.view))
-        return mba_fail(MBA_E_ARG, "--%s and --csv cannot be combined\nfix: leave one of them out", svg ? "svg" : "view");
+        return mba_fail(MBA_E_ARG, "--%s and --csv cannot be combined\nfix: leave one of them out",
+                        svg ? "svg" : "view");
     want.csv = csv;
-    if (!words.n) return mba_fail(MBA_E_ARG, "a report of what?\nfix: mambascope report run.db, or the folder of a training run");
+    if (!words.n)
+        return mba_fail(MBA_E_ARG, "a report of what?\nfix: mambascope report run.db, or the folder of a training run");
     bool runs;
     MBA_TRY(runs_or_stores(&words, &runs));
     if (runs && (study || measured || shown < MBA_RUNS_MAX))
         return mba_fail(MBA_E_ARG, "--%s is of stores, '%s' is a training run\nfix: leave it out",
-                        study ? "study" : measured ? "no-simulation" : "main", words.word[0]);
+                        study      ? "study"
+                        : measured ? "no-simulation"
+                                   : "main",
+                        words.word[0]);
     mba_lock *lock = NULL;
     if (!want.figure && !is_stdout(out)) {
-        MBA_TRY(mba_output_check(out));                    // a wrong path should not cost a simulation
+        MBA_TRY(mba_output_check(out)); // a wrong path should not cost a simulation
         MBA_TRY(mba_lock_beside(&lock, out));
     }
     want.study = study;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* samples.c -- see samples.h. */
 #include "cli/samples.h"
 
@@ -27,7 +28,9 @@ static mba_status write_line(const char *run, int64_t step, const char *prompt, 
         fputs("}\n", f);
     }
     const bool whole = f && !ferror(f);
-    return (!f || !fclose(f)) && whole ? MBA_OK : mba_fail(MBA_E_IO, "cannot write '%s'\nwhy: %s\nfix: is the disk full?", path, strerror(errno));
+    return (!f || !fclose(f)) && whole
+               ? MBA_OK
+               : mba_fail(MBA_E_IO, "cannot write '%s'\nwhy: %s\nfix: is the disk full?", path, strerror(errno));
 }
 
 /* The tokens as text; NUL bytes, which text has none of, are left out. */
@@ -39,7 +42,8 @@ static mba_status text_of(char **out, mba_tokenizer *t, const int32_t *id, int64
     for (int64_t i = 0; i < n; i++) {
         size_t      k;
         const char *text = mba_tokenizer_token(t, id[i], &k);
-        for (size_t j = 0; text && j < k; j++) if (text[j]) fputc(text[j], f);
+        for (size_t j = 0; text && j < k; j++)
+            if (text[j]) fputc(text[j], f);
     }
     return !fclose(f) && *out ? MBA_OK : mba_fail(MBA_E_NOMEM, "no memory for a sample");
 }
@@ -64,8 +68,10 @@ mba_status mba_sample_keep(const char *run, const char *checkpoint, int64_t step
     mba_tokenizer *t = NULL;
     char          *text = NULL;
     MBA_TRY(mba_checkpoint_tokenizer(&t, NULL, checkpoint));
-    mba_status st = continue_text(&text, t, prompt, &(mba_generate_options){ .checkpoint = checkpoint, .temperature = 0.8, .top = 40,
-                                                                             .vocab = mba_tokenizer_vocab(t), .seed = seed });
+    mba_status st = continue_text(
+        &text, t, prompt,
+        &(mba_generate_options){
+            .checkpoint = checkpoint, .temperature = 0.8, .top = 40, .vocab = mba_tokenizer_vocab(t), .seed = seed });
     if (st == MBA_OK) st = write_line(run, step, prompt, text);
     free(text);
     mba_tokenizer_destroy(t);

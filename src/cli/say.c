@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* say.c -- see say.h. */
 #include "cli/say.h"
 
@@ -7,7 +8,8 @@
 
 #include "data/unicode.h"
 
-/* Bytes of the character at s that may be printed as they are; 0: none. U+0080 to U+009F are control characters, too. */
+/* Bytes of the character at s that may be printed as they are; 0: none. U+0080 to U+009F are control characters,
+ * too. */
 static size_t printable(const char *s)
 {
     const unsigned char c = (unsigned char)*s;
@@ -39,7 +41,7 @@ void mba_say(FILE *f, const char *fmt, ...)
     for (const char *s = text; *s;) {
         const size_t whole = printable(s);
         if (whole) fwrite(s, 1, whole, f);
-        else       fprintf(f, "\\x%02x", (unsigned char)*s);
+        else fprintf(f, "\\x%02x", (unsigned char)*s);
         s += whole ? whole : 1;
     }
     if (text != brief) free(text);

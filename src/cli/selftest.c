@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* selftest.c -- `mambascope selftest`: every operator, every case, on this machine, against fp64. */
 #include <math.h>
 #include <string.h>
@@ -46,17 +47,32 @@ static mba_status check_all(mba_table *t, const mba_operands *words, int *wrong)
 
 /* ---- on a GPU: what errors every variant has of those it may have ---- */
 
-static const mba_column gpu_columns[] = {
-    { "operator", "operator", NULL }, { "variant", "variant", NULL }, { "runs", "runs", "%.0f" },
-    { "fp32_error", "fp32: largest error", "%.1e" }, { "fp32_tolerance", "of its tolerance", "%.2f" },
-    { "bf16_error", "bf16: largest error", "%.1e" }, { "bf16_tolerance", "of its tolerance", "%.2f" },
-    { "strays", "strays", "%.0f" }, { "changed", "changed", "%.0f" }, { "verdict", "verdict", NULL }, { 0 } };
+static const mba_column gpu_columns[] = { { "operator", "operator", NULL },
+                                          { "variant", "variant", NULL },
+                                          { "runs", "runs", "%.0f" },
+                                          { "fp32_error", "fp32: largest error", "%.1e" },
+                                          { "fp32_tolerance", "of its tolerance", "%.2f" },
+                                          { "bf16_error", "bf16: largest error", "%.1e" },
+                                          { "bf16_tolerance", "of its tolerance", "%.2f" },
+                                          { "strays", "strays", "%.0f" },
+                                          { "changed", "changed", "%.0f" },
+                                          { "verdict", "verdict", NULL },
+                                          { 0 } };
 
 enum { FP32, BF16, PRECISIONS, LINES_MAX = 48 };
-typedef struct line { const mba_op *op; const char *variant; int runs[PRECISIONS], strays, changed; mba_check worst[PRECISIONS]; } line;
+typedef struct line {
+    const mba_op *op;
+    const char   *variant;
+    int           runs[PRECISIONS], strays, changed;
+    mba_check     worst[PRECISIONS];
+} line;
 
 /* The lines of an operator and of its gradient, and the precision under way. */
-typedef struct budget { const mba_op *op; int precision, n; line at[LINES_MAX]; } budget;
+typedef struct budget {
+    const mba_op *op;
+    int           precision, n;
+    line          at[LINES_MAX];
+} budget;
 
 static line *line_of(budget *b, const mba_op *op, const char *variant)
 {
@@ -77,11 +93,11 @@ static void tell(void *ctx, const mba_program *p, const mba_check *one)
     for (int32_t i = 0; i < p->graph->nnodes; i++) {
         if (!is_ours(b, p->graph->nodes[i])) continue;
         line *l = line_of(b, p->graph->nodes[i]->op, p->plan[i]->variant);
-        if (l == last) continue;                           // the operator twice in one graph
+        if (l == last) continue; // the operator twice in one graph
         mba_check *w = &l->worst[b->precision];
         if (!(one->cpu_error <= w->cpu_error)) w->cpu_error = one->cpu_error;
         if (!(one->cpu_relative <= w->cpu_relative)) w->cpu_relative = one->cpu_relative;
-        l->strays  += one->strays;
+        l->strays += one->strays;
         l->changed += one->changed;
         l->runs[b->precision]++;
         last = l;
@@ -168,23 +184,23 @@ mba_status mba_command_selftest(int argc, char **argv)
 {
     bool              json = false, csv = false, help;
     mba_model_options run = { 0 };
-    const mba_option options[] = {
-        { "--device", MBA_OPT_TEXT, &run.device, "WHERE", "cpu, cuda or cuda:N [cpu]", 0, 0 },
-        { "--json", MBA_OPT_FLAG, &json, NULL,
-          "print JSON, an array of objects", 0, 0 },
-        { "--csv",  MBA_OPT_FLAG, &csv,  NULL, "print CSV", 0, 0 },
-        { 0 },
+    const mba_option  options[] = {
+         { "--device", MBA_OPT_TEXT, &run.device, "WHERE", "cpu, cuda or cuda:N [cpu]", 0, 0 },
+         { "--json", MBA_OPT_FLAG, &json, NULL, "print JSON, an array of objects", 0, 0 },
+         { "--csv", MBA_OPT_FLAG, &csv, NULL, "print CSV", 0, 0 },
+         { 0 },
     };
     const mba_usage usage = { "selftest", "[OPERATOR..] [options]",
-        "Checks every operator of this build on this machine: gradients against central\n"
-        "differences in fp64, kernels against fp64 in units of the tolerance derived for\n"
-        "their sums, that nothing is written outside outputs and scratch (strays), and\n"
-        "that a second run gives the same bits (changed). On a GPU it checks every variant\n"
-        "of every operator and gradient with fp32 and bf16 activations, one line each.\n"
-        "Run it first on a new machine. (Optimizers are checked by optimizer_test.)",
-                              options, "mambascope selftest\nmambascope selftest ssd selective_scan\nmambascope "
-                                       "selftest --device cuda\n" };
-    mba_operands words = { 0 };
+                              "Checks every operator of this build on this machine: gradients against central\n"
+                              "differences in fp64, kernels against fp64 in units of the tolerance derived for\n"
+                              "their sums, that nothing is written outside outputs and scratch (strays), and\n"
+                              "that a second run gives the same bits (changed). On a GPU it checks every variant\n"
+                              "of every operator and gradient with fp32 and bf16 activations, one line each.\n"
+                              "Run it first on a new machine. (Optimizers are checked by optimizer_test.)",
+                              options,
+                              "mambascope selftest\nmambascope selftest ssd selective_scan\nmambascope "
+                              "selftest --device cuda\n" };
+    mba_operands    words = { 0 };
     MBA_TRY(mba_options_parse(&usage, argc, argv, &words, &help));
     if (help) return MBA_OK;
     MBA_TRY(check_names(&words));
@@ -193,11 +209,15 @@ mba_status mba_command_selftest(int argc, char **argv)
     int                 wrong = 0;
     MBA_TRY(mba_run_options_apply(&run, &so));
     const bool gpu = so.device != &mba_device_cpu;
-    MBA_TRY(mba_table_create(&t, gpu ? gpu_columns : (const mba_column[]){
-        { "operator", "operator", NULL }, { "derivatives", "derivatives", "%.0f" },
-        { "gradient_error", "gradient error", "%.1e" },
-        { "cpu_error", "CPU error, tolerances", "%.2f" }, { "strays", "strays", "%.0f" },
-        { "changed", "changed", "%.0f" }, { "verdict", "verdict", NULL }, { 0 } }));
+    MBA_TRY(mba_table_create(&t, gpu ? gpu_columns
+                                     : (const mba_column[]){ { "operator", "operator", NULL },
+                                                             { "derivatives", "derivatives", "%.0f" },
+                                                             { "gradient_error", "gradient error", "%.1e" },
+                                                             { "cpu_error", "CPU error, tolerances", "%.2f" },
+                                                             { "strays", "strays", "%.0f" },
+                                                             { "changed", "changed", "%.0f" },
+                                                             { "verdict", "verdict", NULL },
+                                                             { 0 } }));
     mba_status st = gpu ? check_gpu(t, &words, so.device, &wrong) : check_all(t, &words, &wrong);
     if (st == MBA_OK) st = mba_table_print(t, stdout, mba_table_form_of(json, csv));
     mba_table_destroy(t);

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* show.c -- `mambascope show FILE.db`: the tables of a store on the terminal, as CSV or as JSON. */
 #include <stdio.h>
 #include <string.h>
@@ -42,7 +43,8 @@ static void print_notes(const mba_analysis *a)
 {
     for (int64_t i = 0; i < a->nnotes; i++) {
         const mba_row_note *n = &a->note[i];
-        mba_say(stdout, "%s, %s: %s\n", n->topic ? n->topic : "-", n->severity ? n->severity : "-", n->text ? n->text : "-");
+        mba_say(stdout, "%s, %s: %s\n", n->topic ? n->topic : "-", n->severity ? n->severity : "-",
+                n->text ? n->text : "-");
         if (n->fix) mba_say(stdout, "    %s\n", n->fix);
     }
 }
@@ -54,7 +56,8 @@ static mba_status tell_left_out(const mba_show_table *s, const mba_analysis *a, 
     MBA_TRY(make(&all, s, a, true));
     const size_t rows = mba_table_rows(all);
     if (rows > shown)
-        mba_say(stdout, "(%zu of %zu rows: mambascope show %s %s --csv has all)\n", shown, rows, mba_store_path(a->store), s->name);
+        mba_say(stdout, "(%zu of %zu rows: mambascope show %s %s --csv has all)\n", shown, rows,
+                mba_store_path(a->store), s->name);
     mba_table_destroy(all);
     return MBA_OK;
 }
@@ -63,7 +66,7 @@ static mba_status tell_left_out(const mba_show_table *s, const mba_analysis *a, 
 static void explain_above(const mba_show_table *s, const mba_analysis *a)
 {
     static const char *const tables[] = { "breakdown", "operators", "kernels", "roofline" };
-    bool has = false;
+    bool                     has = false;
     for (size_t i = 0; i < sizeof tables / sizeof *tables; i++) has |= !strcmp(s->name, tables[i]);
     for (int why = MBA_NOT_ABOVE + 1; has && why < MBA_ABOVES; why++) {
         const mba_kernel_view *most = NULL;
@@ -88,7 +91,7 @@ static mba_status print_text(const mba_show_table *s, const mba_analysis *a, boo
     MBA_TRY(make(&t, s, a, false));
     if (mba_table_rows(t)) {
         print_heading(s);
-        if (!strcmp(s->name, "claims"))     print_claims(a);
+        if (!strcmp(s->name, "claims")) print_claims(a);
         else if (!strcmp(s->name, "notes")) print_notes(a);
         else {
             st = mba_table_print(t, stdout, MBA_TABLE_TEXT);
@@ -97,7 +100,8 @@ static mba_status print_text(const mba_show_table *s, const mba_analysis *a, boo
         }
         putchar('\n');
     } else if (asked) {
-        printf("%s\n(%s", s->title, strcmp(s->name, "notes") ? "not measurable here: the store has no rows for it" : "none");
+        printf("%s\n(%s", s->title,
+               strcmp(s->name, "notes") ? "not measurable here: the store has no rows for it" : "none");
         if (a->nnotes) mba_say(stdout, "; `mambascope show %s notes` says why", mba_store_path(a->store));
         puts(")");
     }
@@ -116,7 +120,8 @@ static mba_status print_form(const mba_show_table *s, const mba_analysis *a, mba
 
 static bool wanted(const mba_show_table *s, const mba_operands *words)
 {
-    for (int i = 1; i < words->n; i++) if (!strcmp(words->word[i], s->name)) return true;
+    for (int i = 1; i < words->n; i++)
+        if (!strcmp(words->word[i], s->name)) return true;
     return words->n == 1;
 }
 
@@ -152,15 +157,19 @@ static mba_status print_all(const mba_analysis *a, const mba_operands *words, mb
 }
 
 /* The stores of --beside, for claims that need more than one. */
-typedef struct others { mba_store *store[MBA_BESIDE_MAX]; mba_analysis *analysis[MBA_BESIDE_MAX]; int n; } others;
+typedef struct others {
+    mba_store    *store[MBA_BESIDE_MAX];
+    mba_analysis *analysis[MBA_BESIDE_MAX];
+    int           n;
+} others;
 
 static mba_status open_others(others *o, const char *list)
 {
     char path[4096];
     for (const char *at = list; at && *at; at += strcspn(at, ","), at += *at == ',') {
         snprintf(path, sizeof path, "%.*s", (int)strcspn(at, ","), at);
-        if (o->n == MBA_BESIDE_MAX) return mba_fail(MBA_E_ARG, "--beside takes at most %d stores\nfix: name fewer",
-                                                    MBA_BESIDE_MAX);
+        if (o->n == MBA_BESIDE_MAX)
+            return mba_fail(MBA_E_ARG, "--beside takes at most %d stores\nfix: name fewer", MBA_BESIDE_MAX);
         MBA_TRY(mba_store_open(&o->store[o->n++], path));
         MBA_TRY(mba_analysis_create(&o->analysis[o->n - 1], o->store[o->n - 1]));
     }
@@ -200,35 +209,38 @@ static mba_status no_table(const char *name)
 {
     mba_nearest near = mba_nearest_to(name, strlen(name));
     for (const mba_show_table *s = mba_show_tables; s->name; s++) mba_nearest_try(&near, s->name, NULL);
-    return mba_fail(MBA_E_ARG, "no table '%s'\nfix: %smambascope show --help lists them", name, mba_did_you_mean(&near).text);
+    return mba_fail(MBA_E_ARG, "no table '%s'\nfix: %smambascope show --help lists them", name,
+                    mba_did_you_mean(&near).text);
 }
 
 mba_status mba_command_show(int argc, char **argv)
 {
-    bool        json = false, csv = false, help;
-    const char *beside = NULL;
+    bool             json = false, csv = false, help;
+    const char      *beside = NULL;
     const mba_option options[] = {
         { "--beside", MBA_OPT_TEXT, &beside, "B.db,..",
           "further stores for claims that compare runs: another variant, other sizes, the other Mamba", 0, 0 },
         { "--json", MBA_OPT_FLAG, &json, NULL, "print JSON, an object with one array per table", 0, 0 },
-        { "--csv",  MBA_OPT_FLAG, &csv,  NULL, "print CSV, of one table", 0, 0 },
+        { "--csv", MBA_OPT_FLAG, &csv, NULL, "print CSV, of one table", 0, 0 },
         { 0 },
     };
-    const mba_usage usage = { "show", "FILE.db [TABLE..] [options]",
+    const mba_usage usage = {
+        "show", "FILE.db [TABLE..] [options]",
         "Prints the tables of a store by `mambascope profile`. Without table names it prints\n"
         "every table that has rows: environment parameters ceilings steps collection\n"
         "breakdown operators unmatched kernels counters roofline intensity classes caches\n"
-        "reuse bandwidth blocks ratio bounds occupancy source claims notes.", options,
+        "reuse bandwidth blocks ratio bounds occupancy source claims notes.",
+        options,
         "mambascope show run.db\nmambascope show run.db breakdown roofline claims\nmambascope show run.db kernels "
         "--csv > kernels.csv\n"
-        "mambascope show mamba1.db claims --beside mamba2.db\n" };
+        "mambascope show mamba1.db claims --beside mamba2.db\n"
+    };
     mba_operands words = { 0 };
     MBA_TRY(mba_options_parse(&usage, argc, argv, &words, &help));
     if (help) return MBA_OK;
     if (!words.n) return mba_fail(MBA_E_ARG, "show what?\nfix: mambascope show FILE.db");
     for (int i = 1; i < words.n; i++)
-        if (!mba_show_table_find(words.word[i]))
-            return no_table(words.word[i]);
+        if (!mba_show_table_find(words.word[i])) return no_table(words.word[i]);
     if (csv && words.n != 2)
         return mba_fail(MBA_E_ARG, "--csv of %d tables\nfix: name one: mambascope show %s kernels --csv", words.n - 1,
                         words.word[0]);

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* show_kernels.c -- tables with one row per kernel, the longest in a step first. */
 #include <stdlib.h>
 #include <string.h>
@@ -9,7 +10,10 @@ enum { ROWS_OF_TEXT = 24, NAME_OF_TEXT = 30 };
 
 /* ---- which kernels, in which order ---- */
 
-typedef struct chosen { const mba_kernel_view **k; int64_t n; } chosen;
+typedef struct chosen {
+    const mba_kernel_view **k;
+    int64_t                 n;
+} chosen;
 typedef bool want_fn(const mba_kernel_view *k);
 
 static int longest_first(const void *x, const void *y)
@@ -31,9 +35,13 @@ static mba_status choose(chosen *c, const mba_analysis *a, want_fn *want, bool f
     return MBA_OK;
 }
 
-static bool every(const mba_kernel_view *k)      { (void)k; return true; }
-static bool is_ssm(const mba_kernel_view *k)     { return k->kind == MBA_SSM; }
-static bool has_ratio(const mba_kernel_view *k)  { return !isnan(k->ratio_a) || !isnan(k->ratio_b); }
+static bool every(const mba_kernel_view *k)
+{
+    (void)k;
+    return true;
+}
+static bool is_ssm(const mba_kernel_view *k) { return k->kind == MBA_SSM; }
+static bool has_ratio(const mba_kernel_view *k) { return !isnan(k->ratio_a) || !isnan(k->ratio_b); }
 
 static bool has_hits(const mba_kernel_view *k)
 {
@@ -74,13 +82,19 @@ static double product(int64_t x, int64_t y, int64_t z) { return whole(x) * whole
 
 /* ---- kernels ---- */
 
-const mba_column mba_kernel_columns[] = {
-    { "kernel", "kernel", NULL }, { "class", "class", NULL }, { "launches", "per step", "%.0f" },
-    { "step_ms", "ms/step", "%.3f" },
-    { "median_us", "us", "%.1f" }, { "p10_us", "p10", "%.1f" }, { "p90_us", "p90", "%.1f" },
-    { "percent_of_floor", "% floor", "%.1f" },
-    { "bound", "floor by", NULL }, { "busiest", "busiest", NULL }, { "busiest_pct", "%", "%.0f" },
-    { "shape", "shape", NULL }, { 0 } };
+const mba_column mba_kernel_columns[] = { { "kernel", "kernel", NULL },
+                                          { "class", "class", NULL },
+                                          { "launches", "per step", "%.0f" },
+                                          { "step_ms", "ms/step", "%.3f" },
+                                          { "median_us", "us", "%.1f" },
+                                          { "p10_us", "p10", "%.1f" },
+                                          { "p90_us", "p90", "%.1f" },
+                                          { "percent_of_floor", "% floor", "%.1f" },
+                                          { "bound", "floor by", NULL },
+                                          { "busiest", "busiest", NULL },
+                                          { "busiest_pct", "%", "%.0f" },
+                                          { "shape", "shape", NULL },
+                                          { 0 } };
 
 static void kernel_row(mba_table *t, const mba_analysis *a, const mba_kernel_view *k, bool full)
 {
@@ -105,8 +119,9 @@ mba_status mba_fill_kernels(mba_table *t, const mba_analysis *a, bool full)
 
 /* ---- unmatched ---- */
 
-const mba_column mba_unmatched_columns[] = { { "kernel", "kernel", NULL }, { "step_ms", "ms/step", "%.3f" },
-                                             { "percent", "%", "%.2f" }, { 0 } };
+const mba_column mba_unmatched_columns[] = {
+    { "kernel", "kernel", NULL }, { "step_ms", "ms/step", "%.3f" }, { "percent", "%", "%.2f" }, { 0 }
+};
 
 static bool is_unknown(const mba_kernel_view *k) { return k->kind == MBA_OTHER; }
 
@@ -127,21 +142,27 @@ mba_status mba_fill_unmatched(mba_table *t, const mba_analysis *a, bool full)
 
 /* ---- roofline ---- */
 
-const mba_column mba_roofline_columns[] = {
-    { "kernel", "kernel", NULL }, { "gflop_s_least", "GFLOP/s", "%.1f" }, { "least_flop_byte", "FLOP/byte", "%.2f" },
-    { "tensor_gflop_s", "tensor*", "%.0f" }, { "vector_gflop_s", "vector*", "%.0f" },
-    { "dram_flop_byte", "/DRAM*", "%.2f" },
-    { "l2_flop_byte", "/L2*", "%.2f" }, { "l1_flop_byte", "/L1*", "%.2f" }, { "floor_memory_us", "memory, us", "%.2f" },
-    { "floor_tensor_us", "tensor, us", "%.2f" }, { "floor_vector_us", "vector, us", "%.2f" },
-    { "floor_special_us", "special, us", "%.2f" },
-    { "percent_of_floor", "% floor", "%.1f" }, { 0 } };
+const mba_column mba_roofline_columns[] = { { "kernel", "kernel", NULL },
+                                            { "gflop_s_least", "GFLOP/s", "%.1f" },
+                                            { "least_flop_byte", "FLOP/byte", "%.2f" },
+                                            { "tensor_gflop_s", "tensor*", "%.0f" },
+                                            { "vector_gflop_s", "vector*", "%.0f" },
+                                            { "dram_flop_byte", "/DRAM*", "%.2f" },
+                                            { "l2_flop_byte", "/L2*", "%.2f" },
+                                            { "l1_flop_byte", "/L1*", "%.2f" },
+                                            { "floor_memory_us", "memory, us", "%.2f" },
+                                            { "floor_tensor_us", "tensor, us", "%.2f" },
+                                            { "floor_vector_us", "vector, us", "%.2f" },
+                                            { "floor_special_us", "special, us", "%.2f" },
+                                            { "percent_of_floor", "% floor", "%.1f" },
+                                            { 0 } };
 
 static void roofline_row(mba_table *t, const mba_analysis *a, const mba_kernel_view *k, bool full)
 {
     (void)a, (void)full;
-    const mba_counted     *x = &k->counted;
-    const double least = k->least.tensor_flops + k->least.vector_flops, vector = x->fp32_flops + x->half_flops,
-        both = x->tensor_flops + vector;
+    const mba_counted *x = &k->counted;
+    const double       least = k->least.tensor_flops + k->least.vector_flops, vector = x->fp32_flops + x->half_flops,
+                 both = x->tensor_flops + vector;
     const double s = isnan(x->time_s) ? k->median_s : x->time_s;
     mba_table_number(t, least / k->median_s / 1e9);
     mba_table_number(t, least / k->least.bytes);
@@ -161,20 +182,25 @@ mba_status mba_fill_roofline(mba_table *t, const mba_analysis *a, bool full)
 
 /* ---- Table II ---- */
 
-const mba_column mba_class_columns[] = {
-    { "kernel", "SSM kernel", NULL }, { "kernel_class", "class", NULL }, { "proof", "by", NULL },
-    { "step_ms", "ms/step", "%.3f" },
-    { "tensor_gflop", "tensor GFLOP", "%.3f" }, { "fp32_gflop", "FP32 GFLOP", "%.3f" },
-    { "half_gflop", "half GFLOP", "%.3f" },
-    { "special_gop", "special G", "%.3f" }, { "tensor_pct", "tensor %", "%.1f" }, { "fma_pct", "FMA %", "%.1f" },
-    { "alu_pct", "ALU %", "%.1f" },
-    { "xu_pct", "special %", "%.1f" }, { 0 } };
+const mba_column mba_class_columns[] = { { "kernel", "SSM kernel", NULL },
+                                         { "kernel_class", "class", NULL },
+                                         { "proof", "by", NULL },
+                                         { "step_ms", "ms/step", "%.3f" },
+                                         { "tensor_gflop", "tensor GFLOP", "%.3f" },
+                                         { "fp32_gflop", "FP32 GFLOP", "%.3f" },
+                                         { "half_gflop", "half GFLOP", "%.3f" },
+                                         { "special_gop", "special G", "%.3f" },
+                                         { "tensor_pct", "tensor %", "%.1f" },
+                                         { "fma_pct", "FMA %", "%.1f" },
+                                         { "alu_pct", "ALU %", "%.1f" },
+                                         { "xu_pct", "special %", "%.1f" },
+                                         { 0 } };
 
 static void class_row(mba_table *t, const mba_analysis *a, const mba_kernel_view *k, bool full)
 {
     (void)a, (void)full;
-    const mba_counted     *x = &k->counted;
-    const bool counted = k->cls_counted;
+    const mba_counted *x = &k->counted;
+    const bool         counted = k->cls_counted;
     mba_table_text(t, "%s", mba_kernel_class_name(k->cls));
     mba_table_text(t, "%s", counted ? "counters" : k->row->class ? "plan" : "least work");
     mba_table_number(t, 1e3 * k->step_s);
@@ -195,17 +221,20 @@ mba_status mba_fill_classes(mba_table *t, const mba_analysis *a, bool full)
 
 /* ---- ratios ---- */
 
-const mba_column mba_ratio_columns[] = {
-    { "kernel", "kernel", NULL }, { "kernel_class", "class", NULL }, { "ratio_a", "tensor:vector (a)", "%.2f" },
-    { "ratio_b", "tensor:vector (b)", "%.2f" }, { "ratio_special", "tensor:special", "%.1f" },
-    { "hardware", "hardware (a)", "%.0f" },
-    { "limits", "limits", NULL }, { 0 } };
+const mba_column mba_ratio_columns[] = { { "kernel", "kernel", NULL },
+                                         { "kernel_class", "class", NULL },
+                                         { "ratio_a", "tensor:vector (a)", "%.2f" },
+                                         { "ratio_b", "tensor:vector (b)", "%.2f" },
+                                         { "ratio_special", "tensor:special", "%.1f" },
+                                         { "hardware", "hardware (a)", "%.0f" },
+                                         { "limits", "limits", NULL },
+                                         { 0 } };
 
 static void ratio_row(mba_table *t, const mba_analysis *a, const mba_kernel_view *k, bool full)
 {
     (void)full;
     const double hardware = (isnan(a->sheet.tensor) ? a->best.tensor : a->sheet.tensor)
-                          / (isnan(a->sheet.fma) ? a->best.fma : a->sheet.fma);
+                            / (isnan(a->sheet.fma) ? a->best.fma : a->sheet.fma);
     mba_table_text(t, "%s", mba_kernel_class_name(k->cls));
     mba_table_number(t, k->ratio_a);
     mba_table_number(t, k->ratio_b);
@@ -221,17 +250,22 @@ mba_status mba_fill_ratio(mba_table *t, const mba_analysis *a, bool full)
 
 /* ---- caches ---- */
 
-const mba_column mba_cache_columns[] = {
-    { "kernel", "kernel", NULL }, { "l1_hit_pct", "L1 hit %", "%.1f" }, { "l2_hit_pct", "L2 hit %", "%.1f" },
-    { "least_mb", "least MB", "%.1f" },
-    { "dram_mb", "DRAM MB", "%.1f" }, { "l2_mb", "L2 MB", "%.1f" }, { "l1_mb", "L1 MB", "%.1f" },
-    { "dram_gb_s", "DRAM GB/s", "%.0f" },
-    { "sectors_per_load", "sectors/load", "%.1f" }, { "sectors_per_store", "/store", "%.1f" }, { 0 } };
+const mba_column mba_cache_columns[] = { { "kernel", "kernel", NULL },
+                                         { "l1_hit_pct", "L1 hit %", "%.1f" },
+                                         { "l2_hit_pct", "L2 hit %", "%.1f" },
+                                         { "least_mb", "least MB", "%.1f" },
+                                         { "dram_mb", "DRAM MB", "%.1f" },
+                                         { "l2_mb", "L2 MB", "%.1f" },
+                                         { "l1_mb", "L1 MB", "%.1f" },
+                                         { "dram_gb_s", "DRAM GB/s", "%.0f" },
+                                         { "sectors_per_load", "sectors/load", "%.1f" },
+                                         { "sectors_per_store", "/store", "%.1f" },
+                                         { 0 } };
 
 static void cache_row(mba_table *t, const mba_analysis *a, const mba_kernel_view *k, bool full)
 {
     (void)a, (void)full;
-    const mba_counted     *x = &k->counted;
+    const mba_counted *x = &k->counted;
     mba_table_number(t, x->l1_hit_pct);
     mba_table_number(t, x->l2_hit_pct);
     mba_table_number(t, k->least.bytes / 1e6);
@@ -262,31 +296,41 @@ static void stall_text(mba_table *t, const mba_counted *c)
     mba_table_text(t, "%s", *text ? text : "-");
 }
 
-const mba_column mba_counter_columns[] = {
-    { "kernel", "kernel", NULL }, { "grid", "grid", NULL }, { "block", "block", "%.0f" }, { "us", "us", "%.1f" },
-    { "dram_mb", "DRAM MB", "%.1f" },
-    { "dram_pct", "DRAM %", "%.0f" }, { "l2_hit_pct", "L2 hit", "%.0f" }, { "l1_hit_pct", "L1 hit", "%.0f" },
-    { "tensor_pct", "tensor", "%.0f" },
-    { "fma_pct", "FMA", "%.0f" }, { "alu_pct", "ALU", "%.0f" }, { "xu_pct", "XU", "%.0f" },
-    { "l1_pct", "L1 path", "%.0f" }, { "issue_pct", "issue", "%.0f" },
-    { "occupancy_pct", "occ", "%.0f" }, { "occupancy_limit", "of", "%.0f" }, { "regs", "regs", "%.0f" },
-    { "smem_kb", "smem KB", "%.0f" },
-    { "waves", "waves", "%.1f" }, { "stalls", "main stalls", NULL }, { 0 } };
+const mba_column mba_counter_columns[] = { { "kernel", "kernel", NULL },
+                                           { "grid", "grid", NULL },
+                                           { "block", "block", "%.0f" },
+                                           { "us", "us", "%.1f" },
+                                           { "dram_mb", "DRAM MB", "%.1f" },
+                                           { "dram_pct", "DRAM %", "%.0f" },
+                                           { "l2_hit_pct", "L2 hit", "%.0f" },
+                                           { "l1_hit_pct", "L1 hit", "%.0f" },
+                                           { "tensor_pct", "tensor", "%.0f" },
+                                           { "fma_pct", "FMA", "%.0f" },
+                                           { "alu_pct", "ALU", "%.0f" },
+                                           { "xu_pct", "XU", "%.0f" },
+                                           { "l1_pct", "L1 path", "%.0f" },
+                                           { "issue_pct", "issue", "%.0f" },
+                                           { "occupancy_pct", "occ", "%.0f" },
+                                           { "occupancy_limit", "of", "%.0f" },
+                                           { "regs", "regs", "%.0f" },
+                                           { "smem_kb", "smem KB", "%.0f" },
+                                           { "waves", "waves", "%.1f" },
+                                           { "stalls", "main stalls", NULL },
+                                           { 0 } };
 
 static bool is_counted(const mba_kernel_view *k) { return k->ncounters > 0 && !isnan(k->counted.time_s); }
 
 static void counter_row(mba_table *t, const mba_analysis *a, const mba_kernel_view *k, bool full)
 {
     (void)a, (void)full;
-    const mba_counted     *x = &k->counted;
-    const mba_row_kernel  *r = k->row;
+    const mba_counted    *x = &k->counted;
+    const mba_row_kernel *r = k->row;
     mba_table_text(t, "(%.0f, %.0f, %.0f)", whole(r->grid_x), whole(r->grid_y), whole(r->grid_z));
     mba_table_number(t, product(r->block_x, r->block_y, r->block_z));
     mba_table_number(t, 1e6 * x->time_s);
     mba_table_number(t, x->dram_bytes / 1e6);
-    const double pct[] = { x->dram_pct, x->l2_hit_pct, x->l1_hit_pct, x->tensor_pct, x->fma_pct, x->alu_pct,
-                           x->xu_pct, x->l1_pct, x->issue_pct,
-                           x->occupancy_pct, r->occupancy_limit };
+    const double pct[] = { x->dram_pct, x->l2_hit_pct, x->l1_hit_pct, x->tensor_pct,    x->fma_pct,        x->alu_pct,
+                           x->xu_pct,   x->l1_pct,     x->issue_pct,  x->occupancy_pct, r->occupancy_limit };
     for (size_t p = 0; p < sizeof pct / sizeof *pct; p++) mba_table_number(t, pct[p]);
     mba_table_number(t, whole(r->regs));
     mba_table_number(t, (whole(r->smem_static_bytes) + whole(r->smem_dynamic_bytes)) / 1024);
@@ -301,18 +345,24 @@ mba_status mba_fill_counters(mba_table *t, const mba_analysis *a, bool full)
 
 /* ---- occupancy ---- */
 
-const mba_column mba_occupancy_columns[] = {
-    { "kernel", "kernel", NULL }, { "grid", "blocks", "%.0f" }, { "block", "threads", "%.0f" },
-    { "regs", "regs", "%.0f" },
-    { "smem_kb", "smem KB", "%.1f" }, { "local_bytes", "local B", "%.0f" }, { "waves", "waves", "%.2f" },
-    { "occupancy_pct", "occ %", "%.1f" },
-    { "occupancy_limit", "limit %", "%.0f" }, { "limiter", "limited by", NULL }, { "issue_pct", "issue %", "%.1f" },
-    { "stalls", "stalls, warps per issue", NULL }, { 0 } };
+const mba_column mba_occupancy_columns[] = { { "kernel", "kernel", NULL },
+                                             { "grid", "blocks", "%.0f" },
+                                             { "block", "threads", "%.0f" },
+                                             { "regs", "regs", "%.0f" },
+                                             { "smem_kb", "smem KB", "%.1f" },
+                                             { "local_bytes", "local B", "%.0f" },
+                                             { "waves", "waves", "%.2f" },
+                                             { "occupancy_pct", "occ %", "%.1f" },
+                                             { "occupancy_limit", "limit %", "%.0f" },
+                                             { "limiter", "limited by", NULL },
+                                             { "issue_pct", "issue %", "%.1f" },
+                                             { "stalls", "stalls, warps per issue", NULL },
+                                             { 0 } };
 
 static void occupancy_row(mba_table *t, const mba_analysis *a, const mba_kernel_view *k, bool full)
 {
     (void)a, (void)full;
-    const mba_row_kernel  *r = k->row;
+    const mba_row_kernel *r = k->row;
     mba_table_number(t, product(r->grid_x, r->grid_y, r->grid_z));
     mba_table_number(t, product(r->block_x, r->block_y, r->block_z));
     mba_table_number(t, whole(r->regs));
@@ -333,16 +383,21 @@ mba_status mba_fill_occupancy(mba_table *t, const mba_analysis *a, bool full)
 
 /* ---- blocks ---- */
 
-const mba_column mba_block_columns[] = {
-    { "kernel", "kernel", NULL }, { "how", "by", NULL }, { "blocks", "blocks", "%.0f" },
-    { "mean_us", "mean, us", "%.2f" }, { "median_us", "median", "%.2f" },
-    { "p95_us", "p95", "%.2f" }, { "prologue_pct", "prologue %", "%.1f" }, { "epilogue_pct", "epilogue %", "%.1f" },
-    { "block_bytes", "bytes/block", "%.0f" }, { 0 } };
+const mba_column mba_block_columns[] = { { "kernel", "kernel", NULL },
+                                         { "how", "by", NULL },
+                                         { "blocks", "blocks", "%.0f" },
+                                         { "mean_us", "mean, us", "%.2f" },
+                                         { "median_us", "median", "%.2f" },
+                                         { "p95_us", "p95", "%.2f" },
+                                         { "prologue_pct", "prologue %", "%.1f" },
+                                         { "epilogue_pct", "epilogue %", "%.1f" },
+                                         { "block_bytes", "bytes/block", "%.0f" },
+                                         { 0 } };
 
 static void lifetimes(mba_table *t, const mba_kernel_view *k, const mba_blocks_view *b)
 {
     const double bytes = isnan(k->counted.dram_bytes) ? k->least.bytes : k->counted.dram_bytes,
-        blocks = b ? (double)b->blocks : k->counted.blocks;
+                 blocks = b ? (double)b->blocks : k->counted.blocks;
     mba_table_text(t, "%s", b ? "records" : "counters");
     mba_table_number(t, blocks);
     mba_table_number(t, 1e6 * (b ? b->mean_s : k->counted.block_s));

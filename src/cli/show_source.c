@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* show_source.c -- the table `source` of `show`: one kernel line by line, from `profile --deep KERNEL`. */
 #include <stdlib.h>
 #include <string.h>
@@ -40,7 +41,7 @@ static void add(source_line *l, const mba_row_instruction *r)
 static int by_place(const void *x, const void *y)
 {
     const mba_row_instruction *a = *(const mba_row_instruction *const *)x, *b = *(const mba_row_instruction *const *)y;
-    const int files = strcmp(a->file ? a->file : "", b->file ? b->file : "");
+    const int                  files = strcmp(a->file ? a->file : "", b->file ? b->file : "");
     if (a->kernel != b->kernel) return a->kernel < b->kernel ? -1 : 1;
     if (files) return files;
     return a->line < b->line ? -1 : a->line > b->line;
@@ -55,11 +56,11 @@ static int most_first(const void *x, const void *y)
 
 static int64_t gather(source_line *l, const mba_row_instruction *const *r, int64_t rows)
 {
-    int64_t n = 0, last = 0;                          // the last row that counted
+    int64_t n = 0, last = 0; // the last row that counted
     for (int64_t i = 0; i < rows; i++) {
         if (!r[i]->metric || !(r[i]->value >= 0)) continue;
-        if (!n || by_place(&r[i], &r[last])) l[n++] = (source_line){ .kernel = r[i]->kernel, .file = r[i]->file,
-                                                                    .line = r[i]->line };
+        if (!n || by_place(&r[i], &r[last]))
+            l[n++] = (source_line){ .kernel = r[i]->kernel, .file = r[i]->file, .line = r[i]->line };
         add(&l[n - 1], r[i]);
         last = i;
     }
@@ -82,10 +83,15 @@ static void put_reasons(mba_table *t, const source_line *l)
     mba_table_text(t, "%s", *text ? text : "-");
 }
 
-const mba_column mba_source_columns[] = {
-    { "kernel", "kernel", NULL }, { "file", "file", NULL }, { "line", "line", "%.0f" },
-    { "samples", "samples", "%.0f" }, { "samples_pct", "% of them", "%.1f" }, { "waits", "warps are at", NULL },
-    { "executed", "warp instructions", "%.0f" }, { "executed_pct", "% of them", "%.1f" }, { 0 } };
+const mba_column mba_source_columns[] = { { "kernel", "kernel", NULL },
+                                          { "file", "file", NULL },
+                                          { "line", "line", "%.0f" },
+                                          { "samples", "samples", "%.0f" },
+                                          { "samples_pct", "% of them", "%.1f" },
+                                          { "waits", "warps are at", NULL },
+                                          { "executed", "warp instructions", "%.0f" },
+                                          { "executed_pct", "% of them", "%.1f" },
+                                          { 0 } };
 
 static const char *kernel_name(const mba_analysis *a, int64_t id)
 {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* show_tables.c -- see show_tables.h: tables about the whole run; show_kernels.c has those with a row per kernel. */
 #include "cli/show_tables.h"
 
@@ -19,9 +20,9 @@ static void cut(mba_table *t, const char *text, size_t most, bool full)
 
 /* ---- what ran on what ---- */
 
-static const mba_column environment_columns[] = { { "key", "key", NULL }, { "text", "value", NULL },
+static const mba_column environment_columns[] = { { "key", "key", NULL },          { "text", "value", NULL },
                                                   { "number", "number", "%.12g" }, { "unit", "unit", NULL },
-                                                  { "how", "how", NULL }, { 0 } };
+                                                  { "how", "how", NULL },          { 0 } };
 
 static mba_status environment(mba_table *t, const mba_analysis *a, bool full)
 {
@@ -35,8 +36,9 @@ static mba_status environment(mba_table *t, const mba_analysis *a, bool full)
     return MBA_OK;
 }
 
-static const mba_column parameter_columns[] = { { "name", "parameter", NULL }, { "value", "value", NULL },
-                                                { "meaning", "meaning", NULL }, { 0 } };
+static const mba_column parameter_columns[] = {
+    { "name", "parameter", NULL }, { "value", "value", NULL }, { "meaning", "meaning", NULL }, { 0 }
+};
 
 static mba_status parameters(mba_table *t, const mba_analysis *a, bool full)
 {
@@ -52,7 +54,7 @@ static mba_status parameters(mba_table *t, const mba_analysis *a, bool full)
 }
 
 static const mba_column ceiling_columns[] = { { "name", "ceiling", NULL }, { "rate", "rate", "%.4g" },
-                                              { "unit", "unit", NULL }, { "how", "how", NULL },
+                                              { "unit", "unit", NULL },    { "how", "how", NULL },
                                               { "note", "of what", NULL }, { 0 } };
 
 static mba_status ceilings(mba_table *t, const mba_analysis *a, bool full)
@@ -73,8 +75,9 @@ static mba_status ceilings(mba_table *t, const mba_analysis *a, bool full)
 
 /* ---- steps ---- */
 
-static const mba_column step_columns[] = { { "what", "a step", NULL }, { "value", "value", "%.6g" },
-                                           { "unit", "unit", NULL }, { 0 } };
+static const mba_column step_columns[] = {
+    { "what", "a step", NULL }, { "value", "value", "%.6g" }, { "unit", "unit", NULL }, { 0 }
+};
 
 static void fact(mba_table *t, const char *what, double value, const char *unit)
 {
@@ -132,16 +135,19 @@ static mba_status steps(mba_table *t, const mba_analysis *a, bool full)
     if (a->steps) fact(t, "kernels and copies", 1e3 * a->busy_s, "ms");
     if (a->steps) fact(t, "gaps between them", 1e3 * a->idle_s, "ms");
     if (a->steps && a->idle_seen_s > a->idle_s) fact(t, "gaps with the cost of records", 1e3 * a->idle_seen_s, "ms");
-    fact(t, b.executed ? "floor of executed work / time of all kernels" : "floor / time of all kernels", b.percent_of_floor,
-         "%");
+    fact(t, b.executed ? "floor of executed work / time of all kernels" : "floor / time of all kernels",
+         b.percent_of_floor, "%");
     fact(t, *a->unit ? a->unit : "units", a->units, "per step");
     fact(t, "rate", a->units / a->plain_s, rate);
     return energy_facts(t, a);
 }
 
-static const mba_column collection_columns[] = { { "mode", "mode", NULL }, { "set", "set", NULL },
-                                                 { "passes", "passes", "%.0f" }, { "seconds", "s", "%.2f" },
-                                                 { "kernels", "kernels", "%.0f" }, { "dropped", "dropped", "%.0f" },
+static const mba_column collection_columns[] = { { "mode", "mode", NULL },
+                                                 { "set", "set", NULL },
+                                                 { "passes", "passes", "%.0f" },
+                                                 { "seconds", "s", "%.2f" },
+                                                 { "kernels", "kernels", "%.0f" },
+                                                 { "dropped", "dropped", "%.0f" },
                                                  { 0 } };
 
 static double whole(int64_t v) { return v == MBA_ABSENT ? NAN : (double)v; }
@@ -165,10 +171,13 @@ static mba_status collections(mba_table *t, const mba_analysis *a, bool full)
 
 /* ---- where the time goes ---- */
 
-static const mba_column breakdown_columns[] = {
-    { "class", "class", NULL }, { "phase", "phase", NULL }, { "step_ms", "ms/step", "%.3f" },
-    { "percent", "%", "%.1f" }, { "launches", "launches", "%.0f" },
-    { "percent_of_floor", "% of floor", "%.1f" }, { 0 } };
+static const mba_column breakdown_columns[] = { { "class", "class", NULL },
+                                                { "phase", "phase", NULL },
+                                                { "step_ms", "ms/step", "%.3f" },
+                                                { "percent", "%", "%.1f" },
+                                                { "launches", "launches", "%.0f" },
+                                                { "percent_of_floor", "% of floor", "%.1f" },
+                                                { 0 } };
 
 static void breakdown_row(mba_table *t, const mba_analysis *a, int kind, const char *phase, double s, double launches,
                           double floor_s)
@@ -208,11 +217,15 @@ static mba_status breakdown(mba_table *t, const mba_analysis *a, bool full)
     return MBA_OK;
 }
 
-static const mba_column operator_columns[] = {
-    { "operator", "operator", NULL }, { "class", "class", NULL }, { "phase", "phase", NULL },
-    { "launches", "launches", "%.0f" }, { "step_ms", "ms/step", "%.3f" },
-    { "spread_ms", "spread, ms", "%.3f" }, { "percent", "%", "%.1f" }, { "percent_of_floor", "% of floor", "%.1f" },
-    { 0 } };
+static const mba_column operator_columns[] = { { "operator", "operator", NULL },
+                                               { "class", "class", NULL },
+                                               { "phase", "phase", NULL },
+                                               { "launches", "launches", "%.0f" },
+                                               { "step_ms", "ms/step", "%.3f" },
+                                               { "spread_ms", "spread, ms", "%.3f" },
+                                               { "percent", "%", "%.1f" },
+                                               { "percent_of_floor", "% of floor", "%.1f" },
+                                               { 0 } };
 
 static mba_status operators(mba_table *t, const mba_analysis *a, bool full)
 {
@@ -232,10 +245,14 @@ static mba_status operators(mba_table *t, const mba_analysis *a, bool full)
 
 /* ---- conventions side by side ---- */
 
-static const mba_column intensity_columns[] = { { "kernels", "kernels", NULL }, { "flops", "FLOPs", NULL },
+static const mba_column intensity_columns[] = { { "kernels", "kernels", NULL },
+                                                { "flops", "FLOPs", NULL },
                                                 { "least", "least/least", "%.2f" },
-                                                { "dram", "/DRAM", "%.2f" }, { "l2", "/L2", "%.2f" },
-                                                { "l1", "/L1", "%.2f" }, { "below", "< 3.5", NULL }, { 0 } };
+                                                { "dram", "/DRAM", "%.2f" },
+                                                { "l2", "/L2", "%.2f" },
+                                                { "l1", "/L1", "%.2f" },
+                                                { "below", "< 3.5", NULL },
+                                                { 0 } };
 
 static mba_status intensity(mba_table *t, const mba_analysis *a, bool full)
 {
@@ -259,11 +276,15 @@ static mba_status intensity(mba_table *t, const mba_analysis *a, bool full)
     return MBA_OK;
 }
 
-static const mba_column bandwidth_columns[] = {
-    { "kernels", "kernels", NULL }, { "mean", "mean", NULL }, { "bytes", "bytes", NULL }, { "gb_s", "GB/s", "%.1f" },
-    { "percent_measured", "% measured", "%.1f" },
-    { "percent_sheet", "% data sheet", "%.1f" }, { "percent_h100", "% of 3350", "%.1f" },
-    { "counted_percent", "counted, % of time", "%.1f" }, { 0 } };
+static const mba_column bandwidth_columns[] = { { "kernels", "kernels", NULL },
+                                                { "mean", "mean", NULL },
+                                                { "bytes", "bytes", NULL },
+                                                { "gb_s", "GB/s", "%.1f" },
+                                                { "percent_measured", "% measured", "%.1f" },
+                                                { "percent_sheet", "% data sheet", "%.1f" },
+                                                { "percent_h100", "% of 3350", "%.1f" },
+                                                { "counted_percent", "counted, % of time", "%.1f" },
+                                                { 0 } };
 
 static mba_status bandwidth(mba_table *t, const mba_analysis *a, bool full)
 {
@@ -286,7 +307,8 @@ static mba_status bandwidth(mba_table *t, const mba_analysis *a, bool full)
 }
 
 static const mba_column bound_columns[] = {
-    { "kernels", "kernels", NULL }, { "reading", "reading", NULL }, { "percent", "% of their time", "%.1f" }, { 0 } };
+    { "kernels", "kernels", NULL }, { "reading", "reading", NULL }, { "percent", "% of their time", "%.1f" }, { 0 }
+};
 
 static void bound_row(mba_table *t, const char *group, const char *reading, double share)
 {
@@ -319,9 +341,12 @@ static mba_status bounds(mba_table *t, const mba_analysis *a, bool full)
 
 /* ---- reuse ---- */
 
-static const mba_column reuse_columns[] = { { "from", "touched last by", NULL }, { "to", "read by", NULL },
-                                            { "reads", "reads", "%.0f" }, { "mb", "MB/step", "%.1f" },
-                                            { "reach_percent", "% within reach", "%.1f" }, { 0 } };
+static const mba_column reuse_columns[] = { { "from", "touched last by", NULL },
+                                            { "to", "read by", NULL },
+                                            { "reads", "reads", "%.0f" },
+                                            { "mb", "MB/step", "%.1f" },
+                                            { "reach_percent", "% within reach", "%.1f" },
+                                            { 0 } };
 
 static mba_status reuse(mba_table *t, const mba_analysis *a, bool full)
 {
@@ -343,9 +368,13 @@ static mba_status reuse(mba_table *t, const mba_analysis *a, bool full)
 
 /* ---- claims and notes ---- */
 
-static const mba_column claim_columns[] = { { "id", "id", NULL }, { "claim", "claim", NULL },
-                                            { "target", "target", NULL }, { "measured", "measured", NULL },
-                                            { "verdict", "verdict", NULL }, { "needs", "needs", NULL }, { 0 } };
+static const mba_column claim_columns[] = { { "id", "id", NULL },
+                                            { "claim", "claim", NULL },
+                                            { "target", "target", NULL },
+                                            { "measured", "measured", NULL },
+                                            { "verdict", "verdict", NULL },
+                                            { "needs", "needs", NULL },
+                                            { 0 } };
 
 static mba_status claims(mba_table *t, const mba_analysis *a, bool full)
 {
@@ -363,8 +392,11 @@ static mba_status claims(mba_table *t, const mba_analysis *a, bool full)
     return MBA_OK;
 }
 
-static const mba_column note_columns[] = { { "topic", "topic", NULL }, { "severity", "", NULL },
-                                           { "text", "what", NULL }, { "fix", "how to get it", NULL }, { 0 } };
+static const mba_column note_columns[] = { { "topic", "topic", NULL },
+                                           { "severity", "", NULL },
+                                           { "text", "what", NULL },
+                                           { "fix", "how to get it", NULL },
+                                           { 0 } };
 
 static mba_status notes(mba_table *t, const mba_analysis *a, bool full)
 {
@@ -399,8 +431,8 @@ const mba_show_table mba_show_tables[] = {
       "pipes in % of active cycles; DRAM and L1/shared data path in % of elapsed time", mba_counter_columns,
       mba_fill_counters },
     { "roofline", "Fig. 2: roofline and the four floors",
-      "GFLOP/s and FLOP/byte of the least work; * executed, by counters (tensor + vector FLOPs)",
-      mba_roofline_columns, mba_fill_roofline },
+      "GFLOP/s and FLOP/byte of the least work; * executed, by counters (tensor + vector FLOPs)", mba_roofline_columns,
+      mba_fill_roofline },
     { "intensity", "Arithmetic intensity by convention",
       "FLOP/byte; an FMA is 2; least/least: what any implementation needs", intensity_columns, intensity },
     { "classes", "Table II: classes of SSM kernels",
@@ -427,6 +459,7 @@ const mba_show_table mba_show_tables[] = {
 
 const mba_show_table *mba_show_table_find(const char *name)
 {
-    for (const mba_show_table *s = mba_show_tables; s->name; s++) if (!strcmp(s->name, name)) return s;
+    for (const mba_show_table *s = mba_show_tables; s->name; s++)
+        if (!strcmp(s->name, name)) return s;
     return NULL;
 }

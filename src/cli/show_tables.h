@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* show_tables.h -- the tables of `show`, each from an analysis. */
 #ifndef MBA_SHOW_TABLES_H
 #define MBA_SHOW_TABLES_H
@@ -6,16 +7,18 @@
 #include "scope/analysis.h"
 
 /* Fills a table; `full`: whole names and all rows, for programs. A table without rows is not printed. */
-typedef struct mba_show_table { const char *name, *title, *convention; const mba_column *columns;
-                           mba_status (*fill)(mba_table *t, const mba_analysis *a, bool full); } mba_show_table;
+typedef struct mba_show_table {
+    const char       *name, *title, *convention;
+    const mba_column *columns;
+    mba_status (*fill)(mba_table *t, const mba_analysis *a, bool full);
+} mba_show_table;
 
-extern const mba_show_table mba_show_tables[];         /* ends with an entry without a name */
-const mba_show_table *mba_show_table_find(const char *name);
+extern const mba_show_table mba_show_tables[]; /* ends with an entry without a name */
+const mba_show_table       *mba_show_table_find(const char *name);
 
 /* show_kernels.c */
 extern const mba_column mba_kernel_columns[], mba_roofline_columns[], mba_class_columns[], mba_ratio_columns[],
-    mba_cache_columns[],
-                        mba_occupancy_columns[], mba_block_columns[], mba_counter_columns[], mba_unmatched_columns[];
+    mba_cache_columns[], mba_occupancy_columns[], mba_block_columns[], mba_counter_columns[], mba_unmatched_columns[];
 mba_status mba_fill_kernels(mba_table *t, const mba_analysis *a, bool full);
 mba_status mba_fill_unmatched(mba_table *t, const mba_analysis *a, bool full);
 mba_status mba_fill_roofline(mba_table *t, const mba_analysis *a, bool full);
@@ -28,6 +31,6 @@ mba_status mba_fill_blocks(mba_table *t, const mba_analysis *a, bool full);
 
 /* show_source.c */
 extern const mba_column mba_source_columns[];
-mba_status mba_fill_source(mba_table *t, const mba_analysis *a, bool full);
+mba_status              mba_fill_source(mba_table *t, const mba_analysis *a, bool full);
 
 #endif

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* simulate.c -- `mambascope simulate`: a training step on a machine that need not be here. */
 #include <math.h>
 #include <stdio.h>
@@ -21,17 +22,33 @@ typedef struct options {
     bool         json, csv, keys, kernels, spread;
 } options;
 
-static const mba_column op_columns[] = {
-    { "operator", "operator", NULL },   { "pass", "pass", NULL },       { "nodes", "nodes", "%.0f" },
-    { "launches", "launches", "%.0f" }, { "ms", "ms", "%.3f" },         { "at_least_ms", "at least", "%.3f" },
-    { "at_most_ms", "at most", "%.3f" }, { "percent", "% of step", "%.1f" },
-    { "dram_gb", "DRAM, GB", "%.2f" },  { "dram_gbs", "GB/s", "%.0f" }, { "tensor", "tensor, %", "%.0f" },
-    { "fma", "FMA, %", "%.0f" },        { "alu", "ALU, %", "%.0f" },    { "sfu", "SFU, %", "%.0f" },
-    { "smem", "smem, %", "%.0f" },      { "bound", "bound by", NULL },  { 0 }
-};
+static const mba_column op_columns[] = { { "operator", "operator", NULL },
+                                         { "pass", "pass", NULL },
+                                         { "nodes", "nodes", "%.0f" },
+                                         { "launches", "launches", "%.0f" },
+                                         { "ms", "ms", "%.3f" },
+                                         { "at_least_ms", "at least", "%.3f" },
+                                         { "at_most_ms", "at most", "%.3f" },
+                                         { "percent", "% of step", "%.1f" },
+                                         { "dram_gb", "DRAM, GB", "%.2f" },
+                                         { "dram_gbs", "GB/s", "%.0f" },
+                                         { "tensor", "tensor, %", "%.0f" },
+                                         { "fma", "FMA, %", "%.0f" },
+                                         { "alu", "ALU, %", "%.0f" },
+                                         { "sfu", "SFU, %", "%.0f" },
+                                         { "smem", "smem, %", "%.0f" },
+                                         { "bound", "bound by", NULL },
+                                         { 0 } };
 
 enum { GROUPS_MOST = 128 };
-typedef struct group { const mba_op *op; mba_pass pass; int nodes, limit; mba_sim_node sum; double longest; mba_band band; } group;
+typedef struct group {
+    const mba_op *op;
+    mba_pass      pass;
+    int           nodes, limit;
+    mba_sim_node  sum;
+    double        longest;
+    mba_band      band;
+} group;
 
 /* `part` says for every node which group it is in. */
 static int gather(group *g, int *part, const mba_simulated *r)
@@ -40,27 +57,30 @@ static int gather(group *g, int *part, const mba_simulated *r)
     for (int32_t i = 0; i < r->session.graph->nnodes; i++) {
         const mba_node     *node = r->session.graph->nodes[i];
         const mba_sim_node *t = &r->step.node[i];
-        int k = 0;
+        int                 k = 0;
         while (k < n && !(g[k].op == node->op && g[k].pass == node->pass)) k++;
         mba_assert(k < GROUPS_MOST);
         if (k == n) g[n++] = (group){ .op = node->op, .pass = node->pass };
         part[i] = k;
         g[k].nodes++;
-        g[k].sum.launches   += t->launches;
-        g[k].sum.seconds    += t->seconds;
-        g[k].sum.dram_read  += t->dram_read;
+        g[k].sum.launches += t->launches;
+        g[k].sum.seconds += t->seconds;
+        g[k].sum.dram_read += t->dram_read;
         g[k].sum.dram_write += t->dram_write;
-        g[k].sum.floor_s    += t->floor_s;
+        g[k].sum.floor_s += t->floor_s;
         for (int p = 0; p < MBA_PIPES; p++) g[k].sum.busy[p] += t->busy[p] * t->kernels_s;
         g[k].sum.kernels_s += t->kernels_s;
-        if (t->seconds > g[k].longest) { g[k].longest = t->seconds; g[k].limit = t->limit; }
+        if (t->seconds > g[k].longest) {
+            g[k].longest = t->seconds;
+            g[k].limit = t->limit;
+        }
     }
     return n;
 }
 
 static void op_row(mba_table *t, const group *g, double all)
 {
-    const double dram = g->sum.dram_read + g->sum.dram_write, s = g->sum.kernels_s;
+    const double              dram = g->sum.dram_read + g->sum.dram_write, s = g->sum.kernels_s;
     static const mba_sim_pipe pipes[] = { MBA_P_MMA, MBA_P_FMA, MBA_P_ALU, MBA_P_XU, MBA_P_SMEM };
     mba_table_text(t, "%s", g->op->name);
     mba_table_text(t, "%s", mba_pass_name(g->pass));
@@ -80,20 +100,28 @@ static void fill_ops(mba_table *t, const mba_simulated *r, group *g, int n)
 {
     for (int k = 0; k < n; k++) {
         int top = k;
-        for (int j = k + 1; j < n; j++) if (g[j].sum.seconds > g[top].sum.seconds) top = j;
+        for (int j = k + 1; j < n; j++)
+            if (g[j].sum.seconds > g[top].sum.seconds) top = j;
         const group x = g[top];
         g[top] = g[k];
         op_row(t, &x, r->step.seconds);
     }
 }
 
-static const mba_column kernel_columns[] = { { "node", "node", "%.0f" },       { "operator", "operator", NULL },
-                                             { "kernel", "kernel", NULL },     { "grid", "grid", "%.0f" },
-                                             { "threads", "threads", "%.0f" }, { "regs", "registers", "%.0f" },
-                                             { "smem", "shared, KB", "%.0f" }, { "resident", "blocks/SM", "%.0f" },
-                                             { "us", "us", "%.2f" },           { "bound_us", "bound, us", "%.2f" },
-                                             { "bound", "bound by", NULL },    { "read_mb", "DRAM read, MB", "%.2f" },
-                                             { "stored_mb", "stored, MB", "%.2f" }, { "shape", "shape", NULL },
+static const mba_column kernel_columns[] = { { "node", "node", "%.0f" },
+                                             { "operator", "operator", NULL },
+                                             { "kernel", "kernel", NULL },
+                                             { "grid", "grid", "%.0f" },
+                                             { "threads", "threads", "%.0f" },
+                                             { "regs", "registers", "%.0f" },
+                                             { "smem", "shared, KB", "%.0f" },
+                                             { "resident", "blocks/SM", "%.0f" },
+                                             { "us", "us", "%.2f" },
+                                             { "bound_us", "bound, us", "%.2f" },
+                                             { "bound", "bound by", NULL },
+                                             { "read_mb", "DRAM read, MB", "%.2f" },
+                                             { "stored_mb", "stored, MB", "%.2f" },
+                                             { "shape", "shape", NULL },
                                              { 0 } };
 
 static void kernel_row(mba_table *t, const mba_sim_launch *x, const mba_node *n, const mba_sim_kernel *k,
@@ -122,7 +150,8 @@ static mba_status fill_kernels(mba_table *t, const mba_simulated *r, mba_sim *si
 {
     const mba_program *p = r->session.program;
     mba_sim_step       s;
-    MBA_TRY(mba_sim_program(&s, sim, p, &r->gpu, &(mba_sim_how){ .passes = MBA_STEP, .flush_per_launch = true, .with_elided = true }));
+    MBA_TRY(mba_sim_program(&s, sim, p, &r->gpu,
+                            &(mba_sim_how){ .passes = MBA_STEP, .flush_per_launch = true, .with_elided = true }));
     mba_status st = MBA_OK;
     for (int64_t i = 0; i < s.launches && st == MBA_OK; i++) {
         const mba_sim_launch *x = &s.launch[i];
@@ -138,9 +167,11 @@ static mba_status fill_kernels(mba_table *t, const mba_simulated *r, mba_sim *si
     return st;
 }
 
-/* Around a step: by the spreads of the machine's numbers, by how far steps that were measured are from what is predicted
- * of them, and by both. */
-typedef struct bands { mba_band spread, validated, both; } bands;
+/* Around a step: by the spreads of the machine's numbers, by how far steps that were measured are from what is
+ * predicted of them, and by both. */
+typedef struct bands {
+    mba_band spread, validated, both;
+} bands;
 
 /* Of the step and of its n operators. */
 static mba_status find_bands(bands *b, group *g, int n, const int *part, const options *o, const mba_simulated *r,
@@ -151,7 +182,7 @@ static mba_status find_bands(bands *b, group *g, int n, const int *part, const o
     MBA_TRY(mba_simulated_draws(times, r, &o->w, sim, part, n));
     MBA_TRY(mba_validation_bands(&b->validated, &operators, sim));
     b->spread = mba_band_of_samples(times);
-    b->both   = mba_band_combine(b->spread, b->validated);
+    b->both = mba_band_combine(b->spread, b->validated);
     for (int k = 0; k < n; k++) {
         const mba_sim_limiter cause = mba_sim_limiter_of(g[k].limit, g[k].sum.floor_s, g[k].sum.seconds);
         g[k].band = mba_band_combine(mba_band_of_samples(times + (1 + k) * MBA_GPU_SAMPLES), operators.of[cause].band);
@@ -175,17 +206,19 @@ static mba_status find_operators(mba_table *t, bands *b, const options *o, const
 static mba_status print_json(const options *o, const mba_simulated *r, const mba_table *t, const bands *b)
 {
     fputs("{\"simulated\": true, \"machine\": ", stdout);
-    MBA_TRY(mba_table_json_text(stdout, r->gpu.name));                // of a file: any name
+    MBA_TRY(mba_table_json_text(stdout, r->gpu.name)); // of a file: any name
     fputs(", \"set\": ", stdout);
     MBA_TRY(mba_table_json_text(stdout, o->w.changes ? o->w.changes : ""));
     printf(", \"grade\": \"%c\", \"model\": \"%s\", \"batch\": \"%s\", \"commit\": \"%s\",\n"
            " \"step_ms\": %.4f, \"band_ms\": [%.4f, %.4f], \"spread\": [%.4f, %.4f], \"validated\": [%.4f, %.4f], "
-           "\"kernels_ms\": %.4f, \"units_per_s\": %.1f, \"launches\": %lld, \"dram_read_gb\": %.4f, \"dram_write_gb\": %.4f,\n"
+           "\"kernels_ms\": %.4f, \"units_per_s\": %.1f, \"launches\": %lld, \"dram_read_gb\": %.4f, "
+           "\"dram_write_gb\": %.4f,\n"
            " \"plan_gb\": %.3f, \"operators\": ",
-           mba_simulated_grade(&r->gpu), mba_model_name(&r->session.model), mba_model_batch_words(&r->session.model).text,
-           MBA_COMMIT, 1e3 * r->step.seconds, 1e3 * r->step.seconds * b->both.low, 1e3 * r->step.seconds * b->both.high,
-           b->spread.low, b->spread.high, b->validated.low, b->validated.high, 1e3 * r->step.kernels_s,
-           r->units / r->step.seconds, (long long)r->step.launches, r->step.dram_read / 1e9, r->step.dram_write / 1e9,
+           mba_simulated_grade(&r->gpu), mba_model_name(&r->session.model),
+           mba_model_batch_words(&r->session.model).text, MBA_COMMIT, 1e3 * r->step.seconds,
+           1e3 * r->step.seconds * b->both.low, 1e3 * r->step.seconds * b->both.high, b->spread.low, b->spread.high,
+           b->validated.low, b->validated.high, 1e3 * r->step.kernels_s, r->units / r->step.seconds,
+           (long long)r->step.launches, r->step.dram_read / 1e9, r->step.dram_write / 1e9,
            (double)mba_program_bytes(r->session.program) / 1e9);
     MBA_TRY(mba_table_print(t, stdout, MBA_TABLE_JSON));
     puts("}");
@@ -204,11 +237,13 @@ static mba_status print_text(const options *o, const mba_simulated *r, const mba
            1e3 * r->step.seconds, r->units / r->step.seconds, mba_task_unit(r->session.model.task),
            (long long)r->step.launches, 1e3 * (r->step.seconds - r->step.kernels_s), r->step.dram_read / 1e9,
            r->step.dram_write / 1e9);
-    printf("band %.1f to %.1f ms: the spreads of the machine's numbers make it %.2f to %.2f times as long (80 %% of %d draws), steps "
+    printf("band %.1f to %.1f ms: the spreads of the machine's numbers make it %.2f to %.2f times as long (80 %% of %d "
+           "draws), steps "
            "measured\non the H200 took %.2f to %.2f times what is predicted for them (mambascope validate)\n",
            1e3 * r->step.seconds * b->both.low, 1e3 * r->step.seconds * b->both.high, b->spread.low, b->spread.high,
            MBA_GPU_SAMPLES, b->validated.low, b->validated.high);
-    puts("bands of operators have the same spreads, and what held-out operators took that are limited by the same (validate, too)");
+    puts("bands of operators have the same spreads, and what held-out operators took that are limited by the same "
+         "(validate, too)");
     if (plan > r->gpu.v[MBA_GPU_memory])
         printf("it would not fit: the plan takes %.1f GB, the machine has %.0f\n", plan, r->gpu.v[MBA_GPU_memory]);
     fprintf(stderr, "%.3f s with the planning; %lld kernels of %lld launches simulated, %lld events, %.2f M events/s\n",
@@ -233,7 +268,7 @@ static mba_status print_spread(const options *o, const mba_simulated *r, mba_sim
             mba_sim_step moved;
             m.v[k] += side ? m.sigma[k] : -m.sigma[k];
             if (m.v[k] < mba_gpu_keys[k].least) m.v[k] = mba_gpu_keys[k].least;
-            if (m.v[k] > mba_gpu_keys[k].most)  m.v[k] = mba_gpu_keys[k].most;
+            if (m.v[k] > mba_gpu_keys[k].most) m.v[k] = mba_gpu_keys[k].most;
             MBA_TRY(mba_sim_program(&moved, sim, r->session.program, &m,
                                     &(mba_sim_how){ .passes = MBA_STEP, .stream = o->w.stream }));
             t[side] = moved.seconds;
@@ -241,7 +276,10 @@ static mba_status print_spread(const options *o, const mba_simulated *r, mba_sim
         }
         const double half = (t[1] - t[0]) / 2;
         sum += half * half;
-        if (fabs(half) > most) { most = fabs(half); worst = k; }
+        if (fabs(half) > most) {
+            most = fabs(half);
+            worst = k;
+        }
     }
     printf("the machine's own spreads: +- %.1f %% of the step, most of it by %s (%.1f %%)\n",
            100 * sqrt(sum) / r->step.seconds, mba_gpu_keys[worst].name, 100 * most / r->step.seconds);
@@ -266,8 +304,7 @@ static mba_status run(const options *o)
     if (st == MBA_OK) st = mba_simulated_run(&r, &o->w, sim);
     if (st == MBA_OK) st = o->kernels ? fill_kernels(t, &r, sim) : find_operators(t, &b, o, &r, sim);
     if (st == MBA_OK) {
-        if (o->csv || o->kernels)
-            st = mba_table_print(t, stdout, mba_table_form_of(o->json, o->csv));
+        if (o->csv || o->kernels) st = mba_table_print(t, stdout, mba_table_form_of(o->json, o->csv));
         else if (o->json) st = print_json(o, &r, t, &b);
         else st = print_text(o, &r, t, &b);
         if (st == MBA_OK && o->spread && !o->json && !o->csv && !o->kernels) st = print_spread(o, &r, sim);
@@ -283,44 +320,56 @@ static mba_status check_options(const options *o)
 {
     const mba_batch_shape    none = { 0 };
     const mba_model_options *m = &o->w.model;
-    const char *what = o->store ? "--store" : o->counted ? "--counted" : o->signatures ? "--signatures" : o->keys ? "--keys" : NULL;
-    const char *with = m->name                                   ? "--model"
-                       : m->set                                  ? "--model-set"
-                       : memcmp(&m->shape, &none, sizeof none)   ? "a size"
-                       : m->precision                            ? "--precision"
-                       : m->recompute                            ? "--recompute"
-                       : m->variants                             ? "--op"
-                       : o->w.stream                             ? "--stream"
-                       : o->kernels                              ? "--kernels"
-                       : o->spread                               ? "--spread"
-                       : o->keys && (o->store || o->counted || o->signatures) ? "--keys"
-                       : o->keys && (o->json || o->csv)          ? "--json or --csv"
-                                                                 : NULL;
+    const char              *what = o->store        ? "--store"
+                                    : o->counted    ? "--counted"
+                                    : o->signatures ? "--signatures"
+                                    : o->keys       ? "--keys"
+                                                    : NULL;
+    const char              *with = m->name                                                ? "--model"
+                                    : m->set                                               ? "--model-set"
+                                    : memcmp(&m->shape, &none, sizeof none)                ? "a size"
+                                    : m->precision                                         ? "--precision"
+                                    : m->recompute                                         ? "--recompute"
+                                    : m->variants                                          ? "--op"
+                                    : o->w.stream                                          ? "--stream"
+                                    : o->kernels                                           ? "--kernels"
+                                    : o->spread                                            ? "--spread"
+                                    : o->keys && (o->store || o->counted || o->signatures) ? "--keys"
+                                    : o->keys && (o->json || o->csv)                       ? "--json or --csv"
+                                                                                           : NULL;
     if (what && with)
-        return mba_fail(MBA_E_ARG, "%s and %s cannot be combined\nwhy: %s would have no effect\nfix: leave one of them out", what, with, with);
+        return mba_fail(MBA_E_ARG,
+                        "%s and %s cannot be combined\nwhy: %s would have no effect\nfix: leave one of them out", what,
+                        with, with);
     if (o->spread && (o->json || o->csv || o->kernels))
-        return mba_fail(MBA_E_ARG, "--spread and %s cannot be combined\nwhy: its result is a sentence below the table of a step\nfix: leave one of them out",
-                        o->json ? "--json" : o->csv ? "--csv" : "--kernels");
+        return mba_fail(MBA_E_ARG,
+                        "--spread and %s cannot be combined\nwhy: its result is a sentence below the table of a "
+                        "step\nfix: leave one of them out",
+                        o->json  ? "--json"
+                        : o->csv ? "--csv"
+                                 : "--kernels");
     return MBA_OK;
 }
 
 mba_status mba_command_simulate(int argc, char **argv)
 {
-    options o = { .w = { .machine = "h200" } };
-    bool    help;
+    options          o = { .w = { .machine = "h200" } };
+    bool             help;
     const mba_option table[] = {
         MBA_WORKLOAD_OPTIONS(&o.w),
-        { "--stream", MBA_OPT_FLAG, &o.w.stream, NULL, "launch kernels one by one instead of as a CUDA graph", 0,
-          0 },
-        { "--kernels", MBA_OPT_FLAG, &o.kernels, NULL, "print every distinct kernel launch by itself, with an empty L2", 0, 0 },
+        { "--stream", MBA_OPT_FLAG, &o.w.stream, NULL, "launch kernels one by one instead of as a CUDA graph", 0, 0 },
+        { "--kernels", MBA_OPT_FLAG, &o.kernels, NULL, "print every distinct kernel launch by itself, with an empty L2",
+          0, 0 },
         { "--store", MBA_OPT_TEXT, &o.store, "FILE.db",
           "simulate the kernels of a store, of any program, from their counters", 0, 0 },
         { "--counted", MBA_OPT_TEXT, &o.counted, "FILE",
           "simulate the kernels of a table by tools/kernel_points --foreign", 0, 0 },
         { "--signatures", MBA_OPT_TEXT, &o.signatures, "FILE",
           "simulate kernels known by their counters alone (src/sim/signature.h)", 0, 0 },
-        { "--spread", MBA_OPT_FLAG, &o.spread, NULL, "say how the uncertainty of the machine's numbers changes the step", 0, 0 },
-        { "--keys", MBA_OPT_FLAG, &o.keys, NULL, "list the keys that --set changes, with values and meaning, and exit", 0, 0 },
+        { "--spread", MBA_OPT_FLAG, &o.spread, NULL,
+          "say how the uncertainty of the machine's numbers changes the step", 0, 0 },
+        { "--keys", MBA_OPT_FLAG, &o.keys, NULL, "list the keys that --set changes, with values and meaning, and exit",
+          0, 0 },
         { "--json", MBA_OPT_FLAG, &o.json, NULL, "print JSON", 0, 0 },
         { "--csv", MBA_OPT_FLAG, &o.csv, NULL, "print CSV", 0, 0 },
         { 0 },
@@ -343,9 +392,12 @@ mba_status mba_command_simulate(int argc, char **argv)
     if (o.w.changes && !*o.w.changes) o.w.changes = NULL;
     MBA_TRY(check_options(&o));
     if (o.store || o.signatures || o.counted)
-        return mba_simulate_foreign(&(mba_simulate_foreign_options){ .machine = o.w.machine, .changes = o.w.changes, .store = o.store,
-                                                       .counted = o.counted, .signatures = o.signatures,
-                                                       .form = mba_table_form_of(o.json, o.csv) });
+        return mba_simulate_foreign(&(mba_simulate_foreign_options){ .machine = o.w.machine,
+                                                                     .changes = o.w.changes,
+                                                                     .store = o.store,
+                                                                     .counted = o.counted,
+                                                                     .signatures = o.signatures,
+                                                                     .form = mba_table_form_of(o.json, o.csv) });
     if (!o.w.model.name) o.w.model.name = "mamba2-130m";
     if (!o.keys) return run(&o);
     mba_gpu m;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* simulate_foreign.c -- see simulate_foreign.h. */
 #include "cli/simulate_foreign.h"
 
@@ -11,11 +12,14 @@
 #include "cli/validated.h"
 #include "sim/signature.h"
 
-#define SIGNATURE_COLUMNS                                                                                           \
-    { "kernel", "kernel", NULL }, { "grid", "grid", "%.0f" }, { "resident", "blocks/SM", "%.0f" },                   \
-    { "us", "us", "%.1f" }, { "dram_gbs", "DRAM, GB/s", "%.0f" }, { "dram_percent", "of peak, %", "%.0f" },          \
-    { "tensor", "tensor, %", "%.0f" }, { "fma", "FMA, %", "%.0f" }, { "alu", "ALU, %", "%.0f" },                     \
-    { "sfu", "SFU, %", "%.0f" }, { "bound", "bound by", NULL }
+#define SIGNATURE_COLUMNS \
+    { "kernel", "kernel", NULL }, { "grid", "grid", "%.0f" }, { "resident", "blocks/SM", "%.0f" }, \
+        { "us", "us", "%.1f" }, { "dram_gbs", "DRAM, GB/s", "%.0f" }, { "dram_percent", "of peak, %", "%.0f" }, \
+        { "tensor", "tensor, %", "%.0f" }, { "fma", "FMA, %", "%.0f" }, { "alu", "ALU, %", "%.0f" }, \
+        { "sfu", "SFU, %", "%.0f" }, \
+    { \
+        "bound", "bound by", NULL \
+    }
 static const mba_column signature_columns[] = { SIGNATURE_COLUMNS, { 0 } };
 
 static mba_status signature_row(mba_table *t, mba_sim_result *r, const mba_sim_kernel *k, const mba_gpu *m)
@@ -54,19 +58,25 @@ static mba_status signature_rows(mba_table *t, int *n, const char *path, const m
 
 /* ---- kernels by their counts, with bands ---- */
 
-#define BAND_COLUMNS { "at_least_us", "at least, us", "%.1f" }, { "at_most_us", "at most", "%.1f" }
-static const mba_column counted_columns[] = { SIGNATURE_COLUMNS, BAND_COLUMNS,
-                                              { "measured_us", "measured there, us", "%.1f" }, { 0 } };
-static const mba_column stored_columns[] = { SIGNATURE_COLUMNS, BAND_COLUMNS, { "launches", "launches a step", "%.0f" },
+#define BAND_COLUMNS \
+    { "at_least_us", "at least, us", "%.1f" }, { "at_most_us", "at most", "%.1f" }
+static const mba_column counted_columns[] = {
+    SIGNATURE_COLUMNS, BAND_COLUMNS, { "measured_us", "measured there, us", "%.1f" }, { 0 }
+};
+static const mba_column stored_columns[] = { SIGNATURE_COLUMNS,
+                                             BAND_COLUMNS,
+                                             { "launches", "launches a step", "%.0f" },
                                              { "measured_us", "measured, us", "%.1f" },
-                                             { "error", "off there, %", "%+.0f" }, { 0 } };
+                                             { "error", "off there, %", "%+.0f" },
+                                             { 0 } };
 
-/* What kernels of a step add up to, drawn machines and all. The H200's own spreads are within what its kernels are off. */
+/* What kernels of a step add up to, drawn machines and all. The H200's own spreads are within what its kernels are
+ * off. */
 typedef struct sums {
     mba_error_bands kernels;
-    mba_band     steps;
-    bool         draws;
-    double       us, measured_us, drawn_us[MBA_GPU_SAMPLES];
+    mba_band        steps;
+    bool            draws;
+    double          us, measured_us, drawn_us[MBA_GPU_SAMPLES];
 } sums;
 
 static mba_status begin(sums *s, const mba_gpu *m)
@@ -86,7 +96,7 @@ static mba_status draw(double times[MBA_GPU_SAMPLES], const mba_profiled_kernel 
         MBA_TRY(mba_profiled_lower(&k, c, &drawn));
         MBA_TRY(mba_sim_run(&r, &k, &drawn, MBA_SIM_FAST));
         if (i < 0) undrawn = r.seconds;
-        else       times[i] = r.seconds / undrawn;
+        else times[i] = r.seconds / undrawn;
     }
     return MBA_OK;
 }
@@ -103,10 +113,10 @@ static mba_status counted_row(mba_table *t, sums *s, const mba_profiled_kernel *
     for (int i = 0; i < MBA_GPU_SAMPLES; i++) times[i] = 1;
     if (s->draws) MBA_TRY(draw(times, c, m));
     for (int i = 0; i < MBA_GPU_SAMPLES; i++) s->drawn_us[i] += c->launches * us * times[i];
-    b = mba_band_combine(b, mba_band_of_samples(times));         // and the answer itself is in it
+    b = mba_band_combine(b, mba_band_of_samples(times)); // and the answer itself is in it
     mba_table_number(t, us * b.low);
     mba_table_number(t, us * b.high);
-    s->us          += c->launches * us;
+    s->us += c->launches * us;
     s->measured_us += c->launches * c->us;
     return MBA_OK;
 }
@@ -122,8 +132,8 @@ static mba_band band_of_sum(const sums *s)
 static mba_status counted_rows(mba_table *t, int *n, const char *path, const mba_gpu *m)
 {
     mba_profiled_set *d;
-    sums             s;
-    double           without_us = 0;
+    sums              s;
+    double            without_us = 0;
     MBA_TRY(mba_profiled_load(&d, path));
     mba_status st = begin(&s, m);
     for (int i = 0; i < d->n && st == MBA_OK; i++) {
@@ -136,9 +146,12 @@ static mba_status counted_rows(mba_table *t, int *n, const char *path, const mba
         if (st == MBA_OK) mba_table_number(t, d->one[i].us);
     }
     if (st == MBA_OK && !*n)
-        st = mba_fail(MBA_E_FORMAT, "%s has no kernel with counts\nwhy: kernels without plans are known by the instructions, "
-                      "loads and bytes that were counted\nfix: tools/kernel_points, of a store with the sets roofline, cache "
-                      "and signature", path);
+        st = mba_fail(
+            MBA_E_FORMAT,
+            "%s has no kernel with counts\nwhy: kernels without plans are known by the instructions, "
+            "loads and bytes that were counted\nfix: tools/kernel_points, of a store with the sets roofline, cache "
+            "and signature",
+            path);
     if (st == MBA_OK && *n < d->n)
         fprintf(stderr, "%d kernels of %.2f ms without counts are left out\n", d->n - *n, 1e-3 * without_us);
     mba_profiled_destroy(d);
@@ -151,9 +164,13 @@ static mba_status say_how_far_off(bool counted)
     mba_prediction_error *off = NULL;
     if (counted) MBA_TRY(mba_prediction_error_held_out(&off));
     if (off)
-        fprintf(stderr, "how far off: %d kernels of our steps by their counts alone, held out, on the H200: %.0f %% on average,\n"
-                "90th percentile %.0f, worst %.0f (%.48s)\n", off->n, off->mean, off->p90, off->worst, off->worst_kernel);
-    else fputs("how far off: nobody has compared these; docs/results/simulator.md has the peers' SSD kernels\n", stderr);
+        fprintf(
+            stderr,
+            "how far off: %d kernels of our steps by their counts alone, held out, on the H200: %.0f %% on average,\n"
+            "90th percentile %.0f, worst %.0f (%.48s)\n",
+            off->n, off->mean, off->p90, off->worst, off->worst_kernel);
+    else
+        fputs("how far off: nobody has compared these; docs/results/simulator.md has the peers' SSD kernels\n", stderr);
     mba_prediction_error_destroy(off);
     return MBA_OK;
 }
@@ -175,7 +192,8 @@ static mba_status run_signatures(const mba_simulate_foreign_options *o, const mb
 
 /* ---- a store ---- */
 
-static mba_status stored_rows(mba_table *t, sums *sum, const mba_store_kernels *s, const mba_prediction_error *off, const mba_gpu *m)
+static mba_status stored_rows(mba_table *t, sums *sum, const mba_store_kernels *s, const mba_prediction_error *off,
+                              const mba_gpu *m)
 {
     for (int i = 0; i < s->kernels.n; i++) {
         const mba_profiled_kernel *c = &s->kernels.one[i];
@@ -187,35 +205,42 @@ static mba_status stored_rows(mba_table *t, sums *sum, const mba_store_kernels *
     return MBA_OK;
 }
 
-static void say_store(const mba_simulate_foreign_options *o, const mba_store_kernels *s, const mba_prediction_error *off, const sums *sum, const mba_gpu *m)
+static void say_store(const mba_simulate_foreign_options *o, const mba_store_kernels *s,
+                      const mba_prediction_error *off, const sums *sum, const mba_gpu *m)
 {
     const mba_band b = band_of_sum(sum);
-    mba_say(stderr, "SIMULATED on %s%s%s from what was counted on the %s (grade C)\n"
-            "kernels of a step: %.2f ms (%.1f to %.1f); measured there %.2f ms", m->name, o->changes ? " with " : "",
-            o->changes ? o->changes : "", s->gpu, 1e-3 * sum->us, 1e-3 * sum->us * b.low, 1e-3 * sum->us * b.high,
-            1e-3 * sum->measured_us);
-    if (s->without) fprintf(stderr, "; %d kernels of %.2f ms without counts are left out", s->without, 1e-3 * s->without_us);
+    mba_say(stderr,
+            "SIMULATED on %s%s%s from what was counted on the %s (grade C)\n"
+            "kernels of a step: %.2f ms (%.1f to %.1f); measured there %.2f ms",
+            m->name, o->changes ? " with " : "", o->changes ? o->changes : "", s->gpu, 1e-3 * sum->us,
+            1e-3 * sum->us * b.low, 1e-3 * sum->us * b.high, 1e-3 * sum->measured_us);
+    if (s->without)
+        fprintf(stderr, "; %d kernels of %.2f ms without counts are left out", s->without, 1e-3 * s->without_us);
     if (off->machine)
-        mba_say(stderr, "\nhow far off: simulated on %s, where they were measured, these kernels are %.0f %% off on average "
-                "(90th percentile %.0f,\nworst %.0f: %.48s), their sum %+.1f %%\n", off->machine, off->mean, off->p90, off->worst,
-                off->worst_kernel, off->sum);
+        mba_say(stderr,
+                "\nhow far off: simulated on %s, where they were measured, these kernels are %.0f %% off on average "
+                "(90th percentile %.0f,\nworst %.0f: %.48s), their sum %+.1f %%\n",
+                off->machine, off->mean, off->p90, off->worst, off->worst_kernel, off->sum);
     else
-        mba_say(stderr, "\nhow far off: not known, no machine file is one of the %s; mambascope calibrate makes one there\n",
+        mba_say(stderr,
+                "\nhow far off: not known, no machine file is one of the %s; mambascope calibrate makes one there\n",
                 s->gpu);
-    fprintf(stderr, "bands: what %d kernels of the H200 took that were predicted like this, by what limits them (%.0f %% lie in "
-            "those of the others;\n80 asked); all of a step together took %.2f to %.2f times as long%s\n", sum->kernels.points,
-            100.0 * sum->kernels.inside / sum->kernels.points, sum->steps.low, sum->steps.high,
-            sum->draws ? "; with the spreads of this machine's numbers" : "");
+    fprintf(
+        stderr,
+        "bands: what %d kernels of the H200 took that were predicted like this, by what limits them (%.0f %% lie in "
+        "those of the others;\n80 asked); all of a step together took %.2f to %.2f times as long%s\n",
+        sum->kernels.points, 100.0 * sum->kernels.inside / sum->kernels.points, sum->steps.low, sum->steps.high,
+        sum->draws ? "; with the spreads of this machine's numbers" : "");
 }
 
 /* Every kernel of a store by its counts, beside its time on the GPU that it was counted on and how far a simulation of
  * that GPU is from it: the error of kernels that the simulator knows nothing else of. */
 static mba_status run_store(const mba_simulate_foreign_options *o, const mba_gpu *m)
 {
-    mba_store_kernels s;
-    sums       sum;
-    mba_table *t = NULL;
-    mba_prediction_error   *off = NULL;
+    mba_store_kernels     s;
+    sums                  sum;
+    mba_table            *t = NULL;
+    mba_prediction_error *off = NULL;
     MBA_TRY(mba_store_kernels_load(&s, o->store));
     mba_status st = begin(&sum, m);
     if (st == MBA_OK) st = mba_table_create(&t, stored_columns);

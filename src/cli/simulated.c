@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* simulated.c -- see simulated.h. */
 #include "cli/simulated.h"
 
@@ -7,7 +8,7 @@
 #include "cli/progress.h"
 
 const mba_model_options mba_full_size[] = {
-    { .name = "mamba-130m",  .shape = { .batch = 8, .length = 2048 } },
+    { .name = "mamba-130m", .shape = { .batch = 8, .length = 2048 } },
     { .name = "mamba2-130m", .shape = { .batch = 8, .length = 2048 } },
     { .name = "hybrid-130m", .shape = { .batch = 8, .length = 2048 } },
     { .name = "mambavision-t", .shape = { .batch = 128 } },
@@ -20,7 +21,7 @@ static mba_status options_of(mba_session_options *so, const mba_model_options *m
     MBA_TRY(mba_model_preset(&so->model, m->name));
     MBA_TRY(mba_model_set(&so->model, m->set));
     mba_batch_shape shape = m->shape;
-    if (so->model.task == MBA_TASK_TEXT && !shape.batch)  shape.batch = 8;
+    if (so->model.task == MBA_TASK_TEXT && !shape.batch) shape.batch = 8;
     if (so->model.task == MBA_TASK_TEXT && !shape.length) shape.length = 2048;
     MBA_TRY(mba_model_shape(&so->model, &shape));
     if (m->precision && strcmp(m->precision, "fp32") && strcmp(m->precision, "bf16"))
@@ -36,28 +37,29 @@ mba_status mba_simulated_machine(mba_simulated *r, const char *machine, const ch
     MBA_TRY(mba_gpu_load(&r->gpu, machine));
     MBA_TRY(mba_gpu_set(&r->gpu, changes));
     r->machine = mba_gpu_for_plans(&r->gpu);
-    r->device  = (mba_device){ .name = "simulated", .machine = &r->machine };
+    r->device = (mba_device){ .name = "simulated", .machine = &r->machine };
     return MBA_OK;
 }
 
 mba_status mba_simulated_plan(mba_simulated *r, const mba_workload *w)
 {
     mba_session_options so = { .backward = true, .update = true, .adamw = mba_adamw_defaults() };
-    mba_model_options run = { .recompute = w->model.recompute,
-                              .variants = w->model.variants,
-                              .threads = w->model.threads };
+    mba_model_options   run = { .recompute = w->model.recompute,
+                                .variants = w->model.variants,
+                                .threads = w->model.threads };
     MBA_TRY(mba_simulated_machine(r, w->machine ? w->machine : "h200", w->changes));
     MBA_TRY(mba_run_options_apply(&run, &so));
     MBA_TRY(options_of(&so, &w->model));
-    so.device       = &r->device;
-    so.memory_bytes = INT64_MAX;                  // a machine that is too small is told by the caller, not refused
+    so.device = &r->device;
+    so.memory_bytes = INT64_MAX; // a machine that is too small is told by the caller, not refused
     return mba_session_plan(&r->session, &so);
 }
 
 static mba_sim_how how_of(const mba_workload *w)
 {
-    return (mba_sim_how){ .passes = MBA_STEP, .stream = w->stream, .persistent = w->persistent, .ring = w->ring,
-                          .keep = w->keep };
+    return (mba_sim_how){
+        .passes = MBA_STEP, .stream = w->stream, .persistent = w->persistent, .ring = w->ring, .keep = w->keep
+    };
 }
 
 mba_status mba_simulated_step(mba_simulated *r, const mba_workload *w, mba_sim *sim)
@@ -88,8 +90,8 @@ mba_status mba_simulated_draws(double *times, const mba_simulated *r, const mba_
                                const int *part, int parts)
 {
     mba_sim_how how = how_of(w);
-    double     *seconds = calloc((size_t)parts + 1, sizeof *seconds), *undrawn = calloc((size_t)parts + 1, sizeof *undrawn);
-    mba_status  st = seconds && undrawn ? MBA_OK : mba_fail(MBA_E_NOMEM, "no memory for %d parts of a step", parts);
+    double *seconds = calloc((size_t)parts + 1, sizeof *seconds), *undrawn = calloc((size_t)parts + 1, sizeof *undrawn);
+    mba_status st = seconds && undrawn ? MBA_OK : mba_fail(MBA_E_NOMEM, "no memory for %d parts of a step", parts);
     how.tier = MBA_SIM_FAST;
     how.load = r->step.load;
     for (int i = -1; i < MBA_GPU_SAMPLES && st == MBA_OK; i++) {

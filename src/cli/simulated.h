@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* simulated.h -- a workload on a machine that is not there: what `simulate`, `sweep`, `validate` and `suite` share.
  *
  *     mba_workload w = { .machine = "h200", .model = { .name = "mamba2-130m" } };     // 8 x 2048 unless told
@@ -14,11 +15,11 @@
 #include "sim/step.h"
 
 typedef struct mba_workload {
-    const char       *machine, *changes;          /* as mba_gpu_load and mba_gpu_set take them */
-    mba_model_options model;                      /* name, set, shape, precision, recompute, variants */
-    bool              stream, persistent;         /* launched one by one; blocks that stay and take tiles in a loop */
-    int64_t           ring;                       /* stages of every ring of asynchronous copies; 0: as planned */
-    const char       *keep;                       /* scratch that never leaves the chip: mba_sim_how */
+    const char       *machine, *changes;  /* as mba_gpu_load and mba_gpu_set take them */
+    mba_model_options model;              /* name, set, shape, precision, recompute, variants */
+    bool              stream, persistent; /* launched one by one; blocks that stay and take tiles in a loop */
+    int64_t           ring;               /* stages of every ring of asynchronous copies; 0: as planned */
+    const char       *keep;               /* scratch that never leaves the chip: mba_sim_how */
 } mba_workload;
 
 /* The five workloads at full size: 130m language models at 8 x 2048 tokens, 128 images, 128 graphs. The last has no
@@ -26,12 +27,12 @@ typedef struct mba_workload {
 extern const mba_model_options mba_full_size[];
 
 typedef struct mba_simulated {
-    mba_gpu           gpu;
-    mba_machine       machine;
-    mba_device        device;
-    mba_session       session;                    /* planned, never bound */
-    mba_sim_step      step;
-    double            units, seconds_taken;       /* tokens, images or graphs of a step; of this computer */
+    mba_gpu      gpu;
+    mba_machine  machine;
+    mba_device   device;
+    mba_session  session; /* planned, never bound */
+    mba_sim_step step;
+    double       units, seconds_taken; /* tokens, images or graphs of a step; of this computer */
 } mba_simulated;
 
 /* The machine alone: r->device is one to plan for. r must stay where it is, its parts point at each other. */
@@ -41,11 +42,12 @@ MBA_MUST mba_status mba_simulated_plan(mba_simulated *r, const mba_workload *w);
 MBA_MUST mba_status mba_simulated_step(mba_simulated *r, const mba_workload *w, mba_sim *sim);
 /* Plans, then simulates a training step. */
 MBA_MUST mba_status mba_simulated_run(mba_simulated *r, const mba_workload *w, mba_sim *sim);
-/* How many times as long the same step takes on MBA_GPU_SAMPLES machines within the spreads of its numbers (sim/uncertainty.h).
- * `part` says for every node which of `parts` it belongs to: MBA_GPU_SAMPLES times follow for each of them. NULL and 0: none. */
+/* How many times as long the same step takes on MBA_GPU_SAMPLES machines within the spreads of its numbers
+ * (sim/uncertainty.h). `part` says for every node which of `parts` it belongs to: MBA_GPU_SAMPLES times follow for each
+ * of them. NULL and 0: none. */
 MBA_MUST mba_status mba_simulated_draws(double *times, const mba_simulated *r, const mba_workload *w, mba_sim *sim,
                                         const int *part, int parts);
-void                mba_simulated_end(mba_simulated *r);          /* half-made ones are fine */
+void                mba_simulated_end(mba_simulated *r); /* half-made ones are fine */
 
 /* 'A': kernels checked by counters on a calibrated machine; none is yet. 'B': validated against measured times of that
  * machine. 'C': another machine, a changed one, or kernels imagined to run there. */

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* step_plan.c -- see step_plan.h. */
 #include "cli/step_plan.h"
 
@@ -11,10 +12,14 @@
 /* The keys of a batch: batch and length, batch and image, or graphs, max_nodes and max_edges. */
 static void put_shape(json_t *o, const mba_model *m)
 {
-    const struct { const char *key; mba_task task; int64_t value; } shape[] = {
-        { "batch", MBA_TASK_TEXT, m->lm.batch },       { "length", MBA_TASK_TEXT, m->lm.length },
-        { "batch", MBA_TASK_IMAGES, m->vision.batch }, { "image", MBA_TASK_IMAGES, m->vision.image },
-        { "graphs", MBA_TASK_GRAPHS, m->graph.graphs }, { "max_nodes", MBA_TASK_GRAPHS, m->graph.nodes },
+    const struct {
+        const char *key;
+        mba_task    task;
+        int64_t     value;
+    } shape[] = {
+        { "batch", MBA_TASK_TEXT, m->lm.batch },          { "length", MBA_TASK_TEXT, m->lm.length },
+        { "batch", MBA_TASK_IMAGES, m->vision.batch },    { "image", MBA_TASK_IMAGES, m->vision.image },
+        { "graphs", MBA_TASK_GRAPHS, m->graph.graphs },   { "max_nodes", MBA_TASK_GRAPHS, m->graph.nodes },
         { "max_edges", MBA_TASK_GRAPHS, m->graph.edges },
     };
     for (size_t i = 0; i < sizeof shape / sizeof *shape; i++)
@@ -31,25 +36,23 @@ static int64_t kept_bytes(const mba_session *s, bool kept)
 
 static json_t *cost_json(const mba_session *s)
 {
-    const mba_cost    c   = mba_graph_cost(s->graph, MBA_STEP);
+    const mba_cost         c = mba_graph_cost(s->graph, MBA_STEP);
     const mba_memory_plan *lay = &s->program->layout;
-    json_t *memory = json_object();
+    json_t                *memory = json_object();
     for (int r = 0; r < MBA_ROLES; r++)
         if (lay->role_bytes[r])
             json_object_set_new(memory, mba_role_name((mba_role)r), json_integer((json_int_t)lay->role_bytes[r]));
     if (mba_program_ahead_bytes(s->program))
-        json_object_set_new(memory, "inputs of the next run", json_integer((json_int_t)mba_program_ahead_bytes(s->program)));
+        json_object_set_new(memory, "inputs of the next run",
+                            json_integer((json_int_t)mba_program_ahead_bytes(s->program)));
     json_object_set_new(memory, "step arena", json_integer((json_int_t)lay->arena_bytes[MBA_ACT]));
     json_t *o = json_pack("{s:s, s:s, s:I, s:I, s:I, s:I, s:b, s:i, s:{s:f, s:f, s:f}, s:{s:f, s:f}, s:o}", "model",
-                          mba_model_name(&s->model),
-                          "task", mba_task_name(s->model.task), "parameters", (json_int_t)mba_session_parameters(s),
-                          "plan_bytes",
+                          mba_model_name(&s->model), "task", mba_task_name(s->model.task), "parameters",
+                          (json_int_t)mba_session_parameters(s), "plan_bytes",
                           (json_int_t)mba_program_bytes(s->program), "kept_bytes", (json_int_t)kept_bytes(s, true),
                           "remade_bytes", (json_int_t)kept_bytes(s, false), "recompute", (int)s->recomputes, "nodes",
-                              (int)s->graph->nnodes,
-                          "flops", "tensor", c.tensor_flops, "vector", c.vector_flops, "special", c.special_ops,
-                          "bytes", "read",
-                          c.read_bytes, "write", c.write_bytes, "memory", memory);
+                          (int)s->graph->nnodes, "flops", "tensor", c.tensor_flops, "vector", c.vector_flops, "special",
+                          c.special_ops, "bytes", "read", c.read_bytes, "write", c.write_bytes, "memory", memory);
     put_shape(o, &s->model);
     return o;
 }
@@ -68,7 +71,10 @@ static void fold(char *out, size_t room, const char *name)
     snprintf(out, room, "%s", name);
 }
 
-typedef struct parameter_row { char name[96]; int64_t n, count; } parameter_row;
+typedef struct parameter_row {
+    char    name[96];
+    int64_t n, count;
+} parameter_row;
 
 static int collect_rows(parameter_row *rows, const mba_session *s)
 {
@@ -105,15 +111,17 @@ static void print_cost(FILE *f, const mba_session *s)
 {
     fprintf(f, "%-10s %14s %14s %14s %12s %12s\n", "pass", "tensor GFLOP", "vector GFLOP", "special Gop", "read GB",
             "written GB");
-    for (unsigned pass = MBA_FORWARD; pass <= MBA_STEP;
-         pass = pass == MBA_UPDATE ? MBA_STEP : pass == MBA_STEP ? MBA_STEP + 1 : pass << 1) {
+    for (unsigned pass = MBA_FORWARD; pass <= MBA_STEP; pass = pass == MBA_UPDATE ? MBA_STEP
+                                                               : pass == MBA_STEP ? MBA_STEP + 1
+                                                                                  : pass << 1) {
         const mba_cost c = mba_graph_cost(s->graph, pass);
         fprintf(f, "%-10s %14.3f %14.3f %14.3f %12.3f %12.3f\n",
                 pass == MBA_STEP ? "step" : mba_pass_name((mba_pass)pass), c.tensor_flops / 1e9, c.vector_flops / 1e9,
                 c.special_ops / 1e9, c.read_bytes / 1e9, c.write_bytes / 1e9);
     }
     fputs("(the least any implementation computes and moves; an FMA is 2 FLOP; a step needs less than its passes\n"
-          " by themselves where backward makes the loss as well)\n\n", f);
+          " by themselves where backward makes the loss as well)\n\n",
+          f);
 }
 
 /* Of what gradients could make again, how much is kept: `--memory` decides (train/session.h). */
@@ -123,8 +131,8 @@ static void print_kept(FILE *f, const mba_session *s)
     const mba_size_unit      u = mba_size_unit_of(mba_program_bytes(s->program));
     for (int k = 0; k < MBA_RECOMPUTE_KINDS; k++)
         if (s->graph->kept[k] + s->graph->recomputed_bytes[k])
-            fprintf(f, "%-22s %12.3f %s kept, %.3f %s made again\n", name[k], (double)s->graph->kept[k] / u.bytes, u.name,
-                    (double)s->graph->recomputed_bytes[k] / u.bytes, u.name);
+            fprintf(f, "%-22s %12.3f %s kept, %.3f %s made again\n", name[k], (double)s->graph->kept[k] / u.bytes,
+                    u.name, (double)s->graph->recomputed_bytes[k] / u.bytes, u.name);
 }
 
 mba_status mba_step_plan_print(const mba_session *s, const mba_on_machine *there, bool json)

@@ -1,5 +1,6 @@
-/* step_plan.h -- what a planned training step costs, for `train --dry-run`: parameters, least work, memory, and whether it
- * fits a machine that is not here. */
+// SPDX-License-Identifier: Apache-2.0
+/* step_plan.h -- what a planned training step costs, for `train --dry-run`: parameters, least work, memory, and whether
+ * it fits a machine that is not here. */
 #ifndef MBA_STEP_PLAN_H
 #define MBA_STEP_PLAN_H
 

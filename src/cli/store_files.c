@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* store_files.c -- see store_files.h. */
 #include "cli/store_files.h"
 
@@ -15,11 +16,13 @@ static mba_status look_at(const char *path)
     mba_status    st = mba_store_open(&s, path);
     if (st == MBA_OK) st = mba_analysis_create(&a, s);
     if (st == MBA_OK && !a->nsheet && !a->nnodes && !a->nkernels)
-        st = mba_fail(MBA_E_FORMAT, "'%s' is an empty store\nwhy: the run that made it was ended before it had begun\n"
-                                    "fix: mambascope profile, again", path);
+        st = mba_fail(MBA_E_FORMAT,
+                      "'%s' is an empty store\nwhy: the run that made it was ended before it had begun\n"
+                      "fix: mambascope profile, again",
+                      path);
     mba_analysis_destroy(a);
     const mba_status closed = mba_store_close(s);
-    (void)closed;                                  // it was only read
+    (void)closed; // it was only read
     return st;
 }
 
@@ -36,12 +39,12 @@ mba_status mba_stores_open_good(mba_stores *r, const char *const *path, int n, i
     const char *good[MBA_RUNS_MAX];
     char        left_out[sizeof r->left_out] = "";
     int         k = 0, first = shown ? *shown : n, kept = 0;
-    if (n < 1 || n > MBA_RUNS_MAX) return mba_stores_open(r, path, n);       // says what is wrong
+    if (n < 1 || n > MBA_RUNS_MAX) return mba_stores_open(r, path, n); // says what is wrong
     if (n == 1) MBA_TRY(look_at(path[0]));
     if (n == 1) return mba_stores_open(r, path, n);
     for (int i = 0; i < n; i++) {
         const mba_status st = look_at(path[i]);
-        if (st == MBA_E_NOMEM) return st;                                   // the store may be sound
+        if (st == MBA_E_NOMEM) return st; // the store may be sound
         if (st != MBA_OK) {
             leave_out(left_out, sizeof left_out, path[i]);
             continue;
@@ -50,9 +53,11 @@ mba_status mba_stores_open_good(mba_stores *r, const char *const *path, int n, i
         good[k++] = path[i];
     }
     if (!k)
-        return mba_fail(MBA_E_FORMAT, "none of the %d stores can be read\nwhy: see above\n"
-                                      "fix: name stores of `mambascope profile` or `suite`; mambascope export FILE.db --check "
-                                      "says whether one is sound", n);
+        return mba_fail(MBA_E_FORMAT,
+                        "none of the %d stores can be read\nwhy: see above\n"
+                        "fix: name stores of `mambascope profile` or `suite`; mambascope export FILE.db --check "
+                        "says whether one is sound",
+                        n);
     MBA_TRY(mba_stores_open(r, good, k));
     snprintf(r->left_out, sizeof r->left_out, "%s", left_out);
     if (shown) *shown = kept;
@@ -73,8 +78,10 @@ mba_status mba_output_check(const char *path)
 {
     mba_writer *w = NULL;
     if (is_database(path))
-        return mba_fail(MBA_E_ARG, "'%s' is a store\nwhy: what was measured would be gone\nfix: name another file, or remove "
-                                   "it", path);
+        return mba_fail(MBA_E_ARG,
+                        "'%s' is a store\nwhy: what was measured would be gone\nfix: name another file, or remove "
+                        "it",
+                        path);
     MBA_TRY(mba_writer_create(&w, path));
     mba_writer_destroy(w);
     return MBA_OK;

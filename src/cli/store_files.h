@@ -1,5 +1,6 @@
-/* store_files.h -- stores for a report, where one that cannot be read must not cost the others, and files that are written
- * beside stores, where none may cost a store. */
+// SPDX-License-Identifier: Apache-2.0
+/* store_files.h -- stores for a report, where one that cannot be read must not cost the others, and files that are
+ * written beside stores, where none may cost a store. */
 #ifndef MBA_CLI_STORE_FILES_H
 #define MBA_CLI_STORE_FILES_H
 

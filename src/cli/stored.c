@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* stored.c -- see stored.h. Metrics and factors: sim/counters.def. */
 #include "cli/stored.h"
 
@@ -9,7 +10,11 @@
 /* ---- counts ---- */
 
 /* sim/counters.def says which metrics give which count. */
-typedef struct source { mba_profiled_metric what; const char *metric; double factor; } source;
+typedef struct source {
+    mba_profiled_metric what;
+    const char         *metric;
+    double              factor;
+} source;
 static const source sources[] = {
 #define COUNT(what, metric, seen) { MBA_N_##what, metric, 1 / (double)(seen) },
 #define HELP(name, metric)
@@ -41,8 +46,14 @@ static const char *const helps[HELPS] = {
 #define ADDED(least, share) static const double added_least = least, added_share = share;
 #include "sim/counters.def"
 
-typedef struct counters { const mba_row_counter *row; int64_t n; double sms; } counters;
-typedef struct found { double source[SOURCES], help[HELPS]; } found;
+typedef struct counters {
+    const mba_row_counter *row;
+    int64_t                n;
+    double                 sms;
+} counters;
+typedef struct found {
+    double source[SOURCES], help[HELPS];
+} found;
 
 /* A file from elsewhere may hold anything; a count beyond these bounds is none. */
 static double sane(double v) { return v >= 0 && v <= 1e15 ? v : NAN; }
@@ -50,12 +61,14 @@ static double sane(double v) { return v >= 0 && v <= 1e15 ? v : NAN; }
 static void find(found *f, const counters *all, int64_t kernel)
 {
     for (int i = 0; i < SOURCES; i++) f->source[i] = NAN;
-    for (int i = 0; i < HELPS; i++)   f->help[i] = NAN;
+    for (int i = 0; i < HELPS; i++) f->help[i] = NAN;
     for (int64_t r = 0; r < all->n; r++) {
         const mba_row_counter *c = &all->row[r];
         if (c->kernel != kernel || !c->metric) continue;
-        for (int i = 0; i < SOURCES; i++) if (!strcmp(c->metric, sources[i].metric)) f->source[i] = sane(c->value);
-        for (int i = 0; i < HELPS; i++)   if (!strcmp(c->metric, helps[i])) f->help[i] = sane(c->value);
+        for (int i = 0; i < SOURCES; i++)
+            if (!strcmp(c->metric, sources[i].metric)) f->source[i] = sane(c->value);
+        for (int i = 0; i < HELPS; i++)
+            if (!strcmp(c->metric, helps[i])) f->help[i] = sane(c->value);
     }
 }
 
@@ -88,18 +101,18 @@ static void launched(mba_profiled_kernel *c, const mba_row_kernel *k)
 {
     snprintf(c->kernel, sizeof c->kernel, "%s", k->name ? k->name : k->symbol ? k->symbol : "?");
     snprintf(c->op, sizeof c->op, "%s", k->op && *k->op ? k->op : "-");
-    c->grid       = fmin(bounded(k->grid_x, 1) * bounded(k->grid_y, 1) * bounded(k->grid_z, 1), 0x1p41);
-    c->block      = fmin(bounded(k->block_x, 1) * bounded(k->block_y, 1) * bounded(k->block_z, 1), 0x1p31);
-    c->cluster    = bounded(k->cluster, 1);
-    c->regs       = bounded(k->regs, 0);
+    c->grid = fmin(bounded(k->grid_x, 1) * bounded(k->grid_y, 1) * bounded(k->grid_z, 1), 0x1p41);
+    c->block = fmin(bounded(k->block_x, 1) * bounded(k->block_y, 1) * bounded(k->block_z, 1), 0x1p31);
+    c->cluster = bounded(k->cluster, 1);
+    c->regs = bounded(k->regs, 0);
     c->smem_bytes = bounded(k->smem_static_bytes, 0) + bounded(k->smem_dynamic_bytes, 0);
 }
 
 typedef struct times {
     const mba_row_kernel *kernel;
-    int64_t               n, *launches, steps, step, at, seen;        /* at, seen: whose events come, how many have */
+    int64_t               n, *launches, steps, step, at, seen; /* at, seen: whose events come, how many have */
     double               *us;
-    bool                  found;                              /* steps were found: events without one lie outside */
+    bool                  found; /* steps were found: events without one lie outside */
 } times;
 
 static int64_t place_of(const times *t, const mba_row_event *e)
@@ -128,7 +141,7 @@ static mba_status see_time(void *ctx, const void *row)
     const int64_t        at = place_of(t, e);
     if (at < 0) return MBA_OK;
     t->seen = at == t->at ? t->seen + 1 : 0;
-    t->at   = at;
+    t->at = at;
     if (t->seen == t->launches[at] / 2) t->us[at] = 1e-3 * (double)e->duration_ns;
     return MBA_OK;
 }
@@ -136,7 +149,7 @@ static mba_status see_time(void *ctx, const void *row)
 static int longest_first(const void *x, const void *y)
 {
     const mba_profiled_kernel *a = x, *b = y;
-    const double              s = a->launches * a->us, t = b->launches * b->us;
+    const double               s = a->launches * a->us, t = b->launches * b->us;
     return s < t ? 1 : -(s > t);
 }
 
@@ -149,16 +162,19 @@ static mba_status gather(mba_store_kernels *out, mba_store *s, times *t, counter
         launched(c, &t->kernel[i]);
         count(c, all, t->kernel[i].id);
         c->us = t->us[i];
-        if (!(c->us > 0)) continue;                           // counted, but not in the steps that were watched
+        if (!(c->us > 0)) continue; // counted, but not in the steps that were watched
         c->launches = (double)t->launches[i] / (double)t->steps;
         if (mba_profiled_complete(c)) out->kernels.n++;
         else out->without++, out->without_us += c->launches * c->us;
     }
     qsort(out->kernels.one, (size_t)out->kernels.n, sizeof *out->kernels.one, longest_first);
     if (out->kernels.n) return MBA_OK;
-    return mba_fail(MBA_E_FORMAT, "%s has no kernel with counts\nwhy: kernels without plans are known by the instructions, "
-                    "loads and bytes that were counted\nfix: mambascope profile with the sets roofline, cache and signature, on "
-                    "a GPU that allows counters (mambascope doctor)", mba_store_path(s));
+    return mba_fail(
+        MBA_E_FORMAT,
+        "%s has no kernel with counts\nwhy: kernels without plans are known by the instructions, "
+        "loads and bytes that were counted\nfix: mambascope profile with the sets roofline, cache and signature, on "
+        "a GPU that allows counters (mambascope doctor)",
+        mba_store_path(s));
 }
 
 static mba_status load(mba_store_kernels *out, mba_store *s)
@@ -174,12 +190,17 @@ static mba_status load(mba_store_kernels *out, mba_store *s)
     bool     steps_found = false;
     for (int64_t i = 0; i < nsheet; i++) {
         if (sheet[i].key && !strcmp(sheet[i].key, "gpu.sms")) all.sms = sheet[i].number;
-        if (sheet[i].key && !strcmp(sheet[i].key, "run.loop") && sheet[i].text) steps_found = !strcmp(sheet[i].text, "found");
+        if (sheet[i].key && !strcmp(sheet[i].key, "run.loop") && sheet[i].text)
+            steps_found = !strcmp(sheet[i].text, "found");
         if (sheet[i].key && !strcmp(sheet[i].key, "gpu.name") && sheet[i].text)
             snprintf(out->gpu, sizeof out->gpu, "%s", sheet[i].text);
     }
     const size_t room = (size_t)nkernels + 1;
-    times        t = { .kernel = kernel, .n = nkernels, .at = -1, .found = steps_found, .us = calloc(room, sizeof *t.us),
+    times        t = { .kernel = kernel,
+                       .n = nkernels,
+                       .at = -1,
+                       .found = steps_found,
+                       .us = calloc(room, sizeof *t.us),
                        .launches = calloc(room, sizeof *t.launches) };
     out->kernels.one = calloc(room, sizeof *out->kernels.one);
     const bool there = t.us && t.launches && out->kernels.one;

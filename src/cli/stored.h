@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* stored.h -- the kernels of a store, ours or another program's, by what was counted of them: for `simulate --store`.
  *
  *     mba_store_kernels s;
@@ -14,14 +15,14 @@
 #include "sim/profiled.h"
 
 typedef struct mba_store_kernels {
-    mba_profiled_set kernels;                      /* launches: of one step; us: the median of those watched */
-    char            gpu[128];                     /* where it was counted */
-    int             without;
-    double          without_us;
+    mba_profiled_set kernels;  /* launches: of one step; us: the median of those watched */
+    char             gpu[128]; /* where it was counted */
+    int              without;
+    double           without_us;
 } mba_store_kernels;
 
 MBA_MUST mba_status mba_store_kernels_load(mba_store_kernels *out, const char *path);
-MBA_MUST mba_status mba_store_kernels_read(mba_store_kernels *out, mba_store *s);          /* of an open store */
+MBA_MUST mba_status mba_store_kernels_read(mba_store_kernels *out, mba_store *s); /* of an open store */
 void                mba_store_kernels_free(mba_store_kernels *s);
 
 #endif

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* suite.c -- `mambascope suite`: the main job. Every workload watched and trained, a store each, one page from all.
  *
  * This process plans, waits and reports; each part (suite_parts.h) is made by a child of its own, so that a part that
@@ -35,15 +36,15 @@ typedef struct suite {
     bool              resume, json, quick, full, tiny;
     mba_suite_part    part[MBA_SUITE_PARTS_MAX];
     bool              wanted[MBA_SUITE_PARTS_MAX], done[MBA_SUITE_PARTS_MAX];
-    int               n, failed, widest;           /* name of a wanted part, in characters */
-    char              device[16], scale[16];       /* where o's texts are kept when they come from a file */
+    int               n, failed, widest;     /* name of a wanted part, in characters */
+    char              device[16], scale[16]; /* where o's texts are kept when they come from a file */
     char              failures[256];
-    double            expected_s, spent_s, gauge;  /* of finished parts of this call: foreseen, taken; their ratio */
+    double            expected_s, spent_s, gauge; /* of finished parts of this call: foreseen, taken; their ratio */
     mba_progress      bar;
 } suite;
 
 static volatile sig_atomic_t stopped;
-static void on_signal(int number) { stopped = number; }
+static void                  on_signal(int number) { stopped = number; }
 
 static void path_of(char path[PATH_MAX_BYTES], const suite *u, const char *before, const char *name, const char *after)
 {
@@ -93,8 +94,10 @@ static mba_status read_begun(suite *u)
     json_t *j = json_loadb(text, bytes, 0, &e);
     free(text);
     if (!j)
-        return mba_fail(MBA_E_FORMAT, "'%s' is damaged\nwhy: %s\nfix: remove it, and name the options of the suite "
-                        "again", path, e.text);
+        return mba_fail(MBA_E_FORMAT,
+                        "'%s' is damaged\nwhy: %s\nfix: remove it, and name the options of the suite "
+                        "again",
+                        path, e.text);
     mba_status st = agree_text(u, j, "scale", &u->o.scale, u->scale, sizeof u->scale);
     if (st == MBA_OK) st = agree_text(u, j, "device", &u->o.device, u->device, sizeof u->device);
     if (st == MBA_OK) st = agree_number(u, j, "length", &u->o.length);
@@ -109,11 +112,11 @@ static mba_status write_begun(const suite *u)
     char        path[PATH_MAX_BYTES], text[512];
     mba_writer *w = NULL;
     path_of(path, u, "", "suite", ".json");
-    const int n = snprintf(text, sizeof text,
-                           "{\"scale\": \"%s\", \"device\": \"%s\", \"length\": %lld, \"repeats\": %lld, "
-                           "\"steps\": %lld}\n",
-                           u->o.scale, strncmp(u->o.device, "cuda", 4) ? "cpu" : "cuda", (long long)u->o.length,
-                           (long long)u->o.repeats, (long long)u->o.steps);
+    const int  n = snprintf(text, sizeof text,
+                            "{\"scale\": \"%s\", \"device\": \"%s\", \"length\": %lld, \"repeats\": %lld, "
+                             "\"steps\": %lld}\n",
+                            u->o.scale, strncmp(u->o.device, "cuda", 4) ? "cpu" : "cuda", (long long)u->o.length,
+                            (long long)u->o.repeats, (long long)u->o.steps);
     mba_status st = mba_writer_create(&w, path);
     if (st == MBA_OK) st = mba_writer_put(w, text, (size_t)n);
     if (st == MBA_OK) st = mba_writer_commit(w);
@@ -127,12 +130,14 @@ static mba_status has_gpu(bool *has)
     int         status = 1;
     const pid_t child = fork();
     if (child < 0)
-        return mba_fail(MBA_E_IO, "cannot start a process that looks for a GPU\nwhy: %s\nfix: --device cpu or cuda", strerror(errno));
+        return mba_fail(MBA_E_IO, "cannot start a process that looks for a GPU\nwhy: %s\nfix: --device cpu or cuda",
+                        strerror(errno));
     if (child == 0) {
         const mba_device *gpu;
         _exit(mba_device_cuda(&gpu, 0) == MBA_OK ? 0 : 1);
     }
-    while (waitpid(child, &status, 0) < 0 && errno == EINTR) {}
+    while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
+    }
     *has = WIFEXITED(status) && WEXITSTATUS(status) == 0;
     return MBA_OK;
 }
@@ -145,10 +150,11 @@ static bool is_device(const char *name)
 
 static mba_status settle_options(suite *u)
 {
-    if (u->quick + u->full + u->tiny > 1) return mba_fail(MBA_E_ARG, "--quick, --full and --tiny cannot be combined\nfix: choose one of them");
+    if (u->quick + u->full + u->tiny > 1)
+        return mba_fail(MBA_E_ARG, "--quick, --full and --tiny cannot be combined\nfix: choose one of them");
     if (u->quick) u->o.scale = "quick";
-    if (u->full)  u->o.scale = "full";
-    if (u->tiny)  u->o.scale = "tiny";
+    if (u->full) u->o.scale = "full";
+    if (u->tiny) u->o.scale = "tiny";
     if (u->o.device && !is_device(u->o.device))
         return mba_fail(MBA_E_ARG, "--device %s\nfix: cpu, cuda or cuda:N", u->o.device);
     if (u->resume || u->only) MBA_TRY(read_begun(u));
@@ -170,13 +176,16 @@ static mba_status choose_parts(suite *u)
         for (int i = 0; i < u->n; i++) {
             const mba_suite_part *p = &u->part[i];
             if (!((strlen(p->workload) == n && !strncmp(p->workload, at, n))
-                  || (strlen(p->name) == n && !strncmp(p->name, at, n)))) continue;
+                  || (strlen(p->name) == n && !strncmp(p->name, at, n))))
+                continue;
             u->wanted[i] = true;
             hits++;
         }
         if (!hits)
-            return mba_fail(MBA_E_ARG, "--only %.*s\nfix: mamba1, mamba2, hybrid, mambavision, graphmamba, or several "
-                            "with commas", (int)n, at);
+            return mba_fail(MBA_E_ARG,
+                            "--only %.*s\nfix: mamba1, mamba2, hybrid, mambavision, graphmamba, or several "
+                            "with commas",
+                            (int)n, at);
         at += n + (at[n] == ',');
     }
     return MBA_OK;
@@ -203,23 +212,29 @@ static mba_status look_at(suite *u, int i)
     mba_suite_state is;
     MBA_TRY(mba_suite_part_look(&is, p, path, have, sizeof have));
     switch (is) {
-    case MBA_PART_ABSENT:  return MBA_OK;
-    case MBA_PART_BROKEN:  set_aside(u, p); return MBA_OK;
+    case MBA_PART_ABSENT: return MBA_OK;
+    case MBA_PART_BROKEN: set_aside(u, p); return MBA_OK;
     case MBA_PART_STRANGE:
-        return mba_fail(MBA_E_ARG, "'%s' is a store that the suite did not write\nwhy: the suite would replace it\n"
-                        "fix: another --out, or move it away", path);
+        return mba_fail(MBA_E_ARG,
+                        "'%s' is a store that the suite did not write\nwhy: the suite would replace it\n"
+                        "fix: another --out, or move it away",
+                        path);
     case MBA_PART_OTHER:
         if (!u->resume && u->wanted[i]) break;
         return mba_fail(MBA_E_ARG,
                         "'%s' was made with other options\nwhy: it has `%s`, this suite asks for `%s`\nfix: the same "
-                        "options, another --out, or move it away", path, have, want);
+                        "options, another --out, or move it away",
+                        path, have, want);
     case MBA_PART_DONE:
         if (!u->resume && u->wanted[i]) break;
         u->done[i] = true;
         return MBA_OK;
     }
-    if (unlink(path)) return mba_fail(MBA_E_IO, "cannot remove '%s'\nwhy: %s\nfix: remove it by hand, or --out "
-                                       "with another folder", path, strerror(errno));
+    if (unlink(path))
+        return mba_fail(MBA_E_IO,
+                        "cannot remove '%s'\nwhy: %s\nfix: remove it by hand, or --out "
+                        "with another folder",
+                        path, strerror(errno));
     return MBA_OK;
 }
 
@@ -251,8 +266,9 @@ static void sweep_part(const suite *u, const mba_suite_part *p)
 static void become_part(const suite *u, const mba_suite_part *p, pid_t parent)
 {
     char  scale[24], length[24], repeats[24], steps[24], threads[24];
-    char *argv[24] = { "mambascope", "suite", scale, "--device", (char *)u->o.device, "--out", (char *)u->out,
-                       "--length", length, "--repeats", repeats, "--steps", steps, "--make-part", (char *)p->name };
+    char *argv[24] = { "mambascope", "suite",        scale,      "--device",    (char *)u->o.device,
+                       "--out",      (char *)u->out, "--length", length,        "--repeats",
+                       repeats,      "--steps",      steps,      "--make-part", (char *)p->name };
     int   n = 15;
     snprintf(scale, sizeof scale, "--%s", u->o.scale);
     snprintf(length, sizeof length, "%lld", (long long)u->o.length);
@@ -260,7 +276,7 @@ static void become_part(const suite *u, const mba_suite_part *p, pid_t parent)
     snprintf(steps, sizeof steps, "%lld", (long long)u->o.steps);
     snprintf(threads, sizeof threads, "%lld", (long long)u->o.threads);
     if (u->o.threads) argv[n++] = "--threads", argv[n++] = threads;
-    prctl(PR_SET_PDEATHSIG, SIGKILL);              // a suite that is killed leaves nobody behind who writes
+    prctl(PR_SET_PDEATHSIG, SIGKILL); // a suite that is killed leaves nobody behind who writes
     if (getppid() != parent) _exit(1);
     const int null = open("/dev/null", O_WRONLY);
     if (null >= 0) dup2(null, STDOUT_FILENO);
@@ -273,7 +289,8 @@ static void become_part(const suite *u, const mba_suite_part *p, pid_t parent)
 static double left_s(const suite *u)
 {
     double s = 0;
-    for (int i = 0; i < u->n; i++) if (u->wanted[i] && !u->done[i]) s += u->part[i].expect_s;
+    for (int i = 0; i < u->n; i++)
+        if (u->wanted[i] && !u->done[i]) s += u->part[i].expect_s;
     return s * u->gauge;
 }
 
@@ -323,7 +340,7 @@ static void make_part(suite *u, int i, int number, int of)
     if (made) {
         const double took = mba_seconds() - began;
         u->done[i] = true;
-        u->gauge   = u->spent_s / u->expected_s;
+        u->gauge = u->spent_s / u->expected_s;
         const int left = (int)(left_s(u) + 0.5);
         fprintf(stderr, "[%*d/%d] %-*s %5.1f s%s", digits(of), number, of, u->widest, p->name, took, left ? "" : "\n");
         if (left) fprintf(stderr, "; about %d:%02d left\n", left / 60, left % 60);
@@ -343,13 +360,14 @@ static void make_parts(suite *u)
     for (int i = 0; i < u->n; i++) {
         const int name = (int)strlen(u->part[i].name);
         if (u->wanted[i] && name > u->widest) u->widest = name;
-        of   += u->wanted[i] && !u->done[i];
+        of += u->wanted[i] && !u->done[i];
         kept += u->done[i];
     }
     const int left = (int)left_s(u);
     if (kept) fprintf(stderr, "%d of %d parts are finished and kept\n", kept, u->n);
-    if (of)   mba_say(stderr, "suite --%s on %s: %d parts, about %d:%02d\n", u->o.scale, u->o.device, of, left / 60,
-                      left % 60);
+    if (of)
+        mba_say(stderr, "suite --%s on %s: %d parts, about %d:%02d\n", u->o.scale, u->o.device, of, left / 60,
+                left % 60);
     u->bar = mba_progress_start("suite", 1000);
     for (int i = 0; i < u->n && !stopped; i++)
         if (u->wanted[i] && !u->done[i]) make_part(u, i, ++number, of);
@@ -376,8 +394,10 @@ static mba_status finish(suite *u)
     if (!n) return mba_fail(MBA_E_IO, "no part of the suite could be made\nwhy: see above\nfix: mambascope doctor");
     MBA_TRY(mba_suite_summary(u->out, paths, n, main_parts, u->json));
     if (!u->failed) return MBA_OK;
-    return mba_fail(MBA_E_IO, "%d of %d parts failed: %s\nwhy: see above; the report has the others\n"
-                    "fix: mambascope suite --resume --out %s", u->failed, u->n, u->failures, u->out);
+    return mba_fail(MBA_E_IO,
+                    "%d of %d parts failed: %s\nwhy: see above; the report has the others\n"
+                    "fix: mambascope suite --resume --out %s",
+                    u->failed, u->n, u->failures, u->out);
 }
 
 /* What the child does. */
@@ -402,8 +422,10 @@ static mba_status find_device(const suite *u)
     bool gpu;
     MBA_TRY(has_gpu(&gpu));
     if (gpu) return MBA_OK;
-    return mba_fail(MBA_E_UNSUPPORTED, "no GPU here for the parts that are missing in '%s'\nwhy: `mambascope doctor` "
-                    "says more\nfix: --device cpu, or make them where there is one and --resume here", u->out);
+    return mba_fail(MBA_E_UNSUPPORTED,
+                    "no GPU here for the parts that are missing in '%s'\nwhy: `mambascope doctor` "
+                    "says more\nfix: --device cpu, or make them where there is one and --resume here",
+                    u->out);
 }
 
 static mba_status run_suite(suite *u)
@@ -432,41 +454,41 @@ static mba_status run_suite(suite *u)
 
 mba_status mba_command_suite(int argc, char **argv)
 {
-    suite   u = { .out = "results/suite", .gauge = 1 };
-    bool    help;
+    suite            u = { .out = "results/suite", .gauge = 1 };
+    bool             help;
     const mba_option options[] = {
-        { "--quick",   MBA_OPT_FLAG, &u.quick,     NULL, "run for a few minutes [default]", 0, 0 },
-        { "--full",    MBA_OPT_FLAG, &u.full,      NULL,
+        { "--quick", MBA_OPT_FLAG, &u.quick, NULL, "run for a few minutes [default]", 0, 0 },
+        { "--full", MBA_OPT_FLAG, &u.full, NULL,
           "run more steps; on a GPU also other kernel variants and sequence lengths", 0, 0 },
-        { "--tiny",    MBA_OPT_FLAG, &u.tiny,      NULL,
+        { "--tiny", MBA_OPT_FLAG, &u.tiny, NULL,
           "run toy models for seconds: to try the suite, not to quote its numbers", 0, 0 },
-        { "--only",    MBA_OPT_TEXT, &u.only,      "W,..",
-          "run only these workloads; the report still has all finished ones",
+        { "--only", MBA_OPT_TEXT, &u.only, "W,..", "run only these workloads; the report still has all finished ones",
           0, 0 },
-        { "--device",  MBA_OPT_TEXT, &u.o.device,  "WHERE", "cpu, cuda or cuda:N [cuda if there is a GPU]", 0, 0 },
-        { "--out",     MBA_OPT_TEXT, &u.out,       "FOLDER",
+        { "--device", MBA_OPT_TEXT, &u.o.device, "WHERE", "cpu, cuda or cuda:N [cuda if there is a GPU]", 0, 0 },
+        { "--out", MBA_OPT_TEXT, &u.out, "FOLDER",
           "write the stores, report.html and summary.json here [results/suite]", 0, 0 },
-        { "--resume",  MBA_OPT_FLAG, &u.resume,    NULL,
+        { "--resume", MBA_OPT_FLAG, &u.resume, NULL,
           "keep the finished parts in --out, also those of another machine, and run the rest", 0, 0 },
-        { "--length",  MBA_OPT_INT,  &u.o.length,  "L", "CPU: tokens of the measured step [256; --full 1024]",
-          1, 1 << 20 },
-        { "--repeats", MBA_OPT_INT,  &u.o.repeats, "N",
-          "number of measured steps, of which the median counts [3; --full 5]",
-          1, 100 },
-        { "--steps",   MBA_OPT_INT,  &u.o.steps,   "N", "training steps of the small models [120; --full 400]", 1, 1000000 },
-        { "--threads", MBA_OPT_INT,  &u.o.threads, "N", "CPU threads [OMP_NUM_THREADS, or one per core]", 1, 4096 },
-        { "--json",    MBA_OPT_FLAG, &u.json,      NULL, "print the summary as JSON: step, operators, training", 0, 0 },
-        { "--make-part", MBA_OPT_TEXT, &u.make,    "PART", "internal: run one part, as the suite calls itself",
-          0, 0 },
+        { "--length", MBA_OPT_INT, &u.o.length, "L", "CPU: tokens of the measured step [256; --full 1024]", 1,
+          1 << 20 },
+        { "--repeats", MBA_OPT_INT, &u.o.repeats, "N",
+          "number of measured steps, of which the median counts [3; --full 5]", 1, 100 },
+        { "--steps", MBA_OPT_INT, &u.o.steps, "N", "training steps of the small models [120; --full 400]", 1, 1000000 },
+        { "--threads", MBA_OPT_INT, &u.o.threads, "N", "CPU threads [OMP_NUM_THREADS, or one per core]", 1, 4096 },
+        { "--json", MBA_OPT_FLAG, &u.json, NULL, "print the summary as JSON: step, operators, training", 0, 0 },
+        { "--make-part", MBA_OPT_TEXT, &u.make, "PART", "internal: run one part, as the suite calls itself", 0, 0 },
         { 0 },
     };
-    const mba_usage usage = { "suite", "[--quick|--full] [--only W] [--device D] [--out DIR] [--resume] [options]",
+    const mba_usage usage = {
+        "suite", "[--quick|--full] [--only W] [--device D] [--out DIR] [--resume] [options]",
         "Measures a training step of the five workloads (mamba1 mamba2 hybrid mambavision\n"
         "graphmamba), trains a small model of each, and simulates them on GPUs. Writes one\n"
         "store per workload, report.html and summary.json. After an interruption --resume\n"
-        "runs the parts that are missing, also on another machine if you copy the folder.", options,
+        "runs the parts that are missing, also on another machine if you copy the folder.",
+        options,
         "mambascope suite\nmambascope suite --full --device cuda --out h200\nmambascope suite --resume --out h200\n"
-        "mambascope suite --full --only mamba2,hybrid --out h200\nmambascope show results/suite/mamba2.db\n" };
+        "mambascope suite --full --only mamba2,hybrid --out h200\nmambascope show results/suite/mamba2.db\n"
+    };
     MBA_TRY(mba_options_parse(&usage, argc, argv, NULL, &help));
     if (help) return MBA_OK;
     MBA_TRY(settle_options(&u));

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* suite_parts.c -- see suite_parts.h. */
 #include "cli/suite_parts.h"
 
@@ -15,48 +16,90 @@
 /* A preset per machine: on the CPU one that takes seconds, on a GPU the headline run of the study. */
 typedef struct workload {
     const char     *name, *cpu, *cuda;
-    mba_batch_shape cpu_shape, cuda_shape;         /* text on the CPU: the length is the suite's */
+    mba_batch_shape cpu_shape, cuda_shape; /* text on the CPU: the length is the suite's */
     const char     *small;
     mba_batch_shape batch;
-    double          lr, cpu_s, cuda_s;             /* seconds a quick part took, for the first guess of what is left */
+    double          lr, cpu_s, cuda_s; /* seconds a quick part took, for the first guess of what is left */
 } workload;
 
 static const workload workloads[] = {
-    { "mamba1", "mamba-130m", "mamba-370m", { .batch = 1 }, { .batch = 4, .length = 4096 },
-      "width=128,layers=4,vocab=264", { .batch = 8, .length = 128 }, 4e-3, 28, 19 },
-    { "mamba2", "mamba2-130m", "mamba2-headline", { .batch = 1 }, { .batch = 4, .length = 4096 },
-      "width=128,layers=4,vocab=264,state=32,head_dim=32,chunk=64", { .batch = 8, .length = 128 }, 4e-3, 26, 20 },
-    { "hybrid", "hybrid-130m", "hybrid-headline", { .batch = 1 }, { .batch = 4, .length = 4096 },
+    { "mamba1",
+      "mamba-130m",
+      "mamba-370m",
+      { .batch = 1 },
+      { .batch = 4, .length = 4096 },
+      "width=128,layers=4,vocab=264",
+      { .batch = 8, .length = 128 },
+      4e-3,
+      28,
+      19 },
+    { "mamba2",
+      "mamba2-130m",
+      "mamba2-headline",
+      { .batch = 1 },
+      { .batch = 4, .length = 4096 },
+      "width=128,layers=4,vocab=264,state=32,head_dim=32,chunk=64",
+      { .batch = 8, .length = 128 },
+      4e-3,
+      26,
+      20 },
+    { "hybrid",
+      "hybrid-130m",
+      "hybrid-headline",
+      { .batch = 1 },
+      { .batch = 4, .length = 4096 },
       "width=128,vocab=264,state=32,head_dim=32,chunk=64,q_heads=4,kv_heads=2,attn_dim=32,mlp=256,pattern=M-*-M-",
-      { .batch = 8, .length = 128 }, 4e-3, 27, 20 },
-    { "mambavision", "mambavision-t", "mambavision-t", { .batch = 1 }, { .batch = 128 },
-      "dim=16,in_dim=16,depths=1:1:2:2,heads=2:2:4:8,windows=0:0:2:1,drop_path=0", { .batch = 16 }, 2e-3, 9, 38 },
-    { "graphmamba", "graphmamba-peptides-func", "graphmamba-peptides-func", { .graphs = 16 }, { .graphs = 128 },
-      "layers=2,width=48,pe_count=0,pe_width=0", { .graphs = 16 }, 2e-3, 7, 18 },
+      { .batch = 8, .length = 128 },
+      4e-3,
+      27,
+      20 },
+    { "mambavision",
+      "mambavision-t",
+      "mambavision-t",
+      { .batch = 1 },
+      { .batch = 128 },
+      "dim=16,in_dim=16,depths=1:1:2:2,heads=2:2:4:8,windows=0:0:2:1,drop_path=0",
+      { .batch = 16 },
+      2e-3,
+      9,
+      38 },
+    { "graphmamba",
+      "graphmamba-peptides-func",
+      "graphmamba-peptides-func",
+      { .graphs = 16 },
+      { .graphs = 128 },
+      "layers=2,width=48,pe_count=0,pe_width=0",
+      { .graphs = 16 },
+      2e-3,
+      7,
+      18 },
 };
 enum { WORKLOADS = sizeof workloads / sizeof *workloads };
 
 /* Beside the main stores of a full run on a GPU: other variants with the counters that claims F5 and F9 and the ladder
  * need (chunked ones first: claims look at few neighbours), then other sizes for Fig. 11, their timeline alone. */
-typedef struct beside { const char *name, *workload, *variants, *sets; mba_batch_shape shape; } beside;
+typedef struct beside {
+    const char     *name, *workload, *variants, *sets;
+    mba_batch_shape shape;
+} beside;
 static const char CHUNKED[] = "ssd=chunked,ssd_bwd=chunked", TILES[] = "selective_scan=tiles,selective_scan_bwd=tiles";
 static const char NO_SETS[] = "";
 static const beside besides[] = {
-    { "mamba2-chunked",       "mamba2", CHUNKED, NULL, { .batch = 4, .length = 4096 } },
+    { "mamba2-chunked", "mamba2", CHUNKED, NULL, { .batch = 4, .length = 4096 } },
     { "mamba2-chunked-short", "mamba2", CHUNKED, "overview,cache,occupancy", { .batch = 1, .length = 1024 } },
-    { "mamba1-tiles",         "mamba1", TILES,   NULL, { .batch = 4, .length = 4096 } },
-    { "mamba2-512",           "mamba2", NULL, NO_SETS, { .batch = 32, .length = 512 } },
-    { "mamba2-2048",          "mamba2", NULL, NO_SETS, { .batch = 8, .length = 2048 } },
-    { "mamba2-16384",         "mamba2", NULL, NO_SETS, { .batch = 1, .length = 16384 } },
-    { "mamba2-one",           "mamba2", NULL, NO_SETS, { .batch = 1, .length = 4096 } },
-    { "mamba1-512",           "mamba1", NULL, NO_SETS, { .batch = 32, .length = 512 } },
-    { "mamba1-16384",         "mamba1", NULL, NO_SETS, { .batch = 1, .length = 16384 } },
-    { "mamba1-one",           "mamba1", NULL, NO_SETS, { .batch = 1, .length = 4096 } },
-    { "hybrid-512",           "hybrid", NULL, NO_SETS, { .batch = 32, .length = 512 } },
-    { "hybrid-16384",         "hybrid", NULL, NO_SETS, { .batch = 1, .length = 16384 } },
-    { "hybrid-one",           "hybrid", NULL, NO_SETS, { .batch = 1, .length = 4096 } },
-    { "mambavision-32",       "mambavision", NULL, NO_SETS, { .batch = 32 } },
-    { "graphmamba-32",        "graphmamba", NULL, NO_SETS, { .graphs = 32 } },
+    { "mamba1-tiles", "mamba1", TILES, NULL, { .batch = 4, .length = 4096 } },
+    { "mamba2-512", "mamba2", NULL, NO_SETS, { .batch = 32, .length = 512 } },
+    { "mamba2-2048", "mamba2", NULL, NO_SETS, { .batch = 8, .length = 2048 } },
+    { "mamba2-16384", "mamba2", NULL, NO_SETS, { .batch = 1, .length = 16384 } },
+    { "mamba2-one", "mamba2", NULL, NO_SETS, { .batch = 1, .length = 4096 } },
+    { "mamba1-512", "mamba1", NULL, NO_SETS, { .batch = 32, .length = 512 } },
+    { "mamba1-16384", "mamba1", NULL, NO_SETS, { .batch = 1, .length = 16384 } },
+    { "mamba1-one", "mamba1", NULL, NO_SETS, { .batch = 1, .length = 4096 } },
+    { "hybrid-512", "hybrid", NULL, NO_SETS, { .batch = 32, .length = 512 } },
+    { "hybrid-16384", "hybrid", NULL, NO_SETS, { .batch = 1, .length = 16384 } },
+    { "hybrid-one", "hybrid", NULL, NO_SETS, { .batch = 1, .length = 4096 } },
+    { "mambavision-32", "mambavision", NULL, NO_SETS, { .batch = 32 } },
+    { "graphmamba-32", "graphmamba", NULL, NO_SETS, { .graphs = 32 } },
 };
 
 static bool on_cuda(const mba_suite_options *o) { return o->device && !strncmp(o->device, "cuda", 4); }
@@ -64,28 +107,35 @@ static bool is(const mba_suite_options *o, const char *scale) { return !strcmp(o
 
 void mba_suite_defaults(mba_suite_options *o)
 {
-    if (!o->scale)   o->scale = "quick";
-    if (!o->length)  o->length = is(o, "tiny") ? 32 : is(o, "full") ? 1024 : 256;
+    if (!o->scale) o->scale = "quick";
+    if (!o->length) o->length = is(o, "tiny") ? 32 : is(o, "full") ? 1024 : 256;
     if (!o->repeats) o->repeats = is(o, "tiny") ? 1 : is(o, "full") ? 5 : 3;
-    if (!o->steps)   o->steps = is(o, "tiny") ? 3 : is(o, "full") ? 400 : 120;
+    if (!o->steps) o->steps = is(o, "tiny") ? 3 : is(o, "full") ? 400 : 120;
 }
 
 static mba_suite_part main_part(const workload *w, const mba_suite_options *o)
 {
     const bool     cuda = on_cuda(o), text = w->batch.length > 0, tiny = is(o, "tiny");
-    mba_suite_part p = { .workload = w->name, .steps = o->repeats, .train_steps = o->steps, .small = w->small,
-                         .batch = w->batch, .lr = w->lr, .expect_s = cuda ? w->cuda_s : w->cpu_s };
-    p.model = (mba_model_options){ .name = cuda ? w->cuda : w->cpu, .device = o->device, .threads = o->threads,
+    mba_suite_part p = { .workload = w->name,
+                         .steps = o->repeats,
+                         .train_steps = o->steps,
+                         .small = w->small,
+                         .batch = w->batch,
+                         .lr = w->lr,
+                         .expect_s = cuda ? w->cuda_s : w->cpu_s };
+    p.model = (mba_model_options){ .name = cuda ? w->cuda : w->cpu,
+                                   .device = o->device,
+                                   .threads = o->threads,
                                    .shape = cuda ? w->cuda_shape : w->cpu_shape };
     if (text && !cuda) p.model.shape.length = o->length;
     if (is(o, "full")) p.expect_s *= cuda ? 1.2 : 5;
     if (tiny) {
-        p.model.name  = w->cpu;
-        p.model.set   = w->small;
+        p.model.name = w->cpu;
+        p.model.set = w->small;
         p.model.shape = text ? (mba_batch_shape){ .batch = 1, .length = o->length } : w->cpu_shape;
-        p.batch       = text ? (mba_batch_shape){ .batch = 2, .length = 32 } : (mba_batch_shape){ .batch = 2 };
+        p.batch = text ? (mba_batch_shape){ .batch = 2, .length = 32 } : (mba_batch_shape){ .batch = 2 };
         if (!text && w->batch.graphs) p.batch = p.model.shape = (mba_batch_shape){ .graphs = 4 };
-        p.expect_s    = 0.8;
+        p.expect_s = 0.8;
     }
     snprintf(p.name, sizeof p.name, "%s", w->name);
     return p;
@@ -104,11 +154,11 @@ int mba_suite_plan(mba_suite_part part[MBA_SUITE_PARTS_MAX], const mba_suite_opt
     for (int w = 0; w < WORKLOADS; w++) part[n++] = main_part(&workloads[w], o);
     for (size_t i = 0; i < sizeof besides / sizeof *besides && on_cuda(o) && is(o, "full"); i++) {
         mba_suite_part p = main_part(workload_named(besides[i].workload), o);
-        p.aside          = true;
-        p.train_steps    = 0;
-        p.model.shape    = besides[i].shape;
+        p.aside = true;
+        p.train_steps = 0;
+        p.model.shape = besides[i].shape;
         p.model.variants = besides[i].variants;
-        p.sets           = besides[i].sets;
+        p.sets = besides[i].sets;
         if (p.sets == NO_SETS) p.expect_s = 5.5;
         snprintf(p.name, sizeof p.name, "%s", besides[i].name);
         part[n++] = p;
@@ -118,7 +168,10 @@ int mba_suite_plan(mba_suite_part part[MBA_SUITE_PARTS_MAX], const mba_suite_opt
 
 /* ---- options as words ---- */
 
-typedef struct words { char *text; size_t room, n; } words;
+typedef struct words {
+    char  *text;
+    size_t room, n;
+} words;
 
 static void add(words *w, const char *key, const char *value)
 {
@@ -141,7 +194,7 @@ static void add_shape(words *w, const mba_batch_shape *s)
     add_number(w, "--graphs", s->graphs);
 }
 
-enum { BLOCKS_MOST = 512 };                       // of a kernel, whose lifetimes go into a store with all counters
+enum { BLOCKS_MOST = 512 }; // of a kernel, whose lifetimes go into a store with all counters
 
 void mba_suite_part_words(char *text, size_t room, const mba_suite_part *p)
 {
@@ -151,7 +204,7 @@ void mba_suite_part_words(char *text, size_t room, const mba_suite_part *p)
     add(&w, "--set", p->model.set);
     add_shape(&w, &p->model.shape);
     add(&w, "--op", p->model.variants);
-    add(&w, "--device", !strncmp(p->model.device, "cuda", 4) ? "cuda" : "cpu");      // whichever GPU of the machine
+    add(&w, "--device", !strncmp(p->model.device, "cuda", 4) ? "cuda" : "cpu"); // whichever GPU of the machine
     add_number(&w, "--steps", p->steps);
     add(&w, "--sets", p->sets && !*p->sets ? "''" : p->sets);
     add_number(&w, "--threads", p->model.threads);
@@ -164,8 +217,17 @@ void mba_suite_part_words(char *text, size_t room, const mba_suite_part *p)
 
 /* ---- making a part ---- */
 
-typedef struct trained { mba_train_report last; double first_loss; char failed[512]; } trained;
-typedef struct making { const mba_suite_part *part; const mba_suite_options *options; trained t; double began; } making;
+typedef struct trained {
+    mba_train_report last;
+    double           first_loss;
+    char             failed[512];
+} trained;
+typedef struct making {
+    const mba_suite_part    *part;
+    const mba_suite_options *options;
+    trained                  t;
+    double                   began;
+} making;
 
 static void note_step(void *ctx, const mba_train_report *r)
 {
@@ -176,9 +238,13 @@ static void note_step(void *ctx, const mba_train_report *r)
 
 static mba_status train(trained *t, const mba_suite_part *p)
 {
-    mba_train_options o = { .feed = { .validation = 0.1, .smoothing = -1, .mixup = -1, .cutmix = -1 }, .seed = 1,
-                            .valid_batches = 8, .guard = 8, .report = note_step, .ctx = t,
-                            .schedule = { .lr = p->lr, .lr_min = 1e-4, .warmup = 5, .steps = p->train_steps } };
+    mba_train_options       o = { .feed = { .validation = 0.1, .smoothing = -1, .mixup = -1, .cutmix = -1 },
+                                  .seed = 1,
+                                  .valid_batches = 8,
+                                  .guard = 8,
+                                  .report = note_step,
+                                  .ctx = t,
+                                  .schedule = { .lr = p->lr, .lr_min = 1e-4, .warmup = 5, .steps = p->train_steps } };
     const mba_model_options where = { .device = p->model.device, .threads = p->model.threads };
     o.session.adamw = mba_adamw_defaults();
     MBA_TRY(mba_run_options_apply(&where, &o.session));
@@ -200,8 +266,8 @@ static mba_status write_training(mba_store *s, const making *m)
     MBA_TRY(mba_env_put_number(s, "train.last_loss", "measured", r->loss, "nat"));
     MBA_TRY(mba_env_put_number(s, "train.valid_loss", "measured", r->valid.loss, "nat"));
     MBA_TRY(mba_env_put_number(s, "train.units_per_s", "measured", (double)r->units / r->run_s, r->unit));
-    if (r->valid.scores) MBA_TRY(mba_env_put_number(s, "train.score", "measured", r->valid.score[0].value,
-                                                  r->valid.score[0].name));
+    if (r->valid.scores)
+        MBA_TRY(mba_env_put_number(s, "train.score", "measured", r->valid.score[0].value, r->valid.score[0].name));
     return MBA_OK;
 }
 
@@ -219,15 +285,16 @@ static mba_status write_part(void *ctx, mba_store *s)
 
 mba_status mba_suite_part_make(const mba_suite_part *p, const mba_suite_options *o, const char *path)
 {
-    making m = { .part = p, .options = o, .began = mba_seconds() };
-    char   command[256];
+    making           m = { .part = p, .options = o, .began = mba_seconds() };
+    char             command[256];
     const mba_status trained_st = p->train_steps ? train(&m.t, p) : MBA_OK;
-    if (trained_st == MBA_E_IO || trained_st == MBA_E_NOMEM) return trained_st;      // a full disk is worth another try
+    if (trained_st == MBA_E_IO || trained_st == MBA_E_NOMEM) return trained_st; // a full disk is worth another try
     if (trained_st != MBA_OK)
         snprintf(m.t.failed, sizeof m.t.failed, "the small model did not train: %.480s", mba_message());
     snprintf(command, sizeof command, "mambascope suite --%s --device %s --only %s", o->scale, o->device, p->name);
-    const mba_collect_options collect = { .steps = p->steps, .sets = p->sets, .command = command,
-                                          .blocks = p->sets ? 0 : BLOCKS_MOST };
+    const mba_collect_options collect = {
+        .steps = p->steps, .sets = p->sets, .command = command, .blocks = p->sets ? 0 : BLOCKS_MOST
+    };
     return mba_profile_model(&p->model, &collect, path, write_part, &m);
 }
 
@@ -235,7 +302,8 @@ mba_status mba_suite_part_make(const mba_suite_part *p, const mba_suite_options 
 
 static const char *sheet_text(const mba_row_sheet *r, int64_t n, const char *key)
 {
-    for (int64_t i = 0; i < n; i++) if (r[i].key && !strcmp(r[i].key, key)) return r[i].text ? r[i].text : "";
+    for (int64_t i = 0; i < n; i++)
+        if (r[i].key && !strcmp(r[i].key, key)) return r[i].text ? r[i].text : "";
     return NULL;
 }
 
@@ -259,11 +327,11 @@ mba_status mba_suite_part_look(mba_suite_state *is, const mba_suite_part *p, con
 {
     mba_store *s = NULL;
     *have = 0;
-    *is   = MBA_PART_ABSENT;
+    *is = MBA_PART_ABSENT;
     if (access(path, F_OK)) return MBA_OK;
     mba_status st = mba_store_open(&s, path);
     if (st == MBA_OK) st = compare(is, p, s, have, room);
-    (void)!mba_store_close(s);                     // it was only read
+    (void)!mba_store_close(s); // it was only read
     if (st != MBA_E_FORMAT) return st;
     *is = MBA_PART_BROKEN;
     return MBA_OK;

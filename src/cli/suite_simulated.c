@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* suite_simulated.c -- see suite_simulated.h. */
 #include "cli/suite_simulated.h"
 
@@ -21,9 +22,9 @@ static void row(mba_table *t, const mba_simulated *r)
     double kind[MBA_KINDS] = { 0 }, tensor = 0, vector = 0;
     for (int32_t i = 0; i < r->session.graph->nnodes; i++) {
         const mba_sim_node *n = &r->step.node[i];
-        double busiest = n->busy[MBA_P_FMA];
+        double              busiest = n->busy[MBA_P_FMA];
         if (n->busy[MBA_P_ALU] > busiest) busiest = n->busy[MBA_P_ALU];
-        if (n->busy[MBA_P_XU] > busiest)  busiest = n->busy[MBA_P_XU];
+        if (n->busy[MBA_P_XU] > busiest) busiest = n->busy[MBA_P_XU];
         kind[r->session.graph->nodes[i]->op->kind] += n->seconds;
         tensor += n->busy[MBA_P_MMA] * n->kernels_s;
         vector += busiest * n->kernels_s;
@@ -60,8 +61,8 @@ static mba_status print_error(void)
     MBA_TRY(mba_validation_points(&d, NULL, "h200", NULL));
     const mba_error_stats held = mba_measured_score(d, MBA_POINT_HELD);
     for (int i = 0; i < d->n; i++) {
-        const double off =
-            d->point[i].source == MBA_POINT_TOTAL ? 100 * (d->point[i].predicted_ms / d->point[i].ms - 1) : 0;
+        const double off = d->point[i].source == MBA_POINT_TOTAL ? 100 * (d->point[i].predicted_ms / d->point[i].ms - 1)
+                                                                 : 0;
         if (fabs(off) > fabs(worst)) worst = off;
     }
     printf("error against the H200, %d points held out: mean %.0f %%, 90th percentile %.0f %%; whole steps at worst "

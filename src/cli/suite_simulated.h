@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* suite_simulated.h -- how the suite ends where no GPU was measured: the full-size workloads on simulated ones. */
 #ifndef MBA_SUITE_SIMULATED_H
 #define MBA_SUITE_SIMULATED_H

@@ -1,4 +1,6 @@
-/* suite_summary.c -- see suite_summary.h: all of it is read from the stores, so that a resumed suite ends like any other. */
+// SPDX-License-Identifier: Apache-2.0
+/* suite_summary.c -- see suite_summary.h: all of it is read from the stores, so that a resumed suite ends like any
+ * other. */
 #include "cli/suite_summary.h"
 
 #include <math.h>
@@ -18,8 +20,11 @@
 #include "report/figure.h"
 #include "scope/doubts.h"
 
-enum { MAIN_PARTS = 5 };               /* that a page has room for, where none of them is a workload's main one */
-typedef struct ending { mba_stores r; mba_table *step, *kinds, *training; } ending;
+enum { MAIN_PARTS = 5 }; /* that a page has room for, where none of them is a workload's main one */
+typedef struct ending {
+    mba_stores r;
+    mba_table *step, *kinds, *training;
+} ending;
 
 /* The name of the part: of its store. */
 static const char *name_of(const mba_run *run)
@@ -35,22 +40,33 @@ static mba_status make_tables(ending *e)
     mba_column kinds[MBA_RUNS_MAX + 2] = { { "kind", "operators", NULL } };
     for (int i = 0; i < e->r.shown; i++)
         kinds[i + 1] = (mba_column){ name_of(&e->r.run[i]), name_of(&e->r.run[i]), "%.1f" };
-    MBA_TRY(mba_table_create(&e->step, (const mba_column[]){
-        { "part", "part", NULL }, { "model", "model", NULL }, { "parameters_m", "parameters, M", "%.1f" },
-        { "batch", "batch", NULL }, { "plan_gb", "plan, GB", "%.3g" }, { "step_ms", "step, ms", "%.1f" },
-        { "units_per_s", "rate", "%.1f" }, { "unit", "in", NULL }, { "percent_of_floor", "% of floor", "%.0f" },
-        { 0 } }));
+    MBA_TRY(mba_table_create(&e->step, (const mba_column[]){ { "part", "part", NULL },
+                                                             { "model", "model", NULL },
+                                                             { "parameters_m", "parameters, M", "%.1f" },
+                                                             { "batch", "batch", NULL },
+                                                             { "plan_gb", "plan, GB", "%.3g" },
+                                                             { "step_ms", "step, ms", "%.1f" },
+                                                             { "units_per_s", "rate", "%.1f" },
+                                                             { "unit", "in", NULL },
+                                                             { "percent_of_floor", "% of floor", "%.0f" },
+                                                             { 0 } }));
     MBA_TRY(mba_table_create(&e->kinds, kinds));
-    return mba_table_create(&e->training, (const mba_column[]){
-        { "workload", "workload", NULL }, { "steps", "steps", "%.0f" }, { "units", "seen", "%.0f" },
-        { "unit", "of", NULL }, { "first_loss", "first loss", "%.3f" }, { "last_loss", "last loss", "%.3f" },
-        { "valid_loss", "validation", "%.3f" }, { "score", "score", NULL }, { "units_per_s", "seen per s", "%.0f" },
-        { 0 } });
+    return mba_table_create(&e->training, (const mba_column[]){ { "workload", "workload", NULL },
+                                                                { "steps", "steps", "%.0f" },
+                                                                { "units", "seen", "%.0f" },
+                                                                { "unit", "of", NULL },
+                                                                { "first_loss", "first loss", "%.3f" },
+                                                                { "last_loss", "last loss", "%.3f" },
+                                                                { "valid_loss", "validation", "%.3f" },
+                                                                { "score", "score", NULL },
+                                                                { "units_per_s", "seen per s", "%.0f" },
+                                                                { 0 } });
 }
 
 static const char *parameter(const mba_row_parameter *p, int64_t n, const char *name)
 {
-    for (int64_t i = 0; i < n; i++) if (p[i].name && p[i].value && !strcmp(p[i].name, name)) return p[i].value;
+    for (int64_t i = 0; i < n; i++)
+        if (p[i].name && p[i].value && !strcmp(p[i].name, name)) return p[i].value;
     return "nan";
 }
 
@@ -85,7 +101,7 @@ static void training_row(mba_table *t, const mba_run *run)
     mba_table_number(t, mba_env_value(a, "train.last_loss"));
     mba_table_number(t, mba_env_value(a, "train.valid_loss"));
     if (isnan(score)) mba_table_text(t, "-");
-    else              mba_table_text(t, "%s %.3f", mba_env_unit(a, "train.score"), score);
+    else mba_table_text(t, "%s %.3f", mba_env_unit(a, "train.score"), score);
     mba_table_number(t, mba_env_value(a, "train.units_per_s"));
 }
 
@@ -109,7 +125,7 @@ static mba_status fill_tables(ending *e)
     for (int i = 0; i < e->r.n; i++) MBA_TRY(step_row(e->step, &e->r.run[i]));
     for (int i = 0; i < e->r.n; i++) training_row(e->training, &e->r.run[i]);
     kind_rows(e);
-    return mba_table_status(e->training);              // which is not printed where it has no rows
+    return mba_table_status(e->training); // which is not printed where it has no rows
 }
 
 static mba_status print_json(const ending *e)
@@ -166,13 +182,17 @@ static void workload_line(FILE *f, const mba_run *run)
             100 * mba_kind_s(a, MBA_GEMM) / a->busy_s, 100 * mba_kind_s(a, MBA_SSM) / a->busy_s, b.percent_of_floor);
     mba_doubt d[MBA_DOUBTS_MAX];
     for (int i = 0, n = mba_doubts_of(d, a); i < n; i++) mba_say(f, "            note: %s\n", d[i].text);
-    if (b.percent_of_floor > 100) mba_say(f, "            note: above 100 %% of its floor: %s\n", mba_above_all(a).text);
+    if (b.percent_of_floor > 100)
+        mba_say(f, "            note: above 100 %% of its floor: %s\n", mba_above_all(a).text);
 }
 
 static void gain_line(FILE *f, const mba_stores *r)
 {
     const mba_gain most = mba_most_to_gain(r);
-    if (!most.kernel) { fputs("most to gain: no kernel has a floor here\n", f); return; }
+    if (!most.kernel) {
+        fputs("most to gain: no kernel has a floor here\n", f);
+        return;
+    }
     mba_say(f, "most to gain: %s in %s, %.1f %% of the step above its floor by %s\n",
             mba_short(most.kernel->row->name, 40).s, name_of(most.run), 100 * most.part,
             mba_floor_words(most.kernel->bound));
@@ -180,10 +200,12 @@ static void gain_line(FILE *f, const mba_stores *r)
 
 static void claims_line(FILE *f, const mba_stores *r)
 {
-    static const mba_verdict order[MBA_VERDICTS] = { MBA_REPRODUCED, MBA_DEPENDS, MBA_REFUTED, MBA_OPEN, MBA_NOT_APPLICABLE };
+    static const mba_verdict order[MBA_VERDICTS] = { MBA_REPRODUCED, MBA_DEPENDS, MBA_REFUTED, MBA_OPEN,
+                                                     MBA_NOT_APPLICABLE };
     const mba_run           *run = &r->run[0];
     mba_claim                claim[MBA_CLAIMS];
-    for (int i = 0; i < r->shown; i++) if (!strcmp(name_of(&r->run[i]), "mamba2")) run = &r->run[i];
+    for (int i = 0; i < r->shown; i++)
+        if (!strcmp(name_of(&r->run[i]), "mamba2")) run = &r->run[i];
     mba_claims_judge(run->a, claim);
     if (strncmp(run->a->device, "cuda", 4)) {
         fputs("claims of the study: open, they are about GPUs; mambascope suite --device cuda judges them\n", f);
@@ -251,16 +273,17 @@ static mba_status end_with(ending *e, const char *out, bool json)
     for (int i = 0; i < e->r.n; i++) cuda |= !strncmp(e->r.run[i].a->device, "cuda", 4);
     MBA_TRY(fill_tables(e));
     const char *scale = mba_env_find(e->r.run[0].a, "suite.scale");
-    const bool  tiny = scale && !strcmp(scale, "tiny");            // nobody quotes it: no seconds for simulations
+    const bool  tiny = scale && !strcmp(scale, "tiny"); // nobody quotes it: no seconds for simulations
     mba_whatif *whatif = tiny ? NULL : calloc(1, sizeof *whatif);
-    mba_status  st = !tiny && !whatif ? mba_fail(MBA_E_NOMEM, "no memory for the simulations") : mba_machine_rates(&e->r);
+    mba_status  st = !tiny && !whatif ? mba_fail(MBA_E_NOMEM, "no memory for the simulations")
+                                      : mba_machine_rates(&e->r);
     if (st == MBA_OK && whatif) st = mba_whatif_make(whatif, &e->r);
-    e->r.study  = true;
+    e->r.study = true;
     e->r.whatif = whatif;
     if (st == MBA_OK) st = write_files(e, out);
     if (st == MBA_OK) {
         st = print_all(e, out, json, !cuda && !tiny);
-    } else {                                           // the first story counts
+    } else { // the first story counts
         const mba_status printed = (json ? print_json : print_tables)(e);
         (void)printed;
     }

@@ -1,4 +1,6 @@
-/* suite_summary.h -- how the suite ends: from stores to tables on the terminal, report.html, summary.json, ten lines. */
+// SPDX-License-Identifier: Apache-2.0
+/* suite_summary.h -- how the suite ends: from stores to tables on the terminal, report.html, summary.json, ten
+ * lines. */
 #ifndef MBA_CLI_SUITE_SUMMARY_H
 #define MBA_CLI_SUITE_SUMMARY_H
 

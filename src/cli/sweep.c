@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* sweep.c -- `mambascope sweep`: simulated steps over one or two axes, and how much each number of a machine matters.
  */
 #include <math.h>
@@ -14,35 +15,48 @@
 
 enum { VALUES_MAX = 64, TEXT_MAX = 512, POINT_COLUMNS = 12 };
 
-typedef struct axis { char name[32]; char value[VALUES_MAX][24]; int n; } axis;
+typedef struct axis {
+    char name[32];
+    char value[VALUES_MAX][24];
+    int  n;
+} axis;
 typedef struct options {
     mba_workload w;
     const char  *axis[2], *experiment;
-    int64_t      part;                            /* of an experiment: this table alone; 0: all */
+    int64_t      part; /* of an experiment: this table alone; 0: all */
     bool         json, csv, elasticity, balance, spread;
-    mba_band     validated;                       /* of measured steps around predicted ones */
-    mba_sim     *sim;                             /* what was simulated for one table need not be for the next */
+    mba_band     validated; /* of measured steps around predicted ones */
+    mba_sim     *sim;       /* what was simulated for one table need not be for the next */
 } options;
-typedef struct totals { int64_t points, kernels, events; double began, simulating; } totals;      /* simulating: seconds */
+typedef struct totals {
+    int64_t points, kernels, events;
+    double  began, simulating;
+} totals; /* simulating: seconds */
 
 /* Bands, which draw hundreds of machines, are not in it. */
 static void add_to(totals *sum, const mba_simulated *r)
 {
-    sum->kernels    += r->step.unique;
-    sum->events     += r->step.events;
+    sum->kernels += r->step.unique;
+    sum->events += r->step.events;
     sum->simulating += r->seconds_taken;
 }
 
 /* What an axis is called above its column: with its unit, if it has one. Factors ("x2") have none. */
 static void heading_of(char *out, size_t space, const axis *a)
 {
-    static const struct { const char *name, *unit; } others[] = {
-        { "batch", "sequences, images or graphs" }, { "length", "tokens" },
-        { "chunk", "tokens" },                      { "ratio", "tensor FLOPs per FMA FLOP" },
-        { "ring", "stages" },                       { "persistent", "0 or 1" },
-        { "clock", "times" },                       { "launch", "times" } };
+    static const struct {
+        const char *name, *unit;
+    } others[] = { { "batch", "sequences, images or graphs" },
+                   { "length", "tokens" },
+                   { "chunk", "tokens" },
+                   { "ratio", "tensor FLOPs per FMA FLOP" },
+                   { "ring", "stages" },
+                   { "persistent", "0 or 1" },
+                   { "clock", "times" },
+                   { "launch", "times" } };
     const char *unit = NULL;
-    for (int k = 0; k < MBA_GPU_KEYS; k++) if (!strcmp(a->name, mba_gpu_keys[k].name)) unit = mba_gpu_keys[k].unit;
+    for (int k = 0; k < MBA_GPU_KEYS; k++)
+        if (!strcmp(a->name, mba_gpu_keys[k].name)) unit = mba_gpu_keys[k].unit;
     for (size_t k = 0; k < sizeof others / sizeof *others; k++)
         if (!strcmp(a->name, others[k].name)) unit = others[k].unit;
     bool factors = a->n > 0;
@@ -88,7 +102,9 @@ static mba_status append(char *text, const char *fmt, const char *a, const char 
 }
 
 /* Axes that move several numbers of the machine at once, by factors. */
-static const struct { const char *name, *numbers[6]; } groups[] = {
+static const struct {
+    const char *name, *numbers[6];
+} groups[] = {
     { "clock", { "clk", "clk_tc", "clk_busy", "clk_mma" } },
     { "launch", { "t_kernel", "t_blk", "t_blk_w", "t_exit", "gap_graph", "gap_stream" } },
 };
@@ -135,9 +151,12 @@ static bool moves(const axis *a, const char *number)
 static mba_status check_apart(const axis *a)
 {
     bool both = !strcmp(a[0].name, a[1].name);
-    for (int k = 0; k < MBA_GPU_KEYS; k++) both |= moves(&a[0], mba_gpu_keys[k].name) && moves(&a[1], mba_gpu_keys[k].name);
-    return both ? mba_fail(MBA_E_ARG, "--axis %s --by %s\nwhy: both move the same number\nfix: one of them; more values: --axis "
-                                      "%s=%s:..", a[0].name, a[1].name, a[0].name, a[0].value[0])
+    for (int k = 0; k < MBA_GPU_KEYS; k++)
+        both |= moves(&a[0], mba_gpu_keys[k].name) && moves(&a[1], mba_gpu_keys[k].name);
+    return both ? mba_fail(MBA_E_ARG,
+                           "--axis %s --by %s\nwhy: both move the same number\nfix: one of them; more values: --axis "
+                           "%s=%s:..",
+                           a[0].name, a[1].name, a[0].name, a[0].value[0])
                 : MBA_OK;
 }
 
@@ -155,7 +174,7 @@ static mba_status move_to(mba_workload *w, char *machine, char *model, const axi
                                                                             : &w->model.shape.batch,
                             a->name, value);
     if (!strcmp(a->name, "length")) return whole_number(&w->model.shape.length, a->name, value);
-    if (!strcmp(a->name, "ring"))   return whole_number(&w->ring, a->name, value);
+    if (!strcmp(a->name, "ring")) return whole_number(&w->ring, a->name, value);
     if (!strcmp(a->name, "keep")) {
         w->keep = strcmp(value, "none") ? value : NULL;
         return MBA_OK;
@@ -176,7 +195,8 @@ static mba_status move_to(mba_workload *w, char *machine, char *model, const axi
         return append(model, "%s%s=%s", "chunk", value);
     }
     if (is_ratio(a)) return move_ratio(w, machine, value);
-    for (int g = 0; g < GROUPS; g++) if (!strcmp(a->name, groups[g].name)) return move_group(machine, g, value);
+    for (int g = 0; g < GROUPS; g++)
+        if (!strcmp(a->name, groups[g].name)) return move_group(machine, g, value);
     return append(machine, "%s%s=%s", a->name, value);
 }
 
@@ -184,16 +204,20 @@ static mba_status move_to(mba_workload *w, char *machine, char *model, const axi
 static mba_status check_chunks(const mba_simulated *r)
 {
     static const char *const have[] = { "chunked", "persistent", "bc_fused", "fma" };
-    const mba_program *p = r->session.program;
-    bool               any = false;
+    const mba_program       *p = r->session.program;
+    bool                     any = false;
     for (int32_t i = 0; i < p->graph->nnodes; i++) {
         if (strcmp(p->graph->nodes[i]->op->name, "ssd")) continue;
         any = true;
-        for (size_t k = 0; k < sizeof have / sizeof *have; k++) if (!strcmp(p->plan[i]->variant, have[k])) return MBA_OK;
+        for (size_t k = 0; k < sizeof have / sizeof *have; k++)
+            if (!strcmp(p->plan[i]->variant, have[k])) return MBA_OK;
     }
-    return any ? mba_fail(MBA_E_ARG, "--axis chunk would change nothing\nwhy: the kernels of ssd that run have chunks of 64 always\n"
-                                     "fix: --op ssd=chunked,ssd_bwd=chunked")
-               : mba_fail(MBA_E_ARG, "--axis chunk would change nothing\nwhy: this model has no ssd\nfix: --model mamba2-130m");
+    return any ? mba_fail(
+               MBA_E_ARG,
+               "--axis chunk would change nothing\nwhy: the kernels of ssd that run have chunks of 64 always\n"
+               "fix: --op ssd=chunked,ssd_bwd=chunked")
+               : mba_fail(MBA_E_ARG,
+                          "--axis chunk would change nothing\nwhy: this model has no ssd\nfix: --model mamba2-130m");
 }
 
 /* `times`, unless NULL: what the spreads of this point's machine do to it, MBA_GPU_SAMPLES of them. */
@@ -203,19 +227,20 @@ static mba_status point(double *ms, double *times, mba_simulated *r, const optio
     char         machine[TEXT_MAX] = "", set[TEXT_MAX] = "";
     mba_workload w = o->w;
     w.model = *model;
-    w.model.threads   = o->w.model.threads;
+    w.model.threads = o->w.model.threads;
     w.model.precision = o->w.model.precision;
     w.model.recompute = o->w.model.recompute;
     if (!w.model.variants) w.model.variants = o->w.model.variants;
     if (o->w.changes) MBA_TRY(append(machine, "%s%s%s", o->w.changes, ""));
-    if (model->set)   MBA_TRY(append(set, "%s%s%s", model->set, ""));
-    for (int last = 0; last < 2; last++)          // the ratio is one of the machine that all else has made
+    if (model->set) MBA_TRY(append(set, "%s%s%s", model->set, ""));
+    for (int last = 0; last < 2; last++) // the ratio is one of the machine that all else has made
         for (int i = 0; i < axes; i++)
             if (is_ratio(&a[i]) == last) MBA_TRY(move_to(&w, machine, set, &a[i], a[i].value[at[i]]));
-    w.changes   = *machine ? machine : NULL;
+    w.changes = *machine ? machine : NULL;
     w.model.set = *set ? set : NULL;
     MBA_TRY(mba_simulated_run(r, &w, sim));
-    for (int i = 0; i < axes; i++) if (!strcmp(a[i].name, "chunk")) MBA_TRY(check_chunks(r));
+    for (int i = 0; i < axes; i++)
+        if (!strcmp(a[i].name, "chunk")) MBA_TRY(check_chunks(r));
     *ms = 1e3 * r->step.seconds;
     return times ? mba_simulated_draws(times, r, &w, sim, NULL, 0) : MBA_OK;
 }
@@ -226,23 +251,32 @@ static char grade_of(const mba_simulated *r, const axis *a, const int *at)
     for (int i = 0; i < 2; i++) {
         const char *name = a[i].name, *value = a[i].value[at[i]];
         if (!strcmp(name, "ring") || (!strcmp(name, "keep") && strcmp(value, "none"))
-            || (!strcmp(name, "persistent") && strcmp(value, "0"))) return 'C';
+            || (!strcmp(name, "persistent") && strcmp(value, "0")))
+            return 'C';
     }
     return mba_simulated_grade(&r->gpu);
 }
 
 /* A point beside the unchanged one; the ratio's band where both were drawn. */
-typedef struct beside { double ms, base; mba_band spread; bool drawn; mba_ratio ratio; } beside;
+typedef struct beside {
+    double    ms, base;
+    mba_band  spread;
+    bool      drawn;
+    mba_ratio ratio;
+} beside;
 
 static void point_row(mba_table *t, const options *o, const mba_simulated *r, const axis *a, const int *at,
                       const beside *p)
 {
     const mba_band both = mba_band_combine(p->spread, o->validated);
     const double   ms = p->ms;
-    int    longest = 0;
-    double busiest = -1;
+    int            longest = 0;
+    double         busiest = -1;
     for (int32_t i = 0; i < r->session.graph->nnodes; i++)
-        if (r->step.node[i].seconds > busiest) { busiest = r->step.node[i].seconds; longest = r->step.node[i].limit; }
+        if (r->step.node[i].seconds > busiest) {
+            busiest = r->step.node[i].seconds;
+            longest = r->step.node[i].limit;
+        }
     mba_table_text(t, "%s", mba_model_name(&r->session.model));
     for (int i = 0; i < 2; i++) mba_table_text(t, "%s", o->axis[i] ? a[i].value[at[i]] : "-");
     mba_table_number(t, ms);
@@ -270,7 +304,8 @@ static void absent_row(mba_table *t, const options *o, const mba_model_options *
 }
 
 /* The machine's numbers are drawn where nothing is changed, and what that does to the step stands for all points of the
- * workload; other machines have spreads of their own. Where every point is drawn, so is its ratio to the unchanged one. */
+ * workload; other machines have spreads of their own. Where every point is drawn, so is its ratio to the unchanged
+ * one. */
 static mba_status sweep_model(mba_table *t, totals *sum, const options *o, mba_sim *sim, const mba_model_options *model,
                               const axis *a)
 {
@@ -293,7 +328,7 @@ static mba_status sweep_model(mba_table *t, totals *sum, const options *o, mba_s
                 point_row(t, o, &r, a, at, &p);
                 sum->points++;
                 add_to(sum, &r);
-            } else if (st == MBA_E_UNSUPPORTED) {              // a machine too small for a kernel is an answer, too
+            } else if (st == MBA_E_UNSUPPORTED) { // a machine too small for a kernel is an answer, too
                 absent_row(t, o, model, a, at);
                 st = MBA_OK;
             } else {
@@ -344,12 +379,15 @@ static const mba_column balance_columns[] = { { "model", "model", NULL },
                                               { "balance", "balanced at ratio", "%.2f" },
                                               { 0 } };
 
-typedef struct group { const char *op; double seconds, busy[MBA_PIPES]; } group;
+typedef struct group {
+    const char *op;
+    double      seconds, busy[MBA_PIPES];
+} group;
 
 static void balance_row(mba_table *t, const char *model, const group *g, double ratio)
 {
     static const int others[] = { MBA_P_FMA, MBA_P_ALU, MBA_P_XU, MBA_P_ISSUE };
-    int busiest = MBA_P_FMA;
+    int              busiest = MBA_P_FMA;
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
         if (g->busy[others[i]] > g->busy[busiest]) busiest = others[i];
     mba_table_text(t, "%s", model);
@@ -385,7 +423,8 @@ static mba_status balance_model(mba_table *t, totals *sum, const options *o, mba
         }
     }
     const double ratio = r.gpu.v[MBA_GPU_mma16] / (2 * r.gpu.v[MBA_GPU_fma]);
-    for (int k = 0; k < n; k++) if (g[k].busy[MBA_P_MMA] > 0) balance_row(t, model->name, &g[k], ratio);
+    for (int k = 0; k < n; k++)
+        if (g[k].busy[MBA_P_MMA] > 0) balance_row(t, model->name, &g[k], ratio);
     sum->points++;
     add_to(sum, &r);
     mba_simulated_end(&r);
@@ -409,24 +448,24 @@ static void add_ratio(mba_column out[POINT_COLUMNS + 3], const mba_column *point
 
 static mba_status run(const options *o)
 {
-    char             heading[2][96], number[NUMBERS][32];
-    const mba_column point_columns[POINT_COLUMNS] = { { "model", "model", NULL },
-                                         { "first", heading[0], NULL },
-                                         { "second", heading[1], NULL },
-                                         { "step_ms", "step, ms", "%.3f" },
-                                         { "low_ms", "at least", "%.3f" },
-                                         { "high_ms", "at most", "%.3f" },
-                                         { "speedup", "speed, times unchanged", "%.3f" },
-                                         { "units_per_s", "tokens, images or graphs/s", "%.0f" },
-                                         { "dram_gbs", "DRAM, GB/s", "%.0f" },
-                                         { "bound", "longest node bound by", NULL },
-                                         { "grade", "grade", NULL },
-                                         { 0 } };
-    mba_column               drawn[POINT_COLUMNS + 3], many[NUMBERS + 2] = { { "model", "model", NULL } };
-    const mba_model_options  one[] = { o->w.model, { 0 } }, *models = o->w.model.name ? one : mba_full_size;
-    axis                    *a = calloc(2, sizeof *a);
-    mba_table               *t = NULL;
-    totals                   sum = { .began = mba_seconds() };
+    char                    heading[2][96], number[NUMBERS][32];
+    const mba_column        point_columns[POINT_COLUMNS] = { { "model", "model", NULL },
+                                                             { "first", heading[0], NULL },
+                                                             { "second", heading[1], NULL },
+                                                             { "step_ms", "step, ms", "%.3f" },
+                                                             { "low_ms", "at least", "%.3f" },
+                                                             { "high_ms", "at most", "%.3f" },
+                                                             { "speedup", "speed, times unchanged", "%.3f" },
+                                                             { "units_per_s", "tokens, images or graphs/s", "%.0f" },
+                                                             { "dram_gbs", "DRAM, GB/s", "%.0f" },
+                                                             { "bound", "longest node bound by", NULL },
+                                                             { "grade", "grade", NULL },
+                                                             { 0 } };
+    mba_column              drawn[POINT_COLUMNS + 3], many[NUMBERS + 2] = { { "model", "model", NULL } };
+    const mba_model_options one[] = { o->w.model, { 0 } }, *models = o->w.model.name ? one : mba_full_size;
+    axis                   *a = calloc(2, sizeof *a);
+    mba_table              *t = NULL;
+    totals                  sum = { .began = mba_seconds() };
     for (int k = 0; k < NUMBERS; k++) {
         snprintf(number[k], sizeof number[k], "%s, %%/%%", numbers[k]);
         many[k + 1] = (mba_column){ numbers[k], number[k], "%.3f" };
@@ -435,10 +474,10 @@ static mba_status run(const options *o)
     for (int i = 0; i < 2 && st == MBA_OK; i++) heading_of(heading[i], sizeof heading[i], &a[i]);
     add_ratio(drawn, point_columns);
     if (st == MBA_OK)
-        st = mba_table_create(&t, o->elasticity        ? many
-                                  : o->balance         ? balance_columns
-                                  : draws_each(o, a)   ? drawn
-                                                       : point_columns);
+        st = mba_table_create(&t, o->elasticity      ? many
+                                  : o->balance       ? balance_columns
+                                  : draws_each(o, a) ? drawn
+                                                     : point_columns);
     for (const mba_model_options *m = models; m->name && st == MBA_OK; m++)
         st = o->elasticity ? elasticity_row(t, &sum, o, o->sim, m)
              : o->balance  ? balance_model(t, &sum, o, o->sim, m)
@@ -451,8 +490,11 @@ static mba_status run(const options *o)
                 o->w.machine, o->w.changes ? " with " : "", o->w.changes ? o->w.changes : "", (long long)sum.points, s,
                 (long long)sum.kernels, (long long)sum.events, (double)sum.events / sum.simulating / 1e6);
         if (o->axis[0] && draws_each(o, a))
-            fprintf(stderr, "bands of speeds are of %d pairs of draws: what both machines share cancels, what the model is off is not "
-                    "in them\n", MBA_GPU_SAMPLES);
+            fprintf(stderr,
+                    "bands of speeds are of %d pairs of draws: what both machines share cancels, what the model is off "
+                    "is not "
+                    "in them\n",
+                    MBA_GPU_SAMPLES);
     }
     mba_table_destroy(t);
     free(a);
@@ -469,19 +511,34 @@ static const struct experiment {
     { .id = "q1", .question = "blocks that stay", .axis = "t_blk=0:350:700:1000", .by = "persistent=0:1" },
     { .id = "q2", .question = "tensor to vector ratio", .axis = "ratio=2:4:8:12:16:24:32:64", .by = "xu=x0.5:x1:x2" },
     { .id = "q2", .question = "the ratio at which products and the rest are balanced", .balance = true },
-    { .id = "q2", .question = "the same with the study's kernels", .balance = true, .model = "mamba2-130m",
+    { .id = "q2",
+      .question = "the same with the study's kernels",
+      .balance = true,
+      .model = "mamba2-130m",
       .op = BASELINE },
-    { .id = "q3", .question = "scratch that never leaves the chip: the study's kernels",
-      .axis = "keep=none:CB:states:dstates:all", .by = "l2_c50=x0.5:x1:x4", .model = "mamba2-130m", .op = BASELINE },
-    { .id = "q3", .question = "scratch that never leaves the chip: our kernels", .axis = "keep=none:all",
+    { .id = "q3",
+      .question = "scratch that never leaves the chip: the study's kernels",
+      .axis = "keep=none:CB:states:dstates:all",
+      .by = "l2_c50=x0.5:x1:x4",
+      .model = "mamba2-130m",
+      .op = BASELINE },
+    { .id = "q3",
+      .question = "scratch that never leaves the chip: our kernels",
+      .axis = "keep=none:all",
       .by = "l2_c50=x0.5:x1:x4" },
     { .id = "d1", .question = "on-chip bandwidth", .axis = "smem_bw=64:128:256:512", .by = "l2_rd=x0.5:x1:x2:x4" },
     { .id = "d1", .question = "percent of time per percent of a number", .elasticity = true },
     { .id = "d2", .question = "stages of asynchronous copies", .axis = "ring=1:2:3:4:8", .by = "async_kb=16:32:48:96" },
     { .id = "d3", .question = "registers of an SM", .axis = "rf=128:192:256:320:384:512:1024" },
-    { .id = "n1", .question = "batch and length", .axis = "batch=1:2:4:8:16:32", .by = "length=512:2048:8192",
+    { .id = "n1",
+      .question = "batch and length",
+      .axis = "batch=1:2:4:8:16:32",
+      .by = "length=512:2048:8192",
       .model = "mamba2-130m" },
-    { .id = "n1", .question = "chunk of the state-space product", .axis = "chunk=64:128:256", .model = "mamba2-130m",
+    { .id = "n1",
+      .question = "chunk of the state-space product",
+      .axis = "chunk=64:128:256",
+      .model = "mamba2-130m",
       .op = BASELINE },
     { .id = "n2", .question = "machines", .axis = "machine=v100:a100:h100:h200:b200:mi300x" },
 };
@@ -511,10 +568,10 @@ static mba_status run_experiment(const options *o)
         const struct experiment *e = &experiments[i];
         options                  one = *o;
         if (strcmp(e->id, o->experiment) || (++part != o->part && o->part)) continue;
-        one.axis[0]    = e->axis;
-        one.axis[1]    = e->by;
+        one.axis[0] = e->axis;
+        one.axis[1] = e->by;
         one.elasticity = e->elasticity;
-        one.balance    = e->balance;
+        one.balance = e->balance;
         if (!one.w.model.name) one.w.model.name = e->model;
         if (!one.w.model.variants) one.w.model.variants = e->op;
         print_title(o, e, printed++ == 0);
@@ -530,15 +587,17 @@ static void say_band(const options *o)
 {
     fprintf(stderr, "error band: measured steps on the H200 were %.2f to %.2f times as long as predicted ones%s\n",
             o->validated.low, o->validated.high,
-            o->elasticity || o->balance ? "" : "; \"at least\" and \"at most\" have that and the spreads of the machine's numbers");
+            o->elasticity || o->balance
+                ? ""
+                : "; \"at least\" and \"at most\" have that and the spreads of the machine's numbers");
 }
 
 static mba_status check_experiment(const options *o)
 {
     const int parts = parts_of(o->experiment);
     if (!parts) return mba_fail(MBA_E_ARG, "no experiment '%s'\nfix: q1, q2, q3, d1, d2, d3, n1, n2", o->experiment);
-    return o->part > parts ? mba_fail(MBA_E_ARG, "--part %lld\nwhy: %s has %d\nfix: 1 to %d", (long long)o->part, o->experiment,
-                                      parts, parts)
+    return o->part > parts ? mba_fail(MBA_E_ARG, "--part %lld\nwhy: %s has %d\nfix: 1 to %d", (long long)o->part,
+                                      o->experiment, parts, parts)
                            : MBA_OK;
 }
 
@@ -557,23 +616,31 @@ static mba_status check_options(const options *o)
 {
     const mba_batch_shape none = { 0 };
     if (o->experiment && (o->axis[0] || o->axis[1] || o->elasticity))
-        return mba_fail(MBA_E_ARG, "--experiment %s and %s cannot be combined\nwhy: an experiment has its own axes\nfix: leave one of them out", o->experiment,
-                        o->elasticity ? "--elasticity" : o->axis[0] ? "--axis" : "--by");
+        return mba_fail(MBA_E_ARG,
+                        "--experiment %s and %s cannot be combined\nwhy: an experiment has its own axes\nfix: leave "
+                        "one of them out",
+                        o->experiment,
+                        o->elasticity ? "--elasticity"
+                        : o->axis[0]  ? "--axis"
+                                      : "--by");
     if (o->elasticity && (o->axis[0] || o->axis[1]))
-        return mba_fail(MBA_E_ARG, "--elasticity and %s cannot be combined\nwhy: it changes every number of the machine in turn\nfix: leave one of them out",
+        return mba_fail(MBA_E_ARG,
+                        "--elasticity and %s cannot be combined\nwhy: it changes every number of the machine in "
+                        "turn\nfix: leave one of them out",
                         o->axis[0] ? "--axis" : "--by");
     if (o->part && !o->experiment) return mba_fail(MBA_E_ARG, "--part of what?\nfix: --experiment q2 --part 1");
     if (o->w.model.name) return MBA_OK;
     if (o->w.model.set || memcmp(&o->w.model.shape, &none, sizeof none))
-        return mba_fail(MBA_E_ARG, "%s without --model\nwhy: the five workloads have sizes of their own\nfix: --model NAME",
+        return mba_fail(MBA_E_ARG,
+                        "%s without --model\nwhy: the five workloads have sizes of their own\nfix: --model NAME",
                         o->w.model.set ? "--model-set" : "a size");
     return MBA_OK;
 }
 
 mba_status mba_command_sweep(int argc, char **argv)
 {
-    options o = { .w = { .machine = "h200" } };
-    bool    help;
+    options          o = { .w = { .machine = "h200" } };
+    bool             help;
     const mba_option table[] = {
         { "--axis", MBA_OPT_TEXT, &o.axis[0], "K=V:V..",
           "values of one axis: a key of the machine (x2 = a factor), clock, launch, ratio, machine, persistent, ring, "
@@ -584,8 +651,7 @@ mba_status mba_command_sweep(int argc, char **argv)
           0 },
         { "--part", MBA_OPT_INT, &o.part, "N", "--experiment: print only its table N", 1, 9 },
         { "--elasticity", MBA_OPT_FLAG, &o.elasticity, NULL,
-          "print instead how many percent a step gets faster per percent more of each number", 0,
-          0 },
+          "print instead how many percent a step gets faster per percent more of each number", 0, 0 },
         { "--spread", MBA_OPT_FLAG, &o.spread, NULL,
           "add bands from the uncertainty of the machine's numbers, and how often each point wins", 0, 0 },
         MBA_WORKLOAD_OPTIONS(&o.w),
@@ -593,15 +659,15 @@ mba_status mba_command_sweep(int argc, char **argv)
         { 0 },
     };
     const mba_usage usage = { "sweep", "--axis K=V:V.. [--by K=V:V..] [options]",
-        "Simulates training steps over one or two axes; without --model, of all five\n"
-        "workloads at full size. Besides the keys of a machine there are these axes:\n"
-        "\n"
-        "ratio       tensor FLOPs per FMA FLOP at the machine's vector rate (H100: 16)\n"
-        "clock       all four clocks, by a factor\n"
-        "launch      the cost of starting kernels and blocks, by a factor\n"
-        "persistent  1: blocks stay and loop over the work\n"
-        "ring        stages of asynchronous copies\n"
-        "keep        scratch that a merged kernel would keep on the chip: none, all, CB, states",
+                              "Simulates training steps over one or two axes; without --model, of all five\n"
+                              "workloads at full size. Besides the keys of a machine there are these axes:\n"
+                              "\n"
+                              "ratio       tensor FLOPs per FMA FLOP at the machine's vector rate (H100: 16)\n"
+                              "clock       all four clocks, by a factor\n"
+                              "launch      the cost of starting kernels and blocks, by a factor\n"
+                              "persistent  1: blocks stay and loop over the work\n"
+                              "ring        stages of asynchronous copies\n"
+                              "keep        scratch that a merged kernel would keep on the chip: none, all, CB, states",
                               table,
                               "mambascope sweep --axis ratio=2:4:8:16:32:64 --by xu=x1:x2\nmambascope sweep --axis "
                               "t_blk=0:350:1000 --by persistent=0:1 --model mamba2-130m\n"

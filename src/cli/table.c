@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* table.c -- see table.h. */
 #include "cli/table.h"
 
@@ -12,15 +13,18 @@
 #include "data/json.h"
 #include "data/unicode.h"
 
-typedef struct cell { char *text; double number; } cell;
+typedef struct cell {
+    char  *text;
+    double number;
+} cell;
 
 struct mba_table {
     const mba_column *column;
-    int              *least;                       /* letters of each column, in text */
+    int              *least; /* letters of each column, in text */
     int               ncolumns;
     cell             *cells;
-    size_t            ncells, room, flown;         /* flown: cells that mba_table_flow has printed */
-    bool              starved;                     /* a cell found no memory: the table is never printed */
+    size_t            ncells, room, flown; /* flown: cells that mba_table_flow has printed */
+    bool              starved;             /* a cell found no memory: the table is never printed */
 };
 
 mba_status mba_table_create(mba_table **out, const mba_column *columns)
@@ -37,7 +41,7 @@ mba_status mba_table_create(mba_table **out, const mba_column *columns)
         return mba_fail(MBA_E_NOMEM, "no memory for a table");
     }
     memcpy(mine, columns, sizeof *mine * (size_t)n);
-    *t   = (mba_table){ .column = mine, .least = least, .ncolumns = n };
+    *t = (mba_table){ .column = mine, .least = least, .ncolumns = n };
     *out = t;
     return MBA_OK;
 }
@@ -61,7 +65,7 @@ static bool make_room(mba_table *t)
     cell        *wider = realloc(t->cells, room * sizeof *wider);
     if (!wider) return false;
     t->cells = wider;
-    t->room  = room;
+    t->room = room;
     return true;
 }
 
@@ -70,11 +74,11 @@ static void add(mba_table *t, char *text, double number)
 {
     t->starved = t->starved || !text || !make_room(t);
     if (t->starved) free(text);
-    else            t->cells[t->ncells++] = (cell){ text, number };
+    else t->cells[t->ncells++] = (cell){ text, number };
 }
 
-/* Names come from files and programs of others. What is not UTF-8 would be a JSON object without its key. Takes `text`; NULL: no
- * memory. */
+/* Names come from files and programs of others. What is not UTF-8 would be a JSON object without its key. Takes `text`;
+ * NULL: no memory. */
 static char *repaired(char *text)
 {
     mba_text   better = { 0 };
@@ -101,7 +105,8 @@ void mba_table_text(mba_table *t, const char *fmt, ...)
 void mba_table_cut(mba_table *t, const char *text, size_t most)
 {
     size_t n = strlen(text);
-    if (n > most) for (n = most; n > 0 && ((unsigned char)text[n] & 0xc0) == 0x80;) n--;     // no half characters
+    if (n > most)
+        for (n = most; n > 0 && ((unsigned char)text[n] & 0xc0) == 0x80;) n--; // no half characters
     add(t, repaired(strndup(text, n)), NAN);
 }
 
@@ -148,7 +153,7 @@ static int width_of(const mba_table *t, int column)
 static void print_plain(FILE *f, const char *s)
 {
     for (; *s; s++) {
-        const bool second = (unsigned char)s[0] == 0xc2 && (unsigned char)s[1] < 0xa0;       // U+0080 to U+009F: of two bytes
+        const bool second = (unsigned char)s[0] == 0xc2 && (unsigned char)s[1] < 0xa0; // U+0080 to U+009F: of two bytes
         fputc((unsigned char)*s < 0x20 || *s == 0x7f || second ? ' ' : *s, f);
         s += second;
     }
@@ -216,8 +221,10 @@ static json_t *json_row(const mba_table *t, size_t i)
         const cell  *is = &t->cells[i + (size_t)c];
         const double v = is->number;
         const bool   whole = v == floor(v) && fabs(v) < 9e15;
-        whole_row &= !json_object_set_new(row, t->column[c].key, !t->column[c].format ? json_string(is->text)
-                                          : whole ? json_integer((json_int_t)v) : mba_json_finite(v));
+        whole_row &= !json_object_set_new(row, t->column[c].key,
+                                          !t->column[c].format ? json_string(is->text)
+                                          : whole              ? json_integer((json_int_t)v)
+                                                               : mba_json_finite(v));
     }
     if (whole_row) return row;
     json_decref(row);
@@ -234,7 +241,8 @@ static mba_status print_json(const mba_table *t, FILE *f)
 {
     json_t *rows = json_array();
     bool    all = rows != NULL;
-    for (size_t i = 0; all && i < t->ncells; i += (size_t)t->ncolumns) all = !json_array_append_new(rows, json_row(t, i));
+    for (size_t i = 0; all && i < t->ncells; i += (size_t)t->ncolumns)
+        all = !json_array_append_new(rows, json_row(t, i));
     const mba_status st = dump(all ? rows : NULL, f, JSON_INDENT(1) | JSON_REAL_PRECISION(10));
     fputc('\n', f);
     json_decref(rows);
@@ -284,9 +292,9 @@ mba_status mba_table_flow(mba_table *t, FILE *f, mba_table_form form, bool last)
     if (last && !t->ncells) {
         st = mba_table_print(t, f, form);
     } else if (t->flown < t->ncells) {
-        if (form == MBA_TABLE_JSON)     st = flow_json(t, f);
+        if (form == MBA_TABLE_JSON) st = flow_json(t, f);
         else if (form == MBA_TABLE_CSV) print_csv(t, f, t->flown);
-        else                            flow_text(t, f);
+        else flow_text(t, f);
         t->flown = t->ncells;
     }
     if (last && t->ncells && form == MBA_TABLE_JSON) fputs("\n]\n", f);

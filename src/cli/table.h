@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* table.h -- one table, three ways out: aligned text, CSV, JSON.
  *
  *     mba_table *t;
@@ -20,27 +21,31 @@
 
 typedef struct mba_table mba_table;
 typedef enum mba_table_form { MBA_TABLE_TEXT, MBA_TABLE_CSV, MBA_TABLE_JSON } mba_table_form;
-typedef struct mba_column { const char *key, *heading, *format; } mba_column;   /* format: of numbers; NULL: text */
+typedef struct mba_column {
+    const char *key, *heading, *format;
+} mba_column; /* format: of numbers; NULL: text */
 
 MBA_MUST mba_status mba_table_create(mba_table **out, const mba_column *columns);
-void mba_table_destroy(mba_table *t);
-void mba_table_text(mba_table *t, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-void mba_table_cut(mba_table *t, const char *text, size_t most);               /* at most so many bytes of it */
-void mba_table_number(mba_table *t, double v);                                  /* NaN: absent */
-void mba_table_widen(mba_table *t, int column, int letters);                    /* at least so wide, in text */
+void                mba_table_destroy(mba_table *t);
+void                mba_table_text(mba_table *t, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+void                mba_table_cut(mba_table *t, const char *text, size_t most); /* at most so many bytes of it */
+void                mba_table_number(mba_table *t, double v);                   /* NaN: absent */
+void                mba_table_widen(mba_table *t, int column, int letters);     /* at least so wide, in text */
 /* MBA_E_NOMEM where a cell found no memory: for who counts rows, or fills a table and does not print it. */
 MBA_MUST mba_status mba_table_status(const mba_table *t);
-size_t mba_table_rows(const mba_table *t);
+size_t              mba_table_rows(const mba_table *t);
 MBA_MUST mba_status mba_table_print(const mba_table *t, FILE *f, mba_table_form form);
 
-/* The same row by row, for rows that take seconds: called after each it prints what is complete and new, and at the end with
- * `last`, of JSON what closes the array. Text is as wide as the headings, unless it was widened. */
+/* The same row by row, for rows that take seconds: called after each it prints what is complete and new, and at the end
+ * with `last`, of JSON what closes the array. Text is as wide as the headings, unless it was widened. */
 MBA_MUST mba_status mba_table_flow(mba_table *t, FILE *f, mba_table_form form, bool last);
 
 /* Two flags of a command that prints one table, and what they ask for; who types both is refused (cli/options.h). */
-#define MBA_TABLE_OPTIONS(json, csv)                                                                                           \
-    { "--json", MBA_OPT_FLAG, json, NULL, "print JSON, an array of objects", 0, 0 },                                           \
-    { "--csv",  MBA_OPT_FLAG, csv,  NULL, "print CSV", 0, 0 }
+#define MBA_TABLE_OPTIONS(json, csv) \
+    { "--json", MBA_OPT_FLAG, json, NULL, "print JSON, an array of objects", 0, 0 }, \
+    { \
+        "--csv", MBA_OPT_FLAG, csv, NULL, "print CSV", 0, 0 \
+    }
 mba_table_form mba_table_form_of(bool json, bool csv);
 
 /* `text` as a JSON string with its quotes, for documents that are not tables alone. */

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* table_test.c -- tables of names that come from elsewhere: any bytes, any length, in all three forms. */
 #include "cli/table.h"
 
@@ -9,7 +10,9 @@
 #include "tests/starve.h"
 #include "tests/test.h"
 
-static const mba_column columns[] = { { "name", "name", NULL }, { "ms", "step, ms", "%.1f" }, { "of", "of", NULL }, { 0 } };
+static const mba_column columns[] = {
+    { "name", "name", NULL }, { "ms", "step, ms", "%.1f" }, { "of", "of", NULL }, { 0 }
+};
 
 /* A table of two rows, the first with this name; the text is the caller's to free. */
 static char *printed(const char *name, size_t most, mba_table_form form)
@@ -33,8 +36,10 @@ static char *printed(const char *name, size_t most, mba_table_form form)
 
 static void json_has_every_key_of_any_bytes(void **state)
 {
-    static const char *const names[][2] = { { "a\xff\xfe z", "a\xef\xbf\xbd\xef\xbf\xbd z" }, { "\xc3", "\xef\xbf\xbd" },
-                                            { "\xc3\xa4\n\x1b[2J", "\xc3\xa4\n\x1b[2J" }, { "", "" } };
+    static const char *const names[][2] = { { "a\xff\xfe z", "a\xef\xbf\xbd\xef\xbf\xbd z" },
+                                            { "\xc3", "\xef\xbf\xbd" },
+                                            { "\xc3\xa4\n\x1b[2J", "\xc3\xa4\n\x1b[2J" },
+                                            { "", "" } };
     (void)state;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         char   *text = printed(names[i][0], SIZE_MAX, MBA_TABLE_JSON);
@@ -90,16 +95,26 @@ static void csv_quotes_what_ends_a_line(void **state)
 /* What a spreadsheet would take for a formula begins with an apostrophe; numbers and names are what they were. */
 static void csv_has_no_formulas(void **state)
 {
-    static const char *const cells[][2] = { { "=cmd|' /C calc'!A0", "'=cmd|' /C calc'!A0" }, { "@SUM(A1)", "'@SUM(A1)" },
-        { "+1+1", "'+1+1" }, { "-1+1", "'-1+1" }, { "=a,b", "\"'=a,b\"" }, { "\t=1", "'\t=1" }, { "-1.5e3", "-1.5e3" }, { "+2", "+2" },
-        { "-", "-" }, { "a=b", "a=b" }, { "x@y", "x@y" }, { "-inf", "-inf" } };
+    static const char *const cells[][2] = { { "=cmd|' /C calc'!A0", "'=cmd|' /C calc'!A0" },
+                                            { "@SUM(A1)", "'@SUM(A1)" },
+                                            { "+1+1", "'+1+1" },
+                                            { "-1+1", "'-1+1" },
+                                            { "=a,b", "\"'=a,b\"" },
+                                            { "\t=1", "'\t=1" },
+                                            { "-1.5e3", "-1.5e3" },
+                                            { "+2", "+2" },
+                                            { "-", "-" },
+                                            { "a=b", "a=b" },
+                                            { "x@y", "x@y" },
+                                            { "-inf", "-inf" } };
     (void)state;
     for (size_t i = 0; i < sizeof cells / sizeof *cells; i++) {
         char  line[128];
-        char *csv = printed(cells[i][0], SIZE_MAX, MBA_TABLE_CSV), *text = printed(cells[i][0], SIZE_MAX, MBA_TABLE_JSON);
+        char *csv = printed(cells[i][0], SIZE_MAX, MBA_TABLE_CSV),
+             *text = printed(cells[i][0], SIZE_MAX, MBA_TABLE_JSON);
         snprintf(line, sizeof line, "\n%s,12.5,%s\n", cells[i][1], cells[i][1]);
         assert_non_null(strstr(csv, line));
-        json_t *all = json_loads(text, 0, NULL);                             // exact
+        json_t *all = json_loads(text, 0, NULL); // exact
         assert_string_equal(json_string_value(json_object_get(json_array_get(all, 0), "name")), cells[i][0]);
         json_decref(all);
         free(csv);
@@ -122,11 +137,13 @@ static void a_whole_name_stays_whole(void **state)
 /* Three rows, printed at once or each as it comes. */
 static char *rows_printed(mba_table_form form, bool flow, int rows)
 {
-    char  *text = NULL;
-    size_t n;
-    FILE  *f = open_memstream(&text, &n);
+    char      *text = NULL;
+    size_t     n;
+    FILE      *f = open_memstream(&text, &n);
     mba_table *t;
-    assert_int_equal(mba_table_create(&t, (const mba_column[]){ { "what", "what", NULL }, { "ms", "ms", "%.2f" }, { 0 } }), MBA_OK);
+    assert_int_equal(mba_table_create(&t,
+                                      (const mba_column[]){ { "what", "what", NULL }, { "ms", "ms", "%.2f" }, { 0 } }),
+                     MBA_OK);
     mba_table_widen(t, 0, 6);
     mba_table_widen(t, 1, 5);
     for (int i = 0; i < rows; i++) {
@@ -135,10 +152,10 @@ static char *rows_printed(mba_table_form form, bool flow, int rows)
         if (!flow) continue;
         const long before = ftell(f);
         assert_ok(mba_table_flow(t, f, form, false));
-        assert_true(ftell(f) > before);            // it is out before the next one begins
+        assert_true(ftell(f) > before); // it is out before the next one begins
     }
     if (flow) assert_ok(mba_table_flow(t, f, form, true));
-    else      assert_ok(mba_table_print(t, f, form));
+    else assert_ok(mba_table_print(t, f, form));
     mba_table_destroy(t);
     fclose(f);
     return text;
@@ -165,16 +182,16 @@ static void rows_that_flow_say_the_same(void **state)
 }
 
 #if MBA_STARVE
-static FILE          *sink;                        /* opened before anything fails */
+static FILE          *sink; /* opened before anything fails */
 static mba_table_form form_starved;
-static char           said[2][4096];               /* with all its memory; at the last run */
+static char           said[2][4096]; /* with all its memory; at the last run */
 
 static mba_status fill_and_print(void)
 {
     mba_table *t;
     rewind(sink);
     MBA_TRY(mba_table_create(&t, columns));
-    for (int i = 0; i < 40; i++) {                 // more cells than a table begins with
+    for (int i = 0; i < 40; i++) { // more cells than a table begins with
         mba_table_text(t, "row %d \xff", i);
         mba_table_number(t, i / 2.0);
         mba_table_cut(t, "a name", 4);
@@ -212,16 +229,23 @@ static void without_memory_a_table_is_an_error(void **state)
     fclose(sink);
 }
 #else
-static void without_memory_a_table_is_an_error(void **state) { (void)state; skip(); }
+static void without_memory_a_table_is_an_error(void **state)
+{
+    (void)state;
+    skip();
+}
 #endif
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(without_memory_a_table_is_an_error),
-        cmocka_unit_test(json_has_every_key_of_any_bytes), cmocka_unit_test(text_has_a_line_per_row),
-        cmocka_unit_test(columns_are_counted_in_letters),  cmocka_unit_test(csv_quotes_what_ends_a_line),
-        cmocka_unit_test(csv_has_no_formulas),             cmocka_unit_test(a_whole_name_stays_whole),
+        cmocka_unit_test(json_has_every_key_of_any_bytes),
+        cmocka_unit_test(text_has_a_line_per_row),
+        cmocka_unit_test(columns_are_counted_in_letters),
+        cmocka_unit_test(csv_quotes_what_ends_a_line),
+        cmocka_unit_test(csv_has_no_formulas),
+        cmocka_unit_test(a_whole_name_stays_whole),
         cmocka_unit_test(rows_that_flow_say_the_same),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

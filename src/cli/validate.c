@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* validate.c -- `mambascope validate`: how far the simulator is off, point by point and in sum. */
 #include <math.h>
 #include <stdio.h>
@@ -33,7 +34,7 @@ static const mba_column point_columns[] = { { "set", "set", NULL },
 static void point_row(mba_table *t, const mba_point *p)
 {
     static const char *const sources[] = { "op", "step", "total" };
-    const bool said = p->predicted_ms > 0 && p->ms > 0;
+    const bool               said = p->predicted_ms > 0 && p->ms > 0;
     mba_table_text(t, "%s", p->source == MBA_POINT_TOTAL ? "step" : set_names[p->set]);
     mba_table_text(t, "%s", sources[p->source]);
     mba_table_text(t, "%s", p->subject);
@@ -108,7 +109,8 @@ static mba_status print_kernels(const mba_profiled_set *k, bool csv)
 {
     mba_table *t = NULL;
     MBA_TRY(mba_table_create(&t, kernel_columns));
-    for (int i = 0; i < k->n; i++) if (!k->one[i].again) kernel_row(t, &k->one[i]);
+    for (int i = 0; i < k->n; i++)
+        if (!k->one[i].again) kernel_row(t, &k->one[i]);
     const mba_status st = mba_table_print(t, stdout, csv ? MBA_TABLE_CSV : MBA_TABLE_TEXT);
     mba_table_destroy(t);
     return st;
@@ -132,14 +134,16 @@ typedef enum turn { SHORTER = -1, SAME, LONGER } turn;
 static turn turn_of(double times) { return times > 1.01 ? LONGER : times < 0.99 ? SHORTER : SAME; }
 
 /* How predictions go with what happened. No change where there was one is no right sign, but no wrong one either. */
-typedef struct signs { int opposite, missed, invented; } signs;
+typedef struct signs {
+    int opposite, missed, invented;
+} signs;
 
 static void count_sign(signs *s, double measured, double predicted)
 {
     const turn was = turn_of(measured), said = turn_of(predicted);
     if (was == said) return;
     s->opposite += was * said < 0;
-    s->missed   += said == SAME;
+    s->missed += said == SAME;
     s->invented += was == SAME;
 }
 
@@ -154,8 +158,10 @@ static mba_status print_imitated(const options *o)
     MBA_TRY(mba_gpu_set(&m, o->changes));
     MBA_TRY(mba_emulated_load(&d, strcmp(o->imitated, "-") ? o->imitated : NULL));
     if (!d.n)
-        return mba_fail(MBA_E_FORMAT, "no imitated machine in '%s'\nfix: make it with `mambascope calibrate "
-                        "--imitate FILE`", o->imitated);
+        return mba_fail(MBA_E_FORMAT,
+                        "no imitated machine in '%s'\nfix: make it with `mambascope calibrate "
+                        "--imitate FILE`",
+                        o->imitated);
     MBA_TRY(mba_table_create(&t, imitated_columns));
     mba_status st = MBA_OK;
     for (int i = 0; i < d.n && st == MBA_OK; i++) {
@@ -171,18 +177,25 @@ static mba_status print_imitated(const options *o)
         mba_table_number(t, predicted);
         mba_table_number(t, 100 * (predicted / r->slower - 1));
         count_sign(&sign, r->slower, predicted);
-        near   += r->slower <= 2.1;
+        near += r->slower <= 2.1;
         within += r->slower <= 2.1 && fabs(predicted / r->slower - 1) <= 0.1;
     }
-    if (st == MBA_OK) st = mba_table_print(t, stdout, o->json ? MBA_TABLE_JSON : o->csv ? MBA_TABLE_CSV : MBA_TABLE_TEXT);
+    if (st == MBA_OK)
+        st = mba_table_print(t, stdout, o->json ? MBA_TABLE_JSON : o->csv ? MBA_TABLE_CSV : MBA_TABLE_TEXT);
     if (st == MBA_OK && !o->csv && !o->json)
-        printf("%d of %d with the opposite sign, %d changes of more than 1 %% not predicted, %d predicted that were none; "
-               "%d of %d up to twice as long within 10 %%\n", sign.opposite, d.n, sign.missed, sign.invented, within, near);
+        printf(
+            "%d of %d with the opposite sign, %d changes of more than 1 %% not predicted, %d predicted that were none; "
+            "%d of %d up to twice as long within 10 %%\n",
+            sign.opposite, d.n, sign.missed, sign.invented, within, near);
     mba_table_destroy(t);
     return st;
 }
 
-static void json_number(double v) { if (isnan(v)) fputs("null", stdout); else printf("%.4g", v); }
+static void json_number(double v)
+{
+    if (isnan(v)) fputs("null", stdout);
+    else printf("%.4g", v);
+}
 
 static void json_score(const char *name, const mba_error_stats *s)
 {
@@ -231,11 +244,14 @@ static mba_status print_coverage(const mba_profiled_set *k, mba_table_form form)
         mba_table_number(t, v.of[c].held ? 100.0 * v.of[c].inside / v.of[c].held : NAN);
     }
     if (form == MBA_TABLE_JSON)
-        printf(",\n \"coverage\": {\"asked\": 80, \"held_out\": %.4g, \"classes\": ", v.held ? 100.0 * v.inside / v.held : 0);
+        printf(",\n \"coverage\": {\"asked\": 80, \"held_out\": %.4g, \"classes\": ",
+               v.held ? 100.0 * v.inside / v.held : 0);
     const mba_status st = mba_table_print(t, stdout, form);
     if (form == MBA_TABLE_JSON) putchar('}');
-    else printf("of %d held-out kernels %.0f %% lie in the band of their class, which 80 %% of its fitted kernels make\n\n", v.held,
-                v.held ? 100.0 * v.inside / v.held : 0);
+    else
+        printf(
+            "of %d held-out kernels %.0f %% lie in the band of their class, which 80 %% of its fitted kernels make\n\n",
+            v.held, v.held ? 100.0 * v.inside / v.held : 0);
     mba_table_destroy(t);
     return st;
 }
@@ -245,9 +261,12 @@ static mba_status print_classes(const mba_error_bands *b, const char *key, const
 {
     mba_table       *t = NULL;
     const double     inside = b->points ? 100.0 * b->inside / b->points : 0;
-    const mba_column columns[] = { { "class", what, NULL }, { "points", "points", "%.0f" },
-                                   { "low", "took at least, times", "%.2f" }, { "high", "at most", "%.2f" },
-                                   { "inside", "inside the others' band, %", "%.0f" }, { 0 } };
+    const mba_column columns[] = { { "class", what, NULL },
+                                   { "points", "points", "%.0f" },
+                                   { "low", "took at least, times", "%.2f" },
+                                   { "high", "at most", "%.2f" },
+                                   { "inside", "inside the others' band, %", "%.0f" },
+                                   { 0 } };
     MBA_TRY(mba_table_create(&t, columns));
     for (int c = 0; c < MBA_SIM_LIMITERS; c++) {
         mba_table_text(t, "%s", mba_sim_causes[c]);
@@ -259,7 +278,9 @@ static mba_status print_classes(const mba_error_bands *b, const char *key, const
     if (form == MBA_TABLE_JSON) printf(",\n \"%s\": {\"asked\": 80, \"left_out\": %.4g, \"classes\": ", key, inside);
     const mba_status st = mba_table_print(t, stdout, form);
     if (form == MBA_TABLE_JSON) putchar('}');
-    else printf("of %d points %.0f %% lie in the band that their class makes without their operator\n\n", b->points, inside);
+    else
+        printf("of %d points %.0f %% lie in the band that their class makes without their operator\n\n", b->points,
+               inside);
     mba_table_destroy(t);
     return st;
 }
@@ -292,7 +313,7 @@ static double counted_bytes(const mba_profiled_set *k, const char *workload)
     double sum = 0;
     for (int i = 0; i < k->n; i++) {
         const mba_profiled_kernel *c = &k->one[i];
-        const double bytes = c->n[MBA_N_DRAM_RD] + c->n[MBA_N_DRAM_WR];
+        const double               bytes = c->n[MBA_N_DRAM_RD] + c->n[MBA_N_DRAM_WR];
         if (!strcmp(c->workload, workload) && bytes > 0) sum += c->launches * bytes;
     }
     return sum;
@@ -319,7 +340,8 @@ static mba_status print_json_points(const mba_measured *d, const mba_profiled_se
     mba_status st = mba_table_create(&kernels, kernel_columns);
     if (st == MBA_OK) st = mba_table_create(&points, point_columns);
     if (st == MBA_OK) {
-        for (int i = 0; i < k->n; i++) if (!k->one[i].again) kernel_row(kernels, &k->one[i]);
+        for (int i = 0; i < k->n; i++)
+            if (!k->one[i].again) kernel_row(kernels, &k->one[i]);
         for (int i = 0; i < d->n; i++) point_row(points, &d->point[i]);
         fputs(",\n \"kernels\": ", stdout);
         st = mba_table_print(kernels, stdout, MBA_TABLE_JSON);
@@ -334,9 +356,9 @@ static mba_status print_json_points(const mba_measured *d, const mba_profiled_se
 static mba_status print_json(const mba_measured *d, const mba_profiled_set *k, bool every_point)
 {
     const mba_error_stats held = mba_profiled_score(k, MBA_POINT_HELD, false),
-                    fitted = mba_profiled_score(k, MBA_POINT_FITTED, false);
-    char            key[256];
-    bool            first = true;
+                          fitted = mba_profiled_score(k, MBA_POINT_FITTED, false);
+    char key[256];
+    bool first = true;
     putchar('{');
     json_score("held_out", &held);
     fputs(",\n ", stdout);
@@ -370,18 +392,20 @@ static void print_worst(const mba_profiled_set *k, const mba_point *operator)
         if (!worst || fabs(c->bound_us / c->us - 1) > fabs(worst->bound_us / worst->us - 1)) worst = c;
     }
     if (worst) mba_say(stdout, "worst held out: kernel %.64s of %s\n", worst->kernel, worst->workload);
-    if (operator) mba_say(stdout, "worst held out: operator %s of %s, from plans\n", operator->operator, operator->subject);
+    if (operator)
+        mba_say(stdout, "worst held out: operator %s of %s, from plans\n", operator->operator, operator->subject);
     putchar('\n');
 }
 
 static mba_status print_text(const mba_measured *d, const mba_profiled_set *k, const options *o)
 {
-    mba_table      *scores = NULL, *steps = NULL, *points = NULL;
-    const mba_error_stats held = mba_measured_score(d, MBA_POINT_HELD), fitted = mba_measured_score(d, MBA_POINT_FITTED);
+    mba_table            *scores = NULL, *steps = NULL, *points = NULL;
+    const mba_error_stats held = mba_measured_score(d, MBA_POINT_HELD),
+                          fitted = mba_measured_score(d, MBA_POINT_FITTED);
     const mba_error_stats kernels[] = { mba_profiled_score(k, MBA_POINT_HELD, false),
-                                  mba_profiled_score(k, MBA_POINT_FITTED, false),
-                                  mba_profiled_score(k, MBA_POINT_HELD, true),
-                                  mba_profiled_score(k, MBA_POINT_FITTED, true) };
+                                        mba_profiled_score(k, MBA_POINT_FITTED, false),
+                                        mba_profiled_score(k, MBA_POINT_HELD, true),
+                                        mba_profiled_score(k, MBA_POINT_FITTED, true) };
     MBA_TRY(mba_table_create(&scores, score_columns));
     mba_status st = mba_table_create(&steps, step_columns);
     if (st == MBA_OK) st = mba_table_create(&points, point_columns);
@@ -413,26 +437,27 @@ static mba_status print_text(const mba_measured *d, const mba_profiled_set *k, c
 
 mba_status mba_command_validate(int argc, char **argv)
 {
-    options          o = { .machine = "h200" };
-    mba_measured    *d = NULL;
+    options           o = { .machine = "h200" };
+    mba_measured     *d = NULL;
     mba_profiled_set *k = NULL;
-    bool          help;
-    const mba_option table[] = {
-        { "--machine", MBA_OPT_TEXT, &o.machine, "NAME",
-          "machine that was measured: h200, or a file by calibrate [h200]", 0, 0 },
-        { "--set", MBA_OPT_TEXT, &o.changes, "K=V,..", "change numbers of the machine; see `mambascope simulate --keys`", 0, 0 },
-        { "--data", MBA_OPT_TEXT, &o.data, "FILE", "other measured points, by tools/measured_points", 0, 0 },
-        { "--kernels", MBA_OPT_TEXT, &o.kernels, "FILE", "other counted kernels, by tools/kernel_points", 0,
-          0 },
-        { "--freeze", MBA_OPT_TEXT, &o.freeze, "OUT",
-          "write this build's plans beside --kernels, which were measured with it, and exit", 0, 0 },
-        { "--counterfactual", MBA_OPT_TEXT, &o.imitated, "FILE",
-          "compare with machines imitated on a GPU, by calibrate --imitate; - = those that come with the program", 0, 0 },
-        { "--points", MBA_OPT_FLAG, &o.points, NULL, "print every point", 0, 0 },
-        { "--json", MBA_OPT_FLAG, &o.json, NULL,
-          "print JSON: held_out, fitted, step_error in percent; with --points also kernels and points", 0, 0 },
-        { "--csv", MBA_OPT_FLAG, &o.csv, NULL, "print the points as CSV", 0, 0 },
-        { 0 },
+    bool              help;
+    const mba_option  table[] = {
+         { "--machine", MBA_OPT_TEXT, &o.machine, "NAME",
+           "machine that was measured: h200, or a file by calibrate [h200]", 0, 0 },
+         { "--set", MBA_OPT_TEXT, &o.changes, "K=V,..",
+           "change numbers of the machine; see `mambascope simulate --keys`", 0, 0 },
+         { "--data", MBA_OPT_TEXT, &o.data, "FILE", "other measured points, by tools/measured_points", 0, 0 },
+         { "--kernels", MBA_OPT_TEXT, &o.kernels, "FILE", "other counted kernels, by tools/kernel_points", 0, 0 },
+         { "--freeze", MBA_OPT_TEXT, &o.freeze, "OUT",
+           "write this build's plans beside --kernels, which were measured with it, and exit", 0, 0 },
+         { "--counterfactual", MBA_OPT_TEXT, &o.imitated, "FILE",
+           "compare with machines imitated on a GPU, by calibrate --imitate; - = those that come with the program", 0,
+           0 },
+         { "--points", MBA_OPT_FLAG, &o.points, NULL, "print every point", 0, 0 },
+         { "--json", MBA_OPT_FLAG, &o.json, NULL,
+           "print JSON: held_out, fitted, step_error in percent; with --points also kernels and points", 0, 0 },
+         { "--csv", MBA_OPT_FLAG, &o.csv, NULL, "print the points as CSV", 0, 0 },
+         { 0 },
     };
     const mba_usage usage = {
         "validate", "[options]",
@@ -452,7 +477,7 @@ mba_status mba_command_validate(int argc, char **argv)
     if (st == MBA_OK && o.json) st = print_json(d, k, o.points);
     else if (st == MBA_OK) {
         if (o.points) st = print_kernels(k, o.csv);
-        if (o.points) putchar('\n');                               // tables of CSV have an empty line between them
+        if (o.points) putchar('\n'); // tables of CSV have an empty line between them
         if (st == MBA_OK) st = print_text(d, k, &o);
     }
     mba_profiled_destroy(k);

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* validated.c -- see validated.h. */
 #include "cli/validated.h"
 
@@ -19,7 +20,7 @@ static const double EVENTS_US = 2.4;
 
 /* ---- operators by themselves, caches swept ---- */
 
-static mba_point *find_op(mba_measured *d, const char *operator, const char *note, int ordinal)
+static mba_point *find_op(mba_measured *d, const char *operator, const char * note, int ordinal)
 {
     for (int i = 0; i < d->n; i++) {
         mba_point *p = &d->point[i];
@@ -40,19 +41,19 @@ static mba_status predict_case(mba_measured *d, mba_sim *sim, const mba_gpu *m, 
     MBA_TRY(mba_case_build(&o, op, size, (mba_case_how){ .compute = MBA_BF16 }));
     mba_status st = mba_program_create(&p, o.g, &(mba_program_options){ .cuda = true, .machine = plans });
     if (st == MBA_OK)
-        st = mba_sim_program(
-            &r, sim, p, m, &(mba_sim_how){ .passes = MBA_FORWARD | MBA_BACKWARD, .cold = true, .with_elided = true });
+        st = mba_sim_program(&r, sim, p, m,
+                             &(mba_sim_how){ .passes = MBA_FORWARD | MBA_BACKWARD, .cold = true, .with_elided = true });
     for (int32_t i = 0; st == MBA_OK && i < o.g->nnodes; i++) {
         const mba_node *n = o.g->nodes[i];
         if (n->op != op && !(n->of && n->of->op == op && n->op->kind != MBA_MEMORY)) continue;
-        int ordinal = 0;
+        int        ordinal = 0;
         mba_point *point = find_op(d, n->op->name, size->note, 0);
         while (point && point->predicted_ms > 0) point = find_op(d, n->op->name, size->note, ++ordinal);
         if (!point) continue;
         point->predicted_ms = 1e3 * r.node[i].seconds + 1e-3 * EVENTS_US;
-        point->roofline_ms  = 1e3 * mba_sim_roofline(n, m);
-        point->floor_ms     = 1e3 * r.node[i].floor_s;
-        point->limit        = r.node[i].limit;
+        point->roofline_ms = 1e3 * mba_sim_roofline(n, m);
+        point->floor_ms = 1e3 * r.node[i].floor_s;
+        point->limit = r.node[i].limit;
     }
     mba_sim_step_free(&r);
     mba_program_destroy(p);
@@ -64,7 +65,8 @@ static bool has_case(const mba_measured *d, const char *note, bool held_alone)
 {
     for (int i = 0; i < d->n; i++)
         if (d->point[i].source == MBA_POINT_OP && !strcmp(d->point[i].subject, note)
-            && (!held_alone || d->point[i].set == MBA_POINT_HELD)) return true;
+            && (!held_alone || d->point[i].set == MBA_POINT_HELD))
+            return true;
     return false;
 }
 
@@ -85,7 +87,7 @@ static mba_status workload_of(mba_workload *w, char *words)
     char *rest = NULL;
     w->model.name = strtok_r(words, " ", &rest);
     for (char *key = strtok_r(NULL, " ", &rest); key; key = strtok_r(NULL, " ", &rest)) {
-        char *value = strtok_r(NULL, " ", &rest);
+        char    *value = strtok_r(NULL, " ", &rest);
         int64_t *number = !strcmp(key, "--batch")    ? &w->model.shape.batch
                           : !strcmp(key, "--length") ? &w->model.shape.length
                           : !strcmp(key, "--graphs") ? &w->model.shape.graphs
@@ -113,9 +115,12 @@ static void predict_group(mba_point *p, const mba_simulated *r)
         const mba_node *n = r->session.graph->nodes[i];
         if (strcmp(n->op->name, p->operator) || strcmp(mba_pass_name(n->pass), p->which)) continue;
         p->predicted_ms += 1e3 * r->step.node[i].seconds + 1e-3 * EVENTS_US;
-        p->roofline_ms  += 1e3 * mba_sim_roofline(n, &r->gpu);
-        p->floor_ms     += 1e3 * r->step.node[i].floor_s;
-        if (r->step.node[i].seconds > longest) { longest = r->step.node[i].seconds; p->limit = r->step.node[i].limit; }
+        p->roofline_ms += 1e3 * mba_sim_roofline(n, &r->gpu);
+        p->floor_ms += 1e3 * r->step.node[i].floor_s;
+        if (r->step.node[i].seconds > longest) {
+            longest = r->step.node[i].seconds;
+            p->limit = r->step.node[i].limit;
+        }
     }
 }
 
@@ -135,8 +140,8 @@ static mba_status predict_steps(mba_measured *d, mba_sim *sim, const char *machi
                 predict_group(&d->point[j], &r);
         if (st == MBA_OK) {
             d->point[i].predicted_ms = 1e3 * r.step.seconds;
-            d->point[i].inputs_ms    = 1e3 * r.step.inputs_s;
-            d->point[i].dram_bytes   = r.step.dram_read + r.step.dram_write;
+            d->point[i].inputs_ms = 1e3 * r.step.inputs_s;
+            d->point[i].dram_bytes = r.step.dram_read + r.step.dram_write;
         }
         mba_simulated_end(&r);
         if (st != MBA_OK) st = mba_where(st, "%s", d->point[i].subject);
@@ -165,9 +170,9 @@ mba_status mba_validation_points(mba_measured **out, const char *path, const cha
 
 typedef struct binding {
     mba_profiled_set *d;
-    const mba_gpu   *m;
-    const char      *workload;
-    bool             freeze;
+    const mba_gpu    *m;
+    const char       *workload;
+    bool              freeze;
 } binding;
 
 /* Launches of a plan that differ in nothing but their place are one row. */
@@ -193,7 +198,7 @@ static mba_profiled_kernel *find_row(const binding *b, const mba_program *p, int
         if (strcmp(c->op, n->op->name) || strcmp(c->workload, b->workload)) continue;
         if (exactly ? c->place != launch : !alike(p->plan[node], c->place, launch)) continue;
         if (strcmp(c->variant, p->plan[node]->variant) || strcmp(c->phase, mba_pass_name(n->pass))) continue;
-        const bool ours = strncmp(kernel, "cu", 2) != 0;       // libraries have names of their own, and no code to read
+        const bool ours = strncmp(kernel, "cu", 2) != 0; // libraries have names of their own, and no code to read
         if (ours ? strcmp(kernel, c->kernel) != 0 : !isnan(c->n[MBA_N_PATH])) continue;
         if (!*shape) mba_node_shape(shape, sizeof shape, n);
         if (!strcmp(c->shape, shape)) return c;
@@ -210,9 +215,9 @@ static mba_profiled_kernel *row_of(const binding *b, const mba_program *p, int32
 /* The first launch of a row is written down before counts change it: with what the ledger found in L2. */
 static void bind_counts(void *of, const mba_program *p, int32_t node, int launch, mba_sim_kernel *k)
 {
-    const binding      *b = of;
+    const binding       *b = of;
     mba_profiled_kernel *c = row_of(b, p, node, launch);
-    char                text[MBA_SIM_KERNEL_TEXT_BYTES];
+    char                 text[MBA_SIM_KERNEL_TEXT_BYTES];
     if (!c) return;
     if (b->freeze && !c->program && mba_sim_kernel_write(text, sizeof text, k)) c->program = strdup(text);
     mba_profiled_apply(k, c, b->m);
@@ -222,11 +227,12 @@ static void bind_counts(void *of, const mba_program *p, int32_t node, int launch
 static double roofline_us(const mba_profiled_kernel *c, const mba_gpu *m)
 {
     const double *v = m->v, hz = v[MBA_GPU_clk] * 1e9 * v[MBA_GPU_sm], lanes = 32;
-    double most = (c->n[MBA_N_DRAM_RD] + c->n[MBA_N_DRAM_WR]) / (v[MBA_GPU_hbm] * 1e9);
-    const double others[] = { c->n[MBA_N_TENSOR] / (v[MBA_GPU_mma16] * hz),
-                              lanes * c->n[MBA_N_FMA] / (v[MBA_GPU_fma] * hz),
-                              lanes * c->n[MBA_N_XU] / (v[MBA_GPU_xu] * hz) };
-    for (size_t i = 0; i < sizeof others / sizeof *others; i++) if (others[i] > most) most = others[i];
+    double        most = (c->n[MBA_N_DRAM_RD] + c->n[MBA_N_DRAM_WR]) / (v[MBA_GPU_hbm] * 1e9);
+    const double  others[] = { c->n[MBA_N_TENSOR] / (v[MBA_GPU_mma16] * hz),
+                               lanes * c->n[MBA_N_FMA] / (v[MBA_GPU_fma] * hz),
+                               lanes * c->n[MBA_N_XU] / (v[MBA_GPU_xu] * hz) };
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        if (others[i] > most) most = others[i];
     return 1e6 * most;
 }
 
@@ -235,14 +241,14 @@ static void add_predictions(const binding *b, const mba_program *p, const mba_si
 {
     for (int64_t i = 0; i < plain->launches; i++) {
         const mba_sim_launch *l = &plain->launch[i];
-        mba_profiled_kernel          *c = row_of(b, p, l->node, l->place);
+        mba_profiled_kernel  *c = row_of(b, p, l->node, l->place);
         if (!c) continue;
         c->planned_us += 1e6 * l->seconds;
-        c->dram_rd    += l->dram_read;
-        c->dram_wr    += l->dram_write;
-        c->bound_us   += 1e6 * bound->launch[i].seconds;
-        c->floor_us   += 1e6 * bound->launch[i].floor_s;
-        c->limit       = bound->launch[i].limit;
+        c->dram_rd += l->dram_read;
+        c->dram_wr += l->dram_write;
+        c->bound_us += 1e6 * bound->launch[i].seconds;
+        c->floor_us += 1e6 * bound->launch[i].floor_s;
+        c->limit = bound->launch[i].limit;
         c->met++;
     }
 }
@@ -280,11 +286,11 @@ static mba_status predict_foreign(mba_profiled_kernel *c, const mba_gpu *m, int6
     MBA_TRY(mba_profiled_lower(&k, c, m));
     k.load = load;
     MBA_TRY(mba_sim_run(&r, &k, m, MBA_SIM_ONE_SM));
-    c->bound_us   = 1e6 * r.seconds;
-    c->tensor_us  = 1e6 * r.bound[MBA_P_MMA];
-    c->floor_us   = 1e6 * r.bound[r.limit];
-    c->limit      = r.limit;
-    c->met        = 1;
+    c->bound_us = 1e6 * r.seconds;
+    c->tensor_us = 1e6 * r.bound[MBA_P_MMA];
+    c->floor_us = 1e6 * r.bound[r.limit];
+    c->limit = r.limit;
+    c->met = 1;
     c->between_us = m->v[MBA_GPU_gap_graph];
     return MBA_OK;
 }
@@ -299,13 +305,13 @@ static mba_status predict_frozen(mba_profiled_kernel *c, const mba_gpu *m, int64
     mba_profiled_apply(&k, c, m);
     MBA_TRY(mba_sim_run(&bound, &k, m, MBA_SIM_ONE_SM));
     c->planned_us = 1e6 * plain.seconds;
-    c->bound_us   = 1e6 * bound.seconds;
-    c->tensor_us  = 1e6 * bound.bound[MBA_P_MMA];
-    c->floor_us   = 1e6 * bound.bound[bound.limit];
-    c->dram_rd    = plain.dram_read;
-    c->dram_wr    = plain.dram_write;
-    c->limit      = bound.limit;
-    c->met        = 1;
+    c->bound_us = 1e6 * bound.seconds;
+    c->tensor_us = 1e6 * bound.bound[MBA_P_MMA];
+    c->floor_us = 1e6 * bound.bound[bound.limit];
+    c->dram_rd = plain.dram_read;
+    c->dram_wr = plain.dram_write;
+    c->limit = bound.limit;
+    c->met = 1;
     c->between_us = m->v[MBA_GPU_gap_graph] + (k.resets ? m->v[MBA_GPU_gap_reset] : 0);
     return MBA_OK;
 }
@@ -328,7 +334,7 @@ static int64_t load_of(const mba_profiled_set *d, const char *workload)
         const mba_profiled_kernel *c = &d->one[i];
         if (strcmp(c->workload, workload)) continue;
         busy += c->launches * c->tensor_us;
-        all  += c->launches * c->bound_us;
+        all += c->launches * c->bound_us;
     }
     return all > 0 ? (int64_t)(256 * busy / all + 0.5) : 0;
 }
@@ -349,7 +355,7 @@ static bool all_frozen(const mba_profiled_set *d, const char *workload)
     int rows = 0, frozen = 0;
     for (int i = 0; i < d->n; i++)
         if (!strcmp(d->one[i].workload, workload)) rows++, frozen += d->one[i].program != NULL;
-    return frozen * 2 > rows;                     // the others have no launch in any plan: libraries start more
+    return frozen * 2 > rows; // the others have no launch in any plan: libraries start more
 }
 
 static mba_status predict_workload(mba_profiled_set *d, mba_sim *sim, const mba_gpu *m, const char *machine,
@@ -359,15 +365,16 @@ static mba_status predict_workload(mba_profiled_set *d, mba_sim *sim, const mba_
     MBA_TRY(predict_rows(d, m, workload, 0));
     MBA_TRY(predict_rows(d, m, workload, load_of(d, workload)));
     const double ms = step_of(d, workload);
-    for (int i = 0; i < d->n; i++) if (!strcmp(d->one[i].workload, workload)) d->one[i].step_ms = ms;
+    for (int i = 0; i < d->n; i++)
+        if (!strcmp(d->one[i].workload, workload)) d->one[i].step_ms = ms;
     return MBA_OK;
 }
 
 mba_status mba_validation_kernels(mba_profiled_set **out, const char *path, const char *machine, const char *changes)
 {
     mba_profiled_set *d = NULL;
-    mba_sim         *sim = NULL;
-    mba_gpu          m;
+    mba_sim          *sim = NULL;
+    mba_gpu           m;
     MBA_TRY(mba_gpu_load(&m, machine));
     MBA_TRY(mba_gpu_set(&m, changes));
     MBA_TRY(mba_profiled_load(&d, path));
@@ -411,10 +418,10 @@ mba_status mba_validation_serialize(const char *out, const char *path, const cha
 {
     enum { FILE_BYTES_MAX = 1 << 24 };
     mba_profiled_set *d = NULL;
-    mba_sim         *sim = NULL;
-    mba_writer      *w = NULL;
-    char            *text = NULL;
-    size_t           bytes;
+    mba_sim          *sim = NULL;
+    mba_writer       *w = NULL;
+    char             *text = NULL;
+    size_t            bytes;
     MBA_TRY(mba_file_read(&text, &bytes, path, FILE_BYTES_MAX));
     mba_status st = mba_profiled_load(&d, path);
     for (int i = 0; st == MBA_OK && i < d->n; i++)
@@ -439,14 +446,14 @@ mba_status mba_validation_serialize(const char *out, const char *path, const cha
 /* `times` is one more measured time over what was predicted. */
 static void take_in(mba_band *b, double times)
 {
-    if (times < b->low)  b->low = times;
+    if (times < b->low) b->low = times;
     if (times > b->high) b->high = times;
 }
 
 static mba_status band_of_steps(mba_band *out, const mba_measured *d)
 {
     int steps = 0;
-    *out = (mba_band){ 1, 1 };                    // the prediction itself is among what may be
+    *out = (mba_band){ 1, 1 }; // the prediction itself is among what may be
     for (int i = 0; i < d->n; i++) {
         if (d->point[i].source != MBA_POINT_TOTAL) continue;
         take_in(out, d->point[i].ms / d->point[i].predicted_ms);
@@ -454,21 +461,21 @@ static mba_status band_of_steps(mba_band *out, const mba_measured *d)
     }
     return steps ? MBA_OK
                  : mba_fail(MBA_E_FORMAT, "the measured set has no whole step\nwhy: there is no band without one\n"
-                            "fix: tools/measured_points");
+                                          "fix: tools/measured_points");
 }
 
-/* Held-out operators make their bands: constants were fitted to the others, which are nearer to what is predicted of them
- * than those that nobody has seen (60 % of the held-out ones lie in bands that the fitted ones make). */
+/* Held-out operators make their bands: constants were fitted to the others, which are nearer to what is predicted of
+ * them than those that nobody has seen (60 % of the held-out ones lie in bands that the fitted ones make). */
 mba_status mba_validation_operators(mba_error_bands *out, const mba_measured *d)
 {
     mba_prediction_residual *r = calloc((size_t)d->n + 1, sizeof *r);
-    int           n = 0;
+    int                      n = 0;
     if (!r) return mba_fail(MBA_E_NOMEM, "no memory for %d points", d->n);
     for (int i = 0; i < d->n; i++) {
         const mba_point *p = &d->point[i];
         if (p->set != MBA_POINT_HELD || p->source == MBA_POINT_TOTAL || !(p->predicted_ms > 0)) continue;
         r[n++] = (mba_prediction_residual){ p->operator, mba_sim_limiter_of(p->limit, p->floor_ms, p->predicted_ms),
-                                 p->ms / p->predicted_ms };
+                                            p->ms / p->predicted_ms };
     }
     const mba_status st = mba_error_bands_of(out, r, n);
     free(r);
@@ -502,12 +509,13 @@ static mba_status predict_as_foreign(mba_profiled_set *d, const mba_gpu *m)
 static mba_status foreign_bands(mba_error_bands *out, const mba_profiled_set *d)
 {
     mba_prediction_residual *r = calloc((size_t)d->n + 1, sizeof *r);
-    int           n = 0;
+    int                      n = 0;
     if (!r) return mba_fail(MBA_E_NOMEM, "no memory for %d kernels", d->n);
     for (int i = 0; i < d->n; i++) {
         const mba_profiled_kernel *c = &d->one[i];
         if (!c->met || c->again || c->set == MBA_POINT_UNCOUNTED) continue;
-        r[n++] = (mba_prediction_residual){ c->op, mba_sim_limiter_of(c->limit, c->floor_us, c->bound_us), c->us / c->bound_us };
+        r[n++] = (mba_prediction_residual){ c->op, mba_sim_limiter_of(c->limit, c->floor_us, c->bound_us),
+                                            c->us / c->bound_us };
     }
     const mba_status st = mba_error_bands_of(out, r, n);
     free(r);
@@ -517,8 +525,8 @@ static mba_status foreign_bands(mba_error_bands *out, const mba_profiled_set *d)
 mba_status mba_validation_foreign(mba_error_bands *kernels, mba_band *steps)
 {
     mba_profiled_set *d;
-    mba_gpu          m;
-    double           took = 0, said = 0;
+    mba_gpu           m;
+    double            took = 0, said = 0;
     MBA_TRY(mba_gpu_load(&m, "h200"));
     MBA_TRY(mba_profiled_load(&d, NULL));
     mba_status st = predict_as_foreign(d, &m);

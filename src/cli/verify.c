@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* verify.c -- `mambascope verify FILE.db`: plan against counters, kernel by kernel. */
 #include <math.h>
 #include <stdlib.h>
@@ -69,15 +70,16 @@ static void sum_up(const mba_verification *v, int64_t n, double writes)
         settled[v[i].settled]++;
         if (v[i].ours || !(v[i].tensor_ratio > 0) || isinf(v[i].tensor_ratio)) continue;
         if (v[i].tensor_ratio < least) least = v[i].tensor_ratio;
-        if (v[i].tensor_ratio > most)  most = v[i].tensor_ratio;
+        if (v[i].tensor_ratio > most) most = v[i].tensor_ratio;
     }
-    fprintf(stderr,
-            "tensor FLOPs of our kernels: %lld agree exactly (%lld as counted from the data), %lld at most, %lld "
-            "differ; bytes beyond twice the L2, in a step: %lld within 5 %%, %lld with writes that lag, %lld that found "
-            "reads in L2, %lld that read again, %lld differ\n",
-            (long long)tensor[MBA_AGREES], (long long)by_data, (long long)tensor[MBA_AT_MOST],
-            (long long)tensor[MBA_DIFFERS], (long long)bytes[MBA_AGREES], (long long)bytes[MBA_LAGS],
-            (long long)bytes[MBA_KEPT], (long long)bytes[MBA_AGAIN], (long long)bytes[MBA_DIFFERS]);
+    fprintf(
+        stderr,
+        "tensor FLOPs of our kernels: %lld agree exactly (%lld as counted from the data), %lld at most, %lld "
+        "differ; bytes beyond twice the L2, in a step: %lld within 5 %%, %lld with writes that lag, %lld that found "
+        "reads in L2, %lld that read again, %lld differ\n",
+        (long long)tensor[MBA_AGREES], (long long)by_data, (long long)tensor[MBA_AT_MOST],
+        (long long)tensor[MBA_DIFFERS], (long long)bytes[MBA_AGREES], (long long)bytes[MBA_LAGS],
+        (long long)bytes[MBA_KEPT], (long long)bytes[MBA_AGAIN], (long long)bytes[MBA_DIFFERS]);
     if (n > settled[MBA_NOT_JUDGED])
         fprintf(stderr, "the same between two sweeps of L2: %lld within 5 %%, %lld that read again, %lld differ\n",
                 (long long)settled[MBA_AGREES], (long long)settled[MBA_AGAIN], (long long)settled[MBA_DIFFERS]);
@@ -110,30 +112,30 @@ static mba_status print(mba_store *s, mba_table_form form)
 
 mba_status mba_command_verify(int argc, char **argv)
 {
-    bool json = false, csv = false, help;
+    bool             json = false, csv = false, help;
     const mba_option options[] = { MBA_TABLE_OPTIONS(&json, &csv), { 0 } };
-    const mba_usage usage = {
-        "verify", "FILE.db [options]",
-        "Compares the plan of every kernel with its counters: tensor FLOPs (of our kernels\n"
-        "they must be equal; for a library the ratio is its padding) and DRAM bytes\n"
-        "against operands read and written once (judged if they exceed twice the L2).\n"
-        "\n"
-        "both     two launches share their work as the data has it\n"
-        "data     the part of the plan that the data of the step needs, counted from it\n"
-        "padding  our kernels: issued over least work, with padded and masked tiles and\n"
-        "         recomputed products\n"
-        "\n"
-        "If bytes are off by more than 5 %, the verdict names the reason:\n"
-        "\n"
-        "lags     reads agree; writes are off by up to half the L2, which holds them back\n"
-        "kept     reads are missing that the two launches before have touched (`recent`),\n"
-        "         at most half the L2\n"
-        "again    blocks read operands more than once (`loads`, as planned), and some of\n"
-        "         these reads missed L2\n"
-        "settled  the same launch between two sweeps of the L2: nothing is there before,\n"
-        "         nothing stays behind",
-        options,
-        "mambascope profile --model mamba2-130m --device cuda --sets roofline --out run.db\nmambascope verify run.db\n"
+    const mba_usage  usage = {
+         "verify", "FILE.db [options]",
+         "Compares the plan of every kernel with its counters: tensor FLOPs (of our kernels\n"
+          "they must be equal; for a library the ratio is its padding) and DRAM bytes\n"
+          "against operands read and written once (judged if they exceed twice the L2).\n"
+          "\n"
+          "both     two launches share their work as the data has it\n"
+          "data     the part of the plan that the data of the step needs, counted from it\n"
+          "padding  our kernels: issued over least work, with padded and masked tiles and\n"
+          "         recomputed products\n"
+          "\n"
+          "If bytes are off by more than 5 %, the verdict names the reason:\n"
+          "\n"
+          "lags     reads agree; writes are off by up to half the L2, which holds them back\n"
+          "kept     reads are missing that the two launches before have touched (`recent`),\n"
+          "         at most half the L2\n"
+          "again    blocks read operands more than once (`loads`, as planned), and some of\n"
+          "         these reads missed L2\n"
+          "settled  the same launch between two sweeps of the L2: nothing is there before,\n"
+          "         nothing stays behind",
+         options,
+         "mambascope profile --model mamba2-130m --device cuda --sets roofline --out run.db\nmambascope verify run.db\n"
     };
     mba_operands words = { 0 };
     mba_store   *s;

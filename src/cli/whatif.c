@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* whatif.c -- see whatif.h. */
 #include "cli/whatif.h"
 
@@ -14,8 +15,12 @@
 /* ---- axes ---- */
 
 /* An axis of the machine multiplies these numbers of it. */
-typedef struct machine_axis { mba_wi_axis axis; const char *numbers; } machine_axis;
-#define FACTORS 6, { 0.5, 0.75, 1, 1.5, 2, 4 }
+typedef struct machine_axis {
+    mba_wi_axis axis;
+    const char *numbers;
+} machine_axis;
+#define FACTORS \
+    6, { 0.5, 0.75, 1, 1.5, 2, 4 }
 
 static const machine_axis sliders[MBA_WI_SLIDERS] = {
     { { "hbm", "DRAM bandwidth", FACTORS }, "hbm" },
@@ -44,7 +49,7 @@ static const mba_wi_axis sizes[] = {
     { "state", "state size", 4, { 16, 32, 64, 128 } },
     { "head_dim", "Mamba-2 head width", 3, { 32, 64, 128 } },
 };
-enum { SIZES = sizeof sizes / sizeof *sizes, SSD_SIZES = 2 };       /* from the third on: of Mamba-2 only */
+enum { SIZES = sizeof sizes / sizeof *sizes, SSD_SIZES = 2 }; /* from the third on: of Mamba-2 only */
 _Static_assert((int)CURVES <= (int)MBA_WI_CURVES && (int)SIZES <= (int)MBA_WI_SIZES, "room for every axis");
 
 /* "hbm=x2,": appended to `text`. */
@@ -63,13 +68,15 @@ static void multiply(char *text, size_t room, const char *numbers, double factor
 static int bound_of(int limit)
 {
     switch (limit) {
-    case MBA_LIMIT_HBM:    return 0;
-    case MBA_LIMIT_RD: case MBA_LIMIT_WR: case MBA_LIMIT_L2: return 1;
-    case MBA_P_MMA:        return 2;
-    case MBA_P_XU:         return 4;
-    case MBA_P_SMEM:       return 5;
+    case MBA_LIMIT_HBM: return 0;
+    case MBA_LIMIT_RD:
+    case MBA_LIMIT_WR:
+    case MBA_LIMIT_L2: return 1;
+    case MBA_P_MMA: return 2;
+    case MBA_P_XU: return 4;
+    case MBA_P_SMEM: return 5;
     case MBA_LIMIT_LAUNCH: return 6;
-    default:               return 3;
+    default: return 3;
     }
 }
 
@@ -89,14 +96,18 @@ static void step_of(mba_wi_step *out, const mba_simulated *r)
 }
 
 /* The last plan: most changes of a machine are none that plans can see. */
-typedef struct planner { mba_sim *sim; mba_simulated last; bool there; } planner;
+typedef struct planner {
+    mba_sim      *sim;
+    mba_simulated last;
+    bool          there;
+} planner;
 
 static bool plans_alike(const mba_machine *a, const mba_machine *b)
 {
     return a->cc == b->cc && a->sm == b->sm && a->warp == b->warp && a->regs_sm == b->regs_sm
-        && a->threads_sm == b->threads_sm && a->smem_block_bytes == b->smem_block_bytes
-        && a->smem_sm_bytes == b->smem_sm_bytes && a->l2_bytes == b->l2_bytes && a->clock_ghz == b->clock_ghz
-        && a->dram_gbs == b->dram_gbs && a->memory_bytes == b->memory_bytes;
+           && a->threads_sm == b->threads_sm && a->smem_block_bytes == b->smem_block_bytes
+           && a->smem_sm_bytes == b->smem_sm_bytes && a->l2_bytes == b->l2_bytes && a->clock_ghz == b->clock_ghz
+           && a->dram_gbs == b->dram_gbs && a->memory_bytes == b->memory_bytes;
 }
 
 static void forget(planner *p)
@@ -113,11 +124,11 @@ static mba_status run_planned(mba_wi_step *out, planner *p, const mba_workload *
     const mba_machine seen = mba_gpu_for_plans(&gpu);
     if (!p->there || !plans_alike(&seen, &p->last.machine)) {
         forget(p);
-        p->there = true;                           // half-made ones are ended, too
+        p->there = true; // half-made ones are ended, too
         MBA_TRY(mba_simulated_plan(&p->last, w));
     }
-    MBA_TRY(mba_sim_program(&p->last.step, p->sim, p->last.session.program, &gpu,
-                            &(mba_sim_how){ .passes = MBA_STEP }));
+    MBA_TRY(
+        mba_sim_program(&p->last.step, p->sim, p->last.session.program, &gpu, &(mba_sim_how){ .passes = MBA_STEP }));
     step_of(out, &p->last);
     mba_sim_step_free(&p->last.step);
     return MBA_OK;
@@ -167,7 +178,8 @@ static mba_status fill_curves(mba_wi_model *m, planner *p, const mba_workload *b
 
 static bool has_op(const mba_wi_model *m, const char *name)
 {
-    for (int i = 0; i < m->nops; i++) if (!strcmp(m->op[i].name, name)) return true;
+    for (int i = 0; i < m->nops; i++)
+        if (!strcmp(m->op[i].name, name)) return true;
     return false;
 }
 
@@ -185,7 +197,7 @@ static mba_status fill_sizes(mba_wi_model *m, planner *p, const mba_workload *ba
             if (k >= SSD_SIZES && !has_op(m, "ssd")) continue;
             if (!strcmp(sizes[k].key, "length")) {
                 at.model.shape.length = (int64_t)v;
-                at.model.shape.batch  = tokens > (int64_t)v ? tokens / (int64_t)v : 1;
+                at.model.shape.batch = tokens > (int64_t)v ? tokens / (int64_t)v : 1;
                 units = (double)(at.model.shape.batch * at.model.shape.length);
             } else if (!strcmp(sizes[k].key, "batch")) {
                 at.model.shape.batch = (int64_t)v;
@@ -194,7 +206,7 @@ static mba_status fill_sizes(mba_wi_model *m, planner *p, const mba_workload *ba
                 snprintf(set, sizeof set, "%s=%g", sizes[k].key, v);
                 at.model.set = set;
             }
-            forget(p);                             // another model
+            forget(p); // another model
             MBA_TRY(simulate(&step, p, &at));
             m->size_us[k][i] = 1e3 * step.of[MBA_WI_STEP].ms / units;
         }
@@ -203,7 +215,8 @@ static mba_status fill_sizes(mba_wi_model *m, planner *p, const mba_workload *ba
 
 static mba_wi_op *op_named(mba_wi_model *m, const char *name)
 {
-    for (int i = 0; i < m->nops; i++) if (!strcmp(m->op[i].name, name)) return &m->op[i];
+    for (int i = 0; i < m->nops; i++)
+        if (!strcmp(m->op[i].name, name)) return &m->op[i];
     if (m->nops == MBA_WI_OPS) return NULL;
     mba_wi_op *o = &m->op[m->nops++];
     snprintf(o->name, sizeof o->name, "%s", name);
@@ -236,7 +249,7 @@ static mba_status fill_model(mba_wi_model *m, const mba_whatif *w, mba_sim *sim,
     mba_status    st = mba_simulated_run(&r, base, sim);
     if (st == MBA_OK) {
         step_of(&m->base, &r);
-        m->text  = r.session.model.task == MBA_TASK_TEXT;
+        m->text = r.session.model.task == MBA_TASK_TEXT;
         m->units = r.units;
         snprintf(m->name, sizeof m->name, "%s", base->model.name);
         snprintf(m->batch, sizeof m->batch, "%s", mba_model_batch_words(&r.session.model).text);
@@ -256,16 +269,17 @@ static mba_status fill_model(mba_wi_model *m, const mba_whatif *w, mba_sim *sim,
 
 static const char *machine_of(const mba_analysis *a)
 {
-    static const struct { const char *part, *machine; } known[] = { { "H200", "h200" }, { "H100", "h100" },
-        { "A100", "a100" }, { "B200", "b200" }, { "V100", "v100" } };
+    static const struct {
+        const char *part, *machine;
+    } known[] = { { "H200", "h200" }, { "H100", "h100" }, { "A100", "a100" }, { "B200", "b200" }, { "V100", "v100" } };
     const char *gpu = mba_env_find(a, "gpu.name");
     for (size_t i = 0; gpu && i < sizeof known / sizeof *known; i++)
         if (strstr(gpu, known[i].part)) return known[i].machine;
     return NULL;
 }
 
-/* The shape as the store words it: "batch 4 x length 4096", "batch 128 of 224 x 224 pixels", "at most 128 graphs,"; *known: it
- * does. */
+/* The shape as the store words it: "batch 4 x length 4096", "batch 128 of 224 x 224 pixels", "at most 128 graphs,";
+ * *known: it does. */
 static mba_status shape_of(mba_batch_shape *s, bool *known, mba_store *store)
 {
     mba_row_parameter *p;
@@ -291,22 +305,22 @@ static bool is_preset(const mba_analysis *a)
 {
     const char *command = mba_env_find(a, "run.command");
     mba_model   m;
-    return *a->workload && (!command || (!strstr(command, "--set ") && !strstr(command, "--tiny") && !strstr(command,
-        "--op ")))
-        && mba_model_preset(&m, a->workload) == MBA_OK;
+    return *a->workload
+           && (!command || (!strstr(command, "--set ") && !strstr(command, "--tiny") && !strstr(command, "--op ")))
+           && mba_model_preset(&m, a->workload) == MBA_OK;
 }
 
 static bool is_there(const mba_workload *all, int n, const mba_workload *w)
 {
     for (int i = 0; i < n; i++)
-        if (!strcmp(all[i].model.name, w->model.name) && !memcmp(&all[i].model.shape, &w->model.shape,
-                                                                 sizeof w->model.shape))
+        if (!strcmp(all[i].model.name, w->model.name)
+            && !memcmp(&all[i].model.shape, &w->model.shape, sizeof w->model.shape))
             return true;
     return false;
 }
 
-static mba_status workloads_of(mba_workload out[MBA_WI_MODELS], double measured_ms[MBA_WI_MODELS][MBA_WI_PARTS], int *count,
-                               const mba_stores *r)
+static mba_status workloads_of(mba_workload out[MBA_WI_MODELS], double measured_ms[MBA_WI_MODELS][MBA_WI_PARTS],
+                               int *count, const mba_stores *r)
 {
     int n = 0;
     for (int i = 0; i < r->shown && n < MBA_WI_MODELS; i++) {
@@ -317,10 +331,10 @@ static mba_status workloads_of(mba_workload out[MBA_WI_MODELS], double measured_
         if (!machine || !strcmp(a->device, "cpu") || !is_preset(a)) continue;
         MBA_TRY(shape_of(&w.model.shape, &known, r->run[i].store));
         if (!known) continue;
-        if (n && strcmp(out[0].machine, machine)) continue;                // one machine is changed
+        if (n && strcmp(out[0].machine, machine)) continue; // one machine is changed
         if (is_there(out, n, &w)) continue;
         measured_ms[n][MBA_WI_STEP] = 1e3 * a->plain_s;
-        measured_ms[n][MBA_WI_SSM]  = 1e3 * mba_kind_s(a, MBA_SSM);
+        measured_ms[n][MBA_WI_SSM] = 1e3 * mba_kind_s(a, MBA_SSM);
         out[n++] = w;
     }
     const bool none = n == 0;
@@ -346,16 +360,16 @@ static mba_status validate(mba_whatif *w)
     MBA_TRY(mba_validation_points(&d, NULL, "h200", NULL));
     w->score[0] = score_of(d, MBA_POINT_HELD, "held out");
     w->score[1] = score_of(d, MBA_POINT_FITTED, "fitted");
-    w->low  = INFINITY;
+    w->low = INFINITY;
     w->high = 0;
     for (int i = 0; i < d->n && w->nsteps < MBA_WI_STEPS; i++) {
         const mba_point *p = &d->point[i];
         if (p->source != MBA_POINT_TOTAL) continue;
         mba_wi_measured *s = &w->step[w->nsteps++];
         snprintf(s->subject, sizeof s->subject, "%s", p->subject);
-        s->measured_ms  = p->ms;
+        s->measured_ms = p->ms;
         s->predicted_ms = p->predicted_ms;
-        w->low  = fmin(w->low, p->ms / p->predicted_ms);
+        w->low = fmin(w->low, p->ms / p->predicted_ms);
         w->high = fmax(w->high, p->ms / p->predicted_ms);
     }
     mba_measured_destroy(d);
@@ -366,9 +380,9 @@ static mba_status axes(mba_whatif *w)
 {
     for (int k = 0; k < MBA_WI_SLIDERS; k++) w->slider[k] = sliders[k].axis;
     for (int k = 0; k < CURVES; k++) w->curve[k] = curves[k].axis;
-    for (int k = 0; k < SIZES; k++)  w->size[k] = sizes[k];
+    for (int k = 0; k < SIZES; k++) w->size[k] = sizes[k];
     w->ncurves = CURVES;
-    w->nsizes  = SIZES;
+    w->nsizes = SIZES;
     for (int i = 0; mba_gpu_name(i) && w->nmachines < MBA_WI_MACHINES; i++) {
         mba_gpu m;
         MBA_TRY(mba_gpu_load(&m, mba_gpu_name(i)));
@@ -423,7 +437,7 @@ double mba_whatif_gain(const mba_whatif *w, const mba_wi_model *m, int *axis)
         const double *ms = m->curve_ms[MBA_WI_STEP][k];
         const double  gain = log(ms[base] / ms[next]) / log(w->curve[k].value[next]);
         if (base < 0 || next >= w->curve[k].n || !strcmp(w->curve[k].key, "clock") || !(gain > best)) continue;
-        best  = gain;
+        best = gain;
         *axis = k;
     }
     return best;

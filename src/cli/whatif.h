@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* whatif.h -- makes what a report shows of the simulator: some hundred simulated steps, a few seconds. */
 #ifndef MBA_CLI_WHATIF_H
 #define MBA_CLI_WHATIF_H

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* arena.c -- one block, one cursor. The pages are the system's until they are touched; also where the address
  * sanitizer looks, whose marks for blocks of 32 and 64 MB took most of some tests. */
 #include "core/arena.h"
@@ -7,11 +8,14 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
-struct mba_arena { size_t used, limit; char *block; };
+struct mba_arena {
+    size_t used, limit;
+    char  *block;
+};
 
 mba_status mba_arena_create(mba_arena **out, size_t limit_bytes)
 {
-    mba_arena *a     = calloc(1, sizeof *a);
+    mba_arena *a = calloc(1, sizeof *a);
     void      *block = mmap(NULL, limit_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (!a || block == MAP_FAILED) {
         if (block != MAP_FAILED) munmap(block, limit_bytes);
@@ -20,7 +24,7 @@ mba_status mba_arena_create(mba_arena **out, size_t limit_bytes)
     }
     a->block = block;
     a->limit = limit_bytes;
-    *out     = a;
+    *out = a;
     return MBA_OK;
 }
 

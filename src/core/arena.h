@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* arena.h -- memory that dies together: a graph and its nodes, one batch, one report.
  *
  *     mba_arena *a;
@@ -18,8 +19,7 @@ typedef struct mba_arena mba_arena;
 MBA_MUST mba_status mba_arena_create(mba_arena **out, size_t limit_bytes);
 void                mba_arena_destroy(mba_arena *a);
 void               *mba_arena_take(mba_arena *a, size_t bytes);
-const char         *mba_arena_printf(mba_arena *a, const char *fmt, ...)
-                        __attribute__((format(printf, 2, 3)));
+const char         *mba_arena_printf(mba_arena *a, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 #define mba_arena_new(a, type, n) ((type *)mba_arena_take((a), sizeof(type) * (size_t)(n)))
 

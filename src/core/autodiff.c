@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* autodiff.c -- appends the backward pass, newest node first, by asking each operator.
  *
  * The one rule: the gradient of a window is the same window of the storage's gradient. Slices, joins,
@@ -15,22 +16,21 @@
 #include <string.h>
 #include "core/op.h"
 
-typedef struct region { int64_t offset, run, pitch, rows; } region;
+typedef struct region {
+    int64_t offset, run, pitch, rows;
+} region;
 
 struct mba_written {
-    region   *window;                             /* disjoint: only those that were stored */
-    int32_t   n;
-    int64_t   elems;                              /* their sum */
-    mba_node *first;
-    bool      filled;
-    int       sharers;                            /* storages it was passed on to that may still need it */
-    const mba_storage *owner;                     /* the storage it was made for */
+    region            *window; /* disjoint: only those that were stored */
+    int32_t            n;
+    int64_t            elems; /* their sum */
+    mba_node          *first;
+    bool               filled;
+    int                sharers; /* storages it was passed on to that may still need it */
+    const mba_storage *owner;   /* the storage it was made for */
 };
 
-static region region_of(const mba_tensor *t)
-{
-    return (region){ t->offset, t->run, t->pitch, mba_elems(t) / t->run };
-}
+static region region_of(const mba_tensor *t) { return (region){ t->offset, t->run, t->pitch, mba_elems(t) / t->run }; }
 
 static int64_t region_end(region r) { return r.offset + (r.rows - 1) * r.pitch + r.run; }
 
@@ -38,7 +38,7 @@ static int64_t region_end(region r) { return r.offset + (r.rows - 1) * r.pitch +
 static bool rectangles(region a, region b)
 {
     return a.rows > 1 && b.rows > 1 && a.pitch == b.pitch && a.offset % a.pitch + a.run <= a.pitch
-        && b.offset % b.pitch + b.run <= b.pitch;
+           && b.offset % b.pitch + b.run <= b.pitch;
 }
 
 static bool disjoint(region a, region b)
@@ -48,7 +48,7 @@ static bool disjoint(region a, region b)
     return rectangles(a, b) && (ca + a.run <= cb || cb + b.run <= ca);
 }
 
-static bool inside(region a, region b)            // a in b
+static bool inside(region a, region b) // a in b
 {
     if (b.rows == 1) return b.offset <= a.offset && region_end(a) <= region_end(b);
     return !memcmp(&a, &b, sizeof a);
@@ -66,7 +66,7 @@ static void fill_first(mba_graph *g, mba_storage *gs)
     if (gs->role == MBA_GRAD || gs->written->filled) return;
     gs->written->filled = true;
     const int32_t at = gs->written->first->id;
-    mba_node     *n  = fill(g, MBA_TYPE(gs->dtype, gs->elems), 0);
+    mba_node     *n = fill(g, MBA_TYPE(gs->dtype, gs->elems), 0);
     if (g->status) return;
     n->out[0]->st = gs;
     memmove(g->nodes + at + 1, g->nodes + at, sizeof *g->nodes * (size_t)(g->nnodes - 1 - at));
@@ -79,21 +79,21 @@ static mba_storage *grad_storage(mba_graph *g, mba_storage *st)
     if (st->master) st = st->master;
     if (!st->grad) {
         const bool  param = st->role == MBA_PARAM;
-        const char *name  = mba_arena_printf(g->arena, "d %s", st->name);
-        st->grad          = mba__storage(g, param ? MBA_GRAD : MBA_DACT, st->dtype, st->elems, name);
+        const char *name = mba_arena_printf(g->arena, "d %s", st->name);
+        st->grad = mba__storage(g, param ? MBA_GRAD : MBA_DACT, st->dtype, st->elems, name);
         st->grad->written = mba_arena_new(g->arena, struct mba_written, 1);
         st->grad->written->owner = st;
     }
     return st->grad;
 }
 
-static bool claim(mba_graph *g, mba_storage *gs, const mba_tensor *x)    // true: add
+static bool claim(mba_graph *g, mba_storage *gs, const mba_tensor *x) // true: add
 {
     struct mba_written *w = gs->written;
     const region        r = region_of(x);
-    bool meets = false, within = false;
+    bool                meets = false, within = false;
     for (int32_t i = 0; i < w->n; i++) {
-        meets  |= !disjoint(r, w->window[i]);
+        meets |= !disjoint(r, w->window[i]);
         within |= inside(r, w->window[i]);
     }
     if (!meets) {
@@ -103,12 +103,13 @@ static bool claim(mba_graph *g, mba_storage *gs, const mba_tensor *x)    // true
     } else if (!within) {
         fill_first(g, gs);
     }
-    return meets || (gs->role == MBA_GRAD && g->accumulate);   // the optimizer leaves zeros behind
+    return meets || (gs->role == MBA_GRAD && g->accumulate); // the optimizer leaves zeros behind
 }
 
 static int slot_of(const mba_tensor *t)
 {
-    for (int k = 0; k < MBA_OUT_MAX; k++) if (t->producer_node->out[k] == t) return k;
+    for (int k = 0; k < MBA_OUT_MAX; k++)
+        if (t->producer_node->out[k] == t) return k;
     mba_assert(!"an output of its maker");
     return -1;
 }
@@ -117,8 +118,8 @@ static int slot_of(const mba_tensor *t)
 static void leave_shared(mba_graph *g, mba_tensor *x, mba_tensor *dx)
 {
     mba_tensor *shared = mba__view(g, x->st->grad, MBA_TYPE(x->st->dtype, x->st->elems), x->st->grad->name);
-    mba_tensor *whole  = mba__view(g, x->st, shared->type, x->st->name);
-    whole->needs_grad  = true;
+    mba_tensor *whole = mba__view(g, x->st, shared->type, x->st->name);
+    whole->needs_grad = true;
     x->st->grad->written->sharers--;
     x->st->grad = NULL;
     mba_grad_add(g, x, dx);
@@ -140,18 +141,21 @@ void mba_grad_pass(mba_graph *g, mba_tensor *x, mba_tensor *dy)
 void mba_grad_add(mba_graph *g, mba_tensor *x, mba_tensor *dx)
 {
     if (g->status || !mba_wants(x)) return;
-    mba_storage *gs  = grad_storage(g, x->st);
-    if (gs->written->sharers > 1) {               // the output that passed it on needs it no more
+    mba_storage *gs = grad_storage(g, x->st);
+    if (gs->written->sharers > 1) { // the output that passed it on needs it no more
         leave_shared(g, x, dx);
         return;
     }
     mba_assert(dx->type.dtype == gs->dtype && mba_elems(dx) == mba_elems(x));
-    const bool adds  = claim(g, gs, x);
-    const bool moves = dx->producer_node && dx->producer_node->pass == MBA_BACKWARD && dx->st->role == MBA_DACT && !dx->st->written;
-    if (!moves || (adds && !dx->producer_node->op->out[slot_of(dx)].adds))       // it stays; a copy goes there
+    const bool adds = claim(g, gs, x);
+    const bool moves = dx->producer_node && dx->producer_node->pass == MBA_BACKWARD && dx->st->role == MBA_DACT
+                       && !dx->st->written;
+    if (!moves || (adds && !dx->producer_node->op->out[slot_of(dx)].adds)) // it stays; a copy goes there
         dx = MBA_APPEND(g, accumulate, NULL, dx)->out[0];
     dx->st = gs;
-    dx->offset = x->offset; dx->run = x->run; dx->pitch = x->pitch;
+    dx->offset = x->offset;
+    dx->run = x->run;
+    dx->pitch = x->pitch;
     if (adds) dx->producer_node->adds |= 1u << slot_of(dx);
     if (!gs->written->first) gs->written->first = dx->producer_node;
 }
@@ -161,9 +165,9 @@ mba_tensor *mba_grad_of(mba_graph *g, mba_tensor *x)
     mba_storage *gs = (x->st->master ? x->st->master : x->st)->grad;
     if (!gs || !gs->written->n || !x->needs_grad) return NULL;
     const region r = region_of(x);
-    bool meets = false, within = gs->written->elems == gs->elems;
+    bool         meets = false, within = gs->written->elems == gs->elems;
     for (int32_t i = 0; i < gs->written->n; i++) {
-        meets  |= !disjoint(r, gs->written->window[i]);
+        meets |= !disjoint(r, gs->written->window[i]);
         within |= inside(r, gs->written->window[i]);
     }
     if (!meets) return NULL;
@@ -171,7 +175,9 @@ mba_tensor *mba_grad_of(mba_graph *g, mba_tensor *x)
     mba_type type = x->type;
     type.dtype = gs->dtype;
     mba_tensor *t = mba__view(g, gs, type, gs->name);
-    t->offset = x->offset; t->run = x->run; t->pitch = x->pitch;
+    t->offset = x->offset;
+    t->run = x->run;
+    t->pitch = x->pitch;
     return t;
 }
 
@@ -204,7 +210,7 @@ static bool is_last(const mba_graph *g, int32_t i)
     bool free = true;
     for (int32_t j = i + 1; j < g->nnodes; j++)
         for (int k = 0; k < MBA_OUT_MAX; k++) {
-            for (int m = 0; m < MBA_IN_MAX; m++)  free &= !meet(g->nodes[i]->out[k], g->nodes[j]->in[m]);
+            for (int m = 0; m < MBA_IN_MAX; m++) free &= !meet(g->nodes[i]->out[k], g->nodes[j]->in[m]);
             for (int m = 0; m < MBA_OUT_MAX; m++) free &= !meet(g->nodes[i]->out[k], g->nodes[j]->out[m]);
         }
     return free;
@@ -226,11 +232,15 @@ bool mba_grad_can_defer(const mba_graph *g, const mba_tensor *t)
 void mba_grad_defer(mba_graph *g, const mba_tensor *t, mba_tensor *again)
 {
     const mba_node *b = again->producer_node;
-    if (g->status || !mba_grad_can_defer(g, t)) return;          // b itself may write where they do
+    if (g->status || !mba_grad_can_defer(g, t)) return; // b itself may write where they do
     for (int32_t i = 0; g->nodes[i] != b;) {
         mba_node *n = g->nodes[i];
-        if (n->pass != MBA_BACKWARD || !reads(n, t)) { i++; continue; }
-        for (int k = 0; k < MBA_IN_MAX; k++) if (n->in[k] == t) n->in[k] = again;
+        if (n->pass != MBA_BACKWARD || !reads(n, t)) {
+            i++;
+            continue;
+        }
+        for (int k = 0; k < MBA_IN_MAX; k++)
+            if (n->in[k] == t) n->in[k] = again;
         memmove(g->nodes + i, g->nodes + i + 1, sizeof *g->nodes * (size_t)(g->nnodes - 1 - i));
         g->nodes[g->nnodes - 1] = n;
     }
@@ -255,23 +265,23 @@ mba_status mba_backward_from(mba_graph *g, int n, mba_tensor *const out[], mba_t
 {
     const int32_t forward = g->nnodes;
     g->pass = MBA_BACKWARD;
-    for (int i = 0; i < n; i++)
-        mba_grad_add(g, out[i], seed[i] ? seed[i] : fill(g, out[i]->type, 1)->out[0]);
+    for (int i = 0; i < n; i++) mba_grad_add(g, out[i], seed[i] ? seed[i] : fill(g, out[i]->type, 1)->out[0]);
     for (int32_t i = forward - 1; i >= 0 && !g->status; i--) {
         mba_node   *f = g->nodes[i];
         mba_tensor *d[MBA_OUT_MAX] = { 0 };
-        bool any = false;
+        bool        any = false;
         g->of = f;
         for (int k = 0; k < MBA_OUT_MAX; k++)
             if (f->out[k] && (d[k] = mba_grad_of(g, f->out[k]))) any = true;
         if (any && f->op->grad) {
             f->op->grad(g, f, d);
-            for (int k = 0; k < MBA_OUT_MAX; k++) if (d[k]) drop_share(f->out[k]);
-        }
-        else if (any) mba_graph_fail(g, mba_fail(MBA_E_UNSUPPORTED, "%s has no gradient\nwhy: %s", f->op->name,
-                                                 f->op->no_grad ? f->op->no_grad : "nobody has written it"));
+            for (int k = 0; k < MBA_OUT_MAX; k++)
+                if (d[k]) drop_share(f->out[k]);
+        } else if (any)
+            mba_graph_fail(g, mba_fail(MBA_E_UNSUPPORTED, "%s has no gradient\nwhy: %s", f->op->name,
+                                       f->op->no_grad ? f->op->no_grad : "nobody has written it"));
     }
-    g->of   = NULL;
+    g->of = NULL;
     g->pass = MBA_UPDATE;
     return g->status;
 }

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* check.c -- see check.h. */
 #include "core/check.h"
 
@@ -8,9 +9,12 @@
 #include <string.h>
 #include "core/rng.h"
 
-static const mba_step    step = { .index = 2, .seed = 11 };
+static const mba_step step = { .index = 2, .seed = 11 };
 
-static void worst(double *w, double e) { if (isnan(e) || e > *w) *w = e; }     // NaN stays
+static void worst(double *w, double e)
+{
+    if (isnan(e) || e > *w) *w = e;
+} // NaN stays
 
 /* What an input holds in a test: its example, or indices below their bound and reals in -1 .. 1. */
 static double input_value(const mba_tensor *t, int64_t i)
@@ -30,16 +34,20 @@ void mba_fill_inputs(mba_program *p)
         // Windows see what they are cut from; others have no place.
         if (!is_input(t) || p->layout.first[t->st->id] < 0) continue;
         void *x = mba_program_host(p, t);
-        MBA_PARALLEL_FOR(i, mba_elems(t)) {
-            if (t->type.dtype == MBA_I32)       ((int32_t *)x)[i]  = (int32_t)input_value(t, i);
+        MBA_PARALLEL_FOR(i, mba_elems(t))
+        {
+            if (t->type.dtype == MBA_I32) ((int32_t *)x)[i] = (int32_t)input_value(t, i);
             else if (t->type.dtype == MBA_BF16) ((uint16_t *)x)[i] = mba_to_bf16((float)input_value(t, i));
-            else                                ((float *)x)[i]    = (float)input_value(t, i);
+            else ((float *)x)[i] = (float)input_value(t, i);
         }
     }
 }
 
 /* What devices are held against: one run of the reference, for all variants of a graph. */
-typedef struct proof { mba_reference *r; bool ran; } proof;
+typedef struct proof {
+    mba_reference *r;
+    bool           ran;
+} proof;
 
 /* Program and reference start from the same numbers, the reference once. Where activations are bf16 all reals are bf16
  * numbers: what the device rounds away then is its own error, not that of its inputs. */
@@ -48,25 +56,25 @@ static mba_status begin(const proof *of, mba_program *p, bool states_only)
     mba_status st = MBA_OK;
     for (int32_t k = 0; k < p->graph->ntensors && st == MBA_OK; k++) {
         const mba_tensor *t = p->graph->tensors[k];
-        const bool state = mba_is_state(t) && p->layout.first[t->st->id] >= 0, index = t->type.dtype == MBA_I32;
+        const bool        state = mba_is_state(t) && p->layout.first[t->st->id] >= 0, index = t->type.dtype == MBA_I32;
         if (!state && (states_only || (!mba_is_param(t) && !is_input(t)))) continue;
         const int64_t n = mba_elems(t);
         double       *want = of->ran ? NULL : mba_reference_at(of->r, t);
         float        *x = calloc((size_t)n, sizeof *x);
         if (!x) return mba_fail(MBA_E_NOMEM, "no memory for %s", t->name);
-        MBA_PARALLEL_FOR(i, n) {
+        MBA_PARALLEL_FOR(i, n)
+        {
             double v = is_input(t) ? input_value(t, i) : mba_init_value(t, 5, i);
             if (p->graph->compute == MBA_BF16 && !index) v = mba_from_bf16(mba_to_bf16((float)v));
             if (index) ((int32_t *)x)[i] = (int32_t)v;
-            else       x[i] = (float)v;
+            else x[i] = (float)v;
             if (want) want[i] = index ? (double)(int32_t)v : (double)x[i];
         }
-        for (int q = 0; q < MBA_GROUPS && want && t->st->role == MBA_PARAM; q++) {      // it has compute copies too
+        for (int q = 0; q < MBA_GROUPS && want && t->st->role == MBA_PARAM; q++) { // it has compute copies too
             mba_storage *copy = p->graph->copies[q];
             mba_tensor   beside = *t;
             beside.st = copy;
-            if (copy && copy->master == t->st)
-                memcpy(mba_reference_at(of->r, &beside), want, sizeof *want * (size_t)n);
+            if (copy && copy->master == t->st) memcpy(mba_reference_at(of->r, &beside), want, sizeof *want * (size_t)n);
         }
         st = mba_program_set(p, t, x);
         free(x);
@@ -77,18 +85,21 @@ static mba_status begin(const proof *of, mba_program *p, bool states_only)
 /* ---- guards: bytes around every output and scratch, written before a node and looked at after it ---- */
 
 enum { GUARD_BYTES = MBA_ALIGN_BYTES, GUARD = 0xa5 };
-typedef struct guards { const mba_program *p; int strays; } guards;
+typedef struct guards {
+    const mba_program *p;
+    int                strays;
+} guards;
 
 static bool guard_at(const mba_device *d, char *block, size_t bytes, bool write)
 {
     bytes = (bytes + MBA_ALIGN_BYTES - 1) / MBA_ALIGN_BYTES * MBA_ALIGN_BYTES;
     bool kept = true;
     for (int side = 0; side < 2; side++) {
-        char *at = side ? block + bytes : block - GUARD_BYTES;
+        char         *at = side ? block + bytes : block - GUARD_BYTES;
         unsigned char want[GUARD_BYTES], have[GUARD_BYTES];
         memset(want, GUARD, sizeof want);
         if (write) kept &= d->put(at, want, sizeof want) == MBA_OK;
-        else       kept &= d->get(have, at, sizeof have) == MBA_OK && !memcmp(have, want, sizeof want);
+        else kept &= d->get(have, at, sizeof have) == MBA_OK && !memcmp(have, want, sizeof want);
     }
     return kept;
 }
@@ -129,7 +140,7 @@ static mba_status objective(double *sum, double *size, mba_reference *r, int n, 
         const double *value = mba_reference_at(r, out[k]), *weight = seed[k] ? mba_reference_at(r, seed[k]) : NULL;
         for (int64_t i = 0, elems = mba_elems(out[k]); i < elems; i++) {
             const double term = value[i] * (weight ? weight[i] : 1);
-            *sum  += term;
+            *sum += term;
             *size += fabs(term);
         }
     }
@@ -157,8 +168,8 @@ static double largest_derivative(mba_reference *r, const mba_graph *g)
     return most;
 }
 
-/* The scale on which a parameter's values lie, and differences are taken: its root mean square, at most 1. Larger values are
- * logarithms and raw steps, which stand in exponents. */
+/* The scale on which a parameter's values lie, and differences are taken: its root mean square, at most 1. Larger
+ * values are logarithms and raw steps, which stand in exponents. */
 static double size_of(mba_reference *r, const mba_tensor *t)
 {
     double        s = 0;
@@ -167,17 +178,17 @@ static double size_of(mba_reference *r, const mba_tensor *t)
     return s > 0 ? fmin(sqrt(s / (double)mba_elems(t)), 1) : 1;
 }
 
-/* Fourth-order central differences of every parameter element (or of some: stride), against what backward left. What the
- * objective's own rounding makes of a difference is no error: it is all there is where derivatives are tiny. */
+/* Fourth-order central differences of every parameter element (or of some: stride), against what backward left. What
+ * the objective's own rounding makes of a difference is no error: it is all there is where derivatives are tiny. */
 static mba_status check_gradient(mba_check *w, mba_reference *r, const mba_tensor *t, double least, int n,
                                  mba_tensor *const out[], mba_tensor *const seed[])
 {
-    const double  h = 1e-3 * size_of(r, t);
-    mba_tensor    g = *t;                         // the same window of the gradient
+    const double h = 1e-3 * size_of(r, t);
+    mba_tensor   g = *t; // the same window of the gradient
     g.st = t->st->grad;
-    double *x = mba_reference_at(r, t), *dx = mba_reference_at(r, &g);
+    double      *x = mba_reference_at(r, t), *dx = mba_reference_at(r, &g);
     const double top = fmax(least, largest(r, t));
-    for (int64_t i = 0; i < mba_elems(t); i += w->stride > 1 ? w->stride : 1) {
+    for (int64_t i = 0; i<mba_elems(t); i += w->stride> 1 ? w->stride : 1) {
         const double at = x[i];
         double       f[4], size;
         for (int k = 0; k < 4; k++) {
@@ -185,7 +196,8 @@ static mba_status check_gradient(mba_check *w, mba_reference *r, const mba_tenso
             MBA_TRY(objective(&f[k], &size, r, n, out, seed));
         }
         x[i] = at;
-        const double off = fabs((f[0] - 8 * f[1] + 8 * f[2] - f[3]) / (12 * h) - dx[i]), rounding = DBL_EPSILON * size / h;
+        const double off = fabs((f[0] - 8 * f[1] + 8 * f[2] - f[3]) / (12 * h) - dx[i]),
+                     rounding = DBL_EPSILON * size / h;
         worst(&w->grad_error, off <= rounding ? 0 : off / top);
         w->values++;
     }
@@ -195,7 +207,7 @@ static mba_status check_gradient(mba_check *w, mba_reference *r, const mba_tenso
 static bool touches_bf16(const mba_node *n)
 {
     bool any = false;
-    for (int k = 0; k < MBA_IN_MAX; k++)  any |= n->in[k]  && n->in[k]->type.dtype  == MBA_BF16;
+    for (int k = 0; k < MBA_IN_MAX; k++) any |= n->in[k] && n->in[k]->type.dtype == MBA_BF16;
     for (int k = 0; k < MBA_OUT_MAX; k++) any |= n->out[k] && n->out[k]->type.dtype == MBA_BF16;
     return any;
 }
@@ -211,7 +223,7 @@ static double tolerance_of(const mba_graph *g)
         double          K = 1;
         for (int k = 0; k < MBA_OUT_MAX && n->op->terms; k++)
             if (n->out[k]) K = fmax(K, n->op->terms(n, k));
-        units  += 8 + 4 * sqrt(K);
+        units += 8 + 4 * sqrt(K);
         halves += touches_bf16(n) ? 4 : 0;
     }
     return units / 16777216 + halves / 512;
@@ -237,11 +249,12 @@ static void compare_norms(mba_check *w, const mba_tensor *t, const double *want,
     }
     const double error = sqrt(diff) / fmax(sqrt(norm), NO_NORM);
     if (error <= w->norm_error) return;
-    w->norm_error  = error;                       // NaN too
+    w->norm_error = error; // NaN too
     w->norm_tensor = t->name;
 }
 
-static void compare(mba_check *w, mba_reference *r, const mba_program *p, const mba_tensor *t, double least, const float *have)
+static void compare(mba_check *w, mba_reference *r, const mba_program *p, const mba_tensor *t, double least,
+                    const float *have)
 {
     const double *want = mba_reference_at(r, t), tolerance = tolerance_of(p->graph);
     const int64_t n = mba_elems(t);
@@ -268,7 +281,7 @@ static mba_status fill(const mba_program *p, mba_role role, int byte)
     return st;
 }
 
-static mba_status spoil(const mba_program *p) { return fill(p, MBA_ACT, 0xff); }      // NaN for early readers
+static mba_status spoil(const mba_program *p) { return fill(p, MBA_ACT, 0xff); } // NaN for early readers
 
 /* What a run is judged by: results, and the whole gradient of every parameter, whichever windows wrote it. */
 static bool judged(const mba_tensor *made, mba_tensor *as)
@@ -306,7 +319,7 @@ static mba_status check_repeats(mba_check *w, const proof *of, mba_program *p, f
 {
     mba_tensor t;
     MBA_TRY(begin(of, p, true));
-    MBA_TRY(fill(p, MBA_GRAD, 0));                 // as an optimizer leaves it
+    MBA_TRY(fill(p, MBA_GRAD, 0)); // as an optimizer leaves it
     MBA_TRY(mba_program_run(p, MBA_FORWARD | MBA_BACKWARD, &step, NULL));
     for (int32_t k = 0; k < p->graph->ntensors; k++) {
         float *second = NULL;
@@ -332,13 +345,14 @@ static mba_status check_runs(mba_check *w, const proof *of, mba_program *p, bool
 
 static mba_status check_variant(mba_check *w, proof *of, const mba_graph *g, const mba_device *d, const char *variants)
 {
-    mba_program *p  = NULL;
-    const mba_program_options how = { .cuda = d->machine->cc > 0, .machine = d->machine, .variants = variants,
-                                      .guard_bytes = GUARD_BYTES };
-    mba_status   st = mba_program_create(&p, g, &how);
+    mba_program              *p = NULL;
+    const mba_program_options how = {
+        .cuda = d->machine->cc > 0, .machine = d->machine, .variants = variants, .guard_bytes = GUARD_BYTES
+    };
+    mba_status st = mba_program_create(&p, g, &how);
     if (st == MBA_OK) st = mba_program_bind(p, d);
     if (st == MBA_OK) st = begin(of, p, false);
-    mba_check    one = { 0 };
+    mba_check one = { 0 };
     if (st == MBA_OK && !of->ran) st = mba_reference_run(of->r, MBA_FORWARD | MBA_BACKWARD, &step);
     of->ran |= st == MBA_OK;
     if (st == MBA_OK) st = check_runs(&one, of, p, w->once);
@@ -346,7 +360,7 @@ static mba_status check_variant(mba_check *w, proof *of, const mba_graph *g, con
     worst(&w->cpu_error, one.cpu_error);
     worst(&w->cpu_relative, one.cpu_relative);
     if (!(one.norm_error <= w->norm_error)) w->norm_error = one.norm_error, w->norm_tensor = one.norm_tensor;
-    w->strays  += one.strays;
+    w->strays += one.strays;
     w->changed += one.changed;
     mba_program_destroy(p);
     return st;
@@ -387,7 +401,7 @@ mba_status mba_case_build(mba_case_graph *o, const mba_op *op, const mba_case *c
             if (!is_end(g, i, t)) continue;
             mba_assert(o->n < MBA_ENDS_MAX);
             mba_result(g, mba_arena_printf(g->arena, "out.%d", o->n), t);
-            o->seed[o->n]  = mba_input(g, mba_arena_printf(g->arena, "seed.%d", o->n), t->type);
+            o->seed[o->n] = mba_input(g, mba_arena_printf(g->arena, "seed.%d", o->n), t->type);
             o->out[o->n++] = t;
         }
     mba_status st = mba_graph_status(g);
@@ -403,12 +417,12 @@ mba_status mba_case_build(mba_case_graph *o, const mba_op *op, const mba_case *c
 static mba_status check_variants(mba_check *w, proof *of, const mba_op *op, const mba_graph *g, const mba_device *d)
 {
     const mba_variant *all = d->machine->cc > 0 ? op->cuda : op->cpu;
-    mba_status         st  = MBA_OK;
+    mba_status         st = MBA_OK;
     for (const mba_variant *v = all ? all + 1 : NULL; v && st == MBA_OK && v[-1].name && v->name; v++) {
         char forced[128];
         snprintf(forced, sizeof forced, "%s=%s", op->name, v->name);
         st = check_variant(w, of, g, d, forced);
-        if (st == MBA_E_UNSUPPORTED) st = MBA_OK;              // a variant may refuse a shape
+        if (st == MBA_E_UNSUPPORTED) st = MBA_OK; // a variant may refuse a shape
     }
     return st;
 }
@@ -416,7 +430,7 @@ static mba_status check_variants(mba_check *w, proof *of, const mba_op *op, cons
 /* The backward operators of a case have variants of their own; each is tried once. */
 static mba_status check_all_variants(mba_check *w, proof *of, const mba_op *op, const mba_graph *g, const mba_device *d)
 {
-    mba_status    st   = check_variants(w, of, op, g, d);
+    mba_status    st = check_variants(w, of, op, g, d);
     const mba_op *last = NULL;
     for (int32_t i = 0; i < g->nnodes && st == MBA_OK; i++) {
         const mba_node *n = g->nodes[i];

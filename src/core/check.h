@@ -1,5 +1,6 @@
-/* check.h -- proofs for any graph, small enough to read: gradients by differences, results against fp64, nothing written beside
- * outputs and scratch, the same bits again.
+// SPDX-License-Identifier: Apache-2.0
+/* check.h -- proofs for any graph, small enough to read: gradients by differences, results against fp64, nothing
+ * written beside outputs and scratch, the same bits again.
  *
  *     MBA_TRY(mba_check_op(&worst, &mba_op_relu2));   // every case: gradient and CPU against fp64
  *
@@ -14,17 +15,17 @@ struct mba_check;
 typedef void mba_checked_fn(void *ctx, const mba_program *p, const struct mba_check *one);
 
 typedef struct mba_check {
-    double grad_error;               /* backward against central differences, both fp64 */
-    double cpu_error;                /* the device against fp64, results and parameter gradients, in tolerances */
-    double cpu_relative;             /* the same, relative to the largest value of each tensor */
-    double norm_error;               /* the same: norm of the difference over the norm, each tensor by itself */
-    const char *norm_tensor;         /* the one of norm_error */
-    int    values;                   /* partial derivatives looked at */
-    int    stride;                   /* given: only every so manyth of them; 0: all */
-    int    strays;                   /* nodes that wrote outside their outputs or their scratch */
-    int    changed;                  /* tensors of which a second run, without a pause between nodes, made other bits */
-    bool   once;                     /* given: no second run */
-    mba_checked_fn *told;            /* given: who is told of every run; NULL: nobody */
+    double          grad_error;   /* backward against central differences, both fp64 */
+    double          cpu_error;    /* the device against fp64, results and parameter gradients, in tolerances */
+    double          cpu_relative; /* the same, relative to the largest value of each tensor */
+    double          norm_error;   /* the same: norm of the difference over the norm, each tensor by itself */
+    const char     *norm_tensor;  /* the one of norm_error */
+    int             values;       /* partial derivatives looked at */
+    int             stride;       /* given: only every so manyth of them; 0: all */
+    int             strays;       /* nodes that wrote outside their outputs or their scratch */
+    int             changed;      /* tensors of which a second run, without a pause between nodes, made other bits */
+    bool            once;         /* given: no second run */
+    mba_checked_fn *told;         /* given: who is told of every run; NULL: nobody */
     void           *ctx;
 } mba_check;
 
@@ -52,8 +53,8 @@ typedef struct mba_case_graph {
 } mba_case_graph;
 typedef struct mba_case_how {
     bool      recompute;
-    mba_dtype compute;                            /* MBA_NONE: fp32 */
-    bool      alone;                              /* no gradients: nothing is kept for them */
+    mba_dtype compute; /* MBA_NONE: fp32 */
+    bool      alone;   /* no gradients: nothing is kept for them */
 } mba_case_how;
 MBA_MUST mba_status mba_case_build(mba_case_graph *out, const mba_op *op, const mba_case *c, mba_case_how how);
 

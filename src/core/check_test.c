@@ -1,4 +1,6 @@
-/* check_test.c -- the checks that hold all operators find a wrong value, a stray write and bits that change: each in an operator made for it. */
+// SPDX-License-Identifier: Apache-2.0
+/* check_test.c -- the checks that hold all operators find a wrong value, a stray write and bits that change: each in an
+ * operator made for it. */
 #include "core/check.h"
 #include "core/program.h"
 #include "tests/starve.h"
@@ -15,8 +17,8 @@ static mba_status twice(const mba_call *c)
     float        *y = c->out[0];
     for (int64_t i = 0; i < n; i++) y[i] = 2 * x[i];
     if (fault == WRONG_VALUE) y[n - 1] *= 1.001f;
-    if (fault == STRAY)       y[-1] = 0;
-    if (fault == CHANGING) y[0] *= 1 + (float)(run++ % 4) * 0x1p-23f;      // within any tolerance
+    if (fault == STRAY) y[-1] = 0;
+    if (fault == CHANGING) y[0] *= 1 + (float)(run++ % 4) * 0x1p-23f; // within any tolerance
     return MBA_OK;
 }
 
@@ -31,7 +33,7 @@ static mba_status twice_shape(const mba_node *n, mba_type *out)
     return MBA_OK;
 }
 
-static mba_op op_twice;                            // its gradient is itself
+static mba_op op_twice; // its gradient is itself
 
 static void twice_grad(mba_graph *g, const mba_node *n, mba_tensor *const *d)
 {
@@ -47,10 +49,16 @@ static void twice_build(mba_graph *g, const mba_case *c)
 }
 
 static mba_op op_twice = {
-    .name  = "twice", .doc = "y = 2 x", .kind = MBA_ELEMENTWISE,
-    .in    = { MBA_SLOT("x") }, .out = { MBA_SLOT("y") },
-    .shape = twice_shape, .grad = twice_grad, .cost = twice_cost, .ref = twice_ref,
-    .cpu   = (const mba_variant[]){ { "loop", NULL, { twice, twice, twice } }, { 0 } },
+    .name = "twice",
+    .doc = "y = 2 x",
+    .kind = MBA_ELEMENTWISE,
+    .in = { MBA_SLOT("x") },
+    .out = { MBA_SLOT("y") },
+    .shape = twice_shape,
+    .grad = twice_grad,
+    .cost = twice_cost,
+    .ref = twice_ref,
+    .cpu = (const mba_variant[]){ { "loop", NULL, { twice, twice, twice } }, { 0 } },
     .build = twice_build,
     .cases = (const mba_case[]){ { { 5, 16 }, "one piece" }, { { 0 }, NULL } },
 };
@@ -66,7 +74,8 @@ static mba_check checked(int with)
 static void each_fault_is_found_by_its_check(void **state)
 {
     (void)state;
-    const mba_check right = checked(RIGHT), value = checked(WRONG_VALUE), stray = checked(STRAY), changing = checked(CHANGING);
+    const mba_check right = checked(RIGHT), value = checked(WRONG_VALUE), stray = checked(STRAY),
+                    changing = checked(CHANGING);
     assert_true(right.cpu_error <= 1 && !right.strays && !right.changed && right.values > 0 && right.grad_error < 1e-8);
     assert_true(value.cpu_error > 1);
     assert_true(!value.strays && !value.changed);
@@ -76,7 +85,7 @@ static void each_fault_is_found_by_its_check(void **state)
 }
 
 #if MBA_STARVE
-static const char *starved;                        // the operator whose reference runs
+static const char *starved; // the operator whose reference runs
 
 static mba_status run_reference(void)
 {
@@ -91,7 +100,7 @@ static mba_status run_reference(void)
     return st;
 }
 
-static void nothing(void) { }
+static void nothing(void) {}
 
 /* Those that work in memory of their own, and one that does not. */
 static void a_reference_without_memory_is_an_error(void **state)

@@ -1,5 +1,7 @@
-/* csv.h -- what stands before a text cell of CSV. A spreadsheet takes a cell that begins with = + - @, a tab or a carriage
- * return for a formula, quoted or not, and a name of a kernel or file may be one. Such a cell begins with an apostrophe:
+// SPDX-License-Identifier: Apache-2.0
+/* csv.h -- what stands before a text cell of CSV. A spreadsheet takes a cell that begins with = + - @, a tab or a
+ * carriage return for a formula, quoted or not, and a name of a kernel or file may be one. Such a cell begins with an
+ * apostrophe:
  *
  *     "'=cmd|' /C calc'!A0"
  *

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* emulate.h -- machines that can be imitated on the GPU in the box: kernels whose work is known, and what is changed.
  * device/cuda/emulate_cuda.cu measures them, sim/emulate.c predicts them.
  *

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* file.c -- see file.h. */
 #include "core/file.h"
 
@@ -22,17 +23,20 @@ _Static_assert(sizeof(size_t) == 8 && sizeof(off_t) == 8, "files are larger than
 static const char *fix_for(int error)
 {
     switch (error) {
-    case ENOSPC: case EDQUOT: return "free some space, or write to another disk";
-    case EFBIG:               return "raise the limit on file sizes (`ulimit -f`), or write to another disk";
-    case EACCES: case EPERM:  return "check the permissions of the file and its directory";
-    case EROFS:               return "write to a disk that is not mounted read-only";
-    case ENOENT:              return "check the path; the directory must exist";
-    case ENOTDIR:             return "check the path: a part of it is a file, not a directory";
-    case EISDIR:              return "name a file, not a directory";
-    case EMFILE: case ENFILE: return "raise the limit on open files (`ulimit -n`)";
-    case ENAMETOOLONG:        return "choose a shorter name";
-    case ENOMEM:              return "close other programs, or use a machine with more memory";
-    default:                  return "check the disk and try again";
+    case ENOSPC:
+    case EDQUOT: return "free some space, or write to another disk";
+    case EFBIG: return "raise the limit on file sizes (`ulimit -f`), or write to another disk";
+    case EACCES:
+    case EPERM: return "check the permissions of the file and its directory";
+    case EROFS: return "write to a disk that is not mounted read-only";
+    case ENOENT: return "check the path; the directory must exist";
+    case ENOTDIR: return "check the path: a part of it is a file, not a directory";
+    case EISDIR: return "name a file, not a directory";
+    case EMFILE:
+    case ENFILE: return "raise the limit on open files (`ulimit -n`)";
+    case ENAMETOOLONG: return "choose a shorter name";
+    case ENOMEM: return "close other programs, or use a machine with more memory";
+    default: return "check the disk and try again";
     }
 }
 
@@ -64,19 +68,21 @@ static mba_status open_regular(int *fd, size_t *bytes, const char *path)
 
 static mba_status too_large(const char *path, size_t limit)
 {
-    return mba_fail(MBA_E_FORMAT, "'%s' is larger than the %s allowed here\n"
+    return mba_fail(MBA_E_FORMAT,
+                    "'%s' is larger than the %s allowed here\n"
                     "why: files of this kind are small; this is probably another file\n"
-                    "fix: check the path", path, mba_size_of((double)limit).text);
+                    "fix: check the path",
+                    path, mba_size_of((double)limit).text);
 }
 
 /* Until the end rather than st_size bytes: files in /proc say 0, and a log may grow meanwhile. */
 static mba_status read_all(char **out, size_t *bytes, int fd, const char *path, size_t room, size_t limit)
 {
     char  *text = malloc(room + 1);
-    size_t n    = 0;
+    size_t n = 0;
     for (;;) {
         if (!text) return mba_fail(MBA_E_NOMEM, "no memory for %s to read '%s'", mba_size_of((double)room).text, path);
-        const ssize_t k = read(fd, text + n, n < room ? room - n : 1);       // 1: into the place of the NUL
+        const ssize_t k = read(fd, text + n, n < room ? room - n : 1); // 1: into the place of the NUL
         if (k < 0 && errno == EINTR) continue;
         if (k == 0) break;
         mba_status st = k < 0 ? failed("read", path, errno) : n + (size_t)k > limit ? too_large(path, limit) : MBA_OK;
@@ -86,15 +92,15 @@ static mba_status read_all(char **out, size_t *bytes, int fd, const char *path, 
         }
         n += (size_t)k;
         if (n > room) {
-            room        = room < limit / 2 ? 2 * room + 4096 : limit;
+            room = room < limit / 2 ? 2 * room + 4096 : limit;
             char *wider = realloc(text, room + 1);
             if (!wider) free(text);
             text = wider;
         }
     }
     text[n] = 0;
-    *out    = text;
-    *bytes  = n;
+    *out = text;
+    *bytes = n;
     return MBA_OK;
 }
 
@@ -111,7 +117,11 @@ mba_status mba_file_read(char **out, size_t *bytes, const char *path, size_t lim
 }
 
 /* Files that are mapped, for mba_mapped_path; what finds no room is not there. */
-static struct { const char *_Atomic data; _Atomic size_t bytes; char path[256]; } mapped[256];
+static struct {
+    const char *_Atomic data;
+    _Atomic size_t      bytes;
+    char                path[256];
+} mapped[256];
 enum { MAPPED = sizeof mapped / sizeof *mapped };
 
 static void note_mapped(const mba_map *m, const char *path)
@@ -120,7 +130,7 @@ static void note_mapped(const mba_map *m, const char *path)
         const char *none = NULL;
         if (!atomic_compare_exchange_strong(&mapped[i].data, &none, (const char *)m->data)) continue;
         snprintf(mapped[i].path, sizeof mapped[i].path, "%s", path);
-        mapped[i].bytes = m->bytes;                              // last: from now on it is found
+        mapped[i].bytes = m->bytes; // last: from now on it is found
         return;
     }
 }
@@ -130,7 +140,7 @@ static void forget_mapped(const mba_map *m)
     for (int i = 0; i < MAPPED; i++) {
         if (mapped[i].data != m->data) continue;
         mapped[i].bytes = 0;
-        mapped[i].data  = NULL;
+        mapped[i].data = NULL;
         return;
     }
 }
@@ -150,7 +160,7 @@ mba_status mba_file_map(mba_map *out, const char *path)
     int    fd;
     size_t bytes = 0;
     MBA_TRY(open_regular(&fd, &bytes, path));
-    *out = (mba_map){ .data = "", .bytes = bytes };              // mmap refuses empty files
+    *out = (mba_map){ .data = "", .bytes = bytes }; // mmap refuses empty files
     if (bytes) out->data = mmap(NULL, bytes, PROT_READ, MAP_PRIVATE, fd, 0);
     const int error = errno;
     close(fd);
@@ -177,10 +187,10 @@ enum { WRITE_BUFFER = 1 << 18, NAME_KEPT = 200, NAMES_TRIED = 10000 };
 
 struct mba_writer {
     char  *path, *temporary;
-    int    fd;                         /* -1: not open */
-    int    error;                      /* errno of the first failure: a file with a hole is never committed */
+    int    fd;    /* -1: not open */
+    int    error; /* errno of the first failure: a file with a hole is never committed */
     bool   committed;
-    size_t used;                       /* bytes waiting in the buffer */
+    size_t used; /* bytes waiting in the buffer */
     char   buffer[WRITE_BUFFER];
 };
 
@@ -199,19 +209,21 @@ static mba_status check_target(const char *path)
     const bool there = stat(path, &s) == 0;
     if (!*base_of(path) || (there && S_ISDIR(s.st_mode))) return failed("write", path, EISDIR);
     if (there && !S_ISREG(s.st_mode))
-        return mba_fail(MBA_E_IO, "cannot write '%s'\nwhy: it is a device or a pipe, and would be replaced by a file\n"
-                        "fix: name a regular file", path);
+        return mba_fail(MBA_E_IO,
+                        "cannot write '%s'\nwhy: it is a device or a pipe, and would be replaced by a file\n"
+                        "fix: name a regular file",
+                        path);
     return MBA_OK;
 }
 
-/* The file that is to be replaced, which a link only leads to: /dev/stdout with its output in a file would not survive a
- * rename, and a page that a web server finds by a link belongs where it leads. Returns 0 or an errno. */
+/* The file that is to be replaced, which a link only leads to: /dev/stdout with its output in a file would not survive
+ * a rename, and a page that a web server finds by a link belongs where it leads. Returns 0 or an errno. */
 static int find_target(char **out, const char *path)
 {
     struct stat s;
     const bool  link = lstat(path, &s) == 0 && S_ISLNK(s.st_mode);
-    errno = ENOMEM;                                              // where nobody says otherwise
-    *out  = link ? realpath(path, NULL) : strdup(path);
+    errno = ENOMEM; // where nobody says otherwise
+    *out = link ? realpath(path, NULL) : strdup(path);
     return *out ? 0 : errno;
 }
 
@@ -239,9 +251,9 @@ void mba_writers_abandon(void)
 static int open_temporary(mba_writer *w)
 {
     static _Atomic unsigned serial;
-    const char  *base = base_of(w->path);
-    const size_t room = strlen(w->path) + 64;
-    w->temporary      = malloc(room);
+    const char             *base = base_of(w->path);
+    const size_t            room = strlen(w->path) + 64;
+    w->temporary = malloc(room);
     for (int i = 0; w->temporary && i < NAMES_TRIED; i++) {
         snprintf(w->temporary, room, "%.*s.%.*s.%ld.%u.tmp", (int)(base - w->path), w->path, NAME_KEPT, base,
                  (long)getpid(), serial++);
@@ -287,7 +299,7 @@ mba_status mba_writer_create(mba_writer **out, const char *path)
     mba_writer *w = malloc(sizeof *w);
     if (!w) return mba_fail(MBA_E_NOMEM, "no memory to write '%s'", path);
     memset(w, 0, offsetof(mba_writer, buffer));
-    w->fd     = -1;
+    w->fd = -1;
     int error = find_target(&w->path, path);
     if (!error) error = open_temporary(w);
     if (error) {
@@ -311,7 +323,7 @@ static mba_status write_through(mba_writer *w, const char *bytes, size_t n)
         if (k < 0 && errno == EINTR) continue;
         if (k <= 0) return write_failed(w, k ? errno : ENOSPC);
         bytes += k;
-        n     -= (size_t)k;
+        n -= (size_t)k;
     }
     return MBA_OK;
 }
@@ -343,12 +355,12 @@ static int sync_to_disk(int fd)
 
 static int sync_directory_of(const char *path)
 {
-    const size_t n   = (size_t)(base_of(path) - path);
+    const size_t n = (size_t)(base_of(path) - path);
     char        *dir = n ? strndup(path, n) : strdup(".");
     if (!dir) return ENOMEM;
     const int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     free(dir);
-    if (fd < 0) return errno == EACCES ? 0 : errno;              // one may write where one may not list
+    if (fd < 0) return errno == EACCES ? 0 : errno; // one may write where one may not list
     const int error = sync_to_disk(fd);
     close(fd);
     return error;
@@ -365,14 +377,14 @@ mba_status mba_writer_commit(mba_writer *w)
     if (!error && rename(w->temporary, w->path)) error = errno;
     if (error) return write_failed(w, error);
     w->committed = true;
-    error        = sync_directory_of(w->path);
+    error = sync_directory_of(w->path);
     return error ? write_failed(w, error) : MBA_OK;
 }
 
 void mba_writer_destroy(mba_writer *w)
 {
     if (!w) return;
-    const bool opened = w->fd >= 0 || w->error;                  // otherwise the name may be somebody else's
+    const bool opened = w->fd >= 0 || w->error; // otherwise the name may be somebody else's
     if (w->fd >= 0) close(w->fd);
     if (opened && !w->committed) unlink(w->temporary);
     if (w->temporary) mba__unfinished(w->temporary, NULL);
@@ -412,9 +424,9 @@ mba_status mba_mkdirs(const char *path)
     int error = 0;
     for (char *p = part + (*part == '/'); !error && *p; p++) {
         if (*p != '/') continue;
-        *p    = 0;
+        *p = 0;
         error = make_one(part);
-        *p    = '/';
+        *p = '/';
     }
     if (!error) error = make_one(part);
     free(part);

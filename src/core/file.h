@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* file.h -- whole files in, whole files out.
  *
  *     char *text; size_t bytes;
@@ -34,31 +35,33 @@ typedef struct mba_map {
 } mba_map;
 
 MBA_MUST mba_status mba_file_map(mba_map *out, const char *path);
-void                mba_file_unmap(mba_map *m);               /* a zeroed or unmapped one is fine */
-const char         *mba_mapped_path(const void *address);     /* lent; NULL: no mapped file, or one of too many (256) */
+void                mba_file_unmap(mba_map *m);           /* a zeroed or unmapped one is fine */
+const char         *mba_mapped_path(const void *address); /* lent; NULL: no mapped file, or one of too many (256) */
 
-/* One file being written. `path` may exist but must be a regular file then, or a link to one: the link stays, the file it
- * leads to is replaced, and a link that leads nowhere is refused. Failures are MBA_E_IO; after one, only destroy is useful. */
+/* One file being written. `path` may exist but must be a regular file then, or a link to one: the link stays, the file
+ * it leads to is replaced, and a link that leads nowhere is refused. Failures are MBA_E_IO; after one, only destroy is
+ * useful. */
 typedef struct mba_writer mba_writer;
 
 MBA_MUST mba_status mba_writer_create(mba_writer **out, const char *path);
 MBA_MUST mba_status mba_writer_put(mba_writer *w, const void *bytes, size_t n);
-MBA_MUST mba_status mba_writer_commit(mba_writer *w);         /* once, at the end */
-void                mba_writer_destroy(mba_writer *w);        /* removes what was not committed; NULL is fine */
+MBA_MUST mba_status mba_writer_commit(mba_writer *w);  /* once, at the end */
+void                mba_writer_destroy(mba_writer *w); /* removes what was not committed; NULL is fine */
 
-/* Removes the temporary files of all writers that are open, and those of locks (lock.h): for the handler of a signal that
- * ends the process. */
+/* Removes the temporary files of all writers that are open, and those of locks (lock.h): for the handler of a signal
+ * that ends the process. */
 void mba_writers_abandon(void);
 
-/* Forces what was written to an open file to disk: for files that grow, which no writer replaces. A file system that cannot
- * sync is no failure. */
+/* Forces what was written to an open file to disk: for files that grow, which no writer replaces. A file system that
+ * cannot sync is no failure. */
 MBA_MUST mba_status mba_file_sync(int fd, const char *path);
 
-/* After a rename, link or removal: forces the directory that `path` stands in to disk, and with it the name. What the new name
- * replaces may be removed then, and not before. */
+/* After a rename, link or removal: forces the directory that `path` stands in to disk, and with it the name. What the
+ * new name replaces may be removed then, and not before. */
 MBA_MUST mba_status mba_name_sync(const char *path);
 
-/* For core: removes the temporary files that killed processes have left in a folder; `base`: only those of this file. */
+/* For core: removes the temporary files that killed processes have left in a folder; `base`: only those of this
+ * file. */
 void mba__writers_sweep(const char *folder, const char *base);
 
 /* For core: a name that mba_writers_abandon is to remove (NULL, name), and no longer (name, NULL); and the error of a
@@ -69,8 +72,8 @@ MBA_MUST mba_status mba__file_failed(const char *verb, const char *path, int err
 /* Makes a directory and those above it; one that is there already is fine. */
 MBA_MUST mba_status mba_mkdirs(const char *path);
 
-/* Removes a directory of files, as far as it can: one that has directories in it stays, with them, and so does what cannot
- * be listed. Who needs it gone looks. */
+/* Removes a directory of files, as far as it can: one that has directories in it stays, with them, and so does what
+ * cannot be listed. Who needs it gone looks. */
 void mba_folder_remove(const char *path);
 
 #endif

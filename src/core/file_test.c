@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* file_test.c -- whole files in, whole files out: also when the disk is full. */
 #include <fcntl.h>
 #include <sched.h>
@@ -13,13 +14,19 @@
 #include "core/temporary.h"
 #include "core/xxh64.h"
 
-/* The first four are published with the algorithm and its bindings; the last, of bytes 1 .. 101, was worked out in Python. */
+/* The first four are published with the algorithm and its bindings; the last, of bytes 1 .. 101, was worked out in
+ * Python. */
 static void xxh64_gives_the_published_values(void **state)
 {
     unsigned char bytes[101];
     (void)state;
-    static const struct { const char *text; uint64_t sum; } table[] = {
-        { "", 0xef46db3751d8e999u }, { "a", 0xd24ec4f1a98c6e5bu }, { "abc", 0x44bc2cf5ad770999u },
+    static const struct {
+        const char *text;
+        uint64_t    sum;
+    } table[] = {
+        { "", 0xef46db3751d8e999u },
+        { "a", 0xd24ec4f1a98c6e5bu },
+        { "abc", 0x44bc2cf5ad770999u },
         { "Nobody inspects the spammish repetition", 0xfbcea83c8a378bf1u },
     };
     for (int i = 0; i < 4; i++) assert_true(mba_xxh64(table[i].text, strlen(table[i].text)) == table[i].sum);
@@ -30,7 +37,7 @@ static void xxh64_gives_the_published_values(void **state)
 
 static mba_status write_file(const char *path, const char *text)
 {
-    mba_writer *w  = NULL;
+    mba_writer *w = NULL;
     mba_status  st = mba_writer_create(&w, path);
     if (st == MBA_OK) st = mba_writer_put(w, text, strlen(text));
     if (st == MBA_OK) st = mba_writer_commit(w);
@@ -52,7 +59,7 @@ static void assert_holds(const char *path, const char *text)
 static mba_status write_much(const char *path, size_t piece)
 {
     static char bytes[1 << 20];
-    mba_writer *w  = NULL;
+    mba_writer *w = NULL;
     mba_status  st = mba_writer_create(&w, path);
     for (size_t i = 0; st == MBA_OK && i < sizeof bytes; i += piece) st = mba_writer_put(w, bytes + i, piece);
     if (st == MBA_OK) st = mba_writer_commit(w);
@@ -99,8 +106,9 @@ static void reading_refuses_what_is_no_file(void **state)
     assert_fails(mba_file_map(&map, scratch("none")), MBA_E_IO, "cannot open");
     assert_fails(mba_file_map(&map, scratch("")), MBA_E_IO, "Is a directory");
     assert_fails(mba_file_read(&got, &n, "/dev/zero", 9), MBA_E_IO, "a device or a pipe");
-    assert_fails(mba_file_read(&got, &n, "/proc/self/mem", 9), MBA_E_IO, "Input/output error");       // nothing is mapped at 0
-    assert_int_equal(mkfifo(scratch("pipe"), 0600), 0);               // nobody writes: opening it would hang
+    assert_fails(mba_file_read(&got, &n, "/proc/self/mem", 9), MBA_E_IO,
+                 "Input/output error");                 // nothing is mapped at 0
+    assert_int_equal(mkfifo(scratch("pipe"), 0600), 0); // nobody writes: opening it would hang
     assert_fails(mba_file_map(&map, scratch("pipe")), MBA_E_IO, "a device or a pipe");
     unlink(scratch("pipe"));
 }
@@ -108,14 +116,14 @@ static void reading_refuses_what_is_no_file(void **state)
 static void mapping_takes_empty_and_huge_files(void **state)
 {
     (void)state;
-    const size_t huge = ((size_t)5 << 30) + 3;                        // sparse: needs no space
+    const size_t huge = ((size_t)5 << 30) + 3; // sparse: needs no space
     mba_map      map;
     assert_ok(write_file(scratch("a"), ""));
     assert_ok(mba_file_map(&map, scratch("a")));
     assert_non_null(map.data);
     assert_int_equal(map.bytes, 0);
     mba_file_unmap(&map);
-    mba_file_unmap(&map);                                             // twice is fine
+    mba_file_unmap(&map); // twice is fine
     int fd = open(scratch("a"), O_WRONLY);
     assert_int_equal(ftruncate(fd, (off_t)huge), 0);
     assert_int_equal(pwrite(fd, "z", 1, (off_t)huge - 1), 1);
@@ -220,7 +228,7 @@ static void a_link_stays_and_its_file_is_replaced(void **state)
     assert_true(S_ISLNK(s.st_mode));
     assert_holds(scratch("there/a"), "new");
     unlink(scratch("there/a"));
-    assert_fails(mba_writer_create(&w, scratch("link")), MBA_E_IO, "cannot write");    // it leads nowhere now
+    assert_fails(mba_writer_create(&w, scratch("link")), MBA_E_IO, "cannot write"); // it leads nowhere now
     assert_null(w);
     assert_int_equal(scratch_entries("there"), 0);
     unlink(scratch("link"));
@@ -232,7 +240,7 @@ static void an_unwritable_directory_is_refused(void **state)
     (void)state;
     mba_writer *w = NULL;
     assert_int_equal(mkdir(scratch("locked"), 0555), 0);
-    const bool root = geteuid() == 0;                                 // root may write anywhere: be nobody
+    const bool root = geteuid() == 0; // root may write anywhere: be nobody
     if (root) assert_int_equal(seteuid(65534), 0);
     mba_status st = mba_writer_create(&w, scratch("locked/a"));
     if (root) assert_int_equal(seteuid(0), 0);
@@ -249,7 +257,7 @@ static void a_file_size_limit_leaves_nothing_behind(void **state)
     getrlimit(RLIMIT_FSIZE, &old);
     void (*handler)(int) = signal(SIGXFSZ, SIG_IGN);
     setrlimit(RLIMIT_FSIZE, &(struct rlimit){ 65536, old.rlim_max });
-    for (size_t piece = 1 << 10; piece <= 1 << 20; piece <<= 5)       // small pieces fail late, large ones at once
+    for (size_t piece = 1 << 10; piece <= 1 << 20; piece <<= 5) // small pieces fail late, large ones at once
         assert_fails(write_much(scratch("a"), piece), MBA_E_IO, "limit on file sizes");
     setrlimit(RLIMIT_FSIZE, &old);
     signal(SIGXFSZ, handler);
@@ -350,7 +358,7 @@ static void a_folder_goes_with_its_files_and_no_further(void **state)
     mba_folder_remove(scratch("f/inner"));
     mba_folder_remove(scratch("f"));
     assert_int_equal(scratch_entries("f"), -1);
-    mba_folder_remove(scratch("f"));                     // not there: nothing happens
+    mba_folder_remove(scratch("f")); // not there: nothing happens
 }
 
 /* ---- locks ---- */
@@ -399,7 +407,7 @@ static void a_lock_is_of_one_process_and_dies_with_it(void **state)
     assert_fails(mba_lock_folder(&l, scratch("run/../run")), MBA_E_ARG, who);
     assert_null(l);
     kill_holder(child);
-    assert_int_equal(scratch_entries("run"), 1);              // what it left
+    assert_int_equal(scratch_entries("run"), 1); // what it left
     assert_ok(mba_lock_folder(&l, scratch("run")));
     mba_lock *second = NULL;
     assert_fails(mba_lock_folder(&second, scratch("run")), MBA_E_ARG, "another mambascope");
@@ -407,7 +415,7 @@ static void a_lock_is_of_one_process_and_dies_with_it(void **state)
     assert_int_equal(scratch_entries("run"), 0);
     assert_int_equal(rmdir(scratch("run")), 0);
     assert_ok(mba_lock_folder(&l, scratch("run")));
-    mba_lock_release(l);                                      // made for the lock, and nothing else in it
+    mba_lock_release(l); // made for the lock, and nothing else in it
     assert_int_equal(scratch_entries("run"), -1);
     mba_lock_release(NULL);
 }
@@ -424,7 +432,7 @@ static void a_lock_beside_a_file_touches_nothing_else(void **state)
     assert_fails(mba_lock_beside(&second, scratch("a.db")), MBA_E_ARG, "/.a.db.lock'");
     mba_lock_release(l);
     assert_ok(mba_lock_beside(&l, scratch("a.db")));
-    mba_writers_abandon();                                    // as a signal does it
+    mba_writers_abandon(); // as a signal does it
     assert_int_not_equal(access(scratch(".a.db.lock"), F_OK), 0);
     mba_lock_release(l);
     assert_holds(scratch("a.db"), "store");
@@ -468,17 +476,17 @@ static void the_next_one_removes_what_a_killed_process_left(void **state)
     char          before[256] = "", path[512];
     (void)state;
     if (was) snprintf(before, sizeof before, "%s", was);
-    assert_ok(mba_mkdirs(scratch("tmp/mambascope-abcdef")));            // no lock: somebody else's
-    assert_ok(mba_mkdirs(scratch("tmp/mambascope-abcdefg")));           // another name
+    assert_ok(mba_mkdirs(scratch("tmp/mambascope-abcdef")));  // no lock: somebody else's
+    assert_ok(mba_mkdirs(scratch("tmp/mambascope-abcdefg"))); // another name
     assert_ok(write_file(scratch("tmp/mambascope-abcdefg/.lock"), ""));
     setenv("TMPDIR", scratch("tmp"), 1);
     const pid_t child = start_holder(hold_temporary);
     assert_ok(mba_temporary_create(&mine, "tests", "none"));
     fill(&mine);
-    assert_int_equal(scratch_entries("tmp"), 4);                        // the living are left alone
+    assert_int_equal(scratch_entries("tmp"), 4); // the living are left alone
     kill_holder(child);
     assert_ok(mba_temporary_create(&next, "tests", "none"));
-    assert_int_equal(scratch_entries("tmp"), 4);                        // one more, and the dead one less
+    assert_int_equal(scratch_entries("tmp"), 4); // one more, and the dead one less
     snprintf(path, sizeof path, "%s/tokens/a", mine.path);
     assert_int_equal(access(path, F_OK), 0);
     mba_temporary_remove(&next);
@@ -489,7 +497,7 @@ static void the_next_one_removes_what_a_killed_process_left(void **state)
     setenv("TMPDIR", scratch("nowhere"), 1);
     assert_fails(mba_temporary_create(&mine, "tests", "do without"), MBA_E_IO, "fix: set TMPDIR, or do without");
     if (was) setenv("TMPDIR", before, 1);
-    else     unsetenv("TMPDIR");
+    else unsetenv("TMPDIR");
     mba_folder_remove(scratch("tmp/mambascope-abcdef"));
     mba_folder_remove(scratch("tmp/mambascope-abcdefg"));
     mba_folder_remove(scratch("tmp"));

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* graph.c -- building: storages, windows, names, nodes. Gradients are in autodiff.c. */
 #include "core/graph.h"
 
@@ -24,7 +25,7 @@ bool mba_type_equal(const mba_type *a, const mba_type *b)
 int64_t mba_ld(const mba_tensor *t)
 {
     if (mba_dense(t)) return mba_cols(t);
-    mba_assert(t->run == mba_cols(t));            // `shape` of the operator has let it through
+    mba_assert(t->run == mba_cols(t)); // `shape` of the operator has let it through
     return t->pitch;
 }
 
@@ -62,14 +63,17 @@ mba_status mba_graph_create(mba_graph **out)
     MBA_TRY(mba_arena_create(&a, (size_t)64 << 20));
     mba_graph *g = mba_arena_new(a, mba_graph, 1);
     *g = (mba_graph){ .arena = a, .scope = "", .pass = MBA_FORWARD, .compute = MBA_F32 };
-    g->poison      = mba__view(g, mba__storage(g, MBA_STATE, MBA_F32, 1, "poison"), MBA_TYPE(MBA_F32, 1), "poison");
+    g->poison = mba__view(g, mba__storage(g, MBA_STATE, MBA_F32, 1, "poison"), MBA_TYPE(MBA_F32, 1), "poison");
     g->poison_node = mba_arena_new(a, mba_node, 1);
     for (int k = 0; k < MBA_OUT_MAX; k++) g->poison_node->out[k] = g->poison;
     *out = g;
     return MBA_OK;
 }
 
-void mba_graph_destroy(mba_graph *g) { if (g) mba_arena_destroy(g->arena); }
+void mba_graph_destroy(mba_graph *g)
+{
+    if (g) mba_arena_destroy(g->arena);
+}
 
 mba_status mba_graph_status(const mba_graph *g) { return g->status; }
 
@@ -91,7 +95,8 @@ static bool can_be(mba_graph *g, const mba_type *t)
     for (int i = 0; i < t->rank; i++) fits &= !__builtin_mul_overflow(n, t->dim[i], &n);
     if (fits && !none && n <= ELEMS_MAX) return true;
     const int64_t *d = t->dim;
-    mba_graph_fail(g, mba_fail(MBA_E_SHAPE, "a tensor of %lld x %lld x %lld x %lld x %lld numbers\n"
+    mba_graph_fail(g, mba_fail(MBA_E_SHAPE,
+                               "a tensor of %lld x %lld x %lld x %lld x %lld numbers\n"
                                "why: %s\nfix: a %s batch, length or model",
                                (long long)(t->rank > 0 ? d[0] : 1), (long long)(t->rank > 1 ? d[1] : 1),
                                (long long)(t->rank > 2 ? d[2] : 1), (long long)(t->rank > 3 ? d[3] : 1),
@@ -124,7 +129,8 @@ void mba_leave(mba_graph *g)
 static const char *full_name(mba_graph *g, const char *name)
 {
     char *s = (char *)mba_arena_printf(g->arena, "%s%s%s", g->scope, *g->scope ? "." : "", name);
-    for (char *c = s; *c; c++) if (*c == '/') *c = '.';
+    for (char *c = s; *c; c++)
+        if (*c == '/') *c = '.';
     return s;
 }
 
@@ -166,13 +172,15 @@ void mba_example(mba_graph *g, mba_tensor *t, const double *values)
     if (!g->status) t->example = memcpy(mba_arena_take(g->arena, bytes), values, bytes);
 }
 
-mba_tensor *mba_input_external(mba_graph *g, const char *name, mba_type type, int64_t offset, int64_t run, int64_t pitch,
-                     bool wants)
+mba_tensor *mba_input_external(mba_graph *g, const char *name, mba_type type, int64_t offset, int64_t run,
+                               int64_t pitch, bool wants)
 {
     const int64_t rows = mba_type_elems(&type) / run;
     mba_storage  *st = mba__storage(g, MBA_INPUT, type.dtype, offset + (rows - 1) * pitch + run, name);
     mba_tensor   *t = mba__view(g, st, type, name);
-    t->offset = offset; t->run = run; t->pitch = pitch;
+    t->offset = offset;
+    t->run = run;
+    t->pitch = pitch;
     t->needs_grad = wants;
     return t;
 }
@@ -191,23 +199,23 @@ mba_tensor *mba_param(mba_graph *g, const char *name, mba_type type, mba_init in
     if (!can_be(g, &type)) return g->poison;
     if (!g->params[group]) g->params[group] = mba__storage(g, MBA_PARAM, MBA_F32, 0, title[group]);
     mba_storage *st = g->params[group];
-    mba_assert(!st->grad);                        // parameters come before the backward pass
-    mba_type    master = type;
-    master.dtype  = MBA_F32;
+    mba_assert(!st->grad); // parameters come before the backward pass
+    mba_type master = type;
+    master.dtype = MBA_F32;
     mba_tensor *t = mba__view(g, st, master, full_name(g, name));
-    t->offset     = st->elems;
-    t->init       = init;
+    t->offset = st->elems;
+    t->init = init;
     t->needs_grad = true;
-    st->start     = mba__grow(g, st->start, st->nstarts, sizeof *st->start);
+    st->start = mba__grow(g, st->start, st->nstarts, sizeof *st->start);
     st->start[st->nstarts++] = t->offset;
-    st->elems    += mba_ceil(mba_elems(t), MBA_ALIGN_ELEMS) * MBA_ALIGN_ELEMS;
+    st->elems += mba_ceil(mba_elems(t), MBA_ALIGN_ELEMS) * MBA_ALIGN_ELEMS;
     if (type.dtype != MBA_F32 && !g->copies[group])
         g->copies[group] = mba__storage(g, MBA_COPY, type.dtype, 0, title[group]);
     if (g->copies[group]) g->copies[group]->elems = st->elems;
     if (type.dtype == MBA_F32) return t;
     g->copies[group]->master = st;
     mba_tensor *copy = mba__view(g, g->copies[group], type, t->name);
-    copy->offset     = t->offset;
+    copy->offset = t->offset;
     copy->needs_grad = true;
     return copy;
 }
@@ -219,7 +227,7 @@ void mba_param_cut(mba_graph *g, const mba_tensor *master, int64_t row)
     mba_assert(mba_is_param(master) && row > 0 && row < master->type.dim[0]);
     st->start = mba__grow(g, st->start, st->nstarts, sizeof *st->start);
     int32_t i = st->nstarts++;
-    for (; st->start[i - 1] > at; i--) st->start[i] = st->start[i - 1];       // its own start comes before
+    for (; st->start[i - 1] > at; i--) st->start[i] = st->start[i - 1]; // its own start comes before
     mba_assert(st->start[i - 1] < at);
     st->start[i] = at;
 }
@@ -231,7 +239,7 @@ mba_tensor *mba_master(const mba_graph *g, mba_tensor *param)
         mba_tensor *t = g->tensors[i];
         if (t->st == param->st->master && t->offset == param->offset && mba_is_param(t)) return t;
     }
-    mba_assert(!"a whole parameter");             // a window of a copy has no tensor of its own beside the master
+    mba_assert(!"a whole parameter"); // a window of a copy has no tensor of its own beside the master
     return param;
 }
 
@@ -242,7 +250,7 @@ static mba_tensor *flat(mba_graph *g, mba_storage *st)
 
 mba_tensor *mba_flat_params(mba_graph *g, mba_group k) { return flat(g, g->params[k]); }
 mba_tensor *mba_flat_copies(mba_graph *g, mba_group k) { return flat(g, g->copies[k]); }
-mba_tensor *mba_flat_grads(mba_graph *g, mba_group k)  { return g->params[k] ? flat(g, g->params[k]->grad) : NULL; }
+mba_tensor *mba_flat_grads(mba_graph *g, mba_group k) { return g->params[k] ? flat(g, g->params[k]->grad) : NULL; }
 
 bool mba_is_param(const mba_tensor *t)
 {
@@ -251,7 +259,7 @@ bool mba_is_param(const mba_tensor *t)
 
 bool mba_is_state(const mba_tensor *t)
 {
-    return t->st->role == MBA_STATE && !t->producer_node && !t->of && t->id > 0;         // the first tensor is the poison
+    return t->st->role == MBA_STATE && !t->producer_node && !t->of && t->id > 0; // the first tensor is the poison
 }
 
 mba_tensor *mba_graph_find(const mba_graph *g, const char *name)
@@ -268,8 +276,12 @@ mba_tensor *mba_graph_find(const mba_graph *g, const char *name)
 static mba_tensor *view_like(mba_graph *g, mba_tensor *t, mba_type type)
 {
     mba_tensor *w = mba__view(g, t->st, type, t->name);
-    w->offset = t->offset; w->run = t->run; w->pitch = t->pitch;
-    w->needs_grad = t->needs_grad; w->bound = t->bound; w->may_ignore = t->may_ignore;
+    w->offset = t->offset;
+    w->run = t->run;
+    w->pitch = t->pitch;
+    w->needs_grad = t->needs_grad;
+    w->bound = t->bound;
+    w->may_ignore = t->may_ignore;
     w->of = t->of ? t->of : t;
     return w;
 }
@@ -290,7 +302,7 @@ mba_tensor *mba_slice(mba_graph *g, mba_tensor *t, int axis, int64_t from, int64
     mba_tensor *w = view_like(g, t, type);
     if (mba_dense(t)) w->pitch = block;
     w->offset += from * inner;
-    w->run     = count * inner;
+    w->run = count * inner;
     return w;
 }
 
@@ -323,10 +335,11 @@ mba_tensor *mba_concat(mba_graph *g, mba_tensor *a, mba_tensor *b)
     mba_type type = a->type;
     type.dim[type.rank - 1] = mba_cols(a) + mba_cols(b);
     mba_storage *st = mba__storage(g, MBA_ACT, type.dtype, mba_type_elems(&type), a->name);
-    mba_tensor  *t  = mba__view(g, st, type, a->name);
+    mba_tensor  *t = mba__view(g, st, type, a->name);
     t->needs_grad = a->needs_grad || b->needs_grad;
     a->st = b->st = st;
-    a->run = mba_cols(a); b->run = mba_cols(b);
+    a->run = mba_cols(a);
+    b->run = mba_cols(b);
     a->pitch = b->pitch = mba_cols(t);
     b->offset = a->run;
     return t;
@@ -345,9 +358,8 @@ static mba_status check_inputs(const mba_node *n)
 {
     for (int k = 0; k < MBA_IN_MAX; k++) {
         const mba_slot *s = &n->op->in[k];
-        mba_assert(s->name || !n->in[k]);         // more inputs than the operator names
-        if (s->name && !n->in[k] && !s->optional)
-            return mba_fail(MBA_E_ARG, "%s needs '%s'", n->op->name, s->name);
+        mba_assert(s->name || !n->in[k]); // more inputs than the operator names
+        if (s->name && !n->in[k] && !s->optional) return mba_fail(MBA_E_ARG, "%s needs '%s'", n->op->name, s->name);
     }
     return MBA_OK;
 }
@@ -355,12 +367,12 @@ static mba_status check_inputs(const mba_node *n)
 static mba_tensor *make_output(mba_graph *g, mba_node *n, int k, mba_type type)
 {
     const mba_slot *s = &n->op->out[k];
-    const mba_role role = n->pass == MBA_FORWARD ? MBA_ACT : MBA_DACT;
-    mba_storage   *st   = s->update ? n->in[s->update - 1]->st
-                                    : mba__storage(g, role, type.dtype, mba_type_elems(&type), NULL);
-    mba_tensor *t = mba__view(g, st, type, NULL);
+    const mba_role  role = n->pass == MBA_FORWARD ? MBA_ACT : MBA_DACT;
+    mba_storage    *st = s->update ? n->in[s->update - 1]->st
+                                   : mba__storage(g, role, type.dtype, mba_type_elems(&type), NULL);
+    mba_tensor     *t = mba__view(g, st, type, NULL);
     if (s->update) t->offset = n->in[s->update - 1]->offset;
-    t->name  = mba_arena_printf(g->arena, "%s%s%s.%s", n->scope, *n->scope ? "/" : "", n->op->name, s->name);
+    t->name = mba_arena_printf(g->arena, "%s%s%s.%s", n->scope, *n->scope ? "/" : "", n->op->name, s->name);
     t->producer_node = n;
     t->cheap = s->cheap;
     if (!st->name) st->name = t->name;
@@ -374,9 +386,8 @@ static uint64_t stream_of(mba_graph *g, const mba_node *n)
 {
     int k = 0;
     if (!n->op->random) return 0;
-    if (g->of && g->of->op->random) return g->of->stream;      // the same numbers as the forward node
-    for (int32_t i = 0; i < g->nnodes; i++)
-        k += g->nodes[i]->op == n->op && !strcmp(g->nodes[i]->scope, n->scope);
+    if (g->of && g->of->op->random) return g->of->stream; // the same numbers as the forward node
+    for (int32_t i = 0; i < g->nnodes; i++) k += g->nodes[i]->op == n->op && !strcmp(g->nodes[i]->scope, n->scope);
     return mba_stream(mba_arena_printf(g->arena, "%s/%s.%d", n->scope, n->op->name, k));
 }
 
@@ -406,7 +417,7 @@ mba_node *mba_append(mba_graph *g, const mba_op *op, const void *attr, mba_tenso
     n->stream = stream_of(g, n);
     for (int k = 0; k < MBA_OUT_MAX; k++)
         if (type[k].dtype) n->out[k] = make_output(g, n, k, type[k]);
-    n->id    = g->nnodes;
+    n->id = g->nnodes;
     g->nodes = mba__grow(g, g->nodes, g->nnodes, sizeof *g->nodes);
     g->nodes[g->nnodes++] = n;
     return n;
@@ -424,13 +435,15 @@ static void make_again(mba_graph *g, const mba_node *m)
 {
     const mba_node *serving = g->of, *twin = m;
     double          bytes = 0;
-    for (int k = 0; k < MBA_OUT_MAX; k++) if (m->out[k]) bytes += mba_tensor_bytes(m->out[k]);
+    for (int k = 0; k < MBA_OUT_MAX; k++)
+        if (m->out[k]) bytes += mba_tensor_bytes(m->out[k]);
     if (mba_should_recompute(g, MBA_RECOMPUTED_CHEAP, bytes)) {
         g->of = m;
-        twin  = mba_append(g, m->op, m->attr, m->in);
+        twin = mba_append(g, m->op, m->attr, m->in);
         g->of = serving;
     }
-    for (int k = 0; k < MBA_OUT_MAX; k++) if (m->out[k]) m->out[k]->again = twin->out[k];
+    for (int k = 0; k < MBA_OUT_MAX; k++)
+        if (m->out[k]) m->out[k]->again = twin->out[k];
 }
 
 /* In the backward pass, an input that is cheap may be made again just before its first use there. Whole
@@ -439,13 +452,14 @@ static mba_tensor *recomputed(mba_graph *g, mba_tensor *t)
 {
     if (!t || g->status) return t;
     mba_tensor     *whole = t->of ? t->of : t;
-    const mba_node *m     = whole->producer_node;
+    const mba_node *m = whole->producer_node;
     if (!m || m->pass != MBA_FORWARD) return t;
-    for (int k = 0; k < MBA_OUT_MAX; k++) if (m->out[k] && !m->out[k]->cheap) return t;
+    for (int k = 0; k < MBA_OUT_MAX; k++)
+        if (m->out[k] && !m->out[k]->cheap) return t;
     if (!whole->again) make_again(g, m);
     if (whole->again == whole) return t;
     if (t != whole && !t->again) {
-        t->again     = view_like(g, t, t->type);
+        t->again = view_like(g, t, t->type);
         t->again->st = whole->again->st;
     }
     return t->again;

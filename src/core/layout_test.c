@@ -1,5 +1,6 @@
-/* layout_test.c -- where a program lays its activations: in place where the input dies and nothing else reads it, beside each
- * other while they live, in no more memory than a plan on paper. */
+// SPDX-License-Identifier: Apache-2.0
+/* layout_test.c -- where a program lays its activations: in place where the input dies and nothing else reads it,
+ * beside each other while they live, in no more memory than a plan on paper. */
 #include "ops/add/add.h"
 #include "ops/relu2/relu2.h"
 #include "tests/rig.h"
@@ -40,14 +41,14 @@ static void an_output_takes_the_place_of_an_input_that_dies(void **state)
     assert_int_equal(lay->last[a->st->id], 1);
     assert_int_equal(lay->first[c->st->id], 3);
     assert_int_equal(lay->last[d->st->id], 5);
-    assert_int_equal(lay->live_bytes_max, 3 * BYTES);                  // b, c and e where c is made
+    assert_int_equal(lay->live_bytes_max, 3 * BYTES); // b, c and e where c is made
     assert_int_equal(lay->peak, 3);
     assert_int_equal(lay->arena_bytes[MBA_ACT], 3 * BYTES);
     assert_int_equal(lay->role_bytes[MBA_ACT], 5 * BYTES);
     assert_ok(mba_program_bind(p, &mba_device_cpu));
     for (int i = 0; i < R * C; i++) ((float *)mba_program_host(p, x))[i] = (float)(i % 3);
     assert_ok(mba_program_run(p, MBA_FORWARD, &(mba_step){ 0 }, NULL));
-    for (int i = 0; i < R * C; i++) {                                  // (2 x^4 + x^2)^2
+    for (int i = 0; i < R * C; i++) { // (2 x^4 + x^2)^2
         static const float want[] = { 0, 9, 36 * 36 };
         assert_true(((const float *)mba_program_host(p, y))[i] == want[i % 3]);
     }
@@ -59,10 +60,10 @@ static void an_output_takes_the_place_of_an_input_that_dies(void **state)
 static void what_lives_on_or_is_a_part_keeps_its_place(void **state)
 {
     (void)state;
-    mba_graph   *g = graph();
-    mba_tensor  *x = mba_input(g, "x", MBA_TYPE(MBA_F32, R, C));
-    mba_tensor  *c = mba_relu2(g, x), *d = mba_relu2(g, c), *e = mba_add(g, d, c);
-    mba_tensor  *s = mba_slice(g, e, 0, 0, R / 2), *t = mba_relu2(g, s);
+    mba_graph  *g = graph();
+    mba_tensor *x = mba_input(g, "x", MBA_TYPE(MBA_F32, R, C));
+    mba_tensor *c = mba_relu2(g, x), *d = mba_relu2(g, c), *e = mba_add(g, d, c);
+    mba_tensor *s = mba_slice(g, e, 0, 0, R / 2), *t = mba_relu2(g, s);
     mba_result(g, "y", mba_relu2(g, t));
     mba_program *p = planned(g);
     assert_false(in_place(p, c, d));
@@ -94,7 +95,7 @@ static void readers_of_what_is_made_again_wait_for_it(void **state)
     (void)state;
     mba_graph  *g = graph();
     mba_tensor *x = mba_input(g, "x", MBA_TYPE(MBA_F32, R, C)), *t = mba_relu2(g, x), *y = mba_relu2(g, t);
-    assert_false(mba_grad_can_defer(g, t));                                  // nobody waits
+    assert_false(mba_grad_can_defer(g, t)); // nobody waits
     mba_relu2(g, t);
     mba_relu2(g, y);
     mba_relu2(g, t);
@@ -105,12 +106,12 @@ static void readers_of_what_is_made_again_wait_for_it(void **state)
     for (int i = 2; i < 6; i++) before[i]->pass = MBA_BACKWARD;
     last = before[4];
     last->in[MBA_IN_MAX - 1] = t;
-    last->in[0]              = x;
+    last->in[0] = x;
     assert_true(mba_grad_can_defer(g, t));
-    assert_false(mba_grad_can_defer(g, x));                                  // an input is kept anyway
+    assert_false(mba_grad_can_defer(g, x)); // an input is kept anyway
     g->status = MBA_E_ARG;
     mba_grad_defer(g, t, again);
-    assert_memory_equal(g->nodes, before, sizeof before);              // a failed graph stays as it is
+    assert_memory_equal(g->nodes, before, sizeof before); // a failed graph stays as it is
     g->status = MBA_OK;
     mba_grad_defer(g, t, again);
     static const int order[] = { 0, 1, 3, 5, 2, 4 };
@@ -132,14 +133,14 @@ static void readers_that_are_needed_do_not_wait(void **state)
     g->nodes[1]->in[MBA_IN_MAX - 1] = part;
     assert_false(mba_grad_can_defer(g, t));
     g->nodes[1]->in[MBA_IN_MAX - 1] = t;
-    g->nodes[1]->in[0]              = part;
+    g->nodes[1]->in[0] = part;
     assert_false(mba_grad_can_defer(g, t));
     g->nodes[1]->in[MBA_IN_MAX - 1] = NULL;
-    g->nodes[1]->in[0]              = t;
+    g->nodes[1]->in[0] = t;
     mba_tensor *again = mba_relu2(g, x);
     g->nodes[2]->pass = MBA_BACKWARD;
     assert_true(mba_grad_can_defer(g, t));
-    for (int writes = 0; writes < 2; writes++) {                       // by its last slot too
+    for (int writes = 0; writes < 2; writes++) { // by its last slot too
         mba_tensor **slot = writes ? &g->nodes[2]->out[MBA_OUT_MAX - 1] : &g->nodes[2]->in[MBA_IN_MAX - 1];
         *slot = dx;
         assert_false(mba_grad_can_defer(g, t));

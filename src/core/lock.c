@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* lock.c -- see lock.h. */
 #include "core/lock.h"
 
@@ -19,8 +20,8 @@ enum { PID_ROOM = 24, NAME_KEPT = 200, TRIES = 100 };
 struct mba_lock {
     int   fd;
     char *path;
-    char *folder;                      /* that it is in and guards; NULL: it is beside what it guards */
-    bool  made;                        /* the folder was not there before */
+    char *folder; /* that it is in and guards; NULL: it is beside what it guards */
+    bool  made;   /* the folder was not there before */
     bool  shared;
 };
 
@@ -52,14 +53,14 @@ static void write_pid(int fd)
 {
     char      text[PID_ROOM];
     const int n = snprintf(text, sizeof text, "%ld\n", (long)getpid());
-    if (ftruncate(fd, 0) == 0) (void)!pwrite(fd, text, (size_t)n, 0);        // only told to others: no failure
+    if (ftruncate(fd, 0) == 0) (void)!pwrite(fd, text, (size_t)n, 0); // only told to others: no failure
 }
 
 /* 0: not known. */
 static long holder(int fd)
 {
     char          text[PID_ROOM + 1] = "";
-    const ssize_t n   = pread(fd, text, PID_ROOM, 0);
+    const ssize_t n = pread(fd, text, PID_ROOM, 0);
     const long    pid = n > 0 ? strtol(text, NULL, 10) : 0;
     return pid > 0 && (kill((pid_t)pid, 0) == 0 || errno == EPERM) ? pid : 0;
 }
@@ -68,16 +69,21 @@ static mba_status held(const char *what, const char *path, long pid)
 {
     char who[48] = "another process";
     if (pid) snprintf(who, sizeof who, "process %ld", pid);
-    return mba_fail(MBA_E_ARG, "another mambascope is writing to '%s'\nwhy: %s holds the lock '%s'\n"
-                    "fix: wait for its end, or name another --out", what, who, path);
+    return mba_fail(MBA_E_ARG,
+                    "another mambascope is writing to '%s'\nwhy: %s holds the lock '%s'\n"
+                    "fix: wait for its end, or name another --out",
+                    what, who, path);
 }
 
 /* What a killed process has left under temporary names, in the folder or of the file that the lock guards. */
 static void sweep(const mba_lock *l)
 {
     enum { ENDS = sizeof ".lock" - 1 };
-    if (l->folder) { mba__writers_sweep(l->folder, NULL); return; }
-    char        *copy = strdup(l->path), *slash = copy ? strrchr(copy, '/') : NULL, *base = slash ? slash + 1 : copy;
+    if (l->folder) {
+        mba__writers_sweep(l->folder, NULL);
+        return;
+    }
+    char *copy = strdup(l->path), *slash = copy ? strrchr(copy, '/') : NULL, *base = slash ? slash + 1 : copy;
     if (!copy) return;
     base[strlen(base) - ENDS] = 0;
     if (slash) *slash = 0;
@@ -90,16 +96,19 @@ static mba_status take(mba_lock *l, const char *what)
 {
     for (int i = 0; i < TRIES; i++) {
         l->fd = open_file(l->path);
-        if (l->fd < 0 && errno == ENOENT && l->folder) {           // another has released it, and its empty folder
+        if (l->fd < 0 && errno == ENOENT && l->folder) { // another has released it, and its empty folder
             MBA_TRY(mba_mkdirs(l->folder));
             l->made = true;
             continue;
         }
         if (l->fd < 0) return mba__file_failed("write", l->path, errno);
         if (!is_lock_file(l->fd))
-            return mba_fail(MBA_E_IO, "cannot lock '%s'\nwhy: '%s' is there and is no lock\nfix: move it away, or name another "
-                            "--out", what, l->path);
-        if (flock(l->fd, (l->shared ? LOCK_SH : LOCK_EX) | LOCK_NB) && errno == EWOULDBLOCK) return held(what, l->path, holder(l->fd));
+            return mba_fail(MBA_E_IO,
+                            "cannot lock '%s'\nwhy: '%s' is there and is no lock\nfix: move it away, or name another "
+                            "--out",
+                            what, l->path);
+        if (flock(l->fd, (l->shared ? LOCK_SH : LOCK_EX) | LOCK_NB) && errno == EWOULDBLOCK)
+            return held(what, l->path, holder(l->fd));
         if (is_named(l->fd, l->path)) {
             if (l->shared) return MBA_OK;
             write_pid(l->fd);
@@ -116,7 +125,7 @@ static mba_status take(mba_lock *l, const char *what)
 static void forget(mba_lock *l)
 {
     if (l->fd >= 0) close(l->fd);
-    if (l->made) (void)rmdir(l->folder);                           // refused where there is something in it
+    if (l->made) (void)rmdir(l->folder); // refused where there is something in it
     free(l->folder);
     free(l->path);
     free(l);
@@ -134,7 +143,7 @@ static mba_status create(mba_lock **out, char *path, char *folder, mba_lock how,
     *l = (mba_lock){ .fd = -1, .path = path, .folder = folder, .made = how.made, .shared = how.shared };
     const mba_status st = take(l, what);
     if (st == MBA_OK) *out = l;
-    else              forget(l);
+    else forget(l);
     return st;
 }
 
@@ -173,8 +182,8 @@ mba_status mba_lock_shared(mba_lock **out, const char *folder)
     return st == MBA_E_IO ? MBA_OK : st;
 }
 
-/* The name goes first: who opens the file before that and locks it after sees that it has none. Of those who share it, the last
- * removes it. */
+/* The name goes first: who opens the file before that and locks it after sees that it has none. Of those who share it,
+ * the last removes it. */
 void mba_lock_release(mba_lock *l)
 {
     if (!l) return;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* lookup.c -- see lookup.h. */
 #include "core/lookup.h"
 
@@ -14,7 +15,7 @@ uint64_t mba_hash(uint64_t h, const void *bytes, size_t n)
 
 int64_t mba_lookup_next(const mba_lookup *t, uint64_t hash, int64_t *at)
 {
-    while (*at < t->slots) {                       // at most half are taken, so a free one comes first
+    while (*at < t->slots) { // at most half are taken, so a free one comes first
         const struct mba_lookup_slot *s = &t->slot[(hash + (uint64_t)*at) & (uint64_t)(t->slots - 1)];
         if (!s->item) break;
         ++*at;
@@ -36,9 +37,10 @@ bool mba_lookup_add(mba_lookup *t, uint64_t hash)
         const int64_t           slots = t->slots ? 2 * t->slots : SLOTS_FIRST;
         struct mba_lookup_slot *wider = calloc((size_t)slots, sizeof *wider);
         if (!wider) return false;
-        for (int64_t i = 0; i < t->slots; i++) if (t->slot[i].item) put(wider, slots, t->slot[i]);
+        for (int64_t i = 0; i < t->slots; i++)
+            if (t->slot[i].item) put(wider, slots, t->slot[i]);
         free(t->slot);
-        t->slot  = wider;
+        t->slot = wider;
         t->slots = slots;
     }
     put(t->slot, t->slots, (struct mba_lookup_slot){ hash, ++t->n });

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* lookup.h -- an array that grows, and the place of an item in it by what the item is about.
  *
  *     kernel        *kernels = NULL;  int64_t n = 0, room = 0;
@@ -27,7 +28,10 @@
 uint64_t mba_hash(uint64_t h, const void *bytes, size_t n);
 
 typedef struct mba_lookup {
-    struct mba_lookup_slot { uint64_t hash; int64_t item; } *slot;         /* item: from 1; 0 is free */
+    struct mba_lookup_slot {
+        uint64_t hash;
+        int64_t  item;
+    } * slot; /* item: from 1; 0 is free */
     int64_t slots, n;
 } mba_lookup;
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* lookup_test.c -- every item is found, whatever shares its hash; nothing else is. And the name that a
  * word was meant to be; sizes in words. */
 #include "core/lookup.h"
@@ -5,7 +6,10 @@
 #include "tests/starve.h"
 #include "tests/test.h"
 
-typedef struct word { char text[24]; int64_t seen; } word;
+typedef struct word {
+    char    text[24];
+    int64_t seen;
+} word;
 
 static word      *words;
 static int64_t    n, room;
@@ -16,7 +20,8 @@ static int64_t number_of(const char *text, uint64_t bits)
 {
     const uint64_t hash = mba_hash(MBA_HASH_BEGIN, text, strlen(text)) & bits;
     int64_t        at = 0, i;
-    while ((i = mba_lookup_next(&by_text, hash, &at)) >= 0) if (!strcmp(words[i].text, text)) return i;
+    while ((i = mba_lookup_next(&by_text, hash, &at)) >= 0)
+        if (!strcmp(words[i].text, text)) return i;
     word *more = mba_grow(words, n, &room, sizeof *more);
     assert_non_null(more);
     words = more;
@@ -61,12 +66,14 @@ static void what_was_not_added_is_not_found(void **state)
     (void)state;
     mba_lookup t = { 0 };
     int64_t    at = 0;
-    assert_int_equal(mba_lookup_next(&t, 5, &at), -1);            // of an empty one
+    assert_int_equal(mba_lookup_next(&t, 5, &at), -1); // of an empty one
     assert_true(mba_lookup_add(&t, 5));
     assert_true(mba_lookup_add(&t, 6));
     assert_true(mba_lookup_add(&t, 5));
-    static const struct { uint64_t hash; int64_t items[3]; } asked[] = { { 5, { 0, 2, -1 } }, { 6, { 1, -1, -1 } },
-                                                                       { 7, { -1, -1, -1 } }, { 4, { -1, -1, -1 } } };
+    static const struct {
+        uint64_t hash;
+        int64_t  items[3];
+    } asked[] = { { 5, { 0, 2, -1 } }, { 6, { 1, -1, -1 } }, { 7, { -1, -1, -1 } }, { 4, { -1, -1, -1 } } };
     for (size_t i = 0; i < sizeof asked / sizeof *asked; i++) {
         at = 0;
         for (int k = 0; k < 3; k++) assert_int_equal(mba_lookup_next(&t, asked[i].hash, &at), asked[i].items[k]);
@@ -131,17 +138,27 @@ static void check_full(void) { assert_int_equal(n, 3000); }
 static void without_memory_nothing_is_lost(void **state)
 {
     (void)state;
-    assert_true(starve(fill, check_full, NULL) >= 9);             // doublings of both
+    assert_true(starve(fill, check_full, NULL) >= 9); // doublings of both
 }
 #endif
 
 static const char *nearest(const char *typed)
 {
-    static const struct { const char *name, *meaning; } names[] = {
-        { "--batch", "sequences per step" }, { "--lr", "learning rate after warm-up" }, { "vocab", "rows of the embedding" },
-        { "rf", "registers of an SM" },      { "l2", "size of L2" },                    { "l2_lat", "L2 latency of a hit" },
-        { "hbm", "DRAM bandwidth" },         { "h100", NULL },                          { "h200", NULL },
-        { "mamba2-130m", NULL },             { "mamba-130m", NULL },                    { "kernels", NULL },
+    static const struct {
+        const char *name, *meaning;
+    } names[] = {
+        { "--batch", "sequences per step" },
+        { "--lr", "learning rate after warm-up" },
+        { "vocab", "rows of the embedding" },
+        { "rf", "registers of an SM" },
+        { "l2", "size of L2" },
+        { "l2_lat", "L2 latency of a hit" },
+        { "hbm", "DRAM bandwidth" },
+        { "h100", NULL },
+        { "h200", NULL },
+        { "mamba2-130m", NULL },
+        { "mamba-130m", NULL },
+        { "kernels", NULL },
     };
     mba_nearest s = mba_nearest_to(typed, strlen(typed));
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) mba_nearest_try(&s, names[i].name, names[i].meaning);
@@ -151,12 +168,26 @@ static const char *nearest(const char *typed)
 static void a_word_that_is_no_name_finds_the_one_that_was_meant(void **state)
 {
     static const char *const pairs[][2] = {
-        { "H100", "h100" },       { "L2", "l2" },           { "MAMBA2_130M", "mamba2-130m" },       // case, - and _
-        { "h20", "h200" },        { "h010", "h100" },       { "mamba2-130", "mamba2-130m" },        // letters
-        { "kernesl", "kernels" }, { "--bacth", "--batch" }, { "kernals", "kernels" },
-        { "vocab_size", "vocab" }, { "--batch-size", "--batch" }, { "h100-sxm", "h100" },           // parts
-        { "regs", "rf" },         { "register", "rf" },     { "--learning-rate", "--lr" }, { "bandwidth", "hbm" },
-        { "zebra", "" },          { "x", "" },              { "", "" },                     { "--", "" },
+        { "H100", "h100" },
+        { "L2", "l2" },
+        { "MAMBA2_130M", "mamba2-130m" }, // case, - and _
+        { "h20", "h200" },
+        { "h010", "h100" },
+        { "mamba2-130", "mamba2-130m" }, // letters
+        { "kernesl", "kernels" },
+        { "--bacth", "--batch" },
+        { "kernals", "kernels" },
+        { "vocab_size", "vocab" },
+        { "--batch-size", "--batch" },
+        { "h100-sxm", "h100" }, // parts
+        { "regs", "rf" },
+        { "register", "rf" },
+        { "--learning-rate", "--lr" },
+        { "bandwidth", "hbm" },
+        { "zebra", "" },
+        { "x", "" },
+        { "", "" },
+        { "--", "" },
         { "a-word-that-is-longer-than-any-name-that-we-could-have", "" },
     };
     (void)state;
@@ -174,9 +205,12 @@ static void the_hint_begins_a_fix_or_is_empty(void **state)
 
 static void sizes_are_said_in_units(void **state)
 {
-    static const struct { double bytes; const char *words; } cases[] = {
-        { 0, "0 bytes" },         { 9999, "9999 bytes" },   { 24155, "24 KB" },          { 10485760, "10.49 MB" },
-        { 2.08e9, "2.08 GB" },    { 39602104064.0, "39.60 GB" },
+    static const struct {
+        double      bytes;
+        const char *words;
+    } cases[] = {
+        { 0, "0 bytes" },         { 9999, "9999 bytes" }, { 24155, "24 KB" },
+        { 10485760, "10.49 MB" }, { 2.08e9, "2.08 GB" },  { 39602104064.0, "39.60 GB" },
     };
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)

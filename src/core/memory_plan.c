@@ -1,8 +1,14 @@
-/* memory_plan.c -- where every storage and every scratch of a program lies. What lives at different times shares memory. */
+// SPDX-License-Identifier: Apache-2.0
+/* memory_plan.c -- where every storage and every scratch of a program lies. What lives at different times shares
+ * memory. */
 #include <stdlib.h>
 #include "core/program.h"
 
-typedef struct block { size_t bytes, offset; int32_t first, last, id, heir; bool merged, lent; } block;
+typedef struct block {
+    size_t  bytes, offset;
+    int32_t first, last, id, heir;
+    bool    merged, lent;
+} block;
 
 static size_t aligned(size_t bytes) { return (bytes + MBA_ALIGN_BYTES - 1) / MBA_ALIGN_BYTES * MBA_ALIGN_BYTES; }
 static bool   shared(const mba_storage *st) { return st->role >= MBA_ACT; }
@@ -26,7 +32,7 @@ static void lifetimes(const mba_program *p, mba_memory_plan *lay)
             if (lay->first[t->st->id] < 0) lay->first[t->st->id] = i;
             lay->last[t->st->id] = i;
         }
-    for (int32_t s = 0; s < g->nstorages; s++) {  // whoever uses a compute copy keeps its master
+    for (int32_t s = 0; s < g->nstorages; s++) { // whoever uses a compute copy keeps its master
         const mba_storage *st = g->storages[s];
         if (st->master && lay->first[s] >= 0 && lay->first[st->master->id] < 0)
             lay->first[st->master->id] = lay->last[st->master->id] = lay->first[s];
@@ -48,11 +54,11 @@ static void merge_in_place(const mba_graph *g, block *b, int32_t *root)
             bool   alone = true;
             for (int m = 0; m < MBA_IN_MAX; m++) alone &= m == j || !n->in[m] || n->in[m]->st != x->st;
             const bool whole = mba_elems(x) == x->st->elems && mba_elems(y) == y->st->elems;
-            const bool same  = x->st->dtype == y->st->dtype;   // else element i does not lie in element i
-            const bool meet  = from->last == i && to->first == i && from->heir != i + 1 && !to->merged;
+            const bool same = x->st->dtype == y->st->dtype; // else element i does not lie in element i
+            const bool meet = from->last == i && to->first == i && from->heir != i + 1 && !to->merged;
             if (alone && whole && same && meet && from->bytes == to->bytes) {
                 from->last = to->last;
-                from->heir = i + 1;                        // one output per input and node
+                from->heir = i + 1; // one output per input and node
                 to->merged = true;
                 root[y->st->id] = root[x->st->id];
             }
@@ -74,7 +80,7 @@ static int by_offset(const void *x, const void *y)
 /* The lowest place where x lies beside all blocks that live with it. */
 static size_t lowest(const block *x, block *const *others, int32_t n, block **near)
 {
-    int32_t m  = 0;
+    int32_t m = 0;
     size_t  at = 0;
     for (int32_t j = 0; j < n; j++)
         if (others[j]->first <= x->last && x->first <= others[j]->last) near[m++] = others[j];
@@ -99,7 +105,8 @@ static size_t place(block **todo, int32_t n, block **near)
 static size_t live_at(block *const *todo, int32_t n, int32_t node)
 {
     size_t live = 0;
-    for (int32_t k = 0; k < n; k++) if (todo[k]->first <= node && node <= todo[k]->last) live += todo[k]->bytes;
+    for (int32_t k = 0; k < n; k++)
+        if (todo[k]->first <= node && node <= todo[k]->last) live += todo[k]->bytes;
     return live;
 }
 
@@ -124,14 +131,17 @@ static int32_t taken_gradients(const mba_program *p, block *taken, block **order
             const mba_tensor *t = g->nodes[i]->out[k];
             if (!stores_gradient(g->nodes[i], k)) continue;
             const size_t within = (size_t)t->offset * mba_dtype_bytes(t->st->dtype);
-            taken[n] = (block){ .bytes = (size_t)mba_tensor_bytes(t), .first = i, .last = g->nnodes, .id = n,
+            taken[n] = (block){ .bytes = (size_t)mba_tensor_bytes(t),
+                                .first = i,
+                                .last = g->nnodes,
+                                .id = n,
                                 .offset = p->layout.offset[t->st->id] + within };
             order[n] = &taken[n];
             n++;
         }
     nstored = n;
     qsort(order, (size_t)nstored, sizeof *order, by_offset);
-    for (int32_t i = 0; i <= nstored; i++) {               // what lies before window i
+    for (int32_t i = 0; i <= nstored; i++) { // what lies before window i
         const size_t to = i < nstored ? order[i]->offset : p->layout.arena_bytes[MBA_GRAD];
         taken[n] = (block){ .bytes = to - at, .offset = at, .first = -1, .last = g->nnodes, .id = n };
         order[n] = &taken[n];
@@ -159,18 +169,19 @@ static int32_t place_under_gradients(const mba_program *p, block **todo, int32_t
     if (!nstored) return n;
     block  *taken = mba_arena_new(p->arena, block, 2 * nstored + 1);
     block **order = mba_arena_new(p->arena, block *, 2 * nstored + 1 + n);
-    block **near  = mba_arena_new(p->arena, block *, 2 * nstored + 1 + n);
+    block **near = mba_arena_new(p->arena, block *, 2 * nstored + 1 + n);
     int32_t ntaken = taken_gradients(p, taken, order);
-    for (int32_t i = 1; i < g->nnodes; i++) if (live_at(todo, n, i) > live_at(todo, n, peak)) peak = i;
+    for (int32_t i = 1; i < g->nnodes; i++)
+        if (live_at(todo, n, i) > live_at(todo, n, peak)) peak = i;
     qsort(todo, (size_t)n, sizeof *todo, by_end);
     for (int32_t i = 0; i < n; i++) {
         block *x = todo[i];
-        if (x->id < g->nstorages && x->first <= peak && peak <= x->last) {         // scratch stays in the step arena
+        if (x->id < g->nstorages && x->first <= peak && peak <= x->last) { // scratch stays in the step arena
             x->offset = lowest(x, order, ntaken, near);
-            x->lent   = x->offset + x->bytes <= p->layout.arena_bytes[MBA_GRAD];
+            x->lent = x->offset + x->bytes <= p->layout.arena_bytes[MBA_GRAD];
         }
         if (x->lent) order[ntaken++] = x;
-        else         todo[left++] = x;
+        else todo[left++] = x;
     }
     return left;
 }
@@ -184,8 +195,10 @@ static void storage_blocks(mba_program *p, block *b, size_t guard)
     for (int32_t s = 0; s < p->graph->nstorages; s++) {
         const mba_storage *st = p->graph->storages[s];
         b[s] = (block){ .bytes = aligned((size_t)st->elems * mba_dtype_bytes(st->dtype)) + 2 * guard,
-                        .first = lay->first[s], .last = lay->last[s], .id = s };
-        if (lay->first[s] < 0) continue;                   // nobody uses it
+                        .first = lay->first[s],
+                        .last = lay->last[s],
+                        .id = s };
+        if (lay->first[s] < 0) continue; // nobody uses it
         lay->role_bytes[st->role] += b[s].bytes;
         if (shared(st)) continue;
         lay->offset[s] = lay->arena_bytes[st->role] + guard;
@@ -205,8 +218,8 @@ static void scratch_blocks(mba_program *p, block *b, size_t guard)
 
 static void record(mba_program *p, const block *b, const int32_t *root, size_t guard)
 {
-    const mba_graph *g   = p->graph;
-    mba_memory_plan      *lay = &p->layout;
+    const mba_graph *g = p->graph;
+    mba_memory_plan *lay = &p->layout;
     for (int32_t s = 0; s < g->nstorages; s++) {
         const block *x = &b[root[s]];
         lay->arena[s] = (uint8_t)(!shared(g->storages[s]) ? g->storages[s]->role : x->lent ? MBA_GRAD : MBA_ACT);
@@ -217,16 +230,16 @@ static void record(mba_program *p, const block *b, const int32_t *root, size_t g
 
 void mba__memory_plan(mba_program *p)
 {
-    const mba_graph *g   = p->graph;
-    mba_memory_plan      *lay = &p->layout;
-    const int32_t    n   = g->nstorages + g->nnodes;
+    const mba_graph *g = p->graph;
+    mba_memory_plan *lay = &p->layout;
+    const int32_t    n = g->nstorages + g->nnodes;
     const size_t     guard = aligned(p->options.guard_bytes);
-    lay->first       = mba_arena_new(p->arena, int32_t, g->nstorages);
-    lay->last        = mba_arena_new(p->arena, int32_t, g->nstorages);
-    lay->offset      = mba_arena_new(p->arena, size_t, g->nstorages);
-    lay->arena       = mba_arena_new(p->arena, uint8_t, g->nstorages);
+    lay->first = mba_arena_new(p->arena, int32_t, g->nstorages);
+    lay->last = mba_arena_new(p->arena, int32_t, g->nstorages);
+    lay->offset = mba_arena_new(p->arena, size_t, g->nstorages);
+    lay->arena = mba_arena_new(p->arena, uint8_t, g->nstorages);
     lay->work_offset = mba_arena_new(p->arena, size_t, g->nnodes);
-    block   *b    = mba_arena_new(p->arena, block, n);
+    block   *b = mba_arena_new(p->arena, block, n);
     block  **todo = mba_arena_new(p->arena, block *, n), **near = mba_arena_new(p->arena, block *, n);
     int32_t *root = mba_arena_new(p->arena, int32_t, n), ntodo = 0;
     for (int32_t s = 0; s < g->nstorages; s++) root[s] = s;
@@ -242,6 +255,9 @@ void mba__memory_plan(mba_program *p)
     record(p, b, root, guard);
     for (int32_t i = 0; i < g->nnodes; i++) {
         const size_t live = live_at(todo, ntodo, i);
-        if (live > lay->live_bytes_max) { lay->live_bytes_max = live; lay->peak = i; }
+        if (live > lay->live_bytes_max) {
+            lay->live_bytes_max = live;
+            lay->peak = i;
+        }
     }
 }

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* nearest.c -- see nearest.h. */
 #include "core/nearest.h"
 
@@ -27,7 +28,7 @@ static int least(int a, int b) { return a < b ? a : b; }
 /* Letters to change, add, leave out or swap with their neighbour until a is b. */
 static int letters_between(const char *a, int na, const char *b, int nb)
 {
-    int row[3][MBA_NEAREST_MAX + 1];               // of the last two letters of a, and of this one
+    int row[3][MBA_NEAREST_MAX + 1]; // of the last two letters of a, and of this one
     for (int j = 0; j <= nb; j++) row[0][j] = j;
     for (int i = 1; i <= na; i++) {
         int *const is = row[i % 3], *const was = row[(i + 2) % 3], *const before = row[(i + 1) % 3];
@@ -40,8 +41,8 @@ static int letters_between(const char *a, int na, const char *b, int nb)
     return row[na % 3][nb];
 }
 
-/* In which of the first words of `meaning` the word begins it (0, 1, ..), or -1. A plural s does not count, nor what kind of
- * space is between words: learning-rate is "learning rate". */
+/* In which of the first words of `meaning` the word begins it (0, 1, ..), or -1. A plural s does not count, nor what
+ * kind of space is between words: learning-rate is "learning rate". */
 static int place_in(const char *meaning, const char *word, int n)
 {
     if (n > PART_LEAST && word[n - 1] == 's') n--;
@@ -71,10 +72,10 @@ void mba_nearest_try(mba_nearest *s, const char *name, const char *meaning)
     const int  wrong = letters_between(s->word, n, other, m), place = meaning ? place_in(meaning, s->word, n) : -1;
     const bool part = shorter >= PART_LEAST && (strstr(s->word, other) || strstr(other, s->word));
     int        cost = -1;
-    if (!wrong)                                   cost = 0;
+    if (!wrong) cost = 0;
     else if (wrong <= (shorter < 6 ? 1 : shorter / 3) && wrong < shorter) cost = COST_LETTERS * wrong;
-    else if (part)                                cost = COST_PART + n + m - 2 * shorter;
-    else if (place >= 0)                          cost = COST_MEANING + place;
+    else if (part) cost = COST_PART + n + m - 2 * shorter;
+    else if (place >= 0) cost = COST_MEANING + place;
     if (cost < 0 || (s->best && cost >= s->cost)) return;
     s->best = name;
     s->cost = cost;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* op.h -- what an operator declares, once, for everyone.
  *
  * The engine reads shape, grad and the variants; the tests ref and cases; the benchmark cost and
@@ -36,19 +37,19 @@ typedef enum mba_kind {
 #define X(kind, text) MBA_##kind,
     MBA_KIND_LIST(X)
 #undef X
-    MBA_KINDS
+        MBA_KINDS
 } mba_kind;
 
 /* One input or output. Permissions are stated here and obeyed by autodiff and by the memory plan. */
 #define MBA_FROM(slot) ((uint8_t)((slot) + 1))
 typedef struct mba_slot {
     const char *name;
-    bool        optional;     /* in: may be absent */
-    bool        saved;        /* out: only for the backward pass; never has a gradient of its own */
-    bool        cheap;        /* out: worth recomputing instead of keeping */
-    bool        adds;         /* out: every variant can add into what is there */
-    uint8_t     reuse;        /* out: MBA_FROM(k): may lie in the memory of input k if that dies here */
-    uint8_t     update;       /* out: MBA_FROM(k): is input k, changed in place */
+    bool        optional; /* in: may be absent */
+    bool        saved;    /* out: only for the backward pass; never has a gradient of its own */
+    bool        cheap;    /* out: worth recomputing instead of keeping */
+    bool        adds;     /* out: every variant can add into what is there */
+    uint8_t     reuse;    /* out: MBA_FROM(k): may lie in the memory of input k if that dies here */
+    uint8_t     update;   /* out: MBA_FROM(k): is input k, changed in place */
 } mba_slot;
 // clang-format off
 #define MBA_SLOT(...) { .name = __VA_ARGS__ }
@@ -63,13 +64,13 @@ typedef struct mba_cost {
  * for a machine that need not be present; NULL stands for "always, without scratch". `launch` obeys
  * the plan and is NULL where this build has no such device. */
 typedef struct mba_call mba_call;
-typedef mba_status mba_plan_fn(mba_plan *p, const mba_node *n, const mba_machine *m);
-typedef mba_status mba_launch_fn(const mba_call *c);
-enum { MBA_ISAS = 3 };                            /* base (SSE2 or NEON), AVX2, AVX-512: see device/cpu/isa.c */
+typedef mba_status      mba_plan_fn(mba_plan *p, const mba_node *n, const mba_machine *m);
+typedef mba_status      mba_launch_fn(const mba_call *c);
+enum { MBA_ISAS = 3 }; /* base (SSE2 or NEON), AVX2, AVX-512: see device/cpu/isa.c */
 typedef struct mba_variant {
     const char    *name;
     mba_plan_fn   *plan;
-    mba_launch_fn *launch[MBA_ISAS];              /* a CUDA variant has only the first */
+    mba_launch_fn *launch[MBA_ISAS]; /* a CUDA variant has only the first */
 } mba_variant;
 
 /* What a launch gets. Addresses are those of the windows, on the device; `step` too. */
@@ -77,7 +78,7 @@ struct mba_call {
     const mba_node *node;
     const mba_plan *plan;
     void           *in[MBA_IN_MAX], *out[MBA_OUT_MAX];
-    char           *work;                         /* scratch k of the plan is at work + offset[k] */
+    char           *work; /* scratch k of the plan is at work + offset[k] */
     const mba_step *step;
     void           *stream;
 };
@@ -88,34 +89,37 @@ typedef struct mba_ref_call {
     const mba_node *node;
     const double   *in[MBA_IN_MAX];
     double         *out[MBA_OUT_MAX];
-    double         *space;                        /* as many as `ref_space` asks for, of any value */
+    double         *space; /* as many as `ref_space` asks for, of any value */
     const mba_step *step;
 } mba_ref_call;
 
-enum { MBA_CASE_EXTREME = 8 };                    /* dim: which of ops/extremes.h an SSM operator's case is */
-typedef struct mba_case { int64_t dim[9]; const char *note; } mba_case;
+enum { MBA_CASE_EXTREME = 8 }; /* dim: which of ops/extremes.h an SSM operator's case is */
+typedef struct mba_case {
+    int64_t     dim[9];
+    const char *note;
+} mba_case;
 
 struct mba_op {
     const char *name, *doc;
     mba_kind    kind;
     mba_slot    in[MBA_IN_MAX], out[MBA_OUT_MAX];
-    size_t      attr_bytes;                       /* of a struct without padding and without pointers */
-    bool        random;                           /* draws numbers from the node's stream */
-    const char *no_grad;                          /* why there is no gradient, if there is none */
+    size_t      attr_bytes; /* of a struct without padding and without pointers */
+    bool        random;     /* draws numbers from the node's stream */
+    const char *no_grad;    /* why there is no gradient, if there is none */
 
-    mba_status (*shape)(const mba_node *n, mba_type *out);          /* or explains why not */
-    void       (*grad)(mba_graph *g, const mba_node *n, mba_tensor *const *d);   /* d[k]: of out k, or NULL */
-    mba_cost   (*cost)(const mba_node *n);
-    void       (*ref)(const mba_ref_call *c);
-    int64_t    (*ref_space)(const mba_node *n);   /* doubles that `ref` works in; NULL: none */
-    const mba_variant *cpu, *cuda;                /* best first; the first plan that fits wins */
+    mba_status (*shape)(const mba_node *n, mba_type *out);               /* or explains why not */
+    void (*grad)(mba_graph *g, const mba_node *n, mba_tensor *const *d); /* d[k]: of out k, or NULL */
+    mba_cost (*cost)(const mba_node *n);
+    void (*ref)(const mba_ref_call *c);
+    int64_t (*ref_space)(const mba_node *n); /* doubles that `ref` works in; NULL: none */
+    const mba_variant *cpu, *cuda;           /* best first; the first plan that fits wins */
 
-    void     (*build)(mba_graph *g, const mba_case *c);  /* the case as a graph, for tests and bench */
-    double   (*terms)(const mba_node *n, int out);       /* length of the sum behind a value; NULL: 1 */
-    const mba_case *cases;                        /* ends with an empty note */
-    const mba_case *device_cases;                 /* more of them, for GPUs alone: shapes that their variants take and that
+    void (*build)(mba_graph *g, const mba_case *c); /* the case as a graph, for tests and bench */
+    double (*terms)(const mba_node *n, int out);    /* length of the sum behind a value; NULL: 1 */
+    const mba_case *cases;                          /* ends with an empty note */
+    const mba_case *device_cases; /* more of them, for GPUs alone: shapes that their variants take and that
                                                    * have too many values for differences */
-    const mba_case *sizes;                        /* the same, of sizes worth timing: for the benchmark only */
+    const mba_case *sizes;        /* the same, of sizes worth timing: for the benchmark only */
 };
 
 // clang-format off
@@ -132,9 +136,9 @@ struct mba_op {
  *     mba_status MBA_CPU_FN(relu2_fwd)(const mba_call *c) {..}  // relu2_cpu.c
  *     { "rows", NULL, MBA_CPU(relu2_fwd) }                      // relu2.c: the program picks one of them
  */
-#define MBA__JOIN(a, b) a##_##b
+#define MBA__JOIN(a, b)  a##_##b
 #define MBA__JOIN2(a, b) MBA__JOIN(a, b)
-#define MBA_CPU_FN(fn) MBA__JOIN2(fn, MBA_ISA_SUFFIX)
+#define MBA_CPU_FN(fn)   MBA__JOIN2(fn, MBA_ISA_SUFFIX)
 // clang-format off
 #ifdef __x86_64__
 #define MBA_CPU_DECLARE(fn) mba_launch_fn fn##_base, fn##_avx2, fn##_avx512
@@ -149,14 +153,20 @@ struct mba_op {
 mba_cost mba_cost_io(const mba_node *n);
 
 /* How much of a node's shape is real in a ragged batch: 0 .. 1, of its largest operand that is counted. */
-double mba_valid_fraction(const mba_node *n, const mba_step *step);
+double             mba_valid_fraction(const mba_node *n, const mba_step *step);
 static inline bool mba_adds(const mba_node *n, int k) { return n->adds >> k & 1; }
 
 /* In `shape`: MBA_NEED(mba_cols(x) == mba_elems(w), "the weight has %lld channels", ...); */
-#define MBA_NEED(fact, ...) do { if (!(fact)) return mba_fail(MBA_E_SHAPE, __VA_ARGS__); } while (0)
+#define MBA_NEED(fact, ...) \
+    do { \
+        if (!(fact)) return mba_fail(MBA_E_SHAPE, __VA_ARGS__); \
+    } while (0)
 
 /* In `plan`: refuses the node and says why; the next variant is asked. */
-#define MBA_REFUSE_IF(fact, ...) do { if (fact) return mba_fail(MBA_E_UNSUPPORTED, __VA_ARGS__); } while (0)
+#define MBA_REFUSE_IF(fact, ...) \
+    do { \
+        if (fact) return mba_fail(MBA_E_UNSUPPORTED, __VA_ARGS__); \
+    } while (0)
 
 /* Work items of a CPU kernel: what runs in parallel is fixed by the shape, never by the number of
  * threads, so results are the same bits at any thread count. FOR deals out equal items in ranges,
@@ -168,10 +178,14 @@ static inline bool mba_adds(const mba_node *n, int k) { return n->adds >> k & 1;
  * (element i in element i): without it the compiler finds the overlap at run time and goes one by one. */
 #define MBA_SIMD_LOOP _Pragma("omp simd")
 
-extern const mba_op *const mba_ops[];             /* all of them, NULL at the end (from ops.def) */
-extern const mba_op mba_op_fill, mba_op_accumulate;   /* the two that autodiff appends by itself */
-typedef struct mba_fill_attr { double value; mba_type type; } mba_fill_attr;
-const mba_op *mba_op_find(const char *name);
-MBA_MUST mba_status mba_op_named(const mba_op **out, const char *name);   /* the same, with the story where there is none */
+extern const mba_op *const mba_ops[];                      /* all of them, NULL at the end (from ops.def) */
+extern const mba_op        mba_op_fill, mba_op_accumulate; /* the two that autodiff appends by itself */
+typedef struct mba_fill_attr {
+    double   value;
+    mba_type type;
+} mba_fill_attr;
+const mba_op       *mba_op_find(const char *name);
+MBA_MUST mba_status mba_op_named(const mba_op **out,
+                                 const char    *name); /* the same, with the story where there is none */
 
 #endif

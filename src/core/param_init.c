@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* param_init.c -- how parameters and states start: by name and seed, whatever the order and the device. */
 #include <math.h>
 #include "core/random_fill.h"
@@ -17,21 +18,21 @@ static double value_at(const mba_tensor *t, uint64_t key, int64_t i)
 {
     const double a = t->init.a, b = t->init.b;
     switch (t->init.dist) {
-    case MBA_UNIFORM:     return mba_uniform(a, key, i);
-    case MBA_NORMAL:      return mba_normal(a, key, i);
-    case MBA_LOG_INDEX:   return (float)log(1 + (double)(i % mba_cols(t)));
+    case MBA_UNIFORM: return mba_uniform(a, key, i);
+    case MBA_NORMAL: return mba_normal(a, key, i);
+    case MBA_LOG_INDEX: return (float)log(1 + (double)(i % mba_cols(t)));
     case MBA_LOG_UNIFORM: return (float)log(a + (b - a) * unit_at(key, i));
     case MBA_STEP_BIAS: {
         const double step = fmax(a * pow(b / a, unit_at(key, i)), 1e-4);
-        return (float)(step + log(-expm1(-step)));         // softplus gives the step back
+        return (float)(step + log(-expm1(-step))); // softplus gives the step back
     }
-    default:              return a;
+    default: return a;
     }
 }
 
 double mba_init_value(const mba_tensor *t, uint64_t seed, int64_t i) { return value_at(t, key_of(t, seed), i); }
 
-enum { INIT_PIECE = 1 << 23 };                     // numbers on their way to the device
+enum { INIT_PIECE = 1 << 23 }; // numbers on their way to the device
 
 static bool has_first_values(const mba_program *p, const mba_tensor *t)
 {
@@ -42,8 +43,8 @@ static bool has_first_values(const mba_program *p, const mba_tensor *t)
 static void first_values(float *x, const mba_tensor *t, uint64_t seed, int64_t from, int64_t n)
 {
     const uint64_t key = key_of(t, seed);
-    if      (t->init.dist == MBA_UNIFORM) mba_uniforms(x, from, n, t->init.a, key);
-    else if (t->init.dist == MBA_NORMAL)  mba_normals(x, from, n, t->init.a, key);
+    if (t->init.dist == MBA_UNIFORM) mba_uniforms(x, from, n, t->init.a, key);
+    else if (t->init.dist == MBA_NORMAL) mba_normals(x, from, n, t->init.a, key);
     else MBA_PARALLEL_FOR(k, n) x[k] = (float)value_at(t, key, from + k);
 }
 
@@ -59,9 +60,9 @@ static mba_status send_first_values(mba_program *p, const mba_tensor *t, uint64_
         first_values(x, t, seed, at, n);
         if (copy || narrow) MBA_PARALLEL_FOR(k, n) half[k] = mba_to_bf16(x[k]);
         if (copy) MBA_TRY(p->device->put(copy + 2 * at, half, 2 * (size_t)n));
-        if (to && narrow)  MBA_TRY(p->device->put(to + 2 * at, half, 2 * (size_t)n));
+        if (to && narrow) MBA_TRY(p->device->put(to + 2 * at, half, 2 * (size_t)n));
         if (to && !narrow) MBA_TRY(p->device->put(to + 4 * at, x, 4 * (size_t)n));
-        if (p->device->wait) MBA_TRY(p->device->wait());                       // the next goes into the same memory
+        if (p->device->wait) MBA_TRY(p->device->wait()); // the next goes into the same memory
     }
     return MBA_OK;
 }
@@ -80,7 +81,7 @@ mba_status mba_program_init(mba_program *p, uint64_t seed)
         const mba_tensor *t = p->graph->tensors[i];
         if (!has_first_values(p, t)) continue;
         if (piece) st = send_first_values(p, t, seed, piece, (uint16_t *)((float *)piece + most));
-        else       first_values(mba_program_at(p, t), t, seed, 0, mba_elems(t));
+        else first_values(mba_program_at(p, t), t, seed, 0, mba_elems(t));
     }
     if (piece) p->device->dealloc_host(piece);
     return st;

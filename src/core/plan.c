@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* plan.c -- building plans, and asking a variant for one. */
 #include "core/plan.h"
 
@@ -8,8 +9,13 @@ mba_launch *mba_plan_launch(mba_plan *p, const char *kernel, mba_class cls, int6
     mba_assert(p->nlaunches < MBA_LAUNCH_MAX);
     if (!p->launch) p->launch = mba_arena_new(p->arena, mba_launch, MBA_LAUNCH_MAX);
     mba_launch *l = &p->launch[p->nlaunches++];
-    *l = (mba_launch){ .kernel = kernel, .cls = cls, .grid = { grid, 1, 1 }, .block = block, .cluster = 1,
-                       .role_warps = { block / 32 }, .nroles = 1 };
+    *l = (mba_launch){ .kernel = kernel,
+                       .cls = cls,
+                       .grid = { grid, 1, 1 },
+                       .block = block,
+                       .cluster = 1,
+                       .role_warps = { block / 32 },
+                       .nroles = 1 };
     l->phase = mba_arena_new(p->arena, mba_phase, MBA_PHASE_MAX);
     return l;
 }
@@ -59,8 +65,9 @@ void mba_phase_work(mba_launch *l, mba_work work, double n, const char *mix)
     phase_add(l, (mba_phase){ .work = work, .operand = -1, .n = n, .mix = mix });
 }
 
-/* More shared memory than a block has there, if only for one stage of its ring, is refused whatever the variant looked at.
- * (How many stages fit is for who launches or imagines it: the simulator cuts rings, libraries choose among tiles.) */
+/* More shared memory than a block has there, if only for one stage of its ring, is refused whatever the variant looked
+ * at. (How many stages fit is for who launches or imagines it: the simulator cuts rings, libraries choose among
+ * tiles.) */
 static mba_status check_shared(const mba_plan *p, const mba_machine *m)
 {
     for (int i = 0; i < p->nlaunches; i++) {
@@ -89,7 +96,7 @@ void mba_phases_evenly(mba_launch *l, const mba_node *n, double blocks)
     const mba_cost c = n->op->cost(n);
     for (int k = 0; k < MBA_IN_MAX; k++)
         if (n->in[k]) mba_phase_move(l, MBA_LOAD, MBA_ARG_IN(k), mba_tensor_bytes(n->in[k]) / blocks);
-    for (int k = 0; k < MBA_OUT_MAX; k++)                          // what is added to is read first
+    for (int k = 0; k < MBA_OUT_MAX; k++) // what is added to is read first
         if (n->out[k] && mba_adds(n, k))
             mba_phase_move(l, MBA_LOAD, MBA_ARG_OUT(k), mba_tensor_bytes(n->out[k]) / blocks);
     mba_phase_work(l, MBA_FMA, c.vector_flops / 2 / blocks, NULL);
@@ -108,10 +115,10 @@ mba_launch *mba_plan_stream(mba_plan *p, const mba_node *n, const char *kernel, 
 
 mba_status mba_plan_streaming(mba_plan *p, const mba_node *n, const mba_machine *m)
 {
-    enum { BLOCK_BYTES = 16384, THREADS = 256 };           // 64 bytes per thread: four loads of 16 in flight
-    const mba_cost c    = n->op->cost(n);
+    enum { BLOCK_BYTES = 16384, THREADS = 256 }; // 64 bytes per thread: four loads of 16 in flight
+    const mba_cost c = n->op->cost(n);
     const double   most = c.read_bytes > c.write_bytes ? c.read_bytes : c.write_bytes;
     MBA_REFUSE_IF(m->cc < 80, "a device of compute capability %d", m->cc);
-    mba_plan_stream(p, n, n->op->name, mba_ceil((int64_t)most + 1, BLOCK_BYTES), THREADS, 32);   // registers: estimate
+    mba_plan_stream(p, n, n->op->name, mba_ceil((int64_t)most + 1, BLOCK_BYTES), THREADS, 32); // registers: estimate
     return MBA_OK;
 }

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* plan.h -- what a variant promises for one node: its launches, the work of one block, its scratch.
  *
  *     static mba_status norm_warp_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
@@ -26,11 +27,11 @@ enum { MBA_IN_MAX = 16, MBA_OUT_MAX = 10, MBA_SCRATCH_MAX = 12, MBA_LAUNCH_MAX =
 /* The part of a machine file that plans may read. The rest is the simulator's. */
 typedef struct mba_machine {
     const char *name;
-    int         cc;                               /* 90: sm_90; 0: not a CUDA device */
+    int         cc; /* 90: sm_90; 0: not a CUDA device */
     int         sm, warp, regs_sm, threads_sm;
     int64_t     smem_block_bytes, smem_sm_bytes, l2_bytes;
     double      clock_ghz, dram_gbs;
-    int64_t     memory_bytes;                     /* 0: not known */
+    int64_t     memory_bytes; /* 0: not known */
 } mba_machine;
 
 typedef enum mba_class { MBA_TENSOR, MBA_VECTOR, MBA_MIXED, MBA_COPYING } mba_class;
@@ -39,24 +40,36 @@ typedef enum mba_class { MBA_TENSOR, MBA_VECTOR, MBA_MIXED, MBA_COPYING } mba_cl
  * in order; LOOP .. END repeats. Instruction mixes are bound to the compiled kernel by name; a mix of
  * NULL is an estimate, and what is predicted with it is graded so. */
 typedef enum mba_work {
-    MBA_LOAD, MBA_STORE, MBA_ASYNC,               /* n bytes between an operand and the block */
-    MBA_SMEM,                                     /* n bytes of shared memory */
-    MBA_MMA, MBA_FMA, MBA_HALF2, MBA_ALU, MBA_SFU, /* n tensor FLOPs; n lane operations */
-    MBA_BARRIER, MBA_RING_FILL, MBA_RING_WAIT,    /* ring n */
-    MBA_LOOP, MBA_END                             /* n trips */
+    MBA_LOAD,
+    MBA_STORE,
+    MBA_ASYNC, /* n bytes between an operand and the block */
+    MBA_SMEM,  /* n bytes of shared memory */
+    MBA_MMA,
+    MBA_FMA,
+    MBA_HALF2,
+    MBA_ALU,
+    MBA_SFU, /* n tensor FLOPs; n lane operations */
+    MBA_BARRIER,
+    MBA_RING_FILL,
+    MBA_RING_WAIT, /* ring n */
+    MBA_LOOP,
+    MBA_END /* n trips */
 } mba_work;
 
 typedef struct mba_phase {
-    mba_work    work;
-    int16_t     role, operand;                    /* operand: MBA_ARG_*, or -1 */
-    int32_t     share;                            /* of a load: neighbouring blocks that read the same bytes; of a store: parts a sector comes in */
-    double      n;
+    mba_work work;
+    int16_t  role, operand; /* operand: MBA_ARG_*, or -1 */
+    int32_t  share; /* of a load: neighbouring blocks that read the same bytes; of a store: parts a sector comes in */
+    double   n;
     const char *mix;
 } mba_phase;
 
 /* Blocks of a launch may differ in trip counts (causal tiles): LOOP with n = MBA_TRIPS(k) takes its
  * count from the class of the block. */
-typedef struct mba_blocks { int64_t count; double trips[2]; } mba_blocks;
+typedef struct mba_blocks {
+    int64_t count;
+    double  trips[2];
+} mba_blocks;
 #define MBA_TRIPS(k) (-1 - (k))
 
 #define MBA_ARG_IN(k)      (k)
@@ -64,7 +77,7 @@ typedef struct mba_blocks { int64_t count; double trips[2]; } mba_blocks;
 #define MBA_ARG_SCRATCH(k) (MBA_IN_MAX + MBA_OUT_MAX + (k))
 
 typedef struct mba_launch {
-    const char *kernel;                           /* as it appears in the profile */
+    const char *kernel; /* as it appears in the profile */
     mba_class   cls;
     int64_t     grid[3];
     int         block, regs, cluster, ring_depth; /* ring_depth: stages of asynchronous copies */
@@ -72,36 +85,41 @@ typedef struct mba_launch {
     int64_t     tiles;                            /* of a persistent launch; its phases are still those of one block */
     size_t      smem_bytes;
     int         role_warps[4], nroles;
-    double      busiest;                          /* instructions of a block's busiest warp between barriers, times those of the
+    double      busiest; /* instructions of a block's busiest warp between barriers, times those of the
                                                    * mean one; 0: all alike */
-    mba_blocks  blocks[8];   int nblocks;         /* none: all alike */
-    mba_phase  *phase;       int nphases;
+    mba_blocks  blocks[8];
+    int         nblocks; /* none: all alike */
+    mba_phase  *phase;
+    int         nphases;
 } mba_launch;
 
-typedef struct mba_scratch { const char *name; size_t bytes, offset; } mba_scratch;
+typedef struct mba_scratch {
+    const char *name;
+    size_t      bytes, offset;
+} mba_scratch;
 
 typedef struct mba_plan {
-    const char *variant;
-    const struct mba_plan *of;                    /* of the node this one serves (a gradient its forward), or NULL */
-    uint32_t    leaves;                           /* bit k: output k, saved for a gradient, which this variant does not
+    const char            *variant;
+    const struct mba_plan *of;     /* of the node this one serves (a gradient its forward), or NULL */
+    uint32_t               leaves; /* bit k: output k, saved for a gradient, which this variant does not
                                                    * write; it gets no memory */
-    int         nlaunches, nscratch;
-    mba_launch *launch;
-    mba_scratch scratch[MBA_SCRATCH_MAX];         /* named, so the simulator can follow their reuse */
-    size_t      work_bytes;
-    mba_arena  *arena;
+    int                    nlaunches, nscratch;
+    mba_launch            *launch;
+    mba_scratch            scratch[MBA_SCRATCH_MAX]; /* named, so the simulator can follow their reuse */
+    size_t                 work_bytes;
+    mba_arena             *arena;
 } mba_plan;
 
 /* Adds a launch with one role holding all warps. */
 mba_launch *mba_plan_launch(mba_plan *p, const char *kernel, mba_class cls, int64_t grid, int block);
 
 /* Scratch memory of the node; returns its number, for MBA_ARG_SCRATCH and mba_call. */
-int  mba_plan_scratch(mba_plan *p, const char *name, size_t bytes);
+int mba_plan_scratch(mba_plan *p, const char *name, size_t bytes);
 
-int  mba_launch_role(mba_launch *l, int warps);   /* phases that follow belong to it */
+int  mba_launch_role(mba_launch *l, int warps); /* phases that follow belong to it */
 void mba_phase_move(mba_launch *l, mba_work work, int operand, double bytes);
-void mba_phase_out(mba_launch *l, const struct mba_node *n, int k, double bytes);   /* of output k; read, where it adds */
-void mba_phase_share(mba_launch *l, int64_t blocks);            /* of the load (or, parts of sectors, the store) just added */
+void mba_phase_out(mba_launch *l, const struct mba_node *n, int k, double bytes); /* of output k; read, where it adds */
+void mba_phase_share(mba_launch *l, int64_t blocks); /* of the load (or, parts of sectors, the store) just added */
 void mba_phase_work(mba_launch *l, mba_work work, double n, const char *mix);
 
 /* The plan of a kernel that streams each operand once: element-wise and row-wise operators. It reads

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* plan_work.c -- see plan_work.h. */
 #include "core/plan_work.h"
 

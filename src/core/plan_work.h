@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* plan_work.h -- the work of a planned launch, summed over all of its blocks. */
 #ifndef MBA_PLAN_WORK_H
 #define MBA_PLAN_WORK_H
@@ -7,8 +8,8 @@
 enum { MBA_WORK_OPERANDS = MBA_ARG_SCRATCH(MBA_SCRATCH_MAX) };
 
 typedef struct mba_work_sums {
-    double of[MBA_END + 1];                       /* by kind of work */
-    double operand[MBA_WORK_OPERANDS][2];         /* bytes in, bytes out; those that blocks read together once */
+    double of[MBA_END + 1];               /* by kind of work */
+    double operand[MBA_WORK_OPERANDS][2]; /* bytes in, bytes out; those that blocks read together once */
 } mba_work_sums;
 
 void mba_launch_sums(mba_work_sums *sum, const mba_launch *l);

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* print.c -- see print.h. */
 #include "core/print.h"
 
@@ -45,9 +46,12 @@ double mba_valid_fraction(const mba_node *n, const mba_step *step)
 mba_cost mba_cost_io(const mba_node *n)
 {
     mba_cost c = { 0 };
-    for (int k = 0; k < MBA_IN_MAX; k++)  if (n->in[k])  c.read_bytes  += mba_tensor_bytes(n->in[k]);
-    for (int k = 0; k < MBA_OUT_MAX; k++) if (n->out[k]) c.write_bytes += mba_tensor_bytes(n->out[k]);
-    for (int k = 0; k < MBA_OUT_MAX; k++) if (mba_adds(n, k)) c.read_bytes += mba_tensor_bytes(n->out[k]);
+    for (int k = 0; k < MBA_IN_MAX; k++)
+        if (n->in[k]) c.read_bytes += mba_tensor_bytes(n->in[k]);
+    for (int k = 0; k < MBA_OUT_MAX; k++)
+        if (n->out[k]) c.write_bytes += mba_tensor_bytes(n->out[k]);
+    for (int k = 0; k < MBA_OUT_MAX; k++)
+        if (mba_adds(n, k)) c.read_bytes += mba_tensor_bytes(n->out[k]);
     return c;
 }
 
@@ -72,16 +76,17 @@ mba_size_unit mba_size_unit_of(size_t bytes)
 
 void mba_program_print_memory(FILE *f, const mba_program *p)
 {
-    const mba_memory_plan   *lay = &p->layout;
-    const mba_size_unit u = mba_size_unit_of(mba_program_bytes(p));
-    char                heading[32];
-    size_t              total = 0;
+    const mba_memory_plan *lay = &p->layout;
+    const mba_size_unit    u = mba_size_unit_of(mba_program_bytes(p));
+    char                   heading[32];
+    size_t                 total = 0;
     snprintf(heading, sizeof heading, "memory, %s", u.name);
     fprintf(f, "%-22s %12s %12s\n", heading, "sum", "planned");
     for (int r = 0; r < MBA_ROLES; r++) {
         if (!lay->role_bytes[r]) continue;
         fprintf(f, "%-22s %12.3f", mba_role_name((mba_role)r), (double)lay->role_bytes[r] / u.bytes);
-        if (r < MBA_ACT) fprintf(f, " %12.3f\n", (double)lay->arena_bytes[r] / u.bytes); else fputs("            |\n", f);
+        if (r < MBA_ACT) fprintf(f, " %12.3f\n", (double)lay->arena_bytes[r] / u.bytes);
+        else fputs("            |\n", f);
         total += r < MBA_ACT ? lay->arena_bytes[r] : 0;
     }
     fprintf(f, "%-22s %12.3f %12.3f   the least is %.3f, at node %d (%s)\n", "step arena",

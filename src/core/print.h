@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* print.h -- readers of a graph and its plans: names, costs, memory. No device needed. */
 #ifndef MBA_PRINT_H
 #define MBA_PRINT_H
@@ -6,15 +7,18 @@
 
 #include "core/program.h"
 
-const char *mba_kind_name(mba_kind kind);          /* "gemm", "ssm", ... */
-const char *mba_role_name(mba_role role);          /* "parameters", ... */
-const char *mba_pass_name(mba_pass pass);          /* "forward", "backward", "update" */
+const char *mba_kind_name(mba_kind kind); /* "gemm", "ssm", ... */
+const char *mba_role_name(mba_role role); /* "parameters", ... */
+const char *mba_pass_name(mba_pass pass); /* "forward", "backward", "update" */
 
 mba_cost mba_cost_sum(mba_cost a, mba_cost b);
 mba_cost mba_graph_cost(const mba_graph *g, unsigned passes);
 
 /* In GB, small ones in MB. */
-typedef struct mba_size_unit { double bytes; const char *name; } mba_size_unit;
+typedef struct mba_size_unit {
+    double      bytes;
+    const char *name;
+} mba_size_unit;
 mba_size_unit mba_size_unit_of(size_t bytes);
 void          mba_program_print_memory(FILE *f, const mba_program *p);
 

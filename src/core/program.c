@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* program.c -- chooses variants, binds and runs; memory_plan.c decides where everything lies. */
 #include "core/program.h"
 
@@ -25,7 +26,7 @@ static bool same_view(const mba_tensor *s, const mba_tensor *t)
 {
     const int64_t piece = 16 / (int64_t)mba_dtype_bytes(s->type.dtype);
     return mba_type_equal(&s->type, &t->type) && s->run == t->run && s->pitch == t->pitch
-        && s->offset % piece == t->offset % piece && s->st->start == t->st->start;
+           && s->offset % piece == t->offset % piece && s->st->start == t->st->start;
 }
 
 /* Two nodes of which the same is true: compared as bytes, so attributes have no padding. */
@@ -53,16 +54,18 @@ static bool serve_alike(const mba_program *p, const mba_node *a, const mba_node 
 
 static mba_status choose(mba_program *p, int32_t i)
 {
-    const mba_node    *n    = p->graph->nodes[i];
-    const mba_variant *v    = p->options.cuda ? n->op->cuda : n->op->cpu;
-    size_t             len  = 0;
+    const mba_node    *n = p->graph->nodes[i];
+    const mba_variant *v = p->options.cuda ? n->op->cuda : n->op->cpu;
+    size_t             len = 0;
     const char        *want = forced(p->options.variants, n->op->name, &len);
-    mba_status         st   = mba_fail(MBA_E_UNSUPPORTED, "%s has no variant%s%.*s for %s\n"
-                                       "fix: mambascope list ops names them", n->op->name, want ? " " : "", (int)len,
-                                       want ? want : "", p->options.cuda ? "CUDA" : "the CPU");
+    mba_status         st = mba_fail(MBA_E_UNSUPPORTED,
+                                     "%s has no variant%s%.*s for %s\n"
+                                             "fix: mambascope list ops names them",
+                                     n->op->name, want ? " " : "", (int)len, want ? want : "",
+                             p->options.cuda ? "CUDA" : "the CPU");
     for (int32_t j = 0; j < i; j++)
         if (alike(n, p->graph->nodes[j]) && serve_alike(p, n, p->graph->nodes[j])) {
-            p->plan[i]   = p->plan[j];
+            p->plan[i] = p->plan[j];
             p->launch[i] = p->launch[j];
             return MBA_OK;
         }
@@ -71,7 +74,7 @@ static mba_status choose(mba_program *p, int32_t i)
         if (want && (strlen(v->name) != len || strncmp(v->name, want, len))) continue;
         st = mba_plan_variant(plan, served(p, n), p->arena, n, v, p->options.machine);
         if (st == MBA_OK) {
-            p->plan[i]   = plan;
+            p->plan[i] = plan;
             p->launch[i] = v->launch[p->options.cuda ? 0 : mba_cpu_isa()];
             return MBA_OK;
         }
@@ -88,7 +91,7 @@ mba_status mba_program_create(mba_program **out, const mba_graph *g, const mba_p
     MBA_TRY(mba_arena_create(&a, (size_t)64 << 20));
     mba_program *p = mba_arena_new(a, mba_program, 1);
     *p = (mba_program){ .graph = g, .options = *o, .arena = a };
-    p->plan   = mba_arena_new(a, const mba_plan *, g->nnodes);
+    p->plan = mba_arena_new(a, const mba_plan *, g->nnodes);
     p->launch = mba_arena_new(a, mba_launch_fn *, g->nnodes);
     mba_status st = MBA_OK;
     for (int32_t i = 0; i < g->nnodes && st == MBA_OK; i++) st = choose(p, i);
@@ -105,13 +108,13 @@ void *mba_program_at(const mba_program *p, const mba_tensor *t)
 {
     if (!t || p->layout.first[t->st->id] < 0) return NULL;
     return (char *)p->memory[p->layout.arena[t->st->id]] + p->layout.offset[t->st->id]
-         + (size_t)t->offset * mba_dtype_bytes(t->type.dtype);
+           + (size_t)t->offset * mba_dtype_bytes(t->type.dtype);
 }
 
 void *mba_program_counterpart(const mba_program *p, const mba_storage *st, const mba_tensor *param)
 {
     return (char *)p->memory[p->layout.arena[st->id]] + p->layout.offset[st->id]
-         + (size_t)param->offset * mba_dtype_bytes(st->dtype);
+           + (size_t)param->offset * mba_dtype_bytes(st->dtype);
 }
 
 /* The next run, wait, pull or push tells it: mba_program_host has no status to return. */
@@ -122,7 +125,10 @@ static void note_failure(mba_program *p, mba_status st)
     snprintf(p->failure, sizeof p->failure, "%s", mba_message());
 }
 
-static mba_status told(const mba_program *p) { return p->failed == MBA_OK ? MBA_OK : mba_fail(p->failed, "%s", p->failure); }
+static mba_status told(const mba_program *p)
+{
+    return p->failed == MBA_OK ? MBA_OK : mba_fail(p->failed, "%s", p->failure);
+}
 
 void *mba_program_host(mba_program *p, const mba_tensor *t)
 {
@@ -131,18 +137,18 @@ void *mba_program_host(mba_program *p, const mba_tensor *t)
     if (!(p->apart && t->st->role == MBA_INPUT)) note_failure(p, p->device->wait());
     if (t->st->role == MBA_INPUT && p->device->recall) note_failure(p, p->device->recall(p));
     return (char *)p->mirror[t->st->role] + p->layout.offset[t->st->id]
-         + (size_t)t->offset * mba_dtype_bytes(t->type.dtype);
+           + (size_t)t->offset * mba_dtype_bytes(t->type.dtype);
 }
 
 bool mba_program_swap_inputs(mba_program *p)
 {
     if (!p->other_inputs) return false;
     if (!p->turned) memcpy(p->other_inputs, p->mirror[MBA_INPUT], p->layout.arena_bytes[MBA_INPUT]);
-    p->turned = true;                                          // what is written once is in both
+    p->turned = true; // what is written once is in both
     void *filled = p->mirror[MBA_INPUT];
     p->mirror[MBA_INPUT] = p->other_inputs;
-    p->other_inputs      = filled;
-    p->apart             = !p->apart;
+    p->other_inputs = filled;
+    p->apart = !p->apart;
     return true;
 }
 
@@ -192,7 +198,8 @@ mba_status mba_program_push(mba_program *p)
         const mba_storage *st = p->graph->copies[k], *master = p->graph->params[k];
         if (!st || p->layout.first[st->id] < 0 || p->layout.first[master->id] < 0) continue;
         const mba_tensor whole = { .st = (mba_storage *)master };
-        MBA_TRY(put_bf16(p, mba_program_counterpart(p, st, &whole), mba_program_host_counterpart(p, master, &whole), st->elems));
+        MBA_TRY(put_bf16(p, mba_program_counterpart(p, st, &whole), mba_program_host_counterpart(p, master, &whole),
+                         st->elems));
     }
     return mba_program_wait(p);
 }
@@ -212,11 +219,12 @@ mba_status mba_program_set(mba_program *p, const mba_tensor *t, const void *host
     mba_assert(mba_dense(t));
     void *copy = t->st->role == MBA_PARAM ? mba__copy_of(p, t) : NULL;
     if (copy) MBA_TRY(put_bf16(p, copy, host, mba_elems(t)));
-    if (p->layout.first[t->st->id] < 0) return MBA_OK;        // nobody reads it: it has no place
+    if (p->layout.first[t->st->id] < 0) return MBA_OK; // nobody reads it: it has no place
     if (t->st->role == MBA_INPUT && p->mirror[MBA_INPUT]) {
         uint16_t *to = mba_program_host(p, t);
         if (t->type.dtype != MBA_BF16) memcpy(to, host, (size_t)mba_tensor_bytes(t));
-        else for (int64_t i = 0; i < mba_elems(t); i++) to[i] = mba_to_bf16(((const float *)host)[i]);
+        else
+            for (int64_t i = 0; i < mba_elems(t); i++) to[i] = mba_to_bf16(((const float *)host)[i]);
         return MBA_OK;
     }
     if (t->type.dtype == MBA_BF16) return put_bf16(p, mba_program_at(p, t), host, mba_elems(t));
@@ -227,7 +235,7 @@ mba_status mba_program_get(const mba_program *p, const mba_tensor *t, void *host
 {
     mba_assert(mba_dense(t));
     MBA_TRY(p->device->get(host, mba_program_at(p, t), (size_t)mba_tensor_bytes(t)));
-    if (t->type.dtype == MBA_BF16)                // widened from behind: a half never covers one still to be read
+    if (t->type.dtype == MBA_BF16) // widened from behind: a half never covers one still to be read
         for (int64_t i = mba_elems(t) - 1; i >= 0; i--) {
             uint16_t h;
             memcpy(&h, (const uint16_t *)host + i, sizeof h);
@@ -274,7 +282,7 @@ mba_status mba_program_bind(mba_program *p, const mba_device *d)
         mba_call       *c = &p->call[i];
         if (!p->launch[i]) return mba_fail(MBA_E_UNSUPPORTED, "%s cannot run in this build", n->op->name);
         *c = (mba_call){ .node = n, .plan = p->plan[i], .step = p->step, .stream = d->stream };
-        for (int k = 0; k < MBA_IN_MAX; k++)  c->in[k]  = mba_program_at(p, n->in[k]);
+        for (int k = 0; k < MBA_IN_MAX; k++) c->in[k] = mba_program_at(p, n->in[k]);
         for (int k = 0; k < MBA_OUT_MAX; k++) c->out[k] = mba_program_at(p, n->out[k]);
         if (p->plan[i]->work_bytes) c->work = (char *)p->memory[MBA_ACT] + p->layout.work_offset[i];
     }
@@ -305,8 +313,10 @@ void mba_program_destroy(mba_program *p)
 {
     if (!p) return;
     if (p->kept) p->device->forget(p);
-    for (int r = 0; r < MBA_ROLES; r++) if (p->memory[r]) p->device->dealloc(p->memory[r]);
-    for (int r = 0; r < MBA_ROLES; r++) if (p->mirror[r]) p->device->dealloc_host(p->mirror[r]);
+    for (int r = 0; r < MBA_ROLES; r++)
+        if (p->memory[r]) p->device->dealloc(p->memory[r]);
+    for (int r = 0; r < MBA_ROLES; r++)
+        if (p->mirror[r]) p->device->dealloc_host(p->mirror[r]);
     if (p->ahead) p->device->dealloc(p->ahead);
     if (p->other_inputs) p->device->dealloc_host(p->other_inputs);
     if (p->step) p->device->dealloc(p->step);

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* random_fill.c -- see random_fill.h. */
 #include "core/random_fill.h"
 
@@ -21,16 +22,19 @@ double mba_normal(double a, uint64_t key, int64_t i)
     return (float)(a * sqrt(-2 * log(mba_unit(u[0]))) * cos(6.283185307179586 * mba_unit(u[1])));
 }
 
-typedef struct blocks { mba_uniforms_fn *uniforms; mba_normals_fn *normals; } blocks;
+typedef struct blocks {
+    mba_uniforms_fn *uniforms;
+    mba_normals_fn  *normals;
+} blocks;
 #ifdef __x86_64__
-mba_uniforms_fn mba_uniforms_block_base, mba_uniforms_block_avx2, mba_uniforms_block_avx512;
-mba_normals_fn  mba_normals_block_base, mba_normals_block_avx2, mba_normals_block_avx512;
-static const blocks of_isa[] = { { mba_uniforms_block_base,   mba_normals_block_base },
-                                 { mba_uniforms_block_avx2,   mba_normals_block_avx2 },
+mba_uniforms_fn     mba_uniforms_block_base, mba_uniforms_block_avx2, mba_uniforms_block_avx512;
+mba_normals_fn      mba_normals_block_base, mba_normals_block_avx2, mba_normals_block_avx512;
+static const blocks of_isa[] = { { mba_uniforms_block_base, mba_normals_block_base },
+                                 { mba_uniforms_block_avx2, mba_normals_block_avx2 },
                                  { mba_uniforms_block_avx512, mba_normals_block_avx512 } };
 #else
-mba_uniforms_fn mba_uniforms_block_base;
-mba_normals_fn  mba_normals_block_base;
+mba_uniforms_fn     mba_uniforms_block_base;
+mba_normals_fn      mba_normals_block_base;
 static const blocks of_isa[] = { { mba_uniforms_block_base, mba_normals_block_base } };
 #endif
 
@@ -40,7 +44,8 @@ static int     left_of(int64_t n, int64_t at) { return (int)(n - at < MBA_RANDOM
 void mba_uniforms(float *x, int64_t from, int64_t n, double a, uint64_t key)
 {
     mba_uniforms_fn *const fn = of_isa[mba_cpu_isa()].uniforms;
-    MBA_PARALLEL_FOR(b, blocks_of(n)) {
+    MBA_PARALLEL_FOR(b, blocks_of(n))
+    {
         const int64_t at = b * MBA_RANDOM_BLOCK;
         fn(x + at, from + at, left_of(n, at), a, key);
     }
@@ -49,11 +54,13 @@ void mba_uniforms(float *x, int64_t from, int64_t n, double a, uint64_t key)
 void mba_normals(float *x, int64_t from, int64_t n, double a, uint64_t key)
 {
     mba_normals_fn *const fn = of_isa[mba_cpu_isa()].normals;
-    MBA_PARALLEL_FOR(b, blocks_of(n)) {
+    MBA_PARALLEL_FOR(b, blocks_of(n))
+    {
         uint8_t       unsure[MBA_RANDOM_BLOCK];
         const int64_t at = b * MBA_RANDOM_BLOCK;
         const int     m = left_of(n, at);
         fn(x + at, unsure, from + at, m, a, key);
-        for (int i = 0; i < m; i++) if (unsure[i]) x[at + i] = (float)mba_normal(a, key, from + at + i);
+        for (int i = 0; i < m; i++)
+            if (unsure[i]) x[at + i] = (float)mba_normal(a, key, from + at + i);
     }
 }

@@ -1,11 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
 /* random_fill.h -- many random numbers at a time: those of mba_init_value, bit for bit, several times as fast.
  *
  *     mba_uniforms(x, from, n, a, key);          // x[i] = (float)(a (2 u - 1)), i = from .. from + n
  *     mba_normals(x, from, n, a, key);           // x[i] = (float)(a sqrt(-2 log u) cos(2 pi v))
  *
- * u and v are words of Philox at counter i. Uniform numbers have one rounding before the last, so they are the same however
- * they are made. Normal ones come from short polynomials in vector registers, to 1e-12 of their scale. Where rounding that
- * to a float cannot depend on the error (all but one in ten thousand) it is the float; else the library's functions decide. */
+ * u and v are words of Philox at counter i. Uniform numbers have one rounding before the last, so they are the same
+ * however they are made. Normal ones come from short polynomials in vector registers, to 1e-12 of their scale. Where
+ * rounding that to a float cannot depend on the error (all but one in ten thousand) it is the float; else the library's
+ * functions decide. */
 #ifndef MBA_CORE_RANDOM_FILL_H
 #define MBA_CORE_RANDOM_FILL_H
 

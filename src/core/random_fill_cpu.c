@@ -1,5 +1,6 @@
-/* random_fill_cpu.c -- see random_fill.h: blocks of random numbers, for one instruction set. Plain loops that compilers turn into
- * vectors; the bits of the result do not depend on how: a doubtful one is left to the library. */
+// SPDX-License-Identifier: Apache-2.0
+/* random_fill_cpu.c -- see random_fill.h: blocks of random numbers, for one instruction set. Plain loops that compilers
+ * turn into vectors; the bits of the result do not depend on how: a doubtful one is left to the library. */
 #include "core/random_fill.h"
 
 #include "core/op.h"
@@ -12,8 +13,11 @@ static const double LN2 = 0.693147180559945309417, TWO_PI = 6.283185307179586476
 /* log of k / 2^32, k = 1 .. 2^32: 2 atanh((m - 1) / (m + 1)) for a mantissa around 1. */
 static inline double log_of(double u)
 {
-    union { double d; uint64_t b; } x = { u };
-    const uint64_t high = (x.b + 0x95f6400000000u) >> 52;            // the mantissa lies in sqrt(1/2) .. sqrt(2)
+    union {
+        double   d;
+        uint64_t b;
+    } x = { u };
+    const uint64_t high = (x.b + 0x95f6400000000u) >> 52; // the mantissa lies in sqrt(1/2) .. sqrt(2)
     x.b -= (high - 1023) << 52;
     const double t = (x.d - 1) / (x.d + 1), s = t * t;
     double       p = 1.0 / 17;
@@ -32,7 +36,7 @@ static inline double log_of(double u)
 static inline double cos_of(double v)
 {
     const double far = v > 0.5 ? 1 - v : v, q = TWO_PI * (0.25 - far), s = q * q;
-    double       p = -8.2206352466243297e-18;                       // 1 / 19!, with the signs of the series
+    double       p = -8.2206352466243297e-18; // 1 / 19!, with the signs of the series
     p = p * s + 2.8114572543455206e-15;
     p = p * s - 7.6471637318198164e-13;
     p = p * s + 1.6059043836821613e-10;
@@ -45,7 +49,7 @@ static inline double cos_of(double v)
 }
 
 mba_normals_fn MBA_CPU_FN(mba_normals_block);
-void MBA_CPU_FN(mba_normals_block)(float *x, uint8_t *unsure, int64_t from, int n, double a, uint64_t key)
+void           MBA_CPU_FN(mba_normals_block)(float *x, uint8_t *unsure, int64_t from, int n, double a, uint64_t key)
 {
     double u[MBA_RANDOM_BLOCK], v[MBA_RANDOM_BLOCK];
     for (int i = 0; i < n; i++) {
@@ -63,11 +67,11 @@ void MBA_CPU_FN(mba_normals_block)(float *x, uint8_t *unsure, int64_t from, int 
 }
 
 mba_uniforms_fn MBA_CPU_FN(mba_uniforms_block);
-void MBA_CPU_FN(mba_uniforms_block)(float *x, int64_t from, int n, double a, uint64_t key)
+void            MBA_CPU_FN(mba_uniforms_block)(float *x, int64_t from, int n, double a, uint64_t key)
 {
     for (int i = 0; i < n; i++) {
         uint32_t w[4];
         mba_philox(w, key, 0, (uint64_t)(from + i));
-        x[i] = (float)(a * (2 * mba_unit(w[0]) - 1));      // but for a's product every step is exact
+        x[i] = (float)(a * (2 * mba_unit(w[0]) - 1)); // but for a's product every step is exact
     }
 }

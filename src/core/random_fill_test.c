@@ -1,5 +1,6 @@
-/* random_fill_test.c -- random numbers in blocks are those that the library makes one by one, bit for bit; and parameters start
- * with them on every device. */
+// SPDX-License-Identifier: Apache-2.0
+/* random_fill_test.c -- random numbers in blocks are those that the library makes one by one, bit for bit; and
+ * parameters start with them on every device. */
 #include "core/random_fill.h"
 
 #include <string.h>
@@ -17,9 +18,13 @@ typedef double one_fn(double a, uint64_t key, int64_t i);
 /* Far from the beginning too, in blocks that are not whole, at scales of weights and at 1. */
 static void compare(many_fn *many, one_fn *one)
 {
-    static const struct { int64_t from, n; double a; uint64_t key; } of[] = {
-        { 0, N, 0.02, 77 }, { 123456789012, N / 4 + 3, 1, 0x123456789abcdefu }, { 5, 1, 1e-3, 3 },
-        { 255, 258, 0.1, 9 } };
+    static const struct {
+        int64_t  from, n;
+        double   a;
+        uint64_t key;
+    } of[] = {
+        { 0, N, 0.02, 77 }, { 123456789012, N / 4 + 3, 1, 0x123456789abcdefu }, { 5, 1, 1e-3, 3 }, { 255, 258, 0.1, 9 }
+    };
     for (size_t c = 0; c < sizeof of / sizeof *of; c++) {
         many(x, of[c].from, of[c].n, of[c].a, of[c].key);
         for (int64_t i = 0; i < of[c].n; i++) {
@@ -51,10 +56,14 @@ static void zero_has_no_scale(void **state)
 
 /* ---- first values ---- */
 
-enum { SEED = 11, PIECE = 1 << 23, SMALL = 6 * 7 };      /* PIECE: what is sent to a device at a time */
+enum { SEED = 11, PIECE = 1 << 23, SMALL = 6 * 7 }; /* PIECE: what is sent to a device at a time */
 
 /* The CPU as a device that is reached by copies: which of them fail, and what was done. */
-static struct { int taken, given, puts, waits, put_fails, wait_fails; bool no_host; size_t bytes; } far;
+static struct {
+    int    taken, given, puts, waits, put_fails, wait_fails;
+    bool   no_host;
+    size_t bytes;
+} far;
 
 static mba_status far_take_host(void **out, size_t bytes)
 {
@@ -78,15 +87,24 @@ static mba_status far_put(void *device, const void *host, size_t bytes)
     return MBA_OK;
 }
 
-static mba_status far_wait(void) { return ++far.waits == far.wait_fails ? mba_fail(MBA_E_DEVICE, "the wait failed") : MBA_OK; }
+static mba_status far_wait(void)
+{
+    return ++far.waits == far.wait_fails ? mba_fail(MBA_E_DEVICE, "the wait failed") : MBA_OK;
+}
 
-typedef struct started { mba_graph *g; mba_tensor *t[8]; int n; mba_program *p; mba_device device; } started;
+typedef struct started {
+    mba_graph   *g;
+    mba_tensor  *t[8];
+    int          n;
+    mba_program *p;
+    mba_device   device;
+} started;
 
 /* A parameter of every distribution, a state, and a parameter of several pieces if `large`. */
 static void start(started *s, bool apart, bool large)
 {
     static const mba_machine host = { .name = "host" };
-    const mba_init           init[] = { MBA_INIT_CONST(3), MBA_INIT_NORMAL(0.5), MBA_INIT_UNIFORM(0.25),
+    const mba_init           init[] = { MBA_INIT_CONST(3),           MBA_INIT_NORMAL(0.5), MBA_INIT_UNIFORM(0.25),
                                         MBA_INIT_LOG_UNIFORM(1, 16), MBA_INIT_LOG_INDEX(), MBA_INIT_STEP(1e-5, 0.1) };
     static const char *const name[] = { "constant", "normal", "uniform", "log_uniform", "log_index", "step" };
     *s = (started){ .g = graph(), .device = mba_device_cpu };
@@ -97,8 +115,8 @@ static void start(started *s, bool apart, bool large)
     if (apart) {
         s->device.alloc_host = far_take_host;
         s->device.dealloc_host = far_give_host;
-        s->device.put       = far_put;
-        s->device.wait      = far_wait;
+        s->device.put = far_put;
+        s->device.wait = far_wait;
     }
     assert_ok(mba_program_create(&s->p, s->g, &(mba_program_options){ .machine = &host }));
     assert_ok(mba_program_bind(s->p, &s->device));
@@ -116,7 +134,7 @@ static void same_values(const started *s)
     for (int k = 0; k < s->n; k++) {
         const float  *got = mba_program_at(s->p, s->t[k]);
         const int64_t n = mba_elems(s->t[k]);
-        for (int64_t i = 0; i < n; i += i == SMALL && n > SMALL ? n - 2 * SMALL : 1) {   // of a large one, both ends
+        for (int64_t i = 0; i < n; i += i == SMALL && n > SMALL ? n - 2 * SMALL : 1) { // of a large one, both ends
             const float want = (float)mba_init_value(s->t[k], SEED, i);
             assert_memory_equal(&got[i], &want, sizeof want);
         }
@@ -131,11 +149,11 @@ static void parameters_start_alike_on_every_device(void **state)
         start(&s, apart, true);
         assert_ok(mba_program_init(s.p, SEED));
         same_values(&s);
-        assert_int_equal(far.taken, apart);                  // one piece for all, given back
+        assert_int_equal(far.taken, apart); // one piece for all, given back
         assert_int_equal(far.given, apart);
         assert_int_equal(far.puts, apart ? s.n + 1 : 0);
         assert_int_equal(far.waits, far.puts);
-        assert_int_equal(far.bytes, apart ? 6 * (size_t)PIECE : 0);       // an fp32 and a bf16 of each number
+        assert_int_equal(far.bytes, apart ? 6 * (size_t)PIECE : 0); // an fp32 and a bf16 of each number
         stop(&s);
     }
 }
@@ -154,7 +172,7 @@ static void first_values_are_what_they_are_called(void **state)
         assert_true(mba_init_value(s.t[0], SEED, i) == 3);
         assert_true((float)mba_init_value(s.t[3], SEED, i) == (float)log(1 + 15 * mba_unit(u[0][0])));
         assert_true(mba_init_value(s.t[4], SEED, i) == (float)log((double)(1 + i % 7)));
-        assert_near(log1p(exp(bias)) / fmax(step, 1e-4), 1, 1e-5);        // no step is smaller than that
+        assert_near(log1p(exp(bias)) / fmax(step, 1e-4), 1, 1e-5); // no step is smaller than that
         least += step < 1e-4;
     }
     assert_true(least > 0 && least < SMALL);
@@ -189,15 +207,15 @@ static void a_compute_copy_starts_rounded(void **state)
 {
     (void)state;
     static const mba_machine host = { .name = "host" };
-    mba_graph   *g = graph();
-    mba_tensor  *copy = mba_param(g, "w", MBA_TYPE(MBA_BF16, 6, 7), MBA_INIT_NORMAL(1), MBA_DECAY);
-    mba_tensor  *w = mba_master(g, copy);
-    mba_device   device = mba_device_cpu;
-    mba_program *p;
+    mba_graph               *g = graph();
+    mba_tensor              *copy = mba_param(g, "w", MBA_TYPE(MBA_BF16, 6, 7), MBA_INIT_NORMAL(1), MBA_DECAY);
+    mba_tensor              *w = mba_master(g, copy);
+    mba_device               device = mba_device_cpu;
+    mba_program             *p;
     device.alloc_host = far_take_host;
     device.dealloc_host = far_give_host;
-    device.put       = far_put;
-    device.wait      = far_wait;
+    device.put = far_put;
+    device.wait = far_wait;
     mba_relu2(g, copy);
     assert_ok(mba_program_create(&p, g, &(mba_program_options){ .machine = &host }));
     assert_ok(mba_program_bind(p, &device));

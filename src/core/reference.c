@@ -1,10 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
 /* reference.c -- runs any graph in fp64, slowly and obviously: every storage has its own memory, every
  * node sees dense arrays. What the fast paths share, skip or alias, this one does not. */
 #include <stdlib.h>
 #include <string.h>
 #include "core/program.h"
 
-struct mba_reference { const mba_graph *g; double **memory; };
+struct mba_reference {
+    const mba_graph *g;
+    double         **memory;
+};
 
 /* Where row r of a tensor begins in its storage: rows are of t->run elements, t->pitch apart. */
 static int64_t row_at(const mba_tensor *t, int64_t r) { return t->offset + r * t->pitch; }
@@ -44,7 +48,8 @@ static mba_status dense_copy(double **out, const mba_reference *r, const mba_ten
     const int64_t n = mba_elems(t);
     double       *x = *out = malloc(sizeof(double) * (size_t)n);
     if (!x) return no_memory();
-    for (int64_t i = 0; i < n; i += t->run) memcpy(x + i, r->memory[t->st->id] + row_at(t, i / t->run), sizeof(double) * (size_t)t->run);
+    for (int64_t i = 0; i < n; i += t->run)
+        memcpy(x + i, r->memory[t->st->id] + row_at(t, i / t->run), sizeof(double) * (size_t)t->run);
     return MBA_OK;
 }
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* sort.c -- see sort.h. */
 #include "core/sort.h"
 

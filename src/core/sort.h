@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* sort.h -- numbers in order: what medians, percentiles and bands are read from.
  *
  *     mba_sort(v, n);                                         // the smallest is v[0] */

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* status.c -- see status.h. */
 #include "core/status.h"
 
@@ -24,7 +25,7 @@ mba_status mba_fail(mba_status code, const char *fmt, ...)
 
 mba_status mba_where(mba_status code, const char *fmt, ...)
 {
-    va_list ap;
+    va_list      ap;
     const size_t n = strlen(story);
     const int    k = snprintf(story + n, sizeof story - n, "\nwhere: ");
     va_start(ap, fmt);
@@ -37,10 +38,9 @@ const char *mba_message(void) { return story; }
 
 const char *mba_status_name(mba_status code)
 {
-    static const char *const name[] = {
-        "OK",
+    static const char *const name[] = { "OK",
 #define X(code, text) #code,
-        MBA_STATUS_LIST(X)
+                                        MBA_STATUS_LIST(X)
 #undef X
     };
     return name[code];
@@ -55,9 +55,9 @@ void mba__assert_failed(const char *fact, const char *file, int line)
 mba_size mba_size_of(double bytes)
 {
     mba_size s;
-    if (bytes < 1e4)      snprintf(s.text, sizeof s.text, "%.0f bytes", bytes);
+    if (bytes < 1e4) snprintf(s.text, sizeof s.text, "%.0f bytes", bytes);
     else if (bytes < 1e7) snprintf(s.text, sizeof s.text, "%.0f KB", bytes / 1e3);
     else if (bytes < 1e9) snprintf(s.text, sizeof s.text, "%.2f MB", bytes / 1e6);
-    else                  snprintf(s.text, sizeof s.text, "%.2f GB", bytes / 1e9);
+    else snprintf(s.text, sizeof s.text, "%.2f GB", bytes / 1e9);
     return s;
 }

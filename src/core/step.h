@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* step.h -- everything that changes from step to step, in one small struct.
  *
  * It is copied to the device once per micro-batch; kernels read it through a pointer. No kernel
@@ -9,13 +10,13 @@
 #include "core/tensor.h"
 
 typedef struct mba_step {
-    int64_t  index;                    /* optimizer steps done, from 0 */
+    int64_t  index; /* optimizer steps done, from 0 */
     uint64_t seed;
-    int32_t  micro, rank;              /* micro-batch of this step; data-parallel rank */
+    int32_t  micro, rank; /* micro-batch of this step; data-parallel rank */
     float    lr;
-    float    loss_scale;               /* 1 / (valid targets of the global batch); 0: mean of the valid rows */
-    float    norm_max, loss_max;       /* a larger gradient norm or loss skips the update; 0: any finite one does */
-    int32_t  count[MBA_COUNTS];        /* real rows of a ragged batch: mba_step_rows; [MBA_ALL] is not used */
+    float    loss_scale;         /* 1 / (valid targets of the global batch); 0: mean of the valid rows */
+    float    norm_max, loss_max; /* a larger gradient norm or loss skips the update; 0: any finite one does */
+    int32_t  count[MBA_COUNTS];  /* real rows of a ragged batch: mba_step_rows; [MBA_ALL] is not used */
 } mba_step;
 
 /* How many of `capacity` rows are real. A step without any count (all 0, as a step starts) is that of a full batch.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* temporary.c -- see temporary.h. */
 #include "core/temporary.h"
 
@@ -16,7 +17,13 @@
 
 #define PREFIX "mambascope-"
 
-enum { PREFIX_BYTES = sizeof PREFIX - 1, RANDOM_BYTES = 6, NAME_BYTES = PREFIX_BYTES + RANDOM_BYTES, TRIES = 8, DIR_MOST = 200 };
+enum {
+    PREFIX_BYTES = sizeof PREFIX - 1,
+    RANDOM_BYTES = 6,
+    NAME_BYTES = PREFIX_BYTES + RANDOM_BYTES,
+    TRIES = 8,
+    DIR_MOST = 200
+};
 
 static const char *place(void)
 {
@@ -29,19 +36,20 @@ static bool is_ours(const char *name)
 {
     static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
     return strlen(name) == NAME_BYTES && !strncmp(name, PREFIX, PREFIX_BYTES)
-        && strspn(name + PREFIX_BYTES, letters) == RANDOM_BYTES;
+           && strspn(name + PREFIX_BYTES, letters) == RANDOM_BYTES;
 }
 
-/* Folders in it, one level deep, and all files; never what a link leads to. What cannot be listed or removed stays: no new
- * folder takes its name. */
+/* Folders in it, one level deep, and all files; never what a link leads to. What cannot be listed or removed stays: no
+ * new folder takes its name. */
 static void clear(const char *path)
 {
     char        inner[4096];
     struct stat s;
     DIR        *d = opendir(path);
     for (const struct dirent *e; d && (e = readdir(d));)
-        if (strcmp(e->d_name, ".") && strcmp(e->d_name, "..") && fstatat(dirfd(d), e->d_name, &s, AT_SYMLINK_NOFOLLOW) == 0
-            && S_ISDIR(s.st_mode) && snprintf(inner, sizeof inner, "%s/%s", path, e->d_name) < (int)sizeof inner)
+        if (strcmp(e->d_name, ".") && strcmp(e->d_name, "..")
+            && fstatat(dirfd(d), e->d_name, &s, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(s.st_mode)
+            && snprintf(inner, sizeof inner, "%s/%s", path, e->d_name) < (int)sizeof inner)
             mba_folder_remove(inner);
     if (d) closedir(d);
     mba_folder_remove(path);
@@ -65,7 +73,7 @@ static int lock_of_dead(int parent, const char *name)
 
 static void sweep(const char *in)
 {
-    char path[sizeof ((mba_temporary *)0)->path];
+    char path[sizeof((mba_temporary *)0)->path];
     DIR *d = opendir(in);
     for (const struct dirent *e; d && (e = readdir(d));) {
         const int lock = is_ours(e->d_name) ? lock_of_dead(dirfd(d), e->d_name) : -1;
@@ -85,8 +93,8 @@ mba_status mba_temporary_create(mba_temporary *out, const char *what, const char
     for (int i = 0; i < TRIES; i++) {
         snprintf(out->path, sizeof out->path, "%s/" PREFIX "XXXXXX", in);
         if (!mkdtemp(out->path)) {
-            st = mba_fail(MBA_E_IO, "no place for %s in '%s'\nwhy: %s\nfix: set TMPDIR, or %s", what, in, strerror(errno),
-                          instead);
+            st = mba_fail(MBA_E_IO, "no place for %s in '%s'\nwhy: %s\nfix: set TMPDIR, or %s", what, in,
+                          strerror(errno), instead);
             break;
         }
         st = mba_lock_folder(&out->lock, out->path);

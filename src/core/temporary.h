@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* temporary.h -- a folder for what lies on the disk while a process runs: $TMPDIR/mambascope-XXXXXX, else in /tmp.
  *
  *     mba_temporary t = { 0 };
@@ -12,7 +13,7 @@
 #include "core/lock.h"
 
 typedef struct mba_temporary {
-    char      path[256];               /* "": none */
+    char      path[256]; /* "": none */
     mba_lock *lock;
 } mba_temporary;
 

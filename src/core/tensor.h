@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* tensor.h -- a tensor is a window onto a storage.
  *
  * A storage is memory with one dtype and one role. A tensor has a type (dtype and shape) and says
@@ -51,23 +52,25 @@ typedef enum mba_role {
 #define X(role, text) MBA_##role,
     MBA_ROLE_LIST(X)
 #undef X
-    MBA_ROLES
+        MBA_ROLES
 } mba_role;
 
 /* What is real of an axis in a ragged batch: shapes are capacities, counts live in mba_step. */
 typedef enum mba_count { MBA_ALL, MBA_NODES, MBA_EDGES, MBA_GRAPHS, MBA_TARGETS, MBA_COUNTS } mba_count;
 
-typedef struct mba_type {                  /* no padding: types and attributes are compared as bytes */
-    mba_dtype dtype;                       /* MBA_NONE: this output does not exist */
-    mba_count count;                       /* of axis 0 */
-    mba_count steps;                       /* of axis 1, where axis 0 is one sequence that holds the whole batch */
+typedef struct mba_type { /* no padding: types and attributes are compared as bytes */
+    mba_dtype dtype;      /* MBA_NONE: this output does not exist */
+    mba_count count;      /* of axis 0 */
+    mba_count steps;      /* of axis 1, where axis 0 is one sequence that holds the whole batch */
     int32_t   rank;
     int64_t   dim[MBA_RANK_MAX];
 } mba_type;
 
 /* MBA_TYPE(MBA_F32, B, L, D) */
-#define MBA_TYPE(dt, ...) ((mba_type){ .dtype = (dt), .dim = { __VA_ARGS__ },                  \
-                           .rank = (int32_t)(sizeof((int64_t[]){ __VA_ARGS__ }) / sizeof(int64_t)) })
+#define MBA_TYPE(dt, ...) \
+    ((mba_type){ .dtype = (dt), \
+                 .dim = { __VA_ARGS__ }, \
+                 .rank = (int32_t)(sizeof((int64_t[]){ __VA_ARGS__ }) / sizeof(int64_t)) })
 
 typedef struct mba_storage {
     int32_t             id;
@@ -75,46 +78,55 @@ typedef struct mba_storage {
     mba_dtype           dtype;
     int64_t             elems;
     const char         *name;
-    struct mba_storage *master;            /* of a COPY: the PARAM it is a copy of */
-    struct mba_storage *grad;              /* set by autodiff */
-    struct mba_written *written;           /* of a gradient: which windows have been written */
-    int64_t            *start;             /* of parameters: where each begins, and the parts of those that are cut
+    struct mba_storage *master;  /* of a COPY: the PARAM it is a copy of */
+    struct mba_storage *grad;    /* set by autodiff */
+    struct mba_written *written; /* of a gradient: which windows have been written */
+    int64_t            *start;   /* of parameters: where each begins, and the parts of those that are cut
                                               (mba_param_cut), in order; what lies between is zero */
     int32_t             nstarts;
 } mba_storage;
 
 /* How a parameter starts. Numbers come from the stream of its name, so order does not matter. */
 typedef enum mba_dist { MBA_CONSTANT, MBA_NORMAL, MBA_UNIFORM, MBA_LOG_UNIFORM, MBA_LOG_INDEX, MBA_STEP_BIAS } mba_dist;
-typedef struct mba_init { mba_dist dist; double a, b; } mba_init;
+typedef struct mba_init {
+    mba_dist dist;
+    double   a, b;
+} mba_init;
 
 typedef struct mba_tensor {
-    int32_t          id;
-    const char      *name;
-    mba_type         type;
-    mba_storage     *st;
-    int64_t          offset, run, pitch;   /* in elements */
-    int64_t          bound;                /* of an index: values lie in 0 .. bound-1 */
-    bool             may_ignore;           /* of an index: negative values mean "no target" */
-    bool             cheap;                /* worth recomputing in the backward pass instead of keeping */
-    mba_init         init;                 /* of a parameter, or of a state that does not start at zero */
-    const double    *example;              /* of an input: what tests and benchmarks put there; NULL: random values */
-    struct mba_node *producer_node;                /* NULL for inputs, parameters and windows of others */
-    bool             needs_grad;
-    struct mba_tensor *of;                 /* of a slice or reshape: the tensor it was cut from */
-    struct mba_tensor *again;              /* its twin in the backward pass, or itself if it is kept */
+    int32_t            id;
+    const char        *name;
+    mba_type           type;
+    mba_storage       *st;
+    int64_t            offset, run, pitch; /* in elements */
+    int64_t            bound;              /* of an index: values lie in 0 .. bound-1 */
+    bool               may_ignore;         /* of an index: negative values mean "no target" */
+    bool               cheap;              /* worth recomputing in the backward pass instead of keeping */
+    mba_init           init;               /* of a parameter, or of a state that does not start at zero */
+    const double      *example;            /* of an input: what tests and benchmarks put there; NULL: random values */
+    struct mba_node   *producer_node;      /* NULL for inputs, parameters and windows of others */
+    bool               needs_grad;
+    struct mba_tensor *of;    /* of a slice or reshape: the tensor it was cut from */
+    struct mba_tensor *again; /* its twin in the backward pass, or itself if it is kept */
 } mba_tensor;
 
 /* bf16 is the upper half of an fp32; rounding is to nearest, ties to even. */
 static inline float mba_from_bf16(uint16_t h)
 {
-    const union { uint32_t bits; float value; } u = { .bits = (uint32_t)h << 16 };
+    const union {
+        uint32_t bits;
+        float    value;
+    } u = { .bits = (uint32_t)h << 16 };
     return u.value;
 }
 
 static inline uint16_t mba_to_bf16(float x)
 {
-    const union { float value; uint32_t bits; } u = { .value = x };
-    if ((u.bits & 0x7fffffffu) > 0x7f800000u) return (uint16_t)(u.bits >> 16 | 0x40);   /* NaN stays one */
+    const union {
+        float    value;
+        uint32_t bits;
+    } u = { .value = x };
+    if ((u.bits & 0x7fffffffu) > 0x7f800000u) return (uint16_t)(u.bits >> 16 | 0x40); /* NaN stays one */
     return (uint16_t)((u.bits + 0x7fffu + (u.bits >> 16 & 1)) >> 16);
 }
 
@@ -124,8 +136,8 @@ bool    mba_type_equal(const mba_type *a, const mba_type *b);
 
 /* A tensor seen as rows of its last axis. mba_ld is the distance between rows, in elements. */
 static inline int64_t mba_elems(const mba_tensor *t) { return mba_type_elems(&t->type); }
-static inline int64_t mba_cols(const mba_tensor *t)  { return t->type.dim[t->type.rank - 1]; }
-static inline int64_t mba_rows(const mba_tensor *t)  { return mba_elems(t) / mba_cols(t); }
+static inline int64_t mba_cols(const mba_tensor *t) { return t->type.dim[t->type.rank - 1]; }
+static inline int64_t mba_rows(const mba_tensor *t) { return mba_elems(t) / mba_cols(t); }
 static inline bool    mba_dense(const mba_tensor *t) { return t->run == mba_elems(t); }
 static inline double  mba_tensor_bytes(const mba_tensor *t)
 {

@@ -1,4 +1,6 @@
-/* xxh64.c -- see xxh64.h. Four sums of 8-byte words run side by side, so that no product waits for the one before it. */
+// SPDX-License-Identifier: Apache-2.0
+/* xxh64.c -- see xxh64.h. Four sums of 8-byte words run side by side, so that no product waits for the one before
+ * it. */
 #include "core/xxh64.h"
 
 #include <string.h>
@@ -31,7 +33,7 @@ static uint64_t merged(uint64_t h, uint64_t sum) { return (h ^ mixed(0, sum)) * 
 /* All whole stripes of 32 bytes, of which there is at least one; *p goes behind them. */
 static uint64_t stripes(const unsigned char **p, const unsigned char *end)
 {
-    uint64_t a = P1 + P2, b = P2, c = 0, d = 0 - P1;
+    uint64_t             a = P1 + P2, b = P2, c = 0, d = 0 - P1;
     const unsigned char *at = *p;
     for (; end - at >= 32; at += 32) {
         a = mixed(a, word(at));
@@ -46,12 +48,12 @@ static uint64_t stripes(const unsigned char **p, const unsigned char *end)
 
 uint64_t mba_xxh64(const void *bytes, size_t n)
 {
-    if (!n) bytes = "";                                          // NULL is fine then
+    if (!n) bytes = ""; // NULL is fine then
     const unsigned char *p = bytes, *end = p + n;
     uint64_t             h = (n >= 32 ? stripes(&p, end) : P5) + n;
     for (; end - p >= 8; p += 8) h = rotate(h ^ mixed(0, word(p)), 27) * P1 + P4;
     for (; end - p >= 4; p += 4) h = rotate(h ^ half_word(p) * P1, 23) * P2 + P3;
-    for (; p < end; p++)         h = rotate(h ^ *p * P5, 11) * P1;
+    for (; p < end; p++) h = rotate(h ^ *p * P5, 11) * P1;
     h = (h ^ h >> 33) * P2;
     h = (h ^ h >> 29) * P3;
     return h ^ h >> 32;

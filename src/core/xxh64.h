@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* xxh64.h -- a checksum that tells damage, not malice: XXH64 by its public definition (seed 0).
  *
  *     mba_xxh64("abc", 3)       // 0x44bc2cf5ad770999

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* array.c -- see array.h. */
 #include "data/array.h"
 
@@ -8,7 +9,10 @@
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "files are little-endian, and so must be the host");
 
-static const struct { const char *name; size_t bytes; } wires[MBA_WIRES] = {
+static const struct {
+    const char *name;
+    size_t      bytes;
+} wires[MBA_WIRES] = {
 #define X(name, bytes) { #name, bytes },
     MBA_WIRE_LIST(X)
 #undef X
@@ -48,9 +52,9 @@ bool mba_array_measure(mba_array *a)
 static float from_f16(uint16_t h)
 {
     const uint32_t exponent = h & 0x7c00;
-    uint32_t       u        = ((uint32_t)(h & 0x7fff) << 13) + (112u << 23);
+    uint32_t       u = ((uint32_t)(h & 0x7fff) << 13) + (112u << 23);
     float          f;
-    u += exponent == 0x7c00 ? 112u << 23 : 0;                      // infinity, NaN
+    u += exponent == 0x7c00 ? 112u << 23 : 0; // infinity, NaN
     u += exponent == 0 ? 1u << 23 : 0;
     memcpy(&f, &u, sizeof f);
     f -= exponent == 0 ? 0x1p-14f : 0;
@@ -77,31 +81,39 @@ static mba_status where(mba_status st, const mba_array *a)
 static mba_status check_count(const mba_array *a, int64_t count)
 {
     if (count == a->elems) return MBA_OK;
-    return where(mba_fail(MBA_E_SHAPE, "%" PRId64 " values are needed, the file has %" PRId64 "\nwhy: its shape is %s\n"
-                          "fix: take the file that belongs to this model", count, a->elems,
-                          mba_shape_words(a->rank, a->shape).text), a);
+    return where(mba_fail(MBA_E_SHAPE,
+                          "%" PRId64 " values are needed, the file has %" PRId64 "\nwhy: its shape is %s\n"
+                          "fix: take the file that belongs to this model",
+                          count, a->elems, mba_shape_words(a->rank, a->shape).text),
+                 a);
 }
 
 static mba_status not_numbers(const mba_array *a)
 {
-    return where(mba_fail(MBA_E_UNSUPPORTED, "numbers of type %s cannot be read\nwhy: only F32, F16, BF16, F64 and "
-                          "integers are\nfix: convert the file to one of these", mba_file_dtype_name(a->dtype)), a);
+    return where(mba_fail(MBA_E_UNSUPPORTED,
+                          "numbers of type %s cannot be read\nwhy: only F32, F16, BF16, F64 and "
+                          "integers are\nfix: convert the file to one of these",
+                          mba_file_dtype_name(a->dtype)),
+                 a);
 }
 
 static mba_status too_big(const mba_array *a, int64_t i, const char *type)
 {
-    return where(mba_fail(MBA_E_FORMAT, "value %" PRId64 " does not fit %s\nwhy: it is stored as %s and is too large\n"
-                          "fix: check where the file comes from", i, type, mba_file_dtype_name(a->dtype)), a);
+    return where(mba_fail(MBA_E_FORMAT,
+                          "value %" PRId64 " does not fit %s\nwhy: it is stored as %s and is too large\n"
+                          "fix: check where the file comes from",
+                          i, type, mba_file_dtype_name(a->dtype)),
+                 a);
 }
 
 /* case of a switch over a->dtype: every value, as `type v`, becomes `expression`. */
-#define EACH(wire, type, expression)                                          \
-    case MBA_WIRE_##wire:                                                     \
-        for (int64_t i = 0; i < count; i++) {                                 \
-            type v;                                                           \
+#define EACH(wire, type, expression) \
+    case MBA_WIRE_##wire: \
+        for (int64_t i = 0; i < count; i++) { \
+            type v; \
             memcpy(&v, (const char *)a->data + i * (int64_t)sizeof v, sizeof v); \
-            out[i] = (expression);                                            \
-        }                                                                     \
+            out[i] = (expression); \
+        } \
         return MBA_OK;
 
 static mba_status f64_to_f32(const mba_array *a, float *out)
@@ -109,7 +121,7 @@ static mba_status f64_to_f32(const mba_array *a, float *out)
     for (int64_t i = 0; i < a->elems; i++) {
         double v;
         memcpy(&v, (const char *)a->data + i * (int64_t)sizeof v, sizeof v);
-        if (isfinite(v) && fabs(v) >= 0x1.ffffffp127) return too_big(a, i, "fp32");   // halfway to 2^128
+        if (isfinite(v) && fabs(v) >= 0x1.ffffffp127) return too_big(a, i, "fp32"); // halfway to 2^128
         out[i] = (float)v;
     }
     return MBA_OK;
@@ -119,17 +131,17 @@ mba_status mba_array_read_f32(const mba_array *a, float *out, int64_t count)
 {
     MBA_TRY(check_count(a, count));
     switch (a->dtype) {
-    EACH(BF16, uint16_t, from_bf16(v))
-    EACH(F16, uint16_t, from_f16(v))
-    EACH(BOOL, uint8_t, v != 0)
-    EACH(U8, uint8_t, v)
-    EACH(I8, int8_t, v)
-    EACH(U16, uint16_t, v)
-    EACH(I16, int16_t, v)
-    EACH(U32, uint32_t, (float)v)
-    EACH(I32, int32_t, (float)v)
-    EACH(U64, uint64_t, (float)v)
-    EACH(I64, int64_t, (float)v)
+        EACH(BF16, uint16_t, from_bf16(v))
+        EACH(F16, uint16_t, from_f16(v))
+        EACH(BOOL, uint8_t, v != 0)
+        EACH(U8, uint8_t, v)
+        EACH(I8, int8_t, v)
+        EACH(U16, uint16_t, v)
+        EACH(I16, int16_t, v)
+        EACH(U32, uint32_t, (float)v)
+        EACH(I32, int32_t, (float)v)
+        EACH(U64, uint64_t, (float)v)
+        EACH(I64, int64_t, (float)v)
     case MBA_WIRE_F64: return f64_to_f32(a, out);
     case MBA_WIRE_F32:
         if (count) memcpy(out, a->data, (size_t)a->bytes);
@@ -156,16 +168,16 @@ mba_status mba_array_read_f64(const mba_array *a, double *out, int64_t count)
 {
     MBA_TRY(check_count(a, count));
     switch (a->dtype) {
-    EACH(F32, float, v)
-    EACH(BF16, uint16_t, from_bf16(v))
-    EACH(F16, uint16_t, from_f16(v))
-    EACH(BOOL, uint8_t, v != 0)
-    EACH(U8, uint8_t, v)
-    EACH(I8, int8_t, v)
-    EACH(U16, uint16_t, v)
-    EACH(I16, int16_t, v)
-    EACH(U32, uint32_t, v)
-    EACH(I32, int32_t, v)
+        EACH(F32, float, v)
+        EACH(BF16, uint16_t, from_bf16(v))
+        EACH(F16, uint16_t, from_f16(v))
+        EACH(BOOL, uint8_t, v != 0)
+        EACH(U8, uint8_t, v)
+        EACH(I8, int8_t, v)
+        EACH(U16, uint16_t, v)
+        EACH(I16, int16_t, v)
+        EACH(U32, uint32_t, v)
+        EACH(I32, int32_t, v)
     case MBA_WIRE_U64:
     case MBA_WIRE_I64: return i64_to_f64(a, out);
     case MBA_WIRE_F64:
@@ -195,7 +207,7 @@ mba_words mba_quote_bytes(const char *text, size_t n)
     size_t    at = 0;
     for (size_t i = 0; i < n; i++) {
         const unsigned char c = (unsigned char)text[i];
-        if (at + 8 > sizeof w.text) {                              // room for \xNN, "..." and the NUL
+        if (at + 8 > sizeof w.text) { // room for \xNN, "..." and the NUL
             memcpy(w.text + at, "...", 3);
             at += 3;
             break;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* array.h -- an array as it lies in a file: the part that safetensors and npy share.
  *
  *     const mba_array *a = mba_safetensors_find(file, "backbone.norm_f.weight");
@@ -25,25 +26,25 @@ typedef enum mba_file_dtype {
 #define X(name, bytes) MBA_WIRE_##name,
     MBA_WIRE_LIST(X)
 #undef X
-    MBA_WIRES
+        MBA_WIRES
 } mba_file_dtype;
 
 enum { MBA_ARRAY_RANK_MAX = 8 };
 
 typedef struct mba_array {
-    const char *file;                        /* for messages */
-    const char *name;                        /* NULL where a file holds one array */
-    mba_file_dtype    dtype;
-    int         rank;                        /* 0: a scalar */
-    int64_t     shape[MBA_ARRAY_RANK_MAX];
-    int64_t     elems;
-    int64_t     bytes;
-    const void *data;
+    const char    *file; /* for messages */
+    const char    *name; /* NULL where a file holds one array */
+    mba_file_dtype dtype;
+    int            rank; /* 0: a scalar */
+    int64_t        shape[MBA_ARRAY_RANK_MAX];
+    int64_t        elems;
+    int64_t        bytes;
+    const void    *data;
 } mba_array;
 
 size_t      mba_file_dtype_bytes(mba_file_dtype t);
 const char *mba_file_dtype_name(mba_file_dtype t);
-bool        mba_file_dtype_parse(mba_file_dtype *out, const char *name);        /* "F32"; false: there is no such type */
+bool        mba_file_dtype_parse(mba_file_dtype *out, const char *name); /* "F32"; false: there is no such type */
 
 /* Sets elems and bytes from dtype and shape; false where the bytes do not fit 63 bits. Dimensions of zero
  * do not hide an impossible size: {0, 2^62, 2^62} is refused. */
@@ -58,9 +59,11 @@ MBA_MUST mba_status mba_array_read_f64(const mba_array *a, double *out, int64_t 
 /* Words for messages, by value so that they can be written where they are needed:
  *     mba_fail(.., "%s", mba_shape_words(a->rank, a->shape).text)
  * mba_quote makes text from a file harmless: one line, printable ASCII, not too long. */
-typedef struct mba_words { char text[192]; } mba_words;
+typedef struct mba_words {
+    char text[192];
+} mba_words;
 
-mba_words mba_shape_words(int rank, const int64_t *shape);           /* (3, 4) */
+mba_words mba_shape_words(int rank, const int64_t *shape); /* (3, 4) */
 mba_words mba_quote(const char *text);
 mba_words mba_quote_bytes(const char *text, size_t n);
 

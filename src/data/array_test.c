@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* array_test.c -- numbers of every type read right, sizes that cannot be, and text made harmless. */
 #include <stdbool.h>
 #include "tests/test.h"
@@ -49,18 +50,18 @@ static void every_bfloat_is_the_top_of_a_float(void **state)
     }
 }
 
-#define ASSERT_READS(wire, type, ...)                                             \
-    do {                                                                          \
-        const type   in[]   = { __VA_ARGS__ };                                    \
-        const double want[] = { __VA_ARGS__ };                                    \
-        enum { n = sizeof in / sizeof *in };                                      \
-        char   odd[sizeof in + 1];                    /* at an odd address */     \
-        float  f[n];                                                              \
-        double d[n];                                                              \
-        memcpy(odd + 1, in, sizeof in);                                           \
-        mba_array a = array_of(MBA_WIRE_##wire, odd + 1, n);                      \
-        assert_ok(mba_array_read_f32(&a, f, n));                                  \
-        assert_ok(mba_array_read_f64(&a, d, n));                                  \
+#define ASSERT_READS(wire, type, ...) \
+    do { \
+        const type   in[] = { __VA_ARGS__ }; \
+        const double want[] = { __VA_ARGS__ }; \
+        enum { n = sizeof in / sizeof *in }; \
+        char   odd[sizeof in + 1]; /* at an odd address */ \
+        float  f[n]; \
+        double d[n]; \
+        memcpy(odd + 1, in, sizeof in); \
+        mba_array a = array_of(MBA_WIRE_##wire, odd + 1, n); \
+        assert_ok(mba_array_read_f32(&a, f, n)); \
+        assert_ok(mba_array_read_f64(&a, d, n)); \
         for (int i = 0; i < n; i++) assert_true(f[i] == (float)want[i] && d[i] == want[i]); \
     } while (0)
 
@@ -95,8 +96,8 @@ static void values_that_do_not_fit_are_refused(void **state)
 {
     (void)state;
     const double   big[] = { 0, -0x1.ffffffp127 };
-    const int64_t  odd   = (1LL << 53) + 1;
-    const uint64_t top   = UINT64_MAX;
+    const int64_t  odd = (1LL << 53) + 1;
+    const uint64_t top = UINT64_MAX;
     float          f[2];
     double         d;
     mba_array      a = array_of(MBA_WIRE_F64, big, 2);
@@ -149,9 +150,9 @@ static void sizes_are_computed_without_wrapping(void **state)
 static void types_have_names_and_sizes(void **state)
 {
     (void)state;
-    const char *names[] = { "BOOL", "U8", "I8", "F8_E5M2", "F8_E4M3", "I16", "U16", "F16", "BF16", "I32", "U32", "F32",
-                            "F64", "I64", "U64" };
-    const size_t bytes[] = { 1, 1, 1, 1, 1, 2, 2, 2, 2, 4, 4, 4, 8, 8, 8 };
+    const char    *names[] = { "BOOL", "U8",  "I8",  "F8_E5M2", "F8_E4M3", "I16", "U16", "F16",
+                               "BF16", "I32", "U32", "F32",     "F64",     "I64", "U64" };
+    const size_t   bytes[] = { 1, 1, 1, 1, 1, 2, 2, 2, 2, 4, 4, 4, 8, 8, 8 };
     mba_file_dtype t;
     for (int i = 0; i < 15; i++) {
         assert_true(mba_file_dtype_parse(&t, names[i]));
@@ -169,7 +170,7 @@ static void text_from_files_is_made_harmless(void **state)
     assert_string_equal(mba_quote("a\nfix: \x1b[2J\x7f\xc3\xa9").text, "a\\x0afix: \\x1b[2J\\x7f\\xc3\\xa9");
     assert_string_equal(mba_quote("").text, "");
     char text[1000];
-    for (size_t n = 0; n < sizeof text; n++) {                        // of any length and cost per character
+    for (size_t n = 0; n < sizeof text; n++) { // of any length and cost per character
         memset(text, n % 2 ? 'a' : '\n', sizeof text);
         const mba_words w = mba_quote_bytes(text, n);
         assert_true(strlen(w.text) < sizeof w.text);
@@ -183,7 +184,7 @@ static void text_from_files_is_made_harmless(void **state)
     assert_string_equal(mba_shape_words(3, (const int64_t[]){ 0, 12, 345 }).text, "(0, 12, 345)");
     int64_t many[100];
     for (int i = 0; i < 100; i++) many[i] = i < 62 ? 1 : 12;
-    for (int rank = 60; rank <= 100; rank++) {                             // cut where there is no room
+    for (int rank = 60; rank <= 100; rank++) { // cut where there is no room
         const mba_words w = mba_shape_words(rank, many);
         const size_t    whole = 3 * (size_t)rank + (size_t)(rank > 62 ? rank - 62 : 0), room = sizeof w.text - 1;
         assert_int_equal(strlen(w.text), whole < room ? whole : room);
@@ -191,12 +192,9 @@ static void text_from_files_is_made_harmless(void **state)
     }
 }
 
-MBA_TEST_MAIN(cmocka_unit_test(every_half_is_read_exactly),
-              cmocka_unit_test(every_bfloat_is_the_top_of_a_float),
-              cmocka_unit_test(all_other_types_are_read),
-              cmocka_unit_test(a_large_integer_is_rounded_once),
+MBA_TEST_MAIN(cmocka_unit_test(every_half_is_read_exactly), cmocka_unit_test(every_bfloat_is_the_top_of_a_float),
+              cmocka_unit_test(all_other_types_are_read), cmocka_unit_test(a_large_integer_is_rounded_once),
               cmocka_unit_test(values_that_do_not_fit_are_refused),
               cmocka_unit_test(the_number_of_values_must_be_right),
-              cmocka_unit_test(sizes_are_computed_without_wrapping),
-              cmocka_unit_test(types_have_names_and_sizes),
+              cmocka_unit_test(sizes_are_computed_without_wrapping), cmocka_unit_test(types_have_names_and_sizes),
               cmocka_unit_test(text_from_files_is_made_harmless))

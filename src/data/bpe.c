@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* bpe.c -- see bpe.h. */
 #include "data/bpe.h"
 
@@ -8,14 +9,14 @@
 
 /* An open hash table of pairs; at most half full. */
 typedef struct merge {
-    int32_t  left, right, result;            /* left < 0: free */
+    int32_t  left, right, result; /* left < 0: free */
     uint32_t rank;
 } merge;
 
 /* Words of ordinary text repeat: one cache line each, found by hash, overwritten by the next word there. */
 enum { CACHE_SLOTS = 1 << 14, CACHE_BYTES = 22, CACHE_IDS = 10 };
 typedef struct cached {
-    uint8_t bytes, n;                        /* bytes 0: free */
+    uint8_t bytes, n; /* bytes 0: free */
     char    word[CACHE_BYTES];
     int32_t id[CACHE_IDS];
 } cached;
@@ -29,20 +30,20 @@ typedef struct symbol {
 /* A word that is a token: an open hash table, at most half full. */
 typedef struct whole {
     uint32_t start, bytes;
-    int32_t  id;                             /* -1: free */
+    int32_t  id; /* -1: free */
 } whole;
 
 struct mba_bpe {
-    int32_t   byte_id[256];
-    size_t    mask;
-    merge    *table;
-    cached   *cache;
-    whole    *whole;                         /* NULL: all words are merged */
-    size_t    whole_mask;
-    const mba_text *text;                    /* of whole words */
-    symbol   *symbol;                        /* scratch of mba__bpe_word */
-    uint64_t *heap;                          /* rank << 32 | position */
-    size_t    room;                          /* symbols; the heap has three times as many */
+    int32_t         byte_id[256];
+    size_t          mask;
+    merge          *table;
+    cached         *cache;
+    whole          *whole; /* NULL: all words are merged */
+    size_t          whole_mask;
+    const mba_text *text;   /* of whole words */
+    symbol         *symbol; /* scratch of mba__bpe_word */
+    uint64_t       *heap;   /* rank << 32 | position */
+    size_t          room;   /* symbols; the heap has three times as many */
 };
 
 mba_status mba__bpe_create(mba_bpe **out, const int32_t byte_id[256], size_t merges)
@@ -52,7 +53,7 @@ mba_status mba__bpe_create(mba_bpe **out, const int32_t byte_id[256], size_t mer
     size_t slots = 16;
     while (slots < merges * 2) slots *= 2;
     memcpy(b->byte_id, byte_id, sizeof b->byte_id);
-    b->mask  = slots - 1;
+    b->mask = slots - 1;
     b->table = malloc(slots * sizeof *b->table);
     b->cache = calloc(CACHE_SLOTS, sizeof *b->cache);
     if (!b->table || !b->cache) {
@@ -113,7 +114,7 @@ static void heap_push(uint64_t *heap, size_t *n, uint64_t item)
 static uint64_t heap_pop(uint64_t *heap, size_t *n)
 {
     const uint64_t top = heap[0];
-    heap[0]            = heap[--*n];
+    heap[0] = heap[--*n];
     if (*n) sift_down(heap, *n, 0);
     return top;
 }
@@ -129,10 +130,12 @@ static mba_status word_room(mba_bpe *b, size_t bytes)
 {
     if (bytes <= b->room) return MBA_OK;
     if (bytes > UINT32_MAX / 2)
-        return mba_fail(MBA_E_UNSUPPORTED, "a word of %zu bytes without a space is more than the tokenizer takes\n"
-                        "fix: break it, or --tokenizer bytes", bytes);
-    const size_t room   = bytes + bytes / 2 + 64;
-    symbol      *fresh  = realloc(b->symbol, room * sizeof *fresh);
+        return mba_fail(MBA_E_UNSUPPORTED,
+                        "a word of %zu bytes without a space is more than the tokenizer takes\n"
+                        "fix: break it, or --tokenizer bytes",
+                        bytes);
+    const size_t room = bytes + bytes / 2 + 64;
+    symbol      *fresh = realloc(b->symbol, room * sizeof *fresh);
     if (fresh) b->symbol = fresh;
     uint64_t *heap = realloc(b->heap, 3 * room * sizeof *heap);
     if (heap) b->heap = heap;
@@ -160,22 +163,22 @@ static size_t word_symbols(mba_bpe *b, const char *word, size_t bytes)
  * about it is stale; symbols only grow, so a pair that is gone never comes back. */
 static void merge_symbols(mba_bpe *b, size_t bytes, size_t heap_n)
 {
-    symbol   *s    = b->symbol;
+    symbol   *s = b->symbol;
     uint64_t *heap = b->heap;
     while (heap_n) {
         const uint64_t top = heap_pop(heap, &heap_n);
         const uint32_t at = (uint32_t)top, rank = (uint32_t)(top >> 32);
         if (s[at].pair != rank) continue;
         const uint32_t gone = s[at].next, next = s[gone].next;
-        s[at].id     = find(b, s[at].id, s[gone].id)->result;
-        s[at].next   = next;
+        s[at].id = find(b, s[at].id, s[gone].id)->result;
+        s[at].next = next;
         s[gone].pair = NO_RANK;
-        s[at].pair   = next < bytes ? pair_rank(b, s[at].id, s[next].id) : NO_RANK;
+        s[at].pair = next < bytes ? pair_rank(b, s[at].id, s[next].id) : NO_RANK;
         if (next < bytes) s[next].previous = at;
         if (s[at].pair != NO_RANK) heap_push(heap, &heap_n, (uint64_t)s[at].pair << 32 | at);
         if (at == 0) continue;
         const uint32_t before = s[at].previous;
-        s[before].pair        = pair_rank(b, s[before].id, s[at].id);
+        s[before].pair = pair_rank(b, s[before].id, s[at].id);
         if (s[before].pair != NO_RANK) heap_push(heap, &heap_n, (uint64_t)s[before].pair << 32 | before);
     }
 }
@@ -208,7 +211,7 @@ mba_status mba__bpe_whole_create(mba_bpe *b, const mba_text *text, size_t words)
     if (!b->whole) return mba_fail(MBA_E_NOMEM, "no memory for %zu tokens", words);
     for (size_t i = 0; i < slots; i++) b->whole[i].id = -1;
     b->whole_mask = slots - 1;
-    b->text       = text;
+    b->text = text;
     return MBA_OK;
 }
 

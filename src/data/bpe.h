@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* bpe.h -- the merges of byte-level BPE, applied to one word at a time. Inside of the tokenizer.
  *
  *     mba_bpe *b;
@@ -18,10 +19,10 @@ MBA_MUST mba_status mba__bpe_create(mba_bpe **out, const int32_t byte_id[256], s
 void                mba__bpe_destroy(mba_bpe *b);
 
 /* A pair given twice keeps its last rank. */
-void                mba__bpe_merge(mba_bpe *b, int32_t left, int32_t right, uint32_t rank, int32_t result);
+void mba__bpe_merge(mba_bpe *b, int32_t left, int32_t right, uint32_t rank, int32_t result);
 
-/* Words that are tokens by themselves, which are not merged: room for so many, then each of them, as a stretch of `text`,
- * which outlives b. */
+/* Words that are tokens by themselves, which are not merged: room for so many, then each of them, as a stretch of
+ * `text`, which outlives b. */
 MBA_MUST mba_status mba__bpe_whole_create(mba_bpe *b, const mba_text *text, size_t words);
 void                mba__bpe_whole_add(mba_bpe *b, uint32_t start, uint32_t bytes, int32_t id);
 

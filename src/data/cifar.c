@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* cifar.c -- CIFAR-10 and CIFAR-100, binary version: records of one label (two: coarse and fine) and 32 x 32 pixels as
  * three planes. No header, so the size of a file must be whole records and every label in its range. */
 #include "data/image_set.h"
@@ -21,7 +22,7 @@ typedef struct part {
 typedef struct cifar {
     mba_image_set set;
     part          file[FILES_MAX];
-    int           files, labels;         /* labels: bytes of them before the pixels */
+    int           files, labels; /* labels: bytes of them before the pixels */
 } cifar;
 
 static void cifar_close(mba_image_set *s)
@@ -50,16 +51,18 @@ static int32_t cifar_label(const mba_image_set *s, int64_t number)
 
 static mba_status cifar_read(const mba_image_set *s, int64_t number, mba_sample *out)
 {
-    const cifar   *c  = (const cifar *)s;
+    const cifar   *c = (const cifar *)s;
     int64_t        at = number;
     const uint8_t *record;
-    const part    *p     = find_record(&record, &at, c);
+    const part    *p = find_record(&record, &at, c);
     const uint8_t *pixel = record + c->labels;
     snprintf(out->name, sizeof out->name, "%.255s, image %" PRId64, p->name, at);
     out->label = record[c->labels - 1];
     if (out->label >= s->classes)
-        return mba_fail(MBA_E_FORMAT, "%s has the label %d\nwhy: labels of this set lie below %" PRId64 "\n"
-                        "fix: fetch the file again, in its binary version", out->name, out->label, s->classes);
+        return mba_fail(MBA_E_FORMAT,
+                        "%s has the label %d\nwhy: labels of this set lie below %" PRId64 "\n"
+                        "fix: fetch the file again, in its binary version",
+                        out->name, out->label, s->classes);
     MBA_TRY(mba_image_reshape(&out->image, SIDE, SIDE));
     for (int i = 0; i < PLANE; i++)
         for (int k = 0; k < 3; k++) out->image.rgb[3 * i + k] = pixel[k * PLANE + i];
@@ -72,28 +75,31 @@ static const mba_image_kind kind100 = { "cifar100", cifar_read, cifar_close, cif
 /* Deviations over all pixels of the training set; some programs use the mean of those of single images instead. */
 static cifar *new_cifar(bool fine)
 {
-    static const mba_colours ten     = { { 0.4914f, 0.4822f, 0.4465f }, { 0.2470f, 0.2435f, 0.2616f } };
+    static const mba_colours ten = { { 0.4914f, 0.4822f, 0.4465f }, { 0.2470f, 0.2435f, 0.2616f } };
     static const mba_colours hundred = { { 0.5071f, 0.4865f, 0.4409f }, { 0.2673f, 0.2564f, 0.2762f } };
-    cifar                   *c       = calloc(1, sizeof *c);
+    cifar                   *c = calloc(1, sizeof *c);
     if (!c) return NULL;
     c->labels = fine ? 2 : 1;
-    c->set    = (mba_image_set){ .kind = fine ? &kind100 : &kind10, .classes = fine ? 100 : 10, .W = SIDE, .H = SIDE,
-                                 .colours = fine ? hundred : ten };
+    c->set = (mba_image_set){ .kind = fine ? &kind100 : &kind10,
+                              .classes = fine ? 100 : 10,
+                              .W = SIDE,
+                              .H = SIDE,
+                              .colours = fine ? hundred : ten };
     return c;
 }
 
 static mba_status add_part(cifar *c, const char *name, const void *bytes, size_t n)
 {
     const size_t record = (size_t)c->labels + 3 * PLANE;
-    part        *p      = c->file + c->files - 1;
+    part        *p = c->file + c->files - 1;
     snprintf(p->name, sizeof p->name, "%.255s", name);
     if (!n || n % record)
         return mba_fail(MBA_E_FORMAT,
                         "'%s' is not a sound CIFAR file\nwhy: its %zu bytes are not whole records of %zu\n"
                         "fix: fetch it again, in its binary version",
                         name, n, record);
-    p->bytes     = bytes;
-    p->count     = (int64_t)(n / record);
+    p->bytes = bytes;
+    p->count = (int64_t)(n / record);
     c->set.count += p->count;
     return MBA_OK;
 }
@@ -102,10 +108,10 @@ mba_status mba_cifar_open_bytes(mba_image_set **out, const char *name, const voi
 {
     cifar *c = new_cifar(fine);
     if (!c) return mba_fail(MBA_E_NOMEM, "no memory to open '%s'", name);
-    c->files      = 1;
+    c->files = 1;
     mba_status st = add_part(c, name, bytes, n);
     if (st == MBA_OK) *out = &c->set;
-    else              cifar_close(&c->set);
+    else cifar_close(&c->set);
     return st;
 }
 
@@ -122,18 +128,18 @@ static mba_status open_part(cifar *c, const char *folder, const char *name)
 
 mba_status mba_cifar_open(mba_image_set **out, const mba_image_set_options *o)
 {
-    static const char *const ten[] = { "data_batch_1.bin", "data_batch_2.bin", "data_batch_3.bin", "data_batch_4.bin",
-                                       "data_batch_5.bin", NULL };
+    static const char *const ten[] = { "data_batch_1.bin", "data_batch_2.bin", "data_batch_3.bin",
+                                       "data_batch_4.bin", "data_batch_5.bin", NULL };
     static const char *const ten_held[] = { "test_batch.bin", NULL };
     static const char *const hundred[] = { "train.bin", NULL }, *const hundred_held[] = { "test.bin", NULL };
-    char                     path[MBA_PATH];
-    const bool               fine = !mba__set_file(path, o->path, ten[0]) && !mba__set_file(path, o->path, ten_held[0]);
-    cifar                   *c    = new_cifar(fine);
-    mba_status               st   = MBA_OK;
+    char       path[MBA_PATH];
+    const bool fine = !mba__set_file(path, o->path, ten[0]) && !mba__set_file(path, o->path, ten_held[0]);
+    cifar     *c = new_cifar(fine);
+    mba_status st = MBA_OK;
     if (!c) return mba_fail(MBA_E_NOMEM, "no memory to open '%s'", o->path);
     const char *const *name = fine ? (o->validation ? hundred_held : hundred) : (o->validation ? ten_held : ten);
     for (; st == MBA_OK && *name; name++) st = open_part(c, o->path, *name);
     if (st == MBA_OK) *out = &c->set;
-    else              cifar_close(&c->set);
+    else cifar_close(&c->set);
     return st;
 }

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* draw.h -- random numbers of one image: a row of Philox draws that belongs to (seed, purpose, epoch, number).
  *
  *     mba_draw d = mba_draw_start(seed, "augment", epoch, image);
@@ -15,7 +16,7 @@
 typedef struct mba_draw {
     uint64_t key, hi, lo;
     uint32_t word[4];
-    int      left;                       /* words not used yet */
+    int      left; /* words not used yet */
 } mba_draw;
 
 static inline mba_draw mba_draw_start(uint64_t seed, const char *purpose, int64_t epoch, int64_t number)

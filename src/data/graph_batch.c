@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* graph_batch.c -- see graph_batch.h. */
 #include "data/graph_batch.h"
 
@@ -18,7 +19,8 @@ static mba_status check_sizes(mba_graph_batch *b, const mba_graph_shape *s, cons
             return mba_fail(MBA_E_FORMAT, "graph %lld of the batch has %lld nodes and %lld edges", (long long)g,
                             (long long)items[g].nodes, (long long)items[g].edges);
         if (items[g].nodes > s->nodes - nodes || items[g].edges > s->edges - edges)
-            return mba_fail(MBA_E_ARG, "graph %lld of a batch of %lld does not fit\n"
+            return mba_fail(MBA_E_ARG,
+                            "graph %lld of a batch of %lld does not fit\n"
                             "why: the batch has room for %lld nodes and %lld edges\n"
                             "fix: put fewer graphs into a batch, or make room for more",
                             (long long)g, (long long)n, (long long)s->nodes, (long long)s->edges);
@@ -26,8 +28,8 @@ static mba_status check_sizes(mba_graph_batch *b, const mba_graph_shape *s, cons
         edges += items[g].edges;
     }
     if (!nodes) return mba_fail(MBA_E_ARG, "a batch of %lld graphs without a node", (long long)n);
-    b->nodes  = nodes;
-    b->edges  = edges;
+    b->nodes = nodes;
+    b->edges = edges;
     b->graphs = n;
     return MBA_OK;
 }
@@ -36,7 +38,8 @@ static mba_status check_ends(const mba_batch_graph *it, int64_t g)
 {
     for (int64_t k = 0; k < it->edges; k++)
         if (it->src[k] >= it->nodes || it->dst[k] >= it->nodes)
-            return mba_fail(MBA_E_FORMAT, "edge %lld of graph %lld goes from %u to %u, there are %lld nodes\n"
+            return mba_fail(MBA_E_FORMAT,
+                            "edge %lld of graph %lld goes from %u to %u, there are %lld nodes\n"
                             "fix: correct the data",
                             (long long)k, (long long)g, it->src[k], it->dst[k], (long long)it->nodes);
     return MBA_OK;
@@ -47,9 +50,10 @@ static mba_status check_index(const int32_t *index, int64_t rows, int64_t fields
 {
     for (int64_t i = 0; i < rows * fields; i++)
         if (index[i] < 0 || index[i] >= table_rows[i % fields])
-            return mba_fail(MBA_E_FORMAT, "%s %lld of graph %lld has %d in field %lld, its table has %lld rows\n"
-                            "fix: --set node_tables=.. or edge_tables=.. as large as the data", what,
-                            (long long)(i / fields), (long long)g, (int)index[i], (long long)(i % fields),
+            return mba_fail(MBA_E_FORMAT,
+                            "%s %lld of graph %lld has %d in field %lld, its table has %lld rows\n"
+                            "fix: --set node_tables=.. or edge_tables=.. as large as the data",
+                            what, (long long)(i / fields), (long long)g, (int)index[i], (long long)(i % fields),
                             (long long)table_rows[i % fields]);
     return MBA_OK;
 }
@@ -57,28 +61,37 @@ static mba_status check_index(const int32_t *index, int64_t rows, int64_t fields
 static mba_status check_item(const mba_graph_batch *b, const mba_graph_shape *s, const mba_batch_graph *it, int64_t g)
 {
     const int64_t labels = s->node_labels ? it->nodes : 1;
-    const struct { bool wanted; const void *there; const char *what; } parts[] = {
-        { it->edges > 0, it->src, "sources" }, { it->edges > 0, it->dst, "targets of edges" },
+    const struct {
+        bool        wanted;
+        const void *there;
+        const char *what;
+    } parts[] = {
+        { it->edges > 0, it->src, "sources" },
+        { it->edges > 0, it->dst, "targets of edges" },
         { b->node_real && it->nodes, it->node_real, "node features" },
         { b->edge_real && it->edges, it->edge_real, "edge features" },
         { b->node_index && it->nodes, it->node_index, "node indices" },
         { b->edge_index && it->edges, it->edge_index, "edge indices" },
-        { b->label && labels, it->label, "labels" }, { b->target && labels, it->target, "targets" },
+        { b->label && labels, it->label, "labels" },
+        { b->target && labels, it->target, "targets" },
         { (b->lap_phi || b->lap_lam) && it->nodes, it->lap_vectors && it->lap_values ? it : NULL, "positions" },
         { b->walks && it->nodes, it->walks, "return probabilities" },
     };
     for (size_t k = 0; k < sizeof parts / sizeof *parts; k++)
         if (parts[k].wanted && !parts[k].there)
-            return mba_fail(MBA_E_FORMAT, "graph %lld of the batch has no %s\n"
-                            "fix: data that has them, or a model that does without", (long long)g, parts[k].what);
+            return mba_fail(MBA_E_FORMAT,
+                            "graph %lld of the batch has no %s\n"
+                            "fix: data that has them, or a model that does without",
+                            (long long)g, parts[k].what);
     MBA_TRY(check_ends(it, g));
     if (b->node_index) MBA_TRY(check_index(it->node_index, it->nodes, s->node_fields, s->node_rows, "node", g));
     if (b->edge_index) MBA_TRY(check_index(it->edge_index, it->edges, s->edge_fields, s->edge_rows, "edge", g));
     for (int64_t i = 0; b->label && i < labels; i++)
         if (it->label[i] >= s->classes)
-            return mba_fail(MBA_E_FORMAT, "label %lld of graph %lld is %d, there are %lld classes\n"
-                            "fix: --set outputs=.. as many as the data has", (long long)i,
-                            (long long)g, (int)it->label[i], (long long)s->classes);
+            return mba_fail(MBA_E_FORMAT,
+                            "label %lld of graph %lld is %d, there are %lld classes\n"
+                            "fix: --set outputs=.. as many as the data has",
+                            (long long)i, (long long)g, (int)it->label[i], (long long)s->classes);
     return MBA_OK;
 }
 
@@ -207,18 +220,17 @@ mba_status mba_graph_batch_fill(mba_graph_batch *b, const mba_graph_shape *s, co
 /* ---- order ---- */
 
 /* In the last two the name says the opposite of what the released code does, and we do what it does. */
-const mba_order_type mba_order_types[] = {
-    { "Mamba",                            false, false, 0, false, 1 },
-    { "Mamba_Permute",                    false, true,  0, false, 1 },
-    { "Mamba_Degree",                     true,  false, 0, false, 1 },
-    { "Mamba_Hybrid",                     false, true,  0, false, 5 },
-    { "Mamba_Hybrid_Degree",              true,  true,  0, false, 5 },
-    { "Mamba_Hybrid_Degree_Noise",        true,  true,  0, false, 5 },
-    { "Mamba_Hybrid_Degree_Noise_Bucket", true,  true,  3, false, 5 },
-    { "Mamba_Hybrid_Degree_Bucket",       true,  true,  3, true,  5 },
-    { "Mamba_Hybrid_Noise",               false, true,  3, false, 5 },
-    { "Mamba_Hybrid_Noise_Bucket",        false, true,  0, false, 5 },
-    { 0 } };
+const mba_order_type mba_order_types[] = { { "Mamba", false, false, 0, false, 1 },
+                                           { "Mamba_Permute", false, true, 0, false, 1 },
+                                           { "Mamba_Degree", true, false, 0, false, 1 },
+                                           { "Mamba_Hybrid", false, true, 0, false, 5 },
+                                           { "Mamba_Hybrid_Degree", true, true, 0, false, 5 },
+                                           { "Mamba_Hybrid_Degree_Noise", true, true, 0, false, 5 },
+                                           { "Mamba_Hybrid_Degree_Noise_Bucket", true, true, 3, false, 5 },
+                                           { "Mamba_Hybrid_Degree_Bucket", true, true, 3, true, 5 },
+                                           { "Mamba_Hybrid_Noise", false, true, 3, false, 5 },
+                                           { "Mamba_Hybrid_Noise_Bucket", false, true, 0, false, 5 },
+                                           { 0 } };
 
 const mba_order_type *mba_order_find(const char *name)
 {
@@ -234,9 +246,9 @@ enum { RANDOM_BITS = 24, DEGREE_BITS = 16, GRAPH_BITS = 22, SEGMENT_SHIFT = RAND
 static uint64_t sort_key(const mba_graph_order_args *a, int64_t v)
 {
     const mba_order_type *t = a->type;
-    const uint64_t id = a->key ? (uint64_t)a->key[v] : (uint64_t)v, graph = (uint64_t)a->batch->graph_of[v];
-    uint64_t bucket = 0, low = 0;
-    uint32_t u[4];
+    const uint64_t        id = a->key ? (uint64_t)a->key[v] : (uint64_t)v, graph = (uint64_t)a->batch->graph_of[v];
+    uint64_t              bucket = 0, low = 0;
+    uint32_t              u[4];
     mba_assert(graph >> GRAPH_BITS == 0 && id >> 48 == 0);
     mba_philox(u, a->seed ^ mba_stream("graph order"), a->counter,
                (uint64_t)a->layer << 56 | (uint64_t)a->draw << 48 | id);
@@ -295,7 +307,7 @@ int64_t mba_graph_order(int32_t *perm, int32_t *inverse, int32_t *segment, const
     mba_assert(n > 0 && n <= a->capacity && a->layer >> 8 == 0 && a->draw >> 8 == 0);
     for (int64_t v = 0; v < n; v++) {
         a->work[v] = sort_key(a, v);
-        row[v]     = (uint32_t)v;
+        row[v] = (uint32_t)v;
     }
     const uint32_t *rows;
     const uint64_t *key = sort_keys(a->work, a->work + n, row, row + n, &rows, n);

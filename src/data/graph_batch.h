@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* graph_batch.h -- several graphs as one batch of rows, and the order in which a scan visits their nodes.
  *
  *     mba_graph_batch b = { .graph_ptr = .., .src = .., .node_real = x };     // the caller's arrays, of full capacity
@@ -33,28 +34,28 @@ typedef struct mba_batch_graph {
 } mba_batch_graph;
 
 typedef struct mba_graph_shape {
-    int64_t        nodes, edges, graphs;     /* capacities */
+    int64_t        nodes, edges, graphs; /* capacities */
     int64_t        node_reals, edge_reals;
     int64_t        node_fields, edge_fields;
-    const int64_t *node_rows, *edge_rows;    /* (fields): rows of each table; indices count through all of them */
-    int64_t        classes, targets;         /* labels are classes (0: none), or real targets per node or graph */
-    bool           node_labels;              /* labels and targets belong to nodes, not to graphs */
-    int64_t        lap, walks;               /* eigenvectors; lengths of random walks */
+    const int64_t *node_rows, *edge_rows; /* (fields): rows of each table; indices count through all of them */
+    int64_t        classes, targets;      /* labels are classes (0: none), or real targets per node or graph */
+    bool           node_labels;           /* labels and targets belong to nodes, not to graphs */
+    int64_t        lap, walks;            /* eigenvectors; lengths of random walks */
 } mba_graph_shape;
 
 typedef struct mba_graph_batch {
-    int64_t  nodes, edges, graphs;           /* set by mba_graph_batch_fill */
-    int32_t *graph_ptr;                      /* (graphs + 1): nodes of a graph */
-    int32_t *graph_of, *degree;              /* (nodes): graph, and number of edges that start there */
-    int32_t *in_ptr, *out_ptr;               /* (nodes + 1) */
-    int32_t *src, *out_edge;                 /* (edges): source of an edge; edges grouped by source */
-    int32_t *dst;                            /* (edges); this and all that follows: NULL if not wanted */
+    int64_t  nodes, edges, graphs; /* set by mba_graph_batch_fill */
+    int32_t *graph_ptr;            /* (graphs + 1): nodes of a graph */
+    int32_t *graph_of, *degree;    /* (nodes): graph, and number of edges that start there */
+    int32_t *in_ptr, *out_ptr;     /* (nodes + 1) */
+    int32_t *src, *out_edge;       /* (edges): source of an edge; edges grouped by source */
+    int32_t *dst;                  /* (edges); this and all that follows: NULL if not wanted */
     float   *node_real, *edge_real;
     int32_t *node_index, *edge_index;
     int32_t *label;
     float   *target;
-    float   *lap_phi, *lap_lam;              /* (nodes, lap) each: an eigenvalue is repeated for every node */
-    float   *walks;                          /* (nodes, walks) */
+    float   *lap_phi, *lap_lam; /* (nodes, lap) each: an eigenvalue is repeated for every node */
+    float   *walks;             /* (nodes, walks) */
 } mba_graph_batch;
 
 /* MBA_E_ARG where the graphs do not fit or the batch is empty, MBA_E_FORMAT where a graph contradicts itself. */
@@ -65,26 +66,26 @@ MBA_MUST mba_status mba_graph_batch_fill(mba_graph_batch *b, const mba_graph_sha
 
 /* How a layer orders nodes: within a graph by degree or not, then at random or as stored; in buckets or not. */
 typedef struct mba_order_type {
-    const char *name;                        /* of the released configurations */
+    const char *name; /* of the released configurations */
     bool        degree, random;
-    int         buckets;                     /* 0: none */
-    bool        by_number;                   /* bucket = row number mod buckets; else drawn */
-    int         draws;                       /* orders whose results evaluation averages */
+    int         buckets;   /* 0: none */
+    bool        by_number; /* bucket = row number mod buckets; else drawn */
+    int         draws;     /* orders whose results evaluation averages */
 } mba_order_type;
 
-const mba_order_type *mba_order_find(const char *name);          /* NULL: there is no such type */
-extern const mba_order_type mba_order_types[];                   /* a NULL name ends it */
+const mba_order_type       *mba_order_find(const char *name); /* NULL: there is no such type */
+extern const mba_order_type mba_order_types[];                /* a NULL name ends it */
 
 /* Random numbers depend on seed, counter, layer, draw and the key of a node, on nothing else: a node that keeps its key
  * keeps its numbers, wherever it stands in the batch. */
 typedef struct mba_graph_order_args {
     const mba_order_type  *type;
-    const mba_graph_batch *batch;            /* graph_of, degree, nodes */
-    int64_t                capacity;         /* of the three results */
-    const int64_t         *key;              /* (nodes), 0 <= key < 2^48; NULL: the row number */
-    uint64_t               seed, counter;    /* mba_step_counter(step) */
-    int64_t                layer, draw;      /* below 256 each */
-    uint64_t              *work;             /* 3 * nodes words */
+    const mba_graph_batch *batch;         /* graph_of, degree, nodes */
+    int64_t                capacity;      /* of the three results */
+    const int64_t         *key;           /* (nodes), 0 <= key < 2^48; NULL: the row number */
+    uint64_t               seed, counter; /* mba_step_counter(step) */
+    int64_t                layer, draw;   /* below 256 each */
+    uint64_t              *work;          /* 3 * nodes words */
 } mba_graph_order_args;
 
 /* Row r of the sequence is node perm[r], and node v stands at row inverse[v]. Rows of one segment (a graph, or a bucket

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* graph_draft.h -- one made-up graph in the making: what the generators of graph_synthetic.h share.
  *
  * A draft draws its random numbers by counting, from (collection, seed, number); its arrays come from an arena. */
@@ -12,10 +13,10 @@
 
 typedef struct mba_draft {
     mba_arena *arena;
-    uint64_t   key, seed, number;            /* key: of (collection, seed) */
-    uint64_t   drawn;                        /* blocks of four words so far */
+    uint64_t   key, seed, number; /* key: of (collection, seed) */
+    uint64_t   drawn;             /* blocks of four words so far */
     uint32_t   word[4];
-    int        left;                         /* of the last block */
+    int        left; /* of the last block */
     int64_t    nodes, edges;
     uint32_t  *src, *dst;
     void      *node_feat, *edge_feat, *label;
@@ -72,15 +73,15 @@ static inline int64_t *mba__draw_order(mba_draft *d, int64_t n)
     int64_t *order = mba_arena_new(d->arena, int64_t, n);
     for (int64_t i = 0; i < n; i++) {
         const int64_t j = mba__draw_below(d, i + 1);
-        order[i]        = order[j];
-        order[j]        = i;
+        order[i] = order[j];
+        order[j] = i;
     }
     return order;
 }
 
 static inline void mba__draft_edge(mba_draft *d, int64_t src, int64_t dst)
 {
-    d->src[d->edges]   = (uint32_t)src;
+    d->src[d->edges] = (uint32_t)src;
     d->dst[d->edges++] = (uint32_t)dst;
 }
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* graph_features.c -- see graph_features.h. */
 #include "data/graph_features.h"
 
@@ -10,14 +11,18 @@
 /* ---- symmetric matrices ---- */
 
 /* One sweep of QL: rotations of the rows (first, first + 1), (first - 1, first), .. of which there are `count`. */
-typedef struct sweep { int64_t first, count; } sweep;
-typedef struct rotation { double c, s; } rotation;
+typedef struct sweep {
+    int64_t first, count;
+} sweep;
+typedef struct rotation {
+    double c, s;
+} rotation;
 
 typedef struct solver {
     int64_t   n;
-    double   *a;                             // (n, n): the lower triangle, then a reflector in each row
-    double   *diag, *off, *beta;             // (n): off[i] couples i - 1 and i
-    double   *work;                          // (n)
+    double   *a;                 // (n, n): the lower triangle, then a reflector in each row
+    double   *diag, *off, *beta; // (n): off[i] couples i - 1 and i
+    double   *work;              // (n)
     rotation *turn;
     sweep    *sweeps;
     int64_t   turns, turns_room, nsweeps, sweeps_room;
@@ -26,7 +31,7 @@ typedef struct solver {
 static double dot(const double *x, const double *y, int64_t n)
 {
     double s = 0;
-    #pragma omp simd reduction(+ : s)
+#pragma omp simd reduction(+ : s)
     for (int64_t i = 0; i < n; i++) s += x[i] * y[i];
     return s;
 }
@@ -37,10 +42,10 @@ static void multiply_lower(double *p, const double *a, int64_t n, const double *
     memset(p, 0, (size_t)m * sizeof *p);
     for (int64_t r = 0; r < m; r++) {
         const double *row = a + r * n, vr = v[r];
-        double        s   = 0;
-        #pragma omp simd reduction(+ : s)
+        double        s = 0;
+#pragma omp simd reduction(+ : s)
         for (int64_t c = 0; c < r; c++) {
-            s    += row[c] * v[c];
+            s += row[c] * v[c];
             p[c] += row[c] * vr;
         }
         p[r] += s + row[r] * vr;
@@ -52,7 +57,7 @@ static void update_lower(double *a, int64_t n, const double *v, const double *w,
 {
     for (int64_t r = 0; r < m; r++) {
         double *row = a + r * n, vr = v[r], wr = w[r];
-        #pragma omp simd
+#pragma omp simd
         for (int64_t c = 0; c <= r; c++) row[c] -= vr * w[c] + wr * v[c];
     }
 }
@@ -60,21 +65,21 @@ static void update_lower(double *a, int64_t n, const double *v, const double *w,
 /* From the last row upwards, so that each reflector is a row: contiguous, and it stays where its row was. */
 static void tridiagonalise(solver *s)
 {
-    const int64_t n       = s->n;
+    const int64_t n = s->n;
     double        largest = 0;
     for (int64_t r = 0; r < n; r++)
         for (int64_t c = 0; c <= r; c++)
             if (fabs(s->a[r * n + c]) > largest) largest = fabs(s->a[r * n + c]);
     const double nothing = 1e-30 * largest * (1e-30 * largest);
     for (int64_t i = n - 1; i >= 1; i--) {
-        double      *v    = s->a + i * n;
+        double      *v = s->a + i * n;
         const double rest = dot(v, v, i - 1), last = v[i - 1];
-        s->off[i]  = last;
+        s->off[i] = last;
         s->beta[i] = 0;
-        if (rest <= nothing) continue;                       // the row is tridiagonal already
+        if (rest <= nothing) continue; // the row is tridiagonal already
         const double norm = sqrt(rest + last * last);
-        s->off[i]  = last > 0 ? -norm : norm;
-        v[i - 1]   = last - s->off[i];
+        s->off[i] = last > 0 ? -norm : norm;
+        v[i - 1] = last - s->off[i];
         s->beta[i] = 2 / (rest + v[i - 1] * v[i - 1]);
         multiply_lower(s->work, s->a, n, v, i);
         const double half = 0.5 * s->beta[i] * s->beta[i] * dot(s->work, v, i);
@@ -87,17 +92,17 @@ static void tridiagonalise(solver *s)
 static mba_status reserve_sweep(solver *s, int64_t length)
 {
     if (s->turns + length > s->turns_room) {
-        const int64_t room  = 2 * s->turns_room + length + 1024;
+        const int64_t room = 2 * s->turns_room + length + 1024;
         rotation     *wider = realloc(s->turn, (size_t)room * sizeof *wider);
         if (!wider) return mba_fail(MBA_E_NOMEM, "no memory for the eigenvectors of %" PRId64 " nodes", s->n);
-        s->turn       = wider;
+        s->turn = wider;
         s->turns_room = room;
     }
     if (s->nsweeps == s->sweeps_room) {
-        const int64_t room  = 2 * s->sweeps_room + 1024;
+        const int64_t room = 2 * s->sweeps_room + 1024;
         sweep        *wider = realloc(s->sweeps, (size_t)room * sizeof *wider);
         if (!wider) return mba_fail(MBA_E_NOMEM, "no memory for the eigenvectors of %" PRId64 " nodes", s->n);
-        s->sweeps      = wider;
+        s->sweeps = wider;
         s->sweeps_room = room;
     }
     return MBA_OK;
@@ -106,31 +111,31 @@ static mba_status reserve_sweep(solver *s, int64_t length)
 /* One implicit QL sweep on rows first .. last; e[i] couples i and i + 1. */
 static void sweep_once(solver *s, double *e, int64_t first, int64_t last)
 {
-    double       *d    = s->diag;
-    const double  half = (d[first + 1] - d[first]) / (2 * e[first]);
-    double        g    = d[last] - d[first] + e[first] / (half + copysign(hypot(half, 1), half));
-    double        sine = 1, cosine = 1, shift = 0;
-    sweep         done = { last - 1, 0 };
+    double      *d = s->diag;
+    const double half = (d[first + 1] - d[first]) / (2 * e[first]);
+    double       g = d[last] - d[first] + e[first] / (half + copysign(hypot(half, 1), half));
+    double       sine = 1, cosine = 1, shift = 0;
+    sweep        done = { last - 1, 0 };
     for (int64_t i = last - 1; i >= first; i--) {
         const double f = sine * e[i], b = cosine * e[i], r = hypot(f, g);
         e[i + 1] = r;
-        if (r == 0) {                                        // the matrix falls apart here: begin again
+        if (r == 0) { // the matrix falls apart here: begin again
             d[i + 1] -= shift;
             break;
         }
-        sine     = f / r;
-        cosine   = g / r;
-        g        = d[i + 1] - shift;
+        sine = f / r;
+        cosine = g / r;
+        g = d[i + 1] - shift;
         const double t = (d[i] - g) * sine + 2 * cosine * b;
-        shift    = sine * t;
+        shift = sine * t;
         d[i + 1] = g + shift;
-        g        = cosine * t - b;
+        g = cosine * t - b;
         s->turn[s->turns++] = (rotation){ cosine, sine };
         done.count++;
     }
     if (done.count == last - first) {
         d[first] -= shift;
-        e[first]  = g;
+        e[first] = g;
     }
     e[last] = 0;
     s->sweeps[s->nsweeps++] = done;
@@ -138,7 +143,7 @@ static void sweep_once(solver *s, double *e, int64_t first, int64_t last)
 
 static mba_status diagonalise(solver *s)
 {
-    enum { SWEEPS_MAX = 100 };                               // per eigenvalue; two are usual
+    enum { SWEEPS_MAX = 100 }; // per eigenvalue; two are usual
     double *d = s->diag, *e = s->off, norm = 0;
     memmove(e, e + 1, (size_t)(s->n - 1) * sizeof *e);
     e[s->n - 1] = 0;
@@ -150,8 +155,10 @@ static mba_status diagonalise(solver *s)
             while (last < s->n - 1 && fabs(e[last]) > DBL_EPSILON * norm) last++;
             if (last == first) break;
             if (tries == SWEEPS_MAX)
-                return mba_fail(MBA_E_FORMAT, "the eigenvalues of %" PRId64 " nodes do not converge\n"
-                                "why: the matrix holds something that is not a number\nfix: check the graph", s->n);
+                return mba_fail(MBA_E_FORMAT,
+                                "the eigenvalues of %" PRId64 " nodes do not converge\n"
+                                "why: the matrix holds something that is not a number\nfix: check the graph",
+                                s->n);
             MBA_TRY(reserve_sweep(s, last - first));
             sweep_once(s, e, first, last);
         }
@@ -161,14 +168,14 @@ static mba_status diagonalise(solver *s)
 /* y (n, k) = Q y for the recorded rotations, the last one first. */
 static void play_backwards(const solver *s, double *y, int64_t k)
 {
-    if (!s->nsweeps) return;                                 // it was diagonal
+    if (!s->nsweeps) return; // it was diagonal
     const rotation *turn = s->turn + s->turns;
     for (int64_t i = s->nsweeps - 1; i >= 0; i--) {
         const sweep w = s->sweeps[i];
         for (int64_t row = w.first - w.count + 1; row <= w.first; row++) {
             const rotation t = *--turn;
             double        *a = y + row * k, *b = a + k;
-            #pragma omp simd
+#pragma omp simd
             for (int64_t j = 0; j < k; j++) {
                 const double p = a[j], q = b[j];
                 a[j] = t.c * p + t.s * q;
@@ -186,7 +193,7 @@ static void reflect_back(const solver *s, double *vec, int64_t k)
         for (int64_t j = 0; s->beta[i] != 0 && j < k; j++) {
             double      *x = vec + j * s->n;
             const double t = s->beta[i] * dot(v, x, i);
-            #pragma omp simd
+#pragma omp simd
             for (int64_t c = 0; c < i; c++) x[c] -= t * v[c];
         }
     }
@@ -204,17 +211,17 @@ static int64_t take_smallest(const double *d, bool *taken, int64_t n)
 
 static mba_status solve(double *val, double *vec, solver *s, int64_t k)
 {
-    const int64_t n     = s->n;
-    double       *y     = calloc((size_t)(n * k), sizeof *y);
+    const int64_t n = s->n;
+    double       *y = calloc((size_t)(n * k), sizeof *y);
     bool         *taken = calloc((size_t)n, sizeof *taken);
-    mba_status    st    = y && taken ? MBA_OK : mba_fail(MBA_E_NOMEM, "no memory for %" PRId64 " eigenvectors", k);
+    mba_status    st = y && taken ? MBA_OK : mba_fail(MBA_E_NOMEM, "no memory for %" PRId64 " eigenvectors", k);
     if (st == MBA_OK) {
         tridiagonalise(s);
         st = diagonalise(s);
     }
     for (int64_t j = 0; st == MBA_OK && j < k; j++) {
         const int64_t place = take_smallest(s->diag, taken, n);
-        val[j]           = s->diag[place];
+        val[j] = s->diag[place];
         y[place * k + j] = 1;
     }
     if (st == MBA_OK) {
@@ -233,7 +240,7 @@ mba_status mba_symmetric_eigen(double *val, double *vec, double *a, int64_t n, i
     mba_assert(n > 0 && k > 0 && k <= n);
     double *room = malloc(4 * (size_t)n * sizeof *room);
     if (!room) return mba_fail(MBA_E_NOMEM, "no memory for the eigenvalues of %" PRId64 " nodes", n);
-    solver           s  = { .n = n, .a = a, .diag = room, .off = room + n, .beta = room + 2 * n, .work = room + 3 * n };
+    solver           s = { .n = n, .a = a, .diag = room, .off = room + n, .beta = room + 2 * n, .work = room + 3 * n };
     const mba_status st = solve(val, vec, &s, k);
     free(s.turn);
     free(s.sweeps);
@@ -260,7 +267,7 @@ static void fill_laplacian(double *a, int64_t n, int64_t edges, const uint32_t *
 static void store_vectors(float *val, float *vec, const double *w, const double *v, int64_t n, int64_t k, int64_t K)
 {
     for (int64_t j = 0; j < K; j++) {
-        const double norm  = j < k ? sqrt(dot(v + j * n, v + j * n, n)) : 0;
+        const double norm = j < k ? sqrt(dot(v + j * n, v + j * n, n)) : 0;
         const double scale = 1 / (norm > 1e-12 ? norm : 1e-12);
         val[j] = j >= k ? NAN : w[j] > 0 ? (float)w[j] : 0;
         for (int64_t i = 0; i < n; i++) vec[i * K + j] = j < k ? (float)(v[j * n + i] * scale) : NAN;
@@ -272,11 +279,12 @@ mba_status mba_graph_lap(float *val, float *vec, int64_t nodes, int64_t edges, c
 {
     const int64_t n = nodes, k = K < n ? K : n;
     if (n > MBA_LAP_NODES_MAX)
-        return mba_fail(MBA_E_UNSUPPORTED, "a graph of %" PRId64 " nodes is too large for Laplacian features\n"
+        return mba_fail(MBA_E_UNSUPPORTED,
+                        "a graph of %" PRId64 " nodes is too large for Laplacian features\n"
                         "why: they take a dense matrix, of at most %d nodes here\n"
-                        "fix: features of random walks instead: --set pe_count=0,rw_count=16", n,
-                        MBA_LAP_NODES_MAX);
-    double *a = calloc((size_t)(n * n + 1), sizeof *a), *w = malloc((size_t)(k * (n + 1) + 1) * sizeof *w);
+                        "fix: features of random walks instead: --set pe_count=0,rw_count=16",
+                        n, MBA_LAP_NODES_MAX);
+    double    *a = calloc((size_t)(n * n + 1), sizeof *a), *w = malloc((size_t)(k * (n + 1) + 1) * sizeof *w);
     mba_status st = a && w ? MBA_OK : mba_fail(MBA_E_NOMEM, "no memory for a matrix of %" PRId64 " nodes", n);
     if (st == MBA_OK && n && k) {
         fill_laplacian(a, n, edges, src, dst);
@@ -321,7 +329,9 @@ mba_status mba_graph_rwse(float *out, int64_t nodes, int64_t edges, const uint32
 
 mba_status mba_graph_degree_profile(float *out, int64_t nodes, int64_t edges, const uint32_t *src, const uint32_t *dst)
 {
-    typedef struct profile { double degree, min, max, sum, squares; } profile;
+    typedef struct profile {
+        double degree, min, max, sum, squares;
+    } profile;
     profile *p = calloc((size_t)nodes + 1, sizeof *p);
     if (!p) return mba_fail(MBA_E_NOMEM, "no memory for the degrees of %" PRId64 " nodes", nodes);
     for (int64_t e = 0; e < edges; e++) p[src[e]].degree++;
@@ -367,14 +377,14 @@ static mba_status walks_of(float *val, float *out, const mba_graph_item *g, int6
 static mba_status for_each(feature_of *f, float *val, float *out, const mba_graph_set *s, int64_t K)
 {
     int64_t failed = s->graphs;
-    #pragma omp parallel for schedule(dynamic) reduction(min : failed)
+#pragma omp parallel for schedule(dynamic) reduction(min : failed)
     for (int64_t g = 0; g < s->graphs; g++) {
         const mba_graph_item item = mba_graph_set_item(s, g);
         if (f(val ? val + g * K : NULL, out + s->node_ptr[g] * (size_t)K, &item, K) != MBA_OK && g < failed) failed = g;
     }
     for (int64_t g = failed; g < s->graphs; g++) {
         const mba_graph_item item = mba_graph_set_item(s, g);
-        const mba_status     st   = f(val ? val + g * K : NULL, out + s->node_ptr[g] * (size_t)K, &item, K);
+        const mba_status     st = f(val ? val + g * K : NULL, out + s->node_ptr[g] * (size_t)K, &item, K);
         if (st != MBA_OK) return mba_where(st, "graph %" PRId64, g);
     }
     return MBA_OK;

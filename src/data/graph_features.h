@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* graph_features.h -- positional and structural features of nodes, computed once per graph.
  *
  *     MBA_TRY(mba_graph_lap(val, vec, nodes, edges, src, dst, 10));        // val (K), vec (nodes, K)

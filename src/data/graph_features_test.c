@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* graph_features_test.c -- Laplacian, walks and degree profiles against NumPy (tools/golden/graph_features.py), and the
  * eigen solver against the equations it solves. */
 #include <omp.h>
@@ -18,7 +19,7 @@ static double *load(const char *path, int64_t *rows, int64_t *columns)
     const mba_array *a = mba_npy_array(f);
     double          *x = malloc((size_t)a->elems * sizeof *x + 1);
     assert_ok(mba_array_read_f64(a, x, a->elems));
-    *rows    = a->shape[0];
+    *rows = a->shape[0];
     *columns = a->rank > 1 ? a->shape[1] : 1;
     mba_npy_close(f);
     return x;
@@ -43,7 +44,10 @@ static mba_graph_store *load_graphs(void)
         const mba_graph_item item = { .nodes = (int64_t)nodes[g], .edges = n, .src = src, .dst = dst };
         assert_ok(mba_graph_store_add(s, &item));
     }
-    free(nodes); free(edge); free(src); free(dst);
+    free(nodes);
+    free(edge);
+    free(src);
+    free(dst);
     return s;
 }
 
@@ -80,8 +84,9 @@ static void laplacian_agrees_with_numpy(void **state)
             }
         }
     }
-    assert_true(compared > 2000);                        // most of 2910 spaces lie below K
-    free(values); free(spaces);
+    assert_true(compared > 2000); // most of 2910 spaces lie below K
+    free(values);
+    free(spaces);
     mba_graph_store_destroy(s);
 }
 
@@ -107,7 +112,7 @@ static void degree_profiles_agree_with_numpy(void **state)
     double              *want = load(DATA "profiles.npy", &rows, &columns);
     for (int64_t g = 0; g < t->graphs; g++) {
         const mba_graph_item item = mba_graph_set_item(t, g);
-        float               *got  = malloc((size_t)item.nodes * MBA_DEGREE_PROFILE * sizeof *got);
+        float               *got = malloc((size_t)item.nodes * MBA_DEGREE_PROFILE * sizeof *got);
         assert_ok(mba_graph_degree_profile(got, item.nodes, item.edges, item.src, item.dst));
         for (int64_t i = 0; i < item.nodes * MBA_DEGREE_PROFILE; i++) {
             const double w = want[t->node_ptr[g] * MBA_DEGREE_PROFILE + (size_t)i];
@@ -151,7 +156,10 @@ static void check_eigen(int64_t n, int64_t k, int64_t rank)
             assert_near(s, i == j, 1e-14 * (double)n);
         }
     }
-    free(a); free(copy); free(val); free(vec);
+    free(a);
+    free(copy);
+    free(val);
+    free(vec);
 }
 
 static void eigenvectors_solve_their_equation(void **state)
@@ -160,7 +168,7 @@ static void eigenvectors_solve_their_equation(void **state)
     for (int64_t n = 1; n <= 12; n++)
         for (int64_t rank = 0; rank <= n; rank++) check_eigen(n, n, rank);
     check_eigen(100, 100, 100);
-    check_eigen(150, 10, 60);                            // zero ninety times
+    check_eigen(150, 10, 60); // zero ninety times
     check_eigen(300, 7, 20);
 }
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* graph_pack.c -- see graph_pack.h.
  *
  * Reading and writing share one description of the sections (`sections`): which there are and how large each must
@@ -15,8 +16,14 @@
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "sections are used where they lie");
 
 enum {
-    HEADER_BYTES = 128, ENTRY_BYTES = 32, SECTION_ALIGN = 64, SECTIONS = 11, VERSION = 1,
-    FLAG_UNDIRECTED = 1, FLAG_SORTED = 2, WIDTH_MAX = 1 << 20
+    HEADER_BYTES = 128,
+    ENTRY_BYTES = 32,
+    SECTION_ALIGN = 64,
+    SECTIONS = 11,
+    VERSION = 1,
+    FLAG_UNDIRECTED = 1,
+    FLAG_SORTED = 2,
+    WIDTH_MAX = 1 << 20
 };
 
 /* ---- checksums: eight bytes a step, one table for each place ---- */
@@ -34,13 +41,13 @@ static void make_tables(void)
     for (int k = 1; k < 8; k++)
         for (int i = 0; i < 256; i++) {
             const uint32_t r = crc_table[k - 1][i];
-            crc_table[k][i]  = r >> 8 ^ crc_table[0][r & 255];
+            crc_table[k][i] = r >> 8 ^ crc_table[0][r & 255];
         }
 }
 
 uint32_t mba_crc32(uint32_t crc, const void *bytes, size_t n)
 {
-    uint32_t (*const t)[256] = crc_table;
+    uint32_t(*const t)[256] = crc_table;
     pthread_once(&crc_ready, make_tables);
     const unsigned char *p = bytes;
     crc = ~crc;
@@ -48,9 +55,9 @@ uint32_t mba_crc32(uint32_t crc, const void *bytes, size_t n)
         uint32_t a, b;
         memcpy(&a, p, 4);
         memcpy(&b, p + 4, 4);
-        a  ^= crc;
-        crc = t[7][a & 255] ^ t[6][a >> 8 & 255] ^ t[5][a >> 16 & 255] ^ t[4][a >> 24] ^
-              t[3][b & 255] ^ t[2][b >> 8 & 255] ^ t[1][b >> 16 & 255] ^ t[0][b >> 24];
+        a ^= crc;
+        crc = t[7][a & 255] ^ t[6][a >> 8 & 255] ^ t[5][a >> 16 & 255] ^ t[4][a >> 24] ^ t[3][b & 255]
+              ^ t[2][b >> 8 & 255] ^ t[1][b >> 16 & 255] ^ t[0][b >> 24];
     }
     for (; n; n--, p++) crc = crc >> 8 ^ t[0][(crc ^ *p) & 255];
     return ~crc;
@@ -60,9 +67,9 @@ uint32_t mba_crc32(uint32_t crc, const void *bytes, size_t n)
 
 typedef struct section {
     char     tag[9];
-    uint64_t rows, row_bytes;                /* row_bytes 0: absent */
+    uint64_t rows, row_bytes; /* row_bytes 0: absent */
     bool     optional;
-    size_t   field;                          /* of mba_graph_set */
+    size_t   field; /* of mba_graph_set */
 } section;
 
 #define FIELD(name) offsetof(mba_graph_set, name)
@@ -74,14 +81,17 @@ static void sections(section out[SECTIONS], const mba_graph_set *s)
     const uint64_t        k = (uint64_t)f->lap_k, r = (uint64_t)f->rwse_k;
 
     const section all[SECTIONS] = {
-        { "NODEPTR", g + 1, 8, false, FIELD(node_ptr) }, { "EDGEPTR", g + 1, 8, false, FIELD(edge_ptr) },
-        { "EDGESRC", e, 4, false, FIELD(src) },          { "EDGEDST", e, 4, false, FIELD(dst) },
+        { "NODEPTR", g + 1, 8, false, FIELD(node_ptr) },
+        { "EDGEPTR", g + 1, 8, false, FIELD(edge_ptr) },
+        { "EDGESRC", e, 4, false, FIELD(src) },
+        { "EDGEDST", e, 4, false, FIELD(dst) },
         { "NODEFEAT", v, mba_graph_type_bytes(f->node_type) * (uint64_t)f->node_width, false, FIELD(node_feat) },
         { "EDGEFEAT", e, mba_graph_type_bytes(f->edge_type) * (uint64_t)f->edge_width, false, FIELD(edge_feat) },
         { "LABEL", f->node_labels ? v : g, mba_graph_type_bytes(f->label_type) * (uint64_t)f->label_width, false,
           FIELD(label) },
         { "SPLIT", g, 1, true, FIELD(split) },
-        { "LAPVAL", g, 4 * k, false, FIELD(lap_val) },   { "LAPVEC", v, 4 * k, false, FIELD(lap_vec) },
+        { "LAPVAL", g, 4 * k, false, FIELD(lap_val) },
+        { "LAPVEC", v, 4 * k, false, FIELD(lap_vec) },
         { "RWSE", v, 4 * r, false, FIELD(rwse) },
     };
     memcpy(out, all, sizeof all);
@@ -100,7 +110,7 @@ static void set_field(mba_graph_set *s, const section *c, const void *p) { memcp
 
 struct mba_graph_pack {
     char                *name;
-    mba_map              map;                /* zeroed where the bytes are somebody else's */
+    mba_map              map; /* zeroed where the bytes are somebody else's */
     const unsigned char *bytes;
     size_t               n;
     mba_graph_set        set;
@@ -122,21 +132,25 @@ static uint64_t wide(const mba_graph_pack *p, size_t at)
 
 static mba_status wrong(const mba_graph_pack *p, const char *why)
 {
-    return mba_fail(MBA_E_FORMAT, "'%s' is not a sound file of graphs (GRAPHPK1)\nwhy: %s\n"
-                    "fix: make it again, for example with tools/pyg_to_graphpk.py", p->name, why);
+    return mba_fail(MBA_E_FORMAT,
+                    "'%s' is not a sound file of graphs (GRAPHPK1)\nwhy: %s\n"
+                    "fix: make it again, for example with tools/pyg_to_graphpk.py",
+                    p->name, why);
 }
 
 static mba_status wrong_section(const mba_graph_pack *p, const char *tag, const char *why)
 {
-    return mba_fail(MBA_E_FORMAT, "'%s' is not a sound file of graphs (GRAPHPK1)\nwhy: section %s %s\n"
-                    "fix: make it again, for example with tools/pyg_to_graphpk.py", p->name, tag, why);
+    return mba_fail(MBA_E_FORMAT,
+                    "'%s' is not a sound file of graphs (GRAPHPK1)\nwhy: section %s %s\n"
+                    "fix: make it again, for example with tools/pyg_to_graphpk.py",
+                    p->name, tag, why);
 }
 
 /* A width and its type: both or neither. */
 static bool read_width(const mba_graph_pack *p, size_t at, int64_t *width, mba_graph_type *type)
 {
     *width = word(p, at);
-    *type  = MBA_GRAPH_NONE;
+    *type = MBA_GRAPH_NONE;
     if (*width > WIDTH_MAX || word(p, at + 4) >= MBA_GRAPH_TYPES) return false;
     *type = (mba_graph_type)word(p, at + 4);
     return (*width > 0) == (*type != MBA_GRAPH_NONE);
@@ -156,9 +170,9 @@ static mba_status read_form(mba_graph_pack *p)
     if (word(p, 72) > WIDTH_MAX || word(p, 76) > WIDTH_MAX)
         return wrong(p, "K of its positional features is impossible");
     f->node_labels = word(p, 56) == 1;
-    f->classes     = word(p, 68);
-    f->lap_k       = word(p, 72);
-    f->rwse_k      = word(p, 76);
+    f->classes = word(p, 68);
+    f->lap_k = word(p, 72);
+    f->rwse_k = word(p, 76);
     return MBA_OK;
 }
 
@@ -166,9 +180,10 @@ static mba_status read_header(mba_graph_pack *p)
 {
     if (p->n < HEADER_BYTES || memcmp(p->bytes, "GRAPHPK1", 8)) return wrong(p, "it does not begin as such a file");
     if (word(p, 8) != VERSION)
-        return mba_fail(MBA_E_UNSUPPORTED, "'%s' is a file of graphs of version %" PRIu32 "\n"
-                        "why: version 1 is known here\nfix: make it again with the tools of this version", p->name,
-                        word(p, 8));
+        return mba_fail(MBA_E_UNSUPPORTED,
+                        "'%s' is a file of graphs of version %" PRIu32 "\n"
+                        "why: version 1 is known here\nfix: make it again with the tools of this version",
+                        p->name, word(p, 8));
     if (word(p, 12) & ~(uint32_t)(FLAG_UNDIRECTED | FLAG_SORTED)) return wrong(p, "it has flags that do not exist");
     for (size_t i = 84; i < HEADER_BYTES; i++)
         if (p->bytes[i]) return wrong(p, "the end of its header is not zero");
@@ -176,10 +191,10 @@ static mba_status read_header(mba_graph_pack *p)
     if (wide(p, 16) > p->n / 16 || wide(p, 32) > p->n / 8 || wide(p, 24) > INT64_MAX / 2 / WIDTH_MAX)
         return wrong(p, "it counts more graphs, nodes or edges than its size allows");
     p->set.undirected = word(p, 12) & FLAG_UNDIRECTED;
-    p->set.sorted     = word(p, 12) & FLAG_SORTED;
-    p->set.graphs     = (int64_t)wide(p, 16);
-    p->set.nodes      = (int64_t)wide(p, 24);
-    p->set.edges      = (int64_t)wide(p, 32);
+    p->set.sorted = word(p, 12) & FLAG_SORTED;
+    p->set.graphs = (int64_t)wide(p, 16);
+    p->set.nodes = (int64_t)wide(p, 24);
+    p->set.edges = (int64_t)wide(p, 32);
     return read_form(p);
 }
 
@@ -209,8 +224,8 @@ static mba_status read_sections(mba_graph_pack *p)
         return wrong(p, "its number of sections is impossible");
     for (uint32_t i = 0; i < count; i++) {
         const size_t entry = HEADER_BYTES + i * (size_t)ENTRY_BYTES;
-        const char  *tag   = (const char *)p->bytes + entry;
-        int          k     = 0;
+        const char  *tag = (const char *)p->bytes + entry;
+        int          k = 0;
         while (k < SECTIONS && strncmp(all[k].tag, tag, 8)) k++;
         if (k == SECTIONS) return wrong_section(p, mba_quote_bytes(tag, strnlen(tag, 8)).text, "does not exist");
         MBA_TRY(read_section(p, &all[k], entry));
@@ -231,14 +246,14 @@ static mba_status read_pack(mba_graph_pack *p)
 
 static mba_status open_pack(mba_graph_pack **out, const char *name, const void *bytes, size_t n, mba_map map)
 {
-    mba_graph_pack *p  = calloc(1, sizeof *p);
+    mba_graph_pack *p = calloc(1, sizeof *p);
     mba_status      st = MBA_OK;
     if (p) *p = (mba_graph_pack){ .name = strdup(name), .map = map, .bytes = bytes, .n = n };
-    else   mba_file_unmap(&map);
+    else mba_file_unmap(&map);
     if (!p || !p->name) st = mba_fail(MBA_E_NOMEM, "no memory to open '%s'", name);
     if (st == MBA_OK) st = read_pack(p);
     if (st == MBA_OK) *out = p;
-    else              mba_graph_pack_close(p);
+    else mba_graph_pack_close(p);
     return st;
 }
 
@@ -272,10 +287,19 @@ static void put_wide(unsigned char *p, uint64_t v) { memcpy(p, &v, sizeof v); }
 
 static void make_header(unsigned char *head, const mba_graph_set *s, uint32_t count)
 {
-    const mba_graph_form *f        = &s->form;
+    const mba_graph_form *f = &s->form;
     const uint32_t        fields[] = {
-        (uint32_t)f->node_width, f->node_type, (uint32_t)f->edge_width, f->edge_type, f->node_labels,
-        (uint32_t)f->label_width, f->label_type, (uint32_t)f->classes, (uint32_t)f->lap_k, (uint32_t)f->rwse_k, count,
+               (uint32_t)f->node_width,
+               f->node_type,
+               (uint32_t)f->edge_width,
+               f->edge_type,
+               f->node_labels,
+               (uint32_t)f->label_width,
+               f->label_type,
+               (uint32_t)f->classes,
+               (uint32_t)f->lap_k,
+               (uint32_t)f->rwse_k,
+               count,
     };
     memcpy(head, "GRAPHPK1", 8);
     put_word(head + 8, VERSION);
@@ -291,13 +315,13 @@ static size_t padding(size_t at) { return (SECTION_ALIGN - at % SECTION_ALIGN) %
 static mba_status write_sections(mba_writer *w, const mba_graph_set *s)
 {
     static const unsigned char zero[SECTION_ALIGN];
-    unsigned char head[HEADER_BYTES + SECTIONS * ENTRY_BYTES] = { 0 };
-    section  all[SECTIONS];
-    uint32_t count = 0;
+    unsigned char              head[HEADER_BYTES + SECTIONS * ENTRY_BYTES] = { 0 };
+    section                    all[SECTIONS];
+    uint32_t                   count = 0;
     sections(all, s);
-    for (int k = 0; k < SECTIONS; k++)                       // those that are absent fall out
+    for (int k = 0; k < SECTIONS; k++) // those that are absent fall out
         if (all[k].row_bytes && get_field(s, &all[k])) all[count++] = all[k];
-    size_t at = HEADER_BYTES + count * (size_t)ENTRY_BYTES;
+    size_t       at = HEADER_BYTES + count * (size_t)ENTRY_BYTES;
     const size_t head_bytes = at;
     make_header(head, s, count);
     for (uint32_t k = 0; k < count; k++) {
@@ -325,7 +349,7 @@ mba_status mba_graph_pack_write(const char *path, const mba_graph_set *s)
 {
     mba_assert(s->form.has_split == (s->split != NULL));
     MBA_TRY(mba_graph_set_check(s, path));
-    mba_writer *w  = NULL;
+    mba_writer *w = NULL;
     mba_status  st = mba_writer_create(&w, path);
     if (st == MBA_OK) st = write_sections(w, s);
     if (st == MBA_OK) st = mba_writer_commit(w);

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* graph_pack.h -- a collection of graphs in one file, mapped: the container GRAPHPK1.
  *
  *     mba_graph_pack *p;
@@ -29,13 +30,13 @@
 typedef struct mba_graph_pack mba_graph_pack;
 
 /* MBA_E_FORMAT: damaged, with the first thing that is wrong; MBA_E_UNSUPPORTED: another version. */
-MBA_MUST mba_status  mba_graph_pack_open(mba_graph_pack **out, const char *path);
+MBA_MUST mba_status mba_graph_pack_open(mba_graph_pack **out, const char *path);
 /* The same from memory, which is 8-byte aligned and must outlive the pack; `name` is for messages. */
 MBA_MUST mba_status  mba_graph_pack_open_bytes(mba_graph_pack **out, const char *name, const void *bytes, size_t n);
 void                 mba_graph_pack_close(mba_graph_pack *p);
 const mba_graph_set *mba_graph_pack_set(const mba_graph_pack *p);
 
-MBA_MUST mba_status  mba_graph_pack_write(const char *path, const mba_graph_set *s);
+MBA_MUST mba_status mba_graph_pack_write(const char *path, const mba_graph_set *s);
 
 /* CRC-32 (polynomial 0xEDB88320 reflected, inverted at both ends) of `n` more bytes; begin with 0. */
 uint32_t mba_crc32(uint32_t crc, const void *bytes, size_t n);

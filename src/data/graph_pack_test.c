@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* graph_pack_test.c -- the container: what is written is read, what is damaged is refused with its reason. */
 #include "tests/test.h"
 #include "tests/scratch.h"
@@ -6,20 +7,32 @@
 #include "data/graph_pack.h"
 
 /* Two graphs: 0 -> 1, 1 -> 0, 2 -> 1 on three nodes; one node without edges. */
-static const uint32_t src[] = { 1, 0, 2 }, dst[] = { 0, 1, 1 };
-static const float    node_feat[] = { 1, 2, 3, 4, 5, 6 }, edge_feat[] = { 7, 8, 9 }, label[] = { 1, NAN, 0, 1 };
-static const uint8_t  bytes_feat[] = { 1, 2, 3, 4, 5, 6 };
+static const uint32_t       src[] = { 1, 0, 2 }, dst[] = { 0, 1, 1 };
+static const float          node_feat[] = { 1, 2, 3, 4, 5, 6 }, edge_feat[] = { 7, 8, 9 }, label[] = { 1, NAN, 0, 1 };
+static const uint8_t        bytes_feat[] = { 1, 2, 3, 4, 5, 6 };
 static const mba_graph_form full = {
-    .node_width = 2, .node_type = MBA_GRAPH_F32, .edge_width = 1, .edge_type = MBA_GRAPH_F32, .label_width = 2,
-    .label_type = MBA_GRAPH_F32, .classes = 2, .has_split = true,
+    .node_width = 2,
+    .node_type = MBA_GRAPH_F32,
+    .edge_width = 1,
+    .edge_type = MBA_GRAPH_F32,
+    .label_width = 2,
+    .label_type = MBA_GRAPH_F32,
+    .classes = 2,
+    .has_split = true,
 };
 
 static mba_graph_store *make_store(void)
 {
     mba_graph_store *s;
     assert_ok(mba_graph_store_create(&s, &full));
-    assert_ok(mba_graph_store_add(s, &(mba_graph_item){ .nodes = 3, .edges = 3, .src = src, .dst = dst,
-              .node_feat = node_feat, .edge_feat = edge_feat, .label = label, .split = MBA_SPLIT_VALID }));
+    assert_ok(mba_graph_store_add(s, &(mba_graph_item){ .nodes = 3,
+                                                        .edges = 3,
+                                                        .src = src,
+                                                        .dst = dst,
+                                                        .node_feat = node_feat,
+                                                        .edge_feat = edge_feat,
+                                                        .label = label,
+                                                        .split = MBA_SPLIT_VALID }));
     assert_ok(mba_graph_store_add(s, &(mba_graph_item){ .nodes = 1, .node_feat = node_feat, .label = label + 2 }));
     float *val, *vec, *rwse;
     assert_ok(mba_graph_store_add_lap(&val, &vec, s, 2));
@@ -69,7 +82,7 @@ static void what_is_written_is_read(void **state)
     assert_ok(mba_graph_pack_open(&p, scratch("a.graphpk")));
     assert_same_set(mba_graph_store_set(s), mba_graph_pack_set(p));
     const mba_graph_item first = mba_graph_set_item(mba_graph_pack_set(p), 0);
-    const mba_graph_item g     = mba_graph_set_item(mba_graph_pack_set(p), 1);
+    const mba_graph_item g = mba_graph_set_item(mba_graph_pack_set(p), 1);
     assert_true(g.nodes == 1 && g.edges == 0 && ((const float *)g.label)[1] == 1 && isnan(g.lap_val[1]));
     assert_true(g.split == MBA_SPLIT_TRAIN && first.split == MBA_SPLIT_VALID && g.rwse[0] == 9.0f / 12);
     mba_graph_pack_close(p);
@@ -120,7 +133,7 @@ static void direction_and_order_are_noticed(void **state)
     mba_graph_store *s;
     assert_ok(mba_graph_store_create(&s, &(mba_graph_form){ .node_width = 3, .node_type = MBA_GRAPH_U8 }));
     const uint32_t a[] = { 1, 0 }, b[] = { 0, 1 };
-    mba_graph_item g   = { .nodes = 2, .edges = 2, .src = a, .dst = b, .node_feat = bytes_feat };
+    mba_graph_item g = { .nodes = 2, .edges = 2, .src = a, .dst = b, .node_feat = bytes_feat };
     assert_ok(mba_graph_store_add(s, &g));
     assert_true(mba_graph_store_set(s)->undirected && mba_graph_store_set(s)->sorted);
     g.src = b;
@@ -139,8 +152,14 @@ static void loops_and_repeated_edges_are_sorted(void **state)
     (void)state;
     static const uint64_t node_ptr[] = { 0, 2, 4 }, edge_ptr[] = { 0, 4, 6 };
     static const uint32_t from[] = { 0, 0, 1, 1, 0, 1 }, to[] = { 0, 0, 0, 1, 0, 0 }, back[] = { 0, 1, 0, 1, 0, 1 };
-    mba_graph_set s = { .graphs = 2, .nodes = 4, .edges = 6, .sorted = true, .node_ptr = node_ptr, .edge_ptr = edge_ptr,
-                        .src = from, .dst = to };
+    mba_graph_set         s = { .graphs = 2,
+                                .nodes = 4,
+                                .edges = 6,
+                                .sorted = true,
+                                .node_ptr = node_ptr,
+                                .edge_ptr = edge_ptr,
+                                .src = from,
+                                .dst = to };
     assert_ok(mba_graph_set_check(&s, "s"));
     s.src = back;
     assert_fails(mba_graph_set_check(&s, "s"), MBA_E_FORMAT, "graph 0: its edges are not sorted by target and source");
@@ -152,7 +171,7 @@ static void a_graph_has_no_more_than_fits_an_int(void **state)
 {
     (void)state;
     static const uint64_t none[] = { 0, 0 }, most[] = { 0, INT32_MAX }, more[] = { 0, (uint64_t)INT32_MAX + 1 };
-    mba_graph_set s = { .graphs = 1, .nodes = INT32_MAX, .node_ptr = most, .edge_ptr = none };
+    mba_graph_set         s = { .graphs = 1, .nodes = INT32_MAX, .node_ptr = most, .edge_ptr = none };
     assert_ok(mba_graph_set_check(&s, "s"));
     s.nodes++;
     assert_fails(mba_graph_set_check(&s, "s"), MBA_E_FORMAT, "graph 0: its nodes end at 2147483647, not at 2147483648");
@@ -170,21 +189,25 @@ static void a_label_is_one_of_the_classes(void **state)
     int32_t               whole[] = { 0, 1, 2 };
     uint8_t               small[] = { 0, 1, 2 };
 
-    mba_graph_set s = { .graphs = 2, .nodes = 3, .node_ptr = node_ptr, .edge_ptr = edge_ptr, .label = whole,
+    mba_graph_set s = { .graphs = 2,
+                        .nodes = 3,
+                        .node_ptr = node_ptr,
+                        .edge_ptr = edge_ptr,
+                        .label = whole,
                         .form = { .label_width = 1, .label_type = MBA_GRAPH_I32, .classes = 3, .node_labels = true } };
     assert_ok(mba_graph_set_check(&s, "s"));
     s.form.classes = 2;
     assert_fails(mba_graph_set_check(&s, "s"), MBA_E_FORMAT, "graph 1: label 0 of its row 1 is not one of 2 classes");
-    s.form.node_labels = false;                              // one a graph: the third is not looked at
+    s.form.node_labels = false; // one a graph: the third is not looked at
     assert_ok(mba_graph_set_check(&s, "s"));
     whole[0] = -1;
     assert_fails(mba_graph_set_check(&s, "s"), MBA_E_FORMAT, "graph 0: label 0 of its row 0");
     s.form.label_type = MBA_GRAPH_U8;
-    s.label           = small;
+    s.label = small;
     assert_ok(mba_graph_set_check(&s, "s"));
     small[1] = 2;
     assert_fails(mba_graph_set_check(&s, "s"), MBA_E_FORMAT, "graph 1: label 0 of its row 0 is not one of 2 classes");
-    s.form.classes = 0;                                      // no classes but numbers
+    s.form.classes = 0; // no classes but numbers
     assert_ok(mba_graph_set_check(&s, "s"));
 }
 
@@ -194,8 +217,14 @@ static mba_status add(float feature, uint32_t target, float class, int split)
     const float      f[] = { 0, 0, 0, feature, 0, 0 }, y[] = { 0, class };
     const uint32_t   to[] = { 0, 1, target };
     assert_ok(mba_graph_store_create(&s, &full));
-    mba_status st = mba_graph_store_add(s, &(mba_graph_item){ .nodes = 3, .edges = 3, .src = src, .dst = to,
-        .node_feat = f, .edge_feat = edge_feat, .label = y, .split = (mba_graph_split)split });
+    mba_status st = mba_graph_store_add(s, &(mba_graph_item){ .nodes = 3,
+                                                              .edges = 3,
+                                                              .src = src,
+                                                              .dst = to,
+                                                              .node_feat = f,
+                                                              .edge_feat = edge_feat,
+                                                              .label = y,
+                                                              .split = (mba_graph_split)split });
     assert_int_equal(mba_graph_store_set(s)->graphs, st == MBA_OK);
     mba_graph_store_destroy(s);
     return st;
@@ -221,8 +250,8 @@ static size_t        file_bytes;
 
 static void load(void)
 {
-    char  *text;
-    size_t n;
+    char            *text;
+    size_t           n;
     mba_graph_store *s = make_store();
     assert_ok(mba_graph_pack_write(scratch("c.graphpk"), mba_graph_store_set(s)));
     assert_ok(mba_file_read(&text, &n, scratch("c.graphpk"), sizeof file));
@@ -234,7 +263,7 @@ static void load(void)
 
 static mba_status open_file(size_t n)
 {
-    mba_graph_pack *p  = NULL;
+    mba_graph_pack *p = NULL;
     mba_status      st = mba_graph_pack_open_bytes(&p, "file", file, n);
     mba_graph_pack_close(p);
     return st;
@@ -281,7 +310,7 @@ static void a_damaged_header_is_refused(void **state)
     scratch_make();
     load();
     assert_ok(open_file(file_bytes));
-    for (size_t n = 0; n < file_bytes; n++)                       // no beginning of a file is a file
+    for (size_t n = 0; n < file_bytes; n++) // no beginning of a file is a file
         assert_fails(open_file(n), MBA_E_FORMAT, "not a sound file of graphs");
     assert_fails(damage_header(7, '2', 1), MBA_E_FORMAT, "does not begin");
     assert_fails(damage_header(8, 2, 4), MBA_E_UNSUPPORTED, "version 2");
@@ -338,15 +367,14 @@ static void a_damaged_section_is_refused(void **state)
 static void checksums_are_the_known_ones(void **state)
 {
     (void)state;
-    assert_true(mba_crc32(0, "123456789", 9) == 0xCBF43926u);              // the check value of CRC-32
+    assert_true(mba_crc32(0, "123456789", 9) == 0xCBF43926u); // the check value of CRC-32
     assert_true(mba_crc32(mba_crc32(0, "12345", 5), "6789", 4) == 0xCBF43926u);
     assert_true(mba_crc32(0, "", 0) == 0);
 }
 
 MBA_TEST_MAIN(cmocka_unit_test(what_is_written_is_read), cmocka_unit_test(a_bare_collection_is_enough),
-              cmocka_unit_test(a_file_by_python_is_read),
-              cmocka_unit_test(direction_and_order_are_noticed),
-              cmocka_unit_test(loops_and_repeated_edges_are_sorted), cmocka_unit_test(a_graph_has_no_more_than_fits_an_int),
-              cmocka_unit_test(a_label_is_one_of_the_classes),
+              cmocka_unit_test(a_file_by_python_is_read), cmocka_unit_test(direction_and_order_are_noticed),
+              cmocka_unit_test(loops_and_repeated_edges_are_sorted),
+              cmocka_unit_test(a_graph_has_no_more_than_fits_an_int), cmocka_unit_test(a_label_is_one_of_the_classes),
               cmocka_unit_test(a_store_refuses_what_a_pack_may_not_hold), cmocka_unit_test(a_damaged_header_is_refused),
               cmocka_unit_test(a_damaged_section_is_refused), cmocka_unit_test(checksums_are_the_known_ones))

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* graph_readers.h -- collections of graphs as others publish them, read into memory.
  *
  *     mba_graph_store *s;
@@ -16,10 +17,10 @@
 #include "data/number_table.h"
 
 /* The text format of TUDataset, files DS_*.txt: in a folder DS, or by themselves in any folder or its raw/ (as PyTorch
- * Geometric has them). Class labels become 0 .. C-1 in ascending order; graph attributes, where they exist, replace them
- * as regression targets. Features are f32: attributes first, then one-hot labels; of nodes that have neither, the local
- * degree profile (graph_features.h). Self loops are dropped, of an edge that is listed twice the first stays, edges are
- * sorted by target and source. */
+ * Geometric has them). Class labels become 0 .. C-1 in ascending order; graph attributes, where they exist, replace
+ * them as regression targets. Features are f32: attributes first, then one-hot labels; of nodes that have neither, the
+ * local degree profile (graph_features.h). Self loops are dropped, of an edge that is listed twice the first stays,
+ * edges are sorted by target and source. */
 MBA_MUST mba_status mba_tu_dataset_read(mba_graph_store **out, const char *folder);
 bool                mba_is_tu_dataset(const char *folder);
 
@@ -31,10 +32,10 @@ MBA_MUST mba_status mba_pyg_refuse(const char *path);
 /* The CSV format of OGB graph collections, in a folder with raw/ and split/. Files may end in .gz. Features are i32
  * where all are whole, else f32. */
 typedef struct mba_ogb_options {
-    const char *scheme;                      /* split/<scheme>/{train,valid,test}.csv; NULL: no split */
-    int64_t     classes;                     /* 0: regression, or MBA_OGB_BY_VALUE. One column of classes gives i32, several
+    const char *scheme;   /* split/<scheme>/{train,valid,test}.csv; NULL: no split */
+    int64_t     classes;  /* 0: regression, or MBA_OGB_BY_VALUE. One column of classes gives i32, several
                                                 f32 with NaN for missing */
-    bool        directed;                    /* edges as they are; otherwise each is followed by its reverse */
+    bool        directed; /* edges as they are; otherwise each is followed by its reverse */
 } mba_ogb_options;
 
 /* The labels tell: whole numbers from 0 on in one column are classes, 0 and 1 (and nan) in several are tasks of two. */
@@ -50,14 +51,29 @@ MBA_MUST mba_status mba_malnet_read(mba_graph_store **out, const char *graphs, c
 /* ---- the same from memory, for tests ---- */
 
 enum {
-    MBA_TU_EDGES, MBA_TU_INDICATOR, MBA_TU_GRAPH_LABELS, MBA_TU_GRAPH_ATTRIBUTES, MBA_TU_NODE_LABELS,
-    MBA_TU_NODE_ATTRIBUTES, MBA_TU_EDGE_LABELS, MBA_TU_EDGE_ATTRIBUTES, MBA_TU_FILES
+    MBA_TU_EDGES,
+    MBA_TU_INDICATOR,
+    MBA_TU_GRAPH_LABELS,
+    MBA_TU_GRAPH_ATTRIBUTES,
+    MBA_TU_NODE_LABELS,
+    MBA_TU_NODE_ATTRIBUTES,
+    MBA_TU_EDGE_LABELS,
+    MBA_TU_EDGE_ATTRIBUTES,
+    MBA_TU_FILES
 };
 MBA_MUST mba_status mba__tu_from_texts(mba_graph_store **out, const mba_named_text text[MBA_TU_FILES]);
 
 enum {
-    MBA_OGB_NODE_COUNT, MBA_OGB_EDGE_COUNT, MBA_OGB_EDGES, MBA_OGB_LABELS, MBA_OGB_NODE_FEAT, MBA_OGB_EDGE_FEAT,
-    MBA_OGB_TRAIN, MBA_OGB_VALID, MBA_OGB_TEST, MBA_OGB_FILES
+    MBA_OGB_NODE_COUNT,
+    MBA_OGB_EDGE_COUNT,
+    MBA_OGB_EDGES,
+    MBA_OGB_LABELS,
+    MBA_OGB_NODE_FEAT,
+    MBA_OGB_EDGE_FEAT,
+    MBA_OGB_TRAIN,
+    MBA_OGB_VALID,
+    MBA_OGB_TEST,
+    MBA_OGB_FILES
 };
 MBA_MUST mba_status mba__ogb_from_texts(mba_graph_store **out, const mba_named_text text[MBA_OGB_FILES],
                                         const mba_ogb_options *options);

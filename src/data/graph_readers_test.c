@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* graph_readers_test.c -- TUDataset, OGB and MalNet collections by hand: read as they should be, damage told apart. */
 #include "tests/test.h"
 #include "tests/scratch.h"
@@ -54,15 +55,17 @@ static void tables_are_read(void **state)
     assert_fails(table(&t, "1.5\n", (mba_number_table_form){ .whole = true }), MBA_E_FORMAT, "not a whole number");
     assert_fails(table(&t, "1e17\n", (mba_number_table_form){ .whole = true }), MBA_E_FORMAT, "too large");
     assert_fails(table(&t, "1,\n", (mba_number_table_form){ 0 }), MBA_E_FORMAT, "'' is not a number");
-    assert_fails(table(&t, "1 2,3\n", (mba_number_table_form){ .missing = true }), MBA_E_FORMAT, "two values in one field");
+    assert_fails(table(&t, "1 2,3\n", (mba_number_table_form){ .missing = true }), MBA_E_FORMAT,
+                 "two values in one field");
 }
 
 static void compressed_files_are_read_or_refused(void **state)
 {
     (void)state;
-    static const unsigned char gz[] = {          // printf '1,2\n3,4\n' | gzip -n
-        0x1f, 0x8b, 0x08, 0, 0, 0, 0, 0, 0, 0x03, 0x33, 0xd4, 0x31, 0xe2,
-        0x32, 0xd6, 0x31, 0xe1, 0x02, 0x00, 0x47, 0x93, 0x6c, 0xaf, 0x08, 0, 0, 0,
+    static const unsigned char gz[] = {
+        // printf '1,2\n3,4\n' | gzip -n
+        0x1f, 0x8b, 0x08, 0,    0,    0,    0,    0,    0,    0x03, 0x33, 0xd4, 0x31, 0xe2,
+        0x32, 0xd6, 0x31, 0xe1, 0x02, 0x00, 0x47, 0x93, 0x6c, 0xaf, 0x08, 0,    0,    0,
     };
     mba_number_table t;
     scratch_make();
@@ -71,7 +74,7 @@ static void compressed_files_are_read_or_refused(void **state)
         assert_int_equal(fwrite(gz, 1, n, f), n);
         fclose(f);
         const mba_status st = mba_number_table_load(&t, scratch("t.gz"), &(mba_number_table_form){ .columns = 2 });
-        if (st == MBA_E_UNSUPPORTED) break;                          // built without zlib
+        if (st == MBA_E_UNSUPPORTED) break; // built without zlib
         if (n < sizeof gz) assert_fails(st, MBA_E_FORMAT, "cannot be unpacked");
         if (n < sizeof gz) continue;
         assert_ok(st);
@@ -84,13 +87,14 @@ static void compressed_files_are_read_or_refused(void **state)
 /* A thousand times what the file is: no table needs that, and memory is bounded before it is unpacked. */
 static void a_bomb_is_refused(void **state)
 {
-    char      line[4096];
+    char             line[4096];
     mba_number_table t;
     (void)state;
     scratch_make();
     snprintf(line, sizeof line, "yes 0,0 | head -c 70000000 | gzip -n >'%s'", scratch("bomb.gz"));
     if (system(line) == 0)
-        assert_fails(mba_number_table_load(&t, scratch("bomb.gz"), &(mba_number_table_form){ .columns = 2 }), MBA_E_UNSUPPORTED, "");
+        assert_fails(mba_number_table_load(&t, scratch("bomb.gz"), &(mba_number_table_form){ .columns = 2 }),
+                     MBA_E_UNSUPPORTED, "");
     scratch_remove();
 }
 
@@ -102,15 +106,16 @@ static mba_named_text tu[MBA_TU_FILES];
 static void reset_tu(void)
 {
     static const char *const text[MBA_TU_FILES] = {
-        [MBA_TU_EDGES]           = "4, 5\n1, 2\n2, 1\n5, 4\r\n3, 3\n1, 2\n2, 3",
-        [MBA_TU_INDICATOR]       = "1\n1\n1\n2\n2\n",
-        [MBA_TU_GRAPH_LABELS]    = "1\n-1\n",
-        [MBA_TU_NODE_LABELS]     = "5,0\n6,0\n5,2\n5,0\n5,0\n",
+        [MBA_TU_EDGES] = "4, 5\n1, 2\n2, 1\n5, 4\r\n3, 3\n1, 2\n2, 3",
+        [MBA_TU_INDICATOR] = "1\n1\n1\n2\n2\n",
+        [MBA_TU_GRAPH_LABELS] = "1\n-1\n",
+        [MBA_TU_NODE_LABELS] = "5,0\n6,0\n5,2\n5,0\n5,0\n",
         [MBA_TU_NODE_ATTRIBUTES] = "0.5\n1.5\n2.5\n3.5\n4.5\n",
-        [MBA_TU_EDGE_LABELS]     = "1\n2\n1\n1\n1\n1\n3\n",
+        [MBA_TU_EDGE_LABELS] = "1\n2\n1\n1\n1\n1\n3\n",
     };
-    static const char *const names[MBA_TU_FILES] = { "A", "indicator", "labels", "attributes", "node labels",
-                                                     "node attributes", "edge labels", "edge attributes" };
+    static const char *const names[MBA_TU_FILES] = {
+        "A", "indicator", "labels", "attributes", "node labels", "node attributes", "edge labels", "edge attributes"
+    };
     for (int k = 0; k < MBA_TU_FILES; k++) tu[k] = (mba_named_text){ names[k], text[k], text[k] ? strlen(text[k]) : 0 };
 }
 
@@ -119,7 +124,7 @@ static mba_status tu_with(int file, const char *text)
 {
     mba_graph_store *s = NULL;
     reset_tu();
-    tu[file].text  = text;
+    tu[file].text = text;
     tu[file].bytes = text ? strlen(text) : 0;
     const mba_status st = mba__tu_from_texts(&s, tu);
     mba_graph_store_destroy(s);
@@ -136,8 +141,8 @@ static void a_tu_dataset_is_read(void **state)
     assert_true(t->graphs == 2 && t->nodes == 5 && t->edges == 5 && t->sorted && !t->undirected);
     assert_true(t->form.classes == 2 && t->form.node_width == 1 + 2 + 3 && t->form.edge_width == 3);
     const int32_t *y = t->label;
-    assert_true(y[0] == 1 && y[1] == 0);                             // -1 becomes 0, 1 becomes 1
-    const mba_graph_item a = mba_graph_set_item(t, 0), b = mba_graph_set_item(t, 1);
+    assert_true(y[0] == 1 && y[1] == 0); // -1 becomes 0, 1 becomes 1
+    const mba_graph_item  a = mba_graph_set_item(t, 0), b = mba_graph_set_item(t, 1);
     static const uint32_t src[] = { 1, 0, 1 }, dst[] = { 0, 1, 2 };
     assert_true(a.nodes == 3 && a.edges == 3 && b.nodes == 2 && b.edges == 2);
     assert_memory_equal(a.src, src, sizeof src);
@@ -145,7 +150,7 @@ static void a_tu_dataset_is_read(void **state)
     assert_true(b.src[0] == 1 && b.dst[0] == 0 && b.src[1] == 0 && b.dst[1] == 1);
     static const float third[] = { 2.5f, 1, 0, 0, 0, 1 }, edges[] = { 1, 0, 0, 0, 1, 0, 0, 0, 1 };
     assert_memory_equal((const float *)a.node_feat + 12, third, sizeof third);
-    assert_memory_equal(a.edge_feat, edges, sizeof edges);           // of 1 -> 2 the first copy: label 2
+    assert_memory_equal(a.edge_feat, edges, sizeof edges); // of 1 -> 2 the first copy: label 2
     mba_graph_store_destroy(s);
     reset_tu();
     tu[MBA_TU_GRAPH_ATTRIBUTES] = (mba_named_text){ "attributes", "0.5,1\n1.5,2\n", 12 };
@@ -195,19 +200,19 @@ static void a_tu_folder_is_read(void **state)
     snprintf(folder, sizeof folder, "%s/", scratch("DS"));
     assert_ok(mba_tu_dataset_read(&s, folder));
     assert_true(mba_graph_store_set(s)->edges == 2 && mba_graph_store_set(s)->undirected);
-    assert_int_equal(mba_graph_store_set(s)->form.node_width, 5);             // degrees, where there is nothing else
+    assert_int_equal(mba_graph_store_set(s)->form.node_width, 5); // degrees, where there is nothing else
     static const float around[10] = { 1, 1, 1, 1, 0, 1, 1, 1, 1, 0 };
     assert_memory_equal(mba_graph_store_set(s)->node_feat, around, sizeof around);
     mba_graph_store_destroy(s);
-    assert_int_equal(rename(scratch("DS"), scratch("mine")), 0);              // renamed
+    assert_int_equal(rename(scratch("DS"), scratch("mine")), 0); // renamed
     assert_ok(mba_tu_dataset_read(&s, scratch("mine")));
     mba_graph_store_destroy(s);
     put("geometric/processed/data.pt", "");
-    assert_int_equal(rename(scratch("mine"), scratch("geometric/raw")), 0);   // as PyTorch Geometric keeps it
+    assert_int_equal(rename(scratch("mine"), scratch("geometric/raw")), 0); // as PyTorch Geometric keeps it
     assert_true(mba_is_tu_dataset(scratch("geometric")));
     assert_ok(mba_tu_dataset_read(&s, scratch("geometric")));
     mba_graph_store_destroy(s);
-    put("geometric/raw/OTHER_graph_indicator.txt", "1\n1\n");                // which of the two?
+    put("geometric/raw/OTHER_graph_indicator.txt", "1\n1\n"); // which of the two?
     assert_false(mba_is_tu_dataset(scratch("geometric")));
     unlink(scratch("geometric/raw/OTHER_graph_indicator.txt"));
     assert_int_equal(rename(scratch("geometric/raw"), scratch("DS")), 0);
@@ -265,9 +270,13 @@ static void an_ogb_collection_is_read(void **state)
 static void labels_of_an_ogb_collection_tell_their_classes(void **state)
 {
     (void)state;
-    static const struct { const char *labels; int64_t classes; mba_graph_type type; } cases[] = {
-        { "1,\n0,1\n", 2, MBA_GRAPH_F32 }, { "1\n0\n", 2, MBA_GRAPH_I32 },    { "0\n36\n", 37, MBA_GRAPH_I32 },
-        { "0\n0\n", 2, MBA_GRAPH_I32 },    { "0.5\n1\n", 0, MBA_GRAPH_F32 },  { "-1\n1\n", 0, MBA_GRAPH_F32 },
+    static const struct {
+        const char    *labels;
+        int64_t        classes;
+        mba_graph_type type;
+    } cases[] = {
+        { "1,\n0,1\n", 2, MBA_GRAPH_F32 },  { "1\n0\n", 2, MBA_GRAPH_I32 },    { "0\n36\n", 37, MBA_GRAPH_I32 },
+        { "0\n0\n", 2, MBA_GRAPH_I32 },     { "0.5\n1\n", 0, MBA_GRAPH_F32 },  { "-1\n1\n", 0, MBA_GRAPH_F32 },
         { "0,2\n1,1\n", 0, MBA_GRAPH_F32 }, { "0\n1000\n", 0, MBA_GRAPH_F32 },
     };
     mba_graph_store *s;
@@ -303,8 +312,10 @@ static void damage_of_an_ogb_collection_is_named(void **state)
     assert_fails(read_ogb(&s, "ogb/split/random/test.csv", "2\n"), MBA_E_FORMAT, "there is no graph 2");
     assert_fails(read_ogb(&s, "ogb/split/random/test.csv", "1\n"), MBA_E_FORMAT, "graph 1 is in the split twice");
     assert_fails(read_ogb(&s, "ogb/split/random/test.csv", ""), MBA_E_FORMAT, "graph 0 is in no part");
-    assert_fails(mba__ogb_from_texts(&s, (const mba_named_text[MBA_OGB_FILES]){ [MBA_OGB_NODE_COUNT] = { .name = "counts" } },
-                                     &(mba_ogb_options){ 0 }), MBA_E_FORMAT, "there is no 'counts'");
+    assert_fails(
+        mba__ogb_from_texts(&s, (const mba_named_text[MBA_OGB_FILES]){ [MBA_OGB_NODE_COUNT] = { .name = "counts" } },
+                            &(mba_ogb_options){ 0 }),
+        MBA_E_FORMAT, "there is no 'counts'");
     put_ogb();
     assert_fails(mba_ogb_csv_read(&s, scratch("ogb"), &(mba_ogb_options){ .scheme = "scaffold" }), MBA_E_IO,
                  "train.csv");
@@ -338,12 +349,12 @@ static void malnet_graphs_are_read(void **state)
     assert_ok(read_malnet(&s, "0 1\n", "benign/x/1\r\n\n"));
     const mba_graph_set *t = mba_graph_store_set(s);
     const mba_graph_item a = mba_graph_set_item(t, 0), b = mba_graph_set_item(t, 1);
-    assert_true(t->graphs == 2 && a.nodes == 3 && a.edges == 3 && b.nodes == 2);       // 3 is gone, 9 keeps its loop
+    assert_true(t->graphs == 2 && a.nodes == 3 && a.edges == 3 && b.nodes == 2); // 3 is gone, 9 keeps its loop
     static const uint32_t src[] = { 0, 1, 0 }, dst[] = { 1, 1, 2 };
     assert_memory_equal(a.src, src, sizeof src);
     assert_memory_equal(a.dst, dst, sizeof dst);
     const float *f = a.node_feat;
-    assert_true(f[0] == 2 && f[1] == 0 && f[2] == 1 && f[3] == 0.5f);                  // neighbours of degree 1 and 0
+    assert_true(f[0] == 2 && f[1] == 0 && f[2] == 1 && f[3] == 0.5f); // neighbours of degree 1 and 0
     assert_near(f[4], sqrt(0.5 / (1 + 1e-6)), 1e-6);
     assert_true(((const int32_t *)a.label)[0] == 2 && ((const int32_t *)b.label)[0] == 4);
     assert_true(a.split == MBA_SPLIT_TRAIN && b.split == MBA_SPLIT_VALID);
@@ -375,9 +386,9 @@ static void damage_of_malnet_is_named(void **state)
 }
 
 MBA_TEST_MAIN(cmocka_unit_test(tables_are_read), cmocka_unit_test(compressed_files_are_read_or_refused),
-              cmocka_unit_test(a_bomb_is_refused),
-              cmocka_unit_test(a_tu_dataset_is_read), cmocka_unit_test(damage_of_a_tu_dataset_is_named),
-              cmocka_unit_test(a_tu_folder_is_read), cmocka_unit_test(an_ogb_collection_is_read),
+              cmocka_unit_test(a_bomb_is_refused), cmocka_unit_test(a_tu_dataset_is_read),
+              cmocka_unit_test(damage_of_a_tu_dataset_is_named), cmocka_unit_test(a_tu_folder_is_read),
+              cmocka_unit_test(an_ogb_collection_is_read),
               cmocka_unit_test(labels_of_an_ogb_collection_tell_their_classes),
               cmocka_unit_test(damage_of_an_ogb_collection_is_named), cmocka_unit_test(malnet_graphs_are_read),
               cmocka_unit_test(damage_of_malnet_is_named))

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* graph_set.h -- a collection of graphs: what the readers make, the container holds and batches are cut from.
  *
  *     const mba_graph_set *s = mba_graph_pack_set(pack);              // or mba_graph_store_set(store)
@@ -23,38 +24,40 @@
 #include "core/status.h"
 
 typedef enum mba_graph_type {
-    MBA_GRAPH_NONE, MBA_GRAPH_F32, MBA_GRAPH_I32, MBA_GRAPH_U8, MBA_GRAPH_TYPES
+    MBA_GRAPH_NONE,
+    MBA_GRAPH_F32,
+    MBA_GRAPH_I32,
+    MBA_GRAPH_U8,
+    MBA_GRAPH_TYPES
 } mba_graph_type;
 
-typedef enum mba_graph_split {
-    MBA_SPLIT_TRAIN, MBA_SPLIT_VALID, MBA_SPLIT_TEST, MBA_SPLITS
-} mba_graph_split;
+typedef enum mba_graph_split { MBA_SPLIT_TRAIN, MBA_SPLIT_VALID, MBA_SPLIT_TEST, MBA_SPLITS } mba_graph_split;
 
 /* What every graph of a collection has. A width of 0 goes with MBA_GRAPH_NONE: there are none. */
 typedef struct mba_graph_form {
     int64_t        node_width, edge_width, label_width;
     mba_graph_type node_type, edge_type, label_type;
-    bool           node_labels;              /* one row of labels per node, not per graph */
+    bool           node_labels; /* one row of labels per node, not per graph */
     bool           has_split;
-    int64_t        classes;                  /* labels are whole and below it; 0: regression */
-    int64_t        lap_k, rwse_k;            /* positional features (graph_features.h); 0: absent */
+    int64_t        classes;       /* labels are whole and below it; 0: regression */
+    int64_t        lap_k, rwse_k; /* positional features (graph_features.h); 0: absent */
 } mba_graph_form;
 
 /* All arrays are lent by whoever owns the collection; those that the form says are absent are NULL. */
 typedef struct mba_graph_set {
     mba_graph_form  form;
-    bool            undirected;              /* every edge is there in both directions, as often */
-    bool            sorted;                  /* edges by (graph, target, source) */
+    bool            undirected; /* every edge is there in both directions, as often */
+    bool            sorted;     /* edges by (graph, target, source) */
     int64_t         graphs, nodes, edges;
-    const uint64_t *node_ptr, *edge_ptr;     // (graphs + 1): prefix sums
-    const uint32_t *src, *dst;               // (edges): numbers inside the graph
-    const void     *node_feat;               // (nodes, node_width)
-    const void     *edge_feat;               // (edges, edge_width)
-    const void     *label;                   // (graphs or nodes, label_width)
-    const uint8_t  *split;                   // (graphs): mba_graph_split
-    const float    *lap_val;                 // (graphs, lap_k)
-    const float    *lap_vec;                 // (nodes, lap_k)
-    const float    *rwse;                    // (nodes, rwse_k)
+    const uint64_t *node_ptr, *edge_ptr; // (graphs + 1): prefix sums
+    const uint32_t *src, *dst;           // (edges): numbers inside the graph
+    const void     *node_feat;           // (nodes, node_width)
+    const void     *edge_feat;           // (edges, edge_width)
+    const void     *label;               // (graphs or nodes, label_width)
+    const uint8_t  *split;               // (graphs): mba_graph_split
+    const float    *lap_val;             // (graphs, lap_k)
+    const float    *lap_vec;             // (nodes, lap_k)
+    const float    *rwse;                // (nodes, rwse_k)
 } mba_graph_set;
 
 /* One graph. */
@@ -63,7 +66,7 @@ typedef struct mba_graph_item {
     const uint32_t *src, *dst;
     const void     *node_feat, *edge_feat, *label;
     const float    *lap_val, *lap_vec, *rwse;
-    mba_graph_split split;                   /* MBA_SPLIT_TRAIN where there is no split */
+    mba_graph_split split; /* MBA_SPLIT_TRAIN where there is no split */
 } mba_graph_item;
 
 size_t         mba_graph_type_bytes(mba_graph_type t);
@@ -76,19 +79,19 @@ MBA_MUST mba_status mba_graph_set_check(const mba_graph_set *s, const char *name
 
 typedef struct mba_graph_store mba_graph_store;
 
-MBA_MUST mba_status  mba_graph_store_create(mba_graph_store **out, const mba_graph_form *form);
-void                 mba_graph_store_destroy(mba_graph_store *s);
+MBA_MUST mba_status mba_graph_store_create(mba_graph_store **out, const mba_graph_form *form);
+void                mba_graph_store_destroy(mba_graph_store *s);
 
 /* Copies one graph to the end. MBA_E_FORMAT when it does not hold what mba_graph_set_check asks for; nothing is added
  * then, nor on MBA_E_NOMEM. */
-MBA_MUST mba_status  mba_graph_store_add(mba_graph_store *s, const mba_graph_item *g);
+MBA_MUST mba_status mba_graph_store_add(mba_graph_store *s, const mba_graph_item *g);
 
 /* Lent; valid until the next graph is added. */
 const mba_graph_set *mba_graph_store_set(const mba_graph_store *s);
 
 /* For those who fill an array after the graphs are there (positional features): room for the whole collection, owned by
  * the store, whose set shows it from now on. `k` is its width per node. */
-MBA_MUST mba_status  mba_graph_store_add_lap(float **val, float **vec, mba_graph_store *s, int64_t k);
-MBA_MUST mba_status  mba_graph_store_add_rwse(float **rwse, mba_graph_store *s, int64_t k);
+MBA_MUST mba_status mba_graph_store_add_lap(float **val, float **vec, mba_graph_store *s, int64_t k);
+MBA_MUST mba_status mba_graph_store_add_rwse(float **rwse, mba_graph_store *s, int64_t k);
 
 #endif

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* graph_starvation_test.c -- the n-th allocation fails, for every n: each reader of graph collections, the container
  * and the positional features say so, leak nothing, and never give something wrong. */
 #include "tests/starve.h"
@@ -25,8 +26,8 @@ static void check_store(void)
 static void expect(int64_t graphs, int64_t nodes, int64_t edges)
 {
     wanted_graphs = graphs;
-    wanted_nodes  = nodes;
-    wanted_edges  = edges;
+    wanted_nodes = nodes;
+    wanted_edges = edges;
 }
 
 static void put(const char *name, const char *text)
@@ -56,7 +57,7 @@ static void put_many(const char *name, int n, const char *(*line)(int i))
     free(text);
 }
 
-enum { GRAPHS = 40, NODES = 3 * GRAPHS };        // each a path of three nodes
+enum { GRAPHS = 40, NODES = 3 * GRAPHS }; // each a path of three nodes
 
 static const char *line_of(const char *fmt, int a, int b)
 {
@@ -81,12 +82,12 @@ static void a_tu_dataset_is_right_or_absent(void **state)
     put_many("DS/DS_graph_indicator.txt", NODES, tu_graph);
     put_many("DS/DS_graph_labels.txt", GRAPHS, parity);
     expect(GRAPHS, NODES, 2 * GRAPHS);
-    assert_true(starve(read_tu, check_store, NULL) > 20);        // nodes are known by their degrees
+    assert_true(starve(read_tu, check_store, NULL) > 20); // nodes are known by their degrees
     put_many("DS/DS_node_labels.txt", NODES, parity);
     put_many("DS/DS_node_attributes.txt", NODES, half);
     put_many("DS/DS_edge_labels.txt", 2 * GRAPHS, parity);
     assert_true(starve(read_tu, check_store, NULL) > 20);
-    put_many("DS/DS_graph_attributes.txt", GRAPHS, half);        // targets in place of classes
+    put_many("DS/DS_graph_attributes.txt", GRAPHS, half); // targets in place of classes
     assert_true(starve(read_tu, check_store, NULL) > 20);
 }
 
@@ -149,7 +150,7 @@ static void malnet_is_right_or_absent(void **state)
     put_many("m/benign/x/1.edgelist", 30, malnet_edge);
     put_many("m/all.txt", 6, malnet_id);
     put("m/none.txt", "\n");
-    expect(6, 3 * 100 + 3 * 30, 3 * 100 + 3 * 30);               // the loop of node 0 counts as an edge
+    expect(6, 3 * 100 + 3 * 30, 3 * 100 + 3 * 30); // the loop of node 0 counts as an edge
     assert_true(starve(read_malnet, check_store, NULL) > 20);
 }
 
@@ -191,9 +192,9 @@ static void features_are_right_or_absent(void **state)
 {
     (void)state;
 #ifdef __clang__
-    skip();              // its OpenMP takes memory of its own in every parallel region, and aborts where there is none
+    skip(); // its OpenMP takes memory of its own in every parallel region, and aborts where there is none
 #endif
-    mba_cpu_set_threads(2);                          // with one thread GCC's OpenMP keeps no team between regions
+    mba_cpu_set_threads(2); // with one thread GCC's OpenMP keeps no team between regions
     expect(GRAPHS, NODES, 2 * GRAPHS);
     assert_true(starve(read_with_features, check_store, NULL) > 20);
 }

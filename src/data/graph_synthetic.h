@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* graph_synthetic.h -- made-up graphs that look like nine published collections, and a task of our own.
  *
  *     mba_graph_store *s;
@@ -47,11 +48,11 @@ typedef enum mba_synthetic {
 #define X(name, text) MBA_SYNTHETIC_##name,
     MBA_SYNTHETIC_LIST(X)
 #undef X
-    MBA_SYNTHETICS
+        MBA_SYNTHETICS
 } mba_synthetic;
 
 const char    *mba_synthetic_name(mba_synthetic kind);
-bool           mba_synthetic_parse(mba_synthetic *out, const char *name);        /* false: there is no such one */
+bool           mba_synthetic_parse(mba_synthetic *out, const char *name); /* false: there is no such one */
 mba_graph_form mba_synthetic_form(mba_synthetic kind);
 
 /* Makes graphs 0 .. graphs-1. The caller destroys *out. */

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* graph_synthetic_peptides.c -- chains of amino acids as graphs of their heavy atoms.
  *
  * Side chains are written as SMILES hangs them on the alpha carbon, and a small interpreter builds them: capitals are
@@ -9,22 +10,28 @@
 
 enum { ACIDS = 20, RESIDUES_MAX = 50, ATOMS_MAX = 1024, NODE_FIELDS = 9, EDGE_FIELDS = 3, RINGS = 10, DEPTH = 4 };
 
-static const struct { char letter; double percent; const char *side; } acids[ACIDS] = {
-    { 'A', 8.25, "C" },          { 'R', 8.53, "CCCNC(=N)N" },   { 'N', 3.06, "CC(=O)N" }, { 'D', 3.46, "CC(=O)O" },
-    { 'C', 7.00, "CS" },         { 'Q', 2.93, "CCC(=O)N" },     { 'E', 3.72, "CCC(=O)O" }, { 'G', 8.07, "" },
-    { 'H', 2.27, "Cc1cncn1" },   { 'I', 5.91, "C(C)CC" },       { 'L', 9.66, "CC(C)C" },  { 'K', 9.86, "CCCCN" },
-    { 'M', 1.42, "CCSC" },       { 'F', 4.86, "Cc1ccccc1" },    { 'P', 4.87, "CCC9" },    { 'S', 5.84, "CO" },
-    { 'T', 4.34, "C(O)C" },      { 'W', 2.08, "Cc1cnc2ccccc12" }, { 'Y', 2.75, "Cc1ccc(O)cc1" }, { 'V', 6.12, "C(C)C" },
+static const struct {
+    char        letter;
+    double      percent;
+    const char *side;
+} acids[ACIDS] = {
+    { 'A', 8.25, "C" },        { 'R', 8.53, "CCCNC(=N)N" },     { 'N', 3.06, "CC(=O)N" },      { 'D', 3.46, "CC(=O)O" },
+    { 'C', 7.00, "CS" },       { 'Q', 2.93, "CCC(=O)N" },       { 'E', 3.72, "CCC(=O)O" },     { 'G', 8.07, "" },
+    { 'H', 2.27, "Cc1cncn1" }, { 'I', 5.91, "C(C)CC" },         { 'L', 9.66, "CC(C)C" },       { 'K', 9.86, "CCCCN" },
+    { 'M', 1.42, "CCSC" },     { 'F', 4.86, "Cc1ccccc1" },      { 'P', 4.87, "CCC9" },         { 'S', 5.84, "CO" },
+    { 'T', 4.34, "C(O)C" },    { 'W', 2.08, "Cc1cnc2ccccc12" }, { 'Y', 2.75, "Cc1ccc(O)cc1" }, { 'V', 6.12, "C(C)C" },
 };
 
-#define PERCENTS 105.0                       /* what the frequencies sum to */
+#define PERCENTS 105.0 /* what the frequencies sum to */
 
 enum { SINGLE = 1, DOUBLE = 2, AROMATIC = 3 };
 
-typedef struct bond { int a, b, kind; } bond;
+typedef struct bond {
+    int a, b, kind;
+} bond;
 
 typedef struct molecule {
-    int  atoms, bonds, ring[RINGS];          /* ring: the atom that waits for its partner, -1: none */
+    int  atoms, bonds, ring[RINGS]; /* ring: the atom that waits for its partner, -1: none */
     char element[ATOMS_MAX];
     bool aromatic[ATOMS_MAX], in_ring[ATOMS_MAX];
     bond bond[2 * ATOMS_MAX];
@@ -33,7 +40,7 @@ typedef struct molecule {
 static int add_atom(molecule *m, char element, bool aromatic)
 {
     mba_assert(m->atoms < ATOMS_MAX);
-    m->element[m->atoms]  = element;
+    m->element[m->atoms] = element;
     m->aromatic[m->atoms] = m->in_ring[m->atoms] = aromatic;
     return m->atoms++;
 }
@@ -58,9 +65,9 @@ static int add_chain(molecule *m, int from, const char *text)
             *open = *open < 0 ? at : -1;
         } else {
             const bool small = *text >= 'a';
-            const int  next  = add_atom(m, small ? (char)(*text - 'a' + 'A') : *text, small);
+            const int  next = add_atom(m, small ? (char)(*text - 'a' + 'A') : *text, small);
             add_bond(m, at, next, kind);
-            at   = next;
+            at = next;
             kind = SINGLE;
         }
     }
@@ -75,7 +82,7 @@ static int add_residue(molecule *m, int before, int acid, int *last)
     add_bond(m, nitrogen, alpha, SINGLE);
     for (int k = 0; k < RINGS; k++) m->ring[k] = -1;
     m->ring[9] = nitrogen;
-    *last      = add_chain(m, alpha, acids[acid].side);
+    *last = add_chain(m, alpha, acids[acid].side);
     if (acids[acid].letter == 'P')
         for (int i = nitrogen; i < m->atoms; i++) m->in_ring[i] = true;
     const int carbon = add_atom(m, 'C', false);
@@ -113,11 +120,11 @@ static void build(molecule *m, mba_draft *d, int64_t count[ACIDS])
         if (acids[acid].letter == 'C') sulphur[sulphurs++] = last;
     }
     add_bond(m, before, add_atom(m, 'O', false), SINGLE);
-    while (sulphurs >= 2 && mba__draw_unit(d) < 0.6) {       // disulphide bridges
+    while (sulphurs >= 2 && mba__draw_unit(d) < 0.6) { // disulphide bridges
         int pair[2];
         for (int k = 0; k < 2; k++) {
             const int64_t i = mba__draw_below(d, sulphurs);
-            pair[k]    = sulphur[i];
+            pair[k] = sulphur[i];
             sulphur[i] = sulphur[--sulphurs];
         }
         add_bond(m, pair[0], pair[1], SINGLE);
@@ -126,27 +133,30 @@ static void build(molecule *m, mba_draft *d, int64_t count[ACIDS])
 
 /* ---- OGB's fields ---- */
 
-static int atomic_number(char element)                       // counted from 0
+static int atomic_number(char element) // counted from 0
 {
     return element == 'C' ? 5 : element == 'N' ? 6 : element == 'O' ? 7 : 15;
 }
 
 /* What the bonds of an atom say about it. */
-typedef struct ends { int degree, halves; bool doubled, flat; } ends;
+typedef struct ends {
+    int  degree, halves;
+    bool doubled, flat;
+} ends;
 
 static ends *look_at_bonds(const molecule *m, mba_draft *d)
 {
     ends *e = mba_arena_new(d->arena, ends, m->atoms);
     for (int k = 0; k < m->bonds; k++)
         for (int end = 0; end < 2; end++) {
-            ends     *a    = &e[end ? m->bond[k].b : m->bond[k].a];
+            ends     *a = &e[end ? m->bond[k].b : m->bond[k].a];
             const int kind = m->bond[k].kind;
             a->degree++;
             a->halves += kind == SINGLE ? 2 : kind == DOUBLE ? 4 : 3;
             a->doubled = a->doubled || kind == DOUBLE;
-            a->flat    = a->flat || kind != SINGLE;
+            a->flat = a->flat || kind != SINGLE;
         }
-    for (int k = 0; k < m->bonds; k++) {                     // a nitrogen beside C=O or C=N is flat too
+    for (int k = 0; k < m->bonds; k++) { // a nitrogen beside C=O or C=N is flat too
         const int a = m->bond[k].a, b = m->bond[k].b;
         if (m->element[a] == 'N' && e[b].doubled) e[a].flat = true;
         if (m->element[b] == 'N' && e[a].doubled) e[b].flat = true;
@@ -157,13 +167,20 @@ static ends *look_at_bonds(const molecule *m, mba_draft *d)
 static void code_atoms(const molecule *m, mba_draft *d)
 {
     int32_t    *feat = mba_arena_new(d->arena, int32_t, m->atoms * NODE_FIELDS);
-    const ends *e    = look_at_bonds(m, d);
+    const ends *e = look_at_bonds(m, d);
     for (int i = 0; i < m->atoms; i++) {
-        const int  valence   = m->element[i] == 'C' ? 4 : m->element[i] == 'N' ? 3 : 2;
-        const int  unbound   = valence - e[i].halves / 2, hydrogens = unbound > 0 ? unbound : 0;
-        const bool chiral    = m->element[i] == 'C' && e[i].degree == 3 && !e[i].flat && hydrogens == 1;
-        const int32_t row[NODE_FIELDS] = { atomic_number(m->element[i]), chiral ? 2 : 0, e[i].degree + hydrogens, 5,
-                                           hydrogens, 0, e[i].flat ? 1 : 2, m->aromatic[i], m->in_ring[i] };
+        const int     valence = m->element[i] == 'C' ? 4 : m->element[i] == 'N' ? 3 : 2;
+        const int     unbound = valence - e[i].halves / 2, hydrogens = unbound > 0 ? unbound : 0;
+        const bool    chiral = m->element[i] == 'C' && e[i].degree == 3 && !e[i].flat && hydrogens == 1;
+        const int32_t row[NODE_FIELDS] = { atomic_number(m->element[i]),
+                                           chiral ? 2 : 0,
+                                           e[i].degree + hydrogens,
+                                           5,
+                                           hydrogens,
+                                           0,
+                                           e[i].flat ? 1 : 2,
+                                           m->aromatic[i],
+                                           m->in_ring[i] };
         memcpy(feat + (int64_t)i * NODE_FIELDS, row, sizeof row);
     }
     d->node_feat = feat;
@@ -194,7 +211,7 @@ static double composition(const int64_t count[ACIDS], double length, int t)
     double sum = 0, norm = 0;
     for (int k = 0; k < ACIDS; k++) {
         const double w = mba__fixed_normal("peptide tasks", (uint64_t)(t * ACIDS + k)), p = acids[k].percent / PERCENTS;
-        sum  += w * ((double)count[k] - length * p) / sqrt(length * p * (1 - p));
+        sum += w * ((double)count[k] - length * p) / sqrt(length * p * (1 - p));
         norm += w * w;
     }
     return sum / sqrt(norm);
@@ -202,9 +219,9 @@ static double composition(const int64_t count[ACIDS], double length, int t)
 
 static void aim(mba_draft *d, const int64_t count[ACIDS], mba_synthetic kind)
 {
-    const bool func   = kind == MBA_SYNTHETIC_PEPTIDES_FUNC;
-    const int  tasks  = (int)mba_synthetic_form(kind).label_width;
-    float     *label  = mba_arena_new(d->arena, float, tasks);
+    const bool func = kind == MBA_SYNTHETIC_PEPTIDES_FUNC;
+    const int  tasks = (int)mba_synthetic_form(kind).label_width;
+    float     *label = mba_arena_new(d->arena, float, tasks);
     double     length = 0;
     for (int k = 0; k < ACIDS; k++) length += (double)count[k];
     for (int t = 0; t < tasks; t++) {
@@ -216,8 +233,8 @@ static void aim(mba_draft *d, const int64_t count[ACIDS], mba_synthetic kind)
 
 void mba__draft_peptide(mba_draft *d, mba_synthetic kind)
 {
-    molecule *m             = mba_arena_new(d->arena, molecule, 1);
-    int64_t   count[ACIDS]  = { 0 };
+    molecule *m = mba_arena_new(d->arena, molecule, 1);
+    int64_t   count[ACIDS] = { 0 };
     build(m, d, count);
     code_atoms(m, d);
     code_bonds(m, d);

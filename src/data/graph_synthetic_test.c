@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* graph_synthetic_test.c -- made-up collections have the published statistics and do not depend on who makes them. */
 #include "tests/test.h"
 
@@ -23,7 +24,7 @@ static void measure_from(int64_t v, int64_t n, const int64_t *first, const uint3
         for (int64_t k = first[u]; k < first[u + 1]; k++)
             if (hops[edge[k]] < 0) hops[queue[tail++] = edge[k]] = hops[u] + 1;
     }
-    assert_int_equal(tail, n);                               // connected
+    assert_int_equal(tail, n); // connected
 }
 
 static void measure_distances(statistics *s, const mba_graph_item *g, double weight)
@@ -32,14 +33,17 @@ static void measure_distances(statistics *s, const mba_graph_item *g, double wei
     int64_t      *first = calloc((size_t)n + 2, sizeof *first), far = 0;
     int64_t      *hops = malloc((size_t)n * sizeof *hops), *queue = malloc((size_t)n * sizeof *queue);
     uint32_t     *edge = malloc((size_t)g->edges * sizeof *edge);
-    double        sum  = 0;
+    double        sum = 0;
     for (int64_t k = 0; k < g->edges; k++) first[g->src[k] + 2]++;
     for (int64_t v = 0; v < n; v++) first[v + 2] += first[v + 1];
     for (int64_t k = 0; k < g->edges; k++) edge[first[g->src[k] + 1]++] = g->dst[k];
     for (int64_t v = 0; v < n; v++) measure_from(v, n, first, edge, &far, &sum, hops, queue);
     s->diameter += weight * (double)far;
-    s->path     += weight * sum / ((double)n * (double)(n - 1));
-    free(first); free(hops); free(queue); free(edge);
+    s->path += weight * sum / ((double)n * (double)(n - 1));
+    free(first);
+    free(hops);
+    free(queue);
+    free(edge);
 }
 
 static statistics measure(mba_synthetic kind, int64_t graphs, int64_t distances)
@@ -50,7 +54,7 @@ static statistics measure(mba_synthetic kind, int64_t graphs, int64_t distances)
     const mba_graph_set *t = mba_graph_store_set(store);
     for (int64_t g = 0; g < graphs; g++) {
         const mba_graph_item item = mba_graph_set_item(t, g);
-        const double         n    = (double)item.nodes;
+        const double         n = (double)item.nodes;
         s.nodes_deviation += n * n / (double)graphs;
         if (n < s.nodes_min) s.nodes_min = n;
         if (n > s.nodes_max) s.nodes_max = n;
@@ -60,14 +64,15 @@ static statistics measure(mba_synthetic kind, int64_t graphs, int64_t distances)
         for (int64_t v = 0; v < item.nodes; v++) s.sources += !hit[v] / (double)t->nodes;
         free(hit);
     }
-    s.nodes           = (double)t->nodes / (double)graphs;
-    s.edges           = (double)t->edges / (double)graphs;
-    s.degree          = (double)t->edges / (double)t->nodes;
+    s.nodes = (double)t->nodes / (double)graphs;
+    s.edges = (double)t->edges / (double)graphs;
+    s.degree = (double)t->edges / (double)t->nodes;
     s.nodes_deviation = sqrt(s.nodes_deviation - s.nodes * s.nodes);
     if (getenv("MBA_TEST_SHOW"))
         print_message("%-15s nodes %.1f +- %.1f (%.0f .. %.0f) edges %.1f degree %.3f diameter %.1f path %.2f "
-                      "uncalled %.2f\n", mba_synthetic_name(kind), s.nodes, s.nodes_deviation, s.nodes_min, s.nodes_max,
-                      s.edges, s.degree, s.diameter, s.path, s.sources);
+                      "uncalled %.2f\n",
+                      mba_synthetic_name(kind), s.nodes, s.nodes_deviation, s.nodes_min, s.nodes_max, s.edges, s.degree,
+                      s.diameter, s.path, s.sources);
     mba_graph_store_destroy(store);
     return s;
 }
@@ -126,7 +131,7 @@ static void call_graphs_have_the_published_statistics(void **state)
     assert_near(s.nodes, 1410.3, 160);
     assert_near(s.nodes_deviation, 1283, 130);
     assert_near(s.degree, 2.03, 0.01);
-    assert_near(s.sources, 0.42, 0.06);                      // nodes that nobody calls
+    assert_near(s.sources, 0.42, 0.06); // nodes that nobody calls
     assert_true(s.nodes_min >= 6 && s.nodes_max <= 4990);
 }
 
@@ -172,11 +177,15 @@ static void a_graph_depends_on_seed_and_number_only(void **state)
 }
 
 /* Fields stay inside the embedding tables of the model (119, 5, 12, 12, 10, 6, 6, 2, 2 and 5, 6, 2). */
-/* Sets that are drawn by comparisons alone have the same bits wherever they are made: what was learned from one is compared
- * with what others learned from it. */
+/* Sets that are drawn by comparisons alone have the same bits wherever they are made: what was learned from one is
+ * compared with what others learned from it. */
 static void a_seed_gives_these_edges_and_labels(void **state)
 {
-    static const struct { mba_synthetic kind; int64_t nodes, edges; uint64_t edges_sum, labels_sum; } table[] = {
+    static const struct {
+        mba_synthetic kind;
+        int64_t       nodes, edges;
+        uint64_t      edges_sum, labels_sum;
+    } table[] = {
         { MBA_SYNTHETIC_PATTERN, 521, 29768, 0xcdb0fdc8e7946aeau, 0xde21ee0900a72b60u },
         { MBA_SYNTHETIC_CLUSTER, 411, 13296, 0xa4d39b93d8d1db9cu, 0xa7b3d7f3158e5e31u },
     };
@@ -189,7 +198,8 @@ static void a_seed_gives_these_edges_and_labels(void **state)
         for (int64_t g = 0; g < t->graphs; g++) {
             const mba_graph_item a = mba_graph_set_item(t, g);
             const int64_t        labels = t->form.node_labels ? a.nodes : 1;
-            edges_sum = 31 * edges_sum + (mba_xxh64(a.src, (size_t)a.edges * 4) ^ 3 * mba_xxh64(a.dst, (size_t)a.edges * 4));
+            edges_sum = 31 * edges_sum
+                        + (mba_xxh64(a.src, (size_t)a.edges * 4) ^ 3 * mba_xxh64(a.dst, (size_t)a.edges * 4));
             labels_sum = 31 * labels_sum + mba_xxh64(a.label, (size_t)(labels * t->form.label_width) * 4);
         }
         assert_true(t->nodes == table[i].nodes && t->edges == table[i].edges);
@@ -202,7 +212,7 @@ static void peptide_fields_fit_their_tables(void **state)
 {
     (void)state;
     static const int32_t rows[] = { 119, 5, 12, 12, 10, 6, 6, 2, 2 }, edge_rows[] = { 5, 6, 2 };
-    mba_graph_store *store;
+    mba_graph_store     *store;
     assert_ok(mba_graph_synthetic(&store, MBA_SYNTHETIC_PEPTIDES_STRUCT, 3, 400));
     const mba_graph_set *t = mba_graph_store_set(store);
     const int32_t       *x = t->node_feat, *e = t->edge_feat;
@@ -213,10 +223,10 @@ static void peptide_fields_fit_their_tables(void **state)
     assert_int_equal(element[5] + element[6] + element[7] + element[15], t->nodes);
     assert_true(element[5] > element[6] && element[6] > element[15] && element[15] > 0);
     const float *y = t->label;
-    for (int k = 0; k < 11; k++) {                           // standardised
+    for (int k = 0; k < 11; k++) { // standardised
         double sum = 0, squares = 0;
         for (int64_t g = 0; g < t->graphs; g++) {
-            sum     += y[g * 11 + k];
+            sum += y[g * 11 + k];
             squares += (double)y[g * 11 + k] * y[g * 11 + k];
         }
         assert_near(sum / 400, 0, 0.2);
@@ -226,8 +236,8 @@ static void peptide_fields_fit_their_tables(void **state)
     mba_graph_store_destroy(store);
 }
 
-/* Bonds between different atoms, each once in both directions; hydrogens fill what they leave of the valence. Sulphur has
- * two bonds to carbon (methionine), one and a hydrogen, or one and a bridge to another sulphur (cysteine). */
+/* Bonds between different atoms, each once in both directions; hydrogens fill what they leave of the valence. Sulphur
+ * has two bonds to carbon (methionine), one and a hydrogen, or one and a bridge to another sulphur (cysteine). */
 static void peptides_are_molecules(void **state)
 {
     (void)state;
@@ -256,7 +266,7 @@ static void peptides_are_molecules(void **state)
             const int element = x[9 * v], valence = element == CARBON ? 4 : element == CARBON + 1 ? 3 : 2;
             if (!x[9 * v + 7]) assert_int_equal(halves[v] / 2 + x[9 * v + 4], valence);
             assert_true(bridges[v] <= 1);
-            bridged       += bridges[v];
+            bridged += bridges[v];
             with_hydrogen += element == SULPHUR && x[9 * v + 4];
         }
     }
@@ -267,7 +277,7 @@ static void peptides_are_molecules(void **state)
 static void every_class_occurs(void **state)
 {
     (void)state;
-    static const mba_synthetic kinds[] = { MBA_SYNTHETIC_VOC, MBA_SYNTHETIC_MNIST, MBA_SYNTHETIC_CIFAR10,
+    static const mba_synthetic kinds[] = { MBA_SYNTHETIC_VOC,     MBA_SYNTHETIC_MNIST,   MBA_SYNTHETIC_CIFAR10,
                                            MBA_SYNTHETIC_PATTERN, MBA_SYNTHETIC_CLUSTER, MBA_SYNTHETIC_MALNET,
                                            MBA_SYNTHETIC_BEACON };
     for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
@@ -291,7 +301,7 @@ static void beacons_are_out_of_reach(void **state)
     (void)state;
     for (int kind = MBA_SYNTHETIC_BEACON; kind <= MBA_SYNTHETIC_BEACONS; kind++) {
         const bool       two = kind == MBA_SYNTHETIC_BEACONS;
-        const statistics s   = measure((mba_synthetic)kind, 500, 100);
+        const statistics s = measure((mba_synthetic)kind, 500, 100);
         mba_graph_store *store;
         double           near, all;
         assert_near(s.nodes, 60, 2);
@@ -317,7 +327,7 @@ static void beacon_labels_are_what_they_say(void **state)
         int64_t              joint[4][4] = { { 0 } };
         for (int64_t g = 0; g < t->graphs; g++) {
             const mba_graph_item item = mba_graph_set_item(t, g);
-            const float         *x    = item.node_feat;
+            const float         *x = item.node_feat;
             int64_t              shown = 0, beacons = 0;
             for (int64_t i = 0; i < item.nodes * C; i++)
                 if (x[i / C * 2 * C + C + i % C] > 0) {
@@ -332,7 +342,7 @@ static void beacon_labels_are_what_they_say(void **state)
                 joint[colour][(colour + shown) % C]++;
             }
         }
-        for (int64_t a = 0; a < C; a++)                      // 2000 values: five deviations of a share
+        for (int64_t a = 0; a < C; a++) // 2000 values: five deviations of a share
             for (int64_t b = 0; b < C; b++)
                 assert_near((double)joint[a][b] / (double)t->nodes * (double)(C * C), 1, 0.25);
         mba_graph_store_destroy(store);
@@ -345,8 +355,6 @@ MBA_TEST_MAIN(cmocka_unit_test(superpixels_have_the_published_statistics),
               cmocka_unit_test(block_models_have_the_published_statistics),
               cmocka_unit_test(call_graphs_have_the_published_statistics),
               cmocka_unit_test(a_graph_depends_on_seed_and_number_only),
-              cmocka_unit_test(a_seed_gives_these_edges_and_labels),
-              cmocka_unit_test(peptide_fields_fit_their_tables), cmocka_unit_test(peptides_are_molecules),
-              cmocka_unit_test(every_class_occurs),
-              cmocka_unit_test(beacons_are_out_of_reach),
-              cmocka_unit_test(beacon_labels_are_what_they_say))
+              cmocka_unit_test(a_seed_gives_these_edges_and_labels), cmocka_unit_test(peptide_fields_fit_their_tables),
+              cmocka_unit_test(peptides_are_molecules), cmocka_unit_test(every_class_occurs),
+              cmocka_unit_test(beacons_are_out_of_reach), cmocka_unit_test(beacon_labels_are_what_they_say))

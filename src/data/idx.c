@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* idx.c -- see idx.h; and the set made of two such files, images and labels: MNIST, Fashion-MNIST, KMNIST. */
 #include "data/idx.h"
 
@@ -18,9 +19,11 @@ static mba_status wrong(const char *name, const char *why)
 static int bytes_of(int type)
 {
     switch (type) {
-    case MBA_IDX_U8: case MBA_IDX_S8: return 1;
+    case MBA_IDX_U8:
+    case MBA_IDX_S8: return 1;
     case MBA_IDX_S16: return 2;
-    case MBA_IDX_S32: case MBA_IDX_F32: return 4;
+    case MBA_IDX_S32:
+    case MBA_IDX_F32: return 4;
     case MBA_IDX_F64: return 8;
     default: return 0;
     }
@@ -39,15 +42,16 @@ mba_status mba_idx_parse(mba_idx *out, const char *name, const void *bytes, size
     if (n < header) return wrong(name, "it is cut short inside its header");
     for (int i = 0; i < out->rank; i++) {
         const uint8_t *q = p + 4 + 4 * i;
-        out->size[i]     = (int64_t)((uint32_t)q[0] << 24 | (uint32_t)q[1] << 16 | (uint32_t)q[2] << 8 | q[3]);
+        out->size[i] = (int64_t)((uint32_t)q[0] << 24 | (uint32_t)q[1] << 16 | (uint32_t)q[2] << 8 | q[3]);
         if (__builtin_mul_overflow(out->elems, out->size[i], &out->elems))
             return wrong(name, "its sizes do not fit 63 bits");
     }
     int64_t need;
     if (__builtin_mul_overflow(out->elems, bytes_of(out->type), &need) || (uint64_t)need != n - header)
-        return mba_fail(MBA_E_FORMAT, "'%s' is not a sound IDX file\nwhy: its header asks for %" PRId64 " values of %d "
-                        "bytes, %zu bytes are there\nfix: fetch it again and unpack it", name, out->elems,
-                        bytes_of(out->type), n - header);
+        return mba_fail(MBA_E_FORMAT,
+                        "'%s' is not a sound IDX file\nwhy: its header asks for %" PRId64 " values of %d "
+                        "bytes, %zu bytes are there\nfix: fetch it again and unpack it",
+                        name, out->elems, bytes_of(out->type), n - header);
     out->data = p + header;
     return MBA_OK;
 }
@@ -56,7 +60,7 @@ mba_status mba_idx_parse(mba_idx *out, const char *name, const void *bytes, size
 
 typedef struct mnist {
     mba_image_set set;
-    char          path[256];             /* the folder, for messages */
+    char          path[256]; /* the folder, for messages */
     mba_map       image_map, label_map;
     mba_idx       images, labels;
 } mnist;
@@ -99,8 +103,10 @@ static mba_status map_part(mba_map *map, mba_idx *idx, const char *folder, bool 
         return mba_idx_parse(idx, path, map->data, map->bytes);
     }
     snprintf(name, sizeof name, "%s-%s-%s-ubyte", part, what, strcmp(what, "images") ? "idx1" : "idx3");
-    return mba_fail(MBA_E_IO, "'%s' has no %s\nwhy: the set needs images and labels, unpacked\n"
-                    "fix: fetch it, or unpack it with gunzip", folder, name);
+    return mba_fail(MBA_E_IO,
+                    "'%s' has no %s\nwhy: the set needs images and labels, unpacked\n"
+                    "fix: fetch it, or unpack it with gunzip",
+                    folder, name);
 }
 
 static mba_status check(mnist *m, const char *folder)
@@ -116,13 +122,15 @@ static mba_status check(mnist *m, const char *folder)
     if (i->size[1] < 1 || i->size[2] < 1 || i->size[1] > 4096 || i->size[2] > 4096)
         return wrong(folder, "its images have not 1 to 4096 pixels a side");
     m->set.count = i->size[0];
-    m->set.H     = (int32_t)i->size[1];
-    m->set.W     = (int32_t)i->size[2];
+    m->set.H = (int32_t)i->size[1];
+    m->set.W = (int32_t)i->size[2];
     for (int64_t k = 0; k < m->set.count; k++)
         if (l->data[k] >= m->set.classes)
             return mba_fail(MBA_E_FORMAT,
-                            "'%s' has the label %d\nwhy: labels lie below %" PRId64 "\nfix: --set classes=.. of a set that "
-                            "has more (EMNIST); else fetch it again", folder, l->data[k], m->set.classes);
+                            "'%s' has the label %d\nwhy: labels lie below %" PRId64
+                            "\nfix: --set classes=.. of a set that "
+                            "has more (EMNIST); else fetch it again",
+                            folder, l->data[k], m->set.classes);
     return MBA_OK;
 }
 
@@ -130,13 +138,14 @@ mba_status mba_mnist_open(mba_image_set **out, const mba_image_set_options *o)
 {
     mnist *m = calloc(1, sizeof *m);
     if (!m) return mba_fail(MBA_E_NOMEM, "no memory to open '%s'", o->path);
-    m->set = (mba_image_set){ .kind = &kind, .classes = o->classes ? o->classes : 10,
+    m->set = (mba_image_set){ .kind = &kind,
+                              .classes = o->classes ? o->classes : 10,
                               .colours = { { 0.1307f, 0.1307f, 0.1307f }, { 0.3081f, 0.3081f, 0.3081f } } };
     snprintf(m->path, sizeof m->path, "%s", o->path);
     mba_status st = map_part(&m->image_map, &m->images, o->path, o->validation, "images");
     if (st == MBA_OK) st = map_part(&m->label_map, &m->labels, o->path, o->validation, "labels");
     if (st == MBA_OK) st = check(m, o->path);
     if (st == MBA_OK) *out = &m->set;
-    else              mnist_close(&m->set);
+    else mnist_close(&m->set);
     return st;
 }

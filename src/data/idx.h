@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* idx.h -- the IDX format of MNIST: a big-endian header with type and sizes, then the values, row-major.
  *
  *     mba_idx images;
@@ -16,8 +17,8 @@
 enum { MBA_IDX_RANK = 8 };
 
 typedef enum mba_idx_type {
-    MBA_IDX_U8  = 0x08,
-    MBA_IDX_S8  = 0x09,
+    MBA_IDX_U8 = 0x08,
+    MBA_IDX_S8 = 0x09,
     MBA_IDX_S16 = 0x0B,
     MBA_IDX_S32 = 0x0C,
     MBA_IDX_F32 = 0x0D,
@@ -27,9 +28,9 @@ typedef enum mba_idx_type {
 typedef struct mba_idx {
     mba_idx_type   type;
     int            rank;
-    int64_t        size[MBA_IDX_RANK];   /* slowest first */
+    int64_t        size[MBA_IDX_RANK]; /* slowest first */
     int64_t        elems;
-    const uint8_t *data;                 /* values of more than one byte are big-endian */
+    const uint8_t *data; /* values of more than one byte are big-endian */
 } mba_idx;
 
 /* MBA_E_FORMAT, or MBA_E_UNSUPPORTED for a file that is still compressed. */

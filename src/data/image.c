@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* image.c -- see image.h: images, and which decoder a file needs. */
 #include "data/image_codec.h"
 
@@ -10,14 +11,16 @@ mba_status mba_image_reshape(mba_image *m, int32_t W, int32_t H)
 {
     mba_assert(W >= 0 && H >= 0);
     if ((int64_t)W * H > MBA_PIXELS_MAX)
-        return mba_fail(MBA_E_UNSUPPORTED, "an image of %d x %d pixels is too large\nwhy: at most %d are supported\n"
-                        "fix: leave it out", W, H, MBA_PIXELS_MAX);
+        return mba_fail(MBA_E_UNSUPPORTED,
+                        "an image of %d x %d pixels is too large\nwhy: at most %d are supported\n"
+                        "fix: leave it out",
+                        W, H, MBA_PIXELS_MAX);
     const size_t need = (size_t)W * (size_t)H * 3;
     if (need > m->room) {
-        uint8_t *rgb = malloc(need);                              // not realloc: the old pixels are not wanted
+        uint8_t *rgb = malloc(need); // not realloc: the old pixels are not wanted
         if (!rgb) return mba_fail(MBA_E_NOMEM, "no memory for an image of %d x %d pixels", W, H);
         free(m->rgb);
-        m->rgb  = rgb;
+        m->rgb = rgb;
         m->room = need;
     }
     m->W = W;
@@ -40,14 +43,17 @@ mba_status mba__image_damaged(const char *name, const char *why)
 
 mba_status mba__image_too_large(const char *name, uint32_t W, uint32_t H, size_t bytes)
 {
-    return mba_fail(MBA_E_FORMAT, "'%s' cannot be decoded\nwhy: its header says %u x %u pixels, in %zu bytes\n"
-                    "fix: fetch it again, or leave it out", name, W, H, bytes);
+    return mba_fail(MBA_E_FORMAT,
+                    "'%s' cannot be decoded\nwhy: its header says %u x %u pixels, in %zu bytes\n"
+                    "fix: fetch it again, or leave it out",
+                    name, W, H, bytes);
 }
 
 mba_status mba__image_unsupported(const char *name, const char *why)
 {
     return mba_fail(MBA_E_UNSUPPORTED,
-                    "'%s' cannot be decoded\nwhy: %s\nfix: convert it to PNG, or to JPEG with 8 bits per sample", name, why);
+                    "'%s' cannot be decoded\nwhy: %s\nfix: convert it to PNG, or to JPEG with 8 bits per sample", name,
+                    why);
 }
 
 /* A format by its first bytes. */
@@ -55,7 +61,7 @@ typedef struct signature {
     const char *first;
     size_t      bytes, at;
     mba_status (*open)(mba_image_file **out, const char *name, const void *bytes, size_t n);
-    const char *why;                     /* where it cannot be opened */
+    const char *why; /* where it cannot be opened */
 } signature;
 
 static bool begins(const signature *s, const char *bytes, size_t n)
@@ -66,9 +72,9 @@ static bool begins(const signature *s, const char *bytes, size_t n)
 mba_status mba_image_open(mba_image_file **out, const char *name, const void *bytes, size_t n)
 {
     static const signature known[] = {
-        { "\xff\xd8", 2, 0, mba__jpeg_open, NULL },      { "\x89PNG", 4, 0, mba__png_open, NULL },
-        { "WEBP", 4, 8, NULL, "it is a WebP file" },     { "GIF8", 4, 0, NULL, "it is a GIF file" },
-        { "II*\0", 4, 0, NULL, "it is a TIFF file" },    { "MM\0*", 4, 0, NULL, "it is a TIFF file" },
+        { "\xff\xd8", 2, 0, mba__jpeg_open, NULL },   { "\x89PNG", 4, 0, mba__png_open, NULL },
+        { "WEBP", 4, 8, NULL, "it is a WebP file" },  { "GIF8", 4, 0, NULL, "it is a GIF file" },
+        { "II*\0", 4, 0, NULL, "it is a TIFF file" }, { "MM\0*", 4, 0, NULL, "it is a TIFF file" },
         { "BM", 2, 0, NULL, "it is a BMP file" },
     };
     if (!n) return mba__image_damaged(name, "it is empty");

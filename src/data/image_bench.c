@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* image_bench.c -- see image_bench.h. */
 #include "data/image_bench.h"
 
@@ -22,10 +23,10 @@ static int32_t files_label(const mba_image_set *s, int64_t number) { return (int
 
 static mba_status files_read(const mba_image_set *s, int64_t number, mba_sample *out)
 {
-    const files *f  = (const files *)s;
-    out->encoded       = f->bytes[number % FILES];
+    const files *f = (const files *)s;
+    out->encoded = f->bytes[number % FILES];
     out->encoded_bytes = f->n[number % FILES];
-    out->label      = files_label(s, number);
+    out->label = files_label(s, number);
     snprintf(out->name, sizeof out->name, "benchmark image %d", (int)(number % FILES));
     return MBA_OK;
 }
@@ -43,7 +44,7 @@ static mba_status make_files(files *f, const mba_image_bench_options *o)
 {
     const mba_image_set_options so = { .path = "synthetic", .classes = FILES, .size = o->W > o->H ? o->W : o->H };
     mba_image_set              *made = NULL;
-    mba_sample                  s    = { 0 };
+    mba_sample                  s = { 0 };
     MBA_TRY(mba_image_synthetic_create(&made, &so));
     mba_status st = MBA_OK;
     for (int i = 0; st == MBA_OK && i < FILES; i++) {
@@ -114,11 +115,11 @@ static void *work(void *argument)
 
 static mba_status run_threads(mba_image_bench *out, const files *f, const mba_image_recipe *r, double seconds)
 {
-    pthread_t  thread[THREADS_MAX];
-    worker     w[THREADS_MAX];
-    mba_status st = MBA_OK;
-    double     cpu = 0;
-    int        started = 0;
+    pthread_t    thread[THREADS_MAX];
+    worker       w[THREADS_MAX];
+    mba_status   st = MBA_OK;
+    double       cpu = 0;
+    int          started = 0;
     const double begin = now(CLOCK_MONOTONIC);
     for (; started < out->threads; started++) {
         w[started] = (worker){ .f = f, .r = r, .seconds = seconds, .thread = started };
@@ -129,10 +130,10 @@ static mba_status run_threads(mba_image_bench *out, const files *f, const mba_im
         pthread_join(thread[i], NULL);
         if (w[i].st != MBA_OK && st == MBA_OK) st = mba_fail(w[i].st, "%s", w[i].story);
         out->images += w[i].images;
-        cpu         += w[i].cpu_s;
+        cpu += w[i].cpu_s;
     }
-    out->seconds          = now(CLOCK_MONOTONIC) - begin;
-    out->images_per_s     = (double)out->images / out->seconds / out->threads;
+    out->seconds = now(CLOCK_MONOTONIC) - begin;
+    out->images_per_s = (double)out->images / out->seconds / out->threads;
     out->images_per_cpu_s = (double)out->images / (cpu > 0 ? cpu : 1e-9);
     return st;
 }
@@ -151,18 +152,20 @@ static mba_image_bench_options with_defaults(mba_image_bench_options o)
 mba_status mba_image_bench_run(mba_image_bench *out, const mba_image_bench_options *options)
 {
     const mba_image_bench_options o = with_defaults(*options);
-    if (o.threads < 1 || o.threads > THREADS_MAX || o.W < 8 || o.H < 8 || o.W > 4096 || o.H > 4096 || o.size < 8 ||
-        o.size > 4096 || o.quality < 1 || o.quality > 100)
-        return mba_fail(MBA_E_ARG, "%d threads, files of %d x %d, quality %d, to %d pixels: that cannot be timed\n"
-                        "why: 1 to %d threads, sides of 8 to 4096, quality 1 to 100", o.threads, o.W, o.H, o.quality,
-                        o.size, THREADS_MAX);
-    files f = {.set = {.kind = &kind, .count = INT64_C(1) << 40, .classes = FILES, .colours = mba_colours_imagenet}};
+    if (o.threads < 1 || o.threads > THREADS_MAX || o.W < 8 || o.H < 8 || o.W > 4096 || o.H > 4096 || o.size < 8
+        || o.size > 4096 || o.quality < 1 || o.quality > 100)
+        return mba_fail(MBA_E_ARG,
+                        "%d threads, files of %d x %d, quality %d, to %d pixels: that cannot be timed\n"
+                        "why: 1 to %d threads, sides of 8 to 4096, quality 1 to 100",
+                        o.threads, o.W, o.H, o.quality, o.size, THREADS_MAX);
+    files f = { .set = {
+                    .kind = &kind, .count = INT64_C(1) << 40, .classes = FILES, .colours = mba_colours_imagenet } };
 
-    mba_status st = make_files(&f, &o);
+    mba_status       st = make_files(&f, &o);
     mba_image_recipe r = mba_image_recipe_train(&f.set, o.size);
     if (o.plain) {
         r.rand.operations = 0;
-        r.erase           = 0;
+        r.erase = 0;
     }
     *out = (mba_image_bench){ .threads = o.threads };
     for (int i = 0; i < FILES; i++) out->file_bytes += (double)f.n[i] / FILES;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* image_bench.h -- how many images a core prepares per second: files decoded, cropped, augmented, normalised.
  *
  *     mba_image_bench b;
@@ -14,21 +15,21 @@
 #include "core/status.h"
 
 typedef struct mba_image_bench_options {
-    int     threads;                     /* 0 is 1 */
-    double  seconds;                     /* 0 is 2 */
-    int32_t W, H;                        /* of the files, 0 is 500 x 375, the mean of ImageNet */
-    int32_t size;                        /* of the result, 0 is 224 */
-    int     quality;                     /* of the compression, 0 is 94: about 110 kB as in ImageNet */
-    bool    png;                         /* PNG files instead of JPEG */
-    bool    plain;                       /* decode, crop and normalise only: no RandAugment, no erasing */
+    int     threads; /* 0 is 1 */
+    double  seconds; /* 0 is 2 */
+    int32_t W, H;    /* of the files, 0 is 500 x 375, the mean of ImageNet */
+    int32_t size;    /* of the result, 0 is 224 */
+    int     quality; /* of the compression, 0 is 94: about 110 kB as in ImageNet */
+    bool    png;     /* PNG files instead of JPEG */
+    bool    plain;   /* decode, crop and normalise only: no RandAugment, no erasing */
 } mba_image_bench_options;
 
 typedef struct mba_image_bench {
-    double  images_per_s;                /* per thread, by the clock on the wall */
-    double  images_per_cpu_s;            /* per second of processor time: what a busy neighbour does not spoil */
-    double  file_bytes;                  /* mean */
+    double  images_per_s;     /* per thread, by the clock on the wall */
+    double  images_per_cpu_s; /* per second of processor time: what a busy neighbour does not spoil */
+    double  file_bytes;       /* mean */
     double  seconds;
-    int64_t images;                      /* of all threads */
+    int64_t images; /* of all threads */
     int     threads;
 } mba_image_bench;
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* image_codec.h -- what the decoders of image.h share: image_jpeg.c and image_png.c. */
 #ifndef MBA_IMAGE_CODEC_H
 #define MBA_IMAGE_CODEC_H

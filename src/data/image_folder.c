@@ -1,5 +1,6 @@
-/* image_folder.c -- a folder per class: path/<class>/<image> (.jpg, .jpeg or .png), classes numbered in the byte-wise order of their
- * names. Names are kept in one block: ImageNet has 1.3 million. */
+// SPDX-License-Identifier: Apache-2.0
+/* image_folder.c -- a folder per class: path/<class>/<image> (.jpg, .jpeg or .png), classes numbered in the byte-wise
+ * order of their names. Names are kept in one block: ImageNet has 1.3 million. */
 #include "data/image_set.h"
 
 #include <stdio.h>
@@ -13,7 +14,7 @@
 enum { FILE_MAX = 1 << 28 };
 
 typedef struct entry {
-    int64_t name;                        /* where it begins in `names` */
+    int64_t name; /* where it begins in `names` */
     int32_t label;
 } entry;
 
@@ -46,10 +47,10 @@ static mba_status folder_read(const mba_image_set *s, int64_t number, mba_sample
         return mba_fail(MBA_E_NOMEM, "no memory for the name of an image");
     snprintf(out->name, sizeof out->name, "%s", path);
     free(out->file);
-    out->file     = NULL;
-    out->label    = e->label;
+    out->file = NULL;
+    out->label = e->label;
     mba_status st = mba_file_read(&out->file, &out->encoded_bytes, path, FILE_MAX);
-    out->encoded  = out->file;
+    out->encoded = out->file;
     free(path);
     return st;
 }
@@ -81,17 +82,17 @@ static mba_status add_image(image_folder *f, const char *name, int32_t label)
 {
     const int64_t n = (int64_t)strlen(name) + 1;
     if (f->set.count == f->room) {
-        const int64_t room   = f->room ? 2 * f->room : 1024;
+        const int64_t room = f->room ? 2 * f->room : 1024;
         entry        *bigger = realloc(f->image, (size_t)room * sizeof *bigger);
         if (!bigger) return mba_fail(MBA_E_NOMEM, "no memory for the names of the images");
         f->image = bigger;
-        f->room  = room;
+        f->room = room;
     }
     if (f->used + n > f->names_room) {
-        const int64_t room   = 2 * f->names_room + n + 4096;
+        const int64_t room = 2 * f->names_room + n + 4096;
         char         *bigger = realloc(f->names, (size_t)room);
         if (!bigger) return mba_fail(MBA_E_NOMEM, "no memory for the names of the images");
-        f->names      = bigger;
+        f->names = bigger;
         f->names_room = room;
     }
     memcpy(f->names + f->used, name, (size_t)n);
@@ -109,8 +110,10 @@ static mba_status read_class(image_folder *f, int32_t label)
     mba_status st = mba_listing_read(&l, path, is_image);
     for (int64_t i = 0; st == MBA_OK && i < l.n; i++) st = add_image(f, l.name[i], label);
     if (st == MBA_OK && !l.n)
-        st = mba_fail(MBA_E_FORMAT, "the class folder '%s' has no images\nwhy: it has no .jpg, .jpeg or .png file\n"
-                      "fix: unpack the class again, or remove the empty folder", path);
+        st = mba_fail(MBA_E_FORMAT,
+                      "the class folder '%s' has no images\nwhy: it has no .jpg, .jpeg or .png file\n"
+                      "fix: unpack the class again, or remove the empty folder",
+                      path);
     mba_listing_free(&l);
     free(path);
     return st;
@@ -132,10 +135,12 @@ static mba_status find_folders(mba_listing *l, const char *in)
         if (asprintf(&path, "%s/%s", in, name) < 0) path = NULL;
         const bool folder = path && mba_is_folder(path), gone = path && is_broken_link(path);
         free(path);
-        if (gone)                                  // passed over, the classes behind it would have other numbers
-            return mba_fail(MBA_E_FORMAT, "'%s/%s' is a link to nothing\nwhy: it may have been a class\n"
-                            "fix: bring back what it points to, or remove the link", in, name);
-        l->name[i]    = l->name[kept];
+        if (gone) // passed over, the classes behind it would have other numbers
+            return mba_fail(MBA_E_FORMAT,
+                            "'%s/%s' is a link to nothing\nwhy: it may have been a class\n"
+                            "fix: bring back what it points to, or remove the link",
+                            in, name);
+        l->name[i] = l->name[kept];
         l->name[kept] = name;
         kept += folder;
     }
@@ -153,11 +158,13 @@ static mba_status read_classes(image_folder *f, const char *classes_of)
     int64_t     label = 0;
     mba_status  st = find_folders(&there, f->path);
     if (st == MBA_OK) st = find_folders(&f->classes, classes_of ? classes_of : f->path);
-    for (int64_t i = 0; st == MBA_OK && i < there.n; i++) {            // both lists are sorted
+    for (int64_t i = 0; st == MBA_OK && i < there.n; i++) { // both lists are sorted
         while (label < f->classes.n && strcmp(f->classes.name[label], there.name[i]) < 0) label++;
         if (label == f->classes.n || strcmp(f->classes.name[label], there.name[i]))
-            st = mba_fail(MBA_E_FORMAT, "'%s/%s' is a class that nothing is trained on\nwhy: '%s' has no such folder\n"
-                          "fix: remove the folder, or name it as there", f->path, there.name[i], classes_of);
+            st = mba_fail(MBA_E_FORMAT,
+                          "'%s/%s' is a class that nothing is trained on\nwhy: '%s' has no such folder\n"
+                          "fix: remove the folder, or name it as there",
+                          f->path, there.name[i], classes_of);
         else st = read_class(f, (int32_t)label);
     }
     mba_listing_free(&there);
@@ -171,10 +178,10 @@ mba_status mba_image_folder_open(mba_image_set **out, const mba_image_set_option
         free(f);
         return mba_fail(MBA_E_NOMEM, "no memory to open '%s'", o->path);
     }
-    f->set         = (mba_image_set){ .kind = &kind, .colours = mba_colours_imagenet };
-    mba_status st  = read_classes(f, o->classes_of);
+    f->set = (mba_image_set){ .kind = &kind, .colours = mba_colours_imagenet };
+    mba_status st = read_classes(f, o->classes_of);
     f->set.classes = f->classes.n;
     if (st == MBA_OK) *out = &f->set;
-    else              folder_close(&f->set);
+    else folder_close(&f->set);
     return st;
 }

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* image_jpeg.c -- JPEG files of image.h.
  *
  * libjpeg reports errors by calling error_exit, which must not return: ours jumps back to the function that called
@@ -17,11 +18,11 @@ enum { PIXELS_PER_BYTE = 1024, SCANS_MAX = 100 };
 /* ---- errors of libjpeg ---- */
 
 typedef struct handler {
-    struct jpeg_error_mgr base;          /* first: libjpeg hands this pointer back */
+    struct jpeg_error_mgr base; /* first: libjpeg hands this pointer back */
     jmp_buf               back;
     char                  text[JMSG_LENGTH_MAX];
     int64_t               warnings;
-    bool                  ended;         /* the bytes have run out and libjpeg made up an end marker */
+    bool                  ended; /* the bytes have run out and libjpeg made up an end marker */
     bool                  no_memory;
 } handler;
 
@@ -37,7 +38,7 @@ static _Noreturn void on_error(j_common_ptr c)
 static void on_message(j_common_ptr c, int level)
 {
     handler *h = (handler *)c->err;
-    if (level >= 0) return;                                       // tracing
+    if (level >= 0) return; // tracing
     h->warnings++;
     if (h->base.msg_code == JWRN_JPEG_EOF) h->ended = true;
     if (h->base.msg_code == JWRN_HIT_MARKER && h->ended) {
@@ -51,8 +52,8 @@ static void be_silent(j_common_ptr c) { (void)c; }
 static void handler_start(handler *h)
 {
     jpeg_std_error(&h->base);
-    h->base.error_exit     = on_error;
-    h->base.emit_message   = on_message;
+    h->base.error_exit = on_error;
+    h->base.emit_message = on_message;
     h->base.output_message = be_silent;
 }
 
@@ -64,7 +65,7 @@ typedef struct jpeg_file {
     struct jpeg_progress_mgr      progress;
     handler                       h;
     bool                          created;
-    uint8_t                      *cmyk;  /* one row, where there are four components */
+    uint8_t                      *cmyk; /* one row, where there are four components */
 } jpeg_file;
 
 static mba_status wrong(const jpeg_file *j, const char *why)
@@ -87,9 +88,9 @@ static bool read_header(jpeg_file *j, const uint8_t *bytes, size_t n)
 {
     if (setjmp(j->h.back)) return false;
     jpeg_create_decompress(&j->c);
-    j->created                   = true;
+    j->created = true;
     j->progress.progress_monitor = limit_scans;
-    j->c.progress                = &j->progress;
+    j->c.progress = &j->progress;
     jpeg_mem_src(&j->c, bytes, n);
     jpeg_read_header(&j->c, TRUE);
     return true;
@@ -97,15 +98,19 @@ static bool read_header(jpeg_file *j, const uint8_t *bytes, size_t n)
 
 static mba_status check_header(jpeg_file *j)
 {
-    const struct jpeg_decompress_struct *c      = &j->c;
+    const struct jpeg_decompress_struct *c = &j->c;
     const uint64_t                       pixels = (uint64_t)c->image_width * c->image_height;
     if (c->num_components != 1 && c->num_components != 3 && c->num_components != 4)
         return mba__image_unsupported(j->base.name, "it has neither 1, 3 nor 4 components");
     if (c->data_precision != 8) return mba__image_unsupported(j->base.name, "its samples have not 8 bits");
     if (pixels > MBA_PIXELS_MAX || pixels / PIXELS_PER_BYTE > j->base.bytes)
         return mba__image_too_large(j->base.name, c->image_width, c->image_height, j->base.bytes);
-    j->base.about = (mba_image_about){ .format = "JPEG", .W = (int32_t)c->image_width, .H = (int32_t)c->image_height,
-                                       .components = c->num_components, .bits = 8, .scales = true,
+    j->base.about = (mba_image_about){ .format = "JPEG",
+                                       .W = (int32_t)c->image_width,
+                                       .H = (int32_t)c->image_height,
+                                       .components = c->num_components,
+                                       .bits = 8,
+                                       .scales = true,
                                        .warnings = j->h.warnings };
     return MBA_OK;
 }
@@ -122,8 +127,8 @@ static void cmyk_to_rgb(uint8_t *rgb, const uint8_t *cmyk, int32_t W, bool inver
 static bool start(jpeg_file *j, int scale)
 {
     if (setjmp(j->h.back)) return false;
-    j->c.scale_num       = 1;
-    j->c.scale_denom     = (unsigned)scale;
+    j->c.scale_num = 1;
+    j->c.scale_denom = (unsigned)scale;
     j->c.out_color_space = j->c.num_components == 4 ? JCS_CMYK : JCS_RGB;
     return jpeg_start_decompress(&j->c);
 }
@@ -143,7 +148,7 @@ static bool read_rows(jpeg_file *j, mba_image *out)
 static mba_status decode(jpeg_file *j, mba_image *out, int scale, int32_t rows)
 {
     if (!start(j, scale)) return wrong(j, j->h.text);
-    if (j->h.ended && jpeg_has_multiple_scans(&j->c)) return wrong(j, "it is cut short");   // by now all scans are read
+    if (j->h.ended && jpeg_has_multiple_scans(&j->c)) return wrong(j, "it is cut short"); // by now all scans are read
     const int32_t W = (int32_t)j->c.output_width, H = (int32_t)j->c.output_height;
     MBA_TRY(mba_image_reshape(out, W, rows < H ? rows : H));
     if (j->c.out_color_space == JCS_CMYK && !(j->cmyk = malloc((size_t)W * 4)))
@@ -153,7 +158,7 @@ static mba_status decode(jpeg_file *j, mba_image *out, int scale, int32_t rows)
 
 static mba_status jpeg_read(mba_image_file *base, mba_image *out, int scale, int32_t rows)
 {
-    jpeg_file       *j  = (jpeg_file *)base;
+    jpeg_file       *j = (jpeg_file *)base;
     const mba_status st = decode(j, out, scale, rows);
     base->about.warnings = j->h.warnings;
     return st;
@@ -175,10 +180,10 @@ mba_status mba__jpeg_open(mba_image_file **out, const char *name, const void *by
     if (!j) return mba_fail(MBA_E_NOMEM, "no memory to decode '%s'", name);
     j->base = (mba_image_file){ .codec = &codec, .name = name, .bytes = n };
     handler_start(&j->h);
-    j->c.err      = &j->h.base;
+    j->c.err = &j->h.base;
     mba_status st = read_header(j, bytes, n) ? check_header(j) : wrong(j, j->h.text);
     if (st == MBA_OK) *out = &j->base;
-    else              jpeg_close(&j->base);
+    else jpeg_close(&j->base);
     return st;
 }
 
@@ -198,10 +203,10 @@ static bool encode(encoder *e, const mba_image *m, int quality)
     jpeg_create_compress(&e->c);
     e->created = true;
     jpeg_mem_dest(&e->c, &e->bytes, &e->n);
-    e->c.image_width      = (JDIMENSION)m->W;
-    e->c.image_height     = (JDIMENSION)m->H;
+    e->c.image_width = (JDIMENSION)m->W;
+    e->c.image_height = (JDIMENSION)m->H;
     e->c.input_components = 3;
-    e->c.in_color_space   = JCS_RGB;
+    e->c.in_color_space = JCS_RGB;
     jpeg_set_defaults(&e->c);
     jpeg_set_quality(&e->c, quality, TRUE);
     jpeg_start_compress(&e->c, TRUE);
@@ -217,10 +222,10 @@ static bool encode(encoder *e, const mba_image *m, int quality)
  * own, which is then the result. */
 mba_status mba_jpeg_encode(uint8_t **out, size_t *bytes, const mba_image *m, int quality)
 {
-    const size_t room   = (size_t)m->W * (size_t)m->H * 6 + 65536;
-    encoder     *e      = calloc(1, sizeof *e);
+    const size_t room = (size_t)m->W * (size_t)m->H * 6 + 65536;
+    encoder     *e = calloc(1, sizeof *e);
     uint8_t     *buffer = malloc(room);
-    mba_status   st     = MBA_OK;
+    mba_status   st = MBA_OK;
     if (!e || !buffer) {
         free(e);
         free(buffer);
@@ -229,12 +234,12 @@ mba_status mba_jpeg_encode(uint8_t **out, size_t *bytes, const mba_image *m, int
     handler_start(&e->h);
     e->c.err = &e->h.base;
     e->bytes = buffer;
-    e->n     = room;
+    e->n = room;
     if (!encode(e, m, quality))
-        st =
-            mba_fail(MBA_E_ARG, "an image of %d x %d pixels cannot be encoded as JPEG\nwhy: %s", m->W, m->H, e->h.text);
+        st = mba_fail(MBA_E_ARG, "an image of %d x %d pixels cannot be encoded as JPEG\nwhy: %s", m->W, m->H,
+                      e->h.text);
     if (e->created) jpeg_destroy_compress(&e->c);
-    *out   = e->bytes;
+    *out = e->bytes;
     *bytes = e->n;
     if (st != MBA_OK || e->bytes != buffer) free(buffer);
     free(e);

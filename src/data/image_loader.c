@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* image_loader.c -- see image_loader.h.
  *
  * One mutex guards the ring and the claims; the work itself is done outside. A task is one image: either made (read,
@@ -20,18 +21,18 @@ enum { TRIES = 16, STORY = 1024, RING_MAX = 64, WORKERS_MAX = 1024 };
 
 typedef struct slot {
     mba_position at;
-    int64_t      claimed, done, count;   /* images: taken on, ready, in this batch */
-    uint8_t     *rgb;                    /* (B, size, size, 3) */
+    int64_t      claimed, done, count; /* images: taken on, ready, in this batch */
+    uint8_t     *rgb;                  /* (B, size, size, 3) */
     int32_t     *label;
     int64_t     *number;
     int64_t      skipped;
-    mba_status   st;                     /* of the first image that failed */
-    char         story[STORY];           /* why; or of the last image that was left out */
+    mba_status   st;           /* of the first image that failed */
+    char         story[STORY]; /* why; or of the last image that was left out */
 } slot;
 
 /* The batch that is being finished into the caller's arrays. */
 typedef struct finish {
-    const slot            *from;         /* NULL: none */
+    const slot            *from; /* NULL: none */
     const mba_image_batch *to;
     mba_mix                mix;
     int64_t                claimed, done;
@@ -39,18 +40,18 @@ typedef struct finish {
 
 struct mba_image_loader {
     mba_image_loader_options o;
-    int64_t                  batches, bytes;     /* bytes: of one 8-bit image */
+    int64_t                  batches, bytes; /* bytes: of one 8-bit image */
     slot                    *ring;
     int                      slots, first, used;
-    mba_position             next;               /* of the slot that is opened next */
+    mba_position             next; /* of the slot that is opened next */
     finish                   finish;
-    int                      busy;               /* images being made now */
-    bool                     stop, hold;         /* hold: the ring is being emptied */
+    int                      busy;       /* images being made now */
+    bool                     stop, hold; /* hold: the ring is being emptied */
     pthread_mutex_t          lock;
-    pthread_cond_t           work, ready;        /* for workers; for the caller */
+    pthread_cond_t           work, ready; /* for workers; for the caller */
     pthread_t               *thread;
     int                      threads;
-    mba_image_maker         *maker;              /* one per thread, the last is the caller's */
+    mba_image_maker         *maker; /* one per thread, the last is the caller's */
     int64_t                  skipped;
     char                     story[STORY];
 };
@@ -84,7 +85,7 @@ static bool about_one(mba_status st) { return st == MBA_E_FORMAT || st == MBA_E_
 static mba_status make(const mba_image_loader *l, mba_image_maker *m, const slot *s, int64_t b, int64_t *skipped)
 {
     const mba_image_set *set = l->o.set;
-    mba_status           st  = MBA_OK;
+    mba_status           st = MBA_OK;
     for (int64_t k = 0; k < TRIES && k < set->count; k++) {
         st = mba_image_make(m, s->rgb + b * l->bytes, s->label + b, set, (s->number[b] + k) % set->count, &l->o.recipe,
                             l->o.seed, s->at.epoch);
@@ -98,7 +99,7 @@ static mba_status make(const mba_image_loader *l, mba_image_maker *m, const slot
 static void make_claimed(mba_image_loader *l, mba_image_maker *m, slot *s, int64_t b)
 {
     int64_t skipped = 0;
-    s->number[b]    = number_of(l, s->at, b);
+    s->number[b] = number_of(l, s->at, b);
     l->busy++;
     pthread_mutex_unlock(&l->lock);
     mba_status st = make(l, m, s, b, &skipped);
@@ -154,11 +155,11 @@ static slot *slot_at(mba_image_loader *l, int i) { return l->ring + (l->first + 
 
 static void open_slot(mba_image_loader *l)
 {
-    slot *s    = slot_at(l, l->used++);
-    s->at      = l->next;
+    slot *s = slot_at(l, l->used++);
+    s->at = l->next;
     s->claimed = s->done = s->skipped = 0;
-    s->count   = count_of(l, s->at);
-    s->st      = MBA_OK;
+    s->count = count_of(l, s->at);
+    s->st = MBA_OK;
     advance(l, &l->next);
 }
 
@@ -167,13 +168,16 @@ static slot *find_work(mba_image_loader *l)
 {
     for (int i = 0; !l->hold && i < l->used; i++)
         if (slot_at(l, i)->claimed < slot_at(l, i)->count) return slot_at(l, i);
-    if (l->hold || l->used == l->slots || !l->used) return NULL;  // an empty ring waits for a position
+    if (l->hold || l->used == l->slots || !l->used) return NULL; // an empty ring waits for a position
     open_slot(l);
     slot *s = slot_at(l, l->used - 1);
     return s->count ? s : NULL;
 }
 
-typedef struct start { mba_image_loader *l; mba_image_maker *m; } start;
+typedef struct start {
+    mba_image_loader *l;
+    mba_image_maker  *m;
+} start;
 
 static void *work(void *argument)
 {
@@ -200,10 +204,10 @@ static void restart(mba_image_loader *l, mba_position at)
 {
     l->hold = true;
     while (l->busy) pthread_cond_wait(&l->ready, &l->lock);
-    l->hold  = false;
-    l->used  = 0;
+    l->hold = false;
+    l->used = 0;
     l->first = 0;
-    l->next  = at;
+    l->next = at;
     open_slot(l);
     pthread_cond_broadcast(&l->work);
 }
@@ -214,19 +218,19 @@ static slot *await(mba_image_loader *l)
     slot *s = slot_at(l, 0);
     while (s->done < s->count)
         if (s->claimed < s->count) make_claimed(l, own_maker(l), s, s->claimed++);
-        else                       pthread_cond_wait(&l->ready, &l->lock);
+        else pthread_cond_wait(&l->ready, &l->lock);
     return s;
 }
 
 static void finish_all(mba_image_loader *l, const slot *s, const mba_image_batch *out)
 {
     const mba_image_recipe *r = &l->o.recipe;
-    mba_draw d = mba_draw_start(l->o.seed, "mix", s->at.epoch, s->at.index * l->o.ranks + l->o.rank);
-    l->finish  = (finish){ .from = s, .to = out, .mix = mba_mix_draw(&d, r->mixup, r->cutmix, r->size, r->size) };
+    mba_draw                d = mba_draw_start(l->o.seed, "mix", s->at.epoch, s->at.index * l->o.ranks + l->o.rank);
+    l->finish = (finish){ .from = s, .to = out, .mix = mba_mix_draw(&d, r->mixup, r->cutmix, r->size, r->size) };
     pthread_cond_broadcast(&l->work);
     while (l->finish.done < l->o.B)
         if (l->finish.claimed < l->o.B) finish_claimed(l, own_maker(l), l->finish.claimed++);
-        else                            pthread_cond_wait(&l->ready, &l->lock);
+        else pthread_cond_wait(&l->ready, &l->lock);
     l->finish.from = NULL;
 }
 
@@ -243,7 +247,7 @@ static mba_status deliver(mba_image_loader *l, mba_image_batch *out)
     slot *s = await(l);
     if (s->st != MBA_OK) {
         const mba_status st = mba_fail(s->st, "%s", s->story);
-        restart(l, s->at);                                        // whoever asks again has it tried again
+        restart(l, s->at); // whoever asks again has it tried again
         return st;
     }
     out->count = s->count;
@@ -260,9 +264,10 @@ mba_status mba_image_loader_next(mba_image_loader *l, mba_image_batch *out, mba_
 {
     mba_assert(out->x);
     if (at->epoch < 0 || at->index < 0 || at->index >= l->batches)
-        return mba_fail(MBA_E_ARG, "there is no batch %" PRId64 " in epoch %" PRId64 "\nwhy: an epoch has %" PRId64
-                        " batches\nfix: resume with the data and batch size of the checkpoint", at->index, at->epoch,
-                        l->batches);
+        return mba_fail(MBA_E_ARG,
+                        "there is no batch %" PRId64 " in epoch %" PRId64 "\nwhy: an epoch has %" PRId64
+                        " batches\nfix: resume with the data and batch size of the checkpoint",
+                        at->index, at->epoch, l->batches);
     pthread_mutex_lock(&l->lock);
     const slot *s = l->used ? slot_at(l, 0) : NULL;
     if (!s || s->at.epoch != at->epoch || s->at.index != at->index) restart(l, *at);
@@ -286,8 +291,10 @@ static mba_status check(const mba_image_loader_options *o)
 {
     const mba_image_recipe *r = &o->recipe;
     if (o->B < 1 || o->B > INT32_MAX || r->size < 1 || r->size > 8192)
-        return mba_fail(MBA_E_ARG, "batches of %" PRId64 " images of %d pixels a side are impossible\n"
-                        "fix: at least one image, of 1 to 8192 pixels a side", o->B, r->size);
+        return mba_fail(MBA_E_ARG,
+                        "batches of %" PRId64 " images of %d pixels a side are impossible\n"
+                        "fix: at least one image, of 1 to 8192 pixels a side",
+                        o->B, r->size);
     if (o->rank < 0 || o->ranks < 0 || o->rank >= (o->ranks ? o->ranks : 1))
         return mba_fail(MBA_E_ARG, "there is no rank %d of %d", o->rank, o->ranks);
     if (o->workers < 0 || o->workers > WORKERS_MAX || o->prefetch < 0 || o->prefetch > RING_MAX)
@@ -307,27 +314,29 @@ static mba_status check(const mba_image_loader_options *o)
 static mba_status measure(mba_image_loader *l)
 {
     const int64_t rows = rows_of(l), n = l->o.set->count;
-    l->bytes   = (int64_t)l->o.recipe.size * l->o.recipe.size * 3;
+    l->bytes = (int64_t)l->o.recipe.size * l->o.recipe.size * 3;
     l->batches = l->o.partial ? (n + rows - 1) / rows : n / rows;
     if (l->batches) return MBA_OK;
-    return mba_fail(MBA_E_ARG, "the set is too small for one batch\nwhy: it has %" PRId64 " images, a batch of %" PRId64
-                    " on %d rank(s) takes %" PRId64 "\nfix: take a smaller batch", n, l->o.B, l->o.ranks, rows);
+    return mba_fail(MBA_E_ARG,
+                    "the set is too small for one batch\nwhy: it has %" PRId64 " images, a batch of %" PRId64
+                    " on %d rank(s) takes %" PRId64 "\nfix: take a smaller batch",
+                    n, l->o.B, l->o.ranks, rows);
 }
 
 static mba_status take_memory(mba_image_loader *l)
 {
-    bool ok  = true;
+    bool ok = true;
     l->slots = l->o.workers ? (l->o.prefetch ? l->o.prefetch : 3) : 1;
-    l->ring   = calloc((size_t)l->slots, sizeof *l->ring);
+    l->ring = calloc((size_t)l->slots, sizeof *l->ring);
     l->thread = calloc((size_t)l->o.workers + 1, sizeof *l->thread);
-    l->maker  = calloc((size_t)l->o.workers + 1, sizeof *l->maker);
+    l->maker = calloc((size_t)l->o.workers + 1, sizeof *l->maker);
     if (!l->ring || !l->thread || !l->maker) return mba_fail(MBA_E_NOMEM, "no memory for a loader of images");
     for (int i = 0; i < l->slots; i++) {
-        slot *s   = l->ring + i;
-        s->rgb    = malloc((size_t)(l->o.B * l->bytes));
-        s->label  = malloc((size_t)l->o.B * sizeof *s->label);
+        slot *s = l->ring + i;
+        s->rgb = malloc((size_t)(l->o.B * l->bytes));
+        s->label = malloc((size_t)l->o.B * sizeof *s->label);
         s->number = malloc((size_t)l->o.B * sizeof *s->number);
-        ok        = ok && s->rgb && s->label && s->number;
+        ok = ok && s->rgb && s->label && s->number;
     }
     for (int i = 0; ok && i <= l->o.workers; i++)
         MBA_TRY(mba_image_reshape(&l->maker[i].made, l->o.recipe.size, l->o.recipe.size));
@@ -347,7 +356,7 @@ static mba_status start_workers(mba_image_loader *l)
         if (a) *a = (start){ l, l->maker + l->threads };
         error = a ? pthread_create(&l->thread[l->threads], NULL, work, a) : ENOMEM;
         if (error) free(a);
-        else       l->threads++;
+        else l->threads++;
     }
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (!error) return MBA_OK;
@@ -369,7 +378,7 @@ mba_status mba_image_loader_create(mba_image_loader **out, const mba_image_loade
     if (st == MBA_OK) st = take_memory(l);
     if (st == MBA_OK) st = start_workers(l);
     if (st == MBA_OK) *out = l;
-    else              mba_image_loader_destroy(l);
+    else mba_image_loader_destroy(l);
     return st;
 }
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* image_loader_test.c -- batches of images: the same whatever the workers, resumed exactly, damaged files left out. */
 #include "tests/images.h"
 #include "tests/scratch.h"
@@ -17,18 +18,22 @@ static mba_image_set *made(const char *name, int64_t count, int32_t size)
 static mba_image_recipe everything(const mba_image_set *s) { return mba_image_recipe_train(s, SIZE); }
 
 /* Batches from `at` on, end to end; the caller frees. */
-typedef struct batches { float *x, *targets; int32_t *labels; int64_t *numbers; } batches;
+typedef struct batches {
+    float   *x, *targets;
+    int32_t *labels;
+    int64_t *numbers;
+} batches;
 
 static batches load(const mba_image_loader_options *o, mba_position at, int n)
 {
     mba_image_loader *l;
     const int64_t     per = o->B * o->recipe.size * o->recipe.size * 3, classes = o->set->classes;
-    batches b = {malloc((size_t)(n * per) * sizeof(float)), malloc((size_t)(n * o->B * classes) * sizeof(float)),
-                 malloc((size_t)(n * o->B) * sizeof(int32_t)), malloc((size_t)(n * o->B) * sizeof(int64_t))};
+    batches b = { malloc((size_t)(n * per) * sizeof(float)), malloc((size_t)(n * o->B * classes) * sizeof(float)),
+                  malloc((size_t)(n * o->B) * sizeof(int32_t)), malloc((size_t)(n * o->B) * sizeof(int64_t)) };
     assert_ok(mba_image_loader_create(&l, o));
     for (int i = 0; i < n; i++) {
-        mba_image_batch one = {b.x + i * per, b.labels + i * o->B, b.targets + i * o->B * classes, b.numbers + i * o->B,
-                               0};
+        mba_image_batch one = { b.x + i * per, b.labels + i * o->B, b.targets + i * o->B * classes,
+                                b.numbers + i * o->B, 0 };
         assert_ok(mba_image_loader_next(l, &one, &at));
         assert_int_equal(one.count, o->B);
     }
@@ -59,7 +64,7 @@ static void batches_are_the_same_at_any_number_of_workers(void **state)
             free_batches(&b);
         }
     /* Another seed is another order and other images. */
-    o.seed    = 6;
+    o.seed = 6;
     o.workers = 2;
     batches b = load(&o, (mba_position){ 0 }, 1);
     assert_memory_not_equal(b.numbers, one.numbers, B * sizeof(int64_t));
@@ -72,8 +77,10 @@ static void an_epoch_shows_every_image_once_and_resumes_anywhere(void **state)
 {
     (void)state;
     mba_image_set           *s = made("synthetic", 48, 40);
-    mba_image_loader_options o = {.set = s, .recipe = everything(s), .B = B, .shuffle = true, .seed = 5, .workers = 2};
-    batches                  all = load(&o, (mba_position){ 0 }, 16);
+    mba_image_loader_options o = {
+        .set = s, .recipe = everything(s), .B = B, .shuffle = true, .seed = 5, .workers = 2
+    };
+    batches all = load(&o, (mba_position){ 0 }, 16);
     for (int epoch = 0; epoch < 2; epoch++) {
         int seen[48] = { 0 };
         for (int i = 0; i < 48; i++) seen[all.numbers[48 * epoch + i]]++;
@@ -112,7 +119,7 @@ static void ranks_share_the_batches_of_one(void **state)
     mba_image_set           *s = made("shapes", COUNT, 0);
     mba_image_loader_options o = { .set = s, .recipe = mba_image_recipe_train(s, 32), .B = 12, .shuffle = true };
     batches                  whole = load(&o, (mba_position){ 0 }, 4);
-    o.B     = 4;
+    o.B = 4;
     o.ranks = 3;
     for (o.rank = 0; o.rank < 3; o.rank++) {
         batches part = load(&o, (mba_position){ 0 }, 4);
@@ -129,14 +136,15 @@ static void evaluation_ends_with_a_partial_batch(void **state)
     (void)state;
     mba_image_set           *s = made("shapes", 10, 0);
     mba_image_loader_options o = {
-        .set = s, .recipe = mba_image_recipe_eval(s, 32, 0), .B = 4, .partial = true, .workers = 1};
-    mba_image_loader        *l;
-    mba_position             at = { 0 };
-    static float             x[4 * 3072], t[4 * K];
-    int32_t                  labels[4];
-    int64_t                  numbers[4];
-    mba_image_batch          b = { .x = x, .labels = labels, .targets = t, .numbers = numbers };
-    mba_sample               p = { 0 };
+        .set = s, .recipe = mba_image_recipe_eval(s, 32, 0), .B = 4, .partial = true, .workers = 1
+    };
+    mba_image_loader *l;
+    mba_position      at = { 0 };
+    static float      x[4 * 3072], t[4 * K];
+    int32_t           labels[4];
+    int64_t           numbers[4];
+    mba_image_batch   b = { .x = x, .labels = labels, .targets = t, .numbers = numbers };
+    mba_sample        p = { 0 };
     assert_ok(mba_image_loader_create(&l, &o));
     assert_int_equal(mba_image_loader_batches(l), 3);
     for (int i = 0; i < 3; i++) assert_ok(mba_image_loader_next(l, &b, &at));
@@ -161,12 +169,13 @@ static void mixed_batches_hold_both_images_and_both_labels(void **state)
     (void)state;
     mba_image_set           *s = made("shapes", COUNT, 0);
     mba_image_loader_options o = {
-        .set = s, .recipe = mba_image_recipe_train(s, 32), .B = 4, .shuffle = true, .workers = 2};
-    o.recipe.colours   = (mba_colours){.deviation = {1.0f / 255, 1.0f / 255, 1.0f / 255}}; /* bytes as they are */
-    batches plain      = load(&o, (mba_position){ 0 }, 10);
-    o.recipe.mixup     = 0.8;
+        .set = s, .recipe = mba_image_recipe_train(s, 32), .B = 4, .shuffle = true, .workers = 2
+    };
+    o.recipe.colours = (mba_colours){ .deviation = { 1.0f / 255, 1.0f / 255, 1.0f / 255 } }; /* bytes as they are */
+    batches plain = load(&o, (mba_position){ 0 }, 10);
+    o.recipe.mixup = 0.8;
     o.recipe.smoothing = 0.1;
-    batches mixed      = load(&o, (mba_position){ 0 }, 10);
+    batches mixed = load(&o, (mba_position){ 0 }, 10);
     for (int i = 0; i < 40; i++) {
         const int partner = i / 4 * 4 + 3 - i % 4, mine = plain.labels[i], other = plain.labels[partner];
         double    sum = 0, lam;
@@ -192,7 +201,9 @@ static void mixed_batches_hold_both_images_and_both_labels(void **state)
 /* Two classes of six files each; the fourth of the first class is damaged, the last of the second is a PNG. */
 static void make_folder(void)
 {
-    static const char *const names[] = {"420.jpg", "444.jpg", "422_progressive.jpg", "420.jpg", "grey.jpg", "cmyk.jpg"};
+    static const char *const names[] = {
+        "420.jpg", "444.jpg", "422_progressive.jpg", "420.jpg", "grey.jpg", "cmyk.jpg"
+    };
     scratch_make();
     for (int c = 0; c < 2; c++) {
         char name[64];
@@ -217,14 +228,15 @@ static void damaged_files_are_left_out_by_name(void **state)
     assert_int_equal(s->count, 12);
     for (int workers = 0; workers < 3; workers++) {
         mba_image_loader_options o = {
-            .set = s, .recipe = mba_image_recipe_eval(s, SIZE, 0), .B = B, .workers = workers};
-        mba_image_loader        *l;
-        mba_position             at = { 0 };
-        static float             x[BATCH];
-        int32_t                  labels[B];
-        int64_t                  numbers[B];
-        const char              *story;
-        mba_image_batch          b = { .x = x, .labels = labels, .numbers = numbers };
+            .set = s, .recipe = mba_image_recipe_eval(s, SIZE, 0), .B = B, .workers = workers
+        };
+        mba_image_loader *l;
+        mba_position      at = { 0 };
+        static float      x[BATCH];
+        int32_t           labels[B];
+        int64_t           numbers[B];
+        const char       *story;
+        mba_image_batch   b = { .x = x, .labels = labels, .numbers = numbers };
         assert_ok(mba_image_loader_create(&l, &o));
         assert_ok(mba_image_loader_next(l, &b, &at));
         assert_int_equal(mba_image_loader_skipped(l, &story), 1);
@@ -234,7 +246,7 @@ static void damaged_files_are_left_out_by_name(void **state)
                             BATCH / B * sizeof(float)); /* the next in its place */
         assert_ok(mba_image_loader_next(l, &b, &at));
         assert_int_equal(mba_image_loader_skipped(l, &story), 1);
-        assert_int_equal(labels[5], 1);                          /* a PNG under the name of a JPEG is as good as any */
+        assert_int_equal(labels[5], 1); /* a PNG under the name of a JPEG is as good as any */
         assert_true(at.epoch == 1);
         mba_image_loader_destroy(l);
     }
@@ -261,7 +273,8 @@ static void a_set_of_nothing_but_damage_is_an_error(void **state)
         mba_position             at = { 0 };
         assert_ok(mba_image_loader_create(&l, &o));
         for (int i = 0; i < 3; i++) {
-            assert_fails(mba_image_loader_next(l, &(mba_image_batch){ .x = x }, &at), MBA_E_FORMAT, "neither as a JPEG nor as a PNG");
+            assert_fails(mba_image_loader_next(l, &(mba_image_batch){ .x = x }, &at), MBA_E_FORMAT,
+                         "neither as a JPEG nor as a PNG");
             assert_non_null(strstr(mba_message(), "where: image "));
             assert_true(at.epoch == 0 && at.index == 0);
         }
@@ -288,7 +301,7 @@ static void large_files_are_decoded_small_and_look_the_same(void **state)
     mba_image_set *s;
     assert_ok(mba_image_set_open(&s, &(mba_image_set_options){ .path = scratch_dir }));
     mba_image_maker  maker = { 0 };
-    mba_image_recipe r     = { .size = SIZE, .crop = MBA_CROP_RANDOM };
+    mba_image_recipe r = { .size = SIZE, .crop = MBA_CROP_RANDOM };
     uint8_t          to[SIZE * SIZE * 3];
     mba_image        got = { .rgb = to, .W = SIZE, .H = SIZE }, want = { 0 };
     mba_resampler    resampler = { 0 };
@@ -339,8 +352,8 @@ static void evaluation_keeps_the_shape_or_makes_it_square(void **state)
         if (square) r.crop = MBA_CROP_SQUASH;
         assert_ok(mba_image_make(&maker, to, &label, s, 0, &r, 1, 0));
         const int32_t H = square ? side : side * 90 / 60;
-        assert_ok(mba_image_resize(&resampler, &whole, &maker.decoded, (mba_box){ .W = 60, .H = 90 }, side, H,
-                                   MBA_BICUBIC));
+        assert_ok(
+            mba_image_resize(&resampler, &whole, &maker.decoded, (mba_box){ .W = 60, .H = 90 }, side, H, MBA_BICUBIC));
         assert_ok(mba_image_cut(&want, &whole, (int32_t)lrint((side - S) / 2.0), (int32_t)lrint((H - S) / 2.0), S));
         assert_memory_equal(to, want.rgb, sizeof to);
     }

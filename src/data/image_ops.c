@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* image_ops.c -- cutting, mirroring, mixing, normalising and erasing; see image_ops.h. Resizing and RandAugment have
  * files of their own. */
 #include "data/image_ops.h"
@@ -35,7 +36,7 @@ mba_centre mba_centre_crop(int32_t W, int32_t H, int32_t size, double fraction)
     const int32_t S = (int32_t)(size / fraction), other = (int32_t)(wide < most ? wide : most);
     mba_centre    c = { .W = W < H ? S : other, .H = W < H ? other : S };
     c.left = (int32_t)lrint((c.W - size) / 2.0);
-    c.top  = (int32_t)lrint((c.H - size) / 2.0);
+    c.top = (int32_t)lrint((c.H - size) / 2.0);
     return c;
 }
 
@@ -59,8 +60,8 @@ void mba_image_flip(mba_image *m)
         for (; a < b; a += 3, b -= 3)
             for (int k = 0; k < 3; k++) {
                 const uint8_t v = a[k];
-                a[k]            = b[k];
-                b[k]            = v;
+                a[k] = b[k];
+                b[k] = v;
             }
     }
 }
@@ -84,7 +85,7 @@ double mba_draw_beta(mba_draw *d, double alpha)
         g[i] = gamma_of(d, alpha < 1 ? alpha + 1 : alpha);
         if (alpha < 1) g[i] *= pow(mba_draw_unit(d), 1 / alpha);
     }
-    return g[0] + g[1] > 0 ? g[0] / (g[0] + g[1]) : 0.5;         // both may underflow for a tiny alpha
+    return g[0] + g[1] > 0 ? g[0] / (g[0] + g[1]) : 0.5; // both may underflow for a tiny alpha
 }
 
 static int32_t clipped(int32_t v, int32_t high) { return v < 0 ? 0 : v > high ? high : v; }
@@ -94,10 +95,10 @@ static void draw_box(mba_mix *m, mba_draw *d, int32_t W, int32_t H)
     const double  side = sqrt(1 - m->lam);
     const int32_t w = (int32_t)(W * side), h = (int32_t)(H * side);
     const int32_t cy = (int32_t)mba_draw_below(d, (uint32_t)H), cx = (int32_t)mba_draw_below(d, (uint32_t)W);
-    m->y0  = clipped(cy - h / 2, H);
-    m->y1  = clipped(cy + h / 2, H);
-    m->x0  = clipped(cx - w / 2, W);
-    m->x1  = clipped(cx + w / 2, W);
+    m->y0 = clipped(cy - h / 2, H);
+    m->y1 = clipped(cy + h / 2, H);
+    m->x0 = clipped(cx - w / 2, W);
+    m->x1 = clipped(cx + w / 2, W);
     m->lam = 1 - (double)(m->y1 - m->y0) * (m->x1 - m->x0) / ((double)W * H);
 }
 
@@ -106,8 +107,8 @@ mba_mix mba_mix_draw(mba_draw *d, double mixup_alpha, double cutmix_alpha, int32
     mba_mix m = { .kind = MBA_MIX_NONE, .lam = 1 };
     if (mixup_alpha <= 0 && cutmix_alpha <= 0) return m;
     const int cut = cutmix_alpha > 0 && (mixup_alpha <= 0 || mba_draw_chance(d, 0.5));
-    m.kind        = cut ? MBA_MIX_CUT : MBA_MIX_UP;
-    m.lam         = mba_draw_beta(d, cut ? cutmix_alpha : mixup_alpha);
+    m.kind = cut ? MBA_MIX_CUT : MBA_MIX_UP;
+    m.lam = mba_draw_beta(d, cut ? cutmix_alpha : mixup_alpha);
     if (cut) draw_box(&m, d, W, H);
     return m;
 }
@@ -139,14 +140,16 @@ void mba_mix_targets(float *t, int32_t label, int32_t partner_label, double lam,
 
 const mba_colours mba_colours_imagenet = { { 0.485f, 0.456f, 0.406f }, { 0.229f, 0.224f, 0.225f } };
 
-typedef struct line { float factor[3], shift[3]; } line;
+typedef struct line {
+    float factor[3], shift[3];
+} line;
 
 static line make_line(const mba_colours *c)
 {
     line l;
     for (int k = 0; k < 3; k++) {
         l.factor[k] = (float)(1 / (255 * (double)c->deviation[k]));
-        l.shift[k]  = (float)(-(double)c->mean[k] / (double)c->deviation[k]);
+        l.shift[k] = (float)(-(double)c->mean[k] / (double)c->deviation[k]);
     }
     return l;
 }
@@ -160,7 +163,7 @@ void mba_normalise(float *restrict x, const uint8_t *restrict rgb, int64_t pixel
     int64_t    i = 0;
     for (int k = 0; k < RUN; k++) {
         factor[k] = l.factor[k % 3];
-        shift[k]  = l.shift[k % 3];
+        shift[k] = l.shift[k % 3];
     }
     for (; i + RUN <= 3 * pixels; i += RUN)
         for (int k = 0; k < RUN; k++) x[i + k] = rgb[i + k] * factor[k] + shift[k];
@@ -187,11 +190,11 @@ static void fill_noise(float *x, int64_t n, mba_draw *d)
 void mba_erase(float *x, int32_t W, int32_t H, mba_draw *d)
 {
     for (int i = 0; i < 10; i++) {
-        const double area  = mba_draw_between(d, 0.02, 1.0 / 3) * W * H,
+        const double area = mba_draw_between(d, 0.02, 1.0 / 3) * W * H,
                      ratio = exp(mba_draw_between(d, log(0.3), -log(0.3)));
         const int32_t h = (int32_t)lrint(sqrt(area * ratio)), w = (int32_t)lrint(sqrt(area / ratio));
         if (h >= H || w >= W) continue;
-        const int32_t top  = (int32_t)mba_draw_below(d, (uint32_t)(H - h + 1));
+        const int32_t top = (int32_t)mba_draw_below(d, (uint32_t)(H - h + 1));
         const int32_t left = (int32_t)mba_draw_below(d, (uint32_t)(W - w + 1));
         for (int32_t y = top; y < top + h; y++) fill_noise(x + ((int64_t)y * W + left) * 3, (int64_t)w * 3, d);
         return;

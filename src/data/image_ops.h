@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* image_ops.h -- what happens to an image between the decoder and the model.
  *
  *     mba_resampler r = { 0 };                                          // weights and a buffer, one per thread
@@ -19,17 +20,19 @@
 
 /* ---- resizing ---- */
 
-typedef enum mba_filter { MBA_BILINEAR, MBA_BICUBIC } mba_filter;          /* bicubic with a = -0.5 */
+typedef enum mba_filter { MBA_BILINEAR, MBA_BICUBIC } mba_filter; /* bicubic with a = -0.5 */
 
 /* A part of an image in pixels; fractions arise where the decoder has already made the image smaller. */
-typedef struct mba_box { double x, y, W, H; } mba_box;
+typedef struct mba_box {
+    double x, y, W, H;
+} mba_box;
 
 typedef struct mba_resampler {
-    int32_t *weight;                     /* fixed point, 22 bits behind the point */
-    int32_t *first, *count;
-    int32_t *sum;                        /* one row of sums */
-    size_t   weights_room, spans_room, sums_room;
-    mba_image wide;                      /* after the horizontal pass */
+    int32_t  *weight; /* fixed point, 22 bits behind the point */
+    int32_t  *first, *count;
+    int32_t  *sum; /* one row of sums */
+    size_t    weights_room, spans_room, sums_room;
+    mba_image wide; /* after the horizontal pass */
 } mba_resampler;
 
 /* The antialiased resampler in common use: separable, horizontal first, each pass rounded to 8 bits; when the image
@@ -37,7 +40,7 @@ typedef struct mba_resampler {
  * an area. Same bytes as Pillow's for boxes of whole pixels. */
 MBA_MUST mba_status mba_image_resize(mba_resampler *r, mba_image *out, const mba_image *in, mba_box box, int32_t W,
                                      int32_t H, mba_filter filter);
-void                mba_resampler_free(mba_resampler *r);                  /* zeroed ones are fine */
+void                mba_resampler_free(mba_resampler *r); /* zeroed ones are fine */
 
 /* ---- where to cut ---- */
 
@@ -47,13 +50,15 @@ mba_box mba_random_crop(mba_draw *d, int32_t W, int32_t H);
 
 /* For evaluation: the part that a resize of the short side to S = floor(size / fraction) and a centre crop of
  * size x size would keep, and that resize: *W, *H are the whole image's new sizes, *left, *top the crop's offsets. */
-typedef struct mba_centre { int32_t W, H, left, top; } mba_centre;
+typedef struct mba_centre {
+    int32_t W, H, left, top;
+} mba_centre;
 mba_centre mba_centre_crop(int32_t W, int32_t H, int32_t size, double fraction);
 
 /* out = size x size pixels of `in` from (left, top), which may lie outside: those are black. */
 MBA_MUST mba_status mba_image_cut(mba_image *out, const mba_image *in, int32_t left, int32_t top, int32_t size);
 
-void mba_image_flip(mba_image *m);       /* left and right change places */
+void mba_image_flip(mba_image *m); /* left and right change places */
 
 /* ---- colours and shapes ---- */
 
@@ -67,12 +72,12 @@ typedef enum mba_rand_op {
 #define X(name) MBA_RAND_##name,
     MBA_RAND_LIST(X)
 #undef X
-    MBA_RAND_OPS
+        MBA_RAND_OPS
 } mba_rand_op;
 
 typedef struct mba_rand_options {
-    int    operations;                   /* per image, drawn with replacement; each is applied with probability 1/2 */
-    double magnitude, deviation;         /* m ~ N(magnitude, deviation) within 0 .. 10 */
+    int    operations;           /* per image, drawn with replacement; each is applied with probability 1/2 */
+    double magnitude, deviation; /* m ~ N(magnitude, deviation) within 0 .. 10 */
 } mba_rand_options;
 
 /* One operation at u = m/10 in 0 .. 1; `sign` is -1 or 1 for those that have two directions. `spare` holds a copy. */
@@ -86,13 +91,13 @@ const char         *mba_rand_name(mba_rand_op op);
 /* How a batch is mixed: image b with image B-1-b, the same for all of it. */
 typedef struct mba_mix {
     enum { MBA_MIX_NONE, MBA_MIX_UP, MBA_MIX_CUT } kind;
-    double  lam;                         /* the part of the image itself; for MBA_MIX_CUT from the clipped box */
-    int32_t x0, y0, x1, y1;              /* the partner's rectangle, MBA_MIX_CUT */
+    double  lam;            /* the part of the image itself; for MBA_MIX_CUT from the clipped box */
+    int32_t x0, y0, x1, y1; /* the partner's rectangle, MBA_MIX_CUT */
 } mba_mix;
 
 /* alpha 0 switches a kind off; with both on each comes with probability 1/2. */
 mba_mix mba_mix_draw(mba_draw *d, double mixup_alpha, double cutmix_alpha, int32_t W, int32_t H);
-double  mba_draw_beta(mba_draw *d, double alpha);                          /* Beta(alpha, alpha) */
+double  mba_draw_beta(mba_draw *d, double alpha); /* Beta(alpha, alpha) */
 
 /* to = the image mixed with its partner, all W x H x 3 bytes; `to` may be `image`. */
 void mba_mix_images(uint8_t *to, const uint8_t *image, const uint8_t *partner, const mba_mix *m, int32_t W, int32_t H);
@@ -102,7 +107,9 @@ void mba_mix_targets(float *t, int32_t label, int32_t partner_label, double lam,
 
 /* ---- numbers for the model ---- */
 
-typedef struct mba_colours { float mean[3], deviation[3]; } mba_colours;   /* of values / 255 */
+typedef struct mba_colours {
+    float mean[3], deviation[3];
+} mba_colours; /* of values / 255 */
 
 extern const mba_colours mba_colours_imagenet;
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* image_ops_test.c -- resizing and RandAugment against Pillow, statistics of the random choices, mixing, normalising.
  */
 #include "tests/images.h"
@@ -13,15 +14,19 @@ static mba_box whole(const mba_image *m) { return (mba_box){ .W = m->W, .H = m->
 static void resizing_gives_the_bytes_of_pillow(void **state)
 {
     (void)state;
-    static const struct { int32_t W, H; mba_filter filter; mba_box box; } cases[] = {
-        { 61, 47, MBA_BICUBIC, { 0, 0, 61, 47 } },  { 30, 20, MBA_BILINEAR, { 0, 0, 61, 47 } },
-        { 30, 20, MBA_BICUBIC, { 0, 0, 61, 47 } },  { 97, 80, MBA_BICUBIC, { 0, 0, 61, 47 } },
-        { 75, 20, MBA_BILINEAR, { 0, 0, 61, 47 } }, { 24, 24, MBA_BICUBIC, { 10, 5, 33, 41 } },
+    static const struct {
+        int32_t    W, H;
+        mba_filter filter;
+        mba_box    box;
+    } cases[] = {
+        { 61, 47, MBA_BICUBIC, { 0, 0, 61, 47 } },   { 30, 20, MBA_BILINEAR, { 0, 0, 61, 47 } },
+        { 30, 20, MBA_BICUBIC, { 0, 0, 61, 47 } },   { 97, 80, MBA_BICUBIC, { 0, 0, 61, 47 } },
+        { 75, 20, MBA_BILINEAR, { 0, 0, 61, 47 } },  { 24, 24, MBA_BICUBIC, { 10, 5, 33, 41 } },
         { 24, 24, MBA_BILINEAR, { 33, 2, 28, 19 } }, { 5, 3, MBA_BICUBIC, { 0, 0, 61, 47 } },
         { 1, 1, MBA_BILINEAR, { 0, 0, 61, 47 } },
     };
     mba_image     in = golden_image("input.rgb", 0, GOLDEN_W, GOLDEN_H), got = { 0 };
-    mba_resampler r  = { 0 };
+    mba_resampler r = { 0 };
     size_t        at = 0;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         mba_image want = golden_image("resized.rgb", at, cases[i].W, cases[i].H);
@@ -47,7 +52,7 @@ static void the_same_size_is_the_same_image_and_a_constant_stays(void **state)
     for (int v = 0; v < 256; v += 51) {
         memset(in.rgb, v, (size_t)in.W * (size_t)in.H * 3);
         for (int32_t size = 1; size < 200; size = size * 2 + 1) {
-            assert_ok(mba_image_resize(&r, &got, &in, (mba_box){3.3, 0, 20.9, 46.5}, size, 201 - size,
+            assert_ok(mba_image_resize(&r, &got, &in, (mba_box){ 3.3, 0, 20.9, 46.5 }, size, 201 - size,
                                        size % 4 ? MBA_BICUBIC : MBA_BILINEAR));
             for (int32_t i = 0; i < got.W * got.H * 3; i++) assert_int_equal(got.rgb[i], v);
         }
@@ -67,7 +72,7 @@ static void random_crops_have_the_statistics_of_their_rule(void **state)
         mba_draw d = mba_draw_start(1, "test", 0, i);
         mba_box  b = mba_random_crop(&d, 500, 500);
         assert_true(b.x >= 0 && b.y >= 0 && b.W >= 1 && b.H >= 1 && b.x + b.W <= 500 && b.y + b.H <= 500);
-        area  += b.W * b.H / 250000;
+        area += b.W * b.H / 250000;
         ratio += log(b.W / b.H);
     }
     /* 0.54 less the large ones that do not fit: a crop of fraction a with ratio r fits where a <= min(r, 1/r). */
@@ -76,10 +81,10 @@ static void random_crops_have_the_statistics_of_their_rule(void **state)
         for (int j = 0; j < 1000; j++) {
             const double a = 0.08 + 0.92 * (i + 0.5) / 1000, l = log(4.0 / 3) * ((j + 0.5) / 500 - 1);
             const int    fits = a <= exp(-fabs(l));
-            kept   += fits * a;
+            kept += fits * a;
             weight += fits;
         }
-    assert_near(area / MANY, kept / weight, 0.006);              /* 3 deviations of the mean are 0.0055 */
+    assert_near(area / MANY, kept / weight, 0.006); /* 3 deviations of the mean are 0.0055 */
     assert_near(ratio / MANY, 0, 0.005);
     /* A strip never fits: the largest central part. */
     mba_draw d = mba_draw_start(1, "test", 0, 0);
@@ -97,7 +102,7 @@ static void evaluation_cuts_the_centre(void **state)
     mba_centre c = mba_centre_crop(500, 375, 224, 0.875);
     assert_int_equal(c.W, 341);
     assert_int_equal(c.H, 256);
-    assert_int_equal(c.left, 58);                                /* 58.5 to even */
+    assert_int_equal(c.left, 58); /* 58.5 to even */
     assert_int_equal(c.top, 16);
     c = mba_centre_crop(100, 300, 224, 1);
     assert_true(c.W == 224 && c.H == 672 && c.left == 0 && c.top == 224);
@@ -128,16 +133,18 @@ static void evaluation_cuts_the_centre(void **state)
 static void colour_operations_follow_pillow(void **state)
 {
     (void)state;
-    static const struct { mba_rand_op op; int sign, levels;
+    static const struct {
+        mba_rand_op op;
+        int         sign, levels;
     } cases[] = {
-        {MBA_RAND_equalise, 1, 0},   {MBA_RAND_invert, 1, 0},        {MBA_RAND_posterise, 1, 0},
-        {MBA_RAND_solarise, 1, 0},   {MBA_RAND_colour, 1, 1},        {MBA_RAND_colour, -1, 1},
-        {MBA_RAND_contrast, 1, 1},   {MBA_RAND_brightness, -1, 1},   {MBA_RAND_sharpness, 1, 1},
-        {MBA_RAND_sharpness, -1, 1}, {MBA_RAND_auto_contrast, 1, 1},
+        { MBA_RAND_equalise, 1, 0 },   { MBA_RAND_invert, 1, 0 },        { MBA_RAND_posterise, 1, 0 },
+        { MBA_RAND_solarise, 1, 0 },   { MBA_RAND_colour, 1, 1 },        { MBA_RAND_colour, -1, 1 },
+        { MBA_RAND_contrast, 1, 1 },   { MBA_RAND_brightness, -1, 1 },   { MBA_RAND_sharpness, 1, 1 },
+        { MBA_RAND_sharpness, -1, 1 }, { MBA_RAND_auto_contrast, 1, 1 },
     };
     mba_image spare = { 0 };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        mba_image m    = golden_image("input.rgb", 0, GOLDEN_W, GOLDEN_H);
+        mba_image m = golden_image("input.rgb", 0, GOLDEN_W, GOLDEN_H);
         mba_image want = golden_image("colours.rgb", i * GOLDEN_W * GOLDEN_H * 3, GOLDEN_W, GOLDEN_H);
         assert_ok(mba_rand_apply(&m, &spare, cases[i].op, 0.9, cases[i].sign, MBA_BICUBIC));
         assert_pixels(&m, &want, cases[i].levels);
@@ -145,7 +152,7 @@ static void colour_operations_follow_pillow(void **state)
         mba_image_free(&want);
     }
     /* solarise-add has no counterpart: 99 more below 128. */
-    mba_image m  = golden_image("input.rgb", 0, GOLDEN_W, GOLDEN_H),
+    mba_image m = golden_image("input.rgb", 0, GOLDEN_W, GOLDEN_H),
               in = golden_image("input.rgb", 0, GOLDEN_W, GOLDEN_H);
     assert_ok(mba_rand_apply(&m, &spare, MBA_RAND_solarise_add, 0.9, 1, MBA_BICUBIC));
     for (int i = 0; i < GOLDEN_W * GOLDEN_H * 3; i++)
@@ -166,14 +173,18 @@ static void colour_operations_follow_pillow(void **state)
 static void geometric_operations_follow_pillow(void **state)
 {
     (void)state;
-    static const struct { mba_rand_op op; int sign; mba_filter filter; } cases[] = {
+    static const struct {
+        mba_rand_op op;
+        int         sign;
+        mba_filter  filter;
+    } cases[] = {
         { MBA_RAND_rotate, -1, MBA_BICUBIC },     { MBA_RAND_rotate, 1, MBA_BILINEAR },
         { MBA_RAND_shear_x, 1, MBA_BICUBIC },     { MBA_RAND_shear_y, -1, MBA_BILINEAR },
         { MBA_RAND_translate_x, 1, MBA_BICUBIC }, { MBA_RAND_translate_y, -1, MBA_BILINEAR },
     };
     mba_image spare = { 0 };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        mba_image m    = golden_image("input.rgb", 0, GOLDEN_W, GOLDEN_H);
+        mba_image m = golden_image("input.rgb", 0, GOLDEN_W, GOLDEN_H);
         mba_image want = golden_image("warped.rgb", i * GOLDEN_W * GOLDEN_H * 3, GOLDEN_W, GOLDEN_H);
         int       apart = 0;
         assert_ok(mba_rand_apply(&m, &spare, cases[i].op, 0.9, cases[i].sign, cases[i].filter));
@@ -196,17 +207,17 @@ static void augmenting_depends_on_seed_epoch_and_number_alone(void **state)
         mba_image m[3];
         for (int k = 0; k < 3; k++) {
             mba_draw d = mba_draw_start(7, "augment", k == 2, i);
-            m[k]       = golden_image("input.rgb", 0, GOLDEN_W, GOLDEN_H);
+            m[k] = golden_image("input.rgb", 0, GOLDEN_W, GOLDEN_H);
             assert_ok(mba_rand_augment(&m[k], &spare, &d, &o));
         }
         mba_image in = golden_image("input.rgb", 0, GOLDEN_W, GOLDEN_H);
         assert_pixels(&m[0], &m[1], 0);
-        same      += pixels_apart(&m[0], &m[2]) == 0;
+        same += pixels_apart(&m[0], &m[2]) == 0;
         unchanged += pixels_apart(&m[0], &in) == 0;
         for (int k = 0; k < 3; k++) mba_image_free(&m[k]);
         mba_image_free(&in);
     }
-    assert_in_range(unchanged, 70, 140);                         /* a quarter, and what happens to change nothing */
+    assert_in_range(unchanged, 70, 140); /* a quarter, and what happens to change nothing */
     assert_in_range(same, 10, 60);
     mba_image_free(&spare);
 }
@@ -221,7 +232,7 @@ static void mixing_draws_beta_and_boxes(void **state)
         mba_draw     d = mba_draw_start(3, "test", 0, i);
         const double b = mba_draw_beta(&d, 0.8);
         assert_true(b >= 0 && b <= 1);
-        mean   += b / MANY;
+        mean += b / MANY;
         square += b * b / MANY;
         mba_mix m = mba_mix_draw(&d, 0.8, 1, 224, 200);
         assert_true(m.kind != MBA_MIX_NONE && m.lam >= 0 && m.lam <= 1);
@@ -232,7 +243,7 @@ static void mixing_draws_beta_and_boxes(void **state)
         }
     }
     assert_near(mean, 0.5, 0.008);
-    assert_near(square - mean * mean, 0.25 / (2 * 0.8 + 1), 0.003);           /* the variance of Beta(a, a) */
+    assert_near(square - mean * mean, 0.25 / (2 * 0.8 + 1), 0.003); /* the variance of Beta(a, a) */
     assert_near(cut / MANY, 0.5, 0.012);
     mba_draw d = mba_draw_start(3, "test", 0, 0);
     assert_int_equal(mba_mix_draw(&d, 0, 0, 8, 8).kind, MBA_MIX_NONE);
@@ -270,9 +281,9 @@ static void mixed_images_and_targets_have_known_values(void **state)
 static void normalised_values_are_those_of_the_formula(void **state)
 {
     (void)state;
-    mba_image m = golden_image("input.rgb", 0, GOLDEN_W, GOLDEN_H);
-    static float x[GOLDEN_W * GOLDEN_H * 3], y[GOLDEN_W * GOLDEN_H * 3];
-    const int    n = GOLDEN_W * GOLDEN_H;
+    mba_image           m = golden_image("input.rgb", 0, GOLDEN_W, GOLDEN_H);
+    static float        x[GOLDEN_W * GOLDEN_H * 3], y[GOLDEN_W * GOLDEN_H * 3];
+    const int           n = GOLDEN_W * GOLDEN_H;
     static const double mean[] = { 123.675, 116.28, 103.53 }, deviation[] = { 58.395, 57.12, 57.375 };
     mba_normalise(x, m.rgb, n, &mba_colours_imagenet);
     mba_normalise_planes(y, m.rgb, n, &mba_colours_imagenet);
@@ -303,13 +314,13 @@ static void erased_rectangles_are_noise(void **state)
             x1 = px >= x1 ? px + 1 : x1;
             y0 = py < y0 ? py : y0;
             y1 = py >= y1 ? py + 1 : y1;
-            mean   += x[k];
+            mean += x[k];
             square += x[k] * x[k];
             n++;
         }
-        assert_int_equal(n, (x1 - x0) * (y1 - y0) * 3);          /* one full rectangle */
+        assert_int_equal(n, (x1 - x0) * (y1 - y0) * 3); /* one full rectangle */
         noise += n;
-        area  += (double)n / (S * S * 3);
+        area += (double)n / (S * S * 3);
     }
     assert_near(mean / (double)noise, 0, 0.005);
     assert_near(square / (double)noise, 1, 0.005);

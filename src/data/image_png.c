@@ -1,10 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0
 /* image_png.c -- PNG files of image.h.
  *
  * libpng reports errors by calling on_error, which must not return: ours jumps back to the function that called libpng.
  * Everything that lives across such a call is in the decoder's own memory, never in a local variable.
  *
- * Chunks that no pixel depends on (text, colour profiles, times) are passed over unread, so that none of them can ask for
- * memory. */
+ * Chunks that no pixel depends on (text, colour profiles, times) are passed over unread, so that none of them can ask
+ * for memory. */
 #include "data/image_codec.h"
 
 #include <setjmp.h>
@@ -14,7 +15,7 @@
 
 #include <png.h>
 
-enum { DEFLATE_MOST = 1032 };            /* bytes that deflate can make of one */
+enum { DEFLATE_MOST = 1032 }; /* bytes that deflate can make of one */
 
 typedef struct png_file {
     mba_image_file base;
@@ -22,8 +23,8 @@ typedef struct png_file {
     png_infop      info;
     const uint8_t *bytes;
     size_t         at;
-    int            passes;               /* 7 where it is interlaced, else 1 */
-    bool           clipped;              /* 16-bit grey */
+    int            passes;  /* 7 where it is interlaced, else 1 */
+    bool           clipped; /* 16-bit grey */
     jmp_buf        back;
     char           text[160];
     bool           no_memory;
@@ -98,7 +99,9 @@ static mba_status check_header(png_file *f)
     const uint64_t bytes = ((uint64_t)png_get_rowbytes(f->png, f->info) + 1) * H;
     if ((uint64_t)W * H > MBA_PIXELS_MAX || bytes / DEFLATE_MOST > f->base.bytes)
         return mba__image_too_large(f->base.name, W, H, f->base.bytes);
-    f->base.about = (mba_image_about){ .format = "PNG", .W = (int32_t)W, .H = (int32_t)H,
+    f->base.about = (mba_image_about){ .format = "PNG",
+                                       .W = (int32_t)W,
+                                       .H = (int32_t)H,
                                        .components = png_get_channels(f->png, f->info),
                                        .bits = png_get_bit_depth(f->png, f->info),
                                        .warnings = f->base.about.warnings };
@@ -149,7 +152,7 @@ static mba_status png_read(mba_image_file *base, mba_image *out, int scale, int3
 {
     png_file     *f = (png_file *)base;
     const int32_t W = base->about.W, H = base->about.H;
-    (void)scale;                                                  // always 1
+    (void)scale; // always 1
     if (!start(f)) return wrong(f);
     mba_assert(png_get_rowbytes(f->png, f->info) == (size_t)W * (f->clipped ? 2 : 3));
     MBA_TRY(mba_image_reshape(out, W, rows < H ? rows : H));
@@ -171,11 +174,11 @@ mba_status mba__png_open(mba_image_file **out, const char *name, const void *byt
 {
     png_file *f = calloc(1, sizeof *f);
     if (!f) return mba_fail(MBA_E_NOMEM, "no memory to decode '%s'", name);
-    f->base       = (mba_image_file){ .codec = &codec, .name = name, .bytes = n };
-    f->bytes      = bytes;
+    f->base = (mba_image_file){ .codec = &codec, .name = name, .bytes = n };
+    f->bytes = bytes;
     mba_status st = read_header(f) ? check_header(f) : wrong(f);
     if (st == MBA_OK) *out = &f->base;
-    else              png_close(&f->base);
+    else png_close(&f->base);
     return st;
 }
 
@@ -183,17 +186,19 @@ mba_status mba__png_open(mba_image_file **out, const char *name, const void *byt
 
 mba_status mba_png_encode(uint8_t **out, size_t *bytes, const mba_image *m)
 {
-    png_image        p = { .version = PNG_IMAGE_VERSION, .width = (png_uint_32)m->W, .height = (png_uint_32)m->H,
-                           .format = PNG_FORMAT_RGB };
+    png_image p = {
+        .version = PNG_IMAGE_VERSION, .width = (png_uint_32)m->W, .height = (png_uint_32)m->H, .format = PNG_FORMAT_RGB
+    };
     png_alloc_size_t n = 0;
     if (m->W < 1 || m->H < 1)
-        return mba_fail(MBA_E_ARG, "an image of %d x %d pixels cannot be encoded as PNG\nwhy: it has no pixels", m->W, m->H);
+        return mba_fail(MBA_E_ARG, "an image of %d x %d pixels cannot be encoded as PNG\nwhy: it has no pixels", m->W,
+                        m->H);
     uint8_t *to = png_image_write_to_memory(&p, NULL, &n, 0, m->rgb, 0, NULL) ? malloc(n) : NULL;
-    if (!to || !png_image_write_to_memory(&p, to, &n, 0, m->rgb, 0, NULL)) {        // nothing else can fail
+    if (!to || !png_image_write_to_memory(&p, to, &n, 0, m->rgb, 0, NULL)) { // nothing else can fail
         free(to);
         return mba_fail(MBA_E_NOMEM, "no memory to encode an image of %d x %d pixels", m->W, m->H);
     }
-    *out   = to;
+    *out = to;
     *bytes = n;
     return MBA_OK;
 }

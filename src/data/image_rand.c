@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* image_rand.c -- the fifteen operations of RandAugment, "increasing" set; see image_ops.h.
  *
  * u in 0 .. 1 is the severity. Colour operations follow Pillow's tables; where it truncates we round. Geometric ones
@@ -55,10 +56,10 @@ static void equal_table(uint8_t *table, const int64_t *count)
         if (count[v]) last = count[v];
     }
     const int64_t step = (all - last) / 255;
-    int64_t       n    = step / 2;
+    int64_t       n = step / 2;
     for (int v = 0; v < 256; v++) {
         const int64_t to = step ? n / step : v;
-        table[v]         = (uint8_t)(to > 255 ? 255 : to);
+        table[v] = (uint8_t)(to > 255 ? 255 : to);
         n += count[v];
     }
 }
@@ -84,7 +85,7 @@ static uint8_t by_value(mba_rand_op op, int v, double u)
         const int from = 256 - (int)(256 * u);
         return (uint8_t)(v < from ? v : 255 - v);
     }
-    default: {                                                    /* solarise-add */
+    default: { /* solarise-add */
         const int add = (int)(110 * u), sum = v + add;
         return (uint8_t)(v >= 128 ? v : sum > 255 ? 255 : sum);
     }
@@ -128,13 +129,13 @@ static void blend_smooth(mba_image *m, const mba_image *from, float f)
 {
     const size_t row = (size_t)m->W * 3;
     for (int32_t y = 1; y < m->H - 1; y++) {
-        const uint8_t *p  = from->rgb + (size_t)y * row;
+        const uint8_t *p = from->rgb + (size_t)y * row;
         uint8_t       *to = m->rgb + (size_t)y * row;
         for (size_t i = 3; i + 3 < row; i++) {
-            const int32_t nine = p[i - row - 3] + p[i - row] + p[i - row + 3] + p[i - 3] + p[i] + p[i + 3] +
-                                 p[i + row - 3] + p[i + row] + p[i + row + 3];
-            const float   d = (float)((2 * (nine + 4 * p[i]) + 13) / 26);       // rounded
-            to[i]           = to_byte(d + f * (p[i] - d));
+            const int32_t nine = p[i - row - 3] + p[i - row] + p[i - row + 3] + p[i - 3] + p[i] + p[i + 3]
+                                 + p[i + row - 3] + p[i + row] + p[i + row + 3];
+            const float d = (float)((2 * (nine + 4 * p[i]) + 13) / 26); // rounded
+            to[i] = to_byte(d + f * (p[i] - d));
         }
     }
 }
@@ -142,7 +143,9 @@ static void blend_smooth(mba_image *m, const mba_image *from, float f)
 /* ---- geometry ---- */
 
 /* Input position of an output pixel: (xx x + xy y + x0, yx x + yy y + y0). */
-typedef struct affine { double xx, xy, x0, yx, yy, y0; } affine;
+typedef struct affine {
+    double xx, xy, x0, yx, yy, y0;
+} affine;
 
 /* Four weights for the samples at -1, 0, 1, 2. Pillow warps with a = -1 where it resizes with -0.5. */
 static void cubic_weights(float w[4], float d)
@@ -166,8 +169,8 @@ static void sample(uint8_t *to, const mba_image *in, float x, float y, mba_filte
 {
     const int32_t ix = (int32_t)floorf(x), iy = (int32_t)floorf(y), first = filter == MBA_BILINEAR,
                   last = first ? 2 : 3;
-    float         wx[4], wy[4], sum[3] = { 0 };
-    int32_t       at[4];
+    float   wx[4], wy[4], sum[3] = { 0 };
+    int32_t at[4];
     (first ? linear_weights : cubic_weights)(wx, x - (float)ix);
     (first ? linear_weights : cubic_weights)(wy, y - (float)iy);
     for (int j = first; j <= last; j++) at[j] = 3 * inside(ix - 1 + j, in->W);
@@ -188,10 +191,8 @@ static void warp(mba_image *out, const mba_image *in, const affine *a, mba_filte
             const double sx = a->xx * (x + 0.5) + a->xy * (y + 0.5) + a->x0;
             const double sy = a->yx * (x + 0.5) + a->yy * (y + 0.5) + a->y0;
             uint8_t     *to = out->rgb + ((size_t)y * (size_t)out->W + (size_t)x) * 3;
-            if (sx < 0 || sy < 0 || sx >= in->W || sy >= in->H)
-                memcpy(to, fill, 3);
-            else
-                sample(to, in, (float)(sx - 0.5), (float)(sy - 0.5), filter);
+            if (sx < 0 || sy < 0 || sx >= in->W || sy >= in->H) memcpy(to, fill, 3);
+            else sample(to, in, (float)(sx - 0.5), (float)(sy - 0.5), filter);
         }
 }
 
@@ -199,11 +200,11 @@ static affine geometry(mba_rand_op op, double v, int32_t W, int32_t H)
 {
     affine a = { .xx = 1, .yy = 1 };
     switch (op) {
-    case MBA_RAND_shear_x:     a.xy = 0.3 * v; break;
-    case MBA_RAND_shear_y:     a.yx = 0.3 * v; break;
+    case MBA_RAND_shear_x: a.xy = 0.3 * v; break;
+    case MBA_RAND_shear_y: a.yx = 0.3 * v; break;
     case MBA_RAND_translate_x: a.x0 = 0.45 * v * W; break;
     case MBA_RAND_translate_y: a.y0 = 0.45 * v * H; break;
-    default: {                                                    /* rotate: about the centre */
+    default: { /* rotate: about the centre */
         const double angle = v * 30 * 3.141592653589793 / 180, c = cos(angle), s = sin(angle), cx = W / 2.0,
                      cy = H / 2.0;
         a = (affine){ c, -s, cx - c * cx + s * cy, s, c, cy - s * cx - c * cy };
@@ -225,18 +226,21 @@ const char *mba_rand_name(mba_rand_op op) { return names[op]; }
 mba_status mba_rand_apply(mba_image *m, mba_image *spare, mba_rand_op op, double u, int sign, mba_filter filter)
 {
     const double more = 1 + sign * 0.9 * u;
-    const float  f    = (float)(more > 0.1 ? more : 0.1);
+    const float  f = (float)(more > 0.1 ? more : 0.1);
     switch (op) {
     case MBA_RAND_auto_contrast: by_histogram(m, stretch_table); break;
-    case MBA_RAND_equalise:      by_histogram(m, equal_table); break;
-    case MBA_RAND_colour:        blend_colour(m, f); break;
-    case MBA_RAND_contrast:      blend_level(m, f, mean_grey(m)); break;
-    case MBA_RAND_brightness:    blend_level(m, f, 0); break;
+    case MBA_RAND_equalise: by_histogram(m, equal_table); break;
+    case MBA_RAND_colour: blend_colour(m, f); break;
+    case MBA_RAND_contrast: blend_level(m, f, mean_grey(m)); break;
+    case MBA_RAND_brightness: blend_level(m, f, 0); break;
     case MBA_RAND_sharpness:
         MBA_TRY(copy(spare, m));
         blend_smooth(m, spare, f);
         break;
-    case MBA_RAND_rotate: case MBA_RAND_shear_x: case MBA_RAND_shear_y: case MBA_RAND_translate_x:
+    case MBA_RAND_rotate:
+    case MBA_RAND_shear_x:
+    case MBA_RAND_shear_y:
+    case MBA_RAND_translate_x:
     case MBA_RAND_translate_y: {
         const affine a = geometry(op, sign * u, m->W, m->H);
         MBA_TRY(copy(spare, m));
@@ -253,8 +257,8 @@ mba_status mba_rand_augment(mba_image *m, mba_image *spare, mba_draw *d, const m
     for (int i = 0; i < o->operations; i++) {
         const mba_rand_op op = (mba_rand_op)mba_draw_below(d, MBA_RAND_OPS);
         if (!mba_draw_chance(d, 0.5)) continue;
-        double       level  = o->magnitude + o->deviation * mba_draw_normal(d);
-        const int    sign   = mba_draw_chance(d, 0.5) ? -1 : 1;
+        double           level = o->magnitude + o->deviation * mba_draw_normal(d);
+        const int        sign = mba_draw_chance(d, 0.5) ? -1 : 1;
         const mba_filter by = mba_draw_chance(d, 0.5) ? MBA_BICUBIC : MBA_BILINEAR;
         level = level < 0 ? 0 : level > 10 ? 10 : level;
         MBA_TRY(mba_rand_apply(m, spare, op, level / 10, sign, by));

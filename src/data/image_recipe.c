@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* image_recipe.c -- see image_recipe.h. */
 #include "data/image_recipe.h"
 
@@ -11,29 +12,29 @@ mba_image_recipe mba_image_recipe_train(const mba_image_set *s, int32_t size)
     if (!strcmp(s->kind->name, "shapes")) return r;
     if (!strcmp(s->kind->name, "mnist")) {
         r.crop = MBA_CROP_PADDED;
-        r.pad  = 2;
+        r.pad = 2;
         return r;
     }
-    r.flip      = 0.5;
+    r.flip = 0.5;
     r.smoothing = 0.1;
     if (!strncmp(s->kind->name, "cifar", 5)) {
         r.crop = MBA_CROP_PADDED;
-        r.pad  = 4;
+        r.pad = 4;
         return r;
     }
-    r.crop   = MBA_CROP_RANDOM;
-    r.rand   = (mba_rand_options){ .operations = 2, .magnitude = 9, .deviation = 0.5 };
-    r.mixup  = 0.8;
+    r.crop = MBA_CROP_RANDOM;
+    r.rand = (mba_rand_options){ .operations = 2, .magnitude = 9, .deviation = 0.5 };
+    r.mixup = 0.8;
     r.cutmix = 1;
-    r.erase  = 0.25;
+    r.erase = 0.25;
     return r;
 }
 
 mba_image_recipe mba_image_recipe_eval(const mba_image_set *s, int32_t size, double fraction)
 {
     mba_image_recipe r = { .size = size, .colours = s->colours };
-    r.crop             = s->W ? MBA_CROP_NONE : MBA_CROP_CENTRE;
-    r.fraction         = fraction > 0 ? fraction : 0.875;
+    r.crop = s->W ? MBA_CROP_NONE : MBA_CROP_CENTRE;
+    r.fraction = fraction > 0 ? fraction : 0.875;
     return r;
 }
 
@@ -68,11 +69,11 @@ static mba_status decode(mba_image_maker *m, mba_box *box, const mba_image_recip
     mba_image_file *f = NULL;
     MBA_TRY(mba_image_open(&f, m->sample.name, m->sample.encoded, m->sample.encoded_bytes));
     const mba_image_about about = mba_image_look(f);
-    *box            = chosen(r, d, about.W, about.H);
+    *box = chosen(r, d, about.W, about.H);
     const int scale = r->crop == MBA_CROP_RANDOM && about.scales ? scale_for(*box, r->size) : 1;
-    *box            = (mba_box){ box->x / scale, box->y / scale, box->W / scale, box->H / scale };
-    mba_status st   = mba_image_read(f, &m->decoded, scale, (int32_t)ceil(box->y + box->H));
-    m->warnings    += mba_image_look(f).warnings;
+    *box = (mba_box){ box->x / scale, box->y / scale, box->W / scale, box->H / scale };
+    mba_status st = mba_image_read(f, &m->decoded, scale, (int32_t)ceil(box->y + box->H));
+    m->warnings += mba_image_look(f).warnings;
     mba_image_close(f);
     return st;
 }
@@ -81,17 +82,16 @@ static mba_status decode(mba_image_maker *m, mba_box *box, const mba_image_recip
 static mba_status cut(mba_image_maker *m, const mba_image *in, mba_box box, const mba_image_recipe *r, mba_draw *d)
 {
     if (r->crop == MBA_CROP_CENTRE || r->crop == MBA_CROP_SQUASH) {
-        const bool       shape = r->crop == MBA_CROP_CENTRE;           // is kept, or any image is like a square
+        const bool       shape = r->crop == MBA_CROP_CENTRE; // is kept, or any image is like a square
         const mba_centre c = mba_centre_crop(shape ? in->W : 1, shape ? in->H : 1, r->size, r->fraction);
         MBA_TRY(mba_image_resize(&m->resampler, &m->spare, in, box, c.W, c.H, MBA_BICUBIC));
         return mba_image_cut(&m->made, &m->spare, c.left, c.top, r->size);
     }
     const mba_filter by = r->crop == MBA_CROP_RANDOM && !mba_draw_chance(d, 0.5) ? MBA_BILINEAR : MBA_BICUBIC;
-    if (r->crop != MBA_CROP_PADDED)
-        return mba_image_resize(&m->resampler, &m->made, in, box, r->size, r->size, by);
+    if (r->crop != MBA_CROP_PADDED) return mba_image_resize(&m->resampler, &m->made, in, box, r->size, r->size, by);
     MBA_TRY(mba_image_resize(&m->resampler, &m->spare, in, box, r->size, r->size, by));
     const int32_t left = (int32_t)mba_draw_below(d, (uint32_t)(2 * r->pad + 1)) - r->pad;
-    const int32_t top  = (int32_t)mba_draw_below(d, (uint32_t)(2 * r->pad + 1)) - r->pad;
+    const int32_t top = (int32_t)mba_draw_below(d, (uint32_t)(2 * r->pad + 1)) - r->pad;
     return mba_image_cut(&m->made, &m->spare, left, top, r->size);
 }
 

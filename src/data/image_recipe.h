@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* image_recipe.h -- from a sample of a set to the bytes that a model sees, one image at a time.
  *
  *     mba_image_recipe r = mba_image_recipe_train(set, 224);
@@ -6,31 +7,31 @@
  *     mba_image_maker_free(&m);
  *
  * The order is that of the published recipes: decode, crop and resize, flip, RandAugment; then, for a whole batch and
- * in image_loader.h, mixing, normalising and erasing. Large JPEG files are decoded at half, a quarter or an eighth of their
- * size where the crop is still at least as large as the result; evaluation always decodes in full. */
+ * in image_loader.h, mixing, normalising and erasing. Large JPEG files are decoded at half, a quarter or an eighth of
+ * their size where the crop is still at least as large as the result; evaluation always decodes in full. */
 #ifndef MBA_IMAGE_RECIPE_H
 #define MBA_IMAGE_RECIPE_H
 
 #include "data/image_set.h"
 
 typedef enum mba_crop {
-    MBA_CROP_NONE,                       /* the whole image, made square */
-    MBA_CROP_RANDOM,                     /* random resized crop */
-    MBA_CROP_PADDED,                     /* black border of `pad` pixels, then a random part of the size without it */
-    MBA_CROP_CENTRE,                     /* short side to size / fraction, then the centre */
-    MBA_CROP_SQUASH,                     /* both sides to size / fraction, then the centre */
+    MBA_CROP_NONE,   /* the whole image, made square */
+    MBA_CROP_RANDOM, /* random resized crop */
+    MBA_CROP_PADDED, /* black border of `pad` pixels, then a random part of the size without it */
+    MBA_CROP_CENTRE, /* short side to size / fraction, then the centre */
+    MBA_CROP_SQUASH, /* both sides to size / fraction, then the centre */
 } mba_crop;
 
 typedef struct mba_image_recipe {
-    int32_t          size;               /* of the result, H = W */
+    int32_t          size; /* of the result, H = W */
     mba_crop         crop;
-    double           fraction;           /* MBA_CROP_CENTRE, MBA_CROP_SQUASH */
-    int32_t          pad;                /* MBA_CROP_PADDED */
-    double           flip;               /* probability */
+    double           fraction; /* MBA_CROP_CENTRE, MBA_CROP_SQUASH */
+    int32_t          pad;      /* MBA_CROP_PADDED */
+    double           flip;     /* probability */
     mba_rand_options rand;
-    double           mixup, cutmix;      /* alpha; 0: off */
-    double           smoothing;          /* of targets */
-    double           erase;              /* probability */
+    double           mixup, cutmix; /* alpha; 0: off */
+    double           smoothing;     /* of targets */
+    double           erase;         /* probability */
     mba_colours      colours;
 } mba_image_recipe;
 
@@ -44,12 +45,12 @@ typedef struct mba_image_maker {
     mba_sample    sample;
     mba_image     decoded, made, spare;
     mba_resampler resampler;
-    int64_t       warnings;              /* of image files, so far */
+    int64_t       warnings; /* of image files, so far */
 } mba_image_maker;
 
 /* Image `number` as (size, size, 3) bytes. A failure of the set or of the decoder is about this one image. */
 MBA_MUST mba_status mba_image_make(mba_image_maker *m, uint8_t *to, int32_t *label, const mba_image_set *s,
                                    int64_t number, const mba_image_recipe *r, uint64_t seed, int64_t epoch);
-void                mba_image_maker_free(mba_image_maker *m);            /* zeroed ones are fine */
+void                mba_image_maker_free(mba_image_maker *m); /* zeroed ones are fine */
 
 #endif

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* image_resize.c -- the antialiased resampler of image_ops.h.
  *
  * For one axis, input length n, output length m: scale = n/m, the filter is stretched by s = max(scale, 1). Output i
@@ -33,7 +34,7 @@ static mba_status reserve(int32_t **p, size_t *room, size_t need)
     int32_t *q = malloc(need * sizeof *q);
     if (!q) return mba_fail(MBA_E_NOMEM, "no memory for the weights of a resize");
     free(*p);
-    *p    = q;
+    *p = q;
     *room = need;
     return MBA_OK;
 }
@@ -52,15 +53,15 @@ void mba_resampler_free(mba_resampler *r)
 /* One axis: the box from `from`, `length` long, becomes m samples. */
 typedef struct axis {
     double  from, length;
-    int32_t m, taps;                     /* taps: room per output */
-    int32_t low, high;                   /* whole pixels that the box touches */
+    int32_t m, taps;   /* taps: room per output */
+    int32_t low, high; /* whole pixels that the box touches */
 } axis;
 
 static axis make_axis(double from, double length, int32_t n, int32_t m, mba_filter filter)
 {
     const double scale = length / m, wide = (filter == MBA_BICUBIC ? 2 : 1) * (scale > 1 ? scale : 1);
-    axis         a     = { .from = from, .length = length, .m = m, .taps = (int32_t)ceil(wide) * 2 + 1 };
-    a.low  = (int32_t)floor(from);
+    axis         a = { .from = from, .length = length, .m = m, .taps = (int32_t)ceil(wide) * 2 + 1 };
+    a.low = (int32_t)floor(from);
     a.high = (int32_t)ceil(from + length);
     if (a.high > n) a.high = n;
     mba_assert(a.low >= 0 && a.low < a.high);
@@ -76,7 +77,7 @@ static mba_status make_weights(mba_resampler *r, const axis *a, mba_filter filte
     MBA_TRY(reserve(&r->first, &r->spans_room, (size_t)a->m * 2));
     r->count = r->first + a->m;
     for (int32_t i = 0; i < a->m; i++) {
-        const double c  = a->from - a->low + (i + 0.5) * scale;          // from the box's first pixel: small, so exact
+        const double c = a->from - a->low + (i + 0.5) * scale; // from the box's first pixel: small, so exact
         int32_t      lo = (int32_t)floor(c - wide + 0.5), hi = (int32_t)floor(c + wide + 0.5);
         if (lo < 0) lo = 0;
         if (hi > a->high - a->low) hi = a->high - a->low;
@@ -84,8 +85,8 @@ static mba_status make_weights(mba_resampler *r, const axis *a, mba_filter filte
         double sum = 0;
         for (int32_t j = lo; j < hi; j++) sum += f((j - c + 0.5) / s);
         for (int32_t j = lo; j < hi; j++)
-            r->weight[i * a->taps + j - lo] =
-                (int32_t)lround((sum != 0 ? f((j - c + 0.5) / s) / sum : 1.0 / (hi - lo)) * (1 << POINT));
+            r->weight[i * a->taps + j - lo] = (int32_t)lround((sum != 0 ? f((j - c + 0.5) / s) / sum : 1.0 / (hi - lo))
+                                                              * (1 << POINT));
         r->first[i] = a->low + lo;
         r->count[i] = hi - lo;
     }
@@ -105,17 +106,17 @@ static void pass_along(mba_image *out, const mba_image *in, const mba_resampler 
 {
     for (int32_t y = 0; y < out->H; y++) {
         const uint8_t *row = in->rgb + (size_t)(low + y) * (size_t)in->W * 3;
-        uint8_t       *to  = out->rgb + (size_t)y * (size_t)out->W * 3;
+        uint8_t       *to = out->rgb + (size_t)y * (size_t)out->W * 3;
         for (int32_t i = 0; i < out->W; i++) {
             const uint8_t *p = row + (size_t)r->first[i] * 3;
             const int32_t *w = r->weight + (size_t)i * (size_t)x->taps;
             int32_t        red = 1 << (POINT - 1), green = red, blue = red;
             for (int32_t j = 0; j < r->count[i]; j++, p += 3) {
-                red   += w[j] * p[0];
+                red += w[j] * p[0];
                 green += w[j] * p[1];
-                blue  += w[j] * p[2];
+                blue += w[j] * p[2];
             }
-            to[3 * i]     = rounded(red);
+            to[3 * i] = rounded(red);
             to[3 * i + 1] = rounded(green);
             to[3 * i + 2] = rounded(blue);
         }
@@ -142,8 +143,8 @@ static void pass_down(mba_image *out, const mba_image *in, mba_resampler *r, con
         uint8_t       *to = out->rgb + (size_t)i * (size_t)n;
         int32_t        j = 0;
         for (int32_t k = 0; k < n; k++) r->sum[k] = 1 << (POINT - 1);
-        for (; j + 1 < r->count[i]; j += 2) add_rows(r->sum, p + (size_t)j * (size_t)n, p + (size_t)(j + 1) * (size_t)n,
-                                                     w[j], w[j + 1], n);
+        for (; j + 1 < r->count[i]; j += 2)
+            add_rows(r->sum, p + (size_t)j * (size_t)n, p + (size_t)(j + 1) * (size_t)n, w[j], w[j + 1], n);
         if (j < r->count[i]) add_row(r->sum, p + (size_t)j * (size_t)n, w[j], n);
         for (int32_t k = 0; k < n; k++) to[k] = rounded(r->sum[k]);
     }

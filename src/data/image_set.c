@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* image_set.c -- see image_set.h: which kind of set a path names. */
 #include "data/image_set.h"
 
@@ -22,7 +23,7 @@ void mba_image_set_close(mba_image_set *s)
 mba_status mba_image_set_read(const mba_image_set *s, int64_t number, mba_sample *out)
 {
     mba_assert(number >= 0 && number < s->count);
-    out->encoded       = NULL;
+    out->encoded = NULL;
     out->encoded_bytes = 0;
     return s->kind->read(s, number, out);
 }
@@ -60,16 +61,16 @@ static bool is_tar(const char *name) { return mba_ends_with(name, ".tar"); }
 
 static mba_status holds_tars(bool *yes, const char *folder)
 {
-    mba_listing l  = { 0 };
+    mba_listing l = { 0 };
     mba_status  st = mba_listing_read(&l, folder, is_tar);
-    *yes           = l.n > 0;
+    *yes = l.n > 0;
     mba_listing_free(&l);
     return st;
 }
 
 static mba_status holds_folders(bool *yes, const char *folder)
 {
-    mba_listing l  = { 0 };
+    mba_listing l = { 0 };
     mba_status  st = mba_listing_read(&l, folder, NULL);
     *yes = false;
     for (int64_t i = 0; st == MBA_OK && i < l.n && !*yes; i++) {
@@ -115,10 +116,12 @@ static mba_status open_part(mba_image_set **out, const mba_image_set_options *o)
     const bool            has_train = find_train(train, o->path);
     MBA_TRY(find_held_out(&has_held, held, o->path));
     if (!o->validation && has_held && !has_train)
-        return mba_fail(MBA_E_IO, "'%s' has no images to train on\nwhy: it has a held-out part, '%s', and no train/\n"
-                        "fix: put the training part into '%s/train', or name the held-out part itself", o->path, held, o->path);
+        return mba_fail(MBA_E_IO,
+                        "'%s' has no images to train on\nwhy: it has a held-out part, '%s', and no train/\n"
+                        "fix: put the training part into '%s/train', or name the held-out part itself",
+                        o->path, held, o->path);
     if (o->validation && has_held) part.path = held;
-    else if (has_train)            part.path = train;
+    else if (has_train) part.path = train;
     MBA_TRY(holds_tars(&tars, part.path));
     if (has_train) MBA_TRY(holds_tars(&train_tars, train));
     if (o->validation && has_held && has_train && !train_tars) part.classes_of = train;
@@ -127,8 +130,12 @@ static mba_status open_part(mba_image_set **out, const mba_image_set_options *o)
 
 mba_status mba_image_set_has_held_out(bool *yes, const char *path)
 {
-    static const char *const file[] = { "test_batch.bin", "test.bin", "t10k-images-idx3-ubyte", "t10k-images.idx3-ubyte",
-                                        "t10k-images-idx3-ubyte.gz", NULL };
+    static const char *const file[] = { "test_batch.bin",
+                                        "test.bin",
+                                        "t10k-images-idx3-ubyte",
+                                        "t10k-images.idx3-ubyte",
+                                        "t10k-images-idx3-ubyte.gz",
+                                        NULL };
     char                     part[MBA_PATH];
     *yes = !strcmp(path, "shapes") || !strcmp(path, "synthetic");
     if (*yes) return MBA_OK;
@@ -140,8 +147,9 @@ mba_status mba_image_set_has_held_out(bool *yes, const char *path)
 static mba_status open_folder(mba_image_set **out, const mba_image_set_options *o)
 {
     static const char *const cifar[] = { "data_batch_1.bin", "test_batch.bin", "train.bin", "test.bin", NULL };
-    static const char *const mnist[] = { "train-images-idx3-ubyte", "t10k-images-idx3-ubyte", "train-images.idx3-ubyte",
-                                         "t10k-images.idx3-ubyte", "train-images-idx3-ubyte.gz", NULL };
+    static const char *const mnist[] = { "train-images-idx3-ubyte",    "t10k-images-idx3-ubyte",
+                                         "train-images.idx3-ubyte",    "t10k-images.idx3-ubyte",
+                                         "train-images-idx3-ubyte.gz", NULL };
     if (holds(o->path, cifar)) return mba_cifar_open(out, o);
     if (holds(o->path, mnist)) return mba_mnist_open(out, o);
     return open_part(out, o);
@@ -153,9 +161,11 @@ static mba_status open_any(mba_image_set **out, const mba_image_set_options *o)
     if (!strcmp(o->path, "shapes")) return mba_image_shapes_create(out, o);
     if (mba_is_folder(o->path)) return open_folder(out, o);
     if (is_tar(o->path)) return mba_image_shards_open(out, o);
-    return mba_fail(MBA_E_IO, "no images at '%s'\nwhy: it is neither a directory nor a .tar\n"
+    return mba_fail(MBA_E_IO,
+                    "no images at '%s'\nwhy: it is neither a directory nor a .tar\n"
                     "fix: name a directory with a folder per class, .tar shards, or one with CIFAR or MNIST files; "
-                    "\"shapes\" and \"synthetic\" are made up", o->path);
+                    "\"shapes\" and \"synthetic\" are made up",
+                    o->path);
 }
 
 mba_status mba_image_set_open(mba_image_set **out, const mba_image_set_options *o)
@@ -165,8 +175,10 @@ mba_status mba_image_set_open(mba_image_set **out, const mba_image_set_options *
     MBA_TRY(mba_image_set_has_held_out(&has_held, o->path));
     if (has_held || (!o->validation && !(o->part > 0))) return open_any(out, o);
     if (!(o->part > 0))
-        return mba_fail(MBA_E_ARG, "'%s' has no held-out part\nfix: put one into val/, or --validation 0.1 holds a tenth "
-                        "of it out", o->path);
+        return mba_fail(MBA_E_ARG,
+                        "'%s' has no held-out part\nfix: put one into val/, or --validation 0.1 holds a tenth "
+                        "of it out",
+                        o->path);
     whole.validation = false;
     MBA_TRY(open_any(out, &whole));
     return mba_image_set_split(out, o->part, o->validation);

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* image_set.h -- labelled images by number, wherever they come from.
  *
  *     mba_image_set *s;
@@ -23,14 +24,14 @@
 /* One image as the set has it: a JPEG or PNG file, or pixels. Memory is kept from one read to the next. */
 typedef struct mba_sample {
     int32_t     label;
-    const void *encoded;                 /* the file, for image.h; NULL: the pixels are in `image` */
+    const void *encoded; /* the file, for image.h; NULL: the pixels are in `image` */
     size_t      encoded_bytes;
     mba_image   image;
-    char        name[512];               /* for messages */
-    char       *file;                    /* the set's: what `encoded` points into, where it was read */
+    char        name[512]; /* for messages */
+    char       *file;      /* the set's: what `encoded` points into, where it was read */
 } mba_sample;
 
-void mba_sample_free(mba_sample *s);     /* zeroed ones are fine */
+void mba_sample_free(mba_sample *s); /* zeroed ones are fine */
 
 typedef struct mba_image_set mba_image_set;
 
@@ -39,27 +40,27 @@ typedef struct mba_image_kind {
     mba_status (*read)(const mba_image_set *s, int64_t number, mba_sample *out);
     void (*close)(mba_image_set *s);
     int32_t (*label)(const mba_image_set *s, int64_t number);
-    const char *(*class_name)(const mba_image_set *s, int32_t label);     /* NULL: classes are numbers */
+    const char *(*class_name)(const mba_image_set *s, int32_t label); /* NULL: classes are numbers */
 } mba_image_kind;
 
 /* What every set begins with. */
 struct mba_image_set {
     const mba_image_kind *kind;
     int64_t               count, classes;
-    int32_t               W, H;          /* of every image; 0: they differ */
-    bool                  made_up;       /* synthetic: nobody's photographs */
-    mba_colours           colours;       /* the usual normalisation */
+    int32_t               W, H;    /* of every image; 0: they differ */
+    bool                  made_up; /* synthetic: nobody's photographs */
+    mba_colours           colours; /* the usual normalisation */
 };
 
 typedef struct mba_image_set_options {
     const char *path;
-    bool        validation;              /* the held-out part: val/, test_batch.bin, test.bin, t10k-*, or `part` */
-    double      part;                    /* how much is held out where no part is by itself; 0: nothing, below 1 */
-    int64_t     classes; /* shards: labels lie below, 0: one more than the largest; synthetic: 0 is 10 */
-    int64_t     count;                   /* made-up sets: 0 is 50000, or 10000 for validation */
-    int32_t     size;                    /* synthetic: side of the images, 0: 256 .. 512 */
-    uint64_t    seed;                    /* made-up sets */
-    const char *classes_of;              /* a folder per class: where the names that number them stand; NULL: in path */
+    bool        validation; /* the held-out part: val/, test_batch.bin, test.bin, t10k-*, or `part` */
+    double      part;       /* how much is held out where no part is by itself; 0: nothing, below 1 */
+    int64_t     classes;    /* shards: labels lie below, 0: one more than the largest; synthetic: 0 is 10 */
+    int64_t     count;      /* made-up sets: 0 is 50000, or 10000 for validation */
+    int32_t     size;       /* synthetic: side of the images, 0: 256 .. 512 */
+    uint64_t    seed;       /* made-up sets */
+    const char *classes_of; /* a folder per class: where the names that number them stand; NULL: in path */
 } mba_image_set_options;
 
 MBA_MUST mba_status mba_image_set_open(mba_image_set **out, const mba_image_set_options *o);
@@ -69,16 +70,16 @@ void                mba_image_set_close(mba_image_set *s);
 MBA_MUST mba_status mba_image_set_has_held_out(bool *yes, const char *path);
 
 /* Makes of a whole set the part that is held out, or the rest; a failure closes the set. Of the
- * n images of a class n * part are held out, rounded up or down so that the sum over the classes is right, but never all;
- * which of them, a random order says that depends on n alone. Both parts have all classes, and the order of the whole
- * set. */
+ * n images of a class n * part are held out, rounded up or down so that the sum over the classes is right, but never
+ * all; which of them, a random order says that depends on n alone. Both parts have all classes, and the order of the
+ * whole set. */
 MBA_MUST mba_status mba_image_set_split(mba_image_set **set, double part, bool held_out);
 
 /* 0 <= number < count. MBA_E_FORMAT where this one image is damaged. */
 MBA_MUST mba_status mba_image_set_read(const mba_image_set *s, int64_t number, mba_sample *out);
 
 /* Its label alone, without reading the image; CIFAR's is not checked before the image is read. */
-int32_t     mba_image_set_label(const mba_image_set *s, int64_t number);
+int32_t mba_image_set_label(const mba_image_set *s, int64_t number);
 /* Lends the name of a class; NULL: this set only numbers them. 0 <= label < classes. */
 const char *mba_image_set_class(const mba_image_set *s, int32_t label);
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* image_set_test.c -- folders, CIFAR, MNIST and made-up sets: what is read, and what is refused by name. Shards are in
  * image_shards_test.c. */
 #include "tests/image_sets.h"
@@ -47,7 +48,7 @@ static void classes_are_numbered_by_name(void **state)
     static const struct {
         const char *name;
         int         label;
-    } want[] = {{"/a.jpg", 0}, {"/b.JPEG", 0}, {"/c.Jpeg", 1}};
+    } want[] = { { "/a.jpg", 0 }, { "/b.JPEG", 0 }, { "/c.Jpeg", 1 } };
     for (int i = 0; i < 3; i++) {
         assert_ok(mba_image_set_read(s, i, &p));
         assert_int_equal(p.label, want[i].label);
@@ -60,7 +61,7 @@ static void classes_are_numbered_by_name(void **state)
     assert_fails(mba_image_set_read(s, 0, &p), MBA_E_IO, "a.jpg");
     mba_sample_free(&p);
     mba_image_set_close(s);
-    assert_int_equal(rmdir(scratch("val/n01")), 0);               // what is held out keeps the numbers of train/
+    assert_int_equal(rmdir(scratch("val/n01")), 0); // what is held out keeps the numbers of train/
     assert_ok(opened(&s, scratch_dir, true));
     assert_int_equal(s->count, 1);
     assert_int_equal(s->classes, 2);
@@ -83,7 +84,8 @@ static bool has_held_out(void)
 
 static mba_status part_of(mba_image_set **s, double part, bool validation)
 {
-    return mba_image_set_open(s, &(mba_image_set_options){ .path = scratch_dir, .validation = validation, .part = part });
+    return mba_image_set_open(s,
+                              &(mba_image_set_options){ .path = scratch_dir, .validation = validation, .part = part });
 }
 
 /* n images of a class, JPEG and PNG by turns. */
@@ -144,10 +146,10 @@ static void a_part_is_held_out_evenly_by_class(void **state)
     mba_image_set_close(s);
     assert_fails(opened(&s, scratch_dir, true), MBA_E_ARG, "has no held-out part\nfix: put one into val/");
     parts_are_the_whole(0.1, (const int64_t[]){ 2, 1, 0 });
-    parts_are_the_whole(0.5, (const int64_t[]){ 10, 4, 0 });      // 3.5 of the seven, and the one stays to be trained on
+    parts_are_the_whole(0.5, (const int64_t[]){ 10, 4, 0 }); // 3.5 of the seven, and the one stays to be trained on
     parts_are_the_whole(0.9, (const int64_t[]){ 18, 6, 0 });
     assert_fails(part_of(&s, 0.01, true), MBA_E_ARG, "0.01 of 28 images is none");
-    folder("val");                                                // its own part is what counts then
+    folder("val"); // its own part is what counts then
     class_of_images("val/b", 3);
     assert_true(has_held_out());
     assert_ok(part_of(&s, 0.1, true));
@@ -265,7 +267,7 @@ static void a_wrong_label_is_left_out(void **state)
     for (int i = 0; i < 4; i++) records[i * 3073] = (uint8_t)(i == 2 ? 200 : i);
     assert_ok(mba_cifar_open_bytes(&s, "test_batch.bin", records, sizeof records, false));
     left_out(s, 1, "test_batch.bin, image 2 has the label 200", (const int32_t[]){ 0, 1, 3, 3 });
-    assert_int_equal(mba_image_set_label(s, 2), 200);            /* as it is; only reading checks */
+    assert_int_equal(mba_image_set_label(s, 2), 200); /* as it is; only reading checks */
     assert_null(mba_image_set_class(s, 3));
     mba_image_set_close(s);
 }
@@ -292,8 +294,8 @@ static void idx_headers_are_read_and_checked(void **state)
 static void mnist_pairs_images_and_labels(void **state)
 {
     (void)state;
-    static const uint8_t images[] = {0, 0, 8, 3,  0,  0,  0,  2,  0, 0,  0,  2,  0,  0,
-                                     0, 3, 0, 10, 20, 30, 40, 50, 5, 15, 25, 35, 45, 255};
+    static const uint8_t images[] = { 0, 0, 8, 3,  0,  0,  0,  2,  0, 0,  0,  2,  0,  0,
+                                      0, 3, 0, 10, 20, 30, 40, 50, 5, 15, 25, 35, 45, 255 };
     uint8_t              labels[] = { 0, 0, 8, 1, 0, 0, 0, 2, 5, 7 };
     mba_image_set       *s;
     mba_sample           p = { 0 };
@@ -323,7 +325,8 @@ static void mnist_names_what_is_missing_or_wrong(void **state)
 {
     (void)state;
     uint8_t images[] = { 0, 0, 8, 3, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 1, 9 }, labels[] = { 0, 0, 8, 1, 0, 0, 0, 1, 9 };
-    static const uint8_t none[] = { 0, 0, 8, 3, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 1 }, no_label[] = { 0, 0, 8, 1, 0, 0, 0, 0 };
+    static const uint8_t none[] = { 0, 0, 8, 3, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 1 },
+                         no_label[] = { 0, 0, 8, 1, 0, 0, 0, 0 };
     static const uint8_t flat[] = { 0, 0, 8, 3, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 1 };
     mba_image_set       *s;
     scratch_make();
@@ -360,7 +363,7 @@ static void moments(const mba_image_set *s)
         assert_ok(mba_image_set_read(s, i, &p));
         n += s->W * s->H;
         for (int k = 0; k < s->W * s->H * 3; k++) {
-            sum[k % 3]    += p.image.rgb[k] / 255.0;
+            sum[k % 3] += p.image.rgb[k] / 255.0;
             square[k % 3] += p.image.rgb[k] / 255.0 * p.image.rgb[k] / 255.0;
         }
     }
@@ -377,7 +380,7 @@ static void real_sets_have_their_known_values(void **state)
     static const struct {
         const char *variable;
         int         train, held;
-    } sets[] = {{"MBA_MNIST", 5, 7}, {"MBA_CIFAR10", 6, 3}};
+    } sets[] = { { "MBA_MNIST", 5, 7 }, { "MBA_CIFAR10", 6, 3 } };
     int seen = 0;
     for (int i = 0; i < 2; i++)
         for (int held = 0; held < 2 && getenv(sets[i].variable); held++) {
@@ -404,7 +407,8 @@ static void made_up_sets_repeat_and_say_so(void **state)
         mba_image_set *s, *held;
         mba_sample     a = { 0 }, b = { 0 };
         assert_ok(mba_image_set_open(&s, &(mba_image_set_options){ .path = names[i], .seed = 3 }));
-        assert_ok(mba_image_set_open(&held, &(mba_image_set_options){.path = names[i], .seed = 3, .validation = true}));
+        assert_ok(
+            mba_image_set_open(&held, &(mba_image_set_options){ .path = names[i], .seed = 3, .validation = true }));
         assert_true(s->made_up && s->count == 50000 && held->count == 10000 && s->classes == 10);
         for (int64_t k = 0; k < 12; k++) {
             assert_ok(mba_image_set_read(s, k, &a));
@@ -422,7 +426,7 @@ static void made_up_sets_repeat_and_say_so(void **state)
         mba_image_set_close(held);
     }
     mba_image_set *s;
-    assert_fails(mba_image_set_open(&s, &(mba_image_set_options){.path = "synthetic", .size = 5000}), MBA_E_ARG,
+    assert_fails(mba_image_set_open(&s, &(mba_image_set_options){ .path = "synthetic", .size = 5000 }), MBA_E_ARG,
                  "5000");
     assert_string_equal(mba_shapes_class(4), "ring");
 }
@@ -483,15 +487,15 @@ static void shapes_are_written_when_asked_for(void **state)
 {
     (void)state;
     if (getenv("MBA_SHAPES_OUT")) write_shapes(getenv("MBA_SHAPES_OUT"));
-    else                          skip();
+    else skip();
 }
 
 MBA_TEST_MAIN(cmocka_unit_test(classes_are_numbered_by_name), cmocka_unit_test(a_wrong_label_is_left_out),
               cmocka_unit_test(a_part_is_held_out_evenly_by_class),
               cmocka_unit_test(a_class_may_have_the_name_of_a_part),
-              cmocka_unit_test(formats_that_cannot_be_read_are_not_passed_over), cmocka_unit_test(cifar_planes_become_pixels), cmocka_unit_test(idx_headers_are_read_and_checked),
-              cmocka_unit_test(mnist_pairs_images_and_labels),
-              cmocka_unit_test(mnist_names_what_is_missing_or_wrong), cmocka_unit_test(real_sets_have_their_known_values),
-              cmocka_unit_test(made_up_sets_repeat_and_say_so),
+              cmocka_unit_test(formats_that_cannot_be_read_are_not_passed_over),
+              cmocka_unit_test(cifar_planes_become_pixels), cmocka_unit_test(idx_headers_are_read_and_checked),
+              cmocka_unit_test(mnist_pairs_images_and_labels), cmocka_unit_test(mnist_names_what_is_missing_or_wrong),
+              cmocka_unit_test(real_sets_have_their_known_values), cmocka_unit_test(made_up_sets_repeat_and_say_so),
               cmocka_unit_test(pixels_of_shapes_say_nothing_by_themselves),
               cmocka_unit_test(shapes_are_written_when_asked_for))

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* image_shapes.c -- "shapes": a made-up task of ten classes at 32 x 32 that needs more than single pixels.
  *
  *     0 disc   1 square   2 triangle   3 cross   4 ring      one, somewhere, 10 to 18 pixels wide
@@ -19,7 +20,7 @@ typedef enum outline { DISC, SQUARE, TRIANGLE, CROSS, RING } outline;
 
 typedef struct figure {
     outline kind;
-    float   x, y, r, c, s;               /* centre, half width, cosine and sine of a small turn */
+    float   x, y, r, c, s; /* centre, half width, cosine and sine of a small turn */
 } figure;
 
 typedef struct shapes {
@@ -48,11 +49,11 @@ static bool covers(const figure *f, float px, float py)
     const float dx = px - f->x, dy = py - f->y, x = (f->c * dx + f->s * dy) / f->r, y = (f->c * dy - f->s * dx) / f->r;
     const float ax = fabsf(x), ay = fabsf(y), square = x * x + y * y;
     switch (f->kind) {
-    case DISC:     return square < 1;
-    case SQUARE:   return ax < 0.9f && ay < 0.9f;
+    case DISC: return square < 1;
+    case SQUARE: return ax < 0.9f && ay < 0.9f;
     case TRIANGLE: return y < 0.85f && ax < 0.55f * (y + 1);
-    case CROSS:    return (ax < 1 && ay < 0.3f) || (ay < 1 && ax < 0.3f);
-    default:       return square < 1 && square > 0.3f;
+    case CROSS: return (ax < 1 && ay < 0.3f) || (ay < 1 && ax < 0.3f);
+    default: return square < 1 && square > 0.3f;
     }
 }
 
@@ -61,8 +62,12 @@ static float between(mba_draw *d, float low, float high) { return (float)mba_dra
 static figure draw_figure(mba_draw *d, outline kind, float low, float high)
 {
     const float r = between(d, low, high), angle = between(d, -0.2f, 0.2f);
-    return (figure){ .kind = kind, .r = r, .c = cosf(angle), .s = sinf(angle),
-                     .x = between(d, r + 1, SIDE - r - 1), .y = between(d, r + 1, SIDE - r - 1) };
+    return (figure){ .kind = kind,
+                     .r = r,
+                     .c = cosf(angle),
+                     .s = sinf(angle),
+                     .x = between(d, r + 1, SIDE - r - 1),
+                     .y = between(d, r + 1, SIDE - r - 1) };
 }
 
 /* Two figures with a gap between them along one axis, nearly level along the other. */
@@ -71,16 +76,16 @@ static int draw_pair(figure f[2], mba_draw *d, outline first, outline second, bo
     float at[2][2], sum, level;
     f[0] = draw_figure(d, first, 3.5f, 5.5f);
     f[1] = draw_figure(d, second, 3.5f, 5.5f);
-    sum  = f[0].r + f[1].r;
+    sum = f[0].r + f[1].r;
     const float gap = between(d, 2, SIDE - 2 - 2 * sum), start = between(d, 1, SIDE - 1 - 2 * sum - gap);
     const float wide = f[0].r > f[1].r ? f[0].r : f[1].r;
-    level    = between(d, wide + 3, SIDE - wide - 3);
+    level = between(d, wide + 3, SIDE - wide - 3);
     at[0][0] = start + f[0].r;
     at[1][0] = start + 2 * f[0].r + gap + f[1].r;
     for (int i = 0; i < 2; i++) {
         at[i][1] = level + between(d, -2, 2);
-        f[i].x   = at[i][!across];
-        f[i].y   = at[i][across];
+        f[i].x = at[i][!across];
+        f[i].y = at[i][across];
     }
     return 2;
 }
@@ -108,9 +113,7 @@ static int draw_class(figure f[FIGURES_MAX], mba_draw *d, int32_t label)
     case 7: return draw_three(f, d);
     case 8: return draw_pair(f, d, SQUARE, DISC, true);
     case 9: return draw_pair(f, d, DISC, SQUARE, true);
-    default:
-        f[0] = draw_figure(d, (outline)label, 5, 9);
-        return 1;
+    default: f[0] = draw_figure(d, (outline)label, 5, 9); return 1;
     }
 }
 
@@ -121,7 +124,7 @@ static void draw_colours(float ground[3], float ink[3], mba_draw *d)
     const bool  swap = mba_draw_chance(d, 0.5);
     for (int k = 0; k < 3; k++) {
         ground[k] = (swap ? light : dark) + between(d, -25, 25);
-        ink[k]    = (swap ? dark : light) + between(d, -25, 25);
+        ink[k] = (swap ? dark : light) + between(d, -25, 25);
     }
 }
 
@@ -129,9 +132,9 @@ static float coverage(const figure *f, int n, int x, int y)
 {
     int hit = 0;
     for (int i = 0; i < FINE * FINE; i++) {
-        const float px  = (float)x + ((float)(i % FINE) + 0.5f) / FINE,
-                    py  = (float)y + ((float)(i / FINE) + 0.5f) / FINE;
-        bool        any = false;
+        const float px = (float)x + ((float)(i % FINE) + 0.5f) / FINE,
+                    py = (float)y + ((float)(i / FINE) + 0.5f) / FINE;
+        bool any = false;
         for (int k = 0; k < n; k++) any = any || covers(f + k, px, py);
         hit += any;
     }
@@ -178,9 +181,15 @@ mba_status mba_image_shapes_create(mba_image_set **out, const mba_image_set_opti
     if (count < 1) return mba_fail(MBA_E_ARG, "a set of %" PRId64 " shapes is impossible", count);
     shapes *t = calloc(1, sizeof *t);
     if (!t) return mba_fail(MBA_E_NOMEM, "no memory for a set of shapes");
-    *t = (shapes){ .set = { .kind = &kind, .count = count, .classes = CLASSES, .W = SIDE, .H = SIDE, .made_up = true,
+    *t = (shapes){ .set = { .kind = &kind,
+                            .count = count,
+                            .classes = CLASSES,
+                            .W = SIDE,
+                            .H = SIDE,
+                            .made_up = true,
                             .colours = { { 0.5f, 0.5f, 0.5f }, { 0.25f, 0.25f, 0.25f } } },
-                   .seed = o->seed, .validation = o->validation };
+                   .seed = o->seed,
+                   .validation = o->validation };
     *out = &t->set;
     return MBA_OK;
 }

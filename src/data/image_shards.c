@@ -1,6 +1,7 @@
+// SPDX-License-Identifier: Apache-2.0
 /* image_shards.c -- WebDataset shards: tar archives in which files of the same name up to the first dot are one sample,
- * `x.jpg` (or .jpeg, .png) its image and `x.cls` its class in decimal, or `x.json` an object that has it. Other fields are
- * passed over.
+ * `x.jpg` (or .jpeg, .png) its image and `x.cls` its class in decimal, or `x.json` an object that has it. Other fields
+ * are passed over.
  *
  * The headers are read once, when the set is opened, and 32 bytes are kept per sample; after that any sample can be had
  * at once from the mapped file. So an epoch is a permutation of all samples and resumes exactly. */
@@ -30,7 +31,7 @@ typedef struct entry {
 typedef struct image_shards {
     mba_image_set set;
     mba_listing   files;
-    mba_map      *map;                   /* one per file; not used for bytes in memory */
+    mba_map      *map; /* one per file; not used for bytes in memory */
     entry        *image;
     int64_t       room;
 } image_shards;
@@ -50,9 +51,9 @@ static mba_status shards_read(const mba_image_set *s, int64_t number, mba_sample
     const image_shards *f = (const image_shards *)s;
     const entry        *e = f->image + number;
     snprintf(out->name, sizeof out->name, "%s, image %" PRId64, f->files.name[e->shard], number);
-    out->encoded       = e->image;
+    out->encoded = e->image;
     out->encoded_bytes = (size_t)e->bytes;
-    out->label      = e->label;
+    out->label = e->label;
     return MBA_OK;
 }
 
@@ -70,17 +71,18 @@ typedef struct sample {
     char           key[MBA_TAR_NAME];
     const uint8_t *image, *json;
     int64_t        bytes, json_bytes;
-    int32_t        label;                /* -1: not seen yet */
-    bool           open, other;          /* other: has an image that is neither JPEG nor PNG */
+    int32_t        label;       /* -1: not seen yet */
+    bool           open, other; /* other: has an image that is neither JPEG nor PNG */
 } sample;
 
 static mba_status wrong(const char *file, const char *key, const char *why)
 {
-    return mba_fail(MBA_E_FORMAT,
-                    "the sample '%s' of '%s' cannot be used\nwhy: %s\n"
-                    "fix: a sample is NAME.jpg (or .jpeg, .png) and NAME.cls, one after the other, the class a number; or "
-                    "NAME.json with the class as \"label\" instead of the .cls",
-                    mba_quote(key).text, file, why);
+    return mba_fail(
+        MBA_E_FORMAT,
+        "the sample '%s' of '%s' cannot be used\nwhy: %s\n"
+        "fix: a sample is NAME.jpg (or .jpeg, .png) and NAME.cls, one after the other, the class a number; or "
+        "NAME.json with the class as \"label\" instead of the .cls",
+        mba_quote(key).text, file, why);
 }
 
 /* Decimal digits, maybe with blanks around them; -1: something else. */
@@ -111,8 +113,8 @@ static int32_t label_of_value(const json_t *v)
 static mba_status label_of_json(int32_t *label, const char *file, const sample *s)
 {
     static const char *const key[] = { "cls", "label", "target", "class", "class_id" };
-    json_t                  *o     = NULL;
-    const mba_status         st    = mba_json_parse(&o, s->key, (const char *)s->json, (size_t)s->json_bytes, NULL);
+    json_t                  *o = NULL;
+    const mba_status         st = mba_json_parse(&o, s->key, (const char *)s->json, (size_t)s->json_bytes, NULL);
     if (st != MBA_OK) return st == MBA_E_FORMAT ? wrong(file, s->key, "its .json is no sound JSON object") : st;
     for (size_t i = 0; i < sizeof key / sizeof *key && *label < 0; i++) {
         const json_t *v = mba_json_get(o, key[i]);
@@ -120,7 +122,8 @@ static mba_status label_of_json(int32_t *label, const char *file, const sample *
     }
     json_decref(o);
     if (*label >= 0) return MBA_OK;
-    return wrong(file, s->key, "its .json has no number below 10^6 as \"cls\", \"label\", \"target\", \"class\" or "
+    return wrong(file, s->key,
+                 "its .json has no number below 10^6 as \"cls\", \"label\", \"target\", \"class\" or "
                  "\"class_id\", and there is no .cls");
 }
 
@@ -129,14 +132,15 @@ static mba_status finish(image_shards *f, sample *s)
     const char *file = f->files.name[f->files.n - 1];
     if (!s->open) return MBA_OK;
     s->open = false;
-    if (!s->image) return wrong(file, s->key, s->other ? "its image is neither a JPEG nor a PNG" : "it has no .jpg or .png");
+    if (!s->image)
+        return wrong(file, s->key, s->other ? "its image is neither a JPEG nor a PNG" : "it has no .jpg or .png");
     if (s->label < 0 && !s->json) return wrong(file, s->key, "it has no .cls and no .json");
     if (s->label < 0) MBA_TRY(label_of_json(&s->label, file, s));
     entry *more = mba_grow(f->image, f->set.count, &f->room, sizeof *more);
     if (!more) return mba_fail(MBA_E_NOMEM, "no memory for the index of '%s'", file);
     f->image = more;
-    f->image[f->set.count++] = (entry){ .image = s->image, .bytes = s->bytes, .shard = (int32_t)(f->files.n - 1),
-                                        .label = s->label };
+    f->image[f->set.count++] =
+        (entry){ .image = s->image, .bytes = s->bytes, .shard = (int32_t)(f->files.n - 1), .label = s->label };
     if (s->label >= f->set.classes) f->set.classes = s->label + 1;
     return MBA_OK;
 }
@@ -145,8 +149,8 @@ static mba_status take_member(image_shards *f, sample *s, const mba_tar_member *
 {
     const char  *slash = strrchr(m->name, '/'), *base = slash ? slash + 1 : m->name, *dot = strchr(base, '.');
     const char  *field = dot ? dot + 1 : "";
-    const size_t key   = (size_t)((dot ? dot : base + strlen(base)) - m->name);
-    if (base == dot) return MBA_OK;                               // hidden
+    const size_t key = (size_t)((dot ? dot : base + strlen(base)) - m->name);
+    if (base == dot) return MBA_OK; // hidden
     if (!s->open || strlen(s->key) != key || memcmp(s->key, m->name, key)) {
         MBA_TRY(finish(f, s));
         *s = (sample){ .label = -1, .open = true };
@@ -163,10 +167,10 @@ static mba_status take_member(image_shards *f, sample *s, const mba_tar_member *
         if (s->label < 0) return wrong(file, s->key, "its .cls is no number below 10^6");
     } else if (!strcmp(field, "json")) {
         if (s->json) return wrong(file, s->key, "it has two .json");
-        s->json       = m->data;
+        s->json = m->data;
         s->json_bytes = (int64_t)m->bytes;
-    } else if (!strcasecmp(field, "webp") || !strcasecmp(field, "gif") || !strcasecmp(field, "tif") ||
-               !strcasecmp(field, "tiff") || !strcasecmp(field, "bmp") || !strcasecmp(field, "ppm")) {
+    } else if (!strcasecmp(field, "webp") || !strcasecmp(field, "gif") || !strcasecmp(field, "tif")
+               || !strcasecmp(field, "tiff") || !strcasecmp(field, "bmp") || !strcasecmp(field, "ppm")) {
         s->other = true;
     }
     return MBA_OK;
@@ -174,8 +178,8 @@ static mba_status take_member(image_shards *f, sample *s, const mba_tar_member *
 
 static mba_status read_shard(image_shards *f, const void *bytes, size_t n)
 {
-    mba_tar        t    = mba_tar_start(f->files.name[f->files.n - 1], bytes, n);
-    sample         s    = { .label = -1 };
+    mba_tar        t = mba_tar_start(f->files.name[f->files.n - 1], bytes, n);
+    sample         s = { .label = -1 };
     mba_tar_member m;
     const int64_t  before = f->set.count;
     for (;;) {
@@ -185,8 +189,10 @@ static mba_status read_shard(image_shards *f, const void *bytes, size_t n)
     }
     MBA_TRY(finish(f, &s));
     if (f->set.count > before) return MBA_OK;
-    return mba_fail(MBA_E_FORMAT, "the shard '%s' has no images\nwhy: it has no NAME.jpg or NAME.png with a class\n"
-                    "fix: leave it out, or make it again", t.file);
+    return mba_fail(MBA_E_FORMAT,
+                    "the shard '%s' has no images\nwhy: it has no NAME.jpg or NAME.png with a class\n"
+                    "fix: leave it out, or make it again",
+                    t.file);
 }
 
 /* ---- opening ---- */
@@ -243,12 +249,13 @@ static mba_status open_shards(image_shards *f, const mba_listing *paths, const m
 static mba_status list_shards(mba_listing *paths, const char *path)
 {
     return mba_is_folder(path) ? mba_listing_paths(paths, path, is_tar)
-           : mba_is_file(path) ? mba_listing_add(paths, path) : mba_listing_glob(paths, path);
+           : mba_is_file(path) ? mba_listing_add(paths, path)
+                               : mba_listing_glob(paths, path);
 }
 
 mba_status mba__shards_have_parts(bool *yes, const char *path)
 {
-    mba_listing l  = { 0 };
+    mba_listing l = { 0 };
     mba_status  st = list_shards(&l, path);
     *yes = has_part(&l, true) && has_part(&l, false);
     mba_listing_free(&l);
@@ -257,14 +264,14 @@ mba_status mba__shards_have_parts(bool *yes, const char *path)
 
 mba_status mba_image_shards_open(mba_image_set **out, const mba_image_set_options *o)
 {
-    image_shards *f     = new_shards();
+    image_shards *f = new_shards();
     mba_listing   paths = { 0 };
     if (!f) return mba_fail(MBA_E_NOMEM, "no memory to open '%s'", o->path);
     mba_status st = list_shards(&paths, o->path);
     if (st == MBA_OK) st = open_shards(f, &paths, o);
     mba_listing_free(&paths);
     if (st == MBA_OK) *out = &f->set;
-    else              shards_close(&f->set);
+    else shards_close(&f->set);
     return st;
 }
 
@@ -275,6 +282,6 @@ mba_status mba_image_shards_open_bytes(mba_image_set **out, const char *name, co
     mba_status st = mba_listing_add(&f->files, name);
     if (st == MBA_OK) st = read_shard(f, bytes, n);
     if (st == MBA_OK) *out = &f->set;
-    else              shards_close(&f->set);
+    else shards_close(&f->set);
     return st;
 }

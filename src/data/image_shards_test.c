@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* image_shards_test.c -- tar archives and shards of samples: what is read, and what is refused by name. */
 #include "tests/image_sets.h"
 
@@ -5,7 +6,10 @@
 
 /* ---- tar ---- */
 
-typedef struct archive { uint8_t bytes[1 << 16]; size_t n; } archive;
+typedef struct archive {
+    uint8_t bytes[1 << 16];
+    size_t  n;
+} archive;
 
 static void seal(uint8_t *h)
 {
@@ -57,7 +61,7 @@ static void members_of_an_archive_are_found(void **state)
     add_member(&a, "", "short", '0', "1234", 4);
     add_member(&a, "", "link", '2', "", 0);
     add_member(&a, "", "last", '0', "z", 1);
-    uint8_t *h = a.bytes + a.n - 1024;                            /* its size in binary */
+    uint8_t *h = a.bytes + a.n - 1024; /* its size in binary */
     memset(h + 124, 0, 12);
     h[124] = 0x80;
     h[135] = 1;
@@ -67,7 +71,7 @@ static void members_of_an_archive_are_found(void **state)
     static const struct {
         const char *name;
         size_t      n;
-    } want[] = {{"some/where/a.jpg", 5}, {longer, 0}, {"p/q/r.cls", 3}, {"last", 1}};
+    } want[] = { { "some/where/a.jpg", 5 }, { longer, 0 }, { "p/q/r.cls", 3 }, { "last", 1 } };
     for (int i = 0; i < 4; i++) {
         assert_ok(mba_tar_next(&t, &m));
         assert_non_null(m.data);
@@ -83,7 +87,7 @@ static void members_of_an_archive_are_found(void **state)
         while ((st = mba_tar_next(&t, &m)) == MBA_OK) assert_non_null(m.data);
         assert_fails(st, MBA_E_FORMAT, "a.tar");
     }
-    a.bytes[600] ^= 1;                                            /* in the second header */
+    a.bytes[600] ^= 1; /* in the second header */
     t = mba_tar_start("a.tar", a.bytes, a.n);
     assert_fails(mba_tar_next(&t, &m), MBA_E_FORMAT, "wrong checksum (byte 512)");
 }
@@ -98,7 +102,7 @@ static void what_would_be_lost_is_refused(void **state)
     add_member(&a, "", "one", '0', "1", 1);
     end_archive(&a);
     const size_t whole = a.n;
-    memset(a.bytes + a.n, 0, 4096);                               /* blocks of 20 records: zeros are fine */
+    memset(a.bytes + a.n, 0, 4096); /* blocks of 20 records: zeros are fine */
     mba_tar t = mba_tar_start("a.tar", a.bytes, whole + 4096);
     assert_ok(mba_tar_next(&t, &m));
     assert_ok(mba_tar_next(&t, &m));
@@ -108,7 +112,10 @@ static void what_would_be_lost_is_refused(void **state)
     t = mba_tar_start("a.tar", a.bytes, a.n);
     assert_ok(mba_tar_next(&t, &m));
     assert_fails(mba_tar_next(&t, &m), MBA_E_FORMAT, "at byte 1024 there is one, and something behind it");
-    static const struct { char type; const char *data; } sparse[] = { { 'S', "" }, { 'x', "22 GNU.sparse.major=1\n" } };
+    static const struct {
+        char        type;
+        const char *data;
+    } sparse[] = { { 'S', "" }, { 'x', "22 GNU.sparse.major=1\n" } };
     for (int i = 0; i < 2; i++) {
         a.n = 0;
         add_member(&a, "", "holes", sparse[i].type, sparse[i].data, strlen(sparse[i].data));
@@ -177,7 +184,9 @@ static void samples_that_lack_something_are_named(void **state)
     (void)state;
     static archive a;
     mba_image_set *s;
-    static const struct { const char *one, *two, *data, *words; } cases[] = {
+    static const struct {
+        const char *one, *two, *data, *words;
+    } cases[] = {
         { "k.jpg", "l.jpg", "x", "'k' of 'a.tar' cannot be used\nwhy: it has no .cls and no .json" },
         { "k.cls", "k.txt", "4", "it has no .jpg or .png" },
         { "k.jpg", "k.cls", "4 5", "no number" },
@@ -192,7 +201,8 @@ static void samples_that_lack_something_are_named(void **state)
         { "k.png", "k.json", "{}", "its .json has no number below 10^6 as \"cls\"" },
         { "k.png", "k.json", "[4]", "its .json is no sound JSON object" },
         { "k.png", "k.json", "{\"label\": 4", "its .json is no sound JSON object" },
-        { "k.png", "k.json", "{\"label\": 4.5, \"class\": \"cat\", \"target\": [3], \"class_id\": -1}", "no number below" },
+        { "k.png", "k.json", "{\"label\": 4.5, \"class\": \"cat\", \"target\": [3], \"class_id\": -1}",
+          "no number below" },
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         a.n = 0;
@@ -207,11 +217,18 @@ static void samples_that_lack_something_are_named(void **state)
 static void labels_stand_in_json_too(void **state)
 {
     (void)state;
-    static const struct { const char *json, *cls; int label; } cases[] = {
+    static const struct {
+        const char *json, *cls;
+        int         label;
+    } cases[] = {
         { "{\"label\": 5, \"class_id\": \"n01440764\", \"caption\": \"a 7\"}", NULL, 5 },
-        { "{\"class_id\": 3, \"width\": 9}", NULL, 3 }, { "{\"cls\": \"12\"}", NULL, 12 },
-        { "{\"target\": 4.0, \"class\": 2}", NULL, 4 }, { "{\"label\": \"tench\", \"class\": 2}", NULL, 2 },
-        { "{\"label\": null, \"class\": 0}", NULL, 0 }, { "{\"label\": 5}", "8", 8 }, { "not read", "1\n", 1 },
+        { "{\"class_id\": 3, \"width\": 9}", NULL, 3 },
+        { "{\"cls\": \"12\"}", NULL, 12 },
+        { "{\"target\": 4.0, \"class\": 2}", NULL, 4 },
+        { "{\"label\": \"tench\", \"class\": 2}", NULL, 2 },
+        { "{\"label\": null, \"class\": 0}", NULL, 0 },
+        { "{\"label\": 5}", "8", 8 },
+        { "not read", "1\n", 1 },
     };
     enum { N = sizeof cases / sizeof *cases };
     static archive a;
@@ -282,7 +299,6 @@ static void damage_inside_a_shard_is_left_out(void **state)
 }
 
 MBA_TEST_MAIN(cmocka_unit_test(members_of_an_archive_are_found), cmocka_unit_test(what_would_be_lost_is_refused),
-              cmocka_unit_test(shards_give_samples_in_order),
-              cmocka_unit_test(samples_that_lack_something_are_named), cmocka_unit_test(labels_stand_in_json_too),
-              cmocka_unit_test(a_shard_cut_short_is_named),
+              cmocka_unit_test(shards_give_samples_in_order), cmocka_unit_test(samples_that_lack_something_are_named),
+              cmocka_unit_test(labels_stand_in_json_too), cmocka_unit_test(a_shard_cut_short_is_named),
               cmocka_unit_test(damage_inside_a_shard_is_left_out))

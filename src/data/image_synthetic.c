@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* image_synthetic.c -- made-up photographs, for throughput and to see a loss fall: every class is three gratings of its
  * own, every image shifts them, changes the contrast, lays rectangles over them and adds noise. All from counters:
  * image i is the same whoever asks for it, and nothing is stored. */
@@ -17,7 +18,9 @@ typedef struct synthetic {
     bool          validation;
 } synthetic;
 
-typedef struct grating { float fx, fy, amplitude[3]; } grating;
+typedef struct grating {
+    float fx, fy, amplitude[3];
+} grating;
 
 /* 2 .. 40 cycles in 512 pixels, any direction. */
 static void draw_class(grating g[GRATINGS], uint64_t seed, int32_t label)
@@ -36,7 +39,7 @@ static void waves(float *to, const grating g[GRATINGS], const float phase[GRATIN
 {
     for (int i = 0; i < GRATINGS; i++)
         for (int32_t x = 0; x < W; x++) {
-            to[(2 * i) * W + x]     = sinf(g[i].fx * (float)x + phase[i]);
+            to[(2 * i) * W + x] = sinf(g[i].fx * (float)x + phase[i]);
             to[(2 * i + 1) * W + x] = cosf(g[i].fx * (float)x + phase[i]);
         }
 }
@@ -48,7 +51,7 @@ static void noise4(float n[4], mba_draw *d)
     mba_philox(u, d->key, d->hi, d->lo++);
     for (int i = 0; i < 4; i++) {
         const uint32_t sum = (u[i] & 255) + (u[i] >> 8 & 255) + (u[i] >> 16 & 255) + (u[i] >> 24);
-        n[i]               = ((float)sum - 510) * (1 / 147.8f);
+        n[i] = ((float)sum - 510) * (1 / 147.8f);
     }
 }
 
@@ -76,9 +79,9 @@ static void paint_row(uint8_t *row, const float *wave, const grating g[GRATINGS]
 
 static void paint_box(mba_image *m, mba_draw *d)
 {
-    const int32_t w     = 1 + (int32_t)mba_draw_below(d, (uint32_t)m->W / 3 + 1),
-                  h     = 1 + (int32_t)mba_draw_below(d, (uint32_t)m->H / 3 + 1);
-    const int32_t left = (int32_t)mba_draw_below(d, (uint32_t)m->W), top = (int32_t)mba_draw_below(d, (uint32_t)m->H);
+    const int32_t w = 1 + (int32_t)mba_draw_below(d, (uint32_t)m->W / 3 + 1),
+                  h = 1 + (int32_t)mba_draw_below(d, (uint32_t)m->H / 3 + 1);
+    const int32_t  left = (int32_t)mba_draw_below(d, (uint32_t)m->W), top = (int32_t)mba_draw_below(d, (uint32_t)m->H);
     const uint32_t colour = mba_draw_word(d);
     for (int32_t y = top; y < top + h && y < m->H; y++)
         for (int32_t x = left; x < left + w && x < m->W; x++)
@@ -96,7 +99,7 @@ static mba_status synthetic_read(const mba_image_set *s, int64_t number, mba_sam
     mba_draw         d = mba_draw_start(t->seed, t->validation ? "image validation" : "image", 0, number);
     grating          g[GRATINGS];
     float            phase[GRATINGS];
-    out->label      = synthetic_label(s, number);
+    out->label = synthetic_label(s, number);
     const int32_t W = t->size ? t->size : SIDE_LOW + (int32_t)mba_draw_below(&d, SIDE_HIGH - SIDE_LOW + 1);
     const int32_t H = t->size ? t->size : SIDE_LOW + (int32_t)mba_draw_below(&d, SIDE_HIGH - SIDE_LOW + 1);
     snprintf(out->name, sizeof out->name, "synthetic image %" PRId64, number);
@@ -126,16 +129,16 @@ mba_status mba_image_synthetic_create(mba_image_set **out, const mba_image_set_o
                         count, classes, o->size, SIDE_MAX);
     synthetic *t = calloc(1, sizeof *t);
     if (!t) return mba_fail(MBA_E_NOMEM, "no memory for a synthetic set");
-    *t   = (synthetic){.set        = {.kind    = &kind,
-                                      .count   = count,
-                                      .classes = classes,
-                                      .W       = o->size,
-                                      .H       = o->size,
-                                      .made_up = true,
-                                      .colours = mba_colours_imagenet},
-                       .seed       = o->seed,
-                       .size       = o->size,
-                       .validation = o->validation};
+    *t = (synthetic){ .set = { .kind = &kind,
+                               .count = count,
+                               .classes = classes,
+                               .W = o->size,
+                               .H = o->size,
+                               .made_up = true,
+                               .colours = mba_colours_imagenet },
+                      .seed = o->seed,
+                      .size = o->size,
+                      .validation = o->validation };
     *out = &t->set;
     return MBA_OK;
 }

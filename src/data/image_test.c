@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* image_test.c -- JPEG and PNG: what other decoders see, what is refused, and that nothing ends the program. */
 #include "tests/images.h"
 
@@ -7,13 +8,13 @@ static void files_decode_as_elsewhere(void **state)
 {
     (void)state;
     static const char *const names[] = { "420.jpg", "422_progressive.jpg", "444.jpg", "grey.jpg" };
-    mba_image                got     = { 0 };
+    mba_image                got = { 0 };
     for (size_t i = 0; i < 4; i++) {
         size_t    n;
         char     *bytes = golden_bytes(&n, names[i]);
-        mba_image want  = golden_image("decoded.rgb", i * GOLDEN_W * GOLDEN_H * 3, GOLDEN_W, GOLDEN_H);
+        mba_image want = golden_image("decoded.rgb", i * GOLDEN_W * GOLDEN_H * 3, GOLDEN_W, GOLDEN_H);
         assert_ok(mba_image_decode(&got, names[i], bytes, n));
-        assert_pixels(&got, &want, 2);                /* another build of libjpeg may round otherwise */
+        assert_pixels(&got, &want, 2); /* another build of libjpeg may round otherwise */
         mba_image_free(&want);
         free(bytes);
     }
@@ -23,9 +24,9 @@ static void files_decode_as_elsewhere(void **state)
 static void the_decoder_halves_and_stops_early(void **state)
 {
     (void)state;
-    size_t    n;
-    char     *bytes = golden_bytes(&n, "444.jpg");
-    mba_image got = { 0 }, want = golden_image("halved.rgb", 0, 31, 24);
+    size_t          n;
+    char           *bytes = golden_bytes(&n, "444.jpg");
+    mba_image       got = { 0 }, want = golden_image("halved.rgb", 0, 31, 24);
     mba_image_file *j;
     assert_ok(mba_image_open(&j, "444.jpg", bytes, n));
     assert_int_equal(mba_image_look(j).W, GOLDEN_W);
@@ -56,10 +57,10 @@ static unsigned char *four_components(unsigned long *n, const mba_image *m, J_CO
     c.err = jpeg_std_error(&e);
     jpeg_create_compress(&c);
     jpeg_mem_dest(&c, &bytes, n);
-    c.image_width      = GOLDEN_W;
-    c.image_height     = GOLDEN_H;
+    c.image_width = GOLDEN_W;
+    c.image_height = GOLDEN_H;
     c.input_components = 4;
-    c.in_color_space   = JCS_CMYK;
+    c.in_color_space = JCS_CMYK;
     jpeg_set_defaults(&c);
     jpeg_set_colorspace(&c, stored);
     jpeg_set_quality(&c, 100, TRUE);
@@ -85,9 +86,9 @@ static void four_components_become_light(void **state)
     mba_image     got = { 0 }, want = golden_image("input.rgb", 0, GOLDEN_W, GOLDEN_H);
     size_t        n;
     char         *bytes = golden_bytes(&n, "cmyk.jpg");
-    unsigned long m     = 0;
+    unsigned long m = 0;
     assert_ok(mba_image_decode(&got, "cmyk.jpg", bytes, n));
-    assert_pixels(&got, &want, 35);                   /* quality 95 of a noisy image */
+    assert_pixels(&got, &want, 35); /* quality 95 of a noisy image */
     free(bytes);
     for (int i = 0; i < 2; i++) {
         unsigned char *made = four_components(&m, &want, i ? JCS_YCCK : JCS_CMYK);
@@ -127,17 +128,17 @@ static void a_file_cut_anywhere_is_refused_or_complete(void **state)
 {
     (void)state;
     static const char *const names[] = { "420.jpg", "422_progressive.jpg", "444.jpg", "grey.jpg", "cmyk.jpg" };
-    mba_image                got     = { 0 };
+    mba_image                got = { 0 };
     for (size_t i = 0; i < 5; i++) {
         size_t n;
         int    accepted = 0;
-        char  *bytes    = golden_bytes(&n, names[i]);
+        char  *bytes = golden_bytes(&n, names[i]);
         for (size_t cut = 0; cut < n; cut++) {
-            char *copy = malloc(cut + 1);             /* the sanitizer sees one byte too far */
+            char *copy = malloc(cut + 1); /* the sanitizer sees one byte too far */
             memcpy(copy, bytes, cut);
             const mba_status st = mba_image_decode(&got, names[i], copy, cut);
             if (st == MBA_OK) accepted++;
-            else              assert_fails(st, MBA_E_FORMAT, "fix: ");
+            else assert_fails(st, MBA_E_FORMAT, "fix: ");
             free(copy);
         }
         /* A baseline file does without its end marker and the padding before it. */
@@ -150,11 +151,36 @@ static void a_file_cut_anywhere_is_refused_or_complete(void **state)
 /* ---- PNG ---- */
 
 static const char *const pngs[] = {
-    "grey_1", "grey_16", "grey_16_interlaced", "grey_1_interlaced", "grey_2", "grey_2_interlaced", "grey_4",
-    "grey_4_interlaced", "grey_8", "grey_8_interlaced", "grey_alpha_16", "grey_alpha_16_interlaced", "grey_alpha_8",
-    "grey_alpha_8_interlaced", "palette_1", "palette_1_interlaced", "palette_2", "palette_2_interlaced", "palette_4",
-    "palette_4_interlaced", "palette_8", "palette_8_interlaced", "rgb_16", "rgb_16_interlaced", "rgb_8",
-    "rgb_8_interlaced", "rgba_16", "rgba_16_interlaced", "rgba_8", "rgba_8_interlaced",
+    "grey_1",
+    "grey_16",
+    "grey_16_interlaced",
+    "grey_1_interlaced",
+    "grey_2",
+    "grey_2_interlaced",
+    "grey_4",
+    "grey_4_interlaced",
+    "grey_8",
+    "grey_8_interlaced",
+    "grey_alpha_16",
+    "grey_alpha_16_interlaced",
+    "grey_alpha_8",
+    "grey_alpha_8_interlaced",
+    "palette_1",
+    "palette_1_interlaced",
+    "palette_2",
+    "palette_2_interlaced",
+    "palette_4",
+    "palette_4_interlaced",
+    "palette_8",
+    "palette_8_interlaced",
+    "rgb_16",
+    "rgb_16_interlaced",
+    "rgb_8",
+    "rgb_8_interlaced",
+    "rgba_16",
+    "rgba_16_interlaced",
+    "rgba_8",
+    "rgba_8_interlaced",
 };
 enum { PNGS = sizeof pngs / sizeof *pngs, PNG_W = 19, PNG_H = 11 };
 
@@ -175,7 +201,7 @@ static void png_files_decode_as_elsewhere(void **state)
         size_t          n;
         mba_image_file *f;
         char           *bytes = png_bytes(&n, pngs[i]);
-        mba_image       want  = golden_image("png.rgb", i * PNG_W * PNG_H * 3, PNG_W, PNG_H);
+        mba_image       want = golden_image("png.rgb", i * PNG_W * PNG_H * 3, PNG_W, PNG_H);
         assert_ok(mba_image_decode(&got, pngs[i], bytes, n));
         assert_pixels(&got, &want, 0);
         assert_ok(mba_image_open(&f, pngs[i], bytes, n));
@@ -201,18 +227,18 @@ static void a_png_cut_anywhere_is_refused_or_complete(void **state)
     for (size_t i = 0; i < PNGS; i++) {
         size_t    n;
         int       accepted = 0;
-        char     *bytes    = png_bytes(&n, pngs[i]);
-        mba_image want     = golden_image("png.rgb", i * PNG_W * PNG_H * 3, PNG_W, PNG_H);
+        char     *bytes = png_bytes(&n, pngs[i]);
+        mba_image want = golden_image("png.rgb", i * PNG_W * PNG_H * 3, PNG_W, PNG_H);
         for (size_t cut = 0; cut < n; cut++) {
-            char *copy = malloc(cut + 1);             /* the sanitizer sees one byte too far */
+            char *copy = malloc(cut + 1); /* the sanitizer sees one byte too far */
             memcpy(copy, bytes, cut);
             const mba_status st = mba_image_decode(&got, pngs[i], copy, cut);
             if (st == MBA_OK) accepted++;
             if (st == MBA_OK) assert_pixels(&got, &want, 0);
-            else              assert_fails(st, MBA_E_FORMAT, "fix: ");
+            else assert_fails(st, MBA_E_FORMAT, "fix: ");
             free(copy);
         }
-        assert_in_range(accepted, 0, 12 + 4 + 4);     /* the end chunk, a checksum of the pixels' chunk and one of zlib's */
+        assert_in_range(accepted, 0, 12 + 4 + 4); /* the end chunk, a checksum of the pixels' chunk and one of zlib's */
         mba_image_free(&want);
         free(bytes);
     }
@@ -227,12 +253,12 @@ static void a_png_with_a_wrong_byte_is_refused_or_the_same(void **state)
     for (size_t i = 0; i < PNGS; i += 3) {
         size_t    n;
         char     *bytes = png_bytes(&n, pngs[i]);
-        mba_image want  = golden_image("png.rgb", i * PNG_W * PNG_H * 3, PNG_W, PNG_H);
+        mba_image want = golden_image("png.rgb", i * PNG_W * PNG_H * 3, PNG_W, PNG_H);
         for (size_t at = 0; at < n; at++) {
             bytes[at] = (char)(bytes[at] ^ 0x41);
             const mba_status st = mba_image_decode(&got, pngs[i], bytes, n);
             if (st == MBA_OK) assert_pixels(&got, &want, 0);
-            else              assert_fails(st, MBA_E_FORMAT, "fix: ");
+            else assert_fails(st, MBA_E_FORMAT, "fix: ");
             bytes[at] = (char)(bytes[at] ^ 0x41);
         }
         mba_image_free(&want);
@@ -260,14 +286,21 @@ static void put32(uint8_t *p, uint32_t v)
 static void huge_png_headers_are_refused(void **state)
 {
     (void)state;
-    static const struct { uint32_t W, H; const char *words; } cases[] = {
-        { 10000, 9000, "10000 x 9000 pixels, in 786 bytes" }, { 100000, 100000, "100000 x 100000 pixels" },
-        { 0x7fffffff, 1, "fix: " }, { 0, 5, "fix: " }, { 0xffffffff, 2, "fix: " }, { 50000000, 3, "fix: " },
+    static const struct {
+        uint32_t    W, H;
+        const char *words;
+    } cases[] = {
+        { 10000, 9000, "10000 x 9000 pixels, in 786 bytes" },
+        { 100000, 100000, "100000 x 100000 pixels" },
+        { 0x7fffffff, 1, "fix: " },
+        { 0, 5, "fix: " },
+        { 0xffffffff, 2, "fix: " },
+        { 50000000, 3, "fix: " },
     };
     mba_image got = { 0 };
     size_t    n;
     char     *bytes = png_bytes(&n, "rgb_8");
-    uint8_t  *head  = (uint8_t *)bytes + 12;
+    uint8_t  *head = (uint8_t *)bytes + 12;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         put32(head + 4, cases[i].W);
         put32(head + 8, cases[i].H);
@@ -284,7 +317,7 @@ static void what_is_no_image_is_named(void **state)
     mba_image got = { 0 }, want = golden_image("input.rgb", 0, GOLDEN_W, GOLDEN_H);
     size_t    n;
     char     *bytes = golden_bytes(&n, "really.png");
-    assert_ok(mba_image_decode(&got, "n02105855_2933.JPEG", bytes, n));           /* a PNG under this name */
+    assert_ok(mba_image_decode(&got, "n02105855_2933.JPEG", bytes, n)); /* a PNG under this name */
     assert_pixels(&got, &want, 0);
     mba_image_free(&want);
     free(bytes);
@@ -303,7 +336,8 @@ static void what_is_no_image_is_named(void **state)
 
 MBA_TEST_MAIN(cmocka_unit_test(files_decode_as_elsewhere), cmocka_unit_test(the_decoder_halves_and_stops_early),
               cmocka_unit_test(four_components_become_light), cmocka_unit_test(what_is_written_comes_back),
-              cmocka_unit_test(a_file_cut_anywhere_is_refused_or_complete), cmocka_unit_test(png_files_decode_as_elsewhere),
+              cmocka_unit_test(a_file_cut_anywhere_is_refused_or_complete),
+              cmocka_unit_test(png_files_decode_as_elsewhere),
               cmocka_unit_test(a_png_cut_anywhere_is_refused_or_complete),
               cmocka_unit_test(a_png_with_a_wrong_byte_is_refused_or_the_same),
               cmocka_unit_test(huge_png_headers_are_refused), cmocka_unit_test(what_is_no_image_is_named))

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* json.c -- see json.h. */
 #include "data/json.h"
 
@@ -46,7 +47,7 @@ static size_t piece_bytes(const char *text, size_t n)
     size_t i = 1;
     if (text[0] == '"') {
         while (i < n && text[i] != '"') i += text[i] == '\\' ? 2 : 1;
-        return i < n ? i + 1 : n;                                  // without its end, the rest is a string
+        return i < n ? i + 1 : n; // without its end, the rest is a string
     }
     if (in_word(text[0]))
         while (i < n && in_word(text[i])) i++;
@@ -67,14 +68,16 @@ static bool beyond_64_bits(const char *piece, size_t n)
 {
     const bool minus = n && piece[0] == '-';
     piece += minus;
-    n     -= minus;
+    n -= minus;
     for (size_t i = 0; i < n; i++)
         if (piece[i] < '0' || piece[i] > '9') return false;
     return n > 19 || (n == 19 && memcmp(piece, minus ? "9223372036854775808" : "9223372036854775807", 19) > 0);
 }
 
 /* What is put around a piece before Jansson sees it. */
-typedef struct wrap { const char *before, *after; } wrap;
+typedef struct wrap {
+    const char *before, *after;
+} wrap;
 
 static wrap wrap_of(const char *piece, size_t n)
 {
@@ -99,7 +102,7 @@ static size_t rewrite(char *to, const char *text, size_t n, size_t until, size_t
             memcpy(to + made + b + k, w.after, a);
         }
         made += b + k + a;
-        at   += k;
+        at += k;
     }
     if (stopped) *stopped = at;
     return made;
@@ -111,8 +114,8 @@ static void line_and_column(size_t *line, size_t *column, const char *text, size
 {
     *line = *column = 1;
     for (size_t i = 0; i < at; i++) {
-        *column = text[i] == '\n' ? 1 : *column + ((text[i] & 0xc0) != 0x80);       // characters, not bytes
-        *line  += text[i] == '\n';
+        *column = text[i] == '\n' ? 1 : *column + ((text[i] & 0xc0) != 0x80); // characters, not bytes
+        *line += text[i] == '\n';
     }
 }
 
@@ -120,20 +123,22 @@ static mba_status refuse(const char *file, const char *text, size_t at, const ch
 {
     size_t line, column;
     line_and_column(&line, &column, text, at);
-    return mba_fail(MBA_E_FORMAT, "the JSON of '%s' is wrong at line %zu, column %zu\nwhy: %s\nfix: %s",
-                    file, line, column, why, fix);
+    return mba_fail(MBA_E_FORMAT, "the JSON of '%s' is wrong at line %zu, column %zu\nwhy: %s\nfix: %s", file, line,
+                    column, why, fix);
 }
 
 static mba_status check_limits(const char *file, const char *text, size_t n, const mba_json_limits *l)
 {
     size_t values = 1;
-    int    depth  = 0;
+    int    depth = 0;
     if (n > l->bytes)
-        return mba_fail(MBA_E_FORMAT, "the JSON of '%s' has %zu bytes, %zu are allowed\nwhy: files of this kind are "
-                        "small; this is probably another file\nfix: check the path", file, n, l->bytes);
+        return mba_fail(MBA_E_FORMAT,
+                        "the JSON of '%s' has %zu bytes, %zu are allowed\nwhy: files of this kind are "
+                        "small; this is probably another file\nfix: check the path",
+                        file, n, l->bytes);
     for (size_t at = 0; at < n; at += piece_bytes(text + at, n - at)) {
         const char c = text[at];
-        depth  += (c == '{' || c == '[') - (c == '}' || c == ']');
+        depth += (c == '{' || c == '[') - (c == '}' || c == ']');
         values += c == '{' || c == '[' || c == ',' || c == ':';
         if (depth > l->depth || values > l->values)
             return refuse(file, text, at, depth > l->depth ? "it is nested too deeply" : "it has too many values",
@@ -156,7 +161,7 @@ static mba_status jansson_failed(const json_error_t *e, const char *file, const 
 {
     size_t at = n;
     if (json_error_code(e) != json_error_premature_end_of_input && e->position > 0)
-        rewrite(NULL, text, n, (size_t)e->position - 1, &at);         // Jansson stands behind the wrong token
+        rewrite(NULL, text, n, (size_t)e->position - 1, &at); // Jansson stands behind the wrong token
     const char *fix = json_error_code(e) == json_error_duplicate_key ? "keep one of the two"
                                                                      : "correct it, or fetch the file again";
     return refuse(file, text, at, mba_quote(e->text).text, fix);
@@ -174,7 +179,7 @@ mba_status mba_json_parse(json_t **out, const char *file, const char *text, size
         if (!copy) return mba_fail(MBA_E_NOMEM, "no memory to read the JSON of '%s'", file);
         rewrite(copy, text, n, SIZE_MAX, NULL);
     }
-    const bool before = starved;                   // who builds a value meanwhile learns of both
+    const bool before = starved; // who builds a value meanwhile learns of both
     mba__json_begin();
     json_t *root = json_loadb(copy ? copy : text, bytes, JSON_REJECT_DUPLICATES, &e);
     free(copy);
@@ -203,11 +208,14 @@ mba_status mba_json_load(json_t **out, const char *path, const mba_json_limits *
 
 json_t *mba_json_finite(double v) { return isfinite(v) ? json_real(v) : json_null(); }
 
-typedef struct sink { mba_writer *writer; mba_status status; } sink;
+typedef struct sink {
+    mba_writer *writer;
+    mba_status  status;
+} sink;
 
 static int put(const char *bytes, size_t n, void *to)
 {
-    sink *s   = to;
+    sink *s = to;
     s->status = mba_writer_put(s->writer, bytes, n);
     return s->status == MBA_OK ? 0 : -1;
 }
@@ -244,16 +252,15 @@ mba_status mba_json_save(const json_t *root, const char *path)
 const char *mba_json_kind(const json_t *value)
 {
     static const char *const kind[] = {
-        [JSON_OBJECT] = "an object",       [JSON_ARRAY] = "a list",  [JSON_STRING] = "text",
-        [JSON_INTEGER] = "a whole number", [JSON_REAL] = "a number", [JSON_TRUE] = "true",
-        [JSON_FALSE] = "false",            [JSON_NULL] = "null",
+        [JSON_OBJECT] = "an object", [JSON_ARRAY] = "a list", [JSON_STRING] = "text", [JSON_INTEGER] = "a whole number",
+        [JSON_REAL] = "a number",    [JSON_TRUE] = "true",    [JSON_FALSE] = "false", [JSON_NULL] = "null",
     };
     return value ? kind[json_typeof(value)] : "absent";
 }
 
 const json_t *mba_json_get(const json_t *o, const char *key)
 {
-    const json_t *v = json_object_get(o, key);                      // NULL for what is no object
+    const json_t *v = json_object_get(o, key); // NULL for what is no object
     return json_is_null(v) ? NULL : v;
 }
 
@@ -273,8 +280,10 @@ bool mba_json_number(const json_t *value, double *out)
 static mba_status look_up(const json_t **v, const json_t *o, const char *key)
 {
     if (o && !json_is_object(o))
-        return mba_fail(MBA_E_FORMAT, "\"%s\" is looked for in %s\nwhy: an object should stand there\n"
-                        "fix: correct the file", key, mba_json_kind(o));
+        return mba_fail(MBA_E_FORMAT,
+                        "\"%s\" is looked for in %s\nwhy: an object should stand there\n"
+                        "fix: correct the file",
+                        key, mba_json_kind(o));
     *v = mba_json_get(o, key);
     return MBA_OK;
 }
@@ -300,8 +309,10 @@ mba_status mba_json_int(const json_t *o, const char *key, int64_t standard, int6
     if (v && !json_is_integer(v)) return wrong_kind(key, v, "a whole number");
     const int64_t x = v ? json_integer_value(v) : standard;
     if (v && (x < min || x > max))
-        return mba_fail(MBA_E_FORMAT, "\"%s\" is %" PRId64 "\nwhy: it should be in %" PRId64 " .. %" PRId64 "\n"
-                        "fix: correct the file", key, x, min, max);
+        return mba_fail(MBA_E_FORMAT,
+                        "\"%s\" is %" PRId64 "\nwhy: it should be in %" PRId64 " .. %" PRId64 "\n"
+                        "fix: correct the file",
+                        key, x, min, max);
     *out = x;
     return MBA_OK;
 }
@@ -312,7 +323,7 @@ mba_status mba_json_real(const json_t *o, const char *key, double standard, doub
     double        x = standard;
     MBA_TRY(look_up(&v, o, key));
     if (v && !mba_json_number(v, &x)) return wrong_kind(key, v, "a number");
-    if (v && !(x >= min && x <= max))                               // NaN is in no range
+    if (v && !(x >= min && x <= max)) // NaN is in no range
         return mba_fail(MBA_E_FORMAT, "\"%s\" is %g\nwhy: it should be in %g .. %g\nfix: correct the file", key, x, min,
                         max);
     *out = x;

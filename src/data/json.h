@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* json.h -- JSON files we did not write, read with suspicion. A thin layer over Jansson.
  *
  *     json_t *config;
@@ -26,7 +27,7 @@ typedef struct mba_json_limits {
     int    depth;
 } mba_json_limits;
 
-extern const mba_json_limits mba_json_limits_default;          /* 256 MiB, 8 Mi values, 64 deep */
+extern const mba_json_limits mba_json_limits_default; /* 256 MiB, 8 Mi values, 64 deep */
 
 /* `file` is for messages, `limits` may be NULL. MBA_E_FORMAT tells line and column. */
 MBA_MUST mba_status mba_json_parse(json_t **out, const char *file, const char *text, size_t bytes,
@@ -57,7 +58,7 @@ const json_t *mba_json_get(const json_t *o, const char *key);
 /* A number as double: integers, reals and {"__float__": ..}. False for anything else. */
 bool mba_json_number(const json_t *value, double *out);
 
-const char *mba_json_kind(const json_t *value);               /* "text", "a list", ..., for messages */
+const char *mba_json_kind(const json_t *value); /* "text", "a list", ..., for messages */
 
 /* Jansson 2.14 can lose a character where memory runs out, and goes on. Between these two calls of a thread
  * every allocation of Jansson is watched; true: one failed, and nothing made since begin may be used. */
@@ -67,7 +68,8 @@ bool mba__json_starved(void);
 /* For who builds a value after mba__json_begin and looks at nothing meanwhile: an error where any of it is missing. */
 MBA_MUST mba_status mba_json_whole(const json_t *root, const char *what);
 
-/* Writes such a value and the end of a line, numbers with so many digits. What cannot be written is told by who owns the file. */
+/* Writes such a value and the end of a line, numbers with so many digits. What cannot be written is told by who owns
+ * the file. */
 MBA_MUST mba_status mba_json_print(FILE *f, const json_t *root, int digits);
 
 #endif

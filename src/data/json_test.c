@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* json_test.c -- JSON as people write it, and as enemies do. */
 #include <stdbool.h>
 #include "tests/test.h"
@@ -5,7 +6,7 @@
 #include "core/file.h"
 #include "data/json.h"
 
-static mba_status parse(json_t **out, const char *text) 
+static mba_status parse(json_t **out, const char *text)
 {
     return mba_json_parse(out, "f.json", text, strlen(text), NULL);
 }
@@ -37,15 +38,15 @@ static void getters_give_values_and_defaults(void **state)
     const char *t;
     assert_ok(mba_json_int(o, "i", 1, 0, 10, &i));
     assert_int_equal(i, 7);
-    assert_ok(mba_json_int(o, "n", 1, 0, 10, &i));                    // null is absent
+    assert_ok(mba_json_int(o, "n", 1, 0, 10, &i)); // null is absent
     assert_int_equal(i, 1);
-    assert_ok(mba_json_int(o, "none", -1, 0, 10, &i));                // a default may lie outside
+    assert_ok(mba_json_int(o, "none", -1, 0, 10, &i)); // a default may lie outside
     assert_int_equal(i, -1);
     assert_ok(mba_json_int(NULL, "none", 3, 0, 10, &i));
     assert_int_equal(i, 3);
     assert_ok(mba_json_real(o, "r", 1, 0, 10, &r));
     assert_true(r == 2.5);
-    assert_ok(mba_json_real(o, "i", 1, 0, 10, &r));                   // a whole number is a number
+    assert_ok(mba_json_real(o, "i", 1, 0, 10, &r)); // a whole number is a number
     assert_true(r == 7);
     assert_ok(mba_json_real(o, "n", 0.5, 0, 10, &r));
     assert_true(r == 0.5);
@@ -65,7 +66,7 @@ static void getters_refuse_wrong_types_and_ranges(void **state)
 {
     (void)state;
     json_t     *o = parsed("{\"i\": 7, \"r\": 2.5, \"t\": \"x\", \"b\": false, \"n\": null, \"l\": [], \"nan\": NaN, "
-                           "\"f\": {\"__float__\": \"x\"}}");
+                               "\"f\": {\"__float__\": \"x\"}}");
     int64_t     i;
     double      r;
     bool        b;
@@ -100,7 +101,7 @@ static void infinity_and_nan_are_read_bare_and_wrapped(void **state)
     assert_ok(mba_json_real(o, "w", 0, -INFINITY, INFINITY, r));
     assert_true(r[0] == -INFINITY);
     const char *t;
-    assert_ok(mba_json_text(o, "Infinity", "", &t));                  // strings stay as they are
+    assert_ok(mba_json_text(o, "Infinity", "", &t)); // strings stay as they are
     assert_string_equal(t, "NaN, \"NaN");
     json_decref(o);
     assert_refused("NaN", "should be an object");
@@ -126,7 +127,7 @@ static void integers_beyond_64_bits_become_reals(void **state)
     assert_true(i == INT64_MIN);
     assert_true(json_is_real(json_object_get(o, "b")) && json_is_real(json_object_get(o, "d")));
     json_decref(o);
-    char text[1024] = "{\"a\": 1";                                     // and 900 digits more than any double has
+    char text[1024] = "{\"a\": 1"; // and 900 digits more than any double has
     memset(text + strlen(text), '0', 900);
     strcat(text, "}");
     assert_refused(text, "overflow");
@@ -139,7 +140,7 @@ static void errors_tell_the_place_in_the_original(void **state)
     assert_refused("{\"a\": NaN, \"b\": Infinity,\n  \"c\": -Infinity, \"d\": 10000000000000000000, ?}",
                    "line 2, column 46");
     assert_refused("{\n\n  \"a\": 1,\n  \"b\" 2}", "line 4, column 7");
-    assert_refused("{\"\xc3\xa9\xc3\xa9\": ?}", "line 1, column 8");   // characters, not bytes
+    assert_refused("{\"\xc3\xa9\xc3\xa9\": ?}", "line 1, column 8"); // characters, not bytes
     assert_refused("{\"a\": 1", "line 1, column 8");
     assert_refused("{\"a\": \"abc", "line 1, column 11");
 }
@@ -169,7 +170,7 @@ static void limits_hold(void **state)
 {
     (void)state;
     const mba_json_limits tight = { .bytes = 20, .values = 4, .depth = 2 };
-    json_t *root = NULL;
+    json_t               *root = NULL;
     assert_ok(mba_json_parse(&root, "f", "{\"a\": [1]}", 10, &tight));
     json_decref(root);
     root = NULL;
@@ -195,7 +196,7 @@ static void every_truncation_is_refused(void **state)
                        "\"big\": 99999999999999999999, \"c\": -12.5e+3, \"d\": true}";
     json_t     *root = NULL;
     for (size_t n = 0; n < strlen(text); n++) {
-        char *copy = malloc(n + 1);                                   // of its exact size, for the sanitizer
+        char *copy = malloc(n + 1); // of its exact size, for the sanitizer
         memcpy(copy, text, n);
         copy = realloc(copy, n ? n : 1);
         assert_int_equal(mba_json_parse(&root, "f", copy, n, NULL), MBA_E_FORMAT);
@@ -227,7 +228,5 @@ MBA_TEST_MAIN(cmocka_unit_test(getters_give_values_and_defaults),
               cmocka_unit_test(infinity_and_nan_are_read_bare_and_wrapped),
               cmocka_unit_test(integers_beyond_64_bits_become_reals),
               cmocka_unit_test(errors_tell_the_place_in_the_original),
-              cmocka_unit_test(each_kind_of_bad_text_has_its_message),
-              cmocka_unit_test(limits_hold),
-              cmocka_unit_test(every_truncation_is_refused),
-              cmocka_unit_test(files_are_loaded_and_saved))
+              cmocka_unit_test(each_kind_of_bad_text_has_its_message), cmocka_unit_test(limits_hold),
+              cmocka_unit_test(every_truncation_is_refused), cmocka_unit_test(files_are_loaded_and_saved))

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* listing.c -- see listing.h. */
 #include "data/listing.h"
 
@@ -16,7 +17,8 @@ mba_status mba_listing_add(mba_listing *l, const char *name)
 {
     char **more = mba_grow(l->name, l->n, &l->room, sizeof *more);
     if (more) l->name = more;
-    if (!more || !(l->name[l->n] = strdup(name))) return mba_fail(MBA_E_NOMEM, "no memory for the names of a directory");
+    if (!more || !(l->name[l->n] = strdup(name)))
+        return mba_fail(MBA_E_NOMEM, "no memory for the names of a directory");
     l->n++;
     return MBA_OK;
 }
@@ -30,7 +32,8 @@ void mba_listing_sort(mba_listing *l)
 
 static mba_status unreadable(const char *folder)
 {
-    return mba_fail(errno == ENOMEM ? MBA_E_NOMEM : MBA_E_IO, "cannot read the directory '%s'\nwhy: %s\nfix: check the path and its permissions", folder,
+    return mba_fail(errno == ENOMEM ? MBA_E_NOMEM : MBA_E_IO,
+                    "cannot read the directory '%s'\nwhy: %s\nfix: check the path and its permissions", folder,
                     strerror(errno));
 }
 
@@ -40,7 +43,7 @@ mba_status mba_listing_read(mba_listing *l, const char *folder, bool (*wanted)(c
     if (!d) return unreadable(folder);
     mba_status st = MBA_OK;
     while (st == MBA_OK) {
-        errno = 0;                                // the end of a directory and a failure look the same but for this
+        errno = 0; // the end of a directory and a failure look the same but for this
         const struct dirent *e = readdir(d);
         if (!e && errno) st = unreadable(folder);
         if (!e) break;
@@ -54,7 +57,7 @@ mba_status mba_listing_read(mba_listing *l, const char *folder, bool (*wanted)(c
 mba_status mba_listing_paths(mba_listing *l, const char *folder, bool (*wanted)(const char *name))
 {
     mba_listing names = { 0 };
-    mba_status  st    = mba_listing_read(&names, folder, wanted);
+    mba_status  st = mba_listing_read(&names, folder, wanted);
     for (int64_t i = 0; st == MBA_OK && i < names.n; i++) {
         char      *path;
         const bool made = asprintf(&path, "%s/%s", folder, names.name[i]) >= 0;

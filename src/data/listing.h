@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* listing.h -- names in a directory, sorted byte by byte; hidden ones are left out.
  *
  *     mba_listing l = { 0 };
@@ -26,7 +27,7 @@ MBA_MUST mba_status mba_listing_glob(mba_listing *l, const char *pattern);
 void                mba_listing_sort(mba_listing *l);
 void                mba_listing_free(mba_listing *l);
 
-bool mba_ends_with(const char *name, const char *ending);                       /* capitals or not */
+bool mba_ends_with(const char *name, const char *ending); /* capitals or not */
 bool mba_is_folder(const char *path);
 bool mba_is_file(const char *path);
 

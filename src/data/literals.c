@@ -1,10 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0
 /* literals.c -- see literals.h. */
 #include "data/literals.h"
 
 #include <stdlib.h>
 
 typedef struct literal_node {
-    int32_t child, sibling, id;              /* id -1: no string ends here */
+    int32_t child, sibling, id; /* id -1: no string ends here */
     uint8_t byte;
 } literal_node;
 
@@ -12,9 +13,9 @@ static int32_t node_new(mba_literals *s, uint8_t byte, int32_t sibling)
 {
     if (s->n + 1 >= s->capacity) {
         const int32_t capacity = s->capacity * 2 + 64;
-        literal_node *node     = realloc(s->node, (size_t)capacity * sizeof *node);
+        literal_node *node = realloc(s->node, (size_t)capacity * sizeof *node);
         if (!node) return 0;
-        s->node     = node;
+        s->node = node;
         s->capacity = capacity;
     }
     s->node[++s->n] = (literal_node){ .id = -1, .byte = byte, .sibling = sibling };
@@ -31,8 +32,10 @@ static int32_t child_of(const mba_literals *s, int32_t at, uint8_t byte)
 mba_status mba__literals_add(mba_literals *s, const char *text, size_t n, int32_t id)
 {
     if (n == 0 || n > MBA_LITERAL_BYTES)
-        return mba_fail(MBA_E_FORMAT, "the added token %d has %zu bytes\nwhy: 1 to %d are possible\n"
-                        "fix: leave it out of the tokenizer", id, n, MBA_LITERAL_BYTES);
+        return mba_fail(MBA_E_FORMAT,
+                        "the added token %d has %zu bytes\nwhy: 1 to %d are possible\n"
+                        "fix: leave it out of the tokenizer",
+                        id, n, MBA_LITERAL_BYTES);
     int32_t at = 0;
     for (size_t i = 0; i < n; i++) {
         const uint8_t byte = (uint8_t)text[i];
@@ -40,7 +43,8 @@ mba_status mba__literals_add(mba_literals *s, const char *text, size_t n, int32_
         if (!next) {
             next = node_new(s, byte, i ? s->node[at].child : 0);
             if (!next) return mba_fail(MBA_E_NOMEM, "no memory for the added tokens");
-            if (i) s->node[at].child = next; else s->root[byte] = next;
+            if (i) s->node[at].child = next;
+            else s->root[byte] = next;
         }
         at = next;
         s->cut |= i && mba__ascii_space(text[i]) && !mba__ascii_space(text[i - 1]);
@@ -63,7 +67,10 @@ bool mba__literals_find(const mba_literals *s, mba_literal *out, const char *tex
         if (!at) continue;
         *out = (mba_literal){ .at = from, .id = -1 };
         for (size_t i = from + 1; at; at = i < n ? child_of(s, at, (uint8_t)text[i]) : 0, i++)
-            if (s->node[at].id >= 0 && s->node[at].id != except) { out->id = s->node[at].id; out->bytes = i - from; }
+            if (s->node[at].id >= 0 && s->node[at].id != except) {
+                out->id = s->node[at].id;
+                out->bytes = i - from;
+            }
         if (out->id >= 0) return true;
     }
     return false;

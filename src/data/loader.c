@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* loader.c -- see loader.h. */
 #include "data/loader.h"
 
@@ -13,16 +14,16 @@
 typedef struct stretch {
     const mba_token_file *file;
     int64_t               from, count;
-    int64_t               units_before, units;       /* batches in order, windows shuffled */
+    int64_t               units_before, units; /* batches in order, windows shuffled */
 } stretch;
 
 struct mba_loader {
-    mba_loader_options o;
-    mba_token_file   **file;
-    stretch           *part;
-    int                files, parts;
-    int64_t            tokens, units, batches;
-    int64_t            end_of_text;
+    mba_loader_options     o;
+    mba_token_file       **file;
+    stretch               *part;
+    int                    files, parts;
+    int64_t                tokens, units, batches;
+    int64_t                end_of_text;
     const mba_token_notes *notes;
 };
 
@@ -37,7 +38,8 @@ static mba_status find_files(mba_listing *l, const char *data)
     if (l->n) return MBA_OK;
     return mba_fail(MBA_E_IO,
                     "no token files at '%s'\nwhy: %s\nfix: name a file, a directory with .bin files or a glob; "
-                    "make them with `mambascope data prepare`", data,
+                    "make them with `mambascope data prepare`",
+                    data,
                     folder ? "the directory has no .bin files"
                            : "there is no such file, and no file matches it as a glob");
 }
@@ -48,14 +50,17 @@ static mba_status check_options(const mba_loader_options *o)
 {
     const int64_t ranks = o->ranks ? o->ranks : 1;
     if (o->B < 1 || o->L < 1 || o->B > INT32_MAX || o->L > INT32_MAX || o->B * o->L > INT64_MAX / 8 / ranks)
-        return mba_fail(MBA_E_ARG, "batches of %" PRId64 " x %" PRId64 " tokens are impossible\n"
-                        "fix: at least one of each, and fewer than 2^31", o->B, o->L);
+        return mba_fail(MBA_E_ARG,
+                        "batches of %" PRId64 " x %" PRId64 " tokens are impossible\n"
+                        "fix: at least one of each, and fewer than 2^31",
+                        o->B, o->L);
     if (o->vocab < 1 || o->vocab > INT32_MAX)
         return mba_fail(MBA_E_ARG, "a vocabulary of %" PRId64 " is impossible\nfix: 1 to 2147483647", o->vocab);
     if (o->rank < 0 || ranks < 1 || o->rank >= ranks)
         return mba_fail(MBA_E_ARG, "there is no rank %d of %d", o->rank, o->ranks);
     if (o->split != MBA_PART_ALL && !(o->validation > 0 && o->validation < 1))
-        return mba_fail(MBA_E_ARG, "the validation part is %g of the data\nwhy: it must lie between 0 and 1\nfix: "
+        return mba_fail(MBA_E_ARG,
+                        "the validation part is %g of the data\nwhy: it must lie between 0 and 1\nfix: "
                         "--validation 0.1",
                         o->validation);
     return MBA_OK;
@@ -73,8 +78,10 @@ static mba_status check_notes(mba_loader *l, const mba_token_file *f)
                         "tokenizer %s\nfix: choose the vocabulary of the model to fit, or prepare the data again",
                         n->vocab, l->o.vocab, mba_token_file_path(f), n->tokenizer);
     if (strcmp(n->tokenizer, l->notes->tokenizer) || n->end_of_text != l->notes->end_of_text)
-        return mba_fail(MBA_E_ARG, "the token files were made with different tokenizers\nwhy: %s, and %s for '%s'\n"
-                        "fix: prepare them together", l->notes->tokenizer, n->tokenizer, mba_token_file_path(f));
+        return mba_fail(MBA_E_ARG,
+                        "the token files were made with different tokenizers\nwhy: %s, and %s for '%s'\n"
+                        "fix: prepare them together",
+                        l->notes->tokenizer, n->tokenizer, mba_token_file_path(f));
     return MBA_OK;
 }
 
@@ -103,8 +110,8 @@ static void choose_part(mba_loader *l)
     int64_t all = 0, before = 0;
     for (int i = 0; i < l->files; i++) all += mba_token_file_count(l->file[i]);
     const int64_t border = all - (int64_t)((double)all * l->o.validation);
-    const int64_t begin  = l->o.split == MBA_PART_VALIDATION ? border : 0;
-    const int64_t end    = l->o.split == MBA_PART_TRAIN ? border : all;
+    const int64_t begin = l->o.split == MBA_PART_VALIDATION ? border : 0;
+    const int64_t end = l->o.split == MBA_PART_TRAIN ? border : all;
     for (int i = 0; i < l->files; i++) {
         const int64_t count = mba_token_file_count(l->file[i]);
         const int64_t from = begin > before ? begin - before : 0, to = end - before < count ? end - before : count;
@@ -118,12 +125,12 @@ static mba_status measure(mba_loader *l)
     const int64_t rows = l->o.B * l->o.ranks, unit = l->o.shuffle ? l->o.L : l->o.L * rows;
     int64_t       longest = 0;
     for (int i = 0; i < l->parts; i++) {
-        stretch *s      = l->part + i;
+        stretch *s = l->part + i;
         s->units_before = l->units;
-        s->units        = (s->count - 1) / unit;
-        l->units       += s->units;
-        l->tokens      += s->count;
-        longest         = s->count > longest ? s->count : longest;
+        s->units = (s->count - 1) / unit;
+        l->units += s->units;
+        l->tokens += s->count;
+        longest = s->count > longest ? s->count : longest;
     }
     l->batches = l->o.shuffle ? l->units / rows : l->units;
     if (l->batches) return MBA_OK;
@@ -146,15 +153,15 @@ mba_status mba_loader_create(mba_loader **out, const mba_loader_options *options
     if (!l->o.ranks) l->o.ranks = 1;
     if (l->o.split == MBA_PART_ALL) l->o.validation = 0;
     mba_listing list = { 0 };
-    mba_status  st   = find_files(&list, options->data);
+    mba_status  st = find_files(&list, options->data);
     if (st == MBA_OK) st = open_files(l, &list);
     if (st == MBA_OK) choose_part(l);
     if (st == MBA_OK) st = measure(l);
     mba_listing_free(&list);
-    l->o.data        = NULL;                 /* both were the caller's */
+    l->o.data = NULL; /* both were the caller's */
     l->o.end_of_text = NULL;
     if (st == MBA_OK) *out = l;
-    else              mba_loader_destroy(l);
+    else mba_loader_destroy(l);
     return st;
 }
 
@@ -177,10 +184,11 @@ const mba_token_notes *mba_loader_notes(const mba_loader *l) { return l->notes; 
 
 static const stretch *find_unit(const mba_loader *l, int64_t unit)
 {
-    int low = 0, high = l->parts;            /* the last stretch whose units begin at or before this one */
+    int low = 0, high = l->parts; /* the last stretch whose units begin at or before this one */
     while (high - low > 1) {
         const int middle = (low + high) / 2;
-        if (l->part[middle].units_before <= unit) low = middle; else high = middle;
+        if (l->part[middle].units_before <= unit) low = middle;
+        else high = middle;
     }
     return l->part + low;
 }
@@ -209,7 +217,7 @@ static mba_status tokens_before(int32_t *out, const mba_loader *l, const stretch
     if (!l->o.documents) return MBA_OK;
     MBA_TRY(mba_token_file_read(s->file, x, from - n, n + 1, l->o.vocab));
     for (int64_t k = 0; k < n; k++)
-        if (x[n - k] == l->end_of_text) {            // the document begins here
+        if (x[n - k] == l->end_of_text) { // the document begins here
             *out = (int32_t)k;
             break;
         }
@@ -220,7 +228,7 @@ static void number_documents(int32_t *documents, const int32_t *tokens, int64_t 
 {
     int32_t number = 0;
     for (int64_t i = 0; i < L; i++) {
-        number      += i && tokens[i] == end_of_text;
+        number += i && tokens[i] == end_of_text;
         documents[i] = number;
     }
 }

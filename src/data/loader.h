@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* loader.h -- batches of tokens from a set of token files.
  *
  *     mba_loader *l;
@@ -12,8 +13,8 @@
  * In order (the default) batch k of a file is its tokens [k*ranks*B*L, ..): each rank takes B*L of them in rows of L,
  * targets are the tokens one further on. What does not fill a batch at the end of a file is left out. As streams, each
  * file is cut into as many equal pieces as there are rows, and row r of batch k is window k of piece r: the state that
- * leaves a row is the one that enters it in the next batch. Shuffled, the windows of L tokens of all files are visited in a
- * random order, a new one in every epoch; it is a permutation computed from seed and epoch, nothing is stored.
+ * leaves a row is the one that enters it in the next batch. Shuffled, the windows of L tokens of all files are visited
+ * in a random order, a new one in every epoch; it is a permutation computed from seed and epoch, nothing is stored.
  *
  * The set is a file, a directory (its *.bin) or a glob, in the order of names. Values are checked against the
  * vocabulary as they are read. Where the data has notes (X.json) their tokenizers must agree and fit `vocab`. */
@@ -32,9 +33,9 @@ typedef struct mba_loader_options {
     const char    *data;
     int64_t        B, L, vocab;
     mba_part       split;
-    double         validation;               /* the last part of all tokens, 0 < validation < 1; for split != ALL */
+    double         validation; /* the last part of all tokens, 0 < validation < 1; for split != ALL */
     bool           shuffle;
-    bool           streams;                  /* not shuffled: a row goes on where it ended in the batch before */
+    bool           streams; /* not shuffled: a row goes on where it ended in the batch before */
     uint64_t       seed;
     int            rank, ranks;              /* ranks 0 is 1 */
     bool           documents;                /* batches have document numbers: end of text must be known */
@@ -44,14 +45,16 @@ typedef struct mba_loader_options {
 
 enum { MBA_BEFORE_MAX = 16 };
 
-typedef struct mba_position { int64_t epoch, index; } mba_position;
+typedef struct mba_position {
+    int64_t epoch, index;
+} mba_position;
 
 /* Documents are numbered from 0 in every row; an end-of-text token begins the next one (the order of llm.c and of
  * `prepare`). NULL: not wanted. */
 typedef struct mba_batch {
-    int32_t *tokens, *targets;               /* (B, L) */
-    int32_t *documents;                      /* (B, L) or NULL */
-    int32_t *before;                         /* (B) or NULL. Of streams: how many tokens right before a row belong to its
+    int32_t *tokens, *targets; /* (B, L) */
+    int32_t *documents;        /* (B, L) or NULL */
+    int32_t *before;           /* (B) or NULL. Of streams: how many tokens right before a row belong to its
                                                 stream and to the document of its first token, up to MBA_BEFORE_MAX */
 } mba_batch;
 
@@ -64,10 +67,10 @@ void                mba_loader_destroy(mba_loader *l);
 /* Fills a batch and moves the position on; behind the last batch of an epoch comes the first of the next. */
 MBA_MUST mba_status mba_loader_next(const mba_loader *l, mba_batch *out, mba_position *at);
 
-int64_t                mba_loader_batches(const mba_loader *l);       /* in an epoch */
-int64_t                mba_loader_tokens(const mba_loader *l);        /* in the chosen part */
+int64_t                mba_loader_batches(const mba_loader *l); /* in an epoch */
+int64_t                mba_loader_tokens(const mba_loader *l);  /* in the chosen part */
 int                    mba_loader_files(const mba_loader *l);
-const char            *mba_loader_path(const mba_loader *l);          /* of the first file */
-const mba_token_notes *mba_loader_notes(const mba_loader *l);         /* of the first file that has some, or NULL */
+const char            *mba_loader_path(const mba_loader *l);  /* of the first file */
+const mba_token_notes *mba_loader_notes(const mba_loader *l); /* of the first file that has some, or NULL */
 
 #endif

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* malnet.c -- MalNet call graphs as edge lists; see graph_readers.h. */
 #include <inttypes.h>
 #include <stdio.h>
@@ -28,8 +29,10 @@ static mba_status find_nodes(uint32_t *id, int64_t *n, const mba_number_table *t
     for (int64_t k = 0; k < t->rows; k++) {
         const double a = t->value[2 * k], b = t->value[2 * k + 1];
         if (a < 0 || b < 0 || a > UINT32_MAX || b > UINT32_MAX)
-            return mba_fail(MBA_E_FORMAT, "'%s' has an impossible edge\nwhy: edge %" PRId64 ", counted from 0, goes "
-                            "from %.0f to %.0f\nfix: get the file again", name, k, a, b);
+            return mba_fail(MBA_E_FORMAT,
+                            "'%s' has an impossible edge\nwhy: edge %" PRId64 ", counted from 0, goes "
+                            "from %.0f to %.0f\nfix: get the file again",
+                            name, k, a, b);
         if (a == b) continue;
         id[ends++] = (uint32_t)a;
         id[ends++] = (uint32_t)b;
@@ -39,8 +42,10 @@ static mba_status find_nodes(uint32_t *id, int64_t *n, const mba_number_table *t
         if (!kept || id[i] != id[kept - 1]) id[kept++] = id[i];
     *n = kept;
     if (kept) return MBA_OK;
-    return mba_fail(MBA_E_FORMAT, "'%s' has no nodes\nwhy: there is no edge between two different nodes\n"
-                    "fix: take the graph out of its list", name);
+    return mba_fail(MBA_E_FORMAT,
+                    "'%s' has no nodes\nwhy: there is no edge between two different nodes\n"
+                    "fix: take the graph out of its list",
+                    name);
 }
 
 static const uint32_t *find_id(const uint32_t *id, int64_t n, double node)
@@ -56,13 +61,14 @@ static int64_t renumber(uint32_t *src, uint32_t *dst, const mba_number_table *t,
     for (int64_t k = 0; k < t->rows; k++) {
         const uint32_t *a = find_id(id, n, t->value[2 * k]), *b = find_id(id, n, t->value[2 * k + 1]);
         if (!a || !b) continue;
-        src[kept]   = (uint32_t)(a - id);
+        src[kept] = (uint32_t)(a - id);
         dst[kept++] = (uint32_t)(b - id);
     }
     return kept;
 }
 
-static mba_status add_table(mba_graph_store *s, const mba_number_table *t, const char *name, int label, mba_graph_split split)
+static mba_status add_table(mba_graph_store *s, const mba_number_table *t, const char *name, int label,
+                            mba_graph_split split)
 {
     const size_t  m = (size_t)t->rows;
     uint32_t     *id = malloc((4 * m + 1) * sizeof *id), *src = id + 2 * m, *dst = src + m;
@@ -75,8 +81,10 @@ static mba_status add_table(mba_graph_store *s, const mba_number_table *t, const
         const int64_t e = renumber(src, dst, t, id, n);
         st = mba_graph_degree_profile(feat, n, e, src, dst);
         if (st == MBA_OK)
-            st = mba_graph_store_add(s, &(mba_graph_item){ .nodes = n, .edges = e, .src = src, .dst = dst,
-                                     .node_feat = feat, .label = &y, .split = split });
+            st = mba_graph_store_add(
+                s,
+                &(mba_graph_item){
+                    .nodes = n, .edges = e, .src = src, .dst = dst, .node_feat = feat, .label = &y, .split = split });
     }
     free(id);
     free(feat);
@@ -85,9 +93,12 @@ static mba_status add_table(mba_graph_store *s, const mba_number_table *t, const
 
 mba_status mba__malnet_create(mba_graph_store **out)
 {
-    return mba_graph_store_create(out, &(mba_graph_form){
-        .node_width = MBA_DEGREE_PROFILE, .node_type = MBA_GRAPH_F32, .label_width = 1, .label_type = MBA_GRAPH_I32,
-        .classes = CLASSES, .has_split = true });
+    return mba_graph_store_create(out, &(mba_graph_form){ .node_width = MBA_DEGREE_PROFILE,
+                                                          .node_type = MBA_GRAPH_F32,
+                                                          .label_width = 1,
+                                                          .label_type = MBA_GRAPH_I32,
+                                                          .classes = CLASSES,
+                                                          .has_split = true });
 }
 
 mba_status mba__malnet_add(mba_graph_store *s, const mba_named_text *edges, int label, mba_graph_split split)
@@ -124,12 +135,12 @@ mba_status mba__malnet_next(const char **path, size_t *n, int *label, const mba_
 {
     while (*at < list->bytes) {
         const char *first = list->text + *at, *stop = memchr(first, '\n', list->bytes - *at);
-        size_t      m     = stop ? (size_t)(stop - first) : list->bytes - *at;
+        size_t      m = stop ? (size_t)(stop - first) : list->bytes - *at;
         *at += m + (stop != NULL);
         while (m && (first[m - 1] == '\r' || first[m - 1] == ' ')) m--;
         if (!m) continue;
         *path = first;
-        *n    = m;
+        *n = m;
         return check_path(label, list, first, m);
     }
     *n = 0;
@@ -156,7 +167,7 @@ static mba_status add_list(mba_graph_store *s, const char *graphs, const char *l
     MBA_TRY(mba_text_file_open(&f, list));
     mba_status st = MBA_OK;
     while (st == MBA_OK && n) {
-        const char *id    = NULL;
+        const char *id = NULL;
         int         label = 0;
         st = mba__malnet_next(&id, &n, &label, &f.text, &at);
         if (st == MBA_OK && n) st = add_file(s, graphs, id, n, label, split);
@@ -175,6 +186,6 @@ mba_status mba_malnet_read(mba_graph_store **out, const char *graphs, const char
         st = mba_fail(MBA_E_FORMAT, "'%s' and the other lists name no graphs\nwhy: they are empty\nfix: get them again",
                       list[0]);
     if (st == MBA_OK) *out = s;
-    else              mba_graph_store_destroy(s);
+    else mba_graph_store_destroy(s);
     return st;
 }

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* metrics.c -- see metrics.h. */
 #include "data/metrics.h"
 
@@ -10,13 +11,15 @@
 
 mba_status mba_confusion_create(mba_confusion *out, int64_t classes)
 {
-    enum { CLASSES_MAX = 1 << 14 };               // their square is counted
+    enum { CLASSES_MAX = 1 << 14 }; // their square is counted
     mba_assert(classes > 0);
     if (classes > CLASSES_MAX)
-        return mba_fail(MBA_E_ARG, "%" PRId64 " classes are too many to be counted\nwhy: a table has a place for every "
-                        "pair of them\nfix: at most %d: --set outputs=..", classes, CLASSES_MAX);
+        return mba_fail(MBA_E_ARG,
+                        "%" PRId64 " classes are too many to be counted\nwhy: a table has a place for every "
+                        "pair of them\nfix: at most %d: --set outputs=..",
+                        classes, CLASSES_MAX);
     out->classes = classes;
-    out->count   = calloc((size_t)(classes * classes), sizeof *out->count);
+    out->count = calloc((size_t)(classes * classes), sizeof *out->count);
     return out->count ? MBA_OK : mba_fail(MBA_E_NOMEM, "no memory to count %" PRId64 " classes", classes);
 }
 
@@ -36,14 +39,16 @@ void mba_confusion_add(mba_confusion *c, const int32_t *predicted, const int32_t
 }
 
 /* One class: how often it was meant, how often it was said, how often rightly. */
-typedef struct tally { double meant, said, right; } tally;
+typedef struct tally {
+    double meant, said, right;
+} tally;
 
 static tally tally_of(const mba_confusion *c, int64_t k)
 {
     tally t = { .right = (double)c->count[k * c->classes + k] };
     for (int64_t j = 0; j < c->classes; j++) {
         t.meant += (double)c->count[k * c->classes + j];
-        t.said  += (double)c->count[j * c->classes + k];
+        t.said += (double)c->count[j * c->classes + k];
     }
     return t;
 }
@@ -54,7 +59,7 @@ double mba_accuracy(const mba_confusion *c)
     for (int64_t k = 0; k < c->classes; k++) {
         const tally t = tally_of(c, k);
         right += t.right;
-        all   += t.meant;
+        all += t.meant;
     }
     return right / all;
 }
@@ -86,7 +91,7 @@ double mba_sbm_accuracy(const mba_confusion *c)
 void mba_argmax(int32_t *out, const float *score, int64_t rows, int64_t classes)
 {
     for (int64_t r = 0; r < rows; r++) {
-        const float *s    = score + r * classes;
+        const float *s = score + r * classes;
         int64_t      best = 0;
         for (int64_t c = 1; c < classes; c++)
             if (s[c] > s[best] || (isnan(s[best]) && !isnan(s[c]))) best = c;
@@ -98,8 +103,8 @@ int64_t mba_top_k(const float *score, const int32_t *truth, int64_t rows, int64_
 {
     int64_t right = 0;
     for (int64_t r = 0; r < rows; r++) {
-        const float  *s     = score + r * classes;
-        const int64_t y     = truth[r];
+        const float  *s = score + r * classes;
+        const int64_t y = truth[r];
         int64_t       above = 0;
         if (y < 0) continue;
         mba_assert(y < classes);
@@ -111,7 +116,10 @@ int64_t mba_top_k(const float *score, const int32_t *truth, int64_t rows, int64_
 
 /* ---- average precision ---- */
 
-typedef struct scored { float score; bool positive; } scored;
+typedef struct scored {
+    float score;
+    bool  positive;
+} scored;
 
 static int compare_falling(const void *a, const void *b)
 {
@@ -122,12 +130,12 @@ static int compare_falling(const void *a, const void *b)
 /* Of n sorted entries, p of them positive. */
 static double precision_of(const scored *s, int64_t n, int64_t p)
 {
-    double  sum   = 0;
+    double  sum = 0;
     int64_t found = 0, before = 0;
     for (int64_t i = 0; i < n; i++) {
         found += s[i].positive;
-        if (i + 1 < n && s[i + 1].score == s[i].score) continue;     // not a threshold yet
-        sum   += (double)(found - before) / (double)p * ((double)found / (double)(i + 1));
+        if (i + 1 < n && s[i + 1].score == s[i].score) continue; // not a threshold yet
+        sum += (double)(found - before) / (double)p * ((double)found / (double)(i + 1));
         before = found;
     }
     return sum;
@@ -135,7 +143,7 @@ static double precision_of(const scored *s, int64_t n, int64_t p)
 
 mba_status mba_average_precision(double *out, const float *score, const float *truth, int64_t rows, int64_t tasks)
 {
-    scored *s   = malloc(((size_t)rows + 1) * sizeof *s);
+    scored *s = malloc(((size_t)rows + 1) * sizeof *s);
     double  sum = 0, counted = 0;
     if (!s) return mba_fail(MBA_E_NOMEM, "no memory to sort %" PRId64 " scores", rows);
     for (int64_t t = 0; t < tasks; t++) {
@@ -143,7 +151,7 @@ mba_status mba_average_precision(double *out, const float *score, const float *t
         for (int64_t r = 0; r < rows; r++) {
             const float x = score[r * tasks + t], y = truth[r * tasks + t];
             if (isnan(y)) continue;
-            s[n++]     = (scored){ isnan(x) ? -INFINITY : x, y > 0.5f };
+            s[n++] = (scored){ isnan(x) ? -INFINITY : x, y > 0.5f };
             positives += y > 0.5f;
         }
         if (!positives) continue;

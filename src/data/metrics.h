@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* metrics.h -- how good predictions are, over all batches of a split together.
  *
  *     mba_confusion c;
@@ -15,12 +16,14 @@
 #include "core/status.h"
 
 /* count[truth * classes + predicted] */
-typedef struct mba_confusion { int64_t classes, *count; } mba_confusion;
+typedef struct mba_confusion {
+    int64_t classes, *count;
+} mba_confusion;
 
 MBA_MUST mba_status mba_confusion_create(mba_confusion *out, int64_t classes);
 void                mba_confusion_destroy(mba_confusion *c);
 /* A negative truth is passed over; all other numbers are below `classes`. */
-void                mba_confusion_add(mba_confusion *c, const int32_t *predicted, const int32_t *truth, int64_t n);
+void mba_confusion_add(mba_confusion *c, const int32_t *predicted, const int32_t *truth, int64_t n);
 
 double mba_accuracy(const mba_confusion *c);
 /* The mean of 2TP / (2TP + FP + FN) over the classes that occur in truth or prediction. */
@@ -29,7 +32,7 @@ double mba_macro_f1(const mba_confusion *c);
 double mba_sbm_accuracy(const mba_confusion *c);
 
 /* The class with the highest score of each row, the first of equal ones; NaN loses. */
-void    mba_argmax(int32_t *out, const float *score, int64_t rows, int64_t classes);
+void mba_argmax(int32_t *out, const float *score, int64_t rows, int64_t classes);
 /* Rows whose truth is among the k highest scores; equal ones rank by their number, a NaN ranks above all others'.
  * A negative truth is never among them. */
 int64_t mba_top_k(const float *score, const int32_t *truth, int64_t rows, int64_t classes, int64_t k);

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* metrics_test.c -- metrics worked by hand, and on 400 rows against NumPy (tools/golden/graph_features.py). */
 #include "tests/test.h"
 
@@ -25,12 +26,12 @@ static void counted_by_hand(void **state)
 static void ranked_by_hand(void **state)
 {
     (void)state;
-    const float   score[] = { 1, 3, 2,   2, 2, 1,   NAN, 0, 0,   5, NAN, 4 };
+    const float   score[] = { 1, 3, 2, 2, 2, 1, NAN, 0, 0, 5, NAN, 4 };
     const int32_t truth[] = { 2, 1, 0, 0 };
     int32_t       best[4];
     mba_argmax(best, score, 4, 3);
     assert_true(best[0] == 1 && best[1] == 0 && best[2] == 1 && best[3] == 0);
-    assert_int_equal(mba_top_k(score, truth, 4, 3, 1), 0);           // equal scores rank by number, a NaN is above
+    assert_int_equal(mba_top_k(score, truth, 4, 3, 1), 0); // equal scores rank by number, a NaN is above
     assert_int_equal(mba_top_k(score, truth, 4, 3, 2), 3);
     assert_int_equal(mba_top_k(score, (int32_t[]){ 1, -1, 2, 2 }, 4, 3, 1), 1);
 }
@@ -60,7 +61,7 @@ static void *load(const char *path, bool whole, int64_t *rows)
     const mba_array *a = mba_npy_array(f);
     float           *x = malloc((size_t)a->elems * sizeof *x);
     assert_ok(mba_array_read_f32(a, x, a->elems));
-    if (whole) memcpy(x, a->data, (size_t)a->bytes);                 // int32 as it lies
+    if (whole) memcpy(x, a->data, (size_t)a->bytes); // int32 as it lies
     *rows = a->shape[0];
     mba_npy_close(f);
     return x;
@@ -81,7 +82,7 @@ static void numbers_agree_with_numpy(void **state)
     mba_confusion c;
     assert_ok(mba_confusion_create(&c, 7));
     mba_argmax(best, score, 400, 7);
-    mba_confusion_add(&c, best, truth, 250);                         // in two batches
+    mba_confusion_add(&c, best, truth, 250); // in two batches
     mba_confusion_add(&c, best + 250, truth + 250, 150);
     assert_near(mba_accuracy(&c), want[0], 1e-14);
     assert_near((double)mba_top_k(score, truth, 400, 7, 1) / 400, want[0], 1e-14);
@@ -92,7 +93,10 @@ static void numbers_agree_with_numpy(void **state)
     assert_near(ap, want[4], 1e-13);
     assert_near(mba_mean_absolute_error(multi, label, 400 * 5), want[5], 1e-13);
     mba_confusion_destroy(&c);
-    free(score); free(multi); free(label); free(truth);
+    free(score);
+    free(multi);
+    free(label);
+    free(truth);
 }
 
 MBA_TEST_MAIN(cmocka_unit_test(counted_by_hand), cmocka_unit_test(ranked_by_hand), cmocka_unit_test(precision_by_hand),

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* npy.c -- see npy.h.
  *
  * The file: "\x93NUMPY", two bytes of version, the header's length (2 bytes in version 1, else 4), the header,
@@ -20,14 +21,22 @@ struct mba_npy {
     mba_array array;
 };
 
-static const struct { mba_file_dtype wire; const char *descr; } types[] = {
-    { MBA_WIRE_F32, "<f4" }, { MBA_WIRE_F64, "<f8" }, { MBA_WIRE_I32, "<i4" }, { MBA_WIRE_I64, "<i8" },
+static const struct {
+    mba_file_dtype wire;
+    const char    *descr;
+} types[] = {
+    { MBA_WIRE_F32, "<f4" },
+    { MBA_WIRE_F64, "<f8" },
+    { MBA_WIRE_I32, "<i4" },
+    { MBA_WIRE_I64, "<i8" },
 };
 enum { TYPES = sizeof types / sizeof *types };
 
 /* ---- the dictionary ---- */
 
-typedef struct text { const char *at, *end, *file; } text;
+typedef struct text {
+    const char *at, *end, *file;
+} text;
 
 static mba_status wrong(const char *file, const char *why)
 {
@@ -70,8 +79,8 @@ static bool take_quoted(text *t, const char **out, size_t *n)
     if (t->at == t->end || (*t->at != '\'' && *t->at != '"')) return false;
     const char *stop = memchr(t->at + 1, *t->at, (size_t)(t->end - t->at - 1));
     if (!stop || memchr(t->at, '\\', (size_t)(stop - t->at))) return false;
-    *out  = t->at + 1;
-    *n    = (size_t)(stop - *out);
+    *out = t->at + 1;
+    *n = (size_t)(stop - *out);
     t->at = stop + 1;
     return true;
 }
@@ -80,7 +89,7 @@ static bool take_integer(text *t, int64_t *out)
 {
     skip_spaces(t);
     const char *first = t->at;
-    *out              = 0;
+    *out = 0;
     for (; t->at < t->end && *t->at >= '0' && *t->at <= '9'; t->at++)
         if (__builtin_mul_overflow(*out, 10, out) || __builtin_add_overflow(*out, *t->at - '0', out)) return false;
     return t->at > first;
@@ -103,9 +112,10 @@ static mba_status read_descr(mba_array *a, text *t)
         return unsupported(t->file, "its numbers are big-endian", "save it with a.astype(a.dtype.newbyteorder('<'))");
     if (n >= 2 && d[1] == 'O')
         return unsupported(t->file, "it holds Python objects, not numbers", "save it as numbers");
-    return mba_fail(MBA_E_UNSUPPORTED, "the array in '%s' cannot be read\nwhy: its type is '%s'; int32, int64, float32 "
-                    "and float64 are supported\nfix: save it with a.astype('int32') or 'float32'", t->file,
-                    mba_quote_bytes(d, n).text);
+    return mba_fail(MBA_E_UNSUPPORTED,
+                    "the array in '%s' cannot be read\nwhy: its type is '%s'; int32, int64, float32 "
+                    "and float64 are supported\nfix: save it with a.astype('int32') or 'float32'",
+                    t->file, mba_quote_bytes(d, n).text);
 }
 
 static mba_status read_order(text *t)
@@ -119,7 +129,7 @@ static mba_status read_order(text *t)
 static mba_status read_shape(mba_array *a, text *t)
 {
     static const char *const form = "'shape' should be a tuple such as (3, 4)";
-    int64_t d;
+    int64_t                  d;
     if (!take(t, '(')) return wrong(t->file, form);
     while (!take(t, ')')) {
         if (!take_integer(t, &d)) return wrong(t->file, form);
@@ -127,7 +137,7 @@ static mba_status read_shape(mba_array *a, text *t)
             return unsupported(t->file, "it has more than 8 dimensions", "reshape it before saving");
         a->shape[a->rank++] = d;
         if (take(t, ',')) continue;
-        if (a->rank == 1 || !take(t, ')')) return wrong(t->file, form);      // (3) is a number, (3,) a tuple
+        if (a->rank == 1 || !take(t, ')')) return wrong(t->file, form); // (3) is a number, (3,) a tuple
         break;
     }
     return MBA_OK;
@@ -136,9 +146,9 @@ static mba_status read_shape(mba_array *a, text *t)
 static mba_status read_dictionary(mba_array *a, text *t)
 {
     static const char *const keys[] = { "descr", "fortran_order", "shape" };
-    const char *key;
-    size_t      n;
-    unsigned    seen = 0;
+    const char              *key;
+    size_t                   n;
+    unsigned                 seen = 0;
     if (!take(t, '{')) return wrong(t->file, "its header is not a dictionary");
     while (!take(t, '}')) {
         int k = 0;
@@ -166,7 +176,7 @@ static mba_status read_file(mba_npy *f, const char *bytes, size_t n)
     const int version = bytes[6];
     if (version < 1 || version > 3 || bytes[7])
         return unsupported(f->file, "its version is not 1.0, 2.0 or 3.0", "save it with numpy.save");
-    const size_t width  = version == 1 ? 2 : 4;
+    const size_t width = version == 1 ? 2 : 4;
     uint32_t     header = 0;
     if (n < 8 + width) return wrong(f->file, "it is cut short inside its header");
     memcpy(&header, bytes + 8, width);
@@ -177,9 +187,11 @@ static mba_status read_file(mba_npy *f, const char *bytes, size_t n)
     if (!mba_array_measure(a)) return wrong(f->file, "its shape does not fit 63 bits");
     const int64_t there = (int64_t)(n - 8 - width - header);
     if (there != a->bytes)
-        return mba_fail(MBA_E_FORMAT, "'%s' has %" PRId64 " bytes of data\nwhy: %s of shape %s takes %" PRId64 "\n"
-                        "fix: the file may be cut short; save or fetch it again", f->file, there,
-                        mba_file_dtype_name(a->dtype), mba_shape_words(a->rank, a->shape).text, a->bytes);
+        return mba_fail(MBA_E_FORMAT,
+                        "'%s' has %" PRId64 " bytes of data\nwhy: %s of shape %s takes %" PRId64 "\n"
+                        "fix: the file may be cut short; save or fetch it again",
+                        f->file, there, mba_file_dtype_name(a->dtype), mba_shape_words(a->rank, a->shape).text,
+                        a->bytes);
     a->data = first + header;
     return MBA_OK;
 }
@@ -193,7 +205,7 @@ static mba_status new_npy(mba_npy **out, const char *file)
         return mba_fail(MBA_E_NOMEM, "no memory to open '%s'", file);
     }
     f->array.file = f->file;
-    *out          = f;
+    *out = f;
     return MBA_OK;
 }
 
@@ -238,10 +250,11 @@ static size_t make_header(char *to, size_t room, const char *descr, int rank, co
     for (int i = 0; i < rank; i++)
         n += (size_t)snprintf(tuple + n, sizeof tuple - n, "%s%" PRId64 "%s", i ? ", " : "", shape[i],
                               rank == 1 ? "," : "");
-    n = 10 + (size_t)snprintf(to + 10, room - 10, "{'descr': '%s', 'fortran_order': False, 'shape': (%s), }", descr,
-                              tuple);
+    n = 10
+        + (size_t)snprintf(to + 10, room - 10, "{'descr': '%s', 'fortran_order': False, 'shape': (%s), }", descr,
+                           tuple);
     const int    digits = rank ? snprintf(NULL, 0, "%" PRId64, shape[0]) : GROWTH_DIGITS;
-    const size_t total  = (n + (size_t)(GROWTH_DIGITS - digits) + 1 + 63) / 64 * 64;
+    const size_t total = (n + (size_t)(GROWTH_DIGITS - digits) + 1 + 63) / 64 * 64;
     mba_assert(total <= room);
     memset(to + n, ' ', total - n);
     to[total - 1] = '\n';
@@ -254,9 +267,9 @@ static size_t make_header(char *to, size_t room, const char *descr, int rank, co
 mba_status mba_npy_write(const char *path, mba_file_dtype dtype, int rank, const int64_t *shape, const void *data)
 {
     char        header[512];
-    mba_writer *w     = NULL;
+    mba_writer *w = NULL;
     const char *descr = NULL;
-    mba_array   a     = { .dtype = dtype, .rank = rank };
+    mba_array   a = { .dtype = dtype, .rank = rank };
     for (int i = 0; i < TYPES; i++)
         if (types[i].wire == dtype) descr = types[i].descr;
     mba_assert(descr && rank >= 0 && rank <= MBA_ARRAY_RANK_MAX);

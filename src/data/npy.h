@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* npy.h -- one array in a file, as NumPy saves it.
  *
  *     mba_npy *f;
@@ -18,13 +19,14 @@
 typedef struct mba_npy mba_npy;
 
 MBA_MUST mba_status mba_npy_open(mba_npy **out, const char *path);
-void                mba_npy_close(mba_npy *f);                                 /* NULL is fine */
+void                mba_npy_close(mba_npy *f); /* NULL is fine */
 const mba_array    *mba_npy_array(const mba_npy *f);
 
 /* The same from memory, which must outlive the result; `file` is for messages. */
 MBA_MUST mba_status mba_npy_open_bytes(mba_npy **out, const char *file, const void *bytes, size_t n);
 
 /* `data` is dense and of one of the four types; all or nothing, as in core/file.h. */
-MBA_MUST mba_status mba_npy_write(const char *path, mba_file_dtype dtype, int rank, const int64_t *shape, const void *data);
+MBA_MUST mba_status mba_npy_write(const char *path, mba_file_dtype dtype, int rank, const int64_t *shape,
+                                  const void *data);
 
 #endif

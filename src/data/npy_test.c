@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* npy_test.c -- NumPy's files are read, ours are NumPy's byte for byte, the rest is refused with a reason. */
 #include "tests/test.h"
 #include "tests/scratch.h"
@@ -26,9 +27,9 @@ static void check_values(const char *path, mba_file_dtype t, int rank, double sc
 static void files_of_numpy_are_read(void **state)
 {
     (void)state;
-    check_values(DATA "f32.npy", MBA_WIRE_F32, 2, 1);                 // version 1
-    check_values(DATA "f64.npy", MBA_WIRE_F64, 2, 1);                 // version 2
-    check_values(DATA "i32.npy", MBA_WIRE_I32, 2, 4);                 // version 3
+    check_values(DATA "f32.npy", MBA_WIRE_F32, 2, 1); // version 1
+    check_values(DATA "f64.npy", MBA_WIRE_F64, 2, 1); // version 2
+    check_values(DATA "i32.npy", MBA_WIRE_I32, 2, 4); // version 3
     check_values(DATA "i64.npy", MBA_WIRE_I64, 1, 4);
     mba_npy *f;
     float    x[2];
@@ -141,7 +142,7 @@ static void every_truncation_is_refused(void **state)
         mba_npy *f = NULL;
         assert_ok(mba_file_map(&map, paths[p]));
         for (size_t n = 0; n < map.bytes; n++) {
-            char *cut = malloc(n ? n : 1);                            // of its exact size, for the sanitizer
+            char *cut = malloc(n ? n : 1); // of its exact size, for the sanitizer
             memcpy(cut, map.data, n);
             assert_int_equal(mba_npy_open_bytes(&f, "cut", cut, n), MBA_E_FORMAT);
             free(cut);
@@ -165,9 +166,9 @@ static void our_files_are_numpy_s_byte_for_byte(void **state)
 {
     (void)state;
     const float   quarters[] = { -1, -0.75f, -0.5f, -0.25f, 0, 0.25f };
-    const int64_t whole[]    = { -4, -3, -2, -1, 0, 1 };
-    const int32_t pair[]     = { 0, 1 };
-    const float   half       = 0.5f;
+    const int64_t whole[] = { -4, -3, -2, -1, 0, 1 };
+    const int32_t pair[] = { 0, 1 };
+    const float   half = 0.5f;
     assert_ok(mba_npy_write(scratch("a.npy"), MBA_WIRE_F32, 2, (int64_t[]){ 2, 3 }, quarters));
     assert_same_files(scratch("a.npy"), DATA "f32.npy");
     assert_ok(mba_npy_write(scratch("a.npy"), MBA_WIRE_I64, 1, (int64_t[]){ 6 }, whole));

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* number_table.c -- see number_table.h. */
 #include "data/number_table.h"
 
@@ -11,34 +12,36 @@
 #include "data/array.h"
 
 enum { NUMBER_CHARS = 63, DIGITS_EXACT = 15 };
-/* Tables of numbers shrink to a third or a tenth, constant columns further; what deflate makes of a few bytes can be a thousand
- * times as much, and is no table. Small files may be anything. */
+/* Tables of numbers shrink to a third or a tenth, constant columns further; what deflate makes of a few bytes can be a
+ * thousand times as much, and is no table. Small files may be anything. */
 enum { SHRINKS_MAX = 64 };
 #define UNPACKED_FREE ((size_t)64 << 20)
 #define UNPACKED_MAX  ((size_t)4 << 30)
-#define EXACT_MAX    9007199254740992.0      /* 2^53: below it a double is any whole number */
+#define EXACT_MAX     9007199254740992.0 /* 2^53: below it a double is any whole number */
 
 typedef struct scanner {
-    const mba_named_text *t;
+    const mba_named_text        *t;
     const mba_number_table_form *form;
-    const char           *at, *end;          /* the rest of the text */
-    const char           *stop;              /* of the line */
-    int64_t               line;
+    const char                  *at, *end; /* the rest of the text */
+    const char                  *stop;     /* of the line */
+    int64_t                      line;
 } scanner;
 
 /* ---- one number ---- */
 
 static mba_status refuse(const scanner *s, const char *field, size_t n, const char *why)
 {
-    return mba_fail(MBA_E_FORMAT, "'%s', line %" PRId64 ", is not what it should be\nwhy: '%s' %s\n"
-                    "fix: check the file, or get it again", s->t->name, s->line, mba_quote_bytes(field, n).text, why);
+    return mba_fail(MBA_E_FORMAT,
+                    "'%s', line %" PRId64 ", is not what it should be\nwhy: '%s' %s\n"
+                    "fix: check the file, or get it again",
+                    s->t->name, s->line, mba_quote_bytes(field, n).text, why);
 }
 
 /* Digits with a sign, few enough to be exact: nearly all that there is. */
 static bool parse_short(double *out, const char *p, size_t n)
 {
     const bool negative = n && *p == '-';
-    int64_t    v        = 0;
+    int64_t    v = 0;
     if (n <= negative || n > DIGITS_EXACT) return false;
     for (size_t i = negative; i < n; i++) {
         if (p[i] < '0' || p[i] > '9') return false;
@@ -56,7 +59,7 @@ static mba_status parse_number(double *out, const scanner *s, const char *p, siz
     if (n > NUMBER_CHARS) return refuse(s, p, n, "is too long for a number");
     memcpy(copy, p, n);
     copy[n] = 0;
-    *out    = strtod(copy, &end);
+    *out = strtod(copy, &end);
     if (!n || *end || end != copy + n) return refuse(s, p, n, "is not a number");
     if (isnan(*out)) return refuse(s, p, n, "stands for a value that is not a number (NaN)");
     if (!(fabs(*out) <= FLT_MAX)) return refuse(s, p, n, "is infinite or too large");
@@ -73,7 +76,7 @@ static bool next_line(scanner *s)
     for (;;) {
         if (s->at == s->end) return false;
         const char *feed = memchr(s->at, '\n', (size_t)(s->end - s->at));
-        s->stop          = feed ? feed : s->end;
+        s->stop = feed ? feed : s->end;
         s->line++;
         if (!s->form->comment || *s->at != s->form->comment) return true;
         s->at = feed ? feed + 1 : s->end;
@@ -105,15 +108,18 @@ static mba_status read_field(double *out, bool *more, scanner *s)
     return parse_number(out, s, first, n);
 }
 
-typedef struct values { double *v; size_t n, room; } values;
+typedef struct values {
+    double *v;
+    size_t  n, room;
+} values;
 
 static mba_status push(values *a, double x)
 {
     if (a->n == a->room) {
-        const size_t room  = a->room ? 2 * a->room : 1024;
+        const size_t room = a->room ? 2 * a->room : 1024;
         double      *wider = realloc(a->v, room * sizeof *wider);
         if (!wider) return mba_fail(MBA_E_NOMEM, "no memory for a table of %zu numbers", room);
-        a->v    = wider;
+        a->v = wider;
         a->room = room;
     }
     a->v[a->n++] = x;
@@ -123,7 +129,7 @@ static mba_status push(values *a, double x)
 static mba_status read_row(values *a, mba_number_table *t, scanner *s)
 {
     const char *line = s->at;
-    int64_t     n    = 0;
+    int64_t     n = 0;
     for (bool more = true; more; n++) {
         double x = 0;
         MBA_TRY(read_field(&x, &more, s));
@@ -132,9 +138,10 @@ static mba_status read_row(values *a, mba_number_table *t, scanner *s)
     }
     if (!t->columns) t->columns = n;
     if (n != t->columns)
-        return mba_fail(MBA_E_FORMAT, "'%s', line %" PRId64 ", is not what it should be\nwhy: '%s' has %" PRId64
-                        " fields instead of %" PRId64 "\nfix: check the file, or get it again", s->t->name, s->line,
-                        mba_quote_bytes(line, (size_t)(s->stop - line)).text, n, t->columns);
+        return mba_fail(MBA_E_FORMAT,
+                        "'%s', line %" PRId64 ", is not what it should be\nwhy: '%s' has %" PRId64
+                        " fields instead of %" PRId64 "\nfix: check the file, or get it again",
+                        s->t->name, s->line, mba_quote_bytes(line, (size_t)(s->stop - line)).text, n, t->columns);
     t->rows++;
     return MBA_OK;
 }
@@ -148,32 +155,34 @@ static mba_status read_rows(values *a, mba_number_table *t, scanner *s)
         const char *first = s->at;
         skip_blanks(s);
         const bool empty = s->at == s->stop && !(s->form->missing && t->columns <= 1);
-        s->at            = first;
+        s->at = first;
         if (!empty && emptied) {
             s->line = emptied;
             return refuse(s, "", 0, "is an empty line between others");
         }
         if (empty) emptied = s->line;
-        else       MBA_TRY(read_row(a, t, s));
+        else MBA_TRY(read_row(a, t, s));
     }
     if (!t->rows && !s->form->may_be_empty)
-        return mba_fail(MBA_E_FORMAT, "'%s' has no values\nwhy: the file is empty\n"
-                        "fix: check the file, or get it again", s->t->name);
+        return mba_fail(MBA_E_FORMAT,
+                        "'%s' has no values\nwhy: the file is empty\n"
+                        "fix: check the file, or get it again",
+                        s->t->name);
     return MBA_OK;
 }
 
 mba_status mba_number_table_read(mba_number_table *out, const mba_named_text *t, const mba_number_table_form *form)
 {
-    scanner   s     = { .t = t, .form = form, .at = t->text, .end = t->text + t->bytes };
+    scanner          s = { .t = t, .form = form, .at = t->text, .end = t->text + t->bytes };
     mba_number_table table = { .columns = form->columns, .whole = true };
-    values    a     = { 0 };
+    values           a = { 0 };
     const mba_status st = read_rows(&a, &table, &s);
     if (st != MBA_OK) {
         free(a.v);
         return st;
     }
     table.value = a.v;
-    *out        = table;
+    *out = table;
     return MBA_OK;
 }
 
@@ -205,20 +214,21 @@ static size_t unpacked_most(const char *path)
 
 mba_status mba_text_file_open(mba_text_file *out, const char *path)
 {
-    mba_text_file f    = { .text.name = path };
+    mba_text_file f = { .text.name = path };
     bool          last = false;
     const size_t  most = unpacked_most(path);
-    mba_status    st   = mba_reader_open(&f.reader, path, most);
+    mba_status    st = mba_reader_open(&f.reader, path, most);
     while (st == MBA_OK && !last) {
         st = mba_reader_view(f.reader, &f.text.text, &f.text.bytes, &last);
         if (st == MBA_OK && !last && f.text.bytes >= most)
-            st = mba_fail(MBA_E_UNSUPPORTED, "'%s' unpacks to more than %s\nwhy: a compressed table may be %d times as large as "
-                          "its file, at least %s and at most %s\nfix: unpack it first, if it is what it should be", path,
-                          mba_size_of((double)most).text, SHRINKS_MAX, mba_size_of((double)UNPACKED_FREE).text,
+            st = mba_fail(MBA_E_UNSUPPORTED,
+                          "'%s' unpacks to more than %s\nwhy: a compressed table may be %d times as large as "
+                          "its file, at least %s and at most %s\nfix: unpack it first, if it is what it should be",
+                          path, mba_size_of((double)most).text, SHRINKS_MAX, mba_size_of((double)UNPACKED_FREE).text,
                           mba_size_of((double)UNPACKED_MAX).text);
     }
     if (st == MBA_OK) *out = f;
-    else              mba_text_file_close(&f);
+    else mba_text_file_close(&f);
     return st;
 }
 

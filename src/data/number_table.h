@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* number_table.h -- text that is a table of numbers: comma-separated values, edge lists, label files.
  *
  *     mba_number_table t;
@@ -19,34 +20,38 @@
 #include "data/reader.h"
 
 typedef struct mba_number_table_form {
-    int64_t columns;                         /* 0: as many as the first row has */
-    bool    whole;                           /* a fraction is an error */
-    bool    missing;                         /* an empty field is NaN; only commas separate then */
-    bool    may_be_empty;                    /* no rows are fine */
-    char    comment;                         /* lines that begin with it are passed over; 0: none */
+    int64_t columns;      /* 0: as many as the first row has */
+    bool    whole;        /* a fraction is an error */
+    bool    missing;      /* an empty field is NaN; only commas separate then */
+    bool    may_be_empty; /* no rows are fine */
+    char    comment;      /* lines that begin with it are passed over; 0: none */
 } mba_number_table_form;
 
 typedef struct mba_number_table {
     int64_t rows, columns;
-    bool    whole;                           /* all values are, and none is missing */
-    double *value;                           // (rows, columns)
+    bool    whole; /* all values are, and none is missing */
+    double *value; // (rows, columns)
 } mba_number_table;
 
 /* A text and what to call it in messages; text NULL: there is none. */
-typedef struct mba_named_text { const char *name, *text; size_t bytes; } mba_named_text;
+typedef struct mba_named_text {
+    const char *name, *text;
+    size_t      bytes;
+} mba_named_text;
 
 /* MBA_E_FORMAT with the line and the field that is wrong. */
-MBA_MUST mba_status mba_number_table_read(mba_number_table *out, const mba_named_text *t, const mba_number_table_form *form);
+MBA_MUST mba_status mba_number_table_read(mba_number_table *out, const mba_named_text *t,
+                                          const mba_number_table_form *form);
 MBA_MUST mba_status mba_number_table_load(mba_number_table *out, const char *path, const mba_number_table_form *form);
 void                mba_number_table_free(mba_number_table *t);
 
 /* A file as text, mapped or unpacked. */
 typedef struct mba_text_file {
-    mba_named_text text;                     /* named as the path, lent by the caller */
+    mba_named_text text; /* named as the path, lent by the caller */
     mba_reader    *reader;
 } mba_text_file;
 
 MBA_MUST mba_status mba_text_file_open(mba_text_file *out, const char *path);
-void                mba_text_file_close(mba_text_file *f);      /* a zeroed or closed one is fine */
+void                mba_text_file_close(mba_text_file *f); /* a zeroed or closed one is fine */
 
 #endif

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* ogb_csv.c -- the CSV format of OGB graph collections; see graph_readers.h. */
 #include <inttypes.h>
 #include <math.h>
@@ -11,42 +12,48 @@
 
 enum { COLUMNS_MAX = 4096 };
 
-static const struct { const char *name; mba_number_table_form form; bool optional; } files[MBA_OGB_FILES] = {
+static const struct {
+    const char           *name;
+    mba_number_table_form form;
+    bool                  optional;
+} files[MBA_OGB_FILES] = {
     [MBA_OGB_NODE_COUNT] = { "raw/num-node-list.csv", { .columns = 1, .whole = true }, false },
     [MBA_OGB_EDGE_COUNT] = { "raw/num-edge-list.csv", { .columns = 1, .whole = true }, false },
-    [MBA_OGB_EDGES]      = { "raw/edge.csv", { .columns = 2, .whole = true, .may_be_empty = true }, false },
-    [MBA_OGB_LABELS]     = { "raw/graph-label.csv", { .missing = true }, false },
-    [MBA_OGB_NODE_FEAT]  = { "raw/node-feat.csv", { .columns = 0 }, true },
-    [MBA_OGB_EDGE_FEAT]  = { "raw/edge-feat.csv", { .may_be_empty = true }, true },
-    [MBA_OGB_TRAIN]      = { "train.csv", { .columns = 1, .whole = true, .may_be_empty = true }, true },
-    [MBA_OGB_VALID]      = { "valid.csv", { .columns = 1, .whole = true, .may_be_empty = true }, true },
-    [MBA_OGB_TEST]       = { "test.csv", { .columns = 1, .whole = true, .may_be_empty = true }, true },
+    [MBA_OGB_EDGES] = { "raw/edge.csv", { .columns = 2, .whole = true, .may_be_empty = true }, false },
+    [MBA_OGB_LABELS] = { "raw/graph-label.csv", { .missing = true }, false },
+    [MBA_OGB_NODE_FEAT] = { "raw/node-feat.csv", { .columns = 0 }, true },
+    [MBA_OGB_EDGE_FEAT] = { "raw/edge-feat.csv", { .may_be_empty = true }, true },
+    [MBA_OGB_TRAIN] = { "train.csv", { .columns = 1, .whole = true, .may_be_empty = true }, true },
+    [MBA_OGB_VALID] = { "valid.csv", { .columns = 1, .whole = true, .may_be_empty = true }, true },
+    [MBA_OGB_TEST] = { "test.csv", { .columns = 1, .whole = true, .may_be_empty = true }, true },
 };
 
 typedef struct reader {
     const mba_named_text  *text;
     const mba_ogb_options *options;
-    mba_number_table              table[MBA_OGB_FILES];
-    int64_t                graphs, copies;   /* 2 where every edge is followed by its reverse */
+    mba_number_table       table[MBA_OGB_FILES];
+    int64_t                graphs, copies; /* 2 where every edge is followed by its reverse */
     mba_graph_form         form;
-    uint8_t               *split;            // (graphs)
-    uint32_t              *src, *dst;        // (edges of one graph)
-    void                  *node_feat, *edge_feat, *label;            /* of one graph */
+    uint8_t               *split;                         // (graphs)
+    uint32_t              *src, *dst;                     // (edges of one graph)
+    void                  *node_feat, *edge_feat, *label; /* of one graph */
     size_t                 nodes_room, edges_room;
 } reader;
 
 static mba_status no_memory(void) { return mba_fail(MBA_E_NOMEM, "no memory to read a collection of graphs"); }
 
-__attribute__((format(printf, 4, 5)))
-static mba_status refuse(const reader *r, int file, int64_t row, const char *why, ...)
+__attribute__((format(printf, 4, 5))) static mba_status refuse(const reader *r, int file, int64_t row, const char *why,
+                                                               ...)
 {
     char    detail[160];
     va_list args;
     va_start(args, why);
     vsnprintf(detail, sizeof detail, why, args);
     va_end(args);
-    return mba_fail(MBA_E_FORMAT, "'%s', line %" PRId64 ", is not what it should be\nwhy: %s\n"
-                    "fix: get the collection again", r->text[file].name, row + 1, detail);
+    return mba_fail(MBA_E_FORMAT,
+                    "'%s', line %" PRId64 ", is not what it should be\nwhy: %s\n"
+                    "fix: get the collection again",
+                    r->text[file].name, row + 1, detail);
 }
 
 /* ---- tables and their sizes ---- */
@@ -54,7 +61,8 @@ static mba_status refuse(const reader *r, int file, int64_t row, const char *why
 static mba_status same_rows(const reader *r, int file, int64_t rows)
 {
     if (r->table[file].rows == rows) return MBA_OK;
-    return mba_fail(MBA_E_FORMAT, "'%s' has %" PRId64 " lines instead of %" PRId64 "\n"
+    return mba_fail(MBA_E_FORMAT,
+                    "'%s' has %" PRId64 " lines instead of %" PRId64 "\n"
                     "why: it belongs to another collection, or was cut short\nfix: get the collection again",
                     r->text[file].name, r->table[file].rows, rows);
 }
@@ -65,8 +73,10 @@ static mba_status read_tables(reader *r)
         mba_number_table_form form = files[k].form;
         if (!r->text[k].text && files[k].optional) continue;
         if (!r->text[k].text)
-            return mba_fail(MBA_E_FORMAT, "there is no '%s'\nwhy: an OGB collection has it\n"
-                            "fix: get the collection again", r->text[k].name);
+            return mba_fail(MBA_E_FORMAT,
+                            "there is no '%s'\nwhy: an OGB collection has it\n"
+                            "fix: get the collection again",
+                            r->text[k].name);
         MBA_TRY(mba_number_table_read(&r->table[k], &r->text[k], &form));
         if (r->table[k].columns > COLUMNS_MAX)
             return refuse(r, k, 0, "it has %" PRId64 " columns", r->table[k].columns);
@@ -112,7 +122,7 @@ static bool fits_i32(const mba_number_table *t)
 static void choose(int64_t *width, mba_graph_type *type, const mba_number_table *t)
 {
     *width = t->columns;
-    *type  = !t->columns ? MBA_GRAPH_NONE : fits_i32(t) ? MBA_GRAPH_I32 : MBA_GRAPH_F32;
+    *type = !t->columns ? MBA_GRAPH_NONE : fits_i32(t) ? MBA_GRAPH_I32 : MBA_GRAPH_F32;
 }
 
 /* 0 where the labels are no classes. */
@@ -138,9 +148,9 @@ static void choose_form(reader *r)
     choose(&f->edge_width, &f->edge_type, &r->table[MBA_OGB_EDGE_FEAT]);
     choose(&f->label_width, &f->label_type, &r->table[MBA_OGB_LABELS]);
     if (!classes || f->label_width > 1) f->label_type = MBA_GRAPH_F32;
-    f->classes   = classes;
+    f->classes = classes;
     f->has_split = r->split != NULL;
-    r->copies    = r->options->directed ? 1 : 2;
+    r->copies = r->options->directed ? 1 : 2;
 }
 
 /* ---- splits ---- */
@@ -153,8 +163,8 @@ static mba_status read_split(reader *r)
     if (!r->split) return no_memory();
     memset(r->split, NOWHERE, (size_t)r->graphs);
     for (int k = 0; k < MBA_SPLITS; k++) {
-        const int        file = MBA_OGB_TRAIN + k;
-        const mba_number_table *t    = &r->table[file];
+        const int               file = MBA_OGB_TRAIN + k;
+        const mba_number_table *t = &r->table[file];
         for (int64_t i = 0; i < t->rows; i++) {
             const double g = t->value[i];
             if (g < 0 || g >= (double)r->graphs)
@@ -172,13 +182,14 @@ static mba_status read_split(reader *r)
 /* ---- one graph after the other ---- */
 
 /* Copies rows as they are stored; `copies` times each. */
-static void copy_rows(void *to, const mba_number_table *t, mba_graph_type type, int64_t first, int64_t rows, int64_t copies)
+static void copy_rows(void *to, const mba_number_table *t, mba_graph_type type, int64_t first, int64_t rows,
+                      int64_t copies)
 {
     for (int64_t i = 0; i < rows * copies; i++)
         for (int64_t c = 0; c < t->columns; c++) {
             const double x = t->value[(first + i / copies) * t->columns + c];
             if (type == MBA_GRAPH_I32) ((int32_t *)to)[i * t->columns + c] = (int32_t)x;
-            else                       ((float *)to)[i * t->columns + c] = (float)x;
+            else ((float *)to)[i * t->columns + c] = (float)x;
         }
 }
 
@@ -198,7 +209,7 @@ static mba_status reserve(reader *r, size_t nodes, size_t edges)
         r->nodes_room = nodes;
     }
     if (edges > r->edges_room) {
-        void *src = r->src, *dst = r->dst;
+        void      *src = r->src, *dst = r->dst;
         mba_status st = widen(&src, edges, 1);
         r->src = src;
         if (st == MBA_OK) st = widen(&dst, edges, 1);
@@ -216,8 +227,10 @@ static mba_status copy_edges(reader *r, int64_t first, int64_t edges, int64_t no
     for (int64_t k = 0; k < edges; k++) {
         const double a = t->value[2 * (first + k)], b = t->value[2 * (first + k) + 1];
         if (a < 0 || b < 0 || a >= (double)nodes || b >= (double)nodes)
-            return refuse(r, MBA_OGB_EDGES, first + k, "the edge %.0f -> %.0f goes to a node that is not there; its "
-                          "graph has %" PRId64 ", counted from 0", a, b, nodes);
+            return refuse(r, MBA_OGB_EDGES, first + k,
+                          "the edge %.0f -> %.0f goes to a node that is not there; its "
+                          "graph has %" PRId64 ", counted from 0",
+                          a, b, nodes);
         for (int64_t c = 0; c < r->copies; c++) {
             r->src[k * r->copies + c] = (uint32_t)(c ? b : a);
             r->dst[k * r->copies + c] = (uint32_t)(c ? a : b);
@@ -239,10 +252,15 @@ static mba_status add_graphs(mba_graph_store *s, reader *r)
         if (f->node_width) copy_rows(r->node_feat, &r->table[MBA_OGB_NODE_FEAT], f->node_type, node, n, 1);
         if (f->edge_width) copy_rows(r->edge_feat, &r->table[MBA_OGB_EDGE_FEAT], f->edge_type, edge, e, r->copies);
         copy_rows(r->label, &r->table[MBA_OGB_LABELS], f->label_type, g, 1, 1);
-        MBA_TRY(mba_graph_store_add(s, &(mba_graph_item){
-            .nodes = n, .edges = e * r->copies, .src = r->src, .dst = r->dst, .node_feat = r->node_feat,
-            .edge_feat = r->edge_feat, .label = r->label,
-            .split = r->split ? (mba_graph_split)r->split[g] : MBA_SPLIT_TRAIN }));
+        MBA_TRY(mba_graph_store_add(s, &(mba_graph_item){ .nodes = n,
+                                                          .edges = e * r->copies,
+                                                          .src = r->src,
+                                                          .dst = r->dst,
+                                                          .node_feat = r->node_feat,
+                                                          .edge_feat = r->edge_feat,
+                                                          .label = r->label,
+                                                          .split = r->split ? (mba_graph_split)r->split[g]
+                                                                            : MBA_SPLIT_TRAIN }));
         node += n;
         edge += e;
     }
@@ -262,8 +280,8 @@ static mba_status read_collection(mba_graph_store **s, reader *r)
 mba_status mba__ogb_from_texts(mba_graph_store **out, const mba_named_text text[MBA_OGB_FILES],
                                const mba_ogb_options *options)
 {
-    mba_graph_store *s  = NULL;
-    reader           r  = { .text = text, .options = options };
+    mba_graph_store *s = NULL;
+    reader           r = { .text = text, .options = options };
     const mba_status st = read_collection(&s, &r);
     for (int k = 0; k < MBA_OGB_FILES; k++) mba_number_table_free(&r.table[k]);
     free(r.split);
@@ -273,7 +291,7 @@ mba_status mba__ogb_from_texts(mba_graph_store **out, const mba_named_text text[
     free(r.edge_feat);
     free(r.label);
     if (st == MBA_OK) *out = s;
-    else              mba_graph_store_destroy(s);
+    else mba_graph_store_destroy(s);
     return st;
 }
 
@@ -303,7 +321,7 @@ mba_status mba_ogb_csv_read(mba_graph_store **out, const char *folder, const mba
     mba_text_file  file[MBA_OGB_FILES] = { 0 };
     mba_named_text text[MBA_OGB_FILES] = { 0 };
     char          *path = calloc(MBA_OGB_FILES, PATH_BYTES);
-    mba_status     st   = path ? MBA_OK : no_memory();
+    mba_status     st = path ? MBA_OK : no_memory();
     for (int k = 0; st == MBA_OK && k < MBA_OGB_FILES; k++) {
         char *p = path + k * PATH_BYTES;
         bool  there;
@@ -311,7 +329,7 @@ mba_status mba_ogb_csv_read(mba_graph_store **out, const char *folder, const mba
         // A split that was asked for is needed: opening what is not there says so.
         if (st == MBA_OK && (there || (!files[k].optional || (k >= MBA_OGB_TRAIN && options->scheme))))
             st = mba_text_file_open(&file[k], p);
-        text[k]      = file[k].text;
+        text[k] = file[k].text;
         text[k].name = p;
     }
     if (st == MBA_OK) st = mba__ogb_from_texts(out, text, options);

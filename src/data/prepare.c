@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* prepare.c -- see prepare.h. */
 #include "data/prepare.h"
 
@@ -20,20 +21,26 @@
 #include "data/token_file.h"
 #include "data/tokenizer_files.h"
 
-enum { SHARD_TOKENS = 1 << 25, SYNTHETIC_BYTES = 1 << 20, PROGRESS_BYTES = 1 << 20, PART_BYTES = 1 << 20, HEAD_BYTES = 1 << 16 };
+enum {
+    SHARD_TOKENS = 1 << 25,
+    SYNTHETIC_BYTES = 1 << 20,
+    PROGRESS_BYTES = 1 << 20,
+    PART_BYTES = 1 << 20,
+    HEAD_BYTES = 1 << 16
+};
 
 typedef struct work {
     const mba_prepare_options *o;
     mba_tokenizer             *t;
-    char                      *folder;       /* where the shards are until all are there */
+    char                      *folder; /* where the shards are until all are there */
     mba_lock                  *lock;
     mba_ids                    shard;
     int64_t                    shard_tokens;
-    mba_token_notes            notes;        /* of the shard being filled */
+    mba_token_notes            notes; /* of the shard being filled */
     mba_prepared               made;
-    int64_t                    done, all;    /* bytes of input: finished files, all files */
-    int64_t                    told;         /* when progress was last told */
-    const char                *end;          /* the end-of-text token as text, to be counted in documents */
+    int64_t                    done, all; /* bytes of input: finished files, all files */
+    int64_t                    told;      /* when progress was last told */
+    const char                *end;       /* the end-of-text token as text, to be counted in documents */
     size_t                     end_bytes;
 } work;
 
@@ -46,7 +53,7 @@ static mba_status write_shard(work *w)
         return mba_fail(MBA_E_NOMEM, "no memory to write a shard");
     const mba_status st = mba_token_file_write(path, w->shard.id, w->shard.n, w->notes.vocab, &w->notes);
     free(path);
-    w->shard.n         = 0;
+    w->shard.n = 0;
     w->notes.documents = w->notes.bytes = 0;
     w->made.shards++;
     return st;
@@ -55,7 +62,8 @@ static mba_status write_shard(work *w)
 static mba_status write_source(work *w)
 {
     char *path = NULL;
-    if (asprintf(&path, "%s/source.json", w->folder) < 0) return mba_fail(MBA_E_NOMEM, "no memory to write source.json");
+    if (asprintf(&path, "%s/source.json", w->folder) < 0)
+        return mba_fail(MBA_E_NOMEM, "no memory to write source.json");
     const mba_status st = mba_json_save(w->o->source, path);
     free(path);
     return st;
@@ -80,7 +88,7 @@ static mba_status take(void *user, const int32_t *id, int64_t n)
         if (id[i] == w->notes.end_of_text) continue;
         (void)mba_tokenizer_token(w->t, id[i], &bytes);
         w->notes.bytes += (int64_t)bytes;
-        w->made.bytes  += (int64_t)bytes;
+        w->made.bytes += (int64_t)bytes;
     }
     w->made.tokens += n;
     return MBA_OK;
@@ -129,14 +137,14 @@ static mba_status add_part(work *w, open_document *d, const char *text, size_t n
 static mba_status add_text(work *w, open_document *d, const char *text, size_t n, bool last, size_t *used)
 {
     const char  *border = w->o->split_on;
-    const size_t long_  = border ? strlen(border) : 0;
+    const size_t long_ = border ? strlen(border) : 0;
     size_t       at = 0, part;
     for (const char *found; long_ && (found = memmem(text + at, n - at, border, long_)) != NULL;) {
         MBA_TRY(add_part(w, d, text + at, (size_t)(found - text) - at, true, &part));
         at = (size_t)(found - text) + long_;
         *d = (open_document){ 0 };
     }
-    const size_t whole = last ? n : n - at > long_ ? n - long_ : at;         // a border may have begun behind it
+    const size_t whole = last ? n : n - at > long_ ? n - long_ : at; // a border may have begun behind it
     MBA_TRY(add_part(w, d, text + at, whole - at, last, &part));
     *used = at + part;
     return MBA_OK;
@@ -156,12 +164,11 @@ static mba_status add_line(work *w, const char *line, size_t bytes, int64_t numb
     while (blank < bytes && strchr(" \t\r", line[blank]) && line[blank]) blank++;
     if (blank == bytes) return MBA_OK;
     mba__json_begin();
-    json_t       *row     = json_loadb(line, bytes, JSON_ALLOW_NUL, &e);
+    json_t       *row = json_loadb(line, bytes, JSON_ALLOW_NUL, &e);
     const bool    starved = mba__json_starved();
-    const json_t *text    = json_object_get(row, field);
-    mba_status    st      = MBA_OK;
-    if (starved)
-        st = mba_fail(MBA_E_NOMEM, "no memory for line %" PRId64 " of %zu bytes", number, bytes);
+    const json_t *text = json_object_get(row, field);
+    mba_status    st = MBA_OK;
+    if (starved) st = mba_fail(MBA_E_NOMEM, "no memory for line %" PRId64 " of %zu bytes", number, bytes);
     else if (!row)
         st = mba_fail(MBA_E_FORMAT,
                       "line %" PRId64
@@ -204,7 +211,7 @@ static mba_status add_plain(work *w, mba_reader *in)
         MBA_TRY(mba_reader_view(in, &text, &n, &last));
         for (size_t at = 0; at < n; at += used) {
             const size_t some = n - at < PART_BYTES ? n - at : PART_BYTES;
-            const bool   end  = last && some == n - at;
+            const bool   end = last && some == n - at;
             MBA_TRY(add_text(w, &d, text + at, some, end, &used));
             if (!used && !end && some < n - at) MBA_TRY(add_text(w, &d, text + at, n - at, last, &used));
             mba_reader_use(in, used);
@@ -220,7 +227,8 @@ static mba_status add_plain(work *w, mba_reader *in)
 /* JSON lines are known by their name, or by a first line that has the field. */
 static bool has_lines(const work *w, const char *path, const char *head, size_t n)
 {
-    static const char *const name[] = { ".jsonl", ".jsonlines", ".ndjson", ".json" }, *const packed[] = { "", ".gz", ".zst" };
+    static const char *const name[] = { ".jsonl", ".jsonlines", ".ndjson", ".json" }, *const packed[] = { "", ".gz",
+                                                                                                          ".zst" };
     char end[32];
     for (size_t i = 0; i < sizeof name / sizeof *name; i++)
         for (size_t k = 0; k < sizeof packed / sizeof *packed; k++) {
@@ -229,21 +237,21 @@ static bool has_lines(const work *w, const char *path, const char *head, size_t 
         }
     if (mba_recognise(head, n) != MBA_DATA_JSON_LINES) return false;
     const char *stop = memchr(head, '\n', n);
-    json_t     *row  = json_loadb(head, stop ? (size_t)(stop - head) : n, JSON_ALLOW_NUL, NULL);
-    const bool  has  = json_is_string(json_object_get(row, w->o->field ? w->o->field : "text"));
+    json_t     *row = json_loadb(head, stop ? (size_t)(stop - head) : n, JSON_ALLOW_NUL, NULL);
+    const bool  has = json_is_string(json_object_get(row, w->o->field ? w->o->field : "text"));
     json_decref(row);
     return has;
 }
 
 static mba_status add_file(work *w, const char *path)
 {
-    mba_reader *in   = NULL;
+    mba_reader *in = NULL;
     const char *head = NULL;
-    size_t      n    = 0;
+    size_t      n = 0;
     struct stat s;
     MBA_TRY(mba_reader_open(&in, path, MBA_READER_MOST));
     const int64_t before = w->done, bytes = stat(path, &s) ? 0 : (int64_t)s.st_size;
-    mba_status    st     = mba_reader_head(in, HEAD_BYTES, &head, &n);
+    mba_status    st = mba_reader_head(in, HEAD_BYTES, &head, &n);
     if (st == MBA_OK) st = mba_refuse_foreign(path, head, n);
     if (st == MBA_OK) st = has_lines(w, path, head, n) ? add_lines(w, in) : add_plain(w, in);
     w->done = before + bytes;
@@ -263,11 +271,11 @@ static mba_status add_files(work *w)
 static mba_status add_synthetic(work *w)
 {
     mba_text   text = { 0 };
-    mba_status st   = MBA_OK;
-    w->all          = w->o->synthetic_bytes ? w->o->synthetic_bytes : SYNTHETIC_BYTES;
+    mba_status st = MBA_OK;
+    w->all = w->o->synthetic_bytes ? w->o->synthetic_bytes : SYNTHETIC_BYTES;
     for (int64_t number = 0; st == MBA_OK && w->done < w->all; number++) {
         text.n = 0;
-        st     = mba_synthetic_text(&text, w->o->seed, number);
+        st = mba_synthetic_text(&text, w->o->seed, number);
         if (st == MBA_OK) st = add_document(w, text.data, text.n);
         w->done += (int64_t)text.n;
         if (st == MBA_OK) st = tell(w, 0);
@@ -288,7 +296,9 @@ static mba_status check_out(const char *out)
         empty &= !strcmp(e->d_name, ".") || !strcmp(e->d_name, "..");
     const int failed = errno == ENOTDIR ? 0 : errno;
     if (d) closedir(d);
-    if (failed) return mba_fail(MBA_E_IO, "cannot read the directory '%s'\nwhy: %s\nfix: choose another name", out, strerror(failed));
+    if (failed)
+        return mba_fail(MBA_E_IO, "cannot read the directory '%s'\nwhy: %s\nfix: choose another name", out,
+                        strerror(failed));
     return empty ? MBA_OK
                  : mba_fail(MBA_E_ARG, "the output '%s' is there already\nfix: remove it, or choose another name", out);
 }
@@ -296,11 +306,11 @@ static mba_status check_out(const char *out)
 /* One process at a time makes a directory of this name; what was there before the lock may be another's work by now. */
 static mba_status lock_out(work *w, const char *out)
 {
-    const char  *slash  = strrchr(out, '/');
+    const char  *slash = strrchr(out, '/');
     const size_t parent = slash ? (size_t)(slash - out) : 0;
     MBA_TRY(check_out(out));
     if (parent) {
-        char *above = strndup(out, parent);
+        char            *above = strndup(out, parent);
         const mba_status st = above ? mba_mkdirs(above) : mba_fail(MBA_E_NOMEM, "no memory to make '%s'", out);
         free(above);
         MBA_TRY(st);
@@ -309,8 +319,8 @@ static mba_status lock_out(work *w, const char *out)
     return check_out(out);
 }
 
-/* Removes what killed processes have left of this directory; the lock says that nobody else fills one now. What cannot be
- * listed stays, and costs room only: mkdtemp takes another name. */
+/* Removes what killed processes have left of this directory; the lock says that nobody else fills one now. What cannot
+ * be listed stays, and costs room only: mkdtemp takes another name. */
 static void sweep(const char *out)
 {
     static const char partial[] = ".partial-";
@@ -320,7 +330,9 @@ static void sweep(const char *out)
     char        *above = slash ? strndup(out, (size_t)(base - out)) : strdup("."), *path = NULL;
     DIR         *d = above ? opendir(above) : NULL;
     for (const struct dirent *e; d && (e = readdir(d)) != NULL;) {
-        if (strlen(e->d_name) != n + k + RANDOM_BYTES || strncmp(e->d_name, base, n) || strncmp(e->d_name + n, partial, k)) continue;
+        if (strlen(e->d_name) != n + k + RANDOM_BYTES || strncmp(e->d_name, base, n)
+            || strncmp(e->d_name + n, partial, k))
+            continue;
         if (asprintf(&path, "%s/%s", above, e->d_name) < 0) break;
         mba_folder_remove(path);
         free(path);
@@ -365,8 +377,11 @@ static mba_status fill(work *w)
     if (w->shard.n) MBA_TRY(write_shard(w));
     MBA_TRY(mba_tokenizer_files_make(w->folder, w->t));
     if (w->o->source) MBA_TRY(write_source(w));
-    if (!w->made.tokens) return mba_fail(MBA_E_ARG, "there is no text in the %d input(s)\nfix: files that are not "
-                                         "empty; of JSON lines, --field with the key of the text", w->o->inputs);
+    if (!w->made.tokens)
+        return mba_fail(MBA_E_ARG,
+                        "there is no text in the %d input(s)\nfix: files that are not "
+                        "empty; of JSON lines, --field with the key of the text",
+                        w->o->inputs);
     return w->o->progress ? w->o->progress(w->o->user, w->all, w->all, w->made.tokens) : MBA_OK;
 }
 
@@ -376,16 +391,20 @@ mba_status mba_prepare(mba_prepared *made, mba_tokenizer *t, const mba_prepare_o
     if (w.shard_tokens < 1 || w.shard_tokens > INT32_MAX)
         return mba_fail(MBA_E_ARG,
                         "shards of %" PRId64 " tokens are impossible\nwhy: the format counts 1 to 2147483647\n"
-                        "fix: a number among them", w.shard_tokens);
+                        "fix: a number among them",
+                        w.shard_tokens);
     if (mba_tokenizer_end_of_text(t) < 0)
         return mba_fail(MBA_E_UNSUPPORTED,
                         "the tokenizer has no end-of-text token\nwhy: it has none of the usual names, such as "
                         "<|endoftext|>\nfix: add one to its added_tokens");
-    w.notes = (mba_token_notes){ .vocab       = mba_tokenizer_vocab(t),
+    w.notes = (mba_token_notes){ .vocab = mba_tokenizer_vocab(t),
                                  .end_of_text = mba_tokenizer_end_of_text(t),
-                                 .synthetic   = !o->inputs };
+                                 .synthetic = !o->inputs };
     w.end = mba_tokenizer_token(t, mba_tokenizer_end_of_text(t), &w.end_bytes);
-    if (!w.end_bytes) { w.end = "<|endoftext|>"; w.end_bytes = strlen(w.end); }          // that of bytes has no text
+    if (!w.end_bytes) {
+        w.end = "<|endoftext|>";
+        w.end_bytes = strlen(w.end);
+    } // that of bytes has no text
     if (o->split_on && !*o->split_on)
         return mba_fail(MBA_E_ARG, "documents cannot be split on an empty text\nfix: --split-on '<|endoftext|>'");
     snprintf(w.notes.tokenizer, sizeof w.notes.tokenizer, "%s", mba_tokenizer_name(t));

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* pretokens.c -- see pretokens.h. */
 #include "data/pretokens.h"
 
@@ -43,7 +44,7 @@ static const char *gpt2_word_end(const char *at, const char *end)
     const size_t short_form = contraction(at, end);
     if (short_form) return at + short_form;
     const char *next, *after;
-    unsigned    class = class_at(at, &next);
+    unsigned class = class_at(at, &next);
     if (*at == ' ' && next < end && class_at(next, &after) != MBA_SPACE) class = class_at(next, &next);
     if (class != MBA_SPACE) return run_end(next, end, class);
     /* White space leaves its last character to the word behind it, unless it is the only one. */
@@ -66,8 +67,8 @@ static size_t contraction_any_case(const char *at, const char *end)
     return (a == 'r' && b == 'e') || (a == 'v' && b == 'e') || (a == 'l' && b == 'l') ? 3 : 0;
 }
 
-/* \s*[\r\n]+|\s+(?!\S)|\s+: up to the last end of a line in the white space; without one, all but the last character, which
- * goes to the word behind. */
+/* \s*[\r\n]+|\s+(?!\S)|\s+: up to the last end of a line in the white space; without one, all but the last character,
+ * which goes to the word behind. */
 static const char *space_end(const char *at, const char *end)
 {
     const char *next, *last = at, *after = at, *newline = NULL;
@@ -80,14 +81,15 @@ static const char *space_end(const char *at, const char *end)
     return after == end || last == at ? after : last;
 }
 
-/* (?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,digits}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+ */
+/* (?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,digits}|
+ * ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+ */
 static const char *gpt4_word_end(const char *at, const char *end, int digits)
 {
     const size_t short_form = contraction_any_case(at, end);
     if (short_form) return at + short_form;
     const char *next, *after;
-    unsigned    class = class_at(at, &next);
-    const bool  led   = next < end && class != MBA_LETTER && class != MBA_NUMBER && !is_newline(*at);
+    unsigned class = class_at(at, &next);
+    const bool led = next < end && class != MBA_LETTER && class != MBA_NUMBER && !is_newline(*at);
     if (class == MBA_LETTER) return run_end(next, end, MBA_LETTER);
     if (led && class_at(next, &after) == MBA_LETTER) return run_end(after, end, MBA_LETTER);
     if (class == MBA_NUMBER) {
@@ -106,14 +108,14 @@ static const char *qwen2_word_end(const char *at, const char *end) { return gpt4
 
 /* ---- which ---- */
 
-#define CASES "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}"
+#define CASES  "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}"
 #define OTHERS "| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
 
 const mba_pattern mba__pattern_gpt2 = {
     "GPT-2", "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+", gpt2_word_end, false
 };
 static const mba_pattern llama3 = { "Llama 3", CASES "{1,3}" OTHERS, llama3_word_end, true },
-                         qwen2  = { "Qwen 2", CASES OTHERS, qwen2_word_end, true };
+                         qwen2 = { "Qwen 2", CASES OTHERS, qwen2_word_end, true };
 
 const mba_pattern *mba__pattern_find(const char *regex)
 {

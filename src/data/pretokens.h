@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* pretokens.h -- the patterns by which byte-level tokenizers cut a text into words. Inside of the tokenizer.
  *
  *     const mba_pattern *p = mba__pattern_find(regex);            // NULL: not one of those in use
@@ -12,15 +13,15 @@
 
 typedef struct mba_pattern {
     const char *name, *regex;
-    const char *(*word_end)(const char *at, const char *end);       /* of valid UTF-8, at < end */
-    bool        takes_newlines;                                     /* a word of punctuation goes on with them */
+    const char *(*word_end)(const char *at, const char *end); /* of valid UTF-8, at < end */
+    bool takes_newlines;                                      /* a word of punctuation goes on with them */
 } mba_pattern;
 
-extern const mba_pattern mba__pattern_gpt2;                         /* ByteLevel's own; also of GPT-NeoX */
+extern const mba_pattern mba__pattern_gpt2; /* ByteLevel's own; also of GPT-NeoX */
 const mba_pattern       *mba__pattern_find(const char *regex);
 
-/* True where a word ends before text[i] whatever follows, i > 0: at white space of ASCII behind something else. Bytes that
- * are no UTF-8 count as what they are repaired to. */
+/* True where a word ends before text[i] whatever follows, i > 0: at white space of ASCII behind something else. Bytes
+ * that are no UTF-8 count as what they are repaired to. */
 bool mba__may_cut(const mba_pattern *p, const char *text, size_t i);
 
 #endif

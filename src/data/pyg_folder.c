@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* pyg_folder.c -- folders of PyTorch Geometric that hold pickles and no text; see graph_readers.h. */
 #include <stdio.h>
 #include <string.h>
@@ -20,8 +21,8 @@ static bool first_pickle(char path[PATH_BYTES], const char *folder, const char *
     char        inner[PATH_BYTES];
     mba_listing l = { 0 };
     const bool  found = snprintf(inner, sizeof inner, "%s/%s", folder, below) < PATH_BYTES && mba_is_folder(inner)
-                     && mba_listing_read(&l, inner, is_pickle) == MBA_OK && l.n > 0
-                     && snprintf(path, PATH_BYTES, "%s/%s", inner, l.name[0]) < PATH_BYTES;
+                       && mba_listing_read(&l, inner, is_pickle) == MBA_OK && l.n > 0
+                       && snprintf(path, PATH_BYTES, "%s/%s", inner, l.name[0]) < PATH_BYTES;
     mba_listing_free(&l);
     return found;
 }
@@ -32,7 +33,8 @@ static bool find_pickle(char path[PATH_BYTES], const char *given)
     if (mba_is_file(given)) return is_pickle(given) && snprintf(path, PATH_BYTES, "%s", given) < PATH_BYTES;
     if (mba_is_tu_dataset(given)) return false;
     for (int i = 0; i < 2; i++)
-        if (snprintf(ogb, sizeof ogb, "%s/raw/num-node-list.csv%s", given, i ? ".gz" : "") < PATH_BYTES && mba_is_file(ogb))
+        if (snprintf(ogb, sizeof ogb, "%s/raw/num-node-list.csv%s", given, i ? ".gz" : "") < PATH_BYTES
+            && mba_is_file(ogb))
             return false;
     return first_pickle(path, given, "processed") || first_pickle(path, given, "raw");
 }
@@ -47,7 +49,8 @@ mba_status mba_pyg_refuse(const char *path)
 {
     char pickle[PATH_BYTES] = "processed/data.pt";
     find_pickle(pickle, path);
-    return mba_fail(MBA_E_UNSUPPORTED, "'%s' %s\nwhy: reading it would run the code in it\n"
-                    "fix: python3 tools/pyg_to_graphpk.py --out graphs.graphpk %s, then --data graphs.graphpk", path,
-                    mba_is_file(path) ? "is a Python pickle" : "has its graphs only as Python pickles", pickle);
+    return mba_fail(MBA_E_UNSUPPORTED,
+                    "'%s' %s\nwhy: reading it would run the code in it\n"
+                    "fix: python3 tools/pyg_to_graphpk.py --out graphs.graphpk %s, then --data graphs.graphpk",
+                    path, mba_is_file(path) ? "is a Python pickle" : "has its graphs only as Python pickles", pickle);
 }

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* recognise.c -- see recognise.h. */
 #include "data/recognise.h"
 
@@ -9,7 +10,7 @@
 #include "data/reader.h"
 #include "data/unicode.h"
 
-enum { LOOK = 1 << 16 };                          // bytes that tell text from other files
+enum { LOOK = 1 << 16 }; // bytes that tell text from other files
 
 static bool begins(const void *head, size_t bytes, const char *magic, size_t n)
 {
@@ -18,15 +19,22 @@ static bool begins(const void *head, size_t bytes, const char *magic, size_t n)
 
 /* ---- what others write and we do not read ---- */
 
-static const struct { const char *magic; size_t n; const char *what, *fix; } foreign[] = {
+static const struct {
+    const char *magic;
+    size_t      n;
+    const char *what, *fix;
+} foreign[] = {
     { "\xff\xd8\xff", 3, "one JPEG image", "name the folder that holds a folder per class" },
     { "\x89PNG", 4, "one PNG image", "name the folder that holds a folder per class" },
     { "PK\x03\x04", 4, "a ZIP archive (.npz, .pt)", "save the arrays as .npy or .safetensors" },
     { "PAR1", 4, "a Parquet file",
-      "make JSON lines of it: python3 -c 'import sys, json, pyarrow.parquet as p; [print(json.dumps(row, default=str)) for "
+      "make JSON lines of it: python3 -c 'import sys, json, pyarrow.parquet as p; [print(json.dumps(row, default=str)) "
+      "for "
       "batch in p.ParquetFile(sys.argv[1]).iter_batches() for row in batch.to_pylist()]' IN.parquet > OUT.jsonl" },
     { "\x89HDF", 4, "an HDF5 file", "save the arrays as .npy or .safetensors" },
-    { "\xfd""7zXZ", 5, "compressed with xz", "unpack it with unxz" },
+    { "\xfd"
+      "7zXZ",
+      5, "compressed with xz", "unpack it with unxz" },
     { "BZh91AY", 7, "compressed with bzip2", "unpack it with bunzip2" },
     { "\xff\xfe", 2, "text in UTF-16", "iconv -f UTF-16 -t UTF-8 IN > OUT" },
     { "\xfe\xff", 2, "text in UTF-16", "iconv -f UTF-16 -t UTF-8 IN > OUT" },
@@ -56,11 +64,14 @@ bool mba_looks_like_text(const void *bytes, size_t n)
     const unsigned char *p = bytes;
     if (!mba_is_text(bytes, n)) return false;
     if (n > LOOK)
-        for (n = LOOK; n && (p[n] & 0xC0) == 0x80;) n--;       // not in the middle of a character
+        for (n = LOOK; n && (p[n] & 0xC0) == 0x80;) n--; // not in the middle of a character
     return mba_utf8_valid(bytes, n);
 }
 
-typedef struct line { const char *text; size_t n; } line;
+typedef struct line {
+    const char *text;
+    size_t      n;
+} line;
 
 /* The line at *at, without its end, and moves behind it; false: there is none. */
 static bool next_line(line *out, const char *text, size_t bytes, size_t *at)
@@ -93,8 +104,9 @@ static bool is_json(const char *text, size_t bytes)
 static json_t *first_object(const char *text, size_t bytes)
 {
     size_t at = mark_bytes(text, bytes);
-    line   l  = { 0 };
-    while (next_line(&l, text, bytes, &at) && is_blank(l)) {}
+    line   l = { 0 };
+    while (next_line(&l, text, bytes, &at) && is_blank(l)) {
+    }
     json_t *o = l.n ? json_loadb(l.text, l.n, JSON_ALLOW_NUL, NULL) : NULL;
     if (json_is_object(o)) return o;
     json_decref(o);
@@ -103,7 +115,7 @@ static json_t *first_object(const char *text, size_t bytes)
 
 static mba_data_kind json_kind(const char *text, size_t bytes)
 {
-    json_t    *first     = first_object(text, bytes);
+    json_t    *first = first_object(text, bytes);
     const bool tokenizer = first ? json_object_get(json_object_get(first, "model"), "vocab") != NULL
                                  : memmem(text, bytes, "\"vocab\"", 7) && memmem(text, bytes, "\"model\"", 7);
     json_decref(first);
@@ -154,10 +166,13 @@ mba_data_kind mba_recognise(const void *head, size_t bytes)
     return bytes && bytes % 2 == 0 ? MBA_DATA_TOKENS : MBA_DATA_UNKNOWN;
 }
 
-/* A file of this name is damaged where its bytes say otherwise, and its reader says how: it is no text and no tokens. */
+/* A file of this name is damaged where its bytes say otherwise, and its reader says how: it is no text and no
+ * tokens. */
 static mba_data_kind named_kind(const char *path)
 {
-    return mba_ends_with(path, ".safetensors") ? MBA_DATA_SAFETENSORS : mba_ends_with(path, ".npy") ? MBA_DATA_NPY : MBA_DATA_UNKNOWN;
+    return mba_ends_with(path, ".safetensors") ? MBA_DATA_SAFETENSORS
+           : mba_ends_with(path, ".npy")       ? MBA_DATA_NPY
+                                               : MBA_DATA_UNKNOWN;
 }
 
 mba_status mba_recognise_file(mba_data_kind *out, const char *path)
@@ -171,8 +186,10 @@ mba_status mba_recognise_file(mba_data_kind *out, const char *path)
     if (st == MBA_OK) *out = named_kind(path);
     if (st == MBA_OK && *out == MBA_DATA_UNKNOWN) *out = mba_recognise(head, n);
     if (st == MBA_OK && mba_reader_packing(r) && !mba_data_is_text(*out))
-        st = mba_fail(MBA_E_UNSUPPORTED, "'%s' is not a dataset we read\nwhy: it is compressed with %s, and inside is no "
-                      "text\nfix: unpack it", path, mba_reader_packing(r));
+        st = mba_fail(MBA_E_UNSUPPORTED,
+                      "'%s' is not a dataset we read\nwhy: it is compressed with %s, and inside is no "
+                      "text\nfix: unpack it",
+                      path, mba_reader_packing(r));
     mba_reader_close(r);
     return st;
 }

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* recognise.h -- what a file holds, told by its bytes: `data inspect`, `data prepare`, `train` and `eval` ask here.
  *
  *     mba_data_kind kind;
@@ -15,9 +16,14 @@
 
 typedef enum mba_data_kind {
     MBA_DATA_UNKNOWN,
-    MBA_DATA_NPY, MBA_DATA_SAFETENSORS,
-    MBA_DATA_TOKENIZER, MBA_DATA_JSON_LINES, MBA_DATA_JSON, MBA_DATA_EDGE_LIST, MBA_DATA_TEXT,
-    MBA_DATA_TOKENS,                         /* any whole number of 16-bit words that is nothing else */
+    MBA_DATA_NPY,
+    MBA_DATA_SAFETENSORS,
+    MBA_DATA_TOKENIZER,
+    MBA_DATA_JSON_LINES,
+    MBA_DATA_JSON,
+    MBA_DATA_EDGE_LIST,
+    MBA_DATA_TEXT,
+    MBA_DATA_TOKENS, /* any whole number of 16-bit words that is nothing else */
 } mba_data_kind;
 
 /* `bytes` of a beginning that holds the first line; it may be the whole file. */

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* safetensors.c -- the reader; see safetensors.h. The writer is in safetensors_write.c.
  *
  * Everything in the header is untrusted: a size is compared before it is used, in 64 bits and without a sum
@@ -10,16 +11,16 @@
 #include "core/file.h"
 #include "data/json.h"
 
-enum { HEADER_MAX = 100000000 };                                    // from the format; a real one has a MB or so
+enum { HEADER_MAX = 100000000 }; // from the format; a real one has a MB or so
 
 static const mba_json_limits header_limits = { .bytes = HEADER_MAX, .values = (size_t)4 << 20, .depth = 3 };
 
 struct mba_safetensors {
     char             *file;
-    mba_map           map;                                          // unused when opened from memory
-    json_t           *header;                                       // lends the names
+    mba_map           map;    // unused when opened from memory
+    json_t           *header; // lends the names
     int64_t           count;
-    mba_array        *tensors;                                      // by place
+    mba_array        *tensors; // by place
     const mba_array **by_name;
 };
 
@@ -42,19 +43,21 @@ static mba_status read_dtype(mba_array *t, const json_t *v)
 {
     if (!json_is_string(v)) return wrong(t, "has no dtype", "\"dtype\" should be a text such as \"F32\"");
     if (mba_file_dtype_parse(&t->dtype, json_string_value(v))) return MBA_OK;
-    return mba_fail(MBA_E_UNSUPPORTED, "tensor \"%s\" of '%s' has the unknown dtype \"%s\"\n"
+    return mba_fail(MBA_E_UNSUPPORTED,
+                    "tensor \"%s\" of '%s' has the unknown dtype \"%s\"\n"
                     "why: the types are BOOL, U8 .. U64, I8 .. I64, F8_E5M2, F8_E4M3, F16, BF16, F32 and F64\n"
-                    "fix: convert the file to one of these", mba_quote(t->name).text, t->file,
-                    mba_quote(json_string_value(v)).text);
+                    "fix: convert the file to one of these",
+                    mba_quote(t->name).text, t->file, mba_quote(json_string_value(v)).text);
 }
 
 static mba_status read_shape(mba_array *t, const json_t *v)
 {
     if (!json_is_array(v)) return wrong(t, "has no shape", "\"shape\" should be a list of whole numbers");
     if (json_array_size(v) > MBA_ARRAY_RANK_MAX)
-        return mba_fail(MBA_E_UNSUPPORTED, "tensor \"%s\" of '%s' has %zu dimensions\nwhy: at most %d are supported\n"
-                        "fix: reshape it when the file is made", mba_quote(t->name).text, t->file, json_array_size(v),
-                        MBA_ARRAY_RANK_MAX);
+        return mba_fail(MBA_E_UNSUPPORTED,
+                        "tensor \"%s\" of '%s' has %zu dimensions\nwhy: at most %d are supported\n"
+                        "fix: reshape it when the file is made",
+                        mba_quote(t->name).text, t->file, json_array_size(v), MBA_ARRAY_RANK_MAX);
     t->rank = (int)json_array_size(v);
     for (int i = 0; i < t->rank; i++) {
         const json_t *d = json_array_get(v, (size_t)i);
@@ -74,11 +77,14 @@ static mba_status read_place(mba_array *t, const json_t *v, const char *data, in
     const int64_t begin = json_integer_value(b), end = json_integer_value(e);
     if (begin < 0 || end < begin) return wrong(t, "has a wrong place", "its data begins below 0 or after its end");
     if (end > data_bytes)
-        return mba_fail(MBA_E_FORMAT, "tensor \"%s\" of '%s' reaches past the end of the file\n"
+        return mba_fail(MBA_E_FORMAT,
+                        "tensor \"%s\" of '%s' reaches past the end of the file\n"
                         "why: its data ends at byte %" PRId64 " of %" PRId64 "; the file may be cut short\n"
-                        "fix: fetch or convert the file again", mba_quote(t->name).text, t->file, end, data_bytes);
+                        "fix: fetch or convert the file again",
+                        mba_quote(t->name).text, t->file, end, data_bytes);
     if (end - begin != t->bytes)
-        return mba_fail(MBA_E_FORMAT, "tensor \"%s\" of '%s' has %" PRId64 " bytes of data\n"
+        return mba_fail(MBA_E_FORMAT,
+                        "tensor \"%s\" of '%s' has %" PRId64 " bytes of data\n"
                         "why: %s of shape %s takes %" PRId64 "\nfix: fetch or convert the file again",
                         mba_quote(t->name).text, t->file, end - begin, mba_file_dtype_name(t->dtype),
                         mba_shape_words(t->rank, t->shape).text, t->bytes);
@@ -103,8 +109,8 @@ static mba_status check_metadata(const mba_safetensors *f)
     json_t     *meta = json_object_get(f->header, "__metadata__"), *v;
     const char *key;
     if (meta && !json_is_object(meta)) return wrong_file(f->file, "\"__metadata__\" is not an object");
-    json_object_foreach(meta, key, v)
-        if (!json_is_string(v)) return wrong_file(f->file, "\"__metadata__\" holds something that is not text");
+    json_object_foreach(meta, key, v) if (!json_is_string(v)) return wrong_file(
+        f->file, "\"__metadata__\" holds something that is not text");
     return MBA_OK;
 }
 
@@ -125,7 +131,7 @@ static mba_status check_tiling(const mba_safetensors *f, const char *data, int64
 {
     int64_t at = 0;
     for (int64_t i = 0; i < f->count; i++) {
-        const mba_array *t     = &f->tensors[i];
+        const mba_array *t = &f->tensors[i];
         const int64_t    begin = (const char *)t->data - data;
         if (begin > at) return wrong(t, "is preceded by a hole", "some bytes of the data belong to no tensor");
         if (begin < at) return wrong(t, "overlaps another tensor", "some bytes of the data belong to two");
@@ -143,11 +149,12 @@ static mba_status read_entries(mba_safetensors *f, const char *data, int64_t dat
     f->by_name = calloc(room + 1, sizeof *f->by_name);
     if (!f->tensors || !f->by_name)
         return mba_fail(MBA_E_NOMEM, "no memory for the %zu tensors of '%s'", room, f->file);
-    json_object_foreach(f->header, name, v) {
+    json_object_foreach(f->header, name, v)
+    {
         if (!strcmp(name, "__metadata__")) continue;
         mba_array *t = &f->tensors[f->count++];
-        t->file      = f->file;
-        t->name      = name;
+        t->file = f->file;
+        t->name = name;
         MBA_TRY(read_entry(t, v, data, data_bytes));
     }
     qsort(f->tensors, (size_t)f->count, sizeof *f->tensors, compare_place);
@@ -225,7 +232,7 @@ const mba_array *mba_safetensors_at(const mba_safetensors *f, int64_t i)
 
 const mba_array *mba_safetensors_find(const mba_safetensors *f, const char *name)
 {
-    const mba_array  key = { .name = name }, *at = &key;
+    const mba_array   key = { .name = name }, *at = &key;
     const mba_array **hit = bsearch(&at, f->by_name, (size_t)f->count, sizeof *f->by_name, compare_name);
     return hit ? *hit : NULL;
 }

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* safetensors.h -- named tensors in one file, the format of published checkpoints.
  *
  *     mba_safetensors *f;
@@ -26,7 +27,7 @@
 typedef struct mba_safetensors mba_safetensors;
 
 MBA_MUST mba_status mba_safetensors_open(mba_safetensors **out, const char *path);
-void                mba_safetensors_close(mba_safetensors *f);                      /* NULL is fine */
+void                mba_safetensors_close(mba_safetensors *f); /* NULL is fine */
 
 /* The same from memory, which must outlive the result; `file` is for messages. */
 MBA_MUST mba_status mba_safetensors_open_bytes(mba_safetensors **out, const char *file, const void *bytes, size_t n);
@@ -48,11 +49,11 @@ typedef mba_status mba_safetensors_fill(void *user, void *to, int64_t first, int
 
 typedef struct mba_safetensors_entry {
     const char           *name;
-    mba_file_dtype              dtype;
+    mba_file_dtype        dtype;
     int                   rank;
     int64_t               shape[MBA_ARRAY_RANK_MAX];
-    const void           *data;                  /* dense, in the dtype; must stay until commit; or NULL and .. */
-    mba_safetensors_fill *fill;                  /* .. this, which makes it piece by piece */
+    const void           *data; /* dense, in the dtype; must stay until commit; or NULL and .. */
+    mba_safetensors_fill *fill; /* .. this, which makes it piece by piece */
     void                 *user;
 } mba_safetensors_entry;
 
@@ -66,6 +67,6 @@ MBA_MUST mba_status mba_safetensors_add(mba_safetensors_writer *w, const mba_saf
 /* Metadata starts as {"format": "pt"}, which some loaders demand. NULL as text removes a key. */
 MBA_MUST mba_status mba_safetensors_note(mba_safetensors_writer *w, const char *key, const char *text);
 MBA_MUST mba_status mba_safetensors_commit(mba_safetensors_writer *w);
-void                mba_safetensors_destroy(mba_safetensors_writer *w);             /* NULL is fine */
+void                mba_safetensors_destroy(mba_safetensors_writer *w); /* NULL is fine */
 
 #endif

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* safetensors_test.c -- files by other hands are read, every broken rule is named, and what we write is what the
  * reference would have written. */
 #include <stdbool.h>
@@ -39,7 +40,8 @@ static void assert_refused(mba_status code, const char *header, size_t data, con
 
 /* ---- reading ---- */
 
-static void check_values(const mba_safetensors *f, const char *name, mba_file_dtype t, int rank, int64_t n, bool quarters)
+static void check_values(const mba_safetensors *f, const char *name, mba_file_dtype t, int rank, int64_t n,
+                         bool quarters)
 {
     const mba_array *a = mba_safetensors_find(f, name);
     float            x[8];
@@ -77,7 +79,7 @@ static void a_file_of_the_reference_is_read(void **state)
     assert_null(mba_safetensors_find(f, "__metadata__"));
     assert_string_equal(mba_safetensors_meta(f, "format"), "pt");
     assert_null(mba_safetensors_meta(f, "none"));
-    for (int64_t i = 1; i < 11; i++)                                  // in the order of the data
+    for (int64_t i = 1; i < 11; i++) // in the order of the data
         assert_true((const char *)mba_safetensors_at(f, i - 1)->data + mba_safetensors_at(f, i - 1)->bytes
                     == (const char *)mba_safetensors_at(f, i)->data);
     mba_safetensors_close(f);
@@ -85,8 +87,13 @@ static void a_file_of_the_reference_is_read(void **state)
 }
 
 static const char example[] = "\x48\0\0\0\0\0\0\0"
-    "{\"attn0\":{\"dtype\":\"F32\",\"shape\":[1,1,2,3],\"data_offsets\":[0,24]}}       "
-    "\0\0\0\0" "\0\0\x80\x3f" "\0\0\0\x40" "\0\0\x40\x40" "\0\0\x80\x40" "\0\0\xa0\x40";
+                              "{\"attn0\":{\"dtype\":\"F32\",\"shape\":[1,1,2,3],\"data_offsets\":[0,24]}}       "
+                              "\0\0\0\0"
+                              "\0\0\x80\x3f"
+                              "\0\0\0\x40"
+                              "\0\0\x40\x40"
+                              "\0\0\x80\x40"
+                              "\0\0\xa0\x40";
 
 static void the_example_of_the_format_is_read(void **state)
 {
@@ -111,7 +118,7 @@ static void every_truncation_is_refused(void **state)
         mba_safetensors *f = NULL;
         assert_ok(mba_file_map(&map, paths[p]));
         for (size_t n = 0; n < map.bytes; n++) {
-            char *cut = malloc(n ? n : 1);                            // of its exact size, for the sanitizer
+            char *cut = malloc(n ? n : 1); // of its exact size, for the sanitizer
             memcpy(cut, map.data, n);
             assert_fails(mba_safetensors_open_bytes(&f, "cut", cut, n), MBA_E_FORMAT,
                          n < 8 ? "shorter than" : "\nwhy: ");
@@ -143,7 +150,7 @@ static void every_flipped_byte_is_survived(void **state)
 }
 
 /* A header with one tensor "a"; the description of a tensor. */
-#define A(entry) "{\"a\":" entry "}"
+#define A(entry)                     "{\"a\":" entry "}"
 #define ENTRY(dtype, shape, offsets) "{\"dtype\":" dtype ",\"shape\":" shape ",\"data_offsets\":" offsets "}"
 
 static void headers_may_have_any_order_and_spaces(void **state)
@@ -153,11 +160,13 @@ static void headers_may_have_any_order_and_spaces(void **state)
     assert_opens("{}      ", 0);
     assert_opens("{\"__metadata__\":{}}", 0);
     assert_opens("{\"b\":{\"data_offsets\":[2,4],\"shape\":[2],\"dtype\":\"U8\"}, "
-                 "\"a\":{\"dtype\":\"F16\",\"shape\":[],\"data_offsets\":[0,2]}}", 4);
+                 "\"a\":{\"dtype\":\"F16\",\"shape\":[],\"data_offsets\":[0,2]}}",
+                 4);
     // Empty tensors anywhere, several in one place.
-    assert_opens("{\"a\":" ENTRY("\"U8\"", "[0]", "[1,1]") ",\"b\":" ENTRY("\"U8\"", "[1]", "[1,2]")
-                 ",\"c\":" ENTRY("\"U8\"", "[1]", "[0,1]") ",\"d\":" ENTRY("\"F64\"", "[3,0]", "[2,2]")
-                 ",\"e\":" ENTRY("\"F32\"", "[0]", "[1,1]") "}", 2);
+    assert_opens("{\"a\":" ENTRY("\"U8\"", "[0]", "[1,1]") ",\"b\":" ENTRY("\"U8\"", "[1]", "[1,2]") ",\"c\":" ENTRY(
+                     "\"U8\"", "[1]", "[0,1]") ",\"d\":" ENTRY("\"F64\"", "[3,0]",
+                                                               "[2,2]") ",\"e\":" ENTRY("\"F32\"", "[0]", "[1,1]") "}",
+                 2);
     assert_opens("{\"a\":{\"dtype\":\"U8\",\"shape\":[1,1,1,1,1,1,1,1],\"data_offsets\":[0,1]}}", 1);
 }
 
@@ -196,7 +205,7 @@ static void every_broken_rule_of_a_file_is_named(void **state)
 {
     (void)state;
     const mba_status bad = MBA_E_FORMAT;
-    mba_safetensors *f   = NULL;
+    mba_safetensors *f = NULL;
     assert_refused(bad, "", 0, "does not begin with '{'");
     assert_refused(bad, " {}", 0, "does not begin with '{'");
     assert_refused(bad, "{\"a\":}", 0, "line 1, column 6");
@@ -250,12 +259,13 @@ static void assert_same_bytes(const char *path, const void *bytes, size_t n)
 static void the_example_of_the_format_is_written(void **state)
 {
     (void)state;
-    const float x[] = { 0, 1, 2, 3, 4, 5 };
+    const float             x[] = { 0, 1, 2, 3, 4, 5 };
     mba_safetensors_writer *w;
     assert_ok(mba_safetensors_create(&w, scratch("e.safetensors")));
-    assert_ok(mba_safetensors_note(w, "format", NULL));               // the example has no metadata
-    assert_ok(mba_safetensors_add(w, &(mba_safetensors_entry){ .name = "attn0", .dtype = MBA_WIRE_F32, .rank = 4,
-                                                               .shape = { 1, 1, 2, 3 }, .data = x }));
+    assert_ok(mba_safetensors_note(w, "format", NULL)); // the example has no metadata
+    assert_ok(mba_safetensors_add(
+        w, &(mba_safetensors_entry){
+               .name = "attn0", .dtype = MBA_WIRE_F32, .rank = 4, .shape = { 1, 1, 2, 3 }, .data = x }));
     assert_ok(mba_safetensors_commit(w));
     mba_safetensors_destroy(w);
     assert_same_bytes(scratch("e.safetensors"), example, sizeof example - 1);
@@ -271,7 +281,7 @@ static void our_file_is_the_reference_s_byte_for_byte(void **state)
     mba_map                 map;
     assert_ok(mba_safetensors_open(&f, DATA "types.safetensors"));
     assert_ok(mba_safetensors_create(&w, scratch("t.safetensors")));
-    for (int64_t i = mba_safetensors_count(f); i-- > 0;) {            // in another order than it comes out
+    for (int64_t i = mba_safetensors_count(f); i-- > 0;) { // in another order than it comes out
         const mba_array      *a = mba_safetensors_at(f, i);
         mba_safetensors_entry e = { .name = a->name, .dtype = a->dtype, .rank = a->rank, .data = a->data };
         memcpy(e.shape, a->shape, sizeof e.shape);
@@ -290,7 +300,7 @@ static void our_file_is_the_reference_s_byte_for_byte(void **state)
 static mba_status count_up(void *user, void *to, int64_t first, int64_t count)
 {
     int64_t *next = user;
-    int32_t *x    = to;
+    int32_t *x = to;
     if (first != *next) return mba_fail(MBA_E_ARG, "out of order");
     for (int64_t i = 0; i < count; i++) x[i] = (int32_t)(first + i);
     *next = first + count;
@@ -307,16 +317,16 @@ static mba_status fail_late(void *user, void *to, int64_t first, int64_t count)
 static void large_tensors_come_from_a_callback(void **state)
 {
     (void)state;
-    enum { N = 700001 };                                              // several pieces and a bit
+    enum { N = 700001 }; // several pieces and a bit
     int64_t                 next = 0;
     mba_safetensors_writer *w;
     mba_safetensors        *f;
     static float            x[N];
     assert_ok(mba_safetensors_create(&w, scratch("c.safetensors")));
     assert_ok(mba_safetensors_note(w, "step", "12"));
-    assert_ok(mba_safetensors_add(w, &(mba_safetensors_entry){ .name = "n", .dtype = MBA_WIRE_I32, .rank = 1,
-                                                               .shape = { N },
-                                                               .fill = count_up, .user = &next }));
+    assert_ok(mba_safetensors_add(
+        w, &(mba_safetensors_entry){
+               .name = "n", .dtype = MBA_WIRE_I32, .rank = 1, .shape = { N }, .fill = count_up, .user = &next }));
     assert_ok(mba_safetensors_add(w, &(mba_safetensors_entry){ .name = "none", .dtype = MBA_WIRE_I64, .rank = 1 }));
     assert_ok(mba_safetensors_commit(w));
     mba_safetensors_destroy(w);
@@ -336,8 +346,9 @@ static void a_failed_callback_leaves_no_file(void **state)
     (void)state;
     mba_safetensors_writer *w;
     assert_ok(mba_safetensors_create(&w, scratch("c.safetensors")));
-    assert_ok(mba_safetensors_add(w, &(mba_safetensors_entry){ .name = "n", .dtype = MBA_WIRE_F32, .rank = 1,
-                                                               .shape = { 1 << 20 }, .fill = fail_late }));
+    assert_ok(mba_safetensors_add(
+        w, &(mba_safetensors_entry){
+               .name = "n", .dtype = MBA_WIRE_F32, .rank = 1, .shape = { 1 << 20 }, .fill = fail_late }));
     assert_fails(mba_safetensors_commit(w), MBA_E_DEVICE, "the device is gone\nwhere: tensor \"n\"");
     mba_safetensors_destroy(w);
     assert_int_equal(scratch_entries(""), 0);

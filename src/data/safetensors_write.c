@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* safetensors_write.c -- the writer of safetensors.h: gathers entries, then streams header and data. */
 #include "data/safetensors.h"
 
@@ -9,7 +10,7 @@
 enum { HEADER_MAX = 100000000, PIECE_BYTES = 1 << 20 };
 
 typedef struct entry {
-    mba_array            array;                       // name is ours
+    mba_array             array; // name is ours
     mba_safetensors_fill *fill;
     void                 *user;
 } entry;
@@ -28,12 +29,12 @@ mba_status mba_safetensors_create(mba_safetensors_writer **out, const char *path
 {
     mba_safetensors_writer *w = calloc(1, sizeof *w);
     if (!w) return no_memory(path);
-    w->path       = strdup(path);
+    w->path = strdup(path);
     mba__json_begin();
-    w->metadata   = json_object();
+    w->metadata = json_object();
     mba_status st = w->path && w->metadata ? MBA_OK : no_memory(path);
     if (st == MBA_OK) st = mba_safetensors_note(w, "format", "pt");
-    if (st == MBA_OK) st = mba_writer_create(&w->file, path);         // early: a wrong path should not cost an hour
+    if (st == MBA_OK) st = mba_writer_create(&w->file, path); // early: a wrong path should not cost an hour
     if (st == MBA_OK) *out = w;
     else mba_safetensors_destroy(w);
     return st;
@@ -66,8 +67,10 @@ mba_status mba_safetensors_note(mba_safetensors_writer *w, const char *key, cons
     }
     mba__json_begin();
     if (!is_utf8(key) || !is_utf8(text))
-        return mba_fail(MBA_E_ARG, "the note \"%s\" cannot be written to '%s'\nwhy: it is not valid UTF-8\n"
-                        "fix: leave it out or spell it in UTF-8", mba_quote(key).text, w->path);
+        return mba_fail(MBA_E_ARG,
+                        "the note \"%s\" cannot be written to '%s'\nwhy: it is not valid UTF-8\n"
+                        "fix: leave it out or spell it in UTF-8",
+                        mba_quote(key).text, w->path);
     json_object_set_new(w->metadata, key, json_string(text));
     return mba__json_starved() ? no_memory(w->path) : MBA_OK;
 }
@@ -80,18 +83,20 @@ static mba_status check_name(const mba_safetensors_writer *w, const char *name)
     const bool good = *name && strcmp(name, "__metadata__") && is_utf8(name);
     if (mba__json_starved()) return no_memory(w->path);
     if (good) return MBA_OK;
-    return mba_fail(MBA_E_ARG, "a tensor of '%s' cannot be called \"%s\"\nwhy: a name is UTF-8 text, not empty, and "
-                    "not \"__metadata__\"\nfix: choose another name", w->path, mba_quote(name).text);
+    return mba_fail(MBA_E_ARG,
+                    "a tensor of '%s' cannot be called \"%s\"\nwhy: a name is UTF-8 text, not empty, and "
+                    "not \"__metadata__\"\nfix: choose another name",
+                    w->path, mba_quote(name).text);
 }
 
 static mba_status make_room(mba_safetensors_writer *w)
 {
     if (w->count < w->room) return MBA_OK;
-    const size_t room  = 2 * w->room + 64;
+    const size_t room = 2 * w->room + 64;
     entry       *wider = realloc(w->entries, room * sizeof *wider);
     if (!wider) return no_memory(w->path);
     w->entries = wider;
-    w->room    = room;
+    w->room = room;
     return MBA_OK;
 }
 
@@ -125,7 +130,7 @@ static json_t *describe(const mba_array *a, int64_t begin)
 {
     json_t *shape = json_array();
     for (int i = 0; i < a->rank; i++) json_array_append_new(shape, json_integer(a->shape[i]));
-    if (json_array_size(shape) != (size_t)a->rank) {                  // a failed append, or no list at all
+    if (json_array_size(shape) != (size_t)a->rank) { // a failed append, or no list at all
         json_decref(shape);
         return NULL;
     }
@@ -141,8 +146,10 @@ static mba_status fill_header(json_t *header, const mba_safetensors_writer *w)
     for (size_t i = 0; i < w->count; i++) {
         const mba_array *a = &w->entries[i].array;
         if (json_object_get(header, a->name))
-            return mba_fail(MBA_E_ARG, "'%s' would have two tensors called \"%s\"\nwhy: names must differ\n"
-                            "fix: add it once", w->path, mba_quote(a->name).text);
+            return mba_fail(MBA_E_ARG,
+                            "'%s' would have two tensors called \"%s\"\nwhy: names must differ\n"
+                            "fix: add it once",
+                            w->path, mba_quote(a->name).text);
         if (json_object_set_new(header, a->name, describe(a, at))) return no_memory(w->path);
         mba_assert(!__builtin_add_overflow(at, a->bytes, &at));
     }
@@ -153,15 +160,17 @@ static mba_status put_header(const mba_safetensors_writer *w)
 {
     mba__json_begin();
     json_t    *header = json_object();
-    mba_status st     = fill_header(header, w);
-    char      *text   = st == MBA_OK ? json_dumps(header, JSON_COMPACT | JSON_PRESERVE_ORDER) : NULL;
+    mba_status st = fill_header(header, w);
+    char      *text = st == MBA_OK ? json_dumps(header, JSON_COMPACT | JSON_PRESERVE_ORDER) : NULL;
     if (mba__json_starved()) st = no_memory(w->path);
     json_decref(header);
-    const size_t   n     = text ? strlen(text) : 0;
-    const uint64_t total = (n + 7) / 8 * 8;                           // padded, so that the data is aligned
+    const size_t   n = text ? strlen(text) : 0;
+    const uint64_t total = (n + 7) / 8 * 8; // padded, so that the data is aligned
     if (st == MBA_OK && total > HEADER_MAX)
-        st = mba_fail(MBA_E_ARG, "the header of '%s' would have %zu bytes\nwhy: the format allows %d\n"
-                      "fix: write fewer tensors to one file, or shorter notes", w->path, n, HEADER_MAX);
+        st = mba_fail(MBA_E_ARG,
+                      "the header of '%s' would have %zu bytes\nwhy: the format allows %d\n"
+                      "fix: write fewer tensors to one file, or shorter notes",
+                      w->path, n, HEADER_MAX);
     if (st == MBA_OK) st = mba_writer_put(w->file, &total, sizeof total);
     if (st == MBA_OK) st = mba_writer_put(w->file, text, n);
     if (st == MBA_OK) st = mba_writer_put(w->file, "        ", total - n);

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* starvation_test.c -- the n-th allocation fails, for every n: each reader and writer of src/data says so or
  * does without, and never gives something wrong. (Jansson alone would: it can lose a character of a string.) */
 #include "tests/starve.h"
@@ -127,8 +128,8 @@ static mba_status decode_half(void)
 {
     mba_image_set *s = NULL;
     mba_sample     p = { 0 };
-    MBA_TRY(mba_image_set_open(&s, &(mba_image_set_options){ .path = "tests/data/images/json.tar", .part = 0.5,
-                                                             .validation = true }));
+    MBA_TRY(mba_image_set_open(&s, &(mba_image_set_options){
+                                       .path = "tests/data/images/json.tar", .part = 0.5, .validation = true }));
     mba_status st = s->count == 1 ? mba_image_set_read(s, 0, &p) : mba_fail(MBA_E_FORMAT, "not one half");
     if (st == MBA_OK) st = mba_image_decode(&half, p.name, p.encoded, p.encoded_bytes);
     if (st != MBA_OK) mba_image_free(&half);
@@ -172,7 +173,7 @@ static void a_png_is_right_or_absent(void **state)
 
 /* ---- compressed text ---- */
 
-enum { LONG = 5 << 19, LINE = 16, LINES = 1 << 18 };      /* a line of 2.5 MiB, then 4 MiB of short ones */
+enum { LONG = 5 << 19, LINE = 16, LINES = 1 << 18 }; /* a line of 2.5 MiB, then 4 MiB of short ones */
 static int64_t lines;
 
 static mba_status read_lines(mba_reader *r)
@@ -217,7 +218,7 @@ static void compressed_text_is_right_or_absent(void **state)
     assert_ok(mba_reader_line(r, &line, &n));
     assert_int_equal(n, LONG - 1);
     lines = 1;
-    left  = 0;
+    left = 0;
     const mba_status st = read_lines(r);
     const bool       took_none = left == 0;
     left = -1;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* synthetic.c -- made-up text (mba_synthetic_text in prepare.h), for runs that have no data.
  *
  * A document draws a cast: two names, a place, three things. Its sentences follow templates whose letters are filled
@@ -14,29 +15,29 @@
 
 /* The first twelve are "she", the others "he". */
 static const char *const names[] = {
-    "Ada", "Emmy", "Grace", "Mary", "Lise", "Rosa", "Clara", "Nora", "Ida", "Vera", "Hedy", "Sofia",
-    "Alan", "Carl", "Emil", "Hugo", "Isaac", "Karl", "Leo", "Max", "Niels", "Otto", "Paul", "Tom",
+    "Ada",  "Emmy", "Grace", "Mary", "Lise",  "Rosa", "Clara", "Nora", "Ida",   "Vera", "Hedy", "Sofia",
+    "Alan", "Carl", "Emil",  "Hugo", "Isaac", "Karl", "Leo",   "Max",  "Niels", "Otto", "Paul", "Tom",
 };
 enum { SHE = 12 };
 static const char *const places[] = {
-    "harbour", "market", "library", "workshop", "garden", "mill", "station", "observatory", "bridge", "school",
-    "tower", "farm",
+    "harbour", "market",      "library", "workshop", "garden", "mill",
+    "station", "observatory", "bridge",  "school",   "tower",  "farm",
 };
 static const char *const things[] = {
-    "lamp", "book", "wheel", "letter", "clock", "map", "boat", "kettle", "engine", "ladder", "bell", "basket",
-    "coat", "mirror", "drum", "rope", "table", "key", "compass", "violin", "lens", "stove", "plough", "anchor",
+    "lamp", "book",   "wheel", "letter", "clock", "map", "boat",    "kettle", "engine", "ladder", "bell",   "basket",
+    "coat", "mirror", "drum",  "rope",   "table", "key", "compass", "violin", "lens",   "stove",  "plough", "anchor",
 };
 static const char *const qualities[] = {
-    "old", "small", "red", "heavy", "new", "broken", "green", "quiet", "long", "bright", "strange", "wooden",
-    "narrow", "copper", "patient", "crooked",
+    "old",  "small",  "red",     "heavy",  "new",    "broken", "green",   "quiet",
+    "long", "bright", "strange", "wooden", "narrow", "copper", "patient", "crooked",
 };
 static const char *const deeds[] = {
-    "found", "carried", "mended", "sold", "painted", "hid", "borrowed", "counted", "cleaned", "lost",
-    "measured", "drew",
+    "found",    "carried", "mended",  "sold", "painted",  "hid",
+    "borrowed", "counted", "cleaned", "lost", "measured", "drew",
 };
 static const char *const times[] = {
-    "in the morning", "after the rain", "before dawn", "on Sunday", "at noon", "in the winter", "that evening",
-    "once more",
+    "in the morning", "after the rain", "before dawn",  "on Sunday",
+    "at noon",        "in the winter",  "that evening", "once more",
 };
 static const char *const counts[] = {
     "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven",
@@ -82,14 +83,17 @@ static void cast(story *s)
     for (int i = 0; i < 2; i++) s->name[i] = (int)(draw(s) % COUNT(names));
     for (int i = 0; i < 3; i++) s->thing[i] = (int)(draw(s) % COUNT(things));
     s->place = (int)(draw(s) % COUNT(places));
-    s->last  = s->name[0];
+    s->last = s->name[0];
 }
 
 static const char *word(story *s, char slot)
 {
     switch (slot) {
-    case 'A': case 'B': return names[s->last = s->name[slot - 'A']];
-    case 'X': case 'Y': case 'Z': return things[s->thing[slot - 'X']];
+    case 'A':
+    case 'B': return names[s->last = s->name[slot - 'A']];
+    case 'X':
+    case 'Y':
+    case 'Z': return things[s->thing[slot - 'X']];
     case 'P': return places[s->place];
     case 'S': return s->last < SHE ? "she" : "he";
     case 'H': return s->last < SHE ? "her" : "his";
@@ -97,19 +101,19 @@ static const char *word(story *s, char slot)
     case 'd': return deeds[pick(s, COUNT(deeds))];
     case 't': return times[pick(s, COUNT(times))];
     case 'n': return counts[s->count++ % COUNT(counts)];
-    default:  return things[pick(s, COUNT(things))];
+    default: return things[pick(s, COUNT(things))];
     }
 }
 
 static mba_status sentence(mba_text *out, story *s)
 {
-    const char  *at    = templates[pick(s, COUNT(templates))];
+    const char  *at = templates[pick(s, COUNT(templates))];
     const size_t first = out->n;
     for (; *at; at++) {
         const char *text = *at == '#' ? word(s, *++at) : NULL;
         MBA_TRY(mba_text_add(out, text ? text : at, text ? strlen(text) : 1));
     }
-    for (size_t i = first; i < out->n && i < first + 2; i++)         /* the first letter, behind a quotation mark too */
+    for (size_t i = first; i < out->n && i < first + 2; i++) /* the first letter, behind a quotation mark too */
         if (out->data[i] >= 'a' && out->data[i] <= 'z' && (i == first || out->data[first] == '"'))
             out->data[i] -= 'a' - 'A';
     return MBA_OK;

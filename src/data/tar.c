@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* tar.c -- see tar.h. Records of 512 bytes: a header, then the data padded to whole records. */
 #include "data/tar.h"
 
@@ -9,22 +10,27 @@ enum { RECORD = 512, NAME = 0, SIZE = 124, CHECKSUM = 148, TYPE = 156, MAGIC = 2
 
 static mba_status wrong(const mba_tar *t, const char *why)
 {
-    return mba_fail(MBA_E_FORMAT, "'%s' is not a sound tar archive\nwhy: %s (byte %zu)\n"
-                    "fix: fetch it again; it may be cut short or compressed", t->file, why, t->at);
+    return mba_fail(MBA_E_FORMAT,
+                    "'%s' is not a sound tar archive\nwhy: %s (byte %zu)\n"
+                    "fix: fetch it again; it may be cut short or compressed",
+                    t->file, why, t->at);
 }
 
 /* What follows would be lost, as it is to tar itself. */
 static mba_status joined(const mba_tar *t)
 {
-    return mba_fail(MBA_E_FORMAT, "'%s' does not end with its end record\nwhy: at byte %zu there is one, and something "
-                    "behind it, as where archives were joined\nfix: one file for each, or tar --concatenate", t->file,
-                    t->at);
+    return mba_fail(MBA_E_FORMAT,
+                    "'%s' does not end with its end record\nwhy: at byte %zu there is one, and something "
+                    "behind it, as where archives were joined\nfix: one file for each, or tar --concatenate",
+                    t->file, t->at);
 }
 
 static mba_status sparse(const mba_tar *t)
 {
-    return mba_fail(MBA_E_UNSUPPORTED, "'%s' has a sparse file in it\nwhy: its header ends at byte %zu\n"
-                    "fix: make the archive without --sparse", t->file, t->at);
+    return mba_fail(MBA_E_UNSUPPORTED,
+                    "'%s' has a sparse file in it\nwhy: its header ends at byte %zu\n"
+                    "fix: make the archive without --sparse",
+                    t->file, t->at);
 }
 
 /* Octal digits between blanks, ended by a blank, a NUL or the field. */
@@ -43,7 +49,7 @@ static bool octal(uint64_t *out, const uint8_t *p, int n)
 static bool size_of(uint64_t *out, const uint8_t *p)
 {
     if (!(p[0] & 0x80)) return octal(out, p, 12);
-    *out = p[0] & 0x7f;                                           // big-endian in the other 95 bits
+    *out = p[0] & 0x7f; // big-endian in the other 95 bits
     for (int i = 1; i < 12; i++) {
         if (*out >> 55) return false;
         *out = *out << 8 | p[i];
@@ -59,7 +65,7 @@ static bool checksum_fits(const uint8_t *h)
     if (!octal(&want, h + CHECKSUM, 8)) return false;
     for (int i = 0; i < RECORD; i++) {
         const uint8_t b = i >= CHECKSUM && i < CHECKSUM + 8 ? ' ' : h[i];
-        plain     += b;
+        plain += b;
         with_sign += (int8_t)b;
     }
     return want == (uint64_t)plain || (int64_t)want == with_sign;
@@ -86,7 +92,7 @@ static mba_status take_name(const mba_tar *t, override *o, const uint8_t *p, uin
     if (n >= sizeof o->name) return wrong(t, "a name is longer than 1023 bytes");
     if (memchr(p, 0, n)) return wrong(t, "a name has a zero byte in it");
     memcpy(o->name, p, n);
-    o->name[n]  = 0;
+    o->name[n] = 0;
     o->has_name = n > 0;
     return MBA_OK;
 }
@@ -106,7 +112,7 @@ static mba_status take_attribute(const mba_tar *t, override *o, const uint8_t *p
     if (equals - key == 4 && !memcmp(key, "path", 4)) return take_name(t, o, value, (uint64_t)(end - value));
     if (equals - key != 4 || memcmp(key, "size", 4)) return MBA_OK;
     o->has_size = true;
-    o->size     = 0;
+    o->size = 0;
     for (; value < end; value++) {
         if (*value < '0' || *value > '9' || o->size > UINT64_MAX / 20) return wrong(t, "an extended size is no number");
         o->size = o->size * 10 + (uint64_t)(*value - '0');
@@ -135,18 +141,18 @@ static mba_status next_record(mba_tar *t, const override *o, int *type, const ui
 {
     if (t->n - t->at < RECORD) return wrong(t, "it ends without an end record");
     const uint8_t *h = t->bytes + t->at;
-    *type            = 0;
+    *type = 0;
     if (all_zero(h, RECORD)) return all_zero(h, t->n - t->at) ? MBA_OK : joined(t);
     if (!checksum_fits(h)) return wrong(t, "a header has a wrong checksum");
     if (!size_of(bytes, h + SIZE)) return wrong(t, "a member has no size");
     *type = h[TYPE] ? h[TYPE] : '0';
     if (o->has_size && (*type == '0' || *type == '7')) *bytes = o->size;
     if (*bytes > t->n - t->at - RECORD) return wrong(t, "it ends inside a member");
-    *header          = h;
-    *data            = h + RECORD;
+    *header = h;
+    *data = h + RECORD;
     const size_t pad = (size_t)(-*bytes & (RECORD - 1));
-    t->at           += RECORD + (size_t)*bytes;
-    t->at           += pad < t->n - t->at ? pad : t->n - t->at;
+    t->at += RECORD + (size_t)*bytes;
+    t->at += pad < t->n - t->at ? pad : t->n - t->at;
     return MBA_OK;
 }
 
@@ -155,21 +161,21 @@ mba_status mba_tar_next(mba_tar *t, mba_tar_member *m)
     override       o = { .has_name = false };
     const uint8_t *header = NULL, *data = NULL;
     uint64_t       bytes = 0;
-    int            type  = 0;
+    int            type = 0;
     for (;;) {
         MBA_TRY(next_record(t, &o, &type, &header, &data, &bytes));
-        m->data  = NULL;
+        m->data = NULL;
         m->bytes = 0;
         if (!type) return MBA_OK;
         if (type == '0' || type == '7') break;
         if (type == 'S') return sparse(t);
         if (type == 'L') MBA_TRY(take_name(t, &o, data, bytes));
         else if (type == 'x') MBA_TRY(take_attributes(t, &o, data, bytes));
-        else if (type != 'g' && type != 'K') o = (override){ .has_name = false };    // theirs, and passed over
+        else if (type != 'g' && type != 'K') o = (override){ .has_name = false }; // theirs, and passed over
     }
     if (o.has_name) memcpy(m->name, o.name, sizeof m->name);
-    else            plain_name(m->name, header);
-    m->data  = data;
+    else plain_name(m->name, header);
+    m->data = data;
     m->bytes = (size_t)bytes;
     return MBA_OK;
 }

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* tar.h -- the files of a tar archive that lies in memory, one after the other.
  *
  *     mba_tar        t = mba_tar_start("shard.tar", bytes, n);
@@ -29,7 +30,7 @@ typedef struct mba_tar {
 
 typedef struct mba_tar_member {
     char           name[MBA_TAR_NAME];
-    const uint8_t *data;                 /* NULL: there are no more */
+    const uint8_t *data; /* NULL: there are no more */
     size_t         bytes;
 } mba_tar_member;
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* token_file.c -- see token_file.h. */
 #include "data/token_file.h"
 
@@ -12,18 +13,24 @@
 #include "data/recognise.h"
 
 enum {
-    HEADER_WORDS = 256, HEADER_BYTES = 4 * HEADER_WORDS, HEADER_KNOWN = 12,   /* magic, version, count; then zeros */
-    MAGIC_16 = 20240520, VERSION_16 = 1, MAGIC_32 = 20240801, VERSION_32 = 7, MAGIC_CHOICE = 20240522,
+    HEADER_WORDS = 256,
+    HEADER_BYTES = 4 * HEADER_WORDS,
+    HEADER_KNOWN = 12, /* magic, version, count; then zeros */
+    MAGIC_16 = 20240520,
+    VERSION_16 = 1,
+    MAGIC_32 = 20240801,
+    VERSION_32 = 7,
+    MAGIC_CHOICE = 20240522,
     NOTES_BYTES_MAX = 1 << 20
 };
 
 struct mba_token_file {
     char                *path;
-    mba_map              map;                /* zeroed where the bytes are somebody else's */
-    const unsigned char *begin, *first;      /* of the file, of its tokens */
+    mba_map              map;           /* zeroed where the bytes are somebody else's */
+    const unsigned char *begin, *first; /* of the file, of its tokens */
     size_t               bytes;
     int64_t              count;
-    int                  width;              /* bytes per token */
+    int                  width; /* bytes per token */
     bool                 has_notes;
     mba_token_notes      notes;
 };
@@ -35,7 +42,7 @@ static uint32_t read_32(const unsigned char *p) { return read_16(p) | read_16(p 
 
 typedef struct header {
     uint32_t magic, version, count;
-    bool     zeros;                          /* the words behind are zero */
+    bool     zeros; /* the words behind are zero */
 } header;
 
 /* Of a file that ends inside it, what there is. */
@@ -54,7 +61,8 @@ static mba_status set_bare(mba_token_file *f)
     if (mba_looks_like_text(f->begin, f->bytes))
         return mba_fail(MBA_E_FORMAT,
                         "'%s' looks like text, not like tokens\nwhy: it has no header of llm.c, and its bytes are "
-                        "characters\nfix: mambascope data prepare --out DIR %s, then --data DIR", f->path, f->path);
+                        "characters\nfix: mambascope data prepare --out DIR %s, then --data DIR",
+                        f->path, f->path);
     if (f->bytes && f->bytes % 2 == 0) return MBA_OK;
     return mba_fail(MBA_E_FORMAT,
                     "'%s' is no token file: it has %zu bytes\nwhy: it has no header of llm.c, and bare uint16 "
@@ -65,7 +73,7 @@ static mba_status set_bare(mba_token_file *f)
 static mba_status set_shard(mba_token_file *f, const header *h, int width, uint32_t version)
 {
     const uint64_t bytes = f->bytes, want = HEADER_BYTES + (uint64_t)h->count * (uint64_t)width;
-    const bool     fits  = h->version == version && h->count <= INT32_MAX && bytes == want;
+    const bool     fits = h->version == version && h->count <= INT32_MAX && bytes == want;
     if (!fits && !h->zeros) return set_bare(f);
     if (h->version != version)
         return mba_fail(MBA_E_UNSUPPORTED,
@@ -75,7 +83,8 @@ static mba_status set_shard(mba_token_file *f, const header *h, int width, uint3
     if (h->count > INT32_MAX)
         return mba_fail(MBA_E_FORMAT,
                         "the token file '%s' cannot have %" PRIu32 " tokens\nwhy: its header counts to 2147483647\n"
-                        "fix: prepare the data again, in more and smaller files", f->path, h->count);
+                        "fix: prepare the data again, in more and smaller files",
+                        f->path, h->count);
     if (!fits)
         return mba_fail(MBA_E_FORMAT,
                         "the token file '%s' has %" PRIu64 " bytes and should have %" PRIu64 "\nwhy: its header says "
@@ -154,18 +163,18 @@ static mba_status read_notes(mba_token_file *f)
 
 static mba_status write_notes(const char *path, const mba_token_notes *n, int64_t tokens)
 {
-    char   *to   = notes_path(path);
+    char *to = notes_path(path);
     mba__json_begin();
-    json_t *root = json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:s, s:b}",
-                             "tokenizer", n->tokenizer, "vocab", (json_int_t)n->vocab,
-                             "end_of_text", (json_int_t)n->end_of_text, "tokens", (json_int_t)tokens,
-                             "documents", (json_int_t)n->documents, "bytes", (json_int_t)n->bytes,
+    json_t *root = json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:s, s:b}", "tokenizer", n->tokenizer, "vocab",
+                             (json_int_t)n->vocab, "end_of_text", (json_int_t)n->end_of_text, "tokens",
+                             (json_int_t)tokens, "documents", (json_int_t)n->documents, "bytes", (json_int_t)n->bytes,
                              "source", n->source, "synthetic", (int)n->synthetic);
 
     mba_status st = MBA_OK;
     if (!to || mba__json_starved()) st = mba_fail(MBA_E_NOMEM, "no memory for the notes of '%s'", path);
-    else if (!root) st = mba_fail(MBA_E_ARG, "the notes of '%s' cannot be made\nwhy: no UTF-8\nfix: names of files in UTF-8", path);
-    else            st = mba_json_save(root, to);
+    else if (!root)
+        st = mba_fail(MBA_E_ARG, "the notes of '%s' cannot be made\nwhy: no UTF-8\nfix: names of files in UTF-8", path);
+    else st = mba_json_save(root, to);
     json_decref(root);
     free(to);
     return st;
@@ -182,11 +191,11 @@ static mba_status open_mapped(mba_token_file **out, const char *path, const void
     if (st == MBA_OK) {
         f->begin = bytes ? bytes : f->map.data;
         f->bytes = bytes ? n : f->map.bytes;
-        st       = find_tokens(f);
+        st = find_tokens(f);
     }
     if (st == MBA_OK && !bytes) st = read_notes(f);
     if (st == MBA_OK) *out = f;
-    else              mba_token_file_close(f);
+    else mba_token_file_close(f);
     return st;
 }
 
@@ -225,12 +234,12 @@ static mba_status refuse_token(const mba_token_file *f, int64_t at, int64_t voca
 mba_status mba_token_file_read(const mba_token_file *f, int32_t *to, int64_t from, int64_t n, int64_t vocab)
 {
     mba_assert(from >= 0 && n >= 0 && n <= f->count - from && vocab > 0 && vocab <= INT32_MAX);
-    const unsigned char *p       = f->first + from * f->width;
+    const unsigned char *p = f->first + from * f->width;
     uint32_t             largest = 0;
     for (int64_t i = 0; i < n; i++) {
         const uint32_t v = f->width == 2 ? read_16(p + 2 * i) : read_32(p + 4 * i);
-        largest          = v > largest ? v : largest;
-        to[i]            = (int32_t)v;
+        largest = v > largest ? v : largest;
+        to[i] = (int32_t)v;
     }
     if (largest < vocab) return MBA_OK;
     int64_t bad = 0;
@@ -240,7 +249,10 @@ mba_status mba_token_file_read(const mba_token_file *f, int32_t *to, int64_t fro
 
 /* ---- writing ---- */
 
-static void write_32(unsigned char *p, uint32_t v) { for (int i = 0; i < 4; i++) p[i] = (unsigned char)(v >> 8 * i); }
+static void write_32(unsigned char *p, uint32_t v)
+{
+    for (int i = 0; i < 4; i++) p[i] = (unsigned char)(v >> 8 * i);
+}
 
 static mba_status put_tokens(mba_writer *w, const int32_t *tokens, int64_t n, int64_t vocab, int width)
 {
@@ -251,7 +263,7 @@ static mba_status put_tokens(mba_writer *w, const int32_t *tokens, int64_t n, in
             if (tokens[i] < 0 || tokens[i] >= vocab)
                 return mba_fail(MBA_E_ARG, "the token %" PRId32 " at %" PRId64 " is not in a vocabulary of %" PRId64,
                                 tokens[i], i, vocab);
-            block[used]     = (unsigned char)tokens[i];
+            block[used] = (unsigned char)tokens[i];
             block[used + 1] = (unsigned char)(tokens[i] >> 8);
             if (width == 4) write_32(block + used, (uint32_t)tokens[i]);
         }
@@ -266,13 +278,14 @@ mba_status mba_token_file_write(const char *path, const int32_t *tokens, int64_t
     if (n < 1 || n > INT32_MAX)
         return mba_fail(MBA_E_ARG,
                         "a shard of %" PRId64 " tokens cannot be written\nwhy: the format counts 1 to 2147483647\n"
-                        "fix: more and smaller shards", n);
+                        "fix: more and smaller shards",
+                        n);
     const int     width = vocab <= 1 << 16 ? 2 : 4;
     unsigned char head[HEADER_BYTES] = { 0 };
     write_32(head, width == 2 ? MAGIC_16 : MAGIC_32);
     write_32(head + 4, width == 2 ? VERSION_16 : VERSION_32);
     write_32(head + 8, (uint32_t)n);
-    mba_writer *w  = NULL;
+    mba_writer *w = NULL;
     mba_status  st = mba_writer_create(&w, path);
     if (st == MBA_OK) st = mba_writer_put(w, head, sizeof head);
     if (st == MBA_OK) st = put_tokens(w, tokens, n, vocab, width);

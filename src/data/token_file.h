@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* token_file.h -- files of token numbers, mapped, 64-bit: llm.c shards and the bare uint16 files of nanoGPT.
  *
  *     mba_token_file *f;
@@ -22,13 +23,13 @@
 #include "core/status.h"
 
 typedef struct mba_token_notes {
-    char    tokenizer[64];                   /* mba_tokenizer_name */
+    char    tokenizer[64]; /* mba_tokenizer_name */
     int64_t vocab;
-    int64_t end_of_text;                     /* -1: none */
-    int64_t documents;                       /* that begin in this file */
-    int64_t bytes;                           /* of the text that its tokens stand for */
+    int64_t end_of_text; /* -1: none */
+    int64_t documents;   /* that begin in this file */
+    int64_t bytes;       /* of the text that its tokens stand for */
     char    source[256];
-    bool    synthetic;                       /* made up, not anybody's text */
+    bool    synthetic; /* made up, not anybody's text */
 } mba_token_notes;
 
 typedef struct mba_token_file mba_token_file;
@@ -39,9 +40,9 @@ MBA_MUST mba_status mba_token_file_open_bytes(mba_token_file **out, const char *
 void                mba_token_file_close(mba_token_file *f);
 
 int64_t                mba_token_file_count(const mba_token_file *f);
-int                    mba_token_file_bytes_per_token(const mba_token_file *f);    /* 2 or 4 */
+int                    mba_token_file_bytes_per_token(const mba_token_file *f); /* 2 or 4 */
 const char            *mba_token_file_path(const mba_token_file *f);
-const mba_token_notes *mba_token_file_notes(const mba_token_file *f);              /* NULL: there are none */
+const mba_token_notes *mba_token_file_notes(const mba_token_file *f); /* NULL: there are none */
 
 /* Copies tokens [from, from + n), which must be there. MBA_E_FORMAT when one is not below `vocab`; the message
  * names the file, the byte and the value. */

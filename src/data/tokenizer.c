@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* tokenizer.c -- see tokenizer.h. A text goes through stages, each of which cuts it into smaller pieces:
  *
  *     chunks of about 64 KB -> UTF-8 repaired -> added tokens (raw) -> NFC -> added tokens (normalized) -> words -> BPE
@@ -16,9 +17,9 @@ mba_status mba_ids_reserve(mba_ids *ids, int64_t more)
 {
     if (more <= ids->capacity - ids->n) return MBA_OK;
     const int64_t capacity = ids->n + more + ids->capacity / 2 + 64;
-    int32_t      *id       = realloc(ids->id, (size_t)capacity * sizeof *id);
+    int32_t      *id = realloc(ids->id, (size_t)capacity * sizeof *id);
     if (!id) return mba_fail(MBA_E_NOMEM, "no memory for %lld tokens", (long long)capacity);
-    ids->id       = id;
+    ids->id = id;
     ids->capacity = capacity;
     return MBA_OK;
 }
@@ -30,17 +31,17 @@ mba_status mba__tokenizer_bytes(mba_tokenizer **out)
     mba_tokenizer *t = calloc(1, sizeof *t);
     if (!t) return mba_fail(MBA_E_NOMEM, "no memory for a tokenizer");
     snprintf(t->name, sizeof t->name, "bytes");
-    t->vocab       = BYTE_TOKENS;
+    t->vocab = BYTE_TOKENS;
     t->end_of_text = BYTE_TOKENS - 1;
-    t->token       = malloc(BYTE_TOKENS * sizeof *t->token);
-    t->pattern     = &mba__pattern_gpt2;
-    mba_status st  = t->token ? mba__bytes_json(&t->json) : mba_fail(MBA_E_NOMEM, "no memory for a tokenizer");
+    t->token = malloc(BYTE_TOKENS * sizeof *t->token);
+    t->pattern = &mba__pattern_gpt2;
+    mba_status st = t->token ? mba__bytes_json(&t->json) : mba_fail(MBA_E_NOMEM, "no memory for a tokenizer");
     for (int i = 0; st == MBA_OK && i < BYTE_TOKENS; i++) {
         t->token[i] = (mba_token){ .start = (uint32_t)i, .bytes = i < 256 };
-        st          = mba_text_add(&t->text, &(char){ (char)i }, 1);
+        st = mba_text_add(&t->text, &(char){ (char)i }, 1);
     }
     if (st == MBA_OK) *out = t;
-    else              mba_tokenizer_destroy(t);
+    else mba_tokenizer_destroy(t);
     return st;
 }
 
@@ -77,14 +78,14 @@ typedef struct sink {
     mba_ids     ids;
     mba_ids_fn *take;
     void       *user;
-    bool        inside;                       /* a piece: no added token, and not the beginning, stands before */
-    int32_t     ordinary;                     /* an added token that is text like any other; -1: none */
+    bool        inside;   /* a piece: no added token, and not the beginning, stands before */
+    int32_t     ordinary; /* an added token that is text like any other; -1: none */
 } sink;
 
 static mba_status flush(sink *s)
 {
     const mba_status st = s->ids.n ? s->take(s->user, s->ids.id, s->ids.n) : MBA_OK;
-    s->ids.n            = 0;
+    s->ids.n = 0;
     return st;
 }
 
@@ -122,8 +123,8 @@ static mba_status encode_piece(mba_tokenizer *t, sink *s, const char *text, size
 
 /* Added tokens become their numbers, and `encode` takes what lies between them. */
 typedef mba_status encode_fn(mba_tokenizer *t, sink *s, const char *text, size_t n);
-static mba_status encode_around(mba_tokenizer *t, sink *s, const mba_literals *added, encode_fn *encode,
-                                const char *text, size_t n)
+static mba_status  encode_around(mba_tokenizer *t, sink *s, const mba_literals *added, encode_fn *encode,
+                                 const char *text, size_t n)
 {
     size_t      from = 0;
     mba_literal m;
@@ -131,7 +132,7 @@ static mba_status encode_around(mba_tokenizer *t, sink *s, const mba_literals *a
         MBA_TRY(encode(t, s, text + from, m.at - from));
         MBA_TRY(emit(s, m.id));
         s->inside = false;
-        from      = m.at + m.bytes;
+        from = m.at + m.bytes;
     }
     return encode(t, s, text + from, n - from);
 }
@@ -142,7 +143,7 @@ static mba_status encode_normalized(mba_tokenizer *t, sink *s, const char *text,
         t->composed.n = 0;
         MBA_TRY(mba_nfc(&t->composed, text, n));
         text = t->composed.data;
-        n    = t->composed.n;
+        n = t->composed.n;
     }
     return encode_around(t, s, &t->normalized, encode_piece, text, n);
 }
@@ -153,13 +154,13 @@ static mba_status encode_chunk(mba_tokenizer *t, sink *s, const char *text, size
         t->repaired.n = 0;
         MBA_TRY(mba_utf8_repair(&t->repaired, text, n));
         text = t->repaired.data;
-        n    = t->repaired.n;
+        n = t->repaired.n;
     }
     return encode_around(t, s, &t->raw, encode_normalized, text, n);
 }
 
-/* Where a long text may be cut: see mba__may_cut. NFC composes nothing across white space of ASCII, and (literals.cut) no
- * added token reaches over it. */
+/* Where a long text may be cut: see mba__may_cut. NFC composes nothing across white space of ASCII, and (literals.cut)
+ * no added token reaches over it. */
 static size_t chunk_end(const mba_tokenizer *t, const char *text, size_t n)
 {
     if (n <= CHUNK_BYTES) return n;
@@ -176,15 +177,15 @@ static mba_status encode_bytes(sink *s, const char *text, size_t n)
     return MBA_OK;
 }
 
-mba_status mba_tokenizer_part(mba_tokenizer *t, mba_document *d, const char *text, size_t bytes, bool last, size_t *used,
-                              mba_ids_fn *take, void *user)
+mba_status mba_tokenizer_part(mba_tokenizer *t, mba_document *d, const char *text, size_t bytes, bool last,
+                              size_t *used, mba_ids_fn *take, void *user)
 {
-    sink       s  = { .take = take, .user = user, .inside = d->inside, .ordinary = d->ordinary_end ? t->end_of_text : -1 };
+    sink s = { .take = take, .user = user, .inside = d->inside, .ordinary = d->ordinary_end ? t->end_of_text : -1 };
     mba_status st = MBA_OK;
     *used = 0;
     while (st == MBA_OK && *used < bytes) {
         const size_t n = chunk_end(t, text + *used, bytes - *used);
-        if (!last && *used + n == bytes) break;              // what follows may belong to its last word
+        if (!last && *used + n == bytes) break; // what follows may belong to its last word
         st = t->bpe ? encode_chunk(t, &s, text + *used, n) : encode_bytes(&s, text + *used, n);
         *used += n;
     }
@@ -229,8 +230,10 @@ mba_status mba_tokenizer_decode(const mba_tokenizer *t, mba_text *out, const int
         size_t      bytes;
         const char *text = mba_tokenizer_token(t, id[i], &bytes);
         if (!text)
-            return mba_fail(MBA_E_ARG, "%d is no token of '%s'\nwhy: its vocabulary has %lld\n"
-                            "fix: decode with the tokenizer that made the tokens", id[i], t->name, (long long)t->vocab);
+            return mba_fail(MBA_E_ARG,
+                            "%d is no token of '%s'\nwhy: its vocabulary has %lld\n"
+                            "fix: decode with the tokenizer that made the tokens",
+                            id[i], t->name, (long long)t->vocab);
         MBA_TRY(mba_text_add(out, text, bytes));
     }
     return MBA_OK;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* tokenizer.h -- text to token numbers and back: plain bytes, or byte-level BPE from a Hugging Face tokenizer.json.
  *
  *     mba_tokenizer *t;
@@ -37,7 +38,7 @@ typedef struct mba_ids {
     int64_t  n, capacity;
 } mba_ids;
 
-MBA_MUST mba_status mba_ids_reserve(mba_ids *ids, int64_t more);     /* room for so many more */
+MBA_MUST mba_status mba_ids_reserve(mba_ids *ids, int64_t more); /* room for so many more */
 
 typedef struct mba_tokenizer mba_tokenizer;
 
@@ -58,7 +59,7 @@ MBA_MUST mba_status mba_tokenizer_stream(mba_tokenizer *t, const char *text, siz
 /* The same for a document that comes in parts. Encodes as far as no later byte can change a token: *used bytes, what is
  * left comes again in front of the next part; the last part is used whole. `d` is zeroed before the first part. */
 typedef struct mba_document {
-    bool ordinary_end;                       /* the end-of-text token in the text is text like any other */
+    bool ordinary_end; /* the end-of-text token in the text is text like any other */
     bool inside;
 } mba_document;
 MBA_MUST mba_status mba_tokenizer_part(mba_tokenizer *t, mba_document *d, const char *text, size_t bytes, bool last,
@@ -71,12 +72,12 @@ MBA_MUST mba_status mba_tokenizer_decode(const mba_tokenizer *t, mba_text *out, 
 /* Lends the bytes of one token; NULL when the number is no token. */
 const char *mba_tokenizer_token(const mba_tokenizer *t, int32_t id, size_t *bytes);
 
-int64_t     mba_tokenizer_vocab(const mba_tokenizer *t);          /* the largest id + 1 */
-int32_t     mba_tokenizer_end_of_text(const mba_tokenizer *t);    /* -1: the file has none of the usual names */
-const char *mba_tokenizer_name(const mba_tokenizer *t);           /* "bytes", or "bpe-<vocab>-<hash of the file>" */
+int64_t     mba_tokenizer_vocab(const mba_tokenizer *t);       /* the largest id + 1 */
+int32_t     mba_tokenizer_end_of_text(const mba_tokenizer *t); /* -1: the file has none of the usual names */
+const char *mba_tokenizer_name(const mba_tokenizer *t);        /* "bytes", or "bpe-<vocab>-<hash of the file>" */
 
-/* Lends its tokenizer.json: the file it was read from, byte for byte. That of `bytes` gives the same numbers in the Hugging
- * Face library, and is read as `bytes` here. */
+/* Lends its tokenizer.json: the file it was read from, byte for byte. That of `bytes` gives the same numbers in the
+ * Hugging Face library, and is read as `bytes` here. */
 const char *mba_tokenizer_json(const mba_tokenizer *t, size_t *bytes);
 
 /* tokenizer_config.json beside it, with which AutoTokenizer reads it; the caller frees the text. */

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* tokenizer_files.c -- see tokenizer_files.h. */
 #include "data/tokenizer_files.h"
 
@@ -12,14 +13,16 @@ enum { FILE_BYTES_MAX = 128 << 20, PATH_ROOM = 4096 };
 
 /* What AutoTokenizer reads besides tokenizer.json, or may. */
 static const char *const names[] = {
-    "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "chat_template.jinja",
-    "vocab.json", "merges.txt", "tokenizer.model",
+    "tokenizer.json",    "tokenizer_config.json", "special_tokens_map.json",
+    "added_tokens.json", "chat_template.jinja",   "vocab.json",
+    "merges.txt",        "tokenizer.model",
 };
 
 static mba_status path_in(char path[PATH_ROOM], const char *folder, const char *name)
 {
-    return snprintf(path, PATH_ROOM, "%s/%s", folder, name) < PATH_ROOM ? MBA_OK
-         : mba_fail(MBA_E_ARG, "the path '%s/%s' is too long\nfix: a shorter one", folder, name);
+    return snprintf(path, PATH_ROOM, "%s/%s", folder, name) < PATH_ROOM
+               ? MBA_OK
+               : mba_fail(MBA_E_ARG, "the path '%s/%s' is too long\nfix: a shorter one", folder, name);
 }
 
 static mba_status add(mba_tokenizer_files *f, const char *name, const char *text, size_t n)
@@ -36,7 +39,7 @@ static mba_status read_all(mba_tokenizer_files *out, const char *folder)
         size_t n;
         MBA_TRY(path_in(path, folder, names[i]));
         if (!mba_is_file(path)) {
-            if (!i) break;                                   // without a tokenizer.json the others are nothing to us
+            if (!i) break; // without a tokenizer.json the others are nothing to us
             continue;
         }
         MBA_TRY(mba_file_read(&text, &n, path, FILE_BYTES_MAX));

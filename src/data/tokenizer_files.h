@@ -1,4 +1,6 @@
-/* tokenizer_files.h -- a tokenizer as it lies beside data and weights: tokenizer.json and what Hugging Face keeps with it.
+// SPDX-License-Identifier: Apache-2.0
+/* tokenizer_files.h -- a tokenizer as it lies beside data and weights: tokenizer.json and what Hugging Face keeps with
+ * it.
  *
  *     mba_tokenizer_files f = { 0 };
  *     MBA_TRY(mba_tokenizer_files_read(&f, "shards"));            // f.n is 0 where there is no tokenizer.json
@@ -17,7 +19,7 @@ enum { MBA_TOKENIZER_FILES_MAX = 10 };
 typedef struct mba_tokenizer_files {
     const char *name[MBA_TOKENIZER_FILES_MAX];
     mba_text    text[MBA_TOKENIZER_FILES_MAX];
-    int         n;                           /* the first is tokenizer.json */
+    int         n; /* the first is tokenizer.json */
 } mba_tokenizer_files;
 
 MBA_MUST mba_status mba_tokenizer_files_read(mba_tokenizer_files *out, const char *folder);

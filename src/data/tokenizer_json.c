@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* tokenizer_json.c -- a Hugging Face tokenizer.json, read with suspicion: what we do not do is refused by name. */
 #include "data/tokenizer_parts.h"
 
@@ -9,7 +10,7 @@
 #include "data/array.h"
 #include "data/json.h"
 
-enum { IDS_MAX = 1 << 22 };                  /* bounds the table of tokens: 32 MiB */
+enum { IDS_MAX = 1 << 22 }; /* bounds the table of tokens: 32 MiB */
 
 /* ---- the alphabet: every byte has a printable character ---- */
 
@@ -35,15 +36,16 @@ static bool bytes_of_token(char *to, size_t *n, const char *text, size_t length)
 /* ---- what the file asks for ---- */
 
 /* A file that contradicts itself: what is wrong, and how it should be. */
-#define BAD_FILE(what, why, ...)                                                                                       \
+#define BAD_FILE(what, why, ...) \
     mba_fail(MBA_E_FORMAT, what "\nwhy: " why "\nfix: fetch or save the tokenizer again", __VA_ARGS__)
 
 static mba_status unsupported(const char *what, const char *value, const char *known)
 {
-    return mba_fail(MBA_E_UNSUPPORTED,
-                    "the tokenizer asks for the %s %s\nwhy: implemented is %s, as in GPT-NeoX, GPT-2, Llama 3 and Qwen 2\n"
-                    "fix: use such a tokenizer, or prepare the tokens elsewhere and read them as a token file",
-                    what, mba_quote(value).text, known);
+    return mba_fail(
+        MBA_E_UNSUPPORTED,
+        "the tokenizer asks for the %s %s\nwhy: implemented is %s, as in GPT-NeoX, GPT-2, Llama 3 and Qwen 2\n"
+        "fix: use such a tokenizer, or prepare the tokens elsewhere and read them as a token file",
+        what, mba_quote(value).text, known);
 }
 
 /* A part such as {"type": "NFC"}: its type, "" when the part is absent. */
@@ -58,7 +60,8 @@ static mba_status part_type(const json_t *root, const char *key, const json_t **
     return mba_json_text(*part, "type", "", type);
 }
 
-/* Split by a pattern that keeps every piece, whichever way it is said: all of a text matches the patterns that are known. */
+/* Split by a pattern that keeps every piece, whichever way it is said: all of a text matches the patterns that are
+ * known. */
 static mba_status read_split(mba_tokenizer *t, const json_t *part)
 {
     const char *behavior, *regex;
@@ -73,10 +76,12 @@ static mba_status read_split(mba_tokenizer *t, const json_t *part)
     MBA_TRY(mba_json_text(pattern, "Regex", "", &regex));
     t->pattern = mba__pattern_find(regex);
     if (t->pattern) return MBA_OK;
-    return mba_fail(MBA_E_UNSUPPORTED,
-                    "the tokenizer cuts words by a pattern that is not implemented\nwhy: it is %s\n"
-                    "fix: use a tokenizer with the pattern of GPT-2, Llama 3 or Qwen 2, or prepare the tokens elsewhere and "
-                    "read them as a token file", mba_quote(regex).text);
+    return mba_fail(
+        MBA_E_UNSUPPORTED,
+        "the tokenizer cuts words by a pattern that is not implemented\nwhy: it is %s\n"
+        "fix: use a tokenizer with the pattern of GPT-2, Llama 3 or Qwen 2, or prepare the tokens elsewhere and "
+        "read them as a token file",
+        mba_quote(regex).text);
 }
 
 static mba_status read_byte_level(mba_tokenizer *t, const json_t *part, bool split)
@@ -84,13 +89,16 @@ static mba_status read_byte_level(mba_tokenizer *t, const json_t *part, bool spl
     bool regex;
     MBA_TRY(mba_json_bool(part, "add_prefix_space", true, &t->prefix_space));
     MBA_TRY(mba_json_bool(part, "use_regex", true, &regex));
-    if (regex && split) return unsupported("pre-tokenizer", "Split before ByteLevel with a pattern of its own",
-                                           "ByteLevel with use_regex false behind Split");
-    if (t->prefix_space && split) return unsupported("pre-tokenizer", "Split before ByteLevel with add_prefix_space",
-                                                     "add_prefix_space false behind Split");
+    if (regex && split)
+        return unsupported("pre-tokenizer", "Split before ByteLevel with a pattern of its own",
+                           "ByteLevel with use_regex false behind Split");
+    if (t->prefix_space && split)
+        return unsupported("pre-tokenizer", "Split before ByteLevel with add_prefix_space",
+                           "add_prefix_space false behind Split");
     if (!split) t->pattern = &mba__pattern_gpt2;
-    return regex || split ? MBA_OK : unsupported("pre-tokenizer", "ByteLevel without its pattern (use_regex false)",
-                                                 "use_regex true, or Split before it");
+    return regex || split ? MBA_OK
+                          : unsupported("pre-tokenizer", "ByteLevel without its pattern (use_regex false)",
+                                        "use_regex true, or Split before it");
 }
 
 static mba_status read_pre_tokenizer(mba_tokenizer *t, const json_t *root)
@@ -176,11 +184,13 @@ static mba_status make_table(mba_tokenizer *t, const json_t *vocab, const json_t
     json_t     *value;
     size_t      i;
     int64_t     last = -1;
-    json_object_foreach((json_t *)vocab, key, value) {
+    json_object_foreach((json_t *)vocab, key, value)
+    {
         MBA_TRY(check_id(value, key));
         if (json_integer_value(value) > last) last = json_integer_value(value);
     }
-    json_array_foreach(added, i, value) {
+    json_array_foreach(added, i, value)
+    {
         const char *content;
         if (!json_is_object(value))
             return BAD_FILE("added token number %zu is %s", "it should be an object", i, mba_json_kind(value));
@@ -203,19 +213,23 @@ static mba_status read_vocab(mba_tokenizer *t, const json_t *vocab)
     const char *key;
     json_t     *value;
     mba_text    bytes = { 0 };
-    mba_status  st    = MBA_OK;
-    json_object_foreach((json_t *)vocab, key, value) {
+    mba_status  st = MBA_OK;
+    json_object_foreach((json_t *)vocab, key, value)
+    {
         const size_t length = strlen(key);
         size_t       n;
         bytes.n = 0;
-        st      = mba_text_add(&bytes, key, length);         /* as many bytes as characters, at most */
+        st = mba_text_add(&bytes, key, length); /* as many bytes as characters, at most */
         if (st != MBA_OK) break;
         if (!bytes_of_token(bytes.data, &n, key, length)) {
             memcpy(bytes.data, key, length);
             n = length;
         }
         st = set_token(t, json_integer_value(value), bytes.data, n);
-        if (st != MBA_OK) { st = mba_where(st, "the token \"%s\"", mba_quote(key).text); break; }
+        if (st != MBA_OK) {
+            st = mba_where(st, "the token \"%s\"", mba_quote(key).text);
+            break;
+        }
     }
     free(bytes.data);
     return st;
@@ -228,7 +242,7 @@ static mba_status read_alphabet(int32_t byte_id[256], const json_t *vocab)
         const uint32_t c = mba__symbol_of_byte(byte);
         const char     symbol[3] = { c < 128 ? (char)c : (char)(0xC0 | c >> 6), c < 128 ? 0 : (char)(0x80 | (c & 63)) };
         const json_t  *id = json_object_get(vocab, symbol);
-        byte_id[byte]     = id ? (int32_t)json_integer_value(id) : -1;
+        byte_id[byte] = id ? (int32_t)json_integer_value(id) : -1;
         const bool in_utf8 = byte < 0xC0 || (byte >= 0xC2 && byte < 0xF5);
         if (!id && in_utf8)
             return mba_fail(MBA_E_UNSUPPORTED,
@@ -245,7 +259,8 @@ static mba_status merge_part(const json_t *vocab, const char *token, size_t merg
 {
     const json_t *value = json_object_get(vocab, token);
     if (!value)
-        return BAD_FILE("merge %zu needs the token \"%s\"", "it is not in the vocabulary", merge, mba_quote(token).text);
+        return BAD_FILE("merge %zu needs the token \"%s\"", "it is not in the vocabulary", merge,
+                        mba_quote(token).text);
     *id = (int32_t)json_integer_value(value);
     return MBA_OK;
 }
@@ -268,11 +283,11 @@ static mba_status add_merge(mba_bpe *b, const json_t *vocab, size_t i, const cha
 static mba_status read_merge(mba_bpe *b, const json_t *vocab, size_t i, const json_t *value, mba_text *scratch,
                              mba_text *both)
 {
-    if (json_is_array(value) && json_array_size(value) == 2 && json_is_string(json_array_get(value, 0)) &&
-        json_is_string(json_array_get(value, 1)))
+    if (json_is_array(value) && json_array_size(value) == 2 && json_is_string(json_array_get(value, 0))
+        && json_is_string(json_array_get(value, 1)))
         return add_merge(b, vocab, i, json_string_value(json_array_get(value, 0)),
                          json_string_value(json_array_get(value, 1)), both);
-    const char *text  = json_string_value(value);
+    const char *text = json_string_value(value);
     const char *space = text ? strchr(text, ' ') : NULL;
     if (text && i == 0 && !strncmp(text, "#version", 8)) return MBA_OK;
     if (!space || strchr(space + 1, ' '))
@@ -310,7 +325,8 @@ static mba_status read_whole_words(mba_tokenizer *t, const json_t *model)
     MBA_TRY(mba_json_bool(model, "ignore_merges", false, &on));
     if (!on) return MBA_OK;
     mba_status st = mba__bpe_whole_create(t->bpe, &t->text, json_object_size(vocab));
-    json_object_foreach((json_t *)vocab, key, value) {
+    json_object_foreach((json_t *)vocab, key, value)
+    {
         const mba_token token = t->token[json_integer_value(value)];
         size_t          n;
         bytes.n = 0;
@@ -328,10 +344,10 @@ static mba_status read_whole_words(mba_tokenizer *t, const json_t *model)
 /* Normalised itself where the text will be, so that it is found, and decoded to what was found. */
 static mba_status add_literal(mba_tokenizer *t, const char *content, int32_t id, bool normalized)
 {
-    const size_t  n    = strlen(content);
-    mba_literals *set  = normalized ? &t->normalized : &t->raw;
+    const size_t  n = strlen(content);
+    mba_literals *set = normalized ? &t->normalized : &t->raw;
     mba_text      text = { 0 };
-    mba_status    st   = normalized && t->nfc ? mba_nfc(&text, content, n) : mba_text_add(&text, content, n);
+    mba_status    st = normalized && t->nfc ? mba_nfc(&text, content, n) : mba_text_add(&text, content, n);
     if (st == MBA_OK) st = set_token(t, id, text.data, text.n);
     if (st == MBA_OK) st = mba__literals_add(set, text.data, text.n, id);
     free(text.data);
@@ -341,9 +357,9 @@ static mba_status add_literal(mba_tokenizer *t, const char *content, int32_t id,
 static mba_status read_added(mba_tokenizer *t, const json_t *vocab, const json_t *token)
 {
     static const char *const unknown[] = { "single_word", "lstrip", "rstrip" };
-    const char *content = json_string_value(json_object_get(token, "content"));
-    const int32_t id    = (int32_t)json_integer_value(json_object_get(token, "id"));
-    bool        special, normalized, on;
+    const char              *content = json_string_value(json_object_get(token, "content"));
+    const int32_t            id = (int32_t)json_integer_value(json_object_get(token, "id"));
+    bool                     special, normalized, on;
     for (int i = 0; i < 3; i++) {
         MBA_TRY(mba_json_bool(token, unknown[i], false, &on));
         if (on) return unsupported("added-token option", unknown[i], "exact matching");
@@ -354,7 +370,7 @@ static mba_status read_added(mba_tokenizer *t, const json_t *vocab, const json_t
     if (there && json_integer_value(there) != id)
         return BAD_FILE("the vocabulary and the added tokens disagree about an id", "they say %lld and %d",
                         (long long)json_integer_value(there), id);
-    if (there) t->token[id].bytes = MBA_NO_TOKEN;            /* from now on it stands for its own text */
+    if (there) t->token[id].bytes = MBA_NO_TOKEN; /* from now on it stands for its own text */
     return add_literal(t, content, id, normalized);
 }
 
@@ -387,7 +403,7 @@ static mba_status read_tokenizer(mba_tokenizer *t, const json_t *root)
     MBA_TRY(read_whole_words(t, model));
     for (size_t i = 0; i < json_array_size(added); i++) {
         const json_t    *token = json_array_get(added, i);
-        const mba_status st    = read_added(t, vocab, token);
+        const mba_status st = read_added(t, vocab, token);
         if (st != MBA_OK)
             return mba_where(st, "the added token \"%s\"",
                              mba_quote(json_string_value(json_object_get(token, "content"))).text);
@@ -401,12 +417,12 @@ mba_status mba_tokenizer_create_json(mba_tokenizer **out, const char *json, size
     json_t    *root;
     mba_text   ours = { 0 };
     mba_status same = mba__bytes_json(&ours);
-    const bool is   = same == MBA_OK && ours.n == bytes && !memcmp(ours.data, json, bytes);
+    const bool is = same == MBA_OK && ours.n == bytes && !memcmp(ours.data, json, bytes);
     free(ours.data);
     MBA_TRY(same);
     if (is) return mba__tokenizer_bytes(out);
     MBA_TRY(mba_json_parse(&root, "tokenizer.json", json, bytes, NULL));
-    mba_tokenizer *t  = calloc(1, sizeof *t);
+    mba_tokenizer *t = calloc(1, sizeof *t);
     mba_status     st = t ? read_tokenizer(t, root) : mba_fail(MBA_E_NOMEM, "no memory for a tokenizer");
     json_decref(root);
     if (st == MBA_OK) st = mba_text_add(&t->json, json, bytes);

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* unicode.h -- as much Unicode as byte-level BPE needs: UTF-8, four classes, NFC.
  *
  *     mba_text out = { 0 };
@@ -5,8 +6,8 @@
  *     if (!mba_nfc_already(text, n)) MBA_TRY(mba_nfc(&out, text, n));
  *     free(out.data);
  *
- * NFC is that of one Unicode version (mba_unicode_version()), classes are those of 16.0; code points assigned later have
- * no class and are left alone by NFC. */
+ * NFC is that of one Unicode version (mba_unicode_version()), classes are those of 16.0; code points assigned later
+ * have no class and are left alone by NFC. */
 #ifndef MBA_UNICODE_H
 #define MBA_UNICODE_H
 
@@ -33,9 +34,18 @@ const char *mba_unicode_version(void);
 static inline uint32_t mba_utf8_next(const char **at)
 {
     const unsigned char *p = (const unsigned char *)*at;
-    if (p[0] < 0x80) { *at += 1; return p[0]; }
-    if (p[0] < 0xE0) { *at += 2; return (p[0] & 31u) << 6 | (p[1] & 63u); }
-    if (p[0] < 0xF0) { *at += 3; return (p[0] & 15u) << 12 | (p[1] & 63u) << 6 | (p[2] & 63u); }
+    if (p[0] < 0x80) {
+        *at += 1;
+        return p[0];
+    }
+    if (p[0] < 0xE0) {
+        *at += 2;
+        return (p[0] & 31u) << 6 | (p[1] & 63u);
+    }
+    if (p[0] < 0xF0) {
+        *at += 3;
+        return (p[0] & 15u) << 12 | (p[1] & 63u) << 6 | (p[2] & 63u);
+    }
     *at += 4;
     return (p[0] & 7u) << 18 | (p[1] & 63u) << 12 | (p[2] & 63u) << 6 | (p[3] & 63u);
 }

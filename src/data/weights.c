@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* weights.c -- see weights.h. */
 #include "data/weights.h"
 
@@ -13,12 +14,14 @@
 
 struct mba_weights {
     mba_safetensors **shards;
-    const mba_array **tensors;                    // by name
+    const mba_array **tensors; // by name
     int64_t           nshards, ntensors;
 };
 
 /* One line of the index; both texts are lent by its JSON. */
-typedef struct line { const char *tensor, *shard; } line;
+typedef struct line {
+    const char *tensor, *shard;
+} line;
 
 static mba_status no_memory(const char *path)
 {
@@ -39,7 +42,7 @@ static mba_status new_weights(mba_weights **out, const char *path, size_t tensor
     mba_weights *w = calloc(1, sizeof *w);
     if (!w) return no_memory(path);
     w->tensors = calloc(tensors + 1, sizeof *w->tensors);
-    w->shards  = calloc(shards + 1, sizeof *w->shards);
+    w->shards = calloc(shards + 1, sizeof *w->shards);
     if (!w->tensors || !w->shards) {
         mba_weights_close(w);
         return no_memory(path);
@@ -64,12 +67,16 @@ static mba_status read_line(line *l, const char *file, const char *tensor, const
 {
     *l = (line){ tensor, json_string_value(shard) };
     if (!l->shard)
-        return mba_fail(MBA_E_FORMAT, "'%s' maps tensor \"%s\" to %s\nwhy: it should be the name of a shard\n"
-                        "fix: fetch the index again", file, mba_quote(tensor).text, mba_json_kind(shard));
+        return mba_fail(MBA_E_FORMAT,
+                        "'%s' maps tensor \"%s\" to %s\nwhy: it should be the name of a shard\n"
+                        "fix: fetch the index again",
+                        file, mba_quote(tensor).text, mba_json_kind(shard));
     if (!plain_name(l->shard))
-        return mba_fail(MBA_E_FORMAT, "'%s' maps tensor \"%s\" to the shard \"%s\"\nwhy: a shard is a file beside the "
+        return mba_fail(MBA_E_FORMAT,
+                        "'%s' maps tensor \"%s\" to the shard \"%s\"\nwhy: a shard is a file beside the "
                         "index, a plain name that ends in .safetensors\nfix: do not use this checkpoint unless you "
-                        "trust its source", file, mba_quote(tensor).text, mba_quote(l->shard).text);
+                        "trust its source",
+                        file, mba_quote(tensor).text, mba_quote(l->shard).text);
     return MBA_OK;
 }
 
@@ -107,7 +114,8 @@ static mba_status open_shards(mba_weights *w, const char *file, const line *line
         }
         const mba_array *a = mba_safetensors_find(w->shards[w->nshards - 1], lines[i].tensor);
         if (!a)
-            return mba_fail(MBA_E_FORMAT, "tensor \"%s\" is not in the shard \"%s\"\nwhy: '%s' says it is there; the "
+            return mba_fail(MBA_E_FORMAT,
+                            "tensor \"%s\" is not in the shard \"%s\"\nwhy: '%s' says it is there; the "
                             "files do not belong together\nfix: fetch index and shards again",
                             mba_quote(lines[i].tensor).text, mba_quote(lines[i].shard).text, file);
         w->tensors[w->ntensors++] = a;
@@ -119,11 +127,12 @@ static mba_status open_shards(mba_weights *w, const char *file, const line *line
 static mba_status from_map(mba_weights **out, const char *file, json_t *map, mba__shard_open *open_shard, void *user)
 {
     size_t       count = json_object_size(map);
-    mba_weights *w     = NULL;
+    mba_weights *w = NULL;
     if (count == 0)
-        return mba_fail(MBA_E_FORMAT, "'%s' names no tensor\nwhy: \"weight_map\" should be an object that maps tensors "
-                        "to shards, and is %s\nfix: fetch the index again", file,
-                        json_is_object(map) ? "empty" : mba_json_kind(map));
+        return mba_fail(MBA_E_FORMAT,
+                        "'%s' names no tensor\nwhy: \"weight_map\" should be an object that maps tensors "
+                        "to shards, and is %s\nfix: fetch the index again",
+                        file, json_is_object(map) ? "empty" : mba_json_kind(map));
     line *lines = calloc(count, sizeof *lines);
     if (!lines) return no_memory(file);
     mba_status st = read_lines(lines, &count, file, map);
@@ -180,7 +189,7 @@ static mba_status open_single(mba_weights **out, const char *directory)
         return st;
     }
     w->shards[w->nshards++] = f;
-    w->ntensors             = mba_safetensors_count(f);
+    w->ntensors = mba_safetensors_count(f);
     for (int64_t i = 0; i < w->ntensors; i++) w->tensors[i] = mba_safetensors_at(f, i);
     qsort(w->tensors, (size_t)w->ntensors, sizeof *w->tensors, compare_name);
     *out = w;
@@ -226,10 +235,12 @@ mba_status mba_weights_no_pickle(const char *path)
         snprintf(inside, sizeof inside, "%s/%s", path, l.name[0]);
     mba_listing_free(&l);
     if (!*inside && !(mba_is_file(path) && has_pickle_name(path))) return MBA_OK;
-    return mba_fail(MBA_E_FORMAT, "'%s' is a PyTorch pickle\n"
-                    "why: a pickle is a program to run rather than data to read; weights are read from safetensors files\n"
-                    "fix: python3 tools/convert_checkpoint.py '%s' OUT, then name OUT instead", *inside ? inside : path,
-                    path);
+    return mba_fail(
+        MBA_E_FORMAT,
+        "'%s' is a PyTorch pickle\n"
+        "why: a pickle is a program to run rather than data to read; weights are read from safetensors files\n"
+        "fix: python3 tools/convert_checkpoint.py '%s' OUT, then name OUT instead",
+        *inside ? inside : path, path);
 }
 
 static mba_status no_weights(const char *directory)
@@ -259,7 +270,7 @@ const mba_array *mba_weights_at(const mba_weights *w, int64_t i)
 
 const mba_array *mba_weights_find(const mba_weights *w, const char *name)
 {
-    const mba_array  key = { .name = name }, *at = &key;
+    const mba_array   key = { .name = name }, *at = &key;
     const mba_array **hit = bsearch(&at, w->tensors, (size_t)w->ntensors, sizeof *w->tensors, compare_name);
     return hit ? *hit : NULL;
 }

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* weights.h -- the weights of a checkpoint directory, in one file or in many.
  *
  *     mba_weights *w;
@@ -16,7 +17,7 @@
 typedef struct mba_weights mba_weights;
 
 MBA_MUST mba_status mba_weights_open(mba_weights **out, const char *directory);
-void                mba_weights_close(mba_weights *w);                            /* NULL is fine */
+void                mba_weights_close(mba_weights *w); /* NULL is fine */
 
 /* MBA_E_FORMAT, with the command that converts it, where `path` is a PyTorch pickle or a directory with one. For
  * directories in which no weights were found. */
@@ -28,7 +29,7 @@ const mba_array *mba_weights_at(const mba_weights *w, int64_t i);
 const mba_array *mba_weights_find(const mba_weights *w, const char *name);
 
 /* For fuzzing: the text of an index, and a function that opens the shards it names. */
-typedef mba_status mba__shard_open(mba_safetensors **out, void *user, const char *shard);
+typedef mba_status  mba__shard_open(mba_safetensors **out, void *user, const char *shard);
 MBA_MUST mba_status mba__weights_from_index(mba_weights **out, const char *file, const char *text, size_t n,
                                             mba__shard_open *open_shard, void *user);
 

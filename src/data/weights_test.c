@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* weights_test.c -- one lookup over one file or many, and indexes that lie. */
 #include "tests/test.h"
 #include "tests/scratch.h"
@@ -74,12 +75,12 @@ static void a_single_file_is_found_and_preferred(void **state)
     (void)state;
     mba_weights *w;
     copy_to(DATA "types.safetensors", scratch("model.safetensors"));
-    write_index("%s", "{}");                                          // not even looked at
+    write_index("%s", "{}"); // not even looked at
     assert_ok(mba_weights_open(&w, scratch_dir));
     assert_int_equal(mba_weights_count(w), 11);
     assert_values(w, "f32", 6, -1);
-    for (int64_t i = 1; i < 11; i++) assert_true(strcmp(mba_weights_at(w, i - 1)->name, mba_weights_at(w,
-                                                                                                       i)->name) < 0);
+    for (int64_t i = 1; i < 11; i++)
+        assert_true(strcmp(mba_weights_at(w, i - 1)->name, mba_weights_at(w, i)->name) < 0);
     mba_weights_close(w);
     unlink(scratch("model.safetensors"));
 }
@@ -108,7 +109,8 @@ static void indexes_that_lie_are_refused(void **state)
     (void)state;
     const mba_status bad = MBA_E_FORMAT;
     copy_to(DATA "sharded/model-00001-of-00002.safetensors", scratch("a.safetensors"));
-    assert_refused(bad, "", "names no tensor\nwhy: \"weight_map\" should be an object that maps tensors to shards, "
+    assert_refused(bad, "",
+                   "names no tensor\nwhy: \"weight_map\" should be an object that maps tensors to shards, "
                    "and is empty");
     assert_refused(bad, "\"norm\": 1", "maps tensor \"norm\" to a whole number");
     assert_refused(bad, "\"norm\": null", "maps tensor \"norm\" to null");
@@ -139,10 +141,19 @@ static void a_broken_shard_is_named(void **state)
 static void shard_names_cannot_lead_elsewhere(void **state)
 {
     (void)state;
-    const char *const tricks[] = { "../a.safetensors", "/etc/a.safetensors", "sub/a.safetensors",
-                                   "..\\\\a.safetensors", "..",
-                                   ".safetensors", ".a.safetensors", "", "a.bin", "a.safetensors/", "a.safetensors\\n",
-                                   "\\ta.safetensors", "config.json" };
+    const char *const tricks[] = { "../a.safetensors",
+                                   "/etc/a.safetensors",
+                                   "sub/a.safetensors",
+                                   "..\\\\a.safetensors",
+                                   "..",
+                                   ".safetensors",
+                                   ".a.safetensors",
+                                   "",
+                                   "a.bin",
+                                   "a.safetensors/",
+                                   "a.safetensors\\n",
+                                   "\\ta.safetensors",
+                                   "config.json" };
     for (size_t i = 0; i < sizeof tricks / sizeof *tricks; i++) {
         char map[128];
         snprintf(map, sizeof map, "\"norm\": \"%s\"", tricks[i]);
@@ -161,7 +172,7 @@ static void every_truncation_of_the_index_is_refused(void **state)
     mba_map      map;
     mba_weights *w = NULL;
     assert_ok(mba_file_map(&map, DATA "sharded/model.safetensors.index.json"));
-    for (size_t n = 0; n + 1 < map.bytes; n++) {                      // the last byte is a newline after the end
+    for (size_t n = 0; n + 1 < map.bytes; n++) { // the last byte is a newline after the end
         char *cut = malloc(n ? n : 1);
         memcpy(cut, map.data, n);
         assert_int_equal(mba__weights_from_index(&w, "cut", cut, n, NULL, NULL), MBA_E_FORMAT);
@@ -179,8 +190,7 @@ static void an_empty_directory_tells_what_it_lacks(void **state)
                  "neither model.safetensors nor model.safetensors.index.json");
     assert_fails(mba_weights_open(&w, scratch("none")), MBA_E_IO, "there is no such directory");
     copy_to(DATA "f32.npy", scratch("old/pytorch_model.bin"));
-    assert_fails(mba_weights_open(&w, scratch("old")), MBA_E_FORMAT,
-                 "pytorch_model.bin' is a PyTorch pickle");
+    assert_fails(mba_weights_open(&w, scratch("old")), MBA_E_FORMAT, "pytorch_model.bin' is a PyTorch pickle");
     assert_fails(mba_weights_open(&w, DATA "f32.npy"), MBA_E_IO, "it is a file");
 }
 
@@ -188,12 +198,20 @@ static void an_empty_directory_tells_what_it_lacks(void **state)
 static void pickles_get_the_command_that_converts_them(void **state)
 {
     (void)state;
-    static const struct { const char *name; bool inside, itself; } file[] = {
-        { "mambavision_tiny_1k.pth.tar", true, true }, { "model.pth", true, true }, { "model.pt", true, true },
-        { "last.ckpt", true, true },                   { "pytorch_model.bin", true, true },
+    static const struct {
+        const char *name;
+        bool        inside, itself;
+    } file[] = {
+        { "mambavision_tiny_1k.pth.tar", true, true },
+        { "model.pth", true, true },
+        { "model.pt", true, true },
+        { "last.ckpt", true, true },
+        { "pytorch_model.bin", true, true },
         { "pytorch_model-00001-of-00002.bin", true, true },
-        { "optimizer.pt", false, true },               { "tokens_00000.bin", false, true },
-        { "README.md", false, false },                 { "weights.npy", false, false },
+        { "optimizer.pt", false, true },
+        { "tokens_00000.bin", false, true },
+        { "README.md", false, false },
+        { "weights.npy", false, false },
     };
     for (size_t i = 0; i < sizeof file / sizeof *file; i++) {
         char         directory[64], path[PATH_MAX], line[PATH_MAX + 64];

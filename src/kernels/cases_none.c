@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* cases_none.c -- what the shared library links instead of operators that only cases of tests build (op.h): it has
  * no cases to run, and needs no BLAS. */
 #include "ops/add/add.h"

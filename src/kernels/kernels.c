@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* kernels.c -- include/mba_kernels.h: one operator as a graph of its own, run on the caller's pointers.
  *
  * A plan is the graph of one ssd or selective_scan with its gradient, made ready by the same code as a model. Only its
@@ -13,12 +14,16 @@
 #include "ops/selective_scan/selective_scan.h"
 #include "ops/ssd/ssd.h"
 
-enum { MACHINE_HOST = -2, MACHINE_DESCRIBED = -1 };           /* instead of the number of a GPU */
+enum { MACHINE_HOST = -2, MACHINE_DESCRIBED = -1 }; /* instead of the number of a GPU */
 enum { FORWARD, BACKWARD };
 
 /* Where the caller has a tensor: an entry of one of his arrays, or a part of `saved`; unused ones nobody touches. */
 typedef enum from { NOWHERE, IN, OUT, DOUT, DIN, SAVED, UNUSED } from;
-typedef struct place { from from; size_t at, skew_bytes; const char *name; } place;
+typedef struct place {
+    from        from;
+    size_t      at, skew_bytes;
+    const char *name;
+} place;
 
 struct mba_kernels_plan {
     mba_graph      *graph;
@@ -27,7 +32,7 @@ struct mba_kernels_plan {
     char            machine_name[256], variants[160];
     int             device;
     mba_tensor     *operand[MBA_KERNELS_OPERANDS], *result[MBA_KERNELS_RESULTS];
-    const mba_node *node[2];                      /* forward, backward or NULL */
+    const mba_node *node[2]; /* forward, backward or NULL */
     place           in[2][MBA_IN_MAX], out[2][MBA_OUT_MAX];
     size_t          saved_bytes;
 };
@@ -42,16 +47,16 @@ static mba_type type_of(const mba_kernels_desc *d, int k)
     const int64_t   B = d->batch, L = d->length, H = d->heads, P = d->head_dim, N = d->state;
     const bool      ssd = d->op == MBA_KERNELS_SSD;
     switch (k) {
-    case MBA_KERNELS_X:       return ssd ? MBA_TYPE(act, B, L, H, P) : MBA_TYPE(act, B, L, H);
+    case MBA_KERNELS_X: return ssd ? MBA_TYPE(act, B, L, H, P) : MBA_TYPE(act, B, L, H);
     case MBA_KERNELS_DT:
-    case MBA_KERNELS_Z:       return MBA_TYPE(act, B, L, H);
+    case MBA_KERNELS_Z: return MBA_TYPE(act, B, L, H);
     case MBA_KERNELS_B:
-    case MBA_KERNELS_C:       return MBA_TYPE(act, B, L, d->groups, N);
-    case MBA_KERNELS_A_LOG:   return ssd ? MBA_TYPE(MBA_F32, H) : MBA_TYPE(MBA_F32, H, N);
-    case MBA_KERNELS_D:       return ssd && d->d_per_channel ? MBA_TYPE(MBA_F32, H, P) : MBA_TYPE(MBA_F32, H);
+    case MBA_KERNELS_C: return MBA_TYPE(act, B, L, d->groups, N);
+    case MBA_KERNELS_A_LOG: return ssd ? MBA_TYPE(MBA_F32, H) : MBA_TYPE(MBA_F32, H, N);
+    case MBA_KERNELS_D: return ssd && d->d_per_channel ? MBA_TYPE(MBA_F32, H, P) : MBA_TYPE(MBA_F32, H);
     case MBA_KERNELS_DT_BIAS: return MBA_TYPE(MBA_F32, H);
-    case MBA_KERNELS_IDS:     return MBA_TYPE(MBA_I32, B, L);
-    default:                  return ssd ? MBA_TYPE(MBA_F32, B, H, P, N) : MBA_TYPE(MBA_F32, B, H, N);
+    case MBA_KERNELS_IDS: return MBA_TYPE(MBA_I32, B, L);
+    default: return ssd ? MBA_TYPE(MBA_F32, B, H, P, N) : MBA_TYPE(MBA_F32, B, H, N);
     }
 }
 
@@ -87,15 +92,18 @@ static mba_status lend(mba_kernels_plan *p, const mba_kernels_desc *d, int k)
     bool                     dense = true;
     for (int i = 0; i < 4; i++) dense &= w->stride[i] == 0;
     if (!dense && !one_distance(&type, w->stride, &run, &pitch))
-        return mba_fail(MBA_E_SHAPE, "%s lies at strides %lld, %lld, %lld, %lld\n"
-                        "why: kernels see rows at one distance\nfix: copy it to dense memory", names[k],
-                        (long long)w->stride[0], (long long)w->stride[1], (long long)w->stride[2],
+        return mba_fail(MBA_E_SHAPE,
+                        "%s lies at strides %lld, %lld, %lld, %lld\n"
+                        "why: kernels see rows at one distance\nfix: copy it to dense memory",
+                        names[k], (long long)w->stride[0], (long long)w->stride[1], (long long)w->stride[2],
                         (long long)w->stride[3]);
     if (w->skew < 0 || w->skew >= piece)
-        return mba_fail(MBA_E_ARG, "%s has a skew of %lld elements\nwhy: 16 bytes hold %lld\n"
-                        "fix: how many elements it is beyond a multiple of 16 bytes", names[k],
-                        (long long)w->skew, (long long)piece);
-    p->operand[k] = mba_input_external(p->graph, names[k], type, w->skew, run, pitch, d->backward && type.dtype != MBA_I32);
+        return mba_fail(MBA_E_ARG,
+                        "%s has a skew of %lld elements\nwhy: 16 bytes hold %lld\n"
+                        "fix: how many elements it is beyond a multiple of 16 bytes",
+                        names[k], (long long)w->skew, (long long)piece);
+    p->operand[k] = mba_input_external(p->graph, names[k], type, w->skew, run, pitch,
+                                       d->backward && type.dtype != MBA_I32);
     if (k == MBA_KERNELS_IDS) p->operand[k]->bound = INT32_MAX;
     return MBA_OK;
 }
@@ -110,8 +118,10 @@ static mba_status check_sizes(const mba_kernels_desc *d)
     double        all = 1;
     for (size_t i = 0; i < sizeof dim / sizeof *dim; i++) {
         if (dim[i] < 1)
-            return mba_fail(MBA_E_ARG, "a dimension is %lld\nwhy: batch, length, heads, head_dim, groups and state are "
-                            "at least 1\nfix: set all of them", (long long)dim[i]);
+            return mba_fail(MBA_E_ARG,
+                            "a dimension is %lld\nwhy: batch, length, heads, head_dim, groups and state are "
+                            "at least 1\nfix: set all of them",
+                            (long long)dim[i]);
         all *= (double)dim[i];
     }
     if (all > 0x1p56)
@@ -123,11 +133,13 @@ static mba_status check_sizes(const mba_kernels_desc *d)
 static mba_status check_scan(const mba_kernels_desc *d)
 {
     if (d->dt_min != 0 || (d->dt_max > 0 && !isinf(d->dt_max)))
-        return mba_fail(MBA_E_UNSUPPORTED, "a scan with steps in %g .. %g\nwhy: only ssd has limits of the step\n"
-                        "fix: leave dt_min and dt_max 0", d->dt_min, d->dt_max);
+        return mba_fail(MBA_E_UNSUPPORTED,
+                        "a scan with steps in %g .. %g\nwhy: only ssd has limits of the step\n"
+                        "fix: leave dt_min and dt_max 0",
+                        d->dt_min, d->dt_max);
     if (d->d_per_channel)
         return mba_fail(MBA_E_ARG, "a scan with D per channel of a head\nwhy: each of its heads is one channel\n"
-                        "fix: leave d_per_channel 0");
+                                   "fix: leave d_per_channel 0");
     return MBA_OK;
 }
 
@@ -135,15 +147,19 @@ static mba_status check_desc(const mba_kernels_desc *d)
 {
     if (!d) return mba_fail(MBA_E_ARG, "no description\nfix: a mba_kernels_desc");
     if (d->bytes != sizeof *d)
-        return mba_fail(MBA_E_ARG, "a description of %zu bytes\nwhy: this library (%s) has one of %zu\n"
-                        "fix: use the header that came with it, and set .bytes", d->bytes, MBA_COMMIT, sizeof *d);
+        return mba_fail(MBA_E_ARG,
+                        "a description of %zu bytes\nwhy: this library (%s) has one of %zu\n"
+                        "fix: use the header that came with it, and set .bytes",
+                        d->bytes, MBA_COMMIT, sizeof *d);
     if (d->op != MBA_KERNELS_SSD && d->op != MBA_KERNELS_SCAN)
         return mba_fail(MBA_E_ARG, "no operator %d\nfix: MBA_KERNELS_SSD or MBA_KERNELS_SCAN", d->op);
     if (d->type != MBA_KERNELS_F32 && d->type != MBA_KERNELS_BF16)
         return mba_fail(MBA_E_ARG, "activations of type %d\nfix: MBA_KERNELS_F32 or MBA_KERNELS_BF16", d->type);
     if (d->given >> MBA_KERNELS_OPERANDS)
-        return mba_fail(MBA_E_ARG, "operands that nobody knows: given is 0x%x\nwhy: there are %d\n"
-                        "fix: bits of the header that came with this library", d->given, MBA_KERNELS_OPERANDS);
+        return mba_fail(MBA_E_ARG,
+                        "operands that nobody knows: given is 0x%x\nwhy: there are %d\n"
+                        "fix: bits of the header that came with this library",
+                        d->given, MBA_KERNELS_OPERANDS);
     if (d->op == MBA_KERNELS_SCAN) MBA_TRY(check_scan(d));
     if (d->op == MBA_KERNELS_SSD && d->given >> MBA_KERNELS_Z & 1)
         return mba_fail(MBA_E_UNSUPPORTED, "ssd has no gate z\nfix: multiply y by silu(z) behind it");
@@ -153,10 +169,15 @@ static mba_status check_desc(const mba_kernels_desc *d)
 static mba_status find_machine(mba_kernels_plan *p, const mba_kernels_machine *m)
 {
     if (!m) return mba_cuda_current(&p->machine, p->machine_name, sizeof p->machine_name, &p->device);
-    p->device  = m->cc ? MACHINE_DESCRIBED : MACHINE_HOST;
+    p->device = m->cc ? MACHINE_DESCRIBED : MACHINE_HOST;
     snprintf(p->machine_name, sizeof p->machine_name, m->cc ? "sm_%d" : "the host", m->cc);
-    p->machine = (mba_machine){ .name = p->machine_name, .cc = m->cc, .sm = m->sms, .warp = 32, .regs_sm = m->regs_sm,
-                                .threads_sm = m->threads_sm, .smem_block_bytes = m->smem_block_bytes,
+    p->machine = (mba_machine){ .name = p->machine_name,
+                                .cc = m->cc,
+                                .sm = m->sms,
+                                .warp = 32,
+                                .regs_sm = m->regs_sm,
+                                .threads_sm = m->threads_sm,
+                                .smem_block_bytes = m->smem_block_bytes,
                                 .smem_sm_bytes = m->smem_sm_bytes };
     if (m->cc && m->sms < 1)
         return mba_fail(MBA_E_ARG, "a machine with %d SMs\nfix: at least one, or .cc of 0 for the host", m->sms);
@@ -167,33 +188,39 @@ static void append_ssd(mba_kernels_plan *p, const mba_kernels_desc *d)
 {
     mba_tensor **t = p->operand;
     p->result[MBA_KERNELS_Y] = mba_ssd(p->graph, .x = t[MBA_KERNELS_X], .dt = t[MBA_KERNELS_DT], .B = t[MBA_KERNELS_B],
-        .C = t[MBA_KERNELS_C], .A_log = t[MBA_KERNELS_A_LOG], .D = t[MBA_KERNELS_D], .dt_bias = t[MBA_KERNELS_DT_BIAS],
-        .ids = t[MBA_KERNELS_IDS], .initial = t[MBA_KERNELS_INITIAL], .chunk = d->chunk, .dt_min = d->dt_min,
-        .dt_max = d->dt_max, .final = d->final ? &p->result[MBA_KERNELS_FINAL] : NULL);
+                                       .C = t[MBA_KERNELS_C], .A_log = t[MBA_KERNELS_A_LOG], .D = t[MBA_KERNELS_D],
+                                       .dt_bias = t[MBA_KERNELS_DT_BIAS], .ids = t[MBA_KERNELS_IDS],
+                                       .initial = t[MBA_KERNELS_INITIAL], .chunk = d->chunk, .dt_min = d->dt_min,
+                                       .dt_max = d->dt_max, .final = d->final ? &p->result[MBA_KERNELS_FINAL] : NULL);
 }
 
 static void append_scan(mba_kernels_plan *p, const mba_kernels_desc *d)
 {
     mba_tensor **t = p->operand;
     p->result[MBA_KERNELS_Y] = mba_selective_scan(p->graph, .u = t[MBA_KERNELS_X], .delta = t[MBA_KERNELS_DT],
-        .A_log = t[MBA_KERNELS_A_LOG], .B = t[MBA_KERNELS_B], .C = t[MBA_KERNELS_C], .D = t[MBA_KERNELS_D],
-        .z = t[MBA_KERNELS_Z], .dt_bias = t[MBA_KERNELS_DT_BIAS], .initial = t[MBA_KERNELS_INITIAL],
-        .ids = t[MBA_KERNELS_IDS], .final = d->final ? &p->result[MBA_KERNELS_FINAL] : NULL);
+                                                  .A_log = t[MBA_KERNELS_A_LOG], .B = t[MBA_KERNELS_B],
+                                                  .C = t[MBA_KERNELS_C], .D = t[MBA_KERNELS_D], .z = t[MBA_KERNELS_Z],
+                                                  .dt_bias = t[MBA_KERNELS_DT_BIAS], .initial = t[MBA_KERNELS_INITIAL],
+                                                  .ids = t[MBA_KERNELS_IDS],
+                                                  .final = d->final ? &p->result[MBA_KERNELS_FINAL] : NULL);
 }
 
 static mba_status build(mba_kernels_plan *p, const mba_kernels_desc *d)
 {
     mba_graph    *g = p->graph;
     const mba_op *backward = d->op == MBA_KERNELS_SSD ? &mba_op_ssd_bwd : &mba_op_selective_scan_bwd;
-    for (int k = 0; k < MBA_KERNELS_OPERANDS; k++) if (is_given(d, k)) MBA_TRY(lend(p, d, k));
+    for (int k = 0; k < MBA_KERNELS_OPERANDS; k++)
+        if (is_given(d, k)) MBA_TRY(lend(p, d, k));
     (d->op == MBA_KERNELS_SSD ? append_ssd : append_scan)(p, d);
     MBA_TRY(mba_graph_status(g));
     p->node[FORWARD] = p->result[MBA_KERNELS_Y]->producer_node;
     if (!d->backward) return MBA_OK;
     MBA_TRY(mba_backward_from(g, d->final ? 2 : 1, p->result, (mba_tensor *[MBA_KERNELS_RESULTS]){ NULL }));
-    for (int32_t i = 0; i < g->nnodes; i++) if (g->nodes[i]->op == backward) p->node[BACKWARD] = g->nodes[i];
+    for (int32_t i = 0; i < g->nnodes; i++)
+        if (g->nodes[i]->op == backward) p->node[BACKWARD] = g->nodes[i];
     mba_assert(p->node[BACKWARD]);
-    for (int k = 0; k < MBA_OUT_MAX; k++) if (p->node[BACKWARD]->out[k]) mba_make_dense(p->node[BACKWARD]->out[k]);
+    for (int k = 0; k < MBA_OUT_MAX; k++)
+        if (p->node[BACKWARD]->out[k]) mba_make_dense(p->node[BACKWARD]->out[k]);
     return MBA_OK;
 }
 
@@ -223,12 +250,13 @@ static void place_saved(mba_kernels_plan *p)
     const mba_node *f = p->node[FORWARD], *b = p->node[BACKWARD];
     for (int k = 0; k < MBA_OUT_MAX; k++) {
         if (!f->out[k] || p->out[FORWARD][k].from != NOWHERE) continue;
-        const bool  left = p->program->layout.first[f->out[k]->st->id] < 0;       // this variant does not write it
+        const bool  left = p->program->layout.first[f->out[k]->st->id] < 0; // this variant does not write it
         const place here = { left ? UNUSED : SAVED, p->saved_bytes, 0, "saved" };
         p->out[FORWARD][k] = here;
         for (int i = 0; b && i < MBA_IN_MAX; i++)
             if (b->in[i] && b->in[i]->st == f->out[k]->st) p->in[BACKWARD][i] = here;
-        if (!left) p->saved_bytes += (size_t)mba_ceil((int64_t)mba_tensor_bytes(f->out[k]), MBA_ALIGN_BYTES) * MBA_ALIGN_BYTES;
+        if (!left)
+            p->saved_bytes += (size_t)mba_ceil((int64_t)mba_tensor_bytes(f->out[k]), MBA_ALIGN_BYTES) * MBA_ALIGN_BYTES;
     }
 }
 
@@ -236,8 +264,10 @@ static void place_all(mba_kernels_plan *p)
 {
     for (int w = FORWARD; w <= BACKWARD; w++) {
         const mba_node *n = p->node[w];
-        for (int k = 0; n && k < MBA_IN_MAX; k++)  if (n->in[k])  p->in[w][k]  = place_of(p, n->in[k]);
-        for (int k = 0; n && k < MBA_OUT_MAX; k++) if (n->out[k]) p->out[w][k] = place_of(p, n->out[k]);
+        for (int k = 0; n && k < MBA_IN_MAX; k++)
+            if (n->in[k]) p->in[w][k] = place_of(p, n->in[k]);
+        for (int k = 0; n && k < MBA_OUT_MAX; k++)
+            if (n->out[k]) p->out[w][k] = place_of(p, n->out[k]);
     }
     place_saved(p);
     for (int w = FORWARD; w <= BACKWARD; w++)
@@ -252,10 +282,12 @@ static mba_status check_shared(const mba_kernels_plan *p)
         const mba_plan *plan = p->node[w] ? p->program->plan[p->node[w]->id] : NULL;
         for (int i = 0; plan && i < plan->nlaunches; i++)
             if ((int64_t)plan->launch[i].smem_bytes > p->machine.smem_block_bytes)
-                return mba_fail(MBA_E_UNSUPPORTED,
-                                "%s cannot run on %s\nwhy: a block needs %zu bytes of shared memory, the machine has %lld\n"
-                                "fix: another variant, or a smaller chunk", plan->launch[i].kernel, p->machine.name,
-                                plan->launch[i].smem_bytes, (long long)p->machine.smem_block_bytes);
+                return mba_fail(
+                    MBA_E_UNSUPPORTED,
+                    "%s cannot run on %s\nwhy: a block needs %zu bytes of shared memory, the machine has %lld\n"
+                    "fix: another variant, or a smaller chunk",
+                    plan->launch[i].kernel, p->machine.name, plan->launch[i].smem_bytes,
+                    (long long)p->machine.smem_block_bytes);
     }
     return MBA_OK;
 }
@@ -267,8 +299,10 @@ static mba_status create(mba_kernels_plan *p, const mba_kernels_desc *d, const m
     MBA_TRY(mba_graph_create(&p->graph));
     MBA_TRY(build(p, d));
     if (d->variant) snprintf(p->variants, sizeof p->variants, "%s=%.40s,%s_bwd=%.40s", op, d->variant, op, d->variant);
-    MBA_TRY(mba_program_create(&p->program, p->graph, &(mba_program_options){ .cuda = p->device != MACHINE_HOST,
-        .machine = &p->machine, .variants = d->variant ? p->variants : NULL }));
+    MBA_TRY(mba_program_create(&p->program, p->graph,
+                               &(mba_program_options){ .cuda = p->device != MACHINE_HOST,
+                                                       .machine = &p->machine,
+                                                       .variants = d->variant ? p->variants : NULL }));
     MBA_TRY(check_shared(p));
     place_all(p);
     return MBA_OK;
@@ -284,7 +318,7 @@ int mba_kernels_plan_create(mba_kernels_plan **out, const mba_kernels_desc *d, c
     if (st == MBA_OK && !(p = calloc(1, sizeof *p))) st = mba_fail(MBA_E_NOMEM, "no memory for a plan");
     if (st == MBA_OK) st = create(p, d, m);
     if (st == MBA_OK) *out = p;
-    else              mba_kernels_plan_destroy(p);
+    else mba_kernels_plan_destroy(p);
     return st;
 }
 
@@ -301,12 +335,12 @@ void mba_kernels_plan_destroy(mba_kernels_plan *p)
 static void *look_up(const mba_kernels_pointers *a, const place *w)
 {
     switch (w->from) {
-    case IN:    return (void *)(uintptr_t)a->in[w->at];
-    case OUT:   return a->out[w->at];
-    case DOUT:  return (void *)(uintptr_t)a->dout[w->at];
-    case DIN:   return a->din[w->at];
+    case IN: return (void *)(uintptr_t)a->in[w->at];
+    case OUT: return a->out[w->at];
+    case DOUT: return (void *)(uintptr_t)a->dout[w->at];
+    case DIN: return a->din[w->at];
     case SAVED: return a->saved ? (char *)a->saved + w->at : NULL;
-    default:    return NULL;
+    default: return NULL;
     }
 }
 
@@ -319,9 +353,10 @@ static mba_status resolve(void **at, const mba_kernels_pointers *a, const place 
         return mba_fail(MBA_E_ARG, "no pointer for %s%s\nfix: what the description gives has one",
                         w->from == DIN || w->from == DOUT ? "the gradient of " : "", w->name);
     if ((uintptr_t)*at % UNIT != w->skew_bytes)
-        return mba_fail(MBA_E_ARG, "%s lies %zu bytes beyond a multiple of %d\nwhy: its plan was made for %zu\n"
-                        "fix: a plan with its skew, or a copy", w->name, (size_t)((uintptr_t)*at % UNIT), UNIT,
-                        w->skew_bytes);
+        return mba_fail(MBA_E_ARG,
+                        "%s lies %zu bytes beyond a multiple of %d\nwhy: its plan was made for %zu\n"
+                        "fix: a plan with its skew, or a copy",
+                        w->name, (size_t)((uintptr_t)*at % UNIT), UNIT, w->skew_bytes);
     return MBA_OK;
 }
 
@@ -330,11 +365,15 @@ static mba_status fill_call(mba_call *c, const mba_kernels_plan *p, int way, con
 {
     const mba_node *n = p->node[way];
     *c = (mba_call){ .node = n, .plan = p->program->plan[n->id], .work = a->work, .stream = stream };
-    for (int k = 0; k < MBA_IN_MAX; k++)  if (n->in[k])  MBA_TRY(resolve(&c->in[k], a, &p->in[way][k]));
-    for (int k = 0; k < MBA_OUT_MAX; k++) if (n->out[k]) MBA_TRY(resolve(&c->out[k], a, &p->out[way][k]));
+    for (int k = 0; k < MBA_IN_MAX; k++)
+        if (n->in[k]) MBA_TRY(resolve(&c->in[k], a, &p->in[way][k]));
+    for (int k = 0; k < MBA_OUT_MAX; k++)
+        if (n->out[k]) MBA_TRY(resolve(&c->out[k], a, &p->out[way][k]));
     if (c->plan->work_bytes && (!a->work || (uintptr_t)a->work % MBA_ALIGN_BYTES))
-        return mba_fail(MBA_E_ARG, "no workspace, or not at a multiple of %d bytes\n"
-                        "fix: mba_kernels_work_bytes of them", MBA_ALIGN_BYTES);
+        return mba_fail(MBA_E_ARG,
+                        "no workspace, or not at a multiple of %d bytes\n"
+                        "fix: mba_kernels_work_bytes of them",
+                        MBA_ALIGN_BYTES);
     return MBA_OK;
 }
 
@@ -345,12 +384,11 @@ static mba_status run(const mba_kernels_plan *p, int way, const mba_kernels_poin
     if (!p || !a)
         return mba_fail(MBA_E_ARG, "no %s\nfix: %s", p ? "pointers" : "plan",
                         p ? "a mba_kernels_pointers" : "look at what mba_kernels_plan_create returned");
-    if (!p->node[way])
-        return mba_fail(MBA_E_ARG, "this plan has no backward\nfix: set .backward in its description");
+    if (!p->node[way]) return mba_fail(MBA_E_ARG, "this plan has no backward\nfix: set .backward in its description");
     mba_launch_fn *launch = p->program->launch[p->node[way]->id];
     if (p->device == MACHINE_DESCRIBED || !launch)
-        return mba_fail(MBA_E_UNSUPPORTED, "this plan cannot run\nwhy: %s", launch ? "its machine was only described"
-                        : "this library was built without CUDA");
+        return mba_fail(MBA_E_UNSUPPORTED, "this plan cannot run\nwhy: %s",
+                        launch ? "its machine was only described" : "this library was built without CUDA");
     MBA_TRY(fill_call(&c, p, way, a, stream));
     if (p->device == MACHINE_HOST) return launch(&c);
     MBA_TRY(mba_cuda_use(p->device, &before));
@@ -389,5 +427,5 @@ const char *mba_kernels_variant(const mba_kernels_plan *p, int backward)
     return plan_of(p, backward) ? plan_of(p, backward)->variant : "";
 }
 
-const char *mba_kernels_error(void)   { return mba_message(); }
+const char *mba_kernels_error(void) { return mba_message(); }
 const char *mba_kernels_version(void) { return MBA_VERSION " (" MBA_COMMIT ")"; }

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* kernels_test.c -- include/mba_kernels.h: plans, sizes and refusals for machines that are not there, and runs on the
  * host, where the same plan and the same calls work on host pointers. */
 #include "mba_kernels.h"
@@ -8,28 +9,47 @@
 
 #include "tests/test.h"
 
-static const mba_kernels_machine h200 = { .cc = 90, .sms = 132, .regs_sm = 65536, .threads_sm = 2048,
-                                          .smem_block_bytes = 232448, .smem_sm_bytes = 233472 };
-static const mba_kernels_machine a100 = { .cc = 80, .sms = 108, .regs_sm = 65536, .threads_sm = 2048,
-                                          .smem_block_bytes = 166912, .smem_sm_bytes = 167936 };
+static const mba_kernels_machine h200 = {
+    .cc = 90, .sms = 132, .regs_sm = 65536, .threads_sm = 2048, .smem_block_bytes = 232448, .smem_sm_bytes = 233472
+};
+static const mba_kernels_machine a100 = {
+    .cc = 80, .sms = 108, .regs_sm = 65536, .threads_sm = 2048, .smem_block_bytes = 166912, .smem_sm_bytes = 167936
+};
 static const mba_kernels_machine host = { .cc = 0 };
 
 static mba_kernels_desc ssd_130m(void)
 {
-    return (mba_kernels_desc){ .bytes = sizeof(mba_kernels_desc), .op = MBA_KERNELS_SSD, .type = MBA_KERNELS_BF16,
-                               .batch = 8, .length = 2048, .heads = 24, .head_dim = 64, .groups = 1, .state = 128,
-                               .backward = 1, .given = 1u << MBA_KERNELS_D | 1u << MBA_KERNELS_DT_BIAS };
+    return (mba_kernels_desc){ .bytes = sizeof(mba_kernels_desc),
+                               .op = MBA_KERNELS_SSD,
+                               .type = MBA_KERNELS_BF16,
+                               .batch = 8,
+                               .length = 2048,
+                               .heads = 24,
+                               .head_dim = 64,
+                               .groups = 1,
+                               .state = 128,
+                               .backward = 1,
+                               .given = 1u << MBA_KERNELS_D | 1u << MBA_KERNELS_DT_BIAS };
 }
 
 static mba_kernels_desc scan_small(void)
 {
-    return (mba_kernels_desc){ .bytes = sizeof(mba_kernels_desc), .op = MBA_KERNELS_SCAN, .type = MBA_KERNELS_BF16,
-                               .batch = 2, .length = 70, .heads = 64, .groups = 1, .state = 16, .backward = 1,
+    return (mba_kernels_desc){ .bytes = sizeof(mba_kernels_desc),
+                               .op = MBA_KERNELS_SCAN,
+                               .type = MBA_KERNELS_BF16,
+                               .batch = 2,
+                               .length = 70,
+                               .heads = 64,
+                               .groups = 1,
+                               .state = 16,
+                               .backward = 1,
                                .given = 1u << MBA_KERNELS_Z };
 }
 
 #define assert_plan(p, d, m) \
-    do { if (mba_kernels_plan_create(p, d, m)) fail_msg("%s", mba_kernels_error()); } while (0)
+    do { \
+        if (mba_kernels_plan_create(p, d, m)) fail_msg("%s", mba_kernels_error()); \
+    } while (0)
 
 static void assert_refused(const mba_kernels_desc *d, const mba_kernels_machine *m, const char *words)
 {
@@ -87,7 +107,7 @@ static void sizes_are_what_is_kept(void **state)
     mba_kernels_desc  d = scan_small();
     (void)state;
     assert_plan(&p, &d, &h200);
-    assert_int_equal(mba_kernels_saved_bytes(p), 2 * 9 * 64 * 16 * 2 + 2 * 70 * 64 * 2);     // a state every 8 tokens, y
+    assert_int_equal(mba_kernels_saved_bytes(p), 2 * 9 * 64 * 16 * 2 + 2 * 70 * 64 * 2); // a state every 8 tokens, y
     assert_true(mba_kernels_work_bytes(p, 1) > 0);
     mba_kernels_plan_destroy(p);
     d.backward = 0;
@@ -122,7 +142,7 @@ static void shared_memory_is_looked_at(void **state)
     mba_kernels_machine small = h200;
     mba_kernels_desc    ssd = ssd_130m(), scan = scan_small();
     small.smem_block_bytes = 1024;
-    small.smem_sm_bytes    = 2048;
+    small.smem_sm_bytes = 2048;
     assert_refused(&ssd, &small, "bytes of shared memory, the machine has 1024");
     assert_refused(&scan, &small, "bytes of shared memory, the machine has 1024");
 }
@@ -138,13 +158,13 @@ static void windows_are_seen_or_refused(void **state)
     assert_plan(&p, &d, &h200);
     assert_string_equal(mba_kernels_variant(p, 0), "fused");
     mba_kernels_plan_destroy(p);
-    d.window[MBA_KERNELS_B].skew = 1;                        // rows begin between pieces of 16 bytes
+    d.window[MBA_KERNELS_B].skew = 1; // rows begin between pieces of 16 bytes
     assert_plan(&p, &d, &h200);
     assert_string_equal(mba_kernels_variant(p, 0), "fma");
     mba_kernels_plan_destroy(p);
     d.window[MBA_KERNELS_B].skew = 8;
     assert_refused(&d, &h200, "skew of 8");
-    d.window[MBA_KERNELS_B] = (mba_kernels_window){ { row, 8 * row, 128, 1 }, 0 };      // tokens before sequences
+    d.window[MBA_KERNELS_B] = (mba_kernels_window){ { row, 8 * row, 128, 1 }, 0 }; // tokens before sequences
     assert_refused(&d, &h200, "B lies at strides");
 }
 
@@ -154,25 +174,38 @@ static void wrong_descriptions_are_refused_with_a_reason(void **state)
     (void)state;
     d.bytes = 8;
     assert_refused(&d, &h200, "set .bytes");
-    d = ssd_130m(); d.op = 7;
+    d = ssd_130m();
+    d.op = 7;
     assert_refused(&d, &h200, "no operator 7");
-    d = ssd_130m(); d.type = 2;
+    d = ssd_130m();
+    d.type = 2;
     assert_refused(&d, &h200, "type 2");
-    d = ssd_130m(); d.groups = 5;
+    d = ssd_130m();
+    d.groups = 5;
     assert_refused(&d, &h200, "24 heads do not share 5 groups");
-    d = ssd_130m(); d.length = 0;
+    d = ssd_130m();
+    d.length = 0;
     assert_refused(&d, &h200, "a dimension is 0");
-    d = ssd_130m(); d.batch = d.length = INT64_MAX / 4;
+    d = ssd_130m();
+    d.batch = d.length = INT64_MAX / 4;
     assert_refused(&d, &h200, "no machine holds them");
-    d = ssd_130m(); d.given |= 1u << MBA_KERNELS_Z;
+    d = ssd_130m();
+    d.given |= 1u << MBA_KERNELS_Z;
     assert_refused(&d, &h200, "no gate");
-    d = ssd_130m(); d.dt_min = 2; d.dt_max = 1;
+    d = ssd_130m();
+    d.dt_min = 2;
+    d.dt_max = 1;
     assert_refused(&d, &h200, "the step is to lie in");
-    d = ssd_130m(); d.given |= 1u << 31;                                  // of a header to come
+    d = ssd_130m();
+    d.given |= 1u << 31; // of a header to come
     assert_refused(&d, &h200, "operands that nobody knows");
-    d = ssd_130m(); d.op = MBA_KERNELS_SCAN; d.state = 16; d.dt_max = 0.1;
+    d = ssd_130m();
+    d.op = MBA_KERNELS_SCAN;
+    d.state = 16;
+    d.dt_max = 0.1;
     assert_refused(&d, &h200, "only ssd has limits of the step");
-    d.dt_max = 0; d.d_per_channel = 1;
+    d.dt_max = 0;
+    d.d_per_channel = 1;
     assert_refused(&d, &h200, "leave d_per_channel 0");
     assert_refused(NULL, &h200, "no description");
     d = ssd_130m();
@@ -198,7 +231,10 @@ typedef struct gradients {
     _Alignas(16) float dt_bias[H];
     _Alignas(16) float initial[STATES];
 } gradients;
-typedef struct results { _Alignas(16) float y[B * L * H * P]; _Alignas(16) float final[STATES]; } results;
+typedef struct results {
+    _Alignas(16) float y[B * L * H * P];
+    _Alignas(16) float final[STATES];
+} results;
 
 static float draw(uint32_t *seed)
 {
@@ -209,34 +245,55 @@ static float draw(uint32_t *seed)
 static mba_kernels_desc everything(void)
 {
     const int64_t step = (int64_t)L * ROW;
-    return (mba_kernels_desc){ .bytes = sizeof(mba_kernels_desc), .op = MBA_KERNELS_SSD, .type = MBA_KERNELS_F32,
-        .batch = B, .length = L, .heads = H, .head_dim = P, .groups = G, .state = N, .d_per_channel = 1, .final = 1,
-        .backward = 1,
-        .given = 1u << MBA_KERNELS_D | 1u << MBA_KERNELS_DT_BIAS | 1u << MBA_KERNELS_IDS | 1u << MBA_KERNELS_INITIAL,
-        .window = { [MBA_KERNELS_X] = { { step, ROW, P, 1 }, SKEW },
-                    [MBA_KERNELS_B] = { { step, ROW, N, 1 }, (SKEW + H * P) % 4 },
-                    [MBA_KERNELS_C] = { { step, ROW, N, 1 }, (SKEW + H * P + G * N) % 4 } } };
+    return (mba_kernels_desc){ .bytes = sizeof(mba_kernels_desc),
+                               .op = MBA_KERNELS_SSD,
+                               .type = MBA_KERNELS_F32,
+                               .batch = B,
+                               .length = L,
+                               .heads = H,
+                               .head_dim = P,
+                               .groups = G,
+                               .state = N,
+                               .d_per_channel = 1,
+                               .final = 1,
+                               .backward = 1,
+                               .given = 1u << MBA_KERNELS_D | 1u << MBA_KERNELS_DT_BIAS | 1u << MBA_KERNELS_IDS
+                                        | 1u << MBA_KERNELS_INITIAL,
+                               .window = { [MBA_KERNELS_X] = { { step, ROW, P, 1 }, SKEW },
+                                           [MBA_KERNELS_B] = { { step, ROW, N, 1 }, (SKEW + H * P) % 4 },
+                                           [MBA_KERNELS_C] = { { step, ROW, N, 1 }, (SKEW + H * P + G * N) % 4 } } };
 }
 
 static mba_kernels_pointers pointers_of(const numbers *n, results *r, gradients *g, const results *d, void *work)
 {
-    return (mba_kernels_pointers){
-        .in = { [MBA_KERNELS_X] = n->xbc + SKEW, [MBA_KERNELS_DT] = n->dt, [MBA_KERNELS_B] = n->xbc + SKEW + H * P,
-                [MBA_KERNELS_C] = n->xbc + SKEW + H * P + G * N, [MBA_KERNELS_A_LOG] = n->A_log, [MBA_KERNELS_D] = n->D,
-                [MBA_KERNELS_DT_BIAS] = n->dt_bias, [MBA_KERNELS_IDS] = n->ids, [MBA_KERNELS_INITIAL] = n->initial },
-        .out = { r->y, r->final }, .dout = { d->y, d->final },
-        .din = { [MBA_KERNELS_X] = g->x, [MBA_KERNELS_DT] = g->dt, [MBA_KERNELS_B] = g->B_, [MBA_KERNELS_C] = g->C,
-                 [MBA_KERNELS_A_LOG] = g->A_log, [MBA_KERNELS_D] = g->D, [MBA_KERNELS_DT_BIAS] = g->dt_bias,
-                 [MBA_KERNELS_INITIAL] = g->initial },
-        .work = work };
+    return (mba_kernels_pointers){ .in = { [MBA_KERNELS_X] = n->xbc + SKEW,
+                                           [MBA_KERNELS_DT] = n->dt,
+                                           [MBA_KERNELS_B] = n->xbc + SKEW + H * P,
+                                           [MBA_KERNELS_C] = n->xbc + SKEW + H * P + G * N,
+                                           [MBA_KERNELS_A_LOG] = n->A_log,
+                                           [MBA_KERNELS_D] = n->D,
+                                           [MBA_KERNELS_DT_BIAS] = n->dt_bias,
+                                           [MBA_KERNELS_IDS] = n->ids,
+                                           [MBA_KERNELS_INITIAL] = n->initial },
+                                   .out = { r->y, r->final },
+                                   .dout = { d->y, d->final },
+                                   .din = { [MBA_KERNELS_X] = g->x,
+                                            [MBA_KERNELS_DT] = g->dt,
+                                            [MBA_KERNELS_B] = g->B_,
+                                            [MBA_KERNELS_C] = g->C,
+                                            [MBA_KERNELS_A_LOG] = g->A_log,
+                                            [MBA_KERNELS_D] = g->D,
+                                            [MBA_KERNELS_DT_BIAS] = g->dt_bias,
+                                            [MBA_KERNELS_INITIAL] = g->initial },
+                                   .work = work };
 }
 
 typedef struct rig {
-    numbers n;
-    results r, d;
-    gradients g;
-    mba_kernels_plan *plan;
-    void *work;
+    numbers              n;
+    results              r, d;
+    gradients            g;
+    mba_kernels_plan    *plan;
+    void                *work;
     mba_kernels_pointers a;
 } rig;
 
@@ -246,17 +303,17 @@ static rig *rig_create(void)
     uint32_t               seed = 7;
     rig                   *q = aligned_alloc(256, (sizeof *q + 255) / 256 * 256);
     assert_non_null(q);
-    for (int i = 0; i < XBC + 8; i++)       q->n.xbc[i] = draw(&seed);
-    for (int i = 0; i < DTS; i++)           q->n.dt[i] = draw(&seed);
-    for (int i = 0; i < H; i++)             q->n.A_log[i] = draw(&seed), q->n.dt_bias[i] = draw(&seed);
-    for (int i = 0; i < H * P; i++)         q->n.D[i] = draw(&seed);
-    for (int i = 0; i < STATES; i++)        q->n.initial[i] = draw(&seed), q->d.final[i] = draw(&seed);
-    for (int i = 0; i < B * L; i++)         q->n.ids[i] = i % L / 13;
+    for (int i = 0; i < XBC + 8; i++) q->n.xbc[i] = draw(&seed);
+    for (int i = 0; i < DTS; i++) q->n.dt[i] = draw(&seed);
+    for (int i = 0; i < H; i++) q->n.A_log[i] = draw(&seed), q->n.dt_bias[i] = draw(&seed);
+    for (int i = 0; i < H * P; i++) q->n.D[i] = draw(&seed);
+    for (int i = 0; i < STATES; i++) q->n.initial[i] = draw(&seed), q->d.final[i] = draw(&seed);
+    for (int i = 0; i < B * L; i++) q->n.ids[i] = i % L / 13;
     for (int i = 0; i < B * L * H * P; i++) q->d.y[i] = draw(&seed);
     assert_plan(&q->plan, &d, &host);
     const size_t forward = mba_kernels_work_bytes(q->plan, 0), back = mba_kernels_work_bytes(q->plan, 1);
     q->work = aligned_alloc(256, ((forward > back ? forward : back) + 255) / 256 * 256);
-    q->a    = pointers_of(&q->n, &q->r, &q->g, &q->d, q->work);
+    q->a = pointers_of(&q->n, &q->r, &q->g, &q->d, q->work);
     assert_int_equal(mba_kernels_saved_bytes(q->plan), 0);
     return q;
 }
@@ -268,13 +325,16 @@ static void rig_destroy(rig *q)
     free(q);
 }
 
-#define assert_ran(call) do { if (call) fail_msg("%s", mba_kernels_error()); } while (0)
+#define assert_ran(call) \
+    do { \
+        if (call) fail_msg("%s", mba_kernels_error()); \
+    } while (0)
 
 /* The recurrence in double, and sum(dy y) + sum(dfinal final): what the gradients are those of. */
 static double loss_of(const numbers *n, const results *d, results *out)
 {
     double loss = 0;
-    for (int i = 0; i < STATES / N; i++) {                   // i: sequence, head, column of x
+    for (int i = 0; i < STATES / N; i++) { // i: sequence, head, column of x
         const int b = i / (H * P), h = i / P % H, p = i % P, g = h / (H / G);
         double    state[N];
         for (int k = 0; k < N; k++) state[k] = n->initial[i * N + k];
@@ -304,8 +364,8 @@ static void forward_is_the_recurrence(void **state)
     (void)state;
     assert_ran(mba_kernels_forward(q->plan, &q->a, NULL));
     loss_of(&q->n, &q->d, want);
-    for (int i = 0; i < B * L * H * P; i++) assert_near(q->r.y[i], want->y[i], 2e-5);  // some dozen products near 1
-    for (int i = 0; i < STATES; i++)        assert_near(q->r.final[i], want->final[i], 2e-5);
+    for (int i = 0; i < B * L * H * P; i++) assert_near(q->r.y[i], want->y[i], 2e-5); // some dozen products near 1
+    for (int i = 0; i < STATES; i++) assert_near(q->r.final[i], want->final[i], 2e-5);
     free(want);
     rig_destroy(q);
 }
@@ -322,14 +382,14 @@ static void assert_slope(rig *q, float *value, float gradient)
     const double down = loss_of(&q->n, &q->d, NULL);
     *value = was;
     const double slope = (up - down) / ((double)up_by + down_by);
-    assert_near(gradient, slope, 2e-3 * (1 + fabs(slope)));  // the third derivative leaves by^2 f''' / 6
+    assert_near(gradient, slope, 2e-3 * (1 + fabs(slope))); // the third derivative leaves by^2 f''' / 6
 }
 
 static void gradients_are_its_slopes(void **state)
 {
     rig *q = rig_create();
     (void)state;
-    memset(&q->g, 0xff, sizeof q->g);                        // NaN: what is not written shows
+    memset(&q->g, 0xff, sizeof q->g); // NaN: what is not written shows
     assert_ran(mba_kernels_backward(q->plan, &q->a, NULL));
     for (int i = 0; i < B * L; i += 5) {
         float *row = q->n.xbc + SKEW + i * ROW;
@@ -349,14 +409,20 @@ static void gradients_are_its_slopes(void **state)
 
 /* ---- several threads, one plan ---- */
 
-typedef struct task { rig *q; results r; void *work; int code; } task;
+typedef struct task {
+    rig    *q;
+    results r;
+    void   *work;
+    int     code;
+} task;
 
 static void *work_on(void *arg)
 {
-    task *t = arg;
+    task                *t = arg;
     mba_kernels_pointers a = t->q->a;
     a.work = t->work;
-    a.out[MBA_KERNELS_Y] = t->r.y; a.out[MBA_KERNELS_FINAL] = t->r.final;
+    a.out[MBA_KERNELS_Y] = t->r.y;
+    a.out[MBA_KERNELS_FINAL] = t->r.final;
     for (int i = 0; i < 20 && !t->code; i++) t->code = mba_kernels_forward(t->q->plan, &a, NULL);
     return NULL;
 }
@@ -370,7 +436,7 @@ static void threads_share_a_plan(void **state)
     (void)state;
     assert_ran(mba_kernels_forward(q->plan, &q->a, NULL));
     for (int i = 0; i < THREADS; i++) {
-        t[i].q    = q;
+        t[i].q = q;
         t[i].code = 0;
         t[i].work = aligned_alloc(256, (mba_kernels_work_bytes(q->plan, 0) + 255) / 256 * 256);
         assert_int_equal(pthread_create(&id[i], NULL, work_on, &t[i]), 0);
@@ -400,11 +466,14 @@ static void wrong_pointers_are_named(void **state)
     (void)state;
     a.in[MBA_KERNELS_DT_BIAS] = NULL;
     assert_stopped(mba_kernels_forward(q->plan, &a, NULL), "no pointer for dt_bias");
-    a = q->a; a.in[MBA_KERNELS_X] = q->n.xbc;
+    a = q->a;
+    a.in[MBA_KERNELS_X] = q->n.xbc;
     assert_stopped(mba_kernels_forward(q->plan, &a, NULL), "x lies 0 bytes beyond a multiple of 16");
-    a = q->a; a.din[MBA_KERNELS_C] = NULL;
+    a = q->a;
+    a.din[MBA_KERNELS_C] = NULL;
     assert_stopped(mba_kernels_backward(q->plan, &a, NULL), "the gradient of C");
-    a = q->a; a.work = NULL;
+    a = q->a;
+    a.work = NULL;
     assert_stopped(mba_kernels_forward(q->plan, &a, NULL), "no workspace");
     assert_stopped(mba_kernels_forward(q->plan, NULL, NULL), "no pointers");
     assert_stopped(mba_kernels_backward(NULL, &a, NULL), "no plan");
@@ -412,7 +481,8 @@ static void wrong_pointers_are_named(void **state)
     assert_plan(&p, &d, &h200);
     assert_int_not_equal(mba_kernels_forward(p, &q->a, NULL), 0);
     mba_kernels_plan_destroy(p);
-    d = everything(); d.backward = 0;
+    d = everything();
+    d.backward = 0;
     assert_plan(&p, &d, &host);
     assert_stopped(mba_kernels_backward(p, &q->a, NULL), "no backward");
     mba_kernels_plan_destroy(p);
@@ -437,8 +507,7 @@ static void the_library_shows_its_functions_only(void **state)
 
 MBA_TEST_MAIN(cmocka_unit_test(an_unknown_or_missing_instruction_set_is_refused),
               cmocka_unit_test(a_machine_gets_the_best_variant_that_it_runs), cmocka_unit_test(sizes_are_what_is_kept),
-              cmocka_unit_test(nothing_is_saved_for_who_makes_it_again),
-              cmocka_unit_test(shared_memory_is_looked_at),
+              cmocka_unit_test(nothing_is_saved_for_who_makes_it_again), cmocka_unit_test(shared_memory_is_looked_at),
               cmocka_unit_test(windows_are_seen_or_refused),
               cmocka_unit_test(wrong_descriptions_are_refused_with_a_reason),
               cmocka_unit_test(forward_is_the_recurrence), cmocka_unit_test(gradients_are_its_slopes),

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* fields.c -- see fields.h. */
 #include "models/fields.h"
 
@@ -25,9 +26,9 @@ static const mba_field *find(const mba_field *fields, const char *name, size_t n
 /* The number at the start of text, which must reach to `end` or to a colon. */
 static bool whole(int64_t *out, const char *text, const char *end, const char **rest)
 {
-    char *stop;
+    char           *stop;
     const long long v = strtoll(text, &stop, 10);
-    *out  = v;
+    *out = v;
     *rest = stop;
     return stop != text && (stop == end || *stop == ':') && v >= -MBA_FIELD_MOST && v <= MBA_FIELD_MOST;
 }
@@ -66,12 +67,9 @@ static bool set_value(void *to, const mba_field *f, const char *text, const char
     case MBA_FIELD_REAL:
         *(double *)to = strtod(text, &stop);
         if (stop != end || stop == text || !isfinite(*(double *)to)) return false;
-        return *(double *)to > 0 || (*(double *)to == 0 && f->standard == 0);          // a 0 would become the standard
-    case MBA_FIELD_LIST:
-        return set_list(to, f->count, text, end);
-    case MBA_FIELD_WORD:
-        *(int *)to = mba_field_word(f, text, n);
-        return *(int *)to >= 0;
+        return *(double *)to > 0 || (*(double *)to == 0 && f->standard == 0); // a 0 would become the standard
+    case MBA_FIELD_LIST: return set_list(to, f->count, text, end);
+    case MBA_FIELD_WORD: *(int *)to = mba_field_word(f, text, n); return *(int *)to >= 0;
     default:
         if (n >= (size_t)f->count) return false;
         memcpy(to, text, n);
@@ -84,7 +82,8 @@ static mba_status no_field(const mba_field *fields, const char *text, size_t n, 
 {
     mba_nearest near = mba_nearest_to(text, name);
     for (const mba_field *f = fields; f->name; f++) mba_nearest_try(&near, f->name, f->meaning);
-    return mba_fail(MBA_E_ARG, "cannot set '%.*s'\nwhy: this model has no field '%.*s'\nfix: %smambascope list fields names them",
+    return mba_fail(MBA_E_ARG,
+                    "cannot set '%.*s'\nwhy: this model has no field '%.*s'\nfix: %smambascope list fields names them",
                     (int)n, text, (int)name, text, mba_did_you_mean(&near).text);
 }
 
@@ -98,11 +97,13 @@ static mba_status refuse(const mba_field *f, const char *text, size_t n, const c
     };
     const size_t kinds = sizeof wants / sizeof *wants;
     char         range[160];
-    const char  *why = !eq ? "it has no =" : (size_t)f->kind < kinds && wants[f->kind]
-                     ? wants[f->kind] : "it is too long";
+    const char  *why = !eq                                         ? "it has no ="
+                       : (size_t)f->kind < kinds && wants[f->kind] ? wants[f->kind]
+                                                                   : "it is too long";
     if (f && f->kind == MBA_FIELD_REAL && f->standard != 0) why = "a number above 0 belongs there";
     if (f && f->kind == MBA_FIELD_INT) {
-        snprintf(range, sizeof range, "a whole number from %lld to %lld belongs there", (long long)f->least, (long long)most_of(f));
+        snprintf(range, sizeof range, "a whole number from %lld to %lld belongs there", (long long)f->least,
+                 (long long)most_of(f));
         why = range;
     }
     if (f && f->kind == MBA_FIELD_WORD) {
@@ -122,8 +123,7 @@ mba_status mba_fields_set(void *config, const mba_field *fields, const char *ass
         const char      *eq = memchr(s, '=', n);
         const mba_field *f = eq ? find(fields, s, (size_t)(eq - s)) : NULL;
         if (eq && !f) return no_field(fields, s, n, (size_t)(eq - s));
-        if (!f || !set_value(mba_field_at(config, f), f, eq + 1, s + n))
-            return refuse(f, s, n, eq);
+        if (!f || !set_value(mba_field_at(config, f), f, eq + 1, s + n)) return refuse(f, s, n, eq);
         s += n + (s[n] == ',');
     }
     return MBA_OK;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* graphmamba.c -- Graph-Mamba: the network and its data set presets (arXiv 2402.00789).
  *
  *   (hl, e') = GatedGCN(h, e);  hl = BN(hl);  ha = BN(h + Mamba(h in order));  s = hl + ha;  h' = BN(s + FFN(s)) */
@@ -32,11 +33,15 @@
 
 /* all of them decay */
 #define TYPED(dtype, name, init, ...) mba_param(g, (name), MBA_TYPE((dtype), __VA_ARGS__), (init), MBA_DECAY)
-#define PARAM(name, init, ...) TYPED(MBA_F32, name, init, __VA_ARGS__)
-#define NAME(...) mba_arena_printf(g->arena, __VA_ARGS__)
+#define PARAM(name, init, ...)        TYPED(MBA_F32, name, init, __VA_ARGS__)
+#define NAME(...)                     mba_arena_printf(g->arena, __VA_ARGS__)
 
 /* What the layers share while the network is built. */
-typedef struct site { const mba_graphnet *c; mba__adjacency edges; mba_tensor *graph_ptr; } site;
+typedef struct site {
+    const mba_graphnet *c;
+    mba__adjacency      edges;
+    mba_tensor         *graph_ptr;
+} site;
 
 static mba_type rows_of(mba_count count, int64_t rows, int64_t columns)
 {
@@ -81,13 +86,13 @@ static mba_tensor *message_passing(mba_graph *g, const site *s, mba_tensor *h, m
 {
     const int64_t H = s->c->width;
     mba_enter(g, "local_model");
-    mba_tensor *n4 = linear(g, h, "ABDE", 4 * H, true), *c = linear(g, *e, "C", H, true);
-    const mba__adjacency    *x = &s->edges;
+    mba_tensor             *n4 = linear(g, h, "ABDE", 4 * H, true), *c = linear(g, *e, "C", H, true);
+    const mba__adjacency   *x = &s->edges;
     const mba_gated_gcn_out o = mba_gated_gcn(g, .a = mba_slice(g, n4, 1, 0, H), .b = mba_slice(g, n4, 1, H, H),
                                               .d = mba_slice(g, n4, 1, 2 * H, H), .e = mba_slice(g, n4, 1, 3 * H, H),
                                               .c = c, .src = x->src, .in_ptr = x->in_ptr, .out_ptr = x->out_ptr,
                                               .out_edge = x->out_edge);
-    mba_tensor *hl = mba_add(g, h, drop(g, s, norm(g, s, o.x, "bn_node_x", true)));
+    mba_tensor             *hl = mba_add(g, h, drop(g, s, norm(g, s, o.x, "bn_node_x", true)));
     *e = mba_add(g, *e, drop(g, s, norm(g, s, o.eh, "bn_edge_e", true)));
     mba_leave(g);
     return hl;
@@ -99,7 +104,9 @@ mba_tensor *mba__graphnet_messages(mba_graph *g, const mba_graphnet *c, mba__adj
     return message_passing(g, &(site){ .c = c, .edges = edges }, h, e);
 }
 
-typedef struct mamba_weights { mba_tensor *in, *conv, *conv_bias, *x, *dt, *A_log, *D, *dt_bias, *out; } mamba_weights;
+typedef struct mamba_weights {
+    mba_tensor *in, *conv, *conv_bias, *x, *dt, *A_log, *D, *dt_bias, *out;
+} mamba_weights;
 
 static mamba_weights mamba_weights_of(mba_graph *g, const mba_graphnet *c)
 {
@@ -107,19 +114,21 @@ static mamba_weights mamba_weights_of(mba_graph *g, const mba_graphnet *c)
     const mba_dtype T = c->compute;
     const mba_init  tap = MBA_INIT_UNIFORM(1 / sqrt((double)W)), wide = MBA_INIT_UNIFORM(1 / sqrt((double)H));
     return (mamba_weights){
-        .in      = TYPED(T, "in_proj.weight", wide, 2 * H, H),
-        .conv    = PARAM("conv1d.weight", tap, H, 1, W),
+        .in = TYPED(T, "in_proj.weight", wide, 2 * H, H),
+        .conv = PARAM("conv1d.weight", tap, H, 1, W),
         .conv_bias = PARAM("conv1d.bias", tap, H),
-        .x       = TYPED(T, "x_proj.weight", wide, R + 2 * S, H),
-        .dt      = TYPED(T, "dt_proj.weight", MBA_INIT_UNIFORM(1 / sqrt((double)R)), H, R),
-        .A_log   = PARAM("A_log", MBA_INIT_LOG_INDEX(), H, S),
-        .D       = PARAM("D", MBA_INIT_CONST(1), H),
+        .x = TYPED(T, "x_proj.weight", wide, R + 2 * S, H),
+        .dt = TYPED(T, "dt_proj.weight", MBA_INIT_UNIFORM(1 / sqrt((double)R)), H, R),
+        .A_log = PARAM("A_log", MBA_INIT_LOG_INDEX(), H, S),
+        .D = PARAM("D", MBA_INIT_CONST(1), H),
         .dt_bias = PARAM("dt_proj.bias", MBA_INIT_STEP(1e-3, 0.1), H),
-        .out     = TYPED(T, "out_proj.weight", wide, H, H),
+        .out = TYPED(T, "out_proj.weight", wide, H, H),
     };
 }
 
-typedef struct order { int layer, draw; } order;
+typedef struct order {
+    int layer, draw;
+} order;
 
 /* "perm.3", or "perm.3.1" where several orders are averaged. */
 static mba_tensor *order_input(mba_graph *g, const mba_graphnet *c, const char *what, order o, int64_t bound)
@@ -132,10 +141,10 @@ static mba_tensor *order_input(mba_graph *g, const mba_graphnet *c, const char *
 static mba_tensor *mamba(mba_graph *g, const mba_graphnet *c, const mamba_weights *w, mba_tensor *h, order o)
 {
     const int64_t N = c->nodes, H = c->width, S = c->state, R = (H + 15) / 16;
-    mba_tensor *perm = order_input(g, c, "perm", o, N), *inverse = order_input(g, c, "inverse", o, N);
-    mba_tensor *ids = mba_reshape(g, order_input(g, c, "segment", o, N + 1), MBA_TYPE(MBA_I32, 1, N));
+    mba_tensor   *perm = order_input(g, c, "perm", o, N), *inverse = order_input(g, c, "inverse", o, N);
+    mba_tensor   *ids = mba_reshape(g, order_input(g, c, "segment", o, N + 1), MBA_TYPE(MBA_I32, 1, N));
     mba_enter(g, "self_attn");
-    mba_type    one_sequence = MBA_TYPE(MBA_F32, 1, N, 2 * H);
+    mba_type one_sequence = MBA_TYPE(MBA_F32, 1, N, 2 * H);
     one_sequence.steps = MBA_NODES;
     mba_tensor *xz = mba_reshape(g, mba_linear(g, mba_gather_rows(g, h, perm, inverse), w->in), one_sequence);
     mba_tensor *u = mba_conv1d(g, .x = mba_slice(g, xz, 2, 0, H), .w = w->conv, .bias = w->conv_bias, .silu = true,
@@ -180,7 +189,7 @@ static mba_tensor *layer(mba_graph *g, const site *s, mba_tensor *h, mba_tensor 
 
 /* ---- encoders ---- */
 
-#define TABLES MBA_INIT_UNIFORM(1)               // mba_graphnet_start gives each of them its range
+#define TABLES MBA_INIT_UNIFORM(1) // mba_graphnet_start gives each of them its range
 static double table_range(int64_t rows, int64_t width) { return sqrt(6.0 / (double)(rows + width)); }
 
 static mba_tensor *features(mba_graph *g, const char *what, mba_count count, int64_t rows, int64_t reals,
@@ -218,9 +227,9 @@ static mba_tensor *positions(mba_graph *g, const mba_graphnet *c)
     const mba_init a = MBA_INIT_UNIFORM(1 / sqrt(2.0)), b = MBA_INIT_UNIFORM(1 / sqrt(2.0 * (double)p));
     return mba_lap_encoder(g, .phi = mba_input(g, "phi", rows_of(MBA_NODES, c->nodes, c->pe_count)),
                            .lam = mba_input(g, "lam", rows_of(MBA_NODES, c->nodes, c->pe_count)),
-                           .flip = c->train && !c->given_signs,
-                           .wa = PARAM("linear_A.weight", a, 2 * p, 2), .ba = PARAM("linear_A.bias", a, 2 * p),
-                           .wb = PARAM("pe_encoder.1.weight", b, p, 2 * p), .bb = PARAM("pe_encoder.1.bias", b, p));
+                           .flip = c->train && !c->given_signs, .wa = PARAM("linear_A.weight", a, 2 * p, 2),
+                           .ba = PARAM("linear_A.bias", a, 2 * p), .wb = PARAM("pe_encoder.1.weight", b, p, 2 * p),
+                           .bb = PARAM("pe_encoder.1.bias", b, p));
 }
 
 /* RWSE: return probabilities, normalised over the batch, through a linear map. */
@@ -286,10 +295,11 @@ static mba_tensor *loss_of(mba_graph *g, const mba_graphnet *c, mba_tensor *y)
 mba_graphnet_graph mba_graphnet_build(mba_graph *g, const mba_graphnet *c)
 {
     const int64_t N = c->nodes, E = c->edges;
-    site s = { .c = c, .edges = { .src      = index_input(g, "src", MBA_EDGES, E, 0, N),
-                                  .out_edge = index_input(g, "out_edge", MBA_EDGES, E, 0, E),
-                                  .in_ptr   = index_input(g, "in_ptr", MBA_ALL, N + 1, 0, E + 1),
-                                  .out_ptr  = index_input(g, "out_ptr", MBA_ALL, N + 1, 0, E + 1) } };
+    site          s = { .c = c,
+                        .edges = { .src = index_input(g, "src", MBA_EDGES, E, 0, N),
+                                   .out_edge = index_input(g, "out_edge", MBA_EDGES, E, 0, E),
+                                   .in_ptr = index_input(g, "in_ptr", MBA_ALL, N + 1, 0, E + 1),
+                                   .out_ptr = index_input(g, "out_ptr", MBA_ALL, N + 1, 0, E + 1) } };
     if (c->readout != MBA_READ_NODES) s.graph_ptr = index_input(g, "graph_ptr", MBA_ALL, c->graphs + 1, 0, N + 1);
     mba_tensor *h = encode_nodes(g, &s), *e = encode_edges(g, &s);
     if (c->pre_layers) {
@@ -316,33 +326,129 @@ mba_graphnet_graph mba_graphnet_build(mba_graph *g, const mba_graphnet *c)
 // clang-format on
 
 static const mba_graphnet presets[] = {
-    { .name = "graphmamba-voc", .layers = 4, .width = 96, .node_reals = 14, .edge_reals = 2, .pe_count = 10,
-      .pe_width = 16, .head_layers = 3, .outputs = 21,
-      .graphs = 32, .nodes = 16000, .edges = 92000, .buckets = 3 },
-    { .name = "graphmamba-coco", .layers = 4, .width = 96, .node_reals = 14, .edge_reals = 2, .pe_count = 10,
-      .pe_width = 16, .head_layers = 3, .outputs = 81,
-      .graphs = 32, .nodes = 16000, .edges = 92000, .buckets = 3 },
-    { .name = "graphmamba-peptides-func", .layers = 4, .width = 96, .node_tables = ATOMS, .edge_tables = BONDS,
-      .pe_count = 10, .pe_width = 16, .head_layers = 1, .outputs = 10, .readout = MBA_READ_MEAN, .loss = MBA_LOSS_BCE,
-      .graphs = 128, .nodes = 24000, .edges = 49000 },
-    { .name = "graphmamba-peptides-struct", .layers = 4, .width = 96, .node_tables = ATOMS, .edge_tables = BONDS,
-      .pe_count = 10, .pe_width = 16, .head_layers = 1, .outputs = 11, .readout = MBA_READ_MEAN, .loss = MBA_LOSS_L1,
-      .graphs = 128, .nodes = 24000, .edges = 49000 },
-    { .name = "graphmamba-mnist", .layers = 3, .width = 52, .node_reals = 3, .edge_reals = 1, .pe_count = 8,
-      .pe_width = 8, .pe_alone = true, .head_layers = 3, .outputs = 10,
-      .readout = MBA_READ_MEAN, .loss = MBA_LOSS_CE, .graphs = 16, .nodes = 1200, .edges = 9600 },
-    { .name = "graphmamba-cifar10", .layers = 3, .width = 52, .node_reals = 5, .edge_reals = 1, .pe_count = 8,
-      .pe_width = 8, .pe_alone = true, .head_layers = 2, .outputs = 10,
-      .readout = MBA_READ_MEAN, .loss = MBA_LOSS_CE, .graphs = 16, .nodes = 2400, .edges = 19200 },
-    { .name = "graphmamba-pattern", .layers = 6, .width = 64, .node_reals = 3, .pe_count = 16, .pe_width = 16,
-      .pe_alone = true, .head_layers = 3, .outputs = 1,
-      .loss = MBA_LOSS_WEIGHTED_BCE, .graphs = 32, .nodes = 6000, .edges = 400000 },
-    { .name = "graphmamba-cluster", .layers = 16, .width = 48, .node_reals = 7, .pe_count = 10, .pe_width = 16,
-      .pe_alone = true, .head_layers = 3, .outputs = 6,
-      .dropout = 0.1, .graphs = 16, .nodes = 3100, .edges = 160000 },
-    { .name = "graphmamba-malnet", .layers = 5, .width = 64, .node_reals = 5, .pre_layers = 1, .head_layers = 3,
-      .outputs = 5, .readout = MBA_READ_MAX,
-      .loss = MBA_LOSS_CE, .graphs = 16, .nodes = 80000, .edges = 165000, .buckets = 3 },
+    { .name = "graphmamba-voc",
+      .layers = 4,
+      .width = 96,
+      .node_reals = 14,
+      .edge_reals = 2,
+      .pe_count = 10,
+      .pe_width = 16,
+      .head_layers = 3,
+      .outputs = 21,
+      .graphs = 32,
+      .nodes = 16000,
+      .edges = 92000,
+      .buckets = 3 },
+    { .name = "graphmamba-coco",
+      .layers = 4,
+      .width = 96,
+      .node_reals = 14,
+      .edge_reals = 2,
+      .pe_count = 10,
+      .pe_width = 16,
+      .head_layers = 3,
+      .outputs = 81,
+      .graphs = 32,
+      .nodes = 16000,
+      .edges = 92000,
+      .buckets = 3 },
+    { .name = "graphmamba-peptides-func",
+      .layers = 4,
+      .width = 96,
+      .node_tables = ATOMS,
+      .edge_tables = BONDS,
+      .pe_count = 10,
+      .pe_width = 16,
+      .head_layers = 1,
+      .outputs = 10,
+      .readout = MBA_READ_MEAN,
+      .loss = MBA_LOSS_BCE,
+      .graphs = 128,
+      .nodes = 24000,
+      .edges = 49000 },
+    { .name = "graphmamba-peptides-struct",
+      .layers = 4,
+      .width = 96,
+      .node_tables = ATOMS,
+      .edge_tables = BONDS,
+      .pe_count = 10,
+      .pe_width = 16,
+      .head_layers = 1,
+      .outputs = 11,
+      .readout = MBA_READ_MEAN,
+      .loss = MBA_LOSS_L1,
+      .graphs = 128,
+      .nodes = 24000,
+      .edges = 49000 },
+    { .name = "graphmamba-mnist",
+      .layers = 3,
+      .width = 52,
+      .node_reals = 3,
+      .edge_reals = 1,
+      .pe_count = 8,
+      .pe_width = 8,
+      .pe_alone = true,
+      .head_layers = 3,
+      .outputs = 10,
+      .readout = MBA_READ_MEAN,
+      .loss = MBA_LOSS_CE,
+      .graphs = 16,
+      .nodes = 1200,
+      .edges = 9600 },
+    { .name = "graphmamba-cifar10",
+      .layers = 3,
+      .width = 52,
+      .node_reals = 5,
+      .edge_reals = 1,
+      .pe_count = 8,
+      .pe_width = 8,
+      .pe_alone = true,
+      .head_layers = 2,
+      .outputs = 10,
+      .readout = MBA_READ_MEAN,
+      .loss = MBA_LOSS_CE,
+      .graphs = 16,
+      .nodes = 2400,
+      .edges = 19200 },
+    { .name = "graphmamba-pattern",
+      .layers = 6,
+      .width = 64,
+      .node_reals = 3,
+      .pe_count = 16,
+      .pe_width = 16,
+      .pe_alone = true,
+      .head_layers = 3,
+      .outputs = 1,
+      .loss = MBA_LOSS_WEIGHTED_BCE,
+      .graphs = 32,
+      .nodes = 6000,
+      .edges = 400000 },
+    { .name = "graphmamba-cluster",
+      .layers = 16,
+      .width = 48,
+      .node_reals = 7,
+      .pe_count = 10,
+      .pe_width = 16,
+      .pe_alone = true,
+      .head_layers = 3,
+      .outputs = 6,
+      .dropout = 0.1,
+      .graphs = 16,
+      .nodes = 3100,
+      .edges = 160000 },
+    { .name = "graphmamba-malnet",
+      .layers = 5,
+      .width = 64,
+      .node_reals = 5,
+      .pre_layers = 1,
+      .head_layers = 3,
+      .outputs = 5,
+      .readout = MBA_READ_MAX,
+      .loss = MBA_LOSS_CE,
+      .graphs = 16,
+      .nodes = 80000,
+      .edges = 165000,
+      .buckets = 3 },
     { .name = NULL },
 };
 
@@ -354,7 +460,8 @@ const mba_graphnet *mba_graphnet_preset(const char *name)
 }
 
 const mba_family mba_family_graphmamba = {
-    .name = "graphmamba", .doc = "graphs: gated message passing beside a Mamba block over all nodes",
+    .name = "graphmamba",
+    .doc = "graphs: gated message passing beside a Mamba block over all nodes",
     .task = MBA_TASK_GRAPHS,
     .graph = presets,
 };
@@ -366,30 +473,30 @@ static const char *const losses[] = { "weighted_ce", "ce", "bce", "weighted_bce"
 #define FIELD(name, kind, ...) { #name, MBA_FIELD_##kind, offsetof(mba_graphnet, name), __VA_ARGS__ }
 // clang-format on
 const mba_field mba_graphnet_fields[] = {
-    FIELD(layers,      INT,  .meaning = "layers"),
-    FIELD(width,       INT,  .meaning = "channels of nodes and edges, H"),
-    FIELD(state,       INT,  .standard = 16, .least = 1, .meaning = "state size of the scan, N"),
-    FIELD(conv,        INT,  .standard = 4, .least = 1, .meaning = "width of the causal convolution"),
-    FIELD(node_reals,  INT,  .meaning = "real features of a node; 0: node_tables"),
+    FIELD(layers, INT, .meaning = "layers"),
+    FIELD(width, INT, .meaning = "channels of nodes and edges, H"),
+    FIELD(state, INT, .standard = 16, .least = 1, .meaning = "state size of the scan, N"),
+    FIELD(conv, INT, .standard = 4, .least = 1, .meaning = "width of the causal convolution"),
+    FIELD(node_reals, INT, .meaning = "real features of a node; 0: node_tables"),
     FIELD(node_tables, LIST, .count = MBA_TABLES_MAX,
           .meaning = "rows of the embedding table of each whole feature of a node"),
-    FIELD(edge_reals,  INT,  .meaning = "real features of an edge; 0: edge_tables, or one vector for all"),
+    FIELD(edge_reals, INT, .meaning = "real features of an edge; 0: edge_tables, or one vector for all"),
     FIELD(edge_tables, LIST, .count = MBA_TABLES_MAX,
           .meaning = "rows of the embedding table of each whole feature of an edge"),
-    FIELD(pe_count,    INT,  .meaning = "Laplacian eigenvectors per node; 0: none"),
-    FIELD(rw_count,    INT,  .meaning = "instead of them: steps of a random walk (RWSE); 0: none"),
-    FIELD(pe_width,    INT,  .meaning = "channels they become"),
-    FIELD(pe_alone,    BOOL, .meaning = "1: weights named as those of a LapPE encoder by itself"),
-    FIELD(pre_layers,  INT,  .meaning = "layers in front of the message passing"),
-    FIELD(head_layers, INT,  .meaning = "layers of the head"),
-    FIELD(outputs,     INT,  .meaning = "results per node or graph"),
-    FIELD(readout,     WORD, .words = readouts, .meaning = "nodes, or graphs by their mean or max"),
-    FIELD(loss,        WORD, .words = losses, .meaning = "weighted_ce, ce, bce, weighted_bce or l1"),
-    FIELD(dropout,     REAL, .meaning = "chance of a value to be dropped"),
-    FIELD(buckets,     INT,  .meaning = "buckets of the node order; 0: none"),
-    FIELD(order,       TEXT, .count = MBA_ORDER_NAME_MAX,
+    FIELD(pe_count, INT, .meaning = "Laplacian eigenvectors per node; 0: none"),
+    FIELD(rw_count, INT, .meaning = "instead of them: steps of a random walk (RWSE); 0: none"),
+    FIELD(pe_width, INT, .meaning = "channels they become"),
+    FIELD(pe_alone, BOOL, .meaning = "1: weights named as those of a LapPE encoder by itself"),
+    FIELD(pre_layers, INT, .meaning = "layers in front of the message passing"),
+    FIELD(head_layers, INT, .meaning = "layers of the head"),
+    FIELD(outputs, INT, .meaning = "results per node or graph"),
+    FIELD(readout, WORD, .words = readouts, .meaning = "nodes, or graphs by their mean or max"),
+    FIELD(loss, WORD, .words = losses, .meaning = "weighted_ce, ce, bce, weighted_bce or l1"),
+    FIELD(dropout, REAL, .meaning = "chance of a value to be dropped"),
+    FIELD(buckets, INT, .meaning = "buckets of the node order; 0: none"),
+    FIELD(order, TEXT, .count = MBA_ORDER_NAME_MAX,
           .meaning = "node order by its published name (\"\": Mamba_Hybrid_Degree_Noise[_Bucket])"),
-    FIELD(no_scan,     BOOL, .meaning = "1: without the Mamba branch"),
+    FIELD(no_scan, BOOL, .meaning = "1: without the Mamba branch"),
     { 0 },
 };
 #undef FIELD
@@ -419,10 +526,16 @@ static mba_status check_fields(const mba_graphnet *c)
 
 static mba_status check_ranges(const mba_graphnet *c)
 {
-    const struct { const char *name; int64_t value, least, most; } range[] = {
-        { "layers", c->layers, 1, 256 },       { "width", c->width, 1, 1 << 16 },
-        { "pre_layers", c->pre_layers, 0, 256 }, { "head_layers", c->head_layers, 1, 256 },
-        { "outputs", c->outputs, 1, MBA_FIELD_MOST }, { "pe_width", c->pe_width, 0, c->width - 1 },
+    const struct {
+        const char *name;
+        int64_t     value, least, most;
+    } range[] = {
+        { "layers", c->layers, 1, 256 },
+        { "width", c->width, 1, 1 << 16 },
+        { "pre_layers", c->pre_layers, 0, 256 },
+        { "head_layers", c->head_layers, 1, 256 },
+        { "outputs", c->outputs, 1, MBA_FIELD_MOST },
+        { "pe_width", c->pe_width, 0, c->width - 1 },
     };
     for (size_t i = 0; i < sizeof range / sizeof *range; i++)
         if (range[i].value < range[i].least || range[i].value > range[i].most)
@@ -436,8 +549,10 @@ static mba_status check_batch(const mba_graphnet *c)
 {
     const bool large = c->nodes >= INT32_MAX || c->edges >= INT32_MAX || c->graphs > 1 << 22;
     if (!large && c->nodes >= 1 && c->edges >= 1 && c->graphs >= 1) return MBA_OK;
-    return mba_fail(MBA_E_ARG, "a batch of at most %lld nodes, %lld edges, %lld graphs\nwhy: %s\nfix: %s --nodes, "
-                    "--edges, --graphs", (long long)c->nodes, (long long)c->edges, (long long)c->graphs,
+    return mba_fail(MBA_E_ARG,
+                    "a batch of at most %lld nodes, %lld edges, %lld graphs\nwhy: %s\nfix: %s --nodes, "
+                    "--edges, --graphs",
+                    (long long)c->nodes, (long long)c->edges, (long long)c->graphs,
                     large ? "their numbers have 31 bits, those of graphs 22" : "each is at least 1",
                     large ? "smaller" : "larger");
 }
@@ -448,16 +563,17 @@ mba_status mba_graphnet_complete(mba_graphnet *c)
     if (c->node_reals) memset(c->node_tables, 0, sizeof c->node_tables);
     if (c->edge_reals) memset(c->edge_tables, 0, sizeof c->edge_tables);
     if (c->pe_count && c->rw_count)
-        return mba_fail(MBA_E_ARG, "eigenvectors (pe_count = %lld) and random walks (rw_count = %lld)\n"
+        return mba_fail(MBA_E_ARG,
+                        "eigenvectors (pe_count = %lld) and random walks (rw_count = %lld)\n"
                         "why: nodes have one of them beside their features\nfix: --set pe_count=0, or rw_count=0",
                         (long long)c->pe_count, (long long)c->rw_count);
-    if (!(c->pe_count + c->rw_count) || !c->pe_width)          // one without the other says nothing
+    if (!(c->pe_count + c->rw_count) || !c->pe_width) // one without the other says nothing
         c->pe_count = c->rw_count = c->pe_width = 0;
     stack(&c->node_rows, &c->node_columns, c->node_tables);
     stack(&c->edge_rows, &c->edge_columns, c->edge_tables);
     if (!c->compute) c->compute = MBA_F32;
-    if (!c->state)   c->state = 16;
-    if (!c->conv)    c->conv = 4;
+    if (!c->state) c->state = 16;
+    if (!c->conv) c->conv = 4;
     MBA_TRY(check_ranges(c));
     MBA_TRY(check_batch(c));
     if (c->train && c->draws > 1)
@@ -465,6 +581,6 @@ mba_status mba_graphnet_complete(mba_graphnet *c)
                         (long long)c->draws);
     if (!c->node_reals && (!c->node_rows || !c->node_columns))
         return mba_fail(MBA_E_ARG, "nodes without features\n"
-                        "fix: --set node_reals=.., or node_tables=.. with the rows of each table");
+                                   "fix: --set node_reals=.., or node_tables=.. with the rows of each table");
     return MBA_OK;
 }

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* graphmamba.h -- Graph-Mamba: gated message passing beside a Mamba block over all nodes of a graph, in an order.
  *
  *     mba_graphnet c = *mba_graphnet_preset("graphmamba-peptides-func");
@@ -7,8 +8,9 @@
  * Graphs of any size lie packed, one behind the other, without padding: the scan starts anew at every graph
  * (segment ids), the convolution does not look across. Inputs by the last part of their
  * name (in front of it stands the part of the network it enters): "node_x" (N, F) or "node_i" (N, columns),
- * "edge_x" or "edge_i", "src", "in_ptr", "out_ptr", "out_edge", "graph_ptr", "phi", "lam" or "walks", per layer "perm.<l>",
- * "inverse.<l>", "segment.<l>" (with several draws "perm.<l>.<d>" ..), and "labels" (classes) or "targets" (reals). */
+ * "edge_x" or "edge_i", "src", "in_ptr", "out_ptr", "out_edge", "graph_ptr", "phi", "lam" or "walks", per layer
+ * "perm.<l>", "inverse.<l>", "segment.<l>" (with several draws "perm.<l>.<d>" ..), and "labels" (classes) or "targets"
+ * (reals). */
 #ifndef MBA_GRAPHMAMBA_H
 #define MBA_GRAPHMAMBA_H
 
@@ -19,50 +21,60 @@
 enum { MBA_TABLES_MAX = 16, MBA_ORDER_NAME_MAX = 48 };
 
 typedef enum mba_graph_loss {
-    MBA_LOSS_WEIGHTED_CE, MBA_LOSS_CE, MBA_LOSS_BCE, MBA_LOSS_WEIGHTED_BCE, MBA_LOSS_L1
+    MBA_LOSS_WEIGHTED_CE,
+    MBA_LOSS_CE,
+    MBA_LOSS_BCE,
+    MBA_LOSS_WEIGHTED_BCE,
+    MBA_LOSS_L1
 } mba_graph_loss;
 typedef enum mba_readout { MBA_READ_NODES, MBA_READ_MEAN, MBA_READ_MAX } mba_readout;
 
 /* What of a model its data decides: of a preset, what --set does not name; of a checkpoint nothing. */
 enum {
-    MBA_FOLLOWS_NODES = 1, MBA_FOLLOWS_EDGES = 2, MBA_FOLLOWS_OUTPUTS = 4, MBA_FOLLOWS_LOSS = 8, MBA_FOLLOWS_READOUT = 16,
+    MBA_FOLLOWS_NODES = 1,
+    MBA_FOLLOWS_EDGES = 2,
+    MBA_FOLLOWS_OUTPUTS = 4,
+    MBA_FOLLOWS_LOSS = 8,
+    MBA_FOLLOWS_READOUT = 16,
     MBA_FOLLOWS_ALL = 31
 };
 
 typedef struct mba_graphnet {
-    const char     *name;
-    mba_dtype       compute;                      /* of activations and matrix products; 0: fp32. Where inputs enter and
+    const char    *name;
+    mba_dtype      compute;              /* of activations and matrix products; 0: fp32. Where inputs enter and
                                                      results leave, rows are short and odd: there it is always fp32 */
-    int64_t         nodes, edges, graphs;         /* capacities */
-    int64_t         layers, width, state, conv;
-    int64_t         node_reals, node_rows;        /* real features, or rows of the stacked tables; 0: the other */
-    int64_t         node_columns;                 /* of the tables */
-    int64_t         edge_reals, edge_rows, edge_columns;      /* all 0: one learned vector for every edge */
-    int64_t         node_tables[MBA_TABLES_MAX], edge_tables[MBA_TABLES_MAX];   /* rows of each table; in all .._rows */
-    int64_t         pe_count, rw_count;           /* LapPE: eigenvectors; or RWSE: steps of a random walk; 0: none */
-    int64_t         pe_width;                     /* channels they become */
-    bool            pe_alone;                     /* checkpoints name its parts, and the linear map of real features, as
+    int64_t        nodes, edges, graphs; /* capacities */
+    int64_t        layers, width, state, conv;
+    int64_t        node_reals, node_rows;               /* real features, or rows of the stacked tables; 0: the other */
+    int64_t        node_columns;                        /* of the tables */
+    int64_t        edge_reals, edge_rows, edge_columns; /* all 0: one learned vector for every edge */
+    int64_t        node_tables[MBA_TABLES_MAX], edge_tables[MBA_TABLES_MAX]; /* rows of each table; in all .._rows */
+    int64_t        pe_count, rw_count; /* LapPE: eigenvectors; or RWSE: steps of a random walk; 0: none */
+    int64_t        pe_width;           /* channels they become */
+    bool           pe_alone;           /* checkpoints name its parts, and the linear map of real features, as
                                                      one encoder: four of the released configurations */
-    int64_t         pre_layers, head_layers, outputs;
-    mba_readout     readout;
-    mba_graph_loss  loss;
-    double          dropout;
-    int64_t         buckets;                      /* of the node order; 0 or 1: none */
-    int64_t         draws;                        /* orders per layer that evaluation averages; 0 or 1: one */
-    bool            no_scan;                      /* without the Mamba branch: the control of an experiment */
-    bool            given_signs;                  /* train with the eigenvectors as they come: no random signs */
-    bool            train, keep_logits;
-    unsigned        follows;                      /* MBA_FOLLOWS_..: train/graph_fit.h changes these fields */
-    char            order[MBA_ORDER_NAME_MAX];    /* of data/graph_batch.h; "": degree and noise, in the buckets */
+    int64_t        pre_layers, head_layers, outputs;
+    mba_readout    readout;
+    mba_graph_loss loss;
+    double         dropout;
+    int64_t        buckets;     /* of the node order; 0 or 1: none */
+    int64_t        draws;       /* orders per layer that evaluation averages; 0 or 1: one */
+    bool           no_scan;     /* without the Mamba branch: the control of an experiment */
+    bool           given_signs; /* train with the eigenvectors as they come: no random signs */
+    bool           train, keep_logits;
+    unsigned       follows;                   /* MBA_FOLLOWS_..: train/graph_fit.h changes these fields */
+    char           order[MBA_ORDER_NAME_MAX]; /* of data/graph_batch.h; "": degree and noise, in the buckets */
 } mba_graphnet;
 
-const mba_graphnet *mba_graphnet_preset(const char *name);     /* NULL where there is none of that name */
+const mba_graphnet *mba_graphnet_preset(const char *name); /* NULL where there is none of that name */
 
-extern const mba_field mba_graphnet_fields[];                  /* what --set and config.json know (fields.h) */
+extern const mba_field mba_graphnet_fields[]; /* what --set and config.json know (fields.h) */
 
 MBA_MUST mba_status mba_graphnet_complete(mba_graphnet *c);
 
-typedef struct mba_graphnet_graph { mba_tensor *logits, *loss; } mba_graphnet_graph;
+typedef struct mba_graphnet_graph {
+    mba_tensor *logits, *loss;
+} mba_graphnet_graph;
 mba_graphnet_graph mba_graphnet_build(mba_graph *g, const mba_graphnet *c);
 
 /* Behind mba_program_init: embedding tables are one parameter in memory, and start each in a range of its own,
@@ -70,7 +82,9 @@ mba_graphnet_graph mba_graphnet_build(mba_graph *g, const mba_graphnet *c);
 MBA_MUST mba_status mba_graphnet_start(mba_program *p, const mba_graphnet *c, uint64_t seed);
 
 /* Message passing by itself, for its reference vectors: h (nodes, width) and *e (edges, width), which moves on. */
-typedef struct mba__adjacency { mba_tensor *src, *in_ptr, *out_ptr, *out_edge; } mba__adjacency;
+typedef struct mba__adjacency {
+    mba_tensor *src, *in_ptr, *out_ptr, *out_edge;
+} mba__adjacency;
 mba_tensor *mba__graphnet_messages(mba_graph *g, const mba_graphnet *c, mba__adjacency edges, mba_tensor *h,
                                    mba_tensor **e);
 

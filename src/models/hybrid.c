@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* hybrid.c -- Mamba-Transformer hybrids: attention, the MLPs, and families of trainable sizes.
  *
  *   N  flat, as Nemotron-H: Mamba-2, grouped-query attention without positions, squared-ReLU MLPs
@@ -29,8 +30,8 @@ static mba_tensor *attention_mixer(mba_graph *g, const mba_lm *c, const mba_lm_s
         qkv = mba_conv1d(g, .x = qkv, .w = PARAM("conv1d.weight", tap, MBA_DECAY, rows, 1, W),
                          .bias = PARAM("conv1d.bias", tap, MBA_NO_DECAY, rows), .ids = s->ids);
     }
-    mba_tensor *q = mba_reshape(g, mba_slice(g, qkv, 2, 0, Hq * E),             MBA_TYPE(T, B, L, Hq, E));
-    mba_tensor *k = mba_reshape(g, mba_slice(g, qkv, 2, Hq * E, Hk * E),        MBA_TYPE(T, B, L, Hk, E));
+    mba_tensor *q = mba_reshape(g, mba_slice(g, qkv, 2, 0, Hq * E), MBA_TYPE(T, B, L, Hq, E));
+    mba_tensor *k = mba_reshape(g, mba_slice(g, qkv, 2, Hq * E, Hk * E), MBA_TYPE(T, B, L, Hk, E));
     mba_tensor *v = mba_reshape(g, mba_slice(g, qkv, 2, (Hq + Hk) * E, Hk * E), MBA_TYPE(T, B, L, Hk, E));
     if (c->rotary) {
         q = mba_rotary(g, q, c->rotary, c->rope_base, false);
@@ -53,7 +54,7 @@ static mba_tensor *swiglu_mixer(mba_graph *g, const mba_lm *c, const mba_lm_site
     const int64_t F = c->mlp;
     /* fc1 gives the value in its first half and the gate in its second */
     mba_tensor *vg = mba_lm_linear(g, c, s, .x = s->u, .name = "fc1", .rows = 2 * F, .bias = c->mlp_bias);
-    mba_tensor *a  = mba_swiglu(g, mba_slice(g, vg, 2, 0, F), mba_slice(g, vg, 2, F, F));
+    mba_tensor *a = mba_swiglu(g, mba_slice(g, vg, 2, 0, F), mba_slice(g, vg, 2, F, F));
     return mba_lm_linear(g, c, s, .x = a, .name = "fc2", .rows = c->width, .bias = c->mlp_bias, .last = true);
 }
 
@@ -68,8 +69,8 @@ static mba_status check_attention(const mba_lm *c)
                         "an even number within the head"));
     if (c->carry)
         return mba_fail(MBA_E_UNSUPPORTED, "attention cannot carry its state from segment to segment\n"
-                        "why: its state is all keys and values\n"
-                        "fix: leave --carry out, or use a model without attention");
+                                           "why: its state is all keys and values\n"
+                                           "fix: leave --carry out, or use a model without attention");
     return MBA_OK;
 }
 
@@ -77,7 +78,7 @@ static mba_status check_mlp(const mba_lm *c) { return mba_lm_need(c->mlp >= 1, "
 
 /* ---- sizes ---- */
 
-#define COMMON(title, M, heads_q, hd, width_mlp, V, L)                                                        \
+#define COMMON(title, M, heads_q, hd, width_mlp, V, L) \
     .name = (title), .width = (M), .q_heads = (heads_q), .attn_dim = (hd), .mlp = (width_mlp), .vocab = (V), \
     .length = (L)
 // clang-format off
@@ -97,39 +98,61 @@ static mba_status check_mlp(const mba_lm *c) { return mba_lm_need(c->mlp >= 1, "
 
 const mba_family mba_family_hybrid = {
     .name = "hybrid",
-    .doc  = "Mamba and attention in one stack, and the Transformer control",
-    .mixers = (const mba_lm_mixer[]){ { '*', false, "attention",        attention_mixer, check_attention },
-                                      { '-', true,  "squared-ReLU MLP", relu2_mixer,     check_mlp },
-                                      { '+', true,  "SwiGLU MLP",       swiglu_mixer,    check_mlp }, { 0 } },
-    .lm   = (const mba_lm[]){
-        N_FAMILY("hybrid-130m", 768,  12, 64,  "M-M-M-M*-M-M-M-M*-M-M-M-"),
-        N_FAMILY("hybrid-370m", 1024, 16, 64,  "M-M-M-M*-M-M-M-M*-M-M-M-M*-M-M-M-M*-M-M-M-M-"),
-        N_FAMILY("hybrid-1b",   2048, 16, 128, "M-M-M-M*-M-M-M*-M-M-M-M*-M-M-M-"),
-        B_FAMILY("hybrid-b-130m", 768,  12, 64,  2048, BLOCKS4("M+") "*+" BLOCKS4("M+") "*+" "M+M+"),
-        B_FAMILY("hybrid-b-370m", 1024, 16, 64,  2304, BLOCKS4("M+") "M+M+*+" BLOCKS4("M+") "M+M+*+" BLOCKS4("M+")
-                                                       "M+M+*+" "M+M+M+"),
-        B_FAMILY("hybrid-b-1b",   2048, 16, 128, 5632, BLOCKS4("M+") "*+" BLOCKS4("M+") "*+" BLOCKS4("M+") "*+M+"),
-        A_FAMILY("hybrid-a-130m", 768,  12, 64,  32, "MMMMM*" "MMMMM*" "MMMMM*" "MMMMMM"),
-        A_FAMILY("hybrid-a-370m", 1024, 16, 64,  32,
-                 BLOCKS8("M") "*MMMMMMM" "*MMMMMMM" "*MMMMMMM" "*MMMMMMM" "*MMMMMMM"),
-        A_FAMILY("hybrid-a-1.3b", 2048, 16, 128, 64,
-                 BLOCKS8("M") "*MMMMMMM" "*MMMMMMM" "*MMMMMMM" "*MMMMMMM" "*MMMMMMM"),
-        J_FAMILY("hybrid-j-370m", 1024, 16, 64,  2048,
-                 BLOCKS4("m+") "*+m+m+m+" BLOCKS4("m+") "*+m+m+m+" BLOCKS4("m+") "*+m+m+m+"),
-        J_FAMILY("hybrid-j-1b",   2048, 16, 128, 5632, BLOCKS4("m+") "*+m+m+m+" BLOCKS4("m+") "*+m+m+m+"),
-        /* the study's hybrid: attention ratio 0.08, MLP ratio 0.5, placed as mba_lm_place does */
-        { COMMON("hybrid-headline", 1024, 16, 64, 4096, 50288, 4096), .kv_heads = 8, .groups = 8, .batch = 4,
-          .pattern = "M-M-M--M-*M-M-M-M--*M-M-M-M-*M--M-M-M-*M-M--M-M-" },
-        /* the peers' table: Mamba-2 370m with 6 of 48 layers attention, convolution on q, k, v, no rotary */
-        A_FAMILY("hybrid-peer-370m", 1024, 16, 64, 0,
-                 "MMMMMMM*" "MMMMMMM*" "MMMMMMM*" "MMMMMMM*" "MMMMMMM*" "MMMMMMM*"),
-        /* about as many parameters as the others (131, 366 and 959 million): attention and MLP only, rotary */
-        { COMMON("transformer-130m", 768,  12, 64, 3072, 50288, 2048),  .rotary = 64,
-          .pattern = BLOCKS8("*-") BLOCKS4("*-") "*-" },
-        { COMMON("transformer-370m", 1024, 16, 64, 4096, 50288, 2048),  .rotary = 64,
-          .pattern = BLOCKS8("*-") BLOCKS8("*-") BLOCKS8("*-") "*-" },
-        { COMMON("transformer-1b",   2048, 16, 128, 8192, 50288, 2048), .rotary = 128,
-          .pattern = BLOCKS8("*-") BLOCKS8("*-") "*-" },
-        { .name = NULL },
-    },
+    .doc = "Mamba and attention in one stack, and the Transformer control",
+    .mixers = (const mba_lm_mixer[]){ { '*', false, "attention", attention_mixer, check_attention },
+                                      { '-', true, "squared-ReLU MLP", relu2_mixer, check_mlp },
+                                      { '+', true, "SwiGLU MLP", swiglu_mixer, check_mlp },
+                                      { 0 } },
+    .lm =
+        (const mba_lm[]){
+            N_FAMILY("hybrid-130m", 768, 12, 64, "M-M-M-M*-M-M-M-M*-M-M-M-"),
+            N_FAMILY("hybrid-370m", 1024, 16, 64, "M-M-M-M*-M-M-M-M*-M-M-M-M*-M-M-M-M*-M-M-M-M-"),
+            N_FAMILY("hybrid-1b", 2048, 16, 128, "M-M-M-M*-M-M-M*-M-M-M-M*-M-M-M-"),
+            B_FAMILY("hybrid-b-130m", 768, 12, 64, 2048,
+                     BLOCKS4("M+") "*+" BLOCKS4("M+") "*+"
+                                                      "M+M+"),
+            B_FAMILY("hybrid-b-370m", 1024, 16, 64, 2304,
+                     BLOCKS4("M+") "M+M+*+" BLOCKS4("M+") "M+M+*+" BLOCKS4("M+") "M+M+*+"
+                                                                                 "M+M+M+"),
+            B_FAMILY("hybrid-b-1b", 2048, 16, 128, 5632, BLOCKS4("M+") "*+" BLOCKS4("M+") "*+" BLOCKS4("M+") "*+M+"),
+            A_FAMILY("hybrid-a-130m", 768, 12, 64, 32,
+                     "MMMMM*"
+                     "MMMMM*"
+                     "MMMMM*"
+                     "MMMMMM"),
+            A_FAMILY("hybrid-a-370m", 1024, 16, 64, 32,
+                     BLOCKS8("M") "*MMMMMMM"
+                                  "*MMMMMMM"
+                                  "*MMMMMMM"
+                                  "*MMMMMMM"
+                                  "*MMMMMMM"),
+            A_FAMILY("hybrid-a-1.3b", 2048, 16, 128, 64,
+                     BLOCKS8("M") "*MMMMMMM"
+                                  "*MMMMMMM"
+                                  "*MMMMMMM"
+                                  "*MMMMMMM"
+                                  "*MMMMMMM"),
+            J_FAMILY("hybrid-j-370m", 1024, 16, 64, 2048,
+                     BLOCKS4("m+") "*+m+m+m+" BLOCKS4("m+") "*+m+m+m+" BLOCKS4("m+") "*+m+m+m+"),
+            J_FAMILY("hybrid-j-1b", 2048, 16, 128, 5632, BLOCKS4("m+") "*+m+m+m+" BLOCKS4("m+") "*+m+m+m+"),
+            /* the study's hybrid: attention ratio 0.08, MLP ratio 0.5, placed as mba_lm_place does */
+            { COMMON("hybrid-headline", 1024, 16, 64, 4096, 50288, 4096), .kv_heads = 8, .groups = 8, .batch = 4,
+              .pattern = "M-M-M--M-*M-M-M-M--*M-M-M-M-*M--M-M-M-*M-M--M-M-" },
+            /* the peers' table: Mamba-2 370m with 6 of 48 layers attention, convolution on q, k, v, no rotary */
+            A_FAMILY("hybrid-peer-370m", 1024, 16, 64, 0,
+                     "MMMMMMM*"
+                     "MMMMMMM*"
+                     "MMMMMMM*"
+                     "MMMMMMM*"
+                     "MMMMMMM*"
+                     "MMMMMMM*"),
+            /* about as many parameters as the others (131, 366 and 959 million): attention and MLP only, rotary */
+            { COMMON("transformer-130m", 768, 12, 64, 3072, 50288, 2048), .rotary = 64,
+              .pattern = BLOCKS8("*-") BLOCKS4("*-") "*-" },
+            { COMMON("transformer-370m", 1024, 16, 64, 4096, 50288, 2048), .rotary = 64,
+              .pattern = BLOCKS8("*-") BLOCKS8("*-") BLOCKS8("*-") "*-" },
+            { COMMON("transformer-1b", 2048, 16, 128, 8192, 50288, 2048), .rotary = 128,
+              .pattern = BLOCKS8("*-") BLOCKS8("*-") "*-" },
+            { .name = NULL },
+        },
 };

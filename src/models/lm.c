@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* lm.c -- the skeleton of every language model; the mixers are in the files of their families. */
 #include "models/lm.h"
 
@@ -21,12 +22,13 @@ mba_tensor *mba_lm_linear_(mba_graph *g, const mba_lm *c, const mba_lm_site *s, 
     const char   *bias = mba_arena_printf(g->arena, "%s.bias", a.name);
     mba_tensor   *w = mba_param(g, weight, MBA_TYPE(c->compute, a.rows, K), MBA_INIT_UNIFORM(range), MBA_DECAY);
     if (!a.bias) return mba_linear(g, a.x, w);
-    return mba_linear_bias(g, a.x, w, mba_param(g, bias, MBA_TYPE(c->compute, a.rows), MBA_INIT_CONST(0), MBA_NO_DECAY));
+    return mba_linear_bias(g, a.x, w,
+                           mba_param(g, bias, MBA_TYPE(c->compute, a.rows), MBA_INIT_CONST(0), MBA_NO_DECAY));
 }
 
 mba_lm_state mba_lm_state_in(mba_graph *g, const mba_lm *c, const char *name, mba_type type)
 {
-    bool any = true;                              // a convolution of one tap has no past
+    bool any = true; // a convolution of one tap has no past
     for (int i = 0; i < type.rank; i++) any &= type.dim[i] > 0;
     return (mba_lm_state){ .in = c->carry && any ? mba_input(g, name, type) : NULL };
 }
@@ -58,7 +60,7 @@ static void head(mba_graph *g, const mba_lm *c, mba_lm_graph *o, mba_tensor *h, 
         o->loss = mba_linear_cross_entropy(g, h, w, o->targets);
     } else {
         mba_tensor *logits = mba_linear(g, h, w);
-        o->logits = mba_cast(g, logits, MBA_F32);                                    // whoever reads them wants fp32
+        o->logits = mba_cast(g, logits, MBA_F32); // whoever reads them wants fp32
         if (c->head == MBA_HEAD_BOTH) o->loss = mba_cross_entropy(g, logits, o->targets);
     }
     if (o->logits) mba_result(g, "logits", o->logits);
@@ -82,8 +84,9 @@ mba_lm_graph mba_lm_build(mba_graph *g, const mba_lm *c)
     mba_tensor *h = mba_add_rmsnorm(g, &res, m, w, c->compute, (float)c->eps);
     mba_leave(g);
 
-    if (c->untied) E = mba_param(g, "lm_head.weight", MBA_TYPE(c->compute, c->vocab, c->width),
-                                 MBA_INIT_UNIFORM(1 / sqrt((double)c->width)), MBA_DECAY);
+    if (c->untied)
+        E = mba_param(g, "lm_head.weight", MBA_TYPE(c->compute, c->vocab, c->width),
+                      MBA_INIT_UNIFORM(1 / sqrt((double)c->width)), MBA_DECAY);
     head(g, c, &o, h, E);
     return o;
 }

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* lm.h -- language models: one configuration, one skeleton, a mixer per symbol of the pattern.
  *
  *     mba_lm c = *mba_lm_preset("mamba2-130m");
@@ -20,9 +21,9 @@ enum { MBA_PATTERN_MAX = 512 };
 
 /* What the last projection is used for. */
 typedef enum mba_head {
-    MBA_HEAD_LOSS,                     /* loss, in blocks of rows: the logits never exist whole */
-    MBA_HEAD_LOGITS,                   /* logits as a result, no loss */
-    MBA_HEAD_BOTH,                     /* loss, and logits as a result */
+    MBA_HEAD_LOSS,   /* loss, in blocks of rows: the logits never exist whole */
+    MBA_HEAD_LOGITS, /* logits as a result, no loss */
+    MBA_HEAD_BOTH,   /* loss, and logits as a result */
 } mba_head;
 
 /* Every number of a configuration: field, default, smallest and largest that --set takes, meaning. In a preset 0 stands
@@ -58,21 +59,21 @@ typedef enum mba_head {
 // clang-format on
 
 typedef struct mba_lm {
-    const char *name;                  /* of the preset it came from */
-    int64_t     batch, length;         /* B, L */
+    const char *name;          /* of the preset it came from */
+    int64_t     batch, length; /* B, L */
     mba_dtype   compute;
     mba_head    head;
-    bool        documents;             /* takes document ids: states and attention stop at borders */
-    bool        carry;                 /* takes and gives the states, for truncated back-propagation, decoding */
+    bool        documents; /* takes document ids: states and attention stop at borders */
+    bool        carry;     /* takes and gives the states, for truncated back-propagation, decoding */
 #define X(field, value, least, most, text) int64_t field;
     MBA_LM_FIELDS(X)
 #undef X
-    double      eps, eps_inner;        /* of the norms; of Jamba's inner ones (0: eps) */
-    double      dt_min, dt_max;        /* limits of the Mamba-2 step; dt_max 0: none */
-    double      rope_base;
-    int64_t     padding;               /* 1 + the token whose look-ups give the embedding no gradient; 0: none */
-    char        pattern[MBA_PATTERN_MAX];  /* "": `symbol` repeated */
-    char        symbol;                    /* what a homogeneous model is made of */
+    double  eps, eps_inner; /* of the norms; of Jamba's inner ones (0: eps) */
+    double  dt_min, dt_max; /* limits of the Mamba-2 step; dt_max 0: none */
+    double  rope_base;
+    int64_t padding;                  /* 1 + the token whose look-ups give the embedding no gradient; 0: none */
+    char    pattern[MBA_PATTERN_MAX]; /* "": `symbol` repeated */
+    char    symbol;                   /* what a homogeneous model is made of */
 } mba_lm;
 
 /* Presets, of all families; NULL where there is none of that name. */
@@ -83,20 +84,27 @@ MBA_MUST mba_status mba_lm_complete(mba_lm *c);
 
 /* The table of all fields (fields.h), and changes by name before mba_lm_complete: "width=512,pattern=M-M*". */
 extern const mba_field mba_lm_fields[];
-MBA_MUST mba_status mba_lm_set(mba_lm *c, const char *assignments);
+MBA_MUST mba_status    mba_lm_set(mba_lm *c, const char *assignments);
 
 /* What a built model offers; NULL where it does not. All of them are also found by name in the graph
  * ("tokens", "targets", "ids", "logits", "loss"). A carried state is an input X with a result "X.out". */
-typedef struct mba_lm_graph { mba_tensor *tokens, *targets, *ids, *logits, *loss; } mba_lm_graph;
+typedef struct mba_lm_graph {
+    mba_tensor *tokens, *targets, *ids, *logits, *loss;
+} mba_lm_graph;
 mba_lm_graph mba_lm_build(mba_graph *g, const mba_lm *c);
 
 /* ---- for the mixers ---- */
 
 /* What one mixer needs to know beside the configuration. */
-typedef struct mba_lm_site { mba_tensor *u, *ids; int branches; } mba_lm_site;
+typedef struct mba_lm_site {
+    mba_tensor *u, *ids;
+    int         branches;
+} mba_lm_site;
 
 /* A state that enters and leaves a segment; both stay NULL unless the model carries states. */
-typedef struct mba_lm_state { mba_tensor *in, *out; } mba_lm_state;
+typedef struct mba_lm_state {
+    mba_tensor *in, *out;
+} mba_lm_state;
 mba_lm_state mba_lm_state_in(mba_graph *g, const mba_lm *c, const char *name, mba_type type);
 void         mba_lm_state_out(mba_graph *g, const mba_lm_state *state);
 
@@ -115,10 +123,10 @@ mba_tensor *mba_lm_linear_(mba_graph *g, const mba_lm *c, const mba_lm_site *s, 
  * `check` (or NULL) sees the complete configuration of a model that has the symbol. */
 typedef struct mba_lm_mixer {
     char        symbol;
-    bool        mlp;                   /* the second of a pair */
+    bool        mlp; /* the second of a pair */
     const char *what;
     mba_tensor *(*build)(mba_graph *g, const mba_lm *c, const mba_lm_site *s);
-    mba_status  (*check)(const mba_lm *c);
+    mba_status (*check)(const mba_lm *c);
 } mba_lm_mixer;
 
 /* Of any family; NULL: nobody has the symbol. */

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* lm_config.c -- completing, checking and changing a configuration. */
 #include <stdio.h>
 #include <string.h>
@@ -7,7 +8,9 @@
 static bool has(const mba_lm *c, const char *symbols) { return strpbrk(c->pattern, symbols) != NULL; }
 
 /* "m Mamba-1, M Mamba-2, .." */
-typedef struct symbol_list { char text[256]; } symbol_list;
+typedef struct symbol_list {
+    char text[256];
+} symbol_list;
 
 static symbol_list symbols(void)
 {
@@ -35,25 +38,28 @@ static mba_status complete_pattern(mba_lm *c)
                             symbols().text);
     for (size_t k = 0; c->paired && k < n; k++)
         if (n % 2 || (k % 2 == 1) != mba_lm_mixer_of(c->pattern[k])->mlp)
-            return mba_fail(MBA_E_ARG, "the pattern \"%s\" does not read as pairs of a mixer and an MLP\n"
-                            "fix: --set paired=0, or a pattern such as M+M+", c->pattern);
+            return mba_fail(MBA_E_ARG,
+                            "the pattern \"%s\" does not read as pairs of a mixer and an MLP\n"
+                            "fix: --set paired=0, or a pattern such as M+M+",
+                            c->pattern);
     c->layers = (int64_t)n / (c->paired ? 2 : 1);
     return MBA_OK;
 }
 
 static void complete_numbers(mba_lm *c)
 {
-#define X(field, value, least, most, text) if (!c->field) c->field = (value);
+#define X(field, value, least, most, text) \
+    if (!c->field) c->field = (value);
     MBA_LM_FIELDS(X)
 #undef X
-    if (!c->compute)     c->compute = MBA_F32;
-    if (!(c->eps > 0))   c->eps = 1e-5;
+    if (!c->compute) c->compute = MBA_F32;
+    if (!(c->eps > 0)) c->eps = 1e-5;
     if (!(c->rope_base > 0)) c->rope_base = 10000;
-    if (!c->inner)       c->inner = 2 * c->width;
-    if (!c->heads)       c->heads = c->inner / c->head_dim;
+    if (!c->inner) c->inner = 2 * c->width;
+    if (!c->heads) c->heads = c->inner / c->head_dim;
     if (!c->norm_groups) c->norm_groups = c->groups;
-    if (!c->dt_rank)     c->dt_rank = (c->width + 15) / 16;
-    if (!c->kv_heads)    c->kv_heads = c->q_heads;
+    if (!c->dt_rank) c->dt_rank = (c->width + 15) / 16;
+    if (!c->kv_heads) c->kv_heads = c->q_heads;
     if (!c->attn_dim && c->q_heads) c->attn_dim = c->width / c->q_heads;
 }
 
@@ -69,16 +75,17 @@ static void drop_unused(mba_lm *c)
 static mba_status check_ranges(const mba_lm *c)
 {
     const int64_t rows = INT64_C(1) << 24;
-#define X(field, value, least, most, text)                                                                           \
-    if (c->field < 0 || c->field > (most))                                                                           \
+#define X(field, value, least, most, text) \
+    if (c->field < 0 || c->field > (most)) \
         return mba_fail(MBA_E_ARG, "%s = %lld\nwhy: %s\nfix: between 0 and %lld", #field, (long long)c->field, text, \
                         (long long)(most));
     MBA_LM_FIELDS(X)
 #undef X
     if (c->batch < 1 || c->batch > rows || c->length < 1 || c->length > INT64_C(1) << 31)
-        return mba_fail(MBA_E_ARG, "a batch of %lld sequences of %lld tokens\n"
-                        "fix: at least 1 of each, at most %lld sequences of 2147483648", (long long)c->batch,
-                        (long long)c->length, (long long)rows);
+        return mba_fail(MBA_E_ARG,
+                        "a batch of %lld sequences of %lld tokens\n"
+                        "fix: at least 1 of each, at most %lld sequences of 2147483648",
+                        (long long)c->batch, (long long)c->length, (long long)rows);
     return MBA_OK;
 }
 
@@ -101,7 +108,7 @@ static mba_status check_mixers(const mba_lm *c)
 
 mba_status mba_lm_complete(mba_lm *c)
 {
-    if (!c->batch)  c->batch = 1;
+    if (!c->batch) c->batch = 1;
     if (!c->length) c->length = 2048;
     MBA_TRY(check_ranges(c));
     MBA_TRY(complete_pattern(c));
@@ -114,18 +121,18 @@ mba_status mba_lm_complete(mba_lm *c)
 }
 
 const mba_field mba_lm_fields[] = {
-#define X(field, value, least_, most_, text)                                                                         \
+#define X(field, value, least_, most_, text) \
     { #field, MBA_FIELD_INT, offsetof(mba_lm, field), 0, (value), NULL, text, .least = (least_), .most = (most_) },
     MBA_LM_FIELDS(X)
 #undef X
 // clang-format off
 #define REAL(field, value, text) \
     { #field, MBA_FIELD_REAL, offsetof(mba_lm, field), .standard = (value), .meaning = text }
-// clang-format on
-    REAL(eps,       1e-5,  "added to the mean square in the norms"),
-    REAL(eps_inner, 0,     "the same in Jamba's inner norms (0: eps)"),
-    REAL(dt_min,    0,     "least step of Mamba-2"),
-    REAL(dt_max,    0,     "largest step of Mamba-2; 0: any"),
+    // clang-format on
+    REAL(eps, 1e-5, "added to the mean square in the norms"),
+    REAL(eps_inner, 0, "the same in Jamba's inner norms (0: eps)"),
+    REAL(dt_min, 0, "least step of Mamba-2"),
+    REAL(dt_max, 0, "largest step of Mamba-2; 0: any"),
     REAL(rope_base, 10000, "base of the rotary angles"),
 #undef REAL
     { "pattern", MBA_FIELD_TEXT, offsetof(mba_lm, pattern), MBA_PATTERN_MAX,

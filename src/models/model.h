@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* model.h -- a model of any family: text, images or graphs; models.def lists the families, one file each.
  *
  *     mba_model m;
@@ -31,35 +32,39 @@ typedef struct mba_model {
 typedef struct mba_family {
     const char         *name, *doc;
     mba_task            task;
-    const mba_lm       *lm;            /* each ends with an entry without a name */
+    const mba_lm       *lm; /* each ends with an entry without a name */
     const mba_vision   *vision;
     const mba_graphnet *graph;
-    const mba_lm_mixer *mixers;        /* of text: the symbols it brings; ends with 0, NULL: none */
+    const mba_lm_mixer *mixers; /* of text: the symbols it brings; ends with 0, NULL: none */
 } mba_family;
 
-extern const mba_family *const mba_families[];     /* NULL at the end */
+extern const mba_family *const mba_families[]; /* NULL at the end */
 
 /* Preset i of a family; false behind the last. */
 bool mba_family_preset(mba_model *out, const mba_family *f, int i);
 
-MBA_MUST mba_status mba_model_preset(mba_model *out, const char *name);       /* MBA_E_ARG: there is none */
-const char         *mba_model_name(const mba_model *m);                       /* of its preset, or "given" */
+MBA_MUST mba_status mba_model_preset(mba_model *out, const char *name); /* MBA_E_ARG: there is none */
+const char         *mba_model_name(const mba_model *m);                 /* of its preset, or "given" */
 
 MBA_MUST mba_status mba_model_complete(mba_model *m);
-MBA_MUST mba_status mba_model_set(mba_model *m, const char *assignments);     /* fields.h; before complete */
+MBA_MUST mba_status mba_model_set(mba_model *m, const char *assignments); /* fields.h; before complete */
 
 /* The shape of a batch. 0: as it is. What a task has no use for is MBA_E_ARG. Graphs: capacities; where only the number
  * of graphs is given, nodes and edges keep their proportion to it. */
-typedef struct mba_batch_shape { int64_t batch, length, image, graphs, nodes, edges; } mba_batch_shape;
+typedef struct mba_batch_shape {
+    int64_t batch, length, image, graphs, nodes, edges;
+} mba_batch_shape;
 MBA_MUST mba_status mba_model_shape(mba_model *m, const mba_batch_shape *s);
 
 /* train: batch statistics, drop path and dropout. learns: targets as the loaders of training make them (mixed). */
 void mba_model_mode(mba_model *m, bool train, bool learns);
-void mba_model_disable_stochastic(mba_model *m);                                 /* no drop path, dropout or random signs */
-void mba_model_outputs(mba_model *m, bool loss, bool logits);      /* which results it has; the loss is the default */
-void mba_model_compute(mba_model *m, mba_dtype dtype);             /* of activations and matrix products */
+void mba_model_disable_stochastic(mba_model *m);              /* no drop path, dropout or random signs */
+void mba_model_outputs(mba_model *m, bool loss, bool logits); /* which results it has; the loss is the default */
+void mba_model_compute(mba_model *m, mba_dtype dtype);        /* of activations and matrix products */
 
-typedef struct mba_model_graph { mba_tensor *loss, *logits; } mba_model_graph;
+typedef struct mba_model_graph {
+    mba_tensor *loss, *logits;
+} mba_model_graph;
 mba_model_graph mba_model_build(mba_graph *g, const mba_model *m);
 
 /* After mba_program_init: first values that the graph's own words (mba_init) cannot say. */
@@ -67,17 +72,21 @@ MBA_MUST mba_status mba_model_start(mba_program *p, const mba_model *m, uint64_t
 
 /* Of a complete model: the units of a full batch, and the batch in words: "batch 8 x length 256". */
 int64_t mba_model_units(const mba_model *m);
-typedef struct mba_model_text { char text[128]; } mba_model_text;
+typedef struct mba_model_text {
+    char text[128];
+} mba_model_text;
 mba_model_text mba_model_batch_words(const mba_model *m);
 
 /* What `list models` shows: width, blocks, state, and classes (of tokens, images, nodes or graphs). */
-typedef struct mba_model_sizes { int64_t width, layers, state, outputs; } mba_model_sizes;
+typedef struct mba_model_sizes {
+    int64_t width, layers, state, outputs;
+} mba_model_sizes;
 mba_model_sizes mba_model_sizes_of(const mba_model *m);
 
-const char      *mba_task_name(mba_task t);        /* "text" */
-const char      *mba_task_unit(mba_task t);        /* "tokens" */
-const char      *mba_task_loss_unit(mba_task t);   /* "nats/token" */
-bool             mba_task_has_modes(mba_task t);   /* training and evaluation compute different things */
+const char      *mba_task_name(mba_task t);      /* "text" */
+const char      *mba_task_unit(mba_task t);      /* "tokens" */
+const char      *mba_task_loss_unit(mba_task t); /* "nats/token" */
+bool             mba_task_has_modes(mba_task t); /* training and evaluation compute different things */
 const mba_field *mba_task_fields(mba_task t);
 
 #endif

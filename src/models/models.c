@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* models.c -- the table made from models.def, and what is to be known of every task. */
 #include <stdio.h>
 #include <string.h>
@@ -20,10 +21,11 @@ const mba_family *const mba_families[] = {
 
 static mba_status text_shape(mba_model *m, const mba_batch_shape *s)
 {
-    if (s->batch)  m->lm.batch = s->batch;
+    if (s->batch) m->lm.batch = s->batch;
     if (s->length) m->lm.length = s->length;
     return s->image || s->graphs || s->nodes || s->edges
-         ? mba_fail(MBA_E_ARG, "%s reads text\nfix: its batch is --batch and --length", mba_model_name(m)) : MBA_OK;
+               ? mba_fail(MBA_E_ARG, "%s reads text\nfix: its batch is --batch and --length", mba_model_name(m))
+               : MBA_OK;
 }
 
 static mba_model_graph text_build(mba_graph *g, const mba_model *m)
@@ -59,7 +61,8 @@ static mba_status images_shape(mba_model *m, const mba_batch_shape *s)
     if (s->batch) m->vision.batch = s->batch;
     if (s->image) m->vision.image = s->image;
     return s->length || s->graphs || s->nodes || s->edges
-         ? mba_fail(MBA_E_ARG, "%s looks at images\nfix: its batch is --batch and --image", mba_model_name(m)) : MBA_OK;
+               ? mba_fail(MBA_E_ARG, "%s looks at images\nfix: its batch is --batch and --image", mba_model_name(m))
+               : MBA_OK;
 }
 
 static mba_model_graph images_build(mba_graph *g, const mba_model *m)
@@ -70,13 +73,13 @@ static mba_model_graph images_build(mba_graph *g, const mba_model *m)
 
 static void images_mode(mba_model *m, bool train, bool learns)
 {
-    m->vision.train        = train;
+    m->vision.train = train;
     m->vision.soft_targets = learns;
 }
 
 static void images_outputs(mba_model *m, bool loss, bool logits)
 {
-    (void)loss;                                   // always there
+    (void)loss; // always there
     m->vision.keep_logits = logits;
 }
 
@@ -111,8 +114,8 @@ static mba_status graphs_shape(mba_model *m, const mba_batch_shape *s)
         if (!s->edges) c->edges = (c->edges * s->graphs + c->graphs - 1) / c->graphs;
     }
     if (s->graphs) c->graphs = s->graphs;
-    if (s->nodes)  c->nodes = s->nodes;
-    if (s->edges)  c->edges = s->edges;
+    if (s->nodes) c->nodes = s->nodes;
+    if (s->edges) c->edges = s->edges;
     return MBA_OK;
 }
 
@@ -131,7 +134,7 @@ static void graphs_mode(mba_model *m, bool train, bool learns)
 {
     (void)learns;
     m->graph.train = train;
-    m->graph.draws = train || (m->graph.order[0] && !strstr(m->graph.order, "Hybrid")) ? 1 : 5;      // as published
+    m->graph.draws = train || (m->graph.order[0] && !strstr(m->graph.order, "Hybrid")) ? 1 : 5; // as published
 }
 
 static void graphs_outputs(mba_model *m, bool loss, bool logits)
@@ -158,14 +161,17 @@ static bool assigns(const char *assignments, const char *field)
 /* What is given does not follow from the data. */
 static mba_status graphs_set(mba_model *m, const char *s)
 {
-    static const struct { const char *field; unsigned what; } given[] = {
-        { "node_reals", MBA_FOLLOWS_NODES }, { "node_tables", MBA_FOLLOWS_NODES },
-        { "edge_reals", MBA_FOLLOWS_EDGES }, { "edge_tables", MBA_FOLLOWS_EDGES },
-        { "outputs", MBA_FOLLOWS_OUTPUTS },  { "loss", MBA_FOLLOWS_LOSS }, { "readout", MBA_FOLLOWS_READOUT },
+    static const struct {
+        const char *field;
+        unsigned    what;
+    } given[] = {
+        { "node_reals", MBA_FOLLOWS_NODES },  { "node_tables", MBA_FOLLOWS_NODES }, { "edge_reals", MBA_FOLLOWS_EDGES },
+        { "edge_tables", MBA_FOLLOWS_EDGES }, { "outputs", MBA_FOLLOWS_OUTPUTS },   { "loss", MBA_FOLLOWS_LOSS },
+        { "readout", MBA_FOLLOWS_READOUT },
     };
     for (size_t i = 0; i < sizeof given / sizeof *given; i++)
         if (assigns(s, given[i].field)) m->graph.follows &= ~given[i].what;
-    if (assigns(s, "node_tables")) m->graph.node_reals = 0;        // else real features would hide the tables
+    if (assigns(s, "node_tables")) m->graph.node_reals = 0; // else real features would hide the tables
     if (assigns(s, "edge_tables")) m->graph.edge_reals = 0;
     return mba_fields_set(&m->graph, mba_graphnet_fields, s);
 }
@@ -182,37 +188,36 @@ static mba_model_sizes graphs_sizes(const mba_model *m)
 /* ---- the table ---- */
 
 static const struct task {
-    const char *name, *unit, *loss_unit;
-    bool        has_modes;
+    const char      *name, *unit, *loss_unit;
+    bool             has_modes;
     const mba_field *fields;
-    const char     *(*model_name)(const mba_model *m);
-    mba_status      (*complete)(mba_model *m);
-    mba_status      (*set)(mba_model *m, const char *assignments);
-    mba_status      (*shape)(mba_model *m, const mba_batch_shape *s);
+    const char *(*model_name)(const mba_model *m);
+    mba_status (*complete)(mba_model *m);
+    mba_status (*set)(mba_model *m, const char *assignments);
+    mba_status (*shape)(mba_model *m, const mba_batch_shape *s);
     mba_model_graph (*build)(mba_graph *g, const mba_model *m);
-    mba_status      (*start)(mba_program *p, const mba_model *m, uint64_t seed);      /* NULL: nothing is left to do */
-    void            (*mode)(mba_model *m, bool train, bool learns);         /* NULL: there is only one */
-    void            (*outputs)(mba_model *m, bool loss, bool logits);
-    int64_t         (*units)(const mba_model *m);
-    void            (*words)(mba_model_text *t, const mba_model *m);
+    mba_status (*start)(mba_program *p, const mba_model *m, uint64_t seed); /* NULL: nothing is left to do */
+    void (*mode)(mba_model *m, bool train, bool learns);                    /* NULL: there is only one */
+    void (*outputs)(mba_model *m, bool loss, bool logits);
+    int64_t (*units)(const mba_model *m);
+    void (*words)(mba_model_text *t, const mba_model *m);
     mba_model_sizes (*sizes)(const mba_model *m);
 } tasks[MBA_TASKS] = {
-    [MBA_TASK_TEXT]   = { "text", "tokens", "nats/token", false, mba_lm_fields,
-                          text_name, text_complete, text_set, text_shape, text_build, NULL, NULL,
-                          text_outputs, text_units, text_words, text_sizes },
-    [MBA_TASK_IMAGES] = { "images", "images", "nats/image", true, mba_vision_fields,
-                          images_name, images_complete, images_set, images_shape, images_build, NULL, images_mode,
-                          images_outputs, images_units, images_words, images_sizes },
-    [MBA_TASK_GRAPHS] = { "graphs", "graphs", "per target", true, mba_graphnet_fields,
-                          graphs_name, graphs_complete, graphs_set, graphs_shape, graphs_build, graphs_start,
-                          graphs_mode, graphs_outputs, graphs_units, graphs_words, graphs_sizes },
+    [MBA_TASK_TEXT] = { "text", "tokens", "nats/token", false, mba_lm_fields, text_name, text_complete, text_set,
+                        text_shape, text_build, NULL, NULL, text_outputs, text_units, text_words, text_sizes },
+    [MBA_TASK_IMAGES] = { "images", "images", "nats/image", true, mba_vision_fields, images_name, images_complete,
+                          images_set, images_shape, images_build, NULL, images_mode, images_outputs, images_units,
+                          images_words, images_sizes },
+    [MBA_TASK_GRAPHS] = { "graphs", "graphs", "per target", true, mba_graphnet_fields, graphs_name, graphs_complete,
+                          graphs_set, graphs_shape, graphs_build, graphs_start, graphs_mode, graphs_outputs,
+                          graphs_units, graphs_words, graphs_sizes },
 };
 
-const char      *mba_task_name(mba_task t)      { return tasks[t].name; }
-const char      *mba_task_unit(mba_task t)      { return tasks[t].unit; }
+const char      *mba_task_name(mba_task t) { return tasks[t].name; }
+const char      *mba_task_unit(mba_task t) { return tasks[t].unit; }
 const char      *mba_task_loss_unit(mba_task t) { return tasks[t].loss_unit; }
 bool             mba_task_has_modes(mba_task t) { return tasks[t].has_modes; }
-const mba_field *mba_task_fields(mba_task t)    { return tasks[t].fields; }
+const mba_field *mba_task_fields(mba_task t) { return tasks[t].fields; }
 
 mba_status      mba_model_complete(mba_model *m) { return tasks[m->task].complete(m); }
 mba_status      mba_model_set(mba_model *m, const char *assignments) { return tasks[m->task].set(m, assignments); }
@@ -236,15 +241,15 @@ void mba_model_disable_stochastic(mba_model *m)
 {
     if (m->task == MBA_TASK_IMAGES) m->vision.drop_path = 0;
     if (m->task != MBA_TASK_GRAPHS) return;
-    m->graph.dropout     = 0;
+    m->graph.dropout = 0;
     m->graph.given_signs = true;
 }
 
 void mba_model_compute(mba_model *m, mba_dtype dtype)
 {
-    if (m->task == MBA_TASK_TEXT)   m->lm.compute     = dtype;
+    if (m->task == MBA_TASK_TEXT) m->lm.compute = dtype;
     if (m->task == MBA_TASK_IMAGES) m->vision.compute = dtype;
-    if (m->task == MBA_TASK_GRAPHS) m->graph.compute  = dtype;
+    if (m->task == MBA_TASK_GRAPHS) m->graph.compute = dtype;
 }
 
 const char *mba_model_name(const mba_model *m)
@@ -266,10 +271,10 @@ bool mba_family_preset(mba_model *out, const mba_family *f, int i)
 {
     *out = (mba_model){ .task = f->task };
     switch (f->task) {
-    case MBA_TASK_TEXT:   out->lm = f->lm[i];         return out->lm.name != NULL;
+    case MBA_TASK_TEXT: out->lm = f->lm[i]; return out->lm.name != NULL;
     case MBA_TASK_IMAGES: out->vision = f->vision[i]; return out->vision.name != NULL;
     default:
-        out->graph         = f->graph[i];
+        out->graph = f->graph[i];
         out->graph.follows = MBA_FOLLOWS_ALL;
         return out->graph.name != NULL;
     }
@@ -282,8 +287,10 @@ mba_status mba_model_preset(mba_model *out, const char *name)
             if (!strcmp(mba_model_name(out), name)) return MBA_OK;
     mba_nearest near = mba_nearest_to(name, strlen(name));
     for (int k = 0; mba_families[k]; k++)
-        for (int i = 0; mba_family_preset(out, mba_families[k], i); i++) mba_nearest_try(&near, mba_model_name(out), NULL);
-    return mba_fail(MBA_E_ARG, "no model '%s'\nfix: %smambascope list models names them", name, mba_did_you_mean(&near).text);
+        for (int i = 0; mba_family_preset(out, mba_families[k], i); i++)
+            mba_nearest_try(&near, mba_model_name(out), NULL);
+    return mba_fail(MBA_E_ARG, "no model '%s'\nfix: %smambascope list models names them", name,
+                    mba_did_you_mean(&near).text);
 }
 
 const mba_lm_mixer *mba_lm_mixer_of(char symbol)

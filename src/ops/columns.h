@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* columns.h -- plans of column sums on CUDA (device/cuda/columns.cuh): two launches and the scratch between them. */
 #ifndef MBA_OPS_COLUMNS_H
 #define MBA_OPS_COLUMNS_H
@@ -9,7 +10,8 @@
 static inline int mba__columns_at_once(const mba_tensor *const *t, int n)
 {
     int v = 4;
-    for (int k = 0; k < n; k++) if (t[k] && t[k]->type.dtype == MBA_BF16) v = 8;
+    for (int k = 0; k < n; k++)
+        if (t[k] && t[k]->type.dtype == MBA_BF16) v = 8;
     for (int k = 0; k < n; k++) {
         if (!t[k]) continue;
         const int64_t e = (int64_t)mba_dtype_bytes(t[k]->type.dtype), bytes = v * e;
@@ -21,9 +23,9 @@ static inline int mba__columns_at_once(const mba_tensor *const *t, int n)
 }
 
 /* Appends the launch "column_totals" of parts (parts, sums, cols) in scratch: a line of columns a block, a sector
- * where the lines would not fill the processors. Few parts take half the threads, which ask for up to eight of them each,
- * and the lines of 25 thousand columns are one round: on the H200 320 blocks of 512 threads took 3.2 us, 640 of them, of
- * which 396 found room, 5.1 (conv1d's backward, 33 parts). */
+ * where the lines would not fill the processors. Few parts take half the threads, which ask for up to eight of them
+ * each, and the lines of 25 thousand columns are one round: on the H200 320 blocks of 512 threads took 3.2 us, 640 of
+ * them, of which 396 found room, 5.1 (conv1d's backward, 33 parts). */
 static inline void mba__plan_column_totals(mba_plan *p, int scratch, int64_t parts, int sums, int64_t cols)
 {
     enum { LINE = 32, SECTOR = 8, PROCESSORS = 132, FEW = 64 };
@@ -34,9 +36,9 @@ static inline void mba__plan_column_totals(mba_plan *p, int scratch, int64_t par
     mba_phase_move(l, MBA_LOAD, MBA_ARG_SCRATCH(scratch), 4.0 * (double)(wide * parts * sums));
 }
 
-/* Blocks side by side over `owners` of columns: the fewest whose shares leave no more than a sixteenth of 256 threads without
- * one, or the best of eight. 160 owners (1280 columns of bf16) in one block left 96 threads idle (warps waited as long at
- * the barrier as for memory; 22 us for 64 MB on the H200), 320 in two were 256 and 64. */
+/* Blocks side by side over `owners` of columns: the fewest whose shares leave no more than a sixteenth of 256 threads
+ * without one, or the best of eight. 160 owners (1280 columns of bf16) in one block left 96 threads idle (warps waited
+ * as long at the barrier as for memory; 22 us for 64 MB on the H200), 320 in two were 256 and 64. */
 static inline int64_t mba__columns_across(int64_t owners)
 {
     enum { THREADS = 256, TRIES = 8, ENOUGH = THREADS - THREADS / 16 };
@@ -44,12 +46,15 @@ static inline int64_t mba__columns_across(int64_t owners)
     int64_t       best = least, most = 0;
     for (int64_t a = least; a < least + TRIES && most < ENOUGH; a++) {
         const int64_t each = mba_ceil(owners, a), busy = THREADS / each * each;
-        if (busy > most) { most = busy; best = mba_ceil(owners, each); }
+        if (busy > most) {
+            most = busy;
+            best = mba_ceil(owners, each);
+        }
     }
     return best;
 }
 
-enum { MBA__COLUMNS_IN_FLIGHT = 8 };              /* pieces that a thread asks for before it uses the first */
+enum { MBA__COLUMNS_IN_FLIGHT = 8 }; /* pieces that a thread asks for before it uses the first */
 
 /* Sums of `sums` kinds over the rows of t, V columns a thread, from the inputs of the bits `reads`, once each: appends
  * launches <parts> and "column_totals", and scratch. */
@@ -66,7 +71,7 @@ static inline int mba__plan_column_sums(mba_plan *p, const mba_node *n, const ch
     if (parts > BLOCKS / across) parts = BLOCKS / across > 0 ? BLOCKS / across : 1;
     mba_launch *l = mba_plan_launch(p, parts_name, MBA_VECTOR, parts, THREADS);
     l->grid[1] = across;
-    l->regs    = 48;                                                       /* estimate */
+    l->regs = 48; /* estimate */
     int kinds = 0;
     for (int k = 0; k < MBA_IN_MAX; k++) kinds += (int)(reads >> k & 1);
     const double blocks = (double)(parts * across),
@@ -76,7 +81,7 @@ static inline int mba__plan_column_sums(mba_plan *p, const mba_node *n, const ch
         if (reads >> k & 1) mba_phase_move(l, MBA_LOAD, MBA_ARG_IN(k), mba_tensor_bytes(n->in[k]) / blocks / trips);
     mba_phase_work(l, MBA_FMA, (double)(rows * cols * sums) / blocks / trips, NULL);
     mba_phase_work(l, MBA_END, 0, NULL);
-    mba_phase_work(l, MBA_BARRIER, 2 * sums, NULL);                        /* threads of a column, one after the other */
+    mba_phase_work(l, MBA_BARRIER, 2 * sums, NULL); /* threads of a column, one after the other */
     mba_phase_work(l, MBA_SMEM, 2.0 * 4 * (double)(sums * V * THREADS), NULL);
     mba_phase_work(l, MBA_FMA, (double)(sums * V * THREADS), NULL);
     const int scratch = mba_plan_scratch(p, "parts of column sums", sizeof(float) * (size_t)(parts * sums * cols));

@@ -1,13 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
 /* extremes.h -- steps and decays at the edges of what training meets, for the cases of both SSM operators.
  *
- * A step is softplus(dt + dt_bias): dt_bias is `raw` and dt is drawn with a standard deviation of `spread` around it. A lies
- * in -A_high .. -A_low. Judged by the norm of every gradient (tests/extremes_test.c): small ones must not hide behind large ones. */
+ * A step is softplus(dt + dt_bias): dt_bias is `raw` and dt is drawn with a standard deviation of `spread` around it. A
+ * lies in -A_high .. -A_low. Judged by the norm of every gradient (tests/extremes_test.c): small ones must not hide
+ * behind large ones. */
 #ifndef MBA_EXTREMES_H
 #define MBA_EXTREMES_H
 
 #include "core/graph.h"
 
-typedef struct mba_extreme { const char *what; double raw, spread, A_low, A_high; } mba_extreme;
+typedef struct mba_extreme {
+    const char *what;
+    double      raw, spread, A_low, A_high;
+} mba_extreme;
 
 // clang-format off
 #define MBA_EXTREMES(X) \
@@ -22,18 +27,18 @@ typedef struct mba_extreme { const char *what; double raw, spread, A_low, A_high
 // clang-format on
 
 enum {
-    MBA_ORDINARY,                                 /* a case that is not one of these */
+    MBA_ORDINARY, /* a case that is not one of these */
 #define X(name, what, raw, spread, low, high) MBA_##name,
     MBA_EXTREMES(X)
 #undef X
-    MBA_EXTREMES_END
+        MBA_EXTREMES_END
 };
 
 static inline mba_extreme mba_extreme_of(int64_t k)
 {
     static const mba_extreme all[] = { { 0 },
 #define X(name, what, raw, spread, low, high) { what, raw, spread, low, high },
-        MBA_EXTREMES(X)
+                                       MBA_EXTREMES(X)
 #undef X
     };
     return all[k];

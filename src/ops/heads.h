@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* heads.h -- a tensor (B, L, H, P) as kernels walk it: one stride per axis, the last one contiguous.
  *
  *     mba_heads x;
@@ -12,7 +13,7 @@
 
 typedef struct mba_heads {
     int64_t B, L, H, P;
-    int64_t batch, row, head;                     /* distances, in elements */
+    int64_t batch, row, head; /* distances, in elements */
 } mba_heads;
 
 /* The distance between neighbours along an axis; false where a window has no such single number. */
@@ -29,7 +30,10 @@ static inline bool mba_heads_of(mba_heads *h, const mba_tensor *t)
 {
     const int64_t *d = t->type.dim;
     if (t->type.rank != 4 || t->run % d[3]) return false;
-    h->B = d[0]; h->L = d[1]; h->H = d[2]; h->P = d[3];            /* plainly: kernels include this as C++ */
+    h->B = d[0];
+    h->L = d[1];
+    h->H = d[2];
+    h->P = d[3]; /* plainly: kernels include this as C++ */
     return mba_axis_stride(&h->batch, t, 0) && mba_axis_stride(&h->row, t, 1) && mba_axis_stride(&h->head, t, 2);
 }
 

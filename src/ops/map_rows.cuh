@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* map_rows.cuh -- operators that make IN values of a place into OUT values of the same place, any windows, one launch.
  *
  *     struct gate { template <int V> __device__ void operator()(float (&out)[1][V], const float (&in)[2][V],
@@ -23,11 +24,12 @@ extern "C" {
 #include "ops/vec_access.h"
 }
 
-/* A window of which a run holds whole rows (mba__map_plan sees to it): no division of 64 bits where 32 hold the number of a piece. */
+/* A window of which a run holds whole rows (mba__map_plan sees to it): no division of 64 bits where 32 hold the number
+ * of a piece. */
 template <typename T, typename I> struct map_view {
-    T      *at;
-    I       rows;                                 // of a run
-    int64_t pitch;
+    T                            *at;
+    I                             rows; // of a run
+    int64_t                       pitch;
     __device__ __forceinline__ T *row(I r, int64_t cols) const
     {
         if (rows == 1) return at + (int64_t)r * pitch;
@@ -36,11 +38,16 @@ template <typename T, typename I> struct map_view {
     }
 };
 
-template <typename T, typename I, int IN, int OUT> struct map_operands { map_view<const T, I> in[IN]; map_view<T, I> out[OUT]; uint32_t adds; };
+template <typename T, typename I, int IN, int OUT> struct map_operands {
+    map_view<const T, I> in[IN];
+    map_view<T, I>       out[OUT];
+    uint32_t             adds;
+};
 
 /* I holds the number of a piece. */
 template <typename T, int IN, int OUT, int V, typename I, typename F>
-__global__ void __launch_bounds__(MBA__MAP_THREADS, sizeof(I) == 8 ? 1 : 2) map_rows(map_operands<T, I, IN, OUT> o, I pieces, I per_row, F f)
+__global__ void __launch_bounds__(MBA__MAP_THREADS, sizeof(I) == 8 ? 1 : 2)
+    map_rows(map_operands<T, I, IN, OUT> o, I pieces, I per_row, F f)
 {
     constexpr int D = MBA__MAP_DEPTH;
     const int64_t cols = (int64_t)per_row * V;
@@ -52,11 +59,11 @@ __global__ void __launch_bounds__(MBA__MAP_THREADS, sizeof(I) == 8 ? 1 : 2) map_
     for (int d = 0; d < D; d++) {
         const I j = ((I)blockIdx.x * D + d) * MBA__MAP_THREADS + threadIdx.x;
         there[d] = j < pieces;
-        row[d]   = there[d] ? j / per_row : 0;
-        col[d]   = there[d] ? (int64_t)(j - row[d] * per_row) * V : 0;
+        row[d] = there[d] ? j / per_row : 0;
+        col[d] = there[d] ? (int64_t)(j - row[d] * per_row) * V : 0;
     }
 #pragma unroll
-    for (int d = 0; d < D; d++)                   // all loads before the first is used
+    for (int d = 0; d < D; d++) // all loads before the first is used
 #pragma unroll
         for (int k = 0; k < IN; k++) fetch(row_regs[d][k], o.in[k].row(row[d], cols) + col[d], there[d]);
 #pragma unroll
@@ -82,16 +89,17 @@ __global__ void __launch_bounds__(MBA__MAP_THREADS, sizeof(I) == 8 ? 1 : 2) map_
 
 template <typename T, typename I> static map_view<T, I> mba__map_view(const mba_tensor *t, void *at)
 {
-    const strided_view<T>        w = mba_strided_view<T>(t, at);
-    const map_view<T, I> m = { w.at, (I)(w.run / mba_cols(t)), w.pitch };
+    const strided_view<T> w = mba_strided_view<T>(t, at);
+    const map_view<T, I>  m = { w.at, (I)(w.run / mba_cols(t)), w.pitch };
     return m;
 }
 
-template <typename T, typename I, int IN, int OUT, int V, typename F> static mba_status mba__map_rows(const mba_call *c, F f, int64_t pieces, int64_t per_row)
+template <typename T, typename I, int IN, int OUT, int V, typename F>
+static mba_status mba__map_rows(const mba_call *c, F f, int64_t pieces, int64_t per_row)
 {
     const mba_node             *n = c->node;
     map_operands<T, I, IN, OUT> o;
-    for (int k = 0; k < IN; k++)  o.in[k]  = mba__map_view<const T, I>(n->in[k], c->in[k]);
+    for (int k = 0; k < IN; k++) o.in[k] = mba__map_view<const T, I>(n->in[k], c->in[k]);
     for (int k = 0; k < OUT; k++) o.out[k] = mba__map_view<T, I>(n->out[k], c->out[k]);
     o.adds = n->adds;
     auto *kernel = map_rows<T, IN, OUT, V, I, F>;
@@ -110,7 +118,8 @@ template <int IN, int OUT, typename F> static mba_status mba_map_rows(const mba_
 {
     const bool whole = mba__map_width(c->node) > 1;
     MBA_WITH_DTYPE(c->node->out[0]->type.dtype, T,
-        return whole ? mba__map_pieces<T, IN, OUT, 16 / sizeof(T)>(c, f) : mba__map_pieces<T, IN, OUT, 1>(c, f));
+                   return whole ? mba__map_pieces<T, IN, OUT, 16 / sizeof(T)>(c, f)
+                                : mba__map_pieces<T, IN, OUT, 1>(c, f));
 }
 
 #endif

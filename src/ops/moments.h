@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* moments.h -- what the optimizers with two moments share: slots over a flat parameter group, what must be true of
  * them, and the operands of a group. Inside of adamw and lamb. */
 #ifndef MBA_MOMENTS_H
@@ -5,7 +6,7 @@
 
 #include "core/op.h"
 
-enum { P, G, M, V, NORM, COPY };                  /* parameters, gradient, moments; the compute copy, if any */
+enum { P, G, M, V, NORM, COPY }; /* parameters, gradient, moments; the compute copy, if any */
 enum { PO, GO, MO, VO, COPYO };
 
 // clang-format off
@@ -18,7 +19,9 @@ enum { PO, GO, MO, VO, COPYO };
       [COPYO] = MBA_SLOT("copy", .update = MBA_FROM(COPY)) }
 // clang-format on
 
-typedef struct mba_moments_options { double beta1, beta2, eps; } mba_moments_options;
+typedef struct mba_moments_options {
+    double beta1, beta2, eps;
+} mba_moments_options;
 
 /* The part of `shape`: averages that are averages, all operands flat fp32 beside the parameters. */
 mba_status mba_moments_shape(const mba_node *n, mba_type *out, mba_moments_options o);

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* norm_plan.h -- how rows of a root-mean-square norm are dealt to threads on CUDA (ops/norm_rows.cuh): plans in plain
  * C.
  *
@@ -10,12 +11,16 @@
 #include "ops/vec_access.h"
 
 enum {
-    MBA__GROUP_THREADS_MAX = 512, MBA__GROUP_VECTORS_MAX = 4, MBA__GROUPS_MAX = 4,        /* teams of several warps in a block */
-    MBA__LOOP_THREADS = 256                       /* a block per row, for rows that are odd or too long */
+    MBA__GROUP_THREADS_MAX = 512,
+    MBA__GROUP_VECTORS_MAX = 4,
+    MBA__GROUPS_MAX = 4,    /* teams of several warps in a block */
+    MBA__LOOP_THREADS = 256 /* a block per row, for rows that are odd or too long */
 };
 
 /* Values in a piece, pieces of a thread, threads of a team. */
-typedef struct mba__thread_group { int width, pieces, threads; } mba__thread_group;
+typedef struct mba__thread_group {
+    int width, pieces, threads;
+} mba__thread_group;
 
 /* The team of rows of `cols` values; pieces is 0 where they do not fit. Fewest idle threads, then most pieces per
  * thread, of which there are more than `most` only where the team would be too large. */
@@ -30,8 +35,8 @@ static inline mba__thread_group mba__thread_group_of(int64_t cols, int width, in
             while (threads < need && threads < 32) threads *= 2;
             if (need > 32) threads = mba_ceil(need, 32) * 32;
             if ((n > 1 && threads < 32) || threads > MBA__GROUP_THREADS_MAX || threads * n >= least) continue;
-            least        = threads * n;
-            best.pieces  = n;
+            least = threads * n;
+            best.pieces = n;
             best.threads = (int)threads;
         }
     }
@@ -43,14 +48,14 @@ static inline mba__thread_group mba__thread_group_of(int64_t cols, int width, in
 static inline bool mba__uniform_pitch(const mba_tensor *t, int n)
 {
     const int64_t most = 1 << 30;
-    return !t || (mba__vec_aligned(t, n) && (mba_dense(t) || t->run == mba_cols(t)) && mba_rows(t) < most
-                  && mba_cols(t) < most
-                  && (mba_dense(t) || t->pitch < most));
+    return !t
+           || (mba__vec_aligned(t, n) && (mba_dense(t) || t->run == mba_cols(t)) && mba_rows(t) < most
+               && mba_cols(t) < most && (mba_dense(t) || t->pitch < most));
 }
 
 /* Forward: a team per row, several to a block where they are small. */
-static inline void mba__plan_norm_fwd(mba_plan *p, const char *kernel, const mba_node *n, int64_t rows, mba__thread_group t,
-                                      int regs)
+static inline void mba__plan_norm_fwd(mba_plan *p, const char *kernel, const mba_node *n, int64_t rows,
+                                      mba__thread_group t, int regs)
 {
     const int   teams = t.threads < 32 ? 128 / t.threads : t.threads == 32 ? 4 : 1;
     mba_launch *l = mba_plan_launch(p, kernel, MBA_VECTOR, mba_ceil(rows, teams), teams * t.threads);
@@ -68,25 +73,25 @@ static inline void mba__plan_norm_loop(mba_plan *p, const char *kernel, const mb
 /* Backward: blocks that stay, each with teams that go through the rows with a stride while the next row is on its way
  * into shared memory; the blocks' parts of the weight's gradient (rows x weights) are summed by a second launch. */
 typedef struct mba__norm_bwd {
-    const char *kernel;
-    int64_t     rows, cols, groups;               /* groups of `cols` channels in a row */
-    int         sums;                             /* over rows, of every channel: gradients of so many vectors */
-    mba__thread_group   thread_group;
-    int         staged_bytes, regs;               /* of one value: what is copied ahead */
-    int         kept_bytes;                       /* of one value of the row at hand: what stays beside that */
-    int         stages, block;                    /* rows a team has room for; threads of a block, about */
+    const char       *kernel;
+    int64_t           rows, cols, groups; /* groups of `cols` channels in a row */
+    int               sums;               /* over rows, of every channel: gradients of so many vectors */
+    mba__thread_group thread_group;
+    int               staged_bytes, regs; /* of one value: what is copied ahead */
+    int               kept_bytes;         /* of one value of the row at hand: what stays beside that */
+    int               stages, block;      /* rows a team has room for; threads of a block, about */
 } mba__norm_bwd;
 
 static inline mba_status mba__plan_norm_bwd(mba_plan *p, const mba_node *n, const mba_machine *m,
                                             const mba__norm_bwd *b)
 {
-    enum { RESIDENT = 4 };                                                 /* blocks on an SM, at most */
+    enum { RESIDENT = 4 }; /* blocks on an SM, at most */
     const mba__thread_group t = b->thread_group;
-    const int64_t   each = ((int64_t)b->stages * b->staged_bytes + b->kept_bytes) * t.pieces * t.width;
-    const int64_t   regs = mba_ceil(b->regs, 8) * 8;
-    int64_t         resident = RESIDENT, teams = t.threads < b->block ? b->block / t.threads : 1;
+    const int64_t           each = ((int64_t)b->stages * b->staged_bytes + b->kept_bytes) * t.pieces * t.width;
+    const int64_t           regs = mba_ceil(b->regs, 8) * 8;
+    int64_t                 resident = RESIDENT, teams = t.threads < b->block ? b->block / t.threads : 1;
     if (t.threads > 32 && teams > MBA__GROUPS_MAX) teams = MBA__GROUPS_MAX;
-    const int64_t   threads = teams * t.threads;
+    const int64_t threads = teams * t.threads;
     MBA_REFUSE_IF(threads * each > m->smem_block_bytes, "rows of %lld values, which do not fit into shared memory",
                   (long long)b->cols);
     if (resident > m->smem_sm_bytes / (threads * each + 1024)) resident = m->smem_sm_bytes / (threads * each + 1024);
@@ -98,12 +103,12 @@ static inline mba_status mba__plan_norm_bwd(mba_plan *p, const mba_node *n, cons
     const int   scratch = mba_plan_scratch(p, "dw parts",
                                            sizeof(float) * (size_t)(parts * b->sums * b->cols * b->groups));
     mba_launch *l = mba_plan_launch(p, b->kernel, MBA_VECTOR, parts, (int)threads);
-    l->grid[1]    = b->groups;
+    l->grid[1] = b->groups;
     l->smem_bytes = (size_t)(threads * each);
-    l->regs       = b->regs;
+    l->regs = b->regs;
     l->ring_depth = b->stages;
     l->persistent = true;
-    l->tiles      = mba_ceil(b->rows, teams) * b->groups;
+    l->tiles = mba_ceil(b->rows, teams) * b->groups;
     mba_phases_evenly(l, n, (double)(parts * b->groups));
     mba_phase_move(l, MBA_STORE, MBA_ARG_SCRATCH(scratch), 4.0 * (double)(b->sums * b->cols));
     mba__plan_column_totals(p, scratch, parts, b->sums, b->cols * b->groups);
@@ -112,8 +117,7 @@ static inline mba_status mba__plan_norm_bwd(mba_plan *p, const mba_node *n, cons
 
 /* The same for any rows: a block per row, parts of the weight's gradient in scratch all the time. */
 static inline void mba__plan_norm_bwd_loop(mba_plan *p, const char *kernel, const mba_node *n, const mba_machine *m,
-                                           int64_t rows,
-                                           int64_t cols, int64_t groups)
+                                           int64_t rows, int64_t cols, int64_t groups)
 {
     const int64_t parts = rows < 2 * m->sm ? rows : 2 * m->sm;
     const int     scratch = mba_plan_scratch(p, "dw parts", sizeof(float) * (size_t)(parts * cols * groups));

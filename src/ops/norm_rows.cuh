@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* norm_rows.cuh -- rows of a root-mean-square norm on CUDA, for rmsnorm and add_rmsnorm; parts of it for gated_rmsnorm.
  *
  *   s = x + m (or x)     y = w s rstd     rstd = 1 / sqrt(mean(s^2) + eps)
@@ -7,17 +8,17 @@
  * Outputs may lie in inputs, row by row and element by element: what a thread overwrites it has read itself.
  *
  * kernel     norm_fwd_team     a team of threads per row, the row stays in registers
- * kernel     norm_bwd_team     blocks stay; a team goes through rows with a stride, the next row on its way by asynchronous
- *                              copies into the thread's own slots; dw in registers, then per block
+ * kernel     norm_bwd_team     blocks stay; a team goes through rows with a stride, the next row on its way by
+ *                              asynchronous copies into the thread's own slots; dw in registers, then per block
  * takes      rows of whole pieces at even distances, up to 2048 of them
  * launch     forward: grid ceil(R / teams), block teams * threads; backward: grid as many blocks as fit on the
  *            SMs, four an SM at most, dynamic smem two or three rows of each team
  * resources  sm_90a, CUDA 13.0: norm_fwd_team 31 to 80 registers, 64 B of shared memory, no spill  [docs]
  *            norm_bwd_team 56 to 106 registers, 512 to 768 B of shared memory, no spill  [docs]
  * moves      every operand once, parts of dw beside it: bound by DRAM
- * in flight  4 TB/s for 0.7 us is 22 KB an SM. A forward thread asks for all its pieces at once: rmsnorm of 2560 bf16, 48 registers,
- *            8 blocks of 160 threads of 2 pieces, 41 KB. A backward team has STAGES - 1 rows under way: the same rows, 64
- *            registers, 3 blocks of 320 threads, 61 KB
+ * in flight  4 TB/s for 0.7 us is 22 KB an SM. A forward thread asks for all its pieces at once: rmsnorm of 2560 bf16,
+ *            48 registers, 8 blocks of 160 threads of 2 pieces, 41 KB. A backward team has STAGES - 1 rows under way:
+ *            the same rows, 64 registers, 3 blocks of 320 threads, 61 KB
  * floor      add_rmsnorm, R=16384 C=768, bf16 branch: forward 151 MB, 35 us, backward 201 MB, 47 us at 4.3 TB/s (copy)
  * measured   H200: norm_fwd_team 48.2 us, 106 % of floor (memory), DRAM 80 % busy; mamba2-headline, 4 x 4096  [docs]
  *            norm_bwd_team 68.7 us, 99 % of floor (memory), DRAM 78 % busy; hybrid-headline, 4 x 4096  [docs]
@@ -35,20 +36,32 @@ extern "C" {
 }
 
 /* The pieces of a thread as a constant of the kernel. */
-#define MBA_WITH_VECTORS(n, NV, ...)                                                                            \
-    do {                                                                                                       \
-        if ((n) == 1)      { constexpr int NV = 1; __VA_ARGS__; }                                              \
-        else if ((n) == 2) { constexpr int NV = 2; __VA_ARGS__; }                                              \
-        else if ((n) == 3) { constexpr int NV = 3; __VA_ARGS__; }                                              \
-        else               { constexpr int NV = 4; __VA_ARGS__; }                                              \
+#define MBA_WITH_VECTORS(n, NV, ...) \
+    do { \
+        if ((n) == 1) { \
+            constexpr int NV = 1; \
+            __VA_ARGS__; \
+        } else if ((n) == 2) { \
+            constexpr int NV = 2; \
+            __VA_ARGS__; \
+        } else if ((n) == 3) { \
+            constexpr int NV = 3; \
+            __VA_ARGS__; \
+        } else { \
+            constexpr int NV = 4; \
+            __VA_ARGS__; \
+        } \
     } while (0)
 
 /* ---- teams ---- */
 
 enum { GROUP_WARPS = MBA__GROUP_THREADS_MAX / 32 };
 
-/* A thread's place: its team of the block, its place in the team. A team is neighbours: a power of two of them, or whole warps. */
-struct thread_group { int threads, number, lane; };
+/* A thread's place: its team of the block, its place in the team. A team is neighbours: a power of two of them, or
+ * whole warps. */
+struct thread_group {
+    int threads, number, lane;
+};
 
 /* Where teams of several warps are alone in their block: no division. */
 static __device__ __forceinline__ thread_group group_one_per_block(int threads)
@@ -56,7 +69,7 @@ static __device__ __forceinline__ thread_group group_one_per_block(int threads)
     thread_group t = { threads, 0, (int)threadIdx.x };
     if (threads <= 32) {
         t.number = (int)threadIdx.x >> (31 - __clz(threads));
-        t.lane   = (int)threadIdx.x & (threads - 1);
+        t.lane = (int)threadIdx.x & (threads - 1);
     }
     return t;
 }
@@ -67,15 +80,15 @@ static __device__ __forceinline__ thread_group group_of_thread(int threads)
     return t;
 }
 
-/* Teams of several warps meet at a barrier of their own. Its number is a constant in each branch: an SM has few barriers, and a
- * block whose numbers are not known takes all sixteen, which leaves little room for others (measured: add_rmsnorm forward at 39
- * instead of 86 % of the copy rate). */
+/* Teams of several warps meet at a barrier of their own. Its number is a constant in each branch: an SM has few
+ * barriers, and a block whose numbers are not known takes all sixteen, which leaves little room for others (measured:
+ * add_rmsnorm forward at 39 instead of 86 % of the copy rate). */
 static __device__ __forceinline__ void group_sync(thread_group t)
 {
-    if (t.number == 0)      asm volatile("bar.sync 1, %0;" ::"r"(t.threads) : "memory");
+    if (t.number == 0) asm volatile("bar.sync 1, %0;" ::"r"(t.threads) : "memory");
     else if (t.number == 1) asm volatile("bar.sync 2, %0;" ::"r"(t.threads) : "memory");
     else if (t.number == 2) asm volatile("bar.sync 3, %0;" ::"r"(t.threads) : "memory");
-    else                    asm volatile("bar.sync 4, %0;" ::"r"(t.threads) : "memory");
+    else asm volatile("bar.sync 4, %0;" ::"r"(t.threads) : "memory");
 }
 
 /* The places of warps that a team does not have, before its first sum: they are added as zeros, which needs no loop. */
@@ -84,9 +97,9 @@ static __device__ __forceinline__ void group_zero_unused(thread_group t, float *
     if (t.threads > 32 && t.lane < GROUP_WARPS && t.lane >= t.threads / 32) warps[t.number * GROUP_WARPS + t.lane] = 0;
 }
 
-/* Sum over a team. `warps` has GROUP_WARPS places for every team of the block, 16-byte aligned; it is free again once the team has
- * met in another sum. Every lane of the block's warps takes part. ALONE: a team of several warps is the whole block; else a block
- * holds MBA__GROUPS_MAX of them at most. */
+/* Sum over a team. `warps` has GROUP_WARPS places for every team of the block, 16-byte aligned; it is free again once
+ * the team has met in another sum. Every lane of the block's warps takes part. ALONE: a team of several warps is the
+ * whole block; else a block holds MBA__GROUPS_MAX of them at most. */
 template <bool ALONE> static __device__ __forceinline__ float group_sum(float x, thread_group t, float *warps)
 {
     if (t.threads < 32) {
@@ -98,7 +111,7 @@ template <bool ALONE> static __device__ __forceinline__ float group_sum(float x,
     float *const mine = warps + (ALONE ? 0 : t.number * GROUP_WARPS);
     if (t.lane % 32 == 0) mine[t.lane / 32] = x;
     if (ALONE) __syncthreads();
-    else       group_sync(t);
+    else group_sync(t);
     float4 q[GROUP_WARPS / 4];
 #pragma unroll
     for (int i = 0; i < GROUP_WARPS / 4; i++) q[i] = ((const float4 *)mine)[i];
@@ -108,25 +121,32 @@ template <bool ALONE> static __device__ __forceinline__ float group_sum(float x,
     return x;
 }
 
-/* A thread's part of rows that lie at one distance (mba__uniform_pitch of ops/norm_plan.h): one multiplication leads to a row. */
+/* A thread's part of rows that lie at one distance (mba__uniform_pitch of ops/norm_plan.h): one multiplication leads to
+ * a row. */
 template <typename T> struct strip {
-    char    *at;
-    uint32_t pitch;                               // in bytes
-    __device__ __forceinline__ strip(const strided_view<T> &w, int first) : at((char *)(w.at + first)), pitch((uint32_t)(w.pitch * sizeof(T))) {}
+    char                      *at;
+    uint32_t                   pitch; // in bytes
+    __device__ __forceinline__ strip(const strided_view<T> &w, int first)
+        : at((char *)(w.at + first)), pitch((uint32_t)(w.pitch * sizeof(T)))
+    {
+    }
     __device__ __forceinline__ T *row(int r) const { return (T *)(at + (uint64_t)(uint32_t)r * pitch); }
 };
 
-/* Weights are wanted when a row has come and was summed. From a cold cache they would come from DRAM only then: the first block sends for
- * them at once, into L2, where all find them. */
+/* Weights are wanted when a row has come and was summed. From a cold cache they would come from DRAM only then: the
+ * first block sends for them at once, into L2, where all find them. */
 static __device__ __forceinline__ void prefetch_l2_weights(const float *w, int cols)
 {
     if (blockIdx.x > 0) return;
-    for (int c = 32 * (int)threadIdx.x; c < cols; c += 32 * (int)blockDim.x) asm volatile("prefetch.global.L2 [%0];" ::"l"(w + c));
+    for (int c = 32 * (int)threadIdx.x; c < cols; c += 32 * (int)blockDim.x)
+        asm volatile("prefetch.global.L2 [%0];" ::"l"(w + c));
 }
 
-/* What the block's teams have summed, to one part; `memory` is the block's shared memory, and nobody uses it any more. */
+/* What the block's teams have summed, to one part; `memory` is the block's shared memory, and nobody uses it any
+ * more. */
 template <int V, int NV>
-static __device__ __forceinline__ void store_block_partial(float *part, float *memory, const float (&dw)[NV][V], thread_group t, int cols)
+static __device__ __forceinline__ void store_block_partial(float *part, float *memory, const float (&dw)[NV][V],
+                                                           thread_group t, int cols)
 {
     const int teams = blockDim.x / t.threads;
     launch_dependents();
@@ -157,25 +177,27 @@ static inline mba_status mba__norm_dw(const mba_call *c, int out, int64_t cols)
 /* ---- forward ---- */
 
 template <typename TX, typename TY> struct norm_rows {
-    strided_view<const TX> x;                           // (R, C)
-    strided_view<const TY> m;                           // (R, C), or absent, and then sum too
+    strided_view<const TX> x; // (R, C)
+    strided_view<const TY> m; // (R, C), or absent, and then sum too
     strided_view<TX>       sum;
     strided_view<TY>       y;
-    const float     *w;                           // (C)
-    float           *rstd;                        // (R)
-    int64_t          rows, cols;
-    float            eps;
-    int              threads;
+    const float           *w;    // (C)
+    float                 *rstd; // (R)
+    int64_t                rows, cols;
+    float                  eps;
+    int                    threads;
 };
 
 template <typename TX, typename TY, int V, int NV>
 __global__ void __launch_bounds__(MBA__GROUP_THREADS_MAX, 1) norm_fwd_team(norm_rows<TX, TY> a)
 {
     __shared__ __align__(16) float warps[GROUP_WARPS];
-    const thread_group t = group_one_per_block(a.threads);
-    const int  cols = (int)a.cols, row = (int)(t.threads > 32 ? blockIdx.x : blockIdx.x * (blockDim.x / t.threads) + t.number);
-    const int  own = t.lane * V, apart = t.threads * V, end = row < a.rows ? cols : 0;       // beyond the last row there are no columns
-    float      s[NV][V], w[NV][V], ss = 0;
+    const thread_group             t = group_one_per_block(a.threads);
+    const int                      cols = (int)a.cols,
+              row = (int)(t.threads > 32 ? blockIdx.x : blockIdx.x * (blockDim.x / t.threads) + t.number);
+    const int own = t.lane * V, apart = t.threads * V,
+              end = row < a.rows ? cols : 0; // beyond the last row there are no columns
+    float s[NV][V], w[NV][V], ss = 0;
     prefetch_l2_weights(a.w, cols);
     group_zero_unused(t, warps);
 
@@ -224,16 +246,17 @@ __global__ void __launch_bounds__(MBA__GROUP_THREADS_MAX, 1) norm_fwd_team(norm_
     }
 }
 
-template <typename TX, typename TY> __global__ void __launch_bounds__(MBA__LOOP_THREADS) norm_fwd_loop(norm_rows<TX, TY> a)
+template <typename TX, typename TY>
+__global__ void __launch_bounds__(MBA__LOOP_THREADS) norm_fwd_loop(norm_rows<TX, TY> a)
 {
     __shared__ __align__(16) float warps[GROUP_WARPS];
-    const thread_group    t = group_one_per_block(MBA__LOOP_THREADS);
-    const int64_t row = blockIdx.x;
-    const TX     *x = a.x.row(row, a.cols);
-    const TY     *m = a.m.at ? a.m.row(row, a.cols) : NULL;
-    TX           *sum = a.m.at ? a.sum.row(row, a.cols) : NULL;
-    TY           *y = a.y.row(row, a.cols);
-    float         ss = 0;
+    const thread_group             t = group_one_per_block(MBA__LOOP_THREADS);
+    const int64_t                  row = blockIdx.x;
+    const TX                      *x = a.x.row(row, a.cols);
+    const TY                      *m = a.m.at ? a.m.row(row, a.cols) : NULL;
+    TX                            *sum = a.m.at ? a.sum.row(row, a.cols) : NULL;
+    TY                            *y = a.y.row(row, a.cols);
+    float                          ss = 0;
     group_zero_unused(t, warps);
     for (int64_t c = threadIdx.x; c < a.cols; c += MBA__LOOP_THREADS) {
         const float s = to_float(x[c]) + (m ? to_float(m[c]) : 0);
@@ -249,21 +272,24 @@ template <typename TX, typename TY> __global__ void __launch_bounds__(MBA__LOOP_
 /* ---- backward ---- */
 
 template <typename TX, typename TY> struct norm_grads {
-    strided_view<const TY> dy;                          // (R, C)
-    strided_view<const TX> ds, x;                       // ds flows into the sum from above, or is absent
+    strided_view<const TY> dy;    // (R, C)
+    strided_view<const TX> ds, x; // ds flows into the sum from above, or is absent
     strided_view<TX>       dx;
-    strided_view<TY>       dm;                          // or absent
-    const float     *w, *rstd;
-    float           *part;                        // (parts, C)
-    int64_t          rows, cols;
-    int              threads;
-    bool             dx_adds, dm_adds;
+    strided_view<TY>       dm; // or absent
+    const float           *w, *rstd;
+    float                 *part; // (parts, C)
+    int64_t                rows, cols;
+    int                    threads;
+    bool                   dx_adds, dm_adds;
 };
 
 /* to (+)= d */
 template <typename T, int V> static __device__ __forceinline__ void put_grad(T *to, const float (&d)[V], bool adds)
 {
-    if (!adds) { store(to, d); return; }
+    if (!adds) {
+        store(to, d);
+        return;
+    }
     float all[V];
     load(all, to);
 #pragma unroll
@@ -274,11 +300,11 @@ template <typename T, int V> static __device__ __forceinline__ void put_grad(T *
 template <typename TX, typename TY, int V, int NV, int STAGES>
 __global__ void __launch_bounds__(MBA__GROUP_THREADS_MAX, NV == 1 ? 2 : 1) norm_bwd_team(norm_grads<TX, TY> a)
 {
-    constexpr int  XB = V * (int)sizeof(TX), YB = V * (int)sizeof(TY);
-    constexpr bool KEEP = V * NV <= 16;                   // the weights stay in registers
+    constexpr int           XB = V * (int)sizeof(TX), YB = V * (int)sizeof(TY);
+    constexpr bool          KEEP = V * NV <= 16; // the weights stay in registers
     extern __shared__ uint4 memory[];
     __shared__ __align__(16) float warps[STAGES][MBA__GROUPS_MAX * GROUP_WARPS];
-    const thread_group  t = group_of_thread(a.threads);
+    const thread_group             t = group_of_thread(a.threads);
     const int   cols = (int)a.cols, rows = (int)a.rows, teams = blockDim.x / t.threads, step = gridDim.x * teams;
     const int   own = t.lane * V, apart = t.threads * V;
     const bool  streams = a.ds.at, branches = a.dm.at;
@@ -290,11 +316,15 @@ __global__ void __launch_bounds__(MBA__GROUP_THREADS_MAX, NV == 1 ? 2 : 1) norm_
     /* the slots of this thread: x, dy, ds of piece i */
     const int   plane = NV * blockDim.x, stage_bytes = plane * ((streams ? 2 : 1) * XB + YB);
     char *const slots = (char *)memory;
-    const auto slot_x  = [=](int stage, int i) { return (TX *)(slots + stage * stage_bytes + (i * (int)blockDim.x + (int)threadIdx.x) * XB); };
+    const auto  slot_x = [=](int stage, int i) {
+        return (TX *)(slots + stage * stage_bytes + (i * (int)blockDim.x + (int)threadIdx.x) * XB);
+    };
     const auto slot_dy = [=](int stage, int i) {
-        return (TY *)(slots + stage * stage_bytes + plane * XB + (i * (int)blockDim.x + (int)threadIdx.x) * YB); };
+        return (TY *)(slots + stage * stage_bytes + plane * XB + (i * (int)blockDim.x + (int)threadIdx.x) * YB);
+    };
     const auto slot_ds = [=](int stage, int i) {
-        return (TX *)(slots + stage * stage_bytes + plane * (XB + YB) + (i * (int)blockDim.x + (int)threadIdx.x) * XB); };
+        return (TX *)(slots + stage * stage_bytes + plane * (XB + YB) + (i * (int)blockDim.x + (int)threadIdx.x) * XB);
+    };
     const auto copy_row = [&](int row, int stage) {
         if (row < rows)
 #pragma unroll
@@ -321,7 +351,8 @@ __global__ void __launch_bounds__(MBA__GROUP_THREADS_MAX, NV == 1 ? 2 : 1) norm_
         group_zero_unused(t, warps[k]);
         if (k < STAGES - 1) copy_row(row + k * step, k);
     }
-    for (int first = (int)blockIdx.x * teams; first < rows; first += step, row += step, stage = stage == STAGES - 1 ? 0 : stage + 1) {
+    for (int first = (int)blockIdx.x * teams; first < rows;
+         first += step, row += step, stage = stage == STAGES - 1 ? 0 : stage + 1) {
         const float k = next;
         const int   end = row < rows ? cols : 0;
         copy_row(row + (STAGES - 1) * step, stage == 0 ? STAGES - 1 : stage - 1);
@@ -355,21 +386,23 @@ __global__ void __launch_bounds__(MBA__GROUP_THREADS_MAX, NV == 1 ? 2 : 1) norm_
             for (int v = 0; v < V; v++) {
                 const float r = dy[v] * k;
                 dw[i][v] = fmaf(x[v], r, dw[i][v]);
-                d[v]     = fmaf(KEEP ? kept[KEEP ? i : 0][v] : w[v], r, fmaf(-x[v], back, streams ? d[v] : 0.0f));
+                d[v] = fmaf(KEEP ? kept[KEEP ? i : 0][v] : w[v], r, fmaf(-x[v], back, streams ? d[v] : 0.0f));
             }
             put_grad(out_dx.row(row) + i * apart, d, a.dx_adds);
-            if (branches) put_grad(out_dm.row(row) + i * apart, d, a.dm_adds);      // may be dx itself: read after dx is written
+            if (branches)
+                put_grad(out_dm.row(row) + i * apart, d, a.dm_adds); // may be dx itself: read after dx is written
         }
     }
     store_block_partial(a.part + blockIdx.x * a.cols, (float *)memory, dw, t, cols);
 }
 
-template <typename TX, typename TY> __global__ void __launch_bounds__(MBA__LOOP_THREADS) norm_bwd_loop(norm_grads<TX, TY> a)
+template <typename TX, typename TY>
+__global__ void __launch_bounds__(MBA__LOOP_THREADS) norm_bwd_loop(norm_grads<TX, TY> a)
 {
     __shared__ __align__(16) float warps[2][GROUP_WARPS];
-    const thread_group t = group_one_per_block(MBA__LOOP_THREADS);
-    float *part = a.part + blockIdx.x * a.cols;
-    int    turn = 0;
+    const thread_group             t = group_one_per_block(MBA__LOOP_THREADS);
+    float                         *part = a.part + blockIdx.x * a.cols;
+    int                            turn = 0;
     group_zero_unused(t, warps[0]);
     group_zero_unused(t, warps[1]);
     for (int64_t row = blockIdx.x; row < a.rows; row += gridDim.x, turn ^= 1) {
@@ -379,7 +412,8 @@ template <typename TX, typename TY> __global__ void __launch_bounds__(MBA__LOOP_
         TY         *dm = a.dm.at ? a.dm.row(row, a.cols) : NULL;
         const float k = a.rstd[row];
         float       dot = 0;
-        for (int64_t c = threadIdx.x; c < a.cols; c += MBA__LOOP_THREADS) dot += to_float(x[c]) * a.w[c] * to_float(dy[c]);
+        for (int64_t c = threadIdx.x; c < a.cols; c += MBA__LOOP_THREADS)
+            dot += to_float(x[c]) * a.w[c] * to_float(dy[c]);
         const float back = group_sum<true>(dot, t, warps[turn]) / (float)a.cols * k * k * k;
         for (int64_t c = threadIdx.x; c < a.cols; c += MBA__LOOP_THREADS) {
             const float r = to_float(dy[c]) * k, h = to_float(x[c]);

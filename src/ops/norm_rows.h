@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* norm_rows.h -- rows of a root-mean-square norm, for the kernels of add_rmsnorm and rmsnorm.
  *
  * A norm passes over each row twice: first to sum, then to scale. A row is fetched from memory once, because the
@@ -10,12 +11,15 @@
 #include "device/cpu/simd.h"
 #include "ops/rows.h"
 
-enum { MBA__UNROLL = 4 };                         /* vectors at once: their sums do not wait for each other */
+enum { MBA__UNROLL = 4 }; /* vectors at once: their sums do not wait for each other */
 
 MBA_SIMD float mba__sum4(const vf a[MBA__UNROLL]) { return vf_sum((a[0] + a[1]) + (a[2] + a[3])); }
 
 /* One row forward. s = x + m is kept in sum; without m it is x itself. */
-typedef struct mba__norm { const float *x, *m; float *sum, *y; } mba__norm;
+typedef struct mba__norm {
+    const float *x, *m;
+    float       *sum, *y;
+} mba__norm;
 
 MBA_SIMD void mba__norm_squares(vf a[], mba__norm k, int vectors, int64_t i, int64_t n)
 {
@@ -45,34 +49,40 @@ MBA_SIMD float mba__norm_rows(bool scale, mba__norm now, const float *w, float r
     int64_t       i = 0;
     for (; i + step <= C; i += step) {
         if (scale) mba__norm_scale(now, w, rstd, MBA__UNROLL, i, L);
-        if (sum)   mba__norm_squares(a, next, MBA__UNROLL, i, L);
+        if (sum) mba__norm_squares(a, next, MBA__UNROLL, i, L);
     }
     for (; i < C; i += L) {
         if (scale) mba__norm_scale(now, w, rstd, 1, i, C - i);
-        if (sum)   mba__norm_squares(a, next, 1, i, C - i);
+        if (sum) mba__norm_squares(a, next, 1, i, C - i);
     }
     return mba__sum4(a);
 }
 
 /* Rows of one part: y = w s rstd, with rstd = 1 / sqrt(mean(s^2) + eps). */
-typedef struct mba__norm_args { mba__rows x, m, sum, y; const float *w; float *rstd, eps; } mba__norm_args;
+typedef struct mba__norm_args {
+    mba__rows    x, m, sum, y;
+    const float *w;
+    float       *rstd, eps;
+} mba__norm_args;
 
 MBA_SIMD mba__norm mba__norm_at(const mba__norm_args *a, bool branch, int64_t r)
 {
-    return (mba__norm){ .x = mba__row(a->x, r), .y = mba__row(a->y, r), .m = branch ? mba__row(a->m, r) : NULL,
+    return (mba__norm){ .x = mba__row(a->x, r),
+                        .y = mba__row(a->y, r),
+                        .m = branch ? mba__row(a->m, r) : NULL,
                         .sum = branch ? mba__row(a->sum, r) : NULL };
 }
 
 MBA_SIMD void mba__norm_part(const mba__norm_args *a, bool branch, int64_t from, int64_t end)
 {
-    const int64_t C   = a->x.cols;
+    const int64_t C = a->x.cols;
     mba__norm     now = mba__norm_at(a, branch, from), next;
-    float         ss  = mba__norm_rows(false, now, NULL, 0, true, now, C);
+    float         ss = mba__norm_rows(false, now, NULL, 0, true, now, C);
     for (int64_t r = from; r < end; r++, now = next) {
         const float k = a->rstd[r] = 1 / __builtin_sqrtf(ss / (float)C + a->eps);
         next = r + 1 < end ? mba__norm_at(a, branch, r + 1) : now;
         if (r + 1 < end) ss = mba__norm_rows(true, now, a->w, k, true, next, C);
-        else             mba__norm_rows(true, now, a->w, k, false, now, C);
+        else mba__norm_rows(true, now, a->w, k, false, now, C);
     }
 }
 
@@ -99,13 +109,13 @@ MBA_SIMD void mba__norm_apply(const mba__norm_grad_args *a, mba__norm_grad g, fl
         const int64_t j = i + u * L;
         const vf      t = vf_load_n(g.dy + j, n) * rstd, x = vf_load_n(g.x + j, n);
         dx[u] = w[u] * t - x * back;
-        out[u]  = vf_load_n(dw + j, n) + x * t;
+        out[u] = vf_load_n(dw + j, n) + x * t;
     }
     for (int u = 0; u < vectors && g.ds; u++) dx[u] += vf_load_n(g.ds + i + u * L, n);
     for (int u = 0; u < vectors; u++) vf_store_n(dw + i + u * L, out[u], n);
     for (int u = 0; u < vectors; u++) out[u] = a->dx_adds ? vf_load_n(g.dx + i + u * L, n) + dx[u] : dx[u];
     for (int u = 0; u < vectors; u++) vf_store_n(g.dx + i + u * L, out[u], n);
-    if (!g.dm) return;                            // it may be dx itself: read after dx is written
+    if (!g.dm) return; // it may be dx itself: read after dx is written
     for (int u = 0; u < vectors; u++) out[u] = a->dm_adds ? vf_load_n(g.dm + i + u * L, n) + dx[u] : dx[u];
     for (int u = 0; u < vectors; u++) vf_store_n(g.dm + i + u * L, out[u], n);
 }
@@ -126,22 +136,25 @@ MBA_SIMD float mba__norm_grads(const mba__norm_grad_args *a, bool apply, mba__no
     for (; i < C; i += L) {
         w[0] = vf_load_n(a->w + i, C - i);
         if (apply) mba__norm_apply(a, now, dw, w, rstd, back, 1, i, C - i);
-        if (sum)   s[0] += vf_load_n(next.x + i, C - i) * w[0] * vf_load_n(next.dy + i, C - i);
+        if (sum) s[0] += vf_load_n(next.x + i, C - i) * w[0] * vf_load_n(next.dy + i, C - i);
     }
     return mba__sum4(s);
 }
 
 MBA_SIMD mba__norm_grad mba__norm_grad_at(const mba__norm_grad_args *a, int64_t r)
 {
-    return (mba__norm_grad){ .dy = mba__row(a->dy, r), .ds = mba__row(a->ds, r), .x = mba__row(a->x, r),
-                             .dx = mba__row(a->dx, r), .dm = mba__row(a->dm, r) };
+    return (mba__norm_grad){ .dy = mba__row(a->dy, r),
+                             .ds = mba__row(a->ds, r),
+                             .x = mba__row(a->x, r),
+                             .dx = mba__row(a->dx, r),
+                             .dm = mba__row(a->dm, r) };
 }
 
 /* Rows of one part. With h = x rstd and c = mean(h w dy): dx = ds + rstd (w dy - h c), dw += dy h. Factors that a row
  * has in common are multiplied first: six operations per element are left. */
 MBA_SIMD void mba__norm_grad_part(const mba__norm_grad_args *a, float *dw, int64_t from, int64_t end)
 {
-    const int64_t  C   = a->x.cols;
+    const int64_t  C = a->x.cols;
     mba__norm_grad now = mba__norm_grad_at(a, from), next;
     float          dot = mba__norm_grads(a, false, now, NULL, 0, 0, true, now);
     memset(dw, 0, sizeof(float) * (size_t)C);
@@ -149,7 +162,7 @@ MBA_SIMD void mba__norm_grad_part(const mba__norm_grad_args *a, float *dw, int64
         const float k = a->rstd[r], back = dot / (float)C * k * k * k;
         next = r + 1 < end ? mba__norm_grad_at(a, r + 1) : now;
         if (r + 1 < end) dot = mba__norm_grads(a, true, now, dw, k, back, true, next);
-        else             mba__norm_grads(a, true, now, dw, k, back, false, now);
+        else mba__norm_grads(a, true, now, dw, k, back, false, now);
     }
 }
 

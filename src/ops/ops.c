@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* ops.c -- the table made from ops.def. */
 #include <string.h>
 
@@ -17,7 +18,8 @@ const mba_op *const mba_ops[] = {
 
 const mba_op *mba_op_find(const char *name)
 {
-    for (int i = 0; mba_ops[i]; i++) if (!strcmp(mba_ops[i]->name, name)) return mba_ops[i];
+    for (int i = 0; mba_ops[i]; i++)
+        if (!strcmp(mba_ops[i]->name, name)) return mba_ops[i];
     return NULL;
 }
 
@@ -27,5 +29,6 @@ mba_status mba_op_named(const mba_op **out, const char *name)
     if (*out) return MBA_OK;
     mba_nearest near = mba_nearest_to(name, strlen(name));
     for (int i = 0; mba_ops[i]; i++) mba_nearest_try(&near, mba_ops[i]->name, NULL);
-    return mba_fail(MBA_E_ARG, "no operator '%s'\nfix: %smambascope list ops names them", name, mba_did_you_mean(&near).text);
+    return mba_fail(MBA_E_ARG, "no operator '%s'\nfix: %smambascope list ops names them", name,
+                    mba_did_you_mean(&near).text);
 }

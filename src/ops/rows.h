@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* rows.h -- what row-wise operators share on the CPU: where the rows of a window lie, and sums over
  * rows whose order depends on the shape alone.
  *
@@ -13,16 +14,19 @@
 
 #include "core/op.h"
 
-typedef struct mba__rows { float *at; int64_t cols, run, pitch; } mba__rows;
+typedef struct mba__rows {
+    float  *at;
+    int64_t cols, run, pitch;
+} mba__rows;
 
 /* Of an absent tensor: all rows are NULL. */
 static inline mba__rows mba__rows_of(const mba_tensor *t, void *at)
 {
     mba__rows v = { NULL, 0, 0, 0 };
     if (!t) return v;
-    v.at    = (float *)at;
-    v.cols  = mba_cols(t);
-    v.run   = mba_dense(t) ? v.cols : t->run;
+    v.at = (float *)at;
+    v.cols = mba_cols(t);
+    v.run = mba_dense(t) ? v.cols : t->run;
     v.pitch = mba_dense(t) ? v.cols : t->pitch;
     return v;
 }
@@ -77,7 +81,8 @@ static inline int64_t mba__part_end(int64_t p, int64_t rows)
 static inline void mba__sum_parts(float *sum, const float *part, int64_t parts, int64_t n, bool adds)
 {
     enum { BLOCK = 256 };
-    MBA_PARALLEL_FOR(b, mba_ceil(n, BLOCK)) {
+    MBA_PARALLEL_FOR(b, mba_ceil(n, BLOCK))
+    {
         const int64_t from = b * BLOCK, count = n - from < BLOCK ? n - from : BLOCK;
         float         acc[BLOCK] = { 0 };
         for (int64_t p = 0; p < parts; p++)
@@ -91,7 +96,9 @@ static inline void mba__sum_parts(float *sum, const float *part, int64_t parts, 
  *     const mba__spans w = mba__spans_of(n);
  *     MBA_PARALLEL_FOR(p, w.n) use(mba__span_at(n->in[X], c->in[X], w, p), mba__span_elems(w, p));
  */
-typedef struct mba__spans { int64_t n, size, elems; } mba__spans;
+typedef struct mba__spans {
+    int64_t n, size, elems;
+} mba__spans;
 
 static inline mba__spans mba__spans_of(const mba_node *n)
 {

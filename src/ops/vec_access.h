@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* vec_access.h -- what plans of CUDA kernels ask of windows, and the plan of element-wise work with several outputs.
  *
  *     const int V = mba__map_width(n);                // 16 bytes of the output's type, or one element
@@ -11,15 +12,15 @@
 /* True if every row of t begins at a multiple of n elements and is a multiple of n long; of an absent tensor, too. */
 static inline bool mba__vec_aligned(const mba_tensor *t, int64_t n)
 {
-    return !t || (t->offset % n == 0 && mba_cols(t) % n == 0
-                  && (mba_dense(t) || (t->run % n == 0 && t->pitch % n == 0)));
+    return !t
+           || (t->offset % n == 0 && mba_cols(t) % n == 0 && (mba_dense(t) || (t->run % n == 0 && t->pitch % n == 0)));
 }
 
 /* Of every tensor of the node. */
 static inline bool mba__all_vec_aligned(const mba_node *n, int64_t width)
 {
     bool fits = true;
-    for (int k = 0; k < MBA_IN_MAX; k++)  fits &= mba__vec_aligned(n->in[k], width);
+    for (int k = 0; k < MBA_IN_MAX; k++) fits &= mba__vec_aligned(n->in[k], width);
     for (int k = 0; k < MBA_OUT_MAX; k++) fits &= mba__vec_aligned(n->out[k], width);
     return fits;
 }
@@ -33,7 +34,7 @@ static inline int mba__map_width(const mba_node *n)
     return mba__all_vec_aligned(n, V) ? V : 1;
 }
 
-enum { MBA__MAP_THREADS = 256, MBA__MAP_DEPTH = 2 };        /* of a block; pieces of a thread */
+enum { MBA__MAP_THREADS = 256, MBA__MAP_DEPTH = 2 }; /* of a block; pieces of a thread */
 
 /* An mba_plan_fn. */
 static inline mba_status mba__map_plan(mba_plan *p, const mba_node *n, const mba_machine *m)

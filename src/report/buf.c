@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* buf.c -- see buf.h. */
 #include "report/buf.h"
 
@@ -12,7 +13,7 @@ static bool reserve(mba_buf *b, size_t more)
     if (b->failed) return false;
     if (b->n + more + 1 <= b->room) return true;
     const size_t room = 2 * (b->n + more + 1) + 256;
-    char *s = realloc(b->s, room);
+    char        *s = realloc(b->s, room);
     b->failed = !s;
     if (s) b->s = s, b->room = room;
     return s != NULL;
@@ -66,41 +67,47 @@ static int character(const char *text)
 {
     const unsigned char *s = (const unsigned char *)text;
     if (s[0] < 0x80) return 1;
-    const int n = s[0] >= 0xf0 && s[0] <= 0xf4 ? 4 : s[0] >= 0xe0 && s[0] < 0xf0 ? 3 : s[0] >= 0xc2 && s[0] < 0xe0 ? 2
-        : 0;
-    for (int i = 1; i < n; i++) if ((s[i] & 0xc0) != 0x80) return 0;
+    const int n = s[0] >= 0xf0 && s[0] <= 0xf4  ? 4
+                  : s[0] >= 0xe0 && s[0] < 0xf0 ? 3
+                  : s[0] >= 0xc2 && s[0] < 0xe0 ? 2
+                                                : 0;
+    for (int i = 1; i < n; i++)
+        if ((s[i] & 0xc0) != 0x80) return 0;
     if (n == 3 && ((s[0] == 0xe0 && s[1] < 0xa0) || (s[0] == 0xed && s[1] > 0x9f))) return 0;
     if (n == 4 && ((s[0] == 0xf0 && s[1] < 0x90) || (s[0] == 0xf4 && s[1] > 0x8f))) return 0;
     return n;
 }
 
-static const char NOT_TEXT[] = "\xef\xbf\xbd";     /* U+FFFD */
+static const char NOT_TEXT[] = "\xef\xbf\xbd"; /* U+FFFD */
 
 void mba_buf_html(mba_buf *b, const char *s)
 {
     while (s && *s) {
         const int n = character(s);
-        if (n == 0)                              mba_buf_put(b, NOT_TEXT);
-        else if (*s == '&')                      mba_buf_put(b, "&amp;");
-        else if (*s == '<')                      mba_buf_put(b, "&lt;");
-        else if (*s == '>')                      mba_buf_put(b, "&gt;");
-        else if (*s == '"')                      mba_buf_put(b, "&quot;");
+        if (n == 0) mba_buf_put(b, NOT_TEXT);
+        else if (*s == '&') mba_buf_put(b, "&amp;");
+        else if (*s == '<') mba_buf_put(b, "&lt;");
+        else if (*s == '>') mba_buf_put(b, "&gt;");
+        else if (*s == '"') mba_buf_put(b, "&quot;");
         else if ((unsigned char)*s < 0x20 || *s == 0x7f) mba_buf_put(b, " ");
-        else                                     put_bytes(b, s, (size_t)n);
+        else put_bytes(b, s, (size_t)n);
         s += n ? n : 1;
     }
 }
 
 void mba_buf_json(mba_buf *b, const char *s)
 {
-    if (!s) { mba_buf_put(b, "null"); return; }
+    if (!s) {
+        mba_buf_put(b, "null");
+        return;
+    }
     mba_buf_put(b, "\"");
     while (*s) {
         const int n = character(s);
-        if (n == 0)                                     mba_buf_put(b, NOT_TEXT);
-        else if (*s == '"' || *s == '\\')               mba_buf_add(b, "\\%c", *s);
+        if (n == 0) mba_buf_put(b, NOT_TEXT);
+        else if (*s == '"' || *s == '\\') mba_buf_add(b, "\\%c", *s);
         else if ((unsigned char)*s < 0x20 || *s == '<') mba_buf_add(b, "\\u%04x", (unsigned)*s);
-        else                                            put_bytes(b, s, (size_t)n);
+        else put_bytes(b, s, (size_t)n);
         s += n ? n : 1;
     }
     mba_buf_put(b, "\"");
@@ -127,10 +134,10 @@ static void separate(char *out, size_t room, const char *digits)
 static mba_word power_of_ten(double v)
 {
     static const char *const raised[] = { "⁰", "¹", "²", "³", "⁴", "⁵", "⁶", "⁷", "⁸", "⁹" };
-    mba_word    w;
-    char        digits[32];
+    mba_word                 w;
+    char                     digits[32];
     snprintf(digits, sizeof digits, "%.3g", v);
-    const int   length = (int)strcspn(digits, "e"), power = atoi(digits + length + 1);
+    const int length = (int)strcspn(digits, "e"), power = atoi(digits + length + 1);
     snprintf(w.s, sizeof w.s, "%.*s×10%s%s%s%s", length, digits, power < 0 ? "⁻" : "",
              abs(power) > 99 ? raised[abs(power) / 100] : "", abs(power) > 9 ? raised[abs(power) / 10 % 10] : "",
              raised[abs(power) % 10]);
@@ -175,11 +182,11 @@ int mba_characters(const char *s)
 
 mba_name mba_short(const char *s, int characters)
 {
-    mba_name     w;
-    const bool   cut = mba_characters(s) > characters;
-    const char  *end = s;
-    for (int i = 0; *end && i < characters - cut && end - s < (int)sizeof w.s - 8; i++) end += character(end)
-        ? character(end) : 1;
+    mba_name    w;
+    const bool  cut = mba_characters(s) > characters;
+    const char *end = s;
+    for (int i = 0; *end && i < characters - cut && end - s < (int)sizeof w.s - 8; i++)
+        end += character(end) ? character(end) : 1;
     snprintf(w.s, sizeof w.s, "%.*s%s", (int)(end - s), s, *end ? "…" : "");
     return w;
 }

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* buf.h -- text that grows, and the three ways text enters a page: as it is, escaped, as a JSON string.
  *
  *     mba_buf b = { 0 };
@@ -15,18 +16,18 @@
 #include "core/status.h"
 
 typedef struct mba_buf {
-    char      *s;            /* ends in a NUL; NULL while empty */
+    char      *s; /* ends in a NUL; NULL while empty */
     size_t     n, room;
-    bool       failed;       /* something is missing: there was no memory, or `why` */
-    mba_status why;          /* MBA_OK: no memory */
+    bool       failed; /* something is missing: there was no memory, or `why` */
+    mba_status why;    /* MBA_OK: no memory */
 } mba_buf;
 
 void mba_buf_put(mba_buf *b, const char *s);
 void mba_buf_add(mba_buf *b, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* escaped; what is not UTF-8 becomes U+FFFD, control characters a space */
 void mba_buf_html(mba_buf *b, const char *s);
-void mba_buf_json(mba_buf *b, const char *s);      /* with quotes; safe inside <script>; NULL is null */
-void mba_buf_json_number(mba_buf *b, double v);    /* NaN and infinities are null */
+void mba_buf_json(mba_buf *b, const char *s);   /* with quotes; safe inside <script>; NULL is null */
+void mba_buf_json_number(mba_buf *b, double v); /* NaN and infinities are null */
 void mba_buf_free(mba_buf *b);
 /* A call that should have given text failed: its story stands until mba_buf_status hands it up. */
 void mba_buf_fail(mba_buf *b, mba_status st);
@@ -34,13 +35,17 @@ void mba_buf_fail(mba_buf *b, mba_status st);
 MBA_MUST mba_status mba_buf_status(const mba_buf *b, const char *what);
 
 /* A number for people: three significant digits, thousands separated; "–" where there is none. */
-typedef struct mba_word { char s[48]; } mba_word;
+typedef struct mba_word {
+    char s[48];
+} mba_word;
 mba_word mba_num(double v);
 /* The same number for programs: nine digits or more, so that it reads back to what is printed anywhere on the page. */
 mba_word mba_exact(double v);
 /* The first characters of a name, with … where something was left out; never cut through a character. */
-typedef struct mba_name { char s[320]; } mba_name;
+typedef struct mba_name {
+    char s[320];
+} mba_name;
 mba_name mba_short(const char *s, int characters);
-int      mba_characters(const char *s);            /* UTF-8 */
+int      mba_characters(const char *s); /* UTF-8 */
 
 #endif

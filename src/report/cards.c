@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* cards.c -- see cards.h. */
 #include "report/cards.h"
 
@@ -13,7 +14,7 @@ void mba_card_head(mba_buf *b, const char *question, const char *verdict, const 
 void mba_card_big(mba_buf *b, double v, const char *unit)
 {
     mba_buf_add(b, "<div class=\"big\" data-v=\"%s\">%s <small>", mba_exact(v).s, mba_num(v).s);
-    mba_buf_html(b, unit);                         // a name of a store may be in it
+    mba_buf_html(b, unit); // a name of a store may be in it
     mba_buf_put(b, "</small></div>");
 }
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* cards.h -- what cards are made of: a head, a large number, a small picture; and the two that ask for more than one
  * number of a store: why (why.c) and what would help (findings.c). */
 #ifndef MBA_REPORT_CARDS_H
@@ -13,12 +14,20 @@ void mba_card_end(mba_buf *b, const char *figure, const char *link);
 /* ---- sparklines: shape only, the numbers are in the sentence and the figure ---- */
 
 /* line, dash: NaN, no line */
-typedef struct mba_sticks { double v[24]; const char *paint[24]; int n; double top, line, dash; } mba_sticks;
+typedef struct mba_sticks {
+    double      v[24];
+    const char *paint[24];
+    int         n;
+    double      top, line, dash;
+} mba_sticks;
 void mba_spark_add(mba_sticks *k, double v, const char *paint);
 void mba_spark_sticks(mba_canvas *c, const mba_sticks *k, const char *caption);
 
 /* One bar, cut: classes of the step, or what binds its kernels. */
-typedef struct mba_bar_part { double part; const char *paint; } mba_bar_part;
+typedef struct mba_bar_part {
+    double      part;
+    const char *paint;
+} mba_bar_part;
 void mba_spark_strip(mba_canvas *c, const mba_bar_part *p, int n, const char *caption);
 
 /* ---- why.c ---- */

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* curves.c -- see curves.h. */
 #include "report/curves.h"
 
@@ -9,7 +10,7 @@
 #include "report/lines.h"
 
 enum { COLUMNS_WIDE = 300, COLUMNS_NARROW = 130, AREAS = 60, MARKS_MOST = 80 };
-static const double WIDE_RANGE = 12;               // of values: from here on their axis is logarithmic
+static const double WIDE_RANGE = 12; // of values: from here on their axis is logarithmic
 static const double LEFT = 58, TOP = 26, BOTTOM = 274;
 
 /* ---- axes ---- */
@@ -25,7 +26,9 @@ static int upwards(const void *x, const void *y)
     return a < b ? -1 : a > b;
 }
 
-typedef struct span { double lo, hi; } span;       /* NaN: nothing seen */
+typedef struct span {
+    double lo, hi;
+} span; /* NaN: nothing seen */
 
 static void see(span *s, double v)
 {
@@ -38,7 +41,8 @@ static void see_steps(span *s, const mba_curves *k, const mba_curve *c)
 {
     double *v = malloc(sizeof *v * (size_t)(c->n ? c->n : 1));
     int64_t n = 0;
-    for (int64_t i = 0; v && i < c->n; i++) if (drawn(k, c, i)) v[n++] = c->y[i];
+    for (int64_t i = 0; v && i < c->n; i++)
+        if (drawn(k, c, i)) v[n++] = c->y[i];
     if (n) {
         qsort(v, (size_t)n, sizeof *v, upwards);
         see(s, v[n / 200]);
@@ -53,7 +57,9 @@ static span span_of(const mba_curves *k)
     for (int j = 0; j < k->n; j++) {
         const mba_curve *c = &k->curve[j];
         if (c->how == MBA_FAINT) see_steps(&s, k, c);
-        else for (int64_t i = 0; i < c->n; i++) if (drawn(k, c, i)) see(&s, c->y[i]);
+        else
+            for (int64_t i = 0; i < c->n; i++)
+                if (drawn(k, c, i)) see(&s, c->y[i]);
     }
     return s;
 }
@@ -62,7 +68,8 @@ static span dependency_length(const mba_curves *k)
 {
     span s = { NAN, NAN };
     for (int j = 0; j < k->n; j++)
-        for (int64_t i = 0; i < k->curve[j].n; i++) if (drawn(k, &k->curve[j], i)) see(&s, k->curve[j].x[i]);
+        for (int64_t i = 0; i < k->curve[j].n; i++)
+            if (drawn(k, &k->curve[j], i)) see(&s, k->curve[j].x[i]);
     return s;
 }
 
@@ -75,7 +82,8 @@ static mba_scale y_scale(const mba_curves *k, bool *is_log)
     if (*is_log) return mba_log(s.lo / 1.15, s.hi * 1.15, BOTTOM, TOP);
     if (k->zero) return mba_lin(0, mba_axis_end(s.hi), BOTTOM, TOP);
     if (s.hi - s.lo < 1e-6 * fabs(s.hi)) s.lo -= 0.05 * fabs(s.hi), s.hi += 0.05 * fabs(s.hi);
-    const double step = mba_round_up((s.hi - s.lo) / 6), lo = step * floor(s.lo / step + 1e-9), hi = step * ceil(s.hi / step - 1e-9);
+    const double step = mba_round_up((s.hi - s.lo) / 6), lo = step * floor(s.lo / step + 1e-9),
+                 hi = step * ceil(s.hi / step - 1e-9);
     return mba_lin(s.lo >= 0 && lo < 0 ? 0 : lo, hi, BOTTOM, TOP);
 }
 
@@ -94,7 +102,10 @@ static void y_axis(mba_svg *s, mba_scale y, double right, const char *label, boo
 /* ---- curves ---- */
 
 /* A column has up to two points: of single steps both ends, of others the last. */
-typedef struct column { double x, lo, hi, last; bool rises; } column;
+typedef struct column {
+    double x, lo, hi, last;
+    bool   rises;
+} column;
 
 static int fill_columns(column *to, int most, const mba_curves *k, const mba_curve *c, mba_scale x)
 {
@@ -117,32 +128,38 @@ static int fill_columns(column *to, int most, const mba_curves *k, const mba_cur
 
 static void draw_curve(mba_svg *s, const mba_curves *k, const mba_curve *c, mba_scale x, mba_scale y)
 {
-    column        place[COLUMNS_WIDE];
-    double        px[2 * COLUMNS_WIDE], py[2 * COLUMNS_WIDE];
-    const int     n = fill_columns(place, s->narrow ? COLUMNS_NARROW : COLUMNS_WIDE, k, c, x);
-    const bool    steps = c->how == MBA_FAINT;
-    int           points = 0;
+    column     place[COLUMNS_WIDE];
+    double     px[2 * COLUMNS_WIDE], py[2 * COLUMNS_WIDE];
+    const int  n = fill_columns(place, s->narrow ? COLUMNS_NARROW : COLUMNS_WIDE, k, c, x);
+    const bool steps = c->how == MBA_FAINT;
+    int        points = 0;
     for (int i = 0; i < n; i++) {
-        px[points]   = place[i].x;
+        px[points] = place[i].x;
         py[points++] = mba_at(y, !steps ? place[i].last : place[i].rises ? place[i].lo : place[i].hi);
         if (!steps || place[i].lo == place[i].hi) continue;
-        px[points]   = place[i].x;
+        px[points] = place[i].x;
         py[points++] = mba_at(y, place[i].rises ? place[i].hi : place[i].lo);
     }
-    mba_svg_curve(s, px, py, points, steps ? "faint" : c->how == MBA_MARKED ? "dashed" : "bold", mba_look_paint(c->look));
+    mba_svg_curve(s, px, py, points,
+                  steps                  ? "faint"
+                  : c->how == MBA_MARKED ? "dashed"
+                                         : "bold",
+                  mba_look_paint(c->look));
 }
 
 static void draw_marks(mba_svg *s, const mba_curves *k, const mba_curve *c, mba_scale x, mba_scale y)
 {
     int64_t all = 0, seen = 0, most = MARKS_MOST;
     for (int64_t i = 0; i < c->n; i++) all += drawn(k, c, i);
-    if (k->curve[k->n - 1].look > 1) most = 2 * MARKS_MOST / (1 + k->curve[k->n - 1].look);   // of many curves fewer
+    if (k->curve[k->n - 1].look > 1) most = 2 * MARKS_MOST / (1 + k->curve[k->n - 1].look); // of many curves fewer
     const int64_t every = (all + most - 1) / most;
     for (int64_t i = 0; i < c->n; i++) {
         if (!drawn(k, c, i) || (seen++ % every && seen != all)) continue;
-        mba_svg_mark(s, mba_look_shape(c->look), mba_at(x, c->x[i]), mba_at(y, c->y[i]), s->narrow ? 3.4 : 4, mba_look_paint(c->look),
-                     false, mba_tip(s->c, "%.60s · %s|%s: %s|%.5g %s", c->name, c->what, k->x_label, mba_num(c->x[i]).s, c->y[i],
-                                    k->y_label), NULL);
+        mba_svg_mark(s, mba_look_shape(c->look), mba_at(x, c->x[i]), mba_at(y, c->y[i]), s->narrow ? 3.4 : 4,
+                     mba_look_paint(c->look), false,
+                     mba_tip(s->c, "%.60s · %s|%s: %s|%.5g %s", c->name, c->what, k->x_label, mba_num(c->x[i]).s,
+                             c->y[i], k->y_label),
+                     NULL);
     }
 }
 
@@ -151,13 +168,14 @@ static void draw_marks(mba_svg *s, const mba_curves *k, const mba_curve *c, mba_
 /* The last point of a curve in [lo, hi); -1: none. */
 static int64_t last_in(const mba_curves *k, const mba_curve *c, double lo, double hi)
 {
-    int64_t from = 0, to = c->n;                   // the first that is at hi or behind it
+    int64_t from = 0, to = c->n; // the first that is at hi or behind it
     while (from < to) {
         const int64_t mid = from + (to - from) / 2;
         if (c->x[mid] < hi) from = mid + 1;
-        else                to = mid;
+        else to = mid;
     }
-    for (int64_t i = from - 1; i >= 0 && c->x[i] >= lo; i--) if (drawn(k, c, i)) return i;
+    for (int64_t i = from - 1; i >= 0 && c->x[i] >= lo; i--)
+        if (drawn(k, c, i)) return i;
     return -1;
 }
 
@@ -181,9 +199,10 @@ static void draw_area(mba_svg *s, const mba_curves *k, mba_scale x, double lo, d
 static void draw_areas(mba_svg *s, const mba_curves *k, mba_scale x)
 {
     int64_t most = 1;
-    for (int j = 0; j < k->n; j++) if (k->curve[j].n > most) most = k->curve[j].n;
+    for (int j = 0; j < k->n; j++)
+        if (k->curve[j].n > most) most = k->curve[j].n;
     const int    areas = most < AREAS ? (int)most : AREAS;
-    const double end = x.hi + 1e-9 * (x.hi - x.lo);            // the last point is in the last area
+    const double end = x.hi + 1e-9 * (x.hi - x.lo); // the last point is in the last area
     for (int i = 0; i < areas; i++)
         draw_area(s, k, x, x.lo + (end - x.lo) * i / areas, x.lo + (end - x.lo) * (i + 1) / areas);
 }
@@ -207,15 +226,18 @@ void mba_curves_draw(mba_canvas *c, double w, const mba_curves *k)
     double          tick[16];
     const double    right = w - 16;
     const span      reach = dependency_length(k);
-    const mba_scale x = isnan(reach.lo) ? mba_lin(0, 1, LEFT, right) : mba_lin(k->from > 0 ? reach.lo : 0, reach.hi, LEFT, right);
+    const mba_scale x = isnan(reach.lo) ? mba_lin(0, 1, LEFT, right)
+                                        : mba_lin(k->from > 0 ? reach.lo : 0, reach.hi, LEFT, right);
     const mba_scale y = y_scale(k, &is_log);
     mba_svg         s = mba_svg_begin(c, w, BOTTOM + 40, k->label);
     y_axis(&s, y, right, k->y_label, is_log);
     mba_svg_axis_at(&s, x, tick, mba_ticks_round(x, tick), TOP, BOTTOM, k->x_label);
     names_within(&s, k);
     for (int how = MBA_FAINT, pass = 0; pass < 3; how = (int[]){ MBA_STRONG, MBA_MARKED, 0 }[pass], pass++)
-        for (int j = 0; j < k->n; j++) if ((int)k->curve[j].how == how) draw_curve(&s, k, &k->curve[j], x, y);
+        for (int j = 0; j < k->n; j++)
+            if ((int)k->curve[j].how == how) draw_curve(&s, k, &k->curve[j], x, y);
     draw_areas(&s, k, x);
-    for (int j = 0; j < k->n; j++) if (k->curve[j].how == MBA_MARKED) draw_marks(&s, k, &k->curve[j], x, y);
+    for (int j = 0; j < k->n; j++)
+        if (k->curve[j].how == MBA_MARKED) draw_marks(&s, k, &k->curve[j], x, y);
     mba_svg_end(&s);
 }

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* drawings_test.c -- every figure and table of the report by itself: of stores that have its data, as SVG, as CSV, as
  * the golden files have it, and as the commands write it. */
 #include <sys/wait.h>
@@ -21,7 +22,7 @@ static void every_figure_shows_data_where_stores_have_it(void **state)
     for (int i = 0; i < 5; i++) path[i] = scratch(file[i]);
     mba_stores r;
     assert_ok(mba_stores_open(&r, path, 5));
-    r.study  = true;
+    r.study = true;
     r.whatif = made_up_whatif();
     for (int i = 0; mba_figures[i]; i++) {
         const mba_figure *f = mba_figures[i];
@@ -33,7 +34,7 @@ static void every_figure_shows_data_where_stores_have_it(void **state)
         mba_grid_end(&g);
     }
     assert_ok(mba_stores_close(&r));
-    char *page = page_of(path, 4);                                     // a peer has no plan of memory to show
+    char *page = page_of(path, 4); // a peer has no plan of memory to show
     for (int i = 0; mba_figures[i]; i++) {
         char section[64];
         snprintf(section, sizeof section, "<section id=\"%s\"", mba_figures[i]->name);
@@ -42,8 +43,10 @@ static void every_figure_shows_data_where_stores_have_it(void **state)
         const char *frame = strstr(at, "no data yet");
         if (!strcmp(mba_figures[i]->name, "peers")) continue;
         if (frame && frame < end) fail_msg("%s says that it has no data", mba_figures[i]->name);
-        if (mba_figures[i]->draw && !(strstr(at, "<svg") < end && strstr(at, "data-t=") < end)) fail_msg("%s has no "
-                "marks", mba_figures[i]->name);
+        if (mba_figures[i]->draw && !(strstr(at, "<svg") < end && strstr(at, "data-t=") < end))
+            fail_msg("%s has no "
+                     "marks",
+                     mba_figures[i]->name);
     }
     check_page(page);
     free(page);
@@ -70,7 +73,7 @@ static void runs_beside_have_names_and_places_of_their_own(void **state)
     assert_null(strstr(fig1.s, "mamba2-512"));
     int marks = 0;
     for (const char *at = fig11.s; (at = strstr(at, "<circle")) != NULL; at++) marks++;
-    assert_int_equal(marks, 2);                                        // 128 and 512 units a step
+    assert_int_equal(marks, 2); // 128 and 512 units a step
     mba_buf_free(&fig1);
     mba_buf_free(&fig11);
     assert_ok(mba_stores_close(&r));
@@ -141,7 +144,8 @@ static void same_drawing(const char *name, const char *got, const char *want)
 }
 
 /* Every figure and table that committed stores of an H200 have data for: our Mamba-2 first, then what it is compared
- * with. `MBA_GOLDEN=write build/tests/drawings_test` writes them again; look at the difference before it is committed. */
+ * with. `MBA_GOLDEN=write build/tests/drawings_test` writes them again; look at the difference before it is
+ * committed. */
 static const char *const golden_stores[] = { "tests/data/stores/h200_mamba2.db", "tests/data/stores/h200_mamba1.db",
                                              "tests/data/stores/h200_chunked.db",
                                              "tests/data/stores/h200_chunked_small.db",
@@ -177,9 +181,9 @@ static void figures_of_the_committed_stores_are_golden(void **state)
     for (int i = 0; mba_figures[i]; i++) {
         const mba_figure *f = mba_figures[i];
         mba_buf           made = { 0 };
-        if (!f->has(&r, f->across ? -1 : 0)) continue;                 // needs operands, or the simulator
+        if (!f->has(&r, f->across ? -1 : 0)) continue; // needs operands, or the simulator
         if (f->draw) assert_ok(mba_report_svg(&made, &r, f->name, NULL));
-        else         assert_ok(mba_report_csv(&made, &r, f->name));
+        else assert_ok(mba_report_csv(&made, &r, f->name));
         check_golden(f->name, f->draw ? "svg" : "csv", &made);
         drawings += f->draw != NULL, tables += !f->draw;
     }
@@ -199,19 +203,25 @@ static void the_command_writes_the_page_and_tells_what_is_wrong(void **state)
     char        command[2048], *page;
     size_t      bytes;
     (void)state;
-    if (!program) skip();                                              // ctest names it
-    const struct { const char *before, *after; int exit; } call[] = { { "--out ", "/page.html", 0 },
-            { "--figure fig2 --svg > ", "/fig2.svg", 0 },
-        { "--figure fig4 --csv > ", "/fig4.csv", 0 }, { "--out ", "/nowhere/page.html", 1 },
-            { "--figure fig5 > ", "/fig5.svg", 2 }, { "--figure fig1 --view 'by phase' > ", "/phase.svg", 0 },
-            { "--figure fig1 --view 'upside down' > ", "/view.svg", 2 }, { "--view percent > ", "/none.svg", 2 } };
+    if (!program) skip(); // ctest names it
+    const struct {
+        const char *before, *after;
+        int         exit;
+    } call[] = { { "--out ", "/page.html", 0 },
+                 { "--figure fig2 --svg > ", "/fig2.svg", 0 },
+                 { "--figure fig4 --csv > ", "/fig4.csv", 0 },
+                 { "--out ", "/nowhere/page.html", 1 },
+                 { "--figure fig5 > ", "/fig5.svg", 2 },
+                 { "--figure fig1 --view 'by phase' > ", "/phase.svg", 0 },
+                 { "--figure fig1 --view 'upside down' > ", "/view.svg", 2 },
+                 { "--view percent > ", "/none.svg", 2 } };
     for (size_t i = 0; i < sizeof call / sizeof *call; i++) {
         snprintf(command, sizeof command, "%s'%s' report %s %s %s%s%s 2>/dev/null", i ? NO_LEAKS : "", program,
                  i || getenv("MBA_TEST_SANITIZED") ? "--no-simulation" : "--study", REAL_STORE, call[i].before,
-                     scratch_dir, call[i].after);
+                 scratch_dir, call[i].after);
         const int status = system(command);
-        if (WEXITSTATUS(status) != call[i].exit) fail_msg("exit %d, wanted %d: %s", WEXITSTATUS(status), call[i].exit,
-                                                          command);
+        if (WEXITSTATUS(status) != call[i].exit)
+            fail_msg("exit %d, wanted %d: %s", WEXITSTATUS(status), call[i].exit, command);
     }
     assert_ok(mba_file_read(&page, &bytes, scratch("page.html"), PAGE_BYTES_MAX));
     check_tags(page);
@@ -222,12 +232,13 @@ static void the_command_writes_the_page_and_tells_what_is_wrong(void **state)
 /* One file per figure; those that compare stores come with several. */
 static void export_has_the_numbers_of_every_figure(void **state)
 {
-    static const char *const one[] = { "fig1", "fig2", "table2", "fig4", "fig5", "fig6", "fig7", "fig8", "study",
-                                         NULL };
+    static const char *const one[] = {
+        "fig1", "fig2", "table2", "fig4", "fig5", "fig6", "fig7", "fig8", "study", NULL
+    };
     static const char *const more[] = { "fig10", "fig11", "fig12", "stores", "peers", NULL };
-    const char *program = getenv("MBA_PROGRAM");
-    char        command[2048], *csv;
-    size_t      bytes, n = 0;
+    const char              *program = getenv("MBA_PROGRAM");
+    char                     command[2048], *csv;
+    size_t                   bytes, n = 0;
     (void)state;
     if (!program) skip();
     const size_t all = sizeof golden_stores / sizeof *golden_stores;

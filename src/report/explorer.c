@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* explorer.c -- every kernel of every run in one table; the script opens a card from the record of its row. */
 #include <math.h>
 #include <stdio.h>
@@ -18,20 +19,26 @@ static int most_of(const mba_stores *r)
     return n < FEWEST ? FEWEST : n > MOST ? MOST : n;
 }
 
-static bool every(const mba_kernel_view *k) { (void)k; return true; }
+static bool every(const mba_kernel_view *k)
+{
+    (void)k;
+    return true;
+}
 
 static void number_cell(mba_buf *b, double v)
 {
     if (isfinite(v)) mba_buf_add(b, "<td data-v=\"%s\">%s</td>", mba_exact(v).s, mba_num(v).s);
-    else             mba_buf_put(b, "<td data-v=\"-1\">–</td>");
+    else mba_buf_put(b, "<td data-v=\"-1\">–</td>");
 }
 
 static void bar_cell(mba_buf *b, double percent, const char *paint)
 {
-    if (isfinite(percent)) mba_buf_add(b, "<td data-v=\"%s\"><span class=\"m c-%s\" "
-                                          "style=\"--p:%.0f\"><b>%s</b></span></td>", mba_exact(percent).s, paint,
-                                              fmin(percent, 100), mba_num(percent).s);
-    else                   mba_buf_put(b, "<td data-v=\"-1\">–</td>");
+    if (isfinite(percent))
+        mba_buf_add(b,
+                    "<td data-v=\"%s\"><span class=\"m c-%s\" "
+                    "style=\"--p:%.0f\"><b>%s</b></span></td>",
+                    mba_exact(percent).s, paint, fmin(percent, 100), mba_num(percent).s);
+    else mba_buf_put(b, "<td data-v=\"-1\">–</td>");
 }
 
 static void text_cell(mba_buf *b, const char *text)
@@ -41,15 +48,17 @@ static void text_cell(mba_buf *b, const char *text)
     mba_buf_put(b, "</td>");
 }
 
-static const char *const headings[] = { "kernel", "run", "operator", "class", "work", "ms per step", "launches", "µs",
-                                        "% of step", "% of floor", "floor by", "busiest unit", "its %", "DRAM GB/s",
-                                        NULL };
+static const char *const headings[] = { "kernel",      "run",          "operator", "class",     "work",
+                                        "ms per step", "launches",     "µs",       "% of step", "% of floor",
+                                        "floor by",    "busiest unit", "its %",    "DRAM GB/s", NULL };
 
 static void kernel_row(mba_buf *b, const mba_stores *r, int run, const mba_kernel_view *k, int id)
 {
     const mba_analysis *a = r->run[run].a;
-    mba_buf_add(b, "<tr class=\"row\" id=\"kernel-%d\" data-id=\"%d\" data-r=\"%d\" data-tags=\"%s\"><td "
-                   "class=\"pin\"><button aria-expanded=\"false\">", id, id, run, mba_kind_paint(k->kind));
+    mba_buf_add(b,
+                "<tr class=\"row\" id=\"kernel-%d\" data-id=\"%d\" data-r=\"%d\" data-tags=\"%s\"><td "
+                "class=\"pin\"><button aria-expanded=\"false\">",
+                id, id, run, mba_kind_paint(k->kind));
     mba_buf_html(b, mba_kernel_label(a, k, 28).s);
     mba_buf_put(b, "</button></td>");
     text_cell(b, mba_run_label(r, run));
@@ -73,8 +82,8 @@ static void controls(mba_buf *b, const mba_stores *r)
 {
     mba_buf_put(b, "<div class=\"ctl\"><label>search <input type=\"search\" id=\"ksearch\" placeholder=\"kernel, "
                    "operator, class\"></label><label>class <select id=\"kclass\"><option value=\"all\">all</option>");
-    for (int k = 0; k < MBA_BREAKDOWN_KINDS; k++) mba_buf_add(b, "<option value=\"%s\">%s</option>", mba_kind_paint(k),
-                                                              mba_kind_long(k));
+    for (int k = 0; k < MBA_BREAKDOWN_KINDS; k++)
+        mba_buf_add(b, "<option value=\"%s\">%s</option>", mba_kind_paint(k), mba_kind_long(k));
     mba_buf_put(b, "</select></label>");
     mba_buf_put(b, "<label>run <select id=\"krun\"><option value=\"all\">all</option>");
     for (int i = 0; i < r->shown; i++) {
@@ -87,13 +96,16 @@ static void controls(mba_buf *b, const mba_stores *r)
 
 mba_status mba_part_explorer(mba_buf *b, const mba_stores *r)
 {
-    int    id = 0, left_out = 0;
+    int id = 0, left_out = 0;
     controls(b, r);
     mba_buf_put(b, "<div class=\"scroll kscroll\" tabindex=\"0\" role=\"region\" aria-label=\"kernel explorer\"><table "
                    "class=\"kt one\" id=\"kt\"><thead><tr>");
-    for (int i = 0; headings[i]; i++) mba_buf_add(b, "<th scope=\"col\"%s><button>%s</button></th>", i == 0
-                                                  ? " class=\"pin\"" : i >= 5 && i != 10 && i != 11 ? " class=\"n\""
-                                                      : "", headings[i]);
+    for (int i = 0; headings[i]; i++)
+        mba_buf_add(b, "<th scope=\"col\"%s><button>%s</button></th>",
+                    i == 0                         ? " class=\"pin\""
+                    : i >= 5 && i != 10 && i != 11 ? " class=\"n\""
+                                                   : "",
+                    headings[i]);
     mba_buf_put(b, "</tr></thead><tbody>");
     for (int run = 0; run < r->shown; run++) {
         mba_chosen c;
@@ -103,8 +115,11 @@ mba_status mba_part_explorer(mba_buf *b, const mba_stores *r)
         free(c.k);
     }
     mba_buf_put(b, "</tbody></table></div>");
-    if (left_out) mba_buf_add(b, "<p class=\"small\">%d shorter kernels of these runs are not on the page: "
-                                 "<code>mambascope show FILE.db kernels --csv</code></p>", left_out);
+    if (left_out)
+        mba_buf_add(b,
+                    "<p class=\"small\">%d shorter kernels of these runs are not on the page: "
+                    "<code>mambascope show FILE.db kernels --csv</code></p>",
+                    left_out);
     return MBA_OK;
 }
 
@@ -115,7 +130,7 @@ mba_status mba_part_explorer(mba_buf *b, const mba_stores *r)
 enum { NAMES_MAX = 64 };
 typedef struct records {
     mba_buf *b;
-    bool     keys, any;                            /* keys: write names instead of values; any: a field was written */
+    bool     keys, any; /* keys: write names instead of values; any: a field was written */
     char     stall[NAMES_MAX][48];
     int      nstalls;
 } records;
@@ -154,8 +169,9 @@ static int number_of_stall(records *r, const mba_stall *s)
 {
     char name[sizeof r->stall[0]];
     snprintf(name, sizeof name, "%.*s", s->length, s->name);
-    for (int i = 0; i < r->nstalls; i++) if (!strcmp(r->stall[i], name)) return i;
-    if (r->nstalls == NAMES_MAX) return -1;                            // a hostile file
+    for (int i = 0; i < r->nstalls; i++)
+        if (!strcmp(r->stall[i], name)) return i;
+    if (r->nstalls == NAMES_MAX) return -1; // a hostile file
     strcpy(r->stall[r->nstalls], name);
     return r->nstalls++;
 }
@@ -215,7 +231,7 @@ static void counted_fields(records *r, const mba_kernel_view *k)
 static void least_fields(records *r, const mba_analysis *a, const mba_kernel_view *k)
 {
     const mba_above above = mba_above_floor(a, k);
-    double floors[MBA_FLOORS];
+    double          floors[MBA_FLOORS];
     for (int f = 0; f < MBA_FLOORS; f++) floors[f] = 1e6 * k->floor_s[f];
     list_field(r, "floors", floors, MBA_FLOORS);
     field(r, "floor", 1e6 * k->least_s);
@@ -231,7 +247,11 @@ static void least_fields(records *r, const mba_analysis *a, const mba_kernel_vie
 }
 
 /* What else is known of the kernels of a run: plan against counters, and records of their blocks. */
-typedef struct proofs { mba_verification *plan; mba_blocks_view *block; int64_t nplans, nblocks; } proofs;
+typedef struct proofs {
+    mba_verification *plan;
+    mba_blocks_view  *block;
+    int64_t           nplans, nblocks;
+} proofs;
 
 static void proofs_free(proofs *p)
 {
@@ -251,13 +271,13 @@ static mba_status proofs_of(proofs *p, const mba_analysis *a)
 static const char *agreement(mba_agreement a)
 {
     switch (a) {
-    case MBA_AGREES:  return "agrees";
+    case MBA_AGREES: return "agrees";
     case MBA_AT_MOST: return "at most, as the data has it";
-    case MBA_LAGS:    return "writes lag in L2";
-    case MBA_KEPT:    return "reads found in L2";
-    case MBA_AGAIN:   return "read again, as planned";
+    case MBA_LAGS: return "writes lag in L2";
+    case MBA_KEPT: return "reads found in L2";
+    case MBA_AGAIN: return "read again, as planned";
     case MBA_DIFFERS: return "DIFFERS";
-    default:          return NULL;
+    default: return NULL;
     }
 }
 
@@ -265,8 +285,10 @@ static void proof_fields(records *r, const mba_analysis *a, const mba_kernel_vie
 {
     const mba_verification *v = NULL;
     const mba_blocks_view  *b = NULL;
-    for (int64_t i = 0; i < p->nplans && !v; i++) if (p->plan[i].kernel == k && p->plan[i].launch) v = &p->plan[i];
-    for (int64_t i = 0; i < p->nblocks && !b; i++) if (&a->kernel[p->block[i].kernel] == k) b = &p->block[i];
+    for (int64_t i = 0; i < p->nplans && !v; i++)
+        if (p->plan[i].kernel == k && p->plan[i].launch) v = &p->plan[i];
+    for (int64_t i = 0; i < p->nblocks && !b; i++)
+        if (&a->kernel[p->block[i].kernel] == k) b = &p->block[i];
     field(r, "plan_tf", v && v->ours ? v->tensor_expected : NAN);
     field(r, "plan_b", v ? v->bytes_expected : NAN);
     text_field(r, "plan_tf_said", v && v->ours ? agreement(v->tensor) : NULL);
@@ -320,10 +342,10 @@ static mba_status records_of(records *r, const mba_stores *all, int run, int *id
 
 mba_status mba_part_kernels_json(mba_buf *b, const mba_stores *r)
 {
-    static const mba_row_kernel   no_row;
-    static const mba_kernel_view  none = { .row = &no_row };
-    records *out = calloc(1, sizeof *out);
-    int      id = 0;
+    static const mba_row_kernel  no_row;
+    static const mba_kernel_view none = { .row = &no_row };
+    records                     *out = calloc(1, sizeof *out);
+    int                          id = 0;
     if (!out) return mba_fail(MBA_E_NOMEM, "no memory for the records of kernels");
     *out = (records){ .b = b, .keys = true };
     mba_buf_put(b, "{\"keys\":");

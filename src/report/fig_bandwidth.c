@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* fig_bandwidth.c -- Fig. 4: DRAM bandwidth of every kernel, its two means, and the skyline that shows why they
  * differ. */
 #include <math.h>
@@ -24,11 +25,18 @@ static double rate_of(const mba_kernel_view *k) { return bytes_of(k) / seconds_o
 static bool   has_rate(const mba_kernel_view *k) { return rate_of(k) > 0 && isfinite(rate_of(k)); }
 static bool   has_bandwidth(const mba_stores *r, int run) { return mba_any_kernel(r->run[run].a, has_rate); }
 
-static const mba_grid_column fig4_columns[] = { { "kernel", "kernel" }, { "class", "class" },
-                                                { "bytes_are", "bytes are" }, { "dram_mb", "MB per launch" },
-    { "time_us", "µs" }, { "gb_s", "GB/s" }, { "percent_measured", "% of measured copy" }, { "percent_data_sheet", "% "
-            "of data sheet" },
-    { "percent_h100", "% of 3350 GB/s" }, { "launches", "launches per step" }, { 0 } };
+static const mba_grid_column fig4_columns[] = { { "kernel", "kernel" },
+                                                { "class", "class" },
+                                                { "bytes_are", "bytes are" },
+                                                { "dram_mb", "MB per launch" },
+                                                { "time_us", "µs" },
+                                                { "gb_s", "GB/s" },
+                                                { "percent_measured", "% of measured copy" },
+                                                { "percent_data_sheet", "% "
+                                                                        "of data sheet" },
+                                                { "percent_h100", "% of 3350 GB/s" },
+                                                { "launches", "launches per step" },
+                                                { 0 } };
 
 static void rate_row(mba_grid *g, const mba_analysis *a, const char *name, const char *kind, const char *what,
                      double bytes, double s, double rate, double launches)
@@ -52,9 +60,9 @@ static mba_status fig4_numbers(mba_grid *g, const mba_stores *r, int run)
     MBA_TRY(mba_choose(&c, a, has_rate, mba_marks_max(r, MOST)));
     for (int i = 0; i < c.n; i++) {
         const mba_kernel_view *k = c.k[i];
-        rate_row(g, a, mba_kernel_label(a, k, 60).s, mba_breakdown_kind_name(k->kind), isnan(k->counted.dram_bytes)
-                 ? "least" : "counted", bytes_of(k), seconds_of(k),
-                 rate_of(k), k->per_step);
+        rate_row(g, a, mba_kernel_label(a, k, 60).s, mba_breakdown_kind_name(k->kind),
+                 isnan(k->counted.dram_bytes) ? "least" : "counted", bytes_of(k), seconds_of(k), rate_of(k),
+                 k->per_step);
     }
     free(c.k);
     for (int group = 0; group < MBA_KERNEL_GROUPS; group++) {
@@ -74,13 +82,16 @@ static void fig4_heading(mba_buf *b, const mba_stores *r, int run)
     const mba_bandwidth ssm = mba_bandwidth_of(a, MBA_SSM_KERNELS), all = mba_bandwidth_of(a, MBA_ALL_KERNELS);
     const mba_bandwidth w = isnan(ssm.mean) ? all : ssm;
     const double        own = isnan(a->sheet.dram) ? a->best.dram : a->sheet.dram;
-    mba_buf_add(b, "%s move %s%s GB/s, mean over launches: %s %% of %s; time-weighted %s %%", isnan(ssm.mean)
-                ? "Kernels" : "SSM kernels", w.least ? "at least " : "",
-                mba_num(w.mean / 1e9).s, mba_num(100 * w.mean / own).s, isnan(a->sheet.dram) ? "the measured copy"
-                    : "the data sheet", mba_num(100 * w.weighted / own).s);
+    mba_buf_add(b, "%s move %s%s GB/s, mean over launches: %s %% of %s; time-weighted %s %%",
+                isnan(ssm.mean) ? "Kernels" : "SSM kernels", w.least ? "at least " : "", mba_num(w.mean / 1e9).s,
+                mba_num(100 * w.mean / own).s, isnan(a->sheet.dram) ? "the measured copy" : "the data sheet",
+                mba_num(100 * w.weighted / own).s);
 }
 
-typedef struct ref_line { const char *name, *cls; double bytes_s; } ref_line;
+typedef struct ref_line {
+    const char *name, *cls;
+    double      bytes_s;
+} ref_line;
 
 static int higher_first(const void *x, const void *y)
 {
@@ -92,7 +103,8 @@ static int higher_first(const void *x, const void *y)
 static void draw_refs(mba_svg *s, mba_scale x, ref_line *all, int n, double bottom)
 {
     int known = 0;
-    for (int i = 0; i < n; i++) if (all[i].bytes_s > 0 && all[i].bytes_s / 1e9 <= x.hi) all[known++] = all[i];
+    for (int i = 0; i < n; i++)
+        if (all[i].bytes_s > 0 && all[i].bytes_s / 1e9 <= x.hi) all[known++] = all[i];
     qsort(all, (size_t)known, sizeof *all, higher_first);
     for (int i = 0; i < known; i++) {
         const double   v = all[i].bytes_s / 1e9, at = mba_at(x, v), y = 12 + 13 * i;
@@ -124,9 +136,11 @@ static mba_status fig4_draw(mba_canvas *c, double w, const mba_stores *r, int ru
                     mba_tip(c, "%s|%s GB/s: %s MB in %s µs (%s)|%s %% of the measured copy",
                             mba_kernel_label(a, k, 60).s, mba_num(v).s, mba_num(bytes_of(k) / 1e6).s,
                             mba_num(1e6 * seconds_of(k)).s, isnan(k->counted.dram_bytes) ? "least bytes" : "counted",
-                                mba_num(100 * rate_of(k) / a->measured.dram).s), NULL);
+                            mba_num(100 * rate_of(k) / a->measured.dram).s),
+                    NULL);
     }
-    ref_line refs[] = { { "data sheet", "ref dash", a->sheet.dram }, { "copy, measured", "ref", a->measured.dram },
+    ref_line refs[] = { { "data sheet", "ref dash", a->sheet.dram },
+                        { "copy, measured", "ref", a->measured.dram },
                         { "H100 data sheet", "ref dash", isnan(a->best.tensor) ? NAN : H100_BYTES },
                         { "SSM, mean over launches", "ref strong", ssm.mean },
                         { "SSM, time-weighted", "ref strong dash", ssm.weighted },
@@ -139,25 +153,35 @@ static mba_status fig4_draw(mba_canvas *c, double w, const mba_stores *r, int ru
 
 static void paint_legend(mba_buf *b, const mba_stores *r, int run)
 {
-    for (int k = 0; k < MBA_BREAKDOWN_KINDS; k++) if (mba_kind_s(r->run[run].a, k) > 0) mba_legend_item(b,
-            mba_kind_paint(k), mba_kind_long(k));
+    for (int k = 0; k < MBA_BREAKDOWN_KINDS; k++)
+        if (mba_kind_s(r->run[run].a, k) > 0) mba_legend_item(b, mba_kind_paint(k), mba_kind_long(k));
 }
 
 const mba_figure mba_figure_fig4 = {
-    "fig4", "Bandwidth", "Fig. 4 · DRAM bandwidth",
+    "fig4",
+    "Bandwidth",
+    "Fig. 4 · DRAM bandwidth",
     "DRAM GB/s of a launch of the longest kernels: counted bytes over the time of the counter run; without counters "
     "the least bytes, a lower bound.",
     "Bars short of the copy line leave bandwidth unused. Two means, because they answer different questions: over "
     "launches every kernel counts the same, time-weighted every microsecond. The study's 57.5 % is of the H100's "
     "3350 GB/s.",
     "bytes: mambascope profile --sets roofline (counted), or a store of our own models (least)",
-    false, NULL, fig4_columns, has_bandwidth, fig4_heading, fig4_numbers, fig4_draw, paint_legend };
+    false,
+    NULL,
+    fig4_columns,
+    has_bandwidth,
+    fig4_heading,
+    fig4_numbers,
+    fig4_draw,
+    paint_legend
+};
 
 /* ---- skyline ---- */
 
-static const mba_grid_column skyline_columns[] = { { "kernel", "kernel" }, { "class", "class" },
+static const mba_grid_column skyline_columns[] = { { "kernel", "kernel" },       { "class", "class" },
                                                    { "step_us", "µs per step" }, { "gb_s", "GB/s" },
-                                                       { "step_mb", "MB per step" }, { 0 } };
+                                                   { "step_mb", "MB per step" }, { 0 } };
 
 static int fastest_first(const void *x, const void *y)
 {
@@ -199,13 +223,13 @@ static mba_status skyline_draw(mba_canvas *c, double w, const mba_stores *r, int
 {
     const mba_analysis *a = r->run[run].a;
     const double        left = 52, right = w - 8, top = 18, bottom = 190,
-        weighted = mba_bandwidth_of(a, MBA_ALL_KERNELS).weighted / 1e9;
-    mba_chosen          chosen;
-    double              all_us = 0, most = isnan(a->best.dram) ? 0 : a->best.dram, at = 0, tick[16];
+                 weighted = mba_bandwidth_of(a, MBA_ALL_KERNELS).weighted / 1e9;
+    mba_chosen chosen;
+    double     all_us = 0, most = isnan(a->best.dram) ? 0 : a->best.dram, at = 0, tick[16];
     (void)view;
     MBA_TRY(choose_skyline(&chosen, r, run));
-    for (int i = 0; i < chosen.n; i++) all_us += 1e6 * chosen.k[i]->per_step * seconds_of(chosen.k[i]),
-        most = fmax(most, rate_of(chosen.k[i]));
+    for (int i = 0; i < chosen.n; i++)
+        all_us += 1e6 * chosen.k[i]->per_step * seconds_of(chosen.k[i]), most = fmax(most, rate_of(chosen.k[i]));
     mba_svg         s = mba_svg_begin(c, w, bottom + 40, "Bandwidth skyline: width is time, height GB/s, area bytes");
     const mba_scale x = mba_lin(0, all_us, left, right), y = mba_lin(0, most / 1e9, bottom, top);
     const int       n = mba_ticks(y, tick);
@@ -213,21 +237,25 @@ static mba_status skyline_draw(mba_canvas *c, double w, const mba_stores *r, int
         mba_svg_line(&s, left, mba_at(y, tick[i]), right, mba_at(y, tick[i]), "g", NULL);
         mba_svg_text(&s, left - 5, mba_at(y, tick[i]) + 4, "t3", 'e', "%s", mba_num(tick[i]).s);
     }
-    mba_svg_axis(&s, x, bottom, bottom, s.narrow ? "time of a step by kernel, µs" : "time of a step by kernel, sorted "
-                                                                                    "by bandwidth, µs");
+    mba_svg_axis(&s, x, bottom, bottom,
+                 s.narrow ? "time of a step by kernel, µs"
+                          : "time of a step by kernel, sorted "
+                            "by bandwidth, µs");
     mba_svg_text(&s, 0, 10, "t2", 's', "DRAM GB/s; area = bytes");
     for (int i = 0; i < chosen.n; i++) {
         const mba_kernel_view *k = chosen.k[i];
         const double           us = 1e6 * k->per_step * seconds_of(k), v = rate_of(k) / 1e9;
         const double           px = mba_at(x, at + us) - mba_at(x, at);
-        const mba_name         name = mba_short(k->kind == MBA_GEMM && k->row->op ? k->row->op : k->row->name
-                                                ? k->row->name : "?", 40);
+        const mba_name         name = mba_short(k->kind == MBA_GEMM && k->row->op ? k->row->op
+                                                : k->row->name                    ? k->row->name
+                                                                                  : "?",
+                                        40);
         if (px >= 0.4)
             mba_svg_bar(&s, mba_at(x, at), mba_at(y, v), mba_at(x, at + us) - mba_at(x, at), bottom - mba_at(y, v),
                         "bar", mba_kind_paint(k->kind),
                         mba_tip(c, "%s|%s GB/s for %s µs of the step = %s MB", mba_kernel_label(a, k, 60).s,
-                                mba_num(v).s, mba_num(us).s,
-                                mba_num(k->per_step * bytes_of(k) / 1e6).s), NULL);
+                                mba_num(v).s, mba_num(us).s, mba_num(k->per_step * bytes_of(k) / 1e6).s),
+                        NULL);
         if (px > MBA_LETTER * mba_characters(name.s) + 4 && bottom - mba_at(y, v) > 18)
             mba_svg_text(&s, mba_at(x, at) + px / 2, bottom - 6, mba_kind_is_light(k->kind) ? "inv2" : "inv", 'm', "%s",
                          name.s);
@@ -241,9 +269,19 @@ static mba_status skyline_draw(mba_canvas *c, double w, const mba_stores *r, int
 }
 
 const mba_figure mba_figure_skyline = {
-    "skyline", "Skyline", "Fig. 4 · bandwidth over time",
+    "skyline",
+    "Skyline",
+    "Fig. 4 · bandwidth over time",
     "Kernels of a step, widest by time, sorted by bandwidth: the area is the bytes that moved.",
     "A low wide block is where the step loses bandwidth. Short fast kernels lift the mean over launches, not the "
     "mean over time.",
     "bytes: mambascope profile --sets roofline (counted), or a store of our own models (least)",
-    false, NULL, skyline_columns, has_bandwidth, skyline_heading, skyline_numbers, skyline_draw, paint_legend };
+    false,
+    NULL,
+    skyline_columns,
+    has_bandwidth,
+    skyline_heading,
+    skyline_numbers,
+    skyline_draw,
+    paint_legend
+};

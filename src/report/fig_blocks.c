@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* fig_blocks.c -- Fig. 5 and 8: lifetimes of thread blocks; occupancy, its limiter and why warps wait. */
 #include <math.h>
 #include <stdio.h>
@@ -19,7 +20,9 @@ static bool has_lives(const mba_stores *r, int run)
 }
 
 /* Lives of one kernel: the mean of the counters, and the records of single blocks where there are some. */
-typedef struct lives { double mean_s, median_s, p95_s, prologue, epilogue; } lives;
+typedef struct lives {
+    double mean_s, median_s, p95_s, prologue, epilogue;
+} lives;
 
 static lives lives_of(const mba_analysis *a, const mba_kernel_view *k, const mba_blocks_view *b, int64_t n)
 {
@@ -35,14 +38,21 @@ static double blocks_of(const mba_kernel_view *k)
 {
     const mba_row_kernel *r = k->row;
     return isnan(k->counted.blocks) ? mba_int_or_nan(r->grid_x) * mba_int_or_nan(r->grid_y) * mba_int_or_nan(r->grid_z)
-        : k->counted.blocks;
+                                    : k->counted.blocks;
 }
 
-static const mba_grid_column fig5_columns[] = { { "kernel", "kernel" }, { "mean_us", "mean, µs" },
-                                                { "median_us", "median, µs" }, { "p95_us", "p95, µs" },
-    { "prologue_pct", "prologue, %" }, { "epilogue_pct", "epilogue, %" }, { "blocks", "blocks" }, { "waves", "waves" },
-        { "blocks_per_sm", "blocks per SM" }, { "dram_kib_per_block", "DRAM KiB per block" },
-        { "dram_kib_per_sm_us", "DRAM KiB per SM and µs" }, { 0 } };
+static const mba_grid_column fig5_columns[] = { { "kernel", "kernel" },
+                                                { "mean_us", "mean, µs" },
+                                                { "median_us", "median, µs" },
+                                                { "p95_us", "p95, µs" },
+                                                { "prologue_pct", "prologue, %" },
+                                                { "epilogue_pct", "epilogue, %" },
+                                                { "blocks", "blocks" },
+                                                { "waves", "waves" },
+                                                { "blocks_per_sm", "blocks per SM" },
+                                                { "dram_kib_per_block", "DRAM KiB per block" },
+                                                { "dram_kib_per_sm_us", "DRAM KiB per SM and µs" },
+                                                { 0 } };
 
 /* Little's law over the counter run: blocks that are there at once on an SM; NaN where lives were not counted. */
 static double resident_of(const mba_analysis *a, const mba_kernel_view *k)
@@ -56,7 +66,11 @@ static double exchanged_of(const mba_analysis *a, const mba_kernel_view *k)
     return 1e-6 * k->counted.dram_bytes / k->counted.time_s / a->sms;
 }
 
-static bool any(const mba_kernel_view *k) { (void)k; return true; }
+static bool any(const mba_kernel_view *k)
+{
+    (void)k;
+    return true;
+}
 
 static mba_status fig5_numbers(mba_grid *g, const mba_stores *r, int run)
 {
@@ -96,7 +110,7 @@ static void fig5_heading(mba_buf *b, const mba_stores *r, int run)
         if (mba_in_group(k, MBA_SSM_KERNELS) && has_life(k)) s += k->step_s, life += k->step_s * k->counted.block_s;
     }
     if (s > 0) mba_buf_add(b, "Blocks of SSM kernels live %s µs (mean, weighted by time)", mba_num(1e6 * life / s).s);
-    else       mba_buf_put(b, "How long thread blocks live");
+    else mba_buf_put(b, "How long thread blocks live");
 }
 
 /* Three columns at the right of a wide drawing. */
@@ -119,7 +133,8 @@ static void draw_lives(mba_svg *s, const mba_analysis *a, const mba_chosen *c, c
     const mba_lanes lanes = mba_lanes_for(s->w, c->n, 26, 18);
     for (int i = 0; i < c->n; i++) {
         const lives l = lives_of(a, c->k[i], b, n);
-        mba_range_extend(&seen, 1e6 * l.mean_s), mba_range_extend(&seen, 1e6 * l.median_s), mba_range_extend(&seen, 1e6 * l.p95_s);
+        mba_range_extend(&seen, 1e6 * l.mean_s), mba_range_extend(&seen, 1e6 * l.median_s),
+            mba_range_extend(&seen, 1e6 * l.p95_s);
     }
     seen = mba_decades(seen, 1, 1000);
     const mba_scale x = mba_log(seen.lo, seen.hi, lanes.left, s->w - (s->narrow ? 12 : 196));
@@ -136,10 +151,13 @@ static void draw_lives(mba_svg *s, const mba_analysis *a, const mba_chosen *c, c
             mba_svg_mark(s, MBA_CIRCLE, mba_at(x, 1e6 * l.mean_s), y, 4.6, mba_class_paint(c->k[i]->cls), false,
                          mba_tip(s->c, "%s|mean lifetime %s µs|%s blocks, %s waves, %s at once on an SM", name.s,
                                  mba_num(1e6 * l.mean_s).s, mba_num(blocks_of(c->k[i])).s,
-                                 mba_num(c->k[i]->row->waves).s, mba_num(resident_of(a, c->k[i])).s), NULL);
-        if (!isnan(l.median_s)) mba_svg_mark(s, MBA_DIAMOND, mba_at(x, 1e6 * l.median_s), y, 3.6, "ssm", false,
-                                             mba_tip(s->c, "%s · records|median %s µs, p95 %s µs", name.s,
-                                                     mba_num(1e6 * l.median_s).s, mba_num(1e6 * l.p95_s).s), NULL);
+                                 mba_num(c->k[i]->row->waves).s, mba_num(resident_of(a, c->k[i])).s),
+                         NULL);
+        if (!isnan(l.median_s))
+            mba_svg_mark(s, MBA_DIAMOND, mba_at(x, 1e6 * l.median_s), y, 3.6, "ssm", false,
+                         mba_tip(s->c, "%s · records|median %s µs, p95 %s µs", name.s, mba_num(1e6 * l.median_s).s,
+                                 mba_num(1e6 * l.p95_s).s),
+                         NULL);
     }
 }
 
@@ -162,7 +180,7 @@ static void bins_of(const mba_row_block *b, int64_t n, int64_t kernel, double bi
     for (int i = 0; i < BINS; i++) bin[i] = 0;
     for (int64_t i = 0; i < n; i++)
         if (b[i].kernel == kernel && life_of(&b[i]) > *hi_s) *hi_s = life_of(&b[i]);
-    for (int64_t i = 0; i < n && *hi_s > 0; i++) {
+    for (int64_t i = 0; i<n && * hi_s> 0; i++) {
         if (b[i].kernel != kernel || isnan(life_of(&b[i]))) continue;
         const int at = (int)(BINS * life_of(&b[i]) / *hi_s);
         bin[at < BINS ? at : BINS - 1]++, all++;
@@ -180,12 +198,14 @@ static void draw_histogram(mba_svg *s, double top, const mba_analysis *a, const 
     const mba_scale x = mba_lin(0, 1e6 * hi_s, 8, s->w - 12), y = mba_lin(0, most, top + 86, top + 24);
     const mba_name  name = mba_kernel_label(a, k, s->narrow ? 24 : 60);
     char            said[160] = "";
-    if (!isnan(v->prologue)) snprintf(said, sizeof said, ", prologue %s %%, epilogue %s %%",
-                                      mba_num(100 * v->prologue).s, mba_num(100 * v->epilogue).s);
+    if (!isnan(v->prologue))
+        snprintf(said, sizeof said, ", prologue %s %%, epilogue %s %%", mba_num(100 * v->prologue).s,
+                 mba_num(100 * v->epilogue).s);
     mba_svg_text(s, 8, top + 12, "b", 's', "%s", name.s);
     if (s->narrow) mba_svg_text(s, s->w - 12, top + 12, "t3", 'e', "%lld blocks", (long long)v->blocks);
-    else           mba_svg_text(s, s->w - 12, top + 12, "t3", 'e', "%lld blocks, median %s µs, p95 %s µs%s",
-                                (long long)v->blocks, mba_num(1e6 * v->median_s).s, mba_num(1e6 * v->p95_s).s, said);
+    else
+        mba_svg_text(s, s->w - 12, top + 12, "t3", 'e', "%lld blocks, median %s µs, p95 %s µs%s", (long long)v->blocks,
+                     mba_num(1e6 * v->median_s).s, mba_num(1e6 * v->p95_s).s, said);
     mba_svg_axis(s, x, y.b, y.a, "");
     for (int i = 0; i < BINS; i++)
         if (bin[i] > 0)
@@ -252,7 +272,9 @@ static void class_legend(mba_buf *b, const mba_stores *r, int run)
 static const char *const fig5_views[] = { "means", "histograms", NULL };
 
 const mba_figure mba_figure_fig5 = {
-    "fig5", "Block lifetime", "Fig. 5 · thread-block lifetimes",
+    "fig5",
+    "Block lifetime",
+    "Fig. 5 · thread-block lifetimes",
     "Mean lifetime of a thread block: resident block cycles over blocks launched; histograms from records of single "
     "blocks, which some kernels of ours keep, with median, p95, prologue and epilogue.",
     "A short-lived block pays its launch and its first loads again and again. Whether that is the cause of low "
@@ -260,21 +282,30 @@ const mba_figure mba_figure_fig5 = {
     "law. The table has what an SM and DRAM exchange in a microsecond: times the latency of DRAM (0.34 µs on an H200, "
     "a chase of pointers), that is in flight.",
     "counters of occupancy (mambascope profile --sets occupancy), or records of blocks (--blocks)",
-    false, fig5_views, fig5_columns, has_lives, fig5_heading, fig5_numbers, fig5_draw, class_legend };
+    false,
+    fig5_views,
+    fig5_columns,
+    has_lives,
+    fig5_heading,
+    fig5_numbers,
+    fig5_draw,
+    class_legend
+};
 
 /* ---- Fig. 8 ---- */
 
-static const struct { const char *name, *words, *text, *paint; } reasons[] = {
-    { "long_scoreboard", "global memory", "global memory (long scoreboard)", "ssm" },
-    { "short_scoreboard", "shared memory or special functions", "shared memory, special functions (short scoreboard)",
-      "elt" },
-    { "mio_throttle", "a full memory queue", "memory queue full", "attn" },
-    { "barrier", "barriers", "barrier", "msg" },
-    { "math_pipe_throttle", "busy math pipes", "math pipe busy", "gemm" },
-    { "wait", "fixed latencies", "fixed latency", "mem" },
-    { "gmma", "tensor results", "tensor result", "conv" },
-    { "dispatch_stall", "the dispatcher", "dispatcher busy (dispatch stall)", "norm" },
-    { "no_instruction", "instructions", "instruction not there yet (no instruction)", "red" } };
+static const struct {
+    const char *name, *words, *text, *paint;
+} reasons[] = { { "long_scoreboard", "global memory", "global memory (long scoreboard)", "ssm" },
+                { "short_scoreboard", "shared memory or special functions",
+                  "shared memory, special functions (short scoreboard)", "elt" },
+                { "mio_throttle", "a full memory queue", "memory queue full", "attn" },
+                { "barrier", "barriers", "barrier", "msg" },
+                { "math_pipe_throttle", "busy math pipes", "math pipe busy", "gemm" },
+                { "wait", "fixed latencies", "fixed latency", "mem" },
+                { "gmma", "tensor results", "tensor result", "conv" },
+                { "dispatch_stall", "the dispatcher", "dispatcher busy (dispatch stall)", "norm" },
+                { "no_instruction", "instructions", "instruction not there yet (no instruction)", "red" } };
 enum { KNOWN = sizeof reasons / sizeof *reasons };
 
 static int reason_named(const char *name)
@@ -303,11 +334,19 @@ static bool has_warps(const mba_kernel_view *k)
 
 static bool has_occupancy(const mba_stores *r, int run) { return mba_any_kernel(r->run[run].a, has_warps); }
 
-static const mba_grid_column fig8_columns[] = { { "kernel", "kernel" }, { "occupancy_pct", "occupancy, %" },
-                                                { "occupancy_limit_pct", "possible, %" }, { "limiter", "limited by" },
-    { "registers", "registers" }, { "shared_kib", "shared, KiB" }, { "local_bytes", "local, byte" },
-        { "threads", "threads" }, { "waves", "waves" }, { "issue_pct", "issue, %" },
-    { "stall", "main stall" }, { "stalled", "warps per issue" }, { 0 } };
+static const mba_grid_column fig8_columns[] = { { "kernel", "kernel" },
+                                                { "occupancy_pct", "occupancy, %" },
+                                                { "occupancy_limit_pct", "possible, %" },
+                                                { "limiter", "limited by" },
+                                                { "registers", "registers" },
+                                                { "shared_kib", "shared, KiB" },
+                                                { "local_bytes", "local, byte" },
+                                                { "threads", "threads" },
+                                                { "waves", "waves" },
+                                                { "issue_pct", "issue, %" },
+                                                { "stall", "main stall" },
+                                                { "stalled", "warps per issue" },
+                                                { 0 } };
 
 static mba_status fig8_numbers(mba_grid *g, const mba_stores *r, int run)
 {
@@ -340,27 +379,31 @@ static mba_status fig8_numbers(mba_grid *g, const mba_stores *r, int run)
 static void fig8_heading(mba_buf *b, const mba_stores *r, int run)
 {
     const mba_analysis *a = r->run[run].a;
-    const struct { const char *word; } why[] = { { "registers" }, { "shared memory" }, { "threads" }, { "blocks" },
-                                                 { "grid" } };
+    const struct {
+        const char *word;
+    } why[] = { { "registers" }, { "shared memory" }, { "threads" }, { "blocks" }, { "grid" } };
     double s = 0, by[5] = { 0 };
     int    top = 0;
     for (int64_t i = 0; i < a->nkernels; i++) {
         const mba_kernel_view *k = &a->kernel[i];
         if (k->launches <= 0 || !k->row->limiter) continue;
         s += k->step_s;
-        for (int j = 0; j < 5; j++) if (strstr(k->row->limiter, why[j].word)) by[j] += k->step_s;
+        for (int j = 0; j < 5; j++)
+            if (strstr(k->row->limiter, why[j].word)) by[j] += k->step_s;
     }
-    for (int j = 1; j < 5; j++) if (by[j] > by[top]) top = j;
-    if (s > 0) mba_buf_add(b, "Occupancy is limited by %s for %s %% of the kernel time", top == 4
-                           ? "the size of the grid" : why[top].word, mba_num(100 * by[top] / s).s);
-    else       mba_buf_put(b, "Occupancy and why warps wait");
+    for (int j = 1; j < 5; j++)
+        if (by[j] > by[top]) top = j;
+    if (s > 0)
+        mba_buf_add(b, "Occupancy is limited by %s for %s %% of the kernel time",
+                    top == 4 ? "the size of the grid" : why[top].word, mba_num(100 * by[top] / s).s);
+    else mba_buf_put(b, "Occupancy and why warps wait");
 }
 
 static double warps_of(const mba_stall *all, int n, const char *name)
 {
     for (int i = 0; i < n; i++)
-        if ((int)strlen(name) == all[i].length && !strncmp(name, all[i].name,
-                                                           (size_t)all[i].length)) return all[i].warps;
+        if ((int)strlen(name) == all[i].length && !strncmp(name, all[i].name, (size_t)all[i].length))
+            return all[i].warps;
     return 0;
 }
 
@@ -376,10 +419,11 @@ static void draw_stalls(mba_svg *s, mba_scale x, double y, const char *kernel, c
         const double v = j < KNOWN ? warps_of(all, n, reasons[j].name) : rest, pct = 100 * v / sum;
         rest -= v;
         if (!(v > 0.005 * sum)) continue;
-        mba_svg_bar(s, mba_at(x, at), y - 6, mba_at(x, at + pct) - mba_at(x, at), 12, "bar", j < KNOWN
-                    ? reasons[j].paint : "oth",
+        mba_svg_bar(s, mba_at(x, at), y - 6, mba_at(x, at + pct) - mba_at(x, at), 12, "bar",
+                    j < KNOWN ? reasons[j].paint : "oth",
                     mba_tip(s->c, "%s|%s: %s %%, %s warps per issue", kernel, j < KNOWN ? reasons[j].text : "others",
-                            mba_num(pct).s, mba_num(v).s), NULL);
+                            mba_num(pct).s, mba_num(v).s),
+                    NULL);
         at += pct;
     }
 }
@@ -388,10 +432,19 @@ static void draw_occupancy(mba_svg *s, mba_scale x, double y, const char *kernel
 {
     const double limit = k->row->occupancy_limit, got = k->counted.occupancy_pct;
     if (limit > 0)
-        mba_svg_bar(s, x.a, y - 6, mba_at(x, limit) - x.a, 12, "bar", "oth", mba_tip(s->c, "%s|possible occupancy %s "
-                "%%, limited by %s", kernel, mba_num(limit).s, k->row->limiter ? k->row->limiter : "?"), NULL);
-    if (!isnan(got)) mba_svg_bar(s, x.a, y - 3, mba_at(x, got) - x.a, 6, "", "gemm", mba_tip(s->c, "%s|occupancy %s "
-            "%%", kernel, mba_num(got).s), NULL);
+        mba_svg_bar(s, x.a, y - 6, mba_at(x, limit) - x.a, 12, "bar", "oth",
+                    mba_tip(s->c,
+                            "%s|possible occupancy %s "
+                            "%%, limited by %s",
+                            kernel, mba_num(limit).s, k->row->limiter ? k->row->limiter : "?"),
+                    NULL);
+    if (!isnan(got))
+        mba_svg_bar(s, x.a, y - 3, mba_at(x, got) - x.a, 6, "", "gemm",
+                    mba_tip(s->c,
+                            "%s|occupancy %s "
+                            "%%",
+                            kernel, mba_num(got).s),
+                    NULL);
 }
 
 static mba_status fig8_draw(mba_canvas *c, double w, const mba_stores *r, int run, int view)
@@ -403,8 +456,9 @@ static mba_status fig8_draw(mba_canvas *c, double w, const mba_stores *r, int ru
     MBA_TRY(mba_choose(&chosen, a, has_warps, mba_marks_max(r, MOST)));
     for (int i = 0; i < chosen.n; i++) counted |= mba_stalls_of(chosen.k[i], one, 1) > 0;
     if (view == 1 && !counted) {
-        mba_svg_frame(c, w, "Stalls: no data yet", "share of stalled warps, %", "kernels", "stall counters, on a GPU: "
-                "mambascope profile --sets stalls");
+        mba_svg_frame(c, w, "Stalls: no data yet", "share of stalled warps, %", "kernels",
+                      "stall counters, on a GPU: "
+                      "mambascope profile --sets stalls");
         free(chosen.k);
         return MBA_OK;
     }
@@ -417,12 +471,12 @@ static mba_status fig8_draw(mba_canvas *c, double w, const mba_stores *r, int ru
         const double   y = mba_lanes_at(&lanes, i);
         mba_lanes_label(&s, &lanes, i, a, chosen.k[i]);
         if (view) draw_stalls(&s, x, y, name.s, chosen.k[i]);
-        else      draw_occupancy(&s, x, y, name.s, chosen.k[i]);
+        else draw_occupancy(&s, x, y, name.s, chosen.k[i]);
         if (s.narrow) continue;
         if (view && i == 0) mba_svg_text(&s, w - 4, lanes.top - 8, "t3", 'e', "occupancy, %% limited by");
         if (view) mba_svg_text(&s, w - 124, y + 4, "t3", 'e', "%s", mba_num(chosen.k[i]->counted.occupancy_pct).s);
-        if (chosen.k[i]->row->limiter) mba_svg_text(&s, w - 118, y + 4, "t3", 's', "%s",
-                                                    mba_short(chosen.k[i]->row->limiter, 16).s);
+        if (chosen.k[i]->row->limiter)
+            mba_svg_text(&s, w - 118, y + 4, "t3", 's', "%s", mba_short(chosen.k[i]->row->limiter, 16).s);
     }
     mba_svg_end(&s);
     free(chosen.k);
@@ -441,8 +495,18 @@ static void fig8_legend(mba_buf *b, const mba_stores *r, int run)
 static const char *const fig8_views[] = { "occupancy", "stalls", NULL };
 
 const mba_figure mba_figure_fig8 = {
-    "fig8", "Stalls", "Fig. 8 · occupancy and stalls",
+    "fig8",
+    "Stalls",
+    "Fig. 8 · occupancy and stalls",
     "Possible and measured occupancy with its limiter; why warps wait, as shares of the stalled warps.",
     "Low occupancy is a fault only where warps wait for latency: the stalls say whether they do.",
     "launch geometry of a GPU (mambascope profile on a GPU), and for stalls: --sets occupancy,stalls",
-    false, fig8_views, fig8_columns, has_occupancy, fig8_heading, fig8_numbers, fig8_draw, fig8_legend };
+    false,
+    fig8_views,
+    fig8_columns,
+    has_occupancy,
+    fig8_heading,
+    fig8_numbers,
+    fig8_draw,
+    fig8_legend
+};

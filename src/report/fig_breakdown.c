@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* fig_breakdown.c -- Fig. 1: where the step goes, by class, for every run; and the operators of one run. */
 #include <math.h>
 #include <stdio.h>
@@ -11,7 +12,8 @@ static const char *const breakdown_views[] = { "percent", "ms with idle", "by ph
 static bool has_timeline(const mba_stores *r, int run)
 {
     if (run >= 0) return r->run[run].a->busy_s > 0;
-    for (int i = 0; i < r->n; i++) if (r->run[i].a->busy_s > 0) return true;
+    for (int i = 0; i < r->n; i++)
+        if (r->run[i].a->busy_s > 0) return true;
     return false;
 }
 
@@ -20,7 +22,8 @@ static bool has_timeline(const mba_stores *r, int run)
 static int largest_kind(const mba_analysis *a)
 {
     int top = 0;
-    for (int k = 1; k < MBA_BREAKDOWN_KINDS; k++) if (mba_kind_s(a, k) > mba_kind_s(a, top)) top = k;
+    for (int k = 1; k < MBA_BREAKDOWN_KINDS; k++)
+        if (mba_kind_s(a, k) > mba_kind_s(a, top)) top = k;
     return top;
 }
 
@@ -40,8 +43,7 @@ static void fig1_heading(mba_buf *b, const mba_stores *r, int run)
         const mba_analysis *a = r->run[one].a;
         const int           top = largest_kind(a);
         mba_buf_add(b, "%s is the largest class: %s %% of the kernel time; GEMM %s %%, SSM %s %%", mba_kind_long(top),
-                    mba_num(share(a, top)).s,
-                    mba_num(share(a, MBA_GEMM)).s, mba_num(share(a, MBA_SSM)).s);
+                    mba_num(share(a, top)).s, mba_num(share(a, MBA_GEMM)).s, mba_num(share(a, MBA_SSM)).s);
         return;
     }
     double lo = NAN, hi = NAN;
@@ -55,10 +57,14 @@ static void fig1_heading(mba_buf *b, const mba_stores *r, int run)
                 gemm_first, known, mba_num(lo).s, mba_num(hi).s);
 }
 
-static const mba_grid_column fig1_columns[] = { { "run", "run" }, { "class", "class" }, { "phase", "phase" },
+static const mba_grid_column fig1_columns[] = { { "run", "run" },
+                                                { "class", "class" },
+                                                { "phase", "phase" },
                                                 { "time_ms", "ms per step" },
-    { "percent_of_busy", "% of kernel time" }, { "launches", "launches" }, { "percent_of_floor", "% of floor" },
-        { 0 } };
+                                                { "percent_of_busy", "% of kernel time" },
+                                                { "launches", "launches" },
+                                                { "percent_of_floor", "% of floor" },
+                                                { 0 } };
 
 static mba_status fig1_numbers(mba_grid *g, const mba_stores *r, int run)
 {
@@ -81,7 +87,12 @@ static mba_status fig1_numbers(mba_grid *g, const mba_stores *r, int run)
 }
 
 /* A stack: classes of one run, or of one of its phases. */
-typedef struct stack { const mba_analysis *a; const char *name; int phase; double total_s, idle_s; } stack;
+typedef struct stack {
+    const mba_analysis *a;
+    const char         *name;
+    int                 phase;
+    double              total_s, idle_s;
+} stack;
 
 static double stack_s(const stack *t, int kind)
 {
@@ -96,15 +107,17 @@ static void draw_stack(mba_svg *s, const stack *t, mba_scale x, double unit, dou
         at += v;
         // thinner than a hair line: in the table, not in the drawing
         if (!(w >= 0.6)) continue;
-        mba_svg_bar(s, x0, y, w, h, "bar", mba_kind_paint(k), mba_tip(s->c, "%s · %s|%s ms, %s %% of the kernel time",
-                                                                      t->name, mba_kind_long(k),
-                    mba_num(1e3 * stack_s(t, k)).s, mba_num(100 * stack_s(t, k) / t->total_s).s), NULL);
+        mba_svg_bar(s, x0, y, w, h, "bar", mba_kind_paint(k),
+                    mba_tip(s->c, "%s · %s|%s ms, %s %% of the kernel time", t->name, mba_kind_long(k),
+                            mba_num(1e3 * stack_s(t, k)).s, mba_num(100 * stack_s(t, k) / t->total_s).s),
+                    NULL);
         if (w > 22) mba_svg_text(s, x0 + w / 2, y + h / 2 + 4, mba_kind_is_light(k) ? "inv2" : "inv", 'm', "%.0f", v);
     }
     if (!(t->idle_s > 0)) return;
     const double x0 = mba_at(x, at), w = mba_at(x, at + t->idle_s * unit) - x0;
-    if (w > 1) mba_svg_hatch(s, x0, y, w, h, mba_tip(s->c, "%s · idle between kernels|%s ms", t->name,
-                                                     mba_num(1e3 * t->idle_s).s));
+    if (w > 1)
+        mba_svg_hatch(s, x0, y, w, h,
+                      mba_tip(s->c, "%s · idle between kernels|%s ms", t->name, mba_num(1e3 * t->idle_s).s));
 }
 
 static int gather(stack *t, const mba_stores *r, int view)
@@ -112,27 +125,27 @@ static int gather(stack *t, const mba_stores *r, int view)
     int n = 0;
     for (int i = 0; i < r->n; i++) {
         const mba_analysis *a = r->run[i].a;
-        if (!(a->busy_s > 0) || mba_run_is_size(r, i)) continue;        // other sizes have Fig. 11
+        if (!(a->busy_s > 0) || mba_run_is_size(r, i)) continue; // other sizes have Fig. 11
         for (int p = 0; view == PHASES && p < MBA_PHASES; p++) {
             stack one = { a, mba_run_label(r, i), p, 0, 0 };
             for (int k = 0; k < MBA_BREAKDOWN_KINDS; k++) one.total_s += a->time_s[k][p];
             if (one.total_s > 0) t[n++] = one;
         }
-        if (view != PHASES) t[n++] = (stack){ a, mba_run_label(r, i), -1, a->busy_s, view == MILLISECONDS ? a->idle_s
-                                              : 0 };
+        if (view != PHASES)
+            t[n++] = (stack){ a, mba_run_label(r, i), -1, a->busy_s, view == MILLISECONDS ? a->idle_s : 0 };
     }
     return n;
 }
 
 static void stack_labels(mba_svg *s, const stack *t, double left, double right, double y)
 {
-    const bool        narrow = s->narrow;
-    const mba_name    name = mba_short(t->name, narrow ? 30 : 24);
-    char              sub[96], count[64];
+    const bool     narrow = s->narrow;
+    const mba_name name = mba_short(t->name, narrow ? 30 : 24);
+    char           sub[96], count[64];
     if (t->phase < 0) snprintf(sub, sizeof sub, "%.90s", mba_short(mba_run_device(t->a), 30).s);
-    else              snprintf(sub, sizeof sub, "%s", mba_phase_name(t->phase));
+    else snprintf(sub, sizeof sub, "%s", mba_phase_name(t->phase));
     if (t->phase < 0) snprintf(count, sizeof count, "%s launches", mba_num(mba_launches_of(t->a)).s);
-    else              snprintf(count, sizeof count, "%s %% of the step", mba_num(100 * t->total_s / t->a->busy_s).s);
+    else snprintf(count, sizeof count, "%s %% of the step", mba_num(100 * t->total_s / t->a->busy_s).s);
     const double ms = 1e3 * (t->total_s + (t->idle_s > 0 ? t->idle_s : 0));
     mba_svg_text(s, narrow ? 0 : left - 10, y + 13, "b halo", narrow ? 's' : 'e', "%s", name.s);
     mba_svg_text(s, narrow ? 0 : left - 10, y + 26, "t3 halo", narrow ? 's' : 'e', "%s", sub);
@@ -146,10 +159,11 @@ static mba_status fig1_draw(mba_canvas *c, double w, const mba_stores *r, int ru
     const int    n = gather(t, r, view);
     const bool   narrow = w <= MBA_NARROW;
     const double left = narrow ? 0 : 214, right = narrow ? 0 : 128, rh = narrow ? 56 : 32, top = 6,
-        bottom = top + rh * n;
-    mba_svg      s = mba_svg_begin(c, w, bottom + 40, view == PERCENT ? "Operator classes, percent of the kernel time"
-                                   : "Operator classes, milliseconds per step");
-    double       most = 0;
+                 bottom = top + rh * n;
+    mba_svg s = mba_svg_begin(c, w, bottom + 40,
+                              view == PERCENT ? "Operator classes, percent of the kernel time"
+                                              : "Operator classes, milliseconds per step");
+    double  most = 0;
     (void)run;
     for (int i = 0; i < n; i++) most = fmax(most, 1e3 * (t[i].total_s + (t[i].idle_s > 0 ? t[i].idle_s : 0)));
     const mba_scale x = mba_lin(0, view == PERCENT ? 100 : most, left, w - right - (narrow ? 0 : 6));
@@ -157,8 +171,8 @@ static mba_status fig1_draw(mba_canvas *c, double w, const mba_stores *r, int ru
     for (int i = 0; i < n; i++) {
         const double y = top + rh * i;
         stack_labels(&s, &t[i], left, right, y);
-        draw_stack(&s, &t[i], x, view == PERCENT ? 100 / t[i].total_s : 1e3, narrow ? y + 31 : y + 5, narrow ? 18
-                   : rh - 10);
+        draw_stack(&s, &t[i], x, view == PERCENT ? 100 / t[i].total_s : 1e3, narrow ? y + 31 : y + 5,
+                   narrow ? 18 : rh - 10);
     }
     mba_svg_end(&s);
     return MBA_OK;
@@ -175,20 +189,35 @@ static void kinds_legend(mba_buf *b, const mba_stores *r, int run)
 }
 
 const mba_figure mba_figure_fig1 = {
-    "fig1", "Operators", "Fig. 1 · operator breakdown",
+    "fig1",
+    "Operators",
+    "Fig. 1 · operator breakdown",
     "Time of a training step by operator class: median step of the timeline, forward, loss, backward and optimizer.",
     "Each stack is one run. Percent is of the time in kernels and copies; the second view adds the idle time "
     "between them, the third splits by phase. Classes are those of the operators that launched the kernels; of "
     "foreign programs, of the rules file.",
     "a timeline: mambascope profile --model NAME --out run.db",
-    true, breakdown_views, fig1_columns, has_timeline, fig1_heading, fig1_numbers, fig1_draw, kinds_legend };
+    true,
+    breakdown_views,
+    fig1_columns,
+    has_timeline,
+    fig1_heading,
+    fig1_numbers,
+    fig1_draw,
+    kinds_legend
+};
 
 /* ---- operators of a run ---- */
 
-static const mba_grid_column operator_columns[] = { { "operator", "operator" }, { "class", "class" },
-                                                    { "phase", "phase" }, { "launches", "launches" },
-    { "time_ms", "ms per step" }, { "spread_ms", "spread, ms" }, { "percent_of_busy", "% of kernel time" },
-        { "percent_of_floor", "% of floor" }, { 0 } };
+static const mba_grid_column operator_columns[] = { { "operator", "operator" },
+                                                    { "class", "class" },
+                                                    { "phase", "phase" },
+                                                    { "launches", "launches" },
+                                                    { "time_ms", "ms per step" },
+                                                    { "spread_ms", "spread, ms" },
+                                                    { "percent_of_busy", "% of kernel time" },
+                                                    { "percent_of_floor", "% of floor" },
+                                                    { 0 } };
 
 static mba_status operator_numbers(mba_grid *g, const mba_stores *r, int run)
 {
@@ -213,8 +242,7 @@ static void operator_heading(mba_buf *b, const mba_stores *r, int run)
     const mba_operator_view *o = a->op[0];
     mba_buf_html(b, o->op);
     mba_buf_add(b, " (%s) is the longest operator: %s ms, %s %% of the kernel time", mba_phase_name(o->phase),
-                mba_num(1e3 * o->median_s).s,
-                mba_num(100 * o->median_s / a->busy_s).s);
+                mba_num(1e3 * o->median_s).s, mba_num(100 * o->median_s / a->busy_s).s);
     if (!isnan(o->least_s)) mba_buf_add(b, ", at %s %% of its floor", mba_num(100 * o->least_s / o->median_s).s);
 }
 
@@ -222,7 +250,7 @@ static mba_status operator_draw(mba_canvas *c, double w, const mba_stores *r, in
 {
     const mba_analysis *a = r->run[run].a;
     const int           n = a->nops < 20 ? a->nops : 20;
-    const mba_lanes      rows = mba_lanes_for(w, n, 8, 20);
+    const mba_lanes     rows = mba_lanes_for(w, n, 8, 20);
     mba_svg             s = mba_svg_begin(c, w, rows.bottom + 40, "Time and floor of the longest operators");
     const mba_scale     x = mba_lin(0, 1e3 * (n ? a->op[0]->median_s : 1), rows.left, w - 60);
     (void)view;
@@ -231,7 +259,7 @@ static mba_status operator_draw(mba_canvas *c, double w, const mba_stores *r, in
         const mba_operator_view *o = a->op[i];
         const double             y = mba_lanes_at(&rows, i), ms = 1e3 * o->median_s, least = 1e3 * o->least_s;
         char                     label[160];
-        bool                     again = false;            // launches of another class, such as a product's clearing
+        bool                     again = false; // launches of another class, such as a product's clearing
         for (int k = 0; k < i; k++) again |= !strcmp(a->op[k]->op, o->op) && a->op[k]->phase == o->phase;
         snprintf(label, sizeof label, "%.100s%s%s", o->op, again ? ", " : "",
                  again ? mba_breakdown_kind_name(o->kind) : "");
@@ -239,8 +267,8 @@ static mba_status operator_draw(mba_canvas *c, double w, const mba_stores *r, in
                      mba_short(label, rows.characters - (o->phase == 1 ? 3 : 0)).s, o->phase == 1 ? " ↩" : "");
         mba_svg_bar(&s, x.a, y - 7, mba_at(x, ms) - x.a, 14, "bar", mba_kind_paint(o->kind),
                     mba_tip(c, "%s, %s|%s ms per step, %s launches|floor %s ms", o->op, mba_phase_name(o->phase),
-                            mba_num(ms).s, mba_num(o->per_step).s,
-                            mba_num(least).s), NULL);
+                            mba_num(ms).s, mba_num(o->per_step).s, mba_num(least).s),
+                    NULL);
         if (least > 0) mba_svg_bar(&s, mba_at(x, least) - 1.5, y - 9, 3, 18, "", "measured", -1, NULL);
         mba_svg_text(&s, mba_at(x, fmax(ms, isnan(least) ? 0 : least)) + 6, y + 4, "t2 halo", 's', "%s", mba_num(ms).s);
     }
@@ -251,9 +279,19 @@ static mba_status operator_draw(mba_canvas *c, double w, const mba_stores *r, in
 static bool has_operators(const mba_stores *r, int run) { return r->run[run].a->nops > 0 && r->run[run].a->busy_s > 0; }
 
 const mba_figure mba_figure_operators = {
-    "operators", "Longest operators", "Operators · the longest twenty",
+    "operators",
+    "Longest operators",
+    "Operators · the longest twenty",
     "Median time of an operator in a phase over the steps watched (↩ backward), and its floor.",
     "The floor is the least work of the operator at the best known rates of this machine. The distance between bar "
     "and tick is what a better kernel could win.",
     "a timeline: mambascope profile --model NAME --out run.db",
-    false, NULL, operator_columns, has_operators, operator_heading, operator_numbers, operator_draw, kinds_legend };
+    false,
+    NULL,
+    operator_columns,
+    has_operators,
+    operator_heading,
+    operator_numbers,
+    operator_draw,
+    kinds_legend
+};

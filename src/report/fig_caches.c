@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* fig_caches.c -- Fig. 3 and 9: hit rates, footprints, reuse through the cache, sectors per request. */
 #include <math.h>
 #include <stdio.h>
@@ -17,10 +18,11 @@ static bool has_hits(const mba_kernel_view *k)
 
 static bool has_caches(const mba_stores *r, int run) { return mba_any_kernel(r->run[run].a, has_hits); }
 
-static const mba_grid_column fig3_columns[] = { { "kernel", "kernel" }, { "kernel_class", "class" },
-                                                { "l1_hit_pct", "L1 hit, %" }, { "l2_hit_pct", "L2 hit, %" },
-    { "least_mb", "operands, MB" }, { "dram_mb", "DRAM, MB" }, { "l2_mb", "L2, MB" }, { "l1_mb", "L1, MB" },
-        { "fits_l2", "fits in L2" }, { 0 } };
+static const mba_grid_column fig3_columns[] = { { "kernel", "kernel" },         { "kernel_class", "class" },
+                                                { "l1_hit_pct", "L1 hit, %" },  { "l2_hit_pct", "L2 hit, %" },
+                                                { "least_mb", "operands, MB" }, { "dram_mb", "DRAM, MB" },
+                                                { "l2_mb", "L2, MB" },          { "l1_mb", "L1, MB" },
+                                                { "fits_l2", "fits in L2" },    { 0 } };
 
 static mba_status fig3_numbers(mba_grid *g, const mba_stores *r, int run)
 {
@@ -52,9 +54,10 @@ static void fig3_heading(mba_buf *b, const mba_stores *r, int run)
         if (k->launches <= 0 || isnan(k->counted.l1_hit_pct) || isnan(k->counted.l2_hit_pct)) continue;
         s += k->step_s, l1 += k->step_s * k->counted.l1_hit_pct, l2 += k->step_s * k->counted.l2_hit_pct;
     }
-    if (s > 0) mba_buf_add(b, "Over the step, L1 answers %s %% and L2 %s %% of what reaches it (time-weighted)",
-                           mba_num(l1 / s).s, mba_num(l2 / s).s);
-    else       mba_buf_put(b, "Hit rates of the kernels that were counted");
+    if (s > 0)
+        mba_buf_add(b, "Over the step, L1 answers %s %% and L2 %s %% of what reaches it (time-weighted)",
+                    mba_num(l1 / s).s, mba_num(l2 / s).s);
+    else mba_buf_put(b, "Hit rates of the kernels that were counted");
 }
 
 /* Operands of a launch, once each, as a bar against the cache; DRAM traffic as a mark. */
@@ -76,13 +79,16 @@ static void draw_operands(mba_canvas *c, double w, const mba_analysis *a, const 
         const double           mb = k->least.bytes / 1e6, dram = k->counted.dram_bytes / 1e6;
         const double           y = mba_lanes_at(&lanes, i);
         const mba_name         name = mba_kernel_label(a, k, 60);
-        const int              tip = mba_tip(c, "%s|operands %s MB, DRAM %s MB|%s the L2 of %s"
-            " MB", name.s, mba_num(mb).s,
-                                             mba_num(dram).s, k->least.bytes <= a->l2_bytes ? "they fit in"
-                                             : "they do not fit in", mba_num(a->l2_bytes / 1e6).s);
+        const int              tip = mba_tip(c,
+                                             "%s|operands %s MB, DRAM %s MB|%s the L2 of %s"
+                                                          " MB",
+                                             name.s, mba_num(mb).s, mba_num(dram).s,
+                                k->least.bytes <= a->l2_bytes ? "they fit in" : "they do not fit in",
+                                             mba_num(a->l2_bytes / 1e6).s);
         mba_lanes_label(&s, &lanes, i, a, k);
-        if (mb > 0)   mba_svg_bar(&s, x.a, y - 5, mba_at(x, mb) - x.a, 10, "", k->least.bytes <= a->l2_bytes ? "norm"
-                                  : "ssm", tip, NULL);
+        if (mb > 0)
+            mba_svg_bar(&s, x.a, y - 5, mba_at(x, mb) - x.a, 10, "", k->least.bytes <= a->l2_bytes ? "norm" : "ssm",
+                        tip, NULL);
         if (dram > 0) mba_svg_mark(&s, MBA_CIRCLE, mba_at(x, dram), y, 3.6, "measured", false, tip, NULL);
     }
     if (a->l2_bytes > 0) {
@@ -112,17 +118,21 @@ static mba_status fig3_draw(mba_canvas *c, double w, const mba_stores *r, int ru
         const double       y = mba_lanes_at(&lanes, i);
         const mba_name     name = mba_kernel_label(a, chosen.k[i], 60);
         mba_lanes_label(&s, &lanes, i, a, chosen.k[i]);
-        if (!isnan(k->l1_hit_pct) && !isnan(k->l2_hit_pct)) mba_svg_line(&s, mba_at(x, k->l1_hit_pct), y,
-                                                                         mba_at(x, k->l2_hit_pct), y, "stem", NULL);
+        if (!isnan(k->l1_hit_pct) && !isnan(k->l2_hit_pct))
+            mba_svg_line(&s, mba_at(x, k->l1_hit_pct), y, mba_at(x, k->l2_hit_pct), y, "stem", NULL);
         if (!isnan(k->l1_hit_pct))
             mba_svg_mark(&s, MBA_TRIANGLE, mba_at(x, k->l1_hit_pct), y, 4.6, "vector", false,
                          mba_tip(c, "%s · L1|%s %% hits, %s kernel", name.s, mba_num(k->l1_hit_pct).s,
-                                 mba_kernel_class_name(chosen.k[i]->cls)), NULL);
+                                 mba_kernel_class_name(chosen.k[i]->cls)),
+                         NULL);
         if (!isnan(k->l2_hit_pct))
-            mba_svg_mark(&s, MBA_SQUARE, mba_at(x, k->l2_hit_pct), y, 4.4, "gemm", false, mba_tip(c, "%s · L2|%s %% "
-                    "hits|%s MB through L2, %s MB of DRAM, operands %s MB", name.s, mba_num(k->l2_hit_pct).s,
-                         mba_num(k->l2_bytes / 1e6).s, mba_num(k->dram_bytes / 1e6).s,
-                             mba_num(chosen.k[i]->least.bytes / 1e6).s), NULL);
+            mba_svg_mark(&s, MBA_SQUARE, mba_at(x, k->l2_hit_pct), y, 4.4, "gemm", false,
+                         mba_tip(c,
+                                 "%s · L2|%s %% "
+                                 "hits|%s MB through L2, %s MB of DRAM, operands %s MB",
+                                 name.s, mba_num(k->l2_hit_pct).s, mba_num(k->l2_bytes / 1e6).s,
+                                 mba_num(k->dram_bytes / 1e6).s, mba_num(chosen.k[i]->least.bytes / 1e6).s),
+                         NULL);
     }
     mba_svg_end(&s);
     free(chosen.k);
@@ -142,30 +152,40 @@ static void fig3_legend(mba_buf *b, const mba_stores *r, int run)
 static const char *const fig3_views[] = { "hit rates", "operands and L2", NULL };
 
 const mba_figure mba_figure_fig3 = {
-    "fig3", "Caches", "Fig. 3 · cache hit rates and footprints",
+    "fig3",
+    "Caches",
+    "Fig. 3 · cache hit rates and footprints",
     "Sector hit rates of L1 and L2 of the longest kernels; operands of a launch, once each, against the L2 and what"
     " came "
     "from DRAM.",
     "TMA loads bypass the L1 counters. Rates combine two passes of the counters and can exceed 100 %; the axis ends "
     "there.",
     "cache counters, on a GPU: mambascope profile --sets cache,roofline",
-    false, fig3_views, fig3_columns, has_caches, fig3_heading, fig3_numbers, fig3_draw, fig3_legend };
+    false,
+    fig3_views,
+    fig3_columns,
+    has_caches,
+    fig3_heading,
+    fig3_numbers,
+    fig3_draw,
+    fig3_legend
+};
 
 /* ---- reuse ---- */
 
-static double cache_of(const mba_analysis *a)
-{
-    return isnan(a->l2_bytes) ? mba_env_value(a, "cpu.llc") : a->l2_bytes;
-}
+static double cache_of(const mba_analysis *a) { return isnan(a->l2_bytes) ? mba_env_value(a, "cpu.llc") : a->l2_bytes; }
 
 static bool has_reuse(const mba_stores *r, int run)
 {
     return !isnan(cache_of(r->run[run].a)) && r->run[run].operands > 0;
 }
 
-static const mba_grid_column reuse_columns[] = { { "from", "touched last by" }, { "to", "read by" },
-                                                 { "reads", "reads" }, { "mb_per_step", "MB per step" },
-    { "reach_percent", "% within reach" }, { 0 } };
+static const mba_grid_column reuse_columns[] = { { "from", "touched last by" },
+                                                 { "to", "read by" },
+                                                 { "reads", "reads" },
+                                                 { "mb_per_step", "MB per step" },
+                                                 { "reach_percent", "% within reach" },
+                                                 { 0 } };
 
 static mba_status reuse_numbers(mba_grid *g, const mba_stores *r, int run)
 {
@@ -200,13 +220,23 @@ static void reuse_heading(mba_buf *b, const mba_stores *r, int run)
 }
 
 const mba_figure mba_figure_reuse = {
-    "reuse", "Reuse", "Fig. 3 · producer to consumer",
+    "reuse",
+    "Reuse",
+    "Fig. 3 · producer to consumer",
     "The largest flows between operators, and how much of each an implementation could still find in the last-level "
     "cache.",
     "A read is within reach where the bytes touched since the memory was touched last, and its own, fit into the "
     "cache. From the graph, not from counters.",
     "operands of the graph: a store of our own models, not one made smaller with export --store",
-    false, NULL, reuse_columns, has_reuse, reuse_heading, reuse_numbers, NULL, NULL };
+    false,
+    NULL,
+    reuse_columns,
+    has_reuse,
+    reuse_heading,
+    reuse_numbers,
+    NULL,
+    NULL
+};
 
 /* ---- Fig. 9 ---- */
 
@@ -217,18 +247,20 @@ static bool has_sector(const mba_kernel_view *k)
 
 static bool has_sectors(const mba_stores *r, int run) { return mba_any_kernel(r->run[run].a, has_sector); }
 
-static const mba_grid_column fig9_columns[] = { { "kernel", "kernel" }, { "sectors_per_load", "sectors per load" },
+static const mba_grid_column fig9_columns[] = { { "kernel", "kernel" },
+                                                { "sectors_per_load", "sectors per load" },
                                                 { "sectors_per_store", "sectors per store" },
                                                 { "load_requests", "load requests" },
                                                 { "store_requests", "store requests" },
                                                 { "l1_per_l2_byte", "L1 bytes per L2 byte" },
-                                                { "l2_per_dram_byte", "L2 bytes per DRAM byte" }, { 0 } };
+                                                { "l2_per_dram_byte", "L2 bytes per DRAM byte" },
+                                                { 0 } };
 
 /* Of a launch. */
 static double requests_of(const mba_kernel_view *k, bool store)
 {
     return mba_counter_value(k, store ? "l1tex__t_requests_pipe_lsu_mem_global_op_st.sum"
-                             : "l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum");
+                                      : "l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum");
 }
 
 /* How often what a level holds is asked for, for each byte that comes from the next one. */
@@ -257,8 +289,8 @@ static void fig9_heading(mba_buf *b, const mba_stores *r, int run)
     const mba_analysis *a = r->run[run].a;
     int                 n = 0, wide = 0;
     for (int64_t i = 0; i < a->nkernels; i++)
-        if (a->kernel[i].launches > 0 && a->kernel[i].counted.sectors_per_load > 0) n++,
-            wide += a->kernel[i].counted.sectors_per_load > 16;
+        if (a->kernel[i].launches > 0 && a->kernel[i].counted.sectors_per_load > 0)
+            n++, wide += a->kernel[i].counted.sectors_per_load > 16;
     mba_buf_add(b, "%d of %d kernels touch more than 16 sectors with a load of a warp", wide, n);
 }
 
@@ -273,7 +305,7 @@ static void requests_by_sectors(const mba_analysis *a, bool store, double bin[SE
         const double           n = k->per_step * requests_of(k, store);
         const double           sectors = store ? k->counted.sectors_per_store : k->counted.sectors_per_load;
         if (!(n > 0) || !(sectors > 0)) continue;
-        bin[sectors < 32 ? (int)ceil(sectors / 2) - 1 : SECTOR_BINS - 1] += n;         // 0 to 2, 2 to 4, ..
+        bin[sectors < 32 ? (int)ceil(sectors / 2) - 1 : SECTOR_BINS - 1] += n; // 0 to 2, 2 to 4, ..
         all += n;
     }
     for (int i = 0; i < SECTOR_BINS && all > 0; i++) bin[i] *= 100 / all;
@@ -284,7 +316,8 @@ static void draw_requests(mba_canvas *c, double w, const mba_analysis *a)
     const double left = 46, bottom = 190;
     double       bin[2][SECTOR_BINS], most = 0, tick[16];
     for (int j = 0; j < 2; j++) requests_by_sectors(a, j == 1, bin[j]);
-    for (int j = 0; j < 2; j++) for (int i = 0; i < SECTOR_BINS; i++) most = fmax(most, bin[j][i]);
+    for (int j = 0; j < 2; j++)
+        for (int i = 0; i < SECTOR_BINS; i++) most = fmax(most, bin[j][i]);
     mba_svg         s = mba_svg_begin(c, w, bottom + 40, "Requests of a step by the sectors they touch");
     const mba_scale x = mba_lin(0, 32, left, w - 14), y = mba_lin(0, mba_axis_end(most), bottom, 20);
     const int       ticks = mba_ticks(y, tick);
@@ -293,8 +326,9 @@ static void draw_requests(mba_canvas *c, double w, const mba_analysis *a)
         mba_svg_text(&s, left - 5, mba_at(y, tick[i]) + 4, "t3", 'e', "%s", mba_num(tick[i]).s);
     }
     mba_svg_text(&s, 0, 10, "t2", 's', "%% of the requests of a step");
-    mba_svg_axis(&s, x, bottom, bottom, s.narrow ? "sectors per request, mean of its kernel"
-                 : "32-byte sectors per request of a warp, mean of its kernel");
+    mba_svg_axis(&s, x, bottom, bottom,
+                 s.narrow ? "sectors per request, mean of its kernel"
+                          : "32-byte sectors per request of a warp, mean of its kernel");
     const double half = (mba_at(x, 2) - x.a) / 2 - 1;
     for (int j = 0; j < 2; j++)
         for (int i = 0; i < SECTOR_BINS; i++)
@@ -302,24 +336,35 @@ static void draw_requests(mba_canvas *c, double w, const mba_analysis *a)
                 mba_svg_bar(&s, mba_at(x, 2 * i) + 0.5 + j * half, mba_at(y, bin[j][i]), half,
                             y.a - mba_at(y, bin[j][i]), "", j ? "ssm" : "gemm",
                             mba_tip(c, "%s|%s %% of the requests touch %d to %d sectors", j ? "stores" : "loads",
-                                    mba_num(bin[j][i]).s, 2 * i, 2 * i + 2), NULL);
+                                    mba_num(bin[j][i]).s, 2 * i, 2 * i + 2),
+                            NULL);
     mba_svg_end(&s);
 }
 
 static void draw_sectors(mba_svg *s, const mba_lanes *lanes, const mba_analysis *a, const mba_chosen *chosen)
 {
     const mba_scale x = mba_lin(0, 32, lanes->left, s->w - (s->narrow ? 14 : 150));
-    mba_svg_axis(s, x, lanes->top - 4, lanes->bottom, s->narrow ? "sectors per request"
-                 : "32-byte sectors per request of a warp");
+    mba_svg_axis(s, x, lanes->top - 4, lanes->bottom,
+                 s->narrow ? "sectors per request" : "32-byte sectors per request of a warp");
     for (int i = 0; i < chosen->n; i++) {
         const mba_counted *k = &chosen->k[i]->counted;
         const double       y = mba_lanes_at(lanes, i), load = k->sectors_per_load, store = k->sectors_per_store;
         const mba_name     name = mba_kernel_label(a, chosen->k[i], 60);
         mba_lanes_label(s, lanes, i, a, chosen->k[i]);
-        if (load > 0)  mba_svg_mark(s, MBA_CIRCLE, mba_at(x, load), y, 4.6, "gemm", false, mba_tip(s->c, "%s · "
-                "loads|%s sectors per request", name.s, mba_num(load).s), NULL);
-        if (store > 0) mba_svg_mark(s, MBA_DIAMOND, mba_at(x, store), y, 4.4, "ssm", false, mba_tip(s->c, "%s · "
-                "stores|%s sectors per request", name.s, mba_num(store).s), NULL);
+        if (load > 0)
+            mba_svg_mark(s, MBA_CIRCLE, mba_at(x, load), y, 4.6, "gemm", false,
+                         mba_tip(s->c,
+                                 "%s · "
+                                 "loads|%s sectors per request",
+                                 name.s, mba_num(load).s),
+                         NULL);
+        if (store > 0)
+            mba_svg_mark(s, MBA_DIAMOND, mba_at(x, store), y, 4.4, "ssm", false,
+                         mba_tip(s->c,
+                                 "%s · "
+                                 "stores|%s sectors per request",
+                                 name.s, mba_num(store).s),
+                         NULL);
         if (s->narrow) continue;
         mba_svg_text(s, s->w - 76, y + 4, "t3", 'e', "%s", mba_num(reuse_at(k->l1_bytes, k->l2_bytes)).s);
         mba_svg_text(s, s->w - 4, y + 4, "t3", 'e', "%s", mba_num(reuse_at(k->l2_bytes, k->dram_bytes)).s);
@@ -356,7 +401,9 @@ static void fig9_legend(mba_buf *b, const mba_stores *r, int run)
 static const char *const fig9_views[] = { "by kernel", "by requests", NULL };
 
 const mba_figure mba_figure_fig9 = {
-    "fig9", "Access", "Fig. 9 · access pattern",
+    "fig9",
+    "Access",
+    "Fig. 9 · access pattern",
     "32-byte sectors that a load or store of a warp touches: 4 for consecutive floats, 16 for consecutive 16-byte "
     "vectors, 32 for scattered ones.",
     "More sectors than the width of the access needs are strided or scattered lanes. At the right how often what a"
@@ -364,4 +411,12 @@ const mba_figure mba_figure_fig9 = {
     "holds is asked for: bytes through it for each byte of the next one (TMA loads bypass the L1 counters). Strides of "
     "single instructions are not collected: requests stand where the mean of their kernel is.",
     "access counters, on a GPU: mambascope profile --sets access",
-    false, fig9_views, fig9_columns, has_sectors, fig9_heading, fig9_numbers, fig9_draw, fig9_legend };
+    false,
+    fig9_views,
+    fig9_columns,
+    has_sectors,
+    fig9_heading,
+    fig9_numbers,
+    fig9_draw,
+    fig9_legend
+};

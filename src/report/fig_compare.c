@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* fig_compare.c -- what needs more than one store: Mamba-1 against Mamba-2, sizes, variants (peers: fig_peers.c). */
 #include <math.h>
 #include <stdio.h>
@@ -8,7 +9,9 @@
 #include "report/lines.h"
 
 /* SSM kernels of a step, per unit of work. */
-typedef struct ssm_sums { double s, least_flops, bytes; } ssm_sums;
+typedef struct ssm_sums {
+    double s, least_flops, bytes;
+} ssm_sums;
 
 static ssm_sums ssm_of(const mba_analysis *a)
 {
@@ -25,7 +28,8 @@ static ssm_sums ssm_of(const mba_analysis *a)
 
 static bool has_operator(const mba_analysis *a, const char *name)
 {
-    for (int i = 0; i < a->nops; i++) if (!strncmp(a->op[i]->op, name, strlen(name))) return true;
+    for (int i = 0; i < a->nops; i++)
+        if (!strncmp(a->op[i]->op, name, strlen(name))) return true;
     return false;
 }
 
@@ -37,7 +41,9 @@ static bool is_text(const mba_analysis *a)
 
 /* ---- Fig. 10 ---- */
 
-typedef struct pair { const mba_analysis *scan, *matrix; } pair;
+typedef struct pair {
+    const mba_analysis *scan, *matrix;
+} pair;
 
 static bool has_matrices(const mba_analysis *a)
 {
@@ -65,10 +71,16 @@ static bool has_pair(const mba_stores *r, int run)
 }
 
 enum { ASPECTS = 6 };
-static const struct { const char *what, *unit; } aspects[ASPECTS] = { { "step, per unit", "µs" },
-        { "SSM operators, per unit", "µs" }, { "SSM share of the kernel time", "%" },
-    { "least FLOPs of SSM, per unit", "MFLOP" }, { "SSM at this part of its floor", "%" }, { "DRAM bandwidth of SSM, "
-            "time-weighted", "GB/s" } };
+static const struct {
+    const char *what, *unit;
+} aspects[ASPECTS] = { { "step, per unit", "µs" },
+                       { "SSM operators, per unit", "µs" },
+                       { "SSM share of the kernel time", "%" },
+                       { "least FLOPs of SSM, per unit", "MFLOP" },
+                       { "SSM at this part of its floor", "%" },
+                       { "DRAM bandwidth of SSM, "
+                         "time-weighted",
+                         "GB/s" } };
 
 /* The least bytes over the time are a bound, and stand beside no bandwidth that was counted. */
 static double counted_gb_s(const mba_analysis *a)
@@ -81,17 +93,18 @@ static double aspect(const mba_analysis *a, int i)
 {
     const ssm_sums t = ssm_of(a);
     switch (i) {
-    case 0:  return 1e6 * a->plain_s / a->units;
-    case 1:  return 1e6 * t.s / a->units;
-    case 2:  return 100 * mba_kind_s(a, MBA_SSM) / a->busy_s;
-    case 3:  return 1e-6 * t.least_flops / a->units;
-    case 4:  return mba_percent_of_least(a, MBA_SSM_KERNELS);
+    case 0: return 1e6 * a->plain_s / a->units;
+    case 1: return 1e6 * t.s / a->units;
+    case 2: return 100 * mba_kind_s(a, MBA_SSM) / a->busy_s;
+    case 3: return 1e-6 * t.least_flops / a->units;
+    case 4: return mba_percent_of_least(a, MBA_SSM_KERNELS);
     default: return counted_gb_s(a);
     }
 }
 
-static const mba_grid_column fig10_columns[] = { { "what", "what" }, { "unit", "unit" }, { "mamba1", "Mamba-1 (scan)" },
-                                                 { "mamba2", "Mamba-2 (matrices)" }, { 0 } };
+static const mba_grid_column fig10_columns[] = {
+    { "what", "what" }, { "unit", "unit" }, { "mamba1", "Mamba-1 (scan)" }, { "mamba2", "Mamba-2 (matrices)" }, { 0 }
+};
 
 static mba_status fig10_numbers(mba_grid *g, const mba_stores *r, int run)
 {
@@ -132,7 +145,8 @@ static mba_status fig10_draw(mba_canvas *c, double w, const mba_stores *r, int r
             const double width = isnan(v[j]) ? 0 : mba_at(x, v[j]) - x.a;
             mba_svg_bar(&s, x.a, top + 15 * j, fmax(1, width), 13, "", j ? "ssm" : "msg",
                         mba_tip(c, "%s · %s|%s %s", j ? p.matrix->workload : p.scan->workload, aspects[i].what,
-                                mba_num(v[j]).s, aspects[i].unit), NULL);
+                                mba_num(v[j]).s, aspects[i].unit),
+                        NULL);
             mba_svg_text(&s, x.a + width + 5, top + 15 * j + 11, "", 's', "%s %s", mba_num(v[j]).s, aspects[i].unit);
         }
     }
@@ -147,12 +161,20 @@ static void fig10_legend(mba_buf *b, const mba_stores *r, int run)
     mba_legend_item(b, "ssm", "Mamba-2, chunked matrices");
 }
 
-const mba_figure mba_figure_fig10 = {
-    "fig10", "Mamba-1 / 2", "Fig. 10 · scan against matrices",
-    "A step of Mamba-1 and one of Mamba-2; each row has its own scale.",
-    "A fair comparison needs equal sizes: Table I says what ran. A unit is a token.",
-    "stores of both at equal sizes: mambascope report mamba1.db mamba2.db",
-    true, NULL, fig10_columns, has_pair, fig10_heading, fig10_numbers, fig10_draw, fig10_legend };
+const mba_figure mba_figure_fig10 = { "fig10",
+                                      "Mamba-1 / 2",
+                                      "Fig. 10 · scan against matrices",
+                                      "A step of Mamba-1 and one of Mamba-2; each row has its own scale.",
+                                      "A fair comparison needs equal sizes: Table I says what ran. A unit is a token.",
+                                      "stores of both at equal sizes: mambascope report mamba1.db mamba2.db",
+                                      true,
+                                      NULL,
+                                      fig10_columns,
+                                      has_pair,
+                                      fig10_heading,
+                                      fig10_numbers,
+                                      fig10_draw,
+                                      fig10_legend };
 
 /* ---- Fig. 11: sizes; Fig. 12: variants ---- */
 
@@ -160,7 +182,7 @@ const mba_figure mba_figure_fig10 = {
 static bool same_model(const mba_run *a, const mba_run *b)
 {
     return *a->a->workload && !strcmp(a->a->workload, b->a->workload)
-        && !strcmp(mba_run_device(a->a), mba_run_device(b->a)) && !strcmp(a->a->parameters, b->a->parameters);
+           && !strcmp(mba_run_device(a->a), mba_run_device(b->a)) && !strcmp(a->a->parameters, b->a->parameters);
 }
 
 static bool same_size(const mba_run *a, const mba_run *b)
@@ -178,12 +200,21 @@ static bool has_partner(const mba_stores *r, int i, bool same)
 
 static bool any_partner(const mba_stores *r, bool same)
 {
-    for (int i = 0; i < r->n; i++) if (has_partner(r, i, same)) return true;
+    for (int i = 0; i < r->n; i++)
+        if (has_partner(r, i, same)) return true;
     return false;
 }
 
-static bool has_sizes(const mba_stores *r, int run)    { (void)run; return any_partner(r, false); }
-static bool has_variants(const mba_stores *r, int run) { (void)run; return any_partner(r, true); }
+static bool has_sizes(const mba_stores *r, int run)
+{
+    (void)run;
+    return any_partner(r, false);
+}
+static bool has_variants(const mba_stores *r, int run)
+{
+    (void)run;
+    return any_partner(r, true);
+}
 
 /* How the SSM operators of a run are computed: "ssd fused, ssd_bwd fused". */
 static mba_name variants_of(const mba_analysis *a)
@@ -214,10 +245,13 @@ static double faster(const mba_stores *r, int i, int which)
 }
 
 /* The columns that stores of other sizes and of other variants have in common. */
-#define PARTNER_COLUMNS                                                                                              \
-    { "run", "run" }, { "variants", "SSM operators by" }, { "units", "units a step" },                               \
-    { "step_us_per_unit", "step, µs per unit" }, { "ssm_us_per_unit", "SSM, µs per unit" },                          \
-    { "ssm_percent_of_floor", "SSM, % of floor" }, { "ssm_gb_s", "SSM, DRAM GB/s" }, { "ssm_mb", "SSM, DRAM MB a step" }
+#define PARTNER_COLUMNS \
+    { "run", "run" }, { "variants", "SSM operators by" }, { "units", "units a step" }, \
+        { "step_us_per_unit", "step, µs per unit" }, { "ssm_us_per_unit", "SSM, µs per unit" }, \
+        { "ssm_percent_of_floor", "SSM, % of floor" }, { "ssm_gb_s", "SSM, DRAM GB/s" }, \
+    { \
+        "ssm_mb", "SSM, DRAM MB a step" \
+    }
 
 static void add_partner(mba_grid *g, const mba_stores *r, int i)
 {
@@ -245,7 +279,9 @@ static mba_status fig11_numbers(mba_grid *g, const mba_stores *r, int run)
 
 /* What the SSM kernels of a step move through L2, and how long their blocks live (mean, weighted by time). NaN where
  * one of them was not counted. */
-typedef struct inside { double l2_bytes, block_s; } inside;
+typedef struct inside {
+    double l2_bytes, block_s;
+} inside;
 static inside inside_of(const mba_analysis *a)
 {
     inside in = { 0, 0 };
@@ -254,16 +290,19 @@ static inside inside_of(const mba_analysis *a)
         const mba_kernel_view *k = &a->kernel[i];
         if (k->launches <= 0 || !mba_in_group(k, MBA_SSM_KERNELS)) continue;
         in.l2_bytes += k->per_step * k->counted.l2_bytes;
-        in.block_s  += k->step_s * k->counted.block_s;
+        in.block_s += k->step_s * k->counted.block_s;
         s += k->step_s;
     }
     in.block_s /= s;
     return in;
 }
 
-static const mba_grid_column variant_columns[] = { PARTNER_COLUMNS, { "ssm_l2_mb", "SSM, L2 MB a step" },
-    { "ssm_block_us", "SSM, life of a block, µs" }, { "step_faster", "step, × the slowest" },
-    { "ssm_faster", "SSM, × the slowest" }, { 0 } };
+static const mba_grid_column variant_columns[] = { PARTNER_COLUMNS,
+                                                   { "ssm_l2_mb", "SSM, L2 MB a step" },
+                                                   { "ssm_block_us", "SSM, life of a block, µs" },
+                                                   { "step_faster", "step, × the slowest" },
+                                                   { "ssm_faster", "SSM, × the slowest" },
+                                                   { 0 } };
 
 static mba_status fig12_numbers(mba_grid *g, const mba_stores *r, int run)
 {
@@ -285,7 +324,8 @@ bool mba_run_is_size(const mba_stores *r, int run)
     const mba_name by = variants_of(r->run[run].a);
     for (int i = 0; run >= r->shown && i < r->shown; i++)
         if (same_model(&r->run[i], &r->run[run]) && !same_size(&r->run[i], &r->run[run])
-            && !strcmp(by.s, variants_of(r->run[i].a).s)) return true;
+            && !strcmp(by.s, variants_of(r->run[i].a).s))
+            return true;
     return false;
 }
 
@@ -298,7 +338,7 @@ static double length_of(const mba_run *run)
 
 enum { BY_LENGTH, BY_UNITS };
 static double swept(const mba_run *run, int view) { return view == BY_LENGTH ? length_of(run) : run->a->units; }
-static double held(const mba_run *run, int view)  { return view == BY_LENGTH ? run->a->units : 0; }
+static double held(const mba_run *run, int view) { return view == BY_LENGTH ? run->a->units : 0; }
 
 /* Whether two runs are of one line: the same model by the same variants, all equal but what is swept. */
 static bool of_one_line(const mba_run *a, const mba_run *b, int view)
@@ -361,7 +401,7 @@ static int lines_of(const mba_stores *r, int view, mba_line *line)
 static void fig11_heading(mba_buf *b, const mba_stores *r, int run)
 {
     static const char *const what[] = { "tokens a sequence a token", "units a step a unit" };
-    mba_line     line[LINES_MAX];
+    mba_line                 line[LINES_MAX];
     (void)run;
     for (int view = BY_LENGTH; view <= BY_UNITS; view++) {
         const int n = lines_of(r, view, line);
@@ -375,8 +415,8 @@ static void fig11_heading(mba_buf *b, const mba_stores *r, int run)
         if (!(most > 0)) continue;
         const mba_line *l = &line[which];
         const int       from = view == BY_LENGTH ? 0 : l->n - 1, to = view == BY_LENGTH ? l->n - 1 : 0;
-        mba_buf_add(b, "At %s instead of %s %s costs %s × as much in ", mba_num(l->x[to]).s,
-                    mba_num(l->x[from]).s, what[view], mba_num(most).s);
+        mba_buf_add(b, "At %s instead of %s %s costs %s × as much in ", mba_num(l->x[to]).s, mba_num(l->x[from]).s,
+                    what[view], mba_num(most).s);
         mba_buf_html(b, l->name);
         if (n > 1) mba_buf_add(b, ", the most of %d models", n);
         return;
@@ -388,24 +428,25 @@ static void size_chart(mba_canvas *c, double w, const mba_stores *r, int view)
 {
     static const char *const x[] = { "tokens of a sequence, as many of a step (log)",
                                      "tokens, images or graphs of a step (log)" };
-    mba_line  line[LINES_MAX];
-    const int n = lines_of(r, view, line);
-    if (n) mba_lines_draw(c, w, &(mba_lines){ "Time per unit at other sizes", x[view], "µs per unit",
-                                              "µs per unit", line, n });
+    mba_line                 line[LINES_MAX];
+    const int                n = lines_of(r, view, line);
+    if (n)
+        mba_lines_draw(c, w,
+                       &(mba_lines){ "Time per unit at other sizes", x[view], "µs per unit", "µs per unit", line, n });
 }
 
 static mba_status fig11_draw(mba_canvas *c, double w, const mba_stores *r, int run, int view)
 {
     (void)run, (void)view;
     size_chart(c, w, r, BY_LENGTH);
-    if (!c->alone || !c->out.n) size_chart(c, w, r, BY_UNITS);         // a file has one drawing
+    if (!c->alone || !c->out.n) size_chart(c, w, r, BY_UNITS); // a file has one drawing
     return MBA_OK;
 }
 
 static void fig11_legend(mba_buf *b, const mba_stores *r, int run)
 {
-    mba_line line[LINES_MAX], other[LINES_MAX];
-    int      n = lines_of(r, BY_LENGTH, line);
+    mba_line  line[LINES_MAX], other[LINES_MAX];
+    int       n = lines_of(r, BY_LENGTH, line);
     const int m = lines_of(r, BY_UNITS, other);
     (void)run;
     for (int i = 0; i < m && n < LINES_MAX; i++) {
@@ -427,8 +468,7 @@ static void fig12_heading(mba_buf *b, const mba_stores *r, int run)
     mba_buf_add(b, ": its variants do the step %s\u00a0× as fast", mba_num(best).s);
     if (isfinite(faster(r, which, 1)))
         mba_buf_add(b, " as the slowest ones, its SSM operators %s\u00a0×", mba_num(faster(r, which, 1)).s);
-    else
-        mba_buf_put(b, " as the slowest ones");
+    else mba_buf_put(b, " as the slowest ones");
 }
 
 /* The first run of the same model and size. */
@@ -443,8 +483,8 @@ static int first_variant(const mba_stores *r, int i)
 static void draw_moved(mba_svg *s, double y, const mba_analysis *a, bool first)
 {
     static const char *const heading[] = { "DRAM GB", "L2 GB", "GB/s", "block µs" };
-    const inside in = inside_of(a);
-    const double v[] = { ssm_of(a).bytes / 1e9, in.l2_bytes / 1e9, aspect(a, 5), 1e6 * in.block_s };
+    const inside             in = inside_of(a);
+    const double             v[] = { ssm_of(a).bytes / 1e9, in.l2_bytes / 1e9, aspect(a, 5), 1e6 * in.block_s };
     for (int j = 0; j < 4; j++) {
         const double x = s->w - 4 - 66 * (3 - j);
         if (first) mba_svg_text(s, x, 16, "t3", 'e', "%s", heading[j]);
@@ -462,13 +502,14 @@ static mba_status fig12_draw(mba_canvas *c, double w, const mba_stores *r, int r
     for (int i = 0; i < r->n; i++) {
         if (!has_partner(r, i, true)) continue;
         rows++;
-        for (int k = 0; k < 2; k++) if (faster(r, i, k) > most) most = faster(r, i, k);
+        for (int k = 0; k < 2; k++)
+            if (faster(r, i, k) > most) most = faster(r, i, k);
     }
     mba_svg         s = mba_svg_begin(c, w, head + rh * rows + 40, "Variants of the same model and size");
     const mba_scale x = mba_lin(0, mba_axis_end(most), left, w - (narrow ? 14 : 280));
-    mba_svg_axis(&s, x, head - 4, head + rh * rows, narrow ? "× as fast as the slowest"
-                 : "× as fast as the slowest of the same model and size");
-    for (int n = 0; n < r->n * r->n; n++) {                            // the variants of a model one below the other
+    mba_svg_axis(&s, x, head - 4, head + rh * rows,
+                 narrow ? "× as fast as the slowest" : "× as fast as the slowest of the same model and size");
+    for (int n = 0; n < r->n * r->n; n++) { // the variants of a model one below the other
         const int i = n % r->n, first = n / r->n;
         if (!has_partner(r, i, true) || first_variant(r, i) != first) continue;
         const double y = head + rh * row++ + (narrow ? 28 : 13);
@@ -481,7 +522,8 @@ static mba_status fig12_draw(mba_canvas *c, double w, const mba_stores *r, int r
             mba_svg_mark(&s, k ? MBA_DIAMOND : MBA_CIRCLE, mba_at(x, v[k]), k ? y + 4 : y - 4, 5, k ? "ssm" : "gemm",
                          false,
                          mba_tip(c, "%s · %s|%s × the slowest|%s", mba_run_label(r, i), k ? "SSM operators" : "step",
-                                 mba_num(v[k]).s, variants_of(r->run[i].a).s), NULL);
+                                 mba_num(v[k]).s, variants_of(r->run[i].a).s),
+                         NULL);
         }
     }
     mba_svg_end(&s);
@@ -496,16 +538,28 @@ static void fig12_legend(mba_buf *b, const mba_stores *r, int run)
 }
 
 const mba_figure mba_figure_fig11 = {
-    "fig11", "Sensitivity", "Fig. 11 · sensitivity to size",
+    "fig11",
+    "Sensitivity",
+    "Fig. 11 · sensitivity to size",
     "Time of a step per token, image or graph of the same model at other lengths and batches.",
     "A level line: the cost per unit does not depend on the size. Where time per unit stops falling with the units "
     "of a step, the machine is full.",
     "stores of one model at several sizes: mambascope suite --full --device cuda; or mambascope profile --length "
     "512 --out a.db; --length 4096 --out b.db; mambascope report a.db b.db",
-    true, NULL, partner_columns, has_sizes, fig11_heading, fig11_numbers, fig11_draw, fig11_legend };
+    true,
+    NULL,
+    partner_columns,
+    has_sizes,
+    fig11_heading,
+    fig11_numbers,
+    fig11_draw,
+    fig11_legend
+};
 
 const mba_figure mba_figure_fig12 = {
-    "fig12", "Variants", "Fig. 12 · fused and persistent variants",
+    "fig12",
+    "Variants",
+    "Fig. 12 · fused and persistent variants",
     "The same model and size with other variants of its operators; at the right what the SSM kernels of a step move,"
     " and "
     "how long their blocks live (mean, weighted by time).",
@@ -514,4 +568,12 @@ const mba_figure mba_figure_fig12 = {
     "prove it.",
     "stores of one model and size with other variants: mambascope profile --op ssd=VARIANT --out b.db; mambascope "
     "report a.db b.db",
-    true, NULL, variant_columns, has_variants, fig12_heading, fig12_numbers, fig12_draw, fig12_legend };
+    true,
+    NULL,
+    variant_columns,
+    has_variants,
+    fig12_heading,
+    fig12_numbers,
+    fig12_draw,
+    fig12_legend
+};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* fig_memory.c -- the memory of a step: what is alive at every node, and who owns it. */
 #include <math.h>
 #include <stdio.h>
@@ -8,8 +9,9 @@
 
 static bool has_memory(const mba_stores *r, int run) { return r->run[run].a->nnodes > 0 && r->run[run].operands > 0; }
 
-static const mba_grid_column memory_columns[] = { { "role", "role" }, { "storages", "storages" },
-                                                  { "mb", "MB, all of them" }, { "lives", "lives" }, { 0 } };
+static const mba_grid_column memory_columns[] = {
+    { "role", "role" }, { "storages", "storages" }, { "mb", "MB, all of them" }, { "lives", "lives" }, { 0 }
+};
 
 static mba_status memory_numbers(mba_grid *g, const mba_stores *r, int run)
 {
@@ -34,7 +36,10 @@ static mba_status memory_numbers(mba_grid *g, const mba_stores *r, int run)
 }
 
 /* Bytes in words: GB from ten of them on, else MB. */
-typedef struct sized { double by; const char *name; } sized;
+typedef struct sized {
+    double      by;
+    const char *name;
+} sized;
 static sized unit_of(const mba_memory *m)
 {
     return m->peak_bytes >= 1e10 ? (sized){ 1e9, "GB" } : (sized){ 1e6, "MB" };
@@ -42,19 +47,21 @@ static sized unit_of(const mba_memory *m)
 
 static void memory_heading(mba_buf *b, const mba_stores *r, int run)
 {
-    mba_memory *m;
+    mba_memory      *m;
     const mba_status st = mba_memory_of(r->run[run].a, &m);
     mba_buf_fail(b, st);
     if (st != MBA_OK) return;
     const sized unit = unit_of(m);
-    if (!isnan(m->planned_bytes)) mba_buf_add(b, "A step takes %s %s; values", mba_num(m->planned_bytes / unit.by).s,
-                                              unit.name);
-    else                          mba_buf_put(b, "Values");
+    if (!isnan(m->planned_bytes))
+        mba_buf_add(b, "A step takes %s %s; values", mba_num(m->planned_bytes / unit.by).s, unit.name);
+    else mba_buf_put(b, "Values");
     mba_buf_add(b, " of %s %s are alive at its peak, at ", mba_num(m->peak_bytes / unit.by).s, unit.name);
     mba_buf_html(b, r->run[run].a->node[m->peak].op);
     // each value counts here, also where two share their bytes
     if (m->peak_bytes > m->planned_bytes)
-        mba_buf_put(b, ": some share memory, as results written over their inputs and activations where gradients will be stored");
+        mba_buf_put(
+            b,
+            ": some share memory, as results written over their inputs and activations where gradients will be stored");
     mba_memory_destroy(m);
 }
 
@@ -72,13 +79,15 @@ static void draw_alive(mba_svg *s, mba_scale x, mba_scale y, const mba_analysis 
     const int64_t stretch = m->nnodes / points + 1;
     for (int64_t i = 0; i < m->nnodes; i += stretch) {
         int64_t at = i;
-        for (int64_t k = i; k < i + stretch && k < m->nnodes; k++) if (m->alive_bytes[k] > m->alive_bytes[at]) at = k;
+        for (int64_t k = i; k < i + stretch && k < m->nnodes; k++)
+            if (m->alive_bytes[k] > m->alive_bytes[at]) at = k;
         const mba_row_node *n = &a->node[at];
         const double        v = m->alive_bytes[at] / unit.by, from = mba_at(x, (double)i);
         mba_svg_bar(s, from, mba_at(y, v), mba_at(x, (double)(i + stretch)) - from, y.a - mba_at(y, v), "",
                     mba_kind_paint(MBA_CONV),
                     mba_tip(s->c, "%s%s%s|%s %s alive at node %lld", n->op ? n->op : "?", n->scope ? ", " : "",
-                            n->scope ? n->scope : "", mba_num(v).s, unit.name, (long long)n->id), NULL);
+                            n->scope ? n->scope : "", mba_num(v).s, unit.name, (long long)n->id),
+                    NULL);
     }
 }
 
@@ -116,10 +125,20 @@ static mba_status memory_draw(mba_canvas *c, double w, const mba_stores *r, int 
 }
 
 const mba_figure mba_figure_memory = {
-    "memory", "Memory plan", "Memory plan · what is alive",
+    "memory",
+    "Memory plan",
+    "Memory plan · what is alive",
     "What is alive at each operator, from the graph: parameters, gradients and optimizer state all the time, "
     "activations from first to last use.",
     "Every value counts by itself, from its first to its last use. The line is what the plan really takes: "
     "alignment and scratch lift it, operators that write over what they read lower it.",
     "operands of the graph: a store of our own models, not one made smaller with export --store",
-    false, NULL, memory_columns, has_memory, memory_heading, memory_numbers, memory_draw, NULL };
+    false,
+    NULL,
+    memory_columns,
+    has_memory,
+    memory_heading,
+    memory_numbers,
+    memory_draw,
+    NULL
+};

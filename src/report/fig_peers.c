@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* fig_peers.c -- ours beside programs that are not: by class of operator, and every store in a row. */
 #include <math.h>
 #include <string.h>
@@ -7,7 +8,9 @@
 /* ---- peers by class ---- */
 
 /* Ours beside a program that is not: the same workload and units on the same machine. */
-typedef struct match { int ours, peer; } match;
+typedef struct match {
+    int ours, peer;
+} match;
 
 static bool is_match(const mba_analysis *ours, const mba_analysis *peer)
 {
@@ -31,14 +34,15 @@ static bool has_peer(const mba_stores *r, int run) { return run >= 0 && match_of
 static double floor_ms(const mba_analysis *a, int kind)
 {
     double s = 0;
-    for (int p = 0; p < MBA_PHASES; p++) if (a->floor_s[kind][p] > 0) s += a->floor_s[kind][p];
+    for (int p = 0; p < MBA_PHASES; p++)
+        if (a->floor_s[kind][p] > 0) s += a->floor_s[kind][p];
     return s > 0 ? 1e3 * s : NAN;
 }
 
-static const mba_grid_column peer_columns[] = { { "class", "class" }, { "floor_ms", "our floor, ms" },
-    { "ours_ms", "ours, ms" }, { "peer_ms", "peer, ms" }, { "faster", "peer / ours" },
-    { "ours_launches", "our launches" },
-    { "peer_launches", "peer's" }, { 0 } };
+static const mba_grid_column peer_columns[] = { { "class", "class" },          { "floor_ms", "our floor, ms" },
+                                                { "ours_ms", "ours, ms" },     { "peer_ms", "peer, ms" },
+                                                { "faster", "peer / ours" },   { "ours_launches", "our launches" },
+                                                { "peer_launches", "peer's" }, { 0 } };
 
 static double launches_of(const mba_analysis *a, int kind)
 {
@@ -86,7 +90,8 @@ static mba_status peer_draw(mba_canvas *c, double w, const mba_stores *r, int ru
     for (int k = 0; k < MBA_BREAKDOWN_KINDS; k++) {
         if (!(mba_kind_s(a, k) > 2e-5 * a->busy_s) && !(mba_kind_s(b, k) > 2e-5 * b->busy_s)) continue;
         kind[n++] = k;
-        mba_range_extend(&seen, 1e3 * mba_kind_s(a, k)), mba_range_extend(&seen, 1e3 * mba_kind_s(b, k)), mba_range_extend(&seen, floor_ms(a, k));
+        mba_range_extend(&seen, 1e3 * mba_kind_s(a, k)), mba_range_extend(&seen, 1e3 * mba_kind_s(b, k)),
+            mba_range_extend(&seen, floor_ms(a, k));
     }
     seen = mba_decades(seen, 0.1, 100);
     const mba_lanes rows = mba_lanes_for(w, n, 10, 24);
@@ -95,8 +100,7 @@ static mba_status peer_draw(mba_canvas *c, double w, const mba_stores *r, int ru
     mba_svg_axis(&s, x, rows.top - 4, rows.bottom, "ms per step (log)");
     for (int i = 0; i < n; i++) {
         const double y = mba_lanes_at(&rows, i), ours = 1e3 * mba_kind_s(a, kind[i]),
-            peer = 1e3 * mba_kind_s(b, kind[i]),
-                     least = floor_ms(a, kind[i]);
+                     peer = 1e3 * mba_kind_s(b, kind[i]), least = floor_ms(a, kind[i]);
         mba_svg_text(&s, rows.left - 8, y + 4, "", 'e', "%s", mba_kind_long(kind[i]));
         if (ours > 0 && peer > 0) mba_svg_line(&s, mba_at(x, ours), y, mba_at(x, peer), y, "stem", NULL);
         if (least > 0)
@@ -105,11 +109,13 @@ static mba_status peer_draw(mba_canvas *c, double w, const mba_stores *r, int ru
         if (peer > 0)
             mba_svg_mark(&s, MBA_CIRCLE, mba_at(x, peer), y, 5, "msg", false,
                          mba_tip(c, "%s · %s, peer|%s ms", mba_kind_long(kind[i]), mba_run_label(r, m.peer),
-                                 mba_num(peer).s), NULL);
+                                 mba_num(peer).s),
+                         NULL);
         if (ours > 0)
             mba_svg_mark(&s, MBA_DIAMOND, mba_at(x, ours), y, 5, "ssm", false,
                          mba_tip(c, "%s · %s, ours|%s ms", mba_kind_long(kind[i]), mba_run_label(r, m.ours),
-                                 mba_num(ours).s), NULL);
+                                 mba_num(ours).s),
+                         NULL);
     }
     mba_svg_end(&s);
     return MBA_OK;
@@ -124,23 +130,46 @@ static void peer_legend(mba_buf *b, const mba_stores *r, int run)
 }
 
 const mba_figure mba_figure_peers = {
-    "peers", "Peers and ours", "Peers and ours · by operator class",
+    "peers",
+    "Peers and ours",
+    "Peers and ours · by operator class",
     "Kernel time of a step of the same workload and size by class: ours, a program that is not ours, and our floor.",
     "Both were watched by the same collector. Classes of the peer's kernels follow rules over their names; what it "
     "fuses differently moves between classes. Its sorts and gathers (of the embedding) count as message passing.",
     "a store of another program at the same size: mambascope profile --workload mamba2-headline --units 16384 "
     "--range step --out peer.db -- CMD",
-    false, NULL, peer_columns, has_peer, peer_heading, peer_numbers, peer_draw, peer_legend };
+    false,
+    NULL,
+    peer_columns,
+    has_peer,
+    peer_heading,
+    peer_numbers,
+    peer_draw,
+    peer_legend
+};
 
 /* ---- stores side by side ---- */
 
-static bool has_several(const mba_stores *r, int run) { (void)run; return r->n > 1; }
+static bool has_several(const mba_stores *r, int run)
+{
+    (void)run;
+    return r->n > 1;
+}
 
-static const mba_grid_column store_columns[] = { { "run", "run" }, { "whose", "whose" }, { "device", "device" },
-                                                 { "step_ms", "step, ms" }, { "spread_ms", "spread, ms" },
-    { "units_per_s", "units per s" }, { "busy_ms", "kernels, ms" }, { "idle_ms", "idle, ms" },
-        { "launches", "launches" }, { "percent_of_floor", "% of floor" },
-    { "gemm_ms", "GEMM, ms" }, { "ssm_ms", "SSM, ms" }, { "step_us_per_unit", "µs per unit" }, { 0 } };
+static const mba_grid_column store_columns[] = { { "run", "run" },
+                                                 { "whose", "whose" },
+                                                 { "device", "device" },
+                                                 { "step_ms", "step, ms" },
+                                                 { "spread_ms", "spread, ms" },
+                                                 { "units_per_s", "units per s" },
+                                                 { "busy_ms", "kernels, ms" },
+                                                 { "idle_ms", "idle, ms" },
+                                                 { "launches", "launches" },
+                                                 { "percent_of_floor", "% of floor" },
+                                                 { "gemm_ms", "GEMM, ms" },
+                                                 { "ssm_ms", "SSM, ms" },
+                                                 { "step_us_per_unit", "µs per unit" },
+                                                 { 0 } };
 
 static mba_status store_numbers(mba_grid *g, const mba_stores *r, int run)
 {
@@ -176,14 +205,14 @@ static void store_heading(mba_buf *b, const mba_stores *r, int run)
     (void)run;
     for (int i = 0; i < r->n; i++) peers += mba_run_is_foreign(r->run[i].a);
     if (peers) mba_buf_add(b, "%d of ours beside %d of peers", r->n - peers, peers);
-    else       mba_buf_add(b, "%d stores side by side", r->n);
+    else mba_buf_add(b, "%d stores side by side", r->n);
 }
 
 static mba_status store_draw(mba_canvas *c, double w, const mba_stores *r, int run, int view)
 {
-    const bool      narrow = w <= MBA_NARROW;
-    const double    left = narrow ? 0 : 236, rh = narrow ? 38 : 24;
-    mba_range       seen = { NAN, NAN };
+    const bool   narrow = w <= MBA_NARROW;
+    const double left = narrow ? 0 : 236, rh = narrow ? 38 : 24;
+    mba_range    seen = { NAN, NAN };
     (void)run, (void)view;
     for (int i = 0; i < r->n; i++) mba_range_extend(&seen, 1e3 * step_s(r->run[i].a));
     seen = mba_decades(seen, 1, 1000);
@@ -199,7 +228,8 @@ static mba_status store_draw(mba_canvas *c, double w, const mba_stores *r, int r
         if (!(ms > 0)) continue;
         mba_svg_mark(&s, peer ? MBA_CIRCLE : MBA_DIAMOND, mba_at(x, ms), y, 5, peer ? "msg" : "ssm", false,
                      mba_tip(c, "%s (%s)|%s ms a step, %s units per s|%s", mba_run_label(r, i), peer ? "peer" : "ours",
-                             mba_num(ms).s, mba_num(a->units / a->plain_s).s, mba_run_device(a)), NULL);
+                             mba_num(ms).s, mba_num(a->units / a->plain_s).s, mba_run_device(a)),
+                     NULL);
         mba_svg_text(&s, mba_at(x, ms) + 10, y + 4, "t2 halo", 's', "%s ms", mba_num(ms).s);
     }
     mba_svg_end(&s);
@@ -214,9 +244,19 @@ static void store_legend(mba_buf *b, const mba_stores *r, int run)
 }
 
 const mba_figure mba_figure_stores = {
-    "stores", "Side by side", "Peers and ours · stores side by side",
+    "stores",
+    "Side by side",
+    "Peers and ours · stores side by side",
     "Time of a step of every store given, and where it goes.",
     "Stores of programs that are not ours come from `mambascope profile -- CMD`. Their units are those of --units; "
     "compare steps of equal shape only.",
     "more than one store: mambascope report ours.db peer.db",
-    true, NULL, store_columns, has_several, store_heading, store_numbers, store_draw, store_legend };
+    true,
+    NULL,
+    store_columns,
+    has_several,
+    store_heading,
+    store_numbers,
+    store_draw,
+    store_legend
+};

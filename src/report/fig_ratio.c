@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* fig_ratio.c -- Fig. 6 and 7: tensor, vector and special-function work against the hardware; the four floors; what
  * binds. */
 #include <math.h>
@@ -11,14 +12,14 @@ enum { MOST = 24 };
 
 double mba_hardware_ratio(const mba_analysis *a)
 {
-    return (isnan(a->sheet.tensor) ? a->best.tensor : a->sheet.tensor) / (isnan(a->sheet.fma) ? a->best.fma
-                                                                          : a->sheet.fma);
+    return (isnan(a->sheet.tensor) ? a->best.tensor : a->sheet.tensor)
+           / (isnan(a->sheet.fma) ? a->best.fma : a->sheet.fma);
 }
 
 static double hardware_special(const mba_analysis *a)
 {
     return (isnan(a->sheet.tensor) ? a->best.tensor : a->sheet.tensor)
-        / (isnan(a->sheet.special) ? a->best.special : a->sheet.special);
+           / (isnan(a->sheet.special) ? a->best.special : a->sheet.special);
 }
 
 static double special_ratio(const mba_kernel_view *k) { return k->counted.tensor_flops / k->counted.special_ops; }
@@ -31,10 +32,14 @@ static bool has_ratios(const mba_stores *r, int run)
     return mba_any_kernel(r->run[run].a, has_ratio) && mba_hardware_ratio(r->run[run].a) > 0;
 }
 
-static const mba_grid_column fig6_columns[] = { { "kernel", "kernel" }, { "kernel_class", "class" },
+static const mba_grid_column fig6_columns[] = { { "kernel", "kernel" },
+                                                { "kernel_class", "class" },
                                                 { "ratio_a", "tensor : vector (a)" },
-    { "ratio_b", "tensor : vector (b)" }, { "ratio_special", "tensor : special" }, { "hardware", "hardware (a)" },
-        { "limits", "limits by (a)" }, { 0 } };
+                                                { "ratio_b", "tensor : vector (b)" },
+                                                { "ratio_special", "tensor : special" },
+                                                { "hardware", "hardware (a)" },
+                                                { "limits", "limits by (a)" },
+                                                { 0 } };
 
 static mba_status fig6_numbers(mba_grid *g, const mba_stores *r, int run)
 {
@@ -69,9 +74,11 @@ static void fig6_heading(mba_buf *b, const mba_stores *r, int run)
         mba_buf_put(b, "No kernel does tensor and vector work in like measure");
         return;
     }
-    mba_buf_add(b, "Vector work limits %d of %d mixed kernels by arithmetic, %d by issue slots: less than the"
-        " hardware's "
-                   "%s : 1", below, mixed, slots, mba_num(mba_hardware_ratio(a)).s);
+    mba_buf_add(b,
+                "Vector work limits %d of %d mixed kernels by arithmetic, %d by issue slots: less than the"
+                " hardware's "
+                "%s : 1",
+                below, mixed, slots, mba_num(mba_hardware_ratio(a)).s);
 }
 
 /* The hardware's ratio of tensor FLOPs to special functions: the line of the triangles. `other`: where the other is. */
@@ -91,8 +98,9 @@ static mba_status fig6_draw(mba_canvas *c, double w, const mba_stores *r, int ru
     mba_chosen          chosen;
     (void)view;
     MBA_TRY(mba_choose(&chosen, a, has_ratio, mba_marks_max(r, MOST)));
-    for (int i = 0; i < chosen.n; i++) mba_range_extend(&seen, chosen.k[i]->ratio_a), mba_range_extend(&seen, chosen.k[i]->ratio_b),
-        mba_range_extend(&seen, special_ratio(chosen.k[i]));
+    for (int i = 0; i < chosen.n; i++)
+        mba_range_extend(&seen, chosen.k[i]->ratio_a), mba_range_extend(&seen, chosen.k[i]->ratio_b),
+            mba_range_extend(&seen, special_ratio(chosen.k[i]));
     mba_range_extend(&seen, hardware / 4);
     mba_range_extend(&seen, 4 * hardware);
     seen = mba_decades(seen, 1, 1000);
@@ -112,19 +120,26 @@ static mba_status fig6_draw(mba_canvas *c, double w, const mba_stores *r, int ru
         const double           y = mba_lanes_at(&lanes, i);
         const mba_name         name = mba_kernel_label(a, k, 60);
         mba_lanes_label(&s, &lanes, i, a, k);
-        if (k->ratio_a > 0 && k->ratio_b > 0) mba_svg_line(&s, mba_at(x, k->ratio_a), y, mba_at(x, k->ratio_b), y,
-                                                           "stem", NULL);
+        if (k->ratio_a > 0 && k->ratio_b > 0)
+            mba_svg_line(&s, mba_at(x, k->ratio_a), y, mba_at(x, k->ratio_b), y, "stem", NULL);
         if (special_ratio(k) > 0 && isfinite(special_ratio(k)))
             mba_svg_mark(&s, MBA_TRIANGLE, mba_at(x, special_ratio(k)), y, 4.6, "sfu", false,
                          mba_tip(c, "%s · tensor : special functions|%s : 1", name.s, mba_num(special_ratio(k)).s),
-                             NULL);
+                         NULL);
         if (k->ratio_b > 0)
-            mba_svg_mark(&s, MBA_DIAMOND, mba_at(x, k->ratio_b), y, 4.6, "ssm", false, mba_tip(c, "%s · rule (b), "
-                    "issue slots × 2|%s : 1", name.s, mba_num(k->ratio_b).s), NULL);
+            mba_svg_mark(&s, MBA_DIAMOND, mba_at(x, k->ratio_b), y, 4.6, "ssm", false,
+                         mba_tip(c,
+                                 "%s · rule (b), "
+                                 "issue slots × 2|%s : 1",
+                                 name.s, mba_num(k->ratio_b).s),
+                         NULL);
         if (k->ratio_a > 0)
-            mba_svg_mark(&s, MBA_CIRCLE, mba_at(x, k->ratio_a), y, 4.8, "gemm", false, mba_tip(c, "%s · rule (a), "
-                    "arithmetic|%s : 1, %s kernel", name.s, mba_num(k->ratio_a).s, mba_kernel_class_name(k->cls)),
-                        NULL);
+            mba_svg_mark(&s, MBA_CIRCLE, mba_at(x, k->ratio_a), y, 4.8, "gemm", false,
+                         mba_tip(c,
+                                 "%s · rule (a), "
+                                 "arithmetic|%s : 1, %s kernel",
+                                 name.s, mba_num(k->ratio_a).s, mba_kernel_class_name(k->cls)),
+                         NULL);
     }
     mba_svg_end(&s);
     free(chosen.k);
@@ -140,25 +155,41 @@ static void fig6_legend(mba_buf *b, const mba_stores *r, int run)
 }
 
 const mba_figure mba_figure_fig6 = {
-    "fig6", "Tensor : vector", "Fig. 6 · tensor : vector : special functions",
+    "fig6",
+    "Tensor : vector",
+    "Fig. 6 · tensor : vector : special functions",
     "Executed tensor FLOPs per vector FLOP of kernels that do both, by two counting rules; log axis.",
     "Mixed: the FMA pipe is at least half as busy as the tensor pipe. Left of the hardware line the vector lanes have"
     " more to do than the tensor cores can wait for. Rule (b) counts "
     "conversions, selects and integer work too, because they occupy the same lanes. The dashed line is "
     "the hardware's for special functions.",
     "counters of kernels with tensor work, on a GPU: mambascope profile --sets roofline,pipes",
-    false, NULL, fig6_columns, has_ratios, fig6_heading, fig6_numbers, fig6_draw, fig6_legend };
+    false,
+    NULL,
+    fig6_columns,
+    has_ratios,
+    fig6_heading,
+    fig6_numbers,
+    fig6_draw,
+    fig6_legend
+};
 
 /* ---- the four floors ---- */
 
 static bool has_floor(const mba_kernel_view *k) { return k->least_s > 0 && k->median_s > 0; }
 static bool has_floors(const mba_stores *r, int run) { return mba_any_kernel(r->run[run].a, has_floor); }
 
-static const mba_grid_column floor_columns[] = { { "kernel", "kernel" }, { "time_us", "measured, µs" },
-                                                 { "memory_us", "memory, µs" }, { "tensor_us", "tensor, µs" },
-    { "vector_us", "vector, µs" }, { "special_us", "special, µs" }, { "floor_by", "floor by" },
-        { "percent_of_floor", "% of floor" }, { "busiest", "busiest unit" },
-    { "busiest_pct", "%" }, { 0 } };
+static const mba_grid_column floor_columns[] = { { "kernel", "kernel" },
+                                                 { "time_us", "measured, µs" },
+                                                 { "memory_us", "memory, µs" },
+                                                 { "tensor_us", "tensor, µs" },
+                                                 { "vector_us", "vector, µs" },
+                                                 { "special_us", "special, µs" },
+                                                 { "floor_by", "floor by" },
+                                                 { "percent_of_floor", "% of floor" },
+                                                 { "busiest", "busiest unit" },
+                                                 { "busiest_pct", "%" },
+                                                 { 0 } };
 
 static mba_status floor_numbers(mba_grid *g, const mba_stores *r, int run)
 {
@@ -182,24 +213,27 @@ static mba_status floor_numbers(mba_grid *g, const mba_stores *r, int run)
 static void floor_heading(mba_buf *b, const mba_stores *r, int run)
 {
     const mba_bounds all = mba_bounds_of(r->run[run].a, MBA_ALL_KERNELS),
-        ssm = mba_bounds_of(r->run[run].a, MBA_SSM_KERNELS);
+                     ssm = mba_bounds_of(r->run[run].a, MBA_SSM_KERNELS);
     mba_buf_add(b, "The kernels of a step run at %s %% of their floors", mba_num(all.percent_of_floor).s);
     if (!isnan(ssm.percent_of_floor)) mba_buf_add(b, ", SSM kernels at %s %%", mba_num(ssm.percent_of_floor).s);
 }
 
 static mba_status floor_draw(mba_canvas *c, double w, const mba_stores *r, int run, int view)
 {
-    static const struct { mba_shape shape; const char *paint,
-                          *text; } by[MBA_FLOORS] = { [MBA_BY_MEMORY] = { MBA_SQUARE, "memory", "memory" },
-        [MBA_BY_TENSOR] = { MBA_CIRCLE, "tensor", "tensor" }, [MBA_BY_VECTOR] = { MBA_DIAMOND, "vector", "vector" },
-            [MBA_BY_SPECIAL] = { MBA_TRIANGLE, "sfu", "special-function" } };
+    static const struct {
+        mba_shape   shape;
+        const char *paint, *text;
+    } by[MBA_FLOORS] = { [MBA_BY_MEMORY] = { MBA_SQUARE, "memory", "memory" },
+                         [MBA_BY_TENSOR] = { MBA_CIRCLE, "tensor", "tensor" },
+                         [MBA_BY_VECTOR] = { MBA_DIAMOND, "vector", "vector" },
+                         [MBA_BY_SPECIAL] = { MBA_TRIANGLE, "sfu", "special-function" } };
     const mba_analysis *a = r->run[run].a;
     mba_range           seen = { NAN, NAN };
     mba_chosen          chosen;
     (void)view;
     MBA_TRY(mba_choose(&chosen, a, has_floor, mba_marks_max(r, MOST)));
-    for (int i = 0; i < chosen.n; i++) mba_range_extend(&seen, 1e6 * chosen.k[i]->median_s),
-        mba_range_extend(&seen, 1e6 * chosen.k[i]->least_s);
+    for (int i = 0; i < chosen.n; i++)
+        mba_range_extend(&seen, 1e6 * chosen.k[i]->median_s), mba_range_extend(&seen, 1e6 * chosen.k[i]->least_s);
     seen = mba_decades(seen, 1, 1000);
     seen.lo = fmax(seen.lo / 10, seen.hi * 1e-6);
     const mba_lanes lanes = mba_lanes_for(w, chosen.n, 10, 20);
@@ -215,8 +249,12 @@ static mba_status floor_draw(mba_canvas *c, double w, const mba_stores *r, int r
         for (int f = 0; f < MBA_FLOORS; f++) {
             const double v = 1e6 * k->floor_s[f];
             if (v >= x.lo)
-                mba_svg_mark(&s, by[f].shape, mba_at(x, v), y, 4.4, by[f].paint, false, mba_tip(c, "%s|%s floor %s µs, "
-                        "%s %% of measured", name.s, by[f].text, mba_num(v).s, mba_num(100 * v / us).s), NULL);
+                mba_svg_mark(&s, by[f].shape, mba_at(x, v), y, 4.4, by[f].paint, false,
+                             mba_tip(c,
+                                     "%s|%s floor %s µs, "
+                                     "%s %% of measured",
+                                     name.s, by[f].text, mba_num(v).s, mba_num(100 * v / us).s),
+                             NULL);
         }
         if (k->p90_s > k->p10_s)
             mba_svg_line(&s, mba_at(x, 1e6 * k->p10_s), y, mba_at(x, 1e6 * k->p90_s), y, "ref", NULL);
@@ -224,8 +262,11 @@ static mba_status floor_draw(mba_canvas *c, double w, const mba_stores *r, int r
                     mba_tip(c, "%s · measured|%s µs (p10 to p90 %s to %s); floor %s µs by %s = %s %%%s", name.s,
                             mba_num(us).s, mba_num(1e6 * k->p10_s).s, mba_num(1e6 * k->p90_s).s,
                             mba_num(1e6 * k->least_s).s, mba_floor_name(k->bound),
-                            mba_num(100 * k->least_s / k->median_s).s, k->from_counters ? "|floor of executed work: "
-                                    "the least is not known" : ""), NULL);
+                            mba_num(100 * k->least_s / k->median_s).s,
+                            k->from_counters ? "|floor of executed work: "
+                                               "the least is not known"
+                                             : ""),
+                    NULL);
     }
     mba_svg_end(&s);
     free(chosen.k);
@@ -243,30 +284,48 @@ static void floor_legend(mba_buf *b, const mba_stores *r, int run)
 }
 
 const mba_figure mba_figure_floors = {
-    "floors", "Floors", "Fig. 6 · the four floors",
+    "floors",
+    "Floors",
+    "Fig. 6 · the four floors",
     "The least time of a launch by each resource, from least work and the best known rates, and the median time on "
     "the timeline.",
     "The rightmost floor is the kernel's floor; the stem to the measured tick is what could be won. Bound by its "
     "floor and busiest unit are two statements: the table has both.",
     "least work and ceilings: mambascope profile --model NAME --out run.db",
-    false, NULL, floor_columns, has_floors, floor_heading, floor_numbers, floor_draw, floor_legend };
+    false,
+    NULL,
+    floor_columns,
+    has_floors,
+    floor_heading,
+    floor_numbers,
+    floor_draw,
+    floor_legend
+};
 
 /* ---- Fig. 7: what binds ---- */
 
-static const mba_grid_column fig7_columns[] = { { "kernels", "kernels" }, { "reading", "reading" },
-                                                { "percent", "% of their time" }, { 0 } };
+static const mba_grid_column fig7_columns[] = {
+    { "kernels", "kernels" }, { "reading", "reading" }, { "percent", "% of their time" }, { 0 }
+};
 
-typedef struct reading { char text[96]; double share; const char *paint; } reading;
+typedef struct reading {
+    char        text[96];
+    double      share;
+    const char *paint;
+} reading;
 
 static int readings_of(reading *out, const mba_analysis *a, mba_group_of g)
 {
     static const char *const paint[] = { "memory", "tensor", "vector", "sfu" };
-    const mba_bounds       b = mba_bounds_of(a, g);
-    const mba_vector_bound v = mba_vector_bound_of(a, g);
-    const struct { const char *text; double share; } mixed[] = { { "mixed: vector floor above tensor floor (a)",
-            v.floor_a }, { "mixed: vector floor above tensor floor (b)", v.floor_b },
-        { "mixed: FMA pipe busier than tensor pipe", v.pipe_fma }, { "mixed: busiest vector pipe above tensor pipe",
-                v.pipe_any } };
+    const mba_bounds         b = mba_bounds_of(a, g);
+    const mba_vector_bound   v = mba_vector_bound_of(a, g);
+    const struct {
+        const char *text;
+        double      share;
+    } mixed[] = { { "mixed: vector floor above tensor floor (a)", v.floor_a },
+                  { "mixed: vector floor above tensor floor (b)", v.floor_b },
+                  { "mixed: FMA pipe busier than tensor pipe", v.pipe_fma },
+                  { "mixed: busiest vector pipe above tensor pipe", v.pipe_any } };
     int n = 0;
     for (int f = 0; f < MBA_FLOORS; f++) {
         if (isnan(b.share[f])) continue;
@@ -300,16 +359,18 @@ static void fig7_heading(mba_buf *b, const mba_stores *r, int run)
 {
     const mba_vector_bound v = mba_vector_bound_of(r->run[run].a, MBA_SSM_KERNELS);
     const mba_bounds       s = mba_bounds_of(r->run[run].a, MBA_SSM_KERNELS);
-    const double all[] = { v.floor_a, v.floor_b, v.pipe_fma, v.pipe_any };
-    double       least = NAN, most = NAN;
+    const double           all[] = { v.floor_a, v.floor_b, v.pipe_fma, v.pipe_any };
+    double                 least = NAN, most = NAN;
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) least = fmin(least, all[i]), most = fmax(most, all[i]);
     if (isnan(s.percent_of_floor)) {
         mba_buf_put(b, "What binds, by each reading");
         return;
     }
     if (!isnan(v.floor_a) && most - least > 0.005)
-        mba_buf_add(b, "Against tensor work alone, vector work binds mixed SSM kernels for %s to %s %% of their time: the "
-                       "counting rule decides. ", mba_num(100 * least).s, mba_num(100 * most).s);
+        mba_buf_add(b,
+                    "Against tensor work alone, vector work binds mixed SSM kernels for %s to %s %% of their time: the "
+                    "counting rule decides. ",
+                    mba_num(100 * least).s, mba_num(100 * most).s);
     else if (!isnan(v.floor_a))
         mba_buf_add(b, "Against tensor work alone, vector work binds mixed SSM kernels for %s %% of their time by %s. ",
                     mba_num(100 * most).s, isnan(v.pipe_any) ? "their floors" : "every counting rule");
@@ -319,7 +380,10 @@ static void fig7_heading(mba_buf *b, const mba_stores *r, int run)
 }
 
 /* Readings of a group that answer the same question: the floors, or the mixed ones. */
-typedef struct question { const char *words; int from, to; } question;
+typedef struct question {
+    const char *words;
+    int         from, to;
+} question;
 
 static int questions_of(question out[2], const reading *all, int n)
 {
@@ -333,7 +397,8 @@ static int questions_of(question out[2], const reading *all, int n)
 static void fig7_bar(mba_svg *s, mba_scale x, double y, mba_group_of g, const reading *one)
 {
     const double v = 100 * one->share, top = s->narrow ? y + 17 : y + 3;
-    mba_svg_text(s, s->narrow ? 0 : x.a - 10, s->narrow ? y + 12 : y + 14, "halo", s->narrow ? 's' : 'e', "%s", one->text);
+    mba_svg_text(s, s->narrow ? 0 : x.a - 10, s->narrow ? y + 12 : y + 14, "halo", s->narrow ? 's' : 'e', "%s",
+                 one->text);
     mba_svg_bar(s, x.a, top, fmax(1, mba_at(x, v) - x.a), 13, "bar", one->paint,
                 mba_tip(s->c, "%s kernels|%s: %s %% of their time", mba_group_name(g), one->text, mba_num(v).s), NULL);
     mba_svg_text(s, mba_at(x, v) + 5, top + 11, "t2 halo", 's', "%s", mba_num(v).s);
@@ -341,12 +406,12 @@ static void fig7_bar(mba_svg *s, mba_scale x, double y, mba_group_of g, const re
 
 static mba_status fig7_draw(mba_canvas *c, double w, const mba_stores *r, int run, int view)
 {
-    const bool      narrow = w <= MBA_NARROW;
-    const double    left = narrow ? 0 : 330, rh = narrow ? 36 : 20, head = 20;
-    double          y = 20, height = 0;
-    reading         all[MBA_KERNEL_GROUPS][8];
-    question        asked[MBA_KERNEL_GROUPS][2];
-    int             n[MBA_KERNEL_GROUPS], questions[MBA_KERNEL_GROUPS];
+    const bool   narrow = w <= MBA_NARROW;
+    const double left = narrow ? 0 : 330, rh = narrow ? 36 : 20, head = 20;
+    double       y = 20, height = 0;
+    reading      all[MBA_KERNEL_GROUPS][8];
+    question     asked[MBA_KERNEL_GROUPS][2];
+    int          n[MBA_KERNEL_GROUPS], questions[MBA_KERNEL_GROUPS];
     (void)view;
     for (int g = 0; g < MBA_KERNEL_GROUPS; g++) {
         n[g] = readings_of(all[g], r->run[run].a, (mba_group_of)g);
@@ -360,12 +425,15 @@ static mba_status fig7_draw(mba_canvas *c, double w, const mba_stores *r, int ru
     if (study) mba_svg_text(&s, mba_at(x, 89) - 4, 12, "t3", 'e', "shaded: the study, mixed kernels, 89–92 %%");
     for (int g = 0; g < MBA_KERNEL_GROUPS; g++)
         for (int q = 0; q < questions[g]; q++) {
-            mba_svg_text(&s, 0, y + 15, "b halo", 's', "%s: %s", g == MBA_ALL_KERNELS ? "all" : g == MBA_SSM_KERNELS
-                         ? "SSM" : "GEMM", asked[g][q].words);
+            mba_svg_text(&s, 0, y + 15, "b halo", 's', "%s: %s",
+                         g == MBA_ALL_KERNELS   ? "all"
+                         : g == MBA_SSM_KERNELS ? "SSM"
+                                                : "GEMM",
+                         asked[g][q].words);
             y += head;
             if (study && q)
-                mba_svg_shade(&s, mba_at(x, 89), y, mba_at(x, 92) - mba_at(x, 89), rh * (asked[g][q].to - asked[g][q].from),
-                              "norm");
+                mba_svg_shade(&s, mba_at(x, 89), y, mba_at(x, 92) - mba_at(x, 89),
+                              rh * (asked[g][q].to - asked[g][q].from), "norm");
             for (int i = asked[g][q].from; i < asked[g][q].to; i++, y += rh)
                 fig7_bar(&s, x, y, (mba_group_of)g, &all[g][i]);
         }
@@ -379,7 +447,9 @@ static bool has_bounds(const mba_stores *r, int run)
 }
 
 const mba_figure mba_figure_fig7 = {
-    "fig7", "What binds", "Fig. 7 · vector-bound share",
+    "fig7",
+    "What binds",
+    "Fig. 7 · vector-bound share",
     "Part of the time in kernels bound by each resource, and of mixed kernels bound by vector work under each "
     "reading.",
     "Two questions, which do not contradict each other. By the longest floor: which of four resources, memory among "
@@ -387,4 +457,12 @@ const mba_figure mba_figure_fig7 = {
     "that do both, whatever memory does. Floors use least work; pipes use what counters saw. Where readings "
     "disagree, the claim depends on the convention.",
     "least work and ceilings; for mixed kernels: mambascope profile --sets roofline,pipes",
-    false, NULL, fig7_columns, has_bounds, fig7_heading, fig7_numbers, fig7_draw, NULL };
+    false,
+    NULL,
+    fig7_columns,
+    has_bounds,
+    fig7_heading,
+    fig7_numbers,
+    fig7_draw,
+    NULL
+};

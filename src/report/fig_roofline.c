@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* fig_roofline.c -- Fig. 2: kernels against the ceilings of every level of memory; and intensity under every
  * convention. */
 #include <math.h>
@@ -11,17 +12,19 @@ enum { MOST = 30, BOTH = 0, TENSOR, VECTOR };
 static const char *const flop_views[] = { "tensor + vector", "tensor", "vector", NULL };
 
 /* A kernel on the roofline: executed work where counters saw it, else the least work over the least bytes. */
-typedef struct point { double flops, s, bytes[3]; bool least; } point;
+typedef struct point {
+    double flops, s, bytes[3];
+    bool   least;
+} point;
 
 static point point_of(const mba_kernel_view *k, int view)
 {
     const mba_counted *c = &k->counted;
     const double       vector = c->fp32_flops + c->half_flops;
     const double       f[] = { c->tensor_flops + vector, c->tensor_flops, vector };
-    const double       l[] = { k->least.tensor_flops + k->least.vector_flops, k->least.tensor_flops,
-                               k->least.vector_flops };
-    if (!isnan(f[view]) && !isnan(c->dram_bytes)) return (point){ f[view], c->time_s,
-            { c->dram_bytes, c->l2_bytes, c->l1_bytes }, false };
+    const double l[] = { k->least.tensor_flops + k->least.vector_flops, k->least.tensor_flops, k->least.vector_flops };
+    if (!isnan(f[view]) && !isnan(c->dram_bytes))
+        return (point){ f[view], c->time_s, { c->dram_bytes, c->l2_bytes, c->l1_bytes }, false };
     return (point){ l[view], k->median_s, { k->least.bytes, NAN, NAN }, true };
 }
 
@@ -33,11 +36,18 @@ static bool has_point(const mba_kernel_view *k)
 
 static bool has_roofline(const mba_stores *r, int run) { return mba_any_kernel(r->run[run].a, has_point); }
 
-static const mba_grid_column fig2_columns[] = { { "kernel", "kernel" }, { "class", "class" }, { "work", "work" },
-                                                { "time_us", "µs" }, { "gflop_s", "GFLOP/s" },
-    { "tensor_gflop", "tensor GFLOP" }, { "vector_gflop", "vector GFLOP" }, { "flop_per_dram_byte", "FLOP/byte DRAM" },
-        { "flop_per_l2_byte", "L2" },
-    { "flop_per_l1_byte", "L1" }, { "percent_of_floor", "% of floor" }, { 0 } };
+static const mba_grid_column fig2_columns[] = { { "kernel", "kernel" },
+                                                { "class", "class" },
+                                                { "work", "work" },
+                                                { "time_us", "µs" },
+                                                { "gflop_s", "GFLOP/s" },
+                                                { "tensor_gflop", "tensor GFLOP" },
+                                                { "vector_gflop", "vector GFLOP" },
+                                                { "flop_per_dram_byte", "FLOP/byte DRAM" },
+                                                { "flop_per_l2_byte", "L2" },
+                                                { "flop_per_l1_byte", "L1" },
+                                                { "percent_of_floor", "% of floor" },
+                                                { 0 } };
 
 static mba_status fig2_numbers(mba_grid *g, const mba_stores *r, int run)
 {
@@ -68,17 +78,23 @@ static void fig2_heading(mba_buf *b, const mba_stores *r, int run)
         return;
     }
     int top = 0;
-    for (int f = 1; f < MBA_FLOORS; f++) if (bounds.share[f] > bounds.share[top]) top = f;
-    mba_buf_add(b, "%s %% of the kernel time is in kernels whose floor is %s; all together run at %s %% of their "
-                   "floors", mba_num(100 * bounds.share[top]).s,
+    for (int f = 1; f < MBA_FLOORS; f++)
+        if (bounds.share[f] > bounds.share[top]) top = f;
+    mba_buf_add(b,
+                "%s %% of the kernel time is in kernels whose floor is %s; all together run at %s %% of their "
+                "floors",
+                mba_num(100 * bounds.share[top]).s,
                 top == MBA_BY_TENSOR && isnan(r->run[run].a->best.tensor) ? "the product of matrices"
-                : mba_floor_words((mba_floor)top), mba_num(bounds.percent_of_floor).s);
+                                                                          : mba_floor_words((mba_floor)top),
+                mba_num(bounds.percent_of_floor).s);
 }
 
 /* ---- the drawing ---- */
 
 /* Where something is drawn, so that names find room beside it. */
-typedef struct area { double l, t, r, b; } area;
+typedef struct area {
+    double l, t, r, b;
+} area;
 enum { AREAS = 256 };
 /* y in units: 1e12 FLOP/s, of a processor 1e9; letter: T or G */
 typedef struct plane {
@@ -99,7 +115,10 @@ static bool is_free(const plane *p, area a)
     return true;
 }
 
-static void take(plane *p, area a) { if (p->ntaken < AREAS) p->taken[p->ntaken++] = a; }
+static void take(plane *p, area a)
+{
+    if (p->ntaken < AREAS) p->taken[p->ntaken++] = a;
+}
 
 static double roof_of(const mba_analysis *a, int view)
 {
@@ -112,7 +131,11 @@ static plane plane_for(double w, double h, const mba_analysis *a, const mba_chos
     const bool narrow = w <= MBA_NARROW;
     mba_range  x = { NAN, NAN }, y = { NAN, NAN };
     const bool large = roof_of(a, view) >= 2e12;
-    plane      p = { .l = narrow ? 44 : 56, .r = w - 8, .top = 26, .bottom = h - 46, .unit = large ? 1e12 : 1e9,
+    plane      p = { .l = narrow ? 44 : 56,
+                     .r = w - 8,
+                     .top = 26,
+                     .bottom = h - 46,
+                     .unit = large ? 1e12 : 1e9,
                      .letter = large ? 'T' : 'G' };
     for (int i = 0; i < c->n; i++) {
         const point at = point_of(c->k[i], view);
@@ -122,7 +145,7 @@ static plane plane_for(double w, double h, const mba_analysis *a, const mba_chos
     }
     mba_range_extend(&x, 2 * roof_of(a, view) / a->best.dram);
     x = mba_decades(x, 0.1, 1000), y = mba_decades(y, 0.01, 100);
-    y.hi = fmax(y.hi > 10 * y.lo ? y.hi / 10 : y.hi, 1.8 * roof_of(a, view) / p.unit);   // room for the roof's label
+    y.hi = fmax(y.hi > 10 * y.lo ? y.hi / 10 : y.hi, 1.8 * roof_of(a, view) / p.unit); // room for the roof's label
     x.hi = fmin(x.hi, mba_decades((mba_range){ 1, 20 * roof_of(a, view) / a->best.dram }, 1, 1000).hi);
     // sums and scatters hardly compute: in the table only
     x.lo = fmax(x.lo, 0.01), y.lo = fmax(y.lo, y.hi * 1e-6);
@@ -136,8 +159,11 @@ static void draw_axes(mba_svg *s, const plane *p, int view)
     double    tick[16];
     const int n = mba_ticks(p->y, tick);
     char      label[96];
-    snprintf(label, sizeof label, s->narrow ? "%s FLOP/byte (log)" : "arithmetic intensity: %s FLOP per byte moved at "
-                                                                     "the level (log)", flop_views[view]);
+    snprintf(label, sizeof label,
+             s->narrow ? "%s FLOP/byte (log)"
+                       : "arithmetic intensity: %s FLOP per byte moved at "
+                         "the level (log)",
+             flop_views[view]);
     mba_svg_axis(s, p->x, p->top, p->bottom, label);
     for (int i = 0; i < n; i++) {
         const double y = mba_at(p->y, tick[i]);
@@ -148,7 +174,11 @@ static void draw_axes(mba_svg *s, const plane *p, int view)
 }
 
 /* The rate of a level of memory: of the store, else of the machine's file, which the simulator uses too. */
-typedef struct level_rate { double bytes_s; const char *how; bool solid; } level_rate;
+typedef struct level_rate {
+    double      bytes_s;
+    const char *how;
+    bool        solid;
+} level_rate;
 enum { AT_DRAM, AT_L2, AT_L1, LEVELS };
 static const char *const level_name[LEVELS] = { "DRAM", "L2", "L1/shared" };
 
@@ -159,7 +189,7 @@ static level_rate rate_at(const mba_stores *r, int run, int level)
     const double        measured[] = { a->measured.dram, a->measured.l2, a->measured.l1 };
     const double        file[] = { NAN, r->run[run].l2_bytes_s, r->run[run].l1_bytes_s };
     if (!isnan(measured[level])) return (level_rate){ measured[level], "measured", true };
-    if (!isnan(best[level]))     return (level_rate){ best[level], "data sheet", false };
+    if (!isnan(best[level])) return (level_rate){ best[level], "data sheet", false };
     return (level_rate){ file[level], "machine file", false };
 }
 
@@ -172,8 +202,8 @@ static void draw_slope(mba_svg *s, plane *p, level_rate rate, double roof, int l
     const double l = mba_at(p->x, x0), b = mba_at(p->y, x0 * bw), r = mba_at(p->x, x1), t = mba_at(p->y, x1 * bw);
     mba_svg_line(s, l, b, r, t, rate.solid ? "ref" : "ref dash", NULL);
     if (s->narrow) return;
-    char         text[64];
-    const int    n = snprintf(text, sizeof text, "%s %s %cB/s", level_name[level], mba_num(bw).s, p->letter);
+    char      text[64];
+    const int n = snprintf(text, sizeof text, "%s %s %cB/s", level_name[level], mba_num(bw).s, p->letter);
     for (double at = 0.04; at < 0.5; at += 0.03) {
         const double px = l + (r - l) * at, py = b + (t - b) * at;
         const area   a = { px + 6, py - 2, px + 6 + MBA_LETTER * n, py + 11 };
@@ -213,10 +243,11 @@ static void draw_ceilings(mba_svg *s, plane *p, const mba_stores *r, int run, in
 {
     const mba_analysis *a = r->run[run].a;
     const double        roof = roof_of(a, view);
-    if (view != VECTOR) draw_roof(s, p, a->best.tensor, isnan(a->measured.tensor) ? "tensor, data sheet"
-                                  : "tensor, measured", isnan(a->measured.tensor) ? "ref dash" : "ref", -5);
-    draw_roof(s, p, a->best.fma, isnan(a->measured.fma) ? "FMA, data sheet" : "FMA, measured", isnan(a->measured.fma)
-              ? "ref dash" : "ref", view == VECTOR ? -5 : 13);
+    if (view != VECTOR)
+        draw_roof(s, p, a->best.tensor, isnan(a->measured.tensor) ? "tensor, data sheet" : "tensor, measured",
+                  isnan(a->measured.tensor) ? "ref dash" : "ref", -5);
+    draw_roof(s, p, a->best.fma, isnan(a->measured.fma) ? "FMA, data sheet" : "FMA, measured",
+              isnan(a->measured.fma) ? "ref dash" : "ref", view == VECTOR ? -5 : 13);
     draw_ridge(s, p, roof, a->best.dram);
     for (int l = 0; l < LEVELS; l++) draw_slope(s, p, rate_at(r, run, l), roof, l);
 }
@@ -261,8 +292,10 @@ static void draw_name(mba_svg *s, plane *p, const mba_analysis *a, const mba_ker
     double         lo, hi;
     if (!extent_of(p, at, &lo, &hi)) return;
     const double r = radius_of(s, a, k) + 4, l = mba_at(p->x, lo), e = mba_at(p->x, hi);
-    const area   place[] = { { e + r, y - 7, e + r + w, y + 6 }, { l - r - w, y - 7, l - r, y + 6 },
-                             { e - w / 2, y - r - 13, e + w / 2, y - r }, { e - w / 2, y + r, e + w / 2, y + r + 13 } };
+    const area   place[] = { { e + r, y - 7, e + r + w, y + 6 },
+                             { l - r - w, y - 7, l - r, y + 6 },
+                             { e - w / 2, y - r - 13, e + w / 2, y - r },
+                             { e - w / 2, y + r, e + w / 2, y + r + 13 } };
     for (size_t i = 0; i < sizeof place / sizeof *place; i++) {
         if (!is_free(p, place[i])) continue;
         mba_svg_text(s, place[i].l, place[i].b - 3, "t3 halo", 's', "%s", name.s);
@@ -273,13 +306,13 @@ static void draw_name(mba_svg *s, plane *p, const mba_analysis *a, const mba_ker
 
 static void draw_kernel(mba_svg *s, plane *p, const mba_analysis *a, const mba_kernel_view *k, int view)
 {
-    static const mba_shape shape[] = { MBA_CIRCLE, MBA_SQUARE, MBA_TRIANGLE };
+    static const mba_shape   shape[] = { MBA_CIRCLE, MBA_SQUARE, MBA_TRIANGLE };
     static const char *const tag[] = { "dram", "l2", "l1" };
-    const point  at = point_of(k, view);
-    const double rate = at.flops / at.s / p->unit, y = mba_at(p->y, rate), r = radius_of(s, a, k);
-    const char  *paint = mba_kind_paint(k->kind);
-    double       lo, hi;
-    char         tags[64];
+    const point              at = point_of(k, view);
+    const double             rate = at.flops / at.s / p->unit, y = mba_at(p->y, rate), r = radius_of(s, a, k);
+    const char              *paint = mba_kind_paint(k->kind);
+    double                   lo, hi;
+    char                     tags[64];
     if (!extent_of(p, at, &lo, &hi)) return;
     take(p, (area){ mba_at(p->x, lo), y - 1, mba_at(p->x, hi), y + 1 });
     snprintf(tags, sizeof tags, "k-%s", paint);
@@ -291,11 +324,10 @@ static void draw_kernel(mba_svg *s, plane *p, const mba_analysis *a, const mba_k
         take(p, (area){ px - r - 1, y - r - 1, px + r + 1, y + r + 1 });
         mba_svg_mark(s, shape[l], px, y, r, paint, at.least || l > 0,
                      mba_tip(s->c, "%s · %s|%s %cFLOP/s at %s FLOP/byte (%s, %s)|%s µs, %s %% of its floor",
-                             mba_kernel_label(a, k, 60).s, level_name[l],
-                             mba_num(rate).s, p->letter, mba_num(x).s, flop_views[view],
-                             at.least ? "least work" : "executed",
-                                 mba_num(1e6 * at.s).s,
-                             mba_num(100 * k->least_s / k->median_s).s), tags);
+                             mba_kernel_label(a, k, 60).s, level_name[l], mba_num(rate).s, p->letter, mba_num(x).s,
+                             flop_views[view], at.least ? "least work" : "executed", mba_num(1e6 * at.s).s,
+                             mba_num(100 * k->least_s / k->median_s).s),
+                     tags);
     }
 }
 
@@ -305,8 +337,8 @@ static mba_status fig2_draw(mba_canvas *c, double w, const mba_stores *r, int ru
     const double        h = w <= MBA_NARROW ? 380 : 500;
     mba_chosen          chosen;
     MBA_TRY(mba_choose(&chosen, a, has_point, mba_marks_max(r, MOST)));
-    plane       p = plane_for(w, h, a, &chosen, view);
-    mba_svg     s = mba_svg_begin(c, w, h, "Roofline of the kernels, by level of memory");
+    plane   p = plane_for(w, h, a, &chosen, view);
+    mba_svg s = mba_svg_begin(c, w, h, "Roofline of the kernels, by level of memory");
     draw_axes(&s, &p, view);
     draw_ceilings(&s, &p, r, run, view);
     for (int i = chosen.n - 1; i >= 0; i--) draw_kernel(&s, &p, a, chosen.k[i], view);
@@ -319,7 +351,7 @@ static mba_status fig2_draw(mba_canvas *c, double w, const mba_stores *r, int ru
 
 static void fig2_legend(mba_buf *b, const mba_stores *r, int run)
 {
-    const mba_analysis *a = r->run[run].a;
+    const mba_analysis      *a = r->run[run].a;
     static const char *const mark[LEVELS] = { "●", "□", "△" };
     for (int l = 0; l < LEVELS; l++) {
         const level_rate rate = rate_at(r, run, l);
@@ -329,12 +361,14 @@ static void fig2_legend(mba_buf *b, const mba_stores *r, int run)
         mba_buf_add(b, "<li><b>%s</b> %s%s</li>", mark[l], level_name[l], text);
     }
     mba_legend_mark(b, "○", "least work, where nothing was counted");
-    for (int k = 0; k < MBA_BREAKDOWN_KINDS; k++) if (mba_kind_s(a, k) > 0) mba_legend_item(b, mba_kind_paint(k),
-            mba_kind_long(k));
+    for (int k = 0; k < MBA_BREAKDOWN_KINDS; k++)
+        if (mba_kind_s(a, k) > 0) mba_legend_item(b, mba_kind_paint(k), mba_kind_long(k));
 }
 
 const mba_figure mba_figure_fig2 = {
-    "fig2", "Roofline", "Fig. 2 · roofline",
+    "fig2",
+    "Roofline",
+    "Fig. 2 · roofline",
     "The longest kernels: FLOP/s against FLOP per byte at each level of memory; the area of a mark grows with its "
     "part of the step. An FMA is 2 FLOPs; time of the counter run.",
     "Solid lines are measured in the run, dashed ones are not: of the data sheet, or of the machine's file that the "
@@ -344,7 +378,15 @@ const mba_figure mba_figure_fig2 = {
     "card says by what. Hollow circles are least work over least bytes, where no counters saw the kernel. Marks "
     "beyond the axis (copies by TMA hardly touch the L1 counters) are in the table only.",
     "operation and byte counts: mambascope profile --model NAME --sets roofline --out run.db",
-    false, flop_views, fig2_columns, has_roofline, fig2_heading, fig2_numbers, fig2_draw, fig2_legend };
+    false,
+    flop_views,
+    fig2_columns,
+    has_roofline,
+    fig2_heading,
+    fig2_numbers,
+    fig2_draw,
+    fig2_legend
+};
 
 /* ---- intensity ---- */
 
@@ -358,10 +400,14 @@ static bool has_executed(const mba_stores *r, int run)
     return !isnan(mba_intensity_of(r->run[run].a, MBA_ALL_KERNELS).executed[1][0]);
 }
 
-static const mba_grid_column intensity_columns[] = { { "kernels", "kernels" }, { "flops", "FLOPs" },
+static const mba_grid_column intensity_columns[] = { { "kernels", "kernels" },
+                                                     { "flops", "FLOPs" },
                                                      { "least", "least FLOP / least byte" },
-    { "per_dram_byte", "executed / DRAM byte" }, { "per_l2_byte", "/ L2 byte" }, { "per_l1_byte", "/ L1 byte" },
-        { "under_3.5", "under 3.5 somewhere" }, { 0 } };
+                                                     { "per_dram_byte", "executed / DRAM byte" },
+                                                     { "per_l2_byte", "/ L2 byte" },
+                                                     { "per_l1_byte", "/ L1 byte" },
+                                                     { "under_3.5", "under 3.5 somewhere" },
+                                                     { 0 } };
 
 /* Under the study's line; no FLOPs at all are not few of them. */
 static bool is_low(double flop_per_byte) { return flop_per_byte > 0 && flop_per_byte < 3.5; }
@@ -369,7 +415,7 @@ static bool is_low(double flop_per_byte) { return flop_per_byte > 0 && flop_per_
 static mba_status intensity_numbers(mba_grid *g, const mba_stores *r, int run)
 {
     static const char *const flops[] = { "tensor", "vector", "both" };
-    const mba_analysis *a = r->run[run].a;
+    const mba_analysis      *a = r->run[run].a;
     for (int group = 0; group < MBA_KERNEL_GROUPS; group++) {
         const mba_intensity in = mba_intensity_of(a, (mba_group_of)group);
         if (!(mba_bounds_of(a, (mba_group_of)group).time_s > 0)) continue;
@@ -393,14 +439,25 @@ static void intensity_heading(mba_buf *b, const mba_stores *r, int run)
     const mba_intensity in = mba_intensity_of(r->run[run].a, MBA_ALL_KERNELS);
     mba_buf_add(b, "Intensity depends on the convention: %s FLOP/byte of the least work, %s of its vector FLOPs alone",
                 mba_num(in.least[2]).s, mba_num(in.least[1]).s);
-    if (has_executed(r, run)) mba_buf_add(b, "; executed, both over DRAM %s, vector over L2 %s",
-                                          mba_num(in.executed[2][0]).s, mba_num(in.executed[1][1]).s);
+    if (has_executed(r, run))
+        mba_buf_add(b, "; executed, both over DRAM %s, vector over L2 %s", mba_num(in.executed[2][0]).s,
+                    mba_num(in.executed[1][1]).s);
 }
 
 const mba_figure mba_figure_intensity = {
-    "intensity", "Intensity", "Arithmetic intensity · every convention",
+    "intensity",
+    "Intensity",
+    "Arithmetic intensity · every convention",
     "{tensor, vector, both} FLOPs over {DRAM, L2, L1} bytes, summed over the kernels of a step.",
     "The study's \"below 3.5 FLOP/byte\" can only be judged with its convention; here are all of them.",
     "a timeline with least work (our own models), and for the executed columns: mambascope profile --sets "
     "roofline,cache",
-    false, NULL, intensity_columns, has_intensity, intensity_heading, intensity_numbers, NULL, NULL };
+    false,
+    NULL,
+    intensity_columns,
+    has_intensity,
+    intensity_heading,
+    intensity_numbers,
+    NULL,
+    NULL
+};

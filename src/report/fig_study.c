@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* fig_study.c -- `report --study`: the numbers of the study (arXiv 2508.17679, one H100) beside those of the stores.
  *
  * A target is a range; what the study words as "up to" begins at 0. Verdicts are in the claims, with their reasons:
@@ -11,8 +12,8 @@
 
 typedef struct quantity {
     const char *where, *what, *unit;
-    double      low, high;                         /* the study's */
-    double    (*here)(const mba_analysis *a);
+    double      low, high; /* the study's */
+    double (*here)(const mba_analysis *a);
 } quantity;
 
 static const double H100_BYTES = 3350e9;
@@ -22,13 +23,15 @@ static double ssm(const mba_analysis *a) { return a->busy_s > 0 ? 100 * mba_kind
 static double vector_dram(const mba_analysis *a) { return mba_intensity_of(a, MBA_ALL_KERNELS).executed[1][0]; }
 static double both_dram(const mba_analysis *a) { return mba_intensity_of(a, MBA_ALL_KERNELS).executed[2][0]; }
 static double least_vector(const mba_analysis *a) { return mba_intensity_of(a, MBA_ALL_KERNELS).least[1]; }
-static double bound_memory(const mba_analysis *a) { return 100 * mba_bounds_of(a,
-    MBA_ALL_KERNELS).share[MBA_BY_MEMORY]; }
+static double bound_memory(const mba_analysis *a)
+{
+    return 100 * mba_bounds_of(a, MBA_ALL_KERNELS).share[MBA_BY_MEMORY];
+}
 
 static double counted_mean(const mba_analysis *a)
 {
     const mba_bandwidth b = mba_bandwidth_of(a, MBA_SSM_KERNELS);
-    return b.least ? NAN : b.mean;                 // a lower bound is not what the study measured
+    return b.least ? NAN : b.mean; // a lower bound is not what the study measured
 }
 
 static double counted_weighted(const mba_analysis *a)
@@ -55,7 +58,7 @@ static double ratio_of(const mba_analysis *a, bool slots)
         const double           v = slots ? k->ratio_b : k->ratio_a;
         if (!mba_in_group(k, MBA_SSM_KERNELS) || k->cls != MBA_CLASS_MIXED || !isfinite(v)) continue;
         sum += v * k->step_s;
-        s   += k->step_s;
+        s += k->step_s;
     }
     return s > 0 ? sum / s : NAN;
 }
@@ -67,10 +70,10 @@ static double l1_hits(const mba_analysis *a)
     double sum = 0, s = 0;
     for (int64_t i = 0; i < a->nkernels; i++) {
         const mba_kernel_view *k = &a->kernel[i];
-        if (!mba_in_group(k, MBA_SSM_KERNELS) || k->cls != MBA_CLASS_VECTOR
-            || !isfinite(k->counted.l1_hit_pct)) continue;
+        if (!mba_in_group(k, MBA_SSM_KERNELS) || k->cls != MBA_CLASS_VECTOR || !isfinite(k->counted.l1_hit_pct))
+            continue;
         sum += k->counted.l1_hit_pct * k->step_s;
-        s   += k->step_s;
+        s += k->step_s;
     }
     return s > 0 ? sum / s : NAN;
 }
@@ -96,22 +99,31 @@ static const quantity quantities[] = {
 };
 enum { QUANTITIES = sizeof quantities / sizeof *quantities };
 
-static const double ABOUT = 0.1;                   /* of the target: "about" */
+static const double ABOUT = 0.1; /* of the target: "about" */
 
 static const char *place(const quantity *q, double v)
 {
     if (isnan(v)) return "not measured";
     if (v > q->high * (1 + ABOUT)) return "above";
-    if (v < q->low * (1 - ABOUT))  return "below";
+    if (v < q->low * (1 - ABOUT)) return "below";
     return q->low == q->high ? "about the same" : "inside";
 }
 
-static bool asked(const mba_stores *r, int run) { (void)run; return r->study; }
+static bool asked(const mba_stores *r, int run)
+{
+    (void)run;
+    return r->study;
+}
 
-static const mba_grid_column study_columns[] = { { "where", "in the study" }, { "what", "what" }, { "unit", "unit" },
-    { "study_low", "study, from" }, { "study_high", "to" }, { "run", "run" }, { "here", "here" }, { "place",
-        "it lies" },
-    { 0 } };
+static const mba_grid_column study_columns[] = { { "where", "in the study" },
+                                                 { "what", "what" },
+                                                 { "unit", "unit" },
+                                                 { "study_low", "study, from" },
+                                                 { "study_high", "to" },
+                                                 { "run", "run" },
+                                                 { "here", "here" },
+                                                 { "place", "it lies" },
+                                                 { 0 } };
 
 static mba_status study_numbers(mba_grid *g, const mba_stores *r, int run)
 {
@@ -139,11 +151,11 @@ static void study_heading(mba_buf *b, const mba_stores *r, int run)
         for (int i = 0; i < r->shown; i++) {
             const double v = quantities[q].here(r->run[i].a);
             const char  *p = place(&quantities[q], v);
-            known  += !isnan(v);
+            known += !isnan(v);
             inside += !strcmp(p, "inside") || !strcmp(p, "about the same");
         }
     if (known) mba_buf_add(b, "%d of %d numbers lie where the study's do", inside, known);
-    else       mba_buf_put(b, "None of the study's numbers was measured here");
+    else mba_buf_put(b, "None of the study's numbers was measured here");
 }
 
 static bool is_percent(const quantity *q) { return !strcmp(q->unit, "%"); }
@@ -172,7 +184,8 @@ static mba_status study_draw(mba_canvas *c, double w, const mba_stores *r, int r
             if (isnan(v)) continue;
             mba_svg_mark(&s, mba_look_shape(i), mba_at(x, fmin(v, 100)), y, 4.6, mba_look_paint(i), false,
                          mba_tip(c, "%s · %s|%s %% here, %s to %s in the study: %s", mba_run_label(r, i), k->what,
-                                 mba_num(v).s, mba_num(k->low).s, mba_num(k->high).s, place(k, v)), NULL);
+                                 mba_num(v).s, mba_num(k->low).s, mba_num(k->high).s, place(k, v)),
+                         NULL);
         }
     }
     mba_svg_end(&s);
@@ -186,11 +199,21 @@ static void study_legend(mba_buf *b, const mba_stores *r, int run)
 }
 
 const mba_figure mba_figure_study = {
-    "study", "The study", "Beside the study · arXiv 2508.17679",
+    "study",
+    "The study",
+    "Beside the study · arXiv 2508.17679",
     "Numbers of the study, of one H100, and the same quantities of these stores; ratios and intensities are in the "
     "table.",
     "The study does not print the sizes of its models, so equal numbers are not expected to the point: what counts "
     "is on which side they lie. \"Up to\" is drawn from 0. Counting rules change some numbers more than hardware "
     "does.",
     "the flag: mambascope report --study A.db ..",
-    true, NULL, study_columns, asked, study_heading, study_numbers, study_draw, study_legend };
+    true,
+    NULL,
+    study_columns,
+    asked,
+    study_heading,
+    study_numbers,
+    study_draw,
+    study_legend
+};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* fig_tables.c -- Table I, the workloads as they ran; Table II, classes of SSM kernels with the counters that prove
  * them. */
 #include <math.h>
@@ -8,11 +9,21 @@
 
 /* ---- Table I ---- */
 
-static bool always(const mba_stores *r, int run) { (void)r, (void)run; return true; }
+static bool always(const mba_stores *r, int run)
+{
+    (void)r, (void)run;
+    return true;
+}
 
-static const mba_grid_column table1_columns[] = { { "run", "run" }, { "model", "model" },
-    { "parameters_m", "parameters, M" }, { "batch", "batch" }, { "units", "units a step" }, { "unit", "unit" },
-    { "precision", "precision" }, { "plan_gb", "memory plan, GB" }, { 0 } };
+static const mba_grid_column table1_columns[] = { { "run", "run" },
+                                                  { "model", "model" },
+                                                  { "parameters_m", "parameters, M" },
+                                                  { "batch", "batch" },
+                                                  { "units", "units a step" },
+                                                  { "unit", "unit" },
+                                                  { "precision", "precision" },
+                                                  { "plan_gb", "memory plan, GB" },
+                                                  { 0 } };
 
 /* A field of a model as a number; NaN: the store has none. */
 static mba_status field_number(double *v, const mba_run *run, const char *name)
@@ -55,17 +66,28 @@ static void table1_heading(mba_buf *b, const mba_stores *r, int run)
 }
 
 const mba_figure mba_figure_table1 = {
-    "table1", "Workloads", "Table I · the workloads as they ran",
+    "table1",
+    "Workloads",
+    "Table I · the workloads as they ran",
     "Model, number of parameters, shape of a batch, precision, and the memory that the plan of a step takes.",
     "Random tokens and pixels take a step through the same kernels as real ones. What a store does not say is a "
     "dash.",
     "a store",
-    true, NULL, table1_columns, always, table1_heading, table1_numbers, NULL, NULL };
+    true,
+    NULL,
+    table1_columns,
+    always,
+    table1_heading,
+    table1_numbers,
+    NULL,
+    NULL
+};
 
 /* ---- the fields of a model ---- */
 
-static const mba_grid_column field_columns[] = { { "field", "field" }, { "value", "value" }, { "meaning", "meaning" },
-                                                 { 0 } };
+static const mba_grid_column field_columns[] = {
+    { "field", "field" }, { "value", "value" }, { "meaning", "meaning" }, { 0 }
+};
 
 static bool has_fields(const mba_stores *r, int run) { return r->run[run].parameters > 0; }
 
@@ -89,25 +111,43 @@ static void field_heading(mba_buf *b, const mba_stores *r, int run)
 }
 
 const mba_figure mba_figure_fields = {
-    "fields", "Fields", "Table I · the fields of a model",
+    "fields",
+    "Fields",
+    "Table I · the fields of a model",
     "Every field of the model as it ran.",
     "Every field can be changed with --set; `mambascope list fields` says what it means.",
     "a store of one of our own models: mambascope profile --model NAME",
-    false, NULL, field_columns, has_fields, field_heading, field_numbers, NULL, NULL };
+    false,
+    NULL,
+    field_columns,
+    has_fields,
+    field_heading,
+    field_numbers,
+    NULL,
+    NULL
+};
 
 /* ---- what the small models learned ---- */
 
 static bool has_training(const mba_stores *r, int run)
 {
     (void)run;
-    for (int i = 0; i < r->n; i++) if (!isnan(mba_env_value(r->run[i].a, "train.steps"))) return true;
+    for (int i = 0; i < r->n; i++)
+        if (!isnan(mba_env_value(r->run[i].a, "train.steps"))) return true;
     return false;
 }
 
-static const mba_grid_column training_columns[] = { { "run", "run" }, { "steps", "updates" },
-    { "units", "units seen" }, { "first_loss", "first loss" }, { "last_loss", "last loss" },
-    { "valid_loss", "held out" }, { "score_name", "score" }, { "score", "its value" }, { "units_per_s", "units per s" },
-    { "model", "small model" }, { 0 } };
+static const mba_grid_column training_columns[] = { { "run", "run" },
+                                                    { "steps", "updates" },
+                                                    { "units", "units seen" },
+                                                    { "first_loss", "first loss" },
+                                                    { "last_loss", "last loss" },
+                                                    { "valid_loss", "held out" },
+                                                    { "score_name", "score" },
+                                                    { "score", "its value" },
+                                                    { "units_per_s", "units per s" },
+                                                    { "model", "small model" },
+                                                    { 0 } };
 
 static mba_status training_numbers(mba_grid *g, const mba_stores *r, int run)
 {
@@ -141,23 +181,41 @@ static void training_heading(mba_buf *b, const mba_stores *r, int run)
 }
 
 const mba_figure mba_figure_training = {
-    "training", "Training", "Training · small models of each family",
+    "training",
+    "Training",
+    "Training · small models of each family",
     "A small relative of each model, trained by the same program on SYNTHETIC data: bytes, shapes, graphs.",
     "That the engine learns is shown here, not how well a model can become: docs/results has longer runs. Loss in "
     "nats, of the first and the last update; held out: of data it never saw.",
     "stores of the suite: mambascope suite",
-    true, NULL, training_columns, has_training, training_heading, training_numbers, NULL, NULL };
+    true,
+    NULL,
+    training_columns,
+    has_training,
+    training_heading,
+    training_numbers,
+    NULL,
+    NULL
+};
 
 /* ---- Table II ---- */
 
 static bool is_ssm(const mba_kernel_view *k) { return k->kind == MBA_SSM; }
 static bool has_ssm(const mba_stores *r, int run) { return mba_any_kernel(r->run[run].a, is_ssm); }
 
-static const mba_grid_column table2_columns[] = { { "kernel", "SSM kernel" }, { "kernel_class", "class" },
-                                                  { "proof", "by" }, { "step_ms", "ms per step" },
-    { "tensor_gflop", "tensor GFLOP" }, { "fp32_gflop", "FP32 GFLOP" }, { "half_gflop", "half GFLOP" },
-        { "special_gop", "special G" }, { "tensor_pct", "tensor pipe, %" },
-    { "fma_pct", "FMA, %" }, { "alu_pct", "ALU, %" }, { "xu_pct", "special, %" }, { 0 } };
+static const mba_grid_column table2_columns[] = { { "kernel", "SSM kernel" },
+                                                  { "kernel_class", "class" },
+                                                  { "proof", "by" },
+                                                  { "step_ms", "ms per step" },
+                                                  { "tensor_gflop", "tensor GFLOP" },
+                                                  { "fp32_gflop", "FP32 GFLOP" },
+                                                  { "half_gflop", "half GFLOP" },
+                                                  { "special_gop", "special G" },
+                                                  { "tensor_pct", "tensor pipe, %" },
+                                                  { "fma_pct", "FMA, %" },
+                                                  { "alu_pct", "ALU, %" },
+                                                  { "xu_pct", "special, %" },
+                                                  { 0 } };
 
 static mba_status table2_numbers(mba_grid *g, const mba_stores *r, int run)
 {
@@ -188,16 +246,26 @@ static void table2_heading(mba_buf *b, const mba_stores *r, int run)
 {
     const mba_analysis *a = r->run[run].a;
     int                 n[5] = { 0 };
-    for (int64_t i = 0; i < a->nkernels; i++) if (a->kernel[i].launches > 0
-                                                  && is_ssm(&a->kernel[i])) n[a->kernel[i].cls]++;
+    for (int64_t i = 0; i < a->nkernels; i++)
+        if (a->kernel[i].launches > 0 && is_ssm(&a->kernel[i])) n[a->kernel[i].cls]++;
     mba_buf_add(b, "SSM kernels: %d tensor-only, %d vector-only, %d with both", n[MBA_CLASS_TENSOR],
                 n[MBA_CLASS_VECTOR], n[MBA_CLASS_MIXED]);
 }
 
 const mba_figure mba_figure_table2 = {
-    "table2", "Kernel classes", "Table II · classes of SSM kernels",
+    "table2",
+    "Kernel classes",
+    "Table II · classes of SSM kernels",
     "Tensor-only, vector-only or both, with the counts of a launch and the pipes that prove it.",
     "Mixed: the FMA pipe is at least half as busy as the tensor pipe; without pipe counters, 16 × vector FLOPs are "
     "at least a tenth of the tensor FLOPs. Without counters the class is the plan's.",
     "SSM kernels on the timeline; proofs need counters: mambascope profile --sets roofline,pipes",
-    false, NULL, table2_columns, has_ssm, table2_heading, table2_numbers, NULL, NULL };
+    false,
+    NULL,
+    table2_columns,
+    has_ssm,
+    table2_heading,
+    table2_numbers,
+    NULL,
+    NULL
+};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* fig_timeline.c -- the timeline of one step: strips drawn here, a zoom of the same events by the script. */
 #include <math.h>
 #include <stdio.h>
@@ -15,18 +16,22 @@ static bool has_events(const mba_stores *r, int run) { return r->run[run].a->ste
 static double end_of(const mba_timeline_event *m, int64_t n)
 {
     double end = 0;
-    for (int64_t i = 0; i < n; i++) if (m[i].start_s + m[i].duration_s > end) end = m[i].start_s + m[i].duration_s;
+    for (int64_t i = 0; i < n; i++)
+        if (m[i].start_s + m[i].duration_s > end) end = m[i].start_s + m[i].duration_s;
     return end;
 }
 
-static const mba_grid_column timeline_columns[] = { { "phase", "phase" }, { "events", "events" },
+static const mba_grid_column timeline_columns[] = { { "phase", "phase" },      { "events", "events" },
                                                     { "from_us", "from, µs" }, { "to_us", "to, µs" },
-                                                        { "busy_us", "busy, µs" },
-    { "idle_us", "idle, µs" }, { "idle_pct", "idle, %" }, { 0 } };
+                                                    { "busy_us", "busy, µs" }, { "idle_us", "idle, µs" },
+                                                    { "idle_pct", "idle, %" }, { 0 } };
 
 /* Sums of one phase of the step; of all where phase is -1. A kernel may begin while the one before it ends: what nobody
  * fills is idle, whatever the durations add up to. */
-typedef struct stretch { int64_t events; double from_s, to_s, busy_s, idle_s; } stretch;
+typedef struct stretch {
+    int64_t events;
+    double  from_s, to_s, busy_s, idle_s;
+} stretch;
 
 static stretch stretch_of(const mba_timeline_event *m, int64_t n, int phase)
 {
@@ -34,9 +39,9 @@ static stretch stretch_of(const mba_timeline_event *m, int64_t n, int phase)
     for (int64_t i = 0; i < n; i++) {
         if (phase >= 0 && m[i].phase != phase) continue;
         const double end = m[i].start_s + m[i].duration_s;
-        if (m[i].start_s > t.to_s)       t.idle_s += m[i].start_s - t.to_s;      // they come in the order of their start
+        if (m[i].start_s > t.to_s) t.idle_s += m[i].start_s - t.to_s; // they come in the order of their start
         if (!(t.from_s <= m[i].start_s)) t.from_s = m[i].start_s;
-        if (!(t.to_s >= end))            t.to_s = end;
+        if (!(t.to_s >= end)) t.to_s = end;
         t.busy_s += m[i].duration_s;
         t.events++;
     }
@@ -46,7 +51,7 @@ static stretch stretch_of(const mba_timeline_event *m, int64_t n, int phase)
 static mba_status timeline_numbers(mba_grid *g, const mba_stores *r, int run)
 {
     mba_timeline_event *m;
-    int64_t     n;
+    int64_t             n;
     MBA_TRY(mba_timeline_of(r->run[run].a, step_shown(r->run[run].a), &m, &n));
     for (int p = -1; p < MBA_PHASES; p++) {
         const stretch t = stretch_of(m, n, p);
@@ -56,7 +61,7 @@ static mba_status timeline_numbers(mba_grid *g, const mba_stores *r, int run)
         mba_grid_number(g, 1e6 * t.from_s);
         mba_grid_number(g, 1e6 * t.to_s);
         mba_grid_number(g, 1e6 * t.busy_s);
-        const double idle = p == MBA_PHASES - 1 ? NAN : t.idle_s;      // single copies around the others are no phase
+        const double idle = p == MBA_PHASES - 1 ? NAN : t.idle_s; // single copies around the others are no phase
         mba_grid_number(g, 1e6 * idle);
         mba_grid_number(g, idle == 0 ? 0 : 100 * idle / (t.to_s - t.from_s));
     }
@@ -67,7 +72,8 @@ static mba_status timeline_numbers(mba_grid *g, const mba_stores *r, int run)
 static void timeline_heading(mba_buf *b, const mba_stores *r, int run)
 {
     const mba_analysis *a = r->run[run].a;
-    mba_buf_add(b, "%s is %s ms of kernels in %s launches and %s ms of gaps", a->whole_program ? "The whole program" : "A step", mba_num(1e3 * a->busy_s).s,
+    mba_buf_add(b, "%s is %s ms of kernels in %s launches and %s ms of gaps",
+                a->whole_program ? "The whole program" : "A step", mba_num(1e3 * a->busy_s).s,
                 mba_num(mba_launches_of(a)).s, mba_num(1e3 * a->idle_s).s);
 }
 
@@ -81,8 +87,8 @@ static void draw_class(mba_svg *s, const mba_timeline_event *m, int64_t n, mba_s
     mba_buf bars = { 0 };
     for (int64_t i = 0; i <= n; i++) {
         if (i < n && (m[i].kind != kind || m[i].start_s + m[i].duration_s < x.lo || m[i].start_s >= x.hi)) continue;
-        const double a = i < n ? mba_at(x, m[i].start_s) : INFINITY, b = i < n
-            ? mba_at(x, m[i].start_s + m[i].duration_s) : INFINITY;
+        const double a = i < n ? mba_at(x, m[i].start_s) : INFINITY,
+                     b = i < n ? mba_at(x, m[i].start_s + m[i].duration_s) : INFINITY;
         if (a > to + 0.4 || i == n) {
             if (!isnan(from)) mba_svg_bar_path(&bars, from, y, fmax(to - from, 0.4), h);
             from = a;
@@ -92,9 +98,9 @@ static void draw_class(mba_svg *s, const mba_timeline_event *m, int64_t n, mba_s
         if (i < n) busy += m[i].duration_s, events++;
     }
     if (events)
-        mba_svg_bars(s, bars.s, mba_kind_paint(kind), mba_tip(s->c, "%s|%s µs in %lld events of this strip",
-                                                              mba_kind_long(kind), mba_num(1e6 * busy).s,
-                                                                  (long long)events));
+        mba_svg_bars(s, bars.s, mba_kind_paint(kind),
+                     mba_tip(s->c, "%s|%s µs in %lld events of this strip", mba_kind_long(kind), mba_num(1e6 * busy).s,
+                             (long long)events));
     s->out->failed |= bars.failed;
     mba_buf_free(&bars);
 }
@@ -106,18 +112,18 @@ static void draw_phases(mba_svg *s, const mba_timeline_event *m, int64_t n, mba_
         if (!t.events || t.to_s < x.lo || t.from_s >= x.hi) continue;
         const double from = mba_at(x, t.from_s), to = mba_at(x, t.to_s);
         mba_svg_line(s, from, y - 3, to, y - 3, "ax", NULL);
-        if (to - from > MBA_LETTER * 10) mba_svg_text(s, (from + to) / 2, y - 7, "t3 halo", 'm', "%s",
-                                                      mba_phase_name(p));
+        if (to - from > MBA_LETTER * 10)
+            mba_svg_text(s, (from + to) / 2, y - 7, "t3 halo", 'm', "%s", mba_phase_name(p));
     }
 }
 
 static mba_status timeline_draw(mba_canvas *c, double w, const mba_stores *r, int run, int view)
 {
-    const bool   narrow = w <= MBA_NARROW;
-    const int    strips = narrow ? 4 : 2;
-    const double h = 34, pitch = 78;
-    mba_timeline_event  *m;
-    int64_t      n;
+    const bool          narrow = w <= MBA_NARROW;
+    const int           strips = narrow ? 4 : 2;
+    const double        h = 34, pitch = 78;
+    mba_timeline_event *m;
+    int64_t             n;
     (void)view;
     MBA_TRY(mba_timeline_of(r->run[run].a, step_shown(r->run[run].a), &m, &n));
     const double end = end_of(m, n);
@@ -147,17 +153,27 @@ static mba_status timeline_draw(mba_canvas *c, double w, const mba_stores *r, in
 
 static void timeline_legend(mba_buf *b, const mba_stores *r, int run)
 {
-    for (int k = 0; k < MBA_BREAKDOWN_KINDS; k++) if (mba_kind_s(r->run[run].a, k) > 0) mba_legend_item(b,
-            mba_kind_paint(k), mba_kind_long(k));
+    for (int k = 0; k < MBA_BREAKDOWN_KINDS; k++)
+        if (mba_kind_s(r->run[run].a, k) > 0) mba_legend_item(b, mba_kind_paint(k), mba_kind_long(k));
 }
 
 const mba_figure mba_figure_timeline = {
-    "timeline", "Timeline", "Timeline · one step",
+    "timeline",
+    "Timeline",
+    "Timeline · one step",
     "Every kernel and copy of one step, true to scale, cut into strips; gaps are empty.",
     "The strips show the rhythm of the step. The zoom below has every event with its name and time: drag or use the "
     "buttons; arrow keys move, + and − zoom.",
     "a timeline: mambascope profile --model NAME --out run.db",
-    false, NULL, timeline_columns, has_events, timeline_heading, timeline_numbers, timeline_draw, timeline_legend };
+    false,
+    NULL,
+    timeline_columns,
+    has_events,
+    timeline_heading,
+    timeline_numbers,
+    timeline_draw,
+    timeline_legend
+};
 
 /* ---- for the script ---- */
 
@@ -165,7 +181,7 @@ const mba_figure mba_figure_timeline = {
 mba_status mba_timeline_json(mba_buf *b, const mba_analysis *a)
 {
     mba_timeline_event *m = NULL;
-    int64_t     n = 0;
+    int64_t             n = 0;
     MBA_TRY(mba_timeline_of(a, step_shown(a), &m, &n));
     const int64_t shown = n < EVENTS_MAX ? n : EVENTS_MAX;
     const char  **name = calloc((size_t)shown + 1, sizeof *name);
@@ -177,7 +193,7 @@ mba_status mba_timeline_json(mba_buf *b, const mba_analysis *a)
     mba_buf_add(b, "{\"step\":%lld,\"left_out\":%lld,\"events\":[", (long long)step_shown(a), (long long)(n - shown));
     for (int64_t i = 0; i < shown; i++) {
         int at = 0;
-        while (at < names && name[at] != m[i].name) at++;                  // lent by the same row: the same pointer
+        while (at < names && name[at] != m[i].name) at++; // lent by the same row: the same pointer
         if (at == names) name[names++] = m[i].name;
         const int64_t start = llround(1e9 * m[i].start_s), before = i ? llround(1e9 * m[i - 1].start_s) : 0;
         mba_buf_add(b, "%s%lld,%.0f,%d,%d,%d", i ? "," : "", (long long)(start - before), 1e9 * m[i].duration_s, at,

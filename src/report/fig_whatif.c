@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* fig_whatif.c -- what the simulator says: Fig. 13, other machines, other sizes, and how far it is to be believed.
  *
  * Simulated marks are hollow. The sliders of Fig. 13 are made by the script from mba_part_whatif_json. */
@@ -8,13 +9,14 @@
 #include "report/lines.h"
 #include "report/parts.h"
 
-const char *const mba_wi_bounds[MBA_WI_BOUNDS] = { "DRAM", "L2", "tensor", "vector", "special functions",
+const char *const mba_wi_bounds[MBA_WI_BOUNDS] = { "DRAM",          "L2",    "tensor", "vector", "special functions",
                                                    "shared memory", "launch" };
 static const char *const bound_paints[MBA_WI_BOUNDS] = { "conv", "msg", "tensor", "vector", "sfu", "red", "mem" };
 
 int mba_wi_base(const mba_wi_axis *a)
 {
-    for (int i = 0; i < a->n; i++) if (a->value[i] == 1) return i;
+    for (int i = 0; i < a->n; i++)
+        if (a->value[i] == 1) return i;
     return -1;
 }
 
@@ -25,7 +27,11 @@ int mba_wi_grid_size(const mba_whatif *w)
     return n;
 }
 
-static bool has_whatif(const mba_stores *r, int run) { (void)run; return r->whatif && r->whatif->nmodels > 0; }
+static bool has_whatif(const mba_stores *r, int run)
+{
+    (void)run;
+    return r->whatif && r->whatif->nmodels > 0;
+}
 
 static void model_legend(mba_buf *b, const mba_stores *r, int run)
 {
@@ -38,11 +44,16 @@ static void model_legend(mba_buf *b, const mba_stores *r, int run)
 /* ---- one axis at a time: Fig. 13 changes the machine, `sizes` the workload ---- */
 
 typedef double value_fn(const mba_whatif *w, int model, int axis, int i);
-typedef struct family { const mba_wi_axis *axis; int n; value_fn *at; } family;
+typedef struct family {
+    const mba_wi_axis *axis;
+    int                n;
+    value_fn          *at;
+} family;
 
 static bool has_line(const mba_whatif *w, const family *f, int model, int axis)
 {
-    for (int i = 0; i < f->axis[axis].n; i++) if (isfinite(f->at(w, model, axis, i))) return true;
+    for (int i = 0; i < f->axis[axis].n; i++)
+        if (isfinite(f->at(w, model, axis, i))) return true;
     return false;
 }
 
@@ -58,7 +69,7 @@ static mba_status family_draw(mba_canvas *c, double width, const mba_whatif *w, 
         if (has_line(w, f, m, view)) line[n++] = l;
     }
     chart.line = line;
-    chart.n    = n;
+    chart.n = n;
     mba_lines_draw(c, width, &chart);
     return MBA_OK;
 }
@@ -75,8 +86,10 @@ static double speedup(const mba_whatif *w, int model, int view, int i)
     return faster(w, model, MBA_WI_STEP, view, i);
 }
 
-static const mba_grid_column fig13_columns[] = { { "model", "model" }, { "axis", "what is changed" },
-    { "factor", "times" }, { "step_ms", "step, ms" }, { "speedup", "against unchanged" }, { 0 } };
+static const mba_grid_column fig13_columns[] = {
+    { "model", "model" },      { "axis", "what is changed" },      { "factor", "times" },
+    { "step_ms", "step, ms" }, { "speedup", "against unchanged" }, { 0 }
+};
 
 /* A row for each model, axis and value: `before`, where there is one, and what is drawn. */
 static mba_status family_numbers(mba_grid *g, const mba_whatif *w, const family *f, value_fn *before)
@@ -139,16 +152,26 @@ static mba_status fig13_draw(mba_canvas *c, double width, const mba_stores *r, i
                                     "× as fast", NULL, 0 });
 }
 
-static const char *const fig13_views[] = { "DRAM", "tensor", "vector", "special", "L2", "L2 size", "shared memory",
-                                           "registers", "launches", "clock", NULL };
+static const char *const fig13_views[] = { "DRAM",          "tensor",    "vector",   "special", "L2", "L2 size",
+                                           "shared memory", "registers", "launches", "clock",   NULL };
 
 const mba_figure mba_figure_fig13 = {
-    "fig13", "What-if", "Fig. 13 · what-if",
+    "fig13",
+    "What-if",
+    "Fig. 13 · what-if",
     "SIMULATED training steps on a machine with one number changed; below, sliders over a grid of three.",
     "Hollow marks are simulated, with the error that the section on validation states. Launches: half the cost is "
     "0.5. A line that is flat says that this number does not bind.",
     "the simulator: mambascope report without --no-simulation",
-    true, fig13_views, fig13_columns, has_whatif, fig13_heading, fig13_numbers, fig13_draw, model_legend };
+    true,
+    fig13_views,
+    fig13_columns,
+    has_whatif,
+    fig13_heading,
+    fig13_numbers,
+    fig13_draw,
+    model_legend
+};
 
 /* ---- every number of the machine, doubled: the step, and its SSM operators alone ---- */
 
@@ -159,13 +182,15 @@ static const mba_wi_of   doubled_part[] = { MBA_WI_SSM, MBA_WI_STEP };
 static int better_by_two(const mba_wi_axis *a)
 {
     const double want = strcmp(a->key, "launch") ? 2 : 0.5;
-    for (int i = 0; i < a->n; i++) if (a->value[i] == want) return i;
+    for (int i = 0; i < a->n; i++)
+        if (a->value[i] == want) return i;
     return -1;
 }
 
-static const mba_grid_column doubled_columns[] = { { "model", "model" }, { "axis", "what is changed" },
-    { "factor", "times" }, { "ssm_ms", "SSM operators, ms" }, { "ssm_speedup", "× as fast" }, { "step_ms", "step, ms" },
-    { "speedup", "× as fast" }, { 0 } };
+static const mba_grid_column doubled_columns[] = { { "model", "model" },           { "axis", "what is changed" },
+                                                   { "factor", "times" },          { "ssm_ms", "SSM operators, ms" },
+                                                   { "ssm_speedup", "× as fast" }, { "step_ms", "step, ms" },
+                                                   { "speedup", "× as fast" },     { 0 } };
 
 static mba_status doubled_numbers(mba_grid *g, const mba_stores *r, int run)
 {
@@ -197,14 +222,15 @@ static void doubled_heading(mba_buf *b, const mba_stores *r, int run)
     (void)run;
     for (int m = 0; m < w->nmodels; m++) {
         const mba_doubled own = mba_wi_doubled(w, m, MBA_WI_SSM);
-        known  += own.gain > 0;
+        known += own.gain > 0;
         little += own.gain > 0 && own.gain < WORTH;
     }
     mba_buf_add(b, "SIMULATED %s, SSM operators alone: twice the %s gives most, %s × in ", w->machine,
                 w->curve[best.axis].name, mba_num(best.gain).s);
     mba_buf_html(b, w->model[best.model].name);
-    if (little) mba_buf_add(b, "; in %d of %d model%s nothing but the clock gives %s ×", little, known,
-                            known == 1 ? "" : "s", mba_num(WORTH).s);
+    if (little)
+        mba_buf_add(b, "; in %d of %d model%s nothing but the clock gives %s ×", little, known, known == 1 ? "" : "s",
+                    mba_num(WORTH).s);
 }
 
 static mba_range doubled_range(const mba_whatif *w, mba_wi_of part)
@@ -225,7 +251,7 @@ static void doubled_row(mba_svg *s, mba_scale x, double y, const mba_whatif *w, 
     const int          i = better_by_two(a);
     const bool         half = a->value[i] < 1;
     if (s->narrow) mba_svg_text(s, 0, y - 10, "halo", 's', "%s × %g", a->name, a->value[i]);
-    else           mba_svg_text(s, x.a - 12, y + 4, "halo", 'e', "%s × %g", a->name, a->value[i]);
+    else mba_svg_text(s, x.a - 12, y + 4, "halo", 'e', "%s × %g", a->name, a->value[i]);
     mba_svg_line(s, x.a, y, x.b, y, "g", NULL);
     for (int m = 0; m < w->nmodels; m++) {
         const double v = faster(w, m, part, axis, i), ms = w->model[m].curve_ms[part][axis][i];
@@ -234,7 +260,8 @@ static void doubled_row(mba_svg *s, mba_scale x, double y, const mba_whatif *w, 
                      mba_tip(s->c, "%s · %s the %s, SIMULATED|%s of a step %s ms instead of %s: %s × as fast",
                              w->model[m].name, half ? "half" : "twice", a->name,
                              part == MBA_WI_SSM ? "SSM operators" : "all", mba_num(ms).s,
-                             mba_num(w->model[m].base.of[part].ms).s, mba_num(v).s), NULL);
+                             mba_num(w->model[m].base.of[part].ms).s, mba_num(v).s),
+                     NULL);
     }
 }
 
@@ -258,20 +285,37 @@ static mba_status doubled_draw(mba_canvas *c, double width, const mba_stores *r,
 }
 
 const mba_figure mba_figure_doubled = {
-    "doubled", "What helps SSM", "Fig. 13 · every number doubled",
+    "doubled",
+    "What helps SSM",
+    "Fig. 13 · every number doubled",
     "SIMULATED speed-up of the SSM operators of a step, and of the whole step, with one number of the machine twice as "
     "good (launches: half the cost).",
     "Hollow marks are simulated. A step hides what its SSM operators would gain: GEMM takes most of it. Where only the "
     "clock helps, latency binds. The simulator is further off for single operators than for steps: the error budget "
     "has both. The sliders above know the SSM operators alone, too.",
     "the simulator: mambascope report without --no-simulation",
-    true, doubled_views, doubled_columns, has_whatif, doubled_heading, doubled_numbers, doubled_draw, model_legend };
+    true,
+    doubled_views,
+    doubled_columns,
+    has_whatif,
+    doubled_heading,
+    doubled_numbers,
+    doubled_draw,
+    model_legend
+};
 
 /* ---- other machines ---- */
 
-static const mba_grid_column machine_columns[] = { { "model", "model" }, { "batch", "batch" }, { "machine", "machine" },
-    { "grade", "grade" }, { "step_ms", "step, ms" }, { "low_ms", "band from, ms" }, { "high_ms", "to, ms" },
-    { "units_per_s", "units per s" }, { "measured_ms", "measured, ms" }, { 0 } };
+static const mba_grid_column machine_columns[] = { { "model", "model" },
+                                                   { "batch", "batch" },
+                                                   { "machine", "machine" },
+                                                   { "grade", "grade" },
+                                                   { "step_ms", "step, ms" },
+                                                   { "low_ms", "band from, ms" },
+                                                   { "high_ms", "to, ms" },
+                                                   { "units_per_s", "units per s" },
+                                                   { "measured_ms", "measured, ms" },
+                                                   { 0 } };
 
 static double measured_on(const mba_whatif *w, int model, int machine)
 {
@@ -316,13 +360,13 @@ static void machine_heading(mba_buf *b, const mba_stores *r, int run)
     const mba_whatif *w = r->whatif;
     int               best = 0;
     (void)run;
-    for (int k = 1; k < w->nmachines; k++) if (times_faster(w, k) > times_faster(w, best)) best = k;
+    for (int k = 1; k < w->nmachines; k++)
+        if (times_faster(w, k) > times_faster(w, best)) best = k;
     if (strcmp(w->machines[best], w->machine) && times_faster(w, best) > 1)
         mba_buf_add(b, "SIMULATED: of %d GPUs the %s is fastest, %s × the %s in the mean of %d model%s", w->nmachines,
                     w->machines[best], mba_num(times_faster(w, best)).s, w->machine, w->nmodels,
                     w->nmodels == 1 ? "" : "s");
-    else
-        mba_buf_add(b, "SIMULATED: %d model%s on %d GPUs", w->nmodels, w->nmodels == 1 ? "" : "s", w->nmachines);
+    else mba_buf_add(b, "SIMULATED: %d model%s on %d GPUs", w->nmodels, w->nmodels == 1 ? "" : "s", w->nmachines);
 }
 
 static mba_status machine_draw(mba_canvas *c, double width, const mba_stores *r, int run, int view)
@@ -348,11 +392,13 @@ static mba_status machine_draw(mba_canvas *c, double width, const mba_stores *r,
             mba_svg_mark(&s, mba_look_shape(m), mba_at(x, ms), y, 5, mba_look_paint(m), true,
                          mba_tip(c, "%s on %s · SIMULATED, grade %c|%s ms a step; as measured steps went, %s to %s",
                                  w->model[m].name, w->machines[k], w->grades[k], mba_num(ms).s, mba_num(ms * w->low).s,
-                                 mba_num(ms * w->high).s), NULL);
+                                 mba_num(ms * w->high).s),
+                         NULL);
             if (measured > 0)
                 mba_svg_mark(&s, mba_look_shape(m), mba_at(x, measured), y, 3, mba_look_paint(m), false,
                              mba_tip(c, "%s on %s · measured|%s ms a step", w->model[m].name, w->machines[k],
-                                     mba_num(measured).s), NULL);
+                                     mba_num(measured).s),
+                             NULL);
         }
     }
     mba_svg_end(&s);
@@ -360,12 +406,22 @@ static mba_status machine_draw(mba_canvas *c, double width, const mba_stores *r,
 }
 
 const mba_figure mba_figure_machines = {
-    "machines", "Other GPUs", "Fig. 13 · other machines",
+    "machines",
+    "Other GPUs",
+    "Fig. 13 · other machines",
     "SIMULATED step of each model on every machine that comes with the program; filled: measured.",
     "The band is the least and the largest ratio of measured to predicted time over whole steps on the H200. Grade "
     "B: validated against measured times of that machine; C: not.",
     "the simulator: mambascope report without --no-simulation",
-    true, NULL, machine_columns, has_whatif, machine_heading, machine_numbers, machine_draw, model_legend };
+    true,
+    NULL,
+    machine_columns,
+    has_whatif,
+    machine_heading,
+    machine_numbers,
+    machine_draw,
+    model_legend
+};
 
 /* ---- other sizes ---- */
 
@@ -383,8 +439,9 @@ static double size_at(const mba_whatif *w, int model, int axis, int i)
 
 static family sizes_of(const mba_whatif *w) { return (family){ w->size, w->nsizes, size_at }; }
 
-static const mba_grid_column size_columns[] = { { "model", "model" }, { "parameter", "parameter" },
-    { "value", "value" }, { "us_per_token", "µs per token" }, { 0 } };
+static const mba_grid_column size_columns[] = {
+    { "model", "model" }, { "parameter", "parameter" }, { "value", "value" }, { "us_per_token", "µs per token" }, { 0 }
+};
 
 static mba_status size_numbers(mba_grid *g, const mba_stores *r, int run)
 {
@@ -399,7 +456,7 @@ static void size_heading(mba_buf *b, const mba_stores *r, int run)
     double            most = 0;
     int               model = 0;
     (void)run;
-    for (int m = 0; m < w->nmodels; m++) {                          // view 0: length at as many tokens a step
+    for (int m = 0; m < w->nmodels; m++) { // view 0: length at as many tokens a step
         const int    last = w->size[0].n - 1;
         const double ratio = size_at(w, m, 0, last) / size_at(w, m, 0, 0);
         if (ratio > most) most = ratio, model = m;
@@ -432,19 +489,35 @@ static void size_legend(mba_buf *b, const mba_stores *r, int run)
 static const char *const size_views[] = { "length", "batch", "chunk", "state", "head width", NULL };
 
 const mba_figure mba_figure_sizes = {
-    "sizes", "Other sizes", "Fig. 11 · sensitivity, simulated",
+    "sizes",
+    "Other sizes",
+    "Fig. 11 · sensitivity, simulated",
     "SIMULATED time per token of the language models at other lengths, batches, chunks, states and head widths.",
     "Hollow: simulated. A size that a model does not have is left out; where our kernels choose a chunk of their "
     "own, that line is flat.",
     "a language model: mambascope report mamba2.db",
-    true, size_views, size_columns, has_sizes, size_heading, size_numbers, size_draw, size_legend };
+    true,
+    size_views,
+    size_columns,
+    has_sizes,
+    size_heading,
+    size_numbers,
+    size_draw,
+    size_legend
+};
 
 /* ---- how far it is to be believed ---- */
 
-static const mba_grid_column validation_columns[] = { { "what", "what" }, { "points", "points" },
-    { "measured_ms", "measured, ms" }, { "predicted_ms", "predicted, ms" }, { "error_percent", "error, %" },
-    { "p90_percent", "90th percentile, %" }, { "worst_percent", "worst, %" }, { "correlation", "correlation of logs" },
-    { "roofline_percent", "roofline's error, %" }, { 0 } };
+static const mba_grid_column validation_columns[] = { { "what", "what" },
+                                                      { "points", "points" },
+                                                      { "measured_ms", "measured, ms" },
+                                                      { "predicted_ms", "predicted, ms" },
+                                                      { "error_percent", "error, %" },
+                                                      { "p90_percent", "90th percentile, %" },
+                                                      { "worst_percent", "worst, %" },
+                                                      { "correlation", "correlation of logs" },
+                                                      { "roofline_percent", "roofline's error, %" },
+                                                      { 0 } };
 
 static double error_of(const mba_wi_measured *s) { return 100 * (s->predicted_ms / s->measured_ms - 1); }
 
@@ -459,8 +532,8 @@ static mba_status validation_numbers(mba_grid *g, const mba_stores *r, int run)
         for (int k = 0; k < 8; k++) mba_grid_number(g, v[k]);
     }
     for (int i = 0; i < w->nsteps; i++) {
-        const double v[] = { 1, w->step[i].measured_ms, w->step[i].predicted_ms, error_of(&w->step[i]), NAN, NAN,
-                             NAN, NAN };
+        const double v[] = { 1,  w->step[i].measured_ms, w->step[i].predicted_ms, error_of(&w->step[i]), NAN, NAN, NAN,
+                             NAN };
         mba_grid_text(g, w->step[i].subject);
         for (int k = 0; k < 8; k++) mba_grid_number(g, v[k]);
     }
@@ -472,8 +545,8 @@ static void validation_heading(mba_buf *b, const mba_stores *r, int run)
     const mba_whatif *w = r->whatif;
     double            least = INFINITY, most = -INFINITY;
     (void)run;
-    for (int i = 0; i < w->nsteps; i++) least = fmin(least, error_of(&w->step[i])), most = fmax(most,
-        error_of(&w->step[i]));
+    for (int i = 0; i < w->nsteps; i++)
+        least = fmin(least, error_of(&w->step[i])), most = fmax(most, error_of(&w->step[i]));
     mba_buf_add(b, "The simulator is off by %s %% in the mean over %d held-out points, by %s to %s %% on whole steps",
                 mba_num(w->score[0].mean).s, w->score[0].points, mba_num(least).s, mba_num(most).s);
 }
@@ -481,15 +554,19 @@ static void validation_heading(mba_buf *b, const mba_stores *r, int run)
 /* "mamba2-headline --batch 4 --length 4096 --op X" as "mamba2-headline, 4 × 4096, X". */
 static mba_name words_of(const char *subject, int room)
 {
-    static const struct { const char *option, *word; } as[] = {
-        { " --batch ", ", " }, { " --length ", " × " }, { " --graphs ", ", " }, { " --op ", ", " } };
+    static const struct {
+        const char *option, *word;
+    } as[] = { { " --batch ", ", " }, { " --length ", " × " }, { " --graphs ", ", " }, { " --op ", ", " } };
     char   text[160] = "";
     size_t n = 0;
     while (*subject && n + 8 < sizeof text) {
         size_t k = 0;
         while (k < sizeof as / sizeof *as && strncmp(subject, as[k].option, strlen(as[k].option))) k++;
-        if (k == sizeof as / sizeof *as) { text[n++] = *subject++; continue; }
-        n       += (size_t)snprintf(text + n, sizeof text - n, "%s", as[k].word);
+        if (k == sizeof as / sizeof *as) {
+            text[n++] = *subject++;
+            continue;
+        }
+        n += (size_t)snprintf(text + n, sizeof text - n, "%s", as[k].word);
         subject += strlen(as[k].option);
     }
     return mba_short(text, room);
@@ -504,7 +581,7 @@ static mba_status validation_draw(mba_canvas *c, double width, const mba_stores 
     (void)run, (void)view;
     for (int i = 0; i < w->nsteps; i++) far = fmax(far, fabs(error_of(&w->step[i])));
     mba_svg         s = mba_svg_begin(c, width, 10 + rh * w->nsteps + 40, "Error of predicted steps");
-    const double    end = 3 * mba_round_up(far / 3);                 // ticks at 0 and at thirds
+    const double    end = 3 * mba_round_up(far / 3); // ticks at 0 and at thirds
     const mba_scale x = mba_lin(-end, end, left, width - 14);
     mba_svg_axis(&s, x, 4, 8 + rh * w->nsteps, "predicted over measured, % off");
     mba_svg_line(&s, mba_at(x, 0), 4, mba_at(x, 0), 8 + rh * w->nsteps, "ax", NULL);
@@ -516,21 +593,32 @@ static mba_status validation_draw(mba_canvas *c, double width, const mba_stores 
         mba_svg_line(&s, mba_at(x, 0), y, at, y, "stem", NULL);
         mba_svg_mark(&s, MBA_DIAMOND, at, y, 5, "ssm", true,
                      mba_tip(c, "%s · H200|measured %s ms, predicted %s ms: %s %% off", p->subject,
-                             mba_num(p->measured_ms).s, mba_num(p->predicted_ms).s, mba_num(error_of(p)).s), NULL);
+                             mba_num(p->measured_ms).s, mba_num(p->predicted_ms).s, mba_num(error_of(p)).s),
+                     NULL);
     }
     mba_svg_end(&s);
     return MBA_OK;
 }
 
 const mba_figure mba_figure_validation = {
-    "validation", "Error budget", "Validation · how far simulated numbers are off",
+    "validation",
+    "Error budget",
+    "Validation · how far simulated numbers are off",
     "The simulator against times measured on an H200: whole steps, and in the table all operators, fitted and held "
     "out.",
     "Which points constants may be fitted to was decided before the first comparison. What an error means for a "
     "what-if: a speed-up smaller than the error of a step is not a finding. `mambascope validate --points` has "
     "every point.",
     "the simulator: mambascope report without --no-simulation",
-    true, NULL, validation_columns, has_whatif, validation_heading, validation_numbers, validation_draw, NULL };
+    true,
+    NULL,
+    validation_columns,
+    has_whatif,
+    validation_heading,
+    validation_numbers,
+    validation_draw,
+    NULL
+};
 
 /* ---- for the script ---- */
 
@@ -541,7 +629,7 @@ static void step_json(mba_buf *b, const mba_wi_step *s)
         const mba_wi_time *t = &s->of[part];
         mba_buf_put(b, part ? "," : "[");
         if (isfinite(t->ms)) mba_buf_add(b, "%.4g", t->ms);
-        else                 mba_buf_put(b, "null");
+        else mba_buf_put(b, "null");
         for (int k = 0; k < MBA_WI_BOUNDS; k++) mba_buf_add(b, ",%.0f", 1000 * t->share[k]);
     }
     mba_buf_put(b, "]");
@@ -587,8 +675,8 @@ void mba_part_whatif_json(mba_buf *b, const mba_whatif *w)
     }
     mba_buf_add(b, "{\"machine\":\"%s\",\"band\":[%.4g,%.4g],\"held\":%.4g,\"bounds\":[", w->machine, w->low, w->high,
                 w->score[0].mean);
-    for (int k = 0; k < MBA_WI_BOUNDS; k++) mba_buf_add(b, "%s[\"%s\",\"%s\"]", k ? "," : "", mba_wi_bounds[k],
-                                                        bound_paints[k]);
+    for (int k = 0; k < MBA_WI_BOUNDS; k++)
+        mba_buf_add(b, "%s[\"%s\",\"%s\"]", k ? "," : "", mba_wi_bounds[k], bound_paints[k]);
     mba_buf_put(b, "],\"machines\":[");
     for (int k = 0; k < w->nmachines; k++) mba_buf_add(b, "%s\"%s\"", k ? "," : "", w->machines[k]);
     mba_buf_put(b, "],\"sliders\":[");

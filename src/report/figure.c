@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* figure.c -- see figure.h. */
 #include "report/figure.h"
 
@@ -37,7 +38,8 @@ double mba_kind_s(const mba_analysis *a, int kind)
 double mba_launches_of(const mba_analysis *a)
 {
     double n = 0;
-    for (int k = 0; k < MBA_BREAKDOWN_KINDS; k++) for (int p = 0; p < MBA_PHASES; p++) n += a->launches[k][p];
+    for (int k = 0; k < MBA_BREAKDOWN_KINDS; k++)
+        for (int p = 0; p < MBA_PHASES; p++) n += a->launches[k][p];
     return n;
 }
 
@@ -81,7 +83,8 @@ int mba_marks_max(const mba_stores *r, int alone) { return r->shown > 3 ? alone 
 
 bool mba_any_kernel(const mba_analysis *a, mba_want_fn *want)
 {
-    for (int64_t i = 0; i < a->nkernels; i++) if (a->kernel[i].launches > 0 && want(&a->kernel[i])) return true;
+    for (int64_t i = 0; i < a->nkernels; i++)
+        if (a->kernel[i].launches > 0 && want(&a->kernel[i])) return true;
     return false;
 }
 
@@ -128,27 +131,30 @@ void mba_lanes_label(mba_svg *s, const mba_lanes *rows, int i, const mba_analysi
 
 /* ---- colours and words ---- */
 
-typedef struct kind_words { const char *paint, *text; bool light; } kind_words;
+typedef struct kind_words {
+    const char *paint, *text;
+    bool        light;
+} kind_words;
 static const kind_words kinds[MBA_BREAKDOWN_KINDS] = {
-    [MBA_GEMM] = { "gemm", "GEMM", false }, [MBA_SSM] = { "ssm", "SSM", true },
-        [MBA_CONV] = { "conv", "convolution", true },
-    [MBA_ATTENTION] = { "attn", "attention", true }, [MBA_NORM] = { "norm", "normalisation", true },
-        [MBA_ELEMENTWISE] = { "elt", "element-wise", true },
+    [MBA_GEMM] = { "gemm", "GEMM", false },          [MBA_SSM] = { "ssm", "SSM", true },
+    [MBA_CONV] = { "conv", "convolution", true },    [MBA_ATTENTION] = { "attn", "attention", true },
+    [MBA_NORM] = { "norm", "normalisation", true },  [MBA_ELEMENTWISE] = { "elt", "element-wise", true },
     [MBA_REDUCTION] = { "red", "reduction", false }, [MBA_MESSAGE] = { "msg", "message passing", false },
-        [MBA_MEMORY] = { "mem", "memory, cast", false },
-    [MBA_EMBED_LOSS] = { "emb", "embedding, loss", true }, [MBA_OPTIMIZER] = { "opt", "optimizer", false },
-        [MBA_COLLECTIVE] = { "col", "collective", true },
+    [MBA_MEMORY] = { "mem", "memory, cast", false }, [MBA_EMBED_LOSS] = { "emb", "embedding, loss", true },
+    [MBA_OPTIMIZER] = { "opt", "optimizer", false }, [MBA_COLLECTIVE] = { "col", "collective", true },
     [MBA_OTHER] = { "oth", "other", true },
 };
 
-const char *mba_kind_paint(int kind)    { return kinds[kind].paint; }
-const char *mba_kind_long(int kind)     { return kinds[kind].text; }
+const char *mba_kind_paint(int kind) { return kinds[kind].paint; }
+const char *mba_kind_long(int kind) { return kinds[kind].text; }
 bool        mba_kind_is_light(int kind) { return kinds[kind].light; }
 
 const char *mba_class_paint(mba_kernel_class c)
 {
-    return (const char *const[]){ [MBA_CLASS_UNKNOWN] = "mem", [MBA_CLASS_TENSOR] = "tensor",
-                                  [MBA_CLASS_VECTOR] = "vector", [MBA_CLASS_MIXED] = "mixed",
+    return (const char *const[]){ [MBA_CLASS_UNKNOWN] = "mem",
+                                  [MBA_CLASS_TENSOR] = "tensor",
+                                  [MBA_CLASS_VECTOR] = "vector",
+                                  [MBA_CLASS_MIXED] = "mixed",
                                   [MBA_CLASS_COPY] = "mem" }[c];
 }
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* figure.h -- what a figure is, and what figures share: the runs, the kernels they show, their colours.
  *
  * A figure is a constant of functions over the runs; page.c puts headings, switches, numbers and frames around them,
@@ -11,67 +12,78 @@
 #include "report/svg.h"
 
 typedef struct mba_figure {
-    const char *name, *nav, *eyebrow;              /* "fig1", "Operators", "Fig. 1 · operators" */
-    const char *sub, *reading;                     /* what is drawn, with units; how to read it */
-    const char *needs;                             /* what is missing where has() is false, and the line that gets it */
-    bool        across;                            /* one drawing of all runs, else one per run */
-    const char *const *views;                      /* names of the views, NULL at the end; NULL: one view */
+    const char            *name, *nav, *eyebrow; /* "fig1", "Operators", "Fig. 1 · operators" */
+    const char            *sub, *reading;        /* what is drawn, with units; how to read it */
+    const char            *needs;                /* what is missing where has() is false, and the line that gets it */
+    bool                   across;               /* one drawing of all runs, else one per run */
+    const char *const     *views;                /* names of the views, NULL at the end; NULL: one view */
     const mba_grid_column *columns;
-    bool      (*has)(const mba_stores *r, int run);
+    bool (*has)(const mba_stores *r, int run);
     /* the result as a sentence, as far as the numbers carry it */
-    void      (*heading)(mba_buf *b, const mba_stores *r, int run);
+    void (*heading)(mba_buf *b, const mba_stores *r, int run);
     mba_status (*numbers)(mba_grid *g, const mba_stores *r, int run);
     /* NULL: the numbers are the figure */
     mba_status (*draw)(mba_canvas *c, double w, const mba_stores *r, int run, int view);
-    void      (*legend)(mba_buf *b, const mba_stores *r, int run);         /* items, of all views; NULL: none */
+    void (*legend)(mba_buf *b, const mba_stores *r, int run); /* items, of all views; NULL: none */
 } mba_figure;
 
-extern const mba_figure *const mba_figures[];      /* in the order of the page, NULL at the end */
+extern const mba_figure *const mba_figures[]; /* in the order of the page, NULL at the end */
 
 /* ---- runs ---- */
 const char *mba_run_label(const mba_stores *r, int run);
 /* stands beside a run shown as its model at another size */
 bool        mba_run_is_size(const mba_stores *r, int run);
-bool        mba_run_is_foreign(const mba_analysis *a);        /* a program that is not ours: no graph of operators */
-const char *mba_run_device(const mba_analysis *a);            /* "NVIDIA H200", else the name of the processor; "" */
-double      mba_kind_s(const mba_analysis *a, int kind);      /* of a step, all phases */
-double      mba_launches_of(const mba_analysis *a);           /* of a step */
+bool        mba_run_is_foreign(const mba_analysis *a);   /* a program that is not ours: no graph of operators */
+const char *mba_run_device(const mba_analysis *a);       /* "NVIDIA H200", else the name of the processor; "" */
+double      mba_kind_s(const mba_analysis *a, int kind); /* of a step, all phases */
+double      mba_launches_of(const mba_analysis *a);      /* of a step */
 
 /* ---- kernels ---- */
 /* Of all kernels of the runs shown the one that would give the largest part of its step if it met its floor. */
-typedef struct mba_gain { const mba_run *run; const mba_kernel_view *kernel; double part; } mba_gain;
-const char *mba_floor_words(mba_floor f);                      /* as mba_floor_name, for sentences */
-mba_gain mba_most_to_gain(const mba_stores *r);                /* kernel NULL: none has a floor */
+typedef struct mba_gain {
+    const mba_run         *run;
+    const mba_kernel_view *kernel;
+    double                 part;
+} mba_gain;
+const char *mba_floor_words(mba_floor f);          /* as mba_floor_name, for sentences */
+mba_gain    mba_most_to_gain(const mba_stores *r); /* kernel NULL: none has a floor */
 /* of data sheets where they are known: tensor FLOPs to a vector FLOP; NaN */
-double      mba_hardware_ratio(const mba_analysis *a);
+double mba_hardware_ratio(const mba_analysis *a);
 /* why warps wait, for sentences ("global memory" of "long_scoreboard"; a reason we have no words for as it is) */
 const char *mba_stall_words(const char *reason);
 const char *mba_stall_paint(const char *reason);
 /* free(k) */
-typedef struct mba_chosen { const mba_kernel_view **k; int n, left_out; double left_out_s; } mba_chosen;
+typedef struct mba_chosen {
+    const mba_kernel_view **k;
+    int                     n, left_out;
+    double                  left_out_s;
+} mba_chosen;
 typedef bool mba_want_fn(const mba_kernel_view *k);
 /* the longest in a step first */
 MBA_MUST mba_status mba_choose(mba_chosen *c, const mba_analysis *a, mba_want_fn *want, int most);
-int      mba_marks_max(const mba_stores *r, int alone);    /* marks of a figure: fewer where many runs have one each */
-bool     mba_any_kernel(const mba_analysis *a, mba_want_fn *want);
+int  mba_marks_max(const mba_stores *r, int alone); /* marks of a figure: fewer where many runs have one each */
+bool mba_any_kernel(const mba_analysis *a, mba_want_fn *want);
 /* with its number where names repeat */
 mba_name mba_kernel_label(const mba_analysis *a, const mba_kernel_view *k, int characters);
 /* NaN where absent */
-double   mba_int_or_nan(int64_t v);
+double mba_int_or_nan(int64_t v);
 
 /* ---- drawings with one row per kernel ---- */
-typedef struct mba_lanes { double left, top, rh, bottom; int characters; } mba_lanes;
+typedef struct mba_lanes {
+    double left, top, rh, bottom;
+    int    characters;
+} mba_lanes;
 mba_lanes mba_lanes_for(double w, int n, double top, double rh);
-double   mba_lanes_at(const mba_lanes *rows, int i);            /* the middle of row i */
-void     mba_lanes_label(mba_svg *s, const mba_lanes *rows, int i, const mba_analysis *a, const mba_kernel_view *k);
+double    mba_lanes_at(const mba_lanes *rows, int i); /* the middle of row i */
+void      mba_lanes_label(mba_svg *s, const mba_lanes *rows, int i, const mba_analysis *a, const mba_kernel_view *k);
 
 /* ---- colours and words ---- */
-const char *mba_kind_paint(int kind);              /* "gemm", "ssm", .. of report.css */
-const char *mba_kind_long(int kind);               /* "GEMM", "normalisation", .. */
-bool        mba_kind_is_light(int kind);           /* dark text on it */
+const char *mba_kind_paint(int kind);    /* "gemm", "ssm", .. of report.css */
+const char *mba_kind_long(int kind);     /* "GEMM", "normalisation", .. */
+bool        mba_kind_is_light(int kind); /* dark text on it */
 const char *mba_class_paint(mba_kernel_class c);
 void        mba_legend_item(mba_buf *b, const char *paint, const char *text);
-void        mba_legend_view(mba_buf *b, int view, const char *paint, const char *text);    /* with this view alone */
-void        mba_legend_mark(mba_buf *b, const char *mark, const char *text);       /* "●" */
+void        mba_legend_view(mba_buf *b, int view, const char *paint, const char *text); /* with this view alone */
+void        mba_legend_mark(mba_buf *b, const char *mark, const char *text);            /* "●" */
 
 #endif

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* figures_test.c -- numbers of single figures, of stores so small that they can be worked out on paper. */
 #include <string.h>
 
@@ -9,7 +10,7 @@ static void put_event(mba_store *s, int64_t id, const char *phase, int64_t start
 {
     mba_row_event e = mba_no_event;
     e.id = id, e.what = "kernel", e.stream = 7, e.step = 0, e.kernel = 0, e.node = 0, e.phase = phase,
-        e.start_ns = start_ns, e.duration_ns = duration_ns;
+    e.start_ns = start_ns, e.duration_ns = duration_ns;
     assert_ok(mba_put_event(s, &e));
 }
 
@@ -25,12 +26,14 @@ static mba_store *make(const char *name, const char *batch, double units, bool c
     assert_ok(mba_env_put_number(s, "run.units", "given", units, "tokens"));
     assert_ok(mba_put_parameter(s, &(mba_row_parameter){ "batch", batch, "" }));
     n.id = 0, n.op = "ssd", n.kind = "ssm", n.tensor_flops = 0, n.vector_flops = 1, n.special_ops = 0,
-        n.read_bytes = 100, n.write_bytes = 0;
+    n.read_bytes = 100, n.write_bytes = 0;
     k.id = 0, k.name = "ssd_scan", k.op = "ssd", k.kind = "ssm";
     assert_ok(mba_put_node(s, &n));
     assert_ok(mba_put_kernel(s, &k));
-    const struct { const char *metric; double value; }
-        of[] = { { "gpu__time_duration.sum", 1000 }, { "dram__bytes_read.sum", 2000 }, { "dram__bytes_write.sum", 0 } };
+    const struct {
+        const char *metric;
+        double      value;
+    } of[] = { { "gpu__time_duration.sum", 1000 }, { "dram__bytes_read.sum", 2000 }, { "dram__bytes_write.sum", 0 } };
     for (int i = 0; counted && i < 3; i++)
         assert_ok(mba_put_counter(s, &(mba_row_counter){ .kernel = 0, .metric = of[i].metric, .value = of[i].value }));
     return s;
@@ -116,25 +119,28 @@ static void gpus_are_not_mixed(void **state)
         }
 }
 
-/* Of a program that is not ours: one kernel that moved 2000 bytes in 1 us, at 1e10 bytes a second; a step took 5 us with
- * our library in it, of which the kernel is one. */
+/* Of a program that is not ours: one kernel that moved 2000 bytes in 1 us, at 1e10 bytes a second; a step took 5 us
+ * with our library in it, of which the kernel is one. */
 static void make_foreign(bool doubtful)
 {
-    mba_store *s;
+    mba_store     *s;
     mba_row_kernel k = mba_no_kernel;
     assert_ok(mba_store_create(&s, scratch("a.db")));
     assert_ok(mba_env_put_text(s, "run.device", "given", "cuda"));
     assert_ok(mba_env_put_text(s, "run.workload", "given", "made-up"));
-    assert_ok(mba_put_ceiling(s, &(mba_row_ceiling){ .name = "dram", .rate = 1e10, .unit = "byte/s", .how = "measured" }));
-    assert_ok(mba_put_ceiling(s, &(mba_row_ceiling){ .name = "tensor", .rate = 1, .unit = "FLOP/s", .how = "measured" }));
+    assert_ok(
+        mba_put_ceiling(s, &(mba_row_ceiling){ .name = "dram", .rate = 1e10, .unit = "byte/s", .how = "measured" }));
+    assert_ok(
+        mba_put_ceiling(s, &(mba_row_ceiling){ .name = "tensor", .rate = 1, .unit = "FLOP/s", .how = "measured" }));
     assert_ok(mba_put_step(s, &(mba_row_step){ .mode = "attached", .place = 0, .seconds = 5e-6, .units = NAN }));
     k.id = 0, k.name = "their_scan", k.op = "their_scan", k.kind = "ssm";
     assert_ok(mba_put_kernel(s, &k));
     assert_ok(mba_put_counter(s, &(mba_row_counter){ .kernel = 0, .metric = "dram__bytes_read.sum", .value = 2000 }));
     assert_ok(mba_put_counter(s, &(mba_row_counter){ .kernel = 0, .metric = "dram__bytes_write.sum", .value = 0 }));
     put_event(s, 0, "forward", 0, 1000);
-    if (doubtful) {                                // of fewer layers, in a second step that takes longer
-        assert_ok(mba_env_put_text(s, "run.command", "given", "mambascope profile -- python3 train.py --layers 4 --batch 8"));
+    if (doubtful) { // of fewer layers, in a second step that takes longer
+        assert_ok(
+            mba_env_put_text(s, "run.command", "given", "mambascope profile -- python3 train.py --layers 4 --batch 8"));
         assert_ok(mba_put_step(s, &(mba_row_step){ .mode = "attached", .place = 1, .seconds = 6e-6, .units = NAN }));
     }
     assert_ok(mba_store_close(s));
@@ -157,7 +163,7 @@ static void a_foreign_program_has_no_least_work_and_no_unwatched_step(void **sta
     has_line(&b, "<b>0.005 ms</b> with our library in the program and nothing recorded");
     assert_null(strstr(b.s, "of their floor, the least work at the best rates"));
     const char *overview = strstr(b.s, "id=\"overview\""), *end = strstr(overview, "Times of a step");
-    const char *kernels = strstr(overview, ">0.001 ms<");              // of kernels, where the step belongs
+    const char *kernels = strstr(overview, ">0.001 ms<"); // of kernels, where the step belongs
     assert_true(end && (!kernels || kernels > end));
     mba_buf_free(&b);
     assert_ok(mba_report_summary(&b, &r));
@@ -217,12 +223,14 @@ static void a_page_says_what_to_doubt(void **state)
     mba_row_operand o = mba_no_operand;
     o.node = 0, o.storage = 0, o.tensor = 0, o.role = "activations", o.bytes = 40e9, o.output = 0, o.slot = "x";
     assert_ok(mba_put_operand(s, &o));
-    assert_ok(mba_put_parameter(s, &(mba_row_parameter){ .name = "plan_bytes", .value = "39000000000", .meaning = "" }));
+    assert_ok(
+        mba_put_parameter(s, &(mba_row_parameter){ .name = "plan_bytes", .value = "39000000000", .meaning = "" }));
     assert_ok(mba_env_put_text(s, "run.workload", "given", "other"));
     assert_ok(mba_env_put_text(s, "throttled.plain", "read", "thermal (software)"));
     put_event(s, 0, "forward", 0, 1000);
     assert_ok(mba_store_close(s));
-    for (int i = 0; i < 2; i++) snprintf(name[i], sizeof name[i], "%s", scratch(i ? "b.db" : "a.db")), path[i] = name[i];
+    for (int i = 0; i < 2; i++)
+        snprintf(name[i], sizeof name[i], "%s", scratch(i ? "b.db" : "a.db")), path[i] = name[i];
     assert_ok(mba_stores_open(&r, path, 2));
     assert_string_equal(r.run[0].label, "made-up, 4 layers");
     assert_ok(mba_report_page(&b, &r));
@@ -238,8 +246,18 @@ static void a_page_says_what_to_doubt(void **state)
     assert_ok(mba_stores_close(&r));
 }
 
-static int prepare(void **state) { (void)state; scratch_make(); return 0; }
-static int clean(void **state)   { (void)state; scratch_remove(); return 0; }
+static int prepare(void **state)
+{
+    (void)state;
+    scratch_make();
+    return 0;
+}
+static int clean(void **state)
+{
+    (void)state;
+    scratch_remove();
+    return 0;
+}
 
 int main(void)
 {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* findings.c -- the answers first: five cards with one number each for the questions people come with, the other cards,
  * and the claims of the study with verdicts. */
 #include <math.h>
@@ -15,8 +16,8 @@
 typedef struct card {
     const char *question, *claim, *unit, *figure, *link;
     double (*number)(const mba_analysis *a);
-    void   (*say)(mba_buf *b, const mba_stores *r, int run);
-    void   (*spark)(mba_canvas *c, const mba_stores *r, int run);
+    void (*say)(mba_buf *b, const mba_stores *r, int run);
+    void (*spark)(mba_canvas *c, const mba_stores *r, int run);
 } card;
 
 static double percent_of(const mba_analysis *a, int kind)
@@ -32,10 +33,12 @@ static void say_gemm(mba_buf *b, const mba_stores *r, int run)
 {
     const mba_analysis *a = r->run[run].a;
     int                 top = 0;
-    for (int k = 1; k < MBA_BREAKDOWN_KINDS; k++) if (mba_kind_s(a, k) > mba_kind_s(a, top)) top = k;
+    for (int k = 1; k < MBA_BREAKDOWN_KINDS; k++)
+        if (mba_kind_s(a, k) > mba_kind_s(a, top)) top = k;
     if (top == MBA_GEMM) mba_buf_add(b, "GEMM is the largest class of the %s", mba_step_word(a));
-    else mba_buf_add(b, "The largest class is not GEMM but %s, %s %%", mba_kind_long(top),
-                     mba_num(percent_of(a, top)).s);
+    else
+        mba_buf_add(b, "The largest class is not GEMM but %s, %s %%", mba_kind_long(top),
+                    mba_num(percent_of(a, top)).s);
     mba_buf_put(b, "; the study: the largest, up to about 60 %.");
 }
 
@@ -58,7 +61,7 @@ static void say_ssm(mba_buf *b, const mba_stores *r, int run)
         larger += k != MBA_SSM && percent_of(r->run[run].a, k) > percent_ssm(r->run[run].a);
     mba_buf_put(b, "SSM operators come ");
     if (larger < 3) mba_buf_put(b, (const char *const[]){ "first", "second", "third" }[larger]);
-    else            mba_buf_add(b, "behind %d other classes", larger);
+    else mba_buf_add(b, "behind %d other classes", larger);
     mba_buf_put(b, "; the study: second, up to about 20 %.");
 }
 
@@ -78,7 +81,7 @@ static double percent_memory(const mba_analysis *a)
 
 static void say_memory(mba_buf *b, const mba_stores *r, int run)
 {
-    static const double most = 3.5;                                  // of the study
+    static const double most = 3.5; // of the study
     const mba_intensity in = mba_intensity_of(r->run[run].a, MBA_ALL_KERNELS);
     const double        vector = isnan(in.least[1]) ? in.executed[1][0] : in.least[1];
     const double        both = isnan(in.least[2]) ? in.executed[2][0] : in.least[2];
@@ -87,16 +90,16 @@ static void say_memory(mba_buf *b, const mba_stores *r, int run)
     if (isnan(both)) return;
     mba_buf_add(b, " Here %s with tensor FLOPs", mba_num(both).s);
     if (!isnan(vector)) mba_buf_add(b, ", %s of vector FLOPs alone", mba_num(vector).s);
-    if (both < most)                          mba_buf_put(b, ": under it either way.");
+    if (both < most) mba_buf_put(b, ": under it either way.");
     else if (!isnan(vector) && vector < most) mba_buf_put(b, ": under it only without products of matrices.");
-    else                                      mba_buf_put(b, ".");
+    else mba_buf_put(b, ".");
 }
 
 static void spark_bounds(mba_canvas *c, const mba_stores *r, int run)
 {
     static const char *const paints[MBA_FLOORS] = { "memory", "tensor", "vector", "sfu" };
     const mba_bounds         bound = mba_bounds_of(r->run[run].a, MBA_ALL_KERNELS);
-    mba_bar_part                    p[MBA_FLOORS];
+    mba_bar_part             p[MBA_FLOORS];
     if (isnan(bound.percent_of_floor)) return;
     for (int k = 0; k < MBA_FLOORS; k++) p[k] = (mba_bar_part){ bound.share[k], paints[k] };
     mba_spark_strip(c, p, MBA_FLOORS, "kernel time by what its floor is: memory, tensor, vector, special functions");
@@ -115,10 +118,11 @@ static void say_bandwidth(mba_buf *b, const mba_stores *r, int run)
 {
     const mba_analysis *a = r->run[run].a;
     const mba_bandwidth w = mba_bandwidth_of(a, MBA_SSM_KERNELS);
-    mba_buf_add(b, "SSM kernels move %s%s GB/s, mean over launches; weighted by time %s (%s %%). The study: 57.5 %% of "
-                   "an H100's 3,350 GB/s, of which ours is %s %%.", w.least ? "at least " : "",
-                mba_num(w.mean / 1e9).s, mba_num(w.weighted / 1e9).s, mba_num(100 * w.weighted / of_bandwidth(a)).s,
-                mba_num(100 * w.mean / 3350e9).s);
+    mba_buf_add(b,
+                "SSM kernels move %s%s GB/s, mean over launches; weighted by time %s (%s %%). The study: 57.5 %% of "
+                "an H100's 3,350 GB/s, of which ours is %s %%.",
+                w.least ? "at least " : "", mba_num(w.mean / 1e9).s, mba_num(w.weighted / 1e9).s,
+                mba_num(100 * w.weighted / of_bandwidth(a)).s, mba_num(100 * w.mean / 3350e9).s);
 }
 
 static int by_bandwidth(const void *x, const void *y)
@@ -136,7 +140,7 @@ static void spark_bandwidth(mba_canvas *c, const mba_stores *r, int run)
 {
     const mba_analysis *a = r->run[run].a;
     mba_chosen          k;
-    mba_sticks              s = { .line = a->sheet.dram / 1e9, .dash = mba_bandwidth_of(a, MBA_SSM_KERNELS).mean / 1e9 };
+    mba_sticks          s = { .line = a->sheet.dram / 1e9, .dash = mba_bandwidth_of(a, MBA_SSM_KERNELS).mean / 1e9 };
     double              v[24];
     const mba_status    st = mba_choose(&k, a, is_counted_ssm, 24);
     mba_buf_fail(&c->out, st);
@@ -151,7 +155,7 @@ static void spark_bandwidth(mba_canvas *c, const mba_stores *r, int run)
 /* F7 */
 
 enum { READINGS = 4 };
-static const double VECTOR_BOUND = 85;             // as claim F7 is judged: 89 - 92, with room for how times are taken
+static const double VECTOR_BOUND = 85; // as claim F7 is judged: 89 - 92, with room for how times are taken
 
 static void vector_readings(const mba_analysis *a, double v[READINGS])
 {
@@ -164,7 +168,8 @@ double mba_percent_vector(const mba_analysis *a)
 {
     double v[READINGS], most = NAN;
     vector_readings(a, v);
-    for (int i = 0; i < READINGS; i++) if (!(most >= v[i]) && !isnan(v[i])) most = v[i];
+    for (int i = 0; i < READINGS; i++)
+        if (!(most >= v[i]) && !isnan(v[i])) most = v[i];
     return most;
 }
 
@@ -173,17 +178,18 @@ static void say_all_floors(mba_buf *b, const mba_analysis *a)
 {
     const mba_bounds bound = mba_bounds_of(a, MBA_SSM_KERNELS);
     if (isnan(bound.percent_of_floor)) return;
-    mba_buf_add(b, " By all four floors, memory too, SSM kernels are bound by memory for %s %% of their time, by vector "
-                   "work for %s %% (Fig. 7 has both).", mba_num(100 * bound.share[MBA_BY_MEMORY]).s,
-                mba_num(100 * bound.share[MBA_BY_VECTOR]).s);
+    mba_buf_add(b,
+                " By all four floors, memory too, SSM kernels are bound by memory for %s %% of their time, by vector "
+                "work for %s %% (Fig. 7 has both).",
+                mba_num(100 * bound.share[MBA_BY_MEMORY]).s, mba_num(100 * bound.share[MBA_BY_VECTOR]).s);
 }
 
 static void say_vector(mba_buf *b, const mba_stores *r, int run)
 {
     static const char *const rule[READINGS] = { "executed arithmetic", "issue slots", "a busier FMA pipe",
                                                 "any busier vector pipe" };
-    double v[READINGS], lo = NAN, hi = NAN;
-    int    known = 0;
+    double                   v[READINGS], lo = NAN, hi = NAN;
+    int                      known = 0;
     vector_readings(r->run[run].a, v);
     mba_buf_put(b, "Of the time of mixed SSM kernels, at most; vector against tensor work alone. By ");
     for (int i = 0; i < READINGS; i++) {
@@ -193,14 +199,14 @@ static void say_vector(mba_buf *b, const mba_stores *r, int run)
         if (!(hi >= v[i])) hi = v[i];
     }
     mba_buf_put(b, "; the study: 89–92 %.");
-    if (hi < VECTOR_BOUND)   mba_buf_put(b, " No rule comes to that.");
+    if (hi < VECTOR_BOUND) mba_buf_put(b, " No rule comes to that.");
     else if (lo < VECTOR_BOUND) mba_buf_put(b, " The counting rule decides.");
     say_all_floors(b, r->run[run].a);
 }
 
 static void spark_vector(mba_canvas *c, const mba_stores *r, int run)
 {
-    double v[READINGS];
+    double     v[READINGS];
     mba_sticks k = { .top = 100, .line = 89, .dash = NAN };
     vector_readings(r->run[run].a, v);
     for (int i = 0; i < READINGS; i++) mba_spark_add(&k, v[i], "mixed");
@@ -229,8 +235,8 @@ static bool has_floor(const mba_kernel_view *k) { return k->least_s > 0; }
 
 static void spark_floor(mba_canvas *c, const mba_stores *r, int run)
 {
-    mba_chosen k;
-    mba_sticks     s = { .top = 100, .line = 100, .dash = NAN };
+    mba_chosen       k;
+    mba_sticks       s = { .top = 100, .line = 100, .dash = NAN };
     const mba_status st = mba_choose(&k, r->run[run].a, has_floor, 24);
     mba_buf_fail(&c->out, st);
     if (st != MBA_OK) return;
@@ -255,7 +261,8 @@ static const card others[] = {
 
 static const mba_claim *claim_named(const mba_claim *all, const char *id)
 {
-    for (int i = 0; id && i < MBA_CLAIMS; i++) if (!strcmp(all[i].id, id)) return &all[i];
+    for (int i = 0; id && i < MBA_CLAIMS; i++)
+        if (!strcmp(all[i].id, id)) return &all[i];
     return NULL;
 }
 
@@ -266,7 +273,7 @@ static bool none_is_mixed(const mba_analysis *a)
     for (int64_t i = 0; i < a->nkernels; i++) {
         if (!mba_in_group(&a->kernel[i], MBA_SSM_KERNELS)) continue;
         counted |= a->kernel[i].cls_counted;
-        mixed   |= a->kernel[i].cls == MBA_CLASS_MIXED;
+        mixed |= a->kernel[i].cls == MBA_CLASS_MIXED;
     }
     return counted && !mixed;
 }
@@ -300,7 +307,8 @@ static void one_card(mba_canvas *c, const card *k, const mba_stores *r, int run,
 
 static int simulated_model(const mba_whatif *w, const mba_analysis *a)
 {
-    for (int m = 0; w && m < w->nmodels; m++) if (!strcmp(w->model[m].name, a->workload)) return m;
+    for (int m = 0; w && m < w->nmodels; m++)
+        if (!strcmp(w->model[m].name, a->workload)) return m;
     return -1;
 }
 
@@ -308,8 +316,10 @@ static void say_help(mba_buf *b, const mba_whatif *w, int m, const mba_doubled *
 {
     const double      ms = w->model[m].base.of[MBA_WI_STEP].ms;
     const mba_doubled ssm = mba_wi_doubled(w, m, MBA_WI_SSM);
-    mba_buf_add(b, "<p>The most of the numbers of an %s, its clock aside, doubled one at a time: the SIMULATED step "
-                   "takes %s instead of %s ms", w->machine, mba_num(ms / best->gain).s, mba_num(ms).s);
+    mba_buf_add(b,
+                "<p>The most of the numbers of an %s, its clock aside, doubled one at a time: the SIMULATED step "
+                "takes %s instead of %s ms",
+                w->machine, mba_num(ms / best->gain).s, mba_num(ms).s);
     if (!isnan(w->model[m].measured_ms[MBA_WI_STEP]))
         mba_buf_add(b, " (measured %s)", mba_num(w->model[m].measured_ms[MBA_WI_STEP]).s);
     mba_buf_put(b, ", ");
@@ -329,9 +339,10 @@ static void spark_help(mba_canvas *c, const mba_whatif *w, int m, int best)
     for (int k = 0; k < w->ncurves; k++)
         for (int i = 0; i < w->curve[k].n && strcmp(w->curve[k].key, "clock"); i++)
             if (w->curve[k].value[i] == 2)
-                mba_spark_add(&s, fmax(0, 100 * (w->model[m].base.of[MBA_WI_STEP].ms
-                                                 / w->model[m].curve_ms[MBA_WI_STEP][k][i] - 1)),
-                              k == best ? "ssm" : "oth");
+                mba_spark_add(
+                    &s,
+                    fmax(0, 100 * (w->model[m].base.of[MBA_WI_STEP].ms / w->model[m].curve_ms[MBA_WI_STEP][k][i] - 1)),
+                    k == best ? "ssm" : "oth");
     mba_spark_sticks(c, &s, "% faster by each number doubled, in the order of Fig. 13");
 }
 
@@ -363,13 +374,15 @@ static void tally(mba_buf *b, const mba_analysis *a, const mba_claim *claims)
 {
     mba_buf_put(b, "<div class=\"find tally\"><b>The eleven claims of the study</b><ul>");
     for (int v = 0; v < MBA_VERDICTS; v++) {
-        const mba_verdict order[MBA_VERDICTS] = { MBA_REPRODUCED, MBA_DEPENDS, MBA_REFUTED, MBA_OPEN, MBA_NOT_APPLICABLE };
+        const mba_verdict order[MBA_VERDICTS] = { MBA_REPRODUCED, MBA_DEPENDS, MBA_REFUTED, MBA_OPEN,
+                                                  MBA_NOT_APPLICABLE };
         int               n = 0;
         for (int i = 0; i < MBA_CLAIMS; i++) n += claims[i].verdict == order[v];
         if (!n && order[v] == MBA_NOT_APPLICABLE) continue;
         mba_buf_add(b, "<li><span class=\"chip %s\">%s</span> <b>%d</b>", mba_verdict_name(order[v]),
                     mba_verdict_name(order[v]), n);
-        for (int i = 0; i < MBA_CLAIMS; i++) if (claims[i].verdict == order[v]) mba_buf_add(b, " %s", claims[i].id);
+        for (int i = 0; i < MBA_CLAIMS; i++)
+            if (claims[i].verdict == order[v]) mba_buf_add(b, " %s", claims[i].id);
         mba_buf_put(b, "</li>");
     }
     mba_buf_put(b, "</ul>");
@@ -420,7 +433,7 @@ void mba_part_claims(mba_buf *b, const mba_stores *r)
     mba_run_switch(b, r);
     for (int i = 0; i < r->shown; i++) {
         mba_claim c[MBA_CLAIMS];
-        bool      lacking = false;                                     // a claim needs something
+        bool      lacking = false; // a claim needs something
         mba_claims_judge(r->run[i].a, c);
         for (int k = 0; k < MBA_CLAIMS; k++) lacking |= *c[k].needs != 0;
         mba_run_open(b, r, i);

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* grid.c -- see grid.h. */
 #include "report/grid.h"
 
@@ -52,7 +53,8 @@ enum { COLUMNS_MAX = 32 };
 
 static bool is_number_column(const mba_grid *g, int column)
 {
-    for (size_t i = (size_t)column; i < g->n; i += (size_t)g->ncolumns) if (g->cell[i].text) return false;
+    for (size_t i = (size_t)column; i < g->n; i += (size_t)g->ncolumns)
+        if (g->cell[i].text) return false;
     return true;
 }
 
@@ -124,7 +126,7 @@ void mba_grid_csv_rows(const mba_grid *g, mba_buf *b, const char *run)
         if (!column && run) csv_text(b, run);
         if (column || run) mba_buf_put(b, ",");
         if (g->cell[i].text) csv_text(b, g->cell[i].text);
-        else                 mba_buf_put(b, mba_exact(g->cell[i].number).s);
+        else mba_buf_put(b, mba_exact(g->cell[i].number).s);
         if (column == (size_t)g->ncolumns - 1) mba_buf_put(b, "\n");
     }
 }

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* grid.h -- the numbers of a figure as one table: on the page, and as CSV. The drawing and this table are made from
  * the same
  * values, so they cannot disagree.
@@ -13,22 +14,28 @@
 
 #include "report/buf.h"
 
-typedef struct mba_grid_column { const char *key, *heading; } mba_grid_column;      /* key: of CSV, with the unit */
+typedef struct mba_grid_column {
+    const char *key, *heading;
+} mba_grid_column; /* key: of CSV, with the unit */
 /* text NULL: a number, or nothing (NaN) */
-typedef struct mba_grid_cell { char *text; double number; int places; } mba_grid_cell;    /* places: 0, as mba_num */
+typedef struct mba_grid_cell {
+    char  *text;
+    double number;
+    int    places;
+} mba_grid_cell; /* places: 0, as mba_num */
 typedef struct mba_grid {
     const mba_grid_column *column;
     int                    ncolumns;
     mba_grid_cell         *cell;
     size_t                 n, room;
-    bool                   failed;                 /* no memory for a cell: handed on to what it is printed into */
+    bool                   failed; /* no memory for a cell: handed on to what it is printed into */
 } mba_grid;
 
-void mba_grid_begin(mba_grid *g, const mba_grid_column *columns);                   /* they must outlive it */
+void mba_grid_begin(mba_grid *g, const mba_grid_column *columns); /* they must outlive it */
 void mba_grid_end(mba_grid *g);
-void mba_grid_text(mba_grid *g, const char *text);                                  /* copied; NULL: nothing */
+void mba_grid_text(mba_grid *g, const char *text); /* copied; NULL: nothing */
 void mba_grid_number(mba_grid *g, double v);
-void mba_grid_fixed(mba_grid *g, double v, int places);          /* with so many digits behind the point: losses */
+void mba_grid_fixed(mba_grid *g, double v, int places); /* with so many digits behind the point: losses */
 
 /* <table>: numbers as people read them, and exactly in data-v. */
 void mba_grid_html(const mba_grid *g, mba_buf *b, const char *caption);

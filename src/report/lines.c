@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* lines.c -- see lines.h. */
 #include "report/lines.h"
 
@@ -6,19 +7,21 @@
 
 enum { LOOKS = 8, TICKS_MAX = 32 };
 static const char *const paints[LOOKS] = { "msg", "ssm", "gemm", "norm", "red", "conv", "attn", "mem" };
-static const mba_shape   shapes[LOOKS] = { MBA_CIRCLE, MBA_DIAMOND, MBA_SQUARE,   MBA_TRIANGLE,
-                                           MBA_CIRCLE, MBA_DIAMOND, MBA_SQUARE,   MBA_TRIANGLE };
-static const double      WIDE_RANGE = 12;          // of values: from here on their axis is logarithmic
+static const mba_shape   shapes[LOOKS] = { MBA_CIRCLE, MBA_DIAMOND, MBA_SQUARE, MBA_TRIANGLE,
+                                           MBA_CIRCLE, MBA_DIAMOND, MBA_SQUARE, MBA_TRIANGLE };
+static const double      WIDE_RANGE = 12; // of values: from here on their axis is logarithmic
 
 const char *mba_look_paint(int look) { return paints[look % LOOKS]; }
 mba_shape   mba_look_shape(int look) { return shapes[look % LOOKS]; }
 
 void mba_lines_legend(mba_buf *b, const mba_line *l, int view)
 {
-    static const char *const filled[] = { [MBA_CIRCLE] = "●", [MBA_SQUARE] = "■", [MBA_TRIANGLE] = "▲",
-                                          [MBA_DIAMOND] = "◆" };
-    static const char *const hollow[] = { [MBA_CIRCLE] = "○", [MBA_SQUARE] = "□", [MBA_TRIANGLE] = "△",
-                                          [MBA_DIAMOND] = "◇" };
+    static const char *const filled[] = {
+        [MBA_CIRCLE] = "●", [MBA_SQUARE] = "■", [MBA_TRIANGLE] = "▲", [MBA_DIAMOND] = "◆"
+    };
+    static const char *const hollow[] = {
+        [MBA_CIRCLE] = "○", [MBA_SQUARE] = "□", [MBA_TRIANGLE] = "△", [MBA_DIAMOND] = "◇"
+    };
     mba_buf_put(b, "<li");
     if (view >= 0) mba_buf_add(b, " data-view=\"%d\"%s", view, view ? " hidden" : "");
     mba_buf_add(b, "><b style=\"color:var(--%s)\">%s</b> ", mba_look_paint(l->look),
@@ -99,10 +102,11 @@ static void one_line(mba_svg *s, const mba_lines *k, const mba_line *l, mba_scal
     mba_svg_polyline(s, px, py, n, mba_look_paint(l->look));
     for (int i = 0; i < l->n; i++) {
         if (!isfinite(l->y[i])) continue;
-        mba_svg_mark(s, mba_look_shape(l->look), mba_at(x, l->x[i]), mba_at(y, l->y[i]), 4.4,
-                     mba_look_paint(l->look), l->simulated,
+        mba_svg_mark(s, mba_look_shape(l->look), mba_at(x, l->x[i]), mba_at(y, l->y[i]), 4.4, mba_look_paint(l->look),
+                     l->simulated,
                      mba_tip(s->c, "%s%s|%s: %s|%s %s", l->name, l->simulated ? " · SIMULATED" : "", k->x_label,
-                             mba_num(l->x[i]).s, mba_num(l->y[i]).s, k->unit), NULL);
+                             mba_num(l->x[i]).s, mba_num(l->y[i]).s, k->unit),
+                     NULL);
     }
 }
 
@@ -116,7 +120,7 @@ void mba_lines_draw(mba_canvas *c, double w, const mba_lines *k)
                              : mba_lin(0, mba_axis_end(ry.hi), bottom, top);
     char            y_label[96];
     snprintf(y_label, sizeof y_label, "%s%s", k->y_label, wide ? " (log)" : "");
-    mba_svg         s = mba_svg_begin(c, w, bottom + 40, k->label);
+    mba_svg s = mba_svg_begin(c, w, bottom + 40, k->label);
     y_axis(&s, y, left, right, y_label);
     x_axis(&s, k, x, top, bottom);
     for (int i = 0; i < k->n; i++) one_line(&s, k, &k->line[i], x, y);

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* lines.h -- a chart of lines against one parameter: what-ifs, other sizes, sensitivity. Simulated marks are hollow.
  *
  *     mba_line line[] = { { "mamba2", 0, true, 2, { 1, 2 }, { 10, 12 } } };
@@ -12,20 +13,20 @@ enum { MBA_LINE_POINTS = 8 };
 
 typedef struct mba_line {
     const char *name;
-    int         look;                              /* which colour and shape */
+    int         look; /* which colour and shape */
     bool        simulated;
     int         n;
-    double      x[MBA_LINE_POINTS], y[MBA_LINE_POINTS];        /* x upwards; y NaN: left out */
+    double      x[MBA_LINE_POINTS], y[MBA_LINE_POINTS]; /* x upwards; y NaN: left out */
 } mba_line;
 
 typedef struct mba_lines {
-    const char *label, *x_label, *y_label, *unit;
+    const char     *label, *x_label, *y_label, *unit;
     const mba_line *line;
-    int         n;
+    int             n;
 } mba_lines;
 
 void mba_lines_draw(mba_canvas *c, double w, const mba_lines *k);
-void mba_lines_legend(mba_buf *b, const mba_line *l, int view);        /* view: shown with this one alone; -1: always */
+void mba_lines_legend(mba_buf *b, const mba_line *l, int view); /* view: shown with this one alone; -1: always */
 
 /* The colour and shape of a look: the same one in every figure of a page. */
 const char *mba_look_paint(int look);

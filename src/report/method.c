@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* method.c -- how the numbers were made: conventions, environment, ceilings, what watching cost, what is missing. */
 #include <math.h>
 #include <string.h>
@@ -16,8 +17,12 @@ static void table(mba_buf *b, const mba_grid *g, const char *caption)
 static void environment(mba_buf *b, const mba_analysis *a)
 {
     mba_grid g;
-    mba_grid_begin(&g, (const mba_grid_column[]){ { "key", "key" }, { "text", "value" }, { "number", "number" },
-                                                  { "unit", "unit" }, { "how", "how" }, { 0 } });
+    mba_grid_begin(&g, (const mba_grid_column[]){ { "key", "key" },
+                                                  { "text", "value" },
+                                                  { "number", "number" },
+                                                  { "unit", "unit" },
+                                                  { "how", "how" },
+                                                  { 0 } });
     for (int64_t i = 0; i < a->nsheet; i++) {
         mba_grid_text(&g, a->sheet_row[i].key);
         mba_grid_text(&g, a->sheet_row[i].text);
@@ -32,8 +37,10 @@ static void environment(mba_buf *b, const mba_analysis *a)
 /* Rates of machines in the thousands of millions that data sheets use. */
 static double readable(const char *unit, const char **word)
 {
-    static const struct { const char *unit, *word; double by; } known[] = {
-        { "byte/s", "GB/s", 1e-9 }, { "FLOP/s", "TFLOP/s", 1e-12 }, { "op/s", "Top/s", 1e-12 } };
+    static const struct {
+        const char *unit, *word;
+        double      by;
+    } known[] = { { "byte/s", "GB/s", 1e-9 }, { "FLOP/s", "TFLOP/s", 1e-12 }, { "op/s", "Top/s", 1e-12 } };
     for (size_t i = 0; unit && i < sizeof known / sizeof *known; i++)
         if (!strcmp(unit, known[i].unit)) return *word = known[i].word, known[i].by;
     *word = unit;
@@ -46,8 +53,12 @@ static mba_status ceilings(mba_buf *b, mba_store *s)
     int64_t          n;
     mba_grid         g;
     MBA_TRY(mba_load_ceiling(s, &r, &n));
-    mba_grid_begin(&g, (const mba_grid_column[]){ { "ceiling", "ceiling" }, { "rate", "rate" }, { "unit", "unit" },
-                                                  { "how", "how" }, { "note", "of what" }, { 0 } });
+    mba_grid_begin(&g, (const mba_grid_column[]){ { "ceiling", "ceiling" },
+                                                  { "rate", "rate" },
+                                                  { "unit", "unit" },
+                                                  { "how", "how" },
+                                                  { "note", "of what" },
+                                                  { 0 } });
     for (int64_t i = 0; i < n; i++) {
         const char  *unit;
         const double by = readable(r[i].unit, &unit);
@@ -66,8 +77,9 @@ static mba_status ceilings(mba_buf *b, mba_store *s)
 static void add_watched(mba_buf *b, const char *how, double watched_s, double plain_s)
 {
     const double more = 100 * (watched_s / plain_s - 1);
-    if (!isnan(more)) mba_buf_add(b, ", %s ms %s: %s %% %s", mba_num(1e3 * watched_s).s, how, mba_num(fabs(more)).s,
-                                  more < 0 ? "less" : "more");
+    if (!isnan(more))
+        mba_buf_add(b, ", %s ms %s: %s %% %s", mba_num(1e3 * watched_s).s, how, mba_num(fabs(more)).s,
+                    more < 0 ? "less" : "more");
 }
 
 static mba_status collections(mba_buf *b, const mba_analysis *a)
@@ -76,9 +88,13 @@ static mba_status collections(mba_buf *b, const mba_analysis *a)
     int64_t             n;
     mba_grid            g;
     MBA_TRY(mba_load_collection(a->store, &r, &n));
-    mba_grid_begin(&g, (const mba_grid_column[]){ { "mode", "mode" }, { "set", "set" }, { "passes", "passes" },
-                                                  { "seconds", "s" }, { "kernels", "kernels" },
-                                                      { "dropped", "dropped" }, { 0 } });
+    mba_grid_begin(&g, (const mba_grid_column[]){ { "mode", "mode" },
+                                                  { "set", "set" },
+                                                  { "passes", "passes" },
+                                                  { "seconds", "s" },
+                                                  { "kernels", "kernels" },
+                                                  { "dropped", "dropped" },
+                                                  { 0 } });
     for (int64_t i = 0; i < n; i++) {
         mba_grid_text(&g, r[i].mode);
         mba_grid_text(&g, r[i].metric_set);
@@ -127,8 +143,10 @@ static const char conventions[] =
     "<li><b>Bytes</b>: DRAM reads and writes; L2 sectors; L1/shared wavefronts × 128 B. 1 MB is 10⁶ B.</li>"
     "<li><b>Floor</b>: the largest of bytes / DRAM, tensor / peak, vector / peak, special / peak, of least work at the "
     "best known rates (measured before data sheet). A CPU has one kind of lane: there compute times add up.</li>"
-    "<li><b>Percent of floor</b> = floor / median time on the timeline. It is above 100 where L2 held operands that the "
-    "floor counts from DRAM, or where a kernel exceeds the rate of the copy or product that set the ceiling; its card says "
+    "<li><b>Percent of floor</b> = floor / median time on the timeline. It is above 100 where L2 held operands that "
+    "the "
+    "floor counts from DRAM, or where a kernel exceeds the rate of the copy or product that set the ceiling; its card "
+    "says "
     "which. Utilisation is that of the counter run.</li></ul></div>"
     "<div><h3>Method</h3><ul>"
     "<li>Warm-up steps are never in the numbers; times are medians over the steps watched, spreads are distances of "

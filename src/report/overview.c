@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* overview.c -- the first screen: what was measured, on what, the findings in a few sentences, and the picture. */
 #include <math.h>
 #include <stdio.h>
@@ -29,18 +30,18 @@ void mba_part_top(mba_buf *b, const mba_stores *r)
 {
     const mba_analysis *a = r->run[0].a;
     const char         *date = mba_env_find(a, "run.date"), *commit = mba_env_find(a, "program.commit"),
-                       *precision = mba_env_find(a, "run.precision");
+               *precision = mba_env_find(a, "run.precision");
     mba_buf_put(b, "<header class=\"top\"><b>mambascope " MBA_VERSION "</b>");
     item(b, *mba_run_device(a) ? mba_run_device(a) : "device not known");
     hardware(b, a);
     if (precision) item(b, precision);
     char day[11];
     snprintf(day, sizeof day, "%s", date ? date : "");
-    if (date)      item(b, day);
+    if (date) item(b, day);
     const char *sources = mba_env_find(a, "program.sources");
-    if (commit)    mba_buf_put(b, "<span>measured by "), mba_buf_html(b, commit);
+    if (commit) mba_buf_put(b, "<span>measured by "), mba_buf_html(b, commit);
     if (commit && sources && *sources) mba_buf_put(b, ", sources "), mba_buf_html(b, mba_short(sources, 12).s);
-    if (commit)    mba_buf_put(b, "</span>");
+    if (commit) mba_buf_put(b, "</span>");
     mba_buf_put(b, "<span class=\"sp\"></span><button id=\"theme\" class=\"noprint\">theme: auto</button></header>");
 }
 
@@ -57,14 +58,17 @@ static void title(mba_buf *b, const mba_stores *r)
 {
     mba_buf_put(b, "<p class=\"eyebrow\">Characterization of training · ");
     if (r->shown == 1) mba_buf_html(b, mba_run_label(r, 0));
-    else               mba_buf_add(b, "%d models", r->shown);
+    else mba_buf_add(b, "%d models", r->shown);
     mba_buf_put(b, "</p><h1>What holds training back");
     if (one_device(r)) mba_buf_put(b, " on the "), mba_buf_html(b, mba_short(mba_run_device(r->run[0].a), 40).s);
     mba_buf_put(b, r->whatif && r->whatif->nmodels ? ", and what would help</h1>" : "</h1>");
 }
 
 typedef double part_fn(const mba_analysis *a);
-typedef struct spread { double lo, hi; int known; } spread;
+typedef struct spread {
+    double lo, hi;
+    int    known;
+} spread;
 
 /* NaN where most of the time has no class: a share of the rest says nothing. */
 static double class_part(const mba_analysis *a, int kind)
@@ -72,12 +76,12 @@ static double class_part(const mba_analysis *a, int kind)
     return mba_kind_s(a, MBA_OTHER) > 0.5 * a->busy_s ? NAN : 100 * mba_kind_s(a, kind) / a->busy_s;
 }
 
-static double gemm_part(const mba_analysis *a)  { return class_part(a, MBA_GEMM); }
-static double ssm_part(const mba_analysis *a)   { return class_part(a, MBA_SSM); }
+static double gemm_part(const mba_analysis *a) { return class_part(a, MBA_GEMM); }
+static double ssm_part(const mba_analysis *a) { return class_part(a, MBA_SSM); }
 static double ssm_gb_s(const mba_analysis *a)
 {
     const mba_bandwidth w = mba_bandwidth_of(a, MBA_SSM_KERNELS);
-    return w.least ? NAN : w.mean / 1e9;           // the least bytes would be a bound, not a bandwidth
+    return w.least ? NAN : w.mean / 1e9; // the least bytes would be a bound, not a bandwidth
 }
 static double floor_part(const mba_analysis *a) { return mba_percent_of_least(a, MBA_ALL_KERNELS); }
 
@@ -106,7 +110,10 @@ static void what_was_measured(mba_buf *b, const mba_stores *r)
 {
     const mba_analysis *a = r->run[0].a;
     const bool          foreign = r->shown == 1 && mba_run_is_foreign(a);
-    mba_buf_add(b, "Measured: %s of ", a->whole_program ? "all that was watched" : foreign ? "a step" : "a training step (forward, loss, backward, optimizer)");
+    mba_buf_add(b, "Measured: %s of ",
+                a->whole_program ? "all that was watched"
+                : foreign        ? "a step"
+                                 : "a training step (forward, loss, backward, optimizer)");
     mba_buf_put(b, foreign ? "a program that is not ours" : r->shown == 1 ? "this model" : "each model");
     if (!isnan(a->measured.dram)) mba_buf_add(b, "; this machine copies %s GB/s", mba_num(a->measured.dram / 1e9).s);
     if (!isnan(a->measured.tensor))
@@ -138,7 +145,7 @@ static void what_was_found(mba_buf *b, const mba_stores *r)
     put_spread(b, gemm, "%");
     mba_buf_put(b, " of the kernel time");
     if (ssm.hi > 0) mba_buf_put(b, ", SSM operators "), put_spread(b, ssm, "%");
-    else            mba_buf_put(b, "; no SSM kernels were seen");
+    else mba_buf_put(b, "; no SSM kernels were seen");
     mba_buf_put(b, ".");
     how_ssm_runs(b, r);
     if (met.known) {
@@ -162,8 +169,10 @@ static void what_would_help(mba_buf *b, const mba_stores *r)
     if (!w || !w->nmodels) return;
     const mba_doubled d = mba_wi_doubled(w, -1, MBA_WI_STEP);
     if (!(d.gain > 1)) return;
-    mba_buf_add(b, " SIMULATED: of all numbers of an %s but its clock, doubled one at a time, the %s gives most, "
-                "<b>%s ×</b> for ", w->machine, w->curve[d.axis].name, mba_num(d.gain).s);
+    mba_buf_add(b,
+                " SIMULATED: of all numbers of an %s but its clock, doubled one at a time, the %s gives most, "
+                "<b>%s ×</b> for ",
+                w->machine, w->curve[d.axis].name, mba_num(d.gain).s);
     mba_buf_html(b, w->model[d.model].name);
     mba_buf_put(b, ".");
 }
@@ -172,7 +181,8 @@ static void what_would_help(mba_buf *b, const mba_stores *r)
 
 static bool any_time(const mba_stores *r)
 {
-    for (int i = 0; i < r->shown; i++) if (r->run[i].a->busy_s > 0) return true;
+    for (int i = 0; i < r->shown; i++)
+        if (r->run[i].a->busy_s > 0) return true;
     return false;
 }
 
@@ -185,7 +195,8 @@ static void strip(mba_svg *s, const mba_run *run, double left, double right, dou
         if (w >= 0.6)
             mba_svg_bar(s, at, y, w, h, "bar", mba_kind_paint(k),
                         mba_tip(s->c, "%s · %s|%s ms, %s %% of the kernel time", run->label, mba_kind_long(k),
-                                mba_num(1e3 * mba_kind_s(a, k)).s, mba_num(100 * part).s), NULL);
+                                mba_num(1e3 * mba_kind_s(a, k)).s, mba_num(100 * part).s),
+                        NULL);
         if (w > 30)
             mba_svg_text(s, at + w / 2, y + h / 2 + 4, mba_kind_is_light(k) ? "inv2" : "inv", 'm', "%.0f", 100 * part);
         at += w;
@@ -229,12 +240,13 @@ static void picture(mba_canvas *c, const mba_stores *r, double w)
         facts(&s, &r->run[i], y);
         if (!(r->run[i].a->busy_s > 0)) continue;
         if (narrow) strip(&s, &r->run[i], 0, w, y + 16, 18);
-        else        strip(&s, &r->run[i], 216, 590, y + 3, 18);
+        else strip(&s, &r->run[i], 216, 590, y + 3, 18);
     }
     mba_svg_end(&s);
 }
 
-/* Three times of a step stand on a page: who reads one must know which. A foreign program is never without our library. */
+/* Three times of a step stand on a page: who reads one must know which. A foreign program is never without our
+ * library. */
 static void step_times(mba_buf *b, const mba_stores *r, int run)
 {
     const mba_analysis *a = r->run[run].a;
@@ -244,13 +256,17 @@ static void step_times(mba_buf *b, const mba_stores *r, int run)
     mba_buf_put(b, "<p class=\"small\">Times of a step of ");
     mba_buf_html(b, mba_run_label(r, run));
     if (plain)
-        mba_buf_add(b, ": <b>%s ms</b> when nobody watches (steps and rates of this page)", mba_num(1e3 * a->plain_s).s);
+        mba_buf_add(b, ": <b>%s ms</b> when nobody watches (steps and rates of this page)",
+                    mba_num(1e3 * a->plain_s).s);
     else if (attached)
-        mba_buf_add(b, ": <b>%s ms</b> with our library in the program and nothing recorded", mba_num(1e3 * a->attached_s).s);
+        mba_buf_add(b, ": <b>%s ms</b> with our library in the program and nothing recorded",
+                    mba_num(1e3 * a->attached_s).s);
     if (!isnan(a->timeline_s)) {
         mba_buf_put(b, plain || attached ? "; " : ": ");
-        mba_buf_add(b, "<b>%s ms</b> while every event is recorded (Timeline and shares of classes; %s ms of them are "
-                       "kernels)", mba_num(1e3 * a->timeline_s).s, mba_num(1e3 * a->busy_s).s);
+        mba_buf_add(b,
+                    "<b>%s ms</b> while every event is recorded (Timeline and shares of classes; %s ms of them are "
+                    "kernels)",
+                    mba_num(1e3 * a->timeline_s).s, mba_num(1e3 * a->busy_s).s);
         if (!isnan(a->queued_s))
             mba_buf_add(b, ", steps one behind the other, which take %s ms when nobody watches",
                         mba_num(1e3 * a->queued_s).s);

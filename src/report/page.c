@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* page.c -- the page: head, findings, figures with their switches and numbers, explorer, claims, method, raw data. */
 #include <math.h>
 #include <string.h>
@@ -25,7 +26,7 @@ void mba_run_switch(mba_buf *b, const mba_stores *r)
 void mba_run_open(mba_buf *b, const mba_stores *r, int run)
 {
     if (r->shown < 2) mba_buf_put(b, "<div>");
-    else          mba_buf_add(b, "<div data-run=\"%d\"%s>", run, run ? " hidden" : "");
+    else mba_buf_add(b, "<div data-run=\"%d\"%s>", run, run ? " hidden" : "");
 }
 
 void mba_run_end(mba_buf *b) { mba_buf_put(b, "</div>\n"); }
@@ -35,7 +36,8 @@ void mba_run_end(mba_buf *b) { mba_buf_put(b, "</div>\n"); }
 static bool has_data(const mba_figure *f, const mba_stores *r)
 {
     if (f->across) return f->has(r, -1);
-    for (int i = 0; i < r->shown; i++) if (f->has(r, i)) return true;
+    for (int i = 0; i < r->shown; i++)
+        if (f->has(r, i)) return true;
     return false;
 }
 
@@ -53,10 +55,13 @@ static mba_status drawings(mba_canvas *c, const mba_figure *f, const mba_stores 
 {
     const int place = run < 0 ? 0 : run;
     if (f->views) {
-        mba_buf_add(&c->out, "<div class=\"ctl\"><span class=\"lab\">show</span><div class=\"seg\" "
-                             "data-for=\"p-%s-%d\" role=\"group\" aria-label=\"view\">", f->name, place);
-        for (int v = 0; f->views[v]; v++) mba_buf_add(&c->out, "<button value=\"%d\" aria-pressed=\"%s\">%s</button>",
-                                                      v, v ? "false" : "true", f->views[v]);
+        mba_buf_add(&c->out,
+                    "<div class=\"ctl\"><span class=\"lab\">show</span><div class=\"seg\" "
+                    "data-for=\"p-%s-%d\" role=\"group\" aria-label=\"view\">",
+                    f->name, place);
+        for (int v = 0; f->views[v]; v++)
+            mba_buf_add(&c->out, "<button value=\"%d\" aria-pressed=\"%s\">%s</button>", v, v ? "false" : "true",
+                        f->views[v]);
         mba_buf_put(&c->out, "</div></div>");
     }
     mba_buf_add(&c->out, "<div class=\"plot\" id=\"p-%s-%d\">", f->name, place);
@@ -77,8 +82,8 @@ static mba_status drawings(mba_canvas *c, const mba_figure *f, const mba_stores 
 
 static mba_status numbers(mba_buf *b, const mba_figure *f, const mba_stores *r, int run)
 {
-    mba_grid   g;
-    char       caption[160];
+    mba_grid g;
+    char     caption[160];
     snprintf(caption, sizeof caption, "%s, %s", f->name, run < 0 ? "all runs" : mba_run_label(r, run));
     mba_grid_begin(&g, f->columns);
     const mba_status st = f->numbers(&g, r, run);
@@ -104,11 +109,12 @@ static void source(mba_buf *b, const mba_stores *r, int run)
     mba_buf_put(b, " · ");
     mba_buf_html(b, *mba_run_device(a) ? mba_run_device(a) : "device not known");
     if (a->whole_program) mba_buf_put(b, " · the whole program");
-    else if (a->steps)    mba_buf_add(b, " · %lld step%s watched", (long long)a->steps, a->steps == 1 ? "" : "s");
-    if (date)     mba_buf_put(b, " · "), mba_buf_html(b, date);
-    if (command)  mba_buf_put(b, "<br><code>"), mba_buf_html(b, mba_short(command, 200).s), mba_buf_put(b, "</code>");
+    else if (a->steps) mba_buf_add(b, " · %lld step%s watched", (long long)a->steps, a->steps == 1 ? "" : "s");
+    if (date) mba_buf_put(b, " · "), mba_buf_html(b, date);
+    if (command) mba_buf_put(b, "<br><code>"), mba_buf_html(b, mba_short(command, 200).s), mba_buf_put(b, "</code>");
     mba_doubt d[MBA_DOUBTS_MAX];
-    for (int i = 0, n = mba_doubts_of(d, a); i < n; i++) mba_buf_put(b, "<br><b>"), mba_buf_html(b, d[i].text), mba_buf_put(b, "</b>");
+    for (int i = 0, n = mba_doubts_of(d, a); i < n; i++)
+        mba_buf_put(b, "<br><b>"), mba_buf_html(b, d[i].text), mba_buf_put(b, "</b>");
     mba_buf_put(b, "</p>");
 }
 
@@ -160,8 +166,8 @@ static void navigation(mba_buf *b, const mba_stores *r)
     mba_buf_put(b, "<nav aria-label=\"sections\"><ol><li><a href=\"#answers\">Five answers</a></li><li><a "
                    "href=\"#findings\">Findings</a></li>");
     for (int i = 0; mba_figures[i]; i++)
-        mba_buf_add(b, "<li><a href=\"#%s\"%s>%s</a></li>", mba_figures[i]->name, has_data(mba_figures[i], r) ? ""
-                    : " class=\"nodata\"", mba_figures[i]->nav);
+        mba_buf_add(b, "<li><a href=\"#%s\"%s>%s</a></li>", mba_figures[i]->name,
+                    has_data(mba_figures[i], r) ? "" : " class=\"nodata\"", mba_figures[i]->nav);
     mba_buf_put(b, "<li><a href=\"#explorer\">Kernel explorer</a></li><li><a href=\"#claims\">Claims</a></li><li><a "
                    "href=\"#method\">Method</a></li><li><a href=\"#raw\">Raw data</a></li></ol>"
                    "<p class=\"key\">○ no data yet</p></nav>");
@@ -191,7 +197,7 @@ static void banner(mba_buf *b, const mba_stores *r)
         empty += mba_run_is_empty(&r->run[i]);
         synthetic += mba_env_value(r->run[i].a, "run.synthetic") > 0;
         uncounted += i < r->shown && r->run[i].a->ncounters == 0;
-        beside    += i >= r->shown && r->run[i].a->ncounters == 0;
+        beside += i >= r->shown && r->run[i].a->ncounters == 0;
         foreign += mba_run_is_foreign(r->run[i].a);
     }
     if (!synthetic && !uncounted && !beside && !foreign && !empty && !*r->left_out) return;
@@ -201,13 +207,16 @@ static void banner(mba_buf *b, const mba_stores *r)
         mba_buf_html(b, r->left_out);
         mba_buf_put(b, ". ");
     }
-    if (empty)     mba_buf_add(b, "NOTHING WAS MEASURED in %d of %d runs. ", empty, r->n);
+    if (empty) mba_buf_add(b, "NOTHING WAS MEASURED in %d of %d runs. ", empty, r->n);
     if (synthetic) mba_buf_add(b, "%d of %d runs used SYNTHETIC data of the true shapes. ", synthetic, r->n);
-    if (uncounted) mba_buf_add(b, "%d of %d runs have no hardware counters: bytes and FLOPs there are the least of the "
-                                  "algorithm. ", uncounted, r->shown);
-    if (beside)    mba_buf_add(b, "%d stores beside them have no counters, by intent: they are there for their times. ",
-                               beside);
-    if (foreign)   mba_buf_add(b, "%d of %d runs are of programs that are not ours.", foreign, r->n);
+    if (uncounted)
+        mba_buf_add(b,
+                    "%d of %d runs have no hardware counters: bytes and FLOPs there are the least of the "
+                    "algorithm. ",
+                    uncounted, r->shown);
+    if (beside)
+        mba_buf_add(b, "%d stores beside them have no counters, by intent: they are there for their times. ", beside);
+    if (foreign) mba_buf_add(b, "%d of %d runs are of programs that are not ours.", foreign, r->n);
     mba_buf_put(b, "</p>");
 }
 
@@ -225,13 +234,16 @@ static const char readers[] =
 
 void mba_page_begin(mba_buf *b, const char *title)
 {
-    /* The page needs nothing from outside and has one script, known by its hash: no other can run, whatever a name holds.
-     * Marks have colours in their style attributes. */
-    mba_buf_put(b, "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta http-equiv=\"Content-Security-Policy\" "
-                   "content=\"default-src 'none'; script-src 'sha256-");
+    /* The page needs nothing from outside and has one script, known by its hash: no other can run, whatever a name
+     * holds. Marks have colours in their style attributes. */
+    mba_buf_put(
+        b,
+        "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta http-equiv=\"Content-Security-Policy\" "
+        "content=\"default-src 'none'; script-src 'sha256-");
     mba_buf_put(b, mba_report_js_sha256);
-    mba_buf_put(b, "'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'\"><meta name=\"viewport\" "
-                   "content=\"width=device-width, initial-scale=1\"><title>mambascope report: ");
+    mba_buf_put(
+        b, "'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'\"><meta name=\"viewport\" "
+           "content=\"width=device-width, initial-scale=1\"><title>mambascope report: ");
     mba_buf_html(b, title);
     mba_buf_put(b, "</title>\n<style>\n");
     mba_buf_put(b, mba_report_css);
@@ -290,7 +302,7 @@ static mba_status data(mba_canvas *c, const mba_stores *r)
     for (int k = 0; k < MBA_BREAKDOWN_KINDS; k++) mba_buf_add(b, "%s\"%s\"", k ? "," : "", mba_kind_paint(k));
     mba_buf_put(b, "],\"kinds\":[");
     for (int k = 0; k < MBA_BREAKDOWN_KINDS; k++) mba_buf_add(b, "%s\"%s\"", k ? "," : "", mba_kind_long(k));
-    mba_buf_put(b, "],\"light\":[");               // dark letters on these
+    mba_buf_put(b, "],\"light\":["); // dark letters on these
     for (int k = 0; k < MBA_BREAKDOWN_KINDS; k++) mba_buf_add(b, "%s%d", k ? "," : "", mba_kind_is_light(k));
     mba_buf_put(b, "],\"phase\":[");
     for (int p = 0; p < MBA_PHASES; p++) mba_buf_add(b, "%s\"%s\"", p ? "," : "", mba_phase_name(p));
@@ -320,7 +332,7 @@ void mba_page_raw(mba_buf *b) { mba_buf_put(b, raw_section); }
 
 void mba_page_end(mba_buf *b)
 {
-    mba_buf_put(b, "<script>");                     // and nothing else before its end: the hash is that of the file
+    mba_buf_put(b, "<script>"); // and nothing else before its end: the hash is that of the file
     mba_buf_put(b, mba_report_js);
     mba_buf_put(b, "</script></body></html>\n");
 }

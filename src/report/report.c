@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* report.c -- see report.h: stores in, files out. page.c makes the page. */
 #include "report/report.h"
 
@@ -42,14 +43,12 @@ static void name_run(mba_stores *r, int i)
     const char *file = stem_of(run, &stem);
     for (int k = 0; k < (i < r->shown ? r->shown : r->n); k++)
         alone &= k == i || strcmp(workload, r->run[k].a->workload) != 0;
-    const size_t family = strcspn(workload, "-");                      // mamba2-130m.chunked.db, mamba2-512.db
-    const bool   theirs = !alone && mba_run_is_foreign(run->a);        // peer_mamba2.db
+    const size_t family = strcspn(workload, "-");               // mamba2-130m.chunked.db, mamba2-512.db
+    const bool   theirs = !alone && mba_run_is_foreign(run->a); // peer_mamba2.db
     if (!*workload || theirs || (!alone && !strncmp(file, workload, family) && stem > (int)family))
         snprintf(run->label, sizeof run->label, "%.*s", stem, file);
-    else if (alone)
-        snprintf(run->label, sizeof run->label, "%s", mba_short(workload, 60).s);
-    else
-        snprintf(run->label, sizeof run->label, "%s (%.*s)", mba_short(workload, 40).s, stem < 40 ? stem : 40, file);
+    else if (alone) snprintf(run->label, sizeof run->label, "%s", mba_short(workload, 60).s);
+    else snprintf(run->label, sizeof run->label, "%s (%.*s)", mba_short(workload, 40).s, stem < 40 ? stem : 40, file);
     name_layers(run);
 }
 
@@ -65,7 +64,8 @@ static void set_beside(mba_stores *r)
 {
     for (int i = 0; i < r->n; i++) {
         int n = 0;
-        for (int k = 0; k < r->n; k++) if (k != i) r->run[i].beside[n++] = r->run[k].a;
+        for (int k = 0; k < r->n; k++)
+            if (k != i) r->run[i].beside[n++] = r->run[k].a;
         r->run[i].a->beside = r->run[i].beside;
         r->run[i].a->nbeside = n;
     }
@@ -82,8 +82,8 @@ mba_status mba_stores_open(mba_stores *r, const char *const *path, int n)
 {
     mba_status st = MBA_OK;
     *r = (mba_stores){ .n = 0 };
-    if (n < 1 || n > MBA_RUNS_MAX) return mba_fail(MBA_E_ARG, "a report of %d stores\nfix: name 1 to %d stores", n,
-                                                   MBA_RUNS_MAX);
+    if (n < 1 || n > MBA_RUNS_MAX)
+        return mba_fail(MBA_E_ARG, "a report of %d stores\nfix: name 1 to %d stores", n, MBA_RUNS_MAX);
     for (int i = 0; i < n && st == MBA_OK; i++) {
         mba_run *run = &r->run[r->n++];
         run->l2_bytes_s = run->l1_bytes_s = NAN;
@@ -96,7 +96,7 @@ mba_status mba_stores_open(mba_stores *r, const char *const *path, int n)
         set_beside(r);
         return MBA_OK;
     }
-    const mba_status closed = mba_stores_close(r);       // the first story counts
+    const mba_status closed = mba_stores_close(r); // the first story counts
     (void)closed;
     return st;
 }
@@ -127,7 +127,8 @@ static mba_status figure_named(const mba_figure **out, const char *name)
         }
     mba_nearest near = mba_nearest_to(name, strlen(name));
     for (int i = 0; mba_figures[i]; i++) mba_nearest_try(&near, mba_figures[i]->name, mba_figures[i]->eyebrow);
-    return mba_fail(MBA_E_ARG, "no figure '%s'\nfix: %smambascope report --list names them", name, mba_did_you_mean(&near).text);
+    return mba_fail(MBA_E_ARG, "no figure '%s'\nfix: %smambascope report --list names them", name,
+                    mba_did_you_mean(&near).text);
 }
 
 /* The light value of a token, "#0072b2" of --gemm:light-dark(#0072b2,#1b78bb). */
@@ -144,8 +145,8 @@ static mba_word light_value(const char *name, size_t length)
     return w;
 }
 
-/* The rules of the style sheet from one of its comments to another, with light colours in place: programs that draw SVG know
- * no variables. */
+/* The rules of the style sheet from one of its comments to another, with light colours in place: programs that draw SVG
+ * know no variables. */
 static void rules_between(mba_buf *b, const char *from, const char *to)
 {
     const char *at = strstr(mba_report_css, from), *end = strstr(mba_report_css, to);
@@ -173,8 +174,11 @@ mba_status mba_view_named(int *out, const char *figure, const char *const *views
         const size_t n = strlen(all);
         snprintf(all + n, sizeof all - n, "%s'%s'", n ? ", " : "", views[v]);
     }
-    return mba_fail(MBA_E_ARG, "'%s' has no view '%s'\nfix: %s%s", figure, name, *all ? "one of " : "it has one view: "
-                    "leave --view out", all);
+    return mba_fail(MBA_E_ARG, "'%s' has no view '%s'\nfix: %s%s", figure, name,
+                    *all ? "one of "
+                         : "it has one view: "
+                           "leave --view out",
+                    all);
 }
 
 void mba_drawing_alone(mba_buf *out, const mba_canvas *c, bool curves)
@@ -299,7 +303,7 @@ mba_status mba_report_summary(mba_buf *out, const mba_stores *r)
         mba_buf_json(out, mba_run_label(r, i));
         mba_buf_put(out, ", \"store\": ");
         const char *path = mba_store_path(r->run[i].store), *slash = strrchr(path, '/');
-        mba_buf_json(out, slash ? slash + 1 : path);                  // it lies beside the summary
+        mba_buf_json(out, slash ? slash + 1 : path); // it lies beside the summary
         mba_buf_put(out, ", \"device\": ");
         mba_buf_json(out, mba_run_device(r->run[i].a));
         summary_of(out, r->run[i].a);

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* report_test.c -- the page of made-up stores and of a real one: complete, well-formed, honest, and equal to the
  * store. Its figures by themselves: drawings_test.c. */
 #include <errno.h>
@@ -47,19 +48,19 @@ static double event_ms(mba_store *s, int64_t kernel_from, int64_t kernel_to)
     int64_t        n;
     double         ns = 0;
     assert_ok(mba_load_event(s, &e, &n));
-    for (int64_t i = 0; i < n; i++) if (e[i].kernel >= kernel_from
-                                        && e[i].kernel < kernel_to) ns += (double)e[i].duration_ns;
+    for (int64_t i = 0; i < n; i++)
+        if (e[i].kernel >= kernel_from && e[i].kernel < kernel_to) ns += (double)e[i].duration_ns;
     return ns / 1e6;
 }
 
 /* Column `number` of the rows of a table whose column `text` is `word`, summed. */
 static double sum_where(const char *table, int text, const char *word, int number)
 {
-    double sum = 0;
+    double   sum = 0;
     page_row row;
     for (const char *at = table; (at = next_row(at, &row)) != NULL;)
-        if (row.n > number && (!word || !strcmp(row.cell[text], word))) sum += isnan(row.value[number]) ? 0
-            : row.value[number];
+        if (row.n > number && (!word || !strcmp(row.cell[text], word)))
+            sum += isnan(row.value[number]) ? 0 : row.value[number];
     return sum;
 }
 
@@ -76,13 +77,13 @@ static void the_breakdown_is_the_sum_of_the_events(void **state)
     assert_ok(mba_store_open(&s, REAL_STORE));
     assert_ok(mba_load_kernel(s, &k, &n));
     assert_true(n > 50);
-    for (const char *const *kind = (const char *const[]){ "gemm", "ssm", "norm", "message passing",
-                                                          NULL }; *kind; kind++) {
+    for (const char *const *kind = (const char *const[]){ "gemm", "ssm", "norm", "message passing", NULL }; *kind;
+         kind++) {
         double ms = 0;
-        for (int64_t i = 0; i < n; i++) if (k[i].kind && !strcmp(k[i].kind, *kind)) ms += event_ms(s, k[i].id,
-                k[i].id + 1);
+        for (int64_t i = 0; i < n; i++)
+            if (k[i].kind && !strcmp(k[i].kind, *kind)) ms += event_ms(s, k[i].id, k[i].id + 1);
         assert_true(ms > 0);
-        assert_near(sum_where(table, 1, *kind, 3), ms, 1e-6 * ms);     // the store has one step
+        assert_near(sum_where(table, 1, *kind, 3), ms, 1e-6 * ms); // the store has one step
     }
     assert_near(sum_where(table, 1, NULL, 4), 100, 0.1);
     assert_ok(mba_store_close(s));
@@ -121,15 +122,15 @@ static void every_number_is_what_it_says(void **state)
     const char *path[] = { REAL_STORE };
     char       *page = page_of(path, 1);
     int         seen = 0;
-    *strstr(page, "<script") = 0;                                      // what it writes is made of records
+    *strstr(page, "<script") = 0; // what it writes is made of records
     for (const char *at = page; (at = strstr(at, "data-v=\"")) != NULL;) {
         const double v = strtod(at += 8, NULL);
         const char  *text = strchr(at, '>') + 1;
-        if (!strncmp(at, "-1\"", 3) || *at == '"') continue;          // explorer: nothing, sorts last
+        if (!strncmp(at, "-1\"", 3) || *at == '"') continue; // explorer: nothing, sorts last
         while (*text == '<') text = strchr(text, '>') + 1;
         const mba_word want = mba_num(v);
-        if (strncmp(text, want.s, strlen(want.s))) fail_msg("%.9g is printed as '%.12s', should be '%s'", v, text,
-                                                            want.s);
+        if (strncmp(text, want.s, strlen(want.s)))
+            fail_msg("%.9g is printed as '%.12s', should be '%s'", v, text, want.s);
         seen++;
     }
     assert_true(seen > 1000);
@@ -149,9 +150,9 @@ static size_t key_number(const json_t *data, const char *key)
 static void records_of_kernels_are_the_stores(void **state)
 {
     (void)state;
-    const char *path[] = { REAL_STORE };
-    char       *page = page_of(path, 1), *json = strstr(page, "id=\"data\">");
-    mba_store  *s;
+    const char   *path[] = { REAL_STORE };
+    char         *page = page_of(path, 1), *json = strstr(page, "id=\"data\">");
+    mba_store    *s;
     mba_analysis *a;
     assert_non_null(json);
     *strstr(json, "</script>") = 0;
@@ -168,7 +169,7 @@ static void records_of_kernels_are_the_stores(void **state)
     mba_row_event *e;
     int64_t        nevents;
     assert_ok(mba_load_event(s, &e, &nevents));
-    for (int64_t i = 0; i < a->nkernels; i++) {                       // each by itself, added up without the analysis
+    for (int64_t i = 0; i < a->nkernels; i++) { // each by itself, added up without the analysis
         double want = 0;
         bool   there = false;
         for (int64_t k = 0; k < nevents; k++)
@@ -211,8 +212,8 @@ static void sliders_choose_among_what_was_simulated(void **state)
         assert_int_equal(json_array_size(grid), mba_wi_grid_size(made_up_whatif()));
         for (size_t i = 0; i < json_array_size(grid); i++)
             for (int part = 0; part < MBA_WI_PARTS; part++)
-                assert_near(json_number_value(json_array_get(json_array_get(grid, i),
-                                                             (size_t)part * (1 + MBA_WI_BOUNDS))),
+                assert_near(json_number_value(
+                                json_array_get(json_array_get(grid, i), (size_t)part * (1 + MBA_WI_BOUNDS))),
                             made_up_whatif()->model[m].grid[i].of[part].ms, 0);
     }
     json_decref(data);
@@ -292,7 +293,7 @@ static mba_status page_again(mba_buf *out, const char *path)
     return st == MBA_OK ? closed : st;
 }
 
-static long reads, read_fails;                     /* reads of SQLite so far; the one that fails, from 1 on */
+static long reads, read_fails; /* reads of SQLite so far; the one that fails, from 1 on */
 
 static ssize_t read_at(int fd, void *to, size_t n, off_t at)
 {
@@ -320,7 +321,7 @@ static void a_page_of_failed_reads_is_an_error(void **state)
         reads = 0;
         const mba_status st = page_again(&b, path);
         if (st == MBA_OK) assert_string_equal(b.s, whole.s);
-        else              assert_true(*mba_message());
+        else assert_true(*mba_message());
         mba_buf_free(&b);
     }
     for (int i = 0; i < 2; i++) vfs->xSetSystemCall(vfs, calls[i], NULL);
@@ -346,7 +347,7 @@ static void a_page_without_memory_is_an_error(void **state)
         const mba_status st = page_again(&b, path);
         left = -1;
         if (st == MBA_OK) assert_string_equal(b.s, whole.s);
-        else              assert_fails(st, MBA_E_NOMEM, "");
+        else assert_fails(st, MBA_E_NOMEM, "");
         mba_buf_free(&b);
     }
     mba_buf_free(&whole);
@@ -358,10 +359,21 @@ static void a_page_without_memory_is_an_error(void **state)
 static void numbers_have_three_digits(void **state)
 {
     (void)state;
-    const struct { double v; const char *text; } row[] = { { 0, "0" }, { 1, "1" }, { 12.345, "12.3" },
-                                                           { 1234567, "1,234,567" }, { 999.6, "1,000" },
-                                                               { 0.012345, "0.0123" }, { -4.5, "-4.5" },
-        { NAN, "–" }, { 1e15, "1×10¹⁵" }, { -9.6e-8, "-9.6×10⁻⁸" }, { 1e-120, "1×10⁻¹²⁰" }, { 100, "100" } };
+    const struct {
+        double      v;
+        const char *text;
+    } row[] = { { 0, "0" },
+                { 1, "1" },
+                { 12.345, "12.3" },
+                { 1234567, "1,234,567" },
+                { 999.6, "1,000" },
+                { 0.012345, "0.0123" },
+                { -4.5, "-4.5" },
+                { NAN, "–" },
+                { 1e15, "1×10¹⁵" },
+                { -9.6e-8, "-9.6×10⁻⁸" },
+                { 1e-120, "1×10⁻¹²⁰" },
+                { 100, "100" } };
     for (size_t i = 0; i < sizeof row / sizeof *row; i++) assert_string_equal(mba_num(row[i].v).s, row[i].text);
 }
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* svg.c -- see svg.h. */
 #include "report/svg.h"
 
@@ -37,7 +38,8 @@ int mba_tip(mba_canvas *c, const char *fmt, ...)
     vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
     const unsigned hash = hash_of(text);
-    for (int i = 0; i < c->ntips; i++) if (c->hash[i] == hash && !strcmp(c->tip[i], text)) return i;
+    for (int i = 0; i < c->ntips; i++)
+        if (c->hash[i] == hash && !strcmp(c->tip[i], text)) return i;
     if (!more_tips(c)) return -1;
     c->tip[c->ntips] = strdup(text);
     c->hash[c->ntips] = hash;
@@ -59,8 +61,8 @@ void mba_canvas_free(mba_canvas *c)
 mba_svg mba_svg_begin(mba_canvas *c, double w, double h, const char *label)
 {
     mba_svg s = { c, &c->out, w, h, w <= MBA_NARROW };
-    mba_buf_add(s.out, "<svg class=\"%s walk\" viewBox=\"0 0 %.0f %.0f\" role=\"group\" aria-label=\"", s.narrow
-                ? "narrow" : "wide", w, h);
+    mba_buf_add(s.out, "<svg class=\"%s walk\" viewBox=\"0 0 %.0f %.0f\" role=\"group\" aria-label=\"",
+                s.narrow ? "narrow" : "wide", w, h);
     mba_buf_html(s.out, label);
     mba_buf_put(s.out, c->alone ? "\" xmlns=\"http://www.w3.org/2000/svg\">" : "\">");
     return s;
@@ -82,9 +84,9 @@ static mba_word c1(double v)
 static void attributes(mba_svg *s, const char *cls, const char *paint, int tip, const char *tags)
 {
     if ((cls && *cls) || (paint && *paint))
-        mba_buf_add(s->out, " class=\"%s%s%s\"", cls ? cls : "", cls && *cls && paint && *paint ? " " : "", paint
-                    ? paint : "");
-    if (tip >= 0)      mba_buf_add(s->out, " data-t=\"%d\"", tip);
+        mba_buf_add(s->out, " class=\"%s%s%s\"", cls ? cls : "", cls && *cls && paint && *paint ? " " : "",
+                    paint ? paint : "");
+    if (tip >= 0) mba_buf_add(s->out, " data-t=\"%d\"", tip);
     if (tags && *tags && !s->c->alone) mba_buf_add(s->out, " data-tags=\"%s\"", tags);
 }
 
@@ -193,10 +195,12 @@ void mba_svg_text(mba_svg *s, double x, double y, const char *cls, char anchor, 
 void mba_svg_mark(mba_svg *s, mba_shape shape, double x, double y, double r, const char *paint, bool hollow, int tip,
                   const char *tags)
 {
-    static const struct { int n; double at[4][2]; } corner[] = { [MBA_SQUARE] = { 4,
-            { { -.88, -.88 }, { .88, -.88 }, { .88, .88 }, { -.88, .88 } } },
-        [MBA_TRIANGLE] = { 3, { { 0, -1.15 }, { 1.05, .8 }, { -1.05, .8 } } },
-            [MBA_DIAMOND] = { 4, { { 0, -1.25 }, { 1.25, 0 }, { 0, 1.25 }, { -1.25, 0 } } } };
+    static const struct {
+        int    n;
+        double at[4][2];
+    } corner[] = { [MBA_SQUARE] = { 4, { { -.88, -.88 }, { .88, -.88 }, { .88, .88 }, { -.88, .88 } } },
+                   [MBA_TRIANGLE] = { 3, { { 0, -1.15 }, { 1.05, .8 }, { -1.05, .8 } } },
+                   [MBA_DIAMOND] = { 4, { { 0, -1.25 }, { 1.25, 0 }, { 0, 1.25 }, { -1.25, 0 } } } };
     char fill[32];
     snprintf(fill, sizeof fill, "%c-%s", hollow ? 'h' : 'f', paint);
     mba_buf_put(s->out, shape == MBA_CIRCLE ? "<circle" : "<path");
@@ -214,15 +218,19 @@ void mba_svg_mark(mba_svg *s, mba_shape shape, double x, double y, double r, con
 
 /* ---- scales ---- */
 
-mba_scale mba_lin(double lo, double hi, double a, double b) { return (mba_scale){ lo, hi > lo ? hi : lo + 1, a, b,
-        false }; }
-mba_scale mba_log(double lo, double hi, double a, double b) { return (mba_scale){ lo, hi > lo ? hi : 10 * lo, a, b,
-        true }; }
+mba_scale mba_lin(double lo, double hi, double a, double b)
+{
+    return (mba_scale){ lo, hi > lo ? hi : lo + 1, a, b, false };
+}
+mba_scale mba_log(double lo, double hi, double a, double b)
+{
+    return (mba_scale){ lo, hi > lo ? hi : 10 * lo, a, b, true };
+}
 
 double mba_at(mba_scale k, double v)
 {
     if (!(v >= k.lo)) v = k.lo;
-    if (v > k.hi)     v = k.hi;
+    if (v > k.hi) v = k.hi;
     return k.a + (k.b - k.a) * (k.log ? log(v / k.lo) / log(k.hi / k.lo) : (v - k.lo) / (k.hi - k.lo));
 }
 
@@ -230,8 +238,8 @@ double mba_round_up(double v)
 {
     if (!(v > 0) || !isfinite(v)) return 1;
     const double decade = pow(10, floor(log10(v)));
-    for (int i = 0; i < 3; i++) if (v <= decade * (double[]){ 1, 2, 5 }[i] * (1 + 1e-9)) return decade * (double[]){ 1,
-            2, 5 }[i];
+    for (int i = 0; i < 3; i++)
+        if (v <= decade * (double[]){ 1, 2, 5 }[i] * (1 + 1e-9)) return decade * (double[]){ 1, 2, 5 }[i];
     return 10 * decade;
 }
 
@@ -247,7 +255,7 @@ int mba_ticks(mba_scale k, double tick[16])
     int n = 0;
     if (k.log) {
         const double first = ceil(log10(k.lo) - 1e-9), last = floor(log10(k.hi) + 1e-9),
-            step = ceil((last - first + 1) / 12);
+                     step = ceil((last - first + 1) / 12);
         for (double e = first; e <= last && n < 16; e += step) tick[n++] = pow(10, e);
         return n;
     }
@@ -311,7 +319,7 @@ void mba_svg_axis_at(mba_svg *s, mba_scale x, const double *tick, int n, double 
 {
     double       taken = -1e9;
     const double mid = (x.a + x.b) / 2, half = 3.3 * mba_characters(label),
-        at = fmax(half + 1, fmin(mid, s->w - half - 1));
+                 at = fmax(half + 1, fmin(mid, s->w - half - 1));
     for (int i = 0; i < n; i++) {
         const double px = mba_at(x, tick[i]);
         mba_svg_line(s, px, y0, px, y1, "g", NULL);

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* svg.h -- the few drawing helpers the figures need. Classes and colours are those of report.css.
  *
  *     mba_svg s = mba_svg_begin(canvas, 860, 200, "what is drawn");
@@ -14,16 +15,27 @@
 #include "report/buf.h"
 
 enum { MBA_WIDE = 860, MBA_NARROW = 340 };
-static const double MBA_LETTER = 6.9;              /* px of a letter at 12 px, with room to spare */
+static const double MBA_LETTER = 6.9; /* px of a letter at 12 px, with room to spare */
 
 /* Texts of tooltips, once each: marks of the wide and of the narrow drawing share one. Lines are separated by |. */
 /* alone: one SVG, no tooltips */
-typedef struct mba_canvas { mba_buf out; char **tip; unsigned *hash; int ntips, room; bool alone; } mba_canvas;
+typedef struct mba_canvas {
+    mba_buf   out;
+    char    **tip;
+    unsigned *hash;
+    int       ntips, room;
+    bool      alone;
+} mba_canvas;
 /* its number; -1 in a drawing alone */
 int  mba_tip(mba_canvas *c, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 void mba_canvas_free(mba_canvas *c);
 
-typedef struct mba_svg { mba_canvas *c; mba_buf *out; double w, h; bool narrow; } mba_svg;
+typedef struct mba_svg {
+    mba_canvas *c;
+    mba_buf    *out;
+    double      w, h;
+    bool        narrow;
+} mba_svg;
 mba_svg mba_svg_begin(mba_canvas *c, double w, double h, const char *label);
 void    mba_svg_end(mba_svg *s);
 
@@ -48,23 +60,29 @@ void mba_svg_mark(mba_svg *s, mba_shape shape, double x, double y, double r, con
                   const char *tags);
 
 /* ---- scales and axes ---- */
-typedef struct mba_scale { double lo, hi, a, b; bool log; } mba_scale;
+typedef struct mba_scale {
+    double lo, hi, a, b;
+    bool   log;
+} mba_scale;
 mba_scale mba_lin(double lo, double hi, double a, double b);
 mba_scale mba_log(double lo, double hi, double a, double b);
 double    mba_at(mba_scale k, double v);           /* clamped to the scale */
 double    mba_round_up(double v);                  /* 1, 2, 5 x a decade, at least v */
 double    mba_axis_end(double v);                  /* the first tick at v or behind it, of an axis that starts at 0 */
 int       mba_ticks(mba_scale k, double tick[16]); /* decades, or about five round numbers from the first on */
-int       mba_ticks_round(mba_scale k, double tick[16]);   /* 1, 2, 5 x decades where those are few; multiples of a round number */
+int       mba_ticks_round(mba_scale k,
+                          double    tick[16]); /* 1, 2, 5 x decades where those are few; multiples of a round number */
 /* A logarithmic scale over whole decades around the values seen; start with { NaN, NaN }. */
-typedef struct mba_range { double lo, hi; } mba_range;
-void      mba_range_extend(mba_range *r, double v);         /* NaN and what is not above 0 are left out */
-mba_range mba_decades(mba_range r, double lo, double hi);   /* lo, hi: where nothing was seen */
+typedef struct mba_range {
+    double lo, hi;
+} mba_range;
+void      mba_range_extend(mba_range *r, double v);       /* NaN and what is not above 0 are left out */
+mba_range mba_decades(mba_range r, double lo, double hi); /* lo, hi: where nothing was seen */
 /* Grid lines from y0 to y1, ticks below, the label under them; at the ticks of mba_ticks, or at those given. */
-void      mba_svg_axis(mba_svg *s, mba_scale x, double y0, double y1, const char *label);
-void      mba_svg_axis_at(mba_svg *s, mba_scale x, const double *tick, int n, double y0, double y1, const char *label);
+void mba_svg_axis(mba_svg *s, mba_scale x, double y0, double y1, const char *label);
+void mba_svg_axis_at(mba_svg *s, mba_scale x, const double *tick, int n, double y0, double y1, const char *label);
 
 /* Axes only, "no data yet" and how to get it. */
-void      mba_svg_frame(mba_canvas *c, double w, const char *label, const char *x, const char *y, const char *why);
+void mba_svg_frame(mba_canvas *c, double w, const char *label, const char *x, const char *y, const char *why);
 
 #endif

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* training_figures.c -- see training_figures.h. */
 #include "report/training_figures.h"
 
@@ -20,12 +21,17 @@ static const char *x_words(const mba_trainings *r, mba_series x)
     return x == MBA_BY_UNITS ? r->unit_words : x == MBA_BY_TIME ? r->time_words : "step";
 }
 
-typedef struct drawn { mba_series series; mba_curve_how how; const char *what; } drawn;
+typedef struct drawn {
+    mba_series    series;
+    mba_curve_how how;
+    const char   *what;
+} drawn;
 
 static bool any_of(const mba_trainings *r, mba_series s)
 {
     for (int i = 0; i < r->n; i++)
-        for (int64_t k = 0; k < r->run[i].t->n; k++) if (isfinite(r->run[i].series[s][k])) return true;
+        for (int64_t k = 0; k < r->run[i].t->n; k++)
+            if (isfinite(r->run[i].series[s][k])) return true;
     return false;
 }
 
@@ -40,7 +46,11 @@ static double end_of(const mba_trainings *r, mba_series x)
     return end;
 }
 
-typedef struct chart { const char *label, *y_label; mba_series x; bool zero, half; } chart;
+typedef struct chart {
+    const char *label, *y_label;
+    mba_series  x;
+    bool        zero, half;
+} chart;
 
 static void draw_series(mba_canvas *c, double w, const mba_trainings *r, const chart *k, const drawn *d, int n)
 {
@@ -50,10 +60,18 @@ static void draw_series(mba_canvas *c, double w, const mba_trainings *r, const c
         for (int j = 0; j < n; j++) {
             const mba_training_run *run = &r->run[i];
             mba_assert(n <= 3);
-            curve[curves++] = (mba_curve){ run->name.s, d[j].what, i, d[j].how, run->series[k->x], run->series[d[j].series], run->t->n };
+            curve[curves++] = (mba_curve){ run->name.s, d[j].what,         i,
+                                           d[j].how,    run->series[k->x], run->series[d[j].series],
+                                           run->t->n };
         }
-    mba_curves_draw(c, w, &(mba_curves){ .label = k->label, .x_label = x_words(r, k->x), .y_label = k->y_label, .curve = curve,
-                                         .n = curves, .zero = k->zero, .from = k->half ? end_of(r, k->x) / 2 : 0 });
+    mba_curves_draw(c, w,
+                    &(mba_curves){ .label = k->label,
+                                   .x_label = x_words(r, k->x),
+                                   .y_label = k->y_label,
+                                   .curve = curve,
+                                   .n = curves,
+                                   .zero = k->zero,
+                                   .from = k->half ? end_of(r, k->x) / 2 : 0 });
 }
 
 /* ---- rows: every k-th step, and every one with a validation ---- */
@@ -87,15 +105,18 @@ static void common_cells(mba_grid *g, const mba_training_run *run, const mba_tra
 
 static const char *const loss_views[] = { "by step", "by data seen", "by time", "second half", NULL };
 
-double mba_training_loss(const mba_training_run *run, bool valid) { return valid ? run->sum.best_valid_loss : run->sum.loss; }
+double mba_training_loss(const mba_training_run *run, bool valid)
+{
+    return valid ? run->sum.best_valid_loss : run->sum.loss;
+}
 
 /* -1: nobody but `not` has a loss. */
-static int lowest(const mba_trainings *r, bool valid, int not)
+static int lowest(const mba_trainings *r, bool valid, int not )
 {
     int best = -1;
     for (int i = 0; i < r->n; i++) {
         const double v = mba_training_loss(&r->run[i], valid);
-        if (i != not && !isnan(v) && (best < 0 || v < mba_training_loss(&r->run[best], valid))) best = i;
+        if (i != not &&!isnan(v) && (best < 0 || v < mba_training_loss(&r->run[best], valid))) best = i;
     }
     return best;
 }
@@ -112,7 +133,8 @@ static void best_words(mba_buf *b, const mba_trainings *r, int best, bool valid)
     const int    next = lowest(r, valid, best);
     const double low = mba_training_loss(&r->run[best], valid);
     mba_buf_html(b, mba_short(r->run[best].name.s, 40).s);
-    mba_buf_add(b, " reaches the lowest %s loss, %.4f%s%s", valid ? "validation" : "training", low, *r->loss_unit ? " " : "", r->loss_unit);
+    mba_buf_add(b, " reaches the lowest %s loss, %.4f%s%s", valid ? "validation" : "training", low,
+                *r->loss_unit ? " " : "", r->loss_unit);
     if (valid) mba_buf_add(b, " at step %s", mba_num((double)r->run[best].sum.best_step).s);
     if (next < 0) return;
     mba_buf_add(b, ", %.4f below ", mba_training_loss(&r->run[next], valid) - low);
@@ -130,15 +152,17 @@ static void loss_heading(mba_buf *b, const mba_trainings *r)
     } else {
         const mba_training_run *run = &r->run[0];
         mba_buf_add(b, "Training loss ends at %.4f%s%s", run->sum.loss, *r->loss_unit ? " " : "", r->loss_unit);
-        if (valid) mba_buf_add(b, "; validation was lowest at step %s: %.4f", mba_num((double)run->sum.best_step).s,
-                               run->sum.best_valid_loss);
+        if (valid)
+            mba_buf_add(b, "; validation was lowest at step %s: %.4f", mba_num((double)run->sum.best_step).s,
+                        run->sum.best_valid_loss);
     }
 }
 
 static void loss_columns(mba_grid_column *to, const mba_trainings *r)
 {
-    common_columns(to, r, (const mba_grid_column[]){ { "loss", "training" }, { "smoothed", "smoothed" },
-                                                      { "valid_loss", "validation" }, { 0 } });
+    common_columns(to, r,
+                   (const mba_grid_column[]){
+                       { "loss", "training" }, { "smoothed", "smoothed" }, { "valid_loss", "validation" }, { 0 } });
 }
 
 static void loss_numbers(mba_grid *g, const mba_trainings *r, int64_t most)
@@ -157,8 +181,9 @@ static void loss_numbers(mba_grid *g, const mba_trainings *r, int64_t most)
 
 static void loss_draw(mba_canvas *c, double w, const mba_trainings *r, int view)
 {
-    static const drawn all[] = { { MBA_OF_LOSS, MBA_FAINT, "step" }, { MBA_OF_LOSS_SMOOTH, MBA_STRONG, "smoothed" },
-                                 { MBA_OF_VALID_LOSS, MBA_MARKED, "validation" } };
+    static const drawn      all[] = { { MBA_OF_LOSS, MBA_FAINT, "step" },
+                                      { MBA_OF_LOSS_SMOOTH, MBA_STRONG, "smoothed" },
+                                      { MBA_OF_VALID_LOSS, MBA_MARKED, "validation" } };
     static const mba_series by[] = { MBA_BY_STEP, MBA_BY_UNITS, MBA_BY_TIME, MBA_BY_STEP };
     draw_series(c, w, r, &(chart){ "loss", loss_words(r), by[view], false, view == 3 }, all, 3);
 }
@@ -196,7 +221,8 @@ static void score_numbers(mba_grid *g, const mba_trainings *r, int64_t most)
         for (int64_t k = 0, rows = 0; k < r->run[i].t->n && rows < most; k++) {
             if (isnan(r->run[i].series[MBA_OF_SCORE_0][k])) continue;
             common_cells(g, &r->run[i], &r->run[i].t->step[k]);
-            for (int j = 0; j < r->run[0].t->nscores; j++) mba_grid_fixed(g, r->run[i].series[MBA_OF_SCORE_0 + j][k], 4);
+            for (int j = 0; j < r->run[0].t->nscores; j++)
+                mba_grid_fixed(g, r->run[i].series[MBA_OF_SCORE_0 + j][k], 4);
             rows++;
         }
 }
@@ -214,8 +240,8 @@ static bool has_norm(const mba_trainings *r) { return any_of(r, MBA_OF_NORM); }
 
 static void norm_heading(mba_buf *b, const mba_trainings *r)
 {
-    double top = NAN;
-    int    of = 0;
+    double  top = NAN;
+    int     of = 0;
     int64_t at = 0;
     for (int i = 0; i < r->n; i++)
         for (int64_t k = 0; k < r->run[i].t->n; k++) {
@@ -230,8 +256,9 @@ static void norm_heading(mba_buf *b, const mba_trainings *r)
 
 static void norm_columns(mba_grid_column *to, const mba_trainings *r)
 {
-    common_columns(to, r, (const mba_grid_column[]){ { "grad_norm", "gradient norm" }, { "smoothed", "smoothed" },
-                                                      { "skipped", "skipped" }, { 0 } });
+    common_columns(to, r,
+                   (const mba_grid_column[]){
+                       { "grad_norm", "gradient norm" }, { "smoothed", "smoothed" }, { "skipped", "skipped" }, { 0 } });
 }
 
 static void norm_numbers(mba_grid *g, const mba_trainings *r, int64_t most)
@@ -263,7 +290,7 @@ static void numbers_of_runs(mba_buf *b, const mba_trainings *r, const double *v,
     double least = NAN, most = NAN;
     for (int i = 0; i < r->n; i++) {
         if (!(least <= v[i])) least = v[i];
-        if (!(most >= v[i]))  most = v[i];
+        if (!(most >= v[i])) most = v[i];
         if (r->n > 3) continue;
         mba_buf_add(b, "%s%s%s", i ? ", " : "", mba_num(v[i]).s, unit);
         if (r->n > 1) mba_buf_put(b, " ("), mba_buf_html(b, mba_short(r->run[i].name.s, 24).s), mba_buf_put(b, ")");
@@ -319,7 +346,8 @@ static void speed_heading(mba_buf *b, const mba_trainings *r)
 
 static void speed_columns(mba_grid_column *to, const mba_trainings *r)
 {
-    common_columns(to, r, (const mba_grid_column[]){ { "units_per_s", "a second" }, { "smoothed", "smoothed" }, { 0 } });
+    common_columns(to, r,
+                   (const mba_grid_column[]){ { "units_per_s", "a second" }, { "smoothed", "smoothed" }, { 0 } });
 }
 
 static void speed_numbers(mba_grid *g, const mba_trainings *r, int64_t most)
@@ -348,15 +376,22 @@ static void skipped_heading(mba_buf *b, const mba_trainings *r)
     int64_t all = 0;
     for (int i = 0; i < r->n; i++) all += r->run[i].sum.skipped;
     if (all) mba_buf_add(b, "%s step%s skipped", mba_num((double)all).s, all == 1 ? " was" : "s were");
-    else     mba_buf_put(b, "No step was skipped");
+    else mba_buf_put(b, "No step was skipped");
 }
 
 static void skipped_columns(mba_grid_column *to, const mba_trainings *r)
 {
     (void)r;
-    memcpy(to, (const mba_grid_column[]){ { "run", "run" }, { "steps", "steps" }, { "skipped", "skipped" }, { "percent", "%" },
-                                          { "no_number", "of them without a number" }, { "first", "first at step" },
-                                          { "last", "last at step" }, { 0 } }, 8 * sizeof *to);
+    memcpy(to,
+           (const mba_grid_column[]){ { "run", "run" },
+                                      { "steps", "steps" },
+                                      { "skipped", "skipped" },
+                                      { "percent", "%" },
+                                      { "no_number", "of them without a number" },
+                                      { "first", "first at step" },
+                                      { "last", "last at step" },
+                                      { 0 } },
+           8 * sizeof *to);
 }
 
 static void skipped_numbers(mba_grid *g, const mba_trainings *r, int64_t most)
@@ -393,7 +428,8 @@ static void skipped_draw(mba_canvas *c, double w, const mba_trainings *r, int vi
     for (int i = 0; i < r->n; i++) {
         const mba_training *t = r->run[i].t;
         double              taken = -1e9;
-        mba_svg_text(&s, x.a - 10, top + rh * (i + 0.5) + 4, "", 'e', "%s", mba_short(r->run[i].name.s, s.narrow ? 11 : 22).s);
+        mba_svg_text(&s, x.a - 10, top + rh * (i + 0.5) + 4, "", 'e', "%s",
+                     mba_short(r->run[i].name.s, s.narrow ? 11 : 22).s);
         for (int64_t k = 0; k < t->n; k++) {
             const double at = mba_at(x, (double)t->step[k].step);
             if (!t->step[k].skipped || at < taken + 3) continue;
@@ -401,7 +437,8 @@ static void skipped_draw(mba_canvas *c, double w, const mba_trainings *r, int vi
             mba_svg_mark(&s, mba_look_shape(i), at, top + rh * (i + 0.5), 4.4, mba_look_paint(i), false,
                          mba_tip(c, "%.60s · skipped|step: %s|loss: %s|gradient norm: %s", r->run[i].name.s,
                                  mba_num((double)t->step[k].step).s, mba_num(t->step[k].loss).s,
-                                 mba_num(t->step[k].grad_norm).s), NULL);
+                                 mba_num(t->step[k].grad_norm).s),
+                         NULL);
         }
     }
     mba_svg_end(&s);
@@ -411,7 +448,8 @@ static void skipped_draw(mba_canvas *c, double w, const mba_trainings *r, int vi
 
 static bool has_samples(const mba_trainings *r)
 {
-    for (int i = 0; i < r->n; i++) if (r->run[i].t->nsamples) return true;
+    for (int i = 0; i < r->n; i++)
+        if (r->run[i].t->nsamples) return true;
     return false;
 }
 
@@ -429,13 +467,15 @@ static void samples_heading(mba_buf *b, const mba_trainings *r)
 static void samples_columns(mba_grid_column *to, const mba_trainings *r)
 {
     (void)r;
-    memcpy(to, (const mba_grid_column[]){ { "run", "run" }, { "step", "step" }, { "prompt", "given" }, { "text", "written" }, { 0 } },
+    memcpy(to,
+           (const mba_grid_column[]){
+               { "run", "run" }, { "step", "step" }, { "prompt", "given" }, { "text", "written" }, { 0 } },
            5 * sizeof *to);
 }
 
 static void samples_numbers(mba_grid *g, const mba_trainings *r, int64_t most)
 {
-    enum { SHOWN = 8 };                            // the first, the last, and some between
+    enum { SHOWN = 8 }; // the first, the last, and some between
     for (int i = 0; i < r->n; i++) {
         const mba_training *t = r->run[i].t;
         const int           every = most < INT64_MAX && t->nsamples > SHOWN ? (t->nsamples + SHOWN - 1) / SHOWN : 1;
@@ -453,23 +493,24 @@ static void samples_numbers(mba_grid *g, const mba_trainings *r, int64_t most)
 
 static void runs_columns(mba_grid_column *to, const mba_trainings *r)
 {
-    static const char *const key[MBA_TRAININGS_MAX] = { "run_1", "run_2", "run_3", "run_4", "run_5", "run_6", "run_7", "run_8" };
+    static const char *const key[MBA_TRAININGS_MAX] = { "run_1", "run_2", "run_3", "run_4",
+                                                        "run_5", "run_6", "run_7", "run_8" };
     to[0] = (mba_grid_column){ "what", "" };
     for (int i = 0; i < r->n; i++) to[1 + i] = (mba_grid_column){ key[i], r->run[i].name.s };
     to[1 + r->n] = (mba_grid_column){ 0 };
 }
 
 typedef double number_fn(const mba_training_run *run);
-static double of_loss(const mba_training_run *u)       { return u->sum.loss; }
-static double of_valid(const mba_training_run *u)      { return u->sum.valid_loss; }
-static double of_best(const mba_training_run *u)       { return u->sum.best_valid_loss; }
-static double of_best_step(const mba_training_run *u)  { return u->sum.best_step ? (double)u->sum.best_step : NAN; }
-static double of_steps(const mba_training_run *u)      { return (double)u->sum.steps; }
-static double of_units(const mba_training_run *u)      { return u->sum.units; }
-static double of_speed(const mba_training_run *u)      { return u->sum.rate; }
-static double of_time(const mba_training_run *u)       { return u->series[MBA_BY_TIME][u->t->n - 1]; }
-static double of_skipped(const mba_training_run *u)    { return (double)u->sum.skipped; }
-static double of_sessions(const mba_training_run *u)   { return (double)u->t->sessions; }
+static double  of_loss(const mba_training_run *u) { return u->sum.loss; }
+static double  of_valid(const mba_training_run *u) { return u->sum.valid_loss; }
+static double  of_best(const mba_training_run *u) { return u->sum.best_valid_loss; }
+static double  of_best_step(const mba_training_run *u) { return u->sum.best_step ? (double)u->sum.best_step : NAN; }
+static double  of_steps(const mba_training_run *u) { return (double)u->sum.steps; }
+static double  of_units(const mba_training_run *u) { return u->sum.units; }
+static double  of_speed(const mba_training_run *u) { return u->sum.rate; }
+static double  of_time(const mba_training_run *u) { return u->series[MBA_BY_TIME][u->t->n - 1]; }
+static double  of_skipped(const mba_training_run *u) { return (double)u->sum.skipped; }
+static double  of_sessions(const mba_training_run *u) { return (double)u->t->sessions; }
 
 static void fact_row(mba_grid *g, const mba_trainings *r, const char *name)
 {
@@ -478,7 +519,10 @@ static void fact_row(mba_grid *g, const mba_trainings *r, const char *name)
 }
 
 /* Facts that are told by name above the options, and the folder, which no two runs share. */
-static bool is_told(const char *name) { return !strcmp(name, "model") || !strcmp(name, "data") || !strcmp(name, "--out"); }
+static bool is_told(const char *name)
+{
+    return !strcmp(name, "model") || !strcmp(name, "data") || !strcmp(name, "--out");
+}
 
 /* By name, once, of all runs: the runs that do not have it differ from those that do. */
 static bool differs(const mba_trainings *r, const char *name)
@@ -510,10 +554,21 @@ static void runs_numbers(mba_grid *g, const mba_trainings *r, int64_t most)
     snprintf(speed, sizeof speed, "median speed, %s/s", r->unit);
     snprintf(units, sizeof units, "%s seen", r->unit);
     snprintf(loss, sizeof loss, "training loss at the end%s%s", *r->loss_unit ? ", " : "", r->loss_unit);
-    const struct { const char *what; number_fn *of; int places; } row[] = {
-        { "best validation loss", of_best, 4 }, { "at step", of_best_step, 0 }, { "last validation loss", of_valid, 4 },
-        { loss, of_loss, 4 }, { "steps", of_steps, 0 }, { units, of_units, 0 }, { speed, of_speed, 0 },
-        { time, of_time, 0 }, { "sessions", of_sessions, 0 }, { "skipped steps", of_skipped, 0 },
+    const struct {
+        const char *what;
+        number_fn  *of;
+        int         places;
+    } row[] = {
+        { "best validation loss", of_best, 4 },
+        { "at step", of_best_step, 0 },
+        { "last validation loss", of_valid, 4 },
+        { loss, of_loss, 4 },
+        { "steps", of_steps, 0 },
+        { units, of_units, 0 },
+        { speed, of_speed, 0 },
+        { time, of_time, 0 },
+        { "sessions", of_sessions, 0 },
+        { "skipped steps", of_skipped, 0 },
     };
     (void)most;
     for (size_t k = 0; k < sizeof row / sizeof *row; k++) {
@@ -542,15 +597,17 @@ static void runs_heading(mba_buf *b, const mba_trainings *r)
             for (int j = 0; j < i; j++) before |= mba_training_fact_of(r->run[j].t, name) != NULL;
             different += !before && !is_told(name) && differs(r, name);
         }
-    if (r->n == 1)       mba_buf_put(b, "The run in numbers");
+    if (r->n == 1) mba_buf_put(b, "The run in numbers");
     else if (!different) mba_buf_add(b, "%d runs side by side; no option that is known differs", r->n);
-    else                 mba_buf_add(b, "%d runs side by side; %d option%s differ%s", r->n, different, different == 1 ? "" : "s",
-                                     different == 1 ? "s" : "");
+    else
+        mba_buf_add(b, "%d runs side by side; %d option%s differ%s", r->n, different, different == 1 ? "" : "s",
+                    different == 1 ? "s" : "");
 }
 
 static bool has_facts(const mba_trainings *r)
 {
-    for (int i = 0; i < r->n; i++) if (r->run[i].t->nfacts) return true;
+    for (int i = 0; i < r->n; i++)
+        if (r->run[i].t->nfacts) return true;
     return false;
 }
 
@@ -568,65 +625,132 @@ static void options_numbers(mba_grid *g, const mba_trainings *r, int64_t most)
 /* ---- the list ---- */
 
 static const mba_training_figure fig_runs = {
-    .name = "runs", .nav = "Runs", .eyebrow = "Runs · results side by side", .runs_in_columns = true,
+    .name = "runs",
+    .nav = "Runs",
+    .eyebrow = "Runs · results side by side",
+    .runs_in_columns = true,
     .sub = "Results, then model, data, and the options in which the runs differ.",
-    .reading = "The training loss at the end is the mean of the last steps that were taken: 5 % of the run, at most 100. Speed is the "
+    .reading = "The training loss at the end is the mean of the last steps that were taken: 5 % of the run, at most "
+               "100. Speed is the "
                "median of all steps. Time is the sum of all sessions of a run that was resumed.",
-    .has = always, .heading = runs_heading, .columns = runs_columns, .numbers = runs_numbers,
+    .has = always,
+    .heading = runs_heading,
+    .columns = runs_columns,
+    .numbers = runs_numbers,
 };
 static const mba_training_figure fig_loss = {
-    .name = "loss", .nav = "Loss", .eyebrow = "Loss · training and validation", .views = loss_views,
+    .name = "loss",
+    .nav = "Loss",
+    .eyebrow = "Loss · training and validation",
+    .views = loss_views,
     .sub = "Faint: every step that was taken. Strong: smoothed. Marks on a dashed line: validation.",
-    .reading = "Lower is better. The strong line is an exponential moving average over 2 % of the run, corrected for its start, as "
-               "TensorBoard draws it. The axis holds 99 % of the single steps; what lies beyond is drawn at its edge. Point at the "
+    .reading = "Lower is better. The strong line is an exponential moving average over 2 % of the run, corrected for "
+               "its start, as "
+               "TensorBoard draws it. The axis holds 99 % of the single steps; what lies beyond is drawn at its edge. "
+               "Point at the "
                "drawing, or walk it by arrow keys, for the values there.",
-    .has = always, .heading = loss_heading, .columns = loss_columns, .numbers = loss_numbers, .draw = loss_draw,
+    .has = always,
+    .heading = loss_heading,
+    .columns = loss_columns,
+    .numbers = loss_numbers,
+    .draw = loss_draw,
 };
 static const mba_training_figure fig_scores = {
-    .name = "scores", .nav = "Scores", .eyebrow = "Scores · of validations", .sub = "What validations judge besides the loss.",
-    .reading = "Each mark is one validation.", .needs = "a run with validations whose task has scores",
-    .has = has_scores, .fits = has_scores, .heading = score_heading, .columns = score_columns, .numbers = score_numbers,
+    .name = "scores",
+    .nav = "Scores",
+    .eyebrow = "Scores · of validations",
+    .sub = "What validations judge besides the loss.",
+    .reading = "Each mark is one validation.",
+    .needs = "a run with validations whose task has scores",
+    .has = has_scores,
+    .fits = has_scores,
+    .heading = score_heading,
+    .columns = score_columns,
+    .numbers = score_numbers,
     .draw = score_draw,
 };
 static const mba_training_figure fig_norm = {
-    .name = "norm", .nav = "Gradient norm", .eyebrow = "Gradient norm · before clipping",
+    .name = "norm",
+    .nav = "Gradient norm",
+    .eyebrow = "Gradient norm · before clipping",
     .sub = "The norm of all gradients together, before it is clipped. Faint: every step. Strong: smoothed.",
-    .reading = "A norm that grows for many steps comes before a run that diverges: a lower rate or a longer warm-up helps. Single "
+    .reading = "A norm that grows for many steps comes before a run that diverges: a lower rate or a longer warm-up "
+               "helps. Single "
                "peaks are what clipping and the guard are for.",
-    .needs = "grad_norm in the log", .has = has_norm, .heading = norm_heading, .columns = norm_columns, .numbers = norm_numbers,
+    .needs = "grad_norm in the log",
+    .has = has_norm,
+    .heading = norm_heading,
+    .columns = norm_columns,
+    .numbers = norm_numbers,
     .draw = norm_draw,
 };
 static const mba_training_figure fig_rate = {
-    .name = "lr", .nav = "Learning rate", .eyebrow = "Learning rate", .sub = "The rate that each step was taken with.",
-    .reading = "Warm-up, then the schedule of the run.", .needs = "lr in the log", .has = has_rate, .heading = rate_heading,
-    .columns = rate_columns, .numbers = rate_numbers, .draw = rate_draw,
+    .name = "lr",
+    .nav = "Learning rate",
+    .eyebrow = "Learning rate",
+    .sub = "The rate that each step was taken with.",
+    .reading = "Warm-up, then the schedule of the run.",
+    .needs = "lr in the log",
+    .has = has_rate,
+    .heading = rate_heading,
+    .columns = rate_columns,
+    .numbers = rate_numbers,
+    .draw = rate_draw,
 };
 static const mba_training_figure fig_speed = {
-    .name = "speed", .nav = "Speed", .eyebrow = "Speed · data a second", .views = speed_views,
+    .name = "speed",
+    .nav = "Speed",
+    .eyebrow = "Speed · data a second",
+    .views = speed_views,
     .sub = "Tokens, images or graphs a second, step by step, without validations and checkpoints. Strong: smoothed.",
-    .reading = "The first steps prepare kernels and are slower. A line that sinks in the middle of a run points at the data, at "
+    .reading = "The first steps prepare kernels and are slower. A line that sinks in the middle of a run points at the "
+               "data, at "
                "another job on the machine, or at a GPU that lowers its clock.",
-    .needs = "a rate in the log", .has = has_speed, .heading = speed_heading, .columns = speed_columns, .numbers = speed_numbers,
+    .needs = "a rate in the log",
+    .has = has_speed,
+    .heading = speed_heading,
+    .columns = speed_columns,
+    .numbers = speed_numbers,
     .draw = speed_draw,
 };
 static const mba_training_figure fig_skipped = {
-    .name = "skipped", .nav = "Skipped steps", .eyebrow = "Skipped steps · kept back by the guard",
+    .name = "skipped",
+    .nav = "Skipped steps",
+    .eyebrow = "Skipped steps · kept back by the guard",
     .sub = "Steps whose update was not taken: loss or norm was no number, or far above its median.",
-    .reading = "A few of many thousand do no harm. Many in a row mean that the rate is too high or the data is damaged; eight in a row "
+    .reading = "A few of many thousand do no harm. Many in a row mean that the rate is too high or the data is "
+               "damaged; eight in a row "
                "end a run.",
-    .has = always, .heading = skipped_heading, .columns = skipped_columns, .numbers = skipped_numbers, .draw = skipped_draw,
+    .has = always,
+    .heading = skipped_heading,
+    .columns = skipped_columns,
+    .numbers = skipped_numbers,
+    .draw = skipped_draw,
 };
 static const mba_training_figure fig_samples = {
-    .name = "samples", .nav = "Samples", .eyebrow = "Samples · written on the way", .sub = "Text that the model of that step continues.",
+    .name = "samples",
+    .nav = "Samples",
+    .eyebrow = "Samples · written on the way",
+    .sub = "Text that the model of that step continues.",
     .reading = "The same beginning and the same random numbers at every step, so that only the model differs.",
-    .needs = "text that was written on the way: mambascope train --sample \"In the beginning\" --save-every 500", .has = has_samples, .fits = is_text,
-    .heading = samples_heading, .columns = samples_columns, .numbers = samples_numbers,
+    .needs = "text that was written on the way: mambascope train --sample \"In the beginning\" --save-every 500",
+    .has = has_samples,
+    .fits = is_text,
+    .heading = samples_heading,
+    .columns = samples_columns,
+    .numbers = samples_numbers,
 };
 static const mba_training_figure fig_options = {
-    .name = "options", .nav = "Options", .eyebrow = "Options · everything the folder says", .runs_in_columns = true,
+    .name = "options",
+    .nav = "Options",
+    .eyebrow = "Options · everything the folder says",
+    .runs_in_columns = true,
     .sub = "What the folders of the runs say of model, data, optimizer and order.",
     .reading = "Where a run was resumed with other values, the notes above say from which step on.",
-    .needs = "a checkpoint in the run's folder", .has = has_facts, .heading = options_heading, .columns = runs_columns,
+    .needs = "a checkpoint in the run's folder",
+    .has = has_facts,
+    .heading = options_heading,
+    .columns = runs_columns,
     .numbers = options_numbers,
 };
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* training_page.c -- see training.h: runs in, the page of them out. training_figures.c makes the figures. */
 #include "report/training.h"
 
@@ -12,8 +13,8 @@
 #include "report/parts.h"
 #include "report/training_figures.h"
 
-enum { ROWS_SHOWN = 100 };                         // of a run, in a table of the page
-static const double SMOOTHED_PART = 0.02;          // of a run
+enum { ROWS_SHOWN = 100 };                // of a run, in a table of the page
+static const double SMOOTHED_PART = 0.02; // of a run
 
 /* ---- runs ---- */
 
@@ -28,10 +29,14 @@ static void name_runs(mba_trainings *r)
 }
 
 /* The largest unit of which there are at least two. */
-typedef struct measure { double scale; const char *words; } measure;
+typedef struct measure {
+    double      scale;
+    const char *words;
+} measure;
 
-static const measure times[] = { { 1, "seconds" }, { 1 / 60., "minutes" }, { 1 / 3600., "hours" }, { 1 / 86400., "days" },
-                                 { 0, NULL } };
+static const measure times[] = {
+    { 1, "seconds" }, { 1 / 60., "minutes" }, { 1 / 3600., "hours" }, { 1 / 86400., "days" }, { 0, NULL }
+};
 
 static measure measure_of(double most, const measure *from)
 {
@@ -41,12 +46,14 @@ static measure measure_of(double most, const measure *from)
 
 static void choose_units(mba_trainings *r)
 {
-    static const measure counts[] = { { 1, "" }, { 1e-3, "thousand " }, { 1e-6, "million " }, { 1e-9, "billion " }, { 0, NULL } };
+    static const measure counts[] = {
+        { 1, "" }, { 1e-3, "thousand " }, { 1e-6, "million " }, { 1e-9, "billion " }, { 0, NULL }
+    };
     double units = 0, seconds = 0, speed = 0;
     for (int i = 0; i < r->n; i++) {
-        units   = fmax(units, r->run[i].sum.units);
+        units = fmax(units, r->run[i].sum.units);
         seconds = fmax(seconds, r->run[i].sum.seconds);
-        speed   = fmax(speed, r->run[i].sum.rate);
+        speed = fmax(speed, r->run[i].sum.rate);
     }
     const measure u = measure_of(units / 5, counts), t = measure_of(seconds, times), s = measure_of(speed / 50, counts);
     r->unit_scale = u.scale, r->time_scale = t.scale, r->speed_scale = s.scale;
@@ -67,9 +74,14 @@ static void fill_series(mba_training_run *run, const mba_trainings *r)
     const double window = SMOOTHED_PART * (double)run->t->n;
     for (int64_t i = 0; i < run->t->n; i++) {
         const mba_trained *s = &run->t->step[i];
-        const double v[MBA_SERIES] = { [MBA_BY_STEP] = (double)s->step, [MBA_BY_UNITS] = s->units * r->unit_scale,
-            [MBA_BY_TIME] = s->seconds * r->time_scale, [MBA_OF_LOSS] = s->skipped ? NAN : s->loss, [MBA_OF_VALID_LOSS] = s->valid_loss,
-            [MBA_OF_NORM] = s->grad_norm, [MBA_OF_RATE] = s->lr, [MBA_OF_SPEED] = s->rate * r->speed_scale };
+        const double       v[MBA_SERIES] = { [MBA_BY_STEP] = (double)s->step,
+                                             [MBA_BY_UNITS] = s->units * r->unit_scale,
+                                             [MBA_BY_TIME] = s->seconds * r->time_scale,
+                                             [MBA_OF_LOSS] = s->skipped ? NAN : s->loss,
+                                             [MBA_OF_VALID_LOSS] = s->valid_loss,
+                                             [MBA_OF_NORM] = s->grad_norm,
+                                             [MBA_OF_RATE] = s->lr,
+                                             [MBA_OF_SPEED] = s->rate * r->speed_scale };
         for (int k = 0; k < MBA_OF_SCORE_0; k++) run->series[k][i] = v[k];
         for (int k = 0; k < MBA_TRAINING_SCORES; k++) run->series[MBA_OF_SCORE_0 + k][i] = s->score[k];
     }
@@ -94,8 +106,10 @@ static mba_status same_unit(const mba_trainings *r)
 {
     for (int i = 1; i < r->n; i++)
         if (strcmp(r->run[i].t->unit, r->run[0].t->unit))
-            return mba_fail(MBA_E_ARG, "'%s' trains on %s, '%s' on %s\nwhy: their losses have no axis in common\nfix: a page for each",
-                            r->run[0].t->path, r->run[0].t->unit, r->run[i].t->path, r->run[i].t->unit);
+            return mba_fail(
+                MBA_E_ARG,
+                "'%s' trains on %s, '%s' on %s\nwhy: their losses have no axis in common\nfix: a page for each",
+                r->run[0].t->path, r->run[0].t->unit, r->run[i].t->path, r->run[i].t->unit);
     return MBA_OK;
 }
 
@@ -104,7 +118,8 @@ mba_status mba_trainings_open(mba_trainings *r, const char *const *path, int n)
     mba_status st = MBA_OK;
     *r = (mba_trainings){ .n = 0 };
     if (n < 1 || n > MBA_TRAININGS_MAX)
-        return mba_fail(MBA_E_ARG, "a page of %d runs\nwhy: more curves could not be told apart\nfix: name 1 to %d of them", n,
+        return mba_fail(MBA_E_ARG,
+                        "a page of %d runs\nwhy: more curves could not be told apart\nfix: name 1 to %d of them", n,
                         MBA_TRAININGS_MAX);
     for (int i = 0; i < n && st == MBA_OK; i++) {
         st = mba_training_read(&r->run[i].t, path[i]);
@@ -141,7 +156,8 @@ static bool fits(const mba_training_figure *f, const mba_trainings *r) { return 
 static bool has_drawing(const mba_training_figure *f, const mba_trainings *r)
 {
     if (!f->draw || strcmp(f->name, "skipped")) return f->draw != NULL;
-    for (int i = 0; i < r->n; i++) if (r->run[i].sum.skipped) return true;
+    for (int i = 0; i < r->n; i++)
+        if (r->run[i].sum.skipped) return true;
     return false;
 }
 
@@ -157,10 +173,14 @@ static void drawings(mba_canvas *c, const mba_training_figure *f, const mba_trai
 {
     mba_buf *b = &c->out;
     if (f->views) {
-        mba_buf_add(b, "<div class=\"ctl\"><span class=\"lab\">show</span><div class=\"seg\" data-for=\"p-%s\" role=\"group\" "
-                       "aria-label=\"view\">", f->name);
+        mba_buf_add(
+            b,
+            "<div class=\"ctl\"><span class=\"lab\">show</span><div class=\"seg\" data-for=\"p-%s\" role=\"group\" "
+            "aria-label=\"view\">",
+            f->name);
         for (int v = 0; f->views[v]; v++)
-            mba_buf_add(b, "<button value=\"%d\" aria-pressed=\"%s\">%s</button>", v, v ? "false" : "true", f->views[v]);
+            mba_buf_add(b, "<button value=\"%d\" aria-pressed=\"%s\">%s</button>", v, v ? "false" : "true",
+                        f->views[v]);
         mba_buf_put(b, "</div></div>");
     }
     mba_buf_add(b, "<div class=\"plot\" id=\"p-%s\">", f->name);
@@ -174,7 +194,8 @@ static void drawings(mba_canvas *c, const mba_training_figure *f, const mba_trai
     mba_buf_put(b, "</div>");
 }
 
-static void fill_grid(mba_grid *g, mba_grid_column *columns, const mba_training_figure *f, const mba_trainings *r, int64_t most)
+static void fill_grid(mba_grid *g, mba_grid_column *columns, const mba_training_figure *f, const mba_trainings *r,
+                      int64_t most)
 {
     f->columns(columns, r);
     mba_grid_begin(g, columns);
@@ -215,12 +236,14 @@ static void section(mba_canvas *c, const mba_training_figure *f, const mba_train
     } else {
         mba_buf_put(b, "<h2>");
         f->heading(b, r);
-        mba_buf_add(b, "</h2><p class=\"sub\">%s</p><div class=\"cols%s\"><div>", f->sub, f->runs_in_columns && r->n > 3 ? " full" : "");
+        mba_buf_add(b, "</h2><p class=\"sub\">%s</p><div class=\"cols%s\"><div>", f->sub,
+                    f->runs_in_columns && r->n > 3 ? " full" : "");
         if (has_drawing(f, r)) drawings(c, f, r);
         numbers(b, f, r);
         mba_buf_add(b, "</div><div class=\"notes\"><p><b>How to read.</b> %s</p>", f->reading);
         if (f->draw && strcmp(f->name, "skipped"))
-            mba_buf_add(b, "<p class=\"src\">all steps: <code>mambascope report RUN --figure %s --csv</code></p>", f->name);
+            mba_buf_add(b, "<p class=\"src\">all steps: <code>mambascope report RUN --figure %s --csv</code></p>",
+                        f->name);
         mba_buf_put(b, "</div></div>");
     }
     mba_buf_put(b, "</section>\n");
@@ -230,7 +253,8 @@ static void section(mba_canvas *c, const mba_training_figure *f, const mba_train
 
 static void top(mba_buf *b, const mba_trainings *r)
 {
-    mba_buf_add(b, "<header class=\"top\"><b>mambascope " MBA_VERSION "</b><span>%d training run%s</span>", r->n, r->n == 1 ? "" : "s");
+    mba_buf_add(b, "<header class=\"top\"><b>mambascope " MBA_VERSION "</b><span>%d training run%s</span>", r->n,
+                r->n == 1 ? "" : "s");
     mba_buf_put(b, "<span class=\"sp\"></span><button id=\"theme\" class=\"noprint\">theme: auto</button></header>");
 }
 
@@ -239,7 +263,8 @@ static void navigation(mba_buf *b, const mba_trainings *r)
     mba_buf_put(b, "<nav aria-label=\"sections\"><ol>");
     for (int i = 0; mba_training_figures[i]; i++) {
         const mba_training_figure *f = mba_training_figures[i];
-        if (fits(f, r)) mba_buf_add(b, "<li><a href=\"#%s\"%s>%s</a></li>", f->name, f->has(r) ? "" : " class=\"nodata\"", f->nav);
+        if (fits(f, r))
+            mba_buf_add(b, "<li><a href=\"#%s\"%s>%s</a></li>", f->name, f->has(r) ? "" : " class=\"nodata\"", f->nav);
     }
     mba_buf_put(b, "<li><a href=\"#raw\">Raw data</a></li></ol></nav>");
 }
@@ -257,7 +282,8 @@ static void title(mba_buf *b, const mba_trainings *r)
 
 static void card(mba_buf *b, const char *question, const char *big, const char *unit)
 {
-    mba_buf_add(b, "<div class=\"find\"><h3>%s</h3><div class=\"big\">%s <small>%s</small></div><p>", question, big, unit);
+    mba_buf_add(b, "<div class=\"find\"><h3>%s</h3><div class=\"big\">%s <small>%s</small></div><p>", question, big,
+                unit);
 }
 
 static void card_end(mba_buf *b, const char *figure, const char *link)
@@ -275,9 +301,11 @@ static void loss_card(mba_buf *b, const mba_trainings *r)
     if (best) snprintf(low, sizeof low, "%.4f", mba_training_loss(best, valid));
     card(b, valid ? "Lowest validation loss" : "Lowest training loss", low, r->loss_unit);
     if (best && r->n > 1) mba_buf_html(b, best->name.s), mba_buf_put(b, ", ");
-    if (best && valid)    mba_buf_add(b, "at step %s of %s", mba_num((double)best->sum.best_step).s, mba_num((double)best->sum.steps).s);
-    else if (best)        mba_buf_add(b, "mean of the last %s step%s of %s", mba_num((double)best->sum.mean_of).s,
-                                      best->sum.mean_of == 1 ? "" : "s", mba_num((double)best->sum.steps).s);
+    if (best && valid)
+        mba_buf_add(b, "at step %s of %s", mba_num((double)best->sum.best_step).s, mba_num((double)best->sum.steps).s);
+    else if (best)
+        mba_buf_add(b, "mean of the last %s step%s of %s", mba_num((double)best->sum.mean_of).s,
+                    best->sum.mean_of == 1 ? "" : "s", mba_num((double)best->sum.steps).s);
     card_end(b, "loss", "curves");
 }
 
@@ -285,7 +313,8 @@ static void speed_card(mba_buf *b, const mba_trainings *r)
 {
     const mba_training_run *best = NULL;
     char                    unit[64];
-    for (int i = 0; i < r->n; i++) if (r->run[i].sum.rate > (best ? best->sum.rate : 0)) best = &r->run[i];
+    for (int i = 0; i < r->n; i++)
+        if (r->run[i].sum.rate > (best ? best->sum.rate : 0)) best = &r->run[i];
     snprintf(unit, sizeof unit, "%s/s", r->unit);
     card(b, r->n > 1 ? "Fastest" : "Speed", best ? mba_num(best->sum.rate).s : "–", unit);
     if (best && r->n > 1) mba_buf_html(b, best->name.s), mba_buf_put(b, ", ");
@@ -329,15 +358,19 @@ static void list_runs(mba_buf *b, const mba_trainings *r, bool of(const mba_trai
 }
 
 static bool is_synthetic(const mba_training *t) { return t->synthetic; }
-static bool is_half(const mba_training *t)      { return t->half; }
-static bool is_damaged(const mba_training *t)   { return t->damaged > 0; }
+static bool is_half(const mba_training *t) { return t->half; }
+static bool is_damaged(const mba_training *t) { return t->damaged > 0; }
 
 /* What a reader must know before the first number. */
 static void banner(mba_buf *b, const mba_trainings *r)
 {
-    const struct { bool (*of)(const mba_training *t); const char *before, *behind; } word[] = {
+    const struct {
+        bool (*of)(const mba_training *t);
+        const char *before, *behind;
+    } word[] = {
         { is_synthetic, "SYNTHETIC data, made up by the program: ", ". Its losses say nothing about real data. " },
-        { is_half, "The last line of the log is not whole and is left out: ", ". The run goes on, was killed, or the disk is full. " },
+        { is_half, "The last line of the log is not whole and is left out: ",
+          ". The run goes on, was killed, or the disk is full. " },
         { is_damaged, "Lines of the log that could not be read are left out: ", ". " },
     };
     bool any = false;
@@ -396,7 +429,8 @@ static void head(mba_buf *b, const mba_trainings *r)
 static void data(mba_canvas *c, const mba_trainings *r)
 {
     mba_buf *b = &c->out;
-    mba_buf_put(b, "<script type=\"application/json\" id=\"data\">{\"meta\":{\"program\":\"mambascope " MBA_VERSION "\",\"runs\":[");
+    mba_buf_put(b, "<script type=\"application/json\" id=\"data\">{\"meta\":{\"program\":\"mambascope " MBA_VERSION
+                   "\",\"runs\":[");
     for (int i = 0; i < r->n; i++) {
         if (i) mba_buf_put(b, ",");
         mba_buf_json(b, r->run[i].name.s);
@@ -433,8 +467,11 @@ mba_status mba_training_page_write(const mba_trainings *r, const char *path)
 
 /* ---- one figure ---- */
 
-const char *mba_training_figure_name(int i)  { return mba_training_figures[i] ? mba_training_figures[i]->name : NULL; }
-const char *mba_training_figure_title(int i) { return mba_training_figures[i] ? mba_training_figures[i]->eyebrow : NULL; }
+const char *mba_training_figure_name(int i) { return mba_training_figures[i] ? mba_training_figures[i]->name : NULL; }
+const char *mba_training_figure_title(int i)
+{
+    return mba_training_figures[i] ? mba_training_figures[i]->eyebrow : NULL;
+}
 
 static mba_status figure_named(const mba_training_figure **out, const mba_trainings *r, const char *name)
 {
@@ -442,7 +479,8 @@ static mba_status figure_named(const mba_training_figure **out, const mba_traini
         const mba_training_figure *f = mba_training_figures[i];
         if (strcmp(f->name, name)) continue;
         *out = f;
-        return f->has(r) ? MBA_OK : mba_fail(MBA_E_ARG, "no data for '%s' in these runs\nfix: it needs %s", name, f->needs);
+        return f->has(r) ? MBA_OK
+                         : mba_fail(MBA_E_ARG, "no data for '%s' in these runs\nfix: it needs %s", name, f->needs);
     }
     return mba_fail(MBA_E_ARG, "no figure '%s' of training runs\nfix: mambascope report --list names them", name);
 }
@@ -469,7 +507,7 @@ mba_status mba_training_csv(mba_buf *out, const mba_trainings *r, const char *fi
     MBA_TRY(figure_named(&f, r, figure));
     fill_grid(&g, columns, f, r, INT64_MAX);
     out->failed |= g.failed;
-    if (f->runs_in_columns) {                      // their columns are numbered: the first row has their names
+    if (f->runs_in_columns) { // their columns are numbered: the first row has their names
         mba_grid_csv_heading(&g, out, false);
         mba_grid names;
         mba_grid_begin(&names, columns);

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* whatif.h -- what the simulator says about the models of a report: plain numbers, made before the page is, so that
  * drawing them needs no simulator. Everything here is SIMULATED but measured_ms and the measured set. */
 #ifndef MBA_REPORT_WHATIF_H
@@ -6,43 +7,68 @@
 #include <stdbool.h>
 
 enum {
-    MBA_WI_MODELS = 5, MBA_WI_VALUES = 6, MBA_WI_SLIDERS = 3, MBA_WI_GRID = 72, MBA_WI_CURVES = 10, MBA_WI_BOUNDS = 7,
-    MBA_WI_MACHINES = 8, MBA_WI_SIZES = 5, MBA_WI_STEPS = 24, MBA_WI_OPS = 64
+    MBA_WI_MODELS = 5,
+    MBA_WI_VALUES = 6,
+    MBA_WI_SLIDERS = 3,
+    MBA_WI_GRID = 72,
+    MBA_WI_CURVES = 10,
+    MBA_WI_BOUNDS = 7,
+    MBA_WI_MACHINES = 8,
+    MBA_WI_SIZES = 5,
+    MBA_WI_STEPS = 24,
+    MBA_WI_OPS = 64
 };
 
-typedef struct mba_wi_axis { const char *key, *name; int n; double value[MBA_WI_VALUES]; } mba_wi_axis;
+typedef struct mba_wi_axis {
+    const char *key, *name;
+    int         n;
+    double      value[MBA_WI_VALUES];
+} mba_wi_axis;
 
 /* A step: its time, and the parts of it by what binds the longest launch of each operator; the same of its SSM
  * operators alone. */
-typedef struct mba_wi_time { double ms, share[MBA_WI_BOUNDS]; } mba_wi_time;
+typedef struct mba_wi_time {
+    double ms, share[MBA_WI_BOUNDS];
+} mba_wi_time;
 typedef enum mba_wi_of { MBA_WI_STEP, MBA_WI_SSM, MBA_WI_PARTS } mba_wi_of;
-typedef struct mba_wi_step { mba_wi_time of[MBA_WI_PARTS]; } mba_wi_step;
+typedef struct mba_wi_step {
+    mba_wi_time of[MBA_WI_PARTS];
+} mba_wi_step;
 
-typedef struct mba_wi_op { char name[48]; double ms[MBA_WI_MACHINES]; } mba_wi_op;      /* of a step,
+typedef struct mba_wi_op {
+    char   name[48];
+    double ms[MBA_WI_MACHINES];
+} mba_wi_op; /* of a step,
     all its launches */
 
 typedef struct mba_wi_model {
-    char        name[64], batch[128], unit[16];
+    char name[64], batch[128], unit[16];
     /* measured: on the machine that is simulated, else NaN; of a part: of its kernels */
     double      units, measured_ms[MBA_WI_PARTS];
     bool        text;
-    mba_wi_step base, grid[MBA_WI_GRID];          /* grid: all values of the sliders, the last one fastest */
-    double      curve_ms[MBA_WI_PARTS][MBA_WI_CURVES][MBA_WI_VALUES];       /* NaN: the machine is too small for it */
+    mba_wi_step base, grid[MBA_WI_GRID]; /* grid: all values of the sliders, the last one fastest */
+    double      curve_ms[MBA_WI_PARTS][MBA_WI_CURVES][MBA_WI_VALUES]; /* NaN: the machine is too small for it */
     double      machine_ms[MBA_WI_MACHINES];
-    double      size_us[MBA_WI_SIZES][MBA_WI_VALUES];                       /* per unit; of text */
+    double      size_us[MBA_WI_SIZES][MBA_WI_VALUES]; /* per unit; of text */
     mba_wi_op   op[MBA_WI_OPS];
     int         nops;
 } mba_wi_model;
 
 /* A set of measured points and how far predictions of it are off, percent. */
-typedef struct mba_wi_score { const char *name; int points; double mean, p90, worst, correlation,
-                              roofline; } mba_wi_score;
-typedef struct mba_wi_measured { char subject[96]; double measured_ms, predicted_ms; } mba_wi_measured;
+typedef struct mba_wi_score {
+    const char *name;
+    int         points;
+    double      mean, p90, worst, correlation, roofline;
+} mba_wi_score;
+typedef struct mba_wi_measured {
+    char   subject[96];
+    double measured_ms, predicted_ms;
+} mba_wi_measured;
 
 typedef struct mba_whatif {
-    char            machine[64];                  /* that is changed: "h200" */
-    char            grade;                        /* of the unchanged machine; changed ones are C */
-    double          low, high;                    /* measured over predicted time of whole steps, least and most */
+    char            machine[64]; /* that is changed: "h200" */
+    char            grade;       /* of the unchanged machine; changed ones are C */
+    double          low, high;   /* measured over predicted time of whole steps, least and most */
     mba_wi_axis     slider[MBA_WI_SLIDERS], curve[MBA_WI_CURVES], size[MBA_WI_SIZES];
     int             ncurves, nsizes;
     char            machines[MBA_WI_MACHINES][32];
@@ -50,19 +76,22 @@ typedef struct mba_whatif {
     int             nmachines;
     mba_wi_model    model[MBA_WI_MODELS];
     int             nmodels;
-    mba_wi_score    score[2];                     /* held out, fitted */
+    mba_wi_score    score[2]; /* held out, fitted */
     mba_wi_measured step[MBA_WI_STEPS];
     int             nsteps;
 } mba_whatif;
 
-extern const char *const mba_wi_bounds[MBA_WI_BOUNDS];          /* "DRAM", "L2", .. */
+extern const char *const mba_wi_bounds[MBA_WI_BOUNDS]; /* "DRAM", "L2", .. */
 
 /* Where the axis stands for the machine as it is; -1: nowhere. */
 int mba_wi_base(const mba_wi_axis *a);
 int mba_wi_grid_size(const mba_whatif *w);
 /* Which number of the machine gives most when it is doubled, for a model or (-1) the model that gains most; the clock,
  * faster everything, is no answer. gain 0: nothing was doubled. */
-typedef struct mba_doubled { double gain; int axis, model; } mba_doubled;
+typedef struct mba_doubled {
+    double gain;
+    int    axis, model;
+} mba_doubled;
 mba_doubled mba_wi_doubled(const mba_whatif *w, int model, mba_wi_of part);
 
 #endif

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* why.c -- the card that says why SSM kernels take the time they take. The other cards say how much; this one has what
  * Fig. 6, 7 and 8 and the floors show, summed over the SSM kernels of a step by their time. */
 #include <math.h>
@@ -11,12 +12,17 @@ enum { REASONS = 24, SAID = 3, UNITS = 12 };
 /* ---- what warps wait for ---- */
 
 /* Shares of the stalled warps by reason, kernels weighted by their time, the largest first. */
-typedef struct waits { char name[REASONS][48]; double part[REASONS]; int n; } waits;
+typedef struct waits {
+    char   name[REASONS][48];
+    double part[REASONS];
+    int    n;
+} waits;
 
 static void add_wait(waits *w, const mba_stall *s, double part)
 {
     int i = 0;
-    while (i < w->n && (strlen(w->name[i]) != (size_t)s->length || strncmp(w->name[i], s->name, (size_t)s->length))) i++;
+    while (i < w->n && (strlen(w->name[i]) != (size_t)s->length || strncmp(w->name[i], s->name, (size_t)s->length)))
+        i++;
     if (i == REASONS || s->length >= (int)sizeof w->name[0]) return;
     if (i == w->n) {
         snprintf(w->name[i], sizeof w->name[i], "%.*s", s->length, s->name);
@@ -61,7 +67,10 @@ static waits waits_of(const mba_analysis *a)
 /* ---- which unit is busiest, how much vector work ---- */
 
 /* The unit that is the busiest one for most of the time, and for how much of the time that was counted; NULL. */
-typedef struct busiest { const char *unit; double part; } busiest;
+typedef struct busiest {
+    const char *unit;
+    double      part;
+} busiest;
 
 static busiest busiest_of(const mba_analysis *a)
 {
@@ -78,7 +87,8 @@ static busiest busiest_of(const mba_analysis *a)
         s[at] += k->step_s;
         all += k->step_s;
     }
-    for (int i = 1; i < n; i++) if (s[i] > s[top]) top = i;
+    for (int i = 1; i < n; i++)
+        if (s[i] > s[top]) top = i;
     return n ? (busiest){ unit[top], s[top] / all } : (busiest){ NULL, NAN };
 }
 
@@ -100,7 +110,8 @@ static double ratio_of(const mba_analysis *a)
 static int top_floor(const mba_bounds *b)
 {
     int top = 0;
-    for (int f = 1; f < MBA_FLOORS; f++) if (b->share[f] > b->share[top]) top = f;
+    for (int f = 1; f < MBA_FLOORS; f++)
+        if (b->share[f] > b->share[top]) top = f;
     return top;
 }
 
@@ -119,8 +130,10 @@ static void say_ratio(mba_buf *b, const mba_analysis *a)
 {
     const double ratio = ratio_of(a), hardware = mba_hardware_ratio(a);
     if (isnan(ratio) || isnan(hardware)) return;
-    mba_buf_add(b, " Mixed ones do %s tensor FLOPs to a vector FLOP by issue slots, the hardware %s: %s work lasts "
-                   "longer.", mba_num(ratio).s, mba_num(hardware).s, ratio < hardware ? "vector" : "tensor");
+    mba_buf_add(b,
+                " Mixed ones do %s tensor FLOPs to a vector FLOP by issue slots, the hardware %s: %s work lasts "
+                "longer.",
+                mba_num(ratio).s, mba_num(hardware).s, ratio < hardware ? "vector" : "tensor");
 }
 
 static void say(mba_buf *b, const mba_analysis *a, const waits *w, const mba_bounds *bound)
@@ -157,14 +170,15 @@ void mba_card_why(mba_canvas *c, const mba_analysis *a)
     const bool       floors = !isnan(bound.percent_of_floor);
     char             unit[128];
     mba_card_head(b, "Why?", w.n || floors ? "new" : "open", "SSM kernels");
-    if (w.n)         snprintf(unit, sizeof unit, "%% of waiting: %s", mba_stall_words(w.name[0]));
-    else if (floors) snprintf(unit, sizeof unit, "%% of SSM time: the floor is %s",
-                              mba_floor_words((mba_floor)top_floor(&bound)));
-    else             snprintf(unit, sizeof unit, "not known");
+    if (w.n) snprintf(unit, sizeof unit, "%% of waiting: %s", mba_stall_words(w.name[0]));
+    else if (floors)
+        snprintf(unit, sizeof unit, "%% of SSM time: the floor is %s", mba_floor_words((mba_floor)top_floor(&bound)));
+    else snprintf(unit, sizeof unit, "not known");
     mba_card_big(b, w.n ? 100 * w.part[0] : floors ? 100 * bound.share[top_floor(&bound)] : NAN, unit);
     if (w.n || floors) say(b, a, &w, &bound);
-    else mba_buf_put(b, "<p>Not measured here: it needs SSM kernels with least work or counters (mambascope profile "
-                        "--sets stalls,pipes).</p>");
+    else
+        mba_buf_put(b, "<p>Not measured here: it needs SSM kernels with least work or counters (mambascope profile "
+                       "--sets stalls,pipes).</p>");
     if (w.n) picture(c, &w);
     mba_card_end(b, w.n ? "fig8" : "floors", w.n ? "Stalls" : "Floors");
 }

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* analysis.c -- see analysis.h: loading and names. The timeline is analysis_events.c, counters analysis_counters.c. */
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +13,8 @@ const char *mba_breakdown_kind_name(int kind) { return kind < MBA_KINDS ? mba_ki
 
 static int kind_of(const char *name)
 {
-    for (int k = 0; name && k < MBA_KINDS; k++) if (!strcmp(name, mba_kind_name((mba_kind)k))) return k;
+    for (int k = 0; name && k < MBA_KINDS; k++)
+        if (!strcmp(name, mba_kind_name((mba_kind)k))) return k;
     return MBA_OTHER;
 }
 
@@ -62,11 +64,13 @@ static mba_status read_ceilings(mba_analysis *a)
     MBA_TRY(mba_load_ceiling(a->store, &row, &n));
     a->measured = a->sheet = a->best = (mba_rates){ NAN, NAN, NAN, NAN, NAN, NAN };
     for (int64_t i = 0; i < n; i++) {
-        const bool   measured = row[i].how && !strcmp(row[i].how, "measured");
-        mba_rates   *to = measured ? &a->measured : &a->sheet;
-        const struct { const char *name; double *at; }
-            into[] = { { "dram", &to->dram }, { "l2", &to->l2 }, { "l1", &to->l1 },
-            { "tensor", &to->tensor }, { "fma", &to->fma }, { "special", &to->special } };
+        const bool measured = row[i].how && !strcmp(row[i].how, "measured");
+        mba_rates *to = measured ? &a->measured : &a->sheet;
+        const struct {
+            const char *name;
+            double     *at;
+        } into[] = { { "dram", &to->dram },     { "l2", &to->l2 },   { "l1", &to->l1 },
+                     { "tensor", &to->tensor }, { "fma", &to->fma }, { "special", &to->special } };
         for (size_t k = 0; k < sizeof into / sizeof *into; k++)
             if (row[i].name && !strcmp(row[i].name, into[k].name) && row[i].rate > 0) *into[k].at = row[i].rate;
     }
@@ -93,20 +97,24 @@ double mba__quartile_distance(double *sorted, int64_t n)
 static int64_t steps_of(double *v, const mba_row_step *row, int64_t n, const char *mode)
 {
     int64_t m = 0;
-    for (int64_t i = 0; i < n; i++) if (row[i].mode && !strcmp(row[i].mode, mode)) v[m++] = row[i].seconds;
+    for (int64_t i = 0; i < n; i++)
+        if (row[i].mode && !strcmp(row[i].mode, mode)) v[m++] = row[i].seconds;
     return m;
 }
 
 /* v is room for all. */
 static void read_spread(mba_analysis *a, double *v, const mba_row_step *row, int64_t rows)
 {
-    static const struct { const char *mode, *how; } modes[] = {
-        { "plain", "that nobody watched" }, { "attached", "with our library attached" }, { "timeline", "of the timeline" } };
+    static const struct {
+        const char *mode, *how;
+    } modes[] = { { "plain", "that nobody watched" },
+                  { "attached", "with our library attached" },
+                  { "timeline", "of the timeline" } };
     a->spread = (mba_step_spread){ NAN, NAN, NAN, 0, "" };
     for (size_t i = 0; i < sizeof modes / sizeof *modes; i++) {
         const int64_t n = steps_of(v, row, rows, modes[i].mode);
         if (n < 2) continue;
-        const double median = mba__median(v, n);                   // sorts
+        const double median = mba__median(v, n); // sorts
         a->spread = (mba_step_spread){ v[(n - 1) / 10], median, v[(n - 1) - (n - 1) / 10], n, modes[i].how };
         return;
     }
@@ -124,9 +132,9 @@ static mba_status read_steps(mba_analysis *a)
     a->plain_s = mba__median(v, plain);
     a->plain_spread_s = plain ? mba__quartile_distance(v, plain) : NAN;
     a->timeline_s = mba__median(v, steps_of(v, row, n, "timeline"));
-    a->whole_s    = mba__median(v, steps_of(v, row, n, "graph"));
-    a->record_s   = mba__median(v, steps_of(v, row, n, "record"));
-    a->queued_s   = mba__median(v, steps_of(v, row, n, "queued"));
+    a->whole_s = mba__median(v, steps_of(v, row, n, "graph"));
+    a->record_s = mba__median(v, steps_of(v, row, n, "record"));
+    a->queued_s = mba__median(v, steps_of(v, row, n, "queued"));
     a->attached_s = mba__median(v, steps_of(v, row, n, "attached"));
     a->record_cost_s = 1e-9 * mba_env_value(a, "timeline.record_cost");
     read_spread(a, v, row, n);
@@ -147,7 +155,7 @@ static mba_status read_model(mba_analysis *a)
     for (int64_t i = 0; i < n; i++) {
         if (!p[i].name || !p[i].value) continue;
         if (!strcmp(p[i].name, "parameters")) a->parameters = p[i].value;
-        if (!strcmp(p[i].name, "batch"))      a->batch = p[i].value;
+        if (!strcmp(p[i].name, "batch")) a->batch = p[i].value;
     }
     return MBA_OK;
 }
@@ -221,7 +229,7 @@ mba_status mba_analysis_create(mba_analysis **out, mba_store *s)
     a->store = s;
     const mba_status st = analyse(a);
     if (st == MBA_OK) *out = a;
-    else              mba_analysis_destroy(a);
+    else mba_analysis_destroy(a);
     return st;
 }
 

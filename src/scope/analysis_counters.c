@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* analysis_counters.c -- from metrics to quantities of a kernel: executed work, utilisation, class, floors, labels. */
 #include <stdio.h>
 #include <string.h>
@@ -16,7 +17,8 @@ double mba_counter_value(const mba_kernel_view *k, const char *metric)
     int64_t lo = 0, hi = k->ncounters;
     while (lo < hi) {
         const int64_t mid = lo + (hi - lo) / 2;
-        if (strcmp(metric_of(&k->counter[mid]), metric) < 0) lo = mid + 1; else hi = mid;
+        if (strcmp(metric_of(&k->counter[mid]), metric) < 0) lo = mid + 1;
+        else hi = mid;
     }
     return lo < k->ncounters && !strcmp(metric_of(&k->counter[lo]), metric) ? k->counter[lo].value : NAN;
 }
@@ -34,8 +36,8 @@ static double first_known(double x, double y) { return isnan(x) ? y : x; }
 static double tensor_flops(const mba_kernel_view *k)
 {
     static const char prefix[] = "sm__ops_path_tensor_src_";
-    const char *last = "";
-    double      sum = NAN;
+    const char       *last = "";
+    double            sum = NAN;
     for (int64_t i = 0; i < k->ncounters; i++) {
         const char *name = metric_of(&k->counter[i]);
         // the last: in two sets
@@ -49,12 +51,12 @@ static double tensor_flops(const mba_kernel_view *k)
 int mba_stalls_of(const mba_kernel_view *k, mba_stall *out, int room)
 {
     static const char before[] = "smsp__average_warps_issue_stalled_", after[] = "_per_issue_active.ratio";
-    int n = 0;
+    int               n = 0;
     for (int64_t i = 0; i < k->ncounters; i++) {
         const char  *name = metric_of(&k->counter[i]), *end = strstr(name, after);
         const double v = k->counter[i].value;
         if (strncmp(name, before, sizeof before - 1) || !end || isnan(v)) continue;
-        if (strstr(name, "selected")) continue;               // has issued, or could have
+        if (strstr(name, "selected")) continue; // has issued, or could have
         int at = n;
         while (at > 0 && out[at - 1].warps < v) at--;
         if (at >= room) continue;
@@ -78,7 +80,7 @@ static void stalls(mba_kernel_view *k)
 static double block_lifetime(const mba_kernel_view *k, const mba_counted *c)
 {
     const double launched = mba_counter_value(k, "sm__ctas_launched.sum"),
-        active = mba_counter_value(k, "sm__ctas_active.sum");
+                 active = mba_counter_value(k, "sm__ctas_active.sum");
     return launched > 0 ? active / launched / c->clock_hz : NAN;
 }
 
@@ -111,7 +113,7 @@ void mba__analysis_counted(const mba_analysis *a, mba_kernel_view *k)
     c->fp32_flops = 2 * sass(k, "ffma") + sass(k, "fadd") + sass(k, "fmul");
     c->half_flops = 4 * sass(k, "hfma") + 2 * sass(k, "hadd") + 2 * sass(k, "hmul");
     c->lane_flops = 2 * (sass(k, "ffma") + sass(k, "fadd") + sass(k, "fmul"))
-                  + 4 * (sass(k, "hfma") + sass(k, "hadd") + sass(k, "hmul"));
+                    + 4 * (sass(k, "hfma") + sass(k, "hadd") + sass(k, "hmul"));
     c->special_ops = WARP * mba_counter_value(k, "sm__inst_executed_pipe_xu.sum");
     c->dram_pct = mba_counter_value(k, "dram__throughput.avg.pct_of_peak_sustained_elapsed");
     c->tensor_pct = mba_counter_value(k, "sm__pipe_tensor_cycles_active" PCT_ACTIVE);
@@ -124,9 +126,9 @@ void mba__analysis_counted(const mba_analysis *a, mba_kernel_view *k)
     c->l2_hit_pct = mba_counter_value(k, "lts__t_sector_hit_rate.pct");
     if (isnan(c->l2_hit_pct)) c->l2_hit_pct = l2_hits(k);
     c->sectors_per_load = mba_counter_value(k, "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum")
-                        / mba_counter_value(k, "l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum");
+                          / mba_counter_value(k, "l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum");
     c->sectors_per_store = mba_counter_value(k, "l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum")
-                         / mba_counter_value(k, "l1tex__t_requests_pipe_lsu_mem_global_op_st.sum");
+                           / mba_counter_value(k, "l1tex__t_requests_pipe_lsu_mem_global_op_st.sum");
     // 128 FMA, 64 ALU and 16 special lanes an SM: 4, 2 and 1/2 warps a cycle
     c->lane_slots = WARP * c->sm_cycles * a->sms * 0.01 * (4 * c->fma_pct + 2 * c->alu_pct + 0.5 * c->xu_pct);
     c->blocks = mba_counter_value(k, "sm__ctas_launched.sum");
@@ -140,18 +142,20 @@ double mba__floors(const mba_analysis *a, const mba_work_counts *w, double by[MB
 {
     const mba_rates *r = &a->best;
     // a CPU: products run on the FMA lanes, exp after them
-    const bool       one_kind_of_lane = isnan(r->tensor);
+    const bool one_kind_of_lane = isnan(r->tensor);
     by[MBA_BY_MEMORY] = w->bytes / r->dram;
     by[MBA_BY_TENSOR] = w->tensor_flops / (one_kind_of_lane ? r->fma : r->tensor);
     by[MBA_BY_VECTOR] = w->vector_flops / r->fma;
     by[MBA_BY_SPECIAL] = w->special_ops / r->special;
     *bound = MBA_BY_MEMORY;
-    for (int f = 1; f < MBA_FLOORS; f++) if (by[f] > by[*bound]) *bound = (mba_floor)f;
+    for (int f = 1; f < MBA_FLOORS; f++)
+        if (by[f] > by[*bound]) *bound = (mba_floor)f;
     if (!one_kind_of_lane) return by[*bound];
     const double lanes = by[MBA_BY_TENSOR] + by[MBA_BY_VECTOR] + by[MBA_BY_SPECIAL];
     if (lanes > by[MBA_BY_MEMORY] && *bound == MBA_BY_MEMORY) {
         *bound = MBA_BY_TENSOR;
-        for (int f = MBA_BY_TENSOR; f < MBA_FLOORS; f++) if (by[f] > by[*bound]) *bound = (mba_floor)f;
+        for (int f = MBA_BY_TENSOR; f < MBA_FLOORS; f++)
+            if (by[f] > by[*bound]) *bound = (mba_floor)f;
     } else if (lanes <= by[MBA_BY_MEMORY]) {
         *bound = MBA_BY_MEMORY;
     }
@@ -197,10 +201,13 @@ static void classify(mba_kernel_view *k)
 static void find_busiest(mba_kernel_view *k, const mba_analysis *a)
 {
     const mba_counted *c = &k->counted;
-    const double l2 = 100 * c->l2_bytes / c->time_s / a->best.l2;
-    const struct { const char *unit; double pct; }
-        units[] = { { "DRAM", c->dram_pct }, { "L2", l2 }, { "L1/shared", c->l1_pct },
-        { "tensor", c->tensor_pct }, { "FMA", c->fma_pct }, { "ALU", c->alu_pct }, { "special", c->xu_pct } };
+    const double       l2 = 100 * c->l2_bytes / c->time_s / a->best.l2;
+    const struct {
+        const char *unit;
+        double      pct;
+    } units[] = { { "DRAM", c->dram_pct },     { "L2", l2 },          { "L1/shared", c->l1_pct },
+                  { "tensor", c->tensor_pct }, { "FMA", c->fma_pct }, { "ALU", c->alu_pct },
+                  { "special", c->xu_pct } };
     for (size_t i = 0; i < sizeof units / sizeof *units; i++)
         if (!isnan(units[i].pct) && (!k->busiest || units[i].pct > k->busiest_pct))
             k->busiest = units[i].unit, k->busiest_pct = units[i].pct;
@@ -214,10 +221,10 @@ void mba__analysis_label(const mba_analysis *a, mba_kernel_view *k)
     k->from_counters = isnan(w.bytes) && !isnan(c->dram_bytes);
     if (k->from_counters)
         w = (mba_work_counts){ c->tensor_flops, c->fp32_flops + c->half_flops, c->special_ops, c->dram_bytes };
-    if (k->from_counters) {                        // a resource that was not counted sets no floor
+    if (k->from_counters) { // a resource that was not counted sets no floor
         if (isnan(w.tensor_flops)) w.tensor_flops = 0;
         if (isnan(w.vector_flops)) w.vector_flops = 0;
-        if (isnan(w.special_ops))  w.special_ops = 0;
+        if (isnan(w.special_ops)) w.special_ops = 0;
     }
     k->least_s = mba__floors(a, &w, k->floor_s, &k->bound);
     classify(k);

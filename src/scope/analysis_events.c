@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* analysis_events.c -- the timeline, read three times in bounded memory: sums, medians, gaps. */
 #include <stdlib.h>
 #include <string.h>
@@ -9,15 +10,15 @@ enum { OPS_MAX = 4096, STREAMS_MAX = 64 };
 
 typedef struct reading {
     mba_analysis *a;
-    int64_t       steps;               /* 1 + the highest seen */
-    int64_t       recorded;            /* events of captured graphs */
-    int64_t      *launches_of, *kernels_of;        /* per node: launches of its plan; kernels on the whole timeline */
-    bool         *more;                            /* per node: more kernels in a step than launches */
+    int64_t       steps;                    /* 1 + the highest seen */
+    int64_t       recorded;                 /* events of captured graphs */
+    int64_t      *launches_of, *kernels_of; /* per node: launches of its plan; kernels on the whole timeline */
+    bool         *more;                     /* per node: more kernels in a step than launches */
     mba_extras   *extras;
-    int64_t       works[STREAMS_MAX];  /* streams that kernels run on; of more than that the rest counts as such */
+    int64_t       works[STREAMS_MAX]; /* streams that kernels run on; of more than that the rest counts as such */
     int           nworks;
-    int64_t       at, kernel;          /* medians: place in the run of one kernel */
-    int64_t       stream, step, end;   /* gaps */
+    int64_t       at, kernel;        /* medians: place in the run of one kernel */
+    int64_t       stream, step, end; /* gaps */
     double        gaps, seen;
 } reading;
 
@@ -42,7 +43,8 @@ static const mba_row_launch *launch_of(const mba_analysis *a, int64_t id)
 static int phase_of(const mba_row_event *e, const mba_row_node *n, const mba_kernel_view *k)
 {
     const char *name = e->phase ? e->phase : n && n->phase ? n->phase : k ? k->row->phase : NULL;
-    for (int p = 0; name && p < MBA_PHASES - 1; p++) if (!strcmp(name, mba_phase_name(p))) return p;
+    for (int p = 0; name && p < MBA_PHASES - 1; p++)
+        if (!strcmp(name, mba_phase_name(p))) return p;
     return MBA_PHASES - 1;
 }
 
@@ -50,25 +52,29 @@ static int phase_of(const mba_row_event *e, const mba_row_node *n, const mba_ker
 static int64_t step_of(const mba_row_event *e) { return e->step < 0 ? 0 : e->step; }
 
 /* Where steps were found, what lies before, between and behind them is none of their time. */
-static bool is_outside(const mba_analysis *a, const mba_row_event *e) { return a->steps_found && e->step == MBA_ABSENT; }
+static bool is_outside(const mba_analysis *a, const mba_row_event *e)
+{
+    return a->steps_found && e->step == MBA_ABSENT;
+}
 
 static mba_status sound(const mba_analysis *a, const mba_row_event *e)
 {
     const bool absent = e->start_ns == MBA_ABSENT || e->duration_ns == MBA_ABSENT;
     if (!absent && e->duration_ns >= 0 && e->duration_ns < INT64_MAX / 4 && e->start_ns > INT64_MIN / 4
-        && e->start_ns < INT64_MAX / 4
-        && step_of(e) < MBA_STEPS_MAX)
+        && e->start_ns < INT64_MAX / 4 && step_of(e) < MBA_STEPS_MAX)
         return MBA_OK;
     return mba_fail(MBA_E_FORMAT,
                     "'%s' is not a sound store\nwhy: an event has no time, a time below 0, or a step above %d\n"
-                    "fix: make it again with `mambascope profile`", mba_store_path(a->store), MBA_STEPS_MAX - 1);
+                    "fix: make it again with `mambascope profile`",
+                    mba_store_path(a->store), MBA_STEPS_MAX - 1);
 }
 
 /* ---- first reading: how many steps ---- */
 
 static bool has_kernels(const reading *r, int64_t stream)
 {
-    for (int i = 0; i < r->nworks; i++) if (r->works[i] == stream) return true;
+    for (int i = 0; i < r->nworks; i++)
+        if (r->works[i] == stream) return true;
     return r->nworks == STREAMS_MAX;
 }
 
@@ -99,9 +105,9 @@ static mba_work_counts times(mba_work_counts w, double part)
     return (mba_work_counts){ part * w.tensor_flops, part * w.vector_flops, part * w.special_ops, part * w.bytes };
 }
 
-/* The least work of a kernel as planned: of its node where the plan has one launch, else of the launch as planned; of a ragged
- * batch the part that is real. A library may run more kernels than the plan knows: those that are none of its launches
- * have no work (analysis_extra.c; where that cannot tell, the first have it). */
+/* The least work of a kernel as planned: of its node where the plan has one launch, else of the launch as planned; of a
+ * ragged batch the part that is real. A library may run more kernels than the plan knows: those that are none of its
+ * launches have no work (analysis_extra.c; where that cannot tell, the first have it). */
 static mba_work_counts least_of(const reading *r, const mba_row_event *e, const mba_row_node *n)
 {
     const mba_row_launch *l = launch_of(r->a, e->launch);
@@ -113,13 +119,17 @@ static mba_work_counts least_of(const reading *r, const mba_row_event *e, const 
     if (!l && r->more[n - r->a->node]) return none;
     if (planned <= 1)
         return times((mba_work_counts){ n->tensor_flops, n->vector_flops, n->special_ops,
-                                        n->read_bytes + n->write_bytes }, part);
+                                        n->read_bytes + n->write_bytes },
+                     part);
     if (!l) return unknown;
     const double bytes = isnan(l->least_bytes) ? l->load_bytes + l->store_bytes : l->least_bytes;
     return times((mba_work_counts){ l->tensor_flops, 2 * l->fma_ops + 4 * l->half2_ops, l->special_ops, bytes }, part);
 }
 
-static void at_most(double *least, double counted) { if (counted < *least) *least = counted; }
+static void at_most(double *least, double counted)
+{
+    if (counted < *least) *least = counted;
+}
 
 /* What a kernel did without cannot have been needed: plans count integer operations and conversions with those of the
  * FMA lanes, and work that data lets a kernel leave out. A product without tensor instructions ran on the FMA lanes.
@@ -140,7 +150,7 @@ static mba_operator_view *operator_of(reading *r, const char *op, int kind, int 
     mba_analysis *a = r->a;
     for (int i = 0; i < a->nops; i++)
         if (a->op[i]->phase == phase && a->op[i]->kind == kind && !strcmp(a->op[i]->op, op)) return a->op[i];
-    if (a->nops == OPS_MAX) return a->op[OPS_MAX - 1];             // a hostile file; the last takes the rest
+    if (a->nops == OPS_MAX) return a->op[OPS_MAX - 1]; // a hostile file; the last takes the rest
     mba_operator_view *o = calloc(1, sizeof *o + (size_t)r->steps * sizeof(double));
     if (!o) return NULL;
     o->op = op, o->kind = kind, o->phase = phase;
@@ -157,20 +167,20 @@ static const char *operator_name(const mba_row_event *e, const mba_row_node *n, 
 
 static mba_status see_time(void *ctx, const void *row)
 {
-    reading               *r = ctx;
-    mba_analysis          *a = r->a;
-    const mba_row_event   *e = row;
-    const mba_row_node    *n = node_of(a, e->node);
-    mba_kernel_view       *k = kernel_of(a, e);
-    const mba_work_counts  least = no_more_than_counted(least_of(r, e, n), k);
-    const int    kind = k ? k->kind : MBA_MEMORY, phase = phase_of(e, n, k);
-    const double s = 1e-9 * (double)e->duration_ns;
-    double       by[MBA_FLOORS];
-    mba_floor    bound;
+    reading              *r = ctx;
+    mba_analysis         *a = r->a;
+    const mba_row_event  *e = row;
+    const mba_row_node   *n = node_of(a, e->node);
+    mba_kernel_view      *k = kernel_of(a, e);
+    const mba_work_counts least = no_more_than_counted(least_of(r, e, n), k);
+    const int             kind = k ? k->kind : MBA_MEMORY, phase = phase_of(e, n, k);
+    const double          s = 1e-9 * (double)e->duration_ns;
+    double                by[MBA_FLOORS];
+    mba_floor             bound;
     if (is_outside(a, e)) return MBA_OK;
-    if (step_of(e) >= r->steps) return MBA_OK;     // written since the first reading: a profile that still runs
-    const double floor_s = mba__floors(a, &least, by, &bound);
-    const bool   beside = is_beside(r, e);
+    if (step_of(e) >= r->steps) return MBA_OK; // written since the first reading: a profile that still runs
+    const double       floor_s = mba__floors(a, &least, by, &bound);
+    const bool         beside = is_beside(r, e);
     mba_operator_view *o = operator_of(r, beside ? "copy beside the step" : operator_name(e, n, k), kind, phase);
     if (!o) return mba_fail(MBA_E_NOMEM, "no memory for operators");
     o->events++;
@@ -242,10 +252,10 @@ static mba_status see_duration(void *ctx, const void *row)
     if (r->kernel != e->kernel) r->kernel = e->kernel, r->at = 0;
     const double  s = 1e-9 * (double)e->duration_ns;
     const int64_t n = k->launches, i = r->at++;
-    if (i == (n - 1) / 10)                   k->p10_s = s;
-    if (i == (n - 1) / 2)                    k->median_s = s;
-    if (i == n / 2 && n % 2 == 0)            k->median_s = 0.5 * (k->median_s + s);
-    if (i == (n - 1) - (n - 1) / 10)         k->p90_s = s;
+    if (i == (n - 1) / 10) k->p10_s = s;
+    if (i == (n - 1) / 2) k->median_s = s;
+    if (i == n / 2 && n % 2 == 0) k->median_s = 0.5 * (k->median_s + s);
+    if (i == (n - 1) - (n - 1) / 10) k->p90_s = s;
     return MBA_OK;
 }
 
@@ -294,7 +304,8 @@ static mba_status read_all(reading *r)
         if (n) r->launches_of[n - a->node]++;
     }
     a->steps = r->steps;
-    for (int64_t i = 0; i < a->nnodes; i++) r->more[i] = r->launches_of[i] >= 1 && r->kernels_of[i] > r->steps * r->launches_of[i];
+    for (int64_t i = 0; i < a->nnodes; i++)
+        r->more[i] = r->launches_of[i] >= 1 && r->kernels_of[i] > r->steps * r->launches_of[i];
     MBA_TRY(mba__extras_create(&r->extras, a, r->more));
     doubt_cost(a, r);
     MBA_TRY(mba_store_each(a->store, MBA_ROWS_event, NULL, see_time, r));
@@ -324,7 +335,11 @@ mba_status mba__analysis_events(mba_analysis *a)
 
 /* ---- one step ---- */
 
-typedef struct moments { const mba_analysis *a; int64_t step, n, room; mba_timeline_event *all; } moments;
+typedef struct moments {
+    const mba_analysis *a;
+    int64_t             step, n, room;
+    mba_timeline_event *all;
+} moments;
 
 static mba_status see_moment(void *ctx, const void *row)
 {
@@ -337,10 +352,14 @@ static mba_status see_moment(void *ctx, const void *row)
     const mba_row_node    *n = node_of(m->a, e->node);
     const mba_kernel_view *k = kernel_of(m->a, e);
     // Names must outlive the row: they are lent by the node or the kernel, or are words of ours.
-    m->all[m->n++] = (mba_timeline_event){ 1e-9 * (double)e->start_ns, 1e-9 * (double)e->duration_ns,
-                                   k ? k - m->a->kernel : -1, e->stream, k ? k->kind : (int)MBA_MEMORY,
-                                   phase_of(e, n, k),
-                                   k && k->row->name ? k->row->name : operator_name(e, n, k), n ? n->scope : NULL };
+    m->all[m->n++] = (mba_timeline_event){ 1e-9 * (double)e->start_ns,
+                                           1e-9 * (double)e->duration_ns,
+                                           k ? k - m->a->kernel : -1,
+                                           e->stream,
+                                           k ? k->kind : (int)MBA_MEMORY,
+                                           phase_of(e, n, k),
+                                           k && k->row->name ? k->row->name : operator_name(e, n, k),
+                                           n ? n->scope : NULL };
     return MBA_OK;
 }
 

@@ -1,5 +1,7 @@
-/* analysis_extra.c -- which launch of its plan a kernel is, where a library started more kernels than were planned (match.h). Stores
- * have it since 16 November 2026; in older ones an event has its place among the kernels of its node, and this puts it right. */
+// SPDX-License-Identifier: Apache-2.0
+/* analysis_extra.c -- which launch of its plan a kernel is, where a library started more kernels than were planned
+ * (match.h). Stores have it since 16 November 2026; in older ones an event has its place among the kernels of its node,
+ * and this puts it right. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -7,17 +9,20 @@
 #include "scope/analysis_parts.h"
 #include "scope/match.h"
 
-typedef struct entry { int64_t kernel; const mba_row_launch *is; } entry;
+typedef struct entry {
+    int64_t               kernel;
+    const mba_row_launch *is;
+} entry;
 
 struct mba_extras {
     const mba_analysis *a;
-    const bool         *more;                      /* per node: more kernels than launches */
-    int64_t            *first, *count;             /* per node: its entries */
+    const bool         *more;          /* per node: more kernels than launches */
+    int64_t            *first, *count; /* per node: its entries */
     entry              *at;
     int64_t             n, room;
-    int64_t             node;                      /* the node under way, by number, and its kernels */
+    int64_t             node; /* the node under way, by number, and its kernels */
     int                 nstarted;
-    bool                again;                     /* its first kernel has come once more: small stores have one node for equal ones */
+    bool                again; /* its first kernel has come once more: small stores have one node for equal ones */
     int64_t             kernel[MBA_STARTED_MAX];
     mba_started         now[MBA_STARTED_MAX];
 };
@@ -42,9 +47,10 @@ static mba_status finish_node(mba_extras *x)
     const char           *planned[MBA_STARTED_MAX];
     const mba_row_launch *first, *end;
     int                   place[MBA_STARTED_MAX];
-    if (!x->nstarted || x->nstarted == MBA_STARTED_MAX) return MBA_OK;     // none, or too many to tell
+    if (!x->nstarted || x->nstarted == MBA_STARTED_MAX) return MBA_OK; // none, or too many to tell
     for (int i = 0; i < x->nstarted; i++)
-        for (int j = 0; j < i; j++) if (x->kernel[i] == x->kernel[j]) return MBA_OK;
+        for (int j = 0; j < i; j++)
+            if (x->kernel[i] == x->kernel[j]) return MBA_OK;
     find_launches(x->a, x->node, &first, &end);
     if (x->nstarted < end - first) return MBA_OK;
     for (int i = 0; i < end - first; i++) planned[i] = first[i].kernel;
@@ -75,10 +81,11 @@ static mba_status see_started(void *ctx, const void *row)
     }
     x->again |= x->nstarted && e->kernel == x->kernel[0];
     if (x->again) return MBA_OK;
-    const int64_t k = mba_store_find(MBA_ROWS_kernel, x->a->nkernels ? x->a->kernel[0].row : NULL, x->a->nkernels, e->kernel);
+    const int64_t k = mba_store_find(MBA_ROWS_kernel, x->a->nkernels ? x->a->kernel[0].row : NULL, x->a->nkernels,
+                                     e->kernel);
     if (x->nstarted == MBA_STARTED_MAX) return MBA_OK;
     x->kernel[x->nstarted] = e->kernel;
-    x->now[x->nstarted++]  = (mba_started){ k < 0 ? NULL : x->a->kernel[k].row->name, e->duration_ns };
+    x->now[x->nstarted++] = (mba_started){ k < 0 ? NULL : x->a->kernel[k].row->name, e->duration_ns };
     return MBA_OK;
 }
 
@@ -90,13 +97,16 @@ mba_status mba__extras_create(mba_extras **out, const mba_analysis *a, const boo
     if (!any) return MBA_OK;
     mba_extras *x = calloc(1, sizeof *x);
     if (!x) return mba_fail(MBA_E_NOMEM, "no memory for kernels of libraries");
-    *x = (mba_extras){ .a = a, .more = more, .node = -1, .first = calloc((size_t)a->nnodes + 1, sizeof *x->first),
+    *x = (mba_extras){ .a = a,
+                       .more = more,
+                       .node = -1,
+                       .first = calloc((size_t)a->nnodes + 1, sizeof *x->first),
                        .count = calloc((size_t)a->nnodes + 1, sizeof *x->count) };
     mba_status st = x->first && x->count ? MBA_OK : mba_fail(MBA_E_NOMEM, "no memory for kernels of libraries");
     if (st == MBA_OK) st = mba_store_each(a->store, MBA_ROWS_event, "node, step, start_ns", see_started, x);
     if (st == MBA_OK) st = finish_node(x);
     if (st == MBA_OK) *out = x;
-    else              mba__extras_destroy(x);
+    else mba__extras_destroy(x);
     return st;
 }
 

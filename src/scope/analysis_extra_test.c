@@ -1,16 +1,19 @@
-/* analysis_extra_test.c -- a library that starts a kernel of its own in front does not move the work of the plan by one. */
+// SPDX-License-Identifier: Apache-2.0
+/* analysis_extra_test.c -- a library that starts a kernel of its own in front does not move the work of the plan by
+ * one. */
 #include "scope/analysis.h"
 #include "tests/scratch.h"
 #include "tests/test.h"
 
 enum { FILTER, CLEARS, WGRAD, DFILTER, DGRAD, KERNELS };
-static const char *const names[KERNELS] = { "conv2d_filter", "init_workspace", "xmma_wgrad", "conv2d_dfilter", "xmma_dgrad" };
-static const double      tensor[] = { 0, 8000, 0, 16000 };        /* of the launches: filter, library, dfilter, library */
+static const char *const names[KERNELS] = { "conv2d_filter", "init_workspace", "xmma_wgrad", "conv2d_dfilter",
+                                            "xmma_dgrad" };
+static const double      tensor[] = { 0, 8000, 0, 16000 }; /* of the launches: filter, library, dfilter, library */
 
 static void put_plan(mba_store *s)
 {
     static const char *const planned[] = { "conv2d_filter", "cudnn_conv2d", "conv2d_dfilter", "cudnn_conv2d" };
-    mba_row_node n = mba_no_node;
+    mba_row_node             n = mba_no_node;
     n.id = 0, n.op = "conv2d_bwd", n.kind = "conv", n.phase = "backward";
     n.tensor_flops = 24000, n.vector_flops = 0, n.special_ops = 0, n.read_bytes = 100, n.write_bytes = 0;
     assert_ok(mba_put_node(s, &n));
@@ -22,7 +25,8 @@ static void put_plan(mba_store *s)
     }
 }
 
-/* As a store has it: places in the plan are places among the kernels. `rounds`: equal nodes share one row in small stores. */
+/* As a store has it: places in the plan are places among the kernels. `rounds`: equal nodes share one row in small
+ * stores. */
 static void put_events(mba_store *s, const int *order, int n, int steps, int rounds)
 {
     static const int64_t ns[KERNELS] = { 30, 20, 500, 40, 800 };
@@ -46,7 +50,8 @@ static void work_is(const int *order, int n, int rounds, const double want[KERNE
     mba_store    *s;
     mba_analysis *view;
     assert_ok(mba_store_create(&s, scratch("extra.db")));
-    assert_ok(mba_put_ceiling(s, &(mba_row_ceiling){ .name = "tensor", .rate = 16000, .unit = "1/s", .how = "measured" }));
+    assert_ok(
+        mba_put_ceiling(s, &(mba_row_ceiling){ .name = "tensor", .rate = 16000, .unit = "1/s", .how = "measured" }));
     put_plan(s);
     put_events(s, order, n, 2, rounds);
     assert_ok(mba_store_close(s));
@@ -65,7 +70,7 @@ static void a_kernel_in_front_has_no_work(void **state)
     static const int    order[] = { FILTER, CLEARS, WGRAD, DFILTER, DGRAD };
     static const double want[KERNELS] = { [WGRAD] = 8000, [DGRAD] = 16000 };
     work_is(order, 5, 1, want);
-    work_is(order, 5, 3, want);                            // three equal nodes in one row
+    work_is(order, 5, 3, want); // three equal nodes in one row
 }
 
 static void as_many_as_planned_are_taken_in_order(void **state)
@@ -86,8 +91,8 @@ static void a_kernel_behind_has_no_work(void **state)
     work_is(order, 5, 1, want);
 }
 
-/* A library may start more kernels than are looked at: then all of them stay in the order of the plan, and nothing is written
- * where there is no room. */
+/* A library may start more kernels than are looked at: then all of them stay in the order of the plan, and nothing is
+ * written where there is no room. */
 static void too_many_to_tell_are_taken_in_order(void **state)
 {
     (void)state;
@@ -97,8 +102,18 @@ static void too_many_to_tell_are_taken_in_order(void **state)
     work_is(order, 300, 1, want);
 }
 
-static int prepare(void **state) { (void)state; scratch_make(); return 0; }
-static int clean(void **state)   { (void)state; scratch_remove(); return 0; }
+static int prepare(void **state)
+{
+    (void)state;
+    scratch_make();
+    return 0;
+}
+static int clean(void **state)
+{
+    (void)state;
+    scratch_remove();
+    return 0;
+}
 
 int main(void)
 {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* analysis_parts.h -- what the files of the analysis share. */
 #ifndef MBA_ANALYSIS_PARTS_H
 #define MBA_ANALYSIS_PARTS_H
@@ -7,12 +8,13 @@
 /* Reads the timeline: launches, times, gaps, operators. analysis_events.c */
 mba_status mba__analysis_events(mba_analysis *a);
 
-/* Where a library started more kernels than a plan has launches (`more`, per node; it must outlive the answer): which launch
- * each is. NULL where no node has such. find: false, nothing is known; a NULL launch, none that was planned. analysis_extra.c */
+/* Where a library started more kernels than a plan has launches (`more`, per node; it must outlive the answer): which
+ * launch each is. NULL where no node has such. find: false, nothing is known; a NULL launch, none that was planned.
+ * analysis_extra.c */
 typedef struct mba_extras mba_extras;
-mba_status mba__extras_create(mba_extras **out, const mba_analysis *a, const bool *more);
-bool       mba__extras_find(const mba_extras *x, int64_t node, int64_t kernel, const mba_row_launch **is);
-void       mba__extras_destroy(mba_extras *x);
+mba_status                mba__extras_create(mba_extras **out, const mba_analysis *a, const bool *more);
+bool mba__extras_find(const mba_extras *x, int64_t node, int64_t kernel, const mba_row_launch **is);
+void mba__extras_destroy(mba_extras *x);
 
 /* What counters say of a kernel; then its floors, class and labels, which need the timeline too. analysis_counters.c */
 void mba__analysis_counted(const mba_analysis *a, mba_kernel_view *k);

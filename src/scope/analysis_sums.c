@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* analysis_sums.c -- sums and means over groups of kernels, each under its convention. */
 #include "scope/analysis.h"
 
@@ -6,7 +7,7 @@ const char *mba_group_name(mba_group_of g) { return (const char *const[]){ "all"
 bool mba_in_group(const mba_kernel_view *k, mba_group_of g)
 {
     return k->launches > 0
-        && (g == MBA_ALL_KERNELS || k->kind == (g == MBA_SSM_KERNELS ? (int)MBA_SSM : (int)MBA_GEMM));
+           && (g == MBA_ALL_KERNELS || k->kind == (g == MBA_SSM_KERNELS ? (int)MBA_SSM : (int)MBA_GEMM));
 }
 
 /* ---- intensity ---- */
@@ -21,9 +22,9 @@ mba_intensity mba_intensity_of(const mba_analysis *a, mba_group_of g)
         const mba_counted *c = &k->counted;
         const double       n = k->per_step, vector = c->fp32_flops + c->half_flops;
         const double       f[3] = { c->tensor_flops, vector, c->tensor_flops + vector },
-            b[3] = { c->dram_bytes, c->l2_bytes, c->l1_bytes };
-        const double       l[3] = { k->least.tensor_flops, k->least.vector_flops,
-                                    k->least.tensor_flops + k->least.vector_flops };
+                     b[3] = { c->dram_bytes, c->l2_bytes, c->l1_bytes };
+        const double l[3] = { k->least.tensor_flops, k->least.vector_flops,
+                              k->least.tensor_flops + k->least.vector_flops };
         for (int j = 0; j < 3; j++) {
             flops[j] += n * f[j];
             bytes[j] += n * b[j];
@@ -67,7 +68,8 @@ static mba_bandwidth rates_over(const mba_analysis *a, mba_group_of g, bool leas
     }
     return (mba_bandwidth){ .mean = launches > 0 ? rates / launches : NAN,
                             .weighted = all_s > 0 ? all_bytes / all_s : NAN,
-                            .of_time = group_s > 0 ? of_s / group_s : NAN, .least = least };
+                            .of_time = group_s > 0 ? of_s / group_s : NAN,
+                            .least = least };
 }
 
 mba_bandwidth mba_bandwidth_of(const mba_analysis *a, mba_group_of g)
@@ -78,7 +80,9 @@ mba_bandwidth mba_bandwidth_of(const mba_analysis *a, mba_group_of g)
 
 /* ---- vector-bound ---- */
 
-typedef struct share { double part, whole; } share;
+typedef struct share {
+    double part, whole;
+} share;
 
 static void add_share(share *s, double time, double vector, double tensor)
 {

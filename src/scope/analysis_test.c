@@ -1,5 +1,6 @@
-/* analysis_test.c -- the analysis of a small store whose every number can be worked out on paper (made_store.h): its timeline, its
- * counters, its blocks. */
+// SPDX-License-Identifier: Apache-2.0
+/* analysis_test.c -- the analysis of a small store whose every number can be worked out on paper (made_store.h): its
+ * timeline, its counters, its blocks. */
 #include "scope/blocks.h"
 #include "scope/doubts.h"
 #include "tests/made_store.h"
@@ -11,7 +12,7 @@ static void times_are_those_of_a_step(void **state)
     (void)state;
     begin("times.db", false, 3);
     assert_int_equal(view->steps, 2);
-    assert_near(view->busy_s, 12, 1e-9);                                         // 4 + (3 and 5) + 1 + 1 + 1 + 1
+    assert_near(view->busy_s, 12, 1e-9); // 4 + (3 and 5) + 1 + 1 + 1 + 1
     assert_near(view->idle_s, 2, 1e-9);
     assert_near(view->plain_s, 17, 1e-12);
     assert_near(view->timeline_s, 18, 1e-12);
@@ -21,13 +22,13 @@ static void times_are_those_of_a_step(void **state)
     assert_near(view->launches[MBA_SSM][0], 3, 1e-12);
     assert_near(view->time_s[MBA_OTHER][MBA_PHASES - 1], 1, 1e-9);
     const mba_kernel_view *k = &view->kernel[SCAN];
-    assert_near(k->median_s, 4, 1e-9);                                           // of 3 and 5
+    assert_near(k->median_s, 4, 1e-9); // of 3 and 5
     assert_near(k->p10_s, 3, 1e-9);
     assert_near(k->p90_s, 5, 1e-9);
     assert_near(k->gap_s, 2, 1e-9);
     assert_near(view->kernel[CUMSUM].per_step, 2, 1e-12);
     assert_near(view->kernel[CUMSUM].gap_s, 0, 1e-9);
-    assert_near(view->op[0]->median_s, 4, 1e-9);                                 // the longest first
+    assert_near(view->op[0]->median_s, 4, 1e-9); // the longest first
     for (int i = 0; i < view->nops; i++)
         if (!strcmp(view->op[i]->op, "ssd")) assert_near(view->op[i]->spread_s, 2, 1e-9);
     end();
@@ -43,7 +44,8 @@ static void a_copy_beside_the_step_is_no_part_of_its_time(void **state)
     put_event(store, 0, GEMM, MBA_ABSENT, 1, 4);
     for (int64_t stream = 7; stream < 9; stream++) {
         mba_row_event e = mba_no_event;
-        e.what = "copy", e.step = 0, e.stream = stream, e.start_ns = stream == 7 ? 0 : 1500000000, e.duration_ns = 1000000000;
+        e.what = "copy", e.step = 0, e.stream = stream, e.start_ns = stream == 7 ? 0 : 1500000000,
+        e.duration_ns = 1000000000;
         assert_ok(mba_put_event(store, &e));
     }
     assert_ok(mba_store_close(store));
@@ -64,12 +66,15 @@ static void begin_doubts(const char *name, double longer_s, double mhz, const ch
 {
     assert_ok(mba_store_create(&store, scratch(name)));
     for (int i = 0; i < 11; i++)
-        assert_ok(mba_put_step(store, &(mba_row_step){ .mode = "plain", .seconds = i < 9 ? 10 : 10 + longer_s, .units = 1 }));
+        assert_ok(
+            mba_put_step(store, &(mba_row_step){ .mode = "plain", .seconds = i < 9 ? 10 : 10 + longer_s, .units = 1 }));
     assert_ok(mba_env_put_number(store, "gpu.clock_max", "read", 2000, "MHz"));
     assert_ok(mba_env_put_number(store, "clock.plain", "read", mhz, "MHz"));
     assert_ok(mba_env_put_number(store, "clock.graph", "read", 2000, "MHz"));
     assert_ok(mba_env_put_text(store, "throttled.plain", "read", "%s", reason));
-    assert_ok(mba_put_energy(store, &(mba_row_energy){ .mode = "plain", .steps = 2, .units = 2, .seconds = 4.99, .joules = 1, .source = "-" }));
+    assert_ok(mba_put_energy(
+        store,
+        &(mba_row_energy){ .mode = "plain", .steps = 2, .units = 2, .seconds = 4.99, .joules = 1, .source = "-" }));
     assert_ok(mba_store_close(store));
     assert_ok(mba_store_open(&store, scratch(name)));
     assert_ok(mba_analysis_create(&view, store));
@@ -79,7 +84,7 @@ static void a_store_says_what_is_doubtful(void **state)
 {
     (void)state;
     mba_doubt d[MBA_DOUBTS_MAX];
-    begin_doubts("sure.db", 0.9, 2000, "no");                    // 9 % are no doubt
+    begin_doubts("sure.db", 0.9, 2000, "no"); // 9 % are no doubt
     assert_int_equal(mba_doubts_of(d, view), 0);
     assert_near(mba_clocks_of(view).mean, 2000, 1e-9);
     end();
@@ -92,7 +97,7 @@ static void a_store_says_what_is_doubtful(void **state)
     assert_non_null(strstr(d[0].text, "the GPU ran at 1500 to 2000 of 2000 MHz (power limit)"));
     assert_near(mba_clocks_of(view).mean, 1750, 1e-9);
     end();
-    begin_doubts("both.db", 5, 1800, "no");                      // a tenth below, though no reason was given
+    begin_doubts("both.db", 5, 1800, "no"); // a tenth below, though no reason was given
     assert_int_equal(mba_doubts_of(d, view), 2);
     assert_non_null(strstr(d[0].text, "1800 to 2000 of 2000 MHz;"));
     end();
@@ -119,8 +124,10 @@ static void energy_of_a_short_window_does_not_count(void **state)
  * `spread_s`. */
 static void begin_records(const char *name, double spread_s)
 {
-    const struct { double start, duration; int64_t node; } event[] = { { 0, 1, 1 }, { 3, 1, 2 }, { 4.5, 1, 3 },
-                                                                       { 6, 1, MBA_ABSENT } };
+    const struct {
+        double  start, duration;
+        int64_t node;
+    } event[] = { { 0, 1, 1 }, { 3, 1, 2 }, { 4.5, 1, 3 }, { 6, 1, MBA_ABSENT } };
     assert_ok(mba_store_create(&store, scratch(name)));
     put_kernel(store, GEMM, "nvjet", "gemm");
     for (size_t i = 0; i < sizeof event / sizeof *event; i++) {
@@ -170,13 +177,13 @@ static void floors_are_the_largest_of_four(void **state)
     assert_int_equal(g->bound, MBA_BY_TENSOR);
     assert_near(c->least_s, 0.3, 1e-12);
     assert_int_equal(c->bound, MBA_BY_MEMORY);
-    assert_true(isnan(x->least_s));                                              // nobody knows what it must do
+    assert_true(isnan(x->least_s)); // nobody knows what it must do
     assert_near(view->floor_s[MBA_GEMM][0], 2, 1e-9);
     const mba_bounds b = mba_bounds_of(view, MBA_SSM_KERNELS);
     assert_near(b.time_s, 7, 1e-9);
     // scan: 1.2 s of memory, 1 s of vector; cumsum
     assert_near(b.share[MBA_BY_MEMORY], 6.0 / 7, 1e-9);
-    assert_near(b.share[MBA_BY_TENSOR], 1.0 / 7, 1e-9);                          // bmm: 0.5 s of tensor
+    assert_near(b.share[MBA_BY_TENSOR], 1.0 / 7, 1e-9); // bmm: 0.5 s of tensor
     assert_near(b.percent_of_floor, 100 * (1.2 + 2 * 0.3 + 0.5) / 7, 1e-9);
     end();
 }
@@ -197,7 +204,7 @@ static void every_kernel_has_its_part_of_the_least_work(void **state)
         mba_row_launch l = mba_no_launch;
         l.id = i, l.node = i > 0, l.place = i == 2;
         l.tensor_flops = 1600 * (double)i, l.fma_ops = 50, l.half2_ops = 0, l.special_ops = 0, l.load_bytes = 9000,
-            l.store_bytes = 9000, l.least_bytes = 700;
+        l.store_bytes = 9000, l.least_bytes = 700;
         assert_ok(mba_put_launch(store, &l));
     }
     for (int64_t i = 0; i < 4; i++) {
@@ -248,7 +255,7 @@ static void classes_are_proved_by_counters(void **state)
     (void)state;
     begin("classes.db", true, 3);
     assert_int_equal(view->kernel[SCAN].cls, MBA_CLASS_MIXED);
-    assert_int_equal(view->kernel[CUMSUM].cls, MBA_CLASS_VECTOR);                // 1 % of tensor pipe, no tensor FLOP
+    assert_int_equal(view->kernel[CUMSUM].cls, MBA_CLASS_VECTOR); // 1 % of tensor pipe, no tensor FLOP
     assert_int_equal(view->kernel[BMM].cls, MBA_CLASS_TENSOR);
     for (int k = 0; k < 5; k++) assert_true(view->kernel[k].cls_counted);
     assert_string_equal(view->kernel[SCAN].busiest, "ALU");
@@ -266,13 +273,13 @@ static void intensity_depends_on_the_convention(void **state)
 {
     (void)state;
     begin("intensity.db", true, 3);
-    const mba_intensity in = mba_intensity_of(view, MBA_SSM_KERNELS);            // scan, 2 cumsum, bmm
-    const double bytes = 2000 + 2 * 600 + 200, tensor = 8000 + 8000, vector = 2400 + 2 * 12 + 8;
+    const mba_intensity in = mba_intensity_of(view, MBA_SSM_KERNELS); // scan, 2 cumsum, bmm
+    const double        bytes = 2000 + 2 * 600 + 200, tensor = 8000 + 8000, vector = 2400 + 2 * 12 + 8;
     assert_near(in.executed[0][0], tensor / bytes, 1e-9);
     assert_near(in.executed[1][0], vector / bytes, 1e-9);
     assert_near(in.executed[2][0], (tensor + vector) / bytes, 1e-9);
     assert_near(in.executed[2][1], (tensor + vector) / (2 * bytes), 1e-9);
-    assert_true(isnan(in.executed[0][2]));                                       // L1 was not counted
+    assert_true(isnan(in.executed[0][2])); // L1 was not counted
     assert_near(in.least[0], 16000.0 / (1200 + 600 + 100), 1e-9);
     assert_near(in.least[1], 1020.0 / 1900, 1e-9);
     end();
@@ -301,9 +308,9 @@ static void vector_bound_by_every_reading(void **state)
     begin("vector.db", true, 3);
     const mba_vector_bound v = mba_vector_bound_of(view, MBA_SSM_KERNELS);
     assert_near(v.mixed_s, 4, 1e-9);
-    assert_near(v.floor_a, 1, 1e-12);                                            // 2.4 s of vector, 0.5 s of tensor
+    assert_near(v.floor_a, 1, 1e-12); // 2.4 s of vector, 0.5 s of tensor
     assert_near(v.floor_b, 1, 1e-12);
-    assert_near(v.pipe_fma, 1, 1e-12);                                           // 30 % against 20 %
+    assert_near(v.pipe_fma, 1, 1e-12); // 30 % against 20 %
     assert_near(v.pipe_any, 1, 1e-12);
     end();
 }
@@ -320,9 +327,12 @@ static void lifetimes_come_from_records(void **state)
     put_run(store, 3);
     // 1 .. 100 us, the first and last tenth around the work
     for (int i = 0; i < 100; i++)
-        assert_ok(mba_put_block(store,
-                                &(mba_row_block){ .kernel = SCAN, .event = MBA_ABSENT, .block = i, .sm = i % 10,
-                                                  .start_ns = 500, .end_ns = 500 + 1000 * (i + 1),
+        assert_ok(mba_put_block(store, &(mba_row_block){ .kernel = SCAN,
+                                                         .event = MBA_ABSENT,
+                                                         .block = i,
+                                                         .sm = i % 10,
+                                                         .start_ns = 500,
+                                                         .end_ns = 500 + 1000 * (i + 1),
                                                          .work_start_ns = 500 + 100 * (i + 1),
                                                          .work_end_ns = 500 + 800 * (i + 1) }));
     assert_ok(mba_store_close(store));
@@ -357,10 +367,10 @@ static void a_read_is_within_reach_while_the_cache_holds_it(void **state)
     assert_ok(mba_store_create(&store, scratch("reuse.db")));
     put_machine(store);
     put_run(store, 3);
-    put_operand(0, 1, 1, 200);                     // the product writes 1,
-    put_operand(1, 0, 1, 200);                     // read at once: 200 bytes within 500
+    put_operand(0, 1, 1, 200); // the product writes 1,
+    put_operand(1, 0, 1, 200); // read at once: 200 bytes within 500
     put_operand(1, 1, 2, 400);
-    put_operand(2, 0, 1, 200);                     // 400 touched since: 600 do not fit
+    put_operand(2, 0, 1, 200); // 400 touched since: 600 do not fit
     assert_ok(mba_store_close(store));
     assert_ok(mba_store_open(&store, scratch("reuse.db")));
     assert_ok(mba_analysis_create(&view, store));
@@ -375,8 +385,18 @@ static void a_read_is_within_reach_while_the_cache_holds_it(void **state)
     end();
 }
 
-static int prepare(void **state) { (void)state; scratch_make(); return 0; }
-static int clean(void **state)   { (void)state; scratch_remove(); return 0; }
+static int prepare(void **state)
+{
+    (void)state;
+    scratch_make();
+    return 0;
+}
+static int clean(void **state)
+{
+    (void)state;
+    scratch_remove();
+    return 0;
+}
 
 int main(void)
 {

@@ -1,10 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
 /* blocks.c -- see blocks.h: records of blocks, in two readings. */
 #include "scope/blocks.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct reading { const mba_analysis *a; mba_blocks_view *view; int64_t *seen; double *pro, *epi; } reading;
+typedef struct reading {
+    const mba_analysis *a;
+    mba_blocks_view    *view;
+    int64_t            *seen;
+    double             *pro, *epi;
+} reading;
 
 static int64_t kernel_index(const mba_analysis *a, int64_t id)
 {
@@ -38,8 +44,8 @@ static mba_status place_block(void *ctx, const void *row)
     mba_blocks_view *v = &r->view[k];
     const int64_t    i = r->seen[k]++;
     const double     life = 1e-9 * ((double)b->end_ns - (double)b->start_ns);
-    if (i == (v->blocks - 1) / 2)                      v->median_s = life;
-    if (i == v->blocks / 2 && v->blocks % 2 == 0)      v->median_s = 0.5 * (v->median_s + life);
+    if (i == (v->blocks - 1) / 2) v->median_s = life;
+    if (i == v->blocks / 2 && v->blocks % 2 == 0) v->median_s = 0.5 * (v->median_s + life);
     if (i == (int64_t)(0.95 * (double)(v->blocks - 1))) v->p95_s = life;
     return MBA_OK;
 }
@@ -47,12 +53,15 @@ static mba_status place_block(void *ctx, const void *row)
 mba_status mba_blocks_of(const mba_analysis *a, mba_blocks_view **out, int64_t *n)
 {
     const size_t room = (size_t)a->nkernels + 1;
-    reading      r = { .a = a, .view = calloc(room, sizeof *r.view), .seen = calloc(room, sizeof *r.seen),
+    reading      r = { .a = a,
+                       .view = calloc(room, sizeof *r.view),
+                       .seen = calloc(room, sizeof *r.seen),
                        .pro = calloc(room, sizeof *r.pro),
                        .epi = calloc(room, sizeof *r.epi) };
     *n = 0;
-    mba_status st = r.view && r.seen && r.pro
-        && r.epi ? MBA_OK : mba_fail(MBA_E_NOMEM, "no memory for blocks of %zu kernels", room);
+    mba_status st = r.view && r.seen && r.pro && r.epi
+                        ? MBA_OK
+                        : mba_fail(MBA_E_NOMEM, "no memory for blocks of %zu kernels", room);
     if (st == MBA_OK) st = mba_store_each(a->store, MBA_ROWS_block, NULL, count_block, &r);
     if (st == MBA_OK) st = mba_store_each(a->store, MBA_ROWS_block, "end_ns - start_ns", place_block, &r);
     for (int64_t k = 0; st == MBA_OK && k < a->nkernels; k++) {
@@ -68,20 +77,23 @@ mba_status mba_blocks_of(const mba_analysis *a, mba_blocks_view **out, int64_t *
     free(r.pro);
     free(r.epi);
     if (st == MBA_OK) *out = r.view;
-    else              free(r.view);
+    else free(r.view);
     return st;
 }
 
 /* ---- reuse ---- */
 
 enum { STORAGES_MAX = 1 << 20, PAIRS_MAX = 4096 };
-typedef struct touch { const char *op; double at; } touch;       /* by whom, and bytes touched up to then */
+typedef struct touch {
+    const char *op;
+    double      at;
+} touch; /* by whom, and bytes touched up to then */
 
 static void add_pair(mba_reuse *pair, int64_t *n, const char *from, const char *to, double bytes, bool reach)
 {
     int64_t i = 0;
     while (i < *n && (strcmp(pair[i].from, from) || strcmp(pair[i].to, to))) i++;
-    if (i == PAIRS_MAX) return;                                        // a hostile file
+    if (i == PAIRS_MAX) return; // a hostile file
     if (i == *n) pair[(*n)++] = (mba_reuse){ .from = from, .to = to };
     pair[i].reads++;
     pair[i].bytes += bytes;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* blocks.h -- lifetimes of thread blocks and reuse through the cache: what needs more rows than the analysis keeps.
  *
  *     mba_blocks_view *b; int64_t n;
@@ -10,14 +11,18 @@
 
 /* From records of single blocks. Shares are of the lifetime; NaN where the record has no such mark. */
 typedef struct mba_blocks_view {
-    int64_t kernel, blocks;            /* kernel: an index of a->kernel */
+    int64_t kernel, blocks; /* kernel: an index of a->kernel */
     double  median_s, p95_s, mean_s, prologue, epilogue;
 } mba_blocks_view;
 MBA_MUST mba_status mba_blocks_of(const mba_analysis *a, mba_blocks_view **out, int64_t *n);
 
 /* Reads of memory by the operator that touched it last. A read is within reach where the bytes touched in between,
  * and its own, fit into the last-level cache: then an implementation could find them there. */
-typedef struct mba_reuse { const char *from, *to; int64_t reads; double bytes, reach_bytes; } mba_reuse;
+typedef struct mba_reuse {
+    const char *from, *to;
+    int64_t     reads;
+    double      bytes, reach_bytes;
+} mba_reuse;
 /* free(*out) */
 MBA_MUST mba_status mba_reuse_of(const mba_analysis *a, double cache_bytes, mba_reuse **out, int64_t *n);
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* claims_test.c -- claims that need two stores: which two may be set beside each other. verdicts_test has verdicts. */
 #include <string.h>
 
@@ -12,7 +13,10 @@ typedef struct made {
 } made;
 static const made base = { "ssd", "mamba2", "GPU A", "1000", "batch 4 x length 16", NULL, 64, 1, 90, 100, 1, 1000 };
 
-typedef struct opened { mba_store *store; mba_analysis *a; } opened;
+typedef struct opened {
+    mba_store    *store;
+    mba_analysis *a;
+} opened;
 
 static void put_counter(mba_store *s, const char *metric, double value)
 {
@@ -35,10 +39,10 @@ static void put_run(mba_store *s, const made *m)
     mba_row_kernel k = mba_no_kernel;
     mba_row_event  e = mba_no_event;
     n.id = 0, n.op = m->op, n.kind = "ssm", n.tensor_flops = m->flops, n.vector_flops = 0, n.special_ops = 0,
-        n.read_bytes = 10, n.write_bytes = 0;
+    n.read_bytes = 10, n.write_bytes = 0;
     k.id = 0, k.name = "chunk_scan_fwd", k.op = m->op, k.kind = "ssm";
-    e.id = 0, e.what = "kernel", e.start_ns = 0, e.duration_ns = (int64_t)(1e9 * m->seconds), e.stream = 7, e.step = 0, e.kernel = 0,
-        e.node = 0;
+    e.id = 0, e.what = "kernel", e.start_ns = 0, e.duration_ns = (int64_t)(1e9 * m->seconds), e.stream = 7, e.step = 0,
+    e.kernel = 0, e.node = 0;
     assert_ok(mba_put_node(s, &n));
     assert_ok(mba_put_kernel(s, &k));
     assert_ok(mba_put_event(s, &e));
@@ -100,16 +104,16 @@ static void an_intervention_changes_nothing_else(void **state)
     assert_int_equal(judged(5, base, m).verdict, MBA_OPEN);
     m = longer, m.gpu = "GPU B";
     assert_int_equal(judged(5, base, m).verdict, MBA_OPEN);
-    m = longer, m.parameters = "500";                                  // two layers of four
+    m = longer, m.parameters = "500"; // two layers of four
     assert_int_equal(judged(5, base, m).verdict, MBA_OPEN);
     m = longer, m.workload = "mamba1";
     assert_int_equal(judged(5, base, m).verdict, MBA_OPEN);
-    m = longer, m.parameters = m.batch = NULL, m.foreign = "python3";  // another program: its kernels are others
+    m = longer, m.parameters = m.batch = NULL, m.foreign = "python3"; // another program: its kernels are others
     assert_int_equal(judged(5, base, m).verdict, MBA_DEPENDS);
 }
 
-/* The study says that short lives are the cause of low bandwidth. A variant that moves half of the bytes may be fast for
- * that; one that moves the same bytes no faster, with blocks that live twice as long, refutes it. */
+/* The study says that short lives are the cause of low bandwidth. A variant that moves half of the bytes may be fast
+ * for that; one that moves the same bytes no faster, with blocks that live twice as long, refutes it. */
 static void a_cause_is_shown_by_lifetime_alone(void **state)
 {
     made m = base;
@@ -119,8 +123,8 @@ static void a_cause_is_shown_by_lifetime_alone(void **state)
     m.seconds = 1.03;
     assert_int_equal(judged(5, base, m).verdict, MBA_REFUTED);
     m.seconds = 0.97;
-    assert_int_equal(judged(5, base, m).verdict, MBA_DEPENDS);         // a rise, but not by a twentieth
-    m.seconds = 0.25, m.bytes = 500;                                   // twice the bandwidth
+    assert_int_equal(judged(5, base, m).verdict, MBA_DEPENDS); // a rise, but not by a twentieth
+    m.seconds = 0.25, m.bytes = 500;                           // twice the bandwidth
     assert_int_equal(judged(5, base, m).verdict, MBA_DEPENDS);
     assert_non_null(strstr(judged(5, base, m).measured, "0.50 times the bytes: not by lifetime alone"));
     assert_non_null(strstr(judged(5, base, m).needs, "lifetime alone"));
@@ -143,7 +147,7 @@ static void scan_and_matrices_are_of_like_size(void **state)
     made scan = base, m;
     (void)state;
     scan.op = "selective_scan", scan.workload = "mamba1", scan.flops = 50, scan.parameters = "1200";
-    assert_int_equal(judged(10, base, scan).verdict, MBA_DEPENDS);     // more FLOPs in the same time
+    assert_int_equal(judged(10, base, scan).verdict, MBA_DEPENDS); // more FLOPs in the same time
     m = scan, m.parameters = "2000";
     assert_int_equal(judged(10, base, m).verdict, MBA_OPEN);
     assert_non_null(strstr(judged(10, base, m).needs, "equal sizes"));
@@ -165,16 +169,24 @@ static void no_number_is_printed_that_is_none(void **state)
     assert_non_null(strstr(c.measured, "matrices"));
 }
 
-static int prepare(void **state) { (void)state; scratch_make(); return 0; }
-static int clean(void **state)   { (void)state; scratch_remove(); return 0; }
+static int prepare(void **state)
+{
+    (void)state;
+    scratch_make();
+    return 0;
+}
+static int clean(void **state)
+{
+    (void)state;
+    scratch_remove();
+    return 0;
+}
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(an_intervention_changes_nothing_else),
-                                        cmocka_unit_test(a_cause_is_shown_by_lifetime_alone),
-        cmocka_unit_test(reuse_is_followed_in_one_program),
-        cmocka_unit_test(scan_and_matrices_are_of_like_size),
+        cmocka_unit_test(an_intervention_changes_nothing_else), cmocka_unit_test(a_cause_is_shown_by_lifetime_alone),
+        cmocka_unit_test(reuse_is_followed_in_one_program),     cmocka_unit_test(scan_and_matrices_are_of_like_size),
         cmocka_unit_test(no_number_is_printed_that_is_none),
     };
     return cmocka_run_group_tests(tests, prepare, clean);

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* clock.h -- the clock of the scope: monotonic, in ns. */
 #ifndef MBA_SCOPE_CLOCK_H
 #define MBA_SCOPE_CLOCK_H

@@ -1,10 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0
 /* collect.c -- see collect.h. */
 #include "scope/collect.h"
 
 #include "scope/describe.h"
 #include "train/feed.h"
 
-static const double CEILING_S = 0.3;               // per rate
+static const double CEILING_S = 0.3; // per rate
 
 static double more(double a, double b) { return a > b ? a : b; }
 
@@ -34,7 +35,7 @@ static mba_status nodes_between_ceilings(mba_collecting *c)
     const mba_ceilings *given = c->options->ceilings;
     mba_ceilings        rates, again;
     if (given) rates = *given;
-    else       MBA_TRY(mba_ceilings_measure(&rates, CEILING_S));
+    else MBA_TRY(mba_ceilings_measure(&rates, CEILING_S));
     MBA_TRY(note_what_a_cpu_has_not(c));
     MBA_TRY(mba_collect_nodes(c));
     if (!given) {
@@ -48,7 +49,7 @@ static mba_status events_under_ceilings(mba_collecting *c)
 {
     mba_ceilings rates;
     if (c->options->ceilings) rates = *c->options->ceilings;
-    else                      MBA_TRY(mba_ceilings_measure_cuda(&rates, c->options->compute));
+    else MBA_TRY(mba_ceilings_measure_cuda(&rates, c->options->compute));
     MBA_TRY(mba_describe_ceilings(c->store, &rates, c->session->device));
     return mba_collect_cuda(c);
 }
@@ -62,22 +63,22 @@ static mba_status describe(mba_collecting *c)
     MBA_TRY(mba_env_put_number(s, "run.units", "given", c->units, mba_task_unit(c->session->model.task)));
     MBA_TRY(mba_env_put_text(s, "run.precision", "given", "%s", c->options->compute == MBA_BF16 ? "bf16" : "fp32"));
     MBA_TRY(mba_env_put_text(s, "run.data", "given", "SYNTHETIC: %s",
-                           c->session->model.task == MBA_TASK_GRAPHS ? "made-up graphs of the preset's collection"
-                               : "random values"));
+                             c->session->model.task == MBA_TASK_GRAPHS ? "made-up graphs of the preset's collection"
+                                                                       : "random values"));
     MBA_TRY(mba_env_put_number(s, "run.synthetic", "given", 1, ""));
     MBA_TRY(mba_env_put_number(s, "run.steps", "given", (double)c->options->steps, "step"));
     MBA_TRY(mba_env_put_number(s, "run.warmup", "given", (double)c->options->warmup, "step"));
     MBA_TRY(mba_describe_program_at(s, c->session->program, &c->step));
-    return mba_store_commit(s);                    // a run that is killed later leaves at least this
+    return mba_store_commit(s); // a run that is killed later leaves at least this
 }
 
 mba_status mba_collect(mba_store *store, mba_session *s, const mba_collect_options *o)
 {
     mba_collect_options all = *o;
     mba_collecting      c = { .store = store, .session = s, .step = { .seed = 1, .lr = 1e-4f }, .options = &all };
-    if (all.steps <= 0)  all.steps = 5;
+    if (all.steps <= 0) all.steps = 5;
     if (all.warmup <= 0) all.warmup = 3;
-    if (!all.compute)    all.compute = MBA_F32;
+    if (!all.compute) all.compute = MBA_F32;
     MBA_TRY(mba_feed_example(s, &c.step));
     c.units = (double)(s->model.task == MBA_TASK_GRAPHS ? c.step.count[MBA_GRAPHS] : mba_model_units(&s->model));
     if (mba_samples_wanted()) return mba_collect_samples(&c, mba_samples_wanted());

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* collect_cuda.c -- the collector of the GPU, as collect.h wants it: by CUPTI where it answers, else node by node. */
 #include "scope/collect.h"
 #include "scope/gpu_store.h"
@@ -22,8 +23,11 @@ static mba_status put_clocks(mba_store *s)
 
 mba_status mba_collect_cuda(mba_collecting *c)
 {
-    mba_gpu_options  o = { .steps = (int)c->options->steps, .warmup = (int)c->options->warmup, .deep = c->options->deep,
-                            .blocks = c->options->blocks, .near = mba_store_path(c->store) };
+    mba_gpu_options  o = { .steps = (int)c->options->steps,
+                           .warmup = (int)c->options->warmup,
+                           .deep = c->options->deep,
+                           .blocks = c->options->blocks,
+                           .near = mba_store_path(c->store) };
     mba_gpu_profile *g;
     MBA_TRY(mba_metric_sets_choose(o.set, &o.nsets, MBA_GPU_SETS_MAX, c->options->sets));
     MBA_TRY(put_clocks(c->store));
@@ -32,5 +36,5 @@ mba_status mba_collect_cuda(mba_collecting *c)
     const bool       empty = g->events.n == 0;
     mba_gpu_profile_free(g);
     MBA_TRY(st);
-    return empty ? mba_collect_nodes(c) : MBA_OK;            // CUPTI did not answer; the note is there
+    return empty ? mba_collect_nodes(c) : MBA_OK; // CUPTI did not answer; the note is there
 }

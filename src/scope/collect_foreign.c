@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* collect_foreign.c -- `profile -- CMD`: runs a CUDA program with our library inside (inject.c), then stores what it
  * left. */
 #include <errno.h>
@@ -15,11 +16,11 @@ enum { PATH_ROOM = 4096 };
 static const char LIBRARY[] = "libmambascope_inject.so";
 
 #ifdef MBA_WITH_CUPTI
-static const char *const why = "it belongs beside the program, or in " MBA_INJECT_FROM " from there",
-                  *const fix = "./run build, and keep the two files together";
+static const char *const        why = "it belongs beside the program, or in " MBA_INJECT_FROM " from there",
+                         *const fix = "./run build, and keep the two files together";
 #else
-static const char *const why = "this build has no CUPTI",
-                  *const fix = "install the CUDA toolkit with CUPTI (cuda-cupti-dev-13-0), then ./run build";
+static const char *const        why = "this build has no CUPTI",
+                         *const fix = "install the CUDA toolkit with CUPTI (cuda-cupti-dev-13-0), then ./run build";
 #endif
 
 /* Beside the program, as it is built, or where it is installed. */
@@ -31,9 +32,11 @@ static mba_status find_library(char *out, const char *command)
     program[n > 0 ? n : 0] = 0;
     char *end = strrchr(program, '/');
     for (size_t i = 0; end && i < sizeof from / sizeof *from; i++)
-        if (snprintf(out, PATH_ROOM, "%.*s/%s%s", (int)(end - program), program, from[i], LIBRARY) < PATH_ROOM && !access(out, R_OK))
+        if (snprintf(out, PATH_ROOM, "%.*s/%s%s", (int)(end - program), program, from[i], LIBRARY) < PATH_ROOM
+            && !access(out, R_OK))
             return MBA_OK;
-    return mba_fail(MBA_E_UNSUPPORTED, "cannot watch '%s': there is no %s\nwhy: %s\nfix: %s", command, LIBRARY, why, fix);
+    return mba_fail(MBA_E_UNSUPPORTED, "cannot watch '%s': there is no %s\nwhy: %s\nfix: %s", command, LIBRARY, why,
+                    fix);
 }
 
 /* Beside the store, and absolute: the program may go elsewhere. */
@@ -53,7 +56,10 @@ static void set_number(const char *name, double value)
     if (value > 0) setenv(name, text, 1);
 }
 
-typedef struct start { const mba_foreign_options *o; const char *library, *trace; } start;
+typedef struct start {
+    const mba_foreign_options *o;
+    const char                *library, *trace;
+} start;
 
 /* The environment of the program: in the child. */
 static void prepare(const void *ctx)
@@ -69,7 +75,7 @@ static void prepare(const void *ctx)
     if (o->sets && *o->sets) setenv("MAMBASCOPE_SETS", o->sets, 1);
     if (o->range) {
         setenv("MAMBASCOPE_RANGE", o->range, 1);
-        setenv("NVTX_INJECTION64_PATH", s->library, 1);      // which hands NVTX on to CUPTI, which reports to us
+        setenv("NVTX_INJECTION64_PATH", s->library, 1); // which hands NVTX on to CUPTI, which reports to us
     }
 }
 
@@ -93,7 +99,8 @@ static mba_status put_end(mba_store *s, const mba_child_end *c, mba_foreign_end 
     MBA_TRY(mba_env_put_text(s, "run.ended", "read", "%s", words));
     MBA_TRY(mba_env_put_number(s, "run.exit_code", "read", c->code, ""));
     if (!c->code && !c->told) return MBA_OK;
-    snprintf(text, sizeof text, "%sthe program %s after %.2f s", c->signal || c->told ? "interrupted: " : "", words, c->seconds);
+    snprintf(text, sizeof text, "%sthe program %s after %.2f s", c->signal || c->told ? "interrupted: " : "", words,
+             c->seconds);
     tell(e, "%s\n", text);
     return mba_note_missing(s, "program", text, "");
 }
@@ -102,8 +109,8 @@ static void tell_steps(mba_foreign_end *e, const mba_foreign_summary *sum)
 {
     if (sum->marked) return;
     if (sum->loop.n)
-        tell(e, "steps: %lld found, each the same %lld launches, %.0f %% of the kernels' time\n", (long long)sum->loop.found,
-             (long long)sum->loop.length, 100 * sum->loop.of_time);
+        tell(e, "steps: %lld found, each the same %lld launches, %.0f %% of the kernels' time\n",
+             (long long)sum->loop.found, (long long)sum->loop.length, 100 * sum->loop.of_time);
     else tell(e, "steps: none found, the store is of the whole program (--range NAME tells them apart)\n");
 }
 
@@ -127,7 +134,8 @@ static mba_status describe(mba_store *s, const mba_foreign_options *o, const mba
     MBA_TRY(mba_describe_device(s, d));
     if (mba_ceilings_measure_cuda(&c, MBA_BF16) == MBA_OK) return mba_describe_ceilings(s, &c, d);
     snprintf(text, sizeof text, "the ceilings could not be measured: %.600s", mba_message());
-    for (char *p = text; *p; p++) if (*p == '\n') *p = ' ';
+    for (char *p = text; *p; p++)
+        if (*p == '\n') *p = ' ';
     return mba_note_missing(s, "ceilings", text, "mambascope bench ceilings");
 }
 
@@ -136,9 +144,11 @@ static mba_status nothing_seen(const mba_child_end *c, const mba_foreign_summary
 {
     char words[96];
     mba_child_words(words, sizeof words, c);
-    return mba_fail(MBA_E_DEVICE, "nothing was seen on the GPU\nwhy: %s; the program %s after %.2f s%s%s\n"
-                    "fix: a shorter --skip-seconds, or another --range", *sum->note ? sum->note : "no kernel ran in what was watched",
-                    words, c->seconds, *sum->memory ? "; " : "", sum->memory);
+    return mba_fail(MBA_E_DEVICE,
+                    "nothing was seen on the GPU\nwhy: %s; the program %s after %.2f s%s%s\n"
+                    "fix: a shorter --skip-seconds, or another --range",
+                    *sum->note ? sum->note : "no kernel ran in what was watched", words, c->seconds,
+                    *sum->memory ? "; " : "", sum->memory);
 }
 
 static mba_status keep(mba_store *store, const mba_foreign_options *o, const char *trace, const mba_rules *rules,
@@ -149,14 +159,17 @@ static mba_status keep(mba_store *store, const mba_foreign_options *o, const cha
     char                words[96];
     mba_child_words(words, sizeof words, c);
     if (access(trace, F_OK))
-        return mba_fail(MBA_E_DEVICE, "the program left no trace\nwhy: it %s after %.2f s and has not started CUDA\nfix: %s", words,
-                        c->seconds, c->code ? "let it run by itself first" : "does it use a GPU? `mambascope doctor` looks at the driver");
+        return mba_fail(MBA_E_DEVICE,
+                        "the program left no trace\nwhy: it %s after %.2f s and has not started CUDA\nfix: %s", words,
+                        c->seconds,
+                        c->code ? "let it run by itself first"
+                                : "does it use a GPU? `mambascope doctor` looks at the driver");
     MBA_TRY(describe(store, o, &machine));
     MBA_TRY(mba_foreign_store(store, trace, rules, machine, c, &sum));
     MBA_TRY(put_end(store, c, e));
     if (!sum.events) return nothing_seen(c, &sum);
     if (*sum.missing) tell(e, "%s\n", sum.missing);
-    if (*sum.memory)  tell(e, "%s\n", sum.memory);
+    if (*sum.memory) tell(e, "%s\n", sum.memory);
     tell_steps(e, &sum);
     e->stored = true;
     return MBA_OK;

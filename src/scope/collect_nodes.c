@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* collect_nodes.c -- the collector of every device: one event per node. On the CPU by the host's clock, with the
  * counters of
  * perf_event where the kernel allows; on a GPU by its own clock, inside a captured step.
@@ -14,13 +15,13 @@
 
 typedef struct watch {
     mba_collecting *c;
-    int64_t        *kernel;            /* per node: nodes that cannot be told apart share a plan, and are one kernel */
+    int64_t        *kernel; /* per node: nodes that cannot be told apart share a plan, and are one kernel */
     int64_t         kernels, event, step, began_ns, node_ns;
     double          before[MBA_PERF_COUNTERS];
-    double        (*sum)[MBA_PERF_COUNTERS];       /* per kernel */
-    int64_t        *runs;                          /* per kernel, with counters */
-    mba_perf        perf;
-    mba_status      failed;
+    double (*sum)[MBA_PERF_COUNTERS]; /* per kernel */
+    int64_t   *runs;                  /* per kernel, with counters */
+    mba_perf   perf;
+    mba_status failed;
 } watch;
 
 static mba_status wait_for(const mba_program *p) { return p->device->wait ? p->device->wait() : MBA_OK; }
@@ -36,7 +37,7 @@ static mba_status put_kernel(watch *w, int32_t i, bool one_phase)
     mba_node_shape(shape, sizeof shape, n);
     snprintf(symbol, sizeof symbol, "%s/%s", n->op->name, variant ? variant : "");
     k.id = w->kernel[i], k.name = n->op->name, k.symbol = symbol, k.op = n->op->name,
-        k.kind = mba_kind_name(n->op->kind), k.shape = shape;
+    k.kind = mba_kind_name(n->op->kind), k.shape = shape;
     k.phase = one_phase ? mba_pass_name(n->pass) : NULL;
     return mba_put_kernel(w->c->store, &k);
 }
@@ -65,7 +66,7 @@ static mba_status put_event(watch *w, const mba_node *n, int64_t start_ns, int64
 {
     mba_row_event e = mba_no_event;
     e.id = w->event++, e.what = "node", e.start_ns = start_ns, e.duration_ns = duration_ns, e.stream = 0,
-        e.step = w->step, e.node = n->id;
+    e.step = w->step, e.node = n->id;
     e.kernel = w->kernel[n->id], e.phase = mba_pass_name(n->pass);
     return mba_put_event(w->c->store, &e);
 }
@@ -95,7 +96,7 @@ static mba_status put_collection(watch *w, const char *mode, const char *set, do
 {
     mba_row_collection r = mba_no_collection;
     r.mode = mode, r.metric_set = set, r.passes = 1, r.seconds = mba_clock_s() - began_s, r.kernels = w->kernels,
-        r.dropped = 0;
+    r.dropped = 0;
     return mba_put_collection(w->c->store, &r);
 }
 
@@ -127,18 +128,18 @@ static mba_status device_timeline(watch *w)
         st = p->device->time_nodes(p, MBA_STEP, s, false);
         if (st == MBA_OK) st = put_step(w, "timeline", w->step, mba_clock_s() - began);
         for (int32_t i = 0; i < p->graph->nnodes && st == MBA_OK; i++) {
-            if (!(s[i] > 0)) continue;             // a node that a whole step leaves out
+            if (!(s[i] > 0)) continue; // a node that a whole step leaves out
             st = put_event(w, p->graph->nodes[i], at, (int64_t)(1e9 * s[i]));
             at += (int64_t)(1e9 * s[i]);
         }
     }
     free(s);
     if (st != MBA_OK) return st;
-    return mba_put_note(w->c->store,
-                        &(mba_row_note){ .topic = "timeline", .severity = "note",
-                                         .text = "durations by the device's events; starts "
-                                                      "are laid end to end, gaps are not seen; a step of the "
-                                                      "timeline is timed with its capture" });
+    return mba_put_note(w->c->store, &(mba_row_note){ .topic = "timeline",
+                                                      .severity = "note",
+                                                      .text = "durations by the device's events; starts "
+                                                              "are laid end to end, gaps are not seen; a step of the "
+                                                              "timeline is timed with its capture" });
 }
 
 static mba_status timeline(watch *w)
@@ -178,9 +179,11 @@ static mba_status put_counters(watch *w)
     for (int64_t k = 0; k < w->kernels; k++)
         for (int i = 0; i < MBA_PERF_COUNTERS; i++) {
             if (!w->perf.has[i] || !w->runs[k]) continue;
-            const mba_row_counter r = { .kernel = k, .metric = mba_perf_counters[i].name,
+            const mba_row_counter r = { .kernel = k,
+                                        .metric = mba_perf_counters[i].name,
                                         .value = w->sum[k][i] / (double)w->runs[k],
-                                        .unit = mba_perf_counters[i].unit, .metric_set = "cpu",
+                                        .unit = mba_perf_counters[i].unit,
+                                        .metric_set = "cpu",
                                         .launches = w->runs[k] };
             MBA_TRY(mba_put_counter(w->c->store, &r));
         }
@@ -193,7 +196,7 @@ static mba_status counters(watch *w)
     const double    began = mba_clock_s();
     char            why[256], fix[256];
     if (w->c->session->device->machine->cc > 0) return MBA_OK;
-    if (w->c->options->sets && !*w->c->options->sets) return MBA_OK;                       // none are wanted
+    if (w->c->options->sets && !*w->c->options->sets) return MBA_OK; // none are wanted
     if (!mba_perf_open(&w->perf, why, sizeof why, fix, sizeof fix))
         return mba_note_missing(w->c->store, "counters", why, fix);
     mba_status st = run_steps(w, "counters", w->c->options->steps, &h);
@@ -219,7 +222,9 @@ static mba_status watch_all(watch *w)
 mba_status mba_collect_nodes(mba_collecting *c)
 {
     const size_t n = (size_t)c->session->graph->nnodes + 1;
-    watch        w = { .c = c, .kernel = calloc(n, sizeof *w.kernel), .sum = calloc(n, sizeof *w.sum),
+    watch        w = { .c = c,
+                       .kernel = calloc(n, sizeof *w.kernel),
+                       .sum = calloc(n, sizeof *w.sum),
                        .runs = calloc(n, sizeof *w.runs) };
     mba_status   st = w.kernel && w.sum && w.runs ? watch_all(&w) : mba_fail(MBA_E_NOMEM, "no memory for %zu nodes", n);
     free(w.kernel);

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* collect_none.c -- a build without CUPTI: the GPU by its own clock, node by node. */
 #include "scope/collect.h"
 

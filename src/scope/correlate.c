@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* correlate.c -- see correlate.h. */
 #include "scope/correlate.h"
 
@@ -17,11 +18,15 @@ static int by_start(const void *a, const void *b)
 }
 
 /* One graph launch: all events that share a correlation. */
-typedef struct step { uint32_t correlation; int64_t n[MBA_EVENT_KINDS], next[MBA_EVENT_KINDS]; } step;
+typedef struct step {
+    uint32_t correlation;
+    int64_t  n[MBA_EVENT_KINDS], next[MBA_EVENT_KINDS];
+} step;
 
 static int32_t step_of(const step *s, int32_t n, uint32_t correlation)
 {
-    for (int32_t i = n - 1; i >= 0; i--) if (s[i].correlation == correlation) return i;      // almost always the last
+    for (int32_t i = n - 1; i >= 0; i--)
+        if (s[i].correlation == correlation) return i; // almost always the last
     return -1;
 }
 
@@ -52,7 +57,10 @@ static mba_status find_steps(mba_events *l, step **out, int32_t *n)
 }
 
 /* Node and place of the i-th event of a kind; `at` remembers where the last one was. */
-typedef struct cursor { int32_t node; int32_t used; } cursor;
+typedef struct cursor {
+    int32_t node;
+    int32_t used;
+} cursor;
 
 static void advance(cursor *c, const mba_node_counts *counts, int32_t nnodes, mba_event_kind kind)
 {
@@ -62,8 +70,8 @@ static void advance(cursor *c, const mba_node_counts *counts, int32_t nnodes, mb
     }
 }
 
-/* Blocks of a kernel that was launched early (device/cuda/dependent_launch.cuh) take their places while those of the launch before, of the same
- * node, leave, and wait: its time begins where that one ends. */
+/* Blocks of a kernel that was launched early (device/cuda/dependent_launch.cuh) take their places while those of the
+ * launch before, of the same node, leave, and wait: its time begins where that one ends. */
 static void cut_waiting(mba_event *e, const mba_event *before)
 {
     if (!before || before->node != e->node || e->start_ns >= before->end_ns) return;
@@ -78,7 +86,7 @@ static void link_step(mba_events *l, int32_t k, const step *s, const mba_node_co
     for (int64_t i = 0; i < l->n; i++) {
         mba_event *e = &l->event[i];
         if (!e->graph || e->step != k) continue;
-        if (e->kind == MBA_EVENT_SET && s->n[e->kind] < r->expected[e->kind]) continue;      // one for many
+        if (e->kind == MBA_EVENT_SET && s->n[e->kind] < r->expected[e->kind]) continue; // one for many
         if (s->n[e->kind] != r->expected[e->kind]) {
             r->unlinked++;
             r->got[e->kind] = s->n[e->kind];
@@ -86,7 +94,7 @@ static void link_step(mba_events *l, int32_t k, const step *s, const mba_node_co
         }
         cursor *c = &at[e->kind];
         advance(c, counts, nnodes, e->kind);
-        e->node   = c->node;
+        e->node = c->node;
         e->launch = e->kind == MBA_EVENT_KERNEL ? c->used : -1;
         c->used++;
         r->linked++;

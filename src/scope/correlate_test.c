@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* correlate_test.c -- events of captured steps find their nodes; names, occupancy and units. */
 #include "scope/correlate.h"
 #include "scope/metrics.h"
@@ -44,7 +45,7 @@ static const mba_event *named(const mba_events *l, const char *name, int32_t ste
 static void kernels_find_the_node_that_launched_them(void **state)
 {
     (void)state;
-    mba_events      l = { 0 };
+    mba_events           l = { 0 };
     mba_correlate_report r;
     add_step(&l, 2000, 20);
     add_step(&l, 1000, 10);
@@ -55,7 +56,7 @@ static void kernels_find_the_node_that_launched_them(void **state)
     for (int32_t s = 0; s < 2; s++) {
         const struct {
             const char *name;
-            int32_t node, launch;
+            int32_t     node, launch;
         } want[] = { { "a", 0, 0 }, { "b", 0, 1 }, { "set memory", 1, -1 }, { "c", 1, 0 }, { "d", 3, 0 } };
         for (int i = 0; i < 5; i++) {
             const mba_event *e = named(&l, want[i].name, s);
@@ -73,7 +74,7 @@ static void kernels_find_the_node_that_launched_them(void **state)
 static void what_waits_for_the_launch_before_is_not_counted(void **state)
 {
     (void)state;
-    mba_events      l = { 0 };
+    mba_events           l = { 0 };
     mba_correlate_report r;
     add(&l, MBA_EVENT_KERNEL, "a", 1000, 10, true);
     add(&l, MBA_EVENT_KERNEL, "b", 1003, 10, true);
@@ -82,8 +83,10 @@ static void what_waits_for_the_launch_before_is_not_counted(void **state)
     add(&l, MBA_EVENT_KERNEL, "d", 1020, 10, true);
     assert_ok(mba_correlate_events(&l, counts, 4, &r));
     assert_int_equal(r.unlinked, 0);
-    const struct { const char *name; int64_t start, end; } want[] = { { "a", 1000, 1005 }, { "b", 1005, 1008 },
-                                                                      { "c", 1006, 1011 }, { "d", 1020, 1025 } };
+    const struct {
+        const char *name;
+        int64_t     start, end;
+    } want[] = { { "a", 1000, 1005 }, { "b", 1005, 1008 }, { "c", 1006, 1011 }, { "d", 1020, 1025 } };
     for (int i = 0; i < 4; i++) {
         assert_int_equal(named(&l, want[i].name, 0)->start_ns, want[i].start);
         assert_int_equal(named(&l, want[i].name, 0)->end_ns, want[i].end);
@@ -94,13 +97,13 @@ static void what_waits_for_the_launch_before_is_not_counted(void **state)
 static void a_step_with_other_counts_is_not_linked(void **state)
 {
     (void)state;
-    mba_events      l = { 0 };
+    mba_events           l = { 0 };
     mba_correlate_report r;
     add_step(&l, 1000, 10);
     add_step(&l, 2000, 20);
     add(&l, MBA_EVENT_KERNEL, "stranger", 2015, 20, true);
     assert_ok(mba_correlate_events(&l, counts, 4, &r));
-    assert_int_equal(r.linked, 6);                 // the first step, and the set of the second
+    assert_int_equal(r.linked, 6); // the first step, and the set of the second
     assert_int_equal(r.unlinked, 5);
     assert_int_equal(r.expected[MBA_EVENT_KERNEL], 4);
     assert_int_equal(r.got[MBA_EVENT_KERNEL], 5);
@@ -113,7 +116,7 @@ static void a_step_with_other_counts_is_not_linked(void **state)
 static void nothing_is_linked_without_events(void **state)
 {
     (void)state;
-    mba_events      l = { 0 };
+    mba_events           l = { 0 };
     mba_correlate_report r;
     assert_ok(mba_correlate_events(&l, counts, 4, &r));
     assert_int_equal(r.steps, 0);
@@ -165,15 +168,18 @@ static void occupancy_is_that_of_nsight(void **state)
     const mba_machine h200 = {
         .cc = 90, .sm = 132, .warp = 32, .regs_sm = 65536, .threads_sm = 2048, .smem_sm_bytes = 228 << 10
     };
-    const struct { int regs, threads, smem_kb; double blocks, percent, waves; } want[] = {
-        { 128, 128, 49, 4096, 25, 7.8 },          // chunk_state_fwd
-        { 187, 256, 144, 128, 12.5, 0.97 },       // bmm_chunk_fwd
-        { 138, 64, 35, 32768, 18.75, 41.4 },      // chunk_scan_fwd
-        { 246, 128, 72, 512, 12.5, 1.94 },        // chunk_scan_bwd_dc
-        { 96, 128, 36, 4096, 31.25, 6.2 },        // chunk_scan_bwd_dcb
-        { 118, 128, 28, 16384, 25, 31.0 },        // chunk_scan_bwd_ddacs_stable
-        { 168, 128, 34, 16384, 18.75, 41.4 },     // selective_scan_bwd
-        { 32, 256, 0, 16384, 100, 15.5 },         // layer_norm_fwd
+    const struct {
+        int    regs, threads, smem_kb;
+        double blocks, percent, waves;
+    } want[] = {
+        { 128, 128, 49, 4096, 25, 7.8 },      // chunk_state_fwd
+        { 187, 256, 144, 128, 12.5, 0.97 },   // bmm_chunk_fwd
+        { 138, 64, 35, 32768, 18.75, 41.4 },  // chunk_scan_fwd
+        { 246, 128, 72, 512, 12.5, 1.94 },    // chunk_scan_bwd_dc
+        { 96, 128, 36, 4096, 31.25, 6.2 },    // chunk_scan_bwd_dcb
+        { 118, 128, 28, 16384, 25, 31.0 },    // chunk_scan_bwd_ddacs_stable
+        { 168, 128, 34, 16384, 18.75, 41.4 }, // selective_scan_bwd
+        { 32, 256, 0, 16384, 100, 15.5 },     // layer_norm_fwd
     };
     for (size_t i = 0; i < sizeof want / sizeof *want; i++) {
         const mba_occupancy o = mba_occupancy_of(&h200, want[i].regs, want[i].threads, want[i].smem_kb * 1000,
@@ -181,10 +187,10 @@ static void occupancy_is_that_of_nsight(void **state)
         assert_near(o.percent, want[i].percent, 0.01);
         assert_near(o.waves, want[i].waves, 0.06);
     }
-    const mba_occupancy full = mba_occupancy_of(&h200, 16, 1024, 0, 1e6);            // 2048 threads are two blocks
+    const mba_occupancy full = mba_occupancy_of(&h200, 16, 1024, 0, 1e6); // 2048 threads are two blocks
     assert_string_equal(full.limiter, "threads");
     assert_true(full.blocks_per_sm == 2 && full.percent == 100);
-    assert_int_equal(mba_occupancy_of(&h200, 16, 1000, 0, 1e6).blocks_per_sm, 2);     // 32 warps each, the last not whole
+    assert_int_equal(mba_occupancy_of(&h200, 16, 1000, 0, 1e6).blocks_per_sm, 2); // 32 warps each, the last not whole
     assert_string_equal(mba_occupancy_of(&h200, 246, 128, 72 << 10, 512).limiter, "registers");
     assert_string_equal(mba_occupancy_of(&h200, 32, 128, 100 << 10, 5120).limiter, "shared memory");
     assert_string_equal(mba_occupancy_of(&h200, 32, 256, 0, 100).limiter, "grid");
@@ -214,7 +220,7 @@ static void metrics_have_units(void **state)
 static void a_set_that_runs_as_a_kernel_is_a_set(void **state)
 {
     (void)state;
-    mba_events      l = { 0 };
+    mba_events           l = { 0 };
     mba_correlate_report r;
     add(&l, MBA_EVENT_KERNEL, "a", 0, 10, true);
     add(&l, MBA_EVENT_KERNEL, "b", 10, 10, true);
@@ -236,7 +242,7 @@ static void one_set_for_many_belongs_to_no_node(void **state)
     (void)state;
     static const mba_node_counts products[2] = { { { 1, 0, 1 } }, { { 1, 0, 1 } } };
     mba_events                   l = { 0 };
-    mba_correlate_report              r;
+    mba_correlate_report         r;
     add(&l, MBA_EVENT_SET, "set memory", 0, 10, true);
     add(&l, MBA_EVENT_KERNEL, "a", 10, 10, true);
     add(&l, MBA_EVENT_KERNEL, "b", 20, 10, true);

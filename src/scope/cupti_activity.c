@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* cupti_activity.c -- the timeline: CUPTI fills buffers of records, we turn them into events. */
 #include <pthread.h>
 #include <stdlib.h>
@@ -6,18 +7,18 @@
 #include "scope/cupti_api.h"
 #include "scope/cupti_collect.h"
 
-enum { BUFFER_BYTES = 4 << 20, SMALL_BYTES = 256 << 10 };      // about 19 thousand kernels; 1200
+enum { BUFFER_BYTES = 4 << 20, SMALL_BYTES = 256 << 10 }; // about 19 thousand kernels; 1200
 
 static struct {
-    const mba_cupti *c;
-    const CUpti_ActivityKind *kind;                // that are recorded now
-    int nkinds;
-    bool registered;
-    mba_event_fn *fn;
-    void *ctx;
-    int64_t dropped;
-    size_t buffer_bytes;
-    pthread_mutex_t lock;
+    const mba_cupti          *c;
+    const CUpti_ActivityKind *kind; // that are recorded now
+    int                       nkinds;
+    bool                      registered;
+    mba_event_fn             *fn;
+    void                     *ctx;
+    int64_t                   dropped;
+    size_t                    buffer_bytes;
+    pthread_mutex_t           lock;
 } on = { .lock = PTHREAD_MUTEX_INITIALIZER, .buffer_bytes = BUFFER_BYTES };
 
 static const CUpti_ActivityKind each_kernel[] = { CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL, CUPTI_ACTIVITY_KIND_MEMCPY,
@@ -32,14 +33,14 @@ static const char *copy_name(uint8_t kind)
     case CUPTI_ACTIVITY_MEMCPY_KIND_DTOH: return "copy DtoH";
     case CUPTI_ACTIVITY_MEMCPY_KIND_DTOD: return "copy DtoD";
     case CUPTI_ACTIVITY_MEMCPY_KIND_PTOP: return "copy PtoP";
-    default:                              return "copy";
+    default: return "copy";
     }
 }
 
 /* What all records have, in structs of different types. */
-#define COMMON(r)                                                                                     \
-    .start_ns = (int64_t)(r)->start, .end_ns = (int64_t)(r)->end, .stream = (int32_t)(r)->streamId,    \
-    .device = (int32_t)(r)->deviceId, .correlation = (r)->correlationId, .graph = (r)->graphId,        \
+#define COMMON(r) \
+    .start_ns = (int64_t)(r)->start, .end_ns = (int64_t)(r)->end, .stream = (int32_t)(r)->streamId, \
+    .device = (int32_t)(r)->deviceId, .correlation = (r)->correlationId, .graph = (r)->graphId, \
     .graph_node = (r)->graphNodeId, .step = -1, .node = -1, .launch = -1
 
 static mba_event of_kernel(const CUpti_ActivityKernel10 *k)
@@ -58,8 +59,7 @@ static mba_event of_kernel(const CUpti_ActivityKernel10 *k)
 
 static mba_event of_copy(const CUpti_ActivityMemcpy6 *m)
 {
-    return (mba_event){ COMMON(m), .kind = MBA_EVENT_COPY, .name = copy_name(m->copyKind),
-                        .bytes = (int64_t)m->bytes };
+    return (mba_event){ COMMON(m), .kind = MBA_EVENT_COPY, .name = copy_name(m->copyKind), .bytes = (int64_t)m->bytes };
 }
 
 static mba_event of_set(const CUpti_ActivityMemset4 *m)
@@ -69,26 +69,33 @@ static mba_event of_set(const CUpti_ActivityMemset4 *m)
 
 static mba_event of_graph(const CUpti_ActivityGraphTrace2 *g)
 {
-    return (mba_event){ .name = "graph", .start_ns = (int64_t)g->start, .end_ns = (int64_t)g->end,
-                        .stream = (int32_t)g->streamId, .device = (int32_t)g->deviceId,
-                        .correlation = g->correlationId, .graph = g->graphId, .step = -1, .node = -1, .launch = -1 };
+    return (mba_event){ .name = "graph",
+                        .start_ns = (int64_t)g->start,
+                        .end_ns = (int64_t)g->end,
+                        .stream = (int32_t)g->streamId,
+                        .device = (int32_t)g->deviceId,
+                        .correlation = g->correlationId,
+                        .graph = g->graphId,
+                        .step = -1,
+                        .node = -1,
+                        .launch = -1 };
 }
 
 static void take_record(const CUpti_Activity *r)
 {
     mba_event e;
     if (r->kind == CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL) e = of_kernel((const CUpti_ActivityKernel10 *)r);
-    else if (r->kind == CUPTI_ACTIVITY_KIND_MEMCPY)       e = of_copy((const CUpti_ActivityMemcpy6 *)r);
-    else if (r->kind == CUPTI_ACTIVITY_KIND_MEMSET)       e = of_set((const CUpti_ActivityMemset4 *)r);
-    else if (r->kind == CUPTI_ACTIVITY_KIND_GRAPH_TRACE)  e = of_graph((const CUpti_ActivityGraphTrace2 *)r);
-    else                                                  return;
+    else if (r->kind == CUPTI_ACTIVITY_KIND_MEMCPY) e = of_copy((const CUpti_ActivityMemcpy6 *)r);
+    else if (r->kind == CUPTI_ACTIVITY_KIND_MEMSET) e = of_set((const CUpti_ActivityMemset4 *)r);
+    else if (r->kind == CUPTI_ACTIVITY_KIND_GRAPH_TRACE) e = of_graph((const CUpti_ActivityGraphTrace2 *)r);
+    else return;
     on.fn(on.ctx, &e);
 }
 
 static void CUPTIAPI give_buffer(uint8_t **buffer, size_t *bytes, size_t *records)
 {
-    *buffer  = aligned_alloc(64, on.buffer_bytes);
-    *bytes   = *buffer ? on.buffer_bytes : 0;         // CUPTI drops records then, and counts them
+    *buffer = aligned_alloc(64, on.buffer_bytes);
+    *bytes = *buffer ? on.buffer_bytes : 0; // CUPTI drops records then, and counts them
     *records = 0;
 }
 
@@ -118,7 +125,7 @@ static void hand_to(mba_event_fn *fn, void *ctx)
 /* nkinds: those that CUPTI took. */
 static mba_status enable(const CUpti_ActivityKind *kind, int nkinds)
 {
-    on.kind   = kind;
+    on.kind = kind;
     on.nkinds = 0;
     if (!on.registered) CUPTI_TRY(on.c, on.c->cuptiActivityRegisterCallbacks(give_buffer, take_buffer));
     on.registered = true;
@@ -134,7 +141,7 @@ static mba_status begin(const CUpti_ActivityKind *kind, int nkinds, mba_event_fn
     const mba_status st = enable(kind, nkinds);
     if (st == MBA_OK) return MBA_OK;
     hand_to(NULL, NULL);
-    for (int i = 0; i < on.nkinds; i++) on.c->cuptiActivityDisable(kind[i]);         // the story is that of the failure
+    for (int i = 0; i < on.nkinds; i++) on.c->cuptiActivityDisable(kind[i]); // the story is that of the failure
     on.nkinds = 0;
     return st;
 }
@@ -163,7 +170,10 @@ mba_status mba_activity_end(int64_t *dropped)
     return flushed == CUPTI_SUCCESS ? MBA_OK : mba_cupti_failed(on.c, flushed, "cuptiActivityFlushAll");
 }
 
-void mba_activity_flush(void) { if (on.c) on.c->cuptiActivityFlushAll(1); }
+void mba_activity_flush(void)
+{
+    if (on.c) on.c->cuptiActivityFlushAll(1);
+}
 
 int64_t mba_activity_hand_over(void)
 {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* cupti_api.c -- see cupti_api.h. */
 #include "scope/cupti_api.h"
 #include "scope/cupti_collect.h"
@@ -6,7 +7,7 @@
 #include <stdio.h>
 
 #define ENTRY(f) MBA_LIBRARY_ENTRY(mba_cupti, f)
-static const mba_library_name names[] = { MBA_CUPTI_FUNCTIONS(ENTRY) { NULL, 0 } };
+static const mba_library_name names[] = { MBA_CUPTI_FUNCTIONS(ENTRY){ NULL, 0 } };
 
 typedef struct driver {
     __typeof__(&cuCtxGetCurrent) cuCtxGetCurrent;
@@ -16,7 +17,11 @@ static const mba_library_name driver_names[] = { { "cuCtxGetCurrent", offsetof(d
                                                  { "cuMemGetInfo_v2", offsetof(driver, cuMemGetInfo) },
                                                  { NULL, 0 } };
 
-static struct { bool ready, driver_ready; mba_cupti f; driver driver; } api;
+static struct {
+    bool      ready, driver_ready;
+    mba_cupti f;
+    driver    driver;
+} api;
 
 const char *mba_cupti_file(void)
 {
@@ -54,7 +59,7 @@ void mba_cupti_memory(int64_t *free, int64_t *total)
 {
     size_t     left = 0, all = 0;
     const bool known = open_driver() == MBA_OK && api.driver.cuMemGetInfo(&left, &all) == CUDA_SUCCESS && all > 0;
-    *free  = known ? (int64_t)left : -1;
+    *free = known ? (int64_t)left : -1;
     *total = known ? (int64_t)all : -1;
 }
 
@@ -84,8 +89,10 @@ mba_status mba_cupti_failed(const mba_cupti *c, CUptiResult r, const char *call)
     if (r == CUPTI_ERROR_OUT_OF_MEMORY) {
         int64_t left, all;
         mba_cupti_memory(&left, &all);
-        snprintf(room, sizeof room, "%s of the GPU's %s are free and counters take some: a smaller batch, fewer sets at a time (--sets), "
-                 "or none", left < 0 ? "few" : mba_size_of((double)left).text, all < 0 ? "memory" : mba_size_of((double)all).text);
+        snprintf(room, sizeof room,
+                 "%s of the GPU's %s are free and counters take some: a smaller batch, fewer sets at a time (--sets), "
+                 "or none",
+                 left < 0 ? "few" : mba_size_of((double)left).text, all < 0 ? "memory" : mba_size_of((double)all).text);
         fix = room;
     }
     return mba_fail(MBA_E_UNSUPPORTED, "CUPTI reports: %s\nwhy: error %d of %.160s\nfix: %s", text ? text : "?", (int)r,

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* cupti_api.h -- CUPTI 13, opened when somebody profiles and not before.
  *
  *     const mba_cupti *c;
@@ -40,7 +41,9 @@
     X(cuptiPCSamplingGetNumStallReasons) X(cuptiPCSamplingGetStallReasons)
 // clang-format on
 
-typedef struct mba_cupti { MBA_CUPTI_FUNCTIONS(MBA_LIBRARY_FIELD) } mba_cupti;
+typedef struct mba_cupti {
+    MBA_CUPTI_FUNCTIONS(MBA_LIBRARY_FIELD)
+} mba_cupti;
 
 MBA_MUST mba_status mba_cupti_open(const mba_cupti **out);
 
@@ -53,9 +56,16 @@ void mba_cupti_memory(int64_t *free, int64_t *total);
 /* CUPTI's error in our words: permission and a second profiler get a `fix:` of their own. */
 mba_status mba_cupti_failed(const mba_cupti *c, CUptiResult r, const char *call);
 
-#define CUPTI_TRY(c, call) do { const CUptiResult cupti_ = (call); if (cupti_ != CUPTI_SUCCESS) return mba_cupti_failed((c), cupti_, #call); } while (0)
+#define CUPTI_TRY(c, call) \
+    do { \
+        const CUptiResult cupti_ = (call); \
+        if (cupti_ != CUPTI_SUCCESS) return mba_cupti_failed((c), cupti_, #call); \
+    } while (0)
 
 /* A parameter struct as CUPTI wants it: zero but for its size. */
-#define CUPTI_PARAMS(T, v) T v; memset(&v, 0, sizeof v); v.structSize = T##_STRUCT_SIZE
+#define CUPTI_PARAMS(T, v) \
+    T v; \
+    memset(&v, 0, sizeof v); \
+    v.structSize = T##_STRUCT_SIZE
 
 #endif

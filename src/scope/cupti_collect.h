@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* cupti_collect.h -- the timeline and the counters of this process, by CUPTI.
  *
  *     MBA_TRY(mba_activity_begin(on_event, ctx));           // every kernel, copy and set, as buffers fill
@@ -11,8 +12,8 @@
  *     MBA_TRY(mba_counters_values(s, i, values));
  *     mba_counters_close(s);
  *
- * `work` runs once per pass and must launch the same kernels every time; memory is not saved (see docs/scope.md). Kernels of a
- * captured graph have no ranges: launch them one by one. No CUDA header is needed to include this. */
+ * `work` runs once per pass and must launch the same kernels every time; memory is not saved (see docs/scope.md).
+ * Kernels of a captured graph have no ranges: launch them one by one. No CUDA header is needed to include this. */
 #ifndef MBA_SCOPE_CUPTI_COLLECT_H
 #define MBA_SCOPE_CUPTI_COLLECT_H
 
@@ -21,8 +22,8 @@
 #include "scope/events.h"
 #include "scope/metrics.h"
 
-const char *mba_cupti_file(void);                          /* libcupti.so.13: of the toolkit this was built with */
-MBA_MUST mba_status mba_cupti_version(int *version);       /* opens it */
+const char         *mba_cupti_file(void);            /* libcupti.so.13: of the toolkit this was built with */
+MBA_MUST mba_status mba_cupti_version(int *version); /* opens it */
 
 /* ---- timeline ---- */
 MBA_MUST mba_status mba_activity_begin(mba_event_fn *fn, void *ctx);
@@ -30,22 +31,22 @@ MBA_MUST mba_status mba_activity_begin(mba_event_fn *fn, void *ctx);
  * crashes on one that was there before. */
 MBA_MUST mba_status mba_activity_begin_graphs(mba_event_fn *fn, void *ctx);
 MBA_MUST mba_status mba_activity_end(int64_t *dropped);
-MBA_MUST mba_status mba_activity_stop(void);               /* no new records; those there are still come */
-void                mba_activity_flush(void);              /* what is complete, now; for a process that ends */
+MBA_MUST mba_status mba_activity_stop(void);  /* no new records; those there are still come */
+void                mba_activity_flush(void); /* what is complete, now; for a process that ends */
 /* Buffers of which every record is complete, while kernels go on; returns CUPTI's clock, 0: not known. Small buffers
  * become complete sooner: for a process that may be killed. */
-int64_t             mba_activity_hand_over(void);
-void                mba_activity_small_buffers(void);
-int64_t             mba_activity_dropped(void);
+int64_t mba_activity_hand_over(void);
+void    mba_activity_small_buffers(void);
+int64_t mba_activity_dropped(void);
 
 /* ---- launches, one by one, as they are made ---- */
 typedef struct mba_launch_seen {
     const char *name;
-    int32_t grid[3], block[3];
-    int32_t smem_dynamic;
-    const void *function;                                  /* the driver's handle: code of equal names differs by it */
-    uint32_t correlation;
-    bool is_graph;
+    int32_t     grid[3], block[3];
+    int32_t     smem_dynamic;
+    const void *function; /* the driver's handle: code of equal names differs by it */
+    uint32_t    correlation;
+    bool        is_graph;
 } mba_launch_seen;
 typedef void mba_launch_seen_fn(void *ctx, const mba_launch_seen *l);
 typedef void mba_range_seen_fn(void *ctx, const char *name, bool begins); /* NVTX; name NULL: the innermost ends */
@@ -58,13 +59,13 @@ void                mba_launches_end(void);
 
 /* ---- counters ---- */
 typedef struct mba_counters mba_counters;
-MBA_MUST mba_status mba_counters_open(mba_counters **out, const char *const *metric, int n, int64_t ranges);
-MBA_MUST mba_status mba_counters_start(mba_counters *s);
-MBA_MUST mba_status mba_counters_stop(mba_counters *s, bool *all);
-MBA_MUST mba_status mba_counters_decode(mba_counters *s, int64_t *ranges);
-MBA_MUST mba_status mba_counters_values(mba_counters *s, int64_t range, double *values);
-int                 mba_counters_passes(const mba_counters *s);
-void                mba_counters_close(mba_counters *s);                          /* NULL is fine */
+MBA_MUST mba_status         mba_counters_open(mba_counters **out, const char *const *metric, int n, int64_t ranges);
+MBA_MUST mba_status         mba_counters_start(mba_counters *s);
+MBA_MUST mba_status         mba_counters_stop(mba_counters *s, bool *all);
+MBA_MUST mba_status         mba_counters_decode(mba_counters *s, int64_t *ranges);
+MBA_MUST mba_status         mba_counters_values(mba_counters *s, int64_t range, double *values);
+int                         mba_counters_passes(const mba_counters *s);
+void                        mba_counters_close(mba_counters *s); /* NULL is fine */
 
 /* How many passes these metrics take; chip NULL: the current one, else a name like "GH100", for which no GPU is needed.
  * Fails where a metric is not known. */
@@ -74,8 +75,8 @@ MBA_MUST mba_status mba_counters_count_passes(int *passes, const char *chip, con
  * `out`, of which *n are there and `most` fit; chip as above. */
 typedef struct mba_counter_group {
     const mba_metric_set *set;
-    const char *metric[MBA_METRICS_MAX];
-    int place[MBA_METRICS_MAX], n, passes;                                        /* place: in the set */
+    const char           *metric[MBA_METRICS_MAX];
+    int                   place[MBA_METRICS_MAX], n, passes; /* place: in the set */
 } mba_counter_group;
 MBA_MUST mba_status mba_counters_group(mba_counter_group *out, int *n, int most, const char *chip,
                                        const mba_metric_set *s);
@@ -83,15 +84,16 @@ MBA_MUST mba_status mba_counters_group(mba_counter_group *out, int *n, int most,
 /* ---- one kernel, instruction by instruction ---- */
 /* Everything launched between the two is patched and slow (up to a hundred times); the device must be idle at both. */
 enum { MBA_SASS_METRICS = 2 };
-extern const char *const mba_sass_metrics[MBA_SASS_METRICS];           /* warp and thread instructions executed */
+extern const char *const mba_sass_metrics[MBA_SASS_METRICS]; /* warp and thread instructions executed */
 typedef struct mba_sass_count {
     const char *kernel, *file, *metric;
-    uint32_t pc;
-    int line;
-    double value;
+    uint32_t    pc;
+    int         line;
+    double      value;
 } mba_sass_count; /* file "": not known */
 typedef void mba_sass_fn(void *ctx, const mba_sass_count *c);
-/* `only`: of kernels whose name has these words in it; NULL: of all. Finding a source line takes most of a millisecond. */
+/* `only`: of kernels whose name has these words in it; NULL: of all. Finding a source line takes most of a
+ * millisecond. */
 MBA_MUST mba_status mba_sass_begin(void);
 MBA_MUST mba_status mba_sass_end(const char *only, mba_sass_fn *fn, void *ctx);
 bool                mba_sass_is(const char *kernel, const char *only);
@@ -99,7 +101,9 @@ bool                mba_sass_is(const char *kernel, const char *only);
 /* Samples of where warps are and why they wait, by instruction: metric is the reason. To be switched on before the
  * first kernel of the process runs; start and stop with an idle device. `foreign`: samples of code that was there
  * before. */
-typedef struct mba_samples_seen { int64_t samples, dropped, foreign; } mba_samples_seen;
+typedef struct mba_samples_seen {
+    int64_t samples, dropped, foreign;
+} mba_samples_seen;
 MBA_MUST mba_status mba_samples_begin(void);
 MBA_MUST mba_status mba_samples_start(void);
 /* Both hand over what there is and add to `seen`; the last also what CUPTI had kept. */
@@ -109,7 +113,7 @@ void                mba_samples_end(const char *only, mba_sass_fn *fn, void *ctx
 /* Code that the process loads from now on is kept, for source lines; they are worth having, not worth failing for. */
 void mba_modules_watch(void);
 void mba_modules_line(uint64_t crc, const char *function, uint64_t pc, char *file, size_t room,
-                      int *line);                      /* "" and 0: not known */
+                      int *line); /* "" and 0: not known */
 void mba_modules_forget(void);
 
 /* The source line of an instruction, by the line table of its code (compiled with -lineinfo). Needs no GPU. */

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* cupti_counters.c -- hardware counters per kernel: CUPTI's range profiler, one range per launch, repeated by the
  * program.
  *
@@ -20,22 +21,28 @@ typedef struct host {
 } host;
 
 struct mba_counters {
-    host                         host;
-    CUpti_RangeProfiler_Object  *object;
-    uint8_t                     *data;
-    size_t                       bytes;
-    const char                 **metric;
-    int                          n;
+    host                        host;
+    CUpti_RangeProfiler_Object *object;
+    uint8_t                    *data;
+    size_t                      bytes;
+    const char                **metric;
+    int                         n;
 };
 
-static struct { const mba_cupti *c; bool ready; CUcontext context; const char *chip; uint8_t *available; } gpu;
+static struct {
+    const mba_cupti *c;
+    bool             ready;
+    CUcontext        context;
+    const char      *chip;
+    uint8_t         *available;
+} gpu;
 
 static mba_status see_what_there_is(void)
 {
     CUPTI_PARAMS(CUpti_Profiler_GetCounterAvailability_Params, a);
     a.ctx = gpu.context;
     CUPTI_TRY(gpu.c, gpu.c->cuptiProfilerGetCounterAvailability(&a));
-    free(gpu.available);                           // of an attempt before this one
+    free(gpu.available); // of an attempt before this one
     if (!(gpu.available = calloc(1, a.counterAvailabilityImageSize + 16)))
         return mba_fail(MBA_E_NOMEM, "no memory for the list of counters");
     a.pCounterAvailabilityImage = gpu.available;
@@ -54,7 +61,7 @@ static mba_status prepare(void)
     CUPTI_PARAMS(CUpti_Device_GetChipName_Params, name);
     CUPTI_TRY(gpu.c, gpu.c->cuptiDeviceGetChipName(&name));
     MBA_TRY(see_what_there_is());
-    gpu.chip  = name.pChipName;
+    gpu.chip = name.pChipName;
     gpu.ready = true;
     return MBA_OK;
 }
@@ -74,7 +81,7 @@ static mba_status host_begin(host *h, const char *chip, const uint8_t *available
 {
     CUPTI_PARAMS(CUpti_Profiler_Host_Initialize_Params, init);
     init.profilerType = CUPTI_PROFILER_TYPE_RANGE_PROFILER;
-    init.pChipName    = chip;
+    init.pChipName = chip;
     init.pCounterAvailabilityImage = available;
     CUPTI_TRY(gpu.c, gpu.c->cuptiProfilerHostInitialize(&init));
     h->object = init.pHostObject;
@@ -84,9 +91,9 @@ static mba_status host_begin(host *h, const char *chip, const uint8_t *available
 static CUptiResult host_add(host *h, const char *const *metric, int n)
 {
     CUPTI_PARAMS(CUpti_Profiler_Host_ConfigAddMetrics_Params, add);
-    add.pHostObject   = h->object;
+    add.pHostObject = h->object;
     add.ppMetricNames = (const char **)(void *)metric;
-    add.numMetrics    = (size_t)n;
+    add.numMetrics = (size_t)n;
     return gpu.c->cuptiProfilerHostConfigAddMetrics(&add);
 }
 
@@ -119,13 +126,13 @@ static mba_status host_configure(host *h, const char *chip, const uint8_t *avail
     if (!(h->image = calloc(1, h->bytes + 16)))
         return mba_fail(MBA_E_NOMEM, "no memory for a configuration of counters");
     CUPTI_PARAMS(CUpti_Profiler_Host_GetConfigImage_Params, get);
-    get.pHostObject     = h->object;
+    get.pHostObject = h->object;
     get.configImageSize = h->bytes;
-    get.pConfigImage    = h->image;
+    get.pConfigImage = h->image;
     CUPTI_TRY(gpu.c, gpu.c->cuptiProfilerHostGetConfigImage(&get));
     CUPTI_PARAMS(CUpti_Profiler_Host_GetNumOfPasses_Params, passes);
     passes.configImageSize = h->bytes;
-    passes.pConfigImage    = h->image;
+    passes.pConfigImage = h->image;
     CUPTI_TRY(gpu.c, gpu.c->cuptiProfilerHostGetNumOfPasses(&passes));
     h->passes = passes.numOfPasses;
     return MBA_OK;
@@ -148,9 +155,9 @@ static mba_status take_image(mba_counters *s, int64_t ranges)
 {
     CUPTI_PARAMS(CUpti_RangeProfiler_GetCounterDataSize_Params, size);
     size.pRangeProfilerObject = s->object;
-    size.pMetricNames         = s->metric;
-    size.numMetrics           = (size_t)s->n;
-    size.maxNumOfRanges       = (size_t)ranges;
+    size.pMetricNames = s->metric;
+    size.numMetrics = (size_t)s->n;
+    size.maxNumOfRanges = (size_t)ranges;
     size.maxNumRangeTreeNodes = (uint32_t)ranges;
     CUPTI_TRY(gpu.c, gpu.c->cuptiRangeProfilerGetCounterDataSize(&size));
     s->bytes = size.counterDataSize;
@@ -161,8 +168,8 @@ static mba_status take_image(mba_counters *s, int64_t ranges)
             (long long)ranges, (double)s->bytes * 1e-9);
     CUPTI_PARAMS(CUpti_RangeProfiler_CounterDataImage_Initialize_Params, init);
     init.pRangeProfilerObject = s->object;
-    init.counterDataSize      = s->bytes;
-    init.pCounterData         = s->data;
+    init.counterDataSize = s->bytes;
+    init.pCounterData = s->data;
     CUPTI_TRY(gpu.c, gpu.c->cuptiRangeProfilerCounterDataImageInitialize(&init));
     return MBA_OK;
 }
@@ -171,16 +178,16 @@ static mba_status configure(mba_counters *s, int64_t ranges)
 {
     CUPTI_PARAMS(CUpti_RangeProfiler_SetConfig_Params, set);
     set.pRangeProfilerObject = s->object;
-    set.configSize           = s->host.bytes;
-    set.pConfig              = s->host.image;
+    set.configSize = s->host.bytes;
+    set.pConfig = s->host.image;
     set.counterDataImageSize = s->bytes;
-    set.pCounterDataImage    = s->data;
-    set.range                = CUPTI_AutoRange;
-    set.replayMode           = CUPTI_UserReplay;
-    set.maxRangesPerPass     = (size_t)ranges;
-    set.numNestingLevels     = 1;
-    set.minNestingLevel      = 1;
-    set.targetNestingLevel   = 1;
+    set.pCounterDataImage = s->data;
+    set.range = CUPTI_AutoRange;
+    set.replayMode = CUPTI_UserReplay;
+    set.maxRangesPerPass = (size_t)ranges;
+    set.numNestingLevels = 1;
+    set.minNestingLevel = 1;
+    set.targetNestingLevel = 1;
     CUPTI_TRY(gpu.c, gpu.c->cuptiRangeProfilerSetConfig(&set));
     return MBA_OK;
 }
@@ -209,7 +216,7 @@ mba_status mba_counters_open(mba_counters **out, const char *const *metric, int 
     memcpy(s->metric, metric, (size_t)n * sizeof *s->metric);
     const mba_status st = open_session(s, ranges);
     if (st == MBA_OK) *out = s;
-    else              mba_counters_close(s);
+    else mba_counters_close(s);
     return st;
 }
 
@@ -242,7 +249,7 @@ mba_status mba_counters_decode(mba_counters *s, int64_t *ranges)
                         "fix: a bug of ours: a step must launch the same kernels every time",
                         decode.numOfRangeDropped);
     CUPTI_PARAMS(CUpti_RangeProfiler_GetCounterDataInfo_Params, info);
-    info.pCounterDataImage    = s->data;
+    info.pCounterDataImage = s->data;
     info.counterDataImageSize = s->bytes;
     CUPTI_TRY(gpu.c, gpu.c->cuptiRangeProfilerGetCounterDataInfo(&info));
     *ranges = (int64_t)info.numTotalRanges;
@@ -252,13 +259,13 @@ mba_status mba_counters_decode(mba_counters *s, int64_t *ranges)
 mba_status mba_counters_values(mba_counters *s, int64_t range, double *values)
 {
     CUPTI_PARAMS(CUpti_Profiler_Host_EvaluateToGpuValues_Params, e);
-    e.pHostObject          = s->host.object;
-    e.pCounterDataImage    = s->data;
+    e.pHostObject = s->host.object;
+    e.pCounterDataImage = s->data;
     e.counterDataImageSize = s->bytes;
-    e.rangeIndex           = (size_t)range;
-    e.ppMetricNames        = s->metric;
-    e.numMetrics           = (size_t)s->n;
-    e.pMetricValues        = values;
+    e.rangeIndex = (size_t)range;
+    e.ppMetricNames = s->metric;
+    e.numMetrics = (size_t)s->n;
+    e.pMetricValues = values;
     CUPTI_TRY(gpu.c, gpu.c->cuptiProfilerHostEvaluateToGpuValues(&e));
     return MBA_OK;
 }
@@ -268,7 +275,7 @@ int mba_counters_passes(const mba_counters *s) { return (int)s->host.passes; }
 void mba_counters_close(mba_counters *s)
 {
     if (!s) return;
-    if (s->object) {                               // first, while both images are still there
+    if (s->object) { // first, while both images are still there
         CUPTI_PARAMS(CUpti_RangeProfiler_Disable_Params, disable);
         disable.pRangeProfilerObject = s->object;
         gpu.c->cuptiRangeProfilerDisable(&disable);

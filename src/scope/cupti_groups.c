@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* cupti_groups.c -- which metrics one pass reads together: first fit, asked of CUPTI's host
  * side, which needs no GPU. */
 #include "scope/cupti_collect.h"
@@ -16,7 +17,7 @@ static mba_status fits(bool *out, const mba_counter_group *g, const char *chip, 
 static void join(mba_counter_group *g, const mba_metric_set *s, int place)
 {
     g->set = s;
-    g->place[g->n]  = place;
+    g->place[g->n] = place;
     g->metric[g->n] = s->metric[place];
     g->n++;
 }

@@ -1,19 +1,20 @@
-/* cupti_launches.c -- launches as the driver sees them, and NVTX ranges: names for the counters of a kernel, and when to
- * begin. */
+// SPDX-License-Identifier: Apache-2.0
+/* cupti_launches.c -- launches as the driver sees them, and NVTX ranges: names for the counters of a kernel, and when
+ * to begin. */
 #include "scope/cupti_api.h"
 #include "scope/cupti_collect.h"
 
-#define NVTX_NO_IMPL                               // its types alone
+#define NVTX_NO_IMPL // its types alone
 #include <nvtx3/nvToolsExt.h>
 #include <generated_nvtx_meta.h>
 
 static struct {
-    const mba_cupti *c;
-    CUpti_SubscriberHandle subscriber;
-    mba_launch_seen_fn *fn;
-    mba_range_seen_fn *range;
+    const mba_cupti        *c;
+    CUpti_SubscriberHandle  subscriber;
+    mba_launch_seen_fn     *fn;
+    mba_range_seen_fn      *range;
     mba_short_of_memory_fn *memory;
-    void *ctx;
+    void                   *ctx;
 } on;
 
 static const CUpti_CallbackId launches[] = { CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel,
@@ -66,21 +67,22 @@ static void saw_range(CUpti_CallbackId id, const CUpti_NvtxData *d)
         a = ((const nvtxRangePushEx_params *)d->functionParams)->eventAttrib;
     else if (id == CUPTI_CBID_NVTX_nvtxDomainRangePushEx)
         a = ((const nvtxDomainRangePushEx_params *)d->functionParams)->core.eventAttrib;
-    else                                                   begins = false;
+    else begins = false;
     if (a && a->messageType == NVTX_MESSAGE_TYPE_ASCII) name = a->message.ascii;
     on.range(on.ctx, begins && !name ? "" : name, begins);
 }
 
 static bool is_allocation(CUpti_CallbackId id)
 {
-    for (int i = 0; i < ALLOCATIONS; i++) if (allocations[i] == id) return true;
+    for (int i = 0; i < ALLOCATIONS; i++)
+        if (allocations[i] == id) return true;
     return false;
 }
 
 /* At the end of the call, where its result is known. */
 static void saw_allocation(const CUpti_CallbackData *d)
 {
-    int64_t free, total;
+    int64_t         free, total;
     const CUresult *result = d->functionReturnValue;
     if (d->callbackSite != CUPTI_API_EXIT || !on.memory || !result || *result != CUDA_ERROR_OUT_OF_MEMORY) return;
     mba_cupti_memory(&free, &total);
@@ -119,7 +121,8 @@ static mba_status subscribe(void)
 }
 
 /* Whoever is told of a failure is not called. */
-mba_status mba_launches_begin(mba_launch_seen_fn *fn, mba_range_seen_fn *range, mba_short_of_memory_fn *memory, void *ctx)
+mba_status mba_launches_begin(mba_launch_seen_fn *fn, mba_range_seen_fn *range, mba_short_of_memory_fn *memory,
+                              void *ctx)
 {
     MBA_TRY(mba_cupti_open(&on.c));
     on.fn = fn;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* cupti_modules.c -- the code that a process loads, kept to find the source line of an instruction. */
 #include <stdio.h>
 #include <stdlib.h>
@@ -6,17 +7,29 @@
 #include "scope/cupti_collect.h"
 
 #define FUNCTIONS(X) X(cuptiGetSassToSourceCorrelation) X(cuptiGetCubinCrc)
-typedef struct functions { FUNCTIONS(MBA_LIBRARY_FIELD) } functions;
+typedef struct functions {
+    FUNCTIONS(MBA_LIBRARY_FIELD)
+} functions;
 #define ENTRY(f) MBA_LIBRARY_ENTRY(functions, f)
-static const mba_library_name names[] = { FUNCTIONS(ENTRY) { NULL, 0 } };
+static const mba_library_name names[] = { FUNCTIONS(ENTRY){ NULL, 0 } };
 
 enum { CUBINS_MAX = 512 };
 
 /* The code of a module, as the driver shows it; known by a checksum that CUPTI's records carry too. */
-typedef struct cubin { uint32_t crc; void *bytes; size_t n; } cubin;
+typedef struct cubin {
+    uint32_t crc;
+    void    *bytes;
+    size_t   n;
+} cubin;
 
 /* Where an instruction is, as found last: records come once per metric. By a hash of crc and pc. */
-typedef struct found { uint64_t pc; const char *function; uint32_t crc; int line; char file[256]; } found;
+typedef struct found {
+    uint64_t    pc;
+    const char *function;
+    uint32_t    crc;
+    int         line;
+    char        file[256];
+} found;
 enum { FOUND = 8192 };
 
 static struct {
@@ -44,15 +57,15 @@ mba_status mba_sass_line(const void *code, size_t n, const char *function, uint3
     CUpti_GetSassToSourceCorrelationParams p;
     MBA_TRY(open_library());
     memset(&p, 0, sizeof p);
-    p.size         = CUpti_GetSassToSourceCorrelationParamsSize;
-    p.cubin        = code;
-    p.cubinSize    = n;
+    p.size = CUpti_GetSassToSourceCorrelationParamsSize;
+    p.cubin = code;
+    p.cubinSize = n;
     p.functionName = function;
-    p.pcOffset     = pc;
+    p.pcOffset = pc;
     CUPTI_TRY(on.c, on.f.cuptiGetSassToSourceCorrelation(&p));
     snprintf(file, room, "%s", p.fileName ? p.fileName : "");
     *line = (int)p.lineNumber;
-    free(p.fileName);                              // both are the caller's
+    free(p.fileName); // both are the caller's
     free(p.dirName);
     return MBA_OK;
 }
@@ -64,9 +77,9 @@ static void CUPTIAPI module_seen(void *ctx, CUpti_CallbackDomain domain, CUpti_C
     (void)ctx, (void)domain, (void)id;
     if (!m || !m->pCubin || on.ncubins == CUBINS_MAX) return;
     memset(&p, 0, sizeof p);
-    p.size      = CUpti_GetCubinCrcParamsSize;
+    p.size = CUpti_GetCubinCrcParamsSize;
     p.cubinSize = m->cubinSize;
-    p.cubin     = m->pCubin;
+    p.cubin = m->pCubin;
     if (on.f.cuptiGetCubinCrc(&p) != CUPTI_SUCCESS) return;
     for (int i = 0; i < on.ncubins; i++)
         if (on.cubins[i].crc == (uint32_t)p.cubinCrc) return; // it comes dozens of times
@@ -93,8 +106,8 @@ static void find_line(uint32_t crc, const char *function, uint64_t pc, char *fil
     *file = 0;
     *line = 0;
     for (int i = 0; function && i < on.ncubins; i++)
-        if (on.cubins[i].crc == crc &&
-            mba_sass_line(on.cubins[i].bytes, on.cubins[i].n, function, (uint32_t)pc, file, room, line) == MBA_OK)
+        if (on.cubins[i].crc == crc
+            && mba_sass_line(on.cubins[i].bytes, on.cubins[i].n, function, (uint32_t)pc, file, room, line) == MBA_OK)
             return;
 }
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* cupti_none.c -- what a build without CUPTI's headers links instead of cupti_api.c. */
 #include "scope/cupti_collect.h"
 

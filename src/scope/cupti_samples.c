@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* cupti_samples.c -- where warps of a kernel are, and why they wait: CUPTI's samples of the program counter.
  *
  * Sampling must be switched on before the first kernel of a process is loaded: code that is there already counts as
@@ -18,26 +19,30 @@ static struct {
     size_t               nreasons;
     uint32_t            *index;
     char               **reason;
-    CUpti_PCSamplingData asked, spare;             // what we ask for; where CUPTI puts what it has at its own times
+    CUpti_PCSamplingData asked, spare; // what we ask for; where CUPTI puts what it has at its own times
 } on;
 
-#define PC_PARAMS(T, v) T v; memset(&v, 0, sizeof v); v.size = T##Size; v.ctx = on.context
+#define PC_PARAMS(T, v) \
+    T v; \
+    memset(&v, 0, sizeof v); \
+    v.size = T##Size; \
+    v.ctx = on.context
 
 static mba_status ask_reasons(void)
 {
     PC_PARAMS(CUpti_PCSamplingGetNumStallReasonsParams, count);
     count.numStallReasons = &on.nreasons;
     CUPTI_TRY(on.c, on.c->cuptiPCSamplingGetNumStallReasons(&count));
-    on.index  = calloc(on.nreasons + 1, sizeof *on.index);
+    on.index = calloc(on.nreasons + 1, sizeof *on.index);
     on.reason = calloc(on.nreasons + 1, sizeof *on.reason);
     bool room = on.index && on.reason;
     for (size_t i = 0; room && i < on.nreasons; i++)
         room = (on.reason[i] = calloc(1, CUPTI_STALL_REASON_STRING_SIZE)) != NULL;
     if (!room) return mba_fail(MBA_E_NOMEM, "no memory for reasons of stalls");
     PC_PARAMS(CUpti_PCSamplingGetStallReasonsParams, names);
-    names.numStallReasons  = on.nreasons;
+    names.numStallReasons = on.nreasons;
     names.stallReasonIndex = on.index;
-    names.stallReasons     = on.reason;
+    names.stallReasons = on.reason;
     CUPTI_TRY(on.c, on.c->cuptiPCSamplingGetStallReasons(&names));
     return MBA_OK;
 }
@@ -52,7 +57,7 @@ static mba_status take_buffer(CUpti_PCSamplingData *d)
         return mba_fail(MBA_E_NOMEM, "no memory for samples");
     }
     for (size_t i = 0; i < PCS; i++) {
-        d->pPcData[i].size        = sizeof *d->pPcData;
+        d->pPcData[i].size = sizeof *d->pPcData;
         d->pPcData[i].stallReason = all + i * on.nreasons;
     }
     return MBA_OK;
@@ -73,7 +78,7 @@ static mba_status configure(void)
     c[1].attributeType = CUPTI_PC_SAMPLING_CONFIGURATION_ATTR_TYPE_SAMPLING_PERIOD;
     c[1].attributeData.samplingPeriodData.samplingPeriod = PERIOD;
     c[2].attributeType = CUPTI_PC_SAMPLING_CONFIGURATION_ATTR_TYPE_STALL_REASON;
-    c[2].attributeData.stallReasonData.stallReasonCount  = on.nreasons;
+    c[2].attributeData.stallReasonData.stallReasonCount = on.nreasons;
     c[2].attributeData.stallReasonData.pStallReasonIndex = on.index;
     c[3].attributeType = CUPTI_PC_SAMPLING_CONFIGURATION_ATTR_TYPE_ENABLE_START_STOP_CONTROL;
     c[3].attributeData.enableStartStopControlData.enableStartStopControl = 1;
@@ -111,7 +116,8 @@ mba_status mba_samples_start(void)
 
 static const char *reason_of(uint32_t index)
 {
-    for (size_t i = 0; i < on.nreasons; i++) if (on.index[i] == index) return on.reason[i];
+    for (size_t i = 0; i < on.nreasons; i++)
+        if (on.index[i] == index) return on.reason[i];
     return "unknown";
 }
 
@@ -122,7 +128,7 @@ static void put_pc(const CUpti_PCSamplingPCData *p, mba_sass_fn *fn, void *ctx)
     mba_modules_line(p->cubinCrc, p->functionName, p->pcOffset, file, sizeof file, &c.line);
     for (size_t k = 0; k < p->stallReasonCount; k++) {
         c.metric = reason_of(p->stallReason[k].pcSamplingStallReasonIndex);
-        c.value  = p->stallReason[k].samples;
+        c.value = p->stallReason[k].samples;
         if (c.value > 0) fn(ctx, &c);
     }
 }

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* cupti_sass.c -- how often every instruction of a kernel runs: CUPTI's SASS metrics, for one launch that is
  * patched. */
 #include <cupti_sass_metrics.h>
@@ -13,9 +14,11 @@
     X(cuptiSassMetricsEnable) X(cuptiSassMetricsDisable) X(cuptiSassMetricsGetDataProperties) \
     X(cuptiSassMetricsFlushData)
 // clang-format on
-typedef struct functions { FUNCTIONS(MBA_LIBRARY_FIELD) } functions;
+typedef struct functions {
+    FUNCTIONS(MBA_LIBRARY_FIELD)
+} functions;
 #define ENTRY(f) MBA_LIBRARY_ENTRY(functions, f)
-static const mba_library_name names[] = { FUNCTIONS(ENTRY) { NULL, 0 } };
+static const mba_library_name names[] = { FUNCTIONS(ENTRY){ NULL, 0 } };
 
 const char *const mba_sass_metrics[MBA_SASS_METRICS] = { "smsp__sass_inst_executed",
                                                          "smsp__sass_thread_inst_executed_pred_on" };
@@ -45,13 +48,13 @@ static mba_status prepare(void)
     int               passes;
     if (on.ready) return MBA_OK;
     MBA_TRY(open_library());
-    MBA_TRY(mba_counters_count_passes(&passes, NULL, &probe, 1));          // initialises the profiler
+    MBA_TRY(mba_counters_count_passes(&passes, NULL, &probe, 1)); // initialises the profiler
     MBA_TRY(mba_cupti_context(&on.context));
     CUPTI_PARAMS(CUpti_Device_GetChipName_Params, chip);
     CUPTI_TRY(on.c, on.c->cuptiDeviceGetChipName(&chip));
     for (int i = 0; i < MBA_SASS_METRICS; i++) {
         CUPTI_PARAMS(CUpti_SassMetrics_GetProperties_Params, p);
-        p.pChipName   = chip.pChipName;
+        p.pChipName = chip.pChipName;
         p.pMetricName = mba_sass_metrics[i];
         CUPTI_TRY(on.c, on.f.cuptiSassMetricsGetProperties(&p));
         on.config[i] = (CUpti_SassMetrics_Config){ .metricId = p.metric.metricId,
@@ -67,7 +70,7 @@ mba_status mba_sass_begin(void)
     mba_modules_watch();
     CUPTI_PARAMS(CUpti_SassMetricsSetConfig_Params, set);
     set.numOfMetricConfig = MBA_SASS_METRICS;
-    set.pConfigs          = on.config;
+    set.pConfigs = on.config;
     CUPTI_TRY(on.c, on.f.cuptiSassMetricsSetConfig(&set));
     CUPTI_PARAMS(CUpti_SassMetricsEnable_Params, enable);
     enable.ctx = on.context;
@@ -78,7 +81,8 @@ mba_status mba_sass_begin(void)
 
 static int metric_of(uint64_t id)
 {
-    for (int i = 0; i < MBA_SASS_METRICS; i++) if (on.config[i].metricId == id) return i;
+    for (int i = 0; i < MBA_SASS_METRICS; i++)
+        if (on.config[i].metricId == id) return i;
     return -1;
 }
 
@@ -103,14 +107,14 @@ static mba_status flush(CUpti_SassMetrics_Data *d, CUpti_SassMetrics_InstanceVal
                         const char *only, mba_sass_fn *fn, void *ctx)
 {
     for (size_t i = 0; i < records; i++) {
-        d[i].structSize      = sizeof *d;
+        d[i].structSize = sizeof *d;
         d[i].pInstanceValues = v + i * instances;
     }
     CUPTI_PARAMS(CUpti_SassMetricsFlushData_Params, f);
     f.ctx = on.context;
     f.numOfPatchedInstructionRecords = records;
     f.numOfInstances = instances;
-    f.pMetricsData   = d;
+    f.pMetricsData = d;
     CUPTI_TRY(on.c, on.f.cuptiSassMetricsFlushData(&f));
     for (size_t i = 0; i < records; i++)
         if (mba_sass_is(d[i].functionName, only)) put_record(&d[i], instances, fn, ctx);
@@ -126,8 +130,8 @@ static mba_status read_all(const char *only, mba_sass_fn *fn, void *ctx)
     if (!records) return MBA_OK;
     CUpti_SassMetrics_Data          *d = calloc(records, sizeof *d);
     CUpti_SassMetrics_InstanceValue *v = calloc(records * instances + 1, sizeof *v);
-    const mba_status st = d && v ? flush(d, v, records, instances, only, fn, ctx)
-                                 : mba_fail(MBA_E_NOMEM, "no memory for %zu instructions", records);
+    const mba_status                 st = d && v ? flush(d, v, records, instances, only, fn, ctx)
+                                                 : mba_fail(MBA_E_NOMEM, "no memory for %zu instructions", records);
     free(d);
     free(v);
     return st;

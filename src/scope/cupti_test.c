@@ -1,4 +1,6 @@
-/* cupti_test.c -- every metric of every set exists and takes the passes we say, asked of CUPTI for a GH100: no GPU needed. */
+// SPDX-License-Identifier: Apache-2.0
+/* cupti_test.c -- every metric of every set exists and takes the passes we say, asked of CUPTI for a GH100: no GPU
+ * needed. */
 #include "scope/metrics.h"
 #include "tests/test.h"
 
@@ -67,7 +69,8 @@ static void samples_are_read(void **state)
     FILE           *f = fopen(path, "w");
     assert_non_null(f);
     fputs("at 7 1808 214 96 smsp__pcsamp_warps_issue_stalled_barrier _Z4walkPf dir/a b.cuh\n"
-          "at 7 16 0 3 smsp__pcsamp_warps_issue_stalled_wait _Z4walkPf -\nsamples 99 0 0\n", f);
+          "at 7 16 0 3 smsp__pcsamp_warps_issue_stalled_wait _Z4walkPf -\nsamples 99 0 0\n",
+          f);
     fclose(f);
     assert_ok(mba_gpu_samples_read(&g, path));
     assert_int_equal(g.ninstructions, 2);
@@ -82,7 +85,8 @@ static void samples_are_read(void **state)
     assert_fails(mba_gpu_samples_read(&g, path), MBA_E_DEVICE, "no samples of our code");
     f = fopen(path, "w");
     fputs("at 7 16 0 3 smsp__pcsamp_warps_issue_stalled_wait _Z4walkPf -\nfailed CUPTI reports: full fix: less\n"
-          "samples 9 0 0\n", f);
+          "samples 9 0 0\n",
+          f);
     fclose(f);
     assert_ok(mba_gpu_samples_read(&g, path));
     assert_int_equal(g.nnotes, 1);
@@ -108,7 +112,7 @@ static void no_context_is_an_error(void **state)
 
 int main(void)
 {
-    if (mba_cupti_version(&version) != MBA_OK) return 77;                // this machine has the headers alone
+    if (mba_cupti_version(&version) != MBA_OK) return 77; // this machine has the headers alone
     const struct CMUnitTest tests[] = { cmocka_unit_test(sets_take_the_passes_they_claim),
                                         cmocka_unit_test(groups_are_read_in_one_pass),
                                         cmocka_unit_test(no_room_for_a_group_is_an_error),

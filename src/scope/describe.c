@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* describe.c -- see describe.h: the environment sheet, Table I and the ceilings. describe_program.c has the graph. */
 #include "scope/describe.h"
 
@@ -17,8 +18,8 @@ static double last_level_cache(void)
 {
     double most = (double)sysconf(_SC_LEVEL3_CACHE_SIZE);
     for (int i = 0; i < 8; i++) {
-        char  path[80], unit = 0;
-        long  size = 0;
+        char path[80], unit = 0;
+        long size = 0;
         snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu0/cache/index%d/size", i);
         FILE *f = fopen(path, "r");
         if (f && fscanf(f, "%ld%c", &size, &unit) >= 1) {
@@ -43,9 +44,10 @@ mba_status mba_describe_run(mba_store *s, const char *command)
     MBA_TRY(mba_env_put_text(s, "program.sources", "read", "%s", MBA_SOURCES));
     MBA_TRY(mba_env_put_text(s, "run.date", "read", "%s", date));
     if (command) MBA_TRY(mba_env_put_text(s, "run.command", "given", "%s", command));
-    if (!uname(&os)) MBA_TRY(mba_env_put_text(s, "host.system", "read", "%s %s %s", os.sysname, os.release, os.machine));
-    MBA_TRY(mba_env_put_number(s, "host.memory", "read", (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE),
-                             "byte"));
+    if (!uname(&os))
+        MBA_TRY(mba_env_put_text(s, "host.system", "read", "%s %s %s", os.sysname, os.release, os.machine));
+    MBA_TRY(mba_env_put_number(s, "host.memory", "read",
+                               (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE), "byte"));
     MBA_TRY(mba_env_put_text(s, "cpu.name", "read", "%s", cpu));
     MBA_TRY(mba_env_put_text(s, "cpu.isa", "read", "%s", mba_cpu_isa_name()));
     const double llc = last_level_cache();
@@ -58,12 +60,20 @@ mba_status mba_describe_device(mba_store *s, const mba_device *d)
     const mba_machine *m = d->machine;
     MBA_TRY(mba_env_put_text(s, "run.device", "given", "%s", m->cc > 0 ? "cuda" : "cpu"));
     if (m->cc == 0) return MBA_OK;
-    const struct { const char *key; double number; const char *unit; } rows[] = {
-        { "gpu.cc", m->cc, "" }, { "gpu.sms", m->sm, "" }, { "gpu.clock_max", 1e3 * m->clock_ghz, "MHz" },
+    const struct {
+        const char *key;
+        double      number;
+        const char *unit;
+    } rows[] = {
+        { "gpu.cc", m->cc, "" },
+        { "gpu.sms", m->sm, "" },
+        { "gpu.clock_max", 1e3 * m->clock_ghz, "MHz" },
         { "gpu.memory", (double)m->memory_bytes, "byte" },
-        { "gpu.dram", m->dram_gbs, "GB/s" }, { "gpu.l2", (double)m->l2_bytes, "byte" },
+        { "gpu.dram", m->dram_gbs, "GB/s" },
+        { "gpu.l2", (double)m->l2_bytes, "byte" },
         { "gpu.smem_sm", (double)m->smem_sm_bytes, "byte" },
-        { "gpu.smem_block", (double)m->smem_block_bytes, "byte" }, { "gpu.regs_sm", m->regs_sm, "register" },
+        { "gpu.smem_block", (double)m->smem_block_bytes, "byte" },
+        { "gpu.regs_sm", m->regs_sm, "register" },
         { "gpu.threads_sm", m->threads_sm, "thread" },
     };
     MBA_TRY(mba_env_put_text(s, "gpu.name", "read", "%s", m->name));
@@ -78,7 +88,7 @@ static void field_text(char *text, size_t room, const mba_field *f, const void *
 {
     int n = 0;
     switch (f->kind) {
-    case MBA_FIELD_INT:  snprintf(text, room, "%lld", (long long)*(const int64_t *)at); break;
+    case MBA_FIELD_INT: snprintf(text, room, "%lld", (long long)*(const int64_t *)at); break;
     case MBA_FIELD_BOOL: snprintf(text, room, "%d", *(const bool *)at); break;
     case MBA_FIELD_REAL: snprintf(text, room, "%g", *(const double *)at); break;
     case MBA_FIELD_WORD: snprintf(text, room, "%s", f->words[*(const int *)at]); break;
@@ -130,8 +140,10 @@ static mba_status ceiling(mba_store *s, const char *name, double rate, const cha
 /* FLOPs per SM and clock of NVIDIA's data sheets: dense bf16 products, FP32 FMA, special functions. */
 static mba_status data_sheet(mba_store *s, const mba_machine *m)
 {
-    static const struct { int cc; double tensor, fma; }
-        chips[] = { { 80, 2048, 128 }, { 90, 4096, 256 }, { 100, 8192, 256 } };
+    static const struct {
+        int    cc;
+        double tensor, fma;
+    } chips[] = { { 80, 2048, 128 }, { 90, 4096, 256 }, { 100, 8192, 256 } };
     const double clocks = 1e9 * m->clock_ghz * m->sm;
     MBA_TRY(ceiling(s, "dram", 1e9 * m->dram_gbs, "byte/s", "data sheet",
                     "memory clock x bus width, as the driver gives them"));
@@ -152,8 +164,8 @@ mba_status mba_describe_ceilings(mba_store *s, const mba_ceilings *c, const mba_
     const bool gpu = d->machine->cc > 0;
     MBA_TRY(ceiling(s, "dram", c->stream_bytes, "byte/s", "measured",
                     "copy of arrays far larger than the caches, bytes read + written"));
-    MBA_TRY(ceiling(s, "fma", c->fma_flops, "FLOP/s", "measured",
-                    "independent fp32 FMA chains in registers; an FMA is 2"));
+    MBA_TRY(
+        ceiling(s, "fma", c->fma_flops, "FLOP/s", "measured", "independent fp32 FMA chains in registers; an FMA is 2"));
     MBA_TRY(ceiling(s, "tensor", c->tensor_flops, "FLOP/s", "measured", "a product of 8192^3 by the GPU's library"));
     MBA_TRY(ceiling(s, "special", c->exp_ops, "op/s", "measured",
                     gpu ? "ex2 of the special-function units" : "our vector exp over an array in L1"));

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* describe.h -- what is known of a run before anybody watches it: machine, workload, graph, plans, ceilings.
  *
  * Every collector begins with mba_describe_run and mba_describe_program, so that a store of the CPU and one of the GPU

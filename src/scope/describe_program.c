@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* describe_program.c -- the graph and its plans as rows: nodes, operands, launches. */
 #include <ctype.h>
 #include <stdio.h>
@@ -59,29 +60,41 @@ static mba_status put_node(mba_store *s, const mba_program *p, const mba_node *n
     char           shape[1024];
     const mba_cost c = n->op->cost(n);
     mba_node_shape(shape, sizeof shape, n);
-    return mba_put_node(s, &(mba_row_node){
-        .id = n->id, .op = n->op->name, .kind = mba_kind_name(n->op->kind), .scope = n->scope,
-        .layer = layer_of(n->scope),
-        .phase = mba_pass_name(n->pass), .serves = n->of ? n->of->id : MBA_ABSENT, .variant = p->plan[n->id]->variant,
-        .shape = shape,
-        .tensor_flops = c.tensor_flops, .vector_flops = c.vector_flops, .special_ops = c.special_ops,
-        .read_bytes = c.read_bytes,
-        .write_bytes = c.write_bytes, .filled = mba_valid_fraction(n, step) });
+    return mba_put_node(s, &(mba_row_node){ .id = n->id,
+                                            .op = n->op->name,
+                                            .kind = mba_kind_name(n->op->kind),
+                                            .scope = n->scope,
+                                            .layer = layer_of(n->scope),
+                                            .phase = mba_pass_name(n->pass),
+                                            .serves = n->of ? n->of->id : MBA_ABSENT,
+                                            .variant = p->plan[n->id]->variant,
+                                            .shape = shape,
+                                            .tensor_flops = c.tensor_flops,
+                                            .vector_flops = c.vector_flops,
+                                            .special_ops = c.special_ops,
+                                            .read_bytes = c.read_bytes,
+                                            .write_bytes = c.write_bytes,
+                                            .filled = mba_valid_fraction(n, step) });
 }
 
 static mba_status put_operand(mba_store *s, const mba_node *n, const char *slot, bool output, const mba_tensor *t)
 {
     char shape[96];
     type_text(shape, sizeof shape, t);
-    return mba_put_operand(s, &(mba_row_operand){ .node = n->id, .slot = slot, .output = output, .tensor = t->id,
+    return mba_put_operand(s, &(mba_row_operand){ .node = n->id,
+                                                  .slot = slot,
+                                                  .output = output,
+                                                  .tensor = t->id,
                                                   .storage = t->st->id,
-                                                  .role = mba_role_name(t->st->role), .shape = shape,
+                                                  .role = mba_role_name(t->st->role),
+                                                  .shape = shape,
                                                   .bytes = mba_tensor_bytes(t) });
 }
 
 static mba_status put_operands(mba_store *s, const mba_node *n)
 {
-    for (int k = 0; k < MBA_IN_MAX; k++)  if (n->in[k])  MBA_TRY(put_operand(s, n, n->op->in[k].name, false, n->in[k]));
+    for (int k = 0; k < MBA_IN_MAX; k++)
+        if (n->in[k]) MBA_TRY(put_operand(s, n, n->op->in[k].name, false, n->in[k]));
     for (int k = 0; k < MBA_OUT_MAX; k++)
         if (n->out[k]) MBA_TRY(put_operand(s, n, n->op->out[k].name, true, n->out[k]));
     return MBA_OK;
@@ -99,7 +112,11 @@ static double footprint(const mba_node *n, const mba_plan *p, int operand)
 }
 
 /* A launch and its operands, once each: what several blocks read is read once, and no more of it than is moved. */
-typedef struct footprints { const mba_node *node; const mba_plan *plan; double of[OPERANDS][2]; } footprints;
+typedef struct footprints {
+    const mba_node *node;
+    const mba_plan *plan;
+    double          of[OPERANDS][2];
+} footprints;
 
 static footprints footprints_of(const mba_work_sums *sum, const mba_node *n, const mba_plan *p)
 {
@@ -156,10 +173,10 @@ static double recent_bytes(const footprints *now, const footprints *before)
 
 static mba_status put_launch(mba_store *s, int64_t id, const mba_node *n, int k, const mba_plan *p, footprints *before)
 {
-    const mba_launch *l = &p->launch[k];
+    const mba_launch        *l = &p->launch[k];
     static const char *const cls[] = { "tensor", "vector", "mixed", "copy" };
-    mba_work_sums sum;
-    double    least = 0;
+    mba_work_sums            sum;
+    double                   least = 0;
     mba_launch_sums(&sum, l);
     const footprints f = footprints_of(&sum, n, p);
     for (int i = 0; i < OPERANDS; i++) least += f.of[i][0] + f.of[i][1];
@@ -168,16 +185,29 @@ static mba_status put_launch(mba_store *s, int64_t id, const mba_node *n, int k,
         before[1] = before[0];
         before[0] = f;
     }
-    return mba_put_launch(s, &(mba_row_launch){
-        .id = id, .node = n->id, .place = k, .kernel = l->kernel, .class = cls[l->cls], .grid_x = l->grid[0],
-        .grid_y = l->grid[1],
-        .grid_z = l->grid[2], .block = l->block, .cluster = l->cluster, .regs = l->regs,
-        .smem_bytes = (int64_t)l->smem_bytes,
-        .persistent = l->persistent, .tensor_flops = sum.of[MBA_MMA], .fma_ops = sum.of[MBA_FMA],
-        .half2_ops = sum.of[MBA_HALF2],
-        .alu_ops = sum.of[MBA_ALU], .special_ops = sum.of[MBA_SFU], .load_bytes = sum.of[MBA_LOAD] + sum.of[MBA_ASYNC],
-        .store_bytes = sum.of[MBA_STORE], .smem_moved_bytes = sum.of[MBA_SMEM], .least_bytes = least,
-        .recent_bytes = recent });
+    return mba_put_launch(s, &(mba_row_launch){ .id = id,
+                                                .node = n->id,
+                                                .place = k,
+                                                .kernel = l->kernel,
+                                                .class = cls[l->cls],
+                                                .grid_x = l->grid[0],
+                                                .grid_y = l->grid[1],
+                                                .grid_z = l->grid[2],
+                                                .block = l->block,
+                                                .cluster = l->cluster,
+                                                .regs = l->regs,
+                                                .smem_bytes = (int64_t)l->smem_bytes,
+                                                .persistent = l->persistent,
+                                                .tensor_flops = sum.of[MBA_MMA],
+                                                .fma_ops = sum.of[MBA_FMA],
+                                                .half2_ops = sum.of[MBA_HALF2],
+                                                .alu_ops = sum.of[MBA_ALU],
+                                                .special_ops = sum.of[MBA_SFU],
+                                                .load_bytes = sum.of[MBA_LOAD] + sum.of[MBA_ASYNC],
+                                                .store_bytes = sum.of[MBA_STORE],
+                                                .smem_moved_bytes = sum.of[MBA_SMEM],
+                                                .least_bytes = least,
+                                                .recent_bytes = recent });
 }
 
 int64_t mba_launch_number(const mba_program *p, int32_t node, int k)

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* describe_test.c -- the rows of a plan agree with what the plan was made from. */
 #include <unistd.h>
 
@@ -7,17 +8,26 @@
 #include "tests/scratch.h"
 #include "tests/test.h"
 
-static const mba_machine gpu = { .name = "a GPU", .cc = 90, .sm = 132, .warp = 32, .regs_sm = 65536,
-                                 .threads_sm = 2048, .smem_block_bytes = 232448,
-                                 .smem_sm_bytes = 233472, .l2_bytes = 50 << 20, .clock_ghz = 1.8, .dram_gbs = 4800,
+static const mba_machine gpu = { .name = "a GPU",
+                                 .cc = 90,
+                                 .sm = 132,
+                                 .warp = 32,
+                                 .regs_sm = 65536,
+                                 .threads_sm = 2048,
+                                 .smem_block_bytes = 232448,
+                                 .smem_sm_bytes = 233472,
+                                 .l2_bytes = 50 << 20,
+                                 .clock_ghz = 1.8,
+                                 .dram_gbs = 4800,
                                  .memory_bytes = (int64_t)140 << 30 };
 
 /* A small Mamba-2 planned for a GPU that need not be here. */
 static void plan_for_gpu(mba_session *s)
 {
     static const mba_device absent = { .name = "cuda", .machine = &gpu };
-    mba_session_options     o = { .backward = true, .update = true, .adamw = mba_adamw_defaults(), .device = &absent,
-                                  .compute = MBA_BF16 };
+    mba_session_options     o = {
+            .backward = true, .update = true, .adamw = mba_adamw_defaults(), .device = &absent, .compute = MBA_BF16
+    };
     assert_ok(mba_model_preset(&o.model, "mamba2-130m"));
     assert_ok(mba_model_set(&o.model, "layers=2,vocab=1024"));
     assert_ok(mba_model_shape(&o.model, &(mba_batch_shape){ .batch = 2, .length = 512 }));
@@ -160,16 +170,16 @@ static void what_the_launch_before_touched_is_recent(void **state)
 static void counters_of_the_processor_are_there_or_explained(void **state)
 {
     (void)state;
-    mba_perf      p;
-    char          why[256] = "", fix[256] = "";
-    double        value[MBA_PERF_COUNTERS];
-    const bool    opened = mba_perf_open(&p, why, sizeof why, fix, sizeof fix);
-    int           has = 0;
+    mba_perf   p;
+    char       why[256] = "", fix[256] = "";
+    double     value[MBA_PERF_COUNTERS];
+    const bool opened = mba_perf_open(&p, why, sizeof why, fix, sizeof fix);
+    int        has = 0;
     for (int k = 0; k < MBA_PERF_COUNTERS; k++) has += p.has[k];
     assert_true(p.threads >= 1 && opened == (has > 0));
     if (!opened) {
         assert_non_null(strstr(why, "perf_event_open: "));
-        assert_null(strstr(why, strerror(0)));                 // an error of the kernel's
+        assert_null(strstr(why, strerror(0))); // an error of the kernel's
         assert_true(*fix != 0);
     }
     mba_perf_read(&p, value);
@@ -178,8 +188,18 @@ static void counters_of_the_processor_are_there_or_explained(void **state)
     assert_int_equal(p.threads, 0);
 }
 
-static int prepare(void **state) { (void)state; scratch_make(); return 0; }
-static int clean(void **state)   { (void)state; scratch_remove(); return 0; }
+static int prepare(void **state)
+{
+    (void)state;
+    scratch_make();
+    return 0;
+}
+static int clean(void **state)
+{
+    (void)state;
+    scratch_remove();
+    return 0;
+}
 
 int main(void)
 {

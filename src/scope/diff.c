@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* diff.c -- see diff.h. */
 #include "scope/diff.h"
 
@@ -7,7 +8,7 @@
 
 #include "core/lookup.h"
 
-static const double LEAST_SHARE = 0.01;            // of the step
+static const double LEAST_SHARE = 0.01; // of the step
 
 const char *mba_diff_name(mba_diff_what w) { return (const char *const[]){ "step", "class", "operator", "kernel" }[w]; }
 
@@ -17,7 +18,11 @@ bool mba_diff_same(const mba_diff_row *r)
 }
 
 /* Rows, and where they are by what they are about. */
-typedef struct listing { mba_diff_row *row; int64_t n, room; mba_lookup place; } listing;
+typedef struct listing {
+    mba_diff_row *row;
+    int64_t       n, room;
+    mba_lookup    place;
+} listing;
 
 static mba_diff_row *row_of(listing *l, mba_diff_what what, const char *name, const char *phase)
 {
@@ -51,20 +56,23 @@ static bool list_one(listing *l, bool second, const mba_analysis *a)
     bool ok = true;
     if (!isnan(a->plain_s))
         ok = add(l, second, MBA_DIFF_STEP, "step, not watched", "all", a->plain_s, a->plain_spread_s, 0);
-    if (a->steps > 0)       ok = ok && add(l, second, MBA_DIFF_STEP, "kernels and copies", "all", a->busy_s, 0, 0);
+    if (a->steps > 0) ok = ok && add(l, second, MBA_DIFF_STEP, "kernels and copies", "all", a->busy_s, 0, 0);
     for (int k = 0; k < MBA_BREAKDOWN_KINDS; k++)
         for (int p = 0; p < MBA_PHASES; p++)
             if (a->launches[k][p] > 0)
-                ok = ok && add(l, second, MBA_DIFF_CLASS, mba_breakdown_kind_name(k), "all", a->time_s[k][p], 0,
-                               a->launches[k][p]);
+                ok = ok
+                     && add(l, second, MBA_DIFF_CLASS, mba_breakdown_kind_name(k), "all", a->time_s[k][p], 0,
+                            a->launches[k][p]);
     for (int i = 0; i < a->nops; i++)
-        ok = ok && add(l, second, MBA_DIFF_OPERATOR, a->op[i]->op, mba_phase_name(a->op[i]->phase), a->op[i]->median_s,
-                       a->op[i]->spread_s, a->op[i]->per_step);
+        ok = ok
+             && add(l, second, MBA_DIFF_OPERATOR, a->op[i]->op, mba_phase_name(a->op[i]->phase), a->op[i]->median_s,
+                    a->op[i]->spread_s, a->op[i]->per_step);
     for (int64_t i = 0; i < a->nkernels; i++) {
         const mba_kernel_view *k = &a->kernel[i];
         if (k->launches > 0)
-            ok = ok && add(l, second, MBA_DIFF_KERNEL, k->row->name ? k->row->name : "?", "all", k->step_s, 0,
-                           k->per_step);
+            ok = ok
+                 && add(l, second, MBA_DIFF_KERNEL, k->row->name ? k->row->name : "?", "all", k->step_s, 0,
+                        k->per_step);
     }
     return ok;
 }
@@ -83,9 +91,9 @@ static void judge(mba_diff_row *r, double gate, double step_s, bool unwatched)
 {
     const double grown = r->b_s - r->a_s;
     const bool   judged = r->what == MBA_DIFF_OPERATOR
-        || (r->what == MBA_DIFF_STEP && !strstr(r->name, "watched") == !unwatched);
+                        || (r->what == MBA_DIFF_STEP && !strstr(r->name, "watched") == !unwatched);
     r->slower = judged && r->b_s >= LEAST_SHARE * step_s && grown > gate * r->a_s && grown > r->a_spread_s
-        && grown > r->b_spread_s;
+                && grown > r->b_spread_s;
 }
 
 mba_status mba_diff(mba_diff_row **out, int64_t *n, const mba_analysis *a, const mba_analysis *b, double gate)

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* doubts.c -- see doubts.h. */
 #include "scope/doubts.h"
 
@@ -6,7 +7,7 @@
 #include <string.h>
 
 static const double SPREAD_MOST = 0.10, CLOCK_LEAST = 0.95;
-static const double MEASURED = 1.005;              /* times of the timeline have three digits: so much above is none */
+static const double MEASURED = 1.005; /* times of the timeline have three digits: so much above is none */
 
 /* ---- clocks ---- */
 
@@ -27,7 +28,7 @@ mba_clocks mba_clocks_of(const mba_analysis *a)
         if (!r->key) continue;
         if (!strncmp(r->key, "throttled.", 10) || !strcmp(r->key, "gpu.throttled")) add_reason(&c, r->text);
         if (strncmp(r->key, "clock.", 6) || !(r->number > 0)) continue;
-        if (!n || r->number < c.low)  c.low = r->number;
+        if (!n || r->number < c.low) c.low = r->number;
         if (!n || r->number > c.high) c.high = r->number;
         sum += r->number;
         n++;
@@ -42,10 +43,11 @@ static bool doubt_clocks(mba_doubt *out, const mba_analysis *a)
     if (!*c.reasons && !(c.low < CLOCK_LEAST * c.most)) return false;
     char ran[96] = "", of[40] = "";
     if (!isnan(c.most)) snprintf(of, sizeof of, " of %.0f", c.most);
-    if (c.low < c.high)      snprintf(ran, sizeof ran, "at %.0f to %.0f%s MHz", c.low, c.high, of);
+    if (c.low < c.high) snprintf(ran, sizeof ran, "at %.0f to %.0f%s MHz", c.low, c.high, of);
     else if (!isnan(c.mean)) snprintf(ran, sizeof ran, "at %.0f%s MHz", c.mean, of);
-    else                     snprintf(ran, sizeof ran, "below its highest clock");
-    snprintf(out->text, sizeof out->text, "clocks were held back: the GPU ran %s%s%s%s; at other clocks the same kernels take other times", ran,
+    else snprintf(ran, sizeof ran, "below its highest clock");
+    snprintf(out->text, sizeof out->text,
+             "clocks were held back: the GPU ran %s%s%s%s; at other clocks the same kernels take other times", ran,
              *c.reasons ? " (" : "", c.reasons, *c.reasons ? ")" : "");
     return true;
 }
@@ -57,8 +59,9 @@ static bool doubt_steps(mba_doubt *out, const mba_analysis *a)
     const mba_step_spread *s = &a->spread;
     const double           part = (s->high_s - s->low_s) / s->median_s;
     if (!(part > SPREAD_MOST)) return false;
-    snprintf(out->text, sizeof out->text, "step times spread by %.0f %%: %.4g to %.4g ms around a median of %.4g ms (%s%lld steps %s)",
-             100 * part, 1e3 * s->low_s, 1e3 * s->high_s, 1e3 * s->median_s, s->n > 10 ? "10th to 90th percentile of " : "",
+    snprintf(out->text, sizeof out->text,
+             "step times spread by %.0f %%: %.4g to %.4g ms around a median of %.4g ms (%s%lld steps %s)", 100 * part,
+             1e3 * s->low_s, 1e3 * s->high_s, 1e3 * s->median_s, s->n > 10 ? "10th to 90th percentile of " : "",
              (long long)s->n, s->how);
     return true;
 }
@@ -68,7 +71,8 @@ static bool doubt_steps(mba_doubt *out, const mba_analysis *a)
 static bool doubt_loop(mba_doubt *out, const mba_analysis *a)
 {
     if (a->whole_program)
-        snprintf(out->text, sizeof out->text, "whole program: no loop was found in it, so what is called a step here is all that was watched");
+        snprintf(out->text, sizeof out->text,
+                 "whole program: no loop was found in it, so what is called a step here is all that was watched");
     else if (a->steps_found)
         snprintf(out->text, sizeof out->text, "steps were found, not marked: the same %.0f launches, %.0f times",
                  mba_env_value(a, "loop.launches"), mba_env_value(a, "loop.steps"));
@@ -111,32 +115,38 @@ mba_above mba_above_floor(const mba_analysis *a, const mba_kernel_view *k)
 
 mba_doubt mba_above_words(const mba_analysis *a, mba_above why)
 {
-    mba_doubt d = { "" };
-    char      ceiling[96] = "";
-    const bool tensor = why == MBA_ABOVE_PRODUCT;
+    mba_doubt    d = { "" };
+    char         ceiling[96] = "";
+    const bool   tensor = why == MBA_ABOVE_PRODUCT;
     const double best = tensor ? a->best.tensor : a->best.dram, sheet = tensor ? a->sheet.tensor : a->sheet.dram;
     if (best < sheet)
-        snprintf(ceiling, sizeof ceiling, ", %.*f of the data sheet's %.*f %s", tensor ? 0 : 2, best / 1e12, tensor ? 0 : 2, sheet / 1e12,
-                 tensor ? "TFLOP/s" : "TB/s");
-    const bool  cpu = isnan(a->best.tensor);
+        snprintf(ceiling, sizeof ceiling, ", %.*f of the data sheet's %.*f %s", tensor ? 0 : 2, best / 1e12,
+                 tensor ? 0 : 2, sheet / 1e12, tensor ? "TFLOP/s" : "TB/s");
+    const bool cpu = isnan(a->best.tensor);
     switch (why) {
     case MBA_ABOVE_CACHED:
         snprintf(d.text, sizeof d.text, "L2 held part of the operands, and the floor counts all of them from DRAM");
         break;
     case MBA_ABOVE_COPY:
-        snprintf(d.text, sizeof d.text, "the floor's rate is that of a large copy%s; another mix of reads and writes exceeds it", ceiling);
+        snprintf(d.text, sizeof d.text,
+                 "the floor's rate is that of a large copy%s; another mix of reads and writes exceeds it", ceiling);
         break;
     case MBA_ABOVE_PRODUCT:
-        snprintf(d.text, sizeof d.text, "the floor's rate is that of a product of 8192^3 at the clock the power limit left it%s; "
-                 "short products run at higher clocks", ceiling);
+        snprintf(d.text, sizeof d.text,
+                 "the floor's rate is that of a product of 8192^3 at the clock the power limit left it%s; "
+                 "short products run at higher clocks",
+                 ceiling);
         break;
     case MBA_ABOVE_LANES:
-        snprintf(d.text, sizeof d.text, "the floor's rate is that of a measured loop%s", cpu
-                 ? "; roots and quotients count as exponentials and take less than one" : ", and this kernel ran at a higher clock");
+        snprintf(d.text, sizeof d.text, "the floor's rate is that of a measured loop%s",
+                 cpu ? "; roots and quotients count as exponentials and take less than one"
+                     : ", and this kernel ran at a higher clock");
         break;
     case MBA_ABOVE_UNCOUNTED:
-        snprintf(d.text, sizeof d.text, "%s held part of the operands, or they came faster than by the copy that set the floor's rate%s: "
-                 "bytes of memory were not counted", cpu ? "a cache" : "L2", ceiling);
+        snprintf(d.text, sizeof d.text,
+                 "%s held part of the operands, or they came faster than by the copy that set the floor's rate%s: "
+                 "bytes of memory were not counted",
+                 cpu ? "a cache" : "L2", ceiling);
         break;
     default: break;
     }
@@ -153,6 +163,7 @@ mba_doubt mba_above_all(const mba_analysis *a)
         const mba_above        why = mba_above_floor(a, k);
         if (k->launches > 0 && why != MBA_NOT_ABOVE) excess_s[why] += k->per_step * (k->least_s - k->median_s);
     }
-    for (int why = 0; why < MBA_ABOVES; why++) if (excess_s[why] > excess_s[most]) most = why;
+    for (int why = 0; why < MBA_ABOVES; why++)
+        if (excess_s[why] > excess_s[most]) most = why;
     return mba_above_words(a, (mba_above)most);
 }

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* events.c -- see events.h. */
 #include "scope/events.h"
 
@@ -9,7 +10,8 @@ int64_t mba_events_name(mba_events *l, const char *name)
 {
     const uint64_t hash = mba_hash(MBA_HASH_BEGIN, name, strlen(name));
     int64_t        at = 0, i;
-    while ((i = mba_lookup_next(&l->place, hash, &at)) >= 0) if (!strcmp(l->names[i], name)) return i;
+    while ((i = mba_lookup_next(&l->place, hash, &at)) >= 0)
+        if (!strcmp(l->names[i], name)) return i;
     char **more = mba_grow(l->names, l->nnames, &l->names_room, sizeof *more), *own = more ? strdup(name) : NULL;
     if (more) l->names = more;
     if (!own || !mba_lookup_add(&l->place, hash)) {
@@ -54,9 +56,9 @@ void mba_kernel_short(char *out, size_t room, const char *name)
             size_t n = 0;
             while (isdigit((unsigned char)*p) && n < 4096) n = 10 * n + (size_t)(*p++ - '0');
             if (n == 0 || strnlen(p, n) < n) break;
-            best   = p;
+            best = p;
             length = n;
-            p     += n;
+            p += n;
         }
     }
     if (length >= room) length = room - 1;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* export.c -- see export.h. */
 #include "scope/export.h"
 
@@ -12,9 +13,12 @@
 static int utf8_length(const unsigned char *s)
 {
     if (s[0] < 0x80) return 1;
-    const int n = s[0] >= 0xf0 && s[0] <= 0xf4 ? 4 : s[0] >= 0xe0 && s[0] < 0xf0 ? 3 : s[0] >= 0xc2
-        && s[0] < 0xe0 ? 2 : 0;
-    for (int i = 1; i < n; i++) if ((s[i] & 0xc0) != 0x80) return 0;
+    const int n = s[0] >= 0xf0 && s[0] <= 0xf4  ? 4
+                  : s[0] >= 0xe0 && s[0] < 0xf0 ? 3
+                  : s[0] >= 0xc2 && s[0] < 0xe0 ? 2
+                                                : 0;
+    for (int i = 1; i < n; i++)
+        if ((s[i] & 0xc0) != 0x80) return 0;
     if (n == 3 && ((s[0] == 0xe0 && s[1] < 0xa0) || (s[0] == 0xed && s[1] > 0x9f))) return 0;
     if (n == 4 && ((s[0] == 0xf0 && s[1] < 0x90) || (s[0] == 0xf4 && s[1] > 0x8f))) return 0;
     return n;
@@ -25,10 +29,10 @@ void mba_export_string(FILE *f, const char *text)
     fputc('"', f);
     for (const unsigned char *s = (const unsigned char *)text; *s;) {
         const int n = utf8_length(s);
-        if (n == 0)                      fputs("\\ufffd", f);
+        if (n == 0) fputs("\\ufffd", f);
         else if (*s == '"' || *s == '\\') fprintf(f, "\\%c", *s);
-        else if (*s < 0x20)              fprintf(f, "\\u%04x", *s);
-        else                             fwrite(s, 1, (size_t)n, f);
+        else if (*s < 0x20) fprintf(f, "\\u%04x", *s);
+        else fwrite(s, 1, (size_t)n, f);
         s += n ? n : 1;
     }
     fputc('"', f);
@@ -37,7 +41,7 @@ void mba_export_string(FILE *f, const char *text)
 static void number(FILE *f, double v)
 {
     char text[32];
-    snprintf(text, sizeof text, "%.17g", v);                           // shortest that reads back
+    snprintf(text, sizeof text, "%.17g", v); // shortest that reads back
     for (int digits = 1; digits < 17; digits++) {
         char shorter[32];
         snprintf(shorter, sizeof shorter, "%.*g", digits, v);
@@ -56,7 +60,11 @@ static bool absent(mba_cell cell, mba_value v)
 
 /* ---- CSV ---- */
 
-typedef struct writing { FILE *f; const mba_store_table *t; int64_t rows; } writing;
+typedef struct writing {
+    FILE                  *f;
+    const mba_store_table *t;
+    int64_t                rows;
+} writing;
 
 static void csv_text(FILE *f, const char *s)
 {
@@ -80,9 +88,9 @@ static mba_status csv_row(void *ctx, const void *row)
         const mba_value v = mba_row_field(row, i);
         if (i) fputc(',', w->f);
         if (absent(w->t->column[i].cell, v)) continue;
-        if (w->t->column[i].cell == MBA_CELL_INT)       fprintf(w->f, "%lld", (long long)v.i);
+        if (w->t->column[i].cell == MBA_CELL_INT) fprintf(w->f, "%lld", (long long)v.i);
         else if (w->t->column[i].cell == MBA_CELL_REAL) number(w->f, v.r);
-        else                                            csv_text(w->f, v.text);
+        else csv_text(w->f, v.text);
     }
     fputc('\n', w->f);
     return MBA_OK;
@@ -92,7 +100,7 @@ mba_status mba_export_csv(FILE *f, mba_store *s, mba_store_rows table)
 {
     writing w = { f, &mba_store_tables[table], 0 };
     for (int i = 0; i < w.t->ncolumns; i++) {
-        char heading[128];
+        char        heading[128];
         const char *unit = w.t->column[i].unit;
         snprintf(heading, sizeof heading, *unit ? "%s [%s]" : "%s", w.t->column[i].name, unit);
         if (i) fputc(',', f);
@@ -111,10 +119,10 @@ static mba_status json_row(void *ctx, const void *row)
     for (int i = 0; i < w->t->ncolumns; i++) {
         const mba_value v = mba_row_field(row, i);
         fprintf(w->f, "%s\"%s\": ", i ? ", " : "", w->t->column[i].name);
-        if (absent(w->t->column[i].cell, v))            fputs("null", w->f);
-        else if (w->t->column[i].cell == MBA_CELL_INT)  fprintf(w->f, "%lld", (long long)v.i);
+        if (absent(w->t->column[i].cell, v)) fputs("null", w->f);
+        else if (w->t->column[i].cell == MBA_CELL_INT) fprintf(w->f, "%lld", (long long)v.i);
         else if (w->t->column[i].cell == MBA_CELL_REAL) number(w->f, v.r);
-        else                                            mba_export_string(w->f, v.text);
+        else mba_export_string(w->f, v.text);
     }
     fputc('}', w->f);
     return MBA_OK;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* export.h -- a store in other forms: CSV by table, JSON, a trace for Perfetto. Rows are streamed: any size, little
  * memory.
  *

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* export_store.c -- a smaller store from a large one, for tests: fewer steps, equal nodes as one, without what is kept
  * for looking closely.
  *
@@ -15,16 +16,18 @@
 #include "core/file.h"
 #include "scope/export.h"
 
-static const double STALL_LEAST = 0.1;             // warps per issue; less is never among those shown
+static const double STALL_LEAST = 0.1; // warps per issue; less is never among those shown
 
 typedef struct copying {
     mba_store            *to;
     mba_store_rows        table;
     int64_t               steps;
-    const mba_row_node   *node;   int64_t nnodes;
-    const mba_row_launch *launch; int64_t nlaunches;
-    int64_t              *first_node, *first_launch;       /* of each: the row that stands for it; -1: none */
-    int64_t               kernel;                          /* of the counter that was kept last, and its metric */
+    const mba_row_node   *node;
+    int64_t               nnodes;
+    const mba_row_launch *launch;
+    int64_t               nlaunches;
+    int64_t              *first_node, *first_launch; /* of each: the row that stands for it; -1: none */
+    int64_t               kernel;                    /* of the counter that was kept last, and its metric */
     char                  metric[256];
 } copying;
 
@@ -34,9 +37,9 @@ static bool same_number(double a, double b) { return a == b || (a != a && b != b
 static bool alike(const mba_row_node *a, const mba_row_node *b)
 {
     return same_text(a->op, b->op) && same_text(a->phase, b->phase) && same_text(a->variant, b->variant)
-        && same_text(a->shape, b->shape) && same_number(a->tensor_flops, b->tensor_flops)
-        && same_number(a->read_bytes, b->read_bytes) && same_number(a->write_bytes, b->write_bytes)
-        && same_number(a->filled, b->filled);
+           && same_text(a->shape, b->shape) && same_number(a->tensor_flops, b->tensor_flops)
+           && same_number(a->read_bytes, b->read_bytes) && same_number(a->write_bytes, b->write_bytes)
+           && same_number(a->filled, b->filled);
 }
 
 static int64_t node_at(const copying *c, int64_t id) { return mba_store_find(MBA_ROWS_node, c->node, c->nnodes, id); }
@@ -59,7 +62,7 @@ static mba_status find_standing(copying *c, mba_store *from)
     MBA_TRY(mba_load_launch(from, &l, &c->nlaunches));
     c->node = n;
     c->launch = l;
-    c->first_node   = calloc((size_t)c->nnodes + 1, sizeof *c->first_node);
+    c->first_node = calloc((size_t)c->nnodes + 1, sizeof *c->first_node);
     c->first_launch = calloc((size_t)c->nlaunches + 1, sizeof *c->first_launch);
     if (!c->first_node || !c->first_launch) return mba_fail(MBA_E_NOMEM, "no memory for a smaller store");
     for (int64_t i = 0; i < c->nnodes; i++) {
@@ -102,25 +105,37 @@ static mba_status copy_event(const copying *c, mba_row_event e)
         const int64_t first = at < 0 ? -1 : c->first_launch[at];
         e.launch = first < 0 ? MBA_ABSENT : c->launch[first].id;
     }
-    e.phase = NULL;                                            // that of its node or kernel
+    e.phase = NULL; // that of its node or kernel
     return mba_store_put(c->to, MBA_ROWS_event, &e);
 }
 
 /* The analysis does without these; they are for people. */
 static bool is_read(const char *metric)
 {
-    static const char *const unread[] = { "op_dfma", "op_dadd", "op_dmul", "pipe_uniform", "pipe_tma", "pipe_fp64",
-                                          "warps_eligible", "warps_launched", "sectors_op_", "bank_conflicts",
-                                          "wavefronts_mem_shared", "average_cta_latency", "l1tex__t_sectors.sum",
-                                          "smsp__inst_executed.sum", "pipe_lsu.avg" };
-    for (size_t i = 0; metric && i < sizeof unread / sizeof *unread; i++) if (strstr(metric, unread[i])) return false;
+    static const char *const unread[] = { "op_dfma",
+                                          "op_dadd",
+                                          "op_dmul",
+                                          "pipe_uniform",
+                                          "pipe_tma",
+                                          "pipe_fp64",
+                                          "warps_eligible",
+                                          "warps_launched",
+                                          "sectors_op_",
+                                          "bank_conflicts",
+                                          "wavefronts_mem_shared",
+                                          "average_cta_latency",
+                                          "l1tex__t_sectors.sum",
+                                          "smsp__inst_executed.sum",
+                                          "pipe_lsu.avg" };
+    for (size_t i = 0; metric && i < sizeof unread / sizeof *unread; i++)
+        if (strstr(metric, unread[i])) return false;
     return true;
 }
 
 static mba_status copy_counter(copying *c, mba_row_counter r)
 {
     const bool stall = r.metric && strstr(r.metric, "issue_stalled_");
-    if (r.metric_set && !strcmp(r.metric_set, "signature")) return MBA_OK;         // of the simulator alone
+    if (r.metric_set && !strcmp(r.metric_set, "signature")) return MBA_OK; // of the simulator alone
     if ((stall && r.value < STALL_LEAST) || !is_read(r.metric)) return MBA_OK;
     if (c->kernel == r.kernel && r.metric && !strcmp(c->metric, r.metric)) return MBA_OK;
     c->kernel = r.kernel;
@@ -138,7 +153,8 @@ static mba_status copy_sheet(const copying *c, mba_row_sheet r)
     for (const char *word = r.text; *word && n + 1 < sizeof text;) {
         const size_t length = strcspn(word, " ");
         const char  *from = word;
-        for (size_t i = 0; *word == '/' && i < length; i++) if (word[i] == '/') from = word + i + 1;
+        for (size_t i = 0; *word == '/' && i < length; i++)
+            if (word[i] == '/') from = word + i + 1;
         for (; from < word + length && n + 2 < sizeof text; from++) text[n++] = *from;
         word += length;
         if (*word) text[n++] = *word++;
@@ -161,13 +177,13 @@ static mba_status copy_row(void *ctx, const void *row)
 {
     copying *c = ctx;
     switch (c->table) {
-    case MBA_ROWS_sheet:   return copy_sheet(c, *(const mba_row_sheet *)row);
-    case MBA_ROWS_node:    return copy_node(c, *(const mba_row_node *)row);
-    case MBA_ROWS_kernel:  return copy_kernel(c, *(const mba_row_kernel *)row);
-    case MBA_ROWS_launch:  return copy_launch(c, row);
-    case MBA_ROWS_event:   return copy_event(c, *(const mba_row_event *)row);
+    case MBA_ROWS_sheet: return copy_sheet(c, *(const mba_row_sheet *)row);
+    case MBA_ROWS_node: return copy_node(c, *(const mba_row_node *)row);
+    case MBA_ROWS_kernel: return copy_kernel(c, *(const mba_row_kernel *)row);
+    case MBA_ROWS_launch: return copy_launch(c, row);
+    case MBA_ROWS_event: return copy_event(c, *(const mba_row_event *)row);
     case MBA_ROWS_counter: return copy_counter(c, *(const mba_row_counter *)row);
-    default:               return mba_store_put(c->to, c->table, row);
+    default: return mba_store_put(c->to, c->table, row);
     }
 }
 
@@ -195,7 +211,7 @@ mba_status mba_export_store(mba_store *from, const char *path, int64_t steps)
     copying c = { .steps = steps, .kernel = MBA_ABSENT };
     if (is_same_file(path, mba_store_path(from)))
         return mba_fail(MBA_E_ARG, "'%s' cannot be its own copy\nfix: name another file", path);
-    char fresh[4096];                              // under its own name it is seen when it is whole
+    char fresh[4096]; // under its own name it is seen when it is whole
     if (snprintf(fresh, sizeof fresh, "%s.unfinished", path) >= (int)sizeof fresh)
         return mba_fail(MBA_E_ARG, "the name of the store is too long\nfix: --store FILE.db");
     MBA_TRY(mba_store_may_replace(path));

@@ -1,4 +1,6 @@
-/* export_store_test.c -- a smaller store says of a step what the large one says; text that would break a page is escaped. */
+// SPDX-License-Identifier: Apache-2.0
+/* export_store_test.c -- a smaller store says of a step what the large one says; text that would break a page is
+ * escaped. */
 #include "scope/analysis.h"
 #include "scope/export.h"
 #include "tests/scratch.h"
@@ -8,10 +10,12 @@
  * last. */
 static void put_twice_counted(mba_store *s)
 {
-    static const struct { const char *set, *metric; double value; } of[] = {
-        { "overview", "gpu__time_duration.sum", 1000 }, { "overview", "dram__bytes_read.sum", 5000 },
-        { "overview", "dram__bytes_write.sum", 0 },     { "cache", "dram__bytes_read.sum", 4000 },
-        { "cache", "gpu__time_duration.sum", 900 },     { "access", "dram__bytes_write.sum", 100 } };
+    static const struct {
+        const char *set, *metric;
+        double      value;
+    } of[] = { { "overview", "gpu__time_duration.sum", 1000 }, { "overview", "dram__bytes_read.sum", 5000 },
+               { "overview", "dram__bytes_write.sum", 0 },     { "cache", "dram__bytes_read.sum", 4000 },
+               { "cache", "gpu__time_duration.sum", 900 },     { "access", "dram__bytes_write.sum", 100 } };
     mba_row_kernel k = mba_no_kernel;
     mba_row_event  e = mba_no_event;
     k.id = 0, k.name = "scan", k.kind = "ssm";
@@ -19,8 +23,9 @@ static void put_twice_counted(mba_store *s)
     assert_ok(mba_put_kernel(s, &k));
     assert_ok(mba_put_event(s, &e));
     for (size_t i = 0; i < sizeof of / sizeof *of; i++)
-        assert_ok(mba_put_counter(s, &(mba_row_counter){ .kernel = 0, .metric = of[i].metric, .value = of[i].value,
-                                                         .metric_set = of[i].set }));
+        assert_ok(mba_put_counter(
+            s,
+            &(mba_row_counter){ .kernel = 0, .metric = of[i].metric, .value = of[i].value, .metric_set = of[i].set }));
 }
 
 static mba_counted counted_in(const char *name)
@@ -68,7 +73,8 @@ static void put_layers(mba_store *s)
     }
     for (int64_t i = 0; i < 5; i++) {
         mba_row_event e = mba_no_event;
-        e.id = i, e.what = "kernel", e.start_ns = 100 * i, e.duration_ns = 50, e.stream = 7, e.step = i / 4, e.node = i % 4;
+        e.id = i, e.what = "kernel", e.start_ns = 100 * i, e.duration_ns = 50, e.stream = 7, e.step = i / 4,
+        e.node = i % 4;
         e.launch = 2 * (i % 4) + 1;
         assert_ok(mba_put_event(s, &e));
     }
@@ -97,8 +103,9 @@ static void equal_layers_become_the_first_of_them(void **state)
     assert_true(node[0].id == 0 && node[1].id == 3 && node[1].serves == 0);
     assert_int_equal(launches, 4);
     for (int64_t i = 0; i < 4; i++) assert_true(launch[i].id == (i < 2 ? i : i + 4) && launch[i].place == i % 2);
-    assert_int_equal(events, 4);                                       // of the first step
-    for (int64_t i = 0; i < 4; i++) assert_true(event[i].node == (i == 3 ? 3 : 0) && event[i].launch == (i == 3 ? 7 : 1));
+    assert_int_equal(events, 4); // of the first step
+    for (int64_t i = 0; i < 4; i++)
+        assert_true(event[i].node == (i == 3 ? 3 : 0) && event[i].launch == (i == 3 ? 7 : 1));
     assert_ok(mba_store_close(s));
 }
 
@@ -114,8 +121,18 @@ static void hostile_text_is_escaped(void **state)
     free(text);
 }
 
-static int prepare(void **state) { (void)state; scratch_make(); return 0; }
-static int clean(void **state)   { (void)state; scratch_remove(); return 0; }
+static int prepare(void **state)
+{
+    (void)state;
+    scratch_make();
+    return 0;
+}
+static int clean(void **state)
+{
+    (void)state;
+    scratch_remove();
+    return 0;
+}
 
 int main(void)
 {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* export_trace.c -- the timeline in the trace event format: a lane per stream, a lane per SM.
  *
  * Slices of a lane must nest or be apart: viewers drop or cut others. A kernel that begins while the one before it on
@@ -6,17 +7,24 @@
 
 #include "scope/export.h"
 
-enum { STREAMS = 1, SMS = 2 };                     /* the two processes of the trace */
-enum { BESIDE_MAX = 64, MORE_TIDS = 1 << 24 };     /* lanes of one stream or SM; numbers of all but the first of them */
+enum { STREAMS = 1, SMS = 2 };                 /* the two processes of the trace */
+enum { BESIDE_MAX = 64, MORE_TIDS = 1 << 24 }; /* lanes of one stream or SM; numbers of all but the first of them */
 
-typedef struct lane { int process, beside; int64_t of, tid; double end_ns; } lane;
+typedef struct lane {
+    int     process, beside;
+    int64_t of, tid;
+    double  end_ns;
+} lane;
 
 typedef struct tracing {
     FILE                 *f;
-    const mba_row_kernel *kernel;  int64_t nkernels;
-    const mba_row_node   *node;    int64_t nnodes;
-    int64_t              *began;                   /* per kernel: its first event; MBA_ABSENT: none */
-    lane                 *lane;    size_t nlanes, room;
+    const mba_row_kernel *kernel;
+    int64_t               nkernels;
+    const mba_row_node   *node;
+    int64_t               nnodes;
+    int64_t              *began; /* per kernel: its first event; MBA_ABSENT: none */
+    lane                 *lane;
+    size_t                nlanes, room;
 } tracing;
 
 static const mba_row_kernel *kernel_of(const tracing *t, int64_t id)
@@ -36,9 +44,10 @@ static void name_lane(tracing *t, const lane *l)
     fprintf(t->f, ",\n{\"name\":\"thread_name\",\"ph\":\"M\",\"pid\":%d,\"tid\":%lld,\"args\":{\"name\":\"%s %lld",
             l->process, (long long)l->tid, l->process == STREAMS ? "stream" : "SM", (long long)l->of);
     if (l->beside) fprintf(t->f, " (%d)", l->beside + 1);
-    fprintf(t->f, "\"}},\n{\"name\":\"thread_sort_index\",\"ph\":\"M\",\"pid\":%d,\"tid\":%lld,\"args\":"
-                  "{\"sort_index\":%lld}}", l->process, (long long)l->tid,
-            (long long)(l->of % (MORE_TIDS / BESIDE_MAX) * BESIDE_MAX + l->beside));
+    fprintf(t->f,
+            "\"}},\n{\"name\":\"thread_sort_index\",\"ph\":\"M\",\"pid\":%d,\"tid\":%lld,\"args\":"
+            "{\"sort_index\":%lld}}",
+            l->process, (long long)l->tid, (long long)(l->of % (MORE_TIDS / BESIDE_MAX) * BESIDE_MAX + l->beside));
 }
 
 /* The first lane of a stream or SM that is free by then; a new one where none is. */
@@ -126,9 +135,10 @@ static mba_status trace_block(void *ctx, const void *row)
 static mba_status write_all(tracing *t, mba_store *s)
 {
     for (int64_t i = 0; i < t->nkernels; i++) t->began[i] = MBA_ABSENT;
-    fprintf(t->f, "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n"
-                  "{\"name\":\"process_name\",\"ph\":\"M\",\"pid\":%d,\"args\":{\"name\":\"timeline\"}},\n"
-                  "{\"name\":\"process_name\",\"ph\":\"M\",\"pid\":%d,\"args\":{\"name\":\"blocks by SM\"}}",
+    fprintf(t->f,
+            "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n"
+            "{\"name\":\"process_name\",\"ph\":\"M\",\"pid\":%d,\"args\":{\"name\":\"timeline\"}},\n"
+            "{\"name\":\"process_name\",\"ph\":\"M\",\"pid\":%d,\"args\":{\"name\":\"blocks by SM\"}}",
             STREAMS, SMS);
     MBA_TRY(mba_store_each(s, MBA_ROWS_event, "start_ns", trace_event, t));
     MBA_TRY(mba_store_each(s, MBA_ROWS_block, "kernel, start_ns", trace_block, t));
@@ -146,8 +156,8 @@ mba_status mba_export_trace(FILE *f, mba_store *s)
     t.kernel = kernel;
     t.node = node;
     t.began = calloc((size_t)t.nkernels + 1, sizeof *t.began);
-    const mba_status st = t.began ? write_all(&t, s) : mba_fail(MBA_E_NOMEM, "no memory for %lld kernels",
-                                                                 (long long)t.nkernels);
+    const mba_status st = t.began ? write_all(&t, s)
+                                  : mba_fail(MBA_E_NOMEM, "no memory for %lld kernels", (long long)t.nkernels);
     free(t.began);
     free(t.lane);
     return st;

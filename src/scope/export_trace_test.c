@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* export_trace_test.c -- the trace of a timeline: slices of a lane are apart, and every lane has a name. */
 #include <jansson.h>
 #include <string.h>
@@ -14,7 +15,7 @@ static void put_overlapping(mba_store *s)
     mba_row_kernel k = mba_no_kernel;
     k.id = 0, k.name = "scan", k.kind = "ssm";
     assert_ok(mba_put_kernel(s, &k));
-    for (int i = KERNELS; i-- > 0;) {                                  // the latest first: rows need not be in order
+    for (int i = KERNELS; i-- > 0;) { // the latest first: rows need not be in order
         mba_row_event e = mba_no_event;
         e.id = i, e.what = "kernel", e.stream = 7, e.step = 0, e.kernel = 0, e.start_ns = 70 * i, e.duration_ns = 100;
         assert_ok(mba_put_event(s, &e));
@@ -51,8 +52,8 @@ static bool has_name(const json_t *all, const json_t *slice)
 {
     size_t  i;
     json_t *e;
-    json_array_foreach(all, i, e)
-        if (!strcmp(json_string_value(json_object_get(e, "name")), "thread_name") && on_one_lane(e, slice)) return true;
+    json_array_foreach(all, i, e) if (!strcmp(json_string_value(json_object_get(e, "name")), "thread_name")
+                                      && on_one_lane(e, slice)) return true;
     return false;
 }
 
@@ -69,11 +70,13 @@ static void slices_of_a_lane_are_apart(void **state)
     assert_ok(mba_store_open(&s, scratch("overlap.db")));
     json_t       *root = trace_of(s);
     const json_t *all = json_object_get(root, "traceEvents");
-    json_array_foreach(all, i, a) {
+    json_array_foreach(all, i, a)
+    {
         if (!is_slice(a)) continue;
         slices++;
         assert_true(has_name(all, a));
-        json_array_foreach(all, k, b) {
+        json_array_foreach(all, k, b)
+        {
             if (k == i || !is_slice(b) || !on_one_lane(a, b)) continue;
             const double from = number_of(a, "ts"), to = from + number_of(a, "dur"), other = number_of(b, "ts");
             assert_true(other >= to - 1e-9 || other + number_of(b, "dur") <= from + 1e-9);
@@ -84,8 +87,18 @@ static void slices_of_a_lane_are_apart(void **state)
     assert_ok(mba_store_close(s));
 }
 
-static int prepare(void **state) { (void)state; scratch_make(); return 0; }
-static int clean(void **state)   { (void)state; scratch_remove(); return 0; }
+static int prepare(void **state)
+{
+    (void)state;
+    scratch_make();
+    return 0;
+}
+static int clean(void **state)
+{
+    (void)state;
+    scratch_remove();
+    return 0;
+}
 
 int main(void)
 {

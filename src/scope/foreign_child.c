@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* foreign_child.c -- see foreign_child.h. */
 #include "scope/foreign_child.h"
 
@@ -12,23 +13,24 @@
 
 #include "scope/clock.h"
 
-enum { ONE_SIGNAL_MS = 1000 };                               // `timeout` signals a command and then its process group
+enum { ONE_SIGNAL_MS = 1000 }; // `timeout` signals a command and then its process group
 static const int passed[] = { SIGINT, SIGQUIT, SIGTERM, SIGHUP };
 enum { PASSED = sizeof passed / sizeof *passed };
 
 static struct {
     struct sigaction      was[PASSED];
-    bool                  ours[PASSED];                      // which have our handler
-    volatile pid_t        child;                             // 0: it has ended, or has not begun
-    volatile sig_atomic_t first;                             // signal; 0: none came
+    bool                  ours[PASSED]; // which have our handler
+    volatile pid_t        child;        // 0: it has ended, or has not begun
+    volatile sig_atomic_t first;        // signal; 0: none came
     int64_t               first_ns;
-    void                (*told)(int number);
+    void (*told)(int number);
 } at;
 
 /* What it did before us; it comes when the handler returns. */
 static void as_before(int number)
 {
-    for (int i = 0; i < PASSED; i++) if (passed[i] == number) sigaction(number, &at.was[i], NULL);
+    for (int i = 0; i < PASSED; i++)
+        if (passed[i] == number) sigaction(number, &at.was[i], NULL);
     raise(number);
 }
 
@@ -38,7 +40,7 @@ static void on_signal(int number, siginfo_t *info, void *context)
     const int64_t now = mba_clock_ns();
     const bool    another = at.first && now - at.first_ns >= ONE_SIGNAL_MS * INT64_C(1000000);
     (void)context;
-    if (at.child > 0 && info->si_code != SI_KERNEL) kill(at.child, number);      // the terminal tells the child itself
+    if (at.child > 0 && info->si_code != SI_KERNEL) kill(at.child, number); // the terminal tells the child itself
     if (at.child <= 0 && another) as_before(number);
     if (!at.first) {
         at.first_ns = now;
@@ -62,15 +64,18 @@ static void mind_signals(void)
 
 void mba_child_forget(void)
 {
-    for (int i = 0; i < PASSED; i++) if (at.ours[i]) sigaction(passed[i], &at.was[i], NULL);
+    for (int i = 0; i < PASSED; i++)
+        if (at.ours[i]) sigaction(passed[i], &at.was[i], NULL);
     memset(at.ours, 0, sizeof at.ours);
 }
 
 /* In the child: never returns. `failed` closes where the program begins; else it says why it does not. */
-static void become(char *const *argv, void (*prepare)(const void *ctx), const void *ctx, const sigset_t *mask, int failed)
+static void become(char *const *argv, void (*prepare)(const void *ctx), const void *ctx, const sigset_t *mask,
+                   int failed)
 {
-    for (int i = 0; i < PASSED; i++) if (at.ours[i]) signal(passed[i], SIG_DFL);
-    signal(SIGXFSZ, SIG_DFL);                                // we ignore it; the program is as if nobody watched
+    for (int i = 0; i < PASSED; i++)
+        if (at.ours[i]) signal(passed[i], SIG_DFL);
+    signal(SIGXFSZ, SIG_DFL); // we ignore it; the program is as if nobody watched
     sigprocmask(SIG_SETMASK, mask, NULL);
     prepare(ctx);
     execvp(argv[0], argv);
@@ -124,18 +129,19 @@ mba_status mba_child_run(char *const *argv, void (*prepare)(const void *ctx), co
     if (st == MBA_OK) st = wait_for(argv[0], ends[0], &status, &why);
     close(ends[0]);
     if (st == MBA_OK && why)
-        st = mba_fail(MBA_E_ARG, "cannot run '%s'\nwhy: %s\nfix: mambascope profile [options] -- CMD", argv[0], strerror(why));
+        st = mba_fail(MBA_E_ARG, "cannot run '%s'\nwhy: %s\nfix: mambascope profile [options] -- CMD", argv[0],
+                      strerror(why));
     if (st != MBA_OK) mba_child_forget();
-    end->signal   = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
-    end->code     = end->signal ? 128 + end->signal : WEXITSTATUS(status);
-    end->told     = at.first;
+    end->signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+    end->code = end->signal ? 128 + end->signal : WEXITSTATUS(status);
+    end->told = at.first;
     end->ended_ns = mba_clock_ns();
-    end->seconds  = 1e-9 * (double)(end->ended_ns - began_ns);
+    end->seconds = 1e-9 * (double)(end->ended_ns - began_ns);
     return st;
 }
 
 void mba_child_words(char *out, size_t room, const mba_child_end *end)
 {
     if (end->signal) snprintf(out, room, "was ended by signal %d (%s)", end->signal, strsignal(end->signal));
-    else             snprintf(out, room, "ended with code %d", end->code);
+    else snprintf(out, room, "ended with code %d", end->code);
 }

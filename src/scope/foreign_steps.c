@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* foreign_steps.c -- see foreign_steps.h. */
 #include "scope/foreign_steps.h"
 
@@ -17,10 +18,14 @@ typedef struct launch {
 } launch;
 
 /* Numbers of calls: of the launch before the step, its first, its last, the one behind it. */
-typedef struct step { int64_t before, first, last, behind, end_ns; bool follows; } step;
+typedef struct step {
+    int64_t before, first, last, behind, end_ns;
+    bool    follows;
+} step;
 
 struct mba_foreign_steps {
-    launch          *launch;   int64_t n, room, beyond;
+    launch          *launch;
+    int64_t          n, room, beyond;
     step            *step;
     mba_foreign_loop loop;
 };
@@ -40,9 +45,15 @@ mba_status mba_foreign_steps_add(mba_foreign_steps *s, const mba_event *e, int64
     launch *more = mba_grow(s->launch, s->n, &s->room, sizeof *more);
     if (!more) return mba_fail(MBA_E_NOMEM, "no memory for %lld launches", (long long)s->n + 1);
     s->launch = more;
-    more[s->n++] = (launch){ .start_ns = e->start_ns, .end_ns = e->end_ns, .graph_node = e->graph ? e->graph_node : 0,
-                             .correlation = e->correlation, .symbol = (int32_t)symbol, .name = (int32_t)name,
-                             .device = e->device, .stream = e->stream, .updates = updates };
+    more[s->n++] = (launch){ .start_ns = e->start_ns,
+                             .end_ns = e->end_ns,
+                             .graph_node = e->graph ? e->graph_node : 0,
+                             .correlation = e->correlation,
+                             .symbol = (int32_t)symbol,
+                             .name = (int32_t)name,
+                             .device = e->device,
+                             .stream = e->stream,
+                             .updates = updates };
     return MBA_OK;
 }
 
@@ -51,7 +62,7 @@ static int by_call(const void *x, const void *y)
 {
     const launch *a = x, *b = y;
     if (a->correlation != b->correlation) return a->correlation < b->correlation ? -1 : 1;
-    if (a->graph_node != b->graph_node)   return a->graph_node < b->graph_node ? -1 : 1;
+    if (a->graph_node != b->graph_node) return a->graph_node < b->graph_node ? -1 : 1;
     return (a->start_ns > b->start_ns) - (a->start_ns < b->start_ns);
 }
 
@@ -71,7 +82,11 @@ static const launch *busiest(const mba_foreign_steps *s)
     return best;
 }
 
-typedef struct attempt { mba_repeats found; int64_t *place; bool by_name; } attempt;       // place: launches that were asked
+typedef struct attempt {
+    mba_repeats found;
+    int64_t    *place;
+    bool        by_name;
+} attempt; // place: launches that were asked
 
 static mba_status try_one(attempt *t, const mba_foreign_steps *s, const launch *only, bool by_name)
 {
@@ -84,8 +99,9 @@ static mba_status try_one(attempt *t, const mba_foreign_steps *s, const launch *
         t->place[n] = i;
         l[n++] = (mba_repeated){ k->start_ns, k->end_ns, by_name ? k->name : k->symbol, k->correlation, k->updates };
     }
-    const mba_status st = l && t->place ? mba_repeats_find(&t->found, l, n)
-                                        : mba_fail(MBA_E_NOMEM, "no memory for the steps of %lld launches", (long long)s->n);
+    const mba_status st = l && t->place
+                              ? mba_repeats_find(&t->found, l, n)
+                              : mba_fail(MBA_E_NOMEM, "no memory for the steps of %lld launches", (long long)s->n);
     free(l);
     return st;
 }
@@ -109,7 +125,8 @@ static mba_status try_all(attempt *best, const mba_foreign_steps *s)
             give_up(&t);
             return st;
         }
-        const double launches = (double)(t.found.n * t.found.length), before = (double)(best->found.n * best->found.length);
+        const double launches = (double)(t.found.n * t.found.length),
+                     before = (double)(best->found.n * best->found.length);
         if (t.found.n && launches > 1.1 * before) {
             give_up(best);
             *best = t;
@@ -126,11 +143,15 @@ static step make_step(const mba_foreign_steps *s, const attempt *t, int64_t i)
 {
     const int64_t first = t->place[t->found.first[i]], last = t->place[t->found.first[i] + t->found.length - 1];
     int64_t       before = first - 1, behind = last + 1;
-    step          x = { .before = -1, .first = s->launch[first].correlation, .last = s->launch[last].correlation,
-                        .behind = INT64_MAX, .follows = i > 0 && t->found.first[i] == t->found.first[i - 1] + t->found.length };
-    if (before >= 0)   x.before = s->launch[before].correlation;
+    step          x = { .before = -1,
+                        .first = s->launch[first].correlation,
+                        .last = s->launch[last].correlation,
+                        .behind = INT64_MAX,
+                        .follows = i > 0 && t->found.first[i] == t->found.first[i - 1] + t->found.length };
+    if (before >= 0) x.before = s->launch[before].correlation;
     if (behind < s->n) x.behind = s->launch[behind].correlation;
-    for (int64_t k = first; k <= last; k++) if (s->launch[k].end_ns > x.end_ns) x.end_ns = s->launch[k].end_ns;
+    for (int64_t k = first; k <= last; k++)
+        if (s->launch[k].end_ns > x.end_ns) x.end_ns = s->launch[k].end_ns;
     return x;
 }
 
@@ -144,7 +165,9 @@ mba_status mba_foreign_steps_find(mba_foreign_steps *s)
         st = mba_fail(MBA_E_NOMEM, "no memory for %lld steps", (long long)n);
     for (int64_t i = 0; i < n && st == MBA_OK; i++) s->step[i] = make_step(s, &t, i);
     if (st == MBA_OK)
-        s->loop = (mba_foreign_loop){ n, t.found.n, t.found.length, s->beyond, t.found.of_launches, t.found.of_time, t.by_name };
+        s->loop = (mba_foreign_loop){ n,         t.found.n,           t.found.length,
+                                      s->beyond, t.found.of_launches, t.found.of_time,
+                                      t.by_name };
     give_up(&t);
     return st;
 }
@@ -158,7 +181,7 @@ static int64_t last_begun(const mba_foreign_steps *s, int64_t call)
     while (low < high) {
         const int64_t middle = low + (high - low) / 2;
         if (s->step[middle].first <= call) low = middle + 1;
-        else                               high = middle;
+        else high = middle;
     }
     return low - 1;
 }
@@ -166,7 +189,8 @@ static int64_t last_begun(const mba_foreign_steps *s, int64_t call)
 int64_t mba_foreign_steps_of(const mba_foreign_steps *s, const mba_event *e)
 {
     const int64_t call = e->correlation, k = last_begun(s, call), next = k + 1;
-    const bool    serves_next = e->kind == MBA_EVENT_SET || (e->kind == MBA_EVENT_COPY && e->name && strstr(e->name, "HtoD"));
+    const bool    serves_next = e->kind == MBA_EVENT_SET
+                             || (e->kind == MBA_EVENT_COPY && e->name && strstr(e->name, "HtoD"));
     if (k >= 0 && call <= s->step[k].last) return k;
     if (e->kind == MBA_EVENT_KERNEL) return -1;
     if (serves_next) return next < s->loop.n && call > s->step[next].before ? next : -1;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* foreign_store.c -- see foreign_store.h. */
 #include "scope/foreign_store.h"
 
@@ -15,8 +16,17 @@
 #include "scope/trace_file.h"
 
 /* A distinct kernel: name, geometry, resources of its code. Compared as bytes: no padding. */
-typedef struct key { int64_t name; int32_t grid[3], block[3], regs, smem_static, smem_dynamic, local; } key;
-typedef struct kernel { key key; mba_event first; double busy_ns; int64_t named; const mba_rule *rule; } kernel;
+typedef struct key {
+    int64_t name;
+    int32_t grid[3], block[3], regs, smem_static, smem_dynamic, local;
+} key;
+typedef struct kernel {
+    key             key;
+    mba_event       first;
+    double          busy_ns;
+    int64_t         named;
+    const mba_rule *rule;
+} kernel;
 
 typedef struct storing {
     mba_store           *s;
@@ -24,13 +34,15 @@ typedef struct storing {
     const mba_machine   *machine;
     mba_foreign_summary *sum;
     mba_events           names;
-    kernel              *kernel;   int64_t n, room;
-    mba_lookup           place;                    // of a kernel, by its key
-    mba_kernel_named    *named;                    // distinct symbols and code of kernels
+    kernel              *kernel;
+    int64_t              n, room;
+    mba_lookup           place; // of a kernel, by its key
+    mba_kernel_named    *named; // distinct symbols and code of kernels
     mba_foreign_steps   *steps;
-    bool                 marked;                   // the program's ranges tell steps apart
+    bool                 marked; // the program's ranges tell steps apart
     int64_t              origin_ns, end_ns, nsteps, unclear;
-    mba_trace_memory     memory;   int64_t failed; // the last allocation that failed; how many did
+    mba_trace_memory     memory;
+    int64_t              failed; // the last allocation that failed; how many did
 } storing;
 
 /* ---- kernels ---- */
@@ -75,7 +87,8 @@ static mba_status find_counted(storing *x, const mba_trace_counter *c, int64_t *
     MBA_TRY(name_key(x, &k, c->name, c->grid, c->block));
     for (int64_t i = 0; i < x->n; i++) {
         const key *o = &x->kernel[i].key;
-        if (o->name != k.name || memcmp(o->grid, k.grid, sizeof k.grid) || memcmp(o->block, k.block, sizeof k.block)) continue;
+        if (o->name != k.name || memcmp(o->grid, k.grid, sizeof k.grid) || memcmp(o->block, k.block, sizeof k.block))
+            continue;
         if (o->regs && c->smem_dynamic >= 0 && o->smem_dynamic != c->smem_dynamic) continue;
         *out = i;
         fits++;
@@ -93,16 +106,19 @@ static mba_status name_kernels(storing *x)
     bool       ok = (x->named = calloc((size_t)x->n + 1, sizeof *x->named)) != NULL;
     for (int64_t i = 0; i < x->n && ok; i++) {
         const key             *k = &x->kernel[i].key;
-        const mba_kernel_named one = { .symbol = x->names.names[k->name], .code = { k->regs, k->smem_static, k->local } };
-        const uint64_t         hash = mba_hash(mba_hash(MBA_HASH_BEGIN, &k->name, sizeof k->name), one.code, sizeof one.code);
-        int64_t                at = 0, found;
-        while ((found = mba_lookup_next(&place, hash, &at)) >= 0 &&
-               (x->named[found].symbol != one.symbol || memcmp(x->named[found].code, one.code, sizeof one.code))) continue;
+        const mba_kernel_named one = { .symbol = x->names.names[k->name],
+                                       .code = { k->regs, k->smem_static, k->local } };
+        const uint64_t hash = mba_hash(mba_hash(MBA_HASH_BEGIN, &k->name, sizeof k->name), one.code, sizeof one.code);
+        int64_t        at = 0, found;
+        while ((found = mba_lookup_next(&place, hash, &at)) >= 0
+               && (x->named[found].symbol != one.symbol || memcmp(x->named[found].code, one.code, sizeof one.code)))
+            continue;
         if (found < 0 && (ok = mba_lookup_add(&place, hash))) x->named[found = n++] = one;
         x->kernel[i].named = found;
     }
     mba_lookup_free(&place);
-    return ok ? mba_kernel_names(x->named, n) : mba_fail(MBA_E_NOMEM, "no memory for the names of %lld kernels", (long long)x->n);
+    return ok ? mba_kernel_names(x->named, n)
+              : mba_fail(MBA_E_NOMEM, "no memory for the names of %lld kernels", (long long)x->n);
 }
 
 /* Forward or backward, where the name of the operator says so. */
@@ -154,9 +170,9 @@ static mba_status see_launch(void *ctx, const mba_event *e)
 static mba_status see_event(void *ctx, const mba_event *e)
 {
     static const char *const what[MBA_EVENT_KINDS] = { "kernel", "copy", "memset" };
-    storing      *x = ctx;
-    mba_row_event r = mba_no_event;
-    const int64_t step = x->marked ? e->step : mba_foreign_steps_of(x->steps, e);
+    storing                 *x = ctx;
+    mba_row_event            r = mba_no_event;
+    const int64_t            step = x->marked ? e->step : mba_foreign_steps_of(x->steps, e);
     r.id = x->sum->events++, r.what = what[e->kind], r.start_ns = e->start_ns - x->origin_ns,
     r.duration_ns = e->end_ns - e->start_ns;
     r.stream = e->stream;
@@ -262,7 +278,8 @@ static mba_status put_steps(storing *x)
     if (x->marked) return mba_env_put_text(x->s, "run.loop", "given", "range");
     MBA_TRY(mba_env_put_text(x->s, "run.loop", "found", "%s", l.n ? "found" : "whole program"));
     if (!l.n)
-        return mba_note_missing(x->s, "steps", "whole program: no loop was found, what is called a step is all that was watched",
+        return mba_note_missing(x->s, "steps",
+                                "whole program: no loop was found, what is called a step is all that was watched",
                                 "mark the steps of the program with an NVTX range and give --range NAME");
     for (int64_t i = 0; i < l.n; i++) {
         mba_row_step r = mba_no_step;
@@ -271,12 +288,18 @@ static mba_status put_steps(storing *x)
     }
     MBA_TRY(mba_env_put_number(x->s, "loop.steps", "found", (double)l.found, ""));
     MBA_TRY(mba_env_put_number(x->s, "loop.launches", "found", (double)l.length, ""));
-    snprintf(text, sizeof text, "%lld steps were found, not marked: the same %lld launches%s, one after the other, with %.0f %% of the "
+    snprintf(text, sizeof text,
+             "%lld steps were found, not marked: the same %lld launches%s, one after the other, with %.0f %% of the "
              "kernels' time; what lies outside of them (start, other work, a step that was cut) is in no step%s",
              (long long)l.found, (long long)l.length, l.by_name ? ", by name, of varying grids" : "", 100 * l.of_time,
-             l.n < l.found ? "; the first 4096 are told apart" : l.beyond ? "; later launches were not looked at" : "");
-    return mba_put_note(x->s, &(mba_row_note){ .topic = "steps", .severity = "note", .text = text,
-                                               .fix = "if a step is another stretch: an NVTX range around it and --range NAME" });
+             l.n < l.found ? "; the first 4096 are told apart"
+             : l.beyond    ? "; later launches were not looked at"
+                           : "");
+    return mba_put_note(x->s, &(mba_row_note){
+                                  .topic = "steps",
+                                  .severity = "note",
+                                  .text = text,
+                                  .fix = "if a step is another stretch: an NVTX range around it and --range NAME" });
 }
 
 /* ---- how it ended ---- */
@@ -289,15 +312,19 @@ static mba_status put_missing(storing *x, const mba_trace_reader *all, const mba
     const double missing_s = x->sum->events ? 1e-9 * (now_ns - (double)x->end_ns) : NAN;
     const double seen_s = 1e-9 * (double)(x->end_ns - x->origin_ns);
     if (all->recorded) {
-        snprintf(text, sizeof text, "interrupted: the process did not end by itself; its timeline was over and is whole, counters that "
+        snprintf(text, sizeof text,
+                 "interrupted: the process did not end by itself; its timeline was over and is whole, counters that "
                  "were being read are missing");
     } else if (!(missing_s >= 0)) {
-        snprintf(text, sizeof text, "interrupted: the process did not end by itself, the last part of its timeline is missing");
+        snprintf(text, sizeof text,
+                 "interrupted: the process did not end by itself, the last part of its timeline is missing");
     } else {
         const double rate = seen_s > 0 ? (double)x->sum->events / seen_s : 0;
         MBA_TRY(mba_env_put_number(x->s, "run.missing", "measured", missing_s, "s"));
-        snprintf(text, sizeof text, "interrupted: the process did not end by itself; %lld events of %.3f s are here, what it did in its "
-                 "last %.3f s is missing: at most about %.0f events", (long long)x->sum->events, seen_s, missing_s, rate * missing_s);
+        snprintf(text, sizeof text,
+                 "interrupted: the process did not end by itself; %lld events of %.3f s are here, what it did in its "
+                 "last %.3f s is missing: at most about %.0f events",
+                 (long long)x->sum->events, seen_s, missing_s, rate * missing_s);
     }
     snprintf(x->sum->missing, sizeof x->sum->missing, "%s", text);
     return mba_note_missing(x->s, "trace", text, "");
@@ -309,8 +336,10 @@ static mba_status put_memory(storing *x)
     char                    text[320], had[96] = "how much was free is not known";
     if (!x->failed) return MBA_OK;
     if (m->total > 0)
-        snprintf(had, sizeof had, "%s of %s were free", mba_size_of((double)m->free).text, mba_size_of((double)m->total).text);
-    snprintf(text, sizeof text, "the program asked the GPU for memory that it did not have, %lld time%s; the last time for %s, %s",
+        snprintf(had, sizeof had, "%s of %s were free", mba_size_of((double)m->free).text,
+                 mba_size_of((double)m->total).text);
+    snprintf(text, sizeof text,
+             "the program asked the GPU for memory that it did not have, %lld time%s; the last time for %s, %s",
              (long long)x->failed, x->failed == 1 ? "" : "s", mba_size_of((double)m->asked).text, had);
     snprintf(x->sum->memory, sizeof x->sum->memory, "%s", text);
     MBA_TRY(mba_env_put_number(x->s, "memory.asked", "read", (double)m->asked, "byte"));
@@ -318,7 +347,8 @@ static mba_status put_memory(storing *x)
         MBA_TRY(mba_env_put_number(x->s, "memory.free", "read", (double)m->free, "byte"));
         MBA_TRY(mba_env_put_number(x->s, "memory.total", "read", (double)m->total, "byte"));
     }
-    return mba_note_missing(x->s, "memory", text, "a smaller batch or sequence in the program, or end what else holds memory of "
+    return mba_note_missing(x->s, "memory", text,
+                            "a smaller batch or sequence in the program, or end what else holds memory of "
                             "this GPU (nvidia-smi lists it)");
 }
 
@@ -345,7 +375,9 @@ mba_status mba_foreign_store(mba_store *s, const char *path, const mba_rules *ru
 {
     storing          x = { .s = s, .rules = rules, .machine = m, .sum = out, .origin_ns = INT64_MAX };
     mba_trace_reader first = { .event = see_launch }, all = { .event = see_event };
-    mba_trace_reader rest = { .counter = see_counter, .cost = see_cost, .step = see_step, .note = see_note, .memory = see_memory };
+    mba_trace_reader rest = {
+        .counter = see_counter, .cost = see_cost, .step = see_step, .note = see_note, .memory = see_memory
+    };
     *out = (mba_foreign_summary){ 0 };
     mba_status st = mba_foreign_steps_create(&x.steps);
     if (st == MBA_OK) st = read_file(&x, path, &first);

@@ -1,4 +1,6 @@
-/* foreign_test.c -- what a watched process writes is what the store gets; a damaged trace is refused; counters need few passes. */
+// SPDX-License-Identifier: Apache-2.0
+/* foreign_test.c -- what a watched process writes is what the store gets; a damaged trace is refused; counters need few
+ * passes. */
 #include "scope/foreign_store.h"
 
 #include <unistd.h>
@@ -49,7 +51,7 @@ static void write_trace(const char *path)
                                   .smem_dynamic = 1024,
                                   .launches = 2,
                                   .value = 1234.5 };
-    const mba_trace_cost cost = { .set = "overview", .passes = 1, .seconds = 0.25, .launches = 3 };
+    const mba_trace_cost    cost = { .set = "overview", .passes = 1, .seconds = 0.25, .launches = 3 };
     mba_trace_counter_row(&w, &c);
     mba_trace_cost_row(&w, &cost);
     mba_trace_step(&w, "timeline", 0.5);
@@ -61,7 +63,7 @@ static void write_trace(const char *path)
 static void a_trace_becomes_a_store(void **state)
 {
     (void)state;
-    const char         *trace = scratch("foreign.trace"), *db = scratch("foreign.db");
+    const char       *trace = scratch("foreign.trace"), *db = scratch("foreign.db");
     const mba_machine h200 = {
         .cc = 90, .sm = 132, .warp = 32, .regs_sm = 65536, .threads_sm = 2048, .smem_sm_bytes = 228 << 10
     };
@@ -122,7 +124,7 @@ static void a_trace_becomes_a_store(void **state)
 
 static mba_status read_text(mba_trace_reader *r, const char *text)
 {
-    FILE *f = fmemopen((void *)(uintptr_t)text, strlen(text), "r");
+    FILE            *f = fmemopen((void *)(uintptr_t)text, strlen(text), "r");
     const mba_status st = mba_trace_read(r, "text", f);
     fclose(f);
     return st;
@@ -144,7 +146,8 @@ static void blocks_that_cannot_be_are_refused(void **state)
     static const char *const lines[] = {
         "kernel 0 -1 1 2 0 0 0 0 0 1 1 1 2147483647 2147483647 2147483647 1 1 1 32 0 0 0\n",
         "kernel 0 -1 1 2 0 0 0 0 0 1 1 1 32 1 1 2147483647 2147483647 2147483647 32 0 0 0\n",
-        "counter 0 1 1 1 1025 1 1 0 1 overview gpu__time_duration.sum 1\n" };
+        "counter 0 1 1 1 1025 1 1 0 1 overview gpu__time_duration.sum 1\n"
+    };
     (void)state;
     for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
         const char      *path = scratch("hostile.trace");
@@ -186,7 +189,7 @@ static void a_damaged_trace_is_refused(void **state)
                                    { HEAD "alive -1 2 1\n", "line 3" },
                                    { HEAD "cost s 1 -1 0\n", "line 3" },
                                    { HEAD "end 99999999999999999999\n", "line 3" } };
-    mba_trace_reader r = { 0 };
+    mba_trace_reader  r = { 0 };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
         assert_fails(read_text(&r, bad[i][0]), MBA_E_FORMAT, bad[i][1]);
 }
@@ -212,7 +215,10 @@ static void the_last_sign_of_life_is_kept(void **state)
 /* ---- steps that nobody marked ---- */
 
 enum { MADE_MAX = 4096 };
-static struct { mba_repeated l[MADE_MAX]; int64_t n, at_ns; } made;
+static struct {
+    mba_repeated l[MADE_MAX];
+    int64_t      n, at_ns;
+} made;
 
 static void launch(int32_t symbol, bool updates, int64_t wait_ns)
 {
@@ -241,8 +247,8 @@ static mba_repeats repeats(void)
     return r;
 }
 
-/* Set-up and the first steps are other, the last is cut; with an optimizer every fourth is followed by a log. Layers are
- * no steps, nor are four steps and a log. */
+/* Set-up and the first steps are other, the last is cut; with an optimizer every fourth is followed by a log. Layers
+ * are no steps, nor are four steps and a log. */
 static void a_loop_is_found_in_what_surrounds_it(void **state)
 {
     (void)state;
@@ -262,7 +268,7 @@ static void a_loop_is_found_in_what_surrounds_it(void **state)
         for (int i = 0; i < 17; i++) launch(made.l[first + i].symbol, false, 1);
         mba_repeats r = repeats();
         assert_int_equal(r.length, STEP);
-        assert_int_equal(r.n, 22);                 // the two of the beginning are the same in themselves
+        assert_int_equal(r.n, 22); // the two of the beginning are the same in themselves
         assert_int_equal(r.first[2], first);
         assert_int_equal(r.first[5], first + 3 * STEP);
         assert_int_equal(r.first[6], first + 4 * STEP + 2 * with_optimizer);
@@ -283,7 +289,7 @@ static void what_does_not_repeat_is_no_loop(void **state)
     mba_repeats r = repeats();
     assert_int_equal(r.n, 0);
     made.n = 0;
-    for (int k = 0; k < 2; k++) train_step(true);  // two are a repetition, no loop
+    for (int k = 0; k < 2; k++) train_step(true); // two are a repetition, no loop
     r = repeats();
     assert_int_equal(r.n, 0);
     for (int64_t n = 0; n < 6; n++) {
@@ -294,7 +300,7 @@ static void what_does_not_repeat_is_no_loop(void **state)
     made.n = 0;
     for (int i = 0; i < 50; i++) launch(1, false, 1);
     r = repeats();
-    assert_int_equal(r.n, 50);                     // one kernel again and again: a launch is a step
+    assert_int_equal(r.n, 50); // one kernel again and again: a launch is a step
     assert_int_equal(r.length, 1);
     mba_repeats_free(&r);
 }
@@ -322,15 +328,18 @@ static void kernels_of_equal_names_are_told_apart(void **state)
     mba_kernel_named k[] = {
         { .symbol = "_ZN7cutlass7Kernel2I36cutlass_80_tensorop_s1688gemm_128x64EEvNT_6ParamsE", .code = { 1, 0, 0 } },
         { .symbol = "_ZN7cutlass7Kernel2I37cutlass_80_tensorop_s16816gemm_256x64EEvNT_6ParamsE", .code = { 1, 0, 0 } },
-        { .symbol = "_ZN2at6native18elementwise_kernelILi128ELi4EZNS0_22gpu_kernel_impl_nocastINS0_11FillFunctorIfEEEEvvEUliE_EEviT1_",
+        { .symbol = "_ZN2at6native18elementwise_kernelILi128ELi4EZNS0_22gpu_kernel_impl_nocastINS0_"
+                    "11FillFunctorIfEEEEvvEUliE_EEviT1_",
           .code = { 1, 0, 0 } },
-        { .symbol = "_ZN2at6native18elementwise_kernelILi128ELi4EZNS0_22gpu_kernel_impl_nocastINS0_11AddsFunctorIfEEEEvvEUliE_EEviT1_",
+        { .symbol = "_ZN2at6native18elementwise_kernelILi128ELi4EZNS0_22gpu_kernel_impl_nocastINS0_"
+                    "11AddsFunctorIfEEEEvvEUliE_EEviT1_",
           .code = { 1, 0, 0 } },
         { .symbol = "_Z6reduceILi128EEvPf", .code = { 1, 0, 0 } },
         { .symbol = "_Z6reduceILi256EEvPf", .code = { 1, 0, 0 } },
         { .symbol = "_scan_kernel", .code = { 64, 0, 0 } },
         { .symbol = "_scan_kernel", .code = { 128, 0, 0 } },
-        { .symbol = "_Z5alonei", .code = { 1, 0, 0 } } };
+        { .symbol = "_Z5alonei", .code = { 1, 0, 0 } }
+    };
     enum { N = sizeof k / sizeof *k };
     (void)state;
     assert_ok(mba_kernel_names(k, N));
@@ -341,7 +350,8 @@ static void kernels_of_equal_names_are_told_apart(void **state)
     assert_int_equal(strncmp(k[4].name, "reduce#", 7), 0);
     assert_int_equal(strncmp(k[7].name, "_scan_kernel#", 13), 0);
     assert_string_equal(k[8].name, "alone");
-    for (int i = 0; i < N; i++) for (int j = 0; j < i; j++) assert_string_not_equal(k[i].name, k[j].name);
+    for (int i = 0; i < N; i++)
+        for (int j = 0; j < i; j++) assert_string_not_equal(k[i].name, k[j].name);
 }
 
 /* ---- a process that was killed ---- */
@@ -362,7 +372,7 @@ static void store_of(const char *trace, const mba_child_end *end, mba_foreign_su
 static void write_killed(const char *path, int64_t loops, bool recorded)
 {
     static const char *const names[] = { "_Z6reduceILi128EEvPf", "_Z6reduceILi256EEvPf" };
-    mba_trace_writer w;
+    mba_trace_writer         w;
     assert_ok(mba_trace_create(&w, path));
     for (int64_t i = 0; i < 2 * loops; i++) {
         mba_event e = kernel(names[i % 2], 1000000 + i * 500000, 500000, loops > 2 ? 8 : 8 + (int32_t)i);
@@ -371,7 +381,7 @@ static void write_killed(const char *path, int64_t loops, bool recorded)
     }
     mba_trace_memory_row(&w, &(mba_trace_memory){ 80000000000, 3000000000, 150000000000 });
     mba_trace_alive(&w, 5000000, 1000000 + loops * 1000000, !recorded);
-    fclose(w.f);                                   // killed: there is no end
+    fclose(w.f); // killed: there is no end
     mba_events_free(&w.names);
 }
 
@@ -384,7 +394,8 @@ static void has_note(const char *topic, const char *words)
     assert_ok(mba_store_open(&s, scratch("killed.db")));
     assert_ok(mba_load_note(s, &note, &n));
     for (int64_t i = 0; i < n; i++) found |= !strcmp(note[i].topic, topic) && strstr(note[i].text, words);
-    if (!found) for (int64_t i = 0; i < n; i++) print_error("%s: %s\n", note[i].topic, note[i].text);
+    if (!found)
+        for (int64_t i = 0; i < n; i++) print_error("%s: %s\n", note[i].topic, note[i].text);
     assert_true(found);
     assert_ok(mba_store_close(s));
 }
@@ -400,7 +411,8 @@ static void what_is_missing_of_a_killed_process_is_counted(void **state)
     store_of(scratch("killed.trace"), &killed, &sum);
     assert_int_equal(sum.events, 20);
     assert_int_equal(sum.loop.n, 10);
-    has_note("trace", "20 events of 0.010 s are here, what it did in its last 0.002 s is missing: at most about 4 events");
+    has_note("trace",
+             "20 events of 0.010 s are here, what it did in its last 0.002 s is missing: at most about 4 events");
     has_note("memory", "for 80.00 GB, 3.00 GB of 150.00 GB were free");
     has_note("steps", "10 steps were found, not marked: the same 2 launches");
     assert_ok(mba_store_open(&s, scratch("killed.db")));
@@ -447,11 +459,12 @@ static void a_program_without_a_loop_is_a_whole(void **state)
 static void a_row_without_a_place_is_an_error(void **state)
 {
     (void)state;
-    static const mba_machine   h200 = { .cc = 90, .sm = 132, .warp = 32, .regs_sm = 65536, .threads_sm = 2048,
-                                        .smem_sm_bytes = 228 << 10 };
+    static const mba_machine h200 = {
+        .cc = 90, .sm = 132, .warp = 32, .regs_sm = 65536, .threads_sm = 2048, .smem_sm_bytes = 228 << 10
+    };
     static const mba_child_end killed = { .code = 137, .signal = 9, .ended_ns = 7000000 };
-    mba_rules *rules;
-    mba_store *s;
+    mba_rules                 *rules;
+    mba_store                 *s;
     write_trace(scratch("told.trace"));
     write_killed(scratch("cut.trace"), 3, false);
     assert_ok(mba_rules_open(&rules, NULL));
@@ -461,9 +474,11 @@ static void a_row_without_a_place_is_an_error(void **state)
         for (bool refused = true; refused; rows += refused) {
             mba_foreign_summary sum;
             refuse_row(s, rows);
-            const mba_status st = mba_foreign_store(s, scratch(i ? "cut.trace" : "told.trace"), rules, &h200, i ? &killed : NULL, &sum);
+            const mba_status st = mba_foreign_store(s, scratch(i ? "cut.trace" : "told.trace"), rules, &h200,
+                                                    i ? &killed : NULL, &sum);
             refused = row_was_refused(s);
-            if ((st != MBA_OK) != refused) fail_msg("row %lld: %s", (long long)rows, refused ? "not told" : mba_message());
+            if ((st != MBA_OK) != refused)
+                fail_msg("row %lld: %s", (long long)rows, refused ? "not told" : mba_message());
         }
         assert_true(rows > 12);
     }

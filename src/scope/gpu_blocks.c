@@ -1,8 +1,10 @@
+// SPDX-License-Identifier: Apache-2.0
 /* gpu_blocks.c -- `profile --blocks`: when and where the blocks of our kernels ran, by their own records
  * (device/cuda/block_timestamps.h).
  *
  * The step is launched node by node. For the first node of every plan the driver's callback points the records at free
- * room before each launch; when the node is done the room is read. Kernels without MBA_BLOCK_TIMESTAMPS leave nothing. */
+ * room before each launch; when the node is done the room is read. Kernels without MBA_BLOCK_TIMESTAMPS leave
+ * nothing. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,9 +13,12 @@
 #include "scope/cupti_collect.h"
 #include "scope/gpu_profile.h"
 
-enum { ROOM = 1 << 20, LAUNCHES = 64 };            // blocks of a node; launches of a node
+enum { ROOM = 1 << 20, LAUNCHES = 64 }; // blocks of a node; launches of a node
 
-typedef struct pointed { int32_t place, room_at; int64_t blocks; } pointed;
+typedef struct pointed {
+    int32_t place, room_at;
+    int64_t blocks;
+} pointed;
 
 typedef struct looking {
     mba_gpu_profile  *g;
@@ -24,14 +29,15 @@ typedef struct looking {
     pointed           launch[LAUNCHES];
     int               nlaunches, place;
     int64_t           used;
-    int64_t           most;                        /* blocks of a kernel that are kept */
+    int64_t           most; /* blocks of a kernel that are kept */
     bool              active;
     mba_status        st;
 } looking;
 
 static bool is_new(looking *x, const mba_plan *plan)
 {
-    for (int32_t i = 0; i < x->nseen; i++) if (x->seen[i] == plan) return false;
+    for (int32_t i = 0; i < x->nseen; i++)
+        if (x->seen[i] == plan) return false;
     x->seen[x->nseen++] = plan;
     return true;
 }
@@ -44,8 +50,8 @@ static void before(void *ctx, const mba_node *n, const mba_plan *plan)
     x->nlaunches = 0;
     x->place = 0;
     x->used = 0;
-    if (x->active &&
-        cudaMemsetAsync(x->device, 0, ROOM * sizeof *x->device, (cudaStream_t)x->p->device->stream) != cudaSuccess)
+    if (x->active
+        && cudaMemsetAsync(x->device, 0, ROOM * sizeof *x->device, (cudaStream_t)x->p->device->stream) != cudaSuccess)
         x->active = false;
 }
 
@@ -71,7 +77,8 @@ static mba_status keep(looking *x, const mba_node *n, const pointed *l)
     const mba_block_record *r = x->host + l->room_at;
     const int64_t           every = mba_ceil(l->blocks, x->most);
     uint64_t                began = UINT64_MAX;
-    for (int64_t i = 0; i < l->blocks; i++) if (r[i].written && r[i].start_ns < began) began = r[i].start_ns;
+    for (int64_t i = 0; i < l->blocks; i++)
+        if (r[i].written && r[i].start_ns < began) began = r[i].start_ns;
     mba_gpu_block *more = realloc(g->block, (size_t)(g->nblocks + l->blocks / every + 1) * sizeof *more);
     if (!more) return mba_fail(MBA_E_NOMEM, "no memory for the records of blocks");
     g->block = more;
@@ -108,19 +115,17 @@ static mba_status look(looking *x, const mba_step *step)
     MBA_TRY(st);
     MBA_TRY(x->st);
     if (e) return mba__cuda_failed(e, "the records of blocks");
-    return x->g->nblocks
-               ? MBA_OK
-               : mba_fail(
-                     MBA_E_UNSUPPORTED,
-                     "no kernel left records of its blocks\nwhy: none of them has MBA_BLOCK_TIMESTAMPS (device/cuda/block_timestamps.cuh)");
+    return x->g->nblocks ? MBA_OK
+                         : mba_fail(MBA_E_UNSUPPORTED, "no kernel left records of its blocks\nwhy: none of them has "
+                                                       "MBA_BLOCK_TIMESTAMPS (device/cuda/block_timestamps.cuh)");
 }
 
 mba_status mba_gpu_blocks(mba_gpu_profile *g, mba_program *p, const mba_step *step, int64_t most)
 {
     looking x = { .g = g, .p = p, .most = most };
     if (!mba_blocks_units())
-        return mba_fail(MBA_E_UNSUPPORTED,
-                        "no kernel can record its blocks\nwhy: none of them has MBA_BLOCK_TIMESTAMPS (device/cuda/block_timestamps.cuh)");
+        return mba_fail(MBA_E_UNSUPPORTED, "no kernel can record its blocks\nwhy: none of them has "
+                                           "MBA_BLOCK_TIMESTAMPS (device/cuda/block_timestamps.cuh)");
     x.host = malloc(ROOM * sizeof *x.host);
     x.seen = calloc((size_t)p->graph->nnodes + 1, sizeof *x.seen);
     mba_status st = x.host && x.seen ? MBA_OK : mba_fail(MBA_E_NOMEM, "no memory for the records of blocks");

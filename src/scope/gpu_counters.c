@@ -1,8 +1,10 @@
+// SPDX-License-Identifier: Apache-2.0
 /* gpu_counters.c -- the counters of a step: every distinct kernel once, among its neighbours.
  *
  * The whole step is launched node by node for every group of metrics that one pass can read; CUPTI looks at the
- * stretches of it where a distinct kernel runs (node_ranges.h), so that caches are as the step leaves them and nothing is
- * replayed. A metric that takes more than one pass has all of the step between the first and the last of them read. */
+ * stretches of it where a distinct kernel runs (node_ranges.h), so that caches are as the step leaves them and nothing
+ * is replayed. A metric that takes more than one pass has all of the step between the first and the last of them
+ * read. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,24 +21,32 @@ enum { GROUPS_MAX = 32, PASSES_MAX = 64 };
 
 /* Kernels of one step in the order they are launched: the ranges of the profiler come in the same. They are known
  * twice, from the driver's calls and from the timeline; what CUPTI counts decides which of them it follows. */
-typedef struct launched { const char *name; int32_t node, place, grid[3], block[3]; } launched;
-typedef struct launches { mba_gpu_profile *g; launched *l; int64_t n, room; mba_status st; } launches;
+typedef struct launched {
+    const char *name;
+    int32_t     node, place, grid[3], block[3];
+} launched;
+typedef struct launches {
+    mba_gpu_profile *g;
+    launched        *l;
+    int64_t          n, room;
+    mba_status       st;
+} launches;
 enum { BY_CALLS, BY_TIMELINE, SOURCES };
 
 /* What is read, and how far a run has come. */
 typedef struct counting {
-    mba_gpu_profile *g;
-    mba_program     *p;
-    const mba_step  *step;
-    launches         seen[SOURCES];
-    mba_node_range     *stretch, whole;               /* whole: from the first of them to the last */
-    int              n;
-    mba_counters    *session;
-    const mba_node_range *now;                        /* of this run, and the next of them */
-    int              nnow, at;
-    bool             all;                          /* no pass is left */
-    int64_t          ranges;
-    mba_status       st;
+    mba_gpu_profile      *g;
+    mba_program          *p;
+    const mba_step       *step;
+    launches              seen[SOURCES];
+    mba_node_range       *stretch, whole; /* whole: from the first of them to the last */
+    int                   n;
+    mba_counters         *session;
+    const mba_node_range *now; /* of this run, and the next of them */
+    int                   nnow, at;
+    bool                  all; /* no pass is left */
+    int64_t               ranges;
+    mba_status            st;
 } counting;
 
 /* ---- what a step launches ---- */
@@ -105,7 +115,7 @@ static mba_status choose_nodes(counting *x, bool *wanted, int64_t *kernel, int32
     const launches *l = &x->seen[BY_CALLS];
     for (int64_t i = 0; i < l->n; i++) {
         kernel[i] = kernel_of(x->g, x->p, &l->l[i]);
-        node[i]   = l->l[i].node;
+        node[i] = l->l[i].node;
         if (kernel[i] < 0) return mba_fail(MBA_E_NOMEM, "no memory for kernels");
     }
     mba_wanted_nodes(wanted, kernel, node, l->n);
@@ -117,10 +127,10 @@ static mba_status choose_nodes(counting *x, bool *wanted, int64_t *kernel, int32
 
 static mba_status choose_stretches(counting *x)
 {
-    const size_t n = (size_t)x->seen[BY_CALLS].n + 1;
-    bool        *wanted = calloc((size_t)x->p->graph->nnodes + 1, sizeof *wanted);
-    int64_t     *kernel = calloc(n, sizeof *kernel);
-    int32_t     *node = calloc(n, sizeof *node);
+    const size_t     n = (size_t)x->seen[BY_CALLS].n + 1;
+    bool            *wanted = calloc((size_t)x->p->graph->nnodes + 1, sizeof *wanted);
+    int64_t         *kernel = calloc(n, sizeof *kernel);
+    int32_t         *node = calloc(n, sizeof *node);
     const mba_status st = wanted && kernel && node ? choose_nodes(x, wanted, kernel, node)
                                                    : mba_fail(MBA_E_NOMEM, "no memory for %zu launches", n);
     free(wanted);
@@ -170,7 +180,8 @@ static mba_status run_step(counting *x, double *took_s)
 
 static bool counts_products(const mba_counter_group *group)
 {
-    for (int m = 0; m < group->n; m++) if (strstr(group->metric[m], "ops_path_tensor")) return true;
+    for (int m = 0; m < group->n; m++)
+        if (strstr(group->metric[m], "ops_path_tensor")) return true;
     return false;
 }
 
@@ -208,7 +219,8 @@ static mba_status read_group(counting *x, const mba_counter_group *group, int se
         MBA_TRY(run_step(x, &x->g->pass_s[set]));
     }
     const launches *l = NULL;
-    for (int k = SOURCES - 1; k >= 0; k--) if (x->ranges == launches_in(x, &x->seen[k])) l = &x->seen[k];
+    for (int k = SOURCES - 1; k >= 0; k--)
+        if (x->ranges == launches_in(x, &x->seen[k])) l = &x->seen[k];
     if (!l)
         return mba_fail(
             MBA_E_DEVICE,
@@ -221,7 +233,7 @@ static mba_status read_group(counting *x, const mba_counter_group *group, int se
 
 static mba_status try_group(counting *x, const mba_counter_group *group, int set, const mba_node_range *s, int n)
 {
-    x->now  = s;
+    x->now = s;
     x->nnow = n;
     const int64_t called = launches_in(x, &x->seen[BY_CALLS]), timed = launches_in(x, &x->seen[BY_TIMELINE]);
     MBA_TRY(mba_counters_open(&x->session, group->metric, group->n, (called > timed ? called : timed) + 16));
@@ -244,8 +256,11 @@ static mba_status measure_group(counting *x, const mba_counter_group *group, int
 static void put_cost(const counting *x, const mba_metric_set *m, int passes, double began_s)
 {
     mba_gpu_profile *g = x->g;
-    g->cost[g->ncosts++] = (mba_gpu_cost){ .mode = "counters", .set = m->name, .passes = passes,
-                                           .seconds = mba_clock_s() - began_s, .launches = x->ranges,
+    g->cost[g->ncosts++] = (mba_gpu_cost){ .mode = "counters",
+                                           .set = m->name,
+                                           .passes = passes,
+                                           .seconds = mba_clock_s() - began_s,
+                                           .launches = x->ranges,
                                            .kernels = g->nkernels };
 }
 
@@ -268,7 +283,7 @@ static mba_status measure_set(counting *x, const mba_metric_set *m)
 
 static mba_status look_at_launches(counting *x)
 {
-    static const mba_hooks none = { NULL, NULL, NULL };       // a run with hooks is not a captured one
+    static const mba_hooks none = { NULL, NULL, NULL }; // a run with hooks is not a captured one
     MBA_TRY(mba_launches_begin(saw_launch, NULL, NULL, &x->seen[BY_CALLS]));
     mba_status st = mba_program_run(x->p, MBA_STEP, x->step, &none);
     if (st == MBA_OK) st = x->p->device->wait();
@@ -283,7 +298,7 @@ mba_status mba_gpu_counters(mba_gpu_profile *g, mba_program *p, const mba_step *
     counting   x = { .g = g, .p = p, .step = step, .seen = { { .g = g }, { .g = g } } };
     mba_status st = look_at_launches(&x);
     for (int i = 0; i < o->nsets && st == MBA_OK; i++)
-        if (measure_set(&x, o->set[i]) != MBA_OK) mba_gpu_note_failure(g, "counters");    // the next may do better
+        if (measure_set(&x, o->set[i]) != MBA_OK) mba_gpu_note_failure(g, "counters"); // the next may do better
     free(x.stretch);
     for (int k = 0; k < SOURCES; k++) free(x.seen[k].l);
     return st;

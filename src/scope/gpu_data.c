@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* gpu_data.c -- what the data of a step decides of the work of our kernels, counted on the host from what they read.
  *
  * A plan is of shapes and counts all there may be to do. Where a kernel leaves out what the data does not need, the
@@ -10,7 +11,13 @@
 #include "ops/ssd/ssd_data_flops.h"
 #include "scope/gpu_profile.h"
 
-typedef struct looking { mba_gpu_profile *g; mba_program *p; float *records; size_t room; mba_status st; } looking;
+typedef struct looking {
+    mba_gpu_profile *g;
+    mba_program     *p;
+    float           *records;
+    size_t           room;
+    mba_status       st;
+} looking;
 
 static mba_status take(looking *x, const mba_node *n, const mba_plan *plan, const mba_tensor *t)
 {
@@ -18,7 +25,8 @@ static mba_status take(looking *x, const mba_node *n, const mba_plan *plan, cons
     if (bytes > x->room) {
         free(x->records);
         x->room = 0;
-        if (!(x->records = malloc(bytes))) return mba_fail(MBA_E_NOMEM, "no memory for %s of records", mba_size_of((double)bytes).text);
+        if (!(x->records = malloc(bytes)))
+            return mba_fail(MBA_E_NOMEM, "no memory for %s of records", mba_size_of((double)bytes).text);
         x->room = bytes;
     }
     MBA_TRY(x->p->device->wait());
@@ -26,7 +34,8 @@ static mba_status take(looking *x, const mba_node *n, const mba_plan *plan, cons
     mba_gpu_data *more = realloc(x->g->data, (size_t)(x->g->ndata + 1) * sizeof *more);
     if (!more) return mba_fail(MBA_E_NOMEM, "no memory for what data decides");
     x->g->data = more;
-    more[x->g->ndata++] = (mba_gpu_data){ .node = n->id, .launch = mba_ssd_states_launch(plan),
+    more[x->g->ndata++] = (mba_gpu_data){ .node = n->id,
+                                          .launch = mba_ssd_states_launch(plan),
                                           .tensor_flops = mba_ssd_states_flops(n, plan, x->records) };
     return MBA_OK;
 }

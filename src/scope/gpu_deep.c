@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* gpu_deep.c -- `profile --deep KERNEL`: one launch of it, instruction by instruction. */
 #include <string.h>
 
@@ -7,9 +8,9 @@
 
 typedef struct looking {
     mba_gpu_profile *g;
-    const char *kernel, *only;
-    mba_status st;
-    int32_t node;
+    const char      *kernel, *only;
+    mba_status       st;
+    int32_t          node;
 } looking;
 
 /* A node of that name, or whose plan has a kernel of that name. */
@@ -30,7 +31,7 @@ static void before(void *ctx, const mba_node *n, const mba_plan *plan)
 {
     looking *x = ctx;
     if (x->node >= 0 || x->st != MBA_OK || !mba_gpu_deep_is(n, plan, x->kernel)) return;
-    x->st   = mba_sass_begin();
+    x->st = mba_sass_begin();
     x->only = mba_gpu_deep_only(n, x->kernel);
     x->node = n->id;
 }
@@ -41,11 +42,10 @@ mba_status mba_gpu_instruction_add(mba_gpu_profile *g, const mba_gpu_instruction
                   metric = mba_events_name(&g->names, i->metric);
     mba_gpu_instruction *more = mba_grow(g->instruction, g->ninstructions, &g->instructions_room, sizeof *more);
     if (more) g->instruction = more;
-    if (name < 0 || file < 0 || metric < 0 || !more)
-        return mba_fail(MBA_E_NOMEM, "no memory for instructions");
+    if (name < 0 || file < 0 || metric < 0 || !more) return mba_fail(MBA_E_NOMEM, "no memory for instructions");
     g->instruction[g->ninstructions] = *i;
     g->instruction[g->ninstructions].symbol = g->names.names[name];
-    g->instruction[g->ninstructions].file   = g->names.names[file];
+    g->instruction[g->ninstructions].file = g->names.names[file];
     g->instruction[g->ninstructions++].metric = g->names.names[metric];
     return MBA_OK;
 }
@@ -55,8 +55,11 @@ static void keep(void *ctx, const mba_sass_count *c)
     looking *x = ctx;
     if (x->st != MBA_OK) return;
     x->st = mba_gpu_instruction_add(x->g, &(mba_gpu_instruction){ .symbol = c->kernel ? c->kernel : "?",
-                                                                  .file = c->file, .metric = c->metric,
-                                                                  .node = x->node, .line = c->line, .pc = c->pc,
+                                                                  .file = c->file,
+                                                                  .metric = c->metric,
+                                                                  .node = x->node,
+                                                                  .line = c->line,
+                                                                  .pc = c->pc,
                                                                   .value = c->value });
 }
 

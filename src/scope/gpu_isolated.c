@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* gpu_isolated.c -- the DRAM bytes of our kernels, each between two sweeps of L2: what a plan can be held to.
  *
  * In a step a kernel finds part of what it reads in L2, and of what it writes up to half an L2 leaves for DRAM only
@@ -17,12 +18,15 @@
 #include "scope/gpu_profile.h"
 #include "scope/launch_trace.h"
 
-static const int   SWEEPS_OF_L2 = 6;               // a sweep reads so many L2s: what is dirty goes
+static const int         SWEEPS_OF_L2 = 6; // a sweep reads so many L2s: what is dirty goes
 static const char *const metric[] = { "dram__bytes_read.sum", "dram__bytes_write.sum" };
 enum { READ, WRITTEN, METRICS };
 
 /* What was launched for the nodes that are looked at, in order. */
-typedef struct item { int32_t node, place, grid[3]; bool sweep; } item;
+typedef struct item {
+    int32_t node, place, grid[3];
+    bool    sweep;
+} item;
 
 typedef struct settling {
     mba_gpu_profile *g;
@@ -30,7 +34,7 @@ typedef struct settling {
     void            *zeros;
     size_t           bytes;
     const mba_plan **seen;
-    int32_t          nseen, node;                  /* node: looked at now; -1: none */
+    int32_t          nseen, node; /* node: looked at now; -1: none */
     item            *item;
     int64_t          n, room, at, ranges, skipped; /* at: of the items, where the second run has come to */
     mba_counters    *session;                      /* NULL: the first run */
@@ -45,7 +49,8 @@ static double bytes_of(const mba_launch *l)
 static bool is_wanted(settling *x, const mba_plan *plan)
 {
     double most = 0;
-    for (int32_t i = 0; i < x->nseen; i++) if (x->seen[i] == plan) return false;
+    for (int32_t i = 0; i < x->nseen; i++)
+        if (x->seen[i] == plan) return false;
     x->seen[x->nseen++] = plan;
     for (int k = 0; k < plan->nlaunches; k++)
         if (bytes_of(&plan->launch[k]) > most) most = bytes_of(&plan->launch[k]);
@@ -63,9 +68,12 @@ static void sweep(void *ctx)
 static void saw_launch(void *ctx, const mba_launch_seen *l)
 {
     settling *x = ctx;
-    if (x->node < 0 || l->is_graph || mba_launch_trace_node() != x->node) return;   // the sweep before it is of no node
+    if (x->node < 0 || l->is_graph || mba_launch_trace_node() != x->node) return; // the sweep before it is of no node
     item *more = mba_grow(x->item, x->n, &x->room, sizeof *more);
-    if (!more) { x->st = mba_fail(MBA_E_NOMEM, "no memory for the launches of a step"); return; }
+    if (!more) {
+        x->st = mba_fail(MBA_E_NOMEM, "no memory for the launches of a step");
+        return;
+    }
     x->item = more;
     item i = { .node = x->node, .sweep = strstr(l->name, "sweep_caches") != NULL };
     for (int64_t k = x->n - 1; k >= 0 && x->item[k].node == x->node; k--) i.place += !x->item[k].sweep;
@@ -89,10 +97,12 @@ static mba_status keep(settling *x, int64_t first, int64_t n)
         mba_gpu_isolated *more = realloc(x->g->settled, (size_t)(x->g->nsettled + 1) * sizeof *more);
         if (!more) return mba_fail(MBA_E_NOMEM, "no memory for settled bytes");
         x->g->settled = more;
-        if (k + 1 == n || !i[1].sweep) continue;             // a library's: its writes are still in L2
-        more[x->g->nsettled++] = (mba_gpu_isolated){ .node = i->node, .launch = i->place, .read = v[READ],
-                                                    .written = v[WRITTEN],
-                                                    .grid = { i->grid[0], i->grid[1], i->grid[2] } };
+        if (k + 1 == n || !i[1].sweep) continue; // a library's: its writes are still in L2
+        more[x->g->nsettled++] = (mba_gpu_isolated){ .node = i->node,
+                                                     .launch = i->place,
+                                                     .read = v[READ],
+                                                     .written = v[WRITTEN],
+                                                     .grid = { i->grid[0], i->grid[1], i->grid[2] } };
     }
     return MBA_OK;
 }
@@ -120,7 +130,7 @@ static void after(void *ctx, const mba_node *n, const mba_plan *plan)
     if (x->st == MBA_OK) x->st = mba_counters_decode(x->session, &ranges);
     while (x->at < x->n && x->item[x->at].node == n->id) x->at++;
     if (x->st == MBA_OK && ranges - x->ranges == x->at - first) x->st = keep(x, first, x->at - first);
-    else                                                        x->skipped++;
+    else x->skipped++;
     x->ranges = ranges;
 }
 
@@ -144,7 +154,7 @@ static mba_status settle(settling *x, const mba_step *step)
     const mba_status looked = run(x, step);
     mba_launches_end();
     MBA_TRY(looked);
-    if (!x->n) return MBA_OK;                                // nothing moves that much
+    if (!x->n) return MBA_OK; // nothing moves that much
     MBA_TRY(mba_counters_open(&x->session, metric, METRICS, x->n + 64));
     const mba_status st = run(x, step);
     mba_counters_close(x->session);

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* gpu_profile.c -- see gpu_profile.h. */
 #include "scope/gpu_profile.h"
 
@@ -12,7 +13,12 @@
 #include "scope/launch_trace.h"
 
 /* A job: what the parts below share. */
-typedef struct job { mba_gpu_profile *g; mba_program *p; mba_step step; const mba_gpu_options *o; } job;
+typedef struct job {
+    mba_gpu_profile       *g;
+    mba_program           *p;
+    mba_step               step;
+    const mba_gpu_options *o;
+} job;
 
 /* The story of a failure becomes a note: what it is, and its `fix:`. */
 void mba_gpu_note_add(mba_gpu_profile *g, const char *topic, const char *text, const char *fix)
@@ -30,7 +36,8 @@ void mba_gpu_note_failure(mba_gpu_profile *g, const char *topic)
     char        text[512];
     const char *fix = strstr(mba_message(), "\nfix: ");
     snprintf(text, sizeof text, "%.*s", (int)(fix ? fix - mba_message() : 400), mba_message());
-    for (char *c = text; *c; c++) if (*c == '\n') *c = ' ';
+    for (char *c = text; *c; c++)
+        if (*c == '\n') *c = ' ';
     mba_gpu_note_add(g, topic, text, fix ? fix + 6 : "");
 }
 
@@ -96,7 +103,7 @@ static mba_status measure_energy(job *j)
     for (; mba_clock_s() - began < MBA_ENERGY_S_MIN; g->energy_steps++) MBA_TRY(mba_gpu_run_step(j->p, &j->step, NULL));
     g->energy_s = mba_clock_s() - began;
     if (mba_nvml_energy(&after) == MBA_OK) g->energy_j = after - before;
-    else                                   mba_gpu_note_failure(g, "energy");
+    else mba_gpu_note_failure(g, "energy");
     g->cost[g->ncosts++] = (mba_gpu_cost){ .mode = "energy", .passes = g->energy_steps, .seconds = g->energy_s };
     return MBA_OK;
 }
@@ -107,16 +114,16 @@ static mba_status measure_blocks(job *j)
 {
     const double began = mba_clock_s();
     MBA_TRY(mba_gpu_blocks(j->g, j->p, &j->step, j->o->blocks));
-    j->g->cost[j->g->ncosts++] = (mba_gpu_cost){
-        .mode = "blocks", .passes = 1, .seconds = mba_clock_s() - began, .kernels = j->g->nkernels
-    };
+    j->g->cost[j->g->ncosts++] =
+        (mba_gpu_cost){ .mode = "blocks", .passes = 1, .seconds = mba_clock_s() - began, .kernels = j->g->nkernels };
     return MBA_OK;
 }
 
 /* What plans are held to: beside the tensor FLOPs of this set. */
 static bool holds_plans(const mba_gpu_options *o)
 {
-    for (int i = 0; i < o->nsets; i++) if (!strcmp(o->set[i]->name, "roofline")) return true;
+    for (int i = 0; i < o->nsets; i++)
+        if (!strcmp(o->set[i]->name, "roofline")) return true;
     return false;
 }
 
@@ -125,18 +132,17 @@ static mba_status look_at_data(job *j)
     const double     began = mba_clock_s();
     const mba_status st = mba_gpu_look_at_data(j->g, j->p, &j->step);
     if (j->g->ndata)
-        j->g->cost[j->g->ncosts++] = (mba_gpu_cost){ .mode = "data", .passes = 1, .seconds = mba_clock_s() - began,
-                                                     .launches = j->g->ndata };
+        j->g->cost[j->g->ncosts++] =
+            (mba_gpu_cost){ .mode = "data", .passes = 1, .seconds = mba_clock_s() - began, .launches = j->g->ndata };
     return st;
 }
 
 static mba_status measure_settled(job *j)
 {
-    const double began = mba_clock_s();
+    const double     began = mba_clock_s();
     const mba_status st = mba_gpu_measure_isolated(j->g, j->p, &j->step);
-    j->g->cost[j->g->ncosts++] = (mba_gpu_cost){
-        .mode = "settled", .passes = 2, .seconds = mba_clock_s() - began, .kernels = j->g->nsettled
-    };
+    j->g->cost[j->g->ncosts++] =
+        (mba_gpu_cost){ .mode = "settled", .passes = 2, .seconds = mba_clock_s() - began, .kernels = j->g->nsettled };
     return st;
 }
 
@@ -144,9 +150,8 @@ static mba_status measure_deep(job *j)
 {
     const double began = mba_clock_s();
     MBA_TRY(mba_gpu_deep(j->g, j->p, &j->step, j->o->deep));
-    j->g->cost[j->g->ncosts++] = (mba_gpu_cost){
-        .mode = "deep", .passes = 1, .seconds = mba_clock_s() - began, .kernels = 1
-    };
+    j->g->cost[j->g->ncosts++] =
+        (mba_gpu_cost){ .mode = "deep", .passes = 1, .seconds = mba_clock_s() - began, .kernels = 1 };
     return MBA_OK;
 }
 
@@ -181,7 +186,7 @@ mba_status mba_gpu_collect(mba_gpu_profile **out, mba_program *p, const mba_step
     j.g->energy_j = j.g->record_cost_s = NAN;
     const mba_status st = collect(&j);
     if (st == MBA_OK) *out = j.g;
-    else              mba_gpu_profile_free(j.g);
+    else mba_gpu_profile_free(j.g);
     return st;
 }
 

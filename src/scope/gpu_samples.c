@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* gpu_samples.c -- `profile --deep KERNEL`, its second half: where the warps of one launch are, and why they wait.
  *
  * PC sampling sees only code that was loaded after it was switched on, so a second process of the same command takes
@@ -40,7 +41,7 @@ static void before(void *ctx, const mba_node *n, const mba_plan *plan)
     if (x->node >= 0 || x->st != MBA_OK || !mba_gpu_deep_is(n, plan, x->kernel)) return;
     x->node = n->id;
     x->only = mba_gpu_deep_only(n, x->kernel);
-    x->st   = mba_samples_start();
+    x->st = mba_samples_start();
 }
 
 static void write_sample(void *ctx, const mba_sass_count *c)
@@ -88,8 +89,8 @@ mba_status mba_collect_samples(mba_collecting *c, const char *path)
         fclose(x.f);
         return mba_fail(MBA_E_ARG, "samples of what?\nfix: --deep KERNEL");
     }
-    if (sample(c, &x) != MBA_OK) write_failure(x.f, mba_message());        // which is the other's to tell
-    fflush(x.f);                                                           // the end of CUPTI may be ours
+    if (sample(c, &x) != MBA_OK) write_failure(x.f, mba_message()); // which is the other's to tell
+    fflush(x.f);                                                    // the end of CUPTI may be ours
     mba_samples_end(x.only, write_sample, &x, &x.seen);
     fprintf(x.f, "samples %" PRId64 " %" PRId64 " %" PRId64 "\n", x.seen.samples, x.seen.dropped, x.seen.foreign);
     return fclose(x.f) ? mba_fail(MBA_E_IO, "cannot write '%s'", path) : MBA_OK;
@@ -100,12 +101,12 @@ mba_status mba_collect_samples(mba_collecting *c, const char *path)
 /* Our own command once more, with another store. Never returns. */
 static void become(char *line, size_t bytes, char *text, char *store)
 {
-    char  *arg[ARGS_MAX + 3];
-    int    n = 0;
+    char *arg[ARGS_MAX + 3];
+    int   n = 0;
     for (char *a = line; a < line + bytes && n < ARGS_MAX; a += strlen(a) + 1) arg[n++] = a;
     arg[n++] = "--out";
     arg[n++] = store;
-    arg[n]   = NULL;
+    arg[n] = NULL;
     setenv(TOLD, text, 1);
     execv("/proc/self/exe", arg);
     _exit(127);
@@ -113,9 +114,9 @@ static void become(char *line, size_t bytes, char *text, char *store)
 
 static mba_status run_again(char *text, char *store)
 {
-    char   line[1 << 16];
-    int    status = 0;
-    FILE  *f = fopen("/proc/self/cmdline", "rb");
+    char         line[1 << 16];
+    int          status = 0;
+    FILE        *f = fopen("/proc/self/cmdline", "rb");
     const size_t n = f ? fread(line, 1, sizeof line - 1, f) : 0;
     if (f) fclose(f);
     line[n] = 0;
@@ -146,11 +147,15 @@ static mba_status take_line(mba_gpu_profile *g, const char *line, mba_samples_se
         mba_gpu_note_add(g, "samples", text, fix ? fix + 6 : "");
         return MBA_OK;
     }
-    if (sscanf(line, "at %d %u %d %lf %127s %8191s %511[^\n]", &node, &pc, &source, &samples, reason, kernel,
-               file) != 7)
+    if (sscanf(line, "at %d %u %d %lf %127s %8191s %511[^\n]", &node, &pc, &source, &samples, reason, kernel, file)
+        != 7)
         return mba_fail(MBA_E_FORMAT, "not a line of samples: %.60s", line);
-    return mba_gpu_instruction_add(g, &(mba_gpu_instruction){ .symbol = kernel, .file = strcmp(file, "-") ? file : "",
-                                                              .metric = reason, .node = node, .line = source, .pc = pc,
+    return mba_gpu_instruction_add(g, &(mba_gpu_instruction){ .symbol = kernel,
+                                                              .file = strcmp(file, "-") ? file : "",
+                                                              .metric = reason,
+                                                              .node = node,
+                                                              .line = source,
+                                                              .pc = pc,
                                                               .value = samples });
 }
 
@@ -180,11 +185,11 @@ mba_status mba_gpu_samples_read(mba_gpu_profile *g, const char *path)
 mba_status mba_gpu_samples(mba_gpu_profile *g, const char *near)
 {
     char text[PATH_ROOM], store[PATH_ROOM];
-    if (snprintf(text, sizeof text, "%s.samples", near) >= PATH_ROOM ||
-        snprintf(store, sizeof store, "%s.samples.db", near) >= PATH_ROOM)
+    if (snprintf(text, sizeof text, "%s.samples", near) >= PATH_ROOM
+        || snprintf(store, sizeof store, "%s.samples.db", near) >= PATH_ROOM)
         return mba_fail(MBA_E_ARG, "the name of the store is too long");
     unlink(text);
-    if (run_again(text, store) != MBA_OK) mba_gpu_note_failure(g, "samples");     // what it has left counts all the same
+    if (run_again(text, store) != MBA_OK) mba_gpu_note_failure(g, "samples"); // what it has left counts all the same
     const mba_status st = access(text, F_OK) ? MBA_OK : mba_gpu_samples_read(g, text);
     unlink(text);
     unlink(store);

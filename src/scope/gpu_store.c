@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* gpu_store.c -- see gpu_store.h. */
 #include "scope/gpu_store.h"
 
@@ -14,20 +15,20 @@
 
 /* Distinct kernels in the order they are met: the same plan, place, name and geometry. */
 typedef struct found {
-    const mba_plan *plan;
-    int32_t launch;
+    const mba_plan  *plan;
+    int32_t          launch;
     const mba_event *first;
-    bool one_phase;
-    mba_pass phase;
+    bool             one_phase;
+    mba_pass         phase;
 } found;
 typedef struct storing {
-    mba_store *s;
-    const mba_program *p;
+    mba_store             *s;
+    const mba_program     *p;
     const mba_gpu_profile *g;
-    found *kernel;
-    int64_t n, room;
-    int32_t *ran;                                  /* per node: kernels in the first step of the timeline */
-    int **is;                                      /* per node that ran more than planned: the launch each is, -1: none; else NULL */
+    found                 *kernel;
+    int64_t                n, room;
+    int32_t               *ran; /* per node: kernels in the first step of the timeline */
+    int                  **is;  /* per node that ran more than planned: the launch each is, -1: none; else NULL */
 } storing;
 
 static const mba_node *node_of(const storing *x, int32_t node) { return node < 0 ? NULL : x->p->graph->nodes[node]; }
@@ -37,8 +38,9 @@ static int64_t find(const storing *x, const mba_event *e)
 {
     for (int64_t i = 0; i < x->n; i++) {
         const mba_event *f = x->kernel[i].first;
-        if (x->kernel[i].plan == plan_of(x, e->node) && x->kernel[i].launch == e->launch && !strcmp(f->name, e->name) &&
-            !memcmp(f->grid, e->grid, sizeof f->grid) && !memcmp(f->block, e->block, sizeof f->block)) return i;
+        if (x->kernel[i].plan == plan_of(x, e->node) && x->kernel[i].launch == e->launch && !strcmp(f->name, e->name)
+            && !memcmp(f->grid, e->grid, sizeof f->grid) && !memcmp(f->block, e->block, sizeof f->block))
+            return i;
     }
     return -1;
 }
@@ -54,7 +56,7 @@ static mba_status add(storing *x, const mba_event *e, int64_t *out)
     if (!more) return mba_fail(MBA_E_NOMEM, "no memory for %lld kernels", (long long)x->n + 1);
     x->kernel = more;
     const mba_node *n = node_of(x, e->node);
-    x->kernel[*out = x->n++] = (found){ plan_of(x, e->node), e->launch, e, n != NULL, n ? n->pass : MBA_FORWARD };
+    x->kernel[ *out = x->n++] = (found){ plan_of(x, e->node), e->launch, e, n != NULL, n ? n->pass : MBA_FORWARD };
     return MBA_OK;
 }
 
@@ -73,9 +75,9 @@ static void describe_occupancy(mba_row_kernel *r, const mba_machine *m, const mb
     const double        blocks = (double)e->grid[0] * e->grid[1] * e->grid[2];
     const int           threads = e->block[0] * e->block[1] * e->block[2];
     const mba_occupancy o = mba_occupancy_of(m, e->regs, threads, (int64_t)e->smem_static + e->smem_dynamic, blocks);
-    r->blocks_per_sm   = o.blocks_per_sm;
-    r->limiter         = o.limiter;
-    r->waves           = o.waves;
+    r->blocks_per_sm = o.blocks_per_sm;
+    r->limiter = o.limiter;
+    r->waves = o.waves;
     r->occupancy_limit = o.percent;
 }
 
@@ -109,7 +111,7 @@ static void name_kernel(char *out, size_t room, const storing *x, const found *f
 {
     const mba_launch *l = launch_of(x, f);
     if (l && !is_library(l->kernel)) snprintf(out, room, "%s", l->kernel);
-    else                             mba_kernel_short(out, room, f->first->name);
+    else mba_kernel_short(out, room, f->first->name);
 }
 
 static mba_status put_kernel(const storing *x, int64_t id)
@@ -150,12 +152,15 @@ static mba_status match_node(storing *x, int32_t node)
     const char       *planned[MBA_STARTED_MAX];
     for (int64_t i = 0; i < l->n; i++) {
         const mba_event *e = &l->event[i];
-        if (e->kind != MBA_EVENT_KERNEL || e->step != 0 || e->node != node || e->launch < 0 || e->launch >= x->ran[node]) continue;
+        if (e->kind != MBA_EVENT_KERNEL || e->step != 0 || e->node != node || e->launch < 0
+            || e->launch >= x->ran[node])
+            continue;
         mba_kernel_short(name[e->launch], sizeof name[e->launch], e->name);
         s[e->launch] = (mba_started){ name[e->launch], e->end_ns - e->start_ns };
     }
     for (int k = 0; k < plan->nlaunches; k++) planned[k] = plan->launch[k].kernel;
-    if (!(x->is[node] = calloc((size_t)x->ran[node], sizeof **x->is))) return mba_fail(MBA_E_NOMEM, "no memory for a timeline");
+    if (!(x->is[node] = calloc((size_t)x->ran[node], sizeof **x->is)))
+        return mba_fail(MBA_E_NOMEM, "no memory for a timeline");
     mba_match_launches(x->is[node], s, x->ran[node], planned, plan->nlaunches);
     return MBA_OK;
 }
@@ -163,15 +168,16 @@ static mba_status match_node(storing *x, int32_t node)
 static mba_status match_nodes(storing *x)
 {
     for (int32_t i = 0; i < x->p->graph->nnodes; i++)
-        if (x->p->plan[i]->nlaunches && x->ran[i] > x->p->plan[i]->nlaunches && x->ran[i] <= MBA_STARTED_MAX) MBA_TRY(match_node(x, i));
+        if (x->p->plan[i]->nlaunches && x->ran[i] > x->p->plan[i]->nlaunches && x->ran[i] <= MBA_STARTED_MAX)
+            MBA_TRY(match_node(x, i));
     return MBA_OK;
 }
 
 static mba_status put_event(storing *x, int64_t id, const mba_event *e, int64_t origin_ns)
 {
     static const char *const what[MBA_EVENT_KINDS] = { "kernel", "copy", "memset" };
-    const mba_node *n = node_of(x, e->node);
-    mba_row_event   r = mba_no_event;
+    const mba_node          *n = node_of(x, e->node);
+    mba_row_event            r = mba_no_event;
     r.id = id, r.what = what[e->kind], r.start_ns = e->start_ns - origin_ns, r.duration_ns = e->end_ns - e->start_ns;
     r.stream = e->stream, r.step = e->step;
     if (n) r.node = n->id, r.phase = mba_pass_name(n->pass);
@@ -199,8 +205,9 @@ static mba_status put_events(storing *x)
 static int64_t kernel_of_counters(const storing *x, const mba_gpu_kernel *k)
 {
     for (int64_t i = 0; i < x->n; i++)
-        if (x->kernel[i].plan == plan_of(x, k->node) && x->kernel[i].launch == k->launch &&
-            !memcmp(x->kernel[i].first->grid, k->grid, sizeof k->grid)) return i;
+        if (x->kernel[i].plan == plan_of(x, k->node) && x->kernel[i].launch == k->launch
+            && !memcmp(x->kernel[i].first->grid, k->grid, sizeof k->grid))
+            return i;
     return -1;
 }
 
@@ -230,13 +237,16 @@ static mba_status put_data(const storing *x, int64_t id, const mba_gpu_kernel *k
 
 static mba_status put_settled(const storing *x, const mba_gpu_isolated *b)
 {
-    const struct { const char *metric; double value; } of[] = { { "settled__dram_bytes_read.sum", b->read },
-                                                                { "settled__dram_bytes_write.sum", b->written } };
+    const struct {
+        const char *metric;
+        double      value;
+    } of[] = { { "settled__dram_bytes_read.sum", b->read }, { "settled__dram_bytes_write.sum", b->written } };
     mba_row_counter r = mba_no_counter;
     for (int64_t i = 0; i < x->n && r.kernel == MBA_ABSENT; i++)
-        if (x->kernel[i].plan == plan_of(x, b->node) && x->kernel[i].launch == b->launch &&
-            !memcmp(x->kernel[i].first->grid, b->grid, sizeof b->grid)) r.kernel = i;
-    if (r.kernel == MBA_ABSENT) return MBA_OK;               // the timeline had it otherwise
+        if (x->kernel[i].plan == plan_of(x, b->node) && x->kernel[i].launch == b->launch
+            && !memcmp(x->kernel[i].first->grid, b->grid, sizeof b->grid))
+            r.kernel = i;
+    if (r.kernel == MBA_ABSENT) return MBA_OK; // the timeline had it otherwise
     for (int k = 0; k < 2; k++) {
         r.metric = of[k].metric, r.value = of[k].value, r.unit = "byte", r.metric_set = "settled", r.launches = 1;
         MBA_TRY(mba_put_counter(x->s, &r));
@@ -358,7 +368,10 @@ static mba_status put_rest(mba_store *s, const mba_gpu_profile *g, double units)
 
 mba_status mba_gpu_store(mba_store *s, const mba_program *p, const mba_gpu_profile *g, double units)
 {
-    storing    x = { .s = s, .p = p, .g = g, .ran = calloc((size_t)p->graph->nnodes + 1, sizeof *x.ran),
+    storing    x = { .s = s,
+                     .p = p,
+                     .g = g,
+                     .ran = calloc((size_t)p->graph->nnodes + 1, sizeof *x.ran),
                      .is = calloc((size_t)p->graph->nnodes + 1, sizeof *x.is) };
     mba_event *stand = calloc((size_t)g->nkernels + 1, sizeof *stand);
     mba_status st = stand && x.ran && x.is ? put_events(&x) : mba_fail(MBA_E_NOMEM, "no memory to store kernels");

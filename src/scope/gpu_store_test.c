@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* gpu_store_test.c -- a made-up profile of a real plan: kernels, events and counters find each other in the store. */
 #include "scope/gpu_store.h"
 
@@ -49,19 +50,19 @@ static int32_t shared_node(const mba_program *p)
 static mba_event event_of(const mba_program *p, int32_t node, int k, int64_t at)
 {
     const mba_plan *plan = p->plan[node];
-    mba_event e = { .kind = MBA_EVENT_KERNEL,
-                    .name = "library",
-                    .start_ns = at,
-                    .end_ns = at + 10,
-                    .grid = { 1, 1, 1 },
-                    .block = { 32, 1, 1 },
-                    .regs = 32,
-                    .stream = 7,
-                    .correlation = 5,
-                    .graph = 1,
-                    .graph_node = (uint64_t)node,
-                    .node = node,
-                    .launch = k };
+    mba_event       e = { .kind = MBA_EVENT_KERNEL,
+                          .name = "library",
+                          .start_ns = at,
+                          .end_ns = at + 10,
+                          .grid = { 1, 1, 1 },
+                          .block = { 32, 1, 1 },
+                          .regs = 32,
+                          .stream = 7,
+                          .correlation = 5,
+                          .graph = 1,
+                          .graph_node = (uint64_t)node,
+                          .node = node,
+                          .launch = k };
     if (k >= plan->nlaunches) return e;
     e.name = k == plan->nlaunches - 1 && node == shared_node(p) ? "column_parts" : plan->launch[k].kernel;
     for (int i = 0; i < 3; i++) e.grid[i] = plan->launch[k].grid[i] ? (int32_t)plan->launch[k].grid[i] : 1;
@@ -79,8 +80,9 @@ static void add_kernel(mba_gpu_profile *g, const mba_program *p, const mba_event
     g->kernel = realloc(g->kernel, (size_t)(g->nkernels + 1) * sizeof *g->kernel);
     mba_gpu_kernel *k = &g->kernel[g->nkernels++];
     const int64_t   name = mba_events_name(&g->names, e->name);
-    *k = (mba_gpu_kernel){ .name = g->names.names[name], .node = e->node, .launch = e->launch, .launches = 1,
-                           .data_flops = NAN };
+    *k = (mba_gpu_kernel){
+        .name = g->names.names[name], .node = e->node, .launch = e->launch, .launches = 1, .data_flops = NAN
+    };
     memcpy(k->grid, e->grid, sizeof k->grid);
     for (int m = 0; m < MBA_METRICS_MAX; m++) k->value[0][m] = m == 1 ? NAN : 1000.0 * (double)(g->nkernels - 1) + m;
 }
@@ -98,24 +100,22 @@ static mba_gpu_profile *make_profile(const mba_program *p)
                 assert_ok(mba_events_add(&g->events, &e));
                 if (s == 0) add_kernel(g, p, &e);
             }
-    g->kernel[g->nkernels - 1].data_flops = 4096;  // of the last, so that its row is where it is looked for
+    g->kernel[g->nkernels - 1].data_flops = 4096; // of the last, so that its row is where it is looked for
     g->set[g->nsets++] = mba_metric_set_find("overview");
     g->nplain = 2, g->plain_s[0] = 0.5, g->plain_s[1] = 0.25, g->ntimeline = 1, g->timeline_s[0] = 0.6,
     g->pass_s[0] = 2;
-    g->cost[g->ncosts++] = (mba_gpu_cost){
-        .mode = "counters", .set = "overview", .passes = 1, .seconds = 3, .kernels = 4
-    };
+    g->cost[g->ncosts++] =
+        (mba_gpu_cost){ .mode = "counters", .set = "overview", .passes = 1, .seconds = 3, .kernels = 4 };
     g->energy_j = 100, g->energy_s = 0.75, g->energy_steps = 2;
     g->clock[g->nclocks++] = (mba_gpu_clock){ "plain", 1755, 690, 1u << 2 };
     g->clock[g->nclocks++] = (mba_gpu_clock){ "graph", 1980, -1, 0 };
     g->block = calloc(1, sizeof *g->block);
-    g->block[g->nblocks++] = (mba_gpu_block){
-        .node = 3, .launch = 0, .sm = 17, .block = 5, .start_ns = 10, .end_ns = 30
-    };
+    g->block[g->nblocks++] =
+        (mba_gpu_block){ .node = 3, .launch = 0, .sm = 17, .block = 5, .start_ns = 10, .end_ns = 30 };
     g->settled = calloc(2, sizeof *g->settled);
     for (int k = 0; k < 2; k++) // the second with a grid that no event has
-        g->settled[g->nsettled++] = (mba_gpu_isolated){ .node = 3, .launch = 0, .read = 70, .written = 30,
-                                                       .grid = { -1, -1, -1 } };
+        g->settled[g->nsettled++] =
+            (mba_gpu_isolated){ .node = 3, .launch = 0, .read = 70, .written = 30, .grid = { -1, -1, -1 } };
     for (int i = 0; i < 3; i++) g->settled[0].grid[i] = event_of(p, 3, 0, 0).grid[i];
     g->instruction = calloc(1, sizeof *g->instruction);
     g->instruction[g->ninstructions++] = (mba_gpu_instruction){ .symbol = p->plan[3]->launch[0].kernel,
@@ -160,7 +160,8 @@ static void check_events(mba_store *s, const mba_program *p, const mba_gpu_profi
     }
 }
 
-/* Where a library ran more kernels than planned, ours are still called as the plan has them, and nobody knows the others. */
+/* Where a library ran more kernels than planned, ours are still called as the plan has them, and nobody knows the
+ * others. */
 static void check_places(mba_store *s, const mba_program *p, const mba_row_kernel *k)
 {
     mba_row_event *e;
@@ -228,7 +229,7 @@ static void check_clocks(mba_store *s)
         if (!strcmp(row[i].key, "power.plain")) assert_near(row[i].number, 690, 0), found++;
         if (!strcmp(row[i].key, "clock.graph")) assert_near(row[i].number, 1980, 0), found++;
         if (!strcmp(row[i].key, "throttled.plain")) assert_string_equal(row[i].text, "power limit"), found++;
-        assert_string_not_equal(row[i].key, "power.graph");                     // the driver did not say
+        assert_string_not_equal(row[i].key, "power.graph"); // the driver did not say
     }
     assert_int_equal(found, 4);
 }
@@ -245,17 +246,19 @@ static void check_trace(mba_store *s)
     fclose(f);
     assert_non_null(root = json_loadb(text, n, 0, NULL));
     const char *name = NULL;
-    json_array_foreach(json_object_get(root, "traceEvents"), i, e)
-        if (json_integer_value(json_object_get(e, "pid")) == 2 && json_object_get(e, "dur")) {
-            assert_int_equal(json_integer_value(json_object_get(e, "tid")), 17);
-            assert_near(json_number_value(json_object_get(e, "dur")), 0.02, 1e-9);
-            block = json_number_value(json_object_get(e, "ts"));
-            name = json_string_value(json_object_get(e, "name"));
-        }
+    json_array_foreach(json_object_get(root, "traceEvents"), i,
+                       e) if (json_integer_value(json_object_get(e, "pid")) == 2 && json_object_get(e, "dur"))
+    {
+        assert_int_equal(json_integer_value(json_object_get(e, "tid")), 17);
+        assert_near(json_number_value(json_object_get(e, "dur")), 0.02, 1e-9);
+        block = json_number_value(json_object_get(e, "ts"));
+        name = json_string_value(json_object_get(e, "name"));
+    }
     assert_non_null(name);
-    json_array_foreach(json_object_get(root, "traceEvents"), i, e)
-        if (isnan(kernel) && json_object_get(e, "dur") && !strcmp(json_string_value(json_object_get(e, "name")), name))
-            kernel = json_number_value(json_object_get(e, "ts"));
+    json_array_foreach(json_object_get(root, "traceEvents"), i,
+                       e) if (isnan(kernel) && json_object_get(e, "dur")
+                              && !strcmp(json_string_value(json_object_get(e, "name")), name))
+        kernel = json_number_value(json_object_get(e, "ts"));
     assert_near(block, kernel + 0.01, 1e-9);
     json_decref(root);
     free(text);
@@ -280,7 +283,7 @@ static void a_profile_becomes_a_store(void **state)
     mba_row_step    *step;
     int64_t          n;
     assert_ok(mba_load_kernel(s, &k, &n));
-    assert_int_equal(n, g->nkernels);              // nodes with one plan share their kernels
+    assert_int_equal(n, g->nkernels); // nodes with one plan share their kernels
     assert_true(n < g->events.n / STEPS / 4);
     for (int64_t i = 0; i < n; i++) assert_true(k[i].blocks_per_sm > 0 && k[i].waves > 0 && k[i].shape && k[i].kind);
     check_events(s, p, g, k);
@@ -290,7 +293,7 @@ static void a_profile_becomes_a_store(void **state)
     assert_ok(mba_load_counter(s, &c, &n));
     n -= check_settled(&c[n - 2], p, k);
     n -= check_data(&c[n - 1], g);
-    assert_int_equal(n, g->nkernels * (g->set[0]->n - 1));         // the one that is NaN is absent
+    assert_int_equal(n, g->nkernels * (g->set[0]->n - 1)); // the one that is NaN is absent
     for (int64_t i = 0; i < n; i++) {
         assert_near(floor(c[i].value / 1000), (double)c[i].kernel, 0);
         assert_string_equal(c[i].metric, g->set[0]->metric[(int)fmod(c[i].value, 1000)]);
@@ -322,7 +325,7 @@ static void fill_counters(mba_gpu_profile *g, const mba_program *p, int64_t wron
         k->value[0][3] = (c.read_bytes + c.write_bytes) * (i == wrong ? 1.1 : 1);
         // whose bytes are whose is not known here
         if (p->plan[k->node]->nlaunches != 1) k->value[0][3] = NAN;
-        k->value[0][6] = (i == wrong ? 3 : 0) + (planned > 0 ? NAN : 0);         // of those no FLOPs were counted
+        k->value[0][6] = (i == wrong ? 3 : 0) + (planned > 0 ? NAN : 0); // of those no FLOPs were counted
     }
 }
 
@@ -337,8 +340,8 @@ static void plans_are_held_against_counters(void **state)
     mba_verification *v;
     int64_t           n, wrong = 0;
     const char       *path = scratch("verify.db");
-    while (p->plan[g->kernel[wrong].node]->nlaunches != 1 ||
-           p->graph->nodes[g->kernel[wrong].node]->op->kind != MBA_NORM)
+    while (p->plan[g->kernel[wrong].node]->nlaunches != 1
+           || p->graph->nodes[g->kernel[wrong].node]->op->kind != MBA_NORM)
         wrong++;
     fill_counters(g, p, wrong);
     assert_ok(mba_store_create(&s, path));
@@ -383,7 +386,8 @@ static int32_t our_node(const mba_program *p)
     return -1;
 }
 
-/* Where a library ran fewer kernels than were planned, places say nothing of its node; of one with our kernels alone they do. */
+/* Where a library ran fewer kernels than were planned, places say nothing of its node; of one with our kernels alone
+ * they do. */
 static void fewer_kernels_of_a_library_have_their_own_names(void **state)
 {
     (void)state;
@@ -424,7 +428,7 @@ static void a_row_without_a_place_is_an_error(void **state)
     mba_program     *p = plan_model(&graph);
     mba_gpu_profile *g = make_profile(p);
     int64_t          rows = 0;
-    g->events.n = g->nkernels = 8;                             // the first nodes' are enough
+    g->events.n = g->nkernels = 8; // the first nodes' are enough
     mba_store *s;
     assert_ok(mba_store_create(&s, scratch("refuses.db")));
     for (bool refused = true; refused; rows += refused) {

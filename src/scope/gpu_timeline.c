@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* gpu_timeline.c -- the timeline of captured steps, in two passes: each step as one record, then each kernel as one.
  *
  * A record of a kernel is two stamps that CUPTI puts around it, on the GPU: the next kernel begins a little later for
@@ -19,25 +20,28 @@
 #include "scope/nvml.h"
 #include "scope/launch_trace.h"
 
-static const double OVERHEAD_MOST = 0.02;          // of the timeline; beyond, the store has a note
-static const double SETTLED = 0.01;                // how far unwatched steps before and after may be apart, unsaid
-static const double WHOLE_S = 0.3;                 // how long steps are recorded whole, at least
-static const double QUEUED_S = 0.3;                // and how long they run one behind the other, unwatched
+static const double OVERHEAD_MOST = 0.02; // of the timeline; beyond, the store has a note
+static const double SETTLED = 0.01;       // how far unwatched steps before and after may be apart, unsaid
+static const double WHOLE_S = 0.3;        // how long steps are recorded whole, at least
+static const double QUEUED_S = 0.3;       // and how long they run one behind the other, unwatched
 /* A step as long as that loads the GPU so that clocks move: after CUPTI has prepared itself, on an idle GPU, they took
  * five steps of 0.12 s to come back (122.8 121.1 119.1 117.6 116.3 ms). */
 static const double LONG_S = 0.05;
-enum { ALONE = 1, LEAD = 1, LEAD_LONG = 8, QUEUE = 3 };      // steps that do not count; steps of a row
+enum { ALONE = 1, LEAD = 1, LEAD_LONG = 8, QUEUE = 3 }; // steps that do not count; steps of a row
 
 typedef struct job {
     mba_gpu_profile *g;
     mba_program     *p;
     const mba_step  *step;
-    int              steps, warm_up;               /* recorded kernel by kernel: how many count, how many do not */
+    int              steps, warm_up; /* recorded kernel by kernel: how many count, how many do not */
     bool             is_long;
-    double           plain_s;                      /* of steps again that nobody watches */
+    double           plain_s; /* of steps again that nobody watches */
 } job;
 
-typedef struct gathering { mba_events *to; mba_status st; } gathering;
+typedef struct gathering {
+    mba_events *to;
+    mba_status  st;
+} gathering;
 
 static void gather(void *ctx, const mba_event *e)
 {
@@ -55,8 +59,9 @@ static double median(const double *x, int n)
 
 static void put_cost(job *j, const char *mode, int passes, double began_s, int64_t records, int64_t dropped)
 {
-    j->g->cost[j->g->ncosts++] = (mba_gpu_cost){ .mode = mode, .passes = passes, .seconds = mba_clock_s() - began_s,
-                                                 .launches = records, .dropped = dropped };
+    j->g->cost[j->g->ncosts++] = (mba_gpu_cost){
+        .mode = mode, .passes = passes, .seconds = mba_clock_s() - began_s, .launches = records, .dropped = dropped
+    };
 }
 
 /* The next run but one captures the step anew. */
@@ -99,7 +104,7 @@ static mba_status measure_whole(job *j)
     const double began = mba_clock_s();
     MBA_TRY(start_anew(j));
     MBA_TRY(mba_activity_begin_graphs(gather, &to));
-    mba_status st = run_whole(j);
+    mba_status       st = run_whole(j);
     const mba_status ended = mba_activity_end(&dropped);
     if (st == MBA_OK) st = ended != MBA_OK ? ended : to.st;
     if (st == MBA_OK) st = take_records(j->g, &l);
@@ -179,7 +184,7 @@ static void drop_warm_up(const job *j)
 static void judge_links(job *j)
 {
     const mba_correlate_report *r = &j->g->link;
-    char                   text[256];
+    char                        text[256];
     if (r->steps != j->steps + j->warm_up) {
         snprintf(text, sizeof text, "the timeline shows %d captured steps of %d", r->steps, j->steps + j->warm_up);
         mba_gpu_note_add(j->g, "timeline", text, "");
@@ -207,14 +212,14 @@ static double extent_of_steps(const mba_gpu_profile *g, double *records, double 
         const mba_event *e = &g->events.event[i];
         if (!e->graph || e->step < 0 || e->step >= g->ntimeline) continue;
         if (e->start_ns < first[e->step]) first[e->step] = e->start_ns;
-        if (e->end_ns > last[e->step])    last[e->step] = e->end_ns;
+        if (e->end_ns > last[e->step]) last[e->step] = e->end_ns;
         *busy_s += 1e-9 * (double)(e->end_ns - e->start_ns);
         n++;
     }
     for (int i = 0; i < g->ntimeline; i++)
         if (last[i] > first[i]) extent[steps++] = 1e-9 * (double)(last[i] - first[i]);
     *records = steps ? (double)n / steps : 0;
-    *busy_s  = steps ? *busy_s / steps : NAN;
+    *busy_s = steps ? *busy_s / steps : NAN;
     return median(extent, steps);
 }
 
@@ -235,7 +240,7 @@ static void judge_overhead(mba_gpu_profile *g)
     const double extent_s = extent_of_steps(g, &records, &busy_s), plain_s = median(g->plain_s, g->nplain);
     const double watched_s = median(g->timeline_s, g->ntimeline);
     const double row_s = g->nqueued ? median(g->queued_s, g->nqueued) : plain_s;
-    const double clocks = plain_s > LONG_S ? row_s / plain_s : 1;      // a step as a whole was recorded with others
+    const double clocks = plain_s > LONG_S ? row_s / plain_s : 1; // a step as a whole was recorded with others
     const double whole_s = clocks * median(g->record_s, g->nrecords);
     const double apart_s = spread(g->plain_s, g->nplain);
     if (records > 1 && g->nrecords) g->record_cost_s = fmax(0, extent_s - whole_s) / (records - 1);
@@ -253,7 +258,7 @@ static void judge_overhead(mba_gpu_profile *g)
                  1e3 * extent_s, 1e3 * whole_s, 1e6 * g->record_cost_s, records, 1e3 * busy_s,
                  100 * (median(g->whole_s, g->nwhole) / plain_s - 1));
     mba_gpu_note_add(g, "timeline", text,
-                "how long a step takes is that of mode plain or graph; gaps are read less the stamps");
+                     "how long a step takes is that of mode plain or graph; gaps are read less the stamps");
 }
 
 static mba_status measure_kernels(job *j)
@@ -263,7 +268,7 @@ static mba_status measure_kernels(job *j)
     int64_t          dropped = 0;
     const double     began = mba_clock_s();
     MBA_TRY(start_anew(j));
-    MBA_TRY(mba_gpu_run_step(j->p, j->step, NULL));          // captured as in a run that nobody watches
+    MBA_TRY(mba_gpu_run_step(j->p, j->step, NULL)); // captured as in a run that nobody watches
     MBA_TRY(mba_gpu_time_unprofiled(g, j->p, j->step, j->plain_s));
     MBA_TRY(mba_gpu_read_clocks(g, j->p, j->step, "plain_again"));
     MBA_TRY(measure_queued(j));
@@ -288,12 +293,15 @@ static void judge_clocks(mba_gpu_profile *g)
 {
     const double before = median(g->plain_s, g->nbefore),
                  after = median(g->plain_s + g->nbefore, g->nplain - g->nbefore);
-    char         text[360], words[2][160];
-    int          n;
+    char text[360], words[2][160];
+    int  n;
     if (!(fabs(after / before - 1) > SETTLED)) return;
     n = snprintf(text, sizeof text, "unwatched steps took %.3f ms before the recorded ones and %.3f ms after",
                  1e3 * before, 1e3 * after);
-    if (g->nclocks < 3) { mba_gpu_note_add(g, "clocks", text, ""); return; }
+    if (g->nclocks < 3) {
+        mba_gpu_note_add(g, "clocks", text, "");
+        return;
+    }
     for (int i = 0; i < 2; i++) mba_nvml_throttle_words(words[i], sizeof words[i], g->clock[2 * i].throttled);
     snprintf(text + n, sizeof text - (size_t)n, ": %d MHz (%s), then %d MHz (%s)", g->clock[0].sm_mhz,
              *words[0] ? words[0] : "not held back", g->clock[2].sm_mhz, *words[1] ? words[1] : "not held back");

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* h200_test.c -- the analysis on stores of an H200: what it says is what plain sums over the rows say, and the claims
  * come out as docs/results/claims.md has them.
  *
@@ -11,14 +12,19 @@
 
 enum { STORES_MAX = 16 };
 
-typedef struct opened { const char *name; mba_store *store; mba_analysis *a; } opened;
+typedef struct opened {
+    const char   *name;
+    mba_store    *store;
+    mba_analysis *a;
+} opened;
 static opened open_ones[STORES_MAX];
 static int    nopen;
 
 static const mba_analysis *find(const char *name)
 {
     char path[128];
-    for (int i = 0; i < nopen; i++) if (!strcmp(open_ones[i].name, name)) return open_ones[i].a;
+    for (int i = 0; i < nopen; i++)
+        if (!strcmp(open_ones[i].name, name)) return open_ones[i].a;
     assert_true(nopen < STORES_MAX);
     opened *o = &open_ones[nopen++];
     o->name = name;
@@ -180,14 +186,15 @@ static void plans_and_counters_agree(void **state)
             assert_int_equal(settled[moved[k]], plans[i].settled[k]);
             assert_int_equal(step[moved[k]], plans[i].step[k]);
         }
-        assert_true(isnan(mba_verified_writes(find(plans[i].name))));        // a small store: one node of each kind
+        assert_true(isnan(mba_verified_writes(find(plans[i].name)))); // a small store: one node of each kind
     }
 }
 
 /* ---- numbers that would contradict themselves ---- */
 
-static const char *const all_stores[] = { "chunked", "chunked_small", "graph", "graphmamba", "hybrid", "mamba1", "mamba2", "peer",
-                                          "peer_1.3b", "peer_mamba1", "peer_small", "persistent", "vision" };
+static const char *const all_stores[] = { "chunked",    "chunked_small", "graph", "graphmamba", "hybrid",
+                                          "mamba1",     "mamba2",        "peer",  "peer_1.3b",  "peer_mamba1",
+                                          "peer_small", "persistent",    "vision" };
 enum { ALL_STORES = sizeof all_stores / sizeof *all_stores };
 
 /* Counters of instructions are exact. Of bytes there may be fewer than the operands have: L2 held the rest. */
@@ -201,10 +208,11 @@ static void least_work_is_no_more_than_was_done(void **state)
             const mba_kernel_view *v = &a->kernel[k];
             const mba_counted     *c = &v->counted;
             const double           did[3] = { c->tensor_flops, c->lane_flops, c->special_ops },
-                                   least[3] = { v->least.tensor_flops, v->least.vector_flops, v->least.special_ops };
+                         least[3] = { v->least.tensor_flops, v->least.vector_flops, v->least.special_ops };
             for (int j = 0; j < 3; j++) {
                 if (isnan(did[j]) || isnan(least[j])) continue;
-                if (least[j] > did[j]) fail_msg("%s, %s: least %g, done %g", all_stores[i], v->row->name, least[j], did[j]);
+                if (least[j] > did[j])
+                    fail_msg("%s, %s: least %g, done %g", all_stores[i], v->row->name, least[j], did[j]);
                 counted++;
             }
         }
@@ -223,7 +231,10 @@ static void what_is_above_its_floor_has_a_reason(void **state)
             const mba_kernel_view *v = &a->kernel[k];
             const mba_above        why = mba_above_floor(a, v);
             seen[why]++;
-            if (!(v->launches > 0) || !(v->least_s > 1.005 * v->median_s)) { assert_int_equal(why, MBA_NOT_ABOVE); continue; }
+            if (!(v->launches > 0) || !(v->least_s > 1.005 * v->median_s)) {
+                assert_int_equal(why, MBA_NOT_ABOVE);
+                continue;
+            }
             assert_true(why != MBA_NOT_ABOVE && *mba_above_words(a, why).text);
             assert_true(why != MBA_ABOVE_UNCOUNTED || isnan(v->counted.dram_bytes));
             if (why == MBA_ABOVE_CACHED) assert_true(v->counted.dram_bytes < v->least.bytes);
@@ -235,9 +246,11 @@ static void what_is_above_its_floor_has_a_reason(void **state)
 static void doubts_are_those_of_the_runs(void **state)
 {
     (void)state;
-    static const struct { const char *name; bool clocks, spread; } table[] = {
-        { "mamba2", true, false }, { "chunked", true, true }, { "vision", false, false }, { "graph", false, false },
-        { "peer", false, true },   { "peer_1.3b", false, false } };
+    static const struct {
+        const char *name;
+        bool        clocks, spread;
+    } table[] = { { "mamba2", true, false }, { "chunked", true, true }, { "vision", false, false },
+                  { "graph", false, false }, { "peer", false, true },   { "peer_1.3b", false, false } };
     for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
         mba_doubt d[MBA_DOUBTS_MAX];
         const int n = mba_doubts_of(d, find(table[i].name));

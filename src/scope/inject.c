@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* inject.c -- libmambascope_inject.so: the driver loads it into any CUDA process (CUDA_INJECTION64_PATH), where it
  * watches and writes a trace file (trace_file.h) for `mambascope profile -- CMD`, which sets the environment:
  *
@@ -26,24 +27,26 @@
 
 enum { SPANS_MAX = 1 << 16, COUNTED_LAUNCHES = 4096, TIMELINE_LAUNCHES = 20000, HAND_OVER_NS = 250000000 };
 
-typedef struct span { uint32_t low, high; } span;            // of correlation numbers that are wanted
+typedef struct span {
+    uint32_t low, high;
+} span; // of correlation numbers that are wanted
 
 static struct {
     mba_trace_writer out;
-    pthread_mutex_t  lock;                                   // of the file and of what stands below
+    pthread_mutex_t  lock; // of the file and of what stands below
     double           began_s, skip_s;
     int64_t          skip_launches, skip_steps, limit, seen, taken;
-    int64_t          entries;                                // into our NVTX range, of the first thread
+    int64_t          entries; // into our NVTX range, of the first thread
     const char      *range;
-    int              inside;                                 // how many threads are in our NVTX range
-    const char      *entered_as;                             // how it was watched at the first entry; NULL: it was not
+    int              inside;     // how many threads are in our NVTX range
+    const char      *entered_as; // how it was watched at the first entry; NULL: it was not
     double           entered_s;
     bool             selective, was_wanted, counting, timeline_ended, ended;
     span             spans[SPANS_MAX];
     int              nspans;
-    pid_t            pid;                                    // a fork has our memory and our file, and is not watched
-    pthread_t        writer;                                 // hands over what is complete
-    pthread_cond_t   end;                                    // of the process: the writer need not wait
+    pid_t            pid;    // a fork has our memory and our file, and is not watched
+    pthread_t        writer; // hands over what is complete
+    pthread_cond_t   end;    // of the process: the writer need not wait
     bool             writes, ends;
 } in = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
@@ -81,8 +84,8 @@ static void on_event(void *ctx, const mba_event *e)
 
 static bool wanted(void)
 {
-    return in.seen > in.skip_launches && (!in.range || (in.inside && in.entries > in.skip_steps)) &&
-           (in.skip_s <= 0 || mba_clock_s() - in.began_s >= in.skip_s);
+    return in.seen > in.skip_launches && (!in.range || (in.inside && in.entries > in.skip_steps))
+           && (in.skip_s <= 0 || mba_clock_s() - in.began_s >= in.skip_s);
 }
 
 /* A launch through the runtime has a number of its own just before the driver's: one is allowed for. */
@@ -100,7 +103,7 @@ static void on_launch(void *ctx, const mba_launch_seen *l)
     (void)ctx;
     pthread_mutex_lock(&in.lock);
     in.seen++;
-    const bool begun = in.range && in.was_wanted;            // a step that has begun is watched to its end
+    const bool begun = in.range && in.was_wanted; // a step that has begun is watched to its end
     const bool yes = !in.ended && wanted(), timed = yes && (!in.limit || in.taken < in.limit || begun);
     if (timed) {
         in.taken++;
@@ -109,7 +112,7 @@ static void on_launch(void *ctx, const mba_launch_seen *l)
     in.was_wanted = timed;
     const bool count = yes && !timed && in.counting && !l->is_graph, first = count && !in.timeline_ended;
     in.timeline_ended |= first;
-    pthread_mutex_unlock(&in.lock);                          // outside of it: CUPTI may hand us buffers meanwhile
+    pthread_mutex_unlock(&in.lock); // outside of it: CUPTI may hand us buffers meanwhile
     // sm__sass_* read 0 beside records of kernels
     if (first && mba_activity_stop() != MBA_OK) write_note("timeline");
     if (!count || mba_inject_count(l) == MBA_OK) return;
@@ -122,8 +125,8 @@ static void on_launch(void *ctx, const mba_launch_seen *l)
 /* How launches are watched now; steps are told apart by it. */
 static const char *mode_now(void)
 {
-    if (in.ended || !wanted())                          return NULL;
-    if (!in.timeline_ended)                             return "timeline";
+    if (in.ended || !wanted()) return NULL;
+    if (!in.timeline_ended) return "timeline";
     return in.counting && !mba_inject_count_done() ? "counters" : "attached";
 }
 
@@ -132,7 +135,7 @@ static void time_step(bool begins)
 {
     if (begins && in.inside == 1) {
         in.entered_as = mode_now();
-        in.entered_s  = mba_clock_s();
+        in.entered_s = mba_clock_s();
         return;
     }
     if (begins || in.inside > 1 || !in.entered_as || in.entered_as != mode_now()) return;
@@ -179,7 +182,7 @@ static void hand_over(void)
     pthread_mutex_lock(&in.lock);
     const bool over = in.timeline_ended || (in.limit && in.taken >= in.limit);
     pthread_mutex_unlock(&in.lock);
-    const int64_t device_ns = mba_activity_hand_over();      // outside of the lock: on_event takes it
+    const int64_t device_ns = mba_activity_hand_over(); // outside of the lock: on_event takes it
     pthread_mutex_lock(&in.lock);
     if (!in.ended && device_ns) mba_trace_alive(&in.out, mba_clock_ns(), device_ns, !over);
     pthread_mutex_unlock(&in.lock);
@@ -295,9 +298,10 @@ static mba_status watch(void)
     if (in.counting && !in.limit) in.limit = TIMELINE_LAUNCHES;
     in.selective = in.skip_s > 0 || in.skip_launches || in.range || in.limit;
     if (in.counting) mba_inject_count_begin(sets, group, put_counter, put_cost, NULL);
-    const mba_status seen = mba_launches_begin(in.selective ? on_launch : NULL, in.range ? on_range : NULL, on_short_of_memory, NULL);
+    const mba_status seen = mba_launches_begin(in.selective ? on_launch : NULL, in.range ? on_range : NULL,
+                                               on_short_of_memory, NULL);
     if (in.selective) MBA_TRY(seen);
-    else if (seen != MBA_OK) write_note("memory");           // the timeline needs no launches
+    else if (seen != MBA_OK) write_note("memory"); // the timeline needs no launches
     mba_activity_small_buffers();
     MBA_TRY(mba_activity_begin(on_event, NULL));
     begin_writing();
@@ -323,7 +327,7 @@ int InitializeInjection(void)
 {
     const char *path = getenv("MAMBASCOPE_TRACE");
     if (!path || is_privileged()) return 1;
-    if (mba_trace_create(&in.out, path) != MBA_OK) return 1;                 // it is there: another process's
+    if (mba_trace_create(&in.out, path) != MBA_OK) return 1; // it is there: another process's
     in.pid = getpid();
     if (watch() != MBA_OK) write_note("injection");
     atexit(finish);

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* inject_counters.c -- see inject_counters.h. */
 #include "scope/inject_counters.h"
 
@@ -13,17 +14,17 @@ enum { GROUPS_MAX = 64, RANGES_MAX = 512, TAKEN = 2, GAP = 8 };
 
 /* A distinct kernel of the group that is being read. */
 typedef struct kernel {
-    int64_t name;
-    int32_t grid[3], block[3], smem_dynamic;
-    const void *function;                                    // code of equal names is not added up
-    int64_t taken, launches;
-    double mean[MBA_METRICS_MAX];
+    int64_t     name;
+    int32_t     grid[3], block[3], smem_dynamic;
+    const void *function; // code of equal names is not added up
+    int64_t     taken, launches;
+    double      mean[MBA_METRICS_MAX];
 } kernel;
 
 static struct {
     char                sets[256];
-    int64_t             room, seen, n;                       // launches of a group; so far; ranges of it
-    int64_t             idle;                                // launches in a row that nobody wants
+    int64_t             room, seen, n; // launches of a group; so far; ranges of it
+    int64_t             idle;          // launches in a row that nobody wants
     mba_put_counter_fn *put;
     mba_put_cost_fn    *cost;
     void               *ctx;
@@ -35,7 +36,7 @@ static struct {
     double              began_s;
     mba_events          names;
     kernel             *kernels;
-    int64_t             nkernels, of[RANGES_MAX];            // of: the kernel of each range
+    int64_t             nkernels, of[RANGES_MAX]; // of: the kernel of each range
     pthread_mutex_t     lock;
 } in = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
@@ -45,7 +46,8 @@ static struct {
 static void drop_replayed(void)
 {
     int n = 0;
-    for (int i = 0; i < in.ngroups; i++) if (in.groups[i].passes == 1) in.groups[n++] = in.groups[i];
+    for (int i = 0; i < in.ngroups; i++)
+        if (in.groups[i].passes == 1) in.groups[n++] = in.groups[i];
     in.ngroups = n;
 }
 
@@ -68,9 +70,9 @@ void mba_inject_count_begin(const char *sets, int64_t launches, mba_put_counter_
 {
     snprintf(in.sets, sizeof in.sets, "%s", sets);
     in.room = launches;
-    in.put  = put;
+    in.put = put;
     in.cost = cost;
-    in.ctx  = ctx;
+    in.ctx = ctx;
 }
 
 /* ---- one group ---- */
@@ -144,8 +146,9 @@ static mba_status end_group(void)
     if (st == MBA_OK) put_all(g);
     mba_counters_close(in.session);
     in.session = NULL;
-    const mba_trace_cost c = { .set = g->set->name, .passes = 1, .launches = in.n,
-                               .seconds = mba_clock_s() - in.began_s };
+    const mba_trace_cost c = {
+        .set = g->set->name, .passes = 1, .launches = in.n, .seconds = mba_clock_s() - in.began_s
+    };
     in.cost(in.ctx, &c);
     free(in.kernels);
     in.kernels = NULL;
@@ -166,9 +169,11 @@ static mba_status kernel_of(int64_t *out, const mba_launch_seen *l)
 {
     const int64_t name = mba_events_name(&in.names, l->name);
     int64_t       k = in.nkernels - 1;
-    while (k >= 0 && !(in.kernels[k].name == name && in.kernels[k].function == l->function &&
-                       in.kernels[k].smem_dynamic == l->smem_dynamic && !memcmp(in.kernels[k].grid, l->grid, sizeof l->grid) &&
-                       !memcmp(in.kernels[k].block, l->block, sizeof l->block))) k--;
+    while (k >= 0
+           && !(in.kernels[k].name == name && in.kernels[k].function == l->function
+                && in.kernels[k].smem_dynamic == l->smem_dynamic && !memcmp(in.kernels[k].grid, l->grid, sizeof l->grid)
+                && !memcmp(in.kernels[k].block, l->block, sizeof l->block)))
+        k--;
     if (k < 0) {
         kernel *more = name < 0 ? NULL : realloc(in.kernels, (size_t)(in.nkernels + 1) * sizeof *more);
         if (!more) return mba_fail(MBA_E_NOMEM, "no memory for kernels");

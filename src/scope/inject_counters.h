@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* inject_counters.h -- counters inside a process that is not ours: group by group, each over so many launches, of which
  * every distinct kernel is read twice.
  *
@@ -14,10 +15,10 @@
 typedef void mba_put_counter_fn(void *ctx, const mba_trace_counter *c);
 typedef void mba_put_cost_fn(void *ctx, const mba_trace_cost *c);
 
-void                mba_inject_count_begin(const char *sets, int64_t launches, mba_put_counter_fn *put,
-                                           mba_put_cost_fn *cost, void *ctx);
+void mba_inject_count_begin(const char *sets, int64_t launches, mba_put_counter_fn *put, mba_put_cost_fn *cost,
+                            void *ctx);
 MBA_MUST mba_status mba_inject_count(const mba_launch_seen *l);
 void                mba_inject_count_end(void);
-bool                mba_inject_count_done(void);   /* every group has been read, or none can be */
+bool                mba_inject_count_done(void); /* every group has been read, or none can be */
 
 #endif

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* kernel_names.c -- see kernel_names.h. */
 #include "scope/kernel_names.h"
 
@@ -13,7 +14,10 @@
 /* Of more kernels than TOLD_MOST nobody reads the names: numbers are enough. */
 enum { WORD_LEAST = 3, WORD_MOST = 100, SHORT_MOST = 140, TOLD_MOST = 8192 };
 
-typedef struct word { const char *at; size_t n; } word;
+typedef struct word {
+    const char *at;
+    size_t      n;
+} word;
 
 /* ---- identifiers of a mangled name ---- */
 
@@ -101,22 +105,24 @@ static void name_group(mba_kernel_named *k, int64_t n, const bool *member, char 
         for (int64_t j = 0; j < n && member[i]; j++)
             again |= j != i && member[j] && strcmp(k[i].symbol, k[j].symbol) && !strcmp(made[i], made[j]);
         if (member[i]) snprintf(k[i].name, sizeof k[i].name, "%s", made[i]);
-        if (again)     number(k[i].name, k[i].symbol, strlen(k[i].symbol));
+        if (again) number(k[i].name, k[i].symbol, strlen(k[i].symbol));
     }
 }
 
 static bool same_code(const mba_kernel_named *a, const mba_kernel_named *b)
 {
     static const int32_t unknown[3];
-    return !memcmp(a->code, b->code, sizeof a->code) || !memcmp(a->code, unknown, sizeof unknown) ||
-           !memcmp(b->code, unknown, sizeof unknown);
+    return !memcmp(a->code, b->code, sizeof a->code) || !memcmp(a->code, unknown, sizeof unknown)
+           || !memcmp(b->code, unknown, sizeof unknown);
 }
 
 static void number_code(mba_kernel_named *k, int64_t n, bool *other)
 {
     for (int64_t i = 0; i < n; i++)
-        for (int64_t j = 0; j < n && !other[i]; j++) other[i] = !same_code(&k[i], &k[j]) && !strcmp(k[i].symbol, k[j].symbol);
-    for (int64_t i = 0; i < n; i++) if (other[i]) number(k[i].name, k[i].code, sizeof k[i].code);
+        for (int64_t j = 0; j < n && !other[i]; j++)
+            other[i] = !same_code(&k[i], &k[j]) && !strcmp(k[i].symbol, k[j].symbol);
+    for (int64_t i = 0; i < n; i++)
+        if (other[i]) number(k[i].name, k[i].code, sizeof k[i].code);
 }
 
 static void number_all(mba_kernel_named *k, int64_t n)

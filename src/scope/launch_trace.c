@@ -1,4 +1,6 @@
-/* launch_trace.c -- see launch_trace.h. The program's table of launchers is replaced by one of ours that calls theirs. */
+// SPDX-License-Identifier: Apache-2.0
+/* launch_trace.c -- see launch_trace.h. The program's table of launchers is replaced by one of ours that calls
+ * theirs. */
 #include "scope/launch_trace.h"
 
 #include <stdlib.h>
@@ -32,12 +34,14 @@ static int kind_of(cudaGraphNode_t n)
 {
     enum cudaGraphNodeType type;
     if (cudaGraphNodeGetType(n, &type) != cudaSuccess) return -1;
-    return type == cudaGraphNodeTypeKernel ? MBA_EVENT_KERNEL : type == cudaGraphNodeTypeMemcpy ? MBA_EVENT_COPY
-         : type == cudaGraphNodeTypeMemset ? MBA_EVENT_SET : -1;
+    return type == cudaGraphNodeTypeKernel   ? MBA_EVENT_KERNEL
+           : type == cudaGraphNodeTypeMemcpy ? MBA_EVENT_COPY
+           : type == cudaGraphNodeTypeMemset ? MBA_EVENT_SET
+                                             : -1;
 }
 
-/* All nodes are counted each time: nothing promises that new ones come last. A step of three thousand takes a third of a
- * second. */
+/* All nodes are counted each time: nothing promises that new ones come last. A step of three thousand takes a third of
+ * a second. */
 static mba_status count(cudaGraph_t graph, mba_node_counts *out)
 {
     size_t n = 0;
@@ -76,7 +80,7 @@ mba_status mba_launch_trace_begin(mba_program *p)
 {
     const size_t n = (size_t)p->graph->nnodes;
     mba_assert(!on.program);
-    on.was    = calloc(n + 1, sizeof *on.was);
+    on.was = calloc(n + 1, sizeof *on.was);
     on.counts = calloc(n + 1, sizeof *on.counts);
     if (!on.was || !on.counts) {
         free(on.was);

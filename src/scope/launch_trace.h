@@ -1,4 +1,6 @@
-/* launch_trace.h -- every launch of a program goes through us: who launches now, and what each node added to the captured graph.
+// SPDX-License-Identifier: Apache-2.0
+/* launch_trace.h -- every launch of a program goes through us: who launches now, and what each node added to the
+ * captured graph.
  *
  *     MBA_TRY(mba_launch_trace_begin(program));               // captured graphs are forgotten and captured anew
  *     MBA_TRY(mba_program_run(program, MBA_STEP, &step, NULL));  // twice: the second is captured
@@ -13,7 +15,7 @@
 #include "scope/correlate.h"
 
 MBA_MUST mba_status    mba_launch_trace_begin(mba_program *p);
-int32_t                mba_launch_trace_node(void);       /* the node whose launch runs now; -1: none */
+int32_t                mba_launch_trace_node(void); /* the node whose launch runs now; -1: none */
 const mba_node_counts *mba_launch_trace_counts(void);
 void                   mba_launch_trace_end(void);
 

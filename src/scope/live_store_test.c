@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* live_store_test.c -- a store that is read while a profile still writes it: the readings of the timeline may each find
  * more rows than the one before. */
 #include <sqlite3.h>
@@ -8,8 +9,8 @@
 #include "tests/test.h"
 
 enum { LATER_STEPS = 1000 };
-static int  readings, late;                        // of the timeline, so far; the one in front of which rows are added
-static bool writing;                               // our own writes are not readings
+static int  readings, late; // of the timeline, so far; the one in front of which rows are added
+static bool writing;        // our own writes are not readings
 
 static void append_steps(void)
 {
@@ -19,8 +20,10 @@ static void append_steps(void)
     assert_int_equal(sqlite3_open(scratch("live.db"), &db), SQLITE_OK);
     assert_int_equal(sqlite3_exec(db, "BEGIN", NULL, NULL, NULL), SQLITE_OK);
     for (int i = 1; i <= LATER_STEPS; i++) {
-        snprintf(sql, sizeof sql, "INSERT INTO event(id, what, start_ns, duration_ns, stream, step, kernel) "
-                 "VALUES(%d, 'kernel', %d, 10, 7, %d, 0)", 1000 * readings + i, 100 * i, i);
+        snprintf(sql, sizeof sql,
+                 "INSERT INTO event(id, what, start_ns, duration_ns, stream, step, kernel) "
+                 "VALUES(%d, 'kernel', %d, 10, 7, %d, 0)",
+                 1000 * readings + i, 100 * i, i);
         assert_int_equal(sqlite3_exec(db, sql, NULL, NULL, NULL), SQLITE_OK);
     }
     assert_int_equal(sqlite3_exec(db, "COMMIT", NULL, NULL, NULL), SQLITE_OK);
@@ -94,8 +97,18 @@ static void steps_that_come_later_are_left_out(void **state)
     assert_ok(mba_store_close(s));
 }
 
-static int prepare(void **state) { (void)state; scratch_make(); return 0; }
-static int clean(void **state)   { (void)state; scratch_remove(); return 0; }
+static int prepare(void **state)
+{
+    (void)state;
+    scratch_make();
+    return 0;
+}
+static int clean(void **state)
+{
+    (void)state;
+    scratch_remove();
+    return 0;
+}
 
 int main(void)
 {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* match.c -- see match.h. */
 #include "scope/match.h"
 
@@ -10,13 +11,14 @@ static bool same(const char *a, const char *b) { return a && b && !strcmp(a, b);
 static void share_out(int *place, const mba_started *s, int from, int to, int l, int end)
 {
     bool left[MBA_STARTED_MAX] = { false };
-    for (int others = to - from; others > end - l && end > l; others--) {          // too many: the shortest is nobody's
+    for (int others = to - from; others > end - l && end > l; others--) { // too many: the shortest is nobody's
         int shortest = -1;
         for (int i = from; i < to; i++)
             if (!left[i] && (shortest < 0 || s[i].duration_ns <= s[shortest].duration_ns)) shortest = i;
         left[shortest] = true;
     }
-    for (int i = from; i < to; i++) if (!left[i] && l < end) place[i] = l++;
+    for (int i = from; i < to; i++)
+        if (!left[i] && l < end) place[i] = l++;
 }
 
 void mba_match_launches(int *place, const mba_started *s, int n, const char *const *planned, int m)
@@ -33,6 +35,7 @@ void mba_match_launches(int *place, const mba_started *s, int n, const char *con
         open = l + 1;
     }
     share_out(place, s, from, n, open, m);
-    for (int i = 0; i < n; i++)                   // ours once more, in another shape: small stores have one row for equal nodes
-        for (int l = 0; l < m && place[i] < 0; l++) if (same(s[i].name, planned[l])) place[i] = l;
+    for (int i = 0; i < n; i++) // ours once more, in another shape: small stores have one row for equal nodes
+        for (int l = 0; l < m && place[i] < 0; l++)
+            if (same(s[i].name, planned[l])) place[i] = l;
 }

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* memory.c -- see memory.h. */
 #include "scope/memory.h"
 
@@ -6,13 +7,17 @@
 
 enum { STORAGES_MAX = 1 << 20 };
 
-typedef struct storage { double bytes; int64_t first, last; int role; bool seen; } storage;
+typedef struct storage {
+    double  bytes;
+    int64_t first, last;
+    int     role;
+    bool    seen;
+} storage;
 
 static bool is_transient(const char *role)
 {
     return !strcmp(role, "activations") || !strcmp(role, "activation gradients") || !strcmp(role, "results");
 }
-
 
 /* The last takes what a hostile file has too many of. */
 static int role_of(mba_memory *m, const char *name)
@@ -28,8 +33,8 @@ static int role_of(mba_memory *m, const char *name)
 static void touch(mba_memory *m, storage *s, int64_t node, const mba_row_operand *o)
 {
     if (!s->seen) *s = (storage){ .first = node, .role = role_of(m, o->role), .seen = true };
-    if (node < s->first)     s->first = node;
-    if (node > s->last)      s->last = node;
+    if (node < s->first) s->first = node;
+    if (node > s->last) s->last = node;
     if (o->bytes > s->bytes) s->bytes = o->bytes;
 }
 
@@ -40,7 +45,8 @@ static void sum(mba_memory *m, const storage *s, int64_t n)
         m->role[s[i].role].storages++;
         m->role[s[i].role].bytes += s[i].bytes;
         if (m->role[s[i].role].kept) m->kept_bytes += s[i].bytes;
-        else for (int64_t k = s[i].first; k <= s[i].last; k++) m->alive_bytes[k] += s[i].bytes;
+        else
+            for (int64_t k = s[i].first; k <= s[i].last; k++) m->alive_bytes[k] += s[i].bytes;
     }
     for (int64_t k = 0; k < m->nnodes; k++) {
         m->alive_bytes[k] += m->kept_bytes;
@@ -54,9 +60,8 @@ static mba_status read_planned(const mba_analysis *a, double *bytes)
     int64_t            n;
     *bytes = NAN;
     MBA_TRY(mba_load_parameter(a->store, &p, &n));
-    for (int64_t i = 0; i < n; i++) if (p[i].name && p[i].value && !strcmp(p[i].name,
-                                                                           "plan_bytes")) *bytes = strtod(p[i].value,
-                                                                                   NULL);
+    for (int64_t i = 0; i < n; i++)
+        if (p[i].name && p[i].value && !strcmp(p[i].name, "plan_bytes")) *bytes = strtod(p[i].value, NULL);
     return MBA_OK;
 }
 
@@ -67,8 +72,8 @@ mba_status mba_memory_of(const mba_analysis *a, mba_memory **out)
     double           planned;
     MBA_TRY(mba_load_operand(a->store, &o, &n));
     MBA_TRY(read_planned(a, &planned));
-    for (int64_t i = 0; i < n; i++) if (o[i].storage >= storages
-                                        && o[i].storage < STORAGES_MAX) storages = o[i].storage + 1;
+    for (int64_t i = 0; i < n; i++)
+        if (o[i].storage >= storages && o[i].storage < STORAGES_MAX) storages = o[i].storage + 1;
     mba_memory *m = calloc(1, sizeof *m + (size_t)a->nnodes * sizeof(double));
     storage    *s = calloc((size_t)storages + 1, sizeof *s);
     if (!m || !s) {
@@ -80,8 +85,8 @@ mba_status mba_memory_of(const mba_analysis *a, mba_memory **out)
     m->nnodes = n > 0 ? a->nnodes : 0;
     for (int64_t i = 0; i < n; i++) {
         const int64_t node = mba_store_find(MBA_ROWS_node, a->node, a->nnodes, o[i].node);
-        if (node >= 0 && o[i].storage >= 0 && o[i].storage < STORAGES_MAX && o[i].bytes >= 0) touch(m, &s[o[i].storage],
-                node, &o[i]);
+        if (node >= 0 && o[i].storage >= 0 && o[i].storage < STORAGES_MAX && o[i].bytes >= 0)
+            touch(m, &s[o[i].storage], node, &o[i]);
     }
     sum(m, s, storages);
     free(s);

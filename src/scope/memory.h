@@ -1,12 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
 /* memory.h -- the memory of a step, from the operands of its nodes: bytes by role, and how much is alive at every node.
  *
  *     mba_memory *m;
  *     MBA_TRY(mba_memory_of(a, &m));              // m->nnodes is 0 where the store has no operands
  *     mba_memory_destroy(m);
  *
- * A storage counts with its largest window. Activations live from the first node that touches them to the last; everything
- * else (parameters, gradients, optimizer state, inputs) all the time. The peak is what any plan must hold at that node;
- * a plan adds alignment and what its packing loses. */
+ * A storage counts with its largest window. Activations live from the first node that touches them to the last;
+ * everything else (parameters, gradients, optimizer state, inputs) all the time. The peak is what any plan must hold at
+ * that node; a plan adds alignment and what its packing loses. */
 #ifndef MBA_SCOPE_MEMORY_H
 #define MBA_SCOPE_MEMORY_H
 
@@ -14,14 +15,19 @@
 
 enum { MBA_MEMORY_ROLES = 16 };
 typedef struct mba_memory {
-    struct { const char *name; int64_t storages; double bytes; bool kept; } role[MBA_MEMORY_ROLES];
+    struct {
+        const char *name;
+        int64_t     storages;
+        double      bytes;
+        bool        kept;
+    } role[MBA_MEMORY_ROLES];
     int     nroles;
-    double  kept_bytes, peak_bytes, planned_bytes;             /* planned: as the plan says (Table I); NaN */
-    int64_t nnodes, peak;                                      /* peak: index of a->node */
-    double  alive_bytes[];                                     /* at each node, kept ones included */
+    double  kept_bytes, peak_bytes, planned_bytes; /* planned: as the plan says (Table I); NaN */
+    int64_t nnodes, peak;                          /* peak: index of a->node */
+    double  alive_bytes[];                         /* at each node, kept ones included */
 } mba_memory;
 
 MBA_MUST mba_status mba_memory_of(const mba_analysis *a, mba_memory **out);
-void                mba_memory_destroy(mba_memory *m);         /* NULL is fine */
+void                mba_memory_destroy(mba_memory *m); /* NULL is fine */
 
 #endif

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* metrics.h -- the counter sets by name, in Nsight's own metric names, and the unit of a metric.
  *
  *     const mba_metric_set *s = mba_metric_set_find("roofline");      // NULL: no such set
@@ -9,17 +10,17 @@
 
 #include "core/status.h"
 
-enum { MBA_METRICS_MAX = 32 };                     /* of one set */
+enum { MBA_METRICS_MAX = 32 }; /* of one set */
 
 typedef struct mba_metric_set {
     const char        *name, *about;
-    int                passes;                     /* on a GH100: groups that one pass reads */
+    int                passes; /* on a GH100: groups that one pass reads */
     const char *const *metric;
     int                n;
 } mba_metric_set;
 
-extern const mba_metric_set mba_metric_sets[];     /* ends with an entry without a name */
-const mba_metric_set *mba_metric_set_find(const char *name);
+extern const mba_metric_set mba_metric_sets[]; /* ends with an entry without a name */
+const mba_metric_set       *mba_metric_set_find(const char *name);
 
 /* "overview,roofline" -> sets, at most `most` of them; NULL: all, "": none. A name that is none is an error. */
 MBA_MUST mba_status mba_metric_sets_choose(const mba_metric_set **out, int *n, int most, const char *names);

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* node_ranges.h -- which part of a step is read by counters: every distinct kernel once, in as few pieces as can be.
  *
  *     mba_node_range *s;  int n;
@@ -14,9 +15,11 @@
 
 #include "core/status.h"
 
-enum { MBA_NODE_RANGE_GAP = 8 };                      /* nodes that nobody wants, and that are read all the same */
+enum { MBA_NODE_RANGE_GAP = 8 }; /* nodes that nobody wants, and that are read all the same */
 
-typedef struct mba_node_range { int32_t first, last; } mba_node_range;   /* nodes, both in it */
+typedef struct mba_node_range {
+    int32_t first, last;
+} mba_node_range; /* nodes, both in it */
 
 MBA_MUST mba_status mba_node_ranges_of(mba_node_range **out, int *n, const bool *wanted, int32_t nodes);
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* node_ranges_test.c -- every distinct kernel is in a stretch, once; neighbours share one. */
 #include "scope/node_ranges.h"
 
@@ -23,17 +24,17 @@ static int64_t make_step(int64_t *kernel, int32_t *node)
 static void second_launches_are_wanted(void **state)
 {
     (void)state;
-    static int64_t kernel[LAYERS * KERNELS];
-    static int32_t node[LAYERS * KERNELS];
-    static bool    wanted[LAYERS * KERNELS];
-    const int64_t  n = make_step(kernel, node);
-    mba_node_range   *s;
-    int            ns;
+    static int64_t  kernel[LAYERS * KERNELS];
+    static int32_t  node[LAYERS * KERNELS];
+    static bool     wanted[LAYERS * KERNELS];
+    const int64_t   n = make_step(kernel, node);
+    mba_node_range *s;
+    int             ns;
     mba_wanted_nodes(wanted, kernel, node, n);
-    for (int32_t i = 0; i < 2 + LAYERS * NODES; i++)           // embed, the second layer, the loss
+    for (int32_t i = 0; i < 2 + LAYERS * NODES; i++) // embed, the second layer, the loss
         assert_int_equal(wanted[i], i == 0 || (i > NODES && i <= 2 * NODES) || i == 1 + LAYERS * NODES);
     assert_ok(mba_node_ranges_of(&s, &ns, wanted, 2 + LAYERS * NODES));
-    assert_int_equal(ns, 2);                                   // embed is near enough
+    assert_int_equal(ns, 2); // embed is near enough
     assert_true(s[0].first == 0 && s[0].last == 2 * NODES);
     assert_true(s[1].first == 1 + LAYERS * NODES && s[1].last == s[1].first);
     for (int32_t i = 0; i < 2 + LAYERS * NODES; i++)
@@ -44,9 +45,9 @@ static void second_launches_are_wanted(void **state)
 static void a_gap_is_bridged_up_to_its_limit(void **state)
 {
     (void)state;
-    bool         wanted[2 * MBA_NODE_RANGE_GAP + 4] = { true };
+    bool            wanted[2 * MBA_NODE_RANGE_GAP + 4] = { true };
     mba_node_range *s;
-    int          n;
+    int             n;
     wanted[MBA_NODE_RANGE_GAP] = wanted[2 * MBA_NODE_RANGE_GAP + 1] = true;
     assert_ok(mba_node_ranges_of(&s, &n, wanted, 2 * MBA_NODE_RANGE_GAP + 4));
     assert_int_equal(n, 2);

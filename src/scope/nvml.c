@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* nvml.c -- see nvml.h. The few functions are declared here: NVIDIA promises their ABI, and the header is not always
  * there. */
 #include "scope/nvml.h"
@@ -12,42 +13,44 @@
 
 typedef struct device *device;
 typedef struct nvml {
-    int         (*init)(void);
-    int         (*handle)(unsigned index, device *out);
-    int         (*name)(device d, char *out, unsigned room);
-    int         (*driver)(char *out, unsigned room);
-    int         (*clock)(device d, int which, unsigned *mhz);
-    int         (*clock_max)(device d, int which, unsigned *mhz);
-    int         (*temperature)(device d, int sensor, unsigned *celsius);
-    int         (*ecc)(device d, int *current, int *pending);
-    int         (*persistence)(device d, int *mode);
-    int         (*power)(device d, unsigned *milliwatt);
-    int         (*power_limit)(device d, unsigned *milliwatt);
-    int         (*reasons)(device d, unsigned long long *bits);
-    int         (*energy)(device d, unsigned long long *millijoule);
+    int (*init)(void);
+    int (*handle)(unsigned index, device *out);
+    int (*name)(device d, char *out, unsigned room);
+    int (*driver)(char *out, unsigned room);
+    int (*clock)(device d, int which, unsigned *mhz);
+    int (*clock_max)(device d, int which, unsigned *mhz);
+    int (*temperature)(device d, int sensor, unsigned *celsius);
+    int (*ecc)(device d, int *current, int *pending);
+    int (*persistence)(device d, int *mode);
+    int (*power)(device d, unsigned *milliwatt);
+    int (*power_limit)(device d, unsigned *milliwatt);
+    int (*reasons)(device d, unsigned long long *bits);
+    int (*energy)(device d, unsigned long long *millijoule);
     const char *(*text)(int error);
 } nvml;
 
-static const mba_library_name names[] = {
-    { "nvmlInit_v2", offsetof(nvml, init) },
-    { "nvmlDeviceGetHandleByIndex_v2", offsetof(nvml, handle) },
-    { "nvmlDeviceGetName", offsetof(nvml, name) },
-    { "nvmlSystemGetDriverVersion", offsetof(nvml, driver) },
-    { "nvmlDeviceGetClockInfo", offsetof(nvml, clock) },
-    { "nvmlDeviceGetMaxClockInfo", offsetof(nvml, clock_max) },
-    { "nvmlDeviceGetTemperature", offsetof(nvml, temperature) },
-    { "nvmlDeviceGetEccMode", offsetof(nvml, ecc) },
-    { "nvmlDeviceGetPersistenceMode", offsetof(nvml, persistence) },
-    { "nvmlDeviceGetPowerUsage", offsetof(nvml, power) },
-    { "nvmlDeviceGetPowerManagementLimit", offsetof(nvml, power_limit) },
-    { "nvmlDeviceGetCurrentClocksThrottleReasons", offsetof(nvml, reasons) },
-    { "nvmlDeviceGetTotalEnergyConsumption", offsetof(nvml, energy) },
-    { "nvmlErrorString", offsetof(nvml, text) },
-    { NULL, 0 } };
+static const mba_library_name names[] = { { "nvmlInit_v2", offsetof(nvml, init) },
+                                          { "nvmlDeviceGetHandleByIndex_v2", offsetof(nvml, handle) },
+                                          { "nvmlDeviceGetName", offsetof(nvml, name) },
+                                          { "nvmlSystemGetDriverVersion", offsetof(nvml, driver) },
+                                          { "nvmlDeviceGetClockInfo", offsetof(nvml, clock) },
+                                          { "nvmlDeviceGetMaxClockInfo", offsetof(nvml, clock_max) },
+                                          { "nvmlDeviceGetTemperature", offsetof(nvml, temperature) },
+                                          { "nvmlDeviceGetEccMode", offsetof(nvml, ecc) },
+                                          { "nvmlDeviceGetPersistenceMode", offsetof(nvml, persistence) },
+                                          { "nvmlDeviceGetPowerUsage", offsetof(nvml, power) },
+                                          { "nvmlDeviceGetPowerManagementLimit", offsetof(nvml, power_limit) },
+                                          { "nvmlDeviceGetCurrentClocksThrottleReasons", offsetof(nvml, reasons) },
+                                          { "nvmlDeviceGetTotalEnergyConsumption", offsetof(nvml, energy) },
+                                          { "nvmlErrorString", offsetof(nvml, text) },
+                                          { NULL, 0 } };
 
 enum { CLOCK_SM = 1, CLOCK_MEMORY = 2, SENSOR_GPU = 0 };
 
-static struct { bool ready; nvml f; } lib;
+static struct {
+    bool ready;
+    nvml f;
+} lib;
 
 static mba_status failed(int error, const char *call)
 {
@@ -55,7 +58,11 @@ static mba_status failed(int error, const char *call)
                     lib.f.text(error), call);
 }
 
-#define NVML_TRY(call) do { const int nvml_ = (call); if (nvml_) return failed(nvml_, #call); } while (0)
+#define NVML_TRY(call) \
+    do { \
+        const int nvml_ = (call); \
+        if (nvml_) return failed(nvml_, #call); \
+    } while (0)
 
 static mba_status find(device *out, unsigned gpu)
 {
@@ -74,21 +81,28 @@ mba_status mba_nvml_read(mba_nvml_state *s, unsigned gpu)
     unsigned           v;
     int                mode, pending;
     unsigned long long bits;
-    *s = (mba_nvml_state){ .sm_mhz = -1, .sm_mhz_max = -1, .memory_mhz = -1, .memory_mhz_max = -1, .temperature_c = -1,
-                           .ecc = -1, .persistence = -1, .power_w = -1, .power_limit_w = -1 };
+    *s = (mba_nvml_state){ .sm_mhz = -1,
+                           .sm_mhz_max = -1,
+                           .memory_mhz = -1,
+                           .memory_mhz_max = -1,
+                           .temperature_c = -1,
+                           .ecc = -1,
+                           .persistence = -1,
+                           .power_w = -1,
+                           .power_limit_w = -1 };
     MBA_TRY(find(&d, gpu));
     NVML_TRY(lib.f.name(d, s->name, sizeof s->name));
     NVML_TRY(lib.f.driver(s->driver, sizeof s->driver));
-    if (!lib.f.clock(d, CLOCK_SM, &v))               s->sm_mhz = (int)v;
-    if (!lib.f.clock_max(d, CLOCK_SM, &v))           s->sm_mhz_max = (int)v;
-    if (!lib.f.clock(d, CLOCK_MEMORY, &v))           s->memory_mhz = (int)v;
-    if (!lib.f.clock_max(d, CLOCK_MEMORY, &v))       s->memory_mhz_max = (int)v;
-    if (!lib.f.temperature(d, SENSOR_GPU, &v))       s->temperature_c = (int)v;
-    if (!lib.f.ecc(d, &mode, &pending))              s->ecc = mode;
-    if (!lib.f.persistence(d, &mode))                s->persistence = mode;
-    if (!lib.f.power(d, &v))                         s->power_w = 1e-3 * v;
-    if (!lib.f.power_limit(d, &v))                   s->power_limit_w = 1e-3 * v;
-    if (!lib.f.reasons(d, &bits))                    s->throttled = (unsigned)(bits & ~1ull);       // bit 0: idle
+    if (!lib.f.clock(d, CLOCK_SM, &v)) s->sm_mhz = (int)v;
+    if (!lib.f.clock_max(d, CLOCK_SM, &v)) s->sm_mhz_max = (int)v;
+    if (!lib.f.clock(d, CLOCK_MEMORY, &v)) s->memory_mhz = (int)v;
+    if (!lib.f.clock_max(d, CLOCK_MEMORY, &v)) s->memory_mhz_max = (int)v;
+    if (!lib.f.temperature(d, SENSOR_GPU, &v)) s->temperature_c = (int)v;
+    if (!lib.f.ecc(d, &mode, &pending)) s->ecc = mode;
+    if (!lib.f.persistence(d, &mode)) s->persistence = mode;
+    if (!lib.f.power(d, &v)) s->power_w = 1e-3 * v;
+    if (!lib.f.power_limit(d, &v)) s->power_limit_w = 1e-3 * v;
+    if (!lib.f.reasons(d, &bits)) s->throttled = (unsigned)(bits & ~1ull); // bit 0: idle
     return MBA_OK;
 }
 
@@ -120,7 +134,8 @@ int mba_counters_permitted(void)
     char  line[256];
     int   admin_only = -1;
     FILE *f = fopen("/proc/driver/nvidia/params", "r");
-    while (f && fgets(line, sizeof line, f)) if (sscanf(line, "RmProfilingAdminOnly: %d", &admin_only) == 1) break;
+    while (f && fgets(line, sizeof line, f))
+        if (sscanf(line, "RmProfilingAdminOnly: %d", &admin_only) == 1) break;
     if (f) fclose(f);
     return admin_only < 0 ? -1 : admin_only == 0 || geteuid() == 0;
 }

@@ -1,11 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
 /* nvml.h -- what the driver says about the GPU without CUDA: versions, clocks, ECC, power, energy.
  *
  *     mba_nvml_state s;
  *     if (mba_nvml_read(&s, 0) == MBA_OK) printf("%s, driver %s, %d MHz\n", s.name, s.driver, s.sm_mhz);
  *     MBA_TRY(mba_nvml_energy(&joules));    // a meter that only grows; E_UNSUPPORTED where there is none
  *
- * libnvidia-ml.so.1 comes with the driver and is opened when first asked for; this needs no toolkit to build. Fields that a
- * GPU does not have are -1. */
+ * libnvidia-ml.so.1 comes with the driver and is opened when first asked for; this needs no toolkit to build. Fields
+ * that a GPU does not have are -1. */
 #ifndef MBA_SCOPE_NVML_H
 #define MBA_SCOPE_NVML_H
 

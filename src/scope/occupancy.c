@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* occupancy.c -- see occupancy.h. */
 #include "scope/occupancy.h"
 
@@ -22,21 +23,26 @@ mba_occupancy mba_occupancy_of(const mba_machine *m, int regs, int threads, int6
     mba_occupancy o = { 0, "threads", 0, 0 };
     if (m->warp <= 0 || threads <= 0 || m->threads_sm <= 0 || m->sm <= 0) return o;
     const int64_t warps = mba_ceil(threads, m->warp);
-    const struct { const char *why; int64_t n; } limit[] = {
-        { "threads",       m->threads_sm / m->warp / warps },
-        { "registers",     by_registers(m, regs, warps) },
+    const struct {
+        const char *why;
+        int64_t     n;
+    } limit[] = {
+        { "threads", m->threads_sm / m->warp / warps },
+        { "registers", by_registers(m, regs, warps) },
         { "shared memory", m->smem_sm_bytes / round_up(smem_bytes + SMEM_DRIVER, SMEM_UNIT) },
-        { "blocks",        m->cc == 86 || m->cc == 87 ? 16 : m->cc == 89 ? 24 : 32 },
+        { "blocks", m->cc == 86 || m->cc == 87 ? 16
+                    : m->cc == 89              ? 24
+                                               : 32 },
     };
     int64_t least = INT64_MAX;
     for (int i = 0; i < 4; i++)
         if (limit[i].n < least) {
-            least     = limit[i].n;
+            least = limit[i].n;
             o.limiter = limit[i].why;
         }
     o.blocks_per_sm = (int)least;
     o.percent = 100.0 * (double)(least * warps * m->warp) / m->threads_sm;
-    o.waves   = least ? blocks / (double)(least * m->sm) : 0;
+    o.waves = least ? blocks / (double)(least * m->sm) : 0;
     if (least && blocks < (double)(least * m->sm)) o.limiter = "grid";
     return o;
 }

@@ -1,4 +1,6 @@
-/* occupancy.h -- how many blocks of a kernel fit on an SM at once, what keeps more away, and how many waves the grid takes.
+// SPDX-License-Identifier: Apache-2.0
+/* occupancy.h -- how many blocks of a kernel fit on an SM at once, what keeps more away, and how many waves the grid
+ * takes.
  *
  *     const mba_occupancy o = mba_occupancy_of(machine, 168, 256, 36 << 10, 4096);
  *
@@ -9,7 +11,11 @@
 
 #include "core/plan.h"
 
-typedef struct mba_occupancy { int blocks_per_sm; const char *limiter; double waves, percent; } mba_occupancy;
+typedef struct mba_occupancy {
+    int         blocks_per_sm;
+    const char *limiter;
+    double      waves, percent;
+} mba_occupancy;
 
 /* Registers of a thread, threads and shared bytes (static + dynamic) of a block, blocks of the grid. */
 mba_occupancy mba_occupancy_of(const mba_machine *m, int regs, int threads, int64_t smem_bytes, double blocks);

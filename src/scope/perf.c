@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* perf.c -- see perf.h. */
 #include "scope/perf.h"
 
@@ -19,7 +20,10 @@ const mba_perf_counter mba_perf_counters[MBA_PERF_COUNTERS] = {
 /* Of the calling thread, counting from now; time shares are read along, because counters may have to take turns. */
 static int open_counter(uint64_t config)
 {
-    struct perf_event_attr a = { .type = PERF_TYPE_HARDWARE, .size = sizeof a, .config = config, .exclude_kernel = 1,
+    struct perf_event_attr a = { .type = PERF_TYPE_HARDWARE,
+                                 .size = sizeof a,
+                                 .config = config,
+                                 .exclude_kernel = 1,
                                  .exclude_hv = 1,
                                  .read_format = PERF_FORMAT_TOTAL_TIME_ENABLED | PERF_FORMAT_TOTAL_TIME_RUNNING };
     return (int)syscall(SYS_perf_event_open, &a, 0, -1, -1, PERF_FLAG_FD_CLOEXEC);
@@ -44,7 +48,7 @@ bool mba_perf_open(mba_perf *p, char *why, size_t why_room, char *fix, size_t fi
 {
     int first_error = 0, opened = 0;
     *p = (mba_perf){ .threads = omp_get_max_threads() < MBA_PERF_THREADS_MAX ? omp_get_max_threads()
-                     : MBA_PERF_THREADS_MAX };
+                                                                             : MBA_PERF_THREADS_MAX };
     for (int k = 0; k < MBA_PERF_COUNTERS; k++) p->has[k] = true;
 #pragma omp parallel num_threads(p->threads) reduction(+ : opened)
     for (int k = 0; k < MBA_PERF_COUNTERS; k++) {
@@ -67,7 +71,9 @@ bool mba_perf_open(mba_perf *p, char *why, size_t why_room, char *fix, size_t fi
 
 void mba_perf_read(const mba_perf *p, double value[MBA_PERF_COUNTERS])
 {
-    struct { uint64_t value, enabled, running; } r;
+    struct {
+        uint64_t value, enabled, running;
+    } r;
     for (int k = 0; k < MBA_PERF_COUNTERS; k++) {
         value[k] = 0;
         for (int t = 0; t < p->threads && p->has[k]; t++)

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* perf.h -- the processor's own counters over all threads of the operators, by perf_event.
  *
  *     mba_perf p;
@@ -15,17 +16,22 @@
 #include <stdint.h>
 
 enum { MBA_PERF_COUNTERS = 4, MBA_PERF_THREADS_MAX = 256 };
-typedef struct mba_perf_counter { const char *name, *unit; uint64_t config; } mba_perf_counter;
+typedef struct mba_perf_counter {
+    const char *name, *unit;
+    uint64_t    config;
+} mba_perf_counter;
 /* cpu.cycles, cpu.instructions, cpu.llc_.. */
 extern const mba_perf_counter mba_perf_counters[MBA_PERF_COUNTERS];
 
-typedef struct mba_perf { int threads, fd[MBA_PERF_THREADS_MAX][MBA_PERF_COUNTERS]; bool has[MBA_PERF_COUNTERS];
-                          } mba_perf;
+typedef struct mba_perf {
+    int  threads, fd[MBA_PERF_THREADS_MAX][MBA_PERF_COUNTERS];
+    bool has[MBA_PERF_COUNTERS];
+} mba_perf;
 
 /* False: the kernel refuses; `why` and `fix` say what and the line that enables it. A counter that this processor
  * does not have is left out (`has`). */
 bool mba_perf_open(mba_perf *p, char *why, size_t why_room, char *fix, size_t fix_room);
-void mba_perf_read(const mba_perf *p, double value[MBA_PERF_COUNTERS]);    /* sums over the threads, since open */
+void mba_perf_read(const mba_perf *p, double value[MBA_PERF_COUNTERS]); /* sums over the threads, since open */
 void mba_perf_close(mba_perf *p);
 
 #endif

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* repeats.c -- see repeats.h. */
 #include "scope/repeats.h"
 
@@ -6,19 +7,22 @@
 
 #include "core/lookup.h"
 
-/* GRAM launches in a row are looked up where they were before: the distance may be the period. Of the distances, so many
- * are tried. A shorter period may have a little less of the time than a multiple of it. */
+/* GRAM launches in a row are looked up where they were before: the distance may be the period. Of the distances, so
+ * many are tried. A shorter period may have a little less of the time than a multiple of it. */
 enum { GRAM = 4, TRIED = 64 };
 static const double AS_GOOD = 0.95, AS_MUCH = 0.9, PART_LEAST = 0.5;
 
-typedef struct region { int64_t begin, end, period; double time; } region;        // launches [begin, end)
+typedef struct region {
+    int64_t begin, end, period;
+    double  time;
+} region; // launches [begin, end)
 
 typedef struct finding {
     const mba_repeated *l;
     int64_t             n;
-    double             *until;                     // (n + 1) time of the kernels before each
-    int64_t            *votes;                     // (n + 1) by distance
-    int64_t            *last;                      // place of a gram in `place` -> where it was last
+    double             *until; // (n + 1) time of the kernels before each
+    int64_t            *votes; // (n + 1) by distance
+    int64_t            *last;  // place of a gram in `place` -> where it was last
     mba_lookup          place;
 } finding;
 
@@ -26,7 +30,8 @@ typedef struct finding {
 
 static bool same_gram(const mba_repeated *a, const mba_repeated *b)
 {
-    for (int i = 0; i < GRAM; i++) if (a[i].symbol != b[i].symbol) return false;
+    for (int i = 0; i < GRAM; i++)
+        if (a[i].symbol != b[i].symbol) return false;
     return true;
 }
 
@@ -40,8 +45,9 @@ static mba_status vote(finding *f)
         int64_t        at = 0, g;
         while ((g = mba_lookup_next(&f->place, hash, &at)) >= 0 && !same_gram(&f->l[f->last[g]], &f->l[i])) continue;
         if (g >= 0) f->votes[i - f->last[g]]++;
-        else if (!mba_lookup_add(&f->place, hash)) return mba_fail(MBA_E_NOMEM, "no memory for the steps of %lld launches", (long long)f->n);
-        else        g = grams++;
+        else if (!mba_lookup_add(&f->place, hash))
+            return mba_fail(MBA_E_NOMEM, "no memory for the steps of %lld launches", (long long)f->n);
+        else g = grams++;
         f->last[g] = i;
     }
     return MBA_OK;
@@ -51,7 +57,8 @@ static mba_status vote(finding *f)
 static int64_t next_candidate(finding *f)
 {
     int64_t best = 0;
-    for (int64_t d = 1; MBA_REPEATS_LEAST * d <= f->n; d++) if (f->votes[d] * d > f->votes[best] * best) best = d;
+    for (int64_t d = 1; MBA_REPEATS_LEAST * d <= f->n; d++)
+        if (f->votes[d] * d > f->votes[best] * best) best = d;
     f->votes[best] = 0;
     return best;
 }
@@ -65,7 +72,7 @@ static region longest(const finding *f, int64_t period)
     int64_t begin = 0;
     for (int64_t i = 0; i + period <= f->n; i++) {
         if (i + period < f->n && f->l[i].symbol == f->l[i + period].symbol) continue;
-        const int64_t end = i + period;            // i does not repeat: the region ends before its repetition
+        const int64_t end = i + period; // i does not repeat: the region ends before its repetition
         const double  time = f->until[end] - f->until[begin];
         if (end - begin >= MBA_REPEATS_LEAST * period && time > best.time) best = (region){ begin, end, period, time };
         begin = i + 1;
@@ -85,7 +92,7 @@ static int64_t behind_updates(const finding *f, const region *g)
         const int64_t before = g->begin + (i + g->period - 1) % g->period;
         if (!f->l[before].updates || f->l[g->begin + i].updates) continue;
         int64_t length = 0;
-        while (!f->l[g->begin + (i + length) % g->period].updates) length++;      // ends at `before` at the latest
+        while (!f->l[g->begin + (i + length) % g->period].updates) length++; // ends at `before` at the latest
         if (length > best_length) best = i, best_length = length;
     }
     return best;
@@ -101,7 +108,8 @@ static int64_t behind_wait(const finding *f, const region *g)
         bool   calls = true;
         for (int64_t k = g->begin + i; k < g->end; k += g->period) {
             calls = calls && is_call(f, k);
-            if (k > g->begin && f->l[k].start_ns > f->l[k - 1].end_ns) ns += (double)(f->l[k].start_ns - f->l[k - 1].end_ns);
+            if (k > g->begin && f->l[k].start_ns > f->l[k - 1].end_ns)
+                ns += (double)(f->l[k].start_ns - f->l[k - 1].end_ns);
         }
         if (calls && ns > longest_ns) best = i, longest_ns = ns;
     }
@@ -117,7 +125,8 @@ static int64_t begin_of_step(const finding *f, const region *g)
 
 /* ---- all steps ---- */
 
-/* Everywhere, not only in the region: a loop goes on after what interrupts it. Knuth, Morris and Pratt; none overlap. */
+/* Everywhere, not only in the region: a loop goes on after what interrupts it. Knuth, Morris and Pratt; none
+ * overlap. */
 static mba_status find_all(mba_repeats *out, const finding *f, const mba_repeated *step, int64_t length)
 {
     int64_t *border = malloc((size_t)(length + 1) * sizeof *border), room = 0, k = 0;
@@ -137,7 +146,7 @@ static mba_status find_all(mba_repeats *out, const finding *f, const mba_repeate
         if (!is_call(f, i + 1 - length)) continue;
         int64_t *more = mba_grow(out->first, out->n, &room, sizeof *more);
         if (more) out->first = more, more[out->n++] = i + 1 - length;
-        else      st = mba_fail(MBA_E_NOMEM, "no memory for %lld steps", (long long)out->n + 1);
+        else st = mba_fail(MBA_E_NOMEM, "no memory for %lld steps", (long long)out->n + 1);
     }
     free(border);
     out->length = length;
@@ -148,7 +157,7 @@ static void measure(mba_repeats *r, const finding *f)
 {
     double time = 0;
     for (int64_t i = 0; i < r->n; i++) time += f->until[r->first[i] + r->length] - f->until[r->first[i]];
-    r->of_time     = f->until[f->n] > 0 ? time / f->until[f->n] : 0;
+    r->of_time = f->until[f->n] > 0 ? time / f->until[f->n] : 0;
     r->of_launches = (double)(r->n * r->length) / (double)f->n;
 }
 
@@ -165,7 +174,8 @@ static mba_status steps_of(mba_repeats *out, const finding *f, const region *g)
 
 static bool has_updates(const finding *f, const region *g)
 {
-    for (int64_t i = 0; i < g->period; i++) if (f->l[g->begin + i].updates) return true;
+    for (int64_t i = 0; i < g->period; i++)
+        if (f->l[g->begin + i].updates) return true;
     return false;
 }
 
@@ -176,14 +186,15 @@ static region longest_of(const region *all, int n)
 {
     region best = { 0, 0, 0, 0 };
     double most = 0;
-    for (int i = 0; i < n; i++) if (all[i].time > most) most = all[i].time;
+    for (int i = 0; i < n; i++)
+        if (all[i].time > most) most = all[i].time;
     for (int i = 0; i < n && most > 0; i++)
         if (all[i].time >= AS_GOOD * most && (!best.period || all[i].period < best.period)) best = all[i];
     return best;
 }
 
-/* Four steps and a log repeat as well, and for longer than steps do: a shorter period with an optimizer in it is the step
- * if its steps take nearly as much of the time. Without an optimizer it may be a layer. */
+/* Four steps and a log repeat as well, and for longer than steps do: a shorter period with an optimizer in it is the
+ * step if its steps take nearly as much of the time. Without an optimizer it may be a layer. */
 static mba_status shorten(mba_repeats *out, const finding *f, const region *all, int n, const region *best)
 {
     int64_t period = best->period;
@@ -225,11 +236,15 @@ static mba_status find(mba_repeats *out, finding *f)
 mba_status mba_repeats_find(mba_repeats *out, const mba_repeated *l, int64_t n)
 {
     const size_t room = (size_t)n + 1;
-    finding      f = { .l = l, .n = n, .until = calloc(room, sizeof *f.until), .votes = calloc(room, sizeof *f.votes),
+    finding      f = { .l = l,
+                       .n = n,
+                       .until = calloc(room, sizeof *f.until),
+                       .votes = calloc(room, sizeof *f.votes),
                        .last = calloc(room, sizeof *f.last) };
     *out = (mba_repeats){ 0 };
     mba_status st = MBA_OK;
-    if (!f.until || !f.votes || !f.last) st = mba_fail(MBA_E_NOMEM, "no memory for the steps of %lld launches", (long long)n);
+    if (!f.until || !f.votes || !f.last)
+        st = mba_fail(MBA_E_NOMEM, "no memory for the steps of %lld launches", (long long)n);
     for (int64_t i = 0; i < n && st == MBA_OK; i++) f.until[i + 1] = f.until[i] + (double)(l[i].end_ns - l[i].start_ns);
     if (st == MBA_OK) st = find(out, &f);
     if (st != MBA_OK) mba_repeats_free(out);

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* rules.c -- see rules.h. */
 #include "scope/rules.h"
 
@@ -8,10 +9,14 @@
 #include "core/file.h"
 #include "core/print.h"
 
-extern const char   mba_rules_text[];              /* kernels.rules, by CMake */
+extern const char   mba_rules_text[]; /* kernels.rules, by CMake */
 extern const size_t mba_rules_bytes;
 
-struct mba_rules { char *text; mba_rule *rule; int n; };
+struct mba_rules {
+    char     *text;
+    mba_rule *rule;
+    int       n;
+};
 
 static mba_status bad(const char *name, int line, const char *why)
 {
@@ -72,7 +77,7 @@ mba_status mba_rules_read(mba_rules **out, const char *name, const char *text, s
         }
     }
     if (st == MBA_OK) *out = r;
-    else              mba_rules_free(r);
+    else mba_rules_free(r);
     return st;
 }
 
@@ -101,7 +106,7 @@ static bool fits(const char *pattern, const char *name)
             name++;
         } else if (star) {
             pattern = star + 1;
-            name    = ++back;
+            name = ++back;
         } else {
             return false;
         }
@@ -112,7 +117,8 @@ static bool fits(const char *pattern, const char *name)
 
 const mba_rule *mba_rules_match(const mba_rules *r, const char *kernel)
 {
-    for (int i = 0; i < r->n; i++) if (fits(r->rule[i].pattern, kernel)) return &r->rule[i];
+    for (int i = 0; i < r->n; i++)
+        if (fits(r->rule[i].pattern, kernel)) return &r->rule[i];
     return NULL;
 }
 

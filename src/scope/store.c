@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* store.c -- see store.h: writing and opening. store_schema.c has the tables, store_read.c the rows. */
 #include "scope/store.h"
 
@@ -21,8 +22,8 @@ static const double BATCH_S = 1;
 
 static bool memory_is_left(void)
 {
-    enum { PLENTY = 16 << 20 };                    // far more than the pages and the schema of a store
-    void *p = sqlite3_malloc(PLENTY);              // (malloc and free are a pair that compilers leave out)
+    enum { PLENTY = 16 << 20 };       // far more than the pages and the schema of a store
+    void *p = sqlite3_malloc(PLENTY); // (malloc and free are a pair that compilers leave out)
     sqlite3_free(p);
     return p != NULL;
 }
@@ -47,8 +48,9 @@ static bool asks_too_much(const mba_store *s)
 /* SQLite tries to read what it could not create, and knows only that there is no such file. */
 static int why_not_created(const char *path)
 {
-    char *probe = sqlite3_mprintf("%s.%d.probe", path, (int)getpid());
-    const int fd = probe ? open(probe, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600) : -1, error = fd < 0 && probe ? errno : 0;
+    char     *probe = sqlite3_mprintf("%s.%d.probe", path, (int)getpid());
+    const int fd = probe ? open(probe, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600) : -1,
+              error = fd < 0 && probe ? errno : 0;
     if (fd >= 0) {
         close(fd);
         unlink(probe);
@@ -61,17 +63,19 @@ mba_status mba__store_failed(const mba_store *s, int code, const char *doing)
 {
     const int  c = (code & 0xff) == SQLITE_NOMEM && asks_too_much(s) ? SQLITE_CORRUPT : code & 0xff;
     const bool damaged = c == SQLITE_NOTADB || c == SQLITE_CORRUPT || c == SQLITE_ERROR || c == SQLITE_SCHEMA
-        || c == SQLITE_TOOBIG
-                      || c == SQLITE_MISMATCH || c == SQLITE_INTERRUPT
-        || s->in_memory;                           // nothing but its bytes can be wrong: one that asks for a log beside it
+                         || c == SQLITE_TOOBIG || c == SQLITE_MISMATCH || c == SQLITE_INTERRUPT
+                         || s->in_memory; // nothing but its bytes can be wrong: one that asks for a log beside it
     const char *why = s->db && c == (code & 0xff) ? sqlite3_errmsg(s->db) : sqlite3_errstr(c);
     if (c == SQLITE_NOMEM)
         return mba_fail(MBA_E_NOMEM, "no memory for the store '%s'\nwhy: %s\nfix: close other programs", s->path,
                         doing);
     if (s->writing && c == SQLITE_CANTOPEN) {
-        const int seen = s->db ? sqlite3_system_errno(s->db) : 0, error = seen == ENOENT ? why_not_created(s->path) : seen;
-        return mba_fail(MBA_E_IO, "cannot write the store '%s'\nwhy: %s: %s\nfix: name a file in a folder that exists "
-                        "and that you may write to", s->path, doing, error ? strerror(error) : why);
+        const int seen = s->db ? sqlite3_system_errno(s->db) : 0,
+                  error = seen == ENOENT ? why_not_created(s->path) : seen;
+        return mba_fail(MBA_E_IO,
+                        "cannot write the store '%s'\nwhy: %s: %s\nfix: name a file in a folder that exists "
+                        "and that you may write to",
+                        s->path, doing, error ? strerror(error) : why);
     }
     if (s->writing)
         return mba_fail(MBA_E_IO,
@@ -108,8 +112,7 @@ static mba_status make(mba_store **out, const char *path)
 static void distrust(sqlite3 *db)
 {
     static const int off[] = { SQLITE_DBCONFIG_ENABLE_TRIGGER, SQLITE_DBCONFIG_ENABLE_VIEW,
-                               SQLITE_DBCONFIG_TRUSTED_SCHEMA,
-                               SQLITE_DBCONFIG_ENABLE_LOAD_EXTENSION };
+                               SQLITE_DBCONFIG_TRUSTED_SCHEMA, SQLITE_DBCONFIG_ENABLE_LOAD_EXTENSION };
     for (size_t i = 0; i < sizeof off / sizeof *off; i++) sqlite3_db_config(db, off[i], 0, NULL);
     sqlite3_db_config(db, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
     sqlite3_limit(db, SQLITE_LIMIT_LENGTH, TEXT_BYTES_MAX);
@@ -145,7 +148,7 @@ static mba_status create_tables(mba_store *s)
     MBA_TRY(execute(s, text, "beginning"));
     for (int t = 0; t < MBA_ROWS_COUNT; t++) {
         char            *sql = mba__schema_create((mba_store_rows)t, MBA_STORE_VERSION);
-        const mba_status st  = execute(s, sql, "making its tables");
+        const mba_status st = execute(s, sql, "making its tables");
         sqlite3_free(sql);
         MBA_TRY(st);
     }
@@ -154,21 +157,22 @@ static mba_status create_tables(mba_store *s)
 
 mba_status mba_store_may_replace(const char *path)
 {
-    struct stat  is;
-    mba_store   *old = NULL;
-    if (lstat(path, &is) || (S_ISREG(is.st_mode) && !is.st_size)) return MBA_OK;      // a link: /dev/stdout may be one
+    struct stat is;
+    mba_store  *old = NULL;
+    if (lstat(path, &is) || (S_ISREG(is.st_mode) && !is.st_size)) return MBA_OK; // a link: /dev/stdout may be one
     mba_status st = mba_store_open(&old, path);
     if (st == MBA_OK) st = mba_store_close(old);
     if (st == MBA_OK) return MBA_OK;
     return mba_fail(MBA_E_ARG,
                     "'%s' exists and is not a store\nwhy: only a store is replaced\nfix: name another file, or "
-                    "remove it", path);
+                    "remove it",
+                    path);
 }
 
 void mba_store_remove(const char *path)
 {
     char *journal = sqlite3_mprintf("%s-journal", path);
-    if (journal) unlink(journal);                  // first: with another store it would damage that
+    if (journal) unlink(journal); // first: with another store it would damage that
     unlink(path);
     sqlite3_free(journal);
 }
@@ -194,8 +198,8 @@ static void sweep(const char *path)
  * the file, so the file is closed before it gets its name. */
 static mba_status make_file(mba_store *s)
 {
-    char *fresh = sqlite3_mprintf("%s.%d.new", s->path, (int)getpid());
-    char *journal = sqlite3_mprintf("%s-journal", s->path);
+    char      *fresh = sqlite3_mprintf("%s.%d.new", s->path, (int)getpid());
+    char      *journal = sqlite3_mprintf("%s-journal", s->path);
     mba_status st = fresh && journal ? MBA_OK : mba_fail(MBA_E_NOMEM, "no memory");
     if (st == MBA_OK) {
         sweep(s->path);
@@ -206,7 +210,8 @@ static mba_status make_file(mba_store *s)
     sqlite3_close_v2(s->db);
     s->db = NULL;
     if (st == MBA_OK) {
-        if (unlink(journal) == 0) st = mba_name_sync(journal);    // of a killed run: it must not come back beside the new store
+        if (unlink(journal) == 0)
+            st = mba_name_sync(journal); // of a killed run: it must not come back beside the new store
         if (st == MBA_OK && rename(fresh, s->path)) st = mba__store_failed(s, SQLITE_CANTOPEN, "giving it its name");
         if (st == MBA_OK) st = mba_name_sync(s->path);
     }
@@ -228,13 +233,13 @@ mba_status mba_store_create(mba_store **out, const char *path)
     if (st == MBA_OK) st = connect(s, path, SQLITE_OPEN_READWRITE);
     if (st == MBA_OK) st = settle(s);
     if (st == MBA_OK) *out = s;
-    else              (void)!mba_store_close(s);
+    else (void)!mba_store_close(s);
     return st;
 }
 
 static int bind(sqlite3_stmt *q, int k, mba_cell cell, mba_value v)
 {
-    if (cell == MBA_CELL_INT)  return v.i == MBA_ABSENT ? sqlite3_bind_null(q, k) : sqlite3_bind_int64(q, k, v.i);
+    if (cell == MBA_CELL_INT) return v.i == MBA_ABSENT ? sqlite3_bind_null(q, k) : sqlite3_bind_int64(q, k, v.i);
     if (cell == MBA_CELL_REAL) return isnan(v.r) ? sqlite3_bind_null(q, k) : sqlite3_bind_double(q, k, v.r);
     return v.text ? sqlite3_bind_text(q, k, v.text, -1, SQLITE_STATIC) : sqlite3_bind_null(q, k);
 }
@@ -242,8 +247,8 @@ static int bind(sqlite3_stmt *q, int k, mba_cell cell, mba_value v)
 static mba_status prepare_insert(mba_store *s, mba_store_rows table)
 {
     char     *sql = mba__schema_insert(table);
-    const int rc  = sql ? sqlite3_prepare_v3(s->db, sql, -1, SQLITE_PREPARE_PERSISTENT, &s->insert[table], NULL)
-        : SQLITE_NOMEM;
+    const int rc = sql ? sqlite3_prepare_v3(s->db, sql, -1, SQLITE_PREPARE_PERSISTENT, &s->insert[table], NULL)
+                       : SQLITE_NOMEM;
     sqlite3_free(sql);
     return rc == SQLITE_OK ? MBA_OK : mba__store_failed(s, rc, mba_store_tables[table].name);
 }
@@ -261,7 +266,7 @@ mba_status mba_store_put(mba_store *s, mba_store_rows table, const void *row)
     const mba_store_table *t = &mba_store_tables[table];
     mba_assert(s->writing && table < MBA_ROWS_COUNT);
     if (!s->insert[table]) MBA_TRY(prepare_insert(s, table));
-    if (!s->open_batch)    MBA_TRY(begin(s));
+    if (!s->open_batch) MBA_TRY(begin(s));
     int rc = SQLITE_OK;
     for (int i = 0; i < t->ncolumns && rc == SQLITE_OK; i++)
         rc = bind(s->insert[table], i + 1, t->column[i].cell, mba_row_field(row, i));
@@ -303,7 +308,7 @@ static mba_status finish_open(mba_store **out, mba_store *s, mba_status st)
         st = execute(s, "PRAGMA query_only=1; PRAGMA cell_size_check=1; PRAGMA temp_store=FILE;", "opening it");
     if (st == MBA_OK) st = mba__schema_check(s);
     if (st == MBA_OK) *out = s;
-    else              (void)!mba_store_close(s);
+    else (void)!mba_store_close(s);
     return st;
 }
 
@@ -325,15 +330,14 @@ mba_status mba_store_open_bytes(mba_store **out, const char *name, const void *b
     mba_status st = connect(s, ":memory:", SQLITE_OPEN_READWRITE);
     if (st == MBA_OK) {
         const int rc = sqlite3_deserialize(s->db, "main", (unsigned char *)(uintptr_t)bytes, (sqlite3_int64)n,
-                                           (sqlite3_int64)n,
-                                           SQLITE_DESERIALIZE_READONLY);
+                                           (sqlite3_int64)n, SQLITE_DESERIALIZE_READONLY);
         if (rc != SQLITE_OK) st = mba__store_failed(s, rc, "opening it");
     }
     return finish_open(out, s, st);
 }
 
 int         mba_store_version(const mba_store *s) { return s->version; }
-const char *mba_store_path(const mba_store *s)    { return s->path; }
+const char *mba_store_path(const mba_store *s) { return s->path; }
 
 /* ---- shorthands ---- */
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* store.h -- a run as one SQLite file: what was measured, on what, how. docs/store.md lists tables and units.
  *
  *     mba_store *s;
@@ -28,15 +29,17 @@
 
 #include "core/status.h"
 
-enum { MBA_STORE_VERSION = 3, MBA_STORE_ID = 0x6d626173 };           /* user_version; application_id: "mbas" */
+enum { MBA_STORE_VERSION = 3, MBA_STORE_ID = 0x6d626173 }; /* user_version; application_id: "mbas" */
 #define MBA_ABSENT INT64_MIN
 
 /* ---- rows ---- */
-#define TABLE(name, since, doc)       typedef struct mba_row_##name {
-#define INT(name, since, unit, doc)   int64_t name;
-#define REAL(name, since, unit, doc)  double name;
-#define TEXT(name, since, unit, doc)  const char *name;
-#define END(name)                     } mba_row_##name;
+#define TABLE(name, since, doc)      typedef struct mba_row_##name {
+#define INT(name, since, unit, doc)  int64_t name;
+#define REAL(name, since, unit, doc) double name;
+#define TEXT(name, since, unit, doc) const char *name;
+#define END(name) \
+    } \
+    mba_row_##name;
 #include "scope/store.def"
 #undef TABLE
 #undef INT
@@ -45,11 +48,13 @@ enum { MBA_STORE_VERSION = 3, MBA_STORE_ID = 0x6d626173 };           /* user_ver
 #undef END
 
 /* mba_no_event: a row with every field absent. */
-#define TABLE(name, since, doc)       __attribute__((unused)) static const mba_row_##name mba_no_##name = {
-#define INT(name, since, unit, doc)   .name = MBA_ABSENT,
-#define REAL(name, since, unit, doc)  .name = NAN,
-#define TEXT(name, since, unit, doc)  .name = NULL,
-#define END(name)                     };
+#define TABLE(name, since, doc)      __attribute__((unused)) static const mba_row_##name mba_no_##name = {
+#define INT(name, since, unit, doc)  .name = MBA_ABSENT,
+#define REAL(name, since, unit, doc) .name = NAN,
+#define TEXT(name, since, unit, doc) .name = NULL,
+#define END(name) \
+    } \
+    ;
 #include "scope/store.def"
 #undef TABLE
 #undef INT
@@ -74,14 +79,25 @@ typedef enum mba_store_rows {
 
 /* ---- what the tables are, for export and documentation ---- */
 typedef enum mba_cell { MBA_CELL_INT, MBA_CELL_REAL, MBA_CELL_TEXT } mba_cell;
-typedef struct mba_store_column { const char *name; mba_cell cell; int since; const char *unit, *doc;
-                                  } mba_store_column;
-typedef struct mba_store_table { const char *name, *doc; int since, ncolumns; const mba_store_column *column;
-                                 } mba_store_table;
+typedef struct mba_store_column {
+    const char *name;
+    mba_cell    cell;
+    int         since;
+    const char *unit, *doc;
+} mba_store_column;
+typedef struct mba_store_table {
+    const char             *name, *doc;
+    int                     since, ncolumns;
+    const mba_store_column *column;
+} mba_store_table;
 extern const mba_store_table mba_store_tables[MBA_ROWS_COUNT];
 
 /* Field `column` of a row of any table. */
-typedef union mba_value { int64_t i; double r; const char *text; } mba_value;
+typedef union mba_value {
+    int64_t     i;
+    double      r;
+    const char *text;
+} mba_value;
 static inline mba_value mba_row_field(const void *row, int column) { return ((const mba_value *)row)[column]; }
 
 /* ---- writing ---- */
@@ -92,9 +108,9 @@ MBA_MUST mba_status mba_store_create(mba_store **out, const char *path);
 /* Nothing is there, or a store, or an empty file? A slip of the keyboard must not cost a file. */
 MBA_MUST mba_status mba_store_may_replace(const char *path);
 /* A store that nobody has open, whole or not, and its journal. */
-void mba_store_remove(const char *path);
+void                mba_store_remove(const char *path);
 MBA_MUST mba_status mba_store_put(mba_store *s, mba_store_rows table, const void *row);
-MBA_MUST mba_status mba_store_commit(mba_store *s);                  /* now, not when the batch is full */
+MBA_MUST mba_status mba_store_commit(mba_store *s); /* now, not when the batch is full */
 /* commits and frees; frees also where that fails. NULL is fine */
 MBA_MUST mba_status mba_store_close(mba_store *s);
 
@@ -103,13 +119,13 @@ MBA_MUST mba_status mba_store_close(mba_store *s);
 MBA_MUST mba_status mba_store_open(mba_store **out, const char *path);
 /* they must outlive it */
 MBA_MUST mba_status mba_store_open_bytes(mba_store **out, const char *name, const void *bytes, size_t n);
-MBA_MUST mba_status mba_store_check(mba_store *s);                   /* every page: SQLite's integrity_check */
-int                 mba_store_version(const mba_store *s);           /* of the file */
+MBA_MUST mba_status mba_store_check(mba_store *s);         /* every page: SQLite's integrity_check */
+int                 mba_store_version(const mba_store *s); /* of the file */
 const char         *mba_store_path(const mba_store *s);
 
 /* Calls `see` for every row, in the order of the columns named ("kernel, duration_ns"; NULL: as written), until it
  * fails. */
-typedef mba_status mba_row_fn(void *ctx, const void *row);
+typedef mba_status  mba_row_fn(void *ctx, const void *row);
 MBA_MUST mba_status mba_store_each(mba_store *s, mba_store_rows table, const char *order, mba_row_fn *see, void *ctx);
 
 /* All rows of a table that is never large; they live until close. More than MBA_LOAD_MAX is MBA_E_FORMAT. */
@@ -120,17 +136,17 @@ int64_t             mba_store_find(mba_store_rows table, const void *rows, int64
 MBA_MUST mba_status mba_store_count(mba_store *s, mba_store_rows table, int64_t *n);
 
 /* mba_put_event(s, &row), mba_load_event(s, &rows, &n): typed. */
-#define TABLE(name, since, doc)                                                                                  \
-    MBA_MUST static inline mba_status mba_put_##name(mba_store *s, const mba_row_##name *r)                         \
-    {                                                                                                               \
-        return mba_store_put(s, MBA_ROWS_##name, r);                                                                \
-    }                                                                                                               \
-    MBA_MUST static inline mba_status mba_load_##name(mba_store *s, mba_row_##name **rows, int64_t *n)              \
-    {                                                                                                               \
-        void            *all = NULL;                                                                                \
-        const mba_status st = mba_store_load(s, MBA_ROWS_##name, &all, n);                                          \
-        *rows = (mba_row_##name *)all;                                                                              \
-        return st;                                                                                                  \
+#define TABLE(name, since, doc) \
+    MBA_MUST static inline mba_status mba_put_##name(mba_store *s, const mba_row_##name *r) \
+    { \
+        return mba_store_put(s, MBA_ROWS_##name, r); \
+    } \
+    MBA_MUST static inline mba_status mba_load_##name(mba_store *s, mba_row_##name **rows, int64_t *n) \
+    { \
+        void            *all = NULL; \
+        const mba_status st = mba_store_load(s, MBA_ROWS_##name, &all, n); \
+        *rows = (mba_row_##name *)all; \
+        return st; \
     }
 #define INT(name, since, unit, doc)
 #define REAL(name, since, unit, doc)
@@ -144,8 +160,8 @@ MBA_MUST mba_status mba_store_count(mba_store *s, mba_store_rows table, int64_t 
 #undef END
 
 /* ---- shorthands for writers ---- */
-MBA_MUST mba_status mba_env_put_text(mba_store *s, const char *key, const char *how, const char *fmt,
-                                   ...) __attribute__((format(printf, 4, 5)));
+MBA_MUST mba_status mba_env_put_text(mba_store *s, const char *key, const char *how, const char *fmt, ...)
+    __attribute__((format(printf, 4, 5)));
 MBA_MUST mba_status mba_env_put_number(mba_store *s, const char *key, const char *how, double number, const char *unit);
 MBA_MUST mba_status mba_note_missing(mba_store *s, const char *topic, const char *text, const char *fix);
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* store_read.c -- rows out of a store: one by one, or a whole table. */
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,12 +23,13 @@ static mba_status read_row(const mba_store *s, const mba_store_table *t, sqlite3
         const int  type = sqlite3_column_type(q, i);
         const bool absent = type == SQLITE_NULL;
         if (!fits(type, t->column[i].cell))
-            return mba_fail(MBA_E_FORMAT, "'%s' is not a sound store\nwhy: %s.%s has a value of another type\n"
-                            "fix: make it again with `mambascope profile`", s->path, t->name, t->column[i].name);
-        if (t->column[i].cell == MBA_CELL_INT)       row[i].i = absent ? MBA_ABSENT : sqlite3_column_int64(q, i);
+            return mba_fail(MBA_E_FORMAT,
+                            "'%s' is not a sound store\nwhy: %s.%s has a value of another type\n"
+                            "fix: make it again with `mambascope profile`",
+                            s->path, t->name, t->column[i].name);
+        if (t->column[i].cell == MBA_CELL_INT) row[i].i = absent ? MBA_ABSENT : sqlite3_column_int64(q, i);
         else if (t->column[i].cell == MBA_CELL_REAL) row[i].r = absent ? NAN : sqlite3_column_double(q, i);
-        else                                         row[i].text = absent ? NULL
-            : (const char *)sqlite3_column_text(q, i);
+        else row[i].text = absent ? NULL : (const char *)sqlite3_column_text(q, i);
         if (t->column[i].cell == MBA_CELL_TEXT && !absent && !row[i].text)
             return mba__store_failed(s, SQLITE_NOMEM, t->name);
     }
@@ -42,7 +44,7 @@ mba_status mba_store_each(mba_store *s, mba_store_rows table, const char *order,
     mba_assert(t->ncolumns <= COLUMNS_MAX);
     if (t->since > s->version) return MBA_OK;
     char *sql = mba__schema_select(table, s->version, order);
-    int   rc  = sql ? sqlite3_prepare_v2(s->db, sql, -1, &q, NULL) : SQLITE_NOMEM;
+    int   rc = sql ? sqlite3_prepare_v2(s->db, sql, -1, &q, NULL) : SQLITE_NOMEM;
     sqlite3_free(sql);
     mba_status st = rc == SQLITE_OK ? MBA_OK : mba__store_failed(s, rc, t->name);
     while (st == MBA_OK && (rc = sqlite3_step(q)) == SQLITE_ROW) {
@@ -70,7 +72,11 @@ mba_status mba_store_count(mba_store *s, mba_store_rows table, int64_t *n)
 
 /* ---- whole tables ---- */
 
-struct mba__chunk { struct mba__chunk *next; size_t used, room; char bytes[]; };
+struct mba__chunk {
+    struct mba__chunk *next;
+    size_t             used, room;
+    char               bytes[];
+};
 
 /* Memory until close, or NULL: the file wants more than a store ever does, or there is none. */
 static void *take(mba_store *s, size_t bytes)
@@ -101,24 +107,31 @@ void mba__store_unload(mba_store *s)
     s->loaded = NULL;
 }
 
-typedef struct loading { mba_store *s; const mba_store_table *t; mba_value *rows; int64_t n, room; } loading;
+typedef struct loading {
+    mba_store             *s;
+    const mba_store_table *t;
+    mba_value             *rows;
+    int64_t                n, room;
+} loading;
 
 static mba_status too_large(const loading *l)
 {
-    return mba_fail(MBA_E_FORMAT, "'%s' is not a sound store\nwhy: its table %s is too large (%lld rows)\n"
-                    "fix: make it again with `mambascope profile`", l->s->path, l->t->name, (long long)l->room);
+    return mba_fail(MBA_E_FORMAT,
+                    "'%s' is not a sound store\nwhy: its table %s is too large (%lld rows)\n"
+                    "fix: make it again with `mambascope profile`",
+                    l->s->path, l->t->name, (long long)l->room);
 }
 
 static mba_status keep(void *ctx, const void *row)
 {
     loading *l = ctx;
-    if (l->n == l->room) return MBA_OK;            // written since they were counted
+    if (l->n == l->room) return MBA_OK; // written since they were counted
     mba_value *to = l->rows + l->n++ * l->t->ncolumns;
     memcpy(to, row, (size_t)l->t->ncolumns * sizeof *to);
     for (int i = 0; i < l->t->ncolumns; i++)
         if (l->t->column[i].cell == MBA_CELL_TEXT && to[i].text) {
             const size_t bytes = strlen(to[i].text) + 1;
-            char        *copy  = take(l->s, bytes);
+            char        *copy = take(l->s, bytes);
             if (!copy) return too_large(l);
             to[i].text = memcpy(copy, to[i].text, bytes);
         }
@@ -148,7 +161,8 @@ int64_t mba_store_find(mba_store_rows table, const void *rows, int64_t n, int64_
     int64_t          lo = 0, hi = n;
     while (lo < hi) {
         const int64_t mid = lo + (hi - lo) / 2;
-        if (row[mid * columns].i < id) lo = mid + 1; else hi = mid;
+        if (row[mid * columns].i < id) lo = mid + 1;
+        else hi = mid;
     }
     return lo < n && row[lo * columns].i == id ? lo : -1;
 }
@@ -162,7 +176,7 @@ mba_status mba_store_check(mba_store *s)
     if (rc == SQLITE_OK) rc = sqlite3_step(q);
     const char *says = rc == SQLITE_ROW ? (const char *)sqlite3_column_text(q, 0) : NULL;
     mba_status  st = MBA_OK;
-    if (!says)                   st = mba__store_failed(s, rc, "checking it");
+    if (!says) st = mba__store_failed(s, rc, "checking it");
     else if (strcmp(says, "ok"))
         st = mba_fail(MBA_E_FORMAT, "'%s' is damaged\nwhy: %s\nfix: make it again with `mambascope profile`", s->path,
                       says);

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* store_schema.h -- what the files of the store share. */
 #ifndef MBA_STORE_SCHEMA_H
 #define MBA_STORE_SCHEMA_H
@@ -7,21 +8,21 @@
 #include "scope/store.h"
 
 struct mba_store {
-    sqlite3      *db;
-    char         *path;
-    bool          writing, open_batch, in_memory; /* in_memory: opened from bytes, not from a file */
-    int           version;                        /* of the file */
-    int64_t       batched;                        /* rows since the last commit */
-    double        batch_began_s;
-    sqlite3_stmt *insert[MBA_ROWS_COUNT];
-    struct mba__chunk *loaded;                    /* memory of what was loaded */
-    size_t        loaded_bytes;
+    sqlite3           *db;
+    char              *path;
+    bool               writing, open_batch, in_memory; /* in_memory: opened from bytes, not from a file */
+    int                version;                        /* of the file */
+    int64_t            batched;                        /* rows since the last commit */
+    double             batch_began_s;
+    sqlite3_stmt      *insert[MBA_ROWS_COUNT];
+    struct mba__chunk *loaded; /* memory of what was loaded */
+    size_t             loaded_bytes;
 };
 
 /* The SQL of a table as version `version` had it; free with sqlite3_free. NULL: no memory. */
 char *mba__schema_create(mba_store_rows table, int version);
 char *mba__schema_insert(mba_store_rows table);
-char *mba__schema_select(mba_store_rows table, int version, const char *order);   /* absent columns read as NULL */
+char *mba__schema_select(mba_store_rows table, int version, const char *order); /* absent columns read as NULL */
 
 /* Turns SQLite's last complaint about a store into a status and a story. */
 mba_status mba__store_failed(const mba_store *s, int code, const char *doing);

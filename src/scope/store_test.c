@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* store_test.c -- a store keeps what it is given, whatever happens to who writes it. */
 #include <fcntl.h>
 #include <signal.h>
@@ -19,10 +20,9 @@ static void fill(mba_value *row, int table, int k, char text[][48])
     for (int i = 0; i < t->ncolumns; i++) {
         const bool absent = (table + k + i) % 5 == 4 && strcmp(t->column[i].name, "id");
         snprintf(text[i], sizeof text[i], "%d.%d.%d \xc3\xa4'\"", table, k, i);
-        if (t->column[i].cell == MBA_CELL_INT)
-            row[i].i = absent ? MBA_ABSENT : ((int64_t)table << 40) + 100 * k + i;
+        if (t->column[i].cell == MBA_CELL_INT) row[i].i = absent ? MBA_ABSENT : ((int64_t)table << 40) + 100 * k + i;
         else if (t->column[i].cell == MBA_CELL_REAL) row[i].r = absent ? NAN : 0.1 * table - 1e-9 * k + 1e30 * i;
-        else                                         row[i].text = absent ? NULL : text[i];
+        else row[i].text = absent ? NULL : text[i];
     }
 }
 
@@ -51,7 +51,7 @@ static void every_table_keeps_every_value(void **state)
             assert_ok(mba_store_put(s, (mba_store_rows)t, row));
         }
     assert_ok(mba_store_close(s));
-    assert_int_equal(access(scratch("round.db-journal"), F_OK), -1);                 // one file
+    assert_int_equal(access(scratch("round.db-journal"), F_OK), -1); // one file
     assert_ok(mba_store_open(&s, scratch("round.db")));
     assert_ok(mba_store_check(s));
     assert_int_equal(mba_store_version(s), MBA_STORE_VERSION);
@@ -125,7 +125,7 @@ static void make_store(const char *path)
 static void other_files_are_refused_with_the_reason(void **state)
 {
     static const char noise[4096] = "SQLite format 3\0and then something else";
-    mba_store *s;
+    mba_store        *s;
     (void)state;
     assert_fails(mba_store_open(&s, scratch("absent.db")), MBA_E_IO, "unable to open");
     write_file(scratch("empty.db"), "", 0);
@@ -182,7 +182,7 @@ static void only_a_store_is_replaced(void **state)
     assert_ok(mba_store_close(s));
     assert_fails(mba_store_create(&s, scratch("no/such/folder.db")), MBA_E_IO, "cannot write the store");
     assert_non_null(strstr(mba_message(), "No such file or directory"));
-    assert_fails(mba_store_create(&s, "/sys/a.db"), MBA_E_IO, "cannot write the store");    // where not even root may
+    assert_fails(mba_store_create(&s, "/sys/a.db"), MBA_E_IO, "cannot write the store"); // where not even root may
     assert_null(strstr(mba_message(), "No such file"));
 }
 
@@ -207,9 +207,9 @@ static void damage_is_told(void **state)
         assert_ok(mba_put_event(s, &e));
     }
     assert_ok(mba_store_close(s));
-    const int f = open(scratch("damaged.db"), O_RDWR);
+    const int   f = open(scratch("damaged.db"), O_RDWR);
     const off_t end = lseek(f, 0, SEEK_END);
-    char junk[4096];
+    char        junk[4096];
     memset(junk, 0xff, sizeof junk);
     assert_int_equal(pwrite(f, junk, sizeof junk, end - 2 * (off_t)sizeof junk), sizeof junk);
     close(f);
@@ -245,10 +245,10 @@ static void every_older_version_reads(void **state)
 {
     (void)state;
     for (int version = 1; version <= MBA_STORE_VERSION; version++) {
-        char        name[32], sql[128];
-        mba_store  *s;
-        mba_value  *all;
-        int64_t     n;
+        char       name[32], sql[128];
+        mba_store *s;
+        mba_value *all;
+        int64_t    n;
         snprintf(name, sizeof name, "version%d.db", version);
         for (int t = 0; t < MBA_ROWS_COUNT; t++) {
             if (mba_store_tables[t].since > version) continue;
@@ -267,8 +267,9 @@ static void every_older_version_reads(void **state)
             assert_int_equal(n, mba_store_tables[t].since <= version);
             for (int i = 1; n && i < mba_store_tables[t].ncolumns; i++) {
                 const mba_cell cell = mba_store_tables[t].column[i].cell;
-                assert_true(cell == MBA_CELL_INT ? all[i].i == MBA_ABSENT : cell == MBA_CELL_REAL ? isnan(all[i].r)
-                            : !all[i].text);
+                assert_true(cell == MBA_CELL_INT    ? all[i].i == MBA_ABSENT
+                            : cell == MBA_CELL_REAL ? isnan(all[i].r)
+                                                    : !all[i].text);
             }
         }
         assert_ok(mba_store_close(s));
@@ -293,7 +294,9 @@ static void write_for_ever(const char *path, int seed)
     }
 }
 
-typedef struct sums { int64_t n, wrong, seed; } sums;
+typedef struct sums {
+    int64_t n, wrong, seed;
+} sums;
 
 static mba_status see_event(void *ctx, const void *row)
 {
@@ -323,7 +326,7 @@ static void killed_writers_leave_readable_stores(void **state)
         kill(child, SIGKILL);
         int how;
         assert_int_equal(waitpid(child, &how, 0), child);
-        assert_true(WIFSIGNALED(how));                          // it was still writing
+        assert_true(WIFSIGNALED(how)); // it was still writing
         mba_store *s;
         sums       u = { .seed = c };
         assert_ok(mba_store_open(&s, path));
@@ -333,7 +336,7 @@ static void killed_writers_leave_readable_stores(void **state)
         assert_ok(mba_store_close(s));
         all += u.n;
     }
-    assert_true(all > 0);                                        // and not because nothing was ever committed
+    assert_true(all > 0); // and not because nothing was ever committed
 }
 
 /* ---- a long run ---- */
@@ -354,7 +357,7 @@ static void write_a_million(const char *path)
     for (int64_t i = 0; i < 1000000; i++) {
         mba_row_event e = mba_no_event;
         e.id = i, e.what = "kernel", e.start_ns = i, e.duration_ns = 0, e.kernel = i % 300, e.step = i / 1000,
-            e.phase = "forward";
+        e.phase = "forward";
         if (mba_put_event(s, &e) != MBA_OK) _exit(4);
     }
     if (mba_store_close(s) != MBA_OK) _exit(5);
@@ -362,8 +365,8 @@ static void write_a_million(const char *path)
     if (mba_store_open(&s, path) != MBA_OK || mba_store_each(s, MBA_ROWS_event, "id", see_event, &u) != MBA_OK)
         _exit(6);
     if (mba_store_close(s) != MBA_OK || u.n != 1000000 || u.wrong) _exit(7);
-    const long grown = resident_peak_kb() - before;
-    const char *sanitized = getenv("MBA_TEST_SANITIZED");        // whose quarantine alone is 256 MB
+    const long  grown = resident_peak_kb() - before;
+    const char *sanitized = getenv("MBA_TEST_SANITIZED"); // whose quarantine alone is 256 MB
     if (grown > 24 * 1024 && !(sanitized && *sanitized)) {
         print_error("%ld KB more\n", grown);
         _exit(8);
@@ -383,8 +386,18 @@ static void a_million_launches_take_little_memory(void **state)
     assert_int_equal(WEXITSTATUS(how), 0);
 }
 
-static int prepare(void **state) { (void)state; scratch_make(); return 0; }
-static int clean(void **state)   { (void)state; scratch_remove(); return 0; }
+static int prepare(void **state)
+{
+    (void)state;
+    scratch_make();
+    return 0;
+}
+static int clean(void **state)
+{
+    (void)state;
+    scratch_remove();
+    return 0;
+}
 
 int main(void)
 {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* tensorboard.c -- see tensorboard.h. */
 #include "scope/tensorboard.h"
 
@@ -32,7 +33,10 @@ uint32_t mba_crc32c_masked(const void *bytes, size_t n)
 /* ---- protobuf ---- */
 
 /* A message is built in place; an event of ours has at most ten short values. */
-typedef struct message { unsigned char bytes[2048]; size_t n; } message;
+typedef struct message {
+    unsigned char bytes[2048];
+    size_t        n;
+} message;
 
 typedef enum wire { VARINT = 0, FIXED64 = 1, BYTES = 2, FIXED32 = 5 } wire;
 
@@ -78,7 +82,8 @@ static void put_bytes(message *m, unsigned field, const void *bytes, size_t n)
     for (size_t i = 0; i < n; i++) put_byte(m, ((const unsigned char *)bytes)[i]);
 }
 
-/* ---- events: Event { wall_time 1, step 2, file_version 3, summary 5 }, Summary { value 1 }, Value { tag 1, simple_value 2 } ---- */
+/* ---- events: Event { wall_time 1, step 2, file_version 3, summary 5 }, Summary { value 1 }, Value { tag 1,
+ * simple_value 2 } ---- */
 
 static void put_value(message *summary, const char *tag, double v)
 {
@@ -150,12 +155,14 @@ static bool has_events(const char *name) { return strstr(name, "tfevents") != NU
 
 static mba_status nothing_else_there(const char *folder, const char *name)
 {
-    mba_listing l  = { 0 };
+    mba_listing l = { 0 };
     mba_status  st = mba_listing_read(&l, folder, has_events);
     for (int64_t i = 0; i < l.n && st == MBA_OK; i++)
         if (strcmp(l.name[i], name))
-            st = mba_fail(MBA_E_ARG, "'%s' has events of another run: %s\nwhy: TensorBoard draws all files of a folder as one "
-                          "run\nfix: a folder for each run, --tensorboard %s/NAME", folder, mba_quote(l.name[i]).text, folder);
+            st = mba_fail(MBA_E_ARG,
+                          "'%s' has events of another run: %s\nwhy: TensorBoard draws all files of a folder as one "
+                          "run\nfix: a folder for each run, --tensorboard %s/NAME",
+                          folder, mba_quote(l.name[i]).text, folder);
     mba_listing_free(&l);
     return st;
 }

@@ -1,11 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
 /* tensorboard.h -- the scalars of a training run as an events file, which TensorBoard and what reads its files take.
  *
  *     char path[4096];
  *     MBA_TRY(mba_tensorboard_write(path, sizeof path, run, "boards/wide"));     // boards/wide/events.out.tfevents...
  *
- * The file is a row of records: length (8 bytes), masked CRC-32C of it, an Event, masked CRC-32C of that; all little-endian.
- * An Event is a protobuf message: wall time, step, and a Summary of (tag, value) pairs. Tags: loss/train, loss/validation,
- * score/NAME, optimizer/gradient_norm, optimizer/learning_rate, speed/tokens_per_s, optimizer/skipped. */
+ * The file is a row of records: length (8 bytes), masked CRC-32C of it, an Event, masked CRC-32C of that; all
+ * little-endian. An Event is a protobuf message: wall time, step, and a Summary of (tag, value) pairs. Tags:
+ * loss/train, loss/validation, score/NAME, optimizer/gradient_norm, optimizer/learning_rate, speed/tokens_per_s,
+ * optimizer/skipped. */
 #ifndef MBA_SCOPE_TENSORBOARD_H
 #define MBA_SCOPE_TENSORBOARD_H
 

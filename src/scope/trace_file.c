@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* trace_file.c -- see trace_file.h. */
 #include "scope/trace_file.h"
 
@@ -12,7 +13,10 @@
 
 /* ---- reading ---- */
 
-typedef struct line { char *at; bool bad; } line;              // the rest of it; a wrong field sticks
+typedef struct line {
+    char *at;
+    bool  bad;
+} line; // the rest of it; a wrong field sticks
 
 static char *word(line *l)
 {
@@ -60,7 +64,12 @@ static void triple(line *l, int32_t out[3], int32_t most)
     for (int i = 0; i < 3; i++) out[i] = (int32_t)integer(l, 0, most);
 }
 
-typedef struct reading { mba_trace_reader *r; mba_events names; const char **of; int64_t nof, room; } reading;
+typedef struct reading {
+    mba_trace_reader *r;
+    mba_events        names;
+    const char      **of;
+    int64_t           nof, room;
+} reading;
 
 static const char *name_of(reading *g, line *l)
 {
@@ -85,22 +94,22 @@ static mba_status read_name(reading *g, line *l)
 static mba_status read_event(reading *g, line *l, mba_event_kind kind)
 {
     mba_event e = { .kind = kind, .name = name_of(g, l), .node = -1, .launch = -1 };
-    e.step        = (int32_t)integer(l, -1, INT32_MAX);
-    e.start_ns    = integer(l, 0, INT64_MAX);
-    e.end_ns      = integer(l, 0, INT64_MAX);
-    e.stream      = (int32_t)integer(l, INT32_MIN, INT32_MAX);
-    e.device      = (int32_t)integer(l, INT32_MIN, INT32_MAX);
+    e.step = (int32_t)integer(l, -1, INT32_MAX);
+    e.start_ns = integer(l, 0, INT64_MAX);
+    e.end_ns = integer(l, 0, INT64_MAX);
+    e.stream = (int32_t)integer(l, INT32_MIN, INT32_MAX);
+    e.device = (int32_t)integer(l, INT32_MIN, INT32_MAX);
     e.correlation = (uint32_t)integer(l, 0, UINT32_MAX);
-    e.graph       = (uint32_t)integer(l, 0, UINT32_MAX);
-    e.graph_node  = natural(l);
+    e.graph = (uint32_t)integer(l, 0, UINT32_MAX);
+    e.graph_node = natural(l);
     if (kind == MBA_EVENT_KERNEL) {
         triple(l, e.grid, INT32_MAX);
         triple(l, e.block, BLOCK_MOST);
         triple(l, e.cluster, BLOCK_MOST);
-        e.regs         = (int32_t)integer(l, 0, INT32_MAX);
-        e.smem_static  = (int32_t)integer(l, 0, INT32_MAX);
+        e.regs = (int32_t)integer(l, 0, INT32_MAX);
+        e.smem_static = (int32_t)integer(l, 0, INT32_MAX);
         e.smem_dynamic = (int32_t)integer(l, 0, INT32_MAX);
-        e.local        = (int32_t)integer(l, 0, INT32_MAX);
+        e.local = (int32_t)integer(l, 0, INT32_MAX);
     } else {
         e.bytes = integer(l, 0, INT64_MAX);
     }
@@ -115,16 +124,16 @@ static mba_status read_counter(reading *g, line *l)
     triple(l, c.block, BLOCK_MOST);
     c.smem_dynamic = (int32_t)integer(l, -1, INT32_MAX);
     c.launches = integer(l, 1, INT64_MAX);
-    c.set      = word(l);
-    c.metric   = word(l);
-    c.value    = real(l);
+    c.set = word(l);
+    c.metric = word(l);
+    c.value = real(l);
     return l->bad || !g->r->counter ? MBA_OK : g->r->counter(g->r->ctx, &c);
 }
 
 static mba_status read_cost(reading *g, line *l)
 {
     mba_trace_cost c = { .set = word(l), .passes = integer(l, 0, INT64_MAX) };
-    c.seconds  = real(l);
+    c.seconds = real(l);
     c.launches = integer(l, 0, INT64_MAX);
     if (!(c.seconds >= 0 && isfinite(c.seconds))) l->bad = true;
     return l->bad || !g->r->cost ? MBA_OK : g->r->cost(g->r->ctx, &c);
@@ -147,7 +156,7 @@ static mba_status read_note(reading *g, line *l)
 static mba_status read_memory(reading *g, line *l)
 {
     mba_trace_memory m = { .asked = integer(l, 0, INT64_MAX) };
-    m.free  = integer(l, -1, INT64_MAX);
+    m.free = integer(l, -1, INT64_MAX);
     m.total = integer(l, -1, INT64_MAX);
     return l->bad || !g->r->memory ? MBA_OK : g->r->memory(g->r->ctx, &m);
 }
@@ -165,18 +174,18 @@ static mba_status read_alive(reading *g, line *l)
 static mba_status read_line(reading *g, line *l)
 {
     const char *what = word(l);
-    if (!strcmp(what, "kernel"))  return read_event(g, l, MBA_EVENT_KERNEL);
-    if (!strcmp(what, "copy"))    return read_event(g, l, MBA_EVENT_COPY);
-    if (!strcmp(what, "set"))     return read_event(g, l, MBA_EVENT_SET);
-    if (!strcmp(what, "name"))    return read_name(g, l);
+    if (!strcmp(what, "kernel")) return read_event(g, l, MBA_EVENT_KERNEL);
+    if (!strcmp(what, "copy")) return read_event(g, l, MBA_EVENT_COPY);
+    if (!strcmp(what, "set")) return read_event(g, l, MBA_EVENT_SET);
+    if (!strcmp(what, "name")) return read_name(g, l);
     if (!strcmp(what, "counter")) return read_counter(g, l);
-    if (!strcmp(what, "cost"))    return read_cost(g, l);
-    if (!strcmp(what, "step"))    return read_step(g, l);
-    if (!strcmp(what, "note"))    return read_note(g, l);
-    if (!strcmp(what, "memory"))  return read_memory(g, l);
-    if (!strcmp(what, "alive"))   return read_alive(g, l);
+    if (!strcmp(what, "cost")) return read_cost(g, l);
+    if (!strcmp(what, "step")) return read_step(g, l);
+    if (!strcmp(what, "note")) return read_note(g, l);
+    if (!strcmp(what, "memory")) return read_memory(g, l);
+    if (!strcmp(what, "alive")) return read_alive(g, l);
     if (!strcmp(what, "end")) {
-        g->r->dropped  = integer(l, 0, INT64_MAX);
+        g->r->dropped = integer(l, 0, INT64_MAX);
         g->r->complete = !l->bad;
         return MBA_OK;
     }
@@ -221,7 +230,7 @@ mba_status mba_trace_read(mba_trace_reader *r, const char *name, FILE *f)
     char   *text = malloc(MBA_TRACE_LINE_MAX);
     r->complete = false;
     r->recorded = false;
-    r->dropped  = r->alive_ns = r->alive_device_ns = 0;
+    r->dropped = r->alive_ns = r->alive_device_ns = 0;
     const mba_status st = text ? read_lines(&g, name, f, text) : mba_fail(MBA_E_NOMEM, "no memory to read '%s'", name);
     mba_events_free(&g.names);
     free(g.of);
@@ -233,7 +242,7 @@ mba_status mba_trace_read(mba_trace_reader *r, const char *name, FILE *f)
 
 mba_status mba_trace_create(mba_trace_writer *w, const char *path)
 {
-    *w = (mba_trace_writer){ .f = fopen(path, "wx") };         // of two processes one makes it
+    *w = (mba_trace_writer){ .f = fopen(path, "wx") }; // of two processes one makes it
     if (!w->f) return mba_fail(MBA_E_IO, "cannot write the trace '%s'\nwhy: %s", path, strerror(errno));
     setvbuf(w->f, NULL, _IOFBF, 1 << 16);
     fputs("mambascope-trace 2\n", w->f);
@@ -252,22 +261,22 @@ static int64_t number_of(mba_trace_writer *w, const char *name)
 void mba_trace_event(mba_trace_writer *w, const mba_event *e)
 {
     static const char *const what[MBA_EVENT_KINDS] = { "kernel", "copy", "set" };
-    const int64_t k = number_of(w, e->name && *e->name ? e->name : "?");
+    const int64_t            k = number_of(w, e->name && *e->name ? e->name : "?");
     fprintf(w->f, "%s %" PRId64 " %d %" PRId64 " %" PRId64 " %d %d %u %u %" PRIu64, what[e->kind], k, e->step,
             e->start_ns, e->end_ns, e->stream, e->device, e->correlation, e->graph, e->graph_node);
     if (e->kind == MBA_EVENT_KERNEL)
         fprintf(w->f, " %d %d %d %d %d %d %d %d %d %d %d %d %d\n", e->grid[0], e->grid[1], e->grid[2], e->block[0],
                 e->block[1], e->block[2], e->cluster[0], e->cluster[1], e->cluster[2], e->regs, e->smem_static,
                 e->smem_dynamic, e->local);
-    else
-        fprintf(w->f, " %" PRId64 "\n", e->bytes);
+    else fprintf(w->f, " %" PRId64 "\n", e->bytes);
 }
 
 void mba_trace_counter_row(mba_trace_writer *w, const mba_trace_counter *c)
 {
     const int64_t k = number_of(w, c->name);
     fprintf(w->f, "counter %" PRId64 " %d %d %d %d %d %d %d %" PRId64 " %s %s %.17g\n", k, c->grid[0], c->grid[1],
-            c->grid[2], c->block[0], c->block[1], c->block[2], c->smem_dynamic, c->launches, c->set, c->metric, c->value);
+            c->grid[2], c->block[0], c->block[1], c->block[2], c->smem_dynamic, c->launches, c->set, c->metric,
+            c->value);
 }
 
 void mba_trace_cost_row(mba_trace_writer *w, const mba_trace_cost *c)

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* trace_file.h -- what a watched process leaves behind for the one that started it: a text, line by line.
  *
  *     mambascope-trace 2
@@ -13,7 +14,9 @@
  *     memory ASKED FREE TOTAL                                                     (bytes: the GPU did not have them)
  *     end DROPPED                                                                 (absent: the process was killed)
  *
- * A name comes before its first use. Times are nanoseconds; STEP is -1 where nothing tells steps apart, DYNAMIC is -1 where it is not known, RECORDS is 0 when no more come. A file that ends in the middle of a line is read up to there. */
+ * A name comes before its first use. Times are nanoseconds; STEP is -1 where nothing tells steps apart, DYNAMIC is -1
+ * where it is not known, RECORDS is 0 when no more come. A file that ends in the middle of a line is read up to
+ * there. */
 #ifndef MBA_SCOPE_TRACE_FILE_H
 #define MBA_SCOPE_TRACE_FILE_H
 
@@ -27,15 +30,21 @@ enum { MBA_TRACE_NAMES_MAX = 1 << 20, MBA_TRACE_LINE_MAX = 1 << 16 };
 typedef struct mba_trace_counter {
     const char *name, *set, *metric;
     int32_t     grid[3], block[3];
-    int32_t     smem_dynamic;                      /* bytes; -1: not known */
+    int32_t     smem_dynamic; /* bytes; -1: not known */
     int64_t     launches;
     double      value;
 } mba_trace_counter;
 
 /* An allocation on the GPU that failed; free and total -1: not known. */
-typedef struct mba_trace_memory { int64_t asked, free, total; } mba_trace_memory;
+typedef struct mba_trace_memory {
+    int64_t asked, free, total;
+} mba_trace_memory;
 
-typedef struct mba_trace_cost { const char *set; int64_t passes, launches; double seconds; } mba_trace_cost;
+typedef struct mba_trace_cost {
+    const char *set;
+    int64_t     passes, launches;
+    double      seconds;
+} mba_trace_cost;
 
 /* What is lent lives for one call. Any of them may be NULL. */
 typedef struct mba_trace_reader {
@@ -46,17 +55,20 @@ typedef struct mba_trace_reader {
     mba_status (*step)(void *ctx, const char *mode, double seconds);
     mba_status (*note)(void *ctx, const char *topic, const char *text);
     mba_status (*memory)(void *ctx, const mba_trace_memory *m);
-    bool       complete;                           /* out: it has its end */
-    int64_t    dropped;                            /* out */
-    int64_t    alive_ns, alive_device_ns;          /* out: when it last said so, by two clocks; 0: never */
-    bool       recorded;                           /* out: the timeline was over by then, and is whole */
+    bool    complete;                  /* out: it has its end */
+    int64_t dropped;                   /* out */
+    int64_t alive_ns, alive_device_ns; /* out: when it last said so, by two clocks; 0: never */
+    bool    recorded;                  /* out: the timeline was over by then, and is whole */
 } mba_trace_reader;
 
 /* Any size: the file is read line by line. `f` is at its beginning and stays the caller's. */
 MBA_MUST mba_status mba_trace_read(mba_trace_reader *r, const char *name, FILE *f);
 
 /* ---- writing; one thread at a time ---- */
-typedef struct mba_trace_writer { FILE *f; mba_events names; } mba_trace_writer;
+typedef struct mba_trace_writer {
+    FILE      *f;
+    mba_events names;
+} mba_trace_writer;
 
 MBA_MUST mba_status mba_trace_create(mba_trace_writer *w, const char *path);
 void                mba_trace_event(mba_trace_writer *w, const mba_event *e);
@@ -66,6 +78,6 @@ void                mba_trace_step(mba_trace_writer *w, const char *mode, double
 void                mba_trace_memory_row(mba_trace_writer *w, const mba_trace_memory *m);
 void                mba_trace_alive(mba_trace_writer *w, int64_t now_ns, int64_t device_ns, bool records);
 void mba_trace_note(mba_trace_writer *w, const char *topic, const char *text); /* line ends become spaces */
-void                mba_trace_end(mba_trace_writer *w, int64_t dropped);                       /* closes */
+void mba_trace_end(mba_trace_writer *w, int64_t dropped);                      /* closes */
 
 #endif

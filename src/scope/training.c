@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* training.c -- see training.h. */
 #include "scope/training.h"
 
@@ -12,7 +13,7 @@
 #include "data/json.h"
 #include "train/checkpoint.h"
 
-static const size_t LOG_MOST = (size_t)1 << 31;                // bytes: ten million steps
+static const size_t  LOG_MOST = (size_t)1 << 31; // bytes: ten million steps
 static const int64_t STEP_MOST = INT64_C(1) << 48;
 enum { PATH_ROOM = 4096, NOTES_MOST = 64, SAMPLES_MOST = 200 };
 
@@ -21,14 +22,14 @@ enum { PATH_ROOM = 4096, NOTES_MOST = 64, SAMPLES_MOST = 200 };
 /* The list of n with room for one more, NULL where there is no memory for it; it doubles. */
 static void *grown(void *list, int64_t n, size_t bytes)
 {
-    return n & (n - 1) ? list : realloc(list, (size_t)(n ? 2 * n : 1) * bytes);     // 0, 1, 2, 4, ..: full
+    return n & (n - 1) ? list : realloc(list, (size_t)(n ? 2 * n : 1) * bytes); // 0, 1, 2, 4, ..: full
 }
 
-#define ROOM_FOR_ONE_MORE(list, n)                                                             \
-    do {                                                                                       \
-        void *grown_ = grown(list, n, sizeof *(list));                                         \
-        if (!grown_) return mba_fail(MBA_E_NOMEM, "no memory for the log of a run");           \
-        (list) = grown_;                                                                       \
+#define ROOM_FOR_ONE_MORE(list, n) \
+    do { \
+        void *grown_ = grown(list, n, sizeof *(list)); \
+        if (!grown_) return mba_fail(MBA_E_NOMEM, "no memory for the log of a run"); \
+        (list) = grown_; \
     } while (0)
 
 static mba_status copy_of(char **out, const char *text)
@@ -39,7 +40,7 @@ static mba_status copy_of(char **out, const char *text)
 
 static mba_status add_fact(mba_training *t, const char *name, const char *value)
 {
-    if (mba_training_fact_of(t, name)) return MBA_OK;           // the first that says it
+    if (mba_training_fact_of(t, name)) return MBA_OK; // the first that says it
     ROOM_FOR_ONE_MORE(t->fact, t->nfacts);
     mba_training_fact *f = &t->fact[t->nfacts];
     *f = (mba_training_fact){ 0 };
@@ -50,7 +51,8 @@ static mba_status add_fact(mba_training *t, const char *name, const char *value)
 
 const char *mba_training_fact_of(const mba_training *t, const char *name)
 {
-    for (int i = 0; i < t->nfacts; i++) if (!strcmp(t->fact[i].name, name)) return t->fact[i].value;
+    for (int i = 0; i < t->nfacts; i++)
+        if (!strcmp(t->fact[i].name, name)) return t->fact[i].value;
     return NULL;
 }
 
@@ -71,7 +73,8 @@ static bool ends_in(const char *s, const char *end)
 /* Letters, digits and _ only: it becomes a heading, a tag, a key of CSV. */
 static bool is_plain(const char *key)
 {
-    return strspn(key, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") == strlen(key) && strlen(key) < 30;
+    return strspn(key, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") == strlen(key)
+           && strlen(key) < 30;
 }
 
 /* "tokens_per_s" of the first line names the unit. */
@@ -80,8 +83,8 @@ static void learn_unit(mba_training *t, const json_t *o)
     const char *key;
     json_t     *value;
     snprintf(t->unit, sizeof t->unit, "units");
-    json_object_foreach((json_t *)o, key, value)
-        if (ends_in(key, "_per_s") && is_plain(key)) snprintf(t->unit, sizeof t->unit, "%.*s", (int)strlen(key) - 6, key);
+    json_object_foreach((json_t *)o, key, value) if (ends_in(key, "_per_s") && is_plain(key))
+        snprintf(t->unit, sizeof t->unit, "%.*s", (int)strlen(key) - 6, key);
 }
 
 /* Scores of validations have any name: valid_accuracy. */
@@ -89,7 +92,8 @@ static void read_scores(mba_training *t, mba_trained *s, const json_t *o)
 {
     const char *key;
     json_t     *value;
-    json_object_foreach((json_t *)o, key, value) {
+    json_object_foreach((json_t *)o, key, value)
+    {
         int k = 0;
         if (strncmp(key, "valid_", 6) || !strcmp(key, "valid_loss") || !is_plain(key)) continue;
         while (k < t->nscores && strcmp(t->score[k], key + 6)) k++;
@@ -113,7 +117,7 @@ static mba_status add_note(mba_training *t, char *text)
 {
     void *list = t->nnotes < NOTES_MOST && text ? grown(t->note, t->nnotes, sizeof *t->note) : NULL;
     if (list) t->note = list, t->note[t->nnotes++] = text;
-    else      free(text);
+    else free(text);
     return list || (text && t->nnotes == NOTES_MOST) ? MBA_OK : mba_fail(MBA_E_NOMEM, "no memory for the log of a run");
 }
 
@@ -122,7 +126,8 @@ static mba_status add_changes(mba_training *t, int64_t step, const json_t *list)
 {
     size_t  i;
     json_t *change;
-    json_array_foreach(list, i, change) {
+    json_array_foreach(list, i, change)
+    {
         char *note = NULL;
         if (!json_is_string(change)) continue;
         if (asprintf(&note, "from step %lld on: %s", (long long)step, json_string_value(change)) < 0) note = NULL;
@@ -131,7 +136,9 @@ static mba_status add_changes(mba_training *t, int64_t step, const json_t *list)
     return MBA_OK;
 }
 
-typedef struct clock { double session, before; } clock;
+typedef struct clock {
+    double session, before;
+} clock;
 
 /* A step, or something else that the run wrote down. False: neither. */
 static mba_status read_line(mba_training *t, const json_t *o, clock *c, bool *good)
@@ -147,9 +154,14 @@ static mba_status read_line(mba_training *t, const json_t *o, clock *c, bool *go
     ROOM_FOR_ONE_MORE(t->step, t->n);
     char rate[48];
     snprintf(rate, sizeof rate, "%s_per_s", t->unit);
-    mba_trained s = { .step = at, .units = number_of(o, t->unit), .loss = number_of(o, "loss"), .lr = number_of(o, "lr"),
-                      .grad_norm = number_of(o, "grad_norm"), .rate = number_of(o, rate),
-                      .valid_loss = number_of(o, "valid_loss"), .skipped = json_is_true(json_object_get(o, "skipped")) };
+    mba_trained s = { .step = at,
+                      .units = number_of(o, t->unit),
+                      .loss = number_of(o, "loss"),
+                      .lr = number_of(o, "lr"),
+                      .grad_norm = number_of(o, "grad_norm"),
+                      .rate = number_of(o, rate),
+                      .valid_loss = number_of(o, "valid_loss"),
+                      .skipped = json_is_true(json_object_get(o, "skipped")) };
     s.seconds = run_seconds(t, number_of(o, "seconds"), &c->session, &c->before);
     for (int k = 0; k < MBA_TRAINING_SCORES; k++) s.score[k] = NAN;
     read_scores(t, &s, o);
@@ -165,8 +177,8 @@ static void leave_out(mba_training *t, int64_t number)
 static mba_status read_lines(mba_training *t, const char *text, size_t bytes)
 {
     static const mba_json_limits limits = { 1 << 20, 4096, 8 };
-    clock   c = { 0 };
-    int64_t number = 0;
+    clock                        c = { 0 };
+    int64_t                      number = 0;
     for (const char *line = text, *end = text + bytes; line < end;) {
         const char  *stop = memchr(line, '\n', (size_t)(end - line));
         const size_t n = (size_t)((stop ? stop : end) - line);
@@ -179,7 +191,7 @@ static mba_status read_lines(mba_training *t, const char *text, size_t bytes)
         json_decref(o);
         if (st == MBA_E_NOMEM) return st;
         if (!good && !stop) t->half = true;
-        else if (!good)     leave_out(t, number);
+        else if (!good) leave_out(t, number);
         line = stop ? stop + 1 : end;
     }
     return MBA_OK;
@@ -197,10 +209,14 @@ static mba_status read_log(mba_training *t)
     if (st != MBA_OK) return st;
     if (t->n) return MBA_OK;
     if (t->damaged)
-        return mba_fail(MBA_E_FORMAT, "'%s' has no step\nwhy: none of its %lld lines is one that `train` writes\n"
-                        "fix: name the folder that `train --out` wrote", path, (long long)t->damaged);
-    return mba_fail(MBA_E_FORMAT, "'%s' has no step\nwhy: the run ended before its first step was done, or it has just begun\n"
-                    "fix: wait for it, or train again", path);
+        return mba_fail(MBA_E_FORMAT,
+                        "'%s' has no step\nwhy: none of its %lld lines is one that `train` writes\n"
+                        "fix: name the folder that `train --out` wrote",
+                        path, (long long)t->damaged);
+    return mba_fail(MBA_E_FORMAT,
+                    "'%s' has no step\nwhy: the run ended before its first step was done, or it has just begun\n"
+                    "fix: wait for it, or train again",
+                    path);
 }
 
 /* ---- what the folder says besides ---- */
@@ -224,7 +240,8 @@ static mba_status add_keys(mba_training *t, json_t *o, const char *const *leave)
 {
     const char *key;
     json_t     *value;
-    json_object_foreach(o, key, value) {
+    json_object_foreach(o, key, value)
+    {
         bool wanted = !json_is_null(value);
         for (int i = 0; leave[i]; i++) wanted &= strcmp(leave[i], key) != 0;
         if (wanted) MBA_TRY(add_value(t, key, value));
@@ -232,8 +249,8 @@ static mba_status add_keys(mba_training *t, json_t *o, const char *const *leave)
     return MBA_OK;
 }
 
-/* A page need not fail over a file that only adds to it, where it is damaged or its run has removed it meanwhile. That it could
- * not be read is another matter: nobody knows then what is missing. */
+/* A page need not fail over a file that only adds to it, where it is damaged or its run has removed it meanwhile. That
+ * it could not be read is another matter: nobody knows then what is missing. */
 static mba_status unless_lost(mba_status st, const char *path)
 {
     struct stat info;
@@ -267,20 +284,21 @@ static mba_status add_model(mba_training *t, const char *checkpoint)
     return unless_lost(st, path);
 }
 
-/* options.json has every option of the run; checkpoints have what the data was, and of older runs what there is. A run without
- * checkpoints is one, too. */
+/* options.json has every option of the run; checkpoints have what the data was, and of older runs what there is. A run
+ * without checkpoints is one, too. */
 static mba_status read_facts(mba_training *t)
 {
     static const char *const none[] = { NULL };
-    static const char *const changing[] = { "version", "step", "units", "epoch", "index", "guard", "best", "options", NULL };
-    char path[PATH_ROOM + 32], checkpoint[PATH_ROOM];
+    static const char *const changing[] = { "version", "step", "units",   "epoch", "index",
+                                            "guard",   "best", "options", NULL };
+    char                     path[PATH_ROOM + 32], checkpoint[PATH_ROOM];
     snprintf(path, sizeof path, "%s/options.json", t->path);
     MBA_TRY(add_file(t, path, "options", none));
     const bool       options = t->nfacts > 0;
-    const mba_status without = mba_checkpoint_require_empty(t->path);        // E_ARG: there are some
+    const mba_status without = mba_checkpoint_require_empty(t->path); // E_ARG: there are some
     *checkpoint = 0;
     if (without == MBA_E_ARG) MBA_TRY(mba_checkpoint_latest(checkpoint, sizeof checkpoint, t->path));
-    else                   MBA_TRY(without);
+    else MBA_TRY(without);
     snprintf(path, sizeof path, "%s/trainer.json", checkpoint);
     if (*checkpoint) MBA_TRY(add_file(t, path, NULL, changing));
     MBA_TRY(add_model(t, checkpoint));
@@ -298,7 +316,7 @@ static mba_status add_sample(mba_training *t, const json_t *o)
     MBA_TRY(mba_json_int(o, "step", 0, 0, STEP_MOST, &step));
     MBA_TRY(mba_json_text(o, "prompt", "", &prompt));
     MBA_TRY(mba_json_text(o, "text", "", &text));
-    while (t->nsamples && t->sample[t->nsamples - 1].step >= step) {       // a resumed run takes these steps anew
+    while (t->nsamples && t->sample[t->nsamples - 1].step >= step) { // a resumed run takes these steps anew
         free(t->sample[--t->nsamples].prompt);
         free(t->sample[t->nsamples].text);
     }
@@ -365,17 +383,20 @@ mba_status mba_training_read(mba_training **out, const char *path)
 {
     *out = NULL;
     if (!mba_training_is(path))
-        return mba_fail(MBA_E_IO, "'%s' is no training run\nwhy: it has no log.jsonl\nfix: name the folder that "
-                        "`mambascope train --out RUN` wrote", path);
+        return mba_fail(MBA_E_IO,
+                        "'%s' is no training run\nwhy: it has no log.jsonl\nfix: name the folder that "
+                        "`mambascope train --out RUN` wrote",
+                        path);
     mba_training *t = calloc(1, sizeof *t);
     if (!t) return mba_fail(MBA_E_NOMEM, "no memory for the log of '%s'", path);
     name_run(t, path);
-    mba_status st = strlen(path) < sizeof t->path ? read_log(t) : mba_fail(MBA_E_ARG, "the path '%s' is too long", path);
+    mba_status st = strlen(path) < sizeof t->path ? read_log(t)
+                                                  : mba_fail(MBA_E_ARG, "the path '%s' is too long", path);
     if (st == MBA_OK) find_loss_unit(t);
     if (st == MBA_OK) st = read_facts(t);
     if (st == MBA_OK) st = read_samples(t);
     if (st == MBA_OK) *out = t;
-    else              mba_training_free(t);
+    else mba_training_free(t);
     return st;
 }
 
@@ -404,7 +425,8 @@ static double median_rate(const mba_training *t)
 {
     double *v = calloc((size_t)t->n + 1, sizeof *v), median = NAN;
     int64_t n = 0;
-    for (int64_t i = 0; v && i < t->n; i++) if (t->step[i].rate > 0) v[n++] = t->step[i].rate;
+    for (int64_t i = 0; v && i < t->n; i++)
+        if (t->step[i].rate > 0) v[n++] = t->step[i].rate;
     if (n) qsort(v, (size_t)n, sizeof *v, upwards);
     if (n) median = n % 2 ? v[n / 2] : (v[n / 2 - 1] + v[n / 2]) / 2;
     free(v);
@@ -413,8 +435,9 @@ static double median_rate(const mba_training *t)
 
 mba_training_summary mba_training_sum(const mba_training *t)
 {
-    mba_training_summary s = { .loss = NAN, .valid_loss = NAN, .best_valid_loss = NAN, .rate = median_rate(t),
-                               .seconds = NAN, .units = NAN };
+    mba_training_summary s = {
+        .loss = NAN, .valid_loss = NAN, .best_valid_loss = NAN, .rate = median_rate(t), .seconds = NAN, .units = NAN
+    };
     const int64_t most = t->n / 20 < 1 ? 1 : t->n / 20 > 100 ? 100 : t->n / 20;
     double        sum = 0;
     for (int64_t i = 0; i < t->n; i++) {
@@ -422,7 +445,7 @@ mba_training_summary mba_training_sum(const mba_training *t)
         s.steps = k->step;
         s.skipped += k->skipped;
         if (!isnan(k->seconds)) s.seconds = k->seconds;
-        if (!isnan(k->units))   s.units = k->units;
+        if (!isnan(k->units)) s.units = k->units;
         if (isnan(k->valid_loss)) continue;
         s.valid_loss = k->valid_loss;
         if (!(s.best_valid_loss <= k->valid_loss)) s.best_valid_loss = k->valid_loss, s.best_step = k->step;
@@ -439,7 +462,7 @@ void mba_training_smooth(double *out, const double *v, int64_t n, double steps)
     double       sum = 0, weight = 0;
     for (int64_t i = 0; i < n; i++) {
         if (isfinite(v[i])) {
-            sum    = keep * sum + (1 - keep) * v[i];
+            sum = keep * sum + (1 - keep) * v[i];
             weight = keep * weight + (1 - keep);
         }
         out[i] = weight > 0 ? sum / weight : NAN;

@@ -1,4 +1,6 @@
-/* verdicts_test.c -- what is said of a store as a whole: verdicts on claims, and what became slower between two of them. */
+// SPDX-License-Identifier: Apache-2.0
+/* verdicts_test.c -- what is said of a store as a whole: verdicts on claims, and what became slower between two of
+ * them. */
 #include "scope/diff.h"
 #include "tests/made_store.h"
 
@@ -10,11 +12,11 @@ static void verdicts_stand_on_numbers(void **state)
     (void)state;
     begin("claims.db", true, 3);
     mba_claims_judge(view, c);
-    assert_int_equal(c[0].verdict, MBA_REFUTED);                                 // SSM 7 of 12, GEMM 4 of 12
-    assert_int_equal(c[1].verdict, MBA_REFUTED);                                 // 58 %
-    assert_int_equal(c[5].verdict, MBA_REPRODUCED);                              // all three classes
+    assert_int_equal(c[0].verdict, MBA_REFUTED);    // SSM 7 of 12, GEMM 4 of 12
+    assert_int_equal(c[1].verdict, MBA_REFUTED);    // 58 %
+    assert_int_equal(c[5].verdict, MBA_REPRODUCED); // all three classes
     assert_int_equal(c[6].verdict, MBA_REPRODUCED);
-    assert_int_equal(c[7].verdict, MBA_REPRODUCED);                              // 2 %
+    assert_int_equal(c[7].verdict, MBA_REPRODUCED); // 2 %
     assert_non_null(strstr(c[0].measured, "GEMM 33.3 %"));
     end();
     begin("open.db", false, 3);
@@ -47,7 +49,10 @@ static void begin_one(const char *name, const char *op, double flops, double sec
     view->units = units;
 }
 
-typedef struct one { const char *op; double flops, seconds, units, l2_hit, ctas_active, bytes; } one;
+typedef struct one {
+    const char *op;
+    double      flops, seconds, units, l2_hit, ctas_active, bytes;
+} one;
 
 static mba_verdict judged_beside(int claim, one x, one y)
 {
@@ -70,14 +75,14 @@ static void some_claims_need_two_stores(void **state)
     const one base = { "ssd", 100, 1, 64, 80, 1000, 500 };
     one       other = base;
     (void)state;
-    assert_int_equal(judged_beside(5, base, other), MBA_OPEN);                   // blocks live as long
-    other.ctas_active = 1510;                                                    // half as long again
-    assert_int_equal(judged_beside(5, base, other), MBA_REFUTED);                // and move no more bytes a second
+    assert_int_equal(judged_beside(5, base, other), MBA_OPEN);    // blocks live as long
+    other.ctas_active = 1510;                                     // half as long again
+    assert_int_equal(judged_beside(5, base, other), MBA_REFUTED); // and move no more bytes a second
     other.bytes = 510;
     assert_int_equal(judged_beside(5, base, other), MBA_DEPENDS);
     other.bytes = 530;
     assert_int_equal(judged_beside(5, base, other), MBA_REPRODUCED);
-    assert_int_equal(judged_beside(5, other, base), MBA_REPRODUCED);             // whichever is first
+    assert_int_equal(judged_beside(5, other, base), MBA_REPRODUCED); // whichever is first
     other.bytes = 470;
     assert_int_equal(judged_beside(5, base, other), MBA_REFUTED);
     other = base, other.units = 128, other.l2_hit = 75;
@@ -94,13 +99,16 @@ static void some_claims_need_two_stores(void **state)
     assert_int_equal(judged_beside(10, base, other), MBA_REFUTED);
 }
 
-/* A byte takes as long as a vector FLOP: the floor is memory up to 10 of them. Few vector FLOPs a byte are enough, and so
- * are few of all. */
+/* A byte takes as long as a vector FLOP: the floor is memory up to 10 of them. Few vector FLOPs a byte are enough, and
+ * so are few of all. */
 static void low_intensity_is_that_of_vectors_or_of_all(void **state)
 {
-    static const struct { double tensor, vector; mba_verdict verdict; } table[] = {
-        { 9, 9, MBA_REPRODUCED }, { 100, 9, MBA_REPRODUCED }, { 100, 34, MBA_DEPENDS }, { 100, 35, MBA_REFUTED },
-        { 0, 34, MBA_DEPENDS }, { 0, 40, MBA_REFUTED },
+    static const struct {
+        double      tensor, vector;
+        mba_verdict verdict;
+    } table[] = {
+        { 9, 9, MBA_REPRODUCED }, { 100, 9, MBA_REPRODUCED }, { 100, 34, MBA_DEPENDS },
+        { 100, 35, MBA_REFUTED }, { 0, 34, MBA_DEPENDS },     { 0, 40, MBA_REFUTED },
     };
     (void)state;
     for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
@@ -146,7 +154,7 @@ static void the_gate_sees_what_became_slower(void **state)
     (void)state;
     begin("before.db", false, 3);
     before = store, a = view;
-    begin("after.db", false, 5.5);                                               // ssd: 4 -> 6.5 s, its spread is 2 s
+    begin("after.db", false, 5.5); // ssd: 4 -> 6.5 s, its spread is 2 s
     assert_ok(mba_diff(&row, &n, a, view, 0.03));
     for (int64_t i = 0; i < n; i++) {
         slower += row[i].slower;
@@ -158,10 +166,10 @@ static void the_gate_sees_what_became_slower(void **state)
     }
     assert_int_equal(slower, 1);
     free(row);
-    assert_ok(mba_diff(&row, &n, a, view, 0.7));                                 // 62.5 % is within 70
+    assert_ok(mba_diff(&row, &n, a, view, 0.7)); // 62.5 % is within 70
     for (int64_t i = 0; i < n; i++) assert_false(row[i].slower);
     free(row);
-    assert_ok(mba_diff(&row, &n, view, a, 0.03));                                // the other way round it became faster
+    assert_ok(mba_diff(&row, &n, view, a, 0.03)); // the other way round it became faster
     for (int64_t i = 0; i < n; i++) assert_false(row[i].slower);
     free(row);
     end();
@@ -169,7 +177,7 @@ static void the_gate_sees_what_became_slower(void **state)
     end();
     begin("before.db", false, 3);
     before = store, a = view;
-    begin("within.db", false, 4.9);                                              // 1.9 s more, below the spread
+    begin("within.db", false, 4.9); // 1.9 s more, below the spread
     assert_ok(mba_diff(&row, &n, a, view, 0.03));
     for (int64_t i = 0; i < n; i++) assert_false(row[i].slower);
     free(row);
@@ -178,8 +186,18 @@ static void the_gate_sees_what_became_slower(void **state)
     end();
 }
 
-static int prepare(void **state) { (void)state; scratch_make(); return 0; }
-static int clean(void **state)   { (void)state; scratch_remove(); return 0; }
+static int prepare(void **state)
+{
+    (void)state;
+    scratch_make();
+    return 0;
+}
+static int clean(void **state)
+{
+    (void)state;
+    scratch_remove();
+    return 0;
+}
 
 int main(void)
 {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* verify.c -- see verify.h. */
 #include "scope/verify.h"
 
@@ -9,7 +10,10 @@ static const double BYTES_WITHIN = 0.05, LAG_OF_L2 = 0.5, KEPT_OF_L2 = 0.5;
 
 /* What kernel ran for which node and launch of the plan: the first event of each says it. By their places, for numbers
  * are the file's. */
-typedef struct origins { const mba_analysis *a; int64_t *node, *launch; } origins;
+typedef struct origins {
+    const mba_analysis *a;
+    int64_t            *node, *launch;
+} origins;
 
 static mba_status see(void *ctx, const void *row)
 {
@@ -17,7 +21,7 @@ static mba_status see(void *ctx, const void *row)
     const mba_row_event *e = row;
     const int64_t        k = mba_store_find(MBA_ROWS_kernel, o->a->kernel[0].row, o->a->nkernels, e->kernel);
     if (k < 0 || o->node[k] >= 0 || e->node == MBA_ABSENT) return MBA_OK;
-    o->node[k]   = e->node;
+    o->node[k] = e->node;
     o->launch[k] = e->launch;
     return MBA_OK;
 }
@@ -55,7 +59,8 @@ static int64_t launches_of(const mba_analysis *a, int64_t node)
 static double padding_of(const mba_analysis *a, const mba_row_node *node)
 {
     double sum = 0;
-    for (int64_t i = 0; i < a->nlaunches; i++) if (a->launch[i].node == node->id) sum += a->launch[i].tensor_flops;
+    for (int64_t i = 0; i < a->nlaunches; i++)
+        if (a->launch[i].node == node->id) sum += a->launch[i].tensor_flops;
     return node->tensor_flops > 0 && sum > 0 ? sum / node->tensor_flops : NAN;
 }
 
@@ -113,8 +118,9 @@ static void judge_settled(mba_verification *v, double l2_bytes)
     v->settled_ratio = v->bytes_expected > 0 ? v->settled_bytes / v->bytes_expected : NAN;
     if (!(v->bytes_expected > 2 * l2_bytes)) return;
     v->settled = judge(v->settled_ratio, BYTES_WITHIN);
-    if (v->settled == MBA_DIFFERS && read > v->bytes_expected - v->write_expected && read <= v->loads &&
-        fabs(written - v->write_expected) <= BYTES_WITHIN * v->bytes_expected) v->settled = MBA_AGAIN;
+    if (v->settled == MBA_DIFFERS && read > v->bytes_expected - v->write_expected && read <= v->loads
+        && fabs(written - v->write_expected) <= BYTES_WITHIN * v->bytes_expected)
+        v->settled = MBA_AGAIN;
 }
 
 static double ratio_of(double measured, double expected)
@@ -126,34 +132,41 @@ static double ratio_of(double measured, double expected)
 static bool is_library(const char *symbol)
 {
     static const char *const part[] = { "cudnn", "cublas", "nvjet", "cutlass", "splitK", "xmma" };
-    for (size_t i = 0; symbol && i < sizeof part / sizeof *part; i++) if (strstr(symbol, part[i])) return true;
+    for (size_t i = 0; symbol && i < sizeof part / sizeof *part; i++)
+        if (strstr(symbol, part[i])) return true;
     return false;
 }
 
 static mba_verification verify(const mba_analysis *a, const mba_kernel_view *k, const origins *o)
 {
-    mba_verification v = { .kernel = k, .tensor_expected = NAN, .tensor_ratio = NAN, .bytes_expected = NAN,
-                           .bytes_ratio = NAN, .write_expected = NAN, .padding = NAN, .settled_bytes = NAN,
+    mba_verification v = { .kernel = k,
+                           .tensor_expected = NAN,
+                           .tensor_ratio = NAN,
+                           .bytes_expected = NAN,
+                           .bytes_ratio = NAN,
+                           .write_expected = NAN,
+                           .padding = NAN,
+                           .settled_bytes = NAN,
                            .settled_ratio = NAN };
-    v.node   = node_at(a, o->node[k - a->kernel]);
+    v.node = node_at(a, o->node[k - a->kernel]);
     v.launch = launch_at(a, o->launch[k - a->kernel]);
-    v.ours   = v.launch && strncmp(kernel_of(v.launch), "cublaslt_", 9) && strncmp(kernel_of(v.launch), "cudnn_", 6)
+    v.ours = v.launch && strncmp(kernel_of(v.launch), "cublaslt_", 9) && strncmp(kernel_of(v.launch), "cudnn_", 6)
              && !is_library(k->row->symbol);
     v.tensor_measured = k->counted.tensor_flops;
-    v.bytes_measured  = k->counted.dram_bytes;
-    v.write_measured  = mba_counter_value(k, "dram__bytes_write.sum");
+    v.bytes_measured = k->counted.dram_bytes;
+    v.write_measured = mba_counter_value(k, "dram__bytes_write.sum");
     if (!v.node || !v.launch) return v;
-    const bool alone = launches_of(a, v.node->id) == 1;
+    const bool   alone = launches_of(a, v.node->id) == 1;
     const double data = mba_counter_value(k, "data__tensor_flops.sum");
     v.by_data = v.ours && !isnan(data);
-    if (v.by_data)   v.tensor_expected = data;
+    if (v.by_data) v.tensor_expected = data;
     else if (v.ours) v.tensor_expected = v.launch->tensor_flops;
-    else if (alone)  v.tensor_expected = v.node->tensor_flops;
+    else if (alone) v.tensor_expected = v.node->tensor_flops;
     expect_bytes(&v, alone);
-    v.loads  = v.launch->load_bytes;
+    v.loads = v.launch->load_bytes;
     v.recent = isnan(v.launch->recent_bytes) ? 0 : v.launch->recent_bytes;
     v.tensor_ratio = ratio_of(v.tensor_measured, v.tensor_expected);
-    v.bytes_ratio  = v.bytes_expected > 0 ? v.bytes_measured / v.bytes_expected : NAN;
+    v.bytes_ratio = v.bytes_expected > 0 ? v.bytes_measured / v.bytes_expected : NAN;
     if (v.ours) v.padding = padding_of(a, v.node);
     if (v.ours) v.tensor = judge_count(v.tensor_measured, v.tensor_expected);
     if (v.tensor == MBA_DIFFERS && !v.by_data && forgets(kernel_of(v.launch)) && v.tensor_measured < v.tensor_expected)
@@ -167,8 +180,8 @@ static mba_verification verify(const mba_analysis *a, const mba_kernel_view *k, 
 static bool shares(const mba_verification *v, const mba_verification *w)
 {
     return v->ours && w->ours && v->node == w->node && (double)w->launch->place == (double)v->launch->place + 1
-        && !strcmp(kernel_of(v->launch), kernel_of(w->launch)) && v->launch->tensor_flops == 0
-        && w->launch->tensor_flops > 0;
+           && !strcmp(kernel_of(v->launch), kernel_of(w->launch)) && v->launch->tensor_flops == 0
+           && w->launch->tensor_flops > 0;
 }
 
 /* The first of two takes what the data gives it; the plan counts all of it under the second. */
@@ -187,7 +200,7 @@ static void judge_shared(mba_verification *v, int64_t n)
 double mba_verified_writes(const mba_analysis *a)
 {
     double measured = 0, expected = 0;
-    if (a->nnodes == 0 || a->node[a->nnodes - 1].id != a->nnodes - 1) return NAN;      // a small one: `export --store`
+    if (a->nnodes == 0 || a->node[a->nnodes - 1].id != a->nnodes - 1) return NAN; // a small one: `export --store`
     for (int64_t i = 0; i < a->nkernels; i++)
         if (a->kernel[i].per_step > 0)
             measured += a->kernel[i].per_step * mba_counter_value(&a->kernel[i], "dram__bytes_write.sum");

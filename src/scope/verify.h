@@ -1,4 +1,6 @@
-/* verify.h -- plan against counters: does a kernel do the work its plan promises, and move the bytes the analysis counts?
+// SPDX-License-Identifier: Apache-2.0
+/* verify.h -- plan against counters: does a kernel do the work its plan promises, and move the bytes the analysis
+ * counts?
  *
  *     mba_verification *v; int64_t n;
  *     MBA_TRY(mba_verify(&v, &n, analysis));                 // one per kernel that has counters; the caller frees v
@@ -17,31 +19,38 @@
  *   lags    reads agree
  *   kept    reads are missing, no more of them than the two launches before have touched, nor than half the L2
  *   again   blocks read operands more than once (as planned), and some of that missed L2
- * That is in a step, among neighbours. A store that has settled bytes (gpu_isolated.c: every launch between two sweeps of
- * L2) is judged by them too, and there nothing lags and nothing is kept: within 5 %, or `again`, or it differs. */
+ * That is in a step, among neighbours. A store that has settled bytes (gpu_isolated.c: every launch between two sweeps
+ * of L2) is judged by them too, and there nothing lags and nothing is kept: within 5 %, or `again`, or it differs. */
 #ifndef MBA_SCOPE_VERIFY_H
 #define MBA_SCOPE_VERIFY_H
 
 #include "scope/analysis.h"
 
 typedef enum mba_agreement {
-    MBA_NOT_JUDGED, MBA_AGREES, MBA_AT_MOST, MBA_LAGS, MBA_KEPT, MBA_AGAIN, MBA_DIFFERS, MBA_AGREEMENTS
+    MBA_NOT_JUDGED,
+    MBA_AGREES,
+    MBA_AT_MOST,
+    MBA_LAGS,
+    MBA_KEPT,
+    MBA_AGAIN,
+    MBA_DIFFERS,
+    MBA_AGREEMENTS
 } mba_agreement;
 
 typedef struct mba_verification {
     const mba_kernel_view *kernel;
-    const mba_row_launch  *launch;                 /* NULL: the plan does not have it (a library's second kernel) */
+    const mba_row_launch  *launch; /* NULL: the plan does not have it (a library's second kernel) */
     const mba_row_node    *node;
     bool                   ours;
-    double tensor_expected, tensor_measured, tensor_ratio; /* FLOP of a launch; NaN: not measured */
-    bool                   shared;                 /* tensor_ratio and tensor are of both launches */
-    bool                   by_data;                /* tensor_expected is what the data leaves of the plan */
-    double                 padding;                /* of ours: tensor FLOPs of all launches of its node over the least */
+    double                 tensor_expected, tensor_measured, tensor_ratio; /* FLOP of a launch; NaN: not measured */
+    bool                   shared;  /* tensor_ratio and tensor are of both launches */
+    bool                   by_data; /* tensor_expected is what the data leaves of the plan */
+    double                 padding; /* of ours: tensor FLOPs of all launches of its node over the least */
     double                 bytes_expected, bytes_measured, bytes_ratio;
-    double                 write_expected, write_measured;         /* of the bytes */
-    double                 recent;                 /* of the reads: what the two launches before have touched */
-    double                 loads;                  /* what blocks read, as planned: operands again and again */
-    double                 settled_bytes, settled_ratio;           /* between two sweeps of L2; NaN: not measured */
+    double                 write_expected, write_measured; /* of the bytes */
+    double                 recent;                         /* of the reads: what the two launches before have touched */
+    double                 loads;                          /* what blocks read, as planned: operands again and again */
+    double                 settled_bytes, settled_ratio;   /* between two sweeps of L2; NaN: not measured */
     mba_agreement          tensor, bytes, settled;
 } mba_verification;
 

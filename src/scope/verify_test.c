@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* verify_test.c -- plan against counters where two launches share their items, and where L2 holds writes back. */
 #include "scope/verify.h"
 
@@ -13,25 +14,31 @@ static void put_launch(int64_t id, int64_t node, int64_t place, const char *kern
 {
     mba_row_launch l = mba_no_launch;
     l.id = id, l.node = node, l.place = place, l.kernel = kernel, l.tensor_flops = tensor, l.load_bytes = loads,
-        l.store_bytes = stores, l.least_bytes = loads + stores;
+    l.store_bytes = stores, l.least_bytes = loads + stores;
     assert_ok(mba_put_launch(store, &l));
 }
 
 static void put_kernel(int64_t id, int64_t node, int64_t launch, double tensor, double reads, double writes)
 {
-    const struct { const char *metric; double value; } counter[] = {
-        { "sm__ops_path_tensor_src_bf16_dst_fp32.sum", tensor }, { "sm__ops_path_tensor_src_fp8.sum", 0 },
-        { "dram__bytes_read.sum", reads }, { "dram__bytes_write.sum", writes } };
+    const struct {
+        const char *metric;
+        double      value;
+    } counter[] = { { "sm__ops_path_tensor_src_bf16_dst_fp32.sum", tensor },
+                    { "sm__ops_path_tensor_src_fp8.sum", 0 },
+                    { "dram__bytes_read.sum", reads },
+                    { "dram__bytes_write.sum", writes } };
     mba_row_kernel k = mba_no_kernel;
     mba_row_event  e = mba_no_event;
     k.id = id, k.name = "k";
     assert_ok(mba_put_kernel(store, &k));
     e.id = id, e.what = "kernel", e.kernel = id, e.node = node, e.launch = launch, e.step = 0, e.start_ns = 100 * id,
-        e.duration_ns = 50;
+    e.duration_ns = 50;
     assert_ok(mba_put_event(store, &e));
     for (size_t i = 0; i < sizeof counter / sizeof *counter; i++)
-        assert_ok(mba_put_counter(store, &(mba_row_counter){ .kernel = id, .metric = counter[i].metric,
-                                                             .value = counter[i].value, .metric_set = "roofline",
+        assert_ok(mba_put_counter(store, &(mba_row_counter){ .kernel = id,
+                                                             .metric = counter[i].metric,
+                                                             .value = counter[i].value,
+                                                             .metric_set = "roofline",
                                                              .launches = 1 }));
 }
 
@@ -73,8 +80,8 @@ static void launches_that_share_items_are_judged_by_their_sum(void **state)
 {
     (void)state;
     static const char *const name[3][2] = { { "walk", "walk" }, { "walk", "walk" }, { "walk", "other" } };
-    static const double measured[3][2] = { { 3, 61 }, { 3, 60 }, { 3, 61 } };
-    mba_analysis *a;
+    static const double      measured[3][2] = { { 3, 61 }, { 3, 60 }, { 3, 61 } };
+    mba_analysis            *a;
     begin("shared.db");
     for (int64_t i = 0; i < 3; i++) {
         put_node(i, 10, 10);
@@ -87,7 +94,7 @@ static void launches_that_share_items_are_judged_by_their_sum(void **state)
     for (int i = 0; i < 6; i++) {
         assert_int_equal(v[i].shared, i < 4);
         assert_int_equal(v[i].tensor, i < 2 ? MBA_AGREES : MBA_DIFFERS);
-        assert_int_equal(v[i].bytes, MBA_NOT_JUDGED);          // two bytes are less than twice the L2
+        assert_int_equal(v[i].bytes, MBA_NOT_JUDGED); // two bytes are less than twice the L2
     }
     assert_near(v[2].tensor_ratio, 63.0 / 64, 1e-12);
     assert_true(isinf(v[4].tensor_ratio));
@@ -98,10 +105,12 @@ static void launches_that_share_items_are_judged_by_their_sum(void **state)
 static void writes_may_lag_by_half_the_cache(void **state)
 {
     (void)state;
-    static const struct { double reads, writes; mba_agreement want; } of[] = {
-        { 500, 300, MBA_AGREES }, { 480, 320, MBA_AGREES }, { 500, 276, MBA_AGREES }, { 470, 276, MBA_DIFFERS },
-        { 480, 251, MBA_LAGS }, { 480, 249, MBA_DIFFERS }, { 520, 349, MBA_LAGS }, { 520, 351, MBA_DIFFERS },
-        { 300, 500, MBA_AGREES }, { 540, 310, MBA_DIFFERS } };
+    static const struct {
+        double        reads, writes;
+        mba_agreement want;
+    } of[] = { { 500, 300, MBA_AGREES }, { 480, 320, MBA_AGREES },  { 500, 276, MBA_AGREES }, { 470, 276, MBA_DIFFERS },
+               { 480, 251, MBA_LAGS },   { 480, 249, MBA_DIFFERS }, { 520, 349, MBA_LAGS },   { 520, 351, MBA_DIFFERS },
+               { 300, 500, MBA_AGREES }, { 540, 310, MBA_DIFFERS } };
     enum { N = sizeof of / sizeof *of };
     mba_analysis *a;
     begin("lags.db");
@@ -120,11 +129,14 @@ static void writes_may_lag_by_half_the_cache(void **state)
 static void reads_may_be_in_the_cache_or_come_again(void **state)
 {
     (void)state;
-    static const struct { double recent, loads, reads, writes; mba_agreement want; } of[] = {
-        { 0, 500, 440, 300, MBA_DIFFERS }, { 30, 500, 448, 300, MBA_KEPT }, { 30, 500, 446, 300, MBA_DIFFERS },
-        { 400, 500, 428, 300, MBA_KEPT }, { 400, 500, 427, 300, MBA_DIFFERS }, { 30, 500, 448, 249, MBA_DIFFERS },
-        { 0, 600, 590, 300, MBA_AGAIN }, { 0, 600, 601, 300, MBA_DIFFERS }, { 0, 600, 590, 355, MBA_DIFFERS },
-        { 30, 500, 490, 300, MBA_AGREES } };
+    static const struct {
+        double        recent, loads, reads, writes;
+        mba_agreement want;
+    } of[] = { { 0, 500, 440, 300, MBA_DIFFERS },   { 30, 500, 448, 300, MBA_KEPT },
+               { 30, 500, 446, 300, MBA_DIFFERS },  { 400, 500, 428, 300, MBA_KEPT },
+               { 400, 500, 427, 300, MBA_DIFFERS }, { 30, 500, 448, 249, MBA_DIFFERS },
+               { 0, 600, 590, 300, MBA_AGAIN },     { 0, 600, 601, 300, MBA_DIFFERS },
+               { 0, 600, 590, 355, MBA_DIFFERS },   { 30, 500, 490, 300, MBA_AGREES } };
     enum { N = sizeof of / sizeof *of };
     mba_analysis *a;
     begin("reads.db");
@@ -132,7 +144,7 @@ static void reads_may_be_in_the_cache_or_come_again(void **state)
         mba_row_launch l = mba_no_launch;
         put_node(i, 500, 300);
         l.id = l.node = i, l.place = 0, l.kernel = "stream", l.tensor_flops = 0, l.load_bytes = of[i].loads,
-            l.store_bytes = 300, l.least_bytes = 800, l.recent_bytes = of[i].recent;
+        l.store_bytes = 300, l.least_bytes = 800, l.recent_bytes = of[i].recent;
         assert_ok(mba_put_launch(store, &l));
         put_kernel(i, i, i, 0, of[i].reads, of[i].writes);
     }
@@ -148,11 +160,15 @@ static void reads_may_be_in_the_cache_or_come_again(void **state)
 
 static void put_settled(int64_t kernel, double reads, double writes)
 {
-    const struct { const char *metric; double value; } of[] = { { "settled__dram_bytes_read.sum", reads },
-                                                                { "settled__dram_bytes_write.sum", writes } };
+    const struct {
+        const char *metric;
+        double      value;
+    } of[] = { { "settled__dram_bytes_read.sum", reads }, { "settled__dram_bytes_write.sum", writes } };
     for (int i = 0; i < 2; i++)
-        assert_ok(mba_put_counter(store, &(mba_row_counter){ .kernel = kernel, .metric = of[i].metric,
-                                                             .value = of[i].value, .metric_set = "settled",
+        assert_ok(mba_put_counter(store, &(mba_row_counter){ .kernel = kernel,
+                                                             .metric = of[i].metric,
+                                                             .value = of[i].value,
+                                                             .metric_set = "settled",
                                                              .launches = 1 }));
 }
 
@@ -160,9 +176,12 @@ static void put_settled(int64_t kernel, double reads, double writes)
 static void between_sweeps_nothing_lags(void **state)
 {
     (void)state;
-    static const struct { double reads, writes; mba_agreement want; } of[] = {
-        { 500, 300, MBA_AGREES }, { 470, 310, MBA_AGREES }, { 500, 251, MBA_DIFFERS }, { 450, 300, MBA_DIFFERS },
-        { 590, 300, MBA_AGAIN }, { 601, 300, MBA_DIFFERS }, { 590, 350, MBA_DIFFERS } };
+    static const struct {
+        double        reads, writes;
+        mba_agreement want;
+    } of[] = { { 500, 300, MBA_AGREES },  { 470, 310, MBA_AGREES }, { 500, 251, MBA_DIFFERS },
+               { 450, 300, MBA_DIFFERS }, { 590, 300, MBA_AGAIN },  { 601, 300, MBA_DIFFERS },
+               { 590, 350, MBA_DIFFERS } };
     enum { N = sizeof of / sizeof *of };
     mba_analysis *a;
     begin("settled.db");
@@ -170,7 +189,7 @@ static void between_sweeps_nothing_lags(void **state)
         mba_row_launch l = mba_no_launch;
         put_node(i, 500, 300);
         l.id = l.node = i, l.place = 0, l.kernel = "stream", l.tensor_flops = 0, l.load_bytes = 600,
-            l.store_bytes = 300, l.least_bytes = 800;
+        l.store_bytes = 300, l.least_bytes = 800;
         assert_ok(mba_put_launch(store, &l));
         put_kernel(i, i, i, 0, 500, 255);
         if (i < N) put_settled(i, of[i].reads, of[i].writes);
@@ -181,7 +200,7 @@ static void between_sweeps_nothing_lags(void **state)
         assert_near(v[i].settled_bytes, of[i].reads + of[i].writes, 0);
         assert_int_equal(v[i].bytes, MBA_LAGS);
     }
-    assert_int_equal(v[N].settled, MBA_NOT_JUDGED);           // a store of before
+    assert_int_equal(v[N].settled, MBA_NOT_JUDGED); // a store of before
     assert_true(isnan(v[N].settled_ratio));
     end(a, v);
 }
@@ -190,9 +209,15 @@ static void between_sweeps_nothing_lags(void **state)
 static void states_that_are_forgotten_may_be_left_out(void **state)
 {
     (void)state;
-    static const struct { const char *kernel; double measured; mba_agreement want; } of[] = {
-        { "ssd_states", 64, MBA_AGREES }, { "ssd_states_rev", 40, MBA_AT_MOST }, { "ssd_states", 65, MBA_DIFFERS },
-        { "ssd_scan", 40, MBA_DIFFERS }, { "ssd_scan_rev_cut", 40, MBA_AT_MOST } };
+    static const struct {
+        const char   *kernel;
+        double        measured;
+        mba_agreement want;
+    } of[] = { { "ssd_states", 64, MBA_AGREES },
+               { "ssd_states_rev", 40, MBA_AT_MOST },
+               { "ssd_states", 65, MBA_DIFFERS },
+               { "ssd_scan", 40, MBA_DIFFERS },
+               { "ssd_scan_rev_cut", 40, MBA_AT_MOST } };
     enum { N = sizeof of / sizeof *of };
     mba_analysis *a;
     begin("forgets.db");
@@ -210,8 +235,10 @@ static void states_that_are_forgotten_may_be_left_out(void **state)
 static void what_data_decides_is_exact_where_it_was_counted(void **state)
 {
     (void)state;
-    static const struct { double data, measured; mba_agreement want; } of[] = {
-        { 40, 40, MBA_AGREES }, { 40, 39, MBA_DIFFERS }, { 40, 64, MBA_DIFFERS }, { 64, 64, MBA_AGREES } };
+    static const struct {
+        double        data, measured;
+        mba_agreement want;
+    } of[] = { { 40, 40, MBA_AGREES }, { 40, 39, MBA_DIFFERS }, { 40, 64, MBA_DIFFERS }, { 64, 64, MBA_AGREES } };
     enum { N = sizeof of / sizeof *of };
     mba_analysis *a;
     begin("data.db");
@@ -219,8 +246,10 @@ static void what_data_decides_is_exact_where_it_was_counted(void **state)
         put_node(i, 10, 10);
         put_launch(i, i, 0, "ssd_states", 64, 1, 1);
         put_kernel(i, i, i, of[i].measured, 1, 1);
-        assert_ok(mba_put_counter(store, &(mba_row_counter){ .kernel = i, .metric = "data__tensor_flops.sum",
-                                                             .value = of[i].data, .metric_set = "data",
+        assert_ok(mba_put_counter(store, &(mba_row_counter){ .kernel = i,
+                                                             .metric = "data__tensor_flops.sum",
+                                                             .value = of[i].data,
+                                                             .metric_set = "data",
                                                              .launches = 1 }));
     }
     mba_verification *v = verified("data.db", &a, N);

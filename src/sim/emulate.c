@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* emulate.c -- see emulate.h. */
 #include "sim/emulate.h"
 
@@ -14,7 +15,7 @@
 static mba_sim_op *add_op(mba_sim_kernel *k, mba_sim_work work)
 {
     mba_sim_op *o = &k->op[k->nops++];
-    *o            = (mba_sim_op){.work = (int32_t)work, .stream = -1, .ring = -1, .parts = 1};
+    *o = (mba_sim_op){ .work = (int32_t)work, .stream = -1, .ring = -1, .parts = 1 };
     return o;
 }
 
@@ -23,17 +24,17 @@ static void add_trip(mba_sim_kernel *k, const mba_emulated_kernel *w)
 {
     enum { NUMBERS = 4, BESIDE = 4 };
     const uint64_t lanes = (uint64_t)(w->threads * w->pieces);
-    mba_sim_op    *o     = add_op(k, MBA_OP_LOAD);
-    o->stream            = 0;
-    o->bytes             = lanes * 16;
-    o                    = add_op(k, MBA_OP_MIX);
-    o->n[MBA_P_XU]       = lanes * NUMBERS * (uint64_t)w->special;
-    o->n[MBA_P_FMA]      = lanes * NUMBERS * (uint64_t)w->fma;
-    o->n[MBA_P_ALU]      = lanes * BESIDE;
+    mba_sim_op    *o = add_op(k, MBA_OP_LOAD);
+    o->stream = 0;
+    o->bytes = lanes * 16;
+    o = add_op(k, MBA_OP_MIX);
+    o->n[MBA_P_XU] = lanes * NUMBERS * (uint64_t)w->special;
+    o->n[MBA_P_FMA] = lanes * NUMBERS * (uint64_t)w->fma;
+    o->n[MBA_P_ALU] = lanes * BESIDE;
     if (!w->stores) return;
-    o         = add_op(k, MBA_OP_STORE);
+    o = add_op(k, MBA_OP_STORE);
     o->stream = 1;
-    o->bytes  = lanes * 16;
+    o->bytes = lanes * 16;
 }
 
 /* As many blocks as the kernel has on a whole SM; `rf` scales what shared memory lets in on the GPU. */
@@ -43,20 +44,20 @@ static mba_status build(mba_sim_kernel *k, const mba_emulated_kernel *w, const m
     const int64_t trip = (int64_t)w->threads * w->pieces * 16;
     memset(k, 0, sizeof *k);
     snprintf(k->name, sizeof k->name, "%s", w->name);
-    k->threads                     = w->threads;
-    k->warps                       = w->threads / 32;
-    k->nroles                      = 1;
-    k->role_warps[0]               = k->warps;
-    k->depth                       = 1;
-    k->regs                        = FILE_WORDS / (w->threads * w->blocks_sm);
-    k->nstreams                    = w->stores ? 2 : 1;
-    k->stream[0]                   = (mba_sim_stream){.operand = -1};
-    k->stream[1]                   = (mba_sim_stream){.operand = -1, .writes = 1};
-    k->grid                        = w->passes > 1 ? w->blocks_sm * (int64_t)m->v[MBA_GPU_sm] : w->bytes / trip;
+    k->threads = w->threads;
+    k->warps = w->threads / 32;
+    k->nroles = 1;
+    k->role_warps[0] = k->warps;
+    k->depth = 1;
+    k->regs = FILE_WORDS / (w->threads * w->blocks_sm);
+    k->nstreams = w->stores ? 2 : 1;
+    k->stream[0] = (mba_sim_stream){ .operand = -1 };
+    k->stream[1] = (mba_sim_stream){ .operand = -1, .writes = 1 };
+    k->grid = w->passes > 1 ? w->blocks_sm * (int64_t)m->v[MBA_GPU_sm] : w->bytes / trip;
     add_op(k, MBA_OP_DELAY)->parts = PROLOGUE_CYCLES;
     if (w->passes > 1) {
         add_op(k, MBA_OP_LOOP)->trips = mba_ceil(w->passes * w->bytes, trip * k->grid);
-        k->stream[0].hit              = (int64_t)(256 * mba_l2_model_hit_rate(m, (double)w->bytes) + 0.5);
+        k->stream[0].hit = (int64_t)(256 * mba_l2_model_hit_rate(m, (double)w->bytes) + 0.5);
     }
     add_trip(k, w);
     if (w->passes > 1) add_op(k, MBA_OP_END);
@@ -77,12 +78,13 @@ static mba_status seconds_of(double *out, const mba_emulated_kernel *w, const mb
 mba_status mba_emulation_simulate(double *slower, const mba_emulation *w, const mba_gpu *m)
 {
     const mba_emulated_kernel *kernel = mba_emulated_kernel_find(w->kernel);
-    mba_gpu                    other  = *m;
+    mba_gpu                    other = *m;
     double                     base = 0, imitated = 0;
     char                       change[64];
     if (!kernel)
-        return mba_fail(MBA_E_ARG, "no kernel '%s' to imitate machines with\nwhy: nobody wrote it\n"
-                                     "fix: copy, special, mixed, reread, short",
+        return mba_fail(MBA_E_ARG,
+                        "no kernel '%s' to imitate machines with\nwhy: nobody wrote it\n"
+                        "fix: copy, special, mixed, reread, short",
                         w->kernel);
     snprintf(change, sizeof change, "%s=x%.17g", w->axis, w->factor);
     MBA_TRY(mba_gpu_set(&other, change));
@@ -97,12 +99,12 @@ mba_status mba_emulation_simulate(double *slower, const mba_emulation *w, const 
 static mba_status take_row(mba_emulated *r, const char *where, int line, const char *text)
 {
     char end;
-    *r = (mba_emulated){0};
-    if (sscanf(text, "%31s %15s %lf %lf %lf %c", r->kernel, r->axis, &r->what.factor, &r->us, &r->imitated_us, &end) !=
-            5 ||
-        !(r->us > 0 && r->imitated_us > 0 && r->what.factor > 0 && r->what.factor < 1e6 && r->us < 1e9 &&
-          r->imitated_us < 1e9) ||
-        !mba_emulated_kernel_find(r->kernel))
+    *r = (mba_emulated){ 0 };
+    if (sscanf(text, "%31s %15s %lf %lf %lf %c", r->kernel, r->axis, &r->what.factor, &r->us, &r->imitated_us, &end)
+            != 5
+        || !(r->us > 0 && r->imitated_us > 0 && r->what.factor > 0 && r->what.factor < 1e6 && r->us < 1e9
+             && r->imitated_us < 1e9)
+        || !mba_emulated_kernel_find(r->kernel))
         return mba_fail(MBA_E_FORMAT,
                         "%s, line %d: no imitated machine\nwhy: kernel, axis, factor, us, us imitated\n"
                         "fix: mambascope calibrate --imitate makes it",
@@ -116,8 +118,10 @@ static mba_status add_row(mba_emulated_set *out, const char *where, const mba_ts
     char         row[256];
     const size_t n = (size_t)(r->end - r->at);
     if (n >= sizeof row || out->n == (int)(sizeof out->one / sizeof *out->one))
-        return mba_fail(MBA_E_FORMAT, "%s, line %d: too long\nwhy: rows are short, and at most 64\n"
-                        "fix: mambascope calibrate --imitate makes it", where, r->line);
+        return mba_fail(MBA_E_FORMAT,
+                        "%s, line %d: too long\nwhy: rows are short, and at most 64\n"
+                        "fix: mambascope calibrate --imitate makes it",
+                        where, r->line);
     memcpy(row, r->at, n);
     row[n] = '\0';
     MBA_TRY(take_row(&out->one[out->n], where, r->line, row));
@@ -132,7 +136,7 @@ mba_status mba_emulated_parse(mba_emulated_set *out, const char *where, const ch
     for (mba_tsv_row r; mba_tsv_next(&rows, &r);) MBA_TRY(add_row(out, where, &r));
     for (int i = 0; i < out->n; i++) { // they point into the set, which does not move
         out->one[i].what.kernel = out->one[i].kernel;
-        out->one[i].what.axis   = out->one[i].axis;
+        out->one[i].what.axis = out->one[i].axis;
     }
     return MBA_OK;
 }

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* emulate.h -- predictions of machines that were imitated on a GPU (core/emulate.h): what is said about machines that
  * do not exist is checked where it can be.
  *

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* engine.c -- see events.h. The loop is at the end; above it what a team of warps can do, and the servers it asks. */
 #include "sim/events.h"
 
@@ -7,7 +8,10 @@
 
 /* ---- servers: first come, first served, never idle while there is work ---- */
 
-typedef struct server { tick free; uint64_t rest; } server;
+typedef struct server {
+    tick     free;
+    uint64_t rest;
+} server;
 
 static tick take(server *s, tick t, uint64_t units, uint64_t rate)
 {
@@ -29,40 +33,52 @@ static tick take_share(server *s, tick t, uint64_t units, uint64_t share, uint64
 
 /* ---- state ---- */
 
-typedef struct event { tick t; uint64_t seq; int32_t team; } event;
+typedef struct event {
+    tick     t;
+    uint64_t seq;
+    int32_t  team;
+} event;
 
 typedef struct team {
-    int32_t pc, sm, slot, role, depth, waits;     /* waits: for a ring to change */
-    int64_t left;                                 /* pieces of a mix still to do */
+    int32_t pc, sm, slot, role, depth, waits; /* waits: for a ring to change */
+    int64_t left;                             /* pieces of a mix still to do */
     int64_t trip[MBA_SIM_LOOPS], trips[MBA_SIM_LOOPS], start[MBA_SIM_LOOPS];
     tick    loaded, copied[MBA_SIM_STAGES];
 } team;
 
-typedef struct ring { int64_t filled, emptied; tick full[MBA_SIM_STAGES], empty[MBA_SIM_STAGES]; tick landed; } ring;
-typedef struct slot { int32_t alive, block_class; tick stored; ring ring[MBA_SIM_RINGS]; } slot;
+typedef struct ring {
+    int64_t filled, emptied;
+    tick    full[MBA_SIM_STAGES], empty[MBA_SIM_STAGES];
+    tick    landed;
+} ring;
+typedef struct slot {
+    int32_t alive, block_class;
+    tick    stored;
+    ring    ring[MBA_SIM_RINGS];
+} slot;
 
 enum { FLIGHT = 512 };
 typedef struct sm {
     server   pipe[MBA_PIPES], rd, wr;
-    tick landed[FLIGHT]; /* asynchronous copies in flight: when they land, how large they are */
+    tick     landed[FLIGHT]; /* asynchronous copies in flight: when they land, how large they are */
     uint64_t size[FLIGHT], in_flight;
     int      head, n;
 } sm;
 
 typedef struct engine {
     const mba_sim_kernel *k;
-    rates    r;
-    server   l2r, l2w, l2, hbm, dispatch;         /* l2: what reads and writes share */
-    uint64_t written;                             /* bytes that DRAM has taken, for the drain */
-    sm      *sms;
-    slot    *slots;
-    team    *teams;
-    event   *heap;
-    int64_t  nsm, resident, todo, started, finished, nheap, nevents;
-    uint64_t seq;
-    int64_t  owed[MBA_SIM_CLASSES];
-    tick last, mark[2]; /* end of everything; ends of the blocks that a window is measured between */
-    int64_t  mark_at[2];
+    rates                 r;
+    server                l2r, l2w, l2, hbm, dispatch; /* l2: what reads and writes share */
+    uint64_t              written;                     /* bytes that DRAM has taken, for the drain */
+    sm                   *sms;
+    slot                 *slots;
+    team                 *teams;
+    event                *heap;
+    int64_t               nsm, resident, todo, started, finished, nheap, nevents;
+    uint64_t              seq;
+    int64_t               owed[MBA_SIM_CLASSES];
+    tick                  last, mark[2]; /* end of everything; ends of the blocks that a window is measured between */
+    int64_t               mark_at[2];
 } engine;
 
 /* ---- the queue: a binary heap on (time, order of asking) ---- */
@@ -106,7 +122,8 @@ static tick drain_wait(const engine *e, tick now, uint64_t lines)
     if (u < 1e-3) return 0;
     double         rest = 1, base = 1 - u;
     const uint64_t m = lines < 4096 ? lines + 1 : 4097;
-    for (uint64_t n = m; n; n >>= 1, base *= base) if (n & 1) rest *= base;
+    for (uint64_t n = m; n; n >>= 1, base *= base)
+        if (n & 1) rest *= base;
     return (tick)((double)e->r.drain * (1 - (1 - rest) / (u * (double)m)));
 }
 
@@ -120,14 +137,14 @@ static double any_far(const mba_sim_stream *s)
 }
 
 /* A read walks its servers at once, as bytes stream through them; it is done when the slowest has passed the last. What
- * comes from DRAM is written into L2 first, which keeps its slices as busy as reading it there does. What is copied into
- * shared memory does not get in the way of who reads there: products read and copy 1.25 times what the pipe gives
+ * comes from DRAM is written into L2 first, which keeps its slices as busy as reading it there does. What is copied
+ * into shared memory does not get in the way of who reads there: products read and copy 1.25 times what the pipe gives
  * (128 x 128 tiles at 97 % of the tensor rate). */
 static tick read_bytes(engine *e, sm *p, tick now, const mba_sim_op *o)
 {
     const mba_sim_stream *s = &e->k->stream[o->stream];
     const uint64_t        bytes = o->bytes / (uint64_t)o->parts, miss = missing(s, bytes);
-    tick done = now;
+    tick                  done = now;
     if (o->work == MBA_OP_LOAD) done = take(&p->pipe[MBA_P_SMEM], now, bytes, e->r.pipe[MBA_P_SMEM]);
     const tick port = take(&p->rd, now, bytes, e->r.rd),
                l2 = take_share(&e->l2r, now, bytes + miss, e->r.l2r, e->r.l2r_full),
@@ -140,7 +157,7 @@ static tick read_bytes(engine *e, sm *p, tick now, const mba_sim_op *o)
     const tick     hbm = take_share(&e->hbm, now, miss + out, e->r.hbm, e->r.hbm_full);
     e->written += out;
     if (hbm > done) done = hbm;
-    const double far  = e->k->counted ? any_far(s) : 1;
+    const double far = e->k->counted ? any_far(s) : 1;
     const tick   more = e->r.hbm_lat - e->r.l2_lat + drain_wait(e, now, (miss + 127) / 128);
     return done + e->r.l2_lat + (tick)(far * (double)more);
 }
@@ -160,9 +177,9 @@ static tick copy_bytes(engine *e, sm *p, tick now, const mba_sim_op *o)
 {
     const tick done = read_bytes(e, p, now, o) + e->r.async_lat;
     const int  at = (p->head + p->n++) % FLIGHT;
-    p->landed[at]  = done;
-    p->size[at]    = o->bytes;
-    p->in_flight  += o->bytes;
+    p->landed[at] = done;
+    p->size[at] = o->bytes;
+    p->in_flight += o->bytes;
     return done;
 }
 
@@ -172,10 +189,10 @@ static tick write_bytes(engine *e, sm *p, slot *b, tick now, const mba_sim_op *o
 {
     enum { PORT_SLACK_CYCLES = 512, SLACK_CYCLES = 2000 };
     const uint64_t out = missing(&e->k->stream[o->stream], o->bytes) + o->bytes * e->r.evicts / 256;
-    const tick left = take(&p->wr, now, o->bytes, e->r.wr), port = left - (tick)PORT_SLACK_CYCLES * TICKS,
+    const tick     left = take(&p->wr, now, o->bytes, e->r.wr), port = left - (tick)PORT_SLACK_CYCLES * TICKS,
                l2 = take(&e->l2w, now, o->bytes, e->r.l2w), both = take(&e->l2, now, o->bytes, e->r.l2w_both),
-               there = l2 > both ? l2 : both, last = there - (tick)SLACK_CYCLES * TICKS, held = port > last ? port : last,
-               dram = take(&e->hbm, now, out, e->r.hbm) - (tick)SLACK_CYCLES * TICKS;
+               there = l2 > both ? l2 : both, last = there - (tick)SLACK_CYCLES * TICKS,
+               held = port > last ? port : last, dram = take(&e->hbm, now, out, e->r.hbm) - (tick)SLACK_CYCLES * TICKS;
     e->written += out;
     if (held > now) now = held;
     if (dram > now) now = dram;
@@ -196,7 +213,7 @@ static int64_t trips_of(const engine *e, const team *t, const mba_sim_op *o)
  * instructions ready at a time); special functions, shared memory and products take 20, 30 and 33 cycles. */
 static tick path_of(const engine *e, const mba_sim_op *o)
 {
-    if (e->k->counted) {                          // a path was read in the code, or (libraries) half a cycle each
+    if (e->k->counted) { // a path was read in the code, or (libraries) half a cycle each
         const double all = (double)o->n[MBA_P_ISSUE] / 32, special = (double)o->n[MBA_P_XU] / 32,
                      shared = (double)o->n[MBA_P_SMEM] / 512,
                      products = e->k->mma_flops > 100 ? (double)o->n[MBA_P_MMA] / 4096 : 0;
@@ -215,7 +232,8 @@ static tick mix_piece(engine *e, const team *t, tick now, const mba_sim_op *o)
     const uint64_t warps = (uint64_t)e->k->role_warps[t->role], parts = (uint64_t)o->parts,
                    spread = warps < 4 ? warps : 4;
     const tick mean = path_of(e, o) / (tick)(parts * warps);
-    tick done = now + (e->k->busiest ? (tick)((double)mean * (double)e->k->busiest / 256) : mean); // whom the others wait for
+    tick       done =
+        now + (e->k->busiest ? (tick)((double)mean * (double)e->k->busiest / 256) : mean); // whom the others wait for
     const tick path = now + o->trips * TICKS / o->parts;
     if (path > done) done = path;
     for (int i = 0; i < MBA_PIPES; i++) {
@@ -302,7 +320,8 @@ static void leave(engine *e, team *t, tick now)
     now += e->r.t_exit;
     e->finished++;
     if (now > e->last) e->last = now;
-    for (int i = 0; i < 2; i++) if (e->finished == e->mark_at[i]) e->mark[i] = now;
+    for (int i = 0; i < 2; i++)
+        if (e->finished == e->mark_at[i]) e->mark[i] = now;
     start_block(e, t->slot, now);
 }
 
@@ -319,37 +338,49 @@ static void work(engine *e, int32_t who, tick now)
     team *t = &e->teams[who];
     for (;; t->pc++) {
         const mba_sim_op *o = &e->k->op[t->pc];
-        const tick ready = uses_data(o->work) ? data_ready(t, now) : now;
-        if (ready > now) { push(e, ready, who); return; }
+        const tick        ready = uses_data(o->work) ? data_ready(t, now) : now;
+        if (ready > now) {
+            push(e, ready, who);
+            return;
+        }
         switch (o->work) {
         case MBA_OP_MIX:
             if (!t->left) t->left = o->parts;
             now = mix_piece(e, t, now, o);
-            if (--t->left > 0) { push(e, now, who); return; }
+            if (--t->left > 0) {
+                push(e, now, who);
+                return;
+            }
             t->pc++;
             push(e, now, who);
             return;
         case MBA_OP_LOAD: {
-            if (!t->left) t->left = o->parts;                  // one after the other, where a warp waits for each
+            if (!t->left) t->left = o->parts; // one after the other, where a warp waits for each
             const tick done = read_bytes(e, &e->sms[t->sm], now, o) + (t->left > 1 ? 0 : o->trips * TICKS);
             if (done > t->loaded) t->loaded = done;
-            if (--t->left > 0) { push(e, done, who); return; }
+            if (--t->left > 0) {
+                push(e, done, who);
+                return;
+            }
             break;
         }
         case MBA_OP_ASYNC: {
             const tick wait = issue_copies(e, t, now, o);
-            if (wait) { push(e, wait, who); return; }
+            if (wait) {
+                push(e, wait, who);
+                return;
+            }
             break;
         }
-        case MBA_OP_STORE:   now = write_bytes(e, &e->sms[t->sm], &e->slots[t->slot], now, o); break;
+        case MBA_OP_STORE: now = write_bytes(e, &e->sms[t->sm], &e->slots[t->slot], now, o); break;
         case MBA_OP_BARRIER: now += o->parts * e->r.bar; break;
-        case MBA_OP_DELAY:   now += o->parts * TICKS; break;
+        case MBA_OP_DELAY: now += o->parts * TICKS; break;
         case MBA_OP_LOOP:
             t->trips[t->depth] = trips_of(e, t, o);
-            t->trip[t->depth]  = 0;
+            t->trip[t->depth] = 0;
             t->start[t->depth++] = t->pc;
             if (t->trips[t->depth - 1] > 0) break;
-            for (int inner = 1; inner; ) {                     // a loop without trips: to its end
+            for (int inner = 1; inner;) { // a loop without trips: to its end
                 t->pc++;
                 inner += (e->k->op[t->pc].work == MBA_OP_LOOP) - (e->k->op[t->pc].work == MBA_OP_END);
             }
@@ -359,11 +390,18 @@ static void work(engine *e, int32_t who, tick now)
             if (++t->trip[t->depth - 1] < t->trips[t->depth - 1]) t->pc = (int32_t)t->start[t->depth - 1];
             else t->depth--;
             break;
-        case MBA_OP_EXIT:    leave(e, t, now); return;
+        case MBA_OP_EXIT: leave(e, t, now); return;
         default:
-            if (!ring_step(e, t, &now, o)) { t->waits = 1; return; }
+            if (!ring_step(e, t, &now, o)) {
+                t->waits = 1;
+                return;
+            }
         }
-        if (e->nheap && e->heap[0].t < now) { t->pc++; push(e, now, who); return; }   // somebody is earlier
+        if (e->nheap && e->heap[0].t < now) {
+            t->pc++;
+            push(e, now, who);
+            return;
+        } // somebody is earlier
     }
 }
 
@@ -399,22 +437,23 @@ static void start_block(engine *e, int32_t where, tick now)
 static mba_status simulate(engine *e)
 {
     const size_t places = (size_t)(e->nsm * e->resident), teams = places * (size_t)e->k->nroles;
-    e->sms   = calloc((size_t)e->nsm, sizeof *e->sms);
+    e->sms = calloc((size_t)e->nsm, sizeof *e->sms);
     e->slots = calloc(places, sizeof *e->slots);
     e->teams = calloc(teams, sizeof *e->teams);
-    e->heap  = calloc(2 * teams + 2, sizeof *e->heap);
+    e->heap = calloc(2 * teams + 2, sizeof *e->heap);
     mba_status st = e->sms && e->slots && e->teams && e->heap
                         ? MBA_OK
                         : mba_fail(MBA_E_NOMEM, "no memory to simulate %s", e->k->name);
-    for (int64_t c = 0, all = 0; c < e->k->nclasses; c++) {    // the longest comes first: the last to end decides
+    for (int64_t c = 0, all = 0; c < e->k->nclasses; c++) { // the longest comes first: the last to end decides
         all += e->k->count[c];
         if (c + 1 < e->k->nclasses) continue;
         int64_t longest = 0;
-        for (int64_t d = 1; d <= c; d++) if (e->k->trips[d][0] > e->k->trips[longest][0]) longest = d;
+        for (int64_t d = 1; d <= c; d++)
+            if (e->k->trips[d][0] > e->k->trips[longest][0]) longest = d;
         e->owed[longest] += all;
     }
     if (st == MBA_OK)
-        for (int64_t i = 0; i < e->resident; i++)              // the first blocks go round the SMs
+        for (int64_t i = 0; i < e->resident; i++) // the first blocks go round the SMs
             for (int64_t s = 0; s < e->nsm; s++) start_block(e, (int32_t)(s * e->resident + i), e->r.t_kernel);
     while (st == MBA_OK && e->nheap) {
         const event x = pop(e);
@@ -431,8 +470,10 @@ static mba_status simulate(engine *e)
         if (end > e->last) e->last = end;
     }
     const tick ends[] = { e->hbm.free, e->l2.free, e->l2r.free, e->l2w.free }; // writes are charged to who writes
-    for (int i = 0; i < 4; i++) if (ends[i] > e->last) e->last = ends[i];
-    for (int64_t i = 0; st == MBA_OK && i < e->nsm; i++) if (e->sms[i].wr.free > e->last) e->last = e->sms[i].wr.free;
+    for (int i = 0; i < 4; i++)
+        if (ends[i] > e->last) e->last = ends[i];
+    for (int64_t i = 0; st == MBA_OK && i < e->nsm; i++)
+        if (e->sms[i].wr.free > e->last) e->last = e->sms[i].wr.free;
     free(e->sms);
     free(e->slots);
     free(e->teams);
@@ -442,7 +483,11 @@ static mba_status simulate(engine *e)
 
 mba_status mba_sim_events(mba_sim_ends *out, const mba_sim_kernel *k, const rates *r, const mba_sim_extent *x)
 {
-    engine e = { .k = k, .r = *r, .nsm = x->sms, .resident = x->resident, .todo = x->blocks,
+    engine e = { .k = k,
+                 .r = *r,
+                 .nsm = x->sms,
+                 .resident = x->resident,
+                 .todo = x->blocks,
                  .mark_at = { x->mark_at[0], x->mark_at[1] } };
     MBA_TRY(simulate(&e));
     *out = (mba_sim_ends){ e.last, { e.mark[0], e.mark[1] }, e.nevents };

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* error_bands.c -- see error_bands.h. */
 #include "sim/error_bands.h"
 
@@ -25,8 +26,8 @@ mba_status mba_error_bands_of(mba_error_bands *out, const mba_prediction_residua
     double *room = calloc((size_t)n + 1, sizeof *room);
     if (!room) return mba_fail(MBA_E_NOMEM, "no memory for %d residuals", n);
     *out = (mba_error_bands){ .points = n };
-    for (int class = 0; class < MBA_SIM_LIMITERS; class++)
-        out->of[class].band = band_of(r, n, (mba_sim_limiter)class, NULL, room);
+    for (int class = 0; class < MBA_SIM_LIMITERS; class ++)
+        out->of[class].band = band_of(r, n, (mba_sim_limiter) class, NULL, room);
     for (int i = 0; i < n; i++) {
         const mba_band others = band_of(r, n, r[i].class, r[i].operator, room);
         const bool     inside = r[i].times >= others.low && r[i].times <= others.high;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* error_bands.h -- how far predictions of a kind are off, by what limits them: the band of the next one.
  *
  *     mba_prediction_residual r[] = { { "ssd", MBA_SIM_MEMORY, measured / predicted }, .. };
@@ -12,11 +13,18 @@
 
 #include "sim/profiled.h"
 
-typedef struct mba_prediction_residual { const char *operator; mba_sim_limiter class; double times; } mba_prediction_residual;
+typedef struct mba_prediction_residual {
+    const char *operator;
+    mba_sim_limiter class;
+    double times;
+} mba_prediction_residual;
 
 typedef struct mba_error_bands {
-    struct { mba_band band; int points, inside; } of[MBA_SIM_LIMITERS];
-    int points, inside;                           /* inside: of the band that the others of the class make */
+    struct {
+        mba_band band;
+        int      points, inside;
+    } of[MBA_SIM_LIMITERS];
+    int points, inside; /* inside: of the band that the others of the class make */
 } mba_error_bands;
 
 MBA_MUST mba_status mba_error_bands_of(mba_error_bands *out, const mba_prediction_residual *r, int n);

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* fidelity.c -- see engine.h: bounds, one SM that stands for all, or all of them. */
 #include "sim/engine.h"
 
@@ -19,7 +20,8 @@ static mba_status run_folded(tick *end, int64_t *events, const mba_sim_kernel *k
 {
     const int64_t  rounds = rounds_of(k, resident), most = rounds * resident;
     const bool     cut = r->blocks > most + most / 4;
-    mba_sim_extent x = { .sms = 1, .resident = resident < r->blocks ? resident : r->blocks,
+    mba_sim_extent x = { .sms = 1,
+                         .resident = resident < r->blocks ? resident : r->blocks,
                          .blocks = cut ? most : r->blocks };
     mba_sim_ends   e;
     x.mark_at[0] = cut ? rounds / 3 * resident : 0; // blocks end in bunches: whole rounds lie between the marks
@@ -66,8 +68,8 @@ static void set_trips(mba_sim_kernel *k, int64_t trips)
     }
 }
 
-/* Products of libraries are one long loop, and nine tenths of a step's events. Where ratios are asked for, two parts of it
- * are run, and what the rest takes is what the longer part has more than the shorter one. */
+/* Products of libraries are one long loop, and nine tenths of a step's events. Where ratios are asked for, two parts of
+ * it are run, and what the rest takes is what the longer part has more than the shorter one. */
 static mba_status run_rough(tick *end, int64_t *events, mba_sim_kernel *k, const rates *r, int64_t resident)
 {
     enum { SHORT = 128, LONG = 384 };
@@ -112,8 +114,10 @@ static double second_bound(const mba_sim_result *r)
         if (r->bound[i] > most[g]) most[g] = r->bound[i];
     }
     for (int g = 0; g < GROUPS; g++) {
-        if (most[g] > first) { second = first; first = most[g]; }
-        else if (most[g] > second) second = most[g];
+        if (most[g] > first) {
+            second = first;
+            first = most[g];
+        } else if (most[g] > second) second = most[g];
     }
     return second;
 }

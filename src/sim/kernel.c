@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* kernel.c -- see kernel.h: what every kernel must be, how many of its blocks fit, and what-ifs. */
 #include "sim/kernel.h"
 
@@ -15,8 +16,8 @@ int64_t mba_sim_resident(const mba_sim_kernel *k, const mba_gpu *m)
 {
     enum { REGS_GRAIN = 256, SMEM_GRAIN = 128, SMEM_RESERVED = 1024 };
     const double *v = m->v;
-    const int64_t each =
-        mba_ceil(k->regs * 32, REGS_GRAIN) * REGS_GRAIN; // of a warp; a quarter of the file per sub-partition
+    const int64_t each = mba_ceil(k->regs * 32, REGS_GRAIN)
+                         * REGS_GRAIN; // of a warp; a quarter of the file per sub-partition
     const int64_t warps = each > 0 ? (int64_t)(v[MBA_GPU_rf] * 64) / each * 4 : INT64_MAX;
     const int64_t smem = mba_ceil(k->smem_bytes, SMEM_GRAIN) * SMEM_GRAIN + SMEM_RESERVED;
     const int64_t threads = (int64_t)(v[MBA_GPU_maxw] * v[MBA_GPU_warp]);
@@ -49,7 +50,7 @@ static double trips_of(const mba_sim_kernel *k, const mba_sim_op *o)
     if (o->trips >= 0) return (double)o->trips;
     double sum = 0, blocks = 0;
     for (int64_t c = 0; c < k->nclasses; c++) {
-        sum    += (double)k->count[c] * (double)k->trips[c][-1 - o->trips];
+        sum += (double)k->count[c] * (double)k->trips[c][-1 - o->trips];
         blocks += (double)k->count[c];
     }
     return blocks > 0 ? sum / blocks : 0;
@@ -68,7 +69,7 @@ static mba_status add_up_role(mba_sim_kernel *k, int64_t role, double *filled, d
     for (int64_t i = k->first[role];; i++) {
         if (i >= k->nops) return mba_sim_impossible(k, "a role has no end", "mend its plan");
         const mba_sim_op *o = &k->op[i];
-        const double t = times[depth];
+        const double      t = times[depth];
         if (o->work == MBA_OP_EXIT) break;
         if (o->work == MBA_OP_LOOP) {
             if (depth == MBA_SIM_LOOPS) return mba_sim_impossible(k, "its loops are nested too deeply", "at most four");
@@ -105,12 +106,14 @@ mba_status mba_sim_finish(mba_sim_kernel *k, const mba_gpu *m)
                         (long long)(1024 * fmin(m->v[MBA_GPU_smem_block], m->v[MBA_GPU_smem_sm])));
     for (int p = 0; p < MBA_PIPES; p++) k->total[p] = 0;
     for (int64_t s = 0; s < k->nstreams; s++) k->stream[s].moved = 0;
-    for (int64_t i = 0; i < k->nops; i++) if (k->op[i].work == MBA_OP_MIX && !k->counted) count_issue(&k->op[i]);
+    for (int64_t i = 0; i < k->nops; i++)
+        if (k->op[i].work == MBA_OP_MIX && !k->counted) count_issue(&k->op[i]);
     for (int64_t r = 0; r < k->nroles; r++) MBA_TRY(add_up_role(k, r, filled, emptied));
     for (int r = 0; r < MBA_SIM_RINGS; r++)
         if (fabs(filled[r] - emptied[r]) > 0.5)
-            return mba_sim_impossible(
-                k, "a ring is filled and emptied different numbers of times: it would wait for ever", "mend its plan");
+            return mba_sim_impossible(k,
+                                      "a ring is filled and emptied different numbers of times: it would wait for ever",
+                                      "mend its plan");
     for (int64_t s = 0; s < k->nstreams; s++)
         if (k->stream[s].unique <= 0 || k->stream[s].unique > k->stream[s].moved)
             k->stream[s].unique = k->stream[s].moved;
@@ -121,7 +124,7 @@ int64_t mba_sim_fetch(double blocks, double each, double bytes, double far_bytes
 {
     // Chosen by the fitted kernels.
     static const double ALL_SMS = 400, EACH = 0.37, NEAR = 450, NEAR_BYTES = 5e6, FAR = 3000, FAR_BYTES = 1e7;
-    const double wide = blocks < m->v[MBA_GPU_sm] ? blocks / m->v[MBA_GPU_sm] : 1,
+    const double        wide = blocks < m->v[MBA_GPU_sm] ? blocks / m->v[MBA_GPU_sm] : 1,
                  near = bytes > 0 ? bytes / (bytes + NEAR_BYTES) : 0,
                  far = far_bytes > 0 ? far_bytes / (far_bytes + FAR_BYTES) : 0;
     return (int64_t)(ALL_SMS * wide + EACH * each + NEAR * near + FAR * far);
@@ -145,14 +148,14 @@ void mba_sim_persist(mba_sim_kernel *k, const mba_gpu *m)
     if (!can_persist(k, places)) return;
     const mba_sim_kernel was = *k;
     const double         trips = (double)k->grid / (double)places;
-    k->nops  = 0;
-    k->grid  = places;
+    k->nops = 0;
+    k->grid = places;
     k->piece = (was.piece > 0 ? was.piece : 1) / trips;
     for (int64_t i = 0, role = -1; i < was.nops; i++) {
         const bool starts = role + 1 < was.nroles && was.first[role + 1] == i,
                    keeps = starts && was.op[i].work == MBA_OP_DELAY;
         if (starts) k->first[++role] = k->nops;
-        if (keeps) k->op[k->nops++] = was.op[i];               // the prologue is done once
+        if (keeps) k->op[k->nops++] = was.op[i]; // the prologue is done once
         if (starts)
             k->op[k->nops++] = (mba_sim_op){
                 .work = MBA_OP_LOOP, .stream = -1, .ring = -1, .parts = 1, .trips = (int64_t)(trips + 0.999)
@@ -161,7 +164,7 @@ void mba_sim_persist(mba_sim_kernel *k, const mba_gpu *m)
             k->op[k->nops++] = (mba_sim_op){ .work = MBA_OP_END, .stream = -1, .ring = -1, .parts = 1 };
         if (!keeps) k->op[k->nops++] = was.op[i];
     }
-    for (int64_t i = 0; i < k->nops; i++) {                    // trips are whole; the work is what it was
+    for (int64_t i = 0; i < k->nops; i++) { // trips are whole; the work is what it was
         const double part = trips / (double)(int64_t)(trips + 0.999);
         k->op[i].bytes = (uint64_t)((double)k->op[i].bytes * part);
         for (int p = 0; p < MBA_PIPES; p++) k->op[i].n[p] = (uint64_t)((double)k->op[i].n[p] * part);
@@ -173,8 +176,9 @@ void mba_sim_set_ring(mba_sim_kernel *k, int64_t stages, const mba_gpu *m)
 {
     const mba_sim_kernel was = *k;
     if (k->depth < 2 || k->smem_bytes == 0) return;
-    k->depth      = stages < 1 ? 1 : stages > MBA_SIM_STAGES ? MBA_SIM_STAGES : stages;
+    k->depth = stages < 1 ? 1 : stages > MBA_SIM_STAGES ? MBA_SIM_STAGES : stages;
     k->smem_bytes = was.smem_bytes * k->depth / was.depth;
-    for (int64_t i = 0; i < k->nops; i++) if (k->op[i].ahead) k->op[i].ahead = (int32_t)k->depth - 1;
+    for (int64_t i = 0; i < k->nops; i++)
+        if (k->op[i].ahead) k->op[i].ahead = (int32_t)k->depth - 1;
     if (mba_sim_finish(k, m) != MBA_OK) *k = was;
 }

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* kernel.h -- one launch of a plan made ready for the engine: whole numbers, checked, comparable as bytes.
  *
  *     mba_sim_kernel k;
@@ -41,7 +42,7 @@ typedef enum mba_sim_work {
     MBA_OP_EXIT
 } mba_sim_work;
 
-typedef struct mba_sim_op {                       /* no padding: hashed as bytes */
+typedef struct mba_sim_op { /* no padding: hashed as bytes */
     int32_t  work, stream, ring, ahead;
     int64_t  trips, parts;
     uint64_t bytes, n[MBA_PIPES];
@@ -55,39 +56,39 @@ enum {
     MBA_SIM_STAGES = 8,
     MBA_SIM_LOOPS = 4,
     MBA_SIM_CLASSES = 8,
-    MBA_SIM_ALONE_PERCENT = 60,                   /* more time in L2 for a sector that is stored alone of its line than in a
+    MBA_SIM_ALONE_PERCENT = 60,   /* more time in L2 for a sector that is stored alone of its line than in a
                                                    * whole line: 54 to 71 by tools/warp_costs.cu on the H200 */
-    MBA_SIM_PLANNED_CYCLES = 700,                 /* code that plans do not count, once a launch: chosen as t_kernel */
-    MBA_SIM_LIBRARY_CYCLES = 2000                 /* a block of a library's product begins with: chosen as t_kernel */
+    MBA_SIM_PLANNED_CYCLES = 700, /* code that plans do not count, once a launch: chosen as t_kernel */
+    MBA_SIM_LIBRARY_CYCLES = 2000 /* a block of a library's product begins with: chosen as t_kernel */
 };
 
 typedef struct mba_sim_stream {
-    int32_t operand;                              /* MBA_ARG_*; -1: none */
+    int32_t operand; /* MBA_ARG_*; -1: none */
     int32_t writes;
-    double  moved, unique;                        /* bytes of the whole launch: asked for; different ones */
-    int64_t hit;                                  /* of 256. Reads: found in L2. Writes: never reach DRAM */
+    double  moved, unique; /* bytes of the whole launch: asked for; different ones */
+    int64_t hit;           /* of 256. Reads: found in L2. Writes: never reach DRAM */
 } mba_sim_stream;
 
 typedef struct mba_sim_kernel {
     char           name[64];
     int64_t        grid, threads, warps, regs, smem_bytes, nroles, nops, nclasses, nstreams, depth;
-    int64_t        mma_flops;                     /* which rate: 16 or 32, +100 for warp-level products */
-    int64_t        hidden;                        /* trips of the loop that lowering made; 1: none */
-    int64_t        fetch;                         /* cycles until code that was not there is: once a launch */
-    int64_t        resets;                        /* 1: a counter of tiles is set back before it runs */
-    int64_t        longest;                       /* cycles of the longest chain of blocks by itself; 0: all alike */
-    int64_t        products;                      /* 1: it uses tensor units, if only a little */
-    int64_t        evicts;                        /* bytes of others that it drives from L2 to DRAM */
-    int64_t        load;                          /* of 256: how busy tensor units are in its step; 0: nobody knows */
-    int64_t        counted;                       /* 1: its instructions were counted, issue among them */
-    int64_t        partly;                        /* of 256: how much longer its stores take in L2: short runs of bytes */
-    int64_t        busiest;                       /* of 256: a block's busiest warp between barriers, beside the mean; 0: alike */
+    int64_t        mma_flops; /* which rate: 16 or 32, +100 for warp-level products */
+    int64_t        hidden;    /* trips of the loop that lowering made; 1: none */
+    int64_t        fetch;     /* cycles until code that was not there is: once a launch */
+    int64_t        resets;    /* 1: a counter of tiles is set back before it runs */
+    int64_t        longest;   /* cycles of the longest chain of blocks by itself; 0: all alike */
+    int64_t        products;  /* 1: it uses tensor units, if only a little */
+    int64_t        evicts;    /* bytes of others that it drives from L2 to DRAM */
+    int64_t        load;      /* of 256: how busy tensor units are in its step; 0: nobody knows */
+    int64_t        counted;   /* 1: its instructions were counted, issue among them */
+    int64_t        partly;    /* of 256: how much longer its stores take in L2: short runs of bytes */
+    int64_t        busiest;   /* of 256: a block's busiest warp between barriers, beside the mean; 0: alike */
     int64_t        first[MBA_SIM_ROLES], role_warps[MBA_SIM_ROLES];
     int64_t        count[MBA_SIM_CLASSES], trips[MBA_SIM_CLASSES][2];
     mba_sim_op     op[MBA_SIM_OPS];
     mba_sim_stream stream[MBA_SIM_STREAMS];
-    double         total[MBA_PIPES];              /* of the whole launch */
-    double piece; /* of a block's work that is in work at a time: one tile of many; 0: all */
+    double         total[MBA_PIPES]; /* of the whole launch */
+    double         piece;            /* of a block's work that is in work at a time: one tile of many; 0: all */
 } mba_sim_kernel;
 
 /* Refuses what no machine could run (loops without end, rings nobody fills) and what this one cannot hold. */

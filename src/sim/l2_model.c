@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* l2_model.c -- see l2_model.h. */
 #include "sim/l2_model.h"
 
@@ -5,34 +6,36 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
-enum { PAGE_BITS = 18, WORD = 64 };               /* pages of 256 KB; bits of a word */
+enum { PAGE_BITS = 18, WORD = 64 }; /* pages of 256 KB; bits of a word */
 
 /* Neighbours that share their past are one run: what it is stands at its first page, the other pages say nothing. A
- * kernel touches whole tensors, so that runs are few where pages are many (a step of mamba2-1.3b touches 1.4 million). */
+ * kernel touches whole tensors, so that runs are few where pages are many (a step of mamba2-1.3b touches 1.4
+ * million). */
 typedef struct page {
-    double  at, size;                             /* end and size of the kernel that touched it last */
-    double  written;                              /* where in the flow of bytes that come into L2 it was written */
-    float   dirty;                                /* of 1: written, and not yet in DRAM */
-    bool    seen, listed;                         /* listed: its number is among `dirty`, of a run that begins here or not */
-    int64_t run;                                  /* pages */
+    double  at, size;     /* end and size of the kernel that touched it last */
+    double  written;      /* where in the flow of bytes that come into L2 it was written */
+    float   dirty;        /* of 1: written, and not yet in DRAM */
+    bool    seen, listed; /* listed: its number is among `dirty`, of a run that begins here or not */
+    int64_t run;          /* pages */
 } page;
 
 struct mba_l2_model {
     const mba_gpu *m;
-    page     *pages;
-    uint64_t *begins;                             /* a bit per page: a run begins there */
-    int64_t   npages;
-    int64_t  *dirty, ndirty;                      /* first pages of runs that are, and some that are no longer */
-    double    now;                                /* different bytes that have passed so far */
-    double    come;                               /* those of them that were not there */
+    page          *pages;
+    uint64_t      *begins; /* a bit per page: a run begins there */
+    int64_t        npages;
+    int64_t       *dirty, ndirty; /* first pages of runs that are, and some that are no longer */
+    double         now;           /* different bytes that have passed so far */
+    double         come;          /* those of them that were not there */
 };
 
 /* x to the power of s, a multiple of one half, by multiplications and one root: the same bits everywhere. */
 static double power(double x, double s)
 {
-    double       y = s != floor(s) ? sqrt(x) : 1;
-    unsigned     n = (unsigned)s;
-    for (; n; n >>= 1, x *= x) if (n & 1) y *= x;
+    double   y = s != floor(s) ? sqrt(x) : 1;
+    unsigned n = (unsigned)s;
+    for (; n; n >>= 1, x *= x)
+        if (n & 1) y *= x;
     return y;
 }
 
@@ -45,18 +48,18 @@ mba_status mba_l2_model_create(mba_l2_model **out, int64_t bytes, const mba_gpu 
 {
     mba_l2_model *l = calloc(1, sizeof *l);
     const int64_t n = (bytes >> PAGE_BITS) + 2;
-    if (l) l->pages  = calloc((size_t)n, sizeof *l->pages);
+    if (l) l->pages = calloc((size_t)n, sizeof *l->pages);
     if (l) l->begins = calloc((size_t)(n / WORD) + 1, sizeof *l->begins);
-    if (l) l->dirty  = calloc((size_t)n, sizeof *l->dirty);
+    if (l) l->dirty = calloc((size_t)n, sizeof *l->dirty);
     if (!l || !l->pages || !l->begins || !l->dirty) {
         mba_l2_model_destroy(l);
         return mba_fail(MBA_E_NOMEM, "no memory for the ledger of %lld pages", (long long)n);
     }
-    l->begins[0]    = 1;
+    l->begins[0] = 1;
     l->pages[0].run = n;
-    l->m      = m;
+    l->m = m;
     l->npages = n;
-    *out      = l;
+    *out = l;
     return MBA_OK;
 }
 
@@ -90,7 +93,7 @@ static int64_t run_of(const mba_l2_model *l, int64_t i)
 {
     int64_t  w = i / WORD;
     uint64_t bits = l->begins[w] & (UINT64_MAX >> (WORD - 1 - i % WORD));
-    while (!bits) bits = l->begins[--w];          // page 0 begins one
+    while (!bits) bits = l->begins[--w]; // page 0 begins one
     return w * WORD + (WORD - 1 - __builtin_clzll(bits));
 }
 
@@ -105,8 +108,8 @@ static void cut_at(mba_l2_model *l, int64_t i)
 {
     if (i >= l->npages || begins(l, i)) return;
     const int64_t first = run_of(l, i);
-    page *a = &l->pages[first], *b = &l->pages[i];
-    const bool listed = b->listed;
+    page         *a = &l->pages[first], *b = &l->pages[i];
+    const bool    listed = b->listed;
     *b = *a;
     b->listed = listed;
     b->run = first + a->run - i;
@@ -155,8 +158,8 @@ static double working_set(const mba_sim_kernel *k, const mba_gpu *m, double *sha
 {
     const double places = (double)mba_sim_resident(k, m) * m->v[MBA_GPU_sm], grid = (double)k->grid;
     const double piece = k->piece > 0 ? k->piece : 1, at_once = (places < grid ? places / grid : 1) * piece;
-    double sum = 0;
-    *sharers = sqrt(places < grid ? places : grid);            // tiles in work form a square
+    double       sum = 0;
+    *sharers = sqrt(places < grid ? places : grid); // tiles in work form a square
     for (int64_t s = 0; s < k->nstreams; s++) {
         const mba_sim_stream *t = &k->stream[s];
         const double reuse = t->unique > 0 ? t->moved / t->unique : 1, together = reuse < *sharers ? reuse : *sharers;
@@ -168,8 +171,8 @@ static double working_set(const mba_sim_kernel *k, const mba_gpu *m, double *sha
 
 /* What is written stays for a shorter while: L2 begins to write it to DRAM long before it needs the room. By what
  * kernels of the fitted set that only read were counted to write (22 MB behind one that has written much more). */
-static const double DIRTY = 0.5;                  /* of c50 */
-static double stays_dirty(const mba_gpu *m, double d) { return mba_l2_model_hit_rate(m, d / DIRTY); }
+static const double DIRTY = 0.5; /* of c50 */
+static double       stays_dirty(const mba_gpu *m, double d) { return mba_l2_model_hit_rate(m, d / DIRTY); }
 
 /* Of bytes written evenly while `size` bytes pass, how many have left L2 at the end. */
 static double left_meanwhile(const mba_gpu *m, double size)
@@ -186,17 +189,17 @@ static double left_meanwhile(const mba_gpu *m, double size)
 static double drive_out(mba_l2_model *l, double size)
 {
     static const double FORGOTTEN = 0.004;
-    double  bytes = 0;
-    int64_t kept = 0;
+    double              bytes = 0;
+    int64_t             kept = 0;
     for (int64_t i = 0; i < l->ndirty; i++) {
         page *g = &l->pages[l->dirty[i]];
         g->listed = false;
         if (!begins(l, l->dirty[i]) || !(g->dirty > 0)) continue;
         const double before = stays_dirty(l->m, l->come - g->written),
-                     after = stays_dirty(l->m, l->come + size - g->written),
-                     stays = before > 0 ? after / before : 0, rest = g->dirty * stays;
+                     after = stays_dirty(l->m, l->come + size - g->written), stays = before > 0 ? after / before : 0,
+                     rest = g->dirty * stays;
         bytes += (double)g->run * g->dirty * (1 - stays) * (1 << PAGE_BITS);
-        g->dirty  = rest > FORGOTTEN ? (float)rest : 0;
+        g->dirty = rest > FORGOTTEN ? (float)rest : 0;
         g->listed = g->dirty > 0;
         if (g->listed) l->dirty[kept++] = l->dirty[i];
     }
@@ -208,11 +211,11 @@ static void touch(mba_l2_model *l, mba_address_range p, double size, double dirt
 {
     if (p.span <= 0) return;
     const int64_t first = first_page(l, p), last = last_page(l, p);
-    cut_at(l, first);                             // once more: streams overlap, and what was cut may have been joined
+    cut_at(l, first); // once more: streams overlap, and what was cut may have been joined
     cut_at(l, last + 1);
     for (int64_t i = first; i <= last; i += l->pages[i].run) {
         page *g = &l->pages[i];
-        g->at   = l->now;
+        g->at = l->now;
         g->size = size;
         g->seen = true;
         if (dirty > 0) g->written = l->come;
@@ -243,8 +246,7 @@ static bool in_place(const mba_address_range place[MBA_SIM_STREAMS], int64_t s)
 static double different_bytes(const mba_sim_kernel *k, const mba_address_range place[MBA_SIM_STREAMS])
 {
     double sum = 0;
-    for (int64_t s = 0; s < k->nstreams; s++)
-        sum += in_place(place, s) ? 0 : k->stream[s].unique;
+    for (int64_t s = 0; s < k->nstreams; s++) sum += in_place(place, s) ? 0 : k->stream[s].unique;
     return sum;
 }
 
@@ -255,14 +257,15 @@ void mba_l2_model_access(mba_l2_model *l, mba_sim_kernel *k, const mba_address_r
 {
     const double size = different_bytes(k, place);
     double       sharers, here = 0;
-    const double again = mba_l2_model_hit_rate(l->m, working_set(k, l->m, &sharers)), leaves = left_meanwhile(l->m, size);
+    const double again = mba_l2_model_hit_rate(l->m, working_set(k, l->m, &sharers)),
+                 leaves = left_meanwhile(l->m, size);
     for (int64_t s = 0; s < k->nstreams; s++) {
         mba_sim_stream *t = &k->stream[s];
-        const double reuse = t->unique > 0 ? t->moved / t->unique : 1, together = reuse < sharers ? reuse : sharers;
-        const double rounds = t->moved / together, later = rounds > t->unique ? rounds - t->unique : 0;
-        const double first = found(l, place[s], size) * t->unique;
-        const double hits = t->writes ? t->moved - leaves * t->unique
-                                      : first + (t->moved - t->unique - later) + again * later;
+        const double    reuse = t->unique > 0 ? t->moved / t->unique : 1, together = reuse < sharers ? reuse : sharers;
+        const double    rounds = t->moved / together, later = rounds > t->unique ? rounds - t->unique : 0;
+        const double    first = found(l, place[s], size) * t->unique;
+        const double    hits = t->writes ? t->moved - leaves * t->unique
+                                         : first + (t->moved - t->unique - later) + again * later;
         if (!in_place(place, s)) here += first;
         t->hit = t->moved > 0 ? (int64_t)(256 * hits / t->moved + 0.5) : 0;
         if (t->hit > 256) t->hit = 256;

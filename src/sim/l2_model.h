@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* l2_model.h -- what L2 still holds, in bytes and not in lines.
  *
  *     mba_l2_model *l;
@@ -16,12 +17,14 @@
 #include "sim/kernel.h"
 
 typedef struct mba_l2_model mba_l2_model;
-typedef struct mba_address_range { int64_t address, span; } mba_address_range;      /* of a stream: span 0: nowhere, never in L2 */
+typedef struct mba_address_range {
+    int64_t address, span;
+} mba_address_range; /* of a stream: span 0: nowhere, never in L2 */
 
 MBA_MUST mba_status mba_l2_model_create(mba_l2_model **out, int64_t bytes, const mba_gpu *m);
-void                mba_l2_model_destroy(mba_l2_model *l);               /* NULL is fine */
-void                mba_l2_model_access(mba_l2_model *l, mba_sim_kernel *k, const mba_address_range place[MBA_SIM_STREAMS]);
-void                mba_l2_model_flush(mba_l2_model *l);
+void                mba_l2_model_destroy(mba_l2_model *l); /* NULL is fine */
+void mba_l2_model_access(mba_l2_model *l, mba_sim_kernel *k, const mba_address_range place[MBA_SIM_STREAMS]);
+void mba_l2_model_flush(mba_l2_model *l);
 
 /* The curve by itself. */
 double mba_l2_model_hit_rate(const mba_gpu *m, double distance_bytes);

@@ -1,4 +1,6 @@
-/* l2_model_test.c -- laws of the ledger, and its runs of pages: here every page is kept by itself, and both must find the same. */
+// SPDX-License-Identifier: Apache-2.0
+/* l2_model_test.c -- laws of the ledger, and its runs of pages: here every page is kept by itself, and both must find
+ * the same. */
 #include "tests/test.h"
 
 #include <math.h>
@@ -10,8 +12,16 @@ enum { PAGES = 600, PAGE = 1 << 18, KERNELS = 4000, STREAMS = 3 };
 
 /* ---- the same by pages ---- */
 
-typedef struct plain { double at, size, written; float dirty; bool seen; } plain;
-typedef struct pages { plain page[PAGES + 2]; double now, come; const mba_gpu *m; } pages;
+typedef struct plain {
+    double at, size, written;
+    float  dirty;
+    bool   seen;
+} plain;
+typedef struct pages {
+    plain          page[PAGES + 2];
+    double         now, come;
+    const mba_gpu *m;
+} pages;
 
 static int64_t first_of(mba_address_range p) { return p.address / PAGE; }
 static int64_t last_of(mba_address_range p) { return (p.address + p.span - 1) / PAGE; }
@@ -43,7 +53,9 @@ static void touch_by_pages(pages *l, mba_address_range p, double size, double di
 {
     for (int64_t i = first_of(p); i <= last_of(p); i++) {
         plain *g = &l->page[i];
-        g->at = l->now; g->size = size; g->seen = true;
+        g->at = l->now;
+        g->size = size;
+        g->seen = true;
         if (dirty > 0) g->written = l->come;
         if (dirty > g->dirty) g->dirty = (float)dirty;
     }
@@ -60,13 +72,15 @@ static double kernel_by_pages(pages *l, const mba_address_range place[STREAMS], 
         here += hit[s] * k->stream[s].unique;
     }
     const double come = size > here ? size - here : 0, out = driven_out_by_pages(l, come);
-    l->now  += size;
+    l->now += size;
     l->come += come;
-    for (int s = 0; s < STREAMS; s++) if (!k->stream[s].writes) touch_by_pages(l, place[s], size, 0);
+    for (int s = 0; s < STREAMS; s++)
+        if (!k->stream[s].writes) touch_by_pages(l, place[s], size, 0);
     for (int s = 0; s < STREAMS; s++)
         if (k->stream[s].writes) {
             const double all = (double)(last_of(place[s]) - first_of(place[s]) + 1) * PAGE;
-            touch_by_pages(l, place[s], size, (1 - leaves) * (k->stream[s].unique < all ? k->stream[s].unique / all : 1));
+            touch_by_pages(l, place[s], size,
+                           (1 - leaves) * (k->stream[s].unique < all ? k->stream[s].unique / all : 1));
         }
     return out;
 }
@@ -78,9 +92,11 @@ static void random_kernel(mba_sim_kernel *k, mba_address_range place[MBA_SIM_STR
 {
     *k = (mba_sim_kernel){ .grid = 100, .threads = 128, .warps = 4, .regs = 32, .nstreams = STREAMS };
     for (int s = 0; s < STREAMS; s++) {
-        const int64_t from = (int64_t)dice(12) * 48 * PAGE + (dice(2) ? 0 : (int64_t)dice(PAGE)), span = 1 + (int64_t)dice(46 * PAGE) + s;
+        const int64_t from = (int64_t)dice(12) * 48 * PAGE + (dice(2) ? 0 : (int64_t)dice(PAGE)),
+                      span = 1 + (int64_t)dice(46 * PAGE) + s;
         place[s] = (mba_address_range){ from, span };
-        k->stream[s] = (mba_sim_stream){ .operand = s, .writes = s == 2, .moved = (double)span, .unique = (double)span };
+        k->stream[s] =
+            (mba_sim_stream){ .operand = s, .writes = s == 2, .moved = (double)span, .unique = (double)span };
     }
 }
 
@@ -97,17 +113,17 @@ static double share_that_leaves(const mba_gpu *m, const mba_sim_kernel *k)
 static void runs_of_pages_are_pages(void **state)
 {
     (void)state;
-    static pages by;
-    mba_l2_model  *l;
-    mba_gpu      m;
-    double       far_off = 0;
+    static pages  by;
+    mba_l2_model *l;
+    mba_gpu       m;
+    double        far_off = 0;
     assert_ok(mba_gpu_load(&m, "h200"));
     by = (pages){ .m = &m };
     assert_ok(mba_l2_model_create(&l, (int64_t)PAGES * PAGE, &m));
     for (int i = 0; i < KERNELS; i++) {
-        mba_sim_kernel k;
-        mba_address_range      place[MBA_SIM_STREAMS] = { { 0, 0 } };
-        double         hit[STREAMS];
+        mba_sim_kernel    k;
+        mba_address_range place[MBA_SIM_STREAMS] = { { 0, 0 } };
+        double            hit[STREAMS];
         random_kernel(&k, place);
         const double out = kernel_by_pages(&by, place, &k, share_that_leaves(&m, &k), hit);
         mba_l2_model_access(l, &k, place);
@@ -121,21 +137,21 @@ static void runs_of_pages_are_pages(void **state)
     }
     mba_l2_model_destroy(l);
     printf("bytes driven out by %d kernels: at most %.3f apart\n", KERNELS, far_off);
-    assert_true(far_off <= 1.01);                              // whole bytes, of up to 30 MB; sums in another order
+    assert_true(far_off <= 1.01); // whole bytes, of up to 30 MB; sums in another order
 }
 
 /* ---- laws ---- */
 
 static double dram_of(double c50_mb, double bytes, int passes)
 {
-    mba_gpu     m;
+    mba_gpu       m;
     mba_l2_model *l;
-    double      sum = 0;
+    double        sum = 0;
     assert_ok(mba_gpu_load(&m, "h200"));
     m.v[MBA_GPU_l2_c50] = c50_mb;
     assert_ok(mba_l2_model_create(&l, (int64_t)bytes, &m));
     for (int i = 0; i < passes; i++) {
-        mba_sim_kernel  k = { .grid = 1000, .threads = 256, .warps = 8, .regs = 32, .nstreams = 1 };
+        mba_sim_kernel          k = { .grid = 1000, .threads = 256, .warps = 8, .regs = 32, .nstreams = 1 };
         const mba_address_range place[MBA_SIM_STREAMS] = { { 0, (int64_t)bytes } };
         k.stream[0] = (mba_sim_stream){ .operand = 0, .moved = bytes, .unique = bytes };
         mba_l2_model_access(l, &k, place);
@@ -157,7 +173,7 @@ static void a_larger_cache_never_reads_more(void **state)
             assert_true(d <= before + 1);
             before = d;
         }
-        assert_true(dram_of(1e5, sizes[s], 4) <= sizes[s] * 1.02);        // the first read is all there is
+        assert_true(dram_of(1e5, sizes[s], 4) <= sizes[s] * 1.02); // the first read is all there is
         assert_true(dram_of(0.01, sizes[s], 4) >= 4 * sizes[s] * 0.98);
     }
 }
@@ -167,21 +183,21 @@ static void bytes_are_written_once(void **state)
 {
     (void)state;
     enum { TENSORS = 40, BYTES = 8 << 20 };
-    mba_gpu     m;
+    mba_gpu       m;
     mba_l2_model *l;
-    double      once = 0, in_place = 0;
+    double        once = 0, in_place = 0;
     assert_ok(mba_gpu_load(&m, "h200"));
     for (int again = 0; again < 2; again++) {
         assert_ok(mba_l2_model_create(&l, (int64_t)BYTES * (TENSORS + 40), &m));
         for (int i = 0; i < TENSORS + 40; i++) { // the last forty only read, elsewhere
-            mba_sim_kernel  k = { .grid = 1000, .threads = 256, .warps = 8, .regs = 32, .nstreams = 1 };
-            const bool      writes = i < TENSORS;
+            mba_sim_kernel          k = { .grid = 1000, .threads = 256, .warps = 8, .regs = 32, .nstreams = 1 };
+            const bool              writes = i < TENSORS;
             const mba_address_range place[MBA_SIM_STREAMS] = { { again && writes ? 0 : (int64_t)BYTES * i, BYTES } };
             k.stream[0] = (mba_sim_stream){ .writes = writes, .moved = BYTES, .unique = BYTES };
             mba_l2_model_access(l, &k, place);
             assert_true(k.evicts >= 0 && k.stream[0].hit >= 0 && k.stream[0].hit <= 256);
-            *(again ? &in_place : &once) +=
-                (double)k.evicts + (writes ? BYTES * (double)(256 - k.stream[0].hit) / 256 : 0);
+            *(again ? &in_place : &once) += (double)k.evicts
+                                            + (writes ? BYTES * (double)(256 - k.stream[0].hit) / 256 : 0);
         }
         mba_l2_model_destroy(l);
     }

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* lower.c -- see kernel.h: launches of plans become programs of the engine. */
 #include "sim/kernel.h"
 
@@ -8,11 +9,10 @@
 #include <string.h>
 
 /* What estimates leave out. Derived from how our kernels are written, not fitted. */
-static const double ADDRESS_OPS  = 4;             /* integer operations of a lane around a 16-byte access */
-static const double UNPACK_OPS   = 1;             /* per bf16 read; packing two takes one operation */
+static const double ADDRESS_OPS = 4; /* integer operations of a lane around a 16-byte access */
+static const double UNPACK_OPS = 1;  /* per bf16 read; packing two takes one operation */
 static const double BESIDE_MMA_ALU = 3.0 * 32 / 4096,
-                    BESIDE_MMA_FMA =
-                        2.0 * 32 / 4096; /* lanes per FLOP of warp-level products: what SASS
+                    BESIDE_MMA_FMA = 2.0 * 32 / 4096; /* lanes per FLOP of warp-level products: what SASS
                                           * of the SSD kernels has per HMMA.16816 beyond what their plans count */
 /* Chosen by the fitted points of src/sim/data/measured.tsv, but for BESIDE_BODY (SASS) and TILE_PATH_CYCLES
  * (latencies). */
@@ -26,28 +26,28 @@ enum {
 }; /* a step of 64 deep: four times a tile from shared memory and a product, then scaling */
 enum {
     LIBRARY_CYCLES = MBA_SIM_LIBRARY_CYCLES,
-    SPLIT_CYCLES = 3000, /* a kernel that adds up parts of products: the shortest of the fitted set take 1.6 us */
+    SPLIT_CYCLES = 3000,   /* a kernel that adds up parts of products: the shortest of the fitted set take 1.6 us */
     PROLOGUE_CYCLES = 600, /* arguments, the step's numbers, 64-bit indices: before the first load of a block */
-    TAIL_CYCLES = 500, /* sums over threads and warps at the end of a launch that adds up */
+    TAIL_CYCLES = 500,     /* sums over threads and warps at the end of a launch that adds up */
     BYTES_A_TRIP = 32,
     BYTES_STRAIGHT = 32
-}; /* of a thread: in flight in a loop; as much needs no loop */
-static const double LIBRARY_REACHES = 0.96;      /* of steps dealt evenly: tiles that do not come out even, last stores.
+};                                          /* of a thread: in flight in a loop; as much needs no loop */
+static const double LIBRARY_REACHES = 0.96; /* of steps dealt evenly: tiles that do not come out even, last stores.
                                                   * Chosen by the products of the fitted steps */
-static const double TILE_BYTES   = 0.055;         /* shared memory per FLOP of warp-level products of 32 x 64 tiles */
+static const double TILE_BYTES = 0.055;     /* shared memory per FLOP of warp-level products of 32 x 64 tiles */
 
 typedef struct lowering {
     mba_sim_kernel   *k;
     const mba_node   *n;
     const mba_plan   *plan;
     const mba_launch *l;
-    double            scale;                      /* of phases: a part of a block, in loops that the plan leaves out */
-    double            body[MBA_SIM_LOOPS];        /* of loops whose trips are no whole number */
-    int64_t           parts[MBA_SIM_STREAMS];     /* that sectors of a stream are stored in; 0: whole ones */
-    double            owed;                       /* integer operations that loads bring along, due in the next mix */
+    double            scale;                  /* of phases: a part of a block, in loops that the plan leaves out */
+    double            body[MBA_SIM_LOOPS];    /* of loops whose trips are no whole number */
+    int64_t           parts[MBA_SIM_STREAMS]; /* that sectors of a stream are stored in; 0: whole ones */
+    double            owed;                   /* integer operations that loads bring along, due in the next mix */
     int               depth;
-    bool              dealt;                      /* trips of outer loops are those of classes that deal_tiles made */
-    bool counted; /* the plan counts a loop's body, not the least that an operator needs */
+    bool              dealt;   /* trips of outer loops are those of classes that deal_tiles made */
+    bool              counted; /* the plan counts a loop's body, not the least that an operator needs */
     mba_status        st;
 } lowering;
 
@@ -76,8 +76,8 @@ static uint64_t whole(double n) { return n > 0 ? (uint64_t)(n + 0.5) : 0; }
 static mba_sim_op *mix_of(lowering *w)
 {
     mba_sim_kernel *k = w->k;
-    const bool open = k->nops > k->first[k->nroles - 1] && k->op[k->nops - 1].work == MBA_OP_MIX;
-    mba_sim_op *o = open ? &k->op[k->nops - 1] : add_op(w, MBA_OP_MIX);
+    const bool      open = k->nops > k->first[k->nroles - 1] && k->op[k->nops - 1].work == MBA_OP_MIX;
+    mba_sim_op     *o = open ? &k->op[k->nops - 1] : add_op(w, MBA_OP_MIX);
     o->n[MBA_P_ALU] += whole(w->owed);
     w->owed = 0;
     return o;
@@ -135,21 +135,21 @@ static void lower_arithmetic(lowering *w, const mba_phase *ph)
         o->n[MBA_P_FMA] += whole(n);
         if (!ph->mix) o->n[MBA_P_ALU] += whole((w->counted ? BESIDE_BODY : BESIDE_FMA) * n);
         break;
-    case MBA_ALU:   o->n[MBA_P_ALU]  += whole(n); break;
+    case MBA_ALU: o->n[MBA_P_ALU] += whole(n); break;
     case MBA_SFU:
         o->n[MBA_P_XU] += whole(n);
         if (ph->mix || w->counted) break;
         o->n[MBA_P_FMA] += whole(BESIDE_SFU / 2 * n);
         o->n[MBA_P_ALU] += whole(BESIDE_SFU / 2 * n);
         break;
-    case MBA_HALF2: o->n[MBA_P_H2]   += whole(n); break;
-    case MBA_SMEM:  o->n[MBA_P_SMEM] += whole(n); break;
+    case MBA_HALF2: o->n[MBA_P_H2] += whole(n); break;
+    case MBA_SMEM: o->n[MBA_P_SMEM] += whole(n); break;
     default:
         o->n[MBA_P_MMA] += whole(n);
         if (w->k->mma_flops < 100) break;
         o->n[MBA_P_SMEM] += whole(TILE_BYTES * n);
-        o->n[MBA_P_ALU]  += whole(BESIDE_MMA_ALU * n);
-        o->n[MBA_P_FMA]  += whole(BESIDE_MMA_FMA * n);
+        o->n[MBA_P_ALU] += whole(BESIDE_MMA_ALU * n);
+        o->n[MBA_P_FMA] += whole(BESIDE_MMA_FMA * n);
         o->trips = TILE_PATH_CYCLES;
     }
 }
@@ -164,15 +164,15 @@ static void lower_move(lowering *w, const mba_phase *ph, bool ahead)
     const int    s = stream_of(w, ph->operand, store);
     mba_sim_op  *o;
     if (!(bytes > 0)) return;
-    if (store) {                                  // what is stored has been packed
+    if (store) { // what is stored has been packed
         o = mix_of(w);
         o->n[MBA_P_ALU] += whole(pieces * ADDRESS_OPS + (half ? bytes / 4 * UNPACK_OPS : 0));
     }
     o = add_op(w, store ? MBA_OP_STORE : async ? MBA_OP_ASYNC : MBA_OP_LOAD);
     o->stream = s;
-    o->bytes  = whole(bytes) ? whole(bytes) : 1;
+    o->bytes = whole(bytes) ? whole(bytes) : 1;
     if (store && ph->share > 1) w->parts[s] = ph->share;
-    o->ahead  = async && w->k->depth > 1 ? (int32_t)w->k->depth - 1 : 0;
+    o->ahead = async && w->k->depth > 1 ? (int32_t)w->k->depth - 1 : 0;
     if (!store) w->owed += pieces * ADDRESS_OPS + (half && w->k->mma_flops == 0 ? bytes / 2 * UNPACK_OPS : 0);
 }
 
@@ -183,7 +183,7 @@ static void open_loop(lowering *w, double trips, int by_class)
         return;
     }
     const double n = trips < 1 ? 1 : floor(trips + 0.5);
-    mba_sim_op *o = add_op(w, MBA_OP_LOOP);
+    mba_sim_op  *o = add_op(w, MBA_OP_LOOP);
     o->trips = by_class >= 0 ? -1 - by_class : (int64_t)n;
     w->body[w->depth++] = by_class >= 0 ? 1 : trips / n;
 }
@@ -258,7 +258,7 @@ static bool adds_up(const mba_launch *l)
     double in = 0, out = 0;
     for (int i = 0; i < l->nphases; i++) {
         if (l->phase[i].work == MBA_LOOP) return false;
-        if (l->phase[i].work == MBA_LOAD)  in  += l->phase[i].n;
+        if (l->phase[i].work == MBA_LOAD) in += l->phase[i].n;
         if (l->phase[i].work == MBA_STORE) out += l->phase[i].n;
     }
     return out < in / 8;
@@ -269,9 +269,9 @@ static void lower_role(lowering *w, int role)
     mba_sim_kernel *k = w->k;
     const double    trips = w->l->nroles == 1 ? hidden_trips(w->l, k->grid) : 1;
     rings           r = { -1, -1, -1 };
-    k->first[role]      = k->nops;
+    k->first[role] = k->nops;
     k->role_warps[role] = w->l->role_warps[role] > 0 ? w->l->role_warps[role] : 1;
-    k->nroles           = role + 1;
+    k->nroles = role + 1;
     add_op(w, MBA_OP_DELAY)->parts = PROLOGUE_CYCLES;
     k->hidden = (int64_t)trips;
     if (trips > 1) {
@@ -285,7 +285,7 @@ static void lower_role(lowering *w, int role)
     if (w->depth && w->st == MBA_OK) w->st = mba_sim_impossible(k, "a loop does not end", "mend its plan");
     add_op(w, MBA_OP_EXIT);
     w->scale = 1;
-    w->owed  = 0;
+    w->owed = 0;
 }
 
 /* ---- libraries ---- */
@@ -310,30 +310,38 @@ static mba_status lower_library(lowering *w, const mba_gpu *m)
     for (int i = 0; i < l->nphases; i++) {
         const mba_phase *ph = &l->phase[i];
         if (ph->work == MBA_LOOP) steps = ph->n < 1 ? 1 : ph->n;
-        if (ph->work == MBA_MMA)  flops = ph->n;
-        if (ph->work == MBA_STORE) { out = ph->n; c = ph->operand; }
+        if (ph->work == MBA_MMA) flops = ph->n;
+        if (ph->work == MBA_STORE) {
+            out = ph->n;
+            c = ph->operand;
+        }
         if (ph->work == MBA_LOAD) old = ph->n;
-        if (ph->work == MBA_ASYNC && copies < 2) { in[copies] = ph->n; a[copies++] = ph->operand; }
+        if (ph->work == MBA_ASYNC && copies < 2) {
+            in[copies] = ph->n;
+            a[copies++] = ph->operand;
+        }
     }
-    k->resets = k->grid > (int64_t)m->v[MBA_GPU_sm];   // more tiles than SMs: they are dealt by a counter
+    k->resets = k->grid > (int64_t)m->v[MBA_GPU_sm]; // more tiles than SMs: they are dealt by a counter
     const double all = steps * (double)k->grid;
     double       blocks = m->v[MBA_GPU_sm];
     if (blocks > all / STEPS_LEAST) blocks = ceil(all / STEPS_LEAST);
     if (blocks < (double)k->grid && (double)k->grid < m->v[MBA_GPU_sm]) blocks = (double)k->grid;
     const double trips = all / blocks, tiles = (double)k->grid / blocks;
-    k->piece   = tiles > 1 ? 1 / tiles : 1;
-    k->grid    = (int64_t)blocks;
+    k->piece = tiles > 1 ? 1 / tiles : 1;
+    k->grid = (int64_t)blocks;
     k->threads = THREADS;
-    k->warps   = THREADS / 32;
-    k->first[0] = 0; k->role_warps[0] = 8; k->nroles = 1;
+    k->warps = THREADS / 32;
+    k->first[0] = 0;
+    k->role_warps[0] = 8;
+    k->nroles = 1;
     add_op(w, MBA_OP_DELAY)->parts = LIBRARY_CYCLES;
     open_loop(w, trips, -1);
     add_op(w, MBA_OP_WAIT)->ring = 0;
     mix_of(w)->n[MBA_P_MMA] = whole(flops * scale_of(w) / LIBRARY_REACHES);
     add_op(w, MBA_OP_RELEASE)->ring = 0;
     const double sums = 4 * T * T * (double)l->grid[0] * (double)l->grid[1];
-    const double last =
-        tiles < 1 ? tiles : 1; // the last tile of a block is stored when nothing is left to do meanwhile
+    const double last = tiles < 1 ? tiles
+                                  : 1; // the last tile of a block is stored when nothing is left to do meanwhile
     if (tiles > last)
         lower_move(w, &(mba_phase){ .work = MBA_STORE, .operand = (int16_t)c, .n = out * (tiles - last) / trips },
                    false);
@@ -342,7 +350,9 @@ static mba_status lower_library(lowering *w, const mba_gpu *m)
     const double more = cycles_of_parts(1 / tiles, sums < operand_bytes(w, c) ? sums : operand_bytes(w, c), m);
     if (more > 0) add_op(w, MBA_OP_DELAY)->parts = (int64_t)more;
     add_op(w, MBA_OP_EXIT);
-    k->first[1] = k->nops; k->role_warps[1] = 4; k->nroles = 2;
+    k->first[1] = k->nops;
+    k->role_warps[1] = 4;
+    k->nroles = 2;
     add_op(w, MBA_OP_DELAY)->parts = LIBRARY_CYCLES;
     open_loop(w, trips, -1);
     add_op(w, MBA_OP_FILL)->ring = 0;
@@ -350,7 +360,8 @@ static mba_status lower_library(lowering *w, const mba_gpu *m)
         const double once = operand_bytes(w, a[i]) / trips / blocks, n = in[i] / 2 > once ? in[i] / 2 : once;
         lower_move(w, &(mba_phase){ .work = MBA_ASYNC, .operand = (int16_t)a[i], .n = n }, false);
     }
-    if (old > 0) lower_move(w, &(mba_phase){ .work = MBA_ASYNC, .operand = (int16_t)c, .n = old * tiles / trips }, false);
+    if (old > 0)
+        lower_move(w, &(mba_phase){ .work = MBA_ASYNC, .operand = (int16_t)c, .n = old * tiles / trips }, false);
     for (int64_t i = k->first[1]; i < k->nops; i++) k->op[i].ahead = 0;
     add_op(w, MBA_OP_COMMIT)->ring = 0;
     close_loop(w);
@@ -366,7 +377,7 @@ static int64_t rate_of_products(const mba_node *n, const mba_launch *l)
     for (int i = 0; i < l->nphases; i++) {
         const mba_tensor *t = tensor_of(n, l->phase[i].operand);
         products |= l->phase[i].work == MBA_MMA;
-        half     |= (t && t->type.dtype == MBA_BF16) || !n;
+        half |= (t && t->type.dtype == MBA_BF16) || !n;
     }
     if (!products) return 0;
     for (int k = 0; n && k < MBA_IN_MAX; k++) half |= n->in[k] && n->in[k]->type.dtype == MBA_BF16;
@@ -391,16 +402,17 @@ static void deal_tiles(mba_sim_kernel *k, const mba_launch *l)
     if (!l->persistent || l->nblocks || l->tiles < 1 || l->tiles % k->grid == 0 || !(trips > 0)) return;
     const double  each = trips * (double)k->grid / (double)l->tiles;
     const int64_t least = l->tiles / k->grid, more = l->tiles % k->grid;
-    if (!least) k->grid = more;                   // who has nothing to do is as good as not there
-    k->count[0]    = more;
+    if (!least) k->grid = more; // who has nothing to do is as good as not there
+    k->count[0] = more;
     k->trips[0][0] = (int64_t)floor(each * (double)(least + 1) + 0.5);
-    k->nclasses    = least ? 2 : 1;
+    k->nclasses = least ? 2 : 1;
     if (!least) return;
-    k->count[1]    = k->grid - more;
+    k->count[1] = k->grid - more;
     k->trips[1][0] = (int64_t)floor(each * (double)least + 0.5);
 }
 
-/* Of an operand that blocks share by a plan's word, no more is different than that leaves: half of C B^T is never read. */
+/* Of an operand that blocks share by a plan's word, no more is different than that leaves: half of C B^T is never
+ * read. */
 static void bound_different(mba_sim_kernel *k, const mba_launch *l)
 {
     mba_work_sums sum;
@@ -431,7 +443,10 @@ mba_status mba_sim_lower(mba_sim_kernel *k, const mba_node *n, const mba_launch 
     snprintf(k->name, sizeof k->name, "%s", l->kernel);
     lowering w = { .k = k, .n = n, .plan = p, .l = l, .scale = 1, .st = MBA_OK };
     k->grid = l->grid[0] * l->grid[1] * l->grid[2];
-    k->threads = l->block; k->warps = mba_ceil(l->block, 32); k->regs = l->regs; k->smem_bytes = (int64_t)l->smem_bytes;
+    k->threads = l->block;
+    k->warps = mba_ceil(l->block, 32);
+    k->regs = l->regs;
+    k->smem_bytes = (int64_t)l->smem_bytes;
     k->depth = l->ring_depth > MBA_SIM_STAGES ? MBA_SIM_STAGES : l->ring_depth;
     k->mma_flops = rate_of_products(n, l);
     k->busiest = l->busiest > 1 ? (int64_t)(256 * l->busiest + 0.5) : 0;
@@ -444,7 +459,8 @@ mba_status mba_sim_lower(mba_sim_kernel *k, const mba_node *n, const mba_launch 
     deal_tiles(k, l);
     w.dealt = k->nclasses > l->nblocks;
     if (!strcmp(l->kernel, "cublaslt_gemm")) MBA_TRY(lower_library(&w, m));
-    else for (int r = 0; r < l->nroles && w.st == MBA_OK; r++) lower_role(&w, r);
+    else
+        for (int r = 0; r < l->nroles && w.st == MBA_OK; r++) lower_role(&w, r);
     MBA_TRY(w.st);
     MBA_TRY(mba_sim_finish(k, m));
     bound_different(k, l);

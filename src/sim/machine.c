@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* machine.c -- see machine.h. */
 #include "sim/machine.h"
 
@@ -11,7 +12,7 @@
 
 #include "core/file.h"
 #include "core/nearest.h"
-#include "sim/machines_built_in.h"                 /* made by CMake from machines/ */
+#include "sim/machines_built_in.h" /* made by CMake from machines/ */
 
 enum { FILE_BYTES_MAX = 1 << 16, INCLUDES_MAX = 8, WORD_MAX = 64 };
 
@@ -25,14 +26,21 @@ const char *mba_gpu_name(int i) { return i >= 0 && i < MBA_BUILT_IN_MACHINES ? m
 
 /* ---- words ---- */
 
-typedef struct text { const char *at, *end; int line; const char *where; } text;
+typedef struct text {
+    const char *at, *end;
+    int         line;
+    const char *where;
+} text;
 
 static mba_status bad(const text *t, const char *what, const char *why, const char *fix)
 {
     return mba_fail(MBA_E_FORMAT, "%s, line %d: %s\nwhy: %s\nfix: %s", t->where, t->line, what, why, fix);
 }
 
-static void skip_blank(text *t) { while (t->at < t->end && (*t->at == ' ' || *t->at == '\t')) t->at++; }
+static void skip_blank(text *t)
+{
+    while (t->at < t->end && (*t->at == ' ' || *t->at == '\t')) t->at++;
+}
 static bool at_end_of_line(const text *t)
 {
     return t->at == t->end || *t->at == '\n' || *t->at == '\r' || *t->at == '#';
@@ -61,7 +69,8 @@ static bool take_word(text *t, char *out)
 
 static int find_key(const char *name)
 {
-    for (int k = 0; k < MBA_GPU_KEYS; k++) if (!strcmp(mba_gpu_keys[k].name, name)) return k;
+    for (int k = 0; k < MBA_GPU_KEYS; k++)
+        if (!strcmp(mba_gpu_keys[k].name, name)) return k;
     return -1;
 }
 
@@ -140,9 +149,11 @@ static mba_status beside(char *path, size_t room, const text *t, const char *nam
     char        folder[PATH_MAX], real[PATH_MAX];
     if (*name == '/' || climbs(name)) return outside(t);
     snprintf(path, room, "%.*s", end ? end : 2, end ? t->where : "./");
-    if (!realpath(path, folder) || snprintf(path, room, "%.*s%s", end, t->where, name) >= (int)room || !realpath(path, real))
-        return mba_fail(MBA_E_IO, "%s, line %d: cannot find '%s'\nwhy: %s\nfix: paths are relative to the file that includes them",
-                        t->where, t->line, path, strerror(errno));
+    if (!realpath(path, folder) || snprintf(path, room, "%.*s%s", end, t->where, name) >= (int)room
+        || !realpath(path, real))
+        return mba_fail(
+            MBA_E_IO, "%s, line %d: cannot find '%s'\nwhy: %s\nfix: paths are relative to the file that includes them",
+            t->where, t->line, path, strerror(errno));
     const size_t n = strlen(folder);
     return !strncmp(real, folder, n) && (real[n] == '/' || folder[n - 1] == '/') ? MBA_OK : outside(t);
 }
@@ -195,8 +206,10 @@ static mba_status take_line(mba_gpu *m, text *t, bool *here, const char *const *
     }
     const int k = find_key(key);
     if (k < 0)
-        return mba_fail(MBA_E_FORMAT, "%s, line %d: unknown key '%s'\nwhy: a misspelt key would be ignored in silence\n"
-                        "fix: %smambascope simulate --keys lists them", t->where, t->line, key, key_like(key).text);
+        return mba_fail(MBA_E_FORMAT,
+                        "%s, line %d: unknown key '%s'\nwhy: a misspelt key would be ignored in silence\n"
+                        "fix: %smambascope simulate --keys lists them",
+                        t->where, t->line, key, key_like(key).text);
     if (here[k]) return bad(t, key, "the key is given twice", "keep one of them");
     if (!take_word(t, word) || !number_of(word, &v)) return bad(t, key, "no number behind the =", "hbm = 4800 GB/s");
     if (!take_word(t, unit) || !strcmp(unit, "+-"))
@@ -209,17 +222,18 @@ static mba_status take_line(mba_gpu *m, text *t, bool *here, const char *const *
                         key, unit, mba_gpu_keys[k].unit, key, mba_gpu_keys[k].unit);
     MBA_TRY(take_sigma(t, &sigma));
     MBA_TRY(check_value(t->where, t->line, k, v));
-    m->v[k]     = v;
+    m->v[k] = v;
     m->sigma[k] = sigma;
     m->known[k] = here[k] = true;
     return MBA_OK;
 }
 
-/* Another size of L2 has its half point as much further away, unless that is given too: the model sees the half point. */
+/* Another size of L2 has its half point as much further away, unless that is given too: the model sees the half
+ * point. */
 static void move_half_point(mba_gpu *m, double l2_before, const bool *given)
 {
     if (!given[MBA_GPU_l2] || given[MBA_GPU_l2_c50] || !(l2_before > 0)) return;
-    m->v[MBA_GPU_l2_c50]     *= m->v[MBA_GPU_l2] / l2_before;
+    m->v[MBA_GPU_l2_c50] *= m->v[MBA_GPU_l2] / l2_before;
     m->sigma[MBA_GPU_l2_c50] *= m->v[MBA_GPU_l2] / l2_before;
 }
 
@@ -274,8 +288,10 @@ static mba_status load(mba_gpu *out, const char *name, const char *const *before
             return parse(out, name, (const char *)mba_built_in_machine[i].text, mba_built_in_machine[i].bytes, chain,
                          depth + 1);
         }
-    return mba_fail(depth ? MBA_E_FORMAT : MBA_E_ARG, "no machine '%s'\nwhy: it does not come with the program\n"
-                    "fix: %sa100, b200, h100, h200, mi300x, v100, or the path of a file", name, machine_like(name).text);
+    return mba_fail(depth ? MBA_E_FORMAT : MBA_E_ARG,
+                    "no machine '%s'\nwhy: it does not come with the program\n"
+                    "fix: %sa100, b200, h100, h200, mi300x, v100, or the path of a file",
+                    name, machine_like(name).text);
 }
 
 mba_status mba_gpu_load(mba_gpu *out, const char *name)
@@ -312,7 +328,8 @@ static mba_status set_one(mba_gpu *m, const char *change, bool *given)
     snprintf(key, sizeof key, "%.*s", (int)n, change);
     const int k = find_key(key);
     if (k < 0)
-        return mba_fail(MBA_E_ARG, "--set %s\nwhy: a machine has no '%s'\nfix: %smambascope simulate --keys lists what it has",
+        return mba_fail(MBA_E_ARG,
+                        "--set %s\nwhy: a machine has no '%s'\nfix: %smambascope simulate --keys lists what it has",
                         change, key, key_like(key).text);
     const char  *value = change + n + 1;
     const bool   times = *value == 'x';
@@ -328,8 +345,8 @@ static mba_status set_one(mba_gpu *m, const char *change, bool *given)
         return bad_change(change, "outside what the key may be");
     if (k == MBA_GPU_l2_s && v * 2 != floor(v * 2)) return bad_change(change, "the hit curve takes multiples of 0.5");
     m->sigma[k] = m->v[k] > 0 ? m->sigma[k] * v / m->v[k] : 0;
-    m->v[k]     = v;
-    m->changed  = given[k] = true;
+    m->v[k] = v;
+    m->changed = given[k] = true;
     return MBA_OK;
 }
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* machine.h -- a GPU as numbers: machine files, hypothetical ones, what plans may know of them.
  *
  *     mba_gpu m;
@@ -6,9 +7,9 @@
  *     double gbs = m.v[MBA_GPU_hbm];
  *
  * A file has one `key = value unit +- sigma  # source` per line; `include = h200` comes first and takes another
- * machine's numbers, of one that comes with the program or of a file, relative to the folder of the one that includes it
- * and not outside of that. Every key must be given once, by the file or what it includes; every number has its unit. The keys
- * are in machine_keys.def. Reading allocates at most the file and never follows more than 8 includes. */
+ * machine's numbers, of one that comes with the program or of a file, relative to the folder of the one that includes
+ * it and not outside of that. Every key must be given once, by the file or what it includes; every number has its unit.
+ * The keys are in machine_keys.def. Reading allocates at most the file and never follows more than 8 includes. */
 #ifndef MBA_SIM_MACHINE_H
 #define MBA_SIM_MACHINE_H
 
@@ -25,12 +26,15 @@ typedef enum mba_gpu_key {
 
 typedef struct mba_gpu {
     char   name[64];
-    bool   built_in, changed;                     /* changed: by mba_gpu_set; what it predicts is graded C */
-    double v[MBA_GPU_KEYS], sigma[MBA_GPU_KEYS];  /* sigma: one standard deviation, same unit */
+    bool   built_in, changed;                    /* changed: by mba_gpu_set; what it predicts is graded C */
+    double v[MBA_GPU_KEYS], sigma[MBA_GPU_KEYS]; /* sigma: one standard deviation, same unit */
     bool   known[MBA_GPU_KEYS];
 } mba_gpu;
 
-typedef struct mba_gpu_key_info { const char *name, *unit, *meaning; double least, most; } mba_gpu_key_info;
+typedef struct mba_gpu_key_info {
+    const char *name, *unit, *meaning;
+    double      least, most;
+} mba_gpu_key_info;
 extern const mba_gpu_key_info mba_gpu_keys[MBA_GPU_KEYS];
 
 /* `name` is a machine that comes with the program (mba_gpu_name), or a path if it has a '/' or ends in ".ini". */
@@ -39,13 +43,13 @@ MBA_MUST mba_status mba_gpu_load(mba_gpu *out, const char *name);
 /* The text of one file; `where` is what messages call it. Files it includes are beside `where`. */
 MBA_MUST mba_status mba_gpu_parse(mba_gpu *out, const char *where, const char *bytes, size_t n);
 
-/* "key=value,key=xfactor"; a unit may stand behind the value. NULL is fine. A factor of what is counted rounds; l2 takes
- * l2_c50 with it unless that is named too, in files as here. */
+/* "key=value,key=xfactor"; a unit may stand behind the value. NULL is fine. A factor of what is counted rounds; l2
+ * takes l2_c50 with it unless that is named too, in files as here. */
 MBA_MUST mba_status mba_gpu_set(mba_gpu *m, const char *changes);
 
 /* The machine as plans see it; `name` is lent from m. */
 mba_machine mba_gpu_for_plans(const mba_gpu *m);
 
-const char *mba_gpu_name(int i);                  /* built-in machines; NULL behind the last */
+const char *mba_gpu_name(int i); /* built-in machines; NULL behind the last */
 
 #endif

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* machine_test.c -- machine files: those that come with the program load, what is wrong is refused with a reason. */
 #include "tests/test.h"
 
@@ -77,8 +78,9 @@ static void bad_machine_files_are_refused_with_a_reason(void **state)
 /* The model looks at the half point alone: a change of l2 that left it where it is would do nothing. */
 static void another_l2_has_another_half_point(void **state)
 {
-    static const char twice[] = "include = h200\nl2 = 120 MB\n", both[] = "include = h200\nl2 = 120 MB\nl2_c50 = 70 MB\n";
-    mba_gpu           h200, m;
+    static const char twice[] = "include = h200\nl2 = 120 MB\n",
+                      both[] = "include = h200\nl2 = 120 MB\nl2_c50 = 70 MB\n";
+    mba_gpu h200, m;
     (void)state;
     assert_ok(mba_gpu_load(&h200, "h200"));
     const double c50 = h200.v[MBA_GPU_l2_c50];
@@ -165,24 +167,28 @@ static void a_machine_that_nobody_knows_has_a_neighbour(void **state)
 }
 
 static mba_cost work;
-static mba_cost work_of(const mba_node *n) { (void)n; return work; }
+static mba_cost work_of(const mba_node *n)
+{
+    (void)n;
+    return work;
+}
 
 /* The roofline that `validate` sets the simulator against: the longest of four floors, each on paper. */
 static void the_roofline_is_the_longest_floor(void **state)
 {
     (void)state;
-    mba_gpu          m;
-    const mba_op     op = { .cost = work_of };
-    mba_tensor       x = { .type = MBA_TYPE(MBA_F32, 1) }, h = { .type = MBA_TYPE(MBA_BF16, 1) };
-    const mba_node   full = { .op = &op, .in = { &x } }, half = { .op = &op, .in = { &x, &h } };
+    mba_gpu        m;
+    const mba_op   op = { .cost = work_of };
+    mba_tensor     x = { .type = MBA_TYPE(MBA_F32, 1) }, h = { .type = MBA_TYPE(MBA_BF16, 1) };
+    const mba_node full = { .op = &op, .in = { &x } }, half = { .op = &op, .in = { &x, &h } };
     assert_ok(mba_gpu_load(&m, "h200"));
-    m.v[MBA_GPU_clk] = 2, m.v[MBA_GPU_sm] = 100, m.v[MBA_GPU_mma16] = 4096, m.v[MBA_GPU_mma32] = 256, m.v[MBA_GPU_fma] = 128,
-        m.v[MBA_GPU_xu] = 16, m.v[MBA_GPU_hbm] = 4000;                 // GHz, .., GB/s
+    m.v[MBA_GPU_clk] = 2, m.v[MBA_GPU_sm] = 100, m.v[MBA_GPU_mma16] = 4096, m.v[MBA_GPU_mma32] = 256,
+    m.v[MBA_GPU_fma] = 128, m.v[MBA_GPU_xu] = 16, m.v[MBA_GPU_hbm] = 4000; // GHz, .., GB/s
     work = (mba_cost){ .read_bytes = 3e9, .write_bytes = 1e9 };
     assert_near(mba_sim_roofline(&full, &m), 1e-3, 1e-15);
     work.tensor_flops = 256 * 2e11 * 2e-3;
     assert_near(mba_sim_roofline(&full, &m), 2e-3, 1e-15);
-    assert_near(mba_sim_roofline(&half, &m), 1e-3, 1e-15);             // sixteen times as fast: memory
+    assert_near(mba_sim_roofline(&half, &m), 1e-3, 1e-15); // sixteen times as fast: memory
     work.tensor_flops *= 32;
     assert_near(mba_sim_roofline(&half, &m), 4e-3, 1e-15);
     work.vector_flops = 2 * 128 * 2e11 * 5e-3;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* measured.c -- see measured.h. */
 #include "sim/measured.h"
 
@@ -9,7 +10,7 @@
 
 #include "core/lookup.h"
 #include "core/sort.h"
-#include "sim/measured_built_in.h"                 /* made by CMake from src/sim/data/measured.tsv */
+#include "sim/measured_built_in.h" /* made by CMake from src/sim/data/measured.tsv */
 #include "sim/tsv.h"
 
 enum { FILE_BYTES_MAX = 1 << 22, POINTS_MAX = 1 << 14, COLUMNS = 7 };
@@ -22,7 +23,8 @@ static mba_status bad(const char *where, int line, const char *what, const char 
 
 static int word_of(const char *word, const char *const *words, int n)
 {
-    for (int i = 0; i < n; i++) if (!strcmp(words[i], word)) return i;
+    for (int i = 0; i < n; i++)
+        if (!strcmp(words[i], word)) return i;
     return -1;
 }
 
@@ -40,7 +42,8 @@ static mba_status take_row(mba_point *p, const char *where, int line, const char
                                                                                                          "total" };
     char set[16], source[16], nodes[32], ms[32];
     if (!mba_tsv_cell(&at, end, set, sizeof set) || !mba_tsv_cell(&at, end, source, sizeof source)
-        || !mba_tsv_cell(&at, end, p->subject, sizeof p->subject) || !mba_tsv_cell(&at, end, p->operator, sizeof p->operator)
+        || !mba_tsv_cell(&at, end, p->subject, sizeof p->subject)
+        || !mba_tsv_cell(&at, end, p->operator, sizeof p->operator)
         || !mba_tsv_cell(&at, end, p->which, sizeof p->which) || !mba_tsv_cell(&at, end, nodes, sizeof nodes)
         || !mba_tsv_cell(&at, end, ms, sizeof ms) || at != end)
         return bad(where, line, "no row of a measured set", "it has seven columns between tabs");
@@ -51,7 +54,7 @@ static mba_status take_row(mba_point *p, const char *where, int line, const char
     if (!number_of(nodes, &p->nodes) || !number_of(ms, &p->ms))
         return bad(where, line, "no number", "nodes and ms are numbers, not negative");
     if (s < 2 && !(p->ms > 0)) return bad(where, line, "a time of 0 ms", "nothing can be compared with it");
-    p->set    = s < 2 ? (mba_point_set)s : MBA_POINT_UNCOUNTED;
+    p->set = s < 2 ? (mba_point_set)s : MBA_POINT_UNCOUNTED;
     p->source = (mba_point_source)c;
     return MBA_OK;
 }
@@ -69,7 +72,7 @@ static mba_status add_row(mba_measured *d, int64_t *room, const char *where, con
 mba_status mba_measured_parse(mba_measured **out, const char *where, const char *text, size_t bytes)
 {
     mba_measured *d = calloc(1, sizeof *d);
-    mba_tsv      rows = { text, text + bytes, 0 };
+    mba_tsv       rows = { text, text + bytes, 0 };
     mba_status    st = MBA_OK;
     int64_t       room = 0;
     if (!d) return mba_fail(MBA_E_NOMEM, "no memory for a measured set");
@@ -107,7 +110,11 @@ static double correlation(const mba_measured *d, mba_point_set set, int n)
         const mba_point *p = &d->point[i];
         if (p->set != set || p->source == MBA_POINT_TOTAL || !(p->predicted_ms > 0)) continue;
         const double a = log(p->ms), b = log(p->predicted_ms);
-        x += a; y += b; xx += a * a; yy += b * b; xy += a * b;
+        x += a;
+        y += b;
+        xx += a * a;
+        yy += b * b;
+        xy += a * b;
     }
     const double v = (xx - x * x / n) * (yy - y * y / n);
     return v > 0 ? (xy - x * y / n) / sqrt(v) : NAN;
@@ -116,21 +123,24 @@ static double correlation(const mba_measured *d, mba_point_set set, int n)
 mba_error_stats mba_measured_score(const mba_measured *d, mba_point_set set)
 {
     mba_error_stats s = { .mape = NAN, .p90 = NAN, .worst = NAN, .log_correlation = NAN, .roofline_mape = NAN };
-    double   *off = calloc((size_t)d->n + 1, sizeof *off), sum = 0, roof = 0;
+    double         *off = calloc((size_t)d->n + 1, sizeof *off), sum = 0, roof = 0;
     if (!off) return s;
     for (int i = 0; i < d->n; i++) {
         const mba_point *p = &d->point[i];
         if (p->set != set || p->source == MBA_POINT_TOTAL || !(p->predicted_ms > 0)) continue;
         const double error = 100 * fabs(p->predicted_ms / p->ms - 1);
-        if (!s.points || error > s.worst) { s.worst = error; s.worst_point = p; }
+        if (!s.points || error > s.worst) {
+            s.worst = error;
+            s.worst_point = p;
+        }
         off[s.points++] = error;
-        sum  += error;
+        sum += error;
         roof += 100 * fabs(p->roofline_ms / p->ms - 1);
     }
     if (s.points) {
         mba_sort(off, s.points);
-        s.mape          = sum / s.points;
-        s.p90           = off[(9 * s.points + 9) / 10 - 1];
+        s.mape = sum / s.points;
+        s.p90 = off[(9 * s.points + 9) / 10 - 1];
         s.roofline_mape = roof / s.points;
         s.log_correlation = correlation(d, set, s.points);
     }

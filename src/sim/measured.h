@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* measured.h -- times measured on a GPU, to judge the simulator by. tools/measured_points says what the columns are.
  *
  *     mba_measured *d;
@@ -17,25 +18,28 @@ typedef enum mba_point_source { MBA_POINT_OP, MBA_POINT_STEP, MBA_POINT_TOTAL } 
 typedef struct mba_point {
     mba_point_set    set;
     mba_point_source source;
-    char             subject[96], operator[48], which[16];
-    double           nodes, ms;
-    double           predicted_ms, roofline_ms;   /* 0: nobody has said */
-    double           floor_ms;                    /* of predicted_ms: by the limits of its launches alone */
-    int              limit;                       /* of its longest node */
-    double           inputs_ms;                   /* of predicted_ms, of a whole step: what the host sends */
-    double           dram_bytes;                  /* of a whole step, predicted */
+    char subject[96], operator[48], which[16];
+    double nodes, ms;
+    double predicted_ms, roofline_ms; /* 0: nobody has said */
+    double floor_ms;                  /* of predicted_ms: by the limits of its launches alone */
+    int    limit;                     /* of its longest node */
+    double inputs_ms;                 /* of predicted_ms, of a whole step: what the host sends */
+    double dram_bytes;                /* of a whole step, predicted */
 } mba_point;
 
-typedef struct mba_measured { mba_point *point; int n; } mba_measured;
+typedef struct mba_measured {
+    mba_point *point;
+    int        n;
+} mba_measured;
 
 MBA_MUST mba_status mba_measured_load(mba_measured **out, const char *path);
 MBA_MUST mba_status mba_measured_parse(mba_measured **out, const char *where, const char *text, size_t bytes);
-void                mba_measured_destroy(mba_measured *d);   /* NULL is fine */
+void                mba_measured_destroy(mba_measured *d); /* NULL is fine */
 
 /* How far predictions of one set are off, in percent of the measured time. */
 typedef struct mba_error_stats {
-    int points;
-    double mape, p90, worst, log_correlation, roofline_mape;
+    int              points;
+    double           mape, p90, worst, log_correlation, roofline_mape;
     const mba_point *worst_point;
 } mba_error_stats;
 mba_error_stats mba_measured_score(const mba_measured *d, mba_point_set set);

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* profiled.c -- see profiled.h. Reading sets and scoring predictions; binding is in profiled_apply.c. */
 #include "sim/profiled.h"
 
@@ -38,21 +39,23 @@ static int columns_of(const char *text, size_t bytes)
 {
     static const char last[] = "\tbehind\t";
     const char       *eol;
-    for (; bytes && *text == '#' && (eol = memchr(text, '\n', bytes)); bytes -= (size_t)(eol + 1 - text), text = eol + 1)
+    for (; bytes && *text == '#' && (eol = memchr(text, '\n', bytes));
+         bytes -= (size_t)(eol + 1 - text), text = eol + 1)
         if (memmem(text, (size_t)(eol - text), last, sizeof last - 1)) return MBA_N_KINDS;
     return MBA_N_BEHIND;
 }
 
-static mba_status take_row(mba_profiled_kernel *c, const char *where, int line, const char *at, const char *end, int columns)
+static mba_status take_row(mba_profiled_kernel *c, const char *where, int line, const char *at, const char *end,
+                           int columns)
 {
-    double *const geometry[GEOMETRY] = {&c->launches, &c->grid, &c->block, &c->cluster, &c->regs, &c->smem_bytes};
+    double *const geometry[GEOMETRY] = { &c->launches, &c->grid, &c->block, &c->cluster, &c->regs, &c->smem_bytes };
     char          set[16], place[16];
     double        number;
-    *c = (mba_profiled_kernel){0};
-    if (!mba_tsv_cell(&at, end, set, sizeof set) || !mba_tsv_cell(&at, end, c->workload, sizeof c->workload) ||
-        !mba_tsv_cell(&at, end, c->op, sizeof c->op) || !mba_tsv_cell(&at, end, c->variant, sizeof c->variant) ||
-        !mba_tsv_cell(&at, end, c->phase, sizeof c->phase) || !mba_tsv_cell(&at, end, place, sizeof place) ||
-        !mba_tsv_cell(&at, end, c->kernel, sizeof c->kernel) || !mba_tsv_cell(&at, end, c->shape, sizeof c->shape))
+    *c = (mba_profiled_kernel){ 0 };
+    if (!mba_tsv_cell(&at, end, set, sizeof set) || !mba_tsv_cell(&at, end, c->workload, sizeof c->workload)
+        || !mba_tsv_cell(&at, end, c->op, sizeof c->op) || !mba_tsv_cell(&at, end, c->variant, sizeof c->variant)
+        || !mba_tsv_cell(&at, end, c->phase, sizeof c->phase) || !mba_tsv_cell(&at, end, place, sizeof place)
+        || !mba_tsv_cell(&at, end, c->kernel, sizeof c->kernel) || !mba_tsv_cell(&at, end, c->shape, sizeof c->shape))
         return bad(where, line, "no row of counted kernels", "it begins with eight words between tabs");
     for (int i = 0; i < GEOMETRY; i++)
         if (!take_number(&at, end, geometry[i]) || isnan(*geometry[i]))
@@ -72,7 +75,7 @@ static mba_status take_row(mba_profiled_kernel *c, const char *where, int line, 
     if (at < end && !(c->program = strndup(at, (size_t)(end - at))))
         return mba_fail(MBA_E_NOMEM, "no memory for a frozen plan");
     c->place = (int)number;
-    c->set   = !strcmp(set, "held") ? MBA_POINT_HELD : *set == '-' ? MBA_POINT_UNCOUNTED : MBA_POINT_FITTED;
+    c->set = !strcmp(set, "held") ? MBA_POINT_HELD : *set == '-' ? MBA_POINT_UNCOUNTED : MBA_POINT_FITTED;
     return MBA_OK;
 }
 
@@ -87,8 +90,8 @@ static mba_status add_row(mba_profiled_set *d, int64_t *room, const char *where,
 
 static bool same_point(const mba_profiled_kernel *a, const mba_profiled_kernel *b)
 {
-    return a->place == b->place && a->grid == b->grid && !strcmp(a->kernel, b->kernel) && !strcmp(a->op, b->op) &&
-           !strcmp(a->shape, b->shape) && !strcmp(a->variant, b->variant) && !strcmp(a->phase, b->phase);
+    return a->place == b->place && a->grid == b->grid && !strcmp(a->kernel, b->kernel) && !strcmp(a->op, b->op)
+           && !strcmp(a->shape, b->shape) && !strcmp(a->variant, b->variant) && !strcmp(a->phase, b->phase);
 }
 
 static void find_twins(mba_profiled_set *d)
@@ -100,9 +103,9 @@ static void find_twins(mba_profiled_set *d)
 mba_status mba_profiled_parse(mba_profiled_set **out, const char *where, const char *text, size_t bytes)
 {
     mba_profiled_set *d = calloc(1, sizeof *d);
-    mba_tsv         rows = { text, text + bytes, 0 };
-    mba_status       st = MBA_OK;
-    int64_t          room = 0;
+    mba_tsv           rows = { text, text + bytes, 0 };
+    mba_status        st = MBA_OK;
+    int64_t           room = 0;
     if (!d) return mba_fail(MBA_E_NOMEM, "no memory for counted kernels");
     const int columns = columns_of(text, bytes);
     for (mba_tsv_row r; st == MBA_OK && mba_tsv_next(&rows, &r);) st = add_row(d, &room, where, &r, columns);
@@ -112,10 +115,8 @@ mba_status mba_profiled_parse(mba_profiled_set **out, const char *where, const c
                       "fix: tools/kernel_points",
                       where);
     find_twins(d);
-    if (st == MBA_OK)
-        *out = d;
-    else
-        mba_profiled_destroy(d);
+    if (st == MBA_OK) *out = d;
+    else mba_profiled_destroy(d);
     return st;
 }
 
@@ -152,10 +153,10 @@ mba_status mba_profiled_coverage(mba_coverage *out, const mba_profiled_set *d)
     *out = (mba_coverage){ 0 };
     for (int class = 0; class < MBA_SIM_LIMITERS; class ++) {
         int n = 0;
-        for (int pass = 0; pass < 2; pass++) {    // fitted ones make the band, held-out ones are looked up in it
+        for (int pass = 0; pass < 2; pass++) { // fitted ones make the band, held-out ones are looked up in it
             for (int i = 0; i < d->n; i++) {
                 const mba_profiled_kernel *c = &d->one[i];
-                const double              times = c->us / c->bound_us;
+                const double               times = c->us / c->bound_us;
                 if (c->again || !(c->bound_us > 0) || c->set != (pass ? MBA_POINT_HELD : MBA_POINT_FITTED)) continue;
                 if ((int)mba_sim_limiter_of(c->limit, c->floor_us, c->bound_us) != class) continue;
                 if (!pass) off[n++] = times;
@@ -166,7 +167,7 @@ mba_status mba_profiled_coverage(mba_coverage *out, const mba_profiled_set *d)
             }
             if (!pass) out->of[class].fitted = n, out->of[class].band = mba_band_of_residuals(off, n);
         }
-        out->held   += out->of[class].held;
+        out->held += out->of[class].held;
         out->inside += out->of[class].inside;
     }
     free(off);
@@ -177,12 +178,12 @@ mba_status mba_profiled_coverage(mba_coverage *out, const mba_profiled_set *d)
 
 mba_error_stats mba_profiled_score(const mba_profiled_set *d, mba_point_set set, bool planned)
 {
-    mba_error_stats s   = {.mape = NAN, .p90 = NAN, .worst = NAN, .log_correlation = NAN, .roofline_mape = NAN};
-    double   *off = calloc((size_t)d->n + 1, sizeof *off), sum = 0, roof = 0, x = 0, y = 0, xx = 0, yy = 0, xy = 0;
+    mba_error_stats s = { .mape = NAN, .p90 = NAN, .worst = NAN, .log_correlation = NAN, .roofline_mape = NAN };
+    double *off = calloc((size_t)d->n + 1, sizeof *off), sum = 0, roof = 0, x = 0, y = 0, xx = 0, yy = 0, xy = 0;
     if (!off) return s;
     for (int i = 0; i < d->n; i++) {
-        const mba_profiled_kernel *c  = &d->one[i];
-        const double              us = planned ? c->planned_us : c->bound_us;
+        const mba_profiled_kernel *c = &d->one[i];
+        const double               us = planned ? c->planned_us : c->bound_us;
         if (c->set != set || c->again || !(us > 0)) continue;
         const double a = log(c->us), b = log(us);
         off[s.points] = 100 * fabs(us / c->us - 1);
@@ -197,10 +198,10 @@ mba_error_stats mba_profiled_score(const mba_profiled_set *d, mba_point_set set,
     if (s.points) {
         const double v = (xx - x * x / s.points) * (yy - y * y / s.points);
         mba_sort(off, s.points);
-        s.mape            = sum / s.points;
-        s.p90             = off[(9 * s.points + 9) / 10 - 1];
-        s.worst           = off[s.points - 1];
-        s.roofline_mape   = roof / s.points;
+        s.mape = sum / s.points;
+        s.p90 = off[(9 * s.points + 9) / 10 - 1];
+        s.worst = off[s.points - 1];
+        s.roofline_mape = roof / s.points;
         s.log_correlation = v > 0 ? (xy - x * y / s.points) / sqrt(v) : NAN;
     }
     free(off);

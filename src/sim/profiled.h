@@ -1,5 +1,6 @@
-/* profiled.h -- kernels with what they were counted to do on a GPU, to judge the simulator by. tools/kernel_points makes
- * the file and says what the columns are.
+// SPDX-License-Identifier: Apache-2.0
+/* profiled.h -- kernels with what they were counted to do on a GPU, to judge the simulator by. tools/kernel_points
+ * makes the file and says what the columns are.
  *
  *     mba_profiled_set *d;
  *     MBA_TRY(mba_profiled_load(&d, NULL));                // what comes with the program, or the path of another set
@@ -59,15 +60,15 @@ typedef struct mba_profiled_kernel {
     double        launches, grid, block, cluster, regs, smem_bytes, n[MBA_N_KINDS], us;
     /* what a simulation said; 0: nobody has */
     double bound_us, planned_us, roofline_us, dram_rd, dram_wr, step_ms, between_us; /* step: of all of it */
-    double tensor_us, floor_us;                                          /* of bound_us, at least; by the limit alone */
-    int    limit, met;                                                   /* met: launches of plans that were this row */
-    char  *program; /* the plan's launch when it was measured (serialize.h); NULL: nobody wrote it down */
-    bool   again; /* an earlier workload has the same kernel at the same shape */
+    double tensor_us, floor_us; /* of bound_us, at least; by the limit alone */
+    int    limit, met;          /* met: launches of plans that were this row */
+    char  *program;             /* the plan's launch when it was measured (serialize.h); NULL: nobody wrote it down */
+    bool   again;               /* an earlier workload has the same kernel at the same shape */
 } mba_profiled_kernel;
 
 typedef struct mba_profiled_set {
     mba_profiled_kernel *one;
-    int                 n;
+    int                  n;
 } mba_profiled_set;
 
 MBA_MUST mba_status mba_profiled_load(mba_profiled_set **out, const char *path);
@@ -88,15 +89,24 @@ void mba_profiled_drop_sass(mba_profiled_kernel *c);
 MBA_MUST mba_status mba_profiled_lower(mba_sim_kernel *out, const mba_profiled_kernel *c, const mba_gpu *m);
 
 /* What a kernel's time is made of decides how well it is known: its limit, if that is more than half of it. */
-typedef enum mba_sim_limiter { MBA_SIM_MEMORY, MBA_SIM_TENSOR, MBA_SIM_VECTOR, MBA_SIM_LATENCY, MBA_SIM_LIMITERS } mba_sim_limiter;
+typedef enum mba_sim_limiter {
+    MBA_SIM_MEMORY,
+    MBA_SIM_TENSOR,
+    MBA_SIM_VECTOR,
+    MBA_SIM_LATENCY,
+    MBA_SIM_LIMITERS
+} mba_sim_limiter;
 extern const char *const mba_sim_causes[MBA_SIM_LIMITERS];
-mba_sim_limiter mba_sim_limiter_of(int limit, double floor_us, double us);
+mba_sim_limiter          mba_sim_limiter_of(int limit, double floor_us, double us);
 
-/* The band of a prediction from counts: 80 % of the fitted kernels of its class lie in it. Held-out kernels do as `inside`
- * of `held` says; they have no part in making it. Spreads of the machine's numbers are in it, for the machine whose times
- * these are. */
+/* The band of a prediction from counts: 80 % of the fitted kernels of its class lie in it. Held-out kernels do as
+ * `inside` of `held` says; they have no part in making it. Spreads of the machine's numbers are in it, for the machine
+ * whose times these are. */
 typedef struct mba_coverage {
-    struct { int fitted, held, inside; mba_band band; } of[MBA_SIM_LIMITERS];
+    struct {
+        int      fitted, held, inside;
+        mba_band band;
+    } of[MBA_SIM_LIMITERS];
     int held, inside;
 } mba_coverage;
 MBA_MUST mba_status mba_profiled_coverage(mba_coverage *out, const mba_profiled_set *d);

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* profiled_apply.c -- see profiled.h: the plan's order of work with the counted amounts. */
 #include "sim/profiled.h"
 
@@ -9,13 +10,15 @@
 #include "sim/vendor_gemm.h"
 
 /* Chosen by the fitted kernels of src/sim/data/kernels.tsv. */
-static const double TAIL_TAKEN = 0.8;                  /* of the code behind a block's last barrier */
-static const double REDUCED = 1.2;                     /* what a sum costs in L2, of what a write would */
+static const double TAIL_TAKEN = 0.8; /* of the code behind a block's last barrier */
+static const double REDUCED = 1.2;    /* what a sum costs in L2, of what a write would */
 /* For code that nobody has read: the path of our own in the middle (144 kernels; those that multiply on tensor units),
  * waits by the fitted kernels (0.28) and in the middle. */
-static const struct { double path, waits; } of_ours = { 3.5, 0.28 }, of_products = { 2.9, 0.16 };
-static const double SELDOM = 0.5;                      /* waits of the code for a load of the plan */
-enum { L1_CYCLES = 33 };                               /* of a load that L1 answers: public measurements */
+static const struct {
+    double path, waits;
+} of_ours = { 3.5, 0.28 }, of_products = { 2.9, 0.16 };
+static const double SELDOM = 0.5; /* waits of the code for a load of the plan */
+enum { L1_CYCLES = 33 };          /* of a load that L1 answers: public measurements */
 
 static bool is_library(const mba_sim_kernel *k)
 {
@@ -35,14 +38,14 @@ static int64_t products_of(const mba_profiled_kernel *c)
 static void set_pipe(mba_sim_kernel *k, int pipe, double wanted)
 {
     const bool   library = !strcmp(k->name, "cublaslt_gemm");
-    const int    by      = k->total[pipe] > 0 && (!library || pipe == MBA_P_MMA) ? pipe
-                           : k->total[MBA_P_MMA] > 0                             ? MBA_P_MMA
-                                                                                 : MBA_P_ISSUE;
-    const double from    = k->total[by];
+    const int    by = k->total[pipe] > 0 && (!library || pipe == MBA_P_MMA) ? pipe
+                      : k->total[MBA_P_MMA] > 0                             ? MBA_P_MMA
+                                                                            : MBA_P_ISSUE;
+    const double from = k->total[by];
     if (isnan(wanted) || !(from > 0)) return;
     for (int64_t i = 0; i < k->nops; i++) {
         mba_sim_op *o = &k->op[i];
-        o->n[pipe]    = o->work == MBA_OP_MIX ? (uint64_t)((double)o->n[by] * wanted / from + 0.5) : 0;
+        o->n[pipe] = o->work == MBA_OP_MIX ? (uint64_t)((double)o->n[by] * wanted / from + 0.5) : 0;
     }
 }
 
@@ -56,7 +59,7 @@ static void set_bytes(mba_sim_kernel *k, bool writes, double wanted)
         mba_sim_op *o = &k->op[i];
         if (o->stream < 0 || k->stream[o->stream].writes != writes) continue;
         const double bytes = (double)o->bytes * wanted / moved;
-        o->bytes           = bytes > 1 ? (uint64_t)(bytes + 0.5) : 1;
+        o->bytes = bytes > 1 ? (uint64_t)(bytes + 0.5) : 1;
     }
     for (int64_t s = 0; s < k->nstreams; s++)
         if (k->stream[s].writes == writes) k->stream[s].unique *= wanted / moved;
@@ -92,7 +95,7 @@ static double mean_trips(const mba_sim_kernel *k, const mba_sim_op *o)
     double sum = 0, blocks = 0;
     if (o->trips >= 0) return o->trips > 0 ? (double)o->trips : 1;
     for (int64_t i = 0; i < k->nclasses; i++) {
-        sum    += (double)k->count[i] * (double)k->trips[i][-1 - o->trips];
+        sum += (double)k->count[i] * (double)k->trips[i][-1 - o->trips];
         blocks += (double)k->count[i];
     }
     return sum > blocks ? sum / blocks : 1;
@@ -101,7 +104,7 @@ static double mean_trips(const mba_sim_kernel *k, const mba_sim_op *o)
 /* Of a block in the plan's order: how often a load is executed, or what is issued, by operations from `from` on. */
 static double sum_over(const mba_sim_kernel *k, mba_sim_work work, int64_t from, int64_t to)
 {
-    double sum = 0, times[MBA_SIM_LOOPS + 1] = {1};
+    double sum = 0, times[MBA_SIM_LOOPS + 1] = { 1 };
     int    depth = 0;
     for (int64_t i = from; i < to; i++) {
         const mba_sim_op *o = &k->op[i];
@@ -129,7 +132,7 @@ static void load_early(mba_sim_kernel *k)
         mba_sim_op *o = &k->op[i];
         depth += (o->work == MBA_OP_LOOP) - (o->work == MBA_OP_END);
         if (o->work != MBA_OP_LOAD || !depth) continue;
-        o->work  = MBA_OP_ASYNC;
+        o->work = MBA_OP_ASYNC;
         o->ahead = 1;
         if (k->depth < 2) k->depth = 2;
     }
@@ -190,8 +193,10 @@ static int64_t longest_of(const mba_sim_kernel *k, const mba_profiled_kernel *c,
 {
     enum { PARTITIONS = 4 };
     static const double ALIKE = 1.1, MOST = 1e12;
-    const double blocks = ceil(c->grid / m->v[MBA_GPU_sm]), places = (double)mba_sim_resident(k, m),
-                 beside = k->warps < PARTITIONS ? 1 : blocks < places ? blocks : places;
+    const double        blocks = ceil(c->grid / m->v[MBA_GPU_sm]), places = (double)mba_sim_resident(k, m),
+                 beside = k->warps < PARTITIONS ? 1
+                          : blocks < places     ? blocks
+                                                : places;
     const double share = ceil(blocks * (double)k->warps / PARTITIONS) * c->n[MBA_N_INST] / c->grid / (double)k->warps;
     const double excess = c->n[MBA_N_MOST] / share;
     if (isnan(excess) || isnan(among) || excess < ALIKE) return 0;
@@ -202,8 +207,8 @@ static int64_t longest_of(const mba_sim_kernel *k, const mba_profiled_kernel *c,
 static void set_tail(mba_sim_kernel *k, double cycles)
 {
     if (k->nops == MBA_SIM_OPS || k->nroles != 1 || k->op[k->nops - 1].work != MBA_OP_EXIT) return;
-    k->op[k->nops]     = k->op[k->nops - 1];
-    k->op[k->nops - 1] = (mba_sim_op){.work = MBA_OP_DELAY, .stream = -1, .ring = -1, .parts = 1 + (int64_t)cycles};
+    k->op[k->nops] = k->op[k->nops - 1];
+    k->op[k->nops - 1] = (mba_sim_op){ .work = MBA_OP_DELAY, .stream = -1, .ring = -1, .parts = 1 + (int64_t)cycles };
     k->nops++;
 }
 
@@ -220,40 +225,40 @@ static void wait_for_stores(mba_sim_kernel *k, double cycles)
 static void rebuild(mba_sim_kernel *k, const mba_profiled_kernel *c)
 {
     enum { STAGES = 3, BYTES_A_THREAD = 64, BYTES_LEAST = 4096 };
-    const double in  = fmax(0, fmax(32 * c->n[MBA_N_L2_RD], c->n[MBA_N_DRAM_RD])) / c->grid, // absent counts: none
-                 out = fmax(0, fmax(32 * c->n[MBA_N_L2_WR], c->n[MBA_N_DRAM_WR])) / c->grid;
-    const double     held  = fmax(BYTES_LEAST, BYTES_A_THREAD * c->block),
-                     stage = c->smem_bytes > 16384 ? c->smem_bytes / STAGES : held;
-    const mba_sim_op op    = {.stream = -1, .ring = -1, .parts = 1};
-    k->grid                = (int64_t)c->grid;
-    k->threads             = (int64_t)c->block;
-    k->warps               = mba_ceil(k->threads, 32);
-    k->nroles              = 1;
-    k->first[0]            = 0;
-    k->role_warps[0]       = k->warps;
-    k->nclasses            = 0;
-    k->piece               = 0;
-    k->hidden              = 1;
-    k->depth               = STAGES;
-    k->nstreams            = 2;
-    k->stream[0]           = (mba_sim_stream){.operand = -1};
-    k->stream[1]           = (mba_sim_stream){.operand = -1, .writes = 1};
+    const double in = fmax(0, fmax(32 * c->n[MBA_N_L2_RD], c->n[MBA_N_DRAM_RD])) / c->grid, // absent counts: none
+        out = fmax(0, fmax(32 * c->n[MBA_N_L2_WR], c->n[MBA_N_DRAM_WR])) / c->grid;
+    const double held = fmax(BYTES_LEAST, BYTES_A_THREAD * c->block),
+                 stage = c->smem_bytes > 16384 ? c->smem_bytes / STAGES : held;
+    const mba_sim_op op = { .stream = -1, .ring = -1, .parts = 1 };
+    k->grid = (int64_t)c->grid;
+    k->threads = (int64_t)c->block;
+    k->warps = mba_ceil(k->threads, 32);
+    k->nroles = 1;
+    k->first[0] = 0;
+    k->role_warps[0] = k->warps;
+    k->nclasses = 0;
+    k->piece = 0;
+    k->hidden = 1;
+    k->depth = STAGES;
+    k->nstreams = 2;
+    k->stream[0] = (mba_sim_stream){ .operand = -1 };
+    k->stream[1] = (mba_sim_stream){ .operand = -1, .writes = 1 };
     for (k->nops = 0; k->nops < 7; k->nops++) k->op[k->nops] = op;
-    k->op[0].work         = MBA_OP_DELAY;
-    k->op[1].work         = MBA_OP_LOOP;
-    k->op[1].trips        = in > stage ? (int64_t)ceil(in / stage) : 1;
-    k->op[2].work         = MBA_OP_ASYNC;
-    k->op[2].stream       = 0;
-    k->op[2].ahead        = STAGES - 1;
-    k->op[2].bytes        = (uint64_t)(in / (double)k->op[1].trips) + 1;
-    k->op[3].work         = MBA_OP_MIX;
+    k->op[0].work = MBA_OP_DELAY;
+    k->op[1].work = MBA_OP_LOOP;
+    k->op[1].trips = in > stage ? (int64_t)ceil(in / stage) : 1;
+    k->op[2].work = MBA_OP_ASYNC;
+    k->op[2].stream = 0;
+    k->op[2].ahead = STAGES - 1;
+    k->op[2].bytes = (uint64_t)(in / (double)k->op[1].trips) + 1;
+    k->op[3].work = MBA_OP_MIX;
     k->op[3].n[MBA_P_ALU] = 1 << 20; // weights: the counts replace them
     if (c->n[MBA_N_TENSOR] > 0) k->op[3].n[MBA_P_MMA] = 1 << 20;
-    k->op[4].work   = MBA_OP_END;
-    k->op[5].work   = MBA_OP_STORE;
+    k->op[4].work = MBA_OP_END;
+    k->op[5].work = MBA_OP_STORE;
     k->op[5].stream = 1;
-    k->op[5].bytes  = (uint64_t)out + 1;
-    k->op[6].work   = MBA_OP_EXIT;
+    k->op[5].bytes = (uint64_t)out + 1;
+    k->op[6].work = MBA_OP_EXIT;
     if (k->mma_flops == 16) k->mma_flops = products_of(c);
 }
 
@@ -291,13 +296,13 @@ static double data_read(const mba_profiled_kernel *c)
     return c->n[MBA_N_DRAM_RD] < code ? 0 : c->n[MBA_N_DRAM_RD] - code; // an absent count stays one
 }
 
-/* Who reads anything that has left L2 waits longer once. Chosen by the fitted kernels whose code was read; what stands for
- * the code of others (`of_ours`, MBA_SIM_LIBRARY_CYCLES) has it within. What it is is not known: addresses alone are not
- * it, a page's first word takes some 60 cycles more than another line of it (tools/warp_costs.cu). */
+/* Who reads anything that has left L2 waits longer once. Chosen by the fitted kernels whose code was read; what stands
+ * for the code of others (`of_ours`, MBA_SIM_LIBRARY_CYCLES) has it within. What it is is not known: addresses alone
+ * are not it, a page's first word takes some 60 cycles more than another line of it (tools/warp_costs.cu). */
 static double first_far(const mba_profiled_kernel *c)
 {
     static const double ONCE = 400, FEW_BYTES = 4096;
-    const double far = data_read(c);
+    const double        far = data_read(c);
     return far > 0 ? ONCE * far / (far + FEW_BYTES) : 0;
 }
 
@@ -308,15 +313,17 @@ static double latency_of(const mba_profiled_kernel *c, const mba_gpu *m)
     return m->v[MBA_GPU_l2_lat] + (m->v[MBA_GPU_hbm_lat] - m->v[MBA_GPU_l2_lat]) * (1 - hit * hit * hit * hit);
 }
 
-/* Where copies were counted and there were none, what a kernel reads it waits for: as often as its code does, a part each time.
- * Kernels that multiply may copy by units that are not counted; of code that nobody has read nobody knows how often it waits. */
+/* Where copies were counted and there were none, what a kernel reads it waits for: as often as its code does, a part
+ * each time. Kernels that multiply may copy by units that are not counted; of code that nobody has read nobody knows
+ * how often it waits. */
 static void load_as_it_waits(mba_sim_kernel *k, const mba_profiled_kernel *c)
 {
-    const double rounds = floor(c->n[MBA_N_GLOBAL_LD] * c->n[MBA_N_WAITS] / c->grid / (double)k->warps * (1 - in_l1(c)));
+    const double rounds = floor(c->n[MBA_N_GLOBAL_LD] * c->n[MBA_N_WAITS] / c->grid / (double)k->warps
+                                * (1 - in_l1(c)));
     if (rounds < 2 || c->n[MBA_N_LDGSTS] != 0 || c->n[MBA_N_TENSOR] > 0 || !(c->n[MBA_N_CODE] > 0)) return;
     const double bytes = (double)k->op[2].bytes * (double)k->op[1].trips;
     k->op[1].trips = (int64_t)rounds;
-    k->op[2].work  = MBA_OP_LOAD;
+    k->op[2].work = MBA_OP_LOAD;
     k->op[2].ahead = 0;
     k->op[2].bytes = (uint64_t)(bytes / (double)k->op[1].trips) + 1;
 }
@@ -339,7 +346,7 @@ static void give_work(mba_sim_kernel *k)
     for (int64_t i = 0; i < k->nops; i++)
         if (k->op[i].work == MBA_OP_LOAD || k->op[i].work == MBA_OP_ASYNC) at = i + 1;
     for (int64_t i = k->nops++; i > at; i--) k->op[i] = k->op[i - 1];
-    k->op[at] = (mba_sim_op){.work = MBA_OP_MIX, .stream = -1, .ring = -1, .parts = 1};
+    k->op[at] = (mba_sim_op){ .work = MBA_OP_MIX, .stream = -1, .ring = -1, .parts = 1 };
     k->op[at].n[MBA_P_ALU] = 1 << 20; // a weight: the counts replace it
 }
 
@@ -347,7 +354,7 @@ static void give_work(mba_sim_kernel *k)
 static mba_status set_order(mba_sim_kernel *k, const mba_profiled_kernel *c, const mba_gpu *m)
 {
     mba_vendor_gemm_tile tile;
-    k->regs       = (int64_t)c->regs;
+    k->regs = (int64_t)c->regs;
     k->smem_bytes = (int64_t)c->smem_bytes;
     if (is_library(k)) {
         if (mba_vendor_gemm_tile_of(&tile, c)) mba_vendor_gemm_lower(k, c, &tile);
@@ -361,15 +368,17 @@ static mba_status set_order(mba_sim_kernel *k, const mba_profiled_kernel *c, con
     return mba_sim_finish(k, m);
 }
 
-/* Of the sectors it writes, those it writes only a part of: ends of runs of bytes, and short runs are what comes alone of
- * a line. Where a plan says how many bytes are stored: what is missing of whole sectors, half of one each. Else what requests have beyond the sectors that 32 lanes of 16 bytes can fill; kernels
- * that multiply may copy from shared memory besides, which is no request. */
+/* Of the sectors it writes, those it writes only a part of: ends of runs of bytes, and short runs are what comes alone
+ * of a line. Where a plan says how many bytes are stored: what is missing of whole sectors, half of one each. Else what
+ * requests have beyond the sectors that 32 lanes of 16 bytes can fill; kernels that multiply may copy from shared
+ * memory besides, which is no request. */
 static double partly_written(const mba_sim_kernel *k, const mba_profiled_kernel *c, bool planned)
 {
     enum { SECTOR = 32, FULL = 16, LANES = 32 };
     const double sectors = c->n[MBA_N_L2_WR], each = sectors / c->n[MBA_N_GLOBAL_ST];
     double       stored = 0;
-    for (int64_t s = 0; s < k->nstreams; s++) if (k->stream[s].writes) stored += k->stream[s].moved;
+    for (int64_t s = 0; s < k->nstreams; s++)
+        if (k->stream[s].writes) stored += k->stream[s].moved;
     const double missing = 2 * (1 - stored / (SECTOR * sectors)), beyond = (each - FULL) / (LANES - FULL);
     const bool   vector = !(c->n[MBA_N_TENSOR] > 0) && !(c->n[MBA_N_PRODUCTS] > 0);
     const double part = planned && !is_library(k) ? missing : vector ? beyond : 0;
@@ -391,7 +400,9 @@ static void set_amounts(mba_sim_kernel *k, const mba_profiled_kernel *c, bool pl
     if (n[MBA_N_TENSOR] > 0) set_pipe(k, MBA_P_MMA, n[MBA_N_TENSOR]); // last: others go by it
     k->partly = 0;
     if (stored > 0) // sums in L2 are no parts of sectors: their cost has its own constant
-        k->partly = (int64_t)(2.56 * MBA_SIM_ALONE_PERCENT * partly_written(k, c, planned) * SECTOR * n[MBA_N_L2_WR] / stored + 0.5);
+        k->partly = (int64_t)(2.56 * MBA_SIM_ALONE_PERCENT * partly_written(k, c, planned) * SECTOR * n[MBA_N_L2_WR]
+                                  / stored
+                              + 0.5);
     set_bytes(k, false, fmax(SECTOR * n[MBA_N_L2_RD], data_read(c)));
     set_bytes(k, true, stored);
     k->evicts = n[MBA_N_DRAM_WR] > stored ? (int64_t)(n[MBA_N_DRAM_WR] - stored) : 0;
@@ -406,9 +417,10 @@ static void set_waits(mba_sim_kernel *k, const mba_profiled_kernel *c, const mba
                  alone = n[MBA_N_PATH] + near * waits * L1_CYCLES / each,
                  start = m->v[MBA_GPU_t_blk] + m->v[MBA_GPU_t_blk_w] * (double)k->warps + m->v[MBA_GPU_t_exit],
                  once = rounds > 0 && rounds < 1 ? (1 - rounds) * latency_of(c, m) / each : 0,
-                 away = waiting + once + (c->grid > (double)mba_sim_resident(k, m) * m->v[MBA_GPU_sm] ? start / each : 0),
+                 away = waiting + once
+                        + (c->grid > (double)mba_sim_resident(k, m) * m->v[MBA_GPU_sm] ? start / each : 0),
                  // Who waits for the busiest at a barrier is in nobody's way.
-                 working = mba_sim_blocks_per_sm_mean(k, c, m) / (k->busiest ? (double)k->busiest / 256 : 1),
+        working = mba_sim_blocks_per_sm_mean(k, c, m) / (k->busiest ? (double)k->busiest / 256 : 1),
                  path = isnan(n[MBA_N_PATH]) ? NAN : mba_sim_queueing_cycles(k, c, m, working, alone, away),
                  lone = isnan(path) ? of_ours.path : mba_sim_queueing_cycles(k, c, m, 1, alone, waiting),
                  tail = n[MBA_N_TAIL] + n[MBA_N_TAIL_WAITS] * latency_of(c, m),
@@ -417,26 +429,26 @@ static void set_waits(mba_sim_kernel *k, const mba_profiled_kernel *c, const mba
     for (int64_t i = 0; i < k->nops; i++) // what stands for code that plans do not count is counted now
         if (k->op[i].work == MBA_OP_DELAY) k->op[i].parts = is_library(k) ? MBA_SIM_LIBRARY_CYCLES : 1;
     set_rounds(k, rounds, latency_of(c, m), n[MBA_N_LDGSTS] == 0);
-    k->fetch   = mba_sim_fetch(c->grid, n[MBA_N_CODE] < each ? n[MBA_N_CODE] : each, moved, data_read(c), m);
+    k->fetch = mba_sim_fetch(c->grid, n[MBA_N_CODE] < each ? n[MBA_N_CODE] : each, moved, data_read(c), m);
     if (n[MBA_N_CODE] > 0) k->fetch += (int64_t)first_far(c);
     k->longest = longest_of(k, c, m, each * ((isnan(path) ? of_ours.path : path) + waiting), each * (lone + waiting));
     if (n[MBA_N_BEHIND] > 0) wait_for_stores(k, n[MBA_N_BEHIND]);
-    else if (n[MBA_N_TAIL] > 0)           // no more than a warp can have done of what its block was counted to do
+    else if (n[MBA_N_TAIL] > 0) // no more than a warp can have done of what its block was counted to do
         set_tail(k, TAIL_TAKEN * fmin(each * (double)k->warps, tail));
 }
 
 static void bind(mba_sim_kernel *k, const mba_profiled_kernel *c, const mba_gpu *m, bool planned)
 {
     const mba_sim_kernel was = *k;
-    mba_status           st  = set_order(k, c, m);
+    mba_status           st = set_order(k, c, m);
     if (st == MBA_OK) {
         set_amounts(k, c, planned);
         set_waits(k, c, m);
-        k->counted  = 1;
+        k->counted = 1;
         k->products = c->n[MBA_N_TENSOR] > 0 || c->n[MBA_N_PRODUCTS] > 0;
-        st          = mba_sim_finish(k, m);
+        st = mba_sim_finish(k, m);
     }
-    if (st != MBA_OK) {                   // counts that no kernel of this machine can have: the plan alone
+    if (st != MBA_OK) { // counts that no kernel of this machine can have: the plan alone
         *k = was;
         return;
     }
@@ -460,13 +472,14 @@ mba_status mba_profiled_lower(mba_sim_kernel *k, const mba_profiled_kernel *c, c
 {
     mba_profiled_kernel all = *c;
     if (!mba_profiled_complete(c))
-        return mba_fail(MBA_E_UNSUPPORTED, "%.63s is not known well enough\nwhy: its instructions, loads or bytes from "
+        return mba_fail(MBA_E_UNSUPPORTED,
+                        "%.63s is not known well enough\nwhy: its instructions, loads or bytes from "
                         "DRAM were not counted\nfix: mambascope profile with the sets roofline, cache and signature",
                         c->kernel);
     memset(k, 0, sizeof *k);
     snprintf(k->name, sizeof k->name, "%.63s", c->kernel);
-    k->mma_flops  = products_of(c);
-    k->regs       = (int64_t)c->regs;
+    k->mma_flops = products_of(c);
+    k->regs = (int64_t)c->regs;
     k->smem_bytes = (int64_t)c->smem_bytes;
     const bool products = c->n[MBA_N_TENSOR] > 0;
     if (isnan(all.n[MBA_N_PATH])) all.n[MBA_N_PATH] = products ? of_products.path : of_ours.path;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* profiled_test.c -- what the simulator is told and judged by: measured sets, kernels by their counters, kernels that a
  * store counted, machines that were imitated. Bad files are refused, good ones do what they say. */
 #include "tests/test.h"
@@ -15,7 +16,7 @@
 static void bad_measured_sets_are_refused(void **state)
 {
     (void)state;
-    mba_measured *d;
+    mba_measured            *d;
     static const char *const bad[] = { "",
                                        "# nothing\n",
                                        "fitted\top\tx\n",
@@ -30,12 +31,12 @@ static void bad_measured_sets_are_refused(void **state)
     int held = 0, ssm = 0;
     for (int i = 0; i < d->n; i++) {
         held += d->point[i].set == MBA_POINT_HELD;
-        const bool is_ssm =
-            !strncmp(d->point[i].operator, "ssd", 3) || !strncmp(d->point[i].operator, "selective_scan", 14);
+        const bool is_ssm = !strncmp(d->point[i].operator, "ssd", 3)
+                            || !strncmp(d->point[i].operator, "selective_scan", 14);
         ssm += is_ssm && d->point[i].set == MBA_POINT_FITTED;
     }
     assert_true(held >= 30);
-    assert_int_equal(ssm, 0);                     // nothing is fitted to them
+    assert_int_equal(ssm, 0); // nothing is fitted to them
     mba_measured_destroy(d);
 }
 
@@ -43,11 +44,14 @@ static void bad_measured_sets_are_refused(void **state)
 static void scores_are_means_over_what_was_predicted(void **state)
 {
     (void)state;
-    mba_point p[] = { { .ms = 10, .predicted_ms = 11, .roofline_ms = 5 },  { .ms = 20, .predicted_ms = 14, .roofline_ms = 20 },
-                      { .ms = 40, .predicted_ms = 40, .roofline_ms = 30 }, { .ms = 10, .predicted_ms = 90, .source = MBA_POINT_TOTAL },
-                      { .ms = 10, .predicted_ms = 0 },                     { .ms = 10, .predicted_ms = 50, .set = MBA_POINT_HELD } };
+    mba_point          p[] = { { .ms = 10, .predicted_ms = 11, .roofline_ms = 5 },
+                               { .ms = 20, .predicted_ms = 14, .roofline_ms = 20 },
+                               { .ms = 40, .predicted_ms = 40, .roofline_ms = 30 },
+                               { .ms = 10, .predicted_ms = 90, .source = MBA_POINT_TOTAL },
+                               { .ms = 10, .predicted_ms = 0 },
+                               { .ms = 10, .predicted_ms = 50, .set = MBA_POINT_HELD } };
     const mba_measured d = { p, sizeof p / sizeof *p };
-    mba_error_stats          s = mba_measured_score(&d, MBA_POINT_FITTED);
+    mba_error_stats    s = mba_measured_score(&d, MBA_POINT_FITTED);
     assert_int_equal(s.points, 3);
     assert_near(s.mape, (10 + 30 + 0) / 3.0, 1e-9);
     assert_near(s.roofline_mape, (50 + 0 + 25) / 3.0, 1e-9);
@@ -61,8 +65,9 @@ static void scores_are_means_over_what_was_predicted(void **state)
     assert_near(s.p90, 400, 1e-9);
     assert_near(s.roofline_mape, 100, 1e-9);
     s = mba_measured_score(&d, MBA_POINT_UNCOUNTED);
-    assert_true(s.points == 0 && !s.worst_point && isnan(s.mape) && isnan(s.p90) && isnan(s.worst) && isnan(s.roofline_mape));
-    for (int i = 0; i < 3; i++) p[i].predicted_ms = 3 * p[i].ms;        // in proportion
+    assert_true(s.points == 0 && !s.worst_point && isnan(s.mape) && isnan(s.p90) && isnan(s.worst)
+                && isnan(s.roofline_mape));
+    for (int i = 0; i < 3; i++) p[i].predicted_ms = 3 * p[i].ms; // in proportion
     assert_near(mba_measured_score(&d, MBA_POINT_FITTED).log_correlation, 1, 1e-9);
 }
 
@@ -71,7 +76,7 @@ static void scores_are_means_over_what_was_predicted(void **state)
 static void bad_signatures_are_refused(void **state)
 {
     (void)state;
-    mba_signatures s;
+    mba_signatures           s;
     static const char *const bad[] = { "",
                                        "#\n",
                                        "k\t1\n",
@@ -94,7 +99,7 @@ static void counters_of_peers_predict_their_times(void **state)
     char           line[256];
     int            n = 0;
     FILE          *f = fopen("src/sim/data/peers_times.tsv", "r");
-    if (!f) skip();                               // only from the root of the sources
+    if (!f) skip(); // only from the root of the sources
     assert_ok(mba_signatures_load(&s, "src/sim/data/peers_signatures.tsv"));
     assert_ok(mba_gpu_load(&m, "h200"));
     while (n < SSD_LAUNCHES && fgets(line, sizeof line, f)) {
@@ -117,7 +122,8 @@ static void counters_of_peers_predict_their_times(void **state)
 
 #define COUNTED_WORDS "held\tmamba2-130m\tssd\tfused\tforward\t0\tk\tshape\t"
 #define COUNTED_COUNTS \
-    "1\t2\t3\t4\t5\t6\t7\t8\t9\t10\t11\t12\t13\t14\t15\t16\t17\t18\t19\t20\t21\t22\t23\t24\t25\t-\t-\t-\t-\t-\t-\t-\t-\t"
+    "1\t2\t3\t4\t5\t6\t7\t8\t9\t10\t11\t12\t13\t14\t15\t16\t17\t18\t19\t20\t21\t22\t23\t24\t25\t-\t-\t-\t-\t-\t-\t-" \
+    "\t-\t"
 
 static void bad_counted_kernels_are_refused(void **state)
 {
@@ -135,7 +141,8 @@ static void bad_counted_kernels_are_refused(void **state)
                                        COUNTED_WORDS "1\t2\t128\t1\t32\t0\t" COUNTED_COUNTS "-1\n",
                                        COUNTED_WORDS "1\t2\t128\t1\t32\t0\t" COUNTED_COUNTS "5.5\t6\t7\n",
                                        COUNTED_WORDS "1\t2\t128\t1\t32\t0\t5.5\n",
-                                       "# head\tbehind\tus\n" COUNTED_WORDS "1\t2\t128\t1\t32\t0\t" COUNTED_COUNTS "5.5\n" };
+                                       "# head\tbehind\tus\n" COUNTED_WORDS "1\t2\t128\t1\t32\t0\t" COUNTED_COUNTS
+                                       "5.5\n" };
     assert_ok(mba_profiled_parse(&d, "good.tsv", good, strlen(good)));
     assert_true(d->n == 1 && d->one[0].set == MBA_POINT_HELD && d->one[0].n[MBA_N_INST] == 1 && d->one[0].us == 5.5);
     assert_true(d->one[0].n[MBA_N_DRAM_WR] == 23 && isnan(d->one[0].n[MBA_N_PATH]) && isnan(d->one[0].n[MBA_N_BEHIND]));
@@ -147,17 +154,28 @@ static void bad_counted_kernels_are_refused(void **state)
         assert_int_equal(mba_profiled_parse(&d, "bad.tsv", bad[i], strlen(bad[i])), MBA_E_FORMAT);
 }
 
-static void near_to(double a, double b) { if (fabs(a / b - 1) > 0.01) fail_msg("%g is not %g", a, b); }
+static void near_to(double a, double b)
+{
+    if (fabs(a / b - 1) > 0.01) fail_msg("%g is not %g", a, b);
+}
 
 /* A kernel does what was counted, whatever its plan had said. */
 static void a_bound_kernel_does_what_was_counted(void **state)
 {
     (void)state;
-    mba_gpu        m;
-    mba_sim_kernel k = { .name = "k", .grid = 1000, .threads = 256, .warps = 8, .regs = 32, .nroles = 1, .depth = 1,
-                         .role_warps = { 8 }, .nops = 4, .nstreams = 2 };
+    mba_gpu             m;
+    mba_sim_kernel      k = { .name = "k",
+                              .grid = 1000,
+                              .threads = 256,
+                              .warps = 8,
+                              .regs = 32,
+                              .nroles = 1,
+                              .depth = 1,
+                              .role_warps = { 8 },
+                              .nops = 4,
+                              .nstreams = 2 };
     mba_profiled_kernel c = { .grid = 1000, .block = 256, .regs = 40, .smem_bytes = 1024 };
-    mba_sim_result r;
+    mba_sim_result      r;
     assert_ok(mba_gpu_load(&m, "h200"));
     k.op[0] = (mba_sim_op){ .work = MBA_OP_LOAD, .stream = 0, .ring = -1, .parts = 1, .bytes = 4096 };
     k.op[1] = (mba_sim_op){ .work = MBA_OP_MIX, .stream = -1, .ring = -1, .parts = 1, .n = { [MBA_P_FMA] = 4096 } };
@@ -186,21 +204,21 @@ static void a_bound_kernel_does_what_was_counted(void **state)
     near_to(k.total[MBA_P_SMEM], 6.4e6);
     near_to(k.stream[0].moved, 12.8e6);
     near_to(k.stream[1].moved, 3.2e6);
-    const double path = 3 * 1e6 / 8000;                        // a warp's instructions, three cycles each
-    assert_true((double)k.op[1].trips > 1.05 * path && (double)k.op[1].trips < 4 * path);      // and it is not alone
-    assert_true(k.regs == 40 && k.op[0].parts == 2);           // four loads of a warp, two at a time
+    const double path = 3 * 1e6 / 8000; // a warp's instructions, three cycles each
+    assert_true((double)k.op[1].trips > 1.05 * path && (double)k.op[1].trips < 4 * path); // and it is not alone
+    assert_true(k.regs == 40 && k.op[0].parts == 2); // four loads of a warp, two at a time
     assert_ok(mba_sim_run(&r, &k, &m, MBA_SIM_ONE_SM));
     near_to(r.dram_read, 3.2e6);
     near_to(r.dram_write, 1.6e6);
 }
 
-/* SSD launches of a step of mamba_ssm, by their counts and their code: into bound_us what is predicted. NULL: only from the
- * root of the sources. */
+/* SSD launches of a step of mamba_ssm, by their counts and their code: into bound_us what is predicted. NULL: only from
+ * the root of the sources. */
 static mba_profiled_set *peers_of(const char *path)
 {
     mba_profiled_set *d;
-    mba_gpu          m;
-    FILE            *f = fopen(path, "r");
+    mba_gpu           m;
+    FILE             *f = fopen(path, "r");
     if (!f) return NULL;
     fclose(f);
     assert_ok(mba_profiled_load(&d, path));
@@ -215,9 +233,9 @@ static mba_profiled_set *peers_of(const char *path)
     return d;
 }
 
-#define PEERS "src/sim/data/peers_counted.tsv"
+#define PEERS       "src/sim/data/peers_counted.tsv"
 #define PEERS_AGAIN "src/sim/data/peers_counted_again.tsv"
-#define PEERS_1_3B "src/sim/data/peers_counted_1.3b.tsv"
+#define PEERS_1_3B  "src/sim/data/peers_counted_1.3b.tsv"
 
 /* How far off on average; each within a fifth. */
 static double peers_off(const mba_profiled_set *d)
@@ -268,14 +286,14 @@ static void peers_of_1_3b_are_too(void **state)
 static void what_is_behind_a_fence_comes_after_stores(void **state)
 {
     (void)state;
-    enum { CYCLES = 1500 };                       // less than stores may be behind (SLACK_CYCLES of engine.c)
+    enum { CYCLES = 1500 }; // less than stores may be behind (SLACK_CYCLES of engine.c)
     double  us[3];
     mba_gpu m;
     assert_ok(mba_gpu_load(&m, "h200"));
     for (int i = 0; i < 3; i++) {
         mba_profiled_kernel c = { .kernel = "k", .grid = 1056, .block = 128, .regs = 32 };
-        mba_sim_kernel     k;
-        mba_sim_result     r;
+        mba_sim_kernel      k;
+        mba_sim_result      r;
         for (int n = 0; n < MBA_N_KINDS; n++) c.n[n] = 0;
         c.n[MBA_N_INST] = 1056 * 4 * 300, c.n[MBA_N_CODE] = 300, c.n[MBA_N_PATH] = 3;
         c.n[MBA_N_L2_WR] = 1056 * 4 * 64, c.n[MBA_N_GLOBAL_ST] = 1056 * 4 * 2;
@@ -285,15 +303,16 @@ static void what_is_behind_a_fence_comes_after_stores(void **state)
         us[i] = 1e6 * r.seconds;
     }
     const double whole = CYCLES / (1e3 * m.v[MBA_GPU_clk]);
-    printf("stores alone %.2f us, with a tail %.2f, with a fence %.2f; what is behind takes %.2f\n", us[0], us[1], us[2], whole);
+    printf("stores alone %.2f us, with a tail %.2f, with a fence %.2f; what is behind takes %.2f\n", us[0], us[1],
+           us[2], whole);
     assert_true(us[2] > us[0] + 0.95 * whole && us[1] < us[0] + 0.5 * whole);
 }
 
 /* As launched and compiled, and what it writes (a row of state_passing is the mean of launches that differ). */
 static bool same_launch(const mba_profiled_kernel *a, const mba_profiled_kernel *b)
 {
-    return !strcmp(a->kernel, b->kernel) && a->grid == b->grid && a->block == b->block && a->regs == b->regs &&
-           a->smem_bytes == b->smem_bytes && fabs(a->n[MBA_N_L2_WR] / b->n[MBA_N_L2_WR] - 1) < 0.01;
+    return !strcmp(a->kernel, b->kernel) && a->grid == b->grid && a->block == b->block && a->regs == b->regs
+           && a->smem_bytes == b->smem_bytes && fabs(a->n[MBA_N_L2_WR] / b->n[MBA_N_L2_WR] - 1) < 0.01;
 }
 
 /* What was counted of a launch (copies among loads or apart, percents or instructions) decides little. */
@@ -301,14 +320,15 @@ static void two_counts_of_a_launch_agree(void **state)
 {
     (void)state;
     mba_profiled_set *d[2] = { peers_of(PEERS), peers_of(PEERS_AGAIN) };
-    int              same = 0;
+    int               same = 0;
     if (!d[0] || !d[1]) skip();
     for (int i = 0; i < d[0]->n; i++)
         for (int j = 0; j < d[1]->n; j++) {
             const mba_profiled_kernel *a = &d[0]->one[i], *b = &d[1]->one[j];
             if (!same_launch(a, b)) continue;
             same++;
-            if (fabs(a->bound_us / b->bound_us - 1) > 0.1) fail_msg("%s: %.1f and %.1f us", a->kernel, a->bound_us, b->bound_us);
+            if (fabs(a->bound_us / b->bound_us - 1) > 0.1)
+                fail_msg("%s: %.1f and %.1f us", a->kernel, a->bound_us, b->bound_us);
         }
     assert_int_equal(same, 10);
     for (int i = 0; i < 2; i++) mba_profiled_destroy(d[i]);
@@ -319,9 +339,9 @@ static void too_little_counted_is_refused(void **state)
 {
     (void)state;
     static const mba_profiled_metric needed[] = { MBA_N_INST, MBA_N_GLOBAL_LD, MBA_N_DRAM_RD };
-    mba_profiled_kernel c = { .kernel = "k", .grid = 1000, .block = 256, .regs = 32 };
-    mba_sim_kernel     k;
-    mba_gpu            m;
+    mba_profiled_kernel              c = { .kernel = "k", .grid = 1000, .block = 256, .regs = 32 };
+    mba_sim_kernel                   k;
+    mba_gpu                          m;
     assert_ok(mba_gpu_load(&m, "h200"));
     for (int i = 0; i < MBA_N_KINDS; i++) c.n[i] = NAN;
     c.n[MBA_N_INST] = 1e6, c.n[MBA_N_GLOBAL_LD] = 0, c.n[MBA_N_DRAM_RD] = 0;
@@ -343,12 +363,21 @@ static void parts_of_sectors_take_longer(void **state)
     mba_gpu        m;
     assert_ok(mba_gpu_load(&m, "h200"));
     for (int i = 0; i < 2; i++) {
-        mba_sim_kernel k = { .name = "k", .grid = BLOCKS, .threads = 256, .warps = 8, .regs = 32, .nroles = 1,
-                             .depth = 1, .role_warps = { 8 }, .nops = 3, .nstreams = 1 };
+        mba_sim_kernel      k = { .name = "k",
+                                  .grid = BLOCKS,
+                                  .threads = 256,
+                                  .warps = 8,
+                                  .regs = 32,
+                                  .nroles = 1,
+                                  .depth = 1,
+                                  .role_warps = { 8 },
+                                  .nops = 3,
+                                  .nstreams = 1 };
         mba_profiled_kernel c = { .grid = BLOCKS, .block = 256, .regs = 32 };
         k.op[0] = (mba_sim_op){ .work = MBA_OP_MIX, .stream = -1, .ring = -1, .parts = 1, .n = { [MBA_P_ALU] = 4096 } };
-        k.op[1] = (mba_sim_op){ .work = MBA_OP_STORE, .stream = 0, .ring = -1, .parts = 1,
-                                .bytes = i ? 16 * SECTORS : 32 * SECTORS };
+        k.op[1] = (mba_sim_op){
+            .work = MBA_OP_STORE, .stream = 0, .ring = -1, .parts = 1, .bytes = i ? 16 * SECTORS : 32 * SECTORS
+        };
         k.op[2] = (mba_sim_op){ .work = MBA_OP_EXIT, .stream = -1, .ring = -1, .parts = 1 };
         k.stream[0] = (mba_sim_stream){ .operand = 0, .writes = 1 };
         assert_ok(mba_sim_finish(&k, &m));
@@ -356,7 +385,7 @@ static void parts_of_sectors_take_longer(void **state)
         c.n[MBA_N_PATH] = 3;
         c.n[MBA_N_L2_WR] = (double)SECTORS * BLOCKS;
         mba_profiled_apply(&k, &c, &m);
-        assert_int_equal(k.partly, i ? 154 : 0);               // 60 % of 256
+        assert_int_equal(k.partly, i ? 154 : 0); // 60 % of 256
         assert_ok(mba_sim_run(&r[i], &k, &m, MBA_SIM_ONE_SM));
     }
     near_to(r[1].bound[MBA_LIMIT_L2], 1.6 * r[0].bound[MBA_LIMIT_L2]);
@@ -372,14 +401,21 @@ static void warps_wait_for_each_other(void **state)
     mba_gpu m;
     assert_ok(mba_gpu_load(&m, "h200"));
     for (int64_t warps = 1; warps <= 32; warps *= 2) {
-        mba_sim_kernel k = { .name = "k", .grid = 132, .threads = 32 * warps, .warps = warps, .regs = 32, .nroles = 1,
-                             .depth = 1, .role_warps = { warps }, .nops = 2 };
+        mba_sim_kernel      k = { .name = "k",
+                                  .grid = 132,
+                                  .threads = 32 * warps,
+                                  .warps = warps,
+                                  .regs = 32,
+                                  .nroles = 1,
+                                  .depth = 1,
+                                  .role_warps = { warps },
+                                  .nops = 2 };
         mba_profiled_kernel c = { .grid = 132, .block = (double)(32 * warps), .regs = 32 };
         k.op[0] = (mba_sim_op){ .work = MBA_OP_MIX, .stream = -1, .ring = -1, .parts = 1, .n = { [MBA_P_FMA] = 4096 } };
         k.op[1] = (mba_sim_op){ .work = MBA_OP_EXIT, .stream = -1, .ring = -1, .parts = 1 };
         assert_ok(mba_sim_finish(&k, &m));
         c.n[MBA_N_INST] = 132.0 * 1000 * (double)warps;
-        c.n[MBA_N_FMA]  = c.n[MBA_N_INST] / 2;
+        c.n[MBA_N_FMA] = c.n[MBA_N_INST] / 2;
         c.n[MBA_N_PATH] = 4;
         mba_profiled_apply(&k, &c, &m);
         const double cycles = (double)k.op[0].trips;
@@ -399,8 +435,15 @@ static void the_longest_block_ends_alone(void **state)
     mba_gpu m;
     assert_ok(mba_gpu_load(&m, "h200"));
     for (int i = 0; i < 2; i++) {
-        mba_sim_kernel k = { .name = "k", .grid = SMS * BESIDE, .threads = 32 * WARPS, .warps = WARPS, .regs = 32,
-                             .nroles = 1, .depth = 1, .role_warps = { WARPS }, .nops = 2 };
+        mba_sim_kernel      k = { .name = "k",
+                                  .grid = SMS * BESIDE,
+                                  .threads = 32 * WARPS,
+                                  .warps = WARPS,
+                                  .regs = 32,
+                                  .nroles = 1,
+                                  .depth = 1,
+                                  .role_warps = { WARPS },
+                                  .nops = 2 };
         mba_profiled_kernel c = { .grid = SMS * BESIDE, .block = 32 * WARPS, .regs = 32 };
         k.op[0] = (mba_sim_op){ .work = MBA_OP_MIX, .stream = -1, .ring = -1, .parts = 1, .n = { [MBA_P_FMA] = 4096 } };
         k.op[1] = (mba_sim_op){ .work = MBA_OP_EXIT, .stream = -1, .ring = -1, .parts = 1 };
@@ -411,7 +454,8 @@ static void the_longest_block_ends_alone(void **state)
         mba_profiled_apply(&k, &c, &m);
         longest[i] = k.longest;
     }
-    const double each = (double)(longest[1] - longest[0]) / MORE; // 16 warps of a scheduler take 16 cycles, two their own 4
+    const double each = (double)(longest[1] - longest[0])
+                        / MORE; // 16 warps of a scheduler take 16 cycles, two their own 4
     assert_true(each >= 4 && each < 4.5);
 }
 
@@ -420,8 +464,8 @@ static void a_foreign_kernel_holds_what_it_was_compiled_with(void **state)
 {
     (void)state;
     mba_profiled_kernel c = { .kernel = "k", .grid = 1000, .block = 256, .regs = 32, .smem_bytes = 2048 };
-    mba_sim_kernel     k;
-    mba_gpu            m;
+    mba_sim_kernel      k;
+    mba_gpu             m;
     assert_ok(mba_gpu_load(&m, "h200"));
     for (int i = 0; i < MBA_N_KINDS; i++) c.n[i] = NAN;
     c.n[MBA_N_INST] = 1e6, c.n[MBA_N_GLOBAL_LD] = 0, c.n[MBA_N_DRAM_RD] = 0;
@@ -440,8 +484,15 @@ static int64_t path_beside(int number, double cycles, int64_t grid)
     mba_gpu m;
     assert_ok(mba_gpu_load(&m, "h200"));
     if (number >= 0) m.v[number] += cycles;
-    mba_sim_kernel k = { .name = "k", .grid = grid, .threads = 256, .warps = 8, .regs = 32, .nroles = 1, .depth = 1,
-                         .role_warps = { 8 }, .nops = 2 };
+    mba_sim_kernel      k = { .name = "k",
+                              .grid = grid,
+                              .threads = 256,
+                              .warps = 8,
+                              .regs = 32,
+                              .nroles = 1,
+                              .depth = 1,
+                              .role_warps = { 8 },
+                              .nops = 2 };
     mba_profiled_kernel c = { .grid = (double)grid, .block = 256, .regs = 32 };
     k.op[0] = (mba_sim_op){ .work = MBA_OP_MIX, .stream = -1, .ring = -1, .parts = 1, .n = { [MBA_P_FMA] = 4096 } };
     k.op[1] = (mba_sim_op){ .work = MBA_OP_EXIT, .stream = -1, .ring = -1, .parts = 1 };
@@ -459,29 +510,42 @@ static void blocks_that_begin_or_end_are_away(void **state)
     assert_true(path_beside(MBA_GPU_t_exit, 2000, 132 * 80) < many);
     assert_int_equal(path_beside(MBA_GPU_t_exit, 2000, 132 * 80), path_beside(MBA_GPU_t_blk, 2000, 132 * 80));
     assert_int_equal(path_beside(MBA_GPU_t_exit, 2000, 132 * 80), path_beside(MBA_GPU_t_blk_w, 250, 132 * 80));
-    assert_int_equal(path_beside(MBA_GPU_t_exit, 2000, 132 * 4), few);         // nobody comes after them
+    assert_int_equal(path_beside(MBA_GPU_t_exit, 2000, 132 * 4), few); // nobody comes after them
 }
 
 /* With as many operations as there can be, what stands behind them is left alone. */
 static void a_full_kernel_is_bound_within_its_bounds(void **state)
 {
     (void)state;
-    mba_gpu        m;
-    mba_sim_kernel k = { .name = "k", .grid = 1000, .threads = 256, .warps = 8, .regs = 32, .nroles = 1, .depth = 1,
-                         .role_warps = { 8 }, .nops = MBA_SIM_OPS, .nstreams = 2 };
+    mba_gpu             m;
+    mba_sim_kernel      k = { .name = "k",
+                              .grid = 1000,
+                              .threads = 256,
+                              .warps = 8,
+                              .regs = 32,
+                              .nroles = 1,
+                              .depth = 1,
+                              .role_warps = { 8 },
+                              .nops = MBA_SIM_OPS,
+                              .nstreams = 2 };
     mba_profiled_kernel c = { .grid = 1000, .block = 256, .regs = 32 };
     assert_ok(mba_gpu_load(&m, "h200"));
     for (int i = 0; i < MBA_SIM_OPS; i++)
-        k.op[i] = (mba_sim_op){ .work = i ? MBA_OP_MIX : MBA_OP_LOAD, .stream = i ? -1 : 0, .ring = -1, .parts = 1,
-                                .bytes = i ? 0 : 4096, .n = { [MBA_P_FMA] = i ? 4096 : 0 } };
+        k.op[i] = (mba_sim_op){ .work = i ? MBA_OP_MIX : MBA_OP_LOAD,
+                                .stream = i ? -1 : 0,
+                                .ring = -1,
+                                .parts = 1,
+                                .bytes = i ? 0 : 4096,
+                                .n = { [MBA_P_FMA] = i ? 4096 : 0 } };
     k.op[MBA_SIM_OPS - 2] = (mba_sim_op){ .work = MBA_OP_STORE, .stream = 1, .ring = -1, .parts = 1, .bytes = 4096 };
     k.op[MBA_SIM_OPS - 1] = (mba_sim_op){ .work = MBA_OP_EXIT, .stream = -1, .ring = -1, .parts = 1 };
     k.stream[1].writes = 1;
-    for (int i = 2; i < MBA_SIM_STREAMS; i++)              // of none; as a product would look to who goes one too far
+    for (int i = 2; i < MBA_SIM_STREAMS; i++) // of none; as a product would look to who goes one too far
         k.stream[i] = (mba_sim_stream){ .operand = 7, .writes = 7, .moved = 7, .unique = 7, .hit = 7 };
     assert_ok(mba_sim_finish(&k, &m));
     c.n[MBA_N_INST] = 1e6, c.n[MBA_N_FMA] = 3e5, c.n[MBA_N_ALU] = 2e5, c.n[MBA_N_XU] = 1e5, c.n[MBA_N_SHARED_WF] = 5e4;
-    c.n[MBA_N_L2_RD] = 4e5, c.n[MBA_N_L2_WR] = 1e5, c.n[MBA_N_DRAM_RD] = 3.2e6, c.n[MBA_N_DRAM_WR] = 1.6e6, c.n[MBA_N_PATH] = 3;
+    c.n[MBA_N_L2_RD] = 4e5, c.n[MBA_N_L2_WR] = 1e5, c.n[MBA_N_DRAM_RD] = 3.2e6, c.n[MBA_N_DRAM_WR] = 1.6e6,
+    c.n[MBA_N_PATH] = 3;
     mba_profiled_apply(&k, &c, &m);
     assert_true(k.counted && k.nops == MBA_SIM_OPS);
     near_to(k.total[MBA_P_FMA], 9.6e6);
@@ -498,19 +562,20 @@ static void a_full_kernel_is_bound_within_its_bounds(void **state)
 static void bad_imitations_are_refused(void **state)
 {
     (void)state;
-    static mba_emulated_set d;
-    static const char       good[] = "# head\ncopy\tsm\t0.5\t100\t110\n";
-    static const char *const bad[] = { "copy\tsm\t0.5\t100\n", "nothing\tsm\t0.5\t100\t110\n",
-                                       "copy\tsm\t0.5\t0\t110\n", "copy\tsm\t-1\t100\t110\n",
-                                       "copy\tsm\t0.5\t100\t110\tmore\n", "copy sm 0.5 nan 110\n" };
-    double slower;
+    static mba_emulated_set  d;
+    static const char        good[] = "# head\ncopy\tsm\t0.5\t100\t110\n";
+    static const char *const bad[] = {
+        "copy\tsm\t0.5\t100\n",     "nothing\tsm\t0.5\t100\t110\n",    "copy\tsm\t0.5\t0\t110\n",
+        "copy\tsm\t-1\t100\t110\n", "copy\tsm\t0.5\t100\t110\tmore\n", "copy sm 0.5 nan 110\n"
+    };
+    double  slower;
     mba_gpu m;
     assert_ok(mba_gpu_load(&m, "h200"));
     assert_ok(mba_emulated_parse(&d, "good.tsv", good, strlen(good)));
     assert_true(d.n == 1 && !strcmp(d.one[0].what.axis, "sm"));
     near_to(d.one[0].slower, 1.1);
     assert_ok(mba_emulation_simulate(&slower, &d.one[0].what, &m));
-    assert_true(slower >= 0.995);                              // half of the SMs are no faster than all
+    assert_true(slower >= 0.995); // half of the SMs are no faster than all
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
         assert_int_equal(mba_emulated_parse(&d, "bad.tsv", bad[i], strlen(bad[i])), MBA_E_FORMAT);
 }
@@ -540,15 +605,14 @@ static void imitated_machines_are_predicted(void **state)
 
 MBA_TEST_MAIN(cmocka_unit_test(scores_are_means_over_what_was_predicted),
               cmocka_unit_test(a_foreign_kernel_holds_what_it_was_compiled_with),
-              cmocka_unit_test(blocks_that_begin_or_end_are_away), cmocka_unit_test(a_full_kernel_is_bound_within_its_bounds), cmocka_unit_test(bad_measured_sets_are_refused),
-              cmocka_unit_test(bad_signatures_are_refused),
+              cmocka_unit_test(blocks_that_begin_or_end_are_away),
+              cmocka_unit_test(a_full_kernel_is_bound_within_its_bounds),
+              cmocka_unit_test(bad_measured_sets_are_refused), cmocka_unit_test(bad_signatures_are_refused),
               cmocka_unit_test(counters_of_peers_predict_their_times),
-              cmocka_unit_test(bad_counted_kernels_are_refused),
-              cmocka_unit_test(a_bound_kernel_does_what_was_counted), cmocka_unit_test(peers_are_within_a_fifth),
-              cmocka_unit_test(peers_counted_again_are_too), cmocka_unit_test(peers_of_1_3b_are_too),
-              cmocka_unit_test(what_is_behind_a_fence_comes_after_stores), cmocka_unit_test(two_counts_of_a_launch_agree),
-              cmocka_unit_test(too_little_counted_is_refused),
-              cmocka_unit_test(parts_of_sectors_take_longer),
-              cmocka_unit_test(warps_wait_for_each_other), cmocka_unit_test(the_longest_block_ends_alone),
-              cmocka_unit_test(bad_imitations_are_refused),
+              cmocka_unit_test(bad_counted_kernels_are_refused), cmocka_unit_test(a_bound_kernel_does_what_was_counted),
+              cmocka_unit_test(peers_are_within_a_fifth), cmocka_unit_test(peers_counted_again_are_too),
+              cmocka_unit_test(peers_of_1_3b_are_too), cmocka_unit_test(what_is_behind_a_fence_comes_after_stores),
+              cmocka_unit_test(two_counts_of_a_launch_agree), cmocka_unit_test(too_little_counted_is_refused),
+              cmocka_unit_test(parts_of_sectors_take_longer), cmocka_unit_test(warps_wait_for_each_other),
+              cmocka_unit_test(the_longest_block_ends_alone), cmocka_unit_test(bad_imitations_are_refused),
               cmocka_unit_test(imitated_machines_are_predicted))

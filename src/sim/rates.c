@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* rates.c -- see rates.h. */
 #include "sim/rates.h"
 
@@ -18,7 +19,7 @@ static uint64_t per_unit(double units_per_cycle)
     return x < most ? (uint64_t)x : (uint64_t)most;
 }
 
-static tick     ticks_of(double cycles) { return (tick)(cycles * TICKS + 0.5); }
+static tick ticks_of(double cycles) { return (tick)(cycles * TICKS + 0.5); }
 
 static double dram_bytes(const mba_sim_kernel *k, bool writes)
 {
@@ -31,7 +32,8 @@ static double dram_bytes(const mba_sim_kernel *k, bool writes)
 static double moved_bytes(const mba_sim_kernel *k, bool writes)
 {
     double sum = 0;
-    for (int64_t s = 0; s < k->nstreams; s++) if (k->stream[s].writes == writes) sum += k->stream[s].moved;
+    for (int64_t s = 0; s < k->nstreams; s++)
+        if (k->stream[s].writes == writes) sum += k->stream[s].moved;
     return sum;
 }
 
@@ -57,14 +59,16 @@ static double mma_rate(const mba_sim_kernel *k, const mba_gpu *m)
 double mba_sim_clock_of(const mba_gpu *m, double tensor_busy, double seconds, double load)
 {
     static const double TENSOR_FREE = 0.3, LOAD_NONE = 0.35, LOAD_FULL = 0.5;
-    const double *v = m->v, clk = v[MBA_GPU_clk_tc] < v[MBA_GPU_clk] ? v[MBA_GPU_clk_tc] : v[MBA_GPU_clk],
+    const double       *v = m->v, clk = v[MBA_GPU_clk_tc] < v[MBA_GPU_clk] ? v[MBA_GPU_clk_tc] : v[MBA_GPU_clk],
                  busy = tensor_busy < 1 ? tensor_busy : 1,
                  least = v[MBA_GPU_clk_busy] < clk ? v[MBA_GPU_clk_busy] : clk,
                  over = busy > TENSOR_FREE ? (busy - TENSOR_FREE) / (1 - TENSOR_FREE) : 0,
                  x = seconds * 1e6 / v[MBA_GPU_t_power], xx = x * x, lasts = xx * xx / (1 + xx * xx),
                  fall = least > v[MBA_GPU_clk_mma] ? least - v[MBA_GPU_clk_mma] : 0,
                  part = load > 0 ? (load - LOAD_NONE) / (LOAD_FULL - LOAD_NONE) : 1,
-                 full = part < 0 ? 0 : part < 1 ? part : 1;
+                 full = part < 0   ? 0
+                        : part < 1 ? part
+                                   : 1;
     return clk + (least - clk) * busy - fall * over * lasts * full;
 }
 
@@ -78,31 +82,31 @@ static double l2_write_rate(const mba_sim_kernel *k, const mba_gpu *m)
 rates mba_sim_rates_of(const mba_sim_kernel *k, const mba_gpu *m, double clk, double active, double share)
 {
     const double *v = m->v, per_clk = share / (clk * 1e9);
-    const double lanes[MBA_PIPES] = { v[MBA_GPU_fma], v[MBA_GPU_alu],     v[MBA_GPU_xu],   v[MBA_GPU_h2],
-                                      mma_rate(k, m), v[MBA_GPU_smem_bw], v[MBA_GPU_issue] };
-    rates r = { .rd = per_unit(v[MBA_GPU_rd_port]),
-                .wr = per_unit(v[MBA_GPU_wr_port]),
-                .l2r = per_unit(v[MBA_GPU_l2_rd] * 1e9 * per_clk),
-                .l2w = per_unit(l2_write_rate(k, m) * per_clk),
-                .l2r_both = per_unit(v[MBA_GPU_l2_rd] * 1e9 * per_clk / L2_SHARED),
-                .l2w_both = per_unit(l2_write_rate(k, m) * per_clk / L2_SHARED),
-                .hbm = per_unit(dram_rate(k, m) * per_clk),
-                .dispatch = per_unit(v[MBA_GPU_r_blk] * share),
-                .t_kernel = ticks_of(v[MBA_GPU_t_kernel] + (double)k->fetch),
-                .t_blk = ticks_of(v[MBA_GPU_t_blk] + v[MBA_GPU_t_blk_w] * (double)k->warps),
-                .t_exit = ticks_of(v[MBA_GPU_t_exit]),
-                .bar = ticks_of(v[MBA_GPU_bar]),
-                .dep = ticks_of(v[MBA_GPU_dep]),
-                .l2_lat = ticks_of(v[MBA_GPU_l2_lat]),
-                .hbm_lat = ticks_of(v[MBA_GPU_hbm_lat]),
-                .async_lat = ticks_of(v[MBA_GPU_async_lat]),
-                .drain = ticks_of(v[MBA_GPU_hbm_drain]),
-                .async_bytes = (uint64_t)(v[MBA_GPU_async_kb] * 1024),
-                .clk = clk,
-                .active = active };
+    const double  lanes[MBA_PIPES] = { v[MBA_GPU_fma], v[MBA_GPU_alu],     v[MBA_GPU_xu],   v[MBA_GPU_h2],
+                                       mma_rate(k, m), v[MBA_GPU_smem_bw], v[MBA_GPU_issue] };
+    rates         r = { .rd = per_unit(v[MBA_GPU_rd_port]),
+                        .wr = per_unit(v[MBA_GPU_wr_port]),
+                        .l2r = per_unit(v[MBA_GPU_l2_rd] * 1e9 * per_clk),
+                        .l2w = per_unit(l2_write_rate(k, m) * per_clk),
+                        .l2r_both = per_unit(v[MBA_GPU_l2_rd] * 1e9 * per_clk / L2_SHARED),
+                        .l2w_both = per_unit(l2_write_rate(k, m) * per_clk / L2_SHARED),
+                        .hbm = per_unit(dram_rate(k, m) * per_clk),
+                        .dispatch = per_unit(v[MBA_GPU_r_blk] * share),
+                        .t_kernel = ticks_of(v[MBA_GPU_t_kernel] + (double)k->fetch),
+                        .t_blk = ticks_of(v[MBA_GPU_t_blk] + v[MBA_GPU_t_blk_w] * (double)k->warps),
+                        .t_exit = ticks_of(v[MBA_GPU_t_exit]),
+                        .bar = ticks_of(v[MBA_GPU_bar]),
+                        .dep = ticks_of(v[MBA_GPU_dep]),
+                        .l2_lat = ticks_of(v[MBA_GPU_l2_lat]),
+                        .hbm_lat = ticks_of(v[MBA_GPU_hbm_lat]),
+                        .async_lat = ticks_of(v[MBA_GPU_async_lat]),
+                        .drain = ticks_of(v[MBA_GPU_hbm_drain]),
+                        .async_bytes = (uint64_t)(v[MBA_GPU_async_kb] * 1024),
+                        .clk = clk,
+                        .active = active };
     for (int p = 0; p < MBA_PIPES; p++) r.pipe[p] = per_unit(lanes[p]);
     const double taken = dram_bytes(k, false) + moved_bytes(k, true);
-    r.evicts   = k->evicts > 0 && taken > 0 ? (uint64_t)(256 * (double)k->evicts / taken + 0.5) : 0;
+    r.evicts = k->evicts > 0 && taken > 0 ? (uint64_t)(256 * (double)k->evicts / taken + 0.5) : 0;
     r.l2r_full = per_unit(v[MBA_GPU_l2_rd] / clk);
     r.hbm_full = per_unit(dram_rate(k, m) / (clk * 1e9));
     r.blocks = (k->grid + (int64_t)active - 1) / (int64_t)active;
@@ -114,27 +118,30 @@ rates mba_sim_rates_of(const mba_sim_kernel *k, const mba_gpu *m, double clk, do
 void mba_sim_find_bounds(mba_sim_result *out, const mba_sim_kernel *k, const mba_gpu *m, double clk)
 {
     const double *v = m->v, active = (double)k->grid < v[MBA_GPU_sm] ? (double)k->grid : v[MBA_GPU_sm], hz = clk * 1e9;
-    const double lanes[MBA_PIPES] = { v[MBA_GPU_fma], v[MBA_GPU_alu],     v[MBA_GPU_xu],   v[MBA_GPU_h2],
-                                      mma_rate(k, m), v[MBA_GPU_smem_bw], v[MBA_GPU_issue] };
-    out->dram_read  = dram_bytes(k, false);
+    const double  lanes[MBA_PIPES] = { v[MBA_GPU_fma], v[MBA_GPU_alu],     v[MBA_GPU_xu],   v[MBA_GPU_h2],
+                                       mma_rate(k, m), v[MBA_GPU_smem_bw], v[MBA_GPU_issue] };
+    out->dram_read = dram_bytes(k, false);
     out->dram_write = dram_bytes(k, true);
-    out->l2_read    = moved_bytes(k, false);
-    out->l2_write   = moved_bytes(k, true);
+    out->l2_read = moved_bytes(k, false);
+    out->l2_write = moved_bytes(k, true);
     for (int p = 0; p < MBA_PIPES; p++) out->bound[p] = k->total[p] / (lanes[p] * active * hz);
     bool copies = false;
     for (int64_t i = 0; i < k->nops; i++) copies |= k->op[i].work == MBA_OP_ASYNC;
     if (!copies) out->bound[MBA_P_SMEM] += out->l2_read / (v[MBA_GPU_smem_bw] * active * hz); // loads pass L1
-    out->bound[MBA_LIMIT_RD]  = out->l2_read / (v[MBA_GPU_rd_port] * active * hz);
-    out->bound[MBA_LIMIT_WR]  = out->l2_write / (v[MBA_GPU_wr_port] * active * hz);
+    out->bound[MBA_LIMIT_RD] = out->l2_read / (v[MBA_GPU_rd_port] * active * hz);
+    out->bound[MBA_LIMIT_WR] = out->l2_write / (v[MBA_GPU_wr_port] * active * hz);
     // What comes from DRAM is written into L2 before it is read there.
     const double read = (out->l2_read + out->dram_read) / (v[MBA_GPU_l2_rd] * 1e9),
                  write = out->l2_write / l2_write_rate(k, m);
     out->bound[MBA_LIMIT_L2] = fmax(L2_SHARED * (read + write), fmax(read, write));
-    out->bound[MBA_LIMIT_HBM] =
-        out->dram_read > 0 || out->dram_write > 0 ? (out->dram_read + out->dram_write) / dram_rate(k, m) : 0;
+    out->bound[MBA_LIMIT_HBM] = out->dram_read > 0 || out->dram_write > 0
+                                    ? (out->dram_read + out->dram_write) / dram_rate(k, m)
+                                    : 0;
     const double rounds = ceil((double)out->blocks / (double)out->resident);
-    out->bound[MBA_LIMIT_LAUNCH] =
-        rounds * (v[MBA_GPU_t_blk] + v[MBA_GPU_t_blk_w] * (double)k->warps + v[MBA_GPU_t_exit]) / hz;
+    out->bound[MBA_LIMIT_LAUNCH] = rounds
+                                   * (v[MBA_GPU_t_blk] + v[MBA_GPU_t_blk_w] * (double)k->warps + v[MBA_GPU_t_exit])
+                                   / hz;
     out->limit = 0;
-    for (int i = 1; i < MBA_LIMITS; i++) if (out->bound[i] > out->bound[out->limit]) out->limit = i;
+    for (int i = 1; i < MBA_LIMITS; i++)
+        if (out->bound[i] > out->bound[out->limit]) out->limit = i;
 }

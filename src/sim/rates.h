@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* rates.h -- what a machine gives a kernel: rates of servers, costs in ticks, the clock, and bounds nothing can beat.
  * Of the engine alone. */
 #ifndef MBA_SIM_RATES_H
@@ -5,8 +6,8 @@
 
 #include "sim/engine.h"
 
-typedef int64_t tick;                             /* 1/256 of a cycle */
-enum { TICKS = 256, FRACTION = 20 };              /* bits behind the point of a rate */
+typedef int64_t tick;                /* 1/256 of a cycle */
+enum { TICKS = 256, FRACTION = 20 }; /* bits behind the point of a rate */
 
 /* Ticks per unit, in whole 2^-20. */
 typedef struct rates {
@@ -14,9 +15,9 @@ typedef struct rates {
     uint64_t l2r_full, hbm_full; /* of the whole chip: how fast bytes of one request follow each other */
     tick     t_kernel, t_blk, t_exit, bar, dep, l2_lat, hbm_lat, async_lat, drain;
     uint64_t async_bytes;
-    uint64_t evicts;                              /* bytes that leave L2 for 256 that come in */
-    double   clk, active;                         /* GHz; SMs that work */
-    int64_t  blocks;                              /* of the busiest SM */
+    uint64_t evicts;      /* bytes that leave L2 for 256 that come in */
+    double   clk, active; /* GHz; SMs that work */
+    int64_t  blocks;      /* of the busiest SM */
 } rates;
 
 /* `share`: of the chip's L2, DRAM and dispatcher, for one server of a folded chip. */

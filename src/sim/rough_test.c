@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* rough_test.c -- two parts of a long loop stand for all of it: nearly the same time, in a fraction of the events. */
 #include "tests/test.h"
 
@@ -17,15 +18,23 @@ static void move(mba_sim_kernel *k, mba_sim_work work, int stream, uint64_t byte
 {
     mba_sim_op *o = op(k, work);
     o->stream = stream;
-    o->bytes  = bytes;
+    o->bytes = bytes;
 }
 
 /* As a product of a library is lowered: one role copies tiles, the other works with them and stores a little of each.
  * Vector units, not tensor units: the tiers have clocks of their own for those. */
 static mba_sim_kernel product(const mba_gpu *m, int64_t trips)
 {
-    mba_sim_kernel k = { .name = "product", .grid = (int64_t)m->v[MBA_GPU_sm], .threads = 384, .warps = 12, .regs = 128,
-                         .smem_bytes = 40000, .nroles = 2, .role_warps = { 8, 4 }, .depth = 4, .nstreams = 3 };
+    mba_sim_kernel k = { .name = "product",
+                         .grid = (int64_t)m->v[MBA_GPU_sm],
+                         .threads = 384,
+                         .warps = 12,
+                         .regs = 128,
+                         .smem_bytes = 40000,
+                         .nroles = 2,
+                         .role_warps = { 8, 4 },
+                         .depth = 4,
+                         .nstreams = 3 };
     for (int s = 0; s < 3; s++)
         k.stream[s] = (mba_sim_stream){ .operand = s, .writes = s == 2, .hit = (int64_t)dice(257) };
     op(&k, MBA_OP_LOOP)->trips = trips;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* serialize.c -- see serialize.h. Name, then numbers in a fixed order: kernel, roles, classes, streams, operations. */
 #include "sim/serialize.h"
 
@@ -6,7 +7,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct text_end { char *at; size_t left; bool fits; } text_end;
+typedef struct text_end {
+    char  *at;
+    size_t left;
+    bool   fits;
+} text_end;
 
 static void put(text_end *t, double number)
 {
@@ -21,10 +26,10 @@ static void put(text_end *t, double number)
 
 bool mba_sim_kernel_write(char *text, size_t space, const mba_sim_kernel *k)
 {
-    const double head[] = { (double)k->grid,   (double)k->threads,  (double)k->warps,    (double)k->regs,
-                            (double)k->smem_bytes, (double)k->nroles, (double)k->nops,   (double)k->nclasses,
-                            (double)k->nstreams, (double)k->depth,  (double)k->mma_flops, (double)k->hidden,
-                            (double)k->resets, (double)k->fetch,    (double)k->evicts, k->piece };
+    const double head[] = { (double)k->grid,       (double)k->threads, (double)k->warps,     (double)k->regs,
+                            (double)k->smem_bytes, (double)k->nroles,  (double)k->nops,      (double)k->nclasses,
+                            (double)k->nstreams,   (double)k->depth,   (double)k->mma_flops, (double)k->hidden,
+                            (double)k->resets,     (double)k->fetch,   (double)k->evicts,    k->piece };
     const int    n = snprintf(text, space, "%s", k->name);
     text_end     t = { text + n, space - (size_t)n, n > 0 && (size_t)n < space };
     if (!t.fits || strchr(k->name, ' ')) return false;
@@ -40,7 +45,7 @@ bool mba_sim_kernel_write(char *text, size_t space, const mba_sim_kernel *k)
         put(&t, (double)o->parts), put(&t, (double)o->bytes);
         for (int p = 0; p < MBA_PIPES; p++) put(&t, (double)o->n[p]);
     }
-    if (k->busiest) put(&t, (double)k->busiest);   // last, and only where a plan says so
+    if (k->busiest) put(&t, (double)k->busiest); // last, and only where a plan says so
     return t.fits;
 }
 
@@ -58,13 +63,13 @@ static void take_op(mba_sim_op *o, const char **at, int64_t streams, bool *bad)
 {
     enum { MOST_STAGES = MBA_SIM_STAGES - 1 };
     static const double MOST = 1e15;
-    o->work   = (int32_t)take(at, MBA_OP_MIX, MBA_OP_EXIT, bad);
+    o->work = (int32_t)take(at, MBA_OP_MIX, MBA_OP_EXIT, bad);
     o->stream = (int32_t)take(at, -1, (double)streams - 1, bad);
-    o->ring   = (int32_t)take(at, -1, MBA_SIM_RINGS - 1, bad);
-    o->ahead  = (int32_t)take(at, 0, MOST_STAGES, bad);
-    o->trips  = (int64_t)take(at, -2, MOST, bad);
-    o->parts  = (int64_t)take(at, 1, MOST, bad);
-    o->bytes  = (uint64_t)take(at, 0, MOST, bad);
+    o->ring = (int32_t)take(at, -1, MBA_SIM_RINGS - 1, bad);
+    o->ahead = (int32_t)take(at, 0, MOST_STAGES, bad);
+    o->trips = (int64_t)take(at, -2, MOST, bad);
+    o->parts = (int64_t)take(at, 1, MOST, bad);
+    o->bytes = (uint64_t)take(at, 0, MOST, bad);
     for (int p = 0; p < MBA_PIPES; p++) o->n[p] = (uint64_t)take(at, 0, MOST, bad);
     const bool moves = o->work == MBA_OP_LOAD || o->work == MBA_OP_ASYNC || o->work == MBA_OP_STORE;
     if (moves != (o->stream >= 0)) *bad = true;
@@ -95,7 +100,7 @@ mba_status mba_sim_kernel_parse(mba_sim_kernel *k, const char *text, const mba_g
     k->evicts = (int64_t)take(&at, 0, MOST, &bad);
     k->piece = take(&at, 0, 1, &bad);
     for (int64_t i = 0; i < k->nroles && !bad; i++) {
-        k->first[i]      = (int64_t)take(&at, i ? (double)k->first[i - 1] + 1 : 0, (double)k->nops - 1, &bad);
+        k->first[i] = (int64_t)take(&at, i ? (double)k->first[i - 1] + 1 : 0, (double)k->nops - 1, &bad);
         k->role_warps[i] = (int64_t)take(&at, 1, 32, &bad);
     }
     for (int64_t i = 0; i < k->nclasses && !bad; i++) {
@@ -104,14 +109,16 @@ mba_status mba_sim_kernel_parse(mba_sim_kernel *k, const char *text, const mba_g
     }
     for (int64_t i = 0; i < k->nstreams && !bad; i++) {
         k->stream[i].operand = -1;
-        k->stream[i].writes  = (int32_t)take(&at, 0, 1, &bad);
-        k->stream[i].unique  = take(&at, 0, 1e18, &bad);
-        k->stream[i].hit     = (int64_t)take(&at, 0, 256, &bad);
+        k->stream[i].writes = (int32_t)take(&at, 0, 1, &bad);
+        k->stream[i].unique = take(&at, 0, 1e18, &bad);
+        k->stream[i].hit = (int64_t)take(&at, 0, 256, &bad);
     }
     for (int64_t i = 0; i < k->nops && !bad; i++) take_op(&k->op[i], &at, k->nstreams, &bad);
     if (!bad && *at) k->busiest = (int64_t)take(&at, 257, 256 * 32, &bad);
     if (bad || *at)
-        return mba_fail(MBA_E_FORMAT, "no kernel: %.40s..\nwhy: numbers are missing or beyond what a plan can say\n"
-                                      "fix: make it with mambascope validate --freeze", text);
+        return mba_fail(MBA_E_FORMAT,
+                        "no kernel: %.40s..\nwhy: numbers are missing or beyond what a plan can say\n"
+                        "fix: make it with mambascope validate --freeze",
+                        text);
     return mba_sim_finish(k, m);
 }

@@ -1,5 +1,6 @@
-/* serialize.h -- a lowered kernel as one line of numbers: what a plan said when it was measured, for a time when the tree
- * has other kernels.
+// SPDX-License-Identifier: Apache-2.0
+/* serialize.h -- a lowered kernel as one line of numbers: what a plan said when it was measured, for a time when the
+ * tree has other kernels.
  *
  *     char text[MBA_SIM_KERNEL_TEXT_BYTES];
  *     mba_sim_kernel_write(text, sizeof text, &kernel);

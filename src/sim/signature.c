@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* signature.c -- see signature.h. */
 #include "sim/signature.h"
 
@@ -58,7 +59,7 @@ static mba_status add_row(mba_signatures *out, int64_t *room, const char *where,
 
 mba_status mba_signatures_parse(mba_signatures *out, const char *where, const char *text, size_t bytes)
 {
-    mba_tsv   rows = { text, text + bytes, 0 };
+    mba_tsv    rows = { text, text + bytes, 0 };
     mba_status st = MBA_OK;
     int64_t    room = 0;
     *out = (mba_signatures){ 0 };
@@ -114,23 +115,30 @@ mba_status mba_signature_kernel(mba_sim_kernel *k, const mba_signature *s, const
     k->threads = (int64_t)s->threads;
     k->warps = mba_ceil(k->threads, 32);
     k->regs = (int64_t)s->regs;
-    k->smem_bytes = (int64_t)(s->smem_kb * 1024); k->nroles = 1; k->role_warps[0] = k->warps; k->nstreams = 2;
-    k->depth = s->smem_kb > AHEAD_SMEM_KB ? 3 : 1; k->mma_flops = s->tensor > 0 ? 116 : 0;
+    k->smem_bytes = (int64_t)(s->smem_kb * 1024);
+    k->nroles = 1;
+    k->role_warps[0] = k->warps;
+    k->nstreams = 2;
+    k->depth = s->smem_kb > AHEAD_SMEM_KB ? 3 : 1;
+    k->mma_flops = s->tensor > 0 ? 116 : 0;
     k->stream[0] = (mba_sim_stream){ .operand = -1, .hit = (int64_t)(256 * hit + 0.5) };
     k->stream[1] = (mba_sim_stream){ .operand = -1, .writes = 1 };
     add_op(k, MBA_OP_DELAY)->parts = PROLOGUE_CYCLES;
     add_op(k, MBA_OP_LOOP)->trips = (int64_t)trips;
     mba_sim_op *o = add_op(k, k->depth > 1 ? MBA_OP_ASYNC : MBA_OP_LOAD);
-    o->stream = 0; o->bytes = each(read, parts) + 1; o->ahead = (int32_t)k->depth - 1;
+    o->stream = 0;
+    o->bytes = each(read, parts) + 1;
+    o->ahead = (int32_t)k->depth - 1;
     o = add_op(k, MBA_OP_MIX);
-    o->n[MBA_P_FMA]  = each(s->fma * 1e9, parts);
-    o->n[MBA_P_ALU]  = each(s->alu * 1e9, parts);
-    o->n[MBA_P_XU]   = each(s->xu * 1e9, parts);
-    o->n[MBA_P_MMA]  = each(s->tensor * 1e9, parts);
+    o->n[MBA_P_FMA] = each(s->fma * 1e9, parts);
+    o->n[MBA_P_ALU] = each(s->alu * 1e9, parts);
+    o->n[MBA_P_XU] = each(s->xu * 1e9, parts);
+    o->n[MBA_P_MMA] = each(s->tensor * 1e9, parts);
     const double loaded = k->depth > 1 ? 0 : read; // loads pass there too; copies are counted, but nobody reads them
     o->n[MBA_P_SMEM] = each(s->l1_gb * 1e9 > loaded ? s->l1_gb * 1e9 - loaded : 0, parts);
     o = add_op(k, MBA_OP_STORE);
-    o->stream = 1; o->bytes = each(written, parts) + 1;
+    o->stream = 1;
+    o->bytes = each(written, parts) + 1;
     add_op(k, MBA_OP_END);
     add_op(k, MBA_OP_EXIT);
     return mba_sim_finish(k, m);

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* signature.h -- kernels that we know only by counters: launch geometry, bytes and counts, never a time or a rate.
  *
  *     mba_signatures s;
@@ -19,7 +20,10 @@ typedef struct mba_signature {
         l1_gb; /* of the launch; work in giga-operations */
 } mba_signature;
 
-typedef struct mba_signatures { mba_signature *one; int n; } mba_signatures;
+typedef struct mba_signatures {
+    mba_signature *one;
+    int            n;
+} mba_signatures;
 
 MBA_MUST mba_status mba_signatures_parse(mba_signatures *out, const char *where, const char *text, size_t bytes);
 MBA_MUST mba_status mba_signatures_load(mba_signatures *out, const char *path);

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* sim_test.c -- laws that any machine and any kernel obey, on many random ones; public measurements of another machine;
  * the same bits from every compiler. */
 #include "tests/test.h"
@@ -30,8 +31,8 @@ static mba_gpu random_machine(void)
     assert_ok(mba_gpu_load(&m, mba_gpu_name((int)dice(6))));
     for (int i = 0; i < RATES; i++) m.v[rates_of_machine[i]] *= between(0.5, 2);
     for (int i = 0; i < COSTS; i++) m.v[costs_of_machine[i]] *= between(0.3, 2);
-    m.v[MBA_GPU_sm]       = 1 + (double)dice(200);
-    m.v[MBA_GPU_clk_mma]  = m.v[MBA_GPU_clk];     // the clock is tried by itself
+    m.v[MBA_GPU_sm] = 1 + (double)dice(200);
+    m.v[MBA_GPU_clk_mma] = m.v[MBA_GPU_clk]; // the clock is tried by itself
     return m;
 }
 
@@ -57,7 +58,11 @@ static void random_body(mba_sim_kernel *k, bool in_loop)
             o->bytes = 32 + dice(1 << 14);
             o->ahead = (int32_t)k->depth - 1;
         }
-        if (kind == 2) { mba_sim_op *o = op(k, MBA_OP_STORE); o->stream = 2; o->bytes = 32 + dice(1 << 13); }
+        if (kind == 2) {
+            mba_sim_op *o = op(k, MBA_OP_STORE);
+            o->stream = 2;
+            o->bytes = 32 + dice(1 << 13);
+        }
         if (kind == 3) op(k, MBA_OP_BARRIER);
         if (kind >= 4) {
             mba_sim_op *o = op(k, MBA_OP_MIX);
@@ -135,8 +140,8 @@ static void a_better_machine_is_not_slower(void **state)
         const mba_gpu        m = random_machine();
         const mba_sim_kernel k = random_kernel(&m);
         mba_gpu              better = m;
-        const bool rate = dice(2);
-        const int  key = rate ? rates_of_machine[dice(RATES)] : costs_of_machine[dice(COSTS)];
+        const bool           rate = dice(2);
+        const int            key = rate ? rates_of_machine[dice(RATES)] : costs_of_machine[dice(COSTS)];
         better.v[key] *= rate ? between(1.05, 3) : between(0, 0.95);
         const double a = time_of(&k, &m, MBA_SIM_ONE_SM), b = time_of(&k, &better, MBA_SIM_ONE_SM);
         if (b > a * 1.005) anomalies++;
@@ -156,11 +161,11 @@ static void time_scales(void **state)
     dice_state = 521288629521288629u;
     for (int i = 0; i < 2000; i++) {
         mba_gpu m = random_machine();
-        m.v[MBA_GPU_t_kernel] = 0;                // once per launch, however large the grid is
+        m.v[MBA_GPU_t_kernel] = 0; // once per launch, however large the grid is
         const mba_sim_kernel k = random_kernel(&m);
         mba_gpu              fast = m;
-        static const int in_seconds[] = { MBA_GPU_clk,   MBA_GPU_clk_tc, MBA_GPU_clk_busy, MBA_GPU_clk_mma,
-                                          MBA_GPU_l2_rd, MBA_GPU_l2_wr,  MBA_GPU_hbm };
+        static const int     in_seconds[] = { MBA_GPU_clk,   MBA_GPU_clk_tc, MBA_GPU_clk_busy, MBA_GPU_clk_mma,
+                                              MBA_GPU_l2_rd, MBA_GPU_l2_wr,  MBA_GPU_hbm };
         for (int j = 0; j < 7; j++) fast.v[in_seconds[j]] *= 2;
         fast.v[MBA_GPU_t_power] /= 2;
         const double a = time_of(&k, &m, MBA_SIM_ONE_SM), b = time_of(&k, &fast, MBA_SIM_ONE_SM);
@@ -189,18 +194,20 @@ static void without_latencies_only_throughput_counts(void **state)
         m.v[MBA_GPU_r_blk] = 1e4;
         mba_sim_kernel k = random_kernel(&m);
         k.grid = 60 * (int64_t)m.v[MBA_GPU_sm] * mba_sim_resident(&k, &m);
-        k.warps = k.role_warps[0] = 4;            // every sub-partition, and many blocks
+        k.warps = k.role_warps[0] = 4; // every sub-partition, and many blocks
         k.threads = 128;
-        k.regs = 16; k.smem_bytes = 0;
+        k.regs = 16;
+        k.smem_bytes = 0;
         assert_ok(mba_sim_finish(&k, &m));
         mba_sim_result r;
         assert_ok(mba_sim_run(&r, &k, &m, MBA_SIM_ONE_SM));
         double most = 0;
-        for (int b = 0; b < MBA_LIMITS; b++) if (b != MBA_LIMIT_LAUNCH && r.bound[b] > most) most = r.bound[b];
+        for (int b = 0; b < MBA_LIMITS; b++)
+            if (b != MBA_LIMIT_LAUNCH && r.bound[b] > most) most = r.bound[b];
         if (most > 0 && r.seconds / most > worst) worst = r.seconds / most;
     }
     printf("at worst %.3f times the longest throughput bound\n", worst);
-    assert_true(worst < 1.35);                    // phases of a team do not overlap each other
+    assert_true(worst < 1.35); // phases of a team do not overlap each other
 }
 
 /* Law 3: one warp, one block, one load after the other. */
@@ -222,7 +229,7 @@ static void one_warp_takes_the_sum_of_its_path(void **state)
     op(&k, MBA_OP_LOOP)->trips = 100;
     mba_sim_op *o = op(&k, MBA_OP_LOAD);
     o->stream = 0;
-    o->bytes  = 128;
+    o->bytes = 128;
     op(&k, MBA_OP_BARRIER);
     op(&k, MBA_OP_END);
     op(&k, MBA_OP_EXIT);
@@ -263,7 +270,8 @@ static void one_sm_stands_for_all(void **state)
 static void occupancy_is_that_of_the_calculator(void **state)
 {
     (void)state;
-    static const struct { int64_t threads, regs, smem, blocks;
+    static const struct {
+        int64_t threads, regs, smem, blocks;
     } known[] = { { 256, 32, 0, 8 },      { 1024, 32, 0, 2 }, { 1024, 33, 0, 1 }, { 256, 255, 0, 1 },
                   { 128, 128, 0, 4 },     { 64, 32, 0, 32 },  { 256, 40, 0, 6 },  { 128, 32, 49152, 4 },
                   { 256, 32, 232448, 1 }, { 32, 32, 0, 32 } };
@@ -292,7 +300,7 @@ static void impossible_kernels_are_refused(void **state)
     op(&k, MBA_OP_EXIT);
     assert_int_equal(mba_sim_finish(&k, &m), MBA_E_UNSUPPORTED);
     k.nops = 0;
-    op(&k, MBA_OP_WAIT)->ring = 0;                // nobody fills it
+    op(&k, MBA_OP_WAIT)->ring = 0; // nobody fills it
     op(&k, MBA_OP_EXIT);
     assert_int_equal(mba_sim_finish(&k, &m), MBA_E_UNSUPPORTED);
     k.nops = 0;
@@ -308,7 +316,7 @@ static void impossible_kernels_are_refused(void **state)
 /* ---- public measurements of streaming kernels: RRZE-HPC/gpu-benches, GH200, one 8-byte element per thread ---- */
 
 typedef struct row {
-    int threads, blocks;
+    int    threads, blocks;
     double dram[4], l2[4];
 } row; /* GB/s: store, load, load + store, triad */
 static const row gh200[] = { { 64, 2, { 591, 245, 464, 798 }, { 571, 384, 743, 1427 } },
@@ -321,16 +329,16 @@ static const row gh200[] = { { 64, 2, { 591, 245, 464, 798 }, { 571, 384, 743, 1
 static double streaming_gbs(const mba_gpu *m, const row *w, int kind, bool resident)
 {
     static const int loads[4] = { 0, 1, 1, 3 }, stores[4] = { 1, 0, 1, 1 };
-    mba_sim_kernel k = { .name = "stream",
-                         .grid = 132 * 400,
-                         .threads = w->threads,
-                         .warps = w->threads / 32,
-                         .nroles = 1,
-                         .depth = 1,
-                         .nstreams = 2,
-                         .regs = 16,
-                         // dummy shared memory holds two blocks on an SM
-                         .smem_bytes = 116000 / w->blocks * 2 - 3000 };
+    mba_sim_kernel   k = { .name = "stream",
+                           .grid = 132 * 400,
+                           .threads = w->threads,
+                           .warps = w->threads / 32,
+                           .nroles = 1,
+                           .depth = 1,
+                           .nstreams = 2,
+                           .regs = 16,
+                           // dummy shared memory holds two blocks on an SM
+                           .smem_bytes = 116000 / w->blocks * 2 - 3000 };
     k.role_warps[0] = k.warps;
     for (int s = 0; s < 2; s++) k.stream[s] = (mba_sim_stream){ .operand = -1, .writes = s, .hit = resident ? 256 : 0 };
     for (int i = 0; i < loads[kind]; i++) {
@@ -358,10 +366,10 @@ static void streaming_agrees_with_public_measurements(void **state)
     double  sum = 0, worst = 0;
     int     n = 0;
     assert_ok(mba_gpu_load(&m, "h200"));
-    m.v[MBA_GPU_hbm] = 4000;                      // a GH200 of 96 GB: its plateau is 3.9 TB/s
+    m.v[MBA_GPU_hbm] = 4000; // a GH200 of 96 GB: its plateau is 3.9 TB/s
     m.v[MBA_GPU_hbm_rd] = m.v[MBA_GPU_hbm_wr] = 0.985;
     m.v[MBA_GPU_hbm_mix] = 0.96;
-    m.v[MBA_GPU_clk] = 1.98;                      // kernels alone, not in training steps; its own L2
+    m.v[MBA_GPU_clk] = 1.98; // kernels alone, not in training steps; its own L2
     m.v[MBA_GPU_l2_lat] = 280;
     m.v[MBA_GPU_l2_wr] = 4250;
     m.v[MBA_GPU_l2_rd] = 10300;
@@ -419,14 +427,9 @@ static void frozen_kernels_are_the_same(void **state)
     }
 }
 
-MBA_TEST_MAIN(cmocka_unit_test(no_kernel_beats_its_bounds),
-              cmocka_unit_test(a_better_machine_is_not_slower),
-              cmocka_unit_test(time_scales),
-              cmocka_unit_test(without_latencies_only_throughput_counts),
-              cmocka_unit_test(one_warp_takes_the_sum_of_its_path),
-              cmocka_unit_test(one_sm_stands_for_all),
-              cmocka_unit_test(occupancy_is_that_of_the_calculator),
-              cmocka_unit_test(impossible_kernels_are_refused),
+MBA_TEST_MAIN(cmocka_unit_test(no_kernel_beats_its_bounds), cmocka_unit_test(a_better_machine_is_not_slower),
+              cmocka_unit_test(time_scales), cmocka_unit_test(without_latencies_only_throughput_counts),
+              cmocka_unit_test(one_warp_takes_the_sum_of_its_path), cmocka_unit_test(one_sm_stands_for_all),
+              cmocka_unit_test(occupancy_is_that_of_the_calculator), cmocka_unit_test(impossible_kernels_are_refused),
               cmocka_unit_test(streaming_agrees_with_public_measurements),
-              cmocka_unit_test(every_compiler_gives_the_same_bits),
-              cmocka_unit_test(frozen_kernels_are_the_same))
+              cmocka_unit_test(every_compiler_gives_the_same_bits), cmocka_unit_test(frozen_kernels_are_the_same))

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* step.c -- see step.h. */
 #include "sim/step.h"
 
@@ -10,10 +11,19 @@
 
 /* ---- what has been simulated, by what makes a kernel and a machine alike ---- */
 
-typedef struct key { uint64_t a, b; } key;
-typedef struct known { key key; mba_sim_result r; } known;
+typedef struct key {
+    uint64_t a, b;
+} key;
+typedef struct known {
+    key            key;
+    mba_sim_result r;
+} known;
 
-struct mba_sim { known *known; int64_t n, room; mba_lookup by_key; };
+struct mba_sim {
+    known     *known;
+    int64_t    n, room;
+    mba_lookup by_key;
+};
 
 mba_status mba_sim_create(mba_sim **out)
 {
@@ -53,8 +63,8 @@ static bool notices(const mba_sim_kernel *k, int number, bool misses, bool copie
         int number, pipe;
     } pipes[] = { { MBA_GPU_fma, MBA_P_FMA },      { MBA_GPU_alu, MBA_P_ALU },    { MBA_GPU_xu, MBA_P_XU },
                   { MBA_GPU_h2, MBA_P_H2 },        { MBA_GPU_mma16, MBA_P_MMA },  { MBA_GPU_mma32, MBA_P_MMA },
-                  { MBA_GPU_mma_sync, MBA_P_MMA }, { MBA_GPU_clk_tc, MBA_P_MMA },
-                  { MBA_GPU_clk_busy, MBA_P_MMA }, { MBA_GPU_clk_mma, MBA_P_MMA }, { MBA_GPU_t_power, MBA_P_MMA } };
+                  { MBA_GPU_mma_sync, MBA_P_MMA }, { MBA_GPU_clk_tc, MBA_P_MMA }, { MBA_GPU_clk_busy, MBA_P_MMA },
+                  { MBA_GPU_clk_mma, MBA_P_MMA },  { MBA_GPU_t_power, MBA_P_MMA } };
     for (size_t i = 0; i < sizeof pipes / sizeof *pipes; i++)
         if (pipes[i].number == number) return k->total[pipes[i].pipe] > 0;
     if (number >= MBA_GPU_hbm && number <= MBA_GPU_hbm_drain) return misses;
@@ -89,7 +99,10 @@ static int64_t find_known(const mba_sim *s, key h)
 
 /* ---- the walk over a program ---- */
 
-typedef struct job { mba_sim_kernel kernel; mba_status st; } job;
+typedef struct job {
+    mba_sim_kernel kernel;
+    mba_status     st;
+} job;
 typedef struct lowered {
     const mba_plan *plan;
     mba_sim_kernel *kernel;
@@ -100,16 +113,19 @@ typedef struct step_run {
     const mba_program *p;
     const mba_gpu     *m;
     const mba_sim_how *how;
-    mba_sim_fidelity       tier;
-    mba_l2_model        *ledger;
-    int64_t            base[MBA_ROLES];           /* of every arena in one line of addresses */
-    lowered           *plans; int64_t nplans;
-    job               *jobs;  int64_t njobs, space, ran;
-    int64_t            first;                     /* job j is of known kernel first + j */
-    int64_t           *known; int64_t nlaunches;  /* of every launch, in order */
+    mba_sim_fidelity   tier;
+    mba_l2_model      *ledger;
+    int64_t            base[MBA_ROLES]; /* of every arena in one line of addresses */
+    lowered           *plans;
+    int64_t            nplans;
+    job               *jobs;
+    int64_t            njobs, space, ran;
+    int64_t            first; /* job j is of known kernel first + j */
+    int64_t           *known;
+    int64_t            nlaunches; /* of every launch, in order */
     bool              *resets;
     double            *stored;
-    int64_t            load;                      /* of 256: of tensor units, in the walk before; 0: the first */
+    int64_t            load; /* of 256: of tensor units, in the walk before; 0: the first */
 } step_run;
 
 static int64_t lay_arenas(step_run *w)
@@ -127,14 +143,14 @@ static mba_address_range place_of_tensor(const step_run *w, const mba_tensor *t)
     const int64_t e = (int64_t)mba_dtype_bytes(t->type.dtype), runs = t->run > 0 ? mba_elems(t) / t->run : 1;
     const int     arena = t->st->role >= MBA_ACT ? MBA_ACT : (int)t->st->role;
     return (mba_address_range){ w->base[arena] + (int64_t)w->p->layout.offset[t->st->id] + t->offset * e,
-                        ((runs - 1) * t->pitch + t->run) * e };
+                                ((runs - 1) * t->pitch + t->run) * e };
 }
 
 static void find_places(const step_run *w, int32_t i, const mba_sim_kernel *k, mba_address_range *place)
 {
     const mba_node *n = w->p->graph->nodes[i];
     for (int64_t s = 0; s < k->nstreams; s++) {
-        const int operand = k->stream[s].operand;
+        const int         operand = k->stream[s].operand;
         const mba_tensor *t = operand < 0 || operand >= MBA_ARG_SCRATCH(0) ? NULL
                               : operand < MBA_IN_MAX                       ? n->in[operand]
                                                                            : n->out[operand - MBA_IN_MAX];
@@ -142,8 +158,9 @@ static void find_places(const step_run *w, int32_t i, const mba_sim_kernel *k, m
         if (t) place[s] = place_of_tensor(w, t);
         else if (operand >= MBA_ARG_SCRATCH(0)) {
             const mba_scratch *c = &w->p->plan[i]->scratch[operand - MBA_ARG_SCRATCH(0)];
-            place[s] = (mba_address_range){ w->base[MBA_ACT] + (int64_t)w->p->layout.work_offset[i] + (int64_t)c->offset,
-                                    (int64_t)k->stream[s].unique };
+            place[s] = (mba_address_range){ w->base[MBA_ACT] + (int64_t)w->p->layout.work_offset[i]
+                                                + (int64_t)c->offset,
+                                            (int64_t)k->stream[s].unique };
         }
     }
 }
@@ -161,8 +178,10 @@ static mba_status check_keep(const mba_program *p, const char *name)
             if (!strstr(names, word) && strlen(names) + strlen(word) < sizeof names) strcat(names, word + 1);
         }
     names[strlen(names) - 1] = '\0';
-    return mba_fail(MBA_E_ARG, "no scratch '%s' to keep on the chip\nwhy: the kernels of this step have %s\n"
-                    "fix: one of them, all or none; --op for other kernels", name, *names ? names + 2 : "none");
+    return mba_fail(MBA_E_ARG,
+                    "no scratch '%s' to keep on the chip\nwhy: the kernels of this step have %s\n"
+                    "fix: one of them, all or none; --op for other kernels",
+                    name, *names ? names + 2 : "none");
 }
 
 /* Scratch that a merged kernel would hold in registers or shared memory is neither stored nor loaded. */
@@ -221,7 +240,7 @@ static mba_status remember(step_run *w, const mba_sim_kernel *k, key h)
     if (more) s->known = more;
     if (!jobs || !more || !mba_lookup_add(&s->by_key, h.a))
         return mba_fail(MBA_E_NOMEM, "no memory for %lld kernels", (long long)s->n);
-    s->known[s->n++].key       = h;
+    s->known[s->n++].key = h;
     w->jobs[w->njobs++].kernel = *k;
     return MBA_OK;
 }
@@ -233,7 +252,8 @@ static double different_stored(const mba_sim_kernel *k)
     return sum;
 }
 
-/* Nodes whose outputs another pass makes too do not run with it (mba_node_elide: the loss with its product, in training). */
+/* Nodes whose outputs another pass makes too do not run with it (mba_node_elide: the loss with its product, in
+ * training). */
 static bool runs(const step_run *w, int32_t i)
 {
     const mba_node *n = w->p->graph->nodes[i];
@@ -242,8 +262,8 @@ static bool runs(const step_run *w, int32_t i)
 
 static mba_status simulate_node(step_run *w, int32_t i)
 {
-    mba_sim_kernel *all = NULL;
-    mba_address_range       place[MBA_SIM_STREAMS];
+    mba_sim_kernel   *all = NULL;
+    mba_address_range place[MBA_SIM_STREAMS];
     MBA_TRY(kernels_of(w, i, &all));
     if (w->how->cold) mba_l2_model_flush(w->ledger);
     for (int l = 0; l < w->p->plan[i]->nlaunches; l++) {
@@ -252,7 +272,7 @@ static mba_status simulate_node(step_run *w, int32_t i)
         mba_l2_model_access(w->ledger, &all[l], place);
         set_fetch(&all[l], w->m);
         mba_sim_kernel bound;
-        if (w->how->before_launch) {                       // a plan's kernels are shared: what is bound is a copy
+        if (w->how->before_launch) { // a plan's kernels are shared: what is bound is a copy
             bound = all[l];
             w->how->before_launch(w->how->of, w->p, i, l, &bound);
         }
@@ -260,8 +280,8 @@ static mba_status simulate_node(step_run *w, int32_t i)
         k->load = k->total[MBA_P_MMA] > 0 && k->mma_flops % 100 == 16 ? w->load : 0;
         const key     h = key_of(k, w->m, w->tier);
         const int64_t of = find_known(w->sim, h);
-        w->resets[w->nlaunches]  = k->resets;
-        w->stored[w->nlaunches]  = different_stored(k);
+        w->resets[w->nlaunches] = k->resets;
+        w->stored[w->nlaunches] = different_stored(k);
         w->known[w->nlaunches++] = of < 0 ? w->sim->n : of;
         if (of < 0) MBA_TRY(remember(w, k, h));
     }
@@ -272,7 +292,7 @@ static mba_status simulate_node(step_run *w, int32_t i)
 static mba_status run_jobs(step_run *w)
 {
     known *of = w->sim->known;
-    #pragma omp parallel for schedule(dynamic, 1)
+#pragma omp parallel for schedule(dynamic, 1)
     for (int64_t j = w->ran; j < w->njobs; j++)
         w->jobs[j].st = mba_sim_run(&of[w->first + j].r, &w->jobs[j].kernel, w->m, w->tier);
     for (; w->ran < w->njobs; w->ran++)
@@ -284,18 +304,21 @@ static mba_status run_jobs(step_run *w)
 static void add_launch(mba_sim_step *out, mba_sim_node *n, const mba_sim_result *r, double gap, double reset,
                        double *longest)
 {
-    n->seconds   += r->seconds + (n->launches ? gap : 0) + reset;
+    n->seconds += r->seconds + (n->launches ? gap : 0) + reset;
     n->kernels_s += r->seconds;
-    n->dram_read  += r->dram_read;
+    n->dram_read += r->dram_read;
     n->dram_write += r->dram_write;
-    n->floor_s    += r->bound[r->limit];
+    n->floor_s += r->bound[r->limit];
     for (int p = 0; p < MBA_PIPES; p++) n->busy[p] += r->busy[p] * r->seconds;
-    if (r->seconds > *longest) { *longest = r->seconds; n->limit = r->limit; }
+    if (r->seconds > *longest) {
+        *longest = r->seconds;
+        n->limit = r->limit;
+    }
     n->launches++;
-    out->seconds    += r->seconds + gap + reset;
-    out->resets_s   += reset;
-    out->kernels_s  += r->seconds;
-    out->dram_read  += r->dram_read;
+    out->seconds += r->seconds + gap + reset;
+    out->resets_s += reset;
+    out->kernels_s += r->seconds;
+    out->dram_read += r->dram_read;
     out->dram_write += r->dram_write;
     out->launches++;
 }
@@ -304,14 +327,15 @@ static void add_up(mba_sim_step *out, const step_run *w)
 {
     const double gap = 1e-6 * w->m->v[w->how->stream ? MBA_GPU_gap_stream : MBA_GPU_gap_graph],
                  reset = 1e-6 * w->m->v[MBA_GPU_gap_reset];
-    int64_t      at = 0;
+    int64_t at = 0;
     for (int32_t i = 0; i < w->p->graph->nnodes; i++) {
         double longest = -1;
         if (!runs(w, i)) continue;
         for (int l = 0; l < w->p->plan[i]->nlaunches; l++) {
             const mba_sim_result *r = &w->sim->known[w->known[at++]].r;
-            out->launch[out->launches] = (mba_sim_launch){ i, l, r->limit, r->seconds, r->dram_read, r->dram_write,
-                                                           r->bound[r->limit], w->stored[at - 1] };
+            out->launch[out->launches] = (mba_sim_launch){
+                i, l, r->limit, r->seconds, r->dram_read, r->dram_write, r->bound[r->limit], w->stored[at - 1]
+            };
             add_launch(out, &out->node[i], r, gap, w->resets[at - 1] ? reset : 0, &longest);
         }
         for (int p = 0; p < MBA_PIPES && out->node[i].kernels_s > 0; p++)
@@ -332,7 +356,7 @@ static int64_t load_of(const step_run *w)
     for (int64_t i = 0; i < w->nlaunches; i++) {
         const mba_sim_result *r = &w->sim->known[w->known[i]].r;
         busy += r->bound[MBA_P_MMA];
-        all  += r->seconds;
+        all += r->seconds;
     }
     return all > 0 ? (int64_t)(256 * busy / all + 0.5) : 0;
 }
@@ -361,20 +385,20 @@ mba_status mba_sim_program(mba_sim_step *out, mba_sim *s, const mba_program *p, 
                            const mba_sim_how *how)
 {
     step_run w = { .sim = s,
-               .first = s->n,
-               .p = p,
-               .m = m,
-               .how = how,
-               .load = how->load,
-               .tier = how->bounds ? MBA_SIM_BOUNDS
-                       : how->tier ? how->tier
-                                   : MBA_SIM_ONE_SM };
-    int64_t launches = 0;
+                   .first = s->n,
+                   .p = p,
+                   .m = m,
+                   .how = how,
+                   .load = how->load,
+                   .tier = how->bounds ? MBA_SIM_BOUNDS
+                           : how->tier ? how->tier
+                                       : MBA_SIM_ONE_SM };
+    int64_t  launches = 0;
     *out = (mba_sim_step){ 0 };
     MBA_TRY(check_keep(p, how->keep));
     for (int32_t i = 0; i < p->graph->nnodes; i++) launches += p->plan[i]->nlaunches;
-    *out    = (mba_sim_step){ .node = calloc((size_t)p->graph->nnodes + 1, sizeof *out->node),
-                              .launch = calloc((size_t)launches + 1, sizeof *out->launch) };
+    *out = (mba_sim_step){ .node = calloc((size_t)p->graph->nnodes + 1, sizeof *out->node),
+                           .launch = calloc((size_t)launches + 1, sizeof *out->launch) };
     w.plans = calloc((size_t)p->graph->nnodes + 1, sizeof *w.plans);
     w.known = calloc((size_t)launches + 1, sizeof *w.known);
     w.resets = calloc((size_t)launches + 1, sizeof *w.resets);
@@ -401,7 +425,7 @@ void mba_sim_step_free(mba_sim_step *r)
 {
     free(r->node);
     free(r->launch);
-    r->node   = NULL;
+    r->node = NULL;
     r->launch = NULL;
 }
 
@@ -411,7 +435,7 @@ double mba_sim_roofline(const mba_node *n, const mba_gpu *m)
     bool           half = false;
     for (int k = 0; k < MBA_IN_MAX; k++) half |= n->in[k] && n->in[k]->type.dtype == MBA_BF16;
     const double *v = m->v, hz = v[MBA_GPU_clk] * 1e9 * v[MBA_GPU_sm];
-    const double tensor = c.tensor_flops / (v[half ? MBA_GPU_mma16 : MBA_GPU_mma32] * hz),
+    const double  tensor = c.tensor_flops / (v[half ? MBA_GPU_mma16 : MBA_GPU_mma32] * hz),
                  vector = c.vector_flops / (2 * v[MBA_GPU_fma] * hz), special = c.special_ops / (v[MBA_GPU_xu] * hz),
                  bytes = (c.read_bytes + c.write_bytes) / (v[MBA_GPU_hbm] * 1e9);
     double most = bytes;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* tsv.c -- see tsv.h. */
 #include "sim/tsv.h"
 
@@ -9,7 +10,7 @@ bool mba_tsv_next(mba_tsv *rows, mba_tsv_row *row)
 {
     while (rows->at < rows->end) {
         const char *eol = memchr(rows->at, '\n', (size_t)(rows->end - rows->at));
-        *row     = (mba_tsv_row){ rows->at, eol ? eol : rows->end, ++rows->line };
+        *row = (mba_tsv_row){ rows->at, eol ? eol : rows->end, ++rows->line };
         rows->at = eol ? eol + 1 : rows->end;
         if (row->end > row->at && *row->at != '#') return true;
     }
@@ -32,6 +33,6 @@ mba_status mba_tsv_open(mba_tsv_text *t, const char *path, size_t bytes_max)
     if (!path) return MBA_OK;
     MBA_TRY(mba_file_read(&t->file, &t->bytes, path, bytes_max));
     t->where = path;
-    t->text  = t->file;
+    t->text = t->file;
     return MBA_OK;
 }

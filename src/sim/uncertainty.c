@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* uncertainty.c -- see uncertainty.h. */
 #include "sim/uncertainty.h"
 
@@ -9,14 +10,16 @@
 
 /* Middles of the upper 32 of 64 parts of a normal distribution that are equally likely: a table, so that no library's
  * logarithm decides. */
-static const double upper[MBA_GPU_SAMPLES / 2] = {
-    0.019584, 0.058783, 0.098072, 0.137513, 0.177170, 0.217107, 0.257394, 0.298102,
-    0.339312, 0.381105, 0.423576, 0.466825, 0.510966, 0.556126, 0.602449, 0.650104,
-    0.699283, 0.750215, 0.803173, 0.858484, 0.916557, 0.977898, 1.043158, 1.113194,
-    1.189164, 1.272699, 1.366204, 1.473468, 1.601009, 1.761670, 1.987428, 2.417559
-};
+static const double upper[MBA_GPU_SAMPLES / 2] = { 0.019584, 0.058783, 0.098072, 0.137513, 0.177170, 0.217107, 0.257394,
+                                                   0.298102, 0.339312, 0.381105, 0.423576, 0.466825, 0.510966, 0.556126,
+                                                   0.602449, 0.650104, 0.699283, 0.750215, 0.803173, 0.858484, 0.916557,
+                                                   0.977898, 1.043158, 1.113194, 1.189164, 1.272699, 1.366204, 1.473468,
+                                                   1.601009, 1.761670, 1.987428, 2.417559 };
 
-static double normal_part(int i) { return i < MBA_GPU_SAMPLES / 2 ? -upper[MBA_GPU_SAMPLES / 2 - 1 - i] : upper[i - MBA_GPU_SAMPLES / 2]; }
+static double normal_part(int i)
+{
+    return i < MBA_GPU_SAMPLES / 2 ? -upper[MBA_GPU_SAMPLES / 2 - 1 - i] : upper[i - MBA_GPU_SAMPLES / 2];
+}
 
 /* Which part number `k` has in draw `draw`: a shuffle of its own. */
 static int part_of(int k, int draw)
@@ -41,15 +44,17 @@ void mba_gpu_sample(mba_gpu *out, const mba_gpu *m, int draw)
         const mba_gpu_key_info *key = &mba_gpu_keys[k];
         if (!(m->sigma[k] > 0)) continue;
         const double v = m->v[k] + normal_part(part_of(k, draw)) * m->sigma[k];
-        const double step = !strcmp(key->unit, "count") ? 1 : k == MBA_GPU_l2_s ? 0.5 : 0,   // what a file must have
-                     near = step > 0 ? step * floor(v / step + 0.5) : v;
+        const double step = !strcmp(key->unit, "count") ? 1
+                            : k == MBA_GPU_l2_s         ? 0.5
+                                                        : 0, // what a file must have
+            near = step > 0 ? step * floor(v / step + 0.5) : v;
         out->v[k] = near < key->least ? key->least : near > key->most ? key->most : near;
     }
 }
 
 mba_band mba_band_of_samples(double *times)
 {
-    enum { OUTSIDE = 6 };                         // on either side, of 64: 81 % are within
+    enum { OUTSIDE = 6 }; // on either side, of 64: 81 % are within
     mba_sort(times, MBA_GPU_SAMPLES);
     const mba_band b = { times[OUTSIDE], times[MBA_GPU_SAMPLES - 1 - OUTSIDE] };
     return (mba_band){ b.low < 1 ? b.low : 1, b.high > 1 ? b.high : 1 };
@@ -78,7 +83,7 @@ mba_band mba_band_of_residuals(double *times, int n)
 
 mba_band mba_band_combine(mba_band a, mba_band b)
 {
-    const double al = a.low < 1 ? log(a.low) : 0, bl = b.low < 1 ? log(b.low) : 0,       // the answer lies inside
-                 ah = a.high > 1 ? log(a.high) : 0, bh = b.high > 1 ? log(b.high) : 0;
+    const double al = a.low < 1 ? log(a.low) : 0, bl = b.low < 1 ? log(b.low) : 0, // the answer lies inside
+        ah = a.high > 1 ? log(a.high) : 0, bh = b.high > 1 ? log(b.high) : 0;
     return (mba_band){ exp(-sqrt(al * al + bl * bl)), exp(sqrt(ah * ah + bh * bh)) };
 }

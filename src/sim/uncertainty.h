@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* uncertainty.h -- what the spreads of a machine's numbers do to an answer: the machine drawn MBA_GPU_SAMPLES times.
  *
  *     for (int i = 0; i < MBA_GPU_SAMPLES; i++) {
@@ -16,7 +17,9 @@
 
 enum { MBA_GPU_SAMPLES = 64 };
 
-typedef struct mba_band { double low, high; } mba_band;       /* times the answer; 1 lies between */
+typedef struct mba_band {
+    double low, high;
+} mba_band; /* times the answer; 1 lies between */
 
 /* The numbers of `m`, each moved within its spread and what its key may be. */
 void mba_gpu_sample(mba_gpu *out, const mba_gpu *m, int draw);
@@ -26,11 +29,14 @@ mba_band mba_band_of_samples(double *times);
 
 /* Of a ratio of two answers a / b, by the draws of both, pair by pair: what both share cancels. `above`: of 1, how many
  * draws have it above 1; those that have it within a thousandth count half (queues that change order make as much). */
-typedef struct mba_ratio { mba_band band; double above; } mba_ratio;
+typedef struct mba_ratio {
+    mba_band band;
+    double   above;
+} mba_ratio;
 mba_ratio mba_ratio_of_samples(double ratio, const double *a_times, const double *b_times);
 
-/* Of n times that others of its kind took: a tenth lie below the band and a tenth above, and of the next one's chances as
- * many. Sorts them. Fewer than nine say nothing: 0 to infinity. */
+/* Of n times that others of its kind took: a tenth lie below the band and a tenth above, and of the next one's chances
+ * as many. Sorts them. Fewer than nine say nothing: 0 to infinity. */
 mba_band mba_band_of_residuals(double *times, int n);
 
 /* Of two causes that know nothing of each other: squares of logarithms add. */

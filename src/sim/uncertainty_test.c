@@ -1,5 +1,6 @@
-/* uncertainty_test.c -- a machine drawn within the spreads of its numbers: every part of every spread once, nothing else moved,
- * the same on every machine and compiler; bands that hold what they say. */
+// SPDX-License-Identifier: Apache-2.0
+/* uncertainty_test.c -- a machine drawn within the spreads of its numbers: every part of every spread once, nothing
+ * else moved, the same on every machine and compiler; bands that hold what they say. */
 #include "tests/test.h"
 
 #include <math.h>
@@ -26,11 +27,11 @@ static void every_part_of_a_spread_is_drawn_once(void **state)
         if (!(m.sigma[k] > 0) || clipped) continue;
         for (int i = 0; i < MBA_GPU_SAMPLES; i++) {
             assert_true(i == 0 || v[i] > v[i - 1]);
-            sum     += (v[i] - m.v[k]) / m.sigma[k];
+            sum += (v[i] - m.v[k]) / m.sigma[k];
             squares += (v[i] - m.v[k]) / m.sigma[k] * (v[i] - m.v[k]) / m.sigma[k];
         }
         assert_near(sum, 0, 1e-6);
-        assert_near(sqrt(squares / MBA_GPU_SAMPLES), 1, 0.02);       // middles of parts: the outermost are a little short
+        assert_near(sqrt(squares / MBA_GPU_SAMPLES), 1, 0.02); // middles of parts: the outermost are a little short
     }
 }
 
@@ -51,7 +52,7 @@ static void numbers_are_drawn_apart(void **state)
         for (int b = 0; b < a; b++) {
             double sum = 0;
             for (int i = 0; i < MBA_GPU_SAMPLES; i++) sum += z[a][i] * z[b][i];
-            assert_true(fabs(sum / MBA_GPU_SAMPLES) < 0.4);          // 3.2 times what chance makes of 64
+            assert_true(fabs(sum / MBA_GPU_SAMPLES) < 0.4); // 3.2 times what chance makes of 64
         }
 }
 
@@ -80,19 +81,21 @@ static void bands_hold_what_they_say(void **state)
 {
     (void)state;
     double times[MBA_GPU_SAMPLES];
-    for (int i = 0; i < MBA_GPU_SAMPLES; i++) times[i] = 0.9 + 0.2 * ((i * 37) % MBA_GPU_SAMPLES) / (MBA_GPU_SAMPLES - 1);
+    for (int i = 0; i < MBA_GPU_SAMPLES; i++)
+        times[i] = 0.9 + 0.2 * ((i * 37) % MBA_GPU_SAMPLES) / (MBA_GPU_SAMPLES - 1);
     const mba_band b = mba_band_of_samples(times);
-    int inside = 0;
+    int            inside = 0;
     for (int i = 0; i < MBA_GPU_SAMPLES; i++) inside += times[i] >= b.low && times[i] <= b.high;
-    assert_int_equal(inside, 52);                              // 81 % of 64
+    assert_int_equal(inside, 52); // 81 % of 64
     for (int i = 0; i < MBA_GPU_SAMPLES; i++) times[i] = 1.1 + 0.001 * i;
-    assert_true(mba_band_of_samples(times).low == 1);            // the answer itself is always inside
+    assert_true(mba_band_of_samples(times).low == 1); // the answer itself is always inside
     const mba_band none = { 1, 1 }, both = mba_band_combine(b, none), twice = mba_band_combine(b, b);
     assert_near(both.low, b.low, 1e-12);
     assert_near(both.high, b.high, 1e-12);
     assert_near(log(twice.high), sqrt(2) * log(b.high), 1e-12);
     assert_true(twice.low < b.low && twice.high > b.high);
-    const mba_band beside = mba_band_combine((mba_band){ 1.1, 1.2 }, none);    // one that leaves the answer out is widened to it
+    const mba_band beside = mba_band_combine((mba_band){ 1.1, 1.2 },
+                                             none); // one that leaves the answer out is widened to it
     assert_true(beside.low == 1);
     assert_near(beside.high, 1.2, 1e-12);
 }
@@ -107,13 +110,13 @@ static void ratios_are_taken_draw_by_draw(void **state)
     assert_true(same.band.low == 1 && same.band.high == 1 && same.above == 1);
     assert_true(tie.above == 0.5);
     assert_true(mba_ratio_of_samples(0.9, a, b).above == 0);
-    for (int i = 0; i < MBA_GPU_SAMPLES; i++) b[i] = i % 4 ? a[i] : 1.2 * a[i];      // every fourth draw is against it
+    for (int i = 0; i < MBA_GPU_SAMPLES; i++) b[i] = i % 4 ? a[i] : 1.2 * a[i]; // every fourth draw is against it
     const mba_ratio some = mba_ratio_of_samples(1.1, a, b);
     assert_near(some.above, 0.75, 1e-12);
     assert_near(some.band.low, 1 / 1.2, 1e-12);
     assert_true(some.band.high == 1);
     for (int i = 0; i < MBA_GPU_SAMPLES; i++) b[i] = a[i] * (i % 2 ? 1.0005 : 0.9995);
-    assert_near(mba_ratio_of_samples(1, a, b).above, 0.5, 1e-12);                // less than a thousandth is nothing
+    assert_near(mba_ratio_of_samples(1, a, b).above, 0.5, 1e-12); // less than a thousandth is nothing
 }
 
 MBA_TEST_MAIN(cmocka_unit_test(every_part_of_a_spread_is_drawn_once), cmocka_unit_test(numbers_are_drawn_apart),

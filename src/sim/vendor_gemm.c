@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* vendor_gemm.c -- see vendor_gemm.h. */
 #include "sim/vendor_gemm.h"
 
@@ -32,16 +33,15 @@ bool mba_vendor_gemm_tile_of(mba_vendor_gemm_tile *t, const mba_profiled_kernel 
 {
     char types[4];
     int  m, n, k, stages;
-    if (sscanf(c->kernel, "nvjet_sm90_%3[a-z]_%dx%d_%dx%d_", types, &m, &n, &k, &stages) != 5)
-        return false;
-    *t = (mba_vendor_gemm_tile){.m = m, .n = n, .k = k, .stages = stages, .together = strstr(c->kernel, "_coop")};
+    if (sscanf(c->kernel, "nvjet_sm90_%3[a-z]_%dx%d_%dx%d_", types, &m, &n, &k, &stages) != 5) return false;
+    *t = (mba_vendor_gemm_tile){ .m = m, .n = n, .k = k, .stages = stages, .together = strstr(c->kernel, "_coop") };
     return m > 0 && n > 0 && k > 0 && count_tiles(t, c, types[2] == 's' ? 4 : 2);
 }
 
 static mba_sim_op *add(mba_sim_kernel *k, mba_sim_work work)
 {
     mba_sim_op *o = &k->op[k->nops++];
-    *o            = (mba_sim_op){.work = (int32_t)work, .stream = -1, .ring = -1, .parts = 1};
+    *o = (mba_sim_op){ .work = (int32_t)work, .stream = -1, .ring = -1, .parts = 1 };
     return o;
 }
 
@@ -55,8 +55,8 @@ static void open_loops(mba_sim_kernel *k, const mba_vendor_gemm_tile *t)
 static void add_store(mba_sim_kernel *k, double bytes)
 {
     mba_sim_op *o = add(k, MBA_OP_STORE);
-    o->stream     = 1;
-    o->bytes      = (uint64_t)bytes + 1;
+    o->stream = 1;
+    o->bytes = (uint64_t)bytes + 1;
 }
 
 static void multiply(mba_sim_kernel *k, const mba_vendor_gemm_tile *t, double most)
@@ -64,10 +64,10 @@ static void multiply(mba_sim_kernel *k, const mba_vendor_gemm_tile *t, double mo
     const double bytes = 2 * t->m * t->n;
     add(k, MBA_OP_DELAY);
     open_loops(k, t);
-    add(k, MBA_OP_WAIT)->ring            = 0;
-    mba_sim_op *o     = add(k, MBA_OP_MIX);
-    o->n[MBA_P_MMA]   = (uint64_t)(2 * t->m * t->n * t->k);
-    o->trips          = STEP_CYCLES;
+    add(k, MBA_OP_WAIT)->ring = 0;
+    mba_sim_op *o = add(k, MBA_OP_MIX);
+    o->n[MBA_P_MMA] = (uint64_t)(2 * t->m * t->n * t->k);
+    o->trips = STEP_CYCLES;
     add(k, MBA_OP_RELEASE)->ring = 0;
     if (!t->together && most > 1) add_store(k, bytes * (most - 1) / most / t->steps);
     add(k, MBA_OP_END);
@@ -82,9 +82,9 @@ static void copy(mba_sim_kernel *k, const mba_vendor_gemm_tile *t)
     add(k, MBA_OP_DELAY);
     open_loops(k, t);
     add(k, MBA_OP_FILL)->ring = 0;
-    mba_sim_op *o             = add(k, MBA_OP_ASYNC);
-    o->stream                 = 0;
-    o->bytes                  = (uint64_t)(2 * (t->m + t->n) * t->k);
+    mba_sim_op *o = add(k, MBA_OP_ASYNC);
+    o->stream = 0;
+    o->bytes = (uint64_t)(2 * (t->m + t->n) * t->k);
     add(k, MBA_OP_COMMIT)->ring = 0;
     add(k, MBA_OP_END);
     add(k, MBA_OP_END);
@@ -95,24 +95,24 @@ void mba_vendor_gemm_lower(mba_sim_kernel *k, const mba_profiled_kernel *c, cons
 {
     enum { COPYING = 4 };
     const int64_t grid = (int64_t)c->grid, tiles = (int64_t)t->tiles, least = tiles / grid, more = tiles % grid;
-    k->grid       = grid;
-    k->threads    = (int64_t)c->block;
-    k->warps      = mba_ceil(k->threads, 32);
-    k->hidden     = 1;
-    k->piece      = 1.0 / (double)(least + (more > 0));
-    k->depth      = t->stages < MBA_SIM_STAGES ? (int64_t)t->stages : MBA_SIM_STAGES;
-    k->nstreams   = 2;
-    k->stream[0]  = (mba_sim_stream){.operand = -1};
-    k->stream[1]  = (mba_sim_stream){.operand = -1, .writes = 1};
-    k->nclasses   = 0;
+    k->grid = grid;
+    k->threads = (int64_t)c->block;
+    k->warps = mba_ceil(k->threads, 32);
+    k->hidden = 1;
+    k->piece = 1.0 / (double)(least + (more > 0));
+    k->depth = t->stages < MBA_SIM_STAGES ? (int64_t)t->stages : MBA_SIM_STAGES;
+    k->nstreams = 2;
+    k->stream[0] = (mba_sim_stream){ .operand = -1 };
+    k->stream[1] = (mba_sim_stream){ .operand = -1, .writes = 1 };
+    k->nclasses = 0;
     if (more) k->count[k->nclasses] = more, k->trips[k->nclasses++][0] = least + 1;
     if (least) k->count[k->nclasses] = grid - more, k->trips[k->nclasses++][0] = least;
-    k->nops          = 0;
-    k->nroles        = 2;
-    k->first[0]      = 0;
+    k->nops = 0;
+    k->nroles = 2;
+    k->first[0] = 0;
     k->role_warps[0] = k->warps > COPYING ? k->warps - COPYING : 1;
     multiply(k, t, (double)(least + (more > 0)));
-    k->first[1]      = k->nops;
+    k->first[1] = k->nops;
     k->role_warps[1] = COPYING;
     copy(k, t);
 }

@@ -1,5 +1,6 @@
-/* vendor_gemm.h -- products of libraries as they were launched. A library's kernel says in its name what it is built of:
- * nvjet_sm90_tst_256x128_64x4_1x2_h_bz_coopA_TNT has tiles of 256 x 128, steps of 64, four of them in flight.
+// SPDX-License-Identifier: Apache-2.0
+/* vendor_gemm.h -- products of libraries as they were launched. A library's kernel says in its name what it is built
+ * of: nvjet_sm90_tst_256x128_64x4_1x2_h_bz_coopA_TNT has tiles of 256 x 128, steps of 64, four of them in flight.
  *
  *     mba_vendor_gemm_tile t;
  *     if (mba_vendor_gemm_tile_of(&t, counts)) mba_vendor_gemm_lower(&kernel, counts, &t);
@@ -12,9 +13,9 @@
 #include "sim/profiled.h"
 
 typedef struct mba_vendor_gemm_tile {
-    double m, n, k, stages;                       /* of a tile; of a step of it; steps in flight */
-    double tiles, steps;                          /* of the launch; of a tile */
-    bool   together;                              /* all groups of a block work at one tile */
+    double m, n, k, stages; /* of a tile; of a step of it; steps in flight */
+    double tiles, steps;    /* of the launch; of a tile */
+    bool   together;        /* all groups of a block work at one tile */
 } mba_vendor_gemm_tile;
 
 /* False: its name does not say, or its counts are not those of such a kernel. */

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* checkpoint.c -- weights, moments and gradients in and out; directories are in checkpoint_dirs.c. */
 #include "train/checkpoint.h"
 
@@ -17,8 +18,9 @@ enum { PATH_ROOM = 4096 };
 static mba_status join(char *out, const char *directory, const char *name)
 {
     const int n = snprintf(out, PATH_ROOM, "%s/%s", directory, name);
-    return n > 0 && n < PATH_ROOM ? MBA_OK : mba_fail(MBA_E_ARG, "the path '%s/%s' is too long\nfix: a shorter one",
-                                                        directory, name);
+    return n > 0 && n < PATH_ROOM
+               ? MBA_OK
+               : mba_fail(MBA_E_ARG, "the path '%s/%s' is too long\nfix: a shorter one", directory, name);
 }
 
 /* ---- names ---- */
@@ -29,7 +31,7 @@ static const mba_array *find(const mba_weights *w, const mba_model *m, const cha
     char             other[MBA_PIECE_NAME_MAX + 16];
     const mba_array *a = mba_weights_find(w, name);
     const bool       embedding = m->task == MBA_TASK_TEXT && strstr(name, "embed") && !strstr(name, "layers.");
-    if (!a && m->task != MBA_TASK_TEXT) {              // of a network for images, the prefix may be there or not
+    if (!a && m->task != MBA_TASK_TEXT) { // of a network for images, the prefix may be there or not
         if (!strncmp(name, "model.", 6)) return mba_weights_find(w, name + 6);
         snprintf(other, sizeof other, "model.%s", name);
         return mba_weights_find(w, other);
@@ -98,7 +100,7 @@ mba_status mba_checkpoint_config(mba_model *m, mba_hf_format *format, const char
         st = mba_hf_config_read(m, format, config);
         if (st == MBA_OK) {
             mba_model whole = *m;
-            st = mba_model_complete(&whole);         // contradictions are the file's, so the file is named
+            st = mba_model_complete(&whole); // contradictions are the file's, so the file is named
         }
         if (st != MBA_OK) st = mba_where(st, "reading '%s'", path);
     }
@@ -138,16 +140,19 @@ static mba_status find_piece(const mba_array **out, const mba_weights *w, const 
     if (!a)
         return mba_fail(MBA_E_FORMAT,
                         "the checkpoint has no tensor \"%s\"\nwhy: the model of its config.json needs one\n"
-                        "fix: weights and config.json of one model", p->name);
+                        "fix: weights and config.json of one model",
+                        p->name);
     if (!same_shape(a, &p->type))
-        return mba_fail(MBA_E_SHAPE, "the tensor \"%s\" is %s, the model asks for %s\n"
-                        "fix: weights and config.json of one model", p->name,
-                        mba_shape_words(a->rank, a->shape).text,
+        return mba_fail(MBA_E_SHAPE,
+                        "the tensor \"%s\" is %s, the model asks for %s\n"
+                        "fix: weights and config.json of one model",
+                        p->name, mba_shape_words(a->rank, a->shape).text,
                         mba_shape_words((int)p->type.rank, p->type.dim).text);
     if (!is_real(a->dtype))
-        return mba_fail(MBA_E_FORMAT, "the tensor \"%s\" is stored as %s\nwhy: weights are real numbers; the file may "
-                        "be mislabelled, or its weights quantized\nfix: a checkpoint in F32, BF16 or F16", p->name,
-                        mba_file_dtype_name(a->dtype));
+        return mba_fail(MBA_E_FORMAT,
+                        "the tensor \"%s\" is stored as %s\nwhy: weights are real numbers; the file may "
+                        "be mislabelled, or its weights quantized\nfix: a checkpoint in F32, BF16 or F16",
+                        p->name, mba_file_dtype_name(a->dtype));
     *out = a;
     return MBA_OK;
 }
@@ -176,10 +181,10 @@ static int64_t counters(const mba_weights *w)
 static mba_status check_leftovers(const mba_weights *w, const mba_model *m, int64_t used)
 {
     const bool twice = m->task == MBA_TASK_TEXT && !m->lm.untied && mba_weights_find(w, "lm_head.weight")
-                    && (mba_weights_find(w, "backbone.embeddings.weight")
-                        || mba_weights_find(w, "backbone.embedding.weight")
-                        || mba_weights_find(w, "model.embed_tokens.weight")
-                        || mba_weights_find(w, "model.embeddings.weight"));
+                       && (mba_weights_find(w, "backbone.embeddings.weight")
+                           || mba_weights_find(w, "backbone.embedding.weight")
+                           || mba_weights_find(w, "model.embed_tokens.weight")
+                           || mba_weights_find(w, "model.embeddings.weight"));
     const int64_t count = mba_weights_count(w) - twice - counters(w);
     if (count == used) return MBA_OK;
     return mba_fail(MBA_E_FORMAT,
@@ -197,7 +202,7 @@ static mba_status load_pieces(mba_session *s, mba_hf_format format, const mba_we
 {
     for (int32_t i = 0; i < s->graph->ntensors; i++) {
         const mba_tensor *t = s->graph->tensors[i];
-        mba_hf_slice         piece[MBA_PIECES_MAX];
+        mba_hf_slice      piece[MBA_PIECES_MAX];
         if (!mba_learned(t)) continue;
         const int n = mba_hf_pieces(piece, format, &s->model, t);
         float    *at = mba_session_learned_at(s, t, false);
@@ -216,9 +221,9 @@ static mba_status load_pieces(mba_session *s, mba_hf_format format, const mba_we
 
 static mba_status load(mba_session *s, mba_hf_format format, const char *directory, bool new_head)
 {
-    mba_weights *w    = NULL;
+    mba_weights *w = NULL;
     int64_t      used = 0;
-    mba_status   st   = mba_weights_open(&w, directory);
+    mba_status   st = mba_weights_open(&w, directory);
     if (st == MBA_OK) st = mba_program_pull(s->program);
     if (st == MBA_OK) {
         st = load_pieces(s, format, w, new_head, &used);
@@ -256,9 +261,9 @@ static mba_status add_params(mba_safetensors_writer *w, const mba_session *s, mb
 {
     for (int32_t i = 0; i < s->graph->ntensors; i++) {
         const mba_tensor *t = s->graph->tensors[i];
-        mba_hf_slice         piece[MBA_PIECES_MAX];
+        mba_hf_slice      piece[MBA_PIECES_MAX];
         if (grads ? !mba_is_param(t) : !mba_learned(t)) continue;
-        const int    n    = mba_hf_pieces(piece, format, &s->model, t);
+        const int    n = mba_hf_pieces(piece, format, &s->model, t);
         const float *from = grads ? mba_program_host_counterpart(s->program, t->st->grad, t)
                                   : mba_program_host(s->program, t);
         for (int k = 0; k < n; k++) {
@@ -302,8 +307,8 @@ static mba_status add_counters(mba_safetensors_writer *w, const mba_session *s, 
         const mba_tensor *t = s->graph->tensors[i];
         char              name[MBA_PIECE_NAME_MAX + 32];
         if (!mba_is_state(t) || !ends_with(t->name, ".running_mean")) continue;
-        snprintf(name, sizeof name, "model.%.*snum_batches_tracked",
-                 (int)(strlen(t->name) - strlen("running_mean")), t->name);
+        snprintf(name, sizeof name, "model.%.*snum_batches_tracked", (int)(strlen(t->name) - strlen("running_mean")),
+                 t->name);
         MBA_TRY(mba_safetensors_add(w, &(mba_safetensors_entry){ .name = name, .dtype = MBA_WIRE_I64, .data = &zero }));
     }
     return MBA_OK;
@@ -325,7 +330,7 @@ static mba_status save_weights(const mba_session *s, mba_hf_format format, const
 
 static mba_status save_config(const mba_session *s, mba_hf_format format, const char *directory)
 {
-    char       path[PATH_ROOM];
+    char path[PATH_ROOM];
     MBA_TRY(join(path, directory, "config.json"));
     mba__json_begin();
     json_t    *config = mba_hf_config_write(&s->model, format);
@@ -348,13 +353,16 @@ static float *moment(const mba_session *s, const mba_tensor *param, char which)
 }
 
 /* The tensors of an optimizer file that belong to t: moments of a parameter, the average of what was learned. */
-typedef struct kept { char name[MBA_PIECE_NAME_MAX]; float *at; } kept;
+typedef struct kept {
+    char   name[MBA_PIECE_NAME_MAX];
+    float *at;
+} kept;
 
 static int kept_of(kept out[3], const mba_session *s, const mba_tensor *t)
 {
     int n = 0;
     for (int k = 0; k < 2 && mba_is_param(t); k++, n++) {
-        snprintf(out[n].name, sizeof out[n].name, "%c.%s", "mv"[k], t->name);
+        snprintf(out[n].name, sizeof out[n].name, "%c.%s", "mv"[k], t -> name);
         out[n].at = moment(s, t, "mv"[k]);
     }
     if (s->averages && mba_learned(t)) {
@@ -389,25 +397,30 @@ static mba_status load_state(const mba_safetensors *f, const char *name, const m
 {
     const mba_array *a = mba_safetensors_find(f, name);
     if (!a)
-        return mba_fail(MBA_E_FORMAT, "there is no \"%s\"\nwhy: it is not the optimizer of this run\n"
-                        "fix: the options of the run that saved it", name);
+        return mba_fail(MBA_E_FORMAT,
+                        "there is no \"%s\"\nwhy: it is not the optimizer of this run\n"
+                        "fix: the options of the run that saved it",
+                        name);
     if (!same_shape(a, type))
-        return mba_fail(MBA_E_SHAPE, "\"%s\" has another shape than in this run\n"
-                        "fix: the model and options of the run that saved it", name);
+        return mba_fail(MBA_E_SHAPE,
+                        "\"%s\" has another shape than in this run\n"
+                        "fix: the model and options of the run that saved it",
+                        name);
     return mba_array_read_f32(a, to, mba_type_elems(type));
 }
 
 static mba_status load_moments(mba_session *s, const char *path)
 {
-    mba_safetensors *f  = NULL;
+    mba_safetensors *f = NULL;
     MBA_TRY(mba_program_pull(s->program));
-    mba_status       st = mba_safetensors_open(&f, path);
+    mba_status st = mba_safetensors_open(&f, path);
     for (int32_t i = 0; i < s->graph->ntensors && st == MBA_OK; i++) {
         const mba_tensor *t = s->graph->tensors[i];
         kept              k[3];
         const int         n = kept_of(k, s, t);
         for (int j = 0; j < n && st == MBA_OK; j++) st = load_state(f, k[j].name, &t->type, k[j].at);
-        if (st == MBA_OK && mba_session_carries(s, t)) st = load_state(f, t->name, &t->type, mba_program_host(s->program, t));
+        if (st == MBA_OK && mba_session_carries(s, t))
+            st = load_state(f, t->name, &t->type, mba_program_host(s->program, t));
     }
     if (st == MBA_OK) st = mba_program_push(s->program);
     if (st != MBA_OK) st = mba_where(st, "reading '%s'", path);
@@ -425,9 +438,12 @@ mba_status mba_checkpoint_load_average(mba_session *s, const char *directory)
         const mba_tensor *t = s->graph->tensors[i];
         if (!mba_learned(t)) continue;
         snprintf(name, sizeof name, "ema.%s", t->name);
-        st = mba_safetensors_find(f, name) ? load_state(f, name, &t->type, mba_session_learned_at(s, t, false))
-           : mba_fail(MBA_E_ARG, "the run kept no averaged model\nwhy: there is no \"%s\"\nfix: leave --ema out, or train "
-                                 "with --ema", name);
+        st = mba_safetensors_find(f, name)
+                 ? load_state(f, name, &t->type, mba_session_learned_at(s, t, false))
+                 : mba_fail(MBA_E_ARG,
+                            "the run kept no averaged model\nwhy: there is no \"%s\"\nfix: leave --ema out, or train "
+                            "with --ema",
+                            name);
     }
     if (st == MBA_OK) st = mba_program_push(s->program);
     if (st != MBA_OK) st = mba_where(st, "reading the averaged model in '%s'", path);

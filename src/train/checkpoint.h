@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* checkpoint.h -- a trained model on disk: a directory as they are published, and what resuming needs beside it.
  *
  *     mba_model m;  mba_hf_format f;
@@ -7,9 +8,11 @@
  *
  *   config.json               the model, in its public format where there is one (hf.h)
  *   model.safetensors         weights and running statistics, fp32
- *   tokenizer.json ..         of text: the tokenizer, as Hugging Face keeps it (data/tokenizer_files.h), where it is known
+ *   tokenizer.json ..         of text: the tokenizer, as Hugging Face keeps it (data/tokenizer_files.h), where it is
+ *   known
  *   optimizer.safetensors     m.<parameter>, v.<parameter>, fp32; ema.<name>: the averaged model; carried states
- *   trainer.json              step, data position, guard: everything else an exact resume needs; "options": those of the run
+ *   trainer.json              step, data position, guard: everything else an exact resume needs; "options": those of
+ *   the run
  *   checksums.json            of all the others (checksums.h)
  *
  * A directory appears under its name only when it is complete. */
@@ -42,16 +45,16 @@ MBA_MUST mba_status mba_checkpoint_load_trainer(mba_session *s, const char *dire
 /* trainer NULL: only the model. An older directory of the same name is replaced. */
 MBA_MUST mba_status mba_checkpoint_save(const mba_session *s, const char *directory, const json_t *trainer);
 
-/* A second name for the files of a checkpoint, in a directory of their own: they stay when the first goes. An older directory
- * of that name is replaced. Fails where the file system has no links. */
+/* A second name for the files of a checkpoint, in a directory of their own: they stay when the first goes. An older
+ * directory of that name is replaced. Fails where the file system has no links. */
 MBA_MUST mba_status mba_checkpoint_link(const char *directory, const char *from);
 
 /* The gradients of a session, under the names, shapes and in the pieces in which the weights are stored. */
 MBA_MUST mba_status mba_checkpoint_save_grads(const mba_session *s, mba_hf_format format, const char *directory,
                                               const char *path);
 
-/* Removes all but the `keep` newest directories step-* of a run up to step `newest`. Later ones, which somebody put there,
- * are left alone. */
+/* Removes all but the `keep` newest directories step-* of a run up to step `newest`. Later ones, which somebody put
+ * there, are left alone. */
 MBA_MUST mba_status mba_checkpoint_prune(const char *run_directory, int64_t keep, int64_t newest);
 
 /* The newest complete step-* of a run, into `out`; an error if there is none. */
@@ -60,22 +63,23 @@ MBA_MUST mba_status mba_checkpoint_latest(char *out, size_t room, const char *ru
 /* What --resume names, into `out`: `path` where it is a checkpoint, else the newest of the run. */
 MBA_MUST mba_status mba_checkpoint_find(char *out, size_t room, const char *path);
 
-/* Whether the files of a checkpoint are all there, can be read and are those that were saved (checksums.h). MBA_E_FORMAT: it is
- * damaged, and mba_message says where; another status says nothing about it. */
+/* Whether the files of a checkpoint are all there, can be read and are those that were saved (checksums.h).
+ * MBA_E_FORMAT: it is damaged, and mba_message says where; another status says nothing about it. */
 MBA_MUST mba_status mba_checkpoint_check(const char *directory);
 
-/* The checksums alone, where there are any; the message names the newest sound checkpoint beside it that is older. `resumes`:
- * the optimizer's too. */
+/* The checksums alone, where there are any; the message names the newest sound checkpoint beside it that is older.
+ * `resumes`: the optimizer's too. */
 MBA_MUST mba_status mba_checkpoint_verify(const char *directory, bool resumes);
 
-/* For --resume with a run: its newest step-* that is sound, into `out`; "": none. Newer ones that are damaged are renamed to
- * step-*.broken: they would be taken for the newest. `broken` has a line of each, as far as it has room; "": none. */
+/* For --resume with a run: its newest step-* that is sound, into `out`; "": none. Newer ones that are damaged are
+ * renamed to step-*.broken: they would be taken for the newest. `broken` has a line of each, as far as it has room; "":
+ * none. */
 MBA_MUST mba_status mba_checkpoint_newest_sound(char *out, size_t room, char *broken, size_t broken_room,
                                                 const char *run_directory);
 
-/* For a run that goes on and has the least validation loss so far at this step: whether its directory `best` is not of this step,
- * though step-* of it is there. A run that was killed while it replaced `best` has left the older one as best.old, which gets
- * its name back, or goes where the new one stands. */
+/* For a run that goes on and has the least validation loss so far at this step: whether its directory `best` is not of
+ * this step, though step-* of it is there. A run that was killed while it replaced `best` has left the older one as
+ * best.old, which gets its name back, or goes where the new one stands. */
 MBA_MUST mba_status mba_checkpoint_best_missing(bool *missing, const char *run_directory, int64_t step);
 
 /* An error where the directory has a step-* already: a new run there would be mistaken for the old one. */

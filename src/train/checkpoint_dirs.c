@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* checkpoint_dirs.c -- see checkpoint_dirs.h; and the step-* directories of a run. */
 #include "train/checkpoint_dirs.h"
 
@@ -22,10 +23,13 @@ mba_status mba__directory_begin(char *building, size_t room, const char *directo
 {
     if (snprintf(building, room, "%s.partial", directory) >= (int)room)
         return mba_fail(MBA_E_ARG, "the path '%s' is too long\nfix: a shorter --out", directory);
-    mba_folder_remove(building);              // left by a run that was killed
+    mba_folder_remove(building); // left by a run that was killed
     if (mba_is_folder(building))
-        return mba_fail(MBA_E_IO, "cannot remove '%s'\nwhy: a run that was killed has left it, and what is in it would become a part "
-                        "of the new checkpoint\nfix: remove it by hand", building);
+        return mba_fail(
+            MBA_E_IO,
+            "cannot remove '%s'\nwhy: a run that was killed has left it, and what is in it would become a part "
+            "of the new checkpoint\nfix: remove it by hand",
+            building);
     return mba_mkdirs(building);
 }
 
@@ -41,8 +45,10 @@ mba_status mba__directory_commit(const char *building, const char *directory)
     if (rename(building, directory)) {
         const int why = errno;
         if (replaced) (void)!rename(old, directory);
-        return mba_fail(MBA_E_IO, "cannot name the checkpoint '%s'\nwhy: %s\nfix: is something else there that bears "
-                        "the name?", directory, strerror(why));
+        return mba_fail(MBA_E_IO,
+                        "cannot name the checkpoint '%s'\nwhy: %s\nfix: is something else there that bears "
+                        "the name?",
+                        directory, strerror(why));
     }
     MBA_TRY(mba_name_sync(directory));
     mba_folder_remove(old);
@@ -55,10 +61,10 @@ static mba_status link_files(const char *to, const char *from)
     mba_listing l = { 0 };
     mba_status  st = mba_listing_read(&l, from, NULL);
     for (int64_t i = 0; st == MBA_OK && i < l.n; i++)
-        if (snprintf(a, sizeof a, "%s/%s", from, l.name[i]) >= PATH_ROOM || snprintf(b, sizeof b, "%s/%s", to, l.name[i]) >= PATH_ROOM
-            || link(a, b))
-            st = mba_fail(MBA_E_IO, "cannot link '%s/%s' into '%s'\nwhy: %s\nfix: a file system with links", from, l.name[i], to,
-                          strerror(errno));
+        if (snprintf(a, sizeof a, "%s/%s", from, l.name[i]) >= PATH_ROOM
+            || snprintf(b, sizeof b, "%s/%s", to, l.name[i]) >= PATH_ROOM || link(a, b))
+            st = mba_fail(MBA_E_IO, "cannot link '%s/%s' into '%s'\nwhy: %s\nfix: a file system with links", from,
+                          l.name[i], to, strerror(errno));
     mba_listing_free(&l);
     return st == MBA_OK ? mba_name_sync(b) : st;
 }
@@ -108,8 +114,8 @@ static int by_step(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* The steps of the complete checkpoints of a run, in order, for the caller to free. Where there is no such directory there are
- * none; one that cannot be read is an error. */
+/* The steps of the complete checkpoints of a run, in order, for the caller to free. Where there is no such directory
+ * there are none; one that cannot be read is an error. */
 static mba_status steps_of(int64_t **out, int64_t *n, const char *run)
 {
     mba_listing l = { 0 };
@@ -149,8 +155,9 @@ mba_status mba_checkpoint_prune(const char *run, int64_t keep, int64_t newest)
     while (n > 0 && steps[n - 1] > newest) n--;
     for (int64_t i = 0; i + keep < n; i++)
         if (snprintf(path, sizeof path, "%s/step-%06lld", run, (long long)steps[i]) < PATH_ROOM
-            && snprintf(to, sizeof to, "%s/step-%06lld%s", run, (long long)steps[i], gone) < PATH_ROOM && rename(path, to))
-            mba_folder_remove(path);               // where one of that name cannot be replaced
+            && snprintf(to, sizeof to, "%s/step-%06lld%s", run, (long long)steps[i], gone) < PATH_ROOM
+            && rename(path, to))
+            mba_folder_remove(path); // where one of that name cannot be replaced
     free(steps);
     remove_gone(run);
     return MBA_OK;
@@ -172,13 +179,18 @@ static mba_status no_checkpoint(const char *path)
 {
     const char *name = hub_name(path);
     if (name)
-        return mba_fail(MBA_E_IO, "no checkpoint in '%s'\nwhy: there is no such directory, and mambascope downloads nothing\n"
-                        "fix: hf download %s --local-dir %s, then name the directory %s", path, path, name, name);
+        return mba_fail(MBA_E_IO,
+                        "no checkpoint in '%s'\nwhy: there is no such directory, and mambascope downloads nothing\n"
+                        "fix: hf download %s --local-dir %s, then name the directory %s",
+                        path, path, name, name);
     if (mba_is_file(path))
-        return mba_fail(MBA_E_IO, "no checkpoint in '%s'\nwhy: it is a file\nfix: name the directory that it is in, with "
-                        "config.json", path);
+        return mba_fail(MBA_E_IO,
+                        "no checkpoint in '%s'\nwhy: it is a file\nfix: name the directory that it is in, with "
+                        "config.json",
+                        path);
     return mba_fail(MBA_E_IO, "no checkpoint in '%s'\nwhy: %s\nfix: name the directory that --out named", path,
-                    access(path, F_OK) ? "there is no such directory" : "it has neither config.json nor a directory step-*");
+                    access(path, F_OK) ? "there is no such directory"
+                                       : "it has neither config.json nor a directory step-*");
 }
 
 mba_status mba_checkpoint_latest(char *out, size_t room, const char *run)
@@ -188,8 +200,7 @@ mba_status mba_checkpoint_latest(char *out, size_t room, const char *run)
     const int used = n ? snprintf(out, room, "%s/step-%06lld", run, (long long)steps[n - 1]) : 0;
     free(steps);
     if (!n) MBA_TRY(mba_weights_no_pickle(run));
-    if (!n)
-        return no_checkpoint(run);
+    if (!n) return no_checkpoint(run);
     if (used < (int)room) return MBA_OK;
     return mba_fail(MBA_E_ARG, "the path '%s' is too long\nfix: a shorter one", run);
 }
@@ -211,9 +222,11 @@ mba_status mba_checkpoint_require_empty(const char *run)
     free(steps);
     if (!n) return MBA_OK;
     MBA_TRY(mba_checkpoint_latest(newest, sizeof newest, run));
-    return mba_fail(MBA_E_ARG, "'%s' has checkpoints of a run already\n"
+    return mba_fail(MBA_E_ARG,
+                    "'%s' has checkpoints of a run already\n"
                     "why: '%s' would be taken for one of the new run\n"
-                    "fix: --resume %s to go on with it, or another --out", run, newest, run);
+                    "fix: --resume %s to go on with it, or another --out",
+                    run, newest, run);
 }
 
 /* The directory above `path` is this one, under whatever names. */
@@ -225,7 +238,8 @@ static bool lies_in(const char *path, const char *directory)
     return fits && stat(above, &a) == 0 && stat(directory, &b) == 0 && a.st_dev == b.st_dev && a.st_ino == b.st_ino;
 }
 
-/* The newest step of a run that could be resumed; -1: none. A folder without a configuration is what a killed run left. */
+/* The newest step of a run that could be resumed; -1: none. A folder without a configuration is what a killed run
+ * left. */
 static mba_status newest_complete(int64_t *newest, const char *run)
 {
     int64_t n, *steps;
@@ -234,12 +248,14 @@ static mba_status newest_complete(int64_t *newest, const char *run)
     MBA_TRY(steps_of(&steps, &n, run));
     while (n-- > 0 && *newest < 0)
         if (snprintf(path, sizeof path, "%s/step-%06lld/config.json", run, (long long)steps[n]) < PATH_ROOM
-            && access(path, F_OK) == 0) *newest = steps[n];
+            && access(path, F_OK) == 0)
+            *newest = steps[n];
     free(steps);
     return MBA_OK;
 }
 
-/* The newest sound checkpoint in the folder that `directory` stands in, of fewer steps than `below`; false: there is none. */
+/* The newest sound checkpoint in the folder that `directory` stands in, of fewer steps than `below`; false: there is
+ * none. */
 static bool older_sound(char *out, size_t room, const char *directory, int64_t below)
 {
     char above[PATH_ROOM];
@@ -251,7 +267,7 @@ static bool older_sound(char *out, size_t room, const char *directory, int64_t b
     if (steps_of(&steps, &n, above) != MBA_OK) return false;
     while (n-- > 0 && !sound)
         sound = steps[n] < below && snprintf(out, room, "%s/step-%06lld", above, (long long)steps[n]) < (int)room
-             && mba_checkpoint_check(out) == MBA_OK;
+                && mba_checkpoint_check(out) == MBA_OK;
     free(steps);
     return sound;
 }
@@ -264,9 +280,13 @@ mba_status mba_checkpoint_verify(const char *directory, bool resumes)
     snprintf(story, sizeof story, "%s", mba_message());
     const char   *fix = strstr(story, "\nfix: ");
     const int64_t step = mba__step_named(directory);
-    if (!fix || !older_sound(older, sizeof older, directory, step >= 0 ? step : INT64_MAX)) return mba_fail(st, "%s", story);
-    return mba_fail(st, "%.*s\nwhy: the disk, a copy or somebody changed it after it was saved\nfix: take '%s', the newest older "
-                    "checkpoint that is sound", (int)(fix - story), story, older);
+    if (!fix || !older_sound(older, sizeof older, directory, step >= 0 ? step : INT64_MAX))
+        return mba_fail(st, "%s", story);
+    return mba_fail(
+        st,
+        "%.*s\nwhy: the disk, a copy or somebody changed it after it was saved\nfix: take '%s', the newest older "
+        "checkpoint that is sound",
+        (int)(fix - story), story, older);
 }
 
 mba_status mba_checkpoint_newest_sound(char *out, size_t room, char *broken, size_t broken_room, const char *run)
@@ -283,14 +303,16 @@ mba_status mba_checkpoint_newest_sound(char *out, size_t room, char *broken, siz
             st = mba_fail(MBA_E_ARG, "the path '%s' is too long\nfix: a shorter --out", run);
         else st = mba_checkpoint_check(out);
         sound = st == MBA_OK;
-        if (st != MBA_E_FORMAT) continue;                      // a disk or memory that fails says nothing about the files
+        if (st != MBA_E_FORMAT) continue; // a disk or memory that fails says nothing about the files
         st = MBA_OK;
-        told += (size_t)snprintf(broken + told, broken_room - told, "%.*s\n", (int)strcspn(mba_message(), "\n"), mba_message());
+        told += (size_t)snprintf(broken + told, broken_room - told, "%.*s\n", (int)strcspn(mba_message(), "\n"),
+                                 mba_message());
         if (told >= broken_room) told = broken_room - 1;
         snprintf(aside, sizeof aside, "%s.broken", out);
         mba_folder_remove(aside);
         if (rename(out, aside))
-            st = mba_fail(MBA_E_IO, "cannot rename the damaged checkpoint '%s'\nwhy: %s\nfix: remove it", out, strerror(errno));
+            st = mba_fail(MBA_E_IO, "cannot rename the damaged checkpoint '%s'\nwhy: %s\nfix: remove it", out,
+                          strerror(errno));
     }
     if (!sound) *out = 0;
     free(steps);
@@ -303,8 +325,11 @@ static int64_t step_in(const char *directory)
     char    path[PATH_ROOM];
     json_t *trainer = NULL;
     int64_t step = -1;
-    if (mba_checkpoint_check(directory) != MBA_OK || snprintf(path, sizeof path, "%s/trainer.json", directory) >= PATH_ROOM
-        || mba_json_load(&trainer, path, NULL) != MBA_OK || mba_json_int(trainer, "step", -1, -1, INT64_MAX, &step) != MBA_OK) step = -1;
+    if (mba_checkpoint_check(directory) != MBA_OK
+        || snprintf(path, sizeof path, "%s/trainer.json", directory) >= PATH_ROOM
+        || mba_json_load(&trainer, path, NULL) != MBA_OK
+        || mba_json_int(trainer, "step", -1, -1, INT64_MAX, &step) != MBA_OK)
+        step = -1;
     json_decref(trainer);
     return step;
 }
@@ -313,7 +338,8 @@ mba_status mba_checkpoint_best_missing(bool *missing, const char *run, int64_t s
 {
     char best[PATH_ROOM], old[PATH_ROOM], taken[PATH_ROOM];
     if (snprintf(taken, sizeof taken, "%s/step-%06lld", run, (long long)step) >= PATH_ROOM
-        || snprintf(best, sizeof best, "%s/best", run) >= PATH_ROOM || snprintf(old, sizeof old, "%s/best.old", run) >= PATH_ROOM)
+        || snprintf(best, sizeof best, "%s/best", run) >= PATH_ROOM
+        || snprintf(old, sizeof old, "%s/best.old", run) >= PATH_ROOM)
         return mba_fail(MBA_E_ARG, "the path '%s' is too long\nfix: a shorter --out", run);
     if (access(best, F_OK) && access(old, F_OK) == 0 && rename(old, best))
         return mba_fail(MBA_E_IO, "cannot rename '%s'\nwhy: %s\nfix: is the directory writable?", old, strerror(errno));
@@ -331,7 +357,9 @@ mba_status mba_checkpoint_require_successor(const char *run, const char *from, i
     MBA_TRY(newest_complete(&newest, run));
     if (newest >= 0 && !lies_in(from, run)) return mba_checkpoint_require_empty(run);
     if (newest <= step) return MBA_OK;
-    return mba_fail(MBA_E_ARG, "'%s/step-%06lld' is later than step %lld, from where this would go on\n"
+    return mba_fail(MBA_E_ARG,
+                    "'%s/step-%06lld' is later than step %lld, from where this would go on\n"
                     "why: the next --resume would take it, and the log would be cut here\n"
-                    "fix: another --out, or remove what is later", run, (long long)newest, (long long)step);
+                    "fix: another --out, or remove what is later",
+                    run, (long long)newest, (long long)step);
 }

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* checkpoint_dirs.h -- directories that appear whole or not at all; inside of checkpoint.c. */
 #ifndef MBA_CHECKPOINT_DIRS_H
 #define MBA_CHECKPOINT_DIRS_H

@@ -1,6 +1,9 @@
-/* checkpoint_dirs_test.c -- the order in which a checkpoint reaches the disk, and runs whose directory cannot be listed.
+// SPDX-License-Identifier: Apache-2.0
+/* checkpoint_dirs_test.c -- the order in which a checkpoint reaches the disk, and runs whose directory cannot be
+ * listed.
  *
- * Our own fsync, rename, write, unlinkat and rmdir stand before the library's and write down who was called with what. */
+ * Our own fsync, rename, write, unlinkat and rmdir stand before the library's and write down who was called with
+ * what. */
 #include "train/checkpoint_dirs.h"
 
 #include <fcntl.h>
@@ -14,10 +17,13 @@
 
 enum { EVENTS_MAX = 4096 };
 typedef enum doing { WRITES, SYNCS, RENAMES, REMOVES } doing;
-typedef struct event { doing what; char path[600], to[600]; } event;
+typedef struct event {
+    doing what;
+    char  path[600], to[600];
+} event;
 
 static event log_of[EVENTS_MAX];
-static int   events, syncs_left = -1;              // until a sync fails; -1: none does
+static int   events, syncs_left = -1; // until a sync fails; -1: none does
 static bool  recording;
 
 static void note(doing what, const char *path, const char *to)
@@ -121,7 +127,8 @@ static int check_folders(void)
         if (e->what != RENAMES || !strstr(e->path, ".partial") || strstr(strstr(e->path, ".partial"), "/")) continue;
         for (int k = 0; k < i; k++)
             if (log_of[k].what == RENAMES && is_in(log_of[k].to, e->path)) named = k;
-        demand(named >= 0 && last(SYNCS, e->path, i) > named, e, "a folder is renamed before the names in it are synced");
+        demand(named >= 0 && last(SYNCS, e->path, i) > named, e,
+               "a folder is renamed before the names in it are synced");
         folders++;
     }
     return folders;
@@ -137,7 +144,8 @@ static int check_removals(const char *run)
         if (e->what != REMOVES || strstr(e->path, ".partial")) continue;
         for (int k = 0; k < i; k++)
             if (log_of[k].what == RENAMES && strstr(log_of[k].path, ".partial") && is_in(log_of[k].to, run)
-                && !is_in(log_of[k].path, log_of[k].to) && !strstr(log_of[k].to, ".partial")) named = k;
+                && !is_in(log_of[k].path, log_of[k].to) && !strstr(log_of[k].to, ".partial"))
+                named = k;
         demand(named >= 0 && last(SYNCS, run, i) > named, e, "an older checkpoint goes before the newest is synced");
         removed++;
     }
@@ -157,7 +165,7 @@ static void what_is_new_is_on_the_disk_before_what_is_old_goes(void **state)
     recording = true;
     assert_ok(mba_train(&o));
     recording = false;
-    assert_true(check_files() >= 5 * 4);           // config, model, optimizer, trainer and their checksums
+    assert_true(check_files() >= 5 * 4); // config, model, optimizer, trainer and their checksums
     assert_int_equal(check_folders(), 5);
     assert_true(check_removals(run) >= 4 * 5);
 }
@@ -194,7 +202,10 @@ static void a_sync_that_fails_is_told(void **state)
     json_t     *trainer = json_pack("{s:i}", "step", 1);
     snprintf(path, sizeof path, "%s", scratch("synced/step-000001"));
     snprintf(old, sizeof old, "%s.old", path);
-    assert_ok(mba_session_plan(&s, &(mba_session_options){ .model.lm = small("M"), .backward = true, .update = true, .adamw = mba_adamw_defaults() }));
+    assert_ok(mba_session_plan(&s, &(mba_session_options){ .model.lm = small("M"),
+                                                           .backward = true,
+                                                           .update = true,
+                                                           .adamw = mba_adamw_defaults() }));
     assert_ok(mba_session_bind(&s, 1));
     assert_ok(mba_checkpoint_save(&s, path, trainer));
     for (; st != MBA_OK; n++) {
@@ -203,10 +214,10 @@ static void a_sync_that_fails_is_told(void **state)
         const bool failed = syncs_left < 0;
         syncs_left = -1;
         if (failed) assert_fails(st, MBA_E_IO, "cannot ");
-        else        assert_ok(st);
+        else assert_ok(st);
         if (mba_checkpoint_check(path) != MBA_OK) assert_ok(mba_checkpoint_check(old));
     }
-    assert_true(n > 8);                            // four files and their names, and the checkpoint's
+    assert_true(n > 8); // four files and their names, and the checkpoint's
     assert_int_not_equal(access(old, F_OK), 0);
     json_decref(trainer);
     mba_session_end(&s);
@@ -221,7 +232,10 @@ static void a_best_that_is_damaged_is_missing(void **state)
     mba_session s = { 0 };
     json_t     *trainer = json_pack("{s:i}", "step", 7);
     snprintf(run, sizeof run, "%s", scratch("judged"));
-    assert_ok(mba_session_plan(&s, &(mba_session_options){ .model.lm = small("M"), .backward = true, .update = true, .adamw = mba_adamw_defaults() }));
+    assert_ok(mba_session_plan(&s, &(mba_session_options){ .model.lm = small("M"),
+                                                           .backward = true,
+                                                           .update = true,
+                                                           .adamw = mba_adamw_defaults() }));
     assert_ok(mba_session_bind(&s, 1));
     snprintf(path, sizeof path, "%s/step-000007", run);
     assert_ok(mba_checkpoint_save(&s, path, trainer));
@@ -231,7 +245,7 @@ static void a_best_that_is_damaged_is_missing(void **state)
     assert_ok(mba_checkpoint_save(&s, path, trainer));
     assert_ok(mba_checkpoint_best_missing(&missing, run, 7));
     assert_false(missing);
-    assert_ok(mba_checkpoint_best_missing(&missing, run, 8));  // there is no step-000008
+    assert_ok(mba_checkpoint_best_missing(&missing, run, 8)); // there is no step-000008
     assert_false(missing);
     snprintf(path, sizeof path, "%s/best/model.safetensors", run);
     assert_int_equal(truncate(path, 100), 0);
@@ -247,11 +261,11 @@ static void what_is_left_of_a_killed_save_gets_into_no_checkpoint(void **state)
     (void)state;
     assert_int_equal(mkdir(scratch("from"), 0777), 0);
     scratch_put(scratch("from/config.json"), "{}", 2);
-    assert_ok(mba_mkdirs(scratch("left.partial/inner")));        // a directory stays, as all does that cannot be listed
+    assert_ok(mba_mkdirs(scratch("left.partial/inner"))); // a directory stays, as all does that cannot be listed
     assert_fails(mba_checkpoint_link(scratch("left"), scratch("from")), MBA_E_IO, "left.partial'");
     assert_int_equal(access(scratch("left"), F_OK), -1);
     assert_int_equal(rmdir(scratch("left.partial/inner")), 0);
-    scratch_put(scratch("left.partial/old.json"), "{}", 2);      // a file goes
+    scratch_put(scratch("left.partial/old.json"), "{}", 2); // a file goes
     assert_ok(mba_checkpoint_link(scratch("left"), scratch("from")));
     assert_int_equal(access(scratch("left/old.json"), F_OK), -1);
     assert_int_equal(access(scratch("left/config.json"), F_OK), 0);
@@ -262,7 +276,7 @@ static void an_unreadable_run_is_not_one_without_checkpoints(void **state)
     (void)state;
     char newest[512];
     assert_ok(mba_checkpoint_require_empty(scratch("nowhere")));
-    assert_int_equal(symlink("loop", scratch("loop")), 0);       // nobody opens it, root neither
+    assert_int_equal(symlink("loop", scratch("loop")), 0); // nobody opens it, root neither
     assert_int_equal(mkdir(scratch("open"), 0777), 0);
     assert_ok(mba_checkpoint_require_empty(scratch("open")));
     assert_fails(mba_checkpoint_latest(newest, sizeof newest, scratch("open")), MBA_E_IO, "no checkpoint in");
@@ -273,7 +287,8 @@ static void an_unreadable_run_is_not_one_without_checkpoints(void **state)
 
 static void only_step_and_a_number_names_a_checkpoint(void **state)
 {
-    static const char *const others[] = { "step-", "step-99999999999999999999", "step- 7", "step-+7", "step-7x", "Step-7" };
+    static const char *const others[] = { "step-", "step-99999999999999999999", "step- 7", "step-+7", "step-7x",
+                                          "Step-7" };
     char                     name[64];
     (void)state;
     assert_int_equal(mkdir(scratch("names"), 0777), 0);
@@ -297,7 +312,7 @@ static mba_status look(void)
 {
     MBA_TRY(mba_checkpoint_prune(scratch("many"), 100, 100));
     const mba_status none = mba_checkpoint_require_empty(scratch("many"));
-    if (none != MBA_E_ARG) return none == MBA_OK ? MBA_E_FORMAT : none;          // they are there
+    if (none != MBA_E_ARG) return none == MBA_OK ? MBA_E_FORMAT : none; // they are there
     MBA_TRY(mba_checkpoint_require_successor(scratch("many"), scratch("many/step-000012"), 12));
     return mba_checkpoint_latest(found, sizeof found, scratch("many"));
 }

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* checksums.c -- see checksums.h. */
 #include "train/checksums.h"
 
@@ -19,12 +20,16 @@ static const char side_file[] = "checksums.json", algorithm[] = "xxh64";
 
 #define FIX "fix: fetch or copy it again; where it was changed on purpose, remove checksums.json"
 
-typedef struct sum { size_t bytes; char value[17]; } sum;
+typedef struct sum {
+    size_t bytes;
+    char   value[17];
+} sum;
 
 static mba_status join(char out[PATH_ROOM], const char *folder, const char *name)
 {
-    return snprintf(out, PATH_ROOM, "%s/%s", folder, name) < PATH_ROOM ? MBA_OK
-         : mba_fail(MBA_E_ARG, "the path '%s/%s' is too long\nfix: a shorter one", folder, name);
+    return snprintf(out, PATH_ROOM, "%s/%s", folder, name) < PATH_ROOM
+               ? MBA_OK
+               : mba_fail(MBA_E_ARG, "the path '%s/%s' is too long\nfix: a shorter one", folder, name);
 }
 
 static mba_status sum_of(sum *out, const char *path)
@@ -47,7 +52,8 @@ static mba_status add_file(json_t *files, const char *folder, const char *name)
     sum  s;
     MBA_TRY(join(path, folder, name));
     MBA_TRY(sum_of(&s, path));
-    json_t *entry = json_pack("{s:I, s:s, s:s}", "bytes", (json_int_t)s.bytes, "algorithm", algorithm, "value", s.value);
+    json_t *entry = json_pack("{s:I, s:s, s:s}", "bytes", (json_int_t)s.bytes, "algorithm", algorithm, "value",
+                              s.value);
     return !json_object_set_new(files, name, entry) ? MBA_OK : mba_fail(MBA_E_NOMEM, "no memory for %s", side_file);
 }
 
@@ -56,10 +62,10 @@ mba_status mba_checksums_write(const char *folder, int64_t step)
     char        path[PATH_ROOM];
     mba_listing names = { 0 };
     mba__json_begin();
-    json_t     *files = json_object(), *all = json_object();
-    bool        made = files && all && (step < 0 || !json_object_set_new(all, "step", json_integer((json_int_t)step)))
-                    && !json_object_set(all, "files", files);
-    mba_status  st = made ? join(path, folder, side_file) : mba_fail(MBA_E_NOMEM, "no memory for %s", side_file);
+    json_t *files = json_object(), *all = json_object();
+    bool    made = files && all && (step < 0 || !json_object_set_new(all, "step", json_integer((json_int_t)step)))
+                && !json_object_set(all, "files", files);
+    mba_status st = made ? join(path, folder, side_file) : mba_fail(MBA_E_NOMEM, "no memory for %s", side_file);
     if (st == MBA_OK) st = mba_listing_read(&names, folder, is_summed);
     for (int64_t i = 0; i < names.n && st == MBA_OK; i++) st = add_file(files, folder, names.name[i]);
     if (st == MBA_OK) st = mba_json_whole(all, side_file);
@@ -98,8 +104,8 @@ static mba_status verify_file(const char *folder, const char *name, const json_t
         return mba_fail(MBA_E_FORMAT, "'%s' is damaged: it has %zu bytes, %s says %lld\n" FIX, path, s.bytes, side_file,
                         (long long)bytes);
     if (strcmp(s.value, value))
-        return mba_fail(MBA_E_FORMAT, "'%s' is damaged: its %s is %s, %s says %s\n" FIX, path, algorithm, s.value, side_file,
-                        mba_quote(value).text);
+        return mba_fail(MBA_E_FORMAT, "'%s' is damaged: its %s is %s, %s says %s\n" FIX, path, algorithm, s.value,
+                        side_file, mba_quote(value).text);
     return MBA_OK;
 }
 
@@ -112,7 +118,8 @@ static mba_status verify_step(const char *folder, const json_t *all)
     const mba_status st = mba_json_int(all, "step", -1, -1, INT64_MAX, &step);
     if (st != MBA_OK) return mba_where(st, "reading '%s/%s'", folder, side_file);
     if (step < 0 || step == named) return MBA_OK;
-    return mba_fail(MBA_E_FORMAT, "'%s' is the checkpoint of step %lld: its name says %lld\nfix: give it the name of its step",
+    return mba_fail(MBA_E_FORMAT,
+                    "'%s' is the checkpoint of step %lld: its name says %lld\nfix: give it the name of its step",
                     folder, (long long)step, (long long)named);
 }
 
@@ -125,9 +132,10 @@ mba_status mba_checksums_verify(const char *folder, bool resumes)
     if (access(path, F_OK)) return MBA_OK;
     MBA_TRY(mba_json_load(&all, path, NULL));
     json_t    *files = json_object_get(all, "files");
-    mba_status st = files ? verify_step(folder, all) : MBA_OK;              // no files: somebody else's checksums
+    mba_status st = files ? verify_step(folder, all) : MBA_OK; // no files: somebody else's checksums
     if (files && !json_is_object(files) && st == MBA_OK) st = unclear(folder, "it has no table of files");
-    json_object_foreach(files, name, entry) {
+    json_object_foreach(files, name, entry)
+    {
         const bool training = !strcmp(name, "optimizer.safetensors") || !strcmp(name, "trainer.json");
         if (st == MBA_OK && (resumes || !training)) st = verify_file(folder, name, entry);
     }

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* evaluate.c -- see evaluate.h. */
 #include "train/evaluate.h"
 
@@ -13,18 +14,18 @@
 /* One evaluation on its way. */
 typedef struct evaluation {
     const mba_evaluate_options *o;
-    mba_session_options so;
-    mba_hf_format       format;
-    mba_session         s;
-    mba_step            step;
-    mba_evaluation     *out;
+    mba_session_options         so;
+    mba_hf_format               format;
+    mba_session                 s;
+    mba_step                    step;
+    mba_evaluation             *out;
 } evaluation;
 
 /* ---- integers of an .npy ---- */
 
 static int64_t integer_at(const mba_array *a, int64_t i)
 {
-    int32_t w[2] = { 0, 0 };                      // little-endian, at any address
+    int32_t w[2] = { 0, 0 }; // little-endian, at any address
     memcpy(w, (const char *)a->data + i * (int64_t)mba_file_dtype_bytes(a->dtype), mba_file_dtype_bytes(a->dtype));
     return a->dtype == MBA_WIRE_I32 ? w[0] : (int64_t)((uint64_t)(uint32_t)w[1] << 32 | (uint32_t)w[0]);
 }
@@ -39,9 +40,11 @@ static mba_status check_integers(const mba_array *a, int rank, int64_t bound, bo
     for (int64_t i = 0; i < a->elems; i++) {
         const int64_t v = integer_at(a, i);
         if ((v < 0 && !ignored) || v >= bound)
-            return mba_fail(MBA_E_FORMAT, "%s %lld of '%s' is %lld\nwhy: the %s of the model has %lld\n"
-                            "fix: the file that goes with this model", what,
-                            (long long)i, a->file, (long long)v, rank == 2 ? "vocabulary" : "head", (long long)bound);
+            return mba_fail(MBA_E_FORMAT,
+                            "%s %lld of '%s' is %lld\nwhy: the %s of the model has %lld\n"
+                            "fix: the file that goes with this model",
+                            what, (long long)i, a->file, (long long)v, rank == 2 ? "vocabulary" : "head",
+                            (long long)bound);
     }
     return MBA_OK;
 }
@@ -51,7 +54,7 @@ static mba_status check_integers(const mba_array *a, int rank, int64_t bound, bo
 static mba_status make_session(evaluation *e)
 {
     e->so.backward = e->o->grads != NULL;
-    e->so.train    = e->o->train_mode;
+    e->so.train = e->o->train_mode;
     MBA_TRY(mba_session_plan(&e->s, &e->so));
     MBA_TRY(mba_session_take(&e->s));
     MBA_TRY(mba_checkpoint_load(&e->s, e->format, e->o->checkpoint));
@@ -64,15 +67,15 @@ static mba_status run(evaluation *e, int64_t targets, int64_t rows)
     const mba_tensor *logits = e->s.io.logits;
     MBA_TRY(mba_program_run(e->s.program, e->o->grads ? MBA_FORWARD | MBA_BACKWARD : MBA_FORWARD, &e->step, NULL));
     MBA_TRY(mba_program_wait(e->s.program));
-    e->out->loss       = e->s.io.loss && targets > 0 ? (double)*(const float *)mba_session_at(&e->s, "loss") : NAN;
-    e->out->targets    = targets;
+    e->out->loss = e->s.io.loss && targets > 0 ? (double)*(const float *)mba_session_at(&e->s, "loss") : NAN;
+    e->out->targets = targets;
     e->out->parameters = mba_session_parameters(&e->s);
     if (e->o->logits) {
         int64_t shape[MBA_RANK_MAX];
         memcpy(shape, logits->type.dim, sizeof shape);
         shape[0] = rows;
-        MBA_TRY(mba_npy_write(e->o->logits, MBA_WIRE_F32, (int)logits->type.rank, shape,
-                              mba_session_at(&e->s, "logits")));
+        MBA_TRY(
+            mba_npy_write(e->o->logits, MBA_WIRE_F32, (int)logits->type.rank, shape, mba_session_at(&e->s, "logits")));
     }
     return e->o->grads ? mba_checkpoint_save_grads(&e->s, e->format, e->o->checkpoint, e->o->grads) : MBA_OK;
 }
@@ -90,13 +93,13 @@ static void set_tokens(const mba_session *s, const mba_array *a)
 
 static mba_status evaluate_tokens(evaluation *e)
 {
-    mba_npy   *f = NULL;
-    mba_lm    *c = &e->so.model.lm;
+    mba_npy *f = NULL;
+    mba_lm  *c = &e->so.model.lm;
     MBA_TRY(mba_npy_open(&f, e->o->tokens));
     const mba_array *a = mba_npy_array(f);
-    mba_status st = check_integers(a, 2, c->vocab, false, "token", "(batch, length)");
+    mba_status       st = check_integers(a, 2, c->vocab, false, "token", "(batch, length)");
     if (st == MBA_OK) {
-        c->batch  = a->shape[0];
+        c->batch = a->shape[0];
         c->length = a->shape[1];
         mba_model_outputs(&e->so.model, c->length > 1, e->o->logits != NULL);
         if (c->length == 1 && e->o->grads)
@@ -117,9 +120,10 @@ static mba_status check_images(const mba_array *a, const mba_array *labels)
 {
     if (a->rank != 4 || a->shape[1] != 3 || a->shape[2] != a->shape[3] || a->elems < 1
         || (a->dtype != MBA_WIRE_F32 && a->dtype != MBA_WIRE_F64))
-        return mba_fail(MBA_E_FORMAT, "the images in '%s' are %s %s\n"
-                        "fix: float32 of shape (number, 3, side, side), normalised", a->file,
-                        mba_file_dtype_name(a->dtype), mba_shape_words(a->rank, a->shape).text);
+        return mba_fail(MBA_E_FORMAT,
+                        "the images in '%s' are %s %s\n"
+                        "fix: float32 of shape (number, 3, side, side), normalised",
+                        a->file, mba_file_dtype_name(a->dtype), mba_shape_words(a->rank, a->shape).text);
     if (labels && labels->shape[0] != a->shape[0])
         return mba_fail(MBA_E_SHAPE, "%lld images, %lld labels\nfix: --labels with a class for each image",
                         (long long)a->shape[0], (long long)labels->shape[0]);
@@ -135,9 +139,9 @@ static mba_status set_images(const mba_session *s, const mba_array *a, const mba
     mba_status    st = planes ? mba_array_read_f32(a, planes, a->elems)
                               : mba_fail(MBA_E_NOMEM, "no memory for the images of '%s'", a->file);
     for (int64_t i = 0; i < a->elems && st == MBA_OK; i++) {
-        if (!isfinite(planes[i])) st = mba_fail(MBA_E_FORMAT, "value %lld of '%s' is %g\nfix: finite pixels",
-                                                (long long)i, a->file,
-                                                (double)planes[i]);
+        if (!isfinite(planes[i]))
+            st = mba_fail(MBA_E_FORMAT, "value %lld of '%s' is %g\nfix: finite pixels", (long long)i, a->file,
+                          (double)planes[i]);
         to[(i / (3 * pixels) * pixels + i % pixels) * 3 + i / pixels % 3] = planes[i];
     }
     for (int64_t n = 0; n < a->shape[0]; n++) label[n] = labels ? (int32_t)integer_at(labels, n) : -1;
@@ -167,13 +171,13 @@ static mba_status run_images(evaluation *e, const mba_array *a, const mba_array 
 
 static mba_status evaluate_images(evaluation *e)
 {
-    mba_npy   *images = NULL, *labels = NULL;
-    mba_model  whole = e->so.model;
+    mba_npy  *images = NULL, *labels = NULL;
+    mba_model whole = e->so.model;
     MBA_TRY(mba_model_complete(&whole));
     mba_status st = mba_npy_open(&images, e->o->images);
     if (st == MBA_OK && e->o->labels) st = mba_npy_open(&labels, e->o->labels);
-    if (st == MBA_OK && labels) st = check_integers(mba_npy_array(labels), 1, whole.vision.classes, true, "label",
-                                                    "(number)");
+    if (st == MBA_OK && labels)
+        st = check_integers(mba_npy_array(labels), 1, whole.vision.classes, true, "label", "(number)");
     if (st == MBA_OK) st = run_images(e, mba_npy_array(images), labels ? mba_npy_array(labels) : NULL);
     mba_npy_close(images);
     mba_npy_close(labels);
@@ -185,7 +189,7 @@ static mba_status evaluate_images(evaluation *e)
 static mba_status evaluate_graphs(evaluation *e)
 {
     const mba_feed_options fo = { .data = e->o->graphs, .whole = true };
-    mba_feed *f = NULL;
+    mba_feed              *f = NULL;
     mba_model_outputs(&e->so.model, true, true);
     mba_status st = mba_feed_fit(&e->so.model, &fo);
     if (st == MBA_OK) st = make_session(e);
@@ -215,24 +219,27 @@ static mba_status data_shape(evaluation *e)
 /* Over `data`: the held-out part; where there is none, all of it, as it is. */
 static mba_status judge_data(evaluation *e, const char *data)
 {
-    mba_feed        *f = NULL;
-    mba_validation_result    j;
-    const bool       text = e->so.model.task == MBA_TASK_TEXT;
-    mba_feed_options fo = { .data = data, .validation = e->o->validation, .made = e->o->made,
-                            .held_out = !text || e->o->validation > 0, .in_order = true };
+    mba_feed             *f = NULL;
+    mba_validation_result j;
+    const bool            text = e->so.model.task == MBA_TASK_TEXT;
+    mba_feed_options      fo = { .data = data,
+                                 .validation = e->o->validation,
+                                 .made = e->o->made,
+                                 .held_out = !text || e->o->validation > 0,
+                                 .in_order = true };
     MBA_TRY(mba_feed_open(&f, &e->s.model, &fo));
     if (!f) {
         fo.held_out = false;
-        fo.plain    = true;
+        fo.plain = true;
         MBA_TRY(mba_feed_open(&f, &e->s.model, &fo));
     }
     const mba_status st = mba_feed_evaluate(&j, f, &e->s, 0, 1);
     mba_feed_close(f);
     if (st != MBA_OK) return st;
-    e->out->loss       = j.loss;
-    e->out->targets    = j.targets;
+    e->out->loss = j.loss;
+    e->out->targets = j.targets;
     e->out->parameters = mba_session_parameters(&e->s);
-    e->out->scores     = j.scores;
+    e->out->scores = j.scores;
     memcpy(e->out->score, j.score, sizeof j.score);
     return MBA_OK;
 }
@@ -240,8 +247,11 @@ static mba_status judge_data(evaluation *e, const char *data)
 static mba_status judge_text(evaluation *e)
 {
     mba_text_data d = { 0 };
-    MBA_TRY(mba_text_data_open(&d, &(mba_text_data_options){ .data = e->o->data, .tokenizer = e->o->tokenizer,
-                               .field = e->o->field, .checkpoint = e->o->checkpoint, .vocab = e->s.model.lm.vocab }));
+    MBA_TRY(mba_text_data_open(&d, &(mba_text_data_options){ .data = e->o->data,
+                                                             .tokenizer = e->o->tokenizer,
+                                                             .field = e->o->field,
+                                                             .checkpoint = e->o->checkpoint,
+                                                             .vocab = e->s.model.lm.vocab }));
     snprintf(e->out->prepared, sizeof e->out->prepared, "%s", d.story);
     const mba_status st = judge_data(e, d.path);
     mba_text_data_close(&d);
@@ -252,7 +262,7 @@ static mba_status evaluate_data(evaluation *e)
 {
     if (e->o->logits || e->o->grads)
         return mba_fail(MBA_E_ARG, "--logits and --grads go with one given batch, not with --data\n"
-                        "fix: --tokens, --images or --graphs instead of --data");
+                                   "fix: --tokens, --images or --graphs instead of --data");
     MBA_TRY(data_shape(e));
     mba_model_outputs(&e->so.model, true, mba_feed_scores(e->so.model.task));
     MBA_TRY(make_session(e));
@@ -268,12 +278,16 @@ static mba_status evaluate(evaluation *e)
     const mba_task    task = e->so.model.task;
     for (int t = 0; t < MBA_TASKS; t++)
         if (source[t] && t != (int)task)
-            return mba_fail(MBA_E_ARG, "'%s' is a model of %s, given are %s\n"
+            return mba_fail(MBA_E_ARG,
+                            "'%s' is a model of %s, given are %s\n"
                             "fix: --tokens, --images or --graphs, as the model wants",
                             e->o->checkpoint, mba_task_name(task), mba_task_unit((mba_task)t));
     if (e->o->data) return evaluate_data(e);
-    if (!source[task]) return mba_fail(MBA_E_ARG, "nothing to evaluate '%s' on\nfix: --tokens T.npy, --images X.npy, "
-                                           "--graphs FILE or --data PATH", e->o->checkpoint);
+    if (!source[task])
+        return mba_fail(MBA_E_ARG,
+                        "nothing to evaluate '%s' on\nfix: --tokens T.npy, --images X.npy, "
+                        "--graphs FILE or --data PATH",
+                        e->o->checkpoint);
     return given[task](e);
 }
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* feed.c -- see feed.h. */
 #include "train/feed.h"
 
@@ -6,7 +7,9 @@
 #include "core/check.h"
 
 static const mba_feed_type *const types[MBA_TASKS] = {
-    [MBA_TASK_TEXT] = &mba_text_feed, [MBA_TASK_IMAGES] = &mba_image_feed, [MBA_TASK_GRAPHS] = &mba_graph_feed,
+    [MBA_TASK_TEXT] = &mba_text_feed,
+    [MBA_TASK_IMAGES] = &mba_image_feed,
+    [MBA_TASK_GRAPHS] = &mba_graph_feed,
 };
 
 mba_status mba_feed_fit(mba_model *m, const mba_feed_options *o)
@@ -19,7 +22,7 @@ mba_status mba_feed_open(mba_feed **out, const mba_model *m, const mba_feed_opti
     *out = NULL;
     MBA_TRY(types[m->task]->open(out, m, o));
     if (!*out) return MBA_OK;
-    (*out)->type   = types[m->task];
+    (*out)->type = types[m->task];
     (*out)->micros = o->micros > 0 ? o->micros : 1;
     return MBA_OK;
 }
@@ -49,19 +52,19 @@ mba_feed_text mba_feed_words(const mba_feed *f)
 mba_status mba_feed_evaluate(mba_validation_result *out, mba_feed *f, mba_session *s, int64_t batches, uint64_t seed)
 {
     double sum = 0;
-    *out  = (mba_validation_result){ .loss = NAN };
+    *out = (mba_validation_result){ .loss = NAN };
     f->at = (mba_position){ 0 };
     for (int64_t i = 0; f->at.epoch == 0 && (batches <= 0 || i < batches); i++) {
         mba_step step = { .seed = seed, .index = i };
         MBA_TRY(mba_feed_stage(f, &step));
         MBA_TRY(mba_feed_bind(f, s, 0, &step));
-        step.loss_scale = 0;                      // the mean over the batch
+        step.loss_scale = 0; // the mean over the batch
         MBA_TRY(mba_program_run(s->program, MBA_FORWARD, &step, NULL));
         MBA_TRY(mba_program_wait(s->program));
         if (f->type->score) MBA_TRY(f->type->score(f, s));
         if (f->targets > 0) sum += (double)f->targets * (double)*(const float *)mba_session_at(s, "loss");
         out->targets += f->targets;
-        out->units   += f->units;
+        out->units += f->units;
     }
     if (out->targets > 0) out->loss = sum / (double)out->targets;
     return f->type->scores ? f->type->scores(f, out->score, &out->scores) : MBA_OK;
@@ -71,7 +74,7 @@ mba_status mba_feed_example(mba_session *s, mba_step *step)
 {
     mba_feed *f = NULL;
     mba_fill_inputs(s->program);
-    if (s->model.task != MBA_TASK_GRAPHS) return MBA_OK;           // any tokens and pixels do
+    if (s->model.task != MBA_TASK_GRAPHS) return MBA_OK; // any tokens and pixels do
     MBA_TRY(mba_feed_open(&f, &s->model, &(mba_feed_options){ .seed = 1, .made = 2 * mba_model_units(&s->model) }));
     mba_status st = mba_feed_stage(f, step);
     if (st == MBA_OK) st = mba_feed_bind(f, s, 0, step);

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* generate.c -- see generate.h. */
 #include "train/generate.h"
 
@@ -25,7 +26,8 @@ static int64_t nucleus(const mba_choice *c, int64_t n, double p, double temperat
     const double enough = p * *sum;
     int64_t      k = 0;
     *sum = 0;
-    do *sum += weight(c, k++, temperature); while (k < n && *sum < enough);
+    do *sum += weight(c, k++, temperature);
+    while (k < n && *sum < enough);
     return k;
 }
 
@@ -54,8 +56,8 @@ int32_t mba_generate_draw(mba_choice *c, const float *logits, int64_t V, const m
 static mba_status next_logits(const float **out, mba_session *s, const int32_t *ids, int64_t n)
 {
     static const mba_step step = { .seed = 1 };
-    int32_t    *tokens = mba_session_at(s, "tokens");
-    const float *logits = mba_session_at(s, "logits");
+    int32_t              *tokens = mba_session_at(s, "tokens");
+    const float          *logits = mba_session_at(s, "logits");
     if (s->model.lm.carry) {
         tokens[0] = ids[n - 1];
         MBA_TRY(mba_program_run(s->program, MBA_FORWARD, &step, NULL));
@@ -63,7 +65,7 @@ static mba_status next_logits(const float **out, mba_session *s, const int32_t *
         mba_session_carry(s);
         *out = logits;
     } else {
-        memcpy(tokens, ids, sizeof *ids * (size_t)n);          // what lies behind n does not reach back
+        memcpy(tokens, ids, sizeof *ids * (size_t)n); // what lies behind n does not reach back
         MBA_TRY(mba_program_run(s->program, MBA_FORWARD, &step, NULL));
         MBA_TRY(mba_program_wait(s->program));
         *out = logits + (n - 1) * s->model.lm.vocab;
@@ -76,8 +78,10 @@ static mba_status check_logits(const float *logits, int64_t V, int64_t at)
 {
     for (int64_t i = 0; i < V; i++)
         if (isnan(logits[i]))
-            return mba_fail(MBA_E_FORMAT, "the model's result for token %lld is not a number (NaN)\n"
-                            "why: its weights are not sound\nfix: an earlier checkpoint of the run", (long long)at);
+            return mba_fail(MBA_E_FORMAT,
+                            "the model's result for token %lld is not a number (NaN)\n"
+                            "why: its weights are not sound\nfix: an earlier checkpoint of the run",
+                            (long long)at);
     return MBA_OK;
 }
 
@@ -102,8 +106,10 @@ static mba_status read_config(mba_model *m, mba_hf_format *format, const char *c
 {
     MBA_TRY(mba_checkpoint_config(m, format, checkpoint));
     if (m->task == MBA_TASK_TEXT) return MBA_OK;
-    return mba_fail(MBA_E_ARG, "'%s' is a model of %s\nwhy: only models of text continue one\n"
-                    "fix: --checkpoint with one of them", checkpoint, mba_task_name(m->task));
+    return mba_fail(MBA_E_ARG,
+                    "'%s' is a model of %s\nwhy: only models of text continue one\n"
+                    "fix: --checkpoint with one of them",
+                    checkpoint, mba_task_name(m->task));
 }
 
 mba_status mba_generate_check(const char *checkpoint)
@@ -115,22 +121,22 @@ mba_status mba_generate_check(const char *checkpoint)
 
 mba_status mba_generate(int32_t *ids, int64_t n, int64_t room, const mba_generate_options *o)
 {
-    mba_session         s  = { 0 };
+    mba_session         s = { 0 };
     mba_session_options so = { 0 };
     mba_hf_format       format;
     MBA_TRY(read_config(&so.model, &format, o->checkpoint));
     mba_lm whole = so.model.lm;
     MBA_TRY(mba_lm_complete(&whole));
-    so.model.lm.head   = MBA_HEAD_LOGITS;
-    so.model.lm.carry  = !strchr(whole.pattern, '*');
-    so.model.lm.batch  = 1;
+    so.model.lm.head = MBA_HEAD_LOGITS;
+    so.model.lm.carry = !strchr(whole.pattern, '*');
+    so.model.lm.batch = 1;
     so.model.lm.length = so.model.lm.carry ? 1 : room;
     for (int64_t i = 0; i < n; i++)
         if (ids[i] < 0 || ids[i] >= whole.vocab)
             return mba_fail(MBA_E_ARG,
                             "token %d is not in the model's vocabulary of %lld\n"
-                            "fix: use the tokenizer it was trained with", ids[i],
-                            (long long)whole.vocab);
+                            "fix: use the tokenizer it was trained with",
+                            ids[i], (long long)whole.vocab);
     mba_status st = mba_session_plan(&s, &so);
     if (st == MBA_OK) st = mba_session_take(&s);
     if (st == MBA_OK) st = mba_checkpoint_load(&s, format, o->checkpoint);

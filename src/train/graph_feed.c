@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* graph_feed.c -- collections of graphs as ragged batches within the capacities of a model. */
 #include <math.h>
 #include <stdio.h>
@@ -15,37 +16,37 @@
 /* Where the arrays of a batch go: into the inputs of a session, as long as it keeps them in this mirror. */
 typedef struct placement {
     const mba_program *program;
-    const void        *inputs;           /* NULL: the program's own memory */
+    const void        *inputs; /* NULL: the program's own memory */
     mba_graph_batch    batch;
-    int32_t         *(*orders)[3];       /* (layers, draws): perm, inverse, segment */
+    int32_t *(*orders)[3]; /* (layers, draws): perm, inverse, segment */
 } placement;
 
 typedef struct graph_feed {
-    mba_feed        base;
-    mba_graph_source from;
-    mba_graphnet    c;
+    mba_feed              base;
+    mba_graph_source      from;
+    mba_graphnet          c;
     const mba_order_type *order;
-    uint64_t        seed;
-    bool            shuffle;
-    bool            all;                 /* no part is held out: there is no validation */
-    int64_t        *member;              /* (size): graphs of this part */
-    int64_t        *chosen, nchosen;     /* of the step that is staged; room for c.graphs */
-    mba_batch_graph *item;               /* (c.graphs) */
-    const float    *node_real, *edge_real, *target;          /* of the whole set, in the type the model wants */
-    const int32_t  *node_index, *edge_index, *label;
-    void           *own[6];              /* those that had to be converted */
-    int             nown;
-    placement       placed[2];
-    int             oldest;              /* of the two */
-    mba_graph_batch batch;               /* of the one in use, */
-    int32_t        *(*orders)[3];        /* lent by it */
-    int64_t         draws;
-    int32_t        *places;              /* graph_ptr, graph_of, degree, labels: what is no input */
-    uint64_t       *work;                /* of the orders */
-    int64_t        *key;                 /* (c.nodes) where graphs are judged, see order_layers; else NULL */
-    mba_confusion   confusion;
-    float          *score, *truth;       /* of all that was judged */
-    int64_t         judged, room;
+    uint64_t              seed;
+    bool                  shuffle;
+    bool                  all;                            /* no part is held out: there is no validation */
+    int64_t              *member;                         /* (size): graphs of this part */
+    int64_t              *chosen, nchosen;                /* of the step that is staged; room for c.graphs */
+    mba_batch_graph      *item;                           /* (c.graphs) */
+    const float          *node_real, *edge_real, *target; /* of the whole set, in the type the model wants */
+    const int32_t        *node_index, *edge_index, *label;
+    void                 *own[6]; /* those that had to be converted */
+    int                   nown;
+    placement             placed[2];
+    int                   oldest; /* of the two */
+    mba_graph_batch       batch;  /* of the one in use, */
+    int32_t *(*orders)[3];        /* lent by it */
+    int64_t       draws;
+    int32_t      *places; /* graph_ptr, graph_of, degree, labels: what is no input */
+    uint64_t     *work;   /* of the orders */
+    int64_t      *key;    /* (c.nodes) where graphs are judged, see order_layers; else NULL */
+    mba_confusion confusion;
+    float        *score, *truth; /* of all that was judged */
+    int64_t       judged, room;
 } graph_feed;
 
 /* ---- which graphs ---- */
@@ -63,16 +64,17 @@ static mba_status no_room(const graph_feed *f, int64_t g)
 {
     const mba_graph_set *s = f->from.set;
     const mba_graph_item it = mba_graph_set_item(s, g);
-    int64_t nodes = f->c.nodes, edges = f->c.edges;
+    int64_t              nodes = f->c.nodes, edges = f->c.edges;
     for (int64_t i = 0; i < s->graphs; i++) {
         const mba_graph_item other = mba_graph_set_item(s, i);
         if (other.nodes > nodes) nodes = other.nodes;
         if (other.edges > edges) edges = other.edges;
     }
-    return mba_fail(MBA_E_ARG, "graph %lld has %lld nodes and %lld edges\n"
-                    "why: a batch has room for %lld nodes and %lld edges\nfix: --nodes %lld --edges %lld, or more", (long long)g,
-                    (long long)it.nodes, (long long)it.edges, (long long)f->c.nodes, (long long)f->c.edges,
-                    (long long)nodes, (long long)edges);
+    return mba_fail(MBA_E_ARG,
+                    "graph %lld has %lld nodes and %lld edges\n"
+                    "why: a batch has room for %lld nodes and %lld edges\nfix: --nodes %lld --edges %lld, or more",
+                    (long long)g, (long long)it.nodes, (long long)it.edges, (long long)f->c.nodes,
+                    (long long)f->c.edges, (long long)nodes, (long long)edges);
 }
 
 static mba_status choose_members(graph_feed *f, const mba_feed_options *o)
@@ -99,18 +101,19 @@ static mba_status choose_members(graph_feed *f, const mba_feed_options *o)
 static mba_status add_positions(graph_feed *f)
 {
     mba_graph_source *s = &f->from;
-    mba_graph_form   form = s->set->form;
-    mba_graph_store *copy = NULL;
-    const bool lap = f->c.pe_count && form.lap_k != f->c.pe_count, walks = f->c.rw_count && form.rwse_k != f->c.rw_count;
+    mba_graph_form    form = s->set->form;
+    mba_graph_store  *copy = NULL;
+    const bool        lap = f->c.pe_count && form.lap_k != f->c.pe_count,
+               walks = f->c.rw_count && form.rwse_k != f->c.rw_count;
     if (!lap && !walks) return MBA_OK;
-    form.lap_k = form.rwse_k = 0;                 // a model reads one kind, and this one anew
+    form.lap_k = form.rwse_k = 0; // a model reads one kind, and this one anew
     mba_status st = mba_graph_store_create(&copy, &form);
     for (int64_t i = 0; i < f->base.size && st == MBA_OK; i++) {
         const mba_graph_item it = mba_graph_set_item(s->set, f->member[i]);
         st = mba_graph_store_add(copy, &it);
         f->member[i] = i;
     }
-    if (st == MBA_OK && lap)   st = mba_graph_store_laplace(copy, f->c.pe_count);
+    if (st == MBA_OK && lap) st = mba_graph_store_laplace(copy, f->c.pe_count);
     if (st == MBA_OK && walks) st = mba_graph_store_walks(copy, f->c.rw_count);
     if (st != MBA_OK) {
         mba_graph_store_destroy(copy);
@@ -136,8 +139,8 @@ static double number_at(const void *from, mba_graph_type type, int64_t i)
     return type == MBA_GRAPH_I32 ? *(const int32_t *)p : *(const uint8_t *)p;
 }
 
-static mba_status as_type(const void **out, graph_feed *f, const void *from, mba_graph_type type,
-                          mba_graph_type wanted, int64_t n)
+static mba_status as_type(const void **out, graph_feed *f, const void *from, mba_graph_type type, mba_graph_type wanted,
+                          int64_t n)
 {
     *out = from;
     if (type == wanted || !from) return MBA_OK;
@@ -146,7 +149,7 @@ static mba_status as_type(const void **out, graph_feed *f, const void *from, mba
     for (int64_t i = 0; i < n; i++) {
         const double v = number_at(from, type, i);
         if (wanted == MBA_GRAPH_F32) ((float *)(void *)own)[i] = (float)v;
-        else                         own[i] = v == v ? (int32_t)v : -1;
+        else own[i] = v == v ? (int32_t)v : -1;
     }
     f->own[f->nown++] = own;
     *out = own;
@@ -157,37 +160,41 @@ static mba_status make_views(graph_feed *f)
 {
     const mba_graph_set  *s = f->from.set;
     const mba_graph_form *m = &s->form;
-    const int64_t labels = (m->node_labels ? s->nodes : s->graphs) * m->label_width;
-    const void   *nodes, *edges, *label;
+    const int64_t         labels = (m->node_labels ? s->nodes : s->graphs) * m->label_width;
+    const void           *nodes, *edges, *label;
     MBA_TRY(as_type(&nodes, f, s->node_feat, m->node_type, f->c.node_reals ? MBA_GRAPH_F32 : MBA_GRAPH_I32,
                     s->nodes * m->node_width));
     MBA_TRY(as_type(&edges, f, s->edge_feat, m->edge_type, f->c.edge_reals ? MBA_GRAPH_F32 : MBA_GRAPH_I32,
                     s->edges * m->edge_width));
     MBA_TRY(as_type(&label, f, s->label, m->label_type, mba_is_class_loss(f->c.loss) ? MBA_GRAPH_I32 : MBA_GRAPH_F32,
                     labels));
-    if (f->c.node_reals) f->node_real = nodes; else f->node_index = nodes;
-    if (f->c.edge_reals) f->edge_real = edges; else if (f->c.edge_rows) f->edge_index = edges;
-    if (mba_is_class_loss(f->c.loss)) f->label = label; else f->target = label;
+    if (f->c.node_reals) f->node_real = nodes;
+    else f->node_index = nodes;
+    if (f->c.edge_reals) f->edge_real = edges;
+    else if (f->c.edge_rows) f->edge_index = edges;
+    if (mba_is_class_loss(f->c.loss)) f->label = label;
+    else f->target = label;
     return MBA_OK;
 }
 
 static mba_batch_graph item_of(const graph_feed *f, int64_t g)
 {
     const mba_graph_set *s = f->from.set;
-    const int64_t node = (int64_t)s->node_ptr[g], edge = (int64_t)s->edge_ptr[g], K = s->form.lap_k,
+    const int64_t        node = (int64_t)s->node_ptr[g], edge = (int64_t)s->edge_ptr[g], K = s->form.lap_k,
                   row = (s->form.node_labels ? node : g) * s->form.label_width;
-    return (mba_batch_graph){
-        .nodes = (int64_t)s->node_ptr[g + 1] - node, .edges = (int64_t)s->edge_ptr[g + 1] - edge,
-        .src = s->src + edge, .dst = s->dst + edge,
-        .node_real   = f->node_real ? f->node_real + node * s->form.node_width : NULL,
-        .node_index  = f->node_index ? f->node_index + node * s->form.node_width : NULL,
-        .edge_real   = f->edge_real ? f->edge_real + edge * s->form.edge_width : NULL,
-        .edge_index  = f->edge_index ? f->edge_index + edge * s->form.edge_width : NULL,
-        .label       = f->label ? f->label + row : NULL,
-        .target      = f->target ? f->target + row : NULL,
-        .lap_values  = s->lap_val ? s->lap_val + g * K : NULL,
-        .lap_vectors = s->lap_vec ? s->lap_vec + node * K : NULL,
-        .walks       = s->rwse ? s->rwse + node * s->form.rwse_k : NULL };
+    return (mba_batch_graph){ .nodes = (int64_t)s->node_ptr[g + 1] - node,
+                              .edges = (int64_t)s->edge_ptr[g + 1] - edge,
+                              .src = s->src + edge,
+                              .dst = s->dst + edge,
+                              .node_real = f->node_real ? f->node_real + node * s->form.node_width : NULL,
+                              .node_index = f->node_index ? f->node_index + node * s->form.node_width : NULL,
+                              .edge_real = f->edge_real ? f->edge_real + edge * s->form.edge_width : NULL,
+                              .edge_index = f->edge_index ? f->edge_index + edge * s->form.edge_width : NULL,
+                              .label = f->label ? f->label + row : NULL,
+                              .target = f->target ? f->target + row : NULL,
+                              .lap_values = s->lap_val ? s->lap_val + g * K : NULL,
+                              .lap_vectors = s->lap_vec ? s->lap_vec + node * K : NULL,
+                              .walks = s->rwse ? s->rwse + node * s->form.rwse_k : NULL };
 }
 
 /* ---- opening ---- */
@@ -215,8 +222,11 @@ static mba_status find_order(graph_feed *f)
     const char *usual = f->c.buckets > 1 ? "Mamba_Hybrid_Degree_Noise_Bucket" : "Mamba_Hybrid_Degree_Noise";
     const char *name = f->c.order[0] ? f->c.order : usual;
     f->order = mba_order_find(name);
-    return f->order ? MBA_OK : mba_fail(MBA_E_ARG, "no node order '%s'\n"
-                                        "fix: a published name such as Mamba_Hybrid_Degree_Noise", name);
+    return f->order ? MBA_OK
+                    : mba_fail(MBA_E_ARG,
+                               "no node order '%s'\n"
+                               "fix: a published name such as Mamba_Hybrid_Degree_Noise",
+                               name);
 }
 
 /* True where a result is one class of several: a table of them is kept instead of all results. */
@@ -229,10 +239,10 @@ static mba_status take_memory(graph_feed *f, bool judges)
 {
     const size_t N = (size_t)f->c.nodes, G = (size_t)f->c.graphs;
     f->chosen = calloc(G, sizeof *f->chosen);
-    f->item   = calloc(G, sizeof *f->item);
+    f->item = calloc(G, sizeof *f->item);
     f->places = calloc(G + 1 + 2 * N + (N > G ? N : G), sizeof *f->places);
-    f->work   = calloc(3 * N, sizeof *f->work);
-    f->key    = judges ? calloc(N, sizeof *f->key) : NULL;
+    f->work = calloc(3 * N, sizeof *f->work);
+    f->key = judges ? calloc(N, sizeof *f->key) : NULL;
     if (!f->chosen || !f->item || !f->places || !f->work || (judges && !f->key))
         return mba_fail(MBA_E_NOMEM, "no memory for batches of graphs");
     return tells_classes(&f->c) ? mba_confusion_create(&f->confusion, f->c.outputs > 1 ? f->c.outputs : 2) : MBA_OK;
@@ -242,25 +252,28 @@ static mba_status graph_open(mba_feed **out, const mba_model *m, const mba_feed_
 {
     if (o->micros > 1)
         return mba_fail(MBA_E_UNSUPPORTED, "several micro-batches of graphs\n"
-                        "why: class weights and batch statistics are those of one batch\n"
-                        "fix: larger --graphs, --nodes and --edges");
+                                           "why: class weights and batch statistics are those of one batch\n"
+                                           "fix: larger --graphs, --nodes and --edges");
     graph_feed *f = calloc(1, sizeof *f);
     if (!f) return mba_fail(MBA_E_NOMEM, "no memory for a feed");
-    f->c       = m->graph;
-    f->seed    = o->seed;
+    f->c = m->graph;
+    f->seed = o->seed;
     f->shuffle = !o->in_order && !o->held_out && !o->whole;
     mba_status st = find_order(f);
     if (st == MBA_OK) st = mba_graph_source_open(&f->from, &f->c, o);
     if (st == MBA_OK) f->all = !f->from.set->form.has_split && !(o->validation > 0);
     if (st == MBA_OK) st = choose_members(f, o);
     const bool empty = st == MBA_OK && !f->base.size;
-    if (empty && !o->held_out) st = mba_fail(MBA_E_FORMAT, "'%s' has no graph to train on\nfix: --data with a "
-                                               "collection that has a training part", o->data ? o->data : "");
+    if (empty && !o->held_out)
+        st = mba_fail(MBA_E_FORMAT,
+                      "'%s' has no graph to train on\nfix: --data with a "
+                      "collection that has a training part",
+                      o->data ? o->data : "");
     if (st == MBA_OK && !empty) st = add_positions(f);
     if (st == MBA_OK && !empty) st = make_views(f);
     if (st == MBA_OK && !empty) st = take_memory(f, o->held_out || o->whole);
     if (st == MBA_OK && !empty) *out = &f->base;
-    else                        graph_close(&f->base);
+    else graph_close(&f->base);
     return st;
 }
 
@@ -278,14 +291,14 @@ static mba_status follow(mba_model *m, const mba_feed_options *o)
 static mba_status graph_fit(mba_model *m, const mba_feed_options *o)
 {
     mba_graph_source s = { 0 };
-    mba_model whole = *m;
+    mba_model        whole = *m;
     if (!o->whole) return o->data && m->graph.follows ? follow(m, o) : MBA_OK;
     MBA_TRY(mba_model_complete(&whole));
     const mba_status st = mba_graph_source_open(&s, &whole.graph, o);
     if (st == MBA_OK) {
         m->graph.graphs = s.set->graphs > 0 ? s.set->graphs : 1;
-        m->graph.nodes  = s.set->nodes > 0 ? s.set->nodes : 1;
-        m->graph.edges  = s.set->edges > 0 ? s.set->edges : 1;
+        m->graph.nodes = s.set->nodes > 0 ? s.set->nodes : 1;
+        m->graph.edges = s.set->edges > 0 ? s.set->edges : 1;
     }
     mba_graph_source_close(&s);
     return st;
@@ -302,17 +315,17 @@ static mba_status graph_stage(mba_feed *base, mba_step *step)
         return mba_fail(MBA_E_ARG, "there is no graph %lld in this data\nfix: resume with the data of the checkpoint",
                         (long long)base->at.index);
     for (; f->nchosen < f->c.graphs && base->at.index < base->size; base->at.index++) {
-        const uint64_t key = f->seed ^ mba_stream("graphs"), epoch = (uint64_t)base->at.epoch;
-        const int64_t  i = base->at.index, place = f->shuffle ? mba_permuted(i, base->size, key, epoch) : i;
+        const uint64_t        key = f->seed ^ mba_stream("graphs"), epoch = (uint64_t)base->at.epoch;
+        const int64_t         i = base->at.index, place = f->shuffle ? mba_permuted(i, base->size, key, epoch) : i;
         const mba_batch_graph it = item_of(f, f->member[place]);
-        if (nodes + it.nodes > f->c.nodes || edges + it.edges > f->c.edges) break;          // it opens the next batch
+        if (nodes + it.nodes > f->c.nodes || edges + it.edges > f->c.edges) break; // it opens the next batch
         nodes += it.nodes;
         edges += it.edges;
         f->chosen[f->nchosen++] = f->member[place];
     }
     if (base->at.index == base->size) base->at = (mba_position){ .epoch = base->at.epoch + 1 };
-    base->units      = f->nchosen;
-    step->loss_scale = 0;                         // the mean over the batch
+    base->units = f->nchosen;
+    step->loss_scale = 0; // the mean over the batch
     return MBA_OK;
 }
 
@@ -332,14 +345,22 @@ static void *input(const mba_session *s, const char *name)
 static void place_arrays(graph_feed *f, const mba_session *s)
 {
     const int64_t N = f->c.nodes, G = f->c.graphs;
-    f->batch = (mba_graph_batch){
-        .graph_ptr = input(s, "graph_ptr"), .graph_of = f->places + G + 1, .degree = f->places + G + 1 + N,
-        .in_ptr = input(s, "in_ptr"), .out_ptr = input(s, "out_ptr"), .src = input(s, "src"),
-        .out_edge = input(s, "out_edge"), .node_real = input(s, "node_x"), .edge_real = input(s, "edge_x"),
-        .node_index = f->c.node_reals ? NULL : input(s, "node_i"),
-        .edge_index = f->c.edge_rows ? input(s, "edge_i") : NULL,
-        .label = input(s, "labels"), .target = input(s, "targets"), .lap_phi = input(s, "phi"),
-        .lap_lam = input(s, "lam"), .walks = input(s, "walks") };
+    f->batch = (mba_graph_batch){ .graph_ptr = input(s, "graph_ptr"),
+                                  .graph_of = f->places + G + 1,
+                                  .degree = f->places + G + 1 + N,
+                                  .in_ptr = input(s, "in_ptr"),
+                                  .out_ptr = input(s, "out_ptr"),
+                                  .src = input(s, "src"),
+                                  .out_edge = input(s, "out_edge"),
+                                  .node_real = input(s, "node_x"),
+                                  .edge_real = input(s, "edge_x"),
+                                  .node_index = f->c.node_reals ? NULL : input(s, "node_i"),
+                                  .edge_index = f->c.edge_rows ? input(s, "edge_i") : NULL,
+                                  .label = input(s, "labels"),
+                                  .target = input(s, "targets"),
+                                  .lap_phi = input(s, "phi"),
+                                  .lap_lam = input(s, "lam"),
+                                  .walks = input(s, "walks") };
     if (!f->batch.graph_ptr) f->batch.graph_ptr = f->places;
     if (!f->c.edge_reals && !f->c.edge_rows) memset(input(s, "edge_i"), 0, sizeof(int32_t) * (size_t)f->c.edges);
 }
@@ -382,30 +403,36 @@ static mba_status place(graph_feed *f, const mba_session *s)
         MBA_TRY(place_orders(f, s));
         *p = (placement){ s->program, inputs, f->batch, f->orders };
     }
-    f->batch  = p->batch;
+    f->batch = p->batch;
     f->orders = p->orders;
     return MBA_OK;
 }
 
 /* In training every row of every step has random numbers of its own. A graph that is judged gets the same in any batch:
- * they go by the number of a node in its graph, so that results depend neither on its neighbours nor on the capacity. */
+ * they go by the number of a node in its graph, so that results depend neither on its neighbours nor on the
+ * capacity. */
 static void order_layers(graph_feed *f, const mba_step *step)
 {
     const mba_graph_batch *b = &f->batch;
     for (int64_t v = 0; f->key && v < b->nodes; v++) f->key[v] = v - b->graph_ptr[b->graph_of[v]];
     for (int64_t i = 0; i < f->c.layers * f->draws; i++)
         mba_graph_order(f->orders[i][0], f->orders[i][1], f->orders[i][2],
-                        &(mba_graph_order_args){ .type = f->order, .batch = &f->batch, .capacity = f->c.nodes,
-                                                 .key = f->key, .seed = step->seed,
+                        &(mba_graph_order_args){ .type = f->order,
+                                                 .batch = &f->batch,
+                                                 .capacity = f->c.nodes,
+                                                 .key = f->key,
+                                                 .seed = step->seed,
                                                  .counter = f->key ? 0 : mba_step_counter(step),
-                                                 .layer = i / f->draws, .draw = i % f->draws, .work = f->work });
+                                                 .layer = i / f->draws,
+                                                 .draw = i % f->draws,
+                                                 .work = f->work });
 }
 
 static int64_t count_targets(const graph_feed *f)
 {
     const mba_graph_batch *b = &f->batch;
-    const int64_t rows = f->c.readout == MBA_READ_NODES ? b->nodes : b->graphs;
-    int64_t       n = 0;
+    const int64_t          rows = f->c.readout == MBA_READ_NODES ? b->nodes : b->graphs;
+    int64_t                n = 0;
     for (int64_t i = 0; b->label && i < rows; i++) n += b->label[i] >= 0;
     for (int64_t i = 0; b->target && i < rows * f->c.outputs; i++) n += b->target[i] == b->target[i];
     return n;
@@ -415,19 +442,27 @@ static mba_status graph_bind(mba_feed *base, mba_session *s, int64_t micro, mba_
 {
     graph_feed *f = (graph_feed *)base;
     (void)micro;
-    const bool classes = mba_is_class_loss(f->c.loss);
-    const mba_graph_shape shape = {
-        .nodes = f->c.nodes, .edges = f->c.edges, .graphs = f->c.graphs,
-        .node_reals = f->c.node_reals, .node_fields = f->c.node_columns, .node_rows = f->c.node_tables,
-        .edge_reals = f->c.edge_reals, .edge_fields = f->c.edge_columns, .edge_rows = f->c.edge_tables,
-        .classes = classes ? f->c.outputs : 0, .targets = classes ? 0 : f->c.outputs,
-        .node_labels = f->c.readout == MBA_READ_NODES, .lap = f->c.pe_count, .walks = f->c.rw_count };
+    const bool            classes = mba_is_class_loss(f->c.loss);
+    const mba_graph_shape shape = { .nodes = f->c.nodes,
+                                    .edges = f->c.edges,
+                                    .graphs = f->c.graphs,
+                                    .node_reals = f->c.node_reals,
+                                    .node_fields = f->c.node_columns,
+                                    .node_rows = f->c.node_tables,
+                                    .edge_reals = f->c.edge_reals,
+                                    .edge_fields = f->c.edge_columns,
+                                    .edge_rows = f->c.edge_tables,
+                                    .classes = classes ? f->c.outputs : 0,
+                                    .targets = classes ? 0 : f->c.outputs,
+                                    .node_labels = f->c.readout == MBA_READ_NODES,
+                                    .lap = f->c.pe_count,
+                                    .walks = f->c.rw_count };
     MBA_TRY(place(f, s));
     for (int64_t i = 0; i < f->nchosen; i++) f->item[i] = item_of(f, f->chosen[i]);
     MBA_TRY(mba_graph_batch_fill(&f->batch, &shape, f->item, f->nchosen));
     order_layers(f, step);
-    step->count[MBA_NODES]  = (int32_t)f->batch.nodes;
-    step->count[MBA_EDGES]  = (int32_t)f->batch.edges;
+    step->count[MBA_NODES] = (int32_t)f->batch.nodes;
+    step->count[MBA_EDGES] = (int32_t)f->batch.edges;
     step->count[MBA_GRAPHS] = (int32_t)f->batch.graphs;
     base->targets = count_targets(f);
     return MBA_OK;
@@ -439,12 +474,12 @@ static mba_status keep_scores(graph_feed *f, const float *logits, int64_t n)
 {
     if (f->judged + n > f->room) {
         const int64_t room = 2 * (f->judged + n);
-        float *score = realloc(f->score, sizeof *score * (size_t)room);
+        float        *score = realloc(f->score, sizeof *score * (size_t)room);
         if (score) f->score = score;
         float *truth = score ? realloc(f->truth, sizeof *truth * (size_t)room) : NULL;
         if (!truth) return mba_fail(MBA_E_NOMEM, "no memory for %lld predictions", (long long)room);
         f->truth = truth;
-        f->room  = room;
+        f->room = room;
     }
     memcpy(f->score + f->judged, logits, sizeof *logits * (size_t)n);
     memcpy(f->truth + f->judged, f->batch.target, sizeof *logits * (size_t)n);
@@ -464,7 +499,7 @@ static mba_status graph_score(mba_feed *base, const mba_session *s)
         mba_confusion_add(&f->confusion, guess, f->batch.label, rows);
     } else {
         for (int64_t i = 0; i < rows; i++) {
-            guess[i] = logits[i] > 0;             // a probability above one half
+            guess[i] = logits[i] > 0; // a probability above one half
             truth[i] = f->batch.target[i] == f->batch.target[i] ? f->batch.target[i] > 0.5f : -1;
         }
         mba_confusion_add(&f->confusion, guess, truth, rows);
@@ -497,10 +532,10 @@ static mba_status graph_scores(mba_feed *base, mba_task_score out[MBA_SCORES_MAX
 
 static void graph_describe(const mba_feed *base, char *text, size_t room)
 {
-    const graph_feed *f = (const graph_feed *)base;
+    const graph_feed    *f = (const graph_feed *)base;
     const mba_graph_set *s = f->from.set;
-    const char *made_up = f->from.made_up;
-    char        followed[240];
+    const char          *made_up = f->from.made_up;
+    char                 followed[240];
     mba_graph_follow_words(followed, sizeof followed, &f->c);
     snprintf(text, room, "%lld graphs, %.1f nodes and %.1f edges on average%s%s%s%s%s", (long long)base->size,
              (double)s->nodes / (double)s->graphs, (double)s->edges / (double)s->graphs, made_up ? " (SYNTHETIC " : "",
@@ -509,6 +544,12 @@ static void graph_describe(const mba_feed *base, char *text, size_t room)
 }
 
 const mba_feed_type mba_graph_feed = {
-    .fit = graph_fit, .open = graph_open, .stage = graph_stage, .bind = graph_bind, .score = graph_score,
-    .scores = graph_scores, .describe = graph_describe, .close = graph_close,
+    .fit = graph_fit,
+    .open = graph_open,
+    .stage = graph_stage,
+    .bind = graph_bind,
+    .score = graph_score,
+    .scores = graph_scores,
+    .describe = graph_describe,
+    .close = graph_close,
 };

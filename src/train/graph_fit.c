@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* graph_fit.c -- see graph_fit.h. */
 #include "train/graph_fit.h"
 
@@ -30,8 +31,9 @@ static bool nodes_fit(const mba_graphnet *c, const mba_graph_form *f)
 
 static bool edges_fit(const mba_graphnet *c, const mba_graph_form *f)
 {
-    return is_plain(c) || (c->edge_reals ? f->edge_width == c->edge_reals
-                                         : f->edge_width == edge_columns(c) && f->edge_type != MBA_GRAPH_F32);
+    return is_plain(c)
+           || (c->edge_reals ? f->edge_width == c->edge_reals
+                             : f->edge_width == edge_columns(c) && f->edge_type != MBA_GRAPH_F32);
 }
 
 static bool labels_fit(const mba_graphnet *c, const mba_graph_form *f)
@@ -72,11 +74,18 @@ static void tell_features(char why[WHY], const char *what, int64_t width, mba_gr
 static void tell_labels(char why[WHY], const mba_graphnet *c, const mba_graph_form *f)
 {
     char labels[64], wanted[64];
-    if (f->classes && f->label_width == 1) snprintf(labels, sizeof labels, "one of %lld classes", (long long)f->classes);
-    else snprintf(labels, sizeof labels, "%lld %s", (long long)f->label_width,
-                  f->classes == 2 ? "times 0 or 1" : f->classes ? "classes" : "numbers");
-    snprintf(wanted, sizeof wanted, "%s%lld %s", mba_is_class_loss(c->loss) ? "one of at most " : "", (long long)c->outputs,
-             mba_is_class_loss(c->loss) ? "classes" : is_bce(c->loss) ? "times 0 or 1" : "numbers");
+    if (f->classes && f->label_width == 1)
+        snprintf(labels, sizeof labels, "one of %lld classes", (long long)f->classes);
+    else
+        snprintf(labels, sizeof labels, "%lld %s", (long long)f->label_width,
+                 f->classes == 2 ? "times 0 or 1"
+                 : f->classes    ? "classes"
+                                 : "numbers");
+    snprintf(wanted, sizeof wanted, "%s%lld %s", mba_is_class_loss(c->loss) ? "one of at most " : "",
+             (long long)c->outputs,
+             mba_is_class_loss(c->loss) ? "classes"
+             : is_bce(c->loss)          ? "times 0 or 1"
+                                        : "numbers");
     snprintf(why, WHY, "a label is %s, loss=%s with outputs=%lld takes %s", labels, word_of("loss", (int)c->loss),
              (long long)c->outputs, wanted);
 }
@@ -85,10 +94,12 @@ static void tell_labels(char why[WHY], const mba_graphnet *c, const mba_graph_fo
 static mba_status tell(const mba_graphnet *c, const char *name, const char *why, const char *given)
 {
     if (!c->follows)
-        return mba_fail(MBA_E_ARG, "'%s' is not what the model reads\nwhy: %s\n"
-                        "fix: --data of the kind it was trained on, or a new model: --model graphmamba-mnist --data %s", name,
-                        why, name);
-    return mba_fail(MBA_E_ARG, "'%s' is not what the model reads\nwhy: %s\nfix: leave %s out of --set: the data says it", name,
+        return mba_fail(MBA_E_ARG,
+                        "'%s' is not what the model reads\nwhy: %s\n"
+                        "fix: --data of the kind it was trained on, or a new model: --model graphmamba-mnist --data %s",
+                        name, why, name);
+    return mba_fail(MBA_E_ARG,
+                    "'%s' is not what the model reads\nwhy: %s\nfix: leave %s out of --set: the data says it", name,
                     why, given);
 }
 
@@ -97,10 +108,14 @@ mba_status mba_graph_fit_check(const mba_graphnet *c, const mba_graph_form *f, c
     char       why[WHY];
     const bool loss = !(c->follows & MBA_FOLLOWS_LOSS), outputs = !(c->follows & MBA_FOLLOWS_OUTPUTS);
     if (!f->node_width)
-        return mba_fail(MBA_E_FORMAT, "the nodes of '%s' have no features\nwhy: a model reads at least one\n"
-                        "fix: name the folder of its text files, whose nodes get their degrees, or give them features (x)", name);
+        return mba_fail(
+            MBA_E_FORMAT,
+            "the nodes of '%s' have no features\nwhy: a model reads at least one\n"
+            "fix: name the folder of its text files, whose nodes get their degrees, or give them features (x)",
+            name);
     if (!f->label_width)
-        return mba_fail(MBA_E_FORMAT, "the graphs of '%s' have no labels\nfix: convert them with y, or name other data", name);
+        return mba_fail(MBA_E_FORMAT, "the graphs of '%s' have no labels\nfix: convert them with y, or name other data",
+                        name);
     if (!nodes_fit(c, f)) {
         tell_features(why, "nodes", f->node_width, f->node_type, c->node_reals, node_columns(c));
         return tell(c, name, why, "node_reals and node_tables");
@@ -117,9 +132,10 @@ mba_status mba_graph_fit_check(const mba_graphnet *c, const mba_graph_form *f, c
     if (labels_fit(c, f)) return MBA_OK;
     tell_labels(why, c, f);
     if (c->follows && !loss && !outputs)
-        return mba_fail(MBA_E_UNSUPPORTED, "no loss is for the labels of '%s'\nwhy: a label is %lld classes of %lld\n"
-                        "fix: one class, several of 0 or 1, or numbers", name, (long long)f->label_width,
-                        (long long)f->classes);
+        return mba_fail(MBA_E_UNSUPPORTED,
+                        "no loss is for the labels of '%s'\nwhy: a label is %lld classes of %lld\n"
+                        "fix: one class, several of 0 or 1, or numbers",
+                        name, (long long)f->label_width, (long long)f->classes);
     return tell(c, name, why, loss && outputs ? "loss and outputs" : loss ? "loss" : "outputs");
 }
 
@@ -132,7 +148,8 @@ static double value_at(const void *from, mba_graph_type type, int64_t i)
 }
 
 /* Rows of a table for every column of whole features; false: they cannot be numbers of rows. */
-static bool find_tables(int64_t tables[MBA_TABLES_MAX], const void *from, mba_graph_type type, int64_t rows, int64_t width)
+static bool find_tables(int64_t tables[MBA_TABLES_MAX], const void *from, mba_graph_type type, int64_t rows,
+                        int64_t width)
 {
     int64_t found[MBA_TABLES_MAX] = { 0 };
     if (type == MBA_GRAPH_F32 || !width || width > MBA_TABLES_MAX) return false;
@@ -147,8 +164,8 @@ static bool find_tables(int64_t tables[MBA_TABLES_MAX], const void *from, mba_gr
 }
 
 /* What nodes or edges have: so many reals, or tables. Tables that are large enough stay as they are. */
-static void follow_features(int64_t *reals, int64_t tables[MBA_TABLES_MAX], bool fits, const void *from, mba_graph_type type,
-                            int64_t rows, int64_t width)
+static void follow_features(int64_t *reals, int64_t tables[MBA_TABLES_MAX], bool fits, const void *from,
+                            mba_graph_type type, int64_t rows, int64_t width)
 {
     int64_t    found[MBA_TABLES_MAX] = { 0 };
     const bool whole = find_tables(found, from, type, rows, width);
@@ -171,8 +188,8 @@ static bool labels_are_bits(const mba_graph_set *s)
 
 static void follow_loss(mba_graphnet *c, const mba_graph_set *s)
 {
-    const mba_graph_form *f     = &s->form;
-    const bool            class = f->label_width == 1 && f->classes >= 2;
+    const mba_graph_form *f = &s->form;
+    const bool class = f->label_width == 1 && f->classes >= 2;
     if (class && (mba_is_class_loss(c->loss) || labels_fit(c, f)) && c->loss != MBA_LOSS_L1) return;
     if (!class && labels_fit(c, f)) return;
     if (class) c->loss = c->follows & MBA_FOLLOWS_OUTPUTS || c->outputs > 1 ? MBA_LOSS_CE : MBA_LOSS_BCE;
@@ -190,7 +207,8 @@ void mba_graph_follow(mba_graphnet *c, const mba_graph_set *s)
     if (c->follows & MBA_FOLLOWS_EDGES)
         follow_features(&c->edge_reals, c->edge_tables, edges_fit(c, f) && is_plain(c) == !f->edge_width, s->edge_feat,
                         f->edge_type, s->edges, f->edge_width);
-    if (c->follows & MBA_FOLLOWS_READOUT && !readout_fits(c, f)) c->readout = f->node_labels ? MBA_READ_NODES : MBA_READ_MEAN;
+    if (c->follows & MBA_FOLLOWS_READOUT && !readout_fits(c, f))
+        c->readout = f->node_labels ? MBA_READ_NODES : MBA_READ_MEAN;
     if (!f->label_width) return;
     if (c->follows & MBA_FOLLOWS_LOSS) follow_loss(c, s);
     if (c->follows & MBA_FOLLOWS_OUTPUTS)
@@ -224,11 +242,11 @@ void mba_graph_follow_words(char *text, size_t room, const mba_graphnet *c)
     size_t              used = 0;
     *text = 0;
     if (!p) return;
-    if (c->follows & MBA_FOLLOWS_NODES &&
-        (c->node_reals != p->node_reals || memcmp(c->node_tables, p->node_tables, sizeof p->node_tables)))
+    if (c->follows & MBA_FOLLOWS_NODES
+        && (c->node_reals != p->node_reals || memcmp(c->node_tables, p->node_tables, sizeof p->node_tables)))
         used = add_features(text, room, used, "node", c->node_reals, c->node_tables);
-    if (c->follows & MBA_FOLLOWS_EDGES &&
-        (c->edge_reals != p->edge_reals || memcmp(c->edge_tables, p->edge_tables, sizeof p->edge_tables)))
+    if (c->follows & MBA_FOLLOWS_EDGES
+        && (c->edge_reals != p->edge_reals || memcmp(c->edge_tables, p->edge_tables, sizeof p->edge_tables)))
         used = add_features(text, room, used, "edge", c->edge_reals, c->edge_tables);
     snprintf(number, sizeof number, "%lld", (long long)c->outputs);
     if (c->follows & MBA_FOLLOWS_OUTPUTS && c->outputs != p->outputs) used = add(text, room, used, "outputs", number);

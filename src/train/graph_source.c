@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* graph_source.c -- finds out what a path is, reads it, and sees whether the model can. */
 #include "train/graph_source.h"
 
@@ -42,15 +43,18 @@ static mba_status read_ogb(mba_graph_source *s, const mba_graphnet *c, const cha
     char        split[PATH_ROOM];
     mba_listing schemes = { 0 };
     mba_status  st = MBA_OK;
-    const bool  by_value = c->follows & MBA_FOLLOWS_LOSS ||
-                           (c->follows & MBA_FOLLOWS_OUTPUTS && mba_is_class_loss(c->loss));
+    const bool  by_value = c->follows & MBA_FOLLOWS_LOSS
+                          || (c->follows & MBA_FOLLOWS_OUTPUTS && mba_is_class_loss(c->loss));
     snprintf(split, sizeof split, "%s/split", path);
     if (mba_is_folder(split)) st = mba_listing_read(&schemes, split, NULL);
     mba_listing_sort(&schemes);
     if (st == MBA_OK)
-        st = mba_ogb_csv_read(&s->store, path, &(mba_ogb_options){ .scheme = schemes.n ? schemes.name[0] : NULL,
-                              .classes = by_value ? MBA_OGB_BY_VALUE : mba_is_class_loss(c->loss) ? c->outputs
-                                         : c->loss == MBA_LOSS_L1 ? 0 : 2 });
+        st = mba_ogb_csv_read(&s->store, path,
+                              &(mba_ogb_options){ .scheme = schemes.n ? schemes.name[0] : NULL,
+                                                  .classes = by_value                     ? MBA_OGB_BY_VALUE
+                                                             : mba_is_class_loss(c->loss) ? c->outputs
+                                                             : c->loss == MBA_LOSS_L1     ? 0
+                                                                                          : 2 });
     mba_listing_free(&schemes);
     return st;
 }
@@ -58,7 +62,7 @@ static mba_status read_ogb(mba_graph_source *s, const mba_graphnet *c, const cha
 /* The folder of graphs stands below `folder`, and beside it that of the lists. */
 static mba_status read_malnet(mba_graph_source *s, const char *folder, const char *below)
 {
-    char        list[MBA_SPLITS][PATH_ROOM + 64], graphs[PATH_ROOM + 64];
+    char                     list[MBA_SPLITS][PATH_ROOM + 64], graphs[PATH_ROOM + 64];
     static const char *const part[] = { "train", "val", "test" };
     snprintf(graphs, sizeof graphs, "%s%s/malnet-graphs-tiny", folder, below);
     for (int i = 0; i < MBA_SPLITS; i++)
@@ -76,15 +80,18 @@ static bool has_folder(const char *path, const char *name)
 /* MalNet as its archives unpack, or in the raw/ of PyTorch Geometric, or the folder of the graphs itself. */
 static mba_status read_folder(mba_graph_source *s, const mba_graphnet *c, const char *path)
 {
-    if (has_folder(path, "malnet-graphs-tiny"))     return read_malnet(s, path, "");
+    if (has_folder(path, "malnet-graphs-tiny")) return read_malnet(s, path, "");
     if (has_folder(path, "raw/malnet-graphs-tiny")) return read_malnet(s, path, "/raw");
     if (has_folder(path, "../malnet-graphs-tiny") && has_folder(path, "addisplay")) return read_malnet(s, path, "/..");
     if (mba_is_tu_dataset(path)) return mba_tu_dataset_read(&s->store, path);
-    if (mba_is_pyg(path))        return mba_pyg_refuse(path);
+    if (mba_is_pyg(path)) return mba_pyg_refuse(path);
     if (has_folder(path, "raw")) return read_ogb(s, c, path);
     const mba_status st = mba_tu_dataset_read(&s->store, path);
-    return st == MBA_E_IO ? mba_where(st, "reading '%s' as a TUDataset: it has neither raw/ (OGB) nor "
-                                      "malnet-graphs-tiny/ (MalNet)", path) : st;
+    return st == MBA_E_IO ? mba_where(st,
+                                      "reading '%s' as a TUDataset: it has neither raw/ (OGB) nor "
+                                      "malnet-graphs-tiny/ (MalNet)",
+                                      path)
+                          : st;
 }
 
 mba_status mba_graph_source_read(mba_graph_source *s, const mba_graphnet *c, const mba_feed_options *o)

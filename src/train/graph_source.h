@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* graph_source.h -- a collection of graphs for a model, wherever it comes from: our container, a folder of TUDataset,
  * OGB or MalNet, or made up.
  *
@@ -14,8 +15,8 @@
 typedef struct mba_graph_source {
     mba_graph_pack      *pack;
     mba_graph_store     *store;
-    const mba_graph_set *set;            /* of one of them */
-    const char          *made_up;        /* the name of its generator, or NULL */
+    const mba_graph_set *set;     /* of one of them */
+    const char          *made_up; /* the name of its generator, or NULL */
 } mba_graph_source;
 
 /* Fails where the graphs are not what the model reads; the other only reads them. */

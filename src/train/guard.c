@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* guard.c -- see guard.h. */
 #include "train/guard.h"
 
@@ -8,7 +9,7 @@
 static float median(const float *x, int n)
 {
     float s[MBA_GUARD_STEPS];
-    for (int i = 0; i < n; i++) {                 // insertion: a few dozen values
+    for (int i = 0; i < n; i++) { // insertion: a few dozen values
         int k = i;
         for (; k > 0 && s[k - 1] > x[i]; k--) s[k] = s[k - 1];
         s[k] = x[i];
@@ -29,7 +30,7 @@ float mba_guard_loss_max(const mba_guard *g)
         if (away > spread) spread = away;
     }
     const float most = (float)(m + g->factor * spread);
-    return most > FLT_MIN ? most : FLT_MIN;       // 0 would be no limit
+    return most > FLT_MIN ? most : FLT_MIN; // 0 would be no limit
 }
 
 float mba_guard_norm_max(const mba_guard *g)
@@ -42,7 +43,7 @@ bool mba_guard_skips(const mba_guard *g, double loss, double norm)
 {
     const float norm_max = mba_guard_norm_max(g), loss_max = mba_guard_loss_max(g);
     return !isfinite(loss) || !isfinite(norm) || (norm_max > 0 && (float)norm > norm_max)
-        || (loss_max > 0 && (float)loss > loss_max);
+           || (loss_max > 0 && (float)loss > loss_max);
 }
 
 void mba_guard_note(mba_guard *g, double loss, double norm)
@@ -56,5 +57,5 @@ void mba_guard_note(mba_guard *g, double loss, double norm)
     g->norm[g->n % MBA_GUARD_STEPS] = (float)norm;
     g->loss[g->n % MBA_GUARD_STEPS] = (float)loss;
     g->n++;
-    if (g->n >= 2 * MBA_GUARD_STEPS) g->n -= MBA_GUARD_STEPS;      // a place in the ring, and "full"
+    if (g->n >= 2 * MBA_GUARD_STEPS) g->n -= MBA_GUARD_STEPS; // a place in the ring, and "full"
 }

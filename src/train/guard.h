@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* guard.h -- steps that would hurt: a loss or a gradient norm far above what the last steps showed, or NaN.
  *
  *     s.norm_max = mba_guard_norm_max(&g);             // before the step: the update is left out above it
@@ -11,10 +12,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { MBA_GUARD_STEPS = 32, MBA_GUARD_WARM = 16 };   /* what it remembers; when it begins */
+enum { MBA_GUARD_STEPS = 32, MBA_GUARD_WARM = 16 }; /* what it remembers; when it begins */
 
 typedef struct mba_guard {
-    double  factor;                               /* norms above factor x median are skipped; 0: only NaN */
+    double  factor; /* norms above factor x median are skipped; 0: only NaN */
     int32_t n, skipped, in_a_row;
     float   norm[MBA_GUARD_STEPS], loss[MBA_GUARD_STEPS];
 } mba_guard;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* hf.h -- checkpoints as they are published: which model a config.json describes, what its tensors are called.
  *
  *     mba_model m;  mba_hf_format format;
@@ -37,7 +38,7 @@ typedef enum mba_hf_format {
 #define X(format, type) MBA_HF_##format,
     MBA_HF_LIST(X)
 #undef X
-    MBA_HF_FORMATS
+        MBA_HF_FORMATS
 } mba_hf_format;
 
 const char *mba_hf_type(mba_hf_format format);
@@ -49,9 +50,11 @@ const char *mba_hf_type(mba_hf_format format);
  * error. */
 MBA_MUST mba_status mba_hf_config_read(mba_model *m, mba_hf_format *format, const json_t *config);
 
-/* What the user should know of a config.json that can be read: keys that are ignored because nobody here knows them, and
- * keys that other programs obey differently. One line each; "" where there is nothing to say. */
-typedef struct mba_hf_notes { char text[2048]; } mba_hf_notes;
+/* What the user should know of a config.json that can be read: keys that are ignored because nobody here knows them,
+ * and keys that other programs obey differently. One line each; "" where there is nothing to say. */
+typedef struct mba_hf_notes {
+    char text[2048];
+} mba_hf_notes;
 MBA_MUST mba_status mba_hf_config_notes(mba_hf_notes *out, const json_t *config);
 
 /* The public format that can express this complete configuration, or ours. */
@@ -63,10 +66,11 @@ json_t *mba_hf_config_write(const mba_model *m, mba_hf_format format);
 enum { MBA_PIECES_MAX = MBA_TABLES_MAX, MBA_PIECE_NAME_MAX = 192 };
 typedef struct mba_hf_slice {
     char     name[MBA_PIECE_NAME_MAX];
-    int64_t  row, rows;                /* of the parameter or statistic, seen as rows of its first axis */
-    mba_type type;                     /* the stored shape */
+    int64_t  row, rows; /* of the parameter or statistic, seen as rows of its first axis */
+    mba_type type;      /* the stored shape */
 } mba_hf_slice;
 
-int mba_hf_pieces(mba_hf_slice out[MBA_PIECES_MAX], mba_hf_format format, const mba_model *m, const mba_tensor *learned);
+int mba_hf_pieces(mba_hf_slice out[MBA_PIECES_MAX], mba_hf_format format, const mba_model *m,
+                  const mba_tensor *learned);
 
 #endif

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* hf_config.c -- config.json of every supported model type, read; hf_config_write.c writes them. */
 #include <math.h>
 #include <string.h>
@@ -44,8 +45,10 @@ static mba_status must_be(const mba_source *o, const char *key, const char *want
     const char *v;
     MBA_TRY(mba__source_text(o, key, wanted, &v));
     if (!strcmp(v, wanted) || (!strcmp(wanted, "silu") && !strcmp(v, "swish"))) return MBA_OK;
-    return mba_fail(MBA_E_UNSUPPORTED, "\"%s\" is \"%s\"\nwhy: only \"%s\" can be computed\n"
-                    "fix: choose a checkpoint without it", key, mba_quote(v).text, wanted);
+    return mba_fail(MBA_E_UNSUPPORTED,
+                    "\"%s\" is \"%s\"\nwhy: only \"%s\" can be computed\n"
+                    "fix: choose a checkpoint without it",
+                    key, mba_quote(v).text, wanted);
 }
 
 static mba_status must_be_bool(const mba_source *o, const char *key, bool wanted)
@@ -53,15 +56,18 @@ static mba_status must_be_bool(const mba_source *o, const char *key, bool wanted
     bool v;
     MBA_TRY(mba__source_bool(o, key, wanted, &v));
     return v == wanted ? MBA_OK
-         : mba_fail(MBA_E_UNSUPPORTED, "\"%s\" is %s\nwhy: only %s can be computed\n"
-                    "fix: choose a checkpoint with that", key, v ? "true" : "false", wanted ? "true" : "false");
+                       : mba_fail(MBA_E_UNSUPPORTED,
+                                  "\"%s\" is %s\nwhy: only %s can be computed\n"
+                                  "fix: choose a checkpoint with that",
+                                  key, v ? "true" : "false", wanted ? "true" : "false");
 }
 
 /* What changes the computation and has no counterpart here. */
 static mba_status must_be_absent(const mba_source *o, const char *key, const char *why)
 {
-    return !mba__source_get(o, key) ? MBA_OK
-         : mba_fail(MBA_E_UNSUPPORTED, "\"%s\" is set\nwhy: %s\nfix: choose a checkpoint without it", key, why);
+    return !mba__source_get(o, key)
+               ? MBA_OK
+               : mba_fail(MBA_E_UNSUPPORTED, "\"%s\" is set\nwhy: %s\nfix: choose a checkpoint without it", key, why);
 }
 
 /* What acts in training alone, and is 0 in nearly all files. */
@@ -73,7 +79,8 @@ static mba_status only_zero_in_training(const mba_source *o, const char *key)
     return MBA_OK;
 }
 
-/* A number, or "auto", which is what `out` has when it is not given: the rank of Mamba-1's steps, the width of heads. */
+/* A number, or "auto", which is what `out` has when it is not given: the rank of Mamba-1's steps, the width of
+ * heads. */
 static mba_status number_or_auto(const mba_source *o, const char *key, int64_t *out)
 {
     const json_t *v = mba__source_get(o, key);
@@ -86,15 +93,17 @@ static mba_status epsilon(const mba_source *o, const char *key, double standard,
     return mba__source_real(o, key, standard, 1e-30, 1, out);
 }
 
-/* The gated norm has one group for each group of B and C, in transformers since 5.23 and in mamba_ssm. No class knows the
- * key "norm_groups": it is ours, for models of several groups that were trained with the norm over all channels. Files
- * of transformers have its version; one without was written by hand, or by mambascope before it had the key. */
+/* The gated norm has one group for each group of B and C, in transformers since 5.23 and in mamba_ssm. No class knows
+ * the key "norm_groups": it is ours, for models of several groups that were trained with the norm over all channels.
+ * Files of transformers have its version; one without was written by hand, or by mambascope before it had the key. */
 static mba_status norm_groups(const mba_source *o, mba_lm *c)
 {
     if (c->groups > 1 && !mba__source_get(o, "norm_groups") && !mba__source_get(o, "transformers_version"))
-        mba__source_note(o, "the gated norm has %lld groups, as in transformers since 5.23 and in mamba_ssm; a model that "
+        mba__source_note(o,
+                         "the gated norm has %lld groups, as in transformers since 5.23 and in mamba_ssm; a model that "
                          "an older mambascope trained with the norm over all channels needs \"norm_groups\": 1 in its "
-                         "config.json", (long long)c->groups);
+                         "config.json",
+                         (long long)c->groups);
     return size(o, "norm_groups", c->groups, &c->norm_groups);
 }
 
@@ -106,8 +115,10 @@ static mba_status step_limits(const mba_source *o, const char *key, mba_lm *c)
     if (!pair) return MBA_OK;
     if (!json_is_array(pair) || json_array_size(pair) != 2 || !mba_json_number(json_array_get(pair, 0), &c->dt_min)
         || !mba_json_number(json_array_get(pair, 1), &hi) || !(c->dt_min >= 0) || !(hi >= c->dt_min && hi > 0))
-        return mba_fail(MBA_E_FORMAT, "\"%s\" is not a pair of numbers, the smaller first, the larger above 0\n"
-                        "fix: correct it, or leave it out", key);
+        return mba_fail(MBA_E_FORMAT,
+                        "\"%s\" is not a pair of numbers, the smaller first, the larger above 0\n"
+                        "fix: correct it, or leave it out",
+                        key);
     c->dt_max = isinf(hi) ? 0 : hi;
     return MBA_OK;
 }
@@ -128,9 +139,10 @@ static mba_status rotary(const mba_source *o, mba_lm *c, double part_standard)
     MBA_TRY(plain_angles(&scaling));
     MBA_TRY(mba__source_real(o, "partial_rotary_factor", part_standard, 0, 1, &part));
     if (!mba__source_get(&r, "partial_rotary_factor") && part != part_standard)
-        return mba_fail(MBA_E_UNSUPPORTED, "\"partial_rotary_factor\" is %g, outside of \"rope_parameters\"\n"
-                        "why: transformers takes %g all the same\nfix: move it there, or leave it out", part,
-                        part_standard);
+        return mba_fail(MBA_E_UNSUPPORTED,
+                        "\"partial_rotary_factor\" is %g, outside of \"rope_parameters\"\n"
+                        "why: transformers takes %g all the same\nfix: move it there, or leave it out",
+                        part, part_standard);
     MBA_TRY(mba__source_real(&r, "partial_rotary_factor", part_standard, 0, 1, &part));
     MBA_TRY(mba__source_real(o, "rope_theta", 10000, 1, 1e12, &c->rope_base));
     MBA_TRY(mba__source_real(&r, "rope_theta", c->rope_base, 1, 1e12, &c->rope_base));
@@ -170,8 +182,10 @@ static mba_status repeat(mba_lm *c, int64_t layers, const char *(*block)(const v
     for (int64_t i = 0; i < layers; i++) {
         const char *b = block(ctx, i);
         if (n + strlen(b) + 1 > MBA_PATTERN_MAX)
-            return mba_fail(MBA_E_UNSUPPORTED, "%lld layers\nwhy: at most %d sub-layers\n"
-                            "fix: choose a smaller checkpoint", (long long)layers, MBA_PATTERN_MAX - 1);
+            return mba_fail(MBA_E_UNSUPPORTED,
+                            "%lld layers\nwhy: at most %d sub-layers\n"
+                            "fix: choose a smaller checkpoint",
+                            (long long)layers, MBA_PATTERN_MAX - 1);
         strcpy(c->pattern + n, b);
         n += strlen(b);
     }
@@ -190,8 +204,10 @@ static mba_status read_mamba(mba_lm *c, const mba_source *o)
     MBA_TRY(size(o, "expand", 2, &expand));
     MBA_TRY(size(o, "intermediate_size", expand * c->width, &c->inner));
     if (c->inner != expand * c->width)
-        return mba_fail(MBA_E_FORMAT, "\"intermediate_size\" is %lld, but \"expand\" x \"hidden_size\" is %lld\n"
-                        "fix: correct one of them", (long long)c->inner, (long long)(expand * c->width));
+        return mba_fail(MBA_E_FORMAT,
+                        "\"intermediate_size\" is %lld, but \"expand\" x \"hidden_size\" is %lld\n"
+                        "fix: correct one of them",
+                        (long long)c->inner, (long long)(expand * c->width));
     MBA_TRY(size(o, "state_size", 16, &c->state));
     MBA_TRY(size(o, "conv_kernel", 4, &c->conv));
     MBA_TRY(number_or_auto(o, "time_step_rank", &c->dt_rank));
@@ -229,8 +245,11 @@ static mba_status read_mamba2(mba_lm *c, const mba_source *o)
 static const char *nemotron_block(const void *ctx, int64_t i)
 {
     const char *s = json_string_value(json_array_get(ctx, (size_t)i));
-    return !s ? "?" : !strcmp(s, "linear_attention") || !strcmp(s, "mamba") ? "M"
-         : !strcmp(s, "full_attention") || !strcmp(s, "attention") ? "*" : !strcmp(s, "mlp") ? "-" : "?";
+    return !s                                                        ? "?"
+           : !strcmp(s, "linear_attention") || !strcmp(s, "mamba")   ? "M"
+           : !strcmp(s, "full_attention") || !strcmp(s, "attention") ? "*"
+           : !strcmp(s, "mlp")                                       ? "-"
+                                                                     : "?";
 }
 
 static mba_status nemotron_pattern(mba_lm *c, const mba_source *o)
@@ -239,7 +258,7 @@ static mba_status nemotron_pattern(mba_lm *c, const mba_source *o)
     const char   *text;
     if (list && other && !json_equal(list, other))
         return mba_fail(MBA_E_FORMAT, "\"layers_block_type\" and \"layer_types\" contradict each other\n"
-                        "fix: keep the right one");
+                                      "fix: keep the right one");
     if (!list) list = other;
     MBA_TRY(mba__source_text(o, "hybrid_override_pattern", NULL, &text));
     if (!list && !text)
@@ -247,8 +266,10 @@ static mba_status nemotron_pattern(mba_lm *c, const mba_source *o)
     if (list && !json_is_array(list))
         return mba_fail(MBA_E_FORMAT, "\"layers_block_type\" is not a list\nfix: correct it");
     if (text && strlen(text) >= MBA_PATTERN_MAX)
-        return mba_fail(MBA_E_UNSUPPORTED, "a pattern of %zu sub-layers\nwhy: at most %d\n"
-                        "fix: choose a smaller checkpoint", strlen(text), MBA_PATTERN_MAX - 1);
+        return mba_fail(MBA_E_UNSUPPORTED,
+                        "a pattern of %zu sub-layers\nwhy: at most %d\n"
+                        "fix: choose a smaller checkpoint",
+                        strlen(text), MBA_PATTERN_MAX - 1);
     if (text) strcpy(c->pattern, text);
     if (list) {
         mba_lm from_list = *c;
@@ -262,12 +283,14 @@ static mba_status nemotron_pattern(mba_lm *c, const mba_source *o)
     if (strspn(c->pattern, "M*-") != strlen(c->pattern) || !c->pattern[0])
         return mba_fail(MBA_E_UNSUPPORTED,
                         "the layers \"%s\"\nwhy: only Mamba-2, attention and dense MLPs can be computed\n"
-                        "fix: choose a checkpoint of these alone", mba_quote(c->pattern).text);
+                        "fix: choose a checkpoint of these alone",
+                        mba_quote(c->pattern).text);
     int64_t layers;
     MBA_TRY(mba__source_int(o, "num_hidden_layers", (int64_t)strlen(c->pattern), 1, MOST, &layers));
-    return layers == (int64_t)strlen(c->pattern) ? MBA_OK
-         : mba_fail(MBA_E_FORMAT, "\"num_hidden_layers\" is %lld, the pattern has %zu\nfix: correct one of them",
-                    (long long)layers, strlen(c->pattern));
+    return layers == (int64_t)strlen(c->pattern)
+               ? MBA_OK
+               : mba_fail(MBA_E_FORMAT, "\"num_hidden_layers\" is %lld, the pattern has %zu\nfix: correct one of them",
+                          (long long)layers, strlen(c->pattern));
 }
 
 /* The older name of a key, where a file has that: transformers takes it first. */
@@ -285,8 +308,9 @@ static mba_status nemotron_steps(mba_lm *c, const mba_source *o)
     MBA_TRY(mba__source_real(o, renamed(o, "time_step_min", "mamba_dt_min"), 0.001, 0, 1e6, &floor));
     if (c->dt_max > 0 || (c->dt_min > 0 && c->dt_min != floor))
         mba__source_note(o, "\"time_step_limit\" is obeyed, as in NVIDIA's code; transformers (5.23) ignores it in "
-                         "nemotron_h and obeys \"time_step_min\" alone: its numbers differ");
-    if (!mba__source_get(o, "hybrid_override_pattern") && !(c->dt_min > 0) && !(c->dt_max > 0) && floor > MBA_HF_NO_FLOOR)
+                            "nemotron_h and obeys \"time_step_min\" alone: its numbers differ");
+    if (!mba__source_get(o, "hybrid_override_pattern") && !(c->dt_min > 0) && !(c->dt_max > 0)
+        && floor > MBA_HF_NO_FLOOR)
         c->dt_min = floor;
     return MBA_OK;
 }
@@ -306,7 +330,7 @@ static mba_status read_nemotron_h(mba_lm *c, const mba_source *o)
     MBA_TRY(size(o, "intermediate_size", 21504, &c->mlp));
     MBA_TRY(attention(o, c, 128));
     MBA_TRY(flag(o, "mlp_bias", false, &c->mlp_bias));
-    MBA_TRY(flag(o, "use_bias", false, &c->bias));   // "mamba_proj_bias" is written beside it, and obeyed by nobody
+    MBA_TRY(flag(o, "use_bias", false, &c->bias)); // "mamba_proj_bias" is written beside it, and obeyed by nobody
     MBA_TRY(no_flag(o, renamed(o, "use_conv_bias", "mamba_conv_bias"), true, &c->no_conv_bias));
     MBA_TRY(no_flag(o, "tie_word_embeddings", false, &c->untied));
     MBA_TRY(epsilon(o, "layer_norm_epsilon", 1e-5, &c->eps));
@@ -325,8 +349,10 @@ static mba_status attention_layers(const mba_source *o, const char *key, const j
     *out = mba__source_get(o, key);
     for (size_t k = 0; k < json_array_size(*out); k++) whole &= json_is_integer(json_array_get(*out, k));
     if (!*out || (json_is_array(*out) && whole)) return MBA_OK;
-    return mba_fail(MBA_E_FORMAT, "\"%s\" is not a list of whole numbers\nwhy: it says which layers have attention\n"
-                    "fix: correct it; without it, or with null, there are none", key);
+    return mba_fail(MBA_E_FORMAT,
+                    "\"%s\" is not a list of whole numbers\nwhy: it says which layers have attention\n"
+                    "fix: correct it; without it, or with null, there are none",
+                    key);
 }
 
 static bool listed(const json_t *list, int64_t i)
@@ -373,7 +399,9 @@ static mba_status read_bamba(mba_lm *c, const mba_source *o)
     return must_be(o, "hidden_act", "silu");
 }
 
-typedef struct period { int64_t every, from; } period;
+typedef struct period {
+    int64_t every, from;
+} period;
 
 static const char *jamba_block(const void *ctx, int64_t i)
 {
@@ -390,8 +418,10 @@ static mba_status no_experts(const mba_source *o, int64_t layers)
     MBA_TRY(size(o, "expert_layer_period", 2, &p.every));
     MBA_TRY(mba__source_int(o, "expert_layer_offset", 1, 0, MOST, &p.from));
     if (experts == 1 || p.from >= p.every || p.from >= layers) return MBA_OK;
-    return mba_fail(MBA_E_UNSUPPORTED, "a mixture of %lld experts\nwhy: only dense Jamba models can be computed\n"
-                    "fix: choose a dense checkpoint", (long long)experts);
+    return mba_fail(MBA_E_UNSUPPORTED,
+                    "a mixture of %lld experts\nwhy: only dense Jamba models can be computed\n"
+                    "fix: choose a dense checkpoint",
+                    (long long)experts);
 }
 
 static mba_status read_jamba(mba_lm *c, const mba_source *o)
@@ -414,7 +444,7 @@ static mba_status read_jamba(mba_lm *c, const mba_source *o)
     MBA_TRY(size(o, "intermediate_size", 14336, &c->mlp));
     MBA_TRY(attention(o, c, 0));
     MBA_TRY(padding(o, c));
-    c->attn_bias = 0;                             // the class has none, whatever a file says
+    c->attn_bias = 0; // the class has none, whatever a file says
     MBA_TRY(flag(o, "mamba_proj_bias", false, &c->bias));
     MBA_TRY(no_flag(o, "mamba_conv_bias", true, &c->no_conv_bias));
     MBA_TRY(no_flag(o, "tie_word_embeddings", false, &c->untied));
@@ -426,7 +456,11 @@ static mba_status read_jamba(mba_lm *c, const mba_source *o)
 }
 
 /* The authors' own files: {"d_model", "n_layer", "vocab_size", "ssm_cfg": {"layer": "Mamba2", ..}, ..} */
-typedef struct native { const json_t *attention; const char *mixer; bool mlp; } native;
+typedef struct native {
+    const json_t *attention;
+    const char   *mixer;
+    bool          mlp;
+} native;
 
 static const char *native_block(const void *ctx, int64_t i)
 {
@@ -452,14 +486,16 @@ static mba_status native_attention(mba_lm *c, const mba_source *a)
     if (mlp) MBA_TRY(must_be_absent(a, "mlp_dim", "an MLP inside of attention cannot be computed"));
     MBA_TRY(mba__source_bool(a, "causal", false, &causal));
     if (!causal)
-        return mba_fail(MBA_E_UNSUPPORTED, "attention is not causal\nwhy: a language model does not see what comes, and "
+        return mba_fail(MBA_E_UNSUPPORTED,
+                        "attention is not causal\nwhy: a language model does not see what comes, and "
                         "mamba_ssm takes false where \"causal\" is left out\n"
                         "fix: choose a checkpoint with \"causal\": true in \"attn_cfg\"");
     MBA_TRY(mba__source_int(a, "d_conv", 0, 0, 16, &c->attn_conv));
     MBA_TRY(flag(a, "qkv_proj_bias", true, &c->attn_bias));
     MBA_TRY(flag(a, "out_proj_bias", true, &out_bias));
     if (out_bias == c->attn_bias) return MBA_OK;
-    return mba_fail(MBA_E_UNSUPPORTED, "\"qkv_proj_bias\" and \"out_proj_bias\" differ\nwhy: attention here has biases in "
+    return mba_fail(MBA_E_UNSUPPORTED,
+                    "\"qkv_proj_bias\" and \"out_proj_bias\" differ\nwhy: attention here has biases in "
                     "both projections or in none, and mamba_ssm takes true for what is left out\n"
                     "fix: choose a checkpoint in which they are the same");
 }
@@ -497,20 +533,23 @@ static mba_status read_mamba_ssm(mba_lm *c, const mba_source *o)
     int64_t          layers, multiple, layer_norm;
     MBA_TRY(attention_layers(o, "attn_layer_idx", &n.attention));
     MBA_TRY(no_flag(o, "rms_norm", true, &layer_norm));
-    if (layer_norm) return mba_fail(MBA_E_UNSUPPORTED, "\"rms_norm\" is false\nwhy: only RMS norms can be computed\n"
-                                    "fix: choose a checkpoint with them");
+    if (layer_norm)
+        return mba_fail(MBA_E_UNSUPPORTED, "\"rms_norm\" is false\nwhy: only RMS norms can be computed\n"
+                                           "fix: choose a checkpoint with them");
     MBA_TRY(size(o, "d_model", 0, &c->width));
     MBA_TRY(size(o, "n_layer", 0, &layers));
     MBA_TRY(size(o, "vocab_size", 50277, &c->vocab));
     MBA_TRY(size(o, "pad_vocab_size_multiple", 8, &multiple));
     c->vocab = (c->vocab + multiple - 1) / multiple * multiple;
     MBA_TRY(mba__source_int(o, "d_intermediate", 0, 0, MOST, &c->mlp));
-    c->mlp    = (c->mlp + 127) / 128 * 128;           // as their GatedMLP makes it
+    c->mlp = (c->mlp + 127) / 128 * 128; // as their GatedMLP makes it
     c->paired = n.mlp = c->mlp > 0;
     MBA_TRY(mba__source_text(&ssm, "layer", "Mamba1", &n.mixer));
     if (strcmp(n.mixer, "Mamba1") && strcmp(n.mixer, "Mamba2"))
-        return mba_fail(MBA_E_UNSUPPORTED, "the layer \"%s\" of \"ssm_cfg\"\nwhy: only Mamba1 and Mamba2 can be computed\n"
-                        "fix: choose a checkpoint of these", mba_quote(n.mixer).text);
+        return mba_fail(MBA_E_UNSUPPORTED,
+                        "the layer \"%s\" of \"ssm_cfg\"\nwhy: only Mamba1 and Mamba2 can be computed\n"
+                        "fix: choose a checkpoint of these",
+                        mba_quote(n.mixer).text);
     MBA_TRY(repeat(c, layers, native_block, &n));
     MBA_TRY(native_ssm(c, &ssm));
     MBA_TRY(no_flag(o, "tie_embeddings", true, &c->untied));
@@ -528,8 +567,8 @@ static mba_status read_list(const mba_source *o, const mba_field *f, int64_t *to
     for (size_t i = 0; i < json_array_size(list); i++) {
         const json_t *v = json_array_get(list, i);
         if (!json_is_integer(v) || json_integer_value(v) < 0 || json_integer_value(v) > MOST)
-            return mba_fail(MBA_E_FORMAT, "entry %zu of \"%s\" is not a number between 0 and %d\nfix: correct it",
-                            i, f->name, MOST);
+            return mba_fail(MBA_E_FORMAT, "entry %zu of \"%s\" is not a number between 0 and %d\nfix: correct it", i,
+                            f->name, MOST);
         to[i] = json_integer_value(v);
     }
     return MBA_OK;
@@ -557,11 +596,11 @@ static mba_status read_fields(void *config, const mba_field *fields, const mba_s
     for (const mba_field *f = fields; f->name; f++) {
         void *to = mba_field_at(config, f);
         switch (f->kind) {
-        case MBA_FIELD_INT:  MBA_TRY(mba__source_int(o, f->name, 0, 0, MOST, to)); break;
+        case MBA_FIELD_INT: MBA_TRY(mba__source_int(o, f->name, 0, 0, MOST, to)); break;
         case MBA_FIELD_BOOL: MBA_TRY(mba__source_bool(o, f->name, false, to)); break;
         case MBA_FIELD_REAL: MBA_TRY(mba__source_real(o, f->name, 0, 0, 1e12, to)); break;
         case MBA_FIELD_LIST: MBA_TRY(read_list(o, f, to)); break;
-        default:             MBA_TRY(read_words(o, f, to)); break;
+        default: MBA_TRY(read_words(o, f, to)); break;
         }
     }
     return MBA_OK;
@@ -585,15 +624,18 @@ static mba_status read_model(mba_model *m, mba_hf_format format, const mba_sourc
     static mba_status (*const read[])(mba_lm *, const mba_source *) = {
         read_ours, read_mamba, read_mamba2, read_nemotron_h, read_bamba, read_jamba, read_mamba_ssm,
     };
-    m->task = format == MBA_HF_GRAPH ? MBA_TASK_GRAPHS
-            : format == MBA_HF_VISION || format == MBA_HF_VISION_OURS ? MBA_TASK_IMAGES : MBA_TASK_TEXT;
+    m->task = format == MBA_HF_GRAPH                                    ? MBA_TASK_GRAPHS
+              : format == MBA_HF_VISION || format == MBA_HF_VISION_OURS ? MBA_TASK_IMAGES
+                                                                        : MBA_TASK_TEXT;
     MBA_TRY(check_common(o));
     switch (format) {
-    case MBA_HF_VISION:      MBA_TRY(mba__hf_vision_read(&m->vision, o)); break;
+    case MBA_HF_VISION: MBA_TRY(mba__hf_vision_read(&m->vision, o)); break;
     case MBA_HF_VISION_OURS: MBA_TRY(read_fields(&m->vision, mba_vision_fields, o)); break;
-    case MBA_HF_GRAPH:       m->graph.graphs = m->graph.nodes = m->graph.edges = 1;  // a file says nothing about batches
-                             MBA_TRY(read_fields(&m->graph, mba_graphnet_fields, o)); break;
-    default:                 MBA_TRY(read[format](&m->lm, o));
+    case MBA_HF_GRAPH:
+        m->graph.graphs = m->graph.nodes = m->graph.edges = 1; // a file says nothing about batches
+        MBA_TRY(read_fields(&m->graph, mba_graphnet_fields, o));
+        break;
+    default: MBA_TRY(read[format](&m->lm, o));
     }
     mba__source_unknown(o, mba__hf_harmless(format));
     return MBA_OK;
@@ -602,9 +644,12 @@ static mba_status read_model(mba_model *m, mba_hf_format format, const mba_sourc
 /* A file without "model_type" may still name its class: "architectures": ["MambaForCausalLM"]. */
 static const char *type_of_class(const mba_source *o)
 {
-    static const char *const known[][2] = { { "Mamba", "mamba" }, { "Mamba2", "mamba2" }, { "NemotronH", "nemotron_h" },
-                                            { "Bamba", "bamba" }, { "Jamba", "jamba" } };
-    const char *name = json_string_value(json_array_get(mba__source_get(o, "architectures"), 0));
+    static const char *const known[][2] = { { "Mamba", "mamba" },
+                                            { "Mamba2", "mamba2" },
+                                            { "NemotronH", "nemotron_h" },
+                                            { "Bamba", "bamba" },
+                                            { "Jamba", "jamba" } };
+    const char              *name = json_string_value(json_array_get(mba__source_get(o, "architectures"), 0));
     for (size_t i = 0; name && i < sizeof known / sizeof *known; i++) {
         const size_t n = strlen(known[i][0]);
         if (!strncmp(name, known[i][0], n) && (!strcmp(name + n, "ForCausalLM") || !strcmp(name + n, "Model")))
@@ -627,17 +672,17 @@ static mba_status read_any(mba_model *m, mba_hf_format *format, const mba_source
             if (f == MBA_HF_VISION) MBA_TRY(mba__hf_vision_format(format, o));
             return read_model(m, *format, o);
         }
-    if (!type)
-        return mba_fail(MBA_E_FORMAT, "no \"model_type\"\nwhy: nothing says which model this is\nfix: add it");
+    if (!type) return mba_fail(MBA_E_FORMAT, "no \"model_type\"\nwhy: nothing says which model this is\nfix: add it");
     return mba_fail(MBA_E_UNSUPPORTED,
                     "the model type \"%s\"\n"
                     "why: known are mamba, mamba2, nemotron_h, bamba, jamba, mambavision, graphmamba and mambascope\n"
-                    "fix: choose a checkpoint of one of them", mba_quote(type).text);
+                    "fix: choose a checkpoint of one of them",
+                    mba_quote(type).text);
 }
 
 mba_status mba_hf_config_read(mba_model *m, mba_hf_format *format, const json_t *config)
 {
-    mba_hf_notes notes   = { 0 };
+    mba_hf_notes notes = { 0 };
     mba_reading  reading = { .notes = &notes };
     return read_any(m, format, &(mba_source){ config, &reading });
 }

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* hf_config_test.c -- what config.json of a published class says of a model, and which model no class can say. */
 #include "train/hf.h"
 
@@ -22,14 +23,29 @@ static int64_t whole(const json_t *o, const char *key)
 static void bamba_files_name_every_size(void **state)
 {
     (void)state;
-    const mba_model m = complete((mba_lm){ .width = 32, .inner = 64, .head_dim = 16, .groups = 2, .norm_groups = 2, .state = 24,
-                                           .conv = 3, .chunk = 8, .vocab = 60, .mlp = 40, .q_heads = 4, .kv_heads = 2, .rotary = 8,
-                                           .paired = 1, .pattern = "M+*+M+" });
-    static const struct { const char *key; int64_t value; } of[] = {
-        { "num_hidden_layers", 3 }, { "hidden_size", 32 },   { "vocab_size", 60 },    { "intermediate_size", 40 },
-        { "mamba_expand", 2 },      { "mamba_d_state", 24 }, { "mamba_d_conv", 3 },   { "mamba_n_heads", 4 },
-        { "mamba_d_head", 16 },     { "mamba_n_groups", 2 }, { "mamba_chunk_size", 8 }, { "num_attention_heads", 4 },
-        { "num_key_value_heads", 2 } };
+    const mba_model m = complete((mba_lm){ .width = 32,
+                                           .inner = 64,
+                                           .head_dim = 16,
+                                           .groups = 2,
+                                           .norm_groups = 2,
+                                           .state = 24,
+                                           .conv = 3,
+                                           .chunk = 8,
+                                           .vocab = 60,
+                                           .mlp = 40,
+                                           .q_heads = 4,
+                                           .kv_heads = 2,
+                                           .rotary = 8,
+                                           .paired = 1,
+                                           .pattern = "M+*+M+" });
+    static const struct {
+        const char *key;
+        int64_t     value;
+    } of[] = { { "num_hidden_layers", 3 },  { "hidden_size", 32 },     { "vocab_size", 60 },
+               { "intermediate_size", 40 }, { "mamba_expand", 2 },     { "mamba_d_state", 24 },
+               { "mamba_d_conv", 3 },       { "mamba_n_heads", 4 },    { "mamba_d_head", 16 },
+               { "mamba_n_groups", 2 },     { "mamba_chunk_size", 8 }, { "num_attention_heads", 4 },
+               { "num_key_value_heads", 2 } };
     assert_int_equal(mba_hf_format_for(&m), MBA_HF_BAMBA);
     json_t *j = mba_hf_config_write(&m, MBA_HF_BAMBA);
     for (size_t i = 0; i < sizeof of / sizeof *of; i++)
@@ -46,17 +62,24 @@ static void bamba_files_name_every_size(void **state)
 static void jamba_files_say_where_attention_is(void **state)
 {
     (void)state;
-    static const struct { const char *pattern; int64_t every, from; } of[] = {
-        { "m+*+", 2, 1 },         { "*+m+", 2, 0 },
-        { "m+m+*+", 3, 2 },       { "m+*+m+", 2, 1 },       { "*+m+m+", 3, 0 },       { "m+m+m+*+", 4, 3 },
-        { "m+*+m+m+*+", 3, 1 },   { "m+m+", 0, 0 },         { "*+*+m+", 0, 0 },       { "m+*+m+m+m+*+m+*+", 0, 0 } };
+    static const struct {
+        const char *pattern;
+        int64_t     every, from;
+    } of[] = { { "m+*+", 2, 1 },       { "*+m+", 2, 0 },
+               { "m+m+*+", 3, 2 },     { "m+*+m+", 2, 1 },
+               { "*+m+m+", 3, 0 },     { "m+m+m+*+", 4, 3 },
+               { "m+*+m+m+*+", 3, 1 }, { "m+m+", 0, 0 },
+               { "*+*+m+", 0, 0 },     { "m+*+m+m+m+*+m+*+", 0, 0 } };
     for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
-        mba_lm c = { .width = 32, .inner = 64, .state = 8, .vocab = 60, .mlp = 40, .q_heads = 2, .paired = 1, .inner_norms = 1 };
+        mba_lm c = {
+            .width = 32, .inner = 64, .state = 8, .vocab = 60, .mlp = 40, .q_heads = 2, .paired = 1, .inner_norms = 1
+        };
         strcpy(c.pattern, of[i].pattern);
         const mba_model m = complete(c);
         mba_model       back;
         mba_hf_format   format;
-        if (mba_hf_format_for(&m) != (of[i].every ? MBA_HF_JAMBA : MBA_HF_OURS)) fail_msg("%s: not that class", of[i].pattern);
+        if (mba_hf_format_for(&m) != (of[i].every ? MBA_HF_JAMBA : MBA_HF_OURS))
+            fail_msg("%s: not that class", of[i].pattern);
         json_t *j = mba_hf_config_write(&m, mba_hf_format_for(&m));
         if (of[i].every) {
             assert_int_equal(whole(j, "attn_layer_period"), of[i].every);

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* hf_config_write.c -- config.json as the public model classes read it, or ours where none of them fits. */
 #include <math.h>
 #include <string.h>
@@ -29,8 +30,8 @@ static mba_hf_format lm_format(const mba_lm *c)
     if (!c->paired && only(c, "M") && c->inner % c->width == 0) return MBA_HF_MAMBA2;
     if (c->attn_conv) return MBA_HF_OURS;
     if (!c->paired && only(c, "M*-") && !c->rotary && !c->attn_bias) return MBA_HF_NEMOTRON_H;
-    if (c->paired && only(c, "M*+") && c->inner % c->width == 0
-        && c->attn_dim * c->q_heads == c->width && c->rotary) return MBA_HF_BAMBA;
+    if (c->paired && only(c, "M*+") && c->inner % c->width == 0 && c->attn_dim * c->q_heads == c->width && c->rotary)
+        return MBA_HF_BAMBA;
     if (c->paired && only(c, "m*+") && c->inner_norms && !c->eps_inner && !c->rotary && !c->attn_bias && !c->mlp_bias
         && c->inner % c->width == 0 && c->attn_dim * c->q_heads == c->width && periodic(c, &every, &from))
         return MBA_HF_JAMBA;
@@ -39,14 +40,14 @@ static mba_hf_format lm_format(const mba_lm *c)
 
 mba_hf_format mba_hf_format_for(const mba_model *m)
 {
-    if (m->task == MBA_TASK_TEXT)   return lm_format(&m->lm);
+    if (m->task == MBA_TASK_TEXT) return lm_format(&m->lm);
     if (m->task == MBA_TASK_GRAPHS) return MBA_HF_GRAPH;
     return mba__hf_vision_fits(&m->vision) ? MBA_HF_VISION : MBA_HF_VISION_OURS;
 }
 
-static void put_int(json_t *o, const char *key, int64_t v)     { json_object_set_new(o, key, json_integer(v)); }
-static void put_real(json_t *o, const char *key, double v)     { json_object_set_new(o, key, json_real(v)); }
-static void put_bool(json_t *o, const char *key, bool v)       { json_object_set_new(o, key, json_boolean(v)); }
+static void put_int(json_t *o, const char *key, int64_t v) { json_object_set_new(o, key, json_integer(v)); }
+static void put_real(json_t *o, const char *key, double v) { json_object_set_new(o, key, json_real(v)); }
+static void put_bool(json_t *o, const char *key, bool v) { json_object_set_new(o, key, json_boolean(v)); }
 static void put_text(json_t *o, const char *key, const char *v) { json_object_set_new(o, key, json_string(v)); }
 
 static void put_limits(json_t *o, const mba_lm *c)
@@ -98,10 +99,7 @@ static void write_mamba2(json_t *o, const mba_lm *c)
 }
 
 /* A size of sub-layers that the model does not have may be 0; readers of these formats want a number all the same. */
-static void put_size(json_t *o, const char *key, int64_t n)
-{
-    put_int(o, key, n ? n : 1);
-}
+static void put_size(json_t *o, const char *key, int64_t n) { put_int(o, key, n ? n : 1); }
 
 static void write_nemotron_h(json_t *o, const mba_lm *c)
 {
@@ -127,10 +125,10 @@ static void write_nemotron_h(json_t *o, const mba_lm *c)
     put_real(o, "layer_norm_epsilon", c->eps);
     put_bool(o, "residual_in_fp32", true);
     put_limits(o, c);
-    put_real(o, "time_step_min", c->dt_min > 0 ? c->dt_min : MBA_HF_NO_FLOOR);   // transformers obeys this one alone
+    put_real(o, "time_step_min", c->dt_min > 0 ? c->dt_min : MBA_HF_NO_FLOOR); // transformers obeys this one alone
 }
 
-static void write_paired(json_t *o, const mba_lm *c)           // what Bamba and Jamba have in common
+static void write_paired(json_t *o, const mba_lm *c) // what Bamba and Jamba have in common
 {
     put_int(o, "num_hidden_layers", c->layers);
     put_int(o, "intermediate_size", c->mlp);
@@ -141,7 +139,7 @@ static void write_paired(json_t *o, const mba_lm *c)           // what Bamba and
     put_bool(o, "mamba_conv_bias", !c->no_conv_bias);
     put_real(o, "rms_norm_eps", c->eps);
     put_text(o, "hidden_act", "silu");
-    json_object_set_new(o, "pad_token_id", json_null());       // by default 0 is, and would not be trained
+    json_object_set_new(o, "pad_token_id", json_null()); // by default 0 is, and would not be trained
     put_attention(o, c);
 }
 
@@ -187,7 +185,7 @@ static void write_jamba(json_t *o, const mba_lm *c)
 static json_t *list_json(const int64_t *v, int n)
 {
     json_t *a = json_array();
-    while (n > 0 && !v[n - 1]) n--;               // what is left out is 0
+    while (n > 0 && !v[n - 1]) n--; // what is left out is 0
     for (int i = 0; i < n; i++) json_array_append_new(a, json_integer(v[i]));
     return a;
 }
@@ -197,12 +195,12 @@ static void write_fields(json_t *o, const mba_field *fields, const void *config)
     for (const mba_field *f = fields; f->name; f++) {
         const void *at = mba_field_at(config, f);
         switch (f->kind) {
-        case MBA_FIELD_INT:  put_int(o, f->name, *(const int64_t *)at); break;
+        case MBA_FIELD_INT: put_int(o, f->name, *(const int64_t *)at); break;
         case MBA_FIELD_BOOL: put_bool(o, f->name, *(const bool *)at); break;
         case MBA_FIELD_REAL: put_real(o, f->name, *(const double *)at); break;
         case MBA_FIELD_LIST: json_object_set_new(o, f->name, list_json(at, f->count)); break;
         case MBA_FIELD_WORD: put_text(o, f->name, f->words[*(const int *)at]); break;
-        default:             put_text(o, f->name, at); break;
+        default: put_text(o, f->name, at); break;
         }
     }
 }
@@ -214,9 +212,10 @@ static json_t *write_lm(const mba_lm *c, mba_hf_format format)
     static void (*const write[])(json_t *, const mba_lm *) = {
         write_ours, write_mamba, write_mamba2, write_nemotron_h, write_bamba, write_jamba, write_ours,
     };
-    static const char *const class[] = { NULL, "MambaForCausalLM", "Mamba2ForCausalLM", "NemotronHForCausalLM",
-                                         "BambaForCausalLM",
-                                         "JambaForCausalLM", NULL };
+    static const char *const class[] = {
+        NULL, "MambaForCausalLM", "Mamba2ForCausalLM", "NemotronHForCausalLM", "BambaForCausalLM", "JambaForCausalLM",
+        NULL
+    };
     if (format == MBA_HF_MAMBA_SSM) format = lm_format(c);
     json_t *o = json_object();
     put_text(o, "model_type", mba_hf_type(format));

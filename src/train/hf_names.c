@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* hf_names.c -- what the parameters are called in a file, and how they are cut. */
 #include <stdio.h>
 #include <string.h>
@@ -31,8 +32,10 @@ static int attention(mba_hf_slice *p, const mba_lm *c, const mba_tensor *t, cons
         return whole(p, t, prefix, name);
     }
     if (strncmp(rest, "in_proj.", 8)) return whole(p, t, prefix, rest);
-    const struct { const char *name; int64_t row, rows; } part[] = { { "q_proj", 0, q }, { "k_proj", q, k },
-                                                                     { "v_proj", q + k, k } };
+    const struct {
+        const char *name;
+        int64_t     row, rows;
+    } part[] = { { "q_proj", 0, q }, { "k_proj", q, k }, { "v_proj", q + k, k } };
     for (int i = 0; i < 3; i++) {
         snprintf(name, sizeof name, "%s%s", part[i].name, word);
         piece(&p[i], t, part[i].row, part[i].rows, prefix, name);
@@ -61,14 +64,14 @@ static int paired(mba_hf_slice *p, const mba_lm *c, const mba_tensor *t, int lay
     char       prefix[96];
     const bool attends = c->pattern[2 * layer] == '*';
     snprintf(prefix, sizeof prefix, "model.layers.%d.", layer);
-    if (!strcmp(rest, "norm.weight"))  return whole(p, t, prefix, "input_layernorm.weight");
+    if (!strcmp(rest, "norm.weight")) return whole(p, t, prefix, "input_layernorm.weight");
     if (!strcmp(rest, "norm2.weight")) return whole(p, t, prefix, "pre_ff_layernorm.weight");
     if (!strncmp(rest, "mlp.", 4)) {
         strcat(prefix, "feed_forward.");
         return gated_mlp(p, c, t, prefix, rest + 4);
     }
     strcat(prefix, attends ? "self_attn." : "mamba.");
-    return attends ? attention(p, c, t, prefix, rest + 6) : whole(p, t, prefix, rest + 6);   // behind "mixer."
+    return attends ? attention(p, c, t, prefix, rest + 6) : whole(p, t, prefix, rest + 6); // behind "mixer."
 }
 
 static int lm_pieces(mba_hf_slice out[MBA_PIECES_MAX], mba_hf_format format, const mba_lm *c, const mba_tensor *t)
@@ -86,7 +89,7 @@ static int lm_pieces(mba_hf_slice out[MBA_PIECES_MAX], mba_hf_format format, con
     }
     if (format == MBA_HF_BAMBA || format == MBA_HF_JAMBA) {
         if (!strcmp(t->name, "backbone.embeddings.weight")) return whole(out, t, "model.", "embed_tokens.weight");
-        if (!strcmp(t->name, "backbone.norm_f.weight"))     return whole(out, t, "model.", "final_layernorm.weight");
+        if (!strcmp(t->name, "backbone.norm_f.weight")) return whole(out, t, "model.", "final_layernorm.weight");
     }
     if (format == MBA_HF_MAMBA_SSM && !strcmp(t->name, "backbone.embeddings.weight"))
         return whole(out, t, "backbone.", "embedding.weight");
@@ -115,8 +118,9 @@ static int node_encoder(mba_hf_slice *p, const mba_graphnet *c, const mba_tensor
     if (alone && !strncmp(rest, "encoder.", 8)) return whole(p, t, "encoder.node_encoder.linear_x.", rest + 8);
     if (alone) return whole(p, t, "encoder.node_encoder.", rest);
     if (!strncmp(rest, "embedding.", 10))
-        return tables(p, t, c->node_tables, positions ? "encoder.node_encoder.encoder1.atom_embedding_list."
-                                                      : "encoder.node_encoder.atom_embedding_list.");
+        return tables(p, t, c->node_tables,
+                      positions ? "encoder.node_encoder.encoder1.atom_embedding_list."
+                                : "encoder.node_encoder.atom_embedding_list.");
     if (!strncmp(rest, "encoder.", 8))
         return whole(p, t, positions ? "encoder.node_encoder.encoder1." : "encoder.node_encoder.", rest);
     return whole(p, t, "encoder.node_encoder.encoder2.", rest);
@@ -133,7 +137,7 @@ static int edge_encoder(mba_hf_slice *p, const mba_graphnet *c, const mba_tensor
 static int graph_layer(mba_hf_slice *p, const mba_graphnet *c, const mba_tensor *t)
 {
     static const char letter[] = "ABDE";
-    const char *at = strstr(t->name, "local_model.ABDE.");
+    const char       *at = strstr(t->name, "local_model.ABDE.");
     if (!at) return whole(p, t, "", t->name);
     char prefix[96];
     snprintf(prefix, sizeof prefix, "%.*slocal_model.", (int)(at - t->name), t->name);
@@ -158,8 +162,8 @@ static int graph_pieces(mba_hf_slice *p, const mba_graphnet *c, const mba_tensor
 {
     char prefix[96];
     int  layer = 0, used = 0;
-    if (!strncmp(t->name, "node_encoder.", 13))    return node_encoder(p, c, t, t->name + 13);
-    if (!strncmp(t->name, "edge_encoder.", 13))    return edge_encoder(p, c, t, t->name + 13);
+    if (!strncmp(t->name, "node_encoder.", 13)) return node_encoder(p, c, t, t->name + 13);
+    if (!strncmp(t->name, "edge_encoder.", 13)) return edge_encoder(p, c, t, t->name + 13);
     if (!strncmp(t->name, "node_encoder_bn.", 16)) return whole(p, t, "encoder.node_encoder_bn.bn.", t->name + 16);
     if (sscanf(t->name, "post_mp.%d.%n", &layer, &used) == 1 && used) return graph_head(p, c, t, layer);
     if (sscanf(t->name, "pre_mp.%d.%n", &layer, &used) == 1 && used) {
@@ -174,5 +178,5 @@ int mba_hf_pieces(mba_hf_slice out[MBA_PIECES_MAX], mba_hf_format format, const 
 {
     if (m->task == MBA_TASK_TEXT) return lm_pieces(out, format, &m->lm, t);
     if (m->task == MBA_TASK_GRAPHS) return graph_pieces(out, &m->graph, t);
-    return whole(out, t, format == MBA_HF_VISION ? "model." : "", t->name);      // on the Hub it is part of another module
+    return whole(out, t, format == MBA_HF_VISION ? "model." : "", t->name); // on the Hub it is part of another module
 }

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* hf_source.c -- see hf_source.h. */
 #include "train/hf_source.h"
 
@@ -22,7 +23,7 @@ static const json_t *mark(const mba_source *o, const char *key)
     if (o->object && !was_read(r, o->object, key)) {
         mba_assert(r->nreads < MBA_READS_MAX);
         r->read[r->nreads].object = o->object;
-        r->read[r->nreads++].key  = key;
+        r->read[r->nreads++].key = key;
     }
     return o->object;
 }
@@ -82,7 +83,10 @@ void mba__source_note(const mba_source *o, const char *fmt, ...)
 
 enum { NAMES_ROOM = 1200, NAME_MAX_BYTES = 128 };
 
-typedef struct unknown { int named, more; char names[NAMES_ROOM]; } unknown;
+typedef struct unknown {
+    int  named, more;
+    char names[NAMES_ROOM];
+} unknown;
 
 static bool among(const char *words, const char *key)
 {
@@ -113,7 +117,8 @@ static void collect(unknown *u, const mba_reading *r, const json_t *object, cons
 {
     const char *key;
     json_t     *value;
-    json_object_foreach((json_t *)object, key, value) {
+    json_object_foreach((json_t *)object, key, value)
+    {
         char inside[64];
         if (json_is_null(value) || among(harmless, key)) continue;
         if (!was_read(r, object, key)) name(u, prefix, key);

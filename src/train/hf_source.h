@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* hf_source.h -- a config.json that remembers which of its keys were looked up, so that none is ignored in silence.
  *
  *     mba_reading r = { .notes = &notes };
@@ -19,17 +20,20 @@ enum { MBA_READS_MAX = 256 };
 typedef struct mba_reading {
     mba_hf_notes *notes;
     int           nreads;
-    struct { const json_t *object; const char *key; } read[MBA_READS_MAX];      /* keys are literals of the readers */
+    struct {
+        const json_t *object;
+        const char   *key;
+    } read[MBA_READS_MAX]; /* keys are literals of the readers */
 } mba_reading;
 
 typedef struct mba_source {
-    const json_t *object;              /* NULL: absent, every key has its default */
+    const json_t *object; /* NULL: absent, every key has its default */
     mba_reading  *reading;
 } mba_source;
 
 const json_t *mba__source_get(const mba_source *o, const char *key);
 mba_source    mba__source_within(const mba_source *o, const char *key);
-bool          mba__source_null(const mba_source *o, const char *key);           /* there, and null */
+bool          mba__source_null(const mba_source *o, const char *key); /* there, and null */
 
 MBA_MUST mba_status mba__source_require(const mba_source *o, const char *key);
 MBA_MUST mba_status mba__source_int(const mba_source *o, const char *key, int64_t standard, int64_t min, int64_t max,

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* hf_vision.c -- config.json of MambaVision as it is published on the Hugging Face Hub, read and written.
  *
  *     {"model_type": "mambavision", "dim": 80, "in_dim": 32, "depths": [1, 3, 8, 4], "num_heads": [2, 4, 8, 16],
@@ -11,7 +12,7 @@
 #include "data/image_ops.h"
 #include "train/hf_vision.h"
 
-enum { STATE = 8, CONV = 3, UNUSED_WINDOW = 8 };           // what the published class fixes
+enum { STATE = 8, CONV = 3, UNUSED_WINDOW = 8 }; // what the published class fixes
 
 /* The first of these keys that the file has, or NULL. */
 static const char *first_of(const mba_source *o, const char *const *keys)
@@ -22,18 +23,23 @@ static const char *first_of(const mba_source *o, const char *const *keys)
 
 mba_status mba__hf_vision_format(mba_hf_format *out, const mba_source *o)
 {
-    static const char *const published[] = {               // keys with a meaning in one of the two alone
-        "num_heads", "window_size", "num_classes", "drop_path_rate", "in_chans", "qkv_bias", "qk_scale", "drop_rate",
-        "attn_drop_rate", "layer_scale_conv", "resolution", "crop_pct", "crop_mode", "mean", "std", NULL,
+    static const char *const published[] = {
+        // keys with a meaning in one of the two alone
+        "num_heads",  "window_size", "num_classes", "drop_path_rate", "in_chans",
+        "qkv_bias",   "qk_scale",    "drop_rate",   "attn_drop_rate", "layer_scale_conv",
+        "resolution", "crop_pct",    "crop_mode",   "mean",           "std",
+        NULL,
     };
-    static const char *const ours[] = { "image", "classes", "heads", "windows", "state", "conv", "drop_path", "crop",
-                                        "squash", NULL };
-    const char *theirs = first_of(o, published), *own = first_of(o, ours);
+    static const char *const ours[] = { "image", "classes",   "heads", "windows", "state",
+                                        "conv",  "drop_path", "crop",  "squash",  NULL };
+    const char              *theirs = first_of(o, published), *own = first_of(o, ours);
     if (theirs && own)
-        return mba_fail(MBA_E_FORMAT, "\"%s\" and \"%s\" stand in one file\n"
+        return mba_fail(MBA_E_FORMAT,
+                        "\"%s\" and \"%s\" stand in one file\n"
                         "why: the first is a key of the published format, the second one of ours\n"
                         "fix: num_heads, window_size, num_classes, drop_path_rate, resolution, crop_pct; or heads, "
-                        "windows, classes, drop_path, image, crop", theirs, own);
+                        "windows, classes, drop_path, image, crop",
+                        theirs, own);
     *out = own ? MBA_HF_VISION_OURS : MBA_HF_VISION;
     return MBA_OK;
 }
@@ -47,8 +53,10 @@ static mba_status stages(const mba_source *o, const char *key, const int64_t *st
     memcpy(out, standard, sizeof *out * MBA_STAGES);
     if (!list) return MBA_OK;
     if (!json_is_array(list) || json_array_size(list) != MBA_STAGES)
-        return mba_fail(MBA_E_FORMAT, "\"%s\" is not a list of %d numbers\nwhy: the network has %d stages\n"
-                        "fix: correct it", key, MBA_STAGES, MBA_STAGES);
+        return mba_fail(MBA_E_FORMAT,
+                        "\"%s\" is not a list of %d numbers\nwhy: the network has %d stages\n"
+                        "fix: correct it",
+                        key, MBA_STAGES, MBA_STAGES);
     for (size_t i = 0; i < MBA_STAGES; i++) {
         const json_t *v = json_array_get(list, i);
         if (!json_is_integer(v) || json_integer_value(v) < least || json_integer_value(v) > MBA_FIELD_MOST)
@@ -61,8 +69,10 @@ static mba_status stages(const mba_source *o, const char *key, const int64_t *st
 
 static mba_status impossible(const char *key, const char *why)
 {
-    return mba_fail(MBA_E_UNSUPPORTED, "\"%s\" is set to what cannot be computed\nwhy: %s\n"
-                    "fix: choose a checkpoint without it", key, why);
+    return mba_fail(MBA_E_UNSUPPORTED,
+                    "\"%s\" is set to what cannot be computed\nwhy: %s\n"
+                    "fix: choose a checkpoint without it",
+                    key, why);
 }
 
 /* Three numbers that photographs are normalised with: those of ImageNet, as everywhere here. */
@@ -80,9 +90,9 @@ static mba_status check_colours(const mba_source *o, const char *key, const floa
 /* Options of the class that no published network uses. */
 static mba_status check_fixed(const mba_source *o)
 {
-    int64_t     channels;
-    double      drop, attn_drop;
-    bool        bias;
+    int64_t channels;
+    double  drop, attn_drop;
+    bool    bias;
     MBA_TRY(mba__source_int(o, "in_chans", 3, 1, MBA_FIELD_MOST, &channels));
     if (channels != 3) return impossible("in_chans", "images have 3 channels");
     MBA_TRY(mba__source_bool(o, "qkv_bias", true, &bias));
@@ -105,7 +115,8 @@ static mba_status layer_scale(const mba_source *o, double *out)
 {
     MBA_TRY(mba__source_real(o, "layer_scale", 0, 0, 1e6, out));
     if (mba__source_get(o, "layer_scale") && !(*out > 0))
-        return mba_fail(MBA_E_UNSUPPORTED, "\"layer_scale\" is 0\nwhy: the class begins with scales of 0 then\n"
+        return mba_fail(MBA_E_UNSUPPORTED,
+                        "\"layer_scale\" is 0\nwhy: the class begins with scales of 0 then\n"
                         "fix: null for none; a small number for scales, whose values are in the weights");
     return MBA_OK;
 }
@@ -113,19 +124,30 @@ static mba_status layer_scale(const mba_source *o, double *out)
 static bool same_network(const mba_vision *a, const mba_vision *b)
 {
     return a->dim == b->dim && a->in_dim == b->in_dim && !memcmp(a->depths, b->depths, sizeof a->depths)
-        && a->windows[2] == b->windows[2] && a->windows[3] == b->windows[3];
+           && a->windows[2] == b->windows[2] && a->windows[3] == b->windows[3];
 }
 
 /* What a file leaves open is what the authors evaluate this network with: side of the images, part of the photograph
  * that is seen. Of other networks it is their standard, 224 and 0.875. */
 static void as_evaluated(mba_vision *c)
 {
-    static const mba_vision others[] = {          // L2, L2-512, L3-256, L3-512
-        { .dim = 196, .in_dim = 64, .depths = { 3, 3, 12, 5 },  .windows = { 0, 0, 14, 7 },  .image = 224, .crop = 1 },
-        { .dim = 196, .in_dim = 64, .depths = { 3, 3, 12, 5 },  .windows = { 0, 0, 32, 16 }, .image = 512, .crop = 0.93,
+    static const mba_vision others[] = {
+        // L2, L2-512, L3-256, L3-512
+        { .dim = 196, .in_dim = 64, .depths = { 3, 3, 12, 5 }, .windows = { 0, 0, 14, 7 }, .image = 224, .crop = 1 },
+        { .dim = 196,
+          .in_dim = 64,
+          .depths = { 3, 3, 12, 5 },
+          .windows = { 0, 0, 32, 16 },
+          .image = 512,
+          .crop = 0.93,
           .squash = true },
-        { .dim = 256, .in_dim = 64, .depths = { 3, 3, 20, 10 }, .windows = { 0, 0, 16, 8 },  .image = 256, .crop = 1 },
-        { .dim = 256, .in_dim = 64, .depths = { 3, 3, 20, 10 }, .windows = { 0, 0, 32, 16 }, .image = 512, .crop = 0.93,
+        { .dim = 256, .in_dim = 64, .depths = { 3, 3, 20, 10 }, .windows = { 0, 0, 16, 8 }, .image = 256, .crop = 1 },
+        { .dim = 256,
+          .in_dim = 64,
+          .depths = { 3, 3, 20, 10 },
+          .windows = { 0, 0, 32, 16 },
+          .image = 512,
+          .crop = 0.93,
           .squash = true },
     };
     mba_vision known = { .image = 224, .crop = 0.875 };
@@ -137,7 +159,7 @@ static void as_evaluated(mba_vision *c)
     }
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
         if (same_network(c, &others[i])) known = others[i];
-    if (!c->image)     c->image = known.image;
+    if (!c->image) c->image = known.image;
     if (!(c->crop > 0)) c->crop = known.crop;
     c->squash = known.squash;
 }
@@ -154,14 +176,14 @@ static mba_status crop_mode(const mba_source *o, bool *squash)
 mba_status mba__hf_vision_read(mba_vision *c, const mba_source *o)
 {
     static const int64_t depths[] = { 1, 3, 8, 4 }, heads[] = { 2, 4, 8, 16 }, windows[] = { 8, 8, 14, 7 };
-    double ratio;
+    double               ratio;
     MBA_TRY(check_fixed(o));
     MBA_TRY(mba__source_int(o, "dim", 80, 1, MBA_FIELD_MOST, &c->dim));
     MBA_TRY(mba__source_int(o, "in_dim", 32, 1, MBA_FIELD_MOST, &c->in_dim));
     MBA_TRY(stages(o, "depths", depths, 1, c->depths));
     MBA_TRY(stages(o, "num_heads", heads, 0, c->heads));
     MBA_TRY(stages(o, "window_size", windows, 0, c->windows));
-    c->windows[0] = c->windows[1] = 0;            // stages of convolutions have none, whatever a file says
+    c->windows[0] = c->windows[1] = 0; // stages of convolutions have none, whatever a file says
     MBA_TRY(mba__source_real(o, "mlp_ratio", 4, 1, 256, &ratio));
     c->mlp_ratio = (int64_t)ratio;
     if (ratio != floor(ratio)) return impossible("mlp_ratio", "hidden widths are multiples of the channels");
@@ -173,7 +195,7 @@ mba_status mba__hf_vision_read(mba_vision *c, const mba_source *o)
     MBA_TRY(mba__source_int(o, "resolution", 0, 1, MBA_FIELD_MOST, &c->image));
     MBA_TRY(mba__source_real(o, "crop_pct", 0, 0, 1, &c->crop));
     c->state = STATE;
-    c->conv  = CONV;
+    c->conv = CONV;
     as_evaluated(c);
     return crop_mode(o, &c->squash);
 }
@@ -199,10 +221,11 @@ static void put_colours(json_t *o, const char *key, const float v[3])
 void mba__hf_vision_write(json_t *o, const mba_vision *c)
 {
     json_object_set_new(o, "architectures", json_pack("[s]", "MambaVisionModelForImageClassification"));
-    json_object_set_new(o, "auto_map", json_pack("{s:s, s:s, s:s}",
-        "AutoConfig", "configuration_mambavision.MambaVisionConfig",
-        "AutoModel", "modeling_mambavision.MambaVisionModel",
-        "AutoModelForImageClassification", "modeling_mambavision.MambaVisionModelForImageClassification"));
+    json_object_set_new(o, "auto_map",
+                        json_pack("{s:s, s:s, s:s}", "AutoConfig", "configuration_mambavision.MambaVisionConfig",
+                                  "AutoModel", "modeling_mambavision.MambaVisionModel",
+                                  "AutoModelForImageClassification",
+                                  "modeling_mambavision.MambaVisionModelForImageClassification"));
     json_object_set_new(o, "torch_dtype", json_string("float32"));
     json_object_set_new(o, "dim", json_integer(c->dim));
     json_object_set_new(o, "in_dim", json_integer(c->in_dim));

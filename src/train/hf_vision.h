@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* hf_vision.h -- the part of hf.h that knows MambaVision's published config.json; for hf_config.c and
  * hf_config_write.c. */
 #ifndef MBA_HF_VISION_H

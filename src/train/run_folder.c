@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* run_folder.c -- see run_folder.h. */
 #include "train/run_folder.h"
 
@@ -12,8 +13,9 @@ enum { PATH_ROOM = 4096, OPTIONS_VERSION = 1 };
 
 static mba_status join(char out[PATH_ROOM], const char *folder, const char *name)
 {
-    return snprintf(out, PATH_ROOM, "%s/%s", folder, name) < PATH_ROOM ? MBA_OK
-         : mba_fail(MBA_E_ARG, "the path '%s' is too long\nfix: a shorter one", folder);
+    return snprintf(out, PATH_ROOM, "%s/%s", folder, name) < PATH_ROOM
+               ? MBA_OK
+               : mba_fail(MBA_E_ARG, "the path '%s' is too long\nfix: a shorter one", folder);
 }
 
 static bool has(const char *folder, const char *name)
@@ -53,18 +55,21 @@ mba_status mba_run_options_save(const json_t *options, const char *folder)
 /* Takes "options" out of a file; *out is NULL where it has none. */
 static mba_status options_in(json_t **out, const char *path, bool versioned)
 {
-    json_t    *file = NULL;
-    int64_t    version = 0;
+    json_t *file = NULL;
+    int64_t version = 0;
     MBA_TRY(mba_json_load(&file, path, NULL));
     mba_status st = versioned ? mba_json_int(file, "version", 0, 0, INT32_MAX, &version) : MBA_OK;
     json_t    *options = json_object_get(file, "options");
     if (st == MBA_OK && versioned && version != OPTIONS_VERSION)
-        st = mba_fail(MBA_E_UNSUPPORTED, "its version is %lld, this program reads %d\nfix: go on with the program that began "
-                      "the run", (long long)version, OPTIONS_VERSION);
+        st = mba_fail(MBA_E_UNSUPPORTED,
+                      "its version is %lld, this program reads %d\nfix: go on with the program that began "
+                      "the run",
+                      (long long)version, OPTIONS_VERSION);
     if (st == MBA_OK && options && !json_is_object(options))
-        st = mba_fail(MBA_E_FORMAT, "its options are %s\nfix: --resume with another checkpoint of the run", mba_json_kind(options));
+        st = mba_fail(MBA_E_FORMAT, "its options are %s\nfix: --resume with another checkpoint of the run",
+                      mba_json_kind(options));
     if (st == MBA_OK) *out = json_incref(options);
-    else              st = mba_where(st, "reading '%s'", path);
+    else st = mba_where(st, "reading '%s'", path);
     json_decref(file);
     return st;
 }

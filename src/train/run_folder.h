@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* run_folder.h -- the folder of a run (`train --out`): which one a checkpoint lies in, and the options of the run.
  *
  *   options.json     { "version": 1, "command": "train", "options": { "--model": "mamba2-130m", "--lr": 0.001, .. } }:
@@ -20,7 +21,8 @@ MBA_MUST mba_status mba_run_folder(char *out, size_t room, const char *resume);
 
 MBA_MUST mba_status mba_run_options_save(const json_t *options, const char *folder);
 
-/* Of a run's folder, and of a checkpoint; NULL where a version that kept none has made it. The caller's to json_decref. */
+/* Of a run's folder, and of a checkpoint; NULL where a version that kept none has made it. The caller's to
+ * json_decref. */
 MBA_MUST mba_status mba_run_options_load(json_t **out, const char *folder);
 MBA_MUST mba_status mba_checkpoint_options(json_t **out, const char *checkpoint);
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* schedule.c -- see schedule.h. */
 #include "train/schedule.h"
 
@@ -24,7 +25,9 @@ double mba_schedule_lr(const mba_schedule *s, int64_t step)
     if (s->kind == MBA_LR_CONSTANT || (wsd && step < from)) return s->lr;
     if (step >= s->steps) return s->lr_min;
     const double q = gone(s, from, step);
-    const double left = s->kind == MBA_LR_COSINE ? 0.5 * (1 + cos(3.14159265358979323846 * q)) : s->kind == MBA_LR_WSD ? 1 - q : 1 - sqrt(q);
+    const double left = s->kind == MBA_LR_COSINE ? 0.5 * (1 + cos(3.14159265358979323846 * q))
+                        : s->kind == MBA_LR_WSD  ? 1 - q
+                                                 : 1 - sqrt(q);
     return s->lr_min + left * (s->lr - s->lr_min);
 }
 

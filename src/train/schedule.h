@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* schedule.h -- the learning rate of a step: linear warm-up, then what the schedule says.
  *
  *     const mba_schedule all = { .lr = 3e-3, .lr_min = 1e-5, .warmup = 100, .steps = 4800 };
@@ -21,14 +22,14 @@ typedef enum mba_schedule_kind {
 #define X(kind, name) MBA_LR_##kind,
     MBA_SCHEDULE_LIST(X)
 #undef X
-    MBA_SCHEDULES
+        MBA_SCHEDULES
 } mba_schedule_kind;
 
 typedef struct mba_schedule {
-    double            lr, lr_min;      /* largest; what a falling one ends at */
+    double            lr, lr_min; /* largest; what a falling one ends at */
     int64_t           warmup, steps;
     mba_schedule_kind kind;
-    double            cooldown;        /* of WSD: which part of the steps, 0 .. 1; it never begins before the warm-up ends */
+    double            cooldown; /* of WSD: which part of the steps, 0 .. 1; it never begins before the warm-up ends */
 } mba_schedule;
 
 double mba_schedule_lr(const mba_schedule *s, int64_t step);

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* session.c -- see session.h. */
 #include "train/session.h"
 
@@ -11,11 +12,12 @@
 
 static int64_t machine_bytes(const mba_device *d)
 {
-    return d && d->machine->memory_bytes ? d->machine->memory_bytes : (int64_t)sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE);
+    return d && d->machine->memory_bytes ? d->machine->memory_bytes
+                                         : (int64_t)sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE);
 }
 
-/* LAMB judges tensors as they are published: q, k and v, value and gate of an MLP and the like are matrices of their own
- * there, and rows of one here. Moments and files do not depend on it. */
+/* LAMB judges tensors as they are published: q, k and v, value and gate of an MLP and the like are matrices of their
+ * own there, and rows of one here. Moments and files do not depend on it. */
 static void cut_published(mba_session *s)
 {
     const mba_hf_format format = mba_hf_format_for(&s->model);
@@ -34,8 +36,7 @@ static void append_update(mba_graph *g, const mba_session_options *o)
     if (o->optimizer == MBA_LAMB)
         mba_lamb_all(g, &(mba_lamb_options){ a->beta1, a->beta2, a->eps, a->decay, a->clip,
                                              mba_lamb_defaults().own_clip });
-    else
-        mba_adamw_all(g, a);
+    else mba_adamw_all(g, a);
     if (o->ema > 0) mba_ema_all(g, o->ema);
 }
 
@@ -46,7 +47,7 @@ static void count_left(mba_session *s)
         for (int k = 0; k < MBA_OUT_MAX; k++) {
             const mba_tensor *t = s->graph->nodes[i]->out[k];
             if (!t || !(s->program->plan[i]->leaves >> k & 1)) continue;
-            s->graph->kept[MBA_RECOMPUTED_STATES]   -= (int64_t)mba_tensor_bytes(t);
+            s->graph->kept[MBA_RECOMPUTED_STATES] -= (int64_t)mba_tensor_bytes(t);
             s->graph->recomputed_bytes[MBA_RECOMPUTED_STATES] += (int64_t)mba_tensor_bytes(t);
         }
 }
@@ -56,15 +57,15 @@ static mba_status plan_once(mba_session *s, const mba_session_options *o, mba_re
 {
     const bool recompute = how == MBA_RECOMPUTE_ON;
     mba_session_end(s);
-    s->model      = o->model;
+    s->model = o->model;
     s->recomputes = recompute;
-    s->averages   = o->update && o->ema > 0;
-    s->device     = o->device ? o->device : &mba_device_cpu;
+    s->averages = o->update && o->ema > 0;
+    s->device = o->device ? o->device : &mba_device_cpu;
     mba_model_compute(&s->model, o->compute == MBA_NONE ? MBA_F32 : o->compute);
     mba_model_mode(&s->model, o->train || o->update, o->update);
     MBA_TRY(mba_model_complete(&s->model));
     MBA_TRY(mba_graph_create(&s->graph));
-    s->graph->recompute  = recompute;
+    s->graph->recompute = recompute;
     memcpy(s->graph->recompute_bytes_max, remake, sizeof s->graph->recompute_bytes_max);
     s->graph->accumulate = o->accumulate;
     s->io = mba_model_build(s->graph, &s->model);
@@ -73,9 +74,11 @@ static mba_status plan_once(mba_session *s, const mba_session_options *o, mba_re
     if (o->update && o->optimizer == MBA_LAMB) cut_published(s);
     if (o->update) append_update(s->graph, o);
     s->recomputes |= s->graph->recomputed_bytes[MBA_RECOMPUTED_CHEAP] > 0;
-    MBA_TRY(mba_program_create(&s->program, s->graph, &(mba_program_options){ .cuda = s->device->machine->cc > 0,
-                                                                               .machine = s->device->machine, .variants = o->variants,
-                                                                               .ahead = o->update }));
+    MBA_TRY(mba_program_create(&s->program, s->graph,
+                               &(mba_program_options){ .cuda = s->device->machine->cc > 0,
+                                                       .machine = s->device->machine,
+                                                       .variants = o->variants,
+                                                       .ahead = o->update }));
     count_left(s);
     return MBA_OK;
 }
@@ -111,18 +114,20 @@ static mba_status give_up(mba_session *s, const mba_session_options *o, double m
 
 mba_status mba_session_plan(mba_session *s, const mba_session_options *o)
 {
-    const double limit = o->memory_bytes > 0 ? (double)o->memory_bytes : 0.9 * (double)machine_bytes(o->device);
-    const double most = o->memory_bytes > 0 ? limit : KEEP_BELOW * limit;      // with what could be made again
-    const bool   may = o->recompute == MBA_RECOMPUTE_AUTO && o->backward;
+    const double         limit = o->memory_bytes > 0 ? (double)o->memory_bytes : 0.9 * (double)machine_bytes(o->device);
+    const double         most = o->memory_bytes > 0 ? limit : KEEP_BELOW * limit; // with what could be made again
+    const bool           may = o->recompute == MBA_RECOMPUTE_AUTO && o->backward;
     static const int64_t none[MBA_RECOMPUTE_KINDS], speed[MBA_RECOMPUTE_KINDS] = { INT64_MAX, INT64_MAX, 0 };
     MBA_TRY(plan_once(s, o, o->recompute, o->recompute == MBA_RECOMPUTE_STATES ? speed : none));
     if (may && (double)mba_program_bytes(s->program) > most) MBA_TRY(give_up(s, o, most, limit));
     if (may && (double)mba_program_bytes(s->program) > limit) MBA_TRY(plan_once(s, o, MBA_RECOMPUTE_ON, none));
     const double planned = (double)mba_program_bytes(s->program);
     if (planned > limit)
-        return mba_fail(MBA_E_NOMEM, "the plan needs %s, %s are allowed\nwhy: %s%s\n"
-                        "fix: a smaller batch%s%s", mba_size_of(planned).text, mba_size_of(limit).text,
-                        mba_model_batch_words(&s->model).text, s->recomputes ? ", with recomputation" : "",
+        return mba_fail(MBA_E_NOMEM,
+                        "the plan needs %s, %s are allowed\nwhy: %s%s\n"
+                        "fix: a smaller batch%s%s",
+                        mba_size_of(planned).text, mba_size_of(limit).text, mba_model_batch_words(&s->model).text,
+                        s->recomputes ? ", with recomputation" : "",
                         s->recomputes || !o->backward ? "" : ", --recompute on",
                         o->memory_bytes > 0 ? ", or a larger --memory" : ", or a smaller model");
     return MBA_OK;
@@ -158,16 +163,13 @@ void *mba_session_at(const mba_session *s, const char *name)
     return at;
 }
 
-bool mba_learned(const mba_tensor *t)
-{
-    return mba_is_param(t) || (mba_is_state(t) && strncmp(t->name, "ema.", 4));
-}
+bool mba_learned(const mba_tensor *t) { return mba_is_param(t) || (mba_is_state(t) && strncmp(t->name, "ema.", 4)); }
 
 float *mba_session_learned_at(const mba_session *s, const mba_tensor *t, bool averaged)
 {
     char name[256];
     if (!averaged) return mba_program_host(s->program, t);
-    if (mba_is_param(t)) {                        // averages of parameters lie parallel to them
+    if (mba_is_param(t)) { // averages of parameters lie parallel to them
         const char       *group = t->st == s->graph->params[MBA_DECAY] ? "ema.decay" : "ema.no_decay";
         const mba_tensor *flat = mba_graph_find(s->graph, group);
         mba_assert(flat);
@@ -205,7 +207,8 @@ void mba_session_carry(mba_session *s)
 {
     for (int32_t i = 0; i < s->graph->ntensors; i++) {
         const mba_tensor *t = s->graph->tensors[i], *from = carried_from(s, t);
-        if (from) memcpy(mba_program_host(s->program, t), mba_program_host(s->program, from), (size_t)mba_tensor_bytes(t));
+        if (from)
+            memcpy(mba_program_host(s->program, t), mba_program_host(s->program, from), (size_t)mba_tensor_bytes(t));
     }
 }
 

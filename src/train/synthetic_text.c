@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* synthetic_text.c -- see synthetic_text.h. */
 #include "train/synthetic_text.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* synthetic_text.h -- data for those who brought none: made-up text as byte tokens, in a directory of its own.
  *
  *     mba_synthetic_corpus d = { 0 };
@@ -11,9 +12,12 @@
 
 #include "core/temporary.h"
 
-typedef struct mba_synthetic_corpus { mba_temporary root; char path[272]; } mba_synthetic_corpus;
+typedef struct mba_synthetic_corpus {
+    mba_temporary root;
+    char          path[272];
+} mba_synthetic_corpus;
 
 MBA_MUST mba_status mba_synthetic_corpus_create(mba_synthetic_corpus *out, uint64_t seed, int64_t bytes);
-void                mba_synthetic_corpus_remove(mba_synthetic_corpus *d);       /* zeroed ones are fine */
+void                mba_synthetic_corpus_remove(mba_synthetic_corpus *d); /* zeroed ones are fine */
 
 #endif

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* text_data.c -- see text_data.h. */
 #include "train/text_data.h"
 
@@ -15,7 +16,7 @@
 #include "data/recognise.h"
 #include "train/checkpoint.h"
 
-enum { BYTES_VOCAB_MAX = 512, PATH_ROOM = 4096 };  // byte models are padded to at most this
+enum { BYTES_VOCAB_MAX = 512, PATH_ROOM = 4096 }; // byte models are padded to at most this
 
 mba_status mba_checkpoint_tokenizer(mba_tokenizer **out, const char *given, const char *checkpoint)
 {
@@ -27,8 +28,10 @@ mba_status mba_checkpoint_tokenizer(mba_tokenizer **out, const char *given, cons
     if (!access(path, R_OK)) return mba_tokenizer_create(out, path);
     MBA_TRY(mba_checkpoint_config(&m, &format, checkpoint));
     if (m.task != MBA_TASK_TEXT || m.lm.vocab <= BYTES_VOCAB_MAX) return mba_tokenizer_create(out, "bytes");
-    return mba_fail(MBA_E_ARG, "no tokenizer\nwhy: '%s' has no tokenizer.json, and a vocabulary of %lld is not bytes\n"
-                    "fix: --tokenizer PATH", checkpoint, (long long)m.lm.vocab);
+    return mba_fail(MBA_E_ARG,
+                    "no tokenizer\nwhy: '%s' has no tokenizer.json, and a vocabulary of %lld is not bytes\n"
+                    "fix: --tokenizer PATH",
+                    checkpoint, (long long)m.lm.vocab);
 }
 
 /* ---- which files ---- */
@@ -39,7 +42,7 @@ static bool is_text_name(const char *name)
 {
     static const char *const end[] = { ".txt", ".text", ".md", ".jsonl", ".jsonlines", ".ndjson", ".json" };
     static const char *const packed[] = { "", ".gz", ".zst" };
-    char both[32];
+    char                     both[32];
     for (size_t i = 0; i < sizeof end / sizeof *end; i++)
         for (size_t k = 0; k < sizeof packed / sizeof *packed; k++) {
             snprintf(both, sizeof both, "%s%s", end[i], packed[k]);
@@ -69,10 +72,14 @@ static mba_status is_raw(bool *raw, const char *path)
     MBA_TRY(mba_recognise_file(&kind, path));
     *raw = mba_data_is_text(kind);
     if (*raw || kind == MBA_DATA_TOKENS || kind == MBA_DATA_UNKNOWN) return MBA_OK;
-    return mba_fail(MBA_E_FORMAT, "'%s' holds neither text nor tokens\nwhy: it is %s\nfix: name text, JSON lines or token "
-                    "files; mambascope data inspect says what a file is", path,
-                    kind == MBA_DATA_NPY ? "one array (.npy)" : kind == MBA_DATA_SAFETENSORS ? "named tensors (.safetensors)"
-                    : kind == MBA_DATA_TOKENIZER ? "a tokenizer.json, which goes to --tokenizer" : "JSON, but no JSON lines");
+    return mba_fail(MBA_E_FORMAT,
+                    "'%s' holds neither text nor tokens\nwhy: it is %s\nfix: name text, JSON lines or token "
+                    "files; mambascope data inspect says what a file is",
+                    path,
+                    kind == MBA_DATA_NPY           ? "one array (.npy)"
+                    : kind == MBA_DATA_SAFETENSORS ? "named tensors (.safetensors)"
+                    : kind == MBA_DATA_TOKENIZER   ? "a tokenizer.json, which goes to --tokenizer"
+                                                   : "JSON, but no JSON lines");
 }
 
 static mba_status find_raw(mba_listing *l, const char *data)
@@ -85,8 +92,10 @@ static mba_status find_raw(mba_listing *l, const char *data)
         texts += raw;
     }
     if (texts && texts < l->n)
-        return mba_fail(MBA_E_ARG, "'%s' names text and token files together\nwhy: %" PRId64 " of %" PRId64
-                        " files are text\nfix: one or the other", data, texts, l->n);
+        return mba_fail(MBA_E_ARG,
+                        "'%s' names text and token files together\nwhy: %" PRId64 " of %" PRId64
+                        " files are text\nfix: one or the other",
+                        data, texts, l->n);
     if (!texts) mba_listing_free(l);
     return MBA_OK;
 }
@@ -107,7 +116,7 @@ static mba_status hash_file(uint64_t *out, int64_t *bytes, const char *path)
         h = (h ^ part) * 0x9E3779B97F4A7C15u;
         h ^= h >> 29;
     }
-    *out   = h;
+    *out = h;
     *bytes = (int64_t)m.bytes;
     mba_file_unmap(&m);
     return MBA_OK;
@@ -117,9 +126,9 @@ static mba_status describe(json_t **out, const mba_listing *l, const mba_tokeniz
 {
     mba__json_begin();
     json_t    *files = json_array();
-    mba_status st    = MBA_OK;
+    mba_status st = MBA_OK;
     for (int64_t i = 0; i < l->n && st == MBA_OK; i++) {
-        uint64_t h     = 0;
+        uint64_t h = 0;
         int64_t  bytes = 0;
         char     hex[32];
         st = hash_file(&h, &bytes, l->name[i]);
@@ -127,8 +136,8 @@ static mba_status describe(json_t **out, const mba_listing *l, const mba_tokeniz
         json_array_append_new(files, json_pack("{s:s, s:I, s:s}", "name", mba_quote(l->name[i]).text, "bytes",
                                                (json_int_t)bytes, "hash", hex));
     }
-    *out = json_pack("{s:s, s:s, s:o}", "tokenizer", mba_tokenizer_name(t), "field", o->field ? o->field : "text", "files",
-                     files);
+    *out = json_pack("{s:s, s:s, s:o}", "tokenizer", mba_tokenizer_name(t), "field", o->field ? o->field : "text",
+                     "files", files);
     return st == MBA_OK ? mba_json_whole(*out, "what describes the text") : st;
 }
 
@@ -140,11 +149,11 @@ static bool same_names(const json_t *a, const json_t *b)
     for (size_t i = 0; same && i < json_array_size(x); i++)
         same = json_equal(json_object_get(json_array_get(x, i), "name"), json_object_get(json_array_get(y, i), "name"));
     return same && json_equal(json_object_get(a, "tokenizer"), json_object_get(b, "tokenizer"))
-        && json_equal(json_object_get(a, "field"), json_object_get(b, "field"));
+           && json_equal(json_object_get(a, "field"), json_object_get(b, "field"));
 }
 
-/* *same: the folder has been prepared from just this. Other text may lie there, and then this goes into another folder; the
- * same file with other bytes is an error, since a run that goes on would silently go on with something else. */
+/* *same: the folder has been prepared from just this. Other text may lie there, and then this goes into another folder;
+ * the same file with other bytes is an error, since a run that goes on would silently go on with something else. */
 static mba_status prepared_before(bool *same, const char *folder, const json_t *source)
 {
     char    path[PATH_ROOM + 16];
@@ -155,8 +164,10 @@ static mba_status prepared_before(bool *same, const char *folder, const json_t *
     *same = json_equal(then, source);
     json_decref(then);
     if (*same || !changed) return MBA_OK;
-    return mba_fail(MBA_E_ARG, "the text has changed since it was prepared in '%s'\nwhy: a run goes on with what it began with\n"
-                    "fix: the text as it was, or another --out", folder);
+    return mba_fail(MBA_E_ARG,
+                    "the text has changed since it was prepared in '%s'\nwhy: a run goes on with what it began with\n"
+                    "fix: the text as it was, or another --out",
+                    folder);
 }
 
 /* FOLDER, FOLDER-2 .. : the one with this text, or the first that is free. */
@@ -186,33 +197,38 @@ static mba_status temporary(mba_text_data *d)
 static mba_status check_vocab(const mba_tokenizer *t, int64_t vocab)
 {
     if (mba_tokenizer_vocab(t) <= vocab) return MBA_OK;
-    return mba_fail(MBA_E_ARG, "the tokenizer has %" PRId64 " tokens, the model %" PRId64 "\nwhy: the text is prepared with "
-                    "the tokenizer %s\nfix: --set vocab=%" PRId64 ", or another --tokenizer", mba_tokenizer_vocab(t), vocab,
-                    mba_tokenizer_name(t), mba_tokenizer_vocab(t));
+    return mba_fail(MBA_E_ARG,
+                    "the tokenizer has %" PRId64 " tokens, the model %" PRId64 "\nwhy: the text is prepared with "
+                    "the tokenizer %s\nfix: --set vocab=%" PRId64 ", or another --tokenizer",
+                    mba_tokenizer_vocab(t), vocab, mba_tokenizer_name(t), mba_tokenizer_vocab(t));
 }
 
 static void tell_story(mba_text_data *d, const mba_listing *l, const mba_tokenizer *t, const mba_prepared *made,
                        const mba_text_data_options *o)
 {
-    char  more[64] = "", ends[192] = "", vocab[128] = "";
-    char *to = d->story;
+    char         more[64] = "", ends[192] = "", vocab[128] = "";
+    char        *to = d->story;
     const size_t room = sizeof d->story;
-    int   n;
+    int          n;
     if (l->n > 1) snprintf(more, sizeof more, " and %" PRId64 " more", l->n - 1);
     if (made && made->ends_in_text)
-        snprintf(ends, sizeof ends, "; it has %s %" PRId64 " time%s, as text: data prepare --split-on ends documents there",
-                 made->end, made->ends_in_text, made->ends_in_text == 1 ? "" : "s");
+        snprintf(ends, sizeof ends,
+                 "; it has %s %" PRId64 " time%s, as text: data prepare --split-on ends documents there", made->end,
+                 made->ends_in_text, made->ends_in_text == 1 ? "" : "s");
     if (mba_tokenizer_vocab(t) <= BYTES_VOCAB_MAX && o->vocab > BYTES_VOCAB_MAX)
-        snprintf(vocab, sizeof vocab, "; bytes use %" PRId64 " of the model's %" PRId64 " tokens: --set vocab=%" PRId64
-                 " or --tokenizer FILE", mba_tokenizer_vocab(t), o->vocab, mba_tokenizer_vocab(t));
+        snprintf(vocab, sizeof vocab,
+                 "; bytes use %" PRId64 " of the model's %" PRId64 " tokens: --set vocab=%" PRId64
+                 " or --tokenizer FILE",
+                 mba_tokenizer_vocab(t), o->vocab, mba_tokenizer_vocab(t));
     if (made)
-        n = snprintf(to, room, "text %s%s prepared: %" PRId64 " document%s, %" PRId64 " tokens (tokenizer %s) in %.200s%s%s%s",
+        n = snprintf(to, room,
+                     "text %s%s prepared: %" PRId64 " document%s, %" PRId64 " tokens (tokenizer %s) in %.200s%s%s%s",
                      mba_quote(l->name[0]).text, more, made->documents, made->documents == 1 ? "" : "s", made->tokens,
                      mba_tokenizer_name(t), d->path, d->root.path[0] ? " (removed at the end)" : "", ends, vocab);
     else
-        n = snprintf(to, room, "text %s%s as it was prepared (tokenizer %s) in %.200s%s", mba_quote(l->name[0]).text, more,
-                     mba_tokenizer_name(t), d->path, vocab);
-    if (n >= (int)room) memcpy(d->story + room - 4, "...", 4);     // a long path: cut, and shown to be
+        n = snprintf(to, room, "text %s%s as it was prepared (tokenizer %s) in %.200s%s", mba_quote(l->name[0]).text,
+                     more, mba_tokenizer_name(t), d->path, vocab);
+    if (n >= (int)room) memcpy(d->story + room - 4, "...", 4); // a long path: cut, and shown to be
 }
 
 static mba_status prepare(mba_text_data *d, const mba_listing *l, mba_tokenizer *t, const mba_text_data_options *o)
@@ -224,8 +240,14 @@ static mba_status prepare(mba_text_data *d, const mba_listing *l, mba_tokenizer 
     mba_status st = o->folder ? describe(&source, l, t, o) : temporary(d);
     if (st == MBA_OK && o->folder) st = find_folder(d->path, &before, o->folder, source);
     if (st == MBA_OK && !before)
-        st = mba_prepare(&made, t, &(mba_prepare_options){ .out = d->path, .input = (const char *const *)l->name,
-                         .inputs = (int)l->n, .field = o->field, .source = source, .progress = o->progress, .user = o->user });
+        st = mba_prepare(&made, t,
+                         &(mba_prepare_options){ .out = d->path,
+                                                 .input = (const char *const *)l->name,
+                                                 .inputs = (int)l->n,
+                                                 .field = o->field,
+                                                 .source = source,
+                                                 .progress = o->progress,
+                                                 .user = o->user });
     if (st == MBA_OK) tell_story(d, l, t, before ? NULL : &made, o);
     json_decref(source);
     return st;
@@ -234,7 +256,7 @@ static mba_status prepare(mba_text_data *d, const mba_listing *l, mba_tokenizer 
 mba_status mba_text_data_open(mba_text_data *out, const mba_text_data_options *o)
 {
     mba_listing    raw = { 0 };
-    mba_tokenizer *t   = NULL;
+    mba_tokenizer *t = NULL;
     *out = (mba_text_data){ 0 };
     if (snprintf(out->path, sizeof out->path, "%s", o->data) >= (int)sizeof out->path)
         return mba_fail(MBA_E_ARG, "the path '%.200s..' is too long\nfix: a shorter --data", o->data);
@@ -287,8 +309,10 @@ mba_status mba_run_tokenizer(mba_tokenizer_files *out, const mba_feed *text, con
     if (st == MBA_OK && from) st = mba_tokenizer_files_read(&kept, path);
     const bool both = st == MBA_OK && kept.n && out->n, same = both && same_tokens(out, &kept);
     if (both && !same && !given)
-        st = mba_fail(MBA_E_ARG, "the data was made with another tokenizer than the model\nwhy: '%s/tokenizer.json' gives other "
-                      "numbers\nfix: prepare the data with it; or --tokenizer with that of the data, if this is meant", path);
+        st = mba_fail(MBA_E_ARG,
+                      "the data was made with another tokenizer than the model\nwhy: '%s/tokenizer.json' gives other "
+                      "numbers\nfix: prepare the data with it; or --tokenizer with that of the data, if this is meant",
+                      path);
     const bool keep = st == MBA_OK && kept.n && (same || !out->n);
     mba_tokenizer_files_free(keep || st != MBA_OK ? out : &kept);
     if (st != MBA_OK) mba_tokenizer_files_free(&kept);

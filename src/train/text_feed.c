@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* text_feed.c -- token files as batches of sequences. */
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,13 +11,13 @@
 enum { MADE_BYTES = 4 << 20 };
 
 typedef struct text_feed {
-    mba_feed      base;
+    mba_feed             base;
     mba_synthetic_corpus made;
-    mba_loader   *loader;
-    bool          documents;
-    int64_t       rows, elems;           /* of a micro-batch */
-    int32_t      *staged[3];             /* of all micro-batches: targets are counted before the first runs */
-    int32_t      *before;                /* (micro-batches, B) where states are carried: see loader.h; else NULL */
+    mba_loader          *loader;
+    bool                 documents;
+    int64_t              rows, elems; /* of a micro-batch */
+    int32_t             *staged[3];   /* of all micro-batches: targets are counted before the first runs */
+    int32_t             *before;      /* (micro-batches, B) where states are carried: see loader.h; else NULL */
 } text_feed;
 
 static void text_close(mba_feed *base)
@@ -34,12 +35,19 @@ static mba_status open_loader(text_feed *f, const mba_lm *c, const mba_feed_opti
     const mba_part part = o->validation <= 0 ? MBA_PART_ALL : o->held_out ? MBA_PART_VALIDATION : MBA_PART_TRAIN;
     const int32_t  border = (int32_t)(o->end_of_text - 1);
     if (!o->data) MBA_TRY(mba_synthetic_corpus_create(&f->made, o->seed, MADE_BYTES));
-    return mba_loader_create(&f->loader, &(mba_loader_options){
-        .data = o->data ? o->data : f->made.path, .B = c->batch, .L = c->length, .vocab = c->vocab, .split = part,
-        .validation = o->validation, .shuffle = !o->in_order && !c->carry && !o->held_out,
-        .streams = c->carry && !o->held_out, .seed = o->seed,
-        .documents = c->documents, .end_of_text = o->end_of_text ? &border : NULL,
-        .targets_within_documents = o->targets_within_documents });
+    return mba_loader_create(&f->loader,
+                             &(mba_loader_options){ .data = o->data ? o->data : f->made.path,
+                                                    .B = c->batch,
+                                                    .L = c->length,
+                                                    .vocab = c->vocab,
+                                                    .split = part,
+                                                    .validation = o->validation,
+                                                    .shuffle = !o->in_order && !c->carry && !o->held_out,
+                                                    .streams = c->carry && !o->held_out,
+                                                    .seed = o->seed,
+                                                    .documents = c->documents,
+                                                    .end_of_text = o->end_of_text ? &border : NULL,
+                                                    .targets_within_documents = o->targets_within_documents });
 }
 
 static mba_status take_memory(text_feed *f, int64_t micros, bool carries)
@@ -56,13 +64,13 @@ static mba_status text_open(mba_feed **out, const mba_model *m, const mba_feed_o
     text_feed *f = calloc(1, sizeof *f);
     if (!f) return mba_fail(MBA_E_NOMEM, "no memory for a feed");
     f->documents = m->lm.documents;
-    f->rows      = m->lm.batch;
-    f->elems     = m->lm.batch * m->lm.length;
+    f->rows = m->lm.batch;
+    f->elems = m->lm.batch * m->lm.length;
     mba_status st = open_loader(f, &m->lm, o);
     if (st == MBA_OK) st = take_memory(f, o->micros > 0 ? o->micros : 1, m->lm.carry && !o->held_out);
     if (st == MBA_OK) f->base.size = mba_loader_tokens(f->loader);
     if (st == MBA_OK) *out = &f->base;
-    else              text_close(&f->base);
+    else text_close(&f->base);
     return st;
 }
 
@@ -79,20 +87,20 @@ static mba_status text_stage(mba_feed *base, mba_step *step)
     for (int64_t m = 0; m < base->micros; m++) {
         const int64_t at = m * f->elems;
         mba_batch     b = { f->staged[0] + at, f->staged[1] + at, f->documents ? f->staged[2] + at : NULL,
-                            f->before ? f->before + m * f->rows : NULL };
+                        f->before ? f->before + m * f->rows : NULL };
         MBA_TRY(mba_loader_next(f->loader, &b, &base->at));
     }
     const int64_t valid = count_targets(f->staged[1], f->elems * base->micros);
     step->loss_scale = valid ? 1 / (float)valid : 0;
-    base->units      = f->elems * base->micros;
+    base->units = f->elems * base->micros;
     return MBA_OK;
 }
 
 static mba_status text_bind(mba_feed *base, mba_session *s, int64_t micro, mba_step *step)
 {
     static const char *const name[] = { "tokens", "targets", "ids" };
-    text_feed   *f = (text_feed *)base;
-    const size_t bytes = sizeof(int32_t) * (size_t)f->elems;
+    text_feed               *f = (text_feed *)base;
+    const size_t             bytes = sizeof(int32_t) * (size_t)f->elems;
     (void)step;
     if (f->before) mba_session_reset_state(s, f->before + micro * f->rows);
     for (int k = 0; k < (f->documents ? 3 : 2); k++)
@@ -113,14 +121,16 @@ static mba_status tokenizer_beside(mba_tokenizer_files *out, const char *path, c
     const mba_status st = mba_tokenizer_create_json(&t, out->text[0].data, out->text[0].n);
     if (st != MBA_OK || strcmp(mba_tokenizer_name(t), notes->tokenizer)) mba_tokenizer_files_free(out);
     mba_tokenizer_destroy(t);
-    return MBA_OK;                                // one that cannot be read is not theirs
+    return MBA_OK; // one that cannot be read is not theirs
 }
 
 static mba_status check_given(const mba_tokenizer *t, const mba_token_notes *notes, const char *path)
 {
     if (!notes || !strcmp(mba_tokenizer_name(t), notes->tokenizer)) return MBA_OK;
-    return mba_fail(MBA_E_ARG, "the data was made with another tokenizer\nwhy: the notes of '%s' name %s, --tokenizer is %s\n"
-                    "fix: leave --tokenizer out, or prepare the data again", path, notes->tokenizer, mba_tokenizer_name(t));
+    return mba_fail(MBA_E_ARG,
+                    "the data was made with another tokenizer\nwhy: the notes of '%s' name %s, --tokenizer is %s\n"
+                    "fix: leave --tokenizer out, or prepare the data again",
+                    path, notes->tokenizer, mba_tokenizer_name(t));
 }
 
 mba_status mba_feed_tokenizer(mba_tokenizer_files *out, const mba_feed *base, const char *given)
@@ -151,5 +161,9 @@ static void text_describe(const mba_feed *base, char *text, size_t room)
 }
 
 const mba_feed_type mba_text_feed = {
-    .open = text_open, .stage = text_stage, .bind = text_bind, .describe = text_describe, .close = text_close,
+    .open = text_open,
+    .stage = text_stage,
+    .bind = text_bind,
+    .describe = text_describe,
+    .close = text_close,
 };

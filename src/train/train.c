@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* train.c -- see train.h. */
 #include "train/train.h"
 
@@ -29,25 +30,25 @@ static const int64_t STEP_MOST = INT64_C(1) << 48; // a trainer.json that says m
 
 typedef struct run {
     const mba_train_options *o;
-    mba_session   s;
-    mba_session   judge;                          /* evaluation, where it computes something else than training */
-    mba_feed     *train, *valid;
-    mba_tokenizer_files tokenizer;                /* of text, where it is known */
-    mba_step      step;
-    bool          ahead;                          /* the next micro-batch, or the next step's, is bound and on its way: */
-    mba_step      next;                           /* as this says, */
-    mba_position  at;                             /* from here on */
-    mba_status    unread;                         /* a batch that cannot be read, and why; it begins at `at` */
-    char          story[1024];
-    mba_guard     guard;
-    int64_t       micros, began_at;
-    int64_t       units, units_before;            /* of this session; of those that it goes on with */
-    int64_t       best_step;                      /* with the least validation loss; 0: none yet */
-    double        best_loss;
-    double        began_s;
-    FILE         *log;
-    mba_lock     *lock;                           /* of the folder, where the caller has none */
-    char          note[512];
+    mba_session              s;
+    mba_session              judge; /* evaluation, where it computes something else than training */
+    mba_feed                *train, *valid;
+    mba_tokenizer_files      tokenizer; /* of text, where it is known */
+    mba_step                 step;
+    bool                     ahead;  /* the next micro-batch, or the next step's, is bound and on its way: */
+    mba_step                 next;   /* as this says, */
+    mba_position             at;     /* from here on */
+    mba_status               unread; /* a batch that cannot be read, and why; it begins at `at` */
+    char                     story[1024];
+    mba_guard                guard;
+    int64_t                  micros, began_at;
+    int64_t                  units, units_before; /* of this session; of those that it goes on with */
+    int64_t                  best_step;           /* with the least validation loss; 0: none yet */
+    double                   best_loss;
+    double                   began_s;
+    FILE                    *log;
+    mba_lock                *lock; /* of the folder, where the caller has none */
+    char                     note[512];
 } run;
 
 static double seconds(void)
@@ -59,8 +60,8 @@ static double seconds(void)
 
 /* ---- beginning ---- */
 
-/* A second session judges models with two modes, averaged ones, and those that carry states, which stay what training left;
- * the memory it takes is planned before any is taken. */
+/* A second session judges models with two modes, averaged ones, and those that carry states, which stay what training
+ * left; the memory it takes is planned before any is taken. */
 static mba_status plan_judge(run *r, const mba_session_options *training)
 {
     mba_session_options so = *training;
@@ -73,11 +74,11 @@ static mba_status plan_judge(run *r, const mba_session_options *training)
 static mba_status open_feeds(run *r, const mba_feed_options *data)
 {
     mba_feed_options fo = *data;
-    fo.seed     = r->o->seed;
-    fo.micros   = r->micros;
+    fo.seed = r->o->seed;
+    fo.micros = r->micros;
     fo.held_out = false;
     MBA_TRY(mba_feed_open(&r->train, &r->s.model, &fo));
-    fo.micros   = 1;
+    fo.micros = 1;
     fo.held_out = true;
     return mba_feed_open(&r->valid, &r->s.model, &fo);
 }
@@ -89,21 +90,22 @@ static mba_status begin(run *r)
     mba_session_options so = r->o->session;
     if (r->o->out && !r->o->lock) MBA_TRY(mba_lock_folder(&r->lock, r->o->out));
     if (r->o->out && !r->o->resume) MBA_TRY(mba_checkpoint_require_empty(r->o->out));
-    r->micros     = r->o->micros > 0 ? r->o->micros : 1;
-    r->step       = (mba_step){ .seed = r->o->seed };
-    r->guard      = (mba_guard){ .factor = r->o->guard };
-    so.backward   = so.update = true;
+    r->micros = r->o->micros > 0 ? r->o->micros : 1;
+    r->step = (mba_step){ .seed = r->o->seed };
+    r->guard = (mba_guard){ .factor = r->o->guard };
+    so.backward = so.update = true;
     so.accumulate = r->micros > 1;
     if (so.model.task == MBA_TASK_TEXT) so.model.lm.carry = r->o->carry;
     MBA_TRY(mba_feed_fit(&so.model, &r->o->feed));
     MBA_TRY(mba_session_plan(&r->s, &so));
     MBA_TRY(open_feeds(r, &r->o->feed));
     if (so.model.task == MBA_TASK_TEXT)
-        MBA_TRY(mba_run_tokenizer(&r->tokenizer, r->train, r->o->feed.tokenizer, r->o->resume ? r->o->resume : r->o->init));
+        MBA_TRY(
+            mba_run_tokenizer(&r->tokenizer, r->train, r->o->feed.tokenizer, r->o->resume ? r->o->resume : r->o->init));
     r->s.tokenizer = &r->tokenizer;
     if (r->o->valid_every > 0 && !r->valid)
         return mba_fail(MBA_E_ARG, "--valid-every, and nothing to validate with\nwhy: the data has no held-out part\n"
-                        "fix: --validation 0.1 holds a tenth of it out");
+                                   "fix: --validation 0.1 holds a tenth of it out");
     if (r->valid && (mba_task_has_modes(so.model.task) || r->o->carry || so.ema > 0)) MBA_TRY(plan_judge(r, &so));
     if (r->o->planned) r->o->planned(r->o->ctx, &r->s, r->judge.program ? &r->judge : NULL, r->train);
     if (r->judge.program) MBA_TRY(mba_session_bind(&r->judge, r->o->seed));
@@ -160,17 +162,18 @@ static json_t *trainer_json(const run *r)
     json_object_set_new(guard, "norm", floats(r->guard.norm, MBA_GUARD_STEPS));
     json_object_set_new(guard, "loss", floats(r->guard.loss, MBA_GUARD_STEPS));
     json_t *t = json_pack("{s:i, s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:s, s:I, s:I, s:o}", "version", 2,
-                     "optimizer", optimizer_name(r), "average", average_word(r), "order", order_words(r),
-                     "step", (json_int_t)r->step.index, "units", (json_int_t)(r->units_before + r->units),
-                     "seed", (json_int_t)r->o->seed, "epoch", (json_int_t)at.epoch, "index", (json_int_t)at.index,
-                     "batch", mba_model_batch_words(&r->s.model).text, "micros",
-                     (json_int_t)r->micros, "data_size", (json_int_t)r->train->size, "guard", guard);
+                          "optimizer", optimizer_name(r), "average", average_word(r), "order", order_words(r), "step",
+                          (json_int_t)r->step.index, "units", (json_int_t)(r->units_before + r->units), "seed",
+                          (json_int_t)r->o->seed, "epoch", (json_int_t)at.epoch, "index", (json_int_t)at.index, "batch",
+                          mba_model_batch_words(&r->s.model).text, "micros", (json_int_t)r->micros, "data_size",
+                          (json_int_t)r->train->size, "guard", guard);
     if (r->best_step)
-        json_object_set_new(t, "best", json_pack("{s:I, s:f, s:I}", "step", (json_int_t)r->best_step, "loss", r->best_loss,
-                                                 "valid_batches", (json_int_t)r->o->valid_batches));
+        json_object_set_new(t, "best",
+                            json_pack("{s:I, s:f, s:I}", "step", (json_int_t)r->best_step, "loss", r->best_loss,
+                                      "valid_batches", (json_int_t)r->o->valid_batches));
     if (r->o->options) json_object_set(t, "options", (json_t *)r->o->options);
     if (on_cpu(r)) json_object_set_new(t, "kernels", json_string(mba_cpu_kernels().text));
-    json_object_set_new(t, "data", json_string(mba_feed_words(r->train).text));                // for the reader: `report` shows it
+    json_object_set_new(t, "data", json_string(mba_feed_words(r->train).text)); // for the reader: `report` shows it
     return t;
 }
 
@@ -178,7 +181,7 @@ static mba_status save_as(run *r, char path[PATH_ROOM], const char *name)
 {
     if (snprintf(path, PATH_ROOM, "%s/%s", r->o->out, name) >= PATH_ROOM)
         return mba_fail(MBA_E_ARG, "the path '%s' is too long\nfix: a shorter --out", r->o->out);
-    json_t *trainer = trainer_json(r);
+    json_t    *trainer = trainer_json(r);
     mba_status st = mba_json_whole(trainer, "trainer.json");
     if (st == MBA_OK) st = mba_checkpoint_save(&r->s, path, trainer);
     json_decref(trainer);
@@ -198,7 +201,8 @@ static mba_status save(run *r)
     return st;
 }
 
-/* Beside the step-*, which --keep removes; where this step is one of them, its files are taken once more and not written. */
+/* Beside the step-*, which --keep removes; where this step is one of them, its files are taken once more and not
+ * written. */
 static mba_status save_best(run *r, bool saved)
 {
     char path[PATH_ROOM], step[PATH_ROOM];
@@ -223,7 +227,7 @@ static mba_status read_floats(float *x, int n, const json_t *a)
 {
     if (!json_is_array(a) || json_array_size(a) != (size_t)n)
         return mba_fail(MBA_E_FORMAT, "the guard of trainer.json is damaged\n"
-                        "fix: --resume with an older checkpoint of the run");
+                                      "fix: --resume with an older checkpoint of the run");
     for (int i = 0; i < n; i++) x[i] = (float)json_number_value(json_array_get(a, (size_t)i));
     return MBA_OK;
 }
@@ -233,19 +237,23 @@ static mba_status same(const json_t *t, const char *key, int64_t now)
 {
     int64_t then;
     MBA_TRY(mba_json_int(t, key, now, INT64_MIN, INT64_MAX, &then));
-    return then == now ? MBA_OK : mba_fail(MBA_E_ARG, "the checkpoint was made with %s %lld, now it is %lld\n"
-                                           "fix: give the options of the first run", key, (long long)then,
-                                           (long long)now);
+    return then == now ? MBA_OK
+                       : mba_fail(MBA_E_ARG,
+                                  "the checkpoint was made with %s %lld, now it is %lld\n"
+                                  "fix: give the options of the first run",
+                                  key, (long long)then, (long long)now);
 }
 
 static mba_status same_words(const json_t *t, const char *key, const char *now)
 {
     const char *then;
     MBA_TRY(mba_json_text(t, key, "", &then));
-    return !strcmp(then, now) ? MBA_OK
-         : mba_fail(MBA_E_ARG,
-                    "the checkpoint was made with %s '%s', now it is '%s'\nfix: give the options of the first run", key,
-                    mba_quote(then).text, now);
+    return !strcmp(then, now)
+               ? MBA_OK
+               : mba_fail(
+                   MBA_E_ARG,
+                   "the checkpoint was made with %s '%s', now it is '%s'\nfix: give the options of the first run", key,
+                   mba_quote(then).text, now);
 }
 
 /* Losses of other validations cannot be compared. */
@@ -266,13 +274,13 @@ static mba_status restore_trainer(run *r, const json_t *t)
     MBA_TRY(same(t, "seed", (int64_t)r->o->seed));
     MBA_TRY(same_words(t, "batch", mba_model_batch_words(&r->s.model).text));
     MBA_TRY(same_words(t, "optimizer", optimizer_name(r)));
-    if (mba_json_get(t, "average")) MBA_TRY(same_words(t, "average", average_word(r)));  // older ones do not say
-    if (mba_json_get(t, "order")) MBA_TRY(same_words(t, "order", order_words(r)));     // nor this
+    if (mba_json_get(t, "average")) MBA_TRY(same_words(t, "average", average_word(r))); // older ones do not say
+    if (mba_json_get(t, "order")) MBA_TRY(same_words(t, "order", order_words(r)));      // nor this
     MBA_TRY(same(t, "micros", r->micros));
     MBA_TRY(mba_json_int(t, "data_size", r->train->size, 0, INT64_MAX, &size));
     if (!r->o->other_data) MBA_TRY(same(t, "data_size", r->train->size));
     MBA_TRY(mba_json_int(t, "step", 0, 0, STEP_MOST, &r->step.index));
-    MBA_TRY(mba_json_int(t, "units", 0, 0, INT64_MAX, &r->units_before));              // nor these
+    MBA_TRY(mba_json_int(t, "units", 0, 0, INT64_MAX, &r->units_before)); // nor these
     MBA_TRY(mba_json_int(t, "epoch", 0, 0, STEP_MOST, &r->train->at.epoch));
     MBA_TRY(mba_json_int(t, "index", 0, 0, STEP_MOST, &r->train->at.index));
     if (size != r->train->size) r->train->at = (mba_position){ .epoch = r->train->at.epoch + 1 };
@@ -281,7 +289,9 @@ static mba_status restore_trainer(run *r, const json_t *t)
     MBA_TRY(mba_json_int(guard, "n", 0, 0, 2 * MBA_GUARD_STEPS, &n));
     MBA_TRY(mba_json_int(guard, "skipped", 0, 0, INT32_MAX, &skipped));
     MBA_TRY(mba_json_int(guard, "in_a_row", 0, 0, INT32_MAX, &in_a_row));
-    r->guard.n = (int32_t)n; r->guard.skipped = (int32_t)skipped; r->guard.in_a_row = (int32_t)in_a_row;
+    r->guard.n = (int32_t)n;
+    r->guard.skipped = (int32_t)skipped;
+    r->guard.in_a_row = (int32_t)in_a_row;
     MBA_TRY(read_floats(r->guard.norm, MBA_GUARD_STEPS, mba_json_get(guard, "norm")));
     return read_floats(r->guard.loss, MBA_GUARD_STEPS, mba_json_get(guard, "loss"));
 }
@@ -294,9 +304,10 @@ static mba_status load_weights(run *r, char path[PATH_ROOM], const char *from)
     MBA_TRY(mba_checkpoint_find(path, PATH_ROOM, from));
     MBA_TRY(mba_checkpoint_config(&m, &format, path));
     if (m.task != r->s.model.task)
-        return mba_fail(MBA_E_ARG, "'%s' is a model of %s, not of %s\n"
-                        "fix: leave --model out to go on with its own", path, mba_task_name(m.task),
-                        mba_task_name(r->s.model.task));
+        return mba_fail(MBA_E_ARG,
+                        "'%s' is a model of %s, not of %s\n"
+                        "fix: leave --model out to go on with its own",
+                        path, mba_task_name(m.task), mba_task_name(r->s.model.task));
     MBA_TRY(mba_model_complete(&m));
     const bool other = r->o->init && m.task == MBA_TASK_IMAGES && m.vision.classes != r->s.model.vision.classes;
     return other ? mba_checkpoint_load_features(&r->s, format, path) : mba_checkpoint_load(&r->s, format, path);
@@ -329,14 +340,15 @@ static mba_status rewind_log(const char *path, int64_t step)
     MBA_TRY(mba_file_map(&map, path));
     for (const char *line = map.data, *all = line; keep < map.bytes; line = all + keep) {
         static const char first[] = "{\"step\": ";
-        const char *end = memchr(line, '\n', map.bytes - keep);
+        const char       *end = memchr(line, '\n', map.bytes - keep);
         if (!end || strncmp(line, first, sizeof first - 1) || strtoll(line + sizeof first - 1, NULL, 10) > step) break;
         keep += (size_t)(end + 1 - line);
     }
     const bool whole = keep == map.bytes;
     mba_file_unmap(&map);
-    return whole || !truncate(path, (off_t)keep) ? MBA_OK
-         : mba_fail(MBA_E_IO, "cannot shorten '%s'\nwhy: %s\nfix: is it writable?", path, strerror(errno));
+    return whole || !truncate(path, (off_t)keep)
+               ? MBA_OK
+               : mba_fail(MBA_E_IO, "cannot shorten '%s'\nwhy: %s\nfix: is it writable?", path, strerror(errno));
 }
 
 static mba_status open_log(run *r)
@@ -354,23 +366,24 @@ static mba_status open_log(run *r)
     if (r->o->options) MBA_TRY(mba_run_options_save(r->o->options, r->o->out));
     MBA_TRY(mba_tokenizer_files_write(&r->tokenizer, r->o->out));
     if (r->o->resume) return rewind_log(path, r->step.index);
-    return !ftruncate(fd, 0) ? MBA_OK : mba_fail(MBA_E_IO, "cannot empty '%s'\nwhy: %s\nfix: remove it", path, strerror(errno));
+    return !ftruncate(fd, 0) ? MBA_OK
+                             : mba_fail(MBA_E_IO, "cannot empty '%s'\nwhy: %s\nfix: remove it", path, strerror(errno));
 }
 
 static void log_number(FILE *f, const char *key, double v)
 {
     if (isfinite(v)) fprintf(f, ", \"%s\": %.9g", key, v);
-    else             fprintf(f, ", \"%s\": null", key);
+    else fprintf(f, ", \"%s\": null", key);
 }
 
 static void tell(run *r, mba_train_report *p)
 {
-    p->steps  = r->o->schedule.steps;
-    p->units  = r->units;
-    p->unit   = mba_task_unit(r->s.model.task);
+    p->steps = r->o->schedule.steps;
+    p->units = r->units;
+    p->unit = mba_task_unit(r->s.model.task);
     p->left_out = r->train->left_out;
-    p->story  = r->train->story;
-    p->run_s  = seconds() - r->began_s;
+    p->story = r->train->story;
+    p->run_s = seconds() - r->began_s;
     p->best_step = r->best_step;
     p->best_loss = r->best_loss;
     if (r->log) {
@@ -396,7 +409,7 @@ static void tell(run *r, mba_train_report *p)
             json_dumpf(r->o->changes, r->log, JSON_ENSURE_ASCII);
         }
         fputs("}\n", r->log);
-        fflush(r->log);                           // a killed run leaves whole lines
+        fflush(r->log); // a killed run leaves whole lines
     }
     if (r->o->report) r->o->report(r->o->ctx, p);
 }
@@ -409,7 +422,7 @@ static bool due(int64_t every, int64_t step) { return every > 0 && step % every 
 static bool ends_at(const run *r, int64_t n)
 {
     return n >= r->o->schedule.steps || (r->o->stop && *r->o->stop)
-        || (r->o->stop_after > 0 && n - r->began_at >= r->o->stop_after);
+           || (r->o->stop_after > 0 && n - r->began_at >= r->o->stop_after);
 }
 
 /* What fails while a batch is read is no fault of the steps before it: the run ends after them, as one that is about to
@@ -426,7 +439,10 @@ static mba_status stage(run *r, mba_step *step)
     return unread(r, mba_feed_stage(r->train, step));
 }
 
-static mba_status bind_micro(run *r, int64_t micro, mba_step *step) { return unread(r, mba_feed_bind(r->train, &r->s, micro, step)); }
+static mba_status bind_micro(run *r, int64_t micro, mba_step *step)
+{
+    return unread(r, mba_feed_bind(r->train, &r->s, micro, step));
+}
 
 /* The batch of the next step. Not where something else has the inputs in between: a validation, or states that are
  * carried from step to step. */
@@ -436,9 +452,9 @@ static mba_status next_step_ahead(run *r)
     if (ends_at(r, n) || (r->valid && due(r->o->valid_every, n))) return MBA_OK;
     if (!mba_program_swap_inputs(r->s.program)) return MBA_OK;
     r->ahead = true;
-    r->next  = r->step;
+    r->next = r->step;
     r->next.index = n;
-    if (stage(r, &r->next) != MBA_OK || bind_micro(r, 0, &r->next) != MBA_OK) return MBA_OK;       // once this step is done
+    if (stage(r, &r->next) != MBA_OK || bind_micro(r, 0, &r->next) != MBA_OK) return MBA_OK; // once this step is done
     return mba_program_upload_inputs(r->s.program);
 }
 
@@ -446,7 +462,7 @@ static mba_status next_micro_ahead(run *r, int64_t micro)
 {
     if (!mba_program_swap_inputs(r->s.program)) return MBA_OK;
     r->ahead = true;
-    r->next  = r->step;
+    r->next = r->step;
     MBA_TRY(bind_micro(r, micro, &r->next));
     return mba_program_upload_inputs(r->s.program);
 }
@@ -474,14 +490,14 @@ static mba_status run_passes(run *r, double *loss)
     r->step.loss_max = at_once ? mba_guard_loss_max(&r->guard) : 0;
     *loss = 0;
     for (int64_t m = 0; m < r->micros; m++) {
-        if (!r->ahead)  MBA_TRY(bind_micro(r, m, &r->step));
+        if (!r->ahead) MBA_TRY(bind_micro(r, m, &r->step));
         else if (m > 0) r->step = r->next;
         r->ahead = false;
         MBA_TRY(mba_program_run(r->s.program, at_once ? MBA_STEP : MBA_FORWARD | MBA_BACKWARD, &r->step, NULL));
         MBA_TRY(look_ahead(r, m));
         MBA_TRY(mba_program_wait(r->s.program));
         *loss += (double)*(const float *)mba_session_at(&r->s, "loss");
-        if (!isfinite(*loss)) {                   // explain() looks at this one again, with the states it began with
+        if (!isfinite(*loss)) { // explain() looks at this one again, with the states it began with
             if (m + 1 < r->micros) drop_ahead(r);
             break;
         }
@@ -514,7 +530,7 @@ static mba_status clear_gradients(const mba_program *p)
 static mba_status explain(run *r, const char **note)
 {
     mba_finding f;
-    if (r->ahead) mba_program_swap_inputs(r->s.program);                // back to the inputs of this step, and forth again
+    if (r->ahead) mba_program_swap_inputs(r->s.program); // back to the inputs of this step, and forth again
     const mba_status st = mba_watchdog(&f, &r->s, MBA_FORWARD | MBA_BACKWARD, &r->step);
     if (r->ahead) mba_program_swap_inputs(r->s.program);
     MBA_TRY(st);
@@ -522,8 +538,7 @@ static mba_status explain(run *r, const char **note)
     if (f.node)
         snprintf(r->note, sizeof r->note, "%s in %s: output '%s' has %g at element %lld", f.node->op->name,
                  *f.node->scope ? f.node->scope : "the model", f.output, f.value, (long long)f.element);
-    else
-        snprintf(r->note, sizeof r->note, "every operator is finite; the norm of the gradients is not");
+    else snprintf(r->note, sizeof r->note, "every operator is finite; the norm of the gradients is not");
     *note = r->note;
     return MBA_OK;
 }
@@ -533,14 +548,14 @@ static mba_status one_step(run *r, mba_train_report *p)
     const double began = seconds();
     double       loss;
     if (r->ahead) r->step = r->next;
-    else          MBA_TRY(stage(r, &r->step));
+    else MBA_TRY(stage(r, &r->step));
     const int64_t units = r->train->units;
     r->step.lr = (float)mba_schedule_lr(&r->o->schedule, r->step.index);
     MBA_TRY(run_passes(r, &loss));
     r->units += units;
     if (!isfinite(loss)) {
         MBA_TRY(explain(r, &p->note));
-        if (r->o->carry) mba_session_reset_state(&r->s, NULL);       // they may be what is bad
+        if (r->o->carry) mba_session_reset_state(&r->s, NULL); // they may be what is bad
     }
     const double norm = (double)*(const float *)mba_session_at(&r->s, "grad_norm");
     p->skipped = mba_guard_skips(&r->guard, loss, norm);
@@ -548,7 +563,10 @@ static mba_status one_step(run *r, mba_train_report *p)
     if (p->skipped && !p->note) p->note = "loss or gradient norm far above its median";
     mba_guard_note(&r->guard, loss, norm);
     r->step.index++;
-    p->step = r->step.index; p->loss = loss; p->grad_norm = norm; p->lr = (double)r->step.lr;
+    p->step = r->step.index;
+    p->loss = loss;
+    p->grad_norm = norm;
+    p->lr = (double)r->step.lr;
     p->step_s = seconds() - began;
     p->units_per_s = (double)units / p->step_s;
     return MBA_OK;
@@ -571,7 +589,8 @@ static mba_status give_up(run *r, const char *note)
 {
     const bool kept = r->o->out && r->step.index > r->began_at + BAD_STEPS_MAX;
     if (kept) MBA_TRY(save(r));
-    return mba_fail(MBA_E_DEVICE, "%d steps in a row could not be taken\nwhy: %s\nfix: a lower --lr, or a longer --warmup%s",
+    return mba_fail(MBA_E_DEVICE,
+                    "%d steps in a row could not be taken\nwhy: %s\nfix: a lower --lr, or a longer --warmup%s",
                     BAD_STEPS_MAX, note ? note : "the loss does not come back",
                     kept ? "; what was learned before them is saved" : "");
 }
@@ -581,8 +600,11 @@ static mba_status end_unread(run *r)
     const bool learned = r->o->out && r->step.index > r->began_at;
     if (learned && !due(r->o->save_every, r->step.index)) MBA_TRY(save(r));
     const mba_status st = mba_fail(r->unread, "%s", r->story);
-    return learned ? mba_where(st, "the batch after step %lld; what was learned before it is saved, --resume goes on with it",
-                               (long long)r->step.index) : st;
+    return learned
+               ? mba_where(st,
+                           "the batch after step %lld; what was learned before it is saved, --resume goes on with it",
+                           (long long)r->step.index)
+               : st;
 }
 
 /* A signal ends a run soon, but not at the cost of a validation that the unbroken run would have here. */
@@ -595,7 +617,9 @@ static bool validates(const run *r, bool last)
 /* Before a checkpoint is made of this step: from there a run would go on without its line. */
 static mba_status check_log(const run *r)
 {
-    return !r->log || !ferror(r->log) ? MBA_OK : mba_fail(MBA_E_IO, "cannot write the log in '%s'\nfix: is the disk full?", r->o->out);
+    return !r->log || !ferror(r->log)
+               ? MBA_OK
+               : mba_fail(MBA_E_IO, "cannot write the log in '%s'\nfix: is the disk full?", r->o->out);
 }
 
 static mba_status loop(run *r)
@@ -603,15 +627,18 @@ static mba_status loop(run *r)
     mba_status st = MBA_OK;
     bool       last = r->step.index >= r->o->schedule.steps;
     if (last && r->o->report)
-        r->o->report(r->o->ctx, &(mba_train_report){ .step = r->step.index, .steps = r->o->schedule.steps, .loss = NAN,
-                     .unit = mba_task_unit(r->s.model.task), .grad_norm = NAN, .valid.loss = NAN });
+        r->o->report(r->o->ctx, &(mba_train_report){ .step = r->step.index,
+                                                     .steps = r->o->schedule.steps,
+                                                     .loss = NAN,
+                                                     .unit = mba_task_unit(r->s.model.task),
+                                                     .grad_norm = NAN,
+                                                     .valid.loss = NAN });
     while (st == MBA_OK && !last) {
         mba_train_report p = { .valid = { .loss = NAN } };
         st = one_step(r, &p);
         if (st != MBA_OK) return r->unread ? end_unread(r) : st;
         last = ends_at(r, r->step.index);
-        if (r->guard.in_a_row >= BAD_STEPS_MAX)
-            return give_up(r, p.note);
+        if (r->guard.in_a_row >= BAD_STEPS_MAX) return give_up(r, p.note);
         if (r->valid && validates(r, last)) st = validate(r, &p);
         if (st == MBA_OK) tell(r, &p);
         if (st == MBA_OK) st = check_log(r);
@@ -625,13 +652,13 @@ static mba_status loop(run *r)
 
 mba_status mba_train(const mba_train_options *o)
 {
-    run        r  = { .o = o };
+    run        r = { .o = o };
     mba_status st = begin(&r);
     if (st == MBA_OK) st = restore(&r);
     if (st == MBA_OK && o->restored) o->restored(o->ctx);
     if (st == MBA_OK) st = open_log(&r);
     if (st == MBA_OK) st = finish_save(&r);
-    r.began_s  = seconds();
+    r.began_s = seconds();
     r.began_at = r.step.index;
     if (st == MBA_OK) st = loop(&r);
     finish(&r);

@@ -1,10 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
 /* watchdog.c -- see watchdog.h. */
 #include "train/watchdog.h"
 
 #include <math.h>
 #include <stdlib.h>
 
-typedef struct watch { const mba_program *program; mba_finding *finding; mba_status status; } watch;
+typedef struct watch {
+    const mba_program *program;
+    mba_finding       *finding;
+    mba_status         status;
+} watch;
 
 /* The first value of an output that is not finite. The window is fetched with what lies between its rows. */
 static mba_status look_at(watch *w, const mba_node *n, int k)

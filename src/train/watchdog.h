@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* watchdog.h -- names the first operator that made a value which is not finite.
  *
  *     MBA_TRY(mba_watchdog(&finding, session, MBA_FORWARD | MBA_BACKWARD, &step));
@@ -10,7 +11,7 @@
 #include "train/session.h"
 
 typedef struct mba_finding {
-    const mba_node *node;                         /* NULL: everything was finite */
+    const mba_node *node; /* NULL: everything was finite */
     const char     *output;
     int64_t         element;
     double          value;

@@ -1,5 +1,6 @@
-/* cuts.h -- power cuts: the program's changes to the disk are recorded, and what POSIX allows to be left of them after each is
- * looked at with the program's own functions. Part of crash_test.c. */
+// SPDX-License-Identifier: Apache-2.0
+/* cuts.h -- power cuts: the program's changes to the disk are recorded, and what POSIX allows to be left of them after
+ * each is looked at with the program's own functions. Part of crash_test.c. */
 #ifndef MBA_CRASH_CUTS_H
 #define MBA_CRASH_CUTS_H
 
@@ -11,9 +12,11 @@
 #include "train/checkpoint_dirs.h"
 #include "train/run_folder.h"
 
-enum { BEST = 100000 };                            /* said of a run: the step that is saved, and BEST times the best one */
+enum { BEST = 100000 }; /* said of a run: the step that is saved, and BEST times the best one */
 
-typedef struct traced_run { int64_t logged, renamed, best; } traced_run;
+typedef struct traced_run {
+    int64_t logged, renamed, best;
+} traced_run;
 
 /* What the program tells by going on: a checkpoint is saved when the line of the next step is written, or it ends. */
 static void follow_run(traced_run *r, disk *d, const call *c)
@@ -28,7 +31,8 @@ static void follow_run(traced_run *r, disk *d, const call *c)
 }
 
 /* Runs `mambascope ARGS` and records it; it must end well. */
-static void record(disk *d, const char *folder, traced_run *r, const char *fmt, ...) __attribute__((format(printf, 4, 5)));
+static void record(disk *d, const char *folder, traced_run *r, const char *fmt, ...)
+    __attribute__((format(printf, 4, 5)));
 static void record(disk *d, const char *folder, traced_run *r, const char *fmt, ...)
 {
     char    args[2048], line[4096];
@@ -60,7 +64,7 @@ static const char *in(const char *folder, const char *name)
 {
     static char paths[8][1024];
     static int  next;
-    char        path[sizeof paths[0]], *p = paths[next++ % 8];     // the folder may be one of them
+    char        path[sizeof paths[0]], *p = paths[next++ % 8]; // the folder may be one of them
     if (snprintf(path, sizeof path, "%s/%s", folder, name) >= (int)sizeof path) abort();
     return memcpy(p, path, sizeof path);
 }
@@ -83,7 +87,8 @@ static bool log_reaches(const char *run, int64_t step)
     FILE     *f = fopen(in(run, "log.jsonl"), "r");
     long long at = 0, n;
     while (f && at < step && fgets(line, sizeof line, f) && sscanf(line, "{\"step\": %lld,", &n) == 1 && n == at + 1
-           && strlen(line) > 2 && !strcmp(line + strlen(line) - 2, "}\n")) at++;
+           && strlen(line) > 2 && !strcmp(line + strlen(line) - 2, "}\n"))
+        at++;
     if (f) fclose(f);
     return at == step;
 }
@@ -92,7 +97,7 @@ static bool log_reaches(const char *run, int64_t step)
 static bool has_best(const char *run, int64_t best, int64_t step)
 {
     static const char *const names[] = { "best", "best.old" };
-    char name[32];
+    char                     name[32];
     for (int i = 0; i < 2; i++)
         if (mba_checkpoint_check(in(run, names[i])) == MBA_OK && step_in(in(run, names[i])) >= best) return true;
     snprintf(name, sizeof name, "step-%06lld", (long long)step);
@@ -114,9 +119,11 @@ static const char *run_is_sound(const char *folder, int64_t said, disk *d)
     (void)d;
     memccpy(run, in(folder, "run"), 0, sizeof run);
     const int64_t saved = said < 0 ? 0 : said % BEST, best = said < 0 ? 0 : said / BEST;
-    if (mba_checkpoint_newest_sound(newest, sizeof newest, damaged, sizeof damaged, run) != MBA_OK) return mba_message();
+    if (mba_checkpoint_newest_sound(newest, sizeof newest, damaged, sizeof damaged, run) != MBA_OK)
+        return mba_message();
     const int64_t step = *newest ? mba__step_named(newest) : 0;
-    snprintf(why, sizeof why, "step %lld was saved, step %lld is found: %.300s", (long long)saved, (long long)step, damaged);
+    snprintf(why, sizeof why, "step %lld was saved, step %lld is found: %.300s", (long long)saved, (long long)step,
+             damaged);
     if (step < saved) return why;
     if (!log_reaches(run, step)) return "the log lacks steps before the checkpoint";
     if (mba_run_options_load(&options, run) != MBA_OK) return mba_message();
@@ -125,7 +132,8 @@ static const char *run_is_sound(const char *folder, int64_t said, disk *d)
     if (step && !kept) return "the options are lost";
     snprintf(why, sizeof why, "the best model, of step %lld, is lost", (long long)best);
     if (best && !has_best(run, best, step)) return why;
-    if (mba_is_folder(in(run, "best")) && mba_checkpoint_check(in(run, "best")) != MBA_OK) return "the best checkpoint is not whole";
+    if (mba_is_folder(in(run, "best")) && mba_checkpoint_check(in(run, "best")) != MBA_OK)
+        return "the best checkpoint is not whole";
     return !step || goes_on(run) ? NULL : output;
 }
 
@@ -136,22 +144,27 @@ static char *store_words(const char *path)
     sqlite3_stmt *q = NULL;
     char         *words = NULL;
     bool          whole = sqlite3_open_v2(path, &db, SQLITE_OPEN_READWRITE, NULL) == SQLITE_OK
-                       && sqlite3_prepare_v2(db, "PRAGMA integrity_check", -1, &q, NULL) == SQLITE_OK
-                       && sqlite3_step(q) == SQLITE_ROW && !strcmp((const char *)sqlite3_column_text(q, 0), "ok");
+                 && sqlite3_prepare_v2(db, "PRAGMA integrity_check", -1, &q, NULL) == SQLITE_OK
+                 && sqlite3_step(q) == SQLITE_ROW && !strcmp((const char *)sqlite3_column_text(q, 0), "ok");
     sqlite3_finalize(q);
     q = NULL;
-    whole = whole && sqlite3_prepare_v2(db, "SELECT (SELECT count(*) FROM sheet), (SELECT count(*) FROM note), (SELECT count(*) FROM "
-                                        "launch), (SELECT count(*) FROM ceiling), (SELECT text FROM sheet WHERE key = 'run.command')",
-                                        -1, &q, NULL) == SQLITE_OK
-         && sqlite3_step(q) == SQLITE_ROW;
-    if (whole) words = sqlite3_mprintf("%lld %lld %lld %lld %s", sqlite3_column_int64(q, 0), sqlite3_column_int64(q, 1),
-                                       sqlite3_column_int64(q, 2), sqlite3_column_int64(q, 3), sqlite3_column_text(q, 4));
+    whole = whole
+            && sqlite3_prepare_v2(
+                   db,
+                   "SELECT (SELECT count(*) FROM sheet), (SELECT count(*) FROM note), (SELECT count(*) FROM "
+                   "launch), (SELECT count(*) FROM ceiling), (SELECT text FROM sheet WHERE key = 'run.command')",
+                   -1, &q, NULL)
+                   == SQLITE_OK
+            && sqlite3_step(q) == SQLITE_ROW;
+    if (whole)
+        words = sqlite3_mprintf("%lld %lld %lld %lld %s", sqlite3_column_int64(q, 0), sqlite3_column_int64(q, 1),
+                                sqlite3_column_int64(q, 2), sqlite3_column_int64(q, 3), sqlite3_column_text(q, 4));
     sqlite3_finalize(q);
     sqlite3_close(db);
     return words;
 }
 
-static char *store_before, *store_after;           /* their words; before NULL: there was none */
+static char *store_before, *store_after; /* their words; before NULL: there was none */
 
 static const char *store_is_sound(const char *folder, int64_t said, disk *d)
 {
@@ -165,8 +178,8 @@ static const char *store_is_sound(const char *folder, int64_t said, disk *d)
     char *words = store_words(path);
     if (!words) return "the store is damaged";
     const bool is_old = store_before && !strcmp(words, store_before), is_new = !strcmp(words, store_after);
-    snprintf(why, sizeof why, "the store has '%s', the old one '%s', the new one '%s'", words, store_before ? store_before : "-",
-             store_after);
+    snprintf(why, sizeof why, "the store has '%s', the old one '%s', the new one '%s'", words,
+             store_before ? store_before : "-", store_after);
     sqlite3_free(words);
     return is_new || (said <= 0 && (is_old || !store_before)) ? NULL : why;
 }
@@ -200,7 +213,8 @@ static void cut_everywhere(disk *d, const char *what, sound_fn *sound)
 {
     const int every = is_long ? 1 : 7, seeds = is_long ? 16 : 3;
     int64_t   states = 0, lost = 0;
-    for (int i = disk_begin(d); i <= disk_changes(d); i += i < disk_changes(d) && i + every > disk_changes(d) ? disk_changes(d) - i : every)
+    for (int i = disk_begin(d); i <= disk_changes(d);
+         i += i < disk_changes(d) && i + every > disk_changes(d) ? disk_changes(d) - i : every)
         for (int k = 0; k < DISK_ANY + seeds; k++) {
             const disk_how    how = k < DISK_ANY ? (disk_how)k : DISK_ANY;
             const int64_t     said = disk_said(d, i);
@@ -210,12 +224,13 @@ static void cut_everywhere(disk *d, const char *what, sound_fn *sound)
             disk_write(f, scratch("state"));
             const char *why = sound(scratch("state"), said, d);
             states++;
-            if (why && lost++ < 5) print_error("%s: a power cut after %d of %d changes, way %d: %s\n", what, i - disk_begin(d),
-                                               disk_changes(d) - disk_begin(d), k, why);
+            if (why && lost++ < 5)
+                print_error("%s: a power cut after %d of %d changes, way %d: %s\n", what, i - disk_begin(d),
+                            disk_changes(d) - disk_begin(d), k, why);
             nftw(scratch("state"), scratch_remove_one, 16, FTW_DEPTH | FTW_PHYS);
         }
-    print_message("power cuts, %s: %d changes, %lld states, %lld lost\n", what, disk_changes(d) - disk_begin(d), (long long)states,
-                  (long long)lost);
+    print_message("power cuts, %s: %d changes, %lld states, %lld lost\n", what, disk_changes(d) - disk_begin(d),
+                  (long long)states, (long long)lost);
     assert_int_equal(lost, 0);
 }
 
@@ -234,12 +249,15 @@ static void a_power_cut_loses_no_checkpoint(void **state)
     (void)state;
     need_tracer();
     for (int keep = 1; keep <= 2; keep++) {
-        char        name[32], what[64];
+        char name[32], what[64];
         snprintf(name, sizeof name, "keep%d", keep);
-        disk       *d = begin_record(name);
-        traced_run  r = { 0 };
-        record(d, scratch(name), &r, "train " MODEL " --data '%s/%s' --validation 0.2 --steps 10 --save-every 2 --valid-every 2 --valid-batches 2 "
-               "--keep %d --stop-after 5 --quiet --out '%s/%s/run'", scratch_dir, data[keep - 1], keep, scratch_dir, name);
+        disk      *d = begin_record(name);
+        traced_run r = { 0 };
+        record(d, scratch(name), &r,
+               "train " MODEL
+               " --data '%s/%s' --validation 0.2 --steps 10 --save-every 2 --valid-every 2 --valid-batches 2 "
+               "--keep %d --stop-after 5 --quiet --out '%s/%s/run'",
+               scratch_dir, data[keep - 1], keep, scratch_dir, name);
         record(d, scratch(name), &r, "train --resume '%s/%s/run' --quiet", scratch_dir, name);
         snprintf(what, sizeof what, "train --keep %d", keep);
         cut_everywhere(d, what, run_is_sound);
@@ -253,21 +271,24 @@ static void a_power_cut_loses_no_store(void **state)
     need_tracer();
     disk *d = begin_record("stores");
     store_before = NULL;
-    record(d, scratch("stores"), NULL, "profile " MODEL " --sets '' --steps 1 --warmup 1 --out '%s/stores/run.db'", scratch_dir);
+    record(d, scratch("stores"), NULL, "profile " MODEL " --sets '' --steps 1 --warmup 1 --out '%s/stores/run.db'",
+           scratch_dir);
     store_after = store_words(scratch("stores/run.db"));
     assert_non_null(store_after);
     cut_everywhere(d, "profile", store_is_sound);
     disk_destroy(d);
     d = disk_create(scratch("stores"));
     store_before = store_after;
-    record(d, scratch("stores"), NULL, "profile " MODEL " --sets '' --steps 2 --warmup 1 --out '%s/stores/run.db'", scratch_dir);
+    record(d, scratch("stores"), NULL, "profile " MODEL " --sets '' --steps 2 --warmup 1 --out '%s/stores/run.db'",
+           scratch_dir);
     store_after = store_words(scratch("stores/run.db"));
     assert_non_null(store_after);
     assert_string_not_equal(store_after, store_before);
     cut_everywhere(d, "profile over an older store", store_is_sound);
     disk_destroy(d);
     d = disk_create(scratch("stores"));
-    record(d, scratch("stores"), NULL, "report --no-simulation '%s/stores/run.db' --out '%s/stores/page.html'", scratch_dir, scratch_dir);
+    record(d, scratch("stores"), NULL, "report --no-simulation '%s/stores/run.db' --out '%s/stores/page.html'",
+           scratch_dir, scratch_dir);
     whole_start = "page.html";
     cut_everywhere(d, "report", whole_or_absent);
     disk_destroy(d);
@@ -280,7 +301,8 @@ static void a_power_cut_leaves_prepared_data_whole_or_absent(void **state)
     (void)state;
     need_tracer();
     disk *d = begin_record("prepared");
-    record(d, scratch("prepared"), NULL, "data prepare --out '%s/prepared/shards' --shard 5000 '%s/text.txt'", scratch_dir, scratch_dir);
+    record(d, scratch("prepared"), NULL, "data prepare --out '%s/prepared/shards' --shard 5000 '%s/text.txt'",
+           scratch_dir, scratch_dir);
     whole_start = "shards/";
     cut_everywhere(d, "data prepare", whole_or_absent);
     disk_destroy(d);

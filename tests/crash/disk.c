@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* disk.c -- see disk.h. */
 #include "tests/crash/disk.h"
 
@@ -16,7 +17,10 @@ enum { BLOCK = 4096, NAME = 128, DEPTH = 8 };
 
 typedef enum { OP_NAMES, OP_WRITE, OP_SIZE, OP_SYNC, OP_SAID } op_kind;
 
-typedef struct setting { int folder, to; char name[NAME]; } setting;        /* to -1: the name goes */
+typedef struct setting {
+    int  folder, to;
+    char name[NAME];
+} setting; /* to -1: the name goes */
 
 typedef struct op {
     op_kind        kind;
@@ -27,18 +31,24 @@ typedef struct op {
     unsigned char *bytes;
 } op;
 
-typedef struct node { bool folder; ino_t ino; } node;
-typedef struct entry { int folder, to; char name[NAME]; } entry;
+typedef struct node {
+    bool  folder;
+    ino_t ino;
+} node;
+typedef struct entry {
+    int  folder, to;
+    char name[NAME];
+} entry;
 
 struct disk {
-    char        root[TRACER_PATH];
-    op         *op;
-    node       *node;
-    entry      *now, *then;            /* the names as they are, and as a state has them */
-    uint64_t   *seen;
-    int         nops, nnodes, nnow, nthen, first;
-    int64_t     nseen;
-    disk_files  files;
+    char       root[TRACER_PATH];
+    op        *op;
+    node      *node;
+    entry     *now, *then; /* the names as they are, and as a state has them */
+    uint64_t  *seen;
+    int        nops, nnodes, nnow, nthen, first;
+    int64_t    nseen;
+    disk_files files;
 };
 
 static void broken(const char *what, const char *path)
@@ -49,7 +59,7 @@ static void broken(const char *what, const char *path)
 
 static void *grown(void *p, int64_t n, size_t each)
 {
-    if (n & (n - 1) || !each) return p;            // room for the next power of two
+    if (n & (n - 1) || !each) return p; // room for the next power of two
     p = realloc(p, (size_t)(n ? 2 * n : 1) * each);
     if (!p) abort();
     return p;
@@ -73,7 +83,8 @@ static int add_node(disk *d, bool folder, ino_t ino)
 
 static int lookup(const entry *e, int n, int folder, const char *name)
 {
-    for (int i = 0; i < n; i++) if (e[i].folder == folder && !strcmp(e[i].name, name)) return i;
+    for (int i = 0; i < n; i++)
+        if (e[i].folder == folder && !strcmp(e[i].name, name)) return i;
     return -1;
 }
 
@@ -81,7 +92,7 @@ static entry *apply(entry *e, int *n, const setting *s)
 {
     const int at = lookup(e, *n, s->folder, s->name);
     if (at >= 0 && s->to < 0) e[at] = e[--*n];
-    else if (at >= 0)         e[at].to = s->to;
+    else if (at >= 0) e[at].to = s->to;
     else if (s->to >= 0) {
         e = grown(e, *n, sizeof *e);
         e[*n] = (entry){ .folder = s->folder, .to = s->to };
@@ -137,7 +148,8 @@ static int node_of_fd(const disk *d, pid_t thread, int fd)
     struct stat s;
     snprintf(proc, sizeof proc, "/proc/%d/fd/%d", (int)thread, fd);
     if (stat(proc, &s)) return -1;
-    for (int i = d->nnodes - 1; i >= 0; i--) if (d->node[i].ino == s.st_ino) return i;
+    for (int i = d->nnodes - 1; i >= 0; i--)
+        if (d->node[i].ino == s.st_ino) return i;
     return -1;
 }
 
@@ -167,8 +179,8 @@ static void note_write(disk *d, const call *c)
     }
     snprintf(proc, sizeof proc, "/proc/%d/fd/%d", (int)c->thread, c->fd);
     op *o = add(d, OP_WRITE, of);
-    o->at    = (size_t)pos;
-    o->n     = (size_t)c->result;
+    o->at = (size_t)pos;
+    o->n = (size_t)c->result;
     o->bytes = bytes_of(proc, o->at, o->n);
 }
 
@@ -206,14 +218,20 @@ void disk_note(disk *d, const call *c)
 {
     if (!c->done || c->result < 0 || c->kind == CALL_LOOK) return;
     switch (c->kind) {
-    case CALL_OPEN:  note_open(d, c); return;
-    case CALL_WRITE: if (c->result) note_write(d, c); return;
+    case CALL_OPEN: note_open(d, c); return;
+    case CALL_WRITE:
+        if (c->result) note_write(d, c);
+        return;
     case CALL_SIZE:
         add(d, OP_SIZE, c->fd >= 0 ? node_of_fd(d, c->thread, c->fd) : node_at(d, c->path))->n = (size_t)c->number;
         return;
-    case CALL_SYNC:  add(d, OP_SYNC, node_of_fd(d, c->thread, c->fd)); return;
-    case CALL_RENAME: case CALL_LINK: case CALL_UNLINK: case CALL_MKDIR: case CALL_RMDIR: note_names(d, c); return;
-    default:         broken("not modelled", tracer_words(c));
+    case CALL_SYNC: add(d, OP_SYNC, node_of_fd(d, c->thread, c->fd)); return;
+    case CALL_RENAME:
+    case CALL_LINK:
+    case CALL_UNLINK:
+    case CALL_MKDIR:
+    case CALL_RMDIR: note_names(d, c); return;
+    default: broken("not modelled", tracer_words(c));
     }
 }
 
@@ -227,13 +245,14 @@ static void scan(disk *d, const char *folder)
     for (const struct dirent *e; (e = readdir(f));) {
         struct stat s;
         if (!strcmp(e->d_name, ".") || !strcmp(e->d_name, "..")) continue;
-        if (snprintf(path, sizeof path, "%s/%s", folder, e->d_name) >= (int)sizeof path || lstat(path, &s)) broken("what is it", path);
+        if (snprintf(path, sizeof path, "%s/%s", folder, e->d_name) >= (int)sizeof path || lstat(path, &s))
+            broken("what is it", path);
         const int of = add_node(d, S_ISDIR(s.st_mode), s.st_ino);
         set(d, add(d, OP_NAMES, of), path, of);
         if (S_ISDIR(s.st_mode)) scan(d, path);
         else if (s.st_size) {
             op *o = add(d, OP_WRITE, of);
-            o->n     = (size_t)s.st_size;
+            o->n = (size_t)s.st_size;
             o->bytes = bytes_of(path, 0, o->n);
         }
     }
@@ -273,18 +292,25 @@ void disk_destroy(disk *d)
     free(d);
 }
 
-int disk_begin(const disk *d)   { return d->first; }
+int disk_begin(const disk *d) { return d->first; }
 int disk_changes(const disk *d) { return d->nops; }
 
 int64_t disk_said(const disk *d, int changes)
 {
-    while (changes-- > 0) if (d->op[changes].kind == OP_SAID) return d->op[changes].said;
+    while (changes-- > 0)
+        if (d->op[changes].kind == OP_SAID) return d->op[changes].said;
     return -1;
 }
 
 /* ---- states ---- */
 
-typedef struct cut { const disk *d; int changes; disk_how how; uint64_t seed; int *synced; } cut;    /* synced: by node */
+typedef struct cut {
+    const disk *d;
+    int         changes;
+    disk_how    how;
+    uint64_t    seed;
+    int        *synced;
+} cut; /* synced: by node */
 
 static bool coin(const cut *c, uint64_t a, uint64_t b)
 {
@@ -310,7 +336,7 @@ static void resize(disk_file *f, size_t n)
     if (f->bytes) memcpy(b, f->bytes, n < f->n ? n : f->n);
     free(f->bytes);
     f->bytes = b;
-    f->n     = n;
+    f->n = n;
 }
 
 /* Data that is not durable: whole, or block by block, what is missing reads as it was or as zeros. */
@@ -334,7 +360,10 @@ static void fill(disk_file *f, const cut *c, int of)
         if (o->node != of || (o->kind != OP_WRITE && o->kind != OP_SIZE)) continue;
         const bool durable = c->synced[of] > i;
         if (!durable && (c->how == DISK_DURABLE || c->how == DISK_NAMES_EMPTY)) continue;
-        if (!durable && c->how == DISK_ANY) { put_some(f, c, i); continue; }
+        if (!durable && c->how == DISK_ANY) {
+            put_some(f, c, i);
+            continue;
+        }
         if (o->kind == OP_SIZE || o->at + o->n > f->n) resize(f, o->kind == OP_SIZE ? o->n : o->at + o->n);
         if (o->kind == OP_WRITE && (durable || c->how != DISK_NAMES_ZERO)) memcpy(f->bytes + o->at, o->bytes, o->n);
     }
@@ -356,14 +385,18 @@ static void gather(disk *d, const cut *c, int folder, const char *path, int dept
     }
 }
 
-static int by_path(const void *a, const void *b) { return strcmp(((const disk_file *)a)->path, ((const disk_file *)b)->path); }
+static int by_path(const void *a, const void *b)
+{
+    return strcmp(((const disk_file *)a)->path, ((const disk_file *)b)->path);
+}
 
 const disk_files *disk_after(disk *d, int changes, disk_how how, uint64_t seed)
 {
     cut c = { d, changes, how, seed, calloc((size_t)d->nnodes, sizeof *c.synced) };
     if (!c.synced) abort();
     forget_files(d);
-    for (int i = 0; i < changes; i++) if (d->op[i].kind == OP_SYNC && d->op[i].node >= 0) c.synced[d->op[i].node] = i;
+    for (int i = 0; i < changes; i++)
+        if (d->op[i].kind == OP_SYNC && d->op[i].node >= 0) c.synced[d->op[i].node] = i;
     d->nthen = 0;
     for (int i = 0; i < changes; i++)
         for (int k = 0; d->op[i].kind == OP_NAMES && k < d->op[i].sets && has_names(&c, i); k++)
@@ -384,7 +417,8 @@ const disk_files *disk_after(disk *d, int changes, disk_how how, uint64_t seed)
 bool disk_is_new(disk *d, const disk_files *f, int64_t said)
 {
     const uint64_t pair[2] = { f->sum, (uint64_t)said }, sum = mba_xxh64(pair, sizeof pair);
-    for (int64_t i = 0; i < d->nseen; i++) if (d->seen[i] == sum) return false;
+    for (int64_t i = 0; i < d->nseen; i++)
+        if (d->seen[i] == sum) return false;
     d->seen = grown(d->seen, d->nseen, sizeof *d->seen);
     d->seen[d->nseen++] = sum;
     return true;
@@ -401,7 +435,8 @@ void disk_write(const disk_files *f, const char *folder)
     char path[TRACER_PATH];
     for (int i = 0; i < f->n; i++) {
         const disk_file *one = &f->file[i];
-        if (snprintf(path, sizeof path, "%s/%s", folder, one->path) >= (int)sizeof path) broken("a long path", one->path);
+        if (snprintf(path, sizeof path, "%s/%s", folder, one->path) >= (int)sizeof path)
+            broken("a long path", one->path);
         if (!one->bytes) {
             if (mkdir(path, 0777)) broken("cannot be made", path);
         } else {

@@ -1,22 +1,28 @@
-/* pairs.h -- two commands on one folder or store: the first is stopped before each of its file-system calls, the second runs to
- * its end or until it waits, and the first goes on; or is killed there, before the second starts. Part of crash_test.c. */
+// SPDX-License-Identifier: Apache-2.0
+/* pairs.h -- two commands on one folder or store: the first is stopped before each of its file-system calls, the second
+ * runs to its end or until it waits, and the first goes on; or is killed there, before the second starts. Part of
+ * crash_test.c. */
 #ifndef MBA_CRASH_PAIRS_H
 #define MBA_CRASH_PAIRS_H
 
-typedef struct outcome { int code[2]; bool killed; } outcome;      /* exit codes; of one that was killed -1 */
+typedef struct outcome {
+    int  code[2];
+    bool killed;
+} outcome; /* exit codes; of one that was killed -1 */
 
 typedef struct pair {
-    const char *name, *setup;          /* a line of shell in the folder, $M is the program; NULL: none */
-    const char *first, *second;        /* their arguments; the folder is the current one */
-    const char *(*sound)(const char *folder, const outcome *o);      /* NULL, or what is wrong */
-    int         sample;                /* stops in the ordinary run; 0: none */
-    int         every;                 /* with MBA_CRASH_ALL one stop in so many */
+    const char *name, *setup;   /* a line of shell in the folder, $M is the program; NULL: none */
+    const char *first, *second; /* their arguments; the folder is the current one */
+    const char *(*sound)(const char *folder, const outcome *o); /* NULL, or what is wrong */
+    int sample;                                                 /* stops in the ordinary run; 0: none */
+    int every;                                                  /* with MBA_CRASH_ALL one stop in so many */
 } pair;
 
 static const char *begun(const char *text, int number)
 {
     static char line[2][4096];
-    snprintf(line[number], sizeof line[number], "cd '%s/pair' && export ASAN_OPTIONS=$ASAN_OPTIONS:detect_leaks=0 M='%s' && exec \"$M\" %s", scratch_dir,
+    snprintf(line[number], sizeof line[number],
+             "cd '%s/pair' && export ASAN_OPTIONS=$ASAN_OPTIONS:detect_leaks=0 M='%s' && exec \"$M\" %s", scratch_dir,
              getenv("MBA_PROGRAM"), text);
     return line[number];
 }
@@ -61,17 +67,18 @@ static void end_of_second(tracer *t, pid_t second, int *code)
 static void fresh_folder(void)
 {
     char line[1024];
-    snprintf(line, sizeof line, "rm -rf '%s/pair'; cp -r '%s/template' '%s/pair'", scratch_dir, scratch_dir, scratch_dir);
+    snprintf(line, sizeof line, "rm -rf '%s/pair'; cp -r '%s/template' '%s/pair'", scratch_dir, scratch_dir,
+             scratch_dir);
     assert_int_equal(shell(line), 0);
 }
 
 /* One stop; `k` counts from 1. Returns false where the first has no such call. */
 static bool one_stop(const pair *p, int k, bool killed, outcome *o, char *where, size_t room)
 {
-    char   *argv[] = { "/bin/sh", "-c", (char *)(uintptr_t)begun(p->first, 0), NULL };
-    tracer  t;
-    call    c;
-    bool    there = false;
+    char  *argv[] = { "/bin/sh", "-c", (char *)(uintptr_t)begun(p->first, 0), NULL };
+    tracer t;
+    call   c;
+    bool   there = false;
     *o = (outcome){ .killed = killed };
     fresh_folder();
     tracer_start(&t, argv, scratch("pair"), scratch("said1"));
@@ -111,8 +118,9 @@ static void interleave(const pair *p, int *stops, int *bad)
     char    line[4096], where[2048] = "";
     outcome o;
     int     calls = 0;
-    snprintf(line, sizeof line, "rm -rf '%s/template'; mkdir '%s/template' && cd '%s/template' && export M='%s' && { %s\n} 2>&1", scratch_dir, scratch_dir,
-             scratch_dir, getenv("MBA_PROGRAM"), p->setup ? p->setup : ":");
+    snprintf(line, sizeof line,
+             "rm -rf '%s/template'; mkdir '%s/template' && cd '%s/template' && export M='%s' && { %s\n} 2>&1",
+             scratch_dir, scratch_dir, scratch_dir, getenv("MBA_PROGRAM"), p->setup ? p->setup : ":");
     if (shell(line)) fail_msg("%s: %s", p->name, output);
     fresh_folder();
     tracer t;
@@ -128,12 +136,13 @@ static void interleave(const pair *p, int *stops, int *bad)
             const char *why = said_well(&o);
             if (!why) why = p->sound(scratch("pair"), &o);
             taken++;
-            if (why && lost++ < 5) print_error("%s, the first %s before call %d (%s), exits %d and %d: %s\n", p->name,
-                                               killed ? "killed" : "stopped", k, where, o.code[0], o.code[1], why);
+            if (why && lost++ < 5)
+                print_error("%s, the first %s before call %d (%s), exits %d and %d: %s\n", p->name,
+                            killed ? "killed" : "stopped", k, where, o.code[0], o.code[1], why);
         }
     print_message("interleavings, %s: %d calls, %d states, %d bad\n", p->name, calls, taken, lost);
     *stops += taken;
-    *bad   += lost;
+    *bad += lost;
 }
 
 /* ---- what must hold ---- */
@@ -151,10 +160,12 @@ static int64_t kept_seed(const char *run)
 /* Names that a command makes on its way and takes away. */
 static const char *litter_in(const char *folder)
 {
-    static char why[512];
-    static const char *const ends[] = { ".lock", ".tmp", ".partial", ".old", ".gone", ".new", "-journal", ".unfinished" };
-    DIR        *d = opendir(folder);
-    bool        found = false;
+    static char              why[512];
+    static const char *const ends[] = {
+        ".lock", ".tmp", ".partial", ".old", ".gone", ".new", "-journal", ".unfinished"
+    };
+    DIR *d = opendir(folder);
+    bool found = false;
     for (const struct dirent *e; d && !found && (e = readdir(d));) {
         const size_t n = strlen(e->d_name);
         for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
@@ -166,7 +177,8 @@ static const char *litter_in(const char *folder)
     return found ? why : NULL;
 }
 
-/* A run is of one seed, its checkpoints are sound, its log has every step once. Seed 1 makes 4 steps, seed 2 makes 2. */
+/* A run is of one seed, its checkpoints are sound, its log has every step once. Seed 1 makes 4 steps, seed 2 makes
+ * 2. */
 static const char *run_is_one(const char *folder, const outcome *o)
 {
     static char why[512];
@@ -199,25 +211,29 @@ static const char *run_is_one(const char *folder, const outcome *o)
 /* The best model is that of the step which the newest checkpoint says has the least loss. */
 static const char *run_has_its_best(const char *folder, const outcome *o)
 {
-    const char *why = run_is_one(folder, o);
-    json_t     *t = why || o->code[1] ? NULL : json_load_file(in(folder, "run/step-000004/trainer.json"), 0, NULL);
+    const char   *why = run_is_one(folder, o);
+    json_t       *t = why || o->code[1] ? NULL : json_load_file(in(folder, "run/step-000004/trainer.json"), 0, NULL);
     const int64_t best = (int64_t)json_integer_value(json_object_get(json_object_get(t, "best"), "step"));
     json_decref(t);
     if (!t) return why;
     return best < 1 || mba_checkpoint_check(in(folder, "run/best")) != MBA_OK || step_in(in(folder, "run/best")) != best
-         ? "the best model is lost" : NULL;
+               ? "the best model is lost"
+               : NULL;
 }
 
 /* That which went on elsewhere has its checkpoint, and the other is whole. */
 static const char *both_runs(const char *folder, const outcome *o)
 {
-    char   damaged[256], newest[1024];
+    char    damaged[256], newest[1024];
     json_t *options = NULL;
-    if (mba_checkpoint_newest_sound(newest, sizeof newest, damaged, sizeof damaged, in(folder, "run")) != MBA_OK || !*newest || *damaged)
+    if (mba_checkpoint_newest_sound(newest, sizeof newest, damaged, sizeof damaged, in(folder, "run")) != MBA_OK
+        || !*newest || *damaged)
         return "the first run has no sound checkpoint";
     if (!log_reaches(in(folder, "run"), mba__step_named(newest))) return "the log of the first run lacks steps";
-    if (!mba_is_folder(in(folder, "branch"))) return !o->killed && !o->code[0] && !o->code[1] ? "the branch is not there" : NULL;
-    if (mba_checkpoint_newest_sound(newest, sizeof newest, damaged, sizeof damaged, in(folder, "branch")) != MBA_OK || *damaged)
+    if (!mba_is_folder(in(folder, "branch")))
+        return !o->killed && !o->code[0] && !o->code[1] ? "the branch is not there" : NULL;
+    if (mba_checkpoint_newest_sound(newest, sizeof newest, damaged, sizeof damaged, in(folder, "branch")) != MBA_OK
+        || *damaged)
         return "the branch has a damaged checkpoint";
     if (mba_run_options_load(&options, in(folder, "branch")) != MBA_OK) return "the options of the branch are damaged";
     json_decref(options);
@@ -263,7 +279,9 @@ static const char *data_are_one(const char *folder, const outcome *o)
 static const char *data_and_run(const char *folder, const outcome *o)
 {
     char damaged[256], newest[1024];
-    if (!o->code[1] && (mba_checkpoint_newest_sound(newest, sizeof newest, damaged, sizeof damaged, in(folder, "run")) != MBA_OK || !*newest))
+    if (!o->code[1]
+        && (mba_checkpoint_newest_sound(newest, sizeof newest, damaged, sizeof damaged, in(folder, "run")) != MBA_OK
+            || !*newest))
         return "the run has no checkpoint";
     return o->killed ? NULL : data_are_one(folder, o);
 }
@@ -276,28 +294,34 @@ static const char *suite_is_one(const char *folder, const outcome *o)
     return o->code[1] == 0 ? litter_in(in(folder, "suite")) : NULL;
 }
 
-#define NEW(seed, steps) "train " MODEL " --data ../tokens --seed " seed " --steps " steps " --save-every 1 --quiet --out run"
-#define JUDGED " --validation 0.2 --valid-every 1 --valid-batches 1"
-#define BEGUN "\"$M\" " NEW("1", "4") " --stop-after 2"
+#define NEW(seed, steps) \
+    "train " MODEL " --data ../tokens --seed " seed " --steps " steps " --save-every 1 --quiet --out run"
+#define JUDGED         " --validation 0.2 --valid-every 1 --valid-batches 1"
+#define BEGUN          "\"$M\" " NEW("1", "4") " --stop-after 2"
 #define MEASURE(steps) "profile " MODEL " --sets '' --steps " steps " --warmup 1 --out "
-#define TINY "suite --tiny --only graphmamba --out suite"
+#define TINY           "suite --tiny --only graphmamba --out suite"
 
 static const pair pairs[] = {
     { "train and train", NULL, NEW("1", "4"), NEW("2", "2"), run_is_one, 6, 1 },
     { "train and train --resume", NULL, NEW("1", "4"), NEW("1", "4") " --resume auto", run_is_one, 6, 1 },
-    { "train with validation and train --resume", NULL, NEW("1", "4") JUDGED, NEW("1", "4") JUDGED " --resume auto", run_has_its_best, 6, 1 },
+    { "train with validation and train --resume", NULL, NEW("1", "4") JUDGED, NEW("1", "4") JUDGED " --resume auto",
+      run_has_its_best, 6, 1 },
     { "train --resume and train", BEGUN, "train --resume run --quiet", NEW("2", "2"), run_is_one, 4, 1 },
     { "train --resume twice", BEGUN, "train --resume run --quiet", "train --resume run --quiet", run_is_one, 6, 1 },
-    { "train --resume and a branch", BEGUN, "train --resume run --keep 1 --quiet", "train --resume run --out branch --quiet", both_runs, 6, 1 },
-    { "a branch and train --resume", BEGUN, "train --resume run --out branch --quiet", "train --resume run --keep 1 --quiet", both_runs, 6, 1 },
-    { "prepare and prepare", "\"$M\" data prepare --out text ../text.txt && \"$M\" data prepare --out made --synthetic 9K",
+    { "train --resume and a branch", BEGUN, "train --resume run --keep 1 --quiet",
+      "train --resume run --out branch --quiet", both_runs, 6, 1 },
+    { "a branch and train --resume", BEGUN, "train --resume run --out branch --quiet",
+      "train --resume run --keep 1 --quiet", both_runs, 6, 1 },
+    { "prepare and prepare",
+      "\"$M\" data prepare --out text ../text.txt && \"$M\" data prepare --out made --synthetic 9K",
       "data prepare --out shards ../text.txt", "data prepare --out shards --synthetic 9K", data_are_one, 6, 1 },
     { "prepare and train", "\"$M\" data prepare --out text ../text.txt", "data prepare --out shards ../text.txt",
       "train " MODEL " --data shards --steps 1 --quiet --out run", data_and_run, 4, 1 },
     { "report and report", "cp ../store.db run.db", "report --no-simulation run.db --out page.html",
       "report --no-simulation run.db --out page.html", page_is_whole, 4, 1 },
     { "profile and show", "cp ../store.db run.db", MEASURE("2") "run.db", "show run.db", store_is_one, 0, 4 },
-    { "profile and profile", "cp ../store.db run.db", MEASURE("2") "run.db", MEASURE("3") "run.db", store_is_clean, 1, 4 },
+    { "profile and profile", "cp ../store.db run.db", MEASURE("2") "run.db", MEASURE("3") "run.db", store_is_clean, 1,
+      4 },
     { "suite and suite", NULL, TINY, TINY, suite_is_one, 0, 40 },
 };
 
@@ -309,7 +333,8 @@ static void two_commands_at_once_lose_nothing(void **state)
     need_tracer();
     assert_int_equal(run(MEASURE("1") "'%s/store.db'", scratch_dir), 0);
     for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++)
-        if ((is_long || pairs[i].sample) && (!only || !strcmp(only, pairs[i].name))) interleave(&pairs[i], &stops, &bad);
+        if ((is_long || pairs[i].sample) && (!only || !strcmp(only, pairs[i].name)))
+            interleave(&pairs[i], &stops, &bad);
     print_message("interleavings: %d states, %d bad\n", stops, bad);
     assert_int_equal(bad, 0);
 }

@@ -1,14 +1,18 @@
-/* fail.c -- the n-th call of a class fails. A library for LD_PRELOAD, for any program on glibc; tests/faults/faults.py starts it.
+// SPDX-License-Identifier: Apache-2.0
+/* fail.c -- the n-th call of a class fails. A library for LD_PRELOAD, for any program on glibc; tests/faults/faults.py
+ * starts it.
  *
  *     MBA_FAULT_COUNTS=counts                       a file of uint64_t, one for each class below and a last one: calls
- *                                                   that were failed. It is shared by a program and the processes that it starts.
+ *                                                   that were failed. It is shared by a program and the processes that
+ *                                                   it starts.
  *     MBA_FAULT='write 7 once 28'                   the 7th of them fails with ENOSPC; `on`: so do all that follow;
  *                                                   `short`: it moves half of its bytes (reads, writes)
  *     MBA_FAULT_TRACE=trace                         where that was: the stack, in this file
  *
- * Calls before main and of the dynamic loader do not count, nor what goes to the standard error, where a program says what is
- * wrong. Streams of stdio are made anew over read and write below, so their buffers are filled and emptied by calls that count. */
-#undef _FORTIFY_SOURCE                             /* its inline functions would be what is defined here */
+ * Calls before main and of the dynamic loader do not count, nor what goes to the standard error, where a program says
+ * what is wrong. Streams of stdio are made anew over read and write below, so their buffers are filled and emptied by
+ * calls that count. */
+#undef _FORTIFY_SOURCE /* its inline functions would be what is defined here */
 #include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
@@ -32,15 +36,16 @@
 
 /* In the order of the counts. */
 typedef enum kind { ALLOC, OPEN, READ, WRITE, SYNC, NAME, MAP, SIZE, THREAD, PROCESS, KINDS } kind;
-static const char *const kinds[KINDS] = { "alloc", "open", "read", "write", "sync", "name", "map", "size", "thread", "process" };
+static const char *const kinds[KINDS] = { "alloc", "open", "read", "write",  "sync",
+                                          "name",  "map",  "size", "thread", "process" };
 
 static struct {
-    _Atomic uint64_t *count;                      /* NULL: before main, or nobody asked */
+    _Atomic uint64_t *count; /* NULL: before main, or nobody asked */
     kind              kind;
-    uint64_t          n;                          /* 0: none fails, all are counted */
-    bool              on, part;                   /* from the n-th on; half of the bytes */
+    uint64_t          n;        /* 0: none fails, all are counted */
+    bool              on, part; /* from the n-th on; half of the bytes */
     int               error;
-    uintptr_t         loader, loader_end;         /* where the dynamic loader's code lies */
+    uintptr_t         loader, loader_end; /* where the dynamic loader's code lies */
 } fault = { .kind = KINDS };
 
 /* Set while a call of ours is under way; in the thread's own block, which nobody needs to allocate. */
@@ -49,7 +54,8 @@ static __thread bool inside __attribute__((tls_model("initial-exec")));
 static void tell_where(void)
 {
     const char *path = getenv("MBA_FAULT_TRACE");
-    const int   fd   = path ? (int)syscall(SYS_openat, AT_FDCWD, path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666) : -1;
+    const int   fd = path ? (int)syscall(SYS_openat, AT_FDCWD, path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666)
+                          : -1;
     void       *frame[48];
     if (fd < 0) return;
     inside = true;
@@ -86,7 +92,7 @@ static uintptr_t next(const char *name)
 /* ---- memory: the sanitizer's where it is there, else the C library's ---- */
 
 extern void *__libc_malloc(size_t n), *__libc_calloc(size_t n, size_t size), *__libc_realloc(void *p, size_t n),
-            *__libc_memalign(size_t align, size_t n);
+    *__libc_memalign(size_t align, size_t n);
 extern void *__interceptor_malloc(size_t n) __attribute__((weak));
 extern void *__interceptor_calloc(size_t n, size_t size) __attribute__((weak));
 extern void *__interceptor_realloc(void *p, size_t n) __attribute__((weak));
@@ -174,17 +180,30 @@ OPEN_HERE(open)
 OPEN_HERE(open64)
 
 /* What a hardened program calls in their place. */
-int __open_2(const char *path, int flags), __open64_2(const char *path, int flags);
-int __openat_2(int folder, const char *path, int flags), __openat64_2(int folder, const char *path, int flags);
-OUTSIDE int __open_2(const char *path, int flags) { return open_at(AT_FDCWD, path, flags, 0, __builtin_return_address(0)); }
-OUTSIDE int __open64_2(const char *path, int flags) { return open_at(AT_FDCWD, path, flags, 0, __builtin_return_address(0)); }
-OUTSIDE int __openat_2(int f, const char *path, int flags) { return open_at(f, path, flags, 0, __builtin_return_address(0)); }
-OUTSIDE int __openat64_2(int f, const char *path, int flags) { return open_at(f, path, flags, 0, __builtin_return_address(0)); }
+int         __open_2(const char *path, int flags), __open64_2(const char *path, int flags);
+int         __openat_2(int folder, const char *path, int flags), __openat64_2(int folder, const char *path, int flags);
+OUTSIDE int __open_2(const char *path, int flags)
+{
+    return open_at(AT_FDCWD, path, flags, 0, __builtin_return_address(0));
+}
+OUTSIDE int __open64_2(const char *path, int flags)
+{
+    return open_at(AT_FDCWD, path, flags, 0, __builtin_return_address(0));
+}
+OUTSIDE int __openat_2(int f, const char *path, int flags)
+{
+    return open_at(f, path, flags, 0, __builtin_return_address(0));
+}
+OUTSIDE int __openat64_2(int f, const char *path, int flags)
+{
+    return open_at(f, path, flags, 0, __builtin_return_address(0));
+}
 
 OUTSIDE ssize_t read(int fd, void *to, size_t n) { return get(fd, to, n, __builtin_return_address(0)); }
 OUTSIDE ssize_t write(int fd, const void *from, size_t n) { return put(fd, from, n, __builtin_return_address(0)); }
-ssize_t __read_chk(int fd, void *to, size_t n, size_t room), __pread_chk(int fd, void *to, size_t n, off_t at, size_t room),
-        __pread64_chk(int fd, void *to, size_t n, off_t at, size_t room);
+ssize_t         __read_chk(int fd, void *to, size_t n, size_t room),
+    __pread_chk(int fd, void *to, size_t n, off_t at, size_t room),
+    __pread64_chk(int fd, void *to, size_t n, off_t at, size_t room);
 OUTSIDE ssize_t __read_chk(int fd, void *to, size_t n, size_t room)
 {
     if (n > room) abort();
@@ -199,8 +218,14 @@ static ssize_t get_at(int fd, void *to, size_t n, off_t at, const void *caller)
     }
     return syscall(SYS_pread64, fd, to, n, at);
 }
-OUTSIDE ssize_t pread(int fd, void *to, size_t n, off_t at) { return get_at(fd, to, n, at, __builtin_return_address(0)); }
-OUTSIDE ssize_t pread64(int fd, void *to, size_t n, off_t at) { return get_at(fd, to, n, at, __builtin_return_address(0)); }
+OUTSIDE ssize_t pread(int fd, void *to, size_t n, off_t at)
+{
+    return get_at(fd, to, n, at, __builtin_return_address(0));
+}
+OUTSIDE ssize_t pread64(int fd, void *to, size_t n, off_t at)
+{
+    return get_at(fd, to, n, at, __builtin_return_address(0));
+}
 OUTSIDE ssize_t __pread_chk(int fd, void *to, size_t n, off_t at, size_t room)
 {
     if (n > room) abort();
@@ -220,8 +245,14 @@ static ssize_t put_at(int fd, const void *from, size_t n, off_t at, const void *
     }
     return syscall(SYS_pwrite64, fd, from, n, at);
 }
-OUTSIDE ssize_t pwrite(int fd, const void *from, size_t n, off_t at) { return put_at(fd, from, n, at, __builtin_return_address(0)); }
-OUTSIDE ssize_t pwrite64(int fd, const void *from, size_t n, off_t at) { return put_at(fd, from, n, at, __builtin_return_address(0)); }
+OUTSIDE ssize_t pwrite(int fd, const void *from, size_t n, off_t at)
+{
+    return put_at(fd, from, n, at, __builtin_return_address(0));
+}
+OUTSIDE ssize_t pwrite64(int fd, const void *from, size_t n, off_t at)
+{
+    return put_at(fd, from, n, at, __builtin_return_address(0));
+}
 
 OUTSIDE ssize_t writev(int fd, const struct iovec *v, int n)
 {
@@ -251,12 +282,15 @@ OUTSIDE void *mmap64(void *at, size_t n, int may, int flags, int fd, off_t from)
 OUTSIDE int rename(const char *a, const char *b) { return STRIKES(NAME) ? -1 : NEXT(rename)(a, b); }
 OUTSIDE int link(const char *a, const char *b) { return STRIKES(NAME) ? -1 : NEXT(link)(a, b); }
 OUTSIDE int unlink(const char *a) { return STRIKES(NAME) ? -1 : NEXT(unlink)(a); }
-OUTSIDE int unlinkat(int folder, const char *a, int flags) { return STRIKES(NAME) ? -1 : NEXT(unlinkat)(folder, a, flags); }
-OUTSIDE int remove(const char *a) { return STRIKES(NAME) ? -1 : NEXT(remove)(a); }
-OUTSIDE int rmdir(const char *a) { return STRIKES(NAME) ? -1 : NEXT(rmdir)(a); }
-OUTSIDE int mkdir(const char *a, mode_t mode) { return STRIKES(NAME) ? -1 : NEXT(mkdir)(a, mode); }
-OUTSIDE char *mkdtemp(char *a) { return STRIKES(NAME) ? NULL : NEXT(mkdtemp)(a); }
-OUTSIDE DIR *opendir(const char *a) { return STRIKES(OPEN) ? NULL : NEXT(opendir)(a); }
+OUTSIDE int unlinkat(int folder, const char *a, int flags)
+{
+    return STRIKES(NAME) ? -1 : NEXT(unlinkat)(folder, a, flags);
+}
+OUTSIDE int            remove(const char *a) { return STRIKES(NAME) ? -1 : NEXT(remove)(a); }
+OUTSIDE int            rmdir(const char *a) { return STRIKES(NAME) ? -1 : NEXT(rmdir)(a); }
+OUTSIDE int            mkdir(const char *a, mode_t mode) { return STRIKES(NAME) ? -1 : NEXT(mkdir)(a, mode); }
+OUTSIDE char          *mkdtemp(char *a) { return STRIKES(NAME) ? NULL : NEXT(mkdtemp)(a); }
+OUTSIDE DIR           *opendir(const char *a) { return STRIKES(OPEN) ? NULL : NEXT(opendir)(a); }
 OUTSIDE struct dirent *readdir(DIR *d) { return STRIKES(READ) && !fault.part ? NULL : NEXT(readdir)(d); }
 
 /* ---- threads and processes ---- */
@@ -266,8 +300,8 @@ OUTSIDE int pthread_create(pthread_t *t, const pthread_attr_t *a, void *(*work)(
     return STRIKES(THREAD) ? EAGAIN : NEXT(pthread_create)(t, a, work, arg);
 }
 OUTSIDE pid_t fork(void) { return STRIKES(PROCESS) ? -1 : NEXT(fork)(); }
-OUTSIDE int execv(const char *path, char *const argv[]) { return STRIKES(PROCESS) ? -1 : NEXT(execv)(path, argv); }
-OUTSIDE int execvp(const char *file, char *const argv[]) { return STRIKES(PROCESS) ? -1 : NEXT(execvp)(file, argv); }
+OUTSIDE int   execv(const char *path, char *const argv[]) { return STRIKES(PROCESS) ? -1 : NEXT(execv)(path, argv); }
+OUTSIDE int   execvp(const char *file, char *const argv[]) { return STRIKES(PROCESS) ? -1 : NEXT(execvp)(file, argv); }
 
 /* ---- streams ---- */
 
@@ -305,8 +339,9 @@ static int stream_close(void *cookie)
 
 static FILE *stream(int fd, const char *mode)
 {
-    FILE *f = fopencookie((void *)((intptr_t)fd + 1), mode, (cookie_io_functions_t){ .read = stream_read, .write = stream_write,
-                                                                                 .seek = stream_seek, .close = stream_close });
+    FILE *f = fopencookie((void *)((intptr_t)fd + 1), mode,
+                          (cookie_io_functions_t){
+                              .read = stream_read, .write = stream_write, .seek = stream_seek, .close = stream_close });
     if (fd >= 0 && fd < 1024) streams[fd] = f;
     return f;
 }
@@ -328,7 +363,7 @@ static FILE *open_stream(const char *path, const char *mode, const void *caller)
     if (strchr(mode, 'x')) flags |= O_EXCL;
     if (strchr(mode, 'e')) flags |= O_CLOEXEC;
     const int fd = open_at(AT_FDCWD, path, flags, 0666, caller);
-    FILE     *f  = fd < 0 ? NULL : stream(fd, mode);
+    FILE     *f = fd < 0 ? NULL : stream(fd, mode);
     if (fd >= 0 && !f) {
         const int error = errno;
         close(fd);
@@ -337,7 +372,10 @@ static FILE *open_stream(const char *path, const char *mode, const void *caller)
     return f;
 }
 OUTSIDE FILE *fopen(const char *path, const char *mode) { return open_stream(path, mode, __builtin_return_address(0)); }
-OUTSIDE FILE *fopen64(const char *path, const char *mode) { return open_stream(path, mode, __builtin_return_address(0)); }
+OUTSIDE FILE *fopen64(const char *path, const char *mode)
+{
+    return open_stream(path, mode, __builtin_return_address(0));
+}
 
 /* ---- from main on ---- */
 
@@ -350,7 +388,7 @@ static int find_loader(struct dl_phdr_info *info, size_t size, void *arg)
     for (int i = 0; i < info->dlpi_phnum; i++) {
         const ElfW(Phdr) *p = &info->dlpi_phdr[i];
         if (p->p_type != PT_LOAD || !(p->p_flags & PF_X)) continue;
-        fault.loader     = info->dlpi_addr + p->p_vaddr;
+        fault.loader = info->dlpi_addr + p->p_vaddr;
         fault.loader_end = fault.loader + p->p_memsz;
     }
     return 1;
@@ -359,32 +397,33 @@ static int find_loader(struct dl_phdr_info *info, size_t size, void *arg)
 static void begin(void)
 {
     const char *counts = getenv("MBA_FAULT_COUNTS"), *asked = getenv("MBA_FAULT");
-    const int   fd     = counts ? (int)syscall(SYS_openat, AT_FDCWD, counts, O_RDWR | O_CREAT | O_CLOEXEC, 0666) : -1;
+    const int   fd = counts ? (int)syscall(SYS_openat, AT_FDCWD, counts, O_RDWR | O_CREAT | O_CLOEXEC, 0666) : -1;
     char        what[16] = "", how[16] = "";
     unsigned long long n = 0;
-    void       *frame[4];
+    void              *frame[4];
     if (fd < 0) return;
     if (syscall(SYS_ftruncate, fd, (KINDS + 1) * sizeof(uint64_t))) _exit(99);
-    void *map = (void *)syscall(SYS_mmap, NULL, (KINDS + 1) * sizeof(uint64_t), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    void *map = (void *)syscall(SYS_mmap, NULL, (KINDS + 1) * sizeof(uint64_t), PROT_READ | PROT_WRITE, MAP_SHARED, fd,
+                                0);
     syscall(SYS_close, fd);
     if (map == MAP_FAILED) _exit(99);
     if (asked && sscanf(asked, "%15s %llu %15s %d", what, &n, how, &fault.error) != 4) _exit(99);
     for (int k = 0; asked && k < KINDS; k++)
         if (!strcmp(what, kinds[k])) fault.kind = (kind)k;
     if (asked && fault.kind == KINDS) _exit(99);
-    fault.n    = n;
-    fault.on   = !strcmp(how, "on");
+    fault.n = n;
+    fault.on = !strcmp(how, "on");
     fault.part = !strcmp(how, "short");
     dl_iterate_phdr(find_loader, NULL);
-    (void)backtrace(frame, 4);                    // which loads what it needs for it
+    (void)backtrace(frame, 4); // which loads what it needs for it
     FILE *in = stream(STDIN_FILENO, "r"), *out = stream(STDOUT_FILENO, "w");
     if (!in || !out) _exit(99);
-    stdin  = in;
+    stdin = in;
     stdout = out;
     fault.count = map;
 }
 
-typedef int main_function(int argc, char **argv, char **environment);
+typedef int           main_function(int argc, char **argv, char **environment);
 static main_function *real_main;
 
 static int counted_main(int argc, char **argv, char **environment)
@@ -393,8 +432,8 @@ static int counted_main(int argc, char **argv, char **environment)
     return real_main(argc, argv, environment);
 }
 
-int __libc_start_main(main_function *f, int argc, char **argv, void (*init)(void), void (*fini)(void), void (*rtld_fini)(void),
-                      void *stack_end);
+int         __libc_start_main(main_function *f, int argc, char **argv, void (*init)(void), void (*fini)(void),
+                              void (*rtld_fini)(void), void *stack_end);
 OUTSIDE int __libc_start_main(main_function *f, int argc, char **argv, void (*init)(void), void (*fini)(void),
                               void (*rtld_fini)(void), void *stack_end)
 {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* config_fuzz.c -- any bytes as a config.json: read, completed, built as a graph, written and read again. */
 #include "fuzz.h"
 
@@ -7,7 +8,7 @@
 static bool is_small(const mba_lm *c)
 {
     return c->width <= 256 && c->inner <= 512 && c->vocab <= 1000 && c->state <= 256 && c->mlp <= 512
-        && c->q_heads * c->attn_dim <= 512 && strlen(c->pattern) <= 12 && c->dt_rank <= 512 && c->groups <= 64;
+           && c->q_heads * c->attn_dim <= 512 && strlen(c->pattern) <= 12 && c->dt_rank <= 512 && c->groups <= 64;
 }
 
 static bool is_small_vision(const mba_vision *c)
@@ -15,24 +16,27 @@ static bool is_small_vision(const mba_vision *c)
     int64_t blocks = 0;
     for (int i = 0; i < MBA_STAGES; i++) blocks += c->depths[i];
     return blocks <= 12 && c->dim <= 64 && c->in_dim <= 64 && c->image <= 64 && c->classes <= 1000 && c->mlp_ratio <= 8
-        && c->state <= 64 && c->windows[2] <= 16 && c->windows[3] <= 16;
+           && c->state <= 64 && c->windows[2] <= 16 && c->windows[3] <= 16;
 }
 
 static bool is_small_graph(const mba_graphnet *c)
 {
     return c->layers <= 4 && c->width <= 128 && c->state <= 64 && c->node_rows <= 1000 && c->edge_rows <= 1000
-        && c->node_reals <= 1000 && c->edge_reals <= 1000 && c->pe_count <= 64 && c->outputs <= 1000
-        && c->head_layers <= 8 && c->pre_layers <= 8;
+           && c->node_reals <= 1000 && c->edge_reals <= 1000 && c->pe_count <= 64 && c->outputs <= 1000
+           && c->head_layers <= 8 && c->pre_layers <= 8;
 }
 
 /* Configurations that fit a small machine are built, so that shapes nobody thought of meet the operators. */
 static void build(mba_model m, mba_hf_format format)
 {
-    static const mba_batch_shape few[MBA_TASKS] = { { .batch = 1, .length = 3 }, { .batch = 1 },
+    static const mba_batch_shape few[MBA_TASKS] = { { .batch = 1, .length = 3 },
+                                                    { .batch = 1 },
                                                     { .graphs = 1, .nodes = 3, .edges = 2 } };
-    mba_graph *g;
-    if (m.task == MBA_TASK_TEXT ? !is_small(&m.lm)
-        : m.task == MBA_TASK_IMAGES ? !is_small_vision(&m.vision) : !is_small_graph(&m.graph)) return;
+    mba_graph                   *g;
+    if (m.task == MBA_TASK_TEXT     ? !is_small(&m.lm)
+        : m.task == MBA_TASK_IMAGES ? !is_small_vision(&m.vision)
+                                    : !is_small_graph(&m.graph))
+        return;
     mba_assert(mba_model_shape(&m, &few[m.task]) == MBA_OK);
     mba_assert(mba_graph_create(&g) == MBA_OK);
     const mba_model_graph o = mba_model_build(g, &m);

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* fuzz.h -- what the fuzz targets share: `./run fuzz TARGET SECONDS`.
  *
  * A target gives a reader any bytes. It must come back with a status and, where it fails, with a story; what

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* graph_fuzz.h -- what the fuzz targets of graph collections share. */
 #ifndef MBA_GRAPH_FUZZ_H
 #define MBA_GRAPH_FUZZ_H
@@ -14,14 +15,14 @@ static inline void cut_texts(mba_named_text *text, int n, const uint8_t *bytes, 
 {
     for (int k = 0; k < n; k++) {
         const uint8_t *stop = size ? memchr(bytes, SEPARATOR, size) : NULL;
-        const size_t   m    = stop ? (size_t)(stop - bytes) : size;
+        const size_t   m = stop ? (size_t)(stop - bytes) : size;
         char          *copy = malloc(m + !m);
         mba_assert(copy);
         if (m) memcpy(copy, bytes, m);
         text[k] = (mba_named_text){ "fuzz", m ? copy : NULL, m };
         if (!m) free(copy);
         bytes += m + (stop != NULL);
-        size  -= m + (stop != NULL);
+        size -= m + (stop != NULL);
     }
 }
 
@@ -41,7 +42,7 @@ static inline unsigned touch(const void *p, size_t n)
 static inline void use_set(const mba_graph_set *s)
 {
     enum { SMALL = 24, K = 5 };
-    const mba_graph_form *f   = &s->form;
+    const mba_graph_form *f = &s->form;
     unsigned              sum = 0;
     mba_assert(s->graphs > 0 && mba_graph_set_check(s, "again") == MBA_OK);
     for (int64_t g = 0; g < s->graphs; g++) {

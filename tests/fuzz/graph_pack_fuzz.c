@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* graph_pack_fuzz.c -- any bytes as a file of graphs; once as they are, once with checksums made right, because no
  * mutation would guess them. */
 #include "graph_fuzz.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* idx_fuzz.c -- any bytes as an IDX file: what is accepted ends with the file. */
 #include "fuzz.h"
 #include "data/idx.h"

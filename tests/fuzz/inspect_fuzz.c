@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* inspect_fuzz.c -- any bytes as a file for `data inspect`: recognised or refused, described as text and as JSON. */
 #include "fuzz.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* json_fuzz.c -- any bytes as JSON; every getter on every key; what was read can be written and read again. */
 #include "fuzz.h"
 #include "data/json.h"
@@ -18,9 +19,9 @@ static void get_all(const json_t *root, const char *key)
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
 {
     static const mba_json_limits limits = { .bytes = 1 << 16, .values = 4096, .depth = 16 };
-    json_t     *root, *again, *v;
-    const char *key;
-    mba_status  st = mba_json_parse(&root, "fuzz", (const char *)bytes, n, &limits);
+    json_t                      *root, *again, *v;
+    const char                  *key;
+    mba_status                   st = mba_json_parse(&root, "fuzz", (const char *)bytes, n, &limits);
     if (st != MBA_OK) {
         check_refusal(st);
         return 0;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* machine_fuzz.c -- any bytes as a machine file, as a change of one, and as a measured set. */
 #include "fuzz.h"
 #include "sim/engine.h"
@@ -37,7 +38,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
     mba_measured *d;
     mba_status    st = mba_gpu_parse(&m, "fuzz", (const char *)bytes, n);
     if (st == MBA_OK) use(&m);
-    else if (st != MBA_E_IO) check_refusal(st);               // an included path that is not there
+    else if (st != MBA_E_IO) check_refusal(st); // an included path that is not there
     st = mba_measured_parse(&d, "fuzz", (const char *)bytes, n);
     if (st == MBA_OK) {
         mba_assert(d->n > 0);
@@ -60,8 +61,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
     st = mba_profiled_parse(&counted, "fuzz", (const char *)bytes, n);
     if (st != MBA_OK) check_refusal(st);
     for (int i = 0; st == MBA_OK && i < counted->n && i < 4; i++) {
-        mba_sim_kernel   k;
-        mba_status       ok = mba_profiled_lower(&k, &counted->one[i], &m);
+        mba_sim_kernel k;
+        mba_status     ok = mba_profiled_lower(&k, &counted->one[i], &m);
         if (ok != MBA_OK) check_refusal(ok);
         if (counted->one[i].program) ok = mba_sim_kernel_parse(&k, counted->one[i].program, &m);
         if (ok != MBA_OK) check_refusal(ok);

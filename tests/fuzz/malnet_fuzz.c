@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* malnet_fuzz.c -- any bytes as a list of MalNet graphs and, behind it, an edge list. */
 #include "graph_fuzz.h"
 #include "data/graph_readers.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* npy_fuzz.c -- any bytes as a .npy file. */
 #include "fuzz.h"
 #include "data/npy.h"

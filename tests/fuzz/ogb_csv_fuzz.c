@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* ogb_csv_fuzz.c -- any bytes as the files of an OGB collection, one behind the other; read in each of three ways. */
 #include "graph_fuzz.h"
 #include "data/graph_readers.h"
@@ -5,7 +6,7 @@
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
 {
     static const mba_ogb_options options[] = { { .classes = 2 }, { .classes = 0 }, { .classes = 9, .directed = true } };
-    mba_named_text text[MBA_OGB_FILES];
+    mba_named_text               text[MBA_OGB_FILES];
     cut_texts(text, MBA_OGB_FILES, bytes, n);
     for (int k = 0; k < 3; k++) {
         mba_graph_store *s;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* png_fuzz.c -- any bytes as a PNG file, whole and its first rows, as they are and with right checksums: pixels or a
  * refusal, never an exit. */
 #include "fuzz.h"
@@ -18,7 +19,7 @@ static void decode(const uint8_t *bytes, size_t n, int32_t rows)
     if (st != MBA_OK) {
         check_refusal(st);
     } else {
-        unsigned sum = 0;                                         /* the last row is there */
+        unsigned sum = 0; /* the last row is there */
         mba_assert(m.W == a.W && m.H == (rows < a.H ? rows : a.H));
         for (int32_t x = 0; x < 3 * m.W; x++) sum += m.rgb[((size_t)m.H - 1) * (size_t)m.W * 3 + (size_t)x];
         mba_assert(sum <= 255u * 3 * (unsigned)m.W);
@@ -40,7 +41,7 @@ static uint32_t crc_of(const uint8_t *p, size_t n)
 static void seal(uint8_t *bytes, size_t n)
 {
     for (size_t at = 8; at + 12 <= n;) {
-        const uint8_t *p    = bytes + at;
+        const uint8_t *p = bytes + at;
         const size_t   size = (size_t)p[0] << 24 | (size_t)p[1] << 16 | (size_t)p[2] << 8 | p[3];
         if (size > n - at - 12) return;
         const uint32_t crc = crc_of(p + 4, size + 4);

@@ -1,16 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
 /* rules_fuzz.c -- any bytes as a rules file; what is accepted matches names in time. */
 #include "fuzz.h"
 #include "scope/rules.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
 {
-    static const char *const names[] = { "", "_chunk_scan_fwd_kernel", "_ZN2at6native13reduce_kernelILi512ELi1EEEv", "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaab" };
-    mba_rules *r;
-    char      *copy = malloc(n + 1);
+    static const char *const names[] = { "", "_chunk_scan_fwd_kernel", "_ZN2at6native13reduce_kernelILi512ELi1EEEv",
+                                         "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaab" };
+    mba_rules               *r;
+    char                    *copy = malloc(n + 1);
     mba_assert(copy);
     memcpy(copy, bytes, n);
     const mba_status st = mba_rules_read(&r, "fuzz", copy, n);
-    free(copy);                                    // the rules keep what they need
+    free(copy); // the rules keep what they need
     if (st != MBA_OK) {
         check_refusal(st);
         return 0;

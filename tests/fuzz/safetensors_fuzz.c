@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* safetensors_fuzz.c -- any bytes as a safetensors file. */
 #include "fuzz.h"
 #include "data/safetensors.h"
@@ -20,7 +21,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
     }
     uint64_t header;
     memcpy(&header, bytes, 8);
-    mba_assert(8 + header + (uint64_t)total == n);                    // every byte belongs to somebody
+    mba_assert(8 + header + (uint64_t)total == n); // every byte belongs to somebody
     mba_safetensors_meta(f, "format");
     mba_safetensors_close(f);
     return 0;

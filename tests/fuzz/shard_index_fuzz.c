@@ -1,12 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
 /* shard_index_fuzz.c -- any bytes as the index of a sharded checkpoint. Shards open from memory: one is a sound
  * file with three tensors, another is sound and empty, the rest do not exist. */
 #include "fuzz.h"
 #include "data/weights.h"
 
 static const char three[] = "\xa8\0\0\0\0\0\0\0"
-    "{\"embed\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]},"
-    "\"head\":{\"dtype\":\"U8\",\"shape\":[],\"data_offsets\":[4,5]},"
-    "\"norm\":{\"dtype\":\"U8\",\"shape\":[0],\"data_offsets\":[5,5]}} abcde";
+                            "{\"embed\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]},"
+                            "\"head\":{\"dtype\":\"U8\",\"shape\":[],\"data_offsets\":[4,5]},"
+                            "\"norm\":{\"dtype\":\"U8\",\"shape\":[0],\"data_offsets\":[5,5]}} abcde";
 static const char empty[] = "\x08\0\0\0\0\0\0\0{}      ";
 
 static mba_status open_shard(mba_safetensors **out, void *user, const char *shard)

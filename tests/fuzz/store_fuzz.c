@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* store_fuzz.c -- any bytes as a store: opened, checked, analysed, judged, verified, exported. */
 #include <stdio.h>
 
@@ -13,9 +14,9 @@
 /* Kernels of the store as the simulator sees them. */
 static void lower_kernels(mba_store *s)
 {
-    static mba_gpu m;
-    mba_store_kernels     k;
-    mba_sim_kernel lowered;
+    static mba_gpu    m;
+    mba_store_kernels k;
+    mba_sim_kernel    lowered;
     if (!m.built_in) mba_assert(mba_gpu_load(&m, "h200") == MBA_OK);
     mba_status st = mba_store_kernels_read(&k, s);
     if (st != MBA_OK) {
@@ -29,15 +30,15 @@ static void lower_kernels(mba_store *s)
 
 static void read_all(mba_store *s)
 {
-    static FILE  *nowhere;
-    mba_analysis *a;
-    mba_claim     claims[MBA_CLAIMS];
-    mba_diff_row *row = NULL;
-    mba_blocks_view *blocks = NULL;
-    mba_reuse    *reuse = NULL;
+    static FILE      *nowhere;
+    mba_analysis     *a;
+    mba_claim         claims[MBA_CLAIMS];
+    mba_diff_row     *row = NULL;
+    mba_blocks_view  *blocks = NULL;
+    mba_reuse        *reuse = NULL;
     mba_verification *v = NULL;
-    mba_memory   *memory = NULL;
-    int64_t       n;
+    mba_memory       *memory = NULL;
+    int64_t           n;
     if (!nowhere) nowhere = fopen("/dev/null", "w");
     mba_assert(nowhere);
     mba_status st = mba_analysis_create(&a, s);
@@ -54,8 +55,10 @@ static void read_all(mba_store *s)
         mba_vector_bound_of(a, (mba_group_of)g);
     }
     if ((st = mba_diff(&row, &n, a, a, 0.03)) != MBA_OK) check_refusal(st);
-    if ((st = mba_blocks_of(a, &blocks, &n)) != MBA_OK) check_refusal(st); else free(blocks);
-    if ((st = mba_reuse_of(a, 1e6, &reuse, &n)) != MBA_OK) check_refusal(st); else free(reuse);
+    if ((st = mba_blocks_of(a, &blocks, &n)) != MBA_OK) check_refusal(st);
+    else free(blocks);
+    if ((st = mba_reuse_of(a, 1e6, &reuse, &n)) != MBA_OK) check_refusal(st);
+    else free(reuse);
     if ((st = mba_verify(&v, &n, a)) != MBA_OK) check_refusal(st);
     if ((st = mba_memory_of(a, &memory)) != MBA_OK) check_refusal(st);
     mba_verified_writes(a);

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* tar_fuzz.c -- any bytes as a tar archive and as a WebDataset shard: members lie inside, in order. */
 #include "fuzz.h"
 #include "data/image_set.h"
@@ -24,7 +25,7 @@ static void walk(const uint8_t *bytes, size_t n)
 static void open_shard(const uint8_t *bytes, size_t n)
 {
     mba_image_set   *s;
-    mba_sample       p  = { 0 };
+    mba_sample       p = { 0 };
     const mba_status st = mba_image_shards_open_bytes(&s, "fuzz", bytes, n);
     if (st != MBA_OK) {
         check_refusal(st);
@@ -44,7 +45,7 @@ static void open_shard(const uint8_t *bytes, size_t n)
 static void seal(uint8_t *bytes, size_t n)
 {
     for (size_t at = 0; at + 512 <= n; at += 512) {
-        uint8_t *h   = bytes + at;
+        uint8_t *h = bytes + at;
         unsigned sum = 0;
         if (memcmp(h + 257, "ustar", 5)) continue;
         memset(h + 148, ' ', 8);

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* token_file_fuzz.c -- any bytes as a token file: what is accepted can be read to the last token. */
 #include "fuzz.h"
 #include "data/token_file.h"

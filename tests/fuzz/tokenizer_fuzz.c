@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* tokenizer_fuzz.c -- input that begins with 'T' is a text for a small tokenizer, any other is a tokenizer.json.
  *
  * A text must come back from its tokens as it was, after repair of its UTF-8 and NFC. A tokenizer that was accepted
@@ -15,11 +16,11 @@ static const char nasty[] =
 static mba_tokenizer *small_tokenizer(void)
 {
     static const char *const merge[] = { "a a", "a b", "aa aa", "t h", "th e", "\u0120 the", "aa ab", "aaaa aaaa" };
-    const int merges = sizeof merge / sizeof *merge;
-    char     *json;
-    size_t    n;
-    int       id = 0, other = 256;
-    FILE     *f = open_memstream(&json, &n);
+    const int                merges = sizeof merge / sizeof *merge;
+    char                    *json;
+    size_t                   n;
+    int                      id = 0, other = 256;
+    FILE                    *f = open_memstream(&json, &n);
     mba_assert(f);
     fputs("{\"normalizer\":{\"type\":\"NFC\"},\"pre_tokenizer\":{\"type\":\"ByteLevel\",\"add_prefix_space\":false},",
           f);
@@ -37,7 +38,7 @@ static mba_tokenizer *small_tokenizer(void)
     fprintf(f, "]},\"added_tokens\":[{\"id\":%d,\"content\":\"<|endoftext|>\",\"special\":true},", id);
     fprintf(f, "{\"id\":%d,\"content\":\"  \"},{\"id\":%d,\"content\":\"e\\u0301\"}]}", id + 1, id + 2);
     mba_assert(fclose(f) == 0);
-    mba_tokenizer *t  = NULL;
+    mba_tokenizer *t = NULL;
     mba_status     st = mba_tokenizer_create_json(&t, json, n);
     if (st != MBA_OK) fprintf(stderr, "%s\n", mba_message());
     mba_assert(st == MBA_OK);
@@ -47,7 +48,7 @@ static mba_tokenizer *small_tokenizer(void)
 
 static void round_trip(mba_tokenizer *t, const char *text, size_t n, bool exact)
 {
-    mba_ids  ids  = { 0 };
+    mba_ids  ids = { 0 };
     mba_text back = { 0 }, repaired = { 0 }, composed = { 0 };
     mba_assert(mba_tokenizer_encode(t, &ids, text, n) == MBA_OK);
     for (int64_t i = 0; i < ids.n; i++) mba_assert(ids.id[i] >= 0 && ids.id[i] < mba_tokenizer_vocab(t));

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* trace_fuzz.c -- any bytes as the trace of a watched process. */
 #include "fuzz.h"
 #include "scope/trace_file.h"
@@ -42,9 +43,10 @@ static mba_status see_note(void *ctx, const char *topic, const char *text)
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
 {
-    mba_trace_reader r = { .event = see_event, .counter = see_counter, .cost = see_cost, .step = see_step,
-                           .note = see_note };
-    FILE            *f = n ? fmemopen((void *)(uintptr_t)bytes, n, "r") : NULL;
+    mba_trace_reader r = {
+        .event = see_event, .counter = see_counter, .cost = see_cost, .step = see_step, .note = see_note
+    };
+    FILE *f = n ? fmemopen((void *)(uintptr_t)bytes, n, "r") : NULL;
     if (!f) return 0;
     const mba_status st = mba_trace_read(&r, "fuzz", f);
     fclose(f);

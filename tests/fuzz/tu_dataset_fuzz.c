@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* tu_dataset_fuzz.c -- any bytes as the files of a TUDataset, one behind the other. */
 #include "graph_fuzz.h"
 #include "data/graph_readers.h"

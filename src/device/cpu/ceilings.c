@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* ceilings.c -- see ceilings.h. */
 #include "device/cpu/ceilings.h"
 
@@ -68,22 +69,23 @@ static double apart(mba_ceiling_fn *fn, float *x, const float *y, int64_t n, int
 mba_status mba_ceilings_measure(mba_ceilings *out, double time_s)
 {
     const int                  threads = mba_cpu_threads();
-    const int64_t              piece   = STREAM_FLOATS / threads;
-    const mba_ceiling_kernels *k       = kernels();
-    float *x = malloc(sizeof(float) * STREAM_FLOATS), *y = malloc(sizeof(float) * STREAM_FLOATS);
+    const int64_t              piece = STREAM_FLOATS / threads;
+    const mba_ceiling_kernels *k = kernels();
+    float                     *x = malloc(sizeof(float) * STREAM_FLOATS), *y = malloc(sizeof(float) * STREAM_FLOATS);
     if (!x || !y) {
         free(x);
         free(y);
         return mba_fail(MBA_E_NOMEM, "no memory to measure what this machine can do\nfix: leave it %zu MB",
                         2 * sizeof(float) * STREAM_FLOATS >> 20);
     }
-    MBA_PARALLEL_FOR(i, STREAM_FLOATS) {
+    MBA_PARALLEL_FOR(i, STREAM_FLOATS)
+    {
         x[i] = 0;
         y[i] = (float)(i % 1009) * 1e-3f - 0.5f;
     }
-    *out = (mba_ceilings){   .stream_bytes = together(k->stream, x, y, piece, time_s),
-                             .fma_flops    = apart(k->fma, x, y, FMA_TRIPS, piece, 1, time_s),
-                             .exp_ops      = apart(k->exp, x, y, SMALL_FLOATS, piece, EXP_TRIPS, time_s) };
+    *out = (mba_ceilings){ .stream_bytes = together(k->stream, x, y, piece, time_s),
+                           .fma_flops = apart(k->fma, x, y, FMA_TRIPS, piece, 1, time_s),
+                           .exp_ops = apart(k->exp, x, y, SMALL_FLOATS, piece, EXP_TRIPS, time_s) };
     free(x);
     free(y);
     return MBA_OK;
@@ -97,18 +99,19 @@ void mba_ceilings_copy(float *to, const float *from, int64_t n, int way)
         const int64_t threads = omp_get_num_threads(), me = omp_get_thread_num();
         const int64_t first = whole * me / threads * MBA_COPY_ROOM, end = whole * (me + 1) / threads * MBA_COPY_ROOM;
         if (way == 0) kernels()->stream(to + first, from + first, end - first);
-        else          memcpy(to + first, from + first, sizeof(float) * (size_t)(end - first));
+        else memcpy(to + first, from + first, sizeof(float) * (size_t)(end - first));
     }
 }
 
 double mba_ceilings_floor(const mba_ceilings *c, mba_cost cost)
 {
-    const double memory  = (cost.read_bytes + cost.write_bytes) / c->stream_bytes;
+    const double memory = (cost.read_bytes + cost.write_bytes) / c->stream_bytes;
     if (c->tensor_flops > 0) {
         const double part[] = { memory, cost.tensor_flops / c->tensor_flops, cost.vector_flops / c->fma_flops,
                                 cost.special_ops / c->exp_ops };
         double       most = 0;
-        for (int i = 0; i < 4; i++) if (part[i] > most) most = part[i];
+        for (int i = 0; i < 4; i++)
+            if (part[i] > most) most = part[i];
         return most;
     }
     const double compute = (cost.tensor_flops + cost.vector_flops) / c->fma_flops + cost.special_ops / c->exp_ops;

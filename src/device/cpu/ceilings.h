@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* ceilings.h -- what this machine can do at best, measured: the rates that floors are made of.
  *
  *     mba_ceilings c;
@@ -13,10 +14,10 @@
 #include "core/op.h"
 
 typedef struct mba_ceilings {
-    double stream_bytes;               /* per second, read + written, arrays far larger than the caches */
-    double fma_flops;                  /* per second, fp32, independent chains in registers */
-    double tensor_flops;               /* per second, of matrix units; 0: FMA lanes do that work too */
-    double exp_ops;                    /* per second, vf_exp over an array in L1 */
+    double stream_bytes; /* per second, read + written, arrays far larger than the caches */
+    double fma_flops;    /* per second, fp32, independent chains in registers */
+    double tensor_flops; /* per second, of matrix units; 0: FMA lanes do that work too */
+    double exp_ops;      /* per second, vf_exp over an array in L1 */
 } mba_ceilings;
 
 MBA_MUST mba_status mba_ceilings_measure(mba_ceilings *out, double seconds);
@@ -32,8 +33,8 @@ bool mba_ceilings_memory_bound(const mba_ceilings *c, mba_cost cost);
 /* The same rates of the GPU in use, in fp32 or bf16; an error where this build or machine has none. */
 MBA_MUST mba_status mba_ceilings_measure_cuda(mba_ceilings *out, mba_dtype compute);
 
-/* Seconds of a plain copy on the GPU in use that moves `bytes`, half of them read and half written, its caches swept before: the
- * best of `repeats` runs of every way there is to copy. */
+/* Seconds of a plain copy on the GPU in use that moves `bytes`, half of them read and half written, its caches swept
+ * before: the best of `repeats` runs of every way there is to copy. */
 MBA_MUST mba_status mba_copy_measure_cuda(double *seconds, double bytes, int repeats);
 
 /* A copy by all threads, of `n` floats rounded up to whole vectors, which both arrays have room for (MBA_COPY_ROOM).
@@ -42,8 +43,10 @@ enum { MBA_COPY_WAYS = 2, MBA_COPY_ROOM = 256 };
 void mba_ceilings_copy(float *to, const float *from, int64_t n, int way);
 
 /* ---- made once per instruction set, in ceilings_cpu.c: one thread's share of work ---- */
-typedef double mba_ceiling_fn(float *x, const float *y, int64_t n);     /* returns what it did, in the unit above */
-typedef struct mba_ceiling_kernels { mba_ceiling_fn *stream, *fma, *exp; } mba_ceiling_kernels;
+typedef double mba_ceiling_fn(float *x, const float *y, int64_t n); /* returns what it did, in the unit above */
+typedef struct mba_ceiling_kernels {
+    mba_ceiling_fn *stream, *fma, *exp;
+} mba_ceiling_kernels;
 extern const mba_ceiling_kernels mba_ceiling_kernels_base, mba_ceiling_kernels_avx2, mba_ceiling_kernels_avx512;
 
 #endif

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* ceilings_cpu.c -- the three loops behind the ceilings, for one instruction set. */
 #include "device/cpu/ceilings.h"
 #include "device/cpu/simd.h"
@@ -25,7 +26,7 @@ static double fused(float *x, const float *y, int64_t n)
     const vf b = vf_load(y + MBA_LANES);
     for (int k = 0; k < CHAINS; k++) acc[k] = vf_set((float)k);
     for (int64_t i = 0; i < n; i++) {
-        __asm__("" : MBA_VECTOR_REGISTER(a));                    // a may have changed: the product cannot be hoisted
+        __asm__("" : MBA_VECTOR_REGISTER(a)); // a may have changed: the product cannot be hoisted
 #pragma GCC unroll 20
         for (int k = 0; k < CHAINS; k++) acc[k] = vf_fma(a, b, acc[k]);
     }

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* ceilings_test.c -- floors by hand, and which rate they are of. */
 #include "tests/test.h"
 
@@ -6,8 +7,8 @@
 static const mba_ceilings lanes = { .stream_bytes = 10, .fma_flops = 100, .exp_ops = 50 },
                           units = { .stream_bytes = 10, .fma_flops = 100, .tensor_flops = 1000, .exp_ops = 50 };
 
-/* With matrix units all parts overlap and products have a rate of their own: 2000 FLOPs of them take 2 s, not 20, so that
- * 100 bytes, which take 10, bound them. Without, lanes do everything, one after the other. */
+/* With matrix units all parts overlap and products have a rate of their own: 2000 FLOPs of them take 2 s, not 20, so
+ * that 100 bytes, which take 10, bound them. Without, lanes do everything, one after the other. */
 static void a_floor_is_bound_by_its_longest_part(void **state)
 {
     const mba_cost products = { .read_bytes = 60, .write_bytes = 40, .tensor_flops = 2000 };
@@ -17,8 +18,8 @@ static void a_floor_is_bound_by_its_longest_part(void **state)
     assert_true(mba_ceilings_memory_bound(&units, products));
     assert_near(mba_ceilings_floor(&lanes, products), 20, 1e-12);
     assert_false(mba_ceilings_memory_bound(&lanes, products));
-    assert_true(mba_ceilings_memory_bound(&units, vectors));       // 10 s, beside 9 and 4
-    assert_false(mba_ceilings_memory_bound(&lanes, vectors));      // 9 and 4 are 13
+    assert_true(mba_ceilings_memory_bound(&units, vectors));  // 10 s, beside 9 and 4
+    assert_false(mba_ceilings_memory_bound(&lanes, vectors)); // 9 and 4 are 13
     vectors.vector_flops = 1100;
     assert_false(mba_ceilings_memory_bound(&units, vectors));
 }

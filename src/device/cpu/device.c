@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* device.c -- the host as a device. Threads live inside the operators (MBA_PARALLEL_FOR). */
 #include <errno.h>
 #include <string.h>
@@ -5,16 +6,18 @@
 
 #include "core/program.h"
 
-enum { HEADER_BYTES = MBA_ALIGN_BYTES };          // holds the length, which munmap wants back
+enum { HEADER_BYTES = MBA_ALIGN_BYTES }; // holds the length, which munmap wants back
 
 /* Zero pages from the system: what a step never touches is never resident. */
 static mba_status cpu_take(void **out, size_t bytes)
 {
     const size_t all = bytes + HEADER_BYTES;
-    char        *p   = mmap(NULL, all, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    char        *p = mmap(NULL, all, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (p == MAP_FAILED)
-        return mba_fail(MBA_E_NOMEM, "no memory for %s\nwhy: %s\n"
-                        "fix: a smaller --batch or --length, or --recompute on", mba_size_of((double)bytes).text, strerror(errno));
+        return mba_fail(MBA_E_NOMEM,
+                        "no memory for %s\nwhy: %s\n"
+                        "fix: a smaller --batch or --length, or --recompute on",
+                        mba_size_of((double)bytes).text, strerror(errno));
     madvise(p, all, MADV_HUGEPAGE);
     memcpy(p, &all, sizeof all);
     *out = p + HEADER_BYTES;
@@ -51,6 +54,11 @@ static mba_status cpu_run(mba_program *p, unsigned passes, const mba_hooks *h)
 static const mba_machine host = { .name = "host" };
 
 const mba_device mba_device_cpu = {
-    .name = "cpu", .machine = &host, .alloc = cpu_take, .dealloc = cpu_give, .put = cpu_copy, .get = cpu_copy,
+    .name = "cpu",
+    .machine = &host,
+    .alloc = cpu_take,
+    .dealloc = cpu_give,
+    .put = cpu_copy,
+    .get = cpu_copy,
     .run = cpu_run,
 };

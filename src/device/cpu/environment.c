@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* environment.c -- see environment.h. */
 #include "device/cpu/environment.h"
 
@@ -11,8 +12,10 @@ enum { VALUES_MAX = 2 };
 
 mba_status mba_cpu_check_environment(void)
 {
-    static const struct { const char *name, *value[VALUES_MAX + 1], *words; } known[] = {
-        { "MBA_GEMM", { "packed", "openblas" }, "packed or openblas" },                     // gemm.c
+    static const struct {
+        const char *name, *value[VALUES_MAX + 1], *words;
+    } known[] = {
+        { "MBA_GEMM", { "packed", "openblas" }, "packed or openblas" }, // gemm.c
     };
     MBA_TRY(mba_cpu_isa_check());
     for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
@@ -20,8 +23,8 @@ mba_status mba_cpu_check_environment(void)
         bool        found = !is || !*is;
         for (int k = 0; !found && known[i].value[k]; k++) found = !strcmp(is, known[i].value[k]);
         if (!found)
-            return mba_fail(MBA_E_ARG, "the environment has %s=%s\nwhy: it is %s\nfix: correct it, or unset %s", known[i].name,
-                            is, known[i].words, known[i].name);
+            return mba_fail(MBA_E_ARG, "the environment has %s=%s\nwhy: it is %s\nfix: correct it, or unset %s",
+                            known[i].name, is, known[i].words, known[i].name);
     }
     return MBA_OK;
 }

@@ -1,4 +1,6 @@
-/* environment.h -- the environment variables that choose code for the CPU: MBA_ISA (core/device.h) and MBA_GEMM (gemm.h).
+// SPDX-License-Identifier: Apache-2.0
+/* environment.h -- the environment variables that choose code for the CPU: MBA_ISA (core/device.h) and MBA_GEMM
+ * (gemm.h).
  *
  *     MBA_TRY(mba_cpu_check_environment());              // MBA_GEMM=pakced: there is no such choice
  *

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* gemm.c -- see gemm.h. How the sizes were chosen is in ops/matmul/matmul.md. */
 #include "device/cpu/gemm.h"
 
@@ -58,7 +59,7 @@ static void choose(void)
     mba_gemm_fn *const packed[] = { mba_gemm_packed_base };
 #endif
     chosen = wants_blas() ? gemm_blas : packed[mba_cpu_isa()];
-    openblas_set_num_threads(1);                  // it must not start threads of its own: see matmul.md
+    openblas_set_num_threads(1); // it must not start threads of its own: see matmul.md
 }
 
 void mba_gemm_serial(const mba_gemm_args *g)
@@ -68,8 +69,8 @@ void mba_gemm_serial(const mba_gemm_args *g)
     chosen(g);
 }
 
-/* What OpenBLAS takes at most for a thread that multiplies (its BUFFER_SIZE, and a page): 128 MiB on x86-64, on Arm 32 in 0.3.21,
- * measured. It is a constant of its build that no function tells, and asking for too little would hang. */
+/* What OpenBLAS takes at most for a thread that multiplies (its BUFFER_SIZE, and a page): 128 MiB on x86-64, on Arm 32
+ * in 0.3.21, measured. It is a constant of its build that no function tells, and asking for too little would hang. */
 enum { PAGE_BYTES_MAX = 1 << 16 };
 #define BLAS_BUFFER_BYTES (((size_t)128 << 20) + PAGE_BYTES_MAX)
 
@@ -91,9 +92,9 @@ static size_t address_space(void)
     return (size_t)pages * (size_t)sysconf(_SC_PAGESIZE);
 }
 
-/* The buffer of this OpenBLAS: by how much the address space grows at its first product, for which the caller has made sure
- * of the largest; 0 where it does not. It is a power of two and perhaps a page; what other threads map or unmap meanwhile is
- * rounded away. Small products may need no buffer, so this one is not small. */
+/* The buffer of this OpenBLAS: by how much the address space grows at its first product, for which the caller has made
+ * sure of the largest; 0 where it does not. It is a power of two and perhaps a page; what other threads map or unmap
+ * meanwhile is rounded away. Small products may need no buffer, so this one is not small. */
 static size_t measured_buffer(void)
 {
     enum { N = 128 };
@@ -115,11 +116,14 @@ static mba_status ask_for_buffers(void)
     if (has_room(threads * each)) return MBA_OK;
     const int    why = errno;
     const size_t measured = threads > 1 && has_room(each) ? measured_buffer() : 0;
-    if (measured && has_room((threads - 1) * measured)) return MBA_OK;         // the first has its own by now
+    if (measured && has_room((threads - 1) * measured)) return MBA_OK; // the first has its own by now
     if (measured) each = measured;
-    return mba_fail(MBA_E_NOMEM, "no memory for the buffers of OpenBLAS: %s for each thread, threads: %zu\nwhy: %s\n"
-                    "fix: raise the limit (ulimit -v), use fewer --threads, or set MBA_GEMM=packed, whose products need no "
-                    "buffers and may differ in the last bits", mba_size_of((double)each).text, threads, strerror(why));
+    return mba_fail(
+        MBA_E_NOMEM,
+        "no memory for the buffers of OpenBLAS: %s for each thread, threads: %zu\nwhy: %s\n"
+        "fix: raise the limit (ulimit -v), use fewer --threads, or set MBA_GEMM=packed, whose products need no "
+        "buffers and may differ in the last bits",
+        mba_size_of((double)each).text, threads, strerror(why));
 }
 
 mba_status mba_gemm_ready(void)
@@ -136,7 +140,9 @@ static int64_t side(int64_t length, int64_t pieces)
     return mba_ceil(mba_ceil(length, pieces), SIDE_UNIT) * SIDE_UNIT;
 }
 
-typedef struct tiling { int64_t m, n, rows, cols; } tiling;      // sides of a tile; how many of them
+typedef struct tiling {
+    int64_t m, n, rows, cols;
+} tiling; // sides of a tile; how many of them
 
 static tiling tiling_of(int64_t m, int64_t n)
 {
@@ -145,7 +151,7 @@ static tiling tiling_of(int64_t m, int64_t n)
         const int64_t tm = side(m, rows), tn = side(n, cols);
         if (tm < 2 * SIDE_MIN && tn < 2 * SIDE_MIN) break;
         if (tm > tn) rows *= 2;
-        else         cols *= 2;
+        else cols *= 2;
     }
     const tiling t = { .m = side(m, rows), .n = side(n, cols) };
     return (tiling){ t.m, t.n, mba_ceil(m, t.m), mba_ceil(n, t.n) };
@@ -170,8 +176,9 @@ static void gemm_in_pieces(const mba_gemm_args *g, int64_t pieces)
     float         sum[PIECES_MAX][PIECE_ELEMS];
     const int64_t k = side(g->k, pieces);
     mba_assert(pieces <= PIECES_MAX && g->m * g->n <= PIECE_ELEMS);
-    pieces = mba_ceil(g->k, k);                   // rounding up may leave the last one without work
-    MBA_PARALLEL_TILES(p, pieces) {
+    pieces = mba_ceil(g->k, k); // rounding up may leave the last one without work
+    MBA_PARALLEL_TILES(p, pieces)
+    {
         mba_gemm_args piece = part_of(g, 0, g->m, 0, g->n, p * k, k);
         piece.c = sum[p];
         piece.ldc = g->n;
@@ -194,7 +201,7 @@ static void clear(const mba_gemm_args *g)
 void mba_gemm(const mba_gemm_args *g)
 {
     if (!g->k && !g->adds) clear(g);
-    if (!g->m || !g->n || !g->k) return;          // a batch without edges
+    if (!g->m || !g->n || !g->k) return; // a batch without edges
     const tiling  t = tiling_of(g->m, g->n);
     const int64_t pieces = g->k / PIECE_MIN < PIECES_MAX ? g->k / PIECE_MIN : PIECES_MAX;
     if (t.rows * t.cols == 1 && pieces > 1) {
@@ -202,7 +209,8 @@ void mba_gemm(const mba_gemm_args *g)
     } else if (t.rows * t.cols == 1) {
         mba_gemm_serial(g);
     } else {
-        MBA_PARALLEL_TILES(i, t.rows * t.cols) {
+        MBA_PARALLEL_TILES(i, t.rows * t.cols)
+        {
             const mba_gemm_args tile = part_of(g, i / t.cols * t.m, t.m, i % t.cols * t.n, t.n, 0, g->k);
             mba_gemm_serial(&tile);
         }
@@ -216,7 +224,7 @@ static bool choose_core(void)
 {
 #ifdef __aarch64__
     const char *name = openblas_get_corename();
-    const bool  sve  = getauxval(AT_HWCAP) & HWCAP_SVE;
+    const bool  sve = getauxval(AT_HWCAP) & HWCAP_SVE;
     if (!wants_blas() || getenv("OPENBLAS_CORETYPE") || sve) return false;
     if (strcmp(name, "armv8") && strcmp(name, "neoversev1")) return false;
     return setenv("OPENBLAS_CORETYPE", "THUNDERX2T99", 1) == 0;
@@ -225,14 +233,14 @@ static bool choose_core(void)
 #endif
 }
 
-/* OpenBLAS starts a thread per core when it is loaded, which we never use. Where the address space is limited (ulimit -v)
- * and one of them gets no buffer, it asks again without end, and the end of the program waits for it. */
+/* OpenBLAS starts a thread per core when it is loaded, which we never use. Where the address space is limited (ulimit
+ * -v) and one of them gets no buffer, it asks again without end, and the end of the program waits for it. */
 static bool choose_no_threads(void)
 {
     struct rlimit l;
     const char   *threads = getenv("OPENBLAS_NUM_THREADS");
     return getrlimit(RLIMIT_AS, &l) == 0 && l.rlim_cur != RLIM_INFINITY && (!threads || strcmp(threads, "1") != 0)
-        && setenv("OPENBLAS_NUM_THREADS", "1", 1) == 0;
+           && setenv("OPENBLAS_NUM_THREADS", "1", 1) == 0;
 }
 
 void mba_gemm_choose_kernels(char **argv)

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* gemm.h -- C (m, n) = op(A) (m, k) op(B) (k, n), fp32, row-major, in tiles that only the shape decides.
  *
  *     mba_gemm(&(mba_gemm_args){ .m = R, .n = N, .k = K, .tb = 1, .a = x, .lda = K, .b = w, .ldb = K,
@@ -17,18 +18,21 @@
 
 typedef struct mba_gemm_args {
     int64_t      m, n, k;
-    bool         ta, tb, adds;                    /* stored transposed; C += instead of C = */
-    const float *a;  int64_t lda;
-    const float *b;  int64_t ldb;
-    float       *c;  int64_t ldc;
-    float        alpha;                           /* 0 stands for 1 */
+    bool         ta, tb, adds; /* stored transposed; C += instead of C = */
+    const float *a;
+    int64_t      lda;
+    const float *b;
+    int64_t      ldb;
+    float       *c;
+    int64_t      ldc;
+    float        alpha; /* 0 stands for 1 */
 } mba_gemm_args;
 
 void mba_gemm(const mba_gemm_args *g);
 void mba_gemm_serial(const mba_gemm_args *g);
 
-/* MBA_E_NOMEM where OpenBLAS would not get the buffers it takes at the first product of each thread: it asks for them again
- * without end. Operators call it before their products; it costs nothing from the second time on. */
+/* MBA_E_NOMEM where OpenBLAS would not get the buffers it takes at the first product of each thread: it asks for them
+ * again without end. Operators call it before their products; it costs nothing from the second time on. */
 MBA_MUST mba_status mba_gemm_ready(void);
 
 /* gemm_cpu.c, once per instruction set. */

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* gemm_cpu.c -- one product on one thread, for one instruction set: op(A) op(B) by packed strips and panels.
  *
  *   for every block of B, DEPTH_MAX x COLUMNS_MAX at most: packed into panels of WIDTH columns, which stay in the
@@ -53,8 +54,7 @@ MBA_SIMD void pack_along(float *to, int width, const float *x, int64_t ld, int64
 {
     if (count == width) {
         for (int64_t k = 0; k < depth; k++)
-            UNROLLED for (int i = 0; i < width; i += 4)
-                v4_store(to + k * width + i, v4_load(x + k * ld + i));
+            UNROLLED for (int i = 0; i < width; i += 4) v4_store(to + k * width + i, v4_load(x + k * ld + i));
         return;
     }
     for (int64_t k = 0; k < depth; k++)
@@ -65,9 +65,8 @@ MBA_SIMD void pack_along(float *to, int width, const float *x, int64_t ld, int64
 MBA_SIMD void pack_four_along(float *to, int width, const float *x, int64_t ld, int64_t depth)
 {
     for (int64_t k = 0; k < depth; k++, x += ld, to += width)
-        UNROLLED for (int p = 0; p < FOUR; p++)
-            UNROLLED for (int i = 0; i < width; i += 4)
-                v4_store(to + p * depth * width + i, v4_load(x + p * width + i));
+        UNROLLED for (int p = 0; p < FOUR; p++) UNROLLED for (int i = 0; i < width; i += 4)
+            v4_store(to + p * depth * width + i, v4_load(x + p * width + i));
 }
 
 /* ---- the tile ---- */
@@ -83,9 +82,9 @@ MBA_SIMD void tile_of(int rows, float *c, int64_t ldc, const float *a, const flo
                       bool adds)
 {
     vf sum[ROWS][VECTORS];
-    UNROLLED for (int i = 0; i < rows; i++)
-        UNROLLED for (int j = 0; j < VECTORS; j++) sum[i][j] = vf_set(0);
-    _Pragma("GCC unroll 4") for (int64_t k = 0; k < depth; k++, a += rows, b += WIDTH) {
+    UNROLLED for (int i = 0; i < rows; i++) UNROLLED for (int j = 0; j < VECTORS; j++) sum[i][j] = vf_set(0);
+    _Pragma("GCC unroll 4") for (int64_t k = 0; k < depth; k++, a += rows, b += WIDTH)
+    {
         vf y[VECTORS];
         __builtin_prefetch(b + AHEAD * WIDTH);
         UNROLLED for (int j = 0; j < VECTORS; j++) y[j] = vf_load(b + j * MBA_LANES);
@@ -93,21 +92,25 @@ MBA_SIMD void tile_of(int rows, float *c, int64_t ldc, const float *a, const flo
         vf f[ROWS / MBA_LANES];
         UNROLLED for (int i = 0; i < rows; i += MBA_LANES) f[i / MBA_LANES] = vf_load(a + i);
 #endif
-        UNROLLED for (int i = 0; i < rows; i++)
-            UNROLLED for (int j = 0; j < VECTORS; j++) sum[i][j] += FACTOR(i) * y[j];
+        UNROLLED for (int i = 0; i < rows; i++) UNROLLED for (int j = 0; j < VECTORS; j++)
+            sum[i][j] += FACTOR(i) * y[j];
     }
     if (alpha != 1)
-        UNROLLED for (int i = 0; i < rows; i++)
-            UNROLLED for (int j = 0; j < VECTORS; j++) sum[i][j] *= alpha;
+        UNROLLED for (int i = 0; i < rows; i++) UNROLLED for (int j = 0; j < VECTORS; j++) sum[i][j] *= alpha;
     if (adds)
-        UNROLLED for (int i = 0; i < rows; i++)
-            UNROLLED for (int j = 0; j < VECTORS; j++) sum[i][j] += vf_load(c + i * ldc + j * MBA_LANES);
-    UNROLLED for (int i = 0; i < rows; i++)
-        UNROLLED for (int j = 0; j < VECTORS; j++) vf_store(c + i * ldc + j * MBA_LANES, sum[i][j]);
+        UNROLLED for (int i = 0; i < rows; i++) UNROLLED for (int j = 0; j < VECTORS; j++)
+            sum[i][j] += vf_load(c + i * ldc + j * MBA_LANES);
+    UNROLLED for (int i = 0; i < rows; i++) UNROLLED for (int j = 0; j < VECTORS; j++)
+        vf_store(c + i * ldc + j * MBA_LANES, sum[i][j]);
 }
 
 /* What a strip meets: rows and columns of C that exist, and how they are added. */
-typedef struct target { float *c; int64_t ldc, rows, cols, depth; float alpha; bool adds; } target;
+typedef struct target {
+    float  *c;
+    int64_t ldc, rows, cols, depth;
+    float   alpha;
+    bool    adds;
+} target;
 
 MBA_SIMD void tiles_of(int rows, const float *strip, const target *t)
 {
@@ -131,7 +134,7 @@ MBA_SIMD void tiles_of(int rows, const float *strip, const target *t)
 MBA_SIMD void strip_of(int rows, const mba_gemm_args *g, int64_t i, int64_t k, const target *t)
 {
     if (g->ta) pack_along(strips, rows, g->a + k * g->lda + i, g->lda, t->rows, t->depth);
-    else       pack_across(strips, rows, g->a + i * g->lda + k, g->lda, t->rows, t->depth);
+    else pack_across(strips, rows, g->a + i * g->lda + k, g->lda, t->rows, t->depth);
     tiles_of(rows, strips, t);
 }
 
@@ -141,7 +144,7 @@ static void strips_of(const mba_gemm_args *g, int64_t i, int64_t k, int64_t coun
     if (g->ta && count == FOUR) pack_four_along(strips, ROWS, g->a + k * g->lda + i, g->lda, t.depth);
     for (int64_t r = 0; r < count; r++, t.c += ROWS * t.ldc) {
         float *strip = strips + r * ROWS * t.depth;
-        if (!g->ta)             pack_across(strip, ROWS, g->a + (i + r * ROWS) * g->lda + k, g->lda, ROWS, t.depth);
+        if (!g->ta) pack_across(strip, ROWS, g->a + (i + r * ROWS) * g->lda + k, g->lda, ROWS, t.depth);
         else if (count != FOUR) pack_along(strip, ROWS, g->a + k * g->lda + i + r * ROWS, g->lda, ROWS, t.depth);
         tiles_of(ROWS, strip, &t);
     }
@@ -156,23 +159,27 @@ static void pack_block(const mba_gemm_args *g, int64_t j, int64_t cols, int64_t 
         float        *to = panels + p * depth;
         const int64_t count = least(WIDTH, cols - p);
         if (g->tb) pack_across(to, WIDTH, g->b + (j + p) * g->ldb + k, g->ldb, count, depth);
-        else       pack_along(to, WIDTH, g->b + k * g->ldb + j + p, g->ldb, count, depth);
+        else pack_along(to, WIDTH, g->b + k * g->ldb + j + p, g->ldb, count, depth);
     }
 }
 
 static void block_of(const mba_gemm_args *g, int64_t j, int64_t cols, int64_t k, int64_t depth)
 {
     pack_block(g, j, cols, k, depth);
-    target t = { .ldc = g->ldc, .cols = cols, .depth = depth, .rows = ROWS, .alpha = g->alpha == 0 ? 1 : g->alpha,
-                 .adds = g->adds || k > 0 };
+    target        t = { .ldc = g->ldc,
+                        .cols = cols,
+                        .depth = depth,
+                        .rows = ROWS,
+                        .alpha = g->alpha == 0 ? 1 : g->alpha,
+                        .adds = g->adds || k > 0 };
     const int64_t full = g->m / ROWS;
     for (int64_t i = 0; i < full; i += FOUR) {
         t.c = g->c + i * ROWS * g->ldc + j;
         strips_of(g, i * ROWS, k, least(FOUR, full - i), t);
     }
-    t.c    = g->c + full * ROWS * g->ldc + j;
+    t.c = g->c + full * ROWS * g->ldc + j;
     t.rows = g->m - full * ROWS;
-    if (t.rows > 8)      strip_of(ROWS, g, full * ROWS, k, &t);
+    if (t.rows > 8) strip_of(ROWS, g, full * ROWS, k, &t);
     else if (t.rows > 4) strip_of(ROWS < 8 ? ROWS : 8, g, full * ROWS, k, &t);
     else if (t.rows > 0) strip_of(4, g, full * ROWS, k, &t);
 }
@@ -180,8 +187,7 @@ static void block_of(const mba_gemm_args *g, int64_t j, int64_t cols, int64_t k,
 void MBA_CPU_FN(mba_gemm_packed)(const mba_gemm_args *g)
 {
     const int64_t depth = piece_of(g->k, DEPTH_MAX), cols = piece_of(g->n, COLUMNS_MAX);
-    const int64_t whole = (cols + WIDTH - 1) / WIDTH * WIDTH;                    // panels that are full but the last
+    const int64_t whole = (cols + WIDTH - 1) / WIDTH * WIDTH; // panels that are full but the last
     for (int64_t j = 0; j < g->n; j += whole)
-        for (int64_t k = 0; k < g->k; k += depth)
-            block_of(g, j, least(whole, g->n - j), k, least(depth, g->k - k));
+        for (int64_t k = 0; k < g->k; k += depth) block_of(g, j, least(whole, g->n - j), k, least(depth, g->k - k));
 }

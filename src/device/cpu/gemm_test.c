@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* gemm_test.c -- the tiled product against a loop in double: every transposition, adding, scaling, sizes that
  * nothing divides, long sums over small results; nothing is written beside C; bits at any thread count. */
 #include "tests/test.h"
@@ -19,11 +20,20 @@ static float *numbers(int64_t n, uint64_t key)
 }
 
 /* Matrices with a pitch larger than their rows; what lies between the rows of C must stay. */
-typedef struct product { mba_gemm_args g; float *a, *b, *c; int64_t a_elems, b_elems, c_elems; } product;
+typedef struct product {
+    mba_gemm_args g;
+    float        *a, *b, *c;
+    int64_t       a_elems, b_elems, c_elems;
+} product;
 
 static product make(int64_t m, int64_t n, int64_t k, int how)
 {
-    product p = { .g = { .m = m, .n = n, .k = k, .ta = how & 1, .tb = how >> 1 & 1, .adds = how >> 2 & 1,
+    product p = { .g = { .m = m,
+                         .n = n,
+                         .k = k,
+                         .ta = how & 1,
+                         .tb = how >> 1 & 1,
+                         .adds = how >> 2 & 1,
                          .alpha = how >> 3 & 1 ? -0.75f : 0 } };
     p.g.lda = (p.g.ta ? m : k) + 3;
     p.g.ldb = (p.g.tb ? k : n) + 1;
@@ -52,7 +62,7 @@ static void check_element(const product *p, const float *before, int64_t i, int6
     double               sum = 0, squares = 0;
     for (int64_t k = 0; k < g->k; k++) {
         const double ab = (double)g->a[g->ta ? k * g->lda + i : i * g->lda + k]
-                        * (double)g->b[g->tb ? j * g->ldb + k : k * g->ldb + j];
+                          * (double)g->b[g->tb ? j * g->ldb + k : k * g->ldb + j];
         sum += ab;
         squares += ab * ab;
     }
@@ -84,8 +94,8 @@ static void gemm_agrees_with_a_loop_in_double(void **state)
 {
     (void)state;
     static const int64_t size[][3] = {
-        { 1, 1, 1 },    { 1, 37, 5 },   { 41, 1, 5 },     { 1, 1, 5000 },  { 3, 5, 1 },     { 17, 33, 65 },
-        { 1, 3001, 7 }, { 2047, 1, 3 }, { 127, 127, 40 }, { 129, 63, 9 },  { 80, 401, 33 },
+        { 1, 1, 1 },    { 1, 37, 5 },   { 41, 1, 5 },     { 1, 1, 5000 }, { 3, 5, 1 },     { 17, 33, 65 },
+        { 1, 3001, 7 }, { 2047, 1, 3 }, { 127, 127, 40 }, { 129, 63, 9 }, { 80, 401, 33 },
     };
     for (size_t s = 0; s < sizeof size / sizeof *size; s++)
         for (int how = 0; how < 16; how++) check(size[s][0], size[s][1], size[s][2], how);
@@ -95,8 +105,8 @@ static void gemm_of_many_tiles_agrees_with_a_loop_in_double(void **state)
 {
     (void)state;
     for (int how = 0; how < 16; how++) {
-        check(515, 1093, 19, how);                // rows and columns of tiles, the last ones smaller
-        check(300, 130, 23, how);                 // few large tiles: halved
+        check(515, 1093, 19, how); // rows and columns of tiles, the last ones smaller
+        check(300, 130, 23, how);  // few large tiles: halved
     }
 }
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* isa.c -- which of the compiled instruction sets to use, and how many threads. Asked once. */
 #include <omp.h>
 #include <stdio.h>
@@ -28,20 +29,25 @@ mba_status mba_cpu_isa_check(void)
     if (!want || !*want) return MBA_OK;
     while (at < MBA_ISAS && strcmp(want, names[at])) at++;
     if (at == MBA_ISAS)
-        return mba_fail(MBA_E_ARG, "the environment has MBA_ISA=%s\nwhy: it is base, avx2 or avx512\nfix: correct it, or unset "
-                        "MBA_ISA", want);
+        return mba_fail(MBA_E_ARG,
+                        "the environment has MBA_ISA=%s\nwhy: it is base, avx2 or avx512\nfix: correct it, or unset "
+                        "MBA_ISA",
+                        want);
     if (at > best())
-        return mba_fail(MBA_E_ARG, "the environment has MBA_ISA=%s\nwhy: the most that this machine runs is %s\nfix: MBA_ISA=%s, or "
-                        "unset it", want, names[best()], names[best()]);
+        return mba_fail(
+            MBA_E_ARG,
+            "the environment has MBA_ISA=%s\nwhy: the most that this machine runs is %s\nfix: MBA_ISA=%s, or "
+            "unset it",
+            want, names[best()], names[best()]);
     return MBA_OK;
 }
 
 int mba_cpu_isa(void)
 {
-    static int chosen = -1;                       // the same answer whoever writes it first
+    static int chosen = -1; // the same answer whoever writes it first
     if (chosen < 0) {
         const char *want = getenv("MBA_ISA");
-        int         isa  = best();
+        int         isa = best();
         for (int i = 0; want && i < isa; i++)
             if (!strcmp(want, names[i])) isa = i;
         chosen = isa;
@@ -68,7 +74,7 @@ static int usual_threads(void)
 
 void mba_cpu_set_threads(int threads)
 {
-    const int usual = usual_threads();            // asked before the first change
+    const int usual = usual_threads(); // asked before the first change
     omp_set_num_threads(threads > 0 ? threads : usual);
 }
 
@@ -77,11 +83,14 @@ int mba_cpu_threads(void) { return omp_get_max_threads(); }
 /* Arm's own cores by their part numbers. */
 static const char *arm_core(long part)
 {
-    static const struct { long part; const char *name; } known[] = {
-        { 0xd0c, "Neoverse-N1" }, { 0xd40, "Neoverse-V1" }, { 0xd49, "Neoverse-N2" }, { 0xd4f, "Neoverse-V2" },
-        { 0xd83, "Neoverse-V3AE" }, { 0xd84, "Neoverse-V3" }, { 0xd8e, "Neoverse-N3" }, { 0xd08, "Cortex-A72" },
-        { 0xd0b, "Cortex-A76" } };
-    for (size_t i = 0; i < sizeof known / sizeof *known; i++) if (known[i].part == part) return known[i].name;
+    static const struct {
+        long        part;
+        const char *name;
+    } known[] = { { 0xd0c, "Neoverse-N1" }, { 0xd40, "Neoverse-V1" },   { 0xd49, "Neoverse-N2" },
+                  { 0xd4f, "Neoverse-V2" }, { 0xd83, "Neoverse-V3AE" }, { 0xd84, "Neoverse-V3" },
+                  { 0xd8e, "Neoverse-N3" }, { 0xd08, "Cortex-A72" },    { 0xd0b, "Cortex-A76" } };
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (known[i].part == part) return known[i].name;
     return NULL;
 }
 
@@ -95,7 +104,7 @@ void mba_cpu_name(char *out, size_t room)
         if (!strncmp(line, "model name", 10) || !strncmp(line, "CPU part", 8)) {
             const char *v = strchr(line, ':'), *core = v && *line == 'C' ? arm_core(strtol(v + 1, NULL, 16)) : NULL;
             if (core) snprintf(out, room, "%s", core);
-            else      snprintf(out, room, "%s%s", *line == 'C' ? "Arm part" : "", v ? v + 1 + (*line != 'C') : "?");
+            else snprintf(out, room, "%s%s", *line == 'C' ? "Arm part" : "", v ? v + 1 + (*line != 'C') : "?");
             out[strcspn(out, "\n")] = 0;
             break;
         }

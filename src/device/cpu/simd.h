@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* simd.h -- the portable vector vocabulary of the *_cpu.c files: one type, a few words, and vector maths.
  *
  *     for (int64_t i = 0; i < n; i += MBA_LANES) {          // y = silu(x), any n
@@ -44,9 +45,14 @@ typedef uint32_t vu __attribute__((vector_size(4 * MBA_LANES)));
  * Through a type of small alignment: behind memcpy, gcc 12 takes sums that are kept in an array of vectors through
  * integer registers, which halves the speed of a tile. */
 typedef float mba__vf_loose __attribute__((vector_size(4 * MBA_LANES), aligned(4), may_alias));
-MBA_SIMD vf vf_load(const float *p)    { return (vf)*(const mba__vf_loose *)p; }
+MBA_SIMD vf   vf_load(const float *p) { return (vf) * (const mba__vf_loose *)p; }
 MBA_SIMD void vf_store(float *p, vf v) { *(mba__vf_loose *)p = (mba__vf_loose)v; }
-MBA_SIMD vi vi_load(const int32_t *p)    { vi v; __builtin_memcpy(&v, p, sizeof v); return v; }
+MBA_SIMD vi   vi_load(const int32_t *p)
+{
+    vi v;
+    __builtin_memcpy(&v, p, sizeof v);
+    return v;
+}
 
 /* The first n floats (n may exceed the lanes, or be 0): never touches what lies behind. Missing lanes are 0. */
 MBA_SIMD vf vf_load_n(const float *p, int64_t n)
@@ -59,17 +65,20 @@ MBA_SIMD vf vf_load_n(const float *p, int64_t n)
 
 MBA_SIMD void vf_store_n(float *p, vf v, int64_t n)
 {
-    if (n >= MBA_LANES) { vf_store(p, v); return; }
+    if (n >= MBA_LANES) {
+        vf_store(p, v);
+        return;
+    }
     for (int64_t i = 0; i < n; i++) p[i] = v[i];
 }
 
 /* ---- four floats, whatever the lanes: squares of a matrix, sums of four vectors ---- */
 typedef float v4 __attribute__((vector_size(16)));
 typedef float mba__v4_loose __attribute__((vector_size(16), aligned(4), may_alias));
-MBA_SIMD v4 v4_load(const float *p)    { return (v4)*(const mba__v4_loose *)p; }
+MBA_SIMD v4   v4_load(const float *p) { return (v4) * (const mba__v4_loose *)p; }
 MBA_SIMD void v4_store(float *p, v4 v) { *(mba__v4_loose *)p = (mba__v4_loose)v; }
 
-MBA_SIMD void v4_transpose(v4 x[4])                                        /* rows become columns */
+MBA_SIMD void v4_transpose(v4 x[4]) /* rows become columns */
 {
     const v4 a = __builtin_shufflevector(x[0], x[1], 0, 4, 1, 5), b = __builtin_shufflevector(x[0], x[1], 2, 6, 3, 7);
     const v4 c = __builtin_shufflevector(x[2], x[3], 0, 4, 1, 5), d = __builtin_shufflevector(x[2], x[3], 2, 6, 3, 7);
@@ -80,11 +89,11 @@ MBA_SIMD void v4_transpose(v4 x[4])                                        /* ro
 }
 
 /* ---- the small words ---- */
-MBA_SIMD vf vf_set(float x)          { return x - (vf){ 0 }; }             /* broadcast; -0 stays -0 */
-MBA_SIMD vi vi_set(int32_t x)        { return x + (vi){ 0 }; }
+MBA_SIMD vf vf_set(float x) { return x - (vf){ 0 }; } /* broadcast; -0 stays -0 */
+MBA_SIMD vi vi_set(int32_t x) { return x + (vi){ 0 }; }
 MBA_SIMD vf vf_fma(vf a, vf b, vf c) { return a * b + c; }
-MBA_SIMD vf vf_abs(vf x)             { return (vf)((vi)x & vi_set(INT32_MAX)); }
-MBA_SIMD vf vf_select(vi m, vf a, vf b)   { return (vf)((m & (vi)a) | (~m & (vi)b)); }   /* m ? a : b */
+MBA_SIMD vf vf_abs(vf x) { return (vf)((vi)x & vi_set(INT32_MAX)); }
+MBA_SIMD vf vf_select(vi m, vf a, vf b) { return (vf)((m & (vi)a) | (~m & (vi)b)); } /* m ? a : b */
 
 /* A NaN in x stays; one in the bound need not. */
 MBA_SIMD vf vf_max(vf bound, vf x)
@@ -117,7 +126,7 @@ MBA_SIMD vf vf_min(vf bound, vf x)
 #endif
 }
 
-MBA_SIMD vf vf_sqrt(vf x)                                                  /* rounded correctly */
+MBA_SIMD vf vf_sqrt(vf x) /* rounded correctly */
 {
 #if defined __AVX512F__
     return (vf)_mm512_sqrt_ps((__m512)x);
@@ -133,7 +142,7 @@ MBA_SIMD vf vf_sqrt(vf x)                                                  /* ro
 #endif
 }
 
-MBA_SIMD vf vf_rcp(vf x) { return 1.0f / x; }                              /* rounded correctly: a true division */
+MBA_SIMD vf vf_rcp(vf x) { return 1.0f / x; } /* rounded correctly: a true division */
 
 /* The sum and the largest of the lanes; neighbours first, always in this order. */
 MBA_SIMD float vf_sum(vf x)
@@ -155,9 +164,8 @@ MBA_SIMD v4 vf_sum4(vf a, vf b, vf c, vf d)
 #if defined __AVX2__
 #ifdef __AVX512F__
     const __m512d x[4] = { (__m512d)a, (__m512d)b, (__m512d)c, (__m512d)d };
-    __m256 h[4];
-    for (int i = 0; i < 4; i++)
-        h[i] = (__m256)_mm512_castpd512_pd256(x[i]) + (__m256)_mm512_extractf64x4_pd(x[i], 1);
+    __m256        h[4];
+    for (int i = 0; i < 4; i++) h[i] = (__m256)_mm512_castpd512_pd256(x[i]) + (__m256)_mm512_extractf64x4_pd(x[i], 1);
 #else
     const __m256 h[4] = { (__m256)a, (__m256)b, (__m256)c, (__m256)d };
 #endif
@@ -181,12 +189,9 @@ MBA_SIMD float vf_max_lanes(vf x)
  * x = n ln 2 + r with n the nearest integer; n comes out of the low bits of x log2 e + 1.5 * 2^23, where
  * addition rounds to integers. 2 exp(r) is a polynomial, and 2^(n-1) an exponent shifted into place: the
  * factor 2 lets the last product overflow to infinity exactly where exp does. */
-#define MBA__ROUND 0x1.8000fcp23f                 /* 1.5 * 2^23 + 126: its low bits are the bias, less one */
+#define MBA__ROUND 0x1.8000fcp23f /* 1.5 * 2^23 + 126: its low bits are the bias, less one */
 
-MBA_SIMD vf mba__exp2_half(vf t)                  /* 2^(n-1), from n + MBA__ROUND; 0 for n = -126 */
-{
-    return (vf)((vu)t << 23);
-}
+MBA_SIMD vf mba__exp2_half(vf t) /* 2^(n-1), from n + MBA__ROUND; 0 for n = -126 */ { return (vf)((vu)t << 23); }
 
 /* c[0] + c[1] r + .. + c[5] r^5 in pairs: a short chain, and on NEON (whose multiply-add overwrites its addend) half
  * the register copies of Horner's rule. */
@@ -201,9 +206,9 @@ MBA_SIMD vf vf_exp(vf x)
 {
     x = vf_min(vf_set(89.0f), vf_max(vf_set(-87.3f), x));
     const vf t = x * 0x1.715476p0f + MBA__ROUND, n = t - MBA__ROUND;
-    const vf r = (x - n * 0x1.62ep-1f) - n * 0x1.0bfbe8p-15f;              // n times the first is exact
+    const vf r = (x - n * 0x1.62ep-1f) - n * 0x1.0bfbe8p-15f; // n times the first is exact
     return mba__exp2_half(t)
-         * mba__poly5(r, 2.0f, 2.0f, 0x1.fffdfcp-1f, 0x1.5557acp-2f, 0x1.572a1ap-4f, 0x1.1063f4p-6f);
+           * mba__poly5(r, 2.0f, 2.0f, 0x1.fffdfcp-1f, 0x1.5557acp-2f, 0x1.572a1ap-4f, 0x1.1063f4p-6f);
 }
 
 /* 2^x for x <= 0 (128 and more is not noticed): 3 ulp; 0 from -125.5 down. Where many exponentials have one
@@ -213,7 +218,7 @@ MBA_SIMD vf vf_exp2_neg(vf x)
     x = vf_max(vf_set(-126.0f), x);
     const vf t = x + MBA__ROUND, r = x - (t - MBA__ROUND);
     return mba__exp2_half(t)
-         * mba__poly5(r, 2.0f, 0x1.62e42ap0f, 0x1.ebf9c2p-2f, 0x1.c6b6dcp-4f, 0x1.3ce8bep-6f, 0x1.5bd88p-9f);
+           * mba__poly5(r, 2.0f, 0x1.62e42ap0f, 0x1.ebf9c2p-2f, 0x1.c6b6dcp-4f, 0x1.3ce8bep-6f, 0x1.5bd88p-9f);
 }
 
 /* ---- the logarithm behind softplus ---- */
@@ -222,7 +227,7 @@ MBA_SIMD vf vf_exp2_neg(vf x)
 MBA_SIMD vf vf_log1p_unit(vf x)
 {
     const vf xx = x * x, x4 = xx * xx;
-    const vf low  = xx * (x * -0x1.3a43ep-3f + 0x1.934b6ep-3f) + (x * -0x1.ff23e8p-3f + 0x1.554ddp-2f);
+    const vf low = xx * (x * -0x1.3a43ep-3f + 0x1.934b6ep-3f) + (x * -0x1.ff23e8p-3f + 0x1.554ddp-2f);
     const vf high = xx * (x * -0x1.af5e2p-9f + 0x1.49211cp-6f) + (x * -0x1.d6b75ep-5f + 0x1.b4b094p-4f);
     return xx * (x * (x4 * high + low) - 0x1.ffffd2p-2f) + x;
 }
@@ -233,7 +238,7 @@ MBA_SIMD vf vf_log1p_unit(vf x)
 MBA_SIMD vf vf_sigmoid(vf t) { return 1.0f / (1.0f + vf_exp(-t)); }
 
 /* ln(1 + e^t), and t itself above 20: 3.5 ulp; 0 below -86.98. */
-MBA_SIMD vf mba__softplus_from(vf t, vf e)        /* e = exp(-|t|) */
+MBA_SIMD vf mba__softplus_from(vf t, vf e) /* e = exp(-|t|) */
 {
     return vf_select(t > 20.0f, t, vf_max(vf_set(0), t) + vf_log1p_unit(e));
 }
@@ -266,7 +271,7 @@ MBA_SIMD vf vf_silu_and_slope(vf t, vf *slope)
 MBA_SIMD vf mba__erfcx(vf t)
 {
     const vf tt = t * t, t4 = tt * tt;
-    const vf low  = tt * (t * 0x1.b72a8ap-3f + 0x1.301784p-3f) + (t * 0x1.5d93bep-3f + 0x1.5a8016p-3f);
+    const vf low = tt * (t * 0x1.b72a8ap-3f + 0x1.301784p-3f) + (t * 0x1.5d93bep-3f + 0x1.5a8016p-3f);
     const vf high = tt * (t * 0x1.f0bd3ep-2f - 0x1.05bf9ap-1f) + (t * 0x1.17c13cp-1f - 0x1.7f8446p-4f);
     return t * (t4 * (t4 * -0x1.0914c8p-3f + high) + low);
 }
@@ -277,7 +282,7 @@ MBA_SIMD vf mba__erfcx(vf t)
 MBA_SIMD vf vf_normal_cdf(vf x, vf *density)
 {
     const vf a = vf_abs(x), e = vf_exp(x * x * -0.5f);
-    const vf q = 0.5f * e * mba__erfcx(1.0f / (1.0f + 0x1.b27248p-3f * a));   // 0.3 / sqrt 2
+    const vf q = 0.5f * e * mba__erfcx(1.0f / (1.0f + 0x1.b27248p-3f * a)); // 0.3 / sqrt 2
     *density = e * 0x1.988454p-2f;
     return vf_select(x < 0.0f, q, 1.0f - q);
 }

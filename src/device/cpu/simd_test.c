@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* simd_test.c -- every vector function against libm in double, over dense ranges and at its edges, held
  * to the bound that simd.h states. Compiled for the smallest instruction set of the machine. */
 #include "tests/test.h"
@@ -29,36 +30,45 @@ static double worst_ulp(vector_fn *f, scalar_fn *want, double from, double to)
         vf_store(got, f(vf_load(arg)));
         for (int i = 0; i < MBA_LANES; i++) {
             const double w = want(arg[i]), e = fabs(got[i] - w) / ulp_of(w);
-            if (!(e <= worst)) worst = e;                                  // NaN stays
+            if (!(e <= worst)) worst = e; // NaN stays
         }
     }
     return worst;
 }
 
-#define assert_ulp(f, want, from, to, bound)                                                       \
-    do {                                                                                           \
-        const double worst_ = worst_ulp(f, want, from, to);                                        \
+#define assert_ulp(f, want, from, to, bound) \
+    do { \
+        const double worst_ = worst_ulp(f, want, from, to); \
         if (!(worst_ <= (bound))) print_error("%s on %g .. %g: %.2f ulp\n", #f, (double)(from), (double)(to), worst_); \
-        assert_true(worst_ <= (bound));                                                            \
+        assert_true(worst_ <= (bound)); \
     } while (0)
 
 static float at(vector_fn *f, float x) { return f(vf_set(x))[MBA_LANES - 1]; }
 
-static vf wrap_exp(vf x)          { return vf_exp(x); }
-static vf wrap_exp2_neg(vf x)     { return vf_exp2_neg(x); }
-static vf wrap_log1p_unit(vf x)   { return vf_log1p_unit(x); }
-static vf wrap_sigmoid(vf x)      { return vf_sigmoid(x); }
-static vf wrap_softplus(vf x)     { return vf_softplus(x); }
-static vf wrap_softplus2(vf x)    { vf s; return vf_softplus_and_slope(x, &s); }
-static vf wrap_softplus_slope(vf x) { vf s; vf_softplus_and_slope(x, &s); return s; }
-static vf wrap_silu(vf x)         { return vf_silu(x); }
-static vf wrap_sqrt(vf x)         { return vf_sqrt(x); }
-static vf wrap_rcp(vf x)          { return vf_rcp(x); }
+static vf wrap_exp(vf x) { return vf_exp(x); }
+static vf wrap_exp2_neg(vf x) { return vf_exp2_neg(x); }
+static vf wrap_log1p_unit(vf x) { return vf_log1p_unit(x); }
+static vf wrap_sigmoid(vf x) { return vf_sigmoid(x); }
+static vf wrap_softplus(vf x) { return vf_softplus(x); }
+static vf wrap_softplus2(vf x)
+{
+    vf s;
+    return vf_softplus_and_slope(x, &s);
+}
+static vf wrap_softplus_slope(vf x)
+{
+    vf s;
+    vf_softplus_and_slope(x, &s);
+    return s;
+}
+static vf wrap_silu(vf x) { return vf_silu(x); }
+static vf wrap_sqrt(vf x) { return vf_sqrt(x); }
+static vf wrap_rcp(vf x) { return vf_rcp(x); }
 
-static double sigmoid(double t)  { return 1 / (1 + exp(-t)); }
+static double sigmoid(double t) { return 1 / (1 + exp(-t)); }
 static double softplus(double t) { return t > 20 ? t : log1p(exp(t)); }
-static double silu(double t)     { return t / (1 + exp(-t)); }
-static double rcp(double x)      { return 1 / x; }
+static double silu(double t) { return t / (1 + exp(-t)); }
+static double rcp(double x) { return 1 / x; }
 
 static void exponentials_keep_their_bounds(void **state)
 {
@@ -135,8 +145,8 @@ static void small_words_do_what_they_say(void **state)
     double sum = 0;
     for (int i = 0; i < MBA_LANES; i++) sum += a[i] = (float)(i % 3 ? i + 1 : -i - 1);
     const vf x = vf_load(a), zero = vf_set(0);
-    assert_near(vf_sum(x), sum, 0);                                        // integers: no rounding
-    const v4 four = vf_sum4(x, x + 1, x * 2, vf_abs(x));
+    assert_near(vf_sum(x), sum, 0); // integers: no rounding
+    const v4     four = vf_sum4(x, x + 1, x * 2, vf_abs(x));
     const double sums[4] = { sum, sum + MBA_LANES, 2 * sum, MBA_LANES * (MBA_LANES + 1) / 2.0 };
     for (int i = 0; i < 4; i++) assert_near(four[i], sums[i], 0);
     assert_near(vf_max_lanes(x), MBA_LANES % 3 == 1 ? MBA_LANES - 1 : MBA_LANES, 0);
@@ -159,8 +169,11 @@ static void tails_touch_nothing_behind(void **state)
     (void)state;
     for (int64_t n = 0; n <= MBA_LANES + 1; n++) {
         const int64_t m = n < MBA_LANES ? n : MBA_LANES;
-        float *p = malloc(sizeof *p * (size_t)(n + 1)), *q = malloc(sizeof *p * (size_t)(n + 1));
-        for (int64_t i = 0; i <= n; i++) { p[i] = (float)i + 1; q[i] = -5; }
+        float        *p = malloc(sizeof *p * (size_t)(n + 1)), *q = malloc(sizeof *p * (size_t)(n + 1));
+        for (int64_t i = 0; i <= n; i++) {
+            p[i] = (float)i + 1;
+            q[i] = -5;
+        }
         const vf v = vf_load_n(p, n);
         for (int64_t i = 0; i < MBA_LANES; i++) assert_near(v[i], i < m ? p[i] : 0, 0);
         vf_store_n(q, v, n);
@@ -168,13 +181,15 @@ static void tails_touch_nothing_behind(void **state)
         float *tight = malloc(sizeof *p * (size_t)(n ? n : 1));
         vf_store_n(tight, v, n);
         for (int64_t i = 0; i < m; i++) assert_near(vf_load_n(tight, n)[i], p[i], 0);
-        free(p); free(q); free(tight);
+        free(p);
+        free(q);
+        free(tight);
     }
 }
 
 static void squares_are_turned(void **state)
 {
-    float from[5 * 4 + 1], to[4 * 4 + 1];                                  // one float off any alignment, rows of five
+    float from[5 * 4 + 1], to[4 * 4 + 1]; // one float off any alignment, rows of five
     v4    x[4];
     (void)state;
     for (int i = 0; i < 21; i++) from[i] = (float)i;
@@ -186,7 +201,6 @@ static void squares_are_turned(void **state)
 }
 
 MBA_TEST_MAIN(cmocka_unit_test(exponentials_keep_their_bounds), cmocka_unit_test(the_logarithm_keeps_its_bound),
-              cmocka_unit_test(activations_keep_their_bounds),
-              cmocka_unit_test(normal_distribution_keeps_its_bounds),
+              cmocka_unit_test(activations_keep_their_bounds), cmocka_unit_test(normal_distribution_keeps_its_bounds),
               cmocka_unit_test(roots_and_reciprocals_keep_their_bounds), cmocka_unit_test(small_words_do_what_they_say),
               cmocka_unit_test(tails_touch_nothing_behind), cmocka_unit_test(squares_are_turned))

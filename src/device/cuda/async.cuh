@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* async.cuh -- copies from global to shared memory that go on while the thread computes.
  *
  *     copy_async<16>(slot, from);                     // 4, 8 or 16 bytes, both aligned so
@@ -10,7 +11,8 @@
 
 #include "device/cuda/common.cuh"
 
-/* L1 keeps what is copied through it, for others that ask for the same; only 16 bytes can pass it by, and do unless told. */
+/* L1 keeps what is copied through it, for others that ask for the same; only 16 bytes can pass it by, and do unless
+ * told. */
 enum copy_path { PAST_L1, THROUGH_L1 };
 
 template <int BYTES, copy_path PATH = BYTES == 16 ? PAST_L1 : THROUGH_L1>
@@ -20,8 +22,7 @@ static __device__ __forceinline__ void copy_async(void *to, const void *from)
     const uint32_t slot = (uint32_t)__cvta_generic_to_shared(to);
     if constexpr (PATH == PAST_L1)
         asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(slot), "l"(from) : "memory");
-    else
-        asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(slot), "l"(from), "n"(BYTES) : "memory");
+    else asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(slot), "l"(from), "n"(BYTES) : "memory");
 }
 
 /* The same; zeros where `there` is false, and then `from` is any address. */
@@ -29,10 +30,12 @@ template <int BYTES> static __device__ __forceinline__ void copy_async_or_zero(v
 {
     const uint32_t slot = (uint32_t)__cvta_generic_to_shared(to);
     if constexpr (BYTES == 16)
-        asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(slot), "l"(from), "r"(there ? 16 : 0) : "memory");
+        asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(slot), "l"(from), "r"(there ? 16 : 0)
+                     : "memory");
     else
-        asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;"
-                     ::"r"(slot), "l"(from), "n"(BYTES), "r"(there ? BYTES : 0) : "memory");
+        asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(slot), "l"(from), "n"(BYTES),
+                     "r"(there ? BYTES : 0)
+                     : "memory");
 }
 
 static __device__ __forceinline__ void copy_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* block_timestamps.c -- see block_timestamps.h. */
 #include "device/cuda/block_timestamps.h"
 
@@ -5,9 +6,15 @@
 
 enum { UNITS_MAX = 128 };
 
-static struct { mba_blocks_set_fn *set[UNITS_MAX]; int n; } units;
+static struct {
+    mba_blocks_set_fn *set[UNITS_MAX];
+    int                n;
+} units;
 
-void mba__blocks_unit(mba_blocks_set_fn *set) { if (units.n < UNITS_MAX) units.set[units.n++] = set; }
+void mba__blocks_unit(mba_blocks_set_fn *set)
+{
+    if (units.n < UNITS_MAX) units.set[units.n++] = set;
+}
 
 int mba_blocks_units(void) { return units.n; }
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* block_timestamps.cuh -- MBA_BLOCK_TIMESTAMPS: a kernel that can say when its blocks ran.
  *
  *     __global__ void relu(..)
@@ -6,8 +7,8 @@
  *         ..
  *     }
  *
- * Off, it is a comparison with a word of constant memory at both ends. On, thread 0 stores at both ends, so nothing is kept in
- * registers in between. The clock steps by 32 ns on Hopper. */
+ * Off, it is a comparison with a word of constant memory at both ends. On, thread 0 stores at both ends, so nothing is
+ * kept in registers in between. The clock steps by 32 ns on Hopper. */
 #ifndef MBA_DEVICE_CUDA_BLOCK_TIMESTAMPS_CUH
 #define MBA_DEVICE_CUDA_BLOCK_TIMESTAMPS_CUH
 
@@ -15,21 +16,24 @@
 
 #include "device/cuda/block_timestamps.h"
 
-static __constant__ mba_block_record *mba_block_records;     // of this file's kernels; NULL: off
+static __constant__ mba_block_record *mba_block_records; // of this file's kernels; NULL: off
 
 static int mba_blocks_set(mba_block_record *records, void *stream)
 {
-    return (int)cudaMemcpyToSymbolAsync(mba_block_records, &records, sizeof records, 0, cudaMemcpyHostToDevice, (cudaStream_t)stream);
+    return (int)cudaMemcpyToSymbolAsync(mba_block_records, &records, sizeof records, 0, cudaMemcpyHostToDevice,
+                                        (cudaStream_t)stream);
 }
 
-static const struct mba_blocks_unit { mba_blocks_unit() { mba__blocks_unit(mba_blocks_set); } } mba_blocks_unit_;
+static const struct mba_blocks_unit {
+    mba_blocks_unit() { mba__blocks_unit(mba_blocks_set); }
+} mba_blocks_unit_;
 
-#define MBA_BLOCKS_READ(type, name, from)                                                                              \
-    static __device__ __forceinline__ type name()                                                                      \
-    {                                                                                                                  \
-        type v;                                                                                                        \
-        asm volatile("mov." from : "=r"(v));                                                                           \
-        return v;                                                                                                      \
+#define MBA_BLOCKS_READ(type, name, from) \
+    static __device__ __forceinline__ type name() \
+    { \
+        type v; \
+        asm volatile("mov." from : "=r"(v)); \
+        return v; \
     }
 
 /* Everything is read anew at both ends, by statements that the compiler may not merge: a register that lived from one
@@ -46,7 +50,7 @@ struct mba_block_timestamps {
     {
         return *(mba_block_record *volatile const *)&mba_block_records;
     }
-    static __device__ __forceinline__ bool on() { return all() && !(tx() | ty() | tz()); }
+    static __device__ __forceinline__ bool              on() { return all() && !(tx() | ty() | tz()); }
     static __device__ __forceinline__ mba_block_record *mine()
     {
         return all() + ((size_t)z() * gridDim.y + y()) * gridDim.x + x();
@@ -61,20 +65,21 @@ struct mba_block_timestamps {
     {
         if (!on()) return;
         mine()->start_ns = now();
-        mine()->sm       = sm();
+        mine()->sm = sm();
     }
     static __device__ __forceinline__ void ends()
     {
         if (!on()) return;
-        mine()->end_ns  = now();
+        mine()->end_ns = now();
         mine()->written = 1;
     }
     __device__ __forceinline__ mba_block_timestamps() { begins(); }
-    __device__ __forceinline__ ~mba_block_timestamps() { ends(); }
+    __device__                 __forceinline__ ~mba_block_timestamps() { ends(); }
 };
 
 #define MBA_BLOCK_TIMESTAMPS mba_block_timestamps mba_block_marks_
-#define MBA_BLOCK_BEGINS mba_block_timestamps::begins()       /* where other threads than thread 0 leave early: the end by hand */
-#define MBA_BLOCK_ENDS   mba_block_timestamps::ends()
+#define MBA_BLOCK_BEGINS \
+    mba_block_timestamps::begins() /* where other threads than thread 0 leave early: the end by hand */
+#define MBA_BLOCK_ENDS mba_block_timestamps::ends()
 
 #endif

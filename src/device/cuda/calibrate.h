@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* calibrate.h -- microbenchmarks of the GPU in use: the numbers of a machine file that can be read directly.
  *
  *     mba_reading r[MBA_READINGS_MAX];  int n;
@@ -11,7 +12,10 @@
 #include "core/status.h"
 
 enum { MBA_READINGS_MAX = 48 };
-typedef struct mba_reading { const char *key, *how; double value, spread; } mba_reading;
+typedef struct mba_reading {
+    const char *key, *how;
+    double      value, spread;
+} mba_reading;
 
 /* A part is done: so many readings; why it failed, or NULL. */
 typedef void mba_calibrate_fn(void *of, const char *part, int readings, const char *failed);

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* calibrate_cuda.cu -- see calibrate.h. Kernels count cycles of the SM themselves, so that readings do not depend on
  * the clock.
  *
@@ -29,8 +30,8 @@ enum {
     CHASE_STEPS = 4096,
     PIECE = 16,
     STREAM_THREADS = 512,
-    STREAM_BLOCKS = 2,                            /* on an SM */
-    IN_FLIGHT = 4                                 /* loads of a thread: 64 KB of an SM, three times what DRAM needs */
+    STREAM_BLOCKS = 2, /* on an SM */
+    IN_FLIGHT = 4      /* loads of a thread: 64 KB of an SM, three times what DRAM needs */
 };
 enum lane_kind { LANES_FMA, LANES_ALU, LANES_XU, LANES_H2, LANES_MIXED };
 
@@ -56,7 +57,7 @@ __global__ void __launch_bounds__(LANE_THREADS) calibrate_lanes(long long *cycle
     if (threadIdx.x == 0) cycles[blockIdx.x] = clock64() - began;
     uint32_t sum = 0;
     for (int k = 0; k < CHAINS; k++) sum += x[k];
-    if (sum == 12345) *sink = sum;                // almost never, but the compiler cannot know
+    if (sum == 12345) *sink = sum; // almost never, but the compiler cannot know
 }
 
 __global__ void __launch_bounds__(32 * WARPS_MMA) calibrate_products(long long *cycles, float *sink)
@@ -89,9 +90,9 @@ __global__ void __launch_bounds__(1024) calibrate_shared(long long *cycles, uint
     for (int i = 0; i < TRIPS; i += 4) {
         const unsigned at = 16 * ((threadIdx.x + 32 * i) % 1024);
 #pragma unroll
-        for (int k = 0; k < 4; k++) {             // the address changes little: the integer units are slower than this
+        for (int k = 0; k < 4; k++) { // the address changes little: the integer units are slower than this
             uint32_t v[4];
-            asm volatile("ld.volatile.shared.v4.u32 {%0,%1,%2,%3}, [%4];"    // else words nobody uses are not read
+            asm volatile("ld.volatile.shared.v4.u32 {%0,%1,%2,%3}, [%4];" // else words nobody uses are not read
                          : "=r"(v[0]), "=r"(v[1]), "=r"(v[2]), "=r"(v[3])
                          : "r"(base + (at ^ (16 * 32 * k))));
             sum += v[0];
@@ -113,20 +114,19 @@ __global__ void __launch_bounds__(256) calibrate_barriers(long long *cycles)
  * says. */
 __global__ void calibrate_chase(long long *cycles, const uint32_t *next, int warm, int steps, uint32_t *sink)
 {
-    uint32_t i = *sink;                           // where the last run ended: what that has read is in L2 now
+    uint32_t i = *sink; // where the last run ended: what that has read is in L2 now
     for (int k = 0; k < warm; k++) asm volatile("ld.global.cg.u32 %0, [%1];" : "=r"(i) : "l"(next + i));
     const long long began = clock64();
     for (int k = 0; k < steps; k++) asm volatile("ld.global.cg.u32 %0, [%1];" : "=r"(i) : "l"(next + i));
     *cycles = clock64() - began;
-    *sink   = i;
+    *sink = i;
 }
 
 /* One ring through all: 127 is odd, n a power of two. Steps of 32 KB, so that few leave a page. */
 __global__ void calibrate_ring(uint32_t *next, uint32_t n, uint32_t stride)
 {
     const uint32_t i = blockIdx.x * blockDim.x + threadIdx.x;
-    if (i < n)
-        next[(size_t)i * stride] = (uint32_t)(((uint64_t)i + 127) % n) * stride;
+    if (i < n) next[(size_t)i * stride] = (uint32_t)(((uint64_t)i + 127) % n) * stride;
 }
 
 __global__ void __launch_bounds__(STREAM_THREADS, STREAM_BLOCKS)
@@ -164,8 +164,7 @@ __global__ void __launch_bounds__(STREAM_THREADS, STREAM_BLOCKS)
     if (threadIdx.x == 0) cycles[blockIdx.x] = clock64() - began;
 }
 
-__global__ void __launch_bounds__(STREAM_THREADS, STREAM_BLOCKS)
-    calibrate_copy(uint4 *to, const uint4 *from, int64_t n)
+__global__ void __launch_bounds__(STREAM_THREADS, STREAM_BLOCKS) calibrate_copy(uint4 *to, const uint4 *from, int64_t n)
 {
     const int64_t stride = (int64_t)gridDim.x * blockDim.x;
     int64_t       i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
@@ -181,20 +180,20 @@ __global__ void __launch_bounds__(STREAM_THREADS, STREAM_BLOCKS)
 
 __global__ void calibrate_empty(void) {}
 
-#define GRID(b) STREAM_BLOCKS * (b)->d.multiProcessorCount, STREAM_THREADS, 0, (b)->s
+#define GRID(b) STREAM_BLOCKS *(b)->d.multiProcessorCount, STREAM_THREADS, 0, (b)->s
 
 /* ---- readings ---- */
 
 typedef struct bench {
-    cudaStream_t s;
-    char        *memory;
-    long long   *cycles;                          /* of every block, on the device */
-    uint32_t    *sink;
+    cudaStream_t   s;
+    char          *memory;
+    long long     *cycles; /* of every block, on the device */
+    uint32_t      *sink;
     cudaDeviceProp d;
-    double       clk;                             /* GHz, while it spins */
-    double       peak_gbs;                        /* of DRAM, as the driver says */
-    mba_reading *out;
-    int         *n;
+    double         clk;      /* GHz, while it spins */
+    double         peak_gbs; /* of DRAM, as the driver says */
+    mba_reading   *out;
+    int           *n;
 } bench;
 
 enum : size_t { BUFFER = (size_t)2 << 30 };
@@ -237,7 +236,7 @@ static mba_status seconds_of(double *out, const bench *b, const std::function<vo
 
 /* RUNS readings after one that nobody counts; `value` turns cycles or seconds into the number. */
 typedef mba_status measure_fn(double *out, const bench *b, int blocks, const std::function<void()> &launch);
-static mba_status timed(double *out, const bench *b, int, const std::function<void()> &launch)
+static mba_status  timed(double *out, const bench *b, int, const std::function<void()> &launch)
 {
     return seconds_of(out, b, launch);
 }
@@ -259,7 +258,7 @@ static mba_status read_lanes(const bench *b)
 {
     const int    sms = b->d.multiProcessorCount;
     const double lanes = (double)LANE_THREADS * TRIPS * CHAINS;
-    auto rate = [=](double c) { return lanes / c; };
+    auto         rate = [=](double c) { return lanes / c; };
     MBA_TRY(read_out(
         b, "fma", "fma.rn.f32, 8 chains", cycles_of, sms,
         [=] { calibrate_lanes<LANES_FMA><<<sms, LANE_THREADS, 0, b->s>>>(b->cycles, b->sink, TRIPS); }, rate));
@@ -312,7 +311,7 @@ static mba_status read_products(const bench *b)
 
 static mba_status read_latency(const bench *b, const char *key, const char *how, uint32_t nodes)
 {
-    enum { STRIDE = 64 };                         // 256 bytes: every step another line
+    enum { STRIDE = 64 }; // 256 bytes: every step another line
     uint32_t *next = (uint32_t *)b->memory;
     CUDA_TRY(cudaMemsetAsync(b->sink, 0, sizeof *b->sink, b->s));
     calibrate_ring<<<(nodes + 255) / 256, 256, 0, b->s>>>(next, nodes, STRIDE);
@@ -360,8 +359,8 @@ static mba_status read_cache(const bench *b)
     enum { PASSES = 16 };
     const int64_t chip = 2 * round_bytes(b), one = (int64_t)1 << 20;
     uint4        *x = (uint4 *)b->memory;
-    auto gbs = [=](double s) { return PASSES * (double)chip / s / 1e9; };
-    auto port = [=](double c) { return PASSES * (double)one / c; };
+    auto          gbs = [=](double s) { return PASSES * (double)chip / s / 1e9; };
+    auto          port = [=](double c) { return PASSES * (double)one / c; };
     MBA_TRY(read_latency(b, "l2_lat", "pointer chase through 2 MB", 8192));
     MBA_TRY(read_latency(b, "hbm_lat", "pointer chase through 2 GB", (uint32_t)(BUFFER / 256)));
     MBA_TRY(read_l2_rate(b));
@@ -391,7 +390,7 @@ static mba_status read_half_point(const bench *b, double l2_gbs, double dram_gbs
             return MBA_OK;
         }
         last_mb = mb;
-        last    = gbs;
+        last = gbs;
     }
     return mba_fail(MBA_E_DEVICE, "no footprint up to 512 MB leaves L2\nwhy: the readings are not those of a "
                                   "cache\nfix: is another program using the GPU?");
@@ -402,7 +401,7 @@ static mba_status read_memory(const bench *b)
     const int64_t bytes = BUFFER / 2;
     const double  peak_gbs = b->peak_gbs;
     uint4        *x = (uint4 *)b->memory, *y = (uint4 *)(b->memory + bytes);
-    auto ratio = [=](double moved) {
+    auto          ratio = [=](double moved) {
         return [=](double s) {
             const double r = moved / s / 1e9 / peak_gbs;
             return r < 1 ? r : 1;
@@ -410,15 +409,12 @@ static mba_status read_memory(const bench *b)
     };
     MBA_TRY(read_out(
         b, "hbm_rd", "1 GB read", timed, 0,
-        [=] { calibrate_read<<<GRID(b)>>>(x, bytes / PIECE, 1, b->cycles, b->sink); },
-        ratio((double)bytes)));
+        [=] { calibrate_read<<<GRID(b)>>>(x, bytes / PIECE, 1, b->cycles, b->sink); }, ratio((double)bytes)));
     MBA_TRY(read_out(
-        b, "hbm_wr", "1 GB written", timed, 0,
-        [=] { calibrate_write<<<GRID(b)>>>(x, bytes / PIECE, 1, b->cycles); },
+        b, "hbm_wr", "1 GB written", timed, 0, [=] { calibrate_write<<<GRID(b)>>>(x, bytes / PIECE, 1, b->cycles); },
         ratio((double)bytes)));
     return read_out(
-        b, "hbm_mix", "1 GB copied", timed, 0, 
-        [=] { calibrate_copy<<<GRID(b)>>>(y, x, bytes / PIECE); },
+        b, "hbm_mix", "1 GB copied", timed, 0, [=] { calibrate_copy<<<GRID(b)>>>(y, x, bytes / PIECE); },
         ratio(2.0 * bytes));
 }
 
@@ -436,7 +432,7 @@ static mba_status read_blocks(const bench *b)
             t[w][i] = x * hz / BLOCKS_SM;
         }
     std::vector<double> warp, all;
-    const double exit_cycles = 75;                // cannot be told from the start; as the shipped files say
+    const double        exit_cycles = 75; // cannot be told from the start; as the shipped files say
     for (int i = 1; i < RUNS; i++) {
         const double each = std::max((t[1][i] - t[0][i]) / 31, 0.0);
         warp.push_back(each);
@@ -454,9 +450,11 @@ static mba_status read_gaps(const bench *b)
     enum { KERNELS = 1000 };
     cudaGraph_t     graph = NULL;
     cudaGraphExec_t exec = NULL;
-    const double    own_us = 0.25;                // start and exit of an empty block
-    auto each = [=](double s) { return std::max(1e6 * s / KERNELS - own_us, 0.0); };
-    auto many = [=] { for (int i = 0; i < KERNELS; i++) calibrate_empty<<<1, 32, 0, b->s>>>(); };
+    const double    own_us = 0.25; // start and exit of an empty block
+    auto            each = [=](double s) { return std::max(1e6 * s / KERNELS - own_us, 0.0); };
+    auto            many = [=] {
+        for (int i = 0; i < KERNELS; i++) calibrate_empty<<<1, 32, 0, b->s>>>();
+    };
     MBA_TRY(read_out(b, "gap_stream", "a thousand empty kernels, launched one by one", timed, 0, many, each));
     CUDA_TRY(cudaStreamBeginCapture(b->s, cudaStreamCaptureModeThreadLocal));
     many();
@@ -472,7 +470,8 @@ static mba_status read_gaps(const bench *b)
 
 static double value_of(const bench *b, const char *key)
 {
-    for (int i = 0; i < *b->n; i++) if (!strcmp(b->out[i].key, key)) return b->out[i].value;
+    for (int i = 0; i < *b->n; i++)
+        if (!strcmp(b->out[i].key, key)) return b->out[i].value;
     return 0;
 }
 
@@ -483,7 +482,7 @@ static mba_status read_driver(bench *b)
     double    c = 0, s = 1;
     CUDA_TRY(cudaDeviceGetAttribute(&memory_khz, cudaDevAttrMemoryClockRate, 0));
     const double peak = 2.0 * memory_khz * 1e3 * b->d.memoryBusWidth / 8 * 1e-9;
-    for (int i = 0; i < 50; i++) {                // the clock rises while it works; the last reading counts
+    for (int i = 0; i < 50; i++) { // the clock rises while it works; the last reading counts
         const auto spin = [=] {
             calibrate_lanes<LANES_FMA><<<sms, LANE_THREADS, 0, b->s>>>(b->cycles, b->sink, 100 * TRIPS);
         };
@@ -530,7 +529,7 @@ static mba_status read_parts(bench *b, mba_calibrate_fn *told, void *of)
         const int        had = *b->n;
         const mba_status st = part.read(b);
         told(of, part.what, *b->n - had, st == MBA_OK ? NULL : mba_message());
-        cudaGetLastError();                       // a refused launch is forgotten; a lost context is not
+        cudaGetLastError(); // a refused launch is forgotten; a lost context is not
         if (cudaStreamSynchronize(b->s) != cudaSuccess) return st == MBA_OK ? MBA_E_DEVICE : st;
     }
     return MBA_OK;
@@ -539,16 +538,16 @@ static mba_status read_parts(bench *b, mba_calibrate_fn *told, void *of)
 extern "C" mba_status mba_calibrate_cuda(mba_reading *out, int *n, mba_calibrate_fn *told, void *of)
 {
     const mba_device *d;
-    bench b = {};
+    bench             b = {};
     *n = 0;
     MBA_TRY(mba_device_cuda(&d, 0));
-    b.s   = (cudaStream_t)d->stream;
+    b.s = (cudaStream_t)d->stream;
     b.out = out;
-    b.n   = n;
+    b.n = n;
     CUDA_TRY(cudaGetDeviceProperties(&b.d, 0));
     CUDA_TRY(cudaMalloc(&b.memory, BUFFER + 4096 * sizeof(long long) + 256));
     b.cycles = (long long *)(b.memory + BUFFER);
-    b.sink   = (uint32_t *)(b.cycles + 4096);
+    b.sink = (uint32_t *)(b.cycles + 4096);
     CUDA_TRY(cudaMemset(b.memory, 1, BUFFER));
     mba_status st = read_driver(&b);
     if (st == MBA_OK) st = read_parts(&b, told, of);

@@ -1,11 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
 /* ceilings_cuda.cu -- the rates of the GPU in use: memory, FMA, exponentials, matrix units.
  *
  * kernel     ceiling_copy     16 bytes a thread and trip over 4 GB: far more than the L2
- * kernel     ceiling_pieces   1 to 8 pieces of 16 bytes a thread, all asked for before the first is stored; as many blocks as that takes:
- *                             copies of megabytes, of which launch, ramp and tail are a good part
+ * kernel     ceiling_pieces   1 to 8 pieces of 16 bytes a thread, all asked for before the first is stored; as many
+ *                             blocks as that takes: copies of megabytes, of which launch, ramp and tail are a good part
  * kernel     ceiling_fma      eight independent chains a thread
  * kernel     ceiling_exp      ex2.approx, eight independent chains a thread
- * The matrix rate is cuBLASLt's on an 8192^3 product of random numbers (constant ones would draw less power and run faster). */
+ * The matrix rate is cuBLASLt's on an 8192^3 product of random numbers (constant ones would draw less power and run
+ * faster). */
 #include "device/cuda/gemm.h"
 #include "device/cuda/common.cuh"
 extern "C" {
@@ -22,7 +24,8 @@ __global__ void __launch_bounds__(256) ceiling_copy(uint4 *to, const uint4 *from
     for (int64_t i = (int64_t)blockIdx.x * 256 + threadIdx.x; i < n; i += stride) to[i] = from[i];
 }
 
-template <int D, bool ONCE> __global__ void __launch_bounds__(1024) ceiling_pieces(uint4 *to, const uint4 *from, int64_t n)
+template <int D, bool ONCE>
+__global__ void __launch_bounds__(1024) ceiling_pieces(uint4 *to, const uint4 *from, int64_t n)
 {
     const int64_t first = (int64_t)blockIdx.x * D * blockDim.x + threadIdx.x;
     uint4         row_regs[D];
@@ -35,31 +38,33 @@ template <int D, bool ONCE> __global__ void __launch_bounds__(1024) ceiling_piec
     for (int d = 0; d < D; d++) {
         const int64_t i = first + d * blockDim.x;
         if (i < n && ONCE) __stcs(to + i, row_regs[d]);
-        else if (i < n)    to[i] = row_regs[d];
+        else if (i < n) to[i] = row_regs[d];
     }
 }
 
-template <int D, bool ONCE> static void copy_pieces(uint4 *to, const uint4 *from, int64_t n, int threads, cudaStream_t s)
+template <int D, bool ONCE>
+static void copy_pieces(uint4 *to, const uint4 *from, int64_t n, int threads, cudaStream_t s)
 {
     ceiling_pieces<D, ONCE><<<(unsigned)mba_ceil(n, D * threads), threads, 0, s>>>(to, from, n);
 }
 
 enum { COPY_WAYS = 8 };
 
-/* Which is the fastest depends on how much there is; one that is slower costs the yardstick nothing: the best counts. */
+/* Which is the fastest depends on how much there is; one that is slower costs the yardstick nothing: the best
+ * counts. */
 static mba_status copy_once(void *to, const void *from, size_t bytes, int way, cudaStream_t s)
 {
     const int64_t      n = (int64_t)(bytes / 16);
     uint4 *const       y = (uint4 *)to;
     const uint4 *const x = (const uint4 *)from;
     switch (way) {
-    case 0:  copy_pieces<1, false>(y, x, n, 1024, s); break;
-    case 1:  copy_pieces<2, false>(y, x, n, 512, s); break;
-    case 2:  copy_pieces<4, false>(y, x, n, 256, s); break;
-    case 3:  copy_pieces<4, true>(y, x, n, 256, s); break;
-    case 4:  copy_pieces<4, false>(y, x, n, 512, s); break;
-    case 5:  copy_pieces<8, false>(y, x, n, 128, s); break;
-    case 6:  ceiling_copy<<<BLOCKS / 2, 256, 0, s>>>(y, x, n); break;
+    case 0: copy_pieces<1, false>(y, x, n, 1024, s); break;
+    case 1: copy_pieces<2, false>(y, x, n, 512, s); break;
+    case 2: copy_pieces<4, false>(y, x, n, 256, s); break;
+    case 3: copy_pieces<4, true>(y, x, n, 256, s); break;
+    case 4: copy_pieces<4, false>(y, x, n, 512, s); break;
+    case 5: copy_pieces<8, false>(y, x, n, 128, s); break;
+    case 6: ceiling_copy<<<BLOCKS / 2, 256, 0, s>>>(y, x, n); break;
     default: CUDA_TRY(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, s)); break;
     }
     CUDA_TRY(cudaGetLastError());
@@ -75,7 +80,7 @@ __global__ void __launch_bounds__(256) ceiling_fma(float *out)
         for (int k = 0; k < CHAINS; k++) x[k] = fmaf(x[k], 0.999f, 0.5f);
     float sum = 0;
     for (int k = 0; k < CHAINS; k++) sum += x[k];
-    if (sum == -1) *out = sum;                    // never, but the compiler cannot know
+    if (sum == -1) *out = sum; // never, but the compiler cannot know
 }
 
 __global__ void __launch_bounds__(256) ceiling_exp(float *out)
@@ -96,7 +101,7 @@ __global__ void __launch_bounds__(256) ceiling_random(uint32_t *x, int64_t n, bo
     uint32_t      u[4];
     if (i >= n) return;
     philox(u, 7, 1, (uint64_t)i);
-    const float a = (float)u[0] / 4294967296.0f - 0.5f, b = (float)u[1] / 4294967296.0f - 0.5f;
+    const float    a = (float)u[0] / 4294967296.0f - 0.5f, b = (float)u[1] / 4294967296.0f - 0.5f;
     const uint32_t lo = __bfloat16_as_ushort(__float2bfloat16_rn(a)), hi = __bfloat16_as_ushort(__float2bfloat16_rn(b));
     x[i] = half ? hi << 16 | lo : __float_as_uint(a);
 }
@@ -134,15 +139,30 @@ static mba_status measure(mba_ceilings *out, mba_dtype compute, cudaStream_t s, 
     const int64_t lanes = (int64_t)BLOCKS * 256 * TRIPS * CHAINS;
     ceiling_random<<<COPY_BYTES / 1024, 256, 0, s>>>((uint32_t *)x, COPY_BYTES / 4, compute == MBA_BF16);
     ceiling_random<<<COPY_BYTES / 1024, 256, 0, s>>>((uint32_t *)y, COPY_BYTES / 4, compute == MBA_BF16);
-    MBA_TRY(best_of(&t, s, [=] { ceiling_copy<<<BLOCKS, 256, 0, s>>>((uint4 *)z, (const uint4 *)x, COPY_BYTES / 16); return launched(); }));
+    MBA_TRY(best_of(&t, s, [=] {
+        ceiling_copy<<<BLOCKS, 256, 0, s>>>((uint4 *)z, (const uint4 *)x, COPY_BYTES / 16);
+        return launched();
+    }));
     out->stream_bytes = 2.0 * COPY_BYTES / t;
-    MBA_TRY(best_of(&t, s, [=] { ceiling_fma<<<BLOCKS, 256, 0, s>>>((float *)z); return launched(); }));
+    MBA_TRY(best_of(&t, s, [=] {
+        ceiling_fma<<<BLOCKS, 256, 0, s>>>((float *)z);
+        return launched();
+    }));
     out->fma_flops = 2.0 * lanes / t;
-    MBA_TRY(best_of(&t, s, [=] { ceiling_exp<<<BLOCKS, 256, 0, s>>>((float *)z); return launched(); }));
+    MBA_TRY(best_of(&t, s, [=] {
+        ceiling_exp<<<BLOCKS, 256, 0, s>>>((float *)z);
+        return launched();
+    }));
     out->exp_ops = lanes / t;
     mba_cuda_gemm_args g = {};
     g.m = g.n = g.k = g.lda = g.ldb = g.ldc = SIDE;
-    g.tb = true; g.a = x; g.b = y; g.c = z; g.work = work; g.in = g.out = compute; g.stream = s;
+    g.tb = true;
+    g.a = x;
+    g.b = y;
+    g.c = z;
+    g.work = work;
+    g.in = g.out = compute;
+    g.stream = s;
     MBA_TRY(best_of(&t, s, [=] { return mba_cuda_gemm(&g); }));
     out->tensor_flops = 2.0 * SIDE * SIDE * (double)SIDE / t;
     return MBA_OK;
@@ -154,13 +174,19 @@ extern "C" mba_status mba_ceilings_measure_cuda(mba_ceilings *out, mba_dtype com
     char             *p = NULL;
     MBA_TRY(mba_device_cuda(&d, 0));
     CUDA_TRY(cudaMalloc(&p, 3 * (size_t)COPY_BYTES + MBA_CUDA_GEMM_WORK_BYTES));
-    const mba_status st = measure(out, compute, (cudaStream_t)d->stream, p, p + COPY_BYTES, p + 2 * (size_t)COPY_BYTES, p + 3 * (size_t)COPY_BYTES);
+    const mba_status st = measure(out, compute, (cudaStream_t)d->stream, p, p + COPY_BYTES, p + 2 * (size_t)COPY_BYTES,
+                                  p + 3 * (size_t)COPY_BYTES);
     cudaFree(p);
     return st;
 }
 
 /* What a copy is timed with: x and y, one behind the other, and what sweeps the caches. */
-struct copying { char *x, *y, *sweep; size_t bytes; cudaEvent_t event[2]; cudaStream_t stream; };
+struct copying {
+    char        *x, *y, *sweep;
+    size_t       bytes;
+    cudaEvent_t  event[2];
+    cudaStream_t stream;
+};
 
 /* As a node is timed (device.c): in a graph, behind a sweep, between two events. */
 static mba_status capture_copy(cudaGraphExec_t *exec, const copying &c, int way)
@@ -180,7 +206,7 @@ static mba_status capture_copy(cudaGraphExec_t *exec, const copying &c, int way)
 static mba_status time_way(double *seconds, const copying &c, int way, int repeats)
 {
     cudaGraphExec_t exec = NULL;
-    MBA_TRY(copy_once(c.y, c.x, c.bytes, way, c.stream));                     // the code is loaded
+    MBA_TRY(copy_once(c.y, c.x, c.bytes, way, c.stream)); // the code is loaded
     mba_status st = capture_copy(&exec, c, way);
     for (int r = 0; r < repeats && st == MBA_OK; r++) {
         float       ms = 0;
@@ -202,12 +228,13 @@ extern "C" mba_status mba_copy_measure_cuda(double *seconds, double bytes, int r
     copying           c = {};
     MBA_TRY(mba_device_cuda(&d, 0));
     CUDA_TRY(cudaMalloc(&c.x, 2 * room + MBA__FLUSH_BYTES));
-    c.y      = c.x + room;
-    c.sweep  = c.y + room;
-    c.bytes  = half;
+    c.y = c.x + room;
+    c.sweep = c.y + room;
+    c.bytes = half;
     c.stream = (cudaStream_t)d->stream;
     cudaMemsetAsync(c.x, 0, 2 * room + MBA__FLUSH_BYTES, c.stream);
-    ceiling_random<<<(unsigned)mba_ceil((int64_t)half / 4, 256), 256, 0, c.stream>>>((uint32_t *)c.x, (int64_t)half / 4, false);
+    ceiling_random<<<(unsigned)mba_ceil((int64_t)half / 4, 256), 256, 0, c.stream>>>((uint32_t *)c.x, (int64_t)half / 4,
+                                                                                     false);
     for (int i = 0; i < 2; i++) cudaEventCreate(&c.event[i]);
     *seconds = 0;
     mba_status st = MBA_OK;

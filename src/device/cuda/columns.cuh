@@ -1,8 +1,9 @@
+// SPDX-License-Identifier: Apache-2.0
 /* columns.cuh -- sums over the rows of a matrix, one per column, in a fixed order: gradients of weights, statistics.
  *
  *     struct dot {
- *         enum { AT_ONCE = 4 };                                             // rows whose loads are on their way together
- *         window<const T> a, b;
+ *         enum { AT_ONCE = 4 };                                             // rows whose loads are on their way
+ *         together window<const T> a, b;
  *         template <int V> struct known { .. };                             // what belongs to the columns and stays
  *         template <int V> struct seen { packed<T, V> a, b; };              // what a row gives
  *         template <int V> __device__ void know(known<V> &k, int64_t c) const;
@@ -11,49 +12,58 @@
  *     };
  *     MBA_TRY((mba_column_sums<1, V>(c, 0, t, dot, use, scratch)));         // launch 0: parts, launch 1: their totals
  *
- * A thread owns V neighbouring columns and adds up rows with a stride; the threads of a block that own the same columns are
- * added in order, then the blocks' parts. How many parts there are is the plan's business and depends on the shape alone,
- * so the same shape gives the same bits. With two blocks an SM, 256 threads, eight pieces of 16 bytes are 65 KB in flight. The blocks
- * of the totals take their places while those of the parts leave (dependent_launch.cuh). */
+ * A thread owns V neighbouring columns and adds up rows with a stride; the threads of a block that own the same columns
+ * are added in order, then the blocks' parts. How many parts there are is the plan's business and depends on the shape
+ * alone, so the same shape gives the same bits. With two blocks an SM, 256 threads, eight pieces of 16 bytes are 65 KB
+ * in flight. The blocks of the totals take their places while those of the parts leave (dependent_launch.cuh). */
 #ifndef MBA_COLUMNS_CUH
 #define MBA_COLUMNS_CUH
 
 #include "device/cuda/dependent_launch.cuh"
 #include "device/cuda/packed.cuh"
 
-enum { COLUMN_THREADS = 256, TOTAL_THREADS = 512, TOTAL_COLUMNS = 32, TOTAL_COLUMNS_FEW = 8 };   /* of a block, as ops/columns.h plans */
+enum {
+    COLUMN_THREADS = 256,
+    TOTAL_THREADS = 512,
+    TOTAL_COLUMNS = 32,
+    TOTAL_COLUMNS_FEW = 8
+}; /* of a block, as ops/columns.h plans */
 
 /* Row r. Threads that take several columns are used where rows lie at one distance alone: no test, no division. */
-template <int V, typename T> static __device__ __forceinline__ T *mba_column_row(const strided_view<T> &w, int64_t r, int64_t cols)
+template <int V, typename T>
+static __device__ __forceinline__ T *mba_column_row(const strided_view<T> &w, int64_t r, int64_t cols)
 {
     return V > 1 ? w.at + r * w.pitch : w.row(r, cols);
 }
 
 /* Threads that share a block's columns, which 32 bits can count: who owns which, and at which row it starts. */
 template <int V> struct column_share {
-    int64_t first, column;                        /* of the block's columns; of the V columns */
-    int     lane, lanes, row, rows;               /* owner `lane` of `lanes`; its first row, rows at once */
+    int64_t first, column;          /* of the block's columns; of the V columns */
+    int     lane, lanes, row, rows; /* owner `lane` of `lanes`; its first row, rows at once */
     bool    active;
 };
 
 template <int V> static __device__ __forceinline__ column_share<V> mba_column_share(int64_t cols)
 {
     column_share<V> s;
-    const unsigned owners = (unsigned)((cols + V - 1) / V), each = (owners + gridDim.y - 1) / gridDim.y, first = blockIdx.y * each;
-    const unsigned lanes = owners - first < each ? owners - first : each, rows = COLUMN_THREADS / lanes, row = threadIdx.x / lanes;
-    s.first  = (int64_t)first * V;
-    s.lanes  = (int)lanes;
-    s.rows   = (int)rows;
-    s.row    = (int)row;
-    s.lane   = (int)(threadIdx.x - row * lanes);
+    const unsigned  owners = (unsigned)((cols + V - 1) / V), each = (owners + gridDim.y - 1) / gridDim.y,
+                   first = blockIdx.y * each;
+    const unsigned lanes = owners - first < each ? owners - first : each, rows = COLUMN_THREADS / lanes,
+                   row = threadIdx.x / lanes;
+    s.first = (int64_t)first * V;
+    s.lanes = (int)lanes;
+    s.rows = (int)rows;
+    s.row = (int)row;
+    s.lane = (int)(threadIdx.x - row * lanes);
     s.active = row < rows;
     s.column = (int64_t)(first + s.lane) * V;
     return s;
 }
 
-/* How many of `capacity` rows are real, `inner` of them to each that the step counts. Where all are, nobody waits for the step: in a
- * cold cache that was a microsecond before the first row was asked for, and a division of 64 bits. */
-static __device__ __forceinline__ int64_t mba_column_rows(const mba_step *step, mba_count kind, int64_t capacity, int64_t inner)
+/* How many of `capacity` rows are real, `inner` of them to each that the step counts. Where all are, nobody waits for
+ * the step: in a cold cache that was a microsecond before the first row was asked for, and a division of 64 bits. */
+static __device__ __forceinline__ int64_t mba_column_rows(const mba_step *step, mba_count kind, int64_t capacity,
+                                                          int64_t inner)
 {
     return kind == MBA_ALL ? capacity : mba_step_rows(step, kind, capacity / inner) * inner;
 }
@@ -61,34 +71,36 @@ static __device__ __forceinline__ int64_t mba_column_rows(const mba_step *step, 
 /* part (parts, K, cols): block (p, j) sums rows p * per_part .. of column block j. `rows` may be fewer than planned. */
 template <int K, int V, typename F>
 __global__ void __launch_bounds__(COLUMN_THREADS, 2)
-column_parts(float *part, F f, int64_t cols, int64_t capacity, int64_t per_part, const mba_step *step, mba_count kind, int64_t inner)
+    column_parts(float *part, F f, int64_t cols, int64_t capacity, int64_t per_part, const mba_step *step,
+                 mba_count kind, int64_t inner)
 {
     __shared__ float      sums[COLUMN_THREADS][V];
     const column_share<V> s = mba_column_share<V>(cols);
-    const int64_t real = mba_column_rows(step, kind, capacity, inner);
-    const int64_t from = (int64_t)blockIdx.x * per_part, end = from + per_part < real ? from + per_part : real;
-    float         acc[K][V];
+    const int64_t         real = mba_column_rows(step, kind, capacity, inner);
+    const int64_t         from = (int64_t)blockIdx.x * per_part, end = from + per_part < real ? from + per_part : real;
+    float                 acc[K][V];
 #pragma unroll
     for (int k = 0; k < K; k++)
 #pragma unroll
         for (int v = 0; v < V; v++) acc[k][v] = 0;
     if (s.active) {
-        constexpr int U = F::AT_ONCE;
+        constexpr int                       U = F::AT_ONCE;
         typename F::template column_regs<V> column_regs;
-        typename F::template row_regs<V>  row_regs[U];
-        int64_t r = from + s.row;
+        typename F::template row_regs<V>    row_regs[U];
+        int64_t                             r = from + s.row;
 #pragma unroll
         for (int u = 0; u < U; u++) f.load_row(row_regs[u], r + u * s.rows, s.column, r + u * s.rows < end);
-        f.load_columns(column_regs, s.column);                  // behind the first rows: both are waited for once
+        f.load_columns(column_regs, s.column); // behind the first rows: both are waited for once
         for (; r < end; r += U * s.rows) {
 #pragma unroll
-            for (int u = 0; u < U; u++) if (r + u * s.rows < end) f.add(acc, row_regs[u], column_regs);
+            for (int u = 0; u < U; u++)
+                if (r + u * s.rows < end) f.add(acc, row_regs[u], column_regs);
 #pragma unroll
             for (int u = U; u < 2 * U; u++) f.load_row(row_regs[u - U], r + u * s.rows, s.column, r + u * s.rows < end);
         }
     }
     launch_dependents();
-    const int wide = s.lanes * V;                 // columns of the block; every thread adds up whole ones
+    const int wide = s.lanes * V; // columns of the block; every thread adds up whole ones
 #pragma unroll
     for (int k = 0; k < K; k++) {
         __syncthreads();
@@ -104,16 +116,18 @@ column_parts(float *part, F f, int64_t cols, int64_t capacity, int64_t per_part,
     }
 }
 
-/* The totals of K sums of one column, given to `use(column, total)`. Blocks take 32 columns; where those would be few blocks, 8, a
- * sector of every part: then a thread asks for its share of up to 512 parts at once. The grid says which. With 32 registers (K = 1) four
- * blocks of 512 threads fit on an SM, and 512 blocks (4096 columns by sectors) are one round. */
+/* The totals of K sums of one column, given to `use(column, total)`. Blocks take 32 columns; where those would be few
+ * blocks, 8, a sector of every part: then a thread asks for its share of up to 512 parts at once. The grid says which.
+ * With 32 registers (K = 1) four blocks of 512 threads fit on an SM, and 512 blocks (4096 columns by sectors) are one
+ * round. */
 template <int K, typename F>
 __global__ void __launch_bounds__(TOTAL_THREADS, K > 1 ? 2 : 4)
-column_totals(const float *part, int64_t cols, int parts, F use, const mba_step *step)
+    column_totals(const float *part, int64_t cols, int parts, F use, const mba_step *step)
 {
-    constexpr int AT_ONCE = K > 2 ? 4 : 8;
+    constexpr int    AT_ONCE = K > 2 ? 4 : 8;
     __shared__ float sums[TOTAL_THREADS / 32][K][TOTAL_COLUMNS];
-    const int     wide = (int64_t)gridDim.x * TOTAL_COLUMNS_FEW >= cols ? TOTAL_COLUMNS_FEW : TOTAL_COLUMNS, groups = blockDim.x / wide;
+    const int        wide = (int64_t)gridDim.x * TOTAL_COLUMNS_FEW >= cols ? TOTAL_COLUMNS_FEW : TOTAL_COLUMNS,
+              groups = blockDim.x / wide;
     const int     x = threadIdx.x % wide, group = threadIdx.x / wide;
     const int64_t column = (int64_t)blockIdx.x * wide + x;
     const int     end = column < cols ? parts : 0;
@@ -159,13 +173,15 @@ static mba_status mba_column_totals(const mba_call *c, int k, const float *part,
     return MBA_OK;
 }
 
-/* Launch k of the plan makes parts, launch k + 1 their totals; ops/columns.h planned both. `t` is the matrix whose rows count. */
+/* Launch k of the plan makes parts, launch k + 1 their totals; ops/columns.h planned both. `t` is the matrix whose rows
+ * count. */
 template <int K, int V, typename F, typename G>
 static mba_status mba_column_sums(const mba_call *c, int k, const mba_tensor *t, F f, G use, float *part)
 {
     const int64_t cols = mba_cols(t), rows = mba_rows(t), parts = c->plan->launch[k].grid[0];
     const int64_t inner = t->type.rank > 1 ? rows / t->type.dim[0] : 1;
-    MBA_KERNEL(c, k, (column_parts<K, V, F>), part, f, cols, rows, mba_ceil(rows, parts), c->step, t->type.count, inner);
+    MBA_KERNEL(c, k, (column_parts<K, V, F>), part, f, cols, rows, mba_ceil(rows, parts), c->step, t->type.count,
+               inner);
     return mba_column_totals<K>(c, k + 1, part, cols, parts, use);
 }
 
@@ -174,8 +190,9 @@ static mba_status mba_column_sums(const mba_call *c, int k, const mba_tensor *t,
 template <typename T> struct own_sums {
     enum { AT_ONCE = 8 };
     strided_view<const T> a;
-    int64_t         cols;
-    template <int V> struct column_regs {};
+    int64_t               cols;
+    template <int V> struct column_regs {
+    };
     template <int V> using row_regs = packed<T, V>;
     template <int V> __device__ void load_columns(column_regs<V> &, int64_t) const {}
     template <int V> __device__ void load_row(packed<T, V> &s, int64_t r, int64_t c, bool there) const
@@ -192,9 +209,12 @@ template <typename T> struct own_sums {
 };
 
 struct keep_total {
-    float *to;
-    bool   adds;
-    __device__ void operator()(int64_t i, const float (&total)[1], const mba_step *) const { to[i] = total[0] + (adds ? to[i] : 0); }
+    float          *to;
+    bool            adds;
+    __device__ void operator()(int64_t i, const float (&total)[1], const mba_step *) const
+    {
+        to[i] = total[0] + (adds ? to[i] : 0);
+    }
 };
 
 #endif

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* common.cuh -- the words kernels are written in: numbers, 16-byte pieces, windows, sums over a warp or a block.
  *
  *     template <typename T> __global__ void relu(window<T> y, window<const T> x, int64_t cols) { .. }
@@ -5,7 +6,8 @@
  *     extern "C" mba_status relu_cuda(const mba_call *c)
  *     {
  *         MBA_WITH_DTYPE(c->node->in[X]->type.dtype, T,
- *             MBA_KERNEL(c, 0, relu<T>, mba_strided_view<T>(c->node->out[Y], c->out[Y]), ..));   // launch 0 of the plan
+ *             MBA_KERNEL(c, 0, relu<T>, mba_strided_view<T>(c->node->out[Y], c->out[Y]), ..));   // launch 0 of the
+ *             plan
  *         return MBA_OK;
  *     }
  *
@@ -31,37 +33,49 @@ static inline dim3 mba_grid(const mba_launch *l)
 }
 
 /* Launch k of the plan: the kernel is ours, its geometry is the plan's. */
-#define MBA_KERNEL(c, k, kernel, ...)                                                                          \
-    do {                                                                                                       \
-        const int         k_ = (k);                                                                            \
-        const mba_launch *l_ = &(c)->plan->launch[k_];                                                         \
-        MBA_TRY(mba__cuda_allow_smem((const void *)(kernel), l_->smem_bytes));                                 \
-        kernel<<<mba_grid(l_), (unsigned)l_->block, l_->smem_bytes, mba_cuda_stream(c)>>>(__VA_ARGS__);        \
-        MBA_TRY(mba__cuda_launch_check((c), k_));                                                                  \
+#define MBA_KERNEL(c, k, kernel, ...) \
+    do { \
+        const int         k_ = (k); \
+        const mba_launch *l_ = &(c)->plan->launch[k_]; \
+        MBA_TRY(mba__cuda_allow_smem((const void *)(kernel), l_->smem_bytes)); \
+        kernel<<<mba_grid(l_), (unsigned)l_->block, l_->smem_bytes, mba_cuda_stream(c)>>>(__VA_ARGS__); \
+        MBA_TRY(mba__cuda_launch_check((c), k_)); \
     } while (0)
 
 /* The statements once for each type a tensor may have: T is float or bf16 in them. */
-#define MBA_WITH_DTYPE(dtype, T, ...)                                                                          \
-    do {                                                                                                       \
-        if ((dtype) == MBA_BF16) { typedef bf16 T; __VA_ARGS__; } else { typedef float T; __VA_ARGS__; }       \
+#define MBA_WITH_DTYPE(dtype, T, ...) \
+    do { \
+        if ((dtype) == MBA_BF16) { \
+            typedef bf16 T; \
+            __VA_ARGS__; \
+        } else { \
+            typedef float T; \
+            __VA_ARGS__; \
+        } \
     } while (0)
 
 /* A flag of the node as a constant of the kernel. */
-#define MBA_WITH_BOOL(flag, NAME, ...)                                                                         \
-    do {                                                                                                       \
-        if (flag) { constexpr bool NAME = true; __VA_ARGS__; } else { constexpr bool NAME = false; __VA_ARGS__; } \
+#define MBA_WITH_BOOL(flag, NAME, ...) \
+    do { \
+        if (flag) { \
+            constexpr bool NAME = true; \
+            __VA_ARGS__; \
+        } else { \
+            constexpr bool NAME = false; \
+            __VA_ARGS__; \
+        } \
     } while (0)
 
 /* ---- numbers ---- */
 
-static __device__ __forceinline__ float to_float(float x) { return x; }
-static __device__ __forceinline__ float to_float(bf16 x)  { return __bfloat162float(x); }
+static __device__ __forceinline__ float                   to_float(float x) { return x; }
+static __device__ __forceinline__ float                   to_float(bf16 x) { return __bfloat162float(x); }
 template <typename T> static __device__ __forceinline__ T from_float(float x);
-template <> __device__ __forceinline__ float from_float<float>(float x) { return x; }
-template <> __device__ __forceinline__ bf16  from_float<bf16>(float x)  { return __float2bfloat16_rn(x); }
+template <> __device__ __forceinline__ float              from_float<float>(float x) { return x; }
+template <> __device__ __forceinline__ bf16               from_float<bf16>(float x) { return __float2bfloat16_rn(x); }
 
-/* exp and its relatives in fp32 by the special-function unit, without the instructions that keep denormals: 2 ulp, and for
- * exp 1.2 |x| ulp of the rounded exponent, which is below 1e-6 relative for |x| < 8. */
+/* exp and its relatives in fp32 by the special-function unit, without the instructions that keep denormals: 2 ulp, and
+ * for exp 1.2 |x| ulp of the rounded exponent, which is below 1e-6 relative for |x| < 8. */
 static __device__ __forceinline__ float fast_exp2(float x)
 {
     float y;
@@ -77,21 +91,31 @@ static __device__ __forceinline__ float fast_reciprocal(float x)
 }
 
 static __device__ __forceinline__ float sigmoid(float x) { return fast_reciprocal(1.0f + fast_exp2(-1.44269504f * x)); }
-static __device__ __forceinline__ float silu(float x)    { return x * sigmoid(x); }
+static __device__ __forceinline__ float silu(float x) { return x * sigmoid(x); }
 
 /* ---- 16-byte pieces: PIECE<T> values that move in one instruction ---- */
 
-template <typename T> struct vec16 { enum { N = 16 / sizeof(T) }; };
+template <typename T> struct vec16 {
+    enum { N = 16 / sizeof(T) };
+};
 
 /* N values (N * sizeof(T) = 4, 8 or 16 bytes, aligned so) to and from fp32 registers. */
 template <int BYTES> struct word;
-template <> struct word<2>  { typedef uint16_t type; };
-template <> struct word<4>  { typedef uint32_t type; };
-template <> struct word<8>  { typedef uint2 type; };
-template <> struct word<16> { typedef uint4 type; };
+template <> struct word<2> {
+    typedef uint16_t type;
+};
+template <> struct word<4> {
+    typedef uint32_t type;
+};
+template <> struct word<8> {
+    typedef uint2 type;
+};
+template <> struct word<16> {
+    typedef uint4 type;
+};
 
-/* The numbers in a word of memory. Two bf16 share a register: a shift makes the lower one a float, a mask the upper one.
- * The compiler's own way takes the upper one out first, three instructions for the two. */
+/* The numbers in a word of memory. Two bf16 share a register: a shift makes the lower one a float, a mask the upper
+ * one. The compiler's own way takes the upper one out first, three instructions for the two. */
 template <int N> static __device__ __forceinline__ void spread(float (&to)[N], const float (&v)[N])
 {
 #pragma unroll
@@ -103,12 +127,15 @@ template <int N> static __device__ __forceinline__ void spread(float (&to)[N], c
     if constexpr (N == 1) {
         to[0] = to_float(v[0]);
     } else {
-        union { bf16 v[N]; uint32_t pair[N / 2]; } u;
+        union {
+            bf16     v[N];
+            uint32_t pair[N / 2];
+        } u;
 #pragma unroll
         for (int i = 0; i < N; i++) u.v[i] = v[i];
 #pragma unroll
         for (int i = 0; i < N / 2; i++) {
-            to[2 * i]     = __uint_as_float(u.pair[i] << 16);
+            to[2 * i] = __uint_as_float(u.pair[i] << 16);
             to[2 * i + 1] = __uint_as_float(u.pair[i] & 0xffff0000u);
         }
     }
@@ -116,14 +143,20 @@ template <int N> static __device__ __forceinline__ void spread(float (&to)[N], c
 
 template <int N, typename T> static __device__ __forceinline__ void load(float (&to)[N], const T *from)
 {
-    union { typename word<N * sizeof(T)>::type w; T v[N]; } u;
+    union {
+        typename word<N * sizeof(T)>::type w;
+        T                                  v[N];
+    } u;
     u.w = *(const typename word<N * sizeof(T)>::type *)from;
     spread(to, u.v);
 }
 
 template <int N, typename T> static __device__ __forceinline__ void store(T *to, const float (&from)[N])
 {
-    union { typename word<N * sizeof(T)>::type w; T v[N]; } u;
+    union {
+        typename word<N * sizeof(T)>::type w;
+        T                                  v[N];
+    } u;
 #pragma unroll
     for (int i = 0; i < N; i++) u.v[i] = from_float<T>(from[i]);
     *(typename word<N * sizeof(T)>::type *)to = u.w;
@@ -132,11 +165,17 @@ template <int N, typename T> static __device__ __forceinline__ void store(T *to,
 /* ---- windows: element i lies at at[(i / run) * pitch + i % run] (tensor.h) ---- */
 
 template <typename T> struct strided_view {
-    T      *at;
-    int64_t run, pitch;
-    __device__ __forceinline__ T *element(int64_t i) const { return run == pitch ? at + i : at + i / run * pitch + i % run; }
+    T                            *at;
+    int64_t                       run, pitch;
+    __device__ __forceinline__ T *element(int64_t i) const
+    {
+        return run == pitch ? at + i : at + i / run * pitch + i % run;
+    }
     /* row r of `cols` values; rows never straddle two runs */
-    __device__ __forceinline__ T *row(int64_t r, int64_t cols) const { return run == cols ? at + r * pitch : element(r * cols); }
+    __device__ __forceinline__ T *row(int64_t r, int64_t cols) const
+    {
+        return run == cols ? at + r * pitch : element(r * cols);
+    }
 };
 
 /* Of an absent tensor: at is NULL. A dense tensor is one run, seen as rows of its last axis. */
@@ -144,8 +183,8 @@ template <typename T> static inline strided_view<T> mba_strided_view(const mba_t
 {
     strided_view<T> w = { NULL, 1, 1 };
     if (!t) return w;
-    w.at    = (T *)at;
-    w.run   = mba_dense(t) ? mba_cols(t) : t->run;
+    w.at = (T *)at;
+    w.run = mba_dense(t) ? mba_cols(t) : t->run;
     w.pitch = mba_dense(t) ? mba_cols(t) : t->pitch;
     return w;
 }
@@ -226,7 +265,10 @@ template <int THREADS> static __device__ __forceinline__ double block_sum(double
 
 /* ---- ragged batches: shapes are capacities, the step says how many leading rows (or elements) are real ---- */
 
-struct ragged { mba_count kind; int64_t all, entries, each; };   /* all = entries of axis 0 times what belongs to each */
+struct ragged {
+    mba_count kind;
+    int64_t   all, entries, each;
+}; /* all = entries of axis 0 times what belongs to each */
 
 static __device__ __forceinline__ int64_t valid_rows_of(ragged r, const mba_step *step)
 {
@@ -239,7 +281,7 @@ static inline ragged mba_all(int64_t rows)
     return r;
 }
 
-static inline ragged mba_ragged_rows(const mba_tensor *t)       /* mba__valid_rows of ops/rows.h */
+static inline ragged mba_ragged_rows(const mba_tensor *t) /* mba__valid_rows of ops/rows.h */
 {
     const int64_t entries = t->type.dim[0];
     const ragged  r = { t->type.rank > 1 ? t->type.count : MBA_ALL, mba_rows(t), entries, mba_rows(t) / entries };
@@ -261,7 +303,8 @@ static __device__ __forceinline__ void philox(uint32_t (&u)[4], uint64_t key, ui
     uint32_t c0 = (uint32_t)lo, c1 = (uint32_t)(lo >> 32), c2 = (uint32_t)hi, c3 = (uint32_t)(hi >> 32);
 #pragma unroll
     for (int round = 0; round < 10; round++) {
-        const uint32_t h0 = __umulhi(0xD2511F53u, c0), l0 = 0xD2511F53u * c0, h1 = __umulhi(0xCD9E8D57u, c2), l1 = 0xCD9E8D57u * c2;
+        const uint32_t h0 = __umulhi(0xD2511F53u, c0), l0 = 0xD2511F53u * c0, h1 = __umulhi(0xCD9E8D57u, c2),
+                       l1 = 0xCD9E8D57u * c2;
         c0 = h1 ^ c1 ^ k0;
         c1 = l1;
         c2 = h0 ^ c3 ^ k1;
@@ -269,7 +312,10 @@ static __device__ __forceinline__ void philox(uint32_t (&u)[4], uint64_t key, ui
         k0 += 0x9E3779B9u;
         k1 += 0xBB67AE85u;
     }
-    u[0] = c0; u[1] = c1; u[2] = c2; u[3] = c3;
+    u[0] = c0;
+    u[1] = c1;
+    u[2] = c2;
+    u[3] = c3;
 }
 
 #endif

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* counters.c -- see counters.h. */
 #include "device/cuda/counters.h"
 
@@ -5,7 +6,10 @@
 
 enum { ALL_BYTES = MBA_CUDA_COUNTERS * MBA_CUDA_COUNTER_BYTES };
 
-static struct { char *at; unsigned next; } words;
+static struct {
+    char    *at;
+    unsigned next;
+} words;
 
 mba_status mba__cuda_counters(void)
 {
@@ -13,10 +17,7 @@ mba_status mba__cuda_counters(void)
     return MBA_OK;
 }
 
-void *mba__cuda_counter(void)
-{
-    return words.at + (size_t)(words.next++ % MBA_CUDA_COUNTERS) * MBA_CUDA_COUNTER_BYTES;
-}
+void *mba__cuda_counter(void) { return words.at + (size_t)(words.next++ % MBA_CUDA_COUNTERS) * MBA_CUDA_COUNTER_BYTES; }
 
 /* The counter that this node sets to zero; -1: it does something else. */
 static int counter_of(cudaGraphNode_t node)
@@ -40,7 +41,7 @@ static bool take_out(cudaGraph_t graph, cudaGraphNode_t node)
         || cudaGraphNodeGetDependencies(node, &before, NULL, &nbefore) != cudaSuccess
         || cudaGraphNodeGetDependentNodes(node, &behind, NULL, &nbehind) != cudaSuccess
         || cudaGraphAddDependencies(graph, &before, &behind, NULL, 1) != cudaSuccess) {
-        cudaGetLastError();                                       // edges that are more than an order: not ours to cut
+        cudaGetLastError(); // edges that are more than an order: not ours to cut
         return false;
     }
     return cudaGraphDestroyNode(node) == cudaSuccess;
@@ -49,8 +50,9 @@ static bool take_out(cudaGraph_t graph, cudaGraphNode_t node)
 /* All counters to zero, before everything else. */
 static mba_status clear_first(cudaGraph_t graph)
 {
-    const struct cudaMemsetParams all = { .dst = words.at, .elementSize = 4, .width = ALL_BYTES / 4, .height = 1,
-                                          .pitch = ALL_BYTES };
+    const struct cudaMemsetParams all = {
+        .dst = words.at, .elementSize = 4, .width = ALL_BYTES / 4, .height = 1, .pitch = ALL_BYTES
+    };
     cudaGraphNode_t root = NULL, first = NULL;
     size_t          n = 0;
     CUDA_TRY(cudaGraphGetRootNodes(graph, NULL, &n));

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* counters.h -- words in which kernels of the library count their tiles, cleared once for a whole captured step.
  *
  *     MBA_TRY(mba__cuda_counters());                        // before the first capture

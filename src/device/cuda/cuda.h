@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* cuda.h -- the CUDA device as launchers see it: errors as ours, and the handles of the one GPU of a process.
  *
  *     CUDA_TRY(cudaMemsetAsync(c->out[Y], 0, bytes, mba_cuda_stream(c)));
@@ -15,7 +16,11 @@ extern "C" {
 
 mba_status mba__cuda_failed(int error, const char *call);
 
-#define CUDA_TRY(call) do { const cudaError_t cuda_ = (call); if (cuda_ != cudaSuccess) return mba__cuda_failed(cuda_, #call); } while (0)
+#define CUDA_TRY(call) \
+    do { \
+        const cudaError_t cuda_ = (call); \
+        if (cuda_ != cudaSuccess) return mba__cuda_failed(cuda_, #call); \
+    } while (0)
 
 static inline cudaStream_t mba_cuda_stream(const mba_call *c) { return (cudaStream_t)c->stream; }
 

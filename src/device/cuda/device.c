@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* device.c -- one NVIDIA GPU as a device: memory, copies, and a step as a captured graph.
  *
  * The first run of a set of passes goes node by node, so that libraries can prepare themselves; the second is captured,
@@ -14,24 +15,35 @@
 #include "device/cuda/ranges.h"
 #include "device/cuda/flush_l2.h"
 
-static struct { bool ready; cudaStream_t stream; char name[256]; mba_machine machine; mba_device device; size_t left; } gpu;   // left: free at first
+static struct {
+    bool         ready;
+    cudaStream_t stream;
+    char         name[256];
+    mba_machine  machine;
+    mba_device   device;
+    size_t       left;
+} gpu; // left: free at first
 
 /* ---- errors ---- */
 
 mba_status mba__cuda_failed(int error, const char *call)
 {
     const char *fix = error == cudaErrorMemoryAllocation ? "a smaller --batch or --length, or --recompute on"
-                    : error == cudaErrorNoDevice || error == cudaErrorInsufficientDriver ? "mambascope doctor says what is missing"
-                    : "run again with CUDA_LAUNCH_BLOCKING=1 for the place; compute-sanitizer names the access";
-    return mba_fail(error == cudaErrorMemoryAllocation ? MBA_E_NOMEM : MBA_E_DEVICE, "the GPU reports: %s\nwhy: %.160s\nfix: %s",
-                    cudaGetErrorString((cudaError_t)error), call, fix);
+                      : error == cudaErrorNoDevice || error == cudaErrorInsufficientDriver
+                          ? "mambascope doctor says what is missing"
+                          : "run again with CUDA_LAUNCH_BLOCKING=1 for the place; compute-sanitizer names the access";
+    return mba_fail(error == cudaErrorMemoryAllocation ? MBA_E_NOMEM : MBA_E_DEVICE,
+                    "the GPU reports: %s\nwhy: %.160s\nfix: %s", cudaGetErrorString((cudaError_t)error), call, fix);
 }
 
-static struct { mba_cuda_launch_hook *fn; void *ctx; } listener;
+static struct {
+    mba_cuda_launch_hook *fn;
+    void                 *ctx;
+} listener;
 
 void mba_cuda_on_launch(mba_cuda_launch_hook *fn, void *ctx)
 {
-    listener.fn  = fn;
+    listener.fn = fn;
     listener.ctx = ctx;
 }
 
@@ -41,13 +53,14 @@ mba_status mba__cuda_launch_check(const mba_call *c, int k)
     if (e == cudaSuccess && listener.fn) listener.fn(listener.ctx);
     if (e == cudaSuccess) return MBA_OK;
     const mba_launch *l = &c->plan->launch[k];
-    return mba_where(mba__cuda_failed(e, l->kernel), "grid (%lld, %lld, %lld), block %d, shared memory %zu", (long long)l->grid[0],
-                     (long long)l->grid[1], (long long)l->grid[2], l->block, l->smem_bytes);
+    return mba_where(mba__cuda_failed(e, l->kernel), "grid (%lld, %lld, %lld), block %d, shared memory %zu",
+                     (long long)l->grid[0], (long long)l->grid[1], (long long)l->grid[2], l->block, l->smem_bytes);
 }
 
 mba_status mba__cuda_allow_smem(const void *kernel, size_t bytes)
 {
-    if (bytes > 16 * 1024) CUDA_TRY(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes));
+    if (bytes > 16 * 1024)
+        CUDA_TRY(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes));
     return MBA_OK;
 }
 
@@ -59,13 +72,15 @@ static mba_status short_of_memory(size_t bytes)
     size_t       left = 0, all = 0;
     char         fits[64] = "";
     const double gb = 0.95e-9 * (double)gpu.left;
-    cudaGetLastError();                                      // it is told here
+    cudaGetLastError(); // it is told here
     if (cudaMemGetInfo(&left, &all) != cudaSuccess) return mba__cuda_failed(cudaErrorMemoryAllocation, "cudaMalloc");
     if (gb >= 1) snprintf(fits, sizeof fits, "--memory %lldGB makes do with what was free, or ", (long long)gb);
-    return mba_fail(MBA_E_NOMEM, "the GPU has too little memory: %s were asked for, %s of %s are free\n"
+    return mba_fail(MBA_E_NOMEM,
+                    "the GPU has too little memory: %s were asked for, %s of %s are free\n"
                     "why: %s were free when this process began, others had the rest (nvidia-smi lists them)\n"
-                    "fix: %sa smaller --batch or --length, --recompute on, or end the others", mba_size_of((double)bytes).text,
-                    mba_size_of((double)left).text, mba_size_of((double)all).text, mba_size_of((double)gpu.left).text, fits);
+                    "fix: %sa smaller --batch or --length, --recompute on, or end the others",
+                    mba_size_of((double)bytes).text, mba_size_of((double)left).text, mba_size_of((double)all).text,
+                    mba_size_of((double)gpu.left).text, fits);
 }
 
 static mba_status cuda_take(void **out, size_t bytes)
@@ -112,9 +127,9 @@ static mba_status cuda_get(void *host, const void *device, size_t bytes)
 typedef struct captured {
     cudaGraphExec_t exec[MBA_STEP + 1];
     bool            warm[MBA_STEP + 1];
-    const void     *from;                         /* the mirror that was sent into p->ahead; NULL: none */
-    cudaStream_t    copies;                       /* NULL: the program has no room ahead, or has not run */
-    cudaEvent_t     arrived, taken;               /* what was sent is there; the last run has its inputs */
+    const void     *from;           /* the mirror that was sent into p->ahead; NULL: none */
+    cudaStream_t    copies;         /* NULL: the program has no room ahead, or has not run */
+    cudaEvent_t     arrived, taken; /* what was sent is there; the last run has its inputs */
 } captured;
 
 static mba_status kept_of(captured **out, mba_program *p)
@@ -135,7 +150,8 @@ static mba_status launch_nodes(mba_program *p, unsigned passes, const mba_hooks 
         mba_status st = p->launch[i](&p->call[i]);
         if (st == MBA_OK && h) st = cuda_wait();
         mba__range_end();
-        if (st != MBA_OK) return mba_where(st, "running node %d, %s %s (%s)", i, n->scope, n->op->name, p->plan[i]->variant);
+        if (st != MBA_OK)
+            return mba_where(st, "running node %d, %s %s (%s)", i, n->scope, n->op->name, p->plan[i]->variant);
         if (h && h->after) h->after(h->ctx, n, p->plan[i]);
     }
     return MBA_OK;
@@ -146,7 +162,7 @@ static mba_status capture(mba_program *p, unsigned passes, cudaGraphExec_t *exec
     cudaGraph_t graph = NULL;
     CUDA_TRY(cudaStreamBeginCapture(gpu.stream, cudaStreamCaptureModeThreadLocal));
     mba_status        st = launch_nodes(p, passes, NULL);
-    const cudaError_t e  = cudaStreamEndCapture(gpu.stream, &graph);
+    const cudaError_t e = cudaStreamEndCapture(gpu.stream, &graph);
     if (st == MBA_OK && e == cudaSuccess) st = mba__cuda_clear_once(graph);
     if (st == MBA_OK && e == cudaSuccess) {
         const cudaError_t made = cudaGraphInstantiate(exec, graph, 0);
@@ -172,9 +188,10 @@ static mba_status cuda_send(mba_program *p)
 {
     captured *k = NULL;
     MBA_TRY(kept_of(&k, p));
-    if (!k->copies) return MBA_OK;                // before the first run: it copies them itself
+    if (!k->copies) return MBA_OK; // before the first run: it copies them itself
     CUDA_TRY(cudaStreamWaitEvent(k->copies, k->taken, 0));
-    CUDA_TRY(cudaMemcpyAsync(p->ahead, p->mirror[MBA_INPUT], p->layout.arena_bytes[MBA_INPUT], cudaMemcpyHostToDevice, k->copies));
+    CUDA_TRY(cudaMemcpyAsync(p->ahead, p->mirror[MBA_INPUT], p->layout.arena_bytes[MBA_INPUT], cudaMemcpyHostToDevice,
+                             k->copies));
     CUDA_TRY(cudaEventRecord(k->arrived, k->copies));
     k->from = p->mirror[MBA_INPUT];
     return MBA_OK;
@@ -184,7 +201,7 @@ static mba_status cuda_recall(const mba_program *p)
 {
     captured *k = p->kept;
     if (!k || !k->from || k->from != p->mirror[MBA_INPUT]) return MBA_OK;
-    CUDA_TRY(cudaEventSynchronize(k->arrived));   // nobody reads the mirror any more
+    CUDA_TRY(cudaEventSynchronize(k->arrived)); // nobody reads the mirror any more
     k->from = NULL;
     return MBA_OK;
 }
@@ -193,7 +210,8 @@ static bool reads_inputs(const mba_program *p, unsigned passes)
 {
     for (int32_t i = 0; i < p->graph->nnodes; i++) {
         const mba_node *n = p->graph->nodes[i];
-        for (int s = 0; s < MBA_IN_MAX && mba_runs(n, passes); s++) if (n->in[s] && n->in[s]->st->role == MBA_INPUT) return true;
+        for (int s = 0; s < MBA_IN_MAX && mba_runs(n, passes); s++)
+            if (n->in[s] && n->in[s]->st->role == MBA_INPUT) return true;
     }
     return false;
 }
@@ -242,8 +260,10 @@ static mba_status cuda_run(mba_program *p, unsigned passes, const mba_hooks *h)
     captured *k = NULL;
     MBA_TRY(kept_of(&k, p));
     passes &= MBA_STEP;
-    mba__range_begin("%s", passes == MBA_STEP ? "step" : passes == MBA_UPDATE ? "update"
-                         : passes & MBA_BACKWARD ? "forward and backward" : "forward");
+    mba__range_begin("%s", passes == MBA_STEP      ? "step"
+                           : passes == MBA_UPDATE  ? "update"
+                           : passes & MBA_BACKWARD ? "forward and backward"
+                                                   : "forward");
     const mba_status st = run_passes(p, passes, h, k);
     mba__range_end();
     return st;
@@ -271,7 +291,8 @@ static mba_status capture_timed(mba_program *p, unsigned passes, cudaEvent_t *ev
     return st != MBA_OK || e == cudaSuccess ? st : mba__cuda_failed(e, "capturing a timed step");
 }
 
-static mba_status run_timed(mba_program *p, unsigned passes, double *seconds, const cudaEvent_t *event, cudaGraphExec_t exec)
+static mba_status run_timed(mba_program *p, unsigned passes, double *seconds, const cudaEvent_t *event,
+                            cudaGraphExec_t exec)
 {
     CUDA_TRY(cudaGraphLaunch(exec, gpu.stream));
     MBA_TRY(cuda_wait());
@@ -293,7 +314,7 @@ static mba_status cuda_time_nodes(mba_program *p, unsigned passes, double *secon
     if (!event) return mba_fail(MBA_E_NOMEM, "no memory for the times of %d nodes", n);
     for (int32_t i = 0; i < n; i++) cudaEventCreate(&event[i]);
     if (cold && cudaMalloc(&sweep, MBA__FLUSH_BYTES) == cudaSuccess) cudaMemset(sweep, 0, MBA__FLUSH_BYTES);
-    mba_status st = launch_nodes(p, passes, NULL);             // libraries prepare themselves
+    mba_status st = launch_nodes(p, passes, NULL); // libraries prepare themselves
     if (st == MBA_OK) st = capture_timed(p, passes, event, sweep, &exec);
     if (st == MBA_OK) st = run_timed(p, passes, seconds, event, exec);
     if (exec) cudaGraphExecDestroy(exec);
@@ -314,10 +335,11 @@ static void cuda_forget(mba_program *p)
     captured *k = p->kept;
     if (k->copies) cudaStreamSynchronize(k->copies);
     cudaStreamSynchronize(gpu.stream);
-    for (int i = 0; i <= MBA_STEP; i++) if (k->exec[i]) cudaGraphExecDestroy(k->exec[i]);
-    if (k->copies)  cudaStreamDestroy(k->copies);
+    for (int i = 0; i <= MBA_STEP; i++)
+        if (k->exec[i]) cudaGraphExecDestroy(k->exec[i]);
+    if (k->copies) cudaStreamDestroy(k->copies);
     if (k->arrived) cudaEventDestroy(k->arrived);
-    if (k->taken)   cudaEventDestroy(k->taken);
+    if (k->taken) cudaEventDestroy(k->taken);
     free(k);
     p->kept = NULL;
 }
@@ -332,12 +354,18 @@ static mba_status describe(mba_machine *out, char *name, size_t room, int ordina
     cudaDeviceGetAttribute(&clock_khz, cudaDevAttrClockRate, ordinal);
     cudaDeviceGetAttribute(&memory_khz, cudaDevAttrMemoryClockRate, ordinal);
     snprintf(name, room, "%s", d.name);
-    *out = (mba_machine){
-        .name = name, .cc = 10 * d.major + d.minor, .sm = d.multiProcessorCount, .warp = d.warpSize,
-        .regs_sm = d.regsPerMultiprocessor, .threads_sm = d.maxThreadsPerMultiProcessor,
-        .smem_block_bytes = (int64_t)d.sharedMemPerBlockOptin, .smem_sm_bytes = (int64_t)d.sharedMemPerMultiprocessor,
-        .l2_bytes = d.l2CacheSize, .clock_ghz = clock_khz * 1e-6, .dram_gbs = 2.0 * memory_khz * 1e3 * d.memoryBusWidth / 8 * 1e-9,
-        .memory_bytes = (int64_t)d.totalGlobalMem };
+    *out = (mba_machine){ .name = name,
+                          .cc = 10 * d.major + d.minor,
+                          .sm = d.multiProcessorCount,
+                          .warp = d.warpSize,
+                          .regs_sm = d.regsPerMultiprocessor,
+                          .threads_sm = d.maxThreadsPerMultiProcessor,
+                          .smem_block_bytes = (int64_t)d.sharedMemPerBlockOptin,
+                          .smem_sm_bytes = (int64_t)d.sharedMemPerMultiprocessor,
+                          .l2_bytes = d.l2CacheSize,
+                          .clock_ghz = clock_khz * 1e-6,
+                          .dram_gbs = 2.0 * memory_khz * 1e3 * d.memoryBusWidth / 8 * 1e-9,
+                          .memory_bytes = (int64_t)d.totalGlobalMem };
     return MBA_OK;
 }
 
@@ -354,10 +382,9 @@ static mba_status has_context(bool *yes)
     static void                         *kept;
     enum cudaDriverEntryPointQueryResult how;
     CUcontext                            now = NULL;
-    CUresult                           (*get)(CUcontext *) = NULL;
-    void                                *found = __atomic_load_n(&kept, __ATOMIC_RELAXED);
-    if (!found)
-        CUDA_TRY(cudaGetDriverEntryPointByVersion("cuCtxGetCurrent", &found, 4000, cudaEnableDefault, &how));
+    CUresult (*get)(CUcontext *) = NULL;
+    void *found = __atomic_load_n(&kept, __ATOMIC_RELAXED);
+    if (!found) CUDA_TRY(cudaGetDriverEntryPointByVersion("cuCtxGetCurrent", &found, 4000, cudaEnableDefault, &how));
     __atomic_store_n(&kept, found, __ATOMIC_RELAXED);
     memcpy(&get, &found, sizeof get);
     *yes = get && get(&now) == CUDA_SUCCESS && now;
@@ -379,17 +406,29 @@ mba_status mba_device_cuda(const mba_device **out, int ordinal)
     if (!gpu.ready) {
         int n = 0;
         if (cudaGetDeviceCount(&n) != cudaSuccess || n == 0)
-            return mba_fail(MBA_E_UNSUPPORTED, "no CUDA device\nwhy: the driver shows none\nfix: leave --device out to run on the CPU");
+            return mba_fail(MBA_E_UNSUPPORTED,
+                            "no CUDA device\nwhy: the driver shows none\nfix: leave --device out to run on the CPU");
         if (ordinal < 0 || ordinal >= n)
             return mba_fail(MBA_E_ARG, "no CUDA device %d\nwhy: this machine has %d\nfix: --device cuda:0", ordinal, n);
         CUDA_TRY(cudaSetDevice(ordinal));
         MBA_TRY(describe(&gpu.machine, gpu.name, sizeof gpu.name, ordinal));
         CUDA_TRY(cudaStreamCreateWithFlags(&gpu.stream, cudaStreamNonBlocking));
         gpu.left = cuda_left();
-        gpu.device = (mba_device){ .name = "cuda", .machine = &gpu.machine, .stream = gpu.stream, .alloc = cuda_take, .dealloc = cuda_give,
-                                   .alloc_host = cuda_take_host, .dealloc_host = cuda_give_host, .put = cuda_put, .get = cuda_get,
-                                   .send = cuda_send, .recall = cuda_recall, .run = cuda_run, .wait = cuda_wait,
-                                   .time_nodes = cuda_time_nodes, .left = cuda_left,
+        gpu.device = (mba_device){ .name = "cuda",
+                                   .machine = &gpu.machine,
+                                   .stream = gpu.stream,
+                                   .alloc = cuda_take,
+                                   .dealloc = cuda_give,
+                                   .alloc_host = cuda_take_host,
+                                   .dealloc_host = cuda_give_host,
+                                   .put = cuda_put,
+                                   .get = cuda_get,
+                                   .send = cuda_send,
+                                   .recall = cuda_recall,
+                                   .run = cuda_run,
+                                   .wait = cuda_wait,
+                                   .time_nodes = cuda_time_nodes,
+                                   .left = cuda_left,
                                    .forget = cuda_forget };
         gpu.ready = true;
     }

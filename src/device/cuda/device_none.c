@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* device_none.c -- what a build without CUDA links instead of the CUDA device. */
 #include "core/device.h"
 #include "device/cpu/ceilings.h"
@@ -8,8 +9,10 @@
 mba_status mba_device_cuda(const mba_device **out, int ordinal)
 {
     *out = NULL;
-    return mba_fail(MBA_E_UNSUPPORTED, "cannot use CUDA device %d\nwhy: this program was built without CUDA\n"
-                    "fix: leave --device out to run on the CPU", ordinal);
+    return mba_fail(MBA_E_UNSUPPORTED,
+                    "cannot use CUDA device %d\nwhy: this program was built without CUDA\n"
+                    "fix: leave --device out to run on the CPU",
+                    ordinal);
 }
 
 mba_status mba_ceilings_measure_cuda(mba_ceilings *out, mba_dtype compute)

@@ -1,7 +1,9 @@
-/* dnn.h -- convolutions of images by cuDNN: channels last, filters (out, height, width, in), one type throughout, fp32 sums.
+// SPDX-License-Identifier: Apache-2.0
+/* dnn.h -- convolutions of images by cuDNN: channels last, filters (out, height, width, in), one type throughout, fp32
+ * sums.
  *
- * The kernel is the library's first choice among those that give the same bits every time and fit the workspace; it is asked
- * once per shape, before a step is captured. fp32 is multiplied in fp32 (no TF32). */
+ * The kernel is the library's first choice among those that give the same bits every time and fit the workspace; it is
+ * asked once per shape, before a step is captured. fp32 is multiplied in fp32 (no TF32). */
 #ifndef MBA_CUDA_DNN_H
 #define MBA_CUDA_DNN_H
 
@@ -13,11 +15,11 @@ typedef enum mba_conv_kind { MBA_CONV_FORWARD, MBA_CONV_DATA, MBA_CONV_FILTER } 
 
 typedef struct mba_cuda_conv {
     int64_t       B, H, W, Ci, Ho, Wo, Co, kh, kw, stride, pad;
-    int64_t       pitch_x, pitch_y;               /* elements between pixels */
+    int64_t       pitch_x, pitch_y; /* elements between pixels */
     mba_conv_kind kind;
     mba_dtype     dtype;
-    bool          adds;                           /* of DATA: dx is added to */
-    void         *x, *w, *y, *work;               /* FORWARD writes y, DATA x, FILTER w */
+    bool          adds;             /* of DATA: dx is added to */
+    void         *x, *w, *y, *work; /* FORWARD writes y, DATA x, FILTER w */
     void         *stream;
 } mba_cuda_conv;
 

@@ -1,22 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
 /* dnn_attention.h -- softmax attention by cuDNN: heads in bf16, sums in fp32, log-sum-exp kept for the backward.
  *
- * The library compiles its kernels for a graph of small operations, which is made once per shape, before a step is captured
- * (a few tenths of a second each). By the usual graph its backward adds up dq by atomics, whose bits differ from run to run;
- * this one has it keep the gradients of all scores in the work space instead, two bytes for each. */
+ * The library compiles its kernels for a graph of small operations, which is made once per shape, before a step is
+ * captured (a few tenths of a second each). By the usual graph its backward adds up dq by atomics, whose bits differ
+ * from run to run; this one has it keep the gradients of all scores in the work space instead, two bytes for each. */
 #ifndef MBA_CUDA_DNN_ATTENTION_H
 #define MBA_CUDA_DNN_ATTENTION_H
 
 #include "device/cuda/cuda.h"
 
 /* Heads come first; LSE and SUMS (<do, o>) are fp32, dense (B, H, L). */
-enum { MBA_DNN_Q, MBA_DNN_K, MBA_DNN_V, MBA_DNN_O, MBA_DNN_DO, MBA_DNN_DQ, MBA_DNN_DK, MBA_DNN_DV, MBA_DNN_HEADS,
-       MBA_DNN_LSE = MBA_DNN_HEADS, MBA_DNN_SUMS, MBA_DNN_TENSORS };
+enum {
+    MBA_DNN_Q,
+    MBA_DNN_K,
+    MBA_DNN_V,
+    MBA_DNN_O,
+    MBA_DNN_DO,
+    MBA_DNN_DQ,
+    MBA_DNN_DK,
+    MBA_DNN_DV,
+    MBA_DNN_HEADS,
+    MBA_DNN_LSE = MBA_DNN_HEADS,
+    MBA_DNN_SUMS,
+    MBA_DNN_TENSORS
+};
 
-typedef struct mba_dnn_heads { int64_t batch, head, row; } mba_dnn_heads;        /* distances, in elements */
+typedef struct mba_dnn_heads {
+    int64_t batch, head, row;
+} mba_dnn_heads; /* distances, in elements */
 
 typedef struct mba_dnn_shape {
     int64_t       B, L, Lk, H, Hk, P, causal, backward;
-    mba_dnn_heads heads[MBA_DNN_HEADS];           /* the backward's zero for a forward */
+    mba_dnn_heads heads[MBA_DNN_HEADS]; /* the backward's zero for a forward */
 } mba_dnn_shape;
 
 typedef struct mba_cuda_attention {

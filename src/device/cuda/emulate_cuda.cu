@@ -1,9 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0
 /* emulate_cuda.cu -- see emulate.h of this folder and of core: machines imitated on the GPU in use.
  *
  * kernel     imitate_body<pieces, stores>   loads pieces of 16 bytes, works on every fp32 number, stores them
  * kernel     imitate_park                   holds all shared memory of an SM until it is told to go
  * kernel     imitate_touch                  reads a buffer through a window of lines that persist in L2
- * kernel     imitate_probe                  one thread asks for lines of that window, one after the other: do they stay?
+ * kernel     imitate_probe                  one thread asks for lines of that window, one after the other: do they
+ *            stay?
  * measured   see src/sim/data/imitated.tsv */
 #include <algorithm>
 #include <functional>
@@ -16,12 +18,12 @@ extern "C" {
 #include "device/cuda/emulate.h"
 }
 
-enum { RUNS = 9, RESERVED = 1024 };               /* shared memory that the driver takes of every block */
+enum { RUNS = 9, RESERVED = 1024 }; /* shared memory that the driver takes of every block */
 
 /* What a run does beside the kernel's own work. */
 struct extra {
-    int special;                                  /* more special functions per number */
-    int spin;                                     /* cycles before a block begins */
+    int special; /* more special functions per number */
+    int spin;    /* cycles before a block begins */
 };
 
 __device__ __forceinline__ float exp2_once(float x)
@@ -45,7 +47,8 @@ __device__ __forceinline__ void spin_for(int cycles)
     if (cycles > 0) {
         if (threadIdx.x == 0) {
             const long long began = clock64();
-            while (clock64() - began < cycles) {}
+            while (clock64() - began < cycles) {
+            }
         }
         __syncthreads();
     }
@@ -69,8 +72,7 @@ __global__ void __launch_bounds__(512)
             work_on(x, rounds, e.special);
 #pragma unroll
             for (int k = 0; k < PIECES; k++) {
-                if (STORES)
-                    to[at + k * blockDim.x] = make_float4(x[4 * k], x[4 * k + 1], x[4 * k + 2], x[4 * k + 3]);
+                if (STORES) to[at + k * blockDim.x] = make_float4(x[4 * k], x[4 * k + 1], x[4 * k + 2], x[4 * k + 3]);
                 else sum += x[4 * k] + x[4 * k + 1] + x[4 * k + 2] + x[4 * k + 3];
             }
         }
@@ -121,15 +123,20 @@ __global__ void imitate_probe(const char *x, int64_t lines, long long *cycles)
 typedef struct rig {
     cudaStream_t   run, park, tell;
     cudaEvent_t    from, to;
-    char          *memory;                        /* read; written; kept in L2 */
-    int           *flags, *host;                  /* go, started: of the device; of the host */
-    long long     *cycles;                        /* of probes */
+    char          *memory;       /* read; written; kept in L2 */
+    int           *flags, *host; /* go, started: of the device; of the host */
+    long long     *cycles;       /* of probes */
     cudaDeviceProp d;
 } rig;
 
 enum : size_t { PART = (size_t)256 << 20 };
 
-typedef struct imitated_how { int parked; double l2_kept; int blocks_sm; extra e; } imitated_how;
+typedef struct imitated_how {
+    int    parked;
+    double l2_kept;
+    int    blocks_sm;
+    extra  e;
+} imitated_how;
 
 static mba_status launch(const rig *g, const mba_emulated_kernel *k, const imitated_how &h)
 {
@@ -140,10 +147,11 @@ static mba_status launch(const rig *g, const mba_emulated_kernel *k, const imita
     const int     smem = std::max(share / 1024 * 1024, (int)RESERVED);
     float4       *to = (float4 *)(g->memory + PART);
     const float4 *from = (const float4 *)g->memory;
-    void        (*body)(float4 *, const float4 *, int64_t, int, int, extra) =
-        k->pieces == 2 && k->stores    ? imitate_body<2, true>
-        : k->pieces == 4 && !k->stores ? imitate_body<4, false>
-                                       : NULL;
+    void (*body)(float4 *, const float4 *, int64_t, int, int, extra) = k->pieces == 2 && k->stores
+                                                                           ? imitate_body<2, true>
+                                                                       : k->pieces == 4 && !k->stores
+                                                                           ? imitate_body<4, false>
+                                                                           : NULL;
     if (!body) return mba_fail(MBA_E_UNSUPPORTED, "no body for the kernel %s", k->name);
     CUDA_TRY(cudaFuncSetAttribute(body, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)g->d.sharedMemPerBlockOptin));
     CUDA_TRY(cudaFuncSetAttribute(body, cudaFuncAttributePreferredSharedMemoryCarveout, 100));
@@ -234,7 +242,7 @@ static mba_status window_stays(double *share, const rig *g, size_t strided_view)
 static mba_status timed_small_l2(double *us, double *left, const rig *g, const mba_emulated_kernel *k,
                                  const imitated_how &h)
 {
-    double stays = 0;
+    double       stays = 0;
     const size_t want = (size_t)(h.l2_kept * g->d.l2CacheSize),
                  kept = std::min(want, (size_t)g->d.persistingL2CacheMaxSize);
     if (kept < want)
@@ -242,7 +250,7 @@ static mba_status timed_small_l2(double *us, double *left, const rig *g, const m
     cudaStreamAttrValue strided_view = {};
     CUDA_TRY(cudaDeviceSetLimit(cudaLimitPersistingL2CacheSize, kept));
     strided_view.accessPolicyWindow = { g->memory + 2 * PART, kept, 1.0f, cudaAccessPropertyPersisting,
-                                  cudaAccessPropertyStreaming };
+                                        cudaAccessPropertyStreaming };
     CUDA_TRY(cudaStreamSetAttribute(g->park, cudaStreamAttributeAccessPolicyWindow, &strided_view));
     imitate_touch<<<2 * g->d.multiProcessorCount, 512, 0, g->park>>>((const float4 *)(g->memory + 2 * PART),
                                                                      (int64_t)(kept / 16), (float4 *)g->memory);
@@ -294,7 +302,7 @@ static mba_status prepare(rig *g)
     CUDA_TRY(cudaMalloc(&g->cycles, PROBERS * sizeof *g->cycles));
     CUDA_TRY(cudaMemset(g->memory, 0, 3 * PART));
     MBA_TRY(tell(g, 1, 0));
-    imitate_park<<<1, 32, 0, g->park>>>(g->flags, g->flags + 1);    // loaded now, not while something waits
+    imitate_park<<<1, 32, 0, g->park>>>(g->flags, g->flags + 1); // loaded now, not while something waits
     CUDA_TRY(cudaGetLastError());
     CUDA_TRY(cudaDeviceSynchronize());
     return MBA_OK;
@@ -311,7 +319,7 @@ extern "C" mba_status mba_emulate_cuda(mba_emulated_fn *told, void *of)
         mba_emulation    what = mba_emulations[i];
         const mba_status one = measure_one(&base, &imitated, &g, &what);
         told(of, &what, base, imitated, one == MBA_OK ? NULL : mba_message());
-        cudaGetLastError();                       // a refused launch is forgotten; a lost context is not
+        cudaGetLastError(); // a refused launch is forgotten; a lost context is not
         if (cudaDeviceSynchronize() != cudaSuccess) st = one == MBA_OK ? MBA_E_DEVICE : one;
     }
     cudaFree(g.memory);

@@ -1,7 +1,9 @@
-/* flush_l2_cuda.cu -- fills the caches of the GPU with data nobody wants, so that what is timed next finds its operands in DRAM.
+// SPDX-License-Identifier: Apache-2.0
+/* flush_l2_cuda.cu -- fills the caches of the GPU with data nobody wants, so that what is timed next finds its operands
+ * in DRAM.
  *
- * By reading: after a fill, tens of megabytes of the outer cache would still wait to be written, and the kernel that is timed
- * next would pay for it.
+ * By reading: after a fill, tens of megabytes of the outer cache would still wait to be written, and the kernel that is
+ * timed next would pay for it.
  *
  * kernel     sweep_caches     every 16-byte piece is read once
  * launch     grid 4 for each of 132 SMs, block 512

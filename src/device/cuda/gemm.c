@@ -1,4 +1,6 @@
-/* gemm.c -- see gemm.h. cuBLASLt thinks in columns: a row-major C = A B is its C^T = B^T A^T, so the operands change places. */
+// SPDX-License-Identifier: Apache-2.0
+/* gemm.c -- see gemm.h. cuBLASLt thinks in columns: a row-major C = A B is its C^T = B^T A^T, so the operands change
+ * places. */
 #include "device/cuda/gemm.h"
 
 #include <cublasLt.h>
@@ -16,9 +18,11 @@
     X(cublasLtMatmulPreferenceSetAttribute) X(cublasLtMatrixLayoutCreate) X(cublasLtMatrixLayoutSetAttribute) \
     X(cublasLtGetStatusString) X(cublasLtMatmulAlgoConfigGetAttribute)
 // clang-format on
-typedef struct functions { FUNCTIONS(MBA_LIBRARY_FIELD) } functions;
+typedef struct functions {
+    FUNCTIONS(MBA_LIBRARY_FIELD)
+} functions;
 #define ENTRY(f) MBA_LIBRARY_ENTRY(functions, f)
-static const mba_library_name names[] = { FUNCTIONS(ENTRY) { NULL, 0 } };
+static const mba_library_name names[] = { FUNCTIONS(ENTRY){ NULL, 0 } };
 
 enum { SHAPES_MAX = 4096, CANDIDATES_MAX = 16 };
 
@@ -31,23 +35,33 @@ typedef struct shape {
 typedef struct choice {
     shape                  key;
     cublasLtMatmulDesc_t   op;
-    cublasLtMatrixLayout_t a, b, c;               /* in the library's order: its a is our b */
+    cublasLtMatrixLayout_t a, b, c; /* in the library's order: its a is our b */
     cublasLtMatmulAlgo_t   algo;
-    size_t                 work_bytes;            /* what the kernel needs */
-    bool                   none;                  /* the library has no kernel for it */
+    size_t                 work_bytes; /* what the kernel needs */
+    bool                   none;       /* the library has no kernel for it */
     int64_t                calls;
-    mba_cuda_gemm_args     last;                  /* for the bench: operands that are there */
+    mba_cuda_gemm_args     last; /* for the bench: operands that are there */
 } choice;
 
-static struct { cublasLtHandle_t handle; choice *kept; int n; functions f; } lt;
+static struct {
+    cublasLtHandle_t handle;
+    choice          *kept;
+    int              n;
+    functions        f;
+} lt;
 
 static mba_status failed(cublasStatus_t e, const char *call, const shape *s)
 {
-    return mba_fail(MBA_E_DEVICE, "cuBLASLt reports: %s\nwhy: %s, %lld x %lld x %lld, rows of %lld, %lld, %lld", lt.f.cublasLtGetStatusString(e), call,
-                    (long long)s->m, (long long)s->n, (long long)s->k, (long long)s->lda, (long long)s->ldb, (long long)s->ldc);
+    return mba_fail(MBA_E_DEVICE, "cuBLASLt reports: %s\nwhy: %s, %lld x %lld x %lld, rows of %lld, %lld, %lld",
+                    lt.f.cublasLtGetStatusString(e), call, (long long)s->m, (long long)s->n, (long long)s->k,
+                    (long long)s->lda, (long long)s->ldb, (long long)s->ldc);
 }
 
-#define LT_TRY(call) do { const cublasStatus_t lt_ = (call); if (lt_ != CUBLAS_STATUS_SUCCESS) return failed(lt_, #call, s); } while (0)
+#define LT_TRY(call) \
+    do { \
+        const cublasStatus_t lt_ = (call); \
+        if (lt_ != CUBLAS_STATUS_SUCCESS) return failed(lt_, #call, s); \
+    } while (0)
 
 /* 256 bytes at most: what the library asks about. */
 static int32_t alignment(const void *p)
@@ -58,13 +72,15 @@ static int32_t alignment(const void *p)
 
 static cudaDataType_t type_of(int32_t dtype) { return dtype == MBA_BF16 ? CUDA_R_16BF : CUDA_R_32F; }
 
-static mba_status layout(cublasLtMatrixLayout_t *out, const shape *s, int32_t dtype, int64_t rows, int64_t cols, int64_t ld, int64_t step)
+static mba_status layout(cublasLtMatrixLayout_t *out, const shape *s, int32_t dtype, int64_t rows, int64_t cols,
+                         int64_t ld, int64_t step)
 {
     LT_TRY(lt.f.cublasLtMatrixLayoutCreate(out, type_of(dtype), (uint64_t)cols, (uint64_t)rows, ld));
     if (s->batch > 1) {
         const int32_t batch = (int32_t)s->batch;
         LT_TRY(lt.f.cublasLtMatrixLayoutSetAttribute(*out, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &batch, sizeof batch));
-        LT_TRY(lt.f.cublasLtMatrixLayoutSetAttribute(*out, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &step, sizeof step));
+        LT_TRY(lt.f.cublasLtMatrixLayoutSetAttribute(*out, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &step,
+                                                     sizeof step));
     }
     return MBA_OK;
 }
@@ -78,11 +94,16 @@ static mba_status candidates(const choice *c, int most, cublasLtMatmulHeuristicR
     const uint32_t             al[3] = { (uint32_t)s->align_b, (uint32_t)s->align_a, (uint32_t)s->align_c };
     *n = 0;
     LT_TRY(lt.f.cublasLtMatmulPreferenceCreate(&wish));
-    LT_TRY(lt.f.cublasLtMatmulPreferenceSetAttribute(wish, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &work, sizeof work));
-    LT_TRY(lt.f.cublasLtMatmulPreferenceSetAttribute(wish, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, &al[0], sizeof al[0]));
-    LT_TRY(lt.f.cublasLtMatmulPreferenceSetAttribute(wish, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, &al[1], sizeof al[1]));
-    LT_TRY(lt.f.cublasLtMatmulPreferenceSetAttribute(wish, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, &al[2], sizeof al[2]));
-    LT_TRY(lt.f.cublasLtMatmulPreferenceSetAttribute(wish, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, &al[2], sizeof al[2]));
+    LT_TRY(
+        lt.f.cublasLtMatmulPreferenceSetAttribute(wish, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &work, sizeof work));
+    LT_TRY(lt.f.cublasLtMatmulPreferenceSetAttribute(wish, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, &al[0],
+                                                     sizeof al[0]));
+    LT_TRY(lt.f.cublasLtMatmulPreferenceSetAttribute(wish, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, &al[1],
+                                                     sizeof al[1]));
+    LT_TRY(lt.f.cublasLtMatmulPreferenceSetAttribute(wish, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, &al[2],
+                                                     sizeof al[2]));
+    LT_TRY(lt.f.cublasLtMatmulPreferenceSetAttribute(wish, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, &al[2],
+                                                     sizeof al[2]));
     const cublasStatus_t e = lt.f.cublasLtMatmulAlgoGetHeuristic(lt.handle, c->op, c->a, c->b, c->c, c->c, wish, most,
                                                                  found, n);
     lt.f.cublasLtMatmulPreferenceDestroy(wish);
@@ -92,9 +113,12 @@ static mba_status candidates(const choice *c, int most, cublasLtMatmulHeuristicR
 
 static int32_t attribute(const cublasLtMatmulAlgo_t *algo, cublasLtMatmulAlgoConfigAttributes_t which)
 {
-    union { int32_t i; uint16_t h; } v = { 0 };
-    size_t                           got = 0;
-    cublasStatus_t                   e = lt.f.cublasLtMatmulAlgoConfigGetAttribute(algo, which, &v.i, sizeof v.i, &got);
+    union {
+        int32_t  i;
+        uint16_t h;
+    } v = { 0 };
+    size_t         got = 0;
+    cublasStatus_t e = lt.f.cublasLtMatmulAlgoConfigGetAttribute(algo, which, &v.i, sizeof v.i, &got);
     if (e == CUBLAS_STATUS_SUCCESS) return v.i;
     e = lt.f.cublasLtMatmulAlgoConfigGetAttribute(algo, which, &v.h, sizeof v.h, &got);
     return e == CUBLAS_STATUS_SUCCESS ? v.h : -1;
@@ -102,15 +126,24 @@ static int32_t attribute(const cublasLtMatmulAlgo_t *algo, cublasLtMatmulAlgoCon
 
 static mba_cuda_algorithm algorithm_of(const cublasLtMatmulAlgo_t *a)
 {
-    return (mba_cuda_algorithm){ attribute(a, CUBLASLT_ALGO_CONFIG_ID), attribute(a, CUBLASLT_ALGO_CONFIG_TILE_ID),
-        attribute(a, CUBLASLT_ALGO_CONFIG_STAGES_ID), attribute(a, CUBLASLT_ALGO_CONFIG_SPLITK_NUM),
-        attribute(a, CUBLASLT_ALGO_CONFIG_CTA_SWIZZLING), attribute(a, CUBLASLT_ALGO_CONFIG_CUSTOM_OPTION),
-        attribute(a, CUBLASLT_ALGO_CONFIG_INNER_SHAPE_ID), attribute(a, CUBLASLT_ALGO_CONFIG_CLUSTER_SHAPE_ID) };
+    return (mba_cuda_algorithm){ attribute(a, CUBLASLT_ALGO_CONFIG_ID),
+                                 attribute(a, CUBLASLT_ALGO_CONFIG_TILE_ID),
+                                 attribute(a, CUBLASLT_ALGO_CONFIG_STAGES_ID),
+                                 attribute(a, CUBLASLT_ALGO_CONFIG_SPLITK_NUM),
+                                 attribute(a, CUBLASLT_ALGO_CONFIG_CTA_SWIZZLING),
+                                 attribute(a, CUBLASLT_ALGO_CONFIG_CUSTOM_OPTION),
+                                 attribute(a, CUBLASLT_ALGO_CONFIG_INNER_SHAPE_ID),
+                                 attribute(a, CUBLASLT_ALGO_CONFIG_CLUSTER_SHAPE_ID) };
 }
 
 /* Choices that were measured, for products of these shapes; the distances between rows do not matter. */
-typedef struct measured { int64_t m, n, k; int32_t ta, tb, in, out, adds, bias; mba_cuda_algorithm is; } measured;
-#define CHOICE(m, n, k, ta, tb, in, out, adds, bias, ...) { m, n, k, ta, tb, MBA_##in, MBA_##out, adds, bias, { __VA_ARGS__ } },
+typedef struct measured {
+    int64_t            m, n, k;
+    int32_t            ta, tb, in, out, adds, bias;
+    mba_cuda_algorithm is;
+} measured;
+#define CHOICE(m, n, k, ta, tb, in, out, adds, bias, ...) \
+    { m, n, k, ta, tb, MBA_##in, MBA_##out, adds, bias, { __VA_ARGS__ } },
 static const measured choices[] = {
 #include "device/cuda/gemm_choices.def"
     { 0 },
@@ -122,7 +155,8 @@ static int processors(void)
     int device = 0, cc = 0, n = 0;
     if (cudaGetDevice(&device) != cudaSuccess
         || cudaDeviceGetAttribute(&cc, cudaDevAttrComputeCapabilityMajor, device) != cudaSuccess || cc != 9
-        || cudaDeviceGetAttribute(&n, cudaDevAttrMultiProcessorCount, device) != cudaSuccess) return 0;
+        || cudaDeviceGetAttribute(&n, cudaDevAttrMultiProcessorCount, device) != cudaSuccess)
+        return 0;
     return n;
 }
 
@@ -131,7 +165,8 @@ static const mba_cuda_algorithm *measured_for(const shape *s)
     if (!processors() || s->batch > 1) return NULL;
     for (const measured *x = choices; x->m; x++)
         if (x->m == s->m && x->n == s->n && x->k == s->k && x->ta == s->ta && x->tb == s->tb && x->in == s->in
-            && x->out == s->out && x->adds == s->adds && x->bias == s->bias) return &x->is;
+            && x->out == s->out && x->adds == s->adds && x->bias == s->bias)
+            return &x->is;
     return NULL;
 }
 
@@ -170,14 +205,14 @@ static mba_status add_bias(const choice *c)
 
 static mba_status choose(choice *c)
 {
-    const shape            *s  = &c->key;
+    const shape            *s = &c->key;
     const cublasOperation_t na = s->tb ? CUBLAS_OP_T : CUBLAS_OP_N, nb = s->ta ? CUBLAS_OP_T : CUBLAS_OP_N;
     LT_TRY(lt.f.cublasLtMatmulDescCreate(&c->op, CUBLAS_COMPUTE_32F, CUDA_R_32F));
     LT_TRY(lt.f.cublasLtMatmulDescSetAttribute(c->op, CUBLASLT_MATMUL_DESC_TRANSA, &na, sizeof na));
     LT_TRY(lt.f.cublasLtMatmulDescSetAttribute(c->op, CUBLASLT_MATMUL_DESC_TRANSB, &nb, sizeof nb));
     if (s->bias) MBA_TRY(add_bias(c));
-    MBA_TRY(layout(&c->a, s, s->in,  s->tb ? s->n : s->k, s->tb ? s->k : s->n, s->ldb, s->step_b));
-    MBA_TRY(layout(&c->b, s, s->in,  s->ta ? s->k : s->m, s->ta ? s->m : s->k, s->lda, s->step_a));
+    MBA_TRY(layout(&c->a, s, s->in, s->tb ? s->n : s->k, s->tb ? s->k : s->n, s->ldb, s->step_b));
+    MBA_TRY(layout(&c->b, s, s->in, s->ta ? s->k : s->m, s->ta ? s->m : s->k, s->lda, s->step_a));
     MBA_TRY(layout(&c->c, s, s->out, s->m, s->n, s->ldc, s->step_c));
     return ask(c);
 }
@@ -192,9 +227,10 @@ static mba_status find(choice **out, const shape *s, const mba_cuda_gemm_args *g
     if (!lt.handle) MBA_TRY(mba_library_open("libcublasLt.so.13", names, &lt.f));
     if (!lt.handle) MBA_TRY(mba__cuda_counters());
     if (!lt.handle) LT_TRY(lt.f.cublasLtCreate(&lt.handle));
-    if (!lt.kept && !(lt.kept = calloc(SHAPES_MAX, sizeof *lt.kept))) return mba_fail(MBA_E_NOMEM, "no memory for matrix products");
+    if (!lt.kept && !(lt.kept = calloc(SHAPES_MAX, sizeof *lt.kept)))
+        return mba_fail(MBA_E_NOMEM, "no memory for matrix products");
     if (lt.n == SHAPES_MAX) return mba_fail(MBA_E_UNSUPPORTED, "more than %d shapes of matrix products", SHAPES_MAX);
-    lt.kept[lt.n].key  = *s;
+    lt.kept[lt.n].key = *s;
     lt.kept[lt.n].last = *g;
     MBA_TRY(choose(&lt.kept[lt.n]));
     *out = &lt.kept[lt.n++];
@@ -227,25 +263,28 @@ static mba_status multiply_whole(const mba_cuda_gemm_args *g)
 {
     choice *c = NULL;
     shape   key;
-    memset(&key, 0, sizeof key);                  // padding too
-    key = (shape){ g->m, g->n, g->k, g->lda, g->ldb, g->ldc, g->batch, g->step_a, g->step_b, g->step_c, (int32_t)g->in, (int32_t)g->out,
-                   g->ta, g->tb, g->adds, g->bias != NULL, alignment(g->a), alignment(g->b), alignment(g->c) };
+    memset(&key, 0, sizeof key); // padding too
+    key = (shape){ g->m,           g->n,      g->k,      g->lda,          g->ldb,          g->ldc,
+                   g->batch,       g->step_a, g->step_b, g->step_c,       (int32_t)g->in,  (int32_t)g->out,
+                   g->ta,          g->tb,     g->adds,   g->bias != NULL, alignment(g->a), alignment(g->b),
+                   alignment(g->c) };
     const shape *s = &key;
     MBA_TRY(find(&c, s, g));
     if (c->none)
-        return mba_fail(MBA_E_UNSUPPORTED, "cuBLASLt has no kernel for %lld x %lld x %lld, rows of %lld, %lld, %lld", (long long)s->m, (long long)s->n,
-                        (long long)s->k, (long long)s->lda, (long long)s->ldb, (long long)s->ldc);
+        return mba_fail(MBA_E_UNSUPPORTED, "cuBLASLt has no kernel for %lld x %lld x %lld, rows of %lld, %lld, %lld",
+                        (long long)s->m, (long long)s->n, (long long)s->k, (long long)s->lda, (long long)s->ldb,
+                        (long long)s->ldc);
     c->calls++;
     c->last = *g;
     LT_TRY(multiply_as_chosen(c, g));
     return MBA_OK;
 }
 
-/* The row of C before which to cut a gradient of weights: 0, nowhere. In tiles of 128 x 256, which the library's fastest
- * kernels have, that of in_proj of mamba2-1.3b (8512 x 2048) is four rounds of 132 processors and eight tiles more, for
- * which all wait: 717 TFLOP/s where products of whole rounds reach 828 (bench gemm, H200). The rows behind the cut are
- * few, their product is split over k (23 us), and it reads the other operand from L2 in part. A step of mamba2-1.3b took
- * 265.0 ms instead of 269.3 (matmul=whole), at the limit of power. */
+/* The row of C before which to cut a gradient of weights: 0, nowhere. In tiles of 128 x 256, which the library's
+ * fastest kernels have, that of in_proj of mamba2-1.3b (8512 x 2048) is four rounds of 132 processors and eight tiles
+ * more, for which all wait: 717 TFLOP/s where products of whole rounds reach 828 (bench gemm, H200). The rows behind
+ * the cut are few, their product is split over k (23 us), and it reads the other operand from L2 in part. A step of
+ * mamba2-1.3b took 265.0 ms instead of 269.3 (matmul=whole), at the limit of power. */
 static int64_t cut_of(const mba_cuda_gemm_args *g)
 {
     enum { ROWS = 128, COLS = 256, FEW = 16, ROUNDS_LEAST = 2, DEPTH_LEAST = 4096 };
@@ -262,9 +301,9 @@ mba_status mba_cuda_gemm(const mba_cuda_gemm_args *g)
     mba_cuda_gemm_args first = *g, rest = *g;
     if (!at) return multiply_whole(g);
     first.m = at;
-    rest.m  = g->m - at;
-    rest.a  = (const char *)g->a + (size_t)at * mba_dtype_bytes(g->in);      // A is stored transposed
-    rest.c  = (char *)g->c + (size_t)(at * g->ldc) * mba_dtype_bytes(g->out);
+    rest.m = g->m - at;
+    rest.a = (const char *)g->a + (size_t)at * mba_dtype_bytes(g->in); // A is stored transposed
+    rest.c = (char *)g->c + (size_t)(at * g->ldc) * mba_dtype_bytes(g->out);
     MBA_TRY(multiply_whole(&first));
     return multiply_whole(&rest);
 }
@@ -280,7 +319,7 @@ static mba_status time_candidate(double *best, const choice *c, const cublasLtMa
     *best = 0;
     CUDA_TRY(cudaEventCreate(&began));
     CUDA_TRY(cudaEventCreate(&ended));
-    for (int r = 0; r <= repeats; r++) {                         // the first one loads the kernel
+    for (int r = 0; r <= repeats; r++) { // the first one loads the kernel
         float ms = 0;
         mba__cuda_flush_l2(sweep, bytes, g->stream);
         CUDA_TRY(cudaEventRecord(began, (cudaStream_t)g->stream));
@@ -296,7 +335,8 @@ static mba_status time_candidate(double *best, const choice *c, const cublasLtMa
 }
 
 /* `seconds` of runs to warm up, then as many back to back: their mean. */
-static mba_status hold_candidate(double *mean, const choice *c, const cublasLtMatmulAlgo_t *algo, double once_s, double hold_s)
+static mba_status hold_candidate(double *mean, const choice *c, const cublasLtMatmulAlgo_t *algo, double once_s,
+                                 double hold_s)
 {
     const mba_cuda_gemm_args *g = &c->last;
     const int                 n = (int)(hold_s / once_s) + 1;
@@ -306,7 +346,8 @@ static mba_status hold_candidate(double *mean, const choice *c, const cublasLtMa
     CUDA_TRY(cudaEventCreate(&ended));
     for (int i = 0; i < 2 * n; i++) {
         if (i == n) CUDA_TRY(cudaEventRecord(began, (cudaStream_t)g->stream));
-        if (multiply(c, algo, g) != CUBLAS_STATUS_SUCCESS) return mba_fail(MBA_E_DEVICE, "a product that ran before fails");
+        if (multiply(c, algo, g) != CUBLAS_STATUS_SUCCESS)
+            return mba_fail(MBA_E_DEVICE, "a product that ran before fails");
     }
     CUDA_TRY(cudaEventRecord(ended, (cudaStream_t)g->stream));
     CUDA_TRY(cudaEventSynchronize(ended));
@@ -317,7 +358,12 @@ static mba_status hold_candidate(double *mean, const choice *c, const cublasLtMa
     return MBA_OK;
 }
 
-typedef struct trial { int most, repeats; double hold_s; void *sweep; size_t sweep_bytes; } trial;
+typedef struct trial {
+    int    most, repeats;
+    double hold_s;
+    void  *sweep;
+    size_t sweep_bytes;
+} trial;
 
 static mba_status try_all(const choice *c, const trial *t, mba_cuda_gemm_candidate_fn *fn, void *ctx)
 {
@@ -325,11 +371,14 @@ static mba_status try_all(const choice *c, const trial *t, mba_cuda_gemm_candida
     cublasLtMatmulHeuristicResult_t found[CANDIDATES_MAX];
     int                             n, used = -1;
     MBA_TRY(candidates(c, t->most < CANDIDATES_MAX ? t->most : CANDIDATES_MAX, found, &n));
-    for (int i = n - 1; i >= 0; i--) if (!memcmp(&found[i].algo, &c->algo, sizeof c->algo)) used = i;
+    for (int i = n - 1; i >= 0; i--)
+        if (!memcmp(&found[i].algo, &c->algo, sizeof c->algo)) used = i;
     for (int i = 0; i < n; i++) {
         const cublasLtMatmulAlgo_t *algo = &found[i].algo;
-        mba_cuda_gemm_candidate p = { s->m, s->n, s->k, s->batch, c->calls, (mba_dtype)s->in, (mba_dtype)s->out, s->ta, s->tb,
-                               s->adds, s->bias, i, used, algorithm_of(algo), found[i].workspaceSize, 0 };
+        mba_cuda_gemm_candidate     p = {
+                s->m,  s->n,    s->k,    s->batch, c->calls, (mba_dtype)s->in,   (mba_dtype)s->out,      s->ta,
+                s->tb, s->adds, s->bias, i,        used,     algorithm_of(algo), found[i].workspaceSize, 0
+        };
         MBA_TRY(time_candidate(&p.seconds, c, algo, t->sweep, t->sweep_bytes, t->repeats));
         if (p.seconds > 0 && t->hold_s > 0) MBA_TRY(hold_candidate(&p.seconds, c, algo, p.seconds, t->hold_s));
         fn(ctx, &p);

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* gemm.h -- C (m, n) = op(A) op(B), row-major, by cuBLASLt. The kernel is chosen the first time a shape is seen
  * (before a step is captured) and kept: the library's first candidate, or another one that was measured to be faster
  * (gemm_choices.def). The same shape gives the same kernel, hence the same bits.
@@ -17,13 +18,13 @@ enum { MBA_CUDA_GEMM_WORK_BYTES = 32 << 20 };
 
 typedef struct mba_cuda_gemm_args {
     int64_t     m, n, k, lda, ldb, ldc;
-    int64_t     batch, step_a, step_b, step_c;    /* batch 0: one; steps in elements */
+    int64_t     batch, step_a, step_b, step_c; /* batch 0: one; steps in elements */
     const void *a, *b;
-    void       *c, *work;                         /* work: MBA_CUDA_GEMM_WORK_BYTES of scratch */
+    void       *c, *work; /* work: MBA_CUDA_GEMM_WORK_BYTES of scratch */
     mba_dtype   in, out;
-    const void *bias;                             /* (n), of C's type, added to every row; NULL: none */
+    const void *bias; /* (n), of C's type, added to every row; NULL: none */
     bool        ta, tb, adds;
-    bool        cut;                              /* two products instead of one, where that takes fewer rounds of tiles */
+    bool        cut; /* two products instead of one, where that takes fewer rounds of tiles */
     void       *stream;
 } mba_cuda_gemm_args;
 

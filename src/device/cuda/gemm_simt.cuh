@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* gemm_simt.cuh -- products of matrices that the library does not take: odd rows in bf16, tiny layers.
  *
  *     MBA_TRY(mba_cuda_gemm_simt(c, k, &g));    // g as for mba_cuda_gemm, launch k as mba__plan_tiles planned it
@@ -15,16 +16,18 @@
 #include "device/cuda/common.cuh"
 
 /* Where (row, col) of op(M) lies: transposed operands swap the two. */
-struct side { int64_t row, col; };
+struct side {
+    int64_t row, col;
+};
 
 template <typename T, typename TC, bool ADDS>
-__global__ void __launch_bounds__(256)
-matmul_tiles(TC *c, int64_t ldc, const T *a, side sa, const T *b, side sb, const TC *bias, int64_t m, int64_t n, int64_t k)
+__global__ void __launch_bounds__(256) matmul_tiles(TC *c, int64_t ldc, const T *a, side sa, const T *b, side sb,
+                                                    const TC *bias, int64_t m, int64_t n, int64_t k)
 {
     __shared__ float ta[32][33], tb[32][33];
-    const int     x = threadIdx.x % 32, y = threadIdx.x / 32;
-    const int64_t row = (int64_t)blockIdx.y * 32, col = (int64_t)blockIdx.x * 32;
-    float         sum[4] = { 0, 0, 0, 0 };
+    const int        x = threadIdx.x % 32, y = threadIdx.x / 32;
+    const int64_t    row = (int64_t)blockIdx.y * 32, col = (int64_t)blockIdx.x * 32;
+    float            sum[4] = { 0, 0, 0, 0 };
     for (int64_t k0 = 0; k0 < k; k0 += 32) {
         for (int i = y; i < 32; i += 8) {
             ta[i][x] = row + i < m && k0 + x < k ? to_float(a[(row + i) * sa.row + (k0 + x) * sa.col]) : 0;
@@ -49,9 +52,12 @@ static inline mba_status mba_cuda_gemm_simt_fallback(const mba_cuda_gemm_args *g
 {
     const side sa = { g->ta ? 1 : g->lda, g->ta ? g->lda : 1 }, sb = { g->tb ? 1 : g->ldb, g->tb ? g->ldb : 1 };
     const dim3 grid((unsigned)mba_ceil(g->n, 32), (unsigned)mba_ceil(g->m, 32));
-    MBA_WITH_DTYPE(g->in, T, MBA_WITH_DTYPE(g->out, TC, MBA_WITH_BOOL(g->adds, ADDS,
-        (matmul_tiles<T, TC, ADDS><<<grid, 256, 0, (cudaStream_t)g->stream>>>((TC *)g->c, g->ldc, (const T *)g->a, sa, (const T *)g->b, sb,
-                                                                             (const TC *)g->bias, g->m, g->n, g->k)))));
+    MBA_WITH_DTYPE(g->in, T,
+                   MBA_WITH_DTYPE(g->out, TC,
+                                  MBA_WITH_BOOL(g->adds, ADDS,
+                                                (matmul_tiles<T, TC, ADDS><<<grid, 256, 0, (cudaStream_t)g->stream>>>(
+                                                    (TC *)g->c, g->ldc, (const T *)g->a, sa, (const T *)g->b, sb,
+                                                    (const TC *)g->bias, g->m, g->n, g->k)))));
     CUDA_TRY(cudaGetLastError());
     return MBA_OK;
 }
@@ -59,9 +65,12 @@ static inline mba_status mba_cuda_gemm_simt_fallback(const mba_cuda_gemm_args *g
 static inline mba_status mba_cuda_gemm_simt(const mba_call *c, int k, const mba_cuda_gemm_args *g)
 {
     const side sa = { g->ta ? 1 : g->lda, g->ta ? g->lda : 1 }, sb = { g->tb ? 1 : g->ldb, g->tb ? g->ldb : 1 };
-    MBA_WITH_DTYPE(g->in, T, MBA_WITH_DTYPE(g->out, TC, MBA_WITH_BOOL(g->adds, ADDS,
-        auto *kernel = matmul_tiles<T, TC, ADDS>;
-        MBA_KERNEL(c, k, kernel, (TC *)g->c, g->ldc, (const T *)g->a, sa, (const T *)g->b, sb, (const TC *)g->bias, g->m, g->n, g->k))));
+    MBA_WITH_DTYPE(g->in, T,
+                   MBA_WITH_DTYPE(g->out, TC,
+                                  MBA_WITH_BOOL(g->adds, ADDS, auto *kernel = matmul_tiles<T, TC, ADDS>;
+                                                MBA_KERNEL(c, k, kernel, (TC *)g->c, g->ldc, (const T *)g->a, sa,
+                                                           (const T *)g->b, sb, (const TC *)g->bias, g->m, g->n,
+                                                           g->k))));
     return MBA_OK;
 }
 

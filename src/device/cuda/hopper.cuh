@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* hopper.cuh -- what sm_90a adds to the words of kernels: barriers in shared memory that count bytes, tiles that travel
  * by themselves (TMA), and products of a warpgroup (wgmma).
  *
@@ -6,8 +7,8 @@
  *     wgmma_fence();  wgmma_n64_rs<0>(d, a, mdesc(tile), 1);  wgmma_commit();  wgmma_wait<0>();
  *
  * Tiles are 64 rows of 128 bytes under the 128-byte swizzle (piece ^ row % 8, as tile_at of mma.cuh), 1 KB aligned.
- * Maps of tensors are made on the host by mba_tensor_map_make. All of it is for sm_90a alone: kernels that use it are empty
- * elsewhere, and their plans refuse other devices. */
+ * Maps of tensors are made on the host by mba_tensor_map_make. All of it is for sm_90a alone: kernels that use it are
+ * empty elsewhere, and their plans refuse other devices. */
 #ifndef MBA_HOPPER_CUH
 #define MBA_HOPPER_CUH
 
@@ -44,7 +45,8 @@ static inline mba_status mba_tensor_map_encoder(mba_encode_fn **out)
     return MBA_OK;
 }
 
-static inline mba_status mba_tensor_map_make(CUtensorMap *map, const void *at, const int64_t dim[3], const int64_t step[2])
+static inline mba_status mba_tensor_map_make(CUtensorMap *map, const void *at, const int64_t dim[3],
+                                             const int64_t step[2])
 {
     mba_encode_fn   *encode = NULL;
     const cuuint64_t dims[3] = { (cuuint64_t)dim[0], (cuuint64_t)dim[1], (cuuint64_t)dim[2] };
@@ -55,9 +57,11 @@ static inline mba_status mba_tensor_map_make(CUtensorMap *map, const void *at, c
                               CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
                               CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
     if (r == CUDA_SUCCESS) return MBA_OK;
-    return mba_fail(MBA_E_DEVICE, "the driver refuses a tensor map (error %d)\n"
-                    "why: %lld x %lld x %lld elements at steps of %lld and %lld, at %p", (int)r, (long long)dim[0],
-                    (long long)dim[1], (long long)dim[2], (long long)step[0], (long long)step[1], at);
+    return mba_fail(MBA_E_DEVICE,
+                    "the driver refuses a tensor map (error %d)\n"
+                    "why: %lld x %lld x %lld elements at steps of %lld and %lld, at %p",
+                    (int)r, (long long)dim[0], (long long)dim[1], (long long)dim[2], (long long)step[0],
+                    (long long)step[1], at);
 }
 
 #if MBA_HOPPER || !defined(__CUDA_ARCH__)
@@ -68,7 +72,7 @@ static __device__ __forceinline__ void mbar_init(uint32_t bar, int arrivals)
 {
     asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(bar), "r"(arrivals));
 }
-static __device__ __forceinline__ void mbar_init_done()          /* what copies and other threads must see */
+static __device__ __forceinline__ void mbar_init_done() /* what copies and other threads must see */
 {
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
 }
@@ -80,10 +84,13 @@ static __device__ __forceinline__ void mbar_arrive(uint32_t bar)
 {
     asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(bar) : "memory");
 }
-/* Arrivals of whole warps. Where its lanes have read what may now be overwritten, they meet first: that products of theirs have
- * met is no order of reads. */
-static __device__ __forceinline__ void mbar_init_warps(uint32_t bar, int warps) { mbar_init(bar, warps * ARRIVALS_OF_A_WARP); }
-static __device__ __forceinline__ void mbar_pass(uint32_t bar, int lane)              /* nothing was read since lanes met */
+/* Arrivals of whole warps. Where its lanes have read what may now be overwritten, they meet first: that products of
+ * theirs have met is no order of reads. */
+static __device__ __forceinline__ void mbar_init_warps(uint32_t bar, int warps)
+{
+    mbar_init(bar, warps * ARRIVALS_OF_A_WARP);
+}
+static __device__ __forceinline__ void mbar_pass(uint32_t bar, int lane) /* nothing was read since lanes met */
 {
     if (lane < ARRIVALS_OF_A_WARP) mbar_arrive(bar);
 }
@@ -96,12 +103,15 @@ static __device__ __forceinline__ bool mbar_try(uint32_t bar, uint32_t phase)
 {
     uint32_t ok;
     asm volatile("{\n.reg .pred p;\nmbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2;\nselp.u32 %0, 1, 0, p;\n}\n"
-                 : "=r"(ok) : "r"(bar), "r"(phase) : "memory");
+                 : "=r"(ok)
+                 : "r"(bar), "r"(phase)
+                 : "memory");
     return ok;
 }
 static __device__ __forceinline__ void mbar_wait(uint32_t bar, uint32_t phase)
 {
-    while (!mbar_try(bar, phase)) { }
+    while (!mbar_try(bar, phase)) {
+    }
 }
 template <int ID, int THREADS> static __device__ __forceinline__ void bar_sync()
 {
@@ -123,7 +133,7 @@ static __device__ __forceinline__ void publish(int *flag)
 }
 static __device__ __forceinline__ void await(const int *flag, int count)
 {
-    const unsigned long long limit = 4000000000ull;    // ns
+    const unsigned long long limit = 4000000000ull; // ns
     unsigned long long       begin, now;
     int                      there;
     asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(begin));
@@ -133,7 +143,7 @@ static __device__ __forceinline__ void await(const int *flag, int count)
     } while (there < count && now - begin < limit);
     if (there < count) asm volatile("st.global.s32 [%0], %1;" ::"l"(0ull), "r"(0) : "memory");
 }
-static __device__ __forceinline__ float load_l2(const float *p)     /* not from a cache that may be older */
+static __device__ __forceinline__ float load_l2(const float *p) /* not from a cache that may be older */
 {
     return __ldcg(p);
 }
@@ -143,23 +153,28 @@ static __device__ __forceinline__ float load_l2(const float *p)     /* not from 
 static __device__ __forceinline__ void tma_load3(uint32_t to, const CUtensorMap *map, uint32_t bar, int x, int y, int z)
 {
     asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
-                 "[%0], [%1, {%3, %4, %5}], [%2];" ::"r"(to), "l"(map), "r"(bar), "r"(x), "r"(y), "r"(z) : "memory");
+                 "[%0], [%1, {%3, %4, %5}], [%2];" ::"r"(to),
+                 "l"(map), "r"(bar), "r"(x), "r"(y), "r"(z)
+                 : "memory");
 }
 /* Into L2 only: for a tile that is loaded soon. */
 static __device__ __forceinline__ void tma_prefetch3(const CUtensorMap *map, int x, int y, int z)
 {
-    asm volatile("cp.async.bulk.prefetch.tensor.3d.L2.global.tile [%0, {%1, %2, %3}];"
-                 ::"l"(map), "r"(x), "r"(y), "r"(z) : "memory");
+    asm volatile("cp.async.bulk.prefetch.tensor.3d.L2.global.tile [%0, {%1, %2, %3}];" ::"l"(map), "r"(x), "r"(y),
+                 "r"(z)
+                 : "memory");
 }
 static __device__ __forceinline__ void tma_store3(const CUtensorMap *map, uint32_t from, int x, int y, int z)
 {
-    asm volatile("cp.async.bulk.tensor.3d.global.shared::cta.tile.bulk_group [%0, {%2, %3, %4}], [%1];"
-                 ::"l"(map), "r"(from), "r"(x), "r"(y), "r"(z) : "memory");
+    asm volatile("cp.async.bulk.tensor.3d.global.shared::cta.tile.bulk_group [%0, {%2, %3, %4}], [%1];" ::"l"(map),
+                 "r"(from), "r"(x), "r"(y), "r"(z)
+                 : "memory");
 }
 static __device__ __forceinline__ void bulk_load(uint32_t to, const void *from, uint32_t bytes, uint32_t bar)
 {
-    asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];"
-                 ::"r"(to), "l"(from), "r"(bytes), "r"(bar) : "memory");
+    asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(to),
+                 "l"(from), "r"(bytes), "r"(bar)
+                 : "memory");
 }
 /* From shared memory, side by side: multiples of 16 bytes. */
 static __device__ __forceinline__ void bulk_store(void *to, uint32_t from, uint32_t bytes)
@@ -168,7 +183,7 @@ static __device__ __forceinline__ void bulk_store(void *to, uint32_t from, uint3
                  : "memory");
 }
 static __device__ __forceinline__ void bulk_commit() { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
-template <int PENDING> static __device__ __forceinline__ void bulk_wait_read()     /* the tile may be overwritten */
+template <int PENDING> static __device__ __forceinline__ void bulk_wait_read() /* the tile may be overwritten */
 {
     asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(PENDING) : "memory");
 }
@@ -204,22 +219,28 @@ static __device__ __forceinline__ void opt_barrier(uint32_t &v) { asm volatile("
 static __device__ __forceinline__ void ldmatrix_t_at(uint32_t (&r)[4], uint32_t row)
 {
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];"
-                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(row) : "memory");
+                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+                 : "r"(row)
+                 : "memory");
 }
 static __device__ __forceinline__ void ldmatrix_at(uint32_t (&r)[4], uint32_t row)
 {
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
-                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(row) : "memory");
+                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+                 : "r"(row)
+                 : "memory");
 }
 static __device__ __forceinline__ void stmatrix_t_at(uint32_t row, const uint32_t (&r)[4])
 {
-    asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1,%2,%3,%4};"
-                 ::"r"(row), "r"(r[0]), "r"(r[1]), "r"(r[2]), "r"(r[3]) : "memory");
+    asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1,%2,%3,%4};" ::"r"(row), "r"(r[0]), "r"(r[1]),
+                 "r"(r[2]), "r"(r[3])
+                 : "memory");
 }
 static __device__ __forceinline__ void stmatrix_at(uint32_t row, const uint32_t (&r)[4])
 {
-    asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1,%2,%3,%4};"
-                 ::"r"(row), "r"(r[0]), "r"(r[1]), "r"(r[2]), "r"(r[3]) : "memory");
+    asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1,%2,%3,%4};" ::"r"(row), "r"(r[0]), "r"(r[1]),
+                 "r"(r[2]), "r"(r[3])
+                 : "memory");
 }
 
 /* ---- products of a warpgroup ----
@@ -239,10 +260,10 @@ template <int PENDING> static __device__ __forceinline__ void wgmma_wait()
 static __device__ __forceinline__ uint64_t wgmma_smem_desc(uint32_t address, uint32_t lbo = 16, uint32_t sbo = 1024)
 {
     return (uint64_t)((address & 0x3FFFF) >> 4) | ((uint64_t)(lbo >> 4) << 16) | ((uint64_t)(sbo >> 4) << 32)
-         | (1ull << 62);
+           | (1ull << 62);
 }
 
-#define MBA__D8(i)                                                                                             \
+#define MBA__D8(i) \
     "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3]), "+f"(d[i + 4]), "+f"(d[i + 5]), "+f"(d[i + 6]), \
         "+f"(d[i + 7])
 
@@ -288,8 +309,7 @@ static __device__ __forceinline__ void wgmma_n128_rs(float (&d)[64], const uint3
                  "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
                  "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63}, "
                  "{%64, %65, %66, %67}, %68, p, 1, 1, %70;\n}\n"
-                 : MBA__D8(0), MBA__D8(8), MBA__D8(16), MBA__D8(24),
-                   MBA__D8(32), MBA__D8(40), MBA__D8(48), MBA__D8(56)
+                 : MBA__D8(0), MBA__D8(8), MBA__D8(16), MBA__D8(24), MBA__D8(32), MBA__D8(40), MBA__D8(48), MBA__D8(56)
                  : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(acc), "n"(TB));
 }
 template <int TA, int TB>
@@ -302,8 +322,7 @@ static __device__ __forceinline__ void wgmma_n128_ss(float (&d)[64], uint64_t a,
                  "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
                  "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63}, "
                  "%64, %65, p, 1, 1, %67, %68;\n}\n"
-                 : MBA__D8(0), MBA__D8(8), MBA__D8(16), MBA__D8(24),
-                   MBA__D8(32), MBA__D8(40), MBA__D8(48), MBA__D8(56)
+                 : MBA__D8(0), MBA__D8(8), MBA__D8(16), MBA__D8(24), MBA__D8(32), MBA__D8(40), MBA__D8(48), MBA__D8(56)
                  : "l"(a), "l"(b), "r"(acc), "n"(TA), "n"(TB));
 }
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* launch_hook.h -- somebody who wants to know of every launch of our kernels, as soon as it is in the stream.
  *
  *     mba_cuda_on_launch(fn, ctx);                // fn may launch kernels of its own, without telling again
@@ -9,6 +10,6 @@
 #define MBA_DEVICE_CUDA_LAUNCH_HOOK_H
 
 typedef void mba_cuda_launch_hook(void *ctx);
-void mba_cuda_on_launch(mba_cuda_launch_hook *fn, void *ctx);
+void         mba_cuda_on_launch(mba_cuda_launch_hook *fn, void *ctx);
 
 #endif

@@ -1,5 +1,6 @@
-/* library.h -- NVIDIA's libraries, opened when they are first needed: hundreds of megabytes that a run on the CPU, `list` or
- * `--help` should not wait for, and that need not be there at all.
+// SPDX-License-Identifier: Apache-2.0
+/* library.h -- NVIDIA's libraries, opened when they are first needed: hundreds of megabytes that a run on the CPU,
+ * `list` or `--help` should not wait for, and that need not be there at all.
  *
  *     #define FUNCTIONS(X) X(cublasLtCreate) X(cublasLtMatmul)
  *     typedef struct functions { FUNCTIONS(MBA_LIBRARY_FIELD) } functions;
@@ -15,9 +16,12 @@
 
 #include "core/status.h"
 
-typedef struct mba_library_name { const char *name; size_t field; } mba_library_name;
+typedef struct mba_library_name {
+    const char *name;
+    size_t      field;
+} mba_library_name;
 
-#define MBA_LIBRARY_FIELD(f) __typeof__(&f) f;
+#define MBA_LIBRARY_FIELD(f)        __typeof__(&f) f;
 #define MBA_LIBRARY_ENTRY(table, f) { #f, offsetof(table, f) },
 
 MBA_MUST mba_status mba_library_open(const char *file, const mba_library_name *names, void *table);

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* mma.cuh -- tensor cores by mma.sync (sm_80 and later): bf16 operands, fp32 sums.
  *
  *     load_tile<64, 256>(tile, x, step, rows, cols);  cp_commit();  cp_wait<0>();  __syncthreads();
@@ -66,12 +67,16 @@ static __device__ __forceinline__ void load_tile(unsigned char *tile, const bf16
 static __device__ __forceinline__ void ldmatrix(uint32_t (&r)[4], const void *row)
 {
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
-                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(smem_address(row)) : "memory");
+                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+                 : "r"(smem_address(row))
+                 : "memory");
 }
 static __device__ __forceinline__ void ldmatrix_t(uint32_t (&r)[4], const void *row)
 {
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];"
-                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(smem_address(row)) : "memory");
+                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+                 : "r"(smem_address(row))
+                 : "memory");
 }
 static __device__ __forceinline__ void mma(float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1)
 {
@@ -94,11 +99,14 @@ static __device__ __forceinline__ uint32_t times(uint32_t x, uint32_t up, uint32
 /* Two numbers as bf16 in one word, the first one low. */
 static __device__ __forceinline__ uint32_t pack(float a, float b)
 {
-    union { __nv_bfloat162 v; uint32_t w; } u;
+    union {
+        __nv_bfloat162 v;
+        uint32_t       w;
+    } u;
     u.v = __floats2bfloat162_rn(a, b);
     return u.w;
 }
-static __device__ __forceinline__ float low_of(uint32_t w)  { return __uint_as_float(w << 16); }
+static __device__ __forceinline__ float low_of(uint32_t w) { return __uint_as_float(w << 16); }
 static __device__ __forceinline__ float high_of(uint32_t w) { return __uint_as_float(w & 0xffff0000u); }
 
 /* The two words of `times` for the factors a and b. */

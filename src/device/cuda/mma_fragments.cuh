@@ -1,17 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
 /* mma_fragments.cuh -- small tensor-core tiles on plain registers, barriers between roles of a block.
  *
  *     float c[4] = { 0, 0, 0, 0 };                    // 16 x 8: rows lane/4 and lane/4 + 8, columns 2 (lane%4) and + 1
  *     mma_bf16_k16(c, a, b);                          // c += a (16 x 16) b (16 x 8)
  *
- * Fragments are those of mma.sync, for sm_80 and later. In a 16 x 8 accumulator c[0], c[1] are row lane/4, c[2], c[3] row
- * lane/4 + 8. tf32 operands keep 10 bits of mantissa and drop the rest: round what is shared with round_tf32. */
+ * Fragments are those of mma.sync, for sm_80 and later. In a 16 x 8 accumulator c[0], c[1] are row lane/4, c[2], c[3]
+ * row lane/4 + 8. tf32 operands keep 10 bits of mantissa and drop the rest: round what is shared with round_tf32. */
 #ifndef MBA_DEVICE_CUDA_MMA_FRAGMENTS_CUH
 #define MBA_DEVICE_CUDA_MMA_FRAGMENTS_CUH
 
 #include "device/cuda/common.cuh"
 
-/* ---- tf32: c += a (16 x K) b (K x 8); a[0] (row lane/4, column lane%4), a[1] row + 8; with K = 8 a[2], a[3] the same at
- * column + 4; b[0] (row lane%4, column lane/4), b[1] row + 4 ---- */
+/* ---- tf32: c += a (16 x K) b (K x 8); a[0] (row lane/4, column lane%4), a[1] row + 8; with K = 8 a[2], a[3] the same
+ * at column + 4; b[0] (row lane%4, column lane/4), b[1] row + 4 ---- */
 
 static __device__ __forceinline__ float round_tf32(float x)
 {
@@ -27,7 +28,8 @@ static __device__ __forceinline__ void mma_tf32_k4(float (&c)[4], float a0, floa
         : "r"(__float_as_uint(a0)), "r"(__float_as_uint(a1)), "r"(__float_as_uint(b0)));
 }
 
-static __device__ __forceinline__ void mma_tf32_k8(float (&c)[4], float a0, float a1, float a2, float a3, float b0, float b1)
+static __device__ __forceinline__ void mma_tf32_k8(float (&c)[4], float a0, float a1, float a2, float a3, float b0,
+                                                   float b1)
 {
     asm("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
         : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
@@ -49,7 +51,8 @@ static __device__ __forceinline__ uint32_t pack_bf16(float low, float high)
 static __device__ __forceinline__ void mma_bf16_k8(float (&c)[4], uint32_t a0, uint32_t a1, uint32_t b0)
 {
     asm("mma.sync.aligned.m16n8k8.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5}, {%6}, {%0,%1,%2,%3};"
-        : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]) : "r"(a0), "r"(a1), "r"(b0));
+        : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+        : "r"(a0), "r"(a1), "r"(b0));
 }
 
 static __device__ __forceinline__ void mma_bf16_k16(float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1)
@@ -67,22 +70,27 @@ static __device__ __forceinline__ uint32_t transpose_8x8(uint32_t a)
     return d;
 }
 
-/* Four 8 x 8 matrices of 16-bit values from shared memory; lane i names row i % 8 of matrix i / 8 (16 bytes, aligned). */
+/* Four 8 x 8 matrices of 16-bit values from shared memory; lane i names row i % 8 of matrix i / 8 (16 bytes,
+ * aligned). */
 static __device__ __forceinline__ void load_8x8_4(uint32_t (&d)[4], const void *row)
 {
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
-                 : "=r"(d[0]), "=r"(d[1]), "=r"(d[2]), "=r"(d[3]) : "r"((uint32_t)__cvta_generic_to_shared(row)) : "memory");
+                 : "=r"(d[0]), "=r"(d[1]), "=r"(d[2]), "=r"(d[3])
+                 : "r"((uint32_t)__cvta_generic_to_shared(row))
+                 : "memory");
 }
 
 static __device__ __forceinline__ void load_8x8_4_transposed(uint32_t (&d)[4], const void *row)
 {
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];"
-                 : "=r"(d[0]), "=r"(d[1]), "=r"(d[2]), "=r"(d[3]) : "r"((uint32_t)__cvta_generic_to_shared(row)) : "memory");
+                 : "=r"(d[0]), "=r"(d[1]), "=r"(d[2]), "=r"(d[3])
+                 : "r"((uint32_t)__cvta_generic_to_shared(row))
+                 : "memory");
 }
 
 /* ---- functions of the special units ---- */
 
-static __device__ __forceinline__ float tanh_fast(float x)             // 2^-11 relative
+static __device__ __forceinline__ float tanh_fast(float x) // 2^-11 relative
 {
     float r;
     asm("tanh.approx.f32 %0, %1;" : "=f"(r) : "f"(x));
@@ -99,9 +107,9 @@ static __device__ __forceinline__ int thread_id_reread(void)
     return t;
 }
 
-/* ---- named barriers (1 .. 15): some threads arrive and go on, others wait for them; `threads` counts both. Barriers ID and ID + 1
- * take turns. Their numbers are constants: an SM has few barriers, and a block whose numbers the compiler does not know takes
- * all sixteen, which leaves room for hardly another block ---- */
+/* ---- named barriers (1 .. 15): some threads arrive and go on, others wait for them; `threads` counts both. Barriers
+ * ID and ID + 1 take turns. Their numbers are constants: an SM has few barriers, and a block whose numbers the compiler
+ * does not know takes all sixteen, which leaves room for hardly another block ---- */
 
 #ifndef MBA_RACECHECK
 /* At barriers in shared memory that count warps: one lane arrives after all have met. */
@@ -114,19 +122,19 @@ static __device__ __forceinline__ void warp_sync(void) {}
 template <int ID> static __device__ __forceinline__ void barrier_wait(int turn, int threads)
 {
     if (turn & 1) asm volatile("bar.sync %0, %1;" ::"n"(ID + 1), "r"(threads) : "memory");
-    else          asm volatile("bar.sync %0, %1;" ::"n"(ID), "r"(threads) : "memory");
+    else asm volatile("bar.sync %0, %1;" ::"n"(ID), "r"(threads) : "memory");
 }
 
 template <int ID> static __device__ __forceinline__ void barrier_arrive(int turn, int threads)
 {
     if (turn & 1) asm volatile("bar.arrive %0, %1;" ::"n"(ID + 1), "r"(threads) : "memory");
-    else          asm volatile("bar.arrive %0, %1;" ::"n"(ID), "r"(threads) : "memory");
+    else asm volatile("bar.arrive %0, %1;" ::"n"(ID), "r"(threads) : "memory");
 }
 #else
-/* For compute-sanitizer alone (tests/cuda_race_test): racecheck loses the order of named barriers (selective_scan.md), so each
- * is one in shared memory here, at which every thread arrives by itself, whether it waits or not. The places and the number of
- * arrivals are the same; barrier_begin is for one thread, before all meet. An arrival orders its own lane alone (ssd.md), so
- * all lanes of a warp arrive. */
+/* For compute-sanitizer alone (tests/cuda_race_test): racecheck loses the order of named barriers (selective_scan.md),
+ * so each is one in shared memory here, at which every thread arrives by itself, whether it waits or not. The places
+ * and the number of arrivals are the same; barrier_begin is for one thread, before all meet. An arrival orders its own
+ * lane alone (ssd.md), so all lanes of a warp arrive. */
 enum { ARRIVALS_OF_A_WARP = 32 };
 
 static __device__ __forceinline__ void warp_sync(void) { __syncwarp(); }
@@ -155,7 +163,9 @@ template <int ID> static __device__ __forceinline__ void barrier_wait(int turn, 
     const uint64_t phase = barrier_arrive<ID>(turn, threads);
     for (uint32_t done = 0; !done;)
         asm volatile("{ .reg .pred p; mbarrier.test_wait.shared.b64 p, [%1], %2; selp.u32 %0, 1, 0, p; }"
-                     : "=r"(done) : "r"(barrier_at<ID>(turn)), "l"(phase) : "memory");
+                     : "=r"(done)
+                     : "r"(barrier_at<ID>(turn)), "l"(phase)
+                     : "memory");
 }
 #endif
 

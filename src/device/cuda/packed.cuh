@@ -1,19 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
 /* packed.cuh -- loads in two steps, so that many are on their way before the first is used.
  *
  *     packed<T, V> p[N];
  *     for (..) fetch(p[i], from + i * apart, i < n);   // no branch: a load that does not take place gives zeros
  *     for (..) unpack(values, p[i]);                   // here the thread waits
  *
- * A load that is converted at once, or that stands behind a branch of its own, is waited for before the next one starts: the
- * forward of gated_rmsnorm ran at half the copy rate for that reason. */
+ * A load that is converted at once, or that stands behind a branch of its own, is waited for before the next one
+ * starts: the forward of gated_rmsnorm ran at half the copy rate for that reason. */
 #ifndef MBA_PACKED_CUH
 #define MBA_PACKED_CUH
 
 #include "device/cuda/common.cuh"
 
-template <typename T, int N> struct packed { typename word<N * sizeof(T)>::type w; };
+template <typename T, int N> struct packed {
+    typename word<N * sizeof(T)>::type w;
+};
 
-template <int N, typename T> static __device__ __forceinline__ void fetch(packed<T, N> &to, const T *from, bool there = true)
+template <int N, typename T>
+static __device__ __forceinline__ void fetch(packed<T, N> &to, const T *from, bool there = true)
 {
     typedef typename word<N * sizeof(T)>::type W;
     to.w = W();
@@ -22,7 +26,10 @@ template <int N, typename T> static __device__ __forceinline__ void fetch(packed
 
 template <int N, typename T> static __device__ __forceinline__ void unpack(float (&to)[N], const packed<T, N> &from)
 {
-    union { typename word<N * sizeof(T)>::type w; T v[N]; } u;
+    union {
+        typename word<N * sizeof(T)>::type w;
+        T                                  v[N];
+    } u;
     u.w = from.w;
     spread(to, u.v);
 }
@@ -34,7 +41,10 @@ template <int V> static __device__ __forceinline__ void load_weights(float (&to)
 #pragma unroll
         for (int i = 0; i < V; i += 4) {
             const float4 w = *(const float4 *)(from + i);
-            to[i] = w.x; to[i + 1] = w.y; to[i + 2] = w.z; to[i + 3] = w.w;
+            to[i] = w.x;
+            to[i + 1] = w.y;
+            to[i + 2] = w.z;
+            to[i + 3] = w.w;
         }
     } else {
         load(to, from);

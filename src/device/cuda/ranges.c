@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* ranges.c -- see ranges.h. NVTX is headers alone; a toolkit without them has no ranges. */
 #include "device/cuda/ranges.h"
 
@@ -20,5 +21,5 @@ void mba__range_begin(const char *fmt, ...)
 void mba__range_end(void) { nvtxRangePop(); }
 #else
 void mba__range_begin(const char *fmt, ...) { (void)fmt; }
-void mba__range_end(void) { }
+void mba__range_end(void) {}
 #endif

@@ -1,5 +1,6 @@
-/* ranges.h -- what the host is doing, for tools that watch from outside (Nsight, `mambascope profile --range step -- ..`):
- * NVTX ranges of this thread, one for a run and inside it one for each node that is launched by itself.
+// SPDX-License-Identifier: Apache-2.0
+/* ranges.h -- what the host is doing, for tools that watch from outside (Nsight, `mambascope profile --range step --
+ * ..`): NVTX ranges of this thread, one for a run and inside it one for each node that is launched by itself.
  *
  *     mba__range_begin("%s %s", n->scope, n->op->name);
  *     ..

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* wgmma.cuh -- tensor cores by wgmma (sm_90a alone): four warps multiply 64 rows at once, straight from shared memory.
  *
  *     fence_proxy_async();  __syncthreads();                      // cp.async is another proxy than wgmma
@@ -18,7 +19,7 @@
 static __device__ __forceinline__ uint64_t tile_columns(const void *tile, int beside)
 {
     return (uint64_t)(smem_address(tile) & 0x3ffff) >> 4 | (uint64_t)(beside >> 4) << 16 | (uint64_t)(1024 >> 4) << 32
-         | (uint64_t)1 << 62;
+           | (uint64_t)1 << 62;
 }
 static __device__ __forceinline__ uint64_t tile_rows(const void *tile) { return tile_columns(tile, 16); }
 static __device__ __forceinline__ uint64_t step(uint64_t tile, int bytes) { return tile + (bytes >> 4); }
@@ -48,22 +49,27 @@ template <int PENDING> static __device__ __forceinline__ void warpgroup_wait()
 }
 
 #define ACC(C, d, i) C(d[i][0]), C(d[i][1]), C(d[i][2]), C(d[i][3])
-#define ACC8(C, d, i) ACC(C, d, i), ACC(C, d, i + 1), ACC(C, d, i + 2), ACC(C, d, i + 3), ACC(C, d, i + 4), \
-                      ACC(C, d, i + 5), ACC(C, d, i + 6), ACC(C, d, i + 7)
-#define OUT32 "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, " \
-              "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
-#define OUT64 OUT32 ", %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, " \
-              "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
+#define ACC8(C, d, i) \
+    ACC(C, d, i), ACC(C, d, i + 1), ACC(C, d, i + 2), ACC(C, d, i + 3), ACC(C, d, i + 4), ACC(C, d, i + 5), \
+        ACC(C, d, i + 6), ACC(C, d, i + 7)
+#define OUT32 \
+    "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, " \
+    "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
+#define OUT64 \
+    OUT32 ", %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, " \
+          "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
 
 /* d (64, 64) = or += a b^T over 16 columns of the tiles. */
 template <bool FIRST> static __device__ __forceinline__ void wgmma_rows(float (&d)[8][4], uint64_t a, uint64_t b)
 {
     if constexpr (FIRST)
         asm volatile("wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {" OUT32 "}, %32, %33, 0, 1, 1, 0, 0;"
-                     : ACC8("=f", d, 0) : "l"(a), "l"(b));
+                     : ACC8("=f", d, 0)
+                     : "l"(a), "l"(b));
     else
         asm volatile("wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {" OUT32 "}, %32, %33, 1, 1, 1, 0, 0;"
-                     : ACC8("+f", d, 0) : "l"(a), "l"(b));
+                     : ACC8("+f", d, 0)
+                     : "l"(a), "l"(b));
 }
 
 /* d (64, 64 or 128) += a (64, 16) b over 16 rows of the tile. */
@@ -71,13 +77,15 @@ static __device__ __forceinline__ void wgmma_columns(float (&d)[8][4], const uin
 {
     asm volatile("wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {" OUT32 "}, "
                  "{%32, %33, %34, %35}, %36, 1, 1, 1, 1;"
-                 : ACC8("+f", d, 0) : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));
+                 : ACC8("+f", d, 0)
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));
 }
 static __device__ __forceinline__ void wgmma_columns(float (&d)[16][4], const uint32_t (&a)[4], uint64_t b)
 {
     asm volatile("wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 {" OUT64 "}, "
                  "{%64, %65, %66, %67}, %68, 1, 1, 1, 1;"
-                 : ACC8("+f", d, 0), ACC8("+f", d, 8) : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));
+                 : ACC8("+f", d, 0), ACC8("+f", d, 8)
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));
 }
 
 #undef ACC
@@ -85,13 +93,13 @@ static __device__ __forceinline__ void wgmma_columns(float (&d)[16][4], const ui
 #undef OUT32
 #undef OUT64
 
-#else                                               /* compiled for every device, launched on 9.0 alone */
+#else /* compiled for every device, launched on 9.0 alone */
 
-static __device__ __forceinline__ void fence_proxy_async() { __trap(); }
-static __device__ __forceinline__ void warpgroup_arrive()     { __trap(); }
-static __device__ __forceinline__ void warpgroup_commit_batch()    { __trap(); }
+static __device__ __forceinline__ void                        fence_proxy_async() { __trap(); }
+static __device__ __forceinline__ void                        warpgroup_arrive() { __trap(); }
+static __device__ __forceinline__ void                        warpgroup_commit_batch() { __trap(); }
 template <int PENDING> static __device__ __forceinline__ void warpgroup_wait() { __trap(); }
-template <bool FIRST> static __device__ __forceinline__ void wgmma_rows(float (&d)[8][4], uint64_t, uint64_t)
+template <bool FIRST> static __device__ __forceinline__ void  wgmma_rows(float (&d)[8][4], uint64_t, uint64_t)
 {
     opt_barrier(d);
 }

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* accumulate_ref.c -- fp64; the executor adds. */
 #include "ops/accumulate/accumulate_slots.h"
 

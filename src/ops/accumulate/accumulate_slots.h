@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* accumulate_slots.h -- what the files of this folder share. */
 #ifndef MBA_ACCUMULATE_SLOTS_H
 #define MBA_ACCUMULATE_SLOTS_H

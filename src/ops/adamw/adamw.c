@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* adamw.c -- the optimizer over a flat parameter group: the declaration.
  *
  *   g *= min(1, clip / (norm + 1e-6));   m = b1 m + (1-b1) g;   v = b2 v + (1-b2) g^2;   t = step + 1
@@ -16,15 +17,19 @@ adamw_factors adamw_factors_of(const adamw_attr *a, const mba_step *s, double no
 {
     const double t = (double)s->index + 1, clip = a->o.clip > 0 ? a->o.clip / (norm + 1e-6) : 1;
     return (adamw_factors){ .skip = skip,
-                            .clip = clip < 1 ? clip : 1, .lr = s->lr,
-                            .unbias1 = 1 / (1 - pow(a->o.beta1, t)), .unbias2 = 1 / (1 - pow(a->o.beta2, t)) };
+                            .clip = clip < 1 ? clip : 1,
+                            .lr = s->lr,
+                            .unbias1 = 1 / (1 - pow(a->o.beta1, t)),
+                            .unbias2 = 1 / (1 - pow(a->o.beta2, t)) };
 }
 
 static mba_status adamw_shape(const mba_node *n, mba_type *out)
 {
     const mba_adamw_options *o = &((const adamw_attr *)n->attr)->o;
-    MBA_NEED(o->decay >= 0 && o->clip >= 0, "adamw: a decay of %g, a clip of %g\nwhy: neither can be negative\n"
-             "fix: 0 or more", o->decay, o->clip);
+    MBA_NEED(o->decay >= 0 && o->clip >= 0,
+             "adamw: a decay of %g, a clip of %g\nwhy: neither can be negative\n"
+             "fix: 0 or more",
+             o->decay, o->clip);
     return mba_moments_shape(n, out, (mba_moments_options){ o->beta1, o->beta2, o->eps });
 }
 
@@ -44,7 +49,9 @@ static mba_cost adamw_cost(const mba_node *n)
 {
     const double e = (double)mba_elems(n->in[P]), copy = n->in[COPY] ? mba_tensor_bytes(n->in[COPY]) : 0;
     const bool   zero = ((const adamw_attr *)n->attr)->zero;
-    return (mba_cost){ .read_bytes = 16 * e + 4, .write_bytes = (zero ? 16 : 12) * e + copy, .vector_flops = 13 * e,
+    return (mba_cost){ .read_bytes = 16 * e + 4,
+                       .write_bytes = (zero ? 16 : 12) * e + copy,
+                       .vector_flops = 13 * e,
                        .special_ops = 2 * e };
 }
 
@@ -55,8 +62,8 @@ static mba_status adamw_cpu_plan(mba_plan *p, const mba_node *n, const mba_machi
     return MBA_OK;
 }
 
-/* CUDA: small blocks, so that an SM whose memory is nearer takes more of them; each takes several trips, so that the powers
- * of the betas are not worked out too often, and fewer where the group would not fill the SMs. */
+/* CUDA: small blocks, so that an SM whose memory is nearer takes more of them; each takes several trips, so that the
+ * powers of the betas are not worked out too often, and fewer where the group would not fill the SMs. */
 static mba_status adamw_flat_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
 {
     enum { BLOCKS_SM = 4, TRIPS = 8 };
@@ -76,11 +83,16 @@ static mba_status adamw_flat_plan(mba_plan *p, const mba_node *n, const mba_mach
 }
 
 const mba_op mba_op_adamw = {
-    .name  = "adamw", .doc = "Adam with decoupled decay, over a flat group", .kind = MBA_OPTIMIZER,
+    .name = "adamw",
+    .doc = "Adam with decoupled decay, over a flat group",
+    .kind = MBA_OPTIMIZER,
     .no_grad = "the end of a step",
-    .in    = MBA_MOMENTS_IN, .out = MBA_MOMENTS_OUT,
+    .in = MBA_MOMENTS_IN,
+    .out = MBA_MOMENTS_OUT,
     .attr_bytes = sizeof(adamw_attr),
-    .shape = adamw_shape, .cost = adamw_cost, .ref = adamw_ref,
-    .cpu   = (const mba_variant[]){ { "blocks", adamw_cpu_plan, MBA_CPU(adamw_fwd) }, { 0 } },
-    .cuda  = (const mba_variant[]){ { "flat", adamw_flat_plan, MBA_CUDA(adamw_cuda) }, { 0 } },
+    .shape = adamw_shape,
+    .cost = adamw_cost,
+    .ref = adamw_ref,
+    .cpu = (const mba_variant[]){ { "blocks", adamw_cpu_plan, MBA_CPU(adamw_fwd) }, { 0 } },
+    .cuda = (const mba_variant[]){ { "flat", adamw_flat_plan, MBA_CUDA(adamw_cuda) }, { 0 } },
 };

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* adamw.h -- Adam with decoupled weight decay over all parameters, clipped by the length of the gradient.
  *
  *     MBA_TRY(mba_backward(g, loss));
@@ -18,7 +19,7 @@
 
 typedef struct mba_adamw_options {
     double beta1, beta2, eps, decay;
-    double clip;                                  /* longest gradient; 0: any length */
+    double clip; /* longest gradient; 0: any length */
 } mba_adamw_options;
 
 /* What the Mamba papers train with: 0.9, 0.95, 1e-8, decay 0.1, clip 1. */

@@ -1,10 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
 /* adamw_cuda.cu -- one pass over the parameters of a group, their gradients and moments; the compute copy goes with it.
  *
  *   the update of adamw.c, per element, with fp32 p, g, m, v (n) and a bf16 or fp32 copy (n), if any
  *
  * kernel     adamw_flat     a block takes the next `trips` times 1024 values, four of each operand per thread and trip
  * takes      any number of values
- * launch     grid ceil(n / (1024 trips)), eight trips or fewer where the SMs would not be full (adamw_flat_plan), block 256
+ * launch     grid ceil(n / (1024 trips)), eight trips or fewer where the SMs would not be full (adamw_flat_plan), block
+ *            256
  * resources  sm_90a, CUDA 13.0: 50 to 52 registers, 37 B of shared memory, no spill  [docs]
  * moves      reads 16n bytes, writes 12n (16n where gradients are left at zero) and the copy: bound by DRAM
  * floor      n = 129e6 with a bf16 copy: 3.9 GB, 900 us at 4.3 TB/s
@@ -12,8 +14,9 @@
  * order      no sums
  *
  * What the step multiplies by (powers of the betas, in double) is worked out once per block: for every eight thousand
- * values, not for every thousand. Four resident blocks an SM with equal shares of the group had the SMs busy for 92 % of the
- * time (H200, counters: 692 of 748 thousand cycles): memory does not serve all of them equally, and the last is waited for. */
+ * values, not for every thousand. Four resident blocks an SM with equal shares of the group had the SMs busy for 92 %
+ * of the time (H200, counters: 692 of 748 thousand cycles): memory does not serve all of them equally, and the last is
+ * waited for. */
 #include "device/cuda/block_timestamps.cuh"
 #include "device/cuda/common.cuh"
 extern "C" {
@@ -21,29 +24,37 @@ extern "C" {
 }
 
 /* As factors of adamw_cpu.c: the divisions by 1 - beta^t are taken out. */
-struct factors { float clip, b1, c1, b2, c2, rate, root, eps, shrink; bool skip; };
+struct factors {
+    float clip, b1, c1, b2, c2, rate, root, eps, shrink;
+    bool  skip;
+};
 
 static __device__ factors factors_of(const adamw_attr &a, const mba_step *s, double norm, bool skip)
 {
     const double t = (double)s->index + 1, clip = a.o.clip > 0 ? a.o.clip / (norm + 1e-6) : 1;
-    factors f;
-    f.skip   = skip;
-    f.clip   = (float)(clip < 1 ? clip : 1);
-    f.b1     = (float)a.o.beta1;
-    f.c1     = (float)(1 - a.o.beta1);
-    f.b2     = (float)a.o.beta2;
-    f.c2     = (float)(1 - a.o.beta2);
-    f.rate   = (float)(s->lr / (1 - pow(a.o.beta1, t)));
-    f.root   = (float)sqrt(1 / (1 - pow(a.o.beta2, t)));
-    f.eps    = (float)a.o.eps;
+    factors      f;
+    f.skip = skip;
+    f.clip = (float)(clip < 1 ? clip : 1);
+    f.b1 = (float)a.o.beta1;
+    f.c1 = (float)(1 - a.o.beta1);
+    f.b2 = (float)a.o.beta2;
+    f.c2 = (float)(1 - a.o.beta2);
+    f.rate = (float)(s->lr / (1 - pow(a.o.beta1, t)));
+    f.root = (float)sqrt(1 / (1 - pow(a.o.beta2, t)));
+    f.eps = (float)a.o.eps;
     f.shrink = (float)(s->lr * a.o.decay);
     return f;
 }
 
-struct group { float *p, *g, *m, *v; void *copy; int64_t n; };
+struct group {
+    float  *p, *g, *m, *v;
+    void   *copy;
+    int64_t n;
+};
 
 /* N values at i; a skipped step only writes the copy, and zeros. */
-template <int N, typename T, bool COPIES> static __device__ __forceinline__ void update(const group &x, const factors &f, bool zero, int64_t i)
+template <int N, typename T, bool COPIES>
+static __device__ __forceinline__ void update(const group &x, const factors &f, bool zero, int64_t i)
 {
     float p[N], g[N], m[N], v[N];
     load(p, x.p + i);
@@ -67,8 +78,9 @@ template <int N, typename T, bool COPIES> static __device__ __forceinline__ void
     if (zero) store(x.g + i, g);
 }
 
-template <typename T, bool COPIES> __global__ void __launch_bounds__(ADAMW_BLOCK)
-adamw_flat(group x, adamw_attr a, const float *norm, const mba_step *step, int trips)
+template <typename T, bool COPIES>
+__global__ void __launch_bounds__(ADAMW_BLOCK)
+    adamw_flat(group x, adamw_attr a, const float *norm, const mba_step *step, int trips)
 {
     MBA_BLOCK_TIMESTAMPS;
     __shared__ factors shared;
@@ -87,11 +99,12 @@ extern "C" mba_status adamw_cuda(const mba_call *c)
 {
     const mba_node  *n = c->node;
     const adamw_attr a = *(const adamw_attr *)n->attr;
-    const group      x = { (float *)c->out[PO], (float *)c->out[GO], (float *)c->out[MO], (float *)c->out[VO], c->out[COPYO], mba_elems(n->in[P]) };
+    const group      x = { (float *)c->out[PO], (float *)c->out[GO], (float *)c->out[MO],
+                           (float *)c->out[VO], c->out[COPYO],       mba_elems(n->in[P]) };
     const mba_dtype  copy = n->in[COPY] ? n->in[COPY]->type.dtype : MBA_F32;
     const int        trips = (int)mba_ceil(mba_ceil(x.n, ADAMW_BLOCK * ADAMW_VALUES), c->plan->launch[0].grid[0]);
-    MBA_WITH_DTYPE(copy, T, MBA_WITH_BOOL(n->in[COPY] != NULL, COPIES,
-        auto *kernel = adamw_flat<T, COPIES>;
-        MBA_KERNEL(c, 0, kernel, x, a, (const float *)c->in[NORM], c->step, trips)));
+    MBA_WITH_DTYPE(copy, T,
+                   MBA_WITH_BOOL(n->in[COPY] != NULL, COPIES, auto *kernel = adamw_flat<T, COPIES>;
+                                 MBA_KERNEL(c, 0, kernel, x, a, (const float *)c->in[NORM], c->step, trips)));
     return MBA_OK;
 }

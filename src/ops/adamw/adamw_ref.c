@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* adamw_ref.c -- fp64, only the maths. */
 #include <math.h>
 
@@ -11,8 +12,8 @@ void adamw_ref(const mba_ref_call *c)
         double p = c->in[P][i], m = c->in[M][i], v = c->in[V][i];
         if (!f.skip) {
             const double g = c->in[G][i] * f.clip;
-            m  = a->o.beta1 * m + (1 - a->o.beta1) * g;
-            v  = a->o.beta2 * v + (1 - a->o.beta2) * g * g;
+            m = a->o.beta1 * m + (1 - a->o.beta1) * g;
+            v = a->o.beta2 * v + (1 - a->o.beta2) * g * g;
             p -= f.lr * (m * f.unbias1 / (sqrt(v * f.unbias2) + a->o.eps) + a->o.decay * p);
         }
         c->out[PO][i] = p;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* adamw_slots.h -- what the files of this folder share. */
 #ifndef MBA_ADAMW_SLOTS_H
 #define MBA_ADAMW_SLOTS_H
@@ -5,18 +6,21 @@
 #include "ops/adamw/adamw.h"
 #include "ops/moments.h"
 
-typedef struct adamw_attr { mba_adamw_options o; int64_t zero; } adamw_attr;   /* zero: leave no gradient behind */
+typedef struct adamw_attr {
+    mba_adamw_options o;
+    int64_t           zero;
+} adamw_attr; /* zero: leave no gradient behind */
 
 /* What a step multiplies by, in double: 1 - beta^t loses half its digits in float. */
 typedef struct adamw_factors {
     bool   skip;
-    double clip, lr, unbias1, unbias2;            /* unbias: 1 / (1 - beta^t) */
+    double clip, lr, unbias1, unbias2; /* unbias: 1 / (1 - beta^t) */
 } adamw_factors;
 adamw_factors adamw_factors_of(const adamw_attr *a, const mba_step *s, double norm, bool skip);
 
 void adamw_ref(const mba_ref_call *c);
 MBA_CPU_DECLARE(adamw_fwd);
 mba_launch_fn adamw_cuda;
-enum { ADAMW_BLOCK = 256, ADAMW_VALUES = 4 };     /* threads of a CUDA block, values of a thread at a time */
+enum { ADAMW_BLOCK = 256, ADAMW_VALUES = 4 }; /* threads of a CUDA block, values of a thread at a time */
 
 #endif

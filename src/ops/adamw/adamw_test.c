@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* adamw_test.c -- three steps worked by hand, plain loops in double over many, skipping, clipping, zeros, bits. */
 #include "tests/threads.h"
 
@@ -7,7 +8,11 @@
 
 static const mba_adamw_options usual = { .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8, .decay = 0.1, .clip = 0 };
 
-typedef struct opt_graph { mba_graph *g; mba_program *p; mba_tensor *decay, *no_decay, *norm; } opt_graph;
+typedef struct opt_graph {
+    mba_graph   *g;
+    mba_program *p;
+    mba_tensor  *decay, *no_decay, *norm;
+} opt_graph;
 
 /* n parameters that decay, n that do not; the tests write gradients themselves and run the update alone. */
 static opt_graph make(int64_t n, const mba_adamw_options *o, bool accumulate)
@@ -16,7 +21,7 @@ static opt_graph make(int64_t n, const mba_adamw_options *o, bool accumulate)
     mba_tensor *y[2];
     assert_ok(mba_graph_create(&t.g));
     t.g->accumulate = accumulate;
-    t.decay    = mba_param(t.g, "a", MBA_TYPE(MBA_F32, n), MBA_INIT_NORMAL(1), MBA_DECAY);
+    t.decay = mba_param(t.g, "a", MBA_TYPE(MBA_F32, n), MBA_INIT_NORMAL(1), MBA_DECAY);
     t.no_decay = mba_param(t.g, "b", MBA_TYPE(MBA_F32, n), MBA_INIT_NORMAL(1), MBA_NO_DECAY);
     y[0] = mba_relu2(t.g, t.decay);
     y[1] = mba_relu2(t.g, t.no_decay);
@@ -24,7 +29,7 @@ static opt_graph make(int64_t n, const mba_adamw_options *o, bool accumulate)
     mba_adamw_all(t.g, o);
     assert_ok(mba_graph_status(t.g));
     t.norm = t.g->nodes[t.g->nnodes - 1]->in[NORM];
-    t.p    = run_once(t.g, &(mba_step){ 0 }, 2);       // leaves moments of its own behind: cleared
+    t.p = run_once(t.g, &(mba_step){ 0 }, 2); // leaves moments of its own behind: cleared
     memset(t.p->memory[MBA_OPTIM], 0, t.p->layout.arena_bytes[MBA_OPTIM]);
     return t;
 }
@@ -74,12 +79,12 @@ static void adamw_of_hand_worked_values(void **state)
 {
     (void)state;
     const mba_adamw_options o = { .beta1 = 0.5, .beta2 = 0.75, .eps = 1e-12, .decay = 0.2, .clip = 0 };
-    const float  g[3][2] = { { 2, 2 }, { -1, -1 }, { 0, 4 } };
-    const double last = 16.0 / 7 / sqrt(304.0 / 37);
-    const double p[3][2] = { { 0.88, 0.88 }, { 0.8624, 0.8624 }, { 0.845152, 0.845152 - 0.1 * last } };
-    const double q[3][2] = { { 0.9, 0.9 }, { 0.9, 0.9 }, { 0.9, 0.9 - 0.1 * last } };
+    const float             g[3][2] = { { 2, 2 }, { -1, -1 }, { 0, 4 } };
+    const double            last = 16.0 / 7 / sqrt(304.0 / 37);
+    const double            p[3][2] = { { 0.88, 0.88 }, { 0.8624, 0.8624 }, { 0.845152, 0.845152 - 0.1 * last } };
+    const double            q[3][2] = { { 0.9, 0.9 }, { 0.9, 0.9 }, { 0.9, 0.9 - 0.1 * last } };
     const double m[3][2] = { { 1, 1 }, { 0, 0 }, { 0, 2 } }, v[3][2] = { { 1, 1 }, { 1, 1 }, { 0.75, 4.75 } };
-    opt_graph t = make(2, &o, false);
+    opt_graph    t = make(2, &o, false);
     for (int i = 0; i < 2; i++) param(&t, t.decay)[i] = param(&t, t.no_decay)[i] = 1;
     for (int k = 0; k < 3; k++) {
         memcpy(grad(&t, t.decay), g[k], sizeof g[k]);
@@ -91,13 +96,15 @@ static void adamw_of_hand_worked_values(void **state)
             assert_near(moment(&t, t.decay, "m.decay")[i], m[k][i], 1e-6);
             assert_near(moment(&t, t.decay, "v.decay")[i], v[k][i], 1e-6);
             assert_near(moment(&t, t.no_decay, "v.no_decay")[i], v[k][i], 1e-6);
-            assert_near(grad(&t, t.decay)[i], g[k][i], 0);             // one micro-batch: nothing to clear
+            assert_near(grad(&t, t.decay)[i], g[k][i], 0); // one micro-batch: nothing to clear
         }
     }
     destroy(t);
 }
 
-typedef struct adam { double p, m, v; } adam;
+typedef struct adam {
+    double p, m, v;
+} adam;
 
 static void plain_step(adam *x, double g, int t, double lr, const mba_adamw_options *o, double decay)
 {
@@ -133,11 +140,10 @@ static void adamw_follows_plain_loops_in_double(void **state)
             plain_step(&x[i], g[i / N][i % N] * clip, index + 1, 1e-2, &o, i < N ? o.decay : 0);
         step(&t, index, 1e-2f, 0);
         assert_near(*(float *)mba_program_at(t.p, t.norm), sqrt(sum), 1e-7 * sqrt(sum));
-        for (int i = 0; i < 2 * N; i++) assert_near(g[i / N][i % N], 0, 0);        // left ready to be added into
+        for (int i = 0; i < 2 * N; i++) assert_near(g[i / N][i % N], 0, 0); // left ready to be added into
     }
     /* per step: p rounds (2^-24 |p|), and the step of 1e-2 is off by some 10 roundings */
-    for (int i = 0; i < 2 * N; i++)
-        assert_near(p[i / N][i % N], x[i].p, STEPS * (fabs(x[i].p) + 0.1) / 16777216);
+    for (int i = 0; i < 2 * N; i++) assert_near(p[i / N][i % N], x[i].p, STEPS * (fabs(x[i].p) + 0.1) / 16777216);
     free(x);
     destroy(t);
 }
@@ -151,7 +157,7 @@ static void adamw_skips_bad_steps(void **state)
         opt_graph    t = make(N, &usual, accumulate);
         const size_t pn = t.p->layout.arena_bytes[MBA_PARAM], on = t.p->layout.arena_bytes[MBA_OPTIM];
         for (int i = 0; i < N; i++) grad(&t, t.decay)[i] = grad(&t, t.no_decay)[i] = 1;
-        step(&t, 0, 0.1f, 1000);                                                    // a good one: moments to keep
+        step(&t, 0, 0.1f, 1000); // a good one: moments to keep
         char *p = malloc(pn), *o = malloc(on);
         assert_true(p && o);
         memcpy(p, t.p->memory[MBA_PARAM], pn);
@@ -166,7 +172,7 @@ static void adamw_skips_bad_steps(void **state)
         }
         for (int i = 0; i < N; i++) grad(&t, t.decay)[i] = 1;
         grad(&t, t.decay)[3] = 2000;
-        step(&t, 1, 0.1f, 0);                                                       // without a limit it counts
+        step(&t, 1, 0.1f, 0); // without a limit it counts
         assert_true(memcmp(t.p->memory[MBA_PARAM], p, pn) && memcmp(t.p->memory[MBA_OPTIM], o, on));
         free(p);
         free(o);
@@ -180,9 +186,9 @@ static void adamw_clips_by_the_whole_norm(void **state)
     (void)state;
     mba_adamw_options o = usual;
     for (int k = 0; k < 2; k++) {
-        o.clip = k ? 1 : 6;                                                         // 6: longer than the gradient
+        o.clip = k ? 1 : 6; // 6: longer than the gradient
         opt_graph t = make(1, &o, false);
-        grad(&t, t.decay)[0]    = 3;
+        grad(&t, t.decay)[0] = 3;
         grad(&t, t.no_decay)[0] = 4;
         step(&t, 0, 1e-3f, 0);
         assert_near(*(float *)mba_program_at(t.p, t.norm), 5, 0);
@@ -206,11 +212,10 @@ static void adamw_reference_agrees_with_the_program(void **state)
     for (int i = 0; i < 70; i++) mba_reference_at(r, t.decay)[i] = param(&t, t.decay)[i];
     for (int i = 0; i < 70; i++) mba_reference_at(r, t.no_decay)[i] = param(&t, t.no_decay)[i];
     for (int k = 0; k < 3; k++) {
-        const mba_step s = { .index = k, .lr = 0.01f, .norm_max = k == 1 ? 1e-3f : 0 };    // the second is skipped
+        const mba_step s = { .index = k, .lr = 0.01f, .norm_max = k == 1 ? 1e-3f : 0 }; // the second is skipped
         assert_ok(mba_reference_run(r, MBA_STEP, &s));
         assert_ok(mba_program_run(t.p, MBA_STEP, &s, NULL));
-        for (int i = 0; i < 70; i++)
-            assert_near(param(&t, t.decay)[i], mba_reference_at(r, t.decay)[i], 1e-6);
+        for (int i = 0; i < 70; i++) assert_near(param(&t, t.decay)[i], mba_reference_at(r, t.decay)[i], 1e-6);
     }
     mba_reference_destroy(r);
     destroy(t);

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* add.h -- y = a + b, of equal shapes.
  *
  *     res = mba_add(g, res, branch);

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* add_cpu.c -- rows in parallel; y may lie in the memory of a. */
 #include "ops/add/add_slots.h"
 
@@ -5,7 +6,8 @@ mba_status MBA_CPU_FN(add_fwd)(const mba_call *c)
 {
     const mba_node *n = c->node;
     const int64_t   C = mba_cols(n->in[A]), lda = mba_ld(n->in[A]), ldb = mba_ld(n->in[B]), ldy = mba_ld(n->out[Y]);
-    MBA_PARALLEL_FOR(r, mba_rows(n->in[A])) {
+    MBA_PARALLEL_FOR(r, mba_rows(n->in[A]))
+    {
         const float *a = (const float *)c->in[A] + r * lda;
         const float *b = (const float *)c->in[B] + r * ldb;
         float       *y = (float *)c->out[Y] + r * ldy;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* add_ref.c -- fp64. */
 #include "ops/add/add_slots.h"
 

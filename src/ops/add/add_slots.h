@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* add_slots.h -- what the files of this folder share. */
 #ifndef MBA_ADD_SLOTS_H
 #define MBA_ADD_SLOTS_H

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* add_rmsnorm.h -- the head of every block: the stream takes the last branch in, and is normalised.
  *
  *     mba_tensor *m = NULL;                                        // no branch before the first block

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* add_rmsnorm_ref.c -- fp64, only the maths. */
 #include <math.h>
 
@@ -22,7 +23,7 @@ void add_rmsnorm_bwd_ref(const mba_ref_call *c)
 {
     const int64_t R = mba_rows(c->node->in[STREAM]), C = mba_cols(c->node->in[STREAM]);
     for (int64_t r = 0; r < R; r++) {
-        const double k    = c->in[RSTDB][r];
+        const double k = c->in[RSTDB][r];
         double       mean = 0;
         for (int64_t i = r * C; i < (r + 1) * C; i++)
             mean += c->in[STREAM][i] * k * c->in[WB][i % C] * c->in[DY][i] / (double)C;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* add_rmsnorm_slots.h -- what the files of this folder share. */
 #ifndef MBA_ADD_RMSNORM_SLOTS_H
 #define MBA_ADD_RMSNORM_SLOTS_H
@@ -5,13 +6,16 @@
 #include "ops/norm_plan.h"
 #include "ops/rows.h"
 
-enum { RES, M, W };                               /* forward: in, out */
+enum { RES, M, W }; /* forward: in, out */
 enum { SUM, Y, RSTD };
-enum { DY, DSUM, STREAM, WB, RSTDB };             /* backward: in, out */
+enum { DY, DSUM, STREAM, WB, RSTDB }; /* backward: in, out */
 enum { DRES, DM, DW };
 
 /* out: dtype of y forward, of the branch's gradient backward (none: MBA_NONE). */
-typedef struct add_rmsnorm_attr { float eps; mba_dtype out; } add_rmsnorm_attr;
+typedef struct add_rmsnorm_attr {
+    float     eps;
+    mba_dtype out;
+} add_rmsnorm_attr;
 
 /* How rows are dealt to threads on CUDA: pieces of four values, for the stream is fp32. */
 enum { ADD_RMSNORM_STAGES = 2 };

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* add_rmsnorm_test.c -- hand-worked values and many threads; the general proofs run over `cases`. */
 #include "tests/rig.h"
 
@@ -7,17 +8,18 @@
 static void add_rmsnorm_of_hand_worked_values(void **state)
 {
     (void)state;
-    const double root = sqrt(2.0);
-    mba_graph  *g = graph();
-    mba_tensor *res = mba_param(g, "res", MBA_TYPE(MBA_F32, 1, 2), MBA_INIT_CONST(0), MBA_DECAY), *sum = res;
-    mba_tensor *m   = mba_param(g, "m", MBA_TYPE(MBA_F32, 1, 2), MBA_INIT_CONST(0), MBA_DECAY);
-    mba_tensor *w   = mba_param(g, "w", MBA_TYPE(MBA_F32, 2), MBA_INIT_CONST(0), MBA_NO_DECAY);
-    mba_tensor *y   = mba_add_rmsnorm(g, &sum, m, w, MBA_F32, 0);
-    mba_tensor *dy  = mba_input(g, "dy", y->type), *dsum = mba_input(g, "dsum", y->type);
-    rig         r   = rig_create(g, 2, (mba_tensor *[]){ y, sum }, (mba_tensor *[]){ dy, dsum });
-    const double in[5][2] = { { 1, 6 }, { 2, -2 }, { 1, 2 }, { 1, 0 }, { 10, 20 } };
+    const double      root = sqrt(2.0);
+    mba_graph        *g = graph();
+    mba_tensor       *res = mba_param(g, "res", MBA_TYPE(MBA_F32, 1, 2), MBA_INIT_CONST(0), MBA_DECAY), *sum = res;
+    mba_tensor       *m = mba_param(g, "m", MBA_TYPE(MBA_F32, 1, 2), MBA_INIT_CONST(0), MBA_DECAY);
+    mba_tensor       *w = mba_param(g, "w", MBA_TYPE(MBA_F32, 2), MBA_INIT_CONST(0), MBA_NO_DECAY);
+    mba_tensor       *y = mba_add_rmsnorm(g, &sum, m, w, MBA_F32, 0);
+    mba_tensor       *dy = mba_input(g, "dy", y->type), *dsum = mba_input(g, "dsum", y->type);
+    rig               r = rig_create(g, 2, (mba_tensor *[]){ y, sum }, (mba_tensor *[]){ dy, dsum });
+    const double      in[5][2] = { { 1, 6 }, { 2, -2 }, { 1, 2 }, { 1, 0 }, { 10, 20 } };
     mba_tensor *const at[5] = { res, m, w, dy, dsum };
-    for (int k = 0; k < 5; k++) for (int i = 0; i < 2; i++) rig_set(&r, at[k], i, in[k][i]);
+    for (int k = 0; k < 5; k++)
+        for (int i = 0; i < 2; i++) rig_set(&r, at[k], i, in[k][i]);
     rig_run(&r);
     assert_golden(&r, sum, (double[]){ 3, 4 });
     assert_golden(&r, y, (double[]){ 0.6 * root, 1.6 * root });
@@ -34,10 +36,10 @@ static void add_rmsnorm_takes_many_rows_at_any_thread_count(void **state)
     (void)state;
     mba_graph     *g = graph();
     const mba_type t = MBA_TYPE(MBA_F32, 3, 70, 301);
-    mba_tensor *res = mba_param(g, "res", t, MBA_INIT_NORMAL(1), MBA_DECAY);
-    mba_tensor *m   = mba_param(g, "m", t, MBA_INIT_NORMAL(1), MBA_DECAY);
-    mba_tensor *w   = mba_param(g, "w", MBA_TYPE(MBA_F32, 301), MBA_INIT_NORMAL(1), MBA_NO_DECAY);
-    mba_tensor *y   = mba_add_rmsnorm(g, &res, m, w, MBA_F32, 1e-5f);
+    mba_tensor    *res = mba_param(g, "res", t, MBA_INIT_NORMAL(1), MBA_DECAY);
+    mba_tensor    *m = mba_param(g, "m", t, MBA_INIT_NORMAL(1), MBA_DECAY);
+    mba_tensor    *w = mba_param(g, "w", MBA_TYPE(MBA_F32, 301), MBA_INIT_NORMAL(1), MBA_NO_DECAY);
+    mba_tensor    *y = mba_add_rmsnorm(g, &res, m, w, MBA_F32, 1e-5f);
     assert_large_case(g, mba_add_rmsnorm(g, &res, y, w, MBA_F32, 1e-5f));
 }
 
@@ -47,8 +49,8 @@ static void add_rmsnorm_without_a_use_of_its_output_is_an_add(void **state)
     (void)state;
     mba_graph     *g = graph();
     const mba_type t = MBA_TYPE(MBA_F32, 3, 5);
-    mba_tensor *res = mba_param(g, "res", t, MBA_INIT_NORMAL(1), MBA_DECAY), *sum = res;
-    mba_tensor *m   = mba_param(g, "m", t, MBA_INIT_NORMAL(1), MBA_DECAY);
+    mba_tensor    *res = mba_param(g, "res", t, MBA_INIT_NORMAL(1), MBA_DECAY), *sum = res;
+    mba_tensor    *m = mba_param(g, "m", t, MBA_INIT_NORMAL(1), MBA_DECAY);
     mba_add_rmsnorm(g, &sum, m, mba_param(g, "w", MBA_TYPE(MBA_F32, 5), MBA_INIT_CONST(1), MBA_NO_DECAY), MBA_F32, 0);
     mba_tensor *d = mba_input(g, "d", t);
     rig         r = rig_create(g, 1, &sum, &d);

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* attention.h -- softmax attention with grouped heads, never holding the (L, L) matrix.
  *
  *     mba_tensor *y = mba_attention(g, .q = q, .k = k, .v = v, .ids = NULL, .causal = true, .scale = 0);

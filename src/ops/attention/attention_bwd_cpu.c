@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* attention_bwd_cpu.c -- backward: five products per tile of queries x keys, probabilities made again from LSE.
  *
  * Keys are the vector side here: P, dS (queries, keys) and dk^T, dv^T (values, keys). One item is a key head
@@ -12,21 +13,24 @@ typedef struct backward {
     attention_bwd_work size;
     const mba_call    *call;
     mba_heads          in[DOUT + 1], out[DV + 1];
-    int64_t            P, keys, parts;            /* padded head and keys; items per key head */
-    float             *part_dk, *part_dv;         /* (B, Hk, parts) heads of panels */
+    int64_t            P, keys, parts;    /* padded head and keys; items per key head */
+    float             *part_dk, *part_dv; /* (B, Hk, parts) heads of panels */
     double             scale;
     bool               causal;
 } backward;
 
 /* What a worker holds of the item it is at; see attention_bwd_work. */
 typedef struct item {
-    int64_t  b, hk, h;                            /* h: the query head at hand */
+    int64_t  b, hk, h; /* h: the query head at hand */
     float   *kt, *vt, *kn, *qs, *qn, *gs, *gn, *dq, *lse, *delta, *p, *ds, *dk, *dv;
-    int32_t *ids;                                 /* of the sequence, padded; NULL: one document */
+    int32_t *ids; /* of the sequence, padded; NULL: one document */
 } item;
 
 /* One tile: queries from t, keys from s. */
-typedef struct tile { int64_t t, queries, s, keys; bool one_document; } tile;
+typedef struct tile {
+    int64_t t, queries, s, keys;
+    bool    one_document;
+} tile;
 
 static const float *head_of(const backward *w, int slot, int64_t b, int64_t h)
 {
@@ -81,7 +85,7 @@ static void pack_query_head(const backward *w, item *i)
         float sum = 0;
         for (int64_t e = 0; t < L && e < w->d.P; e++) sum += g[t * w->in[DOUT].row + e] * o[t * w->in[OUT].row + e];
         i->delta[t] = sum;
-        i->lse[t]   = t < L ? (float)M_LOG2E * lse[t] : INFINITY;
+        i->lse[t] = t < L ? (float)M_LOG2E * lse[t] : INFINITY;
     }
 }
 
@@ -93,9 +97,9 @@ static void mask_rows(const backward *w, const item *i, float *p, int64_t t, int
     vi lane;
     for (int k = 0; k < LANES; k++) lane[k] = k;
     for (int64_t r = 0; r < rows; r++) {
-        const int64_t last = (w->causal ? t + r : w->d.Lk - 1) - s;    // the last key of the panel that is seen
+        const int64_t last = (w->causal ? t + r : w->d.Lk - 1) - s; // the last key of the panel that is seen
         for (int j = 0; j < VECTORS; j++) {
-            float *x    = p + r * PANEL + j * LANES;
+            float *x = p + r * PANEL + j * LANES;
             vi     sees = lane + j * LANES <= vi_set((int32_t)(last < PANEL ? last : PANEL));
             if (!one_document) sees &= vi_load(i->ids + s + j * LANES) == vi_set(t + r < w->d.L ? i->ids[t + r] : 0);
             vf_store(x, vf_select(sees, vf_load(x), vf_set(-INFINITY)));
@@ -106,8 +110,8 @@ static void mask_rows(const backward *w, const item *i, float *p, int64_t t, int
 /* Scores and <do, v> become p and p (<do, v> - delta). */
 static void differentiate(float *p, float *ds, const float *lse, const float *delta, int64_t rows)
 {
-    for (int64_t r = 0; r < rows; r++)
-        UNROLLED for (int j = 0; j < VECTORS; j++) {
+    for (int64_t r = 0; r < rows; r++) UNROLLED for (int j = 0; j < VECTORS; j++)
+        {
             float   *x = p + r * PANEL + j * LANES, *y = ds + r * PANEL + j * LANES;
             const vf probability = vf_exp2_neg(vf_load(x) - lse[r]);
             vf_store(x, probability);
@@ -170,8 +174,10 @@ static void query_head(const backward *w, const item *i)
     const int64_t L = w->d.L, Lk = w->d.Lk;
     for (int64_t s = 0; s < Lk; s += ATT_BWD_KEYS)
         for (int64_t t = w->causal ? s / ATT_BWD_QUERIES * ATT_BWD_QUERIES : 0; t < L; t += ATT_BWD_QUERIES) {
-            tile b = { .t = t, .queries = attention_round(L - t < ATT_BWD_QUERIES ? L - t : ATT_BWD_QUERIES, STRIP),
-                       .s = s, .keys = Lk - s < ATT_BWD_KEYS ? Lk - s : ATT_BWD_KEYS };
+            tile b = { .t = t,
+                       .queries = attention_round(L - t < ATT_BWD_QUERIES ? L - t : ATT_BWD_QUERIES, STRIP),
+                       .s = s,
+                       .keys = Lk - s < ATT_BWD_KEYS ? Lk - s : ATT_BWD_KEYS };
             if (!apart(i, &b, L)) tile_products(w, i, &b);
         }
 }
@@ -179,7 +185,7 @@ static void query_head(const backward *w, const item *i)
 static void write_dq(const backward *w, const item *i)
 {
     const bool adds = mba_adds(w->call->node, DQ);
-    float     *dq   = (float *)w->call->out[DQ] + i->b * w->out[DQ].batch + i->h * w->out[DQ].head;
+    float     *dq = (float *)w->call->out[DQ] + i->b * w->out[DQ].batch + i->h * w->out[DQ].head;
     for (int64_t t = 0; t < w->d.L; t++)
         for (int64_t e = 0; e < w->d.P; e++) {
             float *x = dq + t * w->out[DQ].row + e;
@@ -190,12 +196,19 @@ static void write_dq(const backward *w, const item *i)
 static void run_item(const backward *w, float *worker, int64_t number)
 {
     const attention_bwd_work *z = &w->size;
-    const int64_t part = number % w->parts, head = w->keys * w->P, heads = w->d.group / w->parts;
-    item i = { .b = number / w->parts / w->d.Hk, .hk = number / w->parts % w->d.Hk };
-    i.kt = worker;        i.vt = i.kt + z->kt;  i.kn = i.vt + z->vt;  i.qs = i.kn + z->kn;  i.qn = i.qs + z->qs;
-    i.gs = i.qn + z->qn;  i.gn = i.gs + z->gs;  i.dq = i.gn + z->gn;  i.lse = i.dq + z->dq;
+    const int64_t             part = number % w->parts, head = w->keys * w->P, heads = w->d.group / w->parts;
+    item                      i = { .b = number / w->parts / w->d.Hk, .hk = number / w->parts % w->d.Hk };
+    i.kt = worker;
+    i.vt = i.kt + z->kt;
+    i.kn = i.vt + z->vt;
+    i.qs = i.kn + z->kn;
+    i.qn = i.qs + z->qs;
+    i.gs = i.qn + z->qn;
+    i.gn = i.gs + z->gs;
+    i.dq = i.gn + z->gn;
+    i.lse = i.dq + z->dq;
     i.delta = i.lse + z->lse;
-    i.p  = i.delta + z->delta;
+    i.p = i.delta + z->delta;
     i.ds = i.p + z->p;
     if (w->call->in[IDS]) i.ids = (int32_t *)(i.ds + z->ds);
     i.dk = w->part_dk + number * head;
@@ -215,7 +228,7 @@ static void run_item(const backward *w, float *worker, int64_t number)
 static void write_panel(const backward *w, int slot, const float *parts, int64_t b, int64_t hk, int64_t s)
 {
     const bool       adds = mba_adds(w->call->node, slot);
-    const mba_heads *out  = &w->out[slot];
+    const mba_heads *out = &w->out[slot];
     const int64_t    head = w->keys * w->P, count = w->d.Lk - s < PANEL ? w->d.Lk - s : PANEL;
     const float     *x = parts + (b * w->d.Hk + hk) * w->parts * head + s * w->P;
     float           *y = (float *)w->call->out[slot] + b * out->batch + hk * out->head + s * out->row;
@@ -230,24 +243,26 @@ static void write_panel(const backward *w, int slot, const float *parts, int64_t
 mba_status MBA_CPU_FN(attention_bwd)(const mba_call *c)
 {
     const attention_attr *a = c->node->attr;
-    backward w = { .d = attention_dims_of(c->node), .call = c, .scale = a->scale, .causal = a->causal };
+    backward              w = { .d = attention_dims_of(c->node), .call = c, .scale = a->scale, .causal = a->causal };
     for (int k = Q; k <= DOUT; k++)
         if (k != IDS && k != LSES) mba_assert(mba_heads_of(&w.in[k], c->node->in[k]));
     for (int k = DQ; k <= DV; k++) mba_assert(mba_heads_of(&w.out[k], c->node->out[k]));
-    w.size  = attention_bwd_work_of(&w.d);
-    w.P     = attention_round(w.d.P, ATT_HEAD);
-    w.keys  = attention_round(w.d.Lk, ATT_PANEL);
+    w.size = attention_bwd_work_of(&w.d);
+    w.P = attention_round(w.d.P, ATT_HEAD);
+    w.keys = attention_round(w.d.Lk, ATT_PANEL);
     w.parts = attention_parts(&w.d);
     w.part_dk = (float *)(c->work + c->plan->scratch[ATT_PART_DK].offset);
     w.part_dv = (float *)(c->work + c->plan->scratch[ATT_PART_DV].offset);
     const int64_t heads = w.d.B * w.d.Hk, panels = mba_ceil(w.d.Lk, PANEL);
     int64_t       next = 0;
     float        *workers = (float *)(c->work + c->plan->scratch[ATT_BWD_WORKERS].offset);
-    MBA_PARALLEL_FOR(i, (int64_t)(c->plan->scratch[ATT_BWD_WORKERS].bytes / sizeof(float)) / w.size.all) {
+    MBA_PARALLEL_FOR(i, (int64_t)(c->plan->scratch[ATT_BWD_WORKERS].bytes / sizeof(float)) / w.size.all)
+    {
         for (int64_t number; (number = __atomic_fetch_add(&next, 1, __ATOMIC_RELAXED)) < heads * w.parts;)
             run_item(&w, workers + i * w.size.all, number);
     }
-    MBA_PARALLEL_FOR(i, heads * panels) {
+    MBA_PARALLEL_FOR(i, heads * panels)
+    {
         const int64_t b = i / panels / w.d.Hk, hk = i / panels % w.d.Hk, s = i % panels * PANEL;
         write_panel(&w, DK, w.part_dk, b, hk, s);
         write_panel(&w, DV, w.part_dv, b, hk, s);

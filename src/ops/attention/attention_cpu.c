@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* attention_cpu.c -- forward: blocks of queries in parallel, blocks of keys in order, online softmax.
  *
  * Queries are the vector side everywhere: scores are S^T (keys, queries) and outputs O^T (values, queries),
@@ -13,18 +14,18 @@ typedef struct forward {
     attention_fwd_work size;
     const mba_call    *call;
     mba_heads          q, k, v, o;
-    int64_t            P, keys;                   /* padded head, padded keys */
-    float             *packed_k, *packed_v;       /* (B, Hk, keys/STRIP, P, STRIP); (B, Hk, keys, P) */
-    float              scale;                     /* times log2 e */
+    int64_t            P, keys;             /* padded head, padded keys */
+    float             *packed_k, *packed_v; /* (B, Hk, keys/STRIP, P, STRIP); (B, Hk, keys, P) */
+    float              scale;               /* times log2 e */
     bool               causal;
 } forward;
 
 /* One block of queries of one head, and where its worker keeps it. */
 typedef struct block {
-    int64_t        b, h, from, count;             /* queries from .. from + count */
-    const float   *kp, *vp;                       /* packed keys and values of its head */
-    float         *q, *o, *s, *m, *l;             /* panels of q and o; scores of one panel; max and sum */
-    int32_t       *ids;                           /* of the queries, padded */
+    int64_t        b, h, from, count; /* queries from .. from + count */
+    const float   *kp, *vp;           /* packed keys and values of its head */
+    float         *q, *o, *s, *m, *l; /* panels of q and o; scores of one panel; max and sum */
+    int32_t       *ids;               /* of the queries, padded */
     const int32_t *ids_k;
     int32_t        id_min, id_max;
 } block;
@@ -78,13 +79,13 @@ static bool softmax_panel(float *s, int64_t rows, float *m, float *l, vf *alpha)
     for (int64_t r = 0; r < rows; r++)
         UNROLLED for (int j = 0; j < VECTORS; j++) top[j] = vf_max(top[j], vf_load(s + r * PANEL + j * LANES));
     for (int j = 0; j < VECTORS; j++) {
-        rose    |= top[j] != old[j];
+        rose |= top[j] != old[j];
         alpha[j] = vf_exp2_neg(old[j] - top[j]);
-        sum[j]   = vf_load(l + j * LANES) * alpha[j];
+        sum[j] = vf_load(l + j * LANES) * alpha[j];
         vf_store(m + j * LANES, top[j]);
     }
-    for (int64_t r = 0; r < rows; r++)
-        UNROLLED for (int j = 0; j < VECTORS; j++) {
+    for (int64_t r = 0; r < rows; r++) UNROLLED for (int j = 0; j < VECTORS; j++)
+        {
             const vf p = vf_exp2_neg(vf_load(s + r * PANEL + j * LANES) - top[j]);
             vf_store(s + r * PANEL + j * LANES, p);
             sum[j] += p;
@@ -100,14 +101,12 @@ static void attend_panel(const forward *f, const block *w, int64_t at, int64_t f
 {
     const float  *q = w->q + at * f->P, *k = w->kp + from * f->P, *v = w->vp + from * f->P;
     float        *o = w->o + at * f->P;
-    const int64_t first = w->from + at, last = f->causal ? first : f->d.Lk - 1;    // the last key `first` sees
+    const int64_t first = w->from + at, last = f->causal ? first : f->d.Lk - 1; // the last key `first` sees
     vf            alpha[VECTORS];
     if (f->causal && from + rows > first + PANEL) rows = attention_round(first + PANEL - from, STRIP);
     for (int64_t r = 0; r < rows; r += STRIP) outer_tile(w->s + r * PANEL, k + r * f->P, STRIP, q, f->d.P, false);
-    if (!one_document)
-        mask_panel(w->s, rows, last - from, f->causal, w->ids + at, w->ids_k + from);
-    else if (from + rows - 1 > last)
-        mask_panel(w->s, rows, last - from, f->causal, NULL, NULL);
+    if (!one_document) mask_panel(w->s, rows, last - from, f->causal, w->ids + at, w->ids_k + from);
+    else if (from + rows - 1 > last) mask_panel(w->s, rows, last - from, f->causal, NULL, NULL);
     if (softmax_panel(w->s, rows, w->m + at, w->l + at, alpha))
         for (int64_t e = 0; e < f->d.P; e++)
             UNROLLED for (int j = 0; j < VECTORS; j++)
@@ -138,10 +137,10 @@ static void attend_keys(const forward *f, const block *w)
 
 static void write_block(const forward *f, const block *w)
 {
-    float *o   = (float *)f->call->out[O] + w->b * f->o.batch + w->from * f->o.row + w->h * f->o.head;
+    float *o = (float *)f->call->out[O] + w->b * f->o.batch + w->from * f->o.row + w->h * f->o.head;
     float *lse = (float *)f->call->out[LSE] + (w->b * f->d.H + w->h) * f->d.L + w->from;
     for (int64_t t = 0; t < w->count; t++) {
-        lse[t]  = (float)M_LN2 * (w->m[t] + log2f(w->l[t]));
+        lse[t] = (float)M_LN2 * (w->m[t] + log2f(w->l[t]));
         w->l[t] = 1 / w->l[t];
     }
     for (int64_t t = 0; t < w->count; t += PANEL)
@@ -152,10 +151,11 @@ static void write_block(const forward *f, const block *w)
 static void attend_block(const forward *f, float *worker, int64_t item)
 {
     const int64_t heads = f->d.B * f->d.H, blocks = mba_ceil(f->d.L, ATT_QUERIES);
-    const int64_t from  = (blocks - 1 - item / heads) * ATT_QUERIES;               // long rows first
-    block w = { .b = item % heads / f->d.H, .h = item % f->d.H, .from = from };
+    const int64_t from = (blocks - 1 - item / heads) * ATT_QUERIES; // long rows first
+    block         w = { .b = item % heads / f->d.H, .h = item % f->d.H, .from = from };
     w.count = f->d.L - from < ATT_QUERIES ? f->d.L - from : ATT_QUERIES;
-    w.q = worker;      w.o = w.q + f->size.q;
+    w.q = worker;
+    w.o = w.q + f->size.q;
     w.s = w.o + f->size.o;
     w.m = w.s + f->size.s;
     w.l = w.m + f->size.m;
@@ -163,7 +163,7 @@ static void attend_block(const forward *f, float *worker, int64_t item)
     w.kp = f->packed_k + hk * f->keys * f->P;
     w.vp = f->packed_v + hk * f->keys * f->P;
     if (f->call->in[IDS]) {
-        w.ids   = (int32_t *)(w.l + f->size.l);
+        w.ids = (int32_t *)(w.l + f->size.l);
         w.ids_k = (const int32_t *)f->call->in[IDS] + w.b * mba_ld(f->call->node->in[IDS]);
         for (int64_t t = 0; t < ATT_QUERIES; t++) w.ids[t] = w.ids_k[from + (t < w.count ? t : w.count - 1)];
         id_range(&w.id_min, &w.id_max, w.ids, ATT_QUERIES);
@@ -171,7 +171,7 @@ static void attend_block(const forward *f, float *worker, int64_t item)
     pack_queries(f, &w);
     memset(w.o, 0, sizeof(float) * (size_t)(ATT_QUERIES * f->P));
     for (int64_t t = 0; t < ATT_QUERIES; t++) {
-        w.m[t] = -FLT_MAX;                        // finite: -infinity less -infinity has no meaning
+        w.m[t] = -FLT_MAX; // finite: -infinity less -infinity has no meaning
         w.l[t] = 0;
     }
     attend_keys(f, &w);
@@ -182,22 +182,22 @@ mba_status MBA_CPU_FN(attention_fwd)(const mba_call *c)
 {
     const attention_attr *a = c->node->attr;
 
-    forward f = { .d = attention_dims_of(c->node), .call = c, .scale = (float)(a->scale * M_LOG2E),
-                  .causal = a->causal };
+    forward f = {
+        .d = attention_dims_of(c->node), .call = c, .scale = (float)(a->scale * M_LOG2E), .causal = a->causal
+    };
     mba_assert(mba_heads_of(&f.q, c->node->in[Q]) && mba_heads_of(&f.k, c->node->in[K]));
     mba_assert(mba_heads_of(&f.v, c->node->in[V]) && mba_heads_of(&f.o, c->node->out[O]));
     f.size = attention_fwd_work_of(&f.d);
-    f.P    = attention_round(f.d.P, ATT_HEAD);
+    f.P = attention_round(f.d.P, ATT_HEAD);
     f.keys = attention_round(f.d.Lk, ATT_STRIP);
     f.packed_k = (float *)(c->work + c->plan->scratch[ATT_PACKED_K].offset);
     f.packed_v = (float *)(c->work + c->plan->scratch[ATT_PACKED_V].offset);
     const int64_t strips = f.keys / STRIP, heads = f.d.B * f.d.Hk, items = f.d.B * f.d.H * mba_ceil(f.d.L, ATT_QUERIES);
-    MBA_PARALLEL_FOR(i, heads * strips) {
-        pack_keys(&f, i / strips / f.d.Hk, i / strips % f.d.Hk, i % strips * STRIP);
-    }
+    MBA_PARALLEL_FOR(i, heads * strips) { pack_keys(&f, i / strips / f.d.Hk, i / strips % f.d.Hk, i % strips * STRIP); }
     int64_t next = 0;
     float  *workers = (float *)(c->work + c->plan->scratch[ATT_WORKERS].offset);
-    MBA_PARALLEL_FOR(i, (int64_t)(c->plan->scratch[ATT_WORKERS].bytes / sizeof(float)) / f.size.all) {
+    MBA_PARALLEL_FOR(i, (int64_t)(c->plan->scratch[ATT_WORKERS].bytes / sizeof(float)) / f.size.all)
+    {
         for (int64_t item; (item = __atomic_fetch_add(&next, 1, __ATOMIC_RELAXED)) < items;)
             attend_block(&f, workers + i * f.size.all, item);
     }

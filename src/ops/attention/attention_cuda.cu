@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* attention_cuda.cu -- softmax attention with bf16 heads on the tensor cores by mma.sync, forward and backward.
  *
  *   o_t = sum_s p_ts v_s,   p_ts = exp(scale <q_t, k_s> - LSE_t)
@@ -28,16 +29,19 @@
  * order      fixed: columns ascend */
 #include "ops/attention/attention_tensor.cuh"
 
-enum { COLUMNS = ATT_MMA_COLUMNS };                            /* of a tile; a step takes 8 N of them */
+enum { COLUMNS = ATT_MMA_COLUMNS }; /* of a tile; a step takes 8 N of them */
 
-template <int PP> struct tile_row { bf16 x[PP + 8]; };         /* 8 more: an odd number of pieces */
+template <int PP> struct tile_row {
+    bf16 x[PP + 8];
+}; /* 8 more: an odd number of pieces */
 
 /* n rows from `first` on of a head, into shared memory; what lies beyond the head is zero. */
-template <int PP> static __device__ __forceinline__ void
-stage_rows(tile_row<PP> *to, int n, const bf16 *from, int64_t step, int first, int rows, int P)
+template <int PP>
+static __device__ __forceinline__ void stage_rows(tile_row<PP> *to, int n, const bf16 *from, int64_t step, int first,
+                                                  int rows, int P)
 {
     constexpr int PIECES = PP / 8;
-#pragma unroll 1                                               // copies are few, registers scarce
+#pragma unroll 1 // copies are few, registers scarce
     for (int i = threadIdx.x; i < n * PIECES; i += blockDim.x) {
         const int  r = i / PIECES, c = i % PIECES * 8;
         const bool in = first + r < rows && c < P;
@@ -46,8 +50,8 @@ stage_rows(tile_row<PP> *to, int n, const bf16 *from, int64_t step, int first, i
 }
 
 /* n words of a row of numbers, zeros beyond its end. */
-template <typename W> static __device__ __forceinline__ void
-stage_words(W *to, int n, const W *from, int first, int rows)
+template <typename W>
+static __device__ __forceinline__ void stage_words(W *to, int n, const W *from, int first, int rows)
 {
     for (int i = threadIdx.x; i < n; i += blockDim.x)
         cp_async4(to + i, first + i < rows ? from + first + i : from, first + i < rows);
@@ -55,8 +59,8 @@ stage_words(W *to, int n, const W *from, int first, int rows)
 
 /* ---- products. T x 16 rows of a, in shared memory or as fragments; b's rows in shared memory ---- */
 
-template <int PP, int T> static __device__ __forceinline__ void
-left_rows(uint32_t (&f)[T][4], const tile_row<PP> *a, int k)
+template <int PP, int T>
+static __device__ __forceinline__ void left_rows(uint32_t (&f)[T][4], const tile_row<PP> *a, int k)
 {
     const int lane = threadIdx.x % 32;
 #pragma unroll
@@ -64,8 +68,9 @@ left_rows(uint32_t (&f)[T][4], const tile_row<PP> *a, int k)
 }
 
 /* s += (columns k .. k + 15 of a) (those of 8 N rows of b)^T */
-template <int PP, int T, int N> static __device__ __forceinline__ void
-add_scores(float (&s)[T][N][4], const uint32_t (&a)[T][4], const tile_row<PP> *b, int k)
+template <int PP, int T, int N>
+static __device__ __forceinline__ void add_scores(float (&s)[T][N][4], const uint32_t (&a)[T][4], const tile_row<PP> *b,
+                                                  int k)
 {
     const int lane = threadIdx.x % 32;
 #pragma unroll
@@ -89,8 +94,8 @@ template <int T, int W> static __device__ __forceinline__ void zero(float (&x)[T
 }
 
 /* s = a b^T */
-template <int PP, int T, int N> static __device__ __forceinline__ void
-scores(float (&s)[T][N][4], const tile_row<PP> *a, const tile_row<PP> *b)
+template <int PP, int T, int N>
+static __device__ __forceinline__ void scores(float (&s)[T][N][4], const tile_row<PP> *a, const tile_row<PP> *b)
 {
     zero(s);
 #pragma unroll(PP > 64 ? 2 : PP / 16)
@@ -102,8 +107,9 @@ scores(float (&s)[T][N][4], const tile_row<PP> *a, const tile_row<PP> *b)
 }
 
 /* o += p b, p rounded to bf16 */
-template <int PP, int T, int N> static __device__ __forceinline__ void
-add_product(float (&o)[T][PP / 8][4], const float (&p)[T][N][4], const tile_row<PP> *b)
+template <int PP, int T, int N>
+static __device__ __forceinline__ void add_product(float (&o)[T][PP / 8][4], const float (&p)[T][N][4],
+                                                   const tile_row<PP> *b)
 {
     const int lane = threadIdx.x % 32;
 #pragma unroll
@@ -129,11 +135,12 @@ add_product(float (&o)[T][PP / 8][4], const float (&p)[T][N][4], const tile_row<
 template <int PP> struct fwd_smem {
     tile_row<PP> k[2][COLUMNS], v[2][COLUMNS];
     int32_t      ids[2][COLUMNS];
-    tile_row<PP> q[];                                          /* as many as the block has threads */
+    tile_row<PP> q[]; /* as many as the block has threads */
 };
 
-template <int PP> static __device__ __forceinline__ void
-stage_keys(fwd_smem<PP> &sm, const attention_operands<bf16> &p, const rows_of_block &r, const mask_range &g, int tile)
+template <int PP>
+static __device__ __forceinline__ void stage_keys(fwd_smem<PP> &sm, const attention_operands<bf16> &p,
+                                                  const rows_of_block &r, const mask_range &g, int tile)
 {
     const int b = tile & 1, first = tile * COLUMNS, head = r.head / p.group;
     stage_rows<PP>(sm.k[b], COLUMNS, p.k.of(r.b, head), p.k.row, first, p.Lk, p.P);
@@ -142,17 +149,17 @@ stage_keys(fwd_smem<PP> &sm, const attention_operands<bf16> &p, const rows_of_bl
     cp_commit();
 }
 
-template <int PP> __global__ void __maxnreg__(PP <= 64 ? 168 : 255)
-attention_fwd_mma(const __grid_constant__ attention_operands<bf16> p)
+template <int PP>
+__global__ void __maxnreg__(PP <= 64 ? 168 : 255) attention_fwd_mma(const __grid_constant__ attention_operands<bf16> p)
 {
     constexpr int  T = 2, N = PP <= 96 ? 4 : 2, STEP = 8 * N, ROWS = T * 16;
-    constexpr bool KEPT = PP <= 48;                            // queries in registers: wider ones would not fit
+    constexpr bool KEPT = PP <= 48; // queries in registers: wider ones would not fit
     MBA_DYNAMIC_SMEM(smem);
-    fwd_smem<PP> &sm = *(fwd_smem<PP> *)smem;
+    fwd_smem<PP>       &sm = *(fwd_smem<PP> *)smem;
     const int           warp = warp_of_block();
     const rows_of_block r = rows_of_block_of(p, blockDim.x, false);
     const column_tiles  c = column_tiles_of(p, r.first, blockDim.x, COLUMNS, false);
-    const mask_range         g = sight_of(p, r.b, false);
+    const mask_range    g = sight_of(p, r.b, false);
     const int           row = r.first + warp * ROWS;
     const tile_row<PP> *mine = sm.q + warp * ROWS;
     stage_rows<PP>(sm.q, blockDim.x, p.q.of(r.b, r.head), p.q.row, r.first, p.L, p.P);
@@ -172,7 +179,7 @@ attention_fwd_mma(const __grid_constant__ attention_operands<bf16> p)
     nothing_yet(w);
     for (int tile = c.first; tile < c.last; tile++) {
         cp_wait<0>();
-        __syncthreads();                                       // the tile is there, and nobody reads the one before
+        __syncthreads(); // the tile is there, and nobody reads the one before
         if (tile + 1 < c.last) stage_keys(sm, p, r, g, tile + 1);
 #pragma unroll 1
         for (int at = 0; at < COLUMNS; at += STEP) {
@@ -200,10 +207,15 @@ attention_fwd_mma(const __grid_constant__ attention_operands<bf16> p)
 /* ---- backward. Rows x meet columns y: S = x1 y1^T, dP = x2 y2^T, dS = P (dP - delta); then x1's gradient is scale
  * dS y1 and, of keys, x2's is P y2. Rows are queries (q, do) or KEYS (k, v); columns the other ---- */
 
-template <int PP, int T, bool KEYS> struct sums { float d1[T][PP / 8][4], d2[KEYS ? T : 1][KEYS ? PP / 8 : 1][4]; };
+template <int PP, int T, bool KEYS> struct sums {
+    float d1[T][PP / 8][4], d2[KEYS ? T : 1][KEYS ? PP / 8 : 1][4];
+};
 
 /* What a warp knows of its rows; LSE and delta only of queries. */
-template <int T> struct rows_of_warp { int row, rows; float lse[T][2], delta[T][2]; };
+template <int T> struct rows_of_warp {
+    int   row, rows;
+    float lse[T][2], delta[T][2];
+};
 
 /* What is in shared memory of the columns of a step. */
 template <int PP> struct columns_at {
@@ -213,9 +225,10 @@ template <int PP> struct columns_at {
     int                 first;
 };
 
-template <int N, int PP, int T, bool KEYS> static __device__ __forceinline__ void
-add_columns(sums<PP, T, KEYS> &sum, const rows_of_warp<T> &w, const tile_row<PP> *x1, const tile_row<PP> *x2,
-            const columns_at<PP> &y, const mask_range &g, float scale)
+template <int N, int PP, int T, bool KEYS>
+static __device__ __forceinline__ void add_columns(sums<PP, T, KEYS> &sum, const rows_of_warp<T> &w,
+                                                   const tile_row<PP> *x1, const tile_row<PP> *x2,
+                                                   const columns_at<PP> &y, const mask_range &g, float scale)
 {
     float s[T][N][4], d[T][N][4];
     scores(s, x1, y.y1);
@@ -232,8 +245,9 @@ add_columns(sums<PP, T, KEYS> &sum, const rows_of_warp<T> &w, const tile_row<PP>
     add_product(sum.d1, d, y.y1);
 }
 
-template <int PP, int T, bool KEYS> static __device__ __forceinline__ void
-put_sums(const sums<PP, T, KEYS> &sum, const attention_operands<bf16> &p, int64_t b, int head, int row)
+template <int PP, int T, bool KEYS>
+static __device__ __forceinline__ void put_sums(const sums<PP, T, KEYS> &sum, const attention_operands<bf16> &p,
+                                                int64_t b, int head, int row)
 {
     const heads<bf16> &to = KEYS ? p.dk : p.dq;
     const int          rows = KEYS ? p.Lk : p.L;
@@ -247,8 +261,9 @@ put_sums(const sums<PP, T, KEYS> &sum, const attention_operands<bf16> &p, int64_
 }
 
 /* delta of query t, whose do lies in shared memory. */
-template <int PP> static __device__ __forceinline__ float
-delta_of(const attention_operands<bf16> &p, int64_t b, int head, int t, const tile_row<PP> &dout)
+template <int PP>
+static __device__ __forceinline__ float delta_of(const attention_operands<bf16> &p, int64_t b, int head, int t,
+                                                 const tile_row<PP> &dout)
 {
     const bf16 *o = p.o.of(b, head) + t * p.o.row;
     float       sum = 0;
@@ -258,17 +273,18 @@ delta_of(const attention_operands<bf16> &p, int64_t b, int head, int t, const ti
     return sum;
 }
 
-template <int T> static __device__ __forceinline__ void
-know_rows(rows_of_warp<T> &w, int row, int rows, const float *lse, const float *delta)
+template <int T>
+static __device__ __forceinline__ void know_rows(rows_of_warp<T> &w, int row, int rows, const float *lse,
+                                                 const float *delta)
 {
     const int lane = threadIdx.x % 32;
-    w.row  = row;
+    w.row = row;
     w.rows = rows;
 #pragma unroll
     for (int m = 0; m < T; m++)
 #pragma unroll
         for (int i = 0; i < 2; i++) {
-            w.lse[m][i]   = lse ? lse[m * 16 + lane / 4 + i * 8] : 0;
+            w.lse[m][i] = lse ? lse[m * 16 + lane / 4 + i * 8] : 0;
             w.delta[m][i] = lse ? delta[m * 16 + lane / 4 + i * 8] : 0;
         }
 }
@@ -279,9 +295,9 @@ template <int PP, int ROWS> struct bwd_smem {
     int32_t      ids[2][COLUMNS];
 };
 
-template <int PP, int ROWS, bool KEYS> static __device__ __forceinline__ void
-stage_columns(bwd_smem<PP, ROWS> &sm, const attention_operands<bf16> &p, int64_t b, int head, const mask_range &g, int slot,
-              int first)
+template <int PP, int ROWS, bool KEYS>
+static __device__ __forceinline__ void stage_columns(bwd_smem<PP, ROWS> &sm, const attention_operands<bf16> &p,
+                                                     int64_t b, int head, const mask_range &g, int slot, int first)
 {
     const heads<const bf16> &h1 = KEYS ? p.q : p.k, &h2 = KEYS ? p.dout : p.v;
     stage_rows<PP>(sm.y1[slot], COLUMNS, h1.of(b, head), h1.row, first, g.columns, p.P);
@@ -295,33 +311,35 @@ stage_columns(bwd_smem<PP, ROWS> &sm, const attention_operands<bf16> &p, int64_t
 }
 
 /* delta and LSE of the block's queries, for this pass and the next one. */
-template <int PP, int ROWS> static __device__ __forceinline__ void
-know_queries(bwd_smem<PP, ROWS> &sm, const attention_operands<bf16> &p, const rows_of_block &r)
+template <int PP, int ROWS>
+static __device__ __forceinline__ void know_queries(bwd_smem<PP, ROWS> &sm, const attention_operands<bf16> &p,
+                                                    const rows_of_block &r)
 {
     const int64_t at = (r.b * p.H + r.head) * p.L;
     for (int i = threadIdx.x; i < ROWS; i += blockDim.x) {
         const int t = r.first + i;
-        sm.row_lse[i]   = t < p.L ? p.lse[at + t] : 0;
+        sm.row_lse[i] = t < p.L ? p.lse[at + t] : 0;
         sm.row_delta[i] = t < p.L ? delta_of<PP>(p, r.b, r.head, t, sm.x2[i]) : 0;
         if (t < p.L) p.delta[at + t] = sm.row_delta[i];
     }
 }
 
-template <int PP, bool KEYS> __global__ void __launch_bounds__(ATT_MMA_THREADS, 2)
-attention_bwd_mma(const __grid_constant__ attention_operands<bf16> p)
+template <int PP, bool KEYS>
+__global__ void __launch_bounds__(ATT_MMA_THREADS, 2)
+    attention_bwd_mma(const __grid_constant__ attention_operands<bf16> p)
 {
     constexpr int T = PP <= 64 ? 2 : 1, ROWS = T * 16 * (ATT_MMA_THREADS / 32);
     constexpr int N = KEYS && PP == 64 ? 2 : 4, STEP = 8 * N;
     MBA_DYNAMIC_SMEM(smem);
-    bwd_smem<PP, ROWS> &sm = *(bwd_smem<PP, ROWS> *)smem;
-    const int           warp = warp_of_block(), rows = KEYS ? p.Lk : p.L;
-    const rows_of_block r = rows_of_block_of(p, ROWS, KEYS);
-    const column_tiles  c = column_tiles_of(p, r.first, ROWS, COLUMNS, KEYS);
+    bwd_smem<PP, ROWS>      &sm = *(bwd_smem<PP, ROWS> *)smem;
+    const int                warp = warp_of_block(), rows = KEYS ? p.Lk : p.L;
+    const rows_of_block      r = rows_of_block_of(p, ROWS, KEYS);
+    const column_tiles       c = column_tiles_of(p, r.first, ROWS, COLUMNS, KEYS);
     const mask_range         g = sight_of(p, r.b, KEYS);
-    const int           row = r.first + warp * T * 16;
+    const int                row = r.first + warp * T * 16;
     const heads<const bf16> &h1 = KEYS ? p.k : p.q, &h2 = KEYS ? p.v : p.dout;
-    int head = KEYS ? r.head * p.group : r.head / p.group;
-    const int steps = max(c.last - c.first, 0) * (KEYS ? p.group : 1);
+    int                      head = KEYS ? r.head * p.group : r.head / p.group;
+    const int                steps = max(c.last - c.first, 0) * (KEYS ? p.group : 1);
     stage_rows<PP>(sm.x1, ROWS, h1.of(r.b, r.head), h1.row, r.first, rows, p.P);
     stage_rows<PP>(sm.x2, ROWS, h2.of(r.b, r.head), h2.row, r.first, rows, p.P);
     stage_columns<PP, ROWS, KEYS>(sm, p, r.b, head, g, 0, c.first * COLUMNS);
@@ -341,14 +359,17 @@ attention_bwd_mma(const __grid_constant__ attention_operands<bf16> p)
     for (int step = 0, tile = c.first; step < steps; step++) {
         const int slot = step & 1, here = tile * COLUMNS;
         cp_wait<0>();
-        __syncthreads();                                       // the tile is there, and nobody reads the one before
-        if (++tile == c.last) { tile = c.first; head++; }      // queries of a group: head after head
+        __syncthreads(); // the tile is there, and nobody reads the one before
+        if (++tile == c.last) {
+            tile = c.first;
+            head++;
+        } // queries of a group: head after head
         if (step + 1 < steps) stage_columns<PP, ROWS, KEYS>(sm, p, r.b, head, g, slot ^ 1, tile * COLUMNS);
 #pragma unroll 1
         for (int at = 0; at < COLUMNS; at += STEP) {
             if (row >= rows || sees_nothing<KEYS>(g, row, T * 16, here + at, STEP)) continue;
-            const columns_at<PP> y = { sm.y1[slot] + at, sm.y2[slot] + at, sm.lse[slot] + at, sm.delta[slot] + at,
-                                       sm.ids[slot] + at, here + at };
+            const columns_at<PP> y = { sm.y1[slot] + at,    sm.y2[slot] + at,  sm.lse[slot] + at,
+                                       sm.delta[slot] + at, sm.ids[slot] + at, here + at };
             add_columns<N>(sum, w, sm.x1 + warp * T * 16, sm.x2 + warp * T * 16, y, g, scale);
         }
     }
@@ -367,25 +388,26 @@ template <int PP> struct whole_smem {
 template <int PP> static __device__ __forceinline__ whole_smem<PP> whole_smem_at(void *at, int rows)
 {
     whole_smem<PP> sm;
-    sm.q     = (tile_row<PP> *)at;
-    sm.k     = sm.q + rows;
-    sm.v     = sm.k + rows;
-    sm.dout  = sm.v + rows;
-    sm.lse   = (float *)(sm.dout + rows);
+    sm.q = (tile_row<PP> *)at;
+    sm.k = sm.q + rows;
+    sm.v = sm.k + rows;
+    sm.dout = sm.v + rows;
+    sm.lse = (float *)(sm.dout + rows);
     sm.delta = sm.lse + rows;
-    sm.ids   = (int32_t *)(sm.delta + rows);
+    sm.ids = (int32_t *)(sm.delta + rows);
     return sm;
 }
 
-template <int PP, int T, bool KEYS> static __device__ __forceinline__ void
-whole_pass(const whole_smem<PP> &sm, const attention_operands<bf16> &p, int64_t b, int head)
+template <int PP, int T, bool KEYS>
+static __device__ __forceinline__ void whole_pass(const whole_smem<PP> &sm, const attention_operands<bf16> &p,
+                                                  int64_t b, int head)
 {
     constexpr int       N = 2, STEP = 8 * N;
     const int           rows = KEYS ? p.Lk : p.L;
     const tile_row<PP> *x1 = KEYS ? sm.k : sm.q, *x2 = KEYS ? sm.v : sm.dout;
     const tile_row<PP> *y1 = KEYS ? sm.q : sm.k, *y2 = KEYS ? sm.dout : sm.v;
-    const mask_range        g = sight_of(p, b, KEYS);
-    const float        scale = p.scale * LOG2E;
+    const mask_range    g = sight_of(p, b, KEYS);
+    const float         scale = p.scale * LOG2E;
 #pragma unroll 1
     for (int row = warp_of_block() * T * 16; row < rows; row += blockDim.x / 32 * T * 16) {
         rows_of_warp<T>   w;
@@ -403,15 +425,16 @@ whole_pass(const whole_smem<PP> &sm, const attention_operands<bf16> &p, int64_t 
     }
 }
 
-template <int PP> __global__ void __maxnreg__(PP <= 48 ? 200 : 255)
-attention_bwd_whole(const __grid_constant__ attention_operands<bf16> p)
+template <int PP>
+__global__ void __maxnreg__(PP <= 48 ? 200 : 255)
+    attention_bwd_whole(const __grid_constant__ attention_operands<bf16> p)
 {
     constexpr int T = 2;
     MBA_DYNAMIC_SMEM(smem);
     const int            all = (max(p.L, p.Lk) + 31) / 32 * 32;
     const whole_smem<PP> sm = whole_smem_at<PP>(smem, all);
-    const int64_t b = blockIdx.x / p.H, at = (int64_t)blockIdx.x * p.L;
-    const int     head = blockIdx.x % p.H;
+    const int64_t        b = blockIdx.x / p.H, at = (int64_t)blockIdx.x * p.L;
+    const int            head = blockIdx.x % p.H;
     stage_rows<PP>(sm.dout, all, p.dout.of(b, head), p.dout.row, 0, p.L, p.P);
     cp_commit();
     stage_rows<PP>(sm.q, all, p.q.of(b, head), p.q.row, 0, p.L, p.P);
@@ -433,18 +456,30 @@ attention_bwd_whole(const __grid_constant__ attention_operands<bf16> p)
 /* ---- launchers ---- */
 
 /* The statements with PP, the padded width of a head, as a constant. */
-#define WITH_NARROW(P, ...)                                                                           \
-    do {                                                                                              \
-        if ((P) <= 32)      { constexpr int PP = 32;  __VA_ARGS__; }                                  \
-        else if ((P) <= 48) { constexpr int PP = 48;  __VA_ARGS__; }                                  \
-        else                { constexpr int PP = 64;  __VA_ARGS__; }                                  \
+#define WITH_NARROW(P, ...) \
+    do { \
+        if ((P) <= 32) { \
+            constexpr int PP = 32; \
+            __VA_ARGS__; \
+        } else if ((P) <= 48) { \
+            constexpr int PP = 48; \
+            __VA_ARGS__; \
+        } else { \
+            constexpr int PP = 64; \
+            __VA_ARGS__; \
+        } \
     } while (0)
 
-#define WITH_WIDTH(P, ...)                                                                            \
-    do {                                                                                              \
-        if ((P) <= 64)      WITH_NARROW(P, __VA_ARGS__);                                              \
-        else if ((P) <= 96) { constexpr int PP = 96;  __VA_ARGS__; }                                  \
-        else                { constexpr int PP = 128; __VA_ARGS__; }                                  \
+#define WITH_WIDTH(P, ...) \
+    do { \
+        if ((P) <= 64) WITH_NARROW(P, __VA_ARGS__); \
+        else if ((P) <= 96) { \
+            constexpr int PP = 96; \
+            __VA_ARGS__; \
+        } else { \
+            constexpr int PP = 128; \
+            __VA_ARGS__; \
+        } \
     } while (0)
 
 extern "C" mba_status attention_mma_cuda(const mba_call *c)
@@ -453,30 +488,25 @@ extern "C" mba_status attention_mma_cuda(const mba_call *c)
     p.out = heads_at<bf16>(c->node->out[O], c->out[O]);
     p.lse = (float *)c->out[LSE];
     const mba_launch *l = &c->plan->launch[0];
-    WITH_WIDTH(p.P,
-        mba_assert(sizeof(fwd_smem<PP>) + sizeof(tile_row<PP>) * (size_t)l->block <= l->smem_bytes);
-        MBA_KERNEL(c, 0, attention_fwd_mma<PP>, p));
+    WITH_WIDTH(p.P, mba_assert(sizeof(fwd_smem<PP>) + sizeof(tile_row<PP>) * (size_t)l->block <= l->smem_bytes);
+               MBA_KERNEL(c, 0, attention_fwd_mma<PP>, p));
     return MBA_OK;
 }
 
 extern "C" mba_status attention_bwd_mma_cuda(const mba_call *c)
 {
     const attention_operands<bf16> p = attention_bwd_operands_of<bf16>(c);
-    WITH_WIDTH(p.P,
-        auto *queries = attention_bwd_mma<PP, false>;
-        auto *keys    = attention_bwd_mma<PP, true>;
-        mba_assert(sizeof(bwd_smem<PP, (PP <= 64 ? 128 : 64)>) <= c->plan->launch[0].smem_bytes);
-        MBA_KERNEL(c, 0, queries, p);
-        MBA_KERNEL(c, 1, keys, p));
+    WITH_WIDTH(p.P, auto *queries = attention_bwd_mma<PP, false>; auto *keys = attention_bwd_mma<PP, true>;
+               mba_assert(sizeof(bwd_smem<PP, (PP <= 64 ? 128 : 64)>) <= c->plan->launch[0].smem_bytes);
+               MBA_KERNEL(c, 0, queries, p); MBA_KERNEL(c, 1, keys, p));
     return MBA_OK;
 }
 
 extern "C" mba_status attention_bwd_whole_cuda(const mba_call *c)
 {
     attention_operands<bf16> p = attention_bwd_operands_of<bf16>(c);
-    const size_t rows = (size_t)(mba_ceil(p.L > p.Lk ? p.L : p.Lk, 32) * 32);
-    WITH_NARROW(p.P,
-        mba_assert(rows * (4 * sizeof(tile_row<PP>) + 12) <= c->plan->launch[0].smem_bytes);
-        MBA_KERNEL(c, 0, attention_bwd_whole<PP>, p));
+    const size_t             rows = (size_t)(mba_ceil(p.L > p.Lk ? p.L : p.Lk, 32) * 32);
+    WITH_NARROW(p.P, mba_assert(rows * (4 * sizeof(tile_row<PP>) + 12) <= c->plan->launch[0].smem_bytes);
+                MBA_KERNEL(c, 0, attention_bwd_whole<PP>, p));
     return MBA_OK;
 }

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* attention_cuda.cuh -- what the attention kernels share: where heads lie, which tiles a block goes through. */
 #ifndef MBA_ATTENTION_CUDA_CUH
 #define MBA_ATTENTION_CUDA_CUH
@@ -13,23 +14,23 @@ extern "C" {
 
 /* Heads (B, L, H, P): row t of head h of sequence b is at + b batch + t row + h head. */
 template <typename T> struct heads {
-    T      *at;
-    int64_t batch, row, head;
+    T                            *at;
+    int64_t                       batch, row, head;
     __device__ __forceinline__ T *of(int64_t b, int64_t h) const { return at + b * batch + h * head; }
 };
 
 template <typename T> struct attention_operands {
-    heads<const T>  q, k, v, dout, o;
-    heads<T>        out, dq, dk, dv;
-    const int32_t  *ids;                                     /* (B, L), rows at ids_row */
-    int64_t         ids_row;
-    float          *lse;                                     /* (B, H, L) */
-    float          *delta;                                   /* (B, H, L), scratch: <do, o> */
-    int             B, L, Lk, H, Hk, group, P;
-    int             together[2];                             /* heads whose blocks run beside each other; of keys */
-    float           scale;
-    bool            causal;
-    uint32_t        adds;
+    heads<const T> q, k, v, dout, o;
+    heads<T>       out, dq, dk, dv;
+    const int32_t *ids; /* (B, L), rows at ids_row */
+    int64_t        ids_row;
+    float         *lse;   /* (B, H, L) */
+    float         *delta; /* (B, H, L), scratch: <do, o> */
+    int            B, L, Lk, H, Hk, group, P;
+    int            together[2]; /* heads whose blocks run beside each other; of keys */
+    float          scale;
+    bool           causal;
+    uint32_t       adds;
 };
 
 template <typename T> static inline heads<T> heads_at(const mba_tensor *t, void *at)
@@ -37,7 +38,10 @@ template <typename T> static inline heads<T> heads_at(const mba_tensor *t, void 
     heads<T>  h = {};
     mba_heads s;
     if (!t || !mba_heads_of(&s, t)) return h;
-    h.at = (T *)at; h.batch = s.batch; h.row = s.row; h.head = s.head;
+    h.at = (T *)at;
+    h.batch = s.batch;
+    h.row = s.row;
+    h.head = s.head;
     return h;
 }
 
@@ -51,15 +55,20 @@ template <typename T> static inline attention_operands<T> attention_operands_of(
     p.k = heads_at<const T>(n->in[K], c->in[K]);
     p.v = heads_at<const T>(n->in[V], c->in[V]);
     if (n->in[IDS]) {
-        p.ids     = (const int32_t *)c->in[IDS];
+        p.ids = (const int32_t *)c->in[IDS];
         p.ids_row = mba_dense(n->in[IDS]) ? d.L : n->in[IDS]->pitch;
     }
-    p.B = (int)d.B; p.L = (int)d.L; p.Lk = (int)d.Lk; p.P = (int)d.P;
-    p.H = (int)d.H; p.Hk = (int)d.Hk; p.group = (int)d.group;
+    p.B = (int)d.B;
+    p.L = (int)d.L;
+    p.Lk = (int)d.Lk;
+    p.P = (int)d.P;
+    p.H = (int)d.H;
+    p.Hk = (int)d.Hk;
+    p.group = (int)d.group;
     for (int keys = 0; keys < 2; keys++) p.together[keys] = (int)attention_together(&d, sizeof(T), keys);
-    p.scale  = (float)a->scale;
+    p.scale = (float)a->scale;
     p.causal = a->causal;
-    p.adds   = n->adds;
+    p.adds = n->adds;
     return p;
 }
 
@@ -67,9 +76,9 @@ template <typename T> static inline attention_operands<T> attention_bwd_operands
 {
     const mba_node       *n = c->node;
     attention_operands<T> p = attention_operands_of<T>(c);
-    p.dout  = heads_at<const T>(n->in[DOUT], c->in[DOUT]);
-    p.o     = heads_at<const T>(n->in[OUT], c->in[OUT]);
-    p.lse   = (float *)c->in[LSES];
+    p.dout = heads_at<const T>(n->in[DOUT], c->in[DOUT]);
+    p.o = heads_at<const T>(n->in[OUT], c->in[OUT]);
+    p.lse = (float *)c->in[LSES];
     p.delta = c->plan->nscratch ? (float *)mba_cuda_scratch(c, 0) : NULL;
     p.dq = heads_at<T>(n->out[DQ], c->out[DQ]);
     p.dk = heads_at<T>(n->out[DK], c->out[DK]);
@@ -79,32 +88,38 @@ template <typename T> static inline attention_operands<T> attention_bwd_operands
 
 /* A block has `ROWS` rows of one head: queries, or (backward, KEYS) keys, which meet the queries of
  * every head of their group. */
-struct rows_of_block { int first, head; int64_t b; };
+struct rows_of_block {
+    int     first, head;
+    int64_t b;
+};
 
 /* Rows with most to do first: causal queries from the end, causal keys from the beginning; some heads after others, so
  * that what they meet stays in L2 (attention_together). */
-template <typename T> static __device__ __forceinline__ rows_of_block
-rows_of_block_of(const attention_operands<T> &p, int rows, bool keys)
+template <typename T>
+static __device__ __forceinline__ rows_of_block rows_of_block_of(const attention_operands<T> &p, int rows, bool keys)
 {
     const int             H = keys ? p.Hk : p.H, tiles = ((keys ? p.Lk : p.L) + rows - 1) / rows;
     const attention_place at = attention_place_of(blockIdx.x, tiles, p.B * H, p.together[keys]);
     rows_of_block         r;
     r.first = (keys ? at.tile : tiles - 1 - at.tile) * rows;
-    r.head  = at.head % H;
-    r.b     = at.head / H;
+    r.head = at.head % H;
+    r.b = at.head / H;
     return r;
 }
 
 /* Column tiles first .. last-1 that rows first .. see something of. */
-struct column_tiles { int first, last; };
+struct column_tiles {
+    int first, last;
+};
 
-template <typename T> static __device__ __forceinline__ column_tiles
-column_tiles_of(const attention_operands<T> &p, int row, int rows, int columns, bool keys)
+template <typename T>
+static __device__ __forceinline__ column_tiles column_tiles_of(const attention_operands<T> &p, int row, int rows,
+                                                               int columns, bool keys)
 {
     column_tiles c = { 0, ((keys ? p.L : p.Lk) + columns - 1) / columns };
     if (!p.causal) return c;
-    if (keys) c.first = row / columns;                                  // queries from the first key on
-    else      c.last  = min(c.last, (row + rows - 1) / columns + 1);    // keys up to the last query
+    if (keys) c.first = row / columns;                         // queries from the first key on
+    else c.last = min(c.last, (row + rows - 1) / columns + 1); // keys up to the last query
     return c;
 }
 

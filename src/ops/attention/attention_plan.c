@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* attention_plan.c -- CUDA: which path takes which heads, and what one block does. */
 #include "core/op.h"
 #include "ops/attention/attention_slots.h"
@@ -13,7 +14,7 @@ int64_t attention_together(const attention_dims *d, int64_t value_bytes, bool ke
     const int64_t heads = d->B * (keys ? d->Hk : d->H), met = 2 * d->B * (keys ? d->H * d->L : d->Hk * d->Lk) * d->P;
     const int64_t turns = mba_ceil(met * value_bytes, keys ? KEYS_MEET : QUERIES_MEET);
     if (turns <= 1) return heads;
-    return attention_round(mba_ceil(heads, turns), keys ? 1 : d->group);          // a group has the same keys
+    return attention_round(mba_ceil(heads, turns), keys ? 1 : d->group); // a group has the same keys
 }
 
 /* ---- what a path takes ---- */
@@ -81,7 +82,7 @@ static mba_status fits(size_t smem, const mba_machine *m)
 static int64_t padded(int64_t P, bool tensor)
 {
     static const int64_t wide[] = { 32, 48, 64, 96, 128 }, plain[] = { 32, 64, 128, 256 };
-    const int64_t *w = tensor ? wide : plain;
+    const int64_t       *w = tensor ? wide : plain;
     while (*w < P) w++;
     return *w;
 }
@@ -92,12 +93,12 @@ static bool is_causal(const mba_node *n) { return ((const attention_attr *)n->at
  * steps of `step` columns of which they see nothing. */
 typedef struct pass {
     const char *kernel;
-    bool        tensor, back, keys, causal;       /* keys: rows are keys, columns the queries of a group */
-    bool        group;                            /* products of warpgroups */
-    int64_t     rows, columns, threads;           /* of a block, of a tile */
+    bool        tensor, back, keys, causal; /* keys: rows are keys, columns the queries of a group */
+    bool        group;                      /* products of warpgroups */
+    int64_t     rows, columns, threads;     /* of a block, of a tile */
     int64_t     together, step;
     int         products, a1, a2, b1, b2, out1, out2;
-    int         scores;                           /* products that are waited for before the vector work */
+    int         scores; /* products that are waited for before the vector work */
     int         regs, ring;
     size_t      smem;
 } pass;
@@ -135,7 +136,7 @@ static double tiles_of(const attention_dims *d, const pass *s, int64_t blocks, i
 static double plan_trips(mba_launch *l, const attention_dims *d, const pass *s, double *sum)
 {
     const int64_t tiles = mba_ceil(s->keys ? d->Lk : d->L, s->rows), classes = tiles < CLASSES ? tiles : CLASSES;
-    const int64_t per = l->grid[0] / tiles;                           // heads
+    const int64_t per = l->grid[0] / tiles; // heads
     const double  heads = s->keys ? (double)d->group : 1;
     const double  trips = heads * (double)mba_ceil(s->keys ? d->L : d->Lk, s->columns);
     *sum = s->causal ? 0 : trips * (double)l->grid[0];
@@ -148,7 +149,7 @@ static double plan_trips(mba_launch *l, const attention_dims *d, const pass *s, 
     return s->causal ? MBA_TRIPS(0) : trips;
 }
 
-enum { DELTA = ATT_DNN_SUMS };                    /* scratch of the backward */
+enum { DELTA = ATT_DNN_SUMS }; /* scratch of the backward */
 
 /* delta = <do, o>: made by the pass over queries, on the plain path by a launch before it. */
 static void plan_delta_of_rows(mba_launch *l, const pass *s, double rows)
@@ -176,18 +177,18 @@ static void plan_tile(mba_launch *l, const pass *s, double macs, double scores)
 /* Products are those that warps make: in a mean over the tiles of all blocks. */
 static void plan_pass(mba_plan *p, const mba_node *n, const attention_dims *d, const pass *s)
 {
-    const int64_t  length = s->keys ? d->Lk : d->L, heads = d->B * (s->keys ? d->Hk : d->H);
-    const double   e = (double)mba_dtype_bytes(n->in[Q]->type.dtype), rows = (double)(s->rows * d->P) * e,
-                   columns = (double)(s->columns * d->P) * e;
+    const int64_t length = s->keys ? d->Lk : d->L, heads = d->B * (s->keys ? d->Hk : d->H);
+    const double  e = (double)mba_dtype_bytes(n->in[Q]->type.dtype), rows = (double)(s->rows * d->P) * e,
+                 columns = (double)(s->columns * d->P) * e;
     const mba_work copy = s->ring ? MBA_ASYNC : MBA_LOAD;
     mba_launch    *l = mba_plan_launch(p, s->kernel, s->tensor ? MBA_TENSOR : MBA_VECTOR,
                                        heads * mba_ceil(length, s->rows), (int)s->threads);
     double         trips;
     const double   loop = plan_trips(l, d, s, &trips), times = (double)(heads * (s->keys ? d->group : 1));
     const double   scores = times * scores_made(d, s) / trips,
-                   macs = s->products * scores * (double)padded(d->P, s->tensor);
+                 macs = s->products * scores * (double)padded(d->P, s->tensor);
     l->smem_bytes = s->smem;
-    l->regs       = s->regs;
+    l->regs = s->regs;
     l->ring_depth = s->ring;
     mba_phase_move(l, copy, s->a1, rows);
     if (s->a2 >= 0) mba_phase_move(l, copy, s->a2, rows);
@@ -202,7 +203,7 @@ static void plan_pass(mba_plan *p, const mba_node *n, const attention_dims *d, c
     mba_phase_work(l, MBA_BARRIER, s->tensor ? 1 : 2, NULL);
     plan_tile(l, s, macs, scores);
     mba_phase_work(l, MBA_END, 0, NULL);
-    mba_phase_out(l, n, s->out1, s->back ? rows : (double)s->rows * 4);               // forward: LSE
+    mba_phase_out(l, n, s->out1, s->back ? rows : (double)s->rows * 4); // forward: LSE
     if (s->out2 >= 0) mba_phase_out(l, n, s->out2, rows);
 }
 
@@ -218,10 +219,14 @@ enum { KEYS_OF = MBA_ARG_IN(K), VALUES_OF = MBA_ARG_IN(V) };
 static void plan_forward(mba_plan *p, const mba_node *n, const attention_dims *d, pass s)
 {
     s.products = 2;
-    s.scores   = 1;
-    s.causal   = is_causal(n);
-    s.a1 = MBA_ARG_IN(Q); s.a2 = -1; s.b1 = KEYS_OF; s.b2 = VALUES_OF;
-    s.out1 = LSE; s.out2 = O;
+    s.scores = 1;
+    s.causal = is_causal(n);
+    s.a1 = MBA_ARG_IN(Q);
+    s.a2 = -1;
+    s.b1 = KEYS_OF;
+    s.b2 = VALUES_OF;
+    s.out1 = LSE;
+    s.out2 = O;
     plan_pass(p, n, d, &s);
 }
 
@@ -233,9 +238,17 @@ mba_status attention_mma_plan(mba_plan *p, const mba_node *n, const mba_machine 
     const int64_t PP = padded(d.P, true), rows = d.L <= ATT_WHOLE ? attention_round(d.L, 32) : ATT_MMA_THREADS;
     const size_t  smem = (size_t)((rows + 4 * ATT_MMA_COLUMNS) * (PP + 8) * 2 + 8 * ATT_MMA_COLUMNS);
     MBA_TRY(fits(smem, m));
-    plan_forward(p, n, &d, (pass){ .kernel = "attention_fwd_mma", .tensor = true, .rows = rows,
-                 .columns = ATT_MMA_COLUMNS, .threads = rows, .together = 32, .step = PP <= 96 ? 32 : 16,
-                 .regs = PP <= 64 ? 168 : 222, .ring = 2, .smem = smem });
+    plan_forward(p, n, &d,
+                 (pass){ .kernel = "attention_fwd_mma",
+                         .tensor = true,
+                         .rows = rows,
+                         .columns = ATT_MMA_COLUMNS,
+                         .threads = rows,
+                         .together = 32,
+                         .step = PP <= 96 ? 32 : 16,
+                         .regs = PP <= 64 ? 168 : 222,
+                         .ring = 2,
+                         .smem = smem });
     return MBA_OK;
 }
 
@@ -244,9 +257,15 @@ mba_status attention_plain_plan(mba_plan *p, const mba_node *n, const mba_machin
     const attention_dims d = attention_dims_of(n);
     MBA_TRY(plain_takes(&d, m));
     const int64_t PP = padded(d.P, false);
-    plan_forward(p, n, &d, (pass){ .kernel = "attention_fwd_plain", .rows = PLAIN_TILE, .columns = PLAIN_TILE,
-                 .threads = PLAIN_THREADS, .together = PLAIN_TILE, .step = PLAIN_TILE, .regs = PP <= 64 ? 117 : 165,
-                 .smem = (size_t)(96 * (PP + 4) * 4 + 32 * 33 * 4 + 128) });
+    plan_forward(p, n, &d,
+                 (pass){ .kernel = "attention_fwd_plain",
+                         .rows = PLAIN_TILE,
+                         .columns = PLAIN_TILE,
+                         .threads = PLAIN_THREADS,
+                         .together = PLAIN_TILE,
+                         .step = PLAIN_TILE,
+                         .regs = PP <= 64 ? 117 : 165,
+                         .smem = (size_t)(96 * (PP + 4) * 4 + 32 * 33 * 4 + 128) });
     return MBA_OK;
 }
 
@@ -255,19 +274,30 @@ mba_status attention_plain_plan(mba_plan *p, const mba_node *n, const mba_machin
 static void plan_queries(mba_plan *p, const mba_node *n, const attention_dims *d, pass s)
 {
     s.products = 3;
-    s.scores   = 2;
-    s.back     = true;
-    s.causal   = is_causal(n);
-    s.a1 = MBA_ARG_IN(Q); s.a2 = MBA_ARG_IN(DOUT); s.b1 = KEYS_OF; s.b2 = VALUES_OF;
-    s.out1 = DQ; s.out2 = -1;
+    s.scores = 2;
+    s.back = true;
+    s.causal = is_causal(n);
+    s.a1 = MBA_ARG_IN(Q);
+    s.a2 = MBA_ARG_IN(DOUT);
+    s.b1 = KEYS_OF;
+    s.b2 = VALUES_OF;
+    s.out1 = DQ;
+    s.out2 = -1;
     plan_pass(p, n, d, &s);
 }
 
 static void plan_keys(mba_plan *p, const mba_node *n, const attention_dims *d, pass s)
 {
-    s.keys = s.back = true; s.products = 4; s.scores = 2; s.causal = is_causal(n);
-    s.a1 = KEYS_OF; s.a2 = VALUES_OF; s.b1 = MBA_ARG_IN(Q); s.b2 = MBA_ARG_IN(DOUT);
-    s.out1 = DK; s.out2 = DV;
+    s.keys = s.back = true;
+    s.products = 4;
+    s.scores = 2;
+    s.causal = is_causal(n);
+    s.a1 = KEYS_OF;
+    s.a2 = VALUES_OF;
+    s.b1 = MBA_ARG_IN(Q);
+    s.b2 = MBA_ARG_IN(DOUT);
+    s.out1 = DK;
+    s.out2 = DV;
     plan_pass(p, n, d, &s);
 }
 
@@ -276,9 +306,16 @@ mba_status attention_bwd_mma_plan(mba_plan *p, const mba_node *n, const mba_mach
     const attention_dims d = attention_dims_of(n);
     MBA_TRY(tensor_takes(n, &d, m));
     const int64_t PP = padded(d.P, true), rows = PP <= 64 ? 128 : 64, C = ATT_MMA_COLUMNS;
-    pass s = { .kernel = "attention_bwd_mma", .tensor = true, .rows = rows, .columns = C, .threads = ATT_MMA_THREADS,
-               .together = rows / (ATT_MMA_THREADS / 32), .step = 32, .regs = PP <= 64 ? 238 : 165, .ring = 2,
-               .smem = (size_t)((2 * rows + 4 * C) * (PP + 8) * 2 + 8 * rows + 24 * C) };
+    pass          s = { .kernel = "attention_bwd_mma",
+                        .tensor = true,
+                        .rows = rows,
+                        .columns = C,
+                        .threads = ATT_MMA_THREADS,
+                        .together = rows / (ATT_MMA_THREADS / 32),
+                        .step = 32,
+                        .regs = PP <= 64 ? 238 : 165,
+                        .ring = 2,
+                        .smem = (size_t)((2 * rows + 4 * C) * (PP + 8) * 2 + 8 * rows + 24 * C) };
     MBA_TRY(fits(s.smem, m));
     plan_delta(p, &d);
     plan_queries(p, n, &d, s);
@@ -300,8 +337,13 @@ mba_status attention_bwd_plain_plan(mba_plan *p, const mba_node *n, const mba_ma
     mba_phase_move(l, MBA_LOAD, MBA_ARG_IN(DOUT), mba_tensor_bytes(n->in[DOUT]) / (double)l->grid[0]);
     mba_phase_work(l, MBA_FMA, 8 * (double)d.P, NULL);
     mba_phase_move(l, MBA_STORE, MBA_ARG_SCRATCH(DELTA), 32);
-    pass s = { .kernel = "attention_bwd_plain", .rows = PLAIN_TILE, .columns = PLAIN_TILE, .threads = PLAIN_THREADS,
-               .together = PLAIN_TILE, .step = PLAIN_TILE, .regs = PP <= 64 ? 138 : 168,
+    pass s = { .kernel = "attention_bwd_plain",
+               .rows = PLAIN_TILE,
+               .columns = PLAIN_TILE,
+               .threads = PLAIN_THREADS,
+               .together = PLAIN_TILE,
+               .step = PLAIN_TILE,
+               .regs = PP <= 64 ? 138 : 168,
                .smem = (size_t)(128 * (PP + 4) * 4 + 2 * 32 * 33 * 4 + 384) };
     plan_queries(p, n, &d, s);
     s.regs = PP <= 64 ? 168 : 243;
@@ -317,17 +359,17 @@ mba_status attention_bwd_whole_plan(mba_plan *p, const mba_node *n, const mba_ma
     MBA_TRY(tensor_takes(n, &d, m));
     const int64_t PP = padded(d.P, true), most = d.L > d.Lk ? d.L : d.Lk, pieces = mba_ceil(most, 32),
                   warps = pieces <= 4 ? pieces : mba_ceil(pieces, 2);
-    const size_t  smem = (size_t)(32 * pieces * (4 * (PP + 8) * 2 + 12));
+    const size_t smem = (size_t)(32 * pieces * (4 * (PP + 8) * 2 + 12));
     MBA_REFUSE_IF(most > ATT_WHOLE, "rows of %lld: at most %d", (long long)most, ATT_WHOLE);
     MBA_REFUSE_IF(d.P > 64, "heads of %lld values: at most 64", (long long)d.P);
     MBA_REFUSE_IF(d.group > 1, "key heads that %lld query heads share", (long long)d.group);
     MBA_TRY(fits(smem, m));
-    mba_launch *l = mba_plan_launch(p, "attention_bwd_whole", MBA_TENSOR, d.B * d.H, (int)(32 * warps));
-    pass        s = { .causal = is_causal(n), .together = 32, .step = 16 };
+    mba_launch  *l = mba_plan_launch(p, "attention_bwd_whole", MBA_TENSOR, d.B * d.H, (int)(32 * warps));
+    pass         s = { .causal = is_causal(n), .together = 32, .step = 16 };
     const double queries = scores_made(&d, &s), keys = (s.keys = true, scores_made(&d, &s));
     const double q = (double)(d.L * d.P) * 2, k = (double)(d.Lk * d.P) * 2;
     l->smem_bytes = smem;
-    l->regs       = PP <= 48 ? 200 : 250;
+    l->regs = PP <= 48 ? 200 : 250;
     for (int i = DOUT; i >= OUT; i--)
         if (i != LSES) mba_phase_move(l, i == OUT ? MBA_LOAD : MBA_ASYNC, MBA_ARG_IN(i), q);
     for (int i = Q; i <= V; i++) mba_phase_move(l, MBA_ASYNC, MBA_ARG_IN(i), i == Q ? q : k);
@@ -344,36 +386,53 @@ mba_status attention_bwd_whole_plan(mba_plan *p, const mba_node *n, const mba_ma
 mba_status attention_wgmma_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
 {
     const attention_dims d = attention_dims_of(n);
-    const int64_t R = ATT_WGMMA_ROWS, C = ATT_WGMMA_COLUMNS, ring = ATT_WGMMA_STAGES;
+    const int64_t        R = ATT_WGMMA_ROWS, C = ATT_WGMMA_COLUMNS, ring = ATT_WGMMA_STAGES;
     MBA_TRY(wgmma_takes(n, &d, m));
-    plan_forward(p, n, &d, (pass){ .kernel = "attention_fwd_wgmma", .tensor = true, .group = true, .rows = R,
-                 .columns = C, .threads = 2 * R, .regs = d.P == 64 ? 127 : 161, .ring = (int)ring, .together = WARPGROUP_ROWS,
-                 .step = C,
-                 .smem = (size_t)((R + 2 * ring * C) * d.P * 2 + 4 * ring * C) });
+    plan_forward(p, n, &d,
+                 (pass){ .kernel = "attention_fwd_wgmma",
+                         .tensor = true,
+                         .group = true,
+                         .rows = R,
+                         .columns = C,
+                         .threads = 2 * R,
+                         .regs = d.P == 64 ? 127 : 161,
+                         .ring = (int)ring,
+                         .together = WARPGROUP_ROWS,
+                         .step = C,
+                         .smem = (size_t)((R + 2 * ring * C) * d.P * 2 + 4 * ring * C) });
     return MBA_OK;
 }
 
 mba_status attention_bwd_wgmma_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
 {
     const attention_dims d = attention_dims_of(n);
-    const int64_t R = ATT_WGMMA_ROWS, C = ATT_WGMMA_COLUMNS, ring = ATT_WGMMA_STAGES;
+    const int64_t        R = ATT_WGMMA_ROWS, C = ATT_WGMMA_COLUMNS, ring = ATT_WGMMA_STAGES;
     MBA_TRY(wgmma_takes(n, &d, m));
     plan_delta(p, &d);
-    pass s = { .kernel = "attention_bwd_wgmma", .tensor = true, .group = true, .rows = R, .columns = C,
-               .threads = 2 * R, .regs = d.P == 64 ? 128 : 184, .ring = (int)ring, .together = WARPGROUP_ROWS, .step = C,
+    pass s = { .kernel = "attention_bwd_wgmma",
+               .tensor = true,
+               .group = true,
+               .rows = R,
+               .columns = C,
+               .threads = 2 * R,
+               .regs = d.P == 64 ? 128 : 184,
+               .ring = (int)ring,
+               .together = WARPGROUP_ROWS,
+               .step = C,
                .smem = (size_t)((2 * R + 2 * ring * C) * d.P * 2 + 8 * R + 12 * ring * C) };
     plan_queries(p, n, &d, s);
     if (d.P == 64) s.rows = ATT_WGMMA_KEYS;
     s.threads = 2 * s.rows;
-    s.regs    = d.P == 64 ? 166 : 238;
-    s.smem    = (size_t)((2 * s.rows + 2 * ring * C) * d.P * 2 + 8 * s.rows + 12 * ring * C);
+    s.regs = d.P == 64 ? 166 : 238;
+    s.smem = (size_t)((2 * s.rows + 2 * ring * C) * d.P * 2 + 8 * s.rows + 12 * ring * C);
     plan_keys(p, n, &d, s);
     return MBA_OK;
 }
 
-/* ---- cuDNN: one kernel forward; backward a few, and two bytes for every score, without which bits would differ ---- */
+/* ---- cuDNN: one kernel forward; backward a few, and two bytes for every score, without which bits would differ
+ * ---- */
 
-static const double DNN_SCORES_MOST = 4e9;                       /* bytes */
+static const double DNN_SCORES_MOST = 4e9; /* bytes */
 enum { DNN_WORK_BYTES = 1 << 20, DNN_TILE = 128 };
 
 static mba_status dnn_takes(const mba_node *n, const attention_dims *d, const mba_machine *m)
@@ -385,9 +444,17 @@ static mba_status dnn_takes(const mba_node *n, const attention_dims *d, const mb
 
 static pass dnn_pass(const char *kernel, const attention_dims *d)
 {
-    return (pass){ .kernel = kernel, .tensor = true, .group = true, .rows = DNN_TILE, .columns = DNN_TILE, .threads = 384,
-                   .regs = 168, .ring = 2, .together = WARPGROUP_ROWS, .step = DNN_TILE,
-                   .smem = (size_t)(6 * DNN_TILE * d->P * 2) };            // estimates: how it works is not documented
+    return (pass){ .kernel = kernel,
+                   .tensor = true,
+                   .group = true,
+                   .rows = DNN_TILE,
+                   .columns = DNN_TILE,
+                   .threads = 384,
+                   .regs = 168,
+                   .ring = 2,
+                   .together = WARPGROUP_ROWS,
+                   .step = DNN_TILE,
+                   .smem = (size_t)(6 * DNN_TILE * d->P * 2) }; // estimates: how it works is not documented
 }
 
 mba_status attention_dnn_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
@@ -399,16 +466,22 @@ mba_status attention_dnn_plan(mba_plan *p, const mba_node *n, const mba_machine 
     return MBA_OK;
 }
 
-/* Gradients of scores, then dq as a product of them; key heads that are shared get a sum of those of all query heads. */
+/* Gradients of scores, then dq as a product of them; key heads that are shared get a sum of those of all query
+ * heads. */
 mba_status attention_bwd_dnn_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
 {
     const attention_dims d = attention_dims_of(n);
-    const double         scores = 2 * (double)(d.B * d.H * attention_round(d.L, DNN_TILE)) * (double)attention_round(d.Lk, DNN_TILE),
-                         shared = d.group > 1 ? 4 * (double)(d.B * d.H * d.Lk * d.P) : 0;
+    const double         scores = 2 * (double)(d.B * d.H * attention_round(d.L, DNN_TILE))
+                          * (double)attention_round(d.Lk, DNN_TILE),
+                 shared = d.group > 1 ? 4 * (double)(d.B * d.H * d.Lk * d.P) : 0;
     MBA_TRY(dnn_takes(n, &d, m));
-    MBA_REFUSE_IF(mba_adds(n, DQ) || mba_adds(n, DK) || mba_adds(n, DV), "gradients that are added to\nwhy: the library writes them");
-    MBA_REFUSE_IF(scores > DNN_SCORES_MOST, "%lld heads of %lld x %lld scores\nwhy: for the same bits in every run the library keeps two bytes for each, "
-                  "%.1f GB; at most %.0f", (long long)(d.B * d.H), (long long)d.L, (long long)d.Lk, scores / 1e9, DNN_SCORES_MOST / 1e9);
+    MBA_REFUSE_IF(mba_adds(n, DQ) || mba_adds(n, DK) || mba_adds(n, DV),
+                  "gradients that are added to\nwhy: the library writes them");
+    MBA_REFUSE_IF(
+        scores > DNN_SCORES_MOST,
+        "%lld heads of %lld x %lld scores\nwhy: for the same bits in every run the library keeps two bytes for each, "
+        "%.1f GB; at most %.0f",
+        (long long)(d.B * d.H), (long long)d.L, (long long)d.Lk, scores / 1e9, DNN_SCORES_MOST / 1e9);
     plan_delta(p, &d);
     mba_plan_scratch(p, "scores", (size_t)(scores + shared) + DNN_WORK_BYTES);
     plan_keys(p, n, &d, dnn_pass("cudnn_attention_bwd", &d));

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* attention_ref.c -- fp64, only the maths: whole rows of scores, no tiles. */
 #include <math.h>
 
@@ -5,7 +6,7 @@
 
 static bool sees(const mba_ref_call *c, const attention_dims *d, int64_t b, int64_t t, int64_t s)
 {
-    const attention_attr *a   = c->node->attr;
+    const attention_attr *a = c->node->attr;
     const double         *ids = c->in[IDS];
     return !(a->causal && s > t) && !(ids && ids[b * d->L + t] != ids[b * d->L + s]);
 }
@@ -35,7 +36,7 @@ int64_t attention_ref_space(const mba_node *n) { return attention_dims_of(n).Lk;
 
 void attention_ref(const mba_ref_call *c)
 {
-    const attention_dims d   = attention_dims_of(c->node);
+    const attention_dims d = attention_dims_of(c->node);
     double              *row = c->space;
     for (int64_t i = 0; i < d.B * d.L * d.H; i++) {
         const int64_t h = i % d.H, t = i / d.H % d.L, b = i / d.H / d.L;
@@ -53,8 +54,8 @@ void attention_ref(const mba_ref_call *c)
 
 void attention_bwd_ref(const mba_ref_call *c)
 {
-    const attention_attr *a   = c->node->attr;
-    const attention_dims  d   = attention_dims_of(c->node);
+    const attention_attr *a = c->node->attr;
+    const attention_dims  d = attention_dims_of(c->node);
     double               *row = c->space;
     for (int64_t i = 0; i < d.B * d.L * d.H; i++) {
         const int64_t h = i % d.H, t = i / d.H % d.L, b = i / d.H / d.L;
@@ -67,8 +68,8 @@ void attention_bwd_ref(const mba_ref_call *c)
             const int64_t at = k - c->in[K];
             for (int64_t e = 0; e < d.P; e++) {
                 c->out[DQ][i * d.P + e] += dS * k[e];
-                c->out[DK][at + e]      += dS * q[e];
-                c->out[DV][at + e]      += p * dout[e];
+                c->out[DK][at + e] += dS * q[e];
+                c->out[DV][at + e] += p * dout[e];
             }
         }
     }

@@ -1,54 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
 /* attention_slots.h -- what the files of this folder share: slots by name, sizes, scratch. */
 #ifndef MBA_ATTENTION_SLOTS_H
 #define MBA_ATTENTION_SLOTS_H
 
 #include "core/op.h"
 
-enum { Q, K, V, IDS, OUT, LSES, DOUT };           /* in; forward has the first four */
-enum { O, LSE };                                  /* forward: out */
-enum { DQ, DK, DV };                              /* backward: out */
+enum { Q, K, V, IDS, OUT, LSES, DOUT }; /* in; forward has the first four */
+enum { O, LSE };                        /* forward: out */
+enum { DQ, DK, DV };                    /* backward: out */
 
-typedef struct attention_attr { double scale; int64_t causal; } attention_attr;
+typedef struct attention_attr {
+    double  scale;
+    int64_t causal;
+} attention_attr;
 
 typedef struct attention_dims {
     int64_t B, L, Lk, H, Hk, P;
-    int64_t group;                                /* query heads of one key head */
-    double  pairs;                                /* scores that the mask `causal` leaves */
+    int64_t group; /* query heads of one key head */
+    double  pairs; /* scores that the mask `causal` leaves */
 } attention_dims;
 
 attention_dims attention_dims_of(const mba_node *n);
 
-void attention_ref(const mba_ref_call *c);
-void attention_bwd_ref(const mba_ref_call *c);
-int64_t attention_ref_space(const mba_node *n);   // of both: the scores of one query
+void    attention_ref(const mba_ref_call *c);
+void    attention_bwd_ref(const mba_ref_call *c);
+int64_t attention_ref_space(const mba_node *n); // of both: the scores of one query
 MBA_CPU_DECLARE(attention_fwd);
 MBA_CPU_DECLARE(attention_bwd);
-mba_plan_fn   attention_wgmma_plan, attention_mma_plan, attention_plain_plan, attention_bwd_whole_plan,
-              attention_bwd_wgmma_plan, attention_bwd_mma_plan, attention_bwd_plain_plan, attention_dnn_plan,
-              attention_bwd_dnn_plan;
+mba_plan_fn attention_wgmma_plan, attention_mma_plan, attention_plain_plan, attention_bwd_whole_plan,
+    attention_bwd_wgmma_plan, attention_bwd_mma_plan, attention_bwd_plain_plan, attention_dnn_plan,
+    attention_bwd_dnn_plan;
 mba_launch_fn attention_wgmma_cuda, attention_mma_cuda, attention_plain_cuda, attention_bwd_whole_cuda,
-              attention_bwd_wgmma_cuda, attention_bwd_mma_cuda, attention_bwd_plain_cuda, attention_dnn_cuda,
-              attention_bwd_dnn_cuda;
+    attention_bwd_wgmma_cuda, attention_bwd_mma_cuda, attention_bwd_plain_cuda, attention_dnn_cuda,
+    attention_bwd_dnn_cuda;
 
 /* What differs between cases (dim[5]): tests make their own. */
 enum { CAUSAL = 1, WITH_IDS = 2, PACKED = 4, TWICE = 8 };
 
 /* ---- the CPU's tiles: sizes that hold for every instruction set ---- */
 enum {
-    ATT_HEAD  = 32,                               /* heads are padded to a multiple of this */
-    ATT_STRIP = 8,                                /* rows are packed in strips of at most 8 */
-    ATT_PANEL = 48,                               /* ... and in panels of 12, 24 or 48 */
-    ATT_QUERIES = 96, ATT_KEYS = 64,              /* forward: a block of panels, a block of strips */
-    ATT_BWD_KEYS = 96, ATT_BWD_QUERIES = 64,      /* backward: keys in panels, queries in strips */
+    ATT_HEAD = 32,  /* heads are padded to a multiple of this */
+    ATT_STRIP = 8,  /* rows are packed in strips of at most 8 */
+    ATT_PANEL = 48, /* ... and in panels of 12, 24 or 48 */
+    ATT_QUERIES = 96,
+    ATT_KEYS = 64, /* forward: a block of panels, a block of strips */
+    ATT_BWD_KEYS = 96,
+    ATT_BWD_QUERIES = 64, /* backward: keys in panels, queries in strips */
 };
 
 /* ---- what plans and CUDA kernels agree on ---- */
 enum {
-    ATT_MMA_COLUMNS = 64, ATT_MMA_THREADS = 128,
-    ATT_WGMMA_ROWS = 128, ATT_WGMMA_KEYS = 192,   /* keys as rows (P = 64): registers for three warpgroups an SM */
-    ATT_WGMMA_COLUMNS = 64, ATT_WGMMA_STAGES = 3,
-    ATT_WHOLE = 256,                              /* rows this short are one block */
-    ATT_DNN_SUMS = 0, ATT_DNN_WORK = 1,           /* scratch of the library's backward; its forward has the work alone */
+    ATT_MMA_COLUMNS = 64,
+    ATT_MMA_THREADS = 128,
+    ATT_WGMMA_ROWS = 128,
+    ATT_WGMMA_KEYS = 192, /* keys as rows (P = 64): registers for three warpgroups an SM */
+    ATT_WGMMA_COLUMNS = 64,
+    ATT_WGMMA_STAGES = 3,
+    ATT_WHOLE = 256, /* rows this short are one block */
+    ATT_DNN_SUMS = 0,
+    ATT_DNN_WORK = 1, /* scratch of the library's backward; its forward has the work alone */
 };
 
 static inline int64_t attention_round(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
@@ -61,7 +71,9 @@ static inline int64_t attention_round(int64_t n, int64_t to) { return (n + to - 
 int64_t attention_together(const attention_dims *d, int64_t value_bytes, bool keys);
 
 /* Where a block works: its tile of rows, counted in the order in which tiles start, and its head of all B H. */
-typedef struct attention_place { int tile, head; } attention_place;
+typedef struct attention_place {
+    int tile, head;
+} attention_place;
 
 static inline MBA_HD attention_place attention_place_of(int block, int tiles, int heads, int together)
 {
@@ -73,15 +85,17 @@ static inline MBA_HD attention_place attention_place_of(int block, int tiles, in
 
 /* Scratch. A worker takes items until there are none; there is one per thread at the time of planning, and results
  * do not depend on their number. */
-enum { ATT_PACKED_K, ATT_PACKED_V, ATT_WORKERS };                                          /* forward */
-enum { ATT_PART_DK, ATT_PART_DV, ATT_BWD_WORKERS };                                        /* backward */
+enum { ATT_PACKED_K, ATT_PACKED_V, ATT_WORKERS };   /* forward */
+enum { ATT_PART_DK, ATT_PART_DV, ATT_BWD_WORKERS }; /* backward */
 
 /* Sizes of the arrays of one worker, in floats. */
-typedef struct attention_fwd_work { int64_t q, o, s, m, l, ids, all; } attention_fwd_work;
+typedef struct attention_fwd_work {
+    int64_t q, o, s, m, l, ids, all;
+} attention_fwd_work;
 typedef struct attention_bwd_work {
-    int64_t kt, vt, kn;                           /* one key head: keys and values in panels, scaled keys in rows */
-    int64_t qs, qn, gs, gn, dq, lse, delta;       /* one query head: q and do, in strips and in rows */
-    int64_t p, ds;                                /* one tile: probabilities, gradients of scores */
+    int64_t kt, vt, kn;                     /* one key head: keys and values in panels, scaled keys in rows */
+    int64_t qs, qn, gs, gn, dq, lse, delta; /* one query head: q and do, in strips and in rows */
+    int64_t p, ds;                          /* one tile: probabilities, gradients of scores */
     int64_t ids, all;
 } attention_bwd_work;
 attention_fwd_work attention_fwd_work_of(const attention_dims *d);

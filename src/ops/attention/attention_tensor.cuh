@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* attention_tensor.cuh -- what the two tensor-core paths of attention share: masks, the running softmax, writing heads.
  *
  * Scores and sums lie as mma.sync and wgmma leave them: a warp has 16 rows; of every 8 columns a lane holds
@@ -13,13 +14,13 @@
 /* Numbers of the warp and of its warpgroup, known to be the same in all lanes: under a branch that might part a warp,
  * products of a warpgroup would wait for each other, and every exchange between lanes would be guarded. */
 static __device__ __forceinline__ int warp_of_block(void) { return __shfl_sync(EVERY_LANE, threadIdx.x / 32, 0); }
-static __device__ __forceinline__ int warpgroup(void)     { return __shfl_sync(EVERY_LANE, threadIdx.x / 128, 0); }
+static __device__ __forceinline__ int warpgroup(void) { return __shfl_sync(EVERY_LANE, threadIdx.x / 128, 0); }
 
 /* ---- who sees whom. Rows are queries and columns keys, or (KEYS) the other way round ---- */
 
 struct mask_range {
-    const int32_t *ids;                             /* of the sequence, or NULL */
-    int            columns;                         /* how many there are */
+    const int32_t *ids;     /* of the sequence, or NULL */
+    int            columns; /* how many there are */
     bool           causal;
 };
 
@@ -30,23 +31,24 @@ static __device__ __forceinline__ mask_range sight_of(const attention_operands<b
 }
 
 /* No row of row .. row + rows - 1 sees any column of column .. column + width - 1; or each sees all of them. */
-template <bool KEYS> static __device__ __forceinline__ bool
-sees_nothing(const mask_range &g, int row, int rows, int column, int width)
+template <bool KEYS>
+static __device__ __forceinline__ bool sees_nothing(const mask_range &g, int row, int rows, int column, int width)
 {
     return column >= g.columns || (g.causal && (KEYS ? row > column + width - 1 : column > row + rows - 1));
 }
 
-template <bool KEYS> static __device__ __forceinline__ bool
-sees_all(const mask_range &g, int row, int rows, int column, int width)
+template <bool KEYS>
+static __device__ __forceinline__ bool sees_all(const mask_range &g, int row, int rows, int column, int width)
 {
     return !g.ids && column + width <= g.columns
-        && !(g.causal && (KEYS ? row + rows - 1 > column : column + width - 1 > row));
+           && !(g.causal && (KEYS ? row + rows - 1 > column : column + width - 1 > row));
 }
 
 /* Scores that a row must not see become -inf: those outside the columns that order and length leave to it, and those of
  * other documents. `ids` are the columns' from `column` on, in shared memory; the rows' are read anew. */
-template <bool KEYS, int N> static __device__ __forceinline__ void
-hide(float (&s)[N][4], const mask_range &g, int row, int rows, int column, const int32_t *ids)
+template <bool KEYS, int N>
+static __device__ __forceinline__ void hide(float (&s)[N][4], const mask_range &g, int row, int rows, int column,
+                                            const int32_t *ids)
 {
     const int lane = threadIdx.x % 32, x = lane % 4 * 2;
 #pragma unroll
@@ -64,7 +66,7 @@ hide(float (&s)[N][4], const mask_range &g, int row, int rows, int column, const
 #pragma unroll
         for (int j = 0; j < N; j++) {
             const int2 of_column = *(const int2 *)(ids + j * 8 + x);
-            s[j][2 * i]     = of_column.x == id ? s[j][2 * i] : -INFINITY;
+            s[j][2 * i] = of_column.x == id ? s[j][2 * i] : -INFINITY;
             s[j][2 * i + 1] = of_column.y == id ? s[j][2 * i + 1] : -INFINITY;
         }
     }
@@ -85,7 +87,9 @@ static __device__ __forceinline__ float four_sum(float x)
     return x + __shfl_xor_sync(EVERY_LANE, x, 2);
 }
 
-template <int T> struct running { float top[T][2], sum[T][2]; };        /* of a lane: sums of its columns alone */
+template <int T> struct running {
+    float top[T][2], sum[T][2];
+}; /* of a lane: sums of its columns alone */
 
 template <int T> static __device__ __forceinline__ void nothing_yet(running<T> &w)
 {
@@ -97,8 +101,8 @@ template <int T> static __device__ __forceinline__ void nothing_yet(running<T> &
 }
 
 /* s becomes 2^(scale (s - top)); o and the sums follow a new top. scale > 0. */
-template <int T, int N, int W> static __device__ __forceinline__ void
-soften(float (&s)[T][N][4], float (&o)[T][W][4], running<T> &w, float scale)
+template <int T, int N, int W>
+static __device__ __forceinline__ void soften(float (&s)[T][N][4], float (&o)[T][W][4], running<T> &w, float scale)
 {
     float high[T][2];
     bool  grows = false;
@@ -120,7 +124,10 @@ soften(float (&s)[T][N][4], float (&o)[T][W][4], running<T> &w, float scale)
                 w.top[m][r] = top;
                 w.sum[m][r] *= a;
 #pragma unroll
-                for (int n = 0; n < W; n++) { o[m][n][2 * r] *= a; o[m][n][2 * r + 1] *= a; }
+                for (int n = 0; n < W; n++) {
+                    o[m][n][2 * r] *= a;
+                    o[m][n][2 * r + 1] *= a;
+                }
             }
     }
 #pragma unroll
@@ -139,8 +146,8 @@ soften(float (&s)[T][N][4], float (&o)[T][W][4], running<T> &w, float scale)
 }
 
 /* After the last columns: 1 / sum of each row, and its LSE in memory (`lse` is row 0's). */
-template <int T> static __device__ __forceinline__ void
-finish(running<T> &w, float *lse, int row, int rows, float scale)
+template <int T>
+static __device__ __forceinline__ void finish(running<T> &w, float *lse, int row, int rows, float scale)
 {
     const int lane = threadIdx.x % 32;
 #pragma unroll
@@ -157,8 +164,9 @@ finish(running<T> &w, float *lse, int row, int rows, float scale)
 /* ---- backward: s becomes p = 2^(scale s - LSE), d becomes dS = p (dP - delta). LSE and delta are those of a lane's
  * two rows, or (KEYS) of the columns of s, in shared memory ---- */
 
-template <bool KEYS, int N> static __device__ __forceinline__ void
-probabilities(float (&s)[N][4], float scale, const float *lse, const float (&row_lse)[2])
+template <bool KEYS, int N>
+static __device__ __forceinline__ void probabilities(float (&s)[N][4], float scale, const float *lse,
+                                                     const float (&row_lse)[2])
 {
 #pragma unroll
     for (int j = 0; j < N; j++) {
@@ -171,8 +179,9 @@ probabilities(float (&s)[N][4], float scale, const float *lse, const float (&row
     }
 }
 
-template <bool KEYS, int N> static __device__ __forceinline__ void
-gradients(float (&d)[N][4], const float (&p)[N][4], const float *delta, const float (&row_delta)[2])
+template <bool KEYS, int N>
+static __device__ __forceinline__ void gradients(float (&d)[N][4], const float (&p)[N][4], const float *delta,
+                                                 const float (&row_delta)[2])
 {
 #pragma unroll
     for (int j = 0; j < N; j++) {
@@ -208,12 +217,14 @@ static __device__ __forceinline__ void transpose_4(uint32_t (&w)[4])
 #pragma unroll
     for (int i = 0; i < 4; i += 2) {
         const uint32_t got = __shfl_xor_sync(EVERY_LANE, odd ? w[i] : w[i + 1], 1);
-        if (odd) w[i] = got; else w[i + 1] = got;
+        if (odd) w[i] = got;
+        else w[i + 1] = got;
     }
 #pragma unroll
     for (int i = 0; i < 2; i++) {
         const uint32_t got = __shfl_xor_sync(EVERY_LANE, upper ? w[i] : w[i + 2], 2);
-        if (upper) w[i] = got; else w[i + 2] = got;
+        if (upper) w[i] = got;
+        else w[i + 2] = got;
     }
 }
 
@@ -224,8 +235,9 @@ static __device__ __forceinline__ void add_two(bf16 *to, float a, float b)
 }
 
 /* A warp's 16 rows from `row` on, times f, to a head at `to`; or added to what is there. */
-template <int W> static __device__ __forceinline__ void
-put_rows(bf16 *to, int64_t step, const float (&o)[W][4], const float (&f)[2], int row, int rows, int P, bool add)
+template <int W>
+static __device__ __forceinline__ void put_rows(bf16 *to, int64_t step, const float (&o)[W][4], const float (&f)[2],
+                                                int row, int rows, int P, bool add)
 {
     const int lane = threadIdx.x % 32;
 #pragma unroll

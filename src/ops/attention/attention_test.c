@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* attention_test.c -- golden values, and what attention promises beyond agreeing with its reference: causality
  * and thread counts to the bit, documents as if alone, groups as if repeated, no overflow. */
 #include "tests/test.h"
@@ -13,13 +14,13 @@
 /* ---- a trial: attention over columns q | k | v of one matrix, forward and backward, fp32 and fp64 ---- */
 
 typedef struct trial {
-    int64_t        B, L, Lk, H, Hk, P;            /* Lk 0: as L, and packed */
+    int64_t        B, L, Lk, H, Hk, P; /* Lk 0: as L, and packed */
     bool           causal, ids;
     double         scale;
     mba_graph     *g;
     mba_program   *p;
     mba_reference *r;
-    mba_tensor    *q, *k, *v, *id, *o, *lse, *seed, *x;   /* x: the packed matrix, or NULL */
+    mba_tensor    *q, *k, *v, *id, *o, *lse, *seed, *x; /* x: the packed matrix, or NULL */
 } trial;
 
 static mba_tensor *columns(mba_graph *g, mba_tensor *x, int64_t from, int64_t H, int64_t P)
@@ -35,7 +36,7 @@ static mba_tensor *leaf(mba_graph *g, const char *name, int64_t B, int64_t L, in
 static trial *begin(trial *t)
 {
     static const mba_machine host = { .name = "host" };
-    const int64_t B = t->B, L = t->L, H = t->H, Hk = t->Hk, P = t->P;
+    const int64_t            B = t->B, L = t->L, H = t->H, Hk = t->Hk, P = t->P;
     assert_ok(mba_graph_create(&t->g));
     if (t->Lk) {
         t->q = leaf(t->g, "q", B, L, H, P);
@@ -51,8 +52,8 @@ static trial *begin(trial *t)
     if (t->ids) t->id = mba_index(t->g, "ids", MBA_TYPE(MBA_I32, B, L), 1000);
     t->o = mba_attention(t->g, .q = t->q, .k = t->k, .v = t->v, .ids = t->id, .causal = t->causal, .scale = t->scale);
     assert_ok(mba_graph_status(t->g));
-    t->lse  = mba_result(t->g, "lse", t->o->producer_node->out[LSE]);
-    t->o    = mba_result(t->g, "o", t->o);
+    t->lse = mba_result(t->g, "lse", t->o->producer_node->out[LSE]);
+    t->o = mba_result(t->g, "o", t->o);
     t->seed = mba_input(t->g, "seed", t->o->type);
     assert_ok(mba_backward_from(t->g, 1, &t->o, &t->seed));
     assert_ok(mba_program_create(&t->p, t->g, &(mba_program_options){ .machine = &host }));
@@ -70,7 +71,7 @@ static void end(trial *t)
 
 static float *at(const trial *t, const mba_tensor *x) { return mba_program_at(t->p, x); }
 
-static mba_tensor gradient(const mba_tensor *x)            /* the same window of the gradient */
+static mba_tensor gradient(const mba_tensor *x) /* the same window of the gradient */
 {
     mba_tensor g = *x;
     g.st = x->st->grad;
@@ -134,18 +135,19 @@ static void golden_rotary_and_attention(void **state)
                                0.8632093666, 0.2392493292 },
                              { 0.0839482004, 0.1709655042, 0.1542774272, 0.0440067331, -0.1961839981, -0.2785485982,
                                -0.1919493565, 0.0110837892 } };
-    const double lse[8] = { 1.1466236963, 0.7425955277, 1.4525331439, 1.4922574162,
+    const double lse[8] = { 1.1466236963,  0.7425955277, 1.4525331439, 1.4922574162,
                             -0.9851310750, 1.0616794755, 0.8656187948, 1.6833749999 };
-    const double sums[3][2] = { { -0.7565722446859, 14.50591527078 }, { -0.2239323704865, -0.4950946014473 },
+    const double sums[3][2] = { { -0.7565722446859, 14.50591527078 },
+                                { -0.2239323704865, -0.4950946014473 },
                                 { 5.356319223861, 13.81273528035 } };
     const double wave[3][2] = { { 0.7, 0.1 }, { 0.6, 0.4 }, { 0.8, 0.5 } };
-    trial t = { 0 };
+    trial        t = { 0 };
     assert_ok(mba_graph_create(&t.g));
     mba_tensor *x[3] = { leaf(t.g, "q", 1, L, H, P), leaf(t.g, "k", 1, L, 1, P), leaf(t.g, "v", 1, L, 1, P) };
     t.o = mba_attention(t.g, .q = mba_rotary(t.g, x[0], 2, 10000, false), .k = mba_rotary(t.g, x[1], 2, 10000, false),
                         .v = x[2], .causal = true);
-    t.lse  = mba_result(t.g, "lse", t.o->producer_node->out[LSE]);
-    t.o    = mba_result(t.g, "o", t.o);
+    t.lse = mba_result(t.g, "lse", t.o->producer_node->out[LSE]);
+    t.o = mba_result(t.g, "o", t.o);
     t.seed = mba_input(t.g, "seed", t.o->type);
     assert_ok(mba_backward_from(t.g, 1, &t.o, &t.seed));
     assert_ok(mba_program_create(&t.p, t.g, &(mba_program_options){ .machine = &host }));
@@ -154,7 +156,7 @@ static void golden_rotary_and_attention(void **state)
     for (int i = 0; i < 3; i++) fill(&t, x[i], 1, wave[i][0], wave[i][1]);
     fill(&t, t.seed, 1, 0.3, 0.7);
     run(&t);
-    for (int i = 0; i < 3; i++)                            // the spec's values are of unrounded inputs
+    for (int i = 0; i < 3; i++) // the spec's values are of unrounded inputs
         for (int64_t k = 0; k < mba_elems(x[i]); k++)
             mba_reference_at(t.r, x[i])[k] = sin(wave[i][0] * (double)k + wave[i][1]);
     for (int64_t k = 0; k < mba_elems(t.seed); k++) mba_reference_at(t.r, t.seed)[k] = sin(0.3 * (double)k + 0.7);
@@ -185,7 +187,7 @@ static void large_shapes_agree_with_the_reference(void **state)
     (void)state;
     trial shapes[] = { { .B = 2, .L = 200, .H = 6, .Hk = 2, .P = 64, .causal = true },
                        { .B = 1, .L = 97, .H = 2, .Hk = 2, .P = 80, .causal = true, .ids = true },
-                       { .B = 40, .L = 49, .H = 2, .Hk = 1, .P = 33 },                   // whole groups as items
+                       { .B = 40, .L = 49, .H = 2, .Hk = 1, .P = 33 }, // whole groups as items
                        { .B = 1, .L = 50, .Lk = 210, .H = 2, .Hk = 1, .P = 128 } };
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
         trial *t = begin(&shapes[i]);
@@ -210,7 +212,7 @@ static void earlier_outputs_do_not_see_later_tokens(void **state)
 {
     (void)state;
     enum { L = 230, H = 3, P = 20, WIDTH = (H + 2) * P };
-    trial *t = begin(&(trial){ .B = 1, .L = L, .H = H, .Hk = 1, .P = P, .causal = true });
+    trial       *t = begin(&(trial){ .B = 1, .L = L, .H = H, .Hk = 1, .P = P, .causal = true });
     static float before[L * H * P];
     const int    cuts[] = { 1, 63, 64, 95, 100, 229 };
     for (int i = 0; i < 6; i++) {
@@ -239,13 +241,13 @@ static void documents_are_as_if_alone(void **state)
         run(t);
         for (int i = 0; i < 3; i++) {
             const int64_t n = from[i + 1] - from[i];
-            trial *alone = begin(&(trial){ .B = 1, .L = n, .H = H, .Hk = 1, .P = P, .causal = causal });
+            trial        *alone = begin(&(trial){ .B = 1, .L = n, .H = H, .Hk = 1, .P = P, .causal = causal });
             memcpy(at(alone, alone->x), at(t, t->x) + from[i] * WIDTH, sizeof(float) * (size_t)(n * WIDTH));
             memcpy(at(alone, alone->seed), at(t, t->seed) + from[i] * H * P, sizeof(float) * (size_t)(n * H * P));
             run(alone);
             for (int64_t k = 0; k < n * H * P; k++)
                 assert_near(at(t, t->o)[from[i] * H * P + k], at(alone, alone->o)[k], 2 * bound(L + P));
-            for (int64_t k = 0; k < n * WIDTH; k++)        // values below 2, gradients below 8
+            for (int64_t k = 0; k < n * WIDTH; k++) // values below 2, gradients below 8
                 assert_near(gradient_at(t, t->x)[from[i] * WIDTH + k], gradient_at(alone, alone->x)[k],
                             8 * bound(L * H + P));
             end(alone);
@@ -279,7 +281,7 @@ static void groups_are_as_if_repeated(void **state)
             dk += gradient_at(u, u->k)[(s * H + h * G + j) * P + e];
             dv += gradient_at(u, u->v)[(s * H + h * G + j) * P + e];
         }
-        assert_near(gradient_at(t, t->k)[i], dk, bound(G) * (1 + fabs(dk)));       // only their sums round differently
+        assert_near(gradient_at(t, t->k)[i], dk, bound(G) * (1 + fabs(dk))); // only their sums round differently
         assert_near(gradient_at(t, t->v)[i], dv, bound(G) * (1 + fabs(dv)));
     }
     end(u);
@@ -301,7 +303,7 @@ static void equal_keys_give_the_mean_value(void **state)
     run(t);
     for (int i = 0; i < L * P; i++) assert_near(at(t, t->o)[i], mean[i % P], bound(LK));
     for (int i = 0; i < L; i++) assert_near(at(t, t->lse)[i], 2 * at(t, t->q)[i * P] + log(LK), 8 * bound(P));
-    for (int i = 0; i < L * P; i++) assert_near(gradient_at(t, t->q)[i], 0, bound(LK));  // no query prefers any key
+    for (int i = 0; i < L * P; i++) assert_near(gradient_at(t, t->q)[i], 0, bound(LK)); // no query prefers any key
     end(t);
 }
 
@@ -316,12 +318,12 @@ static void large_scores_do_not_overflow(void **state)
         for (int i = 0; i < L; i++)
             for (int e = 0; e < P; e++) {
                 at(t, t->q)[i * P + e] = e == 0 ? 200.0f : 0;
-                at(t, t->k)[i * P + e] = e == 0 ? (float)(sign * (50 + i)) : 0;    // rises or falls by 200 a key
+                at(t, t->k)[i * P + e] = e == 0 ? (float)(sign * (50 + i)) : 0; // rises or falls by 200 a key
             }
         run(t);
         for (int i = 0; i < L; i++) {
             const int winner = sign > 0 ? i : 0;
-            assert_near(at(t, t->lse)[i], 200.0 * sign * (50 + winner), 0.02);     // 2^-21 of it
+            assert_near(at(t, t->lse)[i], 200.0 * sign * (50 + winner), 0.02); // 2^-21 of it
             for (int e = 0; e < P; e++) assert_near(at(t, t->o)[i * P + e], at(t, t->v)[winner * P + e], 1e-6);
         }
         for (int i = 0; i < L * P; i++) {
@@ -337,7 +339,7 @@ static void threads_do_not_change_bits(void **state)
 {
     (void)state;
     const int     threads = mba_cpu_threads();
-    const int64_t batch[] = { 2, 20 };                     // query heads as items; whole groups as items
+    const int64_t batch[] = { 2, 20 }; // query heads as items; whole groups as items
     for (int i = 0; i < 2; i++) {
         const int64_t B = batch[i], L = 120, outs = B * L * 4 * 10, grads = B * L * 8 * 10;
         float        *o = malloc(sizeof(float) * (size_t)outs), *d = malloc(sizeof(float) * (size_t)grads);
@@ -385,9 +387,13 @@ static void cost_counts_the_pairs_below_the_diagonal(void **state)
 static void what_does_not_fit_is_refused(void **state)
 {
     (void)state;
-    const struct { int64_t L, Lk, H, Hk, P; bool causal; const char *words; } wrong[] = {
-        { 4, 5, 2, 2, 3, true, "speak of one sequence" }, { 4, 4, 3, 2, 3, true, "evenly" },
-        { 4, 4, 2, 2, 4, true, "differ in type" } };
+    const struct {
+        int64_t     L, Lk, H, Hk, P;
+        bool        causal;
+        const char *words;
+    } wrong[] = { { 4, 5, 2, 2, 3, true, "speak of one sequence" },
+                  { 4, 4, 3, 2, 3, true, "evenly" },
+                  { 4, 4, 2, 2, 4, true, "differ in type" } };
     mba_graph *g;
     for (int i = 0; i < 3; i++) {
         assert_ok(mba_graph_create(&g));
@@ -397,7 +403,7 @@ static void what_does_not_fit_is_refused(void **state)
         assert_fails(mba_graph_status(g), MBA_E_SHAPE, wrong[i].words);
         mba_graph_destroy(g);
     }
-    assert_ok(mba_graph_create(&g));                       // keys that are the values: fine, but not for a gradient
+    assert_ok(mba_graph_create(&g)); // keys that are the values: fine, but not for a gradient
     mba_tensor *x = leaf(g, "x", 1, 4, 2, 3), *y = mba_attention(g, .q = leaf(g, "q", 1, 4, 2, 3), .k = x, .v = x);
     mba_tensor *seed = mba_input(g, "seed", y->type);
     assert_ok(mba_graph_status(g));
@@ -410,20 +416,20 @@ static void what_does_not_fit_is_refused(void **state)
 static void every_width_agrees_with_fp64_on_the_gpu(void **state)
 {
     (void)state;
-    static const mba_case cases[] = {
-        { { 1, 150, 2, 1, 64, CAUSAL | WITH_IDS }, "two key tiles and a half, documents" },
-        { { 2, 70, 2, 2, 40, 0 }, "windows of an image" },
-        { { 1, 100, 1, 1, 96, CAUSAL }, "96" },
-        { { 1, 90, 2, 1, 128, WITH_IDS }, "128, documents without order" },
-        { { 1, 70, 1, 1, 24, 0, 200 }, "more keys than queries" },
-        { { 1, 130, 1, 1, 64, 0, 333 }, "64: more keys than queries" },
-        { { 1, 333, 1, 1, 64, 0, 130 }, "64: more queries than keys" },
-        { { 1, 270, 2, 2, 96, CAUSAL | PACKED | TWICE }, "96: gradients added" },
-        { { 3, 49, 2, 2, 32, PACKED | TWICE }, "windows of 7 x 7, gradients added" },
-        { { 1, 200, 2, 2, 48, WITH_IDS }, "short rows with documents" },
-        { { 1, 40, 1, 1, 200, CAUSAL }, "only the plain path" },
-        { { 3, 129, 64, 64, 128, CAUSAL }, "heads in several turns" },
-        { { 0 }, NULL } };
+    static const mba_case cases[] = { { { 1, 150, 2, 1, 64, CAUSAL | WITH_IDS },
+                                        "two key tiles and a half, documents" },
+                                      { { 2, 70, 2, 2, 40, 0 }, "windows of an image" },
+                                      { { 1, 100, 1, 1, 96, CAUSAL }, "96" },
+                                      { { 1, 90, 2, 1, 128, WITH_IDS }, "128, documents without order" },
+                                      { { 1, 70, 1, 1, 24, 0, 200 }, "more keys than queries" },
+                                      { { 1, 130, 1, 1, 64, 0, 333 }, "64: more keys than queries" },
+                                      { { 1, 333, 1, 1, 64, 0, 130 }, "64: more queries than keys" },
+                                      { { 1, 270, 2, 2, 96, CAUSAL | PACKED | TWICE }, "96: gradients added" },
+                                      { { 3, 49, 2, 2, 32, PACKED | TWICE }, "windows of 7 x 7, gradients added" },
+                                      { { 1, 200, 2, 2, 48, WITH_IDS }, "short rows with documents" },
+                                      { { 1, 40, 1, 1, 200, CAUSAL }, "only the plain path" },
+                                      { { 3, 129, 64, 64, 128, CAUSAL }, "heads in several turns" },
+                                      { { 0 }, NULL } };
     assert_right_on_the_gpu(&mba_op_attention, cases);
 }
 
@@ -431,5 +437,5 @@ MBA_TEST_MAIN(cmocka_unit_test(golden_rotary_and_attention), cmocka_unit_test(la
               cmocka_unit_test(earlier_outputs_do_not_see_later_tokens), cmocka_unit_test(documents_are_as_if_alone),
               cmocka_unit_test(groups_are_as_if_repeated), cmocka_unit_test(equal_keys_give_the_mean_value),
               cmocka_unit_test(large_scores_do_not_overflow), cmocka_unit_test(threads_do_not_change_bits),
-              cmocka_unit_test(cost_counts_the_pairs_below_the_diagonal), cmocka_unit_test(every_width_agrees_with_fp64_on_the_gpu),
-              cmocka_unit_test(what_does_not_fit_is_refused))
+              cmocka_unit_test(cost_counts_the_pairs_below_the_diagonal),
+              cmocka_unit_test(every_width_agrees_with_fp64_on_the_gpu), cmocka_unit_test(what_does_not_fit_is_refused))

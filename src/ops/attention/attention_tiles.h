@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* attention_tiles.h -- the two register tiles that both directions of attention are made of.
  *
  * Rows that stand on the vector side of a product are packed in panels: PANEL rows side by side, [e][PANEL],
@@ -21,43 +22,44 @@
 #else
 #define STRIP 4
 #endif
-#define LANES MBA_LANES
-#define VECTORS 3
-#define PANEL (VECTORS * LANES)
+#define LANES    MBA_LANES
+#define VECTORS  3
+#define PANEL    (VECTORS * LANES)
 #define UNROLLED _Pragma("GCC unroll 16")
 
 _Static_assert(ATT_STRIP % STRIP == 0 && ATT_PANEL % PANEL == 0 && ATT_HEAD % STRIP == 0 && ATT_HEAD % (2 * LANES) == 0,
                "packed arrays hold whole tiles on every instruction set");
 _Static_assert(ATT_QUERIES % ATT_PANEL == 0 && ATT_BWD_KEYS % ATT_PANEL == 0 && ATT_KEYS % ATT_STRIP == 0
-               && ATT_BWD_QUERIES % ATT_STRIP == 0, "blocks hold whole panels and strips");
+                   && ATT_BWD_QUERIES % ATT_STRIP == 0,
+               "blocks hold whole panels and strips");
 
 /* NEON multiplies by one lane of a register, so factors are loaded as vectors; x86 broadcasts from memory. */
 #ifdef __ARM_NEON
-#define FACTORS_OF(a, i) vf_load((a) + (i))
-#define FACTOR(f, a, i)  (f)[(i) / LANES][(i) % LANES]
+#define FACTORS_OF(a, i)            vf_load((a) + (i))
+#define FACTOR(f, a, i)             (f)[(i) / LANES][(i) % LANES]
 #define INNER_FACTOR(f, a, i, k, l) (f)[i][l]
 enum { STEP = LANES };
 #else
-#define FACTORS_OF(a, i) vf_set(0)                /* not used */
-#define FACTOR(f, a, i)  ((void)(f), (a)[i])
-#define INNER_FACTOR(f, a, i, k, l) ((void)(f), (a)[(i) * PANEL + (k) + (l)])
+#define FACTORS_OF(a, i)            vf_set(0) /* not used */
+#define FACTOR(f, a, i)             ((void)(f), (a)[i])
+#define INNER_FACTOR(f, a, i, k, l) ((void)(f), (a)[(i)*PANEL + (k) + (l)])
 enum { STEP = 1 };
 #endif
 
 MBA_SIMD void outer_tile(float *c, const float *a, int64_t lda, const float *b, int64_t depth, bool adds)
 {
     vf sum[STRIP][VECTORS];
-    UNROLLED for (int i = 0; i < STRIP; i++)
-        UNROLLED for (int j = 0; j < VECTORS; j++) sum[i][j] = adds ? vf_load(c + i * PANEL + j * LANES) : vf_set(0);
+    UNROLLED for (int i = 0; i < STRIP; i++) UNROLLED for (int j = 0; j < VECTORS; j++)
+        sum[i][j] = adds ? vf_load(c + i * PANEL + j * LANES) : vf_set(0);
     for (int64_t k = 0; k < depth; k++, a += lda, b += PANEL) {
         vf y[VECTORS], f[STRIP];
         UNROLLED for (int j = 0; j < VECTORS; j++) y[j] = vf_load(b + j * LANES);
         UNROLLED for (int i = 0; i < STRIP; i += STEP) f[i / STEP] = FACTORS_OF(a, i);
-        UNROLLED for (int i = 0; i < STRIP; i++)
-            UNROLLED for (int j = 0; j < VECTORS; j++) sum[i][j] += FACTOR(f, a, i) * y[j];
+        UNROLLED for (int i = 0; i < STRIP; i++) UNROLLED for (int j = 0; j < VECTORS; j++)
+            sum[i][j] += FACTOR(f, a, i) * y[j];
     }
-    UNROLLED for (int i = 0; i < STRIP; i++)
-        UNROLLED for (int j = 0; j < VECTORS; j++) vf_store(c + i * PANEL + j * LANES, sum[i][j]);
+    UNROLLED for (int i = 0; i < STRIP; i++) UNROLLED for (int j = 0; j < VECTORS; j++)
+        vf_store(c + i * PANEL + j * LANES, sum[i][j]);
 }
 
 /* a is a row of panels, `panel` apart; b has rows at ldb. */
@@ -65,20 +67,21 @@ MBA_SIMD void inner_tile(float *c, int64_t ldc, const float *a, int64_t panel, i
                          int64_t ldb)
 {
     vf sum[STRIP][2];
-    UNROLLED for (int i = 0; i < STRIP; i++)
-        UNROLLED for (int j = 0; j < 2; j++) sum[i][j] = vf_load(c + i * ldc + j * LANES);
+    UNROLLED for (int i = 0; i < STRIP; i++) UNROLLED for (int j = 0; j < 2; j++)
+        sum[i][j] = vf_load(c + i * ldc + j * LANES);
     for (int64_t p = 0; p < panels; p++, a += panel)
         for (int64_t k = 0; k < PANEL; k += STEP) {
             vf f[STRIP];
             UNROLLED for (int i = 0; i < STRIP; i++) f[i] = FACTORS_OF(a, i * PANEL + k);
-            UNROLLED for (int l = 0; l < STEP; l++, b += ldb) {
+            UNROLLED for (int l = 0; l < STEP; l++, b += ldb)
+            {
                 const vf y[2] = { vf_load(b), vf_load(b + LANES) };
-                UNROLLED for (int i = 0; i < STRIP; i++)
-                    UNROLLED for (int j = 0; j < 2; j++) sum[i][j] += INNER_FACTOR(f, a, i, k, l) * y[j];
+                UNROLLED for (int i = 0; i < STRIP; i++) UNROLLED for (int j = 0; j < 2; j++)
+                    sum[i][j] += INNER_FACTOR(f, a, i, k, l) * y[j];
             }
         }
-    UNROLLED for (int i = 0; i < STRIP; i++)
-        UNROLLED for (int j = 0; j < 2; j++) vf_store(c + i * ldc + j * LANES, sum[i][j]);
+    UNROLLED for (int i = 0; i < STRIP; i++) UNROLLED for (int j = 0; j < 2; j++)
+        vf_store(c + i * ldc + j * LANES, sum[i][j]);
 }
 
 /* ---- packing: rows become columns and columns rows, by squares of 4 x 4 ---- */
@@ -109,8 +112,7 @@ static inline void unpack_columns(float *x, int64_t row, const float *panel, int
         for (; i + 4 <= count && e + 4 <= P; e += 4) {
             const v4 scale = v4_load(share + i);
             v4       y[4];
-            UNROLLED for (int k = 0; k < 4; k++)
-                y[k] = v4_load(panel + (e + k) * width + i) * scale;
+            UNROLLED for (int k = 0; k < 4; k++) y[k] = v4_load(panel + (e + k) * width + i) * scale;
             v4_transpose(y);
             UNROLLED for (int k = 0; k < 4; k++) v4_store(x + (i + k) * row + e, y[k]);
         }
@@ -124,7 +126,7 @@ static inline void id_range(int32_t *low, int32_t *high, const int32_t *ids, int
 {
     *low = *high = ids[0];
     for (int64_t i = 1; i < n; i++) {
-        *low  = ids[i] < *low ? ids[i] : *low;
+        *low = ids[i] < *low ? ids[i] : *low;
         *high = ids[i] > *high ? ids[i] : *high;
     }
 }

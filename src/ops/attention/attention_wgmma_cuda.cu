@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* attention_wgmma_cuda.cu -- softmax attention with bf16 heads by wgmma: the passes of attention_cuda.cu for Hopper.
  *
  *   o_t = sum_s p_ts v_s,   p_ts = exp(scale <q_t, k_s> - LSE_t)
@@ -29,18 +30,21 @@
 enum { COLUMNS = ATT_WGMMA_COLUMNS, STAGES = ATT_WGMMA_STAGES, GROUP = 64, N = COLUMNS / 8 };
 
 /* Rows of a block: two threads for each. */
-template <int PP, bool KEYS> struct rows_of { enum { N = KEYS && PP == 64 ? ATT_WGMMA_KEYS : ATT_WGMMA_ROWS }; };
+template <int PP, bool KEYS> struct rows_of {
+    enum { N = KEYS && PP == 64 ? ATT_WGMMA_KEYS : ATT_WGMMA_ROWS };
+};
 
 /* R rows of a head: blocks of 64 columns, each a tile of mma.cuh. */
 template <int PP, int R> struct tiles {
-    unsigned char at[PP / 64][R * TILE_ROW_BYTES];
+    unsigned char                             at[PP / 64][R * TILE_ROW_BYTES];
     __device__ __forceinline__ unsigned char *piece(int row, int i) { return at[i / 8] + tile_at(row, i % 8); }
 };
 
-template <int THREADS, int PP, int R> static __device__ __forceinline__ void
-stage_rows(tiles<PP, R> &to, const bf16 *from, int64_t pitch, int first, int rows)
+template <int THREADS, int PP, int R>
+static __device__ __forceinline__ void stage_rows(tiles<PP, R> &to, const bf16 *from, int64_t pitch, int first,
+                                                  int rows)
 {
-    constexpr int  PIECES = PP / 8, AT_ONCE = THREADS / PIECES;   // rows: a multiple of 8, so pieces keep their places
+    constexpr int  PIECES = PP / 8, AT_ONCE = THREADS / PIECES; // rows: a multiple of 8, so pieces keep their places
     const int      r = threadIdx.x / PIECES, c = threadIdx.x % PIECES;
     unsigned char *at = to.piece(r, c);
     from += (first + r) * pitch + c * 8;
@@ -56,8 +60,9 @@ template <typename W> static __device__ __forceinline__ void stage_words(W *to, 
 }
 
 /* s (64, 64) = a b^T, a's 64 rows from `row` on. Not waited for. */
-template <int PP, int R> static __device__ __forceinline__ void
-scores(float (&s)[N][4], const tiles<PP, R> &a, int row, const tiles<PP, COLUMNS> &b)
+template <int PP, int R>
+static __device__ __forceinline__ void scores(float (&s)[N][4], const tiles<PP, R> &a, int row,
+                                              const tiles<PP, COLUMNS> &b)
 {
     const uint64_t x = tile_rows(a.at[0] + row * TILE_ROW_BYTES), y = tile_rows(b.at[0]);
     wgmma_rows<true>(s, x, y);
@@ -68,14 +73,14 @@ scores(float (&s)[N][4], const tiles<PP, R> &a, int row, const tiles<PP, COLUMNS
 }
 
 /* o (64, PP) += p b, p rounded to bf16. Not waited for: p's copy must outlive it. */
-template <int PP> static __device__ __forceinline__ void
-add_product(float (&o)[PP / 8][4], const uint32_t (&p)[COLUMNS / 16][4], const tiles<PP, COLUMNS> &b)
+template <int PP>
+static __device__ __forceinline__ void add_product(float (&o)[PP / 8][4], const uint32_t (&p)[COLUMNS / 16][4],
+                                                   const tiles<PP, COLUMNS> &b)
 {
     const uint64_t y = tile_columns(b.at[0], COLUMNS * TILE_ROW_BYTES);
 #pragma unroll
     for (int k = 0; k < COLUMNS / 16; k++) wgmma_columns(o, p[k], step(y, k * 16 * TILE_ROW_BYTES));
 }
-
 
 static __device__ __forceinline__ void as_left(uint32_t (&x)[COLUMNS / 16][4], const float (&p)[N][4])
 {
@@ -93,13 +98,13 @@ template <int W> static __device__ __forceinline__ void zero(float (&x)[W][4])
 
 template <int PP> struct fwd_smem {
     tiles<PP, ATT_WGMMA_ROWS> q;
-    tiles<PP, COLUMNS> k[STAGES], v[STAGES];
-    int32_t            ids[STAGES][COLUMNS];
+    tiles<PP, COLUMNS>        k[STAGES], v[STAGES];
+    int32_t                   ids[STAGES][COLUMNS];
 };
 
-template <int PP> static __device__ __forceinline__ void
-stage_keys(fwd_smem<PP> &sm, const attention_operands<bf16> &p, const rows_of_block &r, const mask_range &g, int slot,
-           int first)
+template <int PP>
+static __device__ __forceinline__ void stage_keys(fwd_smem<PP> &sm, const attention_operands<bf16> &p,
+                                                  const rows_of_block &r, const mask_range &g, int slot, int first)
 {
     constexpr int THREADS = 2 * ATT_WGMMA_ROWS;
     const int     head = r.head / p.group;
@@ -108,16 +113,17 @@ stage_keys(fwd_smem<PP> &sm, const attention_operands<bf16> &p, const rows_of_bl
     if (g.ids) stage_words(sm.ids[slot], g.ids, first, p.Lk);
 }
 
-template <int PP> __global__ void __launch_bounds__(2 * ATT_WGMMA_ROWS, PP == 64 ? 2 : 1)
-attention_fwd_wgmma(const __grid_constant__ attention_operands<bf16> p)
+template <int PP>
+__global__ void __launch_bounds__(2 * ATT_WGMMA_ROWS, PP == 64 ? 2 : 1)
+    attention_fwd_wgmma(const __grid_constant__ attention_operands<bf16> p)
 {
     constexpr int ROWS = ATT_WGMMA_ROWS;
     MBA_DYNAMIC_SMEM(smem);
-    fwd_smem<PP> &sm = *(fwd_smem<PP> *)smem;
+    fwd_smem<PP>       &sm = *(fwd_smem<PP> *)smem;
     const rows_of_block r = rows_of_block_of(p, ROWS, false);
     const column_tiles  c = column_tiles_of(p, r.first, ROWS, COLUMNS, false);
-    const mask_range         g = sight_of(p, r.b, false);
-    const int part = warpgroup() * GROUP, top = r.first + part, row = top + threadIdx.x / 32 % 4 * 16;
+    const mask_range    g = sight_of(p, r.b, false);
+    const int           part = warpgroup() * GROUP, top = r.first + part, row = top + threadIdx.x / 32 % 4 * 16;
     stage_rows<2 * ROWS>(sm.q, p.q.of(r.b, r.head), p.q.row, r.first, p.L);
     for (int i = 0; i < STAGES - 1; i++) {
         if (c.first + i < c.last) stage_keys(sm, p, r, g, i, (c.first + i) * COLUMNS);
@@ -133,7 +139,7 @@ attention_fwd_wgmma(const __grid_constant__ attention_operands<bf16> p)
         const int first = tile * COLUMNS, next = tile + STAGES - 1;
         cp_wait<STAGES - 2>();
         fence_proxy_async();
-        __syncthreads();                                       // the tile is there, and nobody reads the one before
+        __syncthreads(); // the tile is there, and nobody reads the one before
         if (next < c.last) stage_keys(sm, p, r, g, free, next * COLUMNS);
         cp_commit();
         if (top < p.L && !sees_nothing<false>(g, top, GROUP, first, COLUMNS)) {
@@ -170,9 +176,9 @@ template <int PP, int ROWS> struct bwd_smem {
     int32_t            ids[STAGES][COLUMNS];
 };
 
-template <bool KEYS, int PP, int ROWS> static __device__ __forceinline__ void
-stage_columns(bwd_smem<PP, ROWS> &sm, const attention_operands<bf16> &p, int64_t b, int head, const mask_range &g, int slot,
-              int first)
+template <bool KEYS, int PP, int ROWS>
+static __device__ __forceinline__ void stage_columns(bwd_smem<PP, ROWS> &sm, const attention_operands<bf16> &p,
+                                                     int64_t b, int head, const mask_range &g, int slot, int first)
 {
     const heads<const bf16> &h1 = KEYS ? p.q : p.k, &h2 = KEYS ? p.dout : p.v;
     stage_rows<2 * ROWS>(sm.y1[slot], h1.of(b, head), h1.row, first, g.columns);
@@ -185,8 +191,9 @@ stage_columns(bwd_smem<PP, ROWS> &sm, const attention_operands<bf16> &p, int64_t
 }
 
 /* LSE and delta = <do, o> of the block's queries, for this pass and the next one. */
-template <int PP, int ROWS> static __device__ __forceinline__ void
-know_queries(bwd_smem<PP, ROWS> &sm, const attention_operands<bf16> &p, const rows_of_block &r)
+template <int PP, int ROWS>
+static __device__ __forceinline__ void know_queries(bwd_smem<PP, ROWS> &sm, const attention_operands<bf16> &p,
+                                                    const rows_of_block &r)
 {
     const int     i = threadIdx.x, t = r.first + i;
     const int64_t at = (r.b * p.H + r.head) * p.L + t;
@@ -199,26 +206,30 @@ know_queries(bwd_smem<PP, ROWS> &sm, const attention_operands<bf16> &p, const ro
             sum = dot_piece(*(const uint4 *)sm.x2.piece(i, c), *(const uint4 *)(o + c * 8), sum);
         p.delta[at] = sum;
     }
-    sm.row_lse[i]   = t < p.L ? p.lse[at] : 0;
+    sm.row_lse[i] = t < p.L ? p.lse[at] : 0;
     sm.row_delta[i] = sum;
 }
 
-template <int PP, bool KEYS> __global__ void __launch_bounds__((2 * rows_of<PP, KEYS>::N), PP == 64 && !KEYS ? 2 : 1)
-attention_bwd_wgmma(const __grid_constant__ attention_operands<bf16> p)
+template <int PP, bool KEYS>
+__global__ void __launch_bounds__((2 * rows_of<PP, KEYS>::N), PP == 64 && !KEYS ? 2 : 1)
+    attention_bwd_wgmma(const __grid_constant__ attention_operands<bf16> p)
 {
     constexpr int ROWS = rows_of<PP, KEYS>::N;
     MBA_DYNAMIC_SMEM(smem);
-    bwd_smem<PP, ROWS> &sm = *(bwd_smem<PP, ROWS> *)smem;
-    const rows_of_block r = rows_of_block_of(p, ROWS, KEYS);
-    const column_tiles  c = column_tiles_of(p, r.first, ROWS, COLUMNS, KEYS);
+    bwd_smem<PP, ROWS>      &sm = *(bwd_smem<PP, ROWS> *)smem;
+    const rows_of_block      r = rows_of_block_of(p, ROWS, KEYS);
+    const column_tiles       c = column_tiles_of(p, r.first, ROWS, COLUMNS, KEYS);
     const mask_range         g = sight_of(p, r.b, KEYS);
     const heads<const bf16> &h1 = KEYS ? p.k : p.q, &h2 = KEYS ? p.v : p.dout;
-    const int rows = KEYS ? p.Lk : p.L, steps = (c.last - c.first) * (KEYS ? p.group : 1);
+    const int                rows = KEYS ? p.Lk : p.L, steps = (c.last - c.first) * (KEYS ? p.group : 1);
     const int part = warpgroup() * GROUP, top = r.first + part, in_block = part + threadIdx.x / 32 % 4 * 16;
-    int ahead = c.first, head = KEYS ? r.head * p.group : r.head / p.group;
-    auto stage_next = [&](int slot) {                          // queries of a group: head after head
+    int       ahead = c.first, head = KEYS ? r.head * p.group : r.head / p.group;
+    auto      stage_next = [&](int slot) { // queries of a group: head after head
         stage_columns<KEYS>(sm, p, r.b, head, g, slot, ahead * COLUMNS);
-        if (++ahead == c.last) { ahead = c.first; head++; }
+        if (++ahead == c.last) {
+                 ahead = c.first;
+                 head++;
+        }
     };
     stage_rows<2 * ROWS>(sm.x1, h1.of(r.b, r.head), h1.row, r.first, rows);
     stage_rows<2 * ROWS>(sm.x2, h2.of(r.b, r.head), h2.row, r.first, rows);
@@ -234,7 +245,7 @@ attention_bwd_wgmma(const __grid_constant__ attention_operands<bf16> p)
         __syncthreads();
 #pragma unroll
         for (int i = 0; i < 2; i++) {
-            row_lse[i]   = sm.row_lse[in_block + threadIdx.x % 32 / 4 + i * 8];
+            row_lse[i] = sm.row_lse[in_block + threadIdx.x % 32 / 4 + i * 8];
             row_delta[i] = sm.row_delta[in_block + threadIdx.x % 32 / 4 + i * 8];
         }
     }
@@ -247,7 +258,7 @@ attention_bwd_wgmma(const __grid_constant__ attention_operands<bf16> p)
         const int first = tile * COLUMNS;
         cp_wait<STAGES - 2>();
         fence_proxy_async();
-        __syncthreads();                                       // the tile is there, and nobody reads the one before
+        __syncthreads(); // the tile is there, and nobody reads the one before
         if (i + STAGES - 1 < steps) stage_next(free);
         cp_commit();
         if (top < rows && !sees_nothing<KEYS>(g, top, GROUP, first, COLUMNS)) {
@@ -312,7 +323,7 @@ extern "C" mba_status attention_bwd_wgmma_cuda(const mba_call *c)
     mba_assert((narrow ? sizeof(bwd_smem<64, ATT_WGMMA_ROWS>) : wide) <= l[0].smem_bytes);
     mba_assert((narrow ? sizeof(bwd_smem<64, ATT_WGMMA_KEYS>) : wide) <= l[1].smem_bytes);
     auto *queries = narrow ? attention_bwd_wgmma<64, false> : attention_bwd_wgmma<128, false>;
-    auto *keys    = narrow ? attention_bwd_wgmma<64, true> : attention_bwd_wgmma<128, true>;
+    auto *keys = narrow ? attention_bwd_wgmma<64, true> : attention_bwd_wgmma<128, true>;
     MBA_KERNEL(c, 0, queries, p);
     MBA_KERNEL(c, 1, keys, p);
     return MBA_OK;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* batchnorm.c -- statistics over rows, y = (x - mean) rstd w + b per channel, the gradient: the declarations.
  *
  * The statistics are a node of their own: a step may recompute y, but must not move the running statistics twice. */
@@ -46,7 +47,7 @@ static mba_tensor *norm(mba_graph *g, mba_batchnorm_args a, mba_tensor *mean, mb
     if (a.train) {
         const mba_node *s = MBA_APPEND(g, batchnorm_stats, &(batchnorm_stats_attr){ a.momentum }, a.x, mean, var);
         mean = s->out[SMEAN];
-        var  = s->out[SVAR];
+        var = s->out[SVAR];
     }
     return MBA_APPEND(g, batchnorm, &((batchnorm_attr){ a.eps, a.train, a.relu }), a.x, a.w, a.b, mean, var)->out[Y];
 }
@@ -56,7 +57,7 @@ mba_tensor *mba_batchnorm_(mba_graph *g, mba_batchnorm_args a)
     const mba_type type = MBA_TYPE(MBA_F32, mba_cols(a.x));
     mba_assert(a.name);
     const char *mean = mba_arena_printf(g->arena, "%s.running_mean", a.name);
-    const char *var  = mba_arena_printf(g->arena, "%s.running_var", a.name);
+    const char *var = mba_arena_printf(g->arena, "%s.running_var", a.name);
     return norm(g, a, mba_state_from(g, mean, type, MBA_INIT_CONST(0)),
                 mba_state_from(g, var, type, MBA_INIT_CONST(1)));
 }
@@ -93,8 +94,16 @@ static mba_cost batchnorm_bwd_cost(const mba_node *n)
     return c;
 }
 
-static double stats_terms(const mba_node *n, int out) { (void)out; return (double)mba_rows(n->in[SX]); }
-static double batchnorm_bwd_terms(const mba_node *n, int out) { (void)out; return (double)mba_rows(n->in[XB]); }
+static double stats_terms(const mba_node *n, int out)
+{
+    (void)out;
+    return (double)mba_rows(n->in[SX]);
+}
+static double batchnorm_bwd_terms(const mba_node *n, int out)
+{
+    (void)out;
+    return (double)mba_rows(n->in[XB]);
+}
 
 static mba_status stats_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
 {
@@ -123,8 +132,8 @@ static mba_status batchnorm_bwd_plan(mba_plan *p, const mba_node *n, const mba_m
 }
 
 /* What a thread has to know of its V columns before it looks at a row: four vectors, a square root and factors. Where
- * rows are few it is most of what it does. As counted on the H200 (24000 x 96: 20 special operations a thread of 8 columns,
- * and 120 of each other kind that rows do not explain). */
+ * rows are few it is most of what it does. As counted on the H200 (24000 x 96: 20 special operations a thread of 8
+ * columns, and 120 of each other kind that rows do not explain). */
 static void plan_channels(mba_launch *l, const mba_node *n, int V)
 {
     enum { FMA_EACH = 15, ALU_EACH = 15 };
@@ -143,18 +152,19 @@ static void columns_launch(mba_plan *p, const mba_node *n, const mba_tensor *x, 
                            int regs)
 {
     enum { THREADS = 256 };
-    const int64_t blocks = rounds * BATCHNORM_SUM_PARTS;   // few: a thread reads what belongs to its columns once
-    const int64_t owners = mba_ceil(mba_cols(x), V), across = mba_ceil(owners, THREADS), at_once = owners < THREADS ? THREADS / owners : 1;
-    int64_t       down = mba_ceil(mba_rows(x), at_once);
+    const int64_t blocks = rounds * BATCHNORM_SUM_PARTS; // few: a thread reads what belongs to its columns once
+    const int64_t owners = mba_ceil(mba_cols(x), V), across = mba_ceil(owners, THREADS),
+                  at_once = owners < THREADS ? THREADS / owners : 1;
+    int64_t down = mba_ceil(mba_rows(x), at_once);
     if (down > mba_ceil(blocks, across)) down = mba_ceil(blocks, across);
-    mba_launch   *l = mba_plan_launch(p, kernel, MBA_VECTOR, down, THREADS);
+    mba_launch    *l = mba_plan_launch(p, kernel, MBA_VECTOR, down, THREADS);
     const mba_cost c = n->op->cost(n);
     l->grid[1] = across;
-    l->regs    = regs;                                     // of bf16, as the compiler says for sm_90
+    l->regs = regs; // of bf16, as the compiler says for sm_90
     const double all = (double)(down * across), trips = (double)mba_ceil(mba_ceil(mba_rows(x), down), 4 * at_once);
     plan_channels(l, n, V);
     mba_phase_work(l, MBA_LOOP, trips, NULL);
-    for (int k = 0; k < 2; k++)                            // x, or dy and x
+    for (int k = 0; k < 2; k++) // x, or dy and x
         if (mba_rows(n->in[k]) == mba_rows(x) && mba_cols(n->in[k]) == mba_cols(x))
             mba_phase_move(l, MBA_LOAD, MBA_ARG_IN(k), mba_tensor_bytes(n->in[k]) / all / trips);
     mba_phase_work(l, MBA_FMA, c.vector_flops / 2 / all / trips, NULL);
@@ -189,16 +199,23 @@ static mba_status batchnorm_bwd_cuda_plan(mba_plan *p, const mba_node *n, const 
 /* dims: R, C, train, relu, how: 0 alone, 1 columns of a window used twice, 2 behind a sum that dies here. */
 static void batchnorm_build(mba_graph *g, const mba_case *c)
 {
-    const int64_t  R = c->dim[0], C = c->dim[1], how = c->dim[4], wide = how == 1 ? C + 3 : C;
-    const mba_type row = MBA_TYPE(MBA_F32, C);
-    mba_tensor *x    = mba_case_act(g, "x", MBA_TYPE(MBA_F32, R, wide), MBA_INIT_NORMAL(1));
-    mba_tensor *mean = mba_state_from(g, "mean", row, MBA_INIT_NORMAL(0.8));
-    mba_tensor *var  = mba_state_from(g, "var", row, MBA_INIT_CONST(0.4));
-    mba_batchnorm_args a = { .x = x, .eps = 1e-5, .momentum = 0.1, .train = c->dim[2], .relu = c->dim[3],
+    const int64_t      R = c->dim[0], C = c->dim[1], how = c->dim[4], wide = how == 1 ? C + 3 : C;
+    const mba_type     row = MBA_TYPE(MBA_F32, C);
+    mba_tensor        *x = mba_case_act(g, "x", MBA_TYPE(MBA_F32, R, wide), MBA_INIT_NORMAL(1));
+    mba_tensor        *mean = mba_state_from(g, "mean", row, MBA_INIT_NORMAL(0.8));
+    mba_tensor        *var = mba_state_from(g, "var", row, MBA_INIT_CONST(0.4));
+    mba_batchnorm_args a = { .x = x,
+                             .eps = 1e-5,
+                             .momentum = 0.1,
+                             .train = c->dim[2],
+                             .relu = c->dim[3],
                              .w = mba_param(g, "w", row, MBA_INIT_NORMAL(1), MBA_NO_DECAY),
                              .b = mba_param(g, "b", row, MBA_INIT_NORMAL(1), MBA_NO_DECAY) };
     if (how) a.x = mba_add(g, x, x);
-    if (how != 1) { norm(g, a, mean, var); return; }
+    if (how != 1) {
+        norm(g, a, mean, var);
+        return;
+    }
     a.x = mba_slice(g, a.x, 1, 2, C);
     mba_tensor *one = norm(g, a, mean, var);
     a.eps = 1e-2;
@@ -211,48 +228,78 @@ static const mba_case sizes[] = { { { 12544, 80, 1, 0 }, "MambaVision-T, 4 image
                                   { { 401408, 80, 1, 0 }, "MambaVision-T, 128 images: 56 x 56" },
                                   { { 100352, 160, 1, 0 }, "MambaVision-T, 128 images: 28 x 28" },
                                   { { 1605632, 32, 1, 1 }, "a stem with ReLU, 128 images" },
-                                  { { 4096, 96, 1, 0 }, "GraphMamba: nodes" }, { { 0 }, NULL } };
+                                  { { 4096, 96, 1, 0 }, "GraphMamba: nodes" },
+                                  { { 0 }, NULL } };
 
 const mba_op mba_op_batchnorm_stats = {
-    .name  = "batchnorm_stats", .doc = "mean and variance over rows; moves the running ones", .kind = MBA_REDUCTION,
+    .name = "batchnorm_stats",
+    .doc = "mean and variance over rows; moves the running ones",
+    .kind = MBA_REDUCTION,
     .no_grad = "it is part of that of batchnorm",
-    .in    = { [SX] = MBA_SLOT("x"), [RMEAN] = MBA_SLOT("running_mean"), [RVAR] = MBA_SLOT("running_var") },
-    .out   = { [SMEAN]  = MBA_SLOT("mean", .saved = true), [SVAR] = MBA_SLOT("var", .saved = true),
-               [RMEANO] = MBA_SLOT("running_mean", .update = MBA_FROM(RMEAN)),
-               [RVARO]  = MBA_SLOT("running_var", .update = MBA_FROM(RVAR)) },
+    .in = { [SX] = MBA_SLOT("x"), [RMEAN] = MBA_SLOT("running_mean"), [RVAR] = MBA_SLOT("running_var") },
+    .out = { [SMEAN] = MBA_SLOT("mean", .saved = true),
+             [SVAR] = MBA_SLOT("var", .saved = true),
+             [RMEANO] = MBA_SLOT("running_mean", .update = MBA_FROM(RMEAN)),
+             [RVARO] = MBA_SLOT("running_var", .update = MBA_FROM(RVAR)) },
     .attr_bytes = sizeof(batchnorm_stats_attr),
-    .shape = stats_shape, .cost = stats_cost, .ref = batchnorm_stats_ref, .terms = stats_terms,
-    .cpu   = (const mba_variant[]){ { "parts", stats_plan, MBA_CPU(batchnorm_stats) }, { 0 } },
-    .cuda  = (const mba_variant[]){ { "columns", stats_cuda_plan, MBA_CUDA(batchnorm_stats_cuda) }, { 0 } },
-    .build = batchnorm_build, .sizes = sizes,
+    .shape = stats_shape,
+    .cost = stats_cost,
+    .ref = batchnorm_stats_ref,
+    .terms = stats_terms,
+    .cpu = (const mba_variant[]){ { "parts", stats_plan, MBA_CPU(batchnorm_stats) }, { 0 } },
+    .cuda = (const mba_variant[]){ { "columns", stats_cuda_plan, MBA_CUDA(batchnorm_stats_cuda) }, { 0 } },
+    .build = batchnorm_build,
+    .sizes = sizes,
 };
 
 const mba_op mba_op_batchnorm = {
-    .name  = "batchnorm", .doc = "y = (x - mean) rstd w + b, per channel", .kind = MBA_NORM,
-    .in    = { [X] = MBA_SLOT("x"), [W] = MBA_SLOT("weight"), [B] = MBA_SLOT("shift"), [MEAN] = MBA_SLOT("mean"),
-               [VAR] = MBA_SLOT("var") },
-    .out   = { [Y] = MBA_SLOT("y", .cheap = true, .reuse = MBA_FROM(X)) },
+    .name = "batchnorm",
+    .doc = "y = (x - mean) rstd w + b, per channel",
+    .kind = MBA_NORM,
+    .in = { [X] = MBA_SLOT("x"),
+            [W] = MBA_SLOT("weight"),
+            [B] = MBA_SLOT("shift"),
+            [MEAN] = MBA_SLOT("mean"),
+            [VAR] = MBA_SLOT("var") },
+    .out = { [Y] = MBA_SLOT("y", .cheap = true, .reuse = MBA_FROM(X)) },
     .attr_bytes = sizeof(batchnorm_attr),
-    .shape = batchnorm_shape, .grad = batchnorm_grad, .cost = batchnorm_cost, .ref = batchnorm_ref,
-    .cpu   = (const mba_variant[]){ { "rows", batchnorm_plan, MBA_CPU(batchnorm_fwd) }, { 0 } },
-    .cuda  = (const mba_variant[]){ { "columns", batchnorm_cuda_plan, MBA_CUDA(batchnorm_cuda) }, { 0 } },
+    .shape = batchnorm_shape,
+    .grad = batchnorm_grad,
+    .cost = batchnorm_cost,
+    .ref = batchnorm_ref,
+    .cpu = (const mba_variant[]){ { "rows", batchnorm_plan, MBA_CPU(batchnorm_fwd) }, { 0 } },
+    .cuda = (const mba_variant[]){ { "columns", batchnorm_cuda_plan, MBA_CUDA(batchnorm_cuda) }, { 0 } },
     .build = batchnorm_build,
-    .cases = (const mba_case[]){ { { 6, 8, 1, 0 }, "training" }, { { 6, 8, 0, 0 }, "evaluation" },
+    .cases = (const mba_case[]){ { { 6, 8, 1, 0 }, "training" },
+                                 { { 6, 8, 0, 0 }, "evaluation" },
                                  { { 130, 7, 1, 0 }, "more rows than one part takes" },
-                                 { { 6, 6, 1, 1 }, "training, with ReLU" }, { { 6, 6, 0, 1 }, "evaluation, with ReLU" },
+                                 { { 6, 6, 1, 1 }, "training, with ReLU" },
+                                 { { 6, 6, 0, 1 }, "evaluation, with ReLU" },
                                  { { 7, 6, 1, 0, 1 }, "columns of a window used twice: dx adds" },
-                                 { { 5, 33, 1, 0, 2 }, "the input dies here" }, { { 0 }, NULL } },
+                                 { { 5, 33, 1, 0, 2 }, "the input dies here" },
+                                 { { 0 }, NULL } },
     .sizes = sizes,
 };
 
 const mba_op mba_op_batchnorm_bwd = {
-    .name  = "batchnorm_bwd", .doc = "gradients of batchnorm", .kind = MBA_NORM, .no_grad = "a gradient",
-    .in    = { [DY] = MBA_SLOT("dy"), [XB] = MBA_SLOT("x"), [WB] = MBA_SLOT("w"), [BB] = MBA_SLOT("b"),
-               [MEANB] = MBA_SLOT("mean"), [VARB] = MBA_SLOT("var") },
-    .out   = { [DX] = MBA_SLOT("dx", .adds = true, .reuse = MBA_FROM(DY)), [DW] = MBA_SLOT("dw", .adds = true),
-               [DB] = MBA_SLOT("db", .adds = true) },
+    .name = "batchnorm_bwd",
+    .doc = "gradients of batchnorm",
+    .kind = MBA_NORM,
+    .no_grad = "a gradient",
+    .in = { [DY] = MBA_SLOT("dy"),
+            [XB] = MBA_SLOT("x"),
+            [WB] = MBA_SLOT("w"),
+            [BB] = MBA_SLOT("b"),
+            [MEANB] = MBA_SLOT("mean"),
+            [VARB] = MBA_SLOT("var") },
+    .out = { [DX] = MBA_SLOT("dx", .adds = true, .reuse = MBA_FROM(DY)),
+             [DW] = MBA_SLOT("dw", .adds = true),
+             [DB] = MBA_SLOT("db", .adds = true) },
     .attr_bytes = sizeof(batchnorm_attr),
-    .shape = batchnorm_bwd_shape, .cost = batchnorm_bwd_cost, .ref = batchnorm_bwd_ref, .terms = batchnorm_bwd_terms,
-    .cpu   = (const mba_variant[]){ { "parts", batchnorm_bwd_plan, MBA_CPU(batchnorm_bwd) }, { 0 } },
-    .cuda  = (const mba_variant[]){ { "columns", batchnorm_bwd_cuda_plan, MBA_CUDA(batchnorm_bwd_cuda) }, { 0 } },
+    .shape = batchnorm_bwd_shape,
+    .cost = batchnorm_bwd_cost,
+    .ref = batchnorm_bwd_ref,
+    .terms = batchnorm_bwd_terms,
+    .cpu = (const mba_variant[]){ { "parts", batchnorm_bwd_plan, MBA_CPU(batchnorm_bwd) }, { 0 } },
+    .cuda = (const mba_variant[]){ { "columns", batchnorm_bwd_cuda_plan, MBA_CUDA(batchnorm_bwd_cuda) }, { 0 } },
 };

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* batchnorm_cpu.c -- parts of 64 rows in parallel; sums over the parts in order, in double.
  *
  * A part is summed strip by strip: four vectors of channels down all of its rows, with the sums in registers. It stays
@@ -8,11 +9,11 @@
 #include "device/cpu/simd.h"
 #include "ops/batchnorm/batchnorm_slots.h"
 
-enum { STRIP = 4, BLOCK = 64 };                   /* vectors of a strip; channels of a work item of the merge */
+enum { STRIP = 4, BLOCK = 64 }; /* vectors of a strip; channels of a work item of the merge */
 
 /* Rows from .. end, channels i .. of a strip of `vectors`, or n channels of one. */
-MBA_SIMD void strip_stats(float *mean, float *squares, mba__rows x, int64_t from, int64_t end,
-                          int vectors, int64_t i, int64_t n)
+MBA_SIMD void strip_stats(float *mean, float *squares, mba__rows x, int64_t from, int64_t end, int vectors, int64_t i,
+                          int64_t n)
 {
     const float share = 1 / (float)(end - from);
     vf          m[STRIP] = { { 0 } }, s[STRIP] = { { 0 } };
@@ -42,14 +43,18 @@ static void part_stats(float *mean, float *squares, mba__rows x, int64_t p, int6
     if (i < C) strip_stats(mean, squares, x, from, end, 1, i, C - i);
 }
 
-typedef struct merge { const float *mean, *squares; float *out_mean, *out_var, *run_mean, *run_var; double k; } merge;
+typedef struct merge {
+    const float *mean, *squares;
+    float       *out_mean, *out_var, *run_mean, *run_var;
+    double       k;
+} merge;
 
 /* Channels from .. end of all parts of M rows. */
 static void merge_stats(merge s, int64_t from, int64_t end, int64_t M, int64_t C)
 {
     double        mean[BLOCK] = { 0 }, m2[BLOCK] = { 0 };
     const int64_t parts = mba__parts(M), n = end - from;
-    if (!M) {                                     // nothing to normalise: the running statistics stay
+    if (!M) { // nothing to normalise: the running statistics stay
         memset(s.out_mean + from, 0, sizeof(float) * (size_t)n);
         memset(s.out_var + from, 0, sizeof(float) * (size_t)n);
         return;
@@ -69,10 +74,10 @@ static void merge_stats(merge s, int64_t from, int64_t end, int64_t M, int64_t C
     for (int64_t i = 0; i < n; i++) {
         const int64_t j = from + i;
         s.out_mean[j] = (float)mean[i];
-        s.out_var[j]  = (float)(m2[i] / (double)M);
+        s.out_var[j] = (float)(m2[i] / (double)M);
         if (!isfinite(s.out_mean[j]) || !isfinite(s.out_var[j])) continue;
         s.run_mean[j] = (float)((1 - s.k) * (double)s.run_mean[j] + s.k * mean[i]);
-        s.run_var[j]  = (float)((1 - s.k) * (double)s.run_var[j] + s.k * m2[i] / (double)(M > 1 ? M - 1 : 1));
+        s.run_var[j] = (float)((1 - s.k) * (double)s.run_var[j] + s.k * m2[i] / (double)(M > 1 ? M - 1 : 1));
     }
 }
 
@@ -82,7 +87,12 @@ mba_status MBA_CPU_FN(batchnorm_stats)(const mba_call *c)
     const mba__rows x = mba__rows_of(n->in[SX], c->in[SX]);
     const int64_t   C = x.cols, M = mba__valid_rows(n->in[SX], c->step);
     float          *mean = mba__scratch(c, 0), *squares = mba__scratch(c, 1);
-    const merge     s = { mean, squares, c->out[SMEAN], c->out[SVAR], c->out[RMEANO], c->out[RVARO],
+    const merge     s = { mean,
+                          squares,
+                          c->out[SMEAN],
+                          c->out[SVAR],
+                          c->out[RMEANO],
+                          c->out[RVARO],
                           ((const batchnorm_stats_attr *)n->attr)->momentum };
     MBA_PARALLEL_FOR(p, mba__parts(M)) part_stats(mean + p * C, squares + p * C, x, p, M);
     MBA_PARALLEL_FOR(b, mba_ceil(C, BLOCK)) merge_stats(s, b * BLOCK, (b + 1) * BLOCK < C ? (b + 1) * BLOCK : C, M, C);
@@ -105,19 +115,19 @@ mba_status MBA_CPU_FN(batchnorm_fwd)(const mba_call *c)
     float                *scale = mba__scratch(c, 0);
     factors(scale, c->in[W], c->in[VAR], a->eps, C);
     MBA_PARALLEL_FOR(p, mba__parts(R))
-        for (int64_t r = p * MBA__PART_ROWS; r < mba__part_end(p, R); r++) {
-            const float *x = mba__row(vx, r);
-            float       *y = mba__row(vy, r);
-            if (r >= M) {
-                memset(y, 0, sizeof(float) * (size_t)C);
-                continue;
-            }
-            MBA_SIMD_LOOP
-            for (int64_t i = 0; i < C; i++) {
-                const float v = (x[i] - mean[i]) * scale[i] + b[i];
-                y[i] = v < least ? least : v;
-            }
+    for (int64_t r = p * MBA__PART_ROWS; r < mba__part_end(p, R); r++) {
+        const float *x = mba__row(vx, r);
+        float       *y = mba__row(vy, r);
+        if (r >= M) {
+            memset(y, 0, sizeof(float) * (size_t)C);
+            continue;
         }
+        MBA_SIMD_LOOP
+        for (int64_t i = 0; i < C; i++) {
+            const float v = (x[i] - mean[i]) * scale[i] + b[i];
+            y[i] = v < least ? least : v;
+        }
+    }
     return MBA_OK;
 }
 
@@ -139,9 +149,9 @@ MBA_SIMD void strip_sums(const grads *g, float *dw, float *db, int64_t from, int
 {
     vf sw[STRIP] = { { 0 } }, sb[STRIP] = { { 0 } }, mean[STRIP], scale[STRIP], b[STRIP];
     for (int u = 0; u < vectors; u++) {
-        mean[u]  = vf_load_n(g->mean + i + u * MBA_LANES, n);
+        mean[u] = vf_load_n(g->mean + i + u * MBA_LANES, n);
         scale[u] = vf_load_n(g->scale + i + u * MBA_LANES, n);
-        b[u]     = vf_load_n(g->b + i + u * MBA_LANES, n);
+        b[u] = vf_load_n(g->b + i + u * MBA_LANES, n);
     }
     for (int64_t r = from; r < end; r++) {
         const float *x = mba__row(g->x, r) + i, *dy = mba__row(g->dy, r) + i;
@@ -179,7 +189,7 @@ MBA_SIMD void apply_row(const grads *g, int64_t r, bool relu, bool adds)
 {
     const float  *x = mba__row(g->x, r), *dy = mba__row(g->dy, r);
     float        *dx = mba__row(g->dx, r);
-    const grads   now = *g;                       // dx may lie anywhere, but not in what it is made from
+    const grads   now = *g; // dx may lie anywhere, but not in what it is made from
     const int64_t C = now.x.cols;
     int64_t       i = 0;
     for (; i + MBA_LANES <= C; i += MBA_LANES) apply_vector(&now, dx, x, dy, relu, adds, i, MBA_LANES);
@@ -188,9 +198,9 @@ MBA_SIMD void apply_row(const grads *g, int64_t r, bool relu, bool adds)
 
 static void apply(const grads *g, int64_t r)
 {
-    if (g->relu)      apply_row(g, r, true, g->adds);
+    if (g->relu) apply_row(g, r, true, g->adds);
     else if (g->adds) apply_row(g, r, false, true);
-    else              apply_row(g, r, false, false);
+    else apply_row(g, r, false, false);
 }
 
 static double sum_of(const float *part, int64_t parts, int64_t C)
@@ -208,7 +218,8 @@ static void finish_sums(const mba_call *c, const float *scale, float *c1, float 
     const float          *var = c->in[VARB], *dw = mba__scratch(c, 0), *db = mba__scratch(c, 1);
     float                *gw = c->out[DW], *gb = c->out[DB];
     const double          share = M ? (double)a->train / (double)M : 0;
-    MBA_PARALLEL_FOR(i, C) {
+    MBA_PARALLEL_FOR(i, C)
+    {
         const double rstd = 1 / __builtin_sqrt((double)var[i] + a->eps);
         const double sw = sum_of(dw + i, parts, C) * rstd, sb = sum_of(db + i, parts, C);
         gw[i] = (float)sw + (mba_adds(c->node, DW) ? gw[i] : 0);
@@ -222,22 +233,29 @@ mba_status MBA_CPU_FN(batchnorm_bwd)(const mba_call *c)
 {
     const mba_node       *n = c->node;
     const batchnorm_attr *a = n->attr;
-    const int64_t R = mba_rows(n->in[XB]), C = mba_cols(n->in[XB]), M = mba__valid_rows(n->in[XB], c->step);
-    float        *dw = mba__scratch(c, 0), *db = mba__scratch(c, 1), *scale = mba__scratch(c, 2);
-    const grads   g = { .dy = mba__rows_of(n->in[DY], c->in[DY]), .x = mba__rows_of(n->in[XB], c->in[XB]),
-                        .dx = mba__rows_of(n->out[DX], c->out[DX]), .mean = c->in[MEANB], .b = c->in[BB],
-                        .scale = scale, .c1 = scale + C, .c2 = scale + 2 * C, .relu = a->relu,
-                        .adds = mba_adds(n, DX) };
+    const int64_t         R = mba_rows(n->in[XB]), C = mba_cols(n->in[XB]), M = mba__valid_rows(n->in[XB], c->step);
+    float                *dw = mba__scratch(c, 0), *db = mba__scratch(c, 1), *scale = mba__scratch(c, 2);
+    const grads           g = { .dy = mba__rows_of(n->in[DY], c->in[DY]),
+                                .x = mba__rows_of(n->in[XB], c->in[XB]),
+                                .dx = mba__rows_of(n->out[DX], c->out[DX]),
+                                .mean = c->in[MEANB],
+                                .b = c->in[BB],
+                                .scale = scale,
+                                .c1 = scale + C,
+                                .c2 = scale + 2 * C,
+                                .relu = a->relu,
+                                .adds = mba_adds(n, DX) };
     factors(scale, c->in[WB], c->in[VARB], a->eps, C);
-    MBA_PARALLEL_FOR(p, mba__parts(M)) {
+    MBA_PARALLEL_FOR(p, mba__parts(M))
+    {
         if (a->relu) sum_part(&g, dw + p * C, db + p * C, p, M, true);
-        else         sum_part(&g, dw + p * C, db + p * C, p, M, false);
+        else sum_part(&g, dw + p * C, db + p * C, p, M, false);
     }
     finish_sums(c, scale, scale + C, scale + 2 * C, M);
     MBA_PARALLEL_FOR(p, mba__parts(R))
-        for (int64_t r = p * MBA__PART_ROWS; r < mba__part_end(p, R); r++) {
-            if (r < M)        apply(&g, r);
-            else if (!g.adds) memset(mba__row(g.dx, r), 0, sizeof(float) * (size_t)C);
-        }
+    for (int64_t r = p * MBA__PART_ROWS; r < mba__part_end(p, R); r++) {
+        if (r < M) apply(&g, r);
+        else if (!g.adds) memset(mba__row(g.dx, r), 0, sizeof(float) * (size_t)C);
+    }
     return MBA_OK;
 }

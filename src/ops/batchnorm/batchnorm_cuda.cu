@@ -1,10 +1,13 @@
-/* batchnorm_cuda.cu -- statistics over rows, y = (x - mean) rstd w + b per channel (ReLU in the same pass), the gradients.
+// SPDX-License-Identifier: Apache-2.0
+/* batchnorm_cuda.cu -- statistics over rows, y = (x - mean) rstd w + b per channel (ReLU in the same pass), the
+ * gradients.
  *
  *   x, y, dy, dx (R, C) fp32 or bf16     w, b, mean, var, running statistics, dw, db (C) fp32
  *
- * kernel     batchnorm_sums        (column_parts) sums of x - x[0] and of its square: a shift by a value of the column itself
- *                                  keeps the difference of the two from cancelling
- * kernel     batchnorm_rows        a thread owns V columns and walks down the rows; per-column numbers stay in registers
+ * kernel     batchnorm_sums        (column_parts) sums of x - x[0] and of its square: a shift by a value of the column
+ *                                  itself keeps the difference of the two from cancelling
+ * kernel     batchnorm_rows        a thread owns V columns and walks down the rows; per-column numbers stay in
+ *            registers
  * kernel     batchnorm_bwd_sums    (column_parts) sums of g and of g h
  * kernel     batchnorm_dx          as batchnorm_rows
  * takes      everything; one column a thread where rows are not whole 16-byte pieces
@@ -14,7 +17,8 @@
  *            batchnorm_bwd_sums 52 to 101 registers, 1024 to 8192 B of shared memory, no spill  [docs]
  *            batchnorm_dx 56 to 112 registers, no spill  [docs]
  * moves      statistics: x once; y: x and y once; backward: x and dy twice, dx once
- * in flight  of the 22 KB an SM that 4 TB/s for 0.7 us are: 512 threads with the loads of 4 rows (8, of the statistics) on their way, 33 to 66 KB
+ * in flight  of the 22 KB an SM that 4 TB/s for 0.7 us are: 512 threads with the loads of 4 rows (8, of the statistics)
+ *            on their way, 33 to 66 KB
  * in L2      x (and dy, backward) were read just before: rows and dx begin with what was read last
  * measured   H200: batchnorm_sums 4.11 us, 22 % of floor (memory), ALU 22 % busy;  [docs]
  *              graphmamba-peptides-func, 128 graphs  [docs]
@@ -30,7 +34,10 @@ extern "C" {
 }
 
 /* Rows that are real, as the step says. */
-struct extent { int64_t rows, inner; mba_count kind; };
+struct extent {
+    int64_t   rows, inner;
+    mba_count kind;
+};
 
 static extent extent_of(const mba_tensor *t)
 {
@@ -48,10 +55,15 @@ static __device__ __forceinline__ int64_t real_rows(extent e, const mba_step *st
 template <typename T> struct batchnorm_sums {
     enum { AT_ONCE = 8 };
     strided_view<const T> x;
-    int64_t         cols;
-    template <int V> struct column_regs { float first[V]; };
+    int64_t               cols;
+    template <int V> struct column_regs {
+        float first[V];
+    };
     template <int V> using row_regs = packed<T, V>;
-    template <int V> __device__ void load_columns(column_regs<V> &k, int64_t c) const { load(k.first, x.row(0, cols) + c); }
+    template <int V> __device__ void load_columns(column_regs<V> &k, int64_t c) const
+    {
+        load(k.first, x.row(0, cols) + c);
+    }
     template <int V> __device__ void load_row(packed<T, V> &s, int64_t r, int64_t c, bool there) const
     {
         fetch(s, mba_column_row<V>(x, r, cols) + c, there);
@@ -71,36 +83,45 @@ template <typename T> struct batchnorm_sums {
 
 template <typename T> struct keep_statistics {
     strided_view<const T> x;
-    float          *mean, *var, *running_mean, *running_var, momentum;
-    extent          e;
-    __device__ void operator()(int64_t i, const float (&total)[2], const mba_step *step) const
+    float                *mean, *var, *running_mean, *running_var, momentum;
+    extent                e;
+    __device__ void       operator()(int64_t i, const float (&total)[2], const mba_step *step) const
     {
-        const float   first = to_float(x.at[i]), old_mean = running_mean[i], old_var = running_var[i];   // one wait for all
+        const float first = to_float(x.at[i]), old_mean = running_mean[i], old_var = running_var[i]; // one wait for all
         const int64_t M = real_rows(e, step);
-        if (M == 0) { mean[i] = var[i] = 0; return; }
+        if (M == 0) {
+            mean[i] = var[i] = 0;
+            return;
+        }
         const float n = (float)M, d = total[0] / n, v = fmaxf(total[1] / n - d * d, 0.0f), m = first + d;
         mean[i] = m;
-        var[i]  = v;
+        var[i] = v;
         if (!isfinite(m) || !isfinite(v)) return;
         running_mean[i] = old_mean + momentum * (m - old_mean);
-        running_var[i]  = old_var + momentum * (v * (M > 1 ? n / (n - 1) : 1) - old_var);
+        running_var[i] = old_var + momentum * (v * (M > 1 ? n / (n - 1) : 1) - old_var);
     }
 };
 
 template <typename T, int V> static mba_status statistics(const mba_call *c)
 {
-    const mba_node          *n = c->node;
-    const strided_view<const T>    x = mba_strided_view<const T>(n->in[SX], c->in[SX]);
-    const batchnorm_sums<T>  f = { x, mba_cols(n->in[SX]) };
-    const keep_statistics<T> use = { x, (float *)c->out[SMEAN], (float *)c->out[SVAR], (float *)c->out[RMEANO], (float *)c->out[RVARO],
-                                     (float)((const batchnorm_stats_attr *)n->attr)->momentum, extent_of(n->in[SX]) };
+    const mba_node             *n = c->node;
+    const strided_view<const T> x = mba_strided_view<const T>(n->in[SX], c->in[SX]);
+    const batchnorm_sums<T>     f = { x, mba_cols(n->in[SX]) };
+    const keep_statistics<T>    use = { x,
+                                        (float *)c->out[SMEAN],
+                                        (float *)c->out[SVAR],
+                                        (float *)c->out[RMEANO],
+                                        (float *)c->out[RVARO],
+                                        (float)((const batchnorm_stats_attr *)n->attr)->momentum,
+                                        extent_of(n->in[SX]) };
     return mba_column_sums<2, V>(c, 0, n->in[SX], f, use, (float *)mba_cuda_scratch(c, 0));
 }
 
 /* ---- the norm ---- */
 
 /* Which part of the rows a block takes. The sums went over the same rows just before, each of their blocks through one
- * of 264 parts from its beginning to its end, and the ends are still in L2: they come first, then what lies before them. */
+ * of 264 parts from its beginning to its end, and the ends are still in L2: they come first, then what lies before
+ * them. */
 static __device__ __forceinline__ int64_t part_of_block()
 {
     const int block = blockIdx.x, rounds = gridDim.x / BATCHNORM_SUM_PARTS;
@@ -111,22 +132,22 @@ static __device__ __forceinline__ int64_t part_of_block()
 
 template <typename T, int V, bool RELU>
 __global__ void __launch_bounds__(COLUMN_THREADS, 3)
-batchnorm_rows(strided_view<T> y, strided_view<const T> x, const float *w, const float *b, const float *mean, const float *var, float eps, int64_t cols,
-               int64_t per_part, extent e, const mba_step *step)
+    batchnorm_rows(strided_view<T> y, strided_view<const T> x, const float *w, const float *b, const float *mean,
+                   const float *var, float eps, int64_t cols, int64_t per_part, extent e, const mba_step *step)
 {
     constexpr int         U = 4;
     const column_share<V> s = mba_column_share<V>(cols);
-    const int64_t real = real_rows(e, step), from = part_of_block() * per_part;
-    const int64_t end = from + per_part < e.rows ? from + per_part : e.rows;
-    float         m[V], f[V], t[V], v[V];
-    packed<T, V>  row_regs[U];
-    const auto    ask = [&](int64_t r) {
+    const int64_t         real = real_rows(e, step), from = part_of_block() * per_part;
+    const int64_t         end = from + per_part < e.rows ? from + per_part : e.rows;
+    float                 m[V], f[V], t[V], v[V];
+    packed<T, V>          row_regs[U];
+    const auto            ask = [&](int64_t r) {
 #pragma unroll
         for (int u = 0; u < U; u++)
             fetch(row_regs[u], mba_column_row<V>(x, r + u * s.rows, cols) + s.column, r + u * s.rows < end);
     };
     if (!s.active) return;
-    ask(from + s.row);                            // first: what belongs to the columns is waited for together with the first rows
+    ask(from + s.row); // first: what belongs to the columns is waited for together with the first rows
     load_weights(m, mean + s.column);
     load_weights(f, w + s.column);
     load_weights(v, var + s.column);
@@ -156,19 +177,24 @@ template <typename T, int V> static mba_status forward(const mba_call *c)
     const batchnorm_attr *a = (const batchnorm_attr *)n->attr;
     const int64_t         per_part = mba_ceil(mba_rows(n->in[X]), c->plan->launch[0].grid[0]);
     MBA_WITH_BOOL(a->relu, RELU,
-        MBA_KERNEL(c, 0, (batchnorm_rows<T, V, RELU>), mba_strided_view<T>(n->out[Y], c->out[Y]), mba_strided_view<const T>(n->in[X], c->in[X]),
-                   (const float *)c->in[W], (const float *)c->in[B], (const float *)c->in[MEAN], (const float *)c->in[VAR], (float)a->eps,
-                   mba_cols(n->in[X]), per_part, extent_of(n->in[X]), c->step));
+                  MBA_KERNEL(c, 0, (batchnorm_rows<T, V, RELU>), mba_strided_view<T>(n->out[Y], c->out[Y]),
+                             mba_strided_view<const T>(n->in[X], c->in[X]), (const float *)c->in[W],
+                             (const float *)c->in[B], (const float *)c->in[MEAN], (const float *)c->in[VAR],
+                             (float)a->eps, mba_cols(n->in[X]), per_part, extent_of(n->in[X]), c->step));
     return MBA_OK;
 }
 
 /* ---- the gradients ---- */
 
-struct channel { const float *w, *b, *mean, *var; float eps; };
+struct channel {
+    const float *w, *b, *mean, *var;
+    float        eps;
+};
 
-/* Of a column: mean, w rstd and b. dy gets through the ReLU where (x - mean) w rstd + b > 0, which is what the forward asked. */
+/* Of a column: mean, w rstd and b. dy gets through the ReLU where (x - mean) w rstd + b > 0, which is what the forward
+ * asked. */
 template <int V, bool RELU> struct gate {
-    float m[V], f[RELU ? V : 1], b[RELU ? V : 1];
+    float                           m[V], f[RELU ? V : 1], b[RELU ? V : 1];
     __device__ __forceinline__ void load_from(const channel &k, int64_t c)
     {
         load_weights(m, k.mean + c);
@@ -181,10 +207,10 @@ template <int V, bool RELU> struct gate {
             for (int j = 0; j < V; j++) f[j] *= rsqrtf(var[j] + k.eps);
         }
     }
-    __device__ __forceinline__ float open(float d, float dy, int j) const      /* d = x - mean */
+    __device__ __forceinline__ float open(float d, float dy, int j) const /* d = x - mean */
     {
         if constexpr (RELU) return d * f[j] + b[j] <= 0 ? 0 : dy;
-        else                return dy;
+        else return dy;
     }
 };
 
@@ -192,10 +218,12 @@ template <int V, bool RELU> struct gate {
 template <typename T, bool RELU> struct batchnorm_bwd_sums {
     enum { AT_ONCE = 4 };
     strided_view<const T> dy, x;
-    channel         k;
-    int64_t         cols;
+    channel               k;
+    int64_t               cols;
     template <int V> using column_regs = gate<V, RELU>;
-    template <int V> struct row_regs { packed<T, V> dy, x; };
+    template <int V> struct row_regs {
+        packed<T, V> dy, x;
+    };
     template <int V> __device__ void load_columns(gate<V, RELU> &g, int64_t c) const { g.load_from(k, c); }
     template <int V> __device__ void load_row(row_regs<V> &s, int64_t r, int64_t c, bool there) const
     {
@@ -217,34 +245,35 @@ template <typename T, bool RELU> struct batchnorm_bwd_sums {
 };
 
 struct keep_totals {
-    float  *dw, *db, *totals;
-    channel k;
-    int64_t cols;
-    bool    adds_w, adds_b;
+    float          *dw, *db, *totals;
+    channel         k;
+    int64_t         cols;
+    bool            adds_w, adds_b;
     __device__ void operator()(int64_t i, const float (&total)[2], const mba_step *) const
     {
         const float gh = total[0] * rsqrtf(k.var[i] + k.eps);
-        totals[i]        = gh;
+        totals[i] = gh;
         totals[cols + i] = total[1];
         dw[i] = gh + (adds_w ? dw[i] : 0);
         db[i] = total[1] + (adds_b ? db[i] : 0);
     }
 };
 
-/* dx = w rstd (g - db / M - h dw / M), with h dw / M = (x - mean) (rstd dw / M): per column mean, w rstd and two factors. */
+/* dx = w rstd (g - db / M - h dw / M), with h dw / M = (x - mean) (rstd dw / M): per column mean, w rstd and two
+ * factors. */
 template <typename T, int V, bool RELU, bool ADDS>
 __global__ void __launch_bounds__(COLUMN_THREADS, 2)
-batchnorm_dx(strided_view<T> dx, strided_view<const T> dy, strided_view<const T> x, channel k, const float *totals, bool train, int64_t cols, int64_t per_part, extent e,
-             const mba_step *step)
+    batchnorm_dx(strided_view<T> dx, strided_view<const T> dy, strided_view<const T> x, channel k, const float *totals,
+                 bool train, int64_t cols, int64_t per_part, extent e, const mba_step *step)
 {
     constexpr int         U = 4;
     const column_share<V> s = mba_column_share<V>(cols);
-    const int64_t real = real_rows(e, step), from = part_of_block() * per_part;
-    const int64_t end = from + per_part < e.rows ? from + per_part : e.rows;
-    float         f[V], dw[V], db[V], a[V], v[V];
-    packed<T, V>  seen_dy[U], seen_x[U];
-    gate<V, RELU> t;
-    const auto    ask = [&](int64_t r) {
+    const int64_t         real = real_rows(e, step), from = part_of_block() * per_part;
+    const int64_t         end = from + per_part < e.rows ? from + per_part : e.rows;
+    float                 f[V], dw[V], db[V], a[V], v[V];
+    packed<T, V>          seen_dy[U], seen_x[U];
+    gate<V, RELU>         t;
+    const auto            ask = [&](int64_t r) {
 #pragma unroll
         for (int u = 0; u < U; u++) {
             fetch(seen_dy[u], mba_column_row<V>(dy, r + u * s.rows, cols) + s.column, r + u * s.rows < end);
@@ -261,8 +290,8 @@ batchnorm_dx(strided_view<T> dx, strided_view<const T> dy, strided_view<const T>
 #pragma unroll
     for (int j = 0; j < V; j++) {
         const float rstd = rsqrtf(v[j] + k.eps);
-        db[j]  = totals[cols + s.column + j] * share;
-        f[j]  *= rstd;
+        db[j] = totals[cols + s.column + j] * share;
+        f[j] *= rstd;
         dw[j] *= rstd * share;
     }
     for (int64_t r = from + s.row; r < end; ask(r += U * s.rows)) {
@@ -290,26 +319,30 @@ batchnorm_dx(strided_view<T> dx, strided_view<const T> dy, strided_view<const T>
 
 template <typename T, int V, bool RELU> static mba_status backward(const mba_call *c)
 {
-    const mba_node       *n = c->node;
-    const batchnorm_attr *t = (const batchnorm_attr *)n->attr;
-    const int64_t         cols = mba_cols(n->in[XB]);
-    float                *totals = (float *)mba_cuda_scratch(c, 1);
-    const strided_view<const T> dy = mba_strided_view<const T>(n->in[DY], c->in[DY]), x = mba_strided_view<const T>(n->in[XB], c->in[XB]);
-    const channel         k = { (const float *)c->in[WB], (const float *)c->in[BB], (const float *)c->in[MEANB], (const float *)c->in[VARB], (float)t->eps };
+    const mba_node             *n = c->node;
+    const batchnorm_attr       *t = (const batchnorm_attr *)n->attr;
+    const int64_t               cols = mba_cols(n->in[XB]);
+    float                      *totals = (float *)mba_cuda_scratch(c, 1);
+    const strided_view<const T> dy = mba_strided_view<const T>(n->in[DY], c->in[DY]),
+                                x = mba_strided_view<const T>(n->in[XB], c->in[XB]);
+    const channel k = { (const float *)c->in[WB], (const float *)c->in[BB], (const float *)c->in[MEANB],
+                        (const float *)c->in[VARB], (float)t->eps };
     const batchnorm_bwd_sums<T, RELU> f = { dy, x, k, cols };
-    const keep_totals     use = { (float *)c->out[DW], (float *)c->out[DB], totals, k, cols, mba_adds(n, DW), mba_adds(n, DB) };
+    const keep_totals                 use = { (float *)c->out[DW], (float *)c->out[DB], totals, k, cols,
+                                              mba_adds(n, DW),     mba_adds(n, DB) };
     MBA_TRY((mba_column_sums<2, V>(c, 0, n->in[XB], f, use, (float *)mba_cuda_scratch(c, 0))));
     const int64_t per_part = mba_ceil(mba_rows(n->in[XB]), c->plan->launch[2].grid[0]);
     MBA_WITH_BOOL(mba_adds(n, DX), ADDS,
-        MBA_KERNEL(c, 2, (batchnorm_dx<T, V, RELU, ADDS>), mba_strided_view<T>(n->out[DX], c->out[DX]), dy, x, k, totals, t->train != 0, cols, per_part,
-                   extent_of(n->in[XB]), c->step));
+                  MBA_KERNEL(c, 2, (batchnorm_dx<T, V, RELU, ADDS>), mba_strided_view<T>(n->out[DX], c->out[DX]), dy, x,
+                             k, totals, t->train != 0, cols, per_part, extent_of(n->in[XB]), c->step));
     return MBA_OK;
 }
 
 extern "C" mba_status batchnorm_stats_cuda(const mba_call *c)
 {
     const bool wide = batchnorm_columns(c->node, c->node->in[SX], NULL, NULL) > 1;
-    MBA_WITH_DTYPE(c->node->in[SX]->type.dtype, T, return wide ? statistics<T, 16 / sizeof(T)>(c) : statistics<T, 1>(c));
+    MBA_WITH_DTYPE(c->node->in[SX]->type.dtype, T,
+                   return wide ? statistics<T, 16 / sizeof(T)>(c) : statistics<T, 1>(c));
 }
 
 extern "C" mba_status batchnorm_cuda(const mba_call *c)
@@ -322,7 +355,7 @@ extern "C" mba_status batchnorm_bwd_cuda(const mba_call *c)
 {
     const mba_node *n = c->node;
     const bool      wide = batchnorm_columns(n, n->in[XB], n->in[DY], n->out[DX]) > 1;
-    MBA_WITH_BOOL(((const batchnorm_attr *)n->attr)->relu, RELU, MBA_WITH_DTYPE(n->in[XB]->type.dtype, T,
-        if (wide) return backward<T, 16 / sizeof(T), RELU>(c);
-        else      return backward<T, 1, RELU>(c)));
+    MBA_WITH_BOOL(((const batchnorm_attr *)n->attr)->relu, RELU,
+                  MBA_WITH_DTYPE(n->in[XB]->type.dtype, T, if (wide) return backward<T, 16 / sizeof(T), RELU>(c);
+                                 else return backward<T, 1, RELU>(c)));
 }

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* batchnorm_ref.c -- fp64, only the maths. Rows beyond the count stay at zero, as outputs start. */
 #include <math.h>
 
@@ -11,11 +12,11 @@ void batchnorm_stats_ref(const mba_ref_call *c)
         double mean = 0, var = 0;
         for (int64_t r = 0; r < M; r++) mean += c->in[SX][r * C + i] / n;
         for (int64_t r = 0; r < M; r++) var += pow(c->in[SX][r * C + i] - mean, 2) / n;
-        c->out[SMEAN][i]  = mean;
-        c->out[SVAR][i]   = var;
+        c->out[SMEAN][i] = mean;
+        c->out[SVAR][i] = var;
         const bool moves = M && isfinite(mean) && isfinite(var);
         c->out[RMEANO][i] = moves ? (1 - k) * c->in[RMEAN][i] + k * mean : c->in[RMEAN][i];
-        c->out[RVARO][i]  = moves ? (1 - k) * c->in[RVAR][i] + k * var * (M > 1 ? n / (n - 1) : 1) : c->in[RVAR][i];
+        c->out[RVARO][i] = moves ? (1 - k) * c->in[RVAR][i] + k * var * (M > 1 ? n / (n - 1) : 1) : c->in[RVAR][i];
     }
 }
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* batchnorm_slots.h -- what the files of this folder share. Three operators: the statistics (training only), the norm
  * itself, which does not care where its statistics come from, and the gradient of both. */
 #ifndef MBA_BATCHNORM_SLOTS_H
@@ -6,15 +7,20 @@
 #include "ops/columns.h"
 #include "ops/rows.h"
 
-enum { SX, RMEAN, RVAR };                         /* statistics: in, out */
+enum { SX, RMEAN, RVAR }; /* statistics: in, out */
 enum { SMEAN, SVAR, RMEANO, RVARO };
-enum { X, W, B, MEAN, VAR };                      /* forward: in, out */
+enum { X, W, B, MEAN, VAR }; /* forward: in, out */
 enum { Y };
-enum { DY, XB, WB, BB, MEANB, VARB };             /* backward: in, out */
+enum { DY, XB, WB, BB, MEANB, VARB }; /* backward: in, out */
 enum { DX, DW, DB };
 
-typedef struct batchnorm_stats_attr { double momentum; } batchnorm_stats_attr;
-typedef struct batchnorm_attr { double eps; int64_t train, relu; } batchnorm_attr;
+typedef struct batchnorm_stats_attr {
+    double momentum;
+} batchnorm_stats_attr;
+typedef struct batchnorm_attr {
+    double  eps;
+    int64_t train, relu;
+} batchnorm_attr;
 
 /* CUDA: parts of the rows that sums over them have (ops/columns.h); kernels that follow count their blocks in them. */
 enum { BATCHNORM_SUM_PARTS = 264 };
@@ -23,7 +29,8 @@ enum { BATCHNORM_SUM_PARTS = 264 };
 static inline int batchnorm_columns(const mba_node *n, const mba_tensor *a, const mba_tensor *b, const mba_tensor *c)
 {
     const mba_tensor *const t[] = { a, b, c };
-    for (int k = 0; k < MBA_IN_MAX; k++) if (n->in[k] && n->in[k]->type.rank == 1 && n->in[k]->offset % 4) return 1;
+    for (int k = 0; k < MBA_IN_MAX; k++)
+        if (n->in[k] && n->in[k]->type.rank == 1 && n->in[k]->offset % 4) return 1;
     return mba__columns_at_once(t, 3);
 }
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* bce.h -- binary cross entropy of logits: the mean of -t log sigmoid(y) - (1-t) log(1 - sigmoid(y)).
  *
  *     mba_tensor *loss = mba_bce(g, logits, target, false);          // both (R, T) fp32 -> (1)

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* bce_cpu.c -- in order and in double: a batch has some thousand entries. */
 #include <math.h>
 
@@ -11,9 +12,9 @@ mba_status MBA_CPU_FN(bce_fwd)(const mba_call *c)
     double            n[2] = { 0 }, sum[2] = { 0 };
     for (int64_t i = 0; i < R; i++) {
         const double x = (double)logit[bce_at(z, i)], y = (double)target[bce_at(t, i)];
-        if (y != y) continue;                     // NaN: missing
+        if (y != y) continue; // NaN: missing
         n[y > 0.5]++;
-        sum[y > 0.5] += (x < 0 ? 0 : x) - x * y + log1p(exp(-fabs(x)));          // NaN stays
+        sum[y > 0.5] += (x < 0 ? 0 : x) - x * y + log1p(exp(-fabs(x))); // NaN stays
     }
     const double all = n[0] + n[1], each = all > 0 ? 1 / all : 0;
     float       *scale = c->out[SCALE];
@@ -38,8 +39,7 @@ mba_status MBA_CPU_FN(bce_bwd)(const mba_call *c)
     for (int64_t i = 0; i < mba_elems(n->in[ZB]); i++) {
         const double y = i < R ? (double)target[bce_at(n->in[TARGETB], i)] : (double)NAN;
         double       d = 0;
-        if (y == y)
-            d = dloss * (double)scale[y > 0.5] * (1 / (1 + exp(-(double)logit[bce_at(n->in[ZB], i)])) - y);
+        if (y == y) d = dloss * (double)scale[y > 0.5] * (1 / (1 + exp(-(double)logit[bce_at(n->in[ZB], i)])) - y);
         float *to = dz + bce_at(n->out[DZ], i);
         *to = (float)d + (adds ? *to : 0);
     }

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* bce_ref.c -- fp64, only the maths. */
 #include <math.h>
 

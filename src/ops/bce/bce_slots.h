@@ -1,15 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
 /* bce_slots.h -- what the files of this folder share. */
 #ifndef MBA_BCE_SLOTS_H
 #define MBA_BCE_SLOTS_H
 
 #include "ops/rows.h"
 
-enum { Z, TARGET };                               /* forward: in, out */
-enum { LOSS, SCALE };                             /* scale (2): what an entry of class 0 and one of class 1 weighs */
-enum { DLOSS, ZB, TARGETB, SCALEB };              /* backward: in, out */
+enum { Z, TARGET };                  /* forward: in, out */
+enum { LOSS, SCALE };                /* scale (2): what an entry of class 0 and one of class 1 weighs */
+enum { DLOSS, ZB, TARGETB, SCALEB }; /* backward: in, out */
 enum { DZ };
 
-typedef struct bce_attr { int64_t weighted; } bce_attr;
+typedef struct bce_attr {
+    int64_t weighted;
+} bce_attr;
 
 /* Where element i of a window lies. */
 static inline int64_t bce_at(const mba_tensor *t, int64_t i)
@@ -17,7 +20,7 @@ static inline int64_t bce_at(const mba_tensor *t, int64_t i)
     return i < t->run ? i : i / t->run * t->pitch + i % t->run;
 }
 
-static inline int64_t bce_real(const mba_tensor *z, const mba_step *s)           /* entries of the real rows */
+static inline int64_t bce_real(const mba_tensor *z, const mba_step *s) /* entries of the real rows */
 {
     return mba__valid_entries(z, s) * (mba_elems(z) / z->type.dim[0]);
 }

@@ -1,16 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
 /* bce_test.c -- PyTorch's values (tools/golden/graph_ops.py), large logits, counts. */
 #include "tests/rig.h"
 
 #include "ops/bce/bce.h"
 
-typedef struct loss_rig { rig r; mba_tensor *z, *t, *loss; } loss_rig;
+typedef struct loss_rig {
+    rig         r;
+    mba_tensor *z, *t, *loss;
+} loss_rig;
 
 static loss_rig make(mba_type type, bool weighted)
 {
     loss_rig   l;
     mba_graph *g = graph();
-    l.z    = mba_param(g, "z", type, MBA_INIT_CONST(0), MBA_DECAY);
-    l.t    = mba_input(g, "t", type);
+    l.z = mba_param(g, "z", type, MBA_INIT_CONST(0), MBA_DECAY);
+    l.t = mba_input(g, "t", type);
     l.loss = mba_bce(g, l.z, l.t, weighted);
     mba_tensor *seed = mba_input(g, "seed", l.loss->type);
     l.r = rig_create(g, 1, &l.loss, &seed);
@@ -47,8 +51,9 @@ static void bce_weighted_has_its_golden_values_in_a_ragged_batch(void **state)
     memset(l.r.p->memory[MBA_GRAD], 0xff, l.r.p->layout.arena_bytes[MBA_GRAD]);
     rig_run(&l.r);
     assert_golden(&l.r, l.loss, (double[]){ 0.3248547683 });
-    assert_golden(&l.r, rig_grad(&l.r, l.z), (double[]){ -0.0362507686, 0.0381817177, 0.0383123501, -0.0334580698,
-                                                         0.0056153318, 0.0019361745, 0.0053392577, 0, 0, 0 });
+    assert_golden(&l.r, rig_grad(&l.r, l.z),
+                  (double[]){ -0.0362507686, 0.0381817177, 0.0383123501, -0.0334580698, 0.0056153318, 0.0019361745,
+                              0.0053392577, 0, 0, 0 });
     assert_same_bits(&l.r);
     rig_destroy(&l.r);
 }
@@ -56,7 +61,7 @@ static void bce_weighted_has_its_golden_values_in_a_ragged_batch(void **state)
 static void bce_takes_large_logits_and_lets_nan_through(void **state)
 {
     (void)state;
-    loss_rig l = make(MBA_TYPE(MBA_F32, 4), false);
+    loss_rig     l = make(MBA_TYPE(MBA_F32, 4), false);
     const double z[4] = { 1000, -1000, 1000, -1000 }, t[4] = { 1, 0, 0, 1 }, dz[4] = { 0, 0, 0.25, -0.25 };
     for (int i = 0; i < 4; i++) rig_set(&l.r, l.z, i, z[i]), rig_set(&l.r, l.t, i, t[i]);
     rig_run(&l.r);

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* bias.c -- y[r,c] = x[r,c] + b[c]; dx is dy itself, db[c] = sum_r dy[r,c]: the declaration. */
 #include "ops/bias/bias.h"
 
@@ -8,8 +9,8 @@
 
 static mba_status bias_shape(const mba_node *n, mba_type *out)
 {
-    MBA_NEED(mba_elems(n->in[BIAS]) == mba_cols(n->in[X]), "bias: rows of %lld, bias of %lld", (long long)mba_cols(n->in[X]),
-             (long long)mba_elems(n->in[BIAS]));
+    MBA_NEED(mba_elems(n->in[BIAS]) == mba_cols(n->in[X]), "bias: rows of %lld, bias of %lld",
+             (long long)mba_cols(n->in[X]), (long long)mba_elems(n->in[BIAS]));
     out[Y] = n->in[X]->type;
     return MBA_OK;
 }
@@ -67,25 +68,40 @@ static void bias_build(mba_graph *g, const mba_case *c)
 }
 
 const mba_op mba_op_bias = {
-    .name  = "bias", .doc = "y = x + b, b over the last axis", .kind = MBA_ELEMENTWISE,
-    .in    = { [X] = MBA_SLOT("x"), [BIAS] = MBA_SLOT("b") },
-    .out   = { [Y] = MBA_SLOT("y", .reuse = MBA_FROM(X)) },
-    .shape = bias_shape, .grad = bias_grad, .cost = bias_cost, .ref = bias_ref,
-    .cpu   = (const mba_variant[]){ { "rows", NULL, MBA_CPU(bias_fwd) }, { 0 } },
-    .cuda  = (const mba_variant[]){ { "rows", mba__map_plan, MBA_CUDA(bias_cuda) }, { 0 } },
+    .name = "bias",
+    .doc = "y = x + b, b over the last axis",
+    .kind = MBA_ELEMENTWISE,
+    .in = { [X] = MBA_SLOT("x"), [BIAS] = MBA_SLOT("b") },
+    .out = { [Y] = MBA_SLOT("y", .reuse = MBA_FROM(X)) },
+    .shape = bias_shape,
+    .grad = bias_grad,
+    .cost = bias_cost,
+    .ref = bias_ref,
+    .cpu = (const mba_variant[]){ { "rows", NULL, MBA_CPU(bias_fwd) }, { 0 } },
+    .cuda = (const mba_variant[]){ { "rows", mba__map_plan, MBA_CUDA(bias_cuda) }, { 0 } },
     .build = bias_build,
-    .cases = (const mba_case[]){ { { 7, 33 }, "no vector width divides it" }, { { 300, 5 }, "more rows than one part takes" },
+    .cases = (const mba_case[]){ { { 7, 33 }, "no vector width divides it" },
+                                 { { 300, 5 }, "more rows than one part takes" },
                                  { { 150, 40 }, "whole pieces of 16 bytes, several parts" },
                                  { { 17, 264 }, "columns that several blocks share" },
-                                 { { 3, 8, 1 }, "behind another operator: the gradient is passed on" }, { { 0 }, NULL } },
+                                 { { 3, 8, 1 }, "behind another operator: the gradient is passed on" },
+                                 { { 0 }, NULL } },
     .sizes = (const mba_case[]){ { { 25088, 1280 }, "mambavision-t stage 2, an MLP, batch 128" },
-                                 { { 401408, 80 }, "mambavision-t stage 0, batch 128" }, { { 0 }, NULL } },
+                                 { { 401408, 80 }, "mambavision-t stage 0, batch 128" },
+                                 { { 0 }, NULL } },
 };
 
 const mba_op mba_op_bias_bwd = {
-    .name  = "bias_bwd", .doc = "sums the rows of dy", .kind = MBA_REDUCTION, .no_grad = "a gradient",
-    .in    = { [DY] = MBA_SLOT("dy") }, .out = { [DBIAS] = MBA_SLOT("db", .adds = true) },
-    .shape = bias_bwd_shape, .cost = bias_cost, .ref = bias_bwd_ref, .terms = bias_bwd_terms,
-    .cpu   = (const mba_variant[]){ { "parts", bias_bwd_plan, MBA_CPU(bias_bwd) }, { 0 } },
-    .cuda  = (const mba_variant[]){ { "columns", bias_bwd_cuda_plan, MBA_CUDA(bias_bwd_cuda) }, { 0 } },
+    .name = "bias_bwd",
+    .doc = "sums the rows of dy",
+    .kind = MBA_REDUCTION,
+    .no_grad = "a gradient",
+    .in = { [DY] = MBA_SLOT("dy") },
+    .out = { [DBIAS] = MBA_SLOT("db", .adds = true) },
+    .shape = bias_bwd_shape,
+    .cost = bias_cost,
+    .ref = bias_bwd_ref,
+    .terms = bias_bwd_terms,
+    .cpu = (const mba_variant[]){ { "parts", bias_bwd_plan, MBA_CPU(bias_bwd) }, { 0 } },
+    .cuda = (const mba_variant[]){ { "columns", bias_bwd_cuda_plan, MBA_CUDA(bias_bwd_cuda) }, { 0 } },
 };

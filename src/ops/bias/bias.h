@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* bias.h -- y = x + b over the last axis.
  *
  *     y = mba_bias(g, mba_linear(g, x, w), b);        // where mba_linear_bias (matmul.h) cannot: ragged batches

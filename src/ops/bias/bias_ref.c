@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* bias_ref.c -- fp64. */
 #include "ops/bias/bias_slots.h"
 

@@ -1,14 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
 /* bias_slots.h -- what the files of this folder share. */
 #ifndef MBA_BIAS_SLOTS_H
 #define MBA_BIAS_SLOTS_H
 
 #include "ops/columns.h"
 
-enum { X, BIAS };                                 /* forward: in, out */
+enum { X, BIAS }; /* forward: in, out */
 enum { Y };
-enum { DY };                                      /* backward: in, out */
+enum { DY }; /* backward: in, out */
 enum { DBIAS };
-enum { BIAS_PART_ROWS = 128 };                    /* rows behind one partial sum of the backward */
+enum { BIAS_PART_ROWS = 128 }; /* rows behind one partial sum of the backward */
 
 void bias_ref(const mba_ref_call *c);
 void bias_bwd_ref(const mba_ref_call *c);

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* cast.c -- y = x in another type; its gradient is the cast back. Declaration. */
 #include "ops/cast/cast.h"
 
@@ -39,12 +40,18 @@ static void cast_build(mba_graph *g, const mba_case *c)
 }
 
 const mba_op mba_op_cast = {
-    .name  = "cast", .doc = "y = x in another type", .kind = MBA_MEMORY,
-    .in    = { [X] = MBA_SLOT("x") }, .out = { [Y] = MBA_SLOT("y", .adds = true, .cheap = true) },
+    .name = "cast",
+    .doc = "y = x in another type",
+    .kind = MBA_MEMORY,
+    .in = { [X] = MBA_SLOT("x") },
+    .out = { [Y] = MBA_SLOT("y", .adds = true, .cheap = true) },
     .attr_bytes = sizeof(cast_attr),
-    .shape = cast_shape, .grad = cast_grad, .cost = mba_cost_io, .ref = cast_ref,
-    .cpu   = (const mba_variant[]){ { "elements", NULL, MBA_CPU(cast_fwd) }, { 0 } },
-    .cuda  = (const mba_variant[]){ { "stream", mba_plan_streaming, MBA_CUDA(cast_cuda) }, { 0 } },
+    .shape = cast_shape,
+    .grad = cast_grad,
+    .cost = mba_cost_io,
+    .ref = cast_ref,
+    .cpu = (const mba_variant[]){ { "elements", NULL, MBA_CPU(cast_fwd) }, { 0 } },
+    .cuda = (const mba_variant[]){ { "stream", mba_plan_streaming, MBA_CUDA(cast_cuda) }, { 0 } },
     .build = cast_build,
     .cases = (const mba_case[]){ { { 3, 37 }, "dense" }, { { 5, 12, 1 }, "a window" }, { { 0 }, NULL } },
 };

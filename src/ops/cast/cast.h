@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* cast.h -- the same numbers in another type.
  *
  *     mba_tensor *x = mba_cast(g, features, MBA_BF16);      // features itself where it has that type already

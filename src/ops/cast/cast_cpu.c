@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* cast_cpu.c -- element by element, between fp32 and bf16. */
 #include "ops/cast/cast_slots.h"
 
@@ -13,10 +14,11 @@ mba_status MBA_CPU_FN(cast_fwd)(const mba_call *c)
 {
     const mba_tensor *x = c->node->in[X], *y = c->node->out[Y];
     const bool        adds = mba_adds(c->node, Y);
-    MBA_PARALLEL_FOR(i, mba_elems(x)) {
+    MBA_PARALLEL_FOR(i, mba_elems(x))
+    {
         const float v = value(x, c->in[X], i) + (adds ? value(y, c->out[Y], i) : 0);
         if (y->type.dtype == MBA_BF16) ((uint16_t *)c->out[Y])[where(y, i)] = mba_to_bf16(v);
-        else                           ((float *)c->out[Y])[where(y, i)] = v;
+        else ((float *)c->out[Y])[where(y, i)] = v;
     }
     return MBA_OK;
 }

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* cast_ref.c -- fp64 knows no types. */
 #include "ops/cast/cast_slots.h"
 

@@ -1,13 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
 /* cast_slots.h -- what the files of this folder share: slots by name, and who implements them. */
 #ifndef MBA_CAST_SLOTS_H
 #define MBA_CAST_SLOTS_H
 
 #include "core/op.h"
 
-enum { X };                                       /* in */
-enum { Y };                                       /* out */
+enum { X }; /* in */
+enum { Y }; /* out */
 
-typedef struct cast_attr { mba_dtype to; } cast_attr;
+typedef struct cast_attr {
+    mba_dtype to;
+} cast_attr;
 
 void cast_ref(const mba_ref_call *c);
 MBA_CPU_DECLARE(cast_fwd);

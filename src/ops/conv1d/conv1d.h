@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* conv1d.h -- depthwise convolution over time, causal unless told otherwise, with or without SiLU behind it.
  *
  *     x = mba_conv1d(g, .x = x, .w = w, .bias = b, .silu = true);
@@ -12,15 +13,15 @@
 #include "core/graph.h"
 
 typedef struct mba_conv1d_args {
-    mba_tensor  *x;                  /* (B, L, C), also columns of a wider matrix */
-    mba_tensor  *w;                  /* C * W elements in this order: (C, 1, W), (C, W); W <= 16 taps */
-    mba_tensor  *bias;               /* (C), optional */
-    mba_tensor  *ids;                /* (B, L) i32, optional: a tap is dropped where its id is not that of t;
+    mba_tensor  *x;       /* (B, L, C), also columns of a wider matrix */
+    mba_tensor  *w;       /* C * W elements in this order: (C, 1, W), (C, W); W <= 16 taps */
+    mba_tensor  *bias;    /* (C), optional */
+    mba_tensor  *ids;     /* (B, L) i32, optional: a tap is dropped where its id is not that of t;
                                         a negative id gives 0 */
-    mba_tensor  *initial;            /* (B, W-1, C), optional: inputs before time 0, with the id of token 0;
+    mba_tensor  *initial; /* (B, W-1, C), optional: inputs before time 0, with the id of token 0;
                                         without it they are 0 */
-    mba_tensor **final;              /* optional: receives (B, W-1, C), the last W-1 inputs */
-    int64_t      ahead;              /* taps that look ahead, 0 .. W-1; not with ids, initial or final */
+    mba_tensor **final;   /* optional: receives (B, W-1, C), the last W-1 inputs */
+    int64_t      ahead;   /* taps that look ahead, 0 .. W-1; not with ids, initial or final */
     bool         silu;
 } mba_conv1d_args;
 

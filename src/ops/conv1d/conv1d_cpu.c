@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* conv1d_cpu.c -- items of (sequence, block of time, block of channels), channels side by side in the vectors.
  *
  * A tile is TILE steps of time: its rows walk along the channels together, so each weight is loaded once per tile
@@ -17,12 +18,14 @@ typedef struct conv {
     mba__rows         x, initial;
     const mba_tensor *ids_of;
     const int32_t    *ids;
-    const float      *taps, *bias;                // taps (W, C)
+    const float      *taps, *bias; // taps (W, C)
     bool              silu;
 } conv;
 
 /* One item: steps t0 .. t1-1 of channels c0 .. c0+n-1 of sequence b; `part` numbers (b, block of time). */
-typedef struct item { int64_t b, t0, t1, c0, n, part; } item;
+typedef struct item {
+    int64_t b, t0, t1, c0, n, part;
+} item;
 
 /* A sequence that holds a ragged batch ends where the batch does. */
 static conv1d_dims real_dims_of(const mba_call *c)
@@ -35,9 +38,14 @@ static conv1d_dims real_dims_of(const mba_call *c)
 static conv conv_of(const mba_call *c)
 {
     const mba_node *n = c->node;
-    return (conv){ .d = real_dims_of(c), .x = mba__rows_of(n->in[X], c->in[X]),
-                   .initial = mba__rows_of(n->in[INITIAL], c->in[INITIAL]), .ids_of = n->in[IDS], .ids = c->in[IDS],
-                   .taps = mba__scratch(c, 0), .bias = c->in[BIAS], .silu = ((const conv1d_attr *)n->attr)->silu };
+    return (conv){ .d = real_dims_of(c),
+                   .x = mba__rows_of(n->in[X], c->in[X]),
+                   .initial = mba__rows_of(n->in[INITIAL], c->in[INITIAL]),
+                   .ids_of = n->in[IDS],
+                   .ids = c->in[IDS],
+                   .taps = mba__scratch(c, 0),
+                   .bias = c->in[BIAS],
+                   .silu = ((const conv1d_attr *)n->attr)->silu };
 }
 
 static void turn_taps(const mba_call *c)
@@ -55,10 +63,9 @@ static int64_t items_of(conv1d_dims d) { return parts_of(d) * mba_ceil(d.C, CONV
 static item item_of(conv1d_dims d, int64_t i)
 {
     const int64_t blocks = mba_ceil(d.C, CONV1D_CHANNELS), times = mba_ceil(d.L, CONV1D_TIMES), part = i / blocks;
-    item          k = { .b = part / times, .t0 = part % times * CONV1D_TIMES, .c0 = i % blocks * CONV1D_CHANNELS,
-                        .part = part };
+    item k = { .b = part / times, .t0 = part % times * CONV1D_TIMES, .c0 = i % blocks * CONV1D_CHANNELS, .part = part };
     k.t1 = k.t0 + CONV1D_TIMES < d.L ? k.t0 + CONV1D_TIMES : d.L;
-    k.n  = d.C - k.c0 < CONV1D_CHANNELS ? d.C - k.c0 : CONV1D_CHANNELS;
+    k.n = d.C - k.c0 < CONV1D_CHANNELS ? d.C - k.c0 : CONV1D_CHANNELS;
     return k;
 }
 
@@ -67,13 +74,13 @@ static item item_of(conv1d_dims d, int64_t i)
 static int32_t id_at(const conv *v, int64_t b, int64_t t)
 {
     if (!v->ids) return 0;
-    const int64_t i = b * v->d.L + (t < 0 ? 0 : t < v->d.L ? t : v->d.L - 1);     // outside: that of the nearest token
+    const int64_t i = b * v->d.L + (t < 0 ? 0 : t < v->d.L ? t : v->d.L - 1); // outside: that of the nearest token
     return v->ids[i / v->ids_of->run * v->ids_of->pitch + i % v->ids_of->run];
 }
 
 static const float *input_row(const conv *v, const item *k, int64_t t)
 {
-    if (t >= v->d.L) return zeros;                // a tap ahead of the end
+    if (t >= v->d.L) return zeros; // a tap ahead of the end
     if (t >= 0) return mba__row(v->x, k->b * v->d.L + t) + k->c0;
     return v->initial.at ? mba__row(v->initial, k->b * (v->d.taps - 1) + t + v->d.taps - 1) + k->c0 : zeros;
 }
@@ -81,7 +88,8 @@ static const float *input_row(const conv *v, const item *k, int64_t t)
 static bool one_document(const conv *v, int64_t b, int64_t from, int64_t end)
 {
     if (!v->ids) return true;
-    for (int64_t t = from + 1; t < end; t++) if (id_at(v, b, t) != id_at(v, b, from)) return false;
+    for (int64_t t = from + 1; t < end; t++)
+        if (id_at(v, b, t) != id_at(v, b, from)) return false;
     return id_at(v, b, from) >= 0;
 }
 
@@ -130,15 +138,15 @@ MBA_SIMD void convolve_rows(tile f, bool adds, bool silu, int taps, int steps)
 
 MBA_SIMD void convolve_steps(const tile *f, bool adds, bool silu, int taps, int steps)
 {
-    if (steps == TILE && taps == 4)      convolve_rows(*f, adds, silu, 4, TILE);
+    if (steps == TILE && taps == 4) convolve_rows(*f, adds, silu, 4, TILE);
     else if (steps == TILE && taps == 3) convolve_rows(*f, adds, silu, 3, TILE);
-    else if (steps == TILE)              convolve_rows(*f, adds, silu, taps, TILE);
-    else                                 convolve_rows(*f, adds, silu, taps, 1);
+    else if (steps == TILE) convolve_rows(*f, adds, silu, taps, TILE);
+    else convolve_rows(*f, adds, silu, taps, 1);
 }
 
-static void convolve_silu(const tile *f, int taps, int steps)  { convolve_steps(f, false, true, taps, steps); }
+static void convolve_silu(const tile *f, int taps, int steps) { convolve_steps(f, false, true, taps, steps); }
 static void convolve_plain(const tile *f, int taps, int steps) { convolve_steps(f, false, false, taps, steps); }
-static void convolve_onto(const tile *f, int taps, int steps)  { convolve_steps(f, true, false, taps, steps); }
+static void convolve_onto(const tile *f, int taps, int steps) { convolve_steps(f, true, false, taps, steps); }
 
 /* ---- forward ---- */
 
@@ -155,8 +163,8 @@ static void fwd_item(const conv *v, mba__rows y, const item *k)
         input_rows(f.row, v, k, t, (int)steps);
         for (int64_t j = 0; j < steps; j++) f.to[j] = mba__row(y, k->b * v->d.L + t + j) + k->c0;
         if (id_at(v, k->b, t) < 0) memset(f.to[0], 0, sizeof(float) * (size_t)k->n);
-        else if (v->silu)          convolve_silu(&f, (int)v->d.taps, (int)steps);
-        else                       convolve_plain(&f, (int)v->d.taps, (int)steps);
+        else if (v->silu) convolve_silu(&f, (int)v->d.taps, (int)steps);
+        else convolve_plain(&f, (int)v->d.taps, (int)steps);
     }
 }
 
@@ -177,7 +185,8 @@ mba_status MBA_CPU_FN(conv1d_fwd)(const mba_call *c)
     const conv      v = conv_of(c);
     const mba__rows y = mba__rows_of(c->node->out[Y], c->out[Y]);
     turn_taps(c);
-    MBA_PARALLEL_FOR(i, items_of(v.d)) {
+    MBA_PARALLEL_FOR(i, items_of(v.d))
+    {
         const item k = item_of(v.d, i);
         fwd_item(&v, y, &k);
     }
@@ -191,16 +200,20 @@ mba_status MBA_CPU_FN(conv1d_fwd)(const mba_call *c)
 typedef struct conv_grads {
     mba__rows dy, dfinal, dx, dinitial;
     bool      dx_adds, dinitial_adds;
-    float    *parts;                              // (parts, taps + 1, C): dw and, last, dbias
+    float    *parts; // (parts, taps + 1, C): dw and, last, dbias
 } conv_grads;
 
 /* The gradient before silu: the row of time t is needed until dx of time t has been made. Without silu it is dy. */
-typedef struct ring { int rows; const float *at[SPAN_MAX]; float own[SPAN_MAX][CONV1D_CHANNELS]; } ring;
+typedef struct ring {
+    int          rows;
+    const float *at[SPAN_MAX];
+    float        own[SPAN_MAX][CONV1D_CHANNELS];
+} ring;
 
 /* a = dy silu'(a) */
 static void slope_row(float *a, const float *dy, int64_t n)
 {
-    enum { GROUP = 4 };                           // vectors at once: none waits for another
+    enum { GROUP = 4 }; // vectors at once: none waits for another
     int64_t i = 0;
     vf      slope[GROUP];
     for (; i + GROUP * MBA_LANES <= n; i += GROUP * MBA_LANES) {
@@ -252,17 +265,18 @@ static void make_grads(const conv *v, const conv_grads *q, const item *k, ring *
         r->at[(t + j) % r->rows] = g[j] = v->silu ? f.to[j] : g[j];
     }
     if (t < k->t0 || t >= k->t1) return;
-    if (steps == TILE && taps == 4)      weigh_rows(dw, &f, g, 4, TILE);
+    if (steps == TILE && taps == 4) weigh_rows(dw, &f, g, 4, TILE);
     else if (steps == TILE && taps == 3) weigh_rows(dw, &f, g, 3, TILE);
-    else if (steps == TILE)              weigh_rows(dw, &f, g, taps, TILE);
-    else                                 weigh_rows(dw, &f, g, taps, 1);
+    else if (steps == TILE) weigh_rows(dw, &f, g, taps, TILE);
+    else weigh_rows(dw, &f, g, taps, 1);
 }
 
 /* Where the gradient of the input at time s goes. */
 static float *dx_row(const conv *v, const conv_grads *q, const item *k, int64_t s)
 {
-    return k->c0 + (s >= 0 ? mba__row(q->dx, k->b * v->d.L + s)
-                           : mba__row(q->dinitial, k->b * (v->d.taps - 1) + s + v->d.taps - 1));
+    return k->c0
+           + (s >= 0 ? mba__row(q->dx, k->b * v->d.L + s)
+                     : mba__row(q->dinitial, k->b * (v->d.taps - 1) + s + v->d.taps - 1));
 }
 
 static void add_final(const conv *v, const conv_grads *q, const item *k, int64_t s, float *dx)
@@ -285,7 +299,7 @@ static void make_dx(const conv *v, const conv_grads *q, const item *k, const rin
     }
     for (int j = 0; j < steps; j++) f.to[j] = dx_row(v, q, k, s + j);
     if (s < 0 ? q->dinitial_adds : q->dx_adds) convolve_onto(&f, taps, steps);
-    else                                       convolve_plain(&f, taps, steps);
+    else convolve_plain(&f, taps, steps);
     for (int j = 0; j < steps; j++) add_final(v, q, k, s + j, f.to[j]);
 }
 
@@ -337,13 +351,17 @@ mba_status MBA_CPU_FN(conv1d_bwd)(const mba_call *c)
 {
     const mba_node  *n = c->node;
     const conv       v = conv_of(c);
-    const conv_grads q = { .dy = mba__rows_of(n->in[DY], c->in[DY]), .dx = mba__rows_of(n->out[DX], c->out[DX]),
-                           .dfinal = mba__rows_of(n->in[DFINAL], c->in[DFINAL]), .parts = mba__scratch(c, 1),
+    const conv_grads q = { .dy = mba__rows_of(n->in[DY], c->in[DY]),
+                           .dx = mba__rows_of(n->out[DX], c->out[DX]),
+                           .dfinal = mba__rows_of(n->in[DFINAL], c->in[DFINAL]),
+                           .parts = mba__scratch(c, 1),
                            .dinitial = mba__rows_of(n->out[DINITIAL], c->out[DINITIAL]),
-                           .dx_adds = mba_adds(n, DX), .dinitial_adds = mba_adds(n, DINITIAL) };
+                           .dx_adds = mba_adds(n, DX),
+                           .dinitial_adds = mba_adds(n, DINITIAL) };
     float           *sum = mba__scratch(c, 2);
     turn_taps(c);
-    MBA_PARALLEL_FOR(i, items_of(v.d)) {
+    MBA_PARALLEL_FOR(i, items_of(v.d))
+    {
         const item k = item_of(v.d, i);
         bwd_item(&v, &q, &k);
     }

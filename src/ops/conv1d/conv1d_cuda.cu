@@ -1,23 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
 /* conv1d_cuda.cu -- depthwise convolution over time: a thread owns channels and walks along the steps.
  *
  *   a[t,c] = bias[c] + sum_k w[c,k] x[t-past+k, c]     y = silu(a) or a     past = W-1-ahead
  *   g = dy silu'(a)     dx[s] = sum_k w[k] g[s+past-k]     dw[k] = sum_t g[t] x[t-past+k]     dbias = sum_t g[t]
- *   x, y, dy, dx (B, L, C) fp32 or bf16     w (C, W), bias, dw, dbias, initial, final (B, W-1, C) fp32     ids (B, L) i32
+ *   x, y, dy, dx (B, L, C) fp32 or bf16     w (C, W), bias, dw, dbias, initial, final (B, W-1, C) fp32     ids (B, L)
+ *   i32
  *
- * kernel     conv1d_fwd_walk     4 channels a thread; eight rows at a time come in ahead by asynchronous copies into the thread's
- *                                own slots, the last W-1 inputs stay in registers
- * kernel     conv1d_bwd_walk     the same for x and dy; a is computed again, W-1 values of g stay in registers, dw and dbias too;
- *                                the W-1 steps behind an item are made once more instead of waiting for the neighbour
+ * kernel     conv1d_fwd_walk     4 channels a thread; eight rows at a time come in ahead by asynchronous copies into
+ *                                the thread's own slots, the last W-1 inputs stay in registers
+ * kernel     conv1d_bwd_walk     the same for x and dy; a is computed again, W-1 values of g stay in registers, dw and
+ *                                dbias too; the W-1 steps behind an item are made once more instead of waiting for the
+ *                                neighbour
  * takes      4 taps, rows of whole pieces of 4 values: "walk". Else one channel a thread and sixteen taps, of which the
  *            first ones weigh nothing: "any". What models train with, "tiles" takes before them (conv1d_tiles_cuda.cu)
- * launch     grid parts * ceil(C / (64 channels of a thread)), block 64; a part takes items (sequence, range of steps) in turn, and
- *            there are as many parts as fit on the SMs at once; dynamic smem 16 rows of what comes in ahead
+ * launch     grid parts * ceil(C / (64 channels of a thread)), block 64; a part takes items (sequence, range of steps)
+ *            in turn, and there are as many parts as fit on the SMs at once; dynamic smem 16 rows of what comes in
+ *            ahead
  * resources  sm_90a, CUDA 13.0: conv1d_fwd_walk 56 to 87 registers, no spill  [docs]
  *            conv1d_bwd_walk 112 to 158 registers, no spill  [docs]
- * moves      forward reads and writes a row, backward reads two and writes one, W-1 rows of an item once more: bound by DRAM
- * in flight  backward, an SM: 8 blocks of 64 threads, 8 rows ahead of two operands of 8 bytes, 66 KB of the 22 KB that 4 TB/s for 0.7 us are
- * issue      forward 16, backward 30 instructions a value, 20 of them arithmetic: R=16384 C=4352, 73 us of the SMs' time beside 109 us of
- *            memory's. Addresses and bounds of every row apart had made it 42
+ * moves      forward reads and writes a row, backward reads two and writes one, W-1 rows of an item once more: bound by
+ *            DRAM
+ * in flight  backward, an SM: 8 blocks of 64 threads, 8 rows ahead of two operands of 8 bytes, 66 KB of the 22 KB that
+ *            4 TB/s for 0.7 us are
+ * issue      forward 16, backward 30 instructions a value, 20 of them arithmetic: R=16384 C=4352, 73 us of the SMs'
+ *            time beside 109 us of memory's. Addresses and bounds of every row apart had made it 42
  * floor      R=16384 C=4352 bf16: forward 285 MB, 66 us, backward 428 MB, 100 us at 4.3 TB/s (copy)
  * kernel     conv1d_final        the last W-1 inputs, element by element
  * measured   H200: conv1d_bwd_walk 22.6 us, 13 % of floor (memory), ALU 21 % busy;  [docs: conv1d_*_walk]
@@ -31,7 +37,10 @@
 enum { THREADS = CONV1D_THREADS };
 
 /* A tensor (B, rows, C) with the distances between its rows, where they are even (conv1d_slots.h). */
-template <typename T> struct track { strided_view<T> w; conv1d_steps step; };
+template <typename T> struct track {
+    strided_view<T> w;
+    conv1d_steps    step;
+};
 
 template <typename T> static track<T> track_of(const mba_tensor *t, void *at)
 {
@@ -42,36 +51,44 @@ template <typename T> static track<T> track_of(const mba_tensor *t, void *at)
 
 /* What both directions see. */
 template <typename T> struct conv {
-    track<const T>     x;                         // (B, L, C)
-    track<const float> initial;                   // (B, W-1, C), or absent
-    const int32_t     *ids;                       // (B, L), or NULL
-    const float       *w, *bias;                  // (C, W), (C) or NULL
-    int64_t            B, C, ids_step;            // ids_step: distance of the sequences' ids
-    int                L, items, seg, segs;       // items, steps of an item, items of a sequence
-    int                taps, ahead, across;       // across: blocks side by side over the channels
+    track<const T>     x;                   // (B, L, C)
+    track<const float> initial;             // (B, W-1, C), or absent
+    const int32_t     *ids;                 // (B, L), or NULL
+    const float       *w, *bias;            // (C, W), (C) or NULL
+    int64_t            B, C, ids_step;      // ids_step: distance of the sequences' ids
+    int                L, items, seg, segs; // items, steps of an item, items of a sequence
+    int                taps, ahead, across; // across: blocks side by side over the channels
 };
 
 /* Rows of sequence b at the channels of a thread: at one distance from each other (EVEN), or anywhere. */
 template <typename T, bool EVEN> struct rows_of {
-    char *at;
-    int   step;                                   // in bytes: one multiplication leads to a row
+    char                      *at;
+    int                        step; // in bytes: one multiplication leads to a row
     __device__ __forceinline__ rows_of(const track<T> &k, int b, int, int64_t, int c)
-        : at(k.w.at ? (char *)(k.w.at + b * k.step.sequence + c) : NULL), step(k.step.row * (int)sizeof(T)) {}
+        : at(k.w.at ? (char *)(k.w.at + b * k.step.sequence + c) : NULL), step(k.step.row * (int)sizeof(T))
+    {
+    }
     __device__ __forceinline__ T *operator[](int t) const { return (T *)(at + (int64_t)t * step); }
 };
 
 template <typename T> struct rows_of<T, false> {
-    strided_view<T> w;
-    T        *at;                                 // NULL: absent
-    int64_t   first, cols;
-    int       c;
+    strided_view<T>            w;
+    T                         *at; // NULL: absent
+    int64_t                    first, cols;
+    int                        c;
     __device__ __forceinline__ rows_of(const track<T> &k, int b, int rows, int64_t cols_, int c_)
-        : w(k.w), at(k.w.at), first((int64_t)b * rows), cols(cols_), c(c_) {}
+        : w(k.w), at(k.w.at), first((int64_t)b * rows), cols(cols_), c(c_)
+    {
+    }
     __device__ __forceinline__ T *operator[](int t) const { return w.row(first + t, cols) + c; }
 };
 
-struct yes { enum { value = true }; };
-struct no  { enum { value = false }; };
+struct yes {
+    enum { value = true };
+};
+struct no {
+    enum { value = false };
+};
 
 template <int CH> static __device__ __forceinline__ void set_zero(float (&v)[CH])
 {
@@ -90,7 +107,10 @@ static __device__ __forceinline__ void load_input(float (&v)[CH], const conv<T> 
 }
 
 /* Outside a sequence: that of its nearest token. */
-static __device__ __forceinline__ int32_t id_at(const int32_t *ids, int L, int t) { return ids[t < 0 ? 0 : t < L ? t : L - 1]; }
+static __device__ __forceinline__ int32_t id_at(const int32_t *ids, int L, int t)
+{
+    return ids[t < 0 ? 0 : t < L ? t : L - 1];
+}
 
 /* Whether COUNT tokens from t on are of one document. */
 template <int COUNT> static __device__ __forceinline__ bool one_document(const int32_t *ids, int L, int t)
@@ -103,7 +123,8 @@ template <int COUNT> static __device__ __forceinline__ bool one_document(const i
 }
 
 /* The weights of CH channels from c on, tap k of the window at [k]; a window longer than W begins with zeros. */
-template <int TAPS, int CH> static __device__ __forceinline__ void load_taps(float (&w)[TAPS][CH], const float *from, int taps, int c)
+template <int TAPS, int CH>
+static __device__ __forceinline__ void load_taps(float (&w)[TAPS][CH], const float *from, int taps, int c)
 {
 #pragma unroll
     for (int k = 0; k < TAPS; k++)
@@ -116,35 +137,37 @@ template <int TAPS, int CH> static __device__ __forceinline__ void load_taps(flo
 template <typename T, int TAPS, int CH, bool SILU, bool IDS>
 __global__ void __launch_bounds__(THREADS) conv1d_fwd_walk(conv<T> a, track<T> y_track)
 {
-    constexpr bool AHEAD = CH > 1;                // rows come in ahead of their use
-    constexpr int  U = AHEAD ? CONV1D_ROWS_AHEAD : 1;
+    constexpr bool          AHEAD = CH > 1; // rows come in ahead of their use
+    constexpr int           U = AHEAD ? CONV1D_ROWS_AHEAD : 1;
     extern __shared__ uint4 memory[];
-    const int c = (int)((blockIdx.x % a.across * THREADS + threadIdx.x) * CH);
-    if (c >= a.C) return;                         // nobody waits for it
+    const int               c = (int)((blockIdx.x % a.across * THREADS + threadIdx.x) * CH);
+    if (c >= a.C) return; // nobody waits for it
     T *const   slots = (T *)memory + threadIdx.x * CH;
     const auto slot = [=](int stage, int u) { return slots + (stage * U + u) * THREADS * CH; };
-    float w[TAPS][CH], bias[CH];
+    float      w[TAPS][CH], bias[CH];
     load_taps(w, a.w, a.taps, c);
 #pragma unroll
     for (int e = 0; e < CH; e++) bias[e] = a.bias ? a.bias[c + e] : 0;
 
     for (int item = blockIdx.x / a.across; item < a.items; item += gridDim.x / a.across) {
-        const int b = item / a.segs, t0 = (item - b * a.segs) * a.seg, t1 = min(t0 + a.seg, a.L), end = min(t1 + a.ahead, a.L);
+        const int b = item / a.segs, t0 = (item - b * a.segs) * a.seg, t1 = min(t0 + a.seg, a.L),
+                  end = min(t1 + a.ahead, a.L);
         const rows_of<const T, AHEAD>     x(a.x, b, a.L, a.C, c);
         const rows_of<const float, AHEAD> initial(a.initial, b, a.taps - 1, a.C, c);
         const rows_of<T, AHEAD>           y(y_track, b, a.L, a.C, c);
         const int32_t                    *ids = IDS ? a.ids + b * a.ids_step : NULL;
-        float   past[TAPS - 1][CH];               // the inputs before the newest, oldest first
-        int32_t past_id[TAPS - 1];
-        int     stage = 0;
-        const auto fetch = [&](int t, int to) {
+        float                             past[TAPS - 1][CH]; // the inputs before the newest, oldest first
+        int32_t                           past_id[TAPS - 1];
+        int                               stage = 0;
+        const auto                        fetch = [&](int t, int to) {
             if constexpr (AHEAD) {
-                if (t + a.ahead + U <= end)       // nearly always: no question for every row
+                if (t + a.ahead + U <= end) // nearly always: no question for every row
 #pragma unroll
-                    for (int u = 0; u < U; u++) copy_async<CH * (int)sizeof(T)>(slot(to, u), x[t + a.ahead + u]);
+                    for (int u = 0; u < U; u++) copy_async<CH *(int)sizeof(T)>(slot(to, u), x[t + a.ahead + u]);
                 else
 #pragma unroll 1
-                    for (int u = 0; t + a.ahead + u < end; u++) copy_async<CH * (int)sizeof(T)>(slot(to, u), x[t + a.ahead + u]);
+                    for (int u = 0; t + a.ahead + u < end; u++)
+                        copy_async<CH *(int)sizeof(T)>(slot(to, u), x[t + a.ahead + u]);
                 copy_async_commit();
             }
         };
@@ -154,24 +177,25 @@ __global__ void __launch_bounds__(THREADS) conv1d_fwd_walk(conv<T> a, track<T> y
             load_input(past[k], a, x, initial, t0 + a.ahead - (TAPS - 1) + k);
             if (IDS) past_id[k] = id_at(ids, a.L, t0 - (TAPS - 1) + k);
         }
-        const auto steps = [&](int t, auto full) {               // full: nothing here lies beyond an end, or in two documents
+        const auto steps = [&](int t, auto full) { // full: nothing here lies beyond an end, or in two documents
             constexpr bool MASK = IDS && !decltype(full)::value;
             constexpr int  UNROLL = decltype(full)::value ? U : 1;
 #pragma unroll UNROLL
             for (int u = 0; u < U; u++) {
                 if (!full.value && t + u >= t1) break;
                 const int32_t id = MASK ? id_at(ids, a.L, t + u) : 0;
-                float in[CH], out[CH];
+                float         in[CH], out[CH];
                 set_zero(in);
                 if (full.value || t + u + a.ahead < a.L) {
                     if constexpr (AHEAD) load(in, slot(stage, u));
-                    else                 load(in, x[t + u + a.ahead]);
+                    else load(in, x[t + u + a.ahead]);
                 }
 #pragma unroll
                 for (int e = 0; e < CH; e++) {
                     out[e] = bias[e];
 #pragma unroll
-                    for (int k = 0; k < TAPS - 1; k++) out[e] = fmaf(w[k][e], !MASK || past_id[k] == id ? past[k][e] : 0.0f, out[e]);
+                    for (int k = 0; k < TAPS - 1; k++)
+                        out[e] = fmaf(w[k][e], !MASK || past_id[k] == id ? past[k][e] : 0.0f, out[e]);
                     out[e] = fmaf(w[TAPS - 1][e], in[e], out[e]);
                     if (SILU) out[e] = silu(out[e]);
                     if (MASK && id < 0) out[e] = 0;
@@ -191,9 +215,10 @@ __global__ void __launch_bounds__(THREADS) conv1d_fwd_walk(conv<T> a, track<T> y
             bool full = AHEAD && t + U <= t1 && t + U + a.ahead <= a.L;
             if (IDS && full) full = one_document<TAPS - 1 + U>(ids, a.L, t - (TAPS - 1));
             if (full) steps(t, yes());
-            else      steps(t, no());
+            else steps(t, no());
 #pragma unroll
-            for (int k = 0; IDS && k < TAPS - 1; k++) if (full) past_id[k] = id_at(ids, a.L, t);
+            for (int k = 0; IDS && k < TAPS - 1; k++)
+                if (full) past_id[k] = id_at(ids, a.L, t);
         }
         copy_async_wait<0>();
     }
@@ -202,11 +227,12 @@ __global__ void __launch_bounds__(THREADS) conv1d_fwd_walk(conv<T> a, track<T> y
 /* final (B, W-1, C) */
 template <typename T> __global__ void __launch_bounds__(256) conv1d_final(strided_view<float> final, conv<T> a)
 {
-    const int64_t i = (int64_t)blockIdx.x * 256 + threadIdx.x, r = i / a.C, c = i - r * a.C, keep = a.taps - 1, b = r / keep;
+    const int64_t i = (int64_t)blockIdx.x * 256 + threadIdx.x, r = i / a.C, c = i - r * a.C, keep = a.taps - 1,
+                  b = r / keep;
     if (b >= a.B) return;
     const rows_of<const T, false>     x(a.x, (int)b, a.L, a.C, (int)c);
     const rows_of<const float, false> initial(a.initial, (int)b, (int)keep, a.C, (int)c);
-    float v[1];
+    float                             v[1];
     load_input(v, a, x, initial, (int)(a.L - keep + r - b * keep));
     final.row(r, a.C)[c] = v[0];
 }
@@ -214,11 +240,11 @@ template <typename T> __global__ void __launch_bounds__(256) conv1d_final(stride
 /* ---- backward ---- */
 
 template <typename T> struct conv_grads {
-    track<const T>     dy;                        // (B, L, C), or absent
-    track<const float> dfinal;                    // (B, W-1, C), or absent
+    track<const T>     dy;     // (B, L, C), or absent
+    track<const float> dfinal; // (B, W-1, C), or absent
     track<T>           dx;
-    track<float>       dinitial;                  // (B, W-1, C), or absent
-    float             *part;                      // (parts, W + 1, C): dw and, last, dbias
+    track<float>       dinitial; // (B, W-1, C), or absent
+    float             *part;     // (parts, W + 1, C): dw and, last, dbias
     bool               dx_adds, dinitial_adds;
 };
 
@@ -233,11 +259,12 @@ template <typename T, int CH> static __device__ __forceinline__ void put_grad(T 
     store(to, d);
 }
 
-/* Taps and bias are held multiplied by K, and so the sums come out as the special-function unit wants them; g is held divided
- * by K, so that dx needs nothing, and dw and dbias are multiplied once at the end. */
+/* Taps and bias are held multiplied by K, and so the sums come out as the special-function unit wants them; g is held
+ * divided by K, so that dx needs nothing, and dw and dbias are multiplied once at the end. */
 constexpr float K = -1.44269504f;
 
-template <int TAPS, int CH> static __device__ __forceinline__ void scale_all(float (&w)[TAPS][CH], float (&bias)[CH], float by)
+template <int TAPS, int CH>
+static __device__ __forceinline__ void scale_all(float (&w)[TAPS][CH], float (&bias)[CH], float by)
 {
 #pragma unroll
     for (int e = 0; e < CH; e++) {
@@ -258,15 +285,18 @@ enum { BWD_RESIDENT = 8 };
  * s = s0 + j - (TAPS-1): its window of g is complete then. Eight blocks an SM leave 128 registers,
  * which fits for bf16; documents and fp32 take more. */
 template <typename T, int TAPS, int CH, bool SILU, bool IDS>
-__global__ void __launch_bounds__(THREADS, sizeof(T) == 4 || IDS ? 1 : BWD_RESIDENT) conv1d_bwd_walk(conv<T> a, conv_grads<T> q)
+__global__ void __launch_bounds__(THREADS, sizeof(T) == 4 || IDS ? 1 : BWD_RESIDENT)
+    conv1d_bwd_walk(conv<T> a, conv_grads<T> q)
 {
-    constexpr bool AHEAD = CH > 1;
-    constexpr int  U = AHEAD ? CONV1D_ROWS_AHEAD : 1;
+    constexpr bool          AHEAD = CH > 1;
+    constexpr int           U = AHEAD ? CONV1D_ROWS_AHEAD : 1;
     extern __shared__ uint4 memory[];
-    const int c = (int)((blockIdx.x % a.across * THREADS + threadIdx.x) * CH);
+    const int               c = (int)((blockIdx.x % a.across * THREADS + threadIdx.x) * CH);
     if (c >= a.C) return;
     T *const   slots = (T *)memory + threadIdx.x * CH;
-    const auto slot = [=](int stage, int operand, int u) { return slots + ((stage * 2 + operand) * U + u) * THREADS * CH; };
+    const auto slot = [=](int stage, int operand, int u) {
+        return slots + ((stage * 2 + operand) * U + u) * THREADS * CH;
+    };
     float w[TAPS][CH], bias[CH], dw[TAPS][CH], dbias[CH];
     load_taps(w, a.w, a.taps, c);
 #pragma unroll
@@ -278,28 +308,30 @@ __global__ void __launch_bounds__(THREADS, sizeof(T) == 4 || IDS ? 1 : BWD_RESID
 
     const int part = blockIdx.x / a.across, keep = a.taps - 1;
     for (int item = part; item < a.items; item += gridDim.x / a.across) {
-        const int b = item / a.segs, s0 = (item - b * a.segs) * a.seg, s1 = min(s0 + a.seg, a.L), all = s1 - s0 + TAPS - 1;
+        const int b = item / a.segs, s0 = (item - b * a.segs) * a.seg, s1 = min(s0 + a.seg, a.L),
+                  all = s1 - s0 + TAPS - 1;
         const rows_of<const T, AHEAD>     x(a.x, b, a.L, a.C, c), dy(q.dy, b, a.L, a.C, c);
         const rows_of<const float, AHEAD> initial(a.initial, b, keep, a.C, c);
         const rows_of<T, AHEAD>           dx(q.dx, b, a.L, a.C, c);
         const int32_t                    *ids = IDS ? a.ids + b * a.ids_step : NULL;
-        float   past[TAPS - 1][CH], past_g[TAPS - 1][CH];            // oldest first
-        int32_t past_id[TAPS - 1];
-        int     stage = 0;
-        const auto fetch = [&](int j, int to) {
+        float                             past[TAPS - 1][CH], past_g[TAPS - 1][CH]; // oldest first
+        int32_t                           past_id[TAPS - 1];
+        int                               stage = 0;
+        const auto                        fetch = [&](int j, int to) {
             if constexpr (AHEAD) {
                 if (j + U <= all && s0 + j + U <= a.L && s0 + j >= a.ahead && dy.at)
 #pragma unroll
                     for (int u = 0; u < U; u++) {
-                        copy_async<CH * (int)sizeof(T)>(slot(to, 0, u), x[s0 + j + u]);
-                        copy_async<CH * (int)sizeof(T)>(slot(to, 1, u), dy[s0 + j + u - a.ahead]);
+                        copy_async<CH *(int)sizeof(T)>(slot(to, 0, u), x[s0 + j + u]);
+                        copy_async<CH *(int)sizeof(T)>(slot(to, 1, u), dy[s0 + j + u - a.ahead]);
                     }
                 else
 #pragma unroll 1
                     for (int u = 0; u < U; u++) {
                         const int i = s0 + j + u, t = i - a.ahead;
-                        if (j + u < all && i < a.L) copy_async<CH * (int)sizeof(T)>(slot(to, 0, u), x[i]);
-                        if (j + u < all && t >= 0 && t < a.L && dy.at) copy_async<CH * (int)sizeof(T)>(slot(to, 1, u), dy[t]);
+                        if (j + u < all && i < a.L) copy_async<CH *(int)sizeof(T)>(slot(to, 0, u), x[i]);
+                        if (j + u < all && t >= 0 && t < a.L && dy.at)
+                            copy_async<CH *(int)sizeof(T)>(slot(to, 1, u), dy[t]);
                     }
                 copy_async_commit();
             }
@@ -311,7 +343,7 @@ __global__ void __launch_bounds__(THREADS, sizeof(T) == 4 || IDS ? 1 : BWD_RESID
             set_zero(past_g[k]);
             if (IDS) past_id[k] = id_at(ids, a.L, s0 - (TAPS - 1) + k);
         }
-        const auto steps = [&](int j0, auto full) {              // full: all of it in the item, the sequence and one document
+        const auto steps = [&](int j0, auto full) { // full: all of it in the item, the sequence and one document
             constexpr bool MASK = IDS && !decltype(full)::value;
             constexpr int  UNROLL = decltype(full)::value ? U : 1;
 #pragma unroll UNROLL
@@ -319,21 +351,21 @@ __global__ void __launch_bounds__(THREADS, sizeof(T) == 4 || IDS ? 1 : BWD_RESID
                 const int j = j0 + u, i = s0 + j, t = i - a.ahead, s = i - (TAPS - 1);
                 if (!full.value && j >= all) break;
                 const int32_t id = MASK ? id_at(ids, a.L, i) : 0;
-                float in[CH], g[CH], out[CH];
+                float         in[CH], g[CH], out[CH];
                 set_zero(in);
                 set_zero(g);
                 if (full.value || i < a.L) {
                     if constexpr (AHEAD) load(in, slot(stage, 0, u));
-                    else                 load(in, x[i]);
+                    else load(in, x[i]);
                 }
                 if ((full.value || (t >= 0 && t < a.L && dy.at)) && !(MASK && id < 0)) {
                     if constexpr (AHEAD) load(g, slot(stage, 1, u));
-                    else                 load(g, dy[t]);
+                    else load(g, dy[t]);
                 }
                 const bool own = full.value || (t >= s0 && t < s1);
 #pragma unroll
                 for (int e = 0; e < CH; e++) {
-                    float row_regs[TAPS - 1];         // the inputs this step sees
+                    float row_regs[TAPS - 1]; // the inputs this step sees
 #pragma unroll
                     for (int k = 0; k < TAPS - 1; k++) row_regs[k] = !MASK || past_id[k] == id ? past[k][e] : 0.0f;
                     if (SILU) {
@@ -341,7 +373,7 @@ __global__ void __launch_bounds__(THREADS, sizeof(T) == 4 || IDS ? 1 : BWD_RESID
 #pragma unroll
                         for (int k = 0; k < TAPS - 1; k++) v = fmaf(w[k][e], row_regs[k], v);
                         v = fmaf(w[TAPS - 1][e], in[e], v);
-                        const float sg = fast_reciprocal(1.0f + fast_exp2(v));         // v = K a, and g = dy silu'(a) / K
+                        const float sg = fast_reciprocal(1.0f + fast_exp2(v)); // v = K a, and g = dy silu'(a) / K
                         g[e] *= sg * fmaf(v, fmaf(sg, -1 / (K * K), 1 / (K * K)), 1 / K);
                     }
                     const float mine = own ? g[e] : 0.0f;
@@ -352,11 +384,13 @@ __global__ void __launch_bounds__(THREADS, sizeof(T) == 4 || IDS ? 1 : BWD_RESID
                     out[e] = !MASK || id == past_id[0] ? w[0][e] * g[e] : 0.0f;
 #pragma unroll
                     for (int k = 1; k < TAPS; k++)
-                        out[e] = fmaf(w[k][e], !MASK || past_id[TAPS - 1 - k] == past_id[0] ? past_g[TAPS - 1 - k][e] : 0.0f, out[e]);
+                        out[e] = fmaf(w[k][e],
+                                      !MASK || past_id[TAPS - 1 - k] == past_id[0] ? past_g[TAPS - 1 - k][e] : 0.0f,
+                                      out[e]);
                 }
                 if (!full.value && q.dfinal.w.at && s >= a.L - keep && s >= -keep) {
                     const rows_of<const float, AHEAD> dfinal(q.dfinal, b, keep, a.C, c);
-                    float d[CH];
+                    float                             d[CH];
                     load(d, dfinal[s - (a.L - keep)]);
 #pragma unroll
                     for (int e = 0; e < CH; e++) out[e] += d[e];
@@ -369,22 +403,24 @@ __global__ void __launch_bounds__(THREADS, sizeof(T) == 4 || IDS ? 1 : BWD_RESID
                     if (MASK) past_id[k] = k < TAPS - 2 ? past_id[k + 1] : id;
 #pragma unroll
                     for (int e = 0; e < CH; e++) {
-                        past[k][e]   = k < TAPS - 2 ? past[k + 1][e] : in[e];
+                        past[k][e] = k < TAPS - 2 ? past[k + 1][e] : in[e];
                         past_g[k][e] = k < TAPS - 2 ? past_g[k + 1][e] : g[e];
                     }
                 }
             }
         };
-        const int quiet = q.dfinal.w.at ? a.L - keep : a.L;        // dx from here on gets something from the final state
+        const int quiet = q.dfinal.w.at ? a.L - keep : a.L; // dx from here on gets something from the final state
         for (int j = 0; j < all; j += U, stage ^= 1) {
             fetch(j + U, stage ^ 1);
             copy_async_wait<1>();
-            bool full = AHEAD && dy.at && j >= TAPS - 1 && s0 + j + U <= min(a.L, s1 + a.ahead) && s0 + j + U - (TAPS - 1) <= quiet;
+            bool full = AHEAD && dy.at && j >= TAPS - 1 && s0 + j + U <= min(a.L, s1 + a.ahead)
+                        && s0 + j + U - (TAPS - 1) <= quiet;
             if (IDS && full) full = one_document<TAPS - 1 + U>(ids, a.L, s0 + j - (TAPS - 1));
             if (full) steps(j, yes());
-            else      steps(j, no());
+            else steps(j, no());
 #pragma unroll
-            for (int k = 0; IDS && k < TAPS - 1; k++) if (full) past_id[k] = id_at(ids, a.L, s0 + j);
+            for (int k = 0; IDS && k < TAPS - 1; k++)
+                if (full) past_id[k] = id_at(ids, a.L, s0 + j);
         }
         copy_async_wait<0>();
     }
@@ -405,20 +441,28 @@ template <typename T> static conv<T> conv_of(const mba_call *c, int channels)
     const conv1d_dims d = conv1d_dims_of(n);
     const conv1d_cut  k = conv1d_cut_of(n, c->plan->launch[0].grid[0], channels);
     conv<T>           a = {};
-    a.x       = track_of<const T>(n->in[X], c->in[X]);
+    a.x = track_of<const T>(n->in[X], c->in[X]);
     a.initial = track_of<const float>(n->in[INITIAL], c->in[INITIAL]);
-    a.ids     = (const int32_t *)c->in[IDS];
-    a.w       = (const float *)c->in[W];
-    a.bias    = (const float *)c->in[BIAS];
+    a.ids = (const int32_t *)c->in[IDS];
+    a.w = (const float *)c->in[W];
+    a.bias = (const float *)c->in[BIAS];
     a.ids_step = n->in[IDS] && !mba_dense(n->in[IDS]) ? n->in[IDS]->pitch : d.L;
-    a.B = d.B; a.C = d.C; a.L = (int)d.L; a.taps = (int)d.taps; a.ahead = (int)d.ahead;
-    a.items = (int)k.items; a.seg = (int)k.seg; a.segs = (int)k.segs; a.across = (int)k.across;
+    a.B = d.B;
+    a.C = d.C;
+    a.L = (int)d.L;
+    a.taps = (int)d.taps;
+    a.ahead = (int)d.ahead;
+    a.items = (int)k.items;
+    a.seg = (int)k.seg;
+    a.segs = (int)k.segs;
+    a.across = (int)k.across;
     return a;
 }
 
 template <typename T, int TAPS, int CH, bool SILU, bool IDS> static mba_status forward(const mba_call *c)
 {
-    MBA_KERNEL(c, 0, (conv1d_fwd_walk<T, TAPS, CH, SILU, IDS>), conv_of<T>(c, CH), track_of<T>(c->node->out[Y], c->out[Y]));
+    MBA_KERNEL(c, 0, (conv1d_fwd_walk<T, TAPS, CH, SILU, IDS>), conv_of<T>(c, CH),
+               track_of<T>(c->node->out[Y], c->out[Y]));
     return MBA_OK;
 }
 
@@ -426,12 +470,12 @@ template <typename T, int TAPS, int CH, bool SILU, bool IDS> static mba_status b
 {
     const mba_node *n = c->node;
     conv_grads<T>   q = {};
-    q.dy       = track_of<const T>(n->in[DY], c->in[DY]);
-    q.dfinal   = track_of<const float>(n->in[DFINAL], c->in[DFINAL]);
-    q.dx       = track_of<T>(n->out[DX], c->out[DX]);
+    q.dy = track_of<const T>(n->in[DY], c->in[DY]);
+    q.dfinal = track_of<const float>(n->in[DFINAL], c->in[DFINAL]);
+    q.dx = track_of<T>(n->out[DX], c->out[DX]);
     q.dinitial = track_of<float>(n->out[DINITIAL], c->out[DINITIAL]);
-    q.part     = (float *)mba_cuda_scratch(c, 0);
-    q.dx_adds  = mba_adds(n, DX);
+    q.part = (float *)mba_cuda_scratch(c, 0);
+    q.dx_adds = mba_adds(n, DX);
     q.dinitial_adds = mba_adds(n, DINITIAL);
     MBA_KERNEL(c, 0, (conv1d_bwd_walk<T, TAPS, CH, SILU, IDS>), conv_of<T>(c, CH), q);
     return MBA_OK;
@@ -440,7 +484,8 @@ template <typename T, int TAPS, int CH, bool SILU, bool IDS> static mba_status b
 template <typename T> static mba_status keep_final(const mba_call *c, int channels)
 {
     const mba_tensor *final = c->node->out[FINAL];
-    if (final) MBA_KERNEL(c, 1, conv1d_final<T>, mba_strided_view<float>(final, c->out[FINAL]), conv_of<T>(c, channels));
+    if (final)
+        MBA_KERNEL(c, 1, conv1d_final<T>, mba_strided_view<float>(final, c->out[FINAL]), conv_of<T>(c, channels));
     return MBA_OK;
 }
 
@@ -449,8 +494,10 @@ extern "C" mba_status conv1d_cuda(const mba_call *c)
     const mba_node *n = c->node;
     const bool      silu = ((const conv1d_attr *)n->attr)->silu;
     MBA_WITH_DTYPE(n->in[X]->type.dtype, T,
-        MBA_WITH_BOOL(silu, SILU, MBA_WITH_BOOL(n->in[IDS] != NULL, IDS, MBA_TRY((forward<T, 4, CONV1D_WALK, SILU, IDS>(c)))));
-        return keep_final<T>(c, CONV1D_WALK));
+                   MBA_WITH_BOOL(silu, SILU,
+                                 MBA_WITH_BOOL(n->in[IDS] != NULL, IDS,
+                                               MBA_TRY((forward<T, 4, CONV1D_WALK, SILU, IDS>(c)))));
+                   return keep_final<T>(c, CONV1D_WALK));
 }
 
 extern "C" mba_status conv1d_any_cuda(const mba_call *c)
@@ -458,8 +505,10 @@ extern "C" mba_status conv1d_any_cuda(const mba_call *c)
     const mba_node *n = c->node;
     const bool      silu = ((const conv1d_attr *)n->attr)->silu;
     MBA_WITH_DTYPE(n->in[X]->type.dtype, T,
-        MBA_WITH_BOOL(silu, SILU, MBA_WITH_BOOL(n->in[IDS] != NULL, IDS, MBA_TRY((forward<T, CONV1D_TAPS_MAX, 1, SILU, IDS>(c)))));
-        return keep_final<T>(c, 1));
+                   MBA_WITH_BOOL(silu, SILU,
+                                 MBA_WITH_BOOL(n->in[IDS] != NULL, IDS,
+                                               MBA_TRY((forward<T, CONV1D_TAPS_MAX, 1, SILU, IDS>(c)))));
+                   return keep_final<T>(c, 1));
 }
 
 static int64_t parts_of(const mba_call *c, int channels)
@@ -472,7 +521,9 @@ extern "C" mba_status conv1d_bwd_cuda(const mba_call *c)
     const mba_node *n = c->node;
     const bool      silu = ((const conv1d_attr *)n->attr)->silu;
     MBA_WITH_DTYPE(n->in[X]->type.dtype, T,
-        MBA_WITH_BOOL(silu, SILU, MBA_WITH_BOOL(n->in[IDS] != NULL, IDS, MBA_TRY((backward<T, 4, CONV1D_WALK, SILU, IDS>(c))))));
+                   MBA_WITH_BOOL(silu, SILU,
+                                 MBA_WITH_BOOL(n->in[IDS] != NULL, IDS,
+                                               MBA_TRY((backward<T, 4, CONV1D_WALK, SILU, IDS>(c))))));
     return sum_weights(c, parts_of(c, CONV1D_WALK));
 }
 
@@ -481,6 +532,8 @@ extern "C" mba_status conv1d_bwd_any_cuda(const mba_call *c)
     const mba_node *n = c->node;
     const bool      silu = ((const conv1d_attr *)n->attr)->silu;
     MBA_WITH_DTYPE(n->in[X]->type.dtype, T,
-        MBA_WITH_BOOL(silu, SILU, MBA_WITH_BOOL(n->in[IDS] != NULL, IDS, MBA_TRY((backward<T, CONV1D_TAPS_MAX, 1, SILU, IDS>(c))))));
+                   MBA_WITH_BOOL(silu, SILU,
+                                 MBA_WITH_BOOL(n->in[IDS] != NULL, IDS,
+                                               MBA_TRY((backward<T, CONV1D_TAPS_MAX, 1, SILU, IDS>(c))))));
     return sum_weights(c, parts_of(c, 1));
 }

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* conv1d_ref.c -- fp64, only the maths. */
 #include <math.h>
 
@@ -34,7 +35,7 @@ static double before_silu(const mba_ref_call *c, int64_t b, int64_t t, int64_t c
 
 void conv1d_ref(const mba_ref_call *c)
 {
-    const conv1d_dims d    = conv1d_dims_of(c->node);
+    const conv1d_dims d = conv1d_dims_of(c->node);
     const bool        silu = ((const conv1d_attr *)c->node->attr)->silu;
     for (int64_t b = 0; b < d.B; b++)
         for (int64_t ch = 0; ch < d.C; ch++) {
@@ -66,7 +67,7 @@ static void bwd_step(const mba_ref_call *c, int64_t b, int64_t t, int64_t ch)
     if (c->out[DBIAS]) c->out[DBIAS][ch] += g;
     for (int64_t k = 0, from = t - d.past; k < d.taps; k++, from++)
         if (input(c, b, from, ch) && meets(c, b, from, t)) {
-            c->out[DW][ch * d.taps + k]  += g * *input(c, b, from, ch);
+            c->out[DW][ch * d.taps + k] += g * *input(c, b, from, ch);
             *input_grad(c, b, from, ch) += g * c->in[W][ch * d.taps + k];
         }
 }

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* conv1d_test.c -- golden values, sequences in pieces, documents, many threads; the general proofs run over `cases`. */
 #include "tests/rig.h"
 
@@ -22,9 +23,9 @@ static void conv1d_has_its_golden_values(void **state)
     rig_sines(&r, b, 0.2, 1, 0.5);
     rig_sines(&r, dy, 1, 0.3, 0.7);
     rig_run(&r);
-    assert_golden(&r, y, (double[]){
-        0.0548882504, 0.1943608505, 0.1294275122, 0.0600252598, 0.4583705050, -0.2079819333,
-        0.4824071999, -0.2153496225, -0.0540143477, 0.2884926489, -0.2120677774, 0.8285398673 });
+    assert_golden(&r, y,
+                  (double[]){ 0.0548882504, 0.1943608505, 0.1294275122, 0.0600252598, 0.4583705050, -0.2079819333,
+                              0.4824071999, -0.2153496225, -0.0540143477, 0.2884926489, -0.2120677774, 0.8285398673 });
     assert_sums(&r, rig_grad(&r, x), 2.680289968844, 10.77876022595);
     assert_sums(&r, rig_grad(&r, w), 3.736022717360, 16.26393150318);
     assert_sums(&r, rig_grad(&r, b), 2.581384113600, 3.039841113154);
@@ -35,20 +36,20 @@ static void conv1d_has_its_golden_values(void **state)
 static void pieces_equal_the_whole(int64_t L, int64_t cut, int64_t taps)
 {
     const int64_t B = 2, C = 7;
-    mba_graph  *g = graph();
-    mba_tensor *x = param(g, "x", MBA_TYPE(MBA_F32, B, L, C)), *w = param(g, "w", MBA_TYPE(MBA_F32, C, taps));
-    mba_tensor *first = param(g, "first", MBA_TYPE(MBA_F32, B, taps - 1, C)), *state, *end, *end2;
-    mba_tensor *whole = mba_conv1d(g, .x = x, .w = w, .initial = first, .final = &end, .silu = true);
-    mba_tensor *xl = mba_slice(g, x, 1, 0, cut), *xr = mba_slice(g, x, 1, cut, L - cut);
-    mba_tensor *left  = mba_conv1d(g, .x = xl, .w = w, .initial = first, .final = &state, .silu = true);
-    mba_tensor *right = mba_conv1d(g, .x = xr, .w = w, .initial = state, .final = &end2, .silu = true);
-    rig r = rig_create(g, 5, (mba_tensor *[]){ whole, left, right, end, end2 }, NULL);
+    mba_graph    *g = graph();
+    mba_tensor   *x = param(g, "x", MBA_TYPE(MBA_F32, B, L, C)), *w = param(g, "w", MBA_TYPE(MBA_F32, C, taps));
+    mba_tensor   *first = param(g, "first", MBA_TYPE(MBA_F32, B, taps - 1, C)), *state, *end, *end2;
+    mba_tensor   *whole = mba_conv1d(g, .x = x, .w = w, .initial = first, .final = &end, .silu = true);
+    mba_tensor   *xl = mba_slice(g, x, 1, 0, cut), *xr = mba_slice(g, x, 1, cut, L - cut);
+    mba_tensor   *left = mba_conv1d(g, .x = xl, .w = w, .initial = first, .final = &state, .silu = true);
+    mba_tensor   *right = mba_conv1d(g, .x = xr, .w = w, .initial = state, .final = &end2, .silu = true);
+    rig           r = rig_create(g, 5, (mba_tensor *[]){ whole, left, right, end, end2 }, NULL);
     rig_run(&r);
     for (int64_t b = 0; b < B; b++)
         for (int64_t t = 0; t < L; t++)
             for (int64_t c = 0; c < C; c++) {
                 const mba_tensor *piece = t < cut ? left : right;
-                const int64_t at = t < cut ? (b * cut + t) * C + c : (b * (L - cut) + t - cut) * C + c;
+                const int64_t     at = t < cut ? (b * cut + t) * C + c : (b * (L - cut) + t - cut) * C + c;
                 /* not the same bits on every machine: a tail may be added up without FMA */
                 assert_near(rig_have(&r, piece, at), rig_have(&r, whole, (b * L + t) * C + c), 1e-6);
                 assert_near(rig_want(&r, piece, at), rig_want(&r, whole, (b * L + t) * C + c), 1e-14);
@@ -64,9 +65,9 @@ static void conv1d_in_pieces_equals_the_whole(void **state)
 {
     (void)state;
     pieces_equal_the_whole(11, 5, 4);
-    pieces_equal_the_whole(11, 2, 4);              // a piece shorter than the state
+    pieces_equal_the_whole(11, 2, 4); // a piece shorter than the state
     pieces_equal_the_whole(11, 10, 4);
-    pieces_equal_the_whole(2, 1, 4);               // the whole is shorter than the state
+    pieces_equal_the_whole(2, 1, 4); // the whole is shorter than the state
     pieces_equal_the_whole(150, 131, 4);
     pieces_equal_the_whole(9, 4, 8);
     pieces_equal_the_whole(9, 4, 2);
@@ -78,19 +79,19 @@ enum { B = 2, L = 141, C = 3, TAPS = 4 };
 static int32_t document(int64_t b, int64_t t)
 {
     uint32_t u[4];
-    mba_philox(u, 9, (uint64_t)b, (uint64_t)t / 5);        // changes about every five steps, also inside a tile
+    mba_philox(u, 9, (uint64_t)b, (uint64_t)t / 5); // changes about every five steps, also inside a tile
     return (int32_t)(u[0] % 4) - 1;
 }
 
 static void conv1d_drops_taps_of_other_documents(void **state)
 {
     (void)state;
-    mba_graph  *g = graph();
-    mba_tensor *x = param(g, "x", MBA_TYPE(MBA_F32, B, L, C)), *w = param(g, "w", MBA_TYPE(MBA_F32, C, TAPS));
-    mba_tensor *first = param(g, "first", MBA_TYPE(MBA_F32, B, TAPS - 1, C));
-    mba_tensor *ids = mba_targets(g, "ids", MBA_TYPE(MBA_I32, B, L), 3);
-    mba_tensor *y = mba_conv1d(g, .x = x, .w = w, .ids = ids, .initial = first), *dy = mba_input(g, "dy", y->type);
-    rig         r = rig_create(g, 1, &y, &dy);
+    mba_graph    *g = graph();
+    mba_tensor   *x = param(g, "x", MBA_TYPE(MBA_F32, B, L, C)), *w = param(g, "w", MBA_TYPE(MBA_F32, C, TAPS));
+    mba_tensor   *first = param(g, "first", MBA_TYPE(MBA_F32, B, TAPS - 1, C));
+    mba_tensor   *ids = mba_targets(g, "ids", MBA_TYPE(MBA_I32, B, L), 3);
+    mba_tensor   *y = mba_conv1d(g, .x = x, .w = w, .ids = ids, .initial = first), *dy = mba_input(g, "dy", y->type);
+    rig           r = rig_create(g, 1, &y, &dy);
     static double want[B * L * C], dx[B * L * C], dfirst[B * (TAPS - 1) * C], dw[C * TAPS];
     for (int64_t i = 0; i < B * L; i++) rig_set(&r, ids, i, document(i / L, i % L));
     rig_sines(&r, dy, 1, 0.3, 0.7);
@@ -100,7 +101,7 @@ static void conv1d_drops_taps_of_other_documents(void **state)
                 const int64_t s = t - (TAPS - 1) + k;
                 if (document(b, t) < 0 || document(b, s < 0 ? 0 : s) != document(b, t)) continue;
                 for (int64_t c = 0; c < C; c++) {
-                    const int64_t to   = (b * L + t) * C + c;
+                    const int64_t to = (b * L + t) * C + c;
                     const int64_t from = (s < 0 ? b * (TAPS - 1) + s + TAPS - 1 : b * L + s) * C + c;
                     const double  in = rig_want(&r, s < 0 ? first : x, from), d = rig_want(&r, dy, to);
                     want[to] += in * rig_want(&r, w, c * TAPS + k);
@@ -109,8 +110,10 @@ static void conv1d_drops_taps_of_other_documents(void **state)
                 }
             }
     rig_run(&r);
-    const struct { const mba_tensor *t; const double *v; } all[] = {
-        { y, want }, { rig_grad(&r, x), dx }, { rig_grad(&r, first), dfirst }, { rig_grad(&r, w), dw } };
+    const struct {
+        const mba_tensor *t;
+        const double     *v;
+    } all[] = { { y, want }, { rig_grad(&r, x), dx }, { rig_grad(&r, first), dfirst }, { rig_grad(&r, w), dw } };
     for (int k = 0; k < 4; k++)
         for (int64_t i = 0; i < mba_elems(all[k].t); i++) {
             assert_near(rig_want(&r, all[k].t, i), all[k].v[i], 1e-12);
@@ -131,10 +134,10 @@ static void conv1d_with_a_tap_ahead_has_the_values_of_pytorch(void **state)
     rig_sines(&r, w, 0.6, 0.9, 0.3);
     rig_sines(&r, dy, 1, 0.3, 0.7);
     rig_run(&r);
-    assert_golden(&r, y, (double[]){
-        0.3659891953, -0.2450613961, 0.4672684475, -0.0041823496, -0.0752257677, 0.5729370380, -0.2414190747,
-        0.1649656634, -0.1808799311, -0.0604714872, 0.5703277567, -0.2000959537, 0.1978371105, 0.3442974505,
-        -0.2144137204, 0.4845877079, -0.2001806758, -0.1273969457, -0.0450882362, -0.1449976845 });
+    assert_golden(&r, y, (double[]){ 0.3659891953, -0.2450613961, 0.4672684475,  -0.0041823496, -0.0752257677,
+                                     0.5729370380, -0.2414190747, 0.1649656634,  -0.1808799311, -0.0604714872,
+                                     0.5703277567, -0.2000959537, 0.1978371105,  0.3442974505,  -0.2144137204,
+                                     0.4845877079, -0.2001806758, -0.1273969457, -0.0450882362, -0.1449976845 });
     assert_sums(&r, rig_grad(&r, x), 0.6581510957207, 1.563006597127);
     assert_sums(&r, rig_grad(&r, w), 1.369744817397, 5.215234507146);
     rig_destroy(&r);
@@ -158,7 +161,8 @@ static void ahead_equals_causal_later(int64_t length, int64_t taps, int64_t ahea
     rig_sines(&r, seed[0], 1, 0.3, 0.7);
     rig_run(&r);
     for (int64_t i = 0; i < length * C; i++) {
-        assert_near(rig_have(&r, y, i), rig_have(&r, late, i + ahead * C), 1e-6);   // wide vectors start elsewhere: last bits differ
+        assert_near(rig_have(&r, y, i), rig_have(&r, late, i + ahead * C),
+                    1e-6); // wide vectors start elsewhere: last bits differ
         assert_near(rig_want(&r, y, i), rig_want(&r, late, i + ahead * C), 1e-14);
         assert_near(rig_have(&r, rig_grad(&r, x), i), rig_want(&r, rig_grad(&r, padded), i), 1e-5);
         assert_near(rig_want(&r, rig_grad(&r, x), i), rig_want(&r, rig_grad(&r, padded), i), 1e-13);
@@ -203,21 +207,20 @@ static void conv1d_refuses_what_does_not_fit(void **state)
     mba_conv1d(g, .x = x, .w = mba_input(g, "w", MBA_TYPE(MBA_F32, 3, 3)));
     assert_fails(mba_graph_status(g), MBA_E_SHAPE, "4 channels, a weight of 9");
     mba_graph_destroy(g);
-    for (int k = 0; k < 4; k++) {                 // too far ahead; ahead in pieces or documents
+    for (int k = 0; k < 4; k++) { // too far ahead; ahead in pieces or documents
         g = graph();
         mba_conv1d_args a = { .x = mba_input(g, "x", MBA_TYPE(MBA_F32, 2, 3, 4)), .ahead = k ? 1 : 3 };
         a.w = mba_input(g, "w", MBA_TYPE(MBA_F32, 4, 3));
-        if (k == 1) a.ids     = mba_index(g, "ids", MBA_TYPE(MBA_I32, 2, 3), 2);
+        if (k == 1) a.ids = mba_index(g, "ids", MBA_TYPE(MBA_I32, 2, 3), 2);
         if (k == 2) a.initial = mba_input(g, "initial", MBA_TYPE(MBA_F32, 2, 2, 4));
-        if (k == 3) a.final   = &final;
+        if (k == 3) a.final = &final;
         mba_conv1d_(g, a);
         assert_fails(mba_graph_status(g), MBA_E_SHAPE, k ? "look ahead of a sequence" : "3 taps, 3 of them ahead");
         mba_graph_destroy(g);
     }
 }
 
-MBA_TEST_MAIN(cmocka_unit_test(conv1d_has_its_golden_values),
-              cmocka_unit_test(conv1d_in_pieces_equals_the_whole),
+MBA_TEST_MAIN(cmocka_unit_test(conv1d_has_its_golden_values), cmocka_unit_test(conv1d_in_pieces_equals_the_whole),
               cmocka_unit_test(conv1d_drops_taps_of_other_documents),
               cmocka_unit_test(conv1d_with_a_tap_ahead_has_the_values_of_pytorch),
               cmocka_unit_test(conv1d_ahead_is_a_causal_one_later),

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* conv1d_tiles_cuda.cu -- depthwise convolution over time in small tiles: more blocks than fit at once, so that none is
  * waited for.
  *
@@ -19,12 +20,13 @@
  *            conv1d_bwd_tiles 128 to 168 registers, no spill  [docs]
  * moves      forward reads and writes a row, backward reads two and writes one; the W-1 rows (backward 2 (W-1)) that
  *            tiles share are in L1 or L2: bound by DRAM
- * issue      forward 12, backward 25 instructions a value, 20 of them arithmetic (27 where every thread copied its own 8
- *            bytes). conv1d_bwd_walk has 33 (three for a dx that is added to, two for the upper halves of pairs)
- * path       eight rows of a warp alone (tools/sass_path, bf16, four taps): 1863 cycles where g of a row was used as soon as
- *            it was made, 1129 now that g of the next row is on its way while it is used; 767 and 764 instructions
- * why tiles  walking parts that all begin at once end at different times: by counters (H200, 4 x 4096 x 4096) a block of
- *            conv1d_fwd_walk lived 124 of 155 thousand cycles, one of conv1d_bwd_walk 188 of 228
+ * issue      forward 12, backward 25 instructions a value, 20 of them arithmetic (27 where every thread copied its own
+ *            8 bytes). conv1d_bwd_walk has 33 (three for a dx that is added to, two for the upper halves of pairs)
+ * path       eight rows of a warp alone (tools/sass_path, bf16, four taps): 1863 cycles where g of a row was used as
+ *            soon as it was made, 1129 now that g of the next row is on its way while it is used; 767 and 764
+ *            instructions
+ * why tiles  walking parts that all begin at once end at different times: by counters (H200, 4 x 4096 x 4096) a block
+ *            of conv1d_fwd_walk lived 124 of 155 thousand cycles, one of conv1d_bwd_walk 188 of 228
  * measured   H200: conv1d_fwd_tiles 69.5 us, 98 % of floor (memory), DRAM 78 % busy; mamba2-headline, 4 x 4096  [docs]
  *            conv1d_bwd_tiles 109 us, 94 % of floor (memory), DRAM 76 % busy; mamba2-headline, 4 x 4096  [docs]
  * order      fixed by shape: rows of a warp, warps of a block, blocks */
@@ -38,9 +40,9 @@ enum { CH = CONV1D_WALK, U = CONV1D_ROWS_AHEAD };
 
 /* A tensor (B, L, C) whose rows are at even distances. */
 template <typename T> struct strip {
-    T      *at;
-    int64_t sequence;                             // in elements
-    int     row;
+    T                            *at;
+    int64_t                       sequence; // in elements
+    int                           row;
     __device__ __forceinline__ T *operator()(int b, int t, int c) const
     {
         return at + b * sequence + (int64_t)t * row + c;
@@ -61,16 +63,18 @@ template <typename T> static strip<T> strip_of(const mba_tensor *t, void *at)
 }
 
 struct conv {
-    const float *w, *bias;                        // (C, W), (C) or NULL
-    int          L, C, ahead, across, segs;       // blocks across the channels, over a sequence; or tiles over it
+    const float *w, *bias;                  // (C, W), (C) or NULL
+    int          L, C, ahead, across, segs; // blocks across the channels, over a sequence; or tiles over it
 };
 
 /* Where a warp stands: sequence, first row, first channel of the thread. */
-struct place { int b, t, c; };
+struct place {
+    int b, t, c;
+};
 
 template <int WARPS> static __device__ __forceinline__ place place_of(const conv &a, int rows)
 {
-    const int time = blockIdx.x / a.across, b = time / a.segs;
+    const int   time = blockIdx.x / a.across, b = time / a.segs;
     const place p = { b, ((time - b * a.segs) * WARPS + (int)threadIdx.x / 32) * rows,
                       (int)((blockIdx.x - time * a.across) * 32 + threadIdx.x % 32) * CH };
     return p;
@@ -80,7 +84,7 @@ template <int WARPS> static __device__ __forceinline__ place place_of(const conv
  * the last sequence a warp has none: t is L. */
 template <int WARPS> static __device__ __forceinline__ place tile_of(const conv &a, int sequences, int rows)
 {
-    const int time = blockIdx.x / a.across, i = time * WARPS + (int)threadIdx.x / 32, b = i / a.segs;
+    const int   time = blockIdx.x / a.across, i = time * WARPS + (int)threadIdx.x / 32, b = i / a.segs;
     const place p = { b, b < sequences ? (i - b * a.segs) * rows : a.L,
                       (int)((blockIdx.x - time * a.across) * 32 + threadIdx.x % 32) * CH };
     return p;
@@ -88,17 +92,23 @@ template <int WARPS> static __device__ __forceinline__ place tile_of(const conv 
 
 /* Taps, the last one first if `back`, and bias of the thread's channels, times `by`. */
 template <int TAPS>
-static __device__ __forceinline__ void load_taps(float (&w)[TAPS][CH], float (&bias)[CH], const conv &a, int c, float by,
-                                                 bool back = false)
+static __device__ __forceinline__ void load_taps(float (&w)[TAPS][CH], float (&bias)[CH], const conv &a, int c,
+                                                 float by, bool back = false)
 {
-    float flat[CH * TAPS];                        // channel after channel
+    float flat[CH * TAPS]; // channel after channel
 #pragma unroll
     for (int i = 0; i < CH * TAPS; i += 4) {
         const float4 v = *(const float4 *)(a.w + (int64_t)c * TAPS + i);
-        flat[i] = v.x; flat[i + 1] = v.y; flat[i + 2] = v.z; flat[i + 3] = v.w;
+        flat[i] = v.x;
+        flat[i + 1] = v.y;
+        flat[i + 2] = v.z;
+        flat[i + 3] = v.w;
     }
     const float4 none = { 0, 0, 0, 0 }, v = a.bias ? *(const float4 *)(a.bias + c) : none;
-    bias[0] = v.x * by; bias[1] = v.y * by; bias[2] = v.z * by; bias[3] = v.w * by;
+    bias[0] = v.x * by;
+    bias[1] = v.y * by;
+    bias[2] = v.z * by;
+    bias[3] = v.w * by;
 #pragma unroll
     for (int k = 0; k < TAPS; k++)
 #pragma unroll
@@ -111,11 +121,11 @@ template <typename T, int TAPS, bool SILU>
 __global__ void __launch_bounds__(32 * CONV1D_TILE_WARPS) conv1d_fwd_tiles(conv a, strip<const T> x, strip<T> y)
 {
     constexpr int ROWS = CONV1D_TILE_ROWS(sizeof(T));
-    const place p = place_of<CONV1D_TILE_WARPS>(a, ROWS);
+    const place   p = place_of<CONV1D_TILE_WARPS>(a, ROWS);
     if (p.c >= a.C || p.t >= a.L) return;
-    const int   first = p.t - (TAPS - 1 - a.ahead);               // row of the first input
-    const bool  inside = first >= 0 && p.t + ROWS + a.ahead <= a.L;
-    const T    *from = x(p.b, first, p.c);
+    const int     first = p.t - (TAPS - 1 - a.ahead); // row of the first input
+    const bool    inside = first >= 0 && p.t + ROWS + a.ahead <= a.L;
+    const T      *from = x(p.b, first, p.c);
     packed<T, CH> in[ROWS + TAPS - 1];
     if (inside) {
 #pragma unroll
@@ -125,7 +135,7 @@ __global__ void __launch_bounds__(32 * CONV1D_TILE_WARPS) conv1d_fwd_tiles(conv 
         for (int i = 0; i < ROWS + TAPS - 1; i++)
             fetch(in[i], from + (int64_t)i * x.row, first + i >= 0 && first + i < a.L);
     }
-    float w[TAPS][CH], bias[CH], row_regs[TAPS][CH];                  // input i is at i % TAPS
+    float w[TAPS][CH], bias[CH], row_regs[TAPS][CH]; // input i is at i % TAPS
     load_taps(w, bias, a, p.c, 1);
 #pragma unroll
     for (int i = 0; i < TAPS - 1; i++) unpack(row_regs[i], in[i]);
@@ -155,7 +165,7 @@ constexpr float K = -1.44269504f;
  * is at channel `piece` of row `row`. */
 template <typename T> struct share {
     enum { EACH = 16 / (int)sizeof(T), LANES = 32 * CH / EACH, AT_ONCE = 32 / LANES };
-    const T *x, *dy;                              // of the first row it brings
+    const T *x, *dy; // of the first row it brings
     int      piece, row;
     bool     there;
 };
@@ -165,17 +175,19 @@ static __device__ __forceinline__ share<T> share_of(const conv &a, const place &
                                                     const strip<const T> &dy)
 {
     typedef share<T> S;
-    const int lane = threadIdx.x % 32, c0 = p.c - lane * CH;
-    S s;
+    const int        lane = threadIdx.x % 32, c0 = p.c - lane * CH;
+    S                s;
     s.piece = lane % S::LANES * S::EACH;
-    s.row   = lane / S::LANES;
+    s.row = lane / S::LANES;
     s.there = c0 + s.piece < a.C;
-    s.x     = x(p.b, p.t + s.row, c0 + s.piece);
-    s.dy    = dy(p.b, p.t + s.row - ahead, c0 + s.piece);
+    s.x = x(p.b, p.t + s.row, c0 + s.piece);
+    s.dy = dy(p.b, p.t + s.row - ahead, c0 + s.piece);
     return s;
 }
 
-template <int TAPS> struct sums { float dw[TAPS][CH], dbias[CH]; };
+template <int TAPS> struct sums {
+    float dw[TAPS][CH], dbias[CH];
+};
 
 /* The warps' sums, added in order, are this block's part (W + 1, C); `back`: this warp has its taps the other way. */
 template <int TAPS, int WARPS>
@@ -185,7 +197,7 @@ static __device__ __forceinline__ void add_warps(float *memory, const sums<TAPS>
     constexpr int KINDS = (TAPS + 1) * CH;
     const int     lane = threadIdx.x % 32;
     float        *mine = memory + threadIdx.x / 32 * KINDS * 32 + lane;
-    __syncthreads();                                              // the slots are free
+    __syncthreads(); // the slots are free
 #pragma unroll
     for (int e = 0; e < CH; e++) {
 #pragma unroll
@@ -202,7 +214,7 @@ static __device__ __forceinline__ void add_warps(float *memory, const sums<TAPS>
     }
 }
 
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 1000                // whose compiler wants four registers more
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 1000 // whose compiler wants four registers more
 enum { WARPS_SM = 12 };
 #else
 enum { WARPS_SM = 16 };
@@ -215,36 +227,36 @@ enum { WARPS_SM = 16 };
  * them in L2. */
 template <typename T, int TAPS, bool SILU, int WARPS>
 __global__ void __launch_bounds__(32 * WARPS, (sizeof(T) == 4 ? 12 : WARPS_SM) / WARPS)
-conv1d_bwd_tiles(conv a, strip<const T> x_on, strip<const T> dy_on, strip<T> dx_on, float *part, int sequences,
-                 int rows)
+    conv1d_bwd_tiles(conv a, strip<const T> x_on, strip<const T> dy_on, strip<T> dx_on, float *part, int sequences,
+                     int rows)
 {
-    typedef share<T> S;
-    constexpr int THREADS = 32 * WARPS;
+    typedef share<T>        S;
+    constexpr int           THREADS = 32 * WARPS;
     extern __shared__ uint4 memory[];
-    place       p = tile_of<WARPS>(a, sequences, rows);
-    const bool  back = threadIdx.x / 32 % 2;
-    T *const    warp_slots = (T *)memory + threadIdx.x / 32 * 32 * CH;
-    T *const    slots = warp_slots + threadIdx.x % 32 * CH;
-    const auto  plane = [=](int stage, int operand, int u) { return ((stage * 2 + operand) * U + u) * THREADS * CH; };
-    sums<TAPS>  s;
+    place                   p = tile_of<WARPS>(a, sequences, rows);
+    const bool              back = threadIdx.x / 32 % 2;
+    T *const                warp_slots = (T *)memory + threadIdx.x / 32 * 32 * CH;
+    T *const                slots = warp_slots + threadIdx.x % 32 * CH;
+    const auto plane = [=](int stage, int operand, int u) { return ((stage * 2 + operand) * U + u) * THREADS * CH; };
+    sums<TAPS> s;
 #pragma unroll
     for (int e = 0; e < CH; e++) {
         s.dbias[e] = 0;
 #pragma unroll
         for (int k = 0; k < TAPS; k++) s.dw[k][e] = 0;
     }
-    if (p.t < a.L) {                                              // the whole warp: its lanes bring rows for each other
-        const bool  here = p.c < a.C, whole = p.c - (int)threadIdx.x % 32 * CH + 32 * CH <= a.C;
-        const int   count = min(rows, a.L - p.t), all = count + TAPS - 1, c = here ? p.c : 0;
-        const int   ahead = back ? TAPS - 1 - a.ahead : a.ahead;
+    if (p.t < a.L) { // the whole warp: its lanes bring rows for each other
+        const bool           here = p.c < a.C, whole = p.c - (int)threadIdx.x % 32 * CH + 32 * CH <= a.C;
+        const int            count = min(rows, a.L - p.t), all = count + TAPS - 1, c = here ? p.c : 0;
+        const int            ahead = back ? TAPS - 1 - a.ahead : a.ahead;
         const strip<const T> x = back ? x_on.turned(a.L) : x_on, dy = back ? dy_on.turned(a.L) : dy_on;
         const strip<T>       dx = back ? dx_on.turned(a.L) : dx_on;
         if (back) p.t = a.L - p.t - count;
-        const int   s1 = p.t + count;
-        S           own_share = share_of(a, p, ahead, x, dy);
-        T          *dx_at = dx(p.b, p.t - (TAPS - 1), p.c);
-        float       w[TAPS][CH], bias[CH], past[TAPS - 1][CH], past_g[TAPS - 1][CH];          // oldest first
-        int         stage = 0;
+        const int  s1 = p.t + count;
+        S          own_share = share_of(a, p, ahead, x, dy);
+        T         *dx_at = dx(p.b, p.t - (TAPS - 1), p.c);
+        float      w[TAPS][CH], bias[CH], past[TAPS - 1][CH], past_g[TAPS - 1][CH]; // oldest first
+        int        stage = 0;
         const auto fetch_rows = [&](int j, int to) {
             T *const at = warp_slots + own_share.piece + plane(to, 0, own_share.row);
             if (whole && p.t + j >= ahead && p.t + j + U <= a.L) {
@@ -262,7 +274,7 @@ conv1d_bwd_tiles(conv a, strip<const T> x_on, strip<const T> dy_on, strip<T> dx_
                     copy_async_or_zero<16>(at + plane(0, 1, u), got ? own_share.dy + (int64_t)u * dy.row : dy.at, got);
                 }
             }
-            own_share.x  += (int64_t)U * x.row;
+            own_share.x += (int64_t)U * x.row;
             own_share.dy += (int64_t)U * dy.row;
             copy_async_commit();
         };
@@ -279,7 +291,7 @@ conv1d_bwd_tiles(conv a, strip<const T> x_on, strip<const T> dy_on, strip<T> dx_
             for (int e = 0; e < CH; e++) past_g[k][e] = 0;
         }
         /* Row u of the batch: x, and g of the step that it completes; `seen` are the inputs before it. */
-        const auto make_g = [&](float (&in)[CH], float (&g)[CH], const float (&row_regs)[TAPS - 1][CH], int u) {
+        const auto make_g = [&](float(&in)[CH], float(&g)[CH], const float(&row_regs)[TAPS - 1][CH], int u) {
             load(in, slots + plane(stage, 0, u));
             load(g, slots + plane(stage, 1, u));
 #pragma unroll
@@ -288,7 +300,7 @@ conv1d_bwd_tiles(conv a, strip<const T> x_on, strip<const T> dy_on, strip<T> dx_
 #pragma unroll
                 for (int k = 0; k < TAPS - 1; k++) v = fmaf(w[k][e], row_regs[k][e], v);
                 v = fmaf(w[TAPS - 1][e], in[e], v);
-                const float sg = fast_reciprocal(1.0f + fast_exp2(v));               // v = K a, g = dy silu'(a) / K
+                const float sg = fast_reciprocal(1.0f + fast_exp2(v)); // v = K a, g = dy silu'(a) / K
                 g[e] = g[e] * sg * fmaf(v, fmaf(sg, -1 / (K * K), 1 / (K * K)), 1 / K);
             }
         };
@@ -296,7 +308,7 @@ conv1d_bwd_tiles(conv a, strip<const T> x_on, strip<const T> dy_on, strip<T> dx_
          * used. full: all of g and dx is this warp's and its lanes'. */
         const auto steps = [&](int j0, auto full) {
             constexpr bool FULL = decltype(full)::value;
-            float in[CH], g[CH], next_in[CH], next_g[CH], next_past[TAPS - 1][CH];
+            float          in[CH], g[CH], next_in[CH], next_g[CH], next_past[TAPS - 1][CH];
             make_g(in, g, past, 0);
 #pragma unroll
             for (int u = 0; u < U; u++) {
@@ -324,24 +336,24 @@ conv1d_bwd_tiles(conv a, strip<const T> x_on, strip<const T> dy_on, strip<T> dx_
                 for (int e = 0; e < CH; e++) {
 #pragma unroll
                     for (int k = 0; k < TAPS - 1; k++) {
-                        past[k][e]   = next_past[k][e];
+                        past[k][e] = next_past[k][e];
                         past_g[k][e] = k < TAPS - 2 ? past_g[k + 1][e] : g[e];
                     }
                     if (u + 1 == U) continue;
                     in[e] = next_in[e];
-                    g[e]  = next_g[e];
+                    g[e] = next_g[e];
                 }
             }
             dx_at += (int64_t)U * dx.row;
         };
         for (int j = 0; j < all; j += U, stage ^= 1) {
-            __syncwarp();                                         // all have read what comes to lie here
+            __syncwarp(); // all have read what comes to lie here
             if (j + U < all) fetch_rows(j + U, stage ^ 1);
-            else             copy_async_commit();
+            else copy_async_commit();
             copy_async_wait<1>();
-            __syncwarp();                                         // what the others brought is there too
+            __syncwarp(); // what the others brought is there too
             if (whole && j >= TAPS - 1 && p.t + j + U - ahead <= s1) steps(j, std::true_type());
-            else                                                       steps(j, std::false_type());
+            else steps(j, std::false_type());
         }
     }
     copy_async_wait<0>();
@@ -356,8 +368,9 @@ static conv conv_of(const mba_call *c, int64_t across, int64_t segs)
 {
     const conv1d_dims d = conv1d_dims_of(c->node);
 
-    const conv a = { (const float *)c->in[W], (const float *)c->in[BIAS], (int)d.L, (int)d.C, (int)d.ahead, (int)across,
-                     (int)segs };
+    const conv a = {
+        (const float *)c->in[W], (const float *)c->in[BIAS], (int)d.L, (int)d.C, (int)d.ahead, (int)across, (int)segs
+    };
     return a;
 }
 
@@ -378,20 +391,19 @@ template <typename T, int TAPS, bool SILU> static mba_status backward(const mba_
     const conv1d_bwd_tile t = conv1d_bwd_tile_of(n);
     const conv1d_bwd_grid k = conv1d_bwd_grid_of(&d, t);
     MBA_WITH_BOOL(t.warps == 2 * CONV1D_TILE_WARPS, LONG,
-        MBA_KERNEL(c, 0, (conv1d_bwd_tiles<T, TAPS, SILU, (LONG ? 2 : 1) * CONV1D_TILE_WARPS>),
-                   conv_of(c, k.across, k.tiles), strip_of<const T>(n->in[X], c->in[X]),
-                   strip_of<const T>(n->in[DY], c->in[DY]), strip_of<T>(n->out[DX], c->out[DX]),
-                   (float *)mba_cuda_scratch(c, 0), (int)d.B, t.rows));
+                  MBA_KERNEL(c, 0, (conv1d_bwd_tiles<T, TAPS, SILU, (LONG ? 2 : 1) * CONV1D_TILE_WARPS>),
+                             conv_of(c, k.across, k.tiles), strip_of<const T>(n->in[X], c->in[X]),
+                             strip_of<const T>(n->in[DY], c->in[DY]), strip_of<T>(n->out[DX], c->out[DX]),
+                             (float *)mba_cuda_scratch(c, 0), (int)d.B, t.rows));
     return sum_weights(c, k.parts);
 }
 
-#define WITH_CONV(c, direction)                                                                                \
-    do {                                                                                                       \
-        const mba_node *n_ = (c)->node;                                                                        \
-        MBA_WITH_DTYPE(n_->in[X]->type.dtype, T,                                                               \
-            if (conv1d_dims_of(n_).taps == 3) return direction<T, 3, true>(c);                                 \
-            MBA_WITH_BOOL(((const conv1d_attr *)n_->attr)->silu, SILU, return (direction<T, 4, SILU>(c))));    \
+#define WITH_CONV(c, direction) \
+    do { \
+        const mba_node *n_ = (c)->node; \
+        MBA_WITH_DTYPE(n_->in[X]->type.dtype, T, if (conv1d_dims_of(n_).taps == 3) return direction<T, 3, true>(c); \
+                       MBA_WITH_BOOL(((const conv1d_attr *)n_->attr)->silu, SILU, return (direction<T, 4, SILU>(c)))); \
     } while (0)
 
-extern "C" mba_status conv1d_tiles_cuda(const mba_call *c)     { WITH_CONV(c, forward); }
+extern "C" mba_status conv1d_tiles_cuda(const mba_call *c) { WITH_CONV(c, forward); }
 extern "C" mba_status conv1d_bwd_tiles_cuda(const mba_call *c) { WITH_CONV(c, backward); }

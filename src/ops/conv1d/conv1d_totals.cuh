@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* conv1d_totals.cuh -- dw and dbias from the parts that the backward kernels leave in scratch. */
 #ifndef MBA_CONV1D_TOTALS_CUH
 #define MBA_CONV1D_TOTALS_CUH
@@ -8,13 +9,13 @@ extern "C" {
 }
 
 struct hand_out {
-    float  *dw, *dbias;                           // (C, W), (C) or NULL
-    int64_t C, taps;
-    bool    dw_adds, dbias_adds;
+    float          *dw, *dbias; // (C, W), (C) or NULL
+    int64_t         C, taps;
+    bool            dw_adds, dbias_adds;
     __device__ void operator()(int64_t i, const float (&total)[1], const mba_step *) const
     {
         const int64_t k = i / C, c = i - k * C;
-        if (k < taps)   dw[c * taps + k] = total[0] + (dw_adds ? dw[c * taps + k] : 0);
+        if (k < taps) dw[c * taps + k] = total[0] + (dw_adds ? dw[c * taps + k] : 0);
         else if (dbias) dbias[c] = total[0] + (dbias_adds ? dbias[c] : 0);
     }
 };
@@ -24,8 +25,9 @@ static mba_status sum_weights(const mba_call *c, int64_t parts)
 {
     const mba_node   *n = c->node;
     const conv1d_dims d = conv1d_dims_of(n);
-    const hand_out    use = { (float *)c->out[DW], (float *)c->out[DBIAS], d.C, d.taps, mba_adds(n, DW),
-                              mba_adds(n, DBIAS) };
+    const hand_out    use = {
+           (float *)c->out[DW], (float *)c->out[DBIAS], d.C, d.taps, mba_adds(n, DW), mba_adds(n, DBIAS)
+    };
     return mba_column_totals<1>(c, 1, (const float *)mba_cuda_scratch(c, 0), (d.taps + 1) * d.C, parts, use);
 }
 

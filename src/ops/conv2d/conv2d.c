@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* conv2d.c -- y = bias + sum over taps and channels of w x, images channels last: the declaration. */
 #include "ops/conv2d/conv2d.h"
 
@@ -10,10 +11,18 @@ conv2d_dims conv2d_dims_of(const mba_node *n)
 {
     const int64_t     *x = n->in[X]->type.dim, *w = n->in[W]->type.dim;
     const conv2d_attr *a = n->attr;
-    return (conv2d_dims){ .B = x[0], .H = x[1], .W = x[2], .Ci = x[3], .Co = w[0], .kh = w[2], .kw = w[3],
+    return (conv2d_dims){ .B = x[0],
+                          .H = x[1],
+                          .W = x[2],
+                          .Ci = x[3],
+                          .Co = w[0],
+                          .kh = w[2],
+                          .kw = w[3],
                           .Ho = (x[1] + 2 * a->pad - w[2]) / a->stride + 1,
                           .Wo = (x[2] + 2 * a->pad - w[3]) / a->stride + 1,
-                          .taps = w[2] * w[3], .stride = a->stride, .pad = a->pad };
+                          .taps = w[2] * w[3],
+                          .stride = a->stride,
+                          .pad = a->pad };
 }
 
 static mba_status check_shapes(const mba_node *n)
@@ -23,8 +32,10 @@ static mba_status check_shapes(const mba_node *n)
     MBA_TRY(mba__need_rows("conv2d", x));
     MBA_NEED(x->type.rank == 4, "conv2d: %s has %lld axes\nfix: (batch, height, width, channels)", x->name,
              (long long)x->type.rank);
-    MBA_NEED(mba_dense(x) || x->run == mba_cols(x), "conv2d: the pixels of %s do not lie at one distance\n"
-             "why: it is a part of an image\nfix: take a slice of channels, or copy it first", x->name);
+    MBA_NEED(mba_dense(x) || x->run == mba_cols(x),
+             "conv2d: the pixels of %s do not lie at one distance\n"
+             "why: it is a part of an image\nfix: take a slice of channels, or copy it first",
+             x->name);
     MBA_NEED(w->type.rank == 4 && mba_dense(w), "conv2d: the weight %s is not (out, in, height, width)", w->name);
     MBA_NEED(w->type.dim[1] == mba_cols(x), "conv2d: %s has %lld channels, %s takes %lld", x->name,
              (long long)mba_cols(x), w->name, (long long)w->type.dim[1]);
@@ -33,9 +44,10 @@ static mba_status check_shapes(const mba_node *n)
     MBA_NEED(a->stride > 0 && a->pad >= 0, "conv2d: a stride of %lld, a padding of %lld", (long long)a->stride,
              (long long)a->pad);
     for (int k = 0; k < 2; k++)
-        MBA_NEED(x->type.dim[1 + k] + 2 * a->pad >= w->type.dim[2 + k], "conv2d: %lld pixels, %lld taps\n"
-                 "why: not one output would be left", (long long)(x->type.dim[1 + k] + 2 * a->pad),
-                 (long long)w->type.dim[2 + k]);
+        MBA_NEED(x->type.dim[1 + k] + 2 * a->pad >= w->type.dim[2 + k],
+                 "conv2d: %lld pixels, %lld taps\n"
+                 "why: not one output would be left",
+                 (long long)(x->type.dim[1 + k] + 2 * a->pad), (long long)w->type.dim[2 + k]);
     return MBA_OK;
 }
 
@@ -68,9 +80,9 @@ mba_tensor *mba_conv2d_(mba_graph *g, mba_conv2d_args a)
 static void conv2d_grad(mba_graph *g, const mba_node *n, mba_tensor *const *d)
 {
     conv2d_attr t = *(const conv2d_attr *)n->attr;
-    t.wants_dx = mba_wants(n->in[X]);             // the pixels of the stem need none
+    t.wants_dx = mba_wants(n->in[X]); // the pixels of the stem need none
     const mba_node *b = MBA_APPEND(g, conv2d_bwd, &t, n->in[X], n->in[W], n->in[BIAS], d[Y]);
-    if (t.wants_dx)  mba_grad_add(g, n->in[X], b->out[DX]);
+    if (t.wants_dx) mba_grad_add(g, n->in[X], b->out[DX]);
     mba_grad_add(g, n->in[W], b->out[DW]);
     if (n->in[BIAS]) mba_grad_add(g, n->in[BIAS], b->out[DBIAS]);
 }
@@ -107,7 +119,7 @@ conv2d_columns conv2d_columns_of(conv2d_dims d)
     conv2d_columns k = { .slices = d.kw * d.Ci < NARROW ? 1 : d.kh };
     k.width = d.taps * d.Ci / k.slices;
     k.pitch = mba_ceil(k.width, CONV2D_COLUMNS) * CONV2D_COLUMNS;
-    k.all   = k.slices * k.pitch;
+    k.all = k.slices * k.pitch;
     return k;
 }
 
@@ -156,16 +168,15 @@ static void cuda_scratch(mba_plan *p, const mba_node *n, size_t library_bytes)
     const size_t      e = mba_dtype_bytes(n->in[X]->type.dtype);
     const size_t      filter = e * (size_t)(d.Co * d.taps * conv2d_padded(n));
     mba_plan_scratch(p, "filter", filter);
-    mba_plan_scratch(p, "pixels", library_bytes && conv2d_padded(n) != d.Ci
-                                  ? e * (size_t)(d.B * d.H * d.W * conv2d_padded(n)) : 0);
+    mba_plan_scratch(p, "pixels",
+                     library_bytes && conv2d_padded(n) != d.Ci ? e * (size_t)(d.B * d.H * d.W * conv2d_padded(n)) : 0);
     mba_plan_scratch(p, "library", library_bytes);
     mba_plan_scratch(p, "gradient of the filter", n->in[DY] ? filter : 0);
 }
 
 static void plan_bias_sums(mba_plan *p, const mba_node *n)
 {
-    if (n->in[BIAS])
-        mba__plan_column_sums(p, n, "conv2d_bias_sums", n->in[DY], 1, conv2d_bias_columns(n), 1u << DY);
+    if (n->in[BIAS]) mba__plan_column_sums(p, n, "conv2d_bias_sums", n->in[DY], 1, conv2d_bias_columns(n), 1u << DY);
 }
 
 static bool whole_pieces(const mba_tensor *t)
@@ -182,14 +193,19 @@ static double bytes_of(const mba_plan *p, const mba_node *n, int operand)
 
 /* `threads` threads move all of `from` to `to`, and find their places by so many quotients of 64 bits: what is compiled
  * for one where 32 bits suffice, as counted on the H200 (conv2d_pixels has one: 22 ALU, 19 FMA, 3 special of 68). */
-typedef struct moving { const char *kernel; int64_t threads; int quotients, from, to; double adds; } moving;
+typedef struct moving {
+    const char *kernel;
+    int64_t     threads;
+    int         quotients, from, to;
+    double      adds;
+} moving;
 
 static mba_launch *plan_moving(mba_plan *p, const mba_node *n, moving x)
 {
     enum { THREADS = 256, ALU_QUOTIENT = 14, FMA_QUOTIENT = 16, SFU_QUOTIENT = 3, ALU_MORE = 8, FMA_MORE = 3 };
     static const char mix[] = "64-bit quotients";
-    mba_launch  *l = mba_plan_launch(p, x.kernel, MBA_VECTOR, mba_ceil(x.threads, THREADS), THREADS);
-    const double grid = (double)l->grid[0], q = x.quotients;
+    mba_launch       *l = mba_plan_launch(p, x.kernel, MBA_VECTOR, mba_ceil(x.threads, THREADS), THREADS);
+    const double      grid = (double)l->grid[0], q = x.quotients;
     l->regs = 32;
     mba_phase_work(l, MBA_ALU, THREADS * (q * ALU_QUOTIENT + ALU_MORE), mix);
     mba_phase_work(l, MBA_FMA, THREADS * (q * FMA_QUOTIENT + FMA_MORE + x.adds), mix);
@@ -206,16 +222,21 @@ static void plan_layouts(mba_plan *p, const mba_node *n)
 {
     const conv2d_dims d = conv2d_dims_of(n);
     const int64_t     wide = conv2d_padded(n);
-    plan_moving(p, n, (moving){ "conv2d_filter", d.Co * d.taps * wide, 2, MBA_ARG_IN(W),
-                                MBA_ARG_SCRATCH(CUDA_WEIGHTS), 0 });
+    plan_moving(p, n,
+                (moving){ "conv2d_filter", d.Co * d.taps * wide, 2, MBA_ARG_IN(W), MBA_ARG_SCRATCH(CUDA_WEIGHTS), 0 });
     if (pads(n))
-        plan_moving(p, n, (moving){ "conv2d_pixels", d.B * d.H * d.W * wide, 1, MBA_ARG_IN(X),
-                                    MBA_ARG_SCRATCH(CUDA_PIXELS), 0 });
+        plan_moving(p, n,
+                    (moving){ "conv2d_pixels", d.B * d.H * d.W * wide, 1, MBA_ARG_IN(X), MBA_ARG_SCRATCH(CUDA_PIXELS),
+                              0 });
 }
 
 /* A kernel of the library as an implicit product of (rows, depth) and (depth, columns): tiles of 128 x 128, patches
  * through a ring of four stages. Where tiles are fewer than processors, the depth is cut into parts. */
-typedef struct product { int64_t rows, columns, depth; int a, b, to; bool adds; } product;
+typedef struct product {
+    int64_t rows, columns, depth;
+    int     a, b, to;
+    bool    adds;
+} product;
 
 static void plan_product(mba_plan *p, const mba_node *n, const product *x, const mba_machine *m)
 {
@@ -224,7 +245,9 @@ static void plan_product(mba_plan *p, const mba_node *n, const product *x, const
     const int64_t tiles = mba_ceil(x->rows, T) * mba_ceil(x->columns, T), steps = mba_ceil(x->depth, TK);
     const int64_t most = m->sm / tiles > 1 ? m->sm / tiles : 1, parts = most < steps ? most : steps;
     mba_launch   *l = mba_plan_launch(p, "cudnn_conv2d", MBA_TENSOR, tiles * parts, THREADS);
-    l->regs = 168; l->ring_depth = STAGES; l->smem_bytes = 0;
+    l->regs = 168;
+    l->ring_depth = STAGES;
+    l->smem_bytes = 0;
     mba_phase_work(l, MBA_LOOP, (double)steps / (double)parts, NULL);
     mba_phase_move(l, MBA_ASYNC, x->a, T * TK * e);
     mba_phase_move(l, MBA_ASYNC, x->b, T * TK * e);
@@ -247,12 +270,11 @@ static mba_status takes_library(const mba_node *n, const mba_machine *m)
     MBA_REFUSE_IF(half && !whole_pieces(y), "%lld channels out\nwhy: the library wants whole pieces of 8 in bf16",
                   (long long)d.Co);
     MBA_REFUSE_IF(half && !stem && (!whole_pieces(n->in[X]) || (n->in[DY] && !whole_pieces(n->out[DX]))),
-                  "%lld channels in\nwhy: the library wants whole pieces of 8 in bf16",
-                  (long long)d.Ci);
+                  "%lld channels in\nwhy: the library wants whole pieces of 8 in bf16", (long long)d.Ci);
     return MBA_OK;
 }
 
-enum { DNN_WORK_BYTES = 256 << 20 };                       /* as device/cuda/dnn.h says */
+enum { DNN_WORK_BYTES = 256 << 20 }; /* as device/cuda/dnn.h says */
 
 static mba_status conv2d_cudnn_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
 {
@@ -260,13 +282,16 @@ static mba_status conv2d_cudnn_plan(mba_plan *p, const mba_node *n, const mba_ma
     MBA_TRY(takes_library(n, m));
     cuda_scratch(p, n, DNN_WORK_BYTES);
     plan_layouts(p, n);
-    plan_product(p, n, &(product){ d.B * d.Ho * d.Wo, d.Co, d.taps * conv2d_padded(n),
-                                   pads(n) ? MBA_ARG_SCRATCH(CUDA_PIXELS) : MBA_ARG_IN(X),
-                                   MBA_ARG_SCRATCH(CUDA_WEIGHTS), MBA_ARG_OUT(Y), false }, m);
+    plan_product(p, n,
+                 &(product){ d.B * d.Ho * d.Wo, d.Co, d.taps * conv2d_padded(n),
+                             pads(n) ? MBA_ARG_SCRATCH(CUDA_PIXELS) : MBA_ARG_IN(X), MBA_ARG_SCRATCH(CUDA_WEIGHTS),
+                             MBA_ARG_OUT(Y), false },
+                 m);
     if (!n->in[BIAS]) return MBA_OK;
     const int wide = conv2d_bias_columns(n);
-    plan_moving(p, n, (moving){ "conv2d_bias", mba_ceil(mba_elems(n->out[Y]), wide), 1, MBA_ARG_OUT(Y), MBA_ARG_OUT(Y),
-                                wide });                           // the bias itself is in L1
+    plan_moving(p, n,
+                (moving){ "conv2d_bias", mba_ceil(mba_elems(n->out[Y]), wide), 1, MBA_ARG_OUT(Y), MBA_ARG_OUT(Y),
+                          wide }); // the bias itself is in L1
     return MBA_OK;
 }
 
@@ -277,18 +302,22 @@ static mba_status conv2d_bwd_cudnn_plan(mba_plan *p, const mba_node *n, const mb
     MBA_TRY(takes_library(n, m));
     cuda_scratch(p, n, DNN_WORK_BYTES);
     plan_layouts(p, n);
-    plan_product(p, n, &(product){ d.Co, d.taps * conv2d_padded(n), d.B * d.Ho * d.Wo, MBA_ARG_IN(DY),
-                                   pads(n) ? MBA_ARG_SCRATCH(CUDA_PIXELS) : MBA_ARG_IN(X),
-                                   MBA_ARG_SCRATCH(CUDA_DWEIGHTS), false }, m);
-    mba_launch *l = plan_moving(p, n, (moving){ "conv2d_dfilter", mba_elems(n->in[W]), 2,
-                                                MBA_ARG_SCRATCH(CUDA_DWEIGHTS), MBA_ARG_OUT(DW), 0 });
+    plan_product(p, n,
+                 &(product){ d.Co, d.taps * conv2d_padded(n), d.B * d.Ho * d.Wo, MBA_ARG_IN(DY),
+                             pads(n) ? MBA_ARG_SCRATCH(CUDA_PIXELS) : MBA_ARG_IN(X), MBA_ARG_SCRATCH(CUDA_DWEIGHTS),
+                             false },
+                 m);
+    mba_launch *l = plan_moving(p, n,
+                                (moving){ "conv2d_dfilter", mba_elems(n->in[W]), 2, MBA_ARG_SCRATCH(CUDA_DWEIGHTS),
+                                          MBA_ARG_OUT(DW), 0 });
     if (mba_adds(n, DW))
         mba_phase_move(l, MBA_LOAD, MBA_ARG_OUT(DW), bytes_of(p, n, MBA_ARG_OUT(DW)) / (double)l->grid[0]);
     plan_bias_sums(p, n);
     if (n->out[DX])
-        plan_product(p, n, &(product){ d.B * d.H * d.W, d.Ci, mba_ceil(d.taps * d.Co, d.stride * d.stride),
-                                       MBA_ARG_IN(DY), MBA_ARG_SCRATCH(CUDA_WEIGHTS), MBA_ARG_OUT(DX),
-                                       mba_adds(n, DX) }, m);
+        plan_product(p, n,
+                     &(product){ d.B * d.H * d.W, d.Ci, mba_ceil(d.taps * d.Co, d.stride * d.stride), MBA_ARG_IN(DY),
+                                 MBA_ARG_SCRATCH(CUDA_WEIGHTS), MBA_ARG_OUT(DX), mba_adds(n, DX) },
+                     m);
     return MBA_OK;
 }
 
@@ -297,7 +326,7 @@ static void plan_loops(mba_plan *p, const mba_node *n, const char *kernel, int64
 {
     const conv2d_dims d = conv2d_dims_of(n);
     mba_launch       *l = mba_plan_launch(p, kernel, MBA_VECTOR, grid, 256);
-    l->regs = 48;                                          // estimate
+    l->regs = 48; // estimate
     for (int k = X; k <= DY; k++)
         if (n->in[k]) mba_phase_move(l, MBA_LOAD, MBA_ARG_IN(k), mba_tensor_bytes(n->in[k]) / (double)grid);
     mba_phase_work(l, MBA_FMA, (double)(d.B * d.Ho * d.Wo * d.Co) * (double)(d.Ci * d.taps) / (double)grid, NULL);
@@ -368,20 +397,20 @@ static mba_status conv2d_winograd_bwd_plan(mba_plan *p, const mba_node *n, const
 /* ---- cases: B, H, W, Ci, Co, kh * 16 + kw, stride * 16 + pad, and bits ---- */
 
 enum { WITH_BIAS = 1, CHANNELS = 2, TWICE = 4, PIXELS = 8 };
-#define KERNEL(kh, kw) ((kh) * 16 + (kw))
-#define STEPS(stride, pad) ((stride) * 16 + (pad))
+#define KERNEL(kh, kw)     ((kh)*16 + (kw))
+#define STEPS(stride, pad) ((stride)*16 + (pad))
 
 static void conv2d_build(mba_graph *g, const mba_case *c)
 {
-    const int64_t *d = c->dim, B = d[0], H = d[1], wide = d[2], Ci = d[3], Co = d[4], how = d[7];
-    const mba_init random = MBA_INIT_NORMAL(1);
-    const mba_type type = MBA_TYPE(MBA_F32, B, H, wide, how & CHANNELS ? Ci + 3 : Ci);
+    const int64_t  *d = c->dim, B = d[0], H = d[1], wide = d[2], Ci = d[3], Co = d[4], how = d[7];
+    const mba_init  random = MBA_INIT_NORMAL(1);
+    const mba_type  type = MBA_TYPE(MBA_F32, B, H, wide, how & CHANNELS ? Ci + 3 : Ci);
     mba_tensor     *x = how & PIXELS ? mba_cast(g, mba_input(g, "x", type), g->compute)
                                      : mba_case_act(g, "x", type, random);
     mba_conv2d_args a = { .x = x, .stride = d[6] / 16, .pad = d[6] % 16 };
     a.w = mba_param(g, "w", MBA_TYPE(g->compute, Co, Ci, d[5] / 16, d[5] % 16), random, MBA_DECAY);
     if (how & WITH_BIAS) a.bias = mba_param(g, "bias", MBA_TYPE(MBA_F32, Co), random, MBA_NO_DECAY);
-    if (how & CHANNELS)  a.x    = mba_slice(g, mba_add(g, x, x), 3, 2, Ci);
+    if (how & CHANNELS) a.x = mba_slice(g, mba_add(g, x, x), 3, 2, Ci);
     mba_tensor *y = mba_conv2d_(g, a);
     if (!(how & TWICE)) return;
     mba_tensor *j = mba_concat(g, y, mba_conv2d_(g, a));
@@ -389,52 +418,75 @@ static void conv2d_build(mba_graph *g, const mba_case *c)
 }
 
 const mba_op mba_op_conv2d = {
-    .name  = "conv2d", .doc = "convolution of images, channels last", .kind = MBA_CONV,
-    .in    = { [X] = MBA_SLOT("x"), [W] = MBA_SLOT("w"), [BIAS] = MBA_SLOT("bias", .optional = true) },
-    .out   = { [Y] = MBA_SLOT("y") },
+    .name = "conv2d",
+    .doc = "convolution of images, channels last",
+    .kind = MBA_CONV,
+    .in = { [X] = MBA_SLOT("x"), [W] = MBA_SLOT("w"), [BIAS] = MBA_SLOT("bias", .optional = true) },
+    .out = { [Y] = MBA_SLOT("y") },
     .attr_bytes = sizeof(conv2d_attr),
-    .shape = conv2d_shape, .grad = conv2d_grad, .cost = conv2d_cost, .ref = conv2d_ref, .terms = conv2d_terms,
-    .cpu   = (const mba_variant[]){ { "winograd", conv2d_winograd_plan, MBA_CPU(conv2d_winograd_fwd) },
-                                     { "patches", conv2d_plan, MBA_CPU(conv2d_fwd) }, { 0 } },
-    .cuda  = (const mba_variant[]){ { "cudnn", conv2d_cudnn_plan, MBA_CUDA(conv2d_cuda) },
-                                    { "direct", conv2d_direct_plan, MBA_CUDA(conv2d_direct_cuda) }, { 0 } },
+    .shape = conv2d_shape,
+    .grad = conv2d_grad,
+    .cost = conv2d_cost,
+    .ref = conv2d_ref,
+    .terms = conv2d_terms,
+    .cpu = (const mba_variant[]){ { "winograd", conv2d_winograd_plan, MBA_CPU(conv2d_winograd_fwd) },
+                                  { "patches", conv2d_plan, MBA_CPU(conv2d_fwd) },
+                                  { 0 } },
+    .cuda = (const mba_variant[]){ { "cudnn", conv2d_cudnn_plan, MBA_CUDA(conv2d_cuda) },
+                                   { "direct", conv2d_direct_plan, MBA_CUDA(conv2d_direct_cuda) },
+                                   { 0 } },
     .build = conv2d_build,
-    .cases = (const mba_case[]){
-        { { 2, 4, 5, 3, 2, KERNEL(3, 3), STEPS(1, 1), WITH_BIAS }, "the conv block" },
-        { { 1, 6, 4, 2, 3, KERNEL(3, 3), STEPS(2, 1), 0 }, "downsampling, even sides" },
-        { { 2, 5, 7, 2, 3, KERNEL(3, 3), STEPS(2, 1), WITH_BIAS }, "downsampling, odd sides" },
-        { { 1, 3, 4, 5, 3, KERNEL(1, 1), STEPS(1, 0), 0 }, "one tap" },
-        { { 1, 5, 4, 2, 3, KERNEL(1, 1), STEPS(2, 0), 0 }, "one tap, strided: pixels that nobody sees" },
-        { { 1, 1, 1, 3, 2, KERNEL(3, 3), STEPS(1, 1), 0 }, "one pixel" },
-        { { 1, 5, 8, 2, 2, KERNEL(2, 4), STEPS(3, 2), WITH_BIAS }, "stride 3, sides of a kernel that differ" },
-        { { 1, 7, 6, 2, 1, KERNEL(5, 3), STEPS(1, 0), 0 }, "no padding" },
-        { { 1, 4, 4, 3, 2, KERNEL(3, 3), STEPS(2, 1), CHANNELS | TWICE | WITH_BIAS }, "channels in and out, added to" },
-        { { 1, 3, 4, 3, 2, KERNEL(3, 3), STEPS(1, 1), CHANNELS | TWICE }, "the same, without a stride" },
-        { { 2, 7, 5, 3, 4, KERNEL(3, 3), STEPS(2, 1), PIXELS }, "the stem: x wants no gradient" },
-        { { 1, 4, 3, 8, 8, KERNEL(3, 3), STEPS(1, 1), WITH_BIAS }, "channels in whole pieces of 16 bytes" },
-        { { 2, 4, 5, 3, 8, KERNEL(3, 3), STEPS(2, 1), PIXELS }, "a stem with whole pieces out" },
-        { { 1, 5, 9, 16, 17, KERNEL(3, 3), STEPS(1, 1), WITH_BIAS }, "tiles: sides that 4 does not divide" },
-        { { 2, 4, 4, 18, 16, KERNEL(3, 3), STEPS(1, 0), 0 }, "tiles: no padding, x larger than y" },
-        { { 1, 3, 5, 16, 19, KERNEL(3, 3), STEPS(1, 2), CHANNELS | TWICE | WITH_BIAS }, "tiles: channels, added to" },
-        { { 0 }, NULL } },
-    .sizes = (const mba_case[]){
-        { { 8, 56, 56, 80, 80, KERNEL(3, 3), STEPS(1, 1), WITH_BIAS }, "mambavision-t stage 0, batch 8" },
-        { { 8, 28, 28, 160, 160, KERNEL(3, 3), STEPS(1, 1), WITH_BIAS }, "mambavision-t stage 1, batch 8" },
-        { { 8, 224, 224, 3, 32, KERNEL(3, 3), STEPS(2, 1), PIXELS }, "mambavision-t stem 1, batch 8" },
-        { { 8, 28, 28, 160, 320, KERNEL(3, 3), STEPS(2, 1) }, "mambavision-t downsample 1, batch 8" },
-        { { 0 }, NULL } },
+    .cases =
+        (const mba_case[]){
+            { { 2, 4, 5, 3, 2, KERNEL(3, 3), STEPS(1, 1), WITH_BIAS }, "the conv block" },
+            { { 1, 6, 4, 2, 3, KERNEL(3, 3), STEPS(2, 1), 0 }, "downsampling, even sides" },
+            { { 2, 5, 7, 2, 3, KERNEL(3, 3), STEPS(2, 1), WITH_BIAS }, "downsampling, odd sides" },
+            { { 1, 3, 4, 5, 3, KERNEL(1, 1), STEPS(1, 0), 0 }, "one tap" },
+            { { 1, 5, 4, 2, 3, KERNEL(1, 1), STEPS(2, 0), 0 }, "one tap, strided: pixels that nobody sees" },
+            { { 1, 1, 1, 3, 2, KERNEL(3, 3), STEPS(1, 1), 0 }, "one pixel" },
+            { { 1, 5, 8, 2, 2, KERNEL(2, 4), STEPS(3, 2), WITH_BIAS }, "stride 3, sides of a kernel that differ" },
+            { { 1, 7, 6, 2, 1, KERNEL(5, 3), STEPS(1, 0), 0 }, "no padding" },
+            { { 1, 4, 4, 3, 2, KERNEL(3, 3), STEPS(2, 1), CHANNELS | TWICE | WITH_BIAS },
+              "channels in and out, added to" },
+            { { 1, 3, 4, 3, 2, KERNEL(3, 3), STEPS(1, 1), CHANNELS | TWICE }, "the same, without a stride" },
+            { { 2, 7, 5, 3, 4, KERNEL(3, 3), STEPS(2, 1), PIXELS }, "the stem: x wants no gradient" },
+            { { 1, 4, 3, 8, 8, KERNEL(3, 3), STEPS(1, 1), WITH_BIAS }, "channels in whole pieces of 16 bytes" },
+            { { 2, 4, 5, 3, 8, KERNEL(3, 3), STEPS(2, 1), PIXELS }, "a stem with whole pieces out" },
+            { { 1, 5, 9, 16, 17, KERNEL(3, 3), STEPS(1, 1), WITH_BIAS }, "tiles: sides that 4 does not divide" },
+            { { 2, 4, 4, 18, 16, KERNEL(3, 3), STEPS(1, 0), 0 }, "tiles: no padding, x larger than y" },
+            { { 1, 3, 5, 16, 19, KERNEL(3, 3), STEPS(1, 2), CHANNELS | TWICE | WITH_BIAS },
+              "tiles: channels, added to" },
+            { { 0 }, NULL } },
+    .sizes =
+        (const mba_case[]){
+            { { 8, 56, 56, 80, 80, KERNEL(3, 3), STEPS(1, 1), WITH_BIAS }, "mambavision-t stage 0, batch 8" },
+            { { 8, 28, 28, 160, 160, KERNEL(3, 3), STEPS(1, 1), WITH_BIAS }, "mambavision-t stage 1, batch 8" },
+            { { 8, 224, 224, 3, 32, KERNEL(3, 3), STEPS(2, 1), PIXELS }, "mambavision-t stem 1, batch 8" },
+            { { 8, 28, 28, 160, 320, KERNEL(3, 3), STEPS(2, 1) }, "mambavision-t downsample 1, batch 8" },
+            { { 0 }, NULL } },
 };
 
 const mba_op mba_op_conv2d_bwd = {
-    .name  = "conv2d_bwd", .doc = "gradients of conv2d", .kind = MBA_CONV, .no_grad = "a gradient",
-    .in    = { [X] = MBA_SLOT("x"), [W] = MBA_SLOT("w"), [BIAS] = MBA_SLOT("bias", .optional = true),
-               [DY] = MBA_SLOT("dy") },
-    .out   = { [DX] = MBA_SLOT("dx", .adds = true), [DW] = MBA_SLOT("dw", .adds = true),
-               [DBIAS] = MBA_SLOT("dbias", .adds = true) },
+    .name = "conv2d_bwd",
+    .doc = "gradients of conv2d",
+    .kind = MBA_CONV,
+    .no_grad = "a gradient",
+    .in = { [X] = MBA_SLOT("x"),
+            [W] = MBA_SLOT("w"),
+            [BIAS] = MBA_SLOT("bias", .optional = true),
+            [DY] = MBA_SLOT("dy") },
+    .out = { [DX] = MBA_SLOT("dx", .adds = true),
+             [DW] = MBA_SLOT("dw", .adds = true),
+             [DBIAS] = MBA_SLOT("dbias", .adds = true) },
     .attr_bytes = sizeof(conv2d_attr),
-    .shape = conv2d_bwd_shape, .cost = conv2d_cost, .ref = conv2d_bwd_ref, .terms = conv2d_bwd_terms,
-    .cpu   = (const mba_variant[]){ { "winograd", conv2d_winograd_bwd_plan, MBA_CPU(conv2d_winograd_bwd) },
-                                     { "patches", conv2d_bwd_plan, MBA_CPU(conv2d_bwd) }, { 0 } },
-    .cuda  = (const mba_variant[]){ { "cudnn", conv2d_bwd_cudnn_plan, MBA_CUDA(conv2d_bwd_cuda) },
-                                    { "direct", conv2d_direct_plan, MBA_CUDA(conv2d_direct_bwd_cuda) }, { 0 } },
+    .shape = conv2d_bwd_shape,
+    .cost = conv2d_cost,
+    .ref = conv2d_bwd_ref,
+    .terms = conv2d_bwd_terms,
+    .cpu = (const mba_variant[]){ { "winograd", conv2d_winograd_bwd_plan, MBA_CPU(conv2d_winograd_bwd) },
+                                  { "patches", conv2d_bwd_plan, MBA_CPU(conv2d_bwd) },
+                                  { 0 } },
+    .cuda = (const mba_variant[]){ { "cudnn", conv2d_bwd_cudnn_plan, MBA_CUDA(conv2d_bwd_cuda) },
+                                   { "direct", conv2d_direct_plan, MBA_CUDA(conv2d_direct_bwd_cuda) },
+                                   { 0 } },
 };

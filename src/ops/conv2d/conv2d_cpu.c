@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* conv2d_cpu.c -- blocks of positions: their patches are gathered into one matrix, and OpenBLAS multiplies it.
  *
  *   forward   y  (positions, Co) = patches of x (positions, (i, j, ci))  w^T          w kept as (Co, (i, j, ci))
@@ -19,7 +20,7 @@ static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 
 /* Position (b, u, v) sees the pixels (stride u + oy + i, stride v + ox + j), i < nh, j < nw, of image b. */
 typedef struct view {
-    const float *pixels;                          // (B, H, W, C), pixels `ld` apart
+    const float *pixels; // (B, H, W, C), pixels `ld` apart
     int64_t      ld, H, W, C, U, V, stride, oy, ox, nh, nw;
 } view;
 
@@ -40,7 +41,7 @@ static void gather_edge(float *to, const view *s, const float *line, int64_t x)
 {
     for (int64_t j = x; j < x + s->nw; j++, to += s->C) {
         if (j < 0 || j >= s->W) zero(to, s->C);
-        else                    copy(to, line + j * s->ld, s->C);
+        else copy(to, line + j * s->ld, s->C);
     }
 }
 
@@ -55,7 +56,7 @@ static void gather_line(float *to, int64_t pitch, const view *s, int64_t b, int6
     const float *line = s->pixels + (b * s->H + y) * s->W * s->ld;
     for (int64_t v = v0, x = s->stride * v0 + s->ox; v < v1; v++, x += s->stride, to += pitch) {
         if (s->ld == s->C && x >= 0 && x + s->nw <= s->W) copy(to, line + x * s->C, n);
-        else                                              gather_edge(to, s, line, x);
+        else gather_edge(to, s, line, x);
     }
 }
 
@@ -74,8 +75,18 @@ static void gather(float *to, int64_t pitch, const view *s, int64_t from, int64_
 static view view_of_x(const mba_call *c)
 {
     const conv2d_dims d = conv2d_dims_of(c->node);
-    return (view){ .pixels = c->in[X], .ld = mba_ld(c->node->in[X]), .H = d.H, .W = d.W, .C = d.Ci, .U = d.Ho,
-                   .V = d.Wo, .stride = d.stride, .oy = -d.pad, .ox = -d.pad, .nh = d.kh, .nw = d.kw };
+    return (view){ .pixels = c->in[X],
+                   .ld = mba_ld(c->node->in[X]),
+                   .H = d.H,
+                   .W = d.W,
+                   .C = d.Ci,
+                   .U = d.Ho,
+                   .V = d.Wo,
+                   .stride = d.stride,
+                   .oy = -d.pad,
+                   .ox = -d.pad,
+                   .nh = d.kh,
+                   .nw = d.kw };
 }
 
 /* ---- threads: as many as the plan has space for; which one takes a block changes no bit ---- */
@@ -97,9 +108,8 @@ static float *space_of(const mba_call *c, int64_t floats)
 static void order_weights(float *to, const float *w, conv2d_dims d)
 {
     MBA_PARALLEL_FOR(co, d.Co)
-        for (int64_t t = 0; t < d.taps; t++)
-            for (int64_t ci = 0; ci < d.Ci; ci++)
-                to[(co * d.taps + t) * d.Ci + ci] = w[(co * d.Ci + ci) * d.taps + t];
+    for (int64_t t = 0; t < d.taps; t++)
+        for (int64_t ci = 0; ci < d.Ci; ci++) to[(co * d.taps + t) * d.Ci + ci] = w[(co * d.Ci + ci) * d.taps + t];
 }
 
 static void fwd_block(const mba_call *c, const view *s, float *patches, int64_t from, int64_t count)
@@ -109,8 +119,17 @@ static void fwd_block(const mba_call *c, const view *s, float *patches, int64_t 
     float            *y = (float *)c->out[Y] + from * ld;
     gather(patches, K, s, from, count, 0, d.kh);
     for (int64_t r = 0; c->in[BIAS] && r < count; r++) copy(y + r * ld, c->in[BIAS], d.Co);
-    mba_gemm_serial(&(mba_gemm_args){ .m = count, .n = d.Co, .k = K, .tb = true, .adds = c->in[BIAS], .a = patches,
-                                      .lda = K, .b = mba__scratch(c, SCRATCH_WEIGHTS), .ldb = K, .c = y, .ldc = ld });
+    mba_gemm_serial(&(mba_gemm_args){ .m = count,
+                                      .n = d.Co,
+                                      .k = K,
+                                      .tb = true,
+                                      .adds = c->in[BIAS],
+                                      .a = patches,
+                                      .lda = K,
+                                      .b = mba__scratch(c, SCRATCH_WEIGHTS),
+                                      .ldb = K,
+                                      .c = y,
+                                      .ldc = ld });
 }
 
 mba_status MBA_CPU_FN(conv2d_fwd)(const mba_call *c)
@@ -131,26 +150,31 @@ mba_status MBA_CPU_FN(conv2d_fwd)(const mba_call *c)
 
 /* Pixels r, r + stride, .. of an axis: `pixels` of them, reached by `taps` taps: first, first + stride, .. Pixel
  * number u meets them in the rows u + offset, u + offset + 1, .. of dy, the last tap first. */
-typedef struct axis { int64_t pixels, first, taps, offset; } axis;
+typedef struct axis {
+    int64_t pixels, first, taps, offset;
+} axis;
 
 static axis axis_of(int64_t length, int64_t k, int64_t r, conv2d_dims d)
 {
     axis a = { .pixels = mba_ceil(length - r, d.stride), .first = (r + d.pad) % d.stride };
     if (length <= r) a.pixels = 0;
-    a.taps   = a.first < k ? mba_ceil(k - a.first, d.stride) : 0;
+    a.taps = a.first < k ? mba_ceil(k - a.first, d.stride) : 0;
     a.offset = (r + d.pad) / d.stride - (a.taps - 1);
     return a;
 }
 
 /* One class of pixels; its weights (rows (i, j, co), Ci columns) stand behind those of `before` taps. */
-typedef struct pixels { int64_t ry, rx, before, block, blocks; axis y, x; } pixels;
+typedef struct pixels {
+    int64_t ry, rx, before, block, blocks;
+    axis    y, x;
+} pixels;
 
 static pixels pixels_of(conv2d_dims d, int64_t r)
 {
     pixels p = { .ry = r / d.stride, .rx = r % d.stride };
     p.y = axis_of(d.H, d.kh, p.ry, d);
     p.x = axis_of(d.W, d.kw, p.rx, d);
-    p.block = conv2d_block(p.y.taps * p.x.taps * d.Co + 1);               // + 1: a class may have no taps
+    p.block = conv2d_block(p.y.taps * p.x.taps * d.Co + 1); // + 1: a class may have no taps
     p.blocks = mba_ceil(d.B * p.y.pixels * p.x.pixels, p.block);
     for (int64_t k = 0; k < r; k++)
         p.before += axis_of(d.H, d.kh, k / d.stride, d).taps * axis_of(d.W, d.kw, k % d.stride, d).taps;
@@ -161,12 +185,12 @@ static pixels pixels_of(conv2d_dims d, int64_t r)
 static void order_class(float *to, const float *w, conv2d_dims d, const pixels *p)
 {
     MBA_PARALLEL_FOR(co, d.Co)
-        for (int64_t t = 0; t < p->y.taps * p->x.taps; t++) {
-            const int64_t i = p->y.first + (p->y.taps - 1 - t / p->x.taps) * d.stride;
-            const int64_t j = p->x.first + (p->x.taps - 1 - t % p->x.taps) * d.stride;
-            float        *row = to + ((p->before + t) * d.Co + co) * d.Ci;
-            for (int64_t ci = 0; ci < d.Ci; ci++) row[ci] = w[((co * d.Ci + ci) * d.kh + i) * d.kw + j];
-        }
+    for (int64_t t = 0; t < p->y.taps * p->x.taps; t++) {
+        const int64_t i = p->y.first + (p->y.taps - 1 - t / p->x.taps) * d.stride;
+        const int64_t j = p->x.first + (p->x.taps - 1 - t % p->x.taps) * d.stride;
+        float        *row = to + ((p->before + t) * d.Co + co) * d.Ci;
+        for (int64_t ci = 0; ci < d.Ci; ci++) row[ci] = w[((co * d.Ci + ci) * d.kh + i) * d.kw + j];
+    }
 }
 
 /* Rows of a class go to their places in dx. */
@@ -176,8 +200,9 @@ static void deal_out(const mba_call *c, conv2d_dims d, const pixels *p, const fl
     for (int64_t k = 0; k < count; k++, rows += d.Ci) {
         const int64_t at = from + k, b = at / V / U, y = at / V % U * d.stride + p->ry, x = at % V * d.stride + p->rx;
         float        *dx = (float *)c->out[DX] + ((b * d.H + y) * d.W + x) * ld;
-        if (mba_adds(c->node, DX)) for (int64_t i = 0; i < d.Ci; i++) dx[i] += rows[i];
-        else                       copy(dx, rows, d.Ci);
+        if (mba_adds(c->node, DX))
+            for (int64_t i = 0; i < d.Ci; i++) dx[i] += rows[i];
+        else copy(dx, rows, d.Ci);
     }
 }
 
@@ -187,17 +212,33 @@ static void dx_block(const mba_call *c, const pixels *p, float *patches, int64_t
     const int64_t     from = number * p->block, count = least(p->block, d.B * p->y.pixels * p->x.pixels - from);
     const int64_t     K = p->y.taps * p->x.taps * d.Co, ld = mba_ld(c->node->out[DX]);
     const bool        straight = d.stride == 1, adds = straight && mba_adds(c->node, DX);
-    const view        s = { .pixels = c->in[DY], .ld = mba_ld(c->node->in[DY]), .H = d.Ho, .W = d.Wo, .C = d.Co,
-                            .U = p->y.pixels, .V = p->x.pixels, .stride = 1, .oy = p->y.offset, .ox = p->x.offset,
-                            .nh = p->y.taps, .nw = p->x.taps };
-    float *rows = straight ? (float *)c->out[DX] + from * ld : patches + count * K;
+    const view        s = { .pixels = c->in[DY],
+                            .ld = mba_ld(c->node->in[DY]),
+                            .H = d.Ho,
+                            .W = d.Wo,
+                            .C = d.Co,
+                            .U = p->y.pixels,
+                            .V = p->x.pixels,
+                            .stride = 1,
+                            .oy = p->y.offset,
+                            .ox = p->x.offset,
+                            .nh = p->y.taps,
+                            .nw = p->x.taps };
+    float            *rows = straight ? (float *)c->out[DX] + from * ld : patches + count * K;
     if (K) {
         gather(patches, K, &s, from, count, 0, s.nh);
-        mba_gemm_serial(&(mba_gemm_args){ .m = count, .n = d.Ci, .k = K, .adds = adds, .a = patches, .lda = K,
+        mba_gemm_serial(&(mba_gemm_args){ .m = count,
+                                          .n = d.Ci,
+                                          .k = K,
+                                          .adds = adds,
+                                          .a = patches,
+                                          .lda = K,
                                           .b = (float *)mba__scratch(c, SCRATCH_WEIGHTS) + p->before * d.Co * d.Ci,
-                                          .ldb = d.Ci, .c = rows, .ldc = straight ? ld : d.Ci });
+                                          .ldb = d.Ci,
+                                          .c = rows,
+                                          .ldc = straight ? ld : d.Ci });
     } else {
-        zero(rows, count * d.Ci);                 // without a tap there is a stride
+        zero(rows, count * d.Ci); // without a tap there is a stride
     }
     if (!straight) deal_out(c, d, p, rows, from, count);
 }
@@ -237,13 +278,13 @@ static void add_rows(float *sum, const float *rows, int64_t ld, int64_t count, i
 /* Slice `slice` of part `part`: the product over the part's blocks, in order. With the first slice goes dbias. */
 static void dw_item(const mba_call *c, const view *s, float *patches, int64_t part, int64_t slice)
 {
-    const conv2d_dims d = conv2d_dims_of(c->node);
+    const conv2d_dims    d = conv2d_dims_of(c->node);
     const conv2d_columns k = conv2d_columns_of(d);
-    const int64_t     P = d.B * d.Ho * d.Wo, block = conv2d_block(k.pitch), blocks = mba_ceil(P, block);
-    const int64_t     parts = conv2d_parts(d), first = part * blocks / parts * block;
-    const int64_t     end = least(P, (part + 1) * blocks / parts * block), ld = mba_ld(c->node->in[DY]);
-    float            *dw = (float *)mba__scratch(c, SCRATCH_PARTS) + part * (k.all + 1) * d.Co;
-    float            *dbias = dw + k.all * d.Co;
+    const int64_t        P = d.B * d.Ho * d.Wo, block = conv2d_block(k.pitch), blocks = mba_ceil(P, block);
+    const int64_t        parts = conv2d_parts(d), first = part * blocks / parts * block;
+    const int64_t        end = least(P, (part + 1) * blocks / parts * block), ld = mba_ld(c->node->in[DY]);
+    float               *dw = (float *)mba__scratch(c, SCRATCH_PARTS) + part * (k.all + 1) * d.Co;
+    float               *dbias = dw + k.all * d.Co;
     if (slice == 0) zero(dbias, d.Co);
     for (int64_t from = first; from < end; from += block) {
         const int64_t count = least(block, end - from);
@@ -251,9 +292,17 @@ static void dw_item(const mba_call *c, const view *s, float *patches, int64_t pa
         gather(patches, k.pitch, s, from, count, slice * d.kh / k.slices, (slice + 1) * d.kh / k.slices);
         for (int64_t r = 0; r < count; r++)
             for (int64_t i = k.width; i < k.pitch; i++) patches[r * k.pitch + i] = 0;
-        mba_gemm_serial(&(mba_gemm_args){ .m = d.Co, .n = k.pitch, .k = count, .ta = true, .adds = from > first,
-                                          .a = dy, .lda = ld, .b = patches, .ldb = k.pitch,
-                                          .c = dw + slice * k.pitch, .ldc = k.all });
+        mba_gemm_serial(&(mba_gemm_args){ .m = d.Co,
+                                          .n = k.pitch,
+                                          .k = count,
+                                          .ta = true,
+                                          .adds = from > first,
+                                          .a = dy,
+                                          .lda = ld,
+                                          .b = patches,
+                                          .ldb = k.pitch,
+                                          .c = dw + slice * k.pitch,
+                                          .ldc = k.all });
         if (slice == 0 && c->out[DBIAS]) add_rows(dbias, dy, ld, count, d.Co);
     }
 }
@@ -261,12 +310,13 @@ static void dw_item(const mba_call *c, const view *s, float *patches, int64_t pa
 /* Columns (slice, tap, ci) to the (ci, taps) of dw, and dbias. */
 static void hand_out(const mba_call *c, const float *sum)
 {
-    const conv2d_dims d = conv2d_dims_of(c->node);
+    const conv2d_dims    d = conv2d_dims_of(c->node);
     const conv2d_columns k = conv2d_columns_of(d);
-    const int64_t     taps = d.taps / k.slices;                                // of one slice
-    const bool        adds = mba_adds(c->node, DW);
-    float            *dw = c->out[DW], *dbias = c->out[DBIAS];
-    MBA_PARALLEL_FOR(co, d.Co) {
+    const int64_t        taps = d.taps / k.slices; // of one slice
+    const bool           adds = mba_adds(c->node, DW);
+    float               *dw = c->out[DW], *dbias = c->out[DBIAS];
+    MBA_PARALLEL_FOR(co, d.Co)
+    {
         for (int64_t t = 0; t < d.taps; t++) {
             const float *from = sum + co * k.all + t / taps * k.pitch + t % taps * d.Ci;
             float       *to = dw + co * d.Ci * d.taps + t;
@@ -285,7 +335,7 @@ static void make_dw(const mba_call *c)
     float            *sum = mba__scratch(c, SCRATCH_PARTS);
 #pragma omp parallel for schedule(dynamic, 1) num_threads(threads_of(c, floats))
     for (int64_t i = 0; i < parts * slices; i++) dw_item(c, &s, space_of(c, floats), i / slices, i % slices);
-    mba__sum_parts(sum, sum, parts, each, false);       // into the first of them
+    mba__sum_parts(sum, sum, parts, each, false); // into the first of them
     hand_out(c, sum);
 }
 

@@ -1,8 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0
 /* conv2d_ref.c -- fp64, only the maths. */
 #include "ops/conv2d/conv2d_slots.h"
 
 /* One product of the sum: output (b, p, q, co), input (b, y, x, ci), tap (i, j). */
-typedef struct term { int64_t y, x, w; } term;
+typedef struct term {
+    int64_t y, x, w;
+} term;
 
 /* Calls `use` for every product whose input is inside the image. */
 static void each_term(const mba_ref_call *c, void (*use)(const mba_ref_call *, term))
@@ -15,7 +18,8 @@ static void each_term(const mba_ref_call *c, void (*use)(const mba_ref_call *, t
                 const int64_t y = d.stride * p + i - d.pad, x = d.stride * q + j - d.pad;
                 if (y < 0 || y >= d.H || x < 0 || x >= d.W) continue;
                 for (int64_t ci = 0; ci < d.Ci; ci++)
-                    use(c, (term){ .y = out, .x = ((b * d.H + y) * d.W + x) * d.Ci + ci,
+                    use(c, (term){ .y = out,
+                                   .x = ((b * d.H + y) * d.W + x) * d.Ci + ci,
                                    .w = ((co * d.Ci + ci) * d.kh + i) * d.kw + j });
             }
     }

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* conv2d_slots.h -- what the files of this folder share. */
 #ifndef MBA_CONV2D_SLOTS_H
 #define MBA_CONV2D_SLOTS_H
@@ -5,13 +6,15 @@
 #include "ops/columns.h"
 #include "ops/rows.h"
 
-enum { X, W, BIAS, DY };                          /* in; the last is the backward node's */
-enum { Y };                                       /* forward: out */
-enum { DX, DW, DBIAS };                           /* backward: out */
-enum { SCRATCH_WEIGHTS, SCRATCH_THREADS, SCRATCH_PARTS };               /* of "patches" */
-enum { SCRATCH_IN = 1, SCRATCH_OUT, SCRATCH_DBIAS };                    /* of "winograd", behind the weights */
+enum { X, W, BIAS, DY };                                  /* in; the last is the backward node's */
+enum { Y };                                               /* forward: out */
+enum { DX, DW, DBIAS };                                   /* backward: out */
+enum { SCRATCH_WEIGHTS, SCRATCH_THREADS, SCRATCH_PARTS }; /* of "patches" */
+enum { SCRATCH_IN = 1, SCRATCH_OUT, SCRATCH_DBIAS };      /* of "winograd", behind the weights */
 
-typedef struct conv2d_attr { int64_t stride, pad, wants_dx; } conv2d_attr;       /* wants_dx: of the backward node */
+typedef struct conv2d_attr {
+    int64_t stride, pad, wants_dx;
+} conv2d_attr; /* wants_dx: of the backward node */
 
 /* B images of H x W pixels of Ci channels become Ho x Wo pixels of Co channels; taps = kh kw. */
 typedef struct conv2d_dims {
@@ -21,8 +24,13 @@ conv2d_dims conv2d_dims_of(const mba_node *n);
 
 /* Every product is cut into blocks of positions, one im2col matrix and one GEMM each. The matrix stays within
  * CONV2D_ELEMS, so that it is still in the inner caches when it is packed; see conv2d.md for the sizes. */
-enum { CONV2D_ELEMS = 128 * 1024, CONV2D_BLOCK_MIN = 64, CONV2D_BLOCK_MAX = 512, CONV2D_BLOCK_UNIT = 16,
-       CONV2D_COLUMNS = 4 };
+enum {
+    CONV2D_ELEMS = 128 * 1024,
+    CONV2D_BLOCK_MIN = 64,
+    CONV2D_BLOCK_MAX = 512,
+    CONV2D_BLOCK_UNIT = 16,
+    CONV2D_COLUMNS = 4
+};
 static inline int64_t conv2d_block(int64_t K)
 {
     const int64_t fits = CONV2D_ELEMS / K / CONV2D_BLOCK_UNIT * CONV2D_BLOCK_UNIT;
@@ -39,7 +47,9 @@ static inline int64_t conv2d_thread_floats(conv2d_dims d, bool backward)
 
 /* dw is made in slices of its columns (i, j, ci) and, per slice, from parts of the positions, added up in order. The
  * columns of a slice are rounded up to CONV2D_COLUMNS with zeros: OpenBLAS is slow at odd widths (the 27 of a stem). */
-typedef struct conv2d_columns { int64_t slices, width, pitch, all; } conv2d_columns;
+typedef struct conv2d_columns {
+    int64_t slices, width, pitch, all;
+} conv2d_columns;
 conv2d_columns conv2d_columns_of(conv2d_dims d);
 int64_t        conv2d_parts(conv2d_dims d);
 

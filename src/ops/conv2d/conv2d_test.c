@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* conv2d_test.c -- PyTorch's values, loops by the formulas of the paper, sizes of many blocks; the general proofs run
  * over `cases`. */
 #include "tests/rig.h"
@@ -14,7 +15,10 @@ static mba_tensor *param(mba_graph *g, const char *name, mba_type t)
 }
 
 /* A convolution of 3 x 3 taps and its backward pass, filled as tools/golden/convolutions.py does. */
-typedef struct trial { rig r; mba_tensor *x, *w, *b, *y; } trial;
+typedef struct trial {
+    rig         r;
+    mba_tensor *x, *w, *b, *y;
+} trial;
 
 static trial trial_of(mba_type image, int64_t Co, int64_t stride, bool bias)
 {
@@ -37,13 +41,14 @@ static void conv2d_has_the_values_of_pytorch(void **state)
 {
     (void)state;
     trial t = trial_of(MBA_TYPE(MBA_F32, 1, 3, 4, 2), 3, 1, true);
-    assert_golden(&t.r, t.y, (double[]){
-        -0.1825771496, 0.4283300877, -0.0052141699, 0.1291204505, 0.3598761830, -0.1962449930, 0.3705396305,
-        -0.0144788826, 0.2222283399, 0.3755826894, -0.1521108788, 0.4597953915, 0.0048568185, 0.7223134681,
-        -0.7108658661, 1.2628062624, -0.5311031406, 0.2406385256, 0.9206358549, -1.0125723527, 1.4315163701,
-        -0.3370508577, 0.1821990097, 0.5831258606, 0.3871419631, 0.0690594746, 0.0583691874, 0.3638498082,
-        -0.1424791687, 0.4545500240, 0.0379546235, 0.0825097568, 0.3838471096, -0.2918843045, 0.5579330631,
-        -0.1243640094 });
+    assert_golden(&t.r, t.y, (double[]){ -0.1825771496, 0.4283300877,  -0.0052141699, 0.1291204505,  0.3598761830,
+                                         -0.1962449930, 0.3705396305,  -0.0144788826, 0.2222283399,  0.3755826894,
+                                         -0.1521108788, 0.4597953915,  0.0048568185,  0.7223134681,  -0.7108658661,
+                                         1.2628062624,  -0.5311031406, 0.2406385256,  0.9206358549,  -1.0125723527,
+                                         1.4315163701,  -0.3370508577, 0.1821990097,  0.5831258606,  0.3871419631,
+                                         0.0690594746,  0.0583691874,  0.3638498082,  -0.1424791687, 0.4545500240,
+                                         0.0379546235,  0.0825097568,  0.3838471096,  -0.2918843045, 0.5579330631,
+                                         -0.1243640094 });
     assert_sums(&t.r, rig_grad(&t.r, t.x), -0.2276744339076, 10.82896930502);
     assert_sums(&t.r, rig_grad(&t.r, t.w), 0.4692817368997, 128.1600567345);
     assert_golden(&t.r, rig_grad(&t.r, t.b), (double[]){ 1.0512483210, 0.5810491329, 0.0589465561 });
@@ -54,11 +59,11 @@ static void conv2d_with_a_stride_has_the_values_of_pytorch(void **state)
 {
     (void)state;
     trial t = trial_of(MBA_TYPE(MBA_F32, 2, 5, 4, 3), 2, 2, false);
-    assert_golden(&t.r, t.y, (double[]){
-        -0.1636279528, -1.3957981871, 1.2225018809, 2.0935469040, 2.5030899785, 1.8293924024, -2.2516582237,
-        -0.9244942361, -0.4779591767, 0.9188336507, -0.4788757914, -1.8504677100, 1.7188691072, 1.5311270941,
-        -1.7994262357, -1.2027775981, -1.1992484148, 0.7910324034, -0.1094132932, -2.0542877838, -1.4174055874,
-        -1.7706517265, 1.6483730522, 1.5734262873 });
+    assert_golden(&t.r, t.y, (double[]){ -0.1636279528, -1.3957981871, 1.2225018809,  2.0935469040,  2.5030899785,
+                                         1.8293924024,  -2.2516582237, -0.9244942361, -0.4779591767, 0.9188336507,
+                                         -0.4788757914, -1.8504677100, 1.7188691072,  1.5311270941,  -1.7994262357,
+                                         -1.2027775981, -1.1992484148, 0.7910324034,  -0.1094132932, -2.0542877838,
+                                         -1.4174055874, -1.7706517265, 1.6483730522,  1.5734262873 });
     assert_sums(&t.r, rig_grad(&t.r, t.x), 0.1319425858435, -77.30119565429);
     assert_sums(&t.r, rig_grad(&t.r, t.w), -0.8645439509845, -29.79843931638);
     rig_destroy(&t.r);
@@ -67,7 +72,9 @@ static void conv2d_with_a_stride_has_the_values_of_pytorch(void **state)
 /* ---- loops ---- */
 
 /* B images of H x W x Ci to Co channels, k x k taps. */
-typedef struct shape { int64_t B, H, W, Ci, Co, k, stride, pad; } shape;
+typedef struct shape {
+    int64_t B, H, W, Ci, Co, k, stride, pad;
+} shape;
 
 static double at(rig *r, const mba_tensor *t, int64_t b, int64_t y, int64_t x, int64_t c)
 {
@@ -85,7 +92,7 @@ static double weight(rig *r, const mba_tensor *w, int64_t co, int64_t ci, int64_
 static double loop_y(rig *r, shape s, const mba_tensor *x, const mba_tensor *w, const int64_t o[4])
 {
     const int64_t b = o[0], p = o[1], q = o[2], co = o[3];
-    double sum = 0;
+    double        sum = 0;
     for (int64_t ci = 0; ci < s.Ci; ci++)
         for (int64_t i = 0; i < s.k; i++)
             for (int64_t j = 0; j < s.k; j++)
@@ -97,7 +104,7 @@ static double loop_y(rig *r, shape s, const mba_tensor *x, const mba_tensor *w, 
 static double loop_dx(rig *r, shape s, const mba_tensor *dy, const mba_tensor *w, const int64_t o[4])
 {
     const int64_t b = o[0], y = o[1], x = o[2], ci = o[3];
-    double sum = 0;
+    double        sum = 0;
     for (int64_t co = 0; co < s.Co; co++)
         for (int64_t i = 0; i < s.k; i++)
             for (int64_t j = 0; j < s.k; j++) {
@@ -112,7 +119,7 @@ static double loop_dx(rig *r, shape s, const mba_tensor *dy, const mba_tensor *w
 static double loop_dw(rig *r, shape s, const mba_tensor *dy, const mba_tensor *x, const int64_t o[4])
 {
     const int64_t co = o[0], ci = o[1], i = o[2], j = o[3];
-    double sum = 0;
+    double        sum = 0;
     for (int64_t b = 0; b < s.B; b++)
         for (int64_t p = 0; p < dy->type.dim[1]; p++)
             for (int64_t q = 0; q < dy->type.dim[2]; q++)
@@ -158,18 +165,18 @@ static void conv2d_agrees_with_plain_loops(void **state)
 {
     (void)state;
     agrees_with_loops((shape){ 2, 7, 9, 3, 5, 3, 1, 1 });
-    agrees_with_loops((shape){ 2, 7, 9, 3, 5, 3, 2, 1 });           // odd sides
-    agrees_with_loops((shape){ 1, 8, 6, 5, 4, 3, 2, 1 });           // even sides
-    agrees_with_loops((shape){ 1, 7, 8, 4, 6, 3, 2, 1 });           // one of each
+    agrees_with_loops((shape){ 2, 7, 9, 3, 5, 3, 2, 1 }); // odd sides
+    agrees_with_loops((shape){ 1, 8, 6, 5, 4, 3, 2, 1 }); // even sides
+    agrees_with_loops((shape){ 1, 7, 8, 4, 6, 3, 2, 1 }); // one of each
     agrees_with_loops((shape){ 2, 5, 4, 7, 3, 1, 1, 0 });
     agrees_with_loops((shape){ 1, 5, 6, 2, 3, 1, 2, 0 });
-    agrees_with_loops((shape){ 1, 9, 9, 2, 2, 3, 4, 0 });           // lines that no tap reaches
+    agrees_with_loops((shape){ 1, 9, 9, 2, 2, 3, 4, 0 }); // lines that no tap reaches
     agrees_with_loops((shape){ 1, 10, 11, 2, 3, 5, 3, 2 });
-    agrees_with_loops((shape){ 1, 2, 2, 3, 2, 3, 1, 2 });           // outputs that see padding alone
-    agrees_with_loops((shape){ 1, 27, 31, 3, 4, 3, 1, 1 });         // more positions than one block takes
-    agrees_with_loops((shape){ 2, 6, 9, 16, 18, 3, 1, 1 });         // tiles (Winograd): sides that 4 does not divide
-    agrees_with_loops((shape){ 1, 8, 4, 17, 16, 3, 1, 0 });         // no padding: dx has more tiles than y
-    agrees_with_loops((shape){ 1, 2, 1, 16, 16, 3, 1, 2 });         // y has more tiles than dx
+    agrees_with_loops((shape){ 1, 2, 2, 3, 2, 3, 1, 2 });   // outputs that see padding alone
+    agrees_with_loops((shape){ 1, 27, 31, 3, 4, 3, 1, 1 }); // more positions than one block takes
+    agrees_with_loops((shape){ 2, 6, 9, 16, 18, 3, 1, 1 }); // tiles (Winograd): sides that 4 does not divide
+    agrees_with_loops((shape){ 1, 8, 4, 17, 16, 3, 1, 0 }); // no padding: dx has more tiles than y
+    agrees_with_loops((shape){ 1, 2, 1, 16, 16, 3, 1, 2 }); // y has more tiles than dx
 }
 
 /* ---- many blocks, parts and slices ---- */
@@ -186,10 +193,10 @@ static void large(shape s, bool bias)
 static void conv2d_takes_large_images_at_any_thread_count(void **state)
 {
     (void)state;
-    large((shape){ 3, 41, 37, 5, 9, 3, 1, 1 }, true);               // dw in one slice, several parts
-    large((shape){ 2, 50, 47, 17, 22, 3, 1, 1 }, true);             // more tiles than one chunk takes
-    large((shape){ 2, 33, 31, 45, 62, 3, 2, 1 }, true);             // dw in three slices
-    large((shape){ 1, 11, 13, 260, 70, 3, 2, 1 }, true);            // a matrix of patches beyond the usual size
+    large((shape){ 3, 41, 37, 5, 9, 3, 1, 1 }, true);    // dw in one slice, several parts
+    large((shape){ 2, 50, 47, 17, 22, 3, 1, 1 }, true);  // more tiles than one chunk takes
+    large((shape){ 2, 33, 31, 45, 62, 3, 2, 1 }, true);  // dw in three slices
+    large((shape){ 1, 11, 13, 260, 70, 3, 2, 1 }, true); // a matrix of patches beyond the usual size
     large((shape){ 2, 30, 29, 130, 17, 1, 1, 0 }, false);
 }
 
@@ -210,7 +217,7 @@ static void conv2d_needs_no_gradient_of_pixels(void **state)
 
 /* ---- plans ---- */
 
-enum { X, W, BIAS, DY, Y = 0, DX = 0 };           /* slots */
+enum { X, W, BIAS, DY, Y = 0, DX = 0 }; /* slots */
 
 /* The plan of `op` among the nodes of a case in bf16, whose launches must be these. */
 static const mba_node *planned(mba_program **p, mba_case_graph *o, const mba_op *op, const char *const *kernels)
@@ -240,14 +247,20 @@ static double moved(const mba_program *p, const mba_node *n, int launch, int ope
 static void conv2d_plans_every_launch(void **state)
 {
     (void)state;
-    static const char *const forward[] = { "conv2d_filter", "cudnn_conv2d", "conv2d_bias", NULL },
-                      *const stem[] = { "conv2d_filter", "conv2d_pixels", "cudnn_conv2d", NULL },
-                      *const backward[] = { "conv2d_filter", "cudnn_conv2d", "conv2d_dfilter", "conv2d_bias_sums",
-                                            "column_totals", "cudnn_conv2d", NULL },
-                      *const stem_backward[] = { "conv2d_filter", "conv2d_pixels", "cudnn_conv2d", "conv2d_dfilter", NULL };
-    const mba_case *sizes = mba_op_conv2d.sizes;           // a block with a bias, and the stem
-    mba_case_graph  o;
-    mba_program    *p;
+    static const char *const        forward[] = { "conv2d_filter", "cudnn_conv2d", "conv2d_bias", NULL },
+                             *const stem[] = { "conv2d_filter", "conv2d_pixels", "cudnn_conv2d", NULL },
+                             *const backward[] = { "conv2d_filter",
+                                                   "cudnn_conv2d",
+                                                   "conv2d_dfilter",
+                                                   "conv2d_bias_sums",
+                                                   "column_totals",
+                                                   "cudnn_conv2d",
+                                                   NULL },
+                             *const stem_backward[] = { "conv2d_filter", "conv2d_pixels", "cudnn_conv2d",
+                                                        "conv2d_dfilter", NULL };
+    const mba_case                 *sizes = mba_op_conv2d.sizes; // a block with a bias, and the stem
+    mba_case_graph                  o;
+    mba_program                    *p;
     assert_ok(mba_case_build(&o, &mba_op_conv2d, &sizes[0], (mba_case_how){ .compute = MBA_BF16 }));
     const mba_node *n = planned(&p, &o, &mba_op_conv2d, forward);
     assert_near(moved(p, n, 2, MBA_ARG_OUT(Y), false, n->out[Y]), 1, 1e-12);
@@ -298,6 +311,5 @@ MBA_TEST_MAIN(cmocka_unit_test(conv2d_has_the_values_of_pytorch),
               cmocka_unit_test(conv2d_with_a_stride_has_the_values_of_pytorch),
               cmocka_unit_test(conv2d_agrees_with_plain_loops),
               cmocka_unit_test(conv2d_takes_large_images_at_any_thread_count),
-              cmocka_unit_test(conv2d_needs_no_gradient_of_pixels),
-              cmocka_unit_test(conv2d_plans_every_launch),
+              cmocka_unit_test(conv2d_needs_no_gradient_of_pixels), cmocka_unit_test(conv2d_plans_every_launch),
               cmocka_unit_test(conv2d_refuses_what_does_not_fit))

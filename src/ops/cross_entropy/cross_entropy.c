@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* cross_entropy.c -- loss = k sum_r (lse[r] - z[r, target[r]]), and dz = k dloss (softmax(z) - 1[target]): the
  * declaration. dz may overwrite the logits: they are the largest tensor of a language model. */
 #include "ops/cross_entropy/cross_entropy.h"
@@ -19,7 +20,7 @@ static mba_status ce_shape(const mba_node *n, mba_type *out)
              (long long)mba_cols(z));
     MBA_NEED(z->run % mba_cols(z) == 0, "cross_entropy: the rows of %s are cut in pieces", z->name);
     out[LOSS] = MBA_TYPE(MBA_F32, 1);
-    out[LSE]  = MBA_TYPE(MBA_F32, mba_rows(z));
+    out[LSE] = MBA_TYPE(MBA_F32, mba_rows(z));
     return MBA_OK;
 }
 
@@ -40,12 +41,12 @@ static void ce_grad(mba_graph *g, const mba_node *n, mba_tensor *const *d)
     mba_grad_add(g, n->in[Z], b->out[DZ]);
 }
 
-static mba_cost ce_cost(const mba_node *n)        // both directions: a subtraction, an exponential, a sum or product
+static mba_cost ce_cost(const mba_node *n) // both directions: a subtraction, an exponential, a sum or product
 {
     mba_cost     c = mba_cost_io(n);
     const double e = (double)mba_elems(n->op == &mba_op_cross_entropy ? n->in[Z] : n->in[ZB]);
     c.vector_flops = 3 * e;
-    c.special_ops  = e;
+    c.special_ops = e;
     return c;
 }
 
@@ -80,15 +81,18 @@ static mba_status ce_bwd_rows_plan(mba_plan *p, const mba_node *n, const mba_mac
 static double ce_terms(const mba_node *n, int out)
 {
     (void)out;
-    return (double)mba_cols(n->in[Z]);            // the loss itself is summed in double
+    return (double)mba_cols(n->in[Z]); // the loss itself is summed in double
 }
 
 static void ce_build(mba_graph *g, const mba_case *c)
 {
     const int64_t R = c->dim[0], V = c->dim[1], extra = c->dim[2];
-    mba_tensor *z = mba_case_act(g, "z", MBA_TYPE(MBA_F32, R, V + extra), MBA_INIT_NORMAL(2));
-    mba_tensor *t = mba_targets(g, "target", MBA_TYPE(MBA_I32, R), V);
-    if (!extra) { mba_cross_entropy(g, z, t); return; }
+    mba_tensor   *z = mba_case_act(g, "z", MBA_TYPE(MBA_F32, R, V + extra), MBA_INIT_NORMAL(2));
+    mba_tensor   *t = mba_targets(g, "target", MBA_TYPE(MBA_I32, R), V);
+    if (!extra) {
+        mba_cross_entropy(g, z, t);
+        return;
+    }
     /* two heads that share columns of the logits and see shifted targets: windows, and a gradient that adds */
     mba_tensor *two = mba_targets(g, "targets", MBA_TYPE(MBA_I32, R, 2), V);
     mba_tensor *a = mba_cross_entropy(g, mba_slice(g, z, 1, 0, V), mba_slice(g, two, 1, 0, 1));
@@ -96,13 +100,19 @@ static void ce_build(mba_graph *g, const mba_case *c)
 }
 
 const mba_op mba_op_cross_entropy = {
-    .name  = "cross_entropy", .doc = "mean of -log softmax(z)[target]", .kind = MBA_EMBED_LOSS,
-    .in    = { [Z] = MBA_SLOT("z"), [TARGET] = MBA_SLOT("target") },
-    .out   = { [LOSS] = MBA_SLOT("loss"), [LSE] = MBA_SLOT("lse", .saved = true) },
-    .shape = ce_shape, .grad = ce_grad, .cost = ce_cost, .ref = cross_entropy_ref,
-    .cpu   = (const mba_variant[]){ { "rows", ce_cpu_plan, MBA_CPU(cross_entropy_fwd) }, { 0 } },
-    .cuda  = (const mba_variant[]){ { "rows", ce_rows_plan, MBA_CUDA(cross_entropy_cuda) }, { 0 } },
-    .build = ce_build, .terms = ce_terms,
+    .name = "cross_entropy",
+    .doc = "mean of -log softmax(z)[target]",
+    .kind = MBA_EMBED_LOSS,
+    .in = { [Z] = MBA_SLOT("z"), [TARGET] = MBA_SLOT("target") },
+    .out = { [LOSS] = MBA_SLOT("loss"), [LSE] = MBA_SLOT("lse", .saved = true) },
+    .shape = ce_shape,
+    .grad = ce_grad,
+    .cost = ce_cost,
+    .ref = cross_entropy_ref,
+    .cpu = (const mba_variant[]){ { "rows", ce_cpu_plan, MBA_CPU(cross_entropy_fwd) }, { 0 } },
+    .cuda = (const mba_variant[]){ { "rows", ce_rows_plan, MBA_CUDA(cross_entropy_cuda) }, { 0 } },
+    .build = ce_build,
+    .terms = ce_terms,
     .cases = (const mba_case[]){ { { 5, 11 }, "odd vocabulary" },
                                  { { 3, 67 }, "whole vectors, then a tail" },
                                  { { 2, 1064 }, "rows for a whole block, in pieces of 16 bytes" },
@@ -112,15 +122,24 @@ const mba_op mba_op_cross_entropy = {
                                  { { 1, 1 }, "one class: no loss" },
                                  { { 4, 9, 2 }, "windows that overlap: the second gradient adds" },
                                  { { 0 }, NULL } },
-    .sizes = (const mba_case[]){ { { 1024, 50288 }, "130m, 1024 tokens" }, { { 4096, 50288 }, "130m, 4096 tokens" }, { { 0 }, NULL } },
+    .sizes = (const mba_case[]){ { { 1024, 50288 }, "130m, 1024 tokens" },
+                                 { { 4096, 50288 }, "130m, 4096 tokens" },
+                                 { { 0 }, NULL } },
 };
 
 const mba_op mba_op_cross_entropy_bwd = {
-    .name  = "cross_entropy_bwd", .doc = "softmax minus one-hot", .kind = MBA_EMBED_LOSS, .no_grad = "a gradient",
-    .in    = { [DLOSS] = MBA_SLOT("dloss"), [ZB] = MBA_SLOT("z"), [TARGETB] = MBA_SLOT("target"),
-               [LSEB] = MBA_SLOT("lse") },
-    .out   = { [DZ] = MBA_SLOT("dz", .adds = true, .reuse = MBA_FROM(ZB)) },
-    .shape = ce_bwd_shape, .cost = ce_cost, .ref = cross_entropy_bwd_ref,
-    .cpu   = (const mba_variant[]){ { "rows", ce_cpu_plan, MBA_CPU(cross_entropy_bwd) }, { 0 } },
-    .cuda  = (const mba_variant[]){ { "rows", ce_bwd_rows_plan, MBA_CUDA(cross_entropy_bwd_cuda) }, { 0 } },
+    .name = "cross_entropy_bwd",
+    .doc = "softmax minus one-hot",
+    .kind = MBA_EMBED_LOSS,
+    .no_grad = "a gradient",
+    .in = { [DLOSS] = MBA_SLOT("dloss"),
+            [ZB] = MBA_SLOT("z"),
+            [TARGETB] = MBA_SLOT("target"),
+            [LSEB] = MBA_SLOT("lse") },
+    .out = { [DZ] = MBA_SLOT("dz", .adds = true, .reuse = MBA_FROM(ZB)) },
+    .shape = ce_bwd_shape,
+    .cost = ce_cost,
+    .ref = cross_entropy_bwd_ref,
+    .cpu = (const mba_variant[]){ { "rows", ce_cpu_plan, MBA_CPU(cross_entropy_bwd) }, { 0 } },
+    .cuda = (const mba_variant[]){ { "rows", ce_bwd_rows_plan, MBA_CUDA(cross_entropy_bwd_cuda) }, { 0 } },
 };

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* cross_entropy.h -- the loss of a classifier: scale * sum over rows of -log softmax(logits)[target].
  *
  *     mba_tensor *targets = mba_targets(g, "targets", MBA_TYPE(MBA_I32, B, L), V);

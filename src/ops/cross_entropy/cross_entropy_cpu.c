@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* cross_entropy_cpu.c -- rows in parallel; the loss is summed over them in order, in double. */
 #include <string.h>
 
@@ -12,7 +13,8 @@ mba_status MBA_CPU_FN(cross_entropy_fwd)(const mba_call *c)
     const float      *logits = c->in[Z];
     float            *lse = c->out[LSE];
     double            loss = 0;
-    MBA_PARALLEL_FOR(r, R) {
+    MBA_PARALLEL_FOR(r, R)
+    {
         ce_sum s = CE_SUM_NONE;
         ce_sum_add(&s, logits + ce_at(z, r * V), V);
         lse[r] = ce_lse(s);
@@ -34,7 +36,8 @@ mba_status MBA_CPU_FN(cross_entropy_bwd)(const mba_call *c)
     float            *grad = c->out[DZ];
     const float       k = (float)(*(const float *)c->in[DLOSS] * ce_scale(c->step, t, target));
     const bool        adds = mba_adds(c->node, DZ);
-    MBA_PARALLEL_FOR(r, mba_rows(z)) {
+    MBA_PARALLEL_FOR(r, mba_rows(z))
+    {
         const int32_t y = target[ce_at(t, r)];
         float        *dz = grad + ce_at(d, r * V);
         if (y >= 0) {

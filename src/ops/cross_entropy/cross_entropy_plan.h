@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* cross_entropy_plan.h -- the geometry of the CUDA kernels over rows of logits, for plans and launchers of all losses.
  *
  *     MBA_TRY(ce_plan_fits(m, C));
@@ -12,7 +13,7 @@
 enum { CE_BLOCK = 256, CE_TOTAL_BLOCK = 1024 };
 
 /* Threads that share a row: the block where a warp would need more than eight rounds of pieces. */
-static inline int     ce_group_threads(int64_t cols)               { return cols > 1024 ? CE_BLOCK : 32; }
+static inline int     ce_group_threads(int64_t cols) { return cols > 1024 ? CE_BLOCK : 32; }
 static inline int64_t ce_grid(int64_t rows, int64_t cols) { return mba_ceil(rows, CE_BLOCK / ce_group_threads(cols)); }
 
 static inline mba_status ce_plan_fits(const mba_machine *m, int64_t cols)

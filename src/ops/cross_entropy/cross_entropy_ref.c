@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* cross_entropy_ref.c -- fp64, only the maths. */
 #include <math.h>
 
@@ -16,7 +17,7 @@ void cross_entropy_ref(const mba_ref_call *c)
     const double  k = scale_of(c->step, c->in[TARGET], R);
     for (int64_t r = 0; r < R; r++) {
         const double *z = c->in[Z] + r * V, t = c->in[TARGET][r];
-        double m = z[0], s = 0;
+        double        m = z[0], s = 0;
         for (int64_t v = 1; v < V; v++) m = fmax(m, z[v]);
         for (int64_t v = 0; v < V; v++) s += exp(z[v] - m);
         c->out[LSE][r] = m + log(s);

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* cross_entropy_rows.cuh -- kernels over rows of logits, shared by the losses: cross_entropy, weighted_cross_entropy,
  * linear_cross_entropy (whose rows are a block of the logits in scratch), and the words soft_cross_entropy needs.
  *
@@ -38,7 +39,9 @@ extern "C" {
 
 /* sum of exp(z - max) over what was seen so far. It starts at a number far below any logit and not at -infinity, so
  * that logits of -infinity (masked ones) give 0 and never NaN: what it is multiplied by below must stay finite. */
-struct ce_sum { float max, sum; };
+struct ce_sum {
+    float max, sum;
+};
 constexpr float CE_NONE = -1e38f, CE_LOG2E = 1.44269504f;
 
 /* exp(z - base / log2(e)) as one product and the special-function unit; that base is rounded moves all of a row's
@@ -89,18 +92,18 @@ template <int N, int TEAM, typename T> static __device__ __forceinline__ ce_sum 
 /* Rows first .. of the targets, lse and losses belong to rows 0 .. of z; rows that are not real get zeros. */
 template <typename T, int N, int TEAM>
 __global__ void __launch_bounds__(CE_BLOCK)
-cross_entropy_fwd_rows(float *lse, float *each, strided_view<const T> z, strided_view<const int32_t> target, int64_t first, ragged rows, int cols,
-                       const mba_step *step)
+    cross_entropy_fwd_rows(float *lse, float *each, strided_view<const T> z, strided_view<const int32_t> target,
+                           int64_t first, ragged rows, int cols, const mba_step *step)
 {
     const int64_t r = (int64_t)blockIdx.x * (CE_BLOCK / TEAM) + threadIdx.x / TEAM;
     const int     lane = threadIdx.x % TEAM;
-    if (r >= rows.all) return;                             // the whole team leaves together
+    if (r >= rows.all) return; // the whole team leaves together
     const bool  real = r < valid_rows_of(rows, step);
-    const T    *row  = z.row(r, cols);
-    const float l    = ce_lse<TEAM>(ce_row<N, TEAM>(row, cols, lane));
+    const T    *row = z.row(r, cols);
+    const float l = ce_lse<TEAM>(ce_row<N, TEAM>(row, cols, lane));
     if (lane) return;
     const int y = real ? *target.element(first + r) : -1;
-    lse[first + r]  = real ? l : 0;
+    lse[first + r] = real ? l : 0;
     each[first + r] = y < 0 ? 0 : l - to_float(row[y]);
 }
 
@@ -110,9 +113,11 @@ static __device__ __forceinline__ double ce_scale(const mba_step *step, double v
     return valid == 0 ? 0 : step->loss_scale > 0 ? (double)step->loss_scale : 1 / valid;
 }
 
-/* Without targets (soft ones) every real row counts. With weights of classes, which hold the scale, rows are weighted. */
+/* Without targets (soft ones) every real row counts. With weights of classes, which hold the scale, rows are
+ * weighted. */
 static __global__ void __launch_bounds__(CE_TOTAL_BLOCK)
-cross_entropy_fwd_total(float *loss, const float *each, strided_view<const int32_t> target, const float *weight, ragged rows, const mba_step *step)
+    cross_entropy_fwd_total(float *loss, const float *each, strided_view<const int32_t> target, const float *weight,
+                            ragged rows, const mba_step *step)
 {
     double sum = 0, valid = 0;
     for (int64_t r = threadIdx.x, real = valid_rows_of(rows, step); r < real; r += CE_TOTAL_BLOCK) {
@@ -121,17 +126,19 @@ cross_entropy_fwd_total(float *loss, const float *each, strided_view<const int32
         sum += (double)each[r] * (weight ? (double)weight[y] : 1);
         valid++;
     }
-    sum   = block_sum<CE_TOTAL_BLOCK>(sum);
+    sum = block_sum<CE_TOTAL_BLOCK>(sum);
     valid = block_sum<CE_TOTAL_BLOCK>(valid);
     if (threadIdx.x == 0) *loss = (float)(weight ? sum : sum * ce_scale(step, valid));
 }
 
 /* Targets are counted only where the step does not say what the scale is: without any, all gradients are 0 anyway. */
 static __global__ void __launch_bounds__(CE_TOTAL_BLOCK)
-cross_entropy_bwd_scale(float *scale, const float *dloss, strided_view<const int32_t> target, ragged rows, const mba_step *step)
+    cross_entropy_bwd_scale(float *scale, const float *dloss, strided_view<const int32_t> target, ragged rows,
+                            const mba_step *step)
 {
     double valid = 0;
-    for (int64_t r = threadIdx.x, real = step->loss_scale > 0 ? 0 : valid_rows_of(rows, step); r < real; r += CE_TOTAL_BLOCK)
+    for (int64_t r = threadIdx.x, real = step->loss_scale > 0 ? 0 : valid_rows_of(rows, step); r < real;
+         r += CE_TOTAL_BLOCK)
         valid += target.at ? *target.element(r) >= 0 : 1;
     valid = block_sum<CE_TOTAL_BLOCK>(valid);
     if (threadIdx.x == 0) *scale = (float)((double)*dloss * ce_scale(step, step->loss_scale > 0 ? 1 : valid));
@@ -146,8 +153,9 @@ template <int N, int TEAM, typename T> static __device__ __forceinline__ void ce
 
 template <typename T, int N, int TEAM, bool ADDS>
 __global__ void __launch_bounds__(CE_BLOCK)
-cross_entropy_bwd_rows(strided_view<T> dz, strided_view<const T> z, strided_view<const int32_t> target, const float *lse, const float *scale,
-                       const float *weight, int64_t first, ragged rows, int cols, const mba_step *step)
+    cross_entropy_bwd_rows(strided_view<T> dz, strided_view<const T> z, strided_view<const int32_t> target,
+                           const float *lse, const float *scale, const float *weight, int64_t first, ragged rows,
+                           int cols, const mba_step *step)
 {
     const int64_t r = (int64_t)blockIdx.x * (CE_BLOCK / TEAM) + threadIdx.x / TEAM;
     const int     lane = threadIdx.x % TEAM;
@@ -172,7 +180,8 @@ cross_entropy_bwd_rows(strided_view<T> dz, strided_view<const T> z, strided_view
             float old[N];
             if (ADDS) load(old, to + at);
 #pragma unroll
-            for (int i = 0; i < N; i++) v[j][i] = k * ce_exp(v[j][i], base) - (at + i == y ? k : 0) + (ADDS ? old[i] : 0);
+            for (int i = 0; i < N; i++)
+                v[j][i] = k * ce_exp(v[j][i], base) - (at + i == y ? k : 0) + (ADDS ? old[i] : 0);
             store(to + at, v[j]);
         }
     }
@@ -183,36 +192,47 @@ cross_entropy_bwd_rows(strided_view<T> dz, strided_view<const T> z, strided_view
 /* ---- launching: kernel k of the plan, over rows first .. first + rows.all-1 ---- */
 
 struct ce_rows {
-    const mba_step        *step;
-    strided_view<const int32_t>  target;
-    ragged                 rows;
-    int64_t                first;
-    int                    cols;
-    bool                   pieces;                         /* rows of z (and dz) begin at multiples of 16 bytes */
+    const mba_step             *step;
+    strided_view<const int32_t> target;
+    ragged                      rows;
+    int64_t                     first;
+    int                         cols;
+    bool                        pieces; /* rows of z (and dz) begin at multiples of 16 bytes */
 };
 
-#define CE_WITH_GROUP(cols, TEAM, ...)                                                                          \
-    do {                                                                                                       \
-        if (ce_group_threads(cols) == CE_BLOCK) { constexpr int TEAM = CE_BLOCK; __VA_ARGS__; }                         \
-        else                           { constexpr int TEAM = 32; __VA_ARGS__; }                               \
+#define CE_WITH_GROUP(cols, TEAM, ...) \
+    do { \
+        if (ce_group_threads(cols) == CE_BLOCK) { \
+            constexpr int TEAM = CE_BLOCK; \
+            __VA_ARGS__; \
+        } else { \
+            constexpr int TEAM = 32; \
+            __VA_ARGS__; \
+        } \
     } while (0)
 
-template <typename T> static mba_status ce_fwd_rows(const mba_call *c, int k, const ce_rows *a, strided_view<const T> z, float *lse, float *each)
+template <typename T>
+static mba_status ce_fwd_rows(const mba_call *c, int k, const ce_rows *a, strided_view<const T> z, float *lse,
+                              float *each)
 {
-    CE_WITH_GROUP(a->cols, TEAM, MBA_WITH_BOOL(a->pieces, PIECES,
-        constexpr int N = PIECES ? (int)vec16<T>::N : 1;
-        auto *kernel = cross_entropy_fwd_rows<T, N, TEAM>;
-        MBA_KERNEL(c, k, kernel, lse, each, z, a->target, a->first, a->rows, a->cols, a->step)));
+    CE_WITH_GROUP(a->cols, TEAM,
+                  MBA_WITH_BOOL(a->pieces, PIECES, constexpr int N = PIECES ? (int)vec16<T>::N : 1;
+                                auto *kernel = cross_entropy_fwd_rows<T, N, TEAM>;
+                                MBA_KERNEL(c, k, kernel, lse, each, z, a->target, a->first, a->rows, a->cols,
+                                           a->step)));
     return MBA_OK;
 }
 
-template <typename T> static mba_status ce_bwd_rows(const mba_call *c, int k, const ce_rows *a, strided_view<T> dz, strided_view<const T> z, const float *lse,
-                                                    const float *scale, const float *weight, bool adds)
+template <typename T>
+static mba_status ce_bwd_rows(const mba_call *c, int k, const ce_rows *a, strided_view<T> dz, strided_view<const T> z,
+                              const float *lse, const float *scale, const float *weight, bool adds)
 {
-    CE_WITH_GROUP(a->cols, TEAM, MBA_WITH_BOOL(a->pieces, PIECES, MBA_WITH_BOOL(adds, ADDS,
-        constexpr int N = PIECES ? (int)vec16<T>::N : 1;
-        auto *kernel = cross_entropy_bwd_rows<T, N, TEAM, ADDS>;
-        MBA_KERNEL(c, k, kernel, dz, z, a->target, lse, scale, weight, a->first, a->rows, a->cols, a->step))));
+    CE_WITH_GROUP(a->cols, TEAM,
+                  MBA_WITH_BOOL(a->pieces, PIECES,
+                                MBA_WITH_BOOL(adds, ADDS, constexpr int N = PIECES ? (int)vec16<T>::N : 1;
+                                              auto *kernel = cross_entropy_bwd_rows<T, N, TEAM, ADDS>;
+                                              MBA_KERNEL(c, k, kernel, dz, z, a->target, lse, scale, weight, a->first,
+                                                         a->rows, a->cols, a->step))));
     return MBA_OK;
 }
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* cross_entropy_rows.h -- the two loops over a row of logits, for *_cpu.c files of losses.
  *
  *     ce_sum s = CE_SUM_NONE;
@@ -16,12 +17,15 @@
 
 /* sum of exp(z - max) over what was seen so far. It starts at the smallest finite number and not at
  * -infinity, so that logits of -infinity (masked ones) give exp(-infinity) = 0 and never NaN. */
-typedef struct ce_sum { double sum; float max; } ce_sum;
+typedef struct ce_sum {
+    double sum;
+    float  max;
+} ce_sum;
 #define CE_SUM_NONE ((ce_sum){ .sum = 0, .max = -FLT_MAX })
 
-enum { CE_PIECE = 2048 };                         // 8 KB: the second look at a piece comes from the nearest cache
+enum { CE_PIECE = 2048 }; // 8 KB: the second look at a piece comes from the nearest cache
 
-MBA_SIMD vf ce_tail(const float *z, int64_t n)    // n < MBA_LANES logits; the rest weighs nothing
+MBA_SIMD vf ce_tail(const float *z, int64_t n) // n < MBA_LANES logits; the rest weighs nothing
 {
     vf v = vf_set(-INFINITY);
     for (int64_t i = 0; i < n; i++) v[i] = z[i];
@@ -65,7 +69,7 @@ static inline void ce_sum_add(ce_sum *s, const float *z, int64_t n)
     for (int64_t at = 0; at < n; at += CE_PIECE) {
         const int64_t len = at + CE_PIECE < n ? CE_PIECE : n - at;
         const float   top = ce_max(z + at, len);
-        if (top > s->max) {                       // what was summed before was too large by this factor
+        if (top > s->max) { // what was summed before was too large by this factor
             s->sum *= exp((double)s->max - (double)top);
             s->max = top;
         }
@@ -97,7 +101,7 @@ static inline void ce_gradient(float *dz, const float *z, int64_t n, float lse, 
 /* Targets may be columns of a wider batch. */
 static inline int64_t ce_at(const mba_tensor *t, int64_t i)
 {
-    return i < t->run ? i : i / t->run * t->pitch + i % t->run;      // dense: no division
+    return i < t->run ? i : i / t->run * t->pitch + i % t->run; // dense: no division
 }
 
 /* What every row's loss is multiplied by; 0 where no target is valid. */

@@ -1,12 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
 /* cross_entropy_slots.h -- what the files of this folder share. */
 #ifndef MBA_CROSS_ENTROPY_SLOTS_H
 #define MBA_CROSS_ENTROPY_SLOTS_H
 
 #include "core/op.h"
 
-enum { Z, TARGET };                               /* forward: in, out */
+enum { Z, TARGET }; /* forward: in, out */
 enum { LOSS, LSE };
-enum { DLOSS, ZB, TARGETB, LSEB };                /* backward: in, out */
+enum { DLOSS, ZB, TARGETB, LSEB }; /* backward: in, out */
 enum { DZ };
 
 void cross_entropy_ref(const mba_ref_call *c);

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* cross_entropy_test.c -- hand-worked values, ignored targets, scales, large and masked logits, memory, bits. */
 #include "tests/threads.h"
 
@@ -5,15 +6,19 @@
 #include "ops/cross_entropy/cross_entropy_slots.h"
 #include "ops/matmul/matmul.h"
 
-typedef struct loss_graph { mba_graph *g; mba_program *p; mba_tensor *z, *t, *loss; } loss_graph;
+typedef struct loss_graph {
+    mba_graph   *g;
+    mba_program *p;
+    mba_tensor  *z, *t, *loss;
+} loss_graph;
 
 /* Logits as a parameter, so that their gradient can be read after the step. */
 static loss_graph make(int64_t R, int64_t V)
 {
     loss_graph l;
     assert_ok(mba_graph_create(&l.g));
-    l.z    = mba_param(l.g, "z", MBA_TYPE(MBA_F32, R, V), MBA_INIT_NORMAL(2), MBA_DECAY);
-    l.t    = mba_targets(l.g, "t", MBA_TYPE(MBA_I32, R), V);
+    l.z = mba_param(l.g, "z", MBA_TYPE(MBA_F32, R, V), MBA_INIT_NORMAL(2), MBA_DECAY);
+    l.t = mba_targets(l.g, "t", MBA_TYPE(MBA_I32, R), V);
     l.loss = mba_result(l.g, "loss", mba_cross_entropy(l.g, l.z, l.t));
     assert_ok(mba_backward(l.g, l.loss));
     l.p = run_once(l.g, &(mba_step){ 0 }, 2);
@@ -46,7 +51,7 @@ static void cross_entropy_of_hand_worked_values(void **state)
     loss_graph    l = make(3, 2);
     assert_near(run(&l, z, t, 0), (log(4.0 / 3) + log(4.0)) / 2, 1e-7);
     for (int i = 0; i < 6; i++) assert_near(gradient(&l)[i], mean[i], 1e-7);
-    assert_near(run(&l, z, t, 0.01f), (log(4.0 / 3) + log(4.0)) * 0.01, 1e-8);   // the scale of the global batch
+    assert_near(run(&l, z, t, 0.01f), (log(4.0 / 3) + log(4.0)) * 0.01, 1e-8); // the scale of the global batch
     for (int i = 0; i < 6; i++) assert_near(gradient(&l)[i], mean[i] * 0.02, 1e-9);
     destroy(l);
 }
@@ -72,7 +77,7 @@ static void cross_entropy_takes_large_and_masked_logits(void **state)
     const int32_t t[2] = { 0, 2 };
     const double  e = exp(1.0), s = 2 + 1 / e;
     loss_graph    l = make(2, 4);
-    assert_near(run(&l, z, t, 1), log(1 + e) + log(s) + 1, 1e-4);                // an lse of 2000 has 6e-5 to round
+    assert_near(run(&l, z, t, 1), log(1 + e) + log(s) + 1, 1e-4); // an lse of 2000 has 6e-5 to round
     const double want[8] = { 1 / (1 + e) - 1, e / (1 + e), 0, 0, 1 / s, 1 / s, 1 / e / s - 1, 0 };
     for (int i = 0; i < 8; i++) assert_near(gradient(&l)[i], want[i], 7e-5);
     destroy(l);
@@ -116,7 +121,7 @@ static void cross_entropy_of_a_real_vocabulary(void **state)
     for (int i = 0; i < R * V; i++) {
         const int    r = i / V;
         const double want = t[r] < 0 ? 0 : (exp(z[i] - lse[r]) - (i % V == t[r])) / valid;
-        assert_near(gradient(&l)[i], want, 2e-6 * fabs(want) + 1e-12);           // relative: small ones too
+        assert_near(gradient(&l)[i], want, 2e-6 * fabs(want) + 1e-12); // relative: small ones too
     }
     destroy(l);
 }
@@ -162,8 +167,7 @@ static void cross_entropy_refuses_what_does_not_fit(void **state)
 MBA_TEST_MAIN(cmocka_unit_test(cross_entropy_of_hand_worked_values),
               cmocka_unit_test(cross_entropy_without_valid_targets_is_zero),
               cmocka_unit_test(cross_entropy_takes_large_and_masked_logits),
-              cmocka_unit_test(cross_entropy_lets_nan_through),
-              cmocka_unit_test(cross_entropy_of_a_real_vocabulary),
+              cmocka_unit_test(cross_entropy_lets_nan_through), cmocka_unit_test(cross_entropy_of_a_real_vocabulary),
               cmocka_unit_test(cross_entropy_gradient_overwrites_the_logits),
               cmocka_unit_test(cross_entropy_gives_the_same_bits_at_any_thread_count),
               cmocka_unit_test(cross_entropy_refuses_what_does_not_fit))

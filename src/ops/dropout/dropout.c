@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* dropout.c -- y = 0 with probability p, else x / (1-p): the declaration. Its gradient is itself: the backward node
  * has the stream of the forward one and draws the same numbers. */
 #include "ops/dropout/dropout.h"
@@ -37,23 +38,34 @@ static mba_cost dropout_cost(const mba_node *n)
 static void dropout_build(mba_graph *g, const mba_case *c)
 {
     const int64_t R = c->dim[0], C = c->dim[1];
-    mba_tensor *x = mba_case_act(g, "x", MBA_TYPE(MBA_F32, R, C + 2), MBA_INIT_NORMAL(1));
-    if (!c->dim[2]) { mba_dropout(g, x, 0.3f); return; }
+    mba_tensor   *x = mba_case_act(g, "x", MBA_TYPE(MBA_F32, R, C + 2), MBA_INIT_NORMAL(1));
+    if (!c->dim[2]) {
+        mba_dropout(g, x, 0.3f);
+        return;
+    }
     mba_tensor *part = mba_slice(g, mba_add(g, x, x), 1, 1, C);
     mba_tensor *j = mba_concat(g, mba_dropout(g, part, 0.3f), mba_dropout(g, part, 0.5f));
     mba_add(g, j, j);
 }
 
 const mba_op mba_op_dropout = {
-    .name  = "dropout", .doc = "zeroes at random, keeps the mean", .kind = MBA_ELEMENTWISE, .random = true,
-    .in    = { [X] = MBA_SLOT("x") },
-    .out   = { [Y] = MBA_SLOT("y", .reuse = MBA_FROM(X), .cheap = true, .adds = true) },
+    .name = "dropout",
+    .doc = "zeroes at random, keeps the mean",
+    .kind = MBA_ELEMENTWISE,
+    .random = true,
+    .in = { [X] = MBA_SLOT("x") },
+    .out = { [Y] = MBA_SLOT("y", .reuse = MBA_FROM(X), .cheap = true, .adds = true) },
     .attr_bytes = sizeof(dropout_attr),
-    .shape = dropout_shape, .grad = dropout_grad, .cost = dropout_cost, .ref = dropout_ref,
-    .cpu   = (const mba_variant[]){ { "blocks", mba__plan_f32, MBA_CPU(dropout_fwd) }, { 0 } },
-    .cuda  = (const mba_variant[]){ { "rows", mba__map_plan, MBA_CUDA(dropout_cuda) }, { 0 } },
+    .shape = dropout_shape,
+    .grad = dropout_grad,
+    .cost = dropout_cost,
+    .ref = dropout_ref,
+    .cpu = (const mba_variant[]){ { "blocks", mba__plan_f32, MBA_CPU(dropout_fwd) }, { 0 } },
+    .cuda = (const mba_variant[]){ { "rows", mba__map_plan, MBA_CUDA(dropout_cuda) }, { 0 } },
     .build = dropout_build,
-    .cases = (const mba_case[]){ { { 6, 10 }, "a third is gone" }, { { 37, 61 }, "more than one block of numbers" },
+    .cases = (const mba_case[]){ { { 6, 10 }, "a third is gone" },
+                                 { { 37, 61 }, "more than one block of numbers" },
                                  { { 9, 22 }, "whole pieces of 16 bytes" },
-                                 { { 5, 7, 1 }, "columns in and out, with two masks" }, { { 0 }, NULL } },
+                                 { { 5, 7, 1 }, "columns in and out, with two masks" },
+                                 { { 0 }, NULL } },
 };

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* dropout.h -- y = 0 with probability p, else x / (1 - p): the mean is kept.
  *
  *     x = mba_dropout(g, x, 0.1f);                        // p = 0 appends nothing
@@ -9,7 +10,7 @@
 
 #include "core/graph.h"
 
-mba_tensor *mba_dropout(mba_graph *g, mba_tensor *x, float p);     /* 0 <= p < 1 */
+mba_tensor *mba_dropout(mba_graph *g, mba_tensor *x, float p); /* 0 <= p < 1 */
 
 extern const mba_op mba_op_dropout;
 

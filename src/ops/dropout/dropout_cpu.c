@@ -1,7 +1,8 @@
+// SPDX-License-Identifier: Apache-2.0
 /* dropout_cpu.c -- blocks of elements in parallel; numbers are drawn for many counters side by side. */
 #include "ops/dropout/dropout_slots.h"
 
-enum { BLOCK = 4096, DRAW = 256, COUNTERS = DRAW / 4 };     /* elements of an item and of a draw */
+enum { BLOCK = 4096, DRAW = 256, COUNTERS = DRAW / 4 }; /* elements of an item and of a draw */
 
 /* Philox 4x32-10 (core/rng.h), one round at a time for all counters of a draw: the loops over j are what the
  * compiler makes wide. Element 4 j + k is word k of counter first + j. */
@@ -11,7 +12,10 @@ static void draw(uint32_t word[DRAW], uint64_t key, uint64_t hi, uint64_t first)
     uint32_t k0 = (uint32_t)key, k1 = (uint32_t)(key >> 32);
     for (int j = 0; j < COUNTERS; j++) {
         const uint64_t lo = first + (uint64_t)j;
-        c0[j] = (uint32_t)lo; c1[j] = (uint32_t)(lo >> 32); c2[j] = (uint32_t)hi; c3[j] = (uint32_t)(hi >> 32);
+        c0[j] = (uint32_t)lo;
+        c1[j] = (uint32_t)(lo >> 32);
+        c2[j] = (uint32_t)hi;
+        c3[j] = (uint32_t)(hi >> 32);
     }
     for (int round = 0; round < 10; round++, k0 += 0x9E3779B9u, k1 += 0xBB67AE85u)
         for (int j = 0; j < COUNTERS; j++) {
@@ -22,7 +26,10 @@ static void draw(uint32_t word[DRAW], uint64_t key, uint64_t hi, uint64_t first)
             c3[j] = (uint32_t)p0;
         }
     for (int j = 0; j < COUNTERS; j++) {
-        word[4 * j] = c0[j]; word[4 * j + 1] = c1[j]; word[4 * j + 2] = c2[j]; word[4 * j + 3] = c3[j];
+        word[4 * j] = c0[j];
+        word[4 * j + 1] = c1[j];
+        word[4 * j + 2] = c2[j];
+        word[4 * j + 3] = c3[j];
     }
 }
 
@@ -38,25 +45,27 @@ static void apply(const mba_call *c, const uint32_t *word, int64_t i, int64_t en
         int64_t      n = end - i;
         if (n > tx->run - i % tx->run) n = tx->run - i % tx->run;
         if (n > ty->run - i % ty->run) n = ty->run - i % ty->run;
-        if (adds) for (int64_t k = 0; k < n; k++) y[k] += word[k] < below ? 0 : x[k] * scale;
-        else      for (int64_t k = 0; k < n; k++) y[k] = word[k] < below ? 0 : x[k] * scale;
+        if (adds)
+            for (int64_t k = 0; k < n; k++) y[k] += word[k] < below ? 0 : x[k] * scale;
+        else
+            for (int64_t k = 0; k < n; k++) y[k] = word[k] < below ? 0 : x[k] * scale;
         word += n;
-        i    += n;
+        i += n;
     }
 }
 
 mba_status MBA_CPU_FN(dropout_fwd)(const mba_call *c)
 {
-    const mba_node *n   = c->node;
+    const mba_node *n = c->node;
     const int64_t   all = mba_elems(n->in[X]);
-    const double    p   = (double)((const dropout_attr *)n->attr)->p;
-    const uint32_t  below = (uint32_t)(p * 4294967296.0);  // (u + 1) / 2^32 <= p, without rounding
+    const double    p = (double)((const dropout_attr *)n->attr)->p;
+    const uint32_t  below = (uint32_t)(p * 4294967296.0); // (u + 1) / 2^32 <= p, without rounding
     const uint64_t  key = c->step->seed ^ n->stream, hi = mba_step_counter(c->step);
     MBA_PARALLEL_FOR(b, mba_ceil(all, BLOCK))
-        for (int64_t i = b * BLOCK; i < all && i < (b + 1) * BLOCK; i += DRAW) {
-            uint32_t word[DRAW];
-            draw(word, key, hi, (uint64_t)i / 4);
-            apply(c, word, i, i + DRAW < all ? i + DRAW : all, below, (float)(1 / (1 - p)));
-        }
+    for (int64_t i = b * BLOCK; i < all && i < (b + 1) * BLOCK; i += DRAW) {
+        uint32_t word[DRAW];
+        draw(word, key, hi, (uint64_t)i / 4);
+        apply(c, word, i, i + DRAW < all ? i + DRAW : all, below, (float)(1 / (1 - p)));
+    }
     return MBA_OK;
 }

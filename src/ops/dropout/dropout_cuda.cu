@@ -1,5 +1,6 @@
-/* dropout_cuda.cu -- kernel `map_rows` of ops/map_rows.cuh; the numbers are those of the CPU: element i takes word i % 4 of
- * counter i / 4, whatever the window. */
+// SPDX-License-Identifier: Apache-2.0
+/* dropout_cuda.cu -- kernel `map_rows` of ops/map_rows.cuh; the numbers are those of the CPU: element i takes word i %
+ * 4 of counter i / 4, whatever the window. */
 #include "ops/map_rows.cuh"
 extern "C" {
 #include "ops/dropout/dropout_slots.h"
@@ -13,12 +14,13 @@ static __device__ __forceinline__ uint32_t pick(const uint32_t (&u)[4], int k)
 }
 
 struct drop {
-    const mba_step *step;                         // of the device
+    const mba_step *step; // of the device
     uint64_t        stream;
     int64_t         cols;
     uint32_t        below;
     float           scale;
-    template <int V> __device__ void operator()(float (&out)[1][V], const float (&in)[1][V], int64_t row, int64_t col) const
+    template <int V>
+    __device__ void operator()(float (&out)[1][V], const float (&in)[1][V], int64_t row, int64_t col) const
     {
         const uint64_t key = step->seed ^ stream, first = (uint64_t)(row * cols + col);
         const uint64_t hi = mba_step_counter(step);
@@ -35,6 +37,7 @@ struct drop {
 extern "C" mba_status dropout_cuda(const mba_call *c)
 {
     const double p = (double)((const dropout_attr *)c->node->attr)->p;
-    const drop   f = { c->step, c->node->stream, mba_cols(c->node->out[Y]), (uint32_t)(p * 4294967296.0), (float)(1 / (1 - p)) };
+    const drop   f = { c->step, c->node->stream, mba_cols(c->node->out[Y]), (uint32_t)(p * 4294967296.0),
+                       (float)(1 / (1 - p)) };
     return mba_map_rows<1, 1>(c, f);
 }

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* dropout_slots.h -- what the files of this folder share. */
 #ifndef MBA_DROPOUT_SLOTS_H
 #define MBA_DROPOUT_SLOTS_H
@@ -7,7 +8,9 @@
 enum { X };
 enum { Y };
 
-typedef struct dropout_attr { float p; } dropout_attr;
+typedef struct dropout_attr {
+    float p;
+} dropout_attr;
 
 void dropout_ref(const mba_ref_call *c);
 MBA_CPU_DECLARE(dropout_fwd);

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* dropout_test.c -- the mask: how many, the same backward, another next step; the general proofs run over `cases`. */
 #include "tests/rig.h"
 
@@ -11,7 +12,7 @@ static rig dropout_rig(mba_tensor **x, mba_tensor **y, float p)
     *x = mba_param(g, "x", MBA_TYPE(MBA_F32, R, C), MBA_INIT_CONST(3), MBA_DECAY);
     *y = mba_dropout(g, *x, p);
     mba_tensor *dy = mba_input(g, "dy", (*y)->type);
-    rig         r  = rig_create(g, 1, y, &dy);
+    rig         r = rig_create(g, 1, y, &dy);
     for (int i = 0; i < ALL; i++) rig_set(&r, dy, i, 5);
     return r;
 }
@@ -20,27 +21,27 @@ static void dropout_keeps_its_share_and_the_mean(void **state)
 {
     (void)state;
     mba_tensor *x, *y;
-    rig r = dropout_rig(&x, &y, 0.25f);
-    int kept = 0;
+    rig         r = dropout_rig(&x, &y, 0.25f);
+    int         kept = 0;
     rig_run(&r);
     for (int i = 0; i < ALL; i++) {
         const float v = rig_have(&r, y, i), d = rig_have(&r, rig_grad(&r, x), i);
-        assert_true(v == 0 || v == 4);                     // 3 / (1 - 1/4)
-        assert_near(d, v == 0 ? 0 : 5 / 0.75, 1e-6);       // the same mask
+        assert_true(v == 0 || v == 4);               // 3 / (1 - 1/4)
+        assert_near(d, v == 0 ? 0 : 5 / 0.75, 1e-6); // the same mask
         assert_true(v == 0 ? rig_want(&r, y, i) == 0 : rig_want(&r, y, i) == 4);
         kept += v != 0;
     }
-    assert_near(kept, 0.75 * ALL, 5 * sqrt(0.25 * 0.75 * ALL));      // five standard deviations of a fair draw
+    assert_near(kept, 0.75 * ALL, 5 * sqrt(0.25 * 0.75 * ALL)); // five standard deviations of a fair draw
     rig_destroy(&r);
 }
 
 static void dropout_draws_anew_each_step_and_the_same_on_any_threads(void **state)
 {
     (void)state;
-    mba_tensor *x, *y;
-    rig r = dropout_rig(&x, &y, 0.5f);
+    mba_tensor  *x, *y;
+    rig          r = dropout_rig(&x, &y, 0.5f);
     static float before[ALL];
-    int same = 0;
+    int          same = 0;
     rig_run(&r);
     assert_same_bits(&r);
     for (int i = 0; i < ALL; i++) before[i] = rig_have(&r, y, i);

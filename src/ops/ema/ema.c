@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* ema.c -- e = decay e + (1 - decay) p over flat tensors: the declaration. */
 #include "ops/ema/ema.h"
 
@@ -30,7 +31,7 @@ static bool ends_in(const char *s, const char *end)
 void mba_ema_all(mba_graph *g, double decay)
 {
     static const char *const name[] = { "ema.decay", "ema.no_decay" };
-    const int32_t tensors = g->ntensors;          // those there are now
+    const int32_t            tensors = g->ntensors; // those there are now
     for (int k = 0; k < MBA_GROUPS; k++)
         if (g->params[k]) average(g, mba_flat_params(g, (mba_group)k), name[k], decay);
     for (int32_t i = 0; i < tensors; i++) {
@@ -60,11 +61,16 @@ static mba_cost ema_cost(const mba_node *n)
 }
 
 const mba_op mba_op_ema = {
-    .name  = "ema", .doc = "e = decay e + (1 - decay) p", .kind = MBA_OPTIMIZER, .no_grad = "the end of a step",
-    .in    = { [P] = MBA_SLOT("p"), [E] = MBA_SLOT("e") },
-    .out   = { [EO] = MBA_SLOT("e", .update = MBA_FROM(E)) },
+    .name = "ema",
+    .doc = "e = decay e + (1 - decay) p",
+    .kind = MBA_OPTIMIZER,
+    .no_grad = "the end of a step",
+    .in = { [P] = MBA_SLOT("p"), [E] = MBA_SLOT("e") },
+    .out = { [EO] = MBA_SLOT("e", .update = MBA_FROM(E)) },
     .attr_bytes = sizeof(ema_attr),
-    .shape = ema_shape, .cost = ema_cost, .ref = ema_ref,
-    .cpu   = (const mba_variant[]){ { "blocks", NULL, MBA_CPU(ema_fwd) }, { 0 } },
-    .cuda  = (const mba_variant[]){ { "stream", mba_plan_streaming, MBA_CUDA(ema_cuda) }, { 0 } },
+    .shape = ema_shape,
+    .cost = ema_cost,
+    .ref = ema_ref,
+    .cpu = (const mba_variant[]){ { "blocks", NULL, MBA_CPU(ema_fwd) }, { 0 } },
+    .cuda = (const mba_variant[]){ { "stream", mba_plan_streaming, MBA_CUDA(ema_cuda) }, { 0 } },
 };

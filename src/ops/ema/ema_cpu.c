@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* ema_cpu.c -- blocks in parallel. e + (1 - decay) (p - e) rounds at the size of the change, and not at
  * all where p is e. */
 #include "ops/ema/ema_slots.h"
@@ -8,7 +9,8 @@ mba_status MBA_CPU_FN(ema_fwd)(const mba_call *c)
 {
     const int64_t elems = mba_elems(c->node->in[P]);
     const float   k = (float)(1 - ((const ema_attr *)c->node->attr)->decay);
-    MBA_PARALLEL_FOR(b, mba_ceil(elems, BLOCK)) {
+    MBA_PARALLEL_FOR(b, mba_ceil(elems, BLOCK))
+    {
         const float  *p = (const float *)c->in[P] + b * BLOCK;
         float        *e = (float *)c->out[EO] + b * BLOCK;
         const int64_t n = (b + 1) * BLOCK < elems ? BLOCK : elems - b * BLOCK;

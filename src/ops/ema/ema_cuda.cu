@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* ema_cuda.cu -- kernel `elementwise` of device/cuda/elementwise.cuh; e + (1 - decay) (p - e) rounds at the size of the
  * change, and not at all where p is e. */
 #include "device/cuda/elementwise.cuh"
@@ -5,7 +6,10 @@ extern "C" {
 #include "ops/ema/ema_slots.h"
 }
 
-struct average { float k; __device__ float operator()(const float (&x)[2]) const { return x[E] + k * (x[P] - x[E]); } };
+struct average {
+    float            k;
+    __device__ float operator()(const float (&x)[2]) const { return x[E] + k * (x[P] - x[E]); }
+};
 
 extern "C" mba_status ema_cuda(const mba_call *c)
 {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* ema_ref.c -- fp64, only the maths. */
 #include "ops/ema/ema_slots.h"
 

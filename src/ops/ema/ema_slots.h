@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* ema_slots.h -- what the files of this folder share. */
 #ifndef MBA_EMA_SLOTS_H
 #define MBA_EMA_SLOTS_H
@@ -6,7 +7,9 @@
 
 enum { P, E };
 enum { EO };
-typedef struct ema_attr { double decay; } ema_attr;
+typedef struct ema_attr {
+    double decay;
+} ema_attr;
 
 void ema_ref(const mba_ref_call *c);
 MBA_CPU_DECLARE(ema_fwd);

@@ -1,14 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
 /* ema_test.c -- hand-worked values, where the averages are found, bits. */
 #include "tests/threads.h"
 
 #include "ops/batchnorm/batchnorm.h"
 #include "ops/ema/ema.h"
 
-typedef struct model { mba_graph *g; mba_program *p; mba_tensor *x, *w; } model;
+typedef struct model {
+    mba_graph   *g;
+    mba_program *p;
+    mba_tensor  *x, *w;
+} model;
 
 static model make(int64_t R, double decay)
 {
-    model      m;
+    model       m;
     mba_tensor *y;
     assert_ok(mba_graph_create(&m.g));
     m.x = mba_param(m.g, "x", MBA_TYPE(MBA_F32, R, 2), MBA_INIT_NORMAL(1), MBA_DECAY);
@@ -82,8 +87,7 @@ static void ema_reference_agrees_with_the_program(void **state)
     const mba_tensor *e = mba_graph_find(m.g, "ema.decay");
     assert_ok(mba_ema_start(m.p));
     for (int i = 0; i < 80; i++) mba_reference_at(r, e)[i] = ((float *)mba_program_at(m.p, e))[i];
-    for (int i = 0; i < 80; i++)
-        mba_reference_at(r, m.x)[i] = ((float *)mba_program_at(m.p, m.x))[i] = (float)sin(i);
+    for (int i = 0; i < 80; i++) mba_reference_at(r, m.x)[i] = ((float *)mba_program_at(m.p, m.x))[i] = (float)sin(i);
     for (int k = 0; k < 3; k++) {
         step(&m);
         assert_ok(mba_reference_run(r, MBA_UPDATE, &(mba_step){ 0 }));

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* embed.c -- y[r, :] = table[token[r], :], and its gradient, which adds rows into the table's: the declaration. */
 #include "ops/embed/embed.h"
 
@@ -53,8 +54,8 @@ static void embed_grad(mba_graph *g, const mba_node *n, mba_tensor *const *d)
 static mba_cost embed_cost(const mba_node *n)
 {
     const double values = (double)mba_elems(n->out[Y]);
-    return (mba_cost){ .read_bytes  = mba_tensor_bytes(n->in[TOKEN])
-                                    + values * (double)mba_dtype_bytes(n->in[TABLE]->type.dtype),
+    return (mba_cost){ .read_bytes = mba_tensor_bytes(n->in[TOKEN])
+                                     + values * (double)mba_dtype_bytes(n->in[TABLE]->type.dtype),
                        .write_bytes = mba_tensor_bytes(n->out[Y]) };
 }
 
@@ -62,10 +63,10 @@ static mba_cost embed_cost(const mba_node *n)
 static mba_cost embed_bwd_cost(const mba_node *n)
 {
     const mba_tensor *dy = n->in[DY], *dt = n->out[DTABLE];
-    const double rows = (double)mba_rows(dy), V = (double)mba_rows(dt), M = (double)mba_cols(dt);
-    const double touched = mba_adds(n, DTABLE) ? 4 * M * (rows < V ? rows : V) : 0;
-    return (mba_cost){ .read_bytes   = mba_tensor_bytes(n->in[TOKENB]) + mba_tensor_bytes(dy) + touched,
-                       .write_bytes  = mba_adds(n, DTABLE) ? touched : mba_tensor_bytes(dt),
+    const double      rows = (double)mba_rows(dy), V = (double)mba_rows(dt), M = (double)mba_cols(dt);
+    const double      touched = mba_adds(n, DTABLE) ? 4 * M * (rows < V ? rows : V) : 0;
+    return (mba_cost){ .read_bytes = mba_tensor_bytes(n->in[TOKENB]) + mba_tensor_bytes(dy) + touched,
+                       .write_bytes = mba_adds(n, DTABLE) ? touched : mba_tensor_bytes(dt),
                        .vector_flops = rows * M };
 }
 
@@ -87,8 +88,8 @@ static mba_status embed_bwd_cpu_plan(mba_plan *p, const mba_node *n, const mba_m
 static mba_status embed_cuda_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
 {
     MBA_REFUSE_IF(m->cc < 80, "a device of compute capability %d", m->cc);
-    const int64_t blocks = mba_ceil(mba_elems(n->out[Y]), (int64_t)EMBED_THREADS * EMBED_DEPTH * embed_width(n));
-    mba_launch   *l = mba_plan_launch(p, "embed_fwd_rows", MBA_VECTOR, blocks, EMBED_THREADS);
+    const int64_t  blocks = mba_ceil(mba_elems(n->out[Y]), (int64_t)EMBED_THREADS * EMBED_DEPTH * embed_width(n));
+    mba_launch    *l = mba_plan_launch(p, "embed_fwd_rows", MBA_VECTOR, blocks, EMBED_THREADS);
     const mba_cost c = embed_cost(n);
     l->regs = 32;
     mba_phase_move(l, MBA_LOAD, MBA_ARG_IN(TOKEN), mba_tensor_bytes(n->in[TOKEN]) / (double)blocks);
@@ -99,21 +100,22 @@ static mba_status embed_cuda_plan(mba_plan *p, const mba_node *n, const mba_mach
 
 /* CUDA: sort the rows by token, sum chunks of the sorted order, join what crosses their borders. */
 typedef struct backward {
-    int64_t R, V, M, ranges, chunks, clearing, threads, across;      /* clearing: blocks of the sums that write zeros alone */
-    double  met;                                  /* rows of the table that tokens meet */
-    bool    adds;
+    int64_t R, V, M, ranges, chunks, clearing, threads,
+        across; /* clearing: blocks of the sums that write zeros alone */
+    double met; /* rows of the table that tokens meet */
+    bool   adds;
 } backward;
 
 static backward backward_of(const mba_node *n, const mba_machine *m)
 {
     const mba_tensor *dy = n->in[DY], *dt = n->out[DTABLE];
-    backward b = { .R = mba_rows(dy), .V = mba_rows(dt), .M = mba_cols(dy), .adds = mba_adds(n, DTABLE) };
-    const int64_t pieces = b.M / embed_bwd_width(n);
-    b.threads  = pieces < 256 ? mba_ceil(pieces, 32) * 32 : 256;
-    b.across   = mba_ceil(pieces, b.threads);
-    b.chunks   = mba_ceil(b.R, EMBED_CHUNK);
+    backward          b = { .R = mba_rows(dy), .V = mba_rows(dt), .M = mba_cols(dy), .adds = mba_adds(n, DTABLE) };
+    const int64_t     pieces = b.M / embed_bwd_width(n);
+    b.threads = pieces < 256 ? mba_ceil(pieces, 32) * 32 : 256;
+    b.across = mba_ceil(pieces, b.threads);
+    b.chunks = mba_ceil(b.R, EMBED_CHUNK);
     b.clearing = b.adds ? 0 : mba_ceil(b.V, EMBED_CLEAR);
-    b.ranges   = mba_ceil(b.V, EMBED_SPAN_MAX) > m->sm ? mba_ceil(b.V, EMBED_SPAN_MAX) : m->sm;
+    b.ranges = mba_ceil(b.V, EMBED_SPAN_MAX) > m->sm ? mba_ceil(b.V, EMBED_SPAN_MAX) : m->sm;
     if (b.ranges > b.V) b.ranges = b.V;
     /* Were the tokens drawn evenly: many meet the same row. */
     b.met = b.V > 1 ? -(double)b.V * expm1((double)b.R * log1p(-1.0 / (double)b.V)) : 1;
@@ -122,10 +124,10 @@ static backward backward_of(const mba_node *n, const mba_machine *m)
 
 static void plan_sort(mba_plan *p, const mba_node *n, const backward *b)
 {
-    const bool  once = mba_dense(n->in[TOKENB]) && b->R <= 16 * EMBED_SORT_THREADS;      // tokens stay in registers
+    const bool  once = mba_dense(n->in[TOKENB]) && b->R <= 16 * EMBED_SORT_THREADS; // tokens stay in registers
     mba_launch *l = mba_plan_launch(p, "embed_bwd_sort", MBA_VECTOR, b->ranges, EMBED_SORT_THREADS);
     l->smem_bytes = 8 * EMBED_KEPT + 4 * (size_t)((EMBED_SORT_THREADS / 32 + 1) * mba_ceil(b->V, b->ranges));
-    l->regs       = 48;
+    l->regs = 48;
     mba_phase_move(l, MBA_LOAD, MBA_ARG_IN(TOKENB), (once ? 4.0 : 8.0) * (double)b->R);
     mba_phase_work(l, MBA_ALU, 12.0 * (double)b->R, NULL);
     mba_phase_work(l, MBA_BARRIER, 5, NULL);
@@ -136,7 +138,8 @@ static void plan_sort(mba_plan *p, const mba_node *n, const backward *b)
 static void plan_sums(mba_plan *p, const mba_node *n, const backward *b)
 {
     const double chunks = (double)(b->chunks * b->across), row = 4 * (double)b->M;
-    mba_launch  *l = mba_plan_launch(p, "embed_bwd_sum", MBA_VECTOR, (b->chunks + b->clearing) * b->across, (int)b->threads);
+    mba_launch  *l = mba_plan_launch(p, "embed_bwd_sum", MBA_VECTOR, (b->chunks + b->clearing) * b->across,
+                                     (int)b->threads);
     l->regs = 64;
     if (b->clearing) {
         l->blocks[l->nblocks++] = (mba_blocks){ b->chunks * b->across, { 1, 0 } };
@@ -151,7 +154,8 @@ static void plan_sums(mba_plan *p, const mba_node *n, const backward *b)
     mba_phase_work(l, MBA_END, 0, NULL);
     mba_phase_work(l, MBA_LOOP, MBA_TRIPS(1), NULL);
     mba_phase_move(l, MBA_LOAD, MBA_ARG_SCRATCH(EMBED_MET), EMBED_CLEAR);
-    mba_phase_move(l, MBA_STORE, MBA_ARG_OUT(DTABLE), ((double)b->V - b->met) * row / (double)(b->clearing * b->across));
+    mba_phase_move(l, MBA_STORE, MBA_ARG_OUT(DTABLE),
+                   ((double)b->V - b->met) * row / (double)(b->clearing * b->across));
     mba_phase_work(l, MBA_END, 0, NULL);
 }
 
@@ -159,7 +163,7 @@ static void plan_join(mba_plan *p, const backward *b)
 {
     mba_launch *l = mba_plan_launch(p, "embed_bwd_join", MBA_VECTOR, b->chunks, (int)b->threads);
     l->grid[1] = b->across;
-    l->regs    = 32;
+    l->regs = 32;
     mba_phase_move(l, MBA_LOAD, MBA_ARG_SCRATCH(EMBED_HEAD), 8.0 * (double)b->M / (double)b->across);
     mba_phase_move(l, MBA_STORE, MBA_ARG_OUT(DTABLE), 4.0 * (double)b->M / (double)b->across);
 }
@@ -168,7 +172,8 @@ static mba_status embed_bwd_cuda_plan(mba_plan *p, const mba_node *n, const mba_
 {
     const backward b = backward_of(n, m);
     MBA_REFUSE_IF(m->cc < 80, "a device of compute capability %d", m->cc);
-    MBA_REFUSE_IF(b.R >= INT32_MAX - EMBED_SORT_THREADS || b.V > INT32_MAX - EMBED_SPAN_MAX || (b.chunks + b.clearing) * b.across > INT32_MAX,
+    MBA_REFUSE_IF(b.R >= INT32_MAX - EMBED_SORT_THREADS || b.V > INT32_MAX - EMBED_SPAN_MAX
+                      || (b.chunks + b.clearing) * b.across > INT32_MAX,
                   "%lld rows of a table of %lld", (long long)b.R, (long long)b.V);
     mba_plan_scratch(p, "order", 4 * (size_t)b.R);
     mba_plan_scratch(p, "sorted tokens", 4 * (size_t)b.R);
@@ -189,13 +194,13 @@ static double embed_bwd_terms(const mba_node *n, int out)
     return (double)mba_rows(n->in[DY]);
 }
 
-/* dims: rows, tokens, columns, columns more in windows, 1 + the padding token (differences would not agree: no case), 1: the table is
- * fp32 whatever the activations are, as models look up in their masters */
+/* dims: rows, tokens, columns, columns more in windows, 1 + the padding token (differences would not agree: no case),
+ * 1: the table is fp32 whatever the activations are, as models look up in their masters */
 static void embed_build(mba_graph *g, const mba_case *c)
 {
-    const int64_t R = c->dim[0], V = c->dim[1], M = c->dim[2], extra = c->dim[3];
+    const int64_t   R = c->dim[0], V = c->dim[1], M = c->dim[2], extra = c->dim[3];
     const mba_dtype type = c->dim[5] ? MBA_F32 : g->compute;
-    mba_tensor *e = mba_param(g, "table", MBA_TYPE(type, V, M + extra), MBA_INIT_NORMAL(1), MBA_DECAY);
+    mba_tensor     *e = mba_param(g, "table", MBA_TYPE(type, V, M + extra), MBA_INIT_NORMAL(1), MBA_DECAY);
     if (!extra) {
         mba_embed_padded(g, mba_index(g, "tokens", MBA_TYPE(MBA_I32, R), V), e, MBA_F32, c->dim[4] - 1);
         return;
@@ -208,13 +213,18 @@ static void embed_build(mba_graph *g, const mba_case *c)
 }
 
 const mba_op mba_op_embed = {
-    .name  = "embed", .doc = "rows of a table", .kind = MBA_EMBED_LOSS,
-    .in    = { [TOKEN] = MBA_SLOT("token"), [TABLE] = MBA_SLOT("table") },
-    .out   = { [Y] = MBA_SLOT("y") },
+    .name = "embed",
+    .doc = "rows of a table",
+    .kind = MBA_EMBED_LOSS,
+    .in = { [TOKEN] = MBA_SLOT("token"), [TABLE] = MBA_SLOT("table") },
+    .out = { [Y] = MBA_SLOT("y") },
     .attr_bytes = sizeof(embed_attr),
-    .shape = embed_shape, .grad = embed_grad, .cost = embed_cost, .ref = embed_ref,
-    .cpu   = (const mba_variant[]){ { "rows", embed_cpu_plan, MBA_CPU(embed_fwd) }, { 0 } },
-    .cuda  = (const mba_variant[]){ { "rows", embed_cuda_plan, MBA_CUDA(embed_cuda) }, { 0 } },
+    .shape = embed_shape,
+    .grad = embed_grad,
+    .cost = embed_cost,
+    .ref = embed_ref,
+    .cpu = (const mba_variant[]){ { "rows", embed_cpu_plan, MBA_CPU(embed_fwd) }, { 0 } },
+    .cuda = (const mba_variant[]){ { "rows", embed_cuda_plan, MBA_CUDA(embed_cuda) }, { 0 } },
     .build = embed_build,
     .cases = (const mba_case[]){ { { 9, 4, 5 }, "tokens repeat" },
                                  { { 5, 3, 387 }, "two blocks of columns, nothing divides" },
@@ -232,16 +242,22 @@ const mba_op mba_op_embed = {
                                  { { 16384, 50288, 768 }, "130m, 16384 tokens" },
                                  { { 16384, 50288, 2048 }, "1.3b, 16384 tokens" },
                                  { { 16384, 50288, 768, 0, 0, 1 }, "130m, 16384 tokens, the fp32 master" },
-                                 { { 16384, 50288, 2048, 0, 0, 1 }, "1.3b, 16384 tokens, the fp32 master" }, { { 0 }, NULL } },
+                                 { { 16384, 50288, 2048, 0, 0, 1 }, "1.3b, 16384 tokens, the fp32 master" },
+                                 { { 0 }, NULL } },
 };
 
 const mba_op mba_op_embed_bwd = {
-    .name  = "embed_bwd", .doc = "adds rows into the table's gradient", .kind = MBA_EMBED_LOSS, .no_grad = "a gradient",
-    .in    = { [TOKENB] = MBA_SLOT("token"), [DY] = MBA_SLOT("dy") },
-    .out   = { [DTABLE] = MBA_SLOT("dtable", .adds = true) },
+    .name = "embed_bwd",
+    .doc = "adds rows into the table's gradient",
+    .kind = MBA_EMBED_LOSS,
+    .no_grad = "a gradient",
+    .in = { [TOKENB] = MBA_SLOT("token"), [DY] = MBA_SLOT("dy") },
+    .out = { [DTABLE] = MBA_SLOT("dtable", .adds = true) },
     .attr_bytes = sizeof(embed_bwd_attr),
-    .shape = embed_bwd_shape, .cost = embed_bwd_cost, .ref = embed_bwd_ref,
-    .cpu   = (const mba_variant[]){ { "columns", embed_bwd_cpu_plan, MBA_CPU(embed_bwd) }, { 0 } },
-    .cuda  = (const mba_variant[]){ { "sorted", embed_bwd_cuda_plan, MBA_CUDA(embed_bwd_cuda) }, { 0 } },
+    .shape = embed_bwd_shape,
+    .cost = embed_bwd_cost,
+    .ref = embed_bwd_ref,
+    .cpu = (const mba_variant[]){ { "columns", embed_bwd_cpu_plan, MBA_CPU(embed_bwd) }, { 0 } },
+    .cuda = (const mba_variant[]){ { "sorted", embed_bwd_cuda_plan, MBA_CUDA(embed_bwd_cuda) }, { 0 } },
     .terms = embed_bwd_terms,
 };

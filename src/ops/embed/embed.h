@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* embed.h -- rows of a table: y[r, :] = table[token[r], :].
  *
  *     mba_tensor *tokens = mba_index(g, "tokens", MBA_TYPE(MBA_I32, B, L), V);

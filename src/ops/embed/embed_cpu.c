@@ -1,10 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0
 /* embed_cpu.c -- forward: rows in parallel. Backward: classes of tokens and blocks of columns in parallel, rows
  * in order, so that every sum over equal tokens has one order and no two threads meet. */
 #include <string.h>
 
 #include "ops/embed/embed_slots.h"
 
-enum { CLASSES = 8, BLOCK_COLS = 384 };           // see embed.md
+enum { CLASSES = 8, BLOCK_COLS = 384 }; // see embed.md
 
 mba_status MBA_CPU_FN(embed_fwd)(const mba_call *c)
 {
@@ -13,7 +14,8 @@ mba_status MBA_CPU_FN(embed_fwd)(const mba_call *c)
     const int32_t  *token = c->in[TOKEN];
     const float    *table = c->in[TABLE];
     float          *y = c->out[Y];
-    MBA_PARALLEL_FOR(r, mba_rows(n->out[Y])) {
+    MBA_PARALLEL_FOR(r, mba_rows(n->out[Y]))
+    {
         const int64_t v = token[embed_at(n->in[TOKEN], r)];
         memcpy(y + embed_at(n->out[Y], r * M), table + v * ld, sizeof(float) * (size_t)M);
     }
@@ -43,7 +45,8 @@ mba_status MBA_CPU_FN(embed_bwd)(const mba_call *c)
     float          *dt = c->out[DTABLE];
     if (!mba_adds(n, DTABLE))
         MBA_PARALLEL_FOR(v, mba_rows(n->out[DTABLE])) memset(dt + v * ld, 0, sizeof(float) * (size_t)M);
-    MBA_PARALLEL_TILES(t, CLASSES * mba_ceil(M, BLOCK_COLS)) {
+    MBA_PARALLEL_TILES(t, CLASSES * mba_ceil(M, BLOCK_COLS))
+    {
         const int64_t from = t / CLASSES * BLOCK_COLS;
         add_rows(c, t % CLASSES, from, from + BLOCK_COLS < M ? BLOCK_COLS : M - from);
     }

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* embed_cuda.cu -- rows of a table, and their gradient without atomics on floats.
  *
  *   y[r,:] = table[token[r],:]        dtable[v,:] (+)= sum of dy[r,:] over the rows r with token[r] = v, in order of r
@@ -6,19 +7,20 @@
  * kernel     embed_fwd_rows     pieces of rows, two a thread, whose tokens are asked for together, then the pieces
  * launch     grid ceil(R M / (512 W)), block 256, W = 4 values or one
  *
- * kernel     embed_bwd_sort     a block owns a range of the vocabulary: it counts the tokens in front of its range, gathers its
- *                               own in order, and sorts them by counting; nobody waits for another block
+ * kernel     embed_bwd_sort     a block owns a range of the vocabulary: it counts the tokens in front of its range,
+ *                               gathers its own in order, and sorts them by counting; nobody waits for another block
  * launch     grid max(SMs, ceil(V / 512)), block 1024, dynamic smem 24 KB and 132 bytes per token value of a range
- * moves      every block reads the R tokens from L2, once up to 16384 of them (registers), else twice; writes 8 R + V bytes in all. Bound by
- *            latency, so it brings the last 20 MB of dy into L2 on the side (sm_90)
+ * moves      every block reads the R tokens from L2, once up to 16384 of them (registers), else twice; writes 8 R + V
+ *            bytes in all. Bound by latency, so it brings the last 20 MB of dy into L2 on the side (sm_90)
  *
- * kernel     embed_bwd_sum      32 neighbours in the sorted order to a block; a run of equal tokens inside them has one owner,
- *                               which adds it to the table; what crosses the border of a block is left in scratch. Where the
- *                               gradient is stored, blocks behind those make 16 rows zero each, as far as no token meets them
+ * kernel     embed_bwd_sum      32 neighbours in the sorted order to a block; a run of equal tokens inside them has one
+ *                               owner, which adds it to the table; what crosses the border of a block is left in
+ *                               scratch. Where the gradient is stored, blocks behind those make 16 rows zero each, as
+ *                               far as no token meets them
  * launch     grid (ceil(R / 32) + ceil(V / 16)) ceil(M / (W threads)), to add without the V / 16; block up to 256
  * kernel     embed_bwd_join     runs that cross borders, by the block where they begin: parts in order
- * launch     grid (ceil(R / 32), ceil(M / (W threads))), block up to 256. Both take their places while the blocks of the launch
- *            before leave (dependent_launch.cuh)
+ * launch     grid (ceil(R / 32), ceil(M / (W threads))), block up to 256. Both take their places while the blocks of
+ *            the launch before leave (dependent_launch.cuh)
  * moves      dy once, the touched rows of dtable once each way: bound by DRAM
  * resources  sm_90a, CUDA 13.0: embed_fwd_rows 30 to 40 registers, no spill  [docs]
  *            embed_bwd_sort 32 to 48 registers, 384 B of shared memory, no spill  [docs]
@@ -39,10 +41,11 @@ extern "C" {
 
 /* ---- forward ---- */
 
-/* The tokens of all pieces of a thread are asked for before the first is used, then the pieces. I holds the number of a piece. */
+/* The tokens of all pieces of a thread are asked for before the first is used, then the pieces. I holds the number of a
+ * piece. */
 template <typename TE, typename TY, int W, typename I>
-__global__ void __launch_bounds__(EMBED_THREADS)
-embed_fwd_rows(strided_view<TY> y, strided_view<const int32_t> token, const TE *table, int64_t ld, I rows, I per_row)
+__global__ void __launch_bounds__(EMBED_THREADS) embed_fwd_rows(strided_view<TY> y, strided_view<const int32_t> token,
+                                                                const TE *table, int64_t ld, I rows, I per_row)
 {
     constexpr int D = EMBED_DEPTH;
     const int64_t cols = (int64_t)per_row * W;
@@ -53,10 +56,10 @@ embed_fwd_rows(strided_view<TY> y, strided_view<const int32_t> token, const TE *
 #pragma unroll
     for (int d = 0; d < D; d++) {
         const I j = ((I)blockIdx.x * D + d) * EMBED_THREADS + threadIdx.x;
-        row[d]   = j / per_row;
+        row[d] = j / per_row;
         there[d] = row[d] < rows;
-        row[d]   = there[d] ? row[d] : 0;
-        col[d]   = there[d] ? (j - row[d] * per_row) * W : 0;
+        row[d] = there[d] ? row[d] : 0;
+        col[d] = there[d] ? (j - row[d] * per_row) * W : 0;
     }
 #pragma unroll
     for (int d = 0; d < D; d++) v[d] = *token.element((int64_t)row[d]);
@@ -72,11 +75,11 @@ embed_fwd_rows(strided_view<TY> y, strided_view<const int32_t> token, const TE *
 
 template <typename TE, typename TY, int W> static mba_status forward(const mba_call *c)
 {
-    const mba_node             *n = c->node;
-    const int64_t               rows = mba_rows(n->out[Y]), per_row = mba_cols(n->out[Y]) / W, ld = mba_ld(n->in[TABLE]);
-    const strided_view<TY>            y = mba_strided_view<TY>(n->out[Y], c->out[Y]);
+    const mba_node        *n = c->node;
+    const int64_t          rows = mba_rows(n->out[Y]), per_row = mba_cols(n->out[Y]) / W, ld = mba_ld(n->in[TABLE]);
+    const strided_view<TY> y = mba_strided_view<TY>(n->out[Y], c->out[Y]);
     const strided_view<const int32_t> token = mba_strided_view<const int32_t>(n->in[TOKEN], c->in[TOKEN]);
-    const TE *const             table = (const TE *)c->in[TABLE];
+    const TE *const                   table = (const TE *)c->in[TABLE];
     if (mba_elems(n->out[Y]) < INT64_C(1) << 31)
         MBA_KERNEL(c, 0, (embed_fwd_rows<TE, TY, W, uint32_t>), y, token, table, ld, (uint32_t)rows, (uint32_t)per_row);
     else
@@ -88,8 +91,9 @@ extern "C" mba_status embed_cuda(const mba_call *c)
 {
     const mba_node *n = c->node;
     const bool      whole = embed_width(n) > 1;
-    MBA_WITH_DTYPE(n->in[TABLE]->type.dtype, TE, MBA_WITH_DTYPE(n->out[Y]->type.dtype, TY,
-        return whole ? (forward<TE, TY, EMBED_WIDTH>(c)) : (forward<TE, TY, 1>(c))));
+    MBA_WITH_DTYPE(n->in[TABLE]->type.dtype, TE,
+                   MBA_WITH_DTYPE(n->out[Y]->type.dtype, TY,
+                                  return whole ? (forward<TE, TY, EMBED_WIDTH>(c)) : (forward<TE, TY, 1>(c))));
 }
 
 /* ---- backward: the sorted order of rows, by token, then by row ---- */
@@ -113,24 +117,24 @@ static __device__ __forceinline__ int block_before(int x, int *warps)
     return before + upto - x;
 }
 
-/* order (R): rows, sorted; value (R): their tokens. kept (EMBED_KEPT), counts (SORT_WARPS, span) and firsts (span) are in shared
- * memory. The rows of a block's range and their tokens, in order of rows, are in `kept`, or in `mine` (R), where the sorted ones will be,
- * if they are more. */
+/* order (R): rows, sorted; value (R): their tokens. kept (EMBED_KEPT), counts (SORT_WARPS, span) and firsts (span) are
+ * in shared memory. The rows of a block's range and their tokens, in order of rows, are in `kept`, or in `mine` (R),
+ * where the sorted ones will be, if they are more. */
 struct embed_sort {
-    int32_t              *order, *value;
-    int2                 *mine;
-    uint8_t              *met;                    // (V): whether a token has this value
-    const int32_t        *token;
-    int64_t               pitch;                  // of runs of tokens
-    unsigned              run;
-    int                   rows, span, V;
-    const char           *soon;                   // what the sums will read: bytes to bring into L2 meanwhile
-    int64_t               soon_bytes;
-    bool                  early;                  // whether the sums take their places while the last blocks of the sort write
+    int32_t       *order, *value;
+    int2          *mine;
+    uint8_t       *met; // (V): whether a token has this value
+    const int32_t *token;
+    int64_t        pitch; // of runs of tokens
+    unsigned       run;
+    int            rows, span, V;
+    const char    *soon; // what the sums will read: bytes to bring into L2 meanwhile
+    int64_t        soon_bytes;
+    bool           early; // whether the sums take their places while the last blocks of the sort write
 };
 
-/* This block's share of the bytes, a multiple of 16, on their way into L2; nobody waits for them. One thread of each warp asks: those of a
- * warp would ask one after the other. */
+/* This block's share of the bytes, a multiple of 16, on their way into L2; nobody waits for them. One thread of each
+ * warp asks: those of a warp would ask one after the other. */
 static __device__ __forceinline__ void prefetch_l2_share(const char *from, int64_t bytes)
 {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
@@ -148,17 +152,18 @@ static __device__ __forceinline__ void prefetch_l2_share(const char *from, int64
 
 template <bool DENSE> __global__ void __launch_bounds__(EMBED_SORT_THREADS, 1) embed_bwd_sort(embed_sort a)
 {
-    constexpr int  AT_ONCE = DENSE ? 16 : 4, STEP = 32 * AT_ONCE;
-    const int      rows = a.rows, span = a.span;
+    constexpr int          AT_ONCE = DENSE ? 16 : 4, STEP = 32 * AT_ONCE;
+    const int              rows = a.rows, span = a.span;
     extern __shared__ int2 kept[];
-    __shared__ int2    row_regs[SORT_WARPS];
-    __shared__ int     warps[SORT_WARPS];
-    int *const     counts = (int *)(kept + EMBED_KEPT), *const firsts = counts + SORT_WARPS * span;
+    __shared__ int2        row_regs[SORT_WARPS];
+    __shared__ int         warps[SORT_WARPS];
+    int *const counts = (int *)(kept + EMBED_KEPT), *const firsts = counts + SORT_WARPS * span;
     const int      lane = threadIdx.x % 32, warp = threadIdx.x / 32, low = blockIdx.x * span;
     const uint32_t before_me = (1u << lane) - 1;
-    const int      each = (rows + EMBED_SORT_THREADS - 1) / EMBED_SORT_THREADS * 32, from = warp * each, end = min(from + each, rows);
-    int            v[AT_ONCE];                    // tokens of rows r + lane + 32 u; INT_MAX, which is in no range, where there is no row
-    const auto     load_row = [&](int r) {            // rows are counted in 32 bits
+    const int      each = (rows + EMBED_SORT_THREADS - 1) / EMBED_SORT_THREADS * 32, from = warp * each,
+              end = min(from + each, rows);
+    int        v[AT_ONCE]; // tokens of rows r + lane + 32 u; INT_MAX, which is in no range, where there is no row
+    const auto load_row = [&](int r) { // rows are counted in 32 bits
         const int      mine = r + lane, left = end - mine;
         const int32_t *at = a.token + mine;
 #pragma unroll
@@ -168,10 +173,10 @@ template <bool DENSE> __global__ void __launch_bounds__(EMBED_SORT_THREADS, 1) e
             if (32 * u < left) v[u] = DENSE ? at[32 * u] : a.token[(int64_t)(i / a.run) * a.pitch + i % a.run];
         }
     };
-    const auto     inside = [&](int u) { return (unsigned)(v[u] - low) < (unsigned)span; };
+    const auto inside = [&](int u) { return (unsigned)(v[u] - low) < (unsigned)span; };
 
-    // 1. how many tokens lie in front of the range, and how many in it; a warp goes through neighbouring rows. Whatever else is to
-    // be asked for or cleared comes behind the first tokens: everyone waits for those
+    // 1. how many tokens lie in front of the range, and how many in it; a warp goes through neighbouring rows. Whatever
+    // else is to be asked for or cleared comes behind the first tokens: everyone waits for those
     load_row(from);
     prefetch_l2_share(a.soon, a.soon_bytes);
     for (int i = threadIdx.x; i < SORT_WARPS * span; i += EMBED_SORT_THREADS) counts[i] = 0;
@@ -181,13 +186,13 @@ template <bool DENSE> __global__ void __launch_bounds__(EMBED_SORT_THREADS, 1) e
 #pragma unroll
         for (int u = 0; u < AT_ONCE; u++) {
             below += v[u] < low;
-            own   += __popc(__ballot_sync(0xffffffffu, inside(u)));
+            own += __popc(__ballot_sync(0xffffffffu, inside(u)));
         }
     }
     below = __reduce_add_sync(0xffffffffu, below);
     if (lane == 0) row_regs[warp] = make_int2(below, own);
     __syncthreads();
-    const int2 other = row_regs[lane];                // tokens in front of the range, in it, and those of warps before this one
+    const int2 other = row_regs[lane]; // tokens in front of the range, in it, and those of warps before this one
     const int  base = __reduce_add_sync(0xffffffffu, other.x), count = __reduce_add_sync(0xffffffffu, other.y);
     int        at = __reduce_add_sync(0xffffffffu, lane < warp ? other.y : 0);
 
@@ -202,14 +207,15 @@ template <bool DENSE> __global__ void __launch_bounds__(EMBED_SORT_THREADS, 1) e
             if (!mask) continue;
             if (in) list[at + __popc(mask & before_me)] = make_int2(r + lane + 32 * u, v[u] - low);
             at += __popc(mask);
-            __syncwarp();                         // or the compiler draws all ballots forward, and has no registers for them
+            __syncwarp(); // or the compiler draws all ballots forward, and has no registers for them
         }
     }
     __syncthreads();
 
     // 3. count them by token; a warp again goes through neighbours
-    const int share = (count + EMBED_SORT_THREADS - 1) / EMBED_SORT_THREADS * 32, first = warp * share, last = min(first + share, count);
-    int      *my_counts = counts + warp * span;
+    const int share = (count + EMBED_SORT_THREADS - 1) / EMBED_SORT_THREADS * 32, first = warp * share,
+              last = min(first + share, count);
+    int *my_counts = counts + warp * span;
     for (int i = first; i < last; i += 32) {
         const int      t = i + lane < last ? list[i + lane].y : -1;
         const uint32_t equal = __match_any_sync(0xffffffffu, t);
@@ -219,7 +225,7 @@ template <bool DENSE> __global__ void __launch_bounds__(EMBED_SORT_THREADS, 1) e
     __syncthreads();
 
     // 4. where each token begins, and inside it the share of each warp that has any
-    const int mine = threadIdx.x;                 // a thread has at most one token of the range
+    const int mine = threadIdx.x; // a thread has at most one token of the range
     int       sum = 0;
     if (mine < span)
 #pragma unroll 4
@@ -253,13 +259,14 @@ template <bool DENSE> __global__ void __launch_bounds__(EMBED_SORT_THREADS, 1) e
 /* ---- backward: sums ---- */
 
 template <typename TY> struct embed_sums {
-    float           *dtable;                      // (V, ld)
-    int64_t          ld, cols;
-    strided_view<const TY> dy;                          // (R, M)
-    const int32_t   *order, *value;               // (R), sorted
-    float           *head, *tail;                 // (chunks, M): of runs that began before, or go on behind
-    const uint8_t   *met;                         // (V)
-    int              rows, chunks, across, V, padding;   // across: blocks of a chunk; padding: the token whose rows count nothing, or -1
+    float                 *dtable; // (V, ld)
+    int64_t                ld, cols;
+    strided_view<const TY> dy;            // (R, M)
+    const int32_t         *order, *value; // (R), sorted
+    float                 *head, *tail;   // (chunks, M): of runs that began before, or go on behind
+    const uint8_t         *met;           // (V)
+    int                    rows, chunks, across, V,
+        padding; // across: blocks of a chunk; padding: the token whose rows count nothing, or -1
 };
 
 template <int W> static __device__ __forceinline__ void add_to(float (&sum)[W], const float (&x)[W])
@@ -276,10 +283,14 @@ template <int W> static __device__ __forceinline__ void clear(float (&x)[W])
 
 /* Zeros into those of EMBED_CLEAR rows of the table from `first` on that no token meets. */
 template <int W>
-static __device__ __forceinline__ void zero_untouched_rows(float *dtable, int64_t ld, int64_t c, const uint8_t *met, int first, int V)
+static __device__ __forceinline__ void zero_untouched_rows(float *dtable, int64_t ld, int64_t c, const uint8_t *met,
+                                                           int first, int V)
 {
     const float none[W] = {};
-    union { uint4 word; uint8_t of[EMBED_CLEAR]; } row_regs;
+    union {
+        uint4   word;
+        uint8_t of[EMBED_CLEAR];
+    } row_regs;
     row_regs.word = *(const uint4 *)(met + first);
 #pragma unroll
     for (int k = 0; k < EMBED_CLEAR; k++)
@@ -288,12 +299,12 @@ static __device__ __forceinline__ void zero_untouched_rows(float *dtable, int64_
 
 template <typename TY, int W, bool ADDS> __global__ void __launch_bounds__(256, 4) embed_bwd_sum(embed_sums<TY> a)
 {
-    enum { CHUNK = EMBED_CHUNK, AHEAD = ADDS ? 4 : 8 };              // both: 32 numbers on their way to a thread
-    __shared__ int rows[CHUNK], value[CHUNK + 2];                    // value[1 + k] is that of entry k
-    const int     chunk = blockIdx.x / a.across;
-    const int64_t c = ((int64_t)(blockIdx.x - chunk * a.across) * blockDim.x + threadIdx.x) * W;
+    enum { CHUNK = EMBED_CHUNK, AHEAD = ADDS ? 4 : 8 }; // both: 32 numbers on their way to a thread
+    __shared__ int rows[CHUNK], value[CHUNK + 2];       // value[1 + k] is that of entry k
+    const int      chunk = blockIdx.x / a.across;
+    const int64_t  c = ((int64_t)(blockIdx.x - chunk * a.across) * blockDim.x + threadIdx.x) * W;
     wait_for_prior_grids();
-    if (!ADDS && chunk >= a.chunks) {                                // behind the sums: these even out when they end
+    if (!ADDS && chunk >= a.chunks) { // behind the sums: these even out when they end
         if (c < a.cols) zero_untouched_rows<W>(a.dtable, a.ld, c, a.met, (chunk - a.chunks) * EMBED_CLEAR, a.V);
         return;
     }
@@ -301,11 +312,11 @@ template <typename TY, int W, bool ADDS> __global__ void __launch_bounds__(256, 
     if ((int)threadIdx.x < n) rows[threadIdx.x] = a.order[first + threadIdx.x];
     for (int k = threadIdx.x; k < CHUNK + 2; k += blockDim.x) {
         const int i = first + k - 1;
-        value[k] = i >= 0 && i < a.rows ? a.value[i] : -1;           // no token has that value
+        value[k] = i >= 0 && i < a.rows ? a.value[i] : -1; // no token has that value
     }
     __syncthreads();
     if (c >= a.cols) return;
-    const bool late = value[0] == value[1];                          // the first run began before
+    const bool late = value[0] == value[1]; // the first run began before
     float      sum[W] = {};
     for (int k0 = 0; k0 < n; k0 += AHEAD) {
         float in[AHEAD][W], old[AHEAD][W];
@@ -314,7 +325,7 @@ template <typename TY, int W, bool ADDS> __global__ void __launch_bounds__(256, 
             const int  k = k0 + j, v = k < n ? value[1 + k] : -1;
             const bool ends = k < n && v != value[2 + k], whole = ends && !(late && v == value[1]);
             if (k < n && v != a.padding) load(in[j], a.dy.row(rows[k], a.cols) + c);
-            else                         clear(in[j]);
+            else clear(in[j]);
             if (ADDS && whole) load(old[j], a.dtable + v * a.ld + c);
         }
 #pragma unroll
@@ -325,7 +336,7 @@ template <typename TY, int W, bool ADDS> __global__ void __launch_bounds__(256, 
             const bool ends = v != value[2 + k], before = late && v == value[1];
             add_to(sum, in[j]);
             if (!ends && k + 1 < n) continue;
-            if (before)    store(a.head + chunk * a.cols + c, sum);
+            if (before) store(a.head + chunk * a.cols + c, sum);
             else if (!ends) store(a.tail + chunk * a.cols + c, sum);
             else {
                 if (ADDS) add_to(sum, old[j]);
@@ -340,11 +351,11 @@ template <typename TY, int W, bool ADDS> __global__ void __launch_bounds__(256, 
 /* The first place behind the run of token v. */
 static __device__ __forceinline__ int run_end(const int32_t *value, int from, int rows, int v)
 {
-    int lo = from, hi = rows;                                        // value[lo] == v; hi is behind the run
+    int lo = from, hi = rows; // value[lo] == v; hi is behind the run
     while (hi - lo > 1) {
         const int mid = lo + (hi - lo) / 2;
         if (value[mid] == v) lo = mid;
-        else                 hi = mid;
+        else hi = mid;
     }
     return hi;
 }
@@ -353,23 +364,23 @@ template <typename TY, int W, bool ADDS> __global__ void __launch_bounds__(256) 
 {
     const int     next = (blockIdx.x + 1) * EMBED_CHUNK, first = next - EMBED_CHUNK;
     const int64_t c = ((int64_t)blockIdx.y * blockDim.x + threadIdx.x) * W;
-    const int     far = next + EMBED_CHUNK - 1;                      // the last of the next chunk
+    const int     far = next + EMBED_CHUNK - 1; // the last of the next chunk
     int           v = -1, behind = -2, before = -1, beyond = -1;
-    if (next < a.rows) {                          // the sort's, which was over before any block of the sums went on: no need to wait
-        v      = __ldcg(a.value + next - 1);
+    if (next < a.rows) { // the sort's, which was over before any block of the sums went on: no need to wait
+        v = __ldcg(a.value + next - 1);
         behind = __ldcg(a.value + next);
         before = first > 0 ? __ldcg(a.value + first - 1) : -1;
         beyond = far < a.rows ? __ldcg(a.value + far) : -1;
     }
     wait_for_prior_grids();
-    if (behind != v || before == v || c >= a.cols) return;           // nothing crosses this border, or it is another block's
+    if (behind != v || before == v || c >= a.cols) return; // nothing crosses this border, or it is another block's
     float *const to = a.dtable + v * a.ld + c;
     float        sum[W], in[W], old[W] = {};
     load(sum, a.tail + blockIdx.x * a.cols + c);
     load(in, a.head + (int64_t)(blockIdx.x + 1) * a.cols + c);
     if (ADDS) load(old, to);
     add_to(sum, in);
-    if (beyond == v) {                                               // a long run: more chunks than the next one
+    if (beyond == v) { // a long run: more chunks than the next one
         const int chunks = (run_end(a.value, far, a.rows, v) - 1) / EMBED_CHUNK;
 #pragma unroll 8
         for (int64_t d = blockIdx.x + 2; d <= chunks; d++) {
@@ -386,18 +397,18 @@ template <typename TY, int W, bool ADDS> static mba_status sum_rows(const mba_ca
     const mba_node *n = c->node;
     embed_sums<TY>  a = {};
     a.dtable = (float *)c->out[DTABLE];
-    a.ld     = mba_ld(n->out[DTABLE]);
-    a.cols   = mba_cols(n->out[DTABLE]);
-    a.dy     = mba_strided_view<const TY>(n->in[DY], c->in[DY]);
-    a.order  = (const int32_t *)mba_cuda_scratch(c, EMBED_ORDER);
-    a.value  = (const int32_t *)mba_cuda_scratch(c, EMBED_VALUE);
-    a.head   = (float *)mba_cuda_scratch(c, EMBED_HEAD);
-    a.tail   = (float *)mba_cuda_scratch(c, EMBED_TAIL);
-    a.met    = (const uint8_t *)mba_cuda_scratch(c, EMBED_MET);
-    a.rows   = (int)mba_rows(n->in[DY]);
+    a.ld = mba_ld(n->out[DTABLE]);
+    a.cols = mba_cols(n->out[DTABLE]);
+    a.dy = mba_strided_view<const TY>(n->in[DY], c->in[DY]);
+    a.order = (const int32_t *)mba_cuda_scratch(c, EMBED_ORDER);
+    a.value = (const int32_t *)mba_cuda_scratch(c, EMBED_VALUE);
+    a.head = (float *)mba_cuda_scratch(c, EMBED_HEAD);
+    a.tail = (float *)mba_cuda_scratch(c, EMBED_TAIL);
+    a.met = (const uint8_t *)mba_cuda_scratch(c, EMBED_MET);
+    a.rows = (int)mba_rows(n->in[DY]);
     a.chunks = (int)c->plan->launch[2].grid[0];
     a.across = (int)c->plan->launch[2].grid[1];
-    a.V      = (int)mba_rows(n->out[DTABLE]);
+    a.V = (int)mba_rows(n->out[DTABLE]);
     a.padding = (int)((const embed_bwd_attr *)n->attr)->padding;
     MBA_KERNEL_DEPENDENT(c, 1, (embed_bwd_sum<TY, W, ADDS>), a);
     MBA_KERNEL_DEPENDENT(c, 2, (embed_bwd_join<TY, W, ADDS>), a);
@@ -413,22 +424,22 @@ extern "C" mba_status embed_bwd_cuda(const mba_call *c)
     embed_sort        a = {};
     a.order = (int32_t *)mba_cuda_scratch(c, EMBED_ORDER);
     a.value = (int32_t *)mba_cuda_scratch(c, EMBED_VALUE);
-    a.mine  = (int2 *)mba_cuda_scratch(c, EMBED_MINE);
-    a.met   = (uint8_t *)mba_cuda_scratch(c, EMBED_MET);
+    a.mine = (int2 *)mba_cuda_scratch(c, EMBED_MINE);
+    a.met = (uint8_t *)mba_cuda_scratch(c, EMBED_MET);
     a.token = (const int32_t *)c->in[TOKENB];
-    a.run   = (unsigned)n->in[TOKENB]->run;
+    a.run = (unsigned)n->in[TOKENB]->run;
     a.pitch = n->in[TOKENB]->pitch;
-    a.rows  = (int)mba_rows(dy);
-    a.V     = (int)mba_rows(dt);
-    a.span  = (int)mba_ceil(mba_rows(dt), c->plan->launch[0].grid[0]);
+    a.rows = (int)mba_rows(dy);
+    a.V = (int)mba_rows(dt);
+    a.span = (int)mba_ceil(mba_rows(dt), c->plan->launch[0].grid[0]);
     a.soon_bytes = bytes < EMBED_SOON_BYTES ? bytes : EMBED_SOON_BYTES;
-    a.soon  = (const char *)c->in[DY] + (bytes - a.soon_bytes);      // the end of dy: in a step it is still there
-    /* Blocks that write zeros even out what SMs have to do. Without them those whose sort ended first took five blocks of sums, others one:
-     * 38 us instead of 35 for the sums (130m, H200). */
+    a.soon = (const char *)c->in[DY] + (bytes - a.soon_bytes); // the end of dy: in a step it is still there
+    /* Blocks that write zeros even out what SMs have to do. Without them those whose sort ended first took five blocks
+     * of sums, others one: 38 us instead of 35 for the sums (130m, H200). */
     a.early = !mba_adds(n, DTABLE);
     MBA_WITH_BOOL(mba_dense(n->in[TOKENB]), DENSE, MBA_KERNEL(c, 0, embed_bwd_sort<DENSE>, a));
-    MBA_WITH_DTYPE(n->in[DY]->type.dtype, TY, MBA_WITH_BOOL(mba_adds(n, DTABLE), ADDS,
-        if (whole) return (sum_rows<TY, EMBED_WIDTH, ADDS>(c));
-        else       return (sum_rows<TY, 1, ADDS>(c))));
+    MBA_WITH_DTYPE(n->in[DY]->type.dtype, TY,
+                   MBA_WITH_BOOL(mba_adds(n, DTABLE), ADDS, if (whole) return (sum_rows<TY, EMBED_WIDTH, ADDS>(c));
+                                 else return (sum_rows<TY, 1, ADDS>(c))));
     return MBA_OK;
 }

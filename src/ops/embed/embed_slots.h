@@ -1,28 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
 /* embed_slots.h -- what the files of this folder share. */
 #ifndef MBA_EMBED_SLOTS_H
 #define MBA_EMBED_SLOTS_H
 
 #include "ops/vec_access.h"
 
-enum { TOKEN, TABLE };                            /* forward: in, out */
+enum { TOKEN, TABLE }; /* forward: in, out */
 enum { Y };
-enum { TOKENB, DY };                              /* backward: in, out */
+enum { TOKENB, DY }; /* backward: in, out */
 enum { DTABLE };
-typedef struct embed_attr { int64_t padding; mba_dtype out; } embed_attr;          /* padding -1: none */
-typedef struct embed_bwd_attr { int64_t padding; mba_type table; } embed_bwd_attr;
+typedef struct embed_attr {
+    int64_t   padding;
+    mba_dtype out;
+} embed_attr; /* padding -1: none */
+typedef struct embed_bwd_attr {
+    int64_t  padding;
+    mba_type table;
+} embed_bwd_attr;
 
 /* Where element i of a window lies. Tokens may be columns of a wider batch, and rows a window's rows. */
 static inline int64_t embed_at(const mba_tensor *t, int64_t i)
 {
-    return i < t->run ? i : i / t->run * t->pitch + i % t->run;      // dense: no division
+    return i < t->run ? i : i / t->run * t->pitch + i % t->run; // dense: no division
 }
 
-/* CUDA. A piece has four values, so that it is 16 bytes of the wider type; a chunk is what one block of the backward sums of
- * the sorted order; a range is what one block sorts, whose rows stay in shared memory if they are EMBED_KEPT at most. EMBED_CLEAR rows
- * are those of a block that writes zeros: 16 bytes say which of them are met. */
-enum { EMBED_THREADS = 256, EMBED_DEPTH = 2, EMBED_WIDTH = 4, EMBED_CHUNK = 32, EMBED_SORT_THREADS = 1024, EMBED_SPAN_MAX = 512,
-       EMBED_KEPT = 3072, EMBED_SOON_BYTES = 20 << 20, EMBED_CLEAR = 16 };
-enum { EMBED_ORDER, EMBED_VALUE, EMBED_MINE, EMBED_HEAD, EMBED_TAIL, EMBED_MET };        /* scratch of the backward */
+/* CUDA. A piece has four values, so that it is 16 bytes of the wider type; a chunk is what one block of the backward
+ * sums of the sorted order; a range is what one block sorts, whose rows stay in shared memory if they are EMBED_KEPT at
+ * most. EMBED_CLEAR rows are those of a block that writes zeros: 16 bytes say which of them are met. */
+enum {
+    EMBED_THREADS = 256,
+    EMBED_DEPTH = 2,
+    EMBED_WIDTH = 4,
+    EMBED_CHUNK = 32,
+    EMBED_SORT_THREADS = 1024,
+    EMBED_SPAN_MAX = 512,
+    EMBED_KEPT = 3072,
+    EMBED_SOON_BYTES = 20 << 20,
+    EMBED_CLEAR = 16
+};
+enum { EMBED_ORDER, EMBED_VALUE, EMBED_MINE, EMBED_HEAD, EMBED_TAIL, EMBED_MET }; /* scratch of the backward */
 
 static inline int embed_width(const mba_node *n)
 {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* embed_test.c -- hand-worked values, refusals, cost, bits; the general proofs run over `cases`. */
 #include "tests/threads.h"
 
@@ -12,13 +13,13 @@
 static void embed_of_hand_worked_values(void **state)
 {
     (void)state;
-    const double token[3] = { 2, 0, 2 }, table[6] = { 1, 2, 3, 4, 5, 6 }, dy[6] = { 1, 10, 2, 20, 4, 40 };
-    const double want[6] = { 5, 6, 1, 2, 5, 6 }, dwant[6] = { 2, 20, 0, 0, 5, 50 };
-    double       y[6], dtable[6] = { 0 };
-    mba_tensor   t = { .type = MBA_TYPE(MBA_I32, 3), .run = 3, .pitch = 3 };
-    mba_tensor   m = { .type = MBA_TYPE(MBA_F32, 3, 2), .run = 6, .pitch = 6 };
+    const double   token[3] = { 2, 0, 2 }, table[6] = { 1, 2, 3, 4, 5, 6 }, dy[6] = { 1, 10, 2, 20, 4, 40 };
+    const double   want[6] = { 5, 6, 1, 2, 5, 6 }, dwant[6] = { 2, 20, 0, 0, 5, 50 };
+    double         y[6], dtable[6] = { 0 };
+    mba_tensor     t = { .type = MBA_TYPE(MBA_I32, 3), .run = 3, .pitch = 3 };
+    mba_tensor     m = { .type = MBA_TYPE(MBA_F32, 3, 2), .run = 6, .pitch = 6 };
     embed_bwd_attr a = { .padding = -1 };
-    mba_node     f = { .in = { &t, &m }, .out = { &m } }, b = { .in = { &t, &m }, .out = { &m }, .attr = &a };
+    mba_node       f = { .in = { &t, &m }, .out = { &m } }, b = { .in = { &t, &m }, .out = { &m }, .attr = &a };
     embed_ref(&(mba_ref_call){ .node = &f, .in = { token, table }, .out = { y } });
     embed_bwd_ref(&(mba_ref_call){ .node = &b, .in = { token, dy }, .out = { dtable } });
     for (int i = 0; i < 6; i++) assert_near(y[i], want[i], 0);
@@ -39,7 +40,7 @@ static mba_graph *graph_of(int64_t R, int64_t V, int64_t M, bool accumulate)
 static void embed_gives_the_same_bits_at_any_thread_count(void **state)
 {
     (void)state;
-    mba_graph *g = graph_of(1000, 21, 500, false);         // every row of the table is a sum of many
+    mba_graph *g = graph_of(1000, 21, 500, false); // every row of the table is a sum of many
     assert_same_bits(g, &(mba_step){ 0 });
     mba_graph_destroy(g);
 }
@@ -56,7 +57,10 @@ static void embed_backward_adds_into_what_is_there(void **state)
     double       sum = 0;
     memcpy(once, d, sizeof once);
     assert_ok(mba_program_run(p, MBA_FORWARD | MBA_BACKWARD, &(mba_step){ .micro = 1 }, NULL));
-    for (int i = 0; i < V * M; i++) { assert_near(d[i], 2 * once[i], 1e-6); sum += fabs(once[i]); }
+    for (int i = 0; i < V * M; i++) {
+        assert_near(d[i], 2 * once[i], 1e-6);
+        sum += fabs(once[i]);
+    }
     assert_true(sum > 0);
     mba_program_destroy(p);
     mba_graph_destroy(g);
@@ -115,7 +119,7 @@ static void embed_backward_plans_write_the_table_once(void **state)
             mba_work_sums     sums;
             mba_launch_sums(&sums, l);
             if (adds) assert_true(sums.operand[MBA_ARG_OUT(DTABLE)][1] < 4 * 16384 * M);
-            else      assert_near(sums.operand[MBA_ARG_OUT(DTABLE)][1], 4 * V * M, 16);
+            else assert_near(sums.operand[MBA_ARG_OUT(DTABLE)][1], 4 * V * M, 16);
             assert_int_equal(l->grid[0], 16384 / EMBED_CHUNK + (adds ? 0 : 50288 / EMBED_CLEAR));
             mba_program_destroy(p);
             mba_graph_destroy(g);
@@ -125,13 +129,13 @@ static void embed_backward_plans_write_the_table_once(void **state)
 static void embed_cost_counts_the_rows_it_touches(void **state)
 {
     (void)state;
-    mba_graph *one = graph_of(10, 1000, 8, false), *many = graph_of(10, 1000, 8, true);
+    mba_graph     *one = graph_of(10, 1000, 8, false), *many = graph_of(10, 1000, 8, true);
     const mba_cost f = mba_op_embed.cost(one->nodes[0]);
     assert_near(f.read_bytes, 10 * 4 + 10 * 8 * 4, 0);
     assert_near(f.write_bytes, 10 * 8 * 4, 0);
     const mba_cost stores = mba_op_embed_bwd.cost(one->nodes[one->nnodes - 1]),
                    adds = mba_op_embed_bwd.cost(many->nodes[many->nnodes - 1]);
-    assert_near(stores.write_bytes, 1000 * 8 * 4, 0);      // zeros are written too
+    assert_near(stores.write_bytes, 1000 * 8 * 4, 0); // zeros are written too
     assert_near(adds.write_bytes, 10 * 8 * 4, 0);
     assert_near(adds.read_bytes, 10 * 4 + 2 * 10 * 8 * 4, 0);
     mba_graph_destroy(one);

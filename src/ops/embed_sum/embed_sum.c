@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* embed_sum.c -- y[r, :] = sum_f table[index[r, f], :], and its gradient: the declaration. */
 #include "ops/embed_sum/embed_sum.h"
 
@@ -13,7 +14,7 @@ static mba_status embed_sum_shape(const mba_node *n, mba_type *out)
     MBA_NEED(e->type.rank == 2 && t->bound <= mba_rows(e), "embed_sum: %s has values up to %lld, %s has %lld rows",
              t->name, (long long)t->bound - 1, e->name, (long long)mba_rows(e));
     out[Y] = e->type;
-    out[Y].count  = t->type.count;
+    out[Y].count = t->type.count;
     out[Y].dim[0] = mba_rows(t);
     return MBA_OK;
 }
@@ -39,7 +40,7 @@ static void embed_sum_grad(mba_graph *g, const mba_node *n, mba_tensor *const *d
 
 static mba_cost embed_sum_cost(const mba_node *n)
 {
-    mba_cost c = mba_cost_io(n);
+    mba_cost          c = mba_cost_io(n);
     const mba_tensor *rows = n->op == &mba_op_embed_sum ? n->out[Y] : n->in[DY];
     c.vector_flops = (double)mba_cols(n->in[INDEX]) * (double)mba_elems(rows);
     return c;
@@ -68,9 +69,10 @@ static mba_status embed_sum_pieces_plan(mba_plan *p, const mba_node *n, const mb
     return MBA_OK;
 }
 
-/* Of F columns of indices, whose rows mostly share a value that any of the `warps` may own: how many the warp with most of
- * them has, on average. Peptides' nine: 2.81 (counted in made-up batches of it 2.82), its three: 1.36 (1.00). The sum over m of how
- * likely somebody has more than m; `ways` has those of dealing f columns to the warps so far, no more than m to each. */
+/* Of F columns of indices, whose rows mostly share a value that any of the `warps` may own: how many the warp with most
+ * of them has, on average. Peptides' nine: 2.81 (counted in made-up batches of it 2.82), its three: 1.36 (1.00). The
+ * sum over m of how likely somebody has more than m; `ways` has those of dealing f columns to the warps so far, no more
+ * than m to each. */
 static double columns_of_busiest(int64_t F, int64_t warps)
 {
     enum { MOST = 32 };
@@ -81,7 +83,7 @@ static double columns_of_busiest(int64_t F, int64_t warps)
         double ways[MOST + 1] = { 1 };
         for (int64_t w = 0; w < warps; w++)
             for (int64_t f = F; f > 0; f--) {
-                double choices = 1;                        // f over j
+                double choices = 1; // f over j
                 for (int64_t j = 1; j <= m && j <= f; j++) {
                     choices *= (double)(f - j + 1) / (double)j;
                     ways[f] += choices * ways[f - j];
@@ -92,8 +94,8 @@ static double columns_of_busiest(int64_t F, int64_t warps)
     return sum;
 }
 
-/* A table row is one warp's of eight. As compiled: 31 instructions add an entry, all warps together look at it in 11, and
- * have 38 for a row of dy. */
+/* A table row is one warp's of eight. As compiled: 31 instructions add an entry, all warps together look at it in 11,
+ * and have 38 for a row of dy. */
 static double busiest_warp(int64_t F, int64_t table_rows)
 {
     const double own = 31, others = 11 + 38 / (double)F, warps = 8;
@@ -110,16 +112,16 @@ static mba_status embed_sum_bwd_cuda_plan(mba_plan *p, const mba_node *n, const 
     MBA_REFUSE_IF(F > 1 << 20, "%lld indices in a row\nwhy: a thread counts them in 32 bits", (long long)F);
     mba_plan_scratch(p, "table parts", sizeof(float) * (size_t)(parts * V * M));
     mba_launch *l = mba_plan_launch(p, "embed_sum_bwd_parts", MBA_VECTOR, parts, 256);
-    l->grid[1]    = mba_ceil(M, EMBED_SUM_COLS);
-    l->grid[2]    = mba_ceil(V, rows);
+    l->grid[1] = mba_ceil(M, EMBED_SUM_COLS);
+    l->grid[2] = mba_ceil(V, rows);
     l->smem_bytes = sizeof(float) * (size_t)(rows * EMBED_SUM_COLS);
-    l->regs       = 48;
-    l->busiest    = busiest_warp(F, rows);
+    l->regs = 48;
+    l->busiest = busiest_warp(F, rows);
     mba_phase_move(l, MBA_LOAD, MBA_ARG_IN(DY),
                    (double)(R * EMBED_SUM_COLS) * (double)mba_dtype_bytes(n->in[DY]->type.dtype) / (double)parts);
     mba_phase_move(l, MBA_LOAD, MBA_ARG_IN(INDEXB), 4.0 * (double)(R * F) / (double)parts);
-    /* An entry is one warp's, which finds its place by a division and adds 32 columns; all eight look at all entries, 32 at
-     * a time. As counted on the H200, of an entry: 14 ALU, 9 FMA, 1.5 special. */
+    /* An entry is one warp's, which finds its place by a division and adds 32 columns; all eight look at all entries,
+     * 32 at a time. As counted on the H200, of an entry: 14 ALU, 9 FMA, 1.5 special. */
     const double entries = (double)(R * F) / (double)(parts * l->grid[2]);
     mba_phase_move(l, MBA_SMEM, -1, 12.0 * entries * EMBED_SUM_COLS);
     mba_phase_work(l, MBA_ALU, 32 * 14 * entries, "embed_sum_bwd");
@@ -137,9 +139,12 @@ static mba_status embed_sum_bwd_cuda_plan(mba_plan *p, const mba_node *n, const 
 static void embed_sum_build(mba_graph *g, const mba_case *c)
 {
     const int64_t V = c->dim[2], M = c->dim[3];
-    mba_tensor *t = mba_param(g, "table", MBA_TYPE(g->compute, V, M + c->dim[4]), MBA_INIT_NORMAL(1), MBA_DECAY);
-    mba_tensor *i = mba_index(g, "index", MBA_TYPE(MBA_I32, c->dim[0], c->dim[1]), V);
-    if (!c->dim[4]) { mba_embed_sum(g, i, t); return; }
+    mba_tensor   *t = mba_param(g, "table", MBA_TYPE(g->compute, V, M + c->dim[4]), MBA_INIT_NORMAL(1), MBA_DECAY);
+    mba_tensor   *i = mba_index(g, "index", MBA_TYPE(MBA_I32, c->dim[0], c->dim[1]), V);
+    if (!c->dim[4]) {
+        mba_embed_sum(g, i, t);
+        return;
+    }
     mba_tensor *a = mba_embed_sum(g, i, mba_slice(g, t, 1, 0, M)),
                *b = mba_embed_sum(g, i, mba_slice(g, t, 1, c->dim[4], M));
     mba_tensor *j = mba_concat(g, a, b);
@@ -147,15 +152,21 @@ static void embed_sum_build(mba_graph *g, const mba_case *c)
 }
 
 const mba_op mba_op_embed_sum = {
-    .name  = "embed_sum", .doc = "sums of rows of a table", .kind = MBA_EMBED_LOSS,
-    .in    = { [INDEX] = MBA_SLOT("index"), [TABLE] = MBA_SLOT("table") },
-    .out   = { [Y] = MBA_SLOT("y") },
-    .shape = embed_sum_shape, .grad = embed_sum_grad, .cost = embed_sum_cost, .ref = embed_sum_ref,
+    .name = "embed_sum",
+    .doc = "sums of rows of a table",
+    .kind = MBA_EMBED_LOSS,
+    .in = { [INDEX] = MBA_SLOT("index"), [TABLE] = MBA_SLOT("table") },
+    .out = { [Y] = MBA_SLOT("y") },
+    .shape = embed_sum_shape,
+    .grad = embed_sum_grad,
+    .cost = embed_sum_cost,
+    .ref = embed_sum_ref,
     .terms = embed_sum_terms,
-    .cpu   = (const mba_variant[]){ { "rows", mba__plan_f32, MBA_CPU(embed_sum_fwd) }, { 0 } },
-    .cuda  = (const mba_variant[]){ { "pieces", embed_sum_pieces_plan, MBA_CUDA(embed_sum_cuda) }, { 0 } },
+    .cpu = (const mba_variant[]){ { "rows", mba__plan_f32, MBA_CPU(embed_sum_fwd) }, { 0 } },
+    .cuda = (const mba_variant[]){ { "pieces", embed_sum_pieces_plan, MBA_CUDA(embed_sum_cuda) }, { 0 } },
     .build = embed_sum_build,
-    .cases = (const mba_case[]){ { { 9, 3, 6, 5 }, "rows of the table repeat" }, { { 3, 1, 4, 19 }, "one table" },
+    .cases = (const mba_case[]){ { { 9, 3, 6, 5 }, "rows of the table repeat" },
+                                 { { 3, 1, 4, 19 }, "one table" },
                                  { { 150, 2, 7, 40 }, "two parts of rows, two blocks of columns, pieces of 16 bytes" },
                                  { { 40, 3, 530, 3 }, "two blocks of the table" },
                                  { { 5, 2, 4, 4, 2 }, "windows: overlapping columns of one table, joined" },
@@ -164,12 +175,17 @@ const mba_op mba_op_embed_sum = {
 };
 
 const mba_op mba_op_embed_sum_bwd = {
-    .name  = "embed_sum_bwd", .doc = "adds rows into the table's gradient", .kind = MBA_EMBED_LOSS,
+    .name = "embed_sum_bwd",
+    .doc = "adds rows into the table's gradient",
+    .kind = MBA_EMBED_LOSS,
     .no_grad = "a gradient",
-    .in    = { [INDEXB] = MBA_SLOT("index"), [DY] = MBA_SLOT("dy") },
-    .out   = { [DTABLE] = MBA_SLOT("dtable", .adds = true) },
+    .in = { [INDEXB] = MBA_SLOT("index"), [DY] = MBA_SLOT("dy") },
+    .out = { [DTABLE] = MBA_SLOT("dtable", .adds = true) },
     .attr_bytes = sizeof(embed_sum_bwd_attr),
-    .shape = embed_sum_bwd_shape, .cost = embed_sum_cost, .ref = embed_sum_bwd_ref, .terms = embed_sum_terms,
-    .cpu   = (const mba_variant[]){ { "parts", embed_sum_bwd_plan, MBA_CPU(embed_sum_bwd) }, { 0 } },
-    .cuda  = (const mba_variant[]){ { "parts", embed_sum_bwd_cuda_plan, MBA_CUDA(embed_sum_bwd_cuda) }, { 0 } },
+    .shape = embed_sum_bwd_shape,
+    .cost = embed_sum_cost,
+    .ref = embed_sum_bwd_ref,
+    .terms = embed_sum_terms,
+    .cpu = (const mba_variant[]){ { "parts", embed_sum_bwd_plan, MBA_CPU(embed_sum_bwd) }, { 0 } },
+    .cuda = (const mba_variant[]){ { "parts", embed_sum_bwd_cuda_plan, MBA_CUDA(embed_sum_bwd_cuda) }, { 0 } },
 };

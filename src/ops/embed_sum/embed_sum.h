@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* embed_sum.h -- a sum of rows of one table: y[r, :] = sum_f table[index[r, f], :].
  *
  *     mba_tensor *index = mba_index(g, "atoms", MBA_TYPE(MBA_I32, N, 9), 174);    // nine tables, stacked

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* embed_sum_cuda.cu -- sums of rows of a table, and rows added into its gradient without atomics.
  *
  *   y[r,:] = sum_f table[index[r,f],:],   dtable[v,:] (+)= sum of dy[r,:] over the (r, f) with index[r,f] = v
@@ -13,18 +14,22 @@
  *
  * kernel     embed_sum_bwd_parts     a block goes through a part of the rows and adds 32 columns into shared memory
  * takes      everything
- * launch     grid (parts, ceil(M/32), ceil(V/512)), block 256, dynamic smem 128 bytes per row of the table: 64 KB at most
+ * launch     grid (parts, ceil(M/32), ceil(V/512)), block 256, dynamic smem 128 bytes per row of the table: 64 KB at
+ *            most
  * resources  sm_90a, CUDA 13.0: 48 registers, 4096 B of shared memory, no spill  [docs]
  * moves      dy once per 512 rows of the table, index once more per 32 columns, a table per part
  * measured   H200: 51.7 us, 11 % of floor (special), ALU 46 % busy; graphmamba-peptides-func, 128 graphs  [docs]
- * order      fixed: warp w owns table rows v with v % 8 = w and adds its entries as they come; parts in order (column_totals) */
+ * order      fixed: warp w owns table rows v with v % 8 = w and adds its entries as they come; parts in order
+ *            (column_totals) */
 #include "device/cuda/columns.cuh"
 extern "C" {
 #include "ops/embed_sum/embed_sum_slots.h"
 }
 
-template <typename T, int W> __global__ void __launch_bounds__(256)
-embed_sum_fwd_pieces(strided_view<T> y, const int32_t *index, strided_view<const T> table, ragged rows, int64_t F, int64_t cols, const mba_step *step)
+template <typename T, int W>
+__global__ void __launch_bounds__(256)
+    embed_sum_fwd_pieces(strided_view<T> y, const int32_t *index, strided_view<const T> table, ragged rows, int64_t F,
+                         int64_t cols, const mba_step *step)
 {
     const int64_t i = ((int64_t)blockIdx.x * 256 + threadIdx.x) * W, r = i / cols, c = i % cols;
     if (r >= rows.all) return;
@@ -43,15 +48,16 @@ embed_sum_fwd_pieces(strided_view<T> y, const int32_t *index, strided_view<const
 
 enum { BLOCK = 256, WARPS = BLOCK / 32, ROWS = 32, COLS = EMBED_SUM_COLS };
 
-/* The entries of `rows` rows (their dy is in `tile`) go to the table rows from `first` on; this warp adds to its own. */
-static __device__ __forceinline__ void add_entries(float *table, const float (&tile)[ROWS][COLS], const int32_t *index, int entries, int F,
-                                                   int64_t first, int table_rows)
+/* The entries of `rows` rows (their dy is in `tile`) go to the table rows from `first` on; this warp adds to its
+ * own. */
+static __device__ __forceinline__ void add_entries(float *table, const float (&tile)[ROWS][COLS], const int32_t *index,
+                                                   int entries, int F, int64_t first, int table_rows)
 {
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     for (int at = 0; at < entries; at += 32) {
         const int64_t v = at + lane < entries ? index[at + lane] - first : -1;
         unsigned      todo = __ballot_sync(0xffffffffu, v >= 0 && v < table_rows && v % WARPS == warp);
-        while (todo) {                                     // the same in all lanes
+        while (todo) { // the same in all lanes
             const int k = __ffs((int)todo) - 1;
             todo &= todo - 1;
             table[__shfl_sync(0xffffffffu, (int)v, k) * COLS + lane] += tile[(at + k) / F][lane];
@@ -59,32 +65,35 @@ static __device__ __forceinline__ void add_entries(float *table, const float (&t
     }
 }
 
-template <typename T> __global__ void __launch_bounds__(BLOCK)
-embed_sum_bwd_parts(float *part, strided_view<const T> dy, const int32_t *index, ragged rows, int F, int64_t cols, int64_t V, int table_rows,
-                    const mba_step *step)
+template <typename T>
+__global__ void __launch_bounds__(BLOCK)
+    embed_sum_bwd_parts(float *part, strided_view<const T> dy, const int32_t *index, ragged rows, int F, int64_t cols,
+                        int64_t V, int table_rows, const mba_step *step)
 {
-    extern __shared__ float table[];                       // (table_rows, 32)
-    __shared__ float tile[ROWS][COLS];
-    const int     lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-    const int64_t real = valid_rows_of(rows, step), c = (int64_t)blockIdx.y * COLS + lane, first = (int64_t)blockIdx.z * table_rows;
+    extern __shared__ float table[]; // (table_rows, 32)
+    __shared__ float        tile[ROWS][COLS];
+    const int               lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    const int64_t           real = valid_rows_of(rows, step), c = (int64_t)blockIdx.y * COLS + lane,
+                  first = (int64_t)blockIdx.z * table_rows;
     const int64_t from = blockIdx.x * real / gridDim.x, end = (blockIdx.x + 1) * real / gridDim.x;
     const int     mine = V - first < table_rows ? (int)(V - first) : table_rows;
     for (int i = (int)threadIdx.x; i < mine * COLS; i += BLOCK) table[i] = 0;
     for (int64_t r = from; r < end; r += ROWS) {
         const int n = end - r < ROWS ? (int)(end - r) : ROWS;
-        __syncthreads();                                   // the last tile is used up; the table is zero
+        __syncthreads(); // the last tile is used up; the table is zero
         for (int i = warp; i < n; i += WARPS) tile[i][lane] = c < cols ? to_float(dy.row(r + i, cols)[c]) : 0;
         __syncthreads();
         add_entries(table, tile, index + r * F, n * F, F, first, mine);
     }
     __syncthreads();
-    for (int i = warp; i < mine && c < cols; i += WARPS) part[((int64_t)blockIdx.x * V + first + i) * cols + c] = table[i * COLS + lane];
+    for (int i = warp; i < mine && c < cols; i += WARPS)
+        part[((int64_t)blockIdx.x * V + first + i) * cols + c] = table[i * COLS + lane];
 }
 
 struct put_table {
     strided_view<float> to;
-    bool          adds;
-    __device__ void operator()(int64_t i, const float (&total)[1], const mba_step *) const
+    bool                adds;
+    __device__ void     operator()(int64_t i, const float (&total)[1], const mba_step *) const
     {
         float *at = to.element(i);
         *at = total[0] + (adds ? *at : 0);
@@ -93,11 +102,15 @@ struct put_table {
 
 extern "C" mba_status embed_sum_cuda(const mba_call *c)
 {
-    const mba_tensor *index = c->node->in[INDEX], *table = c->node->in[TABLE], *y = c->node->out[Y], *const both[] = { table, y };
-    MBA_WITH_DTYPE(y->type.dtype, T, MBA_WITH_BOOL(mba__columns_at_once(both, 2) > 1, PIECES,
-        auto *kernel = embed_sum_fwd_pieces<T, PIECES ? (int)vec16<T>::N : 1>;
-        MBA_KERNEL(c, 0, kernel, mba_strided_view<T>(y, c->out[Y]), (const int32_t *)c->in[INDEX], mba_strided_view<const T>(table, c->in[TABLE]),
-                   mba_ragged_rows(index), mba_cols(index), mba_cols(y), c->step)));
+    const mba_tensor *index = c->node->in[INDEX], *table = c->node->in[TABLE],
+                     *y = c->node->out[Y], *const both[] = { table, y };
+    MBA_WITH_DTYPE(y->type.dtype, T,
+                   MBA_WITH_BOOL(mba__columns_at_once(both, 2) > 1, PIECES, auto *kernel = embed_sum_fwd_pieces < T,
+                                 PIECES ? (int)vec16<T>::N : 1 > ;
+                                 MBA_KERNEL(c, 0, kernel, mba_strided_view<T>(y, c->out[Y]),
+                                            (const int32_t *)c->in[INDEX],
+                                            mba_strided_view<const T>(table, c->in[TABLE]), mba_ragged_rows(index),
+                                            mba_cols(index), mba_cols(y), c->step)));
     return MBA_OK;
 }
 
@@ -108,7 +121,8 @@ extern "C" mba_status embed_sum_bwd_cuda(const mba_call *c)
     float            *part = (float *)mba_cuda_scratch(c, 0);
     const put_table   put = { mba_strided_view<float>(to, c->out[DTABLE]), mba_adds(c->node, DTABLE) };
     MBA_WITH_DTYPE(dy->type.dtype, T,
-        MBA_KERNEL(c, 0, embed_sum_bwd_parts<T>, part, mba_strided_view<const T>(dy, c->in[DY]), (const int32_t *)c->in[INDEXB], mba_ragged_rows(index),
-                   (int)mba_cols(index), M, V, (int)embed_sum_table_rows(V), c->step));
+                   MBA_KERNEL(c, 0, embed_sum_bwd_parts<T>, part, mba_strided_view<const T>(dy, c->in[DY]),
+                              (const int32_t *)c->in[INDEXB], mba_ragged_rows(index), (int)mba_cols(index), M, V,
+                              (int)embed_sum_table_rows(V), c->step));
     return mba_column_totals<1>(c, 1, part, V * M, c->plan->launch[0].grid[0], put);
 }

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* embed_sum_ref.c -- fp64, only the maths. */
 #include "ops/embed_sum/embed_sum_slots.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* embed_sum_slots.h -- what the files of this folder share. */
 #ifndef MBA_EMBED_SUM_SLOTS_H
 #define MBA_EMBED_SUM_SLOTS_H
@@ -5,13 +6,15 @@
 #include "ops/columns.h"
 #include "ops/rows.h"
 
-enum { INDEX, TABLE };                            /* forward: in, out */
+enum { INDEX, TABLE }; /* forward: in, out */
 enum { Y };
-enum { INDEXB, DY };                              /* backward: in, out */
+enum { INDEXB, DY }; /* backward: in, out */
 enum { DTABLE };
-typedef struct embed_sum_bwd_attr { mba_type table; } embed_sum_bwd_attr;
+typedef struct embed_sum_bwd_attr {
+    mba_type table;
+} embed_sum_bwd_attr;
 
-enum { EMBED_SUM_PARTS = 8 };                     /* of rows in the backward pass, each with a table of its own */
+enum { EMBED_SUM_PARTS = 8 }; /* of rows in the backward pass, each with a table of its own */
 
 void embed_sum_ref(const mba_ref_call *c);
 void embed_sum_bwd_ref(const mba_ref_call *c);
@@ -20,8 +23,13 @@ MBA_CPU_DECLARE(embed_sum_bwd);
 mba_launch_fn embed_sum_cuda, embed_sum_bwd_cuda;
 
 /* CUDA backward: a block owns 32 columns of up to 512 rows of the table and goes through one part of the index. */
-enum { EMBED_SUM_COLS = 32, EMBED_SUM_TABLE_ROWS = 512, EMBED_SUM_PART_ROWS = 128, EMBED_SUM_PARTS_MAX = 256,
-       EMBED_SUM_PART_FLOATS = 1 << 24 };
+enum {
+    EMBED_SUM_COLS = 32,
+    EMBED_SUM_TABLE_ROWS = 512,
+    EMBED_SUM_PART_ROWS = 128,
+    EMBED_SUM_PARTS_MAX = 256,
+    EMBED_SUM_PART_FLOATS = 1 << 24
+};
 
 static inline int64_t embed_sum_parts(int64_t rows, int64_t table_elems)
 {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* embed_sum_test.c -- against F times embed and add, counts, bits, refusals, whom a block of
  * its gradient waits for. */
 #include "tests/rig.h"
@@ -52,22 +53,25 @@ static void embed_sum_refuses_values_without_a_row(void **state)
     mba_graph_destroy(g);
 }
 
-/* A table of one row is one warp's; three columns meet in a warp as 8 * 7 * 6 of 8^3 do not (1.359 of 3 in the busiest); Peptides'
- * nine have 2.81. */
+/* A table of one row is one warp's; three columns meet in a warp as 8 * 7 * 6 of 8^3 do not (1.359 of 3 in the
+ * busiest); Peptides' nine have 2.81. */
 static void embed_sum_bwd_waits_for_one_warp(void **state)
 {
     (void)state;
-    static const struct { int64_t columns, rows; double most; } of[] = { { 1, 1, 1 }, { 3, 13, 1.359375 }, { 9, 174, 2.8061 },
-                                                                         { 5, 1, 5 } };
+    static const struct {
+        int64_t columns, rows;
+        double  most;
+    } of[] = { { 1, 1, 1 }, { 3, 13, 1.359375 }, { 9, 174, 2.8061 }, { 5, 1, 5 } };
     for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
-        mba_graph  *g = graph();
-        mba_tensor *t = mba_param(g, "table", MBA_TYPE(MBA_F32, of[i].rows, 8), MBA_INIT_NORMAL(1), MBA_DECAY);
-        mba_tensor *y = mba_embed_sum(g, mba_index(g, "i", MBA_TYPE(MBA_I32, 64, of[i].columns), of[i].rows), t);
-        mba_tensor *out[] = { y }, *seed[] = { mba_input(g, "dy", y->type) };
-        rig         r = rig_create(g, 1, out, seed);
-        mba_plan    p = { .arena = g->arena };
+        mba_graph      *g = graph();
+        mba_tensor     *t = mba_param(g, "table", MBA_TYPE(MBA_F32, of[i].rows, 8), MBA_INIT_NORMAL(1), MBA_DECAY);
+        mba_tensor     *y = mba_embed_sum(g, mba_index(g, "i", MBA_TYPE(MBA_I32, 64, of[i].columns), of[i].rows), t);
+        mba_tensor     *out[] = { y }, *seed[] = { mba_input(g, "dy", y->type) };
+        rig             r = rig_create(g, 1, out, seed);
+        mba_plan        p = { .arena = g->arena };
         const mba_node *n = NULL;
-        for (int32_t k = 0; k < g->nnodes; k++) if (g->nodes[k]->op == &mba_op_embed_sum_bwd) n = g->nodes[k];
+        for (int32_t k = 0; k < g->nnodes; k++)
+            if (g->nodes[k]->op == &mba_op_embed_sum_bwd) n = g->nodes[k];
         assert_ok(mba_op_embed_sum_bwd.cuda[0].plan(&p, n, &(mba_machine){ .cc = 90, .sm = 132 }));
         const double others = 11 + 38.0 / (double)of[i].columns, share = of[i].most / (double)of[i].columns;
         assert_near(p.launch[0].busiest, (others + 31 * 8 * share) / (others + 31), 1e-3);

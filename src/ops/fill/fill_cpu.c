@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* fill_cpu.c -- whole storages, hence dense. */
 #include "ops/fill/fill_slots.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* fill_cuda.cu -- zeros by the copy engine's memset; other values element by element. */
 #include "device/cuda/common.cuh"
 extern "C" {
@@ -20,6 +21,7 @@ extern "C" mba_status fill_cuda(const mba_call *c)
     }
     const unsigned grid = (unsigned)mba_ceil(mba_elems(y), 256);
     MBA_WITH_DTYPE(y->type.dtype, T,
-        fill<T><<<grid, 256, 0, mba_cuda_stream(c)>>>(mba_strided_view<T>(y, c->out[Y]), mba_elems(y), (float)value));
+                   fill<T><<<grid, 256, 0, mba_cuda_stream(c)>>>(mba_strided_view<T>(y, c->out[Y]), mba_elems(y),
+                                                                 (float)value));
     return mba__cuda_launch_check(c, 0);
 }

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* fill_ref.c -- fp64. */
 #include "ops/fill/fill_slots.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* fill_slots.h -- what the files of this folder share. */
 #ifndef MBA_FILL_SLOTS_H
 #define MBA_FILL_SLOTS_H

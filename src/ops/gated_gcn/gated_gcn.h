@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* gated_gcn.h -- message passing with gates: the part of a GatedGCN layer between its linears and its norms.
  *
  *     mba_tensor *n4 = mba_bias(g, mba_linear(g, h, w4), b4);                 // (N, 4H): A, B, D, E side by side
@@ -17,13 +18,15 @@
 #include "core/graph.h"
 
 typedef struct mba_gated_gcn_args {
-    mba_tensor *a, *b, *d, *e;          /* (N, H), windows of one matrix or not */
-    mba_tensor *c;                      /* (E, H) */
-    mba_tensor *src, *out_edge;         /* (E) i32, below N and below E */
-    mba_tensor *in_ptr, *out_ptr;       /* (N + 1) i32, at most E */
+    mba_tensor *a, *b, *d, *e;    /* (N, H), windows of one matrix or not */
+    mba_tensor *c;                /* (E, H) */
+    mba_tensor *src, *out_edge;   /* (E) i32, below N and below E */
+    mba_tensor *in_ptr, *out_ptr; /* (N + 1) i32, at most E */
 } mba_gated_gcn_args;
 
-typedef struct mba_gated_gcn_out { mba_tensor *x, *eh; } mba_gated_gcn_out;      /* (N, H), (E, H) */
+typedef struct mba_gated_gcn_out {
+    mba_tensor *x, *eh;
+} mba_gated_gcn_out; /* (N, H), (E, H) */
 
 mba_gated_gcn_out mba_gated_gcn_of(mba_graph *g, const mba_gated_gcn_args *a);
 #define mba_gated_gcn(g, ...) mba_gated_gcn_of((g), &(mba_gated_gcn_args){ __VA_ARGS__ })

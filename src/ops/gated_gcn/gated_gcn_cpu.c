@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* gated_gcn_cpu.c -- blocks of nodes in parallel. A node owns its row and the rows of the edges into it, so forward
  * and the first half of backward have no two writers; the second half walks the edges out of a node and gathers what
  * the first left for them. Sums run over the edges of one node in order: no atomics, the same bits at any number of
@@ -5,19 +6,22 @@
 #include "device/cpu/simd.h"
 #include "ops/gated_gcn/gated_gcn_slots.h"
 
-enum { BLOCK = 32, UNROLL = 4 };                  /* nodes of an item; sigmoids at once: they fill each other's gaps */
+enum { BLOCK = 32, UNROLL = 4 }; /* nodes of an item; sigmoids at once: they fill each other's gaps */
 
 /* F(vectors, i, n) over a row of H: four vectors at a time, then one, then a part of one. */
-#define OVER_ROW(H, F)                                                                                     \
-    do {                                                                                                   \
-        int64_t i_ = 0;                                                                                    \
-        for (; i_ + UNROLL * MBA_LANES <= (H); i_ += UNROLL * MBA_LANES) F(UNROLL, i_, MBA_LANES);         \
-        for (; i_ < (H); i_ += MBA_LANES) F(1, i_, (H) - i_);                                              \
+#define OVER_ROW(H, F) \
+    do { \
+        int64_t i_ = 0; \
+        for (; i_ + UNROLL * MBA_LANES <= (H); i_ += UNROLL * MBA_LANES) F(UNROLL, i_, MBA_LANES); \
+        for (; i_ < (H); i_ += MBA_LANES) F(1, i_, (H)-i_); \
     } while (0)
 
 /* ---- forward ---- */
 
-typedef struct edge { const float *d, *e, *c, *b; float *eh, *num, *den; } edge;
+typedef struct edge {
+    const float *d, *e, *c, *b;
+    float       *eh, *num, *den;
+} edge;
 
 MBA_SIMD void gate(edge x, int vectors, int64_t i, int64_t n)
 {
@@ -44,7 +48,10 @@ MBA_SIMD void divide(float *xt, float *agg, float *rden, const float *a, int64_t
     vf_store_n(xt + i, vf_load_n(a + i, n) + v, n);
 }
 
-typedef struct forward { mba__rows a, b, d, e, c, xt, eh, agg, rden; const int32_t *src, *in_ptr; } forward;
+typedef struct forward {
+    mba__rows      a, b, d, e, c, xt, eh, agg, rden;
+    const int32_t *src, *in_ptr;
+} forward;
 
 static void node_fwd(const forward *f, int64_t i)
 {
@@ -54,8 +61,9 @@ static void node_fwd(const forward *f, int64_t i)
     memset(den, 0, sizeof(float) * (size_t)H);
     for (int64_t k = f->in_ptr[i]; k < f->in_ptr[i + 1]; k++) {
         const int64_t j = f->src[k];
-        const edge    x = { mba__row(f->d, i), mba__row(f->e, j), mba__row(f->c, k), mba__row(f->b, j),
-                            mba__row(f->eh, k), num, den };
+        const edge    x = {
+               mba__row(f->d, i), mba__row(f->e, j), mba__row(f->c, k), mba__row(f->b, j), mba__row(f->eh, k), num, den
+        };
 #define GATE(vectors, i, n) gate(x, vectors, i, n)
         OVER_ROW(H, GATE);
     }
@@ -65,15 +73,20 @@ static void node_fwd(const forward *f, int64_t i)
 mba_status MBA_CPU_FN(gated_gcn_fwd)(const mba_call *c)
 {
     const mba_node *n = c->node;
-    const forward   f = { .a = mba__rows_of(n->in[A], c->in[A]), .b = mba__rows_of(n->in[B], c->in[B]),
-                          .d = mba__rows_of(n->in[D], c->in[D]), .e = mba__rows_of(n->in[E], c->in[E]),
-                          .c = mba__rows_of(n->in[C], c->in[C]), .xt = mba__rows_of(n->out[XT], c->out[XT]),
-                          .eh = mba__rows_of(n->out[EH], c->out[EH]), .agg = mba__rows_of(n->out[AGG], c->out[AGG]),
-                          .rden = mba__rows_of(n->out[RDEN], c->out[RDEN]), .src = c->in[SRC],
+    const forward   f = { .a = mba__rows_of(n->in[A], c->in[A]),
+                          .b = mba__rows_of(n->in[B], c->in[B]),
+                          .d = mba__rows_of(n->in[D], c->in[D]),
+                          .e = mba__rows_of(n->in[E], c->in[E]),
+                          .c = mba__rows_of(n->in[C], c->in[C]),
+                          .xt = mba__rows_of(n->out[XT], c->out[XT]),
+                          .eh = mba__rows_of(n->out[EH], c->out[EH]),
+                          .agg = mba__rows_of(n->out[AGG], c->out[AGG]),
+                          .rden = mba__rows_of(n->out[RDEN], c->out[RDEN]),
+                          .src = c->in[SRC],
                           .in_ptr = c->in[IN_PTR] };
     const int64_t   N = mba__valid_entries(n->in[A], c->step);
     MBA_PARALLEL_TILES(b, mba_ceil(N, BLOCK))
-        for (int64_t i = b * BLOCK; i < N && i < (b + 1) * BLOCK; i++) node_fwd(&f, i);
+    for (int64_t i = b * BLOCK; i < N && i < (b + 1) * BLOCK; i++) node_fwd(&f, i);
     mba__zero_rows(f.xt, N, mba_rows(n->in[A]));
     mba__zero_rows(f.agg, N, mba_rows(n->in[A]));
     mba__zero_rows(f.rden, N, mba_rows(n->in[A]));
@@ -84,15 +97,18 @@ mba_status MBA_CPU_FN(gated_gcn_fwd)(const mba_call *c)
 /* ---- backward ---- */
 
 typedef struct backward {
-    mba__rows      dxt, deh, b, eh, agg, rden;    /* deh: at NULL where no gradient comes through the edges */
+    mba__rows      dxt, deh, b, eh, agg, rden; /* deh: at NULL where no gradient comes through the edges */
     mba__rows      da, db, dd, de, dc;
-    mba__rows      t, m;                          /* per edge, for its source: parts of de and db; t may be dc */
+    mba__rows      t, m; /* per edge, for its source: parts of de and db; t may be dc */
     const int32_t *src, *in_ptr, *out_ptr, *out_edge;
     bool           da_adds, db_adds, dd_adds, de_adds, dc_adds;
 } backward;
 
 /* What one edge gets: gn = dxt rden of its target, s its gate. */
-typedef struct edge_grad { const float *dxt, *rden, *agg, *b, *eh, *deh; float *t, *m, *dd, *dc; } edge_grad;
+typedef struct edge_grad {
+    const float *dxt, *rden, *agg, *b, *eh, *deh;
+    float       *t, *m, *dd, *dc;
+} edge_grad;
 
 MBA_SIMD void ungate(edge_grad x, int vectors, int64_t i, int64_t n)
 {
@@ -119,8 +135,15 @@ static void target_bwd(const backward *w, int64_t i)
     for (int64_t h = 0; h < H; h++) da[h] = dxt[h] + (w->da_adds ? da[h] : 0);
     if (!w->dd_adds) memset(dd, 0, sizeof(float) * (size_t)H);
     for (int64_t k = w->in_ptr[i]; k < w->in_ptr[i + 1]; k++) {
-        const edge_grad x = { dxt, mba__row(w->rden, i), mba__row(w->agg, i), mba__row(w->b, w->src[k]),
-                              mba__row(w->eh, k), mba__row(w->deh, k), mba__row(w->t, k), mba__row(w->m, k), dd,
+        const edge_grad x = { dxt,
+                              mba__row(w->rden, i),
+                              mba__row(w->agg, i),
+                              mba__row(w->b, w->src[k]),
+                              mba__row(w->eh, k),
+                              mba__row(w->deh, k),
+                              mba__row(w->t, k),
+                              mba__row(w->m, k),
+                              dd,
                               w->dc_adds ? mba__row(w->dc, k) : NULL };
 #define UNGATE(vectors, i, n) ungate(x, vectors, i, n)
         OVER_ROW(H, UNGATE);
@@ -148,16 +171,27 @@ static void source_bwd(const backward *w, int64_t j)
 static backward backward_of(const mba_call *c)
 {
     const mba_node *n = c->node;
-    backward w = { .dxt = mba__rows_of(n->in[DXT], c->in[DXT]), .deh = mba__rows_of(n->in[DEH], c->in[DEH]),
-                   .b = mba__rows_of(n->in[BB], c->in[BB]), .eh = mba__rows_of(n->in[EHB], c->in[EHB]),
-                   .agg = mba__rows_of(n->in[AGGB], c->in[AGGB]), .rden = mba__rows_of(n->in[RDENB], c->in[RDENB]),
-                   .da = mba__rows_of(n->out[DA], c->out[DA]), .db = mba__rows_of(n->out[DB], c->out[DB]),
-                   .dd = mba__rows_of(n->out[DD], c->out[DD]), .de = mba__rows_of(n->out[DE], c->out[DE]),
-                   .dc = mba__rows_of(n->out[DC], c->out[DC]), .src = c->in[SRCB], .in_ptr = c->in[IN_PTRB],
-                   .out_ptr = c->in[OUT_PTRB], .out_edge = c->in[OUT_EDGEB], .da_adds = mba_adds(n, DA),
-                   .db_adds = mba_adds(n, DB), .dd_adds = mba_adds(n, DD), .de_adds = mba_adds(n, DE),
-                   .dc_adds = mba_adds(n, DC) };
-    const int64_t H = w.b.cols;
+    backward        w = { .dxt = mba__rows_of(n->in[DXT], c->in[DXT]),
+                          .deh = mba__rows_of(n->in[DEH], c->in[DEH]),
+                          .b = mba__rows_of(n->in[BB], c->in[BB]),
+                          .eh = mba__rows_of(n->in[EHB], c->in[EHB]),
+                          .agg = mba__rows_of(n->in[AGGB], c->in[AGGB]),
+                          .rden = mba__rows_of(n->in[RDENB], c->in[RDENB]),
+                          .da = mba__rows_of(n->out[DA], c->out[DA]),
+                          .db = mba__rows_of(n->out[DB], c->out[DB]),
+                          .dd = mba__rows_of(n->out[DD], c->out[DD]),
+                          .de = mba__rows_of(n->out[DE], c->out[DE]),
+                          .dc = mba__rows_of(n->out[DC], c->out[DC]),
+                          .src = c->in[SRCB],
+                          .in_ptr = c->in[IN_PTRB],
+                          .out_ptr = c->in[OUT_PTRB],
+                          .out_edge = c->in[OUT_EDGEB],
+                          .da_adds = mba_adds(n, DA),
+                          .db_adds = mba_adds(n, DB),
+                          .dd_adds = mba_adds(n, DD),
+                          .de_adds = mba_adds(n, DE),
+                          .dc_adds = mba_adds(n, DC) };
+    const int64_t   H = w.b.cols;
     w.m = (mba__rows){ mba__scratch(c, 0), H, H, H };
     w.t = w.dc_adds ? (mba__rows){ mba__scratch(c, 1), H, H, H } : w.dc;
     return w;
@@ -169,9 +203,9 @@ mba_status MBA_CPU_FN(gated_gcn_bwd)(const mba_call *c)
     const int64_t   N = mba__valid_entries(n->in[BB], c->step), all = mba_rows(n->in[BB]), edges = mba_rows(n->in[EHB]);
     const backward  w = backward_of(c);
     MBA_PARALLEL_TILES(b, mba_ceil(N, BLOCK))
-        for (int64_t i = b * BLOCK; i < N && i < (b + 1) * BLOCK; i++) target_bwd(&w, i);
+    for (int64_t i = b * BLOCK; i < N && i < (b + 1) * BLOCK; i++) target_bwd(&w, i);
     MBA_PARALLEL_TILES(b, mba_ceil(N, BLOCK))
-        for (int64_t j = b * BLOCK; j < N && j < (b + 1) * BLOCK; j++) source_bwd(&w, j);
+    for (int64_t j = b * BLOCK; j < N && j < (b + 1) * BLOCK; j++) source_bwd(&w, j);
     if (!w.da_adds) mba__zero_rows(w.da, N, all);
     if (!w.db_adds) mba__zero_rows(w.db, N, all);
     if (!w.dd_adds) mba__zero_rows(w.dd, N, all);

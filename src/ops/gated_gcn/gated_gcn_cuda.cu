@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* gated_gcn_cuda.cu -- gated messages along the edges of a graph, summed at their targets; backward at sources too.
  *
  *   eh[k] = d[i] + e[j] + c[k],  s = sigmoid(eh),  x_i = a_i + sum s b_j / (sum s + tiny)      over edges k = (j -> i)
@@ -34,8 +35,8 @@ extern "C" {
 
 /* Rows at one distance: `shape` asks for that, and the address of a row costs one multiplication. */
 template <typename T> struct rows {
-    T      *at;
-    int64_t pitch;
+    T                            *at;
+    int64_t                       pitch;
     __device__ __forceinline__ T *operator()(uint32_t r, int column) const { return at + r * pitch + column; }
 };
 
@@ -46,10 +47,19 @@ template <typename T> static rows<T> rows_of(const mba_tensor *t, void *at)
 }
 
 /* What all kernels know. Nodes beyond the step's count are cleared. */
-struct walk { gated_gcn_node_loop w; const int32_t *ptr; int64_t nodes, cols; const mba_step *step; mba_count kind; };
+struct walk {
+    gated_gcn_node_loop w;
+    const int32_t      *ptr;
+    int64_t             nodes, cols;
+    const mba_step     *step;
+    mba_count           kind;
+};
 
 /* A thread's place: columns `column` .. + V - 1 of what its walker looks at. */
-struct place { int walker, column; bool active; };
+struct place {
+    int  walker, column;
+    bool active;
+};
 
 template <int V> static __device__ __forceinline__ place place_of(const walk &k)
 {
@@ -65,10 +75,13 @@ static __device__ __forceinline__ int64_t real_nodes(const walk &k) { return mba
 /* V values as they came from memory: half the registers of fp32 while a thread waits for the others. */
 template <typename T, int V> struct piece {
     typename word<V * sizeof(T)>::type w;
-    __device__ __forceinline__ void load_from(const T *from) { w = *(const typename word<V * sizeof(T)>::type *)from; }
+    __device__ __forceinline__ void  load_from(const T *from) { w = *(const typename word<V * sizeof(T)>::type *)from; }
     __device__ __forceinline__ float value(int v) const
     {
-        union { typename word<V * sizeof(T)>::type w; T v[V]; } u;
+        union {
+            typename word<V * sizeof(T)>::type w;
+            T                                  v[V];
+        } u;
         u.w = w;
         return to_float(u.v[v]);
     }
@@ -78,7 +91,7 @@ template <typename T, int V> struct piece {
 template <int V, typename T> static __device__ __forceinline__ void load_wide(float (&to)[V], const T *from)
 {
     constexpr int N = V * sizeof(T) > 16 ? 16 / sizeof(T) : V;
-    float part[N];
+    float         part[N];
 #pragma unroll
     for (int v = 0; v < V; v += N) {
         load(part, from + v);
@@ -90,7 +103,7 @@ template <int V, typename T> static __device__ __forceinline__ void load_wide(fl
 template <int V, typename T> static __device__ __forceinline__ void store_wide(T *to, const float (&from)[V])
 {
     constexpr int N = V * sizeof(T) > 16 ? 16 / sizeof(T) : V;
-    float part[N];
+    float         part[N];
 #pragma unroll
     for (int v = 0; v < V; v += N) {
 #pragma unroll
@@ -134,7 +147,7 @@ template <int K, int V>
 static __device__ __forceinline__ void gather(float (&sum)[K][V], int lanes, int count, bool first)
 {
     __shared__ float shelf[K * V][GATED_GCN_THREADS];
-    __syncthreads();                              // whoever read the last time is done
+    __syncthreads(); // whoever read the last time is done
 #pragma unroll
     for (int v = 0; v < K * V; v++) shelf[v][threadIdx.x] = sum[v / V][v % V];
     __syncthreads();
@@ -151,7 +164,9 @@ template <int K, int V> static __device__ __forceinline__ void start(float (&sum
 }
 
 /* The part of a node's edges that one walker takes: every stride-th. */
-struct edge_list { uint32_t from, to, stride; };
+struct edge_list {
+    uint32_t from, to, stride;
+};
 
 /* f.edges(sum, node, column, list) adds edges to the K sums of a node; f.finish(node, column, sum) uses the totals;
  * f.clear(node, column) is for nodes that are not real. */
@@ -173,7 +188,7 @@ template <int K, int V, typename F> static __device__ __forceinline__ void for_e
         const uint32_t from = walks ? k.ptr[node] : 0, to = walks ? k.ptr[node + 1] : 0;
         const bool     hub = to - from > limit;
         if (together && !__syncthreads_or(hub)) continue;
-        const int      walkers = together ? k.w.walkers : k.w.split, number = together ? p.walker : turn;
+        const int walkers = together ? k.w.walkers : k.w.split, number = together ? p.walker : turn;
         start(sum);
         if (walks && hub == together) f.edges(sum, node, p.column, { from + number, to, (uint32_t)walkers });
         if (walkers > 1) gather(sum, k.w.lanes, walkers, walks && number == 0);
@@ -183,7 +198,9 @@ template <int K, int V, typename F> static __device__ __forceinline__ void for_e
 }
 
 /* Edges whose rows a thread asks for before it uses the first. */
-template <typename T, int V> struct at_once { enum { N = V * sizeof(T) == 16 ? 2 : 4 }; };
+template <typename T, int V> struct at_once {
+    enum { N = V * sizeof(T) == 16 ? 2 : 4 };
+};
 
 /* ---- forward ---- */
 
@@ -234,9 +251,9 @@ template <typename T, int V> struct forward {
         load(x, a(node, column));
 #pragma unroll
         for (int v = 0; v < V; v++) {
-            sum[DEN][v]  = __fdividef(1.0f, sum[DEN][v] + (float)GATED_GCN_TINY);      // 2 ulp; never near 2^126
+            sum[DEN][v] = __fdividef(1.0f, sum[DEN][v] + (float)GATED_GCN_TINY); // 2 ulp; never near 2^126
             sum[NUM][v] *= sum[DEN][v];
-            x[v]        += sum[NUM][v];
+            x[v] += sum[NUM][v];
         }
         store(xt(node, column), x);
         store_wide(agg(node, column), sum[NUM]);
@@ -251,8 +268,8 @@ template <typename T, int V> struct forward {
     }
 };
 
-template <typename T, int V> __global__ void __launch_bounds__(GATED_GCN_THREADS, 3)
-gated_gcn_nodes(forward<T, V> f, walk k, int64_t edges)
+template <typename T, int V>
+__global__ void __launch_bounds__(GATED_GCN_THREADS, 3) gated_gcn_nodes(forward<T, V> f, walk k, int64_t edges)
 {
     clear_edges<V>(f.eh, k, edges);
     for_each_node<2, V>(f, k);
@@ -260,18 +277,19 @@ gated_gcn_nodes(forward<T, V> f, walk k, int64_t edges)
 
 static walk walk_of(const mba_call *c, const mba_tensor *x, const void *ptr)
 {
-    const walk k = { gated_gcn_node_loop_of(c->node), (const int32_t *)ptr, mba_rows(x), mba_cols(x), c->step,
-                     x->type.count };
+    const walk k = {
+        gated_gcn_node_loop_of(c->node), (const int32_t *)ptr, mba_rows(x), mba_cols(x), c->step, x->type.count
+    };
     return k;
 }
 
 template <typename T, int V> static mba_status run_forward(const mba_call *c)
 {
     const mba_node     *n = c->node;
-    const forward<T, V> f = { rows_of<const T>(n->in[A], c->in[A]), rows_of<const T>(n->in[B], c->in[B]),
-                              rows_of<const T>(n->in[D], c->in[D]), rows_of<const T>(n->in[E], c->in[E]),
-                              rows_of<const T>(n->in[C], c->in[C]), rows_of<T>(n->out[XT], c->out[XT]),
-                              rows_of<T>(n->out[EH], c->out[EH]), rows_of<float>(n->out[AGG], c->out[AGG]),
+    const forward<T, V> f = { rows_of<const T>(n->in[A], c->in[A]),       rows_of<const T>(n->in[B], c->in[B]),
+                              rows_of<const T>(n->in[D], c->in[D]),       rows_of<const T>(n->in[E], c->in[E]),
+                              rows_of<const T>(n->in[C], c->in[C]),       rows_of<T>(n->out[XT], c->out[XT]),
+                              rows_of<T>(n->out[EH], c->out[EH]),         rows_of<float>(n->out[AGG], c->out[AGG]),
                               rows_of<float>(n->out[RDEN], c->out[RDEN]), (const int32_t *)c->in[SRC] };
     MBA_KERNEL(c, 0, (gated_gcn_nodes<T, V>), f, walk_of(c, n->in[A], c->in[IN_PTR]), mba_rows(n->in[C]));
     return MBA_OK;
@@ -280,9 +298,9 @@ template <typename T, int V> static mba_status run_forward(const mba_call *c)
 /* ---- backward: what edges get from their targets ---- */
 
 template <typename T, int V> struct targets {
-    rows<const T>     dxt, deh, b, eh;            /* deh: at NULL where no gradient comes through the edges */
+    rows<const T>     dxt, deh, b, eh; /* deh: at NULL where no gradient comes through the edges */
     rows<const float> agg, rden;
-    rows<T>           da, dd, dc, t, m;           /* m: s gn; t: where dc adds and cannot hold it, else at NULL */
+    rows<T>           da, dd, dc, t, m; /* m: s gn; t: where dc adds and cannot hold it, else at NULL */
     const int32_t    *src;
     bool              da_adds, dd_adds;
 
@@ -313,9 +331,9 @@ template <typename T, int V> struct targets {
 #pragma unroll
                 for (int v = 0; v < V; v++) {
                     const float s = sigmoid(gate[u].value(v));
-                    x[v]       = s * gn[v];
-                    y[v]       = x[v] * (1.0f - s) * (message[u].value(v) - mean[v]);
-                    y[v]      += deh.at ? grad[u].value(v) : 0.0f;
+                    x[v] = s * gn[v];
+                    y[v] = x[v] * (1.0f - s) * (message[u].value(v) - mean[v]);
+                    y[v] += deh.at ? grad[u].value(v) : 0.0f;
                     sum[0][v] += y[v];
                 }
                 store(m(at, column), x);
@@ -340,8 +358,9 @@ template <typename T, int V> struct targets {
     }
 };
 
-template <typename T, int V> __global__ void __launch_bounds__(GATED_GCN_THREADS, V == 8 ? 2 : 3)
-gated_gcn_targets(targets<T, V> f, walk k, int64_t edges)
+template <typename T, int V>
+__global__ void __launch_bounds__(GATED_GCN_THREADS, V == 8 ? 2 : 3)
+    gated_gcn_targets(targets<T, V> f, walk k, int64_t edges)
 {
     if (!f.t.at) clear_edges<V>(f.dc, k, edges);
     for_each_node<1, V>(f, k);
@@ -392,8 +411,8 @@ template <typename T, int V> struct sources {
     }
 };
 
-template <typename T, int V> __global__ void __launch_bounds__(GATED_GCN_THREADS, 3)
-gated_gcn_sources(sources<T, V> f, walk k)
+template <typename T, int V>
+__global__ void __launch_bounds__(GATED_GCN_THREADS, 3) gated_gcn_sources(sources<T, V> f, walk k)
 {
     for_each_node<2, V>(f, k);
 }
@@ -404,16 +423,28 @@ template <typename T, int V> static mba_status run_backward(const mba_call *c)
     const int64_t       H = mba_cols(n->in[BB]);
     const rows<T>       m = { (T *)mba_cuda_scratch(c, 0), H }, dc = rows_of<T>(n->out[DC], c->out[DC]);
     const rows<T>       t = { mba_adds(n, DC) ? (T *)mba_cuda_scratch(c, 1) : NULL, H }, left = t.at ? t : dc;
-    const targets<T, V> f = { rows_of<const T>(n->in[DXT], c->in[DXT]), rows_of<const T>(n->in[DEH], c->in[DEH]),
-                              rows_of<const T>(n->in[BB], c->in[BB]), rows_of<const T>(n->in[EHB], c->in[EHB]),
+    const targets<T, V> f = { rows_of<const T>(n->in[DXT], c->in[DXT]),
+                              rows_of<const T>(n->in[DEH], c->in[DEH]),
+                              rows_of<const T>(n->in[BB], c->in[BB]),
+                              rows_of<const T>(n->in[EHB], c->in[EHB]),
                               rows_of<const float>(n->in[AGGB], c->in[AGGB]),
                               rows_of<const float>(n->in[RDENB], c->in[RDENB]),
-                              rows_of<T>(n->out[DA], c->out[DA]), rows_of<T>(n->out[DD], c->out[DD]), dc, t, m,
-                              (const int32_t *)c->in[SRCB], mba_adds(n, DA), mba_adds(n, DD) };
+                              rows_of<T>(n->out[DA], c->out[DA]),
+                              rows_of<T>(n->out[DD], c->out[DD]),
+                              dc,
+                              t,
+                              m,
+                              (const int32_t *)c->in[SRCB],
+                              mba_adds(n, DA),
+                              mba_adds(n, DD) };
     MBA_KERNEL(c, 0, (gated_gcn_targets<T, V>), f, walk_of(c, n->in[BB], c->in[IN_PTRB]), mba_rows(n->in[EHB]));
-    const sources<T, V> s = { { m.at, m.pitch }, { left.at, left.pitch }, rows_of<T>(n->out[DB], c->out[DB]),
-                              rows_of<T>(n->out[DE], c->out[DE]), (const int32_t *)c->in[OUT_EDGEB],
-                              mba_adds(n, DB), mba_adds(n, DE) };
+    const sources<T, V> s = { { m.at, m.pitch },
+                              { left.at, left.pitch },
+                              rows_of<T>(n->out[DB], c->out[DB]),
+                              rows_of<T>(n->out[DE], c->out[DE]),
+                              (const int32_t *)c->in[OUT_EDGEB],
+                              mba_adds(n, DB),
+                              mba_adds(n, DE) };
     MBA_KERNEL(c, 1, (gated_gcn_sources<T, V>), s, walk_of(c, n->in[BB], c->in[OUT_PTRB]));
     return MBA_OK;
 }

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* gated_gcn_ref.c -- fp64, only the maths. */
 #include <math.h>
 
@@ -19,8 +20,8 @@ void gated_gcn_ref(const mba_ref_call *c)
                 den += s;
             }
             c->out[RDEN][i * H + h] = 1 / (den + GATED_GCN_TINY);
-            c->out[AGG][i * H + h]  = num / (den + GATED_GCN_TINY);
-            c->out[XT][i * H + h]   = c->in[A][i * H + h] + c->out[AGG][i * H + h];
+            c->out[AGG][i * H + h] = num / (den + GATED_GCN_TINY);
+            c->out[XT][i * H + h] = c->in[A][i * H + h] + c->out[AGG][i * H + h];
         }
 }
 
@@ -32,10 +33,10 @@ void gated_gcn_bwd_ref(const mba_ref_call *c)
             const double g = c->in[DXT][i * H + h], gn = g * c->in[RDENB][i * H + h];
             c->out[DA][i * H + h] = g;
             for (int64_t k = (int64_t)c->in[IN_PTRB][i]; k < (int64_t)c->in[IN_PTRB][i + 1]; k++) {
-                const int64_t j  = (int64_t)c->in[SRCB][k];
-                const double  s  = sigmoid(c->in[EHB][k * H + h]);
+                const int64_t j = (int64_t)c->in[SRCB][k];
+                const double  s = sigmoid(c->in[EHB][k * H + h]);
                 const double  gs = gn * (c->in[BB][j * H + h] - c->in[AGGB][i * H + h]);
-                const double  t  = (c->in[DEH] ? c->in[DEH][k * H + h] : 0) + gs * s * (1 - s);
+                const double  t = (c->in[DEH] ? c->in[DEH][k * H + h] : 0) + gs * s * (1 - s);
                 c->out[DB][j * H + h] += s * gn;
                 c->out[DE][j * H + h] += t;
                 c->out[DD][i * H + h] += t;

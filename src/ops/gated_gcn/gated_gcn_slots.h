@@ -1,12 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
 /* gated_gcn_slots.h -- what the files of this folder share. */
 #ifndef MBA_GATED_GCN_SLOTS_H
 #define MBA_GATED_GCN_SLOTS_H
 
 #include "ops/rows.h"
 
-enum { A, B, D, E, C, SRC, IN_PTR, OUT_PTR, OUT_EDGE };                          /* forward: in, out */
-enum { XT, EH, AGG, RDEN };                       /* agg[i] = num / (den + tiny), rden[i] = 1 / (den + tiny) */
-enum { DXT, DEH, BB, EHB, AGGB, RDENB, SRCB, IN_PTRB, OUT_PTRB, OUT_EDGEB };     /* backward: in, out */
+enum { A, B, D, E, C, SRC, IN_PTR, OUT_PTR, OUT_EDGE }; /* forward: in, out */
+enum { XT, EH, AGG, RDEN };                             /* agg[i] = num / (den + tiny), rden[i] = 1 / (den + tiny) */
+enum { DXT, DEH, BB, EHB, AGGB, RDENB, SRCB, IN_PTRB, OUT_PTRB, OUT_EDGEB }; /* backward: in, out */
 enum { DA, DB, DD, DE, DC };
 
 #define GATED_GCN_TINY 1e-6
@@ -16,8 +17,8 @@ enum { DA, DB, DD, DE, DC };
  * shapes, so the order of sums does. */
 enum { GATED_GCN_THREADS = 256 };
 typedef struct gated_gcn_node_loop {
-    int     values, lanes, walkers, split, nodes, hub;       /* nodes: of a block */
-    int64_t blocks, across;                                  /* the grid: over nodes, over columns */
+    int     values, lanes, walkers, split, nodes, hub; /* nodes: of a block */
+    int64_t blocks, across;                            /* the grid: over nodes, over columns */
 } gated_gcn_node_loop;
 gated_gcn_node_loop gated_gcn_node_loop_of(const mba_node *n);
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* gated_gcn_test.c -- the reference vectors of a whole GatedGCN layer, counts, edges that nobody needs, bits. */
 #include "tests/rig.h"
 
@@ -12,15 +13,19 @@ static void fill(double *x, int n, uint32_t *counter)
 {
     for (int k = 0; k < n; k++) {
         uint32_t a = (*counter)++ * 0x9E3779B9u;
-        a ^= a >> 16; a *= 0x85EBCA6Bu; a ^= a >> 13; a *= 0xC2B2AE35u; a ^= a >> 16;
+        a ^= a >> 16;
+        a *= 0x85EBCA6Bu;
+        a ^= a >> 13;
+        a *= 0xC2B2AE35u;
+        a ^= a >> 16;
         x[k] = a / 2147483648.0 - 1;
     }
 }
 
 typedef struct layer {
-    double h[N * H], e[EDGES * H], W[5][H * H], b[5][H], Gh[N * H], Ge[EDGES * H];       /* A, B, C, D, E */
+    double h[N * H], e[EDGES * H], W[5][H * H], b[5][H], Gh[N * H], Ge[EDGES * H]; /* A, B, C, D, E */
     /* edge_of: by target -> as given */
-    int    in_ptr[N + 1], src[EDGES], out_ptr[N + 1], out_edge[EDGES], edge_of[EDGES];
+    int in_ptr[N + 1], src[EDGES], out_ptr[N + 1], out_edge[EDGES], edge_of[EDGES];
 } layer;
 
 static layer make_layer(void)
@@ -44,7 +49,8 @@ static layer make_layer(void)
         l.in_ptr[i + 1] = at;
     }
     for (int j = 0, at = 0; j < N; j++) {
-        for (int k = 0; k < EDGES; k++) if (l.src[k] == j) l.out_edge[at++] = k;
+        for (int k = 0; k < EDGES; k++)
+            if (l.src[k] == j) l.out_edge[at++] = k;
         l.out_ptr[j + 1] = at;
     }
     return l;
@@ -96,7 +102,9 @@ static void linear_back(double *dx, double *dW, const double *dy, const double *
         }
 }
 
-typedef struct vectors { double first[3], sum, squares; } vectors;
+typedef struct vectors {
+    double first[3], sum, squares;
+} vectors;
 
 static void assert_vectors(const double *x, int n, vectors want, double tolerance)
 {
@@ -107,14 +115,18 @@ static void assert_vectors(const double *x, int n, vectors want, double toleranc
     if (want.squares > 0) assert_near(squares, want.squares, 40 * tolerance);
 }
 
-typedef struct layer_rig { rig r; mba_tensor *n4, *c, *dxt, *deh; mba_gated_gcn_out o; } layer_rig;
+typedef struct layer_rig {
+    rig               r;
+    mba_tensor       *n4, *c, *dxt, *deh;
+    mba_gated_gcn_out o;
+} layer_rig;
 
 static layer_rig make_rig(const layer *l)
 {
     layer_rig  x;
     mba_graph *g = graph();
     x.n4 = mba_param(g, "n4", MBA_TYPE(MBA_F32, N, 4 * H), MBA_INIT_CONST(0), MBA_DECAY);
-    x.c  = mba_param(g, "c", MBA_TYPE(MBA_F32, EDGES, H), MBA_INIT_CONST(0), MBA_DECAY);
+    x.c = mba_param(g, "c", MBA_TYPE(MBA_F32, EDGES, H), MBA_INIT_CONST(0), MBA_DECAY);
     mba_tensor *src = mba_index(g, "src", MBA_TYPE(MBA_I32, EDGES), N),
                *in = mba_index(g, "in", MBA_TYPE(MBA_I32, N + 1), EDGES + 1);
     mba_tensor *edge = mba_index(g, "edge", MBA_TYPE(MBA_I32, EDGES), EDGES),
@@ -138,11 +150,11 @@ static double get(rig *r, const mba_tensor *t, int i, bool fast)
 /* The vectors were made apart from this code and have nine digits: 1e-8 for the reference, which is in double. */
 static void check_layer(bool fast)
 {
-    layer     l = make_layer();
-    layer_rig x = make_rig(&l);
-    double    y[EDGES * H], ein[EDGES * H];
-    static const int column[5] = { 0, 1, -1, 2, 3 };       // of A, B, C, D, E in n4
-    const double tol = fast ? 2e-5 : 1e-8;
+    layer            l = make_layer();
+    layer_rig        x = make_rig(&l);
+    double           y[EDGES * H], ein[EDGES * H];
+    static const int column[5] = { 0, 1, -1, 2, 3 }; // of A, B, C, D, E in n4
+    const double     tol = fast ? 2e-5 : 1e-8;
     for (int k = 0; k < EDGES * H; k++) ein[k] = l.e[l.edge_of[k / H] * H + k % H];
     for (int w = 0; w < 5; w++) {
         linear(y, w == 2 ? ein : l.h, l.W[w], l.b[w], w == 2 ? EDGES : N);
@@ -151,7 +163,7 @@ static void check_layer(bool fast)
     }
     rig_run(&x.r);
     double xt[N * H], eh[EDGES * H], xhat[N * H], ehat[EDGES * H], rx[H], re[H], hl[N * H], en[EDGES * H], gxt[N * H],
-           geh[EDGES * H];
+        geh[EDGES * H];
     double ge_in[EDGES * H];
     for (int i = 0; i < N * H; i++) xt[i] = get(&x.r, x.o.x, i, fast);
     for (int i = 0; i < EDGES * H; i++) eh[i] = get(&x.r, x.o.eh, i, fast);
@@ -186,8 +198,8 @@ static void check_layer(bool fast)
     for (int i = 0; i < EDGES * H; i++) by_edge[l.edge_of[i / H] * H + i % H] = ge[i];
     assert_vectors(gh, N * H, (vectors){ { -0.125678475, -0.436389590, -1.324151296 }, 3.590813717, 18.088220213 },
                    tol);
-    assert_vectors(by_edge, EDGES * H, (vectors){ { 0.147807655, -0.328377854, 0.827971129 }, -1.461272191,
-                                                  23.242413560 }, tol);
+    assert_vectors(by_edge, EDGES * H,
+                   (vectors){ { 0.147807655, -0.328377854, 0.827971129 }, -1.461272191, 23.242413560 }, tol);
     const vectors want[5] = { { { -1.371932457, -0.160925922, 1.536710566 }, 0.978608335, 0 },
                               { { 0.619068203, 0.991844551, -2.608544598 }, 1.536634944, 0 },
                               { { -0.682668725, -0.369083175, -0.819191107 }, -3.599120959, 0 },
@@ -208,7 +220,11 @@ static void gated_gcn_layer_has_its_reference_vectors(void **state)
 
 enum { CAP = 100, REAL = 83, ECAP = 400, EREAL = 350, W = 37 };
 
-typedef struct ragged { rig r; mba_tensor *n4, *c, *dx, *deh; mba_gated_gcn_out o; } ragged;
+typedef struct ragged {
+    rig               r;
+    mba_tensor       *n4, *c, *dx, *deh;
+    mba_gated_gcn_out o;
+} ragged;
 
 /* A random graph in the leading rows. `through`: 1 gradients through x, 2 through eh, 3 both. */
 static ragged make_ragged(int through)
@@ -219,7 +235,7 @@ static ragged make_ragged(int through)
     nodes.count = MBA_NODES;
     edges.count = MBA_EDGES;
     x.n4 = mba_param(g, "n4", nodes, MBA_INIT_NORMAL(1), MBA_DECAY);
-    x.c  = mba_param(g, "c", edges, MBA_INIT_NORMAL(1), MBA_DECAY);
+    x.c = mba_param(g, "c", edges, MBA_INIT_NORMAL(1), MBA_DECAY);
     mba_tensor *src = mba_index(g, "src", MBA_TYPE(MBA_I32, ECAP), CAP),
                *in = mba_index(g, "in", MBA_TYPE(MBA_I32, CAP + 1), ECAP + 1);
     mba_tensor *edge = mba_index(g, "edge", MBA_TYPE(MBA_I32, ECAP), ECAP),
@@ -227,7 +243,7 @@ static ragged make_ragged(int through)
     x.o = mba_gated_gcn(g, .a = mba_slice(g, x.n4, 1, 0, W), .b = mba_slice(g, x.n4, 1, W, W),
                         .d = mba_slice(g, x.n4, 1, 2 * W, W), .e = mba_slice(g, x.n4, 1, 3 * W, W), .c = x.c,
                         .src = src, .in_ptr = in, .out_ptr = out, .out_edge = edge);
-    x.dx  = through & 1 ? mba_input(g, "dx", x.o.x->type) : NULL;
+    x.dx = through & 1 ? mba_input(g, "dx", x.o.x->type) : NULL;
     x.deh = through & 2 ? mba_input(g, "deh", x.o.eh->type) : NULL;
     mba_tensor *o[] = { x.o.x, x.o.eh }, *seed[] = { x.dx, x.deh };
     x.r = rig_create(g, through == 3 ? 2 : 1, o + (through == 2), seed + (through == 2));
@@ -241,7 +257,8 @@ static ragged make_ragged(int through)
         rig_set(&x.r, in, i, i <= REAL ? (int)((int64_t)i * i * EREAL / (REAL * REAL)) : 7 + i);
     for (int j = 0; j < CAP + 1; j++) {
         rig_set(&x.r, out, j, j <= REAL ? at : 3);
-        for (int k = 0; k < EREAL && j < REAL; k++) if (sources[k] == j) rig_set(&x.r, edge, at++, k);
+        for (int k = 0; k < EREAL && j < REAL; k++)
+            if (sources[k] == j) rig_set(&x.r, edge, at++, k);
     }
     assert_int_equal(at, EREAL);
     for (int k = EREAL; k < ECAP; k++) rig_set(&x.r, src, k, -12345678), rig_set(&x.r, edge, k, 87654321);

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* gated_rmsnorm.h -- the norm behind the SSD of Mamba-2, gate first: v = w q / rms(q), q = y silu(z).
  *
  *     v = mba_gated_rmsnorm(g, y, z, w, 1, 1e-5f);        // z: columns of the input projection

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* gated_rmsnorm_cpu.c -- rows in parallel, each read from memory once: the second pass over a group finds it in L1.
  *
  * v may lie in the memory of y, dy in that of dv and dz in that of z: every vector is read before its place is
@@ -5,7 +6,7 @@
 #include "device/cpu/simd.h"
 #include "ops/gated_rmsnorm/gated_rmsnorm_slots.h"
 
-enum { UNROLL = 4 };                              /* vectors at once: written as whole lines, none waits for another */
+enum { UNROLL = 4 }; /* vectors at once: written as whole lines, none waits for another */
 
 MBA_SIMD float sum4(const vf a[UNROLL]) { return vf_sum((a[0] + a[1]) + (a[2] + a[3])); }
 
@@ -40,16 +41,16 @@ mba_status MBA_CPU_FN(gated_rmsnorm_fwd)(const mba_call *c)
     const float     eps = (float)((const gated_rmsnorm_attr *)n->attr)->eps, *w = c->in[W];
     float          *rstd = c->out[RSTD];
     MBA_PARALLEL_FOR(r, mba_rows(n->in[Y]))
-        for (int64_t g = 0; g < G; g++)
-            rstd[r * G + g] = gated_group(mba__row(v, r) + g * P, mba__row(y, r) + g * P, mba__row(z, r) + g * P,
-                                          w + g * P, P, eps);
+    for (int64_t g = 0; g < G; g++)
+        rstd[r * G + g] = gated_group(mba__row(v, r) + g * P, mba__row(y, r) + g * P, mba__row(z, r) + g * P, w + g * P,
+                                      P, eps);
     return MBA_OK;
 }
 
 typedef struct grads {
     const float *y, *z, *w, *dv;
-    float       *silu, *slope;                    /* of the gate: made by the first pass, used by the second */
-    float       *dy, *dz, *dw, *v;                /* v: NULL where nobody wants it */
+    float       *silu, *slope;     /* of the gate: made by the first pass, used by the second */
+    float       *dy, *dz, *dw, *v; /* v: NULL where nobody wants it */
     bool         dy_adds, dz_adds;
 } grads;
 
@@ -92,7 +93,7 @@ MBA_SIMD void close_gate(grads g, float rstd, float back, int vectors, int64_t i
     for (int u = 0; u < vectors; u++) vf_store_n(g.dw + i + u * L, dw[u], n);
     for (int u = 0; u < vectors && g.dy_adds; u++) dy[u] += vf_load_n(g.dy + i + u * L, n);
     for (int u = 0; u < vectors; u++) vf_store_n(g.dy + i + u * L, dy[u], n);
-    for (int u = 0; u < vectors && g.dz_adds; u++) dz[u] += vf_load_n(g.dz + i + u * L, n);   // may be dy: read last
+    for (int u = 0; u < vectors && g.dz_adds; u++) dz[u] += vf_load_n(g.dz + i + u * L, n); // may be dy: read last
     for (int u = 0; u < vectors; u++) vf_store_n(g.dz + i + u * L, dz[u], n);
 }
 
@@ -111,25 +112,33 @@ MBA_SIMD void gated_bwd_group(grads g, float rstd, int64_t P)
 
 mba_status MBA_CPU_FN(gated_rmsnorm_bwd)(const mba_call *c)
 {
-    const mba_node *n  = c->node;
-    const int64_t   R  = mba_rows(n->in[Y]), C = mba_cols(n->in[Y]);
-    const int64_t   G  = ((const gated_rmsnorm_attr *)n->attr)->groups, P = C / G;
-    const mba__rows y  = mba__rows_of(n->in[Y], c->in[Y]), z = mba__rows_of(n->in[Z], c->in[Z]);
+    const mba_node *n = c->node;
+    const int64_t   R = mba_rows(n->in[Y]), C = mba_cols(n->in[Y]);
+    const int64_t   G = ((const gated_rmsnorm_attr *)n->attr)->groups, P = C / G;
+    const mba__rows y = mba__rows_of(n->in[Y], c->in[Y]), z = mba__rows_of(n->in[Z], c->in[Z]);
     const mba__rows dv = mba__rows_of(n->in[DV], c->in[DV]);
     const mba__rows dy = mba__rows_of(n->out[DY], c->out[DY]), dz = mba__rows_of(n->out[DZ], c->out[DZ]);
-    const mba__rows v  = n->out[V_AGAIN] ? mba__rows_of(n->out[V_AGAIN], c->out[V_AGAIN]) : dy;
-    const float    *w  = c->in[W], *rstd = c->in[RSTDB];
+    const mba__rows v = n->out[V_AGAIN] ? mba__rows_of(n->out[V_AGAIN], c->out[V_AGAIN]) : dy;
+    const float    *w = c->in[W], *rstd = c->in[RSTDB];
     float          *part = mba__scratch(c, 0), *gates = mba__scratch(c, 1);
     const bool      dy_adds = mba_adds(n, DY), dz_adds = mba_adds(n, DZ);
-    MBA_PARALLEL_FOR(p, mba__parts(R)) {
+    MBA_PARALLEL_FOR(p, mba__parts(R))
+    {
         memset(part + p * C, 0, sizeof(float) * (size_t)C);
         for (int64_t r = p * MBA__PART_ROWS; r < mba__part_end(p, R); r++)
             for (int64_t g = 0, at = 0; g < G; g++, at += P) {
-                const grads k = { .y = mba__row(y, r) + at, .z = mba__row(z, r) + at, .dv = mba__row(dv, r) + at,
-                                  .dy = mba__row(dy, r) + at, .dz = mba__row(dz, r) + at, .w = w + at,
+                const grads k = { .y = mba__row(y, r) + at,
+                                  .z = mba__row(z, r) + at,
+                                  .dv = mba__row(dv, r) + at,
+                                  .dy = mba__row(dy, r) + at,
+                                  .dz = mba__row(dz, r) + at,
+                                  .w = w + at,
                                   .v = n->out[V_AGAIN] ? mba__row(v, r) + at : NULL,
-                                  .dw = part + p * C + at, .silu = gates + 2 * p * P, .slope = gates + (2 * p + 1) * P,
-                                  .dy_adds = dy_adds, .dz_adds = dz_adds };
+                                  .dw = part + p * C + at,
+                                  .silu = gates + 2 * p * P,
+                                  .slope = gates + (2 * p + 1) * P,
+                                  .dy_adds = dy_adds,
+                                  .dz_adds = dz_adds };
                 gated_bwd_group(k, rstd[r * G + g], P);
             }
     }

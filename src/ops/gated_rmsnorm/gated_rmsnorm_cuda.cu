@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* gated_rmsnorm_cuda.cu -- the norm behind Mamba-2's SSD, gate first.
  *
  *   q = y silu(z)     v = w q rstd     rstd = 1 / sqrt(mean(q^2) + eps), per row and group of P channels
@@ -5,20 +6,23 @@
  *   y, z, v, dv, dy, dz (R, G P) fp32 or bf16     w, dw (G P), rstd (R, G) fp32
  *
  * kernel     gated_fwd_team     a team of threads per group of a row, q stays in registers
- * kernel     gated_bwd_team     blocks stay and keep to one group; rows with a stride, the next one on its way by asynchronous
- *                               copies into the thread's own slots; dw in registers, sigmoid(z) too or in a slot
+ * kernel     gated_bwd_team     blocks stay and keep to one group; rows with a stride, the next one on its way by
+ *                               asynchronous copies into the thread's own slots; dw in registers, sigmoid(z) too or in
+ *                               a slot
  * takes      groups of whole 16-byte pieces, up to 2048 of them, in rows at even distances
  * launch     as planned in ops/norm_plan.h; backward: dynamic smem three rows of each team, and sigmoid(z) of one
  * resources  sm_90a, CUDA 13.0: gated_fwd_team 32 to 103 registers, 64 B of shared memory, no spill  [docs]
  *            gated_bwd_team 62 to 121 registers, 768 B of shared memory, no spill  [docs]
  * moves      forward reads 2 and writes 1 row, backward reads 3 and writes 2, or 3 where v is made again: bound by DRAM
- * in flight  an SM, of the 22 KB that 4 TB/s for 0.7 us are: forward C=1536 59 registers, 10 blocks of 96 threads of 2 x 2 pieces, 61 KB;
- *            backward 64 registers, 2 blocks of 2 teams of 192 threads of 3 pieces, two rows ahead, 74 KB
- * known      teams of 192, 256 and 512 threads in bf16 (1536, 2048, 4096 wide) are templates: a row is 345 instructions of a
- *            thread instead of 450 (no addresses of slots, no search for the barrier); same bits. Steps of mamba2-130m in
- *            one call: 1.78 and 1.69 ms, 86 and 90.5 % of the floor
- * issue      backward, any team: about 51 instructions a value by the assembly, 54 and twice the exponentials when sigmoid(z) was made
- *            twice (in steps of two calls, 1.3b 9.50 and 9.34 ms, 130m 1.81 and 1.76): R=16384 C=1536, 40 us of the SMs' time beside 64 us of memory's
+ * in flight  an SM, of the 22 KB that 4 TB/s for 0.7 us are: forward C=1536 59 registers, 10 blocks of 96 threads of 2
+ *            x 2 pieces, 61 KB; backward 64 registers, 2 blocks of 2 teams of 192 threads of 3 pieces, two rows ahead,
+ *            74 KB
+ * known      teams of 192, 256 and 512 threads in bf16 (1536, 2048, 4096 wide) are templates: a row is 345 instructions
+ *            of a thread instead of 450 (no addresses of slots, no search for the barrier); same bits. Steps of
+ *            mamba2-130m in one call: 1.78 and 1.69 ms, 86 and 90.5 % of the floor
+ * issue      backward, any team: about 51 instructions a value by the assembly, 54 and twice the exponentials when
+ *            sigmoid(z) was made twice (in steps of two calls, 1.3b 9.50 and 9.34 ms, 130m 1.81 and 1.76): R=16384
+ *            C=1536, 40 us of the SMs' time beside 64 us of memory's
  * floor      R=16384 C=1536 bf16: forward 151 MB, 35 us, backward 252 MB, 59 us at 4.3 TB/s (copy)
  * measured   H200: gated_fwd_team 59.3 us, 86 % of floor (memory), DRAM 80 % busy; mamba2-headline, 4 x 4096  [docs]
  *            gated_bwd_team 91.8 us, 92 % of floor (memory), DRAM 73 % busy; mamba2-headline, 4 x 4096  [docs]
@@ -31,21 +35,23 @@ extern "C" {
 }
 
 template <typename T> struct gated_rows {
-    strided_view<const T> y, z;                         // (R, G P)
+    strided_view<const T> y, z; // (R, G P)
     strided_view<T>       v;
-    const float    *w;
-    float          *rstd;                         // (R, G)
-    int64_t         rows;
-    int             groups, cols, threads;        // cols: P
-    float           eps;
+    const float          *w;
+    float                *rstd; // (R, G)
+    int64_t               rows;
+    int                   groups, cols, threads; // cols: P
+    float                 eps;
 };
 
-template <typename T, int V, int NV> __global__ void __launch_bounds__(MBA__GROUP_THREADS_MAX, 1) gated_fwd_team(gated_rows<T> a)
+template <typename T, int V, int NV>
+__global__ void __launch_bounds__(MBA__GROUP_THREADS_MAX, 1) gated_fwd_team(gated_rows<T> a)
 {
     __shared__ __align__(16) float warps[GROUP_WARPS];
-    const thread_group   t = group_one_per_block(a.threads);
-    const int    unit = (int)(t.threads > 32 ? blockIdx.x : blockIdx.x * (blockDim.x / t.threads) + t.number);
-    const int    row = a.groups == 1 ? unit : unit / a.groups, from = (unit - row * a.groups) * a.cols;   // the group's first channel
+    const thread_group             t = group_one_per_block(a.threads);
+    const int unit = (int)(t.threads > 32 ? blockIdx.x : blockIdx.x * (blockDim.x / t.threads) + t.number);
+    const int row = a.groups == 1 ? unit : unit / a.groups,
+              from = (unit - row * a.groups) * a.cols; // the group's first channel
     const int    own = t.lane * V, apart = t.threads * V, end = row < a.rows ? a.cols : 0;
     packed<T, V> py[NV], pz[NV];
     float        q[NV][V], w[NV][V], ss = 0;
@@ -89,10 +95,11 @@ template <typename T, int V, int NV> __global__ void __launch_bounds__(MBA__GROU
 template <typename T> __global__ void __launch_bounds__(MBA__LOOP_THREADS) gated_fwd_loop(gated_rows<T> a)
 {
     __shared__ __align__(16) float warps[GROUP_WARPS];
-    const thread_group    t = group_one_per_block(MBA__LOOP_THREADS);
-    const int64_t unit = blockIdx.x, row = unit / a.groups, wide = (int64_t)a.groups * a.cols, at = (unit - row * a.groups) * a.cols;
-    const T      *y = a.y.row(row, wide) + at, *z = a.z.row(row, wide) + at;
-    float         ss = 0;
+    const thread_group             t = group_one_per_block(MBA__LOOP_THREADS);
+    const int64_t                  unit = blockIdx.x, row = unit / a.groups, wide = (int64_t)a.groups * a.cols,
+                  at = (unit - row * a.groups) * a.cols;
+    const T *y = a.y.row(row, wide) + at, *z = a.z.row(row, wide) + at;
+    float    ss = 0;
     group_zero_unused(t, warps);
     for (int c = threadIdx.x; c < a.cols; c += MBA__LOOP_THREADS) {
         const float q = to_float(y[c]) * silu(to_float(z[c]));
@@ -105,36 +112,38 @@ template <typename T> __global__ void __launch_bounds__(MBA__LOOP_THREADS) gated
 }
 
 template <typename T> struct gated_grads {
-    strided_view<const T> y, z, dv;                     // (R, G P)
-    strided_view<T>       dy, dz, v;                    // v: absent where nobody wants it
-    const float    *w, *rstd;
-    float          *part;                         // (parts, G P)
-    int64_t         rows;
-    int             groups, cols, threads;
-    bool            dy_adds, dz_adds;
+    strided_view<const T> y, z, dv;  // (R, G P)
+    strided_view<T>       dy, dz, v; // v: absent where nobody wants it
+    const float          *w, *rstd;
+    float                *part; // (parts, G P)
+    int64_t               rows;
+    int                   groups, cols, threads;
+    bool                  dy_adds, dz_adds;
 };
 
-/* One piece a thread leaves room for two blocks of the largest teams on an SM. TEAM: the row is one group that a team of so
- * many threads covers wholly, and all places are known to the compiler; else 0. */
+/* One piece a thread leaves room for two blocks of the largest teams on an SM. TEAM: the row is one group that a team
+ * of so many threads covers wholly, and all places are known to the compiler; else 0. */
 template <typename T, int V, int NV, int TEAM>
 __global__ void __launch_bounds__(MBA__GROUP_THREADS_MAX, NV == 1 ? 2 : 1) gated_bwd_team(gated_grads<T> a)
 {
     constexpr int TEAMS = TEAM ? MBA__GROUP_THREADS_MAX / TEAM : 0;
     enum { OPERANDS = 3, OF_Y = 0, OF_Z = 1, OF_DV = 2, STAGES = GATED_RMSNORM_STAGES };
-    constexpr bool KEEP = V * NV <= 8, AGAIN = NV > 2;               // the weights stay in registers; the gate is made again
-    constexpr bool ASIDE = NV == 1;                                  // the gate waits in shared memory: no registers are left
+    constexpr bool          KEEP = V * NV <= 8, AGAIN = NV > 2; // the weights stay in registers; the gate is made again
+    constexpr bool          ASIDE = NV == 1; // the gate waits in shared memory: no registers are left
     extern __shared__ uint4 memory[];
     __shared__ __align__(16) float warps[STAGES][MBA__GROUPS_MAX * GROUP_WARPS];
-    const thread_group  t = group_of_thread(TEAM ? TEAM : a.threads);
-    const int   cols = TEAM ? TEAM * NV * V : a.cols, groups = TEAM ? 1 : a.groups;
+    const thread_group             t = group_of_thread(TEAM ? TEAM : a.threads);
+    const int                      cols = TEAM ? TEAM * NV * V : a.cols, groups = TEAM ? 1 : a.groups;
     const int   rows = (int)a.rows, teams = TEAM ? TEAMS : blockDim.x / t.threads, step = gridDim.x * teams;
     const int   from = TEAM ? 0 : blockIdx.y * cols, own = t.lane * V, apart = t.threads * V;
     const float each = 1 / (float)cols, *const rstd = TEAM ? a.rstd : a.rstd + blockIdx.y;
     const strip<const T> in_y(a.y, from + own), in_z(a.z, from + own), in_dv(a.dv, from + own);
     const strip<T>       out_dy(a.dy, from + own), out_dz(a.dz, from + own), out_v(a.v, from + own);
-    const int    plane = TEAM ? TEAM * TEAMS : blockDim.x, room = OPERANDS * NV * plane;
-    uint4 *const slots = memory + threadIdx.x;
-    const auto slot = [=](int stage, int operand, int i) { return (T *)(slots + stage * room + (operand * NV + i) * plane); };   // 16 bytes
+    const int            plane = TEAM ? TEAM * TEAMS : blockDim.x, room = OPERANDS * NV * plane;
+    uint4 *const         slots = memory + threadIdx.x;
+    const auto           slot = [=](int stage, int operand, int i) {
+        return (T *)(slots + stage * room + (operand * NV + i) * plane);
+    }; // 16 bytes
     const auto aside = [=](int q) { return (float4 *)(slots + STAGES * room + q * plane); };
     const auto copy_row = [&](int row, int stage) {
         if (row < rows)
@@ -162,7 +171,8 @@ __global__ void __launch_bounds__(MBA__GROUP_THREADS_MAX, NV == 1 ? 2 : 1) gated
         group_zero_unused(t, warps[k]);
         if (k < STAGES - 1) copy_row(row + k * step, k);
     }
-    for (int first = (int)blockIdx.x * teams; first < rows; first += step, row += step, stage = stage == STAGES - 1 ? 0 : stage + 1) {
+    for (int first = (int)blockIdx.x * teams; first < rows;
+         first += step, row += step, stage = stage == STAGES - 1 ? 0 : stage + 1) {
         const float k = next;
         const int   end = row < rows ? cols : 0;
         copy_row(row + (STAGES - 1) * step, stage == 0 ? STAGES - 1 : stage - 1);
@@ -170,7 +180,7 @@ __global__ void __launch_bounds__(MBA__GROUP_THREADS_MAX, NV == 1 ? 2 : 1) gated
         copy_async_wait<STAGES - 1>();
 
         // 1. open the gate: the sum over q w dv
-        float gate[NV][V], dot = 0;                                  // sigmoid(z)
+        float gate[NV][V], dot = 0; // sigmoid(z)
 #pragma unroll
         for (int i = 0; i < NV; i++) {
             if (own + i * apart >= end) continue;
@@ -184,7 +194,7 @@ __global__ void __launch_bounds__(MBA__GROUP_THREADS_MAX, NV == 1 ? 2 : 1) gated
                 gate[i][v] = sigmoid(z[v]);
                 dot = fmaf(y[v] * z[v] * gate[i][v], (KEEP ? kept[KEEP ? i : 0][v] : w[v]) * dv[v], dot);
             }
-            if constexpr (ASIDE) {                // nvcc 13.0 drops more than the loop if a pragma follows without the brace
+            if constexpr (ASIDE) { // nvcc 13.0 drops more than the loop if a pragma follows without the brace
 #pragma unroll
                 for (int q = 0; q < V / 4; q++)
                     *aside(q) = make_float4(gate[i][4 * q], gate[i][4 * q + 1], gate[i][4 * q + 2], gate[i][4 * q + 3]);
@@ -205,7 +215,10 @@ __global__ void __launch_bounds__(MBA__GROUP_THREADS_MAX, NV == 1 ? 2 : 1) gated
 #pragma unroll
                 for (int q = 0; q < V / 4; q++) {
                     const float4 g = *aside(q);
-                    gate[i][4 * q] = g.x; gate[i][4 * q + 1] = g.y; gate[i][4 * q + 2] = g.z; gate[i][4 * q + 3] = g.w;
+                    gate[i][4 * q] = g.x;
+                    gate[i][4 * q + 1] = g.y;
+                    gate[i][4 * q + 2] = g.z;
+                    gate[i][4 * q + 3] = g.w;
                 }
             }
 #pragma unroll
@@ -213,17 +226,17 @@ __global__ void __launch_bounds__(MBA__GROUP_THREADS_MAX, NV == 1 ? 2 : 1) gated
                 const float s = AGAIN ? sigmoid(z[v]) : gate[i][v], open = z[v] * s, q = y[v] * open, r = dv[v] * k;
                 const float dq = fmaf(KEEP ? kept[KEEP ? i : 0][v] : w[v], r, -q * back);
                 dw[i][v] = fmaf(q, r, dw[i][v]);
-                dv[v]    = dq * open;
-                z[v]     = dq * y[v] * fmaf(open, 1 - s, s);
-                y[v]     = q;
+                dv[v] = dq * open;
+                z[v] = dq * y[v] * fmaf(open, 1 - s, s);
+                y[v] = q;
             }
-            if (a.v.at) {                                                          // v once more, as the forward kernel makes it
+            if (a.v.at) { // v once more, as the forward kernel makes it
 #pragma unroll
                 for (int v = 0; v < V; v++) y[v] = y[v] * k * (KEEP ? kept[KEEP ? i : 0][v] : w[v]);
                 store(out_v.row(row) + i * apart, y);
             }
             put_grad(out_dy.row(row) + i * apart, dv, a.dy_adds);
-            put_grad(out_dz.row(row) + i * apart, z, a.dz_adds);              // may be dy itself: read after dy is written
+            put_grad(out_dz.row(row) + i * apart, z, a.dz_adds); // may be dy itself: read after dy is written
         }
     }
     store_block_partial(a.part + (int64_t)blockIdx.x * groups * cols + from, (float *)memory, dw, t, cols);
@@ -232,17 +245,18 @@ __global__ void __launch_bounds__(MBA__GROUP_THREADS_MAX, NV == 1 ? 2 : 1) gated
 template <typename T> __global__ void __launch_bounds__(MBA__LOOP_THREADS) gated_bwd_loop(gated_grads<T> a)
 {
     __shared__ __align__(16) float warps[2][GROUP_WARPS];
-    const thread_group    t = group_one_per_block(MBA__LOOP_THREADS);
-    const int64_t wide = (int64_t)a.groups * a.cols, at = (int64_t)blockIdx.y * a.cols;
-    float        *part = a.part + blockIdx.x * wide + at;
-    int           turn = 0;
+    const thread_group             t = group_one_per_block(MBA__LOOP_THREADS);
+    const int64_t                  wide = (int64_t)a.groups * a.cols, at = (int64_t)blockIdx.y * a.cols;
+    float                         *part = a.part + blockIdx.x * wide + at;
+    int                            turn = 0;
     group_zero_unused(t, warps[0]);
     group_zero_unused(t, warps[1]);
     for (int64_t row = blockIdx.x; row < a.rows; row += gridDim.x, turn ^= 1) {
         const T    *y = a.y.row(row, wide) + at, *z = a.z.row(row, wide) + at, *dv = a.dv.row(row, wide) + at;
         const float k = a.rstd[row * a.groups + blockIdx.y], *w = a.w + at;
         float       dot = 0;
-        for (int c = threadIdx.x; c < a.cols; c += MBA__LOOP_THREADS) dot += to_float(y[c]) * silu(to_float(z[c])) * w[c] * to_float(dv[c]);
+        for (int c = threadIdx.x; c < a.cols; c += MBA__LOOP_THREADS)
+            dot += to_float(y[c]) * silu(to_float(z[c])) * w[c] * to_float(dv[c]);
         const float back = group_sum<true>(dot, t, warps[turn]) / (float)a.cols * k * k * k;
         for (int c = threadIdx.x; c < a.cols; c += MBA__LOOP_THREADS) {
             const float yc = to_float(y[c]), zc = to_float(z[c]), s = sigmoid(zc), open = zc * s, q = yc * open;
@@ -263,23 +277,24 @@ template <typename T> static gated_rows<T> rows_of(const mba_call *c)
     const mba_node           *n = c->node;
     const gated_rmsnorm_attr *t = (const gated_rmsnorm_attr *)n->attr;
     gated_rows<T>             a = {};
-    a.y       = mba_strided_view<const T>(n->in[Y], c->in[Y]);
-    a.z       = mba_strided_view<const T>(n->in[Z], c->in[Z]);
-    a.v       = mba_strided_view<T>(n->out[V], c->out[V]);
-    a.w       = (const float *)c->in[W];
-    a.rstd    = (float *)c->out[RSTD];
-    a.rows    = mba_rows(n->in[Y]);
-    a.groups  = (int)t->groups;
-    a.cols    = (int)(mba_cols(n->in[Y]) / t->groups);
-    a.eps     = (float)t->eps;
+    a.y = mba_strided_view<const T>(n->in[Y], c->in[Y]);
+    a.z = mba_strided_view<const T>(n->in[Z], c->in[Z]);
+    a.v = mba_strided_view<T>(n->out[V], c->out[V]);
+    a.w = (const float *)c->in[W];
+    a.rstd = (float *)c->out[RSTD];
+    a.rows = mba_rows(n->in[Y]);
+    a.groups = (int)t->groups;
+    a.cols = (int)(mba_cols(n->in[Y]) / t->groups);
+    a.eps = (float)t->eps;
     a.threads = gated_rmsnorm_fwd_team(n).threads;
     return a;
 }
 
 extern "C" mba_status gated_rmsnorm_cuda(const mba_call *c)
 {
-    MBA_WITH_DTYPE(c->node->in[Y]->type.dtype, T, MBA_WITH_VECTORS(gated_rmsnorm_fwd_team(c->node).pieces, NV,
-        MBA_KERNEL(c, 0, (gated_fwd_team<T, 16 / sizeof(T), NV>), rows_of<T>(c))));
+    MBA_WITH_DTYPE(c->node->in[Y]->type.dtype, T,
+                   MBA_WITH_VECTORS(gated_rmsnorm_fwd_team(c->node).pieces, NV,
+                                    MBA_KERNEL(c, 0, (gated_fwd_team<T, 16 / sizeof(T), NV>), rows_of<T>(c))));
     return MBA_OK;
 }
 
@@ -294,18 +309,18 @@ template <typename T> static gated_grads<T> grads_of(const mba_call *c)
     const mba_node           *n = c->node;
     const gated_rmsnorm_attr *t = (const gated_rmsnorm_attr *)n->attr;
     gated_grads<T>            a = {};
-    a.y       = mba_strided_view<const T>(n->in[Y], c->in[Y]);
-    a.z       = mba_strided_view<const T>(n->in[Z], c->in[Z]);
-    a.dv      = mba_strided_view<const T>(n->in[DV], c->in[DV]);
-    a.dy      = mba_strided_view<T>(n->out[DY], c->out[DY]);
-    a.dz      = mba_strided_view<T>(n->out[DZ], c->out[DZ]);
-    a.v       = mba_strided_view<T>(n->out[V_AGAIN], c->out[V_AGAIN]);
-    a.w       = (const float *)c->in[W];
-    a.rstd    = (const float *)c->in[RSTDB];
-    a.part    = (float *)mba_cuda_scratch(c, 0);
-    a.rows    = mba_rows(n->in[Y]);
-    a.groups  = (int)t->groups;
-    a.cols    = (int)(mba_cols(n->in[Y]) / t->groups);
+    a.y = mba_strided_view<const T>(n->in[Y], c->in[Y]);
+    a.z = mba_strided_view<const T>(n->in[Z], c->in[Z]);
+    a.dv = mba_strided_view<const T>(n->in[DV], c->in[DV]);
+    a.dy = mba_strided_view<T>(n->out[DY], c->out[DY]);
+    a.dz = mba_strided_view<T>(n->out[DZ], c->out[DZ]);
+    a.v = mba_strided_view<T>(n->out[V_AGAIN], c->out[V_AGAIN]);
+    a.w = (const float *)c->in[W];
+    a.rstd = (const float *)c->in[RSTDB];
+    a.part = (float *)mba_cuda_scratch(c, 0);
+    a.rows = mba_rows(n->in[Y]);
+    a.groups = (int)t->groups;
+    a.cols = (int)(mba_cols(n->in[Y]) / t->groups);
     a.threads = gated_rmsnorm_bwd_team(n).threads;
     a.dy_adds = mba_adds(n, DY);
     a.dz_adds = mba_adds(n, DZ);
@@ -314,16 +329,18 @@ template <typename T> static gated_grads<T> grads_of(const mba_call *c)
 
 extern "C" mba_status gated_rmsnorm_bwd_cuda(const mba_call *c)
 {
-    const mba_tensor *y = c->node->in[Y];
-    const mba_launch *l = &c->plan->launch[0];
-    const mba__thread_group   t = gated_rmsnorm_bwd_team(c->node);
-    const bool        whole = y->type.dtype == MBA_BF16 && l->grid[1] == 1 && t.threads * t.width == mba_cols(y)
-                           && l->block == MBA__GROUP_THREADS_MAX / t.threads * t.threads;
-    if (whole && t.threads == 512)      MBA_KERNEL(c, 0, (gated_bwd_team<bf16, 8, 1, 512>), grads_of<bf16>(c));
+    const mba_tensor       *y = c->node->in[Y];
+    const mba_launch       *l = &c->plan->launch[0];
+    const mba__thread_group t = gated_rmsnorm_bwd_team(c->node);
+    const bool              whole = y->type.dtype == MBA_BF16 && l->grid[1] == 1 && t.threads * t.width == mba_cols(y)
+                       && l->block == MBA__GROUP_THREADS_MAX / t.threads * t.threads;
+    if (whole && t.threads == 512) MBA_KERNEL(c, 0, (gated_bwd_team<bf16, 8, 1, 512>), grads_of<bf16>(c));
     else if (whole && t.threads == 256) MBA_KERNEL(c, 0, (gated_bwd_team<bf16, 8, 1, 256>), grads_of<bf16>(c));
     else if (whole && t.threads == 192) MBA_KERNEL(c, 0, (gated_bwd_team<bf16, 8, 1, 192>), grads_of<bf16>(c));
-    else MBA_WITH_DTYPE(y->type.dtype, T, MBA_WITH_VECTORS(t.pieces, NV,
-        MBA_KERNEL(c, 0, (gated_bwd_team<T, 16 / sizeof(T), NV, 0>), grads_of<T>(c))));
+    else
+        MBA_WITH_DTYPE(y->type.dtype, T,
+                       MBA_WITH_VECTORS(t.pieces, NV,
+                                        MBA_KERNEL(c, 0, (gated_bwd_team<T, 16 / sizeof(T), NV, 0>), grads_of<T>(c))));
     return mba__norm_dw(c, DW, mba_cols(y));
 }
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* gated_rmsnorm_slots.h -- what the files of this folder share. */
 #ifndef MBA_GATED_RMSNORM_SLOTS_H
 #define MBA_GATED_RMSNORM_SLOTS_H
@@ -5,11 +6,14 @@
 #include "ops/norm_plan.h"
 #include "ops/rows.h"
 
-enum { Y, Z, W, DV, RSTDB };                      /* in; the last two are the backward node's */
-enum { V, RSTD };                                 /* forward: out */
-enum { DY, DZ, DW, V_AGAIN };                       /* backward: out; again: v, for those who waited for it */
+enum { Y, Z, W, DV, RSTDB };  /* in; the last two are the backward node's */
+enum { V, RSTD };             /* forward: out */
+enum { DY, DZ, DW, V_AGAIN }; /* backward: out; again: v, for those who waited for it */
 
-typedef struct gated_rmsnorm_attr { int64_t groups; double eps; } gated_rmsnorm_attr;
+typedef struct gated_rmsnorm_attr {
+    int64_t groups;
+    double  eps;
+} gated_rmsnorm_attr;
 
 /* How a group of a row is dealt to threads on CUDA: 16 bytes a piece. Two pieces of two operands on their way from
  * each thread of the forward are 60 KB an SM and more. The backward has three operands, rows ahead in shared memory
@@ -19,7 +23,7 @@ enum { GATED_RMSNORM_STAGES = 3 };
 static inline mba__thread_group gated_rmsnorm_team(const mba_node *n, int most)
 {
     return mba__thread_group_of(mba_cols(n->in[Y]) / ((const gated_rmsnorm_attr *)n->attr)->groups,
-                        16 / (int)mba_dtype_bytes(n->in[Y]->type.dtype), most);
+                                16 / (int)mba_dtype_bytes(n->in[Y]->type.dtype), most);
 }
 
 static inline mba__thread_group gated_rmsnorm_fwd_team(const mba_node *n) { return gated_rmsnorm_team(n, 2); }
@@ -31,7 +35,10 @@ MBA_CPU_DECLARE(gated_rmsnorm_fwd);
 MBA_CPU_DECLARE(gated_rmsnorm_bwd);
 
 /* Of the backward node: whether v is made again. */
-typedef struct gated_rmsnorm_bwd_attr { gated_rmsnorm_attr forward; int64_t again; } gated_rmsnorm_bwd_attr;
+typedef struct gated_rmsnorm_bwd_attr {
+    gated_rmsnorm_attr forward;
+    int64_t            again;
+} gated_rmsnorm_bwd_attr;
 
 mba_launch_fn gated_rmsnorm_cuda, gated_rmsnorm_loop_cuda, gated_rmsnorm_bwd_cuda, gated_rmsnorm_bwd_loop_cuda;
 

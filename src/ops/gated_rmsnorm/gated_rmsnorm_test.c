@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* gated_rmsnorm_test.c -- golden values and many threads; the general proofs run over `cases`. */
 #include "tests/rig.h"
 
@@ -19,9 +20,9 @@ static void gated_rmsnorm_has_its_golden_values(void **state)
     rig_sines(&r, dv, 1, 0.3, 0.7);
     for (int k = 0; k < 6; k++) rig_set(&r, w, k, 1 + 0.3 * sin(1.3 * k + 0.4));
     rig_run(&r);
-    assert_golden(&r, v, (double[]){
-        0.0258766325, 1.2898406525, 1.4781864049, 0.8782015971, -0.4217020626, 1.3173892910,
-        0.8324120298, -0.6096963230, -1.5542083596, 0.4215906030, 0.5522631026, -1.7393241300 });
+    assert_golden(&r, v,
+                  (double[]){ 0.0258766325, 1.2898406525, 1.4781864049, 0.8782015971, -0.4217020626, 1.3173892910,
+                              0.8324120298, -0.6096963230, -1.5542083596, 0.4215906030, 0.5522631026, -1.7393241300 });
     const double k[4] = { 1.7404998694, 9.1327743688, 3.3646693708, 6.1683662041 };
     for (int i = 0; i < 4; i++) assert_near(rig_want(&r, rstd, i), k[i], 1e-9);
     assert_sums(&r, rig_grad(&r, y), -4.393855002978, -30.92885939607);
@@ -35,9 +36,9 @@ static void gated_rmsnorm_takes_many_rows_at_any_thread_count(void **state)
     (void)state;
     mba_graph     *g = graph();
     const mba_type t = MBA_TYPE(MBA_F32, 2, 100, 302);
-    mba_tensor *y = mba_param(g, "y", t, MBA_INIT_NORMAL(1), MBA_DECAY);
-    mba_tensor *z = mba_param(g, "z", t, MBA_INIT_NORMAL(2), MBA_DECAY);
-    mba_tensor *w = mba_param(g, "w", MBA_TYPE(MBA_F32, 302), MBA_INIT_NORMAL(1), MBA_NO_DECAY);
+    mba_tensor    *y = mba_param(g, "y", t, MBA_INIT_NORMAL(1), MBA_DECAY);
+    mba_tensor    *z = mba_param(g, "z", t, MBA_INIT_NORMAL(2), MBA_DECAY);
+    mba_tensor    *w = mba_param(g, "w", MBA_TYPE(MBA_F32, 302), MBA_INIT_NORMAL(1), MBA_NO_DECAY);
     assert_large_case(g, mba_gated_rmsnorm(g, y, z, w, 2, 1e-5f));
 }
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* gather_rows.h -- rows in another order: y[r, :] = x[index[r], :].
  *
  *     mba_tensor *sorted = mba_gather_rows(g, h, perm, inverse);

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* gather_rows_cpu.c -- rows in parallel. */
 #include "ops/gather_rows/gather_rows_slots.h"
 
@@ -8,10 +9,14 @@ mba_status MBA_CPU_FN(gather_rows_fwd)(const mba_call *c)
     const int64_t   real = mba__valid_entries(n->in[X], c->step), C = x.cols;
     const int32_t  *index = c->in[INDEX];
     const bool      adds = mba_adds(n, Y);
-    MBA_PARALLEL_FOR(r, mba_rows(n->in[X])) {
+    MBA_PARALLEL_FOR(r, mba_rows(n->in[X]))
+    {
         const float *from = mba__row(x, r < real ? index[r] : r);
         float       *to = mba__row(y, r);
-        if (!adds) { memcpy(to, from, sizeof(float) * (size_t)C); continue; }
+        if (!adds) {
+            memcpy(to, from, sizeof(float) * (size_t)C);
+            continue;
+        }
         for (int64_t i = 0; i < C; i++) to[i] += from[i];
     }
     return MBA_OK;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* gather_rows_cuda.cu -- rows in the order of a permutation.
  *
  *   y[r,c] (+)= x[index[r],c] for real rows, x[r,c] for the rest
@@ -15,8 +16,10 @@ extern "C" {
 #include "ops/gather_rows/gather_rows_slots.h"
 }
 
-template <typename T, int V, bool ADDS> __global__ void __launch_bounds__(256)
-gather_rows_pieces(strided_view<T> y, strided_view<const T> x, const int32_t *index, ragged rows, int64_t cols, const mba_step *step)
+template <typename T, int V, bool ADDS>
+__global__ void __launch_bounds__(256)
+    gather_rows_pieces(strided_view<T> y, strided_view<const T> x, const int32_t *index, ragged rows, int64_t cols,
+                       const mba_step *step)
 {
     const int64_t i = ((int64_t)blockIdx.x * 256 + threadIdx.x) * V, r = i / cols, c = i % cols;
     if (r >= rows.all) return;
@@ -34,9 +37,13 @@ gather_rows_pieces(strided_view<T> y, strided_view<const T> x, const int32_t *in
 extern "C" mba_status gather_rows_cuda(const mba_call *c)
 {
     const mba_tensor *x = c->node->in[X], *y = c->node->out[Y], *const both[] = { x, y };
-    MBA_WITH_DTYPE(x->type.dtype, T, MBA_WITH_BOOL(mba__columns_at_once(both, 2) > 1, PIECES, MBA_WITH_BOOL(mba_adds(c->node, Y), ADDS,
-        auto *kernel = gather_rows_pieces<T, PIECES ? (int)vec16<T>::N : 1, ADDS>;
-        MBA_KERNEL(c, 0, kernel, mba_strided_view<T>(y, c->out[Y]), mba_strided_view<const T>(x, c->in[X]), (const int32_t *)c->in[INDEX],
-                   mba_ragged_rows(x), mba_cols(x), c->step))));
+    MBA_WITH_DTYPE(x->type.dtype, T,
+                   MBA_WITH_BOOL(mba__columns_at_once(both, 2) > 1, PIECES,
+                                 MBA_WITH_BOOL(mba_adds(c->node, Y), ADDS, auto *kernel = gather_rows_pieces < T,
+                                               PIECES ? (int)vec16<T>::N : 1, ADDS > ;
+                                               MBA_KERNEL(c, 0, kernel, mba_strided_view<T>(y, c->out[Y]),
+                                                          mba_strided_view<const T>(x, c->in[X]),
+                                                          (const int32_t *)c->in[INDEX], mba_ragged_rows(x),
+                                                          mba_cols(x), c->step))));
     return MBA_OK;
 }

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* gather_rows_ref.c -- fp64. */
 #include "ops/gather_rows/gather_rows_slots.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* gather_rows_slots.h -- what the files of this folder share. */
 #ifndef MBA_GATHER_ROWS_SLOTS_H
 #define MBA_GATHER_ROWS_SLOTS_H

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* gather_rows_test.c -- there and back, counts, refusals; the general proofs run over `cases`. */
 #include "tests/rig.h"
 

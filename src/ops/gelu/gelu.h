@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* gelu.h -- y = x P(a normal number < x), exactly or by the tanh formula.
  *
  *     mba_tensor *a = mba_gelu(g, mba_linear_bias(g, x, w, b), false);           // MLPs: exact

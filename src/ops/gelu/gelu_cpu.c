@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* gelu_cpu.c -- pieces in parallel, four vectors at a time: an exponential is a long chain, and its neighbours fill
  * the gaps. (1 + tanh(u)) / 2 is taken as the sigmoid of 2u, which keeps its digits where tanh is near -1. */
 #include "device/cpu/simd.h"
@@ -5,7 +6,7 @@
 
 enum { UNROLL = 4 };
 
-MBA_SIMD vf inner(vf x) { return x * ((float)(2 * GELU_ROOT * GELU_CUBE) * x * x + (float)(2 * GELU_ROOT)); }     // 2u
+MBA_SIMD vf inner(vf x) { return x * ((float)(2 * GELU_ROOT * GELU_CUBE) * x * x + (float)(2 * GELU_ROOT)); } // 2u
 
 MBA_SIMD vf value(vf x, bool tanh_form)
 {
@@ -20,10 +21,10 @@ MBA_SIMD vf slope(vf x, bool tanh_form)
         const vf cdf = vf_normal_cdf(x, &p);
         return cdf + x * p;
     }
-    x = vf_min(vf_set(20), vf_max(vf_set(-20), x));       // beyond, it is 0 or 1 and x^3 need not overflow
+    x = vf_min(vf_set(20), vf_max(vf_set(-20), x)); // beyond, it is 0 or 1 and x^3 need not overflow
     const vf e = vf_exp(vf_min(vf_set(80), -inner(x))), s = 1.0f / (1.0f + e);
     const vf du = (float)(6 * GELU_ROOT * GELU_CUBE) * x * x + (float)(2 * GELU_ROOT);
-    return s + s * s * e * (x * du);                      // 1 - s is s e
+    return s + s * s * e * (x * du); // 1 - s is s e
 }
 
 MBA_SIMD void forward(float *y, const float *x, int64_t n, bool tanh_form)
@@ -55,28 +56,30 @@ MBA_SIMD void backward(float *dx, const float *dy, const float *x, int64_t n, bo
 
 mba_status MBA_CPU_FN(gelu_fwd)(const mba_call *c)
 {
-    const mba_node   *n = c->node;
+    const mba_node  *n = c->node;
     const mba__spans w = mba__spans_of(n);
-    const bool        tanh_form = ((const gelu_attr *)n->attr)->tanh_form;
-    MBA_PARALLEL_FOR(p, w.n) {
+    const bool       tanh_form = ((const gelu_attr *)n->attr)->tanh_form;
+    MBA_PARALLEL_FOR(p, w.n)
+    {
         const float *x = mba__span_at(n->in[X], c->in[X], w, p);
         float       *y = mba__span_at(n->out[Y], c->out[Y], w, p);
         if (tanh_form) forward(y, x, mba__span_elems(w, p), true);
-        else           forward(y, x, mba__span_elems(w, p), false);
+        else forward(y, x, mba__span_elems(w, p), false);
     }
     return MBA_OK;
 }
 
 mba_status MBA_CPU_FN(gelu_bwd)(const mba_call *c)
 {
-    const mba_node   *n = c->node;
+    const mba_node  *n = c->node;
     const mba__spans w = mba__spans_of(n);
-    const bool        tanh_form = ((const gelu_attr *)n->attr)->tanh_form, adds = mba_adds(n, DX);
-    MBA_PARALLEL_FOR(p, w.n) {
+    const bool       tanh_form = ((const gelu_attr *)n->attr)->tanh_form, adds = mba_adds(n, DX);
+    MBA_PARALLEL_FOR(p, w.n)
+    {
         const float *dy = mba__span_at(n->in[DY], c->in[DY], w, p), *x = mba__span_at(n->in[XB], c->in[XB], w, p);
         float       *dx = mba__span_at(n->out[DX], c->out[DX], w, p);
         if (tanh_form) backward(dx, dy, x, mba__span_elems(w, p), true, adds);
-        else           backward(dx, dy, x, mba__span_elems(w, p), false, adds);
+        else backward(dx, dy, x, mba__span_elems(w, p), false, adds);
     }
     return MBA_OK;
 }

@@ -1,18 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
 /* gelu_cuda.cu -- kernel `elementwise` of device/cuda/elementwise.cuh: each operand moves once. */
 #include "device/cuda/elementwise.cuh"
 extern "C" {
 #include "ops/gelu/gelu_slots.h"
 }
 
-/* Phi(-a) for a >= 0: 2 to a polynomial, which falls without end beyond 8. Relative to Phi it is within 5e-7 for a < 2 and 4e-6 up
- * to 6, most of it the rounding of the exponent; a Phi(-a) is within 4e-8. One special function and 12 multiplications, where
- * erfcf takes 40 instructions: 32 M values of MambaVision-T's MLPs would compute for 50 us and move for 32. */
+/* Phi(-a) for a >= 0: 2 to a polynomial, which falls without end beyond 8. Relative to Phi it is within 5e-7 for a < 2
+ * and 4e-6 up to 6, most of it the rounding of the exponent; a Phi(-a) is within 4e-8. One special function and 12
+ * multiplications, where erfcf takes 40 instructions: 32 M values of MambaVision-T's MLPs would compute for 50 us and
+ * move for 32. */
 static __device__ __forceinline__ float left_of(float a)
 {
     const float c[13] = { -1.000000000e+00f, -1.151105046e+00f, -4.592164457e-01f, -5.244499072e-02f, 6.932015996e-03f,
-                          3.667180499e-05f, -3.152857535e-04f, 9.522285836e-05f, -1.680180321e-05f, 1.945075383e-06f,
-                          -1.452785341e-07f, 6.359921922e-09f, -1.239927050e-10f };
-    float q = c[12];
+                          3.667180499e-05f,  -3.152857535e-04f, 9.522285836e-05f,  -1.680180321e-05f, 1.945075383e-06f,
+                          -1.452785341e-07f, 6.359921922e-09f,  -1.239927050e-10f };
+    float       q = c[12];
 #pragma unroll
     for (int k = 11; k >= 0; k--) q = fmaf(q, a, c[k]);
     return fast_exp2(q);
@@ -22,7 +24,7 @@ static __device__ __forceinline__ float left_of(float a)
 struct exact {
     __device__ float operator()(const float (&x)[1]) const
     {
-        const float a = fminf(fabsf(x[X]), 12.0f);     // Phi(-12) is 2e-33; an infinity would meet a zero
+        const float a = fminf(fabsf(x[X]), 12.0f); // Phi(-12) is 2e-33; an infinity would meet a zero
         return fmaf(-a, left_of(a), fmaxf(x[X], 0.0f));
     }
 };
@@ -42,7 +44,9 @@ static __device__ __forceinline__ float away_of(float x)
     return fast_exp2(fminf(-2 * 1.44269504f * (float)GELU_ROOT * fmaf((float)GELU_CUBE * x * x, x, x), 120.0f));
 }
 
-struct by_tanh { __device__ float operator()(const float (&x)[1]) const { return x[X] * fast_reciprocal(1 + away_of(x[X])); } };
+struct by_tanh {
+    __device__ float operator()(const float (&x)[1]) const { return x[X] * fast_reciprocal(1 + away_of(x[X])); }
+};
 
 struct tanh_slope {
     __device__ float operator()(const float (&g)[2]) const

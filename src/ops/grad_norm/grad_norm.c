@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* grad_norm.c -- norm = sqrt(sum g^2) over the flat gradients of all groups: the declaration. */
 #include "ops/grad_norm/grad_norm.h"
 
@@ -29,7 +30,8 @@ mba_tensor *mba_grad_norm(mba_graph *g)
 static mba_cost grad_norm_cost(const mba_node *n)
 {
     mba_cost c = mba_cost_io(n);
-    for (int k = 0; k < MBA_GROUPS; k++) if (n->in[k]) c.vector_flops += 2.0 * (double)mba_elems(n->in[k]);
+    for (int k = 0; k < MBA_GROUPS; k++)
+        if (n->in[k]) c.vector_flops += 2.0 * (double)mba_elems(n->in[k]);
     return c;
 }
 
@@ -67,12 +69,17 @@ static mba_status grad_norm_cuda_plan(mba_plan *p, const mba_node *n, const mba_
 }
 
 const mba_op mba_op_grad_norm = {
-    .name  = "grad_norm", .doc = "the length of the whole gradient", .kind = MBA_REDUCTION,
+    .name = "grad_norm",
+    .doc = "the length of the whole gradient",
+    .kind = MBA_REDUCTION,
     .no_grad = "the end of a step",
-    .in    = { [MBA_DECAY]    = MBA_SLOT("g_decay", .optional = true),
-               [MBA_NO_DECAY] = MBA_SLOT("g_no_decay", .optional = true), [LOSS] = MBA_SLOT("loss", .optional = true) },
-    .out   = { [NORM] = MBA_SLOT("norm") },
-    .shape = grad_norm_shape, .cost = grad_norm_cost, .ref = grad_norm_ref,
-    .cpu   = (const mba_variant[]){ { "blocks", grad_norm_cpu_plan, MBA_CPU(grad_norm_fwd) }, { 0 } },
-    .cuda  = (const mba_variant[]){ { "blocks", grad_norm_cuda_plan, MBA_CUDA(grad_norm_cuda) }, { 0 } },
+    .in = { [MBA_DECAY] = MBA_SLOT("g_decay", .optional = true),
+            [MBA_NO_DECAY] = MBA_SLOT("g_no_decay", .optional = true),
+            [LOSS] = MBA_SLOT("loss", .optional = true) },
+    .out = { [NORM] = MBA_SLOT("norm") },
+    .shape = grad_norm_shape,
+    .cost = grad_norm_cost,
+    .ref = grad_norm_ref,
+    .cpu = (const mba_variant[]){ { "blocks", grad_norm_cpu_plan, MBA_CPU(grad_norm_fwd) }, { 0 } },
+    .cuda = (const mba_variant[]){ { "blocks", grad_norm_cuda_plan, MBA_CUDA(grad_norm_cuda) }, { 0 } },
 };

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* grad_norm.h -- the length of the whole gradient: sqrt of the sum of squares over all parameters.
  *
  *     MBA_TRY(mba_backward(g, loss));

@@ -1,9 +1,10 @@
+// SPDX-License-Identifier: Apache-2.0
 /* grad_norm_cpu.c -- fixed blocks in parallel, each summed in double; then the blocks in order. */
 #include <math.h>
 
 #include "ops/grad_norm/grad_norm_slots.h"
 
-enum { LANES = 16 };                              // independent sums: the compiler keeps them in vectors
+enum { LANES = 16 }; // independent sums: the compiler keeps them in vectors
 
 static double squares(const float *g, int64_t n)
 {
@@ -25,7 +26,8 @@ mba_status MBA_CPU_FN(grad_norm_fwd)(const mba_call *c)
         const int64_t n = mba_elems(c->node->in[k]), blocks = mba_ceil(n, GRAD_NORM_BLOCK);
         const float  *g = c->in[k];
         double       *part = (double *)(void *)(c->work + c->plan->scratch[scratch++].offset);
-        MBA_PARALLEL_FOR(b, blocks) {
+        MBA_PARALLEL_FOR(b, blocks)
+        {
             const int64_t from = b * GRAD_NORM_BLOCK, rest = n - from;
             part[b] = squares(g + from, rest < GRAD_NORM_BLOCK ? rest : GRAD_NORM_BLOCK);
         }

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* grad_norm_cuda.cu -- norm = sqrt(sum g^2) over the flat gradients of all groups.
  *
  *   part[b] = sum over the b-th 16384 values of g^2,   norm = sqrt(sum_b part[b])
@@ -35,7 +36,7 @@ __global__ void __launch_bounds__(BLOCK) grad_norm_squares(double *part, const f
     const int64_t from = (int64_t)blockIdx.x * GRAD_NORM_BLOCK;
     const int     count = n - from < GRAD_NORM_BLOCK ? (int)(n - from) : GRAD_NORM_BLOCK;
     double        s[2] = { 0, 0 };
-    g += from;                                             // storages begin at multiples of 256 bytes, blocks of 64 KB
+    g += from; // storages begin at multiples of 256 bytes, blocks of 64 KB
     for (int i = (int)threadIdx.x * 4; i + 4 <= count; i += AHEAD * BLOCK * 4) {
         float v[AHEAD][4];
 #pragma unroll
@@ -51,7 +52,8 @@ __global__ void __launch_bounds__(BLOCK) grad_norm_squares(double *part, const f
     if (threadIdx.x == 0) part[blockIdx.x] = sum;
 }
 
-__global__ void __launch_bounds__(TOTAL_BLOCK) grad_norm_total(float *norm, const double *part, int64_t parts, const float *loss, const mba_step *step)
+__global__ void __launch_bounds__(TOTAL_BLOCK)
+    grad_norm_total(float *norm, const double *part, int64_t parts, const float *loss, const mba_step *step)
 {
     double s = 0;
     for (int64_t i = threadIdx.x; i < parts; i += TOTAL_BLOCK) s += part[i];

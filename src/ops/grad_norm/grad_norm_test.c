@@ -1,10 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
 /* grad_norm_test.c -- against a plain sum in double, over both groups; extreme values; bits. */
 #include "tests/threads.h"
 
 #include "ops/grad_norm/grad_norm.h"
 #include "ops/relu2/relu2.h"
 
-typedef struct norm_graph { mba_graph *g; mba_program *p; mba_tensor *norm; } norm_graph;
+typedef struct norm_graph {
+    mba_graph   *g;
+    mba_program *p;
+    mba_tensor  *norm;
+} norm_graph;
 
 /* Two groups of odd sizes, one of them more than a block. */
 static norm_graph make(int64_t decay, int64_t no_decay)
@@ -35,10 +40,7 @@ static void destroy(norm_graph n)
     mba_graph_destroy(n.g);
 }
 
-static float *gradient(const norm_graph *n, mba_group k)
-{
-    return mba_program_at(n->p, mba_flat_grads(n->g, k));
-}
+static float *gradient(const norm_graph *n, mba_group k) { return mba_program_at(n->p, mba_flat_grads(n->g, k)); }
 
 static void grad_norm_is_that_of_all_groups(void **state)
 {
@@ -49,9 +51,9 @@ static void grad_norm_is_that_of_all_groups(void **state)
     for (int i = 0; i < A; i++) s += pow(gradient(&n, MBA_DECAY)[i], 2);
     for (int i = 0; i < B; i++) s += pow(gradient(&n, MBA_NO_DECAY)[i], 2);
     assert_true(s > 1000);
-    assert_near(norm_of(&n), sqrt(s), 6e-8 * sqrt(s));                 // correctly rounded but for the sum in double
+    assert_near(norm_of(&n), sqrt(s), 6e-8 * sqrt(s)); // correctly rounded but for the sum in double
     destroy(n);
-    n = make(0, 3);                                                     // one group only: 3-4-12-13
+    n = make(0, 3); // one group only: 3-4-12-13
     memcpy(gradient(&n, MBA_NO_DECAY), (float[]){ 3, 4, 12 }, 12);
     assert_near(norm_of(&n), 13, 0);
     destroy(n);
@@ -63,7 +65,8 @@ static void grad_norm_neither_overflows_nor_hides(void **state)
     norm_graph n = make(20000, 0);
     float     *g = gradient(&n, MBA_DECAY);
     memset(g, 0, 20000 * sizeof *g);
-    g[3] = 3e30f; g[19999] = 4e30f;
+    g[3] = 3e30f;
+    g[19999] = 4e30f;
     assert_near(norm_of(&n), 5e30, 5e23);
     g[17000] = NAN;
     assert_true(isnan(norm_of(&n)));
@@ -76,8 +79,11 @@ static void grad_norm_neither_overflows_nor_hides(void **state)
 static void grad_norm_says_which_updates_to_leave_out(void **state)
 {
     (void)state;
-    static const struct { float loss, norm_max, loss_max; bool skip; } cases[] = {
-        { 2, 0, 0, false }, { 2, 5, 2, false }, { 2, 4.9f, 0, true }, { 2, 0, 1.9f, true }, { NAN, 0, 0, true }, { INFINITY, 0, 0, true } };
+    static const struct {
+        float loss, norm_max, loss_max;
+        bool  skip;
+    } cases[] = { { 2, 0, 0, false },   { 2, 5, 2, false },  { 2, 4.9f, 0, true },
+                  { 2, 0, 1.9f, true }, { NAN, 0, 0, true }, { INFINITY, 0, 0, true } };
     mba_graph *g;
     assert_ok(mba_graph_create(&g));
     mba_tensor *y = mba_relu2(g, mba_param(g, "a", MBA_TYPE(MBA_F32, 1), MBA_INIT_NORMAL(1), MBA_DECAY));
@@ -88,7 +94,8 @@ static void grad_norm_says_which_updates_to_leave_out(void **state)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         *(float *)mba_program_at(p, g->loss) = cases[i].loss;
         *(float *)mba_program_at(p, mba_flat_grads(g, MBA_DECAY)) = -5;
-        assert_ok(mba_program_run(p, MBA_UPDATE, &(mba_step){ .norm_max = cases[i].norm_max, .loss_max = cases[i].loss_max }, NULL));
+        assert_ok(mba_program_run(p, MBA_UPDATE,
+                                  &(mba_step){ .norm_max = cases[i].norm_max, .loss_max = cases[i].loss_max }, NULL));
         assert_near(((const float *)mba_program_at(p, norm))[0], 5, 0);
         assert_near(((const float *)mba_program_at(p, norm))[1], cases[i].skip, 0);
     }

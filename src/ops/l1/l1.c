@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* l1.c -- mean absolute error, and its gradient, a sign: the declaration. */
 #include "ops/l1/l1.h"
 
@@ -58,35 +59,51 @@ static mba_status l1_bwd_elements_plan(mba_plan *p, const mba_node *n, const mba
 static void l1_build(mba_graph *g, const mba_case *c)
 {
     const int64_t R = c->dim[0], T = c->dim[1];
-    mba_tensor *z = mba_case_act(g, "z", MBA_TYPE(MBA_F32, R, T + c->dim[2]), MBA_INIT_NORMAL(1));
-    mba_tensor *t = mba_input(g, "t", MBA_TYPE(MBA_F32, R, T));
-    double     *y = mba_arena_new(g->arena, double, R * T);
+    mba_tensor   *z = mba_case_act(g, "z", MBA_TYPE(MBA_F32, R, T + c->dim[2]), MBA_INIT_NORMAL(1));
+    mba_tensor   *t = mba_input(g, "t", MBA_TYPE(MBA_F32, R, T));
+    double       *y = mba_arena_new(g->arena, double, R *T);
     for (int64_t i = 0; i < R * T; i++) y[i] = i % 5 == 4 ? (double)NAN : (float)(0.7 * sin((double)i + 0.5));
     mba_example(g, t, y);
-    if (!c->dim[2]) { mba_l1(g, z, t); return; }
+    if (!c->dim[2]) {
+        mba_l1(g, z, t);
+        return;
+    }
     mba_tensor *a = mba_l1(g, mba_slice(g, z, 1, 0, T), t);
     mba_add(g, a, mba_l1(g, mba_slice(g, z, 1, c->dim[2], T), t));
 }
 
 const mba_op mba_op_l1 = {
-    .name  = "l1", .doc = "mean absolute error of those with a target", .kind = MBA_EMBED_LOSS,
-    .in    = { [Y] = MBA_SLOT("y"), [TARGET] = MBA_SLOT("target") },
-    .out   = { [LOSS] = MBA_SLOT("loss"), [SCALE] = MBA_SLOT("scale", .saved = true) },
-    .shape = l1_shape, .grad = l1_grad, .cost = l1_cost, .ref = l1_ref,
-    .cpu   = (const mba_variant[]){ { "order", mba__plan_f32, MBA_CPU(l1_fwd) }, { 0 } },
-    .cuda  = (const mba_variant[]){ { "block", l1_block_plan, MBA_CUDA(l1_cuda) }, { 0 } },
+    .name = "l1",
+    .doc = "mean absolute error of those with a target",
+    .kind = MBA_EMBED_LOSS,
+    .in = { [Y] = MBA_SLOT("y"), [TARGET] = MBA_SLOT("target") },
+    .out = { [LOSS] = MBA_SLOT("loss"), [SCALE] = MBA_SLOT("scale", .saved = true) },
+    .shape = l1_shape,
+    .grad = l1_grad,
+    .cost = l1_cost,
+    .ref = l1_ref,
+    .cpu = (const mba_variant[]){ { "order", mba__plan_f32, MBA_CPU(l1_fwd) }, { 0 } },
+    .cuda = (const mba_variant[]){ { "block", l1_block_plan, MBA_CUDA(l1_cuda) }, { 0 } },
     .build = l1_build,
     .cases = (const mba_case[]){ { { 6, 7 }, "missing targets" },
-                                 { { 5, 4, 2 }, "windows that overlap: the second gradient adds" }, { { 0 }, NULL } },
+                                 { { 5, 4, 2 }, "windows that overlap: the second gradient adds" },
+                                 { { 0 }, NULL } },
     .sizes = (const mba_case[]){ { { 128, 11 }, "Peptides-struct, 128 graphs" }, { { 0 }, NULL } },
 };
 
 const mba_op mba_op_l1_bwd = {
-    .name  = "l1_bwd", .doc = "sign(y - t), scaled", .kind = MBA_EMBED_LOSS, .no_grad = "a gradient",
-    .in    = { [DLOSS] = MBA_SLOT("dloss"), [YB] = MBA_SLOT("y"), [TARGETB] = MBA_SLOT("target"),
-               [SCALEB] = MBA_SLOT("scale") },
-    .out   = { [DY] = MBA_SLOT("dy", .adds = true) },
-    .shape = l1_bwd_shape, .cost = l1_cost, .ref = l1_bwd_ref,
-    .cpu   = (const mba_variant[]){ { "order", mba__plan_f32, MBA_CPU(l1_bwd) }, { 0 } },
-    .cuda  = (const mba_variant[]){ { "elements", l1_bwd_elements_plan, MBA_CUDA(l1_bwd_cuda) }, { 0 } },
+    .name = "l1_bwd",
+    .doc = "sign(y - t), scaled",
+    .kind = MBA_EMBED_LOSS,
+    .no_grad = "a gradient",
+    .in = { [DLOSS] = MBA_SLOT("dloss"),
+            [YB] = MBA_SLOT("y"),
+            [TARGETB] = MBA_SLOT("target"),
+            [SCALEB] = MBA_SLOT("scale") },
+    .out = { [DY] = MBA_SLOT("dy", .adds = true) },
+    .shape = l1_bwd_shape,
+    .cost = l1_cost,
+    .ref = l1_bwd_ref,
+    .cpu = (const mba_variant[]){ { "order", mba__plan_f32, MBA_CPU(l1_bwd) }, { 0 } },
+    .cuda = (const mba_variant[]){ { "elements", l1_bwd_elements_plan, MBA_CUDA(l1_bwd_cuda) }, { 0 } },
 };

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* l1.h -- mean absolute error.
  *
  *     mba_tensor *loss = mba_l1(g, y, target);           // both (R, T) fp32 -> (1)

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* l1_cpu.c -- in order and in double: a batch has a thousand entries. */
 #include <math.h>
 
@@ -10,13 +11,13 @@ mba_status MBA_CPU_FN(l1_fwd)(const mba_call *c)
     double            sum = 0, n = 0;
     for (int64_t i = 0; i < l1_real(y, c->step); i++) {
         const float want = target[l1_at(t, i)];
-        if (want != want) continue;               // NaN: missing
+        if (want != want) continue; // NaN: missing
         sum += fabs((double)value[l1_at(y, i)] - (double)want);
         n++;
     }
     const double scale = n > 0 ? 1 / n : 0;
     *(float *)c->out[SCALE] = (float)scale;
-    *(float *)c->out[LOSS]  = (float)(sum * scale);
+    *(float *)c->out[LOSS] = (float)(sum * scale);
     return MBA_OK;
 }
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* l1_cuda.cu -- mean absolute error over the entries with a target, and its gradient.
  *
  *   loss = scale sum_i |y - t|,   dy = dloss scale sign(y - t),   scale = 1 / targets
@@ -24,25 +25,29 @@ extern "C" {
 
 enum { BLOCK = 1024 };
 
-template <typename T> __global__ void __launch_bounds__(BLOCK)
-l1_fwd_block(float *loss, float *scale, strided_view<const T> y, strided_view<const float> target, ragged entries, const mba_step *step)
+template <typename T>
+__global__ void __launch_bounds__(BLOCK)
+    l1_fwd_block(float *loss, float *scale, strided_view<const T> y, strided_view<const float> target, ragged entries,
+                 const mba_step *step)
 {
     double n = 0, sum = 0;
     for (int64_t i = threadIdx.x, real = valid_rows_of(entries, step); i < real; i += BLOCK) {
         const float want = *target.element(i);
-        if (want != want) continue;                        // NaN: missing
+        if (want != want) continue; // NaN: missing
         sum += fabs((double)to_float(*y.element(i)) - (double)want);
         n++;
     }
-    n   = block_sum<BLOCK>(n);
+    n = block_sum<BLOCK>(n);
     sum = block_sum<BLOCK>(sum);
     if (threadIdx.x) return;
     *scale = (float)(n > 0 ? 1 / n : 0);
-    *loss  = (float)(n > 0 ? sum / n : 0);
+    *loss = (float)(n > 0 ? sum / n : 0);
 }
 
-template <typename T, bool ADDS> __global__ void __launch_bounds__(256)
-l1_bwd_elements(strided_view<T> dy, strided_view<const T> y, strided_view<const float> target, const float *scale, const float *dloss, ragged entries, const mba_step *step)
+template <typename T, bool ADDS>
+__global__ void __launch_bounds__(256)
+    l1_bwd_elements(strided_view<T> dy, strided_view<const T> y, strided_view<const float> target, const float *scale,
+                    const float *dloss, ragged entries, const mba_step *step)
 {
     const int64_t i = (int64_t)blockIdx.x * 256 + threadIdx.x;
     if (i >= entries.all) return;
@@ -50,7 +55,7 @@ l1_bwd_elements(strided_view<T> dy, strided_view<const T> y, strided_view<const 
     float d = 0;
     if (i < valid_rows_of(entries, step)) {
         const float a = to_float(*y.element(i)), b = *target.element(i), k = *dloss * *scale;
-        d = a > b ? k : a < b ? -k : 0;                    // NaN: neither more nor less
+        d = a > b ? k : a < b ? -k : 0; // NaN: neither more nor less
     }
     *to = from_float<T>(d + (ADDS ? to_float(*to) : 0));
 }
@@ -59,8 +64,10 @@ extern "C" mba_status l1_cuda(const mba_call *c)
 {
     const mba_tensor *y = c->node->in[Y];
     MBA_WITH_DTYPE(y->type.dtype, T,
-        MBA_KERNEL(c, 0, l1_fwd_block<T>, (float *)c->out[LOSS], (float *)c->out[SCALE], mba_strided_view<const T>(y, c->in[Y]),
-                   mba_strided_view<const float>(c->node->in[TARGET], c->in[TARGET]), mba_ragged_elems(y), c->step));
+                   MBA_KERNEL(c, 0, l1_fwd_block<T>, (float *)c->out[LOSS], (float *)c->out[SCALE],
+                              mba_strided_view<const T>(y, c->in[Y]),
+                              mba_strided_view<const float>(c->node->in[TARGET], c->in[TARGET]), mba_ragged_elems(y),
+                              c->step));
     return MBA_OK;
 }
 
@@ -68,10 +75,12 @@ extern "C" mba_status l1_bwd_cuda(const mba_call *c)
 {
     const mba_node   *n = c->node;
     const mba_tensor *y = n->in[YB];
-    MBA_WITH_DTYPE(y->type.dtype, T, MBA_WITH_BOOL(mba_adds(n, DY), ADDS,
-        auto *kernel = l1_bwd_elements<T, ADDS>;
-        MBA_KERNEL(c, 0, kernel, mba_strided_view<T>(n->out[DY], c->out[DY]), mba_strided_view<const T>(y, c->in[YB]),
-                   mba_strided_view<const float>(n->in[TARGETB], c->in[TARGETB]), (const float *)c->in[SCALEB], (const float *)c->in[DLOSS],
-                   mba_ragged_elems(y), c->step)));
+    MBA_WITH_DTYPE(y->type.dtype, T,
+                   MBA_WITH_BOOL(mba_adds(n, DY), ADDS, auto *kernel = l1_bwd_elements<T, ADDS>;
+                                 MBA_KERNEL(c, 0, kernel, mba_strided_view<T>(n->out[DY], c->out[DY]),
+                                            mba_strided_view<const T>(y, c->in[YB]),
+                                            mba_strided_view<const float>(n->in[TARGETB], c->in[TARGETB]),
+                                            (const float *)c->in[SCALEB], (const float *)c->in[DLOSS],
+                                            mba_ragged_elems(y), c->step)));
     return MBA_OK;
 }

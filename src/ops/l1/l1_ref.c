@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* l1_ref.c -- fp64, only the maths. */
 #include <math.h>
 
@@ -12,13 +13,13 @@ void l1_ref(const mba_ref_call *c)
             n++;
         }
     c->out[SCALE][0] = n > 0 ? 1 / n : 0;
-    c->out[LOSS][0]  = sum * c->out[SCALE][0];
+    c->out[LOSS][0] = sum * c->out[SCALE][0];
 }
 
 void l1_bwd_ref(const mba_ref_call *c)
 {
     for (int64_t i = 0; i < l1_real(c->node->in[YB], c->step); i++) {
-        const double e = c->in[YB][i] - c->in[TARGETB][i];           // NaN: neither more nor less
+        const double e = c->in[YB][i] - c->in[TARGETB][i]; // NaN: neither more nor less
         c->out[DY][i] = c->in[DLOSS][0] * c->in[SCALEB][0] * ((e > 0) - (e < 0));
     }
 }

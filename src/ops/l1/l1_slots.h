@@ -1,12 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
 /* l1_slots.h -- what the files of this folder share. */
 #ifndef MBA_L1_SLOTS_H
 #define MBA_L1_SLOTS_H
 
 #include "ops/rows.h"
 
-enum { Y, TARGET };                               /* forward: in, out */
-enum { LOSS, SCALE };                             /* scale (1): one over the number of targets */
-enum { DLOSS, YB, TARGETB, SCALEB };              /* backward: in, out */
+enum { Y, TARGET };                  /* forward: in, out */
+enum { LOSS, SCALE };                /* scale (1): one over the number of targets */
+enum { DLOSS, YB, TARGETB, SCALEB }; /* backward: in, out */
 enum { DY };
 
 /* Where element i of a window lies. */
@@ -15,7 +16,7 @@ static inline int64_t l1_at(const mba_tensor *t, int64_t i)
     return i < t->run ? i : i / t->run * t->pitch + i % t->run;
 }
 
-static inline int64_t l1_real(const mba_tensor *y, const mba_step *s)            /* entries of the real rows */
+static inline int64_t l1_real(const mba_tensor *y, const mba_step *s) /* entries of the real rows */
 {
     return mba__valid_entries(y, s) * (mba_elems(y) / y->type.dim[0]);
 }

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* l1_test.c -- PyTorch's values (tools/golden/graph_ops.py) in a ragged batch, missing targets. */
 #include "tests/rig.h"
 
@@ -10,9 +11,9 @@ static void l1_has_its_golden_values_in_a_ragged_batch(void **state)
     mba_graph *g = graph();
     mba_type   type = MBA_TYPE(MBA_F32, 5, 4);
     type.count = MBA_GRAPHS;
-    mba_tensor *y = mba_param(g, "y", type, MBA_INIT_CONST(0), MBA_DECAY), *t = mba_input(g, "t", type);
-    mba_tensor *loss = mba_l1(g, y, t), *seed = mba_input(g, "seed", loss->type);
-    rig         r = rig_create(g, 1, &loss, &seed);
+    mba_tensor  *y = mba_param(g, "y", type, MBA_INIT_CONST(0), MBA_DECAY), *t = mba_input(g, "t", type);
+    mba_tensor  *loss = mba_l1(g, y, t), *seed = mba_input(g, "seed", loss->type);
+    rig          r = rig_create(g, 1, &loss, &seed);
     const double k = 1.0 / 12, dy[20] = { -k, k, k, -k, -k, -k, 0, k, k, k, k, -k };
     r.step.count[MBA_GRAPHS] = 3;
     rig_set(&r, seed, 0, 1);
@@ -25,7 +26,7 @@ static void l1_has_its_golden_values_in_a_ragged_batch(void **state)
     assert_golden(&r, loss, (double[]){ 0.6208684738 });
     assert_golden(&r, rig_grad(&r, y), dy);
     assert_same_bits(&r);
-    for (int i = 0; i < 12; i++) rig_set(&r, t, i, NAN);   // nobody has a target
+    for (int i = 0; i < 12; i++) rig_set(&r, t, i, NAN); // nobody has a target
     rig_run(&r);
     assert_near(rig_have(&r, loss, 0), 0, 0);
     for (int i = 0; i < 20; i++) assert_near(rig_have(&r, rig_grad(&r, y), i), 0, 0);

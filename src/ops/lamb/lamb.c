@@ -1,10 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0
 /* lamb.c -- the optimizer over a flat parameter group: the declaration.
  *
  *   g *= min(1, clip / (norm + 1e-6)), then to a length of own_clip;   m = b1 m + (1-b1) g;   v = b2 v + (1-b2) g^2
  *   u = (m / (1-b1^t)) / (sqrt(v / (1-b2^t)) + eps) + decay p;   p -= lr u |p| / |u|, per tensor;   t = step + 1
  *
- * Where the tensors of a group begin is written in its storage (mba_storage.start), by mba_param and mba_param_cut: a part
- * of a tensor that is cut is a tensor here. */
+ * Where the tensors of a group begin is written in its storage (mba_storage.start), by mba_param and mba_param_cut: a
+ * part of a tensor that is cut is a tensor here. */
 #include "ops/lamb/lamb.h"
 
 #include <math.h>
@@ -17,8 +18,10 @@ lamb_factors lamb_factors_of(const lamb_attr *a, const mba_step *s, double norm,
     const double t = (double)s->index + 1, outer = a->o.clip > 0 ? fmin(1, a->o.clip / (norm + 1e-6)) : 1;
     const double own = a->o.own_clip > 0 ? 1 / fmax(1, norm * outer / a->o.own_clip) : 1;
     return (lamb_factors){ .skip = skip,
-                           .clip = outer * own, .lr = s->lr,
-                           .unbias1 = 1 / (1 - pow(a->o.beta1, t)), .unbias2 = 1 / (1 - pow(a->o.beta2, t)) };
+                           .clip = outer * own,
+                           .lr = s->lr,
+                           .unbias1 = 1 / (1 - pow(a->o.beta1, t)),
+                           .unbias2 = 1 / (1 - pow(a->o.beta2, t)) };
 }
 
 int64_t lamb_blocks(const mba_tensor *p)
@@ -31,8 +34,10 @@ int64_t lamb_blocks(const mba_tensor *p)
 static mba_status lamb_shape(const mba_node *n, mba_type *out)
 {
     const mba_lamb_options *o = &((const lamb_attr *)n->attr)->o;
-    MBA_NEED(o->decay >= 0 && o->clip >= 0 && o->own_clip >= 0, "lamb: a decay of %g, clips of %g and %g\n"
-             "why: none can be negative\nfix: 0 or more", o->decay, o->clip, o->own_clip);
+    MBA_NEED(o->decay >= 0 && o->clip >= 0 && o->own_clip >= 0,
+             "lamb: a decay of %g, clips of %g and %g\n"
+             "why: none can be negative\nfix: 0 or more",
+             o->decay, o->clip, o->own_clip);
     MBA_NEED(n->in[P]->st->role == MBA_PARAM && n->in[P]->st->elems == mba_elems(n->in[P]),
              "lamb: %s is not a whole group of parameters", n->in[P]->name);
     return mba_moments_shape(n, out, (mba_moments_options){ o->beta1, o->beta2, o->eps });
@@ -43,7 +48,7 @@ void mba_lamb_all(mba_graph *g, const mba_lamb_options *o)
     mba_tensor *norm = mba_grad_norm(g);
     for (int k = 0; k < MBA_GROUPS; k++) {
         mba_tensor *in[MBA_IN_MAX] = { NULL };
-        lamb_attr  a = { .o = *o, .zero = g->accumulate };
+        lamb_attr   a = { .o = *o, .zero = g->accumulate };
         if (k == MBA_NO_DECAY) a.o.decay = 0;
         if (mba_moments_of(in, g, (mba_group)k, norm)) mba_append(g, &mba_op_lamb, &a, in);
     }
@@ -55,8 +60,10 @@ static mba_cost lamb_cost(const mba_node *n)
     const lamb_attr *a = n->attr;
     const double     e = (double)mba_elems(n->in[P]), copy = n->in[COPY] ? mba_tensor_bytes(n->in[COPY]) : 0;
     const bool       twice = a->o.decay > 0;
-    return (mba_cost){ .read_bytes = (twice ? 28 : 16) * e + 4, .write_bytes = (a->zero ? 16 : 12) * e + copy,
-                       .vector_flops = (twice ? 24 : 13) * e, .special_ops = (twice ? 4 : 2) * e };
+    return (mba_cost){ .read_bytes = (twice ? 28 : 16) * e + 4,
+                       .write_bytes = (a->zero ? 16 : 12) * e + copy,
+                       .vector_flops = (twice ? 24 : 13) * e,
+                       .special_ops = (twice ? 4 : 2) * e };
 }
 
 static mba_status lamb_cpu_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
@@ -88,7 +95,8 @@ static mba_status lamb_blocks_plan(mba_plan *p, const mba_node *n, const mba_mac
     MBA_REFUSE_IF(m->cc < 80, "a device of compute capability %d", m->cc);
     MBA_REFUSE_IF(tensors > (MBA_LAUNCH_MAX - 4) * LAMB_TABLE,
                   "%lld tensors in a group\nwhy: their table is the argument of "
-                  "some launches, which take %d", (long long)tensors, (MBA_LAUNCH_MAX - 4) * LAMB_TABLE);
+                  "some launches, which take %d",
+                  (long long)tensors, (MBA_LAUNCH_MAX - 4) * LAMB_TABLE);
     mba_plan_scratch(p, "blocks", sizeof(lamb_block) * (size_t)blocks);
     mba_plan_scratch(p, "stretch", sizeof(float) * (size_t)tensors);
     mba_plan_scratch(p, "first blocks", sizeof(int64_t) * (size_t)(tensors + 1));
@@ -111,11 +119,16 @@ static mba_status lamb_blocks_plan(mba_plan *p, const mba_node *n, const mba_mac
 }
 
 const mba_op mba_op_lamb = {
-    .name  = "lamb", .doc = "LAMB with decoupled decay, over a flat group", .kind = MBA_OPTIMIZER,
+    .name = "lamb",
+    .doc = "LAMB with decoupled decay, over a flat group",
+    .kind = MBA_OPTIMIZER,
     .no_grad = "the end of a step",
-    .in    = MBA_MOMENTS_IN, .out = MBA_MOMENTS_OUT,
+    .in = MBA_MOMENTS_IN,
+    .out = MBA_MOMENTS_OUT,
     .attr_bytes = sizeof(lamb_attr),
-    .shape = lamb_shape, .cost = lamb_cost, .ref = lamb_ref,
-    .cpu   = (const mba_variant[]){ { "blocks", lamb_cpu_plan, MBA_CPU(lamb_fwd) }, { 0 } },
-    .cuda  = (const mba_variant[]){ { "blocks", lamb_blocks_plan, MBA_CUDA(lamb_cuda) }, { 0 } },
+    .shape = lamb_shape,
+    .cost = lamb_cost,
+    .ref = lamb_ref,
+    .cpu = (const mba_variant[]){ { "blocks", lamb_cpu_plan, MBA_CPU(lamb_fwd) }, { 0 } },
+    .cuda = (const mba_variant[]){ { "blocks", lamb_blocks_plan, MBA_CUDA(lamb_cuda) }, { 0 } },
 };

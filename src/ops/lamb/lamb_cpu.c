@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* lamb_cpu.c -- blocks of one tensor each, in parallel. First the moments, and the lengths of parameters and update;
  * then, with the lengths of whole tensors, the parameters: the update is made again from the moments, not kept. */
 #include <math.h>
@@ -8,13 +9,21 @@
 enum { UNROLL = 4 };
 
 /* Divisions by 1 - beta^t are taken out of the loops. */
-typedef struct factors { float clip, b1, c1, b2, c2, unbias, root, eps, decay, lr; } factors;
+typedef struct factors {
+    float clip, b1, c1, b2, c2, unbias, root, eps, decay, lr;
+} factors;
 
 static factors in_float(const lamb_attr *a, const lamb_factors *f)
 {
-    return (factors){ .clip = (float)f->clip, .b1 = (float)a->o.beta1, .c1 = (float)(1 - a->o.beta1),
-                      .b2 = (float)a->o.beta2, .c2 = (float)(1 - a->o.beta2), .unbias = (float)f->unbias1,
-                      .root = (float)sqrt(f->unbias2), .eps = (float)a->o.eps, .decay = (float)a->o.decay,
+    return (factors){ .clip = (float)f->clip,
+                      .b1 = (float)a->o.beta1,
+                      .c1 = (float)(1 - a->o.beta1),
+                      .b2 = (float)a->o.beta2,
+                      .c2 = (float)(1 - a->o.beta2),
+                      .unbias = (float)f->unbias1,
+                      .root = (float)sqrt(f->unbias2),
+                      .eps = (float)a->o.eps,
+                      .decay = (float)a->o.decay,
                       .lr = (float)f->lr };
 }
 
@@ -94,7 +103,8 @@ mba_status MBA_CPU_FN(lamb_fwd)(const mba_call *c)
     lamb_block        *b = mba__scratch(c, 0);
     float             *by = mba__scratch(c, 1), *p = c->out[PO], *g = c->out[GO], *m = c->out[MO], *v = c->out[VO];
     const int64_t      blocks = cut(b, c->node->in[P]);
-    MBA_PARALLEL_FOR(i, blocks) {
+    MBA_PARALLEL_FOR(i, blocks)
+    {
         if (!f.skip) moments_block(&b[i], p, g, m, v, &k);
         if (a->zero) memset(g + b[i].from, 0, sizeof(float) * (size_t)b[i].count);
     }

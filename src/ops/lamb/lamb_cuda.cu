@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* lamb_cuda.cu -- the two passes of lamb.c over a flat group, in blocks of one tensor each.
  *
  *   block b  16384 values of one tensor or what is left of it: where it lies, its sums of p^2 and u^2 (lamb_block)
@@ -13,7 +14,8 @@
  *            lamb_moments 40 registers, 64 B of shared memory, no spill  [docs]
  *            lamb_stretch 62 registers, no spill  [docs]
  *            lamb_move 32 to 35 registers, no spill  [docs]
- * moves      reads 16n + 12n bytes, writes 8n + 4n (4n more where gradients are left at zero) and the copy: bound by DRAM
+ * moves      reads 16n + 12n bytes, writes 8n + 4n (4n more where gradients are left at zero) and the copy: bound by
+ *            DRAM
  * floor      n = 32e6: 1.3 GB, 300 us at 4.3 TB/s
  * measured   not yet  [docs]
  * order      fixed: a thread's values ascend, threads are added as a tree; blocks of a tensor 32 apart ascend in a lane
@@ -28,39 +30,45 @@ extern "C" {
 enum { VALUES = 4 };
 
 /* As factors of lamb_cpu.c. */
-struct factors { float clip, b1, c1, b2, c2, unbias, root, eps, decay, lr; bool skip; };
+struct factors {
+    float clip, b1, c1, b2, c2, unbias, root, eps, decay, lr;
+    bool  skip;
+};
 
 static __device__ factors factors_of(const lamb_attr &a, const mba_step *s, double norm, bool skip)
 {
     const double t = (double)s->index + 1, outer = a.o.clip > 0 ? fmin(1.0, a.o.clip / (norm + 1e-6)) : 1;
     const double own = a.o.own_clip > 0 ? 1 / fmax(1.0, norm * outer / a.o.own_clip) : 1;
-    factors f;
-    f.skip   = skip;
-    f.clip   = (float)(outer * own);
-    f.b1     = (float)a.o.beta1;
-    f.c1     = (float)(1 - a.o.beta1);
-    f.b2     = (float)a.o.beta2;
-    f.c2     = (float)(1 - a.o.beta2);
+    factors      f;
+    f.skip = skip;
+    f.clip = (float)(outer * own);
+    f.b1 = (float)a.o.beta1;
+    f.c1 = (float)(1 - a.o.beta1);
+    f.b2 = (float)a.o.beta2;
+    f.c2 = (float)(1 - a.o.beta2);
     f.unbias = (float)(1 / (1 - pow(a.o.beta1, t)));
-    f.root   = (float)sqrt(1 / (1 - pow(a.o.beta2, t)));
-    f.eps    = (float)a.o.eps;
-    f.decay  = (float)a.o.decay;
-    f.lr     = s->lr;
+    f.root = (float)sqrt(1 / (1 - pow(a.o.beta2, t)));
+    f.eps = (float)a.o.eps;
+    f.decay = (float)a.o.decay;
+    f.lr = s->lr;
     return f;
 }
 
 /* Tensors first .. first + n-1 of the group: where each begins, and its first block; one entry more for the end. */
-struct table { int64_t first, n, start[LAMB_TABLE + 1], block[LAMB_TABLE + 1]; };
+struct table {
+    int64_t first, n, start[LAMB_TABLE + 1], block[LAMB_TABLE + 1];
+};
 
 __global__ void __launch_bounds__(128)
-lamb_cut(lamb_block *b, int64_t *block_of, factors *f, const __grid_constant__ table t, lamb_attr a, const float *norm, const mba_step *step)
+    lamb_cut(lamb_block *b, int64_t *block_of, factors *f, const __grid_constant__ table t, lamb_attr a,
+             const float *norm, const mba_step *step)
 {
     const int     k = (int)blockIdx.x;
     const int64_t end = t.start[k + 1], blocks = t.block[k + 1] - t.block[k];
     for (int64_t i = threadIdx.x; i < blocks; i += 128) {
         lamb_block *to = b + t.block[k] + i;
-        to->from   = t.start[k] + i * LAMB_BLOCK;
-        to->count  = end - to->from < LAMB_BLOCK ? end - to->from : LAMB_BLOCK;
+        to->from = t.start[k] + i * LAMB_BLOCK;
+        to->count = end - to->from < LAMB_BLOCK ? end - to->from : LAMB_BLOCK;
         to->tensor = t.first + k;
     }
     if (threadIdx.x) return;
@@ -74,7 +82,10 @@ static __device__ __forceinline__ float direction(float p, float m, float v, con
     return f.unbias * m / (sqrtf(v) * f.root + f.eps) + f.decay * p;
 }
 
-struct group { float *p, *g, *m, *v; void *copy; };
+struct group {
+    float *p, *g, *m, *v;
+    void  *copy;
+};
 
 /* How many values stand before the first 16-byte vector of a block: a part of a tensor may begin anywhere. */
 static __device__ __forceinline__ int unaligned(int64_t from, int count)
@@ -83,7 +94,9 @@ static __device__ __forceinline__ int unaligned(int64_t from, int count)
     return n < count ? n : count;
 }
 
-template <int N> static __device__ __forceinline__ void moments(float &pp, float &uu, const group &x, const factors &f, bool zero, int64_t i)
+template <int N>
+static __device__ __forceinline__ void moments(float &pp, float &uu, const group &x, const factors &f, bool zero,
+                                               int64_t i)
 {
     float p[N], g[N], m[N], v[N];
     if (!f.skip) {
@@ -154,8 +167,9 @@ static __device__ __forceinline__ void move(const group &x, const factors &f, fl
     if (COPIES) store((T *)x.copy + i, p);
 }
 
-template <typename T, bool COPIES> __global__ void __launch_bounds__(256)
-lamb_move(group x, const lamb_block *blocks, const factors *scratch, const float *by)
+template <typename T, bool COPIES>
+__global__ void __launch_bounds__(256)
+    lamb_move(group x, const lamb_block *blocks, const factors *scratch, const float *by)
 {
     const lamb_block *b = blocks + blockIdx.x;
     const factors     f = *scratch;
@@ -164,7 +178,8 @@ lamb_move(group x, const lamb_block *blocks, const factors *scratch, const float
     const int         rest = head + (count - head) / VALUES * VALUES + (int)threadIdx.x;
     const float       rate = f.lr * by[b->tensor];
     if ((int)threadIdx.x < head) move<1, T, COPIES>(x, f, rate, from + threadIdx.x);
-    for (int i = head + (int)threadIdx.x * VALUES; i + VALUES <= count; i += 256 * VALUES) move<VALUES, T, COPIES>(x, f, rate, from + i);
+    for (int i = head + (int)threadIdx.x * VALUES; i + VALUES <= count; i += 256 * VALUES)
+        move<VALUES, T, COPIES>(x, f, rate, from + i);
     if (rest < count) move<1, T, COPIES>(x, f, rate, from + rest);
 }
 
@@ -185,23 +200,24 @@ static table next_table(const mba_tensor *p, int64_t *first, int64_t *block)
 
 extern "C" mba_status lamb_cuda(const mba_call *c)
 {
-    const mba_node  *n = c->node;
-    const lamb_attr  a = *(const lamb_attr *)n->attr;
-    const group      x = { (float *)c->out[PO], (float *)c->out[GO], (float *)c->out[MO], (float *)c->out[VO], c->out[COPYO] };
-    lamb_block      *b = (lamb_block *)mba_cuda_scratch(c, BLOCKS);
-    int64_t         *block_of = (int64_t *)mba_cuda_scratch(c, BLOCK_OF);
-    float           *by = (float *)mba_cuda_scratch(c, STRETCH);
-    factors         *f = (factors *)mba_cuda_scratch(c, FACTORS);
-    const mba_dtype  copy = n->in[COPY] ? n->in[COPY]->type.dtype : MBA_F32;
-    int              k = 0;
+    const mba_node *n = c->node;
+    const lamb_attr a = *(const lamb_attr *)n->attr;
+    const group     x = { (float *)c->out[PO], (float *)c->out[GO], (float *)c->out[MO], (float *)c->out[VO],
+                          c->out[COPYO] };
+    lamb_block     *b = (lamb_block *)mba_cuda_scratch(c, BLOCKS);
+    int64_t        *block_of = (int64_t *)mba_cuda_scratch(c, BLOCK_OF);
+    float          *by = (float *)mba_cuda_scratch(c, STRETCH);
+    factors        *f = (factors *)mba_cuda_scratch(c, FACTORS);
+    const mba_dtype copy = n->in[COPY] ? n->in[COPY]->type.dtype : MBA_F32;
+    int             k = 0;
     for (int64_t first = 0, block = 0; first < lamb_tensors(n->in[P]); k++) {
         const table t = next_table(n->in[P], &first, &block);
         MBA_KERNEL(c, k, lamb_cut, b, block_of, f, t, a, (const float *)c->in[NORM], c->step);
     }
     MBA_KERNEL(c, k, lamb_moments, x, b, f, a.zero != 0);
     MBA_KERNEL(c, k + 1, lamb_stretch, by, b, block_of, a.o.decay > 0);
-    MBA_WITH_DTYPE(copy, T, MBA_WITH_BOOL(n->in[COPY] != NULL, COPIES,
-        auto *kernel = lamb_move<T, COPIES>;
-        MBA_KERNEL(c, k + 2, kernel, x, b, f, by)));
+    MBA_WITH_DTYPE(copy, T,
+                   MBA_WITH_BOOL(n->in[COPY] != NULL, COPIES, auto *kernel = lamb_move<T, COPIES>;
+                                 MBA_KERNEL(c, k + 2, kernel, x, b, f, by)));
     return MBA_OK;
 }

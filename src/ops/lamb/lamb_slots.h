@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* lamb_slots.h -- what the files of this folder share. */
 #ifndef MBA_LAMB_SLOTS_H
 #define MBA_LAMB_SLOTS_H
@@ -6,12 +7,15 @@
 #include "ops/moments.h"
 #include "ops/rows.h"
 
-typedef struct lamb_attr { mba_lamb_options o; int64_t zero; } lamb_attr;      /* zero: leave no gradient behind */
+typedef struct lamb_attr {
+    mba_lamb_options o;
+    int64_t          zero;
+} lamb_attr; /* zero: leave no gradient behind */
 
 /* What a step multiplies by, in double: 1 - beta^t loses half its digits in float. */
 typedef struct lamb_factors {
     bool   skip;
-    double clip, lr, unbias1, unbias2;            /* unbias: 1 / (1 - beta^t) */
+    double clip, lr, unbias1, unbias2; /* unbias: 1 / (1 - beta^t) */
 } lamb_factors;
 lamb_factors lamb_factors_of(const lamb_attr *a, const mba_step *s, double norm, bool skip);
 
@@ -24,7 +28,10 @@ static inline int64_t lamb_start(const mba_tensor *p, int64_t k)
 
 /* Blocks of values never reach over the end of a tensor: they are cut by the graph alone. */
 enum { LAMB_BLOCK = 16384 };
-typedef struct lamb_block { int64_t from, count, tensor; double pp, uu; } lamb_block;     /* sums of p^2 and update^2 */
+typedef struct lamb_block {
+    int64_t from, count, tensor;
+    double  pp, uu;
+} lamb_block; /* sums of p^2 and update^2 */
 int64_t lamb_blocks(const mba_tensor *p);
 
 /* CUDA: scratch, and how many tensors one launch takes as its argument (of 4 KB). */

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* lamb_test.c -- a step worked by hand, golden steps, clips, skipping, plain loops in double, zeros, bits. */
 #include "tests/threads.h"
 
@@ -6,7 +7,11 @@
 #include "ops/relu2/relu2.h"
 
 enum { TENSORS = 4 };
-typedef struct opt_graph { mba_graph *g; mba_program *p; mba_tensor *t[TENSORS], *norm; } opt_graph;
+typedef struct opt_graph {
+    mba_graph   *g;
+    mba_program *p;
+    mba_tensor  *t[TENSORS], *norm;
+} opt_graph;
 
 /* Tensors of these sizes, the last one without decay; the tests write gradients themselves and run the update alone. */
 static opt_graph make(const int64_t elems[TENSORS], const mba_lamb_options *o, bool accumulate)
@@ -18,13 +23,13 @@ static opt_graph make(const int64_t elems[TENSORS], const mba_lamb_options *o, b
     for (int k = 0; k < TENSORS; k++) {
         const char *name = mba_arena_printf(t.g->arena, "t%d", k);
         t.t[k] = mba_param(t.g, name, MBA_TYPE(MBA_F32, elems[k]), MBA_INIT_NORMAL(1), (mba_group)(k == TENSORS - 1));
-        y[k]   = mba_relu2(t.g, t.t[k]);
+        y[k] = mba_relu2(t.g, t.t[k]);
     }
     assert_ok(mba_backward_from(t.g, TENSORS, y, seed));
     mba_lamb_all(t.g, o);
     assert_ok(mba_graph_status(t.g));
     t.norm = t.g->nodes[t.g->nnodes - 1]->in[NORM];
-    t.p    = run_once(t.g, &(mba_step){ 0 }, 2);       // leaves moments of its own behind: cleared
+    t.p = run_once(t.g, &(mba_step){ 0 }, 2); // leaves moments of its own behind: cleared
     memset(t.p->memory[MBA_OPTIM], 0, t.p->layout.arena_bytes[MBA_OPTIM]);
     return t;
 }
@@ -49,7 +54,10 @@ static float *moment(const opt_graph *t, int k, const char *name)
     return mba_program_counterpart(t->p, m->st, t->t[k]);
 }
 
-static void set(float *x, const double *v, int n) { for (int i = 0; i < n; i++) x[i] = (float)v[i]; }
+static void set(float *x, const double *v, int n)
+{
+    for (int i = 0; i < n; i++) x[i] = (float)v[i];
+}
 
 /* The first step: m/(1-b1) = g and v/(1-b2) = g^2, so Adam's direction is the sign of g. With lr = 1/10, decay 1/5:
  *   t0  p = (3, 4), g = (2, -1):  u = (1 + 0.6, -1 + 0.8) = (1.6, -0.2), |p| = 5, |u| = sqrt(2.6)
@@ -60,17 +68,20 @@ static void lamb_of_hand_worked_values(void **state)
 {
     (void)state;
     const mba_lamb_options o = { .beta1 = 0.5, .beta2 = 0.75, .eps = 1e-12, .decay = 0.2 };
-    const double p[TENSORS][2] = { { 3, 4 }, { 0, 0 }, { 6, 8 }, { 1, 1 } };
-    const double g[TENSORS][2] = { { 2, -1 }, { 1, 1 }, { 0, 0 }, { 5, -9 } };
-    const double k = 0.1 * 5 / sqrt(2.6);
+    const double           p[TENSORS][2] = { { 3, 4 }, { 0, 0 }, { 6, 8 }, { 1, 1 } };
+    const double           g[TENSORS][2] = { { 2, -1 }, { 1, 1 }, { 0, 0 }, { 5, -9 } };
+    const double           k = 0.1 * 5 / sqrt(2.6);
     const double want[TENSORS][2] = { { 3 - 1.6 * k, 4 + 0.2 * k }, { -0.1, -0.1 }, { 5.4, 7.2 }, { 0.9, 1.1 } };
-    opt_graph t = make((int64_t[]){ 2, 2, 2, 2 }, &o, false);
-    for (int j = 0; j < TENSORS; j++) { set(param(&t, j), p[j], 2); set(grad(&t, j), g[j], 2); }
+    opt_graph    t = make((int64_t[]){ 2, 2, 2, 2 }, &o, false);
+    for (int j = 0; j < TENSORS; j++) {
+        set(param(&t, j), p[j], 2);
+        set(grad(&t, j), g[j], 2);
+    }
     step(&t, 0, 0.1f, 0);
     for (int j = 0; j < TENSORS; j++)
         for (int i = 0; i < 2; i++) {
             assert_near(param(&t, j)[i], want[j][i], 1e-6);
-            assert_near(grad(&t, j)[i], g[j][i], 0);                   // one micro-batch: nothing to clear
+            assert_near(grad(&t, j)[i], g[j][i], 0); // one micro-batch: nothing to clear
         }
     assert_near(moment(&t, 0, "m.decay")[0], 1, 0);
     assert_near(moment(&t, 0, "v.decay")[1], 0.25, 0);
@@ -84,9 +95,9 @@ static void lamb_takes_apart_what_is_cut(void **state)
 {
     (void)state;
     const mba_lamb_options o = { .beta1 = 0.5, .beta2 = 0.75, .eps = 1e-12, .decay = 0.2 };
-    const double p[2][2] = { { 3, 4 }, { 6, 8 } }, g[2][2] = { { 2, -1 }, { 0, 0 } };
-    const double k = 0.1 * 5 / sqrt(2.6), want[4] = { 3 - 1.6 * k, 4 + 0.2 * k, 5.4, 7.2 };
-    mba_graph   *graph;
+    const double           p[2][2] = { { 3, 4 }, { 6, 8 } }, g[2][2] = { { 2, -1 }, { 0, 0 } };
+    const double           k = 0.1 * 5 / sqrt(2.6), want[4] = { 3 - 1.6 * k, 4 + 0.2 * k, 5.4, 7.2 };
+    mba_graph             *graph;
     assert_ok(mba_graph_create(&graph));
     mba_tensor *t = mba_param(graph, "both", MBA_TYPE(MBA_F32, 2, 2), MBA_INIT_NORMAL(1), MBA_DECAY);
     mba_tensor *odd = mba_param(graph, "odd", MBA_TYPE(MBA_F32, 6000, 3), MBA_INIT_NORMAL(1), MBA_DECAY);
@@ -101,9 +112,13 @@ static void lamb_takes_apart_what_is_cut(void **state)
     mba_reference *r;
     assert_ok(mba_reference_create(&r, graph));
     memset(program->memory[MBA_OPTIM], 0, program->layout.arena_bytes[MBA_OPTIM]);
-    float *value = mba_program_at(program, t), *grad_of = mba_program_counterpart(program, t->st->grad, t);
+    float     *value = mba_program_at(program, t), *grad_of = mba_program_counterpart(program, t->st->grad, t);
     mba_tensor grads[2] = { *t, *odd };
-    for (int i = 0; i < 2; i++) { set(value + 2 * i, p[i], 2); set(grad_of + 2 * i, g[i], 2); grads[i].st = t->st->grad; }
+    for (int i = 0; i < 2; i++) {
+        set(value + 2 * i, p[i], 2);
+        set(grad_of + 2 * i, g[i], 2);
+        grads[i].st = t->st->grad;
+    }
     for (int j = 0; j < 2; j++)
         for (int64_t i = 0; i < mba_elems(&grads[j]); i++) {
             const mba_tensor *at = j ? odd : t;
@@ -127,16 +142,16 @@ static void lamb_of_golden_values(void **state)
 {
     (void)state;
     const mba_lamb_options o = mba_lamb_defaults();
-    const int    n[TENSORS] = { 12, 5, 1, 3 };
-    const double amp[TENSORS] = { 1, 0.3, 0, 1 };
-    const double fr[TENSORS] = { 0.7, 0.9, 0, 1.1 }, ph[TENSORS] = { 0.1, 0.4, 0, 0.2 };
-    const double size[TENSORS] = { 4, 2, 0, 1 }, late[TENSORS] = { 0, 0.3, 0, 0.6 };
-    const double want[TENSORS][12] = {
-        { 0.09977186836, 0.7049438909, 0.9849615556, 0.7963285413, 0.2293290341, -0.4423631157, -0.9034731882,
-          -0.9464115237, -0.5403933461, 0.1225762152, 0.7288511206, 0.9856841104 },
-        { 0.1135841425, 0.2857797246, 0.2392888254, 0.009376663442, -0.2288586391 },
-        { 0 },
-        { 0.1842059041, 0.9490567067, 0.6611043278 },
+    const int              n[TENSORS] = { 12, 5, 1, 3 };
+    const double           amp[TENSORS] = { 1, 0.3, 0, 1 };
+    const double           fr[TENSORS] = { 0.7, 0.9, 0, 1.1 }, ph[TENSORS] = { 0.1, 0.4, 0, 0.2 };
+    const double           size[TENSORS] = { 4, 2, 0, 1 }, late[TENSORS] = { 0, 0.3, 0, 0.6 };
+    const double           want[TENSORS][12] = {
+                  { 0.09977186836, 0.7049438909, 0.9849615556, 0.7963285413, 0.2293290341, -0.4423631157, -0.9034731882,
+                    -0.9464115237, -0.5403933461, 0.1225762152, 0.7288511206, 0.9856841104 },
+                  { 0.1135841425, 0.2857797246, 0.2392888254, 0.009376663442, -0.2288586391 },
+                  { 0 },
+                  { 0.1842059041, 0.9490567067, 0.6611043278 },
     };
     opt_graph t = make((int64_t[]){ 12, 5, 1, 3 }, &o, false);
     for (int k = 0; k < TENSORS; k++)
@@ -182,7 +197,7 @@ static void lamb_skips_bad_steps(void **state)
         opt_graph    t = make((int64_t[]){ 100, 7, 3, 50 }, &o, accumulate);
         const size_t pn = t.p->layout.arena_bytes[MBA_PARAM], on = t.p->layout.arena_bytes[MBA_OPTIM];
         for (int i = 0; i < 100; i++) grad(&t, 0)[i] = 1;
-        step(&t, 0, 0.1f, 1000);                                       // a good one: moments to keep
+        step(&t, 0, 0.1f, 1000); // a good one: moments to keep
         char *p = malloc(pn), *m = malloc(on);
         assert_true(p && m);
         memcpy(p, t.p->memory[MBA_PARAM], pn);
@@ -196,7 +211,7 @@ static void lamb_skips_bad_steps(void **state)
             for (int i = 0; i < 100; i++) assert_true((grad(&t, 0)[i] == 0) == accumulate);
         }
         for (int i = 0; i < 100; i++) grad(&t, 0)[i] = i == 3 ? 2000 : 1;
-        step(&t, 1, 0.1f, 0);                                          // without a limit it counts
+        step(&t, 1, 0.1f, 0); // without a limit it counts
         assert_true(memcmp(t.p->memory[MBA_PARAM], p, pn) && memcmp(t.p->memory[MBA_OPTIM], m, on));
         free(p);
         free(m);
@@ -209,16 +224,16 @@ static void lamb_reference_agrees_with_the_program(void **state)
 {
     (void)state;
     const mba_lamb_options o = mba_lamb_defaults();
-    const int64_t  n[TENSORS] = { 2 * LAMB_BLOCK + 77, 1, 129, 300 };
-    opt_graph      t = make(n, &o, true);
-    mba_reference *r;
+    const int64_t          n[TENSORS] = { 2 * LAMB_BLOCK + 77, 1, 129, 300 };
+    opt_graph              t = make(n, &o, true);
+    mba_reference         *r;
     assert_ok(mba_reference_create(&r, t.g));
     assert_ok(mba_program_init(t.p, 3));
     memset(t.p->memory[MBA_GRAD], 0, t.p->layout.arena_bytes[MBA_GRAD]);
     for (int k = 0; k < TENSORS; k++)
         for (int i = 0; i < n[k]; i++) mba_reference_at(r, t.t[k])[i] = param(&t, k)[i];
     for (int s = 0; s < 10; s++) {
-        const mba_step at = { .index = s, .lr = 0.01f, .norm_max = s == 1 ? 1e-3f : 0 };   // the second is skipped
+        const mba_step at = { .index = s, .lr = 0.01f, .norm_max = s == 1 ? 1e-3f : 0 }; // the second is skipped
         assert_ok(mba_reference_run(r, MBA_STEP, &at));
         assert_ok(mba_program_run(t.p, MBA_STEP, &at, NULL));
     }
@@ -232,7 +247,7 @@ static void lamb_gives_the_same_bits_at_any_thread_count(void **state)
 {
     (void)state;
     const mba_lamb_options o = mba_lamb_defaults();
-    opt_graph t = make((int64_t[]){ 100003, 17, 40000, 50001 }, &o, false);
+    opt_graph              t = make((int64_t[]){ 100003, 17, 40000, 50001 }, &o, false);
     assert_same_bits(t.g, &(mba_step){ .index = 4, .lr = 1e-3f });
     destroy(t);
 }
@@ -257,8 +272,7 @@ static void lamb_refuses_what_cannot_work(void **state)
 }
 
 MBA_TEST_MAIN(cmocka_unit_test(lamb_of_hand_worked_values), cmocka_unit_test(lamb_of_golden_values),
-              cmocka_unit_test(lamb_takes_apart_what_is_cut),
-              cmocka_unit_test(lamb_clips_twice), cmocka_unit_test(lamb_skips_bad_steps),
-              cmocka_unit_test(lamb_reference_agrees_with_the_program),
+              cmocka_unit_test(lamb_takes_apart_what_is_cut), cmocka_unit_test(lamb_clips_twice),
+              cmocka_unit_test(lamb_skips_bad_steps), cmocka_unit_test(lamb_reference_agrees_with_the_program),
               cmocka_unit_test(lamb_gives_the_same_bits_at_any_thread_count),
               cmocka_unit_test(lamb_refuses_what_cannot_work))

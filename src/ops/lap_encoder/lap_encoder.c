@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* lap_encoder.c -- a small network per eigenvector, summed over eigenvectors: the declaration. */
 #include "ops/lap_encoder/lap_encoder.h"
 
@@ -81,9 +82,9 @@ static mba_status all_f32(const mba_node *n, const mba_machine *m)
     return MBA_OK;
 }
 
-/* CUDA: the second layer and its gradients, in steps of a warp: two numbers from shared memory and a multiply-add each, and
- * what is compiled around them (counted on the H200: 2 FMA and 2.2 ALU of a step forward, 3.8 and 3.5 backward, where
- * places are found by division). Lanes without an output wait for the others. */
+/* CUDA: the second layer and its gradients, in steps of a warp: two numbers from shared memory and a multiply-add each,
+ * and what is compiled around them (counted on the H200: 2 FMA and 2.2 ALU of a step forward, 3.8 and 3.5 backward,
+ * where places are found by division). Lanes without an output wait for the others. */
 static void plan_layers(mba_launch *l, double steps, double fma, double alu)
 {
     static const char mix[] = "lap_encoder";
@@ -96,7 +97,7 @@ static mba_launch *plan_nodes(mba_plan *p, const mba_node *n, const char *kernel
 {
     mba_launch *l = mba_plan_launch(p, kernel, MBA_VECTOR, grid, LAP_WARPS * 32);
     l->regs = regs;
-    for (int k = 0; k < MBA_IN_MAX; k++)                   // weights are read by every block
+    for (int k = 0; k < MBA_IN_MAX; k++) // weights are read by every block
         if (n->in[k])
             mba_phase_move(l, MBA_LOAD, MBA_ARG_IN(k),
                            mba_tensor_bytes(n->in[k]) / (k == PHI || k == LAM || k == DY ? (double)grid : 1));
@@ -125,7 +126,7 @@ static mba_status lap_encoder_parts_plan(mba_plan *p, const mba_node *n, const m
 {
     const int64_t out = mba_elems(n->in[BB]), K = mba_cols(n->in[PHI]),
                   parts = mba_ceil(mba_rows(n->in[PHI]), LAP_NODES), grads = lap_grads(out);
-    size_t        bytes = sizeof(float) * lap_bwd_floats(out, K, LAP_PAIRS);
+    size_t bytes = sizeof(float) * lap_bwd_floats(out, K, LAP_PAIRS);
     MBA_TRY(all_f32(n, m));
     if ((int64_t)bytes > m->smem_block_bytes) bytes = sizeof(float) * lap_bwd_floats(out, K, LAP_PAIRS_FEW);
     MBA_REFUSE_IF((int64_t)bytes > m->smem_block_bytes, "%zu bytes of shared memory: %s has %lld", bytes, m->name,
@@ -146,7 +147,7 @@ static void lap_encoder_build(mba_graph *g, const mba_case *c)
 {
     const int64_t N = c->dim[0], K = c->dim[1], p = c->dim[2];
     mba_tensor *phi = mba_input(g, "phi", MBA_TYPE(MBA_F32, N, K)), *lam = mba_input(g, "lam", MBA_TYPE(MBA_F32, N, K));
-    double     *x = mba_arena_new(g->arena, double, N * K), *l = mba_arena_new(g->arena, double, N * K);
+    double     *x = mba_arena_new(g->arena, double, N *K), *l = mba_arena_new(g->arena, double, N *K);
     for (int64_t i = 0; i < N * K; i++) {
         const bool gone = (i / K % 3 == 2 && i % K) || i / K == 4;
         x[i] = gone ? (double)NAN : (float)sin(1.7 * (double)i + 0.3);
@@ -162,33 +163,56 @@ static void lap_encoder_build(mba_graph *g, const mba_case *c)
 }
 
 const mba_op mba_op_lap_encoder = {
-    .name  = "lap_encoder", .doc = "Laplacian positions through a small network, summed", .kind = MBA_EMBED_LOSS,
+    .name = "lap_encoder",
+    .doc = "Laplacian positions through a small network, summed",
+    .kind = MBA_EMBED_LOSS,
     .random = true,
-    .in    = { [PHI] = MBA_SLOT("phi"), [LAM] = MBA_SLOT("lam"), [WA] = MBA_SLOT("wa"), [BA] = MBA_SLOT("ba"),
-               [WB] = MBA_SLOT("wb"), [BB] = MBA_SLOT("bb") },
-    .out   = { [Y] = MBA_SLOT("y") },
+    .in = { [PHI] = MBA_SLOT("phi"),
+            [LAM] = MBA_SLOT("lam"),
+            [WA] = MBA_SLOT("wa"),
+            [BA] = MBA_SLOT("ba"),
+            [WB] = MBA_SLOT("wb"),
+            [BB] = MBA_SLOT("bb") },
+    .out = { [Y] = MBA_SLOT("y") },
     .attr_bytes = sizeof(lap_encoder_attr),
-    .shape = lap_encoder_shape, .grad = lap_encoder_grad, .cost = lap_encoder_cost, .ref = lap_encoder_ref,
+    .shape = lap_encoder_shape,
+    .grad = lap_encoder_grad,
+    .cost = lap_encoder_cost,
+    .ref = lap_encoder_ref,
     .terms = lap_encoder_terms,
-    .cpu   = (const mba_variant[]){ { "tiles", lap_encoder_plan, MBA_CPU(lap_encoder_fwd) }, { 0 } },
-    .cuda  = (const mba_variant[]){ { "warps", lap_encoder_warps_plan, MBA_CUDA(lap_encoder_cuda) }, { 0 } },
+    .cpu = (const mba_variant[]){ { "tiles", lap_encoder_plan, MBA_CPU(lap_encoder_fwd) }, { 0 } },
+    .cuda = (const mba_variant[]){ { "warps", lap_encoder_warps_plan, MBA_CUDA(lap_encoder_cuda) }, { 0 } },
     .build = lap_encoder_build,
     .cases = (const mba_case[]){ { { 3, 2, 2 }, "a node without all of its eigenvectors" },
                                  { { 6, 5, 3, 1 }, "random signs, a full tile and a rest, a node without any" },
                                  { { 2, 3, 9 }, "hidden layer longer than a vector" },
-                                 { { 35, 3, 4, 1 }, "two blocks of nodes" }, { { 0 }, NULL } },
+                                 { { 35, 3, 4, 1 }, "two blocks of nodes" },
+                                 { { 0 }, NULL } },
     .sizes = (const mba_case[]){ { { 15341, 10, 16, 1 }, "PascalVOC-SP, 32 graphs" }, { { 0 }, NULL } },
 };
 
 const mba_op mba_op_lap_encoder_bwd = {
-    .name  = "lap_encoder_bwd", .doc = "gradients of the weights of lap_encoder", .kind = MBA_EMBED_LOSS,
-    .random = true, .no_grad = "a gradient",
-    .in    = { [PHI] = MBA_SLOT("phi"), [LAM] = MBA_SLOT("lam"), [WA] = MBA_SLOT("wa"), [BA] = MBA_SLOT("ba"),
-               [WB] = MBA_SLOT("wb"), [BB] = MBA_SLOT("bb"), [DY] = MBA_SLOT("dy") },
-    .out   = { [DWA] = MBA_SLOT("dwa", .adds = true), [DBA] = MBA_SLOT("dba", .adds = true),
-               [DWB] = MBA_SLOT("dwb", .adds = true), [DBB] = MBA_SLOT("dbb", .adds = true) },
+    .name = "lap_encoder_bwd",
+    .doc = "gradients of the weights of lap_encoder",
+    .kind = MBA_EMBED_LOSS,
+    .random = true,
+    .no_grad = "a gradient",
+    .in = { [PHI] = MBA_SLOT("phi"),
+            [LAM] = MBA_SLOT("lam"),
+            [WA] = MBA_SLOT("wa"),
+            [BA] = MBA_SLOT("ba"),
+            [WB] = MBA_SLOT("wb"),
+            [BB] = MBA_SLOT("bb"),
+            [DY] = MBA_SLOT("dy") },
+    .out = { [DWA] = MBA_SLOT("dwa", .adds = true),
+             [DBA] = MBA_SLOT("dba", .adds = true),
+             [DWB] = MBA_SLOT("dwb", .adds = true),
+             [DBB] = MBA_SLOT("dbb", .adds = true) },
     .attr_bytes = sizeof(lap_encoder_attr),
-    .shape = lap_encoder_bwd_shape, .cost = lap_encoder_cost, .ref = lap_encoder_bwd_ref, .terms = lap_encoder_terms,
-    .cpu   = (const mba_variant[]){ { "tiles", lap_encoder_plan, MBA_CPU(lap_encoder_bwd) }, { 0 } },
-    .cuda  = (const mba_variant[]){ { "parts", lap_encoder_parts_plan, MBA_CUDA(lap_encoder_bwd_cuda) }, { 0 } },
+    .shape = lap_encoder_bwd_shape,
+    .cost = lap_encoder_cost,
+    .ref = lap_encoder_bwd_ref,
+    .terms = lap_encoder_terms,
+    .cpu = (const mba_variant[]){ { "tiles", lap_encoder_plan, MBA_CPU(lap_encoder_bwd) }, { 0 } },
+    .cuda = (const mba_variant[]){ { "parts", lap_encoder_parts_plan, MBA_CUDA(lap_encoder_bwd_cuda) }, { 0 } },
 };

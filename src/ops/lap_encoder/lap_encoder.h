@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* lap_encoder.h -- Laplacian positions of nodes, encoded: a small network per eigenvector, summed over eigenvectors.
  *
  *     mba_tensor *pe = mba_lap_encoder(g, .phi = phi, .lam = lam, .wa = wa, .ba = ba, .wb = wb, .bb = bb,
@@ -14,13 +15,13 @@
 #include "core/graph.h"
 
 typedef struct mba_lap_encoder_args {
-    mba_tensor *phi, *lam;              /* (N, K) */
-    mba_tensor *wa, *ba;                /* (2p, 2), (2p) */
-    mba_tensor *wb, *bb;                /* (p, 2p), (p) */
+    mba_tensor *phi, *lam; /* (N, K) */
+    mba_tensor *wa, *ba;   /* (2p, 2), (2p) */
+    mba_tensor *wb, *bb;   /* (p, 2p), (p) */
     bool        flip;
 } mba_lap_encoder_args;
 
-mba_tensor *mba_lap_encoder_of(mba_graph *g, const mba_lap_encoder_args *a);          /* (N, p) */
+mba_tensor *mba_lap_encoder_of(mba_graph *g, const mba_lap_encoder_args *a); /* (N, p) */
 #define mba_lap_encoder(g, ...) mba_lap_encoder_of((g), &(mba_lap_encoder_args){ __VA_ARGS__ })
 
 extern const mba_op mba_op_lap_encoder, mba_op_lap_encoder_bwd;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* lap_encoder_cpu.c -- parts of nodes in parallel; the pairs of a node four at a time, so that a weight is loaded once
  * for four. All rows of weights are padded with zeros to whole vectors, copied once per launch. Backward makes the
  * hidden vectors again (they are cheaper to make than to keep) and sums the weights' gradients per part. */
@@ -7,16 +8,16 @@
 enum { TILE = 4 };
 
 typedef struct weights {
-    int64_t p, M, P;                              /* outputs; hidden and outputs, padded */
-    float  *wa0, *wa1, *ba;                       /* (M) */
-    float  *wb;                                   /* (p, M) */
-    float  *wbt;                                  /* (2p, P) */
-    float  *bb;                                   /* (P) */
-    float  *sign;                                 /* (K) */
+    int64_t p, M, P;        /* outputs; hidden and outputs, padded */
+    float  *wa0, *wa1, *ba; /* (M) */
+    float  *wb;             /* (p, M) */
+    float  *wbt;            /* (2p, P) */
+    float  *bb;             /* (P) */
+    float  *sign;           /* (K) */
 } weights;
 
 typedef struct tile {
-    int   n;                                      /* pairs in it */
+    int   n; /* pairs in it */
     float in[TILE][2], hidden[TILE][LAP_HIDDEN_MAX];
 } tile;
 
@@ -25,13 +26,21 @@ static weights copy_weights(const mba_call *c, float *at)
     const mba_node *n = c->node;
     const float    *wa = c->in[WA], *ba = c->in[BA], *wb = c->in[WB], *bb = c->in[BB];
     const int64_t   p = mba_elems(n->in[BB]), H = 2 * p, K = mba_cols(n->in[PHI]), M = lap_padded(H), P = lap_padded(p);
-    const weights   w = { p, M, P, at, at + M, at + 2 * M, at + 3 * M, at + (3 + p) * M, at + (3 + p) * M + H * P,
+    const weights   w = { p,
+                          M,
+                          P,
+                          at,
+                          at + M,
+                          at + 2 * M,
+                          at + 3 * M,
+                          at + (3 + p) * M,
+                          at + (3 + p) * M + H * P,
                           at + (3 + p) * M + (H + 1) * P };
     memset(at, 0, sizeof(float) * (size_t)((3 + p) * M + (H + 1) * P));
     for (int64_t m = 0; m < H; m++) {
         w.wa0[m] = wa[2 * m];
         w.wa1[m] = wa[2 * m + 1];
-        w.ba[m]  = ba[m];
+        w.ba[m] = ba[m];
         for (int64_t o = 0; o < p; o++) w.wbt[m * P + o] = w.wb[o * M + m] = wb[o * H + m];
     }
     memcpy(w.bb, bb, sizeof(float) * (size_t)p);
@@ -44,7 +53,7 @@ static void fill_tile(tile *t, const weights *w, const float *phi, const float *
 {
     memset(t->in, 0, sizeof t->in);
     for (t->n = 0; *k < K && t->n < TILE; (*k)++) {
-        if (phi[*k] != phi[*k] || lam[*k] != lam[*k]) continue;      // NaN: missing
+        if (phi[*k] != phi[*k] || lam[*k] != lam[*k]) continue; // NaN: missing
         t->in[t->n][0] = phi[*k] * w->sign[*k];
         t->in[t->n++][1] = lam[*k];
     }
@@ -88,15 +97,17 @@ mba_status MBA_CPU_FN(lap_encoder_fwd)(const mba_call *c)
     const int64_t   N = mba__valid_entries(n->in[PHI], c->step);
     const weights   w = copy_weights(c, mba__scratch(c, 0));
     MBA_PARALLEL_FOR(part, mba__parts(N))
-        for (int64_t v = part * MBA__PART_ROWS; v < mba__part_end(part, N); v++)
-            node_fwd(mba__row(y, v), &w, mba__row(phi, v), mba__row(lam, v), phi.cols);
+    for (int64_t v = part * MBA__PART_ROWS; v < mba__part_end(part, N); v++)
+        node_fwd(mba__row(y, v), &w, mba__row(phi, v), mba__row(lam, v), phi.cols);
     mba__zero_rows(y, N, mba_rows(n->out[Y]));
     return MBA_OK;
 }
 
 /* ---- backward ---- */
 
-typedef struct grads { float *wa0, *wa1, *ba, *wb, *bb; } grads;       /* of one part, laid out as the weights */
+typedef struct grads {
+    float *wa0, *wa1, *ba, *wb, *bb;
+} grads; /* of one part, laid out as the weights */
 
 static grads grads_at(float *at, const weights *w)
 {
@@ -132,7 +143,7 @@ static void tile_bwd(grads g, const tile *t, const weights *w, const float *dy)
             const vf row = vf_load(w->wb + o * w->M + m);
             vf       dw = vf_load(g.wb + o * w->M + m);
             for (int j = 0; j < TILE; j++) {
-                dw    += dout[j][o] * h[j];
+                dw += dout[j][o] * h[j];
                 dh[j] += dout[j][o] * row;
             }
             vf_store(g.wb + o * w->M + m, dw);
@@ -142,7 +153,7 @@ static void tile_bwd(grads g, const tile *t, const weights *w, const float *dy)
             const vf d = vf_select(h[j] > 0.0f, dh[j], vf_set(0));
             a0 += d * t->in[j][0];
             a1 += d * t->in[j][1];
-            b  += d;
+            b += d;
         }
         vf_store(g.wa0 + m, a0);
         vf_store(g.wa1 + m, a1);
@@ -173,7 +184,8 @@ mba_status MBA_CPU_FN(lap_encoder_bwd)(const mba_call *c)
     const int64_t   N = mba__valid_entries(n->in[PHI], c->step), K = phi.cols;
     const weights   w = copy_weights(c, mba__scratch(c, 0));
     float          *parts = mba__scratch(c, 1), *sum = mba__scratch(c, 2);
-    MBA_PARALLEL_FOR(part, mba__parts(N)) {
+    MBA_PARALLEL_FOR(part, mba__parts(N))
+    {
         const grads g = grads_at(parts + part * grad_floats(&w), &w);
         tile        t;
         memset(g.wa0, 0, sizeof(float) * (size_t)grad_floats(&w));

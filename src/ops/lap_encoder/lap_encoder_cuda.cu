@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* lap_encoder_cuda.cu -- a small network per eigenvector, summed over eigenvectors, and the gradients of its weights.
  *
  *   h = relu(wa (sign phi[v,k], lam[v,k]) + ba),   y[v] = sum_k relu(wb h + bb)   over the k that v has
@@ -11,7 +12,8 @@
  * measured   H200: 70 us, 5 % of floor (vector), L1/shared 73 % busy; graphmamba-peptides-func, 128 graphs  [docs]
  * order      fixed: hidden units ascend, then eigenvectors
  *
- * kernel     lap_encoder_bwd_parts     a block per 32 nodes, 32 pairs at a time: hidden units and outputs are made again
+ * kernel     lap_encoder_bwd_parts     a block per 32 nodes, 32 pairs at a time: hidden units and outputs are made
+ *            again
  * takes      everything whose weights fit in shared memory (8 pairs at a time where that helps)
  * launch     grid ceil(N/32), block 256, dynamic smem 4 (3H + p (H + 1) + p + K + pairs (H + p + 3)) bytes
  * resources  sm_90a, CUDA 13.0: 42 registers, 128 B of shared memory, no spill  [docs]
@@ -23,10 +25,18 @@ extern "C" {
 #include "ops/lap_encoder/lap_encoder_slots.h"
 }
 
-enum { BLOCK = LAP_WARPS * 32, OUTPUTS = LAP_HIDDEN_MAX / 2 / 32 };    /* outputs: most of one lane */
+enum { BLOCK = LAP_WARPS * 32, OUTPUTS = LAP_HIDDEN_MAX / 2 / 32 }; /* outputs: most of one lane */
 
-struct network { const float *wa, *ba, *wb, *bb; int p, K; uint64_t stream; bool flip; };
-struct positions { strided_view<const float> phi, lam; ragged nodes; };
+struct network {
+    const float *wa, *ba, *wb, *bb;
+    int          p, K;
+    uint64_t     stream;
+    bool         flip;
+};
+struct positions {
+    strided_view<const float> phi, lam;
+    ragged                    nodes;
+};
 
 /* lap_sign of lap_encoder_slots.h: the same bits. */
 static __device__ __forceinline__ float sign_of(const network &n, const mba_step *step, int k)
@@ -38,41 +48,50 @@ static __device__ __forceinline__ float sign_of(const network &n, const mba_step
     return bits & 1 ? -1.0f : 1.0f;
 }
 
-/* The parts of shared memory, one behind the other. wb has rows of `pitch`: H transposed forward (p), else p rows of H + 1. */
-struct layout { float *wa, *ba, *wb, *bb, *sign, *rest; };
+/* The parts of shared memory, one behind the other. wb has rows of `pitch`: H transposed forward (p), else p rows of H
+ * + 1. */
+struct layout {
+    float *wa, *ba, *wb, *bb, *sign, *rest;
+};
 
-static __device__ __forceinline__ layout load_weights(float *smem, const network &n, const mba_step *step, bool transposed)
+static __device__ __forceinline__ layout load_weights(float *smem, const network &n, const mba_step *step,
+                                                      bool transposed)
 {
     const int    H = 2 * n.p;
-    const layout s = { smem, smem + 2 * H, smem + 3 * H, smem + 3 * H + n.p * (transposed ? H : H + 1),
-                       smem + 3 * H + n.p * (transposed ? H : H + 1) + n.p, smem + 3 * H + n.p * (transposed ? H : H + 1) + n.p + n.K };
+    const layout s = { smem,
+                       smem + 2 * H,
+                       smem + 3 * H,
+                       smem + 3 * H + n.p * (transposed ? H : H + 1),
+                       smem + 3 * H + n.p * (transposed ? H : H + 1) + n.p,
+                       smem + 3 * H + n.p * (transposed ? H : H + 1) + n.p + n.K };
     for (int i = (int)threadIdx.x; i < 2 * H; i += BLOCK) s.wa[i] = n.wa[i];
     for (int i = (int)threadIdx.x; i < H; i += BLOCK) s.ba[i] = n.ba[i];
     for (int i = (int)threadIdx.x; i < n.p * H; i += BLOCK)
         if (transposed) s.wb[i % H * n.p + i / H] = n.wb[i];
-        else            s.wb[i / H * (H + 1) + i % H] = n.wb[i];
+        else s.wb[i / H * (H + 1) + i % H] = n.wb[i];
     for (int i = (int)threadIdx.x; i < n.p; i += BLOCK) s.bb[i] = n.bb[i];
     for (int i = (int)threadIdx.x; i < n.K; i += BLOCK) s.sign[i] = sign_of(n, step, i);
     __syncthreads();
     return s;
 }
 
-__global__ void __launch_bounds__(BLOCK) lap_encoder_fwd_warps(strided_view<float> y, positions x, network n, const mba_step *step)
+__global__ void __launch_bounds__(BLOCK)
+    lap_encoder_fwd_warps(strided_view<float> y, positions x, network n, const mba_step *step)
 {
     extern __shared__ float smem[];
-    const layout  s = load_weights(smem, n, step, true);
-    const int     lane = threadIdx.x % 32, warp = threadIdx.x / 32, H = 2 * n.p;
-    const int64_t real = valid_rows_of(x.nodes, step);
-    float        *hidden = s.rest + warp * H;
+    const layout            s = load_weights(smem, n, step, true);
+    const int               lane = threadIdx.x % 32, warp = threadIdx.x / 32, H = 2 * n.p;
+    const int64_t           real = valid_rows_of(x.nodes, step);
+    float                  *hidden = s.rest + warp * H;
     for (int i = warp; i < LAP_NODES; i += LAP_WARPS) {
         const int64_t v = (int64_t)blockIdx.x * LAP_NODES + i;
-        if (v >= x.nodes.all) return;                      // no barrier of the block follows
+        if (v >= x.nodes.all) return; // no barrier of the block follows
         const float *phi = x.phi.row(v, n.K), *lam = x.lam.row(v, n.K);
         float        sum[OUTPUTS] = { 0 };
         for (int k = 0; k < n.K && v < real; k++) {
             const float a = phi[k] * s.sign[k], b = lam[k];
-            if (a != a || b != b) continue;                // NaN: missing; all lanes see the same
-            __syncwarp();                                  // the last pair is used up
+            if (a != a || b != b) continue; // NaN: missing; all lanes see the same
+            __syncwarp();                   // the last pair is used up
             for (int m = lane; m < H; m += 32) hidden[m] = fmaxf(0.0f, s.wa[2 * m] * a + s.wa[2 * m + 1] * b + s.ba[m]);
             __syncwarp();
 #pragma unroll
@@ -93,10 +112,15 @@ __global__ void __launch_bounds__(BLOCK) lap_encoder_fwd_warps(strided_view<floa
 
 /* ---- backward ---- */
 
-/* Pairs `from` .. of the block's nodes: what goes into the network (zeros where a pair is missing), and whose they are. */
-struct batch { float *in, *hidden, *dout; int pairs; };            /* (2, pairs), (pairs, H + 1), (pairs, p) */
+/* Pairs `from` .. of the block's nodes: what goes into the network (zeros where a pair is missing), and whose they
+ * are. */
+struct batch {
+    float *in, *hidden, *dout;
+    int    pairs;
+}; /* (2, pairs), (pairs, H + 1), (pairs, p) */
 
-static __device__ __forceinline__ int node_of(const positions &x, const network &n, int64_t first, int64_t real, int pair)
+static __device__ __forceinline__ int node_of(const positions &x, const network &n, int64_t first, int64_t real,
+                                              int pair)
 {
     const int64_t v = first + pair / n.K;
     if (pair >= LAP_NODES * n.K || v >= real) return -1;
@@ -105,14 +129,14 @@ static __device__ __forceinline__ int node_of(const positions &x, const network 
 }
 
 /* in, hidden, and dout: dy where an output is open, else 0. The nodes' numbers are kept in `whose`. */
-static __device__ void make_batch(const batch &t, int *whose, const layout &s, const positions &x, strided_view<const float> dy, const network &n,
-                                  int64_t first, int64_t real, int from)
+static __device__ void make_batch(const batch &t, int *whose, const layout &s, const positions &x,
+                                  strided_view<const float> dy, const network &n, int64_t first, int64_t real, int from)
 {
     const int H = 2 * n.p;
     for (int j = (int)threadIdx.x; j < t.pairs; j += BLOCK) {
         const int node = node_of(x, n, first, real, from + j), k = (from + j) % n.K;
-        whose[j]          = node;
-        t.in[j]           = node < 0 ? 0 : x.phi.row(first + node, n.K)[k] * s.sign[k];
+        whose[j] = node;
+        t.in[j] = node < 0 ? 0 : x.phi.row(first + node, n.K)[k] * s.sign[k];
         t.in[t.pairs + j] = node < 0 ? 0 : x.lam.row(first + node, n.K)[k];
     }
     __syncthreads();
@@ -130,7 +154,10 @@ static __device__ void make_batch(const batch &t, int *whose, const layout &s, c
     __syncthreads();
 }
 
-static __device__ __forceinline__ void add(float *part, int i, float sum, bool begins) { part[i] = sum + (begins ? 0 : part[i]); }
+static __device__ __forceinline__ void add(float *part, int i, float sum, bool begins)
+{
+    part[i] = sum + (begins ? 0 : part[i]);
+}
 
 /* Gradient i of the part belongs to thread i % BLOCK, for good: wa (H, 2), ba (H), wb (p, H), bb (p). */
 static __device__ void add_second_layer(float *part, const batch &t, int p, bool begins)
@@ -153,7 +180,7 @@ static __device__ void add_second_layer(float *part, const batch &t, int p, bool
 static __device__ void add_first_layer(float *part, const batch &t, const layout &s, int p, bool begins)
 {
     const int H = 2 * p;
-    for (int i = (int)threadIdx.x; i < t.pairs * H; i += BLOCK) {      // hidden units become their gradient
+    for (int i = (int)threadIdx.x; i < t.pairs * H; i += BLOCK) { // hidden units become their gradient
         const int j = i / H, m = i % H;
         float     d = 0;
         for (int o = 0; o < p; o++) d += t.dout[j * p + o] * s.wb[o * (H + 1) + m];
@@ -163,24 +190,26 @@ static __device__ void add_first_layer(float *part, const batch &t, const layout
     for (int i = (int)threadIdx.x; i < 3 * H; i += BLOCK) {
         const int m = i < 2 * H ? i / 2 : i - 2 * H;
         float     sum = 0;
-        for (int j = 0; j < t.pairs; j++) sum += t.hidden[j * (H + 1) + m] * (i < 2 * H ? t.in[i % 2 * t.pairs + j] : 1);
+        for (int j = 0; j < t.pairs; j++)
+            sum += t.hidden[j * (H + 1) + m] * (i < 2 * H ? t.in[i % 2 * t.pairs + j] : 1);
         add(part, i, sum, begins);
     }
     __syncthreads();
 }
 
 __global__ void __launch_bounds__(BLOCK)
-lap_encoder_bwd_parts(float *parts, positions x, strided_view<const float> dy, network n, int64_t grads, int pairs, const mba_step *step)
+    lap_encoder_bwd_parts(float *parts, positions x, strided_view<const float> dy, network n, int64_t grads, int pairs,
+                          const mba_step *step)
 {
     extern __shared__ float smem[];
-    __shared__ int whose[LAP_PAIRS];
-    const layout  s = load_weights(smem, n, step, false);
-    const int     H = 2 * n.p;
-    const batch   t = { s.rest, s.rest + 2 * pairs, s.rest + 2 * pairs + pairs * (H + 1), pairs };
-    const int64_t real = valid_rows_of(x.nodes, step), first = (int64_t)blockIdx.x * LAP_NODES;
-    float        *part = parts + blockIdx.x * grads;
-    for (int from = 0; from < LAP_NODES * n.K; from += pairs) {        // at least once: gradients of nobody are zero
-        if (from && first + from / n.K >= real) break;                 // the same for all threads
+    __shared__ int          whose[LAP_PAIRS];
+    const layout            s = load_weights(smem, n, step, false);
+    const int               H = 2 * n.p;
+    const batch             t = { s.rest, s.rest + 2 * pairs, s.rest + 2 * pairs + pairs * (H + 1), pairs };
+    const int64_t           real = valid_rows_of(x.nodes, step), first = (int64_t)blockIdx.x * LAP_NODES;
+    float                  *part = parts + blockIdx.x * grads;
+    for (int from = 0; from < LAP_NODES * n.K; from += pairs) { // at least once: gradients of nobody are zero
+        if (from && first + from / n.K >= real) break;          // the same for all threads
         make_batch(t, whose, s, x, dy, n, first, real, from);
         add_second_layer(part, t, n.p, from == 0);
         add_first_layer(part, t, s, n.p, from == 0);
@@ -188,9 +217,9 @@ lap_encoder_bwd_parts(float *parts, positions x, strided_view<const float> dy, n
 }
 
 struct put_grads {
-    float  *to[4];
-    int64_t end[4];
-    bool    adds[4];
+    float          *to[4];
+    int64_t         end[4];
+    bool            adds[4];
     __device__ void operator()(int64_t i, const float (&total)[1], const mba_step *) const
     {
         const int     k = i < end[0] ? 0 : i < end[1] ? 1 : i < end[2] ? 2 : 3;
@@ -204,21 +233,29 @@ struct put_grads {
 static network network_of(const mba_call *c)
 {
     const mba_node *n = c->node;
-    const network   w = { (const float *)c->in[WA], (const float *)c->in[BA], (const float *)c->in[WB], (const float *)c->in[BB],
-                          (int)mba_elems(n->in[BB]), (int)mba_cols(n->in[PHI]), n->stream, ((const lap_encoder_attr *)n->attr)->flip != 0 };
+    const network   w = { (const float *)c->in[WA],
+                          (const float *)c->in[BA],
+                          (const float *)c->in[WB],
+                          (const float *)c->in[BB],
+                          (int)mba_elems(n->in[BB]),
+                          (int)mba_cols(n->in[PHI]),
+                          n->stream,
+                          ((const lap_encoder_attr *)n->attr)->flip != 0 };
     return w;
 }
 
 static positions positions_of(const mba_call *c)
 {
     const mba_tensor *phi = c->node->in[PHI], *lam = c->node->in[LAM];
-    const positions   x = { mba_strided_view<const float>(phi, c->in[PHI]), mba_strided_view<const float>(lam, c->in[LAM]), mba_ragged_rows(phi) };
+    const positions   x = { mba_strided_view<const float>(phi, c->in[PHI]),
+                            mba_strided_view<const float>(lam, c->in[LAM]), mba_ragged_rows(phi) };
     return x;
 }
 
 extern "C" mba_status lap_encoder_cuda(const mba_call *c)
 {
-    MBA_KERNEL(c, 0, lap_encoder_fwd_warps, mba_strided_view<float>(c->node->out[Y], c->out[Y]), positions_of(c), network_of(c), c->step);
+    MBA_KERNEL(c, 0, lap_encoder_fwd_warps, mba_strided_view<float>(c->node->out[Y], c->out[Y]), positions_of(c),
+               network_of(c), c->step);
     return MBA_OK;
 }
 
@@ -231,11 +268,11 @@ extern "C" mba_status lap_encoder_bwd_cuda(const mba_call *c)
     float          *part = (float *)mba_cuda_scratch(c, 0);
     put_grads       put = {};
     for (int k = 0; k < 4; k++) {
-        put.to[k]   = (float *)c->out[DWA + k];
-        put.end[k]  = (k ? put.end[k - 1] : 0) + mba_elems(n->out[DWA + k]);
+        put.to[k] = (float *)c->out[DWA + k];
+        put.end[k] = (k ? put.end[k - 1] : 0) + mba_elems(n->out[DWA + k]);
         put.adds[k] = mba_adds(n, DWA + k);
     }
-    MBA_KERNEL(c, 0, lap_encoder_bwd_parts, part, positions_of(c), mba_strided_view<const float>(n->in[DY], c->in[DY]), w, grads,
-               many ? (int)LAP_PAIRS : (int)LAP_PAIRS_FEW, c->step);
+    MBA_KERNEL(c, 0, lap_encoder_bwd_parts, part, positions_of(c), mba_strided_view<const float>(n->in[DY], c->in[DY]),
+               w, grads, many ? (int)LAP_PAIRS : (int)LAP_PAIRS_FEW, c->step);
     return mba_column_totals<1>(c, 1, part, grads, c->plan->launch[0].grid[0], put);
 }

@@ -1,9 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
 /* lap_encoder_ref.c -- fp64, only the maths. */
 #include <math.h>
 
 #include "ops/lap_encoder/lap_encoder_slots.h"
 
-typedef struct pair { double in[2], hidden[LAP_HIDDEN_MAX]; bool there; } pair;
+typedef struct pair {
+    double in[2], hidden[LAP_HIDDEN_MAX];
+    bool   there;
+} pair;
 
 static pair encode(const mba_ref_call *c, int64_t v, int64_t k)
 {

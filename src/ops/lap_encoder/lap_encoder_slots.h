@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* lap_encoder_slots.h -- what the files of this folder share. */
 #ifndef MBA_LAP_ENCODER_SLOTS_H
 #define MBA_LAP_ENCODER_SLOTS_H
@@ -5,11 +6,13 @@
 #include "core/rng.h"
 #include "ops/rows.h"
 
-enum { PHI, LAM, WA, BA, WB, BB, DY };            /* in; dy only backward */
-enum { Y };                                       /* out: forward, backward */
+enum { PHI, LAM, WA, BA, WB, BB, DY }; /* in; dy only backward */
+enum { Y };                            /* out: forward, backward */
 enum { DWA, DBA, DWB, DBB };
 
-typedef struct lap_encoder_attr { int64_t flip; } lap_encoder_attr;
+typedef struct lap_encoder_attr {
+    int64_t flip;
+} lap_encoder_attr;
 
 /* The hidden vectors of a few pairs live on the stack. */
 enum { LAP_HIDDEN_MAX = 256, LAP_LANES_MAX = 16 };

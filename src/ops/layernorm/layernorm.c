@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* layernorm.c -- y = (x - mean) rstd w + b, per row: the declaration. */
 #include "ops/layernorm/layernorm.h"
 
@@ -12,7 +13,7 @@ static mba_status layernorm_shape(const mba_node *n, mba_type *out)
     for (int k = W; k <= B; k++)
         MBA_NEED(mba_dense(n->in[k]) && mba_elems(n->in[k]) == mba_cols(x), "layernorm: rows of %lld, %s of %lld",
                  (long long)mba_cols(x), k == W ? "a weight" : "a shift", (long long)mba_elems(n->in[k]));
-    out[Y]    = x->type;
+    out[Y] = x->type;
     out[MEAN] = out[RSTD] = MBA_TYPE(MBA_F32, mba_rows(x));
     return MBA_OK;
 }
@@ -41,7 +42,7 @@ static mba_cost layernorm_cost(const mba_node *n)
 {
     mba_cost c = mba_cost_io(n);
     c.vector_flops = 7.0 * (double)mba_elems(n->in[X]);
-    c.special_ops  = (double)mba_rows(n->in[X]);
+    c.special_ops = (double)mba_rows(n->in[X]);
     return c;
 }
 
@@ -52,7 +53,11 @@ static mba_cost layernorm_bwd_cost(const mba_node *n)
     return c;
 }
 
-static double layernorm_terms(const mba_node *n, int out) { (void)out; return (double)mba_cols(n->in[X]); }
+static double layernorm_terms(const mba_node *n, int out)
+{
+    (void)out;
+    return (double)mba_cols(n->in[X]);
+}
 
 static double layernorm_bwd_terms(const mba_node *n, int out)
 {
@@ -73,7 +78,7 @@ static mba_launch *rows_launch(mba_plan *p, const mba_node *n, const char *kerne
 {
     const int64_t grid = mba_ceil(mba_rows(n->in[0]), 8);
     mba_launch   *l = mba_plan_launch(p, kernel, MBA_VECTOR, grid, 256);
-    l->regs = 40;                                          // estimate
+    l->regs = 40; // estimate
     for (int k = 0; k < 2; k++)
         if (n->in[k] && mba_rows(n->in[k]) == mba_rows(n->in[0]))
             mba_phase_move(l, MBA_LOAD, MBA_ARG_IN(k), mba_tensor_bytes(n->in[k]) / (double)grid);
@@ -114,16 +119,21 @@ static mba_status layernorm_team_plan(mba_plan *p, const mba_node *n, const mba_
 
 static mba_status layernorm_bwd_team_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
 {
-    const mba_tensor   *x = n->in[XB];
-    const mba__thread_group     t = layernorm_bwd_team(x);
-    const mba__norm_bwd b = { .kernel = "layernorm_bwd_team", .rows = mba_rows(x), .cols = mba_cols(x), .groups = 1,
-                              .sums = 2, .thread_group = t,
-                              .staged_bytes = (mba_adds(n, DX) ? 3 : 2) * (int)mba_dtype_bytes(x->type.dtype),
-                              .regs = bwd_regs[t.pieces],
-                              .stages = LAYERNORM_STAGES, .block = LAYERNORM_THREADS };
+    const mba_tensor       *x = n->in[XB];
+    const mba__thread_group t = layernorm_bwd_team(x);
+    const mba__norm_bwd     b = { .kernel = "layernorm_bwd_team",
+                                  .rows = mba_rows(x),
+                                  .cols = mba_cols(x),
+                                  .groups = 1,
+                                  .sums = 2,
+                                  .thread_group = t,
+                                  .staged_bytes = (mba_adds(n, DX) ? 3 : 2) * (int)mba_dtype_bytes(x->type.dtype),
+                                  .regs = bwd_regs[t.pieces],
+                                  .stages = LAYERNORM_STAGES,
+                                  .block = LAYERNORM_THREADS };
     MBA_REFUSE_IF(m->cc < 80, "a device of compute capability %d", m->cc);
     MBA_REFUSE_IF(!t.pieces || !mba__uniform_pitch(x, t.width) || !mba__uniform_pitch(n->in[DY], t.width)
-                  || !mba__uniform_pitch(n->out[DX], t.width),
+                      || !mba__uniform_pitch(n->out[DX], t.width),
                   "rows that are not whole pieces at even distances");
     return mba__plan_norm_bwd(p, n, m, &b);
 }
@@ -133,51 +143,79 @@ static mba_status layernorm_bwd_team_plan(mba_plan *p, const mba_node *n, const 
 static void layernorm_build(mba_graph *g, const mba_case *c)
 {
     const int64_t R = c->dim[0], C = c->dim[1], how = c->dim[2], wide = how == 1 ? C + 3 : how == 3 ? C + 16 : C;
-    mba_tensor *x = mba_case_act(g, "x", MBA_TYPE(MBA_F32, R, wide), MBA_INIT_NORMAL(1));
-    mba_tensor *w = mba_param(g, "w", MBA_TYPE(MBA_F32, C), MBA_INIT_NORMAL(1), MBA_NO_DECAY);
-    mba_tensor *b = mba_param(g, "b", MBA_TYPE(MBA_F32, C), MBA_INIT_NORMAL(1), MBA_NO_DECAY);
-    if (!how) { mba_layernorm(g, x, w, b, 1e-5f); return; }
+    mba_tensor   *x = mba_case_act(g, "x", MBA_TYPE(MBA_F32, R, wide), MBA_INIT_NORMAL(1));
+    mba_tensor   *w = mba_param(g, "w", MBA_TYPE(MBA_F32, C), MBA_INIT_NORMAL(1), MBA_NO_DECAY);
+    mba_tensor   *b = mba_param(g, "b", MBA_TYPE(MBA_F32, C), MBA_INIT_NORMAL(1), MBA_NO_DECAY);
+    if (!how) {
+        mba_layernorm(g, x, w, b, 1e-5f);
+        return;
+    }
     mba_tensor *s = mba_add(g, x, x);
-    if (how == 2) { mba_layernorm(g, s, w, b, 1e-5f); return; }
+    if (how == 2) {
+        mba_layernorm(g, s, w, b, 1e-5f);
+        return;
+    }
     mba_tensor *part = mba_slice(g, s, 1, how == 3 ? 8 : 2, C);
     mba_tensor *j = mba_concat(g, mba_layernorm(g, part, w, b, 1e-5f), mba_layernorm(g, part, w, b, 1e-2f));
     mba_add(g, j, j);
 }
 
 const mba_op mba_op_layernorm = {
-    .name  = "layernorm", .doc = "y = (x - mean) rstd w + b, over the last axis", .kind = MBA_NORM,
-    .in    = { [X] = MBA_SLOT("x"), [W] = MBA_SLOT("w"), [B] = MBA_SLOT("b") },
-    .out   = { [Y]    = MBA_SLOT("y", .cheap = true, .reuse = MBA_FROM(X)),
-               [MEAN] = MBA_SLOT("mean", .cheap = true, .saved = true),
-               [RSTD] = MBA_SLOT("rstd", .cheap = true, .saved = true) },
+    .name = "layernorm",
+    .doc = "y = (x - mean) rstd w + b, over the last axis",
+    .kind = MBA_NORM,
+    .in = { [X] = MBA_SLOT("x"), [W] = MBA_SLOT("w"), [B] = MBA_SLOT("b") },
+    .out = { [Y] = MBA_SLOT("y", .cheap = true, .reuse = MBA_FROM(X)),
+             [MEAN] = MBA_SLOT("mean", .cheap = true, .saved = true),
+             [RSTD] = MBA_SLOT("rstd", .cheap = true, .saved = true) },
     .attr_bytes = sizeof(layernorm_attr),
-    .shape = layernorm_shape, .grad = layernorm_grad, .cost = layernorm_cost, .ref = layernorm_ref,
+    .shape = layernorm_shape,
+    .grad = layernorm_grad,
+    .cost = layernorm_cost,
+    .ref = layernorm_ref,
     .terms = layernorm_terms,
-    .cpu   = (const mba_variant[]){ { "rows", mba__plan_f32, MBA_CPU(layernorm_fwd) }, { 0 } },
-    .cuda  = (const mba_variant[]){ { "team", layernorm_team_plan, MBA_CUDA(layernorm_cuda) },
-                                    { "loop", layernorm_loop_plan, MBA_CUDA(layernorm_loop_cuda) }, { 0 } },
+    .cpu = (const mba_variant[]){ { "rows", mba__plan_f32, MBA_CPU(layernorm_fwd) }, { 0 } },
+    .cuda = (const mba_variant[]){ { "team", layernorm_team_plan, MBA_CUDA(layernorm_cuda) },
+                                   { "loop", layernorm_loop_plan, MBA_CUDA(layernorm_loop_cuda) },
+                                   { 0 } },
     .build = layernorm_build,
-    .cases = (const mba_case[]){ { { 3, 8 }, "one small matrix" }, { { 130, 7 }, "more rows than one part takes" },
+    .cases = (const mba_case[]){ { { 3, 8 }, "one small matrix" },
+                                 { { 130, 7 }, "more rows than one part takes" },
                                  { { 2, 133 }, "rows of an odd length" },
-                                 { { 70, 32 }, "teams smaller than a warp" }, { { 3, 320 }, "five pieces a thread" },
-                                 { { 2, 640 }, "whole warps" }, { { 2, 1304 }, "teams of several warps" },
+                                 { { 70, 32 }, "teams smaller than a warp" },
+                                 { { 3, 320 }, "five pieces a thread" },
+                                 { { 2, 640 }, "whole warps" },
+                                 { { 2, 1304 }, "teams of several warps" },
                                  { { 5, 16, 3 }, "a window in whole pieces used twice" },
                                  { { 5, 6, 1 }, "columns of a window used twice: dx adds" },
-                                 { { 5, 6, 2 }, "the input dies here" }, { { 0 }, NULL } },
+                                 { { 5, 6, 2 }, "the input dies here" },
+                                 { { 0 }, NULL } },
     .sizes = (const mba_case[]){ { { 3136, 320 }, "MambaVision-T, 16 images: 196 tokens each" },
                                  { { 784, 640 }, "its last stage: 49 tokens each" },
-                                 { { 25088, 320 }, "MambaVision-T, 128 images" }, { { 6272, 640 }, "their last stage" },
+                                 { { 25088, 320 }, "MambaVision-T, 128 images" },
+                                 { { 6272, 640 }, "their last stage" },
                                  { { 0 }, NULL } },
 };
 
 const mba_op mba_op_layernorm_bwd = {
-    .name  = "layernorm_bwd", .doc = "gradients of layernorm", .kind = MBA_NORM, .no_grad = "a gradient",
-    .in    = { [DY] = MBA_SLOT("dy"), [XB] = MBA_SLOT("x"), [WB] = MBA_SLOT("w"), [MEANB] = MBA_SLOT("mean"),
-               [RSTDB] = MBA_SLOT("rstd") },
-    .out   = { [DX] = MBA_SLOT("dx", .adds = true, .reuse = MBA_FROM(DY)), [DW] = MBA_SLOT("dw", .adds = true),
-               [DB] = MBA_SLOT("db", .adds = true) },
-    .shape = layernorm_bwd_shape, .cost = layernorm_bwd_cost, .ref = layernorm_bwd_ref, .terms = layernorm_bwd_terms,
-    .cpu   = (const mba_variant[]){ { "parts", layernorm_bwd_plan, MBA_CPU(layernorm_bwd) }, { 0 } },
-    .cuda  = (const mba_variant[]){ { "team", layernorm_bwd_team_plan, MBA_CUDA(layernorm_bwd_cuda) },
-                                    { "loop", layernorm_bwd_loop_plan, MBA_CUDA(layernorm_bwd_loop_cuda) }, { 0 } },
+    .name = "layernorm_bwd",
+    .doc = "gradients of layernorm",
+    .kind = MBA_NORM,
+    .no_grad = "a gradient",
+    .in = { [DY] = MBA_SLOT("dy"),
+            [XB] = MBA_SLOT("x"),
+            [WB] = MBA_SLOT("w"),
+            [MEANB] = MBA_SLOT("mean"),
+            [RSTDB] = MBA_SLOT("rstd") },
+    .out = { [DX] = MBA_SLOT("dx", .adds = true, .reuse = MBA_FROM(DY)),
+             [DW] = MBA_SLOT("dw", .adds = true),
+             [DB] = MBA_SLOT("db", .adds = true) },
+    .shape = layernorm_bwd_shape,
+    .cost = layernorm_bwd_cost,
+    .ref = layernorm_bwd_ref,
+    .terms = layernorm_bwd_terms,
+    .cpu = (const mba_variant[]){ { "parts", layernorm_bwd_plan, MBA_CPU(layernorm_bwd) }, { 0 } },
+    .cuda = (const mba_variant[]){ { "team", layernorm_bwd_team_plan, MBA_CUDA(layernorm_bwd_cuda) },
+                                   { "loop", layernorm_bwd_loop_plan, MBA_CUDA(layernorm_bwd_loop_cuda) },
+                                   { 0 } },
 };

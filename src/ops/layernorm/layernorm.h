@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* layernorm.h -- y = (x - mean) / sqrt(variance + eps) * w + b, over the last axis.
  *
  *     mba_tensor *y = mba_layernorm(g, x, w, b, 1e-5f);

@@ -1,10 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0
 /* layernorm_cpu.c -- parts of rows in parallel. A row is fetched from memory once: the later passes over it find it in
  * the nearest cache. y may lie in the memory of x and dx in that of dy: every vector is read before its place is
  * written. */
 #include "device/cpu/simd.h"
 #include "ops/layernorm/layernorm_slots.h"
 
-enum { UNROLL = 4 };                              /* vectors at once: their sums do not wait for each other */
+enum { UNROLL = 4 }; /* vectors at once: their sums do not wait for each other */
 
 MBA_SIMD float sum4(const vf a[UNROLL]) { return vf_sum((a[0] + a[1]) + (a[2] + a[3])); }
 
@@ -18,7 +19,7 @@ MBA_SIMD float row_sum(const float *x, int64_t C)
     return sum4(a);
 }
 
-MBA_SIMD float row_squares(const float *x, float mean, int64_t C)     // of x - mean
+MBA_SIMD float row_squares(const float *x, float mean, int64_t C) // of x - mean
 {
     vf      a[UNROLL] = { { 0 } };
     int64_t i = 0;
@@ -44,16 +45,16 @@ mba_status MBA_CPU_FN(layernorm_fwd)(const mba_call *c)
     const float    *w = c->in[W], *b = c->in[B], eps = ((const layernorm_attr *)n->attr)->eps;
     float          *means = c->out[MEAN], *rstd = c->out[RSTD];
     MBA_PARALLEL_FOR(p, mba__parts(R))
-        for (int64_t r = p * MBA__PART_ROWS; r < mba__part_end(p, R); r++) {
-            const float *x = mba__row(vx, r);
-            float       *y = mba__row(vy, r);
-            const float  mean = means[r] = row_sum(x, C) / (float)C;
-            const float  k = rstd[r] = 1 / __builtin_sqrtf(row_squares(x, mean, C) / (float)C + eps);
-            int64_t      i = 0;
-            for (; i + MBA_LANES <= C; i += MBA_LANES)
-                vf_store(y + i, (vf_load(x + i) - mean) * k * vf_load(w + i) + vf_load(b + i));
-            for (; i < C; i++) y[i] = (x[i] - mean) * k * w[i] + b[i];
-        }
+    for (int64_t r = p * MBA__PART_ROWS; r < mba__part_end(p, R); r++) {
+        const float *x = mba__row(vx, r);
+        float       *y = mba__row(vy, r);
+        const float  mean = means[r] = row_sum(x, C) / (float)C;
+        const float  k = rstd[r] = 1 / __builtin_sqrtf(row_squares(x, mean, C) / (float)C + eps);
+        int64_t      i = 0;
+        for (; i + MBA_LANES <= C; i += MBA_LANES)
+            vf_store(y + i, (vf_load(x + i) - mean) * k * vf_load(w + i) + vf_load(b + i));
+        for (; i < C; i++) y[i] = (x[i] - mean) * k * w[i] + b[i];
+    }
     return MBA_OK;
 }
 
@@ -121,12 +122,21 @@ mba_status MBA_CPU_FN(layernorm_bwd)(const mba_call *c)
     const float    *mean = c->in[MEANB], *rstd = c->in[RSTDB];
     float          *dw = mba__scratch(c, 0), *db = mba__scratch(c, 1);
     const bool      adds = mba_adds(n, DX);
-    MBA_PARALLEL_FOR(p, mba__parts(R)) {
+    MBA_PARALLEL_FOR(p, mba__parts(R))
+    {
         memset(dw + p * C, 0, sizeof(float) * (size_t)C);
         memset(db + p * C, 0, sizeof(float) * (size_t)C);
         for (int64_t r = p * MBA__PART_ROWS; r < mba__part_end(p, R); r++)
-            back_row((grads){ .dy = mba__row(dy, r), .x = mba__row(x, r), .w = c->in[WB], .dx = mba__row(dx, r),
-                              .dw = dw + p * C, .db = db + p * C, .mean = mean[r], .rstd = rstd[r], .adds = adds }, C);
+            back_row((grads){ .dy = mba__row(dy, r),
+                              .x = mba__row(x, r),
+                              .w = c->in[WB],
+                              .dx = mba__row(dx, r),
+                              .dw = dw + p * C,
+                              .db = db + p * C,
+                              .mean = mean[r],
+                              .rstd = rstd[r],
+                              .adds = adds },
+                     C);
     }
     mba__sum_parts(c->out[DW], dw, mba__parts(R), C, mba_adds(n, DW));
     mba__sum_parts(c->out[DB], db, mba__parts(R), C, mba_adds(n, DB));

@@ -1,27 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
 /* layernorm_cuda.cu -- y = (x - mean) rstd w + b over the last axis, and its gradients.
  *
  *   x, y, dy, dx (R, C) fp32 or bf16     w, b, dw, db (C), mean, rstd (R) fp32
- *   h = (x - mean) rstd     dx = rstd (w dy - mean(w dy) - h mean(w dy h))     dw = sum over rows of dy h     db = sum of dy
+ *   h = (x - mean) rstd     dx = rstd (w dy - mean(w dy) - h mean(w dy h))     dw = sum over rows of dy h     db = sum
+ *   of dy
  *
  * kernel     layernorm_fwd_team  a team of threads per row, which stays in registers: mean, then variance, then y
- * kernel     layernorm_bwd_team  blocks stay; a team goes through rows with a stride, two rows ahead on their way by asynchronous
- *                                copies into the thread's own slots; dw and db in registers, then per block (column_totals)
+ * kernel     layernorm_bwd_team  blocks stay; a team goes through rows with a stride, two rows ahead on their way by
+ *                                asynchronous copies into the thread's own slots; dw and db in registers, then per
+ *                                block (column_totals)
  * takes      rows of whole pieces at even distances, up to 1280 of them
- * launch     forward: grid ceil(R / teams), block 128 or a team; backward: grid as many blocks as fit on the SMs, block 256,
- *            dynamic smem three rows of each team, of x and dy, and of dx where it is added to
+ * launch     forward: grid ceil(R / teams), block 128 or a team; backward: grid as many blocks as fit on the SMs, block
+ *            256, dynamic smem three rows of each team, of x and dy, and of dx where it is added to
  * resources  sm_90a, CUDA 13.0: layernorm_fwd_team 32 to 74 registers, 128 B of shared memory, no spill  [docs]
  *            layernorm_bwd_team 75 to 128 registers, 1024 B of shared memory, no spill  [docs]
  * moves      every operand once, parts of dw and db beside it: bound by DRAM
- * in flight  4 TB/s for 0.7 us is 22 KB an SM. Forward, R=25088 C=320 bf16: 16 rows a block, 7 blocks an SM, 5 pieces of 16 bytes a
- *            thread, 61 KB; 1568 blocks are 2 rounds of 132 x 6. Backward: 2 blocks of 16 teams an SM, 2 rows of 5 pieces of
- *            8 bytes of x and dy a thread, 82 KB; 4224 teams take 5.94 rows each. R=6272 C=640: 784 blocks, one round; 2112 teams,
- *            2.97 rows each
- * work       about 7 instructions a value forward (2 us of 8 at the first shape), 25 backward (6 of 12, of 16 where dx adds)
+ * in flight  4 TB/s for 0.7 us is 22 KB an SM. Forward, R=25088 C=320 bf16: 16 rows a block, 7 blocks an SM, 5 pieces
+ *            of 16 bytes a thread, 61 KB; 1568 blocks are 2 rounds of 132 x 6. Backward: 2 blocks of 16 teams an SM, 2
+ *            rows of 5 pieces of 8 bytes of x and dy a thread, 82 KB; 4224 teams take 5.94 rows each. R=6272 C=640: 784
+ *            blocks, one round; 2112 teams, 2.97 rows each
+ * work       about 7 instructions a value forward (2 us of 8 at the first shape), 25 backward (6 of 12, of 16 where dx
+ *            adds)
  * floor      R=25088 C=320 bf16: forward 32 MB, 8 us, backward 48 MB, 12 us at 4 TB/s (copy)
  * measured   H200: layernorm_fwd_team 9.52 us, 86 % of floor (memory), L1/shared 55 % busy;  [docs]
  *              mambavision-t, 128 images  [docs]
  *            layernorm_bwd_team 20.6 us, 80 % of floor (memory), DRAM 49 % busy; mambavision-t, 128 images  [docs]
- * kernel     layernorm_fwd_loop, layernorm_dx_loop     one warp per row, one value a lane; the row is read again, from L1
+ * kernel     layernorm_fwd_loop, layernorm_dx_loop     one warp per row, one value a lane; the row is read again, from
+ *            L1
  * kernel     layernorm_sums      (column_parts) dw and db: a column a thread, rows with a stride
  * takes      everything
  * order      fixed by shape and machine: lanes, warps of a team, rows of a team, teams of a block, blocks */
@@ -30,30 +35,35 @@ extern "C" {
 #include "ops/layernorm/layernorm_slots.h"
 }
 
-#define WITH_VECTORS(n, NV, ...)                                                                                \
-    do {                                                                                                       \
-        if ((n) == 5) { constexpr int NV = 5; __VA_ARGS__; } else MBA_WITH_VECTORS(n, NV, __VA_ARGS__);         \
+#define WITH_VECTORS(n, NV, ...) \
+    do { \
+        if ((n) == 5) { \
+            constexpr int NV = 5; \
+            __VA_ARGS__; \
+        } else MBA_WITH_VECTORS(n, NV, __VA_ARGS__); \
     } while (0)
 
 /* ---- forward ---- */
 
 template <typename T> struct layernorm_rows {
-    strided_view<const T> x;                            // (R, C)
+    strided_view<const T> x; // (R, C)
     strided_view<T>       y;
-    const float    *w, *b;                        // (C)
-    float          *mean, *rstd;                  // (R)
-    int64_t         rows, cols;
-    float           eps;
-    int             threads;
+    const float          *w, *b;       // (C)
+    float                *mean, *rstd; // (R)
+    int64_t               rows, cols;
+    float                 eps;
+    int                   threads;
 };
 
 template <typename T, int V, int NV>
 __global__ void __launch_bounds__(LAYERNORM_THREADS, 3) layernorm_fwd_team(layernorm_rows<T> a)
 {
     __shared__ __align__(16) float warps[2][GROUP_WARPS];
-    const thread_group  t = group_one_per_block(a.threads);
-    const int   cols = (int)a.cols, row = (int)(t.threads > 32 ? blockIdx.x : blockIdx.x * (blockDim.x / t.threads) + t.number);
-    const int   own = t.lane * V, apart = t.threads * V, end = row < a.rows ? cols : 0;      // beyond the last row there are no columns
+    const thread_group             t = group_one_per_block(a.threads);
+    const int                      cols = (int)a.cols,
+              row = (int)(t.threads > 32 ? blockIdx.x : blockIdx.x * (blockDim.x / t.threads) + t.number);
+    const int own = t.lane * V, apart = t.threads * V,
+              end = row < a.rows ? cols : 0; // beyond the last row there are no columns
     const float each = 1 / (float)cols;
     float       s[NV][V], sum = 0, squares = 0;
     prefetch_l2_weights(a.w, cols);
@@ -85,13 +95,16 @@ __global__ void __launch_bounds__(LAYERNORM_THREADS, 3) layernorm_fwd_team(layer
         }
     }
     const float k = rsqrtf(fmaf(group_sum<true>(squares, t, warps[1]), each, a.eps));
-    if (t.lane == 0 && end) { a.mean[row] = mean; a.rstd[row] = k; }
+    if (t.lane == 0 && end) {
+        a.mean[row] = mean;
+        a.rstd[row] = k;
+    }
 
     // 3. scale and write
     T *const y = strip<T>(a.y, own).row(row);
 #pragma unroll
     for (int i = 0; i < NV; i++) {
-        const int at = own + i * apart < cols ? own + i * apart : 0;         // no branch: the weights come together
+        const int at = own + i * apart < cols ? own + i * apart : 0; // no branch: the weights come together
         float     w[V], b[V];
         load_weights(w, a.w + at);
         load_weights(b, a.b + at);
@@ -105,7 +118,7 @@ template <typename T> __global__ void __launch_bounds__(256) layernorm_fwd_loop(
 {
     const int64_t r = (int64_t)blockIdx.x * 8 + threadIdx.x / 32;
     const int     lane = threadIdx.x % 32;
-    if (r >= a.rows) return;                      // the whole warp leaves together
+    if (r >= a.rows) return; // the whole warp leaves together
     const T *x = a.x.row(r, a.cols);
     T       *y = a.y.row(r, a.cols);
     float    sum = 0, squares = 0;
@@ -113,23 +126,26 @@ template <typename T> __global__ void __launch_bounds__(256) layernorm_fwd_loop(
     const float m = warp_sum(sum) / (float)a.cols;
     for (int64_t c = lane; c < a.cols; c += 32) squares += (to_float(x[c]) - m) * (to_float(x[c]) - m);
     const float s = rsqrtf(warp_sum(squares) / (float)a.cols + a.eps);
-    if (lane == 0) { a.mean[r] = m; a.rstd[r] = s; }
+    if (lane == 0) {
+        a.mean[r] = m;
+        a.rstd[r] = s;
+    }
     for (int64_t c = lane; c < a.cols; c += 32) y[c] = from_float<T>((to_float(x[c]) - m) * s * a.w[c] + a.b[c]);
 }
 
 /* ---- backward ---- */
 
 template <typename T> struct layernorm_grads {
-    strided_view<const T> dy, x;                        // (R, C)
+    strided_view<const T> dy, x; // (R, C)
     strided_view<T>       dx;
-    const float    *w, *mean, *rstd;
-    float          *part;                         // (parts, 2, C): dw, db
-    int64_t         rows, cols;
-    int             threads;
-    bool            adds;
+    const float          *w, *mean, *rstd;
+    float                *part; // (parts, 2, C): dw, db
+    int64_t               rows, cols;
+    int                   threads;
+    bool                  adds;
 };
 
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 1000                // whose compiler wants a few registers more
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 1000 // whose compiler wants a few registers more
 enum { SM_100 = 1 };
 #else
 enum { SM_100 = 0 };
@@ -149,7 +165,10 @@ static __device__ __forceinline__ float2 team_sums(float2 x, thread_group t, flo
     x.y = warp_sum(x.y);
     if (t.threads == 32) return x;
     float *const one = first + t.number * GROUP_WARPS, *const two = second + t.number * GROUP_WARPS;
-    if (t.lane % 32 == 0) { one[t.lane / 32] = x.x; two[t.lane / 32] = x.y; }
+    if (t.lane % 32 == 0) {
+        one[t.lane / 32] = x.x;
+        two[t.lane / 32] = x.y;
+    }
     group_sync(t);
     x.x = x.y = 0;
 #pragma unroll
@@ -161,24 +180,26 @@ static __device__ __forceinline__ float2 team_sums(float2 x, thread_group t, flo
     return x;
 }
 
-/* Pieces and rows that are not there are zeros in shared memory, so that nothing but copies and stores has a condition, and
- * the loads of all pieces go together: with a branch a piece they were waited for one after the other. */
+/* Pieces and rows that are not there are zeros in shared memory, so that nothing but copies and stores has a condition,
+ * and the loads of all pieces go together: with a branch a piece they were waited for one after the other. */
 template <typename T, int NV, bool ADDS>
 __global__ void __launch_bounds__(LAYERNORM_THREADS, 2) layernorm_bwd_team(layernorm_grads<T> a)
 {
-    constexpr int  V = LAYERNORM_BWD_WIDTH, STAGES = LAYERNORM_STAGES, OPERANDS = ADDS ? 3 : 2;
-    constexpr bool HOLD = sizeof(T) == 2 && !SM_100;                // a row in registers; else it is read again
+    constexpr int           V = LAYERNORM_BWD_WIDTH, STAGES = LAYERNORM_STAGES, OPERANDS = ADDS ? 3 : 2;
+    constexpr bool          HOLD = sizeof(T) == 2 && !SM_100; // a row in registers; else it is read again
     extern __shared__ uint4 memory[];
     __shared__ __align__(16) float warps[2][2][MBA__GROUPS_MAX * GROUP_WARPS];
-    const thread_group  t = group_of_thread(a.threads);
+    const thread_group             t = group_of_thread(a.threads);
     const int   cols = (int)a.cols, rows = (int)a.rows, teams = blockDim.x / t.threads, step = gridDim.x * teams;
     const int   own = t.lane * V, apart = t.threads * V;
     const float each = 1 / (float)cols;
     const strip<const T> in_x(a.x, own), in_dy(a.dy, own);
     const strip<T>       out_dx(a.dx, own);
-    T *const   slots = (T *)memory + (int)threadIdx.x * V;         // of this thread: x, dy and what dx was, of piece i
+    T *const   slots = (T *)memory + (int)threadIdx.x * V; // of this thread: x, dy and what dx was, of piece i
     const int  plane = (int)blockDim.x * V;
-    const auto slot = [=](int stage, int operand, int i) { return slots + ((stage * OPERANDS + operand) * NV + i) * plane; };
+    const auto slot = [=](int stage, int operand, int i) {
+        return slots + ((stage * OPERANDS + operand) * NV + i) * plane;
+    };
     const auto copy_row = [&](int row, int stage) {
         const bool there = row < rows;
         const int  r = there ? row : 0;
@@ -208,9 +229,9 @@ __global__ void __launch_bounds__(LAYERNORM_THREADS, 2) layernorm_bwd_team(layer
 #pragma unroll
     for (int k = 0; k < STAGES - 1; k++) copy_row(row + k * step, k);
     for (int first = (int)blockIdx.x * teams; first < rows; first += step, row += step, turn ^= 1) {
-        const float k = next, shift = -next_mean * next;                     // h = x k + shift
+        const float k = next, shift = -next_mean * next; // h = x k + shift
         copy_row(row + (STAGES - 1) * step, stage == 0 ? STAGES - 1 : stage - 1);
-        next      = row + step < rows ? a.rstd[row + step] : 0;
+        next = row + step < rows ? a.rstd[row + step] : 0;
         next_mean = row + step < rows ? a.mean[row + step] : 0;
         copy_async_wait<STAGES - 1>();
 
@@ -254,7 +275,7 @@ __global__ void __launch_bounds__(LAYERNORM_THREADS, 2) layernorm_bwd_team(layer
                 const float h = fmaf(x[v], k, shift), old = ADDS ? d[v] : 0;
                 dw[i][v] = fmaf(dy[v], h, dw[i][v]);
                 db[i][v] += dy[v];
-                d[v]     = fmaf(w[i][v] * k, dy[v], fmaf(h, m2, m1)) + old;
+                d[v] = fmaf(w[i][v] * k, dy[v], fmaf(h, m2, m1)) + old;
             }
             if (row < rows && own + i * apart < cols) store(to + i * apart, d);
         }
@@ -289,10 +310,14 @@ template <typename T> __global__ void __launch_bounds__(256) layernorm_dx_loop(l
 template <typename T> struct layernorm_sums {
     enum { AT_ONCE = 4 };
     strided_view<const T> dy, x;
-    const float    *mean, *rstd;
-    int64_t         cols;
-    template <int V> struct column_regs {};
-    template <int V> struct row_regs { packed<T, V> dy, x; float mean, rstd; };
+    const float          *mean, *rstd;
+    int64_t               cols;
+    template <int V> struct column_regs {
+    };
+    template <int V> struct row_regs {
+        packed<T, V> dy, x;
+        float        mean, rstd;
+    };
     template <int V> __device__ void load_columns(column_regs<V> &, int64_t) const {}
     template <int V> __device__ void load_row(row_regs<V> &s, int64_t r, int64_t c, bool there) const
     {
@@ -315,8 +340,8 @@ template <typename T> struct layernorm_sums {
 };
 
 struct layernorm_totals {
-    float *dw, *db;
-    bool   adds_w, adds_b;
+    float          *dw, *db;
+    bool            adds_w, adds_b;
     __device__ void operator()(int64_t i, const float (&total)[2], const mba_step *) const
     {
         dw[i] = total[0] + (adds_w ? dw[i] : 0);
@@ -330,15 +355,15 @@ template <typename T> static layernorm_rows<T> rows_of(const mba_call *c, int th
 {
     const mba_node   *n = c->node;
     layernorm_rows<T> a = {};
-    a.x       = mba_strided_view<const T>(n->in[X], c->in[X]);
-    a.y       = mba_strided_view<T>(n->out[Y], c->out[Y]);
-    a.w       = (const float *)c->in[W];
-    a.b       = (const float *)c->in[B];
-    a.mean    = (float *)c->out[MEAN];
-    a.rstd    = (float *)c->out[RSTD];
-    a.rows    = mba_rows(n->in[X]);
-    a.cols    = mba_cols(n->in[X]);
-    a.eps     = ((const layernorm_attr *)n->attr)->eps;
+    a.x = mba_strided_view<const T>(n->in[X], c->in[X]);
+    a.y = mba_strided_view<T>(n->out[Y], c->out[Y]);
+    a.w = (const float *)c->in[W];
+    a.b = (const float *)c->in[B];
+    a.mean = (float *)c->out[MEAN];
+    a.rstd = (float *)c->out[RSTD];
+    a.rows = mba_rows(n->in[X]);
+    a.cols = mba_cols(n->in[X]);
+    a.eps = ((const layernorm_attr *)n->attr)->eps;
     a.threads = threads;
     return a;
 }
@@ -347,7 +372,9 @@ extern "C" mba_status layernorm_cuda(const mba_call *c)
 {
     const mba__thread_group t = layernorm_fwd_team(c->node->in[X]);
     MBA_WITH_DTYPE(c->node->in[X]->type.dtype, T,
-        WITH_VECTORS(t.pieces, NV, MBA_KERNEL(c, 0, (layernorm_fwd_team<T, 16 / sizeof(T), NV>), rows_of<T>(c, t.threads))));
+                   WITH_VECTORS(t.pieces, NV,
+                                MBA_KERNEL(c, 0, (layernorm_fwd_team<T, 16 / sizeof(T), NV>),
+                                           rows_of<T>(c, t.threads))));
     return MBA_OK;
 }
 
@@ -361,41 +388,45 @@ template <typename T> static layernorm_grads<T> grads_of(const mba_call *c, int 
 {
     const mba_node    *n = c->node;
     layernorm_grads<T> a = {};
-    a.dy      = mba_strided_view<const T>(n->in[DY], c->in[DY]);
-    a.x       = mba_strided_view<const T>(n->in[XB], c->in[XB]);
-    a.dx      = mba_strided_view<T>(n->out[DX], c->out[DX]);
-    a.w       = (const float *)c->in[WB];
-    a.mean    = (const float *)c->in[MEANB];
-    a.rstd    = (const float *)c->in[RSTDB];
-    a.part    = (float *)mba_cuda_scratch(c, 0);
-    a.rows    = mba_rows(n->in[XB]);
-    a.cols    = mba_cols(n->in[XB]);
+    a.dy = mba_strided_view<const T>(n->in[DY], c->in[DY]);
+    a.x = mba_strided_view<const T>(n->in[XB], c->in[XB]);
+    a.dx = mba_strided_view<T>(n->out[DX], c->out[DX]);
+    a.w = (const float *)c->in[WB];
+    a.mean = (const float *)c->in[MEANB];
+    a.rstd = (const float *)c->in[RSTDB];
+    a.part = (float *)mba_cuda_scratch(c, 0);
+    a.rows = mba_rows(n->in[XB]);
+    a.cols = mba_cols(n->in[XB]);
     a.threads = threads;
-    a.adds    = mba_adds(n, DX);
+    a.adds = mba_adds(n, DX);
     return a;
 }
 
 static layernorm_totals totals_of(const mba_call *c)
 {
-    const layernorm_totals use = { (float *)c->out[DW], (float *)c->out[DB], mba_adds(c->node, DW), mba_adds(c->node, DB) };
+    const layernorm_totals use = { (float *)c->out[DW], (float *)c->out[DB], mba_adds(c->node, DW),
+                                   mba_adds(c->node, DB) };
     return use;
 }
 
 extern "C" mba_status layernorm_bwd_cuda(const mba_call *c)
 {
     const mba__thread_group t = layernorm_bwd_team(c->node->in[XB]);
-    MBA_WITH_DTYPE(c->node->in[XB]->type.dtype, T, MBA_WITH_BOOL(mba_adds(c->node, DX), ADDS,
-        WITH_VECTORS(t.pieces, NV, MBA_KERNEL(c, 0, (layernorm_bwd_team<T, NV, ADDS>), grads_of<T>(c, t.threads)))));
-    return mba_column_totals<2>(c, 1, (const float *)mba_cuda_scratch(c, 0), mba_cols(c->node->in[XB]), c->plan->launch[0].grid[0],
-                                totals_of(c));
+    MBA_WITH_DTYPE(c->node->in[XB]->type.dtype, T,
+                   MBA_WITH_BOOL(mba_adds(c->node, DX), ADDS,
+                                 WITH_VECTORS(t.pieces, NV,
+                                              MBA_KERNEL(c, 0, (layernorm_bwd_team<T, NV, ADDS>),
+                                                         grads_of<T>(c, t.threads)))));
+    return mba_column_totals<2>(c, 1, (const float *)mba_cuda_scratch(c, 0), mba_cols(c->node->in[XB]),
+                                c->plan->launch[0].grid[0], totals_of(c));
 }
 
 extern "C" mba_status layernorm_bwd_loop_cuda(const mba_call *c)
 {
-    MBA_WITH_DTYPE(c->node->in[XB]->type.dtype, T,
-        const layernorm_grads<T> a = grads_of<T>(c, 32);
-        const layernorm_sums<T>  f = { a.dy, a.x, a.mean, a.rstd, a.cols };
-        MBA_TRY((mba_column_sums<2, 1>(c, 0, c->node->in[XB], f, totals_of(c), a.part)));            // before dx, which may lie in dy
-        MBA_KERNEL(c, 2, layernorm_dx_loop<T>, a));
+    MBA_WITH_DTYPE(c->node->in[XB]->type.dtype, T, const layernorm_grads<T> a = grads_of<T>(c, 32);
+                   const layernorm_sums<T> f = { a.dy, a.x, a.mean, a.rstd, a.cols };
+                   MBA_TRY((mba_column_sums<2, 1>(c, 0, c->node->in[XB], f, totals_of(c),
+                                                  a.part))); // before dx, which may lie in dy
+                   MBA_KERNEL(c, 2, layernorm_dx_loop<T>, a));
     return MBA_OK;
 }

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* layernorm_ref.c -- fp64, only the maths. */
 #include <math.h>
 
@@ -8,7 +9,7 @@ void layernorm_ref(const mba_ref_call *c)
     const int64_t R = mba_rows(c->node->in[X]), C = mba_cols(c->node->in[X]);
     for (int64_t r = 0; r < R; r++) {
         const double *x = c->in[X] + r * C;
-        double mean = 0, var = 0;
+        double        mean = 0, var = 0;
         for (int64_t i = 0; i < C; i++) mean += x[i] / (double)C;
         for (int64_t i = 0; i < C; i++) var += (x[i] - mean) * (x[i] - mean) / (double)C;
         const double k = 1 / sqrt(var + ((const layernorm_attr *)c->node->attr)->eps);
@@ -24,7 +25,7 @@ void layernorm_bwd_ref(const mba_ref_call *c)
     for (int64_t r = 0; r < R; r++) {
         const double *x = c->in[XB] + r * C, *dy = c->in[DY] + r * C, *w = c->in[WB];
         const double  mean = c->in[MEANB][r], k = c->in[RSTDB][r];
-        double m1 = 0, m2 = 0;
+        double        m1 = 0, m2 = 0;
         for (int64_t i = 0; i < C; i++) m1 += w[i] * dy[i] / (double)C;
         for (int64_t i = 0; i < C; i++) m2 += w[i] * dy[i] * (x[i] - mean) * k / (double)C;
         for (int64_t i = 0; i < C; i++) {

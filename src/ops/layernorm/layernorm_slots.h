@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* layernorm_slots.h -- what the files of this folder share. */
 #ifndef MBA_LAYERNORM_SLOTS_H
 #define MBA_LAYERNORM_SLOTS_H
@@ -5,12 +6,14 @@
 #include "ops/norm_plan.h"
 #include "ops/rows.h"
 
-enum { X, W, B };                                 /* forward: in, out */
+enum { X, W, B }; /* forward: in, out */
 enum { Y, MEAN, RSTD };
-enum { DY, XB, WB, MEANB, RSTDB };                /* backward: in, out */
+enum { DY, XB, WB, MEANB, RSTDB }; /* backward: in, out */
 enum { DX, DW, DB };
 
-typedef struct layernorm_attr { float eps; } layernorm_attr;
+typedef struct layernorm_attr {
+    float eps;
+} layernorm_attr;
 
 /* How rows are dealt to threads on CUDA. Fewest idle threads, then most pieces per thread: rows of MambaVision are 320
  * and 640 values, which are five pieces of 8 (forward, bf16) for each of 8 and 16 threads, or of 4 (backward, whose
@@ -22,11 +25,11 @@ static inline mba__thread_group layernorm_team(int64_t cols, int width)
     mba__thread_group best = { width, 0, 0 };
     for (int n = cols % width ? 0 : LAYERNORM_PIECES; n >= 1; n--) {
         const int64_t need = mba_ceil(cols / width, n);
-        int64_t       threads = n > 1 ? 8 : 1;                  // neighbours that ask for fewer bytes waste sectors
+        int64_t       threads = n > 1 ? 8 : 1; // neighbours that ask for fewer bytes waste sectors
         while (threads < need && threads < 32) threads *= 2;
         if (need > 32) threads = mba_ceil(need, 32) * 32;
         if (threads > LAYERNORM_THREADS || (best.pieces && threads * n >= best.threads * best.pieces)) continue;
-        best.pieces  = n;
+        best.pieces = n;
         best.threads = (int)threads;
     }
     return best;

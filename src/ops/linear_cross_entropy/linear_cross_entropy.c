@@ -1,10 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
 /* linear_cross_entropy.c -- cross entropy of logits = x w^T that never exist as a whole: the declaration.
  *
  *   forward   loss from x (R, M), w (V, M), target (R)
- *   backward  dz = k (softmax - 1[target]),  dx (R, M) = dz w,  dw (V, M) = dz^T x, fp32, both add; and the loss once more
+ *   backward  dz = k (softmax - 1[target]),  dx (R, M) = dz w,  dw (V, M) = dz^T x, fp32, both add; and the loss once
+ *             more
  *
- * Backward needs the logits anyway, so it makes the loss too, and a run of both passes leaves forward out (mba_node_elide):
- * three products a step and no logits kept. Forward is what evaluation runs. */
+ * Backward needs the logits anyway, so it makes the loss too, and a run of both passes leaves forward out
+ * (mba_node_elide): three products a step and no logits kept. Forward is what evaluation runs. */
 #include "ops/linear_cross_entropy/linear_cross_entropy.h"
 
 #include "ops/add/add.h"
@@ -68,7 +70,7 @@ static mba_cost lce_cost(const mba_node *n)
     mba_cost     c = mba_cost_io(n);
     c.tensor_flops = 2 * R * M * V * (1 + gradients);
     c.vector_flops = (gradients ? 6 : 3) * R * V;
-    c.special_ops  = (gradients ? 2 : 1) * R * V;
+    c.special_ops = (gradients ? 2 : 1) * R * V;
     return c;
 }
 
@@ -89,7 +91,7 @@ typedef void plan_product(mba_plan *p, const mba__product *x);
 /* Shared memory of the pass where a row stays in it: two blocks fit an SM, and the batches hold the row; else 0. */
 static int64_t kept_bytes(const mba_machine *m, int64_t V, int64_t e)
 {
-    enum { RESERVED = 2048, PIECE = 16, AHEAD = 4 };                       // an SM keeps 1024 for itself of each block
+    enum { RESERVED = 2048, PIECE = 16, AHEAD = 4 }; // an SM keeps 1024 for itself of each block
     const int64_t bytes = V * e / PIECE * PIECE;
     const bool    fits = 2 * (bytes + RESERVED) <= m->smem_sm_bytes && bytes + RESERVED <= m->smem_block_bytes;
     return lce_group_threads(V) == LCE_BLOCK && fits && bytes <= LCE_BATCHES * AHEAD * LCE_BLOCK * PIECE ? bytes : 0;
@@ -102,7 +104,7 @@ static void plan_pass(mba_plan *p, const mba_machine *machine, int64_t m, int64_
     const int64_t smem = bwd ? kept_bytes(machine, V, bytes) : 0;
     const double  grid = (double)lce_grid(m, V), some = (double)(m * V) / grid, e = (double)bytes;
     mba_launch   *l = mba_plan_launch(p, "linear_cross_entropy_rows", MBA_VECTOR, lce_grid(m, V), LCE_BLOCK);
-    l->regs       = 63;
+    l->regs = 63;
     l->smem_bytes = (size_t)smem;
     mba_phase_move(l, MBA_LOAD, MBA_ARG_SCRATCH(LOGITS), some * e);
     mba_phase_work(l, MBA_FMA, (bwd ? 3 : 1.5) * some, NULL);
@@ -118,7 +120,7 @@ static void plan_blocks(mba_plan *p, const mba_node *n, const mba_machine *machi
     const double      e = (double)mba_dtype_bytes(x->type.dtype);
     const int         z = MBA_ARG_SCRATCH(LOGITS);
     mba_plan_scratch(p, "logits", mba_dtype_bytes(x->type.dtype) * (size_t)(rows * lce_pitch(V)));
-    mba_plan_scratch(p, "losses of rows", sizeof(float) * (size_t)(R + 1));       // and the scale
+    mba_plan_scratch(p, "losses of rows", sizeof(float) * (size_t)(R + 1)); // and the scale
     mba_plan_scratch(p, "library", MBA__LIBRARY_WORK_BYTES);
     if (bwd) ce_plan_total(p, "cross_entropy_bwd_scale", R);
     for (int64_t r = 0; r < R; r += rows) {
@@ -128,7 +130,8 @@ static void plan_blocks(mba_plan *p, const mba_node *n, const mba_machine *machi
         if (n->out[DX])
             product(p, &(mba__product){ m, M, V, e, e, z, MBA_ARG_IN(W), MBA_ARG_OUT(DX), .adds = mba_adds(n, DX) });
         if (n->out[DW])
-            product(p, &(mba__product){ V, M, m, e, 4, z, MBA_ARG_IN(X), MBA_ARG_OUT(DW), .adds = r > 0 || mba_adds(n, DW) });
+            product(p, &(mba__product){ V, M, m, e, 4, z, MBA_ARG_IN(X), MBA_ARG_OUT(DW),
+                                        .adds = r > 0 || mba_adds(n, DW) });
     }
     ce_plan_total(p, "cross_entropy_fwd_total", R);
 }
@@ -160,8 +163,8 @@ static double lce_terms(const mba_node *n, int out)
 static void lce_build(mba_graph *g, const mba_case *c)
 {
     const int64_t R = c->dim[0], M = c->dim[1], V = c->dim[2], extra = c->dim[3];
-    mba_tensor *w = mba_param(g, "w", MBA_TYPE(g->compute, V, M + extra), MBA_INIT_NORMAL(1), MBA_DECAY);
-    mba_tensor *x = mba_case_act(g, "x", MBA_TYPE(MBA_F32, R, M + extra), MBA_INIT_NORMAL(1));
+    mba_tensor   *w = mba_param(g, "w", MBA_TYPE(g->compute, V, M + extra), MBA_INIT_NORMAL(1), MBA_DECAY);
+    mba_tensor   *x = mba_case_act(g, "x", MBA_TYPE(MBA_F32, R, M + extra), MBA_INIT_NORMAL(1));
     if (!extra) {
         mba_linear_cross_entropy(g, x, w, mba_targets(g, "t", MBA_TYPE(MBA_I32, R), V));
         return;
@@ -176,14 +179,21 @@ static void lce_build(mba_graph *g, const mba_case *c)
 }
 
 const mba_op mba_op_linear_cross_entropy = {
-    .name  = "linear_cross_entropy", .doc = "cross entropy of x w^T, without the logits", .kind = MBA_EMBED_LOSS,
-    .in    = { [X] = MBA_SLOT("x"), [W] = MBA_SLOT("w"), [TARGET] = MBA_SLOT("target") },
-    .out   = { [LOSS] = MBA_SLOT("loss") },
-    .shape = lce_shape, .grad = lce_grad, .cost = lce_cost, .ref = lce_ref,
-    .cpu   = (const mba_variant[]){ { "rows", lce_cpu_plan, MBA_CPU(lce) }, { 0 } },
-    .cuda  = (const mba_variant[]){ { "cublaslt", lce_cublaslt_plan, MBA_CUDA(lce_cuda) },
-                                    { "tiles", lce_tiles_plan, MBA_CUDA(lce_tiles_cuda) }, { 0 } },
-    .build = lce_build, .terms = lce_terms,
+    .name = "linear_cross_entropy",
+    .doc = "cross entropy of x w^T, without the logits",
+    .kind = MBA_EMBED_LOSS,
+    .in = { [X] = MBA_SLOT("x"), [W] = MBA_SLOT("w"), [TARGET] = MBA_SLOT("target") },
+    .out = { [LOSS] = MBA_SLOT("loss") },
+    .shape = lce_shape,
+    .grad = lce_grad,
+    .cost = lce_cost,
+    .ref = lce_ref,
+    .cpu = (const mba_variant[]){ { "rows", lce_cpu_plan, MBA_CPU(lce) }, { 0 } },
+    .cuda = (const mba_variant[]){ { "cublaslt", lce_cublaslt_plan, MBA_CUDA(lce_cuda) },
+                                   { "tiles", lce_tiles_plan, MBA_CUDA(lce_tiles_cuda) },
+                                   { 0 } },
+    .build = lce_build,
+    .terms = lce_terms,
     .cases = (const mba_case[]){ { { 5, 7, 11 }, "nothing is a multiple of anything" },
                                  { { 1, 1, 3 }, "one row, one column" },
                                  { { 12, 16, 43 }, "rows of 16 bytes, an odd vocabulary" },
@@ -195,16 +205,25 @@ const mba_op mba_op_linear_cross_entropy = {
 };
 
 const mba_op mba_op_linear_cross_entropy_bwd = {
-    .name  = "linear_cross_entropy_bwd", .doc = "both gradients from logits made block by block, and the loss",
-    .kind  = MBA_EMBED_LOSS, .no_grad = "a gradient",
-    .in    = { [X] = MBA_SLOT("x"), [W] = MBA_SLOT("w"), [TARGET] = MBA_SLOT("target"), [DLOSS] = MBA_SLOT("dloss"),
-               [LOSSB] = MBA_SLOT("loss") },
-    .out   = { [LOSS] = MBA_SLOT("loss", .update = MBA_FROM(LOSSB)), [DX] = MBA_SLOT("dx", .adds = true),
-               [DW] = MBA_SLOT("dw", .adds = true) },
+    .name = "linear_cross_entropy_bwd",
+    .doc = "both gradients from logits made block by block, and the loss",
+    .kind = MBA_EMBED_LOSS,
+    .no_grad = "a gradient",
+    .in = { [X] = MBA_SLOT("x"),
+            [W] = MBA_SLOT("w"),
+            [TARGET] = MBA_SLOT("target"),
+            [DLOSS] = MBA_SLOT("dloss"),
+            [LOSSB] = MBA_SLOT("loss") },
+    .out = { [LOSS] = MBA_SLOT("loss", .update = MBA_FROM(LOSSB)),
+             [DX] = MBA_SLOT("dx", .adds = true),
+             [DW] = MBA_SLOT("dw", .adds = true) },
     .attr_bytes = sizeof(lce_bwd_attr),
-    .shape = lce_bwd_shape, .cost = lce_cost, .ref = lce_ref,
-    .cpu   = (const mba_variant[]){ { "rows", lce_cpu_plan, MBA_CPU(lce) }, { 0 } },
-    .cuda  = (const mba_variant[]){ { "cublaslt", lce_cublaslt_plan, MBA_CUDA(lce_cuda) },
-                                    { "tiles", lce_tiles_plan, MBA_CUDA(lce_tiles_cuda) }, { 0 } },
+    .shape = lce_bwd_shape,
+    .cost = lce_cost,
+    .ref = lce_ref,
+    .cpu = (const mba_variant[]){ { "rows", lce_cpu_plan, MBA_CPU(lce) }, { 0 } },
+    .cuda = (const mba_variant[]){ { "cublaslt", lce_cublaslt_plan, MBA_CUDA(lce_cuda) },
+                                   { "tiles", lce_tiles_plan, MBA_CUDA(lce_tiles_cuda) },
+                                   { 0 } },
     .terms = lce_terms,
 };

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* linear_cross_entropy.h -- the head of a language model and its loss in one: the logits never exist as a whole.
  *
  *     mba_tensor *targets = mba_targets(g, "targets", MBA_TYPE(MBA_I32, B, L), V);

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* linear_cross_entropy_cpu.c -- block after block of rows, in an order that only the shape decides.
  *
  * A product (device/cpu/gemm.h) makes the logits of a block, a loop over its rows takes the loss from them and turns
@@ -9,15 +10,26 @@
 #include "ops/linear_cross_entropy/linear_cross_entropy_slots.h"
 
 /* Rows r .. r + m of x, and their logits. */
-typedef struct block { int64_t r, m, V, pitch; float *z; double *each; } block;
+typedef struct block {
+    int64_t r, m, V, pitch;
+    float  *z;
+    double *each;
+} block;
 
 /* z = x w^T */
 static void logits(const mba_call *c, const block *b)
 {
     const mba_tensor *x = c->node->in[X], *w = c->node->in[W];
-    mba_gemm(&(mba_gemm_args){ .m = b->m, .n = b->V, .k = mba_cols(x), .tb = true,
-                               .a = (const float *)c->in[X] + b->r * mba_ld(x), .lda = mba_ld(x),
-                               .b = c->in[W], .ldb = mba_ld(w), .c = b->z, .ldc = b->pitch });
+    mba_gemm(&(mba_gemm_args){ .m = b->m,
+                               .n = b->V,
+                               .k = mba_cols(x),
+                               .tb = true,
+                               .a = (const float *)c->in[X] + b->r * mba_ld(x),
+                               .lda = mba_ld(x),
+                               .b = c->in[W],
+                               .ldb = mba_ld(w),
+                               .c = b->z,
+                               .ldc = b->pitch });
 }
 
 /* The loss of every row; where they are wanted, logits become their gradient: k (softmax - 1[target]), 0 where the
@@ -25,7 +37,8 @@ static void logits(const mba_call *c, const block *b)
 static void pass(const mba_call *c, const block *b, bool gradient, float k)
 {
     const int32_t *target = c->in[TARGET];
-    MBA_PARALLEL_FOR(i, b->m) {
+    MBA_PARALLEL_FOR(i, b->m)
+    {
         float        *z = b->z + i * b->pitch;
         const int64_t y = target[ce_at(c->node->in[TARGET], b->r + i)];
         b->each[i] = 0;
@@ -48,19 +61,33 @@ static void pass(const mba_call *c, const block *b, bool gradient, float k)
 static void make_dx(const mba_call *c, const block *b)
 {
     const mba_tensor *w = c->node->in[W], *dx = c->node->out[DX];
-    mba_gemm(&(mba_gemm_args){ .m = b->m, .n = mba_cols(w), .k = b->V, .adds = mba_adds(c->node, DX),
-                               .a = b->z, .lda = b->pitch, .b = c->in[W], .ldb = mba_ld(w),
-                               .c = (float *)c->out[DX] + b->r * mba_ld(dx), .ldc = mba_ld(dx) });
+    mba_gemm(&(mba_gemm_args){ .m = b->m,
+                               .n = mba_cols(w),
+                               .k = b->V,
+                               .adds = mba_adds(c->node, DX),
+                               .a = b->z,
+                               .lda = b->pitch,
+                               .b = c->in[W],
+                               .ldb = mba_ld(w),
+                               .c = (float *)c->out[DX] + b->r * mba_ld(dx),
+                               .ldc = mba_ld(dx) });
 }
 
 /* dw = dz^T x, added up over the blocks */
 static void add_dw(const mba_call *c, const block *b)
 {
     const mba_tensor *x = c->node->in[X], *dw = c->node->out[DW];
-    mba_gemm(&(mba_gemm_args){ .m = b->V, .n = mba_cols(x), .k = b->m, .ta = true,
-                               .adds = b->r > 0 || mba_adds(c->node, DW), .a = b->z, .lda = b->pitch,
-                               .b = (const float *)c->in[X] + b->r * mba_ld(x), .ldb = mba_ld(x),
-                               .c = c->out[DW], .ldc = mba_ld(dw) });
+    mba_gemm(&(mba_gemm_args){ .m = b->V,
+                               .n = mba_cols(x),
+                               .k = b->m,
+                               .ta = true,
+                               .adds = b->r > 0 || mba_adds(c->node, DW),
+                               .a = b->z,
+                               .lda = b->pitch,
+                               .b = (const float *)c->in[X] + b->r * mba_ld(x),
+                               .ldb = mba_ld(x),
+                               .c = c->out[DW],
+                               .ldc = mba_ld(dw) });
 }
 
 mba_status MBA_CPU_FN(lce)(const mba_call *c)
@@ -70,7 +97,8 @@ mba_status MBA_CPU_FN(lce)(const mba_call *c)
     const int64_t   R = mba_rows(n->in[X]), V = mba_rows(n->in[W]);
     const double    scale = ce_scale(c->step, n->in[TARGET], c->in[TARGET]);
     const float     k = n->in[DLOSS] ? (float)(*(const float *)c->in[DLOSS] * scale) : 0;
-    block           b = { .V = V, .pitch = V + LCE_PAD,
+    block           b = { .V = V,
+                          .pitch = V + LCE_PAD,
                           .z = (float *)(void *)(c->work + c->plan->scratch[LOGITS].offset),
                           .each = (double *)(void *)(c->work + c->plan->scratch[ROWS].offset) };
     double          loss = 0;

@@ -1,11 +1,13 @@
-/* linear_cross_entropy_cuda.cu -- block after block of rows: a product makes the logits of the block in scratch, a kernel takes
- * the loss of every row from them and turns them into their gradient, and two products use that. The loss and all sums over a
- * row are fp32 and double; logits and their gradient have the type of the operands.
+// SPDX-License-Identifier: Apache-2.0
+/* linear_cross_entropy_cuda.cu -- block after block of rows: a product makes the logits of the block in scratch, a
+ * kernel takes the loss of every row from them and turns them into their gradient, and two products use that. The loss
+ * and all sums over a row are fp32 and double; logits and their gradient have the type of the operands.
  *
  *   each[r] = lse(z[r]) - z[r,y(r)],   z[r,c] <- k (exp(z[r,c] - lse(z[r])) - [c = y(r)])
  *   z (R, C) fp32 or bf16, in scratch     y (R) i32, negative: no target     each (R) fp32
  *
- * kernel     linear_cross_entropy_rows     a team of 32 or 512 threads per row; maximum and sum in one pass, the gradient in a second
+ * kernel     linear_cross_entropy_rows     a team of 32 or 512 threads per row; maximum and sum in one pass, the
+ *            gradient in a second
  * takes      fp32, bf16, any columns below 2^30, rows at multiples of 16 bytes
  * launch     grid ceil(R / (512 / team)), block 512
  * resources  sm_90a, CUDA 13.0: 40 to 63 registers, 128 B of shared memory, no spill  [docs]
@@ -18,8 +20,8 @@
  *
  * Where two rows fit into the shared memory of an SM (bf16 on sm_90: up to 56 thousand columns) the gradient asks
  * for all of a row at once, by asynchronous copies, and its second look finds the row there: 200 KB in flight an SM, 54
- * registers, dynamic smem a row, the same bits. In steps of the H200 207 us, 101 % of the copy rate (without 247, 84 %).
- * Against fp64 it ran there with 1031 columns, one batch; its indices and waits were emulated up to 56000. */
+ * registers, dynamic smem a row, the same bits. In steps of the H200 207 us, 101 % of the copy rate (without 247, 84
+ * %). Against fp64 it ran there with 1031 columns, one batch; its indices and waits were emulated up to 56000. */
 #include "device/cuda/async.cuh"
 #include "device/cuda/packed.cuh"
 #include "device/cuda/gemm_simt.cuh"
@@ -30,7 +32,8 @@ extern "C" {
 
 /* ---- the pass over a block of logits ---- */
 
-/* Pieces of a row wait as they lie in memory, which takes half the registers of numbers; one beyond the row is not asked for. */
+/* Pieces of a row wait as they lie in memory, which takes half the registers of numbers; one beyond the row is not
+ * asked for. */
 template <int N, int TEAM, typename T>
 static __device__ __forceinline__ void fetch(packed<T, N> (&u)[CE_AHEAD], const T *z, int c, int cols)
 {
@@ -77,7 +80,7 @@ static __device__ __forceinline__ void differentiate(T *z, const T *from, int co
             unpack(v, u[j]);
 #pragma unroll
             for (int i = 0; i < N; i++) v[i] = k * ce_exp(v[i], base);
-            if ((unsigned)(y - at) < N)           // one piece of the row: the others ask once, not for every value
+            if ((unsigned)(y - at) < N) // one piece of the row: the others ask once, not for every value
 #pragma unroll
                 for (int i = 0; i < N; i++) v[i] -= at + i == y ? k : 0;
             store(z + at, v);
@@ -89,7 +92,8 @@ static __device__ __forceinline__ void differentiate(T *z, const T *from, int co
 
 /* This thread's share of a row on its way into `kept`: LCE_BATCHES batches of CE_AHEAD pieces, of which the last ones
  * may be empty. */
-template <int N, typename T> static __device__ __forceinline__ void issue_row_loads(T *kept, const T *z, int cols, int lane)
+template <int N, typename T>
+static __device__ __forceinline__ void issue_row_loads(T *kept, const T *z, int cols, int lane)
 {
 #pragma unroll
     for (int b = 0; b < LCE_BATCHES; b++) {
@@ -109,10 +113,10 @@ static __device__ __forceinline__ ce_sum sum_kept(const T *kept, const T *z, int
     ce_sum s = { CE_NONE, 0 };
 #pragma unroll
     for (int b = 0; b < LCE_BATCHES; b++) {
-        if (b == 0)      copy_async_wait<3>();
+        if (b == 0) copy_async_wait<3>();
         else if (b == 1) copy_async_wait<2>();
         else if (b == 2) copy_async_wait<1>();
-        else             copy_async_wait<0>();
+        else copy_async_wait<0>();
 #pragma unroll
         for (int j = 0; j < CE_AHEAD; j++) {
             const int c = ((b * CE_AHEAD + j) * LCE_BLOCK + lane) * N;
@@ -129,31 +133,31 @@ static __device__ __forceinline__ ce_sum sum_kept(const T *kept, const T *z, int
     return s;
 }
 
-/* Row r of z has the target and the loss of row first + r. From the last row up: the product before has written the last
- * ones last, and the one behind begins with the first, so that some of each are still in L2. */
+/* Row r of z has the target and the loss of row first + r. From the last row up: the product before has written the
+ * last ones last, and the one behind begins with the first, so that some of each are still in L2. */
 template <typename T, int TEAM, bool GRADIENT, bool KEPT>
 __global__ void __launch_bounds__(LCE_BLOCK, 2)
-linear_cross_entropy_rows(T *z, int64_t pitch, float *each, strided_view<const int32_t> target, const float *scale, int64_t first,
-                          int64_t rows, int cols)
+    linear_cross_entropy_rows(T *z, int64_t pitch, float *each, strided_view<const int32_t> target, const float *scale,
+                              int64_t first, int64_t rows, int cols)
 {
     static_assert(!KEPT || (TEAM == LCE_BLOCK && LCE_BATCHES == 4), "a block a row, in four batches");
-    constexpr int N = (int)vec16<T>::N;
+    constexpr int           N = (int)vec16<T>::N;
     extern __shared__ uint4 memory[];
-    const int64_t down = (int64_t)blockIdx.x * (LCE_BLOCK / TEAM) + threadIdx.x / TEAM, r = rows - 1 - down;
-    const int     lane = threadIdx.x % TEAM;
-    if (r < 0) return;                                     // the whole team leaves together
+    const int64_t           down = (int64_t)blockIdx.x * (LCE_BLOCK / TEAM) + threadIdx.x / TEAM, r = rows - 1 - down;
+    const int               lane = threadIdx.x % TEAM;
+    if (r < 0) return; // the whole team leaves together
     const int y = *target.element(first + r);
-    T        *row = z + r * pitch, *const kept = KEPT ? (T *)memory : row;
+    T *row = z + r * pitch, *const kept = KEPT ? (T *)memory : row;
     if (y < 0) {
         if (GRADIENT) ce_zero_row<N, TEAM>(row, cols, lane);
         if (lane == 0) each[first + r] = 0;
         return;
     }
     if constexpr (KEPT) issue_row_loads<N>(kept, (const T *)row, cols, lane);
-    const float hit = to_float(row[y]);                    // before the barriers of the sum: behind them rows are overwritten
+    const float hit = to_float(row[y]); // before the barriers of the sum: behind them rows are overwritten
     ce_sum      sum;
     if constexpr (KEPT) sum = sum_kept<N>((const T *)kept, (const T *)row, cols, lane);
-    else                sum = sum_row<N, TEAM>((const T *)row, cols, lane);
+    else sum = sum_row<N, TEAM>((const T *)row, cols, lane);
     const float lse = ce_lse<TEAM>(sum);
     if (lane == 0) each[first + r] = lse - hit;
     if (GRADIENT) differentiate<N, TEAM>(row, (const T *)kept, cols, lane, y, lse, *scale);
@@ -166,7 +170,7 @@ typedef mba_status product_fn(const mba_call *c, int k, mba_cuda_gemm_args *g);
 static mba_status by_library(const mba_call *c, int k, mba_cuda_gemm_args *g)
 {
     (void)k;
-    g->work   = mba_cuda_scratch(c, LIBRARY);
+    g->work = mba_cuda_scratch(c, LIBRARY);
     g->stream = c->stream;
     return mba_cuda_gemm(g);
 }
@@ -175,28 +179,32 @@ static mba_status by_tiles(const mba_call *c, int k, mba_cuda_gemm_args *g) { re
 
 /* What all blocks share, and the rows first .. first + m-1 of the one at hand. */
 struct head {
-    const char           *x, *w;
-    int64_t               R, M, V, rows, e, ldx, ldw, pitch, first, m;
-    mba_dtype             type;
-    void                 *z;
-    float                *each, *scale;
+    const char                 *x, *w;
+    int64_t                     R, M, V, rows, e, ldx, ldw, pitch, first, m;
+    mba_dtype                   type;
+    void                       *z;
+    float                      *each, *scale;
     strided_view<const int32_t> target;
 };
 
 static head head_of(const mba_call *c)
 {
     const mba_node *n = c->node;
-    head h = {};
-    h.x = (const char *)c->in[X]; h.ldx = mba_ld(n->in[X]);
-    h.w = (const char *)c->in[W]; h.ldw = mba_ld(n->in[W]);
-    h.R = mba_rows(n->in[X]); h.M = mba_cols(n->in[X]); h.V = mba_rows(n->in[W]);
-    h.type   = n->in[X]->type.dtype;
-    h.e      = (int64_t)mba_dtype_bytes(h.type);
-    h.rows   = lce_block_rows(h.R, h.V, h.M);
-    h.pitch  = lce_pitch(h.V);
-    h.z      = mba_cuda_scratch(c, LOGITS);
-    h.each   = (float *)mba_cuda_scratch(c, ROWS);
-    h.scale  = h.each + h.R;
+    head            h = {};
+    h.x = (const char *)c->in[X];
+    h.ldx = mba_ld(n->in[X]);
+    h.w = (const char *)c->in[W];
+    h.ldw = mba_ld(n->in[W]);
+    h.R = mba_rows(n->in[X]);
+    h.M = mba_cols(n->in[X]);
+    h.V = mba_rows(n->in[W]);
+    h.type = n->in[X]->type.dtype;
+    h.e = (int64_t)mba_dtype_bytes(h.type);
+    h.rows = lce_block_rows(h.R, h.V, h.M);
+    h.pitch = lce_pitch(h.V);
+    h.z = mba_cuda_scratch(c, LOGITS);
+    h.each = (float *)mba_cuda_scratch(c, ROWS);
+    h.scale = h.each + h.R;
     h.target = mba_strided_view<const int32_t>(n->in[TARGET], c->in[TARGET]);
     return h;
 }
@@ -205,10 +213,17 @@ static head head_of(const mba_call *c)
 static mba_status logits(const mba_call *c, int k, const head *h, product_fn *product)
 {
     mba_cuda_gemm_args g = {};
-    g.m = h->m; g.n = h->V; g.k = h->M; g.tb = true; g.in = g.out = h->type;
-    g.a = h->x + h->first * h->ldx * h->e; g.lda = h->ldx;
-    g.b = h->w; g.ldb = h->ldw;
-    g.c = h->z; g.ldc = h->pitch;
+    g.m = h->m;
+    g.n = h->V;
+    g.k = h->M;
+    g.tb = true;
+    g.in = g.out = h->type;
+    g.a = h->x + h->first * h->ldx * h->e;
+    g.lda = h->ldx;
+    g.b = h->w;
+    g.ldb = h->ldw;
+    g.c = h->z;
+    g.ldc = h->pitch;
     return product(c, k, &g);
 }
 
@@ -217,10 +232,17 @@ static mba_status make_dx(const mba_call *c, int k, const head *h, product_fn *p
 {
     const mba_tensor  *dx = c->node->out[DX];
     mba_cuda_gemm_args g = {};
-    g.m = h->m; g.n = h->M; g.k = h->V; g.in = g.out = h->type; g.adds = mba_adds(c->node, DX);
-    g.a = h->z; g.lda = h->pitch;
-    g.b = h->w; g.ldb = h->ldw;
-    g.c = (char *)c->out[DX] + h->first * mba_ld(dx) * h->e; g.ldc = mba_ld(dx);
+    g.m = h->m;
+    g.n = h->M;
+    g.k = h->V;
+    g.in = g.out = h->type;
+    g.adds = mba_adds(c->node, DX);
+    g.a = h->z;
+    g.lda = h->pitch;
+    g.b = h->w;
+    g.ldb = h->ldw;
+    g.c = (char *)c->out[DX] + h->first * mba_ld(dx) * h->e;
+    g.ldc = mba_ld(dx);
     return product(c, k, &g);
 }
 
@@ -228,18 +250,27 @@ static mba_status make_dx(const mba_call *c, int k, const head *h, product_fn *p
 static mba_status add_dw(const mba_call *c, int k, const head *h, product_fn *product)
 {
     mba_cuda_gemm_args g = {};
-    g.m = h->V; g.n = h->M; g.k = h->m; g.ta = true; g.in = h->type; g.out = MBA_F32; g.adds = h->first > 0 || mba_adds(c->node, DW);
-    g.a = h->z; g.lda = h->pitch;
-    g.b = h->x + h->first * h->ldx * h->e; g.ldb = h->ldx;
-    g.c = c->out[DW]; g.ldc = mba_ld(c->node->out[DW]);
+    g.m = h->V;
+    g.n = h->M;
+    g.k = h->m;
+    g.ta = true;
+    g.in = h->type;
+    g.out = MBA_F32;
+    g.adds = h->first > 0 || mba_adds(c->node, DW);
+    g.a = h->z;
+    g.lda = h->pitch;
+    g.b = h->x + h->first * h->ldx * h->e;
+    g.ldb = h->ldx;
+    g.c = c->out[DW];
+    g.ldc = mba_ld(c->node->out[DW]);
     return product(c, k, &g);
 }
 
 template <int TEAM, bool GRADIENT, bool KEPT> static mba_status pass(const mba_call *c, int k, const head *h)
 {
-    MBA_WITH_DTYPE(h->type, T,
-        auto *kernel = linear_cross_entropy_rows<T, TEAM, GRADIENT, KEPT>;
-        MBA_KERNEL(c, k, kernel, (T *)h->z, h->pitch, h->each, h->target, h->scale, h->first, h->m, (int)h->V));
+    MBA_WITH_DTYPE(h->type, T, auto *kernel = linear_cross_entropy_rows<T, TEAM, GRADIENT, KEPT>;
+                   MBA_KERNEL(c, k, kernel, (T *)h->z, h->pitch, h->each, h->target, h->scale, h->first, h->m,
+                              (int)h->V));
     return MBA_OK;
 }
 
@@ -258,7 +289,9 @@ static mba_status blocks(const mba_call *c, product_fn *product)
     const bool      bwd = n->in[DLOSS] != NULL;
     head            h = head_of(c);
     int             k = 0;
-    if (bwd) MBA_KERNEL(c, k, cross_entropy_bwd_scale, h.scale, (const float *)c->in[DLOSS], h.target, mba_all(h.R), c->step);
+    if (bwd)
+        MBA_KERNEL(c, k, cross_entropy_bwd_scale, h.scale, (const float *)c->in[DLOSS], h.target, mba_all(h.R),
+                   c->step);
     k += bwd;
     for (; h.first < h.R; h.first += h.rows) {
         h.m = h.R - h.first < h.rows ? h.R - h.first : h.rows;
@@ -271,5 +304,5 @@ static mba_status blocks(const mba_call *c, product_fn *product)
     return MBA_OK;
 }
 
-extern "C" mba_status lce_cuda(const mba_call *c)       { return blocks(c, by_library); }
+extern "C" mba_status lce_cuda(const mba_call *c) { return blocks(c, by_library); }
 extern "C" mba_status lce_tiles_cuda(const mba_call *c) { return blocks(c, by_tiles); }

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* linear_cross_entropy_ref.c -- fp64, only the maths, of both directions: backward makes the loss too. */
 #include <math.h>
 

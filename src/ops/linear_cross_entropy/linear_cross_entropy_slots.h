@@ -1,19 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
 /* linear_cross_entropy_slots.h -- what the files of this folder share. */
 #ifndef MBA_LINEAR_CROSS_ENTROPY_SLOTS_H
 #define MBA_LINEAR_CROSS_ENTROPY_SLOTS_H
 
 #include "core/op.h"
 
-enum { X, W, TARGET, DLOSS, LOSSB };        /* in; the last two only backward: the gradient of the loss, and the loss */
-enum { LOSS, DX, DW };                            /* out; the last two only backward, which makes the loss again */
-typedef struct lce_bwd_attr { int32_t wants_x, wants_w; } lce_bwd_attr;
+enum { X, W, TARGET, DLOSS, LOSSB }; /* in; the last two only backward: the gradient of the loss, and the loss */
+enum { LOSS, DX, DW };               /* out; the last two only backward, which makes the loss again */
+typedef struct lce_bwd_attr {
+    int32_t wants_x, wants_w;
+} lce_bwd_attr;
 
 /* Logits exist as one block of rows over the whole vocabulary: on the CPU LCE_ROWS of them, on CUDA some 2^28 logits,
  * or 2^29 where rows are wide, and all else is larger too: every block reads and writes dw once more. There are as few
  * blocks of 128s of rows as that takes and never more than a plan has launches for. Both directions cut alike, so that
  * they see the same bits. Rows begin 16 numbers further than they must on the CPU: rows a power of two
  * apart would share one set of the nearest cache. */
-enum { LOGITS, ROWS, LIBRARY };                   /* scratch; the last only on CUDA */
+enum { LOGITS, ROWS, LIBRARY }; /* scratch; the last only on CUDA */
 enum { LCE_ROWS = 512, LCE_PAD = 16, LCE_BLOCKS_MAX = 16, LCE_BLOCK_LOGITS = 1 << 28, LCE_WIDE = 2048 };
 
 static inline int64_t lce_block_rows(int64_t R, int64_t V, int64_t M)
@@ -24,13 +27,16 @@ static inline int64_t lce_block_rows(int64_t R, int64_t V, int64_t M)
     return rows < R ? rows : R;
 }
 
-static inline int64_t lce_pitch(int64_t V) { return mba_ceil(V, 64) * 64; }     /* rows begin at 16 bytes, whatever V */
+static inline int64_t lce_pitch(int64_t V) { return mba_ceil(V, 64) * 64; } /* rows begin at 16 bytes, whatever V */
 
 /* Of the CUDA kernel: threads of a block, threads that share a row, blocks. A row that is kept in shared memory comes
  * in batches of four pieces a thread. */
 enum { LCE_BLOCK = 512, LCE_BATCHES = 4 };
-static inline int     lce_group_threads(int64_t cols)               { return cols > 1024 ? LCE_BLOCK : 32; }
-static inline int64_t lce_grid(int64_t rows, int64_t cols) { return mba_ceil(rows, LCE_BLOCK / lce_group_threads(cols)); }
+static inline int     lce_group_threads(int64_t cols) { return cols > 1024 ? LCE_BLOCK : 32; }
+static inline int64_t lce_grid(int64_t rows, int64_t cols)
+{
+    return mba_ceil(rows, LCE_BLOCK / lce_group_threads(cols));
+}
 
 void lce_ref(const mba_ref_call *c);
 MBA_CPU_DECLARE(lce);

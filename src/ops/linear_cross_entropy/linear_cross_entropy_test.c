@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* linear_cross_entropy_test.c -- several blocks against plain loops and against the two operators it replaces;
  * hand-worked values, one-sided gradients, who runs in which passes, cost and memory, bits. */
 #include "tests/threads.h"
@@ -12,7 +13,11 @@
 /* Three blocks of rows, more columns than a piece of a sum, and nothing left that a vector width divides. */
 enum { R = 2 * LCE_ROWS + 11, M = 5, V = 4096 + 37 };
 
-typedef struct head { mba_graph *g; mba_program *p; mba_tensor *x, *w, *t, *loss; } head;
+typedef struct head {
+    mba_graph   *g;
+    mba_program *p;
+    mba_tensor  *x, *w, *t, *loss;
+} head;
 
 static head make(int64_t rows, int64_t width, int64_t vocab, bool fused, bool accumulate)
 {
@@ -56,9 +61,9 @@ static void linear_cross_entropy_of_hand_worked_values(void **state)
     memcpy(values(&h, h.t), (int32_t[]){ 1, -1, 1 }, 12);
     assert_ok(mba_program_run(h.p, MBA_STEP, &(mba_step){ 0 }, NULL));
     assert_near(*values(&h, h.loss), (log(4.0 / 3) + log(4.0)) / 2, 1e-7);
-    const double dx[3] = { -0.25 * ln3 / 2, 0, -0.75 * ln3 / 2 };      // (p1 - 1) w1: p1 = 3/4, then 1/4
+    const double dx[3] = { -0.25 * ln3 / 2, 0, -0.75 * ln3 / 2 }; // (p1 - 1) w1: p1 = 3/4, then 1/4
     for (int i = 0; i < 3; i++) assert_near(gradient(&h, h.x)[i], dx[i], 1e-7);
-    assert_near(gradient(&h, h.w)[0], (0.25 - 0.75) / 2, 1e-7);        // sum of p0 x
+    assert_near(gradient(&h, h.w)[0], (0.25 - 0.75) / 2, 1e-7); // sum of p0 x
     assert_near(gradient(&h, h.w)[1], (-0.25 + 0.75) / 2, 1e-7);
     destroy(h);
 }
@@ -91,7 +96,7 @@ static void linear_cross_entropy_of_several_blocks_follows_plain_loops(void **st
             }
     }
     assert_near(*values(&h, h.loss), loss, 1e-6 * loss);
-    double topx = 0, topw = 0;                    // sums of V and of R rounded terms: 4 sqrt(K) units of the largest
+    double topx = 0, topw = 0; // sums of V and of R rounded terms: 4 sqrt(K) units of the largest
     for (int i = 0; i < R * M; i++) topx = fmax(topx, fabs(dx[i]));
     for (int i = 0; i < V * M; i++) topw = fmax(topw, fabs(dw[i]));
     for (int i = 0; i < R * M; i++) assert_near(gradient(&h, h.x)[i], dx[i], topx * 4 * sqrt(V) / 16777216);
@@ -126,15 +131,15 @@ static void linear_cross_entropy_makes_only_the_gradients_that_are_wanted(void *
         mba_graph *g;
         assert_ok(mba_graph_create(&g));
         const mba_type t[2] = { MBA_TYPE(MBA_F32, 6, 4), MBA_TYPE(MBA_F32, 9, 4) };
-        mba_tensor *p = mba_param(g, "p", t[k], MBA_INIT_NORMAL(1), MBA_DECAY), *i = mba_input(g, "i", t[!k]);
-        mba_tensor *y = mba_targets(g, "t", MBA_TYPE(MBA_I32, 6), 9);
-        mba_tensor *loss = mba_linear_cross_entropy(g, k ? i : p, k ? p : i, y);
+        mba_tensor    *p = mba_param(g, "p", t[k], MBA_INIT_NORMAL(1), MBA_DECAY), *i = mba_input(g, "i", t[!k]);
+        mba_tensor    *y = mba_targets(g, "t", MBA_TYPE(MBA_I32, 6), 9);
+        mba_tensor    *loss = mba_linear_cross_entropy(g, k ? i : p, k ? p : i, y);
         assert_ok(mba_backward(g, mba_result(g, "loss", loss)));
         const mba_node *b = g->nodes[g->nnodes - 1];
         assert_true(b->op == &mba_op_linear_cross_entropy_bwd);
         assert_int_equal(b->out[DX] != NULL, !k);
         assert_int_equal(b->out[DW] != NULL, k);
-        assert_near(b->op->cost(b).tensor_flops, 2 * 2 * 6 * 9 * 4, 0);       // the logits, and one gradient
+        assert_near(b->op->cost(b).tensor_flops, 2 * 2 * 6 * 9 * 4, 0); // the logits, and one gradient
         mba_program_destroy(run_once(g, &(mba_step){ 0 }, 1));
         mba_graph_destroy(g);
     }
@@ -144,7 +149,7 @@ static void linear_cross_entropy_never_holds_the_logits(void **state)
 {
     (void)state;
     head         h = make(R, M, V, true, false);
-    const size_t most = sizeof(float) * LCE_ROWS * (V + LCE_PAD) + 64 * R;          // a block, and vectors over rows
+    const size_t most = sizeof(float) * LCE_ROWS * (V + LCE_PAD) + 64 * R; // a block, and vectors over rows
     assert_true(h.p->layout.arena_bytes[MBA_ACT] <= most && most < sizeof(float) * R * V * 0.6);
     const mba_cost f = h.g->nodes[0]->op->cost(h.g->nodes[0]);
     assert_near(f.tensor_flops, 2.0 * R * M * V, 0);
@@ -155,7 +160,8 @@ static void linear_cross_entropy_never_holds_the_logits(void **state)
 static void count_node(void *ctx, const mba_node *n, const mba_plan *plan)
 {
     (void)plan;
-    ((int *)ctx)[n->op == &mba_op_linear_cross_entropy_bwd] += n->op == &mba_op_linear_cross_entropy || n->op == &mba_op_linear_cross_entropy_bwd;
+    ((int *)ctx)[n->op == &mba_op_linear_cross_entropy_bwd] += n->op == &mba_op_linear_cross_entropy
+                                                               || n->op == &mba_op_linear_cross_entropy_bwd;
 }
 
 /* A step runs backward alone, which makes the loss too: three products. Evaluation runs forward alone, and leaves the

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* matmul.h -- the GEMM of the graph, as models use it: a linear layer.
  *
  *     mba_tensor *y = mba_linear(g, x, w);             // y (.., N) = x (.., K) w (N, K)^T

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* matmul_cpu.c -- one single-threaded product per tile (device/cpu/gemm.h). In a ragged batch only the rows that are
  * real are multiplied: those behind them are zeros in a result, and are left out of a sum over rows. */
 #include "device/cpu/gemm.h"
@@ -6,7 +7,8 @@
 
 static void add_to_rows(mba__rows y, int64_t rows, const float *bias)
 {
-    MBA_PARALLEL_FOR(r, rows) {
+    MBA_PARALLEL_FOR(r, rows)
+    {
         float *at = mba__row(y, r);
         MBA_SIMD_LOOP
         for (int64_t i = 0; i < y.cols; i++) at[i] += bias[i];
@@ -20,10 +22,18 @@ mba_status MBA_CPU_FN(matmul_fwd)(const mba_call *c)
     const matmul_attr *t = n->attr;
     const matmul_dims  d = matmul_dims_of(n);
     const int64_t      real = mba__valid_rows(n->in[A], c->step);
-    mba_gemm(&(mba_gemm_args){ .m = t->ta ? d.m : real, .n = d.n, .k = t->ta ? real : d.k, .ta = t->ta, .tb = t->tb,
+    mba_gemm(&(mba_gemm_args){ .m = t->ta ? d.m : real,
+                               .n = d.n,
+                               .k = t->ta ? real : d.k,
+                               .ta = t->ta,
+                               .tb = t->tb,
                                .adds = mba_adds(n, C),
-                               .a = c->in[A], .lda = mba_ld(n->in[A]), .b = c->in[B], .ldb = mba_ld(n->in[B]),
-                               .c = c->out[C], .ldc = mba_ld(n->out[C]) });
+                               .a = c->in[A],
+                               .lda = mba_ld(n->in[A]),
+                               .b = c->in[B],
+                               .ldb = mba_ld(n->in[B]),
+                               .c = c->out[C],
+                               .ldc = mba_ld(n->out[C]) });
     if (n->in[BIAS]) add_to_rows(mba__rows_of(n->out[C], c->out[C]), real, c->in[BIAS]);
     if (!t->ta && !mba_adds(n, C)) mba__zero_rows(mba__rows_of(n->out[C], c->out[C]), real, d.m);
     return MBA_OK;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* matmul_cuda.cu -- cuBLASLt (device/cuda/gemm.h): bf16 operands with fp32 sums, or fp32 throughout; and plain tiles
  * (device/cuda/gemm_simt.cuh) for the rest. */
 #include "device/cuda/gemm_simt.cuh"
@@ -11,10 +12,20 @@ static mba_cuda_gemm_args product_of(const mba_call *c)
     const matmul_attr *t = (const matmul_attr *)n->attr;
     const matmul_dims  d = matmul_dims_of(n);
     mba_cuda_gemm_args g = {};
-    g.m = d.m; g.n = d.n; g.k = d.k; g.ta = t->ta; g.tb = t->tb; g.adds = mba_adds(n, C);
-    g.a = c->in[A];  g.lda = mba_ld(n->in[A]);  g.in = n->in[A]->type.dtype;
-    g.b = c->in[B];  g.ldb = mba_ld(n->in[B]);
-    g.c = c->out[C]; g.ldc = mba_ld(n->out[C]); g.out = n->out[C]->type.dtype;
+    g.m = d.m;
+    g.n = d.n;
+    g.k = d.k;
+    g.ta = t->ta;
+    g.tb = t->tb;
+    g.adds = mba_adds(n, C);
+    g.a = c->in[A];
+    g.lda = mba_ld(n->in[A]);
+    g.in = n->in[A]->type.dtype;
+    g.b = c->in[B];
+    g.ldb = mba_ld(n->in[B]);
+    g.c = c->out[C];
+    g.ldc = mba_ld(n->out[C]);
+    g.out = n->out[C]->type.dtype;
     g.bias = c->in[BIAS];
     g.stream = c->stream;
     return g;
@@ -24,11 +35,11 @@ static mba_status by_library(const mba_call *c, bool cut)
 {
     mba_cuda_gemm_args g = product_of(c);
     g.work = mba_cuda_scratch(c, 0);
-    g.cut  = cut;
+    g.cut = cut;
     return mba_cuda_gemm(&g);
 }
 
-extern "C" mba_status matmul_cuda(const mba_call *c)       { return by_library(c, true); }
+extern "C" mba_status matmul_cuda(const mba_call *c) { return by_library(c, true); }
 extern "C" mba_status matmul_whole_cuda(const mba_call *c) { return by_library(c, false); }
 
 /* Rows at odd places: the library has kernels for most of them. */

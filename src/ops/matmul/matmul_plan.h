@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* matmul_plan.h -- launches of matrix products on CUDA, for the plans of matmul and of operators that are made of
  * them.
  *
@@ -9,14 +10,14 @@
 
 #include "core/op.h"
 
-enum { MBA__LIBRARY_WORK_BYTES = 32 << 20 };      /* scratch of the library, as device/cuda/gemm.h says */
+enum { MBA__LIBRARY_WORK_BYTES = 32 << 20 }; /* scratch of the library, as device/cuda/gemm.h says */
 
 typedef struct mba__product {
     int64_t m, n, k;
-    double  in_bytes, out_bytes;                  /* of an element of A and B, and of C */
-    int     a, b, c;                              /* MBA_ARG_* */
-    bool    adds;                                 /* to C, which is read then */
-    int     bias;                                 /* MBA_ARG_*, of C's type; 0: none */
+    double  in_bytes, out_bytes; /* of an element of A and B, and of C */
+    int     a, b, c;             /* MBA_ARG_* */
+    bool    adds;                /* to C, which is read then */
+    int     bias;                /* MBA_ARG_*, of C's type; 0: none */
 } mba__product;
 
 /* cuBLASLt's kernel, as tiles of 128 x 128 with a producer warp and a ring of four stages. */

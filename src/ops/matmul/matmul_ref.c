@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* matmul_ref.c -- fp64, three loops. */
 #include "ops/matmul/matmul_slots.h"
 
@@ -10,6 +11,6 @@ void matmul_ref(const mba_ref_call *c)
             c->out[C][i * d.n + j] += c->in[BIAS] ? c->in[BIAS][j] : 0;
             for (int64_t k = 0; k < d.k; k++)
                 c->out[C][i * d.n + j] += c->in[A][t->ta ? k * d.m + i : i * d.k + k]
-                                        * c->in[B][t->tb ? j * d.k + k : k * d.n + j];
+                                          * c->in[B][t->tb ? j * d.k + k : k * d.n + j];
         }
 }

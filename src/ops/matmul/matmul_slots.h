@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* matmul_slots.h -- what the files of this folder share. */
 #ifndef MBA_MATMUL_SLOTS_H
 #define MBA_MATMUL_SLOTS_H
@@ -6,8 +7,13 @@
 
 enum { A, B, BIAS };
 enum { C };
-typedef struct matmul_attr { int ta, tb; mba_dtype out; } matmul_attr;   /* ta: A is stored transposed */
-typedef struct matmul_dims { int64_t m, n, k; } matmul_dims;
+typedef struct matmul_attr {
+    int       ta, tb;
+    mba_dtype out;
+} matmul_attr; /* ta: A is stored transposed */
+typedef struct matmul_dims {
+    int64_t m, n, k;
+} matmul_dims;
 
 matmul_dims matmul_dims_of(const mba_node *n);
 

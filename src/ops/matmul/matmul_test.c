@@ -1,4 +1,6 @@
-/* matmul_test.c -- ragged batches: what stands behind the real rows is never read, and becomes zeros; what a bias must be; products in two. */
+// SPDX-License-Identifier: Apache-2.0
+/* matmul_test.c -- ragged batches: what stands behind the real rows is never read, and becomes zeros; what a bias must
+ * be; products in two. */
 #include "tests/rig.h"
 
 #include <stdlib.h>
@@ -12,7 +14,10 @@
 enum { R = 150, REAL = 131, K = 9, M = 13, N = 21 };
 
 /* x v^T w^T + b + the same again, over rows of a kind; everything behind the real rows of the inputs is NaN. */
-typedef struct net { rig r; mba_tensor *x, *v, *w, *b, *y, *dy; } net;
+typedef struct net {
+    rig         r;
+    mba_tensor *x, *v, *w, *b, *y, *dy;
+} net;
 
 static void put(net *u, const mba_tensor *t, int64_t i, double value, bool real)
 {
@@ -31,9 +36,9 @@ static net make(mba_count kind, int64_t real)
     u.w = mba_param(g, "w", MBA_TYPE(MBA_F32, N, M), MBA_INIT_NORMAL(1), MBA_DECAY);
     u.b = mba_param(g, "b", MBA_TYPE(MBA_F32, N), MBA_INIT_NORMAL(1), MBA_DECAY);
     mba_tensor *z = mba_bias(g, mba_linear(g, mba_linear(g, u.x, u.v), u.w), u.b);
-    u.y  = mba_add(g, z, z);
+    u.y = mba_add(g, z, z);
     u.dy = mba_input(g, "dy", u.y->type);
-    u.r  = rig_create(g, 1, &u.y, &u.dy);
+    u.r = rig_create(g, 1, &u.y, &u.dy);
     u.r.step.count[MBA_NODES] = REAL;
     for (int64_t i = 0; i < R * K; i++) put(&u, u.x, i, sin(0.7 * (double)i), i < real * K);
     for (int64_t i = 0; i < R * N; i++) put(&u, u.dy, i, cos(0.3 * (double)i), i < real * N);
@@ -68,7 +73,7 @@ static void matmul_of_no_rows_leaves_no_trace(void **state)
     for (int64_t i = 0; i < R * N; i++) assert_near(rig_have(&u.r, u.y, i), 0, 0);
     for (int64_t i = 0; i < M * K; i++) assert_near(rig_have(&u.r, rig_grad(&u.r, u.v), i), 0, 0);
     for (int64_t i = 0; i < N * M; i++) assert_near(rig_have(&u.r, rig_grad(&u.r, u.w), i), 0, 0);
-    for (int64_t i = 0; i < N; i++)     assert_near(rig_have(&u.r, rig_grad(&u.r, u.b), i), 0, 0);
+    for (int64_t i = 0; i < N; i++) assert_near(rig_have(&u.r, rig_grad(&u.r, u.b), i), 0, 0);
     rig_destroy(&u.r);
 }
 
@@ -88,10 +93,14 @@ static mba_graph *with_bias(mba_count kind, mba_dtype type, int64_t columns)
 static void a_bias_fits_the_result_and_wants_every_row_real(void **state)
 {
     (void)state;
-    static const struct { mba_count kind; mba_dtype type; int64_t columns; const char *words; } wrong[] = {
-        { MBA_ALL, MBA_F32, N + 1, "21 columns, bias of 22" },
-        { MBA_ALL, MBA_BF16, N, "the bias has another type than the result" },
-        { MBA_NODES, MBA_F32, N, "a bias in a ragged batch" } };
+    static const struct {
+        mba_count   kind;
+        mba_dtype   type;
+        int64_t     columns;
+        const char *words;
+    } wrong[] = { { MBA_ALL, MBA_F32, N + 1, "21 columns, bias of 22" },
+                  { MBA_ALL, MBA_BF16, N, "the bias has another type than the result" },
+                  { MBA_NODES, MBA_F32, N, "a bias in a ragged batch" } };
     for (int i = 0; i < 3; i++) {
         mba_graph *g = with_bias(wrong[i].kind, wrong[i].type, wrong[i].columns);
         assert_fails(mba_graph_status(g), MBA_E_SHAPE, wrong[i].words);
@@ -113,8 +122,8 @@ static float *weight_gradient(const mba_device *d, const mba_case *c, const char
     float         *out = malloc(n * sizeof *out);
     assert_non_null(out);
     assert_ok(mba_case_build(&o, &mba_op_matmul, c, (mba_case_how){ .compute = MBA_BF16 }));
-    assert_ok(mba_program_create(&p, o.g, &(mba_program_options){ .cuda = true, .machine = d->machine,
-                                                                  .variants = variants }));
+    assert_ok(mba_program_create(&p, o.g,
+                                 &(mba_program_options){ .cuda = true, .machine = d->machine, .variants = variants }));
     assert_ok(mba_program_bind(p, d));
     assert_ok(mba_program_init(p, 5));
     mba_fill_inputs(p);
@@ -126,7 +135,8 @@ static float *weight_gradient(const mba_device *d, const mba_case *c, const char
     return out;
 }
 
-/* On 132 processors the tiles of 17000 x 512 are two rounds and two more: its last 104 rows are a product of their own. */
+/* On 132 processors the tiles of 17000 x 512 are two rounds and two more: its last 104 rows are a product of their
+ * own. */
 static void a_product_cut_in_two_is_the_whole_one(void **state)
 {
     (void)state;
@@ -139,13 +149,13 @@ static void a_product_cut_in_two_is_the_whole_one(void **state)
         double row = 0;
         for (int64_t i = r * c.dim[2]; i < (r + 1) * c.dim[2]; i++) {
             norm += (double)whole[i] * (double)whole[i];
-            row  += ((double)cut[i] - (double)whole[i]) * ((double)cut[i] - (double)whole[i]);
+            row += ((double)cut[i] - (double)whole[i]) * ((double)cut[i] - (double)whole[i]);
         }
-        if (row > off) off = row;                                    // the worst row: a wrong one is far off
+        if (row > off) off = row; // the worst row: a wrong one is far off
     }
     norm /= (double)c.dim[1];
     assert_true(norm > 0);
-    assert_near(sqrt(off / norm), 0, 1e-5);                          // fp32 sums of 4096 in another order
+    assert_near(sqrt(off / norm), 0, 1e-5); // fp32 sums of 4096 in another order
     free(cut);
     free(whole);
 }

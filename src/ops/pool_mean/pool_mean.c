@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* pool_mean.c -- y[b,c] = mean of x[b,..,c], dx = dy / positions: the declaration. */
 #include "ops/pool_mean/pool_mean.h"
 
@@ -33,7 +34,7 @@ static void pool_mean_grad(mba_graph *g, const mba_node *n, mba_tensor *const *d
 static mba_cost pool_mean_cost(const mba_node *n)
 {
     mba_cost c = mba_cost_io(n);
-    c.vector_flops = (double)mba_elems(n->in[X]);             // additions forward, one scaling per value of dy backward
+    c.vector_flops = (double)mba_elems(n->in[X]); // additions forward, one scaling per value of dy backward
     return c;
 }
 
@@ -65,35 +66,51 @@ static mba_status pool_mean_bwd_pieces_plan(mba_plan *p, const mba_node *n, cons
 static void pool_mean_build(mba_graph *g, const mba_case *c)
 {
     const int64_t *d = c->dim;
-    mba_tensor *x = mba_case_act(g, "x", MBA_TYPE(MBA_F32, d[0], d[1], d[2], d[3] + d[4]), MBA_INIT_NORMAL(1));
-    if (!d[4]) { mba_pool_mean(g, x); return; }
+    mba_tensor    *x = mba_case_act(g, "x", MBA_TYPE(MBA_F32, d[0], d[1], d[2], d[3] + d[4]), MBA_INIT_NORMAL(1));
+    if (!d[4]) {
+        mba_pool_mean(g, x);
+        return;
+    }
     x = mba_slice(g, mba_add(g, x, x), 3, 1, d[3]);
     mba_tensor *j = mba_concat(g, mba_pool_mean(g, x), mba_pool_mean(g, x));
     mba_add(g, j, j);
 }
 
 const mba_op mba_op_pool_mean = {
-    .name  = "pool_mean", .doc = "the mean over positions", .kind = MBA_REDUCTION,
-    .in    = { [X] = MBA_SLOT("x") }, .out = { [Y] = MBA_SLOT("y") },
-    .shape = pool_mean_shape, .grad = pool_mean_grad, .cost = pool_mean_cost, .ref = pool_mean_ref,
+    .name = "pool_mean",
+    .doc = "the mean over positions",
+    .kind = MBA_REDUCTION,
+    .in = { [X] = MBA_SLOT("x") },
+    .out = { [Y] = MBA_SLOT("y") },
+    .shape = pool_mean_shape,
+    .grad = pool_mean_grad,
+    .cost = pool_mean_cost,
+    .ref = pool_mean_ref,
     .terms = pool_mean_terms,
-    .cpu   = (const mba_variant[]){ { "channels", mba__plan_f32, MBA_CPU(pool_mean_fwd) }, { 0 } },
-    .cuda  = (const mba_variant[]){ { "images", pool_mean_images_plan, MBA_CUDA(pool_mean_cuda) }, { 0 } },
+    .cpu = (const mba_variant[]){ { "channels", mba__plan_f32, MBA_CPU(pool_mean_fwd) }, { 0 } },
+    .cuda = (const mba_variant[]){ { "images", pool_mean_images_plan, MBA_CUDA(pool_mean_cuda) }, { 0 } },
     .build = pool_mean_build,
     .cases = (const mba_case[]){ { { 3, 2, 5, 7 }, "nothing is a multiple of anything" },
                                  { { 1, 2, 1, 1027 }, "more channels than one item takes" },
                                  { { 2, 1, 1, 4 }, "one position" },
                                  { { 2, 3, 3, 264 }, "pieces of 16 bytes, more than a warp has" },
                                  { { 2, 1, 3, 8, 8 }, "channels in and out, of which one begins in a piece" },
-                                 { { 2, 3, 2, 5, 3 }, "channels in and out, added to" }, { { 0 }, NULL } },
+                                 { { 2, 3, 2, 5, 3 }, "channels in and out, added to" },
+                                 { { 0 }, NULL } },
     .sizes = (const mba_case[]){ { { 128, 7, 7, 640 }, "mambavision-t, batch 128" }, { { 0 }, NULL } },
 };
 
 const mba_op mba_op_pool_mean_bwd = {
-    .name  = "pool_mean_bwd", .doc = "dx = dy / positions", .kind = MBA_REDUCTION, .no_grad = "a gradient",
-    .in    = { [DY] = MBA_SLOT("dy") }, .out = { [DX] = MBA_SLOT("dx", .adds = true) },
+    .name = "pool_mean_bwd",
+    .doc = "dx = dy / positions",
+    .kind = MBA_REDUCTION,
+    .no_grad = "a gradient",
+    .in = { [DY] = MBA_SLOT("dy") },
+    .out = { [DX] = MBA_SLOT("dx", .adds = true) },
     .attr_bytes = sizeof(pool_mean_attr),
-    .shape = pool_mean_bwd_shape, .cost = pool_mean_cost, .ref = pool_mean_bwd_ref,
-    .cpu   = (const mba_variant[]){ { "rows", mba__plan_f32, MBA_CPU(pool_mean_bwd) }, { 0 } },
-    .cuda  = (const mba_variant[]){ { "pieces", pool_mean_bwd_pieces_plan, MBA_CUDA(pool_mean_bwd_cuda) }, { 0 } },
+    .shape = pool_mean_bwd_shape,
+    .cost = pool_mean_cost,
+    .ref = pool_mean_bwd_ref,
+    .cpu = (const mba_variant[]){ { "rows", mba__plan_f32, MBA_CPU(pool_mean_bwd) }, { 0 } },
+    .cuda = (const mba_variant[]){ { "pieces", pool_mean_bwd_pieces_plan, MBA_CUDA(pool_mean_bwd_cuda) }, { 0 } },
 };

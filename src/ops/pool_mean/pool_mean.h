@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* pool_mean.h -- the mean of an image over its positions, channel by channel: what stands before the classifier.
  *
  *     mba_tensor *f = mba_pool_mean(g, x);             // (B, H, W, C) -> (B, C); (B, L, C) is taken as well

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* pool_mean_cuda.cu -- the mean over the positions of an image, and its gradient.
  *
  *   y[b,c] = mean_p x[b,p,c],   dx[b,p,c] = dy[b,c] / P
@@ -25,13 +26,14 @@ extern "C" {
 
 enum { WARPS = 8 };
 
-template <typename T, int V> __global__ void __launch_bounds__(WARPS * 32)
-pool_mean_fwd_images(strided_view<T> y, strided_view<const T> x, int64_t positions, int64_t cols, int64_t tiles)
+template <typename T, int V>
+__global__ void __launch_bounds__(WARPS * 32)
+    pool_mean_fwd_images(strided_view<T> y, strided_view<const T> x, int64_t positions, int64_t cols, int64_t tiles)
 {
     __shared__ float sums[WARPS][V][32];
-    const int     lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-    const int64_t b = blockIdx.x / tiles, c = (blockIdx.x % tiles * 32 + lane) * V;
-    float         s[V], v[V];
+    const int        lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    const int64_t    b = blockIdx.x / tiles, c = (blockIdx.x % tiles * 32 + lane) * V;
+    float            s[V], v[V];
 #pragma unroll
     for (int i = 0; i < V; i++) s[i] = 0;
 #pragma unroll 2
@@ -52,8 +54,9 @@ pool_mean_fwd_images(strided_view<T> y, strided_view<const T> x, int64_t positio
     store(y.row(b, cols) + c, s);
 }
 
-template <typename T, int V, bool ADDS> __global__ void __launch_bounds__(256)
-pool_mean_bwd_pieces(strided_view<T> dx, strided_view<const T> dy, int64_t rows, int64_t positions, int64_t cols)
+template <typename T, int V, bool ADDS>
+__global__ void __launch_bounds__(256)
+    pool_mean_bwd_pieces(strided_view<T> dx, strided_view<const T> dy, int64_t rows, int64_t positions, int64_t cols)
 {
     const int64_t i = ((int64_t)blockIdx.x * 256 + threadIdx.x) * V, r = i / cols, c = i % cols;
     if (r >= rows) return;
@@ -71,9 +74,11 @@ extern "C" mba_status pool_mean_cuda(const mba_call *c)
     const mba_tensor *x = c->node->in[X], *y = c->node->out[Y];
     const int         at_once = pool_mean_at_once(x, y);
     const int64_t     C = mba_cols(x), positions = mba_rows(x) / x->type.dim[0];
-    MBA_WITH_DTYPE(x->type.dtype, T, MBA_WITH_BOOL(at_once > 1, PIECES,
-        auto *kernel = pool_mean_fwd_images<T, PIECES ? (int)vec16<T>::N : 1>;
-        MBA_KERNEL(c, 0, kernel, mba_strided_view<T>(y, c->out[Y]), mba_strided_view<const T>(x, c->in[X]), positions, C, pool_mean_tiles(C, at_once))));
+    MBA_WITH_DTYPE(
+        x->type.dtype, T,
+        MBA_WITH_BOOL(at_once > 1, PIECES, auto *kernel = pool_mean_fwd_images < T, PIECES ? (int)vec16<T>::N : 1 > ;
+                      MBA_KERNEL(c, 0, kernel, mba_strided_view<T>(y, c->out[Y]),
+                                 mba_strided_view<const T>(x, c->in[X]), positions, C, pool_mean_tiles(C, at_once))));
     return MBA_OK;
 }
 
@@ -81,8 +86,12 @@ extern "C" mba_status pool_mean_bwd_cuda(const mba_call *c)
 {
     const mba_tensor *dx = c->node->out[DX], *dy = c->node->in[DY];
     const int64_t     rows = mba_rows(dx), positions = rows / dx->type.dim[0];
-    MBA_WITH_DTYPE(dx->type.dtype, T, MBA_WITH_BOOL(pool_mean_at_once(dx, dy) > 1, PIECES, MBA_WITH_BOOL(mba_adds(c->node, DX), ADDS,
-        auto *kernel = pool_mean_bwd_pieces<T, PIECES ? (int)vec16<T>::N : 1, ADDS>;
-        MBA_KERNEL(c, 0, kernel, mba_strided_view<T>(dx, c->out[DX]), mba_strided_view<const T>(dy, c->in[DY]), rows, positions, mba_cols(dx)))));
+    MBA_WITH_DTYPE(dx->type.dtype, T,
+                   MBA_WITH_BOOL(pool_mean_at_once(dx, dy) > 1, PIECES,
+                                 MBA_WITH_BOOL(mba_adds(c->node, DX), ADDS, auto *kernel = pool_mean_bwd_pieces < T,
+                                               PIECES ? (int)vec16<T>::N : 1, ADDS > ;
+                                               MBA_KERNEL(c, 0, kernel, mba_strided_view<T>(dx, c->out[DX]),
+                                                          mba_strided_view<const T>(dy, c->in[DY]), rows, positions,
+                                                          mba_cols(dx)))));
     return MBA_OK;
 }

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* pool_mean_ref.c -- fp64. */
 #include "ops/pool_mean/pool_mean_slots.h"
 

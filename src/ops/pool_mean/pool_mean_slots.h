@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* pool_mean_slots.h -- what the files of this folder share. */
 #ifndef MBA_POOL_MEAN_SLOTS_H
 #define MBA_POOL_MEAN_SLOTS_H
@@ -5,12 +6,14 @@
 #include "ops/columns.h"
 #include "ops/rows.h"
 
-enum { X };                                       /* forward: in, out */
+enum { X }; /* forward: in, out */
 enum { Y };
-enum { DY };                                      /* backward: in, out */
+enum { DY }; /* backward: in, out */
 enum { DX };
 
-typedef struct pool_mean_attr { mba_type image; } pool_mean_attr;     /* of the backward node: what dx is like */
+typedef struct pool_mean_attr {
+    mba_type image;
+} pool_mean_attr; /* of the backward node: what dx is like */
 
 /* Channels of one work item: all of an image, as a rule, so that it is read from its first byte to its last. */
 enum { POOL_CHANNELS = 1024 };

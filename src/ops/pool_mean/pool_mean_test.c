@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* pool_mean_test.c -- hand-worked values and a large image; the general proofs run over `cases`. */
 #include "tests/rig.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* relu.c -- y = max(0, x), and dx = dy where y > 0: the declaration. The backward looks at y, which the next operator
  * keeps anyway, so that x may die and y take its place. */
 #include "ops/relu/relu.h"
@@ -31,31 +32,46 @@ static mba_cost relu_cost(const mba_node *n)
 static void relu_build(mba_graph *g, const mba_case *c)
 {
     mba_tensor *x = mba_case_act(g, "x", MBA_TYPE(MBA_F32, c->dim[0], c->dim[1]), MBA_INIT_NORMAL(1));
-    if (!c->dim[2]) { mba_relu(g, mba_add(g, x, x)); return; }
+    if (!c->dim[2]) {
+        mba_relu(g, mba_add(g, x, x));
+        return;
+    }
     mba_tensor *part = mba_slice(g, mba_add(g, x, x), 1, 1, c->dim[1] - 2);
     mba_tensor *j = mba_concat(g, mba_relu(g, part), mba_relu(g, part));
     mba_add(g, j, j);
 }
 
 const mba_op mba_op_relu = {
-    .name  = "relu", .doc = "y = max(0, x)", .kind = MBA_ELEMENTWISE,
-    .in    = { [X] = MBA_SLOT("x") },
-    .out   = { [Y] = MBA_SLOT("y", .reuse = MBA_FROM(X)) },
-    .shape = relu_shape, .grad = relu_grad, .cost = relu_cost, .ref = relu_ref,
-    .cpu   = (const mba_variant[]){ { "pieces", mba__plan_f32, MBA_CPU(relu_fwd) }, { 0 } },
-    .cuda  = (const mba_variant[]){ { "stream", mba_plan_streaming, MBA_CUDA(relu_cuda) }, { 0 } },
+    .name = "relu",
+    .doc = "y = max(0, x)",
+    .kind = MBA_ELEMENTWISE,
+    .in = { [X] = MBA_SLOT("x") },
+    .out = { [Y] = MBA_SLOT("y", .reuse = MBA_FROM(X)) },
+    .shape = relu_shape,
+    .grad = relu_grad,
+    .cost = relu_cost,
+    .ref = relu_ref,
+    .cpu = (const mba_variant[]){ { "pieces", mba__plan_f32, MBA_CPU(relu_fwd) }, { 0 } },
+    .cuda = (const mba_variant[]){ { "stream", mba_plan_streaming, MBA_CUDA(relu_cuda) }, { 0 } },
     .build = relu_build,
     .cases = (const mba_case[]){ { { 7, 33 }, "no vector width divides it" },
-                                 { { 5, 9, 1 }, "columns in and out, used twice" }, { { 0 }, NULL } },
+                                 { { 5, 9, 1 }, "columns in and out, used twice" },
+                                 { { 0 }, NULL } },
     .sizes = (const mba_case[]){ { { 50176, 64 }, "a stem: 4 images of 112 x 112" },
-                                 { { 1605632, 64 }, "a stem, 128 images" }, { { 0 }, NULL } },
+                                 { { 1605632, 64 }, "a stem, 128 images" },
+                                 { { 0 }, NULL } },
 };
 
 const mba_op mba_op_relu_bwd = {
-    .name  = "relu_bwd", .doc = "dx = dy where y > 0, else 0", .kind = MBA_ELEMENTWISE, .no_grad = "a gradient",
-    .in    = { [DY] = MBA_SLOT("dy"), [YB] = MBA_SLOT("y") },
-    .out   = { [DX] = MBA_SLOT("dx", .adds = true, .reuse = MBA_FROM(DY)) },
-    .shape = relu_shape, .cost = relu_cost, .ref = relu_bwd_ref,
-    .cpu   = (const mba_variant[]){ { "pieces", mba__plan_f32, MBA_CPU(relu_bwd) }, { 0 } },
-    .cuda  = (const mba_variant[]){ { "stream", mba_plan_streaming, MBA_CUDA(relu_bwd_cuda) }, { 0 } },
+    .name = "relu_bwd",
+    .doc = "dx = dy where y > 0, else 0",
+    .kind = MBA_ELEMENTWISE,
+    .no_grad = "a gradient",
+    .in = { [DY] = MBA_SLOT("dy"), [YB] = MBA_SLOT("y") },
+    .out = { [DX] = MBA_SLOT("dx", .adds = true, .reuse = MBA_FROM(DY)) },
+    .shape = relu_shape,
+    .cost = relu_cost,
+    .ref = relu_bwd_ref,
+    .cpu = (const mba_variant[]){ { "pieces", mba__plan_f32, MBA_CPU(relu_bwd) }, { 0 } },
+    .cuda = (const mba_variant[]){ { "stream", mba_plan_streaming, MBA_CUDA(relu_bwd_cuda) }, { 0 } },
 };

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* relu.h -- y = max(0, x), element by element.
  *
  *     mba_tensor *a = mba_relu(g, mba_linear(g, x, w));

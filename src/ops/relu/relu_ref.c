@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* relu_ref.c -- fp64, only the maths. */
 #include "ops/relu/relu_slots.h"
 

@@ -1,12 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
 /* relu_slots.h -- what the files of this folder share. */
 #ifndef MBA_RELU_SLOTS_H
 #define MBA_RELU_SLOTS_H
 
 #include "ops/rows.h"
 
-enum { X };                                       /* forward: in, out */
+enum { X }; /* forward: in, out */
 enum { Y };
-enum { DY, YB };                                  /* backward: in, out */
+enum { DY, YB }; /* backward: in, out */
 enum { DX };
 
 void relu_ref(const mba_ref_call *c);

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* relu_test.c -- hand-worked values, NaN, memory, bits; the general proofs run over `cases`. */
 #include "tests/rig.h"
 
@@ -12,11 +13,14 @@ static void relu_of_hand_worked_values(void **state)
     mba_tensor  *p = mba_param(g, "x", MBA_TYPE(MBA_F32, 4), MBA_INIT_CONST(0), MBA_DECAY);
     mba_tensor  *y = mba_relu(g, p), *seed = mba_input(g, "dy", y->type);
     rig          r = rig_create(g, 1, &y, &seed);
-    for (int i = 0; i < 4; i++) { rig_set(&r, p, i, x[i]); rig_set(&r, seed, i, dy[i]); }
+    for (int i = 0; i < 4; i++) {
+        rig_set(&r, p, i, x[i]);
+        rig_set(&r, seed, i, dy[i]);
+    }
     rig_run(&r);
     assert_golden(&r, y, (double[]){ 0, 0, 0.5, 3 });
     assert_golden(&r, rig_grad(&r, p), (double[]){ 0, 0, 2, -1 });
-    rig_set(&r, p, 1, NAN);                                                // must reach the loss
+    rig_set(&r, p, 1, NAN); // must reach the loss
     rig_run(&r);
     assert_true(isnan(rig_have(&r, y, 1)));
     rig_destroy(&r);

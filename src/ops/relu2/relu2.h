@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* relu2.h -- y = max(0, x)^2, element by element.
  *
  *     mba_tensor *a = mba_relu2(g, mba_linear(g, x, up));

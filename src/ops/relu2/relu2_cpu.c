@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* relu2_cpu.c -- rows in parallel; the compiler makes the inner loop wide. */
 #include "ops/relu2/relu2_slots.h"
 
@@ -5,7 +6,8 @@ mba_status MBA_CPU_FN(relu2_fwd)(const mba_call *c)
 {
     const mba_node *n = c->node;
     const int64_t   C = mba_cols(n->in[X]), ldx = mba_ld(n->in[X]), ldy = mba_ld(n->out[Y]);
-    MBA_PARALLEL_FOR(r, mba_rows(n->in[X])) {
+    MBA_PARALLEL_FOR(r, mba_rows(n->in[X]))
+    {
         const float *x = (const float *)c->in[X] + r * ldx;
         float       *y = (float *)c->out[Y] + r * ldy;
         MBA_SIMD_LOOP
@@ -20,11 +22,11 @@ mba_status MBA_CPU_FN(relu2_fwd)(const mba_call *c)
 mba_status MBA_CPU_FN(relu2_bwd)(const mba_call *c)
 {
     const mba_node *n = c->node;
-    const int64_t   C = mba_cols(n->in[XB]), ldx = mba_ld(n->in[XB]), lddy = mba_ld(n->in[DY]),
-                    lddx = mba_ld(n->out[DX]);
-    const bool      adds = mba_adds(n, DX);
-    MBA_PARALLEL_FOR(r, mba_rows(n->in[XB])) {
-        const float *x  = (const float *)c->in[XB] + r * ldx;
+    const int64_t C = mba_cols(n->in[XB]), ldx = mba_ld(n->in[XB]), lddy = mba_ld(n->in[DY]), lddx = mba_ld(n->out[DX]);
+    const bool    adds = mba_adds(n, DX);
+    MBA_PARALLEL_FOR(r, mba_rows(n->in[XB]))
+    {
+        const float *x = (const float *)c->in[XB] + r * ldx;
         const float *dy = (const float *)c->in[DY] + r * lddy;
         float       *dx = (float *)c->out[DX] + r * lddx;
         if (adds) {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* relu2_cuda.cu -- kernel `elementwise` of device/cuda/elementwise.cuh: each operand moves once. */
 #include "device/cuda/elementwise.cuh"
 extern "C" {
@@ -12,7 +13,9 @@ struct relu2 {
     }
 };
 
-struct relu2_slope { __device__ float operator()(const float (&a)[2]) const { return 2 * fmaxf(a[XB], 0.0f) * a[DY]; } };
+struct relu2_slope {
+    __device__ float operator()(const float (&a)[2]) const { return 2 * fmaxf(a[XB], 0.0f) * a[DY]; }
+};
 
-extern "C" mba_status relu2_cuda(const mba_call *c)     { return mba_elementwise<1>(c, relu2()); }
+extern "C" mba_status relu2_cuda(const mba_call *c) { return mba_elementwise<1>(c, relu2()); }
 extern "C" mba_status relu2_bwd_cuda(const mba_call *c) { return mba_elementwise<2, MAY_ADD>(c, relu2_slope()); }

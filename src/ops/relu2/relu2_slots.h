@@ -1,12 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
 /* relu2_slots.h -- what the files of this folder share: slots by name, and who implements them. */
 #ifndef MBA_RELU2_SLOTS_H
 #define MBA_RELU2_SLOTS_H
 
 #include "core/op.h"
 
-enum { X };                                       /* forward: in, out */
+enum { X }; /* forward: in, out */
 enum { Y };
-enum { DY, XB };                                  /* backward: in, out */
+enum { DY, XB }; /* backward: in, out */
 enum { DX };
 
 void relu2_ref(const mba_ref_call *c);

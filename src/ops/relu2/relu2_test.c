@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* relu2_test.c -- hand-worked values; the general proofs run over `cases` in tests/operators_test.c. */
 #include "tests/test.h"
 
@@ -9,7 +10,8 @@ static void relu2_of_hand_worked_values(void **state)
     const double x[4] = { -2, 0, 0.5, 3 }, dy[4] = { 1, 1, 2, -1 }, y[4] = { 0, 0, 0.25, 9 }, dx[4] = { 0, 0, 2, -6 };
     double       out[4];
     mba_tensor   t = { .type = MBA_TYPE(MBA_F32, 4), .run = 4, .pitch = 4 };
-    mba_node     f = { .in = { [X] = &t }, .out = { [Y] = &t } }, b = { .in = { [DY] = &t, [XB] = &t }, .out = { [DX] = &t } };
+    mba_node     f = { .in = { [X] = &t }, .out = { [Y] = &t } },
+             b = { .in = { [DY] = &t, [XB] = &t }, .out = { [DX] = &t } };
     relu2_ref(&(mba_ref_call){ .node = &f, .in = { [X] = x }, .out = { [Y] = out } });
     for (int i = 0; i < 4; i++) assert_near(out[i], y[i], 0);
     relu2_bwd_ref(&(mba_ref_call){ .node = &b, .in = { [DY] = dy, [XB] = x }, .out = { [DX] = out } });

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* residual.c -- y = x + f gamma v, f per sample, gamma per channel: the declaration. The gradient of x is dy itself.
  * The backward node has the stream of the forward one and draws the same numbers. */
 #include "ops/residual/residual.h"
@@ -17,8 +18,9 @@ static mba_status residual_shape(const mba_node *n, mba_type *out)
              (long long)mba_cols(x), (long long)mba_rows(v), (long long)mba_cols(v));
     MBA_NEED(!n->in[GAMMA] || (mba_dense(n->in[GAMMA]) && mba_elems(n->in[GAMMA]) == mba_cols(x)),
              "residual: rows of %lld, a gamma of %lld", (long long)mba_cols(x), (long long)mba_elems(n->in[GAMMA]));
-    MBA_NEED(!n->in[FACTOR] || (mba_dense(n->in[FACTOR]) && mba_elems(n->in[FACTOR]) * a->rows == mba_rows(x)
-                                && n->in[FACTOR]->type.dtype == MBA_F32 && !n->in[FACTOR]->needs_grad),
+    MBA_NEED(!n->in[FACTOR]
+                 || (mba_dense(n->in[FACTOR]) && mba_elems(n->in[FACTOR]) * a->rows == mba_rows(x)
+                     && n->in[FACTOR]->type.dtype == MBA_F32 && !n->in[FACTOR]->needs_grad),
              "residual: %lld factors for samples of %lld of %lld rows\nwhy: one each, without a gradient",
              (long long)mba_elems(n->in[FACTOR]), (long long)a->rows, (long long)mba_rows(x));
     MBA_NEED(a->drop >= 0 && a->drop < 1, "residual: a probability of %g\nfix: 0 <= drop < 1", a->drop);
@@ -51,7 +53,7 @@ static void residual_grad(mba_graph *g, const mba_node *n, mba_tensor *const *d)
         mba_grad_add(g, n->in[BRANCH], b->out[DV]);
         if (n->in[GAMMA]) mba_grad_add(g, n->in[GAMMA], b->out[DGAMMA]);
     }
-    mba_grad_pass(g, n->in[X], d[Y]);             // last: whoever adds to it later must not reach the node above
+    mba_grad_pass(g, n->in[X], d[Y]); // last: whoever adds to it later must not reach the node above
 }
 
 static mba_cost residual_cost(const mba_node *n)
@@ -88,9 +90,9 @@ static mba_status residual_bwd_cuda_plan(mba_plan *p, const mba_node *n, const m
  * factors given (every third is 0). */
 static void residual_build(mba_graph *g, const mba_case *c)
 {
-    const int64_t S = c->dim[0], R = c->dim[1], C = c->dim[2], how = c->dim[5], wide = how == 1 ? 2 * C + 1 : C;
-    mba_tensor *x = mba_case_act(g, "x", MBA_TYPE(MBA_F32, S, R, wide), MBA_INIT_NORMAL(1));
-    mba_tensor *v = mba_case_act(g, "v", MBA_TYPE(MBA_F32, S, R, C), MBA_INIT_NORMAL(1)), *s = mba_add(g, x, x);
+    const int64_t     S = c->dim[0], R = c->dim[1], C = c->dim[2], how = c->dim[5], wide = how == 1 ? 2 * C + 1 : C;
+    mba_tensor       *x = mba_case_act(g, "x", MBA_TYPE(MBA_F32, S, R, wide), MBA_INIT_NORMAL(1));
+    mba_tensor       *v = mba_case_act(g, "v", MBA_TYPE(MBA_F32, S, R, C), MBA_INIT_NORMAL(1)), *s = mba_add(g, x, x);
     mba_residual_args a = { .x = s, .v = v, .drop = (float)c->dim[3] / 100, .active = true };
     if (c->dim[4]) a.gamma = mba_param(g, "gamma", MBA_TYPE(MBA_F32, C), MBA_INIT_NORMAL(1), MBA_NO_DECAY);
     if (c->dim[6]) {
@@ -99,24 +101,36 @@ static void residual_build(mba_graph *g, const mba_case *c)
         mba_example(g, a.factor = mba_input(g, "factor", MBA_TYPE(MBA_F32, S)), f);
     }
     if (how == 0) a.v = mba_add(g, v, v);
-    if (how == 1) { a.x = mba_slice(g, s, 2, 0, C); a.v = mba_slice(g, s, 2, C + 1, C); }
+    if (how == 1) {
+        a.x = mba_slice(g, s, 2, 0, C);
+        a.v = mba_slice(g, s, 2, C + 1, C);
+    }
     if (how == 2) a.v = s;
     mba_tensor *y = mba_residual_(g, a);
     a.x = y;
-    mba_add(g, mba_residual_(g, a), y);           // the stream is used twice
+    mba_add(g, mba_residual_(g, a), y); // the stream is used twice
 }
 
 const mba_op mba_op_residual = {
-    .name  = "residual", .doc = "y = x + f gamma v, f per sample", .kind = MBA_ELEMENTWISE, .random = true,
-    .in    = { [X] = MBA_SLOT("x"), [BRANCH] = MBA_SLOT("v"), [GAMMA] = MBA_SLOT("gamma", .optional = true),
-               [FACTOR] = MBA_SLOT("factor", .optional = true) },
-    .out   = { [Y] = MBA_SLOT("y", .reuse = MBA_FROM(BRANCH)) },
+    .name = "residual",
+    .doc = "y = x + f gamma v, f per sample",
+    .kind = MBA_ELEMENTWISE,
+    .random = true,
+    .in = { [X] = MBA_SLOT("x"),
+            [BRANCH] = MBA_SLOT("v"),
+            [GAMMA] = MBA_SLOT("gamma", .optional = true),
+            [FACTOR] = MBA_SLOT("factor", .optional = true) },
+    .out = { [Y] = MBA_SLOT("y", .reuse = MBA_FROM(BRANCH)) },
     .attr_bytes = sizeof(residual_attr),
-    .shape = residual_shape, .grad = residual_grad, .cost = residual_cost, .ref = residual_ref,
-    .cpu   = (const mba_variant[]){ { "rows", mba__plan_f32, MBA_CPU(residual_fwd) }, { 0 } },
-    .cuda  = (const mba_variant[]){ { "rows", mba_plan_streaming, MBA_CUDA(residual_cuda) }, { 0 } },
+    .shape = residual_shape,
+    .grad = residual_grad,
+    .cost = residual_cost,
+    .ref = residual_ref,
+    .cpu = (const mba_variant[]){ { "rows", mba__plan_f32, MBA_CPU(residual_fwd) }, { 0 } },
+    .cuda = (const mba_variant[]){ { "rows", mba_plan_streaming, MBA_CUDA(residual_cuda) }, { 0 } },
     .build = residual_build,
-    .cases = (const mba_case[]){ { { 4, 3, 5, 50, 0 }, "drop path alone" }, { { 4, 3, 5, 0, 1 }, "layer scale alone" },
+    .cases = (const mba_case[]){ { { 4, 3, 5, 50, 0 }, "drop path alone" },
+                                 { { 4, 3, 5, 0, 1 }, "layer scale alone" },
                                  { { 9, 15, 7, 30, 1 }, "both, more rows than one part takes" },
                                  { { 5, 2, 4, 40, 1, 1 }, "columns of a window" },
                                  { { 3, 2, 264, 30, 1 }, "whole pieces, both" },
@@ -125,18 +139,26 @@ const mba_op mba_op_residual = {
                                  { { 7, 3, 5, 50, 0, 1, 1 }, "factors given, no layer scale, columns" },
                                  { { 0 }, NULL } },
     .sizes = (const mba_case[]){ { { 16, 196, 320, 20, 1 }, "16 images, 196 tokens of 320" },
-                                 { { 128, 196, 320, 20, 1 }, "128 images" }, { { 0 }, NULL } },
+                                 { { 128, 196, 320, 20, 1 }, "128 images" },
+                                 { { 0 }, NULL } },
 };
 
 const mba_op mba_op_residual_bwd = {
-    .name  = "residual_bwd", .doc = "dv = f gamma dy, dgamma = sum f dy v", .kind = MBA_ELEMENTWISE, .random = true,
+    .name = "residual_bwd",
+    .doc = "dv = f gamma dy, dgamma = sum f dy v",
+    .kind = MBA_ELEMENTWISE,
+    .random = true,
     .no_grad = "a gradient",
-    .in    = { [DY] = MBA_SLOT("dy"), [VB] = MBA_SLOT("v", .optional = true),
-               [GAMMAB] = MBA_SLOT("gamma", .optional = true), [FACTORB] = MBA_SLOT("factor", .optional = true) },
-    .out   = { [DV] = MBA_SLOT("dv", .adds = true, .reuse = MBA_FROM(DY)),
-               [DGAMMA] = MBA_SLOT("dgamma", .adds = true) },
+    .in = { [DY] = MBA_SLOT("dy"),
+            [VB] = MBA_SLOT("v", .optional = true),
+            [GAMMAB] = MBA_SLOT("gamma", .optional = true),
+            [FACTORB] = MBA_SLOT("factor", .optional = true) },
+    .out = { [DV] = MBA_SLOT("dv", .adds = true, .reuse = MBA_FROM(DY)), [DGAMMA] = MBA_SLOT("dgamma", .adds = true) },
     .attr_bytes = sizeof(residual_attr),
-    .shape = residual_bwd_shape, .cost = residual_cost, .ref = residual_bwd_ref, .terms = residual_bwd_terms,
-    .cpu   = (const mba_variant[]){ { "parts", residual_bwd_plan, MBA_CPU(residual_bwd) }, { 0 } },
-    .cuda  = (const mba_variant[]){ { "rows", residual_bwd_cuda_plan, MBA_CUDA(residual_bwd_cuda) }, { 0 } },
+    .shape = residual_bwd_shape,
+    .cost = residual_cost,
+    .ref = residual_bwd_ref,
+    .terms = residual_bwd_terms,
+    .cpu = (const mba_variant[]){ { "parts", residual_bwd_plan, MBA_CPU(residual_bwd) }, { 0 } },
+    .cuda = (const mba_variant[]){ { "rows", residual_bwd_cuda_plan, MBA_CUDA(residual_bwd_cuda) }, { 0 } },
 };

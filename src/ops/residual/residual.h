@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* residual.h -- y = x + f gamma v: a branch joins the stream, scaled per channel, dropped per sample.
  *
  *     x = mba_residual(g, .x = x, .v = branch, .gamma = gamma, .drop = 0.1f, .active = true, .rows = 196);
@@ -12,10 +13,10 @@
 #include "core/graph.h"
 
 typedef struct mba_residual_args {
-    mba_tensor *x, *v;                            /* (.., C) each, also columns of a wider matrix */
-    mba_tensor *gamma;                            /* (C), optional */
-    mba_tensor *factor;                           /* (samples), optional: instead of a draw with `drop` */
-    float       drop;                             /* 0 <= drop < 1 */
+    mba_tensor *x, *v;  /* (.., C) each, also columns of a wider matrix */
+    mba_tensor *gamma;  /* (C), optional */
+    mba_tensor *factor; /* (samples), optional: instead of a draw with `drop` */
+    float       drop;   /* 0 <= drop < 1 */
     bool        active;
     int64_t     rows;
 } mba_residual_args;

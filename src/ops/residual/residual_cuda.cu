@@ -1,10 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
 /* residual_cuda.cu -- y = x + f gamma v, f per sample, gamma per channel, and its gradient.
  *
  *   x, v, y, dy, dv (R, C) fp32 or bf16     gamma, dgamma (C) fp32     f (samples) given, or drawn
  *
- * kernel     residual_rows     a thread takes two pieces of 16 bytes of every operand, 256 pieces apart; a branch that is left out is
- *                              not read
- * kernel     residual_sums     (column_parts) the gradients where there is a gamma: V columns a thread, rows with a stride
+ * kernel     residual_rows     a thread takes two pieces of 16 bytes of every operand, 256 pieces apart; a branch that
+ *                              is left out is not read
+ * kernel     residual_sums     (column_parts) the gradients where there is a gamma: V columns a thread, rows with a
+ *            stride
  * launch     grid ceil(R C / V / 512), block 256; parts as planned in ops/columns.h
  * moves      each operand once
  * in flight  5 blocks an SM, 256 threads, 4 pieces of 16 bytes: 82 KB of the 22 that 4 TB/s for 0.7 us need
@@ -17,20 +19,29 @@ extern "C" {
 #include "ops/residual/residual_slots.h"
 }
 
-enum { RESIDUAL_DEPTH = 2 };                      /* pieces of a thread */
+enum { RESIDUAL_DEPTH = 2 }; /* pieces of a thread */
 
 /* drop is a probability times 2^32, rounded down; keep the factor of what stays. */
-struct chance { const float *given; uint64_t drop; float keep; uint64_t stream; int64_t rows; };
+struct chance {
+    const float *given;
+    uint64_t     drop;
+    float        keep;
+    uint64_t     stream;
+    int64_t      rows;
+};
 
-/* residual_draw of residual_slots.h: the same numbers. There u + 1 <= p 2^32 is asked in double, where both are exact; here
- * u < drop in integers: doubles and a division in every thread were 136 of the backward's 744 instructions. */
+/* residual_draw of residual_slots.h: the same numbers. There u + 1 <= p 2^32 is asked in double, where both are exact;
+ * here u < drop in integers: doubles and a division in every thread were 136 of the backward's 744 instructions. */
 static __device__ __forceinline__ float factor(chance k, const mba_step *step, int64_t sample)
 {
     if (k.given) return k.given[sample];
     if (k.drop == 0) return 1;
     uint32_t u[4];
     philox(u, step->seed ^ k.stream, mba_step_counter(step), (uint64_t)sample / 4);
-    const uint32_t mine = sample % 4 == 0 ? u[0] : sample % 4 == 1 ? u[1] : sample % 4 == 2 ? u[2] : u[3];   // registers have no index
+    const uint32_t mine = sample % 4 == 0   ? u[0]
+                          : sample % 4 == 1 ? u[1]
+                          : sample % 4 == 2 ? u[2]
+                                            : u[3]; // registers have no index
     return mine < k.drop ? 0.0f : k.keep;
 }
 
@@ -44,9 +55,9 @@ static __device__ __forceinline__ int64_t sample_of(const chance &k, int64_t row
 template <typename T, typename I> struct residual_operands {
     map_view<T, I>       out;
     map_view<const T, I> base, v;
-    const float           *gamma;                 // (C), or absent
-    chance                 k;
-    I                      pieces, per_row, rows; // rows of a sample
+    const float         *gamma; // (C), or absent
+    chance               k;
+    I                    pieces, per_row, rows; // rows of a sample
 };
 
 template <typename T, int V, bool BASE, typename I>
@@ -60,11 +71,11 @@ __global__ void __launch_bounds__(256) residual_rows(residual_operands<T, I> o, 
     float         f[D];
     packed<T, V>  base[D], branch[D];
 #pragma unroll
-    for (int d = 0; d < D; d++) {                 // the factors of the branch are drawn while the base is on its way
+    for (int d = 0; d < D; d++) { // the factors of the branch are drawn while the base is on its way
         const I j = ((I)blockIdx.x * D + d) * 256 + threadIdx.x;
         there[d] = j < o.pieces;
-        row[d]   = there[d] ? j / o.per_row : 0;
-        col[d]   = there[d] ? (int64_t)(j - row[d] * o.per_row) * V : 0;
+        row[d] = there[d] ? j / o.per_row : 0;
+        col[d] = there[d] ? (int64_t)(j - row[d] * o.per_row) * V : 0;
         if (BASE) fetch(base[d], o.base.row(row[d], cols) + col[d], there[d]);
     }
 #pragma unroll
@@ -89,24 +100,34 @@ __global__ void __launch_bounds__(256) residual_rows(residual_operands<T, I> o, 
     }
 }
 
-/* dgamma, and dv in the same pass: a thread owns columns and walks down the rows. dv may lie in dy, whose rows were read before. */
+/* dgamma, and dv in the same pass: a thread owns columns and walks down the rows. dv may lie in dy, whose rows were
+ * read before. */
 template <typename T, bool ADDS> struct residual_sums {
     enum { AT_ONCE = 4 };
     strided_view<const T> dy, v;
     strided_view<T>       dv;
-    const float    *gamma;
-    chance          k;
-    const mba_step *step;
-    int64_t         cols;
-    mutable int64_t sample;                       // whose factor was drawn last, from -1 on: a thread's rows are few samples
-    mutable float   drawn;
-    template <int V> struct column_regs { float gamma[V]; };
-    template <int V> struct row_regs { float f; T *to; packed<T, V> a, b, old; };
-    template <int V> __device__ void load_columns(column_regs<V> &o, int64_t c) const { load_weights(o.gamma, gamma + c); }
+    const float          *gamma;
+    chance                k;
+    const mba_step       *step;
+    int64_t               cols;
+    mutable int64_t       sample; // whose factor was drawn last, from -1 on: a thread's rows are few samples
+    mutable float         drawn;
+    template <int V> struct column_regs {
+        float gamma[V];
+    };
+    template <int V> struct row_regs {
+        float        f;
+        T           *to;
+        packed<T, V> a, b, old;
+    };
+    template <int V> __device__ void load_columns(column_regs<V> &o, int64_t c) const
+    {
+        load_weights(o.gamma, gamma + c);
+    }
     template <int V> __device__ void load_row(row_regs<V> &s, int64_t r, int64_t c, bool there) const
     {
         s.to = mba_column_row<V>(dv, r, cols) + c;
-        if (ADDS) fetch(s.old, (const T *)s.to, there);              // on its way while the factor is drawn
+        if (ADDS) fetch(s.old, (const T *)s.to, there); // on its way while the factor is drawn
         const int64_t now = there ? sample_of(k, r) : sample;
         if (now != sample) drawn = factor(k, step, now);
         sample = now;
@@ -138,27 +159,35 @@ static chance chance_of(const mba_call *c, int slot)
 }
 
 /* The tensors of out, base and v, and where they lie; base is out itself where it adds. */
-struct residual_places { const mba_tensor *out, *base, *v; void *to; const void *from, *branch; };
+struct residual_places {
+    const mba_tensor *out, *base, *v;
+    void             *to;
+    const void       *from, *branch;
+};
 
-template <typename T, int V, bool BASE, typename I> static mba_status rows(const mba_call *c, residual_places p, const float *gamma, chance k)
+template <typename T, int V, bool BASE, typename I>
+static mba_status rows(const mba_call *c, residual_places p, const float *gamma, chance k)
 {
     const int64_t           per_row = mba_cols(p.out) / V, pieces = mba_rows(p.out) * per_row;
     residual_operands<T, I> o = {};
-    o.out  = mba__map_view<T, I>(p.out, p.to);
+    o.out = mba__map_view<T, I>(p.out, p.to);
     if (BASE) o.base = mba__map_view<const T, I>(p.base, (void *)p.from);
-    o.v       = mba__map_view<const T, I>(p.v, (void *)p.branch);
-    o.gamma   = gamma;
-    o.k       = k;
-    o.pieces  = (I)pieces;
+    o.v = mba__map_view<const T, I>(p.v, (void *)p.branch);
+    o.gamma = gamma;
+    o.k = k;
+    o.pieces = (I)pieces;
     o.per_row = (I)per_row;
-    o.rows    = (I)k.rows;
-    residual_rows<T, V, BASE, I><<<(unsigned)mba_ceil(pieces, 256 * RESIDUAL_DEPTH), 256, 0, mba_cuda_stream(c)>>>(o, c->step);
+    o.rows = (I)k.rows;
+    residual_rows<T, V, BASE, I>
+        <<<(unsigned)mba_ceil(pieces, 256 * RESIDUAL_DEPTH), 256, 0, mba_cuda_stream(c)>>>(o, c->step);
     return mba__cuda_launch_check(c, 0);
 }
 
-template <typename T, int V, bool BASE> static mba_status rows_far(const mba_call *c, residual_places p, const float *gamma, chance k)
+template <typename T, int V, bool BASE>
+static mba_status rows_far(const mba_call *c, residual_places p, const float *gamma, chance k)
 {
-    return mba_elems(p.out) < INT64_C(1) << 31 ? rows<T, V, BASE, uint32_t>(c, p, gamma, k) : rows<T, V, BASE, uint64_t>(c, p, gamma, k);
+    return mba_elems(p.out) < INT64_C(1) << 31 ? rows<T, V, BASE, uint32_t>(c, p, gamma, k)
+                                               : rows<T, V, BASE, uint64_t>(c, p, gamma, k);
 }
 
 template <typename T, int V> static mba_status forward(const mba_call *c)
@@ -171,10 +200,17 @@ template <typename T, int V> static mba_status forward(const mba_call *c)
 /* With a layer scale: dv and dgamma together. */
 template <typename T, int V, bool ADDS> static mba_status scaled(const mba_call *c, chance k)
 {
-    const mba_node               *n = c->node;
-    const residual_sums<T, ADDS>  f = { mba_strided_view<const T>(n->in[DY], c->in[DY]), mba_strided_view<const T>(n->in[VB], c->in[VB]),
-                                        mba_strided_view<T>(n->out[DV], c->out[DV]), (const float *)c->in[GAMMAB], k, c->step, mba_cols(n->in[DY]), -1, 0 };
-    const keep_total              use = { (float *)c->out[DGAMMA], mba_adds(n, DGAMMA) };
+    const mba_node              *n = c->node;
+    const residual_sums<T, ADDS> f = { mba_strided_view<const T>(n->in[DY], c->in[DY]),
+                                       mba_strided_view<const T>(n->in[VB], c->in[VB]),
+                                       mba_strided_view<T>(n->out[DV], c->out[DV]),
+                                       (const float *)c->in[GAMMAB],
+                                       k,
+                                       c->step,
+                                       mba_cols(n->in[DY]),
+                                       -1,
+                                       0 };
+    const keep_total             use = { (float *)c->out[DGAMMA], mba_adds(n, DGAMMA) };
     return mba_column_sums<1, V>(c, 0, n->in[DY], f, use, (float *)mba_cuda_scratch(c, 0));
 }
 

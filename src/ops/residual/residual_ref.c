@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* residual_ref.c -- fp64, only the maths. A branch that is left out is not looked at, not even for NaN. */
 #include "ops/residual/residual_slots.h"
 

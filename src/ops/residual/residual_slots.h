@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* residual_slots.h -- what the files of this folder share. */
 #ifndef MBA_RESIDUAL_SLOTS_H
 #define MBA_RESIDUAL_SLOTS_H
@@ -6,12 +7,15 @@
 #include "ops/columns.h"
 #include "ops/rows.h"
 
-enum { X, BRANCH, GAMMA, FACTOR };                     /* forward: in, out */
+enum { X, BRANCH, GAMMA, FACTOR }; /* forward: in, out */
 enum { Y };
-enum { DY, VB, GAMMAB, FACTORB };                 /* backward: in, out; v and gamma only where there is a gamma */
+enum { DY, VB, GAMMAB, FACTORB }; /* backward: in, out; v and gamma only where there is a gamma */
 enum { DV, DGAMMA };
 
-typedef struct residual_attr { double drop; int64_t rows; } residual_attr;
+typedef struct residual_attr {
+    double  drop;
+    int64_t rows;
+} residual_attr;
 
 /* 1 / (1 - p), or 0 for a sample that is left out: word s % 4 of counter s / 4, as in ops/dropout. Only where no
  * factors are given. */

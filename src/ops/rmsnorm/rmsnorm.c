@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* rmsnorm.c -- y = x * w * rstd, rstd[r] = 1 / sqrt(mean_c x[r,c]^2 + eps): the declaration. */
 #include "ops/rmsnorm/rmsnorm.h"
 
@@ -11,7 +12,7 @@ static mba_status rmsnorm_shape(const mba_node *n, mba_type *out)
     MBA_TRY(mba__need_rows("rmsnorm", x));
     MBA_NEED(mba_dense(w) && mba_elems(w) == mba_cols(x), "rmsnorm: rows of %lld, a weight of %lld",
              (long long)mba_cols(x), (long long)mba_elems(w));
-    out[Y]    = x->type;
+    out[Y] = x->type;
     out[RSTD] = MBA_TYPE(MBA_F32, mba_rows(x));
     return MBA_OK;
 }
@@ -39,7 +40,7 @@ static mba_cost rmsnorm_cost(const mba_node *n)
 {
     mba_cost c = mba_cost_io(n);
     c.vector_flops = 4.0 * (double)mba_elems(n->in[X]);
-    c.special_ops  = (double)mba_rows(n->in[X]);
+    c.special_ops = (double)mba_rows(n->in[X]);
     return c;
 }
 
@@ -50,7 +51,11 @@ static mba_cost rmsnorm_bwd_cost(const mba_node *n)
     return c;
 }
 
-static double rmsnorm_terms(const mba_node *n, int out) { (void)out; return (double)mba_cols(n->in[X]); }
+static double rmsnorm_terms(const mba_node *n, int out)
+{
+    (void)out;
+    return (double)mba_cols(n->in[X]);
+}
 
 static double rmsnorm_bwd_terms(const mba_node *n, int out)
 {
@@ -64,7 +69,8 @@ static mba_status rmsnorm_bwd_plan(mba_plan *p, const mba_node *n, const mba_mac
     return MBA_OK;
 }
 
-/* CUDA: teams where every row is whole pieces, else a block per row. Registers by pieces of a thread, as the compiler says for sm_90. */
+/* CUDA: teams where every row is whole pieces, else a block per row. Registers by pieces of a thread, as the compiler
+ * says for sm_90. */
 static const int fwd_regs[] = { 0, 32, 48, 64, 80 }, bwd_regs[] = { 0, 63, 96, 96, 111 };
 
 static mba_status rmsnorm_team_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
@@ -86,13 +92,21 @@ static mba_status rmsnorm_loop_plan(mba_plan *p, const mba_node *n, const mba_ma
 
 static mba_status rmsnorm_bwd_team_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
 {
-    const mba_tensor   *x = n->in[XB];
-    const mba__thread_group     t = rmsnorm_bwd_team(x);
-    const mba__norm_bwd b = { .kernel = "norm_bwd_team", .rows = mba_rows(x), .cols = mba_cols(x), .groups = 1, .sums = 1, .thread_group = t,
-                              .staged_bytes = 2 * (int)mba_dtype_bytes(x->type.dtype), .regs = bwd_regs[t.pieces],
-                              .stages = RMSNORM_STAGES, .block = MBA__GROUP_THREADS_MAX };
+    const mba_tensor       *x = n->in[XB];
+    const mba__thread_group t = rmsnorm_bwd_team(x);
+    const mba__norm_bwd     b = { .kernel = "norm_bwd_team",
+                                  .rows = mba_rows(x),
+                                  .cols = mba_cols(x),
+                                  .groups = 1,
+                                  .sums = 1,
+                                  .thread_group = t,
+                                  .staged_bytes = 2 * (int)mba_dtype_bytes(x->type.dtype),
+                                  .regs = bwd_regs[t.pieces],
+                                  .stages = RMSNORM_STAGES,
+                                  .block = MBA__GROUP_THREADS_MAX };
     MBA_REFUSE_IF(m->cc < 80, "a device of compute capability %d", m->cc);
-    MBA_REFUSE_IF(!t.pieces || !mba__uniform_pitch(x, t.width) || !mba__uniform_pitch(n->in[DY], t.width) || !mba__uniform_pitch(n->out[DX], t.width),
+    MBA_REFUSE_IF(!t.pieces || !mba__uniform_pitch(x, t.width) || !mba__uniform_pitch(n->in[DY], t.width)
+                      || !mba__uniform_pitch(n->out[DX], t.width),
                   "rows that are not whole pieces at even distances");
     return mba__plan_norm_bwd(p, n, m, &b);
 }
@@ -108,15 +122,18 @@ static mba_status rmsnorm_bwd_loop_plan(mba_plan *p, const mba_node *n, const mb
 static void rmsnorm_build(mba_graph *g, const mba_case *c)
 {
     const int64_t R = c->dim[0], C = c->dim[1], how = c->dim[2], wide = how ? 3 * C + (C % 8 ? 2 : 0) : C;
-    mba_tensor *x = mba_case_act(g, "x", MBA_TYPE(MBA_F32, R, wide), MBA_INIT_NORMAL(1));
-    mba_tensor *w = mba_param(g, "w", MBA_TYPE(MBA_F32, C), MBA_INIT_NORMAL(1), MBA_NO_DECAY);
-    if (!how) { mba_rmsnorm(g, x, w, 1e-5f); return; }
+    mba_tensor   *x = mba_case_act(g, "x", MBA_TYPE(MBA_F32, R, wide), MBA_INIT_NORMAL(1));
+    mba_tensor   *w = mba_param(g, "w", MBA_TYPE(MBA_F32, C), MBA_INIT_NORMAL(1), MBA_NO_DECAY);
+    if (!how) {
+        mba_rmsnorm(g, x, w, 1e-5f);
+        return;
+    }
     mba_tensor *s = mba_add(g, x, x);
-    if (how == 1) {                                        // dt_low | B | C, of unequal widths
+    if (how == 1) { // dt_low | B | C, of unequal widths
         mba_tensor *v = mba_param(g, "v", MBA_TYPE(MBA_F32, C + 2), MBA_INIT_NORMAL(1), MBA_NO_DECAY);
         mba_rmsnorm(g, mba_slice(g, s, 1, 0, C + 2), v, 1e-6f);
         mba_tensor *j = mba_concat(g, mba_rmsnorm(g, mba_slice(g, s, 1, C + 2, C), w, 1e-6f),
-                                 mba_rmsnorm(g, mba_slice(g, s, 1, 2 * C + 2, C), w, 1e-6f));
+                                   mba_rmsnorm(g, mba_slice(g, s, 1, 2 * C + 2, C), w, 1e-6f));
         mba_add(g, j, j);
     } else if (how == 2) {
         mba_rmsnorm(g, mba_reshape(g, mba_slice(g, s, 1, C % 8 ? 1 : 0, 2 * C), MBA_TYPE(MBA_F32, R, 2, C)), w, 1e-5f);
@@ -128,34 +145,53 @@ static void rmsnorm_build(mba_graph *g, const mba_case *c)
 }
 
 const mba_op mba_op_rmsnorm = {
-    .name  = "rmsnorm", .doc = "y = x * w * rsqrt(mean(x^2) + eps), over the last axis", .kind = MBA_NORM,
-    .in    = { [X] = MBA_SLOT("x"), [W] = MBA_SLOT("w") },
-    .out   = { [Y]    = MBA_SLOT("y", .cheap = true, .reuse = MBA_FROM(X)),
-               [RSTD] = MBA_SLOT("rstd", .cheap = true, .saved = true) },
+    .name = "rmsnorm",
+    .doc = "y = x * w * rsqrt(mean(x^2) + eps), over the last axis",
+    .kind = MBA_NORM,
+    .in = { [X] = MBA_SLOT("x"), [W] = MBA_SLOT("w") },
+    .out = { [Y] = MBA_SLOT("y", .cheap = true, .reuse = MBA_FROM(X)),
+             [RSTD] = MBA_SLOT("rstd", .cheap = true, .saved = true) },
     .attr_bytes = sizeof(rmsnorm_attr),
-    .shape = rmsnorm_shape, .grad = rmsnorm_grad, .cost = rmsnorm_cost, .ref = rmsnorm_ref, .terms = rmsnorm_terms,
-    .cpu   = (const mba_variant[]){ { "rows", mba__plan_f32, MBA_CPU(rmsnorm_fwd) }, { 0 } },
-    .cuda  = (const mba_variant[]){ { "team", rmsnorm_team_plan, MBA_CUDA(rmsnorm_cuda) },
-                                    { "loop", rmsnorm_loop_plan, MBA_CUDA(rmsnorm_loop_cuda) }, { 0 } },
+    .shape = rmsnorm_shape,
+    .grad = rmsnorm_grad,
+    .cost = rmsnorm_cost,
+    .ref = rmsnorm_ref,
+    .terms = rmsnorm_terms,
+    .cpu = (const mba_variant[]){ { "rows", mba__plan_f32, MBA_CPU(rmsnorm_fwd) }, { 0 } },
+    .cuda = (const mba_variant[]){ { "team", rmsnorm_team_plan, MBA_CUDA(rmsnorm_cuda) },
+                                   { "loop", rmsnorm_loop_plan, MBA_CUDA(rmsnorm_loop_cuda) },
+                                   { 0 } },
     .build = rmsnorm_build,
-    .cases = (const mba_case[]){ { { 3, 8 }, "one small matrix" }, { { 130, 7 }, "more rows than one part takes" },
+    .cases = (const mba_case[]){ { { 3, 8 }, "one small matrix" },
+                                 { { 130, 7 }, "more rows than one part takes" },
                                  { { 2, 133 }, "rows of an odd length" },
-                                 { { 70, 16 }, "teams smaller than a warp" }, { { 3, 264 }, "teams of several warps" },
+                                 { { 70, 16 }, "teams smaller than a warp" },
+                                 { { 3, 264 }, "teams of several warps" },
                                  { { 3, 768 }, "several pieces a thread" },
                                  { { 5, 3, 1 }, "Jamba: three norms of columns, two of them joined again" },
                                  { { 5, 4, 2 }, "heads of a window: two rows in a run" },
                                  { { 5, 8, 2 }, "heads in whole pieces" },
-                                 { { 5, 6, 3 }, "a window used twice: dx adds" }, { { 0 }, NULL } },
+                                 { { 5, 6, 3 }, "a window used twice: dx adds" },
+                                 { { 0 }, NULL } },
     .sizes = (const mba_case[]){ { { 4096, 768 }, "130m, 4096 tokens" },
-                                 { { 16384, 768 }, "130m, 16384 tokens" }, { { 16384, 2560 }, "2.7b, 16384 tokens" }, { { 0 }, NULL } },
+                                 { { 16384, 768 }, "130m, 16384 tokens" },
+                                 { { 16384, 2560 }, "2.7b, 16384 tokens" },
+                                 { { 0 }, NULL } },
 };
 
 const mba_op mba_op_rmsnorm_bwd = {
-    .name  = "rmsnorm_bwd", .doc = "gradients of rmsnorm", .kind = MBA_NORM, .no_grad = "a gradient",
-    .in    = { [DY] = MBA_SLOT("dy"), [XB] = MBA_SLOT("x"), [WB] = MBA_SLOT("w"), [RSTDB] = MBA_SLOT("rstd") },
-    .out   = { [DX] = MBA_SLOT("dx", .adds = true, .reuse = MBA_FROM(DY)), [DW] = MBA_SLOT("dw", .adds = true) },
-    .shape = rmsnorm_bwd_shape, .cost = rmsnorm_bwd_cost, .ref = rmsnorm_bwd_ref, .terms = rmsnorm_bwd_terms,
-    .cpu   = (const mba_variant[]){ { "parts", rmsnorm_bwd_plan, MBA_CPU(rmsnorm_bwd) }, { 0 } },
-    .cuda  = (const mba_variant[]){ { "team", rmsnorm_bwd_team_plan, MBA_CUDA(rmsnorm_bwd_cuda) },
-                                    { "loop", rmsnorm_bwd_loop_plan, MBA_CUDA(rmsnorm_bwd_loop_cuda) }, { 0 } },
+    .name = "rmsnorm_bwd",
+    .doc = "gradients of rmsnorm",
+    .kind = MBA_NORM,
+    .no_grad = "a gradient",
+    .in = { [DY] = MBA_SLOT("dy"), [XB] = MBA_SLOT("x"), [WB] = MBA_SLOT("w"), [RSTDB] = MBA_SLOT("rstd") },
+    .out = { [DX] = MBA_SLOT("dx", .adds = true, .reuse = MBA_FROM(DY)), [DW] = MBA_SLOT("dw", .adds = true) },
+    .shape = rmsnorm_bwd_shape,
+    .cost = rmsnorm_bwd_cost,
+    .ref = rmsnorm_bwd_ref,
+    .terms = rmsnorm_bwd_terms,
+    .cpu = (const mba_variant[]){ { "parts", rmsnorm_bwd_plan, MBA_CPU(rmsnorm_bwd) }, { 0 } },
+    .cuda = (const mba_variant[]){ { "team", rmsnorm_bwd_team_plan, MBA_CUDA(rmsnorm_bwd_cuda) },
+                                   { "loop", rmsnorm_bwd_loop_plan, MBA_CUDA(rmsnorm_bwd_loop_cuda) },
+                                   { 0 } },
 };

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* rmsnorm.h -- y = x * w / sqrt(mean(x^2) + eps), over the last axis.
  *
  *     mba_tensor *B = mba_rmsnorm(g, mba_slice(g, s, 2, R, N), wB, 1e-6f);     // Jamba's inner norms

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* rmsnorm_cuda.cu -- kernels norm_fwd_team, norm_bwd_team and their loops of ops/norm_rows.cuh, without a branch. */
 #include "ops/norm_rows.cuh"
 extern "C" {
@@ -8,23 +9,21 @@ template <typename T> static norm_rows<T, T> rows_of(const mba_call *c)
 {
     const mba_node *n = c->node;
     norm_rows<T, T> a = {};
-    a.x    = mba_strided_view<const T>(n->in[X], c->in[X]);
-    a.y    = mba_strided_view<T>(n->out[Y], c->out[Y]);
-    a.w    = (const float *)c->in[W];
+    a.x = mba_strided_view<const T>(n->in[X], c->in[X]);
+    a.y = mba_strided_view<T>(n->out[Y], c->out[Y]);
+    a.w = (const float *)c->in[W];
     a.rstd = (float *)c->out[RSTD];
     a.rows = mba_rows(n->in[X]);
     a.cols = mba_cols(n->in[X]);
-    a.eps  = ((const rmsnorm_attr *)n->attr)->eps;
+    a.eps = ((const rmsnorm_attr *)n->attr)->eps;
     return a;
 }
 
 extern "C" mba_status rmsnorm_cuda(const mba_call *c)
 {
     const mba__thread_group t = rmsnorm_fwd_team(c->node->in[X]);
-    MBA_WITH_DTYPE(c->node->in[X]->type.dtype, T,
-        norm_rows<T, T> a = rows_of<T>(c);
-        a.threads = t.threads;
-        MBA_WITH_VECTORS(t.pieces, NV, MBA_KERNEL(c, 0, (norm_fwd_team<T, T, 16 / sizeof(T), NV>), a)));
+    MBA_WITH_DTYPE(c->node->in[X]->type.dtype, T, norm_rows<T, T> a = rows_of<T>(c); a.threads = t.threads;
+                   MBA_WITH_VECTORS(t.pieces, NV, MBA_KERNEL(c, 0, (norm_fwd_team<T, T, 16 / sizeof(T), NV>), a)));
     return MBA_OK;
 }
 
@@ -38,14 +37,14 @@ template <typename T> static norm_grads<T, T> grads_of(const mba_call *c)
 {
     const mba_node  *n = c->node;
     norm_grads<T, T> a = {};
-    a.dy      = mba_strided_view<const T>(n->in[DY], c->in[DY]);
-    a.x       = mba_strided_view<const T>(n->in[XB], c->in[XB]);
-    a.dx      = mba_strided_view<T>(n->out[DX], c->out[DX]);
-    a.w       = (const float *)c->in[WB];
-    a.rstd    = (const float *)c->in[RSTDB];
-    a.part    = (float *)mba_cuda_scratch(c, 0);
-    a.rows    = mba_rows(n->in[XB]);
-    a.cols    = mba_cols(n->in[XB]);
+    a.dy = mba_strided_view<const T>(n->in[DY], c->in[DY]);
+    a.x = mba_strided_view<const T>(n->in[XB], c->in[XB]);
+    a.dx = mba_strided_view<T>(n->out[DX], c->out[DX]);
+    a.w = (const float *)c->in[WB];
+    a.rstd = (const float *)c->in[RSTDB];
+    a.part = (float *)mba_cuda_scratch(c, 0);
+    a.rows = mba_rows(n->in[XB]);
+    a.cols = mba_cols(n->in[XB]);
     a.dx_adds = mba_adds(n, DX);
     return a;
 }
@@ -53,10 +52,9 @@ template <typename T> static norm_grads<T, T> grads_of(const mba_call *c)
 extern "C" mba_status rmsnorm_bwd_cuda(const mba_call *c)
 {
     const mba__thread_group t = rmsnorm_bwd_team(c->node->in[XB]);
-    MBA_WITH_DTYPE(c->node->in[XB]->type.dtype, T,
-        norm_grads<T, T> a = grads_of<T>(c);
-        a.threads = t.threads;
-        MBA_WITH_VECTORS(t.pieces, NV, MBA_KERNEL(c, 0, (norm_bwd_team<T, T, 16 / sizeof(T), NV, RMSNORM_STAGES>), a)));
+    MBA_WITH_DTYPE(c->node->in[XB]->type.dtype, T, norm_grads<T, T> a = grads_of<T>(c); a.threads = t.threads;
+                   MBA_WITH_VECTORS(t.pieces, NV,
+                                    MBA_KERNEL(c, 0, (norm_bwd_team<T, T, 16 / sizeof(T), NV, RMSNORM_STAGES>), a)));
     return mba__norm_dw(c, DW, mba_cols(c->node->in[XB]));
 }
 

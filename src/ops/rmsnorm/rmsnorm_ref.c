@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* rmsnorm_ref.c -- fp64, only the maths. */
 #include <math.h>
 
@@ -18,14 +19,14 @@ void rmsnorm_bwd_ref(const mba_ref_call *c)
 {
     const int64_t R = mba_rows(c->node->in[XB]), C = mba_cols(c->node->in[XB]);
     for (int64_t r = 0; r < R; r++) {
-        const double k    = c->in[RSTDB][r];
+        const double k = c->in[RSTDB][r];
         double       mean = 0;
         for (int64_t i = r * C; i < (r + 1) * C; i++)
             mean += c->in[XB][i] * k * c->in[WB][i % C] * c->in[DY][i] / (double)C;
         for (int64_t i = r * C; i < (r + 1) * C; i++) {
             const double h = c->in[XB][i] * k;
             c->out[DW][i % C] += c->in[DY][i] * h;
-            c->out[DX][i]      = k * (c->in[WB][i % C] * c->in[DY][i] - h * mean);
+            c->out[DX][i] = k * (c->in[WB][i % C] * c->in[DY][i] - h * mean);
         }
     }
 }

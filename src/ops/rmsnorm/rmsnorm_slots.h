@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* rmsnorm_slots.h -- what the files of this folder share. */
 #ifndef MBA_RMSNORM_SLOTS_H
 #define MBA_RMSNORM_SLOTS_H
@@ -5,12 +6,14 @@
 #include "ops/norm_plan.h"
 #include "ops/rows.h"
 
-enum { X, W };                                    /* forward: in, out */
+enum { X, W }; /* forward: in, out */
 enum { Y, RSTD };
-enum { DY, XB, WB, RSTDB };                       /* backward: in, out */
+enum { DY, XB, WB, RSTDB }; /* backward: in, out */
 enum { DX, DW };
 
-typedef struct rmsnorm_attr { float eps; } rmsnorm_attr;
+typedef struct rmsnorm_attr {
+    float eps;
+} rmsnorm_attr;
 
 /* How the rows of x are dealt to threads on CUDA: 16 bytes a piece. The backward has rows ahead in shared memory and
  * wants many threads. */
@@ -20,7 +23,10 @@ static inline mba__thread_group rmsnorm_team(const mba_tensor *x, int most)
     return mba__thread_group_of(mba_cols(x), 16 / (int)mba_dtype_bytes(x->type.dtype), most);
 }
 
-static inline mba__thread_group rmsnorm_fwd_team(const mba_tensor *x) { return rmsnorm_team(x, MBA__GROUP_VECTORS_MAX); }
+static inline mba__thread_group rmsnorm_fwd_team(const mba_tensor *x)
+{
+    return rmsnorm_team(x, MBA__GROUP_VECTORS_MAX);
+}
 static inline mba__thread_group rmsnorm_bwd_team(const mba_tensor *x) { return rmsnorm_team(x, 1); }
 
 void rmsnorm_ref(const mba_ref_call *c);

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* rmsnorm_test.c -- hand-worked values and many threads; the general proofs run over `cases`. */
 #include "tests/rig.h"
 
@@ -8,13 +9,16 @@ static void rmsnorm_of_hand_worked_values(void **state)
 {
     (void)state;
     const double root = sqrt(2.0);
-    mba_graph  *g = graph();
-    mba_tensor *x = mba_param(g, "x", MBA_TYPE(MBA_F32, 2, 2), MBA_INIT_CONST(0), MBA_DECAY);
-    mba_tensor *w = mba_param(g, "w", MBA_TYPE(MBA_F32, 2), MBA_INIT_CONST(0), MBA_NO_DECAY);
-    mba_tensor *y = mba_rmsnorm(g, x, w, 0), *dy = mba_input(g, "dy", y->type);
-    rig         r = rig_create(g, 1, &y, &dy);
+    mba_graph   *g = graph();
+    mba_tensor  *x = mba_param(g, "x", MBA_TYPE(MBA_F32, 2, 2), MBA_INIT_CONST(0), MBA_DECAY);
+    mba_tensor  *w = mba_param(g, "w", MBA_TYPE(MBA_F32, 2), MBA_INIT_CONST(0), MBA_NO_DECAY);
+    mba_tensor  *y = mba_rmsnorm(g, x, w, 0), *dy = mba_input(g, "dy", y->type);
+    rig          r = rig_create(g, 1, &y, &dy);
     const double vx[4] = { 3, 4, 8, -6 }, vdy[4] = { 1, 0, 0, 1 };
-    for (int i = 0; i < 4; i++) { rig_set(&r, x, i, vx[i]); rig_set(&r, dy, i, vdy[i]); }
+    for (int i = 0; i < 4; i++) {
+        rig_set(&r, x, i, vx[i]);
+        rig_set(&r, dy, i, vdy[i]);
+    }
     rig_set(&r, w, 0, 1);
     rig_set(&r, w, 1, 2);
     rig_run(&r);

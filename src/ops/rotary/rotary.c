@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* rotary.c -- rotary position embedding: the declaration. Its gradient is itself, turning the other way.
  *
  *   (a, b) -> (a cos - b sin, b cos + a sin),   angle = t base^(-2j/dims),   x, y (B, L, H, P) */
@@ -15,8 +16,10 @@ static mba_status rotary_shape(const mba_node *n, mba_type *out)
     MBA_NEED(x->type.dtype == MBA_F32 || x->type.dtype == MBA_BF16, "rotary: %s holds no real numbers", x->name);
     MBA_NEED(x->type.rank == 4, "rotary: %s has %d axes\nwhy: it wants heads (B, L, H, P)", x->name, (int)x->type.rank);
     MBA_NEED(mba_heads_of(&h, x), "rotary: the heads of the window %s do not lie at even strides", x->name);
-    MBA_NEED(a->dims > 0 && a->dims % 2 == 0 && a->dims <= h.P, "rotary: %lld of %lld values cannot turn\n"
-             "why: they turn in pairs inside a head", (long long)a->dims, (long long)h.P);
+    MBA_NEED(a->dims > 0 && a->dims % 2 == 0 && a->dims <= h.P,
+             "rotary: %lld of %lld values cannot turn\n"
+             "why: they turn in pairs inside a head",
+             (long long)a->dims, (long long)h.P);
     MBA_NEED(a->base > 0, "rotary: a base of %g", a->base);
     out[Y] = x->type;
     return MBA_OK;
@@ -47,7 +50,7 @@ static mba_cost rotary_cost(const mba_node *n)
     const double       turning = (double)(mba_elems(n->in[X]) / mba_cols(n->in[X]) * a->dims);
     mba_cost           c = mba_cost_io(n);
     c.vector_flops = 3 * turning;
-    c.special_ops  = (double)(n->in[X]->type.dim[1] * a->dims);
+    c.special_ops = (double)(n->in[X]->type.dim[1] * a->dims);
     return c;
 }
 
@@ -74,7 +77,7 @@ static mba_status rotary_cuda_plan(mba_plan *p, const mba_node *n, const mba_mac
     mba_launch *l = mba_plan_launch(p, "rotary_table", MBA_VECTOR, mba_ceil(L * a->dims / 2, ROTARY_THREADS),
                                     ROTARY_THREADS);
     l->regs = 30;
-    mba_phase_work(l, MBA_ALU, 400.0 * ROTARY_THREADS, NULL);              // fp64: pow and sincospi, an estimate
+    mba_phase_work(l, MBA_ALU, 400.0 * ROTARY_THREADS, NULL); // fp64: pow and sincospi, an estimate
     mba_phase_move(l, MBA_STORE, MBA_ARG_SCRATCH(scratch), 8.0 * ROTARY_THREADS);
 
     l = mba_plan_launch(p, "rotary_turn", MBA_VECTOR, blocks, ROTARY_THREADS);
@@ -97,23 +100,28 @@ static void rotary_build(mba_graph *g, const mba_case *c)
     }
     /* columns in the middle of a wider matrix, turned twice: the second gradient adds */
     const int64_t gap = P % 8 ? 3 : 8;
-    mba_tensor *x = mba_case_act(g, "x", MBA_TYPE(MBA_F32, B, L, 2 * gap + H * P), MBA_INIT_NORMAL(1));
-    mba_tensor *w = mba_slice(g, mba_add(g, x, x), 2, gap, H * P);
+    mba_tensor   *x = mba_case_act(g, "x", MBA_TYPE(MBA_F32, B, L, 2 * gap + H * P), MBA_INIT_NORMAL(1));
+    mba_tensor   *w = mba_slice(g, mba_add(g, x, x), 2, gap, H * P);
     w = mba_reshape(g, w, MBA_TYPE(MBA_F32, B, L, H, P));
     mba_tensor *a = mba_rotary_from(g, w, first, dims, 100, interleaved);
     mba_tensor *b = mba_rotary_from(g, w, first + 3, dims, 10, interleaved);
-    mba_tensor *j = mba_concat(g, a, b);                                     // heads side by side: pitch 2P
+    mba_tensor *j = mba_concat(g, a, b); // heads side by side: pitch 2P
     mba_add(g, j, j);
 }
 
 const mba_op mba_op_rotary = {
-    .name  = "rotary", .doc = "pairs of every head turn with their position", .kind = MBA_ATTENTION,
-    .in    = { [X] = MBA_SLOT("x") },
-    .out   = { [Y] = MBA_SLOT("y", .adds = true, .cheap = true, .reuse = MBA_FROM(X)) },
+    .name = "rotary",
+    .doc = "pairs of every head turn with their position",
+    .kind = MBA_ATTENTION,
+    .in = { [X] = MBA_SLOT("x") },
+    .out = { [Y] = MBA_SLOT("y", .adds = true, .cheap = true, .reuse = MBA_FROM(X)) },
     .attr_bytes = sizeof(rotary_attr),
-    .shape = rotary_shape, .grad = rotary_grad, .cost = rotary_cost, .ref = rotary_ref,
-    .cpu   = (const mba_variant[]){ { "table", rotary_cpu_plan, MBA_CPU(rotary_fwd) }, { 0 } },
-    .cuda  = (const mba_variant[]){ { "table", rotary_cuda_plan, MBA_CUDA(rotary_cuda) }, { 0 } },
+    .shape = rotary_shape,
+    .grad = rotary_grad,
+    .cost = rotary_cost,
+    .ref = rotary_ref,
+    .cpu = (const mba_variant[]){ { "table", rotary_cpu_plan, MBA_CPU(rotary_fwd) }, { 0 } },
+    .cuda = (const mba_variant[]){ { "table", rotary_cuda_plan, MBA_CUDA(rotary_cuda) }, { 0 } },
     .build = rotary_build,
     .cases = (const mba_case[]){ { { 2, 5, 3, 8, 8 }, "all values turn" },
                                  { { 1, 7, 2, 7, 4 }, "a part of an odd head" },
@@ -125,5 +133,6 @@ const mba_op mba_op_rotary = {
                                  { { 2, 3, 2, 5, 4, 1, 1, 1 }, "windows, interleaved" },
                                  { { 0 }, NULL } },
     .sizes = (const mba_case[]){ { { 1, 4096, 12, 64, 64 }, "transformer-130m, 4096 tokens" },
-                                 { { 8, 2048, 16, 128, 128 }, "transformer-1b, 16384 tokens" }, { { 0 }, NULL } },
+                                 { { 8, 2048, 16, 128, 128 }, "transformer-1b, 16384 tokens" },
+                                 { { 0 }, NULL } },
 };

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* rotary.h -- rotary position embedding of the heads of q or k.
  *
  *     q = mba_rotary(g, q, 32, 10000, false);          // q (B, L, H, P): the first 32 of P values turn

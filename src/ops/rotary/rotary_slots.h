@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* rotary_slots.h -- what the files of this folder share. */
 #ifndef MBA_ROTARY_SLOTS_H
 #define MBA_ROTARY_SLOTS_H
@@ -10,12 +11,12 @@ enum { Y };
 
 typedef struct rotary_attr {
     double  base;
-    int64_t dims, first;                          /* values that turn; position of row 0 */
-    int32_t interleaved, sign;                    /* sign: 1 forward, -1 for the gradient */
+    int64_t dims, first;       /* values that turn; position of row 0 */
+    int32_t interleaved, sign; /* sign: 1 forward, -1 for the gradient */
 } rotary_attr;
 
-enum { ROTARY_TABLE };                            /* scratch: cos and sin (L, 2, dims/2) */
-enum { ROTARY_THREADS = 256 };                    /* of a CUDA block */
+enum { ROTARY_TABLE };         /* scratch: cos and sin (L, 2, dims/2) */
+enum { ROTARY_THREADS = 256 }; /* of a CUDA block */
 
 /* Pairs that a CUDA thread turns: 16 bytes of each half, or one pair. */
 static inline int rotary_width(const mba_node *n)

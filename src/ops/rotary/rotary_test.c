@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* rotary_test.c -- hand-worked turns, length preserved, memory reused only where that is right. The golden
  * values of rotary and attention together are in attention_test.c. */
 #include "tests/test.h"
@@ -18,15 +19,15 @@ static void turn_of_hand_worked_values(void **state)
     rotary_attr  a = { .base = 1, .dims = 4, .first = 0, .interleaved = 0, .sign = 1 };
     mba_node     n = { .in = { [X] = &t }, .out = { [Y] = &t }, .attr = &a };
     rotary_ref(&(mba_ref_call){ .node = &n, .in = { [X] = x }, .out = { [Y] = y } });
-    for (int i = 0; i < 5; i++) assert_near(y[i], 9, 0);               // position 0 does not turn
-    assert_near(y[5], 1 * cos(1) - 3 * sin(1), 1e-15);                 // pairs (0, 2) and (1, 3)
+    for (int i = 0; i < 5; i++) assert_near(y[i], 9, 0); // position 0 does not turn
+    assert_near(y[5], 1 * cos(1) - 3 * sin(1), 1e-15);   // pairs (0, 2) and (1, 3)
     assert_near(y[6], 2 * cos(1) - 4 * sin(1), 1e-15);
     assert_near(y[7], 3 * cos(1) + 1 * sin(1), 1e-15);
     assert_near(y[8], 4 * cos(1) + 2 * sin(1), 1e-15);
-    assert_near(y[9], 5, 0);                                           // passes through
+    assert_near(y[9], 5, 0); // passes through
     a = (rotary_attr){ .base = 1, .dims = 4, .first = 7, .interleaved = 1, .sign = -1 };
     rotary_ref(&(mba_ref_call){ .node = &n, .in = { [X] = x }, .out = { [Y] = y } });
-    assert_near(y[5], 1 * cos(8) + 2 * sin(8), 1e-15);                 // pairs (0, 1) and (2, 3), the other way
+    assert_near(y[5], 1 * cos(8) + 2 * sin(8), 1e-15); // pairs (0, 1) and (2, 3), the other way
     assert_near(y[6], 2 * cos(8) - 1 * sin(8), 1e-15);
     assert_near(y[8], 4 * cos(8) - 3 * sin(8), 1e-15);
 }
@@ -43,7 +44,7 @@ static void angles_stay_exact_at_large_positions(void **state)
     mba_tensor *y = mba_result(g, "y", mba_rotary_from(g, x, FIRST, P, 10000, false));
     assert_ok(mba_program_create(&p, g, &(mba_program_options){ .machine = &(mba_machine){ .name = "host" } }));
     assert_ok(mba_program_bind(p, &mba_device_cpu));
-    for (int i = 0; i < L * P; i++) ((float *)mba_program_at(p, x))[i] = i % P < 2;          // cos and sin come out
+    for (int i = 0; i < L * P; i++) ((float *)mba_program_at(p, x))[i] = i % P < 2; // cos and sin come out
     assert_ok(mba_program_run(p, MBA_FORWARD, &(mba_step){ 0 }, NULL));
     const float *have = mba_program_at(p, y);
     for (int t = 0; t < L; t++)
@@ -72,10 +73,10 @@ static void turning_in_place_and_back_is_the_identity(void **state)
         mba_tensor *y = mba_result(g, "y", mba_rotary_from(g, b, 0, 2, 1, interleaved));
         assert_ok(mba_program_create(&p, g, &(mba_program_options){ .machine = &(mba_machine){ .name = "host" } }));
         assert_ok(mba_program_bind(p, &mba_device_cpu));
-        assert_ptr_equal(mba_program_at(p, a), mba_program_at(p, b));                        // in place, indeed
+        assert_ptr_equal(mba_program_at(p, a), mba_program_at(p, b)); // in place, indeed
         for (int i = 0; i < B * L * H * P; i++) ((float *)mba_program_at(p, x))[i] = (float)sin(i);
         assert_ok(mba_program_run(p, MBA_FORWARD, &(mba_step){ 0 }, NULL));
-        for (int i = 0; i < B * L * H * P; i++)                        // values 2.. were turned and turned back
+        for (int i = 0; i < B * L * H * P; i++) // values 2.. were turned and turned back
             if (i % P >= 2) assert_near(((float *)mba_program_at(p, y))[i], sin(i), 4e-7);
         mba_program_destroy(p);
         mba_graph_destroy(g);
@@ -85,8 +86,11 @@ static void turning_in_place_and_back_is_the_identity(void **state)
 static void what_cannot_turn_is_refused(void **state)
 {
     (void)state;
-    const struct { int64_t dims; double base; const char *words; } wrong[] = {
-        { 3, 100, "in pairs" }, { 10, 100, "in pairs" }, { 0, 100, "in pairs" }, { 4, 0, "a base of 0" } };
+    const struct {
+        int64_t     dims;
+        double      base;
+        const char *words;
+    } wrong[] = { { 3, 100, "in pairs" }, { 10, 100, "in pairs" }, { 0, 100, "in pairs" }, { 4, 0, "a base of 0" } };
     for (int i = 0; i < 4; i++) {
         mba_graph *g;
         assert_ok(mba_graph_create(&g));

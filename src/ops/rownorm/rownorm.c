@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* rownorm.c -- y = x / max(||x||, 1e-12), and dx = (dy - y (dy . y)) / length: the declaration. */
 #include "ops/rownorm/rownorm.h"
 
@@ -8,7 +9,7 @@
 static mba_status rownorm_shape(const mba_node *n, mba_type *out)
 {
     MBA_TRY(mba__need_rows("rownorm", n->in[X]));
-    out[Y]      = n->in[X]->type;
+    out[Y] = n->in[X]->type;
     out[LENGTH] = MBA_TYPE(MBA_F32, mba_rows(n->in[X]));
     return MBA_OK;
 }
@@ -39,8 +40,8 @@ static mba_status rownorm_rows_plan(mba_plan *p, const mba_node *n, const mba_ma
     const bool    fwd = n->op == &mba_op_rownorm;
     MBA_REFUSE_IF(m->cc < 80, "a device of compute capability %d", m->cc);
     MBA_REFUSE_IF(C >= 1 << 30, "rows of %lld values\nwhy: a thread counts columns in 32 bits", (long long)C);
-    mba_plan_stream(p, n, fwd ? "rownorm_fwd_rows" : "rownorm_bwd_rows", mba_ceil(R, 256 / rownorm_group_threads(C)), 256,
-                    fwd ? 32 : 36);
+    mba_plan_stream(p, n, fwd ? "rownorm_fwd_rows" : "rownorm_bwd_rows", mba_ceil(R, 256 / rownorm_group_threads(C)),
+                    256, fwd ? 32 : 36);
     return MBA_OK;
 }
 
@@ -53,34 +54,51 @@ static double rownorm_terms(const mba_node *n, int out)
 static void rownorm_build(mba_graph *g, const mba_case *c)
 {
     const int64_t R = c->dim[0], C = c->dim[1];
-    mba_tensor *x = mba_case_act(g, "x", MBA_TYPE(MBA_F32, R, C + 2 * c->dim[2]), MBA_INIT_NORMAL(1));
-    if (!c->dim[2]) { mba_rownorm(g, x); return; }
+    mba_tensor   *x = mba_case_act(g, "x", MBA_TYPE(MBA_F32, R, C + 2 * c->dim[2]), MBA_INIT_NORMAL(1));
+    if (!c->dim[2]) {
+        mba_rownorm(g, x);
+        return;
+    }
     mba_tensor *all = mba_add(g, x, x);
-    mba_tensor *j = mba_concat(g, mba_rownorm(g, mba_slice(g, all, 1, 0, C)), mba_rownorm(g, mba_slice(g, all, 1, 2, C)));
+    mba_tensor *j = mba_concat(g, mba_rownorm(g, mba_slice(g, all, 1, 0, C)),
+                               mba_rownorm(g, mba_slice(g, all, 1, 2, C)));
     mba_add(g, j, j);
 }
 
 const mba_op mba_op_rownorm = {
-    .name  = "rownorm", .doc = "y = x / max(||x||, 1e-12) per row", .kind = MBA_NORM,
-    .in    = { [X] = MBA_SLOT("x") },
-    .out   = { [Y] = MBA_SLOT("y", .reuse = MBA_FROM(X)), [LENGTH] = MBA_SLOT("length", .saved = true) },
-    .shape = rownorm_shape, .grad = rownorm_grad, .cost = rownorm_cost, .ref = rownorm_ref, .terms = rownorm_terms,
-    .cpu   = (const mba_variant[]){ { "rows", mba__plan_f32, MBA_CPU(rownorm_fwd) }, { 0 } },
-    .cuda  = (const mba_variant[]){ { "rows", rownorm_rows_plan, MBA_CUDA(rownorm_cuda) }, { 0 } },
+    .name = "rownorm",
+    .doc = "y = x / max(||x||, 1e-12) per row",
+    .kind = MBA_NORM,
+    .in = { [X] = MBA_SLOT("x") },
+    .out = { [Y] = MBA_SLOT("y", .reuse = MBA_FROM(X)), [LENGTH] = MBA_SLOT("length", .saved = true) },
+    .shape = rownorm_shape,
+    .grad = rownorm_grad,
+    .cost = rownorm_cost,
+    .ref = rownorm_ref,
+    .terms = rownorm_terms,
+    .cpu = (const mba_variant[]){ { "rows", mba__plan_f32, MBA_CPU(rownorm_fwd) }, { 0 } },
+    .cuda = (const mba_variant[]){ { "rows", rownorm_rows_plan, MBA_CUDA(rownorm_cuda) }, { 0 } },
     .build = rownorm_build,
     .cases = (const mba_case[]){ { { 5, 7 }, "no vector width divides it" },
                                  { { 2, 75 }, "whole vectors, then a tail" },
                                  { { 9, 96 }, "pieces of 16 bytes, more rows than a block has warps" },
                                  { { 2, 1040 }, "rows for a whole block" },
-                                 { { 4, 6, 1 }, "windows that overlap: the second gradient adds" }, { { 0 }, NULL } },
+                                 { { 4, 6, 1 }, "windows that overlap: the second gradient adds" },
+                                 { { 0 }, NULL } },
     .sizes = (const mba_case[]){ { { 15341, 96 }, "PascalVOC-SP, 32 graphs" }, { { 0 }, NULL } },
 };
 
 const mba_op mba_op_rownorm_bwd = {
-    .name  = "rownorm_bwd", .doc = "dx = (dy - y (dy . y)) / length", .kind = MBA_NORM, .no_grad = "a gradient",
-    .in    = { [DY] = MBA_SLOT("dy"), [YB] = MBA_SLOT("y"), [LENGTHB] = MBA_SLOT("length") },
-    .out   = { [DX] = MBA_SLOT("dx", .adds = true, .reuse = MBA_FROM(DY)) },
-    .shape = rownorm_bwd_shape, .cost = rownorm_cost, .ref = rownorm_bwd_ref, .terms = rownorm_terms,
-    .cpu   = (const mba_variant[]){ { "rows", mba__plan_f32, MBA_CPU(rownorm_bwd) }, { 0 } },
-    .cuda  = (const mba_variant[]){ { "rows", rownorm_rows_plan, MBA_CUDA(rownorm_bwd_cuda) }, { 0 } },
+    .name = "rownorm_bwd",
+    .doc = "dx = (dy - y (dy . y)) / length",
+    .kind = MBA_NORM,
+    .no_grad = "a gradient",
+    .in = { [DY] = MBA_SLOT("dy"), [YB] = MBA_SLOT("y"), [LENGTHB] = MBA_SLOT("length") },
+    .out = { [DX] = MBA_SLOT("dx", .adds = true, .reuse = MBA_FROM(DY)) },
+    .shape = rownorm_bwd_shape,
+    .cost = rownorm_cost,
+    .ref = rownorm_bwd_ref,
+    .terms = rownorm_terms,
+    .cpu = (const mba_variant[]){ { "rows", mba__plan_f32, MBA_CPU(rownorm_bwd) }, { 0 } },
+    .cuda = (const mba_variant[]){ { "rows", rownorm_rows_plan, MBA_CUDA(rownorm_bwd_cuda) }, { 0 } },
 };

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* rownorm_cpu.c -- rows in parallel; y may lie in the memory of x, and dx in that of dy. */
 #include "device/cpu/simd.h"
 #include "ops/rownorm/rownorm_slots.h"
@@ -17,10 +18,11 @@ mba_status MBA_CPU_FN(rownorm_fwd)(const mba_call *c)
 {
     const mba__rows x = mba__rows_of(c->node->in[X], c->in[X]), y = mba__rows_of(c->node->out[Y], c->out[Y]);
     float          *length = c->out[LENGTH];
-    MBA_PARALLEL_FOR(r, mba_rows(c->node->in[X])) {
+    MBA_PARALLEL_FOR(r, mba_rows(c->node->in[X]))
+    {
         const float *from = mba__row(x, r);
         float       *to = mba__row(y, r), l = __builtin_sqrtf(dot(from, from, x.cols));
-        if (l < (float)ROWNORM_FLOOR) l = (float)ROWNORM_FLOOR;      // NaN stays
+        if (l < (float)ROWNORM_FLOOR) l = (float)ROWNORM_FLOOR; // NaN stays
         length[r] = l;
         MBA_SIMD_LOOP
         for (int64_t i = 0; i < x.cols; i++) to[i] = from[i] / l;
@@ -35,7 +37,8 @@ mba_status MBA_CPU_FN(rownorm_bwd)(const mba_call *c)
     const mba__rows dx = mba__rows_of(n->out[DX], c->out[DX]);
     const float    *length = c->in[LENGTHB];
     const bool      adds = mba_adds(n, DX);
-    MBA_PARALLEL_FOR(r, mba_rows(n->in[DY])) {
+    MBA_PARALLEL_FOR(r, mba_rows(n->in[DY]))
+    {
         const float *g = mba__row(dy, r), *v = mba__row(y, r);
         const float  k = 1 / length[r], d = length[r] <= (float)ROWNORM_FLOOR ? 0 : dot(g, v, y.cols);
         float       *to = mba__row(dx, r);

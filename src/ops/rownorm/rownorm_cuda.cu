@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* rownorm_cuda.cu -- rows divided by their length, and the gradient of that.
  *
  *   y[r,c] = x[r,c] / l[r],   l[r] = max(sqrt(sum_c x[r,c]^2), 1e-12),   dx[r,c] = (dy[r,c] - y[r,c] sum_c dy y) / l[r]
@@ -22,12 +23,13 @@ extern "C" {
 
 enum { BLOCK = 256 };
 
-template <typename T, int V, int TEAM> __global__ void __launch_bounds__(BLOCK)
-rownorm_fwd_rows(strided_view<T> y, float *length, strided_view<const T> x, int64_t rows, int cols)
+template <typename T, int V, int TEAM>
+__global__ void __launch_bounds__(BLOCK)
+    rownorm_fwd_rows(strided_view<T> y, float *length, strided_view<const T> x, int64_t rows, int cols)
 {
     const int64_t r = (int64_t)blockIdx.x * (BLOCK / TEAM) + threadIdx.x / TEAM;
     const int     lane = threadIdx.x % TEAM;
-    if (r >= rows) return;                                 // the whole team leaves together
+    if (r >= rows) return; // the whole team leaves together
     const T *from = x.row(r, cols);
     float    v[V], ss = 0;
 #pragma unroll 4
@@ -37,7 +39,7 @@ rownorm_fwd_rows(strided_view<T> y, float *length, strided_view<const T> x, int6
         for (int i = 0; i < V; i++) ss += v[i] * v[i];
     }
     float l = sqrtf(block_sum<TEAM>(ss));
-    l = l < (float)ROWNORM_FLOOR ? (float)ROWNORM_FLOOR : l;       // NaN stays
+    l = l < (float)ROWNORM_FLOOR ? (float)ROWNORM_FLOOR : l; // NaN stays
     if (lane == 0) length[r] = l;
     T *to = y.row(r, cols);
     for (int c = lane * V; c < cols; c += TEAM * V) {
@@ -48,8 +50,10 @@ rownorm_fwd_rows(strided_view<T> y, float *length, strided_view<const T> x, int6
     }
 }
 
-template <typename T, int V, int TEAM, bool ADDS> __global__ void __launch_bounds__(BLOCK)
-rownorm_bwd_rows(strided_view<T> dx, strided_view<const T> dy, strided_view<const T> y, const float *length, int64_t rows, int cols)
+template <typename T, int V, int TEAM, bool ADDS>
+__global__ void __launch_bounds__(BLOCK)
+    rownorm_bwd_rows(strided_view<T> dx, strided_view<const T> dy, strided_view<const T> y, const float *length,
+                     int64_t rows, int cols)
 {
     const int64_t r = (int64_t)blockIdx.x * (BLOCK / TEAM) + threadIdx.x / TEAM;
     const int     lane = threadIdx.x % TEAM;
@@ -65,7 +69,7 @@ rownorm_bwd_rows(strided_view<T> dx, strided_view<const T> dy, strided_view<cons
     }
     const float l = length[r], k = 1 / l;
     dot = block_sum<TEAM>(dot);
-    if (l <= (float)ROWNORM_FLOOR) dot = 0;                // there the length is a constant
+    if (l <= (float)ROWNORM_FLOOR) dot = 0; // there the length is a constant
     T *to = dx.row(r, cols);
 #pragma unroll 2
     for (int c = lane * V; c < cols; c += TEAM * V) {
@@ -78,21 +82,32 @@ rownorm_bwd_rows(strided_view<T> dx, strided_view<const T> dy, strided_view<cons
     }
 }
 
-#define WITH_GROUP(cols, TEAM, ...)                                                                             \
-    do {                                                                                                       \
-        if (rownorm_group_threads(cols) == BLOCK) { constexpr int TEAM = BLOCK; __VA_ARGS__; }                          \
-        else                             { constexpr int TEAM = 32; __VA_ARGS__; }                             \
+#define WITH_GROUP(cols, TEAM, ...) \
+    do { \
+        if (rownorm_group_threads(cols) == BLOCK) { \
+            constexpr int TEAM = BLOCK; \
+            __VA_ARGS__; \
+        } else { \
+            constexpr int TEAM = 32; \
+            __VA_ARGS__; \
+        } \
     } while (0)
 
-static bool pieces_fit(const mba_tensor *t, const void *at) { return mba_vec_aligned(t, at, 16 / (int)mba_dtype_bytes(t->type.dtype)); }
+static bool pieces_fit(const mba_tensor *t, const void *at)
+{
+    return mba_vec_aligned(t, at, 16 / (int)mba_dtype_bytes(t->type.dtype));
+}
 
 extern "C" mba_status rownorm_cuda(const mba_call *c)
 {
     const mba_tensor *x = c->node->in[X], *y = c->node->out[Y];
     const int64_t     C = mba_cols(x);
-    MBA_WITH_DTYPE(x->type.dtype, T, MBA_WITH_BOOL(pieces_fit(x, c->in[X]) && pieces_fit(y, c->out[Y]), PIECES, WITH_GROUP(C, TEAM,
-        auto *kernel = rownorm_fwd_rows<T, PIECES ? (int)vec16<T>::N : 1, TEAM>;
-        MBA_KERNEL(c, 0, kernel, mba_strided_view<T>(y, c->out[Y]), (float *)c->out[LENGTH], mba_strided_view<const T>(x, c->in[X]), mba_rows(x), (int)C))));
+    MBA_WITH_DTYPE(
+        x->type.dtype, T,
+        MBA_WITH_BOOL(pieces_fit(x, c->in[X]) && pieces_fit(y, c->out[Y]), PIECES,
+                      WITH_GROUP(C, TEAM, auto *kernel = rownorm_fwd_rows < T, PIECES ? (int)vec16<T>::N : 1, TEAM > ;
+                                 MBA_KERNEL(c, 0, kernel, mba_strided_view<T>(y, c->out[Y]), (float *)c->out[LENGTH],
+                                            mba_strided_view<const T>(x, c->in[X]), mba_rows(x), (int)C))));
     return MBA_OK;
 }
 
@@ -102,9 +117,15 @@ extern "C" mba_status rownorm_bwd_cuda(const mba_call *c)
     const mba_tensor *dy = n->in[DY], *y = n->in[YB], *dx = n->out[DX];
     const int64_t     C = mba_cols(y);
     const bool        pieces = pieces_fit(dy, c->in[DY]) && pieces_fit(y, c->in[YB]) && pieces_fit(dx, c->out[DX]);
-    MBA_WITH_DTYPE(y->type.dtype, T, MBA_WITH_BOOL(pieces, PIECES, MBA_WITH_BOOL(mba_adds(n, DX), ADDS, WITH_GROUP(C, TEAM,
-        auto *kernel = rownorm_bwd_rows<T, PIECES ? (int)vec16<T>::N : 1, TEAM, ADDS>;
-        MBA_KERNEL(c, 0, kernel, mba_strided_view<T>(dx, c->out[DX]), mba_strided_view<const T>(dy, c->in[DY]), mba_strided_view<const T>(y, c->in[YB]),
-                   (const float *)c->in[LENGTHB], mba_rows(y), (int)C)))));
+    MBA_WITH_DTYPE(y->type.dtype, T,
+                   MBA_WITH_BOOL(pieces, PIECES,
+                                 MBA_WITH_BOOL(mba_adds(n, DX), ADDS,
+                                               WITH_GROUP(C, TEAM, auto *kernel = rownorm_bwd_rows < T,
+                                                          PIECES ? (int)vec16<T>::N : 1, TEAM, ADDS > ;
+                                                          MBA_KERNEL(c, 0, kernel, mba_strided_view<T>(dx, c->out[DX]),
+                                                                     mba_strided_view<const T>(dy, c->in[DY]),
+                                                                     mba_strided_view<const T>(y, c->in[YB]),
+                                                                     (const float *)c->in[LENGTHB], mba_rows(y),
+                                                                     (int)C)))));
     return MBA_OK;
 }

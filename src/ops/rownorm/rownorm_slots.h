@@ -1,12 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
 /* rownorm_slots.h -- what the files of this folder share. */
 #ifndef MBA_ROWNORM_SLOTS_H
 #define MBA_ROWNORM_SLOTS_H
 
 #include "ops/rows.h"
 
-enum { X };                                       /* forward: in, out */
-enum { Y, LENGTH };                               /* length: max(||x||, floor), per row */
-enum { DY, YB, LENGTHB };                         /* backward: in, out */
+enum { X };               /* forward: in, out */
+enum { Y, LENGTH };       /* length: max(||x||, floor), per row */
+enum { DY, YB, LENGTHB }; /* backward: in, out */
 enum { DX };
 
 #define ROWNORM_FLOOR 1e-12

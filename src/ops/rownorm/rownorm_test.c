@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* rownorm_test.c -- hand-worked values, the floor, many rows; the general proofs run over `cases`. */
 #include "tests/rig.h"
 
@@ -8,10 +9,10 @@
 static void rownorm_of_hand_worked_values(void **state)
 {
     (void)state;
-    mba_graph  *g = graph();
-    mba_tensor *x = mba_param(g, "x", MBA_TYPE(MBA_F32, 3, 2), MBA_INIT_CONST(0), MBA_DECAY);
-    mba_tensor *y = mba_rownorm(g, x), *dy = mba_input(g, "dy", y->type);
-    rig         r = rig_create(g, 1, &y, &dy);
+    mba_graph   *g = graph();
+    mba_tensor  *x = mba_param(g, "x", MBA_TYPE(MBA_F32, 3, 2), MBA_INIT_CONST(0), MBA_DECAY);
+    mba_tensor  *y = mba_rownorm(g, x), *dy = mba_input(g, "dy", y->type);
+    rig          r = rig_create(g, 1, &y, &dy);
     const double in[6] = { 3, 4, 0, 0, 1e-13, 0 }, d[6] = { 1, 0, 2, -1, 0, 3 };
     const double want[6] = { 0.6, 0.8, 0, 0, 0.1, 0 }, dwant[6] = { 0.128, -0.096, 2e12, -1e12, 0, 3e12 };
     for (int i = 0; i < 6; i++) rig_set(&r, x, i, in[i]);

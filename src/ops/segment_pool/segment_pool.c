@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* segment_pool.c -- mean or maximum over the rows of each graph, and its gradient: the declaration. */
 #include "ops/segment_pool/segment_pool.h"
 
@@ -50,7 +51,7 @@ static mba_cost segment_pool_cost(const mba_node *n)
 static double segment_pool_terms(const mba_node *n, int out)
 {
     (void)out;
-    return (double)mba_rows(n->in[X]);            // one graph may have all rows
+    return (double)mba_rows(n->in[X]); // one graph may have all rows
 }
 
 /* CUDA: a block per graph and block of channels. */
@@ -77,27 +78,35 @@ static mba_status segment_pool_bwd_cuda_plan(mba_plan *p, const mba_node *n, con
 static void segment_pool_build(mba_graph *g, const mba_case *c)
 {
     const int64_t N = c->dim[0], C = c->dim[1], G = c->dim[2];
-    mba_tensor *x = mba_case_act(g, "x", MBA_TYPE(MBA_F32, N, C + 2 * c->dim[4]), MBA_INIT_NORMAL(1));
-    mba_tensor *ptr = mba_index(g, "ptr", MBA_TYPE(MBA_I32, G + 1), N + 1);
-    double     *p = mba_arena_new(g->arena, double, G + 1);
+    mba_tensor   *x = mba_case_act(g, "x", MBA_TYPE(MBA_F32, N, C + 2 * c->dim[4]), MBA_INIT_NORMAL(1));
+    mba_tensor   *ptr = mba_index(g, "ptr", MBA_TYPE(MBA_I32, G + 1), N + 1);
+    double       *p = mba_arena_new(g->arena, double, G + 1);
     for (int64_t s = 0; s < G; s++) p[s + 1] = s % 3 == 1 ? p[s] : (double)((s + 1) * (N - 1) / G);
     mba_example(g, ptr, p);
-    if (!c->dim[4]) { mba_segment_pool(g, x, ptr, (mba_pool)c->dim[3]); return; }
+    if (!c->dim[4]) {
+        mba_segment_pool(g, x, ptr, (mba_pool)c->dim[3]);
+        return;
+    }
     mba_tensor *part = mba_slice(g, mba_add(g, x, x), 1, 1, C);
     mba_tensor *j = mba_concat(g, mba_segment_pool(g, part, ptr, MBA_POOL_MEAN),
-                             mba_segment_pool(g, part, ptr, MBA_POOL_MAX));
+                               mba_segment_pool(g, part, ptr, MBA_POOL_MAX));
     mba_add(g, j, j);
 }
 
 const mba_op mba_op_segment_pool = {
-    .name  = "segment_pool", .doc = "mean or maximum over the rows of each graph", .kind = MBA_REDUCTION,
-    .in    = { [X] = MBA_SLOT("x"), [PTR] = MBA_SLOT("ptr") },
-    .out   = { [Y] = MBA_SLOT("y"), [ARG] = MBA_SLOT("arg", .saved = true) },
+    .name = "segment_pool",
+    .doc = "mean or maximum over the rows of each graph",
+    .kind = MBA_REDUCTION,
+    .in = { [X] = MBA_SLOT("x"), [PTR] = MBA_SLOT("ptr") },
+    .out = { [Y] = MBA_SLOT("y"), [ARG] = MBA_SLOT("arg", .saved = true) },
     .attr_bytes = sizeof(segment_pool_attr),
-    .shape = segment_pool_shape, .grad = segment_pool_grad, .cost = segment_pool_cost, .ref = segment_pool_ref,
+    .shape = segment_pool_shape,
+    .grad = segment_pool_grad,
+    .cost = segment_pool_cost,
+    .ref = segment_pool_ref,
     .terms = segment_pool_terms,
-    .cpu   = (const mba_variant[]){ { "graphs", mba__plan_f32, MBA_CPU(segment_pool_fwd) }, { 0 } },
-    .cuda  = (const mba_variant[]){ { "graphs", segment_pool_cuda_plan, MBA_CUDA(segment_pool_cuda) }, { 0 } },
+    .cpu = (const mba_variant[]){ { "graphs", mba__plan_f32, MBA_CPU(segment_pool_fwd) }, { 0 } },
+    .cuda = (const mba_variant[]){ { "graphs", segment_pool_cuda_plan, MBA_CUDA(segment_pool_cuda) }, { 0 } },
     .build = segment_pool_build,
     .cases = (const mba_case[]){ { { 12, 5, 4, MBA_POOL_MEAN }, "means; an empty graph and a row of nobody" },
                                  { { 12, 5, 4, MBA_POOL_MAX }, "maxima" },
@@ -105,17 +114,24 @@ const mba_op mba_op_segment_pool = {
                                  { { 90, 40, 3, MBA_POOL_MEAN },
                                    "means in pieces of 16 bytes, graphs longer than a block has rows" },
                                  { { 90, 40, 3, MBA_POOL_MAX }, "maxima in pieces of 16 bytes" },
-                                 { { 9, 4, 5, 0, 1 }, "windows in and out; the gradient adds" }, { { 0 }, NULL } },
+                                 { { 9, 4, 5, 0, 1 }, "windows in and out; the gradient adds" },
+                                 { { 0 }, NULL } },
     .sizes = (const mba_case[]){ { { 19320, 96, 128, MBA_POOL_MEAN }, "Peptides, 128 graphs" },
-                                 { { 22565, 64, 16, MBA_POOL_MAX }, "MalNet-Tiny, 16 graphs" }, { { 0 }, NULL } },
+                                 { { 22565, 64, 16, MBA_POOL_MAX }, "MalNet-Tiny, 16 graphs" },
+                                 { { 0 }, NULL } },
 };
 
 const mba_op mba_op_segment_pool_bwd = {
-    .name  = "segment_pool_bwd", .doc = "gradient of segment_pool", .kind = MBA_REDUCTION, .no_grad = "a gradient",
-    .in    = { [DY] = MBA_SLOT("dy"), [PTRB] = MBA_SLOT("ptr"), [ARGB] = MBA_SLOT("arg", .optional = true) },
-    .out   = { [DX] = MBA_SLOT("dx", .adds = true) },
+    .name = "segment_pool_bwd",
+    .doc = "gradient of segment_pool",
+    .kind = MBA_REDUCTION,
+    .no_grad = "a gradient",
+    .in = { [DY] = MBA_SLOT("dy"), [PTRB] = MBA_SLOT("ptr"), [ARGB] = MBA_SLOT("arg", .optional = true) },
+    .out = { [DX] = MBA_SLOT("dx", .adds = true) },
     .attr_bytes = sizeof(segment_pool_bwd_attr),
-    .shape = segment_pool_bwd_shape, .cost = segment_pool_cost, .ref = segment_pool_bwd_ref,
-    .cpu   = (const mba_variant[]){ { "graphs", mba__plan_f32, MBA_CPU(segment_pool_bwd) }, { 0 } },
-    .cuda  = (const mba_variant[]){ { "graphs", segment_pool_bwd_cuda_plan, MBA_CUDA(segment_pool_bwd_cuda) }, { 0 } },
+    .shape = segment_pool_bwd_shape,
+    .cost = segment_pool_cost,
+    .ref = segment_pool_bwd_ref,
+    .cpu = (const mba_variant[]){ { "graphs", mba__plan_f32, MBA_CPU(segment_pool_bwd) }, { 0 } },
+    .cuda = (const mba_variant[]){ { "graphs", segment_pool_bwd_cuda_plan, MBA_CUDA(segment_pool_bwd_cuda) }, { 0 } },
 };

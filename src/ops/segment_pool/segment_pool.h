@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* segment_pool.h -- mean or maximum over the rows of each graph.
  *
  *     mba_tensor *ptr = mba_index(g, "graph_ptr", MBA_TYPE(MBA_I32, G + 1), N + 1);

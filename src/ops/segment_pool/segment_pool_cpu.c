@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* segment_pool_cpu.c -- graphs in parallel, the rows of one in order. */
 #include "ops/segment_pool/segment_pool_slots.h"
 
@@ -17,13 +18,13 @@ static void max_of(float *y, int32_t *arg, mba__rows x, int64_t from, int64_t to
 {
     for (int64_t i = 0; i < x.cols; i++) arg[i] = (int32_t)from;
     if (from < to) memcpy(y, mba__row(x, from), sizeof(float) * (size_t)x.cols);
-    else           memset(y, 0, sizeof(float) * (size_t)x.cols);
+    else memset(y, 0, sizeof(float) * (size_t)x.cols);
     for (int64_t r = from + 1; r < to; r++) {
         const float *row = mba__row(x, r);
         for (int64_t i = 0; i < x.cols; i++) {
             const bool more = row[i] > y[i] || row[i] != row[i];
             arg[i] = more ? (int32_t)r : arg[i];
-            y[i]   = more ? row[i] : y[i];
+            y[i] = more ? row[i] : y[i];
         }
     }
 }
@@ -36,8 +37,8 @@ mba_status MBA_CPU_FN(segment_pool_fwd)(const mba_call *c)
     const int32_t  *ptr = c->in[PTR];
     int32_t        *arg = c->out[ARG];
     MBA_PARALLEL_TILES(s, graphs)
-        if (arg) max_of(mba__row(y, s), arg + s * x.cols, x, ptr[s], ptr[s + 1]);
-        else     mean_of(mba__row(y, s), x, ptr[s], ptr[s + 1]);
+    if (arg) max_of(mba__row(y, s), arg + s * x.cols, x, ptr[s], ptr[s + 1]);
+    else mean_of(mba__row(y, s), x, ptr[s], ptr[s + 1]);
     mba__zero_rows(y, graphs, mba_rows(n->out[Y]));
     return MBA_OK;
 }
@@ -65,8 +66,8 @@ mba_status MBA_CPU_FN(segment_pool_bwd)(const mba_call *c)
     const int32_t  *ptr = c->in[PTRB], *arg = c->in[ARGB];
     const bool      adds = mba_adds(n, DX);
     MBA_PARALLEL_TILES(s, graphs)
-        if (arg) max_back(dx, mba__row(dy, s), arg + s * dy.cols, ptr[s], ptr[s + 1], adds);
-        else     mean_back(dx, mba__row(dy, s), ptr[s], ptr[s + 1], adds);
+    if (arg) max_back(dx, mba__row(dy, s), arg + s * dy.cols, ptr[s], ptr[s + 1], adds);
+    else mean_back(dx, mba__row(dy, s), ptr[s], ptr[s + 1], adds);
     if (!adds) mba__zero_rows(dx, ptr[graphs], mba_rows(n->out[DX]));
     return MBA_OK;
 }

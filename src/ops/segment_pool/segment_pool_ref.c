@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* segment_pool_ref.c -- fp64, only the maths. */
 #include "ops/segment_pool/segment_pool_slots.h"
 
@@ -25,7 +26,7 @@ void segment_pool_bwd_ref(const mba_ref_call *c)
     for (int64_t i = 0; i < graphs * C; i++) {
         const int64_t from = (int64_t)c->in[PTRB][i / C], to = (int64_t)c->in[PTRB][i / C + 1];
         for (int64_t r = from; r < to; r++)
-            if (!max)                              c->out[DX][r * C + i % C] = c->in[DY][i] / (double)(to - from);
+            if (!max) c->out[DX][r * C + i % C] = c->in[DY][i] / (double)(to - from);
             else if (r == (int64_t)c->in[ARGB][i]) c->out[DX][r * C + i % C] = c->in[DY][i];
     }
 }

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* segment_pool_test.c -- PyTorch's values (tools/golden/graph_ops.py), counts, bits. */
 #include "tests/rig.h"
 
@@ -7,11 +8,11 @@
 static void check_golden(mba_pool kind, const double *y_want, const double *dx_want)
 {
     static const int rows[5] = { 0, 2, 2, 5, 6 };
-    mba_graph  *g = graph();
-    mba_tensor *x = mba_param(g, "x", MBA_TYPE(MBA_F32, 6, 3), MBA_INIT_CONST(0), MBA_DECAY);
-    mba_tensor *ptr = mba_index(g, "ptr", MBA_TYPE(MBA_I32, 5), 7), *y = mba_segment_pool(g, x, ptr, kind);
-    mba_tensor *dy = mba_input(g, "dy", y->type);
-    rig         r = rig_create(g, 1, &y, &dy);
+    mba_graph       *g = graph();
+    mba_tensor      *x = mba_param(g, "x", MBA_TYPE(MBA_F32, 6, 3), MBA_INIT_CONST(0), MBA_DECAY);
+    mba_tensor      *ptr = mba_index(g, "ptr", MBA_TYPE(MBA_I32, 5), 7), *y = mba_segment_pool(g, x, ptr, kind);
+    mba_tensor      *dy = mba_input(g, "dy", y->type);
+    rig              r = rig_create(g, 1, &y, &dy);
     rig_sines(&r, x, 1, 0.7, 0.1);
     rig_sines(&r, dy, 1, 0.3, 0.7);
     for (int i = 0; i < 5; i++) rig_set(&r, ptr, i, rows[i]);
@@ -52,7 +53,7 @@ static void segment_pool_does_not_look_beyond_the_counts(void **state)
         mba_tensor *dy = mba_input(g, "dy", y->type);
         assert_int_equal(y->type.count, MBA_GRAPHS);
         rig r = rig_create(g, 1, &y, &dy);
-        r.step.count[MBA_NODES]  = REAL;
+        r.step.count[MBA_NODES] = REAL;
         r.step.count[MBA_GRAPHS] = GREAL;
         rig_sines(&r, dy, 1, 0.7, 0.1);
         for (int s = 0; s <= G; s++) rig_set(&r, ptr, s, s <= GREAL ? s * s * REAL / (GREAL * GREAL) : 1000 + s);
@@ -72,11 +73,11 @@ static void segment_pool_does_not_look_beyond_the_counts(void **state)
 static void segment_pool_max_takes_ties_and_nan(void **state)
 {
     (void)state;
-    mba_graph  *g = graph();
-    mba_tensor *x = mba_param(g, "x", MBA_TYPE(MBA_F32, 3, 3), MBA_INIT_CONST(0), MBA_DECAY);
-    mba_tensor *ptr = mba_index(g, "ptr", MBA_TYPE(MBA_I32, 2), 4), *y = mba_segment_pool(g, x, ptr, MBA_POOL_MAX);
-    mba_tensor *dy = mba_input(g, "dy", y->type);
-    rig         r = rig_create(g, 1, &y, &dy);
+    mba_graph   *g = graph();
+    mba_tensor  *x = mba_param(g, "x", MBA_TYPE(MBA_F32, 3, 3), MBA_INIT_CONST(0), MBA_DECAY);
+    mba_tensor  *ptr = mba_index(g, "ptr", MBA_TYPE(MBA_I32, 2), 4), *y = mba_segment_pool(g, x, ptr, MBA_POOL_MAX);
+    mba_tensor  *dy = mba_input(g, "dy", y->type);
+    rig          r = rig_create(g, 1, &y, &dy);
     const double in[9] = { 1, NAN, 2, 1, 5, NAN, 0, 1, 4 };
     for (int i = 0; i < 9; i++) rig_set(&r, x, i, in[i]);
     for (int i = 0; i < 3; i++) rig_set(&r, dy, i, 1);

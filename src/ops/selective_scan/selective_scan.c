@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* selective_scan.c -- the scan of Mamba-1 and its gradient: the declaration.
  *
  *   forward   out, final            = scan(u, delta, A_log, B, C, D, z, dt_bias, initial, ids)
@@ -13,8 +14,9 @@
 scan_dims scan_dims_of(const mba_node *n)
 {
     const mba_type *u = &n->in[U]->type, *b = &n->in[BM]->type;
-    return (scan_dims){ .B = u->dim[0], .L = u->dim[1], .D = u->dim[2], .N = mba_cols(n->in[BM]),
-                        .G = b->rank == 4 ? b->dim[2] : 1 };
+    return (scan_dims){
+        .B = u->dim[0], .L = u->dim[1], .D = u->dim[2], .N = mba_cols(n->in[BM]), .G = b->rank == 4 ? b->dim[2] : 1
+    };
 }
 
 /* ---- what the forward keeps ---- */
@@ -29,7 +31,8 @@ static int64_t kept_items(const mba_node *n, scan_dims d)
     if (n->in[INITIAL] || ((const scan_attr *)n->attr)->final) return d.B;
     if (!scan_even_rows(n->in[U], d.D) || !scan_even_rows(n->in[DELTA], d.D) || !scan_even_rows(n->in[Z], d.D)
         || !scan_even_rows(n->in[BM], d.G * d.N) || !scan_even_rows(n->in[CM], d.G * d.N)
-        || !scan_even_rows(n->in[IDS], 1)) return d.B;
+        || !scan_even_rows(n->in[IDS], 1))
+        return d.B;
     for (int64_t k = 1; k <= PACK_MOST && mba_ceil(d.B, k) * mba_ceil(d.D, TILE_CHANNELS) >= PACKS_LEAST; k++)
         if (16 * (mba_ceil(k * d.L, TILE) * TILE - k * d.L) <= k * d.L) return mba_ceil(d.B, k);
     return d.B;
@@ -52,8 +55,8 @@ static bool has_rows(const mba_tensor *t, int64_t rows, int64_t width)
 /* What comes from other layers has one type; parameters and states are fp32. */
 static mba_status check_reals(const mba_node *n)
 {
-    static const bool activation[MBA_IN_MAX] = { [U] = true, [DELTA] = true, [BM] = true, [CM] = true, [Z] = true,
-                                                 [DOUT] = true, [KEPT_IN] = true, [YS_IN] = true };
+    static const bool activation[MBA_IN_MAX] = { [U] = true, [DELTA] = true, [BM] = true,      [CM] = true,
+                                                 [Z] = true, [DOUT] = true,  [KEPT_IN] = true, [YS_IN] = true };
     const mba_dtype   type = n->in[U]->type.dtype;
     MBA_NEED(type == MBA_F32 || type == MBA_BF16, "selective_scan: u is neither fp32 nor bf16");
     for (int k = 0; k < MBA_IN_MAX; k++) {
@@ -76,7 +79,7 @@ static mba_status check_sequences(const mba_node *n, scan_dims d)
     for (int k = BM; k <= CM; k++) {
         const mba_tensor *t = n->in[k];
         MBA_NEED((t->type.rank == 3 || t->type.rank == 4) && t->type.dim[0] == d.B && t->type.dim[1] == d.L
-                 && mba_cols(t) == d.N && mba_elems(t) == d.B * d.L * d.G * d.N && has_rows(t, d.L, d.G * d.N),
+                     && mba_cols(t) == d.N && mba_elems(t) == d.B * d.L * d.G * d.N && has_rows(t, d.L, d.G * d.N),
                  "selective_scan: %s is not (%lld, %lld, %lld, %lld), with whole rows", n->op->in[k].name,
                  (long long)d.B, (long long)d.L, (long long)d.G, (long long)d.N);
     }
@@ -154,16 +157,18 @@ static void keep_states(mba_graph *g, const mba_node *n)
 
 static void selective_scan_grad(mba_graph *g, const mba_node *n, mba_tensor *const *d)
 {
-    mba_tensor *in[MBA_IN_MAX] = { [DOUT] = d[OUT], [DFINAL] = d[FINAL] };
+    mba_tensor   *in[MBA_IN_MAX] = { [DOUT] = d[OUT], [DFINAL] = d[FINAL] };
     scan_bwd_attr t = { 0 };
     keep_states(g, n);
-    in[KEPT_IN]   = n->out[KEPT];
-    in[YS_IN]     = n->out[YS];
+    in[KEPT_IN] = n->out[KEPT];
+    in[YS_IN] = n->out[YS];
     in[STARTS_IN] = n->out[STARTS];
     for (int k = 0; k <= IDS; k++) in[k] = n->in[k];
-    for (int k = 0; k < GRADS; k++) if (mba_wants(n->in[k])) t.wants |= 1u << k;
+    for (int k = 0; k < GRADS; k++)
+        if (mba_wants(n->in[k])) t.wants |= 1u << k;
     const mba_node *b = mba_append(g, &mba_op_selective_scan_bwd, &t, in);
-    for (int k = 0; k < GRADS; k++) if (t.wants >> k & 1) mba_grad_add(g, n->in[k], b->out[k]);
+    for (int k = 0; k < GRADS; k++)
+        if (t.wants >> k & 1) mba_grad_add(g, n->in[k], b->out[k]);
 }
 
 /* ---- the least it costs: mamba1.md, section 10 ---- */
@@ -182,8 +187,8 @@ static mba_cost selective_scan_cost(const mba_node *n)
     const scan_dims d = scan_dims_of(n);
     const double    tokens = (double)(d.B * d.L * d.D);
     mba_cost        c = cost_io(n);
-    c.vector_flops = tokens * (6.0 * (double)d.N + 8);          // bias, softplus, step times u, skip, gate
-    c.special_ops  = tokens * ((double)d.N + (n->in[Z] ? 4 : 2));   // softplus: exp, log; gate: exp, reciprocal
+    c.vector_flops = tokens * (6.0 * (double)d.N + 8);           // bias, softplus, step times u, skip, gate
+    c.special_ops = tokens * ((double)d.N + (n->in[Z] ? 4 : 2)); // softplus: exp, log; gate: exp, reciprocal
     return c;
 }
 
@@ -193,7 +198,7 @@ static mba_cost selective_scan_bwd_cost(const mba_node *n)
     const double    tokens = (double)(d.B * d.L * d.D);
     mba_cost        c = cost_io(n);
     c.vector_flops = tokens * (23.0 * (double)d.N + 16);
-    c.special_ops  = tokens * ((double)d.N + (n->in[Z] ? 5 : 3));   // one reciprocal more: the slope of softplus
+    c.special_ops = tokens * ((double)d.N + (n->in[Z] ? 5 : 3)); // one reciprocal more: the slope of softplus
     return c;
 }
 
@@ -279,12 +284,12 @@ static void cut_windows(mba_graph *g, mba_selective_scan_args *a, scan_dims d, i
 
 static void selective_scan_build(mba_graph *g, const mba_case *c)
 {
-    const scan_dims d = { c->dim[0], c->dim[1], c->dim[2], c->dim[3], c->dim[4] };
-    const int64_t   f = c->dim[5];
-    const mba_type  x = MBA_TYPE(MBA_F32, d.B, d.L, d.D);
-    const mba_type  s = f & RANK3 ? MBA_TYPE(MBA_F32, d.B, d.L, d.N) : MBA_TYPE(MBA_F32, d.B, d.L, d.G, d.N);
-    const mba_extreme e = mba_extreme_of(c->dim[MBA_CASE_EXTREME]);
-    const mba_init  decay = e.what ? MBA_INIT_LOG_UNIFORM(e.A_low, e.A_high) : MBA_INIT_LOG_UNIFORM(0.2, 3);
+    const scan_dims         d = { c->dim[0], c->dim[1], c->dim[2], c->dim[3], c->dim[4] };
+    const int64_t           f = c->dim[5];
+    const mba_type          x = MBA_TYPE(MBA_F32, d.B, d.L, d.D);
+    const mba_type          s = f & RANK3 ? MBA_TYPE(MBA_F32, d.B, d.L, d.N) : MBA_TYPE(MBA_F32, d.B, d.L, d.G, d.N);
+    const mba_extreme       e = mba_extreme_of(c->dim[MBA_CASE_EXTREME]);
+    const mba_init          decay = e.what ? MBA_INIT_LOG_UNIFORM(e.A_low, e.A_high) : MBA_INIT_LOG_UNIFORM(0.2, 3);
     mba_selective_scan_args a = { .delta = mba_case_act(g, "delta", x, MBA_INIT_NORMAL(e.what ? e.spread : 1)) };
     a.A_log = mba_param(g, "A_log", MBA_TYPE(MBA_F32, d.D, d.N), decay, MBA_NO_DECAY);
     if (f & WINDOWS) {
@@ -296,8 +301,9 @@ static void selective_scan_build(mba_graph *g, const mba_case *c)
         if (!(f & NO_Z)) a.z = activation(g, "z", x);
     }
     if (!(f & NO_SKIP)) a.D = normal(g, "D", MBA_TYPE(MBA_F32, d.D));
-    if (!(f & NO_BIAS)) a.dt_bias = mba_param(g, "dt_bias", MBA_TYPE(MBA_F32, d.D),
-                                              e.what ? MBA_INIT_CONST(e.raw) : MBA_INIT_NORMAL(1), MBA_DECAY);
+    if (!(f & NO_BIAS))
+        a.dt_bias = mba_param(g, "dt_bias", MBA_TYPE(MBA_F32, d.D), e.what ? MBA_INIT_CONST(e.raw) : MBA_INIT_NORMAL(1),
+                              MBA_DECAY);
     if (f & WITH_INITIAL) a.initial = normal(g, "initial", MBA_TYPE(MBA_F32, d.B, d.D, d.N));
     if (f & WITH_IDS) a.ids = mba_index(g, "ids", MBA_TYPE(MBA_I32, d.B, d.L), 2);
     mba_tensor *final;
@@ -305,86 +311,104 @@ static void selective_scan_build(mba_graph *g, const mba_case *c)
     mba_selective_scan_of(g, &a);
 }
 
-#define SCAN_INPUTS                                                                                        \
-    [U] = MBA_SLOT("u"), [DELTA] = MBA_SLOT("delta"), [A_LOG] = MBA_SLOT("A_log"), [BM] = MBA_SLOT("B"),   \
+#define SCAN_INPUTS \
+    [U] = MBA_SLOT("u"), [DELTA] = MBA_SLOT("delta"), [A_LOG] = MBA_SLOT("A_log"), [BM] = MBA_SLOT("B"), \
     [CM] = MBA_SLOT("C"), [SKIP] = MBA_SLOT("D", .optional = true), [Z] = MBA_SLOT("z", .optional = true), \
-    [DT_BIAS] = MBA_SLOT("dt_bias", .optional = true), [INITIAL] = MBA_SLOT("initial", .optional = true),  \
+    [DT_BIAS] = MBA_SLOT("dt_bias", .optional = true), [INITIAL] = MBA_SLOT("initial", .optional = true), \
     [IDS] = MBA_SLOT("ids", .optional = true)
 
 const mba_op mba_op_selective_scan = {
-    .name  = "selective_scan", .doc = "h = exp(dt A) h + dt u B, out = (C h + D u) silu(z)", .kind = MBA_SSM,
-    .in    = { SCAN_INPUTS },
-    .out   = { [OUT] = MBA_SLOT("out"), [FINAL] = MBA_SLOT("final"), [KEPT] = MBA_SLOT("kept", .saved = true),
-               [YS] = MBA_SLOT("y", .saved = true), [STARTS] = MBA_SLOT("starts", .saved = true) },
+    .name = "selective_scan",
+    .doc = "h = exp(dt A) h + dt u B, out = (C h + D u) silu(z)",
+    .kind = MBA_SSM,
+    .in = { SCAN_INPUTS },
+    .out = { [OUT] = MBA_SLOT("out"),
+             [FINAL] = MBA_SLOT("final"),
+             [KEPT] = MBA_SLOT("kept", .saved = true),
+             [YS] = MBA_SLOT("y", .saved = true),
+             [STARTS] = MBA_SLOT("starts", .saved = true) },
     .attr_bytes = sizeof(scan_attr),
-    .shape = selective_scan_shape, .grad = selective_scan_grad, .cost = selective_scan_cost, .ref = selective_scan_ref,
+    .shape = selective_scan_shape,
+    .grad = selective_scan_grad,
+    .cost = selective_scan_cost,
+    .ref = selective_scan_ref,
     .ref_space = selective_scan_ref_space,
-    .cpu   = (const mba_variant[]){ { "strips", selective_scan_fwd_plan, MBA_CPU(selective_scan_fwd) }, { 0 } },
-    .cuda  = (const mba_variant[]){ { "twins", selective_scan_twins_plan, MBA_CUDA(selective_scan_twins_cuda) },
-                                    { "tiles", selective_scan_tiles_plan, MBA_CUDA(selective_scan_tiles_cuda) },
-                                    { "plain", selective_scan_plain_plan, MBA_CUDA(selective_scan_plain_cuda) },
-                                    { 0 } },
-    .build = selective_scan_build, .terms = selective_scan_terms,
-    .cases = (const mba_case[]){
-        { { 1, 5, 2, 3, 1 }, "the golden shape" },
-        { { 2, 7, 5, 16, 1 }, "sixteen states, fewer channels than a strip" },
-        { { 1, 1, 3, 4, 1, WITH_INITIAL | WITH_FINAL }, "one token between two states" },
-        { { 2, 6, 6, 1, 3, NO_Z }, "three groups, one state, no gate" },
-        { { 1, 4, 19, 3, 1, NO_SKIP | NO_BIAS | RANK3 }, "a strip and three channels; neither skip nor bias" },
-        { { 2, 9, 4, 5, 2, WITH_IDS | WITH_INITIAL | WITH_FINAL }, "documents, from state to state, two groups" },
-        { { 2, 8, 3, 2, 1, WITH_IDS | WINDOWS }, "documents; u, z, B and C are windows" },
-        { { 3, 4, 34, 6, 2, WINDOWS | WITH_FINAL }, "windows of grouped states; two strips in a group" },
-        { { 2, 17, 8, 16, 1, WITH_IDS | WITH_INITIAL | WITH_FINAL },
-          "sixteen states: documents, from state to state, a tile and a token" },
-        { { 5, 7, 8, 8, 2, NO_Z }, "eight states: short sequences, two groups, no gate" },
-        { { 2, 9, 4, 16, 1, WINDOWS | WITH_IDS }, "sixteen states: windows, B and C not aligned" },
-        { { 1, 1, 32, 16, 1 }, "sixteen states: one token, a block of channels" },
-        { { 1, 33, 4, 8, 1, WITH_IDS | WITH_INITIAL | WITH_FINAL },
-          "eight states: documents, from state to state, two tiles and a token" },
+    .cpu = (const mba_variant[]){ { "strips", selective_scan_fwd_plan, MBA_CPU(selective_scan_fwd) }, { 0 } },
+    .cuda = (const mba_variant[]){ { "twins", selective_scan_twins_plan, MBA_CUDA(selective_scan_twins_cuda) },
+                                   { "tiles", selective_scan_tiles_plan, MBA_CUDA(selective_scan_tiles_cuda) },
+                                   { "plain", selective_scan_plain_plan, MBA_CUDA(selective_scan_plain_cuda) },
+                                   { 0 } },
+    .build = selective_scan_build,
+    .terms = selective_scan_terms,
+    .cases =
+        (const mba_case[]){
+            { { 1, 5, 2, 3, 1 }, "the golden shape" },
+            { { 2, 7, 5, 16, 1 }, "sixteen states, fewer channels than a strip" },
+            { { 1, 1, 3, 4, 1, WITH_INITIAL | WITH_FINAL }, "one token between two states" },
+            { { 2, 6, 6, 1, 3, NO_Z }, "three groups, one state, no gate" },
+            { { 1, 4, 19, 3, 1, NO_SKIP | NO_BIAS | RANK3 }, "a strip and three channels; neither skip nor bias" },
+            { { 2, 9, 4, 5, 2, WITH_IDS | WITH_INITIAL | WITH_FINAL }, "documents, from state to state, two groups" },
+            { { 2, 8, 3, 2, 1, WITH_IDS | WINDOWS }, "documents; u, z, B and C are windows" },
+            { { 3, 4, 34, 6, 2, WINDOWS | WITH_FINAL }, "windows of grouped states; two strips in a group" },
+            { { 2, 17, 8, 16, 1, WITH_IDS | WITH_INITIAL | WITH_FINAL },
+              "sixteen states: documents, from state to state, a tile and a token" },
+            { { 5, 7, 8, 8, 2, NO_Z }, "eight states: short sequences, two groups, no gate" },
+            { { 2, 9, 4, 16, 1, WINDOWS | WITH_IDS }, "sixteen states: windows, B and C not aligned" },
+            { { 1, 1, 32, 16, 1 }, "sixteen states: one token, a block of channels" },
+            { { 1, 33, 4, 8, 1, WITH_IDS | WITH_INITIAL | WITH_FINAL },
+              "eight states: documents, from state to state, two tiles and a token" },
 #define X(name, what, ...) { { 1, 40, 4, 16, 1, 0, 0, 0, MBA_##name }, what },
-        MBA_EXTREMES(X)
+            MBA_EXTREMES(X)
 #undef X
-        { { 0 }, NULL },
-    },
-    .device_cases = (const mba_case[]){
+                { { 0 }, NULL },
+        },
+    .device_cases =
+        (const mba_case[]){
 #define X(name, what, ...) { { 1, 1100, 32, 16, 1, 0, 0, 0, MBA_##name }, "a sequence cut into pieces: " what },
-        MBA_EXTREMES(X)
+            MBA_EXTREMES(X)
 #undef X
-        { { 0 }, NULL },
-    },
-    .sizes = (const mba_case[]){
-        { { 1, 1024, 1536, 16, 1 }, "mamba-130m, 1024 tokens" },
-        { { 1, 4096, 1536, 16, 1 }, "mamba-130m, 4096 tokens" },
-        { { 8, 2048, 1536, 16, 1 }, "8 x 2048, 1536 channels" },
-        { { 4, 4096, 1536, 16, 1 }, "4 x 4096, 1536 channels" },
-        { { 1, 32768, 1536, 16, 1 }, "1 x 32768, 1536 channels" },
-        { { 32, 512, 1536, 16, 1 }, "32 x 512, 1536 channels" },
-        { { 8, 2048, 4096, 16, 1 }, "8 x 2048, 4096 channels" },
-        { { 4, 4096, 4096, 16, 1 }, "4 x 4096, 4096 channels" },
-        { { 1, 32768, 4096, 16, 1 }, "1 x 32768, 4096 channels" },
-        { { 32, 512, 4096, 16, 1 }, "32 x 512, 4096 channels" },
-        { { 1024, 49, 320, 8, 1, NO_Z }, "windows of 49 tokens, 320 channels, 8 states" },
-        { { 0 }, NULL } },
+                { { 0 }, NULL },
+        },
+    .sizes = (const mba_case[]){ { { 1, 1024, 1536, 16, 1 }, "mamba-130m, 1024 tokens" },
+                                 { { 1, 4096, 1536, 16, 1 }, "mamba-130m, 4096 tokens" },
+                                 { { 8, 2048, 1536, 16, 1 }, "8 x 2048, 1536 channels" },
+                                 { { 4, 4096, 1536, 16, 1 }, "4 x 4096, 1536 channels" },
+                                 { { 1, 32768, 1536, 16, 1 }, "1 x 32768, 1536 channels" },
+                                 { { 32, 512, 1536, 16, 1 }, "32 x 512, 1536 channels" },
+                                 { { 8, 2048, 4096, 16, 1 }, "8 x 2048, 4096 channels" },
+                                 { { 4, 4096, 4096, 16, 1 }, "4 x 4096, 4096 channels" },
+                                 { { 1, 32768, 4096, 16, 1 }, "1 x 32768, 4096 channels" },
+                                 { { 32, 512, 4096, 16, 1 }, "32 x 512, 4096 channels" },
+                                 { { 1024, 49, 320, 8, 1, NO_Z }, "windows of 49 tokens, 320 channels, 8 states" },
+                                 { { 0 }, NULL } },
 };
 
 const mba_op mba_op_selective_scan_bwd = {
-    .name  = "selective_scan_bwd", .doc = "all gradients of selective_scan, by the adjoint recurrence", .kind = MBA_SSM,
+    .name = "selective_scan_bwd",
+    .doc = "all gradients of selective_scan, by the adjoint recurrence",
+    .kind = MBA_SSM,
     .no_grad = "a gradient",
-    .in    = { SCAN_INPUTS, [DOUT] = MBA_SLOT("dout", .optional = true),
-               [DFINAL] = MBA_SLOT("dfinal", .optional = true), [KEPT_IN] = MBA_SLOT("kept", .optional = true),
-               [YS_IN] = MBA_SLOT("y", .optional = true), [STARTS_IN] = MBA_SLOT("starts", .optional = true) },
-    .out   = { [DU] = MBA_SLOT("du", .adds = true), [DDELTA] = MBA_SLOT("ddelta", .adds = true),
-               [DA_LOG] = MBA_SLOT("dA_log", .adds = true), [DB] = MBA_SLOT("dB", .adds = true),
-               [DC] = MBA_SLOT("dC", .adds = true), [DSKIP] = MBA_SLOT("dD", .adds = true),
-               [DZ] = MBA_SLOT("dz", .adds = true), [DDT_BIAS] = MBA_SLOT("ddt_bias", .adds = true),
-               [DINITIAL] = MBA_SLOT("dinitial", .adds = true) },
+    .in = { SCAN_INPUTS, [DOUT] = MBA_SLOT("dout", .optional = true), [DFINAL] = MBA_SLOT("dfinal", .optional = true),
+            [KEPT_IN] = MBA_SLOT("kept", .optional = true), [YS_IN] = MBA_SLOT("y", .optional = true),
+            [STARTS_IN] = MBA_SLOT("starts", .optional = true) },
+    .out = { [DU] = MBA_SLOT("du", .adds = true),
+             [DDELTA] = MBA_SLOT("ddelta", .adds = true),
+             [DA_LOG] = MBA_SLOT("dA_log", .adds = true),
+             [DB] = MBA_SLOT("dB", .adds = true),
+             [DC] = MBA_SLOT("dC", .adds = true),
+             [DSKIP] = MBA_SLOT("dD", .adds = true),
+             [DZ] = MBA_SLOT("dz", .adds = true),
+             [DDT_BIAS] = MBA_SLOT("ddt_bias", .adds = true),
+             [DINITIAL] = MBA_SLOT("dinitial", .adds = true) },
     .attr_bytes = sizeof(scan_bwd_attr),
-    .shape = selective_scan_bwd_shape, .cost = selective_scan_bwd_cost, .ref = selective_scan_bwd_ref,
+    .shape = selective_scan_bwd_shape,
+    .cost = selective_scan_bwd_cost,
+    .ref = selective_scan_bwd_ref,
     .ref_space = selective_scan_ref_space,
     .terms = selective_scan_bwd_terms,
-    .cpu   = (const mba_variant[]){ { "strips", selective_scan_bwd_plan, MBA_CPU(selective_scan_bwd) }, { 0 } },
-    .cuda  = (const mba_variant[]){ { "twins", selective_scan_bwd_twins_plan, MBA_CUDA(selective_scan_bwd_twins_cuda) },
-                                    { "tiles", selective_scan_bwd_tiles_plan, MBA_CUDA(selective_scan_bwd_tiles_cuda) },
-                                    { "plain", selective_scan_bwd_plain_plan, MBA_CUDA(selective_scan_bwd_plain_cuda) },
-                                    { 0 } },
+    .cpu = (const mba_variant[]){ { "strips", selective_scan_bwd_plan, MBA_CPU(selective_scan_bwd) }, { 0 } },
+    .cuda = (const mba_variant[]){ { "twins", selective_scan_bwd_twins_plan, MBA_CUDA(selective_scan_bwd_twins_cuda) },
+                                   { "tiles", selective_scan_bwd_tiles_plan, MBA_CUDA(selective_scan_bwd_tiles_cuda) },
+                                   { "plain", selective_scan_bwd_plain_plan, MBA_CUDA(selective_scan_bwd_plain_cuda) },
+                                   { 0 } },
 };

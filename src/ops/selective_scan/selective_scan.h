@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* selective_scan.h -- the recurrence of Mamba-1, with step size, skip and gate.
  *
  *     mba_tensor *y = mba_selective_scan(g, .u = u, .delta = delta, .A_log = A_log, .B = B, .C = C, .D = D,
@@ -12,15 +13,15 @@
 #include "core/graph.h"
 
 typedef struct mba_selective_scan_args {
-    mba_tensor  *u, *delta;      /* (B, L, D); the step size is softplus(delta + dt_bias) */
-    mba_tensor  *A_log;          /* (D, N); A = -exp(A_log) */
-    mba_tensor  *B, *C;          /* (B, L, G, N), or (B, L, N) for one group; G divides D */
-    mba_tensor  *D;              /* (D): y += D u;            optional, as is all that follows */
-    mba_tensor  *z;              /* (B, L, D): y *= silu(z) */
-    mba_tensor  *dt_bias;        /* (D) */
-    mba_tensor  *initial;        /* (B, D, N): the state before token 0; else zero */
-    mba_tensor  *ids;            /* (B, L) i32: documents */
-    mba_tensor **final;          /* receives the state after the last token (B, D, N); its gradient flows */
+    mba_tensor  *u, *delta; /* (B, L, D); the step size is softplus(delta + dt_bias) */
+    mba_tensor  *A_log;     /* (D, N); A = -exp(A_log) */
+    mba_tensor  *B, *C;     /* (B, L, G, N), or (B, L, N) for one group; G divides D */
+    mba_tensor  *D;         /* (D): y += D u;            optional, as is all that follows */
+    mba_tensor  *z;         /* (B, L, D): y *= silu(z) */
+    mba_tensor  *dt_bias;   /* (D) */
+    mba_tensor  *initial;   /* (B, D, N): the state before token 0; else zero */
+    mba_tensor  *ids;       /* (B, L) i32: documents */
+    mba_tensor **final;     /* receives the state after the last token (B, D, N); its gradient flows */
 } mba_selective_scan_args;
 
 mba_tensor *mba_selective_scan_of(mba_graph *g, const mba_selective_scan_args *a);

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* selective_scan_bwd_cpu.c -- the backward scan: strips of channels in parallel.
  *
  * A strip goes through its segments of time from the last to the first, each from the state that the forward kept
@@ -11,18 +12,18 @@ static const float LN_2 = 0x1.62e43p-1f;
 
 /* Space of one thread. Arrays over time are as in span, states [N][STRIP]. */
 typedef struct space {
-    float *A2, *h, *lam;                          /* h: before the segment; lam: the adjoint behind it */
-    float *dA, *dskip, *dbias;                    /* sums over the sequence, side by side: [N + 2][STRIP] */
-    float *u, *dt, *x, *y;                        /* dt, x, y as in span */
-    float *dy, *dgate, *slope;                    /* dout silu(z), dout silu'(z), the slope of softplus */
-    float *lamB, *lamA;                           /* sums over states: lam B, and lam w A log2 e */
-    float *a, *before;                            /* [steps][GROUP] vectors: the decay, and the state before it */
+    float *A2, *h, *lam;       /* h: before the segment; lam: the adjoint behind it */
+    float *dA, *dskip, *dbias; /* sums over the sequence, side by side: [N + 2][STRIP] */
+    float *u, *dt, *x, *y;     /* dt, x, y as in span */
+    float *dy, *dgate, *slope; /* dout silu(z), dout silu'(z), the slope of softplus */
+    float *lamB, *lamA;        /* sums over states: lam B, and lam w A log2 e */
+    float *a, *before;         /* [steps][GROUP] vectors: the decay, and the state before it */
 } space;
 
 static space space_at(float *p, scan_dims d)
 {
     const int64_t state = d.N * STRIP, line = scan_line_floats(d);
-    space m = { .A2 = p, .h = p + state, .lam = p + 2 * state, .dA = p + 3 * state };
+    space         m = { .A2 = p, .h = p + state, .lam = p + 2 * state, .dA = p + 3 * state };
     float **const array[] = { &m.u, &m.dt, &m.x, &m.y, &m.dy, &m.dgate, &m.slope, &m.lamB, &m.lamA };
     m.dskip = m.dA + state;
     m.dbias = m.dskip + STRIP;
@@ -46,9 +47,9 @@ MBA_SIMD void begin_back_channels(const strip *of, const span *when, rows dout, 
         const float  *z_row = s.z.p ? s.z.p + at * s.z.ld : NULL, *dout_row = dout.p ? dout.p + at * dout.ld : NULL;
         for (int v = 0; v < s.vecs; v++) {
             const int64_t i = span_at(&q, t, v);
-            vf slope, gate_slope = zero, gate = vf_set(1);
-            const vf u = load_lanes(&s, u_row, v, whole), g = dout.p ? load_lanes(&s, dout_row, v, whole) : zero;
-            const vf dt = vf_softplus_and_slope(load_lanes(&s, delta_row, v, whole) + s.bias[v], &slope);
+            vf            slope, gate_slope = zero, gate = vf_set(1);
+            const vf      u = load_lanes(&s, u_row, v, whole), g = dout.p ? load_lanes(&s, dout_row, v, whole) : zero;
+            const vf      dt = vf_softplus_and_slope(load_lanes(&s, delta_row, v, whole) + s.bias[v], &slope);
             if (s.z.p) gate = vf_silu_and_slope(load_lanes(&s, z_row, v, whole), &gate_slope);
             vf_store(m.u + i, u);
             vf_store(m.dt + i, dt);
@@ -64,7 +65,7 @@ MBA_SIMD void begin_back_channels(const strip *of, const span *when, rows dout, 
 static void begin_back(const strip *s, const span *q, rows dout, const space *m)
 {
     if (is_whole(s)) begin_back_channels(s, q, dout, m, true);
-    else             begin_back_channels(s, q, dout, m, false);
+    else begin_back_channels(s, q, dout, m, false);
 }
 
 MBA_SIMD void add4(float *p, v4 x) { v4_store(p, v4_load(p) + x); }
@@ -72,7 +73,7 @@ MBA_SIMD void add4(float *p, v4 x) { v4_store(p, v4_load(p) + x); }
 /* Up to four numbers that vectors are multiplied by, one after the other: in a register where a product takes one lane
  * of it, else in memory, from where x86 spreads them on its way. */
 #ifdef __ARM_NEON
-typedef v4 four;
+typedef v4    four;
 MBA_SIMD four four_of(const float *p, const int n)
 {
     if (n == 4) return v4_load(p);
@@ -82,7 +83,11 @@ MBA_SIMD four four_of(const float *p, const int n)
 }
 #else
 typedef const float *four;
-MBA_SIMD four four_of(const float *p, const int n) { (void)n; return p; }
+MBA_SIMD four        four_of(const float *p, const int n)
+{
+    (void)n;
+    return p;
+}
 #endif
 
 /* The decays of K states of vector v: a loop of its own, so that the constants of exp2 stay in registers. */
@@ -98,19 +103,19 @@ MBA_SIMD void decays(const int K, const span *q, const space *m, int v, int64_t 
         const vf step = vf_load(dt);
         for (int j = 0; j < K; j++) a[j] = vf_exp2_neg(step * A[j]);
         for (int j = 0; j < K; j++) vf_store(to + j * MBA_LANES, a[j]);
-        dt += MBA_LANES; to += GROUP * MBA_LANES;
+        dt += MBA_LANES;
+        to += GROUP * MBA_LANES;
     } while (++t < T);
 }
 
 /* K states of vector v forward through a segment: leaves the states before, adds to y and to dC (bc + GROUP). */
-MBA_SIMD void forward_states(const int K, const strip *s, const span *q, const space *m, int v, int64_t k,
-                             float *bc)
+MBA_SIMD void forward_states(const int K, const strip *s, const span *q, const space *m, int v, int64_t k, float *bc)
 {
     const int64_t ldB = s->B.ld, ldC = s->C.ld, T = q->T;
     const float  *B = s->B.p + q->t0 * ldB + k, *C = s->C.p + q->t0 * ldC + k;
     const float  *x = q->x + span_at(q, 0, v), *dy = m->dy + span_at(q, 0, v);
     float        *y = q->y + span_at(q, 0, v), *a = m->a, *before = m->before;
-    vf h[GROUP], d[GROUP], c[GROUP] = { { 0 } };
+    vf            h[GROUP], d[GROUP], c[GROUP] = { { 0 } };
     for (int j = 0; j < K; j++) h[j] = vf_load(m->h + (k + j) * STRIP + v * MBA_LANES);
     bc += q->t0 * 2 * GROUP + GROUP;
     int64_t t = 0;
@@ -123,7 +128,7 @@ MBA_SIMD void forward_states(const int K, const strip *s, const span *q, const s
         do {
             const vf   in = vf_load(x), g = vf_load(dy);
             const four B4 = four_of(B, K), C4 = four_of(C, K);
-            vf sum = vf_load(y);
+            vf         sum = vf_load(y);
             for (int j = 0; j < K; j++) d[j] = vf_load(a + j * MBA_LANES);
             for (int j = 0; j < K; j++) {
                 vf_store(before + j * MBA_LANES, h[j]);
@@ -133,10 +138,16 @@ MBA_SIMD void forward_states(const int K, const strip *s, const span *q, const s
             }
             vf_store(y, sum);
             add4(bc, vf_sum4(c[0], c[1], c[2], c[3]));
-            a += GROUP * MBA_LANES; before += GROUP * MBA_LANES; bc += 2 * GROUP; B += ldB; C += ldC;
-            x += MBA_LANES; dy += MBA_LANES; y += MBA_LANES;
+            a += GROUP * MBA_LANES;
+            before += GROUP * MBA_LANES;
+            bc += 2 * GROUP;
+            B += ldB;
+            C += ldC;
+            x += MBA_LANES;
+            dy += MBA_LANES;
+            y += MBA_LANES;
         } while (++t < end);
-        if (fresh) memset(first, 0, sizeof(vf) * (size_t)K);                // nothing flows back into another document
+        if (fresh) memset(first, 0, sizeof(vf) * (size_t)K); // nothing flows back into another document
     } while (t < T);
 }
 
@@ -149,7 +160,7 @@ MBA_SIMD void backward_states(const int K, const bool begins, const strip *s, co
     const float  *dt = q->dt + i, *x = q->x + i, *dy = m->dy + i;
     const float  *a = m->a + last * GROUP * MBA_LANES, *before = m->before + last * GROUP * MBA_LANES;
     float        *lamB = m->lamB + i, *lamA = m->lamA + i;
-    vf A[GROUP], dA[GROUP], carry[GROUP], b[GROUP] = { { 0 } };             // carry: a lam of the step after
+    vf            A[GROUP], dA[GROUP], carry[GROUP], b[GROUP] = { { 0 } }; // carry: a lam of the step after
     for (int j = 0; j < K; j++) A[j] = vf_load(m->A2 + (k + j) * STRIP + v * MBA_LANES);
     for (int j = 0; j < K; j++) dA[j] = vf_load(m->dA + (k + j) * STRIP + v * MBA_LANES);
     for (int j = 0; j < K; j++) carry[j] = vf_load(m->lam + (k + j) * STRIP + v * MBA_LANES);
@@ -158,21 +169,29 @@ MBA_SIMD void backward_states(const int K, const bool begins, const strip *s, co
     do {
         const vf   step = vf_load(dt), in = vf_load(x), g = vf_load(dy);
         const four B4 = four_of(B, K), C4 = four_of(C, K);
-        vf sumB = begins ? vf_set(0) : vf_load(lamB), sumA = begins ? vf_set(0) : vf_load(lamA);
+        vf         sumB = begins ? vf_set(0) : vf_load(lamB), sumA = begins ? vf_set(0) : vf_load(lamA);
         for (int j = 0; j < K; j++) {
             const vf lam = carry[j] + g * C4[j];
             carry[j] = lam * vf_load(a + j * MBA_LANES);
             const vf lw = carry[j] * vf_load(before + j * MBA_LANES);
-            sumB    += lam * B4[j];
-            sumA    += lw * A[j];
-            dA[j]   += lw * step;
-            b[j]     = lam * in;
+            sumB += lam * B4[j];
+            sumA += lw * A[j];
+            dA[j] += lw * step;
+            b[j] = lam * in;
         }
         vf_store(lamB, sumB);
         vf_store(lamA, sumA);
         add4(bc, vf_sum4(b[0], b[1], b[2], b[3]));
-        a -= GROUP * MBA_LANES; before -= GROUP * MBA_LANES; bc -= 2 * GROUP; B -= ldB; C -= ldC;
-        dt -= MBA_LANES; x -= MBA_LANES; dy -= MBA_LANES; lamB -= MBA_LANES; lamA -= MBA_LANES;
+        a -= GROUP * MBA_LANES;
+        before -= GROUP * MBA_LANES;
+        bc -= 2 * GROUP;
+        B -= ldB;
+        C -= ldC;
+        dt -= MBA_LANES;
+        x -= MBA_LANES;
+        dy -= MBA_LANES;
+        lamB -= MBA_LANES;
+        lamA -= MBA_LANES;
     } while (--t >= 0);
     for (int j = 0; j < K; j++) vf_store(m->dA + (k + j) * STRIP + v * MBA_LANES, dA[j]);
     for (int j = 0; j < K; j++) vf_store(m->lam + (k + j) * STRIP + v * MBA_LANES, carry[j]);
@@ -183,13 +202,13 @@ MBA_SIMD void states_back(const int K, const strip *s, const span *q, const spac
     decays(K, q, m, v, k);
     forward_states(K, s, q, m, v, k, bc);
     if (k) backward_states(K, false, s, q, m, v, k, bc);
-    else   backward_states(K, true, s, q, m, v, k, bc);
+    else backward_states(K, true, s, q, m, v, k, bc);
 }
 
 /* Not inlined: among the registers of its caller the loops over time lose 4 %. */
 static __attribute__((noinline)) void segment_back(const strip *s, const span *q, const space *m, float *bc)
 {
-    const int64_t line = s->d.L * 2 * GROUP;                               // partial sums of one group of states
+    const int64_t line = s->d.L * 2 * GROUP; // partial sums of one group of states
     for (int64_t i = 0; i < scan_groups(s->d); i++)
         memset(bc + i * line + q->t0 * 2 * GROUP, 0, sizeof(float) * (size_t)(q->T * 2 * GROUP));
     for (int v = 0; v < s->vecs; v++) {
@@ -202,7 +221,10 @@ static __attribute__((noinline)) void segment_back(const strip *s, const span *q
 }
 
 /* Gradients of the sequence tensors, where they are wanted. */
-typedef struct grads { rows du, ddelta, dz; bool add_u, add_delta, add_z; } grads;
+typedef struct grads {
+    rows du, ddelta, dz;
+    bool add_u, add_delta, add_z;
+} grads;
 
 static grads grads_of(const mba_call *c, const strip *s)
 {
@@ -235,9 +257,9 @@ MBA_SIMD void end_back_channels(const strip *of, const span *when, const space *
                                 const bool whole)
 {
     enum { AHEAD = 12 };
-    const strip s  = *of;
-    const span  q  = *when;
-    const space m  = *from;
+    const strip s = *of;
+    const span  q = *when;
+    const space m = *from;
     const grads to = *into;
     for (int64_t t = 0; t < q.T; t++) {
         const int64_t at = q.t0 + t;
@@ -248,8 +270,8 @@ MBA_SIMD void end_back_channels(const strip *of, const span *when, const space *
         }
         for (int v = 0; v < s.vecs; v++) {
             const int64_t i = span_at(&q, t, v);
-            const vf u = vf_load(m.u + i), dy = vf_load(m.dy + i), lamB = vf_load(m.lamB + i);
-            const vf ddelta = (u * lamB + LN_2 * vf_load(m.lamA + i)) * vf_load(m.slope + i);
+            const vf      u = vf_load(m.u + i), dy = vf_load(m.dy + i), lamB = vf_load(m.lamB + i);
+            const vf      ddelta = (u * lamB + LN_2 * vf_load(m.lamA + i)) * vf_load(m.slope + i);
             put(&s, to.dz, to.add_z, at, v, whole, vf_load(m.dgate + i) * vf_load(m.y + i));
             put(&s, to.du, to.add_u, at, v, whole, s.skip[v] * dy + vf_load(m.dt + i) * lamB);
             put(&s, to.ddelta, to.add_delta, at, v, whole, ddelta);
@@ -262,7 +284,7 @@ MBA_SIMD void end_back_channels(const strip *of, const span *when, const space *
 static void end_back(const strip *s, const span *q, const space *m, const grads *to)
 {
     if (is_whole(s)) end_back_channels(s, q, m, to, true);
-    else             end_back_channels(s, q, m, to, false);
+    else end_back_channels(s, q, m, to, false);
 }
 
 /* sums: [N + 2][STRIP], of this strip of this sequence. */
@@ -278,7 +300,7 @@ static void strip_back(const mba_call *c, const strip *s, const space *m, float 
     for (int64_t i = scan_segments(s->d) - 1; i >= 0; i--) {
         const span q = span_of(s, i, m->dt, m->x, m->y);
         if (i) read_state(s, n->in[STARTS_IN], c->in[STARTS_IN], start_of(n->in[STARTS_IN], s->b, i), m->h);
-        else   read_state(s, n->in[INITIAL], c->in[INITIAL], s->b, m->h);
+        else read_state(s, n->in[INITIAL], c->in[INITIAL], s->b, m->h);
         begin_back(s, &q, dout, m);
         segment_back(s, &q, m, bc);
         end_back(s, &q, m, &to);
@@ -332,12 +354,12 @@ static void combine_sums(const mba_call *c, const strip *s, float *sums, int64_t
 
 mba_status MBA_CPU_FN(selective_scan_bwd)(const mba_call *c)
 {
-    const scan_dims d      = real_dims_of(c);
+    const scan_dims d = real_dims_of(c);
     const size_t    floats = selective_scan_bwd_thread_floats(d);
     const int64_t   strips = scan_strips(d), groups = scan_groups(d), segments = scan_segments(d);
-    const int64_t   line   = d.L * 2 * GROUP, each = (d.N + 2) * STRIP;
-    float *threads = mba__scratch(c, SCRATCH_THREADS), *bc = mba__scratch(c, SCRATCH_BC);
-    float *sums    = mba__scratch(c, SCRATCH_SUMS);
+    const int64_t   line = d.L * 2 * GROUP, each = (d.N + 2) * STRIP;
+    float          *threads = mba__scratch(c, SCRATCH_THREADS), *bc = mba__scratch(c, SCRATCH_BC);
+    float          *sums = mba__scratch(c, SCRATCH_SUMS);
     mba_assert(MBA_LANES <= 4 << mba_cpu_isa());
 #pragma omp parallel for schedule(dynamic, 1) num_threads(threads_of(c, floats))
     for (int64_t i = 0; i < d.B * d.G * strips; i++) {
@@ -345,12 +367,14 @@ mba_status MBA_CPU_FN(selective_scan_bwd)(const mba_call *c)
         const strip s = strip_open(c, i);
         strip_back(c, &s, &m, bc + i * groups * line, sums + i * each);
     }
-    MBA_PARALLEL_FOR(i, d.B * d.G * groups * segments) {
+    MBA_PARALLEL_FOR(i, d.B * d.G * groups * segments)
+    {
         const int64_t bg = i / segments / groups, group = i / segments % groups, t0 = i % segments * SEGMENT;
         float        *part = bc + (bg * strips * groups + group) * line + t0 * 2 * GROUP;
         combine_bc(c, d, part, bg / d.G, bg % d.G * d.N + group * GROUP, t0);
     }
-    MBA_PARALLEL_FOR(i, d.G * strips) {
+    MBA_PARALLEL_FOR(i, d.G * strips)
+    {
         const strip s = strip_open(c, i);
         combine_sums(c, &s, sums + i * each, d.G * strips * each);
     }

@@ -1,15 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
 /* selective_scan_bwd_twins_cuda.cu -- all gradients of the scan from the states the forward kept: bf16, 8 or 16 states.
  *
  *   lam_t = C dy + a_{t+1} lam_{t+1};   q = sum_n lam B;   v = a lam h_{t-1};   r = sum_n A2 v
  *   du = D dy + dt q     ddelta = (u q + ln2 r) (1 - e^-dt)     dz = dout y silu'(z)     dB = lam dt u     dC = dy h
  *
- * kernel     scan_bwd_twins     a warp holds 128 states of 8 or 16 channels; tiles from the end, states made again in registers
+ * kernel     scan_bwd_twins     a warp holds 128 states of 8 or 16 channels; tiles from the end, states made again in
+ *            registers
  * takes      bf16, N = 8 or 16, D/G a multiple of 4, rows that begin at multiples of four values, kept states and y
  * launch     grid (items, blocks of 32 channels), block 8 N, dynamic smem 44 KB, 36 KB for N = 8
  * resources  sm_90a, CUDA 13.0: 158 to 168 registers, no spill  [docs]
  *            3 blocks an SM, 6 for N = 8
- * moves      u, delta, z, dout, y, kept in; du, ddelta, dz out, once each; 2N/32 fp32 of dB and dC per token and channel:
- *            bound by instructions
+ * moves      u, delta, z, dout, y, kept in; du, ddelta, dz out, once each; 2N/32 fp32 of dB and dC per token and
+ *            channel: bound by instructions
  * floor      8 x 2048 x 4096, N = 16, bf16: 377 us of DRAM, 500 us of exponentials
  * measured   H200: 763 us, 27 % of floor (memory), L1/shared 56 % busy; mamba-370m, 4 x 4096  [docs]
  * order      fixed: time descends, warps in order; blocks of channels and items are summed by scan_sums_*
@@ -17,34 +19,45 @@
  * Rows of a warp's 16 x 8 tile are states, columns channels; element e of a lane (l4 = lane%4, l8 = lane/4):
  *   N = 16   state 2 l8 + e/2, channel 2 l4 + e%2 of eight
  *   N = 8    state l8, channel 4 l4 + e of sixteen
- * A pair of elements is an operand b of mma.sync as it lies (k: channels, n: states). With dt u (dy) of one token as the only row
- * of a that is not zero, the product sums lam dt u (h dy) over the warp's channels: dB in rows 0 .. 7 of the result, dC in 8 .. 15.
- * q and r are sums over states, across lanes: N = 16 rounds what a lane has to bf16 and lets tensor cores add it up; N = 8, a
- * small part of its models, adds in fp32 by shuffles (about 19 instructions a token more). */
+ * A pair of elements is an operand b of mma.sync as it lies (k: channels, n: states). With dt u (dy) of one token as
+ * the only row of a that is not zero, the product sums lam dt u (h dy) over the warp's channels: dB in rows 0 .. 7 of
+ * the result, dC in 8 .. 15. q and r are sums over states, across lanes: N = 16 rounds what a lane has to bf16 and lets
+ * tensor cores add it up; N = 8, a small part of its models, adds in fp32 by shuffles (about 19 instructions a token
+ * more). */
 #include "device/cuda/block_timestamps.cuh"
 #include "ops/selective_scan/selective_scan_cuda.cuh"
 
-enum { CH = TILE_CHANNELS, CQ = CH / 4, SLOTS = TILE * CQ };  /* SLOTS: fours of channels in a tile */
+enum { CH = TILE_CHANNELS, CQ = CH / 4, SLOTS = TILE * CQ }; /* SLOTS: fours of channels in a tile */
 
 template <int N> struct bwd_twins_smem {
-    enum { NT = 8 * N, PAD = N == 16 ? 8 : 16 };              /* PAD: rows of x and dy that a warp reads at once lie in different banks */
-    float      dt[TILE][CH], x[TILE][CH + PAD], dy[TILE][CH + PAD];   /* x: dt u */
+    enum {
+        NT = 8 * N,
+        PAD = N == 16 ? 8 : 16
+    }; /* PAD: rows of x and dy that a warp reads at once lie in different banks */
+    float      dt[TILE][CH], x[TILE][CH + PAD], dy[TILE][CH + PAD]; /* x: dt u */
     float      b[TILE][N + 8], c[TILE][N + 8];
     float      q[TILE][CH + 4], r[TILE][CH + 4];
-    float      bc[N / 4][TILE][2 * N + 4];                    /* dB | dC of each warp */
-    float4     step[SLOTS], dD[SLOTS], dbias[SLOTS], dA[NT];  /* private slots, no barrier needed */
+    float      bc[N / 4][TILE][2 * N + 4];                   /* dB | dC of each warp */
+    float4     step[SLOTS], dD[SLOTS], dbias[SLOTS], dA[NT]; /* private slots, no barrier needed */
     float4     bias[CQ], skip[CQ];
-    uint32_t   kept[2][2][NT][32 / N];                        /* private: states before both halves of a tile, as they
+    uint32_t   kept[2][2][NT][32 / N]; /* private: states before both halves of a tile, as they
                                                                * lie; the next tile's arrive meanwhile */
-    quad<bf16> stage[5][SLOTS], stage_bc[NT], u[SLOTS];       /* private: u, delta, z, dout, y as they arrive; u of the tile before */
-    document   doc[SLOTS];
+    quad<bf16> stage[5][SLOTS], stage_bc[NT],
+        u[SLOTS]; /* private: u, delta, z, dout, y as they arrive; u of the tile before */
+    document      doc[SLOTS];
     origins<bf16> at;
 };
 
 /* ---- one lane's four elements ---- */
 
-template <int N> static __device__ __forceinline__ int twin_channel(int e, int l4) { return N == 16 ? 2 * l4 + (e & 1) : 4 * l4 + e; }
-template <int N> static __device__ __forceinline__ int twin_state(int e, int l8)   { return N == 16 ? 2 * l8 + (e >> 1) : l8; }
+template <int N> static __device__ __forceinline__ int twin_channel(int e, int l4)
+{
+    return N == 16 ? 2 * l4 + (e & 1) : 4 * l4 + e;
+}
+template <int N> static __device__ __forceinline__ int twin_state(int e, int l8)
+{
+    return N == 16 ? 2 * l8 + (e >> 1) : l8;
+}
 
 /* A value per channel (row of dt, x, dy) and one per state (row of b, c) as the four elements want them. */
 template <int N> static __device__ __forceinline__ void by_channel(float (&v)[4], const float *row, int l4)
@@ -55,7 +68,10 @@ template <int N> static __device__ __forceinline__ void by_channel(float (&v)[4]
         v[1] = v[3] = a.y;
     } else {
         const float4 a = *(const float4 *)(row + 4 * l4);
-        v[0] = a.x; v[1] = a.y; v[2] = a.z; v[3] = a.w;
+        v[0] = a.x;
+        v[1] = a.y;
+        v[2] = a.z;
+        v[3] = a.w;
     }
 }
 
@@ -71,19 +87,20 @@ template <int N> static __device__ __forceinline__ void by_state(float (&v)[4], 
 template <int N> static __device__ __forceinline__ void unpack_kept(float (&h)[4], const uint32_t *from, int l8)
 {
     typedef typename word<128 / N>::type words;
-    const words    read = *(const words *)from;
-    const uint32_t (&k)[32 / N] = (const uint32_t (&)[32 / N])read;
+    const words                          read = *(const words *)from;
+    const uint32_t(&k)[32 / N] = (const uint32_t(&)[32 / N]) read;
 #pragma unroll
     for (int e = 0; e < 4; e++) {
         const uint32_t w = k[N == 16 ? e & 1 : e % (32 / N)];
-        const bool     upper = N == 16 ? e >> 1 : l8 & 1;     // N = 8: a pair of states arrives where one is wanted
+        const bool     upper = N == 16 ? e >> 1 : l8 & 1; // N = 8: a pair of states arrives where one is wanted
         h[e] = __uint_as_float(upper ? w & 0xffff0000u : w << 16);
     }
 }
 
 /* Eight tokens of h from `from` on; h[0] is the state before. */
-template <int N> static __device__ __forceinline__ void
-run_up(float (&h)[9][4], float (&decay)[8][4], const float (&A2)[4], const bwd_twins_smem<N> &sm, int from, int wc, int l4, int l8)
+template <int N>
+static __device__ __forceinline__ void run_up(float (&h)[9][4], float (&decay)[8][4], const float (&A2)[4],
+                                              const bwd_twins_smem<N> &sm, int from, int wc, int l4, int l8)
 {
     float2 b[2];
     float  x[2];
@@ -98,8 +115,8 @@ run_up(float (&h)[9][4], float (&decay)[8][4], const float (&A2)[4], const bwd_t
     for (int k = 0; k < 8; k++) {
         float dt[4], bx[4] = { 0, 0, 0, 0 }, bv[4], xv[4];
         by_channel<N>(dt, &sm.dt[from + k][wc], l4);
-        if (N == 16) {                                        // a product of its own: from state to state it is one FMA
-            const float here = l4 == k % 4 ? x[k / 4] : 0;    // k is the token: all but this one are zero
+        if (N == 16) {                                     // a product of its own: from state to state it is one FMA
+            const float here = l4 == k % 4 ? x[k / 4] : 0; // k is the token: all but this one are zero
             mma_tf32_k4(bx, b[k / 4].x, b[k / 4].y, here);
         } else {
             by_state<N>(bv, sm.b[from + k], l8);
@@ -114,17 +131,20 @@ run_up(float (&h)[9][4], float (&decay)[8][4], const float (&A2)[4], const bwd_t
 }
 
 /* Sums over eight tokens on the tensor cores. qr (N = 16): column k is the token, rows are channels, q and then r.
- * b, c: row k is the token of lam dt u, row k + 8 that of h dy, columns are the states of elements 0 and 1 (N = 16: and of 2 and 3);
- * the other rows are void. */
-template <int N> struct twin_sums { float qr[4], b[N / 8][4], c[N / 8][4]; };
+ * b, c: row k is the token of lam dt u, row k + 8 that of h dy, columns are the states of elements 0 and 1 (N = 16: and
+ * of 2 and 3); the other rows are void. */
+template <int N> struct twin_sums {
+    float qr[4], b[N / 8][4], c[N / 8][4];
+};
 
-template <int N> static __device__ __forceinline__ void
-add_token(twin_sums<N> &s, int k, int l8, const float (&lam)[4], const float (&h)[4], const float (&x)[4], const float (&dy)[4])
+template <int N>
+static __device__ __forceinline__ void add_token(twin_sums<N> &s, int k, int l8, const float (&lam)[4],
+                                                 const float (&h)[4], const float (&x)[4], const float (&dy)[4])
 {
     constexpr int LAST = N / 8 - 1;
     const bool    here = l8 == k;
 #pragma unroll
-    for (int i = 0; i < 2; i++) {                             // N = 16: other states of the same channels; N = 8: other channels
+    for (int i = 0; i < 2; i++) { // N = 16: other states of the same channels; N = 8: other channels
         const int   e = N == 16 ? 0 : 2 * i;
         const float a[4] = { here ? x[e] : 0, here ? dy[e] : 0, here ? x[e + 1] : 0, here ? dy[e + 1] : 0 };
         mma_tf32_k8(s.b[i * LAST], a[0], a[1], a[2], a[3], lam[2 * i], lam[2 * i + 1]);
@@ -135,30 +155,33 @@ add_token(twin_sums<N> &s, int k, int l8, const float (&lam)[4], const float (&h
 /* q and r of tokens k and k + 1 into their columns; p: pairs of channels of this lane's states, as 8 x 8 matrices. */
 static __device__ __forceinline__ void add_pair(twin_sums<16> &s, int k, int l8, const uint32_t (&p)[2][2])
 {
-    const uint32_t ones = 0x3f803f80u;                        // two of 1.0
-    const uint32_t a[4] = { transpose_8x8(p[0][0]), transpose_8x8(p[0][1]), transpose_8x8(p[1][0]), transpose_8x8(p[1][1]) };
+    const uint32_t ones = 0x3f803f80u; // two of 1.0
+    const uint32_t a[4] = { transpose_8x8(p[0][0]), transpose_8x8(p[0][1]), transpose_8x8(p[1][0]),
+                            transpose_8x8(p[1][1]) };
     mma_bf16_k16(s.qr, a, l8 == k ? ones : 0u, l8 == k + 1 ? ones : 0u);
 }
 
-/* q and r of a token, summed over the eight lanes that hold a channel's eight states, in fp32: every lane ends with one of
- * the eight sums. */
-static __device__ __forceinline__ void
-sum_states(bwd_twins_smem<8> &sm, int t, int wc, int l4, int l8, const float (&q)[4], const float (&r)[4])
+/* q and r of a token, summed over the eight lanes that hold a channel's eight states, in fp32: every lane ends with one
+ * of the eight sums. */
+static __device__ __forceinline__ void sum_states(bwd_twins_smem<8> &sm, int t, int wc, int l4, int l8,
+                                                  const float (&q)[4], const float (&r)[4])
 {
-    const float qs = fold(fold(q[0], q[1], 4), fold(q[2], q[3], 4), 8), rs = fold(fold(r[0], r[1], 4), fold(r[2], r[3], 4), 8);
+    const float qs = fold(fold(q[0], q[1], 4), fold(q[2], q[3], 4), 8),
+                rs = fold(fold(r[0], r[1], 4), fold(r[2], r[3], 4), 8);
     (l8 & 4 ? sm.r : sm.q)[t][wc + 4 * l4 + (l8 & 3)] = fold(qs, rs, 16);
 }
 
-template <int N> static __device__ __forceinline__ void
-store_sums(bwd_twins_smem<N> &sm, const twin_sums<N> &s, int from, int warp, int wc, int l4, int l8)
+template <int N>
+static __device__ __forceinline__ void store_sums(bwd_twins_smem<N> &sm, const twin_sums<N> &s, int from, int warp,
+                                                  int wc, int l4, int l8)
 {
     float *bc = sm.bc[warp][from + l8];
     if (N == 16) {
         constexpr int LAST = N / 8 - 1;
-        *(float4 *)(bc + 4 * l4)      = make_float4(s.b[0][0], s.b[LAST][0], s.b[0][1], s.b[LAST][1]);
+        *(float4 *)(bc + 4 * l4) = make_float4(s.b[0][0], s.b[LAST][0], s.b[0][1], s.b[LAST][1]);
         *(float4 *)(bc + 16 + 4 * l4) = make_float4(s.c[0][2], s.c[LAST][2], s.c[0][3], s.c[LAST][3]);
     } else {
-        *(float2 *)(bc + 2 * l4)     = make_float2(s.b[0][0], s.b[0][1]);
+        *(float2 *)(bc + 2 * l4) = make_float2(s.b[0][0], s.b[0][1]);
         *(float2 *)(bc + 8 + 2 * l4) = make_float2(s.c[0][2], s.c[0][3]);
     }
 #pragma unroll
@@ -166,12 +189,13 @@ store_sums(bwd_twins_smem<N> &sm, const twin_sums<N> &s, int from, int warp, int
 }
 
 /* Eight tokens back: g comes in as a_{t+1} lam_{t+1} of the last of them and leaves as a lam of the first. */
-template <int N> static __device__ __forceinline__ void
-run_down(float (&g)[4], const float (&h)[9][4], const float (&decay)[8][4], const float (&A2)[4], bwd_twins_smem<N> &sm,
-         int from, int warp, int wc, int l4, int l8)
+template <int N>
+static __device__ __forceinline__ void run_down(float (&g)[4], const float (&h)[9][4], const float (&decay)[8][4],
+                                                const float (&A2)[4], bwd_twins_smem<N> &sm, int from, int warp, int wc,
+                                                int l4, int l8)
 {
-    float2 c[2];
-    float  y[2], dA[4] = { 0, 0, 0, 0 }, xs[4], ys[4];
+    float2       c[2];
+    float        y[2], dA[4] = { 0, 0, 0, 0 }, xs[4], ys[4];
     uint32_t     pairs[2][2];
     twin_sums<N> s = {};
     if (N == 16) {
@@ -181,7 +205,7 @@ run_down(float (&g)[4], const float (&h)[9][4], const float (&decay)[8][4], cons
             y[i] = sm.dy[from + 4 * i + l4][wc + l8];
         }
     }
-    by_channel<N>(xs, &sm.x[from + l8][wc], l4);              // lane/4 is the token
+    by_channel<N>(xs, &sm.x[from + l8][wc], l4); // lane/4 is the token
     by_channel<N>(ys, &sm.dy[from + l8][wc], l4);
 #pragma unroll
     for (int k = 7; k >= 0; k--) {
@@ -214,7 +238,9 @@ run_down(float (&g)[4], const float (&h)[9][4], const float (&decay)[8][4], cons
 
 /* ---- a tile on its way: every thread its own values, so that no barrier is needed before it reads them ---- */
 
-template <int N> static __device__ __forceinline__ void fetch_documents(const scan_operands<bf16> &p, bwd_twins_smem<N> &sm, int t, int s)
+template <int N>
+static __device__ __forceinline__ void fetch_documents(const scan_operands<bf16> &p, bwd_twins_smem<N> &sm, int t,
+                                                       int s)
 {
     const bool leads = p.pack > 1 ? t % p.L == 0 : t + sm.at.a.first == 0;
     if (p.ids.at && !leads) {
@@ -228,18 +254,20 @@ template <int N> static __device__ __forceinline__ void fetch_documents(const sc
 
 /* PLAIN, here and below: what a model has: whole tiles and blocks of channels, gated, all three gradients wanted and
  * none added to anything, no documents. Else all of that is looked at. */
-template <int N, bool PLAIN> static __device__ __forceinline__ void
-fetch_tile(const scan_operands<bf16> &p, bwd_twins_smem<N> &sm, int tile)
+template <int N, bool PLAIN>
+static __device__ __forceinline__ void fetch_tile(const scan_operands<bf16> &p, bwd_twins_smem<N> &sm, int tile)
 {
-    constexpr int NT = 8 * N, RP = NT / CQ, NP = TILE / RP, BQ = N / 2;
+    constexpr int  NT = 8 * N, RP = NT / CQ, NP = TILE / RP, BQ = N / 2;
     const unsigned me = (unsigned)thread_id_reread();
-    const int   left = sm.at.a.channels - sm.at.a.channel, last = PLAIN ? INT32_MAX : sm.at.a.length - 1;
-    const int   column = PLAIN || (int)(me % CQ * 4) < left ? me % CQ * 4 : 0;
-    const int   l4 = me & 3, l8 = me % 32 / 4, c = me / 32 * (128 / N) + twin_channel<N>(0, l4);
-    const bool  is_c = me % BQ >= N / 4;
+    const int      left = sm.at.a.channels - sm.at.a.channel, last = PLAIN ? INT32_MAX : sm.at.a.length - 1;
+    const int      column = PLAIN || (int)(me % CQ * 4) < left ? me % CQ * 4 : 0;
+    const int      l4 = me & 3, l8 = me % 32 / 4, c = me / 32 * (128 / N) + twin_channel<N>(0, l4);
+    const bool     is_c = me % BQ >= N / 4;
     // addresses first: between two asynchronous copies a read of shared memory costs three empty ones
-    const bf16 *u = sm.at.u + column, *delta = sm.at.delta + column, *z = sm.at.z + column, *dout = sm.at.dout + column, *ys = sm.at.ys + column;
-    const bf16 *bc = row_at((is_c ? sm.at.C : sm.at.B) + me % (N / 4) * 4, min(tile * TILE + (int)(me / BQ), last), 2 * (int)(is_c ? p.C.row : p.B.row));
+    const bf16 *u = sm.at.u + column, *delta = sm.at.delta + column, *z = sm.at.z + column, *dout = sm.at.dout + column,
+               *ys = sm.at.ys + column;
+    const bf16 *bc = row_at((is_c ? sm.at.C : sm.at.B) + me % (N / 4) * 4, min(tile * TILE + (int)(me / BQ), last),
+                            2 * (int)(is_c ? p.C.row : p.B.row));
     const bf16 *kept = (const bf16 *)sm.at.kept + (PLAIN || c < left ? c : 0) * N + (N == 16 ? 2 * l8 : l8 & ~1);
 #pragma unroll
     for (int i = 0; i < NP; i++) {
@@ -255,12 +283,13 @@ fetch_tile(const scan_operands<bf16> &p, bwd_twins_smem<N> &sm, int tile)
     for (int half = 0; half < 2; half++) {
         const bf16 *k = row_at(kept, min(2 * tile + half, last / KEEP), 2 * N * p.D);
 #pragma unroll
-        for (int i = 0; i < 32 / N; i++)                      // channels of a lane are all there or none
+        for (int i = 0; i < 32 / N; i++) // channels of a lane are all there or none
             copy_async<4>(&sm.kept[tile & 1][half][me][i], k + i * N);
     }
     if (!PLAIN && (p.ids.at || p.pack > 1)) {
 #pragma unroll
-        for (int i = 0; i < NP; i++) fetch_documents<N>(p, sm, min(tile * TILE + (int)(me / CQ) + i * RP, last), me + i * NT);
+        for (int i = 0; i < NP; i++)
+            fetch_documents<N>(p, sm, min(tile * TILE + (int)(me / CQ) + i * RP, last), me + i * NT);
     }
     copy_async_commit();
 }
@@ -275,10 +304,10 @@ static __device__ __forceinline__ void add4_global(const bf16 *at, float (&v)[4]
 
 /* ---- step sizes, dz, and what the states need of a tile that has arrived ---- */
 
-template <int N, bool PLAIN> static __device__ __forceinline__ void
-open_tile(const scan_operands<bf16> &p, bwd_twins_smem<N> &sm, int tile)
+template <int N, bool PLAIN>
+static __device__ __forceinline__ void open_tile(const scan_operands<bf16> &p, bwd_twins_smem<N> &sm, int tile)
 {
-    constexpr int NT = 8 * N, RP = NT / CQ, NP = TILE / RP, BQ = N / 2;
+    constexpr int  NT = 8 * N, RP = NT / CQ, NP = TILE / RP, BQ = N / 2;
     const unsigned me = (unsigned)thread_id_reread(), cq = me % CQ;
 #pragma unroll
     for (int i = 0; i < NP; i++) {
@@ -286,7 +315,7 @@ open_tile(const scan_operands<bf16> &p, bwd_twins_smem<N> &sm, int tile)
         const bool   in = PLAIN || (t < sm.at.a.length && sm.at.a.channel + 4 * cq < sm.at.a.channels);
         const float4 b4 = sm.bias[cq], D4 = sm.dD[s];
         const float  bias[4] = { b4.x, b4.y, b4.z, b4.w };
-        float u[4], dt[4], dy[4] = { 0, 0, 0, 0 }, x[4];
+        float        u[4], dt[4], dy[4] = { 0, 0, 0, 0 }, x[4];
         sm.u[s] = sm.stage[0][s];
         values(u, sm.stage[0][s]);
         values(dt, sm.stage[1][s]);
@@ -307,19 +336,23 @@ open_tile(const scan_operands<bf16> &p, bwd_twins_smem<N> &sm, int tile)
                 write4_global(to, dz);
             }
         }
-        if (in) sm.dD[s] = make_float4(fmaf(dy[0], u[0], D4.x), fmaf(dy[1], u[1], D4.y), fmaf(dy[2], u[2], D4.z), fmaf(dy[3], u[3], D4.w));
+        if (in)
+            sm.dD[s] = make_float4(fmaf(dy[0], u[0], D4.x), fmaf(dy[1], u[1], D4.y), fmaf(dy[2], u[2], D4.z),
+                                   fmaf(dy[3], u[3], D4.w));
 #pragma unroll
         for (int e = 0; e < 4; e++) {
             dt[e] = step_of<false>(dt[e] + bias[e]);
-            x[e]  = rounded_tf32(dt[e] * u[e]);
+            x[e] = rounded_tf32(dt[e] * u[e]);
             dy[e] = rounded_tf32(dy[e]);
         }
         const float4 d4 = make_float4(dt[0], dt[1], dt[2], dt[3]), zero = make_float4(0, 0, 0, 0);
-        float4 *to_dt = (float4 *)&sm.dt[row][cq * 4], *to_x = (float4 *)&sm.x[row][cq * 4], *to_dy = (float4 *)&sm.dy[row][cq * 4];
+        float4      *to_dt = (float4 *)&sm.dt[row][cq * 4], *to_x = (float4 *)&sm.x[row][cq * 4],
+               *to_dy = (float4 *)&sm.dy[row][cq * 4];
         sm.step[s] = d4;
         *to_dt = d4;
-        *to_x  = make_float4(x[0], x[1], x[2], x[3]);
-        *to_dy = make_float4(dy[0], dy[1], dy[2], dy[3]);     // exceptions are written over: a store skipped costs less than four choices
+        *to_x = make_float4(x[0], x[1], x[2], x[3]);
+        *to_dy = make_float4(dy[0], dy[1], dy[2],
+                             dy[3]); // exceptions are written over: a store skipped costs less than four choices
         if (!PLAIN && (p.ids.at || p.pack > 1) && sm.doc[s].here != sm.doc[s].before)
             *to_dt = make_float4(RESET_STEP, RESET_STEP, RESET_STEP, RESET_STEP);
         if (!in) *to_dt = *to_x = *to_dy = zero;
@@ -331,22 +364,23 @@ open_tile(const scan_operands<bf16> &p, bwd_twins_smem<N> &sm, int tile)
 
 /* ---- gradients of a tile whose q, r, dB and dC are there ---- */
 
-template <int N, bool PLAIN> static __device__ __forceinline__ void
-close_tile(const scan_operands<bf16> &p, bwd_twins_smem<N> &sm, int tile)
+template <int N, bool PLAIN>
+static __device__ __forceinline__ void close_tile(const scan_operands<bf16> &p, bwd_twins_smem<N> &sm, int tile)
 {
-    constexpr int NT = 8 * N, RP = NT / CQ, NP = TILE / RP, BQ = N / 2;
+    constexpr int  NT = 8 * N, RP = NT / CQ, NP = TILE / RP, BQ = N / 2;
     const unsigned me = (unsigned)thread_id_reread(), cq = me % CQ;
     const int      length = PLAIN ? INT32_MAX : sm.at.a.length;
-    const float4 k = sm.skip[cq];
-    const float  skip[4] = { k.x, k.y, k.z, k.w };
+    const float4   k = sm.skip[cq];
+    const float    skip[4] = { k.x, k.y, k.z, k.w };
 #pragma unroll
     for (int i = 0; i < NP; i++) {
         const int    row = me / CQ + i * RP, t = tile * TILE + row, s = me + i * NT;
         const float4 q4 = *(const float4 *)&sm.q[row][cq * 4], r4 = *(const float4 *)&sm.r[row][cq * 4];
         const float4 y4 = *(const float4 *)&sm.dy[row][cq * 4], d4 = sm.step[s], b = sm.dbias[s];
-        const float  q[4] = { q4.x, q4.y, q4.z, q4.w }, r[4] = { r4.x, r4.y, r4.z, r4.w }, dy[4] = { y4.x, y4.y, y4.z, y4.w };
-        const float  dt[4] = { d4.x, d4.y, d4.z, d4.w };
-        float        u[4], du[4], dd[4];
+        const float  q[4] = { q4.x, q4.y, q4.z, q4.w }, r[4] = { r4.x, r4.y, r4.z, r4.w },
+                    dy[4] = { y4.x, y4.y, y4.z, y4.w };
+        const float dt[4] = { d4.x, d4.y, d4.z, d4.w };
+        float       u[4], du[4], dd[4];
         values(u, sm.u[s]);
 #pragma unroll
         for (int e = 0; e < 4; e++) {
@@ -371,14 +405,19 @@ close_tile(const scan_operands<bf16> &p, bwd_twins_smem<N> &sm, int tile)
 #pragma unroll
     for (int w = 1; w < NT / 32; w++) {
         const float4 x = *(const float4 *)&sm.bc[w][row][v];
-        s.x += x.x; s.y += x.y; s.z += x.z; s.w += x.w;
+        s.x += x.x;
+        s.y += x.y;
+        s.z += x.z;
+        s.w += x.w;
     }
     if (PLAIN || t < length) *(float4 *)row_at(sm.at.bc + v, t, 8 * N) = s;
 }
 
 /* ---- what this item adds to the parameters, and the adjoint of what came in ---- */
 
-template <int N> static __device__ __forceinline__ void close_item(const scan_operands<bf16> &p, bwd_twins_smem<N> &sm, const float (&g)[4])
+template <int N>
+static __device__ __forceinline__ void close_item(const scan_operands<bf16> &p, bwd_twins_smem<N> &sm,
+                                                  const float (&g)[4])
 {
     const part   a = sm.at.a;
     const int    me = thread_id_reread();
@@ -400,11 +439,17 @@ template <int N> static __device__ __forceinline__ void close_item(const scan_op
     float4 s = make_float4(0, 0, 0, 0), b = s;
     for (int i = 0; i < TILE; i++) {
         const float4 x = sm.dD[me + i * CQ], y = sm.dbias[me + i * CQ];
-        s.x += x.x; s.y += x.y; s.z += x.z; s.w += x.w;
-        b.x += y.x; b.y += y.y; b.z += y.z; b.w += y.w;
+        s.x += x.x;
+        s.y += x.y;
+        s.z += x.z;
+        s.w += x.w;
+        b.x += y.x;
+        b.y += y.y;
+        b.z += y.z;
+        b.w += y.w;
     }
     float *to = p.sums + a.item * p.D * (N + 2) + (int64_t)p.D * N + a.channel + 4 * me;
-    *(float4 *)to         = s;
+    *(float4 *)to = s;
     *(float4 *)(to + p.D) = b;
 }
 
@@ -415,16 +460,17 @@ template <int N> static __device__ __forceinline__ void close_item(const scan_op
 #define EIGHT_STATES 6
 #endif
 
-template <int N, bool PLAIN> __global__ void __launch_bounds__(8 * N, N == 16 ? 3 : EIGHT_STATES)
-scan_bwd_twins(const __grid_constant__ scan_operands<bf16> p)
+template <int N, bool PLAIN>
+__global__ void __launch_bounds__(8 * N, N == 16 ? 3 : EIGHT_STATES)
+    scan_bwd_twins(const __grid_constant__ scan_operands<bf16> p)
 {
     MBA_BLOCK_TIMESTAMPS;
-    constexpr int NT = 8 * N, WIDE = 128 / N;
+    constexpr int     NT = 8 * N, WIDE = 128 / N;
     extern __shared__ __align__(16) char smem[];
-    bwd_twins_smem<N> &sm = *(bwd_twins_smem<N> *)smem;
+    bwd_twins_smem<N>                   &sm = *(bwd_twins_smem<N> *)smem;
     const int tid = threadIdx.x, lane = tid % 32, warp = tid / 32, l4 = lane & 3, l8 = lane >> 2, wc = warp * WIDE;
-    float A2[4], g[4];
-    bool  mine;
+    float     A2[4], g[4];
+    bool      mine;
 
     // 1. where everything lies
     {
@@ -436,7 +482,7 @@ scan_bwd_twins(const __grid_constant__ scan_operands<bf16> p)
         for (int e = 0; e < 4; e++) {
             const int64_t c = a.channel + wc + twin_channel<N>(e, l4), n = twin_state<N>(e, l8);
             A2[e] = mine ? A2_of(p.A_log.at[c * p.A_log.row + n]) : 0;
-            g[e]  = start && mine ? start[c * p.start_back.row + n] : 0;
+            g[e] = start && mine ? start[c * p.start_back.row + n] : 0;
         }
         sm.dA[tid] = make_float4(0, 0, 0, 0);
         for (int s = tid; s < SLOTS; s += NT) sm.dD[s] = sm.dbias[s] = make_float4(0, 0, 0, 0);
@@ -448,7 +494,8 @@ scan_bwd_twins(const __grid_constant__ scan_operands<bf16> p)
     }
     __syncthreads();
 
-    // 2. from the last tile to the first: a barrier before the states read a tile, one before others read what they left
+    // 2. from the last tile to the first: a barrier before the states read a tile, one before others read what they
+    // left
     const int tiles = (sm.at.a.length + TILE - 1) / TILE;
     fetch_tile<N, PLAIN>(p, sm, tiles - 1);
     for (int tile = tiles - 1; tile >= 0; tile--) {
@@ -474,16 +521,18 @@ scan_bwd_twins(const __grid_constant__ scan_operands<bf16> p)
 
 extern "C" mba_status selective_scan_bwd_twins_cuda(const mba_call *c)
 {
-    const int main = c->plan->nlaunches - 3;
-    int       k = 0;
+    const int           main = c->plan->nlaunches - 3;
+    int                 k = 0;
     scan_operands<bf16> p = scan_bwd_operands_of<bf16>(c, c->plan->launch[main].grid[0], TILE_CHANNELS);
-    keep_for_backward(&p, c->node->in[KEPT_IN], (void *)c->in[KEPT_IN]);   // read only
-    p.ys   = (bf16 *)c->in[YS_IN];
+    keep_for_backward(&p, c->node->in[KEPT_IN], (void *)c->in[KEPT_IN]); // read only
+    p.ys = (bf16 *)c->in[YS_IN];
     if (p.pieces > 1) MBA_TRY(scan_carries_back(c, &k, &p));
-    mba_assert(k == main && (p.N == 16 ? sizeof(bwd_twins_smem<16>) : sizeof(bwd_twins_smem<8>)) <= c->plan->launch[k].smem_bytes);
+    mba_assert(k == main
+               && (p.N == 16 ? sizeof(bwd_twins_smem<16>) : sizeof(bwd_twins_smem<8>))
+                      <= c->plan->launch[k].smem_bytes);
     const uint32_t added = 1u << DU | 1u << DDELTA | 1u << DZ;
     const bool     plain = p.L % TILE == 0 && p.Dg % CH == 0 && p.z.at && p.dout.at && p.du.at && p.ddelta.at && p.dz.at
-                        && !(p.adds & added) && !p.ids.at && p.pack == 1;
+                       && !(p.adds & added) && !p.ids.at && p.pack == 1;
     auto *kernel = p.N == 8 ? scan_bwd_twins<8, false> : plain ? scan_bwd_twins<16, true> : scan_bwd_twins<16, false>;
     MBA_KERNEL(c, k, kernel, p);
     return scan_sums(c, k + 1, p);

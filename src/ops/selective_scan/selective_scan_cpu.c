@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* selective_scan_cpu.c -- the forward scan: strips of channels in parallel, each through time in segments, in which
  * GROUP states of one vector of channels stay in registers. */
 #include "core/device.h"
@@ -11,8 +12,8 @@ MBA_SIMD void begin_channels(const strip *of, const span *at, const bool whole)
     for (int64_t t = 0; t < q.T; t++) {
         const float *u_row = s.u.p + (q.t0 + t) * s.u.ld, *delta_row = s.delta.p + (q.t0 + t) * s.delta.ld;
         for (int v = 0; v < s.vecs; v++) {
-            const vf u  = load_lanes(&s, u_row, v, whole);
-            const vf dt = vf_softplus(load_lanes(&s, delta_row, v, whole) + s.bias[v]);
+            const vf      u = load_lanes(&s, u_row, v, whole);
+            const vf      dt = vf_softplus(load_lanes(&s, delta_row, v, whole) + s.bias[v]);
             const int64_t i = span_at(&q, t, v);
             vf_store(q.dt + i, dt);
             vf_store(q.x + i, dt * u);
@@ -24,7 +25,7 @@ MBA_SIMD void begin_channels(const strip *of, const span *at, const bool whole)
 static void begin_span(const strip *s, const span *q)
 {
     if (is_whole(s)) begin_channels(s, q, true);
-    else             begin_channels(s, q, false);
+    else begin_channels(s, q, false);
 }
 
 /* K states from k on of vector v, through the span; h [N][STRIP] is the state before and after. */
@@ -34,7 +35,7 @@ MBA_SIMD void advance_states(const int K, const strip *s, const span *q, int v, 
     const float  *B = s->B.p + q->t0 * ldB + k, *C = s->C.p + q->t0 * ldC + k;
     const float  *dt = q->dt + span_at(q, 0, v), *x = q->x + span_at(q, 0, v);
     float        *y = q->y + span_at(q, 0, v);
-    vf A[GROUP], h[GROUP], a[GROUP];
+    vf            A[GROUP], h[GROUP], a[GROUP];
     for (int j = 0; j < K; j++) A[j] = vf_load(A2 + (k + j) * STRIP + v * MBA_LANES);
     for (int j = 0; j < K; j++) h[j] = vf_load(h_at + (k + j) * STRIP + v * MBA_LANES);
     int64_t t = 0;
@@ -44,14 +45,18 @@ MBA_SIMD void advance_states(const int K, const strip *s, const span *q, int v, 
             for (int j = 0; j < K; j++) h[j] = vf_set(0);
         do {
             const vf step = vf_load(dt), in = vf_load(x);
-            vf sum = vf_load(y);
+            vf       sum = vf_load(y);
             for (int j = 0; j < K; j++) a[j] = vf_exp2_neg(step * A[j]);
             for (int j = 0; j < K; j++) {
                 h[j] = a[j] * h[j] + in * B[j];
                 sum += h[j] * C[j];
             }
             vf_store(y, sum);
-            dt += MBA_LANES; x += MBA_LANES; y += MBA_LANES; B += ldB; C += ldC;
+            dt += MBA_LANES;
+            x += MBA_LANES;
+            y += MBA_LANES;
+            B += ldB;
+            C += ldC;
         } while (++t < end);
     } while (t < T);
     for (int j = 0; j < K; j++) vf_store(h_at + (k + j) * STRIP + v * MBA_LANES, h[j]);
@@ -86,7 +91,7 @@ MBA_SIMD void end_channels(const strip *of, const span *at, rows out, const bool
 static void end_span(const strip *s, const span *q, rows out)
 {
     if (is_whole(s)) end_channels(s, q, out, true);
-    else             end_channels(s, q, out, false);
+    else end_channels(s, q, out, false);
 }
 
 static void scan_strip_forward(const mba_call *c, const strip *s, float *space)
@@ -109,9 +114,9 @@ static void scan_strip_forward(const mba_call *c, const strip *s, float *space)
 
 mba_status MBA_CPU_FN(selective_scan_fwd)(const mba_call *c)
 {
-    const scan_dims d      = real_dims_of(c);
+    const scan_dims d = real_dims_of(c);
     const size_t    floats = selective_scan_fwd_thread_floats(d);
-    float          *space  = mba__scratch(c, SCRATCH_THREADS);
+    float          *space = mba__scratch(c, SCRATCH_THREADS);
 #pragma omp parallel for schedule(dynamic, 1) num_threads(threads_of(c, floats))
     for (int64_t i = 0; i < d.B * d.G * scan_strips(d); i++) {
         const strip s = strip_open(c, i);

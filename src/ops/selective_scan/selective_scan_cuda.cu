@@ -1,9 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0
 /* selective_scan_cuda.cu -- the scan of Mamba-1, forward: fast path for 8 and 16 states.
  *
  *   h = 2^(dt A2) h + dt u B,   out = (C h + D u) silu(z),   dt = softplus(delta + dt_bias)
  *   u, delta, z, out (B, L, D)   B, C (B, L, G, N) bf16 or fp32     A_log (D, N)   states (B, D, N) fp32
  *
- * kernel     scan_fwd_tiles     some warps make step sizes, gate and store; the others hold the states and do nothing else
+ * kernel     scan_fwd_tiles     some warps make step sizes, gate and store; the others hold the states and do nothing
+ *            else
  * takes      N = 8 or 16, D/G a multiple of 4, rows that begin at multiples of four values
  * launch     grid (items, blocks of 32 or 64 channels), block CH N/4 + 128, dynamic smem 20 to 58 KB
  * resources  sm_90a, CUDA 13.0: 74 to 84 registers, no spill  [docs]
@@ -13,7 +15,8 @@
  * measured   H200: 38.4 us, 20 % of floor (special), special 36 % busy; graphmamba-peptides-func, 128 graphs  [docs]
  * order      fixed: time ascends, pieces of a sequence in order
  *
- * kernel     scan_carry         the state a piece of a long sequence leaves behind when it starts from zero (or the adjoint)
+ * kernel     scan_carry         the state a piece of a long sequence leaves behind when it starts from zero (or the
+ *            adjoint)
  * takes      what scan_fwd_tiles takes
  * launch     grid (items, blocks of 32 channels), block 8 N, static smem 10 KB
  * resources  sm_90a, CUDA 13.0: 96 to 128 registers, 9216 to 10240 B of shared memory, no spill  [docs]
@@ -29,39 +32,39 @@
  * order      fixed: pieces in order */
 #include "ops/selective_scan/selective_scan_cuda.cuh"
 
-/* ---- forward: CH/16 N/8 scan warps (16 channels x 8 states each, four to a lane: channels lane/4 and + 8, states 2 (lane%4)
- * and + 1 of its eight) and 4 element warps work on alternate buffers, so that exponentials never wait for the element-wise
- * phase. Barriers 1, 2: a buffer is full (element -> scan); 3, 4: it is done (scan -> element) ---- */
+/* ---- forward: CH/16 N/8 scan warps (16 channels x 8 states each, four to a lane: channels lane/4 and + 8, states 2
+ * (lane%4) and + 1 of its eight) and 4 element warps work on alternate buffers, so that exponentials never wait for the
+ * element-wise phase. Barriers 1, 2: a buffer is full (element -> scan); 3, 4: it is done (scan -> element) ---- */
 
 template <typename T, int N, int CH> struct fwd_smem {
     struct buffer {
-        float dt[TILE][CH];                                   /* channels c and c + 8 of sixteen side by side */
-        float x[TILE][CH + 8];                                /* dt u */
+        float dt[TILE][CH];    /* channels c and c + 8 of sixteen side by side */
+        float x[TILE][CH + 8]; /* dt u */
         float b[TILE][N + 8], c[TILE][N + 8];
-        float y[N / 8][TILE][CH + 4];                         /* parts of C h: one for each eight states */
+        float y[N / 8][TILE][CH + 4]; /* parts of C h: one for each eight states */
     } buf[2];
-    quad<T>    stash[2][2][TILE * CH / 512][128];             /* u and z as read, of the two tiles under way: private slots */
+    quad<T>    stash[2][2][TILE * CH / 512][128]; /* u and z as read, of the two tiles under way: private slots */
     float      bias[CH], skip[CH];
     origins<T> at;
 };
 
 enum { ELEMENT_THREADS = 128, FULL = 1, DONE = 3 };
 
-template <typename T, int N, int CH> static __device__ __forceinline__ void
-fwd_elements(const scan_operands<T> &p, fwd_smem<T, N, CH> &sm, int et)
+template <typename T, int N, int CH>
+static __device__ __forceinline__ void fwd_elements(const scan_operands<T> &p, fwd_smem<T, N, CH> &sm, int et)
 {
     constexpr bool EXACT = sizeof(T) == 4;
     constexpr int  CQ = CH / 4, RP = ELEMENT_THREADS / CQ, NP = TILE / RP, NT = CH * N / 4 + ELEMENT_THREADS;
-    const int  cq = et % CQ, tr = et / CQ, length = sm.at.a.length, tiles = (length + TILE - 1) / TILE;
-    const bool mine = sm.at.a.channel + 4 * cq < sm.at.a.channels, gated = p.z.at && p.out.at;
-    const int  column = mine ? 4 * cq : 0;
-    const int  br = et / (N / 2), bv = et % (N / 4) * 4;      // four values of B or C of row br
-    const bool is_c = et % (N / 2) >= N / 4;
-    const int  dpos = cq / 4 * 16 + (cq * 4 & 7) * 2 + (cq >> 1 & 1);   // channel c at c/16 16 + c%8 2 + c/8%2
-    const int  advance = TILE % p.L;
-    int        phase[NP];                                     // token within its sequence, of the row to be read next
-    quad<T>    ru[NP], rd[NP], rz[NP], rb;
-    document   doc[NP];
+    const int      cq = et % CQ, tr = et / CQ, length = sm.at.a.length, tiles = (length + TILE - 1) / TILE;
+    const bool     mine = sm.at.a.channel + 4 * cq < sm.at.a.channels, gated = p.z.at && p.out.at;
+    const int      column = mine ? 4 * cq : 0;
+    const int      br = et / (N / 2), bv = et % (N / 4) * 4; // four values of B or C of row br
+    const bool     is_c = et % (N / 2) >= N / 4;
+    const int      dpos = cq / 4 * 16 + (cq * 4 & 7) * 2 + (cq >> 1 & 1); // channel c at c/16 16 + c%8 2 + c/8%2
+    const int      advance = TILE % p.L;
+    int            phase[NP]; // token within its sequence, of the row to be read next
+    quad<T>        ru[NP], rd[NP], rz[NP], rb;
+    document       doc[NP];
 #pragma unroll
     for (int i = 0; i < NP; i++) phase[i] = (sm.at.a.first + tr + i * RP) % p.L;
     auto read = [&](int tile) {
@@ -83,13 +86,19 @@ fwd_elements(const scan_operands<T> &p, fwd_smem<T, N, CH> &sm, int et)
 #pragma unroll
         for (int i = 0; i < NP; i++) {
             const int r = tr + i * RP, t = tile * TILE + r;
-            float y[4], u[4], z[4];
+            float     y[4], u[4], z[4];
             values(u, sm.stash[tile & 1][0][i][et]);
             const float4 y0 = *(const float4 *)&s.y[0][r][cq * 4], k = *(const float4 *)&sm.skip[cq * 4];
-            y[0] = fmaf(k.x, u[0], y0.x); y[1] = fmaf(k.y, u[1], y0.y); y[2] = fmaf(k.z, u[2], y0.z); y[3] = fmaf(k.w, u[3], y0.w);
+            y[0] = fmaf(k.x, u[0], y0.x);
+            y[1] = fmaf(k.y, u[1], y0.y);
+            y[2] = fmaf(k.z, u[2], y0.z);
+            y[3] = fmaf(k.w, u[3], y0.w);
             if (N == 16) {
                 const float4 y1 = *(const float4 *)&s.y[N / 8 - 1][r][cq * 4];
-                y[0] += y1.x; y[1] += y1.y; y[2] += y1.z; y[3] += y1.w;
+                y[0] += y1.x;
+                y[1] += y1.y;
+                y[2] += y1.z;
+                y[3] += y1.w;
             }
             if (t >= length || !mine) continue;
             if (p.ys) write4(sm.at.ys + (int64_t)t * p.D + column, y);
@@ -143,22 +152,23 @@ fwd_elements(const scan_operands<T> &p, fwd_smem<T, N, CH> &sm, int et)
     }
 }
 
-template <typename T, int N, int CH> static __device__ __forceinline__ void
-fwd_states(const scan_operands<T> &p, fwd_smem<T, N, CH> &sm, int warp, int lane)
+template <typename T, int N, int CH>
+static __device__ __forceinline__ void fwd_states(const scan_operands<T> &p, fwd_smem<T, N, CH> &sm, int warp, int lane)
 {
-    const part a = sm.at.a;
+    const part     a = sm.at.a;
     constexpr bool EXACT = sizeof(T) == 4;
     constexpr int  NG = CH / 16, NT = CH * N / 4 + ELEMENT_THREADS;
-    const int  l4 = lane & 3, l8 = lane >> 2, cg = warp % NG, ns = warp / NG, c0 = cg * 16 + l8, c1 = c0 + 8, st = ns * 8 + l4 * 2;
+    const int      l4 = lane & 3, l8 = lane >> 2, cg = warp % NG, ns = warp / NG, c0 = cg * 16 + l8, c1 = c0 + 8,
+              st = ns * 8 + l4 * 2;
     const bool ok0 = a.channel + c0 < a.channels, ok1 = a.channel + c1 < a.channels;
     const int  tiles = (a.length + TILE - 1) / TILE;
-    float A2[4], h[4], pick[8];
+    float      A2[4], h[4], pick[8];
 #pragma unroll
     for (int e = 0; e < 4; e++) {
         const int64_t ch = a.channel + (e < 2 ? c0 : c1), n = st + (e & 1);
         const bool    ok = e < 2 ? ok0 : ok1;
         A2[e] = ok ? A2_of(p.A_log.at[ch * p.A_log.row + n]) : 0;
-        h[e]  = p.start.at && ok ? p.start.sequence(a.item)[ch * p.start.row + n] : 0;
+        h[e] = p.start.at && ok ? p.start.sequence(a.item)[ch * p.start.row + n] : 0;
     }
 #pragma unroll
     for (int j = 0; j < 8; j++) pick[j] = l8 == j ? 1.0f : 0.0f;
@@ -176,10 +186,12 @@ fwd_states(const scan_operands<T> &p, fwd_smem<T, N, CH> &sm, int warp, int lane
 #pragma unroll
             for (int q = 0; q < 2; q++) {
                 const int   r4 = g * 8 + q * 4;
-                const float x0 = EXACT ? 0 : s.x[r4 + l4][c0], x1 = EXACT ? 0 : s.x[r4 + l4][c1], bq = EXACT ? 0 : s.b[r4 + l4][ns * 8 + l8];
+                const float x0 = EXACT ? 0 : s.x[r4 + l4][c0], x1 = EXACT ? 0 : s.x[r4 + l4][c1],
+                            bq = EXACT ? 0 : s.b[r4 + l4][ns * 8 + l8];
 #pragma unroll
                 for (int j = 0; j < 4; j++) {
-                    const float2 dt = *(const float2 *)&s.dt[r4 + j][cg * 16 + l8 * 2], C = *(const float2 *)&s.c[r4 + j][st];
+                    const float2 dt = *(const float2 *)&s.dt[r4 + j][cg * 16 + l8 * 2],
+                                 C = *(const float2 *)&s.c[r4 + j][st];
                     h[0] *= fast_exp2(dt.x * A2[0]);
                     h[1] *= fast_exp2(dt.x * A2[1]);
                     h[2] *= fast_exp2(dt.y * A2[2]);
@@ -192,18 +204,19 @@ fwd_states(const scan_operands<T> &p, fwd_smem<T, N, CH> &sm, int warp, int lane
                         h[2] = fmaf(u1, B.x, h[2]);
                         h[3] = fmaf(u1, B.y, h[3]);
                     } else {
-                        mma_tf32_k4(h, x0, x1, l4 == j ? bq : 0);      // k is the token: all but this one are zero
+                        mma_tf32_k4(h, x0, x1, l4 == j ? bq : 0); // k is the token: all but this one are zero
                     }
                     y0[j] = fmaf(C.y, h[1], C.x * h[0]);
                     y1[j] = fmaf(C.y, h[3], C.x * h[2]);
-                    if (!EXACT && (j & 1)) mma_tf32_k8(d, y0[j - 1], y1[j - 1], y0[j], y1[j], pick[q * 4 + j - 1], pick[q * 4 + j]);
+                    if (!EXACT && (j & 1))
+                        mma_tf32_k8(d, y0[j - 1], y1[j - 1], y0[j], y1[j], pick[q * 4 + j - 1], pick[q * 4 + j]);
                 }
-                if (EXACT) {                                           // lane%4 is the token
+                if (EXACT) { // lane%4 is the token
                     s.y[ns][r4 + l4][c0] = fold(fold(y0[0], y0[1], 1), fold(y0[2], y0[3], 1), 2);
                     s.y[ns][r4 + l4][c1] = fold(fold(y1[0], y1[1], 1), fold(y1[2], y1[3], 1), 2);
                 }
             }
-            if (!EXACT) {                                              // column of d is the token
+            if (!EXACT) { // column of d is the token
                 float *y = &s.y[ns][g * 8 + l4 * 2][0];
                 y[c0] = d[0];
                 y[CH + 4 + c0] = d[1];
@@ -215,18 +228,25 @@ fwd_states(const scan_operands<T> &p, fwd_smem<T, N, CH> &sm, int warp, int lane
     }
     if (!p.final.at || a.first + a.length < p.L) return;
     float *f = p.final.sequence(a.sequence) + st;
-    if (ok0) { f[(a.channel + c0) * p.final.row] = h[0]; f[(a.channel + c0) * p.final.row + 1] = h[1]; }
-    if (ok1) { f[(a.channel + c1) * p.final.row] = h[2]; f[(a.channel + c1) * p.final.row + 1] = h[3]; }
+    if (ok0) {
+        f[(a.channel + c0) * p.final.row] = h[0];
+        f[(a.channel + c0) * p.final.row + 1] = h[1];
+    }
+    if (ok1) {
+        f[(a.channel + c1) * p.final.row] = h[2];
+        f[(a.channel + c1) * p.final.row + 1] = h[3];
+    }
 }
 
 template <typename T, int N, int CH>
-__global__ void __launch_bounds__(CH * N / 4 + ELEMENT_THREADS, (sizeof(T) == 4 ? 512 : 768) / (CH * N / 4 + ELEMENT_THREADS))
-scan_fwd_tiles(const __grid_constant__ scan_operands<T> p)
+__global__ void __launch_bounds__(CH *N / 4 + ELEMENT_THREADS,
+                                  (sizeof(T) == 4 ? 512 : 768) / (CH * N / 4 + ELEMENT_THREADS))
+    scan_fwd_tiles(const __grid_constant__ scan_operands<T> p)
 {
     extern __shared__ __align__(16) char smem[];
-    fwd_smem<T, N, CH> &sm = *(fwd_smem<T, N, CH> *)smem;
-    const int warp = threadIdx.x / 32;
-    const part a = part_of(p, CH);
+    fwd_smem<T, N, CH>                  &sm = *(fwd_smem<T, N, CH> *)smem;
+    const int                            warp = threadIdx.x / 32;
+    const part                           a = part_of(p, CH);
     find_origins(sm.at, p, a, (int)threadIdx.x);
     for (int c = threadIdx.x; c < CH; c += blockDim.x) {
         const bool in = a.channel + c < a.channels;
@@ -239,7 +259,7 @@ scan_fwd_tiles(const __grid_constant__ scan_operands<T> p)
     }
     __syncthreads();
     if (warp < CH * N / 128) fwd_states<T, N, CH>(p, sm, warp, threadIdx.x % 32);
-    else                     fwd_elements<T, N, CH>(p, sm, threadIdx.x - CH * N / 4);
+    else fwd_elements<T, N, CH>(p, sm, threadIdx.x - CH * N / 4);
 }
 
 /* ---- carries: four states of a channel to a thread ---- */
@@ -249,29 +269,29 @@ __global__ void __launch_bounds__(8 * N, 512 / (8 * N)) scan_carry(const __grid_
 {
     constexpr bool EXACT = sizeof(T) == 4;
     constexpr int  CH = TILE_CHANNELS, TT = 32, NT = 8 * N, RP = NT / 8, NP = TT / RP, VQ = N / 4;
-    __shared__ __align__(16) float2 sx[TT][CH];               // step and dt u (dy)
-    __shared__ __align__(16) float  sv[TT][N];                // B (C)
-    const part a = part_of(p, CH);
-    const int  piece = (int)(a.item % p.pieces);
-    if (BACK ? piece < p.sub : piece >= p.pieces - p.sub) return;   // nobody goes on from it
+    __shared__ __align__(16) float2 sx[TT][CH]; // step and dt u (dy)
+    __shared__ __align__(16) float sv[TT][N];   // B (C)
+    const part                     a = part_of(p, CH);
+    const int                      piece = (int)(a.item % p.pieces);
+    if (BACK ? piece < p.sub : piece >= p.pieces - p.sub) return; // nobody goes on from it
     const int  tid = threadIdx.x, sc = tid % CH, sg = tid / CH, cq = tid % 8, tr = tid / 8, ch = a.channel + 4 * cq;
     const bool mine = ch < a.channels, ok = a.channel + sc < a.channels;
     const int  at = mine ? ch : a.channel, tiles = (a.length + TT - 1) / TT;
     const sequence_view<const T> &xl = BACK ? p.dout : p.u, &vl = BACK ? p.C : p.B;
-    const T *gd = p.delta.sequence(a.sequence) + a.first * p.delta.row + at;
-    const T *gx = xl.at ? xl.sequence(a.sequence) + a.first * xl.row + at : NULL;
-    const T *gz = BACK && p.z.at ? p.z.sequence(a.sequence) + a.first * p.z.row + at : NULL;
-    const T *gv = vl.sequence(a.sequence) + a.first * vl.row + a.group * N + tid % VQ * 4;
-    const int32_t *ids = p.ids.at ? p.ids.sequence(a.sequence) + a.first * p.ids.row : NULL;
-    float A2[4], h[4] = { 0, 0, 0, 0 }, bias[4], steps = 0;
+    const T                      *gd = p.delta.sequence(a.sequence) + a.first * p.delta.row + at;
+    const T                      *gx = xl.at ? xl.sequence(a.sequence) + a.first * xl.row + at : NULL;
+    const T                      *gz = BACK && p.z.at ? p.z.sequence(a.sequence) + a.first * p.z.row + at : NULL;
+    const T                      *gv = vl.sequence(a.sequence) + a.first * vl.row + a.group * N + tid % VQ * 4;
+    const int32_t                *ids = p.ids.at ? p.ids.sequence(a.sequence) + a.first * p.ids.row : NULL;
+    float                         A2[4], h[4] = { 0, 0, 0, 0 }, bias[4], steps = 0;
 #pragma unroll
     for (int e = 0; e < 4; e++) {
-        A2[e]   = ok ? A2_of(p.A_log.at[(a.channel + sc) * p.A_log.row + sg * 4 + e]) : 0;
+        A2[e] = ok ? A2_of(p.A_log.at[(a.channel + sc) * p.A_log.row + sg * 4 + e]) : 0;
         bias[e] = p.bias && mine ? p.bias[ch + e] : 0;
     }
-    quad<T> rd[NP], rx[NP], rz[NP], rv;
+    quad<T>  rd[NP], rx[NP], rz[NP], rv;
     document doc[NP];
-    auto read = [&](int tile) {
+    auto     read = [&](int tile) {
 #pragma unroll
         for (int i = 0; i < NP; i++) {
             const int t = min(tile * TT + tr + i * RP, a.length - 1);
@@ -301,7 +321,7 @@ __global__ void __launch_bounds__(8 * N, 512 / (8 * N)) scan_carry(const __grid_
                 if (gz) x[e] *= z[e] * gate_sigmoid<EXACT>(z[e]);
                 if (reset) d[e] = in * RESET_STEP;
             }
-            *(float4 *)&sx[r][cq * 4]     = make_float4(d[0], x[0], d[1], x[1]);
+            *(float4 *)&sx[r][cq * 4] = make_float4(d[0], x[0], d[1], x[1]);
             *(float4 *)&sx[r][cq * 4 + 2] = make_float4(d[2], x[2], d[3], x[3]);
         }
         float v[4];
@@ -332,10 +352,11 @@ __global__ void __launch_bounds__(8 * N, 512 / (8 * N)) scan_carry(const __grid_
 /* start[item] from the ends of the pieces before it (behind it), `sub` of them to an item: the decay over a piece is
  * that of the sum of its steps. */
 __global__ void __launch_bounds__(256)
-scan_combine(float *__restrict__ start, const float *__restrict__ ends, const float *__restrict__ steps,
-             sequence_view<const float> first, sequence_view<const float> A_log, int64_t states, int D, int N, int pieces, int sub, bool back)
+    scan_combine(float *__restrict__ start, const float *__restrict__ ends, const float *__restrict__ steps,
+                 sequence_view<const float> first, sequence_view<const float> A_log, int64_t states, int D, int N,
+                 int pieces, int sub, bool back)
 {
-    enum { AHEAD = 8 };                                       /* pieces read at once: one after another took most of the time */
+    enum { AHEAD = 8 }; /* pieces read at once: one after another took most of the time */
     const int64_t i = (int64_t)blockIdx.x * 256 + threadIdx.x;
     if (i >= states) return;
     const int64_t n = i % N, ch = i / N % D, b = i / N / D;
@@ -344,14 +365,14 @@ scan_combine(float *__restrict__ start, const float *__restrict__ ends, const fl
     const int     last = pieces - sub, items = pieces / sub, way = back ? -1 : 1;
     const int64_t leads = (b * pieces + (back ? pieces - 1 : 0)) * D + ch;
     int64_t       item = ((b * items + (back ? items - 1 : 0)) * D + ch) * N + n;
-    int           left = 0;                                   // pieces until the next item begins
+    int           left = 0; // pieces until the next item begins
     for (int from = 0; from <= last; from += AHEAD) {
         float step[AHEAD], end[AHEAD];
 #pragma unroll
         for (int k = 0; k < AHEAD; k++) {
-            const int64_t at = leads + (int64_t)way * min(from + k, last - 1) * D;      // the rest leaves nothing
+            const int64_t at = leads + (int64_t)way * min(from + k, last - 1) * D; // the rest leaves nothing
             step[k] = steps[at];
-            end[k]  = ends[at * N + n];
+            end[k] = ends[at * N + n];
         }
 #pragma unroll
         for (int k = 0; k < AHEAD; k++) {
@@ -372,10 +393,10 @@ scan_combine(float *__restrict__ start, const float *__restrict__ ends, const fl
 
 template <typename T> static mba_status launch_forward(const mba_call *c, int k, const scan_operands<T> &p)
 {
-    const int  N = p.N;
-    const bool wide = c->plan->launch[k].block > TILE_CHANNELS * N / 4 + ELEMENT_THREADS;
-    auto *kernel = N == 16 ? (wide ? scan_fwd_tiles<T, 16, 64> : scan_fwd_tiles<T, 16, 32>)
-                           : (wide ? scan_fwd_tiles<T, 8, 64> : scan_fwd_tiles<T, 8, 32>);
+    const int    N = p.N;
+    const bool   wide = c->plan->launch[k].block > TILE_CHANNELS * N / 4 + ELEMENT_THREADS;
+    auto        *kernel = N == 16 ? (wide ? scan_fwd_tiles<T, 16, 64> : scan_fwd_tiles<T, 16, 32>)
+                                  : (wide ? scan_fwd_tiles<T, 8, 64> : scan_fwd_tiles<T, 8, 32>);
     const size_t bytes = N == 16 ? (wide ? sizeof(fwd_smem<T, 16, 64>) : sizeof(fwd_smem<T, 16, 32>))
                                  : (wide ? sizeof(fwd_smem<T, 8, 64>) : sizeof(fwd_smem<T, 8, 32>));
     mba_assert(bytes <= c->plan->launch[k].smem_bytes);
@@ -386,8 +407,8 @@ template <typename T> static mba_status launch_forward(const mba_call *c, int k,
 template <typename T> mba_status scan_starts(const mba_call *c, int k, scan_operands<T> *p, bool back, int sub)
 {
     float *start = (float *)mba_cuda_scratch(c, back ? CU_STARTS_BACK : CU_STARTS);
-    MBA_KERNEL(c, k, scan_combine, start, p->ends, p->steps, back ? p->start_back : p->start, p->A_log, (int64_t)p->B_ * p->D * p->N, p->D,
-               p->N, p->pieces * sub, sub, back);
+    MBA_KERNEL(c, k, scan_combine, start, p->ends, p->steps, back ? p->start_back : p->start, p->A_log,
+               (int64_t)p->B_ * p->D * p->N, p->D, p->N, p->pieces * sub, sub, back);
     (back ? p->start_back : p->start) = dense_lines((const float *)start, (int64_t)p->D, (int64_t)p->N);
     return MBA_OK;
 }
@@ -397,8 +418,8 @@ template mba_status scan_starts<bf16>(const mba_call *, int, scan_operands<bf16>
 /* Launches k and k + 1: the states (adjoints) at the borders of pieces, cut finer than the main pass if the plan is. */
 template <typename T> static mba_status launch_carries(const mba_call *c, int k, scan_operands<T> *p, bool back)
 {
-    auto *carry = p->N == 16 ? (back ? scan_carry<T, 16, true> : scan_carry<T, 16, false>)
-                             : (back ? scan_carry<T, 8, true> : scan_carry<T, 8, false>);
+    auto            *carry = p->N == 16 ? (back ? scan_carry<T, 16, true> : scan_carry<T, 16, false>)
+                                        : (back ? scan_carry<T, 8, true> : scan_carry<T, 8, false>);
     scan_operands<T> fine = *p;
     fine.sub = (int)(c->plan->launch[k].grid[0] / p->items);
     fine.pieces *= fine.sub;
@@ -416,7 +437,7 @@ static int forward_width(const mba_call *c, int k, int64_t N)
 /* The forward from launch k on, whoever asks; k is then the next. */
 template <typename T> static mba_status forward(const mba_call *c, int *k, scan_operands<T> *p)
 {
-    p->ends  = (float *)mba_cuda_scratch(c, CU_ENDS);
+    p->ends = (float *)mba_cuda_scratch(c, CU_ENDS);
     p->steps = (float *)mba_cuda_scratch(c, CU_STEPS);
     if (p->pieces > 1) {
         const int blocks = p->blocks;
@@ -436,7 +457,7 @@ template <typename T> mba_status scan_states(const mba_call *c, int *k, int64_t 
     const int        main = *k + (items > scan_dims_of(c->node).B ? 2 : 0);
     scan_operands<T> p = scan_operands_of<T>(c, items, forward_width(c, main, N));
     p.kept = kept;
-    p.ys   = ys;
+    p.ys = ys;
     return forward(c, k, &p);
 }
 template mba_status scan_states<float>(const mba_call *, int *, int64_t, float *, float *);
@@ -444,7 +465,7 @@ template mba_status scan_states<bf16>(const mba_call *, int *, int64_t, bf16 *, 
 
 template <typename T> mba_status scan_carries_back(const mba_call *c, int *k, scan_operands<T> *p)
 {
-    p->ends  = (float *)mba_cuda_scratch(c, CU_ENDS);
+    p->ends = (float *)mba_cuda_scratch(c, CU_ENDS);
     p->steps = (float *)mba_cuda_scratch(c, CU_STEPS);
     MBA_TRY(launch_carries(c, *k, p, true));
     *k += 2;
@@ -460,11 +481,11 @@ extern "C" mba_status selective_scan_tiles_cuda(const mba_call *c)
     const int       main = c->plan->nlaunches - 1;
     int             k = 0;
     MBA_WITH_DTYPE(n->in[U]->type.dtype, T,
-        scan_operands<T> p = scan_operands_of<T>(c, c->plan->launch[main].grid[0], forward_width(c, main, d.N));
-        p.out   = sequence_view_of<T>(n->out[OUT], c->out[OUT], d.L, d.D);
-        p.final = sequence_view_of<float>(n->out[FINAL], c->out[FINAL], d.D, d.N);
-        keep_for_backward(&p, n->out[KEPT], c->out[KEPT]);
-        p.ys    = (T *)c->out[YS];
-        MBA_TRY(forward(c, &k, &p)));
+                   scan_operands<T> p = scan_operands_of<T>(c, c->plan->launch[main].grid[0],
+                                                            forward_width(c, main, d.N));
+                   p.out = sequence_view_of<T>(n->out[OUT], c->out[OUT], d.L, d.D);
+                   p.final = sequence_view_of<float>(n->out[FINAL], c->out[FINAL], d.D, d.N);
+                   keep_for_backward(&p, n->out[KEPT], c->out[KEPT]); p.ys = (T *)c->out[YS];
+                   MBA_TRY(forward(c, &k, &p)));
     return MBA_OK;
 }

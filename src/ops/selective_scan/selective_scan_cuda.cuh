@@ -1,9 +1,10 @@
-/* selective_scan_cuda.cuh -- what the kernels of the scan share: where operands lie, which tokens and channels a block has,
- * step sizes, and the operands of both directions.
+// SPDX-License-Identifier: Apache-2.0
+/* selective_scan_cuda.cuh -- what the kernels of the scan share: where operands lie, which tokens and channels a block
+ * has, step sizes, and the operands of both directions.
  *
- * Decays are 2^(dt A2) with A2 = A log2(e). A token that starts a document gets dt = RESET_STEP for its decay alone, which makes
- * it exactly zero in both directions at no cost; its true step is kept for everything else. Tokens behind the end have dt = 0,
- * dt u = 0 and dy = 0: the state passes them unchanged. */
+ * Decays are 2^(dt A2) with A2 = A log2(e). A token that starts a document gets dt = RESET_STEP for its decay alone,
+ * which makes it exactly zero in both directions at no cost; its true step is kept for everything else. Tokens behind
+ * the end have dt = 0, dt u = 0 and dy = 0: the state passes them unchanged. */
 #ifndef MBA_SELECTIVE_SCAN_CUDA_CUH
 #define MBA_SELECTIVE_SCAN_CUDA_CUH
 
@@ -13,32 +14,36 @@ extern "C" {
 #include "ops/selective_scan/selective_scan_slots.h"
 }
 
-#define LOG2E 1.4426950408889634f
-#define LN2   0.6931471805599453f
+#define LOG2E      1.4426950408889634f
+#define LN2        0.6931471805599453f
 #define RESET_STEP 1e30f
 
 /* ---- operands: rows at one distance within a sequence, sequences wherever their window has them ---- */
 
 template <typename T> struct sequence_view {
-    T      *at;
-    int64_t row, outer, inner, per;
-    __device__ __forceinline__ T *sequence(int64_t b) const { return per == 1 ? at + b * outer : at + b / per * outer + b % per * inner; }
+    T                            *at;
+    int64_t                       row, outer, inner, per;
+    __device__ __forceinline__ T *sequence(int64_t b) const
+    {
+        return per == 1 ? at + b * outer : at + b / per * outer + b % per * inner;
+    }
 };
 
 /* `rows` of `width` values make a sequence. An absent tensor: at is NULL. */
-template <typename T> static inline sequence_view<T> sequence_view_of(const mba_tensor *t, void *at, int64_t rows, int64_t width)
+template <typename T>
+static inline sequence_view<T> sequence_view_of(const mba_tensor *t, void *at, int64_t rows, int64_t width)
 {
     sequence_view<T> l = { NULL, 0, 0, 0, 1 };
     if (!t) return l;
     l.at = (T *)at;
     if (t->run == width) {
-        l.row   = t->pitch;
+        l.row = t->pitch;
         l.outer = rows * t->pitch;
     } else {
-        l.row   = width;
+        l.row = width;
         l.outer = t->pitch;
         l.inner = rows * width;
-        l.per   = t->run / (rows * width);
+        l.per = t->run / (rows * width);
     }
     return l;
 }
@@ -53,49 +58,50 @@ template <typename T> static inline sequence_view<T> dense_lines(T *at, int64_t 
 template <typename T> struct scan_operands {
     sequence_view<const T>       u, delta, z, B, C, dout;
     sequence_view<T>             out, du, ddelta, dz, dB, dC;
-    sequence_view<const float>   A_log, start, start_back;        /* (items, D, N): states and adjoints that come in */
+    sequence_view<const float>   A_log, start, start_back; /* (items, D, N): states and adjoints that come in */
     sequence_view<float>         final, dinitial, dA_log;
     sequence_view<const int32_t> ids;
-    const float         *skip, *bias;
-    float               *dskip, *dbias;
-    T                   *kept, *ys;                        /* scratch: see selective_scan_slots.h */
-    float               *ends, *steps, *bc, *sums, *space, *kept_plain;
-    uint32_t             adds;
-    bool                 wide_bc;                          /* four values of B and C may be read at once */
-    bool                 eights, eights_bc;                /* twins: eight of a row, eight of B and C */
-    int                  B_, L, D, N, Dg, G, blocks;       /* blocks of channels in a group */
-    int                  pack, pieces, piece, tiles, sub;  /* sub: pieces of this cut in one of the main pass */
-    int                  kept_every, kept_rows, kept_pack; /* a state in so many tokens; rows: of a sequence or pack */
-    int64_t              tokens, items;
+    const float                 *skip, *bias;
+    float                       *dskip, *dbias;
+    T                           *kept, *ys; /* scratch: see selective_scan_slots.h */
+    float                       *ends, *steps, *bc, *sums, *space, *kept_plain;
+    uint32_t                     adds;
+    bool                         wide_bc;                         /* four values of B and C may be read at once */
+    bool                         eights, eights_bc;               /* twins: eight of a row, eight of B and C */
+    int                          B_, L, D, N, Dg, G, blocks;      /* blocks of channels in a group */
+    int                          pack, pieces, piece, tiles, sub; /* sub: pieces of this cut in one of the main pass */
+    int     kept_every, kept_rows, kept_pack; /* a state in so many tokens; rows: of a sequence or pack */
+    int64_t tokens, items;
 };
 
 /* ---- the part of a block ---- */
 
 struct part {
-    int64_t item, sequence, token;                         /* token: the first, counted over all sequences */
-    int     first, length, block, group, channel, channels;   /* first: token within its sequence; channel .. channels-1 */
+    int64_t item, sequence, token;                      /* token: the first, counted over all sequences */
+    int first, length, block, group, channel, channels; /* first: token within its sequence; channel .. channels-1 */
 };
 
-template <typename T> static __device__ __forceinline__ part
-part_at(const scan_operands<T> &p, int width, uint32_t item, int block)
+template <typename T>
+static __device__ __forceinline__ part part_at(const scan_operands<T> &p, int width, uint32_t item, int block)
 {
     part a;
-    a.item     = item;
-    a.block    = block;
-    a.group    = a.block / p.blocks;
-    a.channel  = a.group * p.Dg + a.block % p.blocks * width;
+    a.item = item;
+    a.block = block;
+    a.group = a.block / p.blocks;
+    a.channel = a.group * p.Dg + a.block % p.blocks * width;
     a.channels = (a.group + 1) * p.Dg;
     a.sequence = p.pieces > 1 ? item / (uint32_t)p.pieces : a.item * p.pack;
-    a.first    = p.pieces > 1 ? (int)(item % (uint32_t)p.pieces) * p.piece : 0;
-    a.length   = p.pack > 1 ? (int)min((int64_t)p.pack, p.B_ - a.sequence) * p.L : min(p.piece, p.L - a.first);
-    a.token    = a.sequence * p.L + a.first;
+    a.first = p.pieces > 1 ? (int)(item % (uint32_t)p.pieces) * p.piece : 0;
+    a.length = p.pack > 1 ? (int)min((int64_t)p.pack, p.B_ - a.sequence) * p.L : min(p.piece, p.L - a.first);
+    a.token = a.sequence * p.L + a.first;
     return a;
 }
 
-/* Blocks that differ in channels only are neighbours: they read the same B and C, and neighbouring bytes of the rest. */
+/* Blocks that differ in channels only are neighbours: they read the same B and C, and neighbouring bytes of the
+ * rest. */
 template <typename T> static __device__ __forceinline__ part part_of(const scan_operands<T> &p, int width)
 {
-    const uint32_t i = blockIdx.y * gridDim.x + blockIdx.x;   // no machine holds 2^32 blocks' operands
+    const uint32_t i = blockIdx.y * gridDim.x + blockIdx.x; // no machine holds 2^32 blocks' operands
     return part_at(p, width, i / gridDim.y, (int)(i % gridDim.y));
 }
 
@@ -141,7 +147,9 @@ static __device__ __forceinline__ float A2_of(float A_log) { return -LOG2E * exp
 
 /* ---- four neighbouring values, as they lie ---- */
 
-template <typename T> struct quad { typename word<4 * sizeof(T)>::type w; };
+template <typename T> struct quad {
+    typename word<4 * sizeof(T)>::type w;
+};
 
 template <typename T> static __device__ __forceinline__ quad<T> read4(const T *p) { return *(const quad<T> *)p; }
 
@@ -157,16 +165,24 @@ template <typename T> static __device__ __forceinline__ quad<T> read4(const T *p
 
 static __device__ __forceinline__ void values(float (&v)[4], quad<float> q)
 {
-    v[0] = __uint_as_float(q.w.x); v[1] = __uint_as_float(q.w.y); v[2] = __uint_as_float(q.w.z); v[3] = __uint_as_float(q.w.w);
+    v[0] = __uint_as_float(q.w.x);
+    v[1] = __uint_as_float(q.w.y);
+    v[2] = __uint_as_float(q.w.z);
+    v[3] = __uint_as_float(q.w.w);
 }
 
 static __device__ __forceinline__ void values(float (&v)[4], quad<bf16> q)
 {
-    v[0] = __uint_as_float(q.w.x << 16); v[1] = __uint_as_float(q.w.x & 0xffff0000u);
-    v[2] = __uint_as_float(q.w.y << 16); v[3] = __uint_as_float(q.w.y & 0xffff0000u);
+    v[0] = __uint_as_float(q.w.x << 16);
+    v[1] = __uint_as_float(q.w.x & 0xffff0000u);
+    v[2] = __uint_as_float(q.w.y << 16);
+    v[3] = __uint_as_float(q.w.y & 0xffff0000u);
 }
 
-static __device__ __forceinline__ void write4(float *p, const float (&v)[4]) { *(float4 *)p = make_float4(v[0], v[1], v[2], v[3]); }
+static __device__ __forceinline__ void write4(float *p, const float (&v)[4])
+{
+    *(float4 *)p = make_float4(v[0], v[1], v[2], v[3]);
+}
 static __device__ __forceinline__ void write4(bf16 *p, const float (&v)[4])
 {
     *(uint2 *)p = make_uint2(pack_bf16(v[0], v[1]), pack_bf16(v[2], v[3]));
@@ -184,7 +200,7 @@ template <typename T> static __device__ __forceinline__ void write4(T *p, float 
 }
 
 static __device__ __forceinline__ void write2(float *p, float a, float b) { *(float2 *)p = make_float2(a, b); }
-static __device__ __forceinline__ void write2(bf16 *p, float a, float b)  { *(uint32_t *)p = pack_bf16(a, b); }
+static __device__ __forceinline__ void write2(bf16 *p, float a, float b) { *(uint32_t *)p = pack_bf16(a, b); }
 
 /* Row t of a matrix whose rows are `bytes` apart: one multiply-add, which the compiler does not find by itself. */
 template <typename T> static __device__ __forceinline__ T *row_at(T *at, int t, int bytes)
@@ -203,31 +219,33 @@ static __device__ __forceinline__ quad<bf16> read4_global(const bf16 *at)
 
 static __device__ __forceinline__ void write4_global(bf16 *at, const float (&v)[4])
 {
-    asm volatile("st.global.v2.u32 [%0], {%1, %2};" ::"l"(at), "r"(pack_bf16(v[0], v[1])), "r"(pack_bf16(v[2], v[3])) : "memory");
+    asm volatile("st.global.v2.u32 [%0], {%1, %2};" ::"l"(at), "r"(pack_bf16(v[0], v[1])), "r"(pack_bf16(v[2], v[3]))
+                 : "memory");
 }
 
 /* The same without a branch, and no memory that the kernel reads: either would part what lies before it from what lies
  * behind. */
 static __device__ __forceinline__ void write4_global(bool now, bf16 *at, const float (&v)[4])
 {
-    asm volatile("{ .reg .pred p; setp.ne.b32 p, %3, 0; @p st.global.v2.u32 [%0], {%1, %2}; }"
-                 ::"l"(at), "r"(pack_bf16(v[0], v[1])), "r"(pack_bf16(v[2], v[3])), "r"((int)now));
+    asm volatile("{ .reg .pred p; setp.ne.b32 p, %3, 0; @p st.global.v2.u32 [%0], {%1, %2}; }" ::"l"(at),
+                 "r"(pack_bf16(v[0], v[1])), "r"(pack_bf16(v[2], v[3])), "r"((int)now));
 }
 
 static __device__ __forceinline__ void write2_global(bool now, bf16 *at, float a, float b)
 {
-    asm volatile("{ .reg .pred p; setp.ne.b32 p, %2, 0; @p st.global.u32 [%0], %1; }" ::"l"(at), "r"(pack_bf16(a, b)), "r"((int)now));
+    asm volatile("{ .reg .pred p; setp.ne.b32 p, %2, 0; @p st.global.u32 [%0], %1; }" ::"l"(at), "r"(pack_bf16(a, b)),
+                 "r"((int)now));
 }
 
-/* ---- eight neighbouring values of bf16. `whole`: aligned as such, else in fours; then the second four may lie outside (second 0),
- * and the first are read instead ---- */
+/* ---- eight neighbouring values of bf16. `whole`: aligned as such, else in fours; then the second four may lie outside
+ * (second 0), and the first are read instead ---- */
 
 static __device__ __forceinline__ void values(float (&v)[8], uint4 q)
 {
     const uint32_t w[4] = { q.x, q.y, q.z, q.w };
 #pragma unroll
     for (int i = 0; i < 4; i++) {
-        v[2 * i]     = __uint_as_float(w[i] << 16);
+        v[2 * i] = __uint_as_float(w[i] << 16);
         v[2 * i + 1] = __uint_as_float(w[i] & 0xffff0000u);
     }
 }
@@ -241,7 +259,10 @@ static __device__ __forceinline__ uint32_t halved(uint32_t v)
 
 static __device__ __forceinline__ uint4 halved(uint4 q)
 {
-    q.x = halved(q.x); q.y = halved(q.y); q.z = halved(q.z); q.w = halved(q.w);
+    q.x = halved(q.x);
+    q.y = halved(q.y);
+    q.z = halved(q.z);
+    q.w = halved(q.w);
     return q;
 }
 
@@ -258,8 +279,9 @@ static __device__ __forceinline__ void copy8(void *to, const bf16 *from, bool wh
 static __device__ __forceinline__ void write8(bf16 *to, const float (&v)[8], bool whole, int second)
 {
     if (whole) {
-        asm volatile("st.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(to), "r"(pack_bf16(v[0], v[1])), "r"(pack_bf16(v[2], v[3])),
-                     "r"(pack_bf16(v[4], v[5])), "r"(pack_bf16(v[6], v[7])) : "memory");
+        asm volatile("st.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(to), "r"(pack_bf16(v[0], v[1])),
+                     "r"(pack_bf16(v[2], v[3])), "r"(pack_bf16(v[4], v[5])), "r"(pack_bf16(v[6], v[7]))
+                     : "memory");
     } else {
         const float low[4] = { v[0], v[1], v[2], v[3] }, high[4] = { v[4], v[5], v[6], v[7] };
         write4_global(to, low);
@@ -271,7 +293,14 @@ static __device__ __forceinline__ void write8(bf16 *to, const float (&v)[8], boo
 static __device__ __forceinline__ void read8(float (&v)[8], const float4 *at)
 {
     const float4 a = at[0], b = at[1];
-    v[0] = a.x; v[1] = a.y; v[2] = a.z; v[3] = a.w; v[4] = b.x; v[5] = b.y; v[6] = b.z; v[7] = b.w;
+    v[0] = a.x;
+    v[1] = a.y;
+    v[2] = a.z;
+    v[3] = a.w;
+    v[4] = b.x;
+    v[5] = b.y;
+    v[6] = b.z;
+    v[7] = b.w;
 }
 
 static __device__ __forceinline__ void put8(float4 *at, const float (&v)[8])
@@ -280,31 +309,32 @@ static __device__ __forceinline__ void put8(float4 *at, const float (&v)[8])
     at[1] = make_float4(v[4], v[5], v[6], v[7]);
 }
 
-/* Half a unit of tf32 added, for operands of tensor cores alone: those drop the 13 bits behind. cvt.rna takes three instructions. */
+/* Half a unit of tf32 added, for operands of tensor cores alone: those drop the 13 bits behind. cvt.rna takes three
+ * instructions. */
 static __device__ __forceinline__ float rounded_tf32(float x) { return __uint_as_float(__float_as_uint(x) + 0x1000u); }
 
 /* ---- four states, one token back: g = a lam, and what it gives to q, r and dA. h: the state before ---- */
 
-static __device__ __forceinline__ void token_back(float (&g)[4], float (&q)[4], float (&r)[4], float (&dA)[4], const float (&lam)[4],
-                                                  const float (&a)[4], const float (&h)[4], const float (&A2)[4], const float (&b)[4],
-                                                  const float (&dt)[4])
+static __device__ __forceinline__ void token_back(float (&g)[4], float (&q)[4], float (&r)[4], float (&dA)[4],
+                                                  const float (&lam)[4], const float (&a)[4], const float (&h)[4],
+                                                  const float (&A2)[4], const float (&b)[4], const float (&dt)[4])
 {
 #pragma unroll
     for (int e = 0; e < 4; e++) {
         g[e] = a[e] * lam[e];
         const float v = g[e] * h[e];
         dA[e] = fmaf(dt[e], v, dA[e]);
-        q[e]  = lam[e] * b[e];
-        r[e]  = A2[e] * v;
+        q[e] = lam[e] * b[e];
+        r[e] = A2[e] * v;
     }
 }
 
-/* ---- where the part of a block begins in every operand: first token, first channel. Kept in shared memory, for registers are
- * what these kernels have least of ---- */
+/* ---- where the part of a block begins in every operand: first token, first channel. Kept in shared memory, for
+ * registers are what these kernels have least of ---- */
 
 template <typename T> struct origins {
     part           a;
-    const T       *u, *delta, *z, *B, *C, *dout;              /* these and the next: in the order of scan_operands */
+    const T       *u, *delta, *z, *B, *C, *dout; /* these and the next: in the order of scan_operands */
     T             *out, *du, *ddelta, *dz;
     T             *ys, *kept;
     float         *bc;
@@ -317,34 +347,41 @@ template <typename X> static __device__ __forceinline__ X *origin(const sequence
 }
 
 /* One pointer to a thread: all by one took as long as tiles do. */
-template <typename T> static __device__ __forceinline__ void
-find_origins(origins<T> &o, const scan_operands<T> &p, const part &a, int thread)
+template <typename T>
+static __device__ __forceinline__ void find_origins(origins<T> &o, const scan_operands<T> &p, const part &a, int thread)
 {
     enum { ROWS = 10, IDS_, YS_, KEPT_, BC_, PART_ };
     static_assert(offsetof(origins<T>, dz) - offsetof(origins<T>, u) == (ROWS - 1) * sizeof(T *), "as operands lie");
-    static_assert(offsetof(scan_operands<T>, dz) - offsetof(scan_operands<T>, u) == (ROWS - 1) * sizeof(sequence_view<T>), "");
-    if (thread < ROWS)                                     // 3, 4: B and C
-        ((T **)&o.u)[thread] =
-            origin(((const sequence_view<T> *)&p.u)[thread], a, thread == 3 || thread == 4 ? a.group * p.N : a.channel);
-    else if (thread == IDS_)  o.ids = origin(p.ids, a, 0);
-    else if (thread == YS_)   o.ys = p.ys ? p.ys + a.token * p.D + a.channel : NULL;
+    static_assert(offsetof(scan_operands<T>, dz) - offsetof(scan_operands<T>, u)
+                      == (ROWS - 1) * sizeof(sequence_view<T>),
+                  "");
+    if (thread < ROWS) // 3, 4: B and C
+        ((T **)&o.u)[thread] = origin(((const sequence_view<T> *)&p.u)[thread], a,
+                                      thread == 3 || thread == 4 ? a.group * p.N : a.channel);
+    else if (thread == IDS_) o.ids = origin(p.ids, a, 0);
+    else if (thread == YS_) o.ys = p.ys ? p.ys + a.token * p.D + a.channel : NULL;
     else if (thread == KEPT_)
-        o.kept = p.kept ? p.kept + (((p.pieces > 1 ? a.sequence : a.item) * p.kept_rows + a.first / p.kept_every) * p.D
-                                    + a.channel) * p.N : NULL;
-    else if (thread == BC_)   o.bc = p.bc ? p.bc + ((int64_t)a.block * p.tokens + a.token) * 2 * p.N : NULL;
+        o.kept = p.kept ? p.kept
+                              + (((p.pieces > 1 ? a.sequence : a.item) * p.kept_rows + a.first / p.kept_every) * p.D
+                                 + a.channel)
+                                    * p.N
+                        : NULL;
+    else if (thread == BC_) o.bc = p.bc ? p.bc + ((int64_t)a.block * p.tokens + a.token) * 2 * p.N : NULL;
     else if (thread == PART_) o.a = a;
 }
 
-/* ---- starts of documents: a token starts one where its two numbers differ. Token 0 of a sequence goes on from what comes in;
- * in a pack it starts from zero ---- */
+/* ---- starts of documents: a token starts one where its two numbers differ. Token 0 of a sequence goes on from what
+ * comes in; in a pack it starts from zero ---- */
 
-struct document { int32_t here, before; };
+struct document {
+    int32_t here, before;
+};
 
 static __device__ __forceinline__ document read_document(const int32_t *ids, int64_t row, int t, bool leads, bool pack)
 {
     document d = { leads && pack, 0 };
     if (ids && !leads) {
-        d.here   = ids[t * row];
+        d.here = ids[t * row];
         d.before = ids[(t - 1) * row];
     }
     return d;
@@ -354,31 +391,40 @@ static __device__ __forceinline__ document read_document(const int32_t *ids, int
 
 template <typename T> static inline scan_operands<T> scan_operands_of(const mba_call *c, int64_t items, int64_t width)
 {
-    const mba_node *n = c->node;
-    const scan_dims d = scan_dims_of(n);
-    const scan_partition  cut = scan_partition_of(d, items);
-    scan_operands<T> p = {};
-    p.u       = sequence_view_of<const T>(n->in[U], c->in[U], d.L, d.D);
-    p.delta   = sequence_view_of<const T>(n->in[DELTA], c->in[DELTA], d.L, d.D);
-    p.z       = sequence_view_of<const T>(n->in[Z], c->in[Z], d.L, d.D);
-    p.B       = sequence_view_of<const T>(n->in[BM], c->in[BM], d.L, d.G * d.N);
-    p.C       = sequence_view_of<const T>(n->in[CM], c->in[CM], d.L, d.G * d.N);
-    p.A_log   = sequence_view_of<const float>(n->in[A_LOG], c->in[A_LOG], d.D, d.N);
-    p.start   = sequence_view_of<const float>(n->in[INITIAL], c->in[INITIAL], d.D, d.N);
-    p.ids     = sequence_view_of<const int32_t>(n->in[IDS], c->in[IDS], d.L, 1);
-    p.skip    = (const float *)(n->in[SKIP] ? c->in[SKIP] : NULL);
-    p.bias    = (const float *)(n->in[DT_BIAS] ? c->in[DT_BIAS] : NULL);
-    p.B_ = (int)d.B; p.L = (int)d.L; p.D = (int)d.D; p.N = (int)d.N; p.G = (int)d.G; p.Dg = (int)(d.D / d.G);
+    const mba_node      *n = c->node;
+    const scan_dims      d = scan_dims_of(n);
+    const scan_partition cut = scan_partition_of(d, items);
+    scan_operands<T>     p = {};
+    p.u = sequence_view_of<const T>(n->in[U], c->in[U], d.L, d.D);
+    p.delta = sequence_view_of<const T>(n->in[DELTA], c->in[DELTA], d.L, d.D);
+    p.z = sequence_view_of<const T>(n->in[Z], c->in[Z], d.L, d.D);
+    p.B = sequence_view_of<const T>(n->in[BM], c->in[BM], d.L, d.G * d.N);
+    p.C = sequence_view_of<const T>(n->in[CM], c->in[CM], d.L, d.G * d.N);
+    p.A_log = sequence_view_of<const float>(n->in[A_LOG], c->in[A_LOG], d.D, d.N);
+    p.start = sequence_view_of<const float>(n->in[INITIAL], c->in[INITIAL], d.D, d.N);
+    p.ids = sequence_view_of<const int32_t>(n->in[IDS], c->in[IDS], d.L, 1);
+    p.skip = (const float *)(n->in[SKIP] ? c->in[SKIP] : NULL);
+    p.bias = (const float *)(n->in[DT_BIAS] ? c->in[DT_BIAS] : NULL);
+    p.B_ = (int)d.B;
+    p.L = (int)d.L;
+    p.D = (int)d.D;
+    p.N = (int)d.N;
+    p.G = (int)d.G;
+    p.Dg = (int)(d.D / d.G);
     p.blocks = (int)mba_ceil(p.Dg, width);
     p.sub = 1;
-    p.pack = (int)cut.pack; p.pieces = (int)cut.pieces; p.piece = (int)cut.piece; p.tiles = (int)cut.tiles;
-    p.kept_every = TILE;                                   // in scratch; see keep_for_backward
-    p.kept_rows  = (int)mba_ceil(cut.pieces > 1 ? d.L : cut.pack * d.L, TILE);
+    p.pack = (int)cut.pack;
+    p.pieces = (int)cut.pieces;
+    p.piece = (int)cut.piece;
+    p.tiles = (int)cut.tiles;
+    p.kept_every = TILE; // in scratch; see keep_for_backward
+    p.kept_rows = (int)mba_ceil(cut.pieces > 1 ? d.L : cut.pack * d.L, TILE);
     p.kept_pack = p.pack;
-    p.tokens = d.B * d.L; p.items = items;
+    p.tokens = d.B * d.L;
+    p.items = items;
     const size_t four = 4 * sizeof(T);
     p.wide_bc = (uintptr_t)p.B.at % four == 0 && (uintptr_t)p.C.at % four == 0 && p.B.row % 4 == 0 && p.C.row % 4 == 0
-             && p.B.outer % 4 == 0 && p.C.outer % 4 == 0 && d.N % 4 == 0;
+                && p.B.outer % 4 == 0 && p.C.outer % 4 == 0 && d.N % 4 == 0;
     return p;
 }
 
@@ -388,7 +434,7 @@ template <typename T> static inline void keep_for_backward(scan_operands<T> *p, 
     p->kept = (T *)at;
     if (!kept) return;
     p->kept_every = KEEP;
-    p->kept_rows  = (int)kept->type.dim[1];
+    p->kept_rows = (int)kept->type.dim[1];
 }
 
 /* Groups of eight values of all rows are whole and aligned. */
@@ -399,34 +445,37 @@ template <typename T> static inline bool vec8_aligned(const sequence_view<T> &l)
 
 static inline bool all_vec8_aligned(const scan_operands<bf16> &p)
 {
-    return p.Dg % 8 == 0 && (uintptr_t)p.ys % 16 == 0 && vec8_aligned(p.u) && vec8_aligned(p.delta) && vec8_aligned(p.z) && vec8_aligned(p.dout)
-        && vec8_aligned(p.out) && vec8_aligned(p.du) && vec8_aligned(p.ddelta) && vec8_aligned(p.dz);
+    return p.Dg % 8 == 0 && (uintptr_t)p.ys % 16 == 0 && vec8_aligned(p.u) && vec8_aligned(p.delta) && vec8_aligned(p.z)
+           && vec8_aligned(p.dout) && vec8_aligned(p.out) && vec8_aligned(p.du) && vec8_aligned(p.ddelta)
+           && vec8_aligned(p.dz);
 }
 
 /* Of the backward: its gradients too. */
-template <typename T> static inline scan_operands<T> scan_bwd_operands_of(const mba_call *c, int64_t items, int64_t width)
+template <typename T>
+static inline scan_operands<T> scan_bwd_operands_of(const mba_call *c, int64_t items, int64_t width)
 {
     const mba_node  *n = c->node;
     const scan_dims  d = scan_dims_of(n);
     scan_operands<T> p = scan_operands_of<T>(c, items, width);
-    p.dout       = sequence_view_of<const T>(n->in[DOUT], c->in[DOUT], d.L, d.D);
+    p.dout = sequence_view_of<const T>(n->in[DOUT], c->in[DOUT], d.L, d.D);
     p.start_back = sequence_view_of<const float>(n->in[DFINAL], c->in[DFINAL], d.D, d.N);
-    p.du         = sequence_view_of<T>(n->out[DU], c->out[DU], d.L, d.D);
-    p.ddelta     = sequence_view_of<T>(n->out[DDELTA], c->out[DDELTA], d.L, d.D);
-    p.dz         = sequence_view_of<T>(n->out[DZ], c->out[DZ], d.L, d.D);
-    p.dB         = sequence_view_of<T>(n->out[DB], c->out[DB], d.L, d.G * d.N);
-    p.dC         = sequence_view_of<T>(n->out[DC], c->out[DC], d.L, d.G * d.N);
-    p.dA_log     = sequence_view_of<float>(n->out[DA_LOG], c->out[DA_LOG], d.D, d.N);
-    p.dinitial   = sequence_view_of<float>(n->out[DINITIAL], c->out[DINITIAL], d.D, d.N);
-    p.dskip      = (float *)(n->out[DSKIP] ? c->out[DSKIP] : NULL);
-    p.dbias      = (float *)(n->out[DDT_BIAS] ? c->out[DDT_BIAS] : NULL);
-    p.bc         = (float *)mba_cuda_scratch(c, CU_BC);
-    p.sums       = (float *)mba_cuda_scratch(c, CU_SUMS);
-    p.adds       = n->adds;
+    p.du = sequence_view_of<T>(n->out[DU], c->out[DU], d.L, d.D);
+    p.ddelta = sequence_view_of<T>(n->out[DDELTA], c->out[DDELTA], d.L, d.D);
+    p.dz = sequence_view_of<T>(n->out[DZ], c->out[DZ], d.L, d.D);
+    p.dB = sequence_view_of<T>(n->out[DB], c->out[DB], d.L, d.G * d.N);
+    p.dC = sequence_view_of<T>(n->out[DC], c->out[DC], d.L, d.G * d.N);
+    p.dA_log = sequence_view_of<float>(n->out[DA_LOG], c->out[DA_LOG], d.D, d.N);
+    p.dinitial = sequence_view_of<float>(n->out[DINITIAL], c->out[DINITIAL], d.D, d.N);
+    p.dskip = (float *)(n->out[DSKIP] ? c->out[DSKIP] : NULL);
+    p.dbias = (float *)(n->out[DDT_BIAS] ? c->out[DDT_BIAS] : NULL);
+    p.bc = (float *)mba_cuda_scratch(c, CU_BC);
+    p.sums = (float *)mba_cuda_scratch(c, CU_SUMS);
+    p.adds = n->adds;
     return p;
 }
 
-/* ---- what the backward takes from the forward (selective_scan_cuda.cu), from launch k of the plan on; k is then the next ---- */
+/* ---- what the backward takes from the forward (selective_scan_cuda.cu), from launch k of the plan on; k is then the
+ * next ---- */
 
 /* States before every tile of every item, and y before the gate. */
 template <typename T> mba_status scan_states(const mba_call *c, int *k, int64_t items, T *kept, T *ys);
@@ -437,7 +486,8 @@ template <typename T> mba_status scan_starts(const mba_call *c, int k, scan_oper
 /* start_back of every item, where sequences are cut. */
 template <typename T> mba_status scan_carries_back(const mba_call *c, int *k, scan_operands<T> *p);
 
-/* ---- second stage of the sums, shared by both paths (selective_scan_sums_cuda.cu); launches k and k + 1 of the plan ---- */
+/* ---- second stage of the sums, shared by both paths (selective_scan_sums_cuda.cu); launches k and k + 1 of the plan
+ * ---- */
 
 template <typename T> mba_status scan_sums(const mba_call *c, int k, const scan_operands<T> &p);
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* selective_scan_halves_cuda.cu -- the scan of Mamba-1, forward: bf16, 16 states, for few sequences and channels.
  *
  *   see selective_scan_twins_cuda.cu: the same in blocks of 16 channels, whose warps hold half as many states
@@ -21,33 +22,37 @@ static __device__ __forceinline__ lane_offsets halves_offsets(const halves &sm, 
     const auto  &s = sm.buf[0];
     lane_offsets o;
     o.dt = smem_address_of(&s.dt[0][wc / 8][4 * l8]);
-    o.x  = smem_address_of(&s.x[l4][(wc + l8) ^ 4 * (l4 & 1)]);
-    o.b  = smem_address_of(&s.b[l4][8 * ns + l8]);
-    o.c  = smem_address_of(&s.c[l8][8 * ns + 2 * l4]);
-    o.y  = smem_address_of(&s.y[TILE * ns + 2 * l4][wc + l8]);
+    o.x = smem_address_of(&s.x[l4][(wc + l8) ^ 4 * (l4 & 1)]);
+    o.b = smem_address_of(&s.b[l4][8 * ns + l8]);
+    o.c = smem_address_of(&s.c[l8][8 * ns + 2 * l4]);
+    o.y = smem_address_of(&s.y[TILE * ns + 2 * l4][wc + l8]);
     asm volatile("" : "+r"(o.dt), "+r"(o.x), "+r"(o.b), "+r"(o.c));
     return o;
 }
 
 /* Operands of four tokens, and of C of eight. */
-struct half_tokens { float4 dt; float2 c; float x, b; };
+struct half_tokens {
+    float4 dt;
+    float2 c;
+    float  x, b;
+};
 
-static __device__ __forceinline__ void
-read_tokens(half_tokens &f, const lane_offsets &o, uint32_t turn, int four)
+static __device__ __forceinline__ void read_tokens(half_tokens &f, const lane_offsets &o, uint32_t turn, int four)
 {
     typedef halves::buffer buffer;
     f.dt = *smem_pointer<const float4>(o.dt + turn + four * (int)sizeof(buffer::dt[0]));
-    f.x  = *smem_pointer<const float>(o.x + turn + four * 4 * (int)sizeof(buffer::x[0]));
-    f.b  = *smem_pointer<const float>(o.b + turn + four * 4 * (int)sizeof(buffer::b[0]));
+    f.x = *smem_pointer<const float>(o.x + turn + four * 4 * (int)sizeof(buffer::x[0]));
+    f.b = *smem_pointer<const float>(o.b + turn + four * 4 * (int)sizeof(buffer::b[0]));
     if (four % 2 == 0) f.c = *smem_pointer<const float2>(o.c + turn + four * 4 * (int)sizeof(buffer::c[0]));
 }
 
 /* Rows of a product are eight channels at one token and the same at the next, columns are eight states. So b and C h of
  * two tokens are one product each, operand a has the token as k, and C of eight tokens is one operand b: each pair of
  * tokens takes its two columns of the product. `first`: four tokens; `ahead` is called before the last four. */
-template <typename F, typename G> static __device__ __forceinline__ void
-halves_tokens(float (&h)[2], float (&y)[TILE / 8][2], const half_tokens &first, const float (&A2)[2],
-              const lane_offsets &o, uint32_t turn, int l4, F keep, G ahead)
+template <typename F, typename G>
+static __device__ __forceinline__ void halves_tokens(float (&h)[2], float (&y)[TILE / 8][2], const half_tokens &first,
+                                                     const float (&A2)[2], const lane_offsets &o, uint32_t turn, int l4,
+                                                     F keep, G ahead)
 {
     half_tokens f = first;
 #pragma unroll
@@ -67,13 +72,15 @@ halves_tokens(float (&h)[2], float (&y)[TILE / 8][2], const half_tokens &first, 
             h[0] = n[1];
             h[1] = n[3];
             mma_tf32_k8(d, n[0], n[1], n[2], n[3], f.c.x, f.c.y);
-            if (l4 == four % 2 * 2 + i) { y[four / 2][0] = d[0]; y[four / 2][1] = d[3]; }
+            if (l4 == four % 2 * 2 + i) {
+                y[four / 2][0] = d[0];
+                y[four / 2][1] = d[3];
+            }
         }
     }
 }
 
-static __device__ __forceinline__ void
-put_sums(const lane_offsets &o, uint32_t turn, const float (&y)[TILE / 8][2])
+static __device__ __forceinline__ void put_sums(const lane_offsets &o, uint32_t turn, const float (&y)[TILE / 8][2])
 {
     typedef halves::buffer buffer;
 #pragma unroll
@@ -89,13 +96,13 @@ static __device__ __forceinline__ void halves_states(const scan_operands<bf16> &
 {
     typedef halves S;
     enum { N = S::N, BUFFER = sizeof(S::buffer) };
-    const part &a = sm.at.a;
-    const int  l4 = lane & 3, l8 = lane >> 2, wc = warp % S::CO * 8, ns = warp / S::CO, length = a.length;
-    const int  ch = a.channel + wc + l8, n = 8 * ns + 2 * l4, tiles = (length + TILE - 1) / TILE;
-    const bool ok = ch < a.channels, keeps = sm.at.kept && ok;
-    bf16      *kept = sm.at.kept + (wc + l8) * N + n;         // goes on where nothing is kept
+    const part        &a = sm.at.a;
+    const int          l4 = lane & 3, l8 = lane >> 2, wc = warp % S::CO * 8, ns = warp / S::CO, length = a.length;
+    const int          ch = a.channel + wc + l8, n = 8 * ns + 2 * l4, tiles = (length + TILE - 1) / TILE;
+    const bool         ok = ch < a.channels, keeps = sm.at.kept && ok;
+    bf16              *kept = sm.at.kept + (wc + l8) * N + n; // goes on where nothing is kept
     const lane_offsets o = halves_offsets(sm, wc, ns, l4, l8);
-    float A2[2], h[2] = { 0, 0 }, y[TILE / 8][2];
+    float              A2[2], h[2] = { 0, 0 }, y[TILE / 8][2];
 #pragma unroll
     for (int e = 0; e < 2; e++) {
         A2[e] = ok ? A2_of(p.A_log.at[ch * p.A_log.row + n + e]) : 0;
@@ -107,17 +114,20 @@ static __device__ __forceinline__ void halves_states(const scan_operands<bf16> &
     read_tokens(f, o, 0, 0);
     const auto one = [&](auto ahead) {
         const bool more = keeps && tile * TILE + KEEP < length;
-        halves_tokens(h, y, f, A2, o, turn * (uint32_t)BUFFER, l4, [&](int four) {
-            write2_global(four ? more : keeps, kept, h[0], h[1]);
-            kept += p.D * N;
-        }, ahead);
+        halves_tokens(
+            h, y, f, A2, o, turn * (uint32_t)BUFFER, l4,
+            [&](int four) {
+                write2_global(four ? more : keeps, kept, h[0], h[1]);
+                kept += p.D * N;
+            },
+            ahead);
         put_sums(o, turn * (uint32_t)BUFFER, y);
         arrive_turn<DONE, S>(sm, turn, S::HANDS);
     };
 #pragma unroll 1
     for (; tile < tiles - 1; tile++) {
         const int then = next<S::BUFFERS>(turn);
-        one([&] {                                             // operands of the next tile: their way is long
+        one([&] { // operands of the next tile: their way is long
             wait_turn<FULL, S>(sm, tile + 1, then, S::HANDS);
             read_tokens(f, o, then * (uint32_t)BUFFER, 0);
         });
@@ -125,7 +135,7 @@ static __device__ __forceinline__ void halves_states(const scan_operands<bf16> &
     }
     one([] {});
     if (!p.final.at || a.first + a.length < p.L) return;
-    const int who = thread_id_reread(), state = who / 32 / S::CO * 8 + who % 4 * 2;      // for want of registers
+    const int who = thread_id_reread(), state = who / 32 / S::CO * 8 + who % 4 * 2; // for want of registers
     const int at = a.channel + who / 32 % S::CO * 8 + who % 32 / 4;
     if (at >= a.channels) return;
     float *final = p.final.sequence(a.sequence) + at * p.final.row + state;
@@ -133,14 +143,13 @@ static __device__ __forceinline__ void halves_states(const scan_operands<bf16> &
     final[1] = h[1];
 }
 
-template <bool PLAIN> __global__ void
-__launch_bounds__(256, 3) scan_fwd_halves(const __grid_constant__ scan_operands<bf16> p)
+template <bool PLAIN>
+__global__ void __launch_bounds__(256, 3) scan_fwd_halves(const __grid_constant__ scan_operands<bf16> p)
 {
     extern __shared__ __align__(128) char smem[];
-    halves &sm = *(halves *)smem;
-    scan_block<halves, false, false, PLAIN>(p, sm, part_of(p, halves::CH), [&](int warp, int lane) {
-        halves_states(p, sm, warp, lane);
-    });
+    halves                               &sm = *(halves *)smem;
+    scan_block<halves, false, false, PLAIN>(p, sm, part_of(p, halves::CH),
+                                            [&](int warp, int lane) { halves_states(p, sm, warp, lane); });
 }
 
 mba_status scan_halves(const mba_call *c, int k, scan_operands<bf16> p)

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* selective_scan_plain_cuda.cu -- the scan for any number of states, any rows, any groups: a lane is a channel.
  *
  * kernel     scan_fwd_plain     states of a lane lie in scratch, 32 neighbouring lanes side by side; time ascends
@@ -19,38 +20,40 @@
 
 /* One channel of one sequence. */
 template <typename T> struct lane_channel {
-    part  a;
-    bool  ok;
-    int   ch;
-    float bias, skip;
-    const T *u, *delta, *z, *dout, *B, *C;
+    part           a;
+    bool           ok;
+    int            ch;
+    float          bias, skip;
+    const T       *u, *delta, *z, *dout, *B, *C;
     const int32_t *ids;
 };
 
 template <typename T> static __device__ __forceinline__ lane_channel<T> lane_channel_of(const scan_operands<T> &p)
 {
     lane_channel<T> c;
-    c.a    = part_of(p, PLAIN_CHANNELS);
-    c.ok   = c.a.channel + (int)threadIdx.x < c.a.channels;
-    c.ch   = c.ok ? c.a.channel + (int)threadIdx.x : c.a.channel;
+    c.a = part_of(p, PLAIN_CHANNELS);
+    c.ok = c.a.channel + (int)threadIdx.x < c.a.channels;
+    c.ch = c.ok ? c.a.channel + (int)threadIdx.x : c.a.channel;
     c.bias = p.bias ? p.bias[c.ch] : 0;
     c.skip = p.skip ? p.skip[c.ch] : 0;
-    c.u     = p.u.sequence(c.a.sequence) + c.ch;
+    c.u = p.u.sequence(c.a.sequence) + c.ch;
     c.delta = p.delta.sequence(c.a.sequence) + c.ch;
-    c.z     = p.z.at ? p.z.sequence(c.a.sequence) + c.ch : NULL;
-    c.dout  = p.dout.at ? p.dout.sequence(c.a.sequence) + c.ch : NULL;
-    c.B     = p.B.sequence(c.a.sequence) + c.a.group * p.N;
-    c.C     = p.C.sequence(c.a.sequence) + c.a.group * p.N;
-    c.ids   = p.ids.at ? p.ids.sequence(c.a.sequence) : NULL;
+    c.z = p.z.at ? p.z.sequence(c.a.sequence) + c.ch : NULL;
+    c.dout = p.dout.at ? p.dout.sequence(c.a.sequence) + c.ch : NULL;
+    c.B = p.B.sequence(c.a.sequence) + c.a.group * p.N;
+    c.C = p.C.sequence(c.a.sequence) + c.a.group * p.N;
+    c.ids = p.ids.at ? p.ids.sequence(c.a.sequence) : NULL;
     return c;
 }
 
-template <typename T> static __device__ __forceinline__ bool starts(const scan_operands<T> &p, const lane_channel<T> &c, int t)
+template <typename T>
+static __device__ __forceinline__ bool starts(const scan_operands<T> &p, const lane_channel<T> &c, int t)
 {
     return c.ids && t > 0 && c.ids[t * p.ids.row] != c.ids[(t - 1) * p.ids.row];
 }
 
-template <typename T> static __device__ __forceinline__ float step_at(const scan_operands<T> &p, const lane_channel<T> &c, int t)
+template <typename T>
+static __device__ __forceinline__ float step_at(const scan_operands<T> &p, const lane_channel<T> &c, int t)
 {
     return step_of<true>(to_float(c.delta[t * p.delta.row]) + c.bias);
 }
@@ -70,7 +73,8 @@ template <typename T> static __device__ __forceinline__ float *space_of(const sc
 
 enum { FWD_ARRAYS = 2, BWD_ARRAYS = PLAIN_CHUNK + 4 };
 
-template <typename T> __global__ void __launch_bounds__(32, 16) scan_fwd_plain(const __grid_constant__ scan_operands<T> p)
+template <typename T>
+__global__ void __launch_bounds__(32, 16) scan_fwd_plain(const __grid_constant__ scan_operands<T> p)
 {
     const lane_channel<T> c = lane_channel_of(p);
     if (!c.ok) return;
@@ -79,7 +83,7 @@ template <typename T> __global__ void __launch_bounds__(32, 16) scan_fwd_plain(c
     T        *out = p.out.at ? p.out.sequence(c.a.sequence) + c.ch : NULL;
     for (int n = 0; n < N; n++) {
         A2[n * 32] = A2_of(p.A_log.at[(int64_t)c.ch * p.A_log.row + n]);
-        h[n * 32]  = p.start.at ? p.start.sequence(c.a.sequence)[(int64_t)c.ch * p.start.row + n] : 0;
+        h[n * 32] = p.start.at ? p.start.sequence(c.a.sequence)[(int64_t)c.ch * p.start.row + n] : 0;
     }
     for (int t = 0; t < p.L; t++) {
         if (p.kept_plain && t % PLAIN_CHUNK == 0) {
@@ -112,7 +116,9 @@ template <typename T> __global__ void __launch_bounds__(32, 16) scan_fwd_plain(c
     for (int n = 0; n < N; n++) f[n] = h[n * 32];
 }
 
-template <typename T> static __device__ __forceinline__ void put(const sequence_view<T> &l, const lane_channel<T> &c, int t, float v, bool add)
+template <typename T>
+static __device__ __forceinline__ void put(const sequence_view<T> &l, const lane_channel<T> &c, int t, float v,
+                                           bool add)
 {
     if (!l.at || !c.ok) return;
     T *to = l.sequence(c.a.sequence) + t * l.row + c.ch;
@@ -120,9 +126,9 @@ template <typename T> static __device__ __forceinline__ void put(const sequence_
 }
 
 /* One token back. h: states before it, and behind it at h + 32 N. */
-template <typename T> static __device__ void
-step_back(const scan_operands<T> &p, const lane_channel<T> &c, int t, const float *A2, const float *h, float *g, float *dA, float *dskip,
-          float *dbias)
+template <typename T>
+static __device__ void step_back(const scan_operands<T> &p, const lane_channel<T> &c, int t, const float *A2,
+                                 const float *h, float *g, float *dA, float *dskip, float *dbias)
 {
     const int   N = p.N;
     const float u = to_float(c.u[t * p.u.row]), dt = step_at(p, c, t), z = c.z ? to_float(c.z[t * p.z.row]) : 0;
@@ -133,14 +139,18 @@ step_back(const scan_operands<T> &p, const lane_channel<T> &c, int t, const floa
     float      *bc = p.bc + ((int64_t)c.a.block * p.tokens + c.a.token + t) * 2 * N;
     for (int n = 0; n < N; n++) {
         const float B = to_float(c.B[t * p.B.row + n]), C = to_float(c.C[t * p.C.row + n]), now = h[(N + n) * 32];
-        const float lam = fmaf(C, dy, g[n * 32]), back = reset ? 0 : fast_exp2(dt * A2[n * 32]) * lam, v = reset ? 0 : back * h[n * 32];
+        const float lam = fmaf(C, dy, g[n * 32]), back = reset ? 0 : fast_exp2(dt * A2[n * 32]) * lam,
+                    v = reset ? 0 : back * h[n * 32];
         y = fmaf(C, now, y);
         q = fmaf(lam, B, q);
         r = fmaf(A2[n * 32], v, r);
-        g[n * 32]  = back;
+        g[n * 32] = back;
         dA[n * 32] = fmaf(dt, v, dA[n * 32]);
         const float dB = warp_sum(lam * x), dC = warp_sum(c.ok ? dy * now : 0);
-        if (threadIdx.x == 0) { bc[n] = dB; bc[N + n] = dC; }
+        if (threadIdx.x == 0) {
+            bc[n] = dB;
+            bc[N + n] = dC;
+        }
     }
     const float dd = fmaf(u, q, LN2 * r) * step_slope<true>(dt);
     put(p.du, c, t, fmaf(dt, q, c.skip * dy), p.adds >> DU & 1);
@@ -150,15 +160,18 @@ step_back(const scan_operands<T> &p, const lane_channel<T> &c, int t, const floa
     *dbias += dd;
 }
 
-template <typename T> __global__ void __launch_bounds__(32, 16) scan_bwd_plain(const __grid_constant__ scan_operands<T> p)
+template <typename T>
+__global__ void __launch_bounds__(32, 16) scan_bwd_plain(const __grid_constant__ scan_operands<T> p)
 {
     const lane_channel<T> c = lane_channel_of(p);
-    const int N = p.N, chunks = (p.L + PLAIN_CHUNK - 1) / PLAIN_CHUNK;
-    float *A2 = space_of(p, BWD_ARRAYS, 0), *g = space_of(p, BWD_ARRAYS, 1), *dA = space_of(p, BWD_ARRAYS, 2), *h = space_of(p, BWD_ARRAYS, 3);
-    float  dskip = 0, dbias = 0;
+    const int             N = p.N, chunks = (p.L + PLAIN_CHUNK - 1) / PLAIN_CHUNK;
+    float *A2 = space_of(p, BWD_ARRAYS, 0), *g = space_of(p, BWD_ARRAYS, 1), *dA = space_of(p, BWD_ARRAYS, 2),
+          *h = space_of(p, BWD_ARRAYS, 3);
+    float dskip = 0, dbias = 0;
     for (int n = 0; n < N; n++) {
         A2[n * 32] = A2_of(p.A_log.at[(int64_t)c.ch * p.A_log.row + n]);
-        g[n * 32]  = p.start_back.at && c.ok ? p.start_back.sequence(c.a.sequence)[(int64_t)c.ch * p.start_back.row + n] : 0;
+        g[n * 32] = p.start_back.at && c.ok ? p.start_back.sequence(c.a.sequence)[(int64_t)c.ch * p.start_back.row + n]
+                                            : 0;
         dA[n * 32] = 0;
     }
     for (int chunk = chunks - 1; chunk >= 0; chunk--) {
@@ -170,7 +183,8 @@ template <typename T> __global__ void __launch_bounds__(32, 16) scan_bwd_plain(c
             const float dt = step_at(p, c, t), x = dt * to_float(c.u[t * p.u.row]);
             const bool  reset = starts(p, c, t);
             for (int n = 0; n < N; n++)
-                h[((i + 1) * N + n) * 32] = next_state(h[(i * N + n) * 32], dt, A2[n * 32], x * to_float(c.B[t * p.B.row + n]), reset);
+                h[((i + 1) * N + n) * 32] = next_state(h[(i * N + n) * 32], dt, A2[n * 32],
+                                                       x * to_float(c.B[t * p.B.row + n]), reset);
         }
         for (int i = tokens - 1; i >= 0; i--) step_back(p, c, first + i, A2, h + i * N * 32, g, dA, &dskip, &dbias);
     }
@@ -182,7 +196,7 @@ template <typename T> __global__ void __launch_bounds__(32, 16) scan_bwd_plain(c
         float *d = p.dinitial.sequence(c.a.sequence) + (int64_t)c.ch * p.dinitial.row + n;
         *d = g[n * 32] + (p.adds >> DINITIAL & 1 ? *d : 0);
     }
-    sums[(int64_t)p.D * N + c.ch]       = dskip;
+    sums[(int64_t)p.D * N + c.ch] = dskip;
     sums[(int64_t)p.D * (N + 1) + c.ch] = dbias;
 }
 
@@ -190,15 +204,12 @@ extern "C" mba_status selective_scan_plain_cuda(const mba_call *c)
 {
     const mba_node *n = c->node;
     const scan_dims d = scan_dims_of(n);
-    MBA_WITH_DTYPE(n->in[U]->type.dtype, T,
-        scan_operands<T> p = scan_operands_of<T>(c, d.B, PLAIN_CHANNELS);
-        p.out   = sequence_view_of<T>(n->out[OUT], c->out[OUT], d.L, d.D);
-        p.final = sequence_view_of<float>(n->out[FINAL], c->out[FINAL], d.D, d.N);
-        p.space = (float *)mba_cuda_scratch(c, CU_SPACE);
-        keep_for_backward(&p, n->out[KEPT], c->out[KEPT]);
-        p.ys    = (T *)c->out[YS];
-        if (p.kept) p.kept_pack = (int)mba_ceil(d.B, n->out[KEPT]->type.dim[0]);
-        MBA_KERNEL(c, 0, scan_fwd_plain<T>, p));
+    MBA_WITH_DTYPE(n->in[U]->type.dtype, T, scan_operands<T> p = scan_operands_of<T>(c, d.B, PLAIN_CHANNELS);
+                   p.out = sequence_view_of<T>(n->out[OUT], c->out[OUT], d.L, d.D);
+                   p.final = sequence_view_of<float>(n->out[FINAL], c->out[FINAL], d.D, d.N);
+                   p.space = (float *)mba_cuda_scratch(c, CU_SPACE); keep_for_backward(&p, n->out[KEPT], c->out[KEPT]);
+                   p.ys = (T *)c->out[YS]; if (p.kept) p.kept_pack = (int)mba_ceil(d.B, n->out[KEPT]->type.dim[0]);
+                   MBA_KERNEL(c, 0, scan_fwd_plain<T>, p));
     return MBA_OK;
 }
 
@@ -206,11 +217,9 @@ extern "C" mba_status selective_scan_bwd_plain_cuda(const mba_call *c)
 {
     const mba_node *n = c->node;
     MBA_WITH_DTYPE(n->in[U]->type.dtype, T,
-        scan_operands<T> p = scan_bwd_operands_of<T>(c, scan_dims_of(n).B, PLAIN_CHANNELS);
-        p.kept_plain = (float *)mba_cuda_scratch(c, CU_KEPT);
-        p.space      = (float *)mba_cuda_scratch(c, CU_SPACE);
-        MBA_KERNEL(c, 0, scan_fwd_plain<T>, p);
-        MBA_KERNEL(c, 1, scan_bwd_plain<T>, p);
-        MBA_TRY(scan_sums(c, 2, p)));
+                   scan_operands<T> p = scan_bwd_operands_of<T>(c, scan_dims_of(n).B, PLAIN_CHANNELS);
+                   p.kept_plain = (float *)mba_cuda_scratch(c, CU_KEPT);
+                   p.space = (float *)mba_cuda_scratch(c, CU_SPACE); MBA_KERNEL(c, 0, scan_fwd_plain<T>, p);
+                   MBA_KERNEL(c, 1, scan_bwd_plain<T>, p); MBA_TRY(scan_sums(c, 2, p)));
     return MBA_OK;
 }

@@ -1,5 +1,6 @@
-/* selective_scan_plans_test.c -- what plans of the CUDA variants claim: products that warps issue, and every byte that kernels
- * leave behind. No GPU is needed. */
+// SPDX-License-Identifier: Apache-2.0
+/* selective_scan_plans_test.c -- what plans of the CUDA variants claim: products that warps issue, and every byte that
+ * kernels leave behind. No GPU is needed. */
 #include "tests/test.h"
 
 #include "core/check.h"
@@ -8,7 +9,8 @@
 #include "ops/selective_scan/selective_scan_slots.h"
 #include "tests/machines.h"
 
-/* ---- plans: products of bf16 that the backward's warps issue, counted by its loops (selective_scan_bwd*_cuda.cu) ---- */
+/* ---- plans: products of bf16 that the backward's warps issue, counted by its loops (selective_scan_bwd*_cuda.cu)
+ * ---- */
 
 static int length_of(const scan_dims *d, const scan_partition *c, int item)
 {
@@ -17,8 +19,8 @@ static int length_of(const scan_dims *d, const scan_partition *c, int item)
     return (int)(d->L - first < c->piece ? d->L - first : c->piece);
 }
 
-/* A block, tile by tile: N / 4 warps, 16 / N (twins: of pairs of tokens) products of 16 x 8 sums over 8 (16) numbers; twins of
- * 8 states make none. */
+/* A block, tile by tile: N / 4 warps, 16 / N (twins: of pairs of tokens) products of 16 x 8 sums over 8 (16) numbers;
+ * twins of 8 states make none. */
 static double flops_of_block(int length, int states, bool twins)
 {
     double sum = 0;
@@ -34,30 +36,34 @@ static double flops_of_block(int length, int states, bool twins)
 static void plans_count_the_products_that_warps_issue(void **state)
 {
     (void)state;
-    static const mba_case cases[] = {
-        { { 3, 49, 320, 8, 1, NO_Z }, "windows of 7 x 7" },     { { 64, 196, 160, 8, 1, NO_Z }, "windows of 14 x 14" },
-        { { 1, 12000, 192, 16, 1 }, "one long row, in pieces" }, { { 1, 1001, 100, 16, 1 }, "odd" },
-        { { 2001, 7, 640, 16, 2 }, "short: packs" },             { { 2, 1, 32, 8, 1 }, "a token" },
-        { { 4, 4096, 512, 16, 1 }, "whole tiles" } };
-    bool packs = false, pieces = false;
-    int  row_regs = 0;
+    static const mba_case cases[] = { { { 3, 49, 320, 8, 1, NO_Z }, "windows of 7 x 7" },
+                                      { { 64, 196, 160, 8, 1, NO_Z }, "windows of 14 x 14" },
+                                      { { 1, 12000, 192, 16, 1 }, "one long row, in pieces" },
+                                      { { 1, 1001, 100, 16, 1 }, "odd" },
+                                      { { 2001, 7, 640, 16, 2 }, "short: packs" },
+                                      { { 2, 1, 32, 8, 1 }, "a token" },
+                                      { { 4, 4096, 512, 16, 1 }, "whole tiles" } };
+    bool                  packs = false, pieces = false;
+    int                   row_regs = 0;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const int64_t  *n = cases[i].dim;
         const scan_dims d = { n[0], n[1], n[2], n[3], n[4] };
         mba_case_graph  o;
         assert_ok(mba_case_build(&o, &mba_op_selective_scan, &cases[i], (mba_case_how){ .compute = MBA_BF16 }));
         for (int32_t k = 0; k < o.g->nnodes; k++)
-            for (const mba_variant *v = o.g->nodes[k]->op->cuda; o.g->nodes[k]->op == &mba_op_selective_scan_bwd && v->name; v++) {
+            for (const mba_variant *v = o.g->nodes[k]->op->cuda;
+                 o.g->nodes[k]->op == &mba_op_selective_scan_bwd && v->name; v++) {
                 mba_plan p;
                 if (mba_plan_variant(&p, NULL, o.g->arena, o.g->nodes[k], v, &machines[1]) != MBA_OK) continue;
                 for (int l = 0; l < p.nlaunches; l++) {
                     if (strncmp(p.launch[l].kernel, "scan_bwd_t", 10)) continue;
                     const scan_partition c = scan_partition_of(d, p.launch[l].grid[0]);
-                    double         sum = 0;
-                    packs  |= c.pack > 1;
+                    double               sum = 0;
+                    packs |= c.pack > 1;
                     pieces |= c.pieces > 1;
                     for (int item = 0; item < c.items; item++)
-                        sum += (double)p.launch[l].grid[1] * flops_of_block(length_of(&d, &c, item), (int)d.N, !strcmp(v->name, "twins"));
+                        sum += (double)p.launch[l].grid[1]
+                               * flops_of_block(length_of(&d, &c, item), (int)d.N, !strcmp(v->name, "twins"));
                     assert_near(mba_launch_work(&p.launch[l], MBA_MMA), sum, 1e-12 * sum);
                     row_regs++;
                 }
@@ -85,7 +91,8 @@ static mba_work_sums sums_of_plan(const mba_plan *p)
 /* Parameters' gradients and states at the ends are a small part of it, and not planned one by one. */
 static void check_stores(const mba_node *n, const mba_plan *p, int *row_regs)
 {
-    static const int fwd[] = { OUT, KEPT, YS }, bwd[] = { DU, DDELTA, DB, DC, DZ }, scratch[] = { CU_KEPT, CU_BC, CU_SUMS };
+    static const int fwd[] = { OUT, KEPT, YS }, bwd[] = { DU, DDELTA, DB, DC, DZ },
+                     scratch[] = { CU_KEPT, CU_BC, CU_SUMS };
     const bool          back = n->op == &mba_op_selective_scan_bwd;
     const mba_work_sums s = sums_of_plan(p);
     for (int i = 0; i < (back ? 5 : 3); i++) {
@@ -97,7 +104,7 @@ static void check_stores(const mba_node *n, const mba_plan *p, int *row_regs)
                      s.operand[MBA_ARG_OUT(k)][1], k, bytes);
         *row_regs += t != NULL;
     }
-    for (int i = 0; i < 3 && back; i++) {         // what is read was written before, and whole
+    for (int i = 0; i < 3 && back; i++) { // what is read was written before, and whole
         const double *moved = s.operand[MBA_ARG_SCRATCH(scratch[i])], bytes = (double)p->scratch[scratch[i]].bytes;
         if (fabs(moved[1] - bytes) > 1e-9 * bytes || fabs(moved[0] - bytes) > 1e-9 * bytes)
             fail_msg("%s=%s stores %.0f and loads %.0f bytes of scratch '%s', which has %.0f", n->op->name, p->variant,
@@ -109,9 +116,10 @@ static void check_stores(const mba_node *n, const mba_plan *p, int *row_regs)
 static void plans_store_what_kernels_write(void **state)
 {
     (void)state;
-    static const mba_case cases[] = { { { 4, 512, 256, 16, 1 }, "whole tiles" }, { { 4, 512, 256, 16, 1, NO_Z }, "no gate" },
+    static const mba_case cases[] = { { { 4, 512, 256, 16, 1 }, "whole tiles" },
+                                      { { 4, 512, 256, 16, 1, NO_Z }, "no gate" },
                                       { { 2, 64, 128, 8, 2 }, "two groups" } };
-    int row_regs = 0;
+    int                   row_regs = 0;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         for (int half = 0; half < 2; half++) {
             mba_case_graph o;
@@ -122,7 +130,8 @@ static void plans_store_what_kernels_write(void **state)
                 const bool      mine = n->op == &mba_op_selective_scan || n->op == &mba_op_selective_scan_bwd;
                 for (const mba_variant *v = n->op->cuda; mine && v->name; v++) {
                     mba_plan p;
-                    if (mba_plan_variant(&p, NULL, o.g->arena, n, v, &machines[1]) == MBA_OK) check_stores(n, &p, &row_regs);
+                    if (mba_plan_variant(&p, NULL, o.g->arena, n, v, &machines[1]) == MBA_OK)
+                        check_stores(n, &p, &row_regs);
                 }
             }
             mba_graph_destroy(o.g);
@@ -130,4 +139,5 @@ static void plans_store_what_kernels_write(void **state)
     assert_int_equal(row_regs, 142);
 }
 
-MBA_TEST_MAIN(cmocka_unit_test(plans_count_the_products_that_warps_issue), cmocka_unit_test(plans_store_what_kernels_write))
+MBA_TEST_MAIN(cmocka_unit_test(plans_count_the_products_that_warps_issue),
+              cmocka_unit_test(plans_store_what_kernels_write))

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* selective_scan_ref.c -- fp64, one channel at a time, every state kept: only the maths. */
 #include <math.h>
 
@@ -72,7 +73,9 @@ static void run_channel(const channel *h, double *state, double *y)
 }
 
 /* What a channel works in: its states, y before the gate, A and, backwards, the gradient of a state. */
-typedef struct room { double *state, *y, *A, *lam; } room;
+typedef struct room {
+    double *state, *y, *A, *lam;
+} room;
 
 static room room_of(const mba_ref_call *c, scan_dims d)
 {
@@ -93,7 +96,7 @@ static void keep(const channel *h, const double *state, const double *y)
     for (int64_t t = 0; t < h->d.L && h->c->out[YS]; t++) h->c->out[YS][at_u(h, t)] = y[t];
     for (int64_t t = 0; t < h->d.L && kept; t++) {
         const int64_t pack = mba_ceil(h->d.B, kept->type.dim[0]), at = h->b % pack * h->d.L + t;
-        double *to = h->c->out[KEPT] + ((h->b / pack * kept->type.dim[1] + at / KEEP) * h->d.D + h->j) * h->d.N;
+        double       *to = h->c->out[KEPT] + ((h->b / pack * kept->type.dim[1] + at / KEEP) * h->d.D + h->j) * h->d.N;
         for (int64_t k = 0; k < h->d.N && at % KEEP == 0; k++) to[k] = t ? state[(t - 1) * h->d.N + k] : initial(h, k);
     }
 }
@@ -123,14 +126,17 @@ void selective_scan_ref(const mba_ref_call *c)
     }
 }
 
-static void add(double *x, int64_t i, double v) { if (x) x[i] += v; }
+static void add(double *x, int64_t i, double v)
+{
+    if (x) x[i] += v;
+}
 
 /* One step of one channel, backwards in time: lam[k] comes in as a_{t+1,k} lam_{t+1,k} and leaves as a_t,k lam_t,k. */
 static void step_back(const channel *h, int64_t t, double dy, const double *state, double *lam)
 {
     const mba_ref_call *c = h->c;
-    const double u = c->in[U][at_u(h, t)], dt = step_size(h, t), p = raw_step(h, t);
-    double       ddt = 0;
+    const double        u = c->in[U][at_u(h, t)], dt = step_size(h, t), p = raw_step(h, t);
+    double              ddt = 0;
     for (int64_t k = 0; k < h->d.N; k++) {
         const double before = t ? state[(t - 1) * h->d.N + k] : initial(h, k);
         const double a = decay(h, t, dt, k), A = h->A[k], B = c->in[BM][at_bc(h, t, k)];

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* selective_scan_strip.h -- a strip, neighbouring channels of one sequence, and its segments of time: what both
  * directions of the CPU path share. Lanes are channels. */
 #ifndef MBA_SELECTIVE_SCAN_STRIP_H
@@ -30,7 +31,10 @@ static inline void zero_behind(const mba_call *c, int out, scan_dims d)
 }
 
 /* Row t of a sequence is at p + t * ld. */
-typedef struct rows { float *p; int64_t ld; } rows;
+typedef struct rows {
+    float  *p;
+    int64_t ld;
+} rows;
 
 static inline rows rows_of(const mba_tensor *t, void *p, int64_t b, int64_t n_rows, int64_t width)
 {
@@ -43,9 +47,9 @@ static inline rows rows_of(const mba_tensor *t, void *p, int64_t b, int64_t n_ro
 
 typedef struct strip {
     scan_dims d;
-    int64_t   b, c, n;                            /* sequence, first channel, number of channels (<= STRIP) */
-    int       vecs;                               /* vectors that hold them */
-    rows      u, delta, z, B, C, ids;             /* at the strip's first channel and group */
+    int64_t   b, c, n;                /* sequence, first channel, number of channels (<= STRIP) */
+    int       vecs;                   /* vectors that hold them */
+    rows      u, delta, z, B, C, ids; /* at the strip's first channel and group */
     vf        skip[VECS], bias[VECS];
 } strip;
 
@@ -60,7 +64,7 @@ MBA_SIMD vf load_lanes(const strip *s, const float *row, int v, const bool whole
 MBA_SIMD void store_lanes(const strip *s, float *row, int v, const bool whole, vf x)
 {
     if (whole) vf_store(row + v * MBA_LANES, x);
-    else       vf_store_n(row + v * MBA_LANES, x, s->n - v * MBA_LANES);
+    else vf_store_n(row + v * MBA_LANES, x, s->n - v * MBA_LANES);
 }
 
 static inline bool is_whole(const strip *s) { return s->n % MBA_LANES == 0; }
@@ -72,14 +76,14 @@ static inline strip strip_open(const mba_call *call, int64_t i)
     const scan_dims d = real_dims_of(call);
     const int64_t   width = d.D / d.G, first = i % scan_strips(d) * scan_strip(d), rest = width - first;
     const int64_t   group = i / scan_strips(d) % d.G, b = i / scan_strips(d) / d.G, c = group * width + first;
-    strip s = { .d = d, .b = b, .c = c, .n = rest < scan_strip(d) ? rest : scan_strip(d) };
-    s.vecs  = (int)mba_ceil(s.n, MBA_LANES);
-    s.u     = shifted(rows_of(o->in[U], call->in[U], b, d.L, d.D), c);
+    strip           s = { .d = d, .b = b, .c = c, .n = rest < scan_strip(d) ? rest : scan_strip(d) };
+    s.vecs = (int)mba_ceil(s.n, MBA_LANES);
+    s.u = shifted(rows_of(o->in[U], call->in[U], b, d.L, d.D), c);
     s.delta = shifted(rows_of(o->in[DELTA], call->in[DELTA], b, d.L, d.D), c);
-    s.z     = shifted(rows_of(o->in[Z], call->in[Z], b, d.L, d.D), c);
-    s.B     = shifted(rows_of(o->in[BM], call->in[BM], b, d.L, d.G * d.N), group * d.N);
-    s.C     = shifted(rows_of(o->in[CM], call->in[CM], b, d.L, d.G * d.N), group * d.N);
-    s.ids   = rows_of(o->in[IDS], call->in[IDS], b, d.L, 1);
+    s.z = shifted(rows_of(o->in[Z], call->in[Z], b, d.L, d.D), c);
+    s.B = shifted(rows_of(o->in[BM], call->in[BM], b, d.L, d.G * d.N), group * d.N);
+    s.C = shifted(rows_of(o->in[CM], call->in[CM], b, d.L, d.G * d.N), group * d.N);
+    s.ids = rows_of(o->in[IDS], call->in[IDS], b, d.L, 1);
     for (int v = 0; v < s.vecs; v++) {
         s.skip[v] = o->in[SKIP] ? load_lanes(&s, (float *)call->in[SKIP] + c, v, false) : vf_set(0);
         s.bias[v] = o->in[DT_BIAS] ? load_lanes(&s, (float *)call->in[DT_BIAS] + c, v, false) : vf_set(0);
@@ -147,7 +151,10 @@ static inline int64_t run_end(const strip *s, int64_t t, int64_t end)
 /* Steps t0 .. t0 + T - 1; arrays are [VECS][T + SPREAD][MBA_LANES]: a vector of channels goes through lines of its own.
  * Loops that store vectors take copies of these structs: a vector may alias anything, and pointers in memory would be
  * read again behind every store. */
-typedef struct span { int64_t t0, T; float *dt, *x, *y; } span;
+typedef struct span {
+    int64_t t0, T;
+    float  *dt, *x, *y;
+} span;
 MBA_SIMD int64_t span_at(const span *q, int64_t t, int v) { return (v * (q->T + SPREAD) + t) * MBA_LANES; }
 
 /* Segment i of the strip. */

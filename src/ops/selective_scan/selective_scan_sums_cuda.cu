@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* selective_scan_sums_cuda.cu -- second stage of the sums of the scan's backward.
  *
  * kernel     scan_sums_bc       dB, dC (tokens, G, N) = sum over the blocks of channels of their group
@@ -21,9 +22,10 @@ __global__ void __launch_bounds__(256) scan_sums_bc(const __grid_constant__ scan
 {
     const int64_t i = (int64_t)blockIdx.x * 256 + threadIdx.x, N = p.N, per = 2 * N / V;
     if (i >= p.tokens * p.G * per) return;
-    const int64_t v = i % per * V, g = i / per / p.tokens, token = i / per % p.tokens;   // neighbours read neighbouring bytes
-    const float  *from = p.bc + (g * p.blocks * p.tokens + token) * 2 * N + v;
-    float         s[V] = {};
+    const int64_t v = i % per * V, g = i / per / p.tokens,
+                  token = i / per % p.tokens; // neighbours read neighbouring bytes
+    const float *from = p.bc + (g * p.blocks * p.tokens + token) * 2 * N + v;
+    float        s[V] = {};
 #pragma unroll 8
     for (int k = 0; k < p.blocks; k++) {
         float x[V];
@@ -31,11 +33,11 @@ __global__ void __launch_bounds__(256) scan_sums_bc(const __grid_constant__ scan
 #pragma unroll
         for (int e = 0; e < V; e++) s[e] += x[e];
     }
-    const bool      is_c = v >= N;
+    const bool              is_c = v >= N;
     const sequence_view<T> &l = is_c ? p.dC : p.dB;
     if (!l.at) return;
     const bool add = p.adds >> (is_c ? DC : DB) & 1;
-    T *to = l.sequence(token / p.L) + token % p.L * l.row + g * N + (is_c ? v - N : v);
+    T         *to = l.sequence(token / p.L) + token % p.L * l.row + g * N + (is_c ? v - N : v);
 #pragma unroll
     for (int e = 0; e < V; e++) to[e] = from_float<T>(s[e] + (add ? to_float(to[e]) : 0));
 }
@@ -43,9 +45,9 @@ __global__ void __launch_bounds__(256) scan_sums_bc(const __grid_constant__ scan
 template <typename T> __global__ void __launch_bounds__(512) scan_sums_items(const __grid_constant__ scan_operands<T> p)
 {
     __shared__ float part[16][33];
-    const int     x = threadIdx.x % 32, y = threadIdx.x / 32;
-    const int64_t each = (int64_t)p.D * (p.N + 2), i = (int64_t)blockIdx.x * 32 + x;
-    float         s = 0;
+    const int        x = threadIdx.x % 32, y = threadIdx.x / 32;
+    const int64_t    each = (int64_t)p.D * (p.N + 2), i = (int64_t)blockIdx.x * 32 + x;
+    float            s = 0;
     if (i < each) {
 #pragma unroll 8
         for (int64_t k = y; k < p.items; k += 16) s += p.sums[k * each + i];
@@ -60,7 +62,7 @@ template <typename T> __global__ void __launch_bounds__(512) scan_sums_items(con
     if (i < states) {
         if (!p.dA_log.at) return;
         const int64_t ch = i / p.N, n = i % p.N;
-        float *to = p.dA_log.at + ch * p.dA_log.row + n;
+        float        *to = p.dA_log.at + ch * p.dA_log.row + n;
         *to = -expf(p.A_log.at[ch * p.A_log.row + n]) * s + (p.adds >> DA_LOG & 1 ? *to : 0);
     } else if (i < states + p.D) {
         if (p.dskip) p.dskip[i - states] = s + (p.adds >> DSKIP & 1 ? p.dskip[i - states] : 0);

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* selective_scan_test.c -- golden values, states handed on, long sequences, documents, threads. That every variant
  * agrees with the reference and the reference with differences is proved over `cases` in tests/operators_test.c. */
 #include "tests/test.h"
@@ -30,7 +31,7 @@ static void fill(double *x, int n, double amp, double fr, double ph)
 }
 
 static double u[L * E], delta[L * E], z[L * E], B[L * N], C[L * N], dout[L * E], A_log[E * N], D[E], dt_bias[E];
-static double space[L * N + L + 2 * N];           // what selective_scan_ref_space asks for
+static double space[L * N + L + 2 * N]; // what selective_scan_ref_space asks for
 
 static mba_ref_call golden_call(mba_node *n, mba_tensor t[4])
 {
@@ -47,29 +48,38 @@ static mba_ref_call golden_call(mba_node *n, mba_tensor t[4])
     t[1].type = MBA_TYPE(MBA_F32, 1, L, N);
     *n = (mba_node){ .in = { [U] = &t[0], [DELTA] = &t[0], [BM] = &t[1], [CM] = &t[1] } };
     assert_int_equal(selective_scan_ref_space(n), sizeof space / sizeof *space);
-    return (mba_ref_call){ .node = n, .space = space, .in = { [U] = u, [DELTA] = delta, [A_LOG] = A_log, [BM] = B, [CM] = C, [SKIP] = D,
-                                              [Z] = z, [DT_BIAS] = dt_bias, [DOUT] = dout } };
+    return (mba_ref_call){ .node = n,
+                           .space = space,
+                           .in = { [U] = u,
+                                   [DELTA] = delta,
+                                   [A_LOG] = A_log,
+                                   [BM] = B,
+                                   [CM] = C,
+                                   [SKIP] = D,
+                                   [Z] = z,
+                                   [DT_BIAS] = dt_bias,
+                                   [DOUT] = dout } };
 }
 
 static void forward_gives_the_golden_values(void **state)
 {
     (void)state;
-    static const double y[E * L] = { 0.0968576870, 1.6969840048, 1.0825630809, -1.4006597919, -0.7088432762,
-                                     -0.4047085258, -1.4833382418, -0.9137744714, 0.7576720087, 1.4021441901 };
-    static const double out[E * L] = { 0.0129153625, 1.3511322001, 0.8842803216, -0.2297301949, 0.1687660839,
-                                       0.1124153210, 0.3586548297, -0.1330818131, 0.6097287528, 1.1339036482 };
-    static const double last[E * N] = { 0.3142246283, -0.2831840540, 0.4766282599,
-                                        -0.6343721108, 0.6594226583, -0.4743165823 };
-    double       got[L * E] = { 0 }, h[E * N] = { 0 };
-    mba_node     n;
-    mba_tensor   t[4];
-    mba_ref_call c = golden_call(&n, t);
+    static const double y[E * L] = { 0.0968576870,  1.6969840048,  1.0825630809,  -1.4006597919, -0.7088432762,
+                                     -0.4047085258, -1.4833382418, -0.9137744714, 0.7576720087,  1.4021441901 };
+    static const double out[E * L] = { 0.0129153625, 1.3511322001, 0.8842803216,  -0.2297301949, 0.1687660839,
+                                       0.1124153210, 0.3586548297, -0.1330818131, 0.6097287528,  1.1339036482 };
+    static const double last[E * N] = { 0.3142246283,  -0.2831840540, 0.4766282599,
+                                        -0.6343721108, 0.6594226583,  -0.4743165823 };
+    double              got[L * E] = { 0 }, h[E * N] = { 0 };
+    mba_node            n;
+    mba_tensor          t[4];
+    mba_ref_call        c = golden_call(&n, t);
     c.out[OUT] = got;
     c.out[FINAL] = h;
     selective_scan_ref(&c);
     for (int k = 0; k < E * L; k++) assert_near(got[k % L * E + k / L], out[k], 6e-11);
     for (int k = 0; k < E * N; k++) assert_near(h[k], last[k], 6e-11);
-    c.in[Z] = NULL;                                                        // without the gate: y itself
+    c.in[Z] = NULL; // without the gate: y itself
     selective_scan_ref(&c);
     for (int k = 0; k < E * L; k++) assert_near(got[k % L * E + k / L], y[k], 6e-11);
 }
@@ -90,11 +100,11 @@ static void assert_checksum(const double *g, int rows, int cols, bool turned, do
 static void backward_gives_the_golden_checksums(void **state)
 {
     (void)state;
-    double       du[L * E] = { 0 }, dd[L * E] = { 0 }, dz[L * E] = { 0 }, dB[L * N] = { 0 }, dC[L * N] = { 0 };
-    double       dA[E * N] = { 0 }, dD[E] = { 0 }, db[E] = { 0 };
-    mba_node     n;
-    mba_tensor   t[4];
-    mba_ref_call c = golden_call(&n, t);
+    double        du[L * E] = { 0 }, dd[L * E] = { 0 }, dz[L * E] = { 0 }, dB[L * N] = { 0 }, dC[L * N] = { 0 };
+    double        dA[E * N] = { 0 }, dD[E] = { 0 }, db[E] = { 0 };
+    mba_node      n;
+    mba_tensor    t[4];
+    mba_ref_call  c = golden_call(&n, t);
     double *const out[GRADS] = { du, dd, dA, dB, dC, dD, dz, db };
     memcpy(c.out, out, sizeof out);
     selective_scan_bwd_ref(&c);
@@ -126,15 +136,18 @@ static mba_tensor *param(model *m, const char *name, mba_type type, mba_init ini
 static void make_inputs(model *m, scan_dims d, bool documents)
 {
     const mba_type x = MBA_TYPE(MBA_F32, d.B, d.L, d.D), s = MBA_TYPE(MBA_F32, d.B, d.L, d.G, d.N);
-    const mba_init A = documents ? MBA_INIT_LOG_UNIFORM(0.1, 2) : MBA_INIT_LOG_UNIFORM(1e-6, 1e-3);  // a long memory
+    const mba_init A = documents ? MBA_INIT_LOG_UNIFORM(0.1, 2) : MBA_INIT_LOG_UNIFORM(1e-6, 1e-3); // a long memory
     assert_ok(mba_graph_create(&m->g));
-    m->a = (mba_selective_scan_args){
-        .u = param(m, "u", x, MBA_INIT_NORMAL(1)), .delta = param(m, "delta", x, MBA_INIT_NORMAL(1)),
-        .A_log = param(m, "A_log", MBA_TYPE(MBA_F32, d.D, d.N), A),
-        .B = param(m, "B", s, MBA_INIT_NORMAL(1)), .C = param(m, "C", s, MBA_INIT_NORMAL(1)),
-        .D = param(m, "D", MBA_TYPE(MBA_F32, d.D), MBA_INIT_NORMAL(1)), .z = param(m, "z", x, MBA_INIT_NORMAL(1)),
-        .dt_bias = param(m, "dt_bias", MBA_TYPE(MBA_F32, d.D), MBA_INIT_STEP(0.001, 0.1)),
-        .initial = param(m, "initial", MBA_TYPE(MBA_F32, d.B, d.D, d.N), MBA_INIT_NORMAL(1)) };
+    m->a = (mba_selective_scan_args){ .u = param(m, "u", x, MBA_INIT_NORMAL(1)),
+                                      .delta = param(m, "delta", x, MBA_INIT_NORMAL(1)),
+                                      .A_log = param(m, "A_log", MBA_TYPE(MBA_F32, d.D, d.N), A),
+                                      .B = param(m, "B", s, MBA_INIT_NORMAL(1)),
+                                      .C = param(m, "C", s, MBA_INIT_NORMAL(1)),
+                                      .D = param(m, "D", MBA_TYPE(MBA_F32, d.D), MBA_INIT_NORMAL(1)),
+                                      .z = param(m, "z", x, MBA_INIT_NORMAL(1)),
+                                      .dt_bias = param(m, "dt_bias", MBA_TYPE(MBA_F32, d.D), MBA_INIT_STEP(0.001, 0.1)),
+                                      .initial = param(m, "initial", MBA_TYPE(MBA_F32, d.B, d.D, d.N),
+                                                       MBA_INIT_NORMAL(1)) };
     if (documents) m->a.ids = mba_input(m->g, "ids", MBA_TYPE(MBA_I32, d.B, d.L));
 }
 
@@ -192,7 +205,7 @@ static mba_tensor *gradients(model *m) { return mba_flat_grads(m->g, MBA_DECAY);
 
 static int64_t differing(const model *a, const mba_tensor *x, const model *b, const mba_tensor *y)
 {
-    int64_t n = 0;
+    int64_t         n = 0;
     const uint32_t *p = mba_program_at(a->p, x), *q = mba_program_at(b->p, y);
     for (int64_t i = 0; i < mba_elems(x); i++) n += p[i] != q[i];
     return n;
@@ -204,7 +217,7 @@ static void same_bits_at_any_number_of_threads(void **state)
 {
     (void)state;
     const scan_dims d = { 3, 2 * SEGMENT + 37, 2 * (STRIP + 19), 5, 2 };
-    model one = make_model(d, true, 1);
+    model           one = make_model(d, true, 1);
     run(&one);
     for (int threads = 2; threads <= 3; threads++) {
         model m = make_model(d, true, threads);
@@ -214,7 +227,7 @@ static void same_bits_at_any_number_of_threads(void **state)
         assert_int_equal(differing(&one, gradients(&one), &m, gradients(&m)), 0);
         end_model(&m);
     }
-    model few = make_model(d, true, 1);                                    // planned for fewer threads than there are
+    model few = make_model(d, true, 1); // planned for fewer threads than there are
     mba_cpu_set_threads(3);
     run(&few);
     assert_int_equal(differing(&one, gradients(&one), &few, gradients(&few)), 0);
@@ -228,7 +241,7 @@ static model make_halves(scan_dims d, int64_t first)
     model m = { 0 };
     make_inputs(&m, d, false);
     mba_selective_scan_args part[2] = { m.a, m.a };
-    mba_tensor *middle, *out[2];
+    mba_tensor             *middle, *out[2];
     for (int i = 0; i < 2; i++) {
         mba_tensor **const cut[] = { &part[i].u, &part[i].delta, &part[i].z, &part[i].B, &part[i].C };
         for (int k = 0; k < 5; k++) *cut[k] = mba_slice(m.g, *cut[k], 1, i * first, i ? d.L - first : first);
@@ -264,19 +277,19 @@ static void two_halves_equal_the_whole(void **state)
 {
     (void)state;
     const scan_dims d = { 2, SEGMENT + 91, 21, 6, 3 };
-    model whole = make_model(d, false, 0), halves = make_halves(d, 150);
+    model           whole = make_model(d, false, 0), halves = make_halves(d, 150);
     run(&whole);
     run(&halves);
     const float *a = mba_program_at(whole.p, whole.out), *b = mba_program_at(halves.p, halves.out);
-    for (int64_t i = 0; i < d.B * (d.L - 150) * d.D; i++) {                // to the bit
+    for (int64_t i = 0; i < d.B * (d.L - 150) * d.D; i++) { // to the bit
         const int64_t half = (d.L - 150) * d.D;
         assert_true(a[i / half * d.L * d.D + 150 * d.D + i % half] == b[i]);
     }
     assert_int_equal(differing(&whole, whole.final, &halves, halves.final), 0);
     const float *da = mba_program_at(whole.p, gradients(&whole)), *db = mba_program_at(halves.p, gradients(&halves));
-    double top = 0;
+    double       top = 0;
     for (int64_t i = 0; i < mba_elems(gradients(&whole)); i++) top = fmax(top, fabs(da[i]));
-    for (int64_t i = 0; i < mba_elems(gradients(&whole)); i++)             // sums over time come in another order
+    for (int64_t i = 0; i < mba_elems(gradients(&whole)); i++) // sums over time come in another order
         assert_near(db[i], da[i], 4 * sqrt((double)(d.B * d.L)) * 0x1p-24 * top);
     end_model(&whole);
     end_model(&halves);
@@ -287,7 +300,7 @@ static void assert_like_reference(model *m, mba_reference *r, const mba_tensor *
 {
     const double *want = mba_reference_at(r, t);
     const float  *have = mba_program_at(m->p, t);
-    double top = 0;
+    double        top = 0;
     for (int64_t i = 0; i < mba_elems(t); i++) top = fmax(top, fabs(want[i]));
     for (int64_t i = 0; i < mba_elems(t); i++) assert_near(have[i], want[i], (16 + 8 * sqrt(terms)) * 0x1p-24 * top);
 }
@@ -332,14 +345,16 @@ static void any_length_agrees_with_the_reference(void **state)
 static void large_steps_are_taken_as_they_are(void **state)
 {
     (void)state;
-    model m = { 0 };
+    model          m = { 0 };
     const mba_type one = MBA_TYPE(MBA_F32, 1, 1, 1);
     assert_ok(mba_graph_create(&m.g));
-    m.a = (mba_selective_scan_args){
-        .u = param(&m, "u", one, MBA_INIT_CONST(3)), .delta = param(&m, "delta", one, MBA_INIT_CONST(24)),
-        .dt_bias = param(&m, "dt_bias", MBA_TYPE(MBA_F32, 1), MBA_INIT_CONST(1)),
-        .A_log = param(&m, "A_log", MBA_TYPE(MBA_F32, 1, 1), MBA_INIT_CONST(0)),
-        .B = param(&m, "B", one, MBA_INIT_CONST(2)), .C = param(&m, "C", one, MBA_INIT_CONST(0.5)), .final = &m.final };
+    m.a = (mba_selective_scan_args){ .u = param(&m, "u", one, MBA_INIT_CONST(3)),
+                                     .delta = param(&m, "delta", one, MBA_INIT_CONST(24)),
+                                     .dt_bias = param(&m, "dt_bias", MBA_TYPE(MBA_F32, 1), MBA_INIT_CONST(1)),
+                                     .A_log = param(&m, "A_log", MBA_TYPE(MBA_F32, 1, 1), MBA_INIT_CONST(0)),
+                                     .B = param(&m, "B", one, MBA_INIT_CONST(2)),
+                                     .C = param(&m, "C", one, MBA_INIT_CONST(0.5)),
+                                     .final = &m.final };
     m.out = mba_selective_scan_of(m.g, &m.a);
     make_ready(&m, 1);
     ((float *)mba_program_at(m.p, m.seed[0]))[0] = 1;
@@ -347,8 +362,8 @@ static void large_steps_are_taken_as_they_are(void **state)
     run(&m);
     assert_near(*(float *)mba_program_at(m.p, m.final), 25 * 3 * 2, 0);
     assert_near(*(float *)mba_program_at(m.p, m.out), 0.5 * 25 * 3 * 2, 0);
-    const double  lam = 0.5 + 10, want[] = { lam * 25 * 2, lam * 3 * 2, lam * 3 * 2, 0, lam * 25 * 3, 25 * 3 * 2 };
-    mba_tensor   *x[] = { m.a.u, m.a.delta, m.a.dt_bias, m.a.A_log, m.a.B, m.a.C };
+    const double lam = 0.5 + 10, want[] = { lam * 25 * 2, lam * 3 * 2, lam * 3 * 2, 0, lam * 25 * 3, 25 * 3 * 2 };
+    mba_tensor  *x[] = { m.a.u, m.a.delta, m.a.dt_bias, m.a.A_log, m.a.B, m.a.C };
     for (int k = 0; k < 6; k++) assert_near(*(float *)mba_program_at(m.p, mba_grad_of(m.g, x[k])), want[k], 0);
     end_model(&m);
 }
@@ -357,7 +372,7 @@ static void a_broken_document_leaves_the_next_one_whole(void **state)
 {
     (void)state;
     const scan_dims d = { 1, 40, 5, 4, 1 };
-    model m = make_model(d, true, 0);
+    model           m = make_model(d, true, 0);
     for (int64_t t = 0; t < d.L; t++) ((int32_t *)mba_program_at(m.p, m.a.ids))[t] = t >= 17;
     ((float *)mba_program_at(m.p, m.a.u))[16 * d.D + 2] = INFINITY;
     run(&m);
@@ -367,8 +382,8 @@ static void a_broken_document_leaves_the_next_one_whole(void **state)
     end_model(&m);
 }
 
-/* Sizes that differences of the reference cannot afford: sequences cut in pieces and packed, several blocks of channels, ragged
- * at the end, wide blocks. */
+/* Sizes that differences of the reference cannot afford: sequences cut in pieces and packed, several blocks of
+ * channels, ragged at the end, wide blocks. */
 static void long_and_short_sequences_agree_with_fp64_on_the_gpu(void **state)
 {
     (void)state;
@@ -380,7 +395,8 @@ static void long_and_short_sequences_agree_with_fp64_on_the_gpu(void **state)
         { { 2, 100, 32, 16, 1, NO_BIAS | WITH_IDS | WITH_FINAL }, "no bias" },
         { { 3, 15, 64, 8, 1, WITH_IDS }, "eight states, less than a tile" },
         { { 3, 16, 40, 8, 1, 0 }, "eight states, a tile; less than a block" },
-        { { 2, 17, 96, 8, 1, WITH_INITIAL | WITH_FINAL | WITH_IDS }, "eight states, a tile and a token; a block and a half" },
+        { { 2, 17, 96, 8, 1, WITH_INITIAL | WITH_FINAL | WITH_IDS },
+          "eight states, a tile and a token; a block and a half" },
         { { 2, 100, 72, 8, 2, NO_SKIP }, "eight states, two groups of 36" },
         { { 2, 48, 64, 16, 1, 0 }, "whole tiles and blocks of channels" },
         { { 1, 1600, 64, 16, 1, 0 }, "the same in pieces" },
@@ -399,7 +415,8 @@ static void long_and_short_sequences_agree_with_fp64_on_the_gpu(void **state)
         { { 16, 49, 320, 8, 1, NO_Z | RANK3 }, "windows of an image" },
         { { 4, 32, 4096, 16, 1, WINDOWS }, "wide blocks" },
         { { 2, 100, 70, 33, 1, WITH_IDS }, "a number of states that only the plain path takes" },
-        { { 0 }, NULL } };
+        { { 0 }, NULL }
+    };
     assert_right_on_the_gpu(&mba_op_selective_scan, cases);
 }
 
@@ -419,10 +436,8 @@ static void wrong_shapes_are_explained(void **state)
     mba_graph_destroy(m.g);
 }
 
-MBA_TEST_MAIN(cmocka_unit_test(forward_gives_the_golden_values),
-              cmocka_unit_test(backward_gives_the_golden_checksums),
-              cmocka_unit_test(same_bits_at_any_number_of_threads),
-              cmocka_unit_test(two_halves_equal_the_whole),
+MBA_TEST_MAIN(cmocka_unit_test(forward_gives_the_golden_values), cmocka_unit_test(backward_gives_the_golden_checksums),
+              cmocka_unit_test(same_bits_at_any_number_of_threads), cmocka_unit_test(two_halves_equal_the_whole),
               cmocka_unit_test(any_length_agrees_with_the_reference),
               cmocka_unit_test(large_steps_are_taken_as_they_are),
               cmocka_unit_test(a_broken_document_leaves_the_next_one_whole),

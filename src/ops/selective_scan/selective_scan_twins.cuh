@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* selective_scan_twins.cuh -- the forward of bf16, what its two kernels share: buffers between the warps that hold the
  * states and those that make step sizes before them, gate and store behind them; whose turn it is; the latter's work.
  *
@@ -17,25 +18,25 @@ enum { FULL = 1, DONE = 3, EMPTY = 5, MEET = 7 };
 /* HALF: halves; each warp of a pair leaves its part of C h. */
 template <int N_, bool HALF_> struct twins_smem {
     enum { N = N_, HALF = HALF_, CH = HALF ? 16 : 512 / N, CO = CH / 8, VALUES = TILE * CO };
-    enum { OCTET = 36 };                                      /* 8 channels x 4 tokens, padded */
-    enum { NP = N == 8 ? 2 : 1, ELEMENTS = VALUES / NP };     /* rows of a thread; threads of a role */
+    enum { OCTET = 36 };                                  /* 8 channels x 4 tokens, padded */
+    enum { NP = N == 8 ? 2 : 1, ELEMENTS = VALUES / NP }; /* rows of a thread; threads of a role */
     enum { SCANNERS = 128, HANDS = SCANNERS + ELEMENTS };
-    enum { BUFFERS = HALF ? 4 : 2, RING = 2 * BUFFERS };      /* between roles; tiles on their way */
-    enum { TEAMS = HALF ? BUFFERS : 1 };                      /* that take tiles in turn: see twins_own */
+    enum { BUFFERS = HALF ? 4 : 2, RING = 2 * BUFFERS }; /* between roles; tiles on their way */
+    enum { TEAMS = HALF ? BUFFERS : 1 };                 /* that take tiles in turn: see twins_own */
     enum { BROW = HALF ? N + 8 : N, CROW = HALF ? N + 8 : 64 };
     struct buffer {
-        float dt[TILE / 4][CO][OCTET];                        /* four tokens of a channel lie together */
-        float x[TILE][CH + 8];                                /* dt u, and in its place C h */
+        float dt[TILE / 4][CO][OCTET]; /* four tokens of a channel lie together */
+        float x[TILE][CH + 8];         /* dt u, and in its place C h */
         float b[TILE][BROW];
-        float c[TILE][CROW];                                  /* as operand b: see put_c; HALF: as it is */
-        float y[HALF ? 2 * TILE : 1][HALF ? CH + 4 : 8];      /* HALF: C h of either half of the states */
+        float c[TILE][CROW];                             /* as operand b: see put_c; HALF: as it is */
+        float y[HALF ? 2 * TILE : 1][HALF ? CH + 4 : 8]; /* HALF: C h of either half of the states */
     } buf[BUFFERS];
-    struct slot {                                             /* a tile as it arrives: private to who asked, but u */
-        uint4 u[VALUES], delta[VALUES], z[VALUES];
+    struct slot { /* a tile as it arrives: private to who asked, but u */
+        uint4                  u[VALUES], delta[VALUES], z[VALUES];
         typename word<N>::type bc[64];
     } ring[RING];
     origins<bf16> at;
-    uint64_t counts[2][BUFFERS];                              /* HALF: barriers FULL and DONE */
+    uint64_t      counts[2][BUFFERS]; /* HALF: barriers FULL and DONE */
     /* Fours of x in odd rows lie in pairs the other way around: so eight threads write two rows to all banks. */
     static __device__ __forceinline__ int odd(int row) { return N == 16 ? row & 1 : 0; }
 };
@@ -47,7 +48,10 @@ template <typename T> static __device__ __forceinline__ T *smem_pointer(uint32_t
     return (T *)__cvta_shared_to_generic(address);
 }
 
-static __device__ __forceinline__ uint32_t smem_address_of(const void *at) { return (uint32_t)__cvta_generic_to_shared(at); }
+static __device__ __forceinline__ uint32_t smem_address_of(const void *at)
+{
+    return (uint32_t)__cvta_generic_to_shared(at);
+}
 
 /* ---- barriers in shared memory: a warp arrives as one, each waits by itself ---- */
 
@@ -73,7 +77,9 @@ static __device__ __forceinline__ void smem_barrier_wait(uint32_t at, uint32_t p
 #endif
     while (!done)
         asm volatile("{ .reg .pred p; " COUNT_TEST " p, [%1], %2; selp.u32 %0, 1, 0, p; }"
-                     : "=r"(done) : "r"(at), "r"(phase) : "memory");
+                     : "=r"(done)
+                     : "r"(at), "r"(phase)
+                     : "memory");
 }
 
 /* ---- whose turn it is: the buffer of a tile, and the barriers that belong to it. At the SM's barriers all who come
@@ -87,33 +93,42 @@ template <int ID, typename S> static __device__ __forceinline__ uint32_t count_o
 }
 
 /* For what happens to buffer `turn` on behalf of `tile`. */
-template <int ID, typename S> static __device__ __forceinline__ void
-wait_turn(const S &sm, int tile, int turn, int threads)
+template <int ID, typename S>
+static __device__ __forceinline__ void wait_turn(const S &sm, int tile, int turn, int threads)
 {
     if constexpr (S::HALF) smem_barrier_wait(count_of<ID>(sm, turn), tile / S::BUFFERS & 1);
-    else                   barrier_wait<ID>(turn, threads);
+    else barrier_wait<ID>(turn, threads);
 }
 
 template <int ID, typename S> static __device__ __forceinline__ void arrive_turn(const S &sm, int turn, int threads)
 {
     if constexpr (S::HALF) smem_barrier_arrive(count_of<ID>(sm, turn));
-    else                   barrier_arrive<ID>(turn, threads);
+    else barrier_arrive<ID>(turn, threads);
 }
 
 /* Where a lane of a warp with states reads and writes in a buffer: kept from the compiler, which would find them anew
  * for every tile, a tenth of its instructions. */
-struct lane_offsets { uint32_t dt, x, b, c, y; };
+struct lane_offsets {
+    uint32_t dt, x, b, c, y;
+};
 
 /* Eight values: fours lie in either order, `at` is where the first is. */
 static __device__ __forceinline__ void read8(float (&v)[8], uint32_t at)
 {
     const float4 a = *smem_pointer<const float4>(at), b = *smem_pointer<const float4>(at ^ 16);
-    v[0] = a.x; v[1] = a.y; v[2] = a.z; v[3] = a.w; v[4] = b.x; v[5] = b.y; v[6] = b.z; v[7] = b.w;
+    v[0] = a.x;
+    v[1] = a.y;
+    v[2] = a.z;
+    v[3] = a.w;
+    v[4] = b.x;
+    v[5] = b.y;
+    v[6] = b.z;
+    v[7] = b.w;
 }
 
 static __device__ __forceinline__ void put8(uint32_t at, const float (&v)[8])
 {
-    *smem_pointer<float4>(at)      = make_float4(v[0], v[1], v[2], v[3]);
+    *smem_pointer<float4>(at) = make_float4(v[0], v[1], v[2], v[3]);
     *smem_pointer<float4>(at ^ 16) = make_float4(v[4], v[5], v[6], v[7]);
 }
 
@@ -121,19 +136,19 @@ static __device__ __forceinline__ void put8(uint32_t at, const float (&v)[8])
 
 template <typename S> struct twins_role {
     enum { CO = S::CO, NP = S::NP, RP = TILE / NP };
-    enum { BP = S::ELEMENTS < 64 ? 2 : 1 };                   /* half rows of B and C of a thread */
+    enum { BP = S::ELEMENTS < 64 ? 2 : 1 }; /* half rows of B and C of a thread */
     enum { BUFFER = sizeof(typename S::buffer), SLOT = sizeof(typename S::slot) };
     enum { LOW = S::ELEMENTS * 16, ALL = S::VALUES * 16 };
-    enum { DELTA_AT = ALL, Z_AT = 2 * ALL, BC_AT = 3 * ALL, BC = S::N };   /* of a slot */
-    const bf16    *u, *delta, *z, *bc[BP];                    /* at this thread's columns */
-    bf16          *out, *ys;
-    const int32_t *ids;
-    int            length, first, octet, row, second, bc_row[BP];   /* bc_row: values between rows */
-    float          bias[8], skip[8], steps[8];                /* steps: sums of a carry */
-    uint32_t       dt_at, x_at, bc_at[BP], ring_at;           /* shared: in the first buffer, in the first slot */
-    bool           full, mine, docs, gated, whole, whole_bc, no_bc;
-    int            phase[NP];                                 /* token within its sequence, of the row read next */
-    document       doc[NP];
+    enum { DELTA_AT = ALL, Z_AT = 2 * ALL, BC_AT = 3 * ALL, BC = S::N }; /* of a slot */
+    const bf16                    *u, *delta, *z, *bc[BP];               /* at this thread's columns */
+    bf16                          *out, *ys;
+    const int32_t                 *ids;
+    int                            length, first, octet, row, second, bc_row[BP]; /* bc_row: values between rows */
+    float                          bias[8], skip[8], steps[8];                    /* steps: sums of a carry */
+    uint32_t                       dt_at, x_at, bc_at[BP], ring_at; /* shared: in the first buffer, in the first slot */
+    bool                           full, mine, docs, gated, whole, whole_bc, no_bc;
+    int                            phase[NP]; /* token within its sequence, of the row read next */
+    document                       doc[NP];
     __device__ __forceinline__ int token(int tile, int r) const
     {
         return full ? tile * TILE + r : min(tile * TILE + r, length - 1);
@@ -147,20 +162,21 @@ template <int N> static __device__ __forceinline__ int c_place(int t, int from)
 }
 
 /* Row r of a tile, of rows `row` values apart. Where tiles are whole, pointers go from tile to tile of this team. */
-template <typename S, typename T> static __device__ __forceinline__ T *
-tile_row(const twins_role<S> &e, T *at, int tile, int r, int row)
+template <typename S, typename T>
+static __device__ __forceinline__ T *tile_row(const twins_role<S> &e, T *at, int tile, int r, int row)
 {
     return e.full ? at : row_at(at, e.token(tile, r), 2 * row);
 }
 
-template <typename S, typename T> static __device__ __forceinline__ void advance_pointer(const twins_role<S> &e, T *&at, int row)
+template <typename S, typename T>
+static __device__ __forceinline__ void advance_pointer(const twins_role<S> &e, T *&at, int row)
 {
     if (e.full) at = row_at(at, row, 2 * TILE * S::TEAMS);
 }
 
 /* Of eight channels, from `octet` of this block on; 0 where there are none. */
-template <bool PLAIN> static __device__ __forceinline__ void
-read_parameters(float (&v)[8], const float *all, const part &a, int octet)
+template <bool PLAIN>
+static __device__ __forceinline__ void read_parameters(float (&v)[8], const float *all, const part &a, int octet)
 {
     const float *from = all + a.channel + octet;
     if (PLAIN && all) read8(v, (const float4 *)from);
@@ -169,45 +185,46 @@ read_parameters(float (&v)[8], const float *all, const part &a, int octet)
 }
 
 /* PLAIN: what a model has: whole tiles and blocks of channels, aligned, gated, no documents. Else that is looked at. */
-template <typename S, bool CARRY, bool PLAIN> static __device__ __forceinline__ twins_role<S>
-twins_role_of(const scan_operands<bf16> &p, const S &sm, int et, int thread_group)
+template <typename S, bool CARRY, bool PLAIN>
+static __device__ __forceinline__ twins_role<S> twins_role_of(const scan_operands<bf16> &p, const S &sm, int et,
+                                                              int thread_group)
 {
     twins_role<S> e;
-    e.octet  = et % e.CO;
-    e.row    = et / e.CO;
+    e.octet = et % e.CO;
+    e.row = et / e.CO;
     e.length = sm.at.a.length;
-    e.full   = PLAIN;
-    e.first  = sm.at.a.first;
-    e.mine   = PLAIN || sm.at.a.channel + 8 * e.octet < sm.at.a.channels;
+    e.full = PLAIN;
+    e.first = sm.at.a.first;
+    e.mine = PLAIN || sm.at.a.channel + 8 * e.octet < sm.at.a.channels;
     e.second = sm.at.a.channel + 8 * e.octet + 4 < sm.at.a.channels ? 4 : 0;
-    e.whole  = PLAIN || p.eights;
-    e.docs   = !PLAIN && (p.ids.at || p.pack > 1);
-    e.gated  = PLAIN || p.z.at;
+    e.whole = PLAIN || p.eights;
+    e.docs = !PLAIN && (p.ids.at || p.pack > 1);
+    e.gated = PLAIN || p.z.at;
     const int column = e.mine ? 8 * e.octet : 0;
-    const int from = PLAIN ? thread_group * TILE : 0, own = PLAIN ? from + e.row : 0;   // see tile_row
-    e.u     = sm.at.u + column + own * p.u.row;
+    const int from = PLAIN ? thread_group * TILE : 0, own = PLAIN ? from + e.row : 0; // see tile_row
+    e.u = sm.at.u + column + own * p.u.row;
     e.delta = sm.at.delta + column + own * p.delta.row;
-    e.z     = sm.at.z ? sm.at.z + column + own * p.z.row : NULL;
-    e.out   = sm.at.out ? sm.at.out + column + own * p.out.row : NULL;
-    e.ys    = sm.at.ys ? sm.at.ys + column + (int64_t)own * p.D : NULL;
-    e.ids   = sm.at.ids;
+    e.z = sm.at.z ? sm.at.z + column + own * p.z.row : NULL;
+    e.out = sm.at.out ? sm.at.out + column + own * p.out.row : NULL;
+    e.ys = sm.at.ys ? sm.at.ys + column + (int64_t)own * p.D : NULL;
+    e.ids = sm.at.ids;
     e.whole_bc = PLAIN || p.eights_bc;
-    e.no_bc    = CARRY && et >= 32;
+    e.no_bc = CARRY && et >= 32;
 #pragma unroll
-    for (int i = 0; i < e.BP; i++) {                          // half a row of B, of 32 threads, or of C
+    for (int i = 0; i < e.BP; i++) { // half a row of B, of 32 threads, or of C
         const int  piece = i * S::ELEMENTS + et, row = piece % 32 / 2, at = et % 2 * (S::N / 2);
         const bool is_c = piece / 32;
-        e.bc_row[i]   = (int)(is_c ? p.C.row : p.B.row);
-        e.bc[i]       = (is_c ? sm.at.C : sm.at.B) + at + (PLAIN ? (int64_t)(from + row) * e.bc_row[i] : 0);
-        e.bc_at[i]    = smem_address_of(is_c ? &sm.buf[0].c[row][S::HALF ? at : c_place<S::N>(row, at)]
-                                       : &sm.buf[0].b[row][at]);
+        e.bc_row[i] = (int)(is_c ? p.C.row : p.B.row);
+        e.bc[i] = (is_c ? sm.at.C : sm.at.B) + at + (PLAIN ? (int64_t)(from + row) * e.bc_row[i] : 0);
+        e.bc_at[i] = smem_address_of(is_c ? &sm.buf[0].c[row][S::HALF ? at : c_place<S::N>(row, at)]
+                                          : &sm.buf[0].b[row][at]);
     }
     read_parameters<PLAIN>(e.bias, p.bias, sm.at.a, 8 * e.octet);
     if (!CARRY) read_parameters<PLAIN>(e.skip, p.skip, sm.at.a, 8 * e.octet);
 #pragma unroll
     for (int k = 0; CARRY && k < 8; k++) e.steps[k] = 0;
-    e.dt_at   = smem_address_of(&sm.buf[0].dt[e.row / 4][e.octet][e.row % 4]);
-    e.x_at    = smem_address_of(&sm.buf[0].x[e.row][8 * e.octet]) ^ 16 * S::odd(e.row);
+    e.dt_at = smem_address_of(&sm.buf[0].dt[e.row / 4][e.octet][e.row % 4]);
+    e.x_at = smem_address_of(&sm.buf[0].x[e.row][8 * e.octet]) ^ 16 * S::odd(e.row);
     e.ring_at = smem_address_of(&sm.ring[0]) + 16 * et;
     asm volatile("" : "+r"(e.dt_at), "+r"(e.x_at), "+r"(e.bc_at[0]), "+r"(e.ring_at));
 #pragma unroll
@@ -216,8 +233,9 @@ twins_role_of(const scan_operands<bf16> &p, const S &sm, int et, int thread_grou
 }
 
 /* For step sizes and states: u, delta, B and C of a tile. */
-template <typename S, bool CARRY> static __device__ __forceinline__ void
-twins_ask(twins_role<S> &e, const scan_operands<bf16> &p, S &sm, int et, int tile, int slot)
+template <typename S, bool CARRY>
+static __device__ __forceinline__ void twins_ask(twins_role<S> &e, const scan_operands<bf16> &p, S &sm, int et,
+                                                 int tile, int slot)
 {
     const uint32_t to = e.ring_at + slot * e.SLOT;
 #pragma unroll
@@ -236,26 +254,27 @@ twins_ask(twins_role<S> &e, const scan_operands<bf16> &p, S &sm, int et, int til
         const bf16 *bc = tile_row(e, e.bc[i], tile, piece % 32 / 2, e.bc_row[i]);
         void       *at = smem_pointer<void>(to + e.BC_AT + i * S::ELEMENTS * e.BC - et * (16 - e.BC));
         if (S::N == 16) copy8(at, bc, e.whole_bc, 4);
-        else            copy_async<8>(at, bc);
+        else copy_async<8>(at, bc);
         advance_pointer(e, e.bc[i], e.bc_row[i]);
     }
 }
 
 /* For the output. */
-template <typename S> static __device__ __forceinline__ void
-twins_ask_gate(twins_role<S> &e, const scan_operands<bf16> &p, S &sm, int et, int tile, int slot)
+template <typename S>
+static __device__ __forceinline__ void twins_ask_gate(twins_role<S> &e, const scan_operands<bf16> &p, S &sm, int et,
+                                                      int tile, int slot)
 {
 #pragma unroll
     for (int i = 0; i < e.NP && e.gated; i++) {
         const int r = e.row + i * e.RP;
-        copy8(smem_pointer<void>(e.ring_at + slot * e.SLOT + e.Z_AT + i * e.LOW), tile_row(e, e.z, tile, r, (int)p.z.row),
-              e.whole, e.second);
+        copy8(smem_pointer<void>(e.ring_at + slot * e.SLOT + e.Z_AT + i * e.LOW),
+              tile_row(e, e.z, tile, r, (int)p.z.row), e.whole, e.second);
     }
     advance_pointer(e, e.z, (int)p.z.row);
 }
 
-template <typename S> static __device__ __forceinline__ void
-twins_documents(twins_role<S> &e, const scan_operands<bf16> &p, int tile)
+template <typename S>
+static __device__ __forceinline__ void twins_documents(twins_role<S> &e, const scan_operands<bf16> &p, int tile)
 {
 #pragma unroll
     for (int i = 0; i < e.NP; i++) {
@@ -297,8 +316,8 @@ static __device__ __forceinline__ void put_dt(float *to, float all)
 }
 
 /* Step sizes, dt u, B and C of a tile into its buffer. */
-template <typename S, bool CARRY> static __device__ __forceinline__ void
-twins_fill(twins_role<S> &e, S &sm, int et, int tile, int turn, int slot)
+template <typename S, bool CARRY>
+static __device__ __forceinline__ void twins_fill(twins_role<S> &e, S &sm, int et, int tile, int turn, int slot)
 {
     const uint32_t buffer = turn * e.BUFFER, from = e.ring_at + slot * e.SLOT;
     const int      left = e.length - tile * TILE;
@@ -314,10 +333,10 @@ twins_fill(twins_role<S> &e, S &sm, int et, int tile, int turn, int slot)
             u[k] = rounded_tf32(u[k] * d[k]);
             if (CARRY) e.steps[k] += e.full || row < left ? d[k] : 0;
         }
-        float *dt = smem_pointer<float>(e.dt_at + buffer + i * e.RP / 4 * (int)sizeof(sm.buf[0].dt[0]));
+        float         *dt = smem_pointer<float>(e.dt_at + buffer + i * e.RP / 4 * (int)sizeof(sm.buf[0].dt[0]));
         const uint32_t x = e.x_at + buffer + i * e.RP * (int)sizeof(sm.buf[0].x[0]);
         put_dt(dt, d);
-        put8(x, u);                                           // exceptions are written over: cheaper than choices
+        put8(x, u); // exceptions are written over: cheaper than choices
         if (e.docs && e.doc[i].here != e.doc[i].before) {
             put_dt(dt, RESET_STEP);
 #pragma unroll
@@ -334,21 +353,20 @@ twins_fill(twins_role<S> &e, S &sm, int et, int tile, int turn, int slot)
         const uint32_t at = from + e.BC_AT + i * S::ELEMENTS * e.BC - et * (16 - e.BC);
         float          v[8], *to = smem_pointer<float>(e.bc_at[i] + buffer);
         if (S::N == 16) values(v, *smem_pointer<const uint4>(at));
-        else            values(*(float (*)[4])v, *smem_pointer<const quad<bf16>>(at));
+        else values(*(float(*)[4])v, *smem_pointer<const quad<bf16>>(at));
         if (!CARRY && !S::HALF && et >= 32) {
             put_c<S::N>(to, v);
         } else {
 #pragma unroll
-            for (int k = 0; k < S::N / 2; k += 4)
-                *(float4 *)(to + k) = make_float4(v[k], v[k + 1], v[k + 2], v[k + 3]);
+            for (int k = 0; k < S::N / 2; k += 4) *(float4 *)(to + k) = make_float4(v[k], v[k + 1], v[k + 2], v[k + 3]);
         }
     }
 }
 
 /* C h of a tile whose states went by: skip, gate, store. `taken` is called when C h and u are no longer wanted. */
-template <typename S, typename F> static __device__ __forceinline__ void
-twins_finish(twins_role<S> &e, const scan_operands<bf16> &p, const S &sm, int et, int tile, int turn, int slot,
-             int gate, F taken)
+template <typename S, typename F>
+static __device__ __forceinline__ void twins_finish(twins_role<S> &e, const scan_operands<bf16> &p, const S &sm, int et,
+                                                    int tile, int turn, int slot, int gate, F taken)
 {
     const auto    &s = sm.buf[turn];
     const uint32_t from = e.ring_at + slot * e.SLOT;
@@ -374,13 +392,13 @@ twins_finish(twins_role<S> &e, const scan_operands<bf16> &p, const S &sm, int et
 #pragma unroll
     for (int i = 0; i < e.NP; i++) {
         const int r = e.row + i * e.RP;
-        if (!e.full && tile * TILE + r >= e.length) break;              // rows ascend
+        if (!e.full && tile * TILE + r >= e.length) break; // rows ascend
         if (e.ys) write8(tile_row(e, e.ys, tile, r, p.D), y[i], e.whole, e.second);
         if (e.gated) {
             float z[8];
             values(z, halved(*smem_pointer<const uint4>(e.ring_at + gate * e.SLOT + e.Z_AT + i * e.LOW)));
 #pragma unroll
-            for (int k = 0; k < 8; k++) y[i][k] *= fmaf(z[k], tanh_fast(z[k]), z[k]);   // z sigmoid(z)
+            for (int k = 0; k < 8; k++) y[i][k] *= fmaf(z[k], tanh_fast(z[k]), z[k]); // z sigmoid(z)
         }
         write8(tile_row(e, e.out, tile, r, (int)p.out.row), y[i], e.whole, e.second);
     }
@@ -389,8 +407,8 @@ twins_finish(twins_role<S> &e, const scan_operands<bf16> &p, const S &sm, int et
 }
 
 /* The sum of a carry's step sizes over its rows, in order; what lay in the first buffer has been read. */
-template <typename S> static __device__ __forceinline__ void
-twins_steps(const twins_role<S> &e, const scan_operands<bf16> &p, S &sm, int et)
+template <typename S>
+static __device__ __forceinline__ void twins_steps(const twins_role<S> &e, const scan_operands<bf16> &p, S &sm, int et)
 {
     put8((float4 *)&sm.buf[0].x[e.row][8 * e.octet], e.steps);
     barrier_wait<MEET>(0, S::ELEMENTS);
@@ -401,8 +419,8 @@ twins_steps(const twins_role<S> &e, const scan_operands<bf16> &p, S &sm, int et)
 }
 
 /* All of it by the same warps. */
-template <typename S, bool CARRY, bool PLAIN> static __device__ __forceinline__ void
-twins_elements(const scan_operands<bf16> &p, S &sm, int et)
+template <typename S, bool CARRY, bool PLAIN>
+static __device__ __forceinline__ void twins_elements(const scan_operands<bf16> &p, S &sm, int et)
 {
     twins_role<S> e = twins_role_of<S, CARRY, PLAIN>(p, sm, et, 0);
     const int     tiles = (e.length + TILE - 1) / TILE;
@@ -415,7 +433,7 @@ twins_elements(const scan_operands<bf16> &p, S &sm, int et)
     ask(1, 1);
     if (e.docs) twins_documents<S>(e, p, 0);
     for (int tile = 0; tile < tiles; tile++) {
-        const int turn = tile % 2, slot = tile % 4, ahead = (tile + 2) % 4;   // of that asked for, and of that finished
+        const int turn = tile % 2, slot = tile % 4, ahead = (tile + 2) % 4; // of that asked for, and of that finished
         if (tile >= S::BUFFERS) {
             wait_turn<DONE, S>(sm, tile, turn, S::HANDS);
             if (!CARRY) twins_finish<S>(e, p, sm, et, tile - S::BUFFERS, turn, ahead, ahead, [] {});
@@ -434,8 +452,8 @@ twins_elements(const scan_operands<bf16> &p, S &sm, int et)
 }
 
 /* SPLIT: some warps before the states, others behind them. Who finishes tells who fills when a buffer is read. */
-template <typename S, bool PLAIN> static __device__ __forceinline__ void
-twins_before(const scan_operands<bf16> &p, S &sm, int et)
+template <typename S, bool PLAIN>
+static __device__ __forceinline__ void twins_before(const scan_operands<bf16> &p, S &sm, int et)
 {
     twins_role<S> e = twins_role_of<S, false, PLAIN>(p, sm, et, 0);
     const int     tiles = (e.length + TILE - 1) / TILE;
@@ -453,14 +471,14 @@ twins_before(const scan_operands<bf16> &p, S &sm, int et)
         twins_fill<S, false>(e, sm, et, tile, turn, slot);
         arrive_turn<FULL, S>(sm, turn, S::HANDS);
         if (e.docs && tile + 1 < tiles) twins_documents<S>(e, p, tile + 1);
-        turn  = next<S::BUFFERS>(turn);
-        slot  = next<S::RING>(slot);
+        turn = next<S::BUFFERS>(turn);
+        slot = next<S::RING>(slot);
         ahead = next<S::RING>(ahead);
     }
 }
 
-template <typename S, bool PLAIN> static __device__ __forceinline__ void
-twins_behind(const scan_operands<bf16> &p, S &sm, int et)
+template <typename S, bool PLAIN>
+static __device__ __forceinline__ void twins_behind(const scan_operands<bf16> &p, S &sm, int et)
 {
     twins_role<S> e = twins_role_of<S, false, PLAIN>(p, sm, et, 0);
     const int     tiles = (e.length + TILE - 1) / TILE;
@@ -484,8 +502,8 @@ twins_behind(const scan_operands<bf16> &p, S &sm, int et)
 
 /* HALF: every warp beside the states has a buffer and two slots of the ring, and takes a tile from its step sizes to
  * its output. So nobody else need know when a buffer is empty. */
-template <typename S, bool PLAIN> static __device__ __forceinline__ void
-twins_own(const scan_operands<bf16> &p, S &sm, int et, int own)
+template <typename S, bool PLAIN>
+static __device__ __forceinline__ void twins_own(const scan_operands<bf16> &p, S &sm, int et, int own)
 {
     enum { TEAMS = S::TEAMS };
     twins_role<S> e = twins_role_of<S, false, PLAIN>(p, sm, et, own);
@@ -515,16 +533,17 @@ twins_own(const scan_operands<bf16> &p, S &sm, int et, int own)
 
 /* CARRY: what a piece of a long sequence leaves behind when it starts from zero, and the sum of its steps. The first
  * piece of a sequence runs as the pass itself does, beside those: nothing comes before it. */
-template <typename S, bool CARRY, bool SPLIT, bool PLAIN, typename F> static __device__ __forceinline__ void
-scan_block(const scan_operands<bf16> &p, S &sm, const part &a, F states)
+template <typename S, bool CARRY, bool SPLIT, bool PLAIN, typename F>
+static __device__ __forceinline__ void scan_block(const scan_operands<bf16> &p, S &sm, const part &a, F states)
 {
     enum { THREADS = S::SCANNERS + (SPLIT ? 2 : S::TEAMS) * S::ELEMENTS, FOURS = TILE * S::CROW / 4 };
     const int thread = (int)threadIdx.x;
     find_origins(sm.at, p, a, thread);
     for (int c = thread; !S::HALF && c < S::BUFFERS * FOURS; c += THREADS)
         ((float4 *)sm.buf[c / FOURS].c)[c % FOURS] = make_float4(0, 0, 0, 0);
-    if (S::HALF && thread < 2 * S::BUFFERS)                   // one warp fills, all with states are done
-        smem_barrier_init(count_of<FULL>(sm, thread), (thread < S::BUFFERS ? 1 : S::SCANNERS / 32) * ARRIVALS_OF_A_WARP);
+    if (S::HALF && thread < 2 * S::BUFFERS) // one warp fills, all with states are done
+        smem_barrier_init(count_of<FULL>(sm, thread),
+                          (thread < S::BUFFERS ? 1 : S::SCANNERS / 32) * ARRIVALS_OF_A_WARP);
     if (thread == 0) {
         barrier_begin<FULL>(S::HANDS);
         barrier_begin<DONE>(S::HANDS);
@@ -533,18 +552,18 @@ scan_block(const scan_operands<bf16> &p, S &sm, const part &a, F states)
     }
     __syncthreads();
     const int warp = (int)(threadIdx.x / 32), et = (int)threadIdx.x - S::SCANNERS;
-    if (warp < S::SCANNERS / 32)              states(warp, (int)threadIdx.x % 32);
-    else if constexpr (S::HALF)               twins_own<S, PLAIN>(p, sm, et % 32, et / 32);
-    else if constexpr (!SPLIT)                twins_elements<S, CARRY, PLAIN>(p, sm, et);
-    else if (et < S::ELEMENTS)                twins_before<S, PLAIN>(p, sm, et);
-    else                                      twins_behind<S, PLAIN>(p, sm, et - S::ELEMENTS);
+    if (warp < S::SCANNERS / 32) states(warp, (int)threadIdx.x % 32);
+    else if constexpr (S::HALF) twins_own<S, PLAIN>(p, sm, et % 32, et / 32);
+    else if constexpr (!SPLIT) twins_elements<S, CARRY, PLAIN>(p, sm, et);
+    else if (et < S::ELEMENTS) twins_before<S, PLAIN>(p, sm, et);
+    else twins_behind<S, PLAIN>(p, sm, et - S::ELEMENTS);
 }
 
 /* What a model has, for kernels of `width` channels: see PLAIN. */
 static inline bool plain_operands(const scan_operands<bf16> &p, int width)
 {
     return p.L % TILE == 0 && p.Dg % width == 0 && p.eights && p.eights_bc && p.z.at && !p.ids.at && p.pack == 1
-        && (uintptr_t)p.bias % 16 == 0 && (uintptr_t)p.skip % 16 == 0;
+           && (uintptr_t)p.bias % 16 == 0 && (uintptr_t)p.skip % 16 == 0;
 }
 
 /* Launch k of the plan: the pass in halves. */

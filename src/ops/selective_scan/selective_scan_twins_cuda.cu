@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* selective_scan_twins_cuda.cu -- the scan of Mamba-1, forward: bf16, 8 or 16 states.
  *
  *   h = 2^(dt A2) h + dt u B,   out = (C h + D u) silu(z),   dt = softplus(delta + dt_bias)
@@ -26,10 +27,14 @@
 
 /* ---- the recurrence ---- */
 
-template <int N> static __device__ __forceinline__ int
-twin_channel(int e, int l8) { return N == 16 ? l8 : l8 + e / 2 * 8; }
-template <int N> static __device__ __forceinline__ int
-twin_state(int e, int l4)   { return N == 16 ? 4 * l4 + e : 2 * l4 + e % 2; }
+template <int N> static __device__ __forceinline__ int twin_channel(int e, int l8)
+{
+    return N == 16 ? l8 : l8 + e / 2 * 8;
+}
+template <int N> static __device__ __forceinline__ int twin_state(int e, int l4)
+{
+    return N == 16 ? 4 * l4 + e : 2 * l4 + e % 2;
+}
 
 template <typename S> static __device__ __forceinline__ lane_offsets twins_offsets(const S &sm, int wc, int l4, int l8)
 {
@@ -46,10 +51,14 @@ template <typename S> static __device__ __forceinline__ lane_offsets twins_offse
 
 /* dt u and B of four tokens as operands of products with four k. N = 8: k is the token. N = 16: a product has two
  * tokens, each twice: k even for rows 0 .. 7, odd for the others. */
-template <int N> struct four_tokens { float x0[N / 8], x1[N / 8], b[N / 8]; float4 dt[16 / N]; };
+template <int N> struct four_tokens {
+    float  x0[N / 8], x1[N / 8], b[N / 8];
+    float4 dt[16 / N];
+};
 
-template <typename S> static __device__ __forceinline__ void
-read_tokens(four_tokens<S::N> &f, const lane_offsets &o, uint32_t turn, int four, int l4)
+template <typename S>
+static __device__ __forceinline__ void read_tokens(four_tokens<S::N> &f, const lane_offsets &o, uint32_t turn, int four,
+                                                   int l4)
 {
     typedef typename S::buffer buffer;
     enum { N = S::N, XROW = sizeof(buffer::x[0]), BROW = sizeof(buffer::b[0]), DT = sizeof(buffer::dt[0]) };
@@ -59,7 +68,7 @@ read_tokens(four_tokens<S::N> &f, const lane_offsets &o, uint32_t turn, int four
         const float x = *smem_pointer<const float>(o.x + turn + t * XROW);
         f.x0[p] = N == 16 && (l4 & 1) ? 0 : x;
         f.x1[p] = N == 16 ? (l4 & 1 ? x : 0) : *smem_pointer<const float>(o.x + turn + t * XROW + 32);
-        f.b[p]  = *smem_pointer<const float>(o.b + turn + t * BROW);
+        f.b[p] = *smem_pointer<const float>(o.b + turn + t * BROW);
     }
 #pragma unroll
     for (int i = 0; i < 16 / N; i++)
@@ -69,11 +78,12 @@ read_tokens(four_tokens<S::N> &f, const lane_offsets &o, uint32_t turn, int four
 /* Tokens of one buffer, from group `from` of four on; `middle` is called after KEEP of them. The state enters C h as
  * operand a, element e as a[e]: so row l8 of that operand has elements 0 and 2, row l8 + 8 elements 1 and 3, and the
  * sum over a channel is that of two entries of the result, both of one lane. */
-template <typename S, int GROUPS, typename F> static __device__ __forceinline__ void
-twins_tokens(float (&h)[4], const float (&A2)[4], const lane_offsets &o, uint32_t turn, int from, int l4, F middle)
+template <typename S, int GROUPS, typename F>
+static __device__ __forceinline__ void twins_tokens(float (&h)[4], const float (&A2)[4], const lane_offsets &o,
+                                                    uint32_t turn, int from, int l4, F middle)
 {
     typedef typename S::buffer buffer;
-    enum { N = S::N, PER = N / 4, SUMS = 4 * GROUPS / PER };  /* a lane has C h of one token in PER */
+    enum { N = S::N, PER = N / 4, SUMS = 4 * GROUPS / PER }; /* a lane has C h of one token in PER */
     float y[SUMS], d[4] = { 0, 0, 0, 0 };
 #pragma unroll
     for (int g = 0; g < GROUPS; g++) {
@@ -87,7 +97,7 @@ twins_tokens(float (&h)[4], const float (&A2)[4], const lane_offsets &o, uint32_
 #pragma unroll
             for (int i = 0; i < 16 / N; i++)
                 dt[i] = j == 0 ? f.dt[i].x : j == 1 ? f.dt[i].y : j == 2 ? f.dt[i].z : f.dt[i].w;
-            const bool here = N == 16 ? l4 / 2 == j % 2 : l4 == j;        // all other tokens are zero
+            const bool here = N == 16 ? l4 / 2 == j % 2 : l4 == j; // all other tokens are zero
             mma_tf32_k4(b, f.x0[p], f.x1[p], here ? f.b[p] : 0);
 #pragma unroll
             for (int e = 0; e < 4; e++) h[e] = fmaf(fast_exp2(dt[N == 16 ? 0 : e / 2] * A2[e]), h[e], b[e]);
@@ -100,7 +110,7 @@ twins_tokens(float (&h)[4], const float (&A2)[4], const lane_offsets &o, uint32_
     }
     warp_sync();
 #pragma unroll
-    for (int i = 0; i < SUMS; i++)                  // behind all reads of dt u: no load waits for them
+    for (int i = 0; i < SUMS; i++) // behind all reads of dt u: no load waits for them
         *smem_pointer<float>(o.y + turn + (4 * from + PER * i) * (int)sizeof(buffer::x[0])) = y[i];
 }
 
@@ -117,8 +127,9 @@ template <int N> static __device__ __forceinline__ void twins_keep(bool now, bf1
 
 /* The state before a piece: what the first leaves behind, then the others in turn; the decay over one is that of the
  * sum of its steps. */
-template <int N> static __device__ __forceinline__ void
-pieces_before(float (&h)[4], const scan_operands<bf16> &p, const part &a, const float (&A2)[4], int wc, int l4, int l8)
+template <int N>
+static __device__ __forceinline__ void pieces_before(float (&h)[4], const scan_operands<bf16> &p, const part &a,
+                                                     const float (&A2)[4], int wc, int l4, int l8)
 {
     const int     before = (int)(a.item % p.pieces);
     const int64_t row = (a.item - before) * p.D;
@@ -138,25 +149,25 @@ pieces_before(float (&h)[4], const scan_operands<bf16> &p, const part &a, const 
 }
 
 /* `leads`: the first piece of a sequence, before the states of the others are known. */
-template <typename S> static __device__ __forceinline__ void
-twins_states(const scan_operands<bf16> &p, S &sm, int warp, int lane, bool leads)
+template <typename S>
+static __device__ __forceinline__ void twins_states(const scan_operands<bf16> &p, S &sm, int warp, int lane, bool leads)
 {
     enum { N = S::N };
-    const part &a = sm.at.a;
-    const int  l4 = lane & 3, l8 = lane >> 2, wc = warp * (128 / N), length = a.length;
-    const int  here = a.channels - a.channel, tiles = (length + TILE - 1) / TILE;
-    const bool keeps = sm.at.kept && wc + l8 < here;
-    bf16      *kept = sm.at.kept + (wc + l8) * N + twin_state<N>(0, l4);   // goes on where nothing is kept
-    const bool second = wc + l8 + 8 < here;
+    const part        &a = sm.at.a;
+    const int          l4 = lane & 3, l8 = lane >> 2, wc = warp * (128 / N), length = a.length;
+    const int          here = a.channels - a.channel, tiles = (length + TILE - 1) / TILE;
+    const bool         keeps = sm.at.kept && wc + l8 < here;
+    bf16              *kept = sm.at.kept + (wc + l8) * N + twin_state<N>(0, l4); // goes on where nothing is kept
+    const bool         second = wc + l8 + 8 < here;
     const lane_offsets o = twins_offsets(sm, wc, l4, l8);
-    float A2[4], h[4];
-    const float *start = p.start.at ? p.start.sequence(a.sequence) : NULL;
+    float              A2[4], h[4];
+    const float       *start = p.start.at ? p.start.sequence(a.sequence) : NULL;
 #pragma unroll
     for (int e = 0; e < 4; e++) {
         const int64_t ch = a.channel + wc + twin_channel<N>(e, l8), n = twin_state<N>(e, l4);
         const bool    ok = ch < a.channels;
         A2[e] = ok ? A2_of(p.A_log.at[ch * p.A_log.row + n]) : 0;
-        h[e]  = start && ok ? start[ch * p.start.row + n] : 0;
+        h[e] = start && ok ? start[ch * p.start.row + n] : 0;
     }
     if (!leads && p.pieces > 1) pieces_before<N>(h, p, a, A2, wc, l4, l8);
     for (int tile = 0; tile < tiles; tile++) {
@@ -166,8 +177,8 @@ twins_states(const scan_operands<bf16> &p, S &sm, int warp, int lane, bool leads
             twins_keep<N>(now, kept, h, second);
             kept += p.D * N;
         };
-        const bool more = keeps && tile * TILE + KEEP < length;
-        constexpr int GROUPS = N / 4;                         // as many as registers allow to look ahead over
+        const bool    more = keeps && tile * TILE + KEEP < length;
+        constexpr int GROUPS = N / 4; // as many as registers allow to look ahead over
 #pragma unroll 1
         for (int g = 0; g < TILE / 4; g += GROUPS) {
             keep(g ? more : keeps);
@@ -193,15 +204,16 @@ template <typename S> static __device__ __forceinline__ lane_offsets carry_offse
     const auto  &s = sm.buf[0];
     lane_offsets o;
     o.dt = smem_address_of(&s.dt[0][wc / 8][4 * l8]);
-    o.x  = smem_address_of(&s.x[l4][wc + (l8 ^ 4 * S::odd(l4))]);
-    o.b  = smem_address_of(&s.b[l4][l8]);
-    o.c  = o.y = 0;
+    o.x = smem_address_of(&s.x[l4][wc + (l8 ^ 4 * S::odd(l4))]);
+    o.b = smem_address_of(&s.b[l4][l8]);
+    o.c = o.y = 0;
     asm volatile("" : "+r"(o.dt), "+r"(o.x), "+r"(o.b), "+r"(o.c));
     return o;
 }
 
-template <typename S> static __device__ __forceinline__ void
-carry_tokens(float (&h)[4], const float (&A2)[4], const lane_offsets &o, uint32_t turn, int l4)
+template <typename S>
+static __device__ __forceinline__ void carry_tokens(float (&h)[4], const float (&A2)[4], const lane_offsets &o,
+                                                    uint32_t turn, int l4)
 {
     typedef typename S::buffer buffer;
     enum { XROW = sizeof(buffer::x[0]), BROW = sizeof(buffer::b[0]), DT = sizeof(buffer::dt[0]), OCTET = DT / S::CO };
@@ -213,8 +225,8 @@ carry_tokens(float (&h)[4], const float (&A2)[4], const lane_offsets &o, uint32_
         for (int i = 0; i < 2; i++) {
             const int channels = S::N == 8 ? i : 0, states = S::N == 16 ? i : 0;
             dt[i] = *smem_pointer<const float4>(o.dt + turn + four * DT + channels * OCTET);
-            x[i]  = *smem_pointer<const float>(o.x + turn + 4 * four * XROW + channels * 32);
-            b[i]  = *smem_pointer<const float>(o.b + turn + 4 * four * BROW + states * 32);
+            x[i] = *smem_pointer<const float>(o.x + turn + 4 * four * XROW + channels * 32);
+            b[i] = *smem_pointer<const float>(o.b + turn + 4 * four * BROW + states * 32);
         }
 #pragma unroll
         for (int j = 0; j < 2; j++) {
@@ -233,16 +245,16 @@ carry_tokens(float (&h)[4], const float (&A2)[4], const lane_offsets &o, uint32_
     }
 }
 
-template <typename S> static __device__ __forceinline__ void
-carry_states(const scan_operands<bf16> &p, S &sm, int warp, int lane)
+template <typename S>
+static __device__ __forceinline__ void carry_states(const scan_operands<bf16> &p, S &sm, int warp, int lane)
 {
     enum { N = S::N };
-    const part &a = sm.at.a;
-    const int  l4 = lane & 3, l8 = lane >> 2, wc = warp * (128 / N), tiles = (a.length + TILE - 1) / TILE;
+    const part        &a = sm.at.a;
+    const int          l4 = lane & 3, l8 = lane >> 2, wc = warp * (128 / N), tiles = (a.length + TILE - 1) / TILE;
     const lane_offsets o = carry_offsets(sm, wc, l4, l8);
-    const auto channel = [&](int e) { return a.channel + wc + l8 + (N == 8 ? e / 2 * 8 : 0); };
-    const auto state   = [&](int e) { return 2 * l4 + e % 2 + (N == 16 ? e / 2 * 8 : 0); };
-    float A2[4], h[4] = { 0, 0, 0, 0 };
+    const auto         channel = [&](int e) { return a.channel + wc + l8 + (N == 8 ? e / 2 * 8 : 0); };
+    const auto         state = [&](int e) { return 2 * l4 + e % 2 + (N == 16 ? e / 2 * 8 : 0); };
+    float              A2[4], h[4] = { 0, 0, 0, 0 };
 #pragma unroll
     for (int e = 0; e < 4; e++)
         A2[e] = channel(e) < a.channels ? A2_of(p.A_log.at[channel(e) * p.A_log.row + state(e)]) : 0;
@@ -258,7 +270,7 @@ carry_states(const scan_operands<bf16> &p, S &sm, int warp, int lane)
         if (channel(e) < a.channels) p.ends[(a.item * p.D + channel(e)) * N + state(e)] = h[e];
 }
 
-#if defined(__CUDA_ARCH__) && (__CUDA_ARCH__ < 900 || __CUDA_ARCH__ >= 1000)   /* 80 registers are too few there */
+#if defined(__CUDA_ARCH__) && (__CUDA_ARCH__ < 900 || __CUDA_ARCH__ >= 1000) /* 80 registers are too few there */
 #define TOGETHER 3
 #else
 #define TOGETHER 4
@@ -275,19 +287,19 @@ template <bool CARRY> static __device__ __forceinline__ part twins_part(const sc
 }
 
 /* CARRY: before the pass, the first piece of every sequence, and what the others leave behind. */
-template <int N, bool CARRY, bool SPLIT, bool PLAIN> __global__ void
-__launch_bounds__(SPLIT ? 256 : 192, TOGETHER - SPLIT) scan_fwd_twins(const __grid_constant__ scan_operands<bf16> p)
+template <int N, bool CARRY, bool SPLIT, bool PLAIN>
+__global__ void __launch_bounds__(SPLIT ? 256 : 192, TOGETHER - SPLIT)
+    scan_fwd_twins(const __grid_constant__ scan_operands<bf16> p)
 {
     extern __shared__ __align__(128) char smem[];
-    typedef twins_smem<N, false> S;
-    S &sm = *(S *)smem;
-    const part a = twins_part<CARRY>(p, S::CH);
+    typedef twins_smem<N, false>          S;
+    S                                    &sm = *(S *)smem;
+    const part                            a = twins_part<CARRY>(p, S::CH);
     if (CARRY && a.first > 0)
         scan_block<S, true, false, PLAIN>(p, sm, a, [&](int warp, int lane) { carry_states(p, sm, warp, lane); });
     else
-        scan_block<S, false, SPLIT, PLAIN>(p, sm, a, [&](int warp, int lane) {
-            twins_states(p, sm, warp, lane, CARRY);
-        });
+        scan_block<S, false, SPLIT, PLAIN>(p, sm, a,
+                                           [&](int warp, int lane) { twins_states(p, sm, warp, lane, CARRY); });
 }
 
 /* ---- launcher ---- */
@@ -295,8 +307,9 @@ __launch_bounds__(SPLIT ? 256 : 192, TOGETHER - SPLIT) scan_fwd_twins(const __gr
 template <bool PLAIN> static auto *twins_of(int64_t N, bool carry, bool split)
 {
     if (N == 8) return carry ? scan_fwd_twins<8, true, false, false> : scan_fwd_twins<8, false, false, false>;
-    return carry ? scan_fwd_twins<16, true, false, PLAIN>
-         : split ? scan_fwd_twins<16, false, true, PLAIN> : scan_fwd_twins<16, false, false, PLAIN>;
+    return carry   ? scan_fwd_twins<16, true, false, PLAIN>
+           : split ? scan_fwd_twins<16, false, true, PLAIN>
+                   : scan_fwd_twins<16, false, false, PLAIN>;
 }
 
 /* Launch k: the pass itself, or what pieces leave behind. */
@@ -305,26 +318,26 @@ static mba_status launch_twins(const mba_call *c, int k, const scan_operands<bf1
     const mba_launch *l = &c->plan->launch[k];
     mba_assert((p.N == 16 ? sizeof(twins_smem<16, false>) : sizeof(twins_smem<8, false>)) <= l->smem_bytes);
     const bool split = l->block > 192, plain = plain_operands(p, 512 / p.N);
-    auto *kernel = plain ? twins_of<true>(p.N, carry, split) : twins_of<false>(p.N, carry, split);
+    auto      *kernel = plain ? twins_of<true>(p.N, carry, split) : twins_of<false>(p.N, carry, split);
     MBA_KERNEL(c, k, kernel, p);
     return MBA_OK;
 }
 
 extern "C" mba_status selective_scan_twins_cuda(const mba_call *c)
 {
-    const mba_node *n = c->node;
-    const scan_dims d = scan_dims_of(n);
-    const int       main = c->plan->nlaunches - 1;
+    const mba_node     *n = c->node;
+    const scan_dims     d = scan_dims_of(n);
+    const int           main = c->plan->nlaunches - 1;
     scan_operands<bf16> p = scan_operands_of<bf16>(c, c->plan->launch[main].grid[0] + (main ? d.B : 0), 512 / d.N);
-    p.out   = sequence_view_of<bf16>(n->out[OUT], c->out[OUT], d.L, d.D);
+    p.out = sequence_view_of<bf16>(n->out[OUT], c->out[OUT], d.L, d.D);
     p.final = sequence_view_of<float>(n->out[FINAL], c->out[FINAL], d.D, d.N);
     keep_for_backward(&p, n->out[KEPT], c->out[KEPT]);
-    p.ys    = (bf16 *)c->out[YS];
-    p.eights    = all_vec8_aligned(p);
+    p.ys = (bf16 *)c->out[YS];
+    p.eights = all_vec8_aligned(p);
     p.eights_bc = vec8_aligned(p.B) && vec8_aligned(p.C);
     if (!strcmp(c->plan->launch[main].kernel, "scan_fwd_halves")) return scan_halves(c, main, p);
     if (p.pieces > 1) {
-        p.ends  = (float *)mba_cuda_scratch(c, CU_ENDS);
+        p.ends = (float *)mba_cuda_scratch(c, CU_ENDS);
         p.steps = (float *)mba_cuda_scratch(c, CU_STEPS);
         MBA_TRY(launch_twins(c, 0, p, true));
     }

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* soft_cross_entropy.h -- losses of an image classifier: against soft targets, or against smoothed labels.
  *
  *     mba_tensor *t    = mba_input(g, "targets", MBA_TYPE(MBA_F32, B, V));                     // mixup: rows sum to 1

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* soft_cross_entropy_cpu.c -- rows in parallel; the loss is summed over them in order, in double. The loops over a row
  * of logits are those of ops/cross_entropy. */
 #include "ops/cross_entropy/cross_entropy_rows.h"
@@ -5,7 +6,9 @@
 
 enum { UNROLL = 4 };
 
-typedef struct row_sums { float dot, all; } row_sums;
+typedef struct row_sums {
+    float dot, all;
+} row_sums;
 
 /* sum t z and sum t; without t, all weights are 1. */
 static row_sums sums_of(const float *t, const float *z, int64_t n)
@@ -51,12 +54,13 @@ mba_status MBA_CPU_FN(soft_cross_entropy_fwd)(const mba_call *c)
     const bool        hard = t->type.dtype == MBA_I32;
     float            *lse = c->out[LSE];
     double           *losses = mba__scratch(c, 0), loss = 0;
-    MBA_PARALLEL_FOR(r, R) {
+    MBA_PARALLEL_FOR(r, R)
+    {
         const float  *z = mba__row(vz, r);
         const int32_t y = r < M ? label_of(t, c->in[TARGET], r) : -1;
         ce_sum        s = CE_SUM_NONE;
         ce_sum_add(&s, z, V);
-        lse[r]    = ce_lse(s);
+        lse[r] = ce_lse(s);
         losses[r] = 0;
         if (y < 0) continue;
         const row_sums k = hard && smoothing == 0 ? (row_sums){ 0 } : sums_of(hard ? NULL : mba__row(vt, r), z, V);
@@ -68,7 +72,7 @@ mba_status MBA_CPU_FN(soft_cross_entropy_fwd)(const mba_call *c)
     return MBA_OK;
 }
 
-static void subtract(float *dz, const float *t, float k, int64_t n)      // t: soft targets, or NULL for a constant k
+static void subtract(float *dz, const float *t, float k, int64_t n) // t: soft targets, or NULL for a constant k
 {
     for (int64_t i = 0; i < n; i += MBA_LANES)
         vf_store_n(dz + i, vf_load_n(dz + i, n - i) - (t ? k * vf_load_n(t + i, n - i) : vf_set(k)), n - i);
@@ -85,7 +89,8 @@ mba_status MBA_CPU_FN(soft_cross_entropy_bwd)(const mba_call *c)
     const float       k = (float)(*(const float *)c->in[DLOSS] * scale_of(c->step, t, c->in[TARGETB], M));
     const float      *lse = c->in[LSEB];
     const bool        adds = mba_adds(n, DZ), hard = t->type.dtype == MBA_I32;
-    MBA_PARALLEL_FOR(r, mba_rows(n->in[ZB])) {
+    MBA_PARALLEL_FOR(r, mba_rows(n->in[ZB]))
+    {
         const float  *z = mba__row(vz, r), *soft = hard ? NULL : mba__row(vt, r);
         float        *dz = mba__row(vd, r);
         const int32_t y = r < M ? label_of(t, c->in[TARGETB], r) : -1;

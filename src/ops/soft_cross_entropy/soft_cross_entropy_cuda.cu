@@ -1,5 +1,6 @@
-/* soft_cross_entropy_cuda.cu -- rows of logits against soft targets or smoothed labels. The loss of all rows and the scale
- * are the kernels of ops/cross_entropy.
+// SPDX-License-Identifier: Apache-2.0
+/* soft_cross_entropy_cuda.cu -- rows of logits against soft targets or smoothed labels. The loss of all rows and the
+ * scale are the kernels of ops/cross_entropy.
  *
  *   each[r] = A lse[r] - t . z,   dz[r,c] = k (A exp(z[r,c] - lse[r]) - t[r,c]),   A = sum_c t[r,c]
  *   labels: A = 1, t = (1-s) [c = y] + s/C
@@ -25,10 +26,15 @@ extern "C" {
 enum { VALUES = 4 };
 
 /* `soft` or `label` is there, according to HARD. */
-struct targets { strided_view<const float> soft; strided_view<const int32_t> label; float smoothing; };
+struct targets {
+    strided_view<const float>   soft;
+    strided_view<const int32_t> label;
+    float                       smoothing;
+};
 
 /* Row r's label, 0 with soft targets; -1: the row does not count. */
-template <bool HARD> static __device__ __forceinline__ int label_of(const targets &t, int64_t r, ragged rows, const mba_step *step)
+template <bool HARD>
+static __device__ __forceinline__ int label_of(const targets &t, int64_t r, ragged rows, const mba_step *step)
 {
     return r >= valid_rows_of(rows, step) ? -1 : HARD ? *t.label.element(r) : 0;
 }
@@ -49,12 +55,13 @@ static __device__ __forceinline__ void take(ce_sum &s, float &dot, float &all, c
 
 template <typename T, int N, int TEAM, bool HARD>
 __global__ void __launch_bounds__(CE_BLOCK)
-soft_cross_entropy_fwd_rows(float *lse, float *each, strided_view<const T> z, targets t, ragged rows, int cols, const mba_step *step)
+    soft_cross_entropy_fwd_rows(float *lse, float *each, strided_view<const T> z, targets t, ragged rows, int cols,
+                                const mba_step *step)
 {
     const int64_t r = (int64_t)blockIdx.x * (CE_BLOCK / TEAM) + threadIdx.x / TEAM;
     const int     lane = threadIdx.x % TEAM;
-    if (r >= rows.all) return;                             // the whole team leaves together
-    const T     *row  = z.row(r, cols);
+    if (r >= rows.all) return; // the whole team leaves together
+    const T     *row = z.row(r, cols);
     const float *soft = HARD ? NULL : t.soft.row(r, cols);
     ce_sum       s = { CE_NONE, 0 };
     float        dot = 0, all = 0;
@@ -65,12 +72,15 @@ soft_cross_entropy_fwd_rows(float *lse, float *each, strided_view<const T> z, ta
     all = block_sum<TEAM>(all);
     if (lane) return;
     const int   y = label_of<HARD>(t, r, rows, step);
-    const float evenly = t.smoothing > 0 ? t.smoothing / (float)cols * dot : 0;        // not 0 times a masked logit
-    lse[r]  = l;
+    const float evenly = t.smoothing > 0 ? t.smoothing / (float)cols * dot : 0; // not 0 times a masked logit
+    lse[r] = l;
     each[r] = y < 0 ? 0 : HARD ? l - (1 - t.smoothing) * to_float(row[y]) - evenly : all * l - dot;
 }
 
-struct gradient { float k, all, lse, evenly, picked; int y; };     /* labels: s/C of every class, 1-s of the picked one */
+struct gradient {
+    float k, all, lse, evenly, picked;
+    int   y;
+}; /* labels: s/C of every class, 1-s of the picked one */
 
 template <typename T, int N, bool HARD, bool ADDS>
 static __device__ __forceinline__ void put(T *dz, const T *z, const float *t, const gradient &g, int c)
@@ -89,7 +99,8 @@ static __device__ __forceinline__ void put(T *dz, const T *z, const float *t, co
 
 template <typename T, int N, int TEAM, bool HARD, bool ADDS>
 __global__ void __launch_bounds__(CE_BLOCK)
-soft_cross_entropy_bwd_rows(strided_view<T> dz, strided_view<const T> z, targets t, const float *lse, const float *scale, ragged rows, int cols, const mba_step *step)
+    soft_cross_entropy_bwd_rows(strided_view<T> dz, strided_view<const T> z, targets t, const float *lse,
+                                const float *scale, ragged rows, int cols, const mba_step *step)
 {
     const int64_t r = (int64_t)blockIdx.x * (CE_BLOCK / TEAM) + threadIdx.x / TEAM;
     const int     lane = threadIdx.x % TEAM;
@@ -104,7 +115,9 @@ soft_cross_entropy_bwd_rows(strided_view<T> dz, strided_view<const T> z, targets
     const float *soft = HARD ? NULL : t.soft.row(r, cols);
     float        all = 0;
     for (int c = lane; c < cols && !HARD; c += TEAM) all += soft[c];
-    const gradient g = { *scale, HARD ? 1 : block_sum<TEAM>(all), lse[r], t.smoothing / (float)cols, 1 - t.smoothing, y };
+    const gradient g = {
+        *scale, HARD ? 1 : block_sum<TEAM>(all), lse[r], t.smoothing / (float)cols, 1 - t.smoothing, y
+    };
     for (int c = lane * N; c + N <= cols; c += TEAM * N) put<T, N, HARD, ADDS>(to, from, soft, g, c);
     for (int c = cols / N * N + lane; c < cols; c += TEAM) put<T, 1, HARD, ADDS>(to, from, soft, g, c);
 }
@@ -112,12 +125,16 @@ soft_cross_entropy_bwd_rows(strided_view<T> dz, strided_view<const T> z, targets
 static targets targets_of(const mba_node *n, const mba_tensor *t, void *at)
 {
     const bool hard = t->type.dtype == MBA_I32;
-    targets    x = { mba_strided_view<const float>(hard ? NULL : t, at), mba_strided_view<const int32_t>(hard ? t : NULL, at),
+    targets    x = { mba_strided_view<const float>(hard ? NULL : t, at),
+                     mba_strided_view<const int32_t>(hard ? t : NULL, at),
                      (float)((const soft_ce_attr *)n->attr)->smoothing };
     return x;
 }
 
-static bool fit(const mba_tensor *t, const void *at) { return t->type.dtype == MBA_I32 || mba_vec_aligned(t, at, VALUES); }
+static bool fit(const mba_tensor *t, const void *at)
+{
+    return t->type.dtype == MBA_I32 || mba_vec_aligned(t, at, VALUES);
+}
 
 extern "C" mba_status soft_cross_entropy_cuda(const mba_call *c)
 {
@@ -125,10 +142,15 @@ extern "C" mba_status soft_cross_entropy_cuda(const mba_call *c)
     const targets     t = targets_of(c->node, target, c->in[TARGET]);
     const ragged      rows = mba_ragged_rows(z);
     float            *each = (float *)mba_cuda_scratch(c, 0), *lse = (float *)c->out[LSE];
-    MBA_WITH_DTYPE(z->type.dtype, T, MBA_WITH_BOOL(fit(z, c->in[Z]) && fit(target, c->in[TARGET]), PIECES,
-        CE_WITH_GROUP(mba_cols(z), TEAM, MBA_WITH_BOOL(target->type.dtype == MBA_I32, HARD,
-            auto *kernel = soft_cross_entropy_fwd_rows<T, PIECES ? VALUES : 1, TEAM, HARD>;
-            MBA_KERNEL(c, 0, kernel, lse, each, mba_strided_view<const T>(z, c->in[Z]), t, rows, (int)mba_cols(z), c->step)))));
+    MBA_WITH_DTYPE(z->type.dtype, T,
+                   MBA_WITH_BOOL(fit(z, c->in[Z]) && fit(target, c->in[TARGET]), PIECES,
+                                 CE_WITH_GROUP(mba_cols(z), TEAM,
+                                               MBA_WITH_BOOL(target->type.dtype == MBA_I32, HARD,
+                                                             auto *kernel = soft_cross_entropy_fwd_rows < T,
+                                                             PIECES ? VALUES : 1, TEAM, HARD > ;
+                                                             MBA_KERNEL(c, 0, kernel, lse, each,
+                                                                        mba_strided_view<const T>(z, c->in[Z]), t, rows,
+                                                                        (int)mba_cols(z), c->step)))));
     MBA_KERNEL(c, 1, cross_entropy_fwd_total, (float *)c->out[LOSS], each, t.label, NULL, rows, c->step);
     return MBA_OK;
 }
@@ -142,10 +164,18 @@ extern "C" mba_status soft_cross_entropy_bwd_cuda(const mba_call *c)
     const bool        pieces = fit(z, c->in[ZB]) && fit(target, c->in[TARGETB]) && fit(n->out[DZ], c->out[DZ]);
     float            *scale = (float *)mba_cuda_scratch(c, 0);
     MBA_KERNEL(c, 0, cross_entropy_bwd_scale, scale, (const float *)c->in[DLOSS], t.label, rows, c->step);
-    MBA_WITH_DTYPE(z->type.dtype, T, MBA_WITH_BOOL(pieces, PIECES, MBA_WITH_BOOL(mba_adds(n, DZ), ADDS,
-        CE_WITH_GROUP(mba_cols(z), TEAM, MBA_WITH_BOOL(target->type.dtype == MBA_I32, HARD,
-            auto *kernel = soft_cross_entropy_bwd_rows<T, PIECES ? VALUES : 1, TEAM, HARD, ADDS>;
-            MBA_KERNEL(c, 1, kernel, mba_strided_view<T>(n->out[DZ], c->out[DZ]), mba_strided_view<const T>(z, c->in[ZB]), t, (const float *)c->in[LSEB],
-                       scale, rows, (int)mba_cols(z), c->step))))));
+    MBA_WITH_DTYPE(
+        z->type.dtype, T,
+        MBA_WITH_BOOL(pieces, PIECES,
+                      MBA_WITH_BOOL(mba_adds(n, DZ), ADDS,
+                                    CE_WITH_GROUP(mba_cols(z), TEAM,
+                                                  MBA_WITH_BOOL(target->type.dtype == MBA_I32, HARD,
+                                                                auto *kernel = soft_cross_entropy_bwd_rows < T,
+                                                                PIECES ? VALUES : 1, TEAM, HARD, ADDS > ;
+                                                                MBA_KERNEL(c, 1, kernel,
+                                                                           mba_strided_view<T>(n->out[DZ], c->out[DZ]),
+                                                                           mba_strided_view<const T>(z, c->in[ZB]), t,
+                                                                           (const float *)c->in[LSEB], scale, rows,
+                                                                           (int)mba_cols(z), c->step))))));
     return MBA_OK;
 }

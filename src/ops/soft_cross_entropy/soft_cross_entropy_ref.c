@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* soft_cross_entropy_ref.c -- fp64, only the maths. */
 #include <math.h>
 
@@ -30,7 +31,7 @@ void soft_cross_entropy_ref(const mba_ref_call *c)
     const double      k = scale_of(c->step, t, c->in[TARGET], M);
     for (int64_t r = 0; r < R; r++) {
         const double *z = c->in[Z] + r * V;
-        double m = z[0], s = 0;
+        double        m = z[0], s = 0;
         for (int64_t v = 1; v < V; v++) m = fmax(m, z[v]);
         for (int64_t v = 0; v < V; v++) s += exp(z[v] - m);
         c->out[LSE][r] = m + log(s);
@@ -48,7 +49,7 @@ void soft_cross_entropy_bwd_ref(const mba_ref_call *c)
         double all = 0;
         for (int64_t v = 0; v < V; v++) all += weight(c->node, t, c->in[TARGETB], r, v, V);
         for (int64_t v = 0; v < V && counts(t, c->in[TARGETB], r); v++)
-            c->out[DZ][r * V + v] = k * (all * exp(c->in[ZB][r * V + v] - c->in[LSEB][r])
-                                         - weight(c->node, t, c->in[TARGETB], r, v, V));
+            c->out[DZ][r * V + v] =
+                k * (all * exp(c->in[ZB][r * V + v] - c->in[LSEB][r]) - weight(c->node, t, c->in[TARGETB], r, v, V));
     }
 }

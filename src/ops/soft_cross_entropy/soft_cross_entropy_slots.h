@@ -1,15 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
 /* soft_cross_entropy_slots.h -- what the files of this folder share. The target is fp32 (R, V), or i32 (R): labels. */
 #ifndef MBA_SOFT_CROSS_ENTROPY_SLOTS_H
 #define MBA_SOFT_CROSS_ENTROPY_SLOTS_H
 
 #include "ops/rows.h"
 
-enum { Z, TARGET };                               /* forward: in, out */
+enum { Z, TARGET }; /* forward: in, out */
 enum { LOSS, LSE };
-enum { DLOSS, ZB, TARGETB, LSEB };                /* backward: in, out */
+enum { DLOSS, ZB, TARGETB, LSEB }; /* backward: in, out */
 enum { DZ };
 
-typedef struct soft_ce_attr { double smoothing; } soft_ce_attr;
+typedef struct soft_ce_attr {
+    double smoothing;
+} soft_ce_attr;
 
 static inline double soft_ce_scale(const mba_step *step, int64_t valid)
 {

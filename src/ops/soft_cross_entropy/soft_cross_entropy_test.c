@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* soft_cross_entropy_test.c -- golden values of both losses, counts, ignored labels, bits; the general proofs run over
  * `cases`. */
 #include "tests/rig.h"
@@ -5,7 +6,10 @@
 #include "ops/cross_entropy/cross_entropy.h"
 #include "ops/soft_cross_entropy/soft_cross_entropy.h"
 
-typedef struct unit { rig r; mba_tensor *z, *t, *loss; } unit;
+typedef struct unit {
+    rig         r;
+    mba_tensor *z, *t, *loss;
+} unit;
 
 static unit make(int64_t R, int64_t V, bool hard, double smoothing)
 {
@@ -13,10 +17,10 @@ static unit make(int64_t R, int64_t V, bool hard, double smoothing)
     mba_graph *g = graph();
     mba_type   type = MBA_TYPE(MBA_F32, R, V);
     type.count = MBA_GRAPHS;
-    u.z    = mba_param(g, "z", type, MBA_INIT_NORMAL(2), MBA_DECAY);
-    u.t    = hard ? mba_targets(g, "t", MBA_TYPE(MBA_I32, R), V) : mba_input(g, "t", MBA_TYPE(MBA_F32, R, V));
+    u.z = mba_param(g, "z", type, MBA_INIT_NORMAL(2), MBA_DECAY);
+    u.t = hard ? mba_targets(g, "t", MBA_TYPE(MBA_I32, R), V) : mba_input(g, "t", MBA_TYPE(MBA_F32, R, V));
     u.loss = hard ? mba_label_cross_entropy(g, u.z, u.t, smoothing) : mba_soft_cross_entropy(g, u.z, u.t);
-    u.r    = rig_create(g, 1, &u.loss, (mba_tensor *[]){ NULL });
+    u.r = rig_create(g, 1, &u.loss, (mba_tensor *[]){ NULL });
     return u;
 }
 
@@ -41,9 +45,10 @@ static void soft_cross_entropy_of_golden_values(void **state)
     for (int v = 12; v < 16; v++) rig_set(&u.r, u.t, v, 7);
     rig_run(&u.r);
     assert_golden(&u.r, u.loss, (double[]){ 1.689149144 });
-    assert_golden(&u.r, rig_grad(&u.r, u.z), (double[]){ -0.07173550023, -0.07650193196, 0.07655722621,
-                  0.07168020598, 0.1974482923, -0.05170274069, -0.1185448024, -0.02720074923, -0.0140329509,
-                  -0.01060471126, -0.02731854173, 0.05195620389, 0, 0, 0, 0 });
+    assert_golden(&u.r, rig_grad(&u.r, u.z),
+                  (double[]){ -0.07173550023, -0.07650193196, 0.07655722621, 0.07168020598, 0.1974482923,
+                              -0.05170274069, -0.1185448024, -0.02720074923, -0.0140329509, -0.01060471126,
+                              -0.02731854173, 0.05195620389, 0, 0, 0, 0 });
     rig_destroy(&u.r);
 }
 
@@ -56,8 +61,9 @@ static void label_cross_entropy_of_golden_values(void **state)
     for (int r = 0; r < 4; r++) rig_set(&u.r, u.t, r, r == 0 ? 2 : r == 1 ? -100 : 0);
     rig_run(&u.r);
     assert_golden(&u.r, u.loss, (double[]){ 2.232182845 });
-    assert_golden(&u.r, rig_grad(&u.r, u.z), (double[]){ 0.02177938243, 0.1053708374, -0.2560894353,
-                  0.1289392155, 0, 0, 0, 0, -0.4499650928, 0.03510733406, 0.1495372905, 0.2653204682, 0, 0, 0, 0 });
+    assert_golden(&u.r, rig_grad(&u.r, u.z),
+                  (double[]){ 0.02177938243, 0.1053708374, -0.2560894353, 0.1289392155, 0, 0, 0, 0, -0.4499650928,
+                              0.03510733406, 0.1495372905, 0.2653204682, 0, 0, 0, 0 });
     rig_destroy(&u.r);
 }
 
@@ -87,9 +93,12 @@ static void soft_cross_entropy_takes_large_and_undefined_logits(void **state)
 {
     (void)state;
     unit u = make(1, 5, false, 0);
-    for (int v = 0; v < 5; v++) { rig_set(&u.r, u.z, v, v < 2 ? 1000 : -1000); rig_set(&u.r, u.t, v, v < 2 ? 0.5 : 0); }
+    for (int v = 0; v < 5; v++) {
+        rig_set(&u.r, u.z, v, v < 2 ? 1000 : -1000);
+        rig_set(&u.r, u.t, v, v < 2 ? 0.5 : 0);
+    }
     rig_run(&u.r);
-    assert_near(rig_have(&u.r, u.loss, 0), log(2.0), 1e-4);                // an lse of 1000 has 3e-5 to round
+    assert_near(rig_have(&u.r, u.loss, 0), log(2.0), 1e-4); // an lse of 1000 has 3e-5 to round
     rig_set(&u.r, u.z, 3, NAN);
     assert_ok(mba_program_run(u.r.p, MBA_STEP, &u.r.step, NULL));
     assert_true(isnan(rig_have(&u.r, u.loss, 0)));

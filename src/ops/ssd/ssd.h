@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* ssd.h -- the state-space dual of Mamba-2: a recurrence with one decay per head, evaluated in chunks.
  *
  *     mba_tensor *last;
@@ -17,13 +18,13 @@
 
 typedef struct mba_ssd_args {
     mba_tensor  *x, *dt, *B, *C, *A_log;
-    mba_tensor  *D, *dt_bias;          /* optional: 0 */
-    mba_tensor  *ids;                  /* optional, (B, L) i32: the state is set to 0 where the id changes from the
+    mba_tensor  *D, *dt_bias;    /* optional: 0 */
+    mba_tensor  *ids;            /* optional, (B, L) i32: the state is set to 0 where the id changes from the
                                           token before; the first token has none before it and takes `initial` */
-    mba_tensor  *initial;              /* optional: 0 */
-    mba_tensor **final;                /* optional: where to put the second output; a gradient flows through it */
-    int64_t      chunk;                /* for CUDA, where the chunk is a choice of speed; 0 stands for 256 */
-    double       dt_min, dt_max;       /* dt_max <= 0 or INFINITY: no upper bound */
+    mba_tensor  *initial;        /* optional: 0 */
+    mba_tensor **final;          /* optional: where to put the second output; a gradient flows through it */
+    int64_t      chunk;          /* for CUDA, where the chunk is a choice of speed; 0 stands for 256 */
+    double       dt_min, dt_max; /* dt_max <= 0 or INFINITY: no upper bound */
 } mba_ssd_args;
 
 mba_tensor *mba_ssd_(mba_graph *g, mba_ssd_args a);

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* ssd_bwd_cpu.c -- the backward pass: the states of all chunks first, then the chunks from the last to the first; the
  * parts of dB and dC that heads have in common are added up per work item, and over items in a fixed order. */
 #include "ops/ssd/ssd_chunk.h"
@@ -35,15 +36,17 @@ static void add_to(float *y, const float *x, int64_t n)
 
 /* ---- what the heads of a group share, and where parts are kept ---- */
 
-typedef struct bwd_packed { float *Bt, *B, *C, *CB; } bwd_packed;          /* (N, s), (s, N), (l, N), (l, s) */
+typedef struct bwd_packed {
+    float *Bt, *B, *C, *CB;
+} bwd_packed; /* (N, s), (s, N), (l, N), (l, s) */
 
 static bwd_packed bwd_packed_of(const run *r, int64_t b, int64_t g, int64_t k)
 {
     float     *p = packed_of(r, b, g, k);
     bwd_packed s;
     s.Bt = cut(&p, r->w.N * r->w.ldq);
-    s.B  = cut(&p, Q * r->w.ldn);
-    s.C  = cut(&p, Q * r->w.ldn);
+    s.B = cut(&p, Q * r->w.ldn);
+    s.C = cut(&p, Q * r->w.ldn);
     s.CB = p;
     return s;
 }
@@ -69,18 +72,28 @@ static void bwd_pack(const run *r, int64_t b, int64_t g, int64_t k, int thread)
     pack_rows(p.C, r, CM, b, g, k);
     transpose(p.Bt, w->ldq, p.B, w->ldn, Q, w->N);
     transpose(Ct, w->ldq, p.C, w->ldn, Q, w->N);
-    multiply(&(product){ .m = q, .n = Q, .k = r->d.N, .a = Ct, .lda = w->ldq, .b = p.Bt, .ldb = w->ldq, .c = p.CB,
-                         .ldc = w->ldq, .c_part = BELOW });
+    multiply(&(product){ .m = q,
+                         .n = Q,
+                         .k = r->d.N,
+                         .a = Ct,
+                         .lda = w->ldq,
+                         .b = p.Bt,
+                         .ldb = w->ldq,
+                         .c = p.CB,
+                         .ldc = w->ldq,
+                         .c_part = BELOW });
     mask_pairs(p.CB, r, &m, q);
 }
 
 /* Sums over the heads of a block, one per chunk; dCB is still without its mask. */
-typedef struct bwd_part { float *dB, *dC, *dCB; } bwd_part;
+typedef struct bwd_part {
+    float *dB, *dC, *dCB;
+} bwd_part;
 
 static bwd_part bwd_part_of(const run *r, int64_t b, int64_t h, int64_t k)
 {
     float *p = (float *)(r->c->work + r->c->plan->scratch[r->w.scratch_part].offset)
-             + (((b - r->b0) * (r->d.H / r->w.block) + h / r->w.block) * r->w.chunks + k) * r->w.part;
+               + (((b - r->b0) * (r->d.H / r->w.block) + h / r->w.block) * r->w.chunks + k) * r->w.part;
     return (bwd_part){ .dB = p, .dC = p + Q * r->w.ldn, .dCB = p + 2 * Q * r->w.ldn };
 }
 
@@ -91,41 +104,51 @@ static float *bwd_param_of(const run *r, int64_t b, int64_t h)
 }
 
 typedef struct bwd_cell {
-    float     *x, *dy, *dyw, *acc;                /* (l, P) */
-    float     *xt, *dyt, *xwt, *dywt;             /* (P, l) */
-    float     *U, *Z;                             /* (l, s): (C_l . B_s) decay; dy_l . x_s */
-    float     *G, *dC;                            /* (P, N): gradient of the leaving state; (l, N) */
-    float     *col, *across, *r, *q, *dstep;      /* sums behind the gradient of the decay, per position */
-    float     *Gt, *skip;                         /* per head of the block: G as (N, P); dD */
-    float     *states;                            /* per head and chunk: (P, N), entering */
-    ssd_steps *steps;                             /* per head and chunk */
+    float     *x, *dy, *dyw, *acc;           /* (l, P) */
+    float     *xt, *dyt, *xwt, *dywt;        /* (P, l) */
+    float     *U, *Z;                        /* (l, s): (C_l . B_s) decay; dy_l . x_s */
+    float     *G, *dC;                       /* (P, N): gradient of the leaving state; (l, N) */
+    float     *col, *across, *r, *q, *dstep; /* sums behind the gradient of the decay, per position */
+    float     *Gt, *skip;                    /* per head of the block: G as (N, P); dD */
+    float     *states;                       /* per head and chunk: (P, N), entering */
+    ssd_steps *steps;                        /* per head and chunk */
 } bwd_cell;
 
 static bwd_cell bwd_cell_of(const run *r, float *mine)
 {
-    const ssd_work *w  = &r->w;
+    const ssd_work *w = &r->w;
     const int64_t   qp = Q * w->ldp, pq = w->P * w->ldq, qq = Q * w->ldq;
-    float          *p  = mine + w->cells;
+    float          *p = mine + w->cells;
     bwd_cell        e;
-    e.x      = cut(&mine, qp);    e.dy  = cut(&mine, qp);    e.dyw = cut(&mine, qp);    e.acc  = cut(&mine, qp);
-    e.xt     = cut(&mine, pq);    e.dyt = cut(&mine, pq);    e.xwt = cut(&mine, pq);    e.dywt = cut(&mine, pq);
-    e.U      = cut(&mine, qq);    e.Z   = cut(&mine, qq);
-    e.G      = cut(&mine, w->P * w->ldn);
-    e.dC     = cut(&mine, Q * w->ldn);
-    e.col    = cut(&mine, Q);     e.across = cut(&mine, Q);     e.r   = cut(&mine, Q);     e.q    = cut(&mine, Q);
-    e.dstep  = cut(&mine, Q);
-    e.Gt     = cut(&mine, w->block * w->N * w->ldp);
-    e.skip   = cut(&mine, w->block * (w->P + SSD_PAD));
+    e.x = cut(&mine, qp);
+    e.dy = cut(&mine, qp);
+    e.dyw = cut(&mine, qp);
+    e.acc = cut(&mine, qp);
+    e.xt = cut(&mine, pq);
+    e.dyt = cut(&mine, pq);
+    e.xwt = cut(&mine, pq);
+    e.dywt = cut(&mine, pq);
+    e.U = cut(&mine, qq);
+    e.Z = cut(&mine, qq);
+    e.G = cut(&mine, w->P * w->ldn);
+    e.dC = cut(&mine, Q * w->ldn);
+    e.col = cut(&mine, Q);
+    e.across = cut(&mine, Q);
+    e.r = cut(&mine, Q);
+    e.q = cut(&mine, Q);
+    e.dstep = cut(&mine, Q);
+    e.Gt = cut(&mine, w->block * w->N * w->ldp);
+    e.skip = cut(&mine, w->block * (w->P + SSD_PAD));
     e.states = cut(&p, w->block * w->chunks * w->P * w->ldn);
-    e.steps  = (ssd_steps *)p;
+    e.steps = (ssd_steps *)p;
     return e;
 }
 
 /* One chunk of one head of the block, and what is known about it. */
 typedef struct place {
-    int64_t b, h, j, k, q;                        /* sequence, head, its number in the block, chunk, positions */
-    bool    starts, ends;                         /* no state enters; no gradient comes from behind */
-    bool    first;                                /* of its block: parts are stored, not added */
+    int64_t b, h, j, k, q; /* sequence, head, its number in the block, chunk, positions */
+    bool    starts, ends;  /* no state enters; no gradient comes from behind */
+    bool    first;         /* of its block: parts are stored, not added */
 } place;
 
 static float *state_at(const run *r, const bwd_cell *e, int64_t j, int64_t k)
@@ -141,7 +164,7 @@ static float *adjoint_at(const run *r, const bwd_cell *e, int64_t j) { return e-
 /* The states that enter the chunks of a head, as in the forward pass but stored as (P, N). */
 static void sweep_states(const run *r, const bwd_cell *e, int64_t b, int64_t h, int64_t j)
 {
-    const ssd_work   *w  = &r->w;
+    const ssd_work   *w = &r->w;
     const mba_tensor *in = r->c->node->in[INITIAL];
     for (int64_t p = 0; p < r->d.P && in; p++) {
         float *to = state_at(r, e, j, 0) + p * w->ldn;
@@ -155,9 +178,17 @@ static void sweep_states(const run *r, const bwd_cell *e, int64_t b, int64_t h, 
         steps_of(s, r, b, h, k);
         if (k + 1 == w->chunks) break;
         load_scaled_rows(e->x, w->ldp, head_in(r, X, b, h), k * Q, s->feed, q, r->d.P);
-        multiply(&(product){ .m = r->d.P, .n = w->N, .k = q, .a = e->x, .lda = w->ldp,
-                             .b = bwd_packed_of(r, b, h / r->d.J, k).B, .ldb = w->ldn, .c = state_at(r, e, j, k + 1),
-                             .ldc = w->ldn, .c0 = empty ? NULL : state_at(r, e, j, k), .beta = &s->all });
+        multiply(&(product){ .m = r->d.P,
+                             .n = w->N,
+                             .k = q,
+                             .a = e->x,
+                             .lda = w->ldp,
+                             .b = bwd_packed_of(r, b, h / r->d.J, k).B,
+                             .ldb = w->ldn,
+                             .c = state_at(r, e, j, k + 1),
+                             .ldc = w->ldn,
+                             .c0 = empty ? NULL : state_at(r, e, j, k),
+                             .beta = &s->all });
     }
 }
 
@@ -166,16 +197,24 @@ static void sweep_states(const run *r, const bwd_cell *e, int64_t b, int64_t h, 
  * col[i] is the sum over the rows j >= l: no difference of sums, whose rounding would stay behind. */
 static void pairs_backward(const run *r, const bwd_cell *e, const place *o, const float *CB, float *dCB)
 {
-    const ssd_steps *s  = steps_at(r, e, o->j, o->k);
+    const ssd_steps *s = steps_at(r, e, o->j, o->k);
     const int64_t    ld = r->w.ldq;
     vi               count = { 0 };
     for (int i = 0; i < MBA_LANES; i++) count[i] = i;
-    multiply(&(product){ .m = o->q, .n = Q, .k = r->d.P, .a = e->dyt, .lda = ld, .b = e->xt, .ldb = ld, .c = e->Z,
-                         .ldc = ld, .c_part = BELOW });
+    multiply(&(product){ .m = o->q,
+                         .n = Q,
+                         .k = r->d.P,
+                         .a = e->dyt,
+                         .lda = ld,
+                         .b = e->xt,
+                         .ldb = ld,
+                         .c = e->Z,
+                         .ldc = ld,
+                         .c_part = BELOW });
     memset(e->col, 0, sizeof *e->col * Q);
     for (int64_t l = o->q - 1; l >= 0; l--) {
         vf sum = vf_set(0);
-        for (int64_t i = 0; i < Q && i < l + ROWS; i += MBA_LANES) {       // tiles read beyond the diagonal
+        for (int64_t i = 0; i < Q && i < l + ROWS; i += MBA_LANES) { // tiles read beyond the diagonal
             const vf keep = decay(s->cs[l] - vf_load(s->cs + i), s->cs_low[l] - vf_load(s->cs_low + i));
             const vf u = vf_load(CB + l * ld + i) * keep, z = vf_load(s->dt + i) * vf_load(e->Z + l * ld + i);
             const vf col = vf_load(e->col + i) + vf_select(count + (int32_t)i < (int32_t)l, u * z, vf_set(0));
@@ -197,16 +236,33 @@ static void inputs_backward(const run *r, const bwd_cell *e, const place *o, con
     const float     *D = r->c->in[SKIP];
     memset(e->r, 0, sizeof *e->r * Q);
     if (!o->ends) {
-        multiply(&(product){ .m = o->q, .n = w->P, .k = r->d.N, .a = Bt, .lda = w->ldq, .b = adjoint_at(r, e, o->j),
-                             .ldb = w->ldp, .c = e->acc, .ldc = w->ldp });
+        multiply(&(product){ .m = o->q,
+                             .n = w->P,
+                             .k = r->d.N,
+                             .a = Bt,
+                             .lda = w->ldq,
+                             .b = adjoint_at(r, e, o->j),
+                             .ldb = w->ldp,
+                             .c = e->acc,
+                             .ldc = w->ldp });
         for (int64_t l = 0; l < o->q; l++) e->r[l] = s->feed[l] * dot(e->acc + l * w->ldp, e->x + l * w->ldp, w->P);
     }
-    multiply(&(product){ .m = o->q, .n = w->P, .k = o->q, .a = e->U, .lda = w->ldq, .a_part = ABOVE, .b = e->dy,
-                         .ldb = w->ldp, .c = e->acc, .ldc = w->ldp, .c0 = o->ends ? NULL : e->acc, .beta = s->out,
+    multiply(&(product){ .m = o->q,
+                         .n = w->P,
+                         .k = o->q,
+                         .a = e->U,
+                         .lda = w->ldq,
+                         .a_part = ABOVE,
+                         .b = e->dy,
+                         .ldb = w->ldp,
+                         .c = e->acc,
+                         .ldc = w->ldp,
+                         .c0 = o->ends ? NULL : e->acc,
+                         .beta = s->out,
                          .beta_step = 1 });
     for (int64_t l = 0; l < o->q; l++) {
         const float *acc = e->acc + l * w->ldp, *dy = e->dy + l * w->ldp;
-        float       *to  = dx.p + (o->k * Q + l) * dx.step;
+        float       *to = dx.p + (o->k * Q + l) * dx.step;
         const bool   adds = mba_adds(r->c->node, DX);
         const float  skip = r->d.C == 1 ? D[o->h] : 0;
         e->dstep[l] = dot(acc, e->x + l * w->ldp, w->P);
@@ -225,15 +281,31 @@ static float states_backward(const run *r, const bwd_cell *e, const place *o, co
     if (!o->ends) {
         transpose(e->G, w->ldn, Gt, w->ldp, w->N, w->P);
         scale_columns(e->xwt, e->xt, w->ldq, s->feed, r->d.P, Q);
-        multiply(&(product){ .m = o->q, .n = w->N, .k = r->d.P, .a = e->xwt, .lda = w->ldq, .b = e->G, .ldb = w->ldn,
-                             .c = part->dB, .ldc = w->ldn, .c0 = o->first ? NULL : part->dB, .beta = &ONE });
+        multiply(&(product){ .m = o->q,
+                             .n = w->N,
+                             .k = r->d.P,
+                             .a = e->xwt,
+                             .lda = w->ldq,
+                             .b = e->G,
+                             .ldb = w->ldn,
+                             .c = part->dB,
+                             .ldc = w->ldn,
+                             .c0 = o->first ? NULL : part->dB,
+                             .beta = &ONE });
     } else if (o->first) memset(part->dB, 0, (size_t)part_bytes);
     memset(e->q, 0, sizeof *e->q * Q);
     if (!o->starts) {
         scale_columns(e->dywt, e->dyt, w->ldq, s->in, r->d.P, Q);
         float *dC = o->first ? part->dC : e->dC;
-        multiply(&(product){ .m = o->q, .n = w->N, .k = r->d.P, .a = e->dywt, .lda = w->ldq, .b = state, .ldb = w->ldn,
-                             .c = dC, .ldc = w->ldn });
+        multiply(&(product){ .m = o->q,
+                             .n = w->N,
+                             .k = r->d.P,
+                             .a = e->dywt,
+                             .lda = w->ldq,
+                             .b = state,
+                             .ldb = w->ldn,
+                             .c = dC,
+                             .ldc = w->ldn });
         for (int64_t l = 0; l < o->q; l++) {
             e->q[l] = dot(dC + l * w->ldn, p->C + l * w->ldn, w->N);
             if (!o->first) add_to(part->dC + l * w->ldn, dC + l * w->ldn, w->N);
@@ -243,8 +315,17 @@ static float states_backward(const run *r, const bwd_cell *e, const place *o, co
         through += dot(state + i * w->ldn, e->G + i * w->ldn, w->N);
     if (o->k > 0 || r->c->out[DINITIAL]) {
         scale_rows(e->dyw, e->dy, w->ldp, s->in, o->q, w->P);
-        multiply(&(product){ .m = r->d.N, .n = w->P, .k = o->q, .a = p->C, .lda = w->ldn, .b = e->dyw, .ldb = w->ldp,
-                             .c = Gt, .ldc = w->ldp, .c0 = o->ends ? NULL : Gt, .beta = &s->all });
+        multiply(&(product){ .m = r->d.N,
+                             .n = w->P,
+                             .k = o->q,
+                             .a = p->C,
+                             .lda = w->ldn,
+                             .b = e->dyw,
+                             .ldb = w->ldp,
+                             .c = Gt,
+                             .ldc = w->ldp,
+                             .c0 = o->ends ? NULL : Gt,
+                             .beta = &s->all });
     }
     return s->all * through;
 }
@@ -259,15 +340,15 @@ static void steps_backward(const run *r, const bwd_cell *e, const place *o, floa
     const double     A = -exp((double)((const float *)r->c->in[A_LOG])[o->h]);
     float           *param = bwd_param_of(r, o->b, o->h);
     double           fed = dchunk, sum_A = 0, sum_raw = 0;
-    for (int64_t l = o->q - 2; l >= 0; l--) e->q[l] += e->q[l + 1];        // what is read at l and behind it
+    for (int64_t l = o->q - 2; l >= 0; l--) e->q[l] += e->q[l + 1]; // what is read at l and behind it
     for (int64_t l = 0; l < o->q; l++) {
         const double ddA = fed + (double)e->q[l] + (double)e->across[l];
         const double raw = (A * ddA + e->dstep[l]) * s->slope[l];
-        float       *to  = ddt.p + (o->k * Q + l) * ddt.step;
+        float       *to = ddt.p + (o->k * Q + l) * ddt.step;
         *to = (adds ? *to : 0) + (float)raw;
         sum_raw += raw;
-        sum_A   += ddA * s->dt[l];
-        fed     += (double)e->r[l];
+        sum_A += ddA * s->dt[l];
+        fed += (double)e->r[l];
     }
     param[0] += (float)sum_A;
     param[1] += (float)sum_raw;
@@ -325,9 +406,15 @@ static void bwd_block(const run *r, int64_t b, int64_t h0, float *mine)
     }
     for (int64_t k = w->chunks - 1; k >= 0; k--)
         for (int64_t j = 0; j < w->block; j++)
-            bwd_chunk(r, &e, &(place){ .b = b, .h = h0 + j, .j = j, .k = k, .q = length_of(r, k), .first = j == 0,
-                                       .starts = k == 0 && !r->c->in[INITIAL],
-                                       .ends = k + 1 == w->chunks && !r->c->in[DFINAL] });
+            bwd_chunk(r, &e,
+                      &(place){ .b = b,
+                                .h = h0 + j,
+                                .j = j,
+                                .k = k,
+                                .q = length_of(r, k),
+                                .first = j == 0,
+                                .starts = k == 0 && !r->c->in[INITIAL],
+                                .ends = k + 1 == w->chunks && !r->c->in[DFINAL] });
     for (int64_t j = 0; j < w->block; j++) {
         store_adjoint(r, &e, b, h0 + j, j);
         memcpy(bwd_param_of(r, b, h0 + j) + 2, e.skip + j * (w->P + SSD_PAD), sizeof(float) * (size_t)w->P);
@@ -362,10 +449,30 @@ static void bwd_group(const run *r, int64_t b, int64_t g, int64_t k, int thread)
     resets_of(&m, r, b, k);
     mask_pairs(sum.dCB, r, &m, q);
     transpose(turned, w->ldq, sum.dCB, w->ldq, Q, Q);
-    multiply(&(product){ .m = q, .n = w->N, .k = q, .a = sum.dCB, .lda = w->ldq, .b = p.C, .ldb = w->ldn, .c = sum.dB,
-                         .ldc = w->ldn, .c0 = sum.dB, .beta = &ONE, .a_part = ABOVE });
-    multiply(&(product){ .m = q, .n = w->N, .k = q, .a = turned, .lda = w->ldq, .b = p.B, .ldb = w->ldn, .c = sum.dC,
-                         .ldc = w->ldn, .c0 = sum.dC, .beta = &ONE, .a_part = BELOW });
+    multiply(&(product){ .m = q,
+                         .n = w->N,
+                         .k = q,
+                         .a = sum.dCB,
+                         .lda = w->ldq,
+                         .b = p.C,
+                         .ldb = w->ldn,
+                         .c = sum.dB,
+                         .ldc = w->ldn,
+                         .c0 = sum.dB,
+                         .beta = &ONE,
+                         .a_part = ABOVE });
+    multiply(&(product){ .m = q,
+                         .n = w->N,
+                         .k = q,
+                         .a = turned,
+                         .lda = w->ldq,
+                         .b = p.B,
+                         .ldb = w->ldn,
+                         .c = sum.dC,
+                         .ldc = w->ldn,
+                         .c0 = sum.dC,
+                         .beta = &ONE,
+                         .a_part = BELOW });
     store_group(r, DBM, sum.dB, b, g, k);
     store_group(r, DCM, sum.dC, b, g, k);
 }
@@ -374,11 +481,11 @@ static void bwd_group(const run *r, int64_t b, int64_t g, int64_t k, int thread)
 static void bwd_params(const run *r)
 {
     const mba_call *c = r->c;
-    float *dA = c->out[DA_LOG], *dbias = c->out[DDT_BIAS], *dD = c->out[DSKIP];
+    float          *dA = c->out[DA_LOG], *dbias = c->out[DDT_BIAS], *dD = c->out[DSKIP];
     for (int64_t h = 0; h < r->d.H; h++) {
         double A = 0, bias = 0, skip = 0;
         for (int64_t b = 0; b < r->d.B; b++) {
-            A    += (double)bwd_param_of(r, b, h)[0];
+            A += (double)bwd_param_of(r, b, h)[0];
             bias += (double)bwd_param_of(r, b, h)[1];
         }
         A *= -exp((double)((const float *)c->in[A_LOG])[h]);
@@ -386,9 +493,9 @@ static void bwd_params(const run *r)
         if (dbias) dbias[h] = (float)((mba_adds(c->node, DDT_BIAS) ? (double)dbias[h] : 0) + bias);
         for (int64_t p = 0; p < r->d.P && dD; p++) {
             for (int64_t b = 0; b < r->d.B; b++) skip += (double)bwd_param_of(r, b, h)[2 + p];
-            if (r->d.C == 1 && p + 1 < r->d.P) continue;                   // one D for all channels: sum them first
+            if (r->d.C == 1 && p + 1 < r->d.P) continue; // one D for all channels: sum them first
             float *to = dD + (r->d.C == 1 ? h : h * r->d.P + p);
-            *to  = (float)((mba_adds(c->node, DSKIP) ? (double)*to : 0) + skip);
+            *to = (float)((mba_adds(c->node, DSKIP) ? (double)*to : 0) + skip);
             skip = 0;
         }
     }

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* ssd_chunk.h -- a chunk of one head, or of the group that shares its B and C: what both directions of the CPU path do
  * (ssd.md has the equations).
  *
@@ -25,7 +26,7 @@ typedef struct run {
     ssd_dims        d;
     ssd_work        w;
     const mba_call *c;
-    int64_t         b0;                           /* first sequence of the slab */
+    int64_t         b0; /* first sequence of the slab */
 } run;
 
 static inline int64_t min64(int64_t a, int64_t b) { return a < b ? a : b; }
@@ -36,7 +37,10 @@ static inline int64_t length_of(const run *r, int64_t k) { return min64(Q, r->d.
 static inline int64_t place_of(const mba_tensor *t, int64_t i) { return i / t->run * t->pitch + i % t->run; }
 
 /* Rows of one head (or group) of a sequence: l is at p + l * step. `H` rows of `P` numbers make a token. */
-typedef struct rows { float *p; int64_t step; } rows;
+typedef struct rows {
+    float  *p;
+    int64_t step;
+} rows;
 
 static inline rows rows_of(const mba_tensor *t, void *p, int64_t H, int64_t P, int64_t L, int64_t b, int64_t h)
 {
@@ -73,7 +77,7 @@ static inline void load_rows(float *y, int64_t ld, rows x, int64_t l0, int64_t n
 {
     for (int64_t l = 0; l < n; l++) {
         if (x.p) copy_row(y + l * ld, x.p + (l0 + l) * x.step, 1, width);
-        else     memset(y + l * ld, 0, sizeof *y * (size_t)width);
+        else memset(y + l * ld, 0, sizeof *y * (size_t)width);
     }
 }
 
@@ -87,18 +91,21 @@ static inline void scale_rows(float *y, const float *x, int64_t ld, const float 
 
 /* since[l] is the first source that reaches l; the entering state reaches l < first; sources from `last` on reach the
  * end of the chunk. */
-typedef struct resets { int64_t first, last; int32_t since[Q]; } resets;
+typedef struct resets {
+    int64_t first, last;
+    int32_t since[Q];
+} resets;
 
 static inline void resets_of(resets *m, const run *r, int64_t b, int64_t k)
 {
-    const mba_tensor *t   = r->c->node->in[IDS];
+    const mba_tensor *t = r->c->node->in[IDS];
     const int32_t    *ids = r->c->in[IDS];
-    const int64_t     q   = length_of(r, k), i0 = b * r->d.L + k * Q;
+    const int64_t     q = length_of(r, k), i0 = b * r->d.L + k * Q;
     *m = (resets){ .first = q };
     for (int64_t l = 0; l < q && ids; l++) {
         if (k * Q + l > 0 && ids[place_of(t, i0 + l)] != ids[place_of(t, i0 + l - 1)]) {
             m->first = min64(m->first, l);
-            m->last  = l;
+            m->last = l;
         }
         m->since[l] = (int32_t)m->last;
     }
@@ -113,9 +120,9 @@ MBA_SIMD vf decay(vf high, vf low) { return vf_exp2_neg(vf_min(vf_set(0), high +
 static inline void steps_of(ssd_steps *s, const run *r, int64_t b, int64_t h, int64_t k)
 {
     const float  *A_log = r->c->in[A_LOG], *bias = r->c->in[DT_BIAS];
-    const rows    raws  = head_in(r, DT, b, h);
-    const int64_t q     = length_of(r, k);
-    const double  rate  = -exp((double)A_log[h]) * 1.4426950408889634;     // in powers of two
+    const rows    raws = head_in(r, DT, b, h);
+    const int64_t q = length_of(r, k);
+    const double  rate = -exp((double)A_log[h]) * 1.4426950408889634; // in powers of two
     const vf      lo = vf_set((float)r->d.dt_min), hi = vf_set((float)r->d.dt_max), zero = vf_set(0);
     resets        m;
     float         raw[Q] = { 0 };
@@ -129,7 +136,7 @@ static inline void steps_of(ssd_steps *s, const run *r, int64_t b, int64_t h, in
     }
     for (int64_t l = 0; l < Q; l++) {
         if (l >= q) s->dt[l] = 0;
-        s->cs[l]     = (float)(sum += rate * s->dt[l]);
+        s->cs[l] = (float)(sum += rate * s->dt[l]);
         s->cs_low[l] = (float)(sum - (double)s->cs[l]);
     }
     for (int64_t l = 0; l < Q; l += MBA_LANES) {
@@ -157,7 +164,7 @@ static inline void pack_rows(float *y, const run *r, int slot, int64_t b, int64_
 static inline float *packed_of(const run *r, int64_t b, int64_t g, int64_t k)
 {
     return (float *)(r->c->work + r->c->plan->scratch[r->w.scratch_packed].offset)
-         + (((b - r->b0) * r->d.G + g) * r->w.chunks + k) * r->w.packed;
+           + (((b - r->b0) * r->d.G + g) * r->w.chunks + k) * r->w.packed;
 }
 
 /* Threads that may run at once, and the memory of this one. */
@@ -170,7 +177,7 @@ static inline int team_of(const run *r)
 static inline float *mine_of(const run *r, int thread)
 {
     return (float *)(r->c->work + r->c->plan->scratch[r->w.scratch_thread].offset)
-         + (int64_t)thread * (r->w.cells + r->w.states);
+           + (int64_t)thread * (r->w.cells + r->w.states);
 }
 static inline void clear_cells(const run *r)
 {

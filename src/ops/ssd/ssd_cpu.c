@@ -1,7 +1,10 @@
+// SPDX-License-Identifier: Apache-2.0
 /* ssd_cpu.c -- the forward pass: the chunks of a head one after another, with its state as (N, P) in cache. */
 #include "ops/ssd/ssd_chunk.h"
 
-typedef struct fwd_packed { float *Ct, *B, *BCt; } fwd_packed;             /* (N, l), (s, N), (s, l) */
+typedef struct fwd_packed {
+    float *Ct, *B, *BCt;
+} fwd_packed; /* (N, l), (s, N), (s, l) */
 
 static fwd_packed fwd_packed_of(const run *r, int64_t b, int64_t g, int64_t k)
 {
@@ -21,22 +24,35 @@ static void fwd_pack(const run *r, int64_t b, int64_t g, int64_t k, int thread)
     pack_rows(C, r, CM, b, g, k);
     transpose(p.Ct, w->ldq, C, w->ldn, Q, w->N);
     transpose(Bt, w->ldq, p.B, w->ldn, Q, w->N);
-    multiply(&(product){ .m = q, .n = Q, .k = r->d.N, .a = Bt, .lda = w->ldq, .b = p.Ct, .ldb = w->ldq, .c = p.BCt,
-                         .ldc = w->ldq, .c_part = ABOVE });
+    multiply(&(product){ .m = q,
+                         .n = Q,
+                         .k = r->d.N,
+                         .a = Bt,
+                         .lda = w->ldq,
+                         .b = p.Ct,
+                         .ldb = w->ldq,
+                         .c = p.BCt,
+                         .ldc = w->ldq,
+                         .c_part = ABOVE });
     for (int64_t s = 0; s < q; s++) {
         for (int64_t l = 0; l < s; l++) p.BCt[s * w->ldq + l] = 0;
-        for (int64_t l = s; l < q; l++) if (m.since[l] > s) p.BCt[s * w->ldq + l] = 0;
+        for (int64_t l = s; l < q; l++)
+            if (m.since[l] > s) p.BCt[s * w->ldq + l] = 0;
     }
 }
 
-typedef struct fwd_cell { float *x, *xw, *y, *Wt; ssd_steps *s; float *states; } fwd_cell;    /* states: one per head */
+typedef struct fwd_cell {
+    float     *x, *xw, *y, *Wt;
+    ssd_steps *s;
+    float     *states;
+} fwd_cell; /* states: one per head */
 
 /* Wt (s, l) = (B_s . C_l) decay(s to l) dt_s, and D on the diagonal: what x_s adds to y_l. */
 static void weigh_pairs(float *Wt, const run *r, const float *BCt, const ssd_steps *s, int64_t q, float D)
 {
     const int64_t ld = r->w.ldq;
     for (int64_t i = 0; i < q; i++) {
-        const int64_t from = (i > ROWS ? i - ROWS : 0) / MBA_LANES * MBA_LANES;    // tiles read beyond the diagonal
+        const int64_t from = (i > ROWS ? i - ROWS : 0) / MBA_LANES * MBA_LANES; // tiles read beyond the diagonal
         for (int64_t l = from; l < q; l += MBA_LANES) {
             const vf e = decay(vf_load(s->cs + l) - s->cs[i], vf_load(s->cs_low + l) - s->cs_low[i]);
             vf_store(Wt + i * ld + l, vf_load(BCt + i * ld + l) * (s->dt[i] * e));
@@ -57,10 +73,27 @@ static void fwd_chunk(const run *r, const fwd_cell *e, float *state, int64_t b, 
     load_rows(e->x, w->ldp, x, k * Q, q, r->d.P);
     weigh_pairs(e->Wt, r, p.BCt, e->s, q, r->d.C == 1 ? D[h] : 0);
     if (!empty)
-        multiply(&(product){ .m = q, .n = w->P, .k = r->d.N, .a = p.Ct, .lda = w->ldq, .b = state, .ldb = w->ldp,
-                             .c = e->y, .ldc = w->ldp });
-    multiply(&(product){ .m = q, .n = w->P, .k = q, .a = e->Wt, .lda = w->ldq, .b = e->x, .ldb = w->ldp, .c = e->y,
-                         .ldc = w->ldp, .c0 = empty ? NULL : e->y, .beta = e->s->in, .beta_step = 1,
+        multiply(&(product){ .m = q,
+                             .n = w->P,
+                             .k = r->d.N,
+                             .a = p.Ct,
+                             .lda = w->ldq,
+                             .b = state,
+                             .ldb = w->ldp,
+                             .c = e->y,
+                             .ldc = w->ldp });
+    multiply(&(product){ .m = q,
+                         .n = w->P,
+                         .k = q,
+                         .a = e->Wt,
+                         .lda = w->ldq,
+                         .b = e->x,
+                         .ldb = w->ldp,
+                         .c = e->y,
+                         .ldc = w->ldp,
+                         .c0 = empty ? NULL : e->y,
+                         .beta = e->s->in,
+                         .beta_step = 1,
                          .a_part = BELOW });
     for (int64_t l = 0; l < q; l++) {
         float *to = y.p + (k * Q + l) * y.step, *from = e->y + l * w->ldp;
@@ -69,8 +102,17 @@ static void fwd_chunk(const run *r, const fwd_cell *e, float *state, int64_t b, 
     }
     if (k + 1 == w->chunks && !r->c->out[FINAL]) return;
     scale_rows(e->xw, e->x, w->ldp, e->s->feed, q, w->P);
-    multiply(&(product){ .m = r->d.N, .n = w->P, .k = q, .a = p.B, .lda = w->ldn, .b = e->xw, .ldb = w->ldp, .c = state,
-                         .ldc = w->ldp, .c0 = empty ? NULL : state, .beta = &e->s->all });
+    multiply(&(product){ .m = r->d.N,
+                         .n = w->P,
+                         .k = q,
+                         .a = p.B,
+                         .lda = w->ldn,
+                         .b = e->xw,
+                         .ldb = w->ldp,
+                         .c = state,
+                         .ldc = w->ldp,
+                         .c0 = empty ? NULL : state,
+                         .beta = &e->s->all });
 }
 
 /* Chunks outside, heads inside: what the heads share is still in cache for the second of them. */
@@ -79,9 +121,9 @@ static void fwd_block(const run *r, int64_t b, int64_t h0, float *mine)
     const ssd_work *w = &r->w;
     fwd_cell        e = { .s = (ssd_steps *)mine };
     mine += SSD_STEPS;
-    e.x  = cut(&mine, Q * w->ldp);
+    e.x = cut(&mine, Q * w->ldp);
     e.xw = cut(&mine, Q * w->ldp);
-    e.y  = cut(&mine, Q * w->ldp);
+    e.y = cut(&mine, Q * w->ldp);
     e.Wt = cut(&mine, Q * w->ldq);
     e.states = mine;
     const mba_tensor *in = r->c->node->in[INITIAL], *out = r->c->node->out[FINAL];

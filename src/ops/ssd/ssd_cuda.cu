@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* ssd_cuda.cu -- the multi-kernel baseline of ssd: launchers. The kernels carry the names of the reference.
  *
  *   ssd_steps.cuh   the vector kernels, for all variants
@@ -6,11 +7,11 @@
 #include "ops/ssd/ssd_fma.cuh"
 #include "ops/ssd/ssd_launch.cuh"
 
-extern "C" mba_status ssd_chunked_cuda(const mba_call *c)     { return launch_tensor<false, false>(c, false); }
+extern "C" mba_status ssd_chunked_cuda(const mba_call *c) { return launch_tensor<false, false>(c, false); }
 extern "C" mba_status ssd_bwd_chunked_cuda(const mba_call *c) { return launch_tensor<false, false>(c, true); }
 
 /* Shares most of its kernels with `chunked`. */
-extern "C" mba_status ssd_bc_fused_cuda(const mba_call *c)     { return launch_tensor<false, true>(c, false); }
+extern "C" mba_status ssd_bc_fused_cuda(const mba_call *c) { return launch_tensor<false, true>(c, false); }
 extern "C" mba_status ssd_bwd_bc_fused_cuda(const mba_call *c) { return launch_tensor<false, true>(c, true); }
 
 /* ---- plain fp32 ---- */
@@ -18,7 +19,7 @@ extern "C" mba_status ssd_bwd_bc_fused_cuda(const mba_call *c) { return launch_t
 template <typename T> static mba_status fwd_fma(const mba_call *c)
 {
     typedef task<T, double, float> plain_task;
-    const plain_task a = task_of<plain_task>(c, cut_of(c, SSD_FMA), false);
+    const plain_task               a = task_of<plain_task>(c, cut_of(c, SSD_FMA), false);
     MBA_KERNEL(c, 0, (chunk_cumsum_fwd<false, plain_task>), a, 0);
     MBA_KERNEL(c, 1, chunk_state_fwd_fma<plain_task>, a);
     MBA_KERNEL(c, 2, (state_passing_fwd<false, 1, plain_task>), a, 0);
@@ -30,7 +31,7 @@ template <typename T> static mba_status fwd_fma(const mba_call *c)
 template <typename T> static mba_status bwd_fma(const mba_call *c)
 {
     typedef task<T, double, float> plain_task;
-    const plain_task a = task_of<plain_task>(c, cut_of(c, SSD_FMA), true);
+    const plain_task               a = task_of<plain_task>(c, cut_of(c, SSD_FMA), true);
     MBA_KERNEL(c, 0, (chunk_cumsum_fwd<false, plain_task>), a, 0);
     MBA_KERNEL(c, 1, bmm_chunk_fwd_fma<plain_task>, a);
     MBA_KERNEL(c, 2, chunk_state_fwd_fma<plain_task>, a);

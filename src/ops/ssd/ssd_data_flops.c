@@ -1,5 +1,6 @@
-/* ssd_data_flops.c -- see ssd_data_flops.h. Sums are taken as the kernel takes them (dependency_length, ssd_fused_items.cuh), in fp32 and
- * in its order, so that a decay at the limit falls on the same side. */
+// SPDX-License-Identifier: Apache-2.0
+/* ssd_data_flops.c -- see ssd_data_flops.h. Sums are taken as the kernel takes them (dependency_length,
+ * ssd_fused_items.cuh), in fp32 and in its order, so that a decay at the limit falls on the same side. */
 #include "ops/ssd/ssd_data_flops.h"
 
 #include <math.h>
@@ -8,7 +9,7 @@
 #include "ops/ssd/ssd.h"
 #include "ops/ssd/ssd_slots.h"
 
-enum { FLAGS = 130, ALL = 131, HAS_RESET = 2 };   /* of a record (ssd_fused.cuh) */
+enum { FLAGS = 130, ALL = 131, HAS_RESET = 2 }; /* of a record (ssd_fused.cuh) */
 enum { LANES = 32, STATE = 64 * 128, Q = 64 };
 static const float LOG_DECAY_MIN = -88.0f;
 
@@ -17,7 +18,7 @@ int mba_ssd_states_launch(const mba_plan *p)
     int at = -1, n = 0;
     for (int k = 0; k < p->nlaunches; k++)
         if (!strncmp(p->launch[k].kernel, "ssd_states", 10)) at = k, n++;
-    return n == 1 ? at : -1;                      // a backward that makes states again has two, and its own records
+    return n == 1 ? at : -1; // a backward that makes states again has two, and its own records
 }
 
 const mba_tensor *mba_ssd_records(const mba_node *n, const mba_plan *p)
@@ -32,7 +33,8 @@ static ssd_segments ranges_of(const ssd_dims *d, const mba_plan *p)
 {
     const int64_t     pairs = d->B * d->H / SSD_HEADS, K = (mba_ceil(d->L, Q) + 1) / 2 * 2;
     const mba_launch *walk = NULL, *states = &p->launch[mba_ssd_states_launch(p)];
-    for (int k = 0; k < p->nlaunches; k++) if (!strncmp(p->launch[k].kernel, "ssd_scan", 8)) walk = &p->launch[k];
+    for (int k = 0; k < p->nlaunches; k++)
+        if (!strncmp(p->launch[k].kernel, "ssd_scan", 8)) walk = &p->launch[k];
     mba_assert(walk);
     const int64_t segments = walk->tiles / pairs, wide = ssd_state_heads(d) / SSD_HEADS;
     return ssd_segments_as(d, K, segments, states->grid[0] * wide / (pairs * (segments - 1)), walk->grid[0]);
@@ -58,7 +60,8 @@ static int64_t dependency_length(const float *records, int64_t first, int64_t st
             run[lane] = c >= count ? 0 : (int)r[FLAGS] & HAS_RESET ? -INFINITY : r[ALL];
         }
         sum_lanes(run);
-        for (int lane = 0; lane < LANES; lane++) if (sum + run[lane] < LOG_DECAY_MIN) return n + lane + 1;
+        for (int lane = 0; lane < LANES; lane++)
+            if (sum + run[lane] < LOG_DECAY_MIN) return n + lane + 1;
         sum += run[LANES - 1];
     }
     return count + 1;
@@ -78,12 +81,12 @@ static int64_t walked(const float *records, const ssd_segments *r, int64_t seg, 
 
 double mba_ssd_states_flops(const mba_node *n, const mba_plan *p, const float *records)
 {
-    const ssd_dims   d = ssd_dims_of(n);
+    const ssd_dims     d = ssd_dims_of(n);
     const ssd_segments r = ranges_of(&d, p);
-    const bool       rev = n->op == &mba_op_ssd_bwd;
-    double           sum = 0;
+    const bool         rev = n->op == &mba_op_ssd_bwd;
+    double             sum = 0;
     for (int64_t head = 0; head < d.B * d.H; head++)
-        for (int64_t seg = rev; seg < r.segments - !rev; seg++)          // nobody wants what the last (first) one adds
+        for (int64_t seg = rev; seg < r.segments - !rev; seg++) // nobody wants what the last (first) one adds
             for (int64_t part = 0; part < r.parts; part++)
                 sum += (double)walked(records + head * r.K * SSD_RECORD, &r, seg, part, rev);
     return sum * 2.0 * STATE * Q;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* ssd_data_flops.h -- what the data leaves out of the work of `fused`, counted on the host.
  *
  *     const mba_tensor *t = mba_ssd_records(n, plan);         // NULL: nothing depends on data, or they are not kept

@@ -1,14 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
 /* ssd_exact_cuda.cu -- the variant `exact` of ssd: the kernels of `fused` with operands as two bf16 each, what rounding
- * left and what it lost, so that nothing but results is rounded to bf16 (ssd.md, "exact"). Launchers, and the kernels by
- * their names.
+ * left and what it lost, so that nothing but results is rounded to bf16 (ssd.md, "exact"). Launchers, and the kernels
+ * by their names.
  *
  * kernel     ssd_exact_prep          as ssd_prep, C B^T as two bf16
  * kernel     ssd_states              with EXACT: x' as two bf16, twice the products
  * kernel     ssd_exact_scan, ssd_exact_scan_rev    as ssd_scan, ssd_scan_rev; a ring of two stages, x of a chunk comes
  *            when it is needed; the state as two bf16 where rows meet it: 2 products for 1 with states and of updates,
  *            3 for 1 with pairs
- * kernel     ssd_exact_bc            as ssd_bwd_bc; one head in shared memory at a time: 3 products for 1 with states, one with
- *            pairs, whose factors are applied behind it
+ * kernel     ssd_exact_bc            as ssd_bwd_bc; one head in shared memory at a time: 3 products for 1 with states,
+ *            one with pairs, whose factors are applied behind it
  * kernel     ssd_exact_slow          as ssd_bwd_slow
  * takes      as `fused`; walks are not cut (ssd_split.c) and nothing is kept for the backward, which makes it again
  * resources  sm_90a, CUDA 13.0: 72 to 248 registers, 6144 to 35840 B of shared memory, no spill  [docs]
@@ -28,7 +29,7 @@ static __global__ void __launch_bounds__(256) ssd_exact_prep(const __grid_consta
 
 template <int WHAT>
 static __global__ void __launch_bounds__(128 * (HEADS + 1), 1)
-ssd_exact_scan(const __grid_constant__ fused_task a, const __grid_constant__ scan_maps maps)
+    ssd_exact_scan(const __grid_constant__ fused_task a, const __grid_constant__ scan_maps maps)
 {
 #if MBA_HOPPER
     scan_block_run<true, false, WHAT, WHOLE>(a, maps, nullptr);
@@ -36,7 +37,7 @@ ssd_exact_scan(const __grid_constant__ fused_task a, const __grid_constant__ sca
 }
 
 static __global__ void __launch_bounds__(128 * (HEADS + 1), 1)
-ssd_exact_scan_rev(const __grid_constant__ fused_task a, const __grid_constant__ scan_maps maps)
+    ssd_exact_scan_rev(const __grid_constant__ fused_task a, const __grid_constant__ scan_maps maps)
 {
 #if MBA_HOPPER
     scan_block_run<true, true, SCAN_OUT, WHOLE>(a, maps, nullptr);
@@ -45,7 +46,7 @@ ssd_exact_scan_rev(const __grid_constant__ fused_task a, const __grid_constant__
 
 template <bool DOCS>
 static __global__ void __launch_bounds__(384, 1)
-ssd_exact_bc(const __grid_constant__ fused_task a, const __grid_constant__ bc_maps maps)
+    ssd_exact_bc(const __grid_constant__ fused_task a, const __grid_constant__ bc_maps maps)
 {
 #if MBA_HOPPER
     bc_block_run<true, DOCS>(a, maps);
@@ -65,7 +66,7 @@ static mba_status make_states(const mba_call *c, int *k, const fused_task &a, co
     const ssd_dims d = ssd_dims_of(c->node);
     if (!makes_states(s)) return MBA_OK;
     if (ssd_state_heads(&d) > HEADS) MBA_KERNEL(c, *k, (ssd_states<REV, 2 * HEADS, true>), a, m);
-    else                             MBA_KERNEL(c, *k, (ssd_states<REV, HEADS, true>), a, m);
+    else MBA_KERNEL(c, *k, (ssd_states<REV, HEADS, true>), a, m);
     *k += 1;
     return MBA_OK;
 }
@@ -98,7 +99,7 @@ static mba_status launch_sums(const mba_call *c, int k, const fused_task &a)
     MBA_TRY(bc_maps_of(&m, a, true));
     MBA_KERNEL(c, k, ssd_exact_slow, a);
     if (a.ids.at) MBA_KERNEL(c, k + 1, ssd_exact_bc<true>, a, m);
-    else          MBA_KERNEL(c, k + 1, ssd_exact_bc<false>, a, m);
+    else MBA_KERNEL(c, k + 1, ssd_exact_bc<false>, a, m);
     MBA_KERNEL(c, k + 2, ssd_finish, a);
     MBA_KERNEL(c, k + 3, ssd_sums, a);
     return MBA_OK;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* ssd_fma.cuh -- the products of ssd by plain fp32 tiles: any size, any chunk, fp32 or bf16. Slow, and right.
  *
  * kernel     chunk_state_fwd_fma, chunk_scan_bwd_dstates_fma, bmm_chunk_fwd_fma, chunk_scan_fwd_fma,
@@ -15,7 +16,9 @@
 #include "ops/ssd/ssd_task.cuh"
 
 enum { FMA_K = 16, FMA_LD = SSD_TILE + 4 };
-struct fma_tiles { float a[FMA_K][FMA_LD], b[FMA_K][FMA_LD]; };
+struct fma_tiles {
+    float a[FMA_K][FMA_LD], b[FMA_K][FMA_LD];
+};
 
 /* acc += A B for the tile; thread (y, x) owns rows 4y .. and columns 4x .. of it. a(i, k) and b(k, j) give the
  * operands, and zero beyond their ends; AK, BK: k runs along memory. */
@@ -69,9 +72,9 @@ static __device__ __forceinline__ float column_sum(float (&red)[16][SSD_TILE], c
 
 /* Element (l, i) of a row of a window, in fp32; rows l0 .. of which `real` exist. */
 template <typename T> struct operand {
-    const T *at;
-    int64_t  step;
-    int      real, width;
+    const T                         *at;
+    int64_t                          step;
+    int                              real, width;
     __device__ __forceinline__ float operator()(int l, int i) const
     {
         return l < real && i < width ? to_float(at[l * step + i]) : 0;
@@ -108,15 +111,16 @@ template <typename A> static __device__ __forceinline__ float decay_between(cons
 template <bool OUTPUT, typename A> static __device__ __forceinline__ void chunk_sum_fma(const A &a)
 {
     __shared__ fma_tiles s;
-    unsigned  z = blockIdx.x;
-    const int n0 = unravel_next(z, (a.N + 63) / 64) * 64, p0 = unravel_next(z, (a.P + 63) / 64) * 64, h = unravel_next(z, a.H),
-              c = unravel_next(z, a.K), b = (int)z;
-    const int real = min(a.Q, a.L - c * a.Q);
+    unsigned             z = blockIdx.x;
+    const int            n0 = unravel_next(z, (a.N + 63) / 64) * 64, p0 = unravel_next(z, (a.P + 63) / 64) * 64,
+              h = unravel_next(z, a.H), c = unravel_next(z, a.K), b = (int)z;
+    const int     real = min(a.Q, a.L - c * a.Q);
     const int64_t at = steps_at(a, b, h, c);
-    const auto u = operand_of(OUTPUT ? a.dy : a.x, b, (int64_t)c * a.Q, h, real, a.P);
-    const auto v = operand_of(OUTPUT ? a.cm : a.bm, b, (int64_t)c * a.Q, h / a.J, real, a.N);
-    float      acc[4][4] = {};
-    multiply<false, false>(acc, s, real,
+    const auto    u = operand_of(OUTPUT ? a.dy : a.x, b, (int64_t)c * a.Q, h, real, a.P);
+    const auto    v = operand_of(OUTPUT ? a.cm : a.bm, b, (int64_t)c * a.Q, h / a.J, real, a.N);
+    float         acc[4][4] = {};
+    multiply<false, false>(
+        acc, s, real,
         [&](int i, int l) { return u(l, p0 + i) * (OUTPUT ? a.in[at + l] : a.step[at + l] * a.out[at + l]); },
         [&](int l, int j) { return v(l, n0 + j); });
     typename A::ST *to = (OUTPUT ? a.dstates : a.states) + state_at(a, b, c, h);
@@ -153,16 +157,17 @@ template <typename A> static __device__ __forceinline__ bool reaches(const A &a,
 template <typename A> __global__ void __launch_bounds__(256, 1) bmm_chunk_fwd_fma(const __grid_constant__ A a)
 {
     __shared__ fma_tiles t;
-    unsigned  z = blockIdx.x;
-    const int tile = unravel_next(z, a.tiles * (a.tiles + 1) / 2), g = unravel_next(z, a.G), c = unravel_next(z, a.K), b = (int)z;
-    int       l0, s0;
+    unsigned             z = blockIdx.x;
+    const int tile = unravel_next(z, a.tiles * (a.tiles + 1) / 2), g = unravel_next(z, a.G), c = unravel_next(z, a.K),
+              b = (int)z;
+    int l0, s0;
     tile_of(tile, l0, s0);
     l0 *= SSD_TILE;
     s0 *= SSD_TILE;
     const int  real = min(a.Q, a.L - c * a.Q);
     const auto u = operand_of(a.cm, b, (int64_t)c * a.Q, g, real, a.N),
                v = operand_of(a.bm, b, (int64_t)c * a.Q, g, real, a.N);
-    float      acc[4][4] = {};
+    float acc[4][4] = {};
     multiply<true, true>(
         acc, t, a.N, [&](int i, int k) { return u(l0 + i, k); }, [&](int k, int j) { return v(s0 + j, k); });
     for (int i = 0; i < 4; i++)
@@ -178,20 +183,21 @@ template <typename A> __global__ void __launch_bounds__(256, 1) bmm_chunk_fwd_fm
 template <bool REV, typename A> static __device__ __forceinline__ void chunk_scan_fma(const A &a)
 {
     typedef typename A::T T;
-    __shared__ fma_tiles t;
-    __shared__ float     red[16][SSD_TILE];
-    unsigned  z = blockIdx.x;
-    const int p0 = unravel_next(z, a.ptiles) * 64, h = unravel_next(z, a.H), rt = unravel_next(z, a.tiles), c = unravel_next(z, a.K), b = (int)z,
-              r0 = rt * SSD_TILE;
-    const int real = min(a.Q, a.L - c * a.Q), y = (int)threadIdx.x / 16 * 4, x = (int)threadIdx.x % 16 * 4;
-    const int64_t l0 = (int64_t)c * a.Q, at = steps_at(a, b, h, c), pairs = pairs_at(a, b, c, h / a.J);
-    const auto    u = operand_of(REV ? a.bm : a.cm, b, l0, h / a.J, real, a.N);
-    const auto    v = operand_of(REV ? a.dy : a.x, b, l0, h, real, a.P);          // what the pairs multiply
-    const auto    w = operand_of(REV ? a.x : a.dy, b, l0, h, real, a.P);
+    __shared__ fma_tiles  t;
+    __shared__ float      red[16][SSD_TILE];
+    unsigned              z = blockIdx.x;
+    const int             p0 = unravel_next(z, a.ptiles) * 64, h = unravel_next(z, a.H), rt = unravel_next(z, a.tiles),
+              c = unravel_next(z, a.K), b = (int)z, r0 = rt * SSD_TILE;
+    const int             real = min(a.Q, a.L - c * a.Q), y = (int)threadIdx.x / 16 * 4, x = (int)threadIdx.x % 16 * 4;
+    const int64_t         l0 = (int64_t)c * a.Q, at = steps_at(a, b, h, c), pairs = pairs_at(a, b, c, h / a.J);
+    const auto            u = operand_of(REV ? a.bm : a.cm, b, l0, h / a.J, real, a.N);
+    const auto            v = operand_of(REV ? a.dy : a.x, b, l0, h, real, a.P); // what the pairs multiply
+    const auto            w = operand_of(REV ? a.x : a.dy, b, l0, h, real, a.P);
     const typename A::ST *state = (REV ? a.dstates : a.states) + state_at(a, b, c, h);
-    float         acc[4][4] = {};
-    multiply<true, true>(acc, t, a.N, [&](int i, int n) { return u(r0 + i, n); },
-                         [&](int n, int j) { return p0 + j < a.P ? state[(p0 + j) * a.N + n] : 0; });
+    float                 acc[4][4] = {};
+    multiply<true, true>(
+        acc, t, a.N, [&](int i, int n) { return u(r0 + i, n); },
+        [&](int n, int j) { return p0 + j < a.P ? state[(p0 + j) * a.N + n] : 0; });
     for (int i = 0; i < 4; i++) {
         const float f = r0 + y + i < real ? (REV ? a.out : a.in)[at + r0 + y + i] : 0;
         for (int j = 0; j < 4; j++) acc[i][j] *= f;
@@ -207,7 +213,8 @@ template <bool REV, typename A> static __device__ __forceinline__ void chunk_sca
             },
             [&](int s, int j) { return v(s, p0 + j); });
     else
-        multiply<false, false>(acc, t, max(real - r0, 0),
+        multiply<false, false>(
+            acc, t, max(real - r0, 0),
             [&](int i, int k) {
                 const int l = r0 + k, s = r0 + i;
                 return s <= l ? a.cb[pairs + (int64_t)l * a.Q + s] * decay_between(a, at, l, s) : 0;
@@ -221,12 +228,12 @@ template <bool REV, typename A> static __device__ __forceinline__ void chunk_sca
             const int   p = p0 + x + j;
             const float D = p < a.P && a.skip_cols ? a.skip[a.skip_cols == 1 ? h : h * a.P + p] : 0, direct = v(l, p),
                         other = REV ? w(l, p) : 0;
-            dot     += acc[i][j] * other;
+            dot += acc[i][j] * other;
             cols[j] += direct * other;
             if (l >= real || p >= a.P) continue;
             T *to = (REV ? a.dx : a.y).row(b, l0 + l, h) + p;
-            *to = from_float<T>((REV ? a.step[at + l] : 1) * acc[i][j] + D * direct +
-                                (REV && a.adds[DX] ? to_float(*to) : 0));
+            *to = from_float<T>((REV ? a.step[at + l] : 1) * acc[i][j] + D * direct
+                                + (REV && a.adds[DX] ? to_float(*to) : 0));
         }
         if (!REV) continue;
         dot = row_sum(dot);
@@ -259,10 +266,10 @@ __global__ void __launch_bounds__(256, 1) chunk_scan_chunk_state_bwd_dx_fma(cons
 template <bool OUTPUT, typename A> static __device__ __forceinline__ void over_heads_fma(const A &a)
 {
     __shared__ fma_tiles t;
-    unsigned  z = blockIdx.x;
-    const int nt = unravel_next(z, a.ntiles), n0 = nt * 64, r0 = unravel_next(z, a.tiles) * SSD_TILE, g = unravel_next(z, a.G),
-              c = unravel_next(z, a.K), b = (int)z;
-    const int real = min(a.Q, a.L - c * a.Q), y = (int)threadIdx.x / 16 * 4, x = (int)threadIdx.x % 16 * 4;
+    unsigned             z = blockIdx.x;
+    const int            nt = unravel_next(z, a.ntiles), n0 = nt * 64, r0 = unravel_next(z, a.tiles) * SSD_TILE,
+              g = unravel_next(z, a.G), c = unravel_next(z, a.K), b = (int)z;
+    const int     real = min(a.Q, a.L - c * a.Q), y = (int)threadIdx.x / 16 * 4, x = (int)threadIdx.x % 16 * 4;
     const int64_t l0 = (int64_t)c * a.Q;
     const auto    m = operand_of(OUTPUT ? a.cm : a.bm, b, l0, g, real, a.N);
     float         total[4][4] = {};
@@ -271,8 +278,9 @@ template <bool OUTPUT, typename A> static __device__ __forceinline__ void over_h
         const int64_t         at = steps_at(a, b, h, c);
         const typename A::ST *state = (OUTPUT ? a.states : a.dstates) + state_at(a, b, c, h);
         float                 acc[4][4] = {};
-        multiply<true, false>(acc, t, a.P, [&](int i, int p) { return u(r0 + i, p); },
-                              [&](int p, int j) { return n0 + j < a.N ? state[p * a.N + n0 + j] : 0; });
+        multiply<true, false>(
+            acc, t, a.P, [&](int i, int p) { return u(r0 + i, p); },
+            [&](int p, int j) { return n0 + j < a.N ? state[p * a.N + n0 + j] : 0; });
         for (int i = 0; i < 4; i++) {
             const int   l = r0 + y + i;
             const float f = l >= real ? 0 : OUTPUT ? a.in[at + l] : a.step[at + l] * a.out[at + l];
@@ -307,9 +315,10 @@ template <typename A> __global__ void __launch_bounds__(256, 1) chunk_scan_bwd_d
 {
     __shared__ fma_tiles t;
     __shared__ float     red[16][SSD_TILE];
-    unsigned  z = blockIdx.x;
-    const int tile = unravel_next(z, a.tiles * (a.tiles + 1) / 2), g = unravel_next(z, a.G), c = unravel_next(z, a.K), b = (int)z;
-    int       li, sj;
+    unsigned             z = blockIdx.x;
+    const int tile = unravel_next(z, a.tiles * (a.tiles + 1) / 2), g = unravel_next(z, a.G), c = unravel_next(z, a.K),
+              b = (int)z;
+    int li, sj;
     tile_of(tile, li, sj);
     const int real = min(a.Q, a.L - c * a.Q), y = (int)threadIdx.x / 16 * 4, x = (int)threadIdx.x % 16 * 4,
               l0 = li * SSD_TILE, s0 = sj * SSD_TILE;
@@ -330,7 +339,7 @@ template <typename A> __global__ void __launch_bounds__(256, 1) chunk_scan_bwd_d
                 const float d = acc[i][j] * decay_between(a, at, l, s) * a.step[at + s];
                 const float M = s < l ? d * a.cb[pairs + (int64_t)l * a.Q + s] : 0;
                 if (reaches(a, b, c, l, s)) total[i][j] += d;
-                row     += M;
+                row += M;
                 cols[j] += M;
             }
             row = row_sum(row);
@@ -352,20 +361,22 @@ template <bool OUTPUT, typename A>
 __global__ void __launch_bounds__(256, 1) bmm_chunk_bwd_fma(const __grid_constant__ A a)
 {
     typedef typename A::T T;
-    __shared__ fma_tiles t;
-    unsigned  z = blockIdx.x;
-    const int n0 = unravel_next(z, a.ntiles) * 64, r0 = unravel_next(z, a.tiles) * SSD_TILE, g = unravel_next(z, a.G), c = unravel_next(z, a.K),
-              b = (int)z;
-    const int real = min(a.Q, a.L - c * a.Q);
+    __shared__ fma_tiles  t;
+    unsigned              z = blockIdx.x;
+    const int n0 = unravel_next(z, a.ntiles) * 64, r0 = unravel_next(z, a.tiles) * SSD_TILE, g = unravel_next(z, a.G),
+              c = unravel_next(z, a.K), b = (int)z;
+    const int     real = min(a.Q, a.L - c * a.Q);
     const int64_t l0 = (int64_t)c * a.Q, pairs = pairs_at(a, b, c, g);
     const auto    v = operand_of(OUTPUT ? a.bm : a.cm, b, l0, g, real, a.N);
     float         acc[4][4] = {};
     if (OUTPUT)
-        multiply<true, false>(acc, t, min(r0 + SSD_TILE, real),
+        multiply<true, false>(
+            acc, t, min(r0 + SSD_TILE, real),
             [&](int i, int s) { return s <= r0 + i && r0 + i < real ? a.dcb[pairs + (int64_t)(r0 + i) * a.Q + s] : 0; },
             [&](int s, int j) { return v(s, n0 + j); });
     else
-        multiply<false, false>(acc, t, max(real - r0, 0),
+        multiply<false, false>(
+            acc, t, max(real - r0, 0),
             [&](int i, int k) { return i <= k ? a.dcb[pairs + (int64_t)(r0 + k) * a.Q + r0 + i] : 0; },
             [&](int k, int j) { return v(r0 + k, n0 + j); });
     for (int i = 0; i < 4; i++)

@@ -1,10 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0
 /* ssd_fused.c -- plans of the variants `fused` and `exact` of ssd: one walk over the chunks with the state in registers
  * (ssd_fused.cuh); in `exact` with operands as two bf16 each (ssd_exact_cuda.cu), nothing kept and no walk cut.
  *
  * As a rule blocks never wait for each other: a sequence that is cut into segments has the states between them made by
- * a launch of its own. Where ssd_split.c hands states from block to block, the one that is waited for has made its state
- * before it waits itself, or waits only for blocks before it in the row of ranges, and for none of them in a circle; a
- * block fills an SM and there are no more blocks than SMs, so all of them get their turn. */
+ * a launch of its own. Where ssd_split.c hands states from block to block, the one that is waited for has made its
+ * state before it waits itself, or waits only for blocks before it in the row of ranges, and for none of them in a
+ * circle; a block fills an SM and there are no more blocks than SMs, so all of them get their turn. */
 #include <string.h>
 
 #include "core/device.h"
@@ -23,9 +24,9 @@ bool ssd_fused_shape(const ssd_dims *d, mba_dtype type)
 void ssd_saved_types(mba_type type[MBA_OUT_MAX], const ssd_dims *d, bool ids)
 {
     const int64_t K = mba_ceil(d->L, 2 * Q) * 2;
-    type[KEPT_STATES]  = MBA_TYPE(MBA_BF16, d->B, d->H, K / 2, STATE);
+    type[KEPT_STATES] = MBA_TYPE(MBA_BF16, d->B, d->H, K / 2, STATE);
     type[KEPT_RECORDS] = MBA_TYPE(MBA_F32, 2, d->B * d->H, K, SSD_RECORD);
-    type[KEPT_PAIRS]   = MBA_TYPE(MBA_BF16, 3, d->B * K / 2, d->G, Q * Q);
+    type[KEPT_PAIRS] = MBA_TYPE(MBA_BF16, 3, d->B * K / 2, d->G, Q * Q);
     if (ids) type[KEPT_REACH] = MBA_TYPE(MBA_BF16, 2, d->B * K * Q, d->G, N);
 }
 
@@ -68,14 +69,14 @@ static mba_status check_heads(const mba_node *n, const int *in, const int *out, 
 
 /* What the functions below work on. */
 typedef struct plan_builder {
-    mba_plan  *p;
-    ssd_dims   d;
+    mba_plan    *p;
+    ssd_dims     d;
     ssd_segments r;
-    ssd_split   cut;                               /* how the walks share the work instead, where that pays */
-    int64_t    chunks;                            /* of all sequences */
-    bool       ids, backward, kept;               /* kept: leaves what a backward needs, or finds it */
-    bool       exact;
-    int        records_back, pairs, saved;        /* operands: records of the backward, C B^T, states */
+    ssd_split    cut;                 /* how the walks share the work instead, where that pays */
+    int64_t      chunks;              /* of all sequences */
+    bool         ids, backward, kept; /* kept: leaves what a backward needs, or finds it */
+    bool         exact;
+    int          records_back, pairs, saved; /* operands: records of the backward, C B^T, states */
 } plan_builder;
 
 /* A number of C B^T or of a state that is stored: one bf16, or two. */
@@ -94,8 +95,9 @@ static void draw_common_scratch(const plan_builder *w)
     mba_plan_scratch(w->p, "states of segments", (size_t)(states * (STATE + 1) * 4));
 }
 
-/* A block makes C B^T of a chunk, and where that is the later one of a pair, with B of the chunk before it as well, one after
- * the other; or the records of 32 heads, four to a warp. Operations of a warp in a pass and for a head are as compiled. */
+/* A block makes C B^T of a chunk, and where that is the later one of a pair, with B of the chunk before it as well, one
+ * after the other; or the records of 32 heads, four to a warp. Operations of a warp in a pass and for a head are as
+ * compiled. */
 static void draw_prep(const plan_builder *w)
 {
     enum { WARPS = 8, ALU_PASS = 127, FMA_PASS = 84, LDS_PASS = 141, FMA_HEAD = 115, ALU_HEAD = 66, SFU_HEAD = 9 };
@@ -103,7 +105,7 @@ static void draw_prep(const plan_builder *w)
     const ssd_dims *d = &w->d;
     const bool      all = w->backward || w->kept;
     const int64_t   parts = mba_ceil(d->H, 32), pairs = w->chunks * d->G;
-    const double    heads = 32.0 / WARPS, passes = all ? 1.5 : 1;          // in a mean of those that have any
+    const double    heads = 32.0 / WARPS, passes = all ? 1.5 : 1; // in a mean of those that have any
     mba_launch     *l = mba_plan_launch(w->p, mix, MBA_MIXED, w->chunks * (d->G + parts), 32 * WARPS);
     l->regs = w->exact ? 72 : 64;
     l->blocks[l->nblocks++] = (mba_blocks){ all ? pairs / 2 : pairs, { 1, 0 } };
@@ -131,21 +133,29 @@ static void draw_prep(const plan_builder *w)
 
 /* Products of a walk for one with operands of one bf16 each: of the state with rows (its rest as well), of pairs (both
  * rests, each with the other operand as rounded), of updates (the rest of x'). */
-typedef struct times { double state, pairs, update, half2; } times;       /* half2: packed operations that scale x */
+typedef struct times {
+    double state, pairs, update, half2;
+} times; /* half2: packed operations that scale x */
 
 static times times_of(const plan_builder *w) { return w->exact ? (times){ 2, 3, 2, 2.5 } : (times){ 1, 1, 1, 1 }; }
 
 /* One walk: `output` y or dx; `saves` bytes of states per chunk and head. */
-typedef struct scan_launch { const char *kernel; bool output, rev; double saves; } scan_launch;
+typedef struct scan_launch {
+    const char *kernel;
+    bool        output, rev;
+    double      saves;
+} scan_launch;
 
 /* Blocks, pieces, and chunks of all of them; states that they read, that they write; chunks for the state alone. */
-typedef struct share { int64_t grid, pieces, chunks, enter, leave, again; } share;
+typedef struct share {
+    int64_t grid, pieces, chunks, enter, leave, again;
+} share;
 
 static share share_of(const plan_builder *w)
 {
     const ssd_segments *r = &w->r;
-    const ssd_split   *c = &w->cut;
-    const int64_t     pairs = r->items / r->segments, folds = pairs * r->segments * (r->segments - 1) / 2 * r->parts;
+    const ssd_split    *c = &w->cut;
+    const int64_t       pairs = r->items / r->segments, folds = pairs * r->segments * (r->segments - 1) / 2 * r->parts;
     if (!c->how) return (share){ r->grid, r->items, pairs * r->K, folds, 0, 0 };
     return (share){ c->blocks, c->pieces, pairs * r->K, c->taken, c->taken, c->again };
 }
@@ -155,8 +165,7 @@ static void draw_sources(const plan_builder *w, mba_launch *l, bool rev, bool ot
 {
     mba_phase_move(l, MBA_ASYNC, MBA_ARG_IN(rev ? DY : X), SSD_HEADS * TILE_BYTES);
     if (other) mba_phase_move(l, MBA_ASYNC, MBA_ARG_IN(X), SSD_HEADS * TILE_BYTES);
-    mba_phase_move(l, MBA_ASYNC, rev ? w->records_back : MBA_ARG_SCRATCH(SSD_RECORDS_WORK),
-                   SSD_HEADS * SSD_RECORD * 4);
+    mba_phase_move(l, MBA_ASYNC, rev ? w->records_back : MBA_ARG_SCRATCH(SSD_RECORDS_WORK), SSD_HEADS * SSD_RECORD * 4);
     mba_phase_move(l, MBA_ASYNC, MBA_ARG_IN(rev ? CM : BM), 2 * TILE_BYTES);
     mba_phase_share(l, w->d.J / SSD_HEADS);
 }
@@ -165,22 +174,22 @@ static void plan_fused_scan(const plan_builder *w, scan_launch k)
 {
     const share  s = share_of(w);
     const times  n = times_of(w);
-    const double x = SSD_HEADS * TILE_BYTES, trips = (double)s.chunks / (double)s.grid;            // averages of blocks
+    const double x = SSD_HEADS * TILE_BYTES, trips = (double)s.chunks / (double)s.grid; // averages of blocks
     const double state = SSD_HEADS * STATE * 4 / (double)s.grid;
     const char  *cut = k.rev ? "ssd_scan_rev_cut" : "ssd_scan_cut";
     const int    records = k.rev ? w->records_back : MBA_ARG_SCRATCH(SSD_RECORDS_WORK);
     mba_launch  *l = mba_plan_launch(w->p, w->cut.how ? cut : k.kernel, MBA_MIXED, s.grid, WALK_THREADS);
-    l->regs       = 168;
+    l->regs = 168;
     l->smem_bytes = SSD_SCAN_SMEM;
     l->ring_depth = w->exact ? 2 : STAGES;
     l->persistent = true;
-    l->tiles      = s.pieces;
-    mba_phase_move(l, MBA_LOAD, records, 32.0 * (double)(w->chunks * w->d.H) / (double)s.grid);        // its flags
+    l->tiles = s.pieces;
+    mba_phase_move(l, MBA_LOAD, records, 32.0 * (double)(w->chunks * w->d.H) / (double)s.grid); // its flags
     if (s.enter) mba_phase_move(l, MBA_LOAD, MBA_ARG_SCRATCH(SSD_SEGMENTS_WORK), (double)s.enter * state);
     if (s.again) {
         mba_phase_work(l, MBA_LOOP, (double)s.again / (double)s.grid, NULL);
         mba_phase_work(l, MBA_RING_WAIT, 0, NULL);
-        mba_phase_work(l, MBA_FMA, SSD_HEADS * (STATE + P * Q / 2), NULL);       // scaling x: packed, two at a time
+        mba_phase_work(l, MBA_FMA, SSD_HEADS * (STATE + P * Q / 2), NULL); // scaling x: packed, two at a time
         mba_phase_work(l, MBA_MMA, SSD_HEADS * 2.0 * STATE * Q, NULL);
         mba_phase_work(l, MBA_END, 0, NULL);
     }
@@ -193,8 +202,8 @@ static void plan_fused_scan(const plan_builder *w, scan_launch k)
     mba_phase_work(l, MBA_MMA, SSD_HEADS * 2.0 * n.update * STATE * Q, NULL);
     mba_phase_work(l, MBA_SMEM, (k.output ? 2 : 1) * x * 2, NULL);
     if (k.output) mba_phase_move(l, MBA_STORE, MBA_ARG_OUT(k.rev ? DX : Y), x);
-    if (k.saves > 0) mba_phase_move(l, MBA_STORE, k.rev ? MBA_ARG_SCRATCH(SSD_SAVED_REV_WORK) : w->saved,
-                                    SSD_HEADS * k.saves);
+    if (k.saves > 0)
+        mba_phase_move(l, MBA_STORE, k.rev ? MBA_ARG_SCRATCH(SSD_SAVED_REV_WORK) : w->saved, SSD_HEADS * k.saves);
     mba_phase_work(l, MBA_END, 0, NULL);
     if (s.leave) mba_phase_move(l, MBA_STORE, MBA_ARG_SCRATCH(SSD_SEGMENTS_WORK), (double)s.leave * state);
     mba_launch_role(l, 4);
@@ -220,20 +229,19 @@ static void plan_fused_scan(const plan_builder *w, scan_launch k)
 static void draw_states(const plan_builder *w, bool rev)
 {
     const ssd_segments *r = &w->r;
-    const int64_t     heads = ssd_state_heads(&w->d), blocks = r->state_blocks;
-    const int64_t     each = rev ? r->K - r->per_segment : (r->segments - 1) * r->per_segment;   // chunks of a sequence
-    const int64_t     all = r->items / r->segments * SSD_HEADS / heads * each;
-    const double trips = (double)all / (double)blocks, n = (double)heads;                        // on average
-    const int    records = rev ? w->records_back : MBA_ARG_SCRATCH(SSD_RECORDS_WORK);
-    mba_launch  *l = mba_plan_launch(w->p, rev ? "ssd_states_rev" : "ssd_states", MBA_MIXED, blocks,
-                                  128 * (heads + 1));
-    l->regs       = heads > SSD_HEADS ? 96 : w->exact ? 149 : 147;
+    const int64_t       heads = ssd_state_heads(&w->d), blocks = r->state_blocks;
+    const int64_t       each = rev ? r->K - r->per_segment : (r->segments - 1) * r->per_segment; // chunks of a sequence
+    const int64_t       all = r->items / r->segments * SSD_HEADS / heads * each;
+    const double        trips = (double)all / (double)blocks, n = (double)heads; // on average
+    const int           records = rev ? w->records_back : MBA_ARG_SCRATCH(SSD_RECORDS_WORK);
+    mba_launch *l = mba_plan_launch(w->p, rev ? "ssd_states_rev" : "ssd_states", MBA_MIXED, blocks, 128 * (heads + 1));
+    l->regs = heads > SSD_HEADS ? 96 : w->exact ? 149 : 147;
     l->smem_bytes = SSD_STATES_SMEM;
     l->ring_depth = 4;
     mba_phase_work(l, MBA_LOOP, trips, NULL);
     mba_phase_work(l, MBA_RING_WAIT, 0, NULL);
     mba_phase_work(l, MBA_FMA, n * STATE, NULL);
-    mba_phase_work(l, MBA_HALF2, n * P * Q * (w->exact ? 3.5 : 1), NULL);         // the product again, then what it lost
+    mba_phase_work(l, MBA_HALF2, n * P * Q * (w->exact ? 3.5 : 1), NULL); // the product again, then what it lost
     mba_phase_work(l, MBA_SMEM, n * TILE_BYTES * 2 * times_of(w).update, NULL);
     mba_phase_work(l, MBA_MMA, n * 2.0 * STATE * Q * times_of(w).update, NULL);
     mba_phase_work(l, MBA_END, 0, NULL);
@@ -262,15 +270,19 @@ typedef enum fused_way { FUSED, EXACT } fused_way;
 
 static plan_builder begin_plan(mba_plan *p, const mba_node *n, const mba_machine *m, fused_way way, bool backward)
 {
-    const bool kept = backward ? ssd_has_saved(p, n) : n->out[KEPT_STATES] && way != EXACT;
-    plan_builder w = { .p = p, .d = ssd_dims_of(n), .ids = n->in[IDS] != NULL, .backward = backward,
-                  .exact = way == EXACT, .kept = kept };
+    const bool   kept = backward ? ssd_has_saved(p, n) : n->out[KEPT_STATES] && way != EXACT;
+    plan_builder w = { .p = p,
+                       .d = ssd_dims_of(n),
+                       .ids = n->in[IDS] != NULL,
+                       .backward = backward,
+                       .exact = way == EXACT,
+                       .kept = kept };
     w.r = ssd_segments_of(&w.d, m->sm, backward || w.kept);
     if (!w.exact) w.cut = ssd_split_of(&w.d, m->sm, backward || w.kept);
     w.chunks = w.d.B * w.r.K;
     w.records_back = operand(&w, RECORDS_IN, KEPT_RECORDS, SSD_RECORDS_WORK);
-    w.pairs        = operand(&w, PAIRS_IN, KEPT_PAIRS, SSD_PAIRS_WORK);
-    w.saved        = operand(&w, STATES_IN, KEPT_STATES, SSD_SAVED_WORK);
+    w.pairs = operand(&w, PAIRS_IN, KEPT_PAIRS, SSD_PAIRS_WORK);
+    w.saved = operand(&w, STATES_IN, KEPT_STATES, SSD_SAVED_WORK);
     draw_common_scratch(&w);
     return w;
 }
@@ -286,8 +298,9 @@ static mba_status draw_fwd(mba_plan *p, const mba_node *n, const mba_machine *m,
     if (w.exact) ssd_save_nothing(p);
     draw_prep(&w);
     if (makes_states(&w)) draw_states(&w, false);
-    plan_fused_scan(&w, (scan_launch){ .kernel = w.exact ? "ssd_exact_scan" : "ssd_scan", .output = true,
-                          .saves = w.kept ? STATE : 0 });
+    plan_fused_scan(&w, (scan_launch){ .kernel = w.exact ? "ssd_exact_scan" : "ssd_scan",
+                                       .output = true,
+                                       .saves = w.kept ? STATE : 0 });
     return MBA_OK;
 }
 
@@ -314,22 +327,26 @@ static void draw_slow_pairs(const plan_builder *w, int64_t sms)
 {
     const int64_t blocks = w->chunks / 2 * w->d.G, grid = blocks < 2 * sms ? blocks : 2 * sms;
     mba_launch   *l = mba_plan_launch(w->p, w->exact ? "ssd_exact_slow" : "ssd_bwd_slow", MBA_VECTOR, grid, 128);
-    l->regs       = 250;
+    l->regs = 250;
     l->smem_bytes = SSD_SLOW_SMEM;
-    mba_phase_move(l, MBA_LOAD, w->records_back, 32.0 * (double)(w->chunks * w->d.H) / (double)grid);     // its flags
+    mba_phase_move(l, MBA_LOAD, w->records_back, 32.0 * (double)(w->chunks * w->d.H) / (double)grid); // its flags
 }
 
 /* Lanes of a block's eight warps that multiply: in the loop over heads and around it, as compiled for sm_90a
- * (tools/sass_mix: warps of chunk 0 have 320 FMA, 220 ALU and 96 half2 in the loop, those of chunk 1 278, 208 and 96; around it
- * both have 500 FMA and 1180 ALU, of which 380 find what of dCB counts). */
+ * (tools/sass_mix: warps of chunk 0 have 320 FMA, 220 ALU and 96 half2 in the loop, those of chunk 1 278, 208 and 96;
+ * around it both have 500 FMA and 1180 ALU, of which 380 find what of dCB counts). */
 typedef struct bc_kernel {
     const char *name;
-    double      fma, alu, half2;                  /* of a head */
-    double      states, pairs;                    /* products for one with operands of one bf16 each */
-    double      tiles_read, cb_read;              /* of a head: rows of tiles as operands; C B^T, times */
+    double      fma, alu, half2;     /* of a head */
+    double      states, pairs;       /* products for one with operands of one bf16 each */
+    double      tiles_read, cb_read; /* of a head: rows of tiles as operands; C B^T, times */
 } bc_kernel;
-static const bc_kernel bc_fused = { "ssd_bwd_bc", 4 * 32 * (320 + 278), 4 * 32 * (220 + 208), 8 * 32 * 96, 1, 1, 10, 1 };
-static const bc_kernel bc_exact = { "ssd_exact_bc", 4 * 32 * (394 + 494), 4 * 32 * (305 + 323), 8 * 32 * 224, 3, 1, 8, 2 };
+static const bc_kernel bc_fused = {
+    "ssd_bwd_bc", 4 * 32 * (320 + 278), 4 * 32 * (220 + 208), 8 * 32 * 96, 1, 1, 10, 1
+};
+static const bc_kernel bc_exact = {
+    "ssd_exact_bc", 4 * 32 * (394 + 494), 4 * 32 * (305 + 323), 8 * 32 * 224, 3, 1, 8, 2
+};
 enum { BC_FMA_BLOCK = 8 * 32 * 500, BC_ALU_BLOCK = 8 * 32 * 1180 };
 
 /* A warpgroup scales, multiplies, waits for its products and adds up what they gained, head by head: no vector work
@@ -358,11 +375,11 @@ static void draw_bc(const plan_builder *w, int64_t sms)
     const int64_t    blocks = w->chunks / 2 * w->d.G, grid = blocks < sms ? blocks : sms;
     const double     trips = (double)blocks / (double)grid, state = (double)(2 * TILE_BYTES * parts_of(w));
     mba_launch      *l = mba_plan_launch(w->p, k->name, MBA_MIXED, grid, WALK_THREADS);
-    l->regs       = 168;
+    l->regs = 168;
     l->smem_bytes = SSD_BC_SMEM;
     l->ring_depth = w->exact ? 1 : 2;
     l->persistent = true;
-    l->tiles      = blocks;
+    l->tiles = blocks;
     mba_phase_work(l, MBA_LOOP, trips, NULL);
     mba_phase_move(l, MBA_LOAD, MBA_ARG_IN(BM), 2.0 * Q * N * 2);
     mba_phase_move(l, MBA_LOAD, MBA_ARG_IN(CM), 2.0 * Q * N * 2);
@@ -371,7 +388,7 @@ static void draw_bc(const plan_builder *w, int64_t sms)
     mba_phase_work(l, MBA_FMA, BC_FMA_BLOCK, mix);
     mba_phase_work(l, MBA_ALU, BC_ALU_BLOCK, mix);
     mba_phase_work(l, MBA_BARRIER, 4, NULL);
-    mba_phase_work(l, MBA_MMA, 2.0 * 6 * Q * Q * N * 2, NULL);                    // dCB as two bf16
+    mba_phase_work(l, MBA_MMA, 2.0 * 6 * Q * Q * N * 2, NULL); // dCB as two bf16
     mba_phase_work(l, MBA_BARRIER, 1, NULL);
     mba_phase_move(l, MBA_STORE, MBA_ARG_OUT(DBM), 2.0 * Q * N * 2);
     mba_phase_move(l, MBA_STORE, MBA_ARG_OUT(DCM), 2.0 * Q * N * 2);
@@ -385,7 +402,7 @@ static void draw_bc(const plan_builder *w, int64_t sms)
     mba_phase_move(l, MBA_ASYNC, w->saved, state);
     mba_phase_move(l, MBA_ASYNC, MBA_ARG_SCRATCH(SSD_SAVED_REV_WORK), state);
     mba_phase_move(l, MBA_ASYNC, w->records_back, 2 * SSD_RECORD * 4);
-    mba_phase_work(l, MBA_FMA, (double)(STATE * (w->exact ? 3 : 1)), NULL);       // <H1, G1>: parts are added first
+    mba_phase_work(l, MBA_FMA, (double)(STATE * (w->exact ? 3 : 1)), NULL); // <H1, G1>: parts are added first
     mba_phase_work(l, MBA_END, 0, NULL);
     mba_phase_work(l, MBA_END, 0, NULL);
 }
@@ -399,14 +416,14 @@ static void draw_finish(const plan_builder *w)
     mba_phase_move(l, MBA_LOAD, MBA_ARG_IN(DT), values * 2);
     mba_phase_move(l, MBA_LOAD, MBA_ARG_SCRATCH(SSD_TOKENS_WORK), values * 12);
     mba_phase_move(l, MBA_LOAD, MBA_ARG_SCRATCH(SSD_SMALL_WORK), 32.0 * SSD_ENDS * 4);
-    mba_phase_move(l, MBA_LOAD, w->records_back, 32.0 * 2 * 32);                  // flags: a sector each
+    mba_phase_move(l, MBA_LOAD, w->records_back, 32.0 * 2 * 32); // flags: a sector each
     mba_phase_work(l, MBA_FMA, values * 24, NULL);
     mba_phase_work(l, MBA_SFU, values * 4, NULL);
     mba_phase_move(l, MBA_STORE, MBA_ARG_OUT(DDT), values * 2);
     l = mba_plan_launch(w->p, "ssd_sums", MBA_VECTOR, mba_ceil(d->C > 1 ? d->H * P : d->H, SSD_SUM_COLS),
                         32 * SSD_SUM_COLS);
     l->grid[1] = 3;
-    l->regs    = 32;
+    l->regs = 32;
     mba_phase_move(l, MBA_LOAD, MBA_ARG_SCRATCH(SSD_SMALL_WORK), SSD_SUM_COLS * 4 * (double)(d->B * w->r.K / 2));
     mba_phase_move(l, MBA_STORE, MBA_ARG_OUT(DA_LOG), SSD_SUM_COLS * 4);
 }
@@ -419,7 +436,7 @@ static mba_status draw_bwd(mba_plan *p, const mba_node *n, const mba_machine *m,
     MBA_REFUSE_IF(mba_adds(n, DX), "dx is added to what is there\nwhy: it leaves by copies of whole tiles");
     MBA_TRY(check_heads(n, (const int[]){ X, BM, CM, DY }, (const int[]){ DX, DBM, DCM, -1 }, 4));
     const plan_builder w = begin_plan(p, n, m, way, true);
-    const double  saves = (double)(STATE * parts_of(&w));
+    const double       saves = (double)(STATE * parts_of(&w));
     draw_backward_scratch(&w);
     if (!w.kept) {
         draw_prep(&w);
@@ -427,8 +444,10 @@ static mba_status draw_bwd(mba_plan *p, const mba_node *n, const mba_machine *m,
         plan_fused_scan(&w, (scan_launch){ .kernel = w.exact ? "ssd_exact_scan" : "ssd_scan", .saves = saves });
     }
     if (makes_states(&w)) draw_states(&w, true);
-    plan_fused_scan(&w, (scan_launch){ .kernel = w.exact ? "ssd_exact_scan_rev" : "ssd_scan_rev", .rev = true, .output = true,
-                          .saves = saves });
+    plan_fused_scan(&w, (scan_launch){ .kernel = w.exact ? "ssd_exact_scan_rev" : "ssd_scan_rev",
+                                       .rev = true,
+                                       .output = true,
+                                       .saves = saves });
     draw_slow_pairs(&w, m->sm);
     draw_bc(&w, m->sm);
     draw_finish(&w);

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* ssd_fused_bc.cuh -- the backward pass of `fused` after its walks: gradients of B and C summed over heads in
  * registers, of decays without further products, of steps and of parameters.
  *
@@ -18,8 +19,8 @@
  * src would meet block 10, which is rounded differently: dA_log was off by 3 to 4 times as much.)
  *
  * Exact (EXACT): every scaled operand and every state is two bf16; dy and x are multiplied as they came for dCB, and
- * scaled behind the product in fp32; row and low are summed there, with C B^T as two bf16. Nothing that one place has is
- * rounded differently in another by more than 1e-5, so all of what should cancel does.
+ * scaled behind the product in fp32; row and low are summed there, with C B^T as two bf16. Nothing that one place has
+ * is rounded differently in another by more than 1e-5, so all of what should cancel does.
  *
  * A head with a chunk beyond the range of a pivot counts as zero in ssd_bwd_bc; ssd_bwd_slow does its pairs token by
  * token in fp32.
@@ -43,13 +44,13 @@
 template <bool EXACT, int I, bool DOCS> struct bc_chunk : bc_rows {
     bc_smem          &sm;
     const fused_task &a;
-    float     dC[64], dB[64], own[32], low[32];        /* own: diagonal block of dCB; low: block 10 (I = 1) */
+    float             dC[64], dB[64], own[32], low[32]; /* own: diagonal block of dCB; low: block 10 (I = 1) */
 
-    __device__ __forceinline__ bc_chunk(bc_smem &smem, const fused_task &task) : sm(smem), a(task) { }
+    __device__ __forceinline__ bc_chunk(bc_smem &smem, const fused_task &task) : sm(smem), a(task) {}
 
-    static __device__ __forceinline__ void warpgroup_sync() { bar_sync<2 + I, 128>(); }
+    static __device__ __forceinline__ void       warpgroup_sync() { bar_sync<2 + I, 128>(); }
     __device__ __forceinline__ const pair_block &where() const { return sm.where[I].at; }
-    __device__ __forceinline__ int token(int q) const { return where().c2 * PAIR + I * FQ + row + 8 * q; }
+    __device__ __forceinline__ int               token(int q) const { return where().c2 * PAIR + I * FQ + row + 8 * q; }
 
     /* ---- what all heads share ---- */
 
@@ -82,12 +83,12 @@ template <bool EXACT, int I, bool DOCS> struct bc_chunk : bc_rows {
         uint4 c[4][2], b[4][2];
         find_place();
         if (tid == 0) {
-            sm.where[I].at    = pair_block_of(a, block);
+            sm.where[I].at = pair_block_of(a, block);
             sm.where[I].block = block;
-            sm.where[I].n     = n;
-            sm.where[I].slow  = 0;
+            sm.where[I].n = n;
+            sm.where[I].slow = 0;
         }
-        bar_sync<1, 256>();                            // both are done with the block before
+        bar_sync<1, 256>(); // both are done with the block before
         if (I == 1 && tid == 0) ask_for_pairs(maps);
 #pragma unroll
         for (int e = 0; e < 8; e++) {
@@ -101,7 +102,7 @@ template <bool EXACT, int I, bool DOCS> struct bc_chunk : bc_rows {
         put_rows_of(sm.c[I], c);
         put_rows_of(sm.b[I], b);
         __syncwarp();
-        fence_async();                                 // products at the end read them
+        fence_async(); // products at the end read them
         sm.had[I * 128 + tid] = make_float4(0, 0, 0, 0);
         sm.had_end[I * 128 + tid] = 0;
         if (DOCS) bar_sync<1, 256>();
@@ -112,7 +113,6 @@ template <bool EXACT, int I, bool DOCS> struct bc_chunk : bc_rows {
     }
 
     /* ---- a head ---- */
-
 
     /* Scales of a row, read where they are wanted: registers are short. A head beyond the range counts as zero. Where
      * there are no resets a flag can say nothing else, and need not become an integer first: products wait for this. */
@@ -149,10 +149,10 @@ template <bool EXACT, int I, bool DOCS> struct bc_chunk : bc_rows {
     {
         const uint32_t tile = smem_address(sm.st[s].x[I]);
         if (DOCS || I == 0) scaled(f, sm.st[s].x[I], f_to_end(s, row), f_to_end(s, row + 8));
-        if (DOCS) asm volatile("" : "+r"(s) :: "memory");      // what was read for one scale is read again for the next
+        if (DOCS) asm volatile("" : "+r"(s)::"memory"); // what was read for one scale is read again for the next
         if (DOCS) find_place();
-        const float    s0 = f_of(s, row), s1 = f_of(s, row + 8);
-        const uint2    u0 = split(s0, s0), u1 = split(s1, s1);
+        const float s0 = f_of(s, row), s1 = f_of(s, row + 8);
+        const uint2 u0 = split(s0, s0), u1 = split(s1, s1);
 #pragma unroll
         for (int i = 0; i < 4; i++) {
             uint32_t v[4], x[4];
@@ -273,9 +273,9 @@ template <bool EXACT, int I, bool DOCS> struct bc_chunk : bc_rows {
     /* The warpgroups meet at x' of chunk 0 alone, which both multiply with. */
     __device__ __forceinline__ void products(int s, uint32_t phase)
     {
-        if (DOCS)   products_in_turn(s, phase);
+        if (DOCS) products_in_turn(s, phase);
         else if (I) products_by_halves(s, phase);
-        else        products_at_once(s, phase);
+        else products_at_once(s, phase);
     }
 
     __device__ __forceinline__ void decay_sums(int pair_or_slow)
@@ -293,17 +293,17 @@ template <bool EXACT, int I, bool DOCS> struct bc_chunk : bc_rows {
         const float  q0 = over_columns(q.x - had.x), q1 = over_columns(q.y - had.y);
         const float  r0 = over_columns(r.x - had.z), r1 = over_columns(r.y - had.w);
         const float  all = warp_sum(end.x + end.y - sm.had_end[I * 128 + tid]);
-        sm.had[I * 128 + tid]     = make_float4(q.x, q.y, r.x, r.y);
+        sm.had[I * 128 + tid] = make_float4(q.x, q.y, r.x, r.y);
         sm.had_end[I * 128 + tid] = end.x + end.y;
         if (t4) return;
         const bool    slow = pair_or_slow < 0;
         const int     pair = slow ? ~pair_or_slow : pair_or_slow;
         const int64_t at = (2 * (int64_t)pair + I) * FQ + row;
         if (lane == 0) a.ends[(int64_t)pair * SSD_ENDS + (I ? END_Q : END_OUT) + warp] = all;
-        a.row[at]     = r0;
+        a.row[at] = r0;
         a.row[at + 8] = r1;
-        if (slow) return;                              // ssd_bwd_slow has left the gradient itself there
-        a.q[at]     = q0;
+        if (slow) return; // ssd_bwd_slow has left the gradient itself there
+        a.q[at] = q0;
         a.q[at + 8] = q1;
     }
 
@@ -317,7 +317,7 @@ template <bool EXACT, int I, bool DOCS> struct bc_chunk : bc_rows {
             if (DOCS) sm.turn[I * 128 + tid] = turn;
             mbar_wait(smem_address(&sm.full[s]), phase);
             products(s, phase);
-            const int pair = is_slow(s) ? ~sm.pair[s] : sm.pair[s];        // one register
+            const int pair = is_slow(s) ? ~sm.pair[s] : sm.pair[s]; // one register
             if (pair < 0 && tid == 0) sm.where[I].slow = 1;
             mbar_release(smem_address(&sm.empty[s]), lane);
             decay_sums(pair);
@@ -328,7 +328,7 @@ template <bool EXACT, int I, bool DOCS> struct bc_chunk : bc_rows {
     /* ---- a head, exact ---- */
 
     /* sums += (rows of a tile, scaled) (a state), but for the product of what both roundings lost. */
-    __device__ __forceinline__ void add_in_two(float (&sums)[64], const unsigned char *tile,
+    __device__ __forceinline__ void add_in_two(float (&sums)[64], const unsigned char                *tile,
                                                const unsigned char (&state)[2][2 * TILE_BYTES], float s0, float s1)
     {
         fragments f;
@@ -362,17 +362,17 @@ template <bool EXACT, int I, bool DOCS> struct bc_chunk : bc_rows {
             ldmatrix_at(w, smem_address(exact_of(sm).m[block]) + piece(i));
 #pragma unroll
             for (int j = 0; j < 2; j++) {
-                const float  *d = dot + 8 * (i & 1) + 4 * j;
-                float        *to = sums + 8 * i + 4 * j;
-                const float2  u = *(const float2 *)(f + 16 * i + 8 * j + 2 * t4);
-                const float   t0 = d[0] * u.x, t1 = d[1] * u.y, t2 = d[2] * u.x, t3 = d[3] * u.y;
+                const float *d = dot + 8 * (i & 1) + 4 * j;
+                float       *to = sums + 8 * i + 4 * j;
+                const float2 u = *(const float2 *)(f + 16 * i + 8 * j + 2 * t4);
+                const float  t0 = d[0] * u.x, t1 = d[1] * u.y, t2 = d[2] * u.x, t3 = d[3] * u.y;
                 to[0] = fmaf(e0, t0, to[0]);
                 to[1] = fmaf(e0, t1, to[1]);
                 to[2] = fmaf(e1, t2, to[2]);
                 to[3] = fmaf(e1, t3, to[3]);
                 by_row.x += (low_of(v[2 * j]) + low_of(w[2 * j])) * t0 + (high_of(v[2 * j]) + high_of(w[2 * j])) * t1;
                 by_row.y += (low_of(v[2 * j + 1]) + low_of(w[2 * j + 1])) * t2
-                          + (high_of(v[2 * j + 1]) + high_of(w[2 * j + 1])) * t3;
+                            + (high_of(v[2 * j + 1]) + high_of(w[2 * j + 1])) * t3;
             }
         }
     }
@@ -402,7 +402,7 @@ template <bool EXACT, int I, bool DOCS> struct bc_chunk : bc_rows {
         const float  r0 = over_columns(r.x), r1 = over_columns(r.y);
         if (t4 == 0) {
             const int64_t at = place_of(sm.pair[s]);
-            a.row[at]     = r0;
+            a.row[at] = r0;
             a.row[at + 8] = r1;
         }
         if (I == 0) return;
@@ -416,14 +416,14 @@ template <bool EXACT, int I, bool DOCS> struct bc_chunk : bc_rows {
         const float4 had = sm.had[I * 128 + tid];
         const float  q0 = over_columns(q.x - had.x + had.z), q1 = over_columns(q.y - had.y + had.w);
         const float  all = warp_sum(end.x + end.y - sm.had_end[I * 128 + tid]);
-        sm.had[I * 128 + tid]     = make_float4(q.x, q.y, 0, 0);
+        sm.had[I * 128 + tid] = make_float4(q.x, q.y, 0, 0);
         sm.had_end[I * 128 + tid] = end.x + end.y;
         const bool slow = pair_or_slow < 0;
         const int  pair = slow ? ~pair_or_slow : pair_or_slow;
         if (lane == 0) a.ends[(int64_t)pair * SSD_ENDS + (I ? END_Q : END_OUT) + warp] = all;
         if (t4 || slow) return;
         const int64_t at = place_of(pair);
-        a.q[at]     = q0;
+        a.q[at] = q0;
         a.q[at + 8] = q1;
     }
     /* One head lies in shared memory at a time: what is behind us of it makes room for the next one. */
@@ -433,7 +433,7 @@ template <bool EXACT, int I, bool DOCS> struct bc_chunk : bc_rows {
 #pragma unroll 1
         for (; turn < warp_broadcast((sm.where[I].n + 1) * (unsigned)a.J); turn++) {
             find_place();
-            int s = turn & 1;                          // of records; and the phase of both parts
+            int s = turn & 1; // of records; and the phase of both parts
             sm.turn[I * 128 + tid] = turn;
             mbar_wait(smem_address(&sm.full[0]), s);
             add_in_two(dB, t.x[I], t.g, f_to_end(s, row), f_to_end(s, row + 8));
@@ -469,9 +469,12 @@ template <bool EXACT, int I, bool DOCS> struct bc_chunk : bc_rows {
     }
     __device__ __forceinline__ void multiply_pairs(const fragments &p0, const fragments &p1)
     {
-        const uint64_t b0 = wgmma_smem_desc(smem_address(sm.b[0]), TILE_BYTES), c0 = wgmma_smem_desc(smem_address(sm.c[0]), TILE_BYTES);
-        const uint64_t b1 = wgmma_smem_desc(smem_address(sm.b[1]), TILE_BYTES), c1 = wgmma_smem_desc(smem_address(sm.c[1]), TILE_BYTES);
-        const uint64_t own_m = wgmma_smem_desc(smem_address(sm.m[2 * I])), low_m = wgmma_smem_desc(smem_address(sm.m[1]));
+        const uint64_t b0 = wgmma_smem_desc(smem_address(sm.b[0]), TILE_BYTES),
+                       c0 = wgmma_smem_desc(smem_address(sm.c[0]), TILE_BYTES);
+        const uint64_t b1 = wgmma_smem_desc(smem_address(sm.b[1]), TILE_BYTES),
+                       c1 = wgmma_smem_desc(smem_address(sm.c[1]), TILE_BYTES);
+        const uint64_t own_m = wgmma_smem_desc(smem_address(sm.m[2 * I])),
+                       low_m = wgmma_smem_desc(smem_address(sm.m[1]));
         wgmma_fence();
 #pragma unroll
         for (int i = 0; i < 4; i++) {
@@ -491,7 +494,7 @@ template <bool EXACT, int I, bool DOCS> struct bc_chunk : bc_rows {
         if (I == 1) halve_pairs(p1, low, DOCS ? reach(true) : 0xffffffffu);
 #pragma unroll
         for (int half = 0; half < 2; half++) {
-            if (half) bar_sync<1, 256>();              // both have multiplied with the upper halves
+            if (half) bar_sync<1, 256>(); // both have multiplied with the upper halves
             put_pairs(sm.m[2 * I], p0[half]);
             if (I == 1) put_pairs(sm.m[1], p1[half]);
             fence_async();
@@ -519,8 +522,8 @@ template <bool EXACT, int I, bool DOCS> struct bc_chunk : bc_rows {
         for (int q = 0; q < 2; q++) {
             if (token(q) >= a.L) continue;
             const int64_t at = (((int64_t)where().b * a.K * FQ + token(q)) * a.G + where().g) * FN + 8 * t4;
-            bf16 *dc = a.dcm.row(where().b, token(q), where().g) + 8 * t4;
-            bf16 *db = a.dbm.row(where().b, token(q), where().g) + 8 * t4;
+            bf16         *dc = a.dcm.row(where().b, token(q), where().g) + 8 * t4;
+            bf16         *db = a.dbm.row(where().b, token(q), where().g) + 8 * t4;
 #pragma unroll
             for (int k = 0; k < 4; k++) {
                 put(dc + 32 * k, dC, slow ? a.slow_dc + at + 32 * k : NULL, a.adds[DCM], q, k);
@@ -532,16 +535,16 @@ template <bool EXACT, int I, bool DOCS> struct bc_chunk : bc_rows {
     {
         unsigned block = blockIdx.x, n = 0;
 #pragma unroll 1
-        do {                                           // what lives all the way lives in shared memory
+        do { // what lives all the way lives in shared memory
             begin(block, n, maps);
             mbar_wait(smem_address(&sm.pairs), n & 1);
             if (EXACT) heads_hi_lo(n * (unsigned)a.J);
-            else       heads(n * (unsigned)a.J);
+            else heads(n * (unsigned)a.J);
             last_products();
             store();
             block = warp_broadcast(sm.where[I].block) + gridDim.x;
-            n     = warp_broadcast(sm.where[I].n) + 1;
-            warpgroup_sync();                                // where() is read, and may change
+            n = warp_broadcast(sm.where[I].n) + 1;
+            warpgroup_sync(); // where() is read, and may change
         } while (block < warp_broadcast(*(volatile unsigned *)&sm.blocks));
     }
 };
@@ -566,7 +569,7 @@ static __device__ __forceinline__ void bc_block_run(const fused_task &a, const b
     __syncthreads();
     if (wg == 2) {
         warpgroup_reg_dealloc<24>();
-        const int thread = (int)threadIdx.x - 256;
+        const int  thread = (int)threadIdx.x - 256;
         const bool dots = thread >= 32 && thread < 32 + 32 * DOT_WARPS;
         if (EXACT) {
             if (thread == 0) exact_produce(sm, a, maps);
@@ -591,7 +594,7 @@ static __device__ __forceinline__ void bc_block_run(const fused_task &a, const b
 
 template <bool DOCS>
 static __global__ void __launch_bounds__(384, 1)
-ssd_bwd_bc(const __grid_constant__ fused_task a, const __grid_constant__ bc_maps maps)
+    ssd_bwd_bc(const __grid_constant__ fused_task a, const __grid_constant__ bc_maps maps)
 {
 #if MBA_HOPPER
     bc_block_run<false, DOCS>(a, maps);

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* ssd_fused_bc_feed.cuh -- a block of ssd_bwd_bc: its shared memory, the thread that fills it, and the two warps that
  * make <H1, G1> of what lies there. */
 #ifndef MBA_SSD_FUSED_BC_FEED_CUH
@@ -11,22 +12,28 @@ enum { BC_STAGES = 2, DOT_WARPS = 2 };
 enum { END_DOT = 0, END_OUT = DOT_WARPS, END_Q = END_OUT + 4 };
 static_assert(END_Q + 4 == SSD_ENDS, "what the plan asks for");
 
-struct bc_stage { unsigned char dy[2][TILE_BYTES], x[2][TILE_BYTES], h[2 * TILE_BYTES], g[2 * TILE_BYTES]; };
+struct bc_stage {
+    unsigned char dy[2][TILE_BYTES], x[2][TILE_BYTES], h[2 * TILE_BYTES], g[2 * TILE_BYTES];
+};
 struct bc_smem {
-    bc_stage      st[BC_STAGES];                       /* x becomes x' where it lies */
-    unsigned char c[2][2 * TILE_BYTES], b[2][2 * TILE_BYTES];      /* C, B of both chunks, n in the order of states */
-    unsigned char m[3][TILE_BYTES];                    /* C B^T 00, 10, 11; at the end dCB */
+    bc_stage      st[BC_STAGES];                              /* x becomes x' where it lies */
+    unsigned char c[2][2 * TILE_BYTES], b[2][2 * TILE_BYTES]; /* C, B of both chunks, n in the order of states */
+    unsigned char m[3][TILE_BYTES];                           /* C B^T 00, 10, 11; at the end dCB */
     float         rec[BC_STAGES][2][REC];
-    float4        had[256];                            /* products with the sums before this head: q, row */
-    float         had_end[256];                        /* and the one that goes into `ends` */
-    unsigned      turn[256];                           /* with resets: heads so far, as registers are short */
-    uint64_t      full[BC_STAGES], late[BC_STAGES], empty[BC_STAGES];      /* x, G1, records; dy, H1 */
-    uint64_t      scaled[2][BC_STAGES];                /* x' of a chunk is there */
-    uint64_t      pairs;                               /* C B^T is */
-    int           pair[BC_STAGES];                     /* (sequence, head, pair of chunks) of a stage */
+    float4        had[256];     /* products with the sums before this head: q, row */
+    float         had_end[256]; /* and the one that goes into `ends` */
+    unsigned      turn[256];    /* with resets: heads so far, as registers are short */
+    uint64_t      full[BC_STAGES], late[BC_STAGES], empty[BC_STAGES]; /* x, G1, records; dy, H1 */
+    uint64_t      scaled[2][BC_STAGES];                               /* x' of a chunk is there */
+    uint64_t      pairs;                                              /* C B^T is */
+    int           pair[BC_STAGES];                                    /* (sequence, head, pair of chunks) of a stage */
     int           resets[2][FQ];
-    struct { pair_block at; unsigned block, n; int slow; } where[2];     /* each warpgroup's own; slow: some head is */
-    unsigned      blocks;
+    struct {
+        pair_block at;
+        unsigned   block, n;
+        int        slow;
+    } where[2]; /* each warpgroup's own; slow: some head is */
+    unsigned blocks;
 };
 static_assert(sizeof(bc_smem) + 1024 <= SSD_BC_SMEM, "the plan asks for less");
 
@@ -39,7 +46,9 @@ static_assert(sizeof(exact_stage) <= BC_STAGES * sizeof(bc_stage), "room for it"
 static __device__ __forceinline__ exact_stage &exact_of(bc_smem &sm) { return *(exact_stage *)sm.st; }
 static_assert(sizeof(bc_stage) % 1024 == 0, "tiles begin at multiples of 1 KB");
 
-struct bc_maps { CUtensorMap x, dy, h, g, cb, low; };
+struct bc_maps {
+    CUtensorMap x, dy, h, g, cb, low;
+};
 
 #if MBA_HOPPER || !defined(__CUDA_ARCH__)
 
@@ -64,7 +73,7 @@ static __device__ __forceinline__ void bc_produce(bc_smem &sm, const fused_task 
             mbar_expect(full, 4 * TILE_BYTES + 2 * REC * 4);
             mbar_expect(late, 4 * TILE_BYTES);
 #pragma unroll 1
-            for (int c = 0; c < 2; c++) {              // what the first product wants comes first
+            for (int c = 0; c < 2; c++) { // what the first product wants comes first
                 bulk_load(smem_address(sm.rec[s][c]), a.rec_plain + ((int64_t)z * 2 + c) * REC, REC * 4, full);
                 tma_load3(smem_address(t.x[c]), &maps.x, full, h * FP, k.c2 * PAIR + FQ * c, k.b);
                 tma_load3(smem_address(t.g) + c * TILE_BYTES, &maps.g, full, 64 * c, 0, z);
@@ -96,7 +105,8 @@ static __device__ __forceinline__ void exact_produce(bc_smem &sm, const fused_ta
                 bulk_load(smem_address(sm.rec[s][c]), a.rec_plain + ((int64_t)z * 2 + c) * REC, REC * 4, first);
                 tma_load3(smem_address(t.x[c]), &maps.x, first, h * FP, k.c2 * PAIR + FQ * c, k.b);
                 tma_load3(smem_address(t.g[0]) + c * TILE_BYTES, &maps.g, first, 64 * c, 0, z);
-                tma_load3(smem_address(t.g[1]) + c * TILE_BYTES, &maps.g, first, 64 * c, 0, z + residual_offset_states(a));
+                tma_load3(smem_address(t.g[1]) + c * TILE_BYTES, &maps.g, first, 64 * c, 0,
+                          z + residual_offset_states(a));
             }
             mbar_wait(smem_address(&sm.empty[1]), (turn & 1) ^ 1);
             mbar_expect(second, 6 * TILE_BYTES);
@@ -104,7 +114,8 @@ static __device__ __forceinline__ void exact_produce(bc_smem &sm, const fused_ta
             for (int c = 0; c < 2; c++) {
                 tma_load3(smem_address(t.dy[c]), &maps.dy, second, h * FP, k.c2 * PAIR + FQ * c, k.b);
                 tma_load3(smem_address(t.h[0]) + c * TILE_BYTES, &maps.h, second, 64 * c, 0, z);
-                tma_load3(smem_address(t.h[1]) + c * TILE_BYTES, &maps.h, second, 64 * c, 0, z + residual_offset_states(a));
+                tma_load3(smem_address(t.h[1]) + c * TILE_BYTES, &maps.h, second, 64 * c, 0,
+                          z + residual_offset_states(a));
             }
         }
     }
@@ -123,14 +134,14 @@ static __device__ __forceinline__ void bc_dot(bc_smem &sm, const fused_task &a)
         mbar_wait(smem_address(&sm.late[s]), turn / BC_STAGES & 1);
 #pragma unroll 2
         for (int e = 0; e < 2 * TILE_BYTES / 16 / (32 * DOT_WARPS); e++, u += 32 * DOT_WARPS) {
-            const uint4 x = u[0], y = u[2 * TILE_BYTES / 16];                  // g lies behind h
+            const uint4 x = u[0], y = u[2 * TILE_BYTES / 16]; // g lies behind h
             sum += low_of(x.x) * low_of(y.x) + high_of(x.x) * high_of(y.x);
             sum += low_of(x.y) * low_of(y.y) + high_of(x.y) * high_of(y.y);
             sum += low_of(x.z) * low_of(y.z) + high_of(x.z) * high_of(y.z);
             sum += low_of(x.w) * low_of(y.w) + high_of(x.w) * high_of(y.w);
         }
         const int   flags = (int)sm.rec[s][0][REC_FLAGS] | (int)sm.rec[s][1][REC_FLAGS], pair = sm.pair[s];
-        const float kappa = sm.rec[s][1][REC_BEFORE] + sm.rec[s][0][REC_AFTER];        // its logarithm
+        const float kappa = sm.rec[s][1][REC_BEFORE] + sm.rec[s][0][REC_AFTER]; // its logarithm
         mbar_release(smem_address(&sm.empty[s]), thread % 32);
         sum = warp_sum(sum);
         if (thread % 32) continue;
@@ -140,11 +151,11 @@ static __device__ __forceinline__ void bc_dot(bc_smem &sm, const fused_task &a)
 static __device__ __forceinline__ float dot_in_two(uint32_t x, uint32_t x_rest, uint32_t y, uint32_t y_rest)
 {
     return (low_of(x) + low_of(x_rest)) * (low_of(y) + low_of(y_rest))
-         + (high_of(x) + high_of(x_rest)) * (high_of(y) + high_of(y_rest));
+           + (high_of(x) + high_of(x_rest)) * (high_of(y) + high_of(y_rest));
 }
 static __device__ __forceinline__ void exact_dot(bc_smem &sm, const fused_task &a)
 {
-    enum { REST = 2 * TILE_BYTES / 8 };                // g[1] lies behind g[0], h[1] behind h[0]
+    enum { REST = 2 * TILE_BYTES / 8 }; // g[1] lies behind g[0], h[1] behind h[0]
     const int      thread = (int)threadIdx.x - 256 - 32;
     const unsigned turns = (pair_blocks(a) - blockIdx.x + gridDim.x - 1) / gridDim.x * (unsigned)a.J;
     for (unsigned turn = 0; turn < turns; turn++) {
@@ -159,7 +170,7 @@ static __device__ __forceinline__ void exact_dot(bc_smem &sm, const fused_task &
             sum += dot_in_two(x.x, x_rest.x, y.x, y_rest.x) + dot_in_two(x.y, x_rest.y, y.y, y_rest.y);
         }
         const int   flags = (int)sm.rec[s][0][REC_FLAGS] | (int)sm.rec[s][1][REC_FLAGS], pair = sm.pair[s];
-        const float kappa = sm.rec[s][1][REC_BEFORE] + sm.rec[s][0][REC_AFTER];        // its logarithm
+        const float kappa = sm.rec[s][1][REC_BEFORE] + sm.rec[s][0][REC_AFTER]; // its logarithm
         mbar_release(smem_address(&sm.empty[0]), thread % 32);
         mbar_pass(smem_address(&sm.empty[1]), thread % 32);
         sum = warp_sum(sum);

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* ssd_fused_bc_rows.cuh -- a warp's rows of the tiles of ssd_bwd_bc: where they lie, as operands of products in
  * registers, and summed with what is there. */
 #ifndef MBA_SSD_FUSED_BC_ROWS_CUH
@@ -9,26 +10,26 @@
 
 struct bc_rows {
     typedef uint32_t fragments[4][4];
-    int       tid, warp, lane, t4, row;
-    uint32_t  moff;                                    /* my row for ldmatrix and stmatrix */
+    int              tid, warp, lane, t4, row;
+    uint32_t         moff; /* my row for ldmatrix and stmatrix */
 
     /* Made anew for each part of a block, or what follows from it would be kept in registers from part to part. */
     __device__ __forceinline__ void find_place()
     {
         uint32_t thread = threadIdx.x;
         opt_barrier(thread);
-        tid  = (int)thread & 127;
+        tid = (int)thread & 127;
         warp = tid >> 5;
         lane = tid & 31;
-        t4   = lane & 3;
-        row  = 16 * warp + (lane >> 2);
+        t4 = lane & 3;
+        row = 16 * warp + (lane >> 2);
         const int r = 16 * warp + (lane & 15);
         moff = (uint32_t)(r * 128);
     }
     /* A number that all lanes share, said so that the compiler knows: the places of operands of products are then made
      * in uniform registers, one R2UR a head instead of two a product ("Addresses of products", ssd.md). */
     static __device__ __forceinline__ unsigned warp_broadcast(unsigned v) { return __shfl_sync(0xffffffffu, v, 0); }
-    __device__ __forceinline__ uint32_t piece(int i) const        /* 16 columns from 16 i on */
+    __device__ __forceinline__ uint32_t        piece(int i) const /* 16 columns from 16 i on */
     {
         return moff + (((2 * i + (uint32_t)(lane >> 4)) ^ (moff >> 7 & 7)) << 4);
     }
@@ -83,12 +84,12 @@ struct bc_rows {
             uint32_t v[4];
             ldmatrix_at(v, smem_address(tile) + piece(i));
             if (REST) scale_rest(f[i], v, u0, u1);
-            else      scale(f[i], v, u0, u1);
+            else scale(f[i], v, u0, u1);
         }
         pin_all(f);
     }
     /* Two of the four fragments of my rows of a tile, as they are; then scaled, as fragments of f. */
-    typedef uint32_t half_rows[2][4];
+    typedef uint32_t                half_rows[2][4];
     __device__ __forceinline__ void fetch_half(half_rows &v, const unsigned char *tile, int half) const
     {
 #pragma unroll
@@ -147,7 +148,8 @@ struct bc_rows {
     static __device__ __forceinline__ void multiply_rows(float (&dot)[16], const unsigned char *dy,
                                                          const unsigned char *x, int half)
     {
-        const uint64_t rows = wgmma_smem_desc(smem_address(dy)), sources = wgmma_smem_desc(smem_address(x) + half * 32 * TILE_ROW_BYTES);
+        const uint64_t rows = wgmma_smem_desc(smem_address(dy)),
+                       sources = wgmma_smem_desc(smem_address(x) + half * 32 * TILE_ROW_BYTES);
 #pragma unroll
         for (int k = 0; k < 4; k++) wgmma_n32_ss<0, 0>(dot, rows + ((k * 32) >> 4), sources + ((k * 32) >> 4), k > 0);
     }
@@ -182,7 +184,7 @@ struct bc_rows {
         float2    u = make_float2(0, 0);
         fragments m;
 #pragma unroll
-        for (int i = 0; i < 4; i++) ldmatrix_at(m[i], smem_address(tile) + piece(i));      // all, or each is waited for
+        for (int i = 0; i < 4; i++) ldmatrix_at(m[i], smem_address(tile) + piece(i)); // all, or each is waited for
 #pragma unroll
         for (int i = 0; i < 4; i++) {
             const float    *d = sums + 8 * i;
@@ -201,7 +203,7 @@ struct bc_rows {
         }
         return u;
     }
-    static __device__ __forceinline__ float over_columns(float x)          /* the four lanes of a row */
+    static __device__ __forceinline__ float over_columns(float x) /* the four lanes of a row */
     {
         x += __shfl_xor_sync(0xffffffffu, x, 1);
         return x + __shfl_xor_sync(0xffffffffu, x, 2);

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* ssd_fused_cuda.cu -- the variant `fused` of ssd: launchers. The kernels are in ssd_fused.cuh and ssd_fused_bc.cuh. */
 #include "ops/ssd/ssd_fused_bc.cuh"
 #include "ops/ssd/ssd_fused_prep.cuh"
@@ -22,7 +23,7 @@ static mba_status make_states(const mba_call *c, int *k, const fused_task &a, co
     const ssd_dims d = ssd_dims_of(c->node);
     if (!makes_states(s)) return MBA_OK;
     if (ssd_state_heads(&d) > HEADS) MBA_KERNEL(c, *k, (ssd_states<REV, 2 * HEADS>), a, m);
-    else                             MBA_KERNEL(c, *k, (ssd_states<REV, HEADS>), a, m);
+    else MBA_KERNEL(c, *k, (ssd_states<REV, HEADS>), a, m);
     *k += 1;
     return MBA_OK;
 }
@@ -30,32 +31,36 @@ static mba_status make_states(const mba_call *c, int *k, const fused_task &a, co
 template <int WHAT>
 static mba_status launch_scan_fwd(const mba_call *c, int *k, const fused_task &a, const scan_maps &m, const shares &s)
 {
-    if (s.cut.how == SSD_STATE_PASSED)     MBA_KERNEL(c, *k, (ssd_scan_cut<WHAT, STATE_PASSED>), a, m, s.device);
-    else if (s.cut.how == SSD_STATE_RECOMPUTED) MBA_KERNEL(c, *k, (ssd_scan_cut<WHAT, STATE_RECOMPUTED>), a, m, s.device);
-    else                             MBA_KERNEL(c, *k, ssd_scan<WHAT>, a, m);
+    if (s.cut.how == SSD_STATE_PASSED) MBA_KERNEL(c, *k, (ssd_scan_cut<WHAT, STATE_PASSED>), a, m, s.device);
+    else if (s.cut.how == SSD_STATE_RECOMPUTED)
+        MBA_KERNEL(c, *k, (ssd_scan_cut<WHAT, STATE_RECOMPUTED>), a, m, s.device);
+    else MBA_KERNEL(c, *k, ssd_scan<WHAT>, a, m);
     *k += 1;
     return MBA_OK;
 }
 
 /* A forward that keeps nothing is no part of a training step: its walk begins while ssd_prep ends. */
-static mba_status launch_scan_inference(const mba_call *c, int *k, const fused_task &a, const scan_maps &m, const shares &s)
+static mba_status launch_scan_inference(const mba_call *c, int *k, const fused_task &a, const scan_maps &m,
+                                        const shares &s)
 {
-    if (makes_states(s))             return launch_scan_fwd<SCAN_OUT>(c, k, a, m, s);
-    if (s.cut.how == SSD_STATE_PASSED)     MBA_KERNEL_DEPENDENT(c, *k, (ssd_scan_cut<SCAN_OUT, STATE_PASSED>), a, m, s.device);
-    else if (s.cut.how == SSD_STATE_RECOMPUTED) MBA_KERNEL_DEPENDENT(c, *k, (ssd_scan_cut<SCAN_OUT, STATE_RECOMPUTED>), a, m, s.device);
-    else                             MBA_KERNEL_DEPENDENT(c, *k, ssd_scan<SCAN_OUT>, a, m);
+    if (makes_states(s)) return launch_scan_fwd<SCAN_OUT>(c, k, a, m, s);
+    if (s.cut.how == SSD_STATE_PASSED)
+        MBA_KERNEL_DEPENDENT(c, *k, (ssd_scan_cut<SCAN_OUT, STATE_PASSED>), a, m, s.device);
+    else if (s.cut.how == SSD_STATE_RECOMPUTED)
+        MBA_KERNEL_DEPENDENT(c, *k, (ssd_scan_cut<SCAN_OUT, STATE_RECOMPUTED>), a, m, s.device);
+    else MBA_KERNEL_DEPENDENT(c, *k, ssd_scan<SCAN_OUT>, a, m);
     *k += 1;
     return MBA_OK;
 }
 
 extern "C" mba_status ssd_fused_cuda(const mba_call *c)
 {
-    const mba_node  *n = c->node;
-    const bool       keeps = n->out[KEPT_STATES] != NULL;
-    const shares     s = shares_of(c, keeps);
-    fused_task       a = fused_task_of(c, s);
-    scan_maps        m;
-    int              k = 0;
+    const mba_node *n = c->node;
+    const bool      keeps = n->out[KEPT_STATES] != NULL;
+    const shares    s = shares_of(c, keeps);
+    fused_task      a = fused_task_of(c, s);
+    scan_maps       m;
+    int             k = 0;
     if (keeps) set_kept(a, c->out[KEPT_STATES], (float *)c->out[KEPT_RECORDS], c->out[KEPT_PAIRS]);
     if (keeps && n->in[IDS]) set_reach(a, c->out[KEPT_REACH]);
     a.final = strided_of<float>(n->out[FINAL], c->out[FINAL]);
@@ -70,9 +75,10 @@ extern "C" mba_status ssd_fused_cuda(const mba_call *c)
 
 static mba_status launch_scan_bwd(const mba_call *c, int *k, const fused_task &a, const scan_maps &m, const shares &s)
 {
-    if (s.cut.how == SSD_STATE_PASSED)     MBA_KERNEL(c, *k, (ssd_scan_rev_cut<SCAN_OUT, STATE_PASSED>), a, m, s.device);
-    else if (s.cut.how == SSD_STATE_RECOMPUTED) MBA_KERNEL(c, *k, (ssd_scan_rev_cut<SCAN_OUT, STATE_RECOMPUTED>), a, m, s.device);
-    else                             MBA_KERNEL(c, *k, ssd_scan_rev<SCAN_OUT>, a, m);
+    if (s.cut.how == SSD_STATE_PASSED) MBA_KERNEL(c, *k, (ssd_scan_rev_cut<SCAN_OUT, STATE_PASSED>), a, m, s.device);
+    else if (s.cut.how == SSD_STATE_RECOMPUTED)
+        MBA_KERNEL(c, *k, (ssd_scan_rev_cut<SCAN_OUT, STATE_RECOMPUTED>), a, m, s.device);
+    else MBA_KERNEL(c, *k, ssd_scan_rev<SCAN_OUT>, a, m);
     *k += 1;
     return MBA_OK;
 }
@@ -83,7 +89,7 @@ static mba_status launch_sums(const mba_call *c, int k, const fused_task &a)
     MBA_TRY(bc_maps_of(&m, a, false));
     MBA_KERNEL(c, k, ssd_bwd_slow, a);
     if (a.ids.at) MBA_KERNEL(c, k + 1, ssd_bwd_bc<true>, a, m);
-    else          MBA_KERNEL(c, k + 1, ssd_bwd_bc<false>, a, m);
+    else MBA_KERNEL(c, k + 1, ssd_bwd_bc<false>, a, m);
     MBA_KERNEL(c, k + 2, ssd_finish, a);
     MBA_KERNEL(c, k + 3, ssd_sums, a);
     return MBA_OK;
@@ -105,7 +111,7 @@ extern "C" mba_status ssd_bwd_fused_cuda(const mba_call *c)
         k++;
         MBA_TRY(make_states<false>(c, &k, a, forward, s));
         MBA_TRY(launch_scan_fwd<SCAN_SAVE>(c, &k, a, forward, s));
-    } else if (a.handed) {                             // ssd_prep would have done it
+    } else if (a.handed) { // ssd_prep would have done it
         CUDA_TRY(cudaMemsetAsync(a.handed, 0, sizeof(int) * HEADS * (size_t)a.states, mba_cuda_stream(c)));
     }
     MBA_TRY(make_states<true>(c, &k, a, backward, s));

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* ssd_fused_group.cuh -- a consumer warpgroup of the walks of `fused`: what it holds, and what it does the same way in
  * all of them: scaling, products, folding of states, sums (ssd_fused_scan.cuh walks). */
 #ifndef MBA_SSD_FUSED_GROUP_CUH
@@ -11,38 +12,38 @@
  * products a warp has issued, and the compiler likes to pull their first use up between those: every load is placed by
  * hand, and pin() keeps its use below the point where it is wanted. */
 struct consumer_warpgroup {
-    typedef uint32_t fragments[4][4];                  /* 64 p x 64 positions: [16 positions][as A of mma.cuh] */
-    typedef uint32_t packed_state[8][4];               /* 64 p x 128 n likewise */
-    scan_smem        &sm;
-    const fused_task &a;
-    const scan_maps  &maps;
-    const scan_split_table  *r;
-    int       wg, tid, warp, lane, t4;
-    uint32_t  moff;                                    /* my row for ldmatrix and stmatrix, transposed */
-    int       s, ph;                                   /* place in the ring */
-    int       quiet, quiet_ph;                         /* in that of chunks for the state alone */
-    unsigned  steps;                                   /* chunks so far: which output tile, and phase of its barrier */
-    scan_item it;
-    int       head, c, last_c;                         /* this chunk, the last one of the item */
-    int       left;                                    /* cut items, instead of c: chunks of the piece after this one */
-    float     D0, D1;                                  /* of my rows p and p + 8 */
-    float     after;                                   /* log factor owed to the state */
-    float     h[64], y[32];
-    float4    out[4];                                  /* scale of what leaves */
-    fragments raw, next;                               /* x of this chunk and of the next */
-    uint32_t  in[16];                                  /* next: scale of what enters, upper halves, lower halves */
+    typedef uint32_t        fragments[4][4];    /* 64 p x 64 positions: [16 positions][as A of mma.cuh] */
+    typedef uint32_t        packed_state[8][4]; /* 64 p x 128 n likewise */
+    scan_smem              &sm;
+    const fused_task       &a;
+    const scan_maps        &maps;
+    const scan_split_table *r;
+    int                     wg, tid, warp, lane, t4;
+    uint32_t                moff;            /* my row for ldmatrix and stmatrix, transposed */
+    int                     s, ph;           /* place in the ring */
+    int                     quiet, quiet_ph; /* in that of chunks for the state alone */
+    unsigned                steps;           /* chunks so far: which output tile, and phase of its barrier */
+    scan_item               it;
+    int                     head, c, last_c; /* this chunk, the last one of the item */
+    int                     left;            /* cut items, instead of c: chunks of the piece after this one */
+    float                   D0, D1;          /* of my rows p and p + 8 */
+    float                   after;           /* log factor owed to the state */
+    float                   h[64], y[32];
+    float4                  out[4];    /* scale of what leaves */
+    fragments               raw, next; /* x of this chunk and of the next */
+    uint32_t                in[16];    /* next: scale of what enters, upper halves, lower halves */
 
     __device__ __forceinline__ consumer_warpgroup(scan_smem &smem, const fused_task &task, const scan_maps &m,
-                                          const scan_split_table *cuts, unsigned done)
+                                                  const scan_split_table *cuts, unsigned done)
         : sm(smem), a(task), maps(m), r(cuts)
     {
         uint32_t thread = threadIdx.x;
-        opt_barrier(thread);                                   // so that nothing is made before the other pass for this one
-        wg   = (int)thread >> 7;
-        tid  = (int)thread & 127;
+        opt_barrier(thread); // so that nothing is made before the other pass for this one
+        wg = (int)thread >> 7;
+        tid = (int)thread & 127;
         warp = tid >> 5;
         lane = tid & 31;
-        t4   = lane & 3;
+        t4 = lane & 3;
         moff = (uint32_t)(((lane >> 4) * 8 + (lane & 7)) * 128 + ((2 * warp + ((lane >> 3) & 1)) ^ (lane & 7)) * 16);
         s = ph = quiet = quiet_ph = 0;
         steps = done;
@@ -99,7 +100,7 @@ struct consumer_warpgroup {
         const float owed = after;
         float       factor = __expf(last.x + owed);
         after = last.y;
-        if (__any_sync(0xffffffffu, last.x + owed < -80)) {      // together they would underflow, the state would not
+        if (__any_sync(0xffffffffu, last.x + owed < -80)) { // together they would underflow, the state would not
             factor = __expf(owed);
 #pragma unroll
             for (int j = 0; j < 64; j++) h[j] *= factor;
@@ -110,8 +111,8 @@ struct consumer_warpgroup {
         return !((int)last.z & HAS_RESET);
     }
     /* ---- states outside: rows p = 16 warp + lane/4 (+ 8), columns 8 j + 2 t4 (+ 1) ---- */
-    __device__ __forceinline__ int row_of(int q) const { return 16 * warp + (lane >> 2) + 8 * q; }
-    static __device__ __forceinline__ int fresh_row()  /* the first of them; nobody has to keep it */
+    __device__ __forceinline__ int        row_of(int q) const { return 16 * warp + (lane >> 2) + 8 * q; }
+    static __device__ __forceinline__ int fresh_row() /* the first of them; nobody has to keep it */
     {
         const int thread = opaque((int)threadIdx.x);
         return (thread >> 5 & 3) * 16 + (thread >> 2 & 7);
@@ -153,7 +154,7 @@ struct consumer_warpgroup {
 #pragma unroll
             for (int i = 0; i < 64; i++) h[i] = (h[i] * d0 + s0[i]) * d1 + s1[i];
             decay += 2 * step;
-            from  += 2 * (int64_t)step * FP * FN;
+            from += 2 * (int64_t)step * FP * FN;
         }
         if (count <= 0) return;
         const float d = __expf(decay[0]);
@@ -170,8 +171,7 @@ struct consumer_warpgroup {
         publish(a.handed + number * HEADS + (thread >> 7));
     }
     /* ---- products: Y = H1 C^T + x' (C B^T)^T, then H1 += x' B ---- */
-    template <bool ADDS = false>
-    __device__ __forceinline__ void state_term(const packed_state &ha, const scan_stage &t)
+    template <bool ADDS = false> __device__ __forceinline__ void state_term(const packed_state &ha, const scan_stage &t)
     {
         const uint64_t d = wgmma_smem_desc(smem_address(t.k));
 #pragma unroll
@@ -191,8 +191,8 @@ struct consumer_warpgroup {
     }
 
     /* A decay per pair: right for any decay. Loads stay where they stand: all at once would not fit into registers. */
-    static __device__ __forceinline__ void in_order() { asm volatile("" ::: "memory"); }
-    static __device__ __forceinline__ float at(const float *v, int l)      /* position l of a record */
+    static __device__ __forceinline__ void  in_order() { asm volatile("" ::: "memory"); }
+    static __device__ __forceinline__ float at(const float *v, int l) /* position l of a record */
     {
         return v[((l >> 1) & 3) * 16 + (l >> 4) * 4 + ((l >> 3) & 1) * 2 + (l & 1)];
     }
@@ -201,14 +201,14 @@ struct consumer_warpgroup {
         return (unsigned char *)&sm.st[SLOW_STAGES] + wg * TILE_BYTES;
     }
     __device__ __forceinline__ unsigned char *own_pairs_rest() { return own_pairs() + HEADS * TILE_BYTES; }
-    __device__ __forceinline__ void decayed_pairs(const scan_stage &t, const float *cs)
+    __device__ __forceinline__ void           decayed_pairs(const scan_stage &t, const float *cs)
     {
         for (int i = tid; i < FQ * FQ / 2; i += 128) {
             const int      l = i >> 5, q = i & 31, place = tile_at(l, q >> 2) + (q & 3) * 4;
             const uint32_t v = *(const uint32_t *)(t.cb + place);
             const float    cl = at(cs, l);
             *(uint32_t *)(own_pairs() + place) = pack(low_of(v) * __expf(fminf(cl - at(cs, 2 * q), 0)),
-                                                       high_of(v) * __expf(fminf(cl - at(cs, 2 * q + 1), 0)));
+                                                      high_of(v) * __expf(fminf(cl - at(cs, 2 * q + 1), 0)));
         }
     }
     /* Exact: the same as two bf16. */
@@ -221,7 +221,7 @@ struct consumer_warpgroup {
             const float    cl = at(cs, l);
             const uint2    w = split((low_of(v) + low_of(r)) * __expf(fminf(cl - at(cs, 2 * q), 0)),
                                      (high_of(v) + high_of(r)) * __expf(fminf(cl - at(cs, 2 * q + 1), 0)));
-            *(uint32_t *)(own_pairs() + place)      = w.x;
+            *(uint32_t *)(own_pairs() + place) = w.x;
             *(uint32_t *)(own_pairs_rest() + place) = w.y;
         }
     }
@@ -233,7 +233,7 @@ struct consumer_warpgroup {
         const float *v = y + 8 * k;
         ldmatrix_t_at(x, tile + moff + k * 16 * 128);
         if (EXACT) {
-            src[4 * k]     = (low_of(x[0]) * v[0] + low_of(x[1]) * v[2]) * out[k].x;
+            src[4 * k] = (low_of(x[0]) * v[0] + low_of(x[1]) * v[2]) * out[k].x;
             src[4 * k + 1] = (high_of(x[0]) * v[1] + high_of(x[1]) * v[3]) * out[k].y;
             src[4 * k + 2] = (low_of(x[2]) * v[4] + low_of(x[3]) * v[6]) * out[k].z;
             src[4 * k + 3] = (high_of(x[2]) * v[5] + high_of(x[3]) * v[7]) * out[k].w;
@@ -241,15 +241,15 @@ struct consumer_warpgroup {
             const uint2    f0 = split(out[k].x, out[k].y), f1 = split(out[k].z, out[k].w);
             const uint32_t s0 = times(x[0], f0.x, f0.y), s1 = times(x[1], f0.x, f0.y), s2 = times(x[2], f1.x, f1.y),
                            s3 = times(x[3], f1.x, f1.y);
-            src[4 * k]     = low_of(s0) * v[0] + low_of(s1) * v[2];
+            src[4 * k] = low_of(s0) * v[0] + low_of(s1) * v[2];
             src[4 * k + 1] = high_of(s0) * v[1] + high_of(s1) * v[3];
             src[4 * k + 2] = low_of(s2) * v[4] + low_of(s3) * v[6];
             src[4 * k + 3] = high_of(s2) * v[5] + high_of(s3) * v[7];
         }
-        dD.x += low_of(x[0]) * low_of(raw[k][0]) + high_of(x[0]) * high_of(raw[k][0])
-             + low_of(x[2]) * low_of(raw[k][2]) + high_of(x[2]) * high_of(raw[k][2]);
-        dD.y += low_of(x[1]) * low_of(raw[k][1]) + high_of(x[1]) * high_of(raw[k][1])
-             + low_of(x[3]) * low_of(raw[k][3]) + high_of(x[3]) * high_of(raw[k][3]);
+        dD.x += low_of(x[0]) * low_of(raw[k][0]) + high_of(x[0]) * high_of(raw[k][0]) + low_of(x[2]) * low_of(raw[k][2])
+                + high_of(x[2]) * high_of(raw[k][2]);
+        dD.y += low_of(x[1]) * low_of(raw[k][1]) + high_of(x[1]) * high_of(raw[k][1]) + low_of(x[3]) * low_of(raw[k][3])
+                + high_of(x[3]) * high_of(raw[k][3]);
     }
     /* Sixteen sums over the eight lanes that share positions: each step halves what a lane is left with. */
     template <int KEPT, int BIT> __device__ __forceinline__ void halve(float (&src)[16])

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* ssd_fused_prep.cuh -- what the walks of `fused` find ready: C B^T of a chunk and group, and the factors of a chunk
  * and head (ssd_fused.cuh).
  *
@@ -23,7 +24,7 @@ static __device__ __forceinline__ void count_resets(int (&count)[FQ], const fuse
     const unsigned low = __ballot_sync(0xffffffffu, reset_at(a, b, l));
     const unsigned high = __ballot_sync(0xffffffffu, reset_at(a, b, l + 32));
     const unsigned mine = 0xffffffffu >> (31 - lane);
-    count[lane]      = __popc(low & mine);
+    count[lane] = __popc(low & mine);
     count[lane + 32] = __popc(low) + __popc(high & mine);
 }
 
@@ -101,13 +102,13 @@ static __device__ __forceinline__ void store_reach(const fused_task &a, const wi
         const int64_t at = (((int64_t)b * a.K * FQ + (int64_t)c * FQ + r) * a.G + g) * FN + piece;
         const uint4   zero = make_uint4(0, 0, 0, 0);
         *(uint4 *)(a.c_begin + at) = resets[r] == 0 ? *(const uint4 *)&cm[r][piece] : zero;
-        *(uint4 *)(a.b_end + at)   = resets[r] == resets[FQ - 1] ? *(const uint4 *)&bm[r][piece] : zero;
+        *(uint4 *)(a.b_end + at) = resets[r] == resets[FQ - 1] ? *(const uint4 *)&bm[r][piece] : zero;
     }
 }
 
 template <bool EXACT>
-static __device__ __forceinline__ void prepare_pairs(const fused_task &a, wide_rows &cm, wide_rows &bm,
-                                                     int (&here)[FQ], int (&before)[FQ], int b, int c, int g)
+static __device__ __forceinline__ void prepare_pairs(const fused_task &a, wide_rows &cm, wide_rows &bm, int (&here)[FQ],
+                                                     int (&before)[FQ], int b, int c, int g)
 {
     const int warp = (int)threadIdx.x >> 5, r0 = 16 * (warp & 3), n0 = 32 * (warp >> 2);
     uint4     rows[4], others[4];
@@ -134,7 +135,10 @@ static __device__ __forceinline__ void prepare_pairs(const fused_task &a, wide_r
 }
 
 /* What a lane knows of a chunk of a head: positions 2 lane and 2 lane + 1. */
-struct lane_steps { float2 dt, cs, e, f; float m, all, flags; };
+struct lane_steps {
+    float2 dt, cs, e, f;
+    float  m, all, flags;
+};
 
 static __device__ __forceinline__ void write_scan_record(float *r, const lane_steps &s, bool rev)
 {
@@ -143,13 +147,13 @@ static __device__ __forceinline__ void write_scan_record(float *r, const lane_st
     const bool   slow = (int)s.flags & IS_SLOW;
     const float2 enters = rev ? s.e : s.f;
     if (slow) {
-        *(float2 *)(r + out)      = s.cs;
+        *(float2 *)(r + out) = s.cs;
         *(float2 *)(r + 64 + out) = s.dt;
     } else {
         const uint2 w = split(enters.x, enters.y);
-        *(float2 *)(r + out)      = rev ? s.f : s.e;
-        ((uint32_t *)r)[64 + in]  = w.x;
-        ((uint32_t *)r)[96 + in]  = w.y;
+        *(float2 *)(r + out) = rev ? s.f : s.e;
+        ((uint32_t *)r)[64 + in] = w.x;
+        ((uint32_t *)r)[96 + in] = w.y;
     }
     if (lane) return;
     const float before = rev ? s.all - s.m : s.m, after = rev ? s.m : s.all - s.m;
@@ -162,7 +166,7 @@ template <bool EXACT> static __device__ __forceinline__ void write_plain(float *
     const int    lane = threadIdx.x & 31;
     const bool   none = EXACT && (int)s.flags & IS_SLOW;
     const float2 zero = make_float2(0, 0);
-    ((float2 *)r)[lane]      = none ? zero : s.e;
+    ((float2 *)r)[lane] = none ? zero : s.e;
     ((float2 *)r)[32 + lane] = none ? zero : s.f;
     if (lane == 0) *(float4 *)(r + REC_BEFORE) = make_float4(s.m, s.all - s.m, s.flags, s.all);
 }
@@ -180,12 +184,13 @@ static __device__ __forceinline__ float sum_of_lanes_before(float x)
     return lane ? before : 0;
 }
 
-/* Under a pivot the gradient of a decay is a difference of sums which both contain what tokens give to themselves. Where
- * tokens take far less than that from those before them (decays beyond FORGETS_TOKEN), the rounding of the one is the size of
- * the other: at steps near 8 `exact` lost 0.41 of dA and `fused`, both of whose sums meet the same operands, 0.033, where tokens
- * took 7.5e-5 of what they gave. Errors go as 1 over that part, hence LEAST_TAKEN: errors of 6e-3 and 5e-3 at most, and no
- * chunk of an ordinary model. Such a chunk goes token by token, where nothing cancels. */
-static constexpr float FORGETS_TOKEN = -2.5f;
+/* Under a pivot the gradient of a decay is a difference of sums which both contain what tokens give to themselves.
+ * Where tokens take far less than that from those before them (decays beyond FORGETS_TOKEN), the rounding of the one is
+ * the size of the other: at steps near 8 `exact` lost 0.41 of dA and `fused`, both of whose sums meet the same
+ * operands, 0.033, where tokens took 7.5e-5 of what they gave. Errors go as 1 over that part, hence LEAST_TAKEN: errors
+ * of 6e-3 and 5e-3 at most, and no chunk of an ordinary model. Such a chunk goes token by token, where nothing
+ * cancels. */
+static constexpr float                                       FORGETS_TOKEN = -2.5f;
 template <bool EXACT> static __device__ __forceinline__ bool forgets(const lane_steps &s)
 {
     constexpr float LEAST_TAKEN = EXACT ? 5e-3f : 5e-4f;
@@ -216,11 +221,12 @@ static __device__ __forceinline__ lane_steps steps_of(const fused_task &a, float
     s.cs.y += before;
     const float first = __shfl_sync(0xffffffffu, s.cs.x, 0);
     s.all = __shfl_sync(0xffffffffu, s.cs.y, 31);
-    s.m   = 0.5f * (first + s.all);
-    s.e   = make_float2(__expf(s.cs.x - s.m), __expf(s.cs.y - s.m));
-    s.f   = make_float2(s.dt.x * __expf(s.m - s.cs.x), s.dt.y * __expf(s.m - s.cs.y));
+    s.m = 0.5f * (first + s.all);
+    s.e = make_float2(__expf(s.cs.x - s.m), __expf(s.cs.y - s.m));
+    s.f = make_float2(s.dt.x * __expf(s.m - s.cs.x), s.dt.y * __expf(s.m - s.cs.y));
     s.flags = first - s.all > RANGE_MAX ? IS_SLOW : 0;
-    if (!s.flags && __any_sync(0xffffffffu, fmaxf(s.dt.x, s.dt.y) * decay < FORGETS_TOKEN) && forgets<EXACT>(s)) s.flags = IS_SLOW;
+    if (!s.flags && __any_sync(0xffffffffu, fmaxf(s.dt.x, s.dt.y) * decay < FORGETS_TOKEN) && forgets<EXACT>(s))
+        s.flags = IS_SLOW;
     return s;
 }
 
@@ -233,9 +239,9 @@ static __device__ __forceinline__ void prepare_steps(const fused_task &a, float 
     const int real = min(FQ, a.L - c * FQ);
     bf16      v[8];
 #pragma unroll
-    for (int i = 0; i < 8; i++)                        // all asked for before any is stored, as fetch_rows
+    for (int i = 0; i < 8; i++) // all asked for before any is stored, as fetch_rows
         v[i] = *a.dt.row(b, min(c * FQ + warp + 8 * i, a.L - 1), h0 + min(lane, heads - 1));
-    const float biases = a.bias ? a.bias[h0 + min(lane, heads - 1)] : 0;             // a head per lane
+    const float biases = a.bias ? a.bias[h0 + min(lane, heads - 1)] : 0; // a head per lane
     const float decays = a.A_log[h0 + min(lane, heads - 1)];
 #pragma unroll
     for (int i = 0; i < 8; i++) {
@@ -247,7 +253,8 @@ static __device__ __forceinline__ void prepare_steps(const fused_task &a, float 
     for (int i = warp; i < heads; i += 8) {
         const float   bias = __shfl_sync(0xffffffffu, biases, i), decay = -expf(__shfl_sync(0xffffffffu, decays, i));
         const int64_t at = (((int64_t)b * a.H + h0 + i) * a.K + c) * REC;
-        lane_steps    s = steps_of<EXACT>(a, make_float2(raw[2 * lane][i] + bias, raw[2 * lane + 1][i] + bias), decay, real);
+        lane_steps    s = steps_of<EXACT>(a, make_float2(raw[2 * lane][i] + bias, raw[2 * lane + 1][i] + bias), decay,
+                                       real);
         s.flags += reset ? HAS_RESET : 0;
         write_scan_record(a.rec + at, s, false);
         if (!a.rec_rev) continue;
@@ -259,11 +266,11 @@ static __device__ __forceinline__ void prepare_steps(const fused_task &a, float 
 template <bool EXACT> static __device__ __forceinline__ void prepare_block(const fused_task &a)
 {
     __shared__ __align__(16) wide_rows cm, bm;
-    __shared__ int here[FQ], before[FQ];
-    unsigned  z = blockIdx.x;
-    const int c = unravel_next(z, a.K), b = unravel_next(z, a.B), what = (int)z;
+    __shared__ int                     here[FQ], before[FQ];
+    unsigned                           z = blockIdx.x;
+    const int                          c = unravel_next(z, a.K), b = unravel_next(z, a.B), what = (int)z;
 #if MBA_HOPPER
-    launch_dependents();                                 // a walk that keeps nothing (launch_scan_inference)
+    launch_dependents(); // a walk that keeps nothing (launch_scan_inference)
 #endif
     if (a.handed && blockIdx.x == 0)
         for (int i = (int)threadIdx.x; i < a.states * HEADS; i += 256) a.handed[i] = 0;
@@ -276,7 +283,7 @@ template <bool EXACT> static __device__ __forceinline__ void prepare_block(const
             __syncthreads();
             reset = here[FQ - 1] > 0;
         }
-        prepare_steps<EXACT>(a, *(float (*)[FQ][33])cm, b, c, what - a.G, reset);
+        prepare_steps<EXACT>(a, *(float(*)[FQ][33])cm, b, c, what - a.G, reset);
     }
 }
 

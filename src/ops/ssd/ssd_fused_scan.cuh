@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* ssd_fused_scan.cuh -- the walks of `fused`: the state in registers, y forwards, dx backwards (ssd_fused.cuh).
  *
  * kernel     ssd_scan, ssd_scan_rev    persistent; item = (sequence, segment, two heads of a group); one producer
@@ -36,7 +37,7 @@ template <bool EXACT, bool REV, int WHAT, bool SLOW, int CUT> struct scan_consum
     __device__ __forceinline__ void warpgroup_sync()
     {
         if (CUT ? opaque((int)threadIdx.x) >> 7 : wg) bar_sync<2, 128>();
-        else    bar_sync<1, 128>();
+        else bar_sync<1, 128>();
     }
 
     /* The next chunk: x, and its scale. */
@@ -58,7 +59,7 @@ template <bool EXACT, bool REV, int WHAT, bool SLOW, int CUT> struct scan_consum
             out[k] = *((const float4 *)t.rec[wg] + 4 * t4 + k);
             ldmatrix_t_at(raw[k], smem_address(t.x[wg]) + moff + k * 16 * 128);
         }
-        if (CUT || EXACT) {                            // no registers for them all the way
+        if (CUT || EXACT) { // no registers for them all the way
             const float2 D = sm.cut.D[threadIdx.x];
             D0 = D.x;
             D1 = D.y;
@@ -90,8 +91,8 @@ template <bool EXACT, bool REV, int WHAT, bool SLOW, int CUT> struct scan_consum
     {
         int *there = a.handed + it.from * HEADS + wg;
         if (tid == 0) {
-            await(there, 4);                           // a warp each
-            *there = 0;                                // as it was before the launch
+            await(there, 4); // a warp each
+            *there = 0;      // as it was before the launch
         }
         warpgroup_sync();
         const float *from = state_no(it.from);
@@ -103,7 +104,7 @@ template <bool EXACT, bool REV, int WHAT, bool SLOW, int CUT> struct scan_consum
      * clear it. */
     __device__ __forceinline__ void exchange_state()
     {
-        const int thread = opaque((int)threadIdx.x), mine = thread >> 7;         // nothing is kept for this
+        const int thread = opaque((int)threadIdx.x), mine = thread >> 7; // nothing is kept for this
         const int from = warp_broadcast(sm.kept[thread >> 5].from), leave = warp_broadcast(sm.kept[thread >> 5].leave);
         if (from >= 0) {
             const float  owed = __expf(after), passes = __expf(sm.passes[mine]);
@@ -171,15 +172,16 @@ template <bool EXACT, bool REV, int WHAT, bool SLOW, int CUT> struct scan_consum
     {
         const int first = REV ? (it.c0 + it.chunks - it.again - 2) >> 1 : (it.c0 + it.again + 1) >> 1;
         const int thread = opaque((int)threadIdx.x);
-        if ((thread & 31) == 0) sm.goes[thread >> 5] = (uint4 *)(REV ? a.saved_rev : a.saved)
-                                              + ((bh() * (a.K / 2) + first) * 64 + warp * 16) * 16;
+        if ((thread & 31) == 0)
+            sm.goes[thread >> 5] = (uint4 *)(REV ? a.saved_rev : a.saved)
+                                   + ((bh() * (a.K / 2) + first) * 64 + warp * 16) * 16;
     }
     /* bf16, n in the order in which threads have it, so that four write 64 bytes in a row; ssd_bwd_bc undoes it. What
      * its rounding lost goes so many states later. */
     __device__ __forceinline__ void save_state(const packed_state &ha, int later = 0)
     {
         uint32_t *saved = REV ? a.saved_rev : a.saved;
-        const int thread = opaque((int)threadIdx.x);     // row_of and t4 of it; cut items, exact: nothing is kept for this
+        const int thread = opaque((int)threadIdx.x); // row_of and t4 of it; cut items, exact: nothing is kept for this
         const int row = CUT || EXACT ? (thread >> 5 & 3) * 16 + (thread >> 2 & 7) : row_of(0);
         const int col = CUT || EXACT ? thread & 3 : t4;
 #pragma unroll
@@ -226,7 +228,7 @@ template <bool EXACT, bool REV, int WHAT, bool SLOW, int CUT> struct scan_consum
 #pragma unroll
         for (int k = 0; k < 4; k++)
             if (REV) wgmma_n64_rs<1>(y, x[k], d + ((k * 2048) >> 4), 1);
-            else     wgmma_n64_rs<0>(y, x[k], d + ((k * 32) >> 4), 1);
+            else wgmma_n64_rs<0>(y, x[k], d + ((k * 32) >> 4), 1);
     }
     template <bool OUT>
     __device__ __forceinline__ void products(const packed_state &ha, const fragments &x, const scan_stage &t, int keep)
@@ -243,7 +245,7 @@ template <bool EXACT, bool REV, int WHAT, bool SLOW, int CUT> struct scan_consum
 
     /* Exact: every operand as rounded, and what rounding lost, but for the product of two rests. */
     __device__ __forceinline__ void pairs_hi_lo(const fragments &x, const fragments &rest, const void *pairs,
-                                                 const void *pairs_rest)
+                                                const void *pairs_rest)
     {
         pairs_term(x, pairs);
         pairs_term(x, pairs_rest);
@@ -256,14 +258,14 @@ template <bool EXACT, bool REV, int WHAT, bool SLOW, int CUT> struct scan_consum
     }
     template <bool OUT>
     __device__ __forceinline__ void products_hi_lo(packed_state &ha, const fragments &x, const fragments &rest,
-                                                    const scan_stage &t, int keep, bool saves)
+                                                   const scan_stage &t, int keep, bool saves)
     {
         if (OUT) {
             wgmma_fence();
             state_term(ha, t);
             pairs_hi_lo(x, rest, t.cb, pairs_rest_of(sm, s));
             wgmma_commit();
-            wgmma_wait<0>();                           // the rest of the state takes the same registers
+            wgmma_wait<0>(); // the rest of the state takes the same registers
         }
         rest_of_state(ha, OUT, saves);
         wgmma_fence();
@@ -273,7 +275,7 @@ template <bool EXACT, bool REV, int WHAT, bool SLOW, int CUT> struct scan_consum
         }
         add_sources(x, t.u, keep);
         update(rest, t.u, 1);
-        if (OUT) {                                     // sooner there are no registers for them
+        if (OUT) { // sooner there are no registers for them
             wgmma_wait<1>();
             operands(t);
         }
@@ -286,14 +288,14 @@ template <bool EXACT, bool REV, int WHAT, bool SLOW, int CUT> struct scan_consum
         for (int k = 0; k < 8; k++) {
             const float c0 = at(cs, 8 * k + 2 * t4), c1 = at(cs, 8 * k + 2 * t4 + 1);
             const float d0 = __expf(REV ? all - c0 : c0), d1 = __expf(REV ? all - c1 : c1);
-            y[4 * k]     *= d0;
+            y[4 * k] *= d0;
             y[4 * k + 1] *= d1;
             y[4 * k + 2] *= d0;
             y[4 * k + 3] *= d1;
             in_order();
         }
     }
-    __device__ __forceinline__ void slow_scale(const scan_stage &t)        /* of what leaves */
+    __device__ __forceinline__ void slow_scale(const scan_stage &t) /* of what leaves */
     {
 #pragma unroll
         for (int k = 0; k < 4; k++)
@@ -353,8 +355,9 @@ template <bool EXACT, bool REV, int WHAT, bool SLOW, int CUT> struct scan_consum
     }
 
     /* The same, exact. x as seen from the end of the chunk (reverse: its beginning), or with its step alone. */
-    template <bool TO_END> __device__ __forceinline__ void slow_sources(fragments &x, fragments &rest, const float *cs,
-                                                                        const float *dt, float all)
+    template <bool TO_END>
+    __device__ __forceinline__ void slow_sources(fragments &x, fragments &rest, const float *cs, const float *dt,
+                                                 float all)
     {
 #pragma unroll
         for (int k = 0; k < 4; k++)
@@ -365,7 +368,7 @@ template <bool EXACT, bool REV, int WHAT, bool SLOW, int CUT> struct scan_consum
                 const float f0 = TO_END ? d0 * __expf(REV ? at(cs, l) : all - at(cs, l)) : d0;
                 const float f1 = TO_END ? d1 * __expf(REV ? at(cs, l + 1) : all - at(cs, l + 1)) : d1;
                 const uint2 w = split(low_of(raw[k][j]) * f0, high_of(raw[k][j]) * f1);
-                x[k][j]    = w.x;
+                x[k][j] = w.x;
                 rest[k][j] = w.y;
                 opt_barrier(x[k][j]);
                 opt_barrier(rest[k][j]);
@@ -403,7 +406,7 @@ template <bool EXACT, bool REV, int WHAT, bool SLOW, int CUT> struct scan_consum
     {
         const float decay = __expf(all);
         if (OUT) slow_output_in_two(ha, x, rest, t, all, saves);
-        else     rest_of_state(ha, false, saves);
+        else rest_of_state(ha, false, saves);
         operands(t);
 #pragma unroll
         for (int i = 0; i < 64; i++) h[i] *= decay;
@@ -428,15 +431,15 @@ template <bool EXACT, bool REV, int WHAT, bool SLOW, int CUT> struct scan_consum
     __device__ __forceinline__ void ask_for_next_x(bool saved)
     {
         if (tid != 0) return;
-        if (saved) bulk_wait_read<1>();                // not for the state that has just been sent
-        else       bulk_wait_read<0>();
+        if (saved) bulk_wait_read<1>(); // not for the state that has just been sent
+        else bulk_wait_read<0>();
         ask_for_x(chunk() - 1, steps + 1);
     }
     __device__ __forceinline__ void store_sources()
     {
         if (tid < FQ)
             a.src[row_of_head(a.K, chunk()) * FQ + tid] = *source_at<!STAGED>(0, tid) + *source_at<!STAGED>(1, tid)
-                                                        + *source_at<!STAGED>(2, tid) + *source_at<!STAGED>(3, tid);
+                                                          + *source_at<!STAGED>(2, tid) + *source_at<!STAGED>(3, tid);
     }
     __device__ __forceinline__ void store_skip_sums()
     {
@@ -449,9 +452,9 @@ template <bool EXACT, bool REV, int WHAT, bool SLOW, int CUT> struct scan_consum
         const int row = fresh_row();
         float    *to = a.dD + (((int64_t)it.b * a.segments + it.seg) * a.H + head) * FP;
         if (fresh_col()) return;
-        to[row]     = dD.x;
+        to[row] = dD.x;
         to[row + 8] = dD.y;
-        for (int j = it.seg + 1; CUT && it.last && j < a.segments; j++) {       // as many as items have at most
+        for (int j = it.seg + 1; CUT && it.last && j < a.segments; j++) { // as many as items have at most
             to += (int64_t)a.H * FP;
             to[row] = to[row + 8] = 0;
         }
@@ -466,7 +469,7 @@ template <bool EXACT, bool REV, int WHAT, bool SLOW, int CUT> struct scan_consum
         wgmma_wait<1>();
         if (!LATE && more) {
             fetch_x(sn, phn);
-            if (!REV) fetch_scale(sm.st[sn].rec[wg]);  // reverse: no registers for it yet
+            if (!REV) fetch_scale(sm.st[sn].rec[wg]); // reverse: no registers for it yet
         }
 #pragma unroll
         for (int k = 0; k < 4; k++)
@@ -475,8 +478,8 @@ template <bool EXACT, bool REV, int WHAT, bool SLOW, int CUT> struct scan_consum
         if (REV) mbar_wait(smem_address(&sm.came[wg][steps & 1]), steps >> 1 & 1);
 #pragma unroll
         for (int k = 0; k < 4; k++) {
-            const float4 e = out[k];
-            const float *v = y + 8 * k;
+            const float4   e = out[k];
+            const float   *v = y + 8 * k;
             const uint32_t o[4] = { pack(v[0] * e.x + D0 * low_of(raw[k][0]), v[1] * e.y + D0 * high_of(raw[k][0])),
                                     pack(v[2] * e.x + D1 * low_of(raw[k][1]), v[3] * e.y + D1 * high_of(raw[k][1])),
                                     pack(v[4] * e.z + D0 * low_of(raw[k][2]), v[5] * e.w + D0 * high_of(raw[k][2])),
@@ -494,7 +497,7 @@ template <bool EXACT, bool REV, int WHAT, bool SLOW, int CUT> struct scan_consum
             sm.skip[wg][tid].y += dD.y;
         }
         fence_async();
-        if (tid == 0) bulk_wait_read<0>();             // the other tile has left: it is free after the barrier
+        if (tid == 0) bulk_wait_read<0>(); // the other tile has left: it is free after the barrier
         warpgroup_sync();
         if (tid == 0) {
             tma_store3(&maps.y, tile, my_head() * FP, chunk() * FQ, my_b());
@@ -509,13 +512,13 @@ template <bool EXACT, bool REV, int WHAT, bool SLOW, int CUT> struct scan_consum
     template <bool SILENT = false> __device__ __forceinline__ bool step(fragments &x, fragments &xn)
     {
         constexpr bool OUT = has_output(WHAT) && !SILENT;
-        const bool   more = SILENT || (CUT ? left > 0 : c != last_c);
-        scan_stage  &t = sm.st[s];
-        const int    sn = next_stage<LATE>(s), phn = sn ? ph : ph ^ 1;
+        const bool     more = SILENT || (CUT ? left > 0 : c != last_c);
+        scan_stage    &t = sm.st[s];
+        const int      sn = next_stage<LATE>(s), phn = sn ? ph : ph ^ 1;
         if (LATE) {
             fetch(s, ph);
             if (EXACT) scale(x, xn);
-            else       scale(x);
+            else scale(x);
         }
         const float4 last = *(const float4 *)(t.rec[wg] + REC_BEFORE);
         const int    flags = (int)last.z, keep = enter_chunk(last);
@@ -526,16 +529,15 @@ template <bool EXACT, bool REV, int WHAT, bool SLOW, int CUT> struct scan_consum
             for (int j = 0; j < 4; j++) ha[k][j] = pack(h[8 * k + 2 * j], h[8 * k + 2 * j + 1]);
         const bool saves = !SILENT && saves_states(WHAT, REV) && (chunk() & 1) == REV;
         if (saves && !STAGED) save_state(ha);
-        if (saves && STAGED)  save_half(ha);
-        if (saves && STAGED && !REV) save_rest(ha);    // later there are no registers for its addresses
+        if (saves && STAGED) save_half(ha);
+        if (saves && STAGED && !REV) save_rest(ha); // later there are no registers for its addresses
         if (EXACT) {
             if (SLOW && __any_sync(0xffffffffu, flags & IS_SLOW))
                 slow_products_in_two<OUT>(ha, x, xn, t, last.w, keep, saves);
-            else
-                products_hi_lo<OUT>(ha, x, xn, t, keep, saves);
+            else products_hi_lo<OUT>(ha, x, xn, t, keep, saves);
         } else {
             if (SLOW && __any_sync(0xffffffffu, flags & IS_SLOW)) slow_products<OUT>(ha, x, t, last.w, keep);
-            else                                                  products<OUT>(ha, x, t, keep);
+            else products<OUT>(ha, x, t, keep);
         }
         if (REV && OUT && more) ask_for_next_x(saves && STAGED);
         if (saves && STAGED && REV) save_rest(ha);
@@ -547,34 +549,34 @@ template <bool EXACT, bool REV, int WHAT, bool SLOW, int CUT> struct scan_consum
         }
         wgmma_wait<0>();
         mbar_release(smem_address(&sm.empty[SLOW][s]), lane);
-        s  = sn;
+        s = sn;
         ph = phn;
         if (CUT) left--;
-        else     c += REV ? -1 : 1;
+        else c += REV ? -1 : 1;
         return more;
     }
 
     __device__ __forceinline__ void take(int n)
     {
-        it   = item_no<REV, CUT>(a, r, n);
+        it = item_no<REV, CUT>(a, r, n);
         if (CUT == STATE_RECOMPUTED) reach_back<REV>(sm, it);
         head = it.pair * HEADS + wg;
-        c      = REV ? it.c0 + it.chunks - 1 : it.c0;
+        c = REV ? it.c0 + it.chunks - 1 : it.c0;
         last_c = REV ? it.c0 : it.c0 + it.chunks - 1;
         if (!CUT) return;
-        left     = warp_broadcast(it.chunks - 1);
-        it.from  = warp_broadcast(it.from);
+        left = warp_broadcast(it.chunks - 1);
+        it.from = warp_broadcast(it.from);
         it.leave = warp_broadcast(it.leave);
         it.again = warp_broadcast(it.again);
         __syncwarp();
         if (lane == 0) {
             auto &k = sm.kept[wg * 4 + warp];
-            k.n    = n;
-            k.b    = it.b;
+            k.n = n;
+            k.b = it.b;
             k.head = head;
             k.last = last_c;
-            k.own  = it.chunks - it.again;
-            k.from  = it.from;
+            k.own = it.chunks - it.again;
+            k.from = it.from;
             k.leave = it.leave;
         }
         __syncwarp();
@@ -587,7 +589,7 @@ template <bool EXACT, bool REV, int WHAT, bool SLOW, int CUT> struct scan_consum
             mbar_wait(smem_address(SLOW ? &sm.full[SLOW][s] : &sm.quiet_full[quiet]), SLOW ? ph : quiet_ph);
             mbar_pass(smem_address(SLOW ? &sm.empty[SLOW][s] : &sm.quiet_empty[quiet]), lane);
             if (SLOW) {
-                s  = next_stage<SLOW>(s);
+                s = next_stage<SLOW>(s);
                 ph ^= s == 0;
             } else {
                 next_state_only();
@@ -601,7 +603,7 @@ template <bool EXACT, bool REV, int WHAT, bool SLOW, int CUT> struct scan_consum
 
     __device__ __forceinline__ void next_state_only()
     {
-        quiet    = quiet + 1 == STATE_ONLY_STAGES ? 0 : quiet + 1;
+        quiet = quiet + 1 == STATE_ONLY_STAGES ? 0 : quiet + 1;
         quiet_ph ^= quiet == 0;
     }
     __device__ __forceinline__ void fetch_state_only(fragments &x, int at, int phase)
@@ -615,7 +617,7 @@ template <bool EXACT, bool REV, int WHAT, bool SLOW, int CUT> struct scan_consum
     __device__ __forceinline__ void state_only_step(fragments &x, fragments &xn, bool more)
     {
         const state_only_stage &t = sm.quiet[quiet];
-        const int          now = quiet, keep = enter_chunk(*(const float4 *)(t.rec[wg] + REC_BEFORE));
+        const int               now = quiet, keep = enter_chunk(*(const float4 *)(t.rec[wg] + REC_BEFORE));
         wgmma_fence();
         update(x, t.u, keep);
         next_state_only();
@@ -637,9 +639,9 @@ template <bool EXACT, bool REV, int WHAT, bool SLOW, int CUT> struct scan_consum
     {
         return CUT != STATE_RECOMPUTED || it.again == 0 || (REV ? it.c0 + it.chunks == a.K : it.c0 == 0);
     }
-    __device__ __forceinline__ int walk(int n)         /* returns n: nobody has to keep it meanwhile */
+    __device__ __forceinline__ int walk(int n) /* returns n: nobody has to keep it meanwhile */
     {
-        fragments A, B;                                // scaled x of two chunks in flight
+        fragments A, B; // scaled x of two chunks in flight
         take(n);
         if (STAGED) find_saved();
         D0 = D1 = after = 0;
@@ -654,7 +656,7 @@ template <bool EXACT, bool REV, int WHAT, bool SLOW, int CUT> struct scan_consum
         }
         const int again = CUT == STATE_RECOMPUTED ? skip_unneeded_chunks() : 0;
         enter_state();
-        if (CUT && !REV && has_output(WHAT)) {         // the tile of the piece before may be that of this one
+        if (CUT && !REV && has_output(WHAT)) { // the tile of the piece before may be that of this one
             if (tid == 0) bulk_wait_read<0>();
             warpgroup_sync();
         }
@@ -665,9 +667,10 @@ template <bool EXACT, bool REV, int WHAT, bool SLOW, int CUT> struct scan_consum
             fetch(s, ph);
             scale(A);
         }
-        while (step(A, B) && (LATE || step(B, A))) { }
+        while (step(A, B) && (LATE || step(B, A))) {
+        }
         if (CUT) n = sm.kept[wg * 4 + warp].n;
-        asm volatile("" : "+r"(n));                    // so that nothing of this is kept in registers all the way
+        asm volatile("" : "+r"(n)); // so that nothing of this is kept in registers all the way
         take(n);
         leave_state();
         if (REV && has_output(WHAT)) store_skip_sums();
@@ -690,7 +693,8 @@ static __device__ __forceinline__ unsigned loop_items(scan_smem &sm, const fused
 
 /* Items in range first, then those with a slow chunk, as a rule none: each pass has a loop without the other's code. */
 template <bool EXACT, bool REV, int WHAT, int CUT>
-static __device__ __forceinline__ void scan_block_run(const fused_task &a, const scan_maps &maps, const scan_split_table *cuts)
+static __device__ __forceinline__ void scan_block_run(const fused_task &a, const scan_maps &maps,
+                                                      const scan_split_table *cuts)
 {
     MBA_DYNAMIC_SMEM(smem);
     scan_smem &sm = *(scan_smem *)(smem + ((1024 - (smem_address(smem) & 1023)) & 1023));
@@ -722,8 +726,8 @@ static __device__ __forceinline__ void scan_block_run(const fused_task &a, const
     }
     warpgroup_reg_alloc<240>();
     const unsigned steps = loop_items<EXACT, REV, WHAT, false, CUT>(sm, a, maps, cuts, 0);
-    if (__any_sync(0xffffffffu, *(volatile int *)&sm.any)) {       // a vote: else products below it are serialized
-        bar_sync<3, 128 * HEADS>();                    // nobody reads the stage that C B^T with decays goes to
+    if (__any_sync(0xffffffffu, *(volatile int *)&sm.any)) { // a vote: else products below it are serialized
+        bar_sync<3, 128 * HEADS>();                          // nobody reads the stage that C B^T with decays goes to
         loop_items<EXACT, REV, WHAT, true, CUT>(sm, a, maps, cuts, steps);
     }
     if ((threadIdx.x & (staged(EXACT, WHAT, REV, CUT) ? 31 : 127)) == 0) bulk_wait<0>();
@@ -734,7 +738,7 @@ static __device__ __forceinline__ void scan_block_run(const fused_task &a, const
 
 template <int WHAT>
 static __global__ void __launch_bounds__(128 * (HEADS + 1), 1)
-ssd_scan(const __grid_constant__ fused_task a, const __grid_constant__ scan_maps maps)
+    ssd_scan(const __grid_constant__ fused_task a, const __grid_constant__ scan_maps maps)
 {
 #if MBA_HOPPER
     scan_block_run<false, false, WHAT, WHOLE>(a, maps, nullptr);
@@ -743,7 +747,7 @@ ssd_scan(const __grid_constant__ fused_task a, const __grid_constant__ scan_maps
 
 template <int WHAT>
 static __global__ void __launch_bounds__(128 * (HEADS + 1), 1)
-ssd_scan_rev(const __grid_constant__ fused_task a, const __grid_constant__ scan_maps maps)
+    ssd_scan_rev(const __grid_constant__ fused_task a, const __grid_constant__ scan_maps maps)
 {
 #if MBA_HOPPER
     scan_block_run<false, true, WHAT, WHOLE>(a, maps, nullptr);
@@ -752,8 +756,8 @@ ssd_scan_rev(const __grid_constant__ fused_task a, const __grid_constant__ scan_
 
 template <int WHAT, int CUT>
 static __global__ void __launch_bounds__(128 * (HEADS + 1), 1)
-ssd_scan_cut(const __grid_constant__ fused_task a, const __grid_constant__ scan_maps maps,
-             const __grid_constant__ scan_split_table cuts)
+    ssd_scan_cut(const __grid_constant__ fused_task a, const __grid_constant__ scan_maps maps,
+                 const __grid_constant__ scan_split_table cuts)
 {
 #if MBA_HOPPER
     scan_block_run<false, false, WHAT, CUT>(a, maps, &cuts);
@@ -762,8 +766,8 @@ ssd_scan_cut(const __grid_constant__ fused_task a, const __grid_constant__ scan_
 
 template <int WHAT, int CUT>
 static __global__ void __launch_bounds__(128 * (HEADS + 1), 1)
-ssd_scan_rev_cut(const __grid_constant__ fused_task a, const __grid_constant__ scan_maps maps,
-                 const __grid_constant__ scan_split_table cuts)
+    ssd_scan_rev_cut(const __grid_constant__ fused_task a, const __grid_constant__ scan_maps maps,
+                     const __grid_constant__ scan_split_table cuts)
 {
 #if MBA_HOPPER
     scan_block_run<false, true, WHAT, CUT>(a, maps, &cuts);

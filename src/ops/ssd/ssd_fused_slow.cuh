@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* ssd_fused_slow.cuh -- heads with a chunk beyond the range of a pivot, which count as zero in ssd_bwd_bc: their pairs
  * token by token, in fp32.
  *
@@ -11,15 +12,19 @@
 
 #include "ops/ssd/ssd_fused_pairs.cuh"
 
-struct slow_smem { float x[PAIR][FP], dy[PAIR][FP]; };
+struct slow_smem {
+    float x[PAIR][FP], dy[PAIR][FP];
+};
 static_assert(sizeof(slow_smem) <= SSD_SLOW_SMEM, "the plan asks for less");
 
-struct slow_steps { float dt[PAIR], decay[PAIR], dest[4][PAIR], src[4][PAIR], ends[4]; };
+struct slow_steps {
+    float dt[PAIR], decay[PAIR], dest[4][PAIR], src[4][PAIR], ends[4];
+};
 
 /* Element p of column n (thread n) of a state that a walk saved. */
 static __device__ __forceinline__ float saved_at(const uint32_t *saved, int p)
 {
-    const int      n = (int)threadIdx.x, w = (n >> 5) * 16 + (n >> 1 & 3) * 4 + (n >> 3 & 3);       // backwards
+    const int      n = (int)threadIdx.x, w = (n >> 5) * 16 + (n >> 1 & 3) * 4 + (n >> 3 & 3); // backwards
     const uint32_t v = saved[p * (FN / 2) + w];
     return n & 1 ? high_of(v) : low_of(v);
 }
@@ -49,11 +54,11 @@ static __device__ __forceinline__ void load_slow(slow_smem &m, slow_steps &s, co
     const int64_t t = l0 + l;
     const bool    real = t < a.L;
     const float   raw = real ? to_float(*a.dt.row(b, t, h)) + (a.bias ? a.bias[h] : 0) : 0;
-    s.dt[l]    = real ? limited(a, softplus_dt(raw)) : 0;
+    s.dt[l] = real ? limited(a, softplus_dt(raw)) : 0;
     s.decay[l] = reset_at(a, b, t) ? 0 : expf(-expf(a.A_log[h]) * s.dt[l]);
     for (int i = l; i < PAIR * FP; i += PAIR) {
         const int r = i / FP, p = i % FP;
-        m.x[r][p]  = l0 + r < a.L ? to_float(a.x.row(b, l0 + r, h)[p]) : 0;
+        m.x[r][p] = l0 + r < a.L ? to_float(a.x.row(b, l0 + r, h)[p]) : 0;
         m.dy[r][p] = l0 + r < a.L ? to_float(a.dy.row(b, l0 + r, h)[p]) : 0;
     }
 }
@@ -69,9 +74,9 @@ static __device__ __forceinline__ float2 slow_row(float (&s)[FP], float keep, fl
     for (int p = 0; p < FP; p += 4) {
         const float4 x = *(const float4 *)(left + p), y = *(const float4 *)(right + p);
         const float  o0 = keep * s[p], o1 = keep * s[p + 1], o2 = keep * s[p + 2], o3 = keep * s[p + 3];
-        old  += o0 * y.x + o1 * y.y + o2 * y.z + o3 * y.w;
+        old += o0 * y.x + o1 * y.y + o2 * y.z + o3 * y.w;
         self += x.x * y.x + x.y * y.y + x.z * y.z + x.w * y.w;
-        s[p]     = fmaf(value, x.x, o0);
+        s[p] = fmaf(value, x.x, o0);
         s[p + 1] = fmaf(value, x.y, o1);
         s[p + 2] = fmaf(value, x.z, o2);
         s[p + 3] = fmaf(value, x.w, o3);
@@ -83,22 +88,22 @@ template <bool EXACT>
 static __device__ __forceinline__ void slow_head(slow_smem &m, slow_steps &s, const fused_task &a, const pair_block &k,
                                                  int h, bool first)
 {
-    const int     n = (int)threadIdx.x, warp = n / 32, l0 = k.c2 * PAIR;
-    const int64_t bh = (int64_t)k.b * a.H + h, at = ((int64_t)k.b * a.K * FQ + l0) * a.G * FN + k.g * FN + n;
-    const float  *r0 = plain_record(a, k.b, h, 2 * k.c2), *r1 = plain_record(a, k.b, h, 2 * k.c2 + 1);
+    const int       n = (int)threadIdx.x, warp = n / 32, l0 = k.c2 * PAIR;
+    const int64_t   bh = (int64_t)k.b * a.H + h, at = ((int64_t)k.b * a.K * FQ + l0) * a.G * FN + k.g * FN + n;
+    const float    *r0 = plain_record(a, k.b, h, 2 * k.c2), *r1 = plain_record(a, k.b, h, 2 * k.c2 + 1);
     const uint32_t *H1 = a.saved + (bh * (a.K / 2) + k.c2) * (FP * FN / 2);
     const uint32_t *G1 = a.saved_rev + (bh * (a.K / 2) + k.c2) * (FP * FN / 2);
     const float     out = (int)r1[REC_FLAGS] & IS_SLOW ? 0 : r1[REC_AFTER];
     float           state[FP];
-    __syncthreads();                                   // the head before has read everything
+    __syncthreads(); // the head before has read everything
     load_slow(m, s, a, k.b, h, l0);
     __syncthreads();
     load_column<EXACT>(state, a, H1, (int)r0[REC_FLAGS] & IS_SLOW ? 0 : r0[REC_BEFORE]);
 #pragma unroll 1
     for (int l = 0; l < PAIR; l++) {
-        const bool  real = l0 + l < a.L;
-        const float bv = real ? to_float(a.bm.row(k.b, l0 + l, k.g)[n]) : 0;
-        const float cv = real ? to_float(a.cm.row(k.b, l0 + l, k.g)[n]) : 0;
+        const bool   real = l0 + l < a.L;
+        const float  bv = real ? to_float(a.bm.row(k.b, l0 + l, k.g)[n]) : 0;
+        const float  cv = real ? to_float(a.cm.row(k.b, l0 + l, k.g)[n]) : 0;
         const float2 dc = slow_row(state, s.decay[l], s.dt[l] * bv, m.x[l], m.dy[l]);
         const float  dest = warp_sum(dc.x * cv);
         float       *to = a.slow_dc + at + (int64_t)l * a.G * FN;
@@ -114,13 +119,13 @@ static __device__ __forceinline__ void slow_head(slow_smem &m, slow_steps &s, co
     float keep = 1;
 #pragma unroll 1
     for (int l = PAIR - 1; l >= 0; l--) {
-        const bool  real = l0 + l < a.L;
-        const float bv = real ? to_float(a.bm.row(k.b, l0 + l, k.g)[n]) : 0;
-        const float cv = real ? to_float(a.cm.row(k.b, l0 + l, k.g)[n]) : 0;
+        const bool   real = l0 + l < a.L;
+        const float  bv = real ? to_float(a.bm.row(k.b, l0 + l, k.g)[n]) : 0;
+        const float  cv = real ? to_float(a.cm.row(k.b, l0 + l, k.g)[n]) : 0;
         const float2 db = slow_row(state, keep, cv, m.dy[l], m.x[l]);
         const float  src = warp_sum(s.dt[l] * db.x * bv);
         float       *to = a.slow_db + at + (int64_t)l * a.G * FN;
-        *to  = s.dt[l] * db.y + (first ? 0 : *to);
+        *to = s.dt[l] * db.y + (first ? 0 : *to);
         keep = s.decay[l];
         if (n % 32 == 0) s.src[warp][l] = src;
     }
@@ -128,7 +133,7 @@ static __device__ __forceinline__ void slow_head(slow_smem &m, slow_steps &s, co
     float ddA = s.ends[0] + s.ends[1] + s.ends[2] + s.ends[3];
     for (int l = PAIR - 1; l >= n; l--)
         for (int w = 0; w < 4; w++) ddA += s.dest[w][l] - s.src[w][l];
-    a.q[bh * a.K * FQ + l0 + n] = ddA;                 // as it is; ssd_finish knows
+    a.q[bh * a.K * FQ + l0 + n] = ddA; // as it is; ssd_finish knows
 }
 
 /* Flags of all heads of this block's pairs at once: as a rule none is set, and looking is all there is to do. */

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* ssd_fused_states.cuh -- what a part of a sequence adds to the state, for walks that begin inside one (ssd_split.c).
  *
  * kernel     ssd_states      block = one part of a sequence, WIDE heads of a group; one producer thread, a warpgroup
@@ -17,12 +18,14 @@
 
 template <int WIDE> struct states_smem {
     enum { STAGES_HERE = 4 };
-    struct { unsigned char u[2 * TILE_BYTES], x[WIDE][TILE_BYTES]; } st[STAGES_HERE];      /* tiles 1 KB aligned */
-    float    rec[STAGES_HERE][WIDE][REC];
-    uint64_t full[STAGES_HERE], empty[STAGES_HERE];
-    int      silent[WIDE], decayed_parts[WIDE];            /* of a head: find_reach */
-    volatile int   number[WIDE];                       /* exact, of a head: which state it is; registers are short */
-    volatile float total[4 * WIDE];                    /* of a warp: decay so far, which its first lane alone has */
+    struct {
+        unsigned char u[2 * TILE_BYTES], x[WIDE][TILE_BYTES];
+    } st[STAGES_HERE]; /* tiles 1 KB aligned */
+    float          rec[STAGES_HERE][WIDE][REC];
+    uint64_t       full[STAGES_HERE], empty[STAGES_HERE];
+    int            silent[WIDE], decayed_parts[WIDE]; /* of a head: find_reach */
+    volatile int   number[WIDE];                      /* exact, of a head: which state it is; registers are short */
+    volatile float total[4 * WIDE];                   /* of a warp: decay so far, which its first lane alone has */
 };
 static_assert(sizeof(states_smem<2 * HEADS>) + 1024 <= SSD_STATES_SMEM, "the plan asks for less");
 
@@ -30,7 +33,9 @@ static_assert(sizeof(states_smem<2 * HEADS>) + 1024 <= SSD_STATES_SMEM, "the pla
 
 /* A part: chunks of a sequence for heads from h0 on; the state of head i is number first + i step. `beyond`: chunks
  * between the part and the end of its segment, the first place where somebody wants it. */
-struct states_part { int b, h0, c0, chunks, first, step, beyond; };
+struct states_part {
+    int b, h0, c0, chunks, first, step, beyond;
+};
 
 /* Nobody wants what the last segment (reverse: the first) adds. */
 template <bool REV, int WIDE> static __device__ __forceinline__ states_part part_of(const fused_task &a)
@@ -39,12 +44,13 @@ template <bool REV, int WIDE> static __device__ __forceinline__ states_part part
     unsigned    z = blockIdx.x;
     const int   per = (a.per_segment + a.parts - 1) / a.parts;
     p.h0 = unravel_next(z, a.H / WIDE) * WIDE;
-    const int part = unravel_next(z, a.parts), seg = unravel_next(z, a.segments - 1) + (REV ? 1 : 0), begin = seg * a.per_segment;
-    p.b      = (int)z;
-    p.c0     = begin + part * per;
+    const int part = unravel_next(z, a.parts), seg = unravel_next(z, a.segments - 1) + (REV ? 1 : 0),
+              begin = seg * a.per_segment;
+    p.b = (int)z;
+    p.c0 = begin + part * per;
     p.chunks = min(min(per, a.per_segment - part * per), a.K - p.c0);
-    p.first  = ((p.b * a.H + p.h0) * a.segments + seg) * a.parts + part;
-    p.step   = a.segments * a.parts;
+    p.first = ((p.b * a.H + p.h0) * a.segments + seg) * a.parts + part;
+    p.step = a.segments * a.parts;
     p.beyond = REV ? p.c0 - begin : min(begin + a.per_segment, a.K) - p.c0 - p.chunks;
     return p;
 }
@@ -59,9 +65,9 @@ static __device__ __forceinline__ void find_reach(states_smem<WIDE> &sm, const f
     float     sum;
     const int reach = dependency_length<REV>(a, p.b, p.h0 + i, REV ? p.c0 - p.beyond : p.c0 + before - 1, before, sum);
     if (threadIdx.x & 31) return;
-    sm.silent[i]    = min(max(before - reach, 0), p.chunks);
+    sm.silent[i] = min(max(before - reach, 0), p.chunks);
     sm.decayed_parts[i] = reach <= before;
-    if (EXACT) sm.number[i] = p.first + i * p.step;    // 32 bits hold it (check_fused)
+    if (EXACT) sm.number[i] = p.first + i * p.step; // 32 bits hold it (check_fused)
 }
 template <int WIDE> static __device__ __forceinline__ int first_of(const states_smem<WIDE> &sm)
 {
@@ -77,7 +83,7 @@ static __device__ __forceinline__ void states_produce(states_smem<WIDE> &sm, con
 {
     const float *rec = REV ? a.rec_rev : a.rec;
     const int    g = p.h0 / a.J;
-    int          s = 0, ph = 1;                        // the first pass over the ring finds it empty
+    int          s = 0, ph = 1; // the first pass over the ring finds it empty
     for (int i = first_of(sm); i < p.chunks; i++) {
         const int      c = REV ? p.c0 + p.chunks - 1 - i : p.c0 + i;
         const uint32_t bar = smem_address(&sm.full[s]);
@@ -96,16 +102,16 @@ static __device__ __forceinline__ void states_produce(states_smem<WIDE> &sm, con
     }
 }
 
-/* x' of a chunk beyond the range of a pivot: scaled to the end (reverse: the beginning) of the chunk, as scan_consumer. */
-template <bool REV>
-static __device__ __forceinline__ void scale_slow(uint32_t (&x)[4][4], const float *rec, float all)
+/* x' of a chunk beyond the range of a pivot: scaled to the end (reverse: the beginning) of the chunk, as
+ * scan_consumer. */
+template <bool REV> static __device__ __forceinline__ void scale_slow(uint32_t (&x)[4][4], const float *rec, float all)
 {
     const int t4 = threadIdx.x & 3;
 #pragma unroll
     for (int k = 0; k < 4; k++)
 #pragma unroll
         for (int q = 0; q < 2; q++) {
-            const int    at = t4 * 16 + k * 4 + q * 2;     // position 16 k + 8 q + 2 t4 in the order of records
+            const int    at = t4 * 16 + k * 4 + q * 2; // position 16 k + 8 q + 2 t4 in the order of records
             const float2 cs = *(const float2 *)(rec + at), dt = *(const float2 *)(rec + 64 + at);
             const float  f0 = REV ? __expf(cs.x) : dt.x * __expf(all - cs.x);
             const float  f1 = REV ? __expf(cs.y) : dt.y * __expf(all - cs.y);
@@ -160,11 +166,11 @@ static __device__ __forceinline__ void states_loop(states_smem<WIDE> &sm, const 
     const int      wg = (int)threadIdx.x >> 7, tid = (int)threadIdx.x & 127, warp = tid >> 5, lane = tid & 31;
     const uint32_t moff = (uint32_t)(((lane >> 4) * 8 + (lane & 7)) * 128
                                      + ((2 * warp + ((lane >> 3) & 1)) ^ (lane & 7)) * 16);
-    const int     silent = __shfl_sync(0xffffffffu, sm.silent[wg], 0);
-    int64_t       number = p.first + (int64_t)wg * p.step;
-    float h[64], after = 0, total = 0;
-    int   s = 0, ph = 0;
-    for (int i = first_of(sm); i < silent; i++) {      // what other heads alone want
+    const int      silent = __shfl_sync(0xffffffffu, sm.silent[wg], 0);
+    int64_t        number = p.first + (int64_t)wg * p.step;
+    float          h[64], after = 0, total = 0;
+    int            s = 0, ph = 0;
+    for (int i = first_of(sm); i < silent; i++) { // what other heads alone want
         mbar_wait(smem_address(&sm.full[s]), ph);
         mbar_pass(smem_address(&sm.empty[s]), lane);
         if (++s == states_smem<WIDE>::STAGES_HERE) s = 0, ph ^= 1;
@@ -188,8 +194,8 @@ static __device__ __forceinline__ void states_loop(states_smem<WIDE> &sm, const 
         const bool   slow = __any_sync(0xffffffffu, flags & IS_SLOW);
         float        factor = __expf(last.x + after);
         if constexpr (!EXACT) total = keep ? total + last.w : -INFINITY;
-        else if (lane == 0)   sm.total[threadIdx.x >> 5] = keep ? sm.total[threadIdx.x >> 5] + last.w : -INFINITY;
-        if (__any_sync(0xffffffffu, last.x + after < -80)) {     // together they would underflow, the state would not
+        else if (lane == 0) sm.total[threadIdx.x >> 5] = keep ? sm.total[threadIdx.x >> 5] + last.w : -INFINITY;
+        if (__any_sync(0xffffffffu, last.x + after < -80)) { // together they would underflow, the state would not
             factor = __expf(after);
 #pragma unroll
             for (int j = 0; j < 64; j++) h[j] *= factor;
@@ -212,10 +218,10 @@ static __device__ __forceinline__ void states_loop(states_smem<WIDE> &sm, const 
         wgmma_wait<0>();
         if constexpr (EXACT)
 #pragma unroll
-            for (int k = 0; k < 4; k++) {              // one at a time, as registers are short
+            for (int k = 0; k < 4; k++) { // one at a time, as registers are short
                 ldmatrix_t_at(x[k], smem_address(sm.st[s].x[wg]) + moff + k * 16 * 128);
                 if (__any_sync(0xffffffffu, (int)rec[REC_FLAGS] & IS_SLOW)) rest_slow<REV>(x[k], rec, k);
-                else                                                        rest_fast(x[k], rec, k);
+                else rest_fast(x[k], rec, k);
                 wgmma_fence();
                 wgmma_n128_rs<1>(h, x[k], d + ((k * 2048) >> 4), 1);
                 wgmma_commit();
@@ -224,9 +230,9 @@ static __device__ __forceinline__ void states_loop(states_smem<WIDE> &sm, const 
         mbar_release(smem_address(&sm.empty[s]), lane);
         if (++s == states_smem<WIDE>::STAGES_HERE) s = 0, ph ^= 1;
     }
-    if constexpr (EXACT) {                             // behind the last arrival, so lane 0 has written them
+    if constexpr (EXACT) { // behind the last arrival, so lane 0 has written them
         number = sm.number[wg];
-        total  = sm.total[threadIdx.x >> 5];
+        total = sm.total[threadIdx.x >> 5];
     }
     const float f = __expf(after);
     float      *to = a.seg_state + number * FP * FN + tid;
@@ -239,7 +245,7 @@ static __device__ __forceinline__ void states_loop(states_smem<WIDE> &sm, const 
 
 template <bool REV, int WIDE, bool EXACT = false>
 static __global__ void __launch_bounds__(128 * (WIDE + 1), 1)
-ssd_states(const __grid_constant__ fused_task a, const __grid_constant__ scan_maps maps)
+    ssd_states(const __grid_constant__ fused_task a, const __grid_constant__ scan_maps maps)
 {
 #if MBA_HOPPER
     MBA_DYNAMIC_SMEM(smem);

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* ssd_fused_sums.cuh -- the end of the backward pass of `fused`: gradients of steps, and of parameters from parts
  * (the formula: ssd_fused_bc.cuh).
  *
@@ -35,7 +36,11 @@ static __device__ __forceinline__ float sum_after(float x)
 
 /* What a lane needs of a pair of chunks of a head: positions 4 lane .. 4 lane + 3, and a part of `ends`. All of it is
  * asked for before any is used: this kernel does little else than wait. */
-struct pair_values { float4 src, q, row; float end, bias, A; bool slow; };
+struct pair_values {
+    float4 src, q, row;
+    float  end, bias, A;
+    bool   slow;
+};
 
 static __device__ __forceinline__ pair_values values_of(const fused_task &a, int b, int h, int c2)
 {
@@ -43,13 +48,13 @@ static __device__ __forceinline__ pair_values values_of(const fused_task &a, int
     const int64_t pair = ((int64_t)b * a.H + h) * (a.K / 2) + c2, at = pair * PAIR + 4 * lane;
     const int     end = half < DOT_WARPS ? END_DOT + half : more + min(half - DOT_WARPS, 3);
     pair_values   v;
-    v.src  = *(const float4 *)(a.src + at);
-    v.q    = *(const float4 *)(a.q + at);
-    v.row  = *(const float4 *)(a.row + at);
-    v.end  = a.ends[pair * SSD_ENDS + end];
+    v.src = *(const float4 *)(a.src + at);
+    v.q = *(const float4 *)(a.q + at);
+    v.row = *(const float4 *)(a.row + at);
+    v.end = a.ends[pair * SSD_ENDS + end];
     v.slow = slow_pair(a, b, h, c2);
     v.bias = a.bias ? a.bias[h] : 0;
-    v.A    = a.A_log[h];
+    v.A = a.A_log[h];
     if (half >= DOT_WARPS + 4) v.end = 0;
     return v;
 }
@@ -96,7 +101,7 @@ static __device__ __forceinline__ void finish_head(const fused_task &a, float (&
         dbias += draw;
         dA = fmaf(ddA[e], step * A, dA);
     }
-    dA    = warp_sum(dA);
+    dA = warp_sum(dA);
     dbias = warp_sum(dbias);
     if (lane) return;
     const int64_t pairs = (int64_t)a.B * (a.K / 2), at = ((int64_t)b * (a.K / 2) + c2) * a.H + h;
@@ -108,13 +113,14 @@ static __device__ __forceinline__ void finish_head(const fused_task &a, float (&
 static __global__ void __launch_bounds__(1024) ssd_finish(const __grid_constant__ fused_task a)
 {
     __shared__ float tile[PAIR][33];
-    unsigned      z = blockIdx.x;
-    const int     part = unravel_next(z, (a.H + 31) / 32), c2 = unravel_next(z, a.K / 2), b = (int)z, warp = (int)threadIdx.x >> 5;
-    const int     lane = threadIdx.x & 31, h0 = part * 32, heads = min(32, a.H - h0);
-    const int     real = min(PAIR, a.L - c2 * PAIR);
-    bf16          v[PAIR / 32];
+    unsigned         z = blockIdx.x;
+    const int        part = unravel_next(z, (a.H + 31) / 32), c2 = unravel_next(z, a.K / 2), b = (int)z,
+              warp = (int)threadIdx.x >> 5;
+    const int lane = threadIdx.x & 31, h0 = part * 32, heads = min(32, a.H - h0);
+    const int real = min(PAIR, a.L - c2 * PAIR);
+    bf16      v[PAIR / 32];
 #pragma unroll
-    for (int i = 0; i < PAIR / 32; i++)                // all asked for before any is stored, as fetch_rows
+    for (int i = 0; i < PAIR / 32; i++) // all asked for before any is stored, as fetch_rows
         v[i] = *a.dt.row(b, min(c2 * PAIR + warp + 32 * i, a.L - 1), h0 + min(lane, heads - 1));
     const pair_values values = values_of(a, b, h0 + min(warp, heads - 1), c2);
 #pragma unroll
@@ -138,15 +144,15 @@ enum { SUM_COLS = SSD_SUM_COLS, AT_ONCE = 8 };
 static __global__ void __launch_bounds__(32 * SUM_COLS) ssd_sums(const __grid_constant__ fused_task a)
 {
     __shared__ double part[32][SUM_COLS];
-    const int     what = (int)blockIdx.y, wide = what == 2 && a.skip_cols == 1 ? FP : 1, pairs = a.B * (a.K / 2);
-    const int     x = wide > 1 ? (int)threadIdx.x / 32 : (int)threadIdx.x % SUM_COLS;
-    const int     y = wide > 1 ? (int)threadIdx.x % 32 : (int)threadIdx.x / SUM_COLS;
-    const int     cols = what == 2 && a.skip_cols > 1 ? a.H * FP : a.H, col = (int)blockIdx.x * SUM_COLS + x;
-    const int     parts = what < 2 ? pairs : a.B * a.segments;
-    const float  *from = what < 2 ? a.dpar + (int64_t)what * pairs * a.H : a.dD;
-    float        *to = what == 0 ? a.dA_log : what == 1 ? a.dbias : a.dskip;
-    const bool    adds = what == 0 ? a.adds[DA_LOG] : what == 1 ? a.adds[DDT_BIAS] : a.adds[DSKIP];
-    double        sum = 0;
+    const int         what = (int)blockIdx.y, wide = what == 2 && a.skip_cols == 1 ? FP : 1, pairs = a.B * (a.K / 2);
+    const int         x = wide > 1 ? (int)threadIdx.x / 32 : (int)threadIdx.x % SUM_COLS;
+    const int         y = wide > 1 ? (int)threadIdx.x % 32 : (int)threadIdx.x / SUM_COLS;
+    const int         cols = what == 2 && a.skip_cols > 1 ? a.H * FP : a.H, col = (int)blockIdx.x * SUM_COLS + x;
+    const int         parts = what < 2 ? pairs : a.B * a.segments;
+    const float      *from = what < 2 ? a.dpar + (int64_t)what * pairs * a.H : a.dD;
+    float            *to = what == 0 ? a.dA_log : what == 1 ? a.dbias : a.dskip;
+    const bool        adds = what == 0 ? a.adds[DA_LOG] : what == 1 ? a.adds[DDT_BIAS] : a.adds[DSKIP];
+    double            sum = 0;
     if (col < cols && to) {
         const float *at = from + (int64_t)col * wide;
         for (int i = y; i < parts * wide; i += 32 * AT_ONCE) {

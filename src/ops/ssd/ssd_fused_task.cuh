@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* ssd_fused_task.cuh -- what launchers of `fused` and `exact` tell their kernels: sizes, where things lie, maps for
  * copies of tiles. */
 #ifndef MBA_SSD_FUSED_TASK_CUH
@@ -10,22 +11,26 @@
 
 static void set_reach(fused_task &a, void *at)
 {
-    a.b_end   = (bf16 *)at;
+    a.b_end = (bf16 *)at;
     a.c_begin = a.b_end + (int64_t)a.B * a.K * FQ * a.G * FN;
 }
 
 /* Where what only a backward needs is: kept by the forward, or in its scratch. */
 static void set_kept(fused_task &a, void *states, float *records, void *pairs)
 {
-    a.rec_rev   = records;
+    a.rec_rev = records;
     a.rec_plain = records + (int64_t)a.B * a.H * a.K * REC;
-    a.cb        = (bf16 *)pairs;
-    a.cb_low    = a.cb + (int64_t)a.B * a.K * a.G * FQ * FQ;
-    a.saved     = (uint32_t *)states;
+    a.cb = (bf16 *)pairs;
+    a.cb_low = a.cb + (int64_t)a.B * a.K * a.G * FQ * FQ;
+    a.saved = (uint32_t *)states;
 }
 
 /* How the plan shares the walks: its last one takes all items, and what ssd_states has blocks for are their states. */
-struct shares { ssd_segments r; ssd_split cut; scan_split_table device; };
+struct shares {
+    ssd_segments     r;
+    ssd_split        cut;
+    scan_split_table device;
+};
 
 static scan_split_table for_device(const ssd_split &c)
 {
@@ -43,17 +48,17 @@ static shares shares_of(const mba_call *c, bool even)
     shares            s = {};
     for (int k = 0; k < c->plan->nlaunches; k++) {
         const mba_launch *l = &c->plan->launch[k];
-        if (strstr(l->kernel, "_scan"))   walk = l;
+        if (strstr(l->kernel, "_scan")) walk = l;
         if (strstr(l->kernel, "_states")) states = l;
     }
     if (strstr(walk->kernel, "_cut")) {
-        s.cut    = ssd_split_as(&d, walk->grid[0] > pairs ? SSD_STATE_RECOMPUTED : SSD_STATE_PASSED, walk->grid[0], even);
+        s.cut = ssd_split_as(&d, walk->grid[0] > pairs ? SSD_STATE_RECOMPUTED : SSD_STATE_PASSED, walk->grid[0], even);
         s.device = for_device(s.cut);
-        s.r      = ssd_segments_as(&d, all, s.cut.segments, 1, walk->grid[0]);
+        s.r = ssd_segments_as(&d, all, s.cut.segments, 1, walk->grid[0]);
     } else {
         const int64_t segments = walk->tiles / pairs, wide = ssd_state_heads(&d) / HEADS;
         s.r = ssd_segments_as(&d, all, segments, states ? states->grid[0] * wide / (pairs * (segments - 1)) : 1,
-                            walk->grid[0]);
+                              walk->grid[0]);
     }
     return s;
 }
@@ -62,40 +67,40 @@ static bool makes_states(const shares &s) { return !s.cut.how && s.r.segments > 
 
 static fused_task fused_task_of(const mba_call *c, const shares &share)
 {
-    const mba_node *n = c->node;
-    const ssd_dims  d = ssd_dims_of(n);
+    const mba_node     *n = c->node;
+    const ssd_dims      d = ssd_dims_of(n);
     const ssd_segments &r = share.r;
-    fused_task      a = {};
+    fused_task          a = {};
     a.B = (int)d.B;
     a.L = (int)d.L;
     a.H = (int)d.H;
     a.G = (int)d.G;
     a.J = (int)d.J;
     a.K = (int)r.K;
-    a.segments    = (int)r.segments;
+    a.segments = (int)r.segments;
     a.per_segment = (int)r.per_segment;
-    a.items       = (int)r.items;
-    a.parts       = (int)r.parts;
-    a.skip_cols   = (int)d.C;
+    a.items = (int)r.items;
+    a.parts = (int)r.parts;
+    a.skip_cols = (int)d.C;
     a.dt_min = (float)d.dt_min;
     a.dt_max = (float)d.dt_max;
-    a.x  = strided_of<const bf16>(n->in[X], c->in[X]);
+    a.x = strided_of<const bf16>(n->in[X], c->in[X]);
     a.dt = strided_of<const bf16>(n->in[DT], c->in[DT]);
     a.bm = strided_of<const bf16>(n->in[BM], c->in[BM]);
     a.cm = strided_of<const bf16>(n->in[CM], c->in[CM]);
-    a.ids     = strided_of<const int>(n->in[IDS], c->in[IDS]);
+    a.ids = strided_of<const int>(n->in[IDS], c->in[IDS]);
     a.initial = strided_of<const float>(n->in[INITIAL], c->in[INITIAL]);
-    a.A_log   = (const float *)c->in[A_LOG];
-    a.skip    = n->in[SKIP] ? (const float *)c->in[SKIP] : NULL;
-    a.bias    = n->in[DT_BIAS] ? (const float *)c->in[DT_BIAS] : NULL;
+    a.A_log = (const float *)c->in[A_LOG];
+    a.skip = n->in[SKIP] ? (const float *)c->in[SKIP] : NULL;
+    a.bias = n->in[DT_BIAS] ? (const float *)c->in[DT_BIAS] : NULL;
     a.rec = (float *)mba_cuda_scratch(c, SSD_RECORDS_WORK);
-    a.cb  = (bf16 *)mba_cuda_scratch(c, SSD_PAIRS_WORK);
+    a.cb = (bf16 *)mba_cuda_scratch(c, SSD_PAIRS_WORK);
     if (n->in[IDS]) set_reach(a, mba_cuda_scratch(c, SSD_REACH_WORK));
     a.seg_state = (float *)mba_cuda_scratch(c, SSD_SEGMENTS_WORK);
-    a.states    = (int)share.cut.handed;
+    a.states = (int)share.cut.handed;
     const int64_t states = share.cut.how ? share.cut.handed * HEADS : d.B * d.H * r.segments * r.parts;
     a.seg_decay = a.seg_state + states * FP * FN;
-    a.handed    = share.cut.handed ? (int *)a.seg_decay : NULL;
+    a.handed = share.cut.handed ? (int *)a.seg_decay : NULL;
     return a;
 }
 
@@ -133,45 +138,46 @@ static mba_status scan_maps_of(scan_maps *m, const fused_task &a, const strided<
     MBA_TRY(map_tokens(&m->x, x, HP, a.L, a.B));
     MBA_TRY(map_tokens(&m->other, a.x, HP, a.L, a.B));
     if (y.at) MBA_TRY(map_tokens(&m->y, y, HP, a.L, a.B));
-    else      m->y = m->x;
+    else m->y = m->x;
     return MBA_OK;
 }
 
 static void set_gradients(fused_task &a, const mba_call *c, bool kept)
 {
     const mba_node *n = c->node;
-    a.dy     = strided_of<const bf16>(n->in[DY], c->in[DY]);
+    a.dy = strided_of<const bf16>(n->in[DY], c->in[DY]);
     a.dfinal = strided_of<const float>(n->in[DFINAL], c->in[DFINAL]);
     a.ddt = strided_of<bf16>(n->out[DDT], c->out[DDT]);
     a.dbm = strided_of<bf16>(n->out[DBM], c->out[DBM]);
     a.dcm = strided_of<bf16>(n->out[DCM], c->out[DCM]);
     a.dinitial = strided_of<float>(n->out[DINITIAL], c->out[DINITIAL]);
-    a.dA_log   = (float *)c->out[DA_LOG];
-    a.dskip    = n->out[DSKIP] ? (float *)c->out[DSKIP] : NULL;
-    a.dbias    = n->out[DDT_BIAS] ? (float *)c->out[DDT_BIAS] : NULL;
+    a.dA_log = (float *)c->out[DA_LOG];
+    a.dskip = n->out[DSKIP] ? (float *)c->out[DSKIP] : NULL;
+    a.dbias = n->out[DDT_BIAS] ? (float *)c->out[DDT_BIAS] : NULL;
     for (int k = DX; k <= DINITIAL; k++) a.adds[k] = mba_adds(n, k);
     const int64_t heads = (int64_t)a.B * a.H, chunks = (int64_t)a.B * a.K, tokens = heads * a.K * FQ;
-    char *at = (char *)mba_cuda_scratch(c, SSD_TOKENS_WORK);
+    char         *at = (char *)mba_cuda_scratch(c, SSD_TOKENS_WORK);
     if (kept) set_kept(a, c->in[STATES_IN], (float *)c->in[RECORDS_IN], c->in[PAIRS_IN]);
-    else      set_kept(a, mba_cuda_scratch(c, SSD_SAVED_WORK), a.rec + heads * a.K * REC, a.cb);
+    else set_kept(a, mba_cuda_scratch(c, SSD_SAVED_WORK), a.rec + heads * a.K * REC, a.cb);
     if (kept && n->in[IDS]) set_reach(a, c->in[REACH_IN]);
     a.saved_rev = (uint32_t *)mba_cuda_scratch(c, SSD_SAVED_REV_WORK);
     a.src = take<float>(at, tokens);
-    a.q   = take<float>(at, tokens);
+    a.q = take<float>(at, tokens);
     a.row = take<float>(at, tokens);
     at = (char *)mba_cuda_scratch(c, SSD_SLOW_WORK);
     a.slow_db = take<float>(at, chunks * FQ * a.G * FN);
     a.slow_dc = take<float>(at, chunks * FQ * a.G * FN);
     at = (char *)mba_cuda_scratch(c, SSD_SMALL_WORK);
-    a.ends   = take<float>(at, heads * a.K / 2 * SSD_ENDS);
-    a.dpar   = take<float>(at, 2 * heads * a.K / 2);
-    a.dD     = take<float>(at, heads * a.segments * FP);
+    a.ends = take<float>(at, heads * a.K / 2 * SSD_ENDS);
+    a.dpar = take<float>(at, 2 * heads * a.K / 2);
+    a.dD = take<float>(at, heads * a.segments * FP);
 }
 
 /* Exact: with the rests of states and of C B^T, which lie behind them. */
 static mba_status bc_maps_of(bc_maps *m, const fused_task &a, bool exact)
 {
-    const int64_t HP = (int64_t)a.H * FP, count = (int64_t)a.B * a.H * (a.K / 2) + (exact ? residual_offset_states(a) : 0);
+    const int64_t HP = (int64_t)a.H * FP,
+                  count = (int64_t)a.B * a.H * (a.K / 2) + (exact ? residual_offset_states(a) : 0);
     const int64_t rest = exact ? residual_offset_pairs(a) : 0;
     MBA_TRY(map_tokens(&m->x, a.x, HP, a.L, a.B));
     MBA_TRY(map_tokens(&m->dy, a.dy, HP, a.L, a.B));

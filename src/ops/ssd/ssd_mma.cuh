@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* ssd_mma.cuh -- the products of ssd on tensor cores (mma.sync): bf16 operands, fp32 sums, chunks of whole tiles of 64.
  *
  * Operands stream through shared memory in tiles of 64 columns (device/cuda/mma.cuh), a ring of three or four stages
@@ -101,18 +102,18 @@ enum { STATE_STAGES = 3, STATE_STAGE = 4 * TILE_BYTES };
 template <bool OUTPUT> static __device__ __forceinline__ void chunk_sum(const tensor_task &a, unsigned z)
 {
     MBA_DYNAMIC_SMEM(smem);
-    uint2    *factor = (uint2 *)(smem + STATE_STAGES * STATE_STAGE);          // (2 heads, Q / 2)
-    const int nt = unravel_next(z, a.ntiles), pt = unravel_next(z, a.ptiles), pair = unravel_next(z, a.pairs), g = unravel_next(z, a.G),
-              c = unravel_next(z, a.K), b = (int)z;
-    const int h0 = g * a.J + 2 * pair, heads = min(2, a.J - 2 * pair), steps = a.Q / SSD_TILE, tid = threadIdx.x;
-    const int real = min(a.Q, a.L - c * a.Q), p0 = pt * 64, n0 = nt * 128;
-    const int64_t                l0 = (int64_t)c * a.Q;
-    const strided<const bf16>   &left = OUTPUT && a.dy.at ? a.dy : a.x, &right = OUTPUT ? a.cm : a.bm;
-    const int                    left_real = OUTPUT && !a.dy.at ? 0 : real;
-    auto fetch = [&](int i) {
+    uint2    *factor = (uint2 *)(smem + STATE_STAGES * STATE_STAGE); // (2 heads, Q / 2)
+    const int nt = unravel_next(z, a.ntiles), pt = unravel_next(z, a.ptiles), pair = unravel_next(z, a.pairs),
+              g = unravel_next(z, a.G), c = unravel_next(z, a.K), b = (int)z;
+    const int     h0 = g * a.J + 2 * pair, heads = min(2, a.J - 2 * pair), steps = a.Q / SSD_TILE, tid = threadIdx.x;
+    const int     real = min(a.Q, a.L - c * a.Q), p0 = pt * 64, n0 = nt * 128;
+    const int64_t l0 = (int64_t)c * a.Q;
+    const strided<const bf16> &left = OUTPUT && a.dy.at ? a.dy : a.x, &right = OUTPUT ? a.cm : a.bm;
+    const int                  left_real = OUTPUT && !a.dy.at ? 0 : real;
+    auto                       fetch = [&](int i) {
         unsigned char *t = smem + i % STATE_STAGES * STATE_STAGE;
 #pragma unroll 1
-        for (int u = 0; u < 2; u++) {                  // rolled: addresses of both at once would not fit into registers
+        for (int u = 0; u < 2; u++) { // rolled: addresses of both at once would not fit into registers
             load_tile<64, 256>(t + u * TILE_BYTES, left.row(b, l0 + i * 64, h0 + min(u, heads - 1)) + p0, left.axis[1],
                                u < heads ? left_real - i * 64 : 0, a.P - p0);
             load_tile<64, 256>(t + (2 + u) * TILE_BYTES, right.row(b, l0 + i * 64, g) + n0 + u * 64, right.axis[1],
@@ -156,8 +157,8 @@ template <bool OUTPUT> static __device__ __forceinline__ void chunk_sum(const te
         for (int n = 0; n < 8; n++)
 #pragma unroll
             for (int r = 0; r < 2; r++)
-                *(uint32_t *)(mine + tile_at(m * 16 + 8 * r + row, n) + (t & 3) * 4) =
-                    pack(acc[m][n][2 * r], acc[m][n][2 * r + 1]);
+                *(uint32_t *)(mine + tile_at(m * 16 + 8 * r + row, n) + (t & 3) * 4) = pack(acc[m][n][2 * r],
+                                                                                            acc[m][n][2 * r + 1]);
     __syncwarp();
     if (u >= heads) return;
     bf16 *to = (OUTPUT ? a.dstates : a.states) + state_at(a, b, c, h0 + u) + (int64_t)(p0 + m0) * a.N + n0 + half * 64;
@@ -188,7 +189,7 @@ static __device__ __forceinline__ void multiply_pairs(float (&acc)[2][4][4], con
     MBA_DYNAMIC_SMEM(smem);
     const int     real = min(a.Q, a.L - c * a.Q), steps = (a.N + 63) / 64, warp = threadIdx.x / 32;
     const int64_t first = (int64_t)c * a.Q;
-    auto fetch = [&](int i) {
+    auto          fetch = [&](int i) {
         unsigned char *t = smem + i % 2 * 2 * TILE_BYTES;
         load_tile<64, 128>(t, a.cm.row(b, first + l0, g) + i * 64, a.cm.axis[1], real - l0, a.N - i * 64);
         load_tile<64, 128>(t + TILE_BYTES, a.bm.row(b, first + s0, g) + i * 64, a.bm.axis[1], real - s0, a.N - i * 64);
@@ -214,7 +215,8 @@ static __device__ __forceinline__ uint32_t reached(const tensor_task &a, int b, 
 
 static __device__ __forceinline__ void pairs_tile(const tensor_task &a, unsigned z)
 {
-    const int tile = unravel_next(z, a.tiles * (a.tiles + 1) / 2), g = unravel_next(z, a.G), c = unravel_next(z, a.K), b = (int)z;
+    const int tile = unravel_next(z, a.tiles * (a.tiles + 1) / 2), g = unravel_next(z, a.G), c = unravel_next(z, a.K),
+              b = (int)z;
     const int warp = threadIdx.x / 32;
     int       l0, s0;
     tile_of(tile, l0, s0);
@@ -228,12 +230,11 @@ static __device__ __forceinline__ void pairs_tile(const tensor_task &a, unsigned
             for (int r = 0; r < 2; r++) {
                 const int l = l0 * SSD_TILE + warp / 2 * 32 + m * 16 + 8 * r + lane_row(),
                           s = s0 * SSD_TILE + warp % 2 * 32 + n * 8 + 2 * lane_pair();
-                const int64_t at = pairs_at(a, b, c, g) + (int64_t)l * a.Q + s;
-                const float   x = acc[m][n][2 * r], y = acc[m][n][2 * r + 1];
+                const int64_t  at = pairs_at(a, b, c, g) + (int64_t)l * a.Q + s;
+                const float    x = acc[m][n][2 * r], y = acc[m][n][2 * r + 1];
                 const uint32_t w = reached(a, b, c, l, s, x, y);
                 *(uint32_t *)(a.cb + at) = w;
-                if (a.cb_low)
-                    *(uint32_t *)(a.cb_low + at) = reached(a, b, c, l, s, x - low_of(w), y - high_of(w));
+                if (a.cb_low) *(uint32_t *)(a.cb_low + at) = reached(a, b, c, l, s, x - low_of(w), y - high_of(w));
             }
 }
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* ssd_mma_grads.cuh -- gradients of B, C and C B^T on tensor cores, summed over the heads of a group (ssd_mma.cuh).
  *
  * kernel     chunk_state_bwd_db, chunk_scan_bwd_dc       64 MT rows x 128 n per block, all heads of a group in turn
@@ -19,13 +20,14 @@ template <bool OUTPUT, int MT> static __device__ __forceinline__ void over_heads
 {
     MBA_DYNAMIC_SMEM(smem);
     enum { ROWS = 64 * MT, STAGE = (MT + 2) * TILE_BYTES + 2 * ROWS * 4 };
-    float    *red = (float *)(smem + HEADS_STAGES * STAGE);                   // (2 turns, 2 halves of n, ROWS)
-    const int nt = unravel_next(z, a.ntiles), r0 = unravel_next(z, a.rtiles) * ROWS, g = unravel_next(z, a.G), c = unravel_next(z, a.K), b = (int)z;
-    const int real = min(a.Q, a.L - c * a.Q), n0 = nt * 128, steps = a.J * a.ptiles, tid = threadIdx.x;
+    float    *red = (float *)(smem + HEADS_STAGES * STAGE); // (2 turns, 2 halves of n, ROWS)
+    const int nt = unravel_next(z, a.ntiles), r0 = unravel_next(z, a.rtiles) * ROWS, g = unravel_next(z, a.G),
+              c = unravel_next(z, a.K), b = (int)z;
+    const int                  real = min(a.Q, a.L - c * a.Q), n0 = nt * 128, steps = a.J * a.ptiles, tid = threadIdx.x;
     const int64_t              l0 = (int64_t)c * a.Q;
     const strided<const bf16> &left = OUTPUT && a.dy.at ? a.dy : a.x, &m = OUTPUT ? a.cm : a.bm;
     const int                  left_real = OUTPUT && !a.dy.at ? 0 : real;
-    auto fetch = [&](int i) {
+    auto                       fetch = [&](int i) {
         unsigned char *t = smem + i % HEADS_STAGES * STAGE;
         const int      h = g * a.J + i / a.ptiles, p0 = i % a.ptiles * 64;
         const int64_t  at = steps_at(a, b, h, c) + r0;
@@ -33,7 +35,7 @@ template <bool OUTPUT, int MT> static __device__ __forceinline__ void over_heads
         load_tile<ROWS, 256>(t, left.row(b, l0 + r0, h) + p0, left.axis[1], left_real - r0, a.P - p0);
         for (int u = 0; u < 2; u++)
             load_tile<64, 256>(t + (MT + u) * TILE_BYTES, state + u * 64, a.N, a.P - p0, a.N - n0 - u * 64);
-        if (tid < ROWS / 2) {                          // the factors of the rows: in, or dt and out
+        if (tid < ROWS / 2) { // the factors of the rows: in, or dt and out
             const int    i4 = tid % (ROWS / 4) * 4;
             const float *from = (OUTPUT ? a.in : tid < ROWS / 4 ? a.step : a.out) + at + i4;
             cp_async16(t + (MT + 2) * TILE_BYTES + tid * 16, from, true);
@@ -43,7 +45,7 @@ template <bool OUTPUT, int MT> static __device__ __forceinline__ void over_heads
     auto leave = [&](int turn) {
         const int h = g * a.J + turn;
         if (tid < ROWS) {
-            const float *from = red + turn % 2 * 2 * ROWS + tid;
+            const float  *from = red + turn % 2 * 2 * ROWS + tid;
             const int64_t to = (int64_t)nt * a.B * a.H * a.KQ + steps_at(a, b, h, c) + r0 + tid;
             (OUTPUT ? a.q : a.r)[to] = from[0] + from[ROWS];
         }
@@ -53,7 +55,7 @@ template <bool OUTPUT, int MT> static __device__ __forceinline__ void over_heads
         cp_commit();
     }
     const int warp = tid / 32, half = warp % 2, w0 = warp / 2 * 16 * MT;
-    uint32_t bc[MT][8][2]; // the tile of B (or C) that the sums are multiplied with, for r (or q)
+    uint32_t  bc[MT][8][2]; // the tile of B (or C) that the sums are multiplied with, for r (or q)
 #pragma unroll
     for (int i = 0; i < MT; i++)
 #pragma unroll
@@ -93,7 +95,7 @@ template <bool OUTPUT, int MT> static __device__ __forceinline__ void over_heads
 #pragma unroll
         for (int j = 0; j < MT; j++)
 #pragma unroll
-            for (int r = 0; r < 2; r++) {              // <sum over heads so far, B>: the difference is this head's
+            for (int r = 0; r < 2; r++) { // <sum over heads so far, B>: the difference is this head's
                 float dot = 0;
 #pragma unroll
                 for (int n = 0; n < 8; n++)
@@ -117,8 +119,8 @@ template <bool OUTPUT, int MT> static __device__ __forceinline__ void over_heads
             for (int r = 0; r < 2; r++) {
                 const int col = n * 8 + 2 * lane_pair();
                 if (n0 + half * 64 + col < a.N)
-                    *(float2 *)(to + (int64_t)(16 * j + 8 * r + lane_row()) * a.G * a.N + col) =
-                        make_float2(acc[j][n][2 * r], acc[j][n][2 * r + 1]);
+                    *(float2 *)(to + (int64_t)(16 * j + 8 * r + lane_row()) * a.G * a.N
+                                + col) = make_float2(acc[j][n][2 * r], acc[j][n][2 * r + 1]);
             }
 }
 
@@ -185,7 +187,7 @@ static __device__ __forceinline__ void take_pairs(float (&cb)[2][4][4], const te
                 } else {
                     const int64_t  at = pairs_at(a, b, c, g) + (int64_t)l2 * a.Q + s2;
                     const uint32_t up = *(const uint32_t *)(a.cb + at), low = *(const uint32_t *)(a.cb_low + at);
-                    cb[m][n][2 * r]     = low_of(up) + low_of(low);
+                    cb[m][n][2 * r] = low_of(up) + low_of(low);
                     cb[m][n][2 * r + 1] = high_of(up) + high_of(low);
                 }
             }
@@ -194,30 +196,31 @@ static __device__ __forceinline__ void take_pairs(float (&cb)[2][4][4], const te
 template <bool MADE> static __device__ __forceinline__ void dcb_tile(const tensor_task &a, unsigned z)
 {
     MBA_DYNAMIC_SMEM(smem);
-    float *red = (float *)(smem + DCB_STAGES * DCB_STAGE); // (2 turns, rows then columns, 2 warps, 64)
-    const int tile = unravel_next(z, a.tiles * (a.tiles + 1) / 2), g = unravel_next(z, a.G), c = unravel_next(z, a.K), b = (int)z;
-    int       li, sj;
+    float    *red = (float *)(smem + DCB_STAGES * DCB_STAGE); // (2 turns, rows then columns, 2 warps, 64)
+    const int tile = unravel_next(z, a.tiles * (a.tiles + 1) / 2), g = unravel_next(z, a.G), c = unravel_next(z, a.K),
+              b = (int)z;
+    int li, sj;
     tile_of(tile, li, sj);
     const int real = a.dy.at ? min(a.Q, a.L - c * a.Q) : 0, l0 = li * SSD_TILE, s0 = sj * SSD_TILE,
               steps = a.J * a.ptiles, tid = threadIdx.x;
-    const int     warp = tid / 32, wm = warp / 2, wn = warp % 2, t = lane_pair();
-    const int64_t first = (int64_t)c * a.Q, all = (int64_t)a.B * a.H * a.KQ;
+    const int                  warp = tid / 32, wm = warp / 2, wn = warp % 2, t = lane_pair();
+    const int64_t              first = (int64_t)c * a.Q, all = (int64_t)a.B * a.H * a.KQ;
     const strided<const bf16> &dy = a.dy.at ? a.dy : a.x;
-    auto fetch = [&](int i) {
+    auto                       fetch = [&](int i) {
         unsigned char *to = smem + i % DCB_STAGES * DCB_STAGE;
         const int      h = g * a.J + i / a.ptiles, p0 = i % a.ptiles * 64;
         load_tile<64, 128>(to, dy.row(b, first + l0, h) + p0, dy.axis[1], real - l0, a.P - p0);
         load_tile<64, 128>(to + TILE_BYTES, a.x.row(b, first + s0, h) + p0, a.x.axis[1], real - s0, a.P - p0);
-        if (tid < 48) {                                // cs of the rows, cs and dt of the columns
+        if (tid < 48) { // cs of the rows, cs and dt of the columns
             const float *from = (tid < 32 ? a.cs : a.step) + steps_at(a, b, h, c) + (tid < 16 ? l0 : s0) + tid % 16 * 4;
             cp_async16(to + 2 * TILE_BYTES + tid * 16, from, true);
         }
     };
-    auto leave = [&](int turn) {                       // sums of rows by threads 0 .. 63, of columns by the others
+    auto leave = [&](int turn) { // sums of rows by threads 0 .. 63, of columns by the others
         const float  *from = red + turn % 2 * 256 + tid / 64 * 128 + tid % 64;
         const int64_t at = steps_at(a, b, g * a.J + turn, c);
         if (tid < 64) a.rowsum[sj * all + at + l0 + tid] = from[0] + from[64];
-        else          a.colsum[li * all + at + s0 + tid - 64] = from[0] + from[64];
+        else a.colsum[li * all + at + s0 + tid - 64] = from[0] + from[64];
     };
     float cb[2][4][4];
     if (MADE) take_pairs<true>(cb, a, b, c, g, l0, s0);
@@ -247,7 +250,7 @@ template <bool MADE> static __device__ __forceinline__ void dcb_tile(const tenso
         product_of_rows(acc, s, wm * 32, s + TILE_BYTES, wn * 32);
         if ((i + 1) % a.ptiles) continue;
         /* d = Z exp(cs_l - cs_s) dt_s: away from the diagonal, with the first row of the tile as pivot */
-        float rows[4] = {}, cols[8] = {}, row[4];
+        float       rows[4] = {}, cols[8] = {}, row[4];
         const float pivot = cs_l[0];
 #pragma unroll
         for (int m = 0; m < 4; m++) {
@@ -266,15 +269,15 @@ template <bool MADE> static __device__ __forceinline__ void dcb_tile(const tenso
                     const float d = acc[i16][n][k] * f;
                     const bool  diagonal = m == n && li == sj && wm == wn && lane_row() == 2 * t + e;
                     const float M = diagonal ? 0 : d * cb[i16][n][k];
-                    if (diagonal)                      // what a token gives to itself knows no decay
-                        a.dstep[steps_at(a, b, g * a.J + h, c) + l0 + wm * 32 + 8 * m + lane_row()] =
-                            acc[i16][n][k] * cb[i16][n][k];
+                    if (diagonal) // what a token gives to itself knows no decay
+                        a.dstep[steps_at(a, b, g * a.J + h, c) + l0 + wm * 32 + 8 * m + lane_row()] = acc[i16][n][k]
+                                                                                                      * cb[i16][n][k];
                     total[i16][n][k] += d;
-                    rows[m]         += M;
+                    rows[m] += M;
                     cols[2 * n + e] += M;
                 }
             }
-        float *to = red + h % 2 * 256;
+        float      *to = red + h % 2 * 256;
         const float by_row = fold4(rows), by_col = fold8(cols);
         to[wn * 64 + wm * 32 + 8 * t + lane_row()] = by_row;
         to[128 + wm * 64 + wn * 32 + lane_row() / 2 * 8 + 2 * t + lane_row() % 2] = by_col;
@@ -288,8 +291,8 @@ template <bool MADE> static __device__ __forceinline__ void dcb_tile(const tenso
 #pragma unroll
             for (int r = 0; r < 2; r++) {
                 const int l = l0 + wm * 32 + 16 * m + 8 * r + lane_row(), s = s0 + wn * 32 + 8 * n + 2 * t;
-                *(uint32_t *)(a.dcb + place + (int64_t)(16 * m + 8 * r) * a.Q + 8 * n) =
-                    reached(a, b, c, l, s, total[m][n][2 * r], total[m][n][2 * r + 1]);
+                *(uint32_t *)(a.dcb + place + (int64_t)(16 * m + 8 * r) * a.Q
+                              + 8 * n) = reached(a, b, c, l, s, total[m][n][2 * r], total[m][n][2 * r + 1]);
             }
 }
 
@@ -314,13 +317,14 @@ enum { BMM_STAGES = 3, BMM_STAGE = 3 * TILE_BYTES };
 template <bool OUTPUT> static __device__ __forceinline__ void pairs_bwd(const tensor_task &a, unsigned z)
 {
     MBA_DYNAMIC_SMEM(smem);
-    const int nt = unravel_next(z, a.ntiles), ri = unravel_next(z, a.tiles), g = unravel_next(z, a.G), c = unravel_next(z, a.K), b = (int)z;
-    const int real = min(a.Q, a.L - c * a.Q), n0 = nt * 128, steps = OUTPUT ? ri + 1 : a.tiles - ri;
-    const int warp = threadIdx.x / 32, m0 = warp / 2 * 32, half = warp % 2;
+    const int nt = unravel_next(z, a.ntiles), ri = unravel_next(z, a.tiles), g = unravel_next(z, a.G),
+              c = unravel_next(z, a.K), b = (int)z;
+    const int                  real = min(a.Q, a.L - c * a.Q), n0 = nt * 128, steps = OUTPUT ? ri + 1 : a.tiles - ri;
+    const int                  warp = threadIdx.x / 32, m0 = warp / 2 * 32, half = warp % 2;
     const int64_t              l0 = (int64_t)c * a.Q;
     const strided<const bf16> &v = OUTPUT ? a.bm : a.cm;
     const bf16                *dcb = a.dcb + pairs_at(a, b, c, g);
-    auto fetch = [&](int i) {
+    auto                       fetch = [&](int i) {
         unsigned char *t = smem + i % BMM_STAGES * BMM_STAGE;
         const int      j = OUTPUT ? i : ri + i;
         load_tile<64, 128>(t, dcb + (int64_t)(OUTPUT ? ri : j) * 64 * a.Q + (OUTPUT ? j : ri) * 64, a.Q, 64, 64);
@@ -344,7 +348,7 @@ template <bool OUTPUT> static __device__ __forceinline__ void pairs_bwd(const te
             uint32_t A[2][4];
             for (int m = 0; m < 2; m++)
                 if (OUTPUT) a_rows(A[m], t, m0 + 16 * m, k);
-                else        a_columns(A[m], t, m0 + 16 * m, k);
+                else a_columns(A[m], t, m0 + 16 * m, k);
             step_columns(acc, A, t + (1 + half) * TILE_BYTES, k);
         }
     }
@@ -358,8 +362,8 @@ template <bool OUTPUT> static __device__ __forceinline__ void pairs_bwd(const te
                 const int l = ri * 64 + m0 + 16 * m + 8 * r + lane_row(),
                           col = n0 + half * 64 + n * 8 + 2 * lane_pair();
                 if (l >= real || col >= a.N) continue;
-                const float2 s = *(const float2 *)(states + (((int64_t)b * a.KQ + l0 + l) * a.G + g) * a.N + col);
-                uint32_t    *to = (uint32_t *)((OUTPUT ? a.dcm : a.dbm).row(b, l0 + l, g) + col);
+                const float2   s = *(const float2 *)(states + (((int64_t)b * a.KQ + l0 + l) * a.G + g) * a.N + col);
+                uint32_t      *to = (uint32_t *)((OUTPUT ? a.dcm : a.dbm).row(b, l0 + l, g) + col);
                 const uint32_t old = a.adds[OUTPUT ? DCM : DBM] ? *to : 0;
                 *to = pack(acc[m][n][2 * r] + s.x + low_of(old), acc[m][n][2 * r + 1] + s.y + high_of(old));
             }

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* ssd_mma_scan.cuh -- y and the gradient of x on tensor cores, and both with C B^T made in the block (ssd_mma.cuh).
  *
  * kernel     chunk_scan_fwd, chunk_scan_chunk_state_bwd_dx   64 MT rows x (2 heads of 64 p) per block
@@ -9,7 +10,7 @@
 
 #include "ops/ssd/ssd_mma.cuh"
 
-enum { SCAN_STAGES = 3, SCAN_LD = 72 };                /* SCAN_LD: floats of a row of sums on its way out */
+enum { SCAN_STAGES = 3, SCAN_LD = 72 }; /* SCAN_LD: floats of a row of sums on its way out */
 
 /* What chunk_scan works on: rows r0 .. of chunk c, two heads, 64 columns of p. */
 struct scan_block {
@@ -19,7 +20,7 @@ struct scan_block {
 
 static __device__ __forceinline__ void take_heads(scan_block &k, const tensor_task &a, int pair)
 {
-    k.h0    = k.g * a.J + 2 * pair;
+    k.h0 = k.g * a.J + 2 * pair;
     k.heads = min(2, a.J - 2 * pair);
 }
 
@@ -30,9 +31,9 @@ static __device__ __forceinline__ int scan_block_of(scan_block &k, const tensor_
     k.pt = unravel_next(z, a.ptiles);
     const int part = unravel_next(z, parts);
     k.rt = unravel_next(z, a.xtiles);
-    k.g  = unravel_next(z, a.G);
-    k.c  = unravel_next(z, a.K);
-    k.b  = (int)z;
+    k.g = unravel_next(z, a.G);
+    k.c = unravel_next(z, a.K);
+    k.b = (int)z;
     k.r0 = k.rt * 64 * MT;
     k.real = min(a.Q, a.L - k.c * a.Q);
     k.l0 = (int64_t)k.c * a.Q;
@@ -43,25 +44,27 @@ static __device__ __forceinline__ int scan_block_of(scan_block &k, const tensor_
  * sums of a warp there are no registers for it. First C (or B) and the states, then C B^T and x (or dy). */
 struct scan_side {
     const bf16 *at[2];
-    int64_t     ld, step;                              /* between rows, between steps */
-    int         rows[2], cols, rows_drop, cols_drop;   /* what is there; how much less at the next step */
+    int64_t     ld, step;                            /* between rows, between steps */
+    int         rows[2], cols, rows_drop, cols_drop; /* what is there; how much less at the next step */
 };
-struct scan_sides { scan_side left, right; };
-enum { MAX_CHUNK_ROWS = 512 };                         /* as the plan says: so many rows less are none at any step */
+struct scan_sides {
+    scan_side left, right;
+};
+enum { MAX_CHUNK_ROWS = 512 }; /* as the plan says: so many rows less are none at any step */
 
 template <bool REV>
 static __device__ __forceinline__ void set_states(scan_sides &s, const tensor_task &a, const scan_block &k)
 {
     const strided<const bf16> &m = REV ? a.bm : a.cm;
     for (int u = 0; u < 2; u++) {
-        s.left.at[u]    = m.row(k.b, k.l0 + k.r0 + 64 * u, k.g);
-        s.left.rows[u]  = k.real - k.r0 - 64 * u;
-        s.right.at[u] = (REV ? a.dstates : a.states) + state_at(a, k.b, k.c, k.h0 + min(u, k.heads - 1)) +
-                        (int64_t)k.pt * 64 * a.N;
+        s.left.at[u] = m.row(k.b, k.l0 + k.r0 + 64 * u, k.g);
+        s.left.rows[u] = k.real - k.r0 - 64 * u;
+        s.right.at[u] = (REV ? a.dstates : a.states) + state_at(a, k.b, k.c, k.h0 + min(u, k.heads - 1))
+                        + (int64_t)k.pt * 64 * a.N;
         s.right.rows[u] = u < k.heads ? a.P - k.pt * 64 : 0;
     }
-    s.left.ld   = m.axis[1];
-    s.right.ld  = a.N;
+    s.left.ld = m.axis[1];
+    s.right.ld = a.N;
     s.left.step = s.right.step = s.left.cols_drop = s.right.cols_drop = 64;
     s.left.cols = s.right.cols = a.N;
     s.left.rows_drop = s.right.rows_drop = 0;
@@ -74,16 +77,16 @@ static __device__ __forceinline__ void set_sources(scan_sides &s, const tensor_t
     const int                  first = REV ? (a.tiles - 1) * 64 : 0, real = REV && !a.dy.at ? 0 : k.real;
     const bf16                *cb = a.cb + pairs_at(a, k.b, k.c, k.g);
     for (int u = 0; u < 2; u++) {
-        s.left.at[u]    = REV ? cb + (int64_t)first * a.Q + k.r0 + 64 * u : cb + (int64_t)(k.r0 + 64 * u) * a.Q;
-        s.left.rows[u]  = 64;
-        s.right.at[u]   = v.row(k.b, k.l0 + first, k.h0 + min(u, k.heads - 1)) + k.pt * 64;
+        s.left.at[u] = REV ? cb + (int64_t)first * a.Q + k.r0 + 64 * u : cb + (int64_t)(k.r0 + 64 * u) * a.Q;
+        s.left.rows[u] = 64;
+        s.right.at[u] = v.row(k.b, k.l0 + first, k.h0 + min(u, k.heads - 1)) + k.pt * 64;
         s.right.rows[u] = u < k.heads ? real - first : -MAX_CHUNK_ROWS;
     }
-    s.left.ld    = a.Q;
-    s.left.step  = REV ? -64 * (int64_t)a.Q : 64;
-    s.right.ld   = v.axis[1];
+    s.left.ld = a.Q;
+    s.left.step = REV ? -64 * (int64_t)a.Q : 64;
+    s.right.ld = v.axis[1];
     s.right.step = (REV ? -64 : 64) * v.axis[1];
-    s.left.cols  = 64;
+    s.left.cols = 64;
     s.right.cols = a.P - k.pt * 64;
     s.right.rows_drop = REV ? -64 : 64;
     s.left.rows_drop = s.left.cols_drop = s.right.cols_drop = 0;
@@ -98,7 +101,10 @@ static __device__ __forceinline__ void scan_load(unsigned char *tile, const scan
 }
 
 /* cs and dt of both heads; the factors of sources for the pivot of each row of warps. */
-struct scan_tables { float *cs, *step; uint2 *factor; };      /* (2, Q), (2, Q), (2, 4, Q / 2) */
+struct scan_tables {
+    float *cs, *step;
+    uint2 *factor;
+}; /* (2, Q), (2, Q), (2, 4, Q / 2) */
 
 template <bool REV, int MT>
 static __device__ __forceinline__ void scan_factors(const tensor_task &a, const scan_block &k, const scan_tables &t)
@@ -106,7 +112,7 @@ static __device__ __forceinline__ void scan_factors(const tensor_task &a, const 
     const int tid = thread_id_reread(), Q = a.Q;
     for (int i = tid; i < 2 * Q; i += 256) {
         const int64_t at = steps_at(a, k.b, k.h0 + min(i / Q, k.heads - 1), k.c) + i % Q;
-        t.cs[i]   = a.cs[at];
+        t.cs[i] = a.cs[at];
         t.step[i] = a.step[at];
     }
     __syncthreads();
@@ -130,7 +136,7 @@ static __device__ __forceinline__ void scale_pairs(uint32_t (&A)[4], const float
         const float2 c = *(const float2 *)(cs + i / 2 * 8), d = *(const float2 *)(step + i / 2 * 8);
         const float  x = row[i % 2] - c.x, y = row[i % 2] - c.y;
         if (!REV) A[i] = pack(low_of(A[i]) * __expf(fminf(x, 0)) * d.x, high_of(A[i]) * __expf(fminf(y, 0)) * d.y);
-        else      A[i] = pack(low_of(A[i]) * __expf(fminf(-x, 0)), high_of(A[i]) * __expf(fminf(-y, 0)));
+        else A[i] = pack(low_of(A[i]) * __expf(fminf(-x, 0)), high_of(A[i]) * __expf(fminf(-y, 0)));
     }
 }
 
@@ -166,7 +172,7 @@ static __device__ __forceinline__ void scan_sources(float (&acc)[MT][8][4], cons
         for (int m = 0; m < MT; m++) {
             const int at = w0 + 16 * m;
             if (REV) a_columns(A[m], left + at / 64 * TILE_BYTES, at % 64, k);
-            else     a_rows(A[m], left, at, k);
+            else a_rows(A[m], left, at, k);
         }
         if (off) {
             scale_columns(A, factor[s / 2 + t], factor[s / 2 + t + 4]);
@@ -184,7 +190,7 @@ static __device__ __forceinline__ void scan_sources(float (&acc)[MT][8][4], cons
             scale_rows(acc, f);
         }
         for (int m = 0; m < MT; m++) scale_pairs<REV>(A[m], row[m], cs + s + 2 * t, step + s + 2 * t);
-        step_columns(acc, A, right, k);                    // blocks beyond the diagonal are zero in C B^T
+        step_columns(acc, A, right, k); // blocks beyond the diagonal are zero in C B^T
     }
 }
 
@@ -228,7 +234,7 @@ static __device__ __forceinline__ void scan_store(const tensor_task &a, const sc
         for (int i = 0; i < 2; i++) load(sum[i], sums + r * SCAN_LD + piece * 8 + i * 4);
 #pragma unroll
         for (int i = 0; i < 8; i++) {
-            o[i]     = fmaf(step, sum[i / 4][i % 4], D[i] * (REV ? dy[i] : x[i]));
+            o[i] = fmaf(step, sum[i / 4][i % 4], D[i] * (REV ? dy[i] : x[i]));
             cols[i] += x[i] * dy[i];
         }
         if (!real) continue;
@@ -258,11 +264,11 @@ static __device__ __forceinline__ void chunk_scan(const tensor_task &a, const sc
 {
     MBA_DYNAMIC_SMEM(smem);
     enum { LEFT = MADE ? 0 : MT, STAGE = (LEFT + 2) * TILE_BYTES };
-    float            *table = (float *)(smem + SCAN_STAGES * STAGE);
-    const scan_tables tables = { table, table + 2 * a.Q, (uint2 *)(table + 4 * a.Q) };
-    const int         states = (a.N + 63) / 64, steps = states + (REV ? a.tiles - k.r0 / 64 : k.r0 / 64 + MT);
+    float                *table = (float *)(smem + SCAN_STAGES * STAGE);
+    const scan_tables     tables = { table, table + 2 * a.Q, (uint2 *)(table + 4 * a.Q) };
+    const int             states = (a.N + 63) / 64, steps = states + (REV ? a.tiles - k.r0 / 64 : k.r0 / 64 + MT);
     __shared__ scan_sides from[2];
-    __shared__ scan_block mine;                        // k again, for the end: it need not stay in registers
+    __shared__ scan_block mine; // k again, for the end: it need not stay in registers
     if (threadIdx.x == 0) set_states<REV>(from[0], a, k);
     if (threadIdx.x == 0) mine = k;
     if (threadIdx.x == 32) set_sources<REV>(from[1], a, k);
@@ -301,7 +307,7 @@ static __device__ __forceinline__ void chunk_scan(const tensor_task &a, const sc
             if (i < states - 1) continue;
             const int64_t at = steps_at(a, mine.b, mine.h0 + min(u, mine.heads - 1), mine.c) + lo;
             const float   pivot = pivot_of<REV, MT>(cs, lo), entering = __expf(REV ? cs[a.Q - 1] - pivot : pivot);
-            float         f[MT][2];                    // zero where a reset lies between: then the decay is zero too
+            float         f[MT][2]; // zero where a reset lies between: then the decay is zero too
             for (int m = 0; m < MT; m++)
                 for (int r = 0; r < 2; r++)
                     f[m][r] = (REV ? a.out : a.in)[at + 16 * m + 8 * r + lane_row()] > 0 ? entering : 0;
@@ -321,8 +327,8 @@ static __device__ __forceinline__ void chunk_scan(const tensor_task &a, const sc
         for (int n = 0; n < 8; n++)
 #pragma unroll
             for (int r = 0; r < 2; r++)
-                *(float2 *)(sums + (row + 16 * m + 8 * r) * SCAN_LD + n * 8 + 2 * (t & 3)) =
-                    make_float2(acc[m][n][2 * r], acc[m][n][2 * r + 1]);
+                *(float2 *)(sums + (row + 16 * m + 8 * r) * SCAN_LD + n * 8
+                            + 2 * (t & 3)) = make_float2(acc[m][n][2 * r], acc[m][n][2 * r + 1]);
     __syncthreads();
     for (int i = 0; i < mine.heads; i++)
         scan_store<REV, MT>(a, mine, mine.h0 + i, (const float *)smem + i * 64 * MT * SCAN_LD, table);
@@ -358,12 +364,12 @@ static __device__ __forceinline__ void make_pairs(unsigned char *own, const tens
     const strided<const bf16> &mine = REV ? a.bm : a.cm, &other = REV ? a.cm : a.bm;
     const int slabs = (a.N + 63) / 64, count = REV ? a.tiles - k.rt : k.rt + 1, steps = (count + 1) / 2 * slabs;
     const int warp = threadIdx.x / 32, u = warp / 4, m0 = warp / 2 % 2 * 32, n0 = warp % 2 * 32;
-    auto fetch = [&](int i) {
+    auto      fetch = [&](int i) {
         for (int v = 0; i < steps && v < 2; v++) {
             const int n = i / slabs * 2 + v, row = (REV ? a.tiles - 1 - n : n) * 64, col = i % slabs * 64;
             if (n < count)
-                load_tile<64, 256>(smem + (i % SCAN_STAGES * 2 + v) * TILE_BYTES,
-                                   other.row(k.b, k.l0 + row, k.g) + col, other.axis[1], k.real - row, a.N - col);
+                load_tile<64, 256>(smem + (i % SCAN_STAGES * 2 + v) * TILE_BYTES, other.row(k.b, k.l0 + row, k.g) + col,
+                                   other.axis[1], k.real - row, a.N - col);
         }
         cp_commit();
     };

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* ssd_plan.c -- plans of the rungs of ssd below `fused`: fma, chunked, persistent, bc_fused. */
 #include "core/device.h"
 #include "ops/heads.h"
@@ -15,17 +16,21 @@ enum { WIDE = 128, MAX_CHUNK = 512, MAX_STATE = 256 };
 ssd_tiling ssd_tiling_of(const ssd_dims *d, ssd_baseline_kind way)
 {
     const bool tensor = way != SSD_FMA;
-    ssd_tiling t = { .K = mba_ceil(d->L, d->Q), .tiles = mba_ceil(d->Q, SSD_TILE), .ptiles = mba_ceil(d->P, SSD_TILE),
-                  .ntiles = mba_ceil(d->N, tensor ? WIDE : SSD_TILE),
-                  .rows = tensor && d->Q % WIDE == 0 ? WIDE : SSD_TILE,
-                  .pairs = tensor ? mba_ceil(d->J, 2) : d->J, .vec = tensor ? 8 : 1,
-                  .cs_bytes = tensor ? 4 : 8, .st_bytes = tensor ? 2 : 4 };
-    t.KQ     = t.K * d->Q;
+    ssd_tiling t = { .K = mba_ceil(d->L, d->Q),
+                     .tiles = mba_ceil(d->Q, SSD_TILE),
+                     .ptiles = mba_ceil(d->P, SSD_TILE),
+                     .ntiles = mba_ceil(d->N, tensor ? WIDE : SSD_TILE),
+                     .rows = tensor && d->Q % WIDE == 0 ? WIDE : SSD_TILE,
+                     .pairs = tensor ? mba_ceil(d->J, 2) : d->J,
+                     .vec = tensor ? 8 : 1,
+                     .cs_bytes = tensor ? 4 : 8,
+                     .st_bytes = tensor ? 2 : 4 };
+    t.KQ = t.K * d->Q;
     t.rtiles = mba_ceil(d->Q, t.rows);
-    t.xrows  = way == SSD_BC_FUSED ? SSD_TILE : t.rows;
+    t.xrows = way == SSD_BC_FUSED ? SSD_TILE : t.rows;
     t.xtiles = mba_ceil(d->Q, t.xrows);
     t.cparts = mba_ceil(d->P * d->N, 256 * t.vec) * 8;
-    t.dD     = d->B * t.K * t.xtiles * d->H * (d->C > 1 ? d->P : d->C * t.ptiles);
+    t.dD = d->B * t.K * t.xtiles * d->H * (d->C > 1 ? d->P : d->C * t.ptiles);
     return t;
 }
 
@@ -34,19 +39,20 @@ bool ssd_axes_of(ssd_axes *a, const mba_tensor *t)
     const int rank = (int)t->type.rank;
     *a = (ssd_axes){ { 0 } };
     if (rank > 3 && t->run % t->type.dim[3]) return false;
-    for (int i = 0; i < 3 && i < rank; i++) if (!mba_axis_stride(&a->axis[i], t, i)) return false;
+    for (int i = 0; i < 3 && i < rank; i++)
+        if (!mba_axis_stride(&a->axis[i], t, i)) return false;
     return true;
 }
 
 /* What the functions below work on. */
 typedef struct plan_builder {
-    mba_plan *p;
-    ssd_dims  d;
-    ssd_tiling   t;
-    double    e, st;                              /* bytes of an activation, of a number of a state */
-    int64_t   chunks;                             /* of all sequences */
-    ssd_baseline_kind   way;
-    bool      tensor;
+    mba_plan          *p;
+    ssd_dims           d;
+    ssd_tiling         t;
+    double             e, st;  /* bytes of an activation, of a number of a state */
+    int64_t            chunks; /* of all sequences */
+    ssd_baseline_kind  way;
+    bool               tensor;
     const mba_machine *m;
 } plan_builder;
 
@@ -63,12 +69,12 @@ mba_status ssd_check_axes(const mba_node *n)
     ssd_axes a;
     for (int k = 0; k < MBA_IN_MAX; k++)
         MBA_REFUSE_IF(n->in[k] && !is_param(n, n->in[k]) && !ssd_axes_of(&a, n->in[k]),
-            "%s is a window without one distance per axis\n"
-                      "fix: slice whole columns, or copy it first", n->op->in[k].name);
+                      "%s is a window without one distance per axis\n"
+                      "fix: slice whole columns, or copy it first",
+                      n->op->in[k].name);
     for (int k = 0; k < MBA_OUT_MAX; k++)
         MBA_REFUSE_IF(n->out[k] && n->out[k]->type.rank > 2 && !ssd_axes_of(&a, n->out[k]),
-            "%s is a window without one distance per axis",
-                      n->op->out[k].name);
+                      "%s is a window without one distance per axis", n->op->out[k].name);
     return MBA_OK;
 }
 
@@ -77,13 +83,14 @@ static bool in_pieces(const mba_tensor *t)
 {
     ssd_axes a;
     return !t || t->type.rank != 4 || t->type.dtype != MBA_BF16
-        || (t->offset % 8 == 0 && ssd_axes_of(&a, t) && a.axis[0] % 8 == 0 && a.axis[1] % 8 == 0 && a.axis[2] % 8 == 0);
+           || (t->offset % 8 == 0 && ssd_axes_of(&a, t) && a.axis[0] % 8 == 0 && a.axis[1] % 8 == 0
+               && a.axis[2] % 8 == 0);
 }
 
 bool ssd_vec_aligned(const mba_node *n)
 {
     bool fits = true;
-    for (int k = 0; k < MBA_IN_MAX; k++)  fits = fits && in_pieces(n->in[k]);
+    for (int k = 0; k < MBA_IN_MAX; k++) fits = fits && in_pieces(n->in[k]);
     for (int k = 0; k < MBA_OUT_MAX; k++) fits = fits && in_pieces(n->out[k]);
     return fits;
 }
@@ -92,32 +99,32 @@ static mba_status check_tensor(const mba_node *n, const ssd_dims *d)
 {
     MBA_REFUSE_IF(n->in[X]->type.dtype != MBA_BF16, "fp32 activations\nwhy: tensor cores would round them");
     MBA_REFUSE_IF(d->Q % SSD_TILE || d->Q > MAX_CHUNK,
-        "a chunk of %lld\nwhy: tiles of 64 rows\nfix: --chunk 64, 128, 256 or 512", (long long)d->Q);
+                  "a chunk of %lld\nwhy: tiles of 64 rows\nfix: --chunk 64, 128, 256 or 512", (long long)d->Q);
     MBA_REFUSE_IF(d->P % 8 || d->N % 8 || d->N > MAX_STATE,
-        "heads of %lld, a state of %lld\nwhy: pieces of 8, a state of at most 256",
-                  (long long)d->P, (long long)d->N);
+                  "heads of %lld, a state of %lld\nwhy: pieces of 8, a state of at most 256", (long long)d->P,
+                  (long long)d->N);
     MBA_REFUSE_IF(!ssd_vec_aligned(n), "rows that do not begin at multiples of 16 bytes");
     return MBA_OK;
 }
 
 static void draw_scratch(const plan_builder *w, bool ids, bool backward)
 {
-    const ssd_dims *d = &w->d;
-    const ssd_tiling  *t = &w->t;
-    const int64_t   steps = d->B * d->H * t->KQ, states = w->chunks * d->H * d->P * d->N,
-                    pairs = w->chunks * d->G * d->Q * d->Q;
-    mba_plan       *p = w->p;
-    mba_plan_scratch(p, "dt, decays",  (size_t)(3 * 4 * steps));
-    mba_plan_scratch(p, "dA_cumsum",   (size_t)(t->cs_bytes * steps));
-    mba_plan_scratch(p, "documents",   (size_t)(ids ? 4 * d->B * t->KQ : 0));
-    mba_plan_scratch(p, "states",      (size_t)(t->st_bytes * states));
-    mba_plan_scratch(p, "CB",          (size_t)(w->way == SSD_BC_FUSED ? 0 : t->st_bytes * pairs));
+    const ssd_dims   *d = &w->d;
+    const ssd_tiling *t = &w->t;
+    const int64_t     steps = d->B * d->H * t->KQ, states = w->chunks * d->H * d->P * d->N,
+                  pairs = w->chunks * d->G * d->Q * d->Q;
+    mba_plan *p = w->p;
+    mba_plan_scratch(p, "dt, decays", (size_t)(3 * 4 * steps));
+    mba_plan_scratch(p, "dA_cumsum", (size_t)(t->cs_bytes * steps));
+    mba_plan_scratch(p, "documents", (size_t)(ids ? 4 * d->B * t->KQ : 0));
+    mba_plan_scratch(p, "states", (size_t)(t->st_bytes * states));
+    mba_plan_scratch(p, "CB", (size_t)(w->way == SSD_BC_FUSED ? 0 : t->st_bytes * pairs));
     if (!backward) return;
-    mba_plan_scratch(p, "dstates",     (size_t)(t->st_bytes * states));
-    mba_plan_scratch(p, "dCB",         (size_t)(t->st_bytes * pairs));
+    mba_plan_scratch(p, "dstates", (size_t)(t->st_bytes * states));
+    mba_plan_scratch(p, "dCB", (size_t)(t->st_bytes * pairs));
     mba_plan_scratch(p, "dB, dC of states", (size_t)(2 * 4 * d->B * t->KQ * d->G * d->N));
     mba_plan_scratch(p, "sums per token",
-        (size_t)(4 * steps * (2 * t->tiles + 2 * t->ntiles + (w->tensor ? 1 : t->ptiles) + 1)));
+                     (size_t)(4 * steps * (2 * t->tiles + 2 * t->ntiles + (w->tensor ? 1 : t->ptiles) + 1)));
     mba_plan_scratch(p, "partial sums", (size_t)(4 * (d->B * d->H * t->K * t->cparts + 2 * w->chunks * d->H + t->dD)));
     mba_plan_scratch(p, "CB, lower halves", (size_t)(keeps_low(w) ? t->st_bytes * pairs : 0));
 }
@@ -131,23 +138,24 @@ static int64_t resident(const mba_machine *m, const mba_launch *l)
     enum { OVERHEAD = 2048, MOST = 32 };
     const int64_t bound[] = { m->threads_sm / l->block, m->regs_sm / (mba_ceil(l->regs, 8) * 8 * l->block),
                               m->smem_sm_bytes / ((int64_t)l->smem_bytes + OVERHEAD) };
-    int64_t n = MOST;
-    for (size_t i = 0; i < sizeof bound / sizeof *bound; i++) if (bound[i] < n) n = bound[i];
+    int64_t       n = MOST;
+    for (size_t i = 0; i < sizeof bound / sizeof *bound; i++)
+        if (bound[i] < n) n = bound[i];
     return n > 1 ? n : 1;
 }
 
 /* A launch of so many tiles; the phases that follow, up to end_tiles, are those of one. A block takes one, or stays and
  * takes its share of them. */
-static mba_launch *begin_tiles(const plan_builder *w, const char *kernel, mba_class cls, int64_t tiles, int block, int regs,
-                               size_t smem_bytes)
+static mba_launch *begin_tiles(const plan_builder *w, const char *kernel, mba_class cls, int64_t tiles, int block,
+                               int regs, size_t smem_bytes)
 {
     mba_launch *l = mba_plan_launch(w->p, kernel, cls, tiles, block);
-    l->regs       = regs;
+    l->regs = regs;
     l->smem_bytes = smem_bytes;
     if (w->way != SSD_PERSISTENT) return l;
     const int64_t most = w->m->sm * resident(w->m, l);
     l->persistent = true;
-    l->tiles      = tiles;
+    l->tiles = tiles;
     if (tiles > most) l->grid[0] = most;
     mba_phase_work(l, MBA_LOOP, (double)tiles / (double)l->grid[0], NULL);
     return l;
@@ -164,8 +172,8 @@ static void end_tiles(const plan_builder *w, mba_launch *l)
  * operations of a position, the latter as compiled. */
 typedef struct steps {
     const char *kernel;
-    int         regs, waits, from, to, parts;     /* parts: that sectors of the result are stored in, a column of a matrix */
-    double      in, out, cs, fma, alu, sfu;       /* cs: of cumulative decays, which are written too */
+    int    regs, waits, from, to, parts; /* parts: that sectors of the result are stored in, a column of a matrix */
+    double in, out, cs, fma, alu, sfu;   /* cs: of cumulative decays, which are written too */
 } steps;
 
 static void draw_steps(const plan_builder *w, const steps *s)
@@ -187,26 +195,48 @@ static void draw_steps(const plan_builder *w, const steps *s)
 /* Cumulative decays, once along the chunk and once for what is left to its end. */
 static void draw_cumsum(const plan_builder *w)
 {
-    draw_steps(w, &(steps){ .kernel = "chunk_cumsum_fwd", .regs = 48, .waits = 2, .from = MBA_ARG_IN(DT), .in = w->e,
-                            .to = MBA_ARG_SCRATCH(SSD_STEPS_WORK), .out = 12, .cs = (double)w->t.cs_bytes,
-                            .fma = 70, .alu = 79, .sfu = 9 });
+    draw_steps(w, &(steps){ .kernel = "chunk_cumsum_fwd",
+                            .regs = 48,
+                            .waits = 2,
+                            .from = MBA_ARG_IN(DT),
+                            .in = w->e,
+                            .to = MBA_ARG_SCRATCH(SSD_STEPS_WORK),
+                            .out = 12,
+                            .cs = (double)w->t.cs_bytes,
+                            .fma = 70,
+                            .alu = 79,
+                            .sfu = 9 });
 }
 
 /* From the end of the chunk, then from its beginning, where sums of tiles are waited for and then what they are added
  * to. */
 static void draw_ddacs(const plan_builder *w)
 {
-    draw_steps(w, &(steps){ .kernel = "chunk_scan_bwd_ddacs_stable", .regs = 56, .waits = 3,
+    draw_steps(w, &(steps){ .kernel = "chunk_scan_bwd_ddacs_stable",
+                            .regs = 56,
+                            .waits = 3,
                             .from = MBA_ARG_SCRATCH(SSD_SUMS_WORK),
-                            .in = 4.0 * (double)(w->t.tiles + 1 + 2 * w->t.ntiles + 2),      // with dt and its gradient
-                            .to = MBA_ARG_SCRATCH(SSD_SUMS_WORK), .out = 8, .fma = 120, .alu = 95, .sfu = 3 });
+                            .in = 4.0 * (double)(w->t.tiles + 1 + 2 * w->t.ntiles + 2), // with dt and its gradient
+                            .to = MBA_ARG_SCRATCH(SSD_SUMS_WORK),
+                            .out = 8,
+                            .fma = 120,
+                            .alu = 95,
+                            .sfu = 3 });
 }
 
 static void draw_cumsum_bwd(const plan_builder *w)
 {
-    draw_steps(w, &(steps){ .kernel = "chunk_cumsum_bwd", .regs = 64, .waits = 1,
-                            .from = MBA_ARG_SCRATCH(SSD_SUMS_WORK), .in = 12 + w->e, .to = MBA_ARG_OUT(DDT),
-                            .out = w->e, .parts = (int)(32 / w->e), .fma = 67, .alu = 52, .sfu = 4 });
+    draw_steps(w, &(steps){ .kernel = "chunk_cumsum_bwd",
+                            .regs = 64,
+                            .waits = 1,
+                            .from = MBA_ARG_SCRATCH(SSD_SUMS_WORK),
+                            .in = 12 + w->e,
+                            .to = MBA_ARG_OUT(DDT),
+                            .out = w->e,
+                            .parts = (int)(32 / w->e),
+                            .fma = 67,
+                            .alu = 52,
+                            .sfu = 4 });
 }
 
 static void draw_passing(const plan_builder *w, bool backward)
@@ -214,7 +244,10 @@ static void draw_passing(const plan_builder *w, bool backward)
     const double n = 256 * (double)w->t.vec;
     mba_launch  *l = begin_tiles(w, backward ? "state_passing_bwd" : "state_passing_fwd", MBA_VECTOR,
                                  w->d.B * w->d.H * mba_ceil(w->d.P * w->d.N, (int64_t)n), 256,
-                                 w->tensor ? backward ? 99 : 62 : backward ? 40 : 48, 0);
+                                w->tensor  ? backward ? 99 : 62
+                                 : backward ? 40
+                                            : 48,
+                                 0);
     mba_phase_work(l, MBA_LOOP, (double)w->t.K, NULL);
     mba_phase_move(l, MBA_LOAD, MBA_ARG_SCRATCH(SSD_STATES_WORK), n * w->st);
     if (backward) mba_phase_move(l, MBA_LOAD, MBA_ARG_SCRATCH(SSD_DSTATES_WORK), n * w->st);
@@ -236,27 +269,27 @@ static void draw_parts(const plan_builder *w)
 /* ---- products: a block multiplies (m, k) by (k, n) in steps through a ring, and scales on the way ---- */
 
 typedef struct product {
-    const char *kernel;                           /* its name with tensor cores, and without */
+    const char *kernel; /* its name with tensor cores, and without */
     const char *plain;
     int64_t     grid;
     int         block, regs, stages;
     size_t      smem_bytes;
-    double      m, n, k, trips;                   /* k: of one step */
-    int         left, right, to;                  /* operands; bytes of one step, of the result */
+    double      m, n, k, trips;  /* k: of one step */
+    int         left, right, to; /* operands; bytes of one step, of the result */
     double      left_bytes, right_bytes, to_bytes;
-    double      fma, sfu;                         /* lane operations of one step besides the product */
-    double      alu;                              /* where they are as compiled */
-    bool        triangle;                         /* row tile i takes i + 1 steps more, of other operands: */
+    double      fma, sfu; /* lane operations of one step besides the product */
+    double      alu;      /* where they are as compiled */
+    bool        triangle; /* row tile i takes i + 1 steps more, of other operands: */
     int         left2, right2;
-    int         sharers;                          /* blocks with the same left2 */
-    int         also[2];                          /* operands that a block reads besides, and writes; */
-    double      also_bytes[2];                    /* its bytes of them */
-    bool        makes_pairs;                      /* begins with a tile of C B^T */
-    bool        reads_low;                        /* the lower halves of a tile of C B^T too */
-    double      low_bytes;                        /* those it writes beside the result */
-    double      tables;                           /* numbers of steps that it begins with, and makes factors of */
-    int         parts;                            /* that sectors of the result are stored in: bf16 fragments fill halves */
-    int         ends;                             /* passes over the result at the end: each waits for what it reads */
+    int         sharers;       /* blocks with the same left2 */
+    int         also[2];       /* operands that a block reads besides, and writes; */
+    double      also_bytes[2]; /* its bytes of them */
+    bool        makes_pairs;   /* begins with a tile of C B^T */
+    bool        reads_low;     /* the lower halves of a tile of C B^T too */
+    double      low_bytes;     /* those it writes beside the result */
+    double      tables;        /* numbers of steps that it begins with, and makes factors of */
+    int         parts;         /* that sectors of the result are stored in: bf16 fragments fill halves */
+    int         ends;          /* passes over the result at the end: each waits for what it reads */
 } product;
 
 enum { T = SSD_TILE, TILE_BYTES = SSD_TILE * SSD_TILE * 2 };
@@ -265,7 +298,9 @@ enum { T = SSD_TILE, TILE_BYTES = SSD_TILE * SSD_TILE * 2 };
 static double beyond_diagonal(double rows) { return 0.375 * rows / T; }
 
 /* Tiles of C B^T, made in a block: a step has 64 columns of so many tiles of C and of B, and makes `tiles`. */
-typedef struct made { double trips, c, b, tiles; } made;
+typedef struct made {
+    double trips, c, b, tiles;
+} made;
 
 static void draw_made_pairs(const plan_builder *w, mba_launch *l, made k)
 {
@@ -314,13 +349,13 @@ static void draw_product(const plan_builder *w, const product *q)
     const mba_class cls = !w->tensor ? MBA_VECTOR : q->fma > 0 ? MBA_MIXED : MBA_TENSOR;
     const char     *kernel = w->tensor ? q->kernel : q->plain;
     mba_launch     *l = begin_tiles(w, kernel, cls, q->grid, w->tensor ? q->block : 256, w->tensor ? q->regs : 128,
-                                    w->tensor ? q->smem_bytes : 0);      // registers without tensor cores: 71 to 165
-    const int64_t classes = w->d.Q / w->t.rows < 8 ? mba_ceil(w->d.Q, w->t.rows) : 8;
-    const bool    by_class = q->triangle && !l->persistent;              // a block that stays has tiles of all classes
+                                w->tensor ? q->smem_bytes : 0); // registers without tensor cores: 71 to 165
+    const int64_t   classes = w->d.Q / w->t.rows < 8 ? mba_ceil(w->d.Q, w->t.rows) : 8;
+    const bool      by_class = q->triangle && !l->persistent; // a block that stays has tiles of all classes
     l->ring_depth = w->tensor ? q->stages : 0;
     for (int64_t i = 0; by_class && i < classes; i++)
         l->blocks[l->nblocks++] = (mba_blocks){ q->grid / classes,
-            { (double)((i + 1) * w->t.tiles) / (double)classes } };
+                                                { (double)((i + 1) * w->t.tiles) / (double)classes } };
     if (q->tables > 0) draw_tables(l, q->tables);
     if (q->makes_pairs) draw_made_pairs(w, l, (made){ (double)mba_ceil(w->d.N, T), .c = 1, .b = 1, .tiles = 1 });
     draw_steps_of(w, l, q, q->trips, q->left, q->right, 1);
@@ -350,28 +385,48 @@ static void draw_state(const plan_builder *w, bool output)
 {
     const ssd_dims *d = &w->d;
     const double    m = w->tensor ? 2 * T : T, n = w->tensor ? WIDE : T;
-    draw_product(w, &(product){
-        .kernel = output ? "chunk_scan_bwd_dstates" : "chunk_state_fwd",
-        .plain = output ? "chunk_scan_bwd_dstates_fma" : "chunk_state_fwd_fma",
-        .grid = w->chunks * d->G * w->t.pairs * w->t.ptiles * w->t.ntiles, .block = 256, .regs = 128, .stages = 3,
-        .smem_bytes = (size_t)(3 * 4 * TILE_BYTES + 8 * d->Q), .m = m, .n = n, .k = T, .trips = (double)w->t.tiles,
-        .left = MBA_ARG_IN(output ? DY : X), .left_bytes = m * T * w->e, .right = MBA_ARG_IN(output ? CM : BM),
-        .right_bytes = n * T * w->e,
-        .to = MBA_ARG_SCRATCH(output ? SSD_DSTATES_WORK : SSD_STATES_WORK), .to_bytes = m * n * w->st,
-        .fma = m * T * (w->tensor ? 2 : 1) });
+    draw_product(w, &(product){ .kernel = output ? "chunk_scan_bwd_dstates" : "chunk_state_fwd",
+                                .plain = output ? "chunk_scan_bwd_dstates_fma" : "chunk_state_fwd_fma",
+                                .grid = w->chunks * d->G * w->t.pairs * w->t.ptiles * w->t.ntiles,
+                                .block = 256,
+                                .regs = 128,
+                                .stages = 3,
+                                .smem_bytes = (size_t)(3 * 4 * TILE_BYTES + 8 * d->Q),
+                                .m = m,
+                                .n = n,
+                                .k = T,
+                                .trips = (double)w->t.tiles,
+                                .left = MBA_ARG_IN(output ? DY : X),
+                                .left_bytes = m * T * w->e,
+                                .right = MBA_ARG_IN(output ? CM : BM),
+                                .right_bytes = n * T * w->e,
+                                .to = MBA_ARG_SCRATCH(output ? SSD_DSTATES_WORK : SSD_STATES_WORK),
+                                .to_bytes = m * n * w->st,
+                                .fma = m * T * (w->tensor ? 2 : 1) });
 }
 
 static void draw_bmm(const plan_builder *w, bool backward)
 {
     const int64_t t = w->t.tiles;
-    draw_product(w, &(product){
-        .kernel = "bmm_chunk_fwd", .plain = "bmm_chunk_fwd_fma", .grid = w->chunks * w->d.G * t * (t + 1) / 2,
-        .block = 128, .regs = 80, .stages = 2,
-        .smem_bytes = 4 * TILE_BYTES, .m = T, .n = T, .k = T, .trips = (double)mba_ceil(w->d.N, T),
-        .left = MBA_ARG_IN(CM),
-        .left_bytes = T * T * w->e, .right = MBA_ARG_IN(BM), .right_bytes = T * T * w->e,
-        .to = MBA_ARG_SCRATCH(SSD_CB_WORK), .to_bytes = T * T * w->st, .parts = 2,
-        .low_bytes = backward && keeps_low(w) ? T * T * w->st : 0 });
+    draw_product(w, &(product){ .kernel = "bmm_chunk_fwd",
+                                .plain = "bmm_chunk_fwd_fma",
+                                .grid = w->chunks * w->d.G * t * (t + 1) / 2,
+                                .block = 128,
+                                .regs = 80,
+                                .stages = 2,
+                                .smem_bytes = 4 * TILE_BYTES,
+                                .m = T,
+                                .n = T,
+                                .k = T,
+                                .trips = (double)mba_ceil(w->d.N, T),
+                                .left = MBA_ARG_IN(CM),
+                                .left_bytes = T * T * w->e,
+                                .right = MBA_ARG_IN(BM),
+                                .right_bytes = T * T * w->e,
+                                .to = MBA_ARG_SCRATCH(SSD_CB_WORK),
+                                .to_bytes = T * T * w->st,
+                                .parts = 2,
+                                .low_bytes = backward && keeps_low(w) ? T * T * w->st : 0 });
 }
 
 /* The entering state and the sources of a tile of rows; backwards the leaving state and what a source feeds. */
@@ -380,21 +435,33 @@ static void draw_scan(const plan_builder *w, bool rev)
     const ssd_dims *d = &w->d;
     const double    m = (double)w->t.rows, n = w->tensor ? 2 * T : T;
     draw_product(w, &(product){
-        .kernel = rev ? "chunk_scan_chunk_state_bwd_dx" : "chunk_scan_fwd",
-        .plain = rev ? "chunk_scan_chunk_state_bwd_dx_fma" : "chunk_scan_fwd_fma",
-        .grid = w->chunks * w->t.xtiles * d->G * w->t.pairs * w->t.ptiles, .block = 256,
-        .regs = w->t.rows == WIDE ? 120 : 84, .stages = 3,
-        .smem_bytes = (size_t)(3 * (w->t.rows / T + 2) * TILE_BYTES + 48 * d->Q), .m = m, .n = n, .k = T,
-        .trips = (double)mba_ceil(d->N, T),
-        .left = MBA_ARG_IN(rev ? BM : CM), .left_bytes = m * T * w->e,
-        .right = MBA_ARG_SCRATCH(rev ? SSD_DSTATES_WORK : SSD_STATES_WORK), .right_bytes = n * T * w->e,
-        .triangle = true, .left2 = MBA_ARG_SCRATCH(SSD_CB_WORK), .right2 = MBA_ARG_IN(rev ? DY : X),
-        .sharers = (int)(w->t.pairs * w->t.ptiles),
-        .also = { MBA_ARG_IN(X), MBA_ARG_SCRATCH(SSD_SUMS_WORK) },
-        .also_bytes = { m * n * w->e, rev ? m * n / T * 4 : 0 },                  // x: for D x, for the gradient of D
-        .tables = w->tensor ? 2 * (double)d->Q : 0, .ends = (int)(m / 32) * 2,   // 32 rows of a head at a time
-        .to = rev ? MBA_ARG_OUT(DX) : MBA_ARG_OUT(Y), .to_bytes = m * n * w->e, .fma = 4 * m * T,
-        .sfu = w->tensor ? m * 32 : m * T });
+                        .kernel = rev ? "chunk_scan_chunk_state_bwd_dx" : "chunk_scan_fwd",
+                        .plain = rev ? "chunk_scan_chunk_state_bwd_dx_fma" : "chunk_scan_fwd_fma",
+                        .grid = w->chunks * w->t.xtiles * d->G * w->t.pairs * w->t.ptiles,
+                        .block = 256,
+                        .regs = w->t.rows == WIDE ? 120 : 84,
+                        .stages = 3,
+                        .smem_bytes = (size_t)(3 * (w->t.rows / T + 2) * TILE_BYTES + 48 * d->Q),
+                        .m = m,
+                        .n = n,
+                        .k = T,
+                        .trips = (double)mba_ceil(d->N, T),
+                        .left = MBA_ARG_IN(rev ? BM : CM),
+                        .left_bytes = m * T * w->e,
+                        .right = MBA_ARG_SCRATCH(rev ? SSD_DSTATES_WORK : SSD_STATES_WORK),
+                        .right_bytes = n * T * w->e,
+                        .triangle = true,
+                        .left2 = MBA_ARG_SCRATCH(SSD_CB_WORK),
+                        .right2 = MBA_ARG_IN(rev ? DY : X),
+                        .sharers = (int)(w->t.pairs * w->t.ptiles),
+                        .also = { MBA_ARG_IN(X), MBA_ARG_SCRATCH(SSD_SUMS_WORK) },
+                        .also_bytes = { m * n * w->e, rev ? m * n / T * 4 : 0 }, // x: for D x, for the gradient of D
+                        .tables = w->tensor ? 2 * (double)d->Q : 0,
+                        .ends = (int)(m / 32) * 2, // 32 rows of a head at a time
+                        .to = rev ? MBA_ARG_OUT(DX) : MBA_ARG_OUT(Y),
+                        .to_bytes = m * n * w->e,
+                        .fma = 4 * m * T,
+                        .sfu = w->tensor ? m * 32 : m * T });
 }
 
 static size_t bc_smem_bytes(const ssd_dims *d)
@@ -407,13 +474,13 @@ static void draw_bc_scan(const plan_builder *w, bool rev)
 {
     const ssd_dims *d = &w->d;
     const int64_t   tiles = w->t.tiles, parts = mba_ceil(w->t.pairs, SSD_BC_PAIRS),
-                    grid = w->chunks * tiles * d->G * parts * w->t.ptiles;
-    const double    slabs = (double)mba_ceil(d->N, T), n = 2 * T;
-    mba_launch     *l = mba_plan_launch(w->p, rev ? "bc_chunk_scan_bwd_dx" : "bc_chunk_scan_fwd", MBA_MIXED, grid, 256);
-    l->regs       = 122;
+                  grid = w->chunks * tiles * d->G * parts * w->t.ptiles;
+    const double slabs = (double)mba_ceil(d->N, T), n = 2 * T;
+    mba_launch  *l = mba_plan_launch(w->p, rev ? "bc_chunk_scan_bwd_dx" : "bc_chunk_scan_fwd", MBA_MIXED, grid, 256);
+    l->regs = 122;
     l->ring_depth = 3;
     l->smem_bytes = bc_smem_bytes(d);
-    for (int64_t i = 1; i <= tiles; i++)              // at most 8
+    for (int64_t i = 1; i <= tiles; i++) // at most 8
         l->blocks[l->nblocks++] = (mba_blocks){ grid / tiles, { slabs * (double)i / 2, (double)i } };
     mba_phase_move(l, MBA_ASYNC, MBA_ARG_IN(rev ? BM : CM), slabs * T * T * w->e);
     draw_made_pairs(w, l, (made){ MBA_TRIPS(0), .c = rev ? 2 : 0, .b = rev ? 0 : 2, .tiles = 2 });
@@ -441,76 +508,122 @@ static void draw_heads(const plan_builder *w, bool output)
     const ssd_dims *d = &w->d;
     const double    m = (double)w->t.rows, n = w->tensor ? WIDE : T;
     draw_product(w, &(product){
-        .kernel = output ? "chunk_scan_bwd_dc" : "chunk_state_bwd_db",
-        .plain = output ? "chunk_scan_bwd_dc_fma" : "chunk_state_bwd_db_fma",
-        .grid = w->chunks * d->G * w->t.rtiles * w->t.ntiles, .block = 256, .regs = w->t.rows == WIDE ? 254 : 178,
-        .stages = 4,
-        .smem_bytes = (size_t)(4 * ((w->t.rows / T + 2) * TILE_BYTES + 8 * w->t.rows) + 16 * w->t.rows), .m = m,
-        .n = n, .k = T,
-        .trips = (double)(d->J * w->t.ptiles), .left = MBA_ARG_IN(output ? DY : X), .left_bytes = m * T * w->e,
-        .right = MBA_ARG_SCRATCH(output ? SSD_STATES_WORK : SSD_DSTATES_WORK), .right_bytes = n * T * w->st,
-        .also = { MBA_ARG_IN(output ? CM : BM), MBA_ARG_SCRATCH(SSD_SUMS_WORK) },
-        .also_bytes = { m * n * w->e, 4 * m * (double)d->J },
-        .to = MBA_ARG_SCRATCH(SSD_DBC_WORK),
-        .to_bytes = 4 * m * n, .fma = 2 * m * T + 2 * m * n });
+                        .kernel = output ? "chunk_scan_bwd_dc" : "chunk_state_bwd_db",
+                        .plain = output ? "chunk_scan_bwd_dc_fma" : "chunk_state_bwd_db_fma",
+                        .grid = w->chunks * d->G * w->t.rtiles * w->t.ntiles,
+                        .block = 256,
+                        .regs = w->t.rows == WIDE ? 254 : 178,
+                        .stages = 4,
+                        .smem_bytes = (size_t)(4 * ((w->t.rows / T + 2) * TILE_BYTES + 8 * w->t.rows) + 16 * w->t.rows),
+                        .m = m,
+                        .n = n,
+                        .k = T,
+                        .trips = (double)(d->J * w->t.ptiles),
+                        .left = MBA_ARG_IN(output ? DY : X),
+                        .left_bytes = m * T * w->e,
+                        .right = MBA_ARG_SCRATCH(output ? SSD_STATES_WORK : SSD_DSTATES_WORK),
+                        .right_bytes = n * T * w->st,
+                        .also = { MBA_ARG_IN(output ? CM : BM), MBA_ARG_SCRATCH(SSD_SUMS_WORK) },
+                        .also_bytes = { m * n * w->e, 4 * m * (double)d->J },
+                        .to = MBA_ARG_SCRATCH(SSD_DBC_WORK),
+                        .to_bytes = 4 * m * n,
+                        .fma = 2 * m * T + 2 * m * n });
 }
 
-/* Of a head, a thread has 542 FMA, 339 ALU and 46 special operations as compiled; off the diagonal it executes 12 of the
- * special ones, and in a mean 445 FMA (counted on the H200). Those that come with its 32 products are counted there. */
+/* Of a head, a thread has 542 FMA, 339 ALU and 46 special operations as compiled; off the diagonal it executes 12 of
+ * the special ones, and in a mean 445 FMA (counted on the H200). Those that come with its 32 products are counted
+ * there. */
 static void draw_dcb(const plan_builder *w)
 {
     enum { THREADS = 128, FMA = 445 - 64, ALU = 339 - 96, SFU_DIAGONAL = 46, SFU = 12 };
     const int64_t t = w->t.tiles;
-    const double  diagonal = 2 / (double)(t + 1);                  // of all tiles
-    draw_product(w, &(product){
-        .kernel = "chunk_scan_bwd_dcb", .plain = "chunk_scan_bwd_dcb_fma",
-        .grid = w->chunks * w->d.G * t * (t + 1) / 2, .block = 128, .regs = 168,
-        .stages = 3, .smem_bytes = 3 * (2 * TILE_BYTES + 1024) + 2048, .m = T, .n = T, .k = T,
-        .trips = (double)(w->d.J * w->t.ptiles),
-        .left = MBA_ARG_IN(DY), .left_bytes = T * T * w->e, .right = MBA_ARG_IN(X), .right_bytes = T * T * w->e,
-        .also = { MBA_ARG_SCRATCH(SSD_CB_WORK), MBA_ARG_SCRATCH(SSD_SUMS_WORK) },
-        .also_bytes = { w->way == SSD_BC_FUSED ? 0 : T * T * w->st, 2.0 * T * 4 * (double)w->d.J },
-        .to = MBA_ARG_SCRATCH(SSD_DCB_WORK), .to_bytes = T * T * w->st, .parts = 2,
-        .fma = w->tensor ? THREADS * FMA : 6 * T * T, .alu = w->tensor ? THREADS * ALU : 0,
-        .sfu = w->tensor ? THREADS * (SFU + (SFU_DIAGONAL - SFU) * diagonal) : T * T, .makes_pairs = w->way == SSD_BC_FUSED,
-        .reads_low = keeps_low(w) });
+    const double  diagonal = 2 / (double)(t + 1); // of all tiles
+    draw_product(w,
+                 &(product){ .kernel = "chunk_scan_bwd_dcb",
+                             .plain = "chunk_scan_bwd_dcb_fma",
+                             .grid = w->chunks * w->d.G * t * (t + 1) / 2,
+                             .block = 128,
+                             .regs = 168,
+                             .stages = 3,
+                             .smem_bytes = 3 * (2 * TILE_BYTES + 1024) + 2048,
+                             .m = T,
+                             .n = T,
+                             .k = T,
+                             .trips = (double)(w->d.J * w->t.ptiles),
+                             .left = MBA_ARG_IN(DY),
+                             .left_bytes = T * T * w->e,
+                             .right = MBA_ARG_IN(X),
+                             .right_bytes = T * T * w->e,
+                             .also = { MBA_ARG_SCRATCH(SSD_CB_WORK), MBA_ARG_SCRATCH(SSD_SUMS_WORK) },
+                             .also_bytes = { w->way == SSD_BC_FUSED ? 0 : T * T * w->st, 2.0 * T * 4 * (double)w->d.J },
+                             .to = MBA_ARG_SCRATCH(SSD_DCB_WORK),
+                             .to_bytes = T * T * w->st,
+                             .parts = 2,
+                             .fma = w->tensor ? THREADS * FMA : 6 * T * T,
+                             .alu = w->tensor ? THREADS * ALU : 0,
+                             .sfu = w->tensor ? THREADS * (SFU + (SFU_DIAGONAL - SFU) * diagonal) : T * T,
+                             .makes_pairs = w->way == SSD_BC_FUSED,
+                             .reads_low = keeps_low(w) });
 }
 
 static void draw_bmm_bwd(const plan_builder *w, bool output)
 {
     const double n = w->tensor ? WIDE : T;
-    draw_product(w, &(product){
-        .kernel = "bmm_chunk_bwd", .plain = "bmm_chunk_bwd_fma", .grid = w->chunks * w->d.G * w->t.tiles * w->t.ntiles,
-        .block = 128, .regs = 130,
-        .stages = 3, .smem_bytes = 9 * TILE_BYTES, .m = T, .n = n, .k = T, .trips = (double)(w->t.tiles + 1) / 2,
-        .left = MBA_ARG_SCRATCH(SSD_DCB_WORK), .left_bytes = T * T * w->st, .right = MBA_ARG_IN(output ? BM : CM),
-        .right_bytes = n * T * w->e, .also = { MBA_ARG_SCRATCH(SSD_DBC_WORK) }, .also_bytes = { T * n * 4 },
-        .ends = 2 * 8 * 2,                                         // a number, a store, and the next
-        .to = MBA_ARG_OUT(output ? DCM : DBM), .to_bytes = T * n * w->e, .parts = 2 });
+    draw_product(w, &(product){ .kernel = "bmm_chunk_bwd",
+                                .plain = "bmm_chunk_bwd_fma",
+                                .grid = w->chunks * w->d.G * w->t.tiles * w->t.ntiles,
+                                .block = 128,
+                                .regs = 130,
+                                .stages = 3,
+                                .smem_bytes = 9 * TILE_BYTES,
+                                .m = T,
+                                .n = n,
+                                .k = T,
+                                .trips = (double)(w->t.tiles + 1) / 2,
+                                .left = MBA_ARG_SCRATCH(SSD_DCB_WORK),
+                                .left_bytes = T * T * w->st,
+                                .right = MBA_ARG_IN(output ? BM : CM),
+                                .right_bytes = n * T * w->e,
+                                .also = { MBA_ARG_SCRATCH(SSD_DBC_WORK) },
+                                .also_bytes = { T * n * 4 },
+                                .ends = 2 * 8 * 2, // a number, a store, and the next
+                                .to = MBA_ARG_OUT(output ? DCM : DBM),
+                                .to_bytes = T * n * w->e,
+                                .parts = 2 });
 }
 
-static mba_status begin_plan(plan_builder *w, mba_plan *p, const mba_node *n, const mba_machine *m, ssd_baseline_kind way,
-                                bool backward)
+static mba_status begin_plan(plan_builder *w, mba_plan *p, const mba_node *n, const mba_machine *m,
+                             ssd_baseline_kind way, bool backward)
 {
-    enum { STATIC_BYTES = 1024, FMA_BYTES = 4 * (2 * 16 * (SSD_TILE + 4) + 16 * SSD_TILE) };   // ssd_fma.cuh: fma_tiles, red
+    enum {
+        STATIC_BYTES = 1024,
+        FMA_BYTES = 4 * (2 * 16 * (SSD_TILE + 4) + 16 * SSD_TILE)
+    }; // ssd_fma.cuh: fma_tiles, red
     const ssd_dims d = ssd_dims_of(n);
     MBA_REFUSE_IF(m->cc < 80, "a device of compute capability %d", m->cc);
     MBA_TRY(ssd_check_axes(n));
     if (way != SSD_FMA) MBA_TRY(check_tensor(n, &d));
     MBA_REFUSE_IF(way == SSD_FMA && FMA_BYTES > m->smem_block_bytes,
-                  "ssd without tensor cores\nwhy: a block needs %d bytes of shared memory, the machine has %lld", FMA_BYTES,
-                  (long long)m->smem_block_bytes);
-    MBA_REFUSE_IF(way == SSD_BC_FUSED && (int64_t)bc_smem_bytes(&d) + STATIC_BYTES > m->smem_block_bytes,
+                  "ssd without tensor cores\nwhy: a block needs %d bytes of shared memory, the machine has %lld",
+                  FMA_BYTES, (long long)m->smem_block_bytes);
+    MBA_REFUSE_IF(
+        way == SSD_BC_FUSED && (int64_t)bc_smem_bytes(&d) + STATIC_BYTES > m->smem_block_bytes,
         "a chunk of %lld, a state of %lld\nwhy: C B^T and C of 64 rows do not fit into %lld bytes of shared memory\n"
-        "fix: --op ssd=chunked, or a smaller --chunk", (long long)d.Q, (long long)d.N, (long long)m->smem_block_bytes);
-    *w = (plan_builder){ .p = p, .d = d, .t = ssd_tiling_of(&d, way), .way = way, .tensor = way != SSD_FMA, .m = m,
-        .e = (double)mba_dtype_bytes(n->in[X]->type.dtype) };
-    w->st     = (double)w->t.st_bytes;
+        "fix: --op ssd=chunked, or a smaller --chunk",
+        (long long)d.Q, (long long)d.N, (long long)m->smem_block_bytes);
+    *w = (plan_builder){ .p = p,
+                         .d = d,
+                         .t = ssd_tiling_of(&d, way),
+                         .way = way,
+                         .tensor = way != SSD_FMA,
+                         .m = m,
+                         .e = (double)mba_dtype_bytes(n->in[X]->type.dtype) };
+    w->st = (double)w->t.st_bytes;
     w->chunks = d.B * w->t.K;
-    const double blocks = (double)(w->chunks * d.H) * (double)(w->t.tiles * (w->t.tiles + 1)) *
-        (double)(w->t.ptiles * w->t.ntiles);
+    const double blocks = (double)(w->chunks * d.H) * (double)(w->t.tiles * (w->t.tiles + 1))
+                          * (double)(w->t.ptiles * w->t.ntiles);
     MBA_REFUSE_IF(blocks > 2e9 || (double)(w->t.KQ + d.P * d.N) > 1e9,
-        "more blocks or positions than a launch can number");
+                  "more blocks or positions than a launch can number");
     draw_scratch(w, n->in[IDS] != NULL, backward);
     return MBA_OK;
 }
@@ -549,7 +662,7 @@ static mba_status draw_bwd(mba_plan *p, const mba_node *n, const mba_machine *m,
     draw_state(&w, true);
     draw_passing(&w, true);
     if (way == SSD_BC_FUSED) draw_bc_scan(&w, true);
-    else                     draw_scan(&w, true);
+    else draw_scan(&w, true);
     draw_heads(&w, false);
     draw_heads(&w, true);
     draw_dcb(&w);
@@ -561,14 +674,14 @@ static mba_status draw_bwd(mba_plan *p, const mba_node *n, const mba_machine *m,
     return MBA_OK;
 }
 
-#define PLANS(NAME, WAY)                                                                             \
-    mba_status ssd_##NAME##_plan(mba_plan *p, const mba_node *n, const mba_machine *m)               \
-    {                                                                                                \
-        return draw_fwd(p, n, m, WAY);                                                               \
-    }                                                                                                \
-    mba_status ssd_bwd_##NAME##_plan(mba_plan *p, const mba_node *n, const mba_machine *m)           \
-    {                                                                                                \
-        return draw_bwd(p, n, m, WAY);                                                               \
+#define PLANS(NAME, WAY) \
+    mba_status ssd_##NAME##_plan(mba_plan *p, const mba_node *n, const mba_machine *m) \
+    { \
+        return draw_fwd(p, n, m, WAY); \
+    } \
+    mba_status ssd_bwd_##NAME##_plan(mba_plan *p, const mba_node *n, const mba_machine *m) \
+    { \
+        return draw_bwd(p, n, m, WAY); \
     }
 
 PLANS(chunked, SSD_CHUNKED)

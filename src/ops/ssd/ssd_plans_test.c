@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* ssd_plans_test.c -- what plans of the CUDA variants claim of each other, and how the walks of `fused` are cut. No GPU
  * is needed. */
 #include "tests/test.h"
@@ -16,7 +17,7 @@ static void steps_of_the_ladder_differ_from_chunked_in_one_thing(void **state)
 {
     (void)state;
     static const mba_case peer = { { 4, 4096, 64, 64, 1, 128, 256, SKIP_HEAD | BIAS | MODEL }, "mamba2-1.3b" };
-    enum { WAYS = 3 };                            // chunked, persistent, bc_fused follow `fused` in the list
+    enum { WAYS = 3 }; // chunked, persistent, bc_fused follow `fused` in the list
     mba_case_graph o;
     assert_ok(mba_case_build(&o, &mba_op_ssd, &peer, (mba_case_how){ .compute = MBA_BF16 }));
     for (size_t m = 0; m < sizeof machines / sizeof *machines; m++)
@@ -48,11 +49,12 @@ static bool remakes(const mba_case *c, mba_case_how how, const char *variants)
     mba_program   *p;
     bool           prepares = false, keeps = false;
     assert_ok(mba_case_build(&o, &mba_op_ssd, c, how));
-    assert_ok(mba_program_create(&p, o.g, &(mba_program_options){ .cuda = true, .machine = &machines[1],
-                                                                  .variants = variants }));
+    assert_ok(
+        mba_program_create(&p, o.g,
+                           &(mba_program_options){ .cuda = true, .machine = &machines[1], .variants = variants }));
     for (int32_t i = 0; i < o.g->nnodes; i++) {
         const mba_node *n = o.g->nodes[i];
-        if (n->op == &mba_op_ssd)     keeps = n->out[KEPT_STATES] != NULL;
+        if (n->op == &mba_op_ssd) keeps = n->out[KEPT_STATES] != NULL;
         if (n->op == &mba_op_ssd_bwd) prepares = !strcmp(p->plan[i]->launch[0].kernel, "ssd_prep");
         if (n->op == &mba_op_ssd_bwd) assert_string_equal(p->plan[i]->variant, "fused");
     }
@@ -67,7 +69,7 @@ static void backward_takes_what_its_own_forward_kept(void **state)
     (void)state;
     const mba_case c = { { 2, 200, 4, 64, 2, 128, 64, SKIP_HEAD | BIAS | RESETS }, "fused" };
     assert_false(remakes(&c, (mba_case_how){ .compute = MBA_BF16 }, NULL));
-    assert_true(remakes(&c, (mba_case_how){ .compute = MBA_BF16 }, "ssd=chunked"));        // which writes none of it
+    assert_true(remakes(&c, (mba_case_how){ .compute = MBA_BF16 }, "ssd=chunked")); // which writes none of it
     assert_true(remakes(&c, (mba_case_how){ .compute = MBA_BF16, .recompute = true }, NULL));
 }
 
@@ -79,18 +81,18 @@ static void check_cuts(const ssd_split *r, int64_t sms)
     assert_in_range(r->blocks, 1, sms);
     assert_int_equal(r->at[0], 0);
     assert_int_equal(r->at[r->blocks], r->items * r->K);
-    assert_true((r->how == SSD_STATE_RECOMPUTED) == (r->blocks > r->items));      // by this a launcher knows
+    assert_true((r->how == SSD_STATE_RECOMPUTED) == (r->blocks > r->items)); // by this a launcher knows
     for (int64_t j = 0; j < r->blocks; j++) {
         const int64_t before = r->at[j] % r->K;
         assert_true(r->at[j] < r->at[j + 1]);
         if (!before) continue;
         assert_true(r->at[j - r->before[j]] <= r->at[j] - before);
-        if (r->how == SSD_STATE_PASSED) assert_int_equal(r->before[j], 1);   // the block before begins the item: no chain
-        else                      assert_int_equal(before % 2, 0);     // what is walked again goes by two
-        const bool within = r->at[j - 1] > r->at[j] - before;          // the range before lies inside the item too
+        if (r->how == SSD_STATE_PASSED) assert_int_equal(r->before[j], 1); // the block before begins the item: no chain
+        else assert_int_equal(before % 2, 0);                              // what is walked again goes by two
+        const bool within = r->at[j - 1] > r->at[j] - before;              // the range before lies inside the item too
         again += within ? r->at[j] - r->at[j - 1] : before;
         taken += r->how == SSD_STATE_PASSED || within;
-        if (within) assert_int_equal((r->at[j] - 1) / r->K, r->at[j - 1] / r->K);      // which has one piece: no wait
+        if (within) assert_int_equal((r->at[j] - 1) / r->K, r->at[j - 1] / r->K); // which has one piece: no wait
     }
     assert_int_equal(r->again, r->how == SSD_STATE_RECOMPUTED ? again : 0);
     assert_int_equal(r->taken, taken);
@@ -105,16 +107,16 @@ static void cuts_cover_every_chunk_once(void **state)
     const int64_t sms[] = { 1, 2, 3, 7, 114, 132, 400 };
     int           row_regs[3] = { 0 };
     for (int i = 0; i < 6 * 10 * 7 * 7 * 2; i++) {
-        const bool     backward = i / 420 % 2;
-        const int64_t  n = sms[i / 840 % 7];
-        const int64_t  H = heads[i / 60 % 7];
-        const ssd_dims d = { .B = batch[i % 6], .L = length[i / 6 % 10], .H = H, .P = 64, .N = 128, .G = 1, .J = H };
+        const bool      backward = i / 420 % 2;
+        const int64_t   n = sms[i / 840 % 7];
+        const int64_t   H = heads[i / 60 % 7];
+        const ssd_dims  d = { .B = batch[i % 6], .L = length[i / 6 % 10], .H = H, .P = 64, .N = 128, .G = 1, .J = H };
         const ssd_split r = ssd_split_of(&d, n, backward);
         row_regs[r.how]++;
         if (r.how == SSD_UNSPLIT) continue;
         check_cuts(&r, n);
         const ssd_split again = ssd_split_as(&d, r.how, r.blocks, backward);
-        assert_memory_equal(&again, &r, sizeof r);     // what a launcher makes of the plan
+        assert_memory_equal(&again, &r, sizeof r); // what a launcher makes of the plan
     }
     for (int k = 0; k < 3; k++) assert_true(row_regs[k] > 0);
 }
@@ -136,19 +138,22 @@ static double scan_flops(int Q, int N, int rows, bool rev)
     return sum;
 }
 
-static double expected_flops(const ssd_dims *d, const char *kernel, bool made)       /* made: C B^T, in the block */
+static double expected_flops(const ssd_dims *d, const char *kernel, bool made) /* made: C B^T, in the block */
 {
     const int    Q = (int)d->Q, N = (int)d->N, tiles = Q / 64, rows = Q % 128 ? 64 : 128;
-    const double chunks = (double)(d->B * mba_ceil(d->L, Q)), groups = chunks * (double)d->G, P = (double)mba_ceil(d->P, 64);
-    const double pairs = groups * (double)mba_ceil(d->J, 2) * P, slabs = (double)mba_ceil(N, 64), wide = (double)mba_ceil(N, 128);
+    const double chunks = (double)(d->B * mba_ceil(d->L, Q)), groups = chunks * (double)d->G,
+                 P = (double)mba_ceil(d->P, 64);
+    const double pairs = groups * (double)mba_ceil(d->J, 2) * P, slabs = (double)mba_ceil(N, 64),
+                 wide = (double)mba_ceil(N, 128);
     const double half = tiles * (tiles + 1) / 2, tile = 2.0 * 64 * 64 * 64;
-    if (!strcmp(kernel, "chunk_state_fwd") || !strcmp(kernel, "chunk_scan_bwd_dstates")) return pairs * wide * 4 * tiles * tile;
-    if (!strcmp(kernel, "bmm_chunk_fwd"))                 return groups * half * slabs * tile;
-    if (!strcmp(kernel, "chunk_scan_fwd"))                return pairs * scan_flops(Q, N, rows, false);
+    if (!strcmp(kernel, "chunk_state_fwd") || !strcmp(kernel, "chunk_scan_bwd_dstates"))
+        return pairs * wide * 4 * tiles * tile;
+    if (!strcmp(kernel, "bmm_chunk_fwd")) return groups * half * slabs * tile;
+    if (!strcmp(kernel, "chunk_scan_fwd")) return pairs * scan_flops(Q, N, rows, false);
     if (!strcmp(kernel, "chunk_scan_chunk_state_bwd_dx")) return pairs * scan_flops(Q, N, rows, true);
     if (!strcmp(kernel, "bc_chunk_scan_fwd") || !strcmp(kernel, "bc_chunk_scan_bwd_dx"))
         return groups * P * (double)mba_ceil(mba_ceil(d->J, 2), SSD_BC_PAIRS) * half * slabs * tile
-             + pairs * scan_flops(Q, N, 64, kernel[14] == 'b');
+               + pairs * scan_flops(Q, N, 64, kernel[14] == 'b');
     if (!strcmp(kernel, "chunk_state_bwd_db") || !strcmp(kernel, "chunk_scan_bwd_dc"))
         return groups * wide * (double)d->J * P * tiles * 2 * tile;
     if (!strcmp(kernel, "chunk_scan_bwd_dcb")) return groups * half * ((double)d->J * P + (made ? slabs : 0)) * tile;
@@ -159,10 +164,11 @@ static double expected_flops(const ssd_dims *d, const char *kernel, bool made)  
 static void plans_count_the_products_that_warps_issue(void **state)
 {
     (void)state;
-    static const mba_case cases[] = {
-        { { 4, 4096, 32, 64, 8, 128, 256, MODEL }, "headline" }, { { 1, 1001, 6, 64, 2, 128, 128, MODEL }, "odd" },
-        { { 2, 300, 3, 40, 1, 72, 192, 0 }, "odd heads, tiles of 64 rows" }, { { 1, 65, 18, 64, 1, 256, 64, 0 }, "nine pairs" } };
-    int row_regs = 0;
+    static const mba_case cases[] = { { { 4, 4096, 32, 64, 8, 128, 256, MODEL }, "headline" },
+                                      { { 1, 1001, 6, 64, 2, 128, 128, MODEL }, "odd" },
+                                      { { 2, 300, 3, 40, 1, 72, 192, 0 }, "odd heads, tiles of 64 rows" },
+                                      { { 1, 65, 18, 64, 1, 256, 64, 0 }, "nine pairs" } };
+    int                   row_regs = 0;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         mba_case_graph o;
         assert_ok(mba_case_build(&o, &mba_op_ssd, &cases[i], (mba_case_how){ .compute = MBA_BF16 }));
@@ -172,7 +178,8 @@ static void plans_count_the_products_that_warps_issue(void **state)
             for (const mba_variant *v = n->op->cuda; mine && v->name; v++) {
                 const ssd_dims d = ssd_dims_of(n);
                 mba_plan       p;
-                if (!strcmp(v->name, "fma") || mba_plan_variant(&p, NULL, o.g->arena, n, v, &machines[1]) != MBA_OK) continue;
+                if (!strcmp(v->name, "fma") || mba_plan_variant(&p, NULL, o.g->arena, n, v, &machines[1]) != MBA_OK)
+                    continue;
                 for (int l = 0; l < p.nlaunches; l++) {
                     const double want = expected_flops(&d, p.launch[l].kernel, !strcmp(v->name, "bc_fused"));
                     if (want < 0) continue;
@@ -186,12 +193,13 @@ static void plans_count_the_products_that_warps_issue(void **state)
     assert_int_equal(row_regs, 136);
 }
 
-/* ---- `exact`: products of warpgroups, counted by the loops of its kernels (ssd_fused_scan.cuh, ssd_fused_bc.cuh) ---- */
+/* ---- `exact`: products of warpgroups, counted by the loops of its kernels (ssd_fused_scan.cuh, ssd_fused_bc.cuh)
+ * ---- */
 
 static double exact_flops(const ssd_dims *d, const ssd_segments *r, const char *kernel, bool output, bool rev)
 {
-    const double n32 = 2.0 * 64 * 32 * 16, n64 = 2 * n32, n128 = 4 * n32;              // of one instruction
-    const double chunks = (double)(d->B * d->H * r->K), ends = (double)(d->B * d->G * (r->K / 2));
+    const double  n32 = 2.0 * 64 * 32 * 16, n64 = 2 * n32, n128 = 4 * n32; // of one instruction
+    const double  chunks = (double)(d->B * d->H * r->K), ends = (double)(d->B * d->G * (r->K / 2));
     const int64_t made = rev ? r->K - r->per_segment : (r->segments - 1) * r->per_segment;
     if (!strcmp(kernel, "ssd_exact_scan") || !strcmp(kernel, "ssd_exact_scan_rev"))
         return chunks * ((output ? (2 * 8 + 3 * 4) * n64 : 0) + 2 * 4 * n128);
@@ -206,22 +214,23 @@ static void exact_counts_rests_too(void **state)
     (void)state;
     static const mba_case cases[] = { { { 4, 4096, 32, 64, 8, 128, 64, MODEL }, "segments, groups" },
                                       { { 2, 333, 6, 64, 1, 128, 64, RESETS }, "an odd number of chunks" } };
-    int row_regs = 0;
+    int                   row_regs = 0;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         mba_case_graph o;
         mba_program   *p;
         assert_ok(mba_case_build(&o, &mba_op_ssd, &cases[i], (mba_case_how){ .compute = MBA_BF16 }));
-        assert_ok(mba_program_create(&p, o.g, &(mba_program_options){ .cuda = true, .machine = &machines[1],
-                                                                      .variants = "ssd=exact,ssd_bwd=exact" }));
+        assert_ok(mba_program_create(
+            &p, o.g,
+            &(mba_program_options){ .cuda = true, .machine = &machines[1], .variants = "ssd=exact,ssd_bwd=exact" }));
         for (int32_t k = 0; k < o.g->nnodes; k++) {
             const mba_node *n = o.g->nodes[k];
             const bool      back = n->op == &mba_op_ssd_bwd;
             if (n->op != &mba_op_ssd && !back) continue;
-            const ssd_dims   d = ssd_dims_of(n);
+            const ssd_dims     d = ssd_dims_of(n);
             const ssd_segments r = ssd_segments_of(&d, machines[1].sm, back);
             assert_string_equal(p->plan[k]->variant, "exact");
             if (back) assert_false(ssd_has_saved(p->plan[k], n));
-            else      assert_true(!n->out[KEPT_STATES] || p->plan[k]->leaves >> KEPT_STATES & 1);
+            else assert_true(!n->out[KEPT_STATES] || p->plan[k]->leaves >> KEPT_STATES & 1);
             for (int l = 0; l < p->plan[k]->nlaunches; l++) {
                 const mba_launch *at = &p->plan[k]->launch[l];
                 const bool        rev = strstr(at->kernel, "_rev") != NULL;
@@ -234,12 +243,12 @@ static void exact_counts_rests_too(void **state)
         mba_program_destroy(p);
         mba_graph_destroy(o.g);
     }
-    assert_int_equal(row_regs, 11);                    // walks of both, dB and dC; with segments three of states
+    assert_int_equal(row_regs, 11); // walks of both, dB and dC; with segments three of states
 }
 
 /* ---- what the data leaves out ---- */
 
-enum { FLAGS = 130, ALL = 131, RESET = 2 };       /* of a record (ssd_fused.cuh) */
+enum { FLAGS = 130, ALL = 131, RESET = 2 }; /* of a record (ssd_fused.cuh) */
 
 /* Chunks that ssd_states multiplies, by the definition: of a part of a segment those from which a state gets to the end
  * of the segment (reverse: to its beginning) through less than 88 of decay and no reset. */
@@ -264,8 +273,8 @@ static void fill_records(float *rec, int64_t chunks, int how)
     uint32_t seed = 7;
     for (int64_t i = 0; i < chunks; i++) {
         seed = seed * 1664525 + 1013904223;
-        rec[i * SSD_RECORD + FLAGS] = how == 2 && seed >> 28 == 0 ? RESET : seed >> 31;      // bit 0 means nothing here
-        rec[i * SSD_RECORD + ALL]   = how ? -(float)(seed >> 8 & 0xffff) / 65536 * (float)(1 + i / 64 % 32) : -0.5f;
+        rec[i * SSD_RECORD + FLAGS] = how == 2 && seed >> 28 == 0 ? RESET : seed >> 31; // bit 0 means nothing here
+        rec[i * SSD_RECORD + ALL] = how ? -(float)(seed >> 8 & 0xffff) / 65536 * (float)(1 + i / 64 % 32) : -0.5f;
     }
 }
 
@@ -283,22 +292,22 @@ static void states_are_counted_from_the_data(void **state)
         const mba_node   *n = o.g->nodes[i];
         const mba_tensor *t = mba_ssd_records(n, p->plan[i]);
         if (!t) continue;
-        const ssd_dims   d = ssd_dims_of(n);
+        const ssd_dims     d = ssd_dims_of(n);
         const ssd_segments r = ssd_segments_of(&d, machines[1].sm, true);
-        const double     all = mba_launch_work(&p->plan[i]->launch[mba_ssd_states_launch(p->plan[i])], MBA_MMA);
-        float           *rec = calloc(1, (size_t)mba_tensor_bytes(t));
+        const double       all = mba_launch_work(&p->plan[i]->launch[mba_ssd_states_launch(p->plan[i])], MBA_MMA);
+        float             *rec = calloc(1, (size_t)mba_tensor_bytes(t));
         assert_non_null(rec);
         assert_true(r.segments > 1);
         for (int how = 0; how < 3; how++, row_regs++) {
             fill_records(rec, d.B * d.H * r.K, how);
             const double flops = mba_ssd_states_flops(n, p->plan[i], rec);
             if (how == 0) assert_true(flops == all);
-            else          assert_true(flops > 0 && flops < all);
+            else assert_true(flops > 0 && flops < all);
             assert_true(flops == 2.0 * 64 * 128 * 64 * (double)wanted_chunks(rec, &d, &r, n->op == &mba_op_ssd_bwd));
         }
         free(rec);
     }
-    assert_int_equal(row_regs, 6);                     // forward and backward
+    assert_int_equal(row_regs, 6); // forward and backward
     mba_program_destroy(p);
     mba_graph_destroy(o.g);
 }

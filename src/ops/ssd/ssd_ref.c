@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* ssd_ref.c -- fp64: the recurrence of ssd.md, which is the yardstick, and beside it the
  * chunked evaluation ("In chunks" there), which proves the equations that the fast paths use. */
 #include <math.h>
@@ -57,8 +58,8 @@ static void skip_gradient(const mba_ref_call *c, const ssd_dims *d, int64_t t, i
 
 /* ---- the recurrence ---- */
 
-/* The states of one head: (L+1, P, N), the one before each token and the last. Behind them in the call's space is that of
- * one more, the gradient of a state. */
+/* The states of one head: (L+1, P, N), the one before each token and the last. Behind them in the call's space is that
+ * of one more, the gradient of a state. */
 static int64_t states_elems(const ssd_dims *d) { return (d->L + 1) * d->P * d->N; }
 
 int64_t ssd_ref_space(const mba_node *n)
@@ -70,7 +71,7 @@ int64_t ssd_ref_space(const mba_node *n)
 static const double *states_of(const mba_ref_call *c, const ssd_dims *d, int64_t b, int64_t h)
 {
     const int64_t PN = d->P * d->N;
-    double       *s  = c->space;
+    double       *s = c->space;
     memset(s, 0, sizeof *s * (size_t)PN);
     if (c->in[INITIAL]) memcpy(s, c->in[INITIAL] + (b * d->H + h) * PN, sizeof *s * (size_t)PN);
     for (int64_t l = 0; l < d->L; l++, s += PN) {
@@ -112,15 +113,15 @@ static void token_backward(const mba_ref_call *c, const ssd_dims *d, int64_t t, 
     double        ddA = 0, dstep = 0;
     for (int64_t p = 0; p < d->P; p++) {
         const double x = c->in[X][xi + p], dy = c->in[DY] ? c->in[DY][xi + p] : 0;
-        double       through = 0;                          // <lam, B>: what x_p feeds
+        double       through = 0; // <lam, B>: what x_p feeds
         for (int64_t n = 0; n < N; n++) {
             double *g = &lam[p * N + n];
             *g += dy * C[n];
             c->out[DCM][bi + n] += dy * after[p * N + n];
             c->out[DBM][bi + n] += step * x * *g;
             through += *g * B[n];
-            ddA     += keep * before[p * N + n] * *g;
-            *g      *= keep;
+            ddA += keep * before[p * N + n] * *g;
+            *g *= keep;
         }
         c->out[DX][xi + p] = step * through + skip_of(c, d, h, p) * dy;
         dstep += through * x;
@@ -147,15 +148,16 @@ void ssd_bwd_ref(const mba_ref_call *c)
 /* One chunk of one head, under the names of the spec. Positions count inside the chunk. */
 typedef struct cell {
     const ssd_dims *d;
-    int64_t         b, k, h, t0, q;              /* sequence, chunk, head, first token, real positions */
-    const double   *dt, *cs, *CB, *H;            /* (Q), (Q), (Q, Q), (P, N) entering */
-    bool            resets;                      /* the entering state does not reach the end */
-    int64_t         tail;                        /* the first source that does */
+    int64_t         b, k, h, t0, q;   /* sequence, chunk, head, first token, real positions */
+    const double   *dt, *cs, *CB, *H; /* (Q), (Q), (Q, Q), (P, N) entering */
+    bool            resets;           /* the entering state does not reach the end */
+    int64_t         tail;             /* the first source that does */
 } cell;
 
 static int64_t first_source(const mba_ref_call *c, const ssd_dims *d, int64_t t0, int64_t l)
 {
-    for (; l > 0; l--) if (reset_at(c, d, t0 + l)) return l;
+    for (; l > 0; l--)
+        if (reset_at(c, d, t0 + l)) return l;
     return 0;
 }
 
@@ -168,10 +170,18 @@ static cell cell_of(const mba_ref_call *c, const ssd_dims *d, const ssd_parts *p
 {
     const int64_t n = mba_ceil(d->L, d->Q), bhk = (b * d->H + h) * n + k, t0 = b * d->L + k * d->Q;
     const int64_t q = k + 1 < n ? d->Q : d->L - k * d->Q;
-    return (cell){ .d = d, .b = b, .k = k, .h = h, .t0 = t0, .q = q, .dt = p->dt + bhk * d->Q, .cs = p->cs + bhk * d->Q,
+    return (cell){ .d = d,
+                   .b = b,
+                   .k = k,
+                   .h = h,
+                   .t0 = t0,
+                   .q = q,
+                   .dt = p->dt + bhk * d->Q,
+                   .cs = p->cs + bhk * d->Q,
                    .CB = p->CB + ((b * n + k) * d->G + h / d->J) * d->Q * d->Q,
                    .H = p->H + ((b * n + k) * d->H + h) * d->P * d->N,
-                   .resets = !state_reaches(c, d, t0, q - 1), .tail = first_source(c, d, t0, q - 1) };
+                   .resets = !state_reaches(c, d, t0, q - 1),
+                   .tail = first_source(c, d, t0, q - 1) };
 }
 
 static const double *x_row(const mba_ref_call *c, const cell *e, int64_t l)
@@ -207,7 +217,7 @@ static void multiply_cb(const mba_ref_call *c, const ssd_dims *d, ssd_parts *p)
             for (int64_t s = first_source(c, d, t0, l); s <= l; s++)
                 for (int64_t m = 0; m < d->N; m++)
                     p->CB[(i * Q + l) * Q + s] += c->in[CM][((t0 + l) * d->G + g) * d->N + m]
-                                                * c->in[BM][((t0 + s) * d->G + g) * d->N + m];
+                                                  * c->in[BM][((t0 + s) * d->G + g) * d->N + m];
     }
 }
 
@@ -221,17 +231,20 @@ static void pass_state(const mba_ref_call *c, const cell *e, double *S, double *
     for (int64_t i = 0; i < e->d->P * N; i++) leaving[i] = decay_all(e) * e->H[i] + S[i];
 }
 
-/* All parts are cut from one allocation; `work` is what the backward works in: dy, the gradient of a state, and that of a cell. */
+/* All parts are cut from one allocation; `work` is what the backward works in: dy, the gradient of a state, and that of
+ * a cell. */
 static int64_t dy_elems(const ssd_dims *d) { return d->B * d->L * d->H * d->P; }
 static int64_t cell_elems(const ssd_dims *d) { return d->Q * (5 + d->P); }
 
 static mba_status parts_create(ssd_parts *p, const ssd_dims *d)
 {
-    const int64_t PN = d->P * d->N, n = mba_ceil(d->L, d->Q), steps = d->B * d->H * n * d->Q, states = d->B * n * d->H * PN;
-    const int64_t sizes[] = { steps, steps, states, states, d->B * n * d->G * d->Q * d->Q, d->B * d->H * PN,
-                              dy_elems(d) + PN + cell_elems(d) };
-    double      **part[] = { &p->dt, &p->cs, &p->S, &p->H, &p->CB, &p->last, &p->work };
-    int64_t       all = 0;
+    const int64_t PN = d->P * d->N, n = mba_ceil(d->L, d->Q), steps = d->B * d->H * n * d->Q,
+                  states = d->B * n * d->H * PN;
+    const int64_t sizes[] = {
+        steps, steps, states, states, d->B * n * d->G * d->Q * d->Q, d->B * d->H * PN, dy_elems(d) + PN + cell_elems(d)
+    };
+    double **part[] = { &p->dt, &p->cs, &p->S, &p->H, &p->CB, &p->last, &p->work };
+    int64_t  all = 0;
     for (int k = 0; k < 7; k++) all += sizes[k];
     double *memory = calloc((size_t)all, sizeof *memory);
     if (!memory) return mba_fail(MBA_E_NOMEM, "no memory for a reference run");
@@ -251,7 +264,7 @@ mba_status ssd_parts_of(ssd_parts *out, const mba_ref_call *c)
         const int64_t b = bh / d.H, h = bh % d.H;
         if (c->in[INITIAL]) memcpy(p.H + (b * n * d.H + h) * PN, c->in[INITIAL] + bh * PN, sizeof(double) * (size_t)PN);
         for (int64_t k = 0; k < n; k++) {
-            const cell    e  = cell_of(c, &d, &p, b, k, h);
+            const cell    e = cell_of(c, &d, &p, b, k, h);
             const int64_t at = ((b * n + k) * d.H + h) * PN;
             pass_state(c, &e, p.S + at, k + 1 < n ? p.H + at + d.H * PN : p.last + bh * PN);
         }
@@ -281,7 +294,9 @@ mba_status ssd_chunked_ref(const mba_ref_call *c)
 }
 
 /* Sections 5.4 to 5.10 for one chunk of one head, given the gradient G of the state that leaves it. */
-typedef struct adjoint { double *col, *row, *r, *q, *dstep, dchunk; } adjoint;
+typedef struct adjoint {
+    double *col, *row, *r, *q, *dstep, dchunk;
+} adjoint;
 
 static void pairs_backward(const mba_ref_call *c, const cell *e, const double *dy, adjoint *a, double *acc)
 {
@@ -334,11 +349,11 @@ static void cell_backward(const mba_ref_call *c, const cell *e, const double *dy
         for (int64_t p = 0; p < P; p++) {
             a.dstep[l] += acc[l * P + p] * x[p];
             c->out[DX][((e->t0 + l) * e->d->H + e->h) * P + p] = e->dt[l] * acc[l * P + p]
-                                                               + skip_of(c, e->d, e->h, p) * dy[l * stride + p];
+                                                                 + skip_of(c, e->d, e->h, p) * dy[l * stride + p];
         }
         skip_gradient(c, e->d, e->t0 + l, e->h);
         step_gradient(c, e->d, e->t0 + l, e->h, diag + next + prev + a.dchunk, a.dstep[l]);
-        diag += a.col[l] - a.row[l];                       // form (i) of section 5.13
+        diag += a.col[l] - a.row[l]; // form (i) of section 5.13
         next += a.r[l];
         prev -= a.q[l];
     }
@@ -351,8 +366,8 @@ static void cell_backward(const mba_ref_call *c, const cell *e, const double *dy
 
 mba_status ssd_bwd_chunked_ref(const mba_ref_call *c)
 {
-    const ssd_dims d  = ssd_dims_of(c->node);
-    const int64_t  n  = mba_ceil(d.L, d.Q), PN = d.P * d.N;
+    const ssd_dims d = ssd_dims_of(c->node);
+    const int64_t  n = mba_ceil(d.L, d.Q), PN = d.P * d.N;
     ssd_parts      p;
     MBA_TRY(ssd_parts_of(&p, c));
     double *dy = p.work, *G = dy + dy_elems(&d);

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* ssd_split.c -- how the walks of `fused` share the chunks of all items (a sequence, two heads) where neither whole
  * items nor equal segments of them (ssd_segments_of) fill the SMs.
  *
@@ -19,7 +20,9 @@
 /* chunk, cut: of a walk, of one through ranges, whose registers are short; fold: of one state; state: of a chunk in a
  * block of ssd_states; launch: of ssd_states, with what its blocks do before and after their chunks; again: of a chunk
  * for its state alone. */
-typedef struct prices { int64_t chunk, cut, begin, fold, leave, state, launch, again; } prices;
+typedef struct prices {
+    int64_t chunk, cut, begin, fold, leave, state, launch, again;
+} prices;
 static const prices price_of[2] = { { 100, 103, 120, 53, 60, 83, 300, 50 }, { 100, 103, 80, 35, 30, 55, 200, 40 } };
 
 /* Chunks of a state; states of a piece; percent to gain; pieces of an item, where each state waits for the last. */
@@ -44,7 +47,7 @@ static int64_t cost_of_ranges(const ssd_segments *r, int64_t sms, const prices *
     const int64_t walk = mba_ceil(r->items, r->grid) * (r->per_segment * p->chunk + p->begin);
     if (r->segments == 1) return walk;
     return walk + cost_of_states(sms, p, r->state_blocks, mba_ceil(r->per_segment, r->parts))
-         + (r->segments - 1) * r->parts * p->fold;
+           + (r->segments - 1) * r->parts * p->fold;
 }
 
 ssd_segments ssd_segments_as(const ssd_dims *d, int64_t K, int64_t segments, int64_t parts, int64_t sms)
@@ -52,7 +55,7 @@ ssd_segments ssd_segments_as(const ssd_dims *d, int64_t K, int64_t segments, int
     ssd_segments r = { .K = K, .segments = segments, .parts = parts, .per_segment = mba_ceil(K, segments) };
     r.items = d->B * d->H / SSD_HEADS * segments;
     r.state_blocks = d->B * d->H / ssd_state_heads(d) * (segments - 1) * parts;
-    r.grid  = least(r.items, sms);
+    r.grid = least(r.items, sms);
     if (r.grid * SSD_ITEMS_PER_BLOCK < r.items) r.grid = mba_ceil(r.items, SSD_ITEMS_PER_BLOCK);
     return r;
 }
@@ -115,7 +118,7 @@ static int64_t cost_of(const ssd_split *r)
     for (int64_t j = 0; j < r->blocks; j++) {
         const int64_t from = r->at[j], to = r->at[j + 1], first = least(r->K - chunks_before(r, from), to - from);
         const int64_t pieces = (to - 1) / r->K - from / r->K + 1;
-        const int64_t others = (to - from - first) * p->cut + (pieces - 1) * p->begin;      // which come first
+        const int64_t others = (to - from - first) * p->cut + (pieces - 1) * p->begin; // which come first
         column_regs = p->begin + entering(r, p, j, from) + most(others, waiting(r, p, j, from, column_regs));
         dearest = most(dearest, column_regs + first * p->cut + (leaves(r, from, to) ? p->leave : 0));
     }
@@ -140,9 +143,9 @@ static bool cut_within(ssd_split *r, int64_t limit, int64_t blocks)
             const int64_t rest = r->K - at % r->K;
             left -= p->begin;
             if (left < rest * p->cut) break;
-            left -= rest * p->cut - wait;                      // the next piece is walked meanwhile
-            at   += rest;
-            wait  = 0;
+            left -= rest * p->cut - wait; // the next piece is walked meanwhile
+            at += rest;
+            wait = 0;
         }
         if (at < end && (r->how == SSD_STATE_PASSED || (at == from && at % r->K))) left -= p->leave;
         if (at < end && left >= p->cut) at += left / p->cut;
@@ -155,12 +158,12 @@ static bool cut_within(ssd_split *r, int64_t limit, int64_t blocks)
 
 static void cut_evenly(ssd_split *r, int64_t blocks)
 {
-    int64_t low = 0, high = 1;                         // low: too little, high: enough
+    int64_t low = 0, high = 1; // low: too little, high: enough
     while (!cut_within(r, high, blocks)) low = high, high *= 2;
     while (high - low > 1) {
         const int64_t middle = (low + high) / 2;
         if (cut_within(r, middle, blocks)) high = middle;
-        else                               low = middle;
+        else low = middle;
     }
     (void)cut_within(r, high, blocks);
 }
@@ -170,12 +173,12 @@ static void count_pieces(ssd_split *r)
     r->pieces = r->segments = r->handed = r->again = r->taken = 0;
     for (int64_t j = 0; j < r->blocks; j++) {
         const int64_t item = r->at[j] / r->K;
-        int64_t       begun = j;                       // the range in which this item begins
+        int64_t       begun = j; // the range in which this item begins
         while (r->at[begun] > item * r->K) begun--;
         r->before[j] = (uint16_t)(j - begun);
-        r->pieces   += (r->at[j + 1] - 1) / r->K - item + 1;
-        r->segments  = most(r->segments, j - begun + 1);
-        r->taken    += takes(r, j, r->at[j]);
+        r->pieces += (r->at[j + 1] - 1) / r->K - item + 1;
+        r->segments = most(r->segments, j - begun + 1);
+        r->taken += takes(r, j, r->at[j]);
         if (r->how == SSD_STATE_RECOMPUTED) r->again += chunks_again(r, j, r->at[j]);
     }
     if (r->taken) r->handed = r->blocks;
@@ -203,17 +206,17 @@ static bool possible(const ssd_split *r)
 ssd_split ssd_split_of(const ssd_dims *d, int64_t sms, bool backward)
 {
     const ssd_split none = { .how = SSD_UNSPLIT };
-    const int64_t  items = d->B * d->H / SSD_HEADS, most_blocks = least(sms, SSD_BLOCKS_MAX), K = mba_ceil(d->L, 64);
+    const int64_t   items = d->B * d->H / SSD_HEADS, most_blocks = least(sms, SSD_BLOCKS_MAX), K = mba_ceil(d->L, 64);
     if (items % most_blocks == 0 || items >= SSD_LIST_MAX * most_blocks || items * K < 2 * most_blocks) return none;
     /* A plan says how many blocks there are, not how many there might have been: both must lead to the same cut. */
     const ssd_split_kind how = items < most_blocks ? SSD_STATE_RECOMPUTED : SSD_STATE_PASSED;
-    ssd_split      r = ssd_split_as(d, how, most_blocks, backward);
+    ssd_split            r = ssd_split_as(d, how, most_blocks, backward);
     for (int64_t before = most_blocks; r.blocks < before;) {
         before = r.blocks;
-        r      = ssd_split_as(d, how, before, backward);
+        r = ssd_split_as(d, how, before, backward);
     }
     if (!possible(&r) || r.pieces == r.items || (how == SSD_STATE_RECOMPUTED && r.segments > CHAIN_MAX)) return none;
     const ssd_segments uncut = ssd_segments_of(d, sms, backward);
-    if (how == SSD_STATE_RECOMPUTED && uncut.segments == 1) return none;          // whole items in step: cut, they lost (ssd.md)
+    if (how == SSD_STATE_RECOMPUTED && uncut.segments == 1) return none; // whole items in step: cut, they lost (ssd.md)
     return cost_of(&r) * 100 < cost_of_ranges(&uncut, sms, &price_of[backward]) * (100 - GAIN) ? r : none;
 }

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* ssd_steps.cuh -- the vector kernels of ssd, shared by its variants: steps and decays, the walk over chunks, and what
  * the gradients of decays become.
  *
@@ -27,7 +28,7 @@
 
 #include "ops/ssd/ssd_task.cuh"
 
-template <typename N> static __device__ __forceinline__ N scan_up(N x)       /* inclusive, over the warp */
+template <typename N> static __device__ __forceinline__ N scan_up(N x) /* inclusive, over the warp */
 {
 #pragma unroll
     for (int d = 1; d < 32; d *= 2) {
@@ -36,7 +37,7 @@ template <typename N> static __device__ __forceinline__ N scan_up(N x)       /* 
     }
     return x;
 }
-template <typename N> static __device__ __forceinline__ N scan_down(N x)     /* inclusive, from the last lane down */
+template <typename N> static __device__ __forceinline__ N scan_down(N x) /* inclusive, from the last lane down */
 {
 #pragma unroll
     for (int d = 1; d < 32; d *= 2) {
@@ -47,10 +48,14 @@ template <typename N> static __device__ __forceinline__ N scan_down(N x)     /* 
 }
 
 /* Where the warp of a (sequence, chunk, head) stands. */
-struct cell { int b, c, h; int64_t at; };
+struct cell {
+    int     b, c, h;
+    int64_t at;
+};
 template <typename A> static __device__ __forceinline__ cell cell_of(const A &a, unsigned i)
 {
-    const int part = unravel_next(i, (a.H + 7) / 8), c = unravel_next(i, a.K), b = (int)i, h = part * 8 + (int)(threadIdx.x >> 5);
+    const int part = unravel_next(i, (a.H + 7) / 8), c = unravel_next(i, a.K), b = (int)i,
+              h = part * 8 + (int)(threadIdx.x >> 5);
     const cell e = { b, c, h, ((int64_t)b * a.H + h) * a.KQ + (int64_t)c * a.Q };
     return e;
 }
@@ -63,12 +68,12 @@ template <typename A> static __device__ __forceinline__ bool reset_at(const A &a
 template <typename A> static __device__ __forceinline__ void cumsum_fwd(const A &a, unsigned tile)
 {
     typedef typename A::CS CS;
-    const int  lane = threadIdx.x & 31;
-    const cell e = cell_of(a, tile);
+    const int              lane = threadIdx.x & 31;
+    const cell             e = cell_of(a, tile);
     if (e.h >= a.H) return;
     const double A_h = -exp((double)a.A_log[e.h]);
     double       sum = 0;
-    int          last = 0;                             // the last reset so far
+    int          last = 0; // the last reset so far
     bool         any = false;
     for (int l0 = 0; l0 < a.Q; l0 += 32) {
         const int     l = l0 + lane;
@@ -77,11 +82,11 @@ template <typename A> static __device__ __forceinline__ void cumsum_fwd(const A 
         if (l < a.Q && t < a.L) step = fminf(fmaxf(softplus(raw_step(a, e.b, t, e.h)), a.dt_min), a.dt_max);
         const double   cs = sum + scan_up(A_h * step);
         const unsigned resets = __ballot_sync(0xffffffffu, l < a.Q && reset_at(a, e.b, t));
-        const unsigned before = resets & (0xffffffffu >> (31 - lane));       // mine included
+        const unsigned before = resets & (0xffffffffu >> (31 - lane)); // mine included
         if (l < a.Q) {
             a.step[e.at + l] = step;
-            a.cs[e.at + l]   = (CS)cs;
-            a.in[e.at + l]   = any || before ? 0 : expf((float)cs);
+            a.cs[e.at + l] = (CS)cs;
+            a.in[e.at + l] = any || before ? 0 : expf((float)cs);
             if (a.since && e.h == 0) a.since[(int64_t)e.b * a.KQ + t] = before ? l0 + 31 - __clz((int)before) : last;
         }
         if (resets) last = l0 + 31 - __clz((int)resets);
@@ -94,15 +99,15 @@ template <typename A> static __device__ __forceinline__ void cumsum_fwd(const A 
 /* ---- the walk over chunks: V elements of a state per thread ---- */
 
 template <int V, typename A> struct state_passer {
-    const A &a;
-    int b, h, e, part; /* e: the first of my elements; part: my warp's among all of (b, h) */
-    bool     mine;
+    const A                   &a;
+    int                        b, h, e, part; /* e: the first of my elements; part: my warp's among all of (b, h) */
+    bool                       mine;
     __device__ __forceinline__ state_passer(const A &task, unsigned i) : a(task)
     {
         const int PN = a.P * a.N, block = unravel_next(i, (PN + 256 * V - 1) / (256 * V));
-        h    = unravel_next(i, a.H);
-        b    = (int)i;
-        e    = (block * 256 + (int)threadIdx.x) * V;
+        h = unravel_next(i, a.H);
+        b = (int)i;
+        e = (block * 256 + (int)threadIdx.x) * V;
         part = block * 8 + (int)(threadIdx.x >> 5);
         mine = e < PN;
     }
@@ -126,7 +131,7 @@ template <int V, typename F> static __device__ __forceinline__ void load_plain(f
     for (int i = 0; i < V; i++) v[i] = from[i];
 }
 
-enum { AHEAD = 4 };                                    /* chunks whose states are on their way at once */
+enum { AHEAD = 4 }; /* chunks whose states are on their way at once */
 
 template <int V, typename A> static __device__ __forceinline__ void passing_fwd(const A &a, unsigned tile)
 {
@@ -159,7 +164,7 @@ template <int V, typename A> static __device__ __forceinline__ void passing_fwd(
 template <int V, typename A> static __device__ __forceinline__ void passing_bwd(const A &a, unsigned tile)
 {
     const state_passer<V, A> w(a, tile);
-    float run[V] = {};                                 // G', the gradient of the state that leaves a chunk
+    float                    run[V] = {}; // G', the gradient of the state that leaves a chunk
     if (w.mine && a.dfinal.at) load_plain(run, w.outside(a.dfinal));
     for (int c0 = a.K - 1; c0 >= 0; c0 -= AHEAD) {
         float s[AHEAD][V] = {}, g[AHEAD][V] = {}, d[AHEAD];
@@ -179,7 +184,7 @@ template <int V, typename A> static __device__ __forceinline__ void passing_bwd(
 #pragma unroll
                 for (int v = 0; v < V; v++) {
                     product = fmaf(s[i][v], run[v], product);
-                    run[v]  = fmaf(d[i], run[v], g[i][v]);
+                    run[v] = fmaf(d[i], run[v], g[i][v]);
                 }
                 product = warp_sum(product);
                 if (threadIdx.x % 32 == 0)
@@ -206,9 +211,9 @@ static __device__ __forceinline__ float sum_of(const A &a, const float *parts, i
  * to itself, is also dt acc . x, and in better digits than acc has, whose operands are rounded. */
 template <typename A> static __device__ __forceinline__ void ddacs_stable(const A &a, unsigned tile)
 {
-    typedef typename A::CS NUM;                        // sums are made in the precision of cs
-    const int  lane = threadIdx.x & 31;
-    const cell e = cell_of(a, tile);
+    typedef typename A::CS NUM; // sums are made in the precision of cs
+    const int              lane = threadIdx.x & 31;
+    const cell             e = cell_of(a, tile);
     if (e.h >= a.H) return;
     const int    real = min(a.Q, a.L - e.c * a.Q);
     const float *parts = a.dchunk + (((int64_t)e.b * a.H + e.h) * a.K + e.c) * a.cparts;
@@ -239,8 +244,8 @@ template <typename A> static __device__ __forceinline__ void ddacs_stable(const 
 template <typename A> static __device__ __forceinline__ void cumsum_bwd(const A &a, unsigned tile)
 {
     typedef typename A::T T;
-    const int  lane = threadIdx.x & 31;
-    const cell e = cell_of(a, tile);
+    const int             lane = threadIdx.x & 31;
+    const cell            e = cell_of(a, tile);
     if (e.h >= a.H) return;
     const int   real = min(a.Q, a.L - e.c * a.Q);
     const float A_h = -expf(a.A_log[e.h]);
@@ -252,11 +257,11 @@ template <typename A> static __device__ __forceinline__ void cumsum_bwd(const A 
         const float   slope = s < a.dt_min || s > a.dt_max ? 0 : raw > 20 ? 1 : 1 / (1 + expf(-raw));
         const float   draw = fmaf(A_h, ddA, sum_of(a, a.dstep, 0, A::TENSOR ? 1 : a.ptiles, e.at + l)) * slope;
         T            *to = a.ddt.row(e.b, t, e.h);
-        *to    = from_float<T>(draw + (a.adds[DDT] ? to_float(*to) : 0));
+        *to = from_float<T>(draw + (a.adds[DDT] ? to_float(*to) : 0));
         dbias += draw;
-        dA     = fmaf(ddA, a.step[e.at + l] * A_h, dA);
+        dA = fmaf(ddA, a.step[e.at + l] * A_h, dA);
     }
-    dA    = warp_sum(dA);
+    dA = warp_sum(dA);
     dbias = warp_sum(dbias);
     if (lane) return;
     const int64_t chunk = (int64_t)e.b * a.K + e.c;
@@ -268,14 +273,14 @@ template <typename A> static __device__ __forceinline__ void cumsum_bwd(const A 
 template <typename A> static __device__ __forceinline__ void sum_parts(const A &a, unsigned tile)
 {
     __shared__ double part[8][32];
-    const int     x = threadIdx.x % 32, y = threadIdx.x / 32, what = (int)(tile % 3);
-    const int64_t col = (int64_t)(tile / 3) * 32 + x, chunks = (int64_t)a.B * a.K;
-    const int64_t cols = what == 2 && a.skip_cols > 1 ? (int64_t)a.H * a.P : a.H;
-    const int64_t parts = what < 2 ? chunks : chunks * a.xtiles * (a.skip_cols > 1 ? 1 : a.ptiles);
-    const float  *from = what < 2 ? a.dpar + what * chunks * a.H : a.dD;
-    float        *to = what == 0 ? a.dA_log : what == 1 ? a.dbias : a.dskip;
-    const bool    adds = what == 0 ? a.adds[DA_LOG] : what == 1 ? a.adds[DDT_BIAS] : a.adds[DSKIP];
-    double        sum = 0;
+    const int         x = threadIdx.x % 32, y = threadIdx.x / 32, what = (int)(tile % 3);
+    const int64_t     col = (int64_t)(tile / 3) * 32 + x, chunks = (int64_t)a.B * a.K;
+    const int64_t     cols = what == 2 && a.skip_cols > 1 ? (int64_t)a.H * a.P : a.H;
+    const int64_t     parts = what < 2 ? chunks : chunks * a.xtiles * (a.skip_cols > 1 ? 1 : a.ptiles);
+    const float      *from = what < 2 ? a.dpar + what * chunks * a.H : a.dD;
+    float            *to = what == 0 ? a.dA_log : what == 1 ? a.dbias : a.dskip;
+    const bool        adds = what == 0 ? a.adds[DA_LOG] : what == 1 ? a.adds[DDT_BIAS] : a.adds[DSKIP];
+    double            sum = 0;
     for (int64_t i = y; i < parts && col < cols && to; i += 8) sum += (double)from[i * cols + col];
     part[y][x] = sum;
     __syncthreads();

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* ssd_test.c -- what the CPU path claims beyond the general proofs of tests/operators_test.c: bits, splits, real sizes;
  * and every variant of the CUDA path against the reference where there is a GPU. */
 #include "tests/gpu_cases.h"
@@ -13,12 +14,16 @@
 static const mba_machine host = { .name = "host" };
 static const mba_step    step = { .seed = 3 };
 
-typedef struct job { mba_graph *g; mba_program *p; mba_reference *r; } job;
+typedef struct job {
+    mba_graph     *g;
+    mba_program   *p;
+    mba_reference *r;
+} job;
 
 static bool is_leaf(const mba_tensor *t)
 {
     return t->st->role == MBA_INPUT
-        || (t->st->role == MBA_PARAM && !t->producer_node && !t->of && mba_dense(t) && t->needs_grad);
+           || (t->st->role == MBA_PARAM && !t->producer_node && !t->of && mba_dense(t) && t->needs_grad);
 }
 
 /* The same values in every program that has a leaf of this name and size. */
@@ -28,9 +33,10 @@ static void fill_leaves(job *j)
         const mba_tensor *t = j->g->tensors[k];
         for (int64_t i = 0; is_leaf(t) && i < mba_elems(t); i++) {
             const double v = t->bound                   ? (double)(i * i % 47 / 31)
-                           : t->st->role == MBA_INPUT ? (double)(float)sin(0.7 * (double)i) : mba_init_value(t, 9, i);
+                             : t->st->role == MBA_INPUT ? (double)(float)sin(0.7 * (double)i)
+                                                        : mba_init_value(t, 9, i);
             if (t->bound) ((int32_t *)mba_program_at(j->p, t))[i] = (int32_t)v;
-            else          ((float *)mba_program_at(j->p, t))[i] = (float)v;
+            else ((float *)mba_program_at(j->p, t))[i] = (float)v;
             if (j->r) mba_reference_at(j->r, t)[i] = v;
         }
     }
@@ -45,12 +51,12 @@ static void job_run(job *j, bool with_reference)
     for (int32_t i = 0; i < g->nnodes; i++)
         for (int k = 0; k <= FINAL; k++) {
             mba_tensor *t = g->nodes[i]->op == &mba_op_ssd ? g->nodes[i]->out[k] : NULL;
-            bool used = !t;
+            bool        used = !t;
             for (int32_t m = i + 1; !used && m < g->nnodes; m++)
                 for (int s = 0; s < MBA_IN_MAX; s++) used |= g->nodes[m]->in[s] && g->nodes[m]->in[s]->st == t->st;
             if (used) continue;
-            out[n]    = mba_result(g, mba_arena_printf(g->arena, "out.%d", n), t);
-            seed[n]   = mba_input(g, mba_arena_printf(g->arena, "seed.%d", n), t->type);
+            out[n] = mba_result(g, mba_arena_printf(g->arena, "out.%d", n), t);
+            seed[n] = mba_input(g, mba_arena_printf(g->arena, "seed.%d", n), t->type);
             n++;
         }
     assert_ok(mba_backward_from(g, n, out, seed));
@@ -89,8 +95,8 @@ static void same_bits_at_any_thread_count(void **state)
 {
     (void)state;
     const mba_case cases[] = { { { 1, 70, 24, 8, 1, 16, 16, SKIP_HEAD | BIAS | RESETS | STATES }, "blocks of heads" },
-                               { { 3, 45,  4, 5, 2,  7, 16, SKIP_FULL | BIAS }, "odd sizes" } };
-    const int before = mba_cpu_threads();
+                               { { 3, 45, 4, 5, 2, 7, 16, SKIP_FULL | BIAS }, "odd sizes" } };
+    const int      before = mba_cpu_threads();
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         job one = job_of(cases[i]);
         mba_cpu_set_threads(1);
@@ -124,10 +130,11 @@ static void thread_count_may_change_after_planning(void **state)
     job j = job_of((mba_case){ { 1, 70, 6, 8, 1, 16, 16, SKIP_HEAD }, "" });
     job_run(&j, false);
     const mba_tensor *y = NULL;
-    for (int32_t k = 0; k < j.g->ntensors; k++) if (j.g->tensors[k]->st->role == MBA_RESULT) y = j.g->tensors[k];
+    for (int32_t k = 0; k < j.g->ntensors; k++)
+        if (j.g->tensors[k]->st->role == MBA_RESULT) y = j.g->tensors[k];
     assert_non_null(y);
     const size_t bytes = sizeof(float) * (size_t)mba_elems(y);
-    float       *once  = malloc(bytes);
+    float       *once = malloc(bytes);
     assert_non_null(once);
     memcpy(once, mba_program_at(j.p, y), bytes);
     mba_cpu_set_threads(3);
@@ -142,11 +149,12 @@ static void thread_count_may_change_after_planning(void **state)
 static void assert_within_tolerance(const job *j)
 {
     double units = 0;
-    int    row_regs  = 0;
+    int    row_regs = 0;
     for (int32_t i = 0; i < j->g->nnodes; i++) {
         const mba_node *n = j->g->nodes[i];
         double          K = 1;
-        for (int k = 0; k < MBA_OUT_MAX && n->op->terms; k++) if (n->out[k]) K = fmax(K, n->op->terms(n, k));
+        for (int k = 0; k < MBA_OUT_MAX && n->op->terms; k++)
+            if (n->out[k]) K = fmax(K, n->op->terms(n, k));
         units += 8 + 4 * sqrt(K);
     }
     for (int32_t k = 0; k < j->g->ntensors; k++) {
@@ -154,7 +162,7 @@ static void assert_within_tolerance(const job *j)
         if (!is_answer(t)) continue;
         const double *want = mba_reference_at(j->r, t);
         const float  *have = mba_program_at(j->p, t);
-        double        top  = 0;
+        double        top = 0;
         for (int64_t i = 0; i < mba_elems(t); i++) top = fmax(top, fabs(want[i]));
         for (int64_t i = 0; i < mba_elems(t); i++) assert_near(have[i], want[i], units / 16777216 * top);
         row_regs++;
@@ -166,9 +174,10 @@ static void cpu_matches_reference_at_the_sizes_of_the_models(void **state)
 {
     (void)state;
     const mba_case cases[] = {
-        { { 1, 150,  2, 64, 1, 128, 256, SKIP_HEAD | BIAS }, "heads of mamba2-130m" },
-        { { 2,  70, 26, 16, 1,  16,  64, SKIP_HEAD | BIAS | RESETS | STATES }, "blocks of two heads" },
-        { { 4,  33, 32,  4, 8,   8,  64, SKIP_FULL | BIAS | STATES }, "several slabs, eight groups" } };
+        { { 1, 150, 2, 64, 1, 128, 256, SKIP_HEAD | BIAS }, "heads of mamba2-130m" },
+        { { 2, 70, 26, 16, 1, 16, 64, SKIP_HEAD | BIAS | RESETS | STATES }, "blocks of two heads" },
+        { { 4, 33, 32, 4, 8, 8, 64, SKIP_FULL | BIAS | STATES }, "several slabs, eight groups" }
+    };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         job j = job_of(cases[i]);
         job_run(&j, true);
@@ -179,20 +188,21 @@ static void cpu_matches_reference_at_the_sizes_of_the_models(void **state)
 
 /* ---- a sequence in two halves ---- */
 
-typedef struct leaves { mba_tensor *x, *dt, *B, *C, *A_log, *D, *bias, *first; } leaves;
+typedef struct leaves {
+    mba_tensor *x, *dt, *B, *C, *A_log, *D, *bias, *first;
+} leaves;
 
 static leaves leaves_of(mba_graph *g, int64_t B, int64_t L, int64_t H, int64_t P, int64_t G, int64_t N)
 {
     const mba_init one = MBA_INIT_NORMAL(1);
-    return (leaves){
-        .x  = mba_param(g, "x",  MBA_TYPE(MBA_F32, B, L, H, P), one, MBA_DECAY),
-        .dt = mba_param(g, "dt", MBA_TYPE(MBA_F32, B, L, H), one, MBA_DECAY),
-        .B  = mba_param(g, "B",  MBA_TYPE(MBA_F32, B, L, G, N), one, MBA_DECAY),
-        .C  = mba_param(g, "C",  MBA_TYPE(MBA_F32, B, L, G, N), one, MBA_DECAY),
-        .A_log = mba_param(g, "A_log", MBA_TYPE(MBA_F32, H), MBA_INIT_LOG_UNIFORM(0.2, 4), MBA_DECAY),
-        .D     = mba_param(g, "D", MBA_TYPE(MBA_F32, H), one, MBA_DECAY),
-        .bias  = mba_param(g, "bias", MBA_TYPE(MBA_F32, H), MBA_INIT_STEP(1e-3, 0.1), MBA_DECAY),
-        .first = mba_param(g, "first", MBA_TYPE(MBA_F32, B, H, P, N), one, MBA_DECAY) };
+    return (leaves){ .x = mba_param(g, "x", MBA_TYPE(MBA_F32, B, L, H, P), one, MBA_DECAY),
+                     .dt = mba_param(g, "dt", MBA_TYPE(MBA_F32, B, L, H), one, MBA_DECAY),
+                     .B = mba_param(g, "B", MBA_TYPE(MBA_F32, B, L, G, N), one, MBA_DECAY),
+                     .C = mba_param(g, "C", MBA_TYPE(MBA_F32, B, L, G, N), one, MBA_DECAY),
+                     .A_log = mba_param(g, "A_log", MBA_TYPE(MBA_F32, H), MBA_INIT_LOG_UNIFORM(0.2, 4), MBA_DECAY),
+                     .D = mba_param(g, "D", MBA_TYPE(MBA_F32, H), one, MBA_DECAY),
+                     .bias = mba_param(g, "bias", MBA_TYPE(MBA_F32, H), MBA_INIT_STEP(1e-3, 0.1), MBA_DECAY),
+                     .first = mba_param(g, "first", MBA_TYPE(MBA_F32, B, H, P, N), one, MBA_DECAY) };
 }
 
 enum { SPLIT_H = 2, SPLIT_P = 16, SPLIT_N = 32, SPLIT_ROW = SPLIT_H * SPLIT_P };
@@ -217,7 +227,8 @@ static void run_forward(job *j)
 static double largest(const float *x, int64_t n)
 {
     float top = 0;
-    for (int64_t i = 0; i < n; i++) if (fabsf(x[i]) > top) top = fabsf(x[i]);
+    for (int64_t i = 0; i < n; i++)
+        if (fabsf(x[i]) > top) top = fabsf(x[i]);
     return (double)top;
 }
 
@@ -241,7 +252,7 @@ static void split_equals_whole(int64_t B, int64_t L, int64_t at)
 
     const float *whole = mba_program_at(a.p, y);
     const float *end[] = { mba_program_at(a.p, last[0]), mba_program_at(b.p, last[1]) };
-    const double rounding = 2 * (8 + 4 * sqrt(mba_op_ssd.terms(y->producer_node, Y))) / 16777216;     // of two nodes
+    const double rounding = 2 * (8 + 4 * sqrt(mba_op_ssd.terms(y->producer_node, Y))) / 16777216; // of two nodes
     const double top = largest(whole, mba_elems(y)), end_top = largest(end[0], mba_elems(last[0]));
     for (int64_t t = 0; t < B * L; t++) {
         const int    i = t % L >= at;
@@ -258,8 +269,8 @@ static void split_equals_whole(int64_t B, int64_t L, int64_t at)
 static void a_sequence_in_two_halves_equals_the_whole(void **state)
 {
     (void)state;
-    split_equals_whole(1, 2 * SSD_CHUNK + 9, SSD_CHUNK);      // at the end of a chunk of the CPU: the same bits
-    split_equals_whole(2, 2 * SSD_CHUNK + 9, SSD_CHUNK);      // the slices are windows
+    split_equals_whole(1, 2 * SSD_CHUNK + 9, SSD_CHUNK); // at the end of a chunk of the CPU: the same bits
+    split_equals_whole(2, 2 * SSD_CHUNK + 9, SSD_CHUNK); // the slices are windows
     split_equals_whole(2, 77, 31);
 }
 
@@ -284,33 +295,34 @@ static void cuda_matches_reference_at_the_sizes_of_the_models(void **state)
 {
     (void)state;
     const mba_case cases[] = {
-        { { 2, 700,  4,  64, 1, 128, 256, SKIP_HEAD | BIAS }, "mamba2-130m's heads, ragged" },
-        { { 1, 600,  3,  64, 1, 128, 128, SKIP_HEAD | BIAS | RESETS | STATES }, "an odd head, documents, states" },
-        { { 1, 300,  8,  64, 8, 128, 256, SKIP_HEAD | BIAS | WINDOWS }, "mamba2-headline's groups" },
-        { { 1, 200,  3,  32, 1,  16,  64, SKIP_FULL | BIAS | STATES }, "small heads and states" },
-        { { 2, 190,  2, 128, 2, 256,  64, SKIP_FULL | LIMITS | STATES }, "large heads and states" },
-        { { 1, 500,  3,  40, 1,  72, 192, SKIP_HEAD | BIAS }, "tiles that are not full" },
-        { { 1, 150,  9,  16, 1,  32, 128, SKIP_HEAD | BIAS | RESETS | STATES }, "four pairs of heads and an odd one" },
-        { { 1,  64, 2, 64, 1, 128,  64, SKIP_HEAD | BIAS }, "fused: one chunk" },
-        { { 2, 100, 4, 64, 2, 128,  64, SKIP_FULL | BIAS | WINDOWS }, "fused: a ragged chunk, groups, windows" },
+        { { 2, 700, 4, 64, 1, 128, 256, SKIP_HEAD | BIAS }, "mamba2-130m's heads, ragged" },
+        { { 1, 600, 3, 64, 1, 128, 128, SKIP_HEAD | BIAS | RESETS | STATES }, "an odd head, documents, states" },
+        { { 1, 300, 8, 64, 8, 128, 256, SKIP_HEAD | BIAS | WINDOWS }, "mamba2-headline's groups" },
+        { { 1, 200, 3, 32, 1, 16, 64, SKIP_FULL | BIAS | STATES }, "small heads and states" },
+        { { 2, 190, 2, 128, 2, 256, 64, SKIP_FULL | LIMITS | STATES }, "large heads and states" },
+        { { 1, 500, 3, 40, 1, 72, 192, SKIP_HEAD | BIAS }, "tiles that are not full" },
+        { { 1, 150, 9, 16, 1, 32, 128, SKIP_HEAD | BIAS | RESETS | STATES }, "four pairs of heads and an odd one" },
+        { { 1, 64, 2, 64, 1, 128, 64, SKIP_HEAD | BIAS }, "fused: one chunk" },
+        { { 2, 100, 4, 64, 2, 128, 64, SKIP_FULL | BIAS | WINDOWS }, "fused: a ragged chunk, groups, windows" },
         { { 1, 128, 2, 64, 1, 128, 128, SKIP_HEAD | LIMITS }, "fused: two chunks, limits of the step at work" },
-        { { 3, 300, 4, 64, 1, 128,  64, BIAS }, "fused: five chunks, no D" },
-        { { 2, 200, 6, 64, 1, 128,  64, SKIP_HEAD | BIAS | STRONG }, "fused: decays beyond the range of a pivot" },
+        { { 3, 300, 4, 64, 1, 128, 64, BIAS }, "fused: five chunks, no D" },
+        { { 2, 200, 6, 64, 1, 128, 64, SKIP_HEAD | BIAS | STRONG }, "fused: decays beyond the range of a pivot" },
         { { 1, 1100, 2, 64, 1, 128, 256, SKIP_HEAD | BIAS | WINDOWS }, "fused: segments of a sequence" },
         { { 1, 1100, 4, 64, 1, 128, 256, SKIP_HEAD | BIAS | STRONG | STATES },
-            "fused: segments, states, strong decays" },
-        { { 2, 190, 2, 64, 1, 128,  64, SKIP_HEAD | BIAS | STATES }, "fused: initial and final states" },
-        { { 2, 200, 4, 64, 2, 128,  64, SKIP_HEAD | BIAS | RESETS | STATES }, "fused: a reset at every other token" },
+          "fused: segments, states, strong decays" },
+        { { 2, 190, 2, 64, 1, 128, 64, SKIP_HEAD | BIAS | STATES }, "fused: initial and final states" },
+        { { 2, 200, 4, 64, 2, 128, 64, SKIP_HEAD | BIAS | RESETS | STATES }, "fused: a reset at every other token" },
         { { 2, 1000, 18, 64, 1, 128, 256, SKIP_FULL | BIAS | STATES }, "fused: states made again by every block" },
         { { 2, 1000, 18, 64, 1, 128, 256, SKIP_HEAD | BIAS | RESETS | STATES }, "fused: made again, across resets" },
-        { { 2, 1000, 18, 64, 1, 128, 256, SKIP_HEAD | BIAS | STRONG }, "fused: made again, beyond the range of a pivot" },
+        { { 2, 1000, 18, 64, 1, 128, 256, SKIP_HEAD | BIAS | STRONG },
+          "fused: made again, beyond the range of a pivot" },
         { { 2, 4500, 4, 64, 2, 128, 256, SKIP_HEAD | BIAS }, "fused: more pairs of chunks than SMs" },
-        { { 0 }, NULL } };
+        { { 0 }, NULL }
+    };
     assert_right_on_the_gpu(&mba_op_ssd, cases);
 }
 
-MBA_TEST_MAIN(cmocka_unit_test(same_bits_at_any_thread_count),
-              cmocka_unit_test(thread_count_may_change_after_planning),
+MBA_TEST_MAIN(cmocka_unit_test(same_bits_at_any_thread_count), cmocka_unit_test(thread_count_may_change_after_planning),
               cmocka_unit_test(cpu_matches_reference_at_the_sizes_of_the_models),
               cmocka_unit_test(cuda_matches_reference_at_the_sizes_of_the_models),
               cmocka_unit_test(a_sequence_in_two_halves_equals_the_whole), cmocka_unit_test(refuses_what_does_not_fit))

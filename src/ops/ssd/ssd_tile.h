@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* ssd_tile.h -- the one matrix product of the CPU path: small, dense, in cache, with the decay folded in.
  *
  *   C (m, n) = beta_i C0_ij + sum_k A_ki B_kj        rows of B, C and C0 are whole vectors
@@ -26,22 +27,26 @@ enum { ROWS = 4, VECS = 2 };
 typedef enum side { ALL, BELOW, ABOVE } side;
 
 typedef struct product {
-    int64_t      m, n, k;                         /* n: a multiple of MBA_LANES */
-    const float *a; int64_t lda;                  /* (k, m); three numbers behind a row are readable */
-    const float *b; int64_t ldb;                  /* (k, n) */
-    float       *c; int64_t ldc;
-    const float *c0, *beta; int64_t beta_step;    /* c0 NULL: nothing is added; beta_step 0: one beta for all rows */
-    side         a_part;                          /* BELOW: A_ki is 0 for k > i; ABOVE: for k < i */
-    side         c_part;                          /* BELOW: C_ij is wanted for j <= i only; ABOVE: for j >= i */
+    int64_t      m, n, k; /* n: a multiple of MBA_LANES */
+    const float *a;
+    int64_t      lda; /* (k, m); three numbers behind a row are readable */
+    const float *b;
+    int64_t      ldb; /* (k, n) */
+    float       *c;
+    int64_t      ldc;
+    const float *c0, *beta;
+    int64_t      beta_step; /* c0 NULL: nothing is added; beta_step 0: one beta for all rows */
+    side         a_part;    /* BELOW: A_ki is 0 for k > i; ABOVE: for k < i */
+    side         c_part;    /* BELOW: C_ij is wanted for j <= i only; ABOVE: for j >= i */
 } product;
 
 #ifdef __aarch64__
-MBA_SIMD vf lane(vf x, int i)                     /* folds into the multiplication that uses it */
+MBA_SIMD vf lane(vf x, int i) /* folds into the multiplication that uses it */
 {
     switch (i) {
-    case 0:  return __builtin_shufflevector(x, x, 0, 0, 0, 0);
-    case 1:  return __builtin_shufflevector(x, x, 1, 1, 1, 1);
-    case 2:  return __builtin_shufflevector(x, x, 2, 2, 2, 2);
+    case 0: return __builtin_shufflevector(x, x, 0, 0, 0, 0);
+    case 1: return __builtin_shufflevector(x, x, 1, 1, 1, 1);
+    case 2: return __builtin_shufflevector(x, x, 2, 2, 2, 2);
     default: return __builtin_shufflevector(x, x, 3, 3, 3, 3);
     }
 }
@@ -52,7 +57,7 @@ MBA_SIMD void tile_step(vf acc[ROWS][VECS], const float *a, const float *b, int 
     vf row[VECS];
     for (int v = 0; v < vecs; v++) row[v] = vf_load(b + v * MBA_LANES);
 #ifdef __aarch64__
-    const vf four = vf_load(a);                   // one load for ROWS numbers
+    const vf four = vf_load(a); // one load for ROWS numbers
     for (int r = 0; r < rows; r++)
         for (int v = 0; v < vecs; v++) acc[r][v] += lane(four, r) * row[v];
 #else
@@ -97,7 +102,7 @@ static void multiply(const product *p)
         const bool wide = p->n - j >= VECS * MBA_LANES;
         width = (wide ? VECS : 1) * MBA_LANES;
         const int64_t first = p->c_part == BELOW ? j / ROWS * ROWS : 0;
-        const int64_t end   = p->c_part == ABOVE && j + width < p->m ? j + width : p->m;
+        const int64_t end = p->c_part == ABOVE && j + width < p->m ? j + width : p->m;
         (wide ? tiles_wide : tiles_narrow)(p, j, first, end);
     }
 }

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* swiglu.c -- y = value * silu(gate): the declaration. Both sides may be columns of one matrix. */
 #include "ops/swiglu/swiglu.h"
 
@@ -19,7 +20,7 @@ static mba_status swiglu_shape(const mba_node *n, mba_type *out)
 static mba_status swiglu_bwd_shape(const mba_node *n, mba_type *out)
 {
     out[DVALUE] = n->in[VALUE]->type;
-    out[DGATE]  = n->in[GATE]->type;
+    out[DGATE] = n->in[GATE]->type;
     return MBA_OK;
 }
 
@@ -39,7 +40,7 @@ static mba_cost swiglu_cost(const mba_node *n)
 {
     mba_cost c = mba_cost_io(n);
     c.vector_flops = (n->in[DY] ? 8.0 : 3.0) * (double)mba_elems(n->in[VALUE]);
-    c.special_ops  = 2.0 * (double)mba_elems(n->in[VALUE]);
+    c.special_ops = 2.0 * (double)mba_elems(n->in[VALUE]);
     return c;
 }
 
@@ -47,7 +48,7 @@ static mba_cost swiglu_cost(const mba_node *n)
 static void swiglu_build(mba_graph *g, const mba_case *c)
 {
     const int64_t R = c->dim[0], C = c->dim[1], how = c->dim[2];
-    mba_tensor *x = mba_case_act(g, "x", MBA_TYPE(MBA_F32, R, how == 1 ? 2 * C : C), MBA_INIT_NORMAL(1));
+    mba_tensor   *x = mba_case_act(g, "x", MBA_TYPE(MBA_F32, R, how == 1 ? 2 * C : C), MBA_INIT_NORMAL(1));
     if (how == 2) mba_swiglu(g, x, x);
     if (how == 0) mba_swiglu(g, x, mba_case_act(g, "gate", MBA_TYPE(MBA_F32, R, C), MBA_INIT_NORMAL(2)));
     if (how != 1) return;
@@ -57,27 +58,39 @@ static void swiglu_build(mba_graph *g, const mba_case *c)
 }
 
 const mba_op mba_op_swiglu = {
-    .name  = "swiglu", .doc = "y = value * silu(gate)", .kind = MBA_ELEMENTWISE,
-    .in    = { [VALUE] = MBA_SLOT("value"), [GATE] = MBA_SLOT("gate") },
-    .out   = { [Y] = MBA_SLOT("y", .cheap = true, .reuse = MBA_FROM(VALUE)) },
-    .shape = swiglu_shape, .grad = swiglu_grad, .cost = swiglu_cost, .ref = swiglu_ref,
-    .cpu   = (const mba_variant[]){ { "rows", mba__plan_f32, MBA_CPU(swiglu_fwd) }, { 0 } },
-    .cuda  = (const mba_variant[]){ { "rows", mba__map_plan, MBA_CUDA(swiglu_cuda) }, { 0 } },
+    .name = "swiglu",
+    .doc = "y = value * silu(gate)",
+    .kind = MBA_ELEMENTWISE,
+    .in = { [VALUE] = MBA_SLOT("value"), [GATE] = MBA_SLOT("gate") },
+    .out = { [Y] = MBA_SLOT("y", .cheap = true, .reuse = MBA_FROM(VALUE)) },
+    .shape = swiglu_shape,
+    .grad = swiglu_grad,
+    .cost = swiglu_cost,
+    .ref = swiglu_ref,
+    .cpu = (const mba_variant[]){ { "rows", mba__plan_f32, MBA_CPU(swiglu_fwd) }, { 0 } },
+    .cuda = (const mba_variant[]){ { "rows", mba__map_plan, MBA_CUDA(swiglu_cuda) }, { 0 } },
     .build = swiglu_build,
     .cases = (const mba_case[]){ { { 7, 33 }, "no vector width divides it" },
                                  { { 5, 11, 1 }, "columns of one matrix in and out, added to" },
                                  { { 5, 24, 1 }, "the same in whole pieces of 16 bytes" },
-                                 { { 3, 6, 2 }, "a tensor gates itself" }, { { 0 }, NULL } },
+                                 { { 3, 6, 2 }, "a tensor gates itself" },
+                                 { { 0 }, NULL } },
     .sizes = (const mba_case[]){ { { 4096, 2048 }, "hybrid-b-130m, 4096 tokens" },
-                                 { { 16384, 2304 }, "hybrid-b-370m, 16384 tokens" }, { { 0 }, NULL } },
+                                 { { 16384, 2304 }, "hybrid-b-370m, 16384 tokens" },
+                                 { { 0 }, NULL } },
 };
 
 const mba_op mba_op_swiglu_bwd = {
-    .name  = "swiglu_bwd", .doc = "gradients of swiglu", .kind = MBA_ELEMENTWISE, .no_grad = "a gradient",
-    .in    = { [VALUE] = MBA_SLOT("value"), [GATE] = MBA_SLOT("gate"), [DY] = MBA_SLOT("dy") },
-    .out   = { [DVALUE] = MBA_SLOT("dvalue", .adds = true, .reuse = MBA_FROM(DY)),
-               [DGATE]  = MBA_SLOT("dgate", .adds = true, .reuse = MBA_FROM(GATE)) },
-    .shape = swiglu_bwd_shape, .cost = swiglu_cost, .ref = swiglu_bwd_ref,
-    .cpu   = (const mba_variant[]){ { "rows", mba__plan_f32, MBA_CPU(swiglu_bwd) }, { 0 } },
-    .cuda  = (const mba_variant[]){ { "rows", mba__map_plan, MBA_CUDA(swiglu_bwd_cuda) }, { 0 } },
+    .name = "swiglu_bwd",
+    .doc = "gradients of swiglu",
+    .kind = MBA_ELEMENTWISE,
+    .no_grad = "a gradient",
+    .in = { [VALUE] = MBA_SLOT("value"), [GATE] = MBA_SLOT("gate"), [DY] = MBA_SLOT("dy") },
+    .out = { [DVALUE] = MBA_SLOT("dvalue", .adds = true, .reuse = MBA_FROM(DY)),
+             [DGATE] = MBA_SLOT("dgate", .adds = true, .reuse = MBA_FROM(GATE)) },
+    .shape = swiglu_bwd_shape,
+    .cost = swiglu_cost,
+    .ref = swiglu_bwd_ref,
+    .cpu = (const mba_variant[]){ { "rows", mba__plan_f32, MBA_CPU(swiglu_bwd) }, { 0 } },
+    .cuda = (const mba_variant[]){ { "rows", mba__map_plan, MBA_CUDA(swiglu_bwd_cuda) }, { 0 } },
 };

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* swiglu.h -- the activation of gated MLPs: value * silu(gate), element by element.
  *
  *     mba_tensor *h = mba_linear(g, x, fc1);                       // (.., 2 F): value | gate

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* swiglu_cuda.cu -- kernel `map_rows` of ops/map_rows.cuh: each operand moves once.
  *
  *   y = value silu(gate)      dvalue = dy silu(gate)      dgate = dy value silu'(gate) */
@@ -21,10 +22,10 @@ struct swiglu_slope {
         for (int v = 0; v < V; v++) {
             const float t = in[GATE][v], s = sigmoid(t);
             out[DVALUE][v] = in[DY][v] * t * s;
-            out[DGATE][v]  = in[DY][v] * in[VALUE][v] * s * fmaf(t, 1 - s, 1.0f);
+            out[DGATE][v] = in[DY][v] * in[VALUE][v] * s * fmaf(t, 1 - s, 1.0f);
         }
     }
 };
 
-extern "C" mba_status swiglu_cuda(const mba_call *c)     { return mba_map_rows<2, 1>(c, swiglu_gate()); }
+extern "C" mba_status swiglu_cuda(const mba_call *c) { return mba_map_rows<2, 1>(c, swiglu_gate()); }
 extern "C" mba_status swiglu_bwd_cuda(const mba_call *c) { return mba_map_rows<3, 2>(c, swiglu_slope()); }

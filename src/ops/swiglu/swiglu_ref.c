@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* swiglu_ref.c -- fp64, only the maths. */
 #include <math.h>
 
@@ -16,6 +17,6 @@ void swiglu_bwd_ref(const mba_ref_call *c)
     for (int64_t i = 0; i < mba_elems(c->node->in[VALUE]); i++) {
         const double t = c->in[GATE][i], s = sigmoid(t);
         c->out[DVALUE][i] = c->in[DY][i] * t * s;
-        c->out[DGATE][i]  = c->in[DY][i] * c->in[VALUE][i] * s * (1 + t * (1 - s));
+        c->out[DGATE][i] = c->in[DY][i] * c->in[VALUE][i] * s * (1 + t * (1 - s));
     }
 }

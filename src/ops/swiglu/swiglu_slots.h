@@ -1,12 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
 /* swiglu_slots.h -- what the files of this folder share. */
 #ifndef MBA_SWIGLU_SLOTS_H
 #define MBA_SWIGLU_SLOTS_H
 
 #include "ops/rows.h"
 
-enum { VALUE, GATE, DY };                         /* in; the last is the backward node's */
-enum { Y };                                       /* forward: out */
-enum { DVALUE, DGATE };                           /* backward: out */
+enum { VALUE, GATE, DY }; /* in; the last is the backward node's */
+enum { Y };               /* forward: out */
+enum { DVALUE, DGATE };   /* backward: out */
 
 void swiglu_ref(const mba_ref_call *c);
 void swiglu_bwd_ref(const mba_ref_call *c);

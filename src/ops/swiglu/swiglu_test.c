@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* swiglu_test.c -- values of another source and many threads; the general proofs run over `cases`. */
 #include "tests/rig.h"
 
@@ -21,8 +22,8 @@ static void swiglu_of_hand_worked_values(void **state)
     }
     rig_run(&r);
     assert_golden(&r, y, (double[]){ 0, 2.25 * l, -l });
-    assert_golden(&r, rig_grad(&r, h), (double[]){
-        0, 7.5 * l, -2.5 * l, 10, 30 * (0.75 + 3 * l / 16), 40 * (0.25 - 3 * l / 16) });
+    assert_golden(&r, rig_grad(&r, h),
+                  (double[]){ 0, 7.5 * l, -2.5 * l, 10, 30 * (0.75 + 3 * l / 16), 40 * (0.25 - 3 * l / 16) });
     rig_destroy(&r);
 }
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* weighted_cross_entropy.h -- cross entropy whose classes are weighted by how rare they are in the batch.
  *
  *     mba_tensor *loss = mba_weighted_cross_entropy(g, logits, target);       // (N, V), (N) i32 -> (1)

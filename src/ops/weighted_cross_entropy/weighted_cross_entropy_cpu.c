@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* weighted_cross_entropy_cpu.c -- rows in parallel; counts and the loss are summed over them in order. */
 #include "ops/cross_entropy/cross_entropy_rows.h"
 #include "ops/weighted_cross_entropy/weighted_cross_entropy_slots.h"
@@ -25,7 +26,8 @@ mba_status MBA_CPU_FN(weighted_cross_entropy_fwd)(const mba_call *c)
     float            *lse = c->out[LSE], *weight = c->out[WEIGHT];
     double            loss = 0;
     class_weights(weight, t, target, R, V);
-    MBA_PARALLEL_FOR(r, R) {
+    MBA_PARALLEL_FOR(r, R)
+    {
         ce_sum s = CE_SUM_NONE;
         ce_sum_add(&s, mba__row(logits, r), V);
         lse[r] = ce_lse(s);
@@ -48,7 +50,8 @@ mba_status MBA_CPU_FN(weighted_cross_entropy_bwd)(const mba_call *c)
     const int32_t    *target = c->in[TARGETB];
     const float      *lse = c->in[LSEB], *weight = c->in[WEIGHTB], dloss = *(const float *)c->in[DLOSS];
     const bool        adds = mba_adds(n, DZ);
-    MBA_PARALLEL_FOR(r, R) {
+    MBA_PARALLEL_FOR(r, R)
+    {
         const int32_t y = target[ce_at(t, r)];
         if (y >= 0) {
             const float k = dloss * weight[y];

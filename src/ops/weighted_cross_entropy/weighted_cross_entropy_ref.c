@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* weighted_cross_entropy_ref.c -- fp64, only the maths. */
 #include <math.h>
 
@@ -21,7 +22,7 @@ void weighted_cross_entropy_ref(const mba_ref_call *c)
     class_weights(c->out[WEIGHT], c->in[TARGET], R, V);
     for (int64_t r = 0; r < R; r++) {
         const double *z = c->in[Z] + r * V, t = c->in[TARGET][r];
-        double m = z[0], s = 0;
+        double        m = z[0], s = 0;
         for (int64_t v = 1; v < V; v++) m = fmax(m, z[v]);
         for (int64_t v = 0; v < V; v++) s += exp(z[v] - m);
         c->out[LSE][r] = m + log(s);
@@ -36,6 +37,6 @@ void weighted_cross_entropy_bwd_ref(const mba_ref_call *c)
         const double t = c->in[TARGETB][i / V];
         if (t >= 0)
             c->out[DZ][i] = c->in[DLOSS][0] * c->in[WEIGHTB][(int64_t)t]
-                          * (exp(c->in[ZB][i] - c->in[LSEB][i / V]) - ((int64_t)t == i % V));
+                            * (exp(c->in[ZB][i] - c->in[LSEB][i / V]) - ((int64_t)t == i % V));
     }
 }

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* windows.c -- images to windows of tokens and back; each is the gradient of the other: the declaration. */
 #include "ops/windows/windows.h"
 
@@ -14,7 +15,7 @@ static mba_status partition_shape(const mba_node *n, mba_type *out)
              (long long)x->type.rank);
     MBA_NEED(a->w > 0, "window_partition: windows of side %lld", (long long)a->w);
     out[TO] = x->type;
-    out[TO].rank   = 3;
+    out[TO].rank = 3;
     out[TO].dim[0] = windows_tokens(a) / (a->w * a->w);
     out[TO].dim[1] = a->w * a->w;
     out[TO].dim[2] = mba_cols(x);
@@ -34,7 +35,7 @@ static mba_status reverse_shape(const mba_node *n, mba_type *out)
              (long long)a->B, (long long)a->H, (long long)a->W, (long long)windows_tokens(a), (long long)a->w, t->name,
              (long long)mba_rows(t));
     out[TO] = t->type;
-    out[TO].rank   = 4;
+    out[TO].rank = 4;
     out[TO].dim[0] = a->B;
     out[TO].dim[1] = a->H;
     out[TO].dim[2] = a->W;
@@ -106,34 +107,49 @@ static void reverse_build(mba_graph *g, const mba_case *c)
     }
 }
 
-static const mba_case cases[] = {
-    { { 2, 4, 6, 3, 2 }, "windows that fit" },
-    { { 2, 5, 7, 3, 3 }, "padding at the bottom and at the right" },
-    { { 1, 2, 5, 2, 4 }, "a window higher than the image" },
-    { { 2, 3, 4, 2, 1 }, "windows of one pixel" },
-    { { 2, 5, 3, 3, 2, CHANNELS | TWICE }, "channels in and out, added to" },
-    { { 0 }, NULL } };
+static const mba_case cases[] = { { { 2, 4, 6, 3, 2 }, "windows that fit" },
+                                  { { 2, 5, 7, 3, 3 }, "padding at the bottom and at the right" },
+                                  { { 1, 2, 5, 2, 4 }, "a window higher than the image" },
+                                  { { 2, 3, 4, 2, 1 }, "windows of one pixel" },
+                                  { { 2, 5, 3, 3, 2, CHANNELS | TWICE }, "channels in and out, added to" },
+                                  { { 0 }, NULL } };
 
-static const mba_case sizes[] = {
-    { { 8, 28, 28, 320, 14 }, "mambavision-t stage 2 at 448 px, batch 8" },
-    { { 128, 28, 28, 320, 14 }, "mambavision-t stage 2 at 448 px, batch 128" }, { { 0 }, NULL } };
+static const mba_case sizes[] = { { { 8, 28, 28, 320, 14 }, "mambavision-t stage 2 at 448 px, batch 8" },
+                                  { { 128, 28, 28, 320, 14 }, "mambavision-t stage 2 at 448 px, batch 128" },
+                                  { { 0 }, NULL } };
 
 const mba_op mba_op_window_partition = {
-    .name  = "window_partition", .doc = "an image as windows of tokens, zeros at its edges", .kind = MBA_MEMORY,
-    .in    = { [FROM] = MBA_SLOT("image") }, .out = { [TO] = MBA_SLOT("tokens", .adds = true, .cheap = true) },
+    .name = "window_partition",
+    .doc = "an image as windows of tokens, zeros at its edges",
+    .kind = MBA_MEMORY,
+    .in = { [FROM] = MBA_SLOT("image") },
+    .out = { [TO] = MBA_SLOT("tokens", .adds = true, .cheap = true) },
     .attr_bytes = sizeof(windows_attr),
-    .shape = partition_shape, .grad = partition_grad, .cost = mba_cost_io, .ref = window_partition_ref,
-    .cpu   = (const mba_variant[]){ { "rows", mba__plan_f32, MBA_CPU(window_partition) }, { 0 } },
-    .cuda  = (const mba_variant[]){ { "stream", mba_plan_streaming, MBA_CUDA(window_partition_cuda) }, { 0 } },
-    .build = partition_build, .cases = cases, .sizes = sizes,
+    .shape = partition_shape,
+    .grad = partition_grad,
+    .cost = mba_cost_io,
+    .ref = window_partition_ref,
+    .cpu = (const mba_variant[]){ { "rows", mba__plan_f32, MBA_CPU(window_partition) }, { 0 } },
+    .cuda = (const mba_variant[]){ { "stream", mba_plan_streaming, MBA_CUDA(window_partition_cuda) }, { 0 } },
+    .build = partition_build,
+    .cases = cases,
+    .sizes = sizes,
 };
 
 const mba_op mba_op_window_reverse = {
-    .name  = "window_reverse", .doc = "windows of tokens as an image, cropped", .kind = MBA_MEMORY,
-    .in    = { [FROM] = MBA_SLOT("tokens") }, .out = { [TO] = MBA_SLOT("image", .adds = true, .cheap = true) },
+    .name = "window_reverse",
+    .doc = "windows of tokens as an image, cropped",
+    .kind = MBA_MEMORY,
+    .in = { [FROM] = MBA_SLOT("tokens") },
+    .out = { [TO] = MBA_SLOT("image", .adds = true, .cheap = true) },
     .attr_bytes = sizeof(windows_attr),
-    .shape = reverse_shape, .grad = reverse_grad, .cost = mba_cost_io, .ref = window_reverse_ref,
-    .cpu   = (const mba_variant[]){ { "rows", mba__plan_f32, MBA_CPU(window_reverse) }, { 0 } },
-    .cuda  = (const mba_variant[]){ { "stream", mba_plan_streaming, MBA_CUDA(window_reverse_cuda) }, { 0 } },
-    .build = reverse_build, .cases = cases, .sizes = sizes,
+    .shape = reverse_shape,
+    .grad = reverse_grad,
+    .cost = mba_cost_io,
+    .ref = window_reverse_ref,
+    .cpu = (const mba_variant[]){ { "rows", mba__plan_f32, MBA_CPU(window_reverse) }, { 0 } },
+    .cuda = (const mba_variant[]){ { "stream", mba_plan_streaming, MBA_CUDA(window_reverse_cuda) }, { 0 } },
+    .build = reverse_build,
+    .cases = cases,
+    .sizes = sizes,
 };

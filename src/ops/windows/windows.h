@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* windows.h -- an image cut into square windows of tokens, and put together again.
  *
  *     mba_tensor *t = mba_window_partition(g, x, 14);             // (B, H, W, C) -> (B nH nW, 14 * 14, C)

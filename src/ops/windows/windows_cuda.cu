@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* windows_cuda.cu -- rows of an image as rows of windows, and back.
  *
  *   tokens (M, w*w, C) and image (B, H, W, C), fp32 or bf16; padding is read as zeros and never written back
@@ -17,7 +18,9 @@ extern "C" {
 }
 
 /* windows_pixel of windows_slots.h, and its inverse, for kernels. */
-struct geometry { int64_t H, W, w, down, across; };
+struct geometry {
+    int64_t H, W, w, down, across;
+};
 
 static __device__ __forceinline__ int64_t pixel_of(geometry a, int64_t r)
 {
@@ -33,7 +36,8 @@ static __device__ __forceinline__ int64_t token_of(geometry a, int64_t r)
 }
 
 template <typename T, int V, bool CUT, bool ADDS>
-__global__ void __launch_bounds__(256) window_rows(strided_view<T> to, strided_view<const T> from, geometry a, int64_t rows, int64_t cols)
+__global__ void __launch_bounds__(256)
+    window_rows(strided_view<T> to, strided_view<const T> from, geometry a, int64_t rows, int64_t cols)
 {
     const int64_t i = ((int64_t)blockIdx.x * 256 + threadIdx.x) * V, r = i / cols, c = i % cols;
     if (r >= rows) return;
@@ -52,25 +56,26 @@ __global__ void __launch_bounds__(256) window_rows(strided_view<T> to, strided_v
 
 template <typename T, int V, bool CUT> static mba_status launch(const mba_call *c)
 {
-    const mba_node     *n = c->node;
-    const windows_attr *t = (const windows_attr *)n->attr;
-    const geometry      a = { t->H, t->W, t->w, windows_down(t), windows_across(t) };
-    const int64_t       rows = mba_rows(n->out[TO]), cols = mba_cols(n->out[TO]);
-    const unsigned      grid = (unsigned)mba_ceil(rows * cols, 256 * V);
-    const strided_view<T>       to   = mba_strided_view<T>(n->out[TO], c->out[TO]);
+    const mba_node             *n = c->node;
+    const windows_attr         *t = (const windows_attr *)n->attr;
+    const geometry              a = { t->H, t->W, t->w, windows_down(t), windows_across(t) };
+    const int64_t               rows = mba_rows(n->out[TO]), cols = mba_cols(n->out[TO]);
+    const unsigned              grid = (unsigned)mba_ceil(rows * cols, 256 * V);
+    const strided_view<T>       to = mba_strided_view<T>(n->out[TO], c->out[TO]);
     const strided_view<const T> from = mba_strided_view<const T>(n->in[FROM], c->in[FROM]);
-    MBA_WITH_BOOL(mba_adds(n, TO), ADDS, (window_rows<T, V, CUT, ADDS><<<grid, 256, 0, mba_cuda_stream(c)>>>(to, from, a, rows, cols)));
+    MBA_WITH_BOOL(mba_adds(n, TO), ADDS,
+                  (window_rows<T, V, CUT, ADDS><<<grid, 256, 0, mba_cuda_stream(c)>>>(to, from, a, rows, cols)));
     return mba__cuda_launch_check(c, 0);
 }
 
 template <bool CUT> static mba_status move(const mba_call *c)
 {
     const mba_tensor *from = c->node->in[FROM], *to = c->node->out[TO];
-    MBA_WITH_DTYPE(to->type.dtype, T,
-        constexpr int V = 16 / sizeof(T);
-        if (mba_vec_aligned(from, c->in[FROM], V) && mba_vec_aligned(to, c->out[TO], V)) return launch<T, V, CUT>(c);
-        else return launch<T, 1, CUT>(c));
+    MBA_WITH_DTYPE(to->type.dtype, T, constexpr int V = 16 / sizeof(T);
+                   if (mba_vec_aligned(from, c->in[FROM], V)
+                       && mba_vec_aligned(to, c->out[TO], V)) return launch<T, V, CUT>(c);
+                   else return launch<T, 1, CUT>(c));
 }
 
 extern "C" mba_status window_partition_cuda(const mba_call *c) { return move<true>(c); }
-extern "C" mba_status window_reverse_cuda(const mba_call *c)   { return move<false>(c); }
+extern "C" mba_status window_reverse_cuda(const mba_call *c) { return move<false>(c); }

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* windows_ref.c -- fp64; the index map as the paper has it, pixel by pixel. */
 #include "ops/windows/windows_slots.h"
 
@@ -17,8 +18,8 @@ static void each_pixel(const mba_ref_call *c, int64_t C, use_fn *use)
             }
 }
 
-static void cut(const mba_ref_call *c, int64_t image, int64_t token)  { c->out[TO][token] = c->in[FROM][image]; }
+static void cut(const mba_ref_call *c, int64_t image, int64_t token) { c->out[TO][token] = c->in[FROM][image]; }
 static void join(const mba_ref_call *c, int64_t image, int64_t token) { c->out[TO][image] = c->in[FROM][token]; }
 
 void window_partition_ref(const mba_ref_call *c) { each_pixel(c, mba_cols(c->node->in[FROM]), cut); }
-void window_reverse_ref(const mba_ref_call *c)   { each_pixel(c, mba_cols(c->node->in[FROM]), join); }
+void window_reverse_ref(const mba_ref_call *c) { each_pixel(c, mba_cols(c->node->in[FROM]), join); }

@@ -1,15 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
 /* windows_slots.h -- what the files of this folder share. */
 #ifndef MBA_WINDOWS_SLOTS_H
 #define MBA_WINDOWS_SLOTS_H
 
 #include "ops/rows.h"
 
-enum { FROM };                                    /* partition: the image; reverse: the tokens */
+enum { FROM }; /* partition: the image; reverse: the tokens */
 enum { TO };
 
-typedef struct windows_attr { int64_t B, H, W, w; } windows_attr;     /* the image, and the side of a window */
+typedef struct windows_attr {
+    int64_t B, H, W, w;
+} windows_attr; /* the image, and the side of a window */
 
-static inline int64_t windows_down(const windows_attr *a)   { return mba_ceil(a->H, a->w); }
+static inline int64_t windows_down(const windows_attr *a) { return mba_ceil(a->H, a->w); }
 static inline int64_t windows_across(const windows_attr *a) { return mba_ceil(a->W, a->w); }
 static inline int64_t windows_tokens(const windows_attr *a)
 {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* windows_test.c -- the index map against windows walked one by one, and back; the general proofs run over `cases`. */
 #include "tests/rig.h"
 
@@ -81,6 +82,5 @@ static void windows_refuse_what_does_not_fit(void **state)
     mba_graph_destroy(g);
 }
 
-MBA_TEST_MAIN(cmocka_unit_test(windows_are_walked_line_by_line),
-              cmocka_unit_test(one_window_is_a_reshape),
+MBA_TEST_MAIN(cmocka_unit_test(windows_are_walked_line_by_line), cmocka_unit_test(one_window_is_a_reshape),
               cmocka_unit_test(windows_refuse_what_does_not_fit))
