@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Bytes as two hexadecimal digits each, in base64: how a page names the hash of its script.
 function(mba_base64 out hex)
   set(alphabet "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/")

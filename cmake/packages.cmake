@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # What `cmake --install` copies and what `cpack -G DEB` packs: the program with its man page and completions, the library of kernels
 # with header and pkg-config file, the injection library where there is one, licence and documents. Machine files are in the program.
 

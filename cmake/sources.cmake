@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # The sources a program was built from, as one number: where the tree is not a commit (a copy on a GPU host, edits not yet
 # committed), this says which it was. Anybody who has a tree can ask for its number:
 #   cmake -DROOT=. -P cmake/sources.cmake

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // browser_check.js -- what only a browser can say about the report: nothing overlaps or leaves its drawing; switches,
 // filters, search, sorting, cards, zoom, sliders and keys do what they should. browser_test.c evaluates it in a page:
 // its value is "ok", or every fault on a line.

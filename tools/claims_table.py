@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """claims_table -- the tables of docs/results/claims.md, by `mambascope show`: what watching costs, the claims of each store.
 
     tools/claims_table.py watching NAME=FILE.db ..                        one line per store

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """convert_checkpoint.py -- turns a PyTorch pickle (.pth, .pth.tar, .pt, .ckpt, pytorch_model.bin) into a directory with
 model.safetensors and config.json, which mambascope and transformers read.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """mutations.py -- what tools/mutate can change in a file of C: mutants_of(path, text) yields every Mutant."""
 import collections
 import re

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Sets values of ncu beside those of our stores (tools/gpu_ncu makes both): OUT/ncu.csv, OUT/ncu.md and one line of summary.
 The tables of ncu.md become bench/results/h200/ncu.csv and ncu_differences.csv by `tools/results.py FILE --table`, labels peer,variant,shape,setting
 and variant,shape,setting,what.

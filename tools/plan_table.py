@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """plan_table -- the tables of docs/results/plans.md (tools/refresh_h200 keeps them as results): our kernels' plans beside the counters, by `mambascope verify`.
 
     tools/plan_table.py NAME=FILE.db ..  > tables.md       (build/mambascope, or $MAMBASCOPE)"""

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """pyg_to_graphpk.py -- turns PyTorch Geometric datasets and LRGB pickles into a GRAPHPK1 file (src/data/graph_pack.h).
 
     python3 tools/pyg_to_graphpk.py --out voc.graphpk --classes 21 raw/train.pickle raw/val.pickle raw/test.pickle

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """results -- reads and writes bench/results/<machine>/*.csv, the one place where measured numbers live. docs/results.md says what the
 columns mean. Used by tools/docs and by the tools that measure; by itself:
 

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """shapes_linear.py DIR -- how hard is the made-up set "shapes"? A linear model on pixels and a small conv network.
 
 DIR holds x0.npy, y0.npy (training) and x1.npy, y1.npy (validation): int32 (N, 3072) pixels and (N) labels, written by

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Plain sums over the rows of stores, by SQL and without the analysis: what src/scope/h200_test.c expects of them.
 
     python3 tools/store_sums.py tests/data/stores/h200_*.db

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """unicode_tables.py -- writes src/data/unicode_tables.c: the Unicode facts that byte-level BPE needs.
 
     python3 tools/unicode_tables.py > src/data/unicode_tables.c

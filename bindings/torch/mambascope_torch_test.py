@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """mambascope_torch_test -- the binding on the CPU: arguments, views, gradients and refusals. Ends with 77 where PyTorch
 or the library is missing, as ctest wants it of a skipped test.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // report.js -- interaction only. Every figure is complete without it; only the zoom of the timeline and cards are made
 // here.
 "use strict";

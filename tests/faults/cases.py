@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The commands that tests/faults/faults.py fails calls of: what they need, what they print, what of it is never the same twice."""
 import re
 

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Fails the n-th call of a class, for each of the program's commands, and judges what becomes of it.
 
     tests/faults/faults.py --program build/mambascope --library build/tests/libfail.so           a sample, half a minute

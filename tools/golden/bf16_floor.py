@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """What storing bf16 between operators costs the golden gradients, whatever kernels do inside: beside device_check.py's bf16 rows.
 
     python tools/golden/bf16_floor.py [NAME..] [--draws 32]      # prints the table that stands in bf16_floor.txt (needs torch; CPU)

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """What transformers itself makes of the golden checkpoints in bf16, on a CPU, against float64: beside device_check.py's bf16 rows.
 
     python tools/golden/bf16_peer.py [NAME..]

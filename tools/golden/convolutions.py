@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """convolutions -- golden values of conv2d and of conv1d with a tap ahead, by PyTorch in double precision.
 
     python3 tools/golden/convolutions.py            # prints the tables of conv2d_test.c and conv1d_test.c

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """The golden language models through `mambascope eval` on a GPU, in fp32 and in bf16, against the committed vectors.
 
     tools/golden/device_check.py build/mambascope [NAME..]   # prints a table, exits 1 if a bound is broken

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """formats.py -- writes tests/data/formats/ with Python's safetensors and NumPy: files by another hand for the
 tests of src/data, and from them the seeds of the fuzzers in tests/fuzz/corpus/. Needs numpy, torch, safetensors.
 

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """graph_features.py -- writes tests/data/graphs/ with NumPy: Laplacian eigenspaces, walks, degree profiles and metrics by
 their definitions, and a GRAPHPK1 file by tools/pyg_to_graphpk.py. Needs numpy.
 

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """graphmamba.py -- Graph-Mamba in plain PyTorch, written from the equations: the yardstick for our own.
 
     model  = GraphMamba(**PRESETS["peptides-func"])

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """graphs.py -- makes tests/golden_graph/<name>/: tiny Graph-Mamba networks, one training step each.
 
     python3 tools/golden/graphs.py                      all of them (needs torch, CPU only)

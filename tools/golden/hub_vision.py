@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """hub_vision.py -- makes tests/golden_vision/hub/: a tiny MambaVision by the authors' own class, in the layout in which
 the Hugging Face Hub has them (keys of MambaVisionConfig, tensors model.*).
 

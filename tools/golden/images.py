@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """images.py OUT -- small JPEG files and what Pillow makes of them: decoding, resizing, colour operations.
 
 Run once (Pillow 9.4, libjpeg-turbo 2.1.5); the results are in tests/data/images. Every .rgb file is one or more 8-bit

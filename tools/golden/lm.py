@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """lm.py -- makes tests/golden/<name>/: tiny language models of transformers, with logits, loss and gradients.
 
     python3 tools/golden/lm.py                         all of them (needs torch and transformers, CPU only)

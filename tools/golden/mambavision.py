@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """mambavision.py -- MambaVision in plain PyTorch, written from the equations: the yardstick for our own.
 
     model  = MambaVision(**VARIANTS["T"])                    parameters under their published names

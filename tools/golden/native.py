@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """native.py -- makes tests/golden_native/<name>/: language models of mamba_ssm's own classes, as lm.py does with transformers'.
 
     python3 tools/golden/native.py PATH                # PATH: a checkout of github.com/state-spaces/mamba (needs torch, einops)

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """norms.py -- golden values of batchnorm, layernorm, gelu, the classifier losses and LAMB, from PyTorch in float64.
 
     python3 tools/golden/norms.py            # prints the arrays that stand in src/ops/*/*_test.c

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """pieces.py -- what the two reference networks (mambavision.py, graphmamba.py) and the makers of their golden vectors
 (vision.py, graphs.py) share.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """plain.py -- the language models of the specifications as plain numpy, in double precision, read from a checkpoint.
 
     config, tensors = plain.load("tests/golden/mamba2_groups2")

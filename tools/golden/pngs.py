@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """pngs.py FILES OUT [SEED] -- small PNG files of every kind in the folder FILES, and what Pillow makes of them in OUT.
 
 Run once (Pillow 13.0) with tests/fuzz/corpus/png and tests/data/images/png.rgb. OUT has the pixels of convert("RGB"), 8 bits

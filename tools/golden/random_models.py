@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """random_models.py -- random models of the five Hugging Face types through `mambascope eval`, against transformers, fp32 on a CPU.
 
     python3 tools/golden/random_models.py build/mambascope [--count 40] [--seed 1] [--keep DIR]     # needs torch, transformers

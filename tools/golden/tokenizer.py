@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """tokenizer.py -- small tokenizers and what the Hugging Face library makes of nasty texts, for tests/tokenizer_test.c.
 
     python3 tools/golden/tokenizer.py tests/data/tokenizer [NAME..]       # needs the package `tokenizers`

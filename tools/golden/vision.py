@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """vision.py -- makes tests/golden_vision/<name>/: tiny MambaVision networks, one training step each.
 
     python3 tools/golden/vision.py                      all of them (needs torch, CPU only)

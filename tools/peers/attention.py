@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Attention of PyTorch by cuDNN and by FlashAttention-2, and ours, on the same GPU in one call, at the sizes of `mambascope bench op attention`:
 
     python3 tools/peers/attention.py [build/mambascope]             # prints a Markdown table

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Sets the counters of a store of the peer stack beside a table of the same kernels that was measured by other means:
 
     python3 tools/peers/compare_table.py peer.db TABLE.md

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The state-space kernels of mamba_ssm and ours on the same GPU in one process, on the same numbers, turn by turn:
 
     PYTHONPATH=bindings/torch python3 tools/peers/kernels.py [ssd] [scan]        # prints Markdown tables, ends with 1 if a bound is not met

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Training steps of ours and of the peers in turns, on one GPU in one call, each beside the other:
 
     tools/peers/extensions ROOT                                                    # once: what mamba_ssm needs compiled

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """torch_step.py -- seconds of one training step of MambaVision and Graph-Mamba in plain PyTorch on this CPU, at the
 fastest setting here.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A training loop of the peer stack (PyTorch, mamba_ssm, Triton) whose steps are NVTX ranges, to be watched from outside:
 
     mambascope profile --out peer.db --range step -- python tools/peers/train_nvtx.py --model mamba2-130m --batch 8 --length 2048

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """transformers_step.py -- seconds of one training step of transformers on this CPU, at its fastest setting here.
 
     python3 tools/peers/transformers_step.py                          all models (needs torch and transformers)

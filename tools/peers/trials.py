@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """trials.py -- finds the fastest setting of a peer's training step on this CPU, and times it: for the scripts here.
 
     trials.time_steps(model, optimizer, loss_of, steps)      inside a trial: prints the result as one JSON line

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Picks of a Triton cache (~/.triton/cache of the run that was counted) the code that a table's launches may have run:
 
     python tools/peers/triton_cache.py CACHE src/sim/data/peers_counted_1.3b.tsv OUT

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Compiles mamba_ssm's SSD kernels that multiply as they were launched, without a GPU, so that their code can be read where the
 cache of the run that was counted is not at hand (tools/peers/triton_cache.py):
 

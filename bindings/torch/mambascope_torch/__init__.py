@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """mambascope_torch -- the state-space kernels of mambascope as PyTorch operators with gradients.
 
     from mambascope_torch import mamba_chunk_scan_combined, selective_scan_fn    # same arguments as mamba_ssm's

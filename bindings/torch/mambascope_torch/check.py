@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """check -- the PyTorch operators on this machine, in three parts. Ends with 1 if a bound is not met.
 
     python -m mambascope_torch.check                                 # gradients against a recurrence in float64

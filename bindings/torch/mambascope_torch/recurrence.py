@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """recurrence -- both operators as PyTorch loops over tokens, with the arguments of the reference: a yardstick.
 
 Everything in the type of the arguments; float64 is what tests give. Gradients are autograd's."""
