@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""claims_table -- the tables of docs/results/claims.md, by `mambascope show`: what watching costs, the claims of each store.
+"""claims_table -- the tables of docs/results/claims.md, by `mambascope show`: what watching costs, the claims of each
+store.
 
     tools/claims_table.py watching NAME=FILE.db ..                        one line per store
-    tools/claims_table.py claims NAME=FILE.db[,BESIDE.db..] ..            two columns per store: verdict, what was measured
+    tools/claims_table.py claims NAME=FILE.db[,BESIDE.db..] ..            two columns per store: verdict, what was
+                                                                          measured
 (build/mambascope, or $MAMBASCOPE)"""
 import json
 import os
@@ -33,7 +35,8 @@ def number(x, form):
 
 
 def watching(names):
-    print("| workload | all of it | steps, timeline | counter sets (passes) | settled bytes, blocks | step, plain | recorded as a whole | steps in a row | "
+    print("| workload | all of it | steps, timeline | counter sets (passes) | settled bytes, blocks | step, plain | "
+          "recorded as a whole | steps in a row | "
           "every kernel recorded | less its records |\n" + "|---" * 10 + "|")
     for name, path in names:
         f, rows = step_facts(path), shown(path, ["collection", "environment"])
@@ -41,9 +44,12 @@ def watching(names):
         sets = [r for r in rows["collection"] if r["mode"] == "counters"]
         total = lambda *modes: sum(r["seconds"] for r in rows["collection"] if r["mode"] in modes)
         print("| %s | %s | %.1f s | %d (%d): %.1f s | %.1f s | %.2f ms | **%s** | %s | **%s** | %s |" % (
-            name, seconds[0] if seconds else "–", total("plain", "graph", "timeline"), len(sets), sum(r["passes"] for r in sets), total("counters"),
-            total("settled", "blocks"), f["not watched, median"], number(f.get("overhead: the timeline's, recorded as a whole"), "%+.1f %%"),
-            number(f.get("not watched, one behind the other"), "%.2f ms"), number(f.get("overhead: under the timeline, event by event"), "%+.1f %%"),
+            name, seconds[0] if seconds else "–", total("plain", "graph", "timeline"), len(sets),
+            sum(r["passes"] for r in sets), total("counters"),
+            total("settled", "blocks"), f["not watched, median"],
+            number(f.get("overhead: the timeline's, recorded as a whole"), "%+.1f %%"),
+            number(f.get("not watched, one behind the other"), "%.2f ms"),
+            number(f.get("overhead: under the timeline, event by event"), "%+.1f %%"),
             number(f.get("overhead: event by event, less its records (corrected)"), "%+.1f %%")))
 
 

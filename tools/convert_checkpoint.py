@@ -56,15 +56,16 @@ def pickles_of(directory):
 def load(path):
     import torch
     try:
-        with torch.serialization.safe_globals([argparse.Namespace]):           # timm keeps its options beside the weights
+        with torch.serialization.safe_globals([argparse.Namespace]):  # timm keeps its options beside the weights
             return torch.load(path, map_location="cpu", weights_only=True)
     except OSError as e:
         fail(f"cannot read '{path}': {e.strerror}", "check the path")
-    except Exception as e:                                                      # whatever a damaged file or a class raises
+    except Exception as e:  # whatever a damaged file or a class raises
         code = re.search(r"GLOBAL (\S+)", str(e))
         why = f"it asks for {code.group(1)}, which is code" if code else str(e).splitlines()[0].split(". ")[0]
         fail(f"'{path}' cannot be read as tensors and plain containers\n  why: {why}",
-             "load it in the program that wrote it and save model.state_dict() alone" if code else "fetch the file again")
+             "load it in the program that wrote it and save model.state_dict() alone"
+             if code else "fetch the file again")
 
 
 def tensors_of(path, averaged):
@@ -100,7 +101,8 @@ def shapes_of(tensors):
     blocks = [set(re.findall(rf"^levels\.{i}\.blocks\.(\d+)\.", "\n".join(tensors), re.M)) for i in range(4)]
     fc1 = next((v for k, v in tensors.items() if k.endswith("mlp.fc1.weight")), None)
     if "head.weight" not in tensors or fc1 is None or not all(blocks):
-        fail("this is a part of a MambaVision alone", "a checkpoint for classification, with levels.0 to levels.3 and head")
+        fail("this is a part of a MambaVision alone",
+             "a checkpoint for classification, with levels.0 to levels.3 and head")
     return {"dim": tensors["patch_embed.conv_down.3.weight"].shape[0],
             "in_dim": tensors["patch_embed.conv_down.0.weight"].shape[0],
             "depths": [len(b) for b in blocks],
@@ -113,7 +115,8 @@ def size_of(shapes, options):
     """The published size with these shapes: by name, or where only one has them."""
     fits = [n for n, p in PUBLISHED.items() if (shapes["dim"], shapes["in_dim"], shapes["depths"]) == p[:3]]
     if options.model and options.model not in fits:
-        fail(f"the file is no {options.model}: dim {shapes['dim']}, in_dim {shapes['in_dim']}, depths {shapes['depths']}",
+        fail(f"the file is no {options.model}: dim {shapes['dim']}, in_dim {shapes['in_dim']}, depths "
+             f"{shapes['depths']}",
              f"--model {fits[0]}" if fits else "leave --model out; --heads and --windows say what the shapes do not")
     if options.model or len(fits) == 1:
         return options.model or fits[0]

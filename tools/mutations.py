@@ -7,8 +7,10 @@ SILENT = r"\b(?:mba_fail|mba_where|mba_assert|mba_debug_assert|static_assert|_St
 SWAPS = {"==": ["!="], "!=": ["=="], "<": ["<=", ">="], "<=": ["<", ">"], ">": [">=", "<="], ">=": [">", "<"],
          "&&": ["||"], "||": ["&&"], "+": ["-"], "-": ["+"], "*": ["/"], "/": ["*"],
          "+=": ["-="], "-=": ["+="], "*=": ["/="], "/=": ["*="]}
-KEYWORDS = {"return", "case", "sizeof", "else", "if", "while", "for", "do", "goto", "switch", "default", "break", "continue",
-            "typedef", "static", "const", "extern", "struct", "union", "enum", "unsigned", "signed", "int", "char", "float",
+KEYWORDS = {"return", "case", "sizeof", "else", "if", "while", "for", "do", "goto", "switch", "default", "break",
+            "continue",
+            "typedef", "static", "const", "extern", "struct", "union", "enum", "unsigned", "signed", "int", "char",
+            "float",
             "double", "long", "short", "bool", "void"}
 
 Mutant = collections.namedtuple("Mutant", "path line kind start end text")      # text replaces [start, end) of the file
@@ -73,11 +75,13 @@ def constants(code):
         value = int(number, 0 if number[:2] in ("0x", "0X") else 10) if whole else float(number)
         for change in (1, -1):
             if value + change >= 0:
-                yield m.start(), m.end(), f"{value + change:d}{suffix}" if whole else f"{value + change!r}{suffix}", "constant"
+                other = f"{value + change:d}{suffix}" if whole else f"{value + change!r}{suffix}"
+                yield m.start(), m.end(), other, "constant"
 
 
 def operators(code):
-    for m in re.finditer(r"(?<= )(==|!=|<=|>=|<|>|&&|\|\||\+=|-=|\*=|/=|[-+*/])(?=[ \n])|(?<=[\w)\]])[-+*/](?=[\w(])", code):
+    for m in re.finditer(r"(?<= )(==|!=|<=|>=|<|>|&&|\|\||\+=|-=|\*=|/=|[-+*/])(?=[ \n])|(?<=[\w)\]])[-+*/](?=[\w(])",
+                         code):
         before = re.search(r"([\w)\]]+)\s*$", code[max(0, m.start() - 80):m.start()])
         exponent = re.search(r"(?<![\w.])\d+\.?\d*[eE]$", code[:m.start()][-24:])
         if not before or before[1] in KEYWORDS or exponent or in_char_buffer(code, m.start()):

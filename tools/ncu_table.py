@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sets values of ncu beside those of our stores (tools/gpu_ncu makes both): OUT/ncu.csv, OUT/ncu.md and one line of summary.
-The tables of ncu.md become bench/results/h200/ncu.csv and ncu_differences.csv by `tools/results.py FILE --table`, labels peer,variant,shape,setting
-and variant,shape,setting,what.
+"""Sets values of ncu beside those of our stores (tools/gpu_ncu makes both): OUT/ncu.csv, OUT/ncu.md and one line of
+summary. The tables of ncu.md become bench/results/h200/ncu.csv and ncu_differences.csv by `tools/results.py FILE
+--table`, labels peer,variant,shape,setting and variant,shape,setting,what.
 
-Counts must be equal. Bytes and percentages must agree within 2 % where a kernel moves more than twice the L2; what differs is listed
-with its reason, or as unexplained."""
+Counts must be equal. Bytes and percentages must agree within 2 % where a kernel moves more than twice the L2; what
+differs is listed with its reason, or as unexplained."""
 import collections
 import csv
 import pathlib
@@ -43,7 +43,8 @@ def reason(metric, ours, theirs, k):
     if metric.endswith("pct_of_peak_sustained_elapsed") and abs(ours * k["times"] / theirs - 1) <= WITHIN:
         return f"as much in {100 * (k['times'] - 1):+.1f} % of the time"
     if metric == RATE and k["parts"] and all(abs(r - 1) <= WITHIN for r in k["parts"]):
-        return "hits {:+.1f} %, sectors {:+.1f} %: a quotient of what ncu reads in two runs".format(*(100 * (r - 1) for r in k["parts"]))
+        return "hits {:+.1f} %, sectors {:+.1f} %: a quotient of what ncu reads in two runs".format(
+            *(100 * (r - 1) for r in k["parts"]))
     if abs(ours - theirs) < 0.1 and "pct" in metric:
         return "less than a tenth of a percent"
     return between(metric, ours, theirs, k)
@@ -62,7 +63,8 @@ def between(metric, ours, theirs, k):
 
 def demangled(symbols):
     try:
-        text = subprocess.run(["c++filt"], input="\n".join(symbols) + "\n", capture_output=True, text=True, check=True).stdout
+        text = subprocess.run(["c++filt"], input="\n".join(symbols) + "\n", capture_output=True, text=True,
+                              check=True).stdout
         return text.splitlines()
     except OSError:
         sys.exit("c++filt is needed (binutils)")
@@ -79,10 +81,12 @@ def read_csv(path):
 
 
 def pick(db, ours, row, place):
-    """A library runs one kernel with one grid for several shapes: those with the same tensor FLOPs, then in the order of launches."""
+    """A library runs one kernel with one grid for several shapes: those with the same tensor FLOPs, then in the order
+    of launches."""
     flops = "sm__ops_path_tensor_src_bf16_dst_fp32.sum"
     theirs = row[flops][0] if flops in row else 0
-    same = [k for k in ours if (theirs,) in db.execute("select value from counter where kernel = ? and metric = ?", [k[0], flops]).fetchall()]
+    same = [k for k in ours if (theirs,) in db.execute("select value from counter where kernel = ? and metric = ?",
+                                                       [k[0], flops]).fetchall()]
     among = same if same and theirs else ours
     return among[place % len(among)][:2]
 
@@ -109,7 +113,8 @@ def seen_by_ncu(runs, i, kernel):
 def seen_by_us(db, kernel):
     """metric -> value, and time and cycles of the set it was read in, or of the overview where that has none."""
     values, own = {}, {}
-    rows = db.execute("select metric, value, metric_set from counter where kernel = ? order by metric_set != 'overview', metric_set", [kernel]).fetchall()
+    rows = db.execute("select metric, value, metric_set from counter where kernel = ? order by metric_set != "
+                      "'overview', metric_set", [kernel]).fetchall()
     for metric, value, group in rows:
         own.setdefault(group, {})[metric] = value
     for metric, value, group in rows:
@@ -139,7 +144,8 @@ def launches(out, name):
     db = sqlite3.connect(out / f"ncu_{name}.db")
     l2 = db.execute("select number from sheet where key = 'gpu.l2'").fetchone()[0]
     seen = collections.Counter()
-    found = db.execute("select id, name, symbol, grid_x, grid_y, grid_z from kernel where id in (select kernel from counter) order by id").fetchall()
+    found = db.execute("select id, name, symbol, grid_x, grid_y, grid_z from kernel where id in (select kernel from "
+                       "counter) order by id").fetchall()
     kernels = [(k[0], k[1], base_name(p), *k[3:]) for k, p in zip(found, demangled([k[2] for k in found]))]
     for i, row in enumerate(runs[-1]):
         grid = [int(x) for x in row["Grid Size"].strip("()").split(",")]
@@ -160,7 +166,8 @@ def launches(out, name):
             second[BYTES] = SECTOR_BYTES * theirs[SECTORS][0]        # of another run than the bytes
         both = all(m in of for m in (HIT, SECTORS) for of in (theirs, mine)) and theirs[HIT][3] != theirs[SECTORS][3]
         parts = [mine[m][0] / theirs[m][0] for m in (HIT, SECTORS)] if both else None
-        yield dict(id=kernel, parts=parts, again=second, name=shorter(short), whose=whose(key[0]), grid="x".join(map(str, grid)), moved=moved, l2=l2), theirs, mine
+        yield dict(id=kernel, parts=parts, again=second, name=shorter(short), whose=whose(key[0]),
+                   grid="x".join(map(str, grid)), moved=moved, l2=l2), theirs, mine
 
 
 def shorter(kernel):
@@ -190,12 +197,15 @@ def compare(out):
                 ours, our_time, our_cycles = mine[metric]
                 if not time or not our_time:
                     continue                                 # a run that failed: its log says why
-                k["times"], k["cycles"] = our_time / time, our_cycles / cycles if cycles and our_cycles else our_time / time
+                k["times"] = our_time / time
+                k["cycles"] = our_cycles / cycles if cycles and our_cycles else our_time / time
                 k["repeated"] = run == len(RUNS) - 1
                 ratio = ours / theirs if theirs else (1.0 if ours == 0 else float("inf"))
-                fine = ours == theirs if any(e in metric for e in EXACT) else abs(ratio - 1) <= WITHIN or abs(ours - theirs) <= 0.01
+                near = abs(ratio - 1) <= WITHIN or abs(ours - theirs) <= 0.01
+                fine = ours == theirs if any(e in metric for e in EXACT) else near
                 why = "" if fine else reason(metric, ours, theirs, k) or "UNEXPLAINED"
-                yield dict(workload=name, whose=k["whose"], kernel=k["name"], grid=k["grid"], large=k["moved"] > 2 * k["l2"],
+                yield dict(workload=name, whose=k["whose"], kernel=k["name"], grid=k["grid"],
+                           large=k["moved"] > 2 * k["l2"],
                            metric=metric, ncu=theirs, ours=ours, ratio=ratio, agrees=fine, why=why)
 
 
@@ -204,24 +214,30 @@ def is_count(row):
 
 
 def write_kernels(f, rows):
-    """A line per kernel: counts, which must be equal; bytes and percentages, which must agree where it moves more than twice the L2."""
-    f.write("| whose | kernel | grid | DRAM above 2 x L2 | counts equal | other values within 2 % | for a known reason | unexplained |\n")
+    """A line per kernel: counts, which must be equal; bytes and percentages, which must agree where it moves more than
+    twice the L2."""
+    f.write("| whose | kernel | grid | DRAM above 2 x L2 | counts equal | other values within 2 % | for a known "
+            "reason | unexplained |\n")
     f.write("|---" * 8 + "|\n")
     for k in dict.fromkeys((r["whose"], r["kernel"], r["grid"], r["large"]) for r in rows):
         of = [r for r in rows if (r["whose"], r["kernel"], r["grid"], r["large"]) == k]
         counts, others = [r for r in of if is_count(r)], [r for r in of if not is_count(r)]
         bad = sum(r["why"] == "UNEXPLAINED" for r in of)
-        f.write(f"| {k[0]} | `{k[1]}` | {k[2]} | {'yes' if k[3] else 'no'} | {sum(r['agrees'] for r in counts)} of {len(counts)} | "
-                f"{sum(r['agrees'] for r in others)} of {len(others)} | {sum(not r['agrees'] for r in of) - bad} | {bad} |\n")
+        f.write(f"| {k[0]} | `{k[1]}` | {k[2]} | {'yes' if k[3] else 'no'} | {sum(r['agrees'] for r in counts)} of "
+                f"{len(counts)} | "
+                f"{sum(r['agrees'] for r in others)} of {len(others)} | {sum(not r['agrees'] for r in of) - bad} | "
+                f"{bad} |\n")
 
 
 def sum_up(rows):
     counts, large = [r for r in rows if is_count(r)], [r for r in rows if not is_count(r) and r["large"]]
     small = [r for r in rows if not is_count(r) and not r["large"]]
-    for words, of in (("counts are equal", counts), ("values of kernels that move more than twice the L2 agree within 2 %", large),
+    for words, of in (("counts are equal", counts),
+                      ("values of kernels that move more than twice the L2 agree within 2 %", large),
                       ("values of the others agree within 2 %", small)):
         bad = sum(r["why"] == "UNEXPLAINED" for r in of)
-        print(f"{sum(r['agrees'] for r in of)} of {len(of)} {words}, {sum(not r['agrees'] for r in of) - bad} differ for a known reason, {bad} unexplained")
+        print(f"{sum(r['agrees'] for r in of)} of {len(of)} {words}, {sum(not r['agrees'] for r in of) - bad} differ "
+              f"for a known reason, {bad} unexplained")
 
 
 def main():
@@ -235,10 +251,12 @@ def main():
         w.writerows(rows)
     with open(out / "ncu.md", "w") as f:
         write_kernels(f, rows)
-        f.write("\nWhat differs:\n\n| kernel | grid | DRAM above 2 x L2 | metric | ncu | ours | ratio | why |\n" + "|---" * 8 + "|\n")
+        f.write("\nWhat differs:\n\n| kernel | grid | DRAM above 2 x L2 | metric | ncu | ours | ratio | why |\n"
+                + "|---" * 8 + "|\n")
         for r in rows:
             if not r["agrees"]:
-                f.write(f"| `{r['kernel']}` | {r['grid']} | {'yes' if r['large'] else 'no'} | `{r['metric']}` | {r['ncu']:.8g} | {r['ours']:.8g} | {r['ratio']:.4f} | {r['why']} |\n")
+                f.write(f"| `{r['kernel']}` | {r['grid']} | {'yes' if r['large'] else 'no'} | `{r['metric']}` | "
+                        f"{r['ncu']:.8g} | {r['ours']:.8g} | {r['ratio']:.4f} | {r['why']} |\n")
     sum_up(rows)
 
 

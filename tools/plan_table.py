@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""plan_table -- the tables of docs/results/plans.md (tools/refresh_h200 keeps them as results): our kernels' plans beside the counters, by `mambascope verify`.
+"""plan_table -- the tables of docs/results/plans.md (tools/refresh_h200 keeps them as results): our kernels' plans
+beside the counters, by `mambascope verify`.
 
     tools/plan_table.py NAME=FILE.db ..  > tables.md       (build/mambascope, or $MAMBASCOPE)"""
 import json
@@ -24,18 +25,23 @@ def rows_of(path):
 
 
 def tensor_table(stores):
-    print("| workload | kernel | launches | GFLOP planned | counted | equal | padding of the node |\n|---|---|---|---|---|---|---|")
+    print("| workload | kernel | launches | GFLOP planned | counted | equal | padding of the node "
+          "|\n|---|---|---|---|---|---|---|")
     for name, rows in stores:
         for r in rows:
             if r["tensor"] == "-":
                 continue
             print("| %s | `%s` | %d | %s | %s | %s | %s |" % (
-                name, r["kernel"], r["per_step"], number(r["tensor_expected"], "%.9g"), number(r["tensor_measured"], "%.9g"),
-                {"agrees": "yes", "agrees (both)": "yes, both launches", "agrees (data)": "yes, as the data has it", "at most": "at most: chunks that are forgotten are left out"}.get(r["tensor"], "**no**"), number(r["padding"], "%.3f")))
+                name, r["kernel"], r["per_step"], number(r["tensor_expected"], "%.9g"),
+                number(r["tensor_measured"], "%.9g"),
+                {"agrees": "yes", "agrees (both)": "yes, both launches", "agrees (data)": "yes, as the data has it",
+                 "at most": "at most: chunks that are forgotten are left out"}.get(r["tensor"], "**no**"),
+                 number(r["padding"], "%.3f")))
 
 
 def bytes_table(stores):
-    print("| workload | kernel | launches | MB planned | between sweeps, MB | between sweeps: ratio | between sweeps: verdict | "
+    print("| workload | kernel | launches | MB planned | between sweeps, MB | between sweeps: ratio | between sweeps: "
+          "verdict | "
           "in a step, MB | in a step: ratio | reads +- | writes +- | in a step: verdict | why |\n"
           + "|---" * 13 + "|")
     for name, rows in stores:
@@ -44,20 +50,24 @@ def bytes_table(stores):
                 continue
             print("| %s | `%s` | %d | %.1f | %s | %s | %s | %.1f | %.3f | %+.1f | %+.1f | %s | %s |" % (
                 name, r["kernel"], r["per_step"], r["bytes_expected"], number(r["settled_bytes"], "%.1f"),
-                number(r["settled_ratio"], "%.3f"), r["settled"].replace("-", "–"), r["bytes_measured"], r["bytes_ratio"],
+                number(r["settled_ratio"], "%.3f"), r["settled"].replace("-", "–"), r["bytes_measured"],
+                r["bytes_ratio"],
                 r["read_excess"], r["write_excess"], r["bytes"], WHY[r["bytes"]]))
 
 
 def count_table(stores):
     """Per workload: how many kernels beyond twice the L2 agree, and what else there is."""
-    print("| workload | kernels | between sweeps: within 5 % | between sweeps: again | between sweeps: differs | in a step: within 5 % | "
+    print("| workload | kernels | between sweeps: within 5 % | between sweeps: again | between sweeps: differs | in a "
+          "step: within 5 % | "
           "in a step: lags | in a step: kept | in a step: again | in a step: differs |\n" + "|---" * 10 + "|")
     for name, rows in stores:
         of = [r for r in rows if r["bytes"] != "-"]
         if of:
             print("| %s | %d | " % (name, len(of)) + " | ".join(
-                str(sum(r[k] == w for r in of)) for k, w in (("settled", "agrees"), ("settled", "again"), ("settled", "DIFFERS"),
-                                                             ("bytes", "agrees"), ("bytes", "lags"), ("bytes", "kept"), ("bytes", "again"),
+                str(sum(r[k] == w for r in of)) for k, w in (("settled", "agrees"), ("settled", "again"),
+                                                             ("settled", "DIFFERS"),
+                                                             ("bytes", "agrees"), ("bytes", "lags"), ("bytes", "kept"),
+                                                             ("bytes", "again"),
                                                              ("bytes", "DIFFERS"))) + " |")
 
 

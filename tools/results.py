@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""results -- reads and writes bench/results/<machine>/*.csv, the one place where measured numbers live. docs/results.md says what the
-columns mean. Used by tools/docs and by the tools that measure; by itself:
+"""results -- reads and writes bench/results/<machine>/*.csv, the one place where measured numbers live. docs/results.md
+says what the columns mean. Used by tools/docs and by the tools that measure; by itself:
 
     tools/results.py FILE.csv < rows.csv       adds rows to a file (with or without their heading), and checks all of it
     tools/results.py FILE.csv --table LABELS machine=M date=D commit=C what=W < table.md
-                                               puts a Markdown table in the place of the rows of the same `what`. LABELS are the fields of its
-                                               first columns (shape,variant); its other columns become metrics"""
+                                               puts a Markdown table in the place of the rows of the same `what`. LABELS
+                                               are the fields of its first columns (shape,variant); its other columns
+                                               become metrics"""
 import csv
 import io
 import os
@@ -74,8 +75,8 @@ def write(name, rows):
 
 
 def replace(name, rows, *same, write_it=True):
-    """Puts rows in the place of those that agree with one of them in the fields `same`; other rows stay where they are. Where nothing
-    but date and commit would change, nothing does. Says whether anything changed."""
+    """Puts rows in the place of those that agree with one of them in the fields `same`; other rows stay where they are.
+    Where nothing but date and commit would change, nothing does. Says whether anything changed."""
     key = lambda row: tuple(row[f] for f in same)
     told = lambda row: {f: v for f, v in row.items() if f not in ("date", "commit")}
     keys, kept = {key(r) for r in rows}, read(name) if os.path.exists(path_of(name)) else []
@@ -119,8 +120,9 @@ def without_unit(cells):
 
 
 def of_table(lines, labels, **fields):
-    """Rows of results from the lines of a Markdown table: its first columns are the fields `labels`, each other column is a metric. Units
-    leave headings and cells; a row whose labels have been there is counted, `norm_fwd (2)`; an empty cell is no result."""
+    """Rows of results from the lines of a Markdown table: its first columns are the fields `labels`, each other column
+    is a metric. Units leave headings and cells; a row whose labels have been there is counted, `norm_fwd (2)`; an empty
+    cell is no result."""
     lines = [line for line in lines if line.startswith("|")]
     heading, body = cells_of(lines[0]), [cells_of(line) for line in lines[2:]]
     seen = {}

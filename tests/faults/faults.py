@@ -9,9 +9,9 @@
     .. --cuda --program build/tests/mambascope_faults       calls of CUDA and its libraries, on a GPU (tests/faults/gpu)
     .. --only show --point 'alloc 17 once 12'       one point; its folder is left and named
 
-A point is good where the program ends with an error that it tells, leaves what was there before, and nothing half-made under a
-final name; or where it ends well with the very output of an undisturbed run; or where a measurement ends well without a part and
-tells so. Needs no more of Python than python3-minimal has."""
+A point is good where the program ends with an error that it tells, leaves what was there before, and nothing half-made
+under a final name; or where it ends well with the very output of an undisturbed run; or where a measurement ends well
+without a part and tells so. Needs no more of Python than python3-minimal has."""
 import argparse
 import hashlib
 import os
@@ -52,7 +52,8 @@ CUDA_CLASSES = {
     "library": [("once", 1), ("on", 1)],
 }
 # What a command may leave under names that nobody takes for a result; the next run removes it, or it does not matter.
-LITTER = re.compile(r"(\.unfinished|\.gone(/|$)|\.partial(-\w+)?(/|$)|\.tmp$|\.old(/|$)|-journal$|\.new$|\.lock$|\.\d+\.new|^tmp/)")
+LITTER = re.compile(r"(\.unfinished|\.gone(/|$)|\.partial(-\w+)?(/|$)|\.tmp$|\.old(/|$)|"
+                    r"-journal$|\.new$|\.lock$|\.\d+\.new|^tmp/)")
 SANITIZER = re.compile(rb"AddressSanitizer|LeakSanitizer|runtime error:")
 
 
@@ -108,15 +109,18 @@ class Rig:
     def start(self, case, args, folder, fault=None, counts=None, trace=None):
         env = {k: v for k, v in os.environ.items() if not k.startswith(("MBA_", "OMP_", "LD_PRELOAD"))}
         os.makedirs(os.path.join(folder, "tmp"), exist_ok=True)
-        env.update(OMP_NUM_THREADS=str(case.threads), OMP_WAIT_POLICY="passive", TMPDIR=os.path.join(folder, "tmp"), TERM="dumb")
-        env["ASAN_OPTIONS"] = "detect_leaks=0:verify_asan_link_order=0:detect_stack_use_after_return=0:allocator_may_return_null=1"
+        env.update(OMP_NUM_THREADS=str(case.threads), OMP_WAIT_POLICY="passive", TMPDIR=os.path.join(folder, "tmp"),
+                   TERM="dumb")
+        env["ASAN_OPTIONS"] = ("detect_leaks=0:verify_asan_link_order=0:detect_stack_use_after_return=0:"
+                               "allocator_may_return_null=1")
         if counts:
             env.update(MBA_FAULT_COUNTS=counts)
             if self.library:
                 env.update(LD_PRELOAD=self.library)
         if fault:
             env.update(MBA_FAULT=fault, MBA_FAULT_TRACE=trace)
-        p = subprocess.Popen([self.program] + args.split(), cwd=folder, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        p = subprocess.Popen([self.program] + args.split(), cwd=folder, env=env, stdin=subprocess.PIPE,
+                             stdout=subprocess.PIPE,
                              stderr=subprocess.PIPE, start_new_session=True)
         try:
             out, err = p.communicate(case.stdin, timeout=max(self.patience, 10 * case.weight))
@@ -144,7 +148,8 @@ class Subject:
         for files in (self.before, self.after):
             for name, digest in files.items():
                 self.parts.setdefault(os.path.basename(name), set()).add(digest)
-        self.logs = {n: self.case.plain(read(os.path.join(self.stem + ".a", n))) for n in self.after if n.endswith(".jsonl")}
+        self.logs = {n: self.case.plain(read(os.path.join(self.stem + ".a", n))) for n in self.after
+                     if n.endswith(".jsonl")}
         remove(self.stem + ".a")
         remove(self.stem + ".b")
 
@@ -163,7 +168,8 @@ class Subject:
         for args in self.case.make:
             e = self.rig.start(self.case, args, self.stem)
             if e.code:
-                raise SystemExit(f"{self.case.name}: its input cannot be made by `{args}`: {e.err.decode(errors='replace')}")
+                raise SystemExit(f"{self.case.name}: its input cannot be made by `{args}`: "
+                                 f"{e.err.decode(errors='replace')}")
 
     def outline(self, folder, name):
         """What a measured store or page is made of, without its numbers."""
@@ -173,7 +179,8 @@ class Subject:
         if name.endswith(".html"):
             return b"\n".join(re.findall(rb"<h[1-4][^>]*>|</html>|[nN]o data[^<]*", read(os.path.join(folder, name))))
         if name.endswith(".json"):
-            return b"\n".join(sorted(set(re.findall(rb'"\w+": (?:null|.)', re.sub(rb"-?[0-9]+", b"#", read(os.path.join(folder, name)))))))
+            return b"\n".join(sorted(set(re.findall(rb'"\w+": (?:null|.)',
+                                                    re.sub(rb"-?[0-9]+", b"#", read(os.path.join(folder, name)))))))
         return None
 
     def digest(self, folder, name):
@@ -216,7 +223,8 @@ class Subject:
         if name.endswith(".html"):
             return not read(os.path.join(folder, name)).rstrip().endswith(b"</html>")
         path = os.path.join(folder, name)
-        return os.path.exists(path) and set(self.case.plain(read(path)).splitlines(True)) - set(self.logs[name].splitlines(True))
+        return (os.path.exists(path) and
+                set(self.case.plain(read(path)).splitlines(True)) - set(self.logs[name].splitlines(True)))
 
     def damage(self, folder, e):
         """What a failed run has left that it should not; None: nothing."""
@@ -241,7 +249,8 @@ class Subject:
     def incomplete(self, left):
         """A checkpoint or a set of tokens that lacks files; None: there is none."""
         for folder in {os.path.dirname(n) for n in left}:
-            whole = [{os.path.basename(n) for n in f if os.path.dirname(n) == folder} for f in (self.before, self.after)]
+            whole = [{os.path.basename(n) for n in f if os.path.dirname(n) == folder}
+                     for f in (self.before, self.after)]
             have = {os.path.basename(n) for n in left if os.path.dirname(n) == folder}
             if re.search(r"step-\d+$|best$|tokens$", folder) and have not in whole:
                 return f"{folder} is incomplete"
@@ -281,13 +290,15 @@ class Subject:
             last = e.err.decode(errors="replace").strip().split("\n")[-1]
             return f"ends by {signal.Signals(-e.code).name}: {last}"
         if SANITIZER.search(e.err):
-            return "the sanitizer says: " + SANITIZER.search(e.err.replace(b"\n", b" ")).string.decode(errors="replace")[:400]
+            return "the sanitizer says: " + \
+                SANITIZER.search(e.err.replace(b"\n", b" ")).string.decode(errors="replace")[:400]
         if e.code == 0:
             other = self.other(folder, e)
             return "told" if other and self.degraded(folder, e) else other or "same"
         if not e.err.strip():
             return f"exit {e.code} without a word"
-        return self.damage(folder, e) or (self.case.again and (self.rig.thorough or self.case.weight < 1) and self.recovers(folder)) or "error"
+        return self.damage(folder, e) or (self.case.again and (self.rig.thorough or self.case.weight < 1)
+                                          and self.recovers(folder)) or "error"
 
     def point(self, fault, worker, keep=False):
         folder, counts, trace = (f"{self.stem}.{worker}{x}" for x in ("", ".counts", ".trace"))
@@ -302,12 +313,14 @@ class Subject:
         if keep:
             print(f"exit {e.code}, {struck} failed: {verdict}\n{e.err.decode(errors='replace')}\nin {folder}")
         if verdict not in ("error", "told", "same", "missed") or keep:
-            verdict += where(self.rig.program, trace) + "".join(f"\n    {x.decode(errors='replace')}" for x in e.err.splitlines()[-6:])
+            verdict += where(self.rig.program, trace) + "".join(f"\n    {x.decode(errors='replace')}"
+                                                                for x in e.err.splitlines()[-6:])
         return verdict
 
 
 def has_values(printed):
-    """Of `show --json`: which columns of which tables hold a value; not of those that tell how good a measurement was."""
+    """Of `show --json`: which columns of which tables hold a value; not of those that tell how good a measurement
+    was."""
     table, found = b"", set()
     for line in printed.splitlines():
         begins, holds = re.match(rb'[{,]?"(\w+)": \[', line), re.match(rb'\s+"(\w+)": (?!null)', line)
@@ -326,9 +339,11 @@ def where(program, trace):
     """The functions of the program on the way to the call that failed, innermost first."""
     if not os.path.exists(trace):
         return ""
-    frames = re.findall(re.escape(os.path.basename(program)) + r"\(\+?(0x[0-9a-f]+)\)", read(trace).decode(errors="replace"))
+    frames = re.findall(re.escape(os.path.basename(program)) + r"\(\+?(0x[0-9a-f]+)\)",
+                        read(trace).decode(errors="replace"))
     try:
-        text = subprocess.run(["addr2line", "-fse", program] + frames[:5], capture_output=True, text=True).stdout.split("\n")
+        text = subprocess.run(["addr2line", "-fse", program] + frames[:5], capture_output=True,
+                              text=True).stdout.split("\n")
     except FileNotFoundError:
         return f"  [{' '.join(frames)}]"
     return "  [" + " < ".join(f"{a} {b.split(' ')[0]}" for a, b in zip(text[0::2], text[1::2])) + "]"
@@ -412,17 +427,21 @@ def main():
     p.add_argument("--parallel", type=int, default=2)
     p.add_argument("--patience", type=float, default=30, metavar="SECONDS")
     options = p.parse_args()
-    base = os.environ.get("MBA_FAULT_FOLDER") or ("/dev/shm" if os.access("/dev/shm", os.W_OK) else os.environ.get("TMPDIR", "/tmp"))
+    memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else os.environ.get("TMPDIR", "/tmp")
+    base = os.environ.get("MBA_FAULT_FOLDER") or memory
     top = os.path.join(base, f"mba-faults-{os.getpid()}")
     os.makedirs(top)
     classes = CUDA_CLASSES if options.cuda else CLASSES
     rig = Rig(options.program, None if options.cuda else options.library, top, options.patience, classes, options.all)
-    only, total, began = [x for x in options.only.split(",") if x], dict(failed=0, error=0, told=0, same=0, bad=0), time.monotonic()
+    only, total = [x for x in options.only.split(",") if x], dict(failed=0, error=0, told=0, same=0, bad=0)
+    began = time.monotonic()
     cases = [c for c in (CUDA_CASES if options.cuda else CASES)
-             if c.name in only or (options.all or c.weight < (1 if options.few else 10)) and (not only or c.name.split()[0] in only)]
+             if c.name in only or (options.all or c.weight < (1 if options.few else 10))
+             and (not only or c.name.split()[0] in only)]
     if not cases:
         raise SystemExit(f"no such command: {options.only}; there are {', '.join(c.name for c in CASES)}")
-    print(f"{'command':18} {'class':8} {'calls':>7} {'failed':>7} {'clear error':>12} {'told':>6} {'unaffected':>11} {'bad':>5}", flush=True)
+    print(f"{'command':18} {'class':8} {'calls':>7} {'failed':>7} {'clear error':>12} {'told':>6} {'unaffected':>11} "
+          f"{'bad':>5}", flush=True)
     try:
         for case in cases:
             subject = Subject(rig, case)
@@ -432,7 +451,8 @@ def main():
             tally, bad = try_all(subject, options)
             for name, t in tally.items():
                 calls = subject.counts[list(classes).index(name)]
-                print(f"{case.name:18} {name:8} {calls:7} {t['failed']:7} {t['error']:12} {t['told']:6} {t['same']:11} {t['bad']:5}", flush=True)
+                print(f"{case.name:18} {name:8} {calls:7} {t['failed']:7} {t['error']:12} {t['told']:6} "
+                      f"{t['same']:11} {t['bad']:5}", flush=True)
                 total = {k: total[k] + t[k] for k in total}
             for fault, verdict in bad:
                 print(f"BAD {case.name}: '{fault}': {verdict}", flush=True)
@@ -440,7 +460,8 @@ def main():
     finally:
         if not options.point:
             remove(top)
-    print(f"{'in all':18} {'':8} {'':7} {total['failed']:7} {total['error']:12} {total['told']:6} {total['same']:11} {total['bad']:5}")
+    print(f"{'in all':18} {'':8} {'':7} {total['failed']:7} {total['error']:12} {total['told']:6} {total['same']:11} "
+          f"{total['bad']:5}")
     print(f"{time.monotonic() - began:.0f} s")
     sys.exit(1 if total["bad"] or not total["failed"] else 0)
 

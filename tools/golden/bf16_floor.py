@@ -1,15 +1,18 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What storing bf16 between operators costs the golden gradients, whatever kernels do inside: beside device_check.py's bf16 rows.
+"""What storing bf16 between operators costs the golden gradients, whatever kernels do inside: beside device_check.py's
+bf16 rows.
 
-    python tools/golden/bf16_floor.py [NAME..] [--draws 32]      # prints the table that stands in bf16_floor.txt (needs torch; CPU)
+    python tools/golden/bf16_floor.py [NAME..] [--draws 32]      # prints the table that stands in bf16_floor.txt (needs
+                                                                 torch; CPU)
     python tools/golden/bf16_floor.py NAME --single              # which roundings carry the tensor that comes out worst
 
-Our bf16 graph (src/models) in float64, rounded to bf16 where the graph stores bf16: operands and results of products, outputs of
-operators, and the gradients of all those; not the residual stream, the table's rows, norms' statistics, states, parameters that are
-no operand of a product, nor anything inside an operator. "rounded" is that, once. A draw has noise of the same size (uniform within
-half a last bit) in place of each rounding: how far a gradient is off is a matter of luck, and draws say how much of it. "weights
-alone": draws in which nothing but the operands W of products is disturbed, the least that any bf16 training does.
+Our bf16 graph (src/models) in float64, rounded to bf16 where the graph stores bf16: operands and results of products,
+outputs of operators, and the gradients of all those; not the residual stream, the table's rows, norms' statistics,
+states, parameters that are no operand of a product, nor anything inside an operator. "rounded" is that, once. A draw
+has noise of the same size (uniform within half a last bit) in place of each rounding: how far a gradient is off is a
+matter of luck, and draws say how much of it. "weights alone": draws in which nothing but the operands W of products is
+disturbed, the least that any bf16 training does.
 """
 import argparse
 import math
@@ -48,7 +51,8 @@ def disturbed(x):
 
 
 class Roundings:
-    """Places are named: "u>" is the value of u, "u<" its gradient. `only`: the places that round, None for all of them."""
+    """Places are named: "u>" is the value of u, "u<" its gradient. `only`: the places that round, None for all of
+    them."""
 
     def __init__(self, way, only=None):
         self.way, self.only, self.seen = way, only, set()
@@ -168,7 +172,7 @@ def gradients(name, rounded):
     tensors = {k: torch.tensor(v, requires_grad=True) for k, v in arrays.items()}
     tokens = torch.tensor(np.load(ROOT / name / "tokens.npy").astype(np.int64))
     mixers = Mixers(rounded)
-    for mixer in ("mamba1", "mamba2", "attention", "swiglu", "relu2"):                 # which its branches look up there
+    for mixer in ("mamba1", "mamba2", "attention", "swiglu", "relu2"):  # which its branches look up there
         setattr(plain, mixer, getattr(mixers, mixer))
     branches, embedding, last_norm = plain.FAMILIES[config["model_type"]]
     eps = config["layer_norm_epsilon"] if "layer_norm_epsilon" in config else config["rms_norm_eps"]
@@ -230,13 +234,17 @@ def main():
         singles(name)
     if arguments.single:
         return
-    print(f"# tools/golden/bf16_floor.py --draws {arguments.draws}: least cosine of a gradient tensor; draws that meet the bounds")
-    print(f"{'checkpoint':22} {'rounded':>9} {'median':>9} {'worst':>9} {'within':>7}   {'weights alone: median':>21} {'worst':>9} {'within':>7}")
+    print(f"# tools/golden/bf16_floor.py --draws {arguments.draws}: least cosine of a gradient tensor; draws that "
+          f"meet the bounds")
+    print(f"{'checkpoint':22} {'rounded':>9} {'median':>9} {'worst':>9} {'within':>7}   {'weights alone: median':>21} "
+          f"{'worst':>9} {'within':>7}")
     for name in names:
-        assert compare(name, Roundings(to_bf16, set()))[0] > 1 - 1e-9, f"{name}: without roundings it must be the golden one"
+        assert compare(name,
+                       Roundings(to_bf16, set()))[0] > 1 - 1e-9, f"{name}: without roundings it must be the golden one"
         median, least, within = draws(name, arguments.draws)
         w_median, w_least, w_within = draws(name, arguments.draws, {"W>"})
-        print(f"{name:22} {compare(name, Roundings(to_bf16))[0]:9.5f} {median:9.5f} {least:9.5f} {within:4}/{arguments.draws}"
+        print(f"{name:22} {compare(name, Roundings(to_bf16))[0]:9.5f} {median:9.5f} {least:9.5f} "
+              f"{within:4}/{arguments.draws}"
               f"   {w_median:21.5f} {w_least:9.5f} {w_within:4}/{arguments.draws}", flush=True)
 
 

@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What transformers itself makes of the golden checkpoints in bf16, on a CPU, against float64: beside device_check.py's bf16 rows.
+"""What transformers itself makes of the golden checkpoints in bf16, on a CPU, against float64: beside device_check.py's
+bf16 rows.
 
     python tools/golden/bf16_peer.py [NAME..]
 
-Two ways: fp32 weights under autocast, as the Mamba authors train, and all weights in bf16. Of each the least cosine of a gradient tensor to
-the one of float64, its name, and how many tensors are below what device_check.py asks (0.999, 0.99 for those under 1e-3 of the largest norm).
+Two ways: fp32 weights under autocast, as the Mamba authors train, and all weights in bf16. Of each the least cosine of
+a gradient tensor to the one of float64, its name, and how many tensors are below what device_check.py asks (0.999, 0.99
+for those under 1e-3 of the largest norm).
 """
 import copy
 import pathlib
@@ -35,7 +37,8 @@ def main():
     import torch
     root = pathlib.Path(__file__).resolve().parents[2] / "tests" / "golden"
     print(f"{'checkpoint':28} {'way':9} {'least':>9} {'below':>6}  where")
-    for folder in sorted(p for p in root.iterdir() if (p / "grads.safetensors").exists() and (not sys.argv[1:] or p.name in sys.argv[1:])):
+    for folder in sorted(p for p in root.iterdir() if (p / "grads.safetensors").exists()
+                         and (not sys.argv[1:] or p.name in sys.argv[1:])):
         tokens = np.load(folder / "tokens.npy").astype(np.int64)
         truth = lm.evaluate_double(folder, tokens)[0]
         master = lm.load(folder)

@@ -5,9 +5,10 @@
     tools/golden/device_check.py build/mambascope [NAME..]   # prints a table, exits 1 if a bound is broken
 
 fp32: logits and every gradient within 2e-4 of max(its norm, 1e-4 of the largest gradient norm), loss 1e-5.
-bf16: loss within 1e-2; every gradient's cosine to the golden one at least 0.999, 0.99 for those under 1e-3 of the largest.
-Beside the least cosine stand those of bf16_floor.txt, what storing bf16 between operators costs by itself: its median and its worst
-draw. A checkpoint that breaks the bound by less than the draws do has met the limit of bf16; below the worst of them look for a bug.
+bf16: loss within 1e-2; every gradient's cosine to the golden one at least 0.999, 0.99 for those under 1e-3 of the
+largest. Beside the least cosine stand those of bf16_floor.txt, what storing bf16 between operators costs by itself: its
+median and its worst draw. A checkpoint that breaks the bound by less than the draws do has met the limit of bf16; below
+the worst of them look for a bug.
 """
 import json, pathlib, struct, subprocess, sys, tempfile
 import numpy as np
@@ -29,12 +30,14 @@ def tensors(path):
     return out
 
 def run(program, folder, precision, scratch):
-    command = [program, "eval", "--checkpoint", str(folder), "--tokens", str(folder / "tokens.npy"), "--device", "cuda", "--precision", precision,
+    command = [program, "eval", "--checkpoint", str(folder), "--tokens", str(folder / "tokens.npy"), "--device", "cuda",
+               "--precision", precision,
                "--logits", f"{scratch}/l.npy", "--grads", f"{scratch}/g.safetensors", "--json"]
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:
         raise RuntimeError(done.stderr.strip().replace("\n", " | ")[:300])
-    return json.loads(done.stdout)["loss"], np.load(f"{scratch}/l.npy").astype(np.float64), tensors(f"{scratch}/g.safetensors")
+    return json.loads(done.stdout)["loss"], np.load(f"{scratch}/l.npy").astype(np.float64), \
+        tensors(f"{scratch}/g.safetensors")
 
 def floors():
     """{checkpoint: (median, worst)} of the least cosines that bf16_floor.py drew."""
@@ -44,8 +47,10 @@ def floors():
 def main():
     program, bad, only, floor = sys.argv[1], 0, sys.argv[2:], floors()
     root = pathlib.Path(__file__).resolve().parents[2] / "tests" / "golden"
-    print(f"{'checkpoint':28} {'type':5} {'loss':>9} {'logits':>9} {'worst gradient':>15} {'least cosine':>13} {'drawn':>9} {'worst':>9}")
-    for folder in sorted(p for p in root.iterdir() if (p / "logits.npy").exists() and (p / "grads.safetensors").exists() and (not only or p.name in only)):
+    print(f"{'checkpoint':28} {'type':5} {'loss':>9} {'logits':>9} {'worst gradient':>15} {'least cosine':>13} "
+          f"{'drawn':>9} {'worst':>9}")
+    for folder in sorted(p for p in root.iterdir() if (p / "logits.npy").exists()
+                         and (p / "grads.safetensors").exists() and (not only or p.name in only)):
         want_loss = json.loads((folder / "expected.json").read_text())["loss"]
         logits, grads = np.load(folder / "logits.npy").astype(np.float64), tensors(folder / "grads.safetensors")
         largest = max(np.linalg.norm(g) for g in grads.values())
@@ -57,7 +62,8 @@ def main():
                     print(f"{folder.name:28} {precision:5} FAILED: {error}")
                     bad += 1
                     continue
-            e_loss, e_logits = abs(loss - want_loss) / abs(want_loss), np.linalg.norm(l - logits) / np.linalg.norm(logits)
+            e_loss = abs(loss - want_loss) / abs(want_loss)
+            e_logits = np.linalg.norm(l - logits) / np.linalg.norm(logits)
             worst, least, fine, where = 0.0, 1.0, True, ""
             for name, b in grads.items():
                 a, n = g[name], np.linalg.norm(b)
@@ -67,7 +73,8 @@ def main():
                     if cosine < least:
                         least, where = cosine, f"{name} ({n / largest:.0e} of the largest)"
                     fine &= cosine >= (0.999 if n >= 1e-3 * largest else 0.99)
-            ok = (e_loss <= 1e-5 and e_logits <= 2e-4 and worst <= 2e-4) if precision == "fp32" else (e_loss <= 1e-2 and fine)
+            ok = (e_loss <= 1e-5 and e_logits <= 2e-4 and worst <= 2e-4) if precision == "fp32" else (e_loss <= 1e-2
+                and fine)
             bad += not ok
             drawn = floor.get(folder.name) if precision == "bf16" else None
             beyond = "BEYOND every draw " if drawn and least < drawn[1] else ""

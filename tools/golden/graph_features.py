@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""graph_features.py -- writes tests/data/graphs/ with NumPy: Laplacian eigenspaces, walks, degree profiles and metrics by
-their definitions, and a GRAPHPK1 file by tools/pyg_to_graphpk.py. Needs numpy.
+"""graph_features.py -- writes tests/data/graphs/ with NumPy: Laplacian eigenspaces, walks, degree profiles and metrics
+by their definitions, and a GRAPHPK1 file by tools/pyg_to_graphpk.py. Needs numpy.
 
     python3 tools/golden/graph_features.py             # from the root of the repository
 """

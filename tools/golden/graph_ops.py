@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""graph_ops.py -- golden values for the losses, the pooling and the encoder of the graph models, from PyTorch in float64.
-Prints C initialisers for src/ops/{weighted_cross_entropy,bce,l1,segment_pool,lap_encoder}/*_test.c.
+"""graph_ops.py -- golden values for the losses, the pooling and the encoder of the graph models, from PyTorch in
+float64. Prints C initialisers for src/ops/{weighted_cross_entropy,bce,l1,segment_pool,lap_encoder}/*_test.c.
 
 Inputs are amp * sin(fr * k + ph) for the k-th element, as tests/rig.h fills them."""
 import math

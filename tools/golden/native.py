@@ -1,14 +1,17 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""native.py -- makes tests/golden_native/<name>/: language models of mamba_ssm's own classes, as lm.py does with transformers'.
+"""native.py -- makes tests/golden_native/<name>/: language models of mamba_ssm's own classes, as lm.py does with
+transformers'.
 
-    python3 tools/golden/native.py PATH                # PATH: a checkout of github.com/state-spaces/mamba (needs torch, einops)
-    python3 tools/golden/native.py --check             # writes nothing; compares what is there with plain.py (needs numpy only)
+    python3 tools/golden/native.py PATH                # PATH: a checkout of github.com/state-spaces/mamba (needs torch,
+                                                       einops)
+    python3 tools/golden/native.py --check             # writes nothing; compares what is there with plain.py (needs
+                                                       numpy only)
 
-The classes of the checkout (MambaLMHeadModel, Block, Mamba, Mamba2, MHA, GatedMLP) run on a CPU in float64. What they import
-and a CPU does not have stands here, one plain function or class each: RMSNorm, the gated norm, the SSD one position at a
-time, the rotary embedding of flash_attn. Mamba-1 has mamba_ssm's own selective_scan_ref. config.json is as save_pretrained
-writes it; the weights are safetensors instead of pytorch_model.bin, a tied head once."""
+The classes of the checkout (MambaLMHeadModel, Block, Mamba, Mamba2, MHA, GatedMLP) run on a CPU in float64. What they
+import and a CPU does not have stands here, one plain function or class each: RMSNorm, the gated norm, the SSD one
+position at a time, the rotary embedding of flash_attn. Mamba-1 has mamba_ssm's own selective_scan_ref. config.json is
+as save_pretrained writes it; the weights are safetensors instead of pytorch_model.bin, a tied head once."""
 import argparse
 import dataclasses
 import importlib
@@ -29,12 +32,14 @@ ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "tes
 MODELS = {
     # biases in attention because nothing is said about them; an MLP of 100 that is made 128 wide; 60 symbols made 64
     "mamba2_attention": (47, dict(
-        d_model=32, n_layer=3, vocab_size=60, d_intermediate=100, attn_layer_idx=[1], fused_add_norm=False, pad_vocab_size_multiple=16,
+        d_model=32, n_layer=3, vocab_size=60, d_intermediate=100, attn_layer_idx=[1], fused_add_norm=False,
+        pad_vocab_size_multiple=16,
         ssm_cfg=dict(layer="Mamba2", d_state=16, headdim=8, ngroups=2, chunk_size=32, use_mem_eff_path=False),
         attn_cfg=dict(num_heads=4, num_heads_kv=2, causal=True, d_conv=4, rotary_emb_dim=4))),
     # no biases because it says so; an MLP of 1
     "mamba1_mlp": (33, dict(
-        d_model=24, n_layer=2, vocab_size=64, d_intermediate=1, attn_layer_idx=[0], fused_add_norm=False, tie_embeddings=False,
+        d_model=24, n_layer=2, vocab_size=64, d_intermediate=1, attn_layer_idx=[0], fused_add_norm=False,
+        tie_embeddings=False,
         ssm_cfg=dict(d_state=8, dt_rank=3),
         attn_cfg=dict(num_heads=2, head_dim=16, causal=True, qkv_proj_bias=False, out_proj_bias=False))),
 }
@@ -66,7 +71,8 @@ def stand_ins():
             runs = q.unflatten(-1, (-1, self.group_size))
             return (runs * torch.rsqrt(runs.square().mean(-1, keepdim=True) + self.eps)).flatten(-2) * self.weight
 
-    def ssd(x, dt, A, B, C, chunk_size, D=None, z=None, dt_bias=None, dt_softplus=False, dt_limit=(0.0, math.inf), **other):
+    def ssd(x, dt, A, B, C, chunk_size, D=None, z=None, dt_bias=None, dt_softplus=False, dt_limit=(0.0, math.inf),
+            **other):
         assert z is None and dt_softplus and not any(v for v in other.values() if v is not None)
         heads = x.shape[2]
         B, C = (t.repeat_interleave(heads // t.shape[2], 2) for t in (B, C))
@@ -107,10 +113,12 @@ def original(checkout):
     module("mamba_ssm", __path__=[os.path.join(checkout, "mamba_ssm")])            # without what its __init__ imports
     module("mamba_ssm.modules.mamba3", Mamba3=None)
     module("mamba_ssm.utils.generation", GenerationMixin=object)
-    module("mamba_ssm.ops.triton.layer_norm", RMSNorm=here["RMSNorm"], layer_norm_fn=None, rms_norm_fn=None, _layer_norm_fwd=None)
+    module("mamba_ssm.ops.triton.layer_norm", RMSNorm=here["RMSNorm"], layer_norm_fn=None, rms_norm_fn=None,
+           _layer_norm_fwd=None)
     module("mamba_ssm.ops.triton.layernorm_gated", RMSNorm=here["RMSNormGated"])
     module("mamba_ssm.ops.triton.selective_state_update", selective_state_update=None)
-    module("mamba_ssm.ops.triton.ssd_combined", mamba_chunk_scan_combined=here["ssd"], mamba_split_conv1d_scan_combined=None)
+    module("mamba_ssm.ops.triton.ssd_combined", mamba_chunk_scan_combined=here["ssd"],
+           mamba_split_conv1d_scan_combined=None)
     importlib.import_module("mamba_ssm.modules.mha").RotaryEmbedding = here["RotaryEmbedding"]
     scan = importlib.import_module("mamba_ssm.ops.selective_scan_interface").selective_scan_ref
     importlib.import_module("mamba_ssm.modules.mamba_simple").selective_scan_fn = scan
@@ -150,7 +158,8 @@ def make(name, checkout, classes):
     save_file(stored(lambda p: p.grad), os.path.join(directory, "grads.safetensors"))
     np.save(os.path.join(directory, "tokens.npy"), tokens)
     np.save(os.path.join(directory, "logits.npy"), logits.detach().numpy().astype(np.float32))
-    commit = subprocess.run(["git", "-C", checkout, "rev-parse", "--short", "HEAD"], capture_output=True, text=True).stdout.strip()
+    commit = subprocess.run(["git", "-C", checkout, "rev-parse", "--short", "HEAD"], capture_output=True,
+                            text=True).stdout.strip()
     with open(os.path.join(directory, "expected.json"), "w", encoding="utf-8") as f:
         json.dump({"loss": loss.item(), "tokens": lm.BATCH * (length - 1),
                    "versions": {"torch": torch.__version__, "mamba_ssm": commit, "numpy": np.__version__}}, f, indent=1)

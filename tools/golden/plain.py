@@ -162,7 +162,8 @@ def mamba2(at, u, P, N, G, norm_groups, limit, eps):
 
 
 def rotate(v, width, theta):
-    """Rotary embedding, halves split, on the first `width` of each head: v (B, L, H, P). An odd width turns one more."""
+    """Rotary embedding, halves split, on the first `width` of each head: v (B, L, H, P). An odd width turns one
+    more."""
     half = (width + 1) // 2
     angle = np.arange(v.shape[1])[:, None] * theta ** (-2.0 * np.arange(half) / width)       # (L, half)
     cos, sin = np.cos(angle)[:, None, :], np.sin(angle)[:, None, :]
@@ -282,7 +283,8 @@ def branches_mamba_ssm(c, tensors):
         if i in c["attn_layer_idx"]:
             mixer = lambda at, u: native_attention(at, u, c["attn_cfg"])
         elif s.get("layer") == "Mamba2":
-            mixer = lambda at, u: mamba2(at, u, s["headdim"], s["d_state"], s["ngroups"], s["ngroups"], [0, np.inf], 1e-5)
+            mixer = lambda at, u: mamba2(at, u, s["headdim"], s["d_state"], s["ngroups"], s["ngroups"], [0, np.inf],
+                                         1e-5)
         else:
             mixer = lambda at, u: mamba1(at, u, None)
         yield p + "norm.weight", lambda u, p=p, mixer=mixer: mixer(Layer(tensors, p + "mixer."), u)
@@ -297,7 +299,8 @@ FAMILIES = {
     "nemotron_h": (branches_nemotron_h, "backbone.embeddings.weight", "backbone.norm_f.weight"),
     "bamba": (branches_bamba, "model.embed_tokens.weight", "model.final_layernorm.weight"),
     "jamba": (branches_jamba, "model.embed_tokens.weight", "model.final_layernorm.weight"),
-    "mamba_ssm": (branches_mamba_ssm, "backbone.embedding.weight", "backbone.norm_f.weight"),      # names no type in its file
+    # names no type in its file
+    "mamba_ssm": (branches_mamba_ssm, "backbone.embedding.weight", "backbone.norm_f.weight"),
 }
 
 

@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """pngs.py FILES OUT [SEED] -- small PNG files of every kind in the folder FILES, and what Pillow makes of them in OUT.
 
-Run once (Pillow 13.0) with tests/fuzz/corpus/png and tests/data/images/png.rgb. OUT has the pixels of convert("RGB"), 8 bits
-(H, W, 3), of the files in the order of their names, which src/data/image_test.c repeats. Pillow itself writes few kinds, so
-the files are written here: every colour type with every depth, plain and interlaced, all five filters, palettes with and
-without transparency.
+Run once (Pillow 13.0) with tests/fuzz/corpus/png and tests/data/images/png.rgb. OUT has the pixels of convert("RGB"), 8
+bits (H, W, 3), of the files in the order of their names, which src/data/image_test.c repeats. Pillow itself writes few
+kinds, so the files are written here: every colour type with every depth, plain and interlaced, all five filters,
+palettes with and without transparency.
 """
 import io
 import os

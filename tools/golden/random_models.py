@@ -1,14 +1,17 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""random_models.py -- random models of the five Hugging Face types through `mambascope eval`, against transformers, fp32 on a CPU.
+"""random_models.py -- random models of the five Hugging Face types through `mambascope eval`, against transformers,
+fp32 on a CPU.
 
-    python3 tools/golden/random_models.py build/mambascope [--count 40] [--seed 1] [--keep DIR]     # needs torch, transformers
+    python3 tools/golden/random_models.py build/mambascope [--count 40] [--seed 1] [--keep DIR]     # needs torch,
+    transformers
 
-Each is made by the installed transformers, saved by save_pretrained in a temporary folder, and evaluated by both on the same
-tokens: loss, logits, and the gradient of every tensor of the checkpoint. Types take turns; those with Mamba-2 have 1, 2, .. 8
-groups in turn. Asked is what tests/golden_test.c asks: the loss to 1e-5, |a - b| <= 1e-4 |b| for the logits, and
-|a - b| <= 1e-4 max(|b|, 1e-4 times the largest gradient) for every gradient tensor, in norms. Beside it stand the distances of
-both from transformers in float64: where a norm divides by nearly nothing, float32 loses digits, theirs as ours.
+Each is made by the installed transformers, saved by save_pretrained in a temporary folder, and evaluated by both on the
+same tokens: loss, logits, and the gradient of every tensor of the checkpoint. Types take turns; those with Mamba-2 have
+1, 2, .. 8 groups in turn. Asked is what tests/golden_test.c asks: the loss to 1e-5, |a - b| <= 1e-4 |b| for the logits,
+and |a - b| <= 1e-4 max(|b|, 1e-4 times the largest gradient) for every gradient tensor, in norms. Beside it stand the
+distances of both from transformers in float64: where a norm divides by nearly nothing, float32 loses digits, theirs as
+ours.
 
 Prints a line for each, the worst of each type, and exits 1 if a bound is broken. nemotron_h is made without a
 time_step_limit, which its class does not obey (README.md)."""
@@ -108,21 +111,24 @@ def jamba(rng, _):
 def describe(kind, groups, rng):
     """(configuration, length of the sequences)."""
     config = globals()[kind](rng, groups)
-    config |= dict(vocab_size=int(rng.integers(40, 100)), bos_token_id=1, eos_token_id=2, pad_token_id=pick(rng, 0, 7, None))
+    config |= dict(vocab_size=int(rng.integers(40, 100)), bos_token_id=1, eos_token_id=2,
+                   pad_token_id=pick(rng, 0, 7, None))
     return config, int(rng.integers(5, 140))
 
 
 # Both sides ----------------------------------------------------------------------------------------------------------
 
 def ours(program, folder, scratch):
-    command = [program, "eval", "--checkpoint", folder, "--tokens", f"{folder}/tokens.npy", "--logits", f"{scratch}/l.npy",
+    command = [program, "eval", "--checkpoint", folder, "--tokens", f"{folder}/tokens.npy", "--logits",
+               f"{scratch}/l.npy",
                "--grads", f"{scratch}/g.safetensors", "--json"]
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:
         raise RuntimeError(done.stderr.strip())
     if done.stderr:
         print(done.stderr.strip())
-    return json.loads(done.stdout)["loss"], np.load(f"{scratch}/l.npy"), plain.read_safetensors(f"{scratch}/g.safetensors")
+    return json.loads(done.stdout)["loss"], np.load(f"{scratch}/l.npy"), \
+        plain.read_safetensors(f"{scratch}/g.safetensors")
 
 
 def worst(have, want):
@@ -147,7 +153,8 @@ def measure(program, kind, config, length, rng, folder, scratch):
     exact, loss, logits = lm.evaluate_double(folder, tokens)
     c = loss, logits.numpy(), lm.gradients_as_stored(exact)
     gradient, where = worst(a[2], b[2])
-    return dict(loss=abs(a[0] - b[0]), logits=lm.relative(a[1], b[1]), gradient=gradient, where=where, tensors=len(b[2]),
+    return dict(loss=abs(a[0] - b[0]), logits=lm.relative(a[1], b[1]), gradient=gradient, where=where,
+                tensors=len(b[2]),
                 ours=worst(a[2], c[2])[0], theirs=worst(b[2], c[2])[0])
 
 
@@ -164,9 +171,11 @@ def main():
     transformers.utils.logging.disable_progress_bar()
     transformers.utils.logging.set_verbosity_error()
     lm.IDS = {}                                                    # token ids are drawn here
-    print(f"transformers {transformers.__version__}, torch {torch.__version__}, seed {arguments.seed}; |a - b| of ours and transformers in "
+    print(f"transformers {transformers.__version__}, torch {torch.__version__}, seed {arguments.seed}; |a - b| of "
+          f"ours and transformers in "
           "float32, and of both against float64")
-    print(f"{'':4} {'type':10} {'groups':>6} {'L':>4} {'loss':>8} {'logits':>8} {'gradient':>8} {'ours':>8} {'theirs':>8}  worst of how many tensors")
+    print(f"{'':4} {'type':10} {'groups':>6} {'L':>4} {'loss':>8} {'logits':>8} {'gradient':>8} {'ours':>8} "
+          f"{'theirs':>8}  worst of how many tensors")
     summary, broken = {}, 0
     with tempfile.TemporaryDirectory() as scratch:
         for i in range(arguments.count):
@@ -178,7 +187,8 @@ def main():
             bad = not (m["loss"] <= 1e-5 and m["logits"] <= 1e-4 and m["gradient"] <= 1e-4)
             broken += bad
             grouped = kind not in ("mamba", "jamba")
-            print(f"{'BAD' if bad else '':4} {kind:10} {groups if grouped else '-':>6} {length:4} {m['loss']:8.1e} {m['logits']:8.1e} {m['gradient']:8.1e} "
+            print(f"{'BAD' if bad else '':4} {kind:10} {groups if grouped else '-':>6} {length:4} {m['loss']:8.1e} "
+                  f"{m['logits']:8.1e} {m['gradient']:8.1e} "
                   f"{m['ours']:8.1e} {m['theirs']:8.1e}  {m['where']} of {m['tensors']}", flush=True)
             s = summary.setdefault(kind, dict(count=0, loss=0, logits=0, gradient=0, ours=0, theirs=0))
             s["count"] += 1
@@ -186,7 +196,8 @@ def main():
                 s[key] = max(s[key], m[key])
     print("worst of each type:")
     for kind, s in summary.items():
-        print(f"     {kind:10} {s['count']:6}      {s['loss']:8.1e} {s['logits']:8.1e} {s['gradient']:8.1e} {s['ours']:8.1e} {s['theirs']:8.1e}")
+        print(f"     {kind:10} {s['count']:6}      {s['loss']:8.1e} {s['logits']:8.1e} {s['gradient']:8.1e} "
+              f"{s['ours']:8.1e} {s['theirs']:8.1e}")
     print(f"{broken} of {arguments.count} break a bound")
     sys.exit(broken > 0)
 

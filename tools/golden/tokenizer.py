@@ -68,9 +68,12 @@ BAD = [
 PATTERN = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|"
            r"\s+(?!\S)|\s+")
 PATTERN_CASES = [
-    "1234567 12 1 1234", "a1234b", "\u0663\u0664\u0665\u0666", "I'LL don'T WE'RE you'Ve I'M he'D it'S it'\u017f", "'\u017fx 'lL 'L",
-    "!hello !!hello \thello \u00a0hello", "x.\n\ny!\r\n\r\n z", "  \n  \n  x", "x\n   ", "x   \n", "\r\r\n\n", " \n", "\n \n ",
-    "...\n...\r\n", "a\u3000\nb", "(\n)", "\n\n\n\tint x;\n", "\u2028\u2029\n\x0b\x0c x", "$100,000.00\n", "\u00bd\u00bc\u2167",
+    "1234567 12 1 1234", "a1234b", "\u0663\u0664\u0665\u0666", "I'LL don'T WE'RE you'Ve I'M he'D it'S it'\u017f",
+    "'\u017fx 'lL 'L",
+    "!hello !!hello \thello \u00a0hello", "x.\n\ny!\r\n\r\n z", "  \n  \n  x", "x\n   ", "x   \n", "\r\r\n\n", " \n",
+    "\n \n ",
+    "...\n...\r\n", "a\u3000\nb", "(\n)", "\n\n\n\tint x;\n", "\u2028\u2029\n\x0b\x0c x", "$100,000.00\n",
+    "\u00bd\u00bc\u2167",
 ]
 
 
@@ -80,7 +83,8 @@ def train_split(llama):
     split = pre_tokenizers.Split(pattern, *(("isolated", False) if llama else ("removed", True)))
     if not llama:
         t.normalizer = normalizers.NFC()
-    t.pre_tokenizer = pre_tokenizers.Sequence([split, pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)])
+    t.pre_tokenizer = pre_tokenizers.Sequence([split,
+                                               pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)])
     t.decoder = decoders.ByteLevel()
     t.train_from_iterator(TEXT * 3, trainers.BpeTrainer(
         vocab_size=600, min_frequency=2, show_progress=False, initial_alphabet=pre_tokenizers.ByteLevel.alphabet()))
@@ -90,7 +94,7 @@ def train_split(llama):
         return t
     t.post_processor = processors.TemplateProcessing(
         single="<|begin_of_text|> $A", special_tokens=[("<|begin_of_text|>", t.token_to_id("<|begin_of_text|>"))])
-    root = json.loads(t.to_str())          # a word no merge makes, and one that other merges would make: ignore_merges decides
+    root = json.loads(t.to_str())  # a word no merge makes, and one that other merges would make: ignore_merges decides
     merges = root["model"]["merges"]
     drop = next(m for m in merges if len("".join(m)) > 3)
     root["model"]["merges"] = [m for m in merges if m != drop]
@@ -150,7 +154,8 @@ def main(folder, names):
         with open(os.path.join(folder, name + "_ids.json"), "w", encoding="utf-8") as f:
             f.write(f'{{"made with":"tokenizers {tokenizers.__version__}","vocab":{t.get_vocab_size()},"cases":[\n')
             f.write(",\n".join(json.dumps(r, separators=(",", ":")) for r in cases(t, name in ("neox", "qwen2"),
-                                                                                   PATTERN_CASES if split else [])) + "\n]}\n")
+                                                                                   PATTERN_CASES if split else []))
+                                                                                   + "\n]}\n")
 
 
 main(sys.argv[1], sys.argv[2:])

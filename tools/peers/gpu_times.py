@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How peers' kernels and ours are timed in one process: GPU time by events around every call, the median of 24 in 3 turns, one call after the
-other within a turn; the host runs ahead behind a spinning kernel, so launches cost nobody anything. Calls take the number of an input set: who
-has several that together exceed the L2 measures no cache."""
+"""How peers' kernels and ours are timed in one process: GPU time by events around every call, the median of 24 in 3
+turns, one call after the other within a turn; the host runs ahead behind a spinning kernel, so launches cost nobody
+anything. Calls take the number of an input set: who has several that together exceed the L2 measures no cache."""
 import math
 
 import torch

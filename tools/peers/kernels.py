@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """The state-space kernels of mamba_ssm and ours on the same GPU in one process, on the same numbers, turn by turn:
 
-    PYTHONPATH=bindings/torch python3 tools/peers/kernels.py [ssd] [scan]        # prints Markdown tables, ends with 1 if a bound is not met
+    PYTHONPATH=bindings/torch python3 tools/peers/kernels.py [ssd] [scan]        # prints Markdown tables, ends with 1
+                                                                                 if a bound is not met
 
-Timed as gpu_times.py says, both sides in turn. mamba_ssm's SSD is Triton's own choice of tilings, chunk 256 and 128, the faster counts; for ours the
-first variant that takes the shape. mamba_ssm must be importable; PEERS_SCRIPTS may name a folder whose common.py knows where its checkout lies
-(setup_paths) and compiles Triton kernels with all cores before they run (dry_run)."""
+Timed as gpu_times.py says, both sides in turn. mamba_ssm's SSD is Triton's own choice of tilings, chunk 256 and 128,
+the faster counts; for ours the first variant that takes the shape. mamba_ssm must be importable; PEERS_SCRIPTS may name
+a folder whose common.py knows where its checkout lies (setup_paths) and compiles Triton kernels with all cores before
+they run (dry_run)."""
 import contextlib
 import math
 import os
@@ -46,7 +48,8 @@ def judge(title, have, ask):
 def ssd_inputs(batch, length, heads):
     step = torch.exp(torch.rand(heads, device="cuda") * math.log(100) + math.log(0.001))
     return dict(x=normal(batch, length, heads, WIDTH), dt=0.5 * normal(batch, length, heads),
-                B=normal(batch, length, 1, STATE), C=normal(batch, length, 1, STATE), dy=normal(batch, length, heads, WIDTH),
+                B=normal(batch, length, 1, STATE), C=normal(batch, length, 1, STATE),
+                dy=normal(batch, length, heads, WIDTH),
                 A=-torch.empty(heads, device="cuda").uniform_(1, 16), D=torch.ones(heads, device="cuda"),
                 bias=step + torch.log(-torch.expm1(-step)))
 
@@ -64,7 +67,8 @@ def theirs_ssd(s, chunk):
 
 
 def ours_ssd(s):
-    operands = dict(x=s["x"], dt=s["dt"], B=s["B"], C=s["C"], A_log=torch.log(-s["A"]), D=s["D"], dt_bias=s["bias"], ids=None, initial=None,
+    operands = dict(x=s["x"], dt=s["dt"], B=s["B"], C=s["C"], A_log=torch.log(-s["A"]), D=s["D"], dt_bias=s["bias"],
+                    ids=None, initial=None,
                     chunk=256, dt_min=0.0, dt_max=0.0, variant="", final=False)
 
     def forward(keep):
@@ -89,7 +93,8 @@ def ssd_row(model, batch, length):
     theirs_alone = min(peer[0], peer[2])
     theirs_both = min(peer[0] + peer[1], peer[2] + peer[3])
     shape = f"{model} {batch}×{length}"
-    print(f"| {shape} | {alone:.0f} | {theirs_alone:.0f} | {judge(shape + ' forward', theirs_alone / alone, 3.5)} | {keeping:.0f} | {back:.0f} | "
+    print(f"| {shape} | {alone:.0f} | {theirs_alone:.0f} | {judge(shape + ' forward', theirs_alone / alone, 3.5)} | "
+          f"{keeping:.0f} | {back:.0f} | "
           f"{theirs_both:.0f} | {judge(shape + ' both', theirs_both / (keeping + back), 4)} |", flush=True)
 
 
@@ -111,7 +116,8 @@ def tune_ssd():
 
 def ssd_table():
     tune_ssd()
-    print("\n| SSD, bf16, state 128, µs | forward | mamba_ssm | × | forward that keeps | backward | mamba_ssm, both | both × |")
+    print("\n| SSD, bf16, state 128, µs | forward | mamba_ssm | × | forward that keeps | backward | mamba_ssm, both | "
+          "both × |")
     print("|---|---|---|---|---|---|---|---|")
     for model in HEADS:
         for batch, length in BATCHES:
@@ -122,8 +128,10 @@ def ssd_table():
 
 def scan_inputs(batch, length, channels):
     tokens = (batch, length, channels)
-    s = dict(u=normal(*tokens), delta=normal(*tokens), z=normal(*tokens), dy=normal(*tokens), B=normal(batch, length, 1, SCAN_STATE),
-             C=normal(batch, length, 1, SCAN_STATE), D=torch.ones(channels, device="cuda"), bias=torch.full((channels,), -4.0, device="cuda"),
+    s = dict(u=normal(*tokens), delta=normal(*tokens), z=normal(*tokens), dy=normal(*tokens),
+             B=normal(batch, length, 1, SCAN_STATE),
+             C=normal(batch, length, 1, SCAN_STATE), D=torch.ones(channels, device="cuda"),
+             bias=torch.full((channels,), -4.0, device="cuda"),
              A=-torch.arange(1, SCAN_STATE + 1, device="cuda", dtype=torch.float32).repeat(channels, 1).contiguous())
     s["A_log"] = torch.log(-s["A"])
     for name in ("u", "delta", "z", "dy"):                   # mamba_ssm's layout: time last
@@ -134,7 +142,8 @@ def scan_inputs(batch, length, channels):
 
 
 def ours_scan(s):
-    operands = dict(u=s["u"], delta=s["delta"], B=s["B"], C=s["C"], z=s["z"], A_log=s["A_log"], D=s["D"], delta_bias=s["bias"], ids=None,
+    operands = dict(u=s["u"], delta=s["delta"], B=s["B"], C=s["C"], z=s["z"], A_log=s["A_log"], D=s["D"],
+                    delta_bias=s["bias"], ids=None,
                     initial=None, final=False)
 
     def forward(keep):
@@ -152,23 +161,28 @@ def scan_row(batch, length, channels):
     ours = [ours_scan(s) for s in sets]
 
     def theirs(s):
-        return selective_scan_cuda.fwd(s["u_t"], s["delta_t"], s["A"], s["B_t"], s["C_t"], s["D"], s["z_t"], s["bias"], True)
+        return selective_scan_cuda.fwd(s["u_t"], s["delta_t"], s["A"], s["B_t"], s["C_t"], s["D"], s["z_t"], s["bias"],
+                                       True)
 
     def theirs_back(s, out, states):
-        return selective_scan_cuda.bwd(s["u_t"], s["delta_t"], s["A"], s["B_t"], s["C_t"], s["D"], s["z_t"], s["bias"], s["dy_t"], states, out, None,
+        return selective_scan_cuda.bwd(s["u_t"], s["delta_t"], s["A"], s["B_t"], s["C_t"], s["D"], s["z_t"], s["bias"],
+                                       s["dy_t"], states, out, None,
                                        True, False)
     kept = [f(True)[2] for f, _ in ours]
     outs = [theirs(s) for s in sets]
     fwd, back, peer, peer_back = times([lambda i: ours[i % n][0](True), lambda i: ours[i % n][1](kept[i % n]),
-                                        lambda i: theirs(sets[i % n]), lambda i: theirs_back(sets[i % n], outs[i % n][0], outs[i % n][1])])
+                                        lambda i: theirs(sets[i % n]),
+                                        lambda i: theirs_back(sets[i % n], outs[i % n][0], outs[i % n][1])])
     ask = (1.8, 2.6) if batch < 4 else (2.3, 2.8)
     shape = f"{batch}×{length}×{channels}"
-    print(f"| {shape} | {fwd:.0f} | {peer:.0f} | {judge('scan ' + shape + ' forward', peer / fwd, ask[0])} | {back:.0f} | {peer_back:.0f} | "
+    print(f"| {shape} | {fwd:.0f} | {peer:.0f} | {judge('scan ' + shape + ' forward', peer / fwd, ask[0])} | "
+          f"{back:.0f} | {peer_back:.0f} | "
           f"{judge('scan ' + shape + ' backward', peer_back / back, ask[1])} |", flush=True)
 
 
 def scan_table():
-    print("\n| selective scan, bf16, 16 states, gated, µs | forward that keeps | mamba_ssm | × | backward | mamba_ssm | × |")
+    print("\n| selective scan, bf16, 16 states, gated, µs | forward that keeps | mamba_ssm | × | backward | mamba_ssm "
+          "| × |")
     print("|---|---|---|---|---|---|---|")
     for channels in SCAN_CHANNELS:
         for batch, length in BATCHES:
@@ -177,7 +191,8 @@ def scan_table():
 
 def main():
     torch.manual_seed(0)
-    print(torch.cuda.get_device_name(), "PyTorch", torch.__version__, "mambascope", mt.library().mba_kernels_version().decode())
+    print(torch.cuda.get_device_name(), "PyTorch", torch.__version__, "mambascope",
+          mt.library().mba_kernels_version().decode())
     with torch.no_grad():
         for name, table in (("scan", scan_table), ("ssd", ssd_table)):
             if len(sys.argv) < 2 or name in sys.argv[1:]:

@@ -6,12 +6,13 @@
     ... side_steps.py OUT mamba2-1.3b peptides voc                                 # some of them
     ... side_steps.py OUT --program build/mambascope --repeats 7 --short           # ours once, before the peer
 
-ROOT holds the checkouts (src/) and the extensions (extbuild/); FOLDER the scripts that run them: d_train.py (language models, whole step as a
-CUDA graph, median of 10), e_vision.py (MambaVision, eager), f_graph.py (Graph-Mamba, eager), median of 24 both. Ours is the best of --repeats
-before the peer and again after it; times ahead are those of the slower one, `ahead_of_busy` beside the sum of the peer's kernels.
+ROOT holds the checkouts (src/) and the extensions (extbuild/); FOLDER the scripts that run them: d_train.py (language
+models, whole step as a CUDA graph, median of 10), e_vision.py (MambaVision, eager), f_graph.py (Graph-Mamba, eager),
+median of 24 both. Ours is the best of --repeats before the peer and again after it; times ahead are those of the slower
+one, `ahead_of_busy` beside the sum of the peer's kernels.
 
-OUT gets side.csv, whose lines are printed as they come, ours.txt (what our steps print), results.jsonl and peers.log (what the peers' scripts say).
-Ends with 1 if a step is missing or slower than what was asked of it."""
+OUT gets side.csv, whose lines are printed as they come, ours.txt (what our steps print), results.jsonl and peers.log
+(what the peers' scripts say). Ends with 1 if a step is missing or slower than what was asked of it."""
 import argparse
 import csv
 import json
@@ -25,12 +26,15 @@ FULL = "--edges 180000 --precision fp32"                     # of the peer's bat
 
 
 def language(ours, theirs, modes, baseline, default, limit=""):
-    """A language model at 8 x 2048: its steps by kernels, each with what is asked beside the peer, and the peer's modes."""
+    """A language model at 8 x 2048: its steps by kernels, each with what is asked beside the peer, and the peer's
+    modes."""
     size = f"--model {ours} --batch 8 --length 2048"
     kernels = TILES if ours.startswith("mamba-") else CHUNKED
-    code = "import d_train as d; d.torch.backends.cuda.matmul.allow_tf32 = True; d.run({!r}, 8, 2048, {!r}, 'graph', 10)"
+    code = ("import d_train as d; d.torch.backends.cuda.matmul.allow_tf32 = True; "
+            "d.run({!r}, 8, 2048, {!r}, 'graph', 10)")
     return dict(ours=[("baseline", f"{size} {kernels} {limit}", baseline), ("default", size, default)],
-                peers=[(["-c", code.format(theirs, mode)], dict(sec="D", model=theirs, mode=mode, variant="graph")) for mode in modes])
+                peers=[(["-c", code.format(theirs, mode)], dict(sec="D", model=theirs, mode=mode, variant="graph"))
+                       for mode in modes])
 
 
 def whole(script, match, *ours, busy=0):
@@ -44,11 +48,14 @@ ROWS = {
     "mamba2-370m": language("mamba2-370m", "mamba2-370m", ["amp"], 1.3, 1.75, "--memory 28.2GiB"),
     "hybrid-370m": language("hybrid-peer-370m", "hybrid-370m", ["amp"], 1.3, 1.6),
     "mamba-130m": language("mamba-130m", "mamba-130m", ["amp"], 1.2, 1.8),
-    "mambavision-t": whole("e_vision.py", dict(sec="E", batch=128), ("default", "--model mambavision-t --batch 128", 2), busy=1.3),
-    "peptides": whole("f_graph.py", dict(sec="F", tag="peptides", graphs=128), ("default", "--model graphmamba-peptides-func --graphs 128", 8),
+    "mambavision-t": whole("e_vision.py", dict(sec="E", batch=128), ("default", "--model mambavision-t --batch 128", 2),
+                           busy=1.3),
+    "peptides": whole("f_graph.py", dict(sec="F", tag="peptides", graphs=128),
+                      ("default", "--model graphmamba-peptides-func --graphs 128", 8),
                       ("fp32", "--model graphmamba-peptides-func --graphs 128 --precision fp32", None)),
     "voc": whole("f_graph.py", dict(sec="F", tag="voc", kind="Mamba_Hybrid_Degree_Noise_Bucket"),
-                 ("default", "--model graphmamba-voc --graphs 32", 8), ("fp32, their edges", f"--model graphmamba-voc --graphs 32 {FULL}", None)),
+                 ("default", "--model graphmamba-voc --graphs 32", 8),
+                 ("fp32, their edges", f"--model graphmamba-voc --graphs 32 {FULL}", None)),
 }
 
 
@@ -73,7 +80,8 @@ def peer_step(o, program, match):
     if found(o, match) is None:
         environment = {k: v for k, v in os.environ.items() if k not in ("CPATH", "LIBRARY_PATH", "LD_LIBRARY_PATH")}
         environment |= dict(OUT=os.path.abspath(o.out), TRITON_CACHE_AUTOTUNING="1", TRITON_STORE_BINARY_ONLY="1")
-        run = subprocess.run([sys.executable, *program], cwd=o.scripts, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        run = subprocess.run([sys.executable, *program], cwd=o.scripts, env=environment, stdout=subprocess.PIPE,
+                             stderr=subprocess.STDOUT, text=True)
         with open(os.path.join(o.out, "peers.log"), "a", encoding="utf-8") as f:
             f.write(run.stdout)
     return found(o, match) or {}
@@ -90,8 +98,10 @@ def side(o, name):
             missing = None in (first, second) or "ms" not in peer
             ahead = None if missing else peer["ms"] / max(first, second)
             busy = None if missing or "gpu_ms" not in peer else peer["gpu_ms"] / max(first, second)
-            yield {"row": name, "ours": way, "before_ms": first, "after_ms": second, "peer": mode, "peer_ms": peer.get("ms"),
-                   "peer_busy_ms": peer.get("gpu_ms"), "peer_peak_gib": peer.get("peak_gib"), "times_ahead": ahead, "ahead_of_busy": busy,
+            yield {"row": name, "ours": way, "before_ms": first, "after_ms": second, "peer": mode,
+                   "peer_ms": peer.get("ms"),
+                   "peer_busy_ms": peer.get("gpu_ms"), "peer_peak_gib": peer.get("peak_gib"), "times_ahead": ahead,
+                   "ahead_of_busy": busy,
                    "asked": asked, "met": not missing and ahead >= (asked or 0) and (busy or 0) >= row.get("busy", 0)}
 
 
@@ -112,11 +122,12 @@ def main():
         p.error(f"no row {' '.join(unknown)}; rows: {' '.join(ROWS)}")
     for variable in ("PEERS_ROOT", "PEERS_SCRIPTS"):
         if variable not in os.environ:
-            p.error(f"{variable} is not set: it names the folder of the {'checkouts' if variable == 'PEERS_ROOT' else 'scripts'}, see --help")
+            p.error(f"{variable} is not set: it names the folder of the "
+                    f"{'checkouts' if variable == 'PEERS_ROOT' else 'scripts'}, see --help")
     os.environ["PEERS_ROOT"] = os.path.abspath(os.environ["PEERS_ROOT"])
     o.scripts = os.environ["PEERS_SCRIPTS"]
     os.makedirs(o.out, exist_ok=True)
-    for left in ("ours.txt", "results.jsonl", "peers.log"):                          # of an earlier call: nothing of it may count in this one
+    for left in ("ours.txt", "results.jsonl", "peers.log"):  # of an earlier call: nothing of it may count in this one
         if os.path.exists(os.path.join(o.out, left)):
             os.remove(os.path.join(o.out, left))
     table = []

@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A training loop of the peer stack (PyTorch, mamba_ssm, Triton) whose steps are NVTX ranges, to be watched from outside:
+"""A training loop of the peer stack (PyTorch, mamba_ssm, Triton) whose steps are NVTX ranges, to be watched from
+outside:
 
-    mambascope profile --out peer.db --range step -- python tools/peers/train_nvtx.py --model mamba2-130m --batch 8 --length 2048
+    mambascope profile --out peer.db --range step -- python tools/peers/train_nvtx.py --model mamba2-130m --batch 8
+    --length 2048
 
-AMP as the authors recommend, fused AdamW, random tokens. mamba_ssm must be importable; PEERS_SCRIPTS may name a folder whose
-common.py knows where the checkouts are (setup_paths) and compiles Triton kernels with all cores before they run (dry_run)."""
+AMP as the authors recommend, fused AdamW, random tokens. mamba_ssm must be importable; PEERS_SCRIPTS may name a folder
+whose common.py knows where the checkouts are (setup_paths) and compiles Triton kernels with all cores before they run
+(dry_run)."""
 import contextlib
 import argparse
 import os
@@ -17,7 +20,8 @@ p.add_argument("--batch", type=int, default=8)
 p.add_argument("--length", type=int, default=2048)
 p.add_argument("--warmup", type=int, default=4)
 p.add_argument("--steps", type=int, default=5)
-p.add_argument("--layers", type=int, default=0, help="fewer layers than the model has: for counters, kernels stay the same")
+p.add_argument("--layers", type=int, default=0,
+               help="fewer layers than the model has: for counters, kernels stay the same")
 o = p.parse_args()
 
 compiling = contextlib.nullcontext
@@ -85,4 +89,5 @@ for i in range(o.steps):
     torch.cuda.nvtx.range_pop()
     times.append(time.perf_counter() - began)
 times.sort()
-print(f"{o.model} {o.batch}x{o.length}: {1e3 * times[len(times) // 2]:.1f} ms a step (host waits after each), loss {loss.item():.4f}", flush=True)
+print(f"{o.model} {o.batch}x{o.length}: {1e3 * times[len(times) // 2]:.1f} ms a step (host waits after each), loss "
+      f"{loss.item():.4f}", flush=True)

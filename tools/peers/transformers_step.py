@@ -4,7 +4,8 @@
 
     python3 tools/peers/transformers_step.py                          all models (needs torch and transformers)
     python3 tools/peers/transformers_step.py mamba2-130m --steps 5    one of them
-    python3 tools/peers/transformers_step.py >> OUT.jsonl        # seconds go to bench/results/cpu/peers.csv (docs/results.md)
+    python3 tools/peers/transformers_step.py >> OUT.jsonl        # seconds go to bench/results/cpu/peers.csv
+                                                                 (docs/results.md)
 
 A step is forward, mean next-token loss, backward and torch's fused AdamW, in float32, batch 1 x length 1024 of random
 tokens, random weights. First every setting (threads, torch.compile, attention) is tried on the model cut to a few
@@ -22,7 +23,7 @@ import sys
 
 import trials
 
-sys.path.pop(0)              # else kernels.py beside this is taken for the package of that name, which transformers asks for
+sys.path.pop(0)  # else kernels.py beside this is taken for the package of that name, which transformers asks for
 
 LENGTH = 1024
 HYBRID = "M-M-M-M*-M-M-M-M*-M-M-M-"

@@ -5,8 +5,9 @@
     tools/sass_path OUT/*.cubin > paths.json
     tools/kernel_points --code paths.json src/sim/data/peers_counted_1.3b.tsv > new.tsv
 
-The autotuner compiles every tiling of a kernel; those with the row's warps, shared memory and registers are kept, each code once.
-Of several kernel_points takes the one that reproduces the row's counts. Prints what was kept, and rows that nothing was compiled for."""
+The autotuner compiles every tiling of a kernel; those with the row's warps, shared memory and registers are kept, each
+code once. Of several kernel_points takes the one that reproduces the row's counts. Prints what was kept, and rows that
+nothing was compiled for."""
 import json
 import pathlib
 import re
@@ -43,7 +44,8 @@ def main():
     kept = set()
     for row in rows_of(table):
         found = {code_of(cubin): cubin for cubin in candidates(cache, row)}
-        print(row["kernel"], "grid", row["grid"], *[cubin.parent.name[:6] for cubin in found.values()] or ["not compiled"])
+        print(row["kernel"], "grid", row["grid"], *[cubin.parent.name[:6] for cubin in found.values()]
+              or ["not compiled"])
         for code, cubin in found.items():
             if code not in kept:
                 kept.add(code)

@@ -1,15 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compiles mamba_ssm's SSD kernels that multiply as they were launched, without a GPU, so that their code can be read where the
-cache of the run that was counted is not at hand (tools/peers/triton_cache.py):
+"""Compiles mamba_ssm's SSD kernels that multiply as they were launched, without a GPU, so that their code can be read
+where the cache of the run that was counted is not at hand (tools/peers/triton_cache.py):
 
     python tools/peers/triton_code.py src/sim/data/peers_counted.tsv OUT        # mamba_ssm and Triton importable
     tools/sass_path OUT/*.cubin > paths.json
     tools/kernel_points --code paths.json src/sim/data/peers_counted.tsv > new.tsv
 
-Which of a kernel's tilings ran is told by the row: the one with its warps that needs its shared memory to the byte; of two,
-the one that makes its grid (states of 64 x 128: MADE_OF), then the one nearer in registers. Prints what it took, and both numbers of
-registers: another version of Triton than was measured makes other code (3.6 was, 3.9 compiles within 24 % of its registers).
-Sizes are those of mamba2-headline: 32 heads of 64, 8 groups, states of 128, chunks of 256, bf16 with fp32 sums."""
+Which of a kernel's tilings ran is told by the row: the one with its warps that needs its shared memory to the byte; of
+two, the one that makes its grid (states of 64 x 128: MADE_OF), then the one nearer in registers. Prints what it took,
+and both numbers of registers: another version of Triton than was measured makes other code (3.6 was, 3.9 compiles
+within 24 % of its registers). Sizes are those of mamba2-headline: 32 heads of 64, 8 groups, states of 128, chunks of
+256, bf16 with fp32 sums."""
 import pathlib
 import re
 import subprocess
@@ -27,8 +28,8 @@ FP32, NONE = "fp32", None
 HEAD = {"BLOCK_SIZE_K": 64}
 SUMS = {"HAS_DDA_CS": True, "HAS_SEQ_IDX": False, "DETERMINISTIC_REDUCTION": False, **HEAD}
 SCAN = {"HAS_D": True, "D_HAS_HDIM": False, "HAS_SEQ_IDX": False, "BLOCK_SIZE_DSTATE": 128, "IS_TRITON_22": True}
-# Of each kernel: where it is, operands that are not bf16 (cumulative decays are fp32, there are no sequence numbers), its
-# switches, the strides that are 1.
+# Of each kernel: where it is, operands that are not bf16 (cumulative decays are fp32, there are no sequence numbers),
+# its switches, the strides that are 1.
 KERNELS = {
     "_bmm_chunk_fwd_kernel": (ssd_bmm, {"out_ptr": FP32},
                               {"IS_CAUSAL": False, "dot_dtype": tl.bfloat16, "HAS_SEQ_IDX": False}, "ak bk outn"),

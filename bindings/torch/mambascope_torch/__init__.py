@@ -63,7 +63,8 @@ def _library_path():
         if os.path.exists(path):
             return path
     raise OSError("MAMBASCOPE_KERNELS names " + named + ", which is not there" if named else
-                  f"libmambascope_kernels.so is in none of {tried}; build it (cmake, target mambascope_kernels) or name it "
+                  f"libmambascope_kernels.so is in none of {tried}; build it (cmake, target mambascope_kernels) or "
+                  f"name it "
                   "in MAMBASCOPE_KERNELS")
 
 
@@ -531,8 +532,8 @@ def mamba_chunk_scan_combined(x, dt, A, B, C, chunk_size, D=None, z=None, dt_bia
     """x (B, L, H, P), dt (B, L, H), A (H), B and C (B, L, G, N) -> y, or (y, final states) in float32.
 
     The chunk only moves roundings. z gates y behind the kernel. The first token takes initial_states, whatever its
-    seq_idx. variant: kernels by name, which refuse what they do not take; "exact" rounds nothing but results to bf16, and
-    takes longer (default: the first that takes the shape)."""
+    seq_idx. variant: kernels by name, which refuse what they do not take; "exact" rounds nothing but results to bf16,
+    and takes longer (default: the first that takes the shape)."""
     _unsupported(return_varlen_states, "states at the ends of documents (return_varlen_states)")
     _unsupported(state_dtype not in (None, torch.float32), f"states of type {state_dtype}; they are float32")
     _check(x.dim() == 4 and B.dim() == 4, "x is (B, L, H, P) and B is (B, L, G, N)")
