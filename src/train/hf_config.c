@@ -682,16 +682,16 @@ static mba_status read_any(mba_model *m, mba_hf_format *format, const mba_source
 
 mba_status mba_hf_config_read(mba_model *m, mba_hf_format *format, const json_t *config)
 {
-    mba_hf_notes notes = { 0 };
-    mba_reading  reading = { .notes = &notes };
+    mba_hf_notes   notes = { 0 };
+    mba_hf_reading reading = { .notes = &notes };
     return read_any(m, format, &(mba_source){ config, &reading });
 }
 
 mba_status mba_hf_config_notes(mba_hf_notes *out, const json_t *config)
 {
-    mba_model     m;
-    mba_hf_format format;
-    mba_reading   reading = { .notes = out };
+    mba_model      m;
+    mba_hf_format  format;
+    mba_hf_reading reading = { .notes = out };
     out->text[0] = 0;
     return read_any(&m, &format, &(mba_source){ config, &reading });
 }

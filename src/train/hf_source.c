@@ -10,7 +10,7 @@
 
 /* ---- looking up ---- */
 
-static bool was_read(const mba_reading *r, const json_t *object, const char *key)
+static bool was_read(const mba_hf_reading *r, const json_t *object, const char *key)
 {
     for (int i = 0; i < r->nreads; i++)
         if (r->read[i].object == object && !strcmp(r->read[i].key, key)) return true;
@@ -19,7 +19,7 @@ static bool was_read(const mba_reading *r, const json_t *object, const char *key
 
 static const json_t *mark(const mba_source *o, const char *key)
 {
-    mba_reading *r = o->reading;
+    mba_hf_reading *r = o->reading;
     if (o->object && !was_read(r, o->object, key)) {
         mba_assert(r->nreads < MBA_READS_MAX);
         r->read[r->nreads].object = o->object;
@@ -106,14 +106,14 @@ static void name(unknown *u, const char *prefix, const char *key)
     }
 }
 
-static bool was_entered(const mba_reading *r, const json_t *object)
+static bool was_entered(const mba_hf_reading *r, const json_t *object)
 {
     for (int i = 0; i < r->nreads; i++)
         if (r->read[i].object == object) return true;
     return false;
 }
 
-static void collect(unknown *u, const mba_reading *r, const json_t *object, const char *prefix, const char *harmless)
+static void collect(unknown *u, const mba_hf_reading *r, const json_t *object, const char *prefix, const char *harmless)
 {
     const char *key;
     json_t     *value;

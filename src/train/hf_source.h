@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* hf_source.h -- a config.json that remembers which of its keys were looked up, so that none is ignored in silence.
  *
- *     mba_reading r = { .notes = &notes };
+ *     mba_hf_reading r = { .notes = &notes };
  *     mba_source  o = { config, &r };
  *     MBA_TRY(mba__source_int(&o, "hidden_size", 768, 1, MOST, &width));      // as mba_json_int, and remembered
  *     mba_source  rope = mba__source_within(&o, "rope_parameters");           // an object inside; absent: defaults
@@ -17,18 +17,18 @@
 
 enum { MBA_READS_MAX = 256 };
 
-typedef struct mba_reading {
+typedef struct mba_hf_reading {
     mba_hf_notes *notes;
     int           nreads;
     struct {
         const json_t *object;
         const char   *key;
     } read[MBA_READS_MAX]; /* keys are literals of the readers */
-} mba_reading;
+} mba_hf_reading;
 
 typedef struct mba_source {
-    const json_t *object; /* NULL: absent, every key has its default */
-    mba_reading  *reading;
+    const json_t   *object; /* NULL: absent, every key has its default */
+    mba_hf_reading *reading;
 } mba_source;
 
 const json_t *mba__source_get(const mba_source *o, const char *key);
