@@ -16,7 +16,7 @@ configure_file(src/kernels/mambascope_kernels.pc.in mambascope_kernels.pc @ONLY)
 install(FILES ${CMAKE_CURRENT_BINARY_DIR}/mambascope_kernels.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 
 file(GLOB MBA_DOCUMENTS CONFIGURE_DEPENDS docs/*.md)
-install(FILES LICENSE README.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
+install(FILES LICENSE README.md CHANGELOG.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
 install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR} RENAME copyright)      # the name that Debian asks for
 install(FILES ${MBA_DOCUMENTS} DESTINATION ${CMAKE_INSTALL_DOCDIR}/docs)
 
