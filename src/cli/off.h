@@ -28,7 +28,8 @@ const char *mba_machine_for_gpu(const char *gpu);
 /* Kernels of a store, on the GPU that it was counted on. */
 MBA_MUST mba_status mba_prediction_error_of_store(mba_prediction_error **out, const mba_store_kernels *s);
 
-/* Those of our kernels that no constant was fitted to (kernels.tsv), on the H200, as if nobody had read their code. */
+/* Those of our kernels that no constant was fitted to (src/sim/data/kernels), on the H200, as if nobody had read their
+ * code. */
 MBA_MUST mba_status mba_prediction_error_held_out(mba_prediction_error **out);
 
 void mba_prediction_error_destroy(mba_prediction_error *o); /* NULL is fine */

@@ -12,7 +12,7 @@
 #include "sim/engine.h"
 #include "sim/serialize.h"
 #include "sim/tsv.h"
-#include "sim/counted_built_in.h" /* made by CMake from src/sim/data/kernels.tsv */
+#include "sim/counted_built_in.h" /* made by CMake from src/sim/data/kernels */
 
 enum { FILE_BYTES_MAX = 1 << 24, ROWS_MAX = 1 << 14, GEOMETRY = 6 };
 

@@ -9,7 +9,7 @@
 #include "sim/queueing.h"
 #include "sim/vendor_gemm.h"
 
-/* Chosen by the fitted kernels of src/sim/data/kernels.tsv. */
+/* Chosen by the fitted kernels of src/sim/data/kernels. */
 static const double TAIL_TAKEN = 0.8; /* of the code behind a block's last barrier */
 static const double REDUCED = 1.2;    /* what a sum costs in L2, of what a write would */
 /* For code that nobody has read: the path of our own in the middle (144 kernels; those that multiply on tensor units),
