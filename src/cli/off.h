@@ -3,7 +3,7 @@
  * answers of `simulate --store` and `--counted`.
  *
  *     mba_prediction_error *o;
- *     MBA_TRY(mba_prediction_error_of_store(&o, &stored));    // on the GPU they were counted on, if it has a file
+ *     MBA_TRY(mba_prediction_error_of_store(&o, &stored));            // on the GPU they were counted on, if it has a machine file
  *     if (o->machine) printf("%.1f %%", o->mean);
  *     mba_prediction_error_destroy(o);
  *
@@ -11,7 +11,7 @@
 #ifndef MBA_CLI_OFF_H
 #define MBA_CLI_OFF_H
 
-#include "cli/stored.h"
+#include "study/store_kernels.h"
 
 typedef struct mba_prediction_error {
     const char *machine; /* the machine file it was judged on; NULL: none of that GPU */

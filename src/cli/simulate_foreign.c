@@ -8,7 +8,7 @@
 #include "cli/off.h"
 #include "cli/say.h"
 #include "cli/simulated.h"
-#include "cli/stored.h"
+#include "study/store_kernels.h"
 #include "cli/validated.h"
 #include "sim/signature.h"
 

@@ -2,7 +2,7 @@
 /* store_fuzz.c -- any bytes as a store: opened, checked, analysed, judged, verified, exported. */
 #include <stdio.h>
 
-#include "cli/stored.h"
+#include "study/store_kernels.h"
 #include "fuzz.h"
 #include "scope/analysis.h"
 #include "scope/blocks.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* stored.c -- see stored.h. Metrics and factors: sim/counters.def. */
-#include "cli/stored.h"
+/* store_kernels.c -- see store_kernels.h. Metrics and factors: sim/counters.def. */
+#include "study/store_kernels.h"
 
 #include <math.h>
 #include <stdio.h>
