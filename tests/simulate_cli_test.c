@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* simulate_cli_test.c -- `simulate`, `sweep` and `validate` as a person or a script meets them: the error beside every
  * answer, nothing ignored in silence, documents that parse. */
-#include "cli/off.h"
+#include "study/prediction_error.h"
 #include "tests/program.h"
 
 #define STORE "tests/data/stores/h200_mamba2.db"

@@ -5,7 +5,7 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "cli/off.h"
+#include "study/prediction_error.h"
 #include "cli/say.h"
 #include "cli/simulated.h"
 #include "study/store_kernels.h"
