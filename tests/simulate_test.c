@@ -4,7 +4,7 @@
  * down. */
 #include "tests/test.h"
 
-#include "cli/simulated.h"
+#include "study/simulated_step.h"
 #include "cli/validated.h"
 #include "cli/whatif.h"
 

@@ -15,7 +15,7 @@
 #include <jansson.h>
 #include <stdio.h>
 
-#include "cli/simulated.h"
+#include "study/simulated_step.h"
 
 typedef struct mba_on_machine {
     mba_simulated sim;

@@ -6,15 +6,16 @@
 #include <string.h>
 
 #include "cli/command.h"
-#include "cli/simulate_foreign.h"
+#include "cli/model_options.h"
 #include "cli/options.h"
 #include "cli/say.h"
-#include "cli/simulated.h"
+#include "cli/simulate_foreign.h"
 #include "cli/table.h"
 #include "cli/validated.h"
 #include "core/print.h"
 #include "core/version.h"
 #include "scope/describe.h"
+#include "study/simulated_step.h"
 
 typedef struct options {
     mba_workload w;

@@ -7,7 +7,7 @@
 
 #include "study/prediction_error.h"
 #include "cli/say.h"
-#include "cli/simulated.h"
+#include "study/simulated_step.h"
 #include "study/store_kernels.h"
 #include "cli/validated.h"
 #include "sim/signature.h"

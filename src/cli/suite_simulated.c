@@ -5,7 +5,7 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "cli/simulated.h"
+#include "study/simulated_step.h"
 #include "cli/table.h"
 #include "cli/validated.h"
 #include "core/print.h"

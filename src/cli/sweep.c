@@ -7,11 +7,12 @@
 #include <string.h>
 
 #include "cli/command.h"
+#include "cli/model_options.h"
 #include "cli/options.h"
-#include "cli/progress.h"
-#include "cli/simulated.h"
 #include "cli/table.h"
 #include "cli/validated.h"
+#include "scope/clock.h"
+#include "study/simulated_step.h"
 
 enum { VALUES_MAX = 64, TEXT_MAX = 512, POINT_COLUMNS = 12 };
 
@@ -465,7 +466,7 @@ static mba_status run(const options *o)
     const mba_model_options one[] = { o->w.model, { 0 } }, *models = o->w.model.name ? one : mba_full_size;
     axis                   *a = calloc(2, sizeof *a);
     mba_table              *t = NULL;
-    totals                  sum = { .began = mba_seconds() };
+    totals                  sum = { .began = mba_clock_s() };
     for (int k = 0; k < NUMBERS; k++) {
         snprintf(number[k], sizeof number[k], "%s, %%/%%", numbers[k]);
         many[k + 1] = (mba_column){ numbers[k], number[k], "%.3f" };
@@ -484,7 +485,7 @@ static mba_status run(const options *o)
                            : sweep_model(t, &sum, o, o->sim, m, a);
     if (st == MBA_OK) {
         st = mba_table_print(t, stdout, mba_table_form_of(o->json, o->csv));
-        const double s = mba_seconds() - sum.began;
+        const double s = mba_clock_s() - sum.began;
         fprintf(stderr,
                 "SIMULATED on %s%s%s: %lld points in %.2f s; %lld kernels simulated, %lld events, %.2f M events/s\n",
                 o->w.machine, o->w.changes ? " with " : "", o->w.changes ? o->w.changes : "", (long long)sum.points, s,

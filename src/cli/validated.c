@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/simulated.h"
+#include "study/simulated_step.h"
 #include "core/check.h"
 #include "core/file.h"
 #include "core/print.h"

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/simulated.h"
+#include "study/simulated_step.h"
 #include "cli/validated.h"
 #include "core/print.h"
 #include "report/figure.h"

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* simulated.h -- a workload on a machine that is not there: what `simulate`, `sweep`, `validate` and `suite` share.
+/* simulated_step.h -- a training step of a workload on a machine that need not be here: one simulation, its draws, its
+ * grade.
  *
  *     mba_workload w = { .machine = "h200", .model = { .name = "mamba2-130m" } };     // 8 x 2048 unless told
  *     mba_simulated r;
@@ -7,12 +8,12 @@
  *     printf("%.1f ms\n", 1e3 * r.step.seconds);
  *     mba_simulated_end(&r);
  */
-#ifndef MBA_SIMULATED_H
-#define MBA_SIMULATED_H
+#ifndef MBA_STUDY_SIMULATED_STEP_H
+#define MBA_STUDY_SIMULATED_STEP_H
 
-#include "cli/model_options.h"
-#include "sim/uncertainty.h"
 #include "sim/step.h"
+#include "sim/uncertainty.h"
+#include "train/run_options.h"
 
 typedef struct mba_workload {
     const char       *machine, *changes;  /* as mba_gpu_load and mba_gpu_set take them */
@@ -52,24 +53,5 @@ void                mba_simulated_end(mba_simulated *r); /* half-made ones are f
 /* 'A': kernels checked by counters on a calibrated machine; none is yet. 'B': validated against measured times of that
  * machine. 'C': another machine, a changed one, or kernels imagined to run there. */
 char mba_simulated_grade(const mba_gpu *m);
-
-/* Options that name a workload; `w` is a pointer to mba_workload. */
-// clang-format off
-#define MBA_WORKLOAD_OPTIONS(w) \
-    { "--machine", MBA_OPT_TEXT, &(w)->machine, "NAME", \
-      "a100, b200, h100, h200, mi300x, v100, or a machine file", 0, 0 }, \
-    { "--set", MBA_OPT_TEXT, &(w)->changes, "K=V,..", \
-      "change the machine: hbm=6000, or hbm=x1.25 for a factor; see simulate --keys", 0, 0 }, \
-    { "--model", MBA_OPT_TEXT, &(w)->model.name, "NAME", "preset; `mambascope list models` shows them", 0, 0 }, \
-    { "--model-set", MBA_OPT_TEXT, &(w)->model.set, "K=V,..", \
-      "override fields of the model; see `mambascope list fields`", 0, 0 }, \
-    MBA_SHAPE_OPTIONS(&(w)->model.shape), \
-    { "--precision", MBA_OPT_TEXT, &(w)->model.precision, "TYPE", "bf16 or fp32 [bf16]", 0, 0 }, \
-    { "--recompute", MBA_OPT_TEXT, &(w)->model.recompute, "WHEN", \
-      "recompute activations: auto (only if memory is short), on, off, states (SSD only) [auto]", 0, 0 }, \
-    { "--op", MBA_OPT_TEXT, &(w)->model.variants, "OP=V,..", \
-      "force operator variants; see `mambascope list ops`", 0, 0 }, \
-    { "--threads", MBA_OPT_INT, &(w)->model.threads, "N", "CPU threads; does not change results", 1, 4096 }
-// clang-format on
 
 #endif

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-/* simulated.c -- see simulated.h. */
-#include "cli/simulated.h"
+/* simulated_step.c -- see simulated_step.h. */
+#include "study/simulated_step.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/progress.h"
+#include "scope/clock.h"
 
 const mba_model_options mba_full_size[] = {
     { .name = "mamba-130m", .shape = { .batch = 8, .length = 2048 } },
@@ -71,10 +71,10 @@ mba_status mba_simulated_step(mba_simulated *r, const mba_workload *w, mba_sim *
 
 mba_status mba_simulated_run(mba_simulated *r, const mba_workload *w, mba_sim *sim)
 {
-    const double began = mba_seconds();
+    const double began = mba_clock_s();
     MBA_TRY(mba_simulated_plan(r, w));
     MBA_TRY(mba_simulated_step(r, w, sim));
-    r->seconds_taken = mba_seconds() - began;
+    r->seconds_taken = mba_clock_s() - began;
     return MBA_OK;
 }
 
