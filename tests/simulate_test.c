@@ -4,9 +4,9 @@
  * down. */
 #include "tests/test.h"
 
-#include "study/simulated_step.h"
-#include "cli/validated.h"
 #include "cli/whatif.h"
+#include "study/simulated_step.h"
+#include "study/validation.h"
 
 /* Percent, just above what `mambascope validate` prints. */
 static const double HELD_MAPE = 8.9, HELD_P90 = 19.6, HELD_WORST = 35, FITTED_MAPE = 7.5, PLANNED_MAPE = 23;

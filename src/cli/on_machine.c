@@ -3,7 +3,7 @@
 #include "cli/on_machine.h"
 
 #include "cli/say.h"
-#include "cli/validated.h"
+#include "study/validation.h"
 
 static double plan_gb(const mba_session *s) { return (double)mba_program_bytes(s->program) / 1e9; }
 

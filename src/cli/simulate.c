@@ -11,11 +11,11 @@
 #include "cli/say.h"
 #include "cli/simulate_foreign.h"
 #include "cli/table.h"
-#include "cli/validated.h"
 #include "core/print.h"
 #include "core/version.h"
 #include "scope/describe.h"
 #include "study/simulated_step.h"
+#include "study/validation.h"
 
 typedef struct options {
     mba_workload w;

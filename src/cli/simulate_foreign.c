@@ -5,12 +5,12 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "study/prediction_error.h"
 #include "cli/say.h"
+#include "sim/signature.h"
+#include "study/prediction_error.h"
 #include "study/simulated_step.h"
 #include "study/store_kernels.h"
-#include "cli/validated.h"
-#include "sim/signature.h"
+#include "study/validation.h"
 
 #define SIGNATURE_COLUMNS \
     { "kernel", "kernel", NULL }, { "grid", "grid", "%.0f" }, { "resident", "blocks/SM", "%.0f" }, \

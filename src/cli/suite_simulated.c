@@ -5,10 +5,10 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "study/simulated_step.h"
 #include "cli/table.h"
-#include "cli/validated.h"
 #include "core/print.h"
+#include "study/simulated_step.h"
+#include "study/validation.h"
 
 static const mba_column columns[] = { { "machine", "machine", NULL },       { "model", "model", NULL },
                                       { "batch", "batch", NULL },           { "step_ms", "step, ms", "%.1f" },

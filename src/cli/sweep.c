@@ -10,9 +10,9 @@
 #include "cli/model_options.h"
 #include "cli/options.h"
 #include "cli/table.h"
-#include "cli/validated.h"
 #include "scope/clock.h"
 #include "study/simulated_step.h"
+#include "study/validation.h"
 
 enum { VALUES_MAX = 64, TEXT_MAX = 512, POINT_COLUMNS = 12 };
 

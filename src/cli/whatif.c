@@ -7,10 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "study/simulated_step.h"
-#include "cli/validated.h"
 #include "core/print.h"
 #include "report/figure.h"
+#include "study/simulated_step.h"
+#include "study/validation.h"
 
 /* ---- axes ---- */
 

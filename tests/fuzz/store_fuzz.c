@@ -2,7 +2,6 @@
 /* store_fuzz.c -- any bytes as a store: opened, checked, analysed, judged, verified, exported. */
 #include <stdio.h>
 
-#include "study/store_kernels.h"
 #include "fuzz.h"
 #include "scope/analysis.h"
 #include "scope/blocks.h"
@@ -10,6 +9,7 @@
 #include "scope/export.h"
 #include "scope/memory.h"
 #include "scope/verify.h"
+#include "study/store_kernels.h"
 
 /* Kernels of the store as the simulator sees them. */
 static void lower_kernels(mba_store *s)

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-/* validated.c -- see validated.h. */
-#include "cli/validated.h"
+/* validation.c -- see validation.h. */
+#include "study/validation.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "study/simulated_step.h"
 #include "core/check.h"
 #include "core/file.h"
 #include "core/print.h"
 #include "scope/describe.h"
 #include "sim/serialize.h"
+#include "study/simulated_step.h"
 
 /* Nodes are timed between two events of a captured graph, which costs this much beside the kernels: the smallest points
  * take 4 us, of which the model explains 1.5. */
