@@ -13,7 +13,6 @@
 #include "cli/store_files.h"
 #include "cli/suite_simulated.h"
 #include "cli/table.h"
-#include "cli/whatif.h"
 #include "core/file.h"
 #include "core/print.h"
 #include "core/version.h"
@@ -274,12 +273,9 @@ static mba_status end_with(ending *e, const char *out, bool json)
     MBA_TRY(fill_tables(e));
     const char *scale = mba_env_find(e->r.run[0].a, "suite.scale");
     const bool  tiny = scale && !strcmp(scale, "tiny"); // nobody quotes it: no seconds for simulations
-    mba_whatif *whatif = tiny ? NULL : calloc(1, sizeof *whatif);
-    mba_status  st = !tiny && !whatif ? mba_fail(MBA_E_NOMEM, "no memory for the simulations")
-                                      : mba_machine_rates(&e->r);
-    if (st == MBA_OK && whatif) st = mba_whatif_make(whatif, &e->r);
+    mba_whatif *whatif;
+    mba_status  st = mba_stores_simulate(&e->r, &whatif, !tiny);
     e->r.study = true;
-    e->r.whatif = whatif;
     if (st == MBA_OK) st = write_files(e, out);
     if (st == MBA_OK) {
         st = print_all(e, out, json, !cuda && !tiny);

@@ -139,10 +139,11 @@ typedef struct mba_analysis {
 MBA_MUST mba_status mba_analysis_create(mba_analysis **out, mba_store *s);
 void                mba_analysis_destroy(mba_analysis *a); /* NULL is fine */
 
-const char *mba_step_word(const mba_analysis *a); /* "step", or "whole program" where none are told apart */
-const char *mba_breakdown_kind_name(int kind);    /* "gemm", .., "other" */
-const char *mba_phase_name(int phase);            /* "forward", .., "-" */
-const char *mba_floor_name(mba_floor f);          /* "memory", "tensor", "vector", "special" */
+const char *mba_step_word(const mba_analysis *a);        /* "step", or "whole program" where none are told apart */
+const char *mba_breakdown_kind_name(int kind);           /* "gemm", .., "other" */
+double      mba_kind_s(const mba_analysis *a, int kind); /* of a step, all phases */
+const char *mba_phase_name(int phase);                   /* "forward", .., "-" */
+const char *mba_floor_name(mba_floor f);                 /* "memory", "tensor", "vector", "special" */
 const char *mba_env_find(const mba_analysis *a, const char *key);            /* text of the sheet; NULL */
 double      mba_env_value(const mba_analysis *a, const char *key);           /* number of the sheet; NaN */
 const char *mba_env_unit(const mba_analysis *a, const char *key);            /* its unit; "" */
