@@ -14,6 +14,7 @@
 
 #include "report/buf.h"
 #include "scope/analysis.h"
+#include "study/claims.h"
 #include "study/whatif.h"
 
 enum { MBA_RUNS_MAX = MBA_BESIDE_MAX + 1 };

@@ -210,25 +210,4 @@ typedef struct mba_bounds {
 mba_bounds mba_bounds_of(const mba_analysis *a, mba_group_of g);
 double     mba_percent_of_least(const mba_analysis *a, mba_group_of g); /* NaN where the floor is of executed work */
 
-/* ---- claims of the study ---- */
-enum { MBA_CLAIMS = 11, MBA_BESIDE_MAX = 23 }; /* all that a page has but one */
-/* Not applicable: the claim is about SSM kernels, and the program has none. */
-typedef enum mba_verdict {
-    MBA_OPEN,
-    MBA_REPRODUCED,
-    MBA_REFUTED,
-    MBA_DEPENDS,
-    MBA_NOT_APPLICABLE,
-    MBA_VERDICTS
-} mba_verdict;
-typedef struct mba_claim {
-    const char *id, *claim, *target;
-    mba_verdict verdict;
-    char        measured[256], needs[192];
-} mba_claim;
-const char *mba_verdict_name(mba_verdict v);
-/* Some claims need other stores beside this one (a->beside): another variant (F5), other sizes (F9), the other Mamba
- * (F10). */
-void mba_claims_judge(const mba_analysis *a, mba_claim out[MBA_CLAIMS]);
-
 #endif

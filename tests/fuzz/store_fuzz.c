@@ -8,8 +8,9 @@
 #include "scope/diff.h"
 #include "scope/export.h"
 #include "scope/memory.h"
-#include "scope/verify.h"
+#include "study/claims.h"
 #include "study/store_kernels.h"
+#include "study/verify.h"
 
 /* Kernels of the store as the simulator sees them. */
 static void lower_kernels(mba_store *s)

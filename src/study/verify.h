@@ -21,8 +21,8 @@
  *   again   blocks read operands more than once (as planned), and some of that missed L2
  * That is in a step, among neighbours. A store that has settled bytes (gpu_isolated.c: every launch between two sweeps
  * of L2) is judged by them too, and there nothing lags and nothing is kept: within 5 %, or `again`, or it differs. */
-#ifndef MBA_SCOPE_VERIFY_H
-#define MBA_SCOPE_VERIFY_H
+#ifndef MBA_STUDY_VERIFY_H
+#define MBA_STUDY_VERIFY_H
 
 #include "scope/analysis.h"
 

@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-/* claims.c -- the eleven claims of the study against a store: target, measured, verdict.
- *
- * A verdict stands only on numbers the store has; without them a claim is open, and says what it needs. Thresholds are
- * in one place, below, so that a test can stand at their edges. */
+/* claims.c -- see claims.h. All thresholds stand below in one place, so that tests can try values on both sides of
+ * them. */
+#include "study/claims.h"
+
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "scope/analysis.h"
 
 /* How near is "about": in points of percent unless said otherwise. */
 static const double GEMM_MOST = 65, SSM_MOST = 25, INTENSITY_MOST = 3.5, BANDWIDTH = 57.5, BANDWIDTH_OFF = 5,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* verify.c -- see verify.h. */
-#include "scope/verify.h"
+#include "study/verify.h"
 
 #include <math.h>
 #include <stdlib.h>
