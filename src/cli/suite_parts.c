@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* suite_parts.c -- see suite_parts.h. */
-#include "cli/suite_parts.h"
+/* suite_parts.c -- see suite.h. */
+#include "cli/suite.h"
 
 #include <math.h>
 #include <stdio.h>
