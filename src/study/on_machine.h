@@ -1,19 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-/* on_machine.h -- `train --dry-run --machine h100`: whether a run fits a GPU that is not here, and how long a step
- * takes there.
+/* on_machine.h -- whether a training run fits a GPU that need not be here, and how long a step takes there.
  *
  *     mba_on_machine m;
  *     mba_status st = mba_on_machine_plan(&m, "h100", &session_options, micros);
- *     if (st == MBA_OK) mba_on_machine_print(stdout, &m);         // m.sim.session is planned: print what else is in it
+ *     if (st == MBA_OK && m.fits) printf("%.1f ms\n", 1e3 * m.seconds);         // m.sim.session is planned
  *     mba_on_machine_end(&m);
  *
- * The plan is the one that training makes there with the --memory that is printed: 90 % of the machine's, unless it is
- * given. */
-#ifndef MBA_CLI_ON_MACHINE_H
-#define MBA_CLI_ON_MACHINE_H
-
-#include <jansson.h>
-#include <stdio.h>
+ * The memory plan is the one that training makes there with `limit_gb`: 90 % of the machine's memory, unless the
+ * options of the session say otherwise. */
+#ifndef MBA_STUDY_ON_MACHINE_H
+#define MBA_STUDY_ON_MACHINE_H
 
 #include "study/simulated_step.h"
 
@@ -29,8 +25,6 @@ typedef struct mba_on_machine {
 
 MBA_MUST mba_status mba_on_machine_plan(mba_on_machine *m, const char *machine, const mba_session_options *so,
                                         int64_t micros);
-void                mba_on_machine_print(FILE *f, const mba_on_machine *m);
-json_t             *mba_on_machine_json(const mba_on_machine *m);
 void                mba_on_machine_end(mba_on_machine *m); /* half-made ones are fine */
 
 #endif
