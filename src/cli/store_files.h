@@ -11,8 +11,8 @@
 MBA_MUST mba_status mba_stores_open_good(mba_stores *r, const char *const *path, int n, int *shown);
 
 /* Adds what machine files and the simulator say of the runs: rates of L2 and L1 that a run did not measure and, if
- * `whatif`, the simulations of the first r->shown runs. They are in *out (else NULL), which the caller frees after the
- * stores. */
+ * `whatif`, the simulations of the first r->shown runs. They are in *out (else NULL), which the caller frees after
+ * the stores. */
 MBA_MUST mba_status mba_stores_simulate(mba_stores *r, mba_whatif **out, bool whatif);
 
 /* Before the work whose result will be a file at `path`: MBA_E_ARG where a store is, which holds measurements that a

@@ -7,10 +7,9 @@
  *     mba_gpu_profile_free(g);
  *
  * The program must be bound to the CUDA device and its inputs filled. Nothing it has learned changes: every step runs
- * with a learning rate of zero. Times come first, before CUPTI is in the process; then the timeline of captured steps,
- * recorded as a whole and kernel by kernel; then,
- * launched one by one and once per group of counters, every distinct kernel. What cannot be had is a note, not a
- * failure. Includes no CUDA. */
+ * with a learning rate of zero. Times come first, before CUPTI is in the process; then the timeline of captured
+ * steps, recorded as a whole and kernel by kernel; then, launched one by one and once per group of counters, every
+ * distinct kernel. What cannot be had is a note, not a failure. Includes no CUDA. */
 #ifndef MBA_SCOPE_GPU_PROFILE_H
 #define MBA_SCOPE_GPU_PROFILE_H
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* profile_prediction.h -- kernels that are known by their counters alone, on one machine: each with its band, and what
- * they add up to in a step.
+/* profile_prediction.h -- kernels that are known by their counters alone, on one machine: each with its band, and
+ * what they add up to in a step.
  *
  *     mba_profile_sum s;
  *     MBA_TRY(mba_profile_sum_begin(&s, gpu));

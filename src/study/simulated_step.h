@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* simulated_step.h -- a training step of a workload on a machine that need not be here: one simulation, its draws, its
- * grade.
+/* simulated_step.h -- a training step of a workload on a machine that need not be here: one simulation, its draws,
+ * its grade.
  *
  *     mba_workload w = { .machine = "h200", .model = { .name = "mamba2-130m" } };     // 8 x 2048 unless told
  *     mba_simulated r;
@@ -44,8 +44,8 @@ MBA_MUST mba_status mba_simulated_step(mba_simulated *r, const mba_workload *w, 
 /* Plans, then simulates a training step. */
 MBA_MUST mba_status mba_simulated_run(mba_simulated *r, const mba_workload *w, mba_sim *sim);
 /* How many times as long the same step takes on MBA_GPU_SAMPLES machines within the spreads of its numbers
- * (sim/uncertainty.h). `part` says for every node which of `parts` it belongs to: MBA_GPU_SAMPLES times follow for each
- * of them. NULL and 0: none. */
+ * (sim/uncertainty.h). `part` says for every node which of `parts` it belongs to: MBA_GPU_SAMPLES times follow for
+ * each of them. NULL and 0: none. */
 MBA_MUST mba_status mba_simulated_draws(double *times, const mba_simulated *r, const mba_workload *w, mba_sim *sim,
                                         const int *part, int parts);
 void                mba_simulated_end(mba_simulated *r); /* half-made ones are fine */

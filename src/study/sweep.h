@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* sweep.h -- simulated training steps over one or two axes, the elasticity of a step to every number of a machine, and
- * the tensor-to-vector ratio at which operators are balanced.
+/* sweep.h -- simulated training steps over one or two axes, the elasticity of a step to every number of a machine,
+ * and the tensor-to-vector ratio at which operators are balanced.
  *
  *     mba_sweep s = { .w = { .machine = "h200" }, .sim = sim, .validated = band };
  *     MBA_TRY(mba_sweep_axes(&s, "hbm=x0.5:x1:x2", NULL));

@@ -34,8 +34,8 @@ MBA_MUST mba_status mba_validation_bands(mba_band *steps, mba_error_bands *opera
 
 MBA_MUST mba_status mba_validation_operators(mba_error_bands *out, const mba_measured *predicted);
 
-/* The same for kernels that are known by their counters alone, without plan and SASS: every kernel of the built-in set
- * as if it came from a store, by class; and for the kernels of a step together. */
+/* The same for kernels that are known by their counters alone, without plan and SASS: every kernel of the built-in
+ * set as if it came from a store, by class; and for the kernels of a step together. */
 MBA_MUST mba_status mba_validation_foreign(mba_error_bands *kernels, mba_band *steps);
 
 /* ---- statistics ---- */

@@ -9,18 +9,20 @@
  * as the data has it (ssd_scan: those beyond the range of a fast formula go to the first); they are judged by their
  * sum. ssd_states leaves out chunks that are forgotten before anybody wants them: then the number is the one counted
  * from the data of the step (gpu_data.c), exactly; of a store without it, at most what is planned. So is a walk in
- * pieces (ssd_scan_cut), which makes again what is not forgotten of the piece before.
- * A plan counts what warps issue, padded tiles included: over the least of the node it is our padding factor. Library
- * kernels: measured over least is theirs.
+ * pieces (ssd_scan_cut), which makes again what is not forgotten of the piece before. A plan counts what warps issue,
+ * padded tiles included: over the least of the node it is our padding factor. Library kernels: measured over least is
+ * theirs.
  *
- * Bytes are judged where operands are more than twice the L2: DRAM traffic within 5 % of operands once each. Else reads
- * and writes are judged by themselves. Writes may be off by half the L2: what a kernel leaves dirty there is written
- * while the next ones run (the H200 has held 28 of 60 MB; over a whole step writes agree, see mba_verified_writes).
+ * Bytes are judged where operands are more than twice the L2: DRAM traffic within 5 % of operands once each. Else
+ * reads and writes are judged by themselves. Writes may be off by half the L2: what a kernel leaves dirty there is
+ * written while the next ones run (the H200 has held 28 of 60 MB; over a whole step writes agree, see
+ * mba_verified_writes).
  *   lags    reads agree
  *   kept    reads are missing, no more of them than the two launches before have touched, nor than half the L2
  *   again   blocks read operands more than once (as planned), and some of that missed L2
- * That is in a step, among neighbours. A store that has settled bytes (gpu_isolated.c: every launch between two sweeps
- * of L2) is judged by them too, and there nothing lags and nothing is kept: within 5 %, or `again`, or it differs. */
+ * That is in a step, among neighbours. A store that has settled bytes (gpu_isolated.c: every launch between two
+ * sweeps of L2) is judged by them too, and there nothing lags and nothing is kept: within 5 %, or `again`, or it
+ * differs. */
 #ifndef MBA_STUDY_VERIFY_H
 #define MBA_STUDY_VERIFY_H
 
