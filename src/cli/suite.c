@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* suite.c -- `mambascope suite`: the main job. Every workload watched and trained, a store each, one page from all.
  *
- * This process plans, waits and reports; each part (suite_parts.h) is made by a child of its own, so that a part that
+ * This process plans, waits and reports; each part (suite.h) is made by a child of its own, so that a part that
  * crashes or is killed costs that part alone, and every part meets a GPU nobody has touched. */
 #include <dirent.h>
 #include <errno.h>
