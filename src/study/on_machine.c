@@ -16,8 +16,8 @@ static mba_status plan_with(mba_session *s, const mba_session_options *so, mba_r
     return mba_session_plan(s, &o);
 }
 
-/* First with everything kept; where that is too much, as --memory with all that may be taken; where that is too much as
- * well, the least there is. */
+/* Plans with everything kept. If that is more than the limit, plans for the limit; if that fails too, plans the least
+ * that is possible. */
 static mba_status plan_there(mba_on_machine *m, const mba_session_options *so)
 {
     mba_session  *s = &m->sim.session;
@@ -35,7 +35,7 @@ static mba_status plan_there(mba_on_machine *m, const mba_session_options *so)
     return st;
 }
 
-/* An update is its micro-batches one after the other, then the optimizer. */
+/* An update is its micro-batches one after another, then the optimizer. */
 static mba_status simulate_step(mba_on_machine *m, mba_sim *sim)
 {
     mba_sim_step part;

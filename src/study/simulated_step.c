@@ -51,7 +51,7 @@ mba_status mba_simulated_plan(mba_simulated *r, const mba_workload *w)
     MBA_TRY(mba_run_options_apply(&run, &so));
     MBA_TRY(options_of(&so, &w->model));
     so.device = &r->device;
-    so.memory_bytes = INT64_MAX; // a machine that is too small is told by the caller, not refused
+    so.memory_bytes = INT64_MAX; // the caller says whether it fits; a plan is always made
     return mba_session_plan(&r->session, &so);
 }
 
@@ -78,7 +78,7 @@ mba_status mba_simulated_run(mba_simulated *r, const mba_workload *w, mba_sim *s
     return MBA_OK;
 }
 
-/* Of the step, then of every part. */
+/* Seconds of the step, then of every part. */
 static void add_parts(double *seconds, const mba_sim_step *step, int32_t nodes, const int *part, int parts)
 {
     seconds[0] = step->seconds;

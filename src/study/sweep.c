@@ -11,7 +11,7 @@ enum { TEXT_MAX = 512 };
 
 /* ---- axes ---- */
 
-/* "hbm=x0.5:x1:x2", "xu=8:16:32", "length=512:2048" */
+/* Parses an axis: "hbm=x0.5:x1:x2", "xu=8:16:32", "length=512:2048". */
 static mba_status axis_of(mba_sweep_axis *a, const char *text)
 {
     const size_t n = strcspn(text, "=");
@@ -48,7 +48,7 @@ static mba_status append(char *text, const char *fmt, const char *a, const char 
     return m >= 0 && (size_t)m < TEXT_MAX - n ? MBA_OK : mba_fail(MBA_E_ARG, "too many changes\nfix: fewer of them");
 }
 
-/* Axes that move several numbers of the machine at once, by factors. */
+/* Axes that multiply several numbers of the machine at once. */
 static const struct {
     const char *name, *numbers[6];
 } groups[] = {
@@ -67,7 +67,7 @@ static mba_status move_group(char *machine, int g, const char *value)
     return MBA_OK;
 }
 
-/* Tensor FLOPs per FMA FLOP, at the vector rate of the machine with all its other changes. */
+/* Sets the tensor rate to `value` tensor FLOPs per FMA FLOP, at the vector rate that all other changes leave. */
 static mba_status move_ratio(const mba_workload *w, char *machine, const char *value)
 {
     mba_gpu      m;
@@ -83,7 +83,7 @@ static mba_status move_ratio(const mba_workload *w, char *machine, const char *v
 static bool is_machine(const mba_sweep_axis *a) { return !strcmp(a->name, "machine"); }
 static bool is_ratio(const mba_sweep_axis *a) { return !strcmp(a->name, "ratio"); }
 
-/* A number of the machine that an axis moves. */
+/* Whether an axis changes this number of the machine. */
 static bool moves(const mba_sweep_axis *a, const char *number)
 {
     if (!strcmp(a->name, number) || (is_ratio(a) && !strcmp(number, "mma16"))) return true;
@@ -93,7 +93,7 @@ static bool moves(const mba_sweep_axis *a, const char *number)
     return false;
 }
 
-/* Of two axes that move the same thing the last would win, and rows would say what nobody has simulated. */
+/* If two axes changed the same number, the second would win, and rows would name a value that was not simulated. */
 static mba_status check_apart(const mba_sweep_axis *a)
 {
     bool both = !strcmp(a[0].name, a[1].name);
@@ -118,7 +118,7 @@ int mba_sweep_size(const mba_sweep *s) { return s->axis[0].n * (s->axis[1].n ? s
 
 bool mba_sweep_draws(const mba_sweep *s) { return s->spread || is_machine(&s->axis[0]) || is_machine(&s->axis[1]); }
 
-/* Axes of the workload by name; anything else is a number of the machine. */
+/* Moves a workload along an axis. Any name that is not an axis of the workload is a number of the machine. */
 static mba_status move_to(mba_workload *w, char *machine, char *model, const mba_sweep_axis *a, const char *value)
 {
     if (!strcmp(a->name, "batch"))
@@ -152,7 +152,7 @@ static mba_status move_to(mba_workload *w, char *machine, char *model, const mba
     return append(machine, "%s%s=%s", a->name, value);
 }
 
-/* Rows that differ in a chunk that no kernel of the step has would all say the same. */
+/* Refuses an axis of chunks if no kernel of the step has that parameter: all rows would be the same. */
 static mba_status check_chunks(const mba_simulated *r)
 {
     static const char *const have[] = { "chunked", "persistent", "bc_fused", "fma" };
@@ -182,7 +182,7 @@ static void add_cost(mba_sweep *s, const mba_simulated *r)
     s->seconds += r->seconds_taken;
 }
 
-/* `times`, unless NULL: what the spreads of this point's machine do to it, MBA_GPU_SAMPLES of them. */
+/* `times`, unless NULL, gets MBA_GPU_SAMPLES ratios: the step on sampled machines over the step on this one. */
 static mba_status point(double *ms, double *times, mba_simulated *r, const mba_sweep *s, const mba_model_options *model,
                         const mba_sweep_axis *a, const int *at, int axes)
 {
@@ -195,7 +195,7 @@ static mba_status point(double *ms, double *times, mba_simulated *r, const mba_s
     if (!w.model.variants) w.model.variants = s->w.model.variants;
     if (s->w.changes) MBA_TRY(append(machine, "%s%s%s", s->w.changes, ""));
     if (model->set) MBA_TRY(append(set, "%s%s%s", model->set, ""));
-    for (int last = 0; last < 2; last++) // the ratio is one of the machine that all else has made
+    for (int last = 0; last < 2; last++) // the ratio comes last: it depends on the vector rate
         for (int i = 0; i < axes; i++)
             if (is_ratio(&a[i]) == last) MBA_TRY(move_to(&w, machine, set, &a[i], a[i].value[at[i]]));
     w.changes = *machine ? machine : NULL;
@@ -207,7 +207,7 @@ static mba_status point(double *ms, double *times, mba_simulated *r, const mba_s
     return times ? mba_simulated_draws(times, r, &w, s->sim, NULL, 0) : MBA_OK;
 }
 
-/* Kernels as nobody has compiled them are C, whatever the machine. */
+/* Grade C for kernels that were never compiled in this form, whatever the machine. */
 static char grade_of(const mba_simulated *r, const mba_sweep_axis *a, const int *at)
 {
     for (int i = 0; i < 2; i++) {
@@ -272,7 +272,7 @@ static mba_status change_point(mba_sweep_point *out, mba_sweep *s, const mba_mod
         fill_point(out, s, &r, at, p);
         s->points++;
         add_cost(s, &r);
-    } else if (st == MBA_E_UNSUPPORTED) { // a machine too small for a kernel is an answer, too
+    } else if (st == MBA_E_UNSUPPORTED) { // a machine that cannot run a kernel is an answer, too
         fill_refused(out, model);
         st = MBA_OK;
     } else {

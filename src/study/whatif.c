@@ -14,7 +14,7 @@
 
 /* ---- axes ---- */
 
-/* An axis of the machine multiplies these numbers of it. */
+/* An axis multiplies these numbers of the machine by its value. */
 typedef struct machine_axis {
     mba_wi_axis axis;
     const char *numbers;
@@ -49,10 +49,10 @@ static const mba_wi_axis sizes[] = {
     { "state", "state size", 4, { 16, 32, 64, 128 } },
     { "head_dim", "Mamba-2 head width", 3, { 32, 64, 128 } },
 };
-enum { SIZES = sizeof sizes / sizeof *sizes, SSD_SIZES = 2 }; /* from the third on: of Mamba-2 only */
+enum { SIZES = sizeof sizes / sizeof *sizes, SSD_SIZES = 2 }; /* the axes from SSD_SIZES on exist in Mamba-2 only */
 _Static_assert((int)CURVES <= (int)MBA_WI_CURVES && (int)SIZES <= (int)MBA_WI_SIZES, "room for every axis");
 
-/* "hbm=x2,": appended to `text`. */
+/* Appends "hbm=x2" to the changes in `text`. */
 static void multiply(char *text, size_t room, const char *numbers, double factor)
 {
     for (const char *at = numbers; *at;) {
@@ -67,7 +67,7 @@ static void multiply(char *text, size_t room, const char *numbers, double factor
 const char *const mba_wi_bounds[MBA_WI_BOUNDS] = { "DRAM",          "L2",    "tensor", "vector", "special functions",
                                                    "shared memory", "launch" };
 
-/* Groups of mba_sim_limits as mba_wi_bounds names them. */
+/* The index in mba_wi_bounds of a limit of the simulator (mba_sim_limits). */
 static int bound_of(int limit)
 {
     switch (limit) {
@@ -98,7 +98,7 @@ static void step_of(mba_wi_step *out, const mba_simulated *r)
         for (int k = 0; k < MBA_WI_BOUNDS && out->of[p].ms > 0; k++) out->of[p].share[k] /= out->of[p].ms;
 }
 
-/* The last plan: most changes of a machine are none that plans can see. */
+/* Keeps the last memory and launch plans: most changes of a machine do not affect them. */
 typedef struct planner {
     mba_sim      *sim;
     mba_simulated last;
@@ -127,7 +127,7 @@ static mba_status run_planned(mba_wi_step *out, planner *p, const mba_workload *
     const mba_machine seen = mba_gpu_for_plans(&gpu);
     if (!p->there || !plans_alike(&seen, &p->last.machine)) {
         forget(p);
-        p->there = true; // half-made ones are ended, too
+        p->there = true; // a half-made plan is freed, too
         MBA_TRY(mba_simulated_plan(&p->last, w));
     }
     MBA_TRY(
@@ -137,7 +137,7 @@ static mba_status run_planned(mba_wi_step *out, planner *p, const mba_workload *
     return MBA_OK;
 }
 
-/* A machine that is too small for a kernel is an answer, too: NaN. */
+/* A machine that cannot run a kernel gives NaN, not an error. */
 static mba_status simulate(mba_wi_step *out, planner *p, const mba_workload *w)
 {
     *out = (mba_wi_step){ { { .ms = NAN }, { .ms = NAN } } };
@@ -276,8 +276,8 @@ const char *mba_machine_of_run(const mba_analysis *a)
     return gpu && strcmp(a->device, "cpu") ? mba_machine_for_gpu(gpu) : NULL;
 }
 
-/* The shape as the store words it: "batch 4 x length 4096", "batch 128 of 224 x 224 pixels", "at most 128 graphs,";
- * *known: it does. */
+/* Parses the shape that a store has as text: "batch 4 x length 4096", "batch 128 of 224 x 224 pixels", "at most 128
+ * graphs,". *known: the text is one of these. */
 static mba_status shape_of(mba_batch_shape *s, bool *known, mba_store *store)
 {
     mba_row_parameter *p;
@@ -298,7 +298,7 @@ static mba_status shape_of(mba_batch_shape *s, bool *known, mba_store *store)
     return MBA_OK;
 }
 
-/* Only presets as they are: a store does not say which fields were changed in a way that could be set again. */
+/* True for unchanged presets only: a store does not say which fields of a model were changed. */
 static bool is_preset(const mba_analysis *a)
 {
     const char *command = mba_env_find(a, "run.command");
@@ -329,7 +329,7 @@ static mba_status workloads_of(mba_workload out[MBA_WI_MODELS], double measured_
         if (!machine || !is_preset(a)) continue;
         MBA_TRY(shape_of(&w.model.shape, &known, a->store));
         if (!known) continue;
-        if (n && strcmp(out[0].machine, machine)) continue; // one machine is changed
+        if (n && strcmp(out[0].machine, machine)) continue; // all models of a page are simulated on one machine
         if (is_there(out, n, &w)) continue;
         measured_ms[n][MBA_WI_STEP] = 1e3 * a->plain_s;
         measured_ms[n][MBA_WI_SSM] = 1e3 * mba_kind_s(a, MBA_SSM);
