@@ -2,10 +2,10 @@
 /* suite.h -- what the suite consists of, and how it ends: one store per part, and the store itself says how it was
  * made.
  *
- * A part is a training step that is watched and a small relative of the model that is trained. It is made by a
- * process of its own under another name; its store gets its name when it is complete, and carries the part's options
- * in its sheet (`suite.part`, `suite.options`), so that a part made by another call or on another machine counts:
- * copying the store is all it takes. */
+ * A part is a training step that is watched and a small relative of the model that is trained. It is made by a process
+ * of its own under another name; its store gets its name when it is complete, and carries the part's options in its
+ * sheet (`suite.part`, `suite.options`), so that a part made by another call or on another machine counts: copying the
+ * store is all it takes. */
 #ifndef MBA_CLI_SUITE_H
 #define MBA_CLI_SUITE_H
 

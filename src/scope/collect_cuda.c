@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* collect_cuda.c -- the collector of the GPU, as collect.h wants it: by CUPTI where it answers, else node by node. */
 #include "scope/collect.h"
-#include "scope/gpu_profile.h"
+#include "scope/gpu_store.h"
 #include "scope/nvml.h"
 
 static mba_status put_clocks(mba_store *s)

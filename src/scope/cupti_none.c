@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* cupti_none.c -- what a build without CUPTI's headers links instead of cupti_api.c and collect_cuda.c: the GPU is
- * timed by its own clock, node by node. */
-#include "scope/collect.h"
+/* cupti_none.c -- what a build without CUPTI's headers links instead of cupti_api.c. */
 #include "scope/cupti_collect.h"
 
 mba_status mba_cupti_version(int *version)
@@ -9,19 +7,4 @@ mba_status mba_cupti_version(int *version)
     *version = 0;
     return mba_fail(MBA_E_UNSUPPORTED, "this program was built without CUPTI\nfix: install the CUDA toolkit with CUPTI "
                                        "(cuda-cupti-dev), then ./run build");
-}
-
-mba_status mba_collect_cuda(mba_collecting *c)
-{
-    MBA_TRY(mba_note_missing(c->store, "counters", "no kernels, counters or blocks: this build has no CUPTI",
-                             "install the CUDA toolkit with CUPTI (cuda-cupti-dev-13-0), then ./run build"));
-    return mba_collect_nodes(c);
-}
-
-const char *mba_samples_wanted(void) { return NULL; }
-
-mba_status mba_collect_samples(mba_collecting *c, const char *path)
-{
-    (void)c;
-    return mba_fail(MBA_E_UNSUPPORTED, "no samples for '%s': this build has no CUPTI", path);
 }

@@ -3,20 +3,20 @@
  *
  *     mba_gpu_profile *g;
  *     MBA_TRY(mba_gpu_collect(&g, program, &step, &(mba_gpu_options){ .steps = 5, .nsets = 1, .set = { mba_metric_set_find("overview") } }));
- *     MBA_TRY(mba_gpu_store(store, program, g, units));
+ *     MBA_TRY(mba_gpu_store(store, program, g, units));               // gpu_store.h
  *     mba_gpu_profile_free(g);
  *
  * The program must be bound to the CUDA device and its inputs filled. Nothing it has learned changes: every step runs
- * with a learning rate of zero. Times come first, before CUPTI is in the process; then the timeline of captured
- * steps, recorded as a whole and kernel by kernel; then, launched one by one and once per group of counters, every
- * distinct kernel. What cannot be had is a note, not a failure. Includes no CUDA. */
+ * with a learning rate of zero. Times come first, before CUPTI is in the process; then the timeline of captured steps,
+ * recorded as a whole and kernel by kernel; then,
+ * launched one by one and once per group of counters, every distinct kernel. What cannot be had is a note, not a
+ * failure. Includes no CUDA. */
 #ifndef MBA_SCOPE_GPU_PROFILE_H
 #define MBA_SCOPE_GPU_PROFILE_H
 
 #include "core/program.h"
 #include "scope/correlate.h"
 #include "scope/metrics.h"
-#include "scope/store.h"
 
 enum { MBA_GPU_SETS_MAX = 8, MBA_GPU_NOTES_MAX = 24, MBA_GPU_STEPS_MAX = 1000 };
 
@@ -142,10 +142,5 @@ MBA_MUST mba_status mba_gpu_samples_read(mba_gpu_profile *g, const char *path); 
 MBA_MUST mba_status mba_gpu_blocks(mba_gpu_profile *g, mba_program *p, const mba_step *step, int64_t most);
 void mba_gpu_note_add(mba_gpu_profile *g, const char *topic, const char *text, const char *fix); /* a note */
 void mba_gpu_note_failure(mba_gpu_profile *g, const char *topic); /* the last error as a note */
-
-/* gpu_store.c: writes a profile into the tables kernel, event, counter, step, collection, energy and note of a store,
- * which has node, operand and launch already (describe.h). `units` are the tokens, images or graphs of a step. No
- * CUDA. */
-MBA_MUST mba_status mba_gpu_store(mba_store *s, const mba_program *p, const mba_gpu_profile *g, double units);
 
 #endif

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* gpu_store.c -- see gpu_profile.h. */
-#include "scope/gpu_profile.h"
+/* gpu_store.c -- see gpu_store.h. */
+#include "scope/gpu_store.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* gpu_store_test.c -- a made-up profile of a real plan: kernels, events and counters find each other in the store. */
-#include "scope/gpu_profile.h"
+#include "scope/gpu_store.h"
 
 #include <jansson.h>
 

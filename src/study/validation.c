@@ -14,11 +14,11 @@
 #include "sim/serialize.h"
 #include "study/simulated_step.h"
 
-/* A node is timed between two events of a captured graph, which cost this much besides the kernels: the smallest points
- * take 4 us, and the model explains 1.5 of them. */
+/* Nodes are timed between two events of a captured graph, which costs this much beside the kernels: the smallest points
+ * take 4 us, of which the model explains 1.5. */
 static const double EVENTS_US = 2.4;
 
-/* ---- operators by themselves, with a cold L2 ---- */
+/* ---- operators by themselves, caches swept ---- */
 
 static mba_point *find_op(mba_measured *d, const char *operator, const char * note, int ordinal)
 {

@@ -100,8 +100,8 @@ static void some_claims_need_two_stores(void **state)
     assert_int_equal(judged_beside(10, base, other), MBA_REFUTED);
 }
 
-/* A byte takes as long as a vector FLOP: the floor is memory up to 10 of them. Few vector FLOPs a byte are enough,
- * and so are few of all. */
+/* A byte takes as long as a vector FLOP: the floor is memory up to 10 of them. Few vector FLOPs a byte are enough, and
+ * so are few of all. */
 static void low_intensity_is_that_of_vectors_or_of_all(void **state)
 {
     static const struct {
