@@ -7,7 +7,7 @@
 #include "tests/browser.h"
 #include "tests/formulas.h"
 
-#include "cli/whatif.h"
+#include "cli/store_files.h"
 #include "core/file.h"
 #include "report/report.h"
 #include "report/training.h"
@@ -31,12 +31,10 @@ static bool can_run(const char *name)
 static void make_page(const char *path, const char *const *store, int n)
 {
     mba_stores  r;
-    mba_whatif *whatif = calloc(1, sizeof *whatif);
+    mba_whatif *whatif;
     assert_ok(mba_stores_open(&r, store, n));
-    assert_ok(mba_machine_rates(&r));
-    assert_ok(mba_whatif_make(whatif, &r));
+    assert_ok(mba_stores_simulate(&r, &whatif, true));
     r.study = true;
-    r.whatif = whatif;
     assert_ok(mba_report_write(&r, path));
     free(whatif);
     assert_ok(mba_stores_close(&r));

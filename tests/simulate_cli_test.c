@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* simulate_cli_test.c -- `simulate`, `sweep` and `validate` as a person or a script meets them: the error beside every
  * answer, nothing ignored in silence, documents that parse. */
-#include "cli/off.h"
+#include "sim/profiled.h"
 #include "tests/program.h"
 
 #define STORE "tests/data/stores/h200_mamba2.db"
@@ -56,17 +56,6 @@ static void kernels_of_peers_are_held_out_beside_their_times(void **state)
     for (int i = 0; i < d->n; i++) assert_near(of(json_array_get(rows, (size_t)i), "measured_us"), d->one[i].us, 1e-6);
     json_decref(rows);
     mba_profiled_destroy(d);
-}
-
-static void a_gpu_is_found_by_its_name(void **state)
-{
-    (void)state;
-    assert_string_equal(mba_machine_for_gpu("NVIDIA H200"), "h200");
-    assert_string_equal(mba_machine_for_gpu("NVIDIA A100-SXM4-80GB"), "a100");
-    assert_string_equal(mba_machine_for_gpu("AMD Instinct MI300X"), "mi300x");
-    assert_null(mba_machine_for_gpu("NVIDIA GH200 480GB"));
-    assert_null(mba_machine_for_gpu("NVIDIA H2000"));
-    assert_null(mba_machine_for_gpu(""));
 }
 
 /* Of two axes that move one number the last would win, and the row would say what was never simulated. */
@@ -277,7 +266,6 @@ int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(kernels_of_a_store_have_their_error_beside_them),
                                         cmocka_unit_test(kernels_of_peers_are_held_out_beside_their_times),
-                                        cmocka_unit_test(a_gpu_is_found_by_its_name),
                                         cmocka_unit_test(kernels_are_told_one_by_one),
                                         cmocka_unit_test(a_machine_tells_its_numbers_and_their_spread),
                                         cmocka_unit_test(blocks_that_stay_start_once),

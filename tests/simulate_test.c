@@ -4,9 +4,10 @@
  * down. */
 #include "tests/test.h"
 
-#include "cli/simulated.h"
-#include "cli/validated.h"
-#include "cli/whatif.h"
+#include "report/report.h"
+#include "study/simulated_step.h"
+#include "study/validation.h"
+#include "study/whatif.h"
 
 /* Percent, just above what `mambascope validate` prints. */
 static const double HELD_MAPE = 8.9, HELD_P90 = 19.6, HELD_WORST = 35, FITTED_MAPE = 7.5, PLANNED_MAPE = 23;
@@ -69,7 +70,7 @@ static void the_ssm_part_of_a_what_if_is_its_operators(void **state)
     int         own = 0;
     (void)state;
     assert_ok(mba_stores_open(&r, path, 1));
-    assert_ok(mba_whatif_make(w, &r));
+    assert_ok(mba_whatif_make(w, (const mba_analysis *const[]){ r.run[0].a }, 1));
     const mba_wi_model *m = &w->model[0];
     while (own < w->nmachines && strcmp(w->machines[own], w->machine)) own++;
     assert_true(w->nmodels == 1 && own < w->nmachines);

@@ -2,7 +2,7 @@
 /* stores_cli_test.c -- `show`, `diff` and `export` on stores of an H200, as a person meets them. */
 #include <sqlite3.h>
 
-#include "cli/suite_parts.h"
+#include "cli/suite.h"
 #include "tests/program.h"
 
 #define STORES "tests/data/stores/h200_"

@@ -8,7 +8,6 @@
 #include "cli/measure.h"
 #include "cli/model_options.h"
 #include "cli/options.h"
-#include "cli/progress.h"
 #include "cli/table.h"
 #include "core/check.h"
 #include "core/print.h"
@@ -284,13 +283,16 @@ static void print_breakdown(mba_table *t, const mba_session *s, const mba_step_t
     }
 }
 
-// clang-format off
-#define STEP_COLUMNS(a, b, unit)                                                                                     \
-    { { "model", "model", NULL }, { a, a, "%.0f" }, { b, b, "%.0f" }, { "step_ms", "step, ms", "%.1f" },             \
-      { "host_ms", "host, ms", "%.3f" }, { "gemm_ms", "GEMMs alone, ms", "%.1f" },                                   \
-      { "ratio", "step / GEMMs", "%.3f" }, { unit "_per_s", unit "/s", "%.1f" },                                     \
-      { "percent_of_floor", "% of floor", "%.1f" }, { 0 } }
-// clang-format on
+#define STEP_COLUMNS(a, b, unit) \
+    { \
+        { "model", "model", NULL }, { a, a, "%.0f" }, { b, b, "%.0f" }, { "step_ms", "step, ms", "%.1f" }, \
+            { "host_ms", "host, ms", "%.3f" }, { "gemm_ms", "GEMMs alone, ms", "%.1f" }, \
+            { "ratio", "step / GEMMs", "%.3f" }, { unit "_per_s", unit "/s", "%.1f" }, \
+            { "percent_of_floor", "% of floor", "%.1f" }, \
+        { \
+            0 \
+        } \
+    }
 static const mba_column step_columns[MBA_TASKS][10] = {
     STEP_COLUMNS("batch", "length", "tokens"),
     STEP_COLUMNS("batch", "image", "images"),

@@ -10,7 +10,6 @@
 #include "cli/options.h"
 #include "cli/say.h"
 #include "cli/store_files.h"
-#include "cli/whatif.h"
 #include "core/file.h"
 #include "data/listing.h"
 #include "report/report.h"
@@ -94,12 +93,9 @@ static mba_status figures_to_folder(const mba_operands *stores, const char *fold
     mba_stores r;
     MBA_TRY(mba_mkdirs(folder));
     MBA_TRY(mba_stores_open(&r, stores->word, stores->n));
-    mba_whatif *whatif = simulate ? calloc(1, sizeof *whatif) : NULL;
-    mba_status  st = simulate && !whatif ? mba_fail(MBA_E_NOMEM, "no memory for the simulations")
-                                         : mba_machine_rates(&r);
-    if (st == MBA_OK && whatif) st = mba_whatif_make(whatif, &r);
+    mba_whatif *whatif;
+    mba_status  st = mba_stores_simulate(&r, &whatif, simulate);
     r.study = true;
-    r.whatif = whatif;
     for (int i = 0; mba_report_figure_name(i) && st == MBA_OK; i++) {
         mba_buf          b = { 0 };
         mba_writer      *w = NULL;

@@ -5,11 +5,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/progress.h"
 #include "core/check.h"
 #include "ops/cast/cast.h"
 #include "ops/linear_cross_entropy/linear_cross_entropy.h"
 #include "ops/matmul/matmul.h"
+#include "scope/clock.h"
 #include "train/feed.h"
 
 static void keep_best(double *best, double s)
@@ -23,10 +23,10 @@ mba_status mba_measure_run(double *best_s, mba_program *p, unsigned passes, cons
 {
     *best_s = 0;
     for (int r = 0; r < repeats; r++) {
-        const double began = mba_seconds();
+        const double began = mba_clock_s();
         MBA_TRY(mba_program_repeat(p, passes, step));
         MBA_TRY(wait_for(p));
-        keep_best(best_s, mba_seconds() - began);
+        keep_best(best_s, mba_clock_s() - began);
     }
     return MBA_OK;
 }
@@ -36,9 +36,9 @@ static mba_status measure_host(double *best_s, mba_program *p, const mba_step *s
 {
     *best_s = 0;
     for (int r = 0; r < repeats && p->device->wait; r++) {
-        const double began = mba_seconds();
+        const double began = mba_clock_s();
         MBA_TRY(mba_program_repeat(p, MBA_STEP, step));
-        keep_best(best_s, mba_seconds() - began);
+        keep_best(best_s, mba_clock_s() - began);
         MBA_TRY(wait_for(p));
     }
     return MBA_OK;
@@ -53,11 +53,11 @@ static mba_status measure_products(double *best_s, const mba_program *p, int rep
 {
     *best_s = 0;
     for (int r = 0; r < repeats; r++) {
-        const double began = mba_seconds();
+        const double began = mba_clock_s();
         for (int32_t i = 0; i < p->graph->nnodes; i++)
             if (is_product(p->graph->nodes[i])) MBA_TRY(p->launch[i](&p->call[i]));
         MBA_TRY(wait_for(p));
-        keep_best(best_s, mba_seconds() - began);
+        keep_best(best_s, mba_clock_s() - began);
     }
     return MBA_OK;
 }
@@ -153,14 +153,14 @@ static void start(void *ctx, const mba_node *n, const mba_plan *plan)
     clock_ctx *c = ctx;
     (void)n, (void)plan;
     if (c->sweep) sweep_caches(c->sweep);
-    c->began = mba_seconds();
+    c->began = mba_clock_s();
 }
 
 static void stop(void *ctx, const mba_node *n, const mba_plan *plan)
 {
     clock_ctx *c = ctx;
     (void)plan;
-    keep_best(&c->best[n->id], mba_seconds() - c->began);
+    keep_best(&c->best[n->id], mba_clock_s() - c->began);
 }
 
 /* By the device's own clock. */
@@ -202,9 +202,9 @@ mba_status mba_measure_copy(double *best_s, const mba_device *d, double bytes, i
     if (st == MBA_OK) MBA_PARALLEL_FOR(i, room) x[i] = y[i] = 1; // pages of the threads that copy them
     for (int r = 0; r < MBA_COPY_WAYS * repeats && st == MBA_OK; r++) {
         sweep_caches(sweep);
-        const double began = mba_seconds();
+        const double began = mba_clock_s();
         mba_ceilings_copy(y, x, n, r % MBA_COPY_WAYS);
-        keep_best(best_s, mba_seconds() - began);
+        keep_best(best_s, mba_clock_s() - began);
     }
     free(x);
     free(y);

@@ -6,18 +6,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
-#include <time.h>
 #include <unistd.h>
+
+#include "scope/clock.h"
 
 enum { BAR_MOST = 24, BAR_LEAST = 4, USUAL_COLUMNS = 80 };
 static const double EVERY_S = 0.1;
-
-double mba_seconds(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 static bool is_clever_terminal(int fd)
 {
@@ -44,13 +38,13 @@ static int columns(void)
 mba_progress mba_progress_start(const char *title, int64_t total)
 {
     return (mba_progress){
-        .title = title, .total = total, .began = mba_seconds(), .terminal = mba_on_terminal(), .from = -1
+        .title = title, .total = total, .began = mba_clock_s(), .terminal = mba_on_terminal(), .from = -1
     };
 }
 
 void mba_progress_show(mba_progress *p, int64_t done, const char *note)
 {
-    const double now = mba_seconds();
+    const double now = mba_clock_s();
     if (p->from < 0) p->from = done;
     if (!p->terminal || (now - p->shown < EVERY_S && done < p->total)) return;
     p->shown = now;

@@ -24,6 +24,4 @@ mba_progress mba_progress_start(const char *title, int64_t total);
 void         mba_progress_show(mba_progress *p, int64_t done, const char *note);
 void         mba_progress_end(mba_progress *p);
 
-double mba_seconds(void); /* monotonic */
-
 #endif

@@ -9,7 +9,6 @@
 #include "cli/options.h"
 #include "cli/say.h"
 #include "cli/store_files.h"
-#include "cli/whatif.h"
 #include "core/lock.h"
 #include "data/listing.h"
 #include "report/report.h"
@@ -134,12 +133,9 @@ static mba_status report_stores(const mba_operands *words, const wanted *want, c
     char left_out[sizeof r.left_out];
     memcpy(left_out, r.left_out, sizeof left_out);
     const bool  simulate = want->simulation && (!want->figure || is_simulated(want->figure));
-    mba_whatif *whatif = simulate ? calloc(1, sizeof *whatif) : NULL;
-    mba_status  st = simulate && !whatif ? mba_fail(MBA_E_NOMEM, "no memory for the simulations")
-                                         : mba_machine_rates(&r);
-    if (st == MBA_OK && whatif) st = mba_whatif_make(whatif, &r);
+    mba_whatif *whatif;
+    mba_status  st = mba_stores_simulate(&r, &whatif, simulate);
     r.study = want->study || want->figure;
-    r.whatif = whatif;
     if (st == MBA_OK) st = want->figure ? print_figure(&r, want) : write_page(&r, out);
     free(whatif);
     const mba_status closed = mba_stores_close(&r);

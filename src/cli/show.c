@@ -10,6 +10,7 @@
 #include "core/nearest.h"
 #include "scope/doubts.h"
 #include "scope/export.h"
+#include "study/claims.h"
 
 static mba_status make(mba_table **out, const mba_show_table *s, const mba_analysis *a, bool full)
 {

@@ -7,6 +7,7 @@
 
 #include "scope/blocks.h"
 #include "scope/doubts.h"
+#include "study/claims.h"
 
 enum { ROWS_OF_TEXT = 24 };
 static const double H100_BYTES = 3350e9;

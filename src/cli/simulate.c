@@ -6,15 +6,15 @@
 #include <string.h>
 
 #include "cli/command.h"
-#include "cli/simulate_foreign.h"
+#include "cli/model_options.h"
 #include "cli/options.h"
 #include "cli/say.h"
-#include "cli/simulated.h"
+#include "cli/simulate_foreign.h"
 #include "cli/table.h"
-#include "cli/validated.h"
 #include "core/print.h"
 #include "core/version.h"
 #include "scope/describe.h"
+#include "study/step_breakdown.h"
 
 typedef struct options {
     mba_workload w;
@@ -40,45 +40,7 @@ static const mba_column op_columns[] = { { "operator", "operator", NULL },
                                          { "bound", "bound by", NULL },
                                          { 0 } };
 
-enum { GROUPS_MOST = 128 };
-typedef struct group {
-    const mba_op *op;
-    mba_pass      pass;
-    int           nodes, limit;
-    mba_sim_node  sum;
-    double        longest;
-    mba_band      band;
-} group;
-
-/* `part` says for every node which group it is in. */
-static int gather(group *g, int *part, const mba_simulated *r)
-{
-    int n = 0;
-    for (int32_t i = 0; i < r->session.graph->nnodes; i++) {
-        const mba_node     *node = r->session.graph->nodes[i];
-        const mba_sim_node *t = &r->step.node[i];
-        int                 k = 0;
-        while (k < n && !(g[k].op == node->op && g[k].pass == node->pass)) k++;
-        mba_assert(k < GROUPS_MOST);
-        if (k == n) g[n++] = (group){ .op = node->op, .pass = node->pass };
-        part[i] = k;
-        g[k].nodes++;
-        g[k].sum.launches += t->launches;
-        g[k].sum.seconds += t->seconds;
-        g[k].sum.dram_read += t->dram_read;
-        g[k].sum.dram_write += t->dram_write;
-        g[k].sum.floor_s += t->floor_s;
-        for (int p = 0; p < MBA_PIPES; p++) g[k].sum.busy[p] += t->busy[p] * t->kernels_s;
-        g[k].sum.kernels_s += t->kernels_s;
-        if (t->seconds > g[k].longest) {
-            g[k].longest = t->seconds;
-            g[k].limit = t->limit;
-        }
-    }
-    return n;
-}
-
-static void op_row(mba_table *t, const group *g, double all)
+static void op_row(mba_table *t, const mba_step_operator *g, double all)
 {
     const double              dram = g->sum.dram_read + g->sum.dram_write, s = g->sum.kernels_s;
     static const mba_sim_pipe pipes[] = { MBA_P_MMA, MBA_P_FMA, MBA_P_ALU, MBA_P_XU, MBA_P_SMEM };
@@ -94,18 +56,6 @@ static void op_row(mba_table *t, const group *g, double all)
     mba_table_number(t, s > 0 ? dram / s / 1e9 : NAN);
     for (int p = 0; p < 5; p++) mba_table_number(t, s > 0 ? 100 * g->sum.busy[pipes[p]] / s : NAN);
     mba_table_text(t, "%s", mba_sim_limits[g->limit]);
-}
-
-static void fill_ops(mba_table *t, const mba_simulated *r, group *g, int n)
-{
-    for (int k = 0; k < n; k++) {
-        int top = k;
-        for (int j = k + 1; j < n; j++)
-            if (g[j].sum.seconds > g[top].sum.seconds) top = j;
-        const group x = g[top];
-        g[top] = g[k];
-        op_row(t, &x, r->step.seconds);
-    }
 }
 
 static const mba_column kernel_columns[] = { { "node", "node", "%.0f" },
@@ -167,43 +117,7 @@ static mba_status fill_kernels(mba_table *t, const mba_simulated *r, mba_sim *si
     return st;
 }
 
-/* Around a step: by the spreads of the machine's numbers, by how far steps that were measured are from what is
- * predicted of them, and by both. */
-typedef struct bands {
-    mba_band spread, validated, both;
-} bands;
-
-/* Of the step and of its n operators. */
-static mba_status find_bands(bands *b, group *g, int n, const int *part, const options *o, const mba_simulated *r,
-                             mba_sim *sim)
-{
-    static double   times[(1 + GROUPS_MOST) * MBA_GPU_SAMPLES];
-    mba_error_bands operators;
-    MBA_TRY(mba_simulated_draws(times, r, &o->w, sim, part, n));
-    MBA_TRY(mba_validation_bands(&b->validated, &operators, sim));
-    b->spread = mba_band_of_samples(times);
-    b->both = mba_band_combine(b->spread, b->validated);
-    for (int k = 0; k < n; k++) {
-        const mba_sim_limiter cause = mba_sim_limiter_of(g[k].limit, g[k].sum.floor_s, g[k].sum.seconds);
-        g[k].band = mba_band_combine(mba_band_of_samples(times + (1 + k) * MBA_GPU_SAMPLES), operators.of[cause].band);
-    }
-    return MBA_OK;
-}
-
-static mba_status find_operators(mba_table *t, bands *b, const options *o, const mba_simulated *r, mba_sim *sim)
-{
-    group     *g = calloc(GROUPS_MOST, sizeof *g);
-    int       *part = calloc((size_t)r->session.graph->nnodes + 1, sizeof *part);
-    mba_status st = g && part ? MBA_OK : mba_fail(MBA_E_NOMEM, "no memory for the operators of a step");
-    const int  n = st == MBA_OK ? gather(g, part, r) : 0;
-    if (st == MBA_OK) st = find_bands(b, g, n, part, o, r, sim);
-    if (st == MBA_OK) fill_ops(t, r, g, n);
-    free(g);
-    free(part);
-    return st;
-}
-
-static mba_status print_json(const options *o, const mba_simulated *r, const mba_table *t, const bands *b)
+static mba_status print_json(const options *o, const mba_simulated *r, const mba_table *t, const mba_step_operators *b)
 {
     fputs("{\"simulated\": true, \"machine\": ", stdout);
     MBA_TRY(mba_table_json_text(stdout, r->gpu.name)); // of a file: any name
@@ -225,7 +139,7 @@ static mba_status print_json(const options *o, const mba_simulated *r, const mba
     return MBA_OK;
 }
 
-static mba_status print_text(const options *o, const mba_simulated *r, const mba_table *t, const bands *b)
+static mba_status print_text(const options *o, const mba_simulated *r, const mba_table *t, const mba_step_operators *b)
 {
     const double plan = (double)mba_program_bytes(r->session.program) / 1e9;
     const char  *changes = o->w.changes;
@@ -252,37 +166,12 @@ static mba_status print_text(const options *o, const mba_simulated *r, const mba
     return MBA_OK;
 }
 
-/* ---- how much the numbers' own spread matters ---- */
-
-/* Each number that has a spread moved by one standard deviation both ways, everything else as it is; independent, so
- * squares add. */
 static mba_status print_spread(const options *o, const mba_simulated *r, mba_sim *sim)
 {
-    double sum = 0, most = 0;
-    int    worst = 0;
-    for (int k = 0; k < MBA_GPU_KEYS; k++) {
-        double t[2] = { 0, 0 };
-        if (!(r->gpu.sigma[k] > 0)) continue;
-        for (int side = 0; side < 2; side++) {
-            mba_gpu      m = r->gpu;
-            mba_sim_step moved;
-            m.v[k] += side ? m.sigma[k] : -m.sigma[k];
-            if (m.v[k] < mba_gpu_keys[k].least) m.v[k] = mba_gpu_keys[k].least;
-            if (m.v[k] > mba_gpu_keys[k].most) m.v[k] = mba_gpu_keys[k].most;
-            MBA_TRY(mba_sim_program(&moved, sim, r->session.program, &m,
-                                    &(mba_sim_how){ .passes = MBA_STEP, .stream = o->w.stream }));
-            t[side] = moved.seconds;
-            mba_sim_step_free(&moved);
-        }
-        const double half = (t[1] - t[0]) / 2;
-        sum += half * half;
-        if (fabs(half) > most) {
-            most = fabs(half);
-            worst = k;
-        }
-    }
-    printf("the machine's own spreads: +- %.1f %% of the step, most of it by %s (%.1f %%)\n",
-           100 * sqrt(sum) / r->step.seconds, mba_gpu_keys[worst].name, 100 * most / r->step.seconds);
+    mba_step_deviation d;
+    MBA_TRY(mba_step_deviation_find(&d, r, &o->w, sim));
+    printf("the machine's own spreads: +- %.1f %% of the step, most of it by %s (%.1f %%)\n", d.percent,
+           mba_gpu_keys[d.key].name, d.most_percent);
     return MBA_OK;
 }
 
@@ -295,20 +184,22 @@ static void print_keys(const mba_gpu *m)
 
 static mba_status run(const options *o)
 {
-    mba_simulated r = { 0 };
-    mba_sim      *sim = NULL;
-    mba_table    *t = NULL;
-    bands         b;
-    mba_status    st = mba_sim_create(&sim);
+    mba_simulated      r = { 0 };
+    mba_step_operators b = { 0 };
+    mba_sim           *sim = NULL;
+    mba_table         *t = NULL;
+    mba_status         st = mba_sim_create(&sim);
     if (st == MBA_OK) st = mba_table_create(&t, o->kernels ? kernel_columns : op_columns);
     if (st == MBA_OK) st = mba_simulated_run(&r, &o->w, sim);
-    if (st == MBA_OK) st = o->kernels ? fill_kernels(t, &r, sim) : find_operators(t, &b, o, &r, sim);
+    if (st == MBA_OK) st = o->kernels ? fill_kernels(t, &r, sim) : mba_step_operators_find(&b, &r, &o->w, sim);
+    for (int k = 0; k < b.n; k++) op_row(t, &b.one[k], r.step.seconds);
     if (st == MBA_OK) {
         if (o->csv || o->kernels) st = mba_table_print(t, stdout, mba_table_form_of(o->json, o->csv));
         else if (o->json) st = print_json(o, &r, t, &b);
         else st = print_text(o, &r, t, &b);
         if (st == MBA_OK && o->spread && !o->json && !o->csv && !o->kernels) st = print_spread(o, &r, sim);
     }
+    mba_step_operators_free(&b);
     mba_table_destroy(t);
     mba_simulated_end(&r);
     mba_sim_destroy(sim);

@@ -5,12 +5,10 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "cli/off.h"
 #include "cli/say.h"
-#include "cli/simulated.h"
-#include "cli/stored.h"
-#include "cli/validated.h"
 #include "sim/signature.h"
+#include "study/prediction_error.h"
+#include "study/profile_prediction.h"
 
 #define SIGNATURE_COLUMNS \
     { "kernel", "kernel", NULL }, { "grid", "grid", "%.0f" }, { "resident", "blocks/SM", "%.0f" }, \
@@ -22,9 +20,8 @@
     }
 static const mba_column signature_columns[] = { SIGNATURE_COLUMNS, { 0 } };
 
-static mba_status signature_row(mba_table *t, mba_sim_result *r, const mba_sim_kernel *k, const mba_gpu *m)
+static void signature_row(mba_table *t, const mba_sim_result *r, const mba_sim_kernel *k, const mba_gpu *m)
 {
-    MBA_TRY(mba_sim_run(r, k, m, MBA_SIM_ONE_SM));
     const double gbs = (r->dram_read + r->dram_write) / r->seconds / 1e9;
     mba_table_text(t, "%s", k->name);
     mba_table_number(t, (double)k->grid);
@@ -37,7 +34,6 @@ static mba_status signature_row(mba_table *t, mba_sim_result *r, const mba_sim_k
     mba_table_number(t, 100 * r->busy[MBA_P_ALU]);
     mba_table_number(t, 100 * r->busy[MBA_P_XU]);
     mba_table_text(t, "%s", mba_sim_limits[r->limit]);
-    return MBA_OK;
 }
 
 static mba_status signature_rows(mba_table *t, int *n, const char *path, const mba_gpu *m)
@@ -49,7 +45,8 @@ static mba_status signature_rows(mba_table *t, int *n, const char *path, const m
     mba_status st = MBA_OK;
     for (int i = 0; i < s.n && st == MBA_OK; i++) {
         st = mba_signature_kernel(&k, &s.one[i], m);
-        if (st == MBA_OK) st = signature_row(t, &r, &k, m);
+        if (st == MBA_OK) st = mba_sim_run(&r, &k, m, MBA_SIM_ONE_SM);
+        if (st == MBA_OK) signature_row(t, &r, &k, m);
     }
     *n = s.n;
     mba_signatures_free(&s);
@@ -70,72 +67,24 @@ static const mba_column stored_columns[] = { SIGNATURE_COLUMNS,
                                              { "error", "off there, %", "%+.0f" },
                                              { 0 } };
 
-/* What kernels of a step add up to, drawn machines and all. The H200's own spreads are within what its kernels are
- * off. */
-typedef struct sums {
-    mba_error_bands kernels;
-    mba_band        steps;
-    bool            draws;
-    double          us, measured_us, drawn_us[MBA_GPU_SAMPLES];
-} sums;
-
-static mba_status begin(sums *s, const mba_gpu *m)
+static mba_status counted_row(mba_table *t, mba_profile_sum *s, const mba_profiled_kernel *c, const mba_gpu *m)
 {
-    *s = (sums){ .draws = mba_simulated_grade(m) != 'B' };
-    return mba_validation_foreign(&s->kernels, &s->steps);
-}
-
-static mba_status draw(double times[MBA_GPU_SAMPLES], const mba_profiled_kernel *c, const mba_gpu *m)
-{
-    double undrawn = 0;
-    for (int i = -1; i < MBA_GPU_SAMPLES; i++) {
-        mba_gpu        drawn = *m;
-        mba_sim_kernel k;
-        mba_sim_result r;
-        if (i >= 0) mba_gpu_sample(&drawn, m, i);
-        MBA_TRY(mba_profiled_lower(&k, c, &drawn));
-        MBA_TRY(mba_sim_run(&r, &k, &drawn, MBA_SIM_FAST));
-        if (i < 0) undrawn = r.seconds;
-        else times[i] = r.seconds / undrawn;
-    }
+    mba_profile_prediction p;
+    MBA_TRY(mba_profile_predict(&p, s, c, m));
+    signature_row(t, &p.result, &p.kernel, m);
+    mba_table_number(t, 1e6 * p.result.seconds * p.band.low);
+    mba_table_number(t, 1e6 * p.result.seconds * p.band.high);
     return MBA_OK;
-}
-
-static mba_status counted_row(mba_table *t, sums *s, const mba_profiled_kernel *c, const mba_gpu *m)
-{
-    double         times[MBA_GPU_SAMPLES];
-    mba_sim_kernel k;
-    mba_sim_result r;
-    MBA_TRY(mba_profiled_lower(&k, c, m));
-    MBA_TRY(signature_row(t, &r, &k, m));
-    const double us = 1e6 * r.seconds;
-    mba_band     b = s->kernels.of[mba_sim_limiter_of(r.limit, 1e6 * r.bound[r.limit], us)].band;
-    for (int i = 0; i < MBA_GPU_SAMPLES; i++) times[i] = 1;
-    if (s->draws) MBA_TRY(draw(times, c, m));
-    for (int i = 0; i < MBA_GPU_SAMPLES; i++) s->drawn_us[i] += c->launches * us * times[i];
-    b = mba_band_combine(b, mba_band_of_samples(times)); // and the answer itself is in it
-    mba_table_number(t, us * b.low);
-    mba_table_number(t, us * b.high);
-    s->us += c->launches * us;
-    s->measured_us += c->launches * c->us;
-    return MBA_OK;
-}
-
-static mba_band band_of_sum(const sums *s)
-{
-    double times[MBA_GPU_SAMPLES];
-    for (int i = 0; i < MBA_GPU_SAMPLES; i++) times[i] = s->drawn_us[i] / s->us;
-    return s->draws ? mba_band_combine(s->steps, mba_band_of_samples(times)) : s->steps;
 }
 
 /* As of a store, those of which too little was counted are left out and told. */
 static mba_status counted_rows(mba_table *t, int *n, const char *path, const mba_gpu *m)
 {
     mba_profiled_set *d;
-    sums              s;
+    mba_profile_sum   s;
     double            without_us = 0;
     MBA_TRY(mba_profiled_load(&d, path));
-    mba_status st = begin(&s, m);
+    mba_status st = mba_profile_sum_begin(&s, m);
     for (int i = 0; i < d->n && st == MBA_OK; i++) {
         if (!mba_profiled_complete(&d->one[i])) {
             without_us += d->one[i].launches * d->one[i].us;
@@ -192,8 +141,8 @@ static mba_status run_signatures(const mba_simulate_foreign_options *o, const mb
 
 /* ---- a store ---- */
 
-static mba_status stored_rows(mba_table *t, sums *sum, const mba_store_kernels *s, const mba_prediction_error *off,
-                              const mba_gpu *m)
+static mba_status stored_rows(mba_table *t, mba_profile_sum *sum, const mba_store_kernels *s,
+                              const mba_prediction_error *off, const mba_gpu *m)
 {
     for (int i = 0; i < s->kernels.n; i++) {
         const mba_profiled_kernel *c = &s->kernels.one[i];
@@ -206,9 +155,9 @@ static mba_status stored_rows(mba_table *t, sums *sum, const mba_store_kernels *
 }
 
 static void say_store(const mba_simulate_foreign_options *o, const mba_store_kernels *s,
-                      const mba_prediction_error *off, const sums *sum, const mba_gpu *m)
+                      const mba_prediction_error *off, const mba_profile_sum *sum, const mba_gpu *m)
 {
-    const mba_band b = band_of_sum(sum);
+    const mba_band b = mba_profile_sum_band(sum);
     mba_say(stderr,
             "SIMULATED on %s%s%s from what was counted on the %s (grade C)\n"
             "kernels of a step: %.2f ms (%.1f to %.1f); measured there %.2f ms",
@@ -238,11 +187,11 @@ static void say_store(const mba_simulate_foreign_options *o, const mba_store_ker
 static mba_status run_store(const mba_simulate_foreign_options *o, const mba_gpu *m)
 {
     mba_store_kernels     s;
-    sums                  sum;
+    mba_profile_sum       sum;
     mba_table            *t = NULL;
     mba_prediction_error *off = NULL;
     MBA_TRY(mba_store_kernels_load(&s, o->store));
-    mba_status st = begin(&sum, m);
+    mba_status st = mba_profile_sum_begin(&sum, m);
     if (st == MBA_OK) st = mba_table_create(&t, stored_columns);
     if (st == MBA_OK) st = mba_prediction_error_of_store(&off, &s);
     if (st == MBA_OK) st = stored_rows(t, &sum, &s, off, m);

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/say.h"
 #include "core/print.h"
 #include "data/json.h"
 
@@ -135,12 +136,59 @@ static void print_kept(FILE *f, const mba_session *s)
                     u.name, (double)s->graph->recomputed_bytes[k] / u.bytes, u.name);
 }
 
+/* ---- on a machine that is not here ---- */
+
+/* Tokens, images or graphs of an update. */
+static double units_of(const mba_on_machine *m)
+{
+    return (double)m->micros * (double)mba_model_units(&m->sim.session.model);
+}
+
+static void print_on_machine(FILE *f, const mba_on_machine *m)
+{
+    const char *name = m->sim.gpu.name;
+    if (!m->fits) {
+        mba_say(f,
+                "does not fit in the %.4g GB of %s: it needs at least %.1f GB, and %.1f GB with everything kept\n"
+                "a smaller --batch with more --micros needs less\n",
+                m->machine_gb, name, m->plan_gb, m->whole_gb);
+        return;
+    }
+    if (m->whole_gb > m->limit_gb)
+        mba_say(f,
+                "does not fit in the %.4g GB of %s with everything kept (%.1f GB): needs --memory %.4gGB\n"
+                "the plan is then %.1f GB, and the backward pass computes again what is not kept\n",
+                m->machine_gb, name, m->whole_gb, m->limit_gb, m->plan_gb);
+    else if (m->whole_gb > m->plan_gb)
+        mba_say(f, "fits in %.4g GB (%s): the plan is %.1f GB; --memory %.4gGB keeps everything (%.1f GB)\n",
+                m->machine_gb, name, m->plan_gb, m->limit_gb, m->whole_gb);
+    else mba_say(f, "fits in %.4g GB (%s): the plan is %.1f GB, everything is kept\n", m->machine_gb, name, m->plan_gb);
+    mba_say(f,
+            "SIMULATED step on %s: %.1f ms, band %.1f to %.1f ms, %.0f %s/s (grade %c; mambascope simulate has it by "
+            "operator)\n",
+            name, 1e3 * m->seconds, 1e3 * m->seconds * m->band.low, 1e3 * m->seconds * m->band.high,
+            units_of(m) / m->seconds, mba_task_unit(m->sim.session.model.task), mba_simulated_grade(&m->sim.gpu));
+}
+
+static json_t *json_on_machine(const mba_on_machine *m)
+{
+    const double ms = 1e3 * m->seconds;
+    json_t      *o = json_pack("{s:s, s:f, s:b, s:f, s:f}", "name", m->sim.gpu.name, "memory_gb", m->machine_gb, "fits",
+                               (int)m->fits, "plan_gb", m->plan_gb, "whole_gb", m->whole_gb);
+    if (m->fits)
+        json_object_set_new(o, "simulated",
+                            json_pack("{s:f, s:[f,f], s:f, s:s%}", "step_ms", ms, "band_ms", ms * m->band.low,
+                                      ms * m->band.high, "units_per_s", units_of(m) / m->seconds, "grade",
+                                      (char[]){ mba_simulated_grade(&m->sim.gpu), 0 }, (size_t)1));
+    return o;
+}
+
 mba_status mba_step_plan_print(const mba_session *s, const mba_on_machine *there, bool json)
 {
     if (json) {
         mba__json_begin();
         json_t *o = cost_json(s);
-        if (there) json_object_set_new(o, "machine", mba_on_machine_json(there));
+        if (there) json_object_set_new(o, "machine", json_on_machine(there));
         const mba_status st = mba_json_print(stdout, o, 15);
         json_decref(o);
         return st;
@@ -149,6 +197,6 @@ mba_status mba_step_plan_print(const mba_session *s, const mba_on_machine *there
     print_cost(stdout, s);
     mba_program_print_memory(stdout, s->program);
     print_kept(stdout, s);
-    if (there) putchar('\n'), mba_on_machine_print(stdout, there);
+    if (there) putchar('\n'), print_on_machine(stdout, there);
     return st;
 }

@@ -4,7 +4,7 @@
 #ifndef MBA_STEP_PLAN_H
 #define MBA_STEP_PLAN_H
 
-#include "cli/on_machine.h"
+#include "study/on_machine.h"
 
 /* On standard output. `there`: the machine it was planned for, or NULL. */
 MBA_MUST mba_status mba_step_plan_print(const mba_session *s, const mba_on_machine *there, bool json);

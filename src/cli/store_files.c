@@ -3,10 +3,12 @@
 #include "cli/store_files.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "cli/say.h"
 #include "core/file.h"
+#include "sim/machine.h"
 
 /* Can it be read, and is there anything in it? */
 static mba_status look_at(const char *path)
@@ -61,6 +63,32 @@ mba_status mba_stores_open_good(mba_stores *r, const char *const *path, int n, i
     MBA_TRY(mba_stores_open(r, good, k));
     snprintf(r->left_out, sizeof r->left_out, "%s", left_out);
     if (shown) *shown = kept;
+    return MBA_OK;
+}
+
+/* For the roofline. */
+static mba_status add_cache_rates(mba_stores *r)
+{
+    for (int i = 0; i < r->n; i++) {
+        const char *machine = mba_machine_of_run(r->run[i].a);
+        mba_gpu     m;
+        if (!machine) continue;
+        MBA_TRY(mba_gpu_load(&m, machine));
+        r->run[i].l2_bytes_s = 1e9 * m.v[MBA_GPU_l2_rd];
+        r->run[i].l1_bytes_s = 1e9 * m.v[MBA_GPU_smem_bw] * m.v[MBA_GPU_sm] * m.v[MBA_GPU_clk];
+    }
+    return MBA_OK;
+}
+
+mba_status mba_stores_simulate(mba_stores *r, mba_whatif **out, bool whatif)
+{
+    const mba_analysis *run[MBA_RUNS_MAX];
+    *out = whatif ? calloc(1, sizeof **out) : NULL;
+    if (whatif && !*out) return mba_fail(MBA_E_NOMEM, "no memory for the simulations");
+    MBA_TRY(add_cache_rates(r));
+    for (int i = 0; i < r->shown; i++) run[i] = r->run[i].a;
+    if (whatif) MBA_TRY(mba_whatif_make(*out, run, r->shown));
+    r->whatif = *out;
     return MBA_OK;
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* suite.c -- `mambascope suite`: the main job. Every workload watched and trained, a store each, one page from all.
  *
- * This process plans, waits and reports; each part (suite_parts.h) is made by a child of its own, so that a part that
+ * This process plans, waits and reports; each part (suite.h) is made by a child of its own, so that a part that
  * crashes or is killed costs that part alone, and every part meets a GPU nobody has touched. */
 #include <dirent.h>
 #include <errno.h>
@@ -22,11 +22,11 @@
 #include "cli/options.h"
 #include "cli/progress.h"
 #include "cli/say.h"
-#include "cli/suite_summary.h"
-#include "cli/suite_parts.h"
+#include "cli/suite.h"
 #include "core/device.h"
 #include "core/file.h"
 #include "core/lock.h"
+#include "scope/clock.h"
 
 enum { PATH_MAX_BYTES = 4096 };
 
@@ -296,17 +296,17 @@ static double left_s(const suite *u)
 
 static bool wait_for(suite *u, const mba_suite_part *p, pid_t child)
 {
-    const double began = mba_seconds(), all = u->spent_s + left_s(u);
+    const double began = mba_clock_s(), all = u->spent_s + left_s(u);
     int          status = 0;
     bool         told = false;
     for (pid_t got; (got = waitpid(child, &status, WNOHANG)) != child;) {
         if (got < 0 && errno != EINTR) return false;
         if (stopped && !told) told = kill(child, SIGTERM) == 0;
-        const double now = u->spent_s + fmin(mba_seconds() - began, p->expect_s * u->gauge);
+        const double now = u->spent_s + fmin(mba_clock_s() - began, p->expect_s * u->gauge);
         mba_progress_show(&u->bar, (int64_t)(1000 * now / fmax(all, 1e-3)), p->name);
         nanosleep(&(struct timespec){ .tv_nsec = 20 * 1000 * 1000 }, NULL);
     }
-    u->spent_s += mba_seconds() - began;
+    u->spent_s += mba_clock_s() - began;
     u->expected_s += p->expect_s;
     if (WIFSIGNALED(status) && !stopped)
         fprintf(stderr, "error: %s was ended by signal %d (%s)\n", p->name, WTERMSIG(status),
@@ -330,7 +330,7 @@ static int digits(int n) { return n > 9 ? 2 : 1; }
 static void make_part(suite *u, int i, int number, int of)
 {
     mba_suite_part *p = &u->part[i];
-    const double    began = mba_seconds();
+    const double    began = mba_clock_s();
     sweep_part(u, p);
     const pid_t parent = getpid(), child = fork();
     if (child == 0) become_part(u, p, parent);
@@ -338,7 +338,7 @@ static void make_part(suite *u, int i, int number, int of)
     const bool made = child > 0 && wait_for(u, p, child) && give_name(u, p);
     mba_progress_end(&u->bar);
     if (made) {
-        const double took = mba_seconds() - began;
+        const double took = mba_clock_s() - began;
         u->done[i] = true;
         u->gauge = u->spent_s / u->expected_s;
         const int left = (int)(left_s(u) + 0.5);

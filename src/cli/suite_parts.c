@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* suite_parts.c -- see suite_parts.h. */
-#include "cli/suite_parts.h"
+/* suite_parts.c -- see suite.h. */
+#include "cli/suite.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "cli/profile.h"
-#include "cli/progress.h"
+#include "scope/clock.h"
 #include "train/train.h"
 
 /* ---- the five workloads ---- */
@@ -280,12 +280,12 @@ static mba_status write_part(void *ctx, mba_store *s)
     MBA_TRY(mba_env_put_text(s, "suite.part", "given", "%s", m->part->name));
     MBA_TRY(mba_env_put_text(s, "suite.scale", "given", "%s", m->options->scale));
     MBA_TRY(mba_env_put_text(s, "suite.options", "given", "%s", text));
-    return mba_env_put_number(s, "suite.seconds", "measured", mba_seconds() - m->began, "s");
+    return mba_env_put_number(s, "suite.seconds", "measured", mba_clock_s() - m->began, "s");
 }
 
 mba_status mba_suite_part_make(const mba_suite_part *p, const mba_suite_options *o, const char *path)
 {
-    making           m = { .part = p, .options = o, .began = mba_seconds() };
+    making           m = { .part = p, .options = o, .began = mba_clock_s() };
     char             command[256];
     const mba_status trained_st = p->train_steps ? train(&m.t, p) : MBA_OK;
     if (trained_st == MBA_E_IO || trained_st == MBA_E_NOMEM) return trained_st; // a full disk is worth another try

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* suite_summary.c -- see suite_summary.h: all of it is read from the stores, so that a resumed suite ends like any
- * other. */
-#include "cli/suite_summary.h"
+/* suite_summary.c -- see suite.h: all of it is read from the stores, so that a resumed suite ends like any other. */
+#include "cli/suite.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -11,14 +10,14 @@
 
 #include "cli/say.h"
 #include "cli/store_files.h"
-#include "cli/suite_simulated.h"
 #include "cli/table.h"
-#include "cli/whatif.h"
 #include "core/file.h"
 #include "core/print.h"
 #include "core/version.h"
 #include "report/figure.h"
 #include "scope/doubts.h"
+#include "study/step_breakdown.h"
+#include "study/validation.h"
 
 enum { MAIN_PARTS = 5 }; /* that a page has room for, where none of them is a workload's main one */
 typedef struct ending {
@@ -258,10 +257,78 @@ static void print_summary(FILE *f, const mba_stores *r, const char *out)
     mba_say(f, "the report: %s/report.html; its numbers: %s/summary.json\n", out, out);
 }
 
+/* ---- where no GPU was measured: the full-size workloads on simulated ones ---- */
+
+static const mba_column simulated_columns[] = { { "machine", "machine", NULL },       { "model", "model", NULL },
+                                                { "batch", "batch", NULL },           { "step_ms", "step, ms", "%.1f" },
+                                                { "units_per_s", "per s", "%.0f" },   { "gemm", "GEMM, %", "%.0f" },
+                                                { "ssm", "SSM, %", "%.0f" },          { "norm", "norms, %", "%.0f" },
+                                                { "dram_gbs", "DRAM, GB/s", "%.0f" }, { "tensor", "tensor, %", "%.0f" },
+                                                { "vector", "vector, %", "%.0f" },    { 0 } };
+
+static void simulated_row(mba_table *t, const mba_simulated *r)
+{
+    const mba_step_shares s = mba_step_shares_of(r);
+    mba_table_text(t, "%s", r->gpu.name);
+    mba_table_text(t, "%s", mba_model_name(&r->session.model));
+    mba_table_text(t, "%s", mba_model_batch_words(&r->session.model).text);
+    mba_table_number(t, 1e3 * r->step.seconds);
+    mba_table_number(t, r->units / r->step.seconds);
+    mba_table_number(t, s.kind[MBA_GEMM]);
+    mba_table_number(t, s.kind[MBA_SSM]);
+    mba_table_number(t, s.kind[MBA_NORM]);
+    mba_table_number(t, (r->step.dram_read + r->step.dram_write) / r->step.seconds / 1e9);
+    mba_table_number(t, s.tensor);
+    mba_table_number(t, s.vector);
+}
+
+static mba_status simulated_rows(mba_table *t, mba_sim *sim, const char *machine)
+{
+    mba_status st = MBA_OK;
+    for (const mba_model_options *m = mba_full_size; m->name && st == MBA_OK; m++) {
+        mba_simulated r = { 0 };
+        st = mba_simulated_run(&r, &(mba_workload){ .machine = machine, .model = *m }, sim);
+        if (st == MBA_OK) simulated_row(t, &r);
+        mba_simulated_end(&r);
+    }
+    return st;
+}
+
+static mba_status print_simulation_error(void)
+{
+    mba_measured *d;
+    MBA_TRY(mba_validation_points(&d, NULL, "h200", NULL));
+    const mba_error_stats held = mba_measured_score(d, MBA_POINT_HELD);
+    printf("error against the H200, %d points held out: mean %.0f %%, 90th percentile %.0f %%; whole steps at worst "
+           "%+.0f %%. H100: not validated.\n",
+           held.points, held.mape, held.p90, mba_worst_step_percent(d));
+    mba_measured_destroy(d);
+    return MBA_OK;
+}
+
+/* Labelled as simulated, with the error that `validate` finds. */
+static mba_status print_simulated(void)
+{
+    mba_table *t = NULL;
+    mba_sim   *sim = NULL;
+    MBA_TRY(mba_table_create(&t, simulated_columns));
+    mba_status st = mba_sim_create(&sim);
+    if (st == MBA_OK) st = simulated_rows(t, sim, "h200");
+    if (st == MBA_OK) st = simulated_rows(t, sim, "h100");
+    if (st == MBA_OK) {
+        puts("\nSIMULATED: a training step at full size, bf16 with fp32 masters, one captured graph");
+        st = mba_table_print(t, stdout, MBA_TABLE_TEXT);
+        if (st == MBA_OK) st = print_simulation_error();
+    }
+    mba_sim_destroy(sim);
+    mba_table_destroy(t);
+    return st;
+}
+
 static mba_status print_all(const ending *e, const char *out, bool json, bool simulate)
 {
     MBA_TRY(json ? print_json(e) : print_tables(e));
-    if (simulate && !json) MBA_TRY(mba_suite_simulated());
+    if (simulate && !json) MBA_TRY(print_simulated());
     print_summary(json ? stderr : stdout, &e->r, out);
     return MBA_OK;
 }
@@ -274,12 +341,9 @@ static mba_status end_with(ending *e, const char *out, bool json)
     MBA_TRY(fill_tables(e));
     const char *scale = mba_env_find(e->r.run[0].a, "suite.scale");
     const bool  tiny = scale && !strcmp(scale, "tiny"); // nobody quotes it: no seconds for simulations
-    mba_whatif *whatif = tiny ? NULL : calloc(1, sizeof *whatif);
-    mba_status  st = !tiny && !whatif ? mba_fail(MBA_E_NOMEM, "no memory for the simulations")
-                                      : mba_machine_rates(&e->r);
-    if (st == MBA_OK && whatif) st = mba_whatif_make(whatif, &e->r);
+    mba_whatif *whatif;
+    mba_status  st = mba_stores_simulate(&e->r, &whatif, !tiny);
     e->r.study = true;
-    e->r.whatif = whatif;
     if (st == MBA_OK) st = write_files(e, out);
     if (st == MBA_OK) {
         st = print_all(e, out, json, !cuda && !tiny);

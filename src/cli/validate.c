@@ -9,9 +9,8 @@
 #include "cli/say.h"
 #include "cli/store_files.h"
 #include "cli/table.h"
-#include "cli/validated.h"
 #include "sim/engine.h"
-#include "sim/emulate.h"
+#include "study/validation.h"
 
 typedef struct options {
     const char *machine, *changes, *data, *kernels, *imitated, *freeze;
@@ -82,11 +81,6 @@ static const mba_column kernel_columns[] = { { "set", "set", NULL },
                                              { "dram_error", "DRAM bytes of the plan, %", "%+.1f" },
                                              { 0 } };
 
-static double percent(double predicted, double measured)
-{
-    return predicted > 0 && measured > 0 ? 100 * (predicted / measured - 1) : NAN;
-}
-
 static void kernel_row(mba_table *t, const mba_profiled_kernel *c)
 {
     mba_table_text(t, "%s", set_names[c->set]);
@@ -97,12 +91,12 @@ static void kernel_row(mba_table *t, const mba_profiled_kernel *c)
     mba_table_number(t, c->launches);
     mba_table_number(t, c->us);
     mba_table_number(t, c->bound_us > 0 ? c->bound_us : NAN);
-    mba_table_number(t, percent(c->bound_us, c->us));
+    mba_table_number(t, mba_error_percent(c->bound_us, c->us));
     mba_table_number(t, c->planned_us > 0 ? c->planned_us : NAN);
-    mba_table_number(t, percent(c->planned_us, c->us));
-    mba_table_number(t, percent(c->roofline_us, c->us));
+    mba_table_number(t, mba_error_percent(c->planned_us, c->us));
+    mba_table_number(t, mba_error_percent(c->roofline_us, c->us));
     mba_table_text(t, "%s", c->met ? mba_sim_limits[c->limit] : "-");
-    mba_table_number(t, percent(c->dram_rd + c->dram_wr, c->n[MBA_N_DRAM_RD] + c->n[MBA_N_DRAM_WR]));
+    mba_table_number(t, mba_error_percent(c->dram_rd + c->dram_wr, c->n[MBA_N_DRAM_RD] + c->n[MBA_N_DRAM_WR]));
 }
 
 static mba_status print_kernels(const mba_profiled_set *k, bool csv)
@@ -128,32 +122,27 @@ static const mba_column imitated_columns[] = { { "kernel", "kernel", NULL },
                                                { "error", "error, %", "%+.1f" },
                                                { 0 } };
 
-typedef enum turn { SHORTER = -1, SAME, LONGER } turn;
-
-/* By more than a hundredth, or not. */
-static turn turn_of(double times) { return times > 1.01 ? LONGER : times < 0.99 ? SHORTER : SAME; }
-
-/* How predictions go with what happened. No change where there was one is no right sign, but no wrong one either. */
-typedef struct signs {
-    int opposite, missed, invented;
-} signs;
-
-static void count_sign(signs *s, double measured, double predicted)
+static void imitated_rows(mba_table *t, const mba_emulated_set *d, const mba_emulation_agreement *a)
 {
-    const turn was = turn_of(measured), said = turn_of(predicted);
-    if (was == said) return;
-    s->opposite += was * said < 0;
-    s->missed += said == SAME;
-    s->invented += was == SAME;
+    for (int i = 0; i < d->n; i++) {
+        const mba_emulated *r = &d->one[i];
+        mba_table_text(t, "%s", r->kernel);
+        mba_table_text(t, "%s", r->axis);
+        mba_table_number(t, r->what.factor);
+        mba_table_number(t, r->us);
+        mba_table_number(t, r->imitated_us);
+        mba_table_number(t, r->slower);
+        mba_table_number(t, a->predicted[i]);
+        mba_table_number(t, 100 * (a->predicted[i] / r->slower - 1));
+    }
 }
 
 static mba_status print_imitated(const options *o)
 {
-    mba_emulated_set d;
-    mba_table       *t = NULL;
-    mba_gpu          m;
-    signs            sign = { 0 };
-    int              near = 0, within = 0;
+    mba_emulated_set        d;
+    mba_emulation_agreement a;
+    mba_table              *t = NULL;
+    mba_gpu                 m;
     MBA_TRY(mba_gpu_load(&m, o->machine));
     MBA_TRY(mba_gpu_set(&m, o->changes));
     MBA_TRY(mba_emulated_load(&d, strcmp(o->imitated, "-") ? o->imitated : NULL));
@@ -162,31 +151,15 @@ static mba_status print_imitated(const options *o)
                         "no imitated machine in '%s'\nfix: make it with `mambascope calibrate "
                         "--imitate FILE`",
                         o->imitated);
+    MBA_TRY(mba_emulation_compare(&a, &d, &m));
     MBA_TRY(mba_table_create(&t, imitated_columns));
-    mba_status st = MBA_OK;
-    for (int i = 0; i < d.n && st == MBA_OK; i++) {
-        const mba_emulated *r = &d.one[i];
-        double              predicted = 0;
-        st = mba_emulation_simulate(&predicted, &r->what, &m);
-        mba_table_text(t, "%s", r->kernel);
-        mba_table_text(t, "%s", r->axis);
-        mba_table_number(t, r->what.factor);
-        mba_table_number(t, r->us);
-        mba_table_number(t, r->imitated_us);
-        mba_table_number(t, r->slower);
-        mba_table_number(t, predicted);
-        mba_table_number(t, 100 * (predicted / r->slower - 1));
-        count_sign(&sign, r->slower, predicted);
-        near += r->slower <= 2.1;
-        within += r->slower <= 2.1 && fabs(predicted / r->slower - 1) <= 0.1;
-    }
-    if (st == MBA_OK)
-        st = mba_table_print(t, stdout, o->json ? MBA_TABLE_JSON : o->csv ? MBA_TABLE_CSV : MBA_TABLE_TEXT);
+    imitated_rows(t, &d, &a);
+    const mba_status st = mba_table_print(t, stdout, mba_table_form_of(o->json, o->csv));
     if (st == MBA_OK && !o->csv && !o->json)
         printf(
             "%d of %d with the opposite sign, %d changes of more than 1 %% not predicted, %d predicted that were none; "
             "%d of %d up to twice as long within 10 %%\n",
-            sign.opposite, d.n, sign.missed, sign.invented, within, near);
+            a.opposite, d.n, a.missed, a.invented, a.within, a.near);
     mba_table_destroy(t);
     return st;
 }
@@ -210,14 +183,6 @@ static void json_score(const char *name, const mba_error_stats *s)
     fputs(", \"roofline_mape\": ", stdout);
     json_number(s->roofline_mape);
     fputs("}", stdout);
-}
-
-/* Of a workload whose kernels were counted, with the inputs that counters do not see; 0: they were not. */
-static double step_from_counts(const mba_profiled_set *k, const mba_point *p)
-{
-    for (int i = 0; i < k->n; i++)
-        if (!strcmp(k->one[i].workload, p->subject) && k->one[i].step_ms > 0) return k->one[i].step_ms + p->inputs_ms;
-    return 0;
 }
 
 static const mba_column cover_columns[] = { { "class", "kernels limited by", NULL },
@@ -307,30 +272,18 @@ static const mba_column step_columns[] = { { "workload", "step of", NULL },
                                            { "planned_dram_error", "of plans, %", "%+.1f" },
                                            { 0 } };
 
-/* Of all counted kernels of a workload, as often as they run in a step; 0: they were not. */
-static double counted_bytes(const mba_profiled_set *k, const char *workload)
-{
-    double sum = 0;
-    for (int i = 0; i < k->n; i++) {
-        const mba_profiled_kernel *c = &k->one[i];
-        const double               bytes = c->n[MBA_N_DRAM_RD] + c->n[MBA_N_DRAM_WR];
-        if (!strcmp(c->workload, workload) && bytes > 0) sum += c->launches * bytes;
-    }
-    return sum;
-}
-
 static void step_row(mba_table *t, const mba_point *p, const mba_profiled_set *k)
 {
-    const double ms = step_from_counts(k, p);
+    const double ms = mba_step_ms_from_counters(k, p);
     mba_table_text(t, "%s", p->subject);
     mba_table_number(t, p->ms);
     mba_table_number(t, ms > 0 ? ms : NAN);
-    mba_table_number(t, percent(ms, p->ms));
+    mba_table_number(t, mba_error_percent(ms, p->ms));
     mba_table_number(t, p->predicted_ms);
-    mba_table_number(t, percent(p->predicted_ms, p->ms));
-    const double bytes = counted_bytes(k, p->subject);
+    mba_table_number(t, mba_error_percent(p->predicted_ms, p->ms));
+    const double bytes = mba_step_dram_bytes(k, p->subject);
     mba_table_number(t, bytes > 0 ? 1e-9 * bytes : NAN);
-    mba_table_number(t, percent(p->dram_bytes, bytes));
+    mba_table_number(t, mba_error_percent(p->dram_bytes, bytes));
 }
 
 /* Every kernel and every point of operators and steps, under the keys of their CSV columns. */
@@ -366,7 +319,7 @@ static mba_status print_json(const mba_measured *d, const mba_profiled_set *k, b
     fputs(",\n \"step_error\": {", stdout);
     for (int i = 0; i < d->n; i++) {
         const mba_point *p = &d->point[i];
-        const double     ms = step_from_counts(k, p);
+        const double     ms = mba_step_ms_from_counters(k, p);
         if (p->source != MBA_POINT_TOTAL) continue;
         const int name = strstr(p->subject, "--op") ? (int)strlen(p->subject) : (int)strcspn(p->subject, " ");
         snprintf(key, sizeof key, "%.*s", name, p->subject);
@@ -385,12 +338,7 @@ static mba_status print_json(const mba_measured *d, const mba_profiled_set *k, b
 
 static void print_worst(const mba_profiled_set *k, const mba_point *operator)
 {
-    const mba_profiled_kernel *worst = NULL;
-    for (int i = 0; i < k->n; i++) {
-        const mba_profiled_kernel *c = &k->one[i];
-        if (c->set != MBA_POINT_HELD || c->again || !(c->bound_us > 0)) continue;
-        if (!worst || fabs(c->bound_us / c->us - 1) > fabs(worst->bound_us / worst->us - 1)) worst = c;
-    }
+    const mba_profiled_kernel *worst = mba_worst_kernel(k);
     if (worst) mba_say(stdout, "worst held out: kernel %.64s of %s\n", worst->kernel, worst->workload);
     if (operator)
         mba_say(stdout, "worst held out: operator %s of %s, from plans\n", operator->operator, operator->subject);

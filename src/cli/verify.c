@@ -7,7 +7,7 @@
 #include "cli/command.h"
 #include "cli/options.h"
 #include "cli/table.h"
-#include "scope/verify.h"
+#include "study/verify.h"
 
 static const mba_column columns[] = { { "kernel", "kernel", NULL },
                                       { "op", "operator", NULL },

@@ -170,13 +170,6 @@ void mba_normalise(float *restrict x, const uint8_t *restrict rgb, int64_t pixel
     for (; i < 3 * pixels; i++) x[i] = rgb[i] * l.factor[i % 3] + l.shift[i % 3];
 }
 
-void mba_normalise_planes(float *restrict x, const uint8_t *restrict rgb, int64_t pixels, const mba_colours *c)
-{
-    const line l = make_line(c);
-    for (int k = 0; k < 3; k++)
-        for (int64_t i = 0; i < pixels; i++) x[k * pixels + i] = rgb[3 * i + k] * l.factor[k] + l.shift[k];
-}
-
 /* Both halves of every pair that Box and Muller give. */
 static void fill_noise(float *x, int64_t n, mba_draw *d)
 {

@@ -62,11 +62,13 @@ void mba_image_flip(mba_image *m); /* left and right change places */
 
 /* ---- colours and shapes ---- */
 
-// clang-format off
 #define MBA_RAND_LIST(X) \
-    X(auto_contrast) X(equalise) X(invert) X(rotate) X(posterise) X(solarise) X(solarise_add) X(colour) \
-    X(contrast) X(brightness) X(sharpness) X(shear_x) X(shear_y) X(translate_x) X(translate_y)
-// clang-format on
+    X(auto_contrast) \
+    X(equalise) \
+    X(invert) \
+    X(rotate) \
+    X(posterise) X(solarise) X(solarise_add) X(colour) X(contrast) X(brightness) X(sharpness) X(shear_x) X(shear_y) \
+        X(translate_x) X(translate_y)
 
 typedef enum mba_rand_op {
 #define X(name) MBA_RAND_##name,
@@ -113,9 +115,8 @@ typedef struct mba_colours {
 
 extern const mba_colours mba_colours_imagenet;
 
-/* x = (v / 255 - mean) / deviation: (pixels, 3) to (pixels, 3), and to three planes as files have them. */
+/* x = (v / 255 - mean) / deviation, (pixels, 3). */
 void mba_normalise(float *x, const uint8_t *rgb, int64_t pixels, const mba_colours *c);
-void mba_normalise_planes(float *x, const uint8_t *rgb, int64_t pixels, const mba_colours *c);
 
 /* Random erasing: a rectangle of 2 % to 1/3 of the image, ratio 0.3 .. 1/0.3, becomes noise N(0, 1), if one of ten
  * tries fits. The caller has decided that it happens. */

@@ -282,16 +282,12 @@ static void normalised_values_are_those_of_the_formula(void **state)
 {
     (void)state;
     mba_image           m = golden_image("input.rgb", 0, GOLDEN_W, GOLDEN_H);
-    static float        x[GOLDEN_W * GOLDEN_H * 3], y[GOLDEN_W * GOLDEN_H * 3];
+    static float        x[GOLDEN_W * GOLDEN_H * 3];
     const int           n = GOLDEN_W * GOLDEN_H;
     static const double mean[] = { 123.675, 116.28, 103.53 }, deviation[] = { 58.395, 57.12, 57.375 };
     mba_normalise(x, m.rgb, n, &mba_colours_imagenet);
-    mba_normalise_planes(y, m.rgb, n, &mba_colours_imagenet);
     for (int i = 0; i < n; i++)
-        for (int k = 0; k < 3; k++) {
-            assert_near(x[3 * i + k], (m.rgb[3 * i + k] - mean[k]) / deviation[k], 1e-6);
-            assert_true(x[3 * i + k] == y[k * n + i]);
-        }
+        for (int k = 0; k < 3; k++) assert_near(x[3 * i + k], (m.rgb[3 * i + k] - mean[k]) / deviation[k], 1e-6);
     mba_image_free(&m);
 }
 

@@ -8,7 +8,7 @@
 #include "report/parts.h"
 #include "scope/blocks.h"
 #include "scope/doubts.h"
-#include "scope/verify.h"
+#include "study/verify.h"
 
 enum { ROWS = 300, FEWEST = 50, MOST = 120, REASONS = 8, SYMBOL = 160 };
 

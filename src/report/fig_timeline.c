@@ -4,8 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "report/figure.h"
-#include "report/timeline.h"
+#include "report/parts.h"
 
 enum { EVENTS_MAX = 6000 };
 

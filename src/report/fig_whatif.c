@@ -9,23 +9,7 @@
 #include "report/lines.h"
 #include "report/parts.h"
 
-const char *const mba_wi_bounds[MBA_WI_BOUNDS] = { "DRAM",          "L2",    "tensor", "vector", "special functions",
-                                                   "shared memory", "launch" };
 static const char *const bound_paints[MBA_WI_BOUNDS] = { "conv", "msg", "tensor", "vector", "sfu", "red", "mem" };
-
-int mba_wi_base(const mba_wi_axis *a)
-{
-    for (int i = 0; i < a->n; i++)
-        if (a->value[i] == 1) return i;
-    return -1;
-}
-
-int mba_wi_grid_size(const mba_whatif *w)
-{
-    int n = 1;
-    for (int k = 0; k < MBA_WI_SLIDERS; k++) n *= w->slider[k].n;
-    return n;
-}
 
 static bool has_whatif(const mba_stores *r, int run)
 {
@@ -76,14 +60,9 @@ static mba_status family_draw(mba_canvas *c, double width, const mba_whatif *w, 
 
 /* ---- Fig. 13 ---- */
 
-static double faster(const mba_whatif *w, int model, mba_wi_of part, int axis, int i)
-{
-    return w->model[model].base.of[part].ms / w->model[model].curve_ms[part][axis][i];
-}
-
 static double speedup(const mba_whatif *w, int model, int view, int i)
 {
-    return faster(w, model, MBA_WI_STEP, view, i);
+    return mba_wi_speedup(w, model, MBA_WI_STEP, view, i);
 }
 
 static const mba_grid_column fig13_columns[] = {
@@ -118,17 +97,6 @@ static mba_status fig13_numbers(mba_grid *g, const mba_stores *r, int run)
     const family f = curves_of(r->whatif);
     (void)run;
     return family_numbers(g, r->whatif, &f, changed_ms);
-}
-
-mba_doubled mba_wi_doubled(const mba_whatif *w, int model, mba_wi_of part)
-{
-    mba_doubled best = { 0, 0, 0 };
-    for (int m = model < 0 ? 0 : model; m < (model < 0 ? w->nmodels : model + 1); m++)
-        for (int k = 0; k < w->ncurves; k++)
-            for (int i = 0; i < w->curve[k].n && strcmp(w->curve[k].key, "clock"); i++)
-                if (w->curve[k].value[i] == 2 && faster(w, m, part, k, i) > best.gain)
-                    best = (mba_doubled){ faster(w, m, part, k, i), k, m };
-    return best;
 }
 
 static void fig13_heading(mba_buf *b, const mba_stores *r, int run)
@@ -205,7 +173,7 @@ static mba_status doubled_numbers(mba_grid *g, const mba_stores *r, int run)
             mba_grid_number(g, w->curve[k].value[i]);
             for (int v = 0; v < 2; v++) {
                 mba_grid_number(g, w->model[m].curve_ms[doubled_part[v]][k][i]);
-                mba_grid_number(g, faster(w, m, doubled_part[v], k, i));
+                mba_grid_number(g, mba_wi_speedup(w, m, doubled_part[v], k, i));
             }
         }
     return MBA_OK;
@@ -239,7 +207,7 @@ static mba_range doubled_range(const mba_whatif *w, mba_wi_of part)
     for (int m = 0; m < w->nmodels; m++)
         for (int k = 0; k < w->ncurves; k++) {
             const int    i = better_by_two(&w->curve[k]);
-            const double v = i < 0 ? NAN : faster(w, m, part, k, i);
+            const double v = i < 0 ? NAN : mba_wi_speedup(w, m, part, k, i);
             if (isfinite(v)) mba_range_extend(&seen, v);
         }
     return (mba_range){ 0.1 * floor(10 * seen.lo), 0.1 * ceil(10 * seen.hi) };
@@ -254,7 +222,7 @@ static void doubled_row(mba_svg *s, mba_scale x, double y, const mba_whatif *w, 
     else mba_svg_text(s, x.a - 12, y + 4, "halo", 'e', "%s × %g", a->name, a->value[i]);
     mba_svg_line(s, x.a, y, x.b, y, "g", NULL);
     for (int m = 0; m < w->nmodels; m++) {
-        const double v = faster(w, m, part, axis, i), ms = w->model[m].curve_ms[part][axis][i];
+        const double v = mba_wi_speedup(w, m, part, axis, i), ms = w->model[m].curve_ms[part][axis][i];
         if (!isfinite(v)) continue;
         mba_svg_mark(s, mba_look_shape(m), mba_at(x, v), y, 5, mba_look_paint(m), true,
                      mba_tip(s->c, "%s · %s the %s, SIMULATED|%s of a step %s ms instead of %s: %s × as fast",

@@ -28,13 +28,6 @@ const char *mba_run_device(const mba_analysis *a)
     return gpu && !on_cpu ? gpu : cpu && on_cpu ? cpu : a->device;
 }
 
-double mba_kind_s(const mba_analysis *a, int kind)
-{
-    double s = 0;
-    for (int p = 0; p < MBA_PHASES; p++) s += a->time_s[kind][p];
-    return s;
-}
-
 double mba_launches_of(const mba_analysis *a)
 {
     double n = 0;

@@ -33,10 +33,9 @@ extern const mba_figure *const mba_figures[]; /* in the order of the page, NULL 
 const char *mba_run_label(const mba_stores *r, int run);
 /* stands beside a run shown as its model at another size */
 bool        mba_run_is_size(const mba_stores *r, int run);
-bool        mba_run_is_foreign(const mba_analysis *a);   /* a program that is not ours: no graph of operators */
-const char *mba_run_device(const mba_analysis *a);       /* "NVIDIA H200", else the name of the processor; "" */
-double      mba_kind_s(const mba_analysis *a, int kind); /* of a step, all phases */
-double      mba_launches_of(const mba_analysis *a);      /* of a step */
+bool        mba_run_is_foreign(const mba_analysis *a); /* a program that is not ours: no graph of operators */
+const char *mba_run_device(const mba_analysis *a);     /* "NVIDIA H200", else the name of the processor; "" */
+double      mba_launches_of(const mba_analysis *a);    /* of a step */
 
 /* ---- kernels ---- */
 /* Of all kernels of the runs shown the one that would give the largest part of its step if it met its floor. */

@@ -5,7 +5,6 @@
 
 #include "core/version.h"
 #include "report/parts.h"
-#include "report/timeline.h"
 #include "scope/doubts.h"
 
 /* ---- runs ---- */

@@ -26,6 +26,9 @@ MBA_MUST mba_status mba_part_kernels_json(mba_buf *b, const mba_stores *r);
 /* fig_whatif.c: what the sliders choose among, and operators on every machine; null where w is NULL. */
 void mba_part_whatif_json(mba_buf *b, const mba_whatif *w);
 
+/* fig_timeline.c: the events of a step, for the script that zooms into them. */
+MBA_MUST mba_status mba_timeline_json(mba_buf *b, const mba_analysis *a);
+
 /* method.c: conventions, environment, ceilings, what watching cost, what is missing. */
 MBA_MUST mba_status mba_part_method(mba_buf *b, const mba_stores *r);
 

@@ -13,8 +13,9 @@
 #include <stdio.h>
 
 #include "report/buf.h"
-#include "report/whatif.h"
 #include "scope/analysis.h"
+#include "study/claims.h"
+#include "study/whatif.h"
 
 enum { MBA_RUNS_MAX = MBA_BESIDE_MAX + 1 };
 typedef struct mba_run {

@@ -139,10 +139,11 @@ typedef struct mba_analysis {
 MBA_MUST mba_status mba_analysis_create(mba_analysis **out, mba_store *s);
 void                mba_analysis_destroy(mba_analysis *a); /* NULL is fine */
 
-const char *mba_step_word(const mba_analysis *a); /* "step", or "whole program" where none are told apart */
-const char *mba_breakdown_kind_name(int kind);    /* "gemm", .., "other" */
-const char *mba_phase_name(int phase);            /* "forward", .., "-" */
-const char *mba_floor_name(mba_floor f);          /* "memory", "tensor", "vector", "special" */
+const char *mba_step_word(const mba_analysis *a);        /* "step", or "whole program" where none are told apart */
+const char *mba_breakdown_kind_name(int kind);           /* "gemm", .., "other" */
+double      mba_kind_s(const mba_analysis *a, int kind); /* of a step, all phases */
+const char *mba_phase_name(int phase);                   /* "forward", .., "-" */
+const char *mba_floor_name(mba_floor f);                 /* "memory", "tensor", "vector", "special" */
 const char *mba_env_find(const mba_analysis *a, const char *key);            /* text of the sheet; NULL */
 double      mba_env_value(const mba_analysis *a, const char *key);           /* number of the sheet; NaN */
 const char *mba_env_unit(const mba_analysis *a, const char *key);            /* its unit; "" */
@@ -208,26 +209,5 @@ typedef struct mba_bounds {
 } mba_bounds;
 mba_bounds mba_bounds_of(const mba_analysis *a, mba_group_of g);
 double     mba_percent_of_least(const mba_analysis *a, mba_group_of g); /* NaN where the floor is of executed work */
-
-/* ---- claims of the study ---- */
-enum { MBA_CLAIMS = 11, MBA_BESIDE_MAX = 23 }; /* all that a page has but one */
-/* Not applicable: the claim is about SSM kernels, and the program has none. */
-typedef enum mba_verdict {
-    MBA_OPEN,
-    MBA_REPRODUCED,
-    MBA_REFUTED,
-    MBA_DEPENDS,
-    MBA_NOT_APPLICABLE,
-    MBA_VERDICTS
-} mba_verdict;
-typedef struct mba_claim {
-    const char *id, *claim, *target;
-    mba_verdict verdict;
-    char        measured[256], needs[192];
-} mba_claim;
-const char *mba_verdict_name(mba_verdict v);
-/* Some claims need other stores beside this one (a->beside): another variant (F5), other sizes (F9), the other Mamba
- * (F10). */
-void mba_claims_judge(const mba_analysis *a, mba_claim out[MBA_CLAIMS]);
 
 #endif

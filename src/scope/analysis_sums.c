@@ -10,6 +10,13 @@ bool mba_in_group(const mba_kernel_view *k, mba_group_of g)
            && (g == MBA_ALL_KERNELS || k->kind == (g == MBA_SSM_KERNELS ? (int)MBA_SSM : (int)MBA_GEMM));
 }
 
+double mba_kind_s(const mba_analysis *a, int kind)
+{
+    double s = 0;
+    for (int p = 0; p < MBA_PHASES; p++) s += a->time_s[kind][p];
+    return s;
+}
+
 /* ---- intensity ---- */
 
 mba_intensity mba_intensity_of(const mba_analysis *a, mba_group_of g)

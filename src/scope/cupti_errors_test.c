@@ -41,7 +41,7 @@ static int result_string(int code, const char **text)
 static int register_callbacks(void *give, buffer_fn *take)
 {
     (void)give;
-    fake.alloc = take;
+    fake.take = take;
     return SUCCESS;
 }
 static int enable(void)
@@ -126,9 +126,9 @@ mba_status __wrap_mba_library_open(const char *file, const mba_library_name *nam
 
 static void fail_at(const char *name, int after, int code)
 {
-    buffer_fn *take = fake.alloc; // CUPTI is told of it once
+    buffer_fn *take = fake.take; // CUPTI is told of it once
     memset(&fake, 0, sizeof fake);
-    fake.alloc = take;
+    fake.take = take;
     fake.name = name, fake.after = after, fake.code = code;
 }
 
@@ -189,8 +189,8 @@ static void who_else_holds_the_counters_is_told(void **state)
 static int seen_of_a_buffer(void)
 {
     seen = 0;
-    assert_non_null(fake.alloc);
-    fake.alloc(NULL, 0, malloc(64), 64, 64); // frees it
+    assert_non_null(fake.take);
+    fake.take(NULL, 0, malloc(64), 64, 64); // frees it
     return seen;
 }
 

@@ -9,6 +9,7 @@
 #include "scope/kernel_names.h"
 #include "scope/metrics.h"
 #include "scope/trace_file.h"
+#include "study/claims.h"
 #include "tests/refused_rows.h"
 #include "tests/scratch.h"
 #include "tests/test.h"

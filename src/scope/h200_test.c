@@ -6,7 +6,8 @@
  * numbers (expected.h) are those of tools/store_sums.py (SQL over event, kernel and counter), not of the analysis.
  * tools/refresh_h200 makes both anew. */
 #include "scope/doubts.h"
-#include "scope/verify.h"
+#include "study/claims.h"
+#include "study/verify.h"
 #include "tests/data/stores/expected.h"
 #include "tests/test.h"
 

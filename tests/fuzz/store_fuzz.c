@@ -2,14 +2,15 @@
 /* store_fuzz.c -- any bytes as a store: opened, checked, analysed, judged, verified, exported. */
 #include <stdio.h>
 
-#include "cli/stored.h"
 #include "fuzz.h"
 #include "scope/analysis.h"
 #include "scope/blocks.h"
 #include "scope/diff.h"
 #include "scope/export.h"
 #include "scope/memory.h"
-#include "scope/verify.h"
+#include "study/claims.h"
+#include "study/store_kernels.h"
+#include "study/verify.h"
 
 /* Kernels of the store as the simulator sees them. */
 static void lower_kernels(mba_store *s)

@@ -13,7 +13,6 @@
 extern "C" {
 #include "core/device.h"
 #include "device/cpu/ceilings.h"
-#include "device/cuda/flush_l2.h"
 }
 
 enum { COPY_BYTES = 1 << 30, BLOCKS = 132 * 16, TRIPS = 4096, CHAINS = 8, SIDE = 8192, REPEATS = 8 };

@@ -27,7 +27,9 @@ static inline cudaStream_t mba_cuda_stream(const mba_call *c) { return (cudaStre
 /* After a launch: the error of its configuration, in the words of what was launched. */
 mba_status mba__cuda_launch_check(const mba_call *c, int k);
 
-/* Fills the caches, by reading (flush_l2_cuda.cu). */
+/* Empties the caches of everything else by reading `bytes` of zeros (flush_l2_cuda.cu), before something is timed.
+ * MBA__FLUSH_BYTES is several times the largest L2 there is. */
+enum { MBA__FLUSH_BYTES = 256 << 20 };
 void mba__cuda_flush_l2(void *zeros, size_t bytes, void *stream);
 
 /* Dynamic and static shared memory beyond 48 KB together must be asked for, once per kernel; cheap to repeat. */

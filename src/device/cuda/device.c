@@ -13,7 +13,6 @@
 #include "device/cuda/cuda.h"
 #include "device/cuda/launch_hook.h"
 #include "device/cuda/ranges.h"
-#include "device/cuda/flush_l2.h"
 
 static struct {
     bool         ready;

@@ -21,7 +21,7 @@
 
 #define MBA_DYNAMIC_SMEM(name) extern __shared__ __align__(1024) unsigned char name[]
 
-enum { TILE_COLS = 64, TILE_ROW_BYTES = 128 };
+enum { TILE_ROW_BYTES = 128 };
 
 static __device__ __forceinline__ int tile_at(int row, int piece)
 {

@@ -70,24 +70,6 @@ static __device__ __forceinline__ uint32_t transpose_8x8(uint32_t a)
     return d;
 }
 
-/* Four 8 x 8 matrices of 16-bit values from shared memory; lane i names row i % 8 of matrix i / 8 (16 bytes,
- * aligned). */
-static __device__ __forceinline__ void load_8x8_4(uint32_t (&d)[4], const void *row)
-{
-    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
-                 : "=r"(d[0]), "=r"(d[1]), "=r"(d[2]), "=r"(d[3])
-                 : "r"((uint32_t)__cvta_generic_to_shared(row))
-                 : "memory");
-}
-
-static __device__ __forceinline__ void load_8x8_4_transposed(uint32_t (&d)[4], const void *row)
-{
-    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];"
-                 : "=r"(d[0]), "=r"(d[1]), "=r"(d[2]), "=r"(d[3])
-                 : "r"((uint32_t)__cvta_generic_to_shared(row))
-                 : "memory");
-}
-
 /* ---- functions of the special units ---- */
 
 static __device__ __forceinline__ float tanh_fast(float x) // 2^-11 relative

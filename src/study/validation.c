@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-/* validated.c -- see validated.h. */
-#include "cli/validated.h"
+/* validation.c -- see validation.h. */
+#include "study/validation.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/simulated.h"
 #include "core/check.h"
 #include "core/file.h"
 #include "core/print.h"
 #include "scope/describe.h"
 #include "sim/serialize.h"
+#include "study/simulated_step.h"
 
 /* Nodes are timed between two events of a captured graph, which costs this much beside the kernels: the smallest points
  * take 4 us, of which the model explains 1.5. */
@@ -81,7 +81,7 @@ static mba_status predict_ops(mba_measured *d, mba_sim *sim, const mba_gpu *m, b
 
 /* ---- steps ---- */
 
-/* "mamba2-130m --set chunk=128 --batch 8": words of `bench step`, which are cut in place. */
+/* Parses the operands of `bench step` ("mamba2-130m --set chunk=128 --batch 8"); cuts `words` in place. */
 static mba_status workload_of(mba_workload *w, char *words)
 {
     char *rest = NULL;
@@ -166,16 +166,16 @@ mba_status mba_validation_points(mba_measured **out, const char *path, const cha
     return st;
 }
 
-/* ---- kernels that were counted ---- */
+/* ---- kernels with counters, simulated with the plans of this tree ---- */
 
-typedef struct binding {
+typedef struct row_match {
     mba_profiled_set *d;
     const mba_gpu    *m;
     const char       *workload;
-    bool              freeze;
-} binding;
+    bool              serialize;
+} row_match;
 
-/* Launches of a plan that differ in nothing but their place are one row. */
+/* Launches that differ only in their place in the plan share a row. */
 static bool alike(const mba_plan *p, int a, int b)
 {
     if (a == b) return true;
@@ -187,7 +187,7 @@ static bool alike(const mba_plan *p, int a, int b)
            && x->nphases == y->nphases && sum < 1e-6;
 }
 
-static mba_profiled_kernel *find_row(const binding *b, const mba_program *p, int32_t node, int launch, bool exactly)
+static mba_profiled_kernel *find_row(const row_match *b, const mba_program *p, int32_t node, int launch, bool exactly)
 {
     const mba_node *n = p->graph->nodes[node];
     const char     *kernel = p->plan[node]->launch[launch].kernel;
@@ -198,7 +198,7 @@ static mba_profiled_kernel *find_row(const binding *b, const mba_program *p, int
         if (strcmp(c->op, n->op->name) || strcmp(c->workload, b->workload)) continue;
         if (exactly ? c->place != launch : !alike(p->plan[node], c->place, launch)) continue;
         if (strcmp(c->variant, p->plan[node]->variant) || strcmp(c->phase, mba_pass_name(n->pass))) continue;
-        const bool ours = strncmp(kernel, "cu", 2) != 0; // libraries have names of their own, and no code to read
+        const bool ours = strncmp(kernel, "cu", 2) != 0; // library kernels have other names, and their SASS is not read
         if (ours ? strcmp(kernel, c->kernel) != 0 : !isnan(c->n[MBA_N_PATH])) continue;
         if (!*shape) mba_node_shape(shape, sizeof shape, n);
         if (!strcmp(c->shape, shape)) return c;
@@ -206,24 +206,25 @@ static mba_profiled_kernel *find_row(const binding *b, const mba_program *p, int
     return NULL;
 }
 
-static mba_profiled_kernel *row_of(const binding *b, const mba_program *p, int32_t node, int launch)
+static mba_profiled_kernel *row_of(const row_match *b, const mba_program *p, int32_t node, int launch)
 {
     mba_profiled_kernel *c = find_row(b, p, node, launch, true);
     return c ? c : find_row(b, p, node, launch, false);
 }
 
-/* The first launch of a row is written down before counts change it: with what the ledger found in L2. */
-static void bind_counts(void *of, const mba_program *p, int32_t node, int launch, mba_sim_kernel *k)
+/* Serializes the first launch of a row before the counters change it, with what the L2 model found for it; then applies
+ * the counters. */
+static void apply_counters(void *of, const mba_program *p, int32_t node, int launch, mba_sim_kernel *k)
 {
-    const binding       *b = of;
+    const row_match     *b = of;
     mba_profiled_kernel *c = row_of(b, p, node, launch);
     char                 text[MBA_SIM_KERNEL_TEXT_BYTES];
     if (!c) return;
-    if (b->freeze && !c->program && mba_sim_kernel_write(text, sizeof text, k)) c->program = strdup(text);
+    if (b->serialize && !c->program && mba_sim_kernel_write(text, sizeof text, k)) c->program = strdup(text);
     mba_profiled_apply(k, c, b->m);
 }
 
-/* By FLOPs and bytes of the data sheet alone. */
+/* Time by counted work and the rates of the data sheet alone. */
 static double roofline_us(const mba_profiled_kernel *c, const mba_gpu *m)
 {
     const double *v = m->v, hz = v[MBA_GPU_clk] * 1e9 * v[MBA_GPU_sm], lanes = 32;
@@ -236,7 +237,7 @@ static double roofline_us(const mba_profiled_kernel *c, const mba_gpu *m)
     return 1e6 * most;
 }
 
-static void add_predictions(const binding *b, const mba_program *p, const mba_sim_step *bound,
+static void add_predictions(const row_match *b, const mba_program *p, const mba_sim_step *bound,
                             const mba_sim_step *plain)
 {
     for (int64_t i = 0; i < plain->launches; i++) {
@@ -254,7 +255,7 @@ static void add_predictions(const binding *b, const mba_program *p, const mba_si
 }
 
 static mba_status predict_kernels(mba_profiled_set *d, mba_sim *sim, const char *machine, const char *changes,
-                                  const char *workload, bool freeze)
+                                  const char *workload, bool serialize)
 {
     char          words[sizeof d->one->workload];
     mba_workload  w = { .machine = machine, .changes = changes };
@@ -264,9 +265,9 @@ static mba_status predict_kernels(mba_profiled_set *d, mba_sim *sim, const char 
     MBA_TRY(workload_of(&w, words));
     mba_status st = mba_simulated_run(&r, &w, sim);
     if (st == MBA_OK) {
-        binding b = { d, &r.gpu, workload, freeze };
+        row_match b = { d, &r.gpu, workload, serialize };
         st = mba_sim_program(&bound, sim, r.session.program, &r.gpu,
-                             &(mba_sim_how){ .passes = MBA_STEP, .before_launch = bind_counts, .of = &b });
+                             &(mba_sim_how){ .passes = MBA_STEP, .before_launch = apply_counters, .of = &b });
         if (st == MBA_OK) add_predictions(&b, r.session.program, &bound, &r.step);
         for (int i = 0; i < d->n && st == MBA_OK; i++)
             if (!strcmp(d->one[i].workload, workload)) d->one[i].step_ms = 1e3 * bound.seconds;
@@ -276,9 +277,9 @@ static mba_status predict_kernels(mba_profiled_set *d, mba_sim *sim, const char 
     return st == MBA_OK ? st : mba_where(st, "%s", workload);
 }
 
-/* ---- kernels whose plans were written down ---- */
+/* ---- kernels with serialized launch plans ---- */
 
-/* What a library starts beside the launches of a plan is known by its counts alone. */
+/* Launches of a library that no plan has are known by their counters alone. */
 static mba_status predict_foreign(mba_profiled_kernel *c, const mba_gpu *m, int64_t load)
 {
     mba_sim_kernel k;
@@ -295,7 +296,7 @@ static mba_status predict_foreign(mba_profiled_kernel *c, const mba_gpu *m, int6
     return MBA_OK;
 }
 
-static mba_status predict_frozen(mba_profiled_kernel *c, const mba_gpu *m, int64_t load)
+static mba_status predict_serialized(mba_profiled_kernel *c, const mba_gpu *m, int64_t load)
 {
     mba_sim_kernel k;
     mba_sim_result plain, bound;
@@ -321,12 +322,12 @@ static mba_status predict_rows(mba_profiled_set *d, const mba_gpu *m, const char
     for (int i = 0; i < d->n; i++) {
         mba_profiled_kernel *c = &d->one[i];
         if (!strcmp(c->workload, workload) && (!load || c->tensor_us > 0))
-            MBA_TRY(c->program ? predict_frozen(c, m, load) : predict_foreign(c, m, load));
+            MBA_TRY(c->program ? predict_serialized(c, m, load) : predict_foreign(c, m, load));
     }
     return MBA_OK;
 }
 
-/* How busy tensor units are in the step of these rows, of 256. */
+/* Utilisation of the tensor units in the step of these rows, in 256ths. */
 static int64_t load_of(const mba_profiled_set *d, const char *workload)
 {
     double busy = 0, all = 0;
@@ -339,7 +340,7 @@ static int64_t load_of(const mba_profiled_set *d, const char *workload)
     return all > 0 ? (int64_t)(256 * busy / all + 0.5) : 0;
 }
 
-/* A step is its kernels, as often as they ran, and what lies between them. */
+/* A step: its kernels, as often as they ran, and the gaps between them, in ms. */
 static double step_of(const mba_profiled_set *d, const char *workload)
 {
     double us = 0;
@@ -350,18 +351,18 @@ static double step_of(const mba_profiled_set *d, const char *workload)
     return 1e-3 * us;
 }
 
-static bool all_frozen(const mba_profiled_set *d, const char *workload)
+static bool mostly_serialized(const mba_profiled_set *d, const char *workload)
 {
-    int rows = 0, frozen = 0;
+    int rows = 0, serialized = 0;
     for (int i = 0; i < d->n; i++)
-        if (!strcmp(d->one[i].workload, workload)) rows++, frozen += d->one[i].program != NULL;
-    return frozen * 2 > rows; // the others have no launch in any plan: libraries start more
+        if (!strcmp(d->one[i].workload, workload)) rows++, serialized += d->one[i].program != NULL;
+    return serialized * 2 > rows; // the rest are launches of libraries that no plan has
 }
 
 static mba_status predict_workload(mba_profiled_set *d, mba_sim *sim, const mba_gpu *m, const char *machine,
                                    const char *changes, const char *workload)
 {
-    if (!all_frozen(d, workload)) return predict_kernels(d, sim, machine, changes, workload, false);
+    if (!mostly_serialized(d, workload)) return predict_kernels(d, sim, machine, changes, workload, false);
     MBA_TRY(predict_rows(d, m, workload, 0));
     MBA_TRY(predict_rows(d, m, workload, load_of(d, workload)));
     const double ms = step_of(d, workload);
@@ -395,7 +396,7 @@ mba_status mba_validation_kernels(mba_profiled_set **out, const char *path, cons
     return st;
 }
 
-static mba_status write_frozen(mba_writer *w, const mba_profiled_set *d, const char *text)
+static mba_status write_serialized(mba_writer *w, const mba_profiled_set *d, const char *text)
 {
     int row = 0;
     for (const char *at = text; *at;) {
@@ -432,7 +433,7 @@ mba_status mba_validation_serialize(const char *out, const char *path, const cha
         if (!i || strcmp(d->one[i].workload, d->one[i - 1].workload))
             st = predict_kernels(d, sim, machine, NULL, d->one[i].workload, true);
     if (st == MBA_OK) st = mba_writer_create(&w, out);
-    if (st == MBA_OK) st = write_frozen(w, d, text);
+    if (st == MBA_OK) st = write_serialized(w, d, text);
     if (st == MBA_OK) st = mba_writer_commit(w);
     mba_writer_destroy(w);
     mba_sim_destroy(sim);
@@ -443,7 +444,7 @@ mba_status mba_validation_serialize(const char *out, const char *path, const cha
 
 /* ---- bands ---- */
 
-/* `times` is one more measured time over what was predicted. */
+/* Widens the band to one more measured time over its prediction. */
 static void take_in(mba_band *b, double times)
 {
     if (times < b->low) b->low = times;
@@ -453,7 +454,7 @@ static void take_in(mba_band *b, double times)
 static mba_status band_of_steps(mba_band *out, const mba_measured *d)
 {
     int steps = 0;
-    *out = (mba_band){ 1, 1 }; // the prediction itself is among what may be
+    *out = (mba_band){ 1, 1 }; // the prediction itself lies in its band
     for (int i = 0; i < d->n; i++) {
         if (d->point[i].source != MBA_POINT_TOTAL) continue;
         take_in(out, d->point[i].ms / d->point[i].predicted_ms);
@@ -464,8 +465,8 @@ static mba_status band_of_steps(mba_band *out, const mba_measured *d)
                                           "fix: tools/measured_points");
 }
 
-/* Held-out operators make their bands: constants were fitted to the others, which are nearer to what is predicted of
- * them than those that nobody has seen (60 % of the held-out ones lie in bands that the fitted ones make). */
+/* Bands come from held-out operators. Constants were fitted to the others, so their errors are smaller than those of an
+ * operator nobody has seen: only 60 % of the held-out operators lie in the bands of the fitted ones. */
 mba_status mba_validation_operators(mba_error_bands *out, const mba_measured *d)
 {
     mba_prediction_residual *r = calloc((size_t)d->n + 1, sizeof *r);
@@ -505,7 +506,7 @@ static mba_status predict_as_foreign(mba_profiled_set *d, const mba_gpu *m)
     return MBA_OK;
 }
 
-/* Every kernel and shape once, fitted and held out: no constant was fitted to kernels without plan and code. */
+/* Every kernel and shape once, fitted and held out: no constant was fitted to kernels known by their counters alone. */
 static mba_status foreign_bands(mba_error_bands *out, const mba_profiled_set *d)
 {
     mba_prediction_residual *r = calloc((size_t)d->n + 1, sizeof *r);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* verify_test.c -- plan against counters where two launches share their items, and where L2 holds writes back. */
-#include "scope/verify.h"
+#include "study/verify.h"
 
 #include "tests/scratch.h"
 #include "tests/test.h"

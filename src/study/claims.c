@@ -1,16 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-/* claims.c -- the eleven claims of the study against a store: target, measured, verdict.
- *
- * A verdict stands only on numbers the store has; without them a claim is open, and says what it needs. Thresholds are
- * in one place, below, so that a test can stand at their edges. */
+/* claims.c -- see claims.h. All thresholds stand below in one place, so that tests can try values on both sides of
+ * them. */
+#include "study/claims.h"
+
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "scope/analysis.h"
-
-/* How near is "about": in points of percent unless said otherwise. */
+/* Thresholds, in percentage points unless the name says otherwise. */
 static const double GEMM_MOST = 65, SSM_MOST = 25, INTENSITY_MOST = 3.5, BANDWIDTH = 57.5, BANDWIDTH_OFF = 5,
                     H100_BYTES = 3350e9, VECTOR_BOUND_LEAST = 85, L1_HIT_LOW = 10, L1_HIT_HIGH = 25, MAJORITY = 50,
                     RATIO_MOST = 16, LIVES_LONGER = 1.5, RISES = 0.05, BYTES_ALIKE = 0.1, HITS_FALL = 5,
@@ -33,7 +31,7 @@ static void say(char *text, size_t room, const char *fmt, ...)
 #define MEASURED(c, ...) say((c)->measured, sizeof(c)->measured, __VA_ARGS__)
 #define NEEDS(c, ...)    say((c)->needs, sizeof(c)->needs, __VA_ARGS__)
 
-/* The store that is judged, and those beside it. */
+/* The store that is judged, then those beside it. */
 typedef struct beside {
     const mba_analysis *store[1 + MBA_BESIDE_MAX];
     int                 n;
@@ -46,7 +44,7 @@ static bool same_machine(const mba_analysis *a, const mba_analysis *b)
     return same_text(mba_env_find(a, "gpu.name"), mba_env_find(b, "gpu.name"));
 }
 
-/* One workload on one GPU. What a store does not say (another program's has no parameters) cannot differ. */
+/* One workload on one GPU. What a store does not say (one of an external program has no parameters) counts as equal. */
 static bool same_model(const mba_analysis *a, const mba_analysis *b)
 {
     const bool both = *a->parameters && *b->parameters;
@@ -54,7 +52,7 @@ static bool same_model(const mba_analysis *a, const mba_analysis *b)
            && same_machine(a, b);
 }
 
-/* A step of one has as many tokens as a step of the other, in as many sequences. */
+/* Steps of both have as many tokens in as many sequences. */
 static bool same_size(const mba_analysis *a, const mba_analysis *b)
 {
     const bool both = *a->batch && *b->batch;
@@ -126,7 +124,7 @@ static void f3(const beside *all, mba_claim *c)
             first = false;
         }
     if (!counted || unknown) NEEDS(c, "executed FLOPs and bytes: counters, set roofline");
-    if (unknown) return; // without vector FLOPs nothing is below
+    if (unknown) return; // no vector FLOPs: nothing shows a low intensity
     const bool memory = 100 * b.share[MBA_BY_MEMORY] > MAJORITY;
     c->verdict = memory && below ? MBA_REPRODUCED : memory || below ? MBA_DEPENDS : MBA_REFUTED;
 }
@@ -174,13 +172,13 @@ static double ssm_bytes(const mba_analysis *a)
     return bytes;
 }
 
-/* What two variants differ in: how long blocks live, and what else. */
+/* How two variants differ: lifetime of blocks, and what else. */
 typedef struct intervention {
     double other_s, rate, longer, bytes;
     bool   alone;
-} intervention; /* longer: rate of longer lives */
+} intervention; /* longer: bandwidth of the longer-lived */
 
-/* Of one model at one size, with lives that differ by a half at least. */
+/* Two variants of one model at one size whose blocks live at least 1.5 times as long, or as short. */
 static bool intervenes(intervention *v, const mba_analysis *a, const mba_analysis *b)
 {
     const mba_bandwidth x = mba_bandwidth_of(a, MBA_SSM_KERNELS), y = mba_bandwidth_of(b, MBA_SSM_KERNELS);
@@ -193,8 +191,8 @@ static bool intervenes(intervention *v, const mba_analysis *a, const mba_analysi
            && (lives >= LIVES_LONGER || lives <= 1 / LIVES_LONGER);
 }
 
-/* A cause is shown by a variant in which blocks live longer and nothing else is other: it moves the same bytes. One
- * that moves fewer, or another program, may be faster for that, so it decides nothing. */
+/* A variant shows the cause if its blocks live longer and it moves the same bytes. One that moves fewer bytes, or
+ * another program, may be faster for that reason and decides nothing. */
 static void f5(const beside *all, mba_claim *c)
 {
     const mba_analysis *a = all->store[0];
@@ -315,7 +313,7 @@ static void f9(const beside *all, mba_claim *c)
                                                       : MBA_REFUTED;
 }
 
-/* FLOPs of a launch: the least there are, or those that ran where nobody knows the least (a foreign program). */
+/* FLOPs of a launch: the least work, or the executed work of an external program, whose least work is not known. */
 static double flops_of(const mba_kernel_view *k, bool *executed)
 {
     const double least = k->least.tensor_flops + k->least.vector_flops;
@@ -324,7 +322,7 @@ static double flops_of(const mba_kernel_view *k, bool *executed)
     return k->counted.tensor_flops + k->counted.fp32_flops + k->counted.half_flops;
 }
 
-/* SSM operators of a step, per unit: time, and FLOPs. */
+/* SSM operators of a step: time and FLOPs per token, image or graph. */
 static void ssm_per_unit(const mba_analysis *a, double *s, double *flops, bool *executed)
 {
     *s = *flops = 0;
@@ -343,7 +341,7 @@ static bool has_operator(const mba_analysis *a, const char *name)
     return false;
 }
 
-/* A language model without attention: images and graphs scan other lengths, and attention does part of the mixing. */
+/* A language model without attention. Images and graphs scan other lengths, and attention does part of the mixing. */
 static bool compares(const mba_analysis *a)
 {
     return (!*a->unit || !strcmp(a->unit, "tokens")) && !(kind_percent(a, MBA_ATTENTION) > 0);
@@ -429,7 +427,7 @@ static void f11(const beside *all, mba_claim *c)
     c->verdict = by_memory && by_registers ? MBA_REPRODUCED : by_memory || by_registers ? MBA_DEPENDS : MBA_REFUTED;
 }
 
-/* It ran kernels, and nothing is known to be an SSM: not by its graph, not by a rule. */
+/* It ran kernels, and neither graph nor rules know one of them as an SSM kernel. */
 static bool is_without_ssm(const mba_analysis *a)
 {
     int64_t ran = 0;

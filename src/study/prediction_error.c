@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* off.c -- see off.h. */
-#include "cli/off.h"
+/* prediction_error.c -- see prediction_error.h. */
+#include "study/prediction_error.h"
 
 #include <ctype.h>
 #include <math.h>
@@ -12,7 +12,6 @@
 #include "core/sort.h"
 #include "sim/engine.h"
 
-/* A word of the name, so that a GH200, which has other memory, is no H200. */
 const char *mba_machine_for_gpu(const char *gpu)
 {
     for (int i = 0; mba_gpu_name(i); i++) {

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* on_machine.c -- see on_machine.h. */
-#include "cli/on_machine.h"
+#include "study/on_machine.h"
 
-#include "cli/say.h"
-#include "cli/validated.h"
+#include "study/validation.h"
 
 static double plan_gb(const mba_session *s) { return (double)mba_program_bytes(s->program) / 1e9; }
 
@@ -17,8 +16,8 @@ static mba_status plan_with(mba_session *s, const mba_session_options *so, mba_r
     return mba_session_plan(s, &o);
 }
 
-/* First with everything kept; where that is too much, as --memory with all that may be taken; where that is too much as
- * well, the least there is. */
+/* Plans with everything kept. If that is more than the limit, plans for the limit; if that fails too, plans the least
+ * that is possible. */
 static mba_status plan_there(mba_on_machine *m, const mba_session_options *so)
 {
     mba_session  *s = &m->sim.session;
@@ -36,7 +35,7 @@ static mba_status plan_there(mba_on_machine *m, const mba_session_options *so)
     return st;
 }
 
-/* An update is its micro-batches one after the other, then the optimizer. */
+/* An update is its micro-batches one after another, then the optimizer. */
 static mba_status simulate_step(mba_on_machine *m, mba_sim *sim)
 {
     mba_sim_step part;
@@ -75,51 +74,4 @@ void mba_on_machine_end(mba_on_machine *m)
 {
     mba_simulated_end(&m->sim);
     *m = (mba_on_machine){ 0 };
-}
-
-/* ---- words ---- */
-
-/* Tokens, images or graphs of an update. */
-static double units_of(const mba_on_machine *m)
-{
-    return (double)m->micros * (double)mba_model_units(&m->sim.session.model);
-}
-
-void mba_on_machine_print(FILE *f, const mba_on_machine *m)
-{
-    const char *name = m->sim.gpu.name;
-    if (!m->fits) {
-        mba_say(f,
-                "does not fit in the %.4g GB of %s: it needs at least %.1f GB, and %.1f GB with everything kept\n"
-                "a smaller --batch with more --micros needs less\n",
-                m->machine_gb, name, m->plan_gb, m->whole_gb);
-        return;
-    }
-    if (m->whole_gb > m->limit_gb)
-        mba_say(f,
-                "does not fit in the %.4g GB of %s with everything kept (%.1f GB): needs --memory %.4gGB\n"
-                "the plan is then %.1f GB, and the backward pass computes again what is not kept\n",
-                m->machine_gb, name, m->whole_gb, m->limit_gb, m->plan_gb);
-    else if (m->whole_gb > m->plan_gb)
-        mba_say(f, "fits in %.4g GB (%s): the plan is %.1f GB; --memory %.4gGB keeps everything (%.1f GB)\n",
-                m->machine_gb, name, m->plan_gb, m->limit_gb, m->whole_gb);
-    else mba_say(f, "fits in %.4g GB (%s): the plan is %.1f GB, everything is kept\n", m->machine_gb, name, m->plan_gb);
-    mba_say(f,
-            "SIMULATED step on %s: %.1f ms, band %.1f to %.1f ms, %.0f %s/s (grade %c; mambascope simulate has it by "
-            "operator)\n",
-            name, 1e3 * m->seconds, 1e3 * m->seconds * m->band.low, 1e3 * m->seconds * m->band.high,
-            units_of(m) / m->seconds, mba_task_unit(m->sim.session.model.task), mba_simulated_grade(&m->sim.gpu));
-}
-
-json_t *mba_on_machine_json(const mba_on_machine *m)
-{
-    const double ms = 1e3 * m->seconds;
-    json_t      *o = json_pack("{s:s, s:f, s:b, s:f, s:f}", "name", m->sim.gpu.name, "memory_gb", m->machine_gb, "fits",
-                               (int)m->fits, "plan_gb", m->plan_gb, "whole_gb", m->whole_gb);
-    if (m->fits)
-        json_object_set_new(o, "simulated",
-                            json_pack("{s:f, s:[f,f], s:f, s:s%}", "step_ms", ms, "band_ms", ms * m->band.low,
-                                      ms * m->band.high, "units_per_s", units_of(m) / m->seconds, "grade",
-                                      (char[]){ mba_simulated_grade(&m->sim.gpu), 0 }, (size_t)1));
-    return o;
 }

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-/* suite_parts.h -- what the suite consists of: one store per part, and the store itself says how it was made.
+/* suite.h -- what the suite consists of, and how it ends: one store per part, and the store itself says how it was
+ * made.
  *
  * A part is a training step that is watched and a small relative of the model that is trained. It is made by a process
  * of its own under another name; its store gets its name when it is complete, and carries the part's options in its
  * sheet (`suite.part`, `suite.options`), so that a part made by another call or on another machine counts: copying the
  * store is all it takes. */
-#ifndef MBA_SUITE_PARTS_H
-#define MBA_SUITE_PARTS_H
+#ifndef MBA_CLI_SUITE_H
+#define MBA_CLI_SUITE_H
 
 #include "cli/model_options.h"
 
@@ -52,5 +53,10 @@ typedef enum mba_suite_state {
  * cannot be looked at for lack of memory or by an error of input, which says nothing about the store. */
 MBA_MUST mba_status mba_suite_part_look(mba_suite_state *is, const mba_suite_part *p, const char *path, char *have,
                                         size_t room);
+
+/* From stores to tables on the terminal, report.html, summary.json and ten lines. Of `n` stores the first `shown` get
+ * sections of their own and the others stand beside them. A store that cannot be read is told and left out. `json`: the
+ * tables as JSON on stdout, and nothing else there. */
+MBA_MUST mba_status mba_suite_summary(const char *out, const char *const *path, int n, int shown, bool json);
 
 #endif

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* verify.c -- see verify.h. */
-#include "scope/verify.h"
+#include "study/verify.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -8,8 +8,8 @@
 
 static const double BYTES_WITHIN = 0.05, LAG_OF_L2 = 0.5, KEPT_OF_L2 = 0.5;
 
-/* What kernel ran for which node and launch of the plan: the first event of each says it. By their places, for numbers
- * are the file's. */
+/* Which node and which launch of its plan a kernel ran for, by its first event. Indices are places in the arrays of the
+ * analysis: identifiers come from the file and may be anything. */
 typedef struct origins {
     const mba_analysis *a;
     int64_t            *node, *launch;
@@ -54,8 +54,8 @@ static int64_t launches_of(const mba_analysis *a, int64_t node)
     return n;
 }
 
-/* What the launches of a node issue over the least it could do with: tiles that are padded, halves that are masked,
- * products made again. */
+/* Tensor FLOPs that the launches of a node issue over its least work: padded tiles, masked halves, recomputed
+ * products. */
 static double padding_of(const mba_analysis *a, const mba_row_node *node)
 {
     double sum = 0;
@@ -66,13 +66,13 @@ static double padding_of(const mba_analysis *a, const mba_row_node *node)
 
 static const char *kernel_of(const mba_row_launch *l) { return l && l->kernel ? l->kernel : ""; }
 
-/* Leaves out what does not reach, as decays of the data have it: a store may say what that comes to (gpu_data.c). */
+/* Kernels whose work depends on the decays in the data; a store may have the number (gpu_data.c). */
 static bool forgets(const char *kernel)
 {
     return !strncmp(kernel, "ssd_states", 10) || (!strncmp(kernel, "ssd_scan", 8) && strstr(kernel, "_cut"));
 }
 
-/* Counts are whole numbers; a mean of several launches is one but for its rounding. */
+/* Counts are whole numbers; a mean over several launches is one up to rounding. */
 static mba_agreement judge_count(double measured, double expected)
 {
     if (isnan(measured) || isnan(expected) || (measured == 0 && expected == 0)) return MBA_NOT_JUDGED;
@@ -84,7 +84,7 @@ static mba_agreement judge(double ratio, double within)
     return isnan(ratio) ? MBA_NOT_JUDGED : fabs(ratio - 1) <= within ? MBA_AGREES : MBA_DIFFERS;
 }
 
-/* What must move: of an operator that is one launch by its operands, else by the launch's plan. */
+/* The bytes that must move: the operands of the node if it is one launch, else those of the launch plan. */
 static void expect_bytes(mba_verification *v, bool alone)
 {
     if (alone) {
@@ -109,7 +109,7 @@ static mba_agreement judge_bytes(const mba_verification *v, double l2_bytes)
     return read <= v->loads ? MBA_AGAIN : MBA_DIFFERS;
 }
 
-/* Between two sweeps nothing is there before, nothing is left behind. */
+/* With a cold L2 nothing is in the cache before, and what is left dirty is counted. */
 static void judge_settled(mba_verification *v, double l2_bytes)
 {
     const double read = mba_counter_value(v->kernel, "settled__dram_bytes_read.sum"),
@@ -128,7 +128,8 @@ static double ratio_of(double measured, double expected)
     return expected > 0 ? measured / expected : !isnan(expected) && measured > 0 ? INFINITY : NAN;
 }
 
-/* A library may run more kernels than its launch in the plan: at the places of ours stand its own then. */
+/* A library may run more kernels than its plan has launches; then a kernel of the library stands in the place of
+ * ours. */
 static bool is_library(const char *symbol)
 {
     static const char *const part[] = { "cudnn", "cublas", "nvjet", "cutlass", "splitK", "xmma" };
@@ -171,7 +172,7 @@ static mba_verification verify(const mba_analysis *a, const mba_kernel_view *k, 
     if (v.ours) v.tensor = judge_count(v.tensor_measured, v.tensor_expected);
     if (v.tensor == MBA_DIFFERS && !v.by_data && forgets(kernel_of(v.launch)) && v.tensor_measured < v.tensor_expected)
         v.tensor = MBA_AT_MOST;
-    const bool full = isnan(v.node->filled) || v.node->filled >= 1; // of a ragged batch only a part was real
+    const bool full = isnan(v.node->filled) || v.node->filled >= 1; // a ragged batch fills only a part of its rows
     if (v.ours && full) v.bytes = judge_bytes(&v, a->l2_bytes);
     if (v.ours && full) judge_settled(&v, a->l2_bytes);
     return v;
@@ -184,7 +185,7 @@ static bool shares(const mba_verification *v, const mba_verification *w)
            && w->launch->tensor_flops > 0;
 }
 
-/* The first of two takes what the data gives it; the plan counts all of it under the second. */
+/* The data decides how two launches share their items; the plan counts all of them under the second. */
 static void judge_shared(mba_verification *v, int64_t n)
 {
     for (int64_t i = 0; i < n; i++)
@@ -200,7 +201,8 @@ static void judge_shared(mba_verification *v, int64_t n)
 double mba_verified_writes(const mba_analysis *a)
 {
     double measured = 0, expected = 0;
-    if (a->nnodes == 0 || a->node[a->nnodes - 1].id != a->nnodes - 1) return NAN; // a small one: `export --store`
+    if (a->nnodes == 0 || a->node[a->nnodes - 1].id != a->nnodes - 1)
+        return NAN; // a reduced store (`export --store`) has not all nodes
     for (int64_t i = 0; i < a->nkernels; i++)
         if (a->kernel[i].per_step > 0)
             measured += a->kernel[i].per_step * mba_counter_value(&a->kernel[i], "dram__bytes_write.sum");

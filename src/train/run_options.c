@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* model_options.c -- see model_options.h. */
-#include "cli/model_options.h"
+/* run_options.c -- see run_options.h. */
+#include "train/run_options.h"
 
 #include <stdio.h>
 #include <stdlib.h>

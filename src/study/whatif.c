@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 /* whatif.c -- see whatif.h. */
-#include "cli/whatif.h"
+#include "study/whatif.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/simulated.h"
-#include "cli/validated.h"
 #include "core/print.h"
-#include "report/figure.h"
+#include "study/prediction_error.h"
+#include "study/simulated_step.h"
+#include "study/validation.h"
 
 /* ---- axes ---- */
 
-/* An axis of the machine multiplies these numbers of it. */
+/* An axis multiplies these numbers of the machine by its value. */
 typedef struct machine_axis {
     mba_wi_axis axis;
     const char *numbers;
@@ -49,10 +49,10 @@ static const mba_wi_axis sizes[] = {
     { "state", "state size", 4, { 16, 32, 64, 128 } },
     { "head_dim", "Mamba-2 head width", 3, { 32, 64, 128 } },
 };
-enum { SIZES = sizeof sizes / sizeof *sizes, SSD_SIZES = 2 }; /* from the third on: of Mamba-2 only */
+enum { SIZES = sizeof sizes / sizeof *sizes, SSD_SIZES = 2 }; /* the axes from SSD_SIZES on exist in Mamba-2 only */
 _Static_assert((int)CURVES <= (int)MBA_WI_CURVES && (int)SIZES <= (int)MBA_WI_SIZES, "room for every axis");
 
-/* "hbm=x2,": appended to `text`. */
+/* Appends "hbm=x2" to the changes in `text`. */
 static void multiply(char *text, size_t room, const char *numbers, double factor)
 {
     for (const char *at = numbers; *at;) {
@@ -64,7 +64,10 @@ static void multiply(char *text, size_t room, const char *numbers, double factor
 
 /* ---- one point ---- */
 
-/* Groups of mba_sim_limits as mba_wi_bounds names them. */
+const char *const mba_wi_bounds[MBA_WI_BOUNDS] = { "DRAM",          "L2",    "tensor", "vector", "special functions",
+                                                   "shared memory", "launch" };
+
+/* The index in mba_wi_bounds of a limit of the simulator (mba_sim_limits). */
 static int bound_of(int limit)
 {
     switch (limit) {
@@ -95,7 +98,7 @@ static void step_of(mba_wi_step *out, const mba_simulated *r)
         for (int k = 0; k < MBA_WI_BOUNDS && out->of[p].ms > 0; k++) out->of[p].share[k] /= out->of[p].ms;
 }
 
-/* The last plan: most changes of a machine are none that plans can see. */
+/* Keeps the last memory and launch plans: most changes of a machine do not affect them. */
 typedef struct planner {
     mba_sim      *sim;
     mba_simulated last;
@@ -124,7 +127,7 @@ static mba_status run_planned(mba_wi_step *out, planner *p, const mba_workload *
     const mba_machine seen = mba_gpu_for_plans(&gpu);
     if (!p->there || !plans_alike(&seen, &p->last.machine)) {
         forget(p);
-        p->there = true; // half-made ones are ended, too
+        p->there = true; // a half-made plan is freed, too
         MBA_TRY(mba_simulated_plan(&p->last, w));
     }
     MBA_TRY(
@@ -134,7 +137,7 @@ static mba_status run_planned(mba_wi_step *out, planner *p, const mba_workload *
     return MBA_OK;
 }
 
-/* A machine that is too small for a kernel is an answer, too: NaN. */
+/* A machine that cannot run a kernel gives NaN, not an error. */
 static mba_status simulate(mba_wi_step *out, planner *p, const mba_workload *w)
 {
     *out = (mba_wi_step){ { { .ms = NAN }, { .ms = NAN } } };
@@ -267,19 +270,14 @@ static mba_status fill_model(mba_wi_model *m, const mba_whatif *w, mba_sim *sim,
 
 /* ---- which models, on which machine ---- */
 
-static const char *machine_of(const mba_analysis *a)
+const char *mba_machine_of_run(const mba_analysis *a)
 {
-    static const struct {
-        const char *part, *machine;
-    } known[] = { { "H200", "h200" }, { "H100", "h100" }, { "A100", "a100" }, { "B200", "b200" }, { "V100", "v100" } };
     const char *gpu = mba_env_find(a, "gpu.name");
-    for (size_t i = 0; gpu && i < sizeof known / sizeof *known; i++)
-        if (strstr(gpu, known[i].part)) return known[i].machine;
-    return NULL;
+    return gpu && strcmp(a->device, "cpu") ? mba_machine_for_gpu(gpu) : NULL;
 }
 
-/* The shape as the store words it: "batch 4 x length 4096", "batch 128 of 224 x 224 pixels", "at most 128 graphs,";
- * *known: it does. */
+/* Parses the shape that a store has as text: "batch 4 x length 4096", "batch 128 of 224 x 224 pixels", "at most 128
+ * graphs,". *known: the text is one of these. */
 static mba_status shape_of(mba_batch_shape *s, bool *known, mba_store *store)
 {
     mba_row_parameter *p;
@@ -300,7 +298,7 @@ static mba_status shape_of(mba_batch_shape *s, bool *known, mba_store *store)
     return MBA_OK;
 }
 
-/* Only presets as they are: a store does not say which fields were changed in a way that could be set again. */
+/* True for unchanged presets only: a store does not say which fields of a model were changed. */
 static bool is_preset(const mba_analysis *a)
 {
     const char *command = mba_env_find(a, "run.command");
@@ -320,18 +318,18 @@ static bool is_there(const mba_workload *all, int n, const mba_workload *w)
 }
 
 static mba_status workloads_of(mba_workload out[MBA_WI_MODELS], double measured_ms[MBA_WI_MODELS][MBA_WI_PARTS],
-                               int *count, const mba_stores *r)
+                               int *count, const mba_analysis *const *run, int runs)
 {
     int n = 0;
-    for (int i = 0; i < r->shown && n < MBA_WI_MODELS; i++) {
-        const mba_analysis *a = r->run[i].a;
-        const char         *machine = machine_of(a);
+    for (int i = 0; i < runs && n < MBA_WI_MODELS; i++) {
+        const mba_analysis *a = run[i];
+        const char         *machine = mba_machine_of_run(a);
         mba_workload        w = { .machine = machine, .model = { .name = a->workload } };
         bool                known;
-        if (!machine || !strcmp(a->device, "cpu") || !is_preset(a)) continue;
-        MBA_TRY(shape_of(&w.model.shape, &known, r->run[i].store));
+        if (!machine || !is_preset(a)) continue;
+        MBA_TRY(shape_of(&w.model.shape, &known, a->store));
         if (!known) continue;
-        if (n && strcmp(out[0].machine, machine)) continue; // one machine is changed
+        if (n && strcmp(out[0].machine, machine)) continue; // all models of a page are simulated on one machine
         if (is_there(out, n, &w)) continue;
         measured_ms[n][MBA_WI_STEP] = 1e3 * a->plain_s;
         measured_ms[n][MBA_WI_SSM] = 1e3 * mba_kind_s(a, MBA_SSM);
@@ -392,27 +390,14 @@ static mba_status axes(mba_whatif *w)
     return MBA_OK;
 }
 
-mba_status mba_machine_rates(mba_stores *r)
-{
-    for (int i = 0; i < r->n; i++) {
-        const char *machine = strcmp(r->run[i].a->device, "cpu") ? machine_of(r->run[i].a) : NULL;
-        mba_gpu     m;
-        if (!machine) continue;
-        MBA_TRY(mba_gpu_load(&m, machine));
-        r->run[i].l2_bytes_s = 1e9 * m.v[MBA_GPU_l2_rd];
-        r->run[i].l1_bytes_s = 1e9 * m.v[MBA_GPU_smem_bw] * m.v[MBA_GPU_sm] * m.v[MBA_GPU_clk];
-    }
-    return MBA_OK;
-}
-
-mba_status mba_whatif_make(mba_whatif *out, const mba_stores *r)
+mba_status mba_whatif_make(mba_whatif *out, const mba_analysis *const *run, int runs)
 {
     mba_workload base[MBA_WI_MODELS];
     double       measured_ms[MBA_WI_MODELS][MBA_WI_PARTS];
     mba_gpu      m;
     mba_sim     *sim = NULL;
     *out = (mba_whatif){ 0 };
-    MBA_TRY(workloads_of(base, measured_ms, &out->nmodels, r));
+    MBA_TRY(workloads_of(base, measured_ms, &out->nmodels, run, runs));
     snprintf(out->machine, sizeof out->machine, "%s", base[0].machine);
     MBA_TRY(mba_gpu_load(&m, out->machine));
     out->grade = mba_simulated_grade(&m);
@@ -426,6 +411,38 @@ mba_status mba_whatif_make(mba_whatif *out, const mba_stores *r)
     }
     mba_sim_destroy(sim);
     return st;
+}
+
+/* ---- answers ---- */
+
+int mba_wi_base(const mba_wi_axis *a)
+{
+    for (int i = 0; i < a->n; i++)
+        if (a->value[i] == 1) return i;
+    return -1;
+}
+
+int mba_wi_grid_size(const mba_whatif *w)
+{
+    int n = 1;
+    for (int k = 0; k < MBA_WI_SLIDERS; k++) n *= w->slider[k].n;
+    return n;
+}
+
+double mba_wi_speedup(const mba_whatif *w, int model, mba_wi_of part, int axis, int i)
+{
+    return w->model[model].base.of[part].ms / w->model[model].curve_ms[part][axis][i];
+}
+
+mba_doubled mba_wi_doubled(const mba_whatif *w, int model, mba_wi_of part)
+{
+    mba_doubled best = { 0, 0, 0 };
+    for (int m = model < 0 ? 0 : model; m < (model < 0 ? w->nmodels : model + 1); m++)
+        for (int k = 0; k < w->ncurves; k++)
+            for (int i = 0; i < w->curve[k].n && strcmp(w->curve[k].key, "clock"); i++)
+                if (w->curve[k].value[i] == 2 && mba_wi_speedup(w, m, part, k, i) > best.gain)
+                    best = (mba_doubled){ mba_wi_speedup(w, m, part, k, i), k, m };
+    return best;
 }
 
 double mba_whatif_gain(const mba_whatif *w, const mba_wi_model *m, int *axis)

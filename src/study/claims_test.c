@@ -2,7 +2,7 @@
 /* claims_test.c -- claims that need two stores: which two may be set beside each other. verdicts_test has verdicts. */
 #include <string.h>
 
-#include "scope/analysis.h"
+#include "study/claims.h"
 #include "tests/scratch.h"
 #include "tests/test.h"
 

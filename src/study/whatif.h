@@ -1,10 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-/* whatif.h -- what the simulator says about the models of a report: plain numbers, made before the page is, so that
- * drawing them needs no simulator. Everything here is SIMULATED but measured_ms and the measured set. */
-#ifndef MBA_REPORT_WHATIF_H
-#define MBA_REPORT_WHATIF_H
+/* whatif.h -- what the simulator says about the models of a report: other machines, other sizes, and how far to trust
+ * it.
+ *
+ *     mba_whatif *w = calloc(1, sizeof *w);
+ *     MBA_TRY(mba_whatif_make(w, runs, n));                      // some hundred simulated steps: a few seconds
+ *     mba_doubled d = mba_wi_doubled(w, -1, MBA_WI_STEP);
+ *     printf("twice the %s: %.2f times as fast\n", w->curve[d.axis].name, d.gain);
+ *
+ * Plain numbers, so that drawing them needs no simulator. Everything is SIMULATED but measured_ms and the measured
+ * set. */
+#ifndef MBA_STUDY_WHATIF_H
+#define MBA_STUDY_WHATIF_H
 
-#include <stdbool.h>
+#include "scope/analysis.h"
 
 enum {
     MBA_WI_MODELS = 5,
@@ -35,11 +43,11 @@ typedef struct mba_wi_step {
     mba_wi_time of[MBA_WI_PARTS];
 } mba_wi_step;
 
+/* All launches of an operator in a step. */
 typedef struct mba_wi_op {
     char   name[48];
     double ms[MBA_WI_MACHINES];
-} mba_wi_op; /* of a step,
-    all its launches */
+} mba_wi_op;
 
 typedef struct mba_wi_model {
     char name[64], batch[128], unit[16];
@@ -54,7 +62,7 @@ typedef struct mba_wi_model {
     int         nops;
 } mba_wi_model;
 
-/* A set of measured points and how far predictions of it are off, percent. */
+/* A set of measured points, and the errors of their predictions in percent. */
 typedef struct mba_wi_score {
     const char *name;
     int         points;
@@ -83,15 +91,29 @@ typedef struct mba_whatif {
 
 extern const char *const mba_wi_bounds[MBA_WI_BOUNDS]; /* "DRAM", "L2", .. */
 
-/* Where the axis stands for the machine as it is; -1: nowhere. */
+/* Simulates the models of those runs that ran on a GPU, at their sizes, on the machine of the first; if none did, the
+ * five workloads at full size on an H200. `out` is the caller's. */
+MBA_MUST mba_status mba_whatif_make(mba_whatif *out, const mba_analysis *const *run, int runs);
+
+/* The built-in machine file of the GPU that a run used; NULL: it ran on the CPU, or there is no file. */
+const char *mba_machine_of_run(const mba_analysis *a);
+
+/* Index of the unchanged machine on an axis; -1: not on it. */
 int mba_wi_base(const mba_wi_axis *a);
 int mba_wi_grid_size(const mba_whatif *w);
-/* Which number of the machine gives most when it is doubled, for a model or (-1) the model that gains most; the clock,
- * faster everything, is no answer. gain 0: nothing was doubled. */
+
+/* Time on the unchanged machine over that with value i of a curve. */
+double mba_wi_speedup(const mba_whatif *w, int model, mba_wi_of part, int axis, int i);
+
+/* Which number of the machine speeds a model up most when it is doubled; model -1: the model that gains most. The
+ * clock, which speeds up everything, is left out. gain 0: no axis was doubled. */
 typedef struct mba_doubled {
     double gain;
     int    axis, model;
 } mba_doubled;
 mba_doubled mba_wi_doubled(const mba_whatif *w, int model, mba_wi_of part);
+
+/* The largest elasticity of a model's step, percent of speed per percent more of a number; *axis: whose curve. */
+double mba_whatif_gain(const mba_whatif *w, const mba_wi_model *m, int *axis);
 
 #endif

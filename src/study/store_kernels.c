@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* stored.c -- see stored.h. Metrics and factors: sim/counters.def. */
-#include "cli/stored.h"
+/* store_kernels.c -- see store_kernels.h. Metrics and factors: sim/counters.def. */
+#include "study/store_kernels.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -26,7 +26,7 @@ static const source sources[] = {
 };
 enum { SOURCES = sizeof sources / sizeof *sources };
 
-/* What is no count by itself. */
+/* Metrics that are no counts by themselves. */
 enum {
 #define COUNT(what, metric, seen)
 #define HELP(name, metric) name,
@@ -55,7 +55,7 @@ typedef struct found {
     double source[SOURCES], help[HELPS];
 } found;
 
-/* A file from elsewhere may hold anything; a count beyond these bounds is none. */
+/* A store from elsewhere may hold anything: a value outside these bounds counts as not measured. */
 static double sane(double v) { return v >= 0 && v <= 1e15 ? v : NAN; }
 
 static void find(found *f, const counters *all, int64_t kernel)
@@ -86,7 +86,7 @@ static void count(mba_profiled_kernel *c, const counters *all, int64_t kernel)
     for (int i = 0; i < SOURCES; i++)
         if (isnan(c->n[sources[i].what])) c->n[sources[i].what] = f.source[i] * sources[i].factor;
     c->n[MBA_N_L2_SUM] = sums_of(f.help);
-    /* Stores without the set `signature` have percents of these: times cycles they are counts again. */
+    /* Stores without the set `signature` have utilisations in percent: times cycles they are counts again. */
     const double cycles = f.help[CYCLES] * 4 * all->sms / 100;
     if (isnan(c->n[MBA_N_INST])) c->n[MBA_N_INST] = f.help[ISSUE_BUSY] * cycles;
     if (isnan(c->n[MBA_N_FMA])) c->n[MBA_N_FMA] = f.help[FMA_BUSY] * cycles;
@@ -110,9 +110,9 @@ static void launched(mba_profiled_kernel *c, const mba_row_kernel *k)
 
 typedef struct times {
     const mba_row_kernel *kernel;
-    int64_t               n, *launches, steps, step, at, seen; /* at, seen: whose events come, how many have */
-    double               *us;
-    bool                  found; /* steps were found: events without one lie outside */
+    int64_t n, *launches, steps, step, at, seen; /* at, seen: kernel of the last event, its events so far */
+    double *us;
+    bool    found; /* a loop of steps was found: events without a step lie outside */
 } times;
 
 static int64_t place_of(const times *t, const mba_row_event *e)
@@ -133,7 +133,7 @@ static mba_status see_step(void *ctx, const void *row)
     return MBA_OK;
 }
 
-/* Events come kernel by kernel, the shortest first: the one in the middle is the median. */
+/* Events come sorted by kernel, then by duration: the one in the middle of a kernel is its median. */
 static mba_status see_time(void *ctx, const void *row)
 {
     times               *t = ctx;
@@ -162,7 +162,7 @@ static mba_status gather(mba_store_kernels *out, mba_store *s, times *t, counter
         launched(c, &t->kernel[i]);
         count(c, all, t->kernel[i].id);
         c->us = t->us[i];
-        if (!(c->us > 0)) continue; // counted, but not in the steps that were watched
+        if (!(c->us > 0)) continue; // has counters, but no launch in the recorded steps
         c->launches = (double)t->launches[i] / (double)t->steps;
         if (mba_profiled_complete(c)) out->kernels.n++;
         else out->without++, out->without_us += c->launches * c->us;

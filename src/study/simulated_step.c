@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-/* simulated.c -- see simulated.h. */
-#include "cli/simulated.h"
+/* simulated_step.c -- see simulated_step.h. */
+#include "study/simulated_step.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/progress.h"
+#include "scope/clock.h"
 
 const mba_model_options mba_full_size[] = {
     { .name = "mamba-130m", .shape = { .batch = 8, .length = 2048 } },
@@ -51,7 +51,7 @@ mba_status mba_simulated_plan(mba_simulated *r, const mba_workload *w)
     MBA_TRY(mba_run_options_apply(&run, &so));
     MBA_TRY(options_of(&so, &w->model));
     so.device = &r->device;
-    so.memory_bytes = INT64_MAX; // a machine that is too small is told by the caller, not refused
+    so.memory_bytes = INT64_MAX; // the caller says whether it fits; a plan is always made
     return mba_session_plan(&r->session, &so);
 }
 
@@ -71,14 +71,14 @@ mba_status mba_simulated_step(mba_simulated *r, const mba_workload *w, mba_sim *
 
 mba_status mba_simulated_run(mba_simulated *r, const mba_workload *w, mba_sim *sim)
 {
-    const double began = mba_seconds();
+    const double began = mba_clock_s();
     MBA_TRY(mba_simulated_plan(r, w));
     MBA_TRY(mba_simulated_step(r, w, sim));
-    r->seconds_taken = mba_seconds() - began;
+    r->seconds_taken = mba_clock_s() - began;
     return MBA_OK;
 }
 
-/* Of the step, then of every part. */
+/* Seconds of the step, then of every part. */
 static void add_parts(double *seconds, const mba_sim_step *step, int32_t nodes, const int *part, int parts)
 {
     seconds[0] = step->seconds;

@@ -2,6 +2,7 @@
 /* verdicts_test.c -- what is said of a store as a whole: verdicts on claims, and what became slower between two of
  * them. */
 #include "scope/diff.h"
+#include "study/claims.h"
 #include "tests/made_store.h"
 
 /* ---- claims ---- */

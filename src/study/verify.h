@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+/* verify.h -- launch plans against counters: does a kernel do the work that its plan says, and move the bytes that
+ * the analysis counts?
+ *
+ *     mba_verification *v; int64_t n;
+ *     MBA_TRY(mba_verify(&v, &n, analysis));                 // one per kernel that has counters; the caller frees v
+ *
+ * Tensor FLOPs of our kernels must be those of the plan, exactly. Exceptions:
+ *   - Two launches of a node in a row under one name share work items as the data decides (ssd_scan: wide-range chunks
+ *     go to the first launch). They are judged by their sum.
+ *   - ssd_states skips chunks whose state decays before anything reads it, and ssd_scan_cut recomputes what has not
+ *     decayed of the segment before. Their number is the one counted from the data of the step (gpu_data.c), exactly;
+ *     in a store without it, at most what is planned.
+ * A plan counts what warps issue, padded tiles included: over the least work of the node that is our padding factor.
+ * For library kernels, measured over least work is theirs.
+ *
+ * Bytes are judged where operands are more than twice the L2: DRAM traffic within 5 % of all operands moved once. If
+ * not, reads and writes are judged separately. Writes may be off by half the L2, because dirty lines are written back
+ * while the next kernels run (an H200 has held 28 of 60 MB; over a whole step writes agree: mba_verified_writes).
+ *   lags    reads agree
+ *   kept    reads are missing, but no more than the two launches before have touched, nor than half the L2
+ *   again   blocks read operands more than once (as planned), and some of those reads missed L2
+ * That is in a step, among neighbours. A store with cold-L2 bytes (gpu_isolated.c) is judged by them too. There
+ * nothing lags and nothing is kept: within 5 %, or `again`, or it differs. */
+#ifndef MBA_STUDY_VERIFY_H
+#define MBA_STUDY_VERIFY_H
+
+#include "scope/analysis.h"
+
+typedef enum mba_agreement {
+    MBA_NOT_JUDGED,
+    MBA_AGREES,
+    MBA_AT_MOST,
+    MBA_LAGS,
+    MBA_KEPT,
+    MBA_AGAIN,
+    MBA_DIFFERS,
+    MBA_AGREEMENTS
+} mba_agreement;
+
+typedef struct mba_verification {
+    const mba_kernel_view *kernel;
+    const mba_row_launch  *launch; /* NULL: the plan does not have it (a library's second kernel) */
+    const mba_row_node    *node;
+    bool                   ours;
+    double                 tensor_expected, tensor_measured, tensor_ratio; /* FLOP of a launch; NaN: not measured */
+    bool                   shared;  /* tensor_ratio and tensor are those of both launches */
+    bool                   by_data; /* tensor_expected is counted from the data of the step */
+    double                 padding; /* of ours: tensor FLOPs of all launches of its node over the least */
+    double                 bytes_expected, bytes_measured, bytes_ratio;
+    double                 write_expected, write_measured; /* of the bytes */
+    double                 recent;                         /* bytes read that the two launches before have touched */
+    double                 loads;                          /* bytes that blocks read as planned, repetitions included */
+    double                 settled_bytes, settled_ratio;   /* cold-L2 bytes; NaN: not measured */
+    mba_agreement          tensor, bytes, settled;
+} mba_verification;
+
+MBA_MUST mba_status mba_verify(mba_verification **out, int64_t *n, const mba_analysis *a);
+
+/* DRAM writes of a whole step over those of all plans and nodes: what lags in one kernel is written during another.
+ * NaN: some kernel has no counters, or some node is missing. */
+double mba_verified_writes(const mba_analysis *a);
+
+#endif
