@@ -283,16 +283,13 @@ static void print_breakdown(mba_table *t, const mba_session *s, const mba_step_t
     }
 }
 
+// clang-format off
 #define STEP_COLUMNS(a, b, unit) \
-    { \
-        { "model", "model", NULL }, { a, a, "%.0f" }, { b, b, "%.0f" }, { "step_ms", "step, ms", "%.1f" }, \
-            { "host_ms", "host, ms", "%.3f" }, { "gemm_ms", "GEMMs alone, ms", "%.1f" }, \
-            { "ratio", "step / GEMMs", "%.3f" }, { unit "_per_s", unit "/s", "%.1f" }, \
-            { "percent_of_floor", "% of floor", "%.1f" }, \
-        { \
-            0 \
-        } \
-    }
+    { { "model", "model", NULL }, { a, a, "%.0f" }, { b, b, "%.0f" }, { "step_ms", "step, ms", "%.1f" }, \
+      { "host_ms", "host, ms", "%.3f" }, { "gemm_ms", "GEMMs alone, ms", "%.1f" }, \
+      { "ratio", "step / GEMMs", "%.3f" }, { unit "_per_s", unit "/s", "%.1f" }, \
+      { "percent_of_floor", "% of floor", "%.1f" }, { 0 } }
+// clang-format on
 static const mba_column step_columns[MBA_TASKS][10] = {
     STEP_COLUMNS("batch", "length", "tokens"),
     STEP_COLUMNS("batch", "image", "images"),

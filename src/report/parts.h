@@ -23,7 +23,7 @@ void mba_part_claims(mba_buf *b, const mba_stores *r);
 MBA_MUST mba_status mba_part_explorer(mba_buf *b, const mba_stores *r);
 MBA_MUST mba_status mba_part_kernels_json(mba_buf *b, const mba_stores *r);
 
-/* fig_whatif.c: what the sliders choose among, and operators on every machine; null where w is NULL. */
+/* whatif_json.c: what the sliders choose among, and operators on every machine; null where w is NULL. */
 void mba_part_whatif_json(mba_buf *b, const mba_whatif *w);
 
 /* fig_timeline.c: the events of a step, for the script that zooms into them. */

@@ -26,6 +26,9 @@ typedef struct mba_training_figure {
 int    mba_trainings_best(const mba_trainings *r, bool *valid);
 double mba_training_loss(const mba_training_run *run, bool valid); /* what it is the lowest by */
 
+/* training_tables.c */
+extern const mba_training_figure mba_training_table_runs, mba_training_table_samples, mba_training_table_options;
+
 extern const mba_training_figure *const mba_training_figures[]; /* in the order of the page, NULL at the end */
 
 #endif

@@ -2,7 +2,8 @@
 /* gpu_profile.h -- a training step on the GPU, watched: times, timeline, counters, energy.
  *
  *     mba_gpu_profile *g;
- *     MBA_TRY(mba_gpu_collect(&g, program, &step, &(mba_gpu_options){ .steps = 5, .nsets = 1, .set = { mba_metric_set_find("overview") } }));
+ *     MBA_TRY(mba_gpu_collect(&g, program, &step, &(mba_gpu_options){
+ *         .steps = 5, .nsets = 1, .set = { mba_metric_set_find("overview") } }));
  *     MBA_TRY(mba_gpu_store(store, program, g, units));               // gpu_store.h
  *     mba_gpu_profile_free(g);
  *

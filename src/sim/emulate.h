@@ -4,7 +4,7 @@
  *
  *     mba_emulated_set d;
  *     MBA_TRY(mba_emulated_load(&d, NULL));                    // NULL: what comes with the program
- *     double slower;                                           // time on the imitated machine over that on the real one
+ *     double slower;                                           // time on the imitated machine / on the real one
  *     MBA_TRY(mba_emulation_simulate(&slower, &d.one[0].what, gpu)); */
 #ifndef MBA_SIM_EMULATE_H
 #define MBA_SIM_EMULATE_H

@@ -29,7 +29,7 @@ const char *mba_machine_for_gpu(const char *gpu);
 /* Kernels of a store, on the GPU that was profiled. */
 MBA_MUST mba_status mba_prediction_error_of_store(mba_prediction_error **out, const mba_store_kernels *s);
 
-/* Our held-out kernels (sim/data/kernels.tsv), without what is known of their SASS, on the H200. */
+/* Our held-out kernels (sim/data/kernels), without what is known of their SASS, on the H200. */
 MBA_MUST mba_status mba_prediction_error_held_out(mba_prediction_error **out);
 
 void mba_prediction_error_destroy(mba_prediction_error *o); /* NULL is fine */

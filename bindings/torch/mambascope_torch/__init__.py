@@ -22,6 +22,8 @@ from typing import List, Optional, Tuple
 import torch
 from torch import Tensor
 
+from .operands import before_softplus, check_shape, check_types, check_values, log_of, require, unsupported
+
 # ---- include/mba_kernels.h ----
 
 SSD, SCAN = 0, 1
@@ -428,7 +430,7 @@ def _operands(op, given):
     if op == SCAN:
         x, dt, z = x.transpose(1, 2), dt.transpose(1, 2), None if z is None else z.transpose(1, 2)
         B, C = _tokens_first(B), _tokens_first(C)
-    return [x, dt, B, C, z, _log_of(A), _float(D), _float(bias), None if ids is None else ids.int(), _float(initial)]
+    return [x, dt, B, C, z, log_of(A), _float(D), _float(bias), None if ids is None else ids.int(), _float(initial)]
 
 
 def _call_operator(op, given, final, **sizes):
@@ -446,67 +448,12 @@ def _call_operator(op, given, final, **sizes):
 
 # ---- the reference's functions ----
 
-def _unsupported(fact, what):
-    if fact:
-        raise NotImplementedError("mambascope: " + what)
-
-
-def _check(fact, what):
-    if not fact:
-        raise ValueError("mambascope: " + what)
-
-
-def _check_values(fact, what):
-    """Of numbers on the device: a GPU is not waited for, it stops by itself; so does a compiled model."""
-    if fact.is_cuda or torch.compiler.is_compiling():
-        torch._assert_async(fact, "mambascope: " + what)
-    else:
-        _check(bool(fact), what)
-
-
-def _check_types(activations):
-    first = next(iter(activations.values()))
-    kind, device = first.dtype, first.device
-    if kind not in (torch.float32, torch.bfloat16):
-        raise ValueError(f"mambascope: activations of type {kind}: float32 or bfloat16")
-    for name, t in activations.items():                 # words are made only where they are needed: this is every call
-        if t is not None and t.dtype != kind:
-            raise ValueError(f"mambascope: {name} is {t.dtype}, others {kind}: activations have one type")
-        if t is not None and t.device != device:
-            raise ValueError(f"mambascope: {name} is on {t.device}, the first operand on {device}")
-    _unsupported(device.type == "cpu" and kind != torch.float32, "on the CPU only float32")
-    if device.type not in ("cpu", "cuda"):
-        raise NotImplementedError(f"mambascope: a device of type {device.type}")
-
-
-def _log_of(A):
-    """The kernels take log(-A); the gradient comes back through the logarithm."""
-    _unsupported(A.is_complex(), "complex A; the kernels hold real states")
-    A = A.float()
-    _check_values((A < 0).all(), "A is not negative everywhere; the kernels take log(-A), a growing state has none")
-    return torch.log(-A)
-
-
-def _before_softplus(dt, bias):
-    """What softplus turns into dt + bias: the kernels always apply it."""
-    _unsupported(dt.dtype != torch.float32, "steps without softplus in bfloat16; the kernels apply softplus "
-                 "themselves, and undoing it would lose digits. Pass the raw steps with softplus on, or float32")
-    step = dt if bias is None else dt + bias
-    _check_values((step > 0).all(), "a step that is not positive; without softplus all must be")
-    return step + torch.log(-torch.expm1(-step))
-
-
 def _float(t):
     return None if t is None else t.float()
 
 
 def _wants(*tensors):
     return torch.is_grad_enabled() and any(t is not None and t.requires_grad for t in tensors)
-
-
-def _check_shape(name, t, shape):
-    if t is not None and t.shape != shape:
-        raise ValueError(f"mambascope: {name} is {tuple(t.shape)}, not {tuple(shape)}")
 
 
 class _Gate(torch.autograd.Function):
@@ -534,24 +481,24 @@ def mamba_chunk_scan_combined(x, dt, A, B, C, chunk_size, D=None, z=None, dt_bia
     The chunk only moves roundings. z gates y behind the kernel. The first token takes initial_states, whatever its
     seq_idx. variant: kernels by name, which refuse what they do not take; "exact" rounds nothing but results to bf16,
     and takes longer (default: the first that takes the shape)."""
-    _unsupported(return_varlen_states, "states at the ends of documents (return_varlen_states)")
-    _unsupported(state_dtype not in (None, torch.float32), f"states of type {state_dtype}; they are float32")
-    _check(x.dim() == 4 and B.dim() == 4, "x is (B, L, H, P) and B is (B, L, G, N)")
-    _check_types({"x": x, "dt": dt, "B": B, "C": C, "z": z})
+    unsupported(return_varlen_states, "states at the ends of documents (return_varlen_states)")
+    unsupported(state_dtype not in (None, torch.float32), f"states of type {state_dtype}; they are float32")
+    require(x.dim() == 4 and B.dim() == 4, "x is (B, L, H, P) and B is (B, L, G, N)")
+    check_types({"x": x, "dt": dt, "B": B, "C": C, "z": z})
     (batch, length, heads, width), (groups, state) = x.shape, B.shape[2:]
-    _check(heads % groups == 0, f"{heads} heads do not share {groups} groups")
+    require(heads % groups == 0, f"{heads} heads do not share {groups} groups")
     for name, t, shape in (("dt", dt, (batch, length, heads)), ("A", A, (heads,)), ("z", z, x.shape),
                            ("B", B, (batch, length, groups, state)), ("C", C, B.shape), ("dt_bias", dt_bias, (heads,)),
                            ("seq_idx", seq_idx, (batch, length)),
                            ("initial_states", initial_states, (batch, heads, width, state)),
                            ("D", D, (heads,) if D is None or D.dim() == 1 else (heads, width))):
-        _check_shape(name, t, shape)
-    _check(seq_idx is None or not seq_idx.is_floating_point(), "seq_idx is a whole number for every token")
+        check_shape(name, t, shape)
+    require(seq_idx is None or not seq_idx.is_floating_point(), "seq_idx is a whole number for every token")
     if seq_idx is not None and seq_idx.dtype == torch.int64:
-        _check_values((seq_idx == seq_idx.int()).all(), "a seq_idx beyond 32 bits; the kernels hold it in so many")
-    _check(dt_limit[1] > 0, f"dt_limit is {tuple(dt_limit)}; no step lies below an upper limit of 0")
+        check_values((seq_idx == seq_idx.int()).all(), "a seq_idx beyond 32 bits; the kernels hold it in so many")
+    require(dt_limit[1] > 0, f"dt_limit is {tuple(dt_limit)}; no step lies below an upper limit of 0")
     if not dt_softplus:
-        dt, dt_bias = _before_softplus(dt, dt_bias), None
+        dt, dt_bias = before_softplus(dt, dt_bias), None
     y, final = _call_operator(SSD, [x, dt, B, C, None, A, D, dt_bias, seq_idx, initial_states],
                               bool(return_final_states), chunk=int(chunk_size), dt_min=float(dt_limit[0]),
                               dt_max=float(dt_limit[1]), variant=variant)
@@ -572,23 +519,23 @@ def selective_scan_fn(u, delta, A, B, C, D=None, z=None, delta_bias=None, delta_
     The kernels want channels side by side: u, delta, z whose memory is (B, L, D) are taken as they are, others are
     copied; out is a transposed view of (B, L, D), so that a following rearrange to tokens first costs nothing. A
     gradient flows through the last state too."""
-    _unsupported(A.is_complex() or B.is_complex() or C.is_complex(), "complex A; the kernels hold real states")
-    _check(u.dim() == 3, "u is (B, D, L)")
-    _check_types({"u": u, "delta": delta, "B": B, "C": C, "z": z})
+    unsupported(A.is_complex() or B.is_complex() or C.is_complex(), "complex A; the kernels hold real states")
+    require(u.dim() == 3, "u is (B, D, L)")
+    check_types({"u": u, "delta": delta, "B": B, "C": C, "z": z})
     batch, channels, length = u.shape
     for name, t in (("B", B), ("C", C)):
-        _unsupported(t.dim() == 2, f"a {name} that does not change from token to token; (B, N, L) or (B, G, N, L)")
-        _check(t.dim() in (3, 4), f"{name} is (B, N, L) or (B, G, N, L)")
+        unsupported(t.dim() == 2, f"a {name} that does not change from token to token; (B, N, L) or (B, G, N, L)")
+        require(t.dim() in (3, 4), f"{name} is (B, N, L) or (B, G, N, L)")
     groups, state = B.shape[1] if B.dim() == 4 else 1, B.shape[-2]
-    _check(channels % groups == 0, f"{channels} channels do not share {groups} groups")
+    require(channels % groups == 0, f"{channels} channels do not share {groups} groups")
     for name, t, shape in (("delta", delta, u.shape), ("A", A, (channels, state)), ("z", z, u.shape),
                            ("B", B, (batch, *(() if B.dim() == 3 else (groups,)), state, length)),
                            ("C", C, (batch, *(() if C.dim() == 3 else (groups,)), state, length)),
                            ("D", D, (channels,)), ("delta_bias", delta_bias, (channels,))):
-        _check_shape(name, t, shape)
-    _check(C.dim() == 4 or groups == 1, f"C is (B, N, L), B has {groups} groups")
+        check_shape(name, t, shape)
+    require(C.dim() == 4 or groups == 1, f"C is (B, N, L), B has {groups} groups")
     if not delta_softplus:
-        delta = _before_softplus(delta, None if delta_bias is None else delta_bias.float()[:, None])
+        delta = before_softplus(delta, None if delta_bias is None else delta_bias.float()[:, None])
         delta_bias = None
     out, last = _call_operator(SCAN, [u, delta, B, C, z, A, D, delta_bias, None, None], bool(return_last_state))
     return (out, last) if return_last_state else out
