@@ -76,12 +76,12 @@ static void axes_move_different_things(void **state)
                                             { "hbm=x2", "hbm=6000" },
                                             { "clk=x2", "clock=x2" },
                                             { "ratio=32", "mma16=x2" },
-                                            { "launch=x2", "t_blk=0" } };
+                                            { "launch=x2", "block_start=0" } };
     (void)state;
     for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++)
         says(run("sweep --model mamba2-130m --axis %s --by %s", pairs[i][0], pairs[i][1]), 2,
              "both move the same number");
-    says(run("sweep " SHORT " --axis l2=x2 --by l2_c50=x2 --csv"), 0, "mamba2-130m,x2,x2,");
+    says(run("sweep " SHORT " --axis l2=x2 --by l2_half_reuse=x2 --csv"), 0, "mamba2-130m,x2,x2,");
 }
 
 static void what_would_be_ignored_is_refused(void **state)
@@ -246,7 +246,7 @@ static void blocks_that_stay_start_once(void **state)
 {
     (void)state;
     json_t *j = rows_of(
-        "sweep --model mamba2-130m --model-set layers=1 --batch 4 --length 1024 --machine h200 --set t_blk=2000"
+        "sweep --model mamba2-130m --model-set layers=1 --batch 4 --length 1024 --machine h200 --set block_start=2000"
         " --axis persistent=0:1 --json");
     const json_t *rows = json_is_array(j) ? j : json_object_get(j, "points");
     assert_int_equal(json_array_size(rows), 2);

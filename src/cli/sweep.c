@@ -55,8 +55,8 @@ static void heading_of(char *out, size_t space, const axis *a)
                    { "clock", "times" },
                    { "launch", "times" } };
     const char *unit = NULL;
-    for (int k = 0; k < MBA_GPU_KEYS; k++)
-        if (!strcmp(a->name, mba_gpu_keys[k].name)) unit = mba_gpu_keys[k].unit;
+    const int   key = mba_gpu_key_find(a->name);
+    if (key >= 0) unit = mba_gpu_keys[key].unit;
     for (size_t k = 0; k < sizeof others / sizeof *others; k++)
         if (!strcmp(a->name, others[k].name)) unit = others[k].unit;
     bool factors = a->n > 0;
@@ -72,6 +72,8 @@ static mba_status axis_of(axis *a, const char *text)
     if (n >= sizeof a->name || text[n] != '=')
         return mba_fail(MBA_E_ARG, "the axis '%s'\nwhy: an axis is name=value:value\nfix: --axis hbm=x0.5:x1:x2", text);
     memcpy(a->name, text, n);
+    const int key = mba_gpu_key_find(a->name);
+    if (key >= 0) snprintf(a->name, sizeof a->name, "%s", mba_gpu_keys[key].name); // it may be an old name
     for (const char *s = text + n + 1; *s;) {
         const size_t len = strcspn(s, ":");
         if (a->n == VALUES_MAX || len == 0 || len >= sizeof *a->value)
@@ -106,7 +108,7 @@ static const struct {
     const char *name, *numbers[6];
 } groups[] = {
     { "clock", { "clk", "clk_tc", "clk_busy", "clk_mma" } },
-    { "launch", { "t_kernel", "t_blk", "t_blk_w", "t_exit", "gap_graph", "gap_stream" } },
+    { "launch", { "t_kernel", "block_start", "block_start_warp", "block_exit", "gap_graph", "gap_stream" } },
 };
 enum { GROUPS = sizeof groups / sizeof *groups };
 
@@ -341,8 +343,8 @@ static mba_status sweep_model(mba_table *t, totals *sum, const options *o, mba_s
 
 /* ---- elasticity: percent of time per percent of a number ---- */
 
-static const char *const numbers[] = { "clk",    "fma",   "alu", "xu",      "mma16", "issue",    "smem_bw",
-                                       "l2_c50", "l2_rd", "hbm", "hbm_lat", "t_blk", "gap_graph" };
+static const char *const numbers[] = { "clk",           "fma",   "alu", "xu",      "mma16",       "issue",    "smem_bw",
+                                       "l2_half_reuse", "l2_rd", "hbm", "hbm_lat", "block_start", "gap_graph" };
 enum { NUMBERS = sizeof numbers / sizeof *numbers };
 
 static mba_status elasticity_row(mba_table *t, totals *sum, const options *o, mba_sim *sim,
@@ -508,7 +510,7 @@ static const struct experiment {
     const char *id, *question, *axis, *by, *model, *op;
     bool        elasticity, balance;
 } experiments[] = {
-    { .id = "q1", .question = "blocks that stay", .axis = "t_blk=0:350:700:1000", .by = "persistent=0:1" },
+    { .id = "q1", .question = "blocks that stay", .axis = "block_start=0:350:700:1000", .by = "persistent=0:1" },
     { .id = "q2", .question = "tensor to vector ratio", .axis = "ratio=2:4:8:12:16:24:32:64", .by = "xu=x0.5:x1:x2" },
     { .id = "q2", .question = "the ratio at which products and the rest are balanced", .balance = true },
     { .id = "q2",
@@ -519,13 +521,13 @@ static const struct experiment {
     { .id = "q3",
       .question = "scratch that never leaves the chip: the study's kernels",
       .axis = "keep=none:CB:states:dstates:all",
-      .by = "l2_c50=x0.5:x1:x4",
+      .by = "l2_half_reuse=x0.5:x1:x4",
       .model = "mamba2-130m",
       .op = BASELINE },
     { .id = "q3",
       .question = "scratch that never leaves the chip: our kernels",
       .axis = "keep=none:all",
-      .by = "l2_c50=x0.5:x1:x4" },
+      .by = "l2_half_reuse=x0.5:x1:x4" },
     { .id = "d1", .question = "on-chip bandwidth", .axis = "smem_bw=64:128:256:512", .by = "l2_rd=x0.5:x1:x2:x4" },
     { .id = "d1", .question = "percent of time per percent of a number", .elasticity = true },
     { .id = "d2", .question = "stages of asynchronous copies", .axis = "ring=1:2:3:4:8", .by = "async_kb=16:32:48:96" },
@@ -670,7 +672,7 @@ mba_status mba_command_sweep(int argc, char **argv)
                               "keep        scratch that a merged kernel would keep on the chip: none, all, CB, states",
                               table,
                               "mambascope sweep --axis ratio=2:4:8:16:32:64 --by xu=x1:x2\nmambascope sweep --axis "
-                              "t_blk=0:350:1000 --by persistent=0:1 --model mamba2-130m\n"
+                              "block_start=0:350:1000 --by persistent=0:1 --model mamba2-130m\n"
                               "mambascope sweep --elasticity --csv > elasticity.csv\n"
                               "mambascope sweep --experiment q2\n"
                               "mambascope sweep --axis xu=x1.5:x2 --model mamba-130m --spread\n" };

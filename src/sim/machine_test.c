@@ -59,7 +59,7 @@ static void bad_machine_files_are_refused_with_a_reason(void **state)
     expect_refusal("include = h200\nhbm = nan GB/s\n", "no number");
     expect_refusal("include = h200\nhbm = 1 GB/s\nhbm = 2 GB/s\n", "twice");
     expect_refusal("include = h200\nhbm = 1 GB/s +- x\n", "no number behind +-");
-    expect_refusal("include = h200\nl2_s = 6.3 ratio\n", "multiples of 0.5");
+    expect_refusal("include = h200\nl2_slope = 6.3 ratio\n", "multiples of 0.5");
     expect_refusal("hbm = 1 GB/s\ninclude = h200\n", "behind other keys");
     expect_refusal("include = h900\n", "no machine 'h900'");
     expect_refusal("hbm = 5000 GB/s\n", "has no cc");
@@ -79,21 +79,21 @@ static void bad_machine_files_are_refused_with_a_reason(void **state)
 static void another_l2_has_another_half_point(void **state)
 {
     static const char twice[] = "include = h200\nl2 = 120 MB\n",
-                      both[] = "include = h200\nl2 = 120 MB\nl2_c50 = 70 MB\n";
+                      both[] = "include = h200\nl2 = 120 MB\nl2_half_reuse = 70 MB\n";
     mba_gpu h200, m;
     (void)state;
     assert_ok(mba_gpu_load(&h200, "h200"));
-    const double c50 = h200.v[MBA_GPU_l2_c50];
+    const double c50 = h200.v[MBA_GPU_l2_half_reuse];
     m = h200;
     assert_ok(mba_gpu_set(&m, "l2=x0.5"));
-    assert_true(m.v[MBA_GPU_l2_c50] == c50 / 2);
+    assert_true(m.v[MBA_GPU_l2_half_reuse] == c50 / 2);
     m = h200;
-    assert_ok(mba_gpu_set(&m, "l2_c50=70,l2=x0.5"));
-    assert_true(m.v[MBA_GPU_l2_c50] == 70);
+    assert_ok(mba_gpu_set(&m, "l2_half_reuse=70,l2=x0.5"));
+    assert_true(m.v[MBA_GPU_l2_half_reuse] == 70);
     assert_ok(mba_gpu_parse(&m, "twice.ini", twice, sizeof twice - 1));
-    assert_true(m.v[MBA_GPU_l2_c50] == 2 * c50);
+    assert_true(m.v[MBA_GPU_l2_half_reuse] == 2 * c50);
     assert_ok(mba_gpu_parse(&m, "both.ini", both, sizeof both - 1));
-    assert_true(m.v[MBA_GPU_l2_c50] == 70);
+    assert_true(m.v[MBA_GPU_l2_half_reuse] == 70);
     m = h200;
     assert_ok(mba_gpu_set(&m, "sm=x0.7"));
     assert_true(m.v[MBA_GPU_sm] == 92);
