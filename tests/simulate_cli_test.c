@@ -92,7 +92,8 @@ static void old_names_of_keys_are_noted(void **state)
     assert_int_equal(run("simulate " SHORT " --set block_start=x2 2>&1 | grep -q '^note: '"), 1);
     json_t *now = rows_of("sweep --json " SHORT " --axis block_start=x2"),
            *old = rows_of("sweep --json " SHORT " --axis t_blk=x2");
-    assert_true(json_array_size(now) == 1 && of(json_array_get(now, 0), "ms") == of(json_array_get(old, 0), "ms"));
+    assert_true(json_array_size(now) == 1
+                && of(json_array_get(now, 0), "step_ms") == of(json_array_get(old, 0), "step_ms"));
     json_decref(now);
     json_decref(old);
 }
@@ -248,8 +249,8 @@ static void a_machine_tells_its_numbers_and_their_spread(void **state)
                      3);
     assert_true(percent > 0.1 && percent < 20 && most > 0 && most <= percent);
     says(run("simulate --machine h200 --keys --set hbm=x2"), 0,
-         "\nhbm        =       9600 GB/s       +- 0        # DRAM bandwidth");
-    says(run("simulate --machine h200 --keys"), 0, "\nhbm        =       4800 GB/s ");
+         "\nhbm              =       9600 GB/s       +- 0        # DRAM bandwidth");
+    says(run("simulate --machine h200 --keys"), 0, "\nhbm              =       4800 GB/s ");
     says(run("simulate --store " STORE " --counted x.tsv"), 2, "at once");
 }
 

@@ -374,16 +374,17 @@ mba_status mba_command_simulate(int argc, char **argv)
         { "--csv", MBA_OPT_FLAG, &o.csv, NULL, "print CSV", 0, 0 },
         { 0 },
     };
-    const mba_usage usage = { "simulate", "[options]",
-                              "Predicts a training step on a GPU that need not be here, from the operators' plans:\n"
-                              "time, DRAM traffic and how busy the pipes are. `mambascope validate` prints how\n"
-                              "far such predictions are off.",
-                              table,
-                              "mambascope simulate --machine h200 --model mamba2-130m --batch 8 --length 2048\n"
-                              "mambascope simulate --machine h200 --set hbm=x2,l2_half_reuse=x2 --model "
-                              "mamba-130m\nmambascope simulate --machine "
-                              "b200 --keys\n"
-                              "mambascope simulate --machine h100 --store peer.db\n" };
+    const mba_usage usage = {
+        "simulate", "[options]",
+        "Predicts a training step on a GPU that need not be here, from the operators' plans:\n"
+        "time, DRAM traffic and how busy the pipes are. `mambascope validate` prints how\n"
+        "far such predictions are off.",
+        table,
+        "mambascope simulate --machine h200 --model mamba2-130m --batch 8 --length 2048\n"
+        "mambascope simulate --machine h200 --set hbm=x2,l2=x2 --model mamba-130m\nmambascope simulate --machine "
+        "b200 --keys\n"
+        "mambascope simulate --machine h100 --store peer.db\n"
+    };
     MBA_TRY(mba_options_parse(&usage, argc, argv, NULL, &help));
     if (help) return MBA_OK;
     if ((o.store != NULL) + (o.signatures != NULL) + (o.counted != NULL) > 1)

@@ -672,7 +672,7 @@ mba_status mba_command_sweep(int argc, char **argv)
                               "keep        scratch that a merged kernel would keep on the chip: none, all, CB, states",
                               table,
                               "mambascope sweep --axis ratio=2:4:8:16:32:64 --by xu=x1:x2\nmambascope sweep --axis "
-                              "block_start=0:350:1000 --by persistent=0:1 --model mamba2-130m\n"
+                              "block_start=0:350:1000 --by persistent=0:1\n"
                               "mambascope sweep --elasticity --csv > elasticity.csv\n"
                               "mambascope sweep --experiment q2\n"
                               "mambascope sweep --axis xu=x1.5:x2 --model mamba-130m --spread\n" };
