@@ -83,6 +83,8 @@ static void the_ssm_part_of_a_what_if_is_its_operators(void **state)
             assert_near(m->curve_ms[part][k][base], m->base.of[part].ms, 1e-9);
             if (!strcmp(w->curve[k].key, "hbm")) assert_true(m->curve_ms[part][k][0] >= m->curve_ms[part][k][base]);
         }
+    char note[64];
+    assert_false(mba_gpu_keys_renamed(note, sizeof note)); // tables of ours have the new names of keys
     free(w);
     assert_ok(mba_stores_close(&r));
 }

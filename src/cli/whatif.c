@@ -25,13 +25,13 @@ typedef struct machine_axis {
 static const machine_axis sliders[MBA_WI_SLIDERS] = {
     { { "hbm", "DRAM bandwidth", FACTORS }, "hbm" },
     { { "tensor", "tensor rate", 4, { 0.5, 1, 2, 4 } }, "mma16,mma32" },
-    { { "vector", "vector rate, special functions too", 3, { 0.5, 1, 2 } }, "fma,alu,h2,xu,issue" },
+    { { "vector", "vector rate, special functions too", 3, { 0.5, 1, 2 } }, "fma,alu,half2,xu,issue" },
 };
 
 static const machine_axis curves[] = {
     { { "hbm", "DRAM bandwidth", FACTORS }, "hbm" },
     { { "tensor", "tensor rate", FACTORS }, "mma16,mma32" },
-    { { "vector", "vector rate", FACTORS }, "fma,alu,h2,issue" },
+    { { "vector", "vector rate", FACTORS }, "fma,alu,half2,issue" },
     { { "special", "special functions", FACTORS }, "xu" },
     { { "l2", "L2 bandwidth", FACTORS }, "l2_rd,l2_wr,sm_l2_read,sm_l2_write" },
     { { "l2_size", "L2 size", FACTORS }, "l2" },
