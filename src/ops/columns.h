@@ -24,9 +24,9 @@ static inline int mba__columns_at_once(const mba_tensor *const *t, int n)
 
 /* These two counts decide how a sum is divided, and with that the order of its additions. They are constants, not SM
  * counts of the machine, so that the same sum has the same bits on every GPU. Both were chosen for the 132 SMs of an
- * H200. COLUMN_PARTS: blocks of one launch of column_parts, a part of the rows each: two on each SM, which all of these
- * kernels' registers allow, so that there is one round of them. COLUMN_LINES: lines of columns that fill the SMs, a
- * block each. */
+ * H200. COLUMN_PARTS: blocks of one launch of column_parts, at most: two on each SM, which all of these kernels'
+ * registers allow, so that there is one round of them. COLUMN_LINES: with fewer lines of columns, column_totals has a
+ * block for each sector. */
 enum { MBA__COLUMN_PARTS = 264, MBA__COLUMN_LINES = 132 };
 
 /* Appends the launch "column_totals" of parts (parts, sums, cols) in scratch: a line of columns a block, a sector

@@ -81,9 +81,9 @@ static inline conv1d_bwd_grid conv1d_bwd_grid_of(const conv1d_dims *d, conv1d_bw
     return k;
 }
 
-/* The tiles of the backward pass are the parts of the sums dw and db, so they decide the order of additions. They are
- * chosen for this many resident warps, 16 on each of an H200's 132 SMs, and not for those of the machine: the same bits
- * on every GPU. The grid has a block for each tile, whatever the machine. */
+/* The blocks of the backward pass are the parts of the sums dw and db: rows of a warp and warps of a block decide the
+ * order of additions. Both are chosen for this many resident warps, 16 on each of an H200's 132 SMs, and not for those
+ * of the machine: the same bits on every GPU. */
 enum { CONV1D_BWD_WARPS = 16 * 132 };
 
 /* A warp makes W-1 steps more than rows, in eights, and begins with about six steps' time of waiting: with four taps
