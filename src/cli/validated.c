@@ -46,8 +46,7 @@ static mba_status predict_case(mba_measured *d, mba_sim *sim, const mba_gpu *m, 
         mba_point *point = find_op(d, n->op->name, size->note, 0);
         while (point && point->predicted_ms > 0) point = find_op(d, n->op->name, size->note, ++ordinal);
         if (!point) continue;
-        point->predicted_ms = 1e3 * r.node[i].seconds
-                              + 1e-3 * m->v[MBA_GPU_event_pair]; // nodes are timed between events
+        point->predicted_ms = 1e3 * r.node[i].seconds + 1e-3 * m->v[MBA_GPU_event_pair];
         point->roofline_ms = 1e3 * mba_sim_roofline(n, m);
         point->floor_ms = 1e3 * r.node[i].floor_s;
         point->limit = r.node[i].limit;

@@ -221,7 +221,7 @@ static uint64_t in_gaps(const rates *r, uint64_t n)
 static tick path_of(const engine *e, const mba_sim_op *o)
 {
     const rates *r = &e->r;
-    if (e->k->counted) { // a path was read in the code, or each instruction takes profiled_issue
+    if (e->k->counted) { // a path read in the code, or profiled_issue for each instruction
         const double all = (double)o->n[MBA_P_ISSUE] / 32, special = (double)o->n[MBA_P_XU] / 32,
                      shared = (double)o->n[MBA_P_SMEM] / 512,
                      products = e->k->mma_flops > 100 ? (double)o->n[MBA_P_MMA] / 4096 : 0;

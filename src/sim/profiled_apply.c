@@ -9,7 +9,7 @@
 #include "sim/queueing.h"
 #include "sim/vendor_gemm.h"
 
-static const double SELDOM = 0.5; /* waits of the code for a load of the plan; chosen by the fitted kernels */
+static const double SELDOM = 0.5; /* waits of the code for a load of the plan: by the fitted kernels */
 
 static bool is_library(const mba_sim_kernel *k)
 {

@@ -67,7 +67,7 @@ static bool notices(const mba_sim_kernel *k, int number, bool misses, bool copie
                   { MBA_GPU_clk_mma, MBA_P_MMA },  { MBA_GPU_t_power, MBA_P_MMA } };
     for (size_t i = 0; i < sizeof pipes / sizeof *pipes; i++)
         if (pipes[i].number == number) return k->total[pipes[i].pipe] > 0;
-    if (number >= MBA_GPU_l2_dirty) return false; // it is in the kernel already: lowering or the L2 model put it there
+    if (number >= MBA_GPU_l2_dirty) return false; // lowering or the L2 model has put it into the kernel
     if (number >= MBA_GPU_hbm && number <= MBA_GPU_hbm_turnaround) return misses;
     if (number == MBA_GPU_async_kb || number == MBA_GPU_async_lat) return copies;
     return number != MBA_GPU_cc && number != MBA_GPU_plan_cc && number != MBA_GPU_l2 && number != MBA_GPU_l2_half_reuse
