@@ -61,16 +61,30 @@ static void kernels_of_peers_are_held_out_beside_their_times(void **state)
 /* Of two axes that move one number the last would win, and the row would say what was never simulated. */
 static void axes_move_different_things(void **state)
 {
-    static const char *const pairs[][2] = { { "batch=1", "batch=2" },
-                                            { "hbm=x2", "hbm=6000" },
-                                            { "clk=x2", "clock=x2" },
-                                            { "ratio=32", "mma16=x2" },
-                                            { "launch=x2", "t_blk=0" } };
+    static const char *const pairs[][2] = { { "batch=1", "batch=2" },           { "hbm=x2", "hbm=6000" },
+                                            { "clk=x2", "clock=x2" },           { "ratio=32", "mma16=x2" },
+                                            { "launch=x2", "block_start=0" },   { "launch=x2", "t_blk=0" },
+                                            { "l2_c50=x2", "l2_half_reuse=x4" } };
     (void)state;
     for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++)
         says(run("sweep --model mamba2-130m --axis %s --by %s", pairs[i][0], pairs[i][1]), 2,
              "both move the same number");
-    says(run("sweep " SHORT " --axis l2=x2 --by l2_c50=x2 --csv"), 0, "mamba2-130m,x2,x2,");
+    says(run("sweep " SHORT " --axis l2=x2 --by l2_half_reuse=x2 --csv"), 0, "mamba2-130m,x2,x2,");
+}
+
+/* The names that keys had a release ago mean the same, and one line says so where people read. */
+static void old_names_of_keys_are_noted(void **state)
+{
+    (void)state;
+    says(run("simulate " SHORT " --set t_blk=x2,bar=40"), 0,
+         "note: bar is now barrier, t_blk is now block_start; the next release takes no old names");
+    assert_int_equal(run("simulate " SHORT " --set block_start=x2 2>&1 | grep -q '^note: '"), 1);
+    json_t *now = rows_of("sweep --json " SHORT " --axis block_start=x2"),
+           *old = rows_of("sweep --json " SHORT " --axis t_blk=x2");
+    assert_true(json_array_size(now) == 1
+                && of(json_array_get(now, 0), "step_ms") == of(json_array_get(old, 0), "step_ms"));
+    json_decref(now);
+    json_decref(old);
 }
 
 static void what_would_be_ignored_is_refused(void **state)
@@ -224,8 +238,8 @@ static void a_machine_tells_its_numbers_and_their_spread(void **state)
                      3);
     assert_true(percent > 0.1 && percent < 20 && most > 0 && most <= percent);
     says(run("simulate --machine h200 --keys --set hbm=x2"), 0,
-         "\nhbm        =       9600 GB/s       +- 0        # DRAM bandwidth");
-    says(run("simulate --machine h200 --keys"), 0, "\nhbm        =       4800 GB/s ");
+         "\nhbm              =       9600 GB/s       +- 0        # DRAM bandwidth");
+    says(run("simulate --machine h200 --keys"), 0, "\nhbm              =       4800 GB/s ");
     says(run("simulate --store " STORE " --counted x.tsv"), 2, "at once");
 }
 
@@ -235,7 +249,7 @@ static void blocks_that_stay_start_once(void **state)
 {
     (void)state;
     json_t *j = rows_of(
-        "sweep --model mamba2-130m --model-set layers=1 --batch 4 --length 1024 --machine h200 --set t_blk=2000"
+        "sweep --model mamba2-130m --model-set layers=1 --batch 4 --length 1024 --machine h200 --set block_start=2000"
         " --axis persistent=0:1 --json");
     const json_t *rows = json_is_array(j) ? j : json_object_get(j, "points");
     assert_int_equal(json_array_size(rows), 2);
@@ -271,6 +285,7 @@ int main(void)
                                         cmocka_unit_test(blocks_that_stay_start_once),
                                         cmocka_unit_test(measured_kernels_are_frozen_with_their_plans),
                                         cmocka_unit_test(axes_move_different_things),
+                                        cmocka_unit_test(old_names_of_keys_are_noted),
                                         cmocka_unit_test(what_would_be_ignored_is_refused),
                                         cmocka_unit_test(the_rate_of_events_is_that_of_simulating),
                                         cmocka_unit_test(documents_parse_whatever_files_are_called),

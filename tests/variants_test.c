@@ -88,6 +88,50 @@ static void every_variant_takes_a_case(void **state)
     assert_int_equal(missing, 0);
 }
 
+/* ---- sums over rows are divided alike on every GPU ---- */
+
+/* Launches whose blocks are the parts of a sum: their number decides the order of additions (ops/columns.h, conv1d). */
+static bool divides_a_sum(const char *kernel)
+{
+    static const char *const of[] = { "bias_bwd_sums",  "batchnorm_sums",   "batchnorm_bwd_sums", "residual_sums",
+                                      "layernorm_sums", "conv2d_bias_sums", "conv1d_bwd_tiles",   "column_totals" };
+    for (size_t i = 0; i < sizeof of / sizeof *of; i++)
+        if (!strcmp(of[i], kernel)) return true;
+    return false;
+}
+
+static int compare_sums(const mba_plan *a, const mba_plan *b)
+{
+    int compared = 0;
+    if (strcmp(a->variant, b->variant)) return 0;
+    for (int l = 0; l < a->nlaunches; l++) {
+        const mba_launch *x = &a->launch[l], *y = &b->launch[l];
+        if (!divides_a_sum(x->kernel)) continue;
+        assert_true(!memcmp(x->grid, y->grid, sizeof x->grid) && x->block == y->block);
+        compared++;
+    }
+    return compared;
+}
+
+static void sums_over_rows_are_divided_alike_on_every_gpu(void **state)
+{
+    (void)state;
+    int compared = 0;
+    for (int i = 0; mba_ops[i]; i++)
+        for (const mba_case *c = mba_ops[i]->sizes; c && c->note; c++) {
+            mba_case_graph o;
+            mba_program   *p[2] = { NULL, NULL };
+            assert_ok(mba_case_build(&o, mba_ops[i], c, (mba_case_how){ .compute = MBA_BF16 }));
+            for (int m = 0; m < 2; m++)
+                assert_ok(
+                    mba_program_create(&p[m], o.g, &(mba_program_options){ .cuda = true, .machine = &machines[m] }));
+            for (int32_t n = 0; n < o.g->nnodes; n++) compared += compare_sums(p[0]->plan[n], p[1]->plan[n]);
+            for (int m = 0; m < 2; m++) mba_program_destroy(p[m]);
+            mba_graph_destroy(o.g);
+        }
+    assert_true(compared > 20);
+}
+
 /* ---- whoever looks at an operator is told of every run by itself ---- */
 
 typedef struct told {
@@ -119,4 +163,5 @@ static void every_run_is_told(void **state)
     assert_true(t.relative >= w.cpu_relative && w.cpu_relative >= t.relative);
 }
 
-MBA_TEST_MAIN(cmocka_unit_test(every_variant_takes_a_case), cmocka_unit_test(every_run_is_told))
+MBA_TEST_MAIN(cmocka_unit_test(sums_over_rows_are_divided_alike_on_every_gpu),
+              cmocka_unit_test(every_variant_takes_a_case), cmocka_unit_test(every_run_is_told))

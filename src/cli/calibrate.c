@@ -13,13 +13,6 @@
 #include "device/cuda/emulate.h"
 #include "sim/machine.h"
 
-static int find_key(const char *name)
-{
-    for (int k = 0; k < MBA_GPU_KEYS; k++)
-        if (!strcmp(mba_gpu_keys[k].name, name)) return k;
-    return -1;
-}
-
 static mba_status put_line(mba_writer *w, const char *fmt, const char *key, double value, const char *unit,
                            double spread, const char *how)
 {
@@ -48,9 +41,9 @@ static mba_status write_file(const char *path, const mba_reading *r, int n)
     MBA_TRY(mba_writer_create(&w, path));
     mba_status st = mba_writer_put(w, head, (size_t)bytes);
     for (int i = 0; i < n && st == MBA_OK; i++) {
-        const int k = find_key(r[i].key);
+        const int k = mba_gpu_key_find(r[i].key);
         mba_assert(k >= 0);
-        st = put_line(w, "%-10s = %.6g %s +- %.3g  # measured: %s\n", r[i].key, r[i].value, mba_gpu_keys[k].unit,
+        st = put_line(w, "%-16s = %.6g %s +- %.3g  # measured: %s\n", r[i].key, r[i].value, mba_gpu_keys[k].unit,
                       r[i].spread, r[i].how);
     }
     if (st == MBA_OK) st = mba_writer_commit(w);
@@ -62,10 +55,10 @@ static void print_readings(const mba_reading *r, int n)
 {
     mba_gpu base;
     if (mba_gpu_load(&base, nearest(r, n)) != MBA_OK) return;
-    printf("%-11s %12s %10s %12s  %-10s %s\n", "key", "measured", "spread", base.name, "unit", "how");
+    printf("%-16s %12s %10s %12s  %-10s %s\n", "key", "measured", "spread", base.name, "unit", "how");
     for (int i = 0; i < n; i++) {
-        const int k = find_key(r[i].key);
-        printf("%-11s %12.5g %10.3g %12.5g  %-10s %s\n", r[i].key, r[i].value, r[i].spread, base.v[k],
+        const int k = mba_gpu_key_find(r[i].key);
+        printf("%-16s %12.5g %10.3g %12.5g  %-10s %s\n", r[i].key, r[i].value, r[i].spread, base.v[k],
                mba_gpu_keys[k].unit, r[i].how);
     }
 }

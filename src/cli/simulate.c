@@ -178,7 +178,7 @@ static mba_status print_spread(const options *o, const mba_simulated *r, mba_sim
 static void print_keys(const mba_gpu *m)
 {
     for (int k = 0; k < MBA_GPU_KEYS; k++)
-        printf("%-10s = %10.5g %-10s +- %-8.3g # %s\n", mba_gpu_keys[k].name, m->v[k], mba_gpu_keys[k].unit,
+        printf("%-16s = %10.5g %-10s +- %-8.3g # %s\n", mba_gpu_keys[k].name, m->v[k], mba_gpu_keys[k].unit,
                m->sigma[k], mba_gpu_keys[k].meaning);
 }
 
@@ -272,7 +272,7 @@ mba_status mba_command_simulate(int argc, char **argv)
         "far such predictions are off.",
         table,
         "mambascope simulate --machine h200 --model mamba2-130m --batch 8 --length 2048\n"
-        "mambascope simulate --machine h200 --set hbm=x2,l2_c50=x2 --model mamba-130m\nmambascope simulate --machine "
+        "mambascope simulate --machine h200 --set hbm=x2,l2=x2 --model mamba-130m\nmambascope simulate --machine "
         "b200 --keys\n"
         "mambascope simulate --machine h100 --store peer.db\n"
     };

@@ -37,8 +37,8 @@ static void heading_of(char *out, size_t space, const mba_sweep_axis *a)
                    { "clock", "times" },
                    { "launch", "times" } };
     const char *unit = NULL;
-    for (int k = 0; k < MBA_GPU_KEYS; k++)
-        if (!strcmp(a->name, mba_gpu_keys[k].name)) unit = mba_gpu_keys[k].unit;
+    const int   key = mba_gpu_key_find(a->name);
+    if (key >= 0) unit = mba_gpu_keys[key].unit;
     for (size_t k = 0; k < sizeof others / sizeof *others; k++)
         if (!strcmp(a->name, others[k].name)) unit = others[k].unit;
     bool factors = a->n > 0;
@@ -299,7 +299,7 @@ mba_status mba_command_sweep(int argc, char **argv)
                               "keep        scratch that a merged kernel would keep on the chip: none, all, CB, states",
                               table,
                               "mambascope sweep --axis ratio=2:4:8:16:32:64 --by xu=x1:x2\nmambascope sweep --axis "
-                              "t_blk=0:350:1000 --by persistent=0:1 --model mamba2-130m\n"
+                              "block_start=0:350:1000 --by persistent=0:1\n"
                               "mambascope sweep --elasticity --csv > elasticity.csv\n"
                               "mambascope sweep --experiment q2\n"
                               "mambascope sweep --axis xu=x1.5:x2 --model mamba-130m --spread\n" };

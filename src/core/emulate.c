@@ -14,13 +14,13 @@ const mba_emulated_kernel mba_emulated_kernels[] = {
 };
 
 const mba_emulation mba_emulations[] = {
-    { "special", "xu", 2 / 3.0 }, { "special", "xu", 0.5 }, { "mixed", "xu", 2 / 3.0 },
-    { "mixed", "xu", 0.5 },       { "copy", "sm", 0.75 },   { "copy", "sm", 0.5 },
-    { "special", "sm", 0.75 },    { "special", "sm", 0.5 }, { "reread", "sm", 0.75 },
-    { "reread", "l2", 0.75 },     { "reread", "l2", 0.5 },  { "copy", "rf", 0.5 },
-    { "copy", "rf", 0.25 },       { "special", "rf", 0.5 }, { "special", "rf", 0.25 },
-    { "copy", "t_blk", 4 },       { "short", "t_blk", 2 },  { "short", "t_blk", 3 },
-    { "short", "sm", 0.75 },      { "short", "sm", 0.5 },   { 0 },
+    { "special", "xu", 2 / 3.0 }, { "special", "xu", 0.5 },      { "mixed", "xu", 2 / 3.0 },
+    { "mixed", "xu", 0.5 },       { "copy", "sm", 0.75 },        { "copy", "sm", 0.5 },
+    { "special", "sm", 0.75 },    { "special", "sm", 0.5 },      { "reread", "sm", 0.75 },
+    { "reread", "l2", 0.75 },     { "reread", "l2", 0.5 },       { "copy", "rf", 0.5 },
+    { "copy", "rf", 0.25 },       { "special", "rf", 0.5 },      { "special", "rf", 0.25 },
+    { "copy", "block_start", 4 }, { "short", "block_start", 2 }, { "short", "block_start", 3 },
+    { "short", "sm", 0.75 },      { "short", "sm", 0.5 },        { 0 },
 };
 
 const mba_emulated_kernel *mba_emulated_kernel_find(const char *name)

@@ -21,7 +21,7 @@ typedef struct mba_emulated_kernel {
     bool        stores;
 } mba_emulated_kernel;
 
-/* `axis` is a number of the machine file, `factor` what it is multiplied by: sm, xu, l2, rf, t_blk. */
+/* `axis` is a number of the machine file, `factor` what it is multiplied by: sm, xu, l2, rf, block_start. */
 typedef struct mba_emulation {
     const char *kernel, *axis;
     double      factor;

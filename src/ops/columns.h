@@ -22,14 +22,21 @@ static inline int mba__columns_at_once(const mba_tensor *const *t, int n)
     return v;
 }
 
+/* These two counts decide how a sum is divided, and with that the order of its additions. They are constants, not SM
+ * counts of the machine, so that the same sum has the same bits on every GPU. Both were chosen for the 132 SMs of an
+ * H200. COLUMN_PARTS: blocks of one launch of column_parts, at most: two on each SM, which all of these kernels'
+ * registers allow, so that there is one round of them. COLUMN_LINES: with fewer lines of columns, column_totals has a
+ * block for each sector. */
+enum { MBA__COLUMN_PARTS = 264, MBA__COLUMN_LINES = 132 };
+
 /* Appends the launch "column_totals" of parts (parts, sums, cols) in scratch: a line of columns a block, a sector
- * where the lines would not fill the processors. Few parts take half the threads, which ask for up to eight of them
+ * where there are fewer lines than COLUMN_LINES. Few parts take half the threads, which ask for up to eight of them
  * each, and the lines of 25 thousand columns are one round: on the H200 320 blocks of 512 threads took 3.2 us, 640 of
  * them, of which 396 found room, 5.1 (conv1d's backward, 33 parts). */
 static inline void mba__plan_column_totals(mba_plan *p, int scratch, int64_t parts, int sums, int64_t cols)
 {
-    enum { LINE = 32, SECTOR = 8, PROCESSORS = 132, FEW = 64 };
-    const int64_t wide = mba_ceil(cols, LINE) < PROCESSORS ? SECTOR : LINE;
+    enum { LINE = 32, SECTOR = 8, FEW = 64 };
+    const int64_t wide = mba_ceil(cols, LINE) < MBA__COLUMN_LINES ? SECTOR : LINE;
     const int     threads = wide == LINE && parts <= FEW ? 256 : 512;
     mba_launch   *l = mba_plan_launch(p, "column_totals", MBA_VECTOR, mba_ceil(cols, wide), threads);
     l->regs = 32;
@@ -61,10 +68,9 @@ enum { MBA__COLUMNS_IN_FLIGHT = 8 }; /* pieces that a thread asks for before it 
 static inline int mba__plan_column_sums(mba_plan *p, const mba_node *n, const char *parts_name, const mba_tensor *t,
                                         int sums, int V, unsigned reads)
 {
-    /* Two blocks for each of 132 processors, which all of these kernels' registers allow, so that there is one round
-     * of them: bias_bwd with 72 registers had 528 blocks in 1.3 rounds. MambaVision-T, 128 images, V = 8: 401408 x 80
-     * are 61 rows a thread, 25088 x 320 16, 6272 x 640 8. */
-    enum { THREADS = 256, BLOCKS = 264, ROWS_LEAST = 8 };
+    /* MambaVision-T, 128 images, V = 8: 401408 x 80 are 61 rows a thread, 25088 x 320 16, 6272 x 640 8. Twice
+     * COLUMN_PARTS were 1.3 rounds of bias_bwd with 72 registers. */
+    enum { THREADS = 256, BLOCKS = MBA__COLUMN_PARTS, ROWS_LEAST = 8 };
     const int64_t cols = mba_cols(t), rows = mba_rows(t), owners = mba_ceil(cols, V),
                   across = mba__columns_across(owners), at_once = THREADS / mba_ceil(owners, across);
     int64_t parts = mba_ceil(rows, at_once * ROWS_LEAST);

@@ -40,7 +40,7 @@ static void add_trip(mba_sim_kernel *k, const mba_emulated_kernel *w)
 /* As many blocks as the kernel has on a whole SM; `rf` scales what shared memory lets in on the GPU. */
 static mba_status build(mba_sim_kernel *k, const mba_emulated_kernel *w, const mba_gpu *m)
 {
-    enum { PROLOGUE_CYCLES = 60, FILE_WORDS = 65536 };
+    enum { FILE_WORDS = 65536 };
     const int64_t trip = (int64_t)w->threads * w->pieces * 16;
     memset(k, 0, sizeof *k);
     snprintf(k->name, sizeof k->name, "%s", w->name);
@@ -54,7 +54,7 @@ static mba_status build(mba_sim_kernel *k, const mba_emulated_kernel *w, const m
     k->stream[0] = (mba_sim_stream){ .operand = -1 };
     k->stream[1] = (mba_sim_stream){ .operand = -1, .writes = 1 };
     k->grid = w->passes > 1 ? w->blocks_sm * (int64_t)m->v[MBA_GPU_sm] : w->bytes / trip;
-    add_op(k, MBA_OP_DELAY)->parts = PROLOGUE_CYCLES;
+    add_op(k, MBA_OP_DELAY)->parts = (int64_t)m->v[MBA_GPU_emulated_start];
     if (w->passes > 1) {
         add_op(k, MBA_OP_LOOP)->trips = mba_ceil(w->passes * w->bytes, trip * k->grid);
         k->stream[0].hit = (int64_t)(256 * mba_l2_model_hit_rate(m, (double)w->bytes) + 0.5);

@@ -124,7 +124,7 @@ static tick drain_wait(const engine *e, tick now, uint64_t lines)
     const uint64_t m = lines < 4096 ? lines + 1 : 4097;
     for (uint64_t n = m; n; n >>= 1, base *= base)
         if (n & 1) rest *= base;
-    return (tick)((double)e->r.drain * (1 - (1 - rest) / (u * (double)m)));
+    return (tick)((double)e->r.turnaround * (1 - (1 - rest) / (u * (double)m)));
 }
 
 static uint64_t missing(const mba_sim_stream *s, uint64_t bytes) { return bytes * (uint64_t)(256 - s->hit) / 256; }
@@ -187,12 +187,11 @@ static tick copy_bytes(engine *e, sm *p, tick now, const mba_sim_op *o)
  * DRAM is held back. Behind the port there is more room: not all SMs store at the same time. */
 static tick write_bytes(engine *e, sm *p, slot *b, tick now, const mba_sim_op *o)
 {
-    enum { PORT_SLACK_CYCLES = 512, SLACK_CYCLES = 2000 };
     const uint64_t out = missing(&e->k->stream[o->stream], o->bytes) + o->bytes * e->r.evicts / 256;
-    const tick     left = take(&p->wr, now, o->bytes, e->r.wr), port = left - (tick)PORT_SLACK_CYCLES * TICKS,
+    const tick     left = take(&p->wr, now, o->bytes, e->r.wr), port = left - e->r.slack_sm,
                l2 = take(&e->l2w, now, o->bytes, e->r.l2w), both = take(&e->l2, now, o->bytes, e->r.l2w_both),
-               there = l2 > both ? l2 : both, last = there - (tick)SLACK_CYCLES * TICKS,
-               held = port > last ? port : last, dram = take(&e->hbm, now, out, e->r.hbm) - (tick)SLACK_CYCLES * TICKS;
+               there = l2 > both ? l2 : both, last = there - e->r.slack_l2, held = port > last ? port : last,
+               dram = take(&e->hbm, now, out, e->r.hbm) - e->r.slack_l2;
     e->written += out;
     if (held > now) now = held;
     if (dram > now) now = dram;
@@ -209,19 +208,32 @@ static int64_t trips_of(const engine *e, const team *t, const mba_sim_op *o)
     return o->trips >= 0 ? o->trips : e->k->trips[e->slots[t->slot].block_class][-1 - o->trips];
 }
 
-/* One warp after the other instruction: in units of `dep`, which is that of additions (4 cycles of latency, two
- * instructions ready at a time); special functions, shared memory and products take 20, 30 and 33 cycles. */
+/* n ticks of latency as ticks of a warp's path: `issue_gap` stands for the latency of an addition. In two parts, which
+ * cannot overflow before the sum itself does. */
+static uint64_t in_gaps(const rates *r, uint64_t n)
+{
+    const uint64_t gap = (uint64_t)r->issue_gap, lat = (uint64_t)r->lat_alu;
+    return n / lat * gap + n % lat * gap / lat;
+}
+
+/* One warp executes one instruction after the other: additions, special functions, shared memory and products wait for
+ * their latencies (lat_alu .. lat_mma), of which several are ready at a time (issue_gap). */
 static tick path_of(const engine *e, const mba_sim_op *o)
 {
-    if (e->k->counted) { // a path was read in the code, or (libraries) half a cycle each
+    const rates *r = &e->r;
+    if (e->k->counted) { // a path read in the code, or profiled_issue for each instruction
         const double all = (double)o->n[MBA_P_ISSUE] / 32, special = (double)o->n[MBA_P_XU] / 32,
                      shared = (double)o->n[MBA_P_SMEM] / 512,
                      products = e->k->mma_flops > 100 ? (double)o->n[MBA_P_MMA] / 4096 : 0;
-        return o->trips ? 0 : (tick)((0.5 * all + 10 * special + 3 * shared + 16 * products) * TICKS);
+        return o->trips ? 0
+                        : (tick)((r->profiled_issue * all + r->profiled_xu * special + r->profiled_smem * shared
+                                  + r->profiled_mma * products)
+                                 * TICKS);
     }
     const uint64_t *n = o->n, plain = (n[MBA_P_FMA] + n[MBA_P_ALU] + n[MBA_P_H2]) / 32, special = n[MBA_P_XU] / 32,
                    shared = n[MBA_P_SMEM] / 512, products = e->k->mma_flops > 100 ? n[MBA_P_MMA] / 4096 : 0;
-    return (tick)((4 * plain + 20 * special + 30 * shared + 33 * products) * (uint64_t)e->r.dep / 4);
+    return (tick)in_gaps(r, (uint64_t)r->lat_alu * plain + (uint64_t)r->lat_xu * special
+                                + (uint64_t)r->lat_smem * shared + (uint64_t)r->lat_mma * products);
 }
 
 /* All pipes work at once; a team of few warps reaches only some of the sub-partitions, and one warp waits for itself.
@@ -317,7 +329,7 @@ static void leave(engine *e, team *t, tick now)
     if (b->stored > now) now = b->stored;
     b->stored = now;
     if (--b->alive) return;
-    now += e->r.t_exit;
+    now += e->r.block_exit;
     e->finished++;
     if (now > e->last) e->last = now;
     for (int i = 0; i < 2; i++)
@@ -373,7 +385,7 @@ static void work(engine *e, int32_t who, tick now)
             break;
         }
         case MBA_OP_STORE: now = write_bytes(e, &e->sms[t->sm], &e->slots[t->slot], now, o); break;
-        case MBA_OP_BARRIER: now += o->parts * e->r.bar; break;
+        case MBA_OP_BARRIER: now += o->parts * e->r.barrier; break;
         case MBA_OP_DELAY: now += o->parts * TICKS; break;
         case MBA_OP_LOOP:
             t->trips[t->depth] = trips_of(e, t, o);
@@ -424,7 +436,7 @@ static void start_block(engine *e, int32_t where, tick now)
     slot *b = &e->slots[where];
     if (e->started == e->todo) return;
     e->started++;
-    now = take_share(&e->dispatch, now, 1, e->r.dispatch, 0) + e->r.t_blk;
+    now = take_share(&e->dispatch, now, 1, e->r.dispatch, 0) + e->r.block_start;
     *b = (slot){ .alive = (int32_t)e->k->nroles, .block_class = e->k->nclasses ? next_class(e) : 0 };
     for (int32_t r = 0; r < (int32_t)e->k->nroles; r++) {
         const int32_t who = where * (int32_t)e->k->nroles + r;
@@ -466,7 +478,7 @@ static mba_status simulate(engine *e)
             "the simulator cannot run %s\nwhy: its roles wait for each other for ever\nfix: mend the rings of its plan",
             e->k->name);
     if (e->k->longest) {
-        const tick end = e->r.t_kernel + e->r.t_blk + e->k->longest * TICKS + e->r.t_exit;
+        const tick end = e->r.t_kernel + e->r.block_start + e->k->longest * TICKS + e->r.block_exit;
         if (end > e->last) e->last = end;
     }
     const tick ends[] = { e->hbm.free, e->l2.free, e->l2r.free, e->l2w.free }; // writes are charged to who writes

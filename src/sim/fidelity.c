@@ -100,10 +100,6 @@ static void cut_mixes(mba_sim_kernel *k, const rates *r)
     }
 }
 
-/* Of what the second busiest part of an SM or of memory would take alone, this much is not hidden behind the busiest.
- * Chosen by the fitted kernels of src/sim/data. */
-static const double INTERFERENCE = 0.1;
-
 /* Of vector units, shared memory, tensor units and memory: what the second busiest would take alone. */
 static double second_bound(const mba_sim_result *r)
 {
@@ -139,7 +135,7 @@ static mba_status run_at(mba_sim_result *out, mba_sim_kernel *k, const mba_gpu *
     out->seconds = (double)end / TICKS / (clk * 1e9);
     if (!whole && out->seconds < out->bound[out->limit])
         out->seconds = out->bound[out->limit]; // rounds were extrapolated
-    if (k->counted && strncmp(k->name, "cu", 2)) out->seconds += INTERFERENCE * second_bound(out);
+    if (k->counted && strncmp(k->name, "cu", 2)) out->seconds += m->v[MBA_GPU_interference] * second_bound(out);
     return MBA_OK;
 }
 

@@ -20,8 +20,8 @@ int64_t mba_sim_resident(const mba_sim_kernel *k, const mba_gpu *m)
                          * REGS_GRAIN; // of a warp; a quarter of the file per sub-partition
     const int64_t warps = each > 0 ? (int64_t)(v[MBA_GPU_rf] * 64) / each * 4 : INT64_MAX;
     const int64_t smem = mba_ceil(k->smem_bytes, SMEM_GRAIN) * SMEM_GRAIN + SMEM_RESERVED;
-    const int64_t threads = (int64_t)(v[MBA_GPU_maxw] * v[MBA_GPU_warp]);
-    int64_t       n = (int64_t)v[MBA_GPU_maxb];
+    const int64_t threads = (int64_t)(v[MBA_GPU_warps_max] * v[MBA_GPU_warp]);
+    int64_t       n = (int64_t)v[MBA_GPU_blocks_max];
     if (k->smem_bytes > (int64_t)(v[MBA_GPU_smem_block] * 1024) || k->warps * 32 > threads) return 0;
     if (n > threads / (k->warps * 32)) n = threads / (k->warps * 32);
     if (n > warps / k->warps) n = warps / k->warps;
@@ -122,12 +122,11 @@ mba_status mba_sim_finish(mba_sim_kernel *k, const mba_gpu *m)
 
 int64_t mba_sim_fetch(double blocks, double each, double bytes, double far_bytes, const mba_gpu *m)
 {
-    // Chosen by the fitted kernels.
-    static const double ALL_SMS = 400, EACH = 0.37, NEAR = 450, NEAR_BYTES = 5e6, FAR = 3000, FAR_BYTES = 1e7;
-    const double        wide = blocks < m->v[MBA_GPU_sm] ? blocks / m->v[MBA_GPU_sm] : 1,
-                 near = bytes > 0 ? bytes / (bytes + NEAR_BYTES) : 0,
-                 far = far_bytes > 0 ? far_bytes / (far_bytes + FAR_BYTES) : 0;
-    return (int64_t)(ALL_SMS * wide + EACH * each + NEAR * near + FAR * far);
+    const double *v = m->v, wide = blocks < v[MBA_GPU_sm] ? blocks / v[MBA_GPU_sm] : 1,
+                 near = bytes > 0 ? bytes / (bytes + 1e6 * v[MBA_GPU_fetch_l2_mb]) : 0,
+                 far = far_bytes > 0 ? far_bytes / (far_bytes + 1e6 * v[MBA_GPU_fetch_dram_mb]) : 0;
+    return (int64_t)(v[MBA_GPU_fetch_sms] * wide + v[MBA_GPU_fetch_inst] * each + v[MBA_GPU_fetch_l2] * near
+                     + v[MBA_GPU_fetch_dram] * far);
 }
 
 /* ---- what if ---- */

@@ -30,7 +30,7 @@ typedef enum mba_sim_work {
     MBA_OP_MIX, /* n[] of every pipe, in `parts` pieces; at least `trips` cycles: latencies in a row */
     MBA_OP_LOAD,
     MBA_OP_ASYNC,
-    MBA_OP_STORE, /* `bytes` of `stream`; async: `ahead` trips early; a store with `trips`: until in L2 (a fence) */
+    MBA_OP_STORE, /* `bytes` of `stream`; async: `ahead` trips early; a store with `trips`: until it is in L2, as a fence waits */
     MBA_OP_BARRIER,
     MBA_OP_DELAY, /* `parts` barriers; `parts` cycles that nothing shortens */
     MBA_OP_FILL,
@@ -55,11 +55,7 @@ enum {
     MBA_SIM_RINGS = 4,
     MBA_SIM_STAGES = 8,
     MBA_SIM_LOOPS = 4,
-    MBA_SIM_CLASSES = 8,
-    MBA_SIM_ALONE_PERCENT = 60,   /* more time in L2 for a sector that is stored alone of its line than in a
-                                                   * whole line: 54 to 71 by tools/warp_costs.cu on the H200 */
-    MBA_SIM_PLANNED_CYCLES = 700, /* code that plans do not count, once a launch: chosen as t_kernel */
-    MBA_SIM_LIBRARY_CYCLES = 2000 /* a block of a library's product begins with: chosen as t_kernel */
+    MBA_SIM_CLASSES = 8
 };
 
 typedef struct mba_sim_stream {

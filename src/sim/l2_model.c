@@ -41,7 +41,7 @@ static double power(double x, double s)
 
 double mba_l2_model_hit_rate(const mba_gpu *m, double d)
 {
-    return d > 0 ? 1 / (1 + power(d / (m->v[MBA_GPU_l2_c50] * 1e6), m->v[MBA_GPU_l2_s])) : 1;
+    return d > 0 ? 1 / (1 + power(d / (m->v[MBA_GPU_l2_half_reuse] * 1e6), m->v[MBA_GPU_l2_slope])) : 1;
 }
 
 mba_status mba_l2_model_create(mba_l2_model **out, int64_t bytes, const mba_gpu *m)
@@ -169,16 +169,14 @@ static double working_set(const mba_sim_kernel *k, const mba_gpu *m, double *sha
     return sum;
 }
 
-/* What is written stays for a shorter while: L2 begins to write it to DRAM long before it needs the room. By what
- * kernels of the fitted set that only read were counted to write (22 MB behind one that has written much more). */
-static const double DIRTY = 0.5; /* of c50 */
-static double       stays_dirty(const mba_gpu *m, double d) { return mba_l2_model_hit_rate(m, d / DIRTY); }
+/* What is written stays for a shorter while: L2 begins to write it to DRAM long before it needs the room. */
+static double stays_dirty(const mba_gpu *m, double d) { return mba_l2_model_hit_rate(m, d / m->v[MBA_GPU_l2_dirty]); }
 
 /* Of bytes written evenly while `size` bytes pass, how many have left L2 at the end. */
 static double left_meanwhile(const mba_gpu *m, double size)
 {
     enum { PARTS = 32 };
-    const double reach = 3e6 * m->v[MBA_GPU_l2_c50], far = size < reach ? size : reach; // nothing stays beyond
+    const double reach = 3e6 * m->v[MBA_GPU_l2_half_reuse], far = size < reach ? size : reach; // nothing stays beyond
     double       kept = 0;
     if (!(size > 0)) return 0;
     for (int i = 0; i < PARTS; i++) kept += stays_dirty(m, far * (i + 0.5) / PARTS);

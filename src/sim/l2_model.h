@@ -8,9 +8,9 @@
  *     mba_l2_model_destroy(l);
  *
  * Memory is cut into pages; each knows where in the flow of bytes it was touched last. A read that comes d bytes later
- * still hits with probability 1 / (1 + (d / c50)^s), the measured curve of real caches. Addresses are those of the
- * memory plan, so that a tensor laid over a dead one finds what is left of it, as on the machine. What is overwritten
- * before it was evicted never costs its write: it is credited to the kernel that overwrites. */
+ * still hits with probability 1 / (1 + (d / l2_half_reuse)^l2_slope), the measured curve of real caches. Addresses are
+ * those of the memory plan, so that a tensor laid over a dead one finds what is left of it, as on the machine. What is
+ * overwritten before it was evicted never costs its write: it is credited to the kernel that overwrites. */
 #ifndef MBA_SIM_L2_MODEL_H
 #define MBA_SIM_L2_MODEL_H
 

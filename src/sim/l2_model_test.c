@@ -105,7 +105,7 @@ static double share_that_leaves(const mba_gpu *m, const mba_sim_kernel *k)
 {
     double size = 0, kept = 0;
     for (int s = 0; s < STREAMS; s++) size += k->stream[s].unique;
-    const double reach = 3e6 * m->v[MBA_GPU_l2_c50], far = size < reach ? size : reach;
+    const double reach = 3e6 * m->v[MBA_GPU_l2_half_reuse], far = size < reach ? size : reach;
     for (int i = 0; i < 32; i++) kept += mba_l2_model_hit_rate(m, 2 * far * (i + 0.5) / 32);
     return 1 - kept / 32 * far / size;
 }
@@ -148,7 +148,7 @@ static double dram_of(double c50_mb, double bytes, int passes)
     mba_l2_model *l;
     double        sum = 0;
     assert_ok(mba_gpu_load(&m, "h200"));
-    m.v[MBA_GPU_l2_c50] = c50_mb;
+    m.v[MBA_GPU_l2_half_reuse] = c50_mb;
     assert_ok(mba_l2_model_create(&l, (int64_t)bytes, &m));
     for (int i = 0; i < passes; i++) {
         mba_sim_kernel          k = { .grid = 1000, .threads = 256, .warps = 8, .regs = 32, .nstreams = 1 };
@@ -211,7 +211,7 @@ static void the_hit_curve_is_that_of_public_sweeps(void **state)
     (void)state;
     mba_gpu m;
     assert_ok(mba_gpu_load(&m, "h200"));
-    m.v[MBA_GPU_l2_c50] = 47.5;
+    m.v[MBA_GPU_l2_half_reuse] = 47.5;
     assert_true(mba_l2_model_hit_rate(&m, 20e6) > 0.98 && mba_l2_model_hit_rate(&m, 130e6) < 0.02);
     assert_true(fabs(mba_l2_model_hit_rate(&m, 47.5e6) - 0.5) < 1e-12);
 }

@@ -8,39 +8,29 @@
 #include <stdio.h>
 #include <string.h>
 
-/* What estimates leave out. Derived from how our kernels are written, not fitted. */
+/* What estimates leave out: instructions of our kernels, whatever the machine. What depends on the machine has a key
+ * (machine_keys.def). Derived from how our kernels are written, not fitted. */
 static const double ADDRESS_OPS = 4; /* integer operations of a lane around a 16-byte access */
 static const double UNPACK_OPS = 1;  /* per bf16 read; packing two takes one operation */
 static const double BESIDE_MMA_ALU = 3.0 * 32 / 4096,
                     BESIDE_MMA_FMA = 2.0 * 32 / 4096; /* lanes per FLOP of warp-level products: what SASS
                                           * of the SSD kernels has per HMMA.16816 beyond what their plans count */
-/* Chosen by the fitted points of src/sim/data/measured.tsv, but for BESIDE_BODY (SASS) and TILE_PATH_CYCLES
- * (latencies). */
+/* Chosen by the fitted points of src/sim/data/measured.tsv, but for BESIDE_BODY (SASS). */
 static const double BESIDE_FMA =
     1.5; /* selects, conversions, loop counters per multiply-add that an operator needs at least */
 static const double BESIDE_SFU = 8; /* the rest of exp, division, erf per special function it needs at least */
 static const double BESIDE_BODY =
     0.8; /* per multiply-add where a plan counts the body of a loop: SASS of the scans has 0.2 to 1.05 */
-enum {
-    TILE_PATH_CYCLES = 4 * (33 + 33) + 60
-}; /* a step of 64 deep: four times a tile from shared memory and a product, then scaling */
-enum {
-    LIBRARY_CYCLES = MBA_SIM_LIBRARY_CYCLES,
-    SPLIT_CYCLES = 3000,   /* a kernel that adds up parts of products: the shortest of the fitted set take 1.6 us */
-    PROLOGUE_CYCLES = 600, /* arguments, the step's numbers, 64-bit indices: before the first load of a block */
-    TAIL_CYCLES = 500,     /* sums over threads and warps at the end of a launch that adds up */
-    BYTES_A_TRIP = 32,
-    BYTES_STRAIGHT = 32
-};                                          /* of a thread: in flight in a loop; as much needs no loop */
-static const double LIBRARY_REACHES = 0.96; /* of steps dealt evenly: tiles that do not come out even, last stores.
-                                                  * Chosen by the products of the fitted steps */
-static const double TILE_BYTES = 0.055;     /* shared memory per FLOP of warp-level products of 32 x 64 tiles */
+/* Bytes of a thread: in flight in a loop; as much needs no loop. */
+enum { BYTES_A_TRIP = 32, BYTES_STRAIGHT = 32 };
+static const double TILE_BYTES = 0.055; /* shared memory per FLOP of warp-level products of 32 x 64 tiles */
 
 typedef struct lowering {
     mba_sim_kernel   *k;
     const mba_node   *n;
     const mba_plan   *plan;
     const mba_launch *l;
+    const mba_gpu    *m;
     double            scale;                  /* of phases: a part of a block, in loops that the plan leaves out */
     double            body[MBA_SIM_LOOPS];    /* of loops whose trips are no whole number */
     int64_t           parts[MBA_SIM_STREAMS]; /* that sectors of a stream are stored in; 0: whole ones */
@@ -69,6 +59,8 @@ static bool is_arithmetic(mba_work w)
 {
     return w == MBA_SMEM || w == MBA_MMA || w == MBA_FMA || w == MBA_HALF2 || w == MBA_ALU || w == MBA_SFU;
 }
+
+static int64_t cycles(const lowering *w, mba_gpu_key key) { return (int64_t)w->m->v[key]; }
 
 static uint64_t whole(double n) { return n > 0 ? (uint64_t)(n + 0.5) : 0; }
 
@@ -150,7 +142,7 @@ static void lower_arithmetic(lowering *w, const mba_phase *ph)
         o->n[MBA_P_SMEM] += whole(TILE_BYTES * n);
         o->n[MBA_P_ALU] += whole(BESIDE_MMA_ALU * n);
         o->n[MBA_P_FMA] += whole(BESIDE_MMA_FMA * n);
-        o->trips = TILE_PATH_CYCLES;
+        o->trips = cycles(w, MBA_GPU_mma_path);
     }
 }
 
@@ -272,7 +264,7 @@ static void lower_role(lowering *w, int role)
     k->first[role] = k->nops;
     k->role_warps[role] = w->l->role_warps[role] > 0 ? w->l->role_warps[role] : 1;
     k->nroles = role + 1;
-    add_op(w, MBA_OP_DELAY)->parts = PROLOGUE_CYCLES;
+    add_op(w, MBA_OP_DELAY)->parts = cycles(w, MBA_GPU_block_prologue);
     k->hidden = (int64_t)trips;
     if (trips > 1) {
         w->scale = k->piece = 1 / trips;
@@ -281,7 +273,7 @@ static void lower_role(lowering *w, int role)
     for (int i = 0; i < w->l->nphases && w->st == MBA_OK; i++)
         if (w->l->phase[i].role == role) lower_phase(w, i, &r, trips > 1 && w->l->ring_depth > 1);
     if (trips > 1) close_loop(w);
-    if (adds_up(w->l)) add_op(w, MBA_OP_DELAY)->parts = TAIL_CYCLES;
+    if (adds_up(w->l)) add_op(w, MBA_OP_DELAY)->parts = cycles(w, MBA_GPU_block_reduce);
     if (w->depth && w->st == MBA_OK) w->st = mba_sim_impossible(k, "a loop does not end", "mend its plan");
     add_op(w, MBA_OP_EXIT);
     w->scale = 1;
@@ -295,7 +287,7 @@ static void lower_role(lowering *w, int role)
 static double cycles_of_parts(double parts, double sums_bytes, const mba_gpu *m)
 {
     if (parts < 2) return 0;
-    return SPLIT_CYCLES + (parts + 1) * sums_bytes / (m->v[MBA_GPU_l2_wr] / m->v[MBA_GPU_clk]);
+    return m->v[MBA_GPU_library_split] + (parts + 1) * sums_bytes / (m->v[MBA_GPU_l2_wr] / m->v[MBA_GPU_clk]);
 }
 
 /* A product of a library, from the plan's tiles of 128 x 128 x 64: tiles of 128 x 256, blocks in pairs that share
@@ -334,10 +326,10 @@ static mba_status lower_library(lowering *w, const mba_gpu *m)
     k->first[0] = 0;
     k->role_warps[0] = 8;
     k->nroles = 1;
-    add_op(w, MBA_OP_DELAY)->parts = LIBRARY_CYCLES;
+    add_op(w, MBA_OP_DELAY)->parts = cycles(w, MBA_GPU_library_start);
     open_loop(w, trips, -1);
     add_op(w, MBA_OP_WAIT)->ring = 0;
-    mix_of(w)->n[MBA_P_MMA] = whole(flops * scale_of(w) / LIBRARY_REACHES);
+    mix_of(w)->n[MBA_P_MMA] = whole(flops * scale_of(w) / m->v[MBA_GPU_library_share]);
     add_op(w, MBA_OP_RELEASE)->ring = 0;
     const double sums = 4 * T * T * (double)l->grid[0] * (double)l->grid[1];
     const double last = tiles < 1 ? tiles
@@ -353,7 +345,7 @@ static mba_status lower_library(lowering *w, const mba_gpu *m)
     k->first[1] = k->nops;
     k->role_warps[1] = 4;
     k->nroles = 2;
-    add_op(w, MBA_OP_DELAY)->parts = LIBRARY_CYCLES;
+    add_op(w, MBA_OP_DELAY)->parts = cycles(w, MBA_GPU_library_start);
     open_loop(w, trips, -1);
     add_op(w, MBA_OP_FILL)->ring = 0;
     for (int i = 0; i < copies; i++) { // pairs share copies, but somebody must read everything once
@@ -426,13 +418,13 @@ static void bound_different(mba_sim_kernel *k, const mba_launch *l)
 }
 
 /* A sector that comes in parts is one to L2 for each of them, alone of its line. */
-static void note_parts(mba_sim_kernel *k, const int64_t *parts)
+static void note_parts(mba_sim_kernel *k, const int64_t *parts, const mba_gpu *m)
 {
     double bytes = 0, more = 0;
     for (int64_t i = 0; i < k->nstreams; i++) {
         if (!k->stream[i].writes) continue;
         bytes += k->stream[i].moved;
-        if (parts[i]) more += k->stream[i].moved * ((double)parts[i] * (1 + 0.01 * MBA_SIM_ALONE_PERCENT) - 1);
+        if (parts[i]) more += k->stream[i].moved * ((double)parts[i] * (1 + m->v[MBA_GPU_l2_alone]) - 1);
     }
     if (more > 0) k->partly = (int64_t)(256 * more / bytes + 0.5);
 }
@@ -441,7 +433,7 @@ mba_status mba_sim_lower(mba_sim_kernel *k, const mba_node *n, const mba_launch 
 {
     memset(k, 0, sizeof *k);
     snprintf(k->name, sizeof k->name, "%s", l->kernel);
-    lowering w = { .k = k, .n = n, .plan = p, .l = l, .scale = 1, .st = MBA_OK };
+    lowering w = { .k = k, .n = n, .plan = p, .l = l, .m = m, .scale = 1, .st = MBA_OK };
     k->grid = l->grid[0] * l->grid[1] * l->grid[2];
     k->threads = l->block;
     k->warps = mba_ceil(l->block, 32);
@@ -464,8 +456,8 @@ mba_status mba_sim_lower(mba_sim_kernel *k, const mba_node *n, const mba_launch 
     MBA_TRY(w.st);
     MBA_TRY(mba_sim_finish(k, m));
     bound_different(k, l);
-    note_parts(k, w.parts);
+    note_parts(k, w.parts, m);
     k->fetch = mba_sim_fetch((double)k->grid, k->total[MBA_P_ISSUE] / 32 / (double)(k->grid * k->warps), 0, 0, m)
-               + MBA_SIM_PLANNED_CYCLES;
+               + (int64_t)m->v[MBA_GPU_planned_start];
     return MBA_OK;
 }

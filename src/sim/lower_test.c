@@ -138,6 +138,8 @@ static void products_of_libraries_are_dealt_by_tiles(void **state)
         [MBA_OP_RELEASE] = 'r', [MBA_OP_STORE] = 's', [MBA_OP_END] = 'e',   [MBA_OP_EXIT] = 'x',
         [MBA_OP_FILL] = 'f',    [MBA_OP_ASYNC] = 'a', [MBA_OP_COMMIT] = 'c'
     };
+    mba_gpu h200;
+    assert_ok(mba_gpu_load(&h200, "h200"));
     for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
         const mba_profiled_kernel  c = { .grid = 132, .block = 384 };
         const mba_vendor_gemm_tile t = { .m = 128,
@@ -149,7 +151,7 @@ static void products_of_libraries_are_dealt_by_tiles(void **state)
                                          .together = of[i].together };
         mba_sim_kernel             k = { .name = "cublaslt_gemm", .nops = 7, .nclasses = 5 };
         char                       order[MBA_SIM_OPS + 1] = "";
-        mba_vendor_gemm_lower(&k, &c, &t);
+        mba_vendor_gemm_lower(&k, &c, &t, &h200);
         assert_true(k.grid == 132 && k.threads == 384 && k.warps == 12 && k.hidden == 1
                     && k.depth == (i ? 4 : MBA_SIM_STAGES));
         assert_int_equal(k.nclasses, of[i].classes);
@@ -169,7 +171,7 @@ static void products_of_libraries_are_dealt_by_tiles(void **state)
     }
     mba_sim_kernel narrow = { .name = "cublaslt_gemm" };
     mba_vendor_gemm_lower(&narrow, &(mba_profiled_kernel){ .grid = 2, .block = 128 },
-                          &(mba_vendor_gemm_tile){ .m = 8, .n = 8, .k = 8, .tiles = 2, .steps = 1 });
+                          &(mba_vendor_gemm_tile){ .m = 8, .n = 8, .k = 8, .tiles = 2, .steps = 1 }, &h200);
     assert_true(narrow.warps == 4 && narrow.role_warps[0] == 1);
 }
 

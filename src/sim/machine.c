@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <limits.h>
 #include <math.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,6 +22,51 @@ const mba_gpu_key_info mba_gpu_keys[MBA_GPU_KEYS] = {
 #include "sim/machine_keys.def"
 #undef KEY
 };
+
+/* ---- keys by name ---- */
+
+typedef struct renamed {
+    const char *old;
+    int         key;
+} renamed;
+static const renamed old_names[] = {
+#define RENAMED(old, new) { #old, MBA_GPU_##new },
+#include "sim/machine_renamed.def"
+#undef RENAMED
+};
+enum { OLD_NAMES = sizeof old_names / sizeof *old_names };
+static atomic_bool old_used[OLD_NAMES]; /* machines may be read by several threads */
+
+int mba_gpu_key_find(const char *name)
+{
+    for (int k = 0; k < MBA_GPU_KEYS; k++)
+        if (!strcmp(mba_gpu_keys[k].name, name)) return k;
+    for (int i = 0; i < OLD_NAMES; i++)
+        if (!strcmp(old_names[i].old, name)) {
+            atomic_store(&old_used[i], true);
+            return old_names[i].key;
+        }
+    return -1;
+}
+
+bool mba_gpu_keys_renamed(char *text, size_t space)
+{
+    size_t n = 0;
+    mba_assert(space > 0);
+    *text = '\0';
+    for (int i = 0; i < OLD_NAMES && n < space; i++)
+        if (atomic_load(&old_used[i]))
+            n += (size_t)snprintf(text + n, space - n, "%s%s is now %s", n ? ", " : "", old_names[i].old,
+                                  mba_gpu_keys[old_names[i].key].name);
+    return n > 0;
+}
+
+const char *mba_gpu_key_seed(int key)
+{
+    for (int i = 0; i < OLD_NAMES; i++)
+        if (old_names[i].key == key) return old_names[i].old;
+    return mba_gpu_keys[key].name;
+}
 
 const char *mba_gpu_name(int i) { return i >= 0 && i < MBA_BUILT_IN_MACHINES ? mba_built_in_machine[i].name : NULL; }
 
@@ -67,13 +113,6 @@ static bool take_word(text *t, char *out)
     return n > 0;
 }
 
-static int find_key(const char *name)
-{
-    for (int k = 0; k < MBA_GPU_KEYS; k++)
-        if (!strcmp(mba_gpu_keys[k].name, name)) return k;
-    return -1;
-}
-
 static mba_hint key_like(const char *word)
 {
     mba_nearest near = mba_nearest_to(word, strlen(word));
@@ -109,10 +148,10 @@ static mba_status check_value(const char *where, int line, int k, double v)
     if (is_count(k) && v != floor(v))
         return mba_fail(MBA_E_FORMAT, "%s, line %d: %s = %g\nwhy: it is counted\nfix: a whole number", where, line,
                         i->name, v);
-    if (k == MBA_GPU_l2_s && v * 2 != floor(v * 2))
+    if (k == MBA_GPU_l2_slope && v * 2 != floor(v * 2))
         return mba_fail(MBA_E_FORMAT,
-                        "%s, line %d: l2_s = %g\nwhy: the hit curve takes multiples of 0.5\nfix: 6 or 6.5", where, line,
-                        v);
+                        "%s, line %d: l2_slope = %g\nwhy: the hit curve takes multiples of 0.5\nfix: 6 or 6.5", where,
+                        line, v);
     return MBA_OK;
 }
 
@@ -204,7 +243,7 @@ static mba_status take_line(mba_gpu *m, text *t, bool *here, const char *const *
                    ? MBA_OK
                    : bad(t, "words behind the included machine", "only its name belongs there", "include = h200");
     }
-    const int k = find_key(key);
+    const int k = mba_gpu_key_find(key);
     if (k < 0)
         return mba_fail(MBA_E_FORMAT,
                         "%s, line %d: unknown key '%s'\nwhy: a misspelt key would be ignored in silence\n"
@@ -232,9 +271,9 @@ static mba_status take_line(mba_gpu *m, text *t, bool *here, const char *const *
  * point. */
 static void move_half_point(mba_gpu *m, double l2_before, const bool *given)
 {
-    if (!given[MBA_GPU_l2] || given[MBA_GPU_l2_c50] || !(l2_before > 0)) return;
-    m->v[MBA_GPU_l2_c50] *= m->v[MBA_GPU_l2] / l2_before;
-    m->sigma[MBA_GPU_l2_c50] *= m->v[MBA_GPU_l2] / l2_before;
+    if (!given[MBA_GPU_l2] || given[MBA_GPU_l2_half_reuse] || !(l2_before > 0)) return;
+    m->v[MBA_GPU_l2_half_reuse] *= m->v[MBA_GPU_l2] / l2_before;
+    m->sigma[MBA_GPU_l2_half_reuse] *= m->v[MBA_GPU_l2] / l2_before;
 }
 
 static mba_status parse(mba_gpu *m, const char *where, const char *bytes, size_t n, const char *const *chain, int depth)
@@ -326,7 +365,7 @@ static mba_status set_one(mba_gpu *m, const char *change, bool *given)
     double       v;
     if (n >= WORD_MAX || change[n] != '=') return bad_change(change, "a change is key=value");
     snprintf(key, sizeof key, "%.*s", (int)n, change);
-    const int k = find_key(key);
+    const int k = mba_gpu_key_find(key);
     if (k < 0)
         return mba_fail(MBA_E_ARG,
                         "--set %s\nwhy: a machine has no '%s'\nfix: %smambascope simulate --keys lists what it has",
@@ -343,7 +382,8 @@ static mba_status set_one(mba_gpu *m, const char *change, bool *given)
     if (is_count(k) && v != floor(v)) return bad_change(change, "it is counted: a whole number");
     if (!(v >= mba_gpu_keys[k].least && v <= mba_gpu_keys[k].most))
         return bad_change(change, "outside what the key may be");
-    if (k == MBA_GPU_l2_s && v * 2 != floor(v * 2)) return bad_change(change, "the hit curve takes multiples of 0.5");
+    if (k == MBA_GPU_l2_slope && v * 2 != floor(v * 2))
+        return bad_change(change, "the hit curve takes multiples of 0.5");
     m->sigma[k] = m->v[k] > 0 ? m->sigma[k] * v / m->v[k] : 0;
     m->v[k] = v;
     m->changed = given[k] = true;
@@ -375,7 +415,7 @@ mba_machine mba_gpu_for_plans(const mba_gpu *m)
                           .sm = (int)v[MBA_GPU_sm],
                           .warp = 32,
                           .regs_sm = (int)(v[MBA_GPU_rf] * 256),
-                          .threads_sm = (int)(v[MBA_GPU_maxw] * v[MBA_GPU_warp]),
+                          .threads_sm = (int)(v[MBA_GPU_warps_max] * v[MBA_GPU_warp]),
                           .smem_block_bytes = (int64_t)(block * 1024),
                           .smem_sm_bytes = (int64_t)(v[MBA_GPU_smem_sm] * 1024),
                           .l2_bytes = (int64_t)(v[MBA_GPU_l2] * 1e6),

@@ -37,6 +37,15 @@ typedef struct mba_gpu_key_info {
 } mba_gpu_key_info;
 extern const mba_gpu_key_info mba_gpu_keys[MBA_GPU_KEYS];
 
+/* The key of that name, which may be the one it had a release ago (machine_renamed.def); -1: there is none. */
+int mba_gpu_key_find(const char *name);
+
+/* "t_blk is now block_start": the old names that this process has used so far; false: none. One line, for people. */
+bool mba_gpu_keys_renamed(char *text, size_t space);
+
+/* The name that seeds the draws of a key: the first it had. */
+const char *mba_gpu_key_seed(int key);
+
 /* `name` is a machine that comes with the program (mba_gpu_name), or a path if it has a '/' or ends in ".ini". */
 MBA_MUST mba_status mba_gpu_load(mba_gpu *out, const char *name);
 
@@ -44,7 +53,7 @@ MBA_MUST mba_status mba_gpu_load(mba_gpu *out, const char *name);
 MBA_MUST mba_status mba_gpu_parse(mba_gpu *out, const char *where, const char *bytes, size_t n);
 
 /* "key=value,key=xfactor"; a unit may stand behind the value. NULL is fine. A factor of what is counted rounds; l2
- * takes l2_c50 with it unless that is named too, in files as here. */
+ * takes l2_half_reuse with it unless that is named too, in files as here. */
 MBA_MUST mba_status mba_gpu_set(mba_gpu *m, const char *changes);
 
 /* The machine as plans see it; `name` is lent from m. */

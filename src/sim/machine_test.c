@@ -59,7 +59,7 @@ static void bad_machine_files_are_refused_with_a_reason(void **state)
     expect_refusal("include = h200\nhbm = nan GB/s\n", "no number");
     expect_refusal("include = h200\nhbm = 1 GB/s\nhbm = 2 GB/s\n", "twice");
     expect_refusal("include = h200\nhbm = 1 GB/s +- x\n", "no number behind +-");
-    expect_refusal("include = h200\nl2_s = 6.3 ratio\n", "multiples of 0.5");
+    expect_refusal("include = h200\nl2_slope = 6.3 ratio\n", "multiples of 0.5");
     expect_refusal("hbm = 1 GB/s\ninclude = h200\n", "behind other keys");
     expect_refusal("include = h900\n", "no machine 'h900'");
     expect_refusal("hbm = 5000 GB/s\n", "has no cc");
@@ -79,21 +79,21 @@ static void bad_machine_files_are_refused_with_a_reason(void **state)
 static void another_l2_has_another_half_point(void **state)
 {
     static const char twice[] = "include = h200\nl2 = 120 MB\n",
-                      both[] = "include = h200\nl2 = 120 MB\nl2_c50 = 70 MB\n";
+                      both[] = "include = h200\nl2 = 120 MB\nl2_half_reuse = 70 MB\n";
     mba_gpu h200, m;
     (void)state;
     assert_ok(mba_gpu_load(&h200, "h200"));
-    const double c50 = h200.v[MBA_GPU_l2_c50];
+    const double c50 = h200.v[MBA_GPU_l2_half_reuse];
     m = h200;
     assert_ok(mba_gpu_set(&m, "l2=x0.5"));
-    assert_true(m.v[MBA_GPU_l2_c50] == c50 / 2);
+    assert_true(m.v[MBA_GPU_l2_half_reuse] == c50 / 2);
     m = h200;
-    assert_ok(mba_gpu_set(&m, "l2_c50=70,l2=x0.5"));
-    assert_true(m.v[MBA_GPU_l2_c50] == 70);
+    assert_ok(mba_gpu_set(&m, "l2_half_reuse=70,l2=x0.5"));
+    assert_true(m.v[MBA_GPU_l2_half_reuse] == 70);
     assert_ok(mba_gpu_parse(&m, "twice.ini", twice, sizeof twice - 1));
-    assert_true(m.v[MBA_GPU_l2_c50] == 2 * c50);
+    assert_true(m.v[MBA_GPU_l2_half_reuse] == 2 * c50);
     assert_ok(mba_gpu_parse(&m, "both.ini", both, sizeof both - 1));
-    assert_true(m.v[MBA_GPU_l2_c50] == 70);
+    assert_true(m.v[MBA_GPU_l2_half_reuse] == 70);
     m = h200;
     assert_ok(mba_gpu_set(&m, "sm=x0.7"));
     assert_true(m.v[MBA_GPU_sm] == 92);
@@ -166,6 +166,41 @@ static void a_machine_that_nobody_knows_has_a_neighbour(void **state)
     expect_refusal("include = h200\nhmb = 5000 GB/s\n", "did you mean hbm");
 }
 
+/* A release ago keys had other names: files, changes and sweeps take them still, and the user learns the new ones. */
+static void old_names_of_keys_are_taken_with_a_note(void **state)
+{
+    static const struct {
+        const char *old, *now;
+    } of[] = {
+#define RENAMED(old, new) { #old, #new },
+#include "sim/machine_renamed.def"
+#undef RENAMED
+    };
+    mba_gpu h200, m;
+    char    text[512], note[512];
+    (void)state;
+    assert_false(mba_gpu_keys_renamed(note, sizeof note));
+    assert_ok(mba_gpu_load(&h200, "h200"));
+    assert_false(mba_gpu_keys_renamed(note, sizeof note)); // ours have the new names
+    for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
+        const int    k = mba_gpu_key_find(of[i].now);
+        const double v = 2 * h200.v[k];
+        assert_true(k >= 0 && !strcmp(mba_gpu_keys[k].name, of[i].now) && !strcmp(mba_gpu_key_seed(k), of[i].old));
+        snprintf(text, sizeof text, "include = h200\n%s = %g %s\n", of[i].old, v, mba_gpu_keys[k].unit);
+        assert_ok(mba_gpu_parse(&m, "old.ini", text, strlen(text)));
+        assert_true(m.v[k] == v);
+        m = h200;
+        snprintf(text, sizeof text, "%s=x2", of[i].old);
+        assert_ok(mba_gpu_set(&m, text));
+        assert_true(m.v[k] == v);
+        snprintf(text, sizeof text, "%s is now %s", of[i].old, of[i].now);
+        assert_true(mba_gpu_keys_renamed(note, sizeof note) && strstr(note, text) && !strchr(note, '\n'));
+    }
+    assert_true(mba_gpu_keys_renamed(text, 8) && strlen(text) == 7); // cut, not overrun
+    expect_refusal("include = h200\nbar = 20 cycles\nbarrier = 20 cycles\n", "twice");
+    assert_string_equal(mba_gpu_key_seed(MBA_GPU_hbm), "hbm");
+}
+
 static mba_cost work;
 static mba_cost work_of(const mba_node *n)
 {
@@ -204,4 +239,5 @@ MBA_TEST_MAIN(cmocka_unit_test(built_in_machines_load), cmocka_unit_test(every_n
               cmocka_unit_test(a_machine_that_includes_itself_is_refused),
               cmocka_unit_test(a_machine_includes_no_file_outside_of_its_folder),
               cmocka_unit_test(a_machine_that_nobody_knows_has_a_neighbour),
+              cmocka_unit_test(old_names_of_keys_are_taken_with_a_note),
               cmocka_unit_test(the_roofline_is_the_longest_floor))

@@ -9,16 +9,7 @@
 #include "sim/queueing.h"
 #include "sim/vendor_gemm.h"
 
-/* Chosen by the fitted kernels of src/sim/data/kernels. */
-static const double TAIL_TAKEN = 0.8; /* of the code behind a block's last barrier */
-static const double REDUCED = 1.2;    /* what a sum costs in L2, of what a write would */
-/* For code that nobody has read: the path of our own in the middle (144 kernels; those that multiply on tensor units),
- * waits by the fitted kernels (0.28) and in the middle. */
-static const struct {
-    double path, waits;
-} of_ours = { 3.5, 0.28 }, of_products = { 2.9, 0.16 };
-static const double SELDOM = 0.5; /* waits of the code for a load of the plan */
-enum { L1_CYCLES = 33 };          /* of a load that L1 answers: public measurements */
+static const double SELDOM = 0.5; /* waits of the code for a load of the plan: by the fitted kernels */
 
 static bool is_library(const mba_sim_kernel *k)
 {
@@ -296,14 +287,13 @@ static double data_read(const mba_profiled_kernel *c)
     return c->n[MBA_N_DRAM_RD] < code ? 0 : c->n[MBA_N_DRAM_RD] - code; // an absent count stays one
 }
 
-/* Who reads anything that has left L2 waits longer once. Chosen by the fitted kernels whose code was read; what stands
- * for the code of others (`of_ours`, MBA_SIM_LIBRARY_CYCLES) has it within. What it is is not known: addresses alone
- * are not it, a page's first word takes some 60 cycles more than another line of it (tools/warp_costs.cu). */
-static double first_far(const mba_profiled_kernel *c)
+/* Who reads anything that has left L2 waits longer once. What stands for the code of kernels whose SASS is not known
+ * (path_vector, path_tensor, library_start) has it within. What it is is not known: addresses alone are not it, a
+ * page's first word takes some 60 cycles more than another line of it (tools/warp_costs.cu). */
+static double first_far(const mba_profiled_kernel *c, const mba_gpu *m)
 {
-    static const double ONCE = 400, FEW_BYTES = 4096;
-    const double        far = data_read(c);
-    return far > 0 ? ONCE * far / (far + FEW_BYTES) : 0;
+    const double far = data_read(c);
+    return far > 0 ? m->v[MBA_GPU_first_miss] * far / (far + 1024 * m->v[MBA_GPU_first_miss_kb]) : 0;
 }
 
 /* Of a load that a warp waits for: four lines, one of which may be in DRAM. */
@@ -357,7 +347,7 @@ static mba_status set_order(mba_sim_kernel *k, const mba_profiled_kernel *c, con
     k->regs = (int64_t)c->regs;
     k->smem_bytes = (int64_t)c->smem_bytes;
     if (is_library(k)) {
-        if (mba_vendor_gemm_tile_of(&tile, c)) mba_vendor_gemm_lower(k, c, &tile);
+        if (mba_vendor_gemm_tile_of(&tile, c)) mba_vendor_gemm_lower(k, c, &tile, m);
         else if (strncmp(c->kernel, "nvjet", 5)) rebuild(k, c);
         else deal_blocks(k, (int64_t)c->grid);
         MBA_TRY(mba_sim_finish(k, m));
@@ -386,10 +376,10 @@ static double partly_written(const mba_sim_kernel *k, const mba_profiled_kernel 
 }
 
 /* How much: of every pipe, of L2, and what leaves it. */
-static void set_amounts(mba_sim_kernel *k, const mba_profiled_kernel *c, bool planned)
+static void set_amounts(mba_sim_kernel *k, const mba_profiled_kernel *c, const mba_gpu *m, bool planned)
 {
     enum { LANES = 32, WAVEFRONT = 128, SECTOR = 32, HALF = 2 };
-    const double *n = c->n, added = n[MBA_N_L2_SUM] > 0 ? REDUCED * SECTOR * n[MBA_N_L2_SUM] : 0,
+    const double *n = c->n, added = n[MBA_N_L2_SUM] > 0 ? m->v[MBA_GPU_l2_reduce] * SECTOR * n[MBA_N_L2_SUM] : 0,
                  stored = SECTOR * n[MBA_N_L2_WR] + added;
     set_pipe(k, MBA_P_ALU, LANES * n[MBA_N_ALU]);
     set_pipe(k, MBA_P_XU, LANES * n[MBA_N_XU]);
@@ -400,7 +390,7 @@ static void set_amounts(mba_sim_kernel *k, const mba_profiled_kernel *c, bool pl
     if (n[MBA_N_TENSOR] > 0) set_pipe(k, MBA_P_MMA, n[MBA_N_TENSOR]); // last: others go by it
     k->partly = 0;
     if (stored > 0) // sums in L2 are no parts of sectors: their cost has its own constant
-        k->partly = (int64_t)(2.56 * MBA_SIM_ALONE_PERCENT * partly_written(k, c, planned) * SECTOR * n[MBA_N_L2_WR]
+        k->partly = (int64_t)(256 * m->v[MBA_GPU_l2_alone] * partly_written(k, c, planned) * SECTOR * n[MBA_N_L2_WR]
                                   / stored
                               + 0.5);
     set_bytes(k, false, fmax(SECTOR * n[MBA_N_L2_RD], data_read(c)));
@@ -414,27 +404,29 @@ static void set_waits(mba_sim_kernel *k, const mba_profiled_kernel *c, const mba
     const double *n = c->n, warps = c->grid * ceil(c->block / 32), each = n[MBA_N_INST] / warps,
                  waits = n[MBA_N_GLOBAL_LD] * n[MBA_N_WAITS] / warps, near = in_l1(c), rounds = waits * (1 - near),
                  waiting = rounds > 0 ? rounds * latency_of(c, m) / each : 0,
-                 alone = n[MBA_N_PATH] + near * waits * L1_CYCLES / each,
-                 start = m->v[MBA_GPU_t_blk] + m->v[MBA_GPU_t_blk_w] * (double)k->warps + m->v[MBA_GPU_t_exit],
+                 alone = n[MBA_N_PATH] + near * waits * m->v[MBA_GPU_l1_lat] / each,
+                 start = m->v[MBA_GPU_block_start] + m->v[MBA_GPU_block_start_warp] * (double)k->warps
+                         + m->v[MBA_GPU_block_exit],
                  once = rounds > 0 && rounds < 1 ? (1 - rounds) * latency_of(c, m) / each : 0,
                  away = waiting + once
                         + (c->grid > (double)mba_sim_resident(k, m) * m->v[MBA_GPU_sm] ? start / each : 0),
                  // Who waits for the busiest at a barrier is in nobody's way.
         working = mba_sim_blocks_per_sm_mean(k, c, m) / (k->busiest ? (double)k->busiest / 256 : 1),
                  path = isnan(n[MBA_N_PATH]) ? NAN : mba_sim_queueing_cycles(k, c, m, working, alone, away),
-                 lone = isnan(path) ? of_ours.path : mba_sim_queueing_cycles(k, c, m, 1, alone, waiting),
+                 lone = isnan(path) ? m->v[MBA_GPU_path_vector] : mba_sim_queueing_cycles(k, c, m, 1, alone, waiting),
                  tail = n[MBA_N_TAIL] + n[MBA_N_TAIL_WAITS] * latency_of(c, m),
                  moved = 32 * (fmax(0, n[MBA_N_L2_RD]) + fmax(0, n[MBA_N_L2_WR])); // absent counts: none
     set_path(k, path);
     for (int64_t i = 0; i < k->nops; i++) // what stands for code that plans do not count is counted now
-        if (k->op[i].work == MBA_OP_DELAY) k->op[i].parts = is_library(k) ? MBA_SIM_LIBRARY_CYCLES : 1;
+        if (k->op[i].work == MBA_OP_DELAY) k->op[i].parts = is_library(k) ? (int64_t)m->v[MBA_GPU_library_start] : 1;
     set_rounds(k, rounds, latency_of(c, m), n[MBA_N_LDGSTS] == 0);
     k->fetch = mba_sim_fetch(c->grid, n[MBA_N_CODE] < each ? n[MBA_N_CODE] : each, moved, data_read(c), m);
-    if (n[MBA_N_CODE] > 0) k->fetch += (int64_t)first_far(c);
-    k->longest = longest_of(k, c, m, each * ((isnan(path) ? of_ours.path : path) + waiting), each * (lone + waiting));
+    if (n[MBA_N_CODE] > 0) k->fetch += (int64_t)first_far(c, m);
+    k->longest = longest_of(k, c, m, each * ((isnan(path) ? m->v[MBA_GPU_path_vector] : path) + waiting),
+                            each * (lone + waiting));
     if (n[MBA_N_BEHIND] > 0) wait_for_stores(k, n[MBA_N_BEHIND]);
     else if (n[MBA_N_TAIL] > 0) // no more than a warp can have done of what its block was counted to do
-        set_tail(k, TAIL_TAKEN * fmin(each * (double)k->warps, tail));
+        set_tail(k, m->v[MBA_GPU_tail_taken] * fmin(each * (double)k->warps, tail));
 }
 
 static void bind(mba_sim_kernel *k, const mba_profiled_kernel *c, const mba_gpu *m, bool planned)
@@ -442,7 +434,7 @@ static void bind(mba_sim_kernel *k, const mba_profiled_kernel *c, const mba_gpu 
     const mba_sim_kernel was = *k;
     mba_status           st = set_order(k, c, m);
     if (st == MBA_OK) {
-        set_amounts(k, c, planned);
+        set_amounts(k, c, m, planned);
         set_waits(k, c, m);
         k->counted = 1;
         k->products = c->n[MBA_N_TENSOR] > 0 || c->n[MBA_N_PRODUCTS] > 0;
@@ -482,8 +474,8 @@ mba_status mba_profiled_lower(mba_sim_kernel *k, const mba_profiled_kernel *c, c
     k->regs = (int64_t)c->regs;
     k->smem_bytes = (int64_t)c->smem_bytes;
     const bool products = c->n[MBA_N_TENSOR] > 0;
-    if (isnan(all.n[MBA_N_PATH])) all.n[MBA_N_PATH] = products ? of_products.path : of_ours.path;
-    if (isnan(all.n[MBA_N_WAITS])) all.n[MBA_N_WAITS] = products ? of_products.waits : of_ours.waits;
+    if (isnan(all.n[MBA_N_PATH])) all.n[MBA_N_PATH] = m->v[products ? MBA_GPU_path_tensor : MBA_GPU_path_vector];
+    if (isnan(all.n[MBA_N_WAITS])) all.n[MBA_N_WAITS] = m->v[products ? MBA_GPU_waits_tensor : MBA_GPU_waits_vector];
     if (isnan(all.n[MBA_N_ALU])) all.n[MBA_N_ALU] = 0; // issued all the same
     rebuild(k, &all);
     load_as_it_waits(k, &all);

@@ -507,10 +507,11 @@ static void blocks_that_begin_or_end_are_away(void **state)
 {
     (void)state;
     const int64_t many = path_beside(-1, 0, 132 * 80), few = path_beside(-1, 0, 132 * 4);
-    assert_true(path_beside(MBA_GPU_t_exit, 2000, 132 * 80) < many);
-    assert_int_equal(path_beside(MBA_GPU_t_exit, 2000, 132 * 80), path_beside(MBA_GPU_t_blk, 2000, 132 * 80));
-    assert_int_equal(path_beside(MBA_GPU_t_exit, 2000, 132 * 80), path_beside(MBA_GPU_t_blk_w, 250, 132 * 80));
-    assert_int_equal(path_beside(MBA_GPU_t_exit, 2000, 132 * 4), few); // nobody comes after them
+    assert_true(path_beside(MBA_GPU_block_exit, 2000, 132 * 80) < many);
+    assert_int_equal(path_beside(MBA_GPU_block_exit, 2000, 132 * 80), path_beside(MBA_GPU_block_start, 2000, 132 * 80));
+    assert_int_equal(path_beside(MBA_GPU_block_exit, 2000, 132 * 80),
+                     path_beside(MBA_GPU_block_start_warp, 250, 132 * 80));
+    assert_int_equal(path_beside(MBA_GPU_block_exit, 2000, 132 * 4), few); // nobody comes after them
 }
 
 /* With as many operations as there can be, what stands behind them is left alone. */

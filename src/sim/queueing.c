@@ -12,8 +12,8 @@ enum { ISSUE, ALU, FMA, XU, MMA, SHARED, ASKING, L2, DRAM, STATIONS, PARTITIONS 
 /* Cycles that an instruction takes of each, on average. */
 static void demands_of(double each[STATIONS], const mba_sim_kernel *k, const mba_profiled_kernel *c, const mba_gpu *m)
 {
-    // Half of the FMA units multiply whole numbers; an SM has 32 units for loads and stores (vendor's documents).
-    static const double LANES = 32, WAVEFRONT = 128, SECTOR = 32, HALF = 2, ASKED = 1;
+    // Half of the FMA units multiply whole numbers (vendor's documents).
+    static const double LANES = 32, WAVEFRONT = 128, SECTOR = 32, HALF = 2;
     const double       *n = c->n, *v = m->v, mma = v[MBA_GPU_mma16] * (k->mma_flops > 100 ? v[MBA_GPU_mma_sync] : 1),
                  active = c->grid < v[MBA_GPU_sm] ? c->grid : v[MBA_GPU_sm],
                  // Where nobody counted all of them: those of shared memory, copies among them, and what is stored.
@@ -26,7 +26,7 @@ static void demands_of(double each[STATIONS], const mba_sim_kernel *k, const mba
     each[XU] = n[MBA_N_XU] * LANES / v[MBA_GPU_xu];
     each[MMA] = n[MBA_N_TENSOR] / mma;
     each[SHARED] = fronts * WAVEFRONT / v[MBA_GPU_smem_bw];
-    each[ASKING] = n[MBA_N_LSU] * ASKED;
+    each[ASKING] = n[MBA_N_LSU] * LANES / v[MBA_GPU_lsu];
     each[L2] = SECTOR * (n[MBA_N_L2_RD] / v[MBA_GPU_l2_rd] + n[MBA_N_L2_WR] * longer / v[MBA_GPU_l2_wr]) * chip;
     each[DRAM] = (n[MBA_N_DRAM_RD] + n[MBA_N_DRAM_WR]) / (v[MBA_GPU_hbm] * v[MBA_GPU_hbm_mix]) * chip;
     for (int s = 0; s < STATIONS; s++) { // counts that nobody took: nothing

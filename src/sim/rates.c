@@ -8,10 +8,6 @@ const char *const mba_sim_limits[MBA_LIMITS] = { "FMA",           "ALU",   "SFU"
                                                  "shared memory", "issue", "SM read port", "SM write port", "L2",
                                                  "DRAM",          "launch" };
 
-/* Reads and writes pass the same slices of L2: of the time that each would take alone, this much is taken from the
- * other, too. By public measurements (three loads and a store, GH200, in sim_test.c) and the fitted kernels. */
-static const double L2_SHARED = 0.72;
-
 /* No slower than a unit in 2^14 cycles, so that products fit into 64 bits. */
 static uint64_t per_unit(double units_per_cycle)
 {
@@ -52,20 +48,19 @@ static double mma_rate(const mba_sim_kernel *k, const mba_gpu *m)
     return k->mma_flops > 100 ? full * m->v[MBA_GPU_mma_sync] : full;
 }
 
-/* Tensor work lowers the clock by a line, and where it fills more than TENSOR_FREE of a long kernel, power does: as far
- * as the step is full of it, since power is counted over milliseconds. LOAD_NONE and LOAD_FULL are chosen by the fitted
- * kernels (products of 50 us and more run at 1.45 to 1.55 GHz where a step has a load of 0.54 and more, at 1.6 to 1.85
- * where it has 0.22 to 0.39). */
+/* Tensor work lowers the clock by a line. Where it fills more than `power_busy` of a long kernel, power lowers it too,
+ * as far as the step is full of tensor work: power is counted over milliseconds. */
 double mba_sim_clock_of(const mba_gpu *m, double tensor_busy, double seconds, double load)
 {
-    static const double TENSOR_FREE = 0.3, LOAD_NONE = 0.35, LOAD_FULL = 0.5;
-    const double       *v = m->v, clk = v[MBA_GPU_clk_tc] < v[MBA_GPU_clk] ? v[MBA_GPU_clk_tc] : v[MBA_GPU_clk],
+    const double *v = m->v, none = v[MBA_GPU_power_load_none], all = v[MBA_GPU_power_load_full],
+                 free = v[MBA_GPU_power_busy],
+                 clk = v[MBA_GPU_clk_tc] < v[MBA_GPU_clk] ? v[MBA_GPU_clk_tc] : v[MBA_GPU_clk],
                  busy = tensor_busy < 1 ? tensor_busy : 1,
                  least = v[MBA_GPU_clk_busy] < clk ? v[MBA_GPU_clk_busy] : clk,
-                 over = busy > TENSOR_FREE ? (busy - TENSOR_FREE) / (1 - TENSOR_FREE) : 0,
-                 x = seconds * 1e6 / v[MBA_GPU_t_power], xx = x * x, lasts = xx * xx / (1 + xx * xx),
+                 over = busy > free ? (busy - free) / (1 - free) : 0, x = seconds * 1e6 / v[MBA_GPU_t_power],
+                 xx = x * x, lasts = xx * xx / (1 + xx * xx),
                  fall = least > v[MBA_GPU_clk_mma] ? least - v[MBA_GPU_clk_mma] : 0,
-                 part = load > 0 ? (load - LOAD_NONE) / (LOAD_FULL - LOAD_NONE) : 1,
+                 part = load > 0 && load < all ? (load - none) / (all - none) : 1,
                  full = part < 0   ? 0
                         : part < 1 ? part
                                    : 1;
@@ -82,25 +77,35 @@ static double l2_write_rate(const mba_sim_kernel *k, const mba_gpu *m)
 rates mba_sim_rates_of(const mba_sim_kernel *k, const mba_gpu *m, double clk, double active, double share)
 {
     const double *v = m->v, per_clk = share / (clk * 1e9);
-    const double  lanes[MBA_PIPES] = { v[MBA_GPU_fma], v[MBA_GPU_alu],     v[MBA_GPU_xu],   v[MBA_GPU_h2],
+    const double  lanes[MBA_PIPES] = { v[MBA_GPU_fma], v[MBA_GPU_alu],     v[MBA_GPU_xu],   v[MBA_GPU_half2],
                                        mma_rate(k, m), v[MBA_GPU_smem_bw], v[MBA_GPU_issue] };
-    rates         r = { .rd = per_unit(v[MBA_GPU_rd_port]),
-                        .wr = per_unit(v[MBA_GPU_wr_port]),
+    rates         r = { .rd = per_unit(v[MBA_GPU_sm_l2_read]),
+                        .wr = per_unit(v[MBA_GPU_sm_l2_write]),
                         .l2r = per_unit(v[MBA_GPU_l2_rd] * 1e9 * per_clk),
                         .l2w = per_unit(l2_write_rate(k, m) * per_clk),
-                        .l2r_both = per_unit(v[MBA_GPU_l2_rd] * 1e9 * per_clk / L2_SHARED),
-                        .l2w_both = per_unit(l2_write_rate(k, m) * per_clk / L2_SHARED),
+                        .l2r_both = per_unit(v[MBA_GPU_l2_rd] * 1e9 * per_clk / v[MBA_GPU_l2_shared]),
+                        .l2w_both = per_unit(l2_write_rate(k, m) * per_clk / v[MBA_GPU_l2_shared]),
                         .hbm = per_unit(dram_rate(k, m) * per_clk),
-                        .dispatch = per_unit(v[MBA_GPU_r_blk] * share),
+                        .dispatch = per_unit(v[MBA_GPU_block_rate] * share),
                         .t_kernel = ticks_of(v[MBA_GPU_t_kernel] + (double)k->fetch),
-                        .t_blk = ticks_of(v[MBA_GPU_t_blk] + v[MBA_GPU_t_blk_w] * (double)k->warps),
-                        .t_exit = ticks_of(v[MBA_GPU_t_exit]),
-                        .bar = ticks_of(v[MBA_GPU_bar]),
-                        .dep = ticks_of(v[MBA_GPU_dep]),
+                        .block_start = ticks_of(v[MBA_GPU_block_start] + v[MBA_GPU_block_start_warp] * (double)k->warps),
+                        .block_exit = ticks_of(v[MBA_GPU_block_exit]),
+                        .barrier = ticks_of(v[MBA_GPU_barrier]),
+                        .issue_gap = ticks_of(v[MBA_GPU_issue_gap]),
                         .l2_lat = ticks_of(v[MBA_GPU_l2_lat]),
                         .hbm_lat = ticks_of(v[MBA_GPU_hbm_lat]),
                         .async_lat = ticks_of(v[MBA_GPU_async_lat]),
-                        .drain = ticks_of(v[MBA_GPU_hbm_drain]),
+                        .turnaround = ticks_of(v[MBA_GPU_hbm_turnaround]),
+                        .slack_sm = ticks_of(v[MBA_GPU_store_slack_sm]),
+                        .slack_l2 = ticks_of(v[MBA_GPU_store_slack_l2]),
+                        .lat_alu = ticks_of(v[MBA_GPU_lat_alu]),
+                        .lat_xu = ticks_of(v[MBA_GPU_lat_xu]),
+                        .lat_smem = ticks_of(v[MBA_GPU_lat_smem]),
+                        .lat_mma = ticks_of(v[MBA_GPU_lat_mma]),
+                        .profiled_issue = v[MBA_GPU_profiled_issue],
+                        .profiled_xu = v[MBA_GPU_profiled_xu],
+                        .profiled_smem = v[MBA_GPU_profiled_smem],
+                        .profiled_mma = v[MBA_GPU_profiled_mma],
                         .async_bytes = (uint64_t)(v[MBA_GPU_async_kb] * 1024),
                         .clk = clk,
                         .active = active };
@@ -118,7 +123,7 @@ rates mba_sim_rates_of(const mba_sim_kernel *k, const mba_gpu *m, double clk, do
 void mba_sim_find_bounds(mba_sim_result *out, const mba_sim_kernel *k, const mba_gpu *m, double clk)
 {
     const double *v = m->v, active = (double)k->grid < v[MBA_GPU_sm] ? (double)k->grid : v[MBA_GPU_sm], hz = clk * 1e9;
-    const double  lanes[MBA_PIPES] = { v[MBA_GPU_fma], v[MBA_GPU_alu],     v[MBA_GPU_xu],   v[MBA_GPU_h2],
+    const double  lanes[MBA_PIPES] = { v[MBA_GPU_fma], v[MBA_GPU_alu],     v[MBA_GPU_xu],   v[MBA_GPU_half2],
                                        mma_rate(k, m), v[MBA_GPU_smem_bw], v[MBA_GPU_issue] };
     out->dram_read = dram_bytes(k, false);
     out->dram_write = dram_bytes(k, true);
@@ -128,19 +133,18 @@ void mba_sim_find_bounds(mba_sim_result *out, const mba_sim_kernel *k, const mba
     bool copies = false;
     for (int64_t i = 0; i < k->nops; i++) copies |= k->op[i].work == MBA_OP_ASYNC;
     if (!copies) out->bound[MBA_P_SMEM] += out->l2_read / (v[MBA_GPU_smem_bw] * active * hz); // loads pass L1
-    out->bound[MBA_LIMIT_RD] = out->l2_read / (v[MBA_GPU_rd_port] * active * hz);
-    out->bound[MBA_LIMIT_WR] = out->l2_write / (v[MBA_GPU_wr_port] * active * hz);
+    out->bound[MBA_LIMIT_RD] = out->l2_read / (v[MBA_GPU_sm_l2_read] * active * hz);
+    out->bound[MBA_LIMIT_WR] = out->l2_write / (v[MBA_GPU_sm_l2_write] * active * hz);
     // What comes from DRAM is written into L2 before it is read there.
     const double read = (out->l2_read + out->dram_read) / (v[MBA_GPU_l2_rd] * 1e9),
                  write = out->l2_write / l2_write_rate(k, m);
-    out->bound[MBA_LIMIT_L2] = fmax(L2_SHARED * (read + write), fmax(read, write));
+    out->bound[MBA_LIMIT_L2] = fmax(v[MBA_GPU_l2_shared] * (read + write), fmax(read, write));
     out->bound[MBA_LIMIT_HBM] = out->dram_read > 0 || out->dram_write > 0
                                     ? (out->dram_read + out->dram_write) / dram_rate(k, m)
                                     : 0;
     const double rounds = ceil((double)out->blocks / (double)out->resident);
-    out->bound[MBA_LIMIT_LAUNCH] = rounds
-                                   * (v[MBA_GPU_t_blk] + v[MBA_GPU_t_blk_w] * (double)k->warps + v[MBA_GPU_t_exit])
-                                   / hz;
+    out->bound[MBA_LIMIT_LAUNCH] =
+        rounds * (v[MBA_GPU_block_start] + v[MBA_GPU_block_start_warp] * (double)k->warps + v[MBA_GPU_block_exit]) / hz;
     out->limit = 0;
     for (int i = 1; i < MBA_LIMITS; i++)
         if (out->bound[i] > out->bound[out->limit]) out->limit = i;

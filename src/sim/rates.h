@@ -13,7 +13,10 @@ enum { TICKS = 256, FRACTION = 20 }; /* bits behind the point of a rate */
 typedef struct rates {
     uint64_t pipe[MBA_PIPES], rd, wr, l2r, l2w, l2r_both, l2w_both, hbm, dispatch;
     uint64_t l2r_full, hbm_full; /* of the whole chip: how fast bytes of one request follow each other */
-    tick     t_kernel, t_blk, t_exit, bar, dep, l2_lat, hbm_lat, async_lat, drain;
+    tick     t_kernel, block_start, block_exit, barrier, issue_gap, l2_lat, hbm_lat, async_lat, turnaround;
+    tick     slack_sm, slack_l2;                 /* a warp that stores may be ahead of the port, of L2 and DRAM */
+    tick     lat_alu, lat_xu, lat_smem, lat_mma; /* of a warp that waits for itself, by what it executes */
+    double   profiled_issue, profiled_xu, profiled_smem, profiled_mma; /* cycles each, of counted kernels */
     uint64_t async_bytes;
     uint64_t evicts;      /* bytes that leave L2 for 256 that come in */
     double   clk, active; /* GHz; SMs that work */

@@ -101,7 +101,7 @@ static uint64_t each(double all, double parts) { return (uint64_t)(all / parts +
 
 mba_status mba_signature_kernel(mba_sim_kernel *k, const mba_signature *s, const mba_gpu *m)
 {
-    enum { BYTES_A_TRIP = 32, TRIPS_MOST = 256, AHEAD_SMEM_KB = 16, PROLOGUE_CYCLES = 1200 };
+    enum { BYTES_A_TRIP = 32, TRIPS_MOST = 256, AHEAD_SMEM_KB = 16 };
     const double written = s->dram_mb * 1e6 / 3, missed = s->dram_mb * 1e6 - written,
                  hit = s->l2_hit < 99 ? s->l2_hit / 100 : 0.99;
     const double read = missed / (1 - hit);
@@ -123,7 +123,7 @@ mba_status mba_signature_kernel(mba_sim_kernel *k, const mba_signature *s, const
     k->mma_flops = s->tensor > 0 ? 116 : 0;
     k->stream[0] = (mba_sim_stream){ .operand = -1, .hit = (int64_t)(256 * hit + 0.5) };
     k->stream[1] = (mba_sim_stream){ .operand = -1, .writes = 1 };
-    add_op(k, MBA_OP_DELAY)->parts = PROLOGUE_CYCLES;
+    add_op(k, MBA_OP_DELAY)->parts = (int64_t)m->v[MBA_GPU_signature_start];
     add_op(k, MBA_OP_LOOP)->trips = (int64_t)trips;
     mba_sim_op *o = add_op(k, k->depth > 1 ? MBA_OP_ASYNC : MBA_OP_LOAD);
     o->stream = 0;

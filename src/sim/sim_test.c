@@ -14,12 +14,14 @@ static double between(double a, double b) { return a + (b - a) * (double)dice(1 
 /* ---- random machines and kernels ---- */
 
 /* Numbers that make a machine faster when there is more of them; then those that do when there is less. */
-static const int rates_of_machine[] = { MBA_GPU_issue,   MBA_GPU_fma,     MBA_GPU_alu,   MBA_GPU_h2,    MBA_GPU_xu,
-                                        MBA_GPU_mma16,   MBA_GPU_smem_bw, MBA_GPU_l2_rd, MBA_GPU_l2_wr, MBA_GPU_rd_port,
-                                        MBA_GPU_wr_port, MBA_GPU_hbm,     MBA_GPU_r_blk };
-static const int costs_of_machine[] = { MBA_GPU_dep,       MBA_GPU_bar,      MBA_GPU_l2_lat, MBA_GPU_hbm_lat,
-                                        MBA_GPU_hbm_drain, MBA_GPU_t_kernel, MBA_GPU_t_blk,  MBA_GPU_t_blk_w,
-                                        MBA_GPU_t_exit,    MBA_GPU_async_lat };
+static const int rates_of_machine[] = { MBA_GPU_issue,     MBA_GPU_fma,        MBA_GPU_alu,         MBA_GPU_half2,
+                                        MBA_GPU_xu,        MBA_GPU_mma16,      MBA_GPU_smem_bw,     MBA_GPU_l2_rd,
+                                        MBA_GPU_l2_wr,     MBA_GPU_sm_l2_read, MBA_GPU_sm_l2_write, MBA_GPU_hbm,
+                                        MBA_GPU_block_rate };
+static const int costs_of_machine[] = { MBA_GPU_issue_gap,   MBA_GPU_barrier,          MBA_GPU_l2_lat,
+                                        MBA_GPU_hbm_lat,     MBA_GPU_hbm_turnaround,   MBA_GPU_t_kernel,
+                                        MBA_GPU_block_start, MBA_GPU_block_start_warp, MBA_GPU_block_exit,
+                                        MBA_GPU_async_lat };
 enum {
     RATES = sizeof rates_of_machine / sizeof *rates_of_machine,
     COSTS = sizeof costs_of_machine / sizeof *costs_of_machine
@@ -191,7 +193,7 @@ static void without_latencies_only_throughput_counts(void **state)
     for (int i = 0; i < 1000; i++) {
         mba_gpu m = random_machine();
         for (int j = 0; j < COSTS; j++) m.v[costs_of_machine[j]] = 0;
-        m.v[MBA_GPU_r_blk] = 1e4;
+        m.v[MBA_GPU_block_rate] = 1e4;
         mba_sim_kernel k = random_kernel(&m);
         k.grid = 60 * (int64_t)m.v[MBA_GPU_sm] * mba_sim_resident(&k, &m);
         k.warps = k.role_warps[0] = 4; // every sub-partition, and many blocks
@@ -236,8 +238,9 @@ static void one_warp_takes_the_sum_of_its_path(void **state)
     assert_ok(mba_sim_finish(&k, &m));
     mba_sim_result r;
     assert_ok(mba_sim_run(&r, &k, &m, MBA_SIM_ONE_SM));
-    const double each = m.v[MBA_GPU_hbm_lat] + m.v[MBA_GPU_bar],
-                 fixed = m.v[MBA_GPU_t_kernel] + m.v[MBA_GPU_t_blk] + m.v[MBA_GPU_t_blk_w] + m.v[MBA_GPU_t_exit];
+    const double each = m.v[MBA_GPU_hbm_lat] + m.v[MBA_GPU_barrier],
+                 fixed = m.v[MBA_GPU_t_kernel] + m.v[MBA_GPU_block_start] + m.v[MBA_GPU_block_start_warp]
+                         + m.v[MBA_GPU_block_exit];
     assert_true(fabs(r.cycles - fixed - 100 * each) < 0.02 * r.cycles);
 }
 
@@ -337,8 +340,7 @@ static double streaming_gbs(const mba_gpu *m, const row *w, int kind, bool resid
                            .depth = 1,
                            .nstreams = 2,
                            .regs = 16,
-                           // dummy shared memory holds two blocks on an SM
-                           .smem_bytes = 116000 / w->blocks * 2 - 3000 };
+                           .smem_bytes = 116000 / w->blocks * 2 - 3000 }; // dummy shared memory holds two blocks on an SM
     k.role_warps[0] = k.warps;
     for (int s = 0; s < 2; s++) k.stream[s] = (mba_sim_stream){ .operand = -1, .writes = s, .hit = resident ? 256 : 0 };
     for (int i = 0; i < loads[kind]; i++) {

@@ -62,16 +62,17 @@ static bool notices(const mba_sim_kernel *k, int number, bool misses, bool copie
     static const struct {
         int number, pipe;
     } pipes[] = { { MBA_GPU_fma, MBA_P_FMA },      { MBA_GPU_alu, MBA_P_ALU },    { MBA_GPU_xu, MBA_P_XU },
-                  { MBA_GPU_h2, MBA_P_H2 },        { MBA_GPU_mma16, MBA_P_MMA },  { MBA_GPU_mma32, MBA_P_MMA },
+                  { MBA_GPU_half2, MBA_P_H2 },     { MBA_GPU_mma16, MBA_P_MMA },  { MBA_GPU_mma32, MBA_P_MMA },
                   { MBA_GPU_mma_sync, MBA_P_MMA }, { MBA_GPU_clk_tc, MBA_P_MMA }, { MBA_GPU_clk_busy, MBA_P_MMA },
                   { MBA_GPU_clk_mma, MBA_P_MMA },  { MBA_GPU_t_power, MBA_P_MMA } };
     for (size_t i = 0; i < sizeof pipes / sizeof *pipes; i++)
         if (pipes[i].number == number) return k->total[pipes[i].pipe] > 0;
-    if (number >= MBA_GPU_hbm && number <= MBA_GPU_hbm_drain) return misses;
+    if (number >= MBA_GPU_l2_dirty) return false; // lowering or the L2 model has put it into the kernel
+    if (number >= MBA_GPU_hbm && number <= MBA_GPU_hbm_turnaround) return misses;
     if (number == MBA_GPU_async_kb || number == MBA_GPU_async_lat) return copies;
-    return number != MBA_GPU_cc && number != MBA_GPU_plan_cc && number != MBA_GPU_l2 && number != MBA_GPU_l2_c50
-           && number != MBA_GPU_l2_s && number != MBA_GPU_memory && number != MBA_GPU_gap_stream
-           && number != MBA_GPU_gap_graph && number != MBA_GPU_gap_reset && number != MBA_GPU_host;
+    return number != MBA_GPU_cc && number != MBA_GPU_plan_cc && number != MBA_GPU_l2 && number != MBA_GPU_l2_half_reuse
+           && number != MBA_GPU_l2_slope && number != MBA_GPU_memory && number != MBA_GPU_gap_stream
+           && number != MBA_GPU_gap_graph && number != MBA_GPU_gap_reset && number != MBA_GPU_h2d;
 }
 
 static key key_of(const mba_sim_kernel *k, const mba_gpu *m, mba_sim_fidelity tier)
@@ -205,7 +206,7 @@ static void set_fetch(mba_sim_kernel *k, const mba_gpu *m)
         moved += k->stream[s].moved;
         if (!k->stream[s].writes) far += k->stream[s].moved * (double)(256 - k->stream[s].hit) / 256;
     }
-    k->fetch = mba_sim_fetch((double)k->grid, issued, moved, far, m) + MBA_SIM_PLANNED_CYCLES;
+    k->fetch = mba_sim_fetch((double)k->grid, issued, moved, far, m) + (int64_t)m->v[MBA_GPU_planned_start];
 }
 
 /* Nodes that share a plan share its kernels. */
@@ -342,7 +343,7 @@ static void add_up(mba_sim_step *out, const step_run *w)
             out->node[i].busy[p] /= out->node[i].kernels_s;
     }
     if ((w->how->passes & MBA_STEP) == MBA_STEP)
-        out->inputs_s = (double)w->p->layout.arena_bytes[MBA_INPUT] / (1e9 * w->m->v[MBA_GPU_host]);
+        out->inputs_s = (double)w->p->layout.arena_bytes[MBA_INPUT] / (1e9 * w->m->v[MBA_GPU_h2d]);
     out->seconds += out->inputs_s;
     out->unique = w->njobs;
     for (int64_t j = 0; j < w->njobs; j++) out->events += w->sim->known[w->first + j].r.events;

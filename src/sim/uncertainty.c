@@ -24,7 +24,7 @@ static double normal_part(int i)
 /* Which part number `k` has in draw `draw`: a shuffle of its own. */
 static int part_of(int k, int draw)
 {
-    const uint64_t stream = mba_stream(mba_gpu_keys[k].name);
+    const uint64_t stream = mba_stream(mba_gpu_key_seed(k));
     int            order[MBA_GPU_SAMPLES] = { 0 };
     for (int i = 0; i < MBA_GPU_SAMPLES; i++) {
         uint32_t u[4];
@@ -45,7 +45,7 @@ void mba_gpu_sample(mba_gpu *out, const mba_gpu *m, int draw)
         if (!(m->sigma[k] > 0)) continue;
         const double v = m->v[k] + normal_part(part_of(k, draw)) * m->sigma[k];
         const double step = !strcmp(key->unit, "count") ? 1
-                            : k == MBA_GPU_l2_s         ? 0.5
+                            : k == MBA_GPU_l2_slope     ? 0.5
                                                         : 0, // what a file must have
             near = step > 0 ? step * floor(v / step + 0.5) : v;
         out->v[k] = near < key->least ? key->least : near > key->most ? key->most : near;

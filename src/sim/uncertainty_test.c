@@ -38,7 +38,7 @@ static void every_part_of_a_spread_is_drawn_once(void **state)
 /* Numbers move on their own: none is another's shadow. */
 static void numbers_are_drawn_apart(void **state)
 {
-    static const int some[] = { MBA_GPU_clk, MBA_GPU_hbm_mix, MBA_GPU_l2_lat, MBA_GPU_t_blk, MBA_GPU_hbm_lat };
+    static const int some[] = { MBA_GPU_clk, MBA_GPU_hbm_mix, MBA_GPU_l2_lat, MBA_GPU_block_start, MBA_GPU_hbm_lat };
     enum { SOME = sizeof some / sizeof *some };
     mba_gpu m, drawn;
     double  z[SOME][MBA_GPU_SAMPLES];

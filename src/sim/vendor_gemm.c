@@ -6,10 +6,6 @@
 #include <stdio.h>
 #include <string.h>
 
-/* A step takes as long at least, however small its tile: a wait for the ring, the tail of a product (64), and what is
- * said back. Chosen by the fitted kernels; documents give 125. */
-enum { STEP_CYCLES = 160 };
-
 /* Whole tiles: as many as what is stored fills at least, and a whole number of steps each. */
 static bool count_tiles(mba_vendor_gemm_tile *t, const mba_profiled_kernel *c, double bytes_each)
 {
@@ -59,7 +55,7 @@ static void add_store(mba_sim_kernel *k, double bytes)
     o->bytes = (uint64_t)bytes + 1;
 }
 
-static void multiply(mba_sim_kernel *k, const mba_vendor_gemm_tile *t, double most)
+static void multiply(mba_sim_kernel *k, const mba_vendor_gemm_tile *t, double most, const mba_gpu *m)
 {
     const double bytes = 2 * t->m * t->n;
     add(k, MBA_OP_DELAY);
@@ -67,7 +63,7 @@ static void multiply(mba_sim_kernel *k, const mba_vendor_gemm_tile *t, double mo
     add(k, MBA_OP_WAIT)->ring = 0;
     mba_sim_op *o = add(k, MBA_OP_MIX);
     o->n[MBA_P_MMA] = (uint64_t)(2 * t->m * t->n * t->k);
-    o->trips = STEP_CYCLES;
+    o->trips = (int64_t)m->v[MBA_GPU_library_step];
     add(k, MBA_OP_RELEASE)->ring = 0;
     if (!t->together && most > 1) add_store(k, bytes * (most - 1) / most / t->steps);
     add(k, MBA_OP_END);
@@ -91,7 +87,8 @@ static void copy(mba_sim_kernel *k, const mba_vendor_gemm_tile *t)
     add(k, MBA_OP_EXIT);
 }
 
-void mba_vendor_gemm_lower(mba_sim_kernel *k, const mba_profiled_kernel *c, const mba_vendor_gemm_tile *t)
+void mba_vendor_gemm_lower(mba_sim_kernel *k, const mba_profiled_kernel *c, const mba_vendor_gemm_tile *t,
+                           const mba_gpu *m)
 {
     enum { COPYING = 4 };
     const int64_t grid = (int64_t)c->grid, tiles = (int64_t)t->tiles, least = tiles / grid, more = tiles % grid;
@@ -111,7 +108,7 @@ void mba_vendor_gemm_lower(mba_sim_kernel *k, const mba_profiled_kernel *c, cons
     k->nroles = 2;
     k->first[0] = 0;
     k->role_warps[0] = k->warps > COPYING ? k->warps - COPYING : 1;
-    multiply(k, t, (double)(least + (more > 0)));
+    multiply(k, t, (double)(least + (more > 0)), m);
     k->first[1] = k->nops;
     k->role_warps[1] = COPYING;
     copy(k, t);

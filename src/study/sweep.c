@@ -19,6 +19,8 @@ static mba_status axis_of(mba_sweep_axis *a, const char *text)
     if (n >= sizeof a->name || text[n] != '=')
         return mba_fail(MBA_E_ARG, "the axis '%s'\nwhy: an axis is name=value:value\nfix: --axis hbm=x0.5:x1:x2", text);
     memcpy(a->name, text, n);
+    const int key = mba_gpu_key_find(a->name);
+    if (key >= 0) snprintf(a->name, sizeof a->name, "%s", mba_gpu_keys[key].name); // it may be an old name
     for (const char *s = text + n + 1; *s;) {
         const size_t len = strcspn(s, ":");
         if (a->n == MBA_SWEEP_VALUES || len == 0 || len >= sizeof *a->value)
@@ -53,7 +55,7 @@ static const struct {
     const char *name, *numbers[6];
 } groups[] = {
     { "clock", { "clk", "clk_tc", "clk_busy", "clk_mma" } },
-    { "launch", { "t_kernel", "t_blk", "t_blk_w", "t_exit", "gap_graph", "gap_stream" } },
+    { "launch", { "t_kernel", "block_start", "block_start_warp", "block_exit", "gap_graph", "gap_stream" } },
 };
 enum { GROUPS = sizeof groups / sizeof *groups };
 
@@ -304,9 +306,9 @@ mba_status mba_sweep_points(mba_sweep_point *out, mba_sweep *s, const mba_model_
 
 /* ---- elasticity ---- */
 
-const char *const mba_sweep_numbers[MBA_SWEEP_NUMBERS] = { "clk",     "fma",     "alu",      "xu",    "mma16",
-                                                           "issue",   "smem_bw", "l2_c50",   "l2_rd", "hbm",
-                                                           "hbm_lat", "t_blk",   "gap_graph" };
+const char *const mba_sweep_numbers[MBA_SWEEP_NUMBERS] = { "clk",     "fma",         "alu",           "xu",    "mma16",
+                                                           "issue",   "smem_bw",     "l2_half_reuse", "l2_rd", "hbm",
+                                                           "hbm_lat", "block_start", "gap_graph" };
 
 mba_status mba_sweep_elasticity(double out[MBA_SWEEP_NUMBERS], mba_sweep *s, const mba_model_options *model)
 {
@@ -393,7 +395,7 @@ mba_status mba_sweep_balance(mba_balance out[MBA_BALANCE_ROWS], int *n, mba_swee
 #define BASELINE "ssd=chunked,ssd_bwd=chunked"
 
 const mba_experiment mba_experiments[] = {
-    { .id = "q1", .question = "blocks that stay", .axis = "t_blk=0:350:700:1000", .by = "persistent=0:1" },
+    { .id = "q1", .question = "blocks that stay", .axis = "block_start=0:350:700:1000", .by = "persistent=0:1" },
     { .id = "q2", .question = "tensor to vector ratio", .axis = "ratio=2:4:8:12:16:24:32:64", .by = "xu=x0.5:x1:x2" },
     { .id = "q2", .question = "the ratio at which products and the rest are balanced", .balance = true },
     { .id = "q2",
@@ -404,13 +406,13 @@ const mba_experiment mba_experiments[] = {
     { .id = "q3",
       .question = "scratch that never leaves the chip: the study's kernels",
       .axis = "keep=none:CB:states:dstates:all",
-      .by = "l2_c50=x0.5:x1:x4",
+      .by = "l2_half_reuse=x0.5:x1:x4",
       .model = "mamba2-130m",
       .op = BASELINE },
     { .id = "q3",
       .question = "scratch that never leaves the chip: our kernels",
       .axis = "keep=none:all",
-      .by = "l2_c50=x0.5:x1:x4" },
+      .by = "l2_half_reuse=x0.5:x1:x4" },
     { .id = "d1", .question = "on-chip bandwidth", .axis = "smem_bw=64:128:256:512", .by = "l2_rd=x0.5:x1:x2:x4" },
     { .id = "d1", .question = "percent of time per percent of a number", .elasticity = true },
     { .id = "d2", .question = "stages of asynchronous copies", .axis = "ring=1:2:3:4:8", .by = "async_kb=16:32:48:96" },

@@ -14,10 +14,6 @@
 #include "sim/serialize.h"
 #include "study/simulated_step.h"
 
-/* Nodes are timed between two events of a captured graph, which costs this much beside the kernels: the smallest points
- * take 4 us, of which the model explains 1.5. */
-static const double EVENTS_US = 2.4;
-
 /* ---- operators by themselves, caches swept ---- */
 
 static mba_point *find_op(mba_measured *d, const char *operator, const char * note, int ordinal)
@@ -50,7 +46,7 @@ static mba_status predict_case(mba_measured *d, mba_sim *sim, const mba_gpu *m, 
         mba_point *point = find_op(d, n->op->name, size->note, 0);
         while (point && point->predicted_ms > 0) point = find_op(d, n->op->name, size->note, ++ordinal);
         if (!point) continue;
-        point->predicted_ms = 1e3 * r.node[i].seconds + 1e-3 * EVENTS_US;
+        point->predicted_ms = 1e3 * r.node[i].seconds + 1e-3 * m->v[MBA_GPU_event_pair];
         point->roofline_ms = 1e3 * mba_sim_roofline(n, m);
         point->floor_ms = 1e3 * r.node[i].floor_s;
         point->limit = r.node[i].limit;
@@ -114,7 +110,7 @@ static void predict_group(mba_point *p, const mba_simulated *r)
     for (int32_t i = 0; i < r->session.graph->nnodes; i++) {
         const mba_node *n = r->session.graph->nodes[i];
         if (strcmp(n->op->name, p->operator) || strcmp(mba_pass_name(n->pass), p->which)) continue;
-        p->predicted_ms += 1e3 * r->step.node[i].seconds + 1e-3 * EVENTS_US;
+        p->predicted_ms += 1e3 * r->step.node[i].seconds + 1e-3 * r->gpu.v[MBA_GPU_event_pair];
         p->roofline_ms += 1e3 * mba_sim_roofline(n, &r->gpu);
         p->floor_ms += 1e3 * r->step.node[i].floor_s;
         if (r->step.node[i].seconds > longest) {

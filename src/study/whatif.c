@@ -25,19 +25,20 @@ typedef struct machine_axis {
 static const machine_axis sliders[MBA_WI_SLIDERS] = {
     { { "hbm", "DRAM bandwidth", FACTORS }, "hbm" },
     { { "tensor", "tensor rate", 4, { 0.5, 1, 2, 4 } }, "mma16,mma32" },
-    { { "vector", "vector rate, special functions too", 3, { 0.5, 1, 2 } }, "fma,alu,h2,xu,issue" },
+    { { "vector", "vector rate, special functions too", 3, { 0.5, 1, 2 } }, "fma,alu,half2,xu,issue" },
 };
 
 static const machine_axis curves[] = {
     { { "hbm", "DRAM bandwidth", FACTORS }, "hbm" },
     { { "tensor", "tensor rate", FACTORS }, "mma16,mma32" },
-    { { "vector", "vector rate", FACTORS }, "fma,alu,h2,issue" },
+    { { "vector", "vector rate", FACTORS }, "fma,alu,half2,issue" },
     { { "special", "special functions", FACTORS }, "xu" },
-    { { "l2", "L2 bandwidth", FACTORS }, "l2_rd,l2_wr,rd_port,wr_port" },
+    { { "l2", "L2 bandwidth", FACTORS }, "l2_rd,l2_wr,sm_l2_read,sm_l2_write" },
     { { "l2_size", "L2 size", FACTORS }, "l2" },
     { { "smem", "shared-memory bandwidth", FACTORS }, "smem_bw" },
     { { "registers", "registers", 4, { 0.75, 1, 1.5, 2 } }, "rf" },
-    { { "launch", "cost of launches and blocks", FACTORS }, "t_kernel,t_blk,t_blk_w,t_exit,gap_graph" },
+    { { "launch", "cost of launches and blocks", FACTORS },
+      "t_kernel,block_start,block_start_warp,block_exit,gap_graph" },
     { { "clock", "clock", 4, { 0.75, 1, 1.5, 2 } }, "clk,clk_tc,clk_busy,clk_mma" },
 };
 enum { CURVES = sizeof curves / sizeof *curves };

@@ -269,7 +269,7 @@ static mba_status read_lanes(const bench *b)
         b, "xu", "ex2.approx, 8 chains", cycles_of, sms,
         [=] { calibrate_lanes<LANES_XU><<<sms, LANE_THREADS, 0, b->s>>>(b->cycles, b->sink, TRIPS); }, rate));
     MBA_TRY(read_out(
-        b, "h2", "fma.f16x2, 8 chains; two operations a lane", cycles_of, sms,
+        b, "half2", "fma.f16x2, 8 chains; two operations a lane", cycles_of, sms,
         [=] { calibrate_lanes<LANES_H2><<<sms, LANE_THREADS, 0, b->s>>>(b->cycles, b->sink, TRIPS); },
         [=](double c) { return 2 * lanes / c; }));
     MBA_TRY(read_out(
@@ -280,7 +280,7 @@ static mba_status read_lanes(const bench *b)
         [=] { calibrate_shared<<<sms, 1024, 0, b->s>>>(b->cycles, b->sink); },
         [=](double c) { return 1024.0 * 16 * TRIPS / c; }));
     return read_out(
-        b, "bar", "__syncthreads of 256 threads", cycles_of, sms,
+        b, "barrier", "__syncthreads of 256 threads", cycles_of, sms,
         [=] { calibrate_barriers<<<sms, 256, 0, b->s>>>(b->cycles); }, [=](double c) { return c / TRIPS; });
 }
 
@@ -368,10 +368,10 @@ static mba_status read_cache(const bench *b)
         b, "l2_wr", "17 MB written 16 times by all SMs", timed, 0,
         [=] { calibrate_write<<<GRID(b)>>>(x, chip / PIECE, PASSES, b->cycles); }, gbs));
     MBA_TRY(read_out(
-        b, "rd_port", "1 MB read 16 times by one SM", cycles_of, 1,
+        b, "sm_l2_read", "1 MB read 16 times by one SM", cycles_of, 1,
         [=] { calibrate_read<<<1, STREAM_THREADS, 0, b->s>>>(x, one / PIECE, PASSES, b->cycles, b->sink); }, port));
     return read_out(
-        b, "wr_port", "1 MB written 16 times by one SM", cycles_of, 1,
+        b, "sm_l2_write", "1 MB written 16 times by one SM", cycles_of, 1,
         [=] { calibrate_write<<<1, STREAM_THREADS, 0, b->s>>>(x, one / PIECE, PASSES, b->cycles); }, port);
 }
 
@@ -386,7 +386,7 @@ static mba_status read_half_point(const bench *b, double l2_gbs, double dram_gbs
         MBA_TRY(reread(&gbs, b, rounds * round_bytes(b)));
         if (gbs < half) {
             const double at = last_mb + (mb - last_mb) * (last - half) / std::max(last - gbs, 1e-9);
-            add(b, "l2_c50", "footprint at which half of the reads hit", { at, last_mb, mb });
+            add(b, "l2_half_reuse", "footprint at which half of the reads hit", { at, last_mb, mb });
             return MBA_OK;
         }
         last_mb = mb;
@@ -438,10 +438,10 @@ static mba_status read_blocks(const bench *b)
         warp.push_back(each);
         all.push_back(std::max(t[0][i] - each - exit_cycles, 0.0));
     }
-    add(b, "t_blk_w", "empty blocks of 1 and 32 warps, one on an SM", warp);
-    add(b, "t_blk", "the same, less 75 cycles of exit", all);
+    add(b, "block_start_warp", "empty blocks of 1 and 32 warps, one on an SM", warp);
+    add(b, "block_start", "the same, less 75 cycles of exit", all);
     return read_out(
-        b, "r_blk", "a million empty blocks of one warp", timed, 0,
+        b, "block_rate", "a million empty blocks of one warp", timed, 0,
         [=] { calibrate_empty<<<1 << 20, 32, 0, b->s>>>(); }, [=](double s) { return (1 << 20) / (s * hz); });
 }
 
@@ -499,7 +499,7 @@ static mba_status read_driver(bench *b)
     add(b, "smem_block", "driver", { b->d.sharedMemPerBlockOptin / 1024.0 });
     add(b, "smem_sm", "driver", { b->d.sharedMemPerMultiprocessor / 1024.0 });
     add(b, "rf", "driver", { b->d.regsPerMultiprocessor / 256.0 });
-    add(b, "maxw", "driver", { b->d.maxThreadsPerMultiProcessor / 32.0 });
+    add(b, "warps_max", "driver", { b->d.maxThreadsPerMultiProcessor / 32.0 });
     b->peak_gbs = peak;
     return MBA_OK;
 }

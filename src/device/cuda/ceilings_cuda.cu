@@ -15,7 +15,7 @@ extern "C" {
 #include "device/cpu/ceilings.h"
 }
 
-enum { COPY_BYTES = 1 << 30, BLOCKS = 132 * 16, TRIPS = 4096, CHAINS = 8, SIDE = 8192, REPEATS = 8 };
+enum { COPY_BYTES = 1 << 30, BLOCKS_SM = 16, TRIPS = 4096, CHAINS = 8, SIDE = 8192, REPEATS = 8 };
 
 __global__ void __launch_bounds__(256) ceiling_copy(uint4 *to, const uint4 *from, int64_t n)
 {
@@ -51,7 +51,7 @@ enum { COPY_WAYS = 8 };
 
 /* Which is the fastest depends on how much there is; one that is slower costs the yardstick nothing: the best
  * counts. */
-static mba_status copy_once(void *to, const void *from, size_t bytes, int way, cudaStream_t s)
+static mba_status copy_once(void *to, const void *from, size_t bytes, int way, int sms, cudaStream_t s)
 {
     const int64_t      n = (int64_t)(bytes / 16);
     uint4 *const       y = (uint4 *)to;
@@ -63,7 +63,7 @@ static mba_status copy_once(void *to, const void *from, size_t bytes, int way, c
     case 3: copy_pieces<4, true>(y, x, n, 256, s); break;
     case 4: copy_pieces<4, false>(y, x, n, 512, s); break;
     case 5: copy_pieces<8, false>(y, x, n, 128, s); break;
-    case 6: ceiling_copy<<<BLOCKS / 2, 256, 0, s>>>(y, x, n); break;
+    case 6: ceiling_copy<<<sms * BLOCKS_SM / 2, 256, 0, s>>>(y, x, n); break;
     default: CUDA_TRY(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, s)); break;
     }
     CUDA_TRY(cudaGetLastError());
@@ -132,24 +132,26 @@ static mba_status launched(void)
     return MBA_OK;
 }
 
-static mba_status measure(mba_ceilings *out, mba_dtype compute, cudaStream_t s, char *x, char *y, char *z, char *work)
+static mba_status measure(mba_ceilings *out, mba_dtype compute, int sms, cudaStream_t s, char *x, char *y, char *z,
+                          char *work)
 {
     double        t = 0;
-    const int64_t lanes = (int64_t)BLOCKS * 256 * TRIPS * CHAINS;
+    const int     blocks = sms * BLOCKS_SM;
+    const int64_t lanes = (int64_t)blocks * 256 * TRIPS * CHAINS;
     ceiling_random<<<COPY_BYTES / 1024, 256, 0, s>>>((uint32_t *)x, COPY_BYTES / 4, compute == MBA_BF16);
     ceiling_random<<<COPY_BYTES / 1024, 256, 0, s>>>((uint32_t *)y, COPY_BYTES / 4, compute == MBA_BF16);
     MBA_TRY(best_of(&t, s, [=] {
-        ceiling_copy<<<BLOCKS, 256, 0, s>>>((uint4 *)z, (const uint4 *)x, COPY_BYTES / 16);
+        ceiling_copy<<<blocks, 256, 0, s>>>((uint4 *)z, (const uint4 *)x, COPY_BYTES / 16);
         return launched();
     }));
     out->stream_bytes = 2.0 * COPY_BYTES / t;
     MBA_TRY(best_of(&t, s, [=] {
-        ceiling_fma<<<BLOCKS, 256, 0, s>>>((float *)z);
+        ceiling_fma<<<blocks, 256, 0, s>>>((float *)z);
         return launched();
     }));
     out->fma_flops = 2.0 * lanes / t;
     MBA_TRY(best_of(&t, s, [=] {
-        ceiling_exp<<<BLOCKS, 256, 0, s>>>((float *)z);
+        ceiling_exp<<<blocks, 256, 0, s>>>((float *)z);
         return launched();
     }));
     out->exp_ops = lanes / t;
@@ -173,8 +175,8 @@ extern "C" mba_status mba_ceilings_measure_cuda(mba_ceilings *out, mba_dtype com
     char             *p = NULL;
     MBA_TRY(mba_device_cuda(&d, 0));
     CUDA_TRY(cudaMalloc(&p, 3 * (size_t)COPY_BYTES + MBA_CUDA_GEMM_WORK_BYTES));
-    const mba_status st = measure(out, compute, (cudaStream_t)d->stream, p, p + COPY_BYTES, p + 2 * (size_t)COPY_BYTES,
-                                  p + 3 * (size_t)COPY_BYTES);
+    const mba_status st = measure(out, compute, d->machine->sm, (cudaStream_t)d->stream, p, p + COPY_BYTES,
+                                  p + 2 * (size_t)COPY_BYTES, p + 3 * (size_t)COPY_BYTES);
     cudaFree(p);
     return st;
 }
@@ -183,6 +185,7 @@ extern "C" mba_status mba_ceilings_measure_cuda(mba_ceilings *out, mba_dtype com
 struct copying {
     char        *x, *y, *sweep;
     size_t       bytes;
+    int          sms;
     cudaEvent_t  event[2];
     cudaStream_t stream;
 };
@@ -194,7 +197,7 @@ static mba_status capture_copy(cudaGraphExec_t *exec, const copying &c, int way)
     CUDA_TRY(cudaStreamBeginCapture(c.stream, cudaStreamCaptureModeThreadLocal));
     mba__cuda_flush_l2(c.sweep, MBA__FLUSH_BYTES, c.stream);
     cudaEventRecordWithFlags(c.event[0], c.stream, cudaEventRecordExternal);
-    mba_status st = copy_once(c.y, c.x, c.bytes, way, c.stream);
+    mba_status st = copy_once(c.y, c.x, c.bytes, way, c.sms, c.stream);
     cudaEventRecordWithFlags(c.event[1], c.stream, cudaEventRecordExternal);
     cudaError_t e = cudaStreamEndCapture(c.stream, &graph);
     if (st == MBA_OK && e == cudaSuccess) e = cudaGraphInstantiate(exec, graph, 0);
@@ -205,7 +208,7 @@ static mba_status capture_copy(cudaGraphExec_t *exec, const copying &c, int way)
 static mba_status time_way(double *seconds, const copying &c, int way, int repeats)
 {
     cudaGraphExec_t exec = NULL;
-    MBA_TRY(copy_once(c.y, c.x, c.bytes, way, c.stream)); // the code is loaded
+    MBA_TRY(copy_once(c.y, c.x, c.bytes, way, c.sms, c.stream)); // the code is loaded
     mba_status st = capture_copy(&exec, c, way);
     for (int r = 0; r < repeats && st == MBA_OK; r++) {
         float       ms = 0;
@@ -230,6 +233,7 @@ extern "C" mba_status mba_copy_measure_cuda(double *seconds, double bytes, int r
     c.y = c.x + room;
     c.sweep = c.y + room;
     c.bytes = half;
+    c.sms = d->machine->sm;
     c.stream = (cudaStream_t)d->stream;
     cudaMemsetAsync(c.x, 0, 2 * room + MBA__FLUSH_BYTES, c.stream);
     ceiling_random<<<(unsigned)mba_ceil((int64_t)half / 4, 256), 256, 0, c.stream>>>((uint32_t *)c.x, (int64_t)half / 4,

@@ -9,7 +9,7 @@
 #include "core/emulate.h"
 #include "core/status.h"
 
-enum { MBA_IMITATED_BLOCK_CYCLES = 350 }; /* what a factor of `t_blk` is of: as the machine files say */
+enum { MBA_IMITATED_BLOCK_CYCLES = 350 }; /* what a factor of `block_start` is of: as the machine files say */
 
 /* us on this GPU and on the imitated one; why it failed, or NULL. */
 typedef void mba_emulated_fn(void *of, const mba_emulation *w, double us, double imitated_us, const char *failed);

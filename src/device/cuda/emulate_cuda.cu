@@ -283,7 +283,7 @@ static mba_status measure_one(double *base, double *imitated, const rig *g, mba_
     }
     if (!strcmp(w->axis, "xu")) h.e.special = (int)lround(k->special * (1 / w->factor - 1));
     else if (!strcmp(w->axis, "rf")) h.blocks_sm = std::max((int)(k->blocks_sm * w->factor), 1);
-    else if (!strcmp(w->axis, "t_blk")) h.e.spin = (int)lround(MBA_IMITATED_BLOCK_CYCLES * (w->factor - 1));
+    else if (!strcmp(w->axis, "block_start")) h.e.spin = (int)lround(MBA_IMITATED_BLOCK_CYCLES * (w->factor - 1));
     else return mba_fail(MBA_E_UNSUPPORTED, "nobody knows how to imitate another %s", w->axis);
     return timed(imitated, g, k, h);
 }

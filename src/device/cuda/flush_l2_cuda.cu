@@ -6,7 +6,7 @@
  * timed next would pay for it.
  *
  * kernel     sweep_caches     every 16-byte piece is read once
- * launch     grid 4 for each of 132 SMs, block 512
+ * launch     grid 4 blocks for each SM, block 512
  * moves      reads what it is given: bound by DRAM
  * order      no sums that matter */
 #include "device/cuda/common.cuh"
@@ -27,5 +27,9 @@ static __global__ void __launch_bounds__(512) sweep_caches(uint4 *memory, int64_
 
 extern "C" void mba__cuda_flush_l2(void *zeros, size_t bytes, void *stream)
 {
-    sweep_caches<<<528, 512, 0, (cudaStream_t)stream>>>((uint4 *)zeros, (int64_t)(bytes / 16));
+    enum { BLOCKS_SM = 4 };
+    int device = 0, sms = 1;
+    cudaGetDevice(&device);
+    cudaDeviceGetAttribute(&sms, cudaDevAttrMultiProcessorCount, device);
+    sweep_caches<<<BLOCKS_SM * sms, 512, 0, (cudaStream_t)stream>>>((uint4 *)zeros, (int64_t)(bytes / 16));
 }

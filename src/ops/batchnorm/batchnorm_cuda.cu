@@ -120,8 +120,8 @@ template <typename T, int V> static mba_status statistics(const mba_call *c)
 /* ---- the norm ---- */
 
 /* Which part of the rows a block takes. The sums went over the same rows just before, each of their blocks through one
- * of 264 parts from its beginning to its end, and the ends are still in L2: they come first, then what lies before
- * them. */
+ * of BATCHNORM_SUM_PARTS parts from its beginning to its end, and the ends are still in L2: they come first, then what
+ * lies before them. */
 static __device__ __forceinline__ int64_t part_of_block()
 {
     const int block = blockIdx.x, rounds = gridDim.x / BATCHNORM_SUM_PARTS;

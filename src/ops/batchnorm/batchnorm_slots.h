@@ -22,8 +22,10 @@ typedef struct batchnorm_attr {
     int64_t train, relu;
 } batchnorm_attr;
 
-/* CUDA: parts of the rows that sums over them have (ops/columns.h); kernels that follow count their blocks in them. */
-enum { BATCHNORM_SUM_PARTS = 264 };
+/* CUDA: parts of the rows that sums over them have. Kernels that follow a sum count their blocks in its parts, because
+ * they read the rows that the sum has left in L2 first (batchnorm_cuda.cu); so their grids follow the sum, not the
+ * machine. */
+enum { BATCHNORM_SUM_PARTS = MBA__COLUMN_PARTS };
 
 /* CUDA: columns a thread takes at once; what belongs to channels is read in pieces, too. */
 static inline int batchnorm_columns(const mba_node *n, const mba_tensor *a, const mba_tensor *b, const mba_tensor *c)

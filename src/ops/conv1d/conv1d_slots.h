@@ -81,14 +81,19 @@ static inline conv1d_bwd_grid conv1d_bwd_grid_of(const conv1d_dims *d, conv1d_bw
     return k;
 }
 
+/* The blocks of the backward pass are the parts of the sums dw and db: rows of a warp and warps of a block decide the
+ * order of additions. Both are chosen for this many resident warps, 16 on each of an H200's 132 SMs, and not for those
+ * of the machine: the same bits on every GPU. */
+enum { CONV1D_BWD_WARPS = 16 * 132 };
+
 /* A warp makes W-1 steps more than rows, in eights, and begins with about six steps' time of waiting: with four taps
- * the one of 29, 37 .. 125 rows, in blocks of eight warps or four, with which 132 processors of 16 warps would be done
- * first, round after round. Eight have half as many parts of dw to write and to add, and come first where a sequence is
- * longer than such a block. mamba2-1.3b, 16384 tokens: 93 rows are 3 rounds (2.96) of 102 steps; 61, and blocks that
- * did not go on into the next sequence, were 5 (4.64) of 70. */
+ * the one of 29, 37 .. 125 rows, in blocks of eight warps or four, with which CONV1D_BWD_WARPS resident warps would be
+ * done first, round after round. Eight have half as many parts of dw to write and to add, and come first where a
+ * sequence is longer than such a block. mamba2-1.3b, 16384 tokens: 93 rows are 3 rounds (2.96) of 102 steps; 61, and
+ * blocks that did not go on into the next sequence, were 5 (4.64) of 70. */
 static inline conv1d_bwd_tile conv1d_bwd_tile_of(const mba_node *n)
 {
-    enum { WARPS = 16 * 132, BEGIN = 6, LEAST = 4, MOST = 16, LONG = 256 };
+    enum { WARPS = CONV1D_BWD_WARPS, BEGIN = 6, LEAST = 4, MOST = 16, LONG = 256 };
     const conv1d_dims d = conv1d_dims_of(n);
     conv1d_bwd_tile   best = { 0, 0 };
     int64_t           least = INT64_MAX;

@@ -68,8 +68,9 @@ static mba_status segment_pool_cuda_plan(mba_plan *p, const mba_node *n, const m
 /* CUDA: a graph's rows are dealt to as many blocks as fill the device; one graph more is what lies behind the last. */
 static mba_status segment_pool_bwd_cuda_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
 {
-    const int64_t graphs = mba_rows(n->in[DY]) + 1, shares = mba_ceil(SEGMENT_POOL_BWD_BLOCKS, graphs);
+    enum { BLOCKS_SM = 4 };
     MBA_REFUSE_IF(m->cc < 80, "a device of compute capability %d", m->cc);
+    const int64_t graphs = mba_rows(n->in[DY]) + 1, shares = mba_ceil(BLOCKS_SM * (int64_t)m->sm, graphs);
     mba_plan_stream(p, n, "segment_pool_bwd_rows", graphs * shares, SEGMENT_POOL_BWD_BLOCK, 48);
     return MBA_OK;
 }

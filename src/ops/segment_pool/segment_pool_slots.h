@@ -27,7 +27,7 @@ MBA_CPU_DECLARE(segment_pool_bwd);
 mba_launch_fn segment_pool_cuda, segment_pool_bwd_cuda;
 
 /* CUDA: values a thread takes at once, and threads that lie side by side in a row: a power of two, 32 at most. */
-enum { SEGMENT_POOL_BLOCK = 512, SEGMENT_POOL_BWD_BLOCK = 256, SEGMENT_POOL_BWD_BLOCKS = 528 };
+enum { SEGMENT_POOL_BLOCK = 512, SEGMENT_POOL_BWD_BLOCK = 256 };
 static inline int segment_pool_at_once(const mba_tensor *x, const mba_tensor *y)
 {
     const mba_tensor *const t[] = { x, y };

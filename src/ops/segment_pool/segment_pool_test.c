@@ -3,6 +3,7 @@
 #include "tests/rig.h"
 
 #include "ops/segment_pool/segment_pool.h"
+#include "tests/machines.h"
 
 /* Four graphs of 2, 0, 3 and 1 rows. */
 static void check_golden(mba_pool kind, const double *y_want, const double *dx_want)
@@ -89,6 +90,29 @@ static void segment_pool_max_takes_ties_and_nan(void **state)
     rig_destroy(&r);
 }
 
-MBA_TEST_MAIN(cmocka_unit_test(segment_pool_has_its_golden_values),
+/* Four blocks for each SM of whatever machine, the same number for every graph. */
+static void segment_pool_bwd_fills_the_machine(void **state)
+{
+    enum { G = 16 };
+    (void)state;
+    mba_graph      *g = graph();
+    mba_tensor     *x = mba_param(g, "x", MBA_TYPE(MBA_F32, 900, 64), MBA_INIT_NORMAL(1), MBA_DECAY);
+    mba_tensor     *y = mba_segment_pool(g, x, mba_index(g, "ptr", MBA_TYPE(MBA_I32, G + 1), 901), MBA_POOL_MEAN);
+    mba_tensor     *dy = mba_input(g, "dy", y->type);
+    rig             r = rig_create(g, 1, &y, &dy);
+    const mba_node *n = NULL;
+    for (int32_t k = 0; k < g->nnodes; k++)
+        if (g->nodes[k]->op == &mba_op_segment_pool_bwd) n = g->nodes[k];
+    for (size_t m = 0; m < sizeof machines / sizeof *machines; m++) {
+        mba_plan p = { .arena = g->arena };
+        assert_ok(mba_op_segment_pool_bwd.cuda[0].plan(&p, n, &machines[m]));
+        const int64_t blocks = p.launch[0].grid[0];
+        assert_true(blocks % (G + 1) == 0 && blocks >= 4 * machines[m].sm && blocks < 4 * machines[m].sm + G + 1);
+    }
+    rig_destroy(&r);
+}
+
+MBA_TEST_MAIN(cmocka_unit_test(segment_pool_bwd_fills_the_machine),
+              cmocka_unit_test(segment_pool_has_its_golden_values),
               cmocka_unit_test(segment_pool_does_not_look_beyond_the_counts),
               cmocka_unit_test(segment_pool_max_takes_ties_and_nan))

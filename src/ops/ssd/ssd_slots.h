@@ -157,8 +157,11 @@ ssd_segments ssd_segments_of(const ssd_dims *d, int64_t sms, bool backward); /* 
 ssd_segments ssd_segments_as(const ssd_dims *d, int64_t K, int64_t segments, int64_t parts, int64_t sms);
 int64_t      ssd_state_heads(const ssd_dims *d); /* of a block of ssd_states: 2 or 4 */
 
-/* The other way, where it pays: ranges of the row of all chunks of all items (ssd_split.c). */
-enum { SSD_BLOCKS_MAX = 160, SSD_LIST_MAX = 48 }; /* list: items of a block */
+/* The other way, where it pays: ranges of the row of all chunks of all items (ssd_split.c), a block each: as many as
+ * the machine has SMs, and at most SSD_BLOCKS_MAX, for which a kernel's parameters have room. A machine with more SMs
+ * leaves the others idle in such a launch; ssd_split_of weighs that against segments, which use all. SSD_LIST_MAX:
+ * items of a block. */
+enum { SSD_BLOCKS_MAX = 160, SSD_LIST_MAX = 48 };
 typedef enum ssd_split_kind { SSD_UNSPLIT, SSD_STATE_PASSED, SSD_STATE_RECOMPUTED } ssd_split_kind;
 typedef struct ssd_split {
     ssd_split_kind how; /* UNCUT: as ssd_segments has it */
