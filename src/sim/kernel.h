@@ -30,7 +30,7 @@ typedef enum mba_sim_work {
     MBA_OP_MIX, /* n[] of every pipe, in `parts` pieces; at least `trips` cycles: latencies in a row */
     MBA_OP_LOAD,
     MBA_OP_ASYNC,
-    MBA_OP_STORE, /* `bytes` of `stream`; async: `ahead` trips early; a store with `trips`: until it is in L2, as a fence waits */
+    MBA_OP_STORE, /* `bytes` of `stream`; async: `ahead` trips early; a store with `trips`: until in L2 (a fence) */
     MBA_OP_BARRIER,
     MBA_OP_DELAY, /* `parts` barriers; `parts` cycles that nothing shortens */
     MBA_OP_FILL,
