@@ -7,21 +7,21 @@
  * x, ds, dx are of one type (the stream's, fp32), m, y, dy and dm of another (the branch's); w, rstd, dw are fp32.
  * Outputs may lie in inputs, row by row and element by element: what a thread overwrites it has read itself.
  *
- * kernel     norm_fwd_team     a team of threads per row, the row stays in registers
- * kernel     norm_bwd_team     blocks stay; a team goes through rows with a stride, the next row on its way by
+ * kernel     norm_fwd_group     a team of threads per row, the row stays in registers
+ * kernel     norm_bwd_group     blocks stay; a team goes through rows with a stride, the next row on its way by
  *                              asynchronous copies into the thread's own slots; dw in registers, then per block
  * takes      rows of whole pieces at even distances, up to 2048 of them
  * launch     forward: grid ceil(R / teams), block teams * threads; backward: grid as many blocks as fit on the
  *            SMs, four an SM at most, dynamic smem two or three rows of each team
- * resources  sm_90a, CUDA 13.0: norm_fwd_team 31 to 80 registers, 64 B of shared memory, no spill  [docs]
- *            norm_bwd_team 56 to 106 registers, 512 to 768 B of shared memory, no spill  [docs]
+ * resources  sm_90a, CUDA 13.0: norm_fwd_group 31 to 80 registers, 64 B of shared memory, no spill  [docs]
+ *            norm_bwd_group 56 to 106 registers, 512 to 768 B of shared memory, no spill  [docs]
  * moves      every operand once, parts of dw beside it: bound by DRAM
  * in flight  4 TB/s for 0.7 us is 22 KB an SM. A forward thread asks for all its pieces at once: rmsnorm of 2560 bf16,
  *            48 registers, 8 blocks of 160 threads of 2 pieces, 41 KB. A backward team has STAGES - 1 rows under way:
  *            the same rows, 64 registers, 3 blocks of 320 threads, 61 KB
  * floor      add_rmsnorm, R=16384 C=768, bf16 branch: forward 151 MB, 35 us, backward 201 MB, 47 us at 4.3 TB/s (copy)
- * measured   H200: norm_fwd_team 48.2 us, 106 % of floor (memory), DRAM 80 % busy; mamba2-headline, 4 x 4096  [docs]
- *            norm_bwd_team 68.7 us, 99 % of floor (memory), DRAM 78 % busy; hybrid-headline, 4 x 4096  [docs]
+ * measured   H200: norm_fwd_group 48.2 us, 106 % of floor (memory), DRAM 80 % busy; mamba2-headline, 4 x 4096  [docs]
+ *            norm_bwd_group 68.7 us, 99 % of floor (memory), DRAM 78 % busy; hybrid-headline, 4 x 4096  [docs]
  * kernel     norm_fwd_loop, norm_bwd_loop     a block per row, which is read twice: odd and very long rows
  * takes      everything
  * order      fixed by shape and machine: lanes, warps of a team, rows of a team, teams of a block, blocks */
@@ -189,7 +189,7 @@ template <typename TX, typename TY> struct norm_rows {
 };
 
 template <typename TX, typename TY, int V, int NV>
-__global__ void __launch_bounds__(MBA__GROUP_THREADS_MAX, 1) norm_fwd_team(norm_rows<TX, TY> a)
+__global__ void __launch_bounds__(MBA__GROUP_THREADS_MAX, 1) norm_fwd_group(norm_rows<TX, TY> a)
 {
     __shared__ __align__(16) float warps[GROUP_WARPS];
     const thread_group             t = group_one_per_block(a.threads);
@@ -298,7 +298,7 @@ template <typename T, int V> static __device__ __forceinline__ void put_grad(T *
 }
 
 template <typename TX, typename TY, int V, int NV, int STAGES>
-__global__ void __launch_bounds__(MBA__GROUP_THREADS_MAX, NV == 1 ? 2 : 1) norm_bwd_team(norm_grads<TX, TY> a)
+__global__ void __launch_bounds__(MBA__GROUP_THREADS_MAX, NV == 1 ? 2 : 1) norm_bwd_group(norm_grads<TX, TY> a)
 {
     constexpr int           XB = V * (int)sizeof(TX), YB = V * (int)sizeof(TY);
     constexpr bool          KEEP = V * NV <= 16; // the weights stay in registers

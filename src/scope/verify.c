@@ -69,7 +69,7 @@ static const char *kernel_of(const mba_row_launch *l) { return l && l->kernel ? 
 /* Leaves out what does not reach, as decays of the data have it: a store may say what that comes to (gpu_data.c). */
 static bool forgets(const char *kernel)
 {
-    return !strncmp(kernel, "ssd_states", 10) || (!strncmp(kernel, "ssd_scan", 8) && strstr(kernel, "_cut"));
+    return !strncmp(kernel, "ssd_states", 10) || (!strncmp(kernel, "ssd_scan", 8) && strstr(kernel, "_split"));
 }
 
 /* Counts are whole numbers; a mean of several launches is one but for its rounding. */

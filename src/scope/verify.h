@@ -9,7 +9,7 @@
  * as the data has it (ssd_scan: those beyond the range of a fast formula go to the first); they are judged by their
  * sum. ssd_states leaves out chunks that are forgotten before anybody wants them: then the number is the one counted
  * from the data of the step (gpu_data.c), exactly; of a store without it, at most what is planned. So is a walk in
- * pieces (ssd_scan_cut), which makes again what is not forgotten of the piece before.
+ * pieces (ssd_scan_split), which makes again what is not forgotten of the piece before.
  * A plan counts what warps issue, padded tiles included: over the least of the node it is our padding factor. Library
  * kernels: measured over least is theirs.
  *

@@ -108,14 +108,14 @@ static mba_status add_rmsnorm_loop_plan(mba_plan *p, const mba_node *n, const mb
     return MBA_OK;
 }
 
-static mba_status add_rmsnorm_team_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
+static mba_status add_rmsnorm_group_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
 {
-    const mba__thread_group t = add_rmsnorm_team(n->in[RES]);
+    const mba__thread_group t = add_rmsnorm_threads(n->in[RES]);
     MBA_TRY(check_types(m, n->in[RES], n->out[Y], n->in[M]));
     MBA_REFUSE_IF(!t.pieces || !mba__uniform_pitch(n->in[RES], 4) || !mba__uniform_pitch(n->in[M], 4)
                       || !mba__uniform_pitch(n->out[SUM], 4) || !mba__uniform_pitch(n->out[Y], 4),
                   "rows that are not whole pieces at even distances");
-    mba__plan_norm_fwd(p, "norm_fwd_team", n, mba_rows(n->in[RES]), t, 54);
+    mba__plan_norm_fwd(p, "norm_fwd_group", n, mba_rows(n->in[RES]), t, 54);
     return MBA_OK;
 }
 
@@ -127,15 +127,15 @@ static mba_status add_rmsnorm_bwd_loop_plan(mba_plan *p, const mba_node *n, cons
     return MBA_OK;
 }
 
-static mba_status add_rmsnorm_bwd_team_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
+static mba_status add_rmsnorm_bwd_group_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
 {
     const mba_tensor   *x = n->in[STREAM];
-    const mba__norm_bwd b = { .kernel = "norm_bwd_team",
+    const mba__norm_bwd b = { .kernel = "norm_bwd_group",
                               .rows = mba_rows(x),
                               .cols = mba_cols(x),
                               .groups = 1,
                               .sums = 1,
-                              .thread_group = add_rmsnorm_team(x),
+                              .thread_group = add_rmsnorm_threads(x),
                               .staged_bytes = (n->in[DSUM] ? 8 : 4) + (int)mba_dtype_bytes(n->in[DY]->type.dtype),
                               .regs = 92,
                               .stages = ADD_RMSNORM_STAGES,
@@ -185,7 +185,7 @@ const mba_op mba_op_add_rmsnorm = {
     .cost = add_rmsnorm_cost,
     .ref = add_rmsnorm_ref,
     .cpu = (const mba_variant[]){ { "rows", mba__plan_f32, MBA_CPU(add_rmsnorm_fwd) }, { 0 } },
-    .cuda = (const mba_variant[]){ { "team", add_rmsnorm_team_plan, MBA_CUDA(add_rmsnorm_cuda) },
+    .cuda = (const mba_variant[]){ { "group", add_rmsnorm_group_plan, MBA_CUDA(add_rmsnorm_cuda) },
                                    { "loop", add_rmsnorm_loop_plan, MBA_CUDA(add_rmsnorm_loop_cuda) },
                                    { 0 } },
     .build = add_rmsnorm_build,
@@ -226,7 +226,7 @@ const mba_op mba_op_add_rmsnorm_bwd = {
     .ref = add_rmsnorm_bwd_ref,
     .terms = add_rmsnorm_bwd_terms,
     .cpu = (const mba_variant[]){ { "parts", add_rmsnorm_bwd_plan, MBA_CPU(add_rmsnorm_bwd) }, { 0 } },
-    .cuda = (const mba_variant[]){ { "team", add_rmsnorm_bwd_team_plan, MBA_CUDA(add_rmsnorm_bwd_cuda) },
+    .cuda = (const mba_variant[]){ { "group", add_rmsnorm_bwd_group_plan, MBA_CUDA(add_rmsnorm_bwd_cuda) },
                                    { "loop", add_rmsnorm_bwd_loop_plan, MBA_CUDA(add_rmsnorm_bwd_loop_cuda) },
                                    { 0 } },
 };

@@ -329,7 +329,7 @@ const mba_op mba_op_attention_bwd = {
     .ref = attention_bwd_ref,
     .ref_space = attention_ref_space,
     .cpu = (const mba_variant[]){ { "flash", attention_bwd_cpu_plan, MBA_CPU(attention_bwd) }, { 0 } },
-    .cuda = (const mba_variant[]){ { "whole", attention_bwd_whole_plan, MBA_CUDA(attention_bwd_whole_cuda) },
+    .cuda = (const mba_variant[]){ { "one_tile", attention_bwd_one_tile_plan, MBA_CUDA(attention_bwd_one_tile_cuda) },
                                    { "wgmma", attention_bwd_wgmma_plan, MBA_CUDA(attention_bwd_wgmma_cuda) },
                                    { "mma", attention_bwd_mma_plan, MBA_CUDA(attention_bwd_mma_cuda) },
                                    { "plain", attention_bwd_plain_plan, MBA_CUDA(attention_bwd_plain_cuda) },

@@ -353,7 +353,7 @@ mba_status attention_bwd_plain_plan(mba_plan *p, const mba_node *n, const mba_ma
 
 /* Short rows: a block has all of a head, and reads it once. More than four pieces of 32 rows go to half as many warps:
  * two blocks an SM hide the loads of one behind the products of the other. */
-mba_status attention_bwd_whole_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
+mba_status attention_bwd_one_tile_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
 {
     const attention_dims d = attention_dims_of(n);
     MBA_TRY(tensor_takes(n, &d, m));
@@ -364,7 +364,7 @@ mba_status attention_bwd_whole_plan(mba_plan *p, const mba_node *n, const mba_ma
     MBA_REFUSE_IF(d.P > 64, "heads of %lld values: at most 64", (long long)d.P);
     MBA_REFUSE_IF(d.group > 1, "key heads that %lld query heads share", (long long)d.group);
     MBA_TRY(fits(smem, m));
-    mba_launch  *l = mba_plan_launch(p, "attention_bwd_whole", MBA_TENSOR, d.B * d.H, (int)(32 * warps));
+    mba_launch  *l = mba_plan_launch(p, "attention_bwd_one_tile", MBA_TENSOR, d.B * d.H, (int)(32 * warps));
     pass         s = { .causal = is_causal(n), .together = 32, .step = 16 };
     const double queries = scores_made(&d, &s), keys = (s.keys = true, scores_made(&d, &s));
     const double q = (double)(d.L * d.P) * 2, k = (double)(d.Lk * d.P) * 2;

@@ -127,7 +127,7 @@ static bool fits_persistent(const mba_node *n)
     for (int k = 0; k < 6; k++) // out[0]: y, or dx
         fits &= !rows[k]
                 || (rows[k]->type.rank == 3 && conv1d_steps_of(rows[k]).row && conv1d_steps_of(rows[k]).row < 1 << 29
-                    && mba__vec_aligned(rows[k], CONV1D_WALK));
+                    && mba__vec_aligned(rows[k], CONV1D_PERSISTENT));
     return fits;
 }
 
@@ -144,7 +144,7 @@ static bool in_tiles(const mba_node *n)
     fits = fits && n->in[W]->offset % 4 == 0 && (!bias || bias->offset % 4 == 0);
     for (int k = 0; k < 3; k++)
         fits = fits && rows[k] && rows[k]->type.rank == 3 && conv1d_steps_of(rows[k]).row
-               && mba__vec_aligned(rows[k], bwd && k < 2 ? lane : CONV1D_WALK);
+               && mba__vec_aligned(rows[k], bwd && k < 2 ? lane : CONV1D_PERSISTENT);
     return fits;
 }
 
@@ -230,7 +230,7 @@ static mba_status plan_fwd(mba_plan *p, const mba_node *n, const mba_machine *m,
 {
     const int64_t e = (int64_t)mba_dtype_bytes(n->in[X]->type.dtype);
     MBA_TRY(check_cuda(n, m));
-    const conv1d_cut k = plan_persistent(p, "conv1d_fwd_walk", n, m, channels, regs,
+    const conv1d_cut k = plan_persistent(p, "conv1d_fwd_persistent", n, m, channels, regs,
                                          channels > 1 ? 2 * CONV1D_ROWS_AHEAD * channels * e : 0);
     leave_warps(&p->launch[0], n, &k, channels);
     if (!n->out[FINAL]) return MBA_OK;
@@ -246,7 +246,7 @@ static mba_status plan_bwd(mba_plan *p, const mba_node *n, const mba_machine *m,
     const conv1d_dims d = conv1d_dims_of(n);
     const int64_t     e = (int64_t)mba_dtype_bytes(n->in[X]->type.dtype);
     MBA_TRY(check_cuda(n, m));
-    const conv1d_cut k = plan_persistent(p, "conv1d_bwd_walk", n, m, channels, regs,
+    const conv1d_cut k = plan_persistent(p, "conv1d_bwd_persistent", n, m, channels, regs,
                                          channels > 1 ? 4 * CONV1D_ROWS_AHEAD * channels * e : 0);
     const int        scratch = mba_plan_scratch(p, "dw and dbias parts",
                                                 sizeof(float) * (size_t)(k.parts * (d.taps + 1) * d.C));
@@ -258,7 +258,13 @@ static mba_status plan_bwd(mba_plan *p, const mba_node *n, const mba_machine *m,
 }
 
 /* As the compiler says for sm_90; the backward of fp32 and of documents takes a few more. */
-enum { REGS_FWD_WALK = 72, REGS_FWD_ANY = 87, REGS_BWD_WALK = 128, REGS_BWD_WALK_MORE = 151, REGS_BWD_ANY = 158 };
+enum {
+    REGS_FWD_PERSISTENT = 72,
+    REGS_FWD_ANY = 87,
+    REGS_BWD_PERSISTENT = 128,
+    REGS_BWD_PERSISTENT_MORE = 151,
+    REGS_BWD_ANY = 158
+};
 
 /* One launch of small tiles, many times what the machine holds. The compiled tiles have, beside what a convolution
  * needs, some 6 instructions an element forward and 10 backward (16 and 31 counted on the H200 in all), not those of a
@@ -300,9 +306,10 @@ static mba_status conv1d_bwd_tiles_plan(mba_plan *p, const mba_node *n, const mb
     const conv1d_bwd_tile t = conv1d_bwd_tile_of(n);
     const conv1d_bwd_grid k = conv1d_bwd_grid_of(&d, t);
     plan_tiles(p, "conv1d_bwd_tiles", n, k.parts * k.across, t.warps, e == 4 ? REGS_F32 : REGS,
-               4 * CONV1D_ROWS_AHEAD * CONV1D_WALK * e * 32 * t.warps);
+               4 * CONV1D_ROWS_AHEAD * CONV1D_PERSISTENT * e * 32 * t.warps);
     const int scratch = mba_plan_scratch(p, "dw and dbias parts", sizeof(float) * (size_t)(k.parts * each));
-    mba_phase_move(&p->launch[0], MBA_STORE, MBA_ARG_SCRATCH(scratch), 4.0 * (double)((d.taps + 1) * 32 * CONV1D_WALK));
+    mba_phase_move(&p->launch[0], MBA_STORE, MBA_ARG_SCRATCH(scratch),
+                   4.0 * (double)((d.taps + 1) * 32 * CONV1D_PERSISTENT));
     mba__plan_column_totals(p, scratch, k.parts, 1, each);
     return MBA_OK;
 }
@@ -310,14 +317,14 @@ static mba_status conv1d_bwd_tiles_plan(mba_plan *p, const mba_node *n, const mb
 static mba_status conv1d_persistent_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
 {
     MBA_REFUSE_IF(!fits_persistent(n), "rows that are not whole pieces at even distances, or not four taps");
-    return plan_fwd(p, n, m, CONV1D_WALK, REGS_FWD_WALK);
+    return plan_fwd(p, n, m, CONV1D_PERSISTENT, REGS_FWD_PERSISTENT);
 }
 
 static mba_status conv1d_bwd_persistent_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
 {
     MBA_REFUSE_IF(!fits_persistent(n), "rows that are not whole pieces at even distances, or not four taps");
-    return plan_bwd(p, n, m, CONV1D_WALK,
-                    n->in[IDS] || n->in[X]->type.dtype == MBA_F32 ? REGS_BWD_WALK_MORE : REGS_BWD_WALK);
+    return plan_bwd(p, n, m, CONV1D_PERSISTENT,
+                    n->in[IDS] || n->in[X]->type.dtype == MBA_F32 ? REGS_BWD_PERSISTENT_MORE : REGS_BWD_PERSISTENT);
 }
 
 static mba_status conv1d_any_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
@@ -373,7 +380,7 @@ const mba_op mba_op_conv1d = {
     .terms = conv1d_terms,
     .cpu = (const mba_variant[]){ { "tiles", conv1d_plan, MBA_CPU(conv1d_fwd) }, { 0 } },
     .cuda = (const mba_variant[]){ { "tiles", conv1d_tiles_plan, MBA_CUDA(conv1d_tiles_cuda) },
-                                   { "walk", conv1d_persistent_plan, MBA_CUDA(conv1d_cuda) },
+                                   { "persistent", conv1d_persistent_plan, MBA_CUDA(conv1d_cuda) },
                                    { "any", conv1d_any_plan, MBA_CUDA(conv1d_any_cuda) },
                                    { 0 } },
     .build = conv1d_build,
@@ -448,7 +455,7 @@ const mba_op mba_op_conv1d_bwd = {
     .terms = conv1d_bwd_terms,
     .cpu = (const mba_variant[]){ { "tiles", conv1d_bwd_plan, MBA_CPU(conv1d_bwd) }, { 0 } },
     .cuda = (const mba_variant[]){ { "tiles", conv1d_bwd_tiles_plan, MBA_CUDA(conv1d_bwd_tiles_cuda) },
-                                   { "walk", conv1d_bwd_persistent_plan, MBA_CUDA(conv1d_bwd_cuda) },
+                                   { "persistent", conv1d_bwd_persistent_plan, MBA_CUDA(conv1d_bwd_cuda) },
                                    { "any", conv1d_bwd_any_plan, MBA_CUDA(conv1d_bwd_any_cuda) },
                                    { 0 } },
 };

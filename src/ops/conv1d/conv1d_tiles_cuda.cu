@@ -21,12 +21,13 @@
  * moves      forward reads and writes a row, backward reads two and writes one; the W-1 rows (backward 2 (W-1)) that
  *            tiles share are in L1 or L2: bound by DRAM
  * issue      forward 12, backward 25 instructions a value, 20 of them arithmetic (27 where every thread copied its own
- *            8 bytes). conv1d_bwd_walk has 33 (three for a dx that is added to, two for the upper halves of pairs)
+ *            8 bytes). conv1d_bwd_persistent has 33 (three for a dx that is added to, two for the upper halves of
+ *            pairs)
  * path       eight rows of a warp alone (tools/sass_path, bf16, four taps): 1863 cycles where g of a row was used as
  *            soon as it was made, 1129 now that g of the next row is on its way while it is used; 767 and 764
  *            instructions
  * why tiles  walking parts that all begin at once end at different times: by counters (H200, 4 x 4096 x 4096) a block
- *            of conv1d_fwd_walk lived 124 of 155 thousand cycles, one of conv1d_bwd_walk 188 of 228
+ *            of conv1d_fwd_persistent lived 124 of 155 thousand cycles, one of conv1d_bwd_persistent 188 of 228
  * measured   H200: conv1d_fwd_tiles 69.5 us, 98 % of floor (memory), DRAM 78 % busy; mamba2-headline, 4 x 4096  [docs]
  *            conv1d_bwd_tiles 109 us, 94 % of floor (memory), DRAM 76 % busy; mamba2-headline, 4 x 4096  [docs]
  * order      fixed by shape: rows of a warp, warps of a block, blocks */
@@ -36,7 +37,7 @@
 #include "device/cuda/packed.cuh"
 #include "ops/conv1d/conv1d_totals.cuh"
 
-enum { CH = CONV1D_WALK, U = CONV1D_ROWS_AHEAD };
+enum { CH = CONV1D_PERSISTENT, U = CONV1D_ROWS_AHEAD };
 
 /* A tensor (B, L, C) whose rows are at even distances. */
 template <typename T> struct strip {
@@ -367,9 +368,8 @@ __global__ void __launch_bounds__(32 * WARPS, (sizeof(T) == 4 ? 12 : WARPS_SM) /
 static conv conv_of(const mba_call *c, int64_t across, int64_t segs)
 {
     const conv1d_dims d = conv1d_dims_of(c->node);
-
-    const conv a = {
-        (const float *)c->in[W], (const float *)c->in[BIAS], (int)d.L, (int)d.C, (int)d.ahead, (int)across, (int)segs
+    const conv        a = {
+               (const float *)c->in[W], (const float *)c->in[BIAS], (int)d.L, (int)d.C, (int)d.ahead, (int)across, (int)segs
     };
     return a;
 }

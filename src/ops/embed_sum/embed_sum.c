@@ -59,10 +59,10 @@ static mba_status embed_sum_bwd_plan(mba_plan *p, const mba_node *n, const mba_m
     return MBA_OK;
 }
 
-static mba_status embed_sum_pieces_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
+static mba_status embed_sum_vec16_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
 {
     MBA_REFUSE_IF(m->cc < 80, "a device of compute capability %d", m->cc);
-    mba_plan_stream(p, n, "embed_sum_fwd_pieces",
+    mba_plan_stream(p, n, "embed_sum_fwd_vec16",
                     mba_ceil(mba_elems(n->out[Y]),
                              256 * mba__columns_at_once((const mba_tensor *[]){ n->in[TABLE], n->out[Y] }, 2)),
                     256, 40);
@@ -163,7 +163,7 @@ const mba_op mba_op_embed_sum = {
     .ref = embed_sum_ref,
     .terms = embed_sum_terms,
     .cpu = (const mba_variant[]){ { "rows", mba__plan_f32, MBA_CPU(embed_sum_fwd) }, { 0 } },
-    .cuda = (const mba_variant[]){ { "pieces", embed_sum_pieces_plan, MBA_CUDA(embed_sum_cuda) }, { 0 } },
+    .cuda = (const mba_variant[]){ { "vec16", embed_sum_vec16_plan, MBA_CUDA(embed_sum_cuda) }, { 0 } },
     .build = embed_sum_build,
     .cases = (const mba_case[]){ { { 9, 3, 6, 5 }, "rows of the table repeat" },
                                  { { 3, 1, 4, 19 }, "one table" },

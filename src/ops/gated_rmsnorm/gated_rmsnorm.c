@@ -95,16 +95,16 @@ static mba_status gated_rmsnorm_loop_plan(mba_plan *p, const mba_node *n, const 
     return MBA_OK;
 }
 
-static mba_status gated_rmsnorm_team_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
+static mba_status gated_rmsnorm_group_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
 {
-    const mba__thread_group t = gated_rmsnorm_fwd_team(n);
+    const mba__thread_group t = gated_rmsnorm_fwd_threads(n);
     MBA_REFUSE_IF(m->cc < 80, "a device of compute capability %d", m->cc);
     MBA_REFUSE_IF(n->in[Y]->type.dtype != n->in[Z]->type.dtype, "a gate of another type\nfix: mba_cast it");
     const int64_t units = mba_rows(n->in[Y]) * ((const gated_rmsnorm_attr *)n->attr)->groups;
     MBA_REFUSE_IF(!t.pieces || !mba__uniform_pitch(n->in[Y], t.width) || !mba__uniform_pitch(n->in[Z], t.width)
                       || !mba__uniform_pitch(n->out[V], t.width) || units >= 1 << 30,
                   "rows that are not whole pieces at even distances");
-    mba__plan_norm_fwd(p, "gated_fwd_team", n, units, t, fwd_regs[t.pieces]);
+    mba__plan_norm_fwd(p, "gated_rmsnorm_fwd_group", n, units, t, fwd_regs[t.pieces]);
     return MBA_OK;
 }
 
@@ -116,11 +116,11 @@ static mba_status gated_rmsnorm_bwd_loop_plan(mba_plan *p, const mba_node *n, co
     return MBA_OK;
 }
 
-static mba_status gated_rmsnorm_bwd_team_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
+static mba_status gated_rmsnorm_bwd_group_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
 {
     const int64_t           G = ((const gated_rmsnorm_attr *)n->attr)->groups;
-    const mba__thread_group t = gated_rmsnorm_bwd_team(n);
-    const mba__norm_bwd     b = { .kernel = "gated_bwd_team",
+    const mba__thread_group t = gated_rmsnorm_bwd_threads(n);
+    const mba__norm_bwd     b = { .kernel = "gated_rmsnorm_bwd_group",
                                   .rows = mba_rows(n->in[Y]),
                                   .cols = mba_cols(n->in[Y]) / G,
                                   .groups = G,
@@ -180,7 +180,7 @@ const mba_op mba_op_gated_rmsnorm = {
     .ref = gated_rmsnorm_ref,
     .terms = gated_rmsnorm_terms,
     .cpu = (const mba_variant[]){ { "rows", mba__plan_f32, MBA_CPU(gated_rmsnorm_fwd) }, { 0 } },
-    .cuda = (const mba_variant[]){ { "team", gated_rmsnorm_team_plan, MBA_CUDA(gated_rmsnorm_cuda) },
+    .cuda = (const mba_variant[]){ { "group", gated_rmsnorm_group_plan, MBA_CUDA(gated_rmsnorm_cuda) },
                                    { "loop", gated_rmsnorm_loop_plan, MBA_CUDA(gated_rmsnorm_loop_cuda) },
                                    { 0 } },
     .build = gated_rmsnorm_build,
@@ -224,7 +224,7 @@ const mba_op mba_op_gated_rmsnorm_bwd = {
     .ref = gated_rmsnorm_bwd_ref,
     .terms = gated_rmsnorm_bwd_terms,
     .cpu = (const mba_variant[]){ { "parts", gated_rmsnorm_bwd_plan, MBA_CPU(gated_rmsnorm_bwd) }, { 0 } },
-    .cuda = (const mba_variant[]){ { "team", gated_rmsnorm_bwd_team_plan, MBA_CUDA(gated_rmsnorm_bwd_cuda) },
+    .cuda = (const mba_variant[]){ { "group", gated_rmsnorm_bwd_group_plan, MBA_CUDA(gated_rmsnorm_bwd_cuda) },
                                    { "loop", gated_rmsnorm_bwd_loop_plan, MBA_CUDA(gated_rmsnorm_bwd_loop_cuda) },
                                    { 0 } },
 };

@@ -20,14 +20,14 @@ typedef struct gated_rmsnorm_attr {
  * and two sums to keep per value: with one piece a thread there are as many threads on an SM as its latencies ask
  * for. */
 enum { GATED_RMSNORM_STAGES = 3 };
-static inline mba__thread_group gated_rmsnorm_team(const mba_node *n, int most)
+static inline mba__thread_group gated_rmsnorm_threads(const mba_node *n, int most)
 {
     return mba__thread_group_of(mba_cols(n->in[Y]) / ((const gated_rmsnorm_attr *)n->attr)->groups,
                                 16 / (int)mba_dtype_bytes(n->in[Y]->type.dtype), most);
 }
 
-static inline mba__thread_group gated_rmsnorm_fwd_team(const mba_node *n) { return gated_rmsnorm_team(n, 2); }
-static inline mba__thread_group gated_rmsnorm_bwd_team(const mba_node *n) { return gated_rmsnorm_team(n, 1); }
+static inline mba__thread_group gated_rmsnorm_fwd_threads(const mba_node *n) { return gated_rmsnorm_threads(n, 2); }
+static inline mba__thread_group gated_rmsnorm_bwd_threads(const mba_node *n) { return gated_rmsnorm_threads(n, 1); }
 
 void gated_rmsnorm_ref(const mba_ref_call *c);
 void gated_rmsnorm_bwd_ref(const mba_ref_call *c);

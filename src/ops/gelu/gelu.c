@@ -58,7 +58,7 @@ const mba_op mba_op_gelu = {
     .grad = gelu_grad,
     .cost = gelu_cost,
     .ref = gelu_ref,
-    .cpu = (const mba_variant[]){ { "pieces", mba__plan_f32, MBA_CPU(gelu_fwd) }, { 0 } },
+    .cpu = (const mba_variant[]){ { "spans", mba__plan_f32, MBA_CPU(gelu_fwd) }, { 0 } },
     .cuda = (const mba_variant[]){ { "stream", mba_plan_streaming, MBA_CUDA(gelu_cuda) }, { 0 } },
     .build = gelu_build,
     .cases = (const mba_case[]){ { { 7, 33, 0 }, "exact; no vector width divides it" },
@@ -85,6 +85,6 @@ const mba_op mba_op_gelu_bwd = {
     .shape = gelu_shape,
     .cost = gelu_cost,
     .ref = gelu_bwd_ref,
-    .cpu = (const mba_variant[]){ { "pieces", mba__plan_f32, MBA_CPU(gelu_bwd) }, { 0 } },
+    .cpu = (const mba_variant[]){ { "spans", mba__plan_f32, MBA_CPU(gelu_bwd) }, { 0 } },
     .cuda = (const mba_variant[]){ { "stream", mba_plan_streaming, MBA_CUDA(gelu_bwd_cuda) }, { 0 } },
 };

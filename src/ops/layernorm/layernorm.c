@@ -107,21 +107,21 @@ static mba_status layernorm_bwd_loop_plan(mba_plan *p, const mba_node *n, const 
 static const int fwd_regs[LAYERNORM_PIECES + 1] = { 0, 40, 48, 56, 72, 80 };
 static const int bwd_regs[LAYERNORM_PIECES + 1] = { 0, 88, 112, 128, 128, 128 };
 
-static mba_status layernorm_team_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
+static mba_status layernorm_group_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
 {
-    const mba__thread_group t = layernorm_fwd_team(n->in[X]);
+    const mba__thread_group t = layernorm_fwd_group(n->in[X]);
     MBA_REFUSE_IF(m->cc < 80, "a device of compute capability %d", m->cc);
     MBA_REFUSE_IF(!t.pieces || !mba__uniform_pitch(n->in[X], t.width) || !mba__uniform_pitch(n->out[Y], t.width),
                   "rows that are not whole pieces at even distances");
-    mba__plan_norm_fwd(p, "layernorm_fwd_team", n, mba_rows(n->in[X]), t, fwd_regs[t.pieces]);
+    mba__plan_norm_fwd(p, "layernorm_fwd_group", n, mba_rows(n->in[X]), t, fwd_regs[t.pieces]);
     return MBA_OK;
 }
 
-static mba_status layernorm_bwd_team_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
+static mba_status layernorm_bwd_group_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
 {
     const mba_tensor       *x = n->in[XB];
-    const mba__thread_group t = layernorm_bwd_team(x);
-    const mba__norm_bwd     b = { .kernel = "layernorm_bwd_team",
+    const mba__thread_group t = layernorm_bwd_group(x);
+    const mba__norm_bwd     b = { .kernel = "layernorm_bwd_group",
                                   .rows = mba_rows(x),
                                   .cols = mba_cols(x),
                                   .groups = 1,
@@ -175,7 +175,7 @@ const mba_op mba_op_layernorm = {
     .ref = layernorm_ref,
     .terms = layernorm_terms,
     .cpu = (const mba_variant[]){ { "rows", mba__plan_f32, MBA_CPU(layernorm_fwd) }, { 0 } },
-    .cuda = (const mba_variant[]){ { "team", layernorm_team_plan, MBA_CUDA(layernorm_cuda) },
+    .cuda = (const mba_variant[]){ { "group", layernorm_group_plan, MBA_CUDA(layernorm_cuda) },
                                    { "loop", layernorm_loop_plan, MBA_CUDA(layernorm_loop_cuda) },
                                    { 0 } },
     .build = layernorm_build,
@@ -215,7 +215,7 @@ const mba_op mba_op_layernorm_bwd = {
     .ref = layernorm_bwd_ref,
     .terms = layernorm_bwd_terms,
     .cpu = (const mba_variant[]){ { "parts", layernorm_bwd_plan, MBA_CPU(layernorm_bwd) }, { 0 } },
-    .cuda = (const mba_variant[]){ { "team", layernorm_bwd_team_plan, MBA_CUDA(layernorm_bwd_cuda) },
+    .cuda = (const mba_variant[]){ { "group", layernorm_bwd_group_plan, MBA_CUDA(layernorm_bwd_cuda) },
                                    { "loop", layernorm_bwd_loop_plan, MBA_CUDA(layernorm_bwd_loop_cuda) },
                                    { 0 } },
 };

@@ -5,15 +5,15 @@
  *   h = (x - mean) rstd     dx = rstd (w dy - mean(w dy) - h mean(w dy h))     dw = sum over rows of dy h     db = sum
  *   of dy
  *
- * kernel     layernorm_fwd_team  a team of threads per row, which stays in registers: mean, then variance, then y
- * kernel     layernorm_bwd_team  blocks stay; a team goes through rows with a stride, two rows ahead on their way by
+ * kernel     layernorm_fwd_group  a team of threads per row, which stays in registers: mean, then variance, then y
+ * kernel     layernorm_bwd_group  blocks stay; a team goes through rows with a stride, two rows ahead on their way by
  *                                asynchronous copies into the thread's own slots; dw and db in registers, then per
  *                                block (column_totals)
  * takes      rows of whole pieces at even distances, up to 1280 of them
  * launch     forward: grid ceil(R / teams), block 128 or a team; backward: grid as many blocks as fit on the SMs, block
  *            256, dynamic smem three rows of each team, of x and dy, and of dx where it is added to
- * resources  sm_90a, CUDA 13.0: layernorm_fwd_team 32 to 74 registers, 128 B of shared memory, no spill  [docs]
- *            layernorm_bwd_team 75 to 128 registers, 1024 B of shared memory, no spill  [docs]
+ * resources  sm_90a, CUDA 13.0: layernorm_fwd_group 32 to 74 registers, 128 B of shared memory, no spill  [docs]
+ *            layernorm_bwd_group 75 to 128 registers, 1024 B of shared memory, no spill  [docs]
  * moves      every operand once, parts of dw and db beside it: bound by DRAM
  * in flight  4 TB/s for 0.7 us is 22 KB an SM. Forward, R=25088 C=320 bf16: 16 rows a block, 7 blocks an SM, 5 pieces
  *            of 16 bytes a thread, 61 KB; 1568 blocks are 2 rounds of 132 x 6. Backward: 2 blocks of 16 teams an SM, 2
@@ -22,9 +22,9 @@
  * work       about 7 instructions a value forward (2 us of 8 at the first shape), 25 backward (6 of 12, of 16 where dx
  *            adds)
  * floor      R=25088 C=320 bf16: forward 32 MB, 8 us, backward 48 MB, 12 us at 4 TB/s (copy)
- * measured   H200: layernorm_fwd_team 9.52 us, 86 % of floor (memory), L1/shared 55 % busy;  [docs]
+ * measured   H200: layernorm_fwd_group 9.52 us, 86 % of floor (memory), L1/shared 55 % busy;  [docs]
  *              mambavision-t, 128 images  [docs]
- *            layernorm_bwd_team 20.6 us, 80 % of floor (memory), DRAM 49 % busy; mambavision-t, 128 images  [docs]
+ *            layernorm_bwd_group 20.6 us, 80 % of floor (memory), DRAM 49 % busy; mambavision-t, 128 images  [docs]
  * kernel     layernorm_fwd_loop, layernorm_dx_loop     one warp per row, one value a lane; the row is read again, from
  *            L1
  * kernel     layernorm_sums      (column_parts) dw and db: a column a thread, rows with a stride
@@ -56,7 +56,7 @@ template <typename T> struct layernorm_rows {
 };
 
 template <typename T, int V, int NV>
-__global__ void __launch_bounds__(LAYERNORM_THREADS, 3) layernorm_fwd_team(layernorm_rows<T> a)
+__global__ void __launch_bounds__(LAYERNORM_THREADS, 3) layernorm_fwd_group(layernorm_rows<T> a)
 {
     __shared__ __align__(16) float warps[2][GROUP_WARPS];
     const thread_group             t = group_one_per_block(a.threads);
@@ -152,7 +152,7 @@ enum { SM_100 = 0 };
 #endif
 
 /* Two sums over a team at once; `warps` as for group_sum, a place for both. */
-static __device__ __forceinline__ float2 team_sums(float2 x, thread_group t, float *first, float *second)
+static __device__ __forceinline__ float2 group_sums(float2 x, thread_group t, float *first, float *second)
 {
     if (t.threads < 32) {
         for (int d = t.threads / 2; d; d >>= 1) {
@@ -183,7 +183,7 @@ static __device__ __forceinline__ float2 team_sums(float2 x, thread_group t, flo
 /* Pieces and rows that are not there are zeros in shared memory, so that nothing but copies and stores has a condition,
  * and the loads of all pieces go together: with a branch a piece they were waited for one after the other. */
 template <typename T, int NV, bool ADDS>
-__global__ void __launch_bounds__(LAYERNORM_THREADS, 2) layernorm_bwd_team(layernorm_grads<T> a)
+__global__ void __launch_bounds__(LAYERNORM_THREADS, 2) layernorm_bwd_group(layernorm_grads<T> a)
 {
     constexpr int           V = LAYERNORM_BWD_WIDTH, STAGES = LAYERNORM_STAGES, OPERANDS = ADDS ? 3 : 2;
     constexpr bool          HOLD = sizeof(T) == 2 && !SM_100; // a row in registers; else it is read again
@@ -255,7 +255,7 @@ __global__ void __launch_bounds__(LAYERNORM_THREADS, 2) layernorm_bwd_team(layer
                 m.y = fmaf(g, fmaf(x[v], k, shift), m.y);
             }
         }
-        m = team_sums(m, t, warps[turn][0], warps[turn][1]);
+        m = group_sums(m, t, warps[turn][0], warps[turn][1]);
         const float m1 = m.x * each * -k, m2 = m.y * each * -k;
 
         // 2. gradients
@@ -370,10 +370,10 @@ template <typename T> static layernorm_rows<T> rows_of(const mba_call *c, int th
 
 extern "C" mba_status layernorm_cuda(const mba_call *c)
 {
-    const mba__thread_group t = layernorm_fwd_team(c->node->in[X]);
+    const mba__thread_group t = layernorm_fwd_group(c->node->in[X]);
     MBA_WITH_DTYPE(c->node->in[X]->type.dtype, T,
                    WITH_VECTORS(t.pieces, NV,
-                                MBA_KERNEL(c, 0, (layernorm_fwd_team<T, 16 / sizeof(T), NV>),
+                                MBA_KERNEL(c, 0, (layernorm_fwd_group<T, 16 / sizeof(T), NV>),
                                            rows_of<T>(c, t.threads))));
     return MBA_OK;
 }
@@ -411,11 +411,11 @@ static layernorm_totals totals_of(const mba_call *c)
 
 extern "C" mba_status layernorm_bwd_cuda(const mba_call *c)
 {
-    const mba__thread_group t = layernorm_bwd_team(c->node->in[XB]);
+    const mba__thread_group t = layernorm_bwd_group(c->node->in[XB]);
     MBA_WITH_DTYPE(c->node->in[XB]->type.dtype, T,
                    MBA_WITH_BOOL(mba_adds(c->node, DX), ADDS,
                                  WITH_VECTORS(t.pieces, NV,
-                                              MBA_KERNEL(c, 0, (layernorm_bwd_team<T, NV, ADDS>),
+                                              MBA_KERNEL(c, 0, (layernorm_bwd_group<T, NV, ADDS>),
                                                          grads_of<T>(c, t.threads)))));
     return mba_column_totals<2>(c, 1, (const float *)mba_cuda_scratch(c, 0), mba_cols(c->node->in[XB]),
                                 c->plan->launch[0].grid[0], totals_of(c));

@@ -20,7 +20,7 @@ typedef struct layernorm_attr {
  * sums stay in registers) for each of 16 and 32. Pieces is 0 where rows do not fit. */
 enum { LAYERNORM_THREADS = 256, LAYERNORM_PIECES = 5, LAYERNORM_BWD_WIDTH = 4, LAYERNORM_STAGES = 3 };
 
-static inline mba__thread_group layernorm_team(int64_t cols, int width)
+static inline mba__thread_group layernorm_threads(int64_t cols, int width)
 {
     mba__thread_group best = { width, 0, 0 };
     for (int n = cols % width ? 0 : LAYERNORM_PIECES; n >= 1; n--) {
@@ -35,13 +35,13 @@ static inline mba__thread_group layernorm_team(int64_t cols, int width)
     return best;
 }
 
-static inline mba__thread_group layernorm_fwd_team(const mba_tensor *x)
+static inline mba__thread_group layernorm_fwd_group(const mba_tensor *x)
 {
-    return layernorm_team(mba_cols(x), 16 / (int)mba_dtype_bytes(x->type.dtype));
+    return layernorm_threads(mba_cols(x), 16 / (int)mba_dtype_bytes(x->type.dtype));
 }
-static inline mba__thread_group layernorm_bwd_team(const mba_tensor *x)
+static inline mba__thread_group layernorm_bwd_group(const mba_tensor *x)
 {
-    return layernorm_team(mba_cols(x), LAYERNORM_BWD_WIDTH);
+    return layernorm_threads(mba_cols(x), LAYERNORM_BWD_WIDTH);
 }
 
 void layernorm_ref(const mba_ref_call *c);

@@ -53,11 +53,11 @@ static mba_status pool_mean_images_plan(mba_plan *p, const mba_node *n, const mb
     return MBA_OK;
 }
 
-static mba_status pool_mean_bwd_pieces_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
+static mba_status pool_mean_bwd_vec16_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
 {
     const mba_tensor *dx = n->out[DX];
     MBA_REFUSE_IF(m->cc < 80, "a device of compute capability %d", m->cc);
-    mba_plan_stream(p, n, "pool_mean_bwd_pieces", mba_ceil(mba_elems(dx), 256 * pool_mean_at_once(dx, n->in[DY])), 256,
+    mba_plan_stream(p, n, "pool_mean_bwd_vec16", mba_ceil(mba_elems(dx), 256 * pool_mean_at_once(dx, n->in[DY])), 256,
                     34);
     return MBA_OK;
 }
@@ -112,5 +112,5 @@ const mba_op mba_op_pool_mean_bwd = {
     .cost = pool_mean_cost,
     .ref = pool_mean_bwd_ref,
     .cpu = (const mba_variant[]){ { "rows", mba__plan_f32, MBA_CPU(pool_mean_bwd) }, { 0 } },
-    .cuda = (const mba_variant[]){ { "pieces", pool_mean_bwd_pieces_plan, MBA_CUDA(pool_mean_bwd_cuda) }, { 0 } },
+    .cuda = (const mba_variant[]){ { "vec16", pool_mean_bwd_vec16_plan, MBA_CUDA(pool_mean_bwd_cuda) }, { 0 } },
 };

@@ -13,7 +13,7 @@
  * measured   H200: 3.97 us, 52 % of floor (memory), ALU 22 % busy; mambavision-t, 128 images  [docs]
  * order      fixed: positions 8 apart ascend in a warp, then the warps
  *
- * kernel     pool_mean_bwd_pieces     a thread per piece of dx
+ * kernel     pool_mean_bwd_vec16     a thread per piece of dx
  * launch     grid ceil(B P C / V / 256), block 256
  * resources  sm_90a, CUDA 13.0: 24 to 32 registers, no spill  [docs]
  * moves      each operand once: bound by DRAM
@@ -56,7 +56,7 @@ __global__ void __launch_bounds__(WARPS * 32)
 
 template <typename T, int V, bool ADDS>
 __global__ void __launch_bounds__(256)
-    pool_mean_bwd_pieces(strided_view<T> dx, strided_view<const T> dy, int64_t rows, int64_t positions, int64_t cols)
+    pool_mean_bwd_vec16(strided_view<T> dx, strided_view<const T> dy, int64_t rows, int64_t positions, int64_t cols)
 {
     const int64_t i = ((int64_t)blockIdx.x * 256 + threadIdx.x) * V, r = i / cols, c = i % cols;
     if (r >= rows) return;
@@ -88,7 +88,7 @@ extern "C" mba_status pool_mean_bwd_cuda(const mba_call *c)
     const int64_t     rows = mba_rows(dx), positions = rows / dx->type.dim[0];
     MBA_WITH_DTYPE(dx->type.dtype, T,
                    MBA_WITH_BOOL(pool_mean_at_once(dx, dy) > 1, PIECES,
-                                 MBA_WITH_BOOL(mba_adds(c->node, DX), ADDS, auto *kernel = pool_mean_bwd_pieces < T,
+                                 MBA_WITH_BOOL(mba_adds(c->node, DX), ADDS, auto *kernel = pool_mean_bwd_vec16 < T,
                                                PIECES ? (int)vec16<T>::N : 1, ADDS > ;
                                                MBA_KERNEL(c, 0, kernel, mba_strided_view<T>(dx, c->out[DX]),
                                                           mba_strided_view<const T>(dy, c->in[DY]), rows, positions,

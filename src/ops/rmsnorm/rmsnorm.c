@@ -73,13 +73,13 @@ static mba_status rmsnorm_bwd_plan(mba_plan *p, const mba_node *n, const mba_mac
  * says for sm_90. */
 static const int fwd_regs[] = { 0, 32, 48, 64, 80 }, bwd_regs[] = { 0, 63, 96, 96, 111 };
 
-static mba_status rmsnorm_team_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
+static mba_status rmsnorm_group_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
 {
-    const mba__thread_group t = rmsnorm_fwd_team(n->in[X]);
+    const mba__thread_group t = rmsnorm_fwd_threads(n->in[X]);
     MBA_REFUSE_IF(m->cc < 80, "a device of compute capability %d", m->cc);
     MBA_REFUSE_IF(!t.pieces || !mba__uniform_pitch(n->in[X], t.width) || !mba__uniform_pitch(n->out[Y], t.width),
                   "rows that are not whole pieces at even distances");
-    mba__plan_norm_fwd(p, "norm_fwd_team", n, mba_rows(n->in[X]), t, fwd_regs[t.pieces]);
+    mba__plan_norm_fwd(p, "norm_fwd_group", n, mba_rows(n->in[X]), t, fwd_regs[t.pieces]);
     return MBA_OK;
 }
 
@@ -90,11 +90,11 @@ static mba_status rmsnorm_loop_plan(mba_plan *p, const mba_node *n, const mba_ma
     return MBA_OK;
 }
 
-static mba_status rmsnorm_bwd_team_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
+static mba_status rmsnorm_bwd_group_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
 {
     const mba_tensor       *x = n->in[XB];
-    const mba__thread_group t = rmsnorm_bwd_team(x);
-    const mba__norm_bwd     b = { .kernel = "norm_bwd_team",
+    const mba__thread_group t = rmsnorm_bwd_threads(x);
+    const mba__norm_bwd     b = { .kernel = "norm_bwd_group",
                                   .rows = mba_rows(x),
                                   .cols = mba_cols(x),
                                   .groups = 1,
@@ -158,7 +158,7 @@ const mba_op mba_op_rmsnorm = {
     .ref = rmsnorm_ref,
     .terms = rmsnorm_terms,
     .cpu = (const mba_variant[]){ { "rows", mba__plan_f32, MBA_CPU(rmsnorm_fwd) }, { 0 } },
-    .cuda = (const mba_variant[]){ { "team", rmsnorm_team_plan, MBA_CUDA(rmsnorm_cuda) },
+    .cuda = (const mba_variant[]){ { "group", rmsnorm_group_plan, MBA_CUDA(rmsnorm_cuda) },
                                    { "loop", rmsnorm_loop_plan, MBA_CUDA(rmsnorm_loop_cuda) },
                                    { 0 } },
     .build = rmsnorm_build,
@@ -191,7 +191,7 @@ const mba_op mba_op_rmsnorm_bwd = {
     .ref = rmsnorm_bwd_ref,
     .terms = rmsnorm_bwd_terms,
     .cpu = (const mba_variant[]){ { "parts", rmsnorm_bwd_plan, MBA_CPU(rmsnorm_bwd) }, { 0 } },
-    .cuda = (const mba_variant[]){ { "team", rmsnorm_bwd_team_plan, MBA_CUDA(rmsnorm_bwd_cuda) },
+    .cuda = (const mba_variant[]){ { "group", rmsnorm_bwd_group_plan, MBA_CUDA(rmsnorm_bwd_cuda) },
                                    { "loop", rmsnorm_bwd_loop_plan, MBA_CUDA(rmsnorm_bwd_loop_cuda) },
                                    { 0 } },
 };

@@ -80,7 +80,7 @@ static mba_status rotary_cuda_plan(mba_plan *p, const mba_node *n, const mba_mac
     mba_phase_work(l, MBA_ALU, 400.0 * ROTARY_THREADS, NULL); // fp64: pow and sincospi, an estimate
     mba_phase_move(l, MBA_STORE, MBA_ARG_SCRATCH(scratch), 8.0 * ROTARY_THREADS);
 
-    l = mba_plan_launch(p, "rotary_turn", MBA_VECTOR, blocks, ROTARY_THREADS);
+    l = mba_plan_launch(p, "rotary_apply", MBA_VECTOR, blocks, ROTARY_THREADS);
     l->regs = 40;
     mba_phase_move(l, MBA_LOAD, MBA_ARG_SCRATCH(scratch), 4.0 * (double)(L * a->dims) / (double)blocks);
     mba_phase_move(l, MBA_LOAD, MBA_ARG_IN(X), mba_tensor_bytes(n->in[X]) / (double)blocks);
