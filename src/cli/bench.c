@@ -160,7 +160,7 @@ static mba_status bench_case(mba_table *t, const mba_ceilings *c, const mba_sess
     }
     for (int32_t i = 0; st == MBA_OK && i < o.g->nnodes; i++) {
         const mba_node *n = o.g->nodes[i];
-        if (n->op == op || (n->of && n->of->op == op && n->op->kind != MBA_MEMORY))
+        if (n->op == op || (n->serves_node && n->serves_node->op == op && n->op->kind != MBA_MEMORY))
             st = op_row(t, c, so->device, bo, n, note, best[i]);
     }
     free(best);
@@ -284,13 +284,16 @@ static void print_breakdown(mba_table *t, const mba_session *s, const mba_step_t
     }
 }
 
-// clang-format off
-#define STEP_COLUMNS(a, b, unit)                                                                                     \
-    { { "model", "model", NULL }, { a, a, "%.0f" }, { b, b, "%.0f" }, { "step_ms", "step, ms", "%.1f" },             \
-      { "host_ms", "host, ms", "%.3f" }, { "gemm_ms", "GEMMs alone, ms", "%.1f" },                                   \
-      { "ratio", "step / GEMMs", "%.3f" }, { unit "_per_s", unit "/s", "%.1f" },                                     \
-      { "percent_of_floor", "% of floor", "%.1f" }, { 0 } }
-// clang-format on
+#define STEP_COLUMNS(a, b, unit) \
+    { \
+        { "model", "model", NULL }, { a, a, "%.0f" }, { b, b, "%.0f" }, { "step_ms", "step, ms", "%.1f" }, \
+            { "host_ms", "host, ms", "%.3f" }, { "gemm_ms", "GEMMs alone, ms", "%.1f" }, \
+            { "ratio", "step / GEMMs", "%.3f" }, { unit "_per_s", unit "/s", "%.1f" }, \
+            { "percent_of_floor", "% of floor", "%.1f" }, \
+        { \
+            0 \
+        } \
+    }
 static const mba_column step_columns[MBA_TASKS][10] = {
     STEP_COLUMNS("batch", "length", "tokens"),
     STEP_COLUMNS("batch", "image", "images"),

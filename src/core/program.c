@@ -46,7 +46,10 @@ static bool alike(const mba_node *a, const mba_node *b)
 }
 
 /* The plan of the node that n serves, which may tell n's plan what that node leaves for it. */
-static const mba_plan *served(const mba_program *p, const mba_node *n) { return n->of ? p->plan[n->of->id] : NULL; }
+static const mba_plan *served(const mba_program *p, const mba_node *n)
+{
+    return n->serves_node ? p->plan[n->serves_node->id] : NULL;
+}
 
 static bool serve_alike(const mba_program *p, const mba_node *a, const mba_node *b)
 {

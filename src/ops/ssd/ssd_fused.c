@@ -263,7 +263,8 @@ static int operand(const plan_builder *w, int in, int out, int scratch)
 
 bool ssd_has_saved(const mba_plan *p, const mba_node *n)
 {
-    return n->in[STATES_IN] && p->of && !strcmp(p->of->variant, p->variant) && !(p->of->leaves >> KEPT_STATES & 1);
+    return n->in[STATES_IN] && p->forward && !strcmp(p->forward->variant, p->variant)
+           && !(p->forward->leaves >> KEPT_STATES & 1);
 }
 
 typedef enum fused_way { FUSED, EXACT } fused_way;
