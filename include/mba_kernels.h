@@ -108,7 +108,7 @@ void mba_kernels_plan_destroy(mba_kernels_plan *p); /* NULL is fine; calls in fl
 /* Of NULL, 0 and "". Bytes to save depend on the variant: 0 where it makes all it needs again. */
 size_t      mba_kernels_saved_bytes(const mba_kernels_plan *p);
 size_t      mba_kernels_work_bytes(const mba_kernels_plan *p, int backward);
-const char *mba_kernels_variant(const mba_kernels_plan *p, int backward); /* the one chosen; lent by the plan */
+const char *mba_kernels_variant(const mba_kernels_plan *p, int backward); /* the one chosen; owned by the plan */
 const char *mba_kernels_error(void);
 const char *mba_kernels_version(void); /* the commit it was built from */
 

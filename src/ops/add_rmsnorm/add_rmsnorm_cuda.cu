@@ -26,7 +26,7 @@ extern "C" mba_status add_rmsnorm_cuda(const mba_call *c)
 {
     const mba__thread_group t = add_rmsnorm_threads(c->node->in[RES]);
     MBA_WITH_DTYPE(c->node->out[Y]->type.dtype, T, norm_rows<float, T> a = rows_of<T>(c); a.threads = t.threads;
-                   MBA_WITH_VECTORS(t.pieces, NV, MBA_KERNEL(c, 0, (norm_fwd_group<float, T, 4, NV>), a)));
+                   MBA_WITH_VECTORS(t.vectors, NV, MBA_KERNEL(c, 0, (norm_fwd_group<float, T, 4, NV>), a)));
     return MBA_OK;
 }
 
@@ -59,7 +59,7 @@ extern "C" mba_status add_rmsnorm_bwd_cuda(const mba_call *c)
 {
     const mba__thread_group t = add_rmsnorm_threads(c->node->in[STREAM]);
     MBA_WITH_DTYPE(c->node->in[DY]->type.dtype, T, norm_grads<float, T> a = grads_of<T>(c); a.threads = t.threads;
-                   MBA_WITH_VECTORS(t.pieces, NV,
+                   MBA_WITH_VECTORS(t.vectors, NV,
                                     MBA_KERNEL(c, 0, (norm_bwd_group<float, T, 4, NV, ADD_RMSNORM_STAGES>), a)));
     return mba__norm_dw(c, DW, mba_cols(c->node->in[STREAM]));
 }

@@ -17,7 +17,7 @@ typedef struct add_rmsnorm_attr {
     mba_dtype out;
 } add_rmsnorm_attr;
 
-/* How rows are dealt to threads on CUDA: pieces of four values, for the stream is fp32. */
+/* How rows are dealt to threads on CUDA: vectors of four values, for the stream is fp32. */
 enum { ADD_RMSNORM_STAGES = 2 };
 static inline mba__thread_group add_rmsnorm_threads(const mba_tensor *stream)
 {

@@ -34,17 +34,17 @@ enum { COLUMNS = ATT_MMA_COLUMNS }; /* of a tile; a step takes 8 N of them */
 
 template <int PP> struct tile_row {
     bf16 x[PP + 8];
-}; /* 8 more: an odd number of pieces */
+}; /* 8 more: an odd number of vectors */
 
 /* n rows from `first` on of a head, into shared memory; what lies beyond the head is zero. */
 template <int PP>
 static __device__ __forceinline__ void stage_rows(tile_row<PP> *to, int n, const bf16 *from, int64_t step, int first,
                                                   int rows, int P)
 {
-    constexpr int PIECES = PP / 8;
+    constexpr int VECTORS = PP / 8;
 #pragma unroll 1 // copies are few, registers scarce
-    for (int i = threadIdx.x; i < n * PIECES; i += blockDim.x) {
-        const int  r = i / PIECES, c = i % PIECES * 8;
+    for (int i = threadIdx.x; i < n * VECTORS; i += blockDim.x) {
+        const int  r = i / VECTORS, c = i % VECTORS * 8;
         const bool in = first + r < rows && c < P;
         cp_async16(&to[r].x[c], from + (first + r) * step + c, in);
     }
@@ -270,7 +270,7 @@ static __device__ __forceinline__ float delta_of(const attention_operands<bf16> 
     float       sum = 0;
 #pragma unroll 2
     for (int c = 0; c < PP; c += 8)
-        if (c < p.P) sum = dot_piece(*(const uint4 *)&dout.x[c], *(const uint4 *)(o + c), sum);
+        if (c < p.P) sum = dot_vec16(*(const uint4 *)&dout.x[c], *(const uint4 *)(o + c), sum);
     return sum;
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* conv1d_cuda.cu -- depthwise convolution over time: a thread owns channels and walks along the steps.
+/* conv1d_cuda.cu -- depthwise convolution over time: a thread owns channels and loops over time.
  *
  *   a[t,c] = bias[c] + sum_k w[c,k] x[t-past+k, c]     y = silu(a) or a     past = W-1-ahead
  *   g = dy silu'(a)     dx[s] = sum_k w[k] g[s+past-k]     dw[k] = sum_t g[t] x[t-past+k]     dbias = sum_t g[t]
@@ -7,12 +7,12 @@
  *   i32
  *
  * kernel     conv1d_fwd_persistent     4 channels a thread; eight rows at a time come in ahead by asynchronous copies
- *                                into the thread's own slots, the last W-1 inputs stay in registers
+ *            into the thread's own slots, the last W-1 inputs stay in registers
  * kernel     conv1d_bwd_persistent     the same for x and dy; a is computed again, W-1 values of g stay in registers,
- *                                dw and dbias too; the W-1 steps behind an item are made once more instead of waiting
- *                                for the neighbour
- * takes      4 taps, rows of whole pieces of 4 values: "walk". Else one channel a thread and sixteen taps, of which the
- *            first ones weigh nothing: "any". What models train with, "tiles" takes before them (conv1d_tiles_cuda.cu)
+ *            dw and dbias too; the W-1 steps behind an item are made once more instead of waiting for the neighbour
+ * takes      4 taps, rows of whole vectors of 4 values: "persistent". Else one channel a thread and sixteen taps, of
+ *            which the first ones weigh nothing: "any". What models train with, "tiles" takes before them
+ *            (conv1d_tiles_cuda.cu)
  * launch     grid parts * ceil(C / (64 channels of a thread)), block 64; a part takes items (sequence, range of steps)
  *            in turn, and there are as many parts as fit on the SMs at once; dynamic smem 16 rows of what comes in
  *            ahead

@@ -30,7 +30,8 @@ static inline conv1d_dims conv1d_dims_of(const mba_node *n)
 /* A work item of the CPU: TIMES steps of CHANNELS channels of one sequence. */
 enum { CONV1D_TAPS_MAX = 16, CONV1D_TIMES = 128, CONV1D_CHANNELS = 512 };
 
-/* CUDA. A block has THREADS threads, of WALK channels each or of one; ROWS_AHEAD rows come in ahead of their use. */
+/* CUDA. A block has THREADS threads, of PERSISTENT channels each or of one; ROWS_AHEAD rows come in ahead of their use.
+ * */
 enum { CONV1D_THREADS = 64, CONV1D_PERSISTENT = 4, CONV1D_ROWS_AHEAD = 8, CONV1D_STEPS_MIN = 32 };
 
 /* Blocks side by side over the channels; parts, which take items of `seg` steps in turn; items of a sequence, and of

@@ -135,7 +135,7 @@ static mba_status embed_sum_bwd_cuda_plan(mba_plan *p, const mba_node *n, const 
     return MBA_OK;
 }
 
-/* dims: R, F, rows of the table, M, windows. */
+/* dims: R, F, rows of the table, M, views. */
 static void embed_sum_build(mba_graph *g, const mba_case *c)
 {
     const int64_t V = c->dim[2], M = c->dim[3];
@@ -167,9 +167,9 @@ const mba_op mba_op_embed_sum = {
     .build = embed_sum_build,
     .cases = (const mba_case[]){ { { 9, 3, 6, 5 }, "rows of the table repeat" },
                                  { { 3, 1, 4, 19 }, "one table" },
-                                 { { 150, 2, 7, 40 }, "two parts of rows, two blocks of columns, pieces of 16 bytes" },
+                                 { { 150, 2, 7, 40 }, "two parts of rows, two blocks of columns, vectors of 16 bytes" },
                                  { { 40, 3, 530, 3 }, "two blocks of the table" },
-                                 { { 5, 2, 4, 4, 2 }, "windows: overlapping columns of one table, joined" },
+                                 { { 5, 2, 4, 4, 2 }, "views: overlapping columns of one table, joined" },
                                  { { 0 }, NULL } },
     .sizes = (const mba_case[]){ { { 19320, 9, 174, 80 }, "Peptides atoms, 128 graphs" }, { { 0 }, NULL } },
 };

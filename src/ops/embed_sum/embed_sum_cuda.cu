@@ -105,8 +105,8 @@ extern "C" mba_status embed_sum_cuda(const mba_call *c)
     const mba_tensor *index = c->node->in[INDEX], *table = c->node->in[TABLE],
                      *y = c->node->out[Y], *const both[] = { table, y };
     MBA_WITH_DTYPE(y->type.dtype, T,
-                   MBA_WITH_BOOL(mba__columns_at_once(both, 2) > 1, PIECES, auto *kernel = embed_sum_fwd_vec16 < T,
-                                 PIECES ? (int)vec16<T>::N : 1 > ;
+                   MBA_WITH_BOOL(mba__columns_at_once(both, 2) > 1, VECTORS, auto *kernel = embed_sum_fwd_vec16 < T,
+                                 VECTORS ? (int)vec16<T>::N : 1 > ;
                                  MBA_KERNEL(c, 0, kernel, mba_strided_view<T>(y, c->out[Y]),
                                             (const int32_t *)c->in[INDEX],
                                             mba_strided_view<const T>(table, c->in[TABLE]), mba_ragged_rows(index),

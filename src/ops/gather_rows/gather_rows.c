@@ -49,7 +49,7 @@ static mba_status gather_rows_vec16_plan(mba_plan *p, const mba_node *n, const m
     return MBA_OK;
 }
 
-/* dims: R, C, windows. The permutation is r -> 7 r + 3 mod R, for R without the factor 7. */
+/* dims: R, C, views. The permutation is r -> 7 r + 3 mod R, for R without the factor 7. */
 static void gather_rows_build(mba_graph *g, const mba_case *c)
 {
     const int64_t R = c->dim[0], C = c->dim[1];
@@ -87,7 +87,7 @@ const mba_op mba_op_gather_rows = {
     .build = gather_rows_build,
     .cases = (const mba_case[]){ { { 9, 5 }, "a permutation" },
                                  { { 1, 3 }, "one row" },
-                                 { { 40, 96 }, "pieces of 16 bytes" },
+                                 { { 40, 96 }, "vectors of 16 bytes" },
                                  { { 6, 4, 1 }, "columns in and out, there and back; the gradient adds" },
                                  { { 0 }, NULL } },
     .sizes = (const mba_case[]){ { { 15341, 96 }, "PascalVOC-SP, 32 graphs" }, { { 0 }, NULL } },

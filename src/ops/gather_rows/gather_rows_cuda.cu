@@ -38,9 +38,9 @@ extern "C" mba_status gather_rows_cuda(const mba_call *c)
 {
     const mba_tensor *x = c->node->in[X], *y = c->node->out[Y], *const both[] = { x, y };
     MBA_WITH_DTYPE(x->type.dtype, T,
-                   MBA_WITH_BOOL(mba__columns_at_once(both, 2) > 1, PIECES,
+                   MBA_WITH_BOOL(mba__columns_at_once(both, 2) > 1, VECTORS,
                                  MBA_WITH_BOOL(mba_adds(c->node, Y), ADDS, auto *kernel = gather_rows_vec16 < T,
-                                               PIECES ? (int)vec16<T>::N : 1, ADDS > ;
+                                               VECTORS ? (int)vec16<T>::N : 1, ADDS > ;
                                                MBA_KERNEL(c, 0, kernel, mba_strided_view<T>(y, c->out[Y]),
                                                           mba_strided_view<const T>(x, c->in[X]),
                                                           (const int32_t *)c->in[INDEX], mba_ragged_rows(x),

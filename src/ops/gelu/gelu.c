@@ -33,7 +33,7 @@ static mba_cost gelu_cost(const mba_node *n) // an exponential and a division pe
     return c;
 }
 
-/* dims: R, C, tanh form; how 1: columns of a window, used twice. */
+/* dims: R, C, tanh form; how 1: columns of a view, used twice. */
 static void gelu_build(mba_graph *g, const mba_case *c)
 {
     const bool  t = c->dim[2];
@@ -63,8 +63,8 @@ const mba_op mba_op_gelu = {
     .build = gelu_build,
     .cases = (const mba_case[]){ { { 7, 33, 0 }, "exact; no vector width divides it" },
                                  { { 7, 33, 1 }, "tanh form" },
-                                 { { 5, 264, 0 }, "exact; whole pieces" },
-                                 { { 5, 264, 1 }, "tanh form; whole pieces" },
+                                 { { 5, 264, 0 }, "exact; whole vectors" },
+                                 { { 5, 264, 1 }, "tanh form; whole vectors" },
                                  { { 5, 9, 0, 1 }, "both forms of the same columns, joined" },
                                  { { 0 }, NULL } },
     .sizes = (const mba_case[]){ { { 3136, 1280, 0 }, "an MLP: 16 images, 196 tokens of 320" },

@@ -28,7 +28,7 @@ static mba_cost relu_cost(const mba_node *n)
     return c;
 }
 
-/* dims: R, C; how 1: columns of a window, used twice. */
+/* dims: R, C; how 1: columns of a view, used twice. */
 static void relu_build(mba_graph *g, const mba_case *c)
 {
     mba_tensor *x = mba_case_act(g, "x", MBA_TYPE(MBA_F32, c->dim[0], c->dim[1]), MBA_INIT_NORMAL(1));

@@ -23,7 +23,7 @@ extern "C" mba_status rmsnorm_cuda(const mba_call *c)
 {
     const mba__thread_group t = rmsnorm_fwd_threads(c->node->in[X]);
     MBA_WITH_DTYPE(c->node->in[X]->type.dtype, T, norm_rows<T, T> a = rows_of<T>(c); a.threads = t.threads;
-                   MBA_WITH_VECTORS(t.pieces, NV, MBA_KERNEL(c, 0, (norm_fwd_group<T, T, 16 / sizeof(T), NV>), a)));
+                   MBA_WITH_VECTORS(t.vectors, NV, MBA_KERNEL(c, 0, (norm_fwd_group<T, T, 16 / sizeof(T), NV>), a)));
     return MBA_OK;
 }
 
@@ -53,7 +53,7 @@ extern "C" mba_status rmsnorm_bwd_cuda(const mba_call *c)
 {
     const mba__thread_group t = rmsnorm_bwd_threads(c->node->in[XB]);
     MBA_WITH_DTYPE(c->node->in[XB]->type.dtype, T, norm_grads<T, T> a = grads_of<T>(c); a.threads = t.threads;
-                   MBA_WITH_VECTORS(t.pieces, NV,
+                   MBA_WITH_VECTORS(t.vectors, NV,
                                     MBA_KERNEL(c, 0, (norm_bwd_group<T, T, 16 / sizeof(T), NV, RMSNORM_STAGES>), a)));
     return mba__norm_dw(c, DW, mba_cols(c->node->in[XB]));
 }

@@ -15,7 +15,7 @@ typedef struct rmsnorm_attr {
     float eps;
 } rmsnorm_attr;
 
-/* How the rows of x are dealt to threads on CUDA: 16 bytes a piece. The backward has rows ahead in shared memory and
+/* How the rows of x are dealt to threads on CUDA: 16 bytes a vector. The backward has rows ahead in shared memory and
  * wants many threads. */
 enum { RMSNORM_STAGES = 3 };
 static inline mba__thread_group rmsnorm_threads(const mba_tensor *x, int most)

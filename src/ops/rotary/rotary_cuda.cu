@@ -8,7 +8,7 @@
  * launch     grid ceil(L dims / 512), block 256
  * kernel     rotary_apply      a thread per W pairs of a head (or W values that pass through); the table comes from L1
  *            and L2
- * takes      everything; W is 16 bytes where halves and rests of heads are whole pieces and pairs lie in halves, else
+ * takes      everything; W is 16 bytes where halves and rests of heads are whole vectors and pairs lie in halves, else
  *            one
  * launch     grid ceil(B L H units / 256), block 256
  * resources  sm_90a, CUDA 13.0: rotary_table 30 registers, no spill  [docs]
