@@ -25,8 +25,8 @@
  * are halved, down to a side of SIDE_MIN. Sides are multiples of what the inner kernels take at once. */
 enum { TILE_M = 256, TILE_N = 1024, TILES_MIN = 8, SIDE_MIN = 64, SIDE_UNIT = 16 };
 
-/* A product of one small tile can still be long: then k is split, and the partial sums are added in order. */
-enum { SPLITS_MAX = 8, SPLIT_MIN = 1024, SPLIT_ELEMS = 4 * SIDE_MIN * SIDE_MIN };
+/* A product of one small tile can still be long: then k is cut into pieces, and their sums added in order. */
+enum { PIECES_MAX = 8, PIECE_MIN = 1024, PIECE_ELEMS = 4 * SIDE_MIN * SIDE_MIN };
 
 /* Whose kernels: measured (matmul.md), ours are faster than OpenBLAS's on the Arm cores we met; on x86-64 nothing has
  * been measured yet. MBA_GEMM=packed or openblas asks for one of them. */
@@ -135,9 +135,9 @@ mba_status mba_gemm_ready(void)
     return MBA_OK;
 }
 
-static int64_t side(int64_t length, int64_t splits)
+static int64_t side(int64_t length, int64_t pieces)
 {
-    return mba_ceil(mba_ceil(length, splits), SIDE_UNIT) * SIDE_UNIT;
+    return mba_ceil(mba_ceil(length, pieces), SIDE_UNIT) * SIDE_UNIT;
 }
 
 typedef struct tiling {
@@ -171,24 +171,24 @@ static mba_gemm_args part_of(const mba_gemm_args *g, int64_t i, int64_t m, int64
     return p;
 }
 
-static void gemm_split_k(const mba_gemm_args *g, int64_t splits)
+static void gemm_in_pieces(const mba_gemm_args *g, int64_t pieces)
 {
-    float         sum[SPLITS_MAX][SPLIT_ELEMS];
-    const int64_t k = side(g->k, splits);
-    mba_assert(splits <= SPLITS_MAX && g->m * g->n <= SPLIT_ELEMS);
-    splits = mba_ceil(g->k, k); // rounding up may leave the last one without work
-    MBA_PARALLEL_TILES(p, splits)
+    float         sum[PIECES_MAX][PIECE_ELEMS];
+    const int64_t k = side(g->k, pieces);
+    mba_assert(pieces <= PIECES_MAX && g->m * g->n <= PIECE_ELEMS);
+    pieces = mba_ceil(g->k, k); // rounding up may leave the last one without work
+    MBA_PARALLEL_TILES(p, pieces)
     {
-        mba_gemm_args part = part_of(g, 0, g->m, 0, g->n, p * k, k);
-        part.c = sum[p];
-        part.ldc = g->n;
-        part.adds = false;
-        mba_gemm_serial(&part);
+        mba_gemm_args piece = part_of(g, 0, g->m, 0, g->n, p * k, k);
+        piece.c = sum[p];
+        piece.ldc = g->n;
+        piece.adds = false;
+        mba_gemm_serial(&piece);
     }
     for (int64_t i = 0; i < g->m; i++)
         for (int64_t j = 0; j < g->n; j++) {
             float s = g->adds ? g->c[i * g->ldc + j] : 0;
-            for (int64_t p = 0; p < splits; p++) s += sum[p][i * g->n + j];
+            for (int64_t p = 0; p < pieces; p++) s += sum[p][i * g->n + j];
             g->c[i * g->ldc + j] = s;
         }
 }
@@ -203,9 +203,9 @@ void mba_gemm(const mba_gemm_args *g)
     if (!g->k && !g->adds) clear(g);
     if (!g->m || !g->n || !g->k) return; // a batch without edges
     const tiling  t = tiling_of(g->m, g->n);
-    const int64_t splits = g->k / SPLIT_MIN < SPLITS_MAX ? g->k / SPLIT_MIN : SPLITS_MAX;
-    if (t.rows * t.cols == 1 && splits > 1) {
-        gemm_split_k(g, splits);
+    const int64_t pieces = g->k / PIECE_MIN < PIECES_MAX ? g->k / PIECE_MIN : PIECES_MAX;
+    if (t.rows * t.cols == 1 && pieces > 1) {
+        gemm_in_pieces(g, pieces);
     } else if (t.rows * t.cols == 1) {
         mba_gemm_serial(g);
     } else {

@@ -4,7 +4,7 @@
  *     mba_gemm(&(mba_gemm_args){ .m = R, .n = N, .k = K, .tb = 1, .a = x, .lda = K, .b = w, .ldb = K,
  *                                .c = y, .ldc = N });
  *
- * Each tile is one single-threaded product over the whole of k (a small C with a long k: one per split of
+ * Each tile is one single-threaded product over the whole of k (a small C with a long k: one per piece of
  * k, added in order), so two runs give the same bits at any number of threads. C must not overlap A or B.
  * mba_gemm_serial is one such product, for operators that are themselves parallel: by gemm_cpu.c on Arm, by
  * OpenBLAS on x86-64; MBA_GEMM=packed or openblas in the environment asks for one of them. */

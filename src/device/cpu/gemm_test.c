@@ -110,7 +110,7 @@ static void gemm_of_many_tiles_agrees_with_a_loop_in_double(void **state)
     }
 }
 
-/* A small C with a long k: k is split, and the last split is shorter or missing. */
+/* A small C with a long k: pieces of k, the last of them shorter or missing. */
 static void gemm_of_long_sums_agrees_with_a_loop_in_double(void **state)
 {
     (void)state;

@@ -36,7 +36,7 @@ static const struct mba_blocks_unit {
         return v; \
     }
 
-/* Everything is read again at both ends, by statements that the compiler may not merge: a register that lived from one
+/* Everything is read anew at both ends, by statements that the compiler may not merge: a register that lived from one
  * end to the other would be one too many in kernels that have none left. */
 struct mba_block_timestamps {
     MBA_BLOCKS_READ(unsigned, sm, "u32 %0, %%smid;")

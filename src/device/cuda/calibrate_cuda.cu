@@ -28,7 +28,7 @@ enum {
     LANE_THREADS = 1024,
     WARPS_MMA = 8,
     CHASE_STEPS = 4096,
-    VECTOR_BYTES = 16,
+    PIECE = 16,
     STREAM_THREADS = 512,
     STREAM_BLOCKS = 2, /* on an SM */
     IN_FLIGHT = 4      /* loads of a thread: 64 KB of an SM, three times what DRAM needs */
@@ -130,21 +130,21 @@ __global__ void calibrate_ring(uint32_t *next, uint32_t n, uint32_t stride)
 }
 
 __global__ void __launch_bounds__(STREAM_THREADS, STREAM_BLOCKS)
-    calibrate_read(const uint4 *x, int64_t vectors, int passes, long long *cycles, uint32_t *sink)
+    calibrate_read(const uint4 *x, int64_t pieces, int passes, long long *cycles, uint32_t *sink)
 {
     uint32_t        sum = 0;
     const int64_t   stride = (int64_t)gridDim.x * blockDim.x, first = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
     const long long began = clock64();
     for (int p = 0; p < passes; p++) {
         int64_t i = first;
-        for (; i + (IN_FLIGHT - 1) * stride < vectors; i += IN_FLIGHT * stride) {
+        for (; i + (IN_FLIGHT - 1) * stride < pieces; i += IN_FLIGHT * stride) {
             uint4 v[IN_FLIGHT];
 #pragma unroll
             for (int k = 0; k < IN_FLIGHT; k++) v[k] = __ldcg(x + i + k * stride);
 #pragma unroll
             for (int k = 0; k < IN_FLIGHT; k++) sum += v[k].x ^ v[k].y ^ v[k].z ^ v[k].w;
         }
-        for (; i < vectors; i += stride) sum += __ldcg(x + i).x;
+        for (; i < pieces; i += stride) sum += __ldcg(x + i).x;
     }
     __syncthreads();
     if (threadIdx.x == 0) cycles[blockIdx.x] = clock64() - began;
@@ -152,12 +152,12 @@ __global__ void __launch_bounds__(STREAM_THREADS, STREAM_BLOCKS)
 }
 
 __global__ void __launch_bounds__(STREAM_THREADS, STREAM_BLOCKS)
-    calibrate_write(uint4 *x, int64_t vectors, int passes, long long *cycles)
+    calibrate_write(uint4 *x, int64_t pieces, int passes, long long *cycles)
 {
     const long long began = clock64();
     for (int p = 0; p < passes; p++)
 #pragma unroll 4
-        for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < vectors;
+        for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < pieces;
              i += (int64_t)gridDim.x * blockDim.x)
             x[i] = make_uint4(p, 1, 2, 3);
     __syncthreads();
@@ -325,7 +325,7 @@ static mba_status read_latency(const bench *b, const char *key, const char *how,
 /* What all threads together have in flight: footprints are multiples of it, else what is left is read one by one. */
 static int64_t round_bytes(const bench *b)
 {
-    return (int64_t)STREAM_BLOCKS * b->d.multiProcessorCount * STREAM_THREADS * IN_FLIGHT * VECTOR_BYTES;
+    return (int64_t)STREAM_BLOCKS * b->d.multiProcessorCount * STREAM_THREADS * IN_FLIGHT * PIECE;
 }
 
 /* Bytes per second of reading the same bytes again: many passes less few, so that what a launch begins with (some 5 us
@@ -337,7 +337,7 @@ static mba_status reread(double *gbs, const bench *b, int64_t bytes)
     for (int i = 0; i < 2 * TRIES; i++) {
         double t = 1;
         MBA_TRY(seconds_of(&t, b, [=] {
-            calibrate_read<<<GRID(b)>>>((const uint4 *)b->memory, bytes / VECTOR_BYTES, i % 2 ? MANY : FEW, b->cycles,
+            calibrate_read<<<GRID(b)>>>((const uint4 *)b->memory, bytes / PIECE, i % 2 ? MANY : FEW, b->cycles,
                                         b->sink);
         }));
         least[i % 2] = std::min(least[i % 2], t);
@@ -366,14 +366,13 @@ static mba_status read_cache(const bench *b)
     MBA_TRY(read_l2_rate(b));
     MBA_TRY(read_out(
         b, "l2_wr", "17 MB written 16 times by all SMs", timed, 0,
-        [=] { calibrate_write<<<GRID(b)>>>(x, chip / VECTOR_BYTES, PASSES, b->cycles); }, gbs));
+        [=] { calibrate_write<<<GRID(b)>>>(x, chip / PIECE, PASSES, b->cycles); }, gbs));
     MBA_TRY(read_out(
         b, "rd_port", "1 MB read 16 times by one SM", cycles_of, 1,
-        [=] { calibrate_read<<<1, STREAM_THREADS, 0, b->s>>>(x, one / VECTOR_BYTES, PASSES, b->cycles, b->sink); },
-        port));
+        [=] { calibrate_read<<<1, STREAM_THREADS, 0, b->s>>>(x, one / PIECE, PASSES, b->cycles, b->sink); }, port));
     return read_out(
         b, "wr_port", "1 MB written 16 times by one SM", cycles_of, 1,
-        [=] { calibrate_write<<<1, STREAM_THREADS, 0, b->s>>>(x, one / VECTOR_BYTES, PASSES, b->cycles); }, port);
+        [=] { calibrate_write<<<1, STREAM_THREADS, 0, b->s>>>(x, one / PIECE, PASSES, b->cycles); }, port);
 }
 
 /* Where half of the reads hit, time per byte lies half-way between that of L2 and that of DRAM. */
@@ -410,12 +409,12 @@ static mba_status read_memory(const bench *b)
     };
     MBA_TRY(read_out(
         b, "hbm_rd", "1 GB read", timed, 0,
-        [=] { calibrate_read<<<GRID(b)>>>(x, bytes / VECTOR_BYTES, 1, b->cycles, b->sink); }, ratio((double)bytes)));
+        [=] { calibrate_read<<<GRID(b)>>>(x, bytes / PIECE, 1, b->cycles, b->sink); }, ratio((double)bytes)));
     MBA_TRY(read_out(
-        b, "hbm_wr", "1 GB written", timed, 0,
-        [=] { calibrate_write<<<GRID(b)>>>(x, bytes / VECTOR_BYTES, 1, b->cycles); }, ratio((double)bytes)));
+        b, "hbm_wr", "1 GB written", timed, 0, [=] { calibrate_write<<<GRID(b)>>>(x, bytes / PIECE, 1, b->cycles); },
+        ratio((double)bytes)));
     return read_out(
-        b, "hbm_mix", "1 GB copied", timed, 0, [=] { calibrate_copy<<<GRID(b)>>>(y, x, bytes / VECTOR_BYTES); },
+        b, "hbm_mix", "1 GB copied", timed, 0, [=] { calibrate_copy<<<GRID(b)>>>(y, x, bytes / PIECE); },
         ratio(2.0 * bytes));
 }
 

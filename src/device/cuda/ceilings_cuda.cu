@@ -2,8 +2,8 @@
 /* ceilings_cuda.cu -- the rates of the GPU in use: memory, FMA, exponentials, matrix units.
  *
  * kernel     ceiling_copy     16 bytes a thread and trip over 4 GB: far more than the L2
- * kernel     ceiling_vectors   1 to 8 vectors of 16 bytes a thread, all asked for before the first is stored; as many
- *            blocks as that takes: copies of megabytes, of which launch, ramp and tail are a good part
+ * kernel     ceiling_pieces   1 to 8 pieces of 16 bytes a thread, all asked for before the first is stored; as many
+ *                             blocks as that takes: copies of megabytes, of which launch, ramp and tail are a good part
  * kernel     ceiling_fma      eight independent chains a thread
  * kernel     ceiling_exp      ex2.approx, eight independent chains a thread
  * The matrix rate is cuBLASLt's on an 8192^3 product of random numbers (constant ones would draw less power and run
@@ -25,7 +25,7 @@ __global__ void __launch_bounds__(256) ceiling_copy(uint4 *to, const uint4 *from
 }
 
 template <int D, bool ONCE>
-__global__ void __launch_bounds__(1024) ceiling_vectors(uint4 *to, const uint4 *from, int64_t n)
+__global__ void __launch_bounds__(1024) ceiling_pieces(uint4 *to, const uint4 *from, int64_t n)
 {
     const int64_t first = (int64_t)blockIdx.x * D * blockDim.x + threadIdx.x;
     uint4         row_regs[D];
@@ -45,7 +45,7 @@ __global__ void __launch_bounds__(1024) ceiling_vectors(uint4 *to, const uint4 *
 template <int D, bool ONCE>
 static void copy_pieces(uint4 *to, const uint4 *from, int64_t n, int threads, cudaStream_t s)
 {
-    ceiling_vectors<D, ONCE><<<(unsigned)mba_ceil(n, D * threads), threads, 0, s>>>(to, from, n);
+    ceiling_pieces<D, ONCE><<<(unsigned)mba_ceil(n, D * threads), threads, 0, s>>>(to, from, n);
 }
 
 enum { COPY_WAYS = 8 };

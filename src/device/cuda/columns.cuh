@@ -3,7 +3,7 @@
  *
  *     struct dot {
  *         enum { AT_ONCE = 4 };                                             // rows whose loads are on their way
- *         together strided_view<const T> a, b;
+ *         together window<const T> a, b;
  *         template <int V> struct known { .. };                             // what belongs to the columns and stays
  *         template <int V> struct seen { packed<T, V> a, b; };              // what a row gives
  *         template <int V> __device__ void know(known<V> &k, int64_t c) const;
@@ -14,7 +14,7 @@
  *
  * A thread owns V neighbouring columns and adds up rows with a stride; the threads of a block that own the same columns
  * are added in order, then the blocks' parts. How many parts there are is the plan's business and depends on the shape
- * alone, so the same shape gives the same bits. With two blocks an SM, 256 threads, eight vectors of 16 bytes are 65 KB
+ * alone, so the same shape gives the same bits. With two blocks an SM, 256 threads, eight pieces of 16 bytes are 65 KB
  * in flight. The blocks of the totals take their places while those of the parts leave (dependent_launch.cuh). */
 #ifndef MBA_COLUMNS_CUH
 #define MBA_COLUMNS_CUH

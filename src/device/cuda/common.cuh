@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* common.cuh -- the words kernels are written in: numbers, 16-byte vectors, strided views, sums over a warp or a block.
+/* common.cuh -- the words kernels are written in: numbers, 16-byte pieces, windows, sums over a warp or a block.
  *
- *     template <typename T> __global__ void relu(strided_view<T> y, strided_view<const T> x, int64_t cols) { .. }
+ *     template <typename T> __global__ void relu(window<T> y, window<const T> x, int64_t cols) { .. }
  *
  *     extern "C" mba_status relu_cuda(const mba_call *c)
  *     {
@@ -93,7 +93,7 @@ static __device__ __forceinline__ float fast_reciprocal(float x)
 static __device__ __forceinline__ float sigmoid(float x) { return fast_reciprocal(1.0f + fast_exp2(-1.44269504f * x)); }
 static __device__ __forceinline__ float silu(float x) { return x * sigmoid(x); }
 
-/* ---- 16-byte vectors: vec16<T>::N values that move in one instruction ---- */
+/* ---- 16-byte pieces: PIECE<T> values that move in one instruction ---- */
 
 template <typename T> struct vec16 {
     enum { N = 16 / sizeof(T) };
@@ -162,7 +162,7 @@ template <int N, typename T> static __device__ __forceinline__ void store(T *to,
     *(typename word<N * sizeof(T)>::type *)to = u.w;
 }
 
-/* ---- strided views: element i lies at at[(i / run) * pitch + i % run] (tensor.h) ---- */
+/* ---- windows: element i lies at at[(i / run) * pitch + i % run] (tensor.h) ---- */
 
 template <typename T> struct strided_view {
     T                            *at;
@@ -189,7 +189,7 @@ template <typename T> static inline strided_view<T> mba_strided_view(const mba_t
     return w;
 }
 
-/* True if vectors of N values are whole and aligned in every row of the view: address, row length and pitch. */
+/* True if pieces of N values are whole and aligned in every row of the window: address, row length and pitch. */
 static inline bool mba_vec_aligned(const mba_tensor *t, const void *at, int n)
 {
     if (!t) return true;

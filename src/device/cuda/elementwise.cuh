@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* elementwise.cuh -- operators that work element by element: y[i] (+)= f(a[i], b[i], ..), any strided views, one
- * launch.
+/* elementwise.cuh -- operators that work element by element: y[i] (+)= f(a[i], b[i], ..), any windows, one launch.
  *
  *     struct relu2 { __device__ float operator()(const float (&x)[1]) const { .. } };
  *     extern "C" mba_status relu2_cuda(const mba_call *c) { return mba_elementwise<1>(c, relu2()); }
@@ -11,9 +10,9 @@
  * from output 0 in type. Each doubles what is compiled. The plan is mba_plan_streaming's, whose grid is ignored but for
  * the block: the grid follows from the elements.
  *
- * kernel     elementwise     a thread takes four vectors of 16 bytes (two of each where there are several operands),
- *            256 vectors apart, and asks for all of them before it uses the first
- * takes      fp32, bf16; single elements where rows are odd; places in strided views by a division of 32 bits
+ * kernel     elementwise     a thread takes four pieces of 16 bytes (two of each where there are several operands), 256
+ *                            pieces apart, and asks for all of them before it uses the first
+ * takes      fp32, bf16; single elements where rows are odd; places in windows by a division of 32 bits
  * launch     grid ceil(elems / (256 D V)), block 256, no shared memory
  * resources  sm_90a, CUDA 13.0: 14 to 60 registers, no spill  [docs: elementwise]
  * in flight  4 TB/s for 0.7 us is 22 KB an SM: 5 blocks of 256 threads have 82 KB
@@ -28,7 +27,7 @@
 enum { ELEMENTWISE_THREADS = 256 };
 enum { MAY_ADD = 1, MAY_CAST = 2 };
 
-/* A strided view whose elements are numbered by I; run is 0 where they lie in one row. */
+/* A window whose elements are numbered by I; run is 0 where they lie in one row. */
 template <typename T, typename I> struct indexed_view {
     T                            *at;
     I                             run;
@@ -51,7 +50,7 @@ template <typename T, typename I, int N> struct operands {
     indexed_view<const T, I> in[N];
 };
 
-/* V values of a row in a vector: 16 bytes, or one value where rows are odd. D vectors of a thread. */
+/* V values of a row in a piece: 16 bytes, or one value where rows are odd. D pieces of a thread. */
 template <typename TIN, typename TOUT, int N, int V, int D, bool ADDS, typename I, typename F>
 __global__ void __launch_bounds__(ELEMENTWISE_THREADS)
     elementwise(indexed_view<TOUT, I> y, operands<TIN, I, N> x, I elems, F f)
@@ -103,7 +102,7 @@ static mba_status mba__elementwise(const mba_call *c, F f)
     return mba__cuda_launch_check(c, 0);
 }
 
-/* Numbers of elements in 32 bits, with the vectors of a block to spare. */
+/* Numbers of elements in 32 bits, with the pieces of a block to spare. */
 template <typename TIN, typename TOUT, int N, int MAY, int V, typename F>
 static mba_status mba__elementwise_far(const mba_call *c, F f)
 {

@@ -5,7 +5,7 @@
  * By reading: after a fill, tens of megabytes of the outer cache would still wait to be written, and the kernel that is
  * timed next would pay for it.
  *
- * kernel     sweep_caches     every 16-byte vector is read once
+ * kernel     sweep_caches     every 16-byte piece is read once
  * launch     grid 4 for each of 132 SMs, block 512
  * moves      reads what it is given: bound by DRAM
  * order      no sums that matter */
@@ -15,10 +15,10 @@ extern "C" {
 }
 
 /* `memory` holds zeros; were it not so, the store would be what keeps the compiler from leaving the loads out. */
-static __global__ void __launch_bounds__(512) sweep_caches(uint4 *memory, int64_t vectors)
+static __global__ void __launch_bounds__(512) sweep_caches(uint4 *memory, int64_t pieces)
 {
     uint32_t any = 0;
-    for (int64_t i = (int64_t)blockIdx.x * 512 + threadIdx.x; i < vectors; i += (int64_t)gridDim.x * 512) {
+    for (int64_t i = (int64_t)blockIdx.x * 512 + threadIdx.x; i < pieces; i += (int64_t)gridDim.x * 512) {
         const uint4 u = memory[i];
         any |= u.x | u.y | u.z | u.w;
     }

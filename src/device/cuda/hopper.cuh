@@ -6,7 +6,7 @@
  *     mbar_wait(bar, phase);                                                     // everyone who reads the tile
  *     wgmma_fence();  wgmma_n64_rs<0>(d, a, mdesc(tile), 1);  wgmma_commit();  wgmma_wait<0>();
  *
- * Tiles are 64 rows of 128 bytes under the 128-byte swizzle (vector ^ row % 8, as tile_at of mma.cuh), 1 KB aligned.
+ * Tiles are 64 rows of 128 bytes under the 128-byte swizzle (piece ^ row % 8, as tile_at of mma.cuh), 1 KB aligned.
  * Maps of tensors are made on the host by mba_tensor_map_make. All of it is for sm_90a alone: kernels that use it are
  * empty elsewhere, and their plans refuse other devices. */
 #ifndef MBA_HOPPER_CUH

@@ -7,9 +7,8 @@
  *     b_rows(b, other, n0, k0);                       // B (k, n) from a tile of rows n: two neighbours of 8 columns
  *     mma(acc[0], a, b[0], b[1]);  mma(acc[1], a, b[2], b[3]);
  *
- * A tile is any number of rows of 64 bf16 (128 bytes). The 16-byte vectors of a row are stored in an order that depends
- * on the row (vector ^ row % 8), so that eight rows of one column, and eight vectors of one row, lie in different
- * banks.
+ * A tile is any number of rows of 64 bf16 (128 bytes). The 16-byte pieces of a row are stored in an order that depends
+ * on the row (piece ^ row % 8), so that eight rows of one column, and eight pieces of one row, lie in different banks.
  *
  * The layout of what a lane holds, with g = lane / 4 and t = lane % 4:
  *   A (16, 16)  a[0] row g, k 2t and 2t+1; a[1] row g+8; a[2] row g, k+8; a[3] row g+8, k+8
@@ -24,9 +23,9 @@
 
 enum { TILE_COLS = 64, TILE_ROW_BYTES = 128 };
 
-static __device__ __forceinline__ int tile_at(int row, int vec)
+static __device__ __forceinline__ int tile_at(int row, int piece)
 {
-    return row * TILE_ROW_BYTES + ((vec ^ (row & 7)) << 4);
+    return row * TILE_ROW_BYTES + ((piece ^ (row & 7)) << 4);
 }
 
 /* ---- asynchronous copies ---- */
@@ -58,8 +57,8 @@ static __device__ __forceinline__ void load_tile(unsigned char *tile, const bf16
 {
 #pragma unroll
     for (int i = 0; i < ROWS * 8; i += THREADS) {
-        const int r = (i + (int)threadIdx.x) >> 3, vec = threadIdx.x & 7;
-        cp_async16(tile + tile_at(r, vec), from + r * step + vec * 8, r < rows && vec * 8 < cols);
+        const int r = (i + (int)threadIdx.x) >> 3, piece = threadIdx.x & 7;
+        cp_async16(tile + tile_at(r, piece), from + r * step + piece * 8, r < rows && piece * 8 < cols);
     }
 }
 

@@ -99,7 +99,7 @@ static __device__ __forceinline__ float tanh_fast(float x) // 2^-11 relative
 
 /* ---- registers ---- */
 
-/* threadIdx.x, read again: what is made of it then need not stay in registers over what lies between. */
+/* threadIdx.x, read anew: what is made of it then need not stay in registers over what lies between. */
 static __device__ __forceinline__ int thread_id_reread(void)
 {
     int t;

@@ -7,7 +7,7 @@
  *     wgmma_columns(o, p, tile_columns(b, bytes));                 // o (64, 8 W) += p (64, 16) b, 16 rows of b
  *     warpgroup_commit_batch();  warpgroup_wait<0>();  pin(s);
  *
- * Tiles are those of mma.cuh (rows of 64 bf16, vector ^ row % 8) at multiples of 1024 bytes. The next 16 columns lie 32
+ * Tiles are those of mma.cuh (rows of 64 bf16, piece ^ row % 8) at multiples of 1024 bytes. The next 16 columns lie 32
  * bytes on, the next 16 rows 2048 bytes: step(tile, 32). A lane holds of a warp's 16 rows what it holds after mma.sync.
  * Until warpgroup_wait nobody may touch the registers of a product; pin keeps the compiler from it. */
 #ifndef MBA_WGMMA_CUH
