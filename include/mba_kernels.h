@@ -53,25 +53,29 @@ enum {
 /* Results: y like x; the state after the last token, fp32, like INITIAL. */
 enum { MBA_KERNELS_Y, MBA_KERNELS_FINAL, MBA_KERNELS_RESULTS };
 
-/* How an activation lies in memory, in elements: distances along its axes, and how far its first element is from a
- * multiple of 16 bytes. All zero: dense and aligned. The last axes lie side by side; all axes before them must amount
- * to one distance (columns of a wider matrix do), else the plan is refused and the caller copies. */
-typedef struct mba_kernels_window {
+/* Strided view of an activation, in elements: the stride of each axis, and how far its first element is from a
+ * multiple of 16 bytes. All zero: dense and aligned. The last axes are contiguous; all axes before them must amount
+ * to one stride (columns of a wider matrix do), else the plan is refused and the caller copies. */
+typedef struct mba_kernels_strided_view {
     int64_t stride[4], skew;
-} mba_kernels_window;
+} mba_kernels_strided_view;
+typedef mba_kernels_strided_view mba_kernels_window; /* deprecated name, gone with the next SOVERSION */
 
 typedef struct mba_kernels_desc {
-    size_t             bytes; /* sizeof this struct, as the caller knows it */
-    int32_t            op, type;
-    int64_t            batch, length, heads, head_dim, groups, state; /* head_dim: of ssd */
-    int64_t            chunk;                                         /* of ssd, a matter of speed; 0: 256 */
-    uint32_t           given;                                         /* bit k: optional operand k will be there */
-    int32_t            d_per_channel;                                 /* of ssd: D is (H, P) */
-    int32_t            final;                                         /* the final state is wanted */
-    int32_t            backward;       /* backward will be called; else nothing is saved for it */
-    double             dt_min, dt_max; /* of ssd; dt_max <= 0: no upper bound */
-    mba_kernels_window window[MBA_KERNELS_ACTIVATIONS];
-    const char        *variant; /* this ("fused", "exact", ..) or failure; NULL: the first that fits */
+    size_t   bytes; /* sizeof this struct, as the caller knows it */
+    int32_t  op, type;
+    int64_t  batch, length, heads, head_dim, groups, state; /* head_dim: of ssd */
+    int64_t  chunk;                                         /* of ssd, a matter of speed; 0: 256 */
+    uint32_t given;                                         /* bit k: optional operand k will be there */
+    int32_t  d_per_channel;                                 /* of ssd: D is (H, P) */
+    int32_t  final;                                         /* the final state is wanted */
+    int32_t  backward;                                      /* backward will be called; else nothing is saved for it */
+    double   dt_min, dt_max;                                /* of ssd; dt_max <= 0: no upper bound */
+    union {
+        mba_kernels_strided_view view[MBA_KERNELS_ACTIVATIONS];
+        mba_kernels_strided_view window[MBA_KERNELS_ACTIVATIONS]; /* deprecated name */
+    };
+    const char *variant; /* this ("fused", "exact", ..) or failure; NULL: the first that fits */
 } mba_kernels_desc;
 
 /* A machine that need not be there, to ask for plans and sizes; cc 0 is the host, where fp32 runs on host pointers. */
@@ -80,8 +84,8 @@ typedef struct mba_kernels_machine {
     int64_t smem_block_bytes, smem_sm_bytes;
 } mba_kernels_machine;
 
-/* What a call reads and writes. Everything but windows is dense; all begins at multiples of 16 bytes but for their
- * skew, `work` at a multiple of 256. Gradients are stored, not added. */
+/* What a call reads and writes. Everything but strided views is dense; all begins at multiples of 16 bytes but for
+ * their skew, `work` at a multiple of 256. Gradients are stored, not added. */
 typedef struct mba_kernels_pointers {
     const void *in[MBA_KERNELS_OPERANDS];
     void       *out[MBA_KERNELS_RESULTS];  /* forward writes them; backward does not look at them */
@@ -104,7 +108,7 @@ void mba_kernels_plan_destroy(mba_kernels_plan *p); /* NULL is fine; calls in fl
 /* Of NULL, 0 and "". Bytes to save depend on the variant: 0 where it makes all it needs again. */
 size_t      mba_kernels_saved_bytes(const mba_kernels_plan *p);
 size_t      mba_kernels_work_bytes(const mba_kernels_plan *p, int backward);
-const char *mba_kernels_variant(const mba_kernels_plan *p, int backward); /* the one chosen; lent by the plan */
+const char *mba_kernels_variant(const mba_kernels_plan *p, int backward); /* the one chosen; owned by the plan */
 const char *mba_kernels_error(void);
 const char *mba_kernels_version(void); /* the commit it was built from */
 

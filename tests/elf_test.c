@@ -291,6 +291,9 @@ static void promised_layout(void)
     STRUCT(window);
     FIELD(window, stride);
     FIELD(window, skew);
+    STRUCT(strided_view);
+    FIELD(strided_view, stride);
+    FIELD(strided_view, skew);
     STRUCT(desc);
     FIELD(desc, bytes);
     FIELD(desc, op);
@@ -309,6 +312,7 @@ static void promised_layout(void)
     FIELD(desc, dt_min);
     FIELD(desc, dt_max);
     FIELD(desc, window);
+    FIELD(desc, view);
     FIELD(desc, variant);
     STRUCT(machine);
     FIELD(machine, cc);

@@ -30,7 +30,7 @@ static void tell(void *ctx, const mba_program *p, const mba_check *one)
     const char *path = getenv("MBA_TEST_TABLE");
     for (int32_t i = 0; i < p->graph->nnodes; i++) {
         const mba_node *n = p->graph->nodes[i];
-        if (n->op != t->op && !(n->of && n->of->op == t->op)) continue;
+        if (n->op != t->op && !(n->serves_node && n->serves_node->op == t->op)) continue;
         snprintf(variants + strlen(variants), sizeof variants - strlen(variants), "%s%s", *variants ? "," : "",
                  p->plan[i]->variant);
     }

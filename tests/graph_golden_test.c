@@ -108,7 +108,7 @@ static void *input(const golden *o, const char *name)
     for (int32_t k = 0; k < o->g->ntensors; k++) {
         const mba_tensor *t = o->g->tensors[k];
         const size_t      m = strlen(t->name), n = strlen(name);
-        if (t->st->role != MBA_INPUT || t->of || m < n || strcmp(t->name + m - n, name)) continue;
+        if (t->st->role != MBA_INPUT || t->base || m < n || strcmp(t->name + m - n, name)) continue;
         if (m == n || t->name[m - n - 1] == '.') return mba_program_host(o->p, t);
     }
     print_error("the graph has no input %s\n", name);

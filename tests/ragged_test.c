@@ -129,7 +129,7 @@ static mba_tensor *input(const net *n, const char *name)
     for (int32_t k = 0; k < n->r.g->ntensors; k++) {
         mba_tensor  *t = n->r.g->tensors[k];
         const size_t m = strlen(t->name), l = strlen(name);
-        if (t->st->role != MBA_INPUT || t->of || m < l || strcmp(t->name + m - l, name)) continue;
+        if (t->st->role != MBA_INPUT || t->base || m < l || strcmp(t->name + m - l, name)) continue;
         if (m == l || t->name[m - l - 1] == '.') return t;
     }
     print_error("the graph has no input %s\n", name);

@@ -22,7 +22,7 @@ static const double ROUNDED = 1.0 / 512 + 1e-4, SUMMED = 2e-4, AS_THE_PEER = 6.5
 
 static bool is_leaf(const mba_tensor *t)
 {
-    return mba_is_param(t) || (t->st->role == MBA_INPUT && !t->of && !t->producer_node);
+    return mba_is_param(t) || (t->st->role == MBA_INPUT && !t->base && !t->producer_node);
 }
 
 /* Program and reference begin with the same numbers, all of them bf16. */
@@ -93,7 +93,7 @@ static int check_case(const mba_case *c, const mba_device *d)
     printf("%s:", c->note);
     for (int32_t k = 0; k < o.g->ntensors; k++) {
         mba_tensor t = *o.g->tensors[k];
-        const bool result = t.st->role == MBA_RESULT && !t.of, gradient = mba_is_param(&t) && t.st->grad;
+        const bool result = t.st->role == MBA_RESULT && !t.base, gradient = mba_is_param(&t) && t.st->grad;
         if (!result && !gradient) continue;
         const double limit = limit_of(&t, result);
         if (gradient) t.st = t.st->grad;

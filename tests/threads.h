@@ -17,7 +17,7 @@ static inline void fill_inputs(mba_program *p)
 {
     for (int32_t k = 0; k < p->graph->ntensors; k++) {
         const mba_tensor *t = p->graph->tensors[k];
-        if (t->st->role != MBA_INPUT || t->of) continue;
+        if (t->st->role != MBA_INPUT || t->base) continue;
         for (int64_t i = 0; i < mba_elems(t); i++) {
             uint32_t u[4];
             mba_philox(u, mba_stream(t->name), 7, (uint64_t)i);

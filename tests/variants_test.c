@@ -56,7 +56,7 @@ static void plan_every_way(const mba_op *op, const mba_case *c, mba_dtype comput
     plan(o.g, m, NULL);
     for (int32_t i = 0; i < o.g->nnodes; i++) {
         const mba_node *n = o.g->nodes[i];
-        if (n->op == last || (n->op != op && (!n->of || n->of->op != op))) continue;
+        if (n->op == last || (n->op != op && (!n->serves_node || n->serves_node->op != op))) continue;
         last = n->op;
         for (const mba_variant *v = n->op->cuda; v && v->name; v++) {
             char forced[128];

@@ -6,14 +6,12 @@
 
 #include <sqlite3.h>
 
+#include "core/aliases.h"
 #include "tests/test.h"
 
-#define DONE(what)  "(select " what " from done where done.kernel = e.kernel)"
-#define MEAN(least) "(select avg(" least ") from e where e.kernel = id) as " least
-// clang-format off
-#define BEST(name) \
-    "(select rate from s.ceiling where name = '" name "' order by how = 'measured' desc limit 1)"
-// clang-format on
+#define DONE(what)            "(select " what " from done where done.kernel = e.kernel)"
+#define MEAN(least)           "(select avg(" least ") from e where e.kernel = id) as " least
+#define BEST(name)            "(select rate from s.ceiling where name = '" name "' order by how = 'measured' desc limit 1)"
 #define WORK(least, executed) "case when least_b is null then ifnull(" executed ", 0) else " least " end"
 /* The counters once each (in two sets, the first by name), and what a step has of every kernel. */
 static const char *const views[] = {
@@ -118,11 +116,20 @@ static void expand(char *out, size_t room, const char *sql)
     if (*sql) fail_msg("too long: %.60s", sql);
 }
 
+/* The page has current names, a store the names of its release. */
+static void alias_in_sql(sqlite3_context *c, int n, sqlite3_value **v)
+{
+    (void)n;
+    sqlite3_result_text(c, mba_alias_kernel((const char *)sqlite3_value_text(v[0])), -1, SQLITE_TRANSIENT);
+}
+
 static sqlite3 *attach_rows(const char *path)
 {
     char     attach[512], *story = NULL;
     sqlite3 *db;
     assert_int_equal(sqlite3_open(":memory:", &db), SQLITE_OK);
+    assert_int_equal(sqlite3_create_function(db, "kernel_alias", 1, SQLITE_UTF8, NULL, alias_in_sql, NULL, NULL),
+                     SQLITE_OK);
     snprintf(attach, sizeof attach, "attach 'file:%s?immutable=1' as s;", path);
     if (sqlite3_exec(db, attach, NULL, NULL, &story)) {
         snprintf(attach, sizeof attach, "attach '%s' as s;", path);
@@ -176,8 +183,9 @@ static int64_t kernel_labelled(sqlite3 *db, const char *label)
     const size_t n = strcspn(label, "\xe2"); // the first byte of …
     char         name[256];
     snprintf(name, sizeof name, "%.*s", (int)n, label);
-    const char  *sql = label[n] ? "select id from s.kernel where id in (select id from k) and name glob :a || '*'"
-                                : "select id from s.kernel where id in (select id from k) and name = :a";
+    const char *sql =
+        label[n] ? "select id from s.kernel where id in (select id from k) and kernel_alias(name) glob :a || '*'"
+                 : "select id from s.kernel where id in (select id from k) and kernel_alias(name) = :a";
     const double id = ask(db, sql, (subject){ .a = name });
     if (isnan(id)) fail_msg("the store has no kernel '%s'", label);
     return (int64_t)id;

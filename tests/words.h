@@ -7,7 +7,7 @@
 #include "core/status.h"
 
 #define WORDS(X) \
-    X(pieces) X(windows) X(sums) X(numbers) X(random) X(copies) X(tiles) X(fragments) X(warpgroups) X(handing)
+    X(vectors) X(strided_views) X(sums) X(numbers) X(random) X(copies) X(tiles) X(fragments) X(warpgroups) X(handing)
 
 #define X(name) mba_status words_##name(void);
 WORDS(X)

@@ -54,7 +54,7 @@ static mba_status needs_hopper(void)
 
 static int whole(int i) { return (i * 7 + i / 5) % 7 - 3; } // -3 .. 3, exact in every type
 
-/* ---- pieces ---- */
+/* ---- vectors ---- */
 
 template <typename T, int N> static __global__ void twice(T *to, T *masked, const T *from, int n)
 {
@@ -71,7 +71,7 @@ template <typename T, int N> static __global__ void twice(T *to, T *masked, cons
     }
 }
 
-template <typename T, int N> static mba_status try_pieces(const char *what)
+template <typename T, int N> static mba_status try_vectors(const char *what)
 {
     enum { ALL = 256 };
     T *from, *to, *masked;
@@ -89,18 +89,18 @@ template <typename T, int N> static mba_status try_pieces(const char *what)
     return MBA_OK;
 }
 
-extern "C" mba_status words_pieces(void)
+extern "C" mba_status words_vectors(void)
 {
-    MBA_TRY((try_pieces<float, 1>("one fp32")));
-    MBA_TRY((try_pieces<float, 2>("two fp32")));
-    MBA_TRY((try_pieces<float, 4>("four fp32")));
-    MBA_TRY((try_pieces<bf16, 1>("one bf16")));
-    MBA_TRY((try_pieces<bf16, 2>("two bf16")));
-    MBA_TRY((try_pieces<bf16, 4>("four bf16")));
-    return try_pieces<bf16, 8>("eight bf16");
+    MBA_TRY((try_vectors<float, 1>("one fp32")));
+    MBA_TRY((try_vectors<float, 2>("two fp32")));
+    MBA_TRY((try_vectors<float, 4>("four fp32")));
+    MBA_TRY((try_vectors<bf16, 1>("one bf16")));
+    MBA_TRY((try_vectors<bf16, 2>("two bf16")));
+    MBA_TRY((try_vectors<bf16, 4>("four bf16")));
+    return try_vectors<bf16, 8>("eight bf16");
 }
 
-/* ---- windows ---- */
+/* ---- strided views ---- */
 
 static __global__ void places(int64_t *element, int64_t *row, strided_view<float> w, int cols, int n)
 {
@@ -110,7 +110,7 @@ static __global__ void places(int64_t *element, int64_t *row, strided_view<float
     }
 }
 
-extern "C" mba_status words_windows(void)
+extern "C" mba_status words_strided_views(void)
 {
     enum { N = 60, COLS = 5 };
     int64_t *element, *row;
@@ -122,7 +122,7 @@ extern "C" mba_status words_windows(void)
     for (int k = 0; k < 3; k++) {
         const strided_view<float> w = { at, run[k], pitch[k] };
         places<<<1, 32>>>(element, row, w, COLS, N);
-        MBA_TRY(done("windows"));
+        MBA_TRY(done("strided views"));
         for (int i = 0; i < N; i++)
             MBA_TRY(same("element", i, (double)element[i], (double)(i / run[k] * pitch[k] + i % run[k])));
         for (int r = 0; r < N / COLS; r++) MBA_TRY(same("row", r, (double)row[r], (double)element[r * COLS]));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* words_test.c -- the words that kernels are written in, tried one by one where there is a GPU: pieces of 16 bytes,
- * windows, sums of warps and blocks, numbers, copies, tiles and fragments of the tensor cores, what sm_90a adds; and
- * that a block which waits for a state that nobody makes gives up. words_cuda.cu has the kernels. */
+/* words_test.c -- the words that kernels are written in, tried one by one where there is a GPU: vectors of 16 bytes,
+ * strided views, sums of warps and blocks, numbers, copies, tiles and fragments of the tensor cores, what sm_90a adds;
+ * and that a block which waits for a state that nobody makes gives up. words_cuda.cu has the kernels. */
 #include "tests/test.h"
 
 #ifdef MBA_WITH_CUDA

@@ -8,10 +8,13 @@ differs is listed with its reason, or as unexplained."""
 import collections
 import csv
 import pathlib
+import os
 import re
-import sqlite3
 import subprocess
 import sys
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import store as store_file
 
 EXACT = ("ops_path_tensor", "sass_thread_inst", "ctas_launched")
 INSTRUCTIONS = ("smsp__inst_executed.sum", "smsp__inst_executed.max", "inst_executed_pipe_xu.sum")
@@ -141,7 +144,7 @@ def launches(out, name):
     runs = [read_csv(out / f"ncu.{name}{'.' if r else ''}{r}.csv") for r in RUNS]
     if not runs[-1] or not (out / f"ncu_{name}.db").exists():
         return
-    db = sqlite3.connect(out / f"ncu_{name}.db")
+    db = store_file.open(out / f"ncu_{name}.db")
     l2 = db.execute("select number from sheet where key = 'gpu.l2'").fetchone()[0]
     seen = collections.Counter()
     found = db.execute("select id, name, symbol, grid_x, grid_y, grid_z from kernel where id in (select kernel from "

@@ -3,14 +3,16 @@
 
     python3 tools/store_sums.py tests/data/stores/h200_*.db
 
-Per store: busy ms, GEMM and SSM in % of it, DRAM GB/s of SSM kernels (mean over launches, and by time), lifetime of
-their blocks in us."""
-import sqlite3
+Per store: busy ms, GEMM and SSM in % of it, DRAM GB/s of SSM kernels (mean over launches, and by time), lifetime of their blocks in us."""
+import os
 import sys
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import store as store_file
 
 
 def sums(path):
-    db = sqlite3.connect(path)
+    db = store_file.open(path)
     rows = lambda q, *a: db.execute(q, a).fetchall()
     counters = {}
     for kernel, metric, value in rows("select kernel, metric, value from counter"):

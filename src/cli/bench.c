@@ -159,7 +159,7 @@ static mba_status bench_case(mba_table *t, const mba_ceilings *c, const mba_sess
     }
     for (int32_t i = 0; st == MBA_OK && i < o.g->nnodes; i++) {
         const mba_node *n = o.g->nodes[i];
-        if (n->op == op || (n->of && n->of->op == op && n->op->kind != MBA_MEMORY))
+        if (n->op == op || (n->serves_node && n->serves_node->op == op && n->op->kind != MBA_MEMORY))
             st = op_row(t, c, so->device, bo, n, note, best[i]);
     }
     free(best);

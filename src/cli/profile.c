@@ -11,6 +11,7 @@
 #include "cli/options.h"
 #include "cli/profile.h"
 #include "cli/say.h"
+#include "core/aliases.h"
 #include "core/file.h"
 #include "core/lock.h"
 #include "scope/collect.h"
@@ -233,6 +234,7 @@ mba_status mba_command_profile(int argc, char **argv)
     MBA_TRY(check_sets(o.collect.sets));
     join(command, sizeof command, argc, argv);
     o.collect.command = o.foreign.command = command;
+    o.collect.deep = mba_alias_kernel(o.collect.deep);
     o.foreign.argv = argv + ours + 1;
     o.foreign.sets = o.collect.sets;
     if (ours + 1 == argc)

@@ -83,7 +83,10 @@ static line *line_of(budget *b, const mba_op *op, const char *variant)
     return &b->at[k];
 }
 
-static bool is_ours(const budget *b, const mba_node *n) { return n->op == b->op || (n->of && n->of->op == b->op); }
+static bool is_ours(const budget *b, const mba_node *n)
+{
+    return n->op == b->op || (n->serves_node && n->serves_node->op == b->op);
+}
 
 /* A run tells of every variant that had a part in it: who is wrong takes the others along. */
 static void tell(void *ctx, const mba_program *p, const mba_check *one)

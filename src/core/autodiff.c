@@ -270,7 +270,7 @@ mba_status mba_backward_from(mba_graph *g, int n, mba_tensor *const out[], mba_t
         mba_node   *f = g->nodes[i];
         mba_tensor *d[MBA_OUT_MAX] = { 0 };
         bool        any = false;
-        g->of = f;
+        g->serves_node = f;
         for (int k = 0; k < MBA_OUT_MAX; k++)
             if (f->out[k] && (d[k] = mba_grad_of(g, f->out[k]))) any = true;
         if (any && f->op->grad) {
@@ -281,7 +281,7 @@ mba_status mba_backward_from(mba_graph *g, int n, mba_tensor *const out[], mba_t
             mba_graph_fail(g, mba_fail(MBA_E_UNSUPPORTED, "%s has no gradient\nwhy: %s", f->op->name,
                                        f->op->no_grad ? f->op->no_grad : "nobody has written it"));
     }
-    g->of = NULL;
+    g->serves_node = NULL;
     g->pass = MBA_UPDATE;
     return g->status;
 }

@@ -25,7 +25,7 @@ static double input_value(const mba_tensor *t, int64_t i)
     return t->bound ? (double)(u[0] % (uint32_t)t->bound) : (float)(2 * mba_unit(u[0]) - 1);
 }
 
-static bool is_input(const mba_tensor *t) { return t->st->role == MBA_INPUT && !t->of && !t->producer_node; }
+static bool is_input(const mba_tensor *t) { return t->st->role == MBA_INPUT && !t->base && !t->producer_node; }
 
 void mba_fill_inputs(mba_program *p)
 {
@@ -287,7 +287,7 @@ static mba_status spoil(const mba_program *p) { return fill(p, MBA_ACT, 0xff); }
 static bool judged(const mba_tensor *made, mba_tensor *as)
 {
     *as = *made;
-    if (made->st->role == MBA_RESULT && !made->of) return true;
+    if (made->st->role == MBA_RESULT && !made->base) return true;
     if (mba_is_param(made)) as->st = made->st->grad;
     return mba_is_param(made) && as->st;
 }
@@ -434,7 +434,8 @@ static mba_status check_all_variants(mba_check *w, proof *of, const mba_op *op, 
     const mba_op *last = NULL;
     for (int32_t i = 0; i < g->nnodes && st == MBA_OK; i++) {
         const mba_node *n = g->nodes[i];
-        if (n->pass != MBA_BACKWARD || !n->of || n->of->op != op || n->op == op || n->op == last) continue;
+        if (n->pass != MBA_BACKWARD || !n->serves_node || n->serves_node->op != op || n->op == op || n->op == last)
+            continue;
         if (n->op->kind != op->kind) continue;
         st = check_variants(w, of, last = n->op, g, d);
     }

@@ -254,19 +254,19 @@ mba_tensor *mba_flat_grads(mba_graph *g, mba_group k) { return g->params[k] ? fl
 
 bool mba_is_param(const mba_tensor *t)
 {
-    return t->st->role == MBA_PARAM && t->needs_grad && !t->producer_node && !t->of;
+    return t->st->role == MBA_PARAM && t->needs_grad && !t->producer_node && !t->base;
 }
 
 bool mba_is_state(const mba_tensor *t)
 {
-    return t->st->role == MBA_STATE && !t->producer_node && !t->of && t->id > 0; // the first tensor is the poison
+    return t->st->role == MBA_STATE && !t->producer_node && !t->base && t->id > 0; // the first tensor is the poison
 }
 
 mba_tensor *mba_graph_find(const mba_graph *g, const char *name)
 {
     for (int32_t i = 0; i < g->ntensors; i++) {
         mba_tensor *t = g->tensors[i];
-        if (t->st->role < MBA_ACT && !t->of && t->name && !strcmp(t->name, name)) return t;
+        if (t->st->role < MBA_ACT && !t->base && t->name && !strcmp(t->name, name)) return t;
     }
     return NULL;
 }
@@ -282,7 +282,7 @@ static mba_tensor *view_like(mba_graph *g, mba_tensor *t, mba_type type)
     w->needs_grad = t->needs_grad;
     w->bound = t->bound;
     w->may_ignore = t->may_ignore;
-    w->of = t->of ? t->of : t;
+    w->base = t->base ? t->base : t;
     return w;
 }
 
@@ -386,7 +386,8 @@ static uint64_t stream_of(mba_graph *g, const mba_node *n)
 {
     int k = 0;
     if (!n->op->random) return 0;
-    if (g->of && g->of->op->random) return g->of->stream; // the same numbers as the forward node
+    if (g->serves_node && g->serves_node->op->random)
+        return g->serves_node->stream; // the same numbers as the forward node
     for (int32_t i = 0; i < g->nnodes; i++) k += g->nodes[i]->op == n->op && !strcmp(g->nodes[i]->scope, n->scope);
     return mba_stream(mba_arena_printf(g->arena, "%s/%s.%d", n->scope, n->op->name, k));
 }
@@ -397,7 +398,10 @@ mba_node *mba_append(mba_graph *g, const mba_op *op, const void *attr, mba_tenso
 {
     mba_type  type[MBA_OUT_MAX] = { { 0 } };
     mba_node *n = mba_arena_new(g->arena, mba_node, 1);
-    *n = (mba_node){ .op = op, .pass = g->pass, .of = g->of, .scope = g->of ? g->of->scope : g->scope };
+    *n = (mba_node){ .op = op,
+                     .pass = g->pass,
+                     .serves_node = g->serves_node,
+                     .scope = g->serves_node ? g->serves_node->scope : g->scope };
     memcpy(n->in, in, sizeof n->in);
     for (int k = 0; k < MBA_IN_MAX; k++)
         if (g->pass == MBA_BACKWARD) n->in[k] = recomputed(g, n->in[k]);
@@ -433,14 +437,14 @@ mba_tensor *mba_save_for_backward(mba_graph *g, const mba_node *n, int k, mba_ty
 /* A twin of m in the backward pass, which makes its outputs again; or they are kept, and are their own. */
 static void make_again(mba_graph *g, const mba_node *m)
 {
-    const mba_node *serving = g->of, *twin = m;
+    const mba_node *serving = g->serves_node, *twin = m;
     double          bytes = 0;
     for (int k = 0; k < MBA_OUT_MAX; k++)
         if (m->out[k]) bytes += mba_tensor_bytes(m->out[k]);
     if (mba_should_recompute(g, MBA_RECOMPUTED_CHEAP, bytes)) {
-        g->of = m;
+        g->serves_node = m;
         twin = mba_append(g, m->op, m->attr, m->in);
-        g->of = serving;
+        g->serves_node = serving;
     }
     for (int k = 0; k < MBA_OUT_MAX; k++)
         if (m->out[k]) m->out[k]->again = twin->out[k];
@@ -451,7 +455,7 @@ static void make_again(mba_graph *g, const mba_node *m)
 static mba_tensor *recomputed(mba_graph *g, mba_tensor *t)
 {
     if (!t || g->status) return t;
-    mba_tensor     *whole = t->of ? t->of : t;
+    mba_tensor     *whole = t->base ? t->base : t;
     const mba_node *m = whole->producer_node;
     if (!m || m->pass != MBA_FORWARD) return t;
     for (int k = 0; k < MBA_OUT_MAX; k++)

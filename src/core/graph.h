@@ -43,8 +43,8 @@ typedef struct mba_node {
     uint64_t               stream; /* of a random operator */
     uint32_t               adds;   /* bit k: out[k] is added into what is there */
     mba_tensor            *in[MBA_IN_MAX], *out[MBA_OUT_MAX];
-    const struct mba_node *of;        /* of a backward or recomputed node: whom it serves */
-    unsigned               elided_in; /* passes that make its outputs too: see mba_node_elide */
+    const struct mba_node *serves_node; /* of a backward or recomputed node: the one it serves */
+    unsigned               elided_in;   /* passes that make its outputs too: see mba_node_elide */
 } mba_node;
 
 /* Whether a run of these passes runs the node. */
@@ -79,10 +79,10 @@ struct mba_graph {
     int64_t
         recompute_bytes_max[MBA_RECOMPUTE_KINDS]; /* bytes of each kind that are made again instead; 0: all is kept */
     int64_t         recomputed_bytes[MBA_RECOMPUTE_KINDS], kept[MBA_RECOMPUTE_KINDS]; /* what became of it, in bytes */
-    bool            accumulate; /* several micro-batches: gradients are always added */
-    mba_tensor     *loss;       /* what mba_backward was asked for; NULL before */
-    mba_dtype       compute;    /* of the activations in cases of operators; models have their own */
-    const mba_node *of;
+    bool            accumulate;  /* several micro-batches: gradients are always added */
+    mba_tensor     *loss;        /* what mba_backward was asked for; NULL before */
+    mba_dtype       compute;     /* of the activations in cases of operators; models have their own */
+    const mba_node *serves_node; /* what appended nodes get as theirs */
     mba_tensor     *poison;
     mba_node       *poison_node;
 };

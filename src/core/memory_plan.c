@@ -13,7 +13,7 @@ typedef struct block {
 static size_t aligned(size_t bytes) { return (bytes + MBA_ALIGN_BYTES - 1) / MBA_ALIGN_BYTES * MBA_ALIGN_BYTES; }
 static bool   shared(const mba_storage *st) { return st->role >= MBA_ACT; }
 
-/* What its maker leaves unwritten nobody may read: its readers' plans know that one (mba_plan.of). */
+/* What its maker leaves unwritten nobody may read: its readers' plans know that one (mba_plan.forward). */
 static bool is_left(const mba_program *p, const mba_tensor *t)
 {
     for (int k = 0; t->producer_node && k < MBA_OUT_MAX; k++)

@@ -84,7 +84,7 @@ static mba_status check_shared(const mba_plan *p, const mba_machine *m)
 mba_status mba_plan_variant(mba_plan *out, const mba_plan *of, mba_arena *a, const mba_node *n, const mba_variant *v,
                             const mba_machine *m)
 {
-    *out = (mba_plan){ .variant = v->name, .of = of, .arena = a };
+    *out = (mba_plan){ .variant = v->name, .forward = of, .arena = a };
     if (!v->plan) return MBA_OK;
     mba_status st = v->plan(out, n, m);
     if (st == MBA_OK) st = check_shared(out, m);

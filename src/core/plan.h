@@ -100,8 +100,8 @@ typedef struct mba_scratch {
 
 typedef struct mba_plan {
     const char            *variant;
-    const struct mba_plan *of;     /* of the node this one serves (a gradient its forward), or NULL */
-    uint32_t               leaves; /* bit k: output k, saved for a gradient, which this variant does not
+    const struct mba_plan *forward; /* plan of the node that this one serves, or NULL */
+    uint32_t               leaves;  /* bit k: output k, saved for a gradient, which this variant does not
                                                    * write; it gets no memory */
     int                    nlaunches, nscratch;
     mba_launch            *launch;

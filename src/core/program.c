@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/aliases.h"
+
 /* ---- variants ---- */
 
 /* "ssd=fused,conv1d=smem": the name forced for this operator, or NULL. */
@@ -44,7 +46,10 @@ static bool alike(const mba_node *a, const mba_node *b)
 }
 
 /* The plan of the node that n serves, which may tell n's plan what that node leaves for it. */
-static const mba_plan *served(const mba_program *p, const mba_node *n) { return n->of ? p->plan[n->of->id] : NULL; }
+static const mba_plan *served(const mba_program *p, const mba_node *n)
+{
+    return n->serves_node ? p->plan[n->serves_node->id] : NULL;
+}
 
 static bool serve_alike(const mba_program *p, const mba_node *a, const mba_node *b)
 {
@@ -57,12 +62,17 @@ static mba_status choose(mba_program *p, int32_t i)
     const mba_node    *n = p->graph->nodes[i];
     const mba_variant *v = p->options.cuda ? n->op->cuda : n->op->cpu;
     size_t             len = 0;
+    char               name[64];
     const char        *want = forced(p->options.variants, n->op->name, &len);
     mba_status         st = mba_fail(MBA_E_UNSUPPORTED,
                                      "%s has no variant%s%.*s for %s\n"
                                              "fix: mambascope list ops names them",
                                      n->op->name, want ? " " : "", (int)len, want ? want : "",
                              p->options.cuda ? "CUDA" : "the CPU");
+    if (want) {
+        snprintf(name, sizeof name, "%.*s", (int)len, want);
+        want = mba_alias_variant(n->op->name, name);
+    }
     for (int32_t j = 0; j < i; j++)
         if (alike(n, p->graph->nodes[j]) && serve_alike(p, n, p->graph->nodes[j])) {
             p->plan[i] = p->plan[j];
@@ -71,7 +81,7 @@ static mba_status choose(mba_program *p, int32_t i)
         }
     mba_plan *plan = mba_arena_new(p->arena, mba_plan, 1);
     for (; v && v->name; v++) {
-        if (want && (strlen(v->name) != len || strncmp(v->name, want, len))) continue;
+        if (want && strcmp(v->name, want)) continue;
         st = mba_plan_variant(plan, served(p, n), p->arena, n, v, p->options.machine);
         if (st == MBA_OK) {
             p->plan[i] = plan;

@@ -34,19 +34,17 @@ enum { MBA_RANK_MAX = 5, MBA_ALIGN_BYTES = 256, MBA_ALIGN_ELEMS = 64 };
 typedef enum mba_dtype { MBA_NONE, MBA_F32, MBA_BF16, MBA_I32 } mba_dtype;
 
 /* What a storage is for. It decides the memory it lives in and how the memory report groups it. */
-// clang-format off
 #define MBA_ROLE_LIST(X) \
-    X(INPUT,  "inputs")        /* written by the loader before a step */ \
-    X(PARAM,  "parameters")    /* fp32 masters */ \
-    X(COPY,   "compute copy")  /* bf16 copies of parameters, written by the optimizer */ \
-    X(GRAD,   "gradients")     /* of parameters, fp32 */ \
-    X(OPTIM,  "optimizer") \
-    X(STATE,  "state")         /* running statistics, anything that outlives a step */ \
-    X(RESULT, "results")       /* losses and metrics the host reads after a step */ \
-    X(ACT,    "activations")   /* from here on: memory is shared over time */ \
-    X(DACT,   "activation gradients") \
-    X(WORK,   "workspace")
-// clang-format on
+    X(INPUT, "inputs")      /* written by the loader before a step */ \
+    X(PARAM, "parameters")  /* fp32 masters */ \
+    X(COPY, "compute copy") /* bf16 copies of parameters, written by the optimizer */ \
+    X(GRAD, "gradients")    /* of parameters, fp32 */ \
+    X(OPTIM, "optimizer") \
+    X(STATE, "state")     /* running statistics, anything that outlives a step */ \
+    X(RESULT, "results")  /* losses and metrics the host reads after a step */ \
+    X(ACT, "activations") /* from here on: memory is shared over time */ \
+    X(DACT, "activation gradients") \
+    X(WORK, "workspace")
 
 typedef enum mba_role {
 #define X(role, text) MBA_##role,
@@ -106,7 +104,7 @@ typedef struct mba_tensor {
     const double      *example;            /* of an input: what tests and benchmarks put there; NULL: random values */
     struct mba_node   *producer_node;      /* NULL for inputs, parameters and windows of others */
     bool               needs_grad;
-    struct mba_tensor *of;    /* of a slice or reshape: the tensor it was cut from */
+    struct mba_tensor *base;  /* of a slice or reshape: the tensor that it is a view of */
     struct mba_tensor *again; /* its twin in the backward pass, or itself if it is kept */
 } mba_tensor;
 

@@ -83,13 +83,13 @@ static bool one_distance(const mba_type *t, const int64_t *stride, int64_t *run,
     return true;
 }
 
-static mba_status lend(mba_kernels_plan *p, const mba_kernels_desc *d, int k)
+static mba_status add_external(mba_kernels_plan *p, const mba_kernels_desc *d, int k)
 {
-    const mba_kernels_window none = { { 0 }, 0 }, *w = k < MBA_KERNELS_ACTIVATIONS ? &d->window[k] : &none;
-    const mba_type           type = type_of(d, k);
-    const int64_t            piece = 16 / (int64_t)mba_dtype_bytes(type.dtype);
-    int64_t                  run = mba_type_elems(&type), pitch = run;
-    bool                     dense = true;
+    const mba_kernels_strided_view none = { { 0 }, 0 }, *w = k < MBA_KERNELS_ACTIVATIONS ? &d->view[k] : &none;
+    const mba_type                 type = type_of(d, k);
+    const int64_t                  vector = 16 / (int64_t)mba_dtype_bytes(type.dtype);
+    int64_t                        run = mba_type_elems(&type), pitch = run;
+    bool                           dense = true;
     for (int i = 0; i < 4; i++) dense &= w->stride[i] == 0;
     if (!dense && !one_distance(&type, w->stride, &run, &pitch))
         return mba_fail(MBA_E_SHAPE,
@@ -97,11 +97,11 @@ static mba_status lend(mba_kernels_plan *p, const mba_kernels_desc *d, int k)
                         "why: kernels see rows at one distance\nfix: copy it to dense memory",
                         names[k], (long long)w->stride[0], (long long)w->stride[1], (long long)w->stride[2],
                         (long long)w->stride[3]);
-    if (w->skew < 0 || w->skew >= piece)
+    if (w->skew < 0 || w->skew >= vector)
         return mba_fail(MBA_E_ARG,
                         "%s has a skew of %lld elements\nwhy: 16 bytes hold %lld\n"
                         "fix: how many elements it is beyond a multiple of 16 bytes",
-                        names[k], (long long)w->skew, (long long)piece);
+                        names[k], (long long)w->skew, (long long)vector);
     p->operand[k] = mba_input_external(p->graph, names[k], type, w->skew, run, pitch,
                                        d->backward && type.dtype != MBA_I32);
     if (k == MBA_KERNELS_IDS) p->operand[k]->bound = INT32_MAX;
@@ -210,7 +210,7 @@ static mba_status build(mba_kernels_plan *p, const mba_kernels_desc *d)
     mba_graph    *g = p->graph;
     const mba_op *backward = d->op == MBA_KERNELS_SSD ? &mba_op_ssd_bwd : &mba_op_selective_scan_bwd;
     for (int k = 0; k < MBA_KERNELS_OPERANDS; k++)
-        if (is_given(d, k)) MBA_TRY(lend(p, d, k));
+        if (is_given(d, k)) MBA_TRY(add_external(p, d, k));
     (d->op == MBA_KERNELS_SSD ? append_ssd : append_scan)(p, d);
     MBA_TRY(mba_graph_status(g));
     p->node[FORWARD] = p->result[MBA_KERNELS_Y]->producer_node;

@@ -153,18 +153,18 @@ static void windows_are_seen_or_refused(void **state)
     mba_kernels_desc  d = ssd_130m();
     const int64_t     row = 24 * 64 + 2 * 128;
     (void)state;
-    d.window[MBA_KERNELS_X] = (mba_kernels_window){ { 2048 * row, row, 64, 1 }, 0 };
-    d.window[MBA_KERNELS_B] = (mba_kernels_window){ { 2048 * row, row, 128, 1 }, 0 };
+    d.view[MBA_KERNELS_X] = (mba_kernels_strided_view){ { 2048 * row, row, 64, 1 }, 0 };
+    d.view[MBA_KERNELS_B] = (mba_kernels_strided_view){ { 2048 * row, row, 128, 1 }, 0 };
     assert_plan(&p, &d, &h200);
     assert_string_equal(mba_kernels_variant(p, 0), "fused");
     mba_kernels_plan_destroy(p);
-    d.window[MBA_KERNELS_B].skew = 1; // rows begin between pieces of 16 bytes
+    d.view[MBA_KERNELS_B].skew = 1; // rows begin between vectors of 16 bytes
     assert_plan(&p, &d, &h200);
     assert_string_equal(mba_kernels_variant(p, 0), "fma");
     mba_kernels_plan_destroy(p);
-    d.window[MBA_KERNELS_B].skew = 8;
+    d.view[MBA_KERNELS_B].skew = 8;
     assert_refused(&d, &h200, "skew of 8");
-    d.window[MBA_KERNELS_B] = (mba_kernels_window){ { row, 8 * row, 128, 1 }, 0 }; // tokens before sequences
+    d.view[MBA_KERNELS_B] = (mba_kernels_strided_view){ { row, 8 * row, 128, 1 }, 0 }; // tokens before sequences
     assert_refused(&d, &h200, "B lies at strides");
 }
 
@@ -259,9 +259,9 @@ static mba_kernels_desc everything(void)
                                .backward = 1,
                                .given = 1u << MBA_KERNELS_D | 1u << MBA_KERNELS_DT_BIAS | 1u << MBA_KERNELS_IDS
                                         | 1u << MBA_KERNELS_INITIAL,
-                               .window = { [MBA_KERNELS_X] = { { step, ROW, P, 1 }, SKEW },
-                                           [MBA_KERNELS_B] = { { step, ROW, N, 1 }, (SKEW + H * P) % 4 },
-                                           [MBA_KERNELS_C] = { { step, ROW, N, 1 }, (SKEW + H * P + G * N) % 4 } } };
+                               .view = { [MBA_KERNELS_X] = { { step, ROW, P, 1 }, SKEW },
+                                         [MBA_KERNELS_B] = { { step, ROW, N, 1 }, (SKEW + H * P) % 4 },
+                                         [MBA_KERNELS_C] = { { step, ROW, N, 1 }, (SKEW + H * P + G * N) % 4 } } };
 }
 
 static mba_kernels_pointers pointers_of(const numbers *n, results *r, gradients *g, const results *d, void *work)

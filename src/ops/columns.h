@@ -61,7 +61,7 @@ static inline int64_t mba__columns_across(int64_t owners)
     return best;
 }
 
-enum { MBA__COLUMNS_IN_FLIGHT = 8 }; /* pieces that a thread asks for before it uses the first */
+enum { MBA__COLUMNS_IN_FLIGHT = 8 }; /* vectors that a thread asks for before it uses the first */
 
 /* Sums of `sums` kinds over the rows of t, V columns a thread, from the inputs of the bits `reads`, once each: appends
  * launches <parts> and "column_totals", and scratch. */

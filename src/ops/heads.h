@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* heads.h -- a tensor (B, L, H, P) as kernels walk it: one stride per axis, the last one contiguous.
+/* heads.h -- a tensor (B, L, H, P) as kernels index it: one stride per axis, the last one contiguous.
  *
  *     mba_heads x;
  *     MBA_NEED(mba_heads_of(&x, n->in[X]), "rotary: the heads of %s do not lie at even strides", ..);
@@ -16,7 +16,7 @@ typedef struct mba_heads {
     int64_t batch, row, head; /* distances, in elements */
 } mba_heads;
 
-/* The distance between neighbours along an axis; false where a window has no such single number. */
+/* The distance between neighbours along an axis; false where a strided view has no such single number. */
 static inline bool mba_axis_stride(int64_t *out, const mba_tensor *t, int axis)
 {
     const int64_t d = t->type.dim[axis];

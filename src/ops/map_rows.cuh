@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* map_rows.cuh -- operators that make IN values of a place into OUT values of the same place, any windows, one launch.
+/* map_rows.cuh -- operators that make IN values of a place into OUT values of the same place, any strided views, one
+ * launch.
  *
  *     struct gate { template <int V> __device__ void operator()(float (&out)[1][V], const float (&in)[2][V],
  *                                                                int64_t row, int64_t col) const { .. } };
@@ -8,7 +9,7 @@
  * Inputs 0 .. IN-1 and outputs 0 .. OUT-1 of the node have the type and the rows of output 0. The plan is mba__map_plan
  * (ops/vec_access.h).
  *
- * kernel     map_rows     a thread takes two pieces of 16 bytes of every operand, 256 pieces apart
+ * kernel     map_rows     a thread takes two vectors of 16 bytes of every operand, 256 vectors apart
  * takes      fp32, bf16; single elements where rows are odd
  * launch     grid ceil(elems / (512 V)), block 256, no shared memory
  * resources  sm_90a, CUDA 13.0: 20 to 61 registers, no spill  [docs]
@@ -24,8 +25,8 @@ extern "C" {
 #include "ops/vec_access.h"
 }
 
-/* A window of which a run holds whole rows (mba__map_plan sees to it): no division of 64 bits where 32 hold the number
- * of a piece. */
+/* A strided view of which a run holds whole rows (mba__map_plan sees to it): no division of 64 bits where 32 hold the
+ * number of a vector. */
 template <typename T, typename I> struct map_view {
     T                            *at;
     I                             rows; // of a run
@@ -44,10 +45,10 @@ template <typename T, typename I, int IN, int OUT> struct map_operands {
     uint32_t             adds;
 };
 
-/* I holds the number of a piece. */
+/* I holds the number of a vector. */
 template <typename T, int IN, int OUT, int V, typename I, typename F>
 __global__ void __launch_bounds__(MBA__MAP_THREADS, sizeof(I) == 8 ? 1 : 2)
-    map_rows(map_operands<T, I, IN, OUT> o, I pieces, I per_row, F f)
+    map_rows(map_operands<T, I, IN, OUT> o, I vectors, I per_row, F f)
 {
     constexpr int D = MBA__MAP_DEPTH;
     const int64_t cols = (int64_t)per_row * V;
@@ -58,7 +59,7 @@ __global__ void __launch_bounds__(MBA__MAP_THREADS, sizeof(I) == 8 ? 1 : 2)
 #pragma unroll
     for (int d = 0; d < D; d++) {
         const I j = ((I)blockIdx.x * D + d) * MBA__MAP_THREADS + threadIdx.x;
-        there[d] = j < pieces;
+        there[d] = j < vectors;
         row[d] = there[d] ? j / per_row : 0;
         col[d] = there[d] ? (int64_t)(j - row[d] * per_row) * V : 0;
     }
@@ -95,7 +96,7 @@ template <typename T, typename I> static map_view<T, I> mba__map_view(const mba_
 }
 
 template <typename T, typename I, int IN, int OUT, int V, typename F>
-static mba_status mba__map_rows(const mba_call *c, F f, int64_t pieces, int64_t per_row)
+static mba_status mba__map_rows(const mba_call *c, F f, int64_t vectors, int64_t per_row)
 {
     const mba_node             *n = c->node;
     map_operands<T, I, IN, OUT> o;
@@ -103,23 +104,23 @@ static mba_status mba__map_rows(const mba_call *c, F f, int64_t pieces, int64_t 
     for (int k = 0; k < OUT; k++) o.out[k] = mba__map_view<T, I>(n->out[k], c->out[k]);
     o.adds = n->adds;
     auto *kernel = map_rows<T, IN, OUT, V, I, F>;
-    MBA_KERNEL(c, 0, kernel, o, (I)pieces, (I)per_row, f);
+    MBA_KERNEL(c, 0, kernel, o, (I)vectors, (I)per_row, f);
     return MBA_OK;
 }
 
-template <typename T, int IN, int OUT, int V, typename F> static mba_status mba__map_pieces(const mba_call *c, F f)
+template <typename T, int IN, int OUT, int V, typename F> static mba_status mba__map_vectors(const mba_call *c, F f)
 {
-    const int64_t per_row = mba_cols(c->node->out[0]) / V, pieces = mba_rows(c->node->out[0]) * per_row;
-    return pieces < INT64_C(1) << 31 ? mba__map_rows<T, uint32_t, IN, OUT, V>(c, f, pieces, per_row)
-                                     : mba__map_rows<T, uint64_t, IN, OUT, V>(c, f, pieces, per_row);
+    const int64_t per_row = mba_cols(c->node->out[0]) / V, vectors = mba_rows(c->node->out[0]) * per_row;
+    return vectors < INT64_C(1) << 31 ? mba__map_rows<T, uint32_t, IN, OUT, V>(c, f, vectors, per_row)
+                                      : mba__map_rows<T, uint64_t, IN, OUT, V>(c, f, vectors, per_row);
 }
 
 template <int IN, int OUT, typename F> static mba_status mba_map_rows(const mba_call *c, F f)
 {
     const bool whole = mba__map_width(c->node) > 1;
     MBA_WITH_DTYPE(c->node->out[0]->type.dtype, T,
-                   return whole ? mba__map_pieces<T, IN, OUT, 16 / sizeof(T)>(c, f)
-                                : mba__map_pieces<T, IN, OUT, 1>(c, f));
+                   return whole ? mba__map_vectors<T, IN, OUT, 16 / sizeof(T)>(c, f)
+                                : mba__map_vectors<T, IN, OUT, 1>(c, f));
 }
 
 #endif

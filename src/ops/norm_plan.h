@@ -2,8 +2,8 @@
 /* norm_plan.h -- how rows of a root-mean-square norm are dealt to threads on CUDA (ops/norm_rows.cuh): plans in plain
  * C.
  *
- * A team of threads shares a row; each thread owns the same pieces of 16 bytes (8, of bf16 beside fp32) of every row
- * the team works on, so weights' gradients stay in its registers. */
+ * A thread group shares a row; each thread owns the same vectors of 16 bytes (8, of bf16 beside fp32) of every row
+ * the thread group works on, so weights' gradients stay in its registers. */
 #ifndef MBA_OPS_NORM_PLAN_H
 #define MBA_OPS_NORM_PLAN_H
 
@@ -13,21 +13,21 @@
 enum {
     MBA__GROUP_THREADS_MAX = 512,
     MBA__GROUP_VECTORS_MAX = 4,
-    MBA__GROUPS_MAX = 4,    /* teams of several warps in a block */
+    MBA__GROUPS_MAX = 4,    /* groups of several warps in a block */
     MBA__LOOP_THREADS = 256 /* a block per row, for rows that are odd or too long */
 };
 
-/* Values in a piece, pieces of a thread, threads of a team. */
+/* Values in a vector, vectors of a thread, threads of a thread group. */
 typedef struct mba__thread_group {
-    int width, pieces, threads;
+    int width, vectors, threads;
 } mba__thread_group;
 
-/* The team of rows of `cols` values; pieces is 0 where they do not fit. Fewest idle threads, then most pieces per
- * thread, of which there are more than `most` only where the team would be too large. */
+/* The thread group of rows of `cols` values; vectors is 0 where they do not fit. Fewest idle threads, then most vectors
+ * per thread, of which there are more than `most` only where the thread group would be too large. */
 static inline mba__thread_group mba__thread_group_of(int64_t cols, int width, int most)
 {
     mba__thread_group best = { width, 0, 0 };
-    for (; most <= MBA__GROUP_VECTORS_MAX && !best.pieces; most++) {
+    for (; most <= MBA__GROUP_VECTORS_MAX && !best.vectors; most++) {
         int64_t least = INT64_MAX;
         for (int n = most; n >= 1 && cols % width == 0; n--) {
             const int64_t need = mba_ceil(cols / width, n);
@@ -36,14 +36,14 @@ static inline mba__thread_group mba__thread_group_of(int64_t cols, int width, in
             if (need > 32) threads = mba_ceil(need, 32) * 32;
             if ((n > 1 && threads < 32) || threads > MBA__GROUP_THREADS_MAX || threads * n >= least) continue;
             least = threads * n;
-            best.pieces = n;
+            best.vectors = n;
             best.threads = (int)threads;
         }
     }
     return best;
 }
 
-/* True if the rows of t are whole pieces of n values at one distance from each other, and both can be counted in 32
+/* True if the rows of t are whole vectors of n values at one distance from each other, and both can be counted in 32
  * bits, the rows with a step to spare; of an absent tensor, too. */
 static inline bool mba__uniform_pitch(const mba_tensor *t, int n)
 {
@@ -53,12 +53,12 @@ static inline bool mba__uniform_pitch(const mba_tensor *t, int n)
                && mba_cols(t) < most && (mba_dense(t) || t->pitch < most));
 }
 
-/* Forward: a team per row, several to a block where they are small. */
+/* Forward: a thread group per row, several to a block where they are small. */
 static inline void mba__plan_norm_fwd(mba_plan *p, const char *kernel, const mba_node *n, int64_t rows,
                                       mba__thread_group t, int regs)
 {
-    const int   teams = t.threads < 32 ? 128 / t.threads : t.threads == 32 ? 4 : 1;
-    mba_launch *l = mba_plan_launch(p, kernel, MBA_VECTOR, mba_ceil(rows, teams), teams * t.threads);
+    const int   thread_groups = t.threads < 32 ? 128 / t.threads : t.threads == 32 ? 4 : 1;
+    mba_launch *l = mba_plan_launch(p, kernel, MBA_VECTOR, mba_ceil(rows, thread_groups), thread_groups * t.threads);
     l->regs = regs;
     mba_phases_evenly(l, n, (double)l->grid[0]);
 }
@@ -70,8 +70,9 @@ static inline void mba__plan_norm_loop(mba_plan *p, const char *kernel, const mb
     mba_phases_evenly(l, n, (double)blocks);
 }
 
-/* Backward: blocks that stay, each with teams that go through the rows with a stride while the next row is on its way
- * into shared memory; the blocks' parts of the weight's gradient (rows x weights) are summed by a second launch. */
+/* Backward: blocks that stay, each with thread groups that go through the rows with a stride while the next row is on
+ * its way into shared memory; the blocks' parts of the weight's gradient (rows x weights) are summed by a second
+ * launch. */
 typedef struct mba__norm_bwd {
     const char       *kernel;
     int64_t           rows, cols, groups; /* groups of `cols` channels in a row */
@@ -79,7 +80,7 @@ typedef struct mba__norm_bwd {
     mba__thread_group thread_group;
     int               staged_bytes, regs; /* of one value: what is copied ahead */
     int               kept_bytes;         /* of one value of the row at hand: what stays beside that */
-    int               stages, block;      /* rows a team has room for; threads of a block, about */
+    int               stages, block;      /* rows a thread group has room for; threads of a block, about */
 } mba__norm_bwd;
 
 static inline mba_status mba__plan_norm_bwd(mba_plan *p, const mba_node *n, const mba_machine *m,
@@ -87,18 +88,18 @@ static inline mba_status mba__plan_norm_bwd(mba_plan *p, const mba_node *n, cons
 {
     enum { RESIDENT = 4 }; /* blocks on an SM, at most */
     const mba__thread_group t = b->thread_group;
-    const int64_t           each = ((int64_t)b->stages * b->staged_bytes + b->kept_bytes) * t.pieces * t.width;
+    const int64_t           each = ((int64_t)b->stages * b->staged_bytes + b->kept_bytes) * t.vectors * t.width;
     const int64_t           regs = mba_ceil(b->regs, 8) * 8;
-    int64_t                 resident = RESIDENT, teams = t.threads < b->block ? b->block / t.threads : 1;
-    if (t.threads > 32 && teams > MBA__GROUPS_MAX) teams = MBA__GROUPS_MAX;
-    const int64_t threads = teams * t.threads;
+    int64_t                 resident = RESIDENT, thread_groups = t.threads < b->block ? b->block / t.threads : 1;
+    if (t.threads > 32 && thread_groups > MBA__GROUPS_MAX) thread_groups = MBA__GROUPS_MAX;
+    const int64_t threads = thread_groups * t.threads;
     MBA_REFUSE_IF(threads * each > m->smem_block_bytes, "rows of %lld values, which do not fit into shared memory",
                   (long long)b->cols);
     if (resident > m->smem_sm_bytes / (threads * each + 1024)) resident = m->smem_sm_bytes / (threads * each + 1024);
     if (resident > m->regs_sm / (threads * regs)) resident = m->regs_sm / (threads * regs);
     if (resident < 1) resident = 1;
     int64_t parts = mba_ceil(m->sm * resident, b->groups);
-    if (parts > mba_ceil(b->rows, teams)) parts = mba_ceil(b->rows, teams);
+    if (parts > mba_ceil(b->rows, thread_groups)) parts = mba_ceil(b->rows, thread_groups);
 
     const int   scratch = mba_plan_scratch(p, "dw parts",
                                            sizeof(float) * (size_t)(parts * b->sums * b->cols * b->groups));
@@ -108,7 +109,7 @@ static inline mba_status mba__plan_norm_bwd(mba_plan *p, const mba_node *n, cons
     l->regs = b->regs;
     l->ring_depth = b->stages;
     l->persistent = true;
-    l->tiles = mba_ceil(b->rows, teams) * b->groups;
+    l->tiles = mba_ceil(b->rows, thread_groups) * b->groups;
     mba_phases_evenly(l, n, (double)(parts * b->groups));
     mba_phase_move(l, MBA_STORE, MBA_ARG_SCRATCH(scratch), 4.0 * (double)(b->sums * b->cols));
     mba__plan_column_totals(p, scratch, parts, b->sums, b->cols * b->groups);

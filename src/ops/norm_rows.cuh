@@ -7,24 +7,24 @@
  * x, ds, dx are of one type (the stream's, fp32), m, y, dy and dm of another (the branch's); w, rstd, dw are fp32.
  * Outputs may lie in inputs, row by row and element by element: what a thread overwrites it has read itself.
  *
- * kernel     norm_fwd_team     a team of threads per row, the row stays in registers
- * kernel     norm_bwd_team     blocks stay; a team goes through rows with a stride, the next row on its way by
- *                              asynchronous copies into the thread's own slots; dw in registers, then per block
- * takes      rows of whole pieces at even distances, up to 2048 of them
- * launch     forward: grid ceil(R / teams), block teams * threads; backward: grid as many blocks as fit on the
- *            SMs, four an SM at most, dynamic smem two or three rows of each team
- * resources  sm_90a, CUDA 13.0: norm_fwd_team 31 to 80 registers, 64 B of shared memory, no spill  [docs]
- *            norm_bwd_team 56 to 106 registers, 512 to 768 B of shared memory, no spill  [docs]
+ * kernel     norm_fwd_group     a thread group per row, the row stays in registers
+ * kernel     norm_bwd_group     blocks stay; a thread group goes through rows with a stride, the next row on its way by
+ *            asynchronous copies into the thread's own slots; dw in registers, then per block
+ * takes      rows of whole vectors at one pitch, up to 2048 of them
+ * launch     forward: grid ceil(R / groups), block groups * threads; backward: grid as many blocks as fit on the
+ *            SMs, four an SM at most, dynamic smem two or three rows of each thread group
+ * resources  sm_90a, CUDA 13.0: norm_fwd_group 31 to 80 registers, 64 B of shared memory, no spill  [docs]
+ *            norm_bwd_group 56 to 106 registers, 512 to 768 B of shared memory, no spill  [docs]
  * moves      every operand once, parts of dw beside it: bound by DRAM
- * in flight  4 TB/s for 0.7 us is 22 KB an SM. A forward thread asks for all its pieces at once: rmsnorm of 2560 bf16,
- *            48 registers, 8 blocks of 160 threads of 2 pieces, 41 KB. A backward team has STAGES - 1 rows under way:
- *            the same rows, 64 registers, 3 blocks of 320 threads, 61 KB
+ * in flight  4 TB/s for 0.7 us is 22 KB an SM. A forward thread asks for all its vectors at once: rmsnorm of 2560 bf16,
+ *            48 registers, 8 blocks of 160 threads of 2 vectors, 41 KB. A backward thread group has STAGES - 1 rows
+ *            under way: the same rows, 64 registers, 3 blocks of 320 threads, 61 KB
  * floor      add_rmsnorm, R=16384 C=768, bf16 branch: forward 151 MB, 35 us, backward 201 MB, 47 us at 4.3 TB/s (copy)
- * measured   H200: norm_fwd_team 48.2 us, 106 % of floor (memory), DRAM 80 % busy; mamba2-headline, 4 x 4096  [docs]
- *            norm_bwd_team 68.7 us, 99 % of floor (memory), DRAM 78 % busy; hybrid-headline, 4 x 4096  [docs]
+ * measured   H200: norm_fwd_group 48.2 us, 106 % of floor (memory), DRAM 80 % busy; mamba2-headline, 4 x 4096  [docs]
+ *            norm_bwd_group 68.7 us, 99 % of floor (memory), DRAM 78 % busy; hybrid-headline, 4 x 4096  [docs]
  * kernel     norm_fwd_loop, norm_bwd_loop     a block per row, which is read twice: odd and very long rows
  * takes      everything
- * order      fixed by shape and machine: lanes, warps of a team, rows of a team, teams of a block, blocks */
+ * order      fixed by shape and machine: lanes, warps of a group, rows of a group, groups of a block, blocks */
 #ifndef MBA_OPS_NORM_ROWS_CUH
 #define MBA_OPS_NORM_ROWS_CUH
 
@@ -35,7 +35,7 @@ extern "C" {
 #include "ops/norm_plan.h"
 }
 
-/* The pieces of a thread as a constant of the kernel. */
+/* The vectors of a thread as a constant of the kernel. */
 #define MBA_WITH_VECTORS(n, NV, ...) \
     do { \
         if ((n) == 1) { \
@@ -53,17 +53,17 @@ extern "C" {
         } \
     } while (0)
 
-/* ---- teams ---- */
+/* ---- thread groups ---- */
 
 enum { GROUP_WARPS = MBA__GROUP_THREADS_MAX / 32 };
 
-/* A thread's place: its team of the block, its place in the team. A team is neighbours: a power of two of them, or
+/* A thread's place: its group of the block, its place in the group. A group is neighbouring threads: a power of two, or
  * whole warps. */
 struct thread_group {
     int threads, number, lane;
 };
 
-/* Where teams of several warps are alone in their block: no division. */
+/* Where thread groups of several warps are alone in their block: no division. */
 static __device__ __forceinline__ thread_group group_one_per_block(int threads)
 {
     thread_group t = { threads, 0, (int)threadIdx.x };
@@ -80,7 +80,7 @@ static __device__ __forceinline__ thread_group group_of_thread(int threads)
     return t;
 }
 
-/* Teams of several warps meet at a barrier of their own. Its number is a constant in each branch: an SM has few
+/* Thread groups of several warps meet at a barrier of their own. Its number is a constant in each branch: an SM has few
  * barriers, and a block whose numbers are not known takes all sixteen, which leaves little room for others (measured:
  * add_rmsnorm forward at 39 instead of 86 % of the copy rate). */
 static __device__ __forceinline__ void group_sync(thread_group t)
@@ -91,15 +91,16 @@ static __device__ __forceinline__ void group_sync(thread_group t)
     else asm volatile("bar.sync 4, %0;" ::"r"(t.threads) : "memory");
 }
 
-/* The places of warps that a team does not have, before its first sum: they are added as zeros, which needs no loop. */
+/* The places of warps that a thread group does not have, before its first sum: they are added as zeros, which needs no
+ * loop. */
 static __device__ __forceinline__ void group_zero_unused(thread_group t, float *warps)
 {
     if (t.threads > 32 && t.lane < GROUP_WARPS && t.lane >= t.threads / 32) warps[t.number * GROUP_WARPS + t.lane] = 0;
 }
 
-/* Sum over a team. `warps` has GROUP_WARPS places for every team of the block, 16-byte aligned; it is free again once
- * the team has met in another sum. Every lane of the block's warps takes part. ALONE: a team of several warps is the
- * whole block; else a block holds MBA__GROUPS_MAX of them at most. */
+/* Sum over a thread group. `warps` has GROUP_WARPS places for every group of the block, 16-byte aligned; it is free
+ * again once the group has met in another sum. Every lane of the block's warps takes part. ALONE: a group of several
+ * warps is the whole block; else a block holds MBA__GROUPS_MAX of them at most. */
 template <bool ALONE> static __device__ __forceinline__ float group_sum(float x, thread_group t, float *warps)
 {
     if (t.threads < 32) {
@@ -142,13 +143,13 @@ static __device__ __forceinline__ void prefetch_l2_weights(const float *w, int c
         asm volatile("prefetch.global.L2 [%0];" ::"l"(w + c));
 }
 
-/* What the block's teams have summed, to one part; `memory` is the block's shared memory, and nobody uses it any
- * more. */
+/* What the block's thread groups have summed, to one part; `memory` is the block's shared memory, and nobody uses it
+ * any more. */
 template <int V, int NV>
 static __device__ __forceinline__ void store_block_partial(float *part, float *memory, const float (&dw)[NV][V],
                                                            thread_group t, int cols)
 {
-    const int teams = blockDim.x / t.threads;
+    const int thread_groups = blockDim.x / t.threads;
     launch_dependents();
     copy_async_wait<0>();
     __syncthreads();
@@ -162,7 +163,7 @@ static __device__ __forceinline__ void store_block_partial(float *part, float *m
     __syncthreads();
     for (int c = threadIdx.x; c < cols; c += blockDim.x) {
         float sum = 0;
-        for (int k = 0; k < teams; k++) sum += memory[k * cols + c];
+        for (int k = 0; k < thread_groups; k++) sum += memory[k * cols + c];
         part[c] = sum;
     }
 }
@@ -189,7 +190,7 @@ template <typename TX, typename TY> struct norm_rows {
 };
 
 template <typename TX, typename TY, int V, int NV>
-__global__ void __launch_bounds__(MBA__GROUP_THREADS_MAX, 1) norm_fwd_team(norm_rows<TX, TY> a)
+__global__ void __launch_bounds__(MBA__GROUP_THREADS_MAX, 1) norm_fwd_group(norm_rows<TX, TY> a)
 {
     __shared__ __align__(16) float warps[GROUP_WARPS];
     const thread_group             t = group_one_per_block(a.threads);
@@ -298,22 +299,23 @@ template <typename T, int V> static __device__ __forceinline__ void put_grad(T *
 }
 
 template <typename TX, typename TY, int V, int NV, int STAGES>
-__global__ void __launch_bounds__(MBA__GROUP_THREADS_MAX, NV == 1 ? 2 : 1) norm_bwd_team(norm_grads<TX, TY> a)
+__global__ void __launch_bounds__(MBA__GROUP_THREADS_MAX, NV == 1 ? 2 : 1) norm_bwd_group(norm_grads<TX, TY> a)
 {
     constexpr int           XB = V * (int)sizeof(TX), YB = V * (int)sizeof(TY);
     constexpr bool          KEEP = V * NV <= 16; // the weights stay in registers
     extern __shared__ uint4 memory[];
     __shared__ __align__(16) float warps[STAGES][MBA__GROUPS_MAX * GROUP_WARPS];
     const thread_group             t = group_of_thread(a.threads);
-    const int   cols = (int)a.cols, rows = (int)a.rows, teams = blockDim.x / t.threads, step = gridDim.x * teams;
-    const int   own = t.lane * V, apart = t.threads * V;
-    const bool  streams = a.ds.at, branches = a.dm.at;
-    const float each = 1 / (float)cols;
+    const int                      cols = (int)a.cols, rows = (int)a.rows, thread_groups = blockDim.x / t.threads,
+              step = gridDim.x * thread_groups;
+    const int             own = t.lane * V, apart = t.threads * V;
+    const bool            streams = a.ds.at, branches = a.dm.at;
+    const float           each = 1 / (float)cols;
     const strip<const TX> in_x(a.x, own), in_ds(a.ds, own);
     const strip<const TY> in_dy(a.dy, own);
     const strip<TX>       out_dx(a.dx, own);
     const strip<TY>       out_dm(a.dm, own);
-    /* the slots of this thread: x, dy, ds of piece i */
+    /* the slots of this thread: x, dy, ds of vector i */
     const int   plane = NV * blockDim.x, stage_bytes = plane * ((streams ? 2 : 1) * XB + YB);
     char *const slots = (char *)memory;
     const auto  slot_x = [=](int stage, int i) {
@@ -344,14 +346,14 @@ __global__ void __launch_bounds__(MBA__GROUP_THREADS_MAX, NV == 1 ? 2 : 1) norm_
         for (int v = 0; v < V; v++) dw[i][v] = 0;
         if (KEEP && own + i * apart < cols) load_weights(kept[KEEP ? i : 0], a.w + own + i * apart);
     }
-    int   row = (int)blockIdx.x * teams + t.number, stage = 0;
+    int   row = (int)blockIdx.x * thread_groups + t.number, stage = 0;
     float next = row < rows ? a.rstd[row] : 0;
 #pragma unroll
     for (int k = 0; k < STAGES; k++) {
         group_zero_unused(t, warps[k]);
         if (k < STAGES - 1) copy_row(row + k * step, k);
     }
-    for (int first = (int)blockIdx.x * teams; first < rows;
+    for (int first = (int)blockIdx.x * thread_groups; first < rows;
          first += step, row += step, stage = stage == STAGES - 1 ? 0 : stage + 1) {
         const float k = next;
         const int   end = row < rows ? cols : 0;

@@ -6,8 +6,8 @@ mba_status mba__need_rows(const char *op, const mba_tensor *t)
 {
     MBA_NEED(t->type.dtype == MBA_F32 || t->type.dtype == MBA_BF16, "%s: %s holds no real numbers", op, t->name);
     MBA_NEED(t->run % mba_cols(t) == 0,
-             "%s: rows of %lld of %s are in pieces of %lld\n"
-             "why: it is a reshaped window whose rows no longer lie in one run each\nfix: normalise before the reshape",
+             "%s: rows of %lld of %s are split into runs of %lld\n"
+             "why: it is a reshaped view whose rows no longer lie in one run each\nfix: normalise before the reshape",
              op, (long long)mba_cols(t), t->name, (long long)t->run);
     return MBA_OK;
 }

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-/* rows.h -- what row-wise operators share on the CPU: where the rows of a window lie, and sums over
+/* rows.h -- what row-wise operators share on the CPU: where the rows of a view lie, and sums over
  * rows whose order depends on the shape alone.
  *
  *     const mba__rows x = mba__rows_of(n->in[X], c->in[X]);
  *     MBA_PARALLEL_FOR(r, mba_rows(n->in[X])) use(mba__row(x, r), mba_cols(n->in[X]));
  *
  * A row is one run of the last axis. It may lie in a matrix that is wider than itself, and several rows
- * may share a run: the heads of a (B, L, H, P) window. What it may not do is straddle two runs. */
+ * may share a run: the heads of a (B, L, H, P) view. What it may not do is straddle two runs. */
 #ifndef MBA_OPS_ROWS_H
 #define MBA_OPS_ROWS_H
 
@@ -91,7 +91,7 @@ static inline void mba__sum_parts(float *sum, const float *part, int64_t parts, 
     }
 }
 
-/* Element-wise work in pieces that lie in one run of every operand: rows, or 4096 elements where all are dense.
+/* Element-wise work in spans that lie in one run of every operand: rows, or 4096 elements where all are dense.
  *
  *     const mba__spans w = mba__spans_of(n);
  *     MBA_PARALLEL_FOR(p, w.n) use(mba__span_at(n->in[X], c->in[X], w, p), mba__span_elems(w, p));

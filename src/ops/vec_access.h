@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-/* vec_access.h -- what plans of CUDA kernels ask of windows, and the plan of element-wise work with several outputs.
+/* vec_access.h -- what plans of CUDA kernels ask of strided views, and the plan of element-wise work with several
+ * outputs.
  *
  *     const int V = mba__map_width(n);                // 16 bytes of the output's type, or one element
  *
- * Storages are aligned, so a window's offset says how its address is aligned. Plain C. */
+ * Storages are aligned, so a view's offset says how its address is aligned. Plain C. */
 #ifndef MBA_OPS_VEC_ACCESS_H
 #define MBA_OPS_VEC_ACCESS_H
 
@@ -34,18 +35,18 @@ static inline int mba__map_width(const mba_node *n)
     return mba__all_vec_aligned(n, V) ? V : 1;
 }
 
-enum { MBA__MAP_THREADS = 256, MBA__MAP_DEPTH = 2 }; /* of a block; pieces of a thread */
+enum { MBA__MAP_THREADS = 256, MBA__MAP_DEPTH = 2 }; /* of a block; vectors of a thread */
 
 /* An mba_plan_fn. */
 static inline mba_status mba__map_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
 {
     MBA_REFUSE_IF(m->cc < 80, "a device of compute capability %d", m->cc);
     for (int k = 0; k < MBA_IN_MAX; k++)
-        MBA_REFUSE_IF(n->in[k] && !mba_dense(n->in[k]) && n->in[k]->run % mba_cols(n->in[k]), "rows of %s in pieces",
-                      n->in[k]->name);
+        MBA_REFUSE_IF(n->in[k] && !mba_dense(n->in[k]) && n->in[k]->run % mba_cols(n->in[k]),
+                      "rows of %s that are split into runs", n->in[k]->name);
     for (int k = 0; k < MBA_OUT_MAX; k++)
         MBA_REFUSE_IF(n->out[k] && !mba_dense(n->out[k]) && n->out[k]->run % mba_cols(n->out[k]),
-                      "rows of %s in pieces", n->out[k]->name);
+                      "rows of %s that are split into runs", n->out[k]->name);
     const int64_t blocks = mba_ceil(mba_elems(n->out[0]),
                                     (int64_t)MBA__MAP_THREADS * MBA__MAP_DEPTH * mba__map_width(n));
     mba_launch   *l = mba_plan_launch(p, n->op->name, MBA_VECTOR, blocks, MBA__MAP_THREADS);

@@ -66,7 +66,7 @@ static mba_status put_node(mba_store *s, const mba_program *p, const mba_node *n
                                             .scope = n->scope,
                                             .layer = layer_of(n->scope),
                                             .phase = mba_pass_name(n->pass),
-                                            .serves = n->of ? n->of->id : MBA_ABSENT,
+                                            .serves = n->serves_node ? n->serves_node->id : MBA_ABSENT,
                                             .variant = p->plan[n->id]->variant,
                                             .shape = shape,
                                             .tensor_flops = c.tensor_flops,

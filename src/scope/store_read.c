@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/aliases.h"
 #include "scope/store_schema.h"
 
 enum { COLUMNS_MAX = 32 };
@@ -36,6 +37,18 @@ static mba_status read_row(const mba_store *s, const mba_store_table *t, sqlite3
     return MBA_OK;
 }
 
+#define PLACE(row, field) (offsetof(row, field) / sizeof(mba_value))
+
+/* Kernels and variants of stores of earlier releases get their current names. */
+static void rename_row(mba_store_rows table, mba_value *row)
+{
+    mba_value *const variant = &row[PLACE(mba_row_node, variant)], *const planned = &row[PLACE(mba_row_launch, kernel)],
+                     *const name = &row[PLACE(mba_row_kernel, name)];
+    if (table == MBA_ROWS_node) variant->text = mba_alias_variant(row[PLACE(mba_row_node, op)].text, variant->text);
+    if (table == MBA_ROWS_launch) planned->text = mba_alias_kernel(planned->text);
+    if (table == MBA_ROWS_kernel) name->text = mba_alias_kernel(name->text);
+}
+
 mba_status mba_store_each(mba_store *s, mba_store_rows table, const char *order, mba_row_fn *see, void *ctx)
 {
     const mba_store_table *t = &mba_store_tables[table];
@@ -49,6 +62,7 @@ mba_status mba_store_each(mba_store *s, mba_store_rows table, const char *order,
     mba_status st = rc == SQLITE_OK ? MBA_OK : mba__store_failed(s, rc, t->name);
     while (st == MBA_OK && (rc = sqlite3_step(q)) == SQLITE_ROW) {
         st = read_row(s, t, q, row);
+        if (st == MBA_OK) rename_row(table, row);
         if (st == MBA_OK) st = see(ctx, row);
     }
     if (st == MBA_OK && rc != SQLITE_DONE) st = mba__store_failed(s, rc, t->name);

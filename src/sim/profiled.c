@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/aliases.h"
 #include "core/lookup.h"
 #include "core/sort.h"
 #include "sim/engine.h"
@@ -45,6 +46,12 @@ static int columns_of(const char *text, size_t bytes)
     return MBA_N_BEHIND;
 }
 
+/* Tables of earlier releases have earlier names. */
+static void rename_cell(char *cell, size_t space, const char *now)
+{
+    if (now != cell) snprintf(cell, space, "%s", now);
+}
+
 static mba_status take_row(mba_profiled_kernel *c, const char *where, int line, const char *at, const char *end,
                            int columns)
 {
@@ -57,6 +64,8 @@ static mba_status take_row(mba_profiled_kernel *c, const char *where, int line, 
         || !mba_tsv_cell(&at, end, c->phase, sizeof c->phase) || !mba_tsv_cell(&at, end, place, sizeof place)
         || !mba_tsv_cell(&at, end, c->kernel, sizeof c->kernel) || !mba_tsv_cell(&at, end, c->shape, sizeof c->shape))
         return bad(where, line, "no row of counted kernels", "it begins with eight words between tabs");
+    rename_cell(c->variant, sizeof c->variant, mba_alias_variant(c->op, c->variant));
+    rename_cell(c->kernel, sizeof c->kernel, mba_alias_kernel(c->kernel));
     for (int i = 0; i < GEOMETRY; i++)
         if (!take_number(&at, end, geometry[i]) || isnan(*geometry[i]))
             return bad(where, line, "no launch geometry", "six numbers follow the shape");
@@ -94,7 +103,7 @@ static bool same_point(const mba_profiled_kernel *a, const mba_profiled_kernel *
            && !strcmp(a->shape, b->shape) && !strcmp(a->variant, b->variant) && !strcmp(a->phase, b->phase);
 }
 
-static void find_twins(mba_profiled_set *d)
+static void find_repeats(mba_profiled_set *d)
 {
     for (int i = 0; i < d->n; i++)
         for (int j = 0; j < i && !d->one[i].again; j++) d->one[i].again = same_point(&d->one[i], &d->one[j]);
@@ -114,7 +123,7 @@ mba_status mba_profiled_parse(mba_profiled_set **out, const char *where, const c
                       "%s has no kernel\nwhy: nothing can be compared with an empty set\n"
                       "fix: tools/kernel_points",
                       where);
-    find_twins(d);
+    find_repeats(d);
     if (st == MBA_OK) *out = d;
     else mba_profiled_destroy(d);
     return st;

@@ -41,7 +41,7 @@ static mba_status predict_case(mba_measured *d, mba_sim *sim, const mba_gpu *m, 
                              &(mba_sim_how){ .passes = MBA_FORWARD | MBA_BACKWARD, .cold = true, .with_elided = true });
     for (int32_t i = 0; st == MBA_OK && i < o.g->nnodes; i++) {
         const mba_node *n = o.g->nodes[i];
-        if (n->op != op && !(n->of && n->of->op == op && n->op->kind != MBA_MEMORY)) continue;
+        if (n->op != op && !(n->serves_node && n->serves_node->op == op && n->op->kind != MBA_MEMORY)) continue;
         int        ordinal = 0;
         mba_point *point = find_op(d, n->op->name, size->note, 0);
         while (point && point->predicted_ms > 0) point = find_op(d, n->op->name, size->note, ++ordinal);

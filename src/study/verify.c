@@ -69,7 +69,7 @@ static const char *kernel_of(const mba_row_launch *l) { return l && l->kernel ? 
 /* Kernels whose work depends on the decays in the data; a store may have the number (gpu_data.c). */
 static bool forgets(const char *kernel)
 {
-    return !strncmp(kernel, "ssd_states", 10) || (!strncmp(kernel, "ssd_scan", 8) && strstr(kernel, "_cut"));
+    return !strncmp(kernel, "ssd_states", 10) || (!strncmp(kernel, "ssd_scan", 8) && strstr(kernel, "_split"));
 }
 
 /* Counts are whole numbers; a mean over several launches is one up to rounding. */

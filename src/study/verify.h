@@ -8,7 +8,7 @@
  * Tensor FLOPs of our kernels must be those of the plan, exactly. Exceptions:
  *   - Two launches of a node in a row under one name share work items as the data decides (ssd_scan: wide-range chunks
  *     go to the first launch). They are judged by their sum.
- *   - ssd_states skips chunks whose state decays before anything reads it, and ssd_scan_cut recomputes what has not
+ *   - ssd_states skips chunks whose state decays before anything reads it, and ssd_scan_split recomputes what has not
  *     decayed of the segment before. Their number is the one counted from the data of the step (gpu_data.c), exactly;
  *     in a store without it, at most what is planned.
  * A plan counts what warps issue, padded tiles included: over the least work of the node that is our padding factor.

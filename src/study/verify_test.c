@@ -217,7 +217,7 @@ static void states_that_are_forgotten_may_be_left_out(void **state)
                { "ssd_states_rev", 40, MBA_AT_MOST },
                { "ssd_states", 65, MBA_DIFFERS },
                { "ssd_scan", 40, MBA_DIFFERS },
-               { "ssd_scan_rev_cut", 40, MBA_AT_MOST } };
+               { "ssd_scan_rev_split", 40, MBA_AT_MOST } };
     enum { N = sizeof of / sizeof *of };
     mba_analysis *a;
     begin("forgets.db");

@@ -335,7 +335,7 @@ static void *input(const mba_session *s, const char *name)
     const size_t n = strlen(name);
     for (int32_t i = 0; i < s->graph->ntensors; i++) {
         const mba_tensor *t = s->graph->tensors[i];
-        const size_t      k = t->st->role == MBA_INPUT && !t->of ? strlen(t->name) : 0;
+        const size_t      k = t->st->role == MBA_INPUT && !t->base ? strlen(t->name) : 0;
         if (k < n || strcmp(t->name + k - n, name)) continue;
         if (k == n || t->name[k - n - 1] == '.') return mba_program_host(s->program, t);
     }

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/say.h"
+#include "core/aliases.h"
 #include "core/device.h"
 #include "core/nearest.h"
 
@@ -61,6 +63,14 @@ static mba_status no_variant(const char *text, const mba_op *op, const char *var
                     op->name, variant, mba_did_you_mean(&near).text);
 }
 
+/* Once: a sweep applies its options at every point. mba_program_create knows the earlier name too. */
+static void note_alias(const char *op, const char *variant, const char *now)
+{
+    static bool told;
+    if (!told) mba_say(stderr, "note: --op %s=%s: the variant is now called %s\n", op, variant, now);
+    told = true;
+}
+
 /* OP=V,..: a name that no operator or no variant has would change nothing, unnoticed. */
 static mba_status variants_of(const char **out, const char *text)
 {
@@ -76,7 +86,9 @@ static mba_status variants_of(const char **out, const char *text)
                             "--op %s\nwhy: no variant of %s is named\nfix: --op %s=.., one of mambascope list ops",
                             text, name, name);
         snprintf(variant, sizeof variant, "%.*s", (int)strcspn(p + len + 1, ","), p + len + 1);
-        if (!has_variant(op->cpu, variant) && !has_variant(op->cuda, variant)) return no_variant(text, op, variant);
+        const char *now = mba_alias_variant(name, variant);
+        if (now != variant) note_alias(name, variant, now);
+        if (!has_variant(op->cpu, now) && !has_variant(op->cuda, now)) return no_variant(text, op, variant);
     }
     *out = text;
     return MBA_OK;

@@ -196,7 +196,7 @@ mba_status mba_session_copy(mba_session *to, const mba_session *from, bool avera
 static const mba_tensor *carried_from(const mba_session *s, const mba_tensor *t)
 {
     char name[256];
-    if (t->st->role != MBA_INPUT || t->of) return NULL;
+    if (t->st->role != MBA_INPUT || t->base) return NULL;
     snprintf(name, sizeof name, "%s.out", t->name);
     return mba_graph_find(s->graph, name);
 }

@@ -33,7 +33,7 @@ OPERANDS, ACTIVATIONS, RESULTS = 10, 5, 2
 ALL_OPTIONAL = (Z, D_, DT_BIAS, IDS, INITIAL)
 
 
-class _Window(ctypes.Structure):
+class _StridedView(ctypes.Structure):
     _fields_ = [("stride", ctypes.c_int64 * 4), ("skew", ctypes.c_int64)]
 
 
@@ -42,7 +42,7 @@ class _Desc(ctypes.Structure):
         (name, ctypes.c_int64) for name in ("batch", "length", "heads", "head_dim", "groups", "state", "chunk")] + [
         ("given", ctypes.c_uint32), ("d_per_channel", ctypes.c_int32), ("final", ctypes.c_int32),
         ("backward", ctypes.c_int32), ("dt_min", ctypes.c_double), ("dt_max", ctypes.c_double),
-        ("window", _Window * ACTIVATIONS), ("variant", ctypes.c_char_p)]
+        ("view", _StridedView * ACTIVATIONS), ("variant", ctypes.c_char_p)]
 
 
 class _Machine(ctypes.Structure):
@@ -111,16 +111,16 @@ def _try(code):
 # ---- plans: one per shape, layout and device ----
 
 class Plan:
-    """A plan of the library; `sizes` are fields of mba_kernels_desc, `windows` pairs of strides and skew."""
+    """A plan of the library; `sizes` are fields of mba_kernels_desc, `views` pairs of strides and skew."""
 
-    def __init__(self, windows, machine=None, **sizes):
+    def __init__(self, views, machine=None, **sizes):
         self._destroy = library().mba_kernels_plan_destroy
         self._plan = ctypes.c_void_p()
         desc = _Desc(bytes=ctypes.sizeof(_Desc), **sizes)
-        for k, window in enumerate(windows):
-            if window:
-                strides, skew = window
-                desc.window[k] = _Window((ctypes.c_int64 * 4)(*strides), skew)
+        for k, view in enumerate(views):
+            if view:
+                strides, skew = view
+                desc.view[k] = _StridedView((ctypes.c_int64 * 4)(*strides), skew)
         _try(library().mba_kernels_plan_create(ctypes.byref(self._plan), ctypes.byref(desc),
                                                ctypes.byref(_Machine(**machine)) if machine is not None else None))
         self.saved_bytes = library().mba_kernels_saved_bytes(self._plan)
@@ -147,11 +147,11 @@ def _stream_of(device):
 
 
 @functools.lru_cache(maxsize=512)
-def _plan(device, windows, sizes):
+def _plan(device, views, sizes):
     if device.type == "cpu":
-        return Plan(windows, machine={}, **dict(sizes))
+        return Plan(views, machine={}, **dict(sizes))
     with torch.cuda.device(device):
-        return Plan(windows, **dict(sizes))
+        return Plan(views, **dict(sizes))
 
 
 def _takes(shape, strides):
@@ -177,7 +177,7 @@ def _aligned(t):
     return t if t.data_ptr() % 16 == 0 else t.clone()
 
 
-def _window_of(t):
+def _view_of(t):
     return (t.stride() + (0,) * (4 - t.dim()), t.data_ptr() % 16 // t.element_size()) if t is not None else None
 
 
@@ -194,8 +194,8 @@ class _Call:
                      head_dim=x.shape[3] if op == SSD else 1, groups=b.shape[2], state=b.shape[3], final=int(final),
                      backward=int(backward), given=sum(1 << k for k in ALL_OPTIONAL if operands[k] is not None),
                      d_per_channel=int(operands[D_] is not None and operands[D_].dim() == 2))
-        windows = tuple(_window_of(t) for t in self.operands[:ACTIVATIONS])
-        self.plan = _plan(self.device, windows, tuple(sorted(sizes.items())))
+        views = tuple(_view_of(t) for t in self.operands[:ACTIVATIONS])
+        self.plan = _plan(self.device, views, tuple(sorted(sizes.items())))
         self.pointers = _Pointers()
         for k, t in enumerate(self.operands):
             self.pointers.in_[k] = t.data_ptr() if t is not None else None

@@ -11,13 +11,14 @@
 #include "device/cuda/library.h"
 #include "device/cuda/gemm_candidates.h"
 
-// clang-format off
 #define FUNCTIONS(X) \
-    X(cublasLtCreate) X(cublasLtMatmul) X(cublasLtMatmulAlgoGetHeuristic) X(cublasLtMatmulDescCreate) \
+    X(cublasLtCreate) \
+    X(cublasLtMatmul) \
+    X(cublasLtMatmulAlgoGetHeuristic) \
+    X(cublasLtMatmulDescCreate) \
     X(cublasLtMatmulDescSetAttribute) X(cublasLtMatmulPreferenceCreate) X(cublasLtMatmulPreferenceDestroy) \
-    X(cublasLtMatmulPreferenceSetAttribute) X(cublasLtMatrixLayoutCreate) X(cublasLtMatrixLayoutSetAttribute) \
-    X(cublasLtGetStatusString) X(cublasLtMatmulAlgoConfigGetAttribute)
-// clang-format on
+        X(cublasLtMatmulPreferenceSetAttribute) X(cublasLtMatrixLayoutCreate) X(cublasLtMatrixLayoutSetAttribute) \
+            X(cublasLtGetStatusString) X(cublasLtMatmulAlgoConfigGetAttribute)
 typedef struct functions {
     FUNCTIONS(MBA_LIBRARY_FIELD)
 } functions;
@@ -284,7 +285,7 @@ static mba_status multiply_whole(const mba_cuda_gemm_args *g)
  * fastest kernels have, that of in_proj of mamba2-1.3b (8512 x 2048) is four rounds of 132 processors and eight tiles
  * more, for which all wait: 717 TFLOP/s where products of whole rounds reach 828 (bench gemm, H200). The rows behind
  * the cut are few, their product is split over k (23 us), and it reads the other operand from L2 in part. A step of
- * mamba2-1.3b took 265.0 ms instead of 269.3 (matmul=whole), at the limit of power. */
+ * mamba2-1.3b took 265.0 ms instead of 269.3 (matmul=unsplit), at the limit of power. */
 static int64_t cut_of(const mba_cuda_gemm_args *g)
 {
     enum { ROWS = 128, COLS = 256, FEW = 16, ROUNDS_LEAST = 2, DEPTH_LEAST = 4096 };

@@ -47,7 +47,7 @@ static void step(const opt_graph *t, int64_t index, float lr, float norm_max)
 
 static float *param(const opt_graph *t, const mba_tensor *p) { return mba_program_at(t->p, p); }
 
-/* The same window of another storage. */
+/* The same view of another storage. */
 static float *beside(const opt_graph *t, const mba_tensor *p, mba_storage *st)
 {
     mba_tensor w = *p;

@@ -90,7 +90,8 @@ static mba_status add_rmsnorm_bwd_plan(mba_plan *p, const mba_node *n, const mba
     return MBA_OK;
 }
 
-/* CUDA: the stream is fp32, so pieces have four values; teams where every row is whole pieces, else a block per row. */
+/* CUDA: the stream is fp32, so vectors have four values; thread groups where every row is whole vectors, else a block
+ * per row. */
 static mba_status check_types(const mba_machine *m, const mba_tensor *stream, const mba_tensor *y,
                               const mba_tensor *branch)
 {
@@ -108,14 +109,14 @@ static mba_status add_rmsnorm_loop_plan(mba_plan *p, const mba_node *n, const mb
     return MBA_OK;
 }
 
-static mba_status add_rmsnorm_team_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
+static mba_status add_rmsnorm_group_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
 {
-    const mba__thread_group t = add_rmsnorm_team(n->in[RES]);
+    const mba__thread_group t = add_rmsnorm_threads(n->in[RES]);
     MBA_TRY(check_types(m, n->in[RES], n->out[Y], n->in[M]));
-    MBA_REFUSE_IF(!t.pieces || !mba__uniform_pitch(n->in[RES], 4) || !mba__uniform_pitch(n->in[M], 4)
+    MBA_REFUSE_IF(!t.vectors || !mba__uniform_pitch(n->in[RES], 4) || !mba__uniform_pitch(n->in[M], 4)
                       || !mba__uniform_pitch(n->out[SUM], 4) || !mba__uniform_pitch(n->out[Y], 4),
-                  "rows that are not whole pieces at even distances");
-    mba__plan_norm_fwd(p, "norm_fwd_team", n, mba_rows(n->in[RES]), t, 54);
+                  "rows that are not whole vectors at one pitch");
+    mba__plan_norm_fwd(p, "norm_fwd_group", n, mba_rows(n->in[RES]), t, 54);
     return MBA_OK;
 }
 
@@ -127,28 +128,28 @@ static mba_status add_rmsnorm_bwd_loop_plan(mba_plan *p, const mba_node *n, cons
     return MBA_OK;
 }
 
-static mba_status add_rmsnorm_bwd_team_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
+static mba_status add_rmsnorm_bwd_group_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
 {
     const mba_tensor   *x = n->in[STREAM];
-    const mba__norm_bwd b = { .kernel = "norm_bwd_team",
+    const mba__norm_bwd b = { .kernel = "norm_bwd_group",
                               .rows = mba_rows(x),
                               .cols = mba_cols(x),
                               .groups = 1,
                               .sums = 1,
-                              .thread_group = add_rmsnorm_team(x),
+                              .thread_group = add_rmsnorm_threads(x),
                               .staged_bytes = (n->in[DSUM] ? 8 : 4) + (int)mba_dtype_bytes(n->in[DY]->type.dtype),
                               .regs = 92,
                               .stages = ADD_RMSNORM_STAGES,
                               .block = 256 };
     MBA_TRY(check_types(m, x, n->in[DY], n->out[DM]));
-    MBA_REFUSE_IF(!b.thread_group.pieces || !mba__uniform_pitch(x, 4) || !mba__uniform_pitch(n->in[DY], 4)
+    MBA_REFUSE_IF(!b.thread_group.vectors || !mba__uniform_pitch(x, 4) || !mba__uniform_pitch(n->in[DY], 4)
                       || !mba__uniform_pitch(n->in[DSUM], 4) || !mba__uniform_pitch(n->out[DRES], 4)
                       || !mba__uniform_pitch(n->out[DM], 4),
-                  "rows that are not whole pieces at even distances");
+                  "rows that are not whole vectors at one pitch");
     return mba__plan_norm_bwd(p, n, m, &b);
 }
 
-/* dims: R, C, with a branch, as windows; the stream goes on behind the norm when dim[4]. */
+/* dims: R, C, with a branch, as views; the stream goes on behind the norm when dim[4]. */
 static void add_rmsnorm_build(mba_graph *g, const mba_case *c)
 {
     const int64_t  R = c->dim[0], C = c->dim[1], wide = c->dim[3] ? 2 * C + 3 : C;
@@ -166,7 +167,7 @@ static void add_rmsnorm_build(mba_graph *g, const mba_case *c)
     mba_tensor *y = mba_add_rmsnorm(g, &res, m, w, g->compute, 1e-5f);
     if (c->dim[4] == 1) mba_add_rmsnorm(g, &res, y, w, g->compute, 1e-5f); // the next block
     if (c->dim[4] == 2) {                                                  // y is columns, too
-        mba_tensor *twin = mba_add_rmsnorm(g, &res, NULL, w, g->compute, 1e-2f), *j = mba_concat(g, y, twin);
+        mba_tensor *second = mba_add_rmsnorm(g, &res, NULL, w, g->compute, 1e-2f), *j = mba_concat(g, y, second);
         mba_add(g, j, j);
     }
 }
@@ -185,7 +186,7 @@ const mba_op mba_op_add_rmsnorm = {
     .cost = add_rmsnorm_cost,
     .ref = add_rmsnorm_ref,
     .cpu = (const mba_variant[]){ { "rows", mba__plan_f32, MBA_CPU(add_rmsnorm_fwd) }, { 0 } },
-    .cuda = (const mba_variant[]){ { "team", add_rmsnorm_team_plan, MBA_CUDA(add_rmsnorm_cuda) },
+    .cuda = (const mba_variant[]){ { "group", add_rmsnorm_group_plan, MBA_CUDA(add_rmsnorm_cuda) },
                                    { "loop", add_rmsnorm_loop_plan, MBA_CUDA(add_rmsnorm_loop_cuda) },
                                    { 0 } },
     .build = add_rmsnorm_build,
@@ -194,9 +195,9 @@ const mba_op mba_op_add_rmsnorm = {
                                  { { 5, 7, 0 }, "the first block: no branch" },
                                  { { 130, 6, 1 }, "more rows than one part takes" },
                                  { { 3, 37, 1, 0, 1 }, "two blocks: the stream's gradient comes in from above" },
-                                 { { 70, 20, 1, 0, 1 }, "whole pieces: teams smaller than a warp" },
-                                 { { 3, 264, 1 }, "teams of several warps" },
-                                 { { 3, 768, 1, 0, 1 }, "several pieces a thread" },
+                                 { { 70, 20, 1, 0, 1 }, "whole vectors: thread groups smaller than a warp" },
+                                 { { 3, 264, 1 }, "thread groups of several warps" },
+                                 { { 3, 768, 1, 0, 1 }, "several vectors a thread" },
                                  { { 4, 9, 1, 1 }, "stream and branch are columns of one matrix, used twice" },
                                  { { 4, 9, 1, 1, 2 }, "columns in, columns out" },
                                  { { 0 }, NULL } },
@@ -226,7 +227,7 @@ const mba_op mba_op_add_rmsnorm_bwd = {
     .ref = add_rmsnorm_bwd_ref,
     .terms = add_rmsnorm_bwd_terms,
     .cpu = (const mba_variant[]){ { "parts", add_rmsnorm_bwd_plan, MBA_CPU(add_rmsnorm_bwd) }, { 0 } },
-    .cuda = (const mba_variant[]){ { "team", add_rmsnorm_bwd_team_plan, MBA_CUDA(add_rmsnorm_bwd_cuda) },
+    .cuda = (const mba_variant[]){ { "group", add_rmsnorm_bwd_group_plan, MBA_CUDA(add_rmsnorm_bwd_cuda) },
                                    { "loop", add_rmsnorm_bwd_loop_plan, MBA_CUDA(add_rmsnorm_bwd_loop_cuda) },
                                    { 0 } },
 };

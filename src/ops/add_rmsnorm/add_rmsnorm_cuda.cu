@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* add_rmsnorm_cuda.cu -- kernels norm_fwd_team, norm_bwd_team and their loops of ops/norm_rows.cuh: the stream is fp32,
- * the branch and what is normalised are fp32 or bf16. */
+/* add_rmsnorm_cuda.cu -- kernels norm_fwd_group, norm_bwd_group and their loops of ops/norm_rows.cuh: the stream is
+ * fp32, the branch and what is normalised are fp32 or bf16. */
 #include "ops/norm_rows.cuh"
 extern "C" {
 #include "ops/add_rmsnorm/add_rmsnorm_slots.h"
@@ -24,9 +24,9 @@ template <typename T> static norm_rows<float, T> rows_of(const mba_call *c)
 
 extern "C" mba_status add_rmsnorm_cuda(const mba_call *c)
 {
-    const mba__thread_group t = add_rmsnorm_team(c->node->in[RES]);
+    const mba__thread_group t = add_rmsnorm_threads(c->node->in[RES]);
     MBA_WITH_DTYPE(c->node->out[Y]->type.dtype, T, norm_rows<float, T> a = rows_of<T>(c); a.threads = t.threads;
-                   MBA_WITH_VECTORS(t.pieces, NV, MBA_KERNEL(c, 0, (norm_fwd_team<float, T, 4, NV>), a)));
+                   MBA_WITH_VECTORS(t.vectors, NV, MBA_KERNEL(c, 0, (norm_fwd_group<float, T, 4, NV>), a)));
     return MBA_OK;
 }
 
@@ -57,10 +57,10 @@ template <typename T> static norm_grads<float, T> grads_of(const mba_call *c)
 
 extern "C" mba_status add_rmsnorm_bwd_cuda(const mba_call *c)
 {
-    const mba__thread_group t = add_rmsnorm_team(c->node->in[STREAM]);
+    const mba__thread_group t = add_rmsnorm_threads(c->node->in[STREAM]);
     MBA_WITH_DTYPE(c->node->in[DY]->type.dtype, T, norm_grads<float, T> a = grads_of<T>(c); a.threads = t.threads;
-                   MBA_WITH_VECTORS(t.pieces, NV,
-                                    MBA_KERNEL(c, 0, (norm_bwd_team<float, T, 4, NV, ADD_RMSNORM_STAGES>), a)));
+                   MBA_WITH_VECTORS(t.vectors, NV,
+                                    MBA_KERNEL(c, 0, (norm_bwd_group<float, T, 4, NV, ADD_RMSNORM_STAGES>), a)));
     return mba__norm_dw(c, DW, mba_cols(c->node->in[STREAM]));
 }
 

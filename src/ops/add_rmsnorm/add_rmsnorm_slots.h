@@ -17,9 +17,9 @@ typedef struct add_rmsnorm_attr {
     mba_dtype out;
 } add_rmsnorm_attr;
 
-/* How rows are dealt to threads on CUDA: pieces of four values, for the stream is fp32. */
+/* How rows are dealt to threads on CUDA: vectors of four values, for the stream is fp32. */
 enum { ADD_RMSNORM_STAGES = 2 };
-static inline mba__thread_group add_rmsnorm_team(const mba_tensor *stream)
+static inline mba__thread_group add_rmsnorm_threads(const mba_tensor *stream)
 {
     return mba__thread_group_of(mba_cols(stream), 4, MBA__GROUP_VECTORS_MAX);
 }

@@ -27,7 +27,7 @@ static mba_status heads_fit(const mba_tensor *t)
     mba_heads h;
     MBA_NEED(t->type.rank == 4, "attention: %s has %d axes\nwhy: it wants heads (B, L, H, P)", t->name,
              (int)t->type.rank);
-    MBA_NEED(mba_heads_of(&h, t), "attention: the heads of the window %s do not lie at even strides", t->name);
+    MBA_NEED(mba_heads_of(&h, t), "attention: the heads of the strided view %s do not lie at even strides", t->name);
     MBA_NEED(t->type.dtype == MBA_F32 || t->type.dtype == MBA_BF16, "attention: %s holds no real numbers", t->name);
     return MBA_OK;
 }
@@ -54,7 +54,7 @@ static mba_status inputs_fit(const mba_node *n)
                  || (ids->type.dtype == MBA_I32 && ids->type.rank == 2 && ids->type.dim[0] == dq[0]
                      && ids->type.dim[1] == dq[1]),
              "attention: the ids are not i32 (B, L)");
-    MBA_NEED(!ids || mba_dense(ids) || ids->run == mba_cols(ids), "attention: the ids are no window of rows");
+    MBA_NEED(!ids || mba_dense(ids) || ids->run == mba_cols(ids), "attention: the ids are no view of rows");
     return MBA_OK;
 }
 
@@ -76,7 +76,7 @@ mba_tensor *mba__attention(mba_graph *g, mba_attention_args a)
 
 /* ---- backward ---- */
 
-/* Windows of one storage that may hold a common element: columns of one pitch are told apart, all else by bounds. */
+/* Views of one storage that may hold a common element: columns of one pitch are told apart, all else by bounds. */
 static bool overlap(const mba_tensor *a, const mba_tensor *b)
 {
     const int64_t end_a = a->offset + (mba_elems(a) / a->run - 1) * a->pitch + a->run;
@@ -86,7 +86,7 @@ static bool overlap(const mba_tensor *a, const mba_tensor *b)
     return a->pitch != b->pitch || !(ca + a->run <= cb || cb + b->run <= ca);
 }
 
-/* dq, dk and dv are written at the same time: where two of them are one window, neither could be added to the other. */
+/* dq, dk and dv are written at the same time: where two of them are one view, neither could be added to the other. */
 static mba_status attention_bwd_shape(const mba_node *n, mba_type *out)
 {
     MBA_TRY(inputs_fit(n));
@@ -285,7 +285,7 @@ const mba_op mba_op_attention = {
                                  { { 1, 101, 2, 1, 3, 0, 3 }, "more queries than keys" },
                                  { { 2, 5, 4, 2, 3, CAUSAL | PACKED }, "columns of one projection" },
                                  { { 2, 5, 4, 2, 3, CAUSAL | PACKED | TWICE | WITH_IDS },
-                                   "windows in and out, gradients added" },
+                                   "views in and out, gradients added" },
                                  { { 1, 35, 2, 1, 8, CAUSAL | PACKED | TWICE | WITH_IDS },
                                    "the same with heads of eight values" },
                                  { { 2, 6, 1, 1, 40, 0 }, "heads of a vision model" },
@@ -329,7 +329,7 @@ const mba_op mba_op_attention_bwd = {
     .ref = attention_bwd_ref,
     .ref_space = attention_ref_space,
     .cpu = (const mba_variant[]){ { "flash", attention_bwd_cpu_plan, MBA_CPU(attention_bwd) }, { 0 } },
-    .cuda = (const mba_variant[]){ { "whole", attention_bwd_whole_plan, MBA_CUDA(attention_bwd_whole_cuda) },
+    .cuda = (const mba_variant[]){ { "one_tile", attention_bwd_one_tile_plan, MBA_CUDA(attention_bwd_one_tile_cuda) },
                                    { "wgmma", attention_bwd_wgmma_plan, MBA_CUDA(attention_bwd_wgmma_cuda) },
                                    { "mma", attention_bwd_mma_plan, MBA_CUDA(attention_bwd_mma_cuda) },
                                    { "plain", attention_bwd_plain_plan, MBA_CUDA(attention_bwd_plain_cuda) },

@@ -20,7 +20,8 @@
  * measured   not yet  [docs]
  * order      fixed: columns ascend, heads of a group in order
  *
- * kernel     attention_bwd_whole   a head a block: queries, keys, values and do stay in shared memory for both passes
+ * kernel     attention_bwd_one_tile   a head a block: queries, keys, values and do stay in shared memory for both
+ *            passes
  * takes      as forward, L and Lk <= 256, P <= 64, a key head for each query head
  * launch     grid B H, block 32 to 128, dynamic smem 4 max(L, Lk) rows of P + 8 bf16
  * resources  sm_90a, CUDA 13.0: 176 to 250 registers, no spill  [docs]
@@ -33,17 +34,17 @@ enum { COLUMNS = ATT_MMA_COLUMNS }; /* of a tile; a step takes 8 N of them */
 
 template <int PP> struct tile_row {
     bf16 x[PP + 8];
-}; /* 8 more: an odd number of pieces */
+}; /* 8 more: an odd number of vectors */
 
 /* n rows from `first` on of a head, into shared memory; what lies beyond the head is zero. */
 template <int PP>
 static __device__ __forceinline__ void stage_rows(tile_row<PP> *to, int n, const bf16 *from, int64_t step, int first,
                                                   int rows, int P)
 {
-    constexpr int PIECES = PP / 8;
+    constexpr int VECTORS = PP / 8;
 #pragma unroll 1 // copies are few, registers scarce
-    for (int i = threadIdx.x; i < n * PIECES; i += blockDim.x) {
-        const int  r = i / PIECES, c = i % PIECES * 8;
+    for (int i = threadIdx.x; i < n * VECTORS; i += blockDim.x) {
+        const int  r = i / VECTORS, c = i % VECTORS * 8;
         const bool in = first + r < rows && c < P;
         cp_async16(&to[r].x[c], from + (first + r) * step + c, in);
     }
@@ -269,7 +270,7 @@ static __device__ __forceinline__ float delta_of(const attention_operands<bf16> 
     float       sum = 0;
 #pragma unroll 2
     for (int c = 0; c < PP; c += 8)
-        if (c < p.P) sum = dot_piece(*(const uint4 *)&dout.x[c], *(const uint4 *)(o + c), sum);
+        if (c < p.P) sum = dot_vec16(*(const uint4 *)&dout.x[c], *(const uint4 *)(o + c), sum);
     return sum;
 }
 
@@ -379,15 +380,15 @@ __global__ void __launch_bounds__(ATT_MMA_THREADS, 2)
 /* ---- backward of short rows: both passes of a head from one copy in shared memory ---- */
 
 /* Shared memory: q, k, v, do (rows each), then LSE, delta and ids of as many. */
-template <int PP> struct whole_smem {
+template <int PP> struct one_tile_smem {
     tile_row<PP> *q, *k, *v, *dout;
     float        *lse, *delta;
     int32_t      *ids;
 };
 
-template <int PP> static __device__ __forceinline__ whole_smem<PP> whole_smem_at(void *at, int rows)
+template <int PP> static __device__ __forceinline__ one_tile_smem<PP> one_tile_smem_at(void *at, int rows)
 {
-    whole_smem<PP> sm;
+    one_tile_smem<PP> sm;
     sm.q = (tile_row<PP> *)at;
     sm.k = sm.q + rows;
     sm.v = sm.k + rows;
@@ -399,8 +400,8 @@ template <int PP> static __device__ __forceinline__ whole_smem<PP> whole_smem_at
 }
 
 template <int PP, int T, bool KEYS>
-static __device__ __forceinline__ void whole_pass(const whole_smem<PP> &sm, const attention_operands<bf16> &p,
-                                                  int64_t b, int head)
+static __device__ __forceinline__ void one_tile_pass(const one_tile_smem<PP> &sm, const attention_operands<bf16> &p,
+                                                     int64_t b, int head)
 {
     constexpr int       N = 2, STEP = 8 * N;
     const int           rows = KEYS ? p.Lk : p.L;
@@ -427,14 +428,14 @@ static __device__ __forceinline__ void whole_pass(const whole_smem<PP> &sm, cons
 
 template <int PP>
 __global__ void __maxnreg__(PP <= 48 ? 200 : 255)
-    attention_bwd_whole(const __grid_constant__ attention_operands<bf16> p)
+    attention_bwd_one_tile(const __grid_constant__ attention_operands<bf16> p)
 {
     constexpr int T = 2;
     MBA_DYNAMIC_SMEM(smem);
-    const int            all = (max(p.L, p.Lk) + 31) / 32 * 32;
-    const whole_smem<PP> sm = whole_smem_at<PP>(smem, all);
-    const int64_t        b = blockIdx.x / p.H, at = (int64_t)blockIdx.x * p.L;
-    const int            head = blockIdx.x % p.H;
+    const int               all = (max(p.L, p.Lk) + 31) / 32 * 32;
+    const one_tile_smem<PP> sm = one_tile_smem_at<PP>(smem, all);
+    const int64_t           b = blockIdx.x / p.H, at = (int64_t)blockIdx.x * p.L;
+    const int               head = blockIdx.x % p.H;
     stage_rows<PP>(sm.dout, all, p.dout.of(b, head), p.dout.row, 0, p.L, p.P);
     cp_commit();
     stage_rows<PP>(sm.q, all, p.q.of(b, head), p.q.row, 0, p.L, p.P);
@@ -449,8 +450,8 @@ __global__ void __maxnreg__(PP <= 48 ? 200 : 255)
         sm.delta[t] = t < p.L ? delta_of<PP>(p, b, head, t, sm.dout[t]) : 0;
     cp_wait<0>();
     __syncthreads();
-    whole_pass<PP, T, false>(sm, p, b, head);
-    whole_pass<PP, T, true>(sm, p, b, head);
+    one_tile_pass<PP, T, false>(sm, p, b, head);
+    one_tile_pass<PP, T, true>(sm, p, b, head);
 }
 
 /* ---- launchers ---- */
@@ -502,11 +503,11 @@ extern "C" mba_status attention_bwd_mma_cuda(const mba_call *c)
     return MBA_OK;
 }
 
-extern "C" mba_status attention_bwd_whole_cuda(const mba_call *c)
+extern "C" mba_status attention_bwd_one_tile_cuda(const mba_call *c)
 {
     attention_operands<bf16> p = attention_bwd_operands_of<bf16>(c);
     const size_t             rows = (size_t)(mba_ceil(p.L > p.Lk ? p.L : p.Lk, 32) * 32);
     WITH_NARROW(p.P, mba_assert(rows * (4 * sizeof(tile_row<PP>) + 12) <= c->plan->launch[0].smem_bytes);
-                MBA_KERNEL(c, 0, attention_bwd_whole<PP>, p));
+                MBA_KERNEL(c, 0, attention_bwd_one_tile<PP>, p));
     return MBA_OK;
 }

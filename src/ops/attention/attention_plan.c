@@ -27,7 +27,7 @@ static mba_status takes(const attention_dims *d, const mba_machine *m)
     return MBA_OK;
 }
 
-static bool pieces_fit(const mba_tensor *t)
+static bool vec_aligned(const mba_tensor *t)
 {
     mba_heads h;
     return !t || (mba_heads_of(&h, t) && t->offset % 8 == 0 && h.batch % 8 == 0 && h.row % 8 == 0 && h.head % 8 == 0);
@@ -43,10 +43,10 @@ static mba_status tensor_takes(const mba_node *n, const attention_dims *d, const
     MBA_REFUSE_IF(d->P % 8 || d->P > 128, "heads of %lld values: wants a multiple of 8, at most 128", (long long)d->P);
     MBA_REFUSE_IF(!(scale > 1e-6 && scale < 1e6), "a scale of %g: wants one between 1e-6 and 1e6", scale);
     for (int k = 0; k < MBA_IN_MAX; k++)
-        MBA_REFUSE_IF(k != IDS && k != LSES && !pieces_fit(n->in[k]),
+        MBA_REFUSE_IF(k != IDS && k != LSES && !vec_aligned(n->in[k]),
                       "heads of %s that do not begin at multiples of 16 bytes", n->op->in[k].name);
     for (int k = 0; k < MBA_OUT_MAX; k++)
-        MBA_REFUSE_IF(n->out[k] && n->out[k]->type.rank == 4 && !pieces_fit(n->out[k]),
+        MBA_REFUSE_IF(n->out[k] && n->out[k]->type.rank == 4 && !vec_aligned(n->out[k]),
                       "heads of %s that do not begin at multiples of 16 bytes", n->op->out[k].name);
     return MBA_OK;
 }
@@ -103,8 +103,8 @@ typedef struct pass {
     size_t      smem;
 } pass;
 
-/* Pieces of `width` columns of which some of `rows` rows from `row` on see something; none beyond the end. */
-static int64_t pieces_seen(const attention_dims *d, const pass *s, int64_t row, int64_t rows, int64_t width)
+/* Tiles of `width` columns of which some of `rows` rows from `row` on see something; none beyond the end. */
+static int64_t tiles_seen(const attention_dims *d, const pass *s, int64_t row, int64_t rows, int64_t width)
 {
     const int64_t columns = s->keys ? d->L : d->Lk, all = mba_ceil(columns, width);
     if (row >= (s->keys ? d->Lk : d->L)) return 0;
@@ -119,7 +119,7 @@ static double scores_made(const attention_dims *d, const pass *s)
 {
     int64_t sum = 0;
     for (int64_t r = 0; r < (s->keys ? d->Lk : d->L); r += s->together)
-        sum += pieces_seen(d, s, r, s->together, s->step);
+        sum += tiles_seen(d, s, r, s->together, s->step);
     return (double)(sum * s->together * s->step);
 }
 
@@ -128,7 +128,7 @@ static double tiles_of(const attention_dims *d, const pass *s, int64_t blocks, i
 {
     int64_t sum = 0;
     for (int64_t i = from; i < to; i++)
-        sum += pieces_seen(d, s, (s->keys ? i : blocks - 1 - i) * s->rows, s->rows, s->columns);
+        sum += tiles_seen(d, s, (s->keys ? i : blocks - 1 - i) * s->rows, s->rows, s->columns);
     return (double)sum / (double)(to - from);
 }
 
@@ -351,20 +351,20 @@ mba_status attention_bwd_plain_plan(mba_plan *p, const mba_node *n, const mba_ma
     return MBA_OK;
 }
 
-/* Short rows: a block has all of a head, and reads it once. More than four pieces of 32 rows go to half as many warps:
+/* Short rows: a block has all of a head, and reads it once. More than four tiles of 32 rows go to half as many warps:
  * two blocks an SM hide the loads of one behind the products of the other. */
-mba_status attention_bwd_whole_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
+mba_status attention_bwd_one_tile_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
 {
     const attention_dims d = attention_dims_of(n);
     MBA_TRY(tensor_takes(n, &d, m));
-    const int64_t PP = padded(d.P, true), most = d.L > d.Lk ? d.L : d.Lk, pieces = mba_ceil(most, 32),
-                  warps = pieces <= 4 ? pieces : mba_ceil(pieces, 2);
-    const size_t smem = (size_t)(32 * pieces * (4 * (PP + 8) * 2 + 12));
+    const int64_t PP = padded(d.P, true), most = d.L > d.Lk ? d.L : d.Lk, tiles = mba_ceil(most, 32),
+                  warps = tiles <= 4 ? tiles : mba_ceil(tiles, 2);
+    const size_t smem = (size_t)(32 * tiles * (4 * (PP + 8) * 2 + 12));
     MBA_REFUSE_IF(most > ATT_WHOLE, "rows of %lld: at most %d", (long long)most, ATT_WHOLE);
     MBA_REFUSE_IF(d.P > 64, "heads of %lld values: at most 64", (long long)d.P);
     MBA_REFUSE_IF(d.group > 1, "key heads that %lld query heads share", (long long)d.group);
     MBA_TRY(fits(smem, m));
-    mba_launch  *l = mba_plan_launch(p, "attention_bwd_whole", MBA_TENSOR, d.B * d.H, (int)(32 * warps));
+    mba_launch  *l = mba_plan_launch(p, "attention_bwd_one_tile", MBA_TENSOR, d.B * d.H, (int)(32 * warps));
     pass         s = { .causal = is_causal(n), .together = 32, .step = 16 };
     const double queries = scores_made(&d, &s), keys = (s.keys = true, scores_made(&d, &s));
     const double q = (double)(d.L * d.P) * 2, k = (double)(d.Lk * d.P) * 2;

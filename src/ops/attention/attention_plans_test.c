@@ -56,7 +56,7 @@ static double expected_flops(const mba_case *c, const mba_plan *p, int launch)
     const int  products = !back ? 2 : keys ? 4 : 3;
     if (!strcmp(p->variant, "wgmma"))
         return flops_of(c, &(loops){ keys && P == 64 ? 192 : 128, 64, 64, 64, products, keys }, PP);
-    if (!strcmp(p->variant, "whole"))
+    if (!strcmp(p->variant, "one_tile"))
         return flops_of(c, &(loops){ 32, 32, 16, 16, 3, false }, PP)
                + flops_of(c, &(loops){ 32, 32, 16, 16, 4, true }, PP);
     if (!back)

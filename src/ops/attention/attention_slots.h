@@ -27,10 +27,10 @@ void    attention_bwd_ref(const mba_ref_call *c);
 int64_t attention_ref_space(const mba_node *n); // of both: the scores of one query
 MBA_CPU_DECLARE(attention_fwd);
 MBA_CPU_DECLARE(attention_bwd);
-mba_plan_fn attention_wgmma_plan, attention_mma_plan, attention_plain_plan, attention_bwd_whole_plan,
+mba_plan_fn attention_wgmma_plan, attention_mma_plan, attention_plain_plan, attention_bwd_one_tile_plan,
     attention_bwd_wgmma_plan, attention_bwd_mma_plan, attention_bwd_plain_plan, attention_dnn_plan,
     attention_bwd_dnn_plan;
-mba_launch_fn attention_wgmma_cuda, attention_mma_cuda, attention_plain_cuda, attention_bwd_whole_cuda,
+mba_launch_fn attention_wgmma_cuda, attention_mma_cuda, attention_plain_cuda, attention_bwd_one_tile_cuda,
     attention_bwd_wgmma_cuda, attention_bwd_mma_cuda, attention_bwd_plain_cuda, attention_dnn_cuda,
     attention_bwd_dnn_cuda;
 

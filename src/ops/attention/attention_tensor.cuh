@@ -45,7 +45,7 @@ static __device__ __forceinline__ bool sees_all(const mask_range &g, int row, in
 }
 
 /* Scores that a row must not see become -inf: those outside the columns that order and length leave to it, and those of
- * other documents. `ids` are the columns' from `column` on, in shared memory; the rows' are read anew. */
+ * other documents. `ids` are the columns' from `column` on, in shared memory; the rows' are read again. */
 template <bool KEYS, int N>
 static __device__ __forceinline__ void hide(float (&s)[N][4], const mask_range &g, int row, int rows, int column,
                                             const int32_t *ids)
@@ -199,8 +199,8 @@ template <int N> static __device__ __forceinline__ void as_left(uint32_t (&x)[4]
     for (int i = 0; i < 4; i++) x[i] = pack(p[2 * k + i / 2][i % 2 * 2], p[2 * k + i / 2][i % 2 * 2 + 1]);
 }
 
-/* sum + <a, b> of pieces of eight values. */
-static __device__ __forceinline__ float dot_piece(uint4 a, uint4 b, float sum)
+/* sum + <a, b> of vectors of eight values. */
+static __device__ __forceinline__ float dot_vec16(uint4 a, uint4 b, float sum)
 {
     const uint32_t x[4] = { a.x, a.y, a.z, a.w }, y[4] = { b.x, b.y, b.z, b.w };
 #pragma unroll
@@ -210,7 +210,7 @@ static __device__ __forceinline__ float dot_piece(uint4 a, uint4 b, float sum)
 
 /* ---- out ---- */
 
-/* Lane t of four gets word t of each: four lanes' halves of columns become whole pieces of 16 bytes. */
+/* Lane t of four gets word t of each: four lanes' halves of columns become whole vectors of 16 bytes. */
 static __device__ __forceinline__ void transpose_4(uint32_t (&w)[4])
 {
     const bool odd = threadIdx.x & 1, upper = threadIdx.x & 2;

@@ -71,7 +71,7 @@ static void end(trial *t)
 
 static float *at(const trial *t, const mba_tensor *x) { return mba_program_at(t->p, x); }
 
-static mba_tensor gradient(const mba_tensor *x) /* the same window of the gradient */
+static mba_tensor gradient(const mba_tensor *x) /* the same view of the gradient */
 {
     mba_tensor g = *x;
     g.st = x->st->grad;
@@ -181,7 +181,7 @@ static void golden_rotary_and_attention(void **state)
     end(&t);
 }
 
-/* Shapes too large for finite differences: full heads, several tiles each way, windows. */
+/* Shapes too large for finite differences: full heads, several tiles each way, views. */
 static void large_shapes_agree_with_the_reference(void **state)
 {
     (void)state;

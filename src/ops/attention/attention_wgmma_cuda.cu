@@ -37,16 +37,16 @@ template <int PP, bool KEYS> struct rows_of {
 /* R rows of a head: blocks of 64 columns, each a tile of mma.cuh. */
 template <int PP, int R> struct tiles {
     unsigned char                             at[PP / 64][R * TILE_ROW_BYTES];
-    __device__ __forceinline__ unsigned char *piece(int row, int i) { return at[i / 8] + tile_at(row, i % 8); }
+    __device__ __forceinline__ unsigned char *vec(int row, int i) { return at[i / 8] + tile_at(row, i % 8); }
 };
 
 template <int THREADS, int PP, int R>
 static __device__ __forceinline__ void stage_rows(tiles<PP, R> &to, const bf16 *from, int64_t pitch, int first,
                                                   int rows)
 {
-    constexpr int  PIECES = PP / 8, AT_ONCE = THREADS / PIECES; // rows: a multiple of 8, so pieces keep their places
-    const int      r = threadIdx.x / PIECES, c = threadIdx.x % PIECES;
-    unsigned char *at = to.piece(r, c);
+    constexpr int  VECTORS = PP / 8, AT_ONCE = THREADS / VECTORS; // rows: a multiple of 8: vectors keep their places
+    const int      r = threadIdx.x / VECTORS, c = threadIdx.x % VECTORS;
+    unsigned char *at = to.vec(r, c);
     from += (first + r) * pitch + c * 8;
 #pragma unroll
     for (int i = 0; i < R; i += AT_ONCE)
@@ -203,7 +203,7 @@ static __device__ __forceinline__ void know_queries(bwd_smem<PP, ROWS> &sm, cons
         const bf16 *o = p.o.of(r.b, r.head) + t * p.o.row;
 #pragma unroll 2
         for (int c = 0; c < PP / 8; c++)
-            sum = dot_piece(*(const uint4 *)sm.x2.piece(i, c), *(const uint4 *)(o + c * 8), sum);
+            sum = dot_vec16(*(const uint4 *)sm.x2.vec(i, c), *(const uint4 *)(o + c * 8), sum);
         p.delta[at] = sum;
     }
     sm.row_lse[i] = t < p.L ? p.lse[at] : 0;

@@ -147,7 +147,7 @@ static void plan_channels(mba_launch *l, const mba_node *n, int V)
     mba_phase_work(l, MBA_SFU, 2.5 * columns, mix);
 }
 
-/* CUDA: threads own columns and walk down the rows, so that what belongs to a column stays in registers. */
+/* CUDA: threads own columns and loop over the rows, so that what belongs to a column stays in registers. */
 static void columns_launch(mba_plan *p, const mba_node *n, const mba_tensor *x, const char *kernel, int V, int rounds,
                            int regs)
 {
@@ -196,7 +196,7 @@ static mba_status batchnorm_bwd_cuda_plan(mba_plan *p, const mba_node *n, const 
     return MBA_OK;
 }
 
-/* dims: R, C, train, relu, how: 0 alone, 1 columns of a window used twice, 2 behind a sum that dies here. */
+/* dims: R, C, train, relu, how: 0 alone, 1 columns of a view used twice, 2 behind a sum that dies here. */
 static void batchnorm_build(mba_graph *g, const mba_case *c)
 {
     const int64_t      R = c->dim[0], C = c->dim[1], how = c->dim[4], wide = how == 1 ? C + 3 : C;
@@ -275,7 +275,7 @@ const mba_op mba_op_batchnorm = {
                                  { { 130, 7, 1, 0 }, "more rows than one part takes" },
                                  { { 6, 6, 1, 1 }, "training, with ReLU" },
                                  { { 6, 6, 0, 1 }, "evaluation, with ReLU" },
-                                 { { 7, 6, 1, 0, 1 }, "columns of a window used twice: dx adds" },
+                                 { { 7, 6, 1, 0, 1 }, "columns of a view used twice: dx adds" },
                                  { { 5, 33, 1, 0, 2 }, "the input dies here" },
                                  { { 0 }, NULL } },
     .sizes = sizes,

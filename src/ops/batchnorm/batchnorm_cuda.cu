@@ -6,11 +6,11 @@
  *
  * kernel     batchnorm_sums        (column_parts) sums of x - x[0] and of its square: a shift by a value of the column
  *                                  itself keeps the difference of the two from cancelling
- * kernel     batchnorm_rows        a thread owns V columns and walks down the rows; per-column numbers stay in
+ * kernel     batchnorm_rows        a thread owns V columns and loops over the rows; per-column numbers stay in
  *            registers
  * kernel     batchnorm_bwd_sums    (column_parts) sums of g and of g h
  * kernel     batchnorm_dx          as batchnorm_rows
- * takes      everything; one column a thread where rows are not whole 16-byte pieces
+ * takes      everything; one column a thread where rows are not whole 16-byte vectors
  * launch     grid (parts of the rows, ceil(C / V / 256)), block 256
  * resources  sm_90a, CUDA 13.0: batchnorm_sums 58 to 86 registers, 1024 to 8192 B of shared memory, no spill  [docs]
  *            batchnorm_rows 48 to 69 registers, no spill  [docs]

@@ -27,7 +27,7 @@ typedef struct batchnorm_attr {
  * machine. */
 enum { BATCHNORM_SUM_PARTS = MBA__COLUMN_PARTS };
 
-/* CUDA: columns a thread takes at once; what belongs to channels is read in pieces, too. */
+/* CUDA: columns a thread takes at once; what belongs to channels is read in vectors, too. */
 static inline int batchnorm_columns(const mba_node *n, const mba_tensor *a, const mba_tensor *b, const mba_tensor *c)
 {
     const mba_tensor *const t[] = { a, b, c };

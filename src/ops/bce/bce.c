@@ -58,7 +58,7 @@ static mba_status bce_bwd_elements_plan(mba_plan *p, const mba_node *n, const mb
     return MBA_OK;
 }
 
-/* dims: R, T, weighted, windows. Targets cycle through 1, 0, 0, 0.25 (0 where weighted) and missing. */
+/* dims: R, T, weighted, views. Targets cycle through 1, 0, 0, 0.25 (0 where weighted) and missing. */
 static void bce_build(mba_graph *g, const mba_case *c)
 {
     const int64_t R = c->dim[0], T = c->dim[1];
@@ -91,7 +91,7 @@ const mba_op mba_op_bce = {
     .build = bce_build,
     .cases = (const mba_case[]){ { { 6, 7 }, "missing and soft targets" },
                                  { { 19, 1, 1 }, "weighted, one logit" },
-                                 { { 5, 4, 1, 2 }, "windows that overlap: the second gradient adds" },
+                                 { { 5, 4, 1, 2 }, "views that overlap: the second gradient adds" },
                                  { { 0 }, NULL } },
     .sizes = (const mba_case[]){ { { 3805, 1, 1 }, "PATTERN, 32 graphs" }, { { 0 }, NULL } },
 };

@@ -14,7 +14,7 @@ typedef struct bce_attr {
     int64_t weighted;
 } bce_attr;
 
-/* Where element i of a window lies. */
+/* Where element i of a view lies. */
 static inline int64_t bce_at(const mba_tensor *t, int64_t i)
 {
     return i < t->run ? i : i / t->run * t->pitch + i % t->run;

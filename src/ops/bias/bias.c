@@ -82,7 +82,7 @@ const mba_op mba_op_bias = {
     .build = bias_build,
     .cases = (const mba_case[]){ { { 7, 33 }, "no vector width divides it" },
                                  { { 300, 5 }, "more rows than one part takes" },
-                                 { { 150, 40 }, "whole pieces of 16 bytes, several parts" },
+                                 { { 150, 40 }, "whole vectors of 16 bytes, several parts" },
                                  { { 17, 264 }, "columns that several blocks share" },
                                  { { 3, 8, 1 }, "behind another operator: the gradient is passed on" },
                                  { { 0 }, NULL } },

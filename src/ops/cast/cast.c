@@ -53,5 +53,5 @@ const mba_op mba_op_cast = {
     .cpu = (const mba_variant[]){ { "elements", NULL, MBA_CPU(cast_fwd) }, { 0 } },
     .cuda = (const mba_variant[]){ { "stream", mba_plan_streaming, MBA_CUDA(cast_cuda) }, { 0 } },
     .build = cast_build,
-    .cases = (const mba_case[]){ { { 3, 37 }, "dense" }, { { 5, 12, 1 }, "a window" }, { { 0 }, NULL } },
+    .cases = (const mba_case[]){ { { 3, 37 }, "dense" }, { { 5, 12, 1 }, "a view" }, { { 0 }, NULL } },
 };

@@ -112,7 +112,7 @@ static mba_status conv1d_bwd_plan(mba_plan *p, const mba_node *n, const mba_mach
 
 /* ---- CUDA: ops/conv1d/conv1d_cuda.cu ---- */
 
-/* What "walk" takes: rows at even distances, in pieces; windows for which there is a kernel. */
+/* What "persistent" takes: rows of whole vectors at one pitch, and taps for which there is a kernel. */
 static bool fits_persistent(const mba_node *n)
 {
     const conv1d_dims d = conv1d_dims_of(n);
@@ -127,7 +127,7 @@ static bool fits_persistent(const mba_node *n)
     for (int k = 0; k < 6; k++) // out[0]: y, or dx
         fits &= !rows[k]
                 || (rows[k]->type.rank == 3 && conv1d_steps_of(rows[k]).row && conv1d_steps_of(rows[k]).row < 1 << 29
-                    && mba__vec_aligned(rows[k], CONV1D_WALK));
+                    && mba__vec_aligned(rows[k], CONV1D_PERSISTENT));
     return fits;
 }
 
@@ -144,7 +144,7 @@ static bool in_tiles(const mba_node *n)
     fits = fits && n->in[W]->offset % 4 == 0 && (!bias || bias->offset % 4 == 0);
     for (int k = 0; k < 3; k++)
         fits = fits && rows[k] && rows[k]->type.rank == 3 && conv1d_steps_of(rows[k]).row
-               && mba__vec_aligned(rows[k], bwd && k < 2 ? lane : CONV1D_WALK);
+               && mba__vec_aligned(rows[k], bwd && k < 2 ? lane : CONV1D_PERSISTENT);
     return fits;
 }
 
@@ -179,7 +179,7 @@ static void plan_persistent_items(mba_launch *l, const mba_node *n, const conv1d
     const double  blocks = (double)(k->parts * k->across), items = (double)k->items / (double)k->parts,
                  inner = (double)(k->seg / rows), all = blocks * items * inner,
                  each = (double)(rows * channels) / 4 * 32 * (double)busy_warps(n, k, channels);
-    const char *mix = "conv1d walk";
+    const char *mix = "conv1d persistent";
     mba_phase_work(l, MBA_LOOP, items, NULL);
     for (int i = 0; i < MBA_IN_MAX; i++) // taps, and rows before the first
         if (n->in[i] && i != DY && i != X)
@@ -230,7 +230,7 @@ static mba_status plan_fwd(mba_plan *p, const mba_node *n, const mba_machine *m,
 {
     const int64_t e = (int64_t)mba_dtype_bytes(n->in[X]->type.dtype);
     MBA_TRY(check_cuda(n, m));
-    const conv1d_cut k = plan_persistent(p, "conv1d_fwd_walk", n, m, channels, regs,
+    const conv1d_cut k = plan_persistent(p, "conv1d_fwd_persistent", n, m, channels, regs,
                                          channels > 1 ? 2 * CONV1D_ROWS_AHEAD * channels * e : 0);
     leave_warps(&p->launch[0], n, &k, channels);
     if (!n->out[FINAL]) return MBA_OK;
@@ -246,7 +246,7 @@ static mba_status plan_bwd(mba_plan *p, const mba_node *n, const mba_machine *m,
     const conv1d_dims d = conv1d_dims_of(n);
     const int64_t     e = (int64_t)mba_dtype_bytes(n->in[X]->type.dtype);
     MBA_TRY(check_cuda(n, m));
-    const conv1d_cut k = plan_persistent(p, "conv1d_bwd_walk", n, m, channels, regs,
+    const conv1d_cut k = plan_persistent(p, "conv1d_bwd_persistent", n, m, channels, regs,
                                          channels > 1 ? 4 * CONV1D_ROWS_AHEAD * channels * e : 0);
     const int        scratch = mba_plan_scratch(p, "dw and dbias parts",
                                                 sizeof(float) * (size_t)(k.parts * (d.taps + 1) * d.C));
@@ -258,7 +258,13 @@ static mba_status plan_bwd(mba_plan *p, const mba_node *n, const mba_machine *m,
 }
 
 /* As the compiler says for sm_90; the backward of fp32 and of documents takes a few more. */
-enum { REGS_FWD_WALK = 72, REGS_FWD_ANY = 87, REGS_BWD_WALK = 128, REGS_BWD_WALK_MORE = 151, REGS_BWD_ANY = 158 };
+enum {
+    REGS_FWD_PERSISTENT = 72,
+    REGS_FWD_ANY = 87,
+    REGS_BWD_PERSISTENT = 128,
+    REGS_BWD_PERSISTENT_MORE = 151,
+    REGS_BWD_ANY = 158
+};
 
 /* One launch of small tiles, many times what the machine holds. The compiled tiles have, beside what a convolution
  * needs, some 6 instructions an element forward and 10 backward (16 and 31 counted on the H200 in all), not those of a
@@ -282,7 +288,7 @@ static mba_status conv1d_tiles_plan(mba_plan *p, const mba_node *n, const mba_ma
     enum { REGS = 80 };
     const conv1d_dims d = conv1d_dims_of(n);
     MBA_TRY(check_cuda(n, m));
-    MBA_REFUSE_IF(!in_tiles(n), "documents, a state, rows that are not whole pieces at even distances, or other taps");
+    MBA_REFUSE_IF(!in_tiles(n), "documents, a state, rows that are not whole vectors at one pitch, or other taps");
     const conv1d_tile_grid k = conv1d_tile_grid_of(&d, CONV1D_TILE_WARPS,
                                                    CONV1D_TILE_ROWS(mba_dtype_bytes(n->in[X]->type.dtype)));
     plan_tiles(p, "conv1d_fwd_tiles", n, d.B * k.segs * k.across, CONV1D_TILE_WARPS, REGS, 0);
@@ -295,29 +301,30 @@ static mba_status conv1d_bwd_tiles_plan(mba_plan *p, const mba_node *n, const mb
     const conv1d_dims d = conv1d_dims_of(n);
     const int64_t     e = (int64_t)mba_dtype_bytes(n->in[X]->type.dtype), each = (d.taps + 1) * d.C;
     MBA_TRY(check_cuda(n, m));
-    MBA_REFUSE_IF(!in_tiles(n), "documents, a state, a dx that is added to, rows that are not whole pieces at even"
-                                " distances, or other taps");
+    MBA_REFUSE_IF(!in_tiles(n), "documents, a state, a dx that is added to, rows that are not whole vectors at one"
+                                " pitch, or other taps");
     const conv1d_bwd_tile t = conv1d_bwd_tile_of(n);
     const conv1d_bwd_grid k = conv1d_bwd_grid_of(&d, t);
     plan_tiles(p, "conv1d_bwd_tiles", n, k.parts * k.across, t.warps, e == 4 ? REGS_F32 : REGS,
-               4 * CONV1D_ROWS_AHEAD * CONV1D_WALK * e * 32 * t.warps);
+               4 * CONV1D_ROWS_AHEAD * CONV1D_PERSISTENT * e * 32 * t.warps);
     const int scratch = mba_plan_scratch(p, "dw and dbias parts", sizeof(float) * (size_t)(k.parts * each));
-    mba_phase_move(&p->launch[0], MBA_STORE, MBA_ARG_SCRATCH(scratch), 4.0 * (double)((d.taps + 1) * 32 * CONV1D_WALK));
+    mba_phase_move(&p->launch[0], MBA_STORE, MBA_ARG_SCRATCH(scratch),
+                   4.0 * (double)((d.taps + 1) * 32 * CONV1D_PERSISTENT));
     mba__plan_column_totals(p, scratch, k.parts, 1, each);
     return MBA_OK;
 }
 
 static mba_status conv1d_persistent_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
 {
-    MBA_REFUSE_IF(!fits_persistent(n), "rows that are not whole pieces at even distances, or not four taps");
-    return plan_fwd(p, n, m, CONV1D_WALK, REGS_FWD_WALK);
+    MBA_REFUSE_IF(!fits_persistent(n), "rows that are not whole vectors at one pitch, or not four taps");
+    return plan_fwd(p, n, m, CONV1D_PERSISTENT, REGS_FWD_PERSISTENT);
 }
 
 static mba_status conv1d_bwd_persistent_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
 {
-    MBA_REFUSE_IF(!fits_persistent(n), "rows that are not whole pieces at even distances, or not four taps");
-    return plan_bwd(p, n, m, CONV1D_WALK,
-                    n->in[IDS] || n->in[X]->type.dtype == MBA_F32 ? REGS_BWD_WALK_MORE : REGS_BWD_WALK);
+    MBA_REFUSE_IF(!fits_persistent(n), "rows that are not whole vectors at one pitch, or not four taps");
+    return plan_bwd(p, n, m, CONV1D_PERSISTENT,
+                    n->in[IDS] || n->in[X]->type.dtype == MBA_F32 ? REGS_BWD_PERSISTENT_MORE : REGS_BWD_PERSISTENT);
 }
 
 static mba_status conv1d_any_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
@@ -373,50 +380,50 @@ const mba_op mba_op_conv1d = {
     .terms = conv1d_terms,
     .cpu = (const mba_variant[]){ { "tiles", conv1d_plan, MBA_CPU(conv1d_fwd) }, { 0 } },
     .cuda = (const mba_variant[]){ { "tiles", conv1d_tiles_plan, MBA_CUDA(conv1d_tiles_cuda) },
-                                   { "walk", conv1d_persistent_plan, MBA_CUDA(conv1d_cuda) },
+                                   { "persistent", conv1d_persistent_plan, MBA_CUDA(conv1d_cuda) },
                                    { "any", conv1d_any_plan, MBA_CUDA(conv1d_any_cuda) },
                                    { 0 } },
     .build = conv1d_build,
-    .cases = (const mba_case[]){ { { 2, 9, 5, 4 }, "four taps, two sequences" },
-                                 { { 1, 140, 3, 4 }, "more than one item of time" },
-                                 { { 2, 7, 6, 4, PLAIN | NO_BIAS }, "neither silu nor bias" },
-                                 { { 2, 11, 5, 1 }, "one tap" },
-                                 { { 2, 11, 5, 3 }, "three taps" },
-                                 { { 1, 13, 5, 8 }, "eight taps" },
-                                 { { 2, 8, 5, 4, WITH_INITIAL | WITH_FINAL }, "a piece of a longer sequence" },
-                                 { { 2, 2, 5, 4, WITH_INITIAL | WITH_FINAL }, "a piece shorter than the state" },
-                                 { { 2, 2, 5, 4, WITH_FINAL }, "the first piece, shorter than the state" },
-                                 { { 2, 17, 5, 4, WITH_IDS }, "documents side by side" },
-                                 { { 2, 17, 5, 4, WITH_IDS | WITH_INITIAL | WITH_FINAL | PLAIN },
-                                   "documents in a piece" },
-                                 { { 1, 135, 2, 2, WITH_IDS | WITH_INITIAL }, "documents across items of time" },
-                                 { { 2, 6, 5, 4, COLUMNS | TWICE }, "columns in and out, added to" },
-                                 { { 2, 6, 5, 4, COLUMNS | TWICE | WITH_INITIAL }, "an initial state used twice" },
-                                 { { 2, 9, 5, 3, NO_BIAS, 1 }, "one of three taps ahead: mambavision" },
-                                 { { 1, 140, 3, 3, 0, 1 }, "one ahead, more than one item of time" },
-                                 { { 1, 133, 2, 4, PLAIN, 3 }, "all taps but the last ahead" },
-                                 { { 2, 2, 3, 5, NO_BIAS, 2 }, "two ahead, shorter than the window" },
-                                 { { 2, 6, 5, 3, COLUMNS | TWICE, 1 }, "one ahead, columns in and out, added to" },
-                                 { { 2, 9, 8, 4 }, "whole pieces: four taps" },
-                                 { { 1, 77, 4, 4 }, "whole pieces, more than one item of time" },
-                                 { { 1, 3, 132, 4 }, "whole pieces, more than one tile of channels" },
-                                 { { 1, 17, 136, 4 }, "pieces of 16 bytes, more than one tile of channels" },
-                                 { { 1, 2, 848, 4 }, "pieces of 16 bytes, totals by lines of few parts" },
-                                 { { 1, 120, 8, 4, NO_BIAS }, "pieces of 16 bytes, more than one tile of time" },
-                                 { { 2, 20, 8, 4, COLUMNS }, "pieces of 16 bytes, columns in" },
-                                 { { 1, 257, 8, 4, NO_BIAS }, "pieces of 16 bytes, blocks of eight warps" },
-                                 { { 3, 70, 8, 4 }, "pieces of 16 bytes, a block that goes on into the next sequence" },
-                                 { { 1, 130, 4, 4, NO_BIAS }, "whole pieces, more than one tile of time" },
-                                 { { 2, 21, 8, 4, WITH_INITIAL | WITH_FINAL | PLAIN | NO_BIAS },
-                                   "whole pieces, a piece of a longer sequence" },
-                                 { { 2, 2, 4, 4, WITH_INITIAL | WITH_FINAL }, "whole pieces, shorter than the state" },
-                                 { { 2, 69, 4, 4, WITH_IDS | WITH_INITIAL | WITH_FINAL },
-                                   "whole pieces, documents across items of time" },
-                                 { { 2, 17, 4, 4, WITH_IDS | PLAIN }, "whole pieces, documents, no silu" },
-                                 { { 2, 30, 4, 4, COLUMNS | TWICE }, "whole pieces, columns in and out, added to" },
-                                 { { 2, 70, 4, 3, NO_BIAS, 1 }, "whole pieces, one of three taps ahead" },
-                                 { { 1, 70, 4, 4, 0, 2 }, "whole pieces, two of four taps ahead" },
-                                 { { 0 }, NULL } },
+    .cases =
+        (const mba_case[]){
+            { { 2, 9, 5, 4 }, "four taps, two sequences" },
+            { { 1, 140, 3, 4 }, "more than one item of time" },
+            { { 2, 7, 6, 4, PLAIN | NO_BIAS }, "neither silu nor bias" },
+            { { 2, 11, 5, 1 }, "one tap" },
+            { { 2, 11, 5, 3 }, "three taps" },
+            { { 1, 13, 5, 8 }, "eight taps" },
+            { { 2, 8, 5, 4, WITH_INITIAL | WITH_FINAL }, "a piece of a longer sequence" },
+            { { 2, 2, 5, 4, WITH_INITIAL | WITH_FINAL }, "a piece shorter than the state" },
+            { { 2, 2, 5, 4, WITH_FINAL }, "the first piece, shorter than the state" },
+            { { 2, 17, 5, 4, WITH_IDS }, "documents side by side" },
+            { { 2, 17, 5, 4, WITH_IDS | WITH_INITIAL | WITH_FINAL | PLAIN }, "documents in a piece" },
+            { { 1, 135, 2, 2, WITH_IDS | WITH_INITIAL }, "documents across items of time" },
+            { { 2, 6, 5, 4, COLUMNS | TWICE }, "columns in and out, added to" },
+            { { 2, 6, 5, 4, COLUMNS | TWICE | WITH_INITIAL }, "an initial state used twice" },
+            { { 2, 9, 5, 3, NO_BIAS, 1 }, "one of three taps ahead: mambavision" },
+            { { 1, 140, 3, 3, 0, 1 }, "one ahead, more than one item of time" },
+            { { 1, 133, 2, 4, PLAIN, 3 }, "all taps but the last ahead" },
+            { { 2, 2, 3, 5, NO_BIAS, 2 }, "two ahead, shorter than the window" },
+            { { 2, 6, 5, 3, COLUMNS | TWICE, 1 }, "one ahead, columns in and out, added to" },
+            { { 2, 9, 8, 4 }, "whole vectors: four taps" },
+            { { 1, 77, 4, 4 }, "whole vectors, more than one item of time" },
+            { { 1, 3, 132, 4 }, "whole vectors, more than one tile of channels" },
+            { { 1, 17, 136, 4 }, "vectors of 16 bytes, more than one tile of channels" },
+            { { 1, 2, 848, 4 }, "vectors of 16 bytes, totals by lines of few parts" },
+            { { 1, 120, 8, 4, NO_BIAS }, "vectors of 16 bytes, more than one tile of time" },
+            { { 2, 20, 8, 4, COLUMNS }, "vectors of 16 bytes, columns in" },
+            { { 1, 257, 8, 4, NO_BIAS }, "vectors of 16 bytes, blocks of eight warps" },
+            { { 3, 70, 8, 4 }, "vectors of 16 bytes, a block that goes on into the next sequence" },
+            { { 1, 130, 4, 4, NO_BIAS }, "whole vectors, more than one tile of time" },
+            { { 2, 21, 8, 4, WITH_INITIAL | WITH_FINAL | PLAIN | NO_BIAS },
+              "whole vectors, a piece of a longer sequence" },
+            { { 2, 2, 4, 4, WITH_INITIAL | WITH_FINAL }, "whole vectors, shorter than the state" },
+            { { 2, 69, 4, 4, WITH_IDS | WITH_INITIAL | WITH_FINAL }, "whole vectors, documents across items of time" },
+            { { 2, 17, 4, 4, WITH_IDS | PLAIN }, "whole vectors, documents, no silu" },
+            { { 2, 30, 4, 4, COLUMNS | TWICE }, "whole vectors, columns in and out, added to" },
+            { { 2, 70, 4, 3, NO_BIAS, 1 }, "whole vectors, one of three taps ahead" },
+            { { 1, 70, 4, 4, 0, 2 }, "whole vectors, two of four taps ahead" },
+            { { 0 }, NULL } },
     .sizes = (const mba_case[]){ { { 1, 4096, 1792, 4 }, "mamba2-130m, 4096 tokens" },
                                  { { 8, 2048, 1792, 4 }, "mamba2-130m, 16384 tokens" },
                                  { { 8, 2048, 4352, 4 }, "mamba2-1.3b, 16384 tokens" },
@@ -448,7 +455,7 @@ const mba_op mba_op_conv1d_bwd = {
     .terms = conv1d_bwd_terms,
     .cpu = (const mba_variant[]){ { "tiles", conv1d_bwd_plan, MBA_CPU(conv1d_bwd) }, { 0 } },
     .cuda = (const mba_variant[]){ { "tiles", conv1d_bwd_tiles_plan, MBA_CUDA(conv1d_bwd_tiles_cuda) },
-                                   { "walk", conv1d_bwd_persistent_plan, MBA_CUDA(conv1d_bwd_cuda) },
+                                   { "persistent", conv1d_bwd_persistent_plan, MBA_CUDA(conv1d_bwd_cuda) },
                                    { "any", conv1d_bwd_any_plan, MBA_CUDA(conv1d_bwd_any_cuda) },
                                    { 0 } },
 };

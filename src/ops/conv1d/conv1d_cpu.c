@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* conv1d_cpu.c -- items of (sequence, block of time, block of channels), channels side by side in the vectors.
  *
- * A tile is TILE steps of time: its rows walk along the channels together, so each weight is loaded once per tile
+ * A tile is TILE steps of time: its rows go along the channels together, so each weight is loaded once per tile
  * and each input row is fetched from memory once. Rows are pointers: the rows before time 0, the rows a document
  * id cuts off and the gradients behind the end are all a row of zeros, and the inner loops have no conditions.
  * Where ids change inside a tile, it is done step by step. */

@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
-/* conv1d_cuda.cu -- depthwise convolution over time: a thread owns channels and walks along the steps.
+/* conv1d_cuda.cu -- depthwise convolution over time: a thread owns channels and loops over time.
  *
  *   a[t,c] = bias[c] + sum_k w[c,k] x[t-past+k, c]     y = silu(a) or a     past = W-1-ahead
  *   g = dy silu'(a)     dx[s] = sum_k w[k] g[s+past-k]     dw[k] = sum_t g[t] x[t-past+k]     dbias = sum_t g[t]
  *   x, y, dy, dx (B, L, C) fp32 or bf16     w (C, W), bias, dw, dbias, initial, final (B, W-1, C) fp32     ids (B, L)
  *   i32
  *
- * kernel     conv1d_fwd_walk     4 channels a thread; eight rows at a time come in ahead by asynchronous copies into
- *                                the thread's own slots, the last W-1 inputs stay in registers
- * kernel     conv1d_bwd_walk     the same for x and dy; a is computed again, W-1 values of g stay in registers, dw and
- *                                dbias too; the W-1 steps behind an item are made once more instead of waiting for the
- *                                neighbour
- * takes      4 taps, rows of whole pieces of 4 values: "walk". Else one channel a thread and sixteen taps, of which the
- *            first ones weigh nothing: "any". What models train with, "tiles" takes before them (conv1d_tiles_cuda.cu)
+ * kernel     conv1d_fwd_persistent     4 channels a thread; eight rows at a time come in ahead by asynchronous copies
+ *            into the thread's own slots, the last W-1 inputs stay in registers
+ * kernel     conv1d_bwd_persistent     the same for x and dy; a is computed again, W-1 values of g stay in registers,
+ *            dw and dbias too; the W-1 steps behind an item are made once more instead of waiting for the neighbour
+ * takes      4 taps, rows of whole vectors of 4 values: "persistent". Else one channel a thread and sixteen taps, of
+ *            which the first ones weigh nothing: "any". What models train with, "tiles" takes before them
+ *            (conv1d_tiles_cuda.cu)
  * launch     grid parts * ceil(C / (64 channels of a thread)), block 64; a part takes items (sequence, range of steps)
  *            in turn, and there are as many parts as fit on the SMs at once; dynamic smem 16 rows of what comes in
  *            ahead
- * resources  sm_90a, CUDA 13.0: conv1d_fwd_walk 56 to 87 registers, no spill  [docs]
- *            conv1d_bwd_walk 112 to 158 registers, no spill  [docs]
+ * resources  sm_90a, CUDA 13.0: conv1d_fwd_persistent 56 to 87 registers, no spill  [docs]
+ *            conv1d_bwd_persistent 112 to 158 registers, no spill  [docs]
  * moves      forward reads and writes a row, backward reads two and writes one, W-1 rows of an item once more: bound by
  *            DRAM
  * in flight  backward, an SM: 8 blocks of 64 threads, 8 rows ahead of two operands of 8 bytes, 66 KB of the 22 KB that
@@ -26,9 +26,9 @@
  *            time beside 109 us of memory's. Addresses and bounds of every row apart had made it 42
  * floor      R=16384 C=4352 bf16: forward 285 MB, 66 us, backward 428 MB, 100 us at 4.3 TB/s (copy)
  * kernel     conv1d_final        the last W-1 inputs, element by element
- * measured   H200: conv1d_bwd_walk 22.6 us, 13 % of floor (memory), ALU 21 % busy;  [docs: conv1d_*_walk]
+ * measured   H200: conv1d_bwd_persistent 22.6 us, 13 % of floor (memory), ALU 21 % busy;  [docs: conv1d_*_persistent]
  *              graphmamba-peptides-func, 128 graphs  [docs]
- *            conv1d_fwd_walk 11.3 us, 16 % of floor (memory), special 16 % busy;  [docs]
+ *            conv1d_fwd_persistent 11.3 us, 16 % of floor (memory), special 16 % busy;  [docs]
  *              graphmamba-peptides-func, 128 graphs  [docs]
  * order      fixed by shape and machine: steps of an item, items of a part, parts */
 #include "device/cuda/async.cuh"
@@ -135,7 +135,7 @@ static __device__ __forceinline__ void load_taps(float (&w)[TAPS][CH], const flo
 /* ---- forward ---- */
 
 template <typename T, int TAPS, int CH, bool SILU, bool IDS>
-__global__ void __launch_bounds__(THREADS) conv1d_fwd_walk(conv<T> a, track<T> y_track)
+__global__ void __launch_bounds__(THREADS) conv1d_fwd_persistent(conv<T> a, track<T> y_track)
 {
     constexpr bool          AHEAD = CH > 1; // rows come in ahead of their use
     constexpr int           U = AHEAD ? CONV1D_ROWS_AHEAD : 1;
@@ -286,7 +286,7 @@ enum { BWD_RESIDENT = 8 };
  * which fits for bf16; documents and fp32 take more. */
 template <typename T, int TAPS, int CH, bool SILU, bool IDS>
 __global__ void __launch_bounds__(THREADS, sizeof(T) == 4 || IDS ? 1 : BWD_RESIDENT)
-    conv1d_bwd_walk(conv<T> a, conv_grads<T> q)
+    conv1d_bwd_persistent(conv<T> a, conv_grads<T> q)
 {
     constexpr bool          AHEAD = CH > 1;
     constexpr int           U = AHEAD ? CONV1D_ROWS_AHEAD : 1;
@@ -461,7 +461,7 @@ template <typename T> static conv<T> conv_of(const mba_call *c, int channels)
 
 template <typename T, int TAPS, int CH, bool SILU, bool IDS> static mba_status forward(const mba_call *c)
 {
-    MBA_KERNEL(c, 0, (conv1d_fwd_walk<T, TAPS, CH, SILU, IDS>), conv_of<T>(c, CH),
+    MBA_KERNEL(c, 0, (conv1d_fwd_persistent<T, TAPS, CH, SILU, IDS>), conv_of<T>(c, CH),
                track_of<T>(c->node->out[Y], c->out[Y]));
     return MBA_OK;
 }
@@ -477,7 +477,7 @@ template <typename T, int TAPS, int CH, bool SILU, bool IDS> static mba_status b
     q.part = (float *)mba_cuda_scratch(c, 0);
     q.dx_adds = mba_adds(n, DX);
     q.dinitial_adds = mba_adds(n, DINITIAL);
-    MBA_KERNEL(c, 0, (conv1d_bwd_walk<T, TAPS, CH, SILU, IDS>), conv_of<T>(c, CH), q);
+    MBA_KERNEL(c, 0, (conv1d_bwd_persistent<T, TAPS, CH, SILU, IDS>), conv_of<T>(c, CH), q);
     return MBA_OK;
 }
 
@@ -496,8 +496,8 @@ extern "C" mba_status conv1d_cuda(const mba_call *c)
     MBA_WITH_DTYPE(n->in[X]->type.dtype, T,
                    MBA_WITH_BOOL(silu, SILU,
                                  MBA_WITH_BOOL(n->in[IDS] != NULL, IDS,
-                                               MBA_TRY((forward<T, 4, CONV1D_WALK, SILU, IDS>(c)))));
-                   return keep_final<T>(c, CONV1D_WALK));
+                                               MBA_TRY((forward<T, 4, CONV1D_PERSISTENT, SILU, IDS>(c)))));
+                   return keep_final<T>(c, CONV1D_PERSISTENT));
 }
 
 extern "C" mba_status conv1d_any_cuda(const mba_call *c)
@@ -523,8 +523,8 @@ extern "C" mba_status conv1d_bwd_cuda(const mba_call *c)
     MBA_WITH_DTYPE(n->in[X]->type.dtype, T,
                    MBA_WITH_BOOL(silu, SILU,
                                  MBA_WITH_BOOL(n->in[IDS] != NULL, IDS,
-                                               MBA_TRY((backward<T, 4, CONV1D_WALK, SILU, IDS>(c))))));
-    return sum_weights(c, parts_of(c, CONV1D_WALK));
+                                               MBA_TRY((backward<T, 4, CONV1D_PERSISTENT, SILU, IDS>(c))))));
+    return sum_weights(c, parts_of(c, CONV1D_PERSISTENT));
 }
 
 extern "C" mba_status conv1d_bwd_any_cuda(const mba_call *c)

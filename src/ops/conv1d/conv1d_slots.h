@@ -30,8 +30,9 @@ static inline conv1d_dims conv1d_dims_of(const mba_node *n)
 /* A work item of the CPU: TIMES steps of CHANNELS channels of one sequence. */
 enum { CONV1D_TAPS_MAX = 16, CONV1D_TIMES = 128, CONV1D_CHANNELS = 512 };
 
-/* CUDA. A block has THREADS threads, of WALK channels each or of one; ROWS_AHEAD rows come in ahead of their use. */
-enum { CONV1D_THREADS = 64, CONV1D_WALK = 4, CONV1D_ROWS_AHEAD = 8, CONV1D_STEPS_MIN = 32 };
+/* CUDA. A block has THREADS threads, of PERSISTENT channels each or of one; ROWS_AHEAD rows come in ahead of their use.
+ * */
+enum { CONV1D_THREADS = 64, CONV1D_PERSISTENT = 4, CONV1D_ROWS_AHEAD = 8, CONV1D_STEPS_MIN = 32 };
 
 /* Blocks side by side over the channels; parts, which take items of `seg` steps in turn; items of a sequence, and of
  * all. Given the blocks it makes, it makes the same again: the launcher learns from the plan's grid what the plan had
@@ -63,7 +64,7 @@ typedef struct conv1d_tile_grid {
 } conv1d_tile_grid;
 static inline conv1d_tile_grid conv1d_tile_grid_of(const conv1d_dims *d, int64_t warps, int64_t rows)
 {
-    const conv1d_tile_grid k = { mba_ceil(d->C, 32 * CONV1D_WALK), mba_ceil(d->L, warps * rows) };
+    const conv1d_tile_grid k = { mba_ceil(d->C, 32 * CONV1D_PERSISTENT), mba_ceil(d->L, warps * rows) };
     return k;
 }
 
@@ -77,7 +78,7 @@ typedef struct conv1d_bwd_grid {
 static inline conv1d_bwd_grid conv1d_bwd_grid_of(const conv1d_dims *d, conv1d_bwd_tile t)
 {
     const int64_t         tiles = mba_ceil(d->L, t.rows);
-    const conv1d_bwd_grid k = { mba_ceil(d->C, 32 * CONV1D_WALK), tiles, mba_ceil(d->B * tiles, t.warps) };
+    const conv1d_bwd_grid k = { mba_ceil(d->C, 32 * CONV1D_PERSISTENT), tiles, mba_ceil(d->B * tiles, t.warps) };
     return k;
 }
 

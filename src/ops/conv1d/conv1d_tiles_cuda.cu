@@ -14,19 +14,20 @@
  *                                 rows they share together; the warps' dw and dbias are added in shared memory
  * launch     grid ceil(C / 128) * ceil(B * ceil(L / rows) / warps), block 128 or 256 (conv1d_bwd_tile_of); dynamic smem
  *            32 rows of a thread
- * takes      4 taps, or 3 with silu; rows of whole pieces of 4 values at even distances, x and dy of the backward of
+ * takes      4 taps, or 3 with silu; rows of whole vectors of 4 values at one pitch, x and dy of the backward of
  *            16 bytes; no documents, no state, a dx that is stored
  * resources  sm_90a, CUDA 13.0: conv1d_fwd_tiles 72 to 80 registers, no spill  [docs]
  *            conv1d_bwd_tiles 128 to 168 registers, no spill  [docs]
  * moves      forward reads and writes a row, backward reads two and writes one; the W-1 rows (backward 2 (W-1)) that
  *            tiles share are in L1 or L2: bound by DRAM
  * issue      forward 12, backward 25 instructions a value, 20 of them arithmetic (27 where every thread copied its own
- *            8 bytes). conv1d_bwd_walk has 33 (three for a dx that is added to, two for the upper halves of pairs)
+ *            8 bytes). conv1d_bwd_persistent has 33 (three for a dx that is added to, two for the upper halves of
+ *            pairs)
  * path       eight rows of a warp alone (tools/sass_path, bf16, four taps): 1863 cycles where g of a row was used as
  *            soon as it was made, 1129 now that g of the next row is on its way while it is used; 767 and 764
  *            instructions
- * why tiles  walking parts that all begin at once end at different times: by counters (H200, 4 x 4096 x 4096) a block
- *            of conv1d_fwd_walk lived 124 of 155 thousand cycles, one of conv1d_bwd_walk 188 of 228
+ * why tiles  loops over parts that all begin at once end at different times: by counters (H200, 4 x 4096 x 4096) a
+ *            block of conv1d_fwd_persistent lived 124 of 155 thousand cycles, one of conv1d_bwd_persistent 188 of 228
  * measured   H200: conv1d_fwd_tiles 69.5 us, 98 % of floor (memory), DRAM 78 % busy; mamba2-headline, 4 x 4096  [docs]
  *            conv1d_bwd_tiles 109 us, 94 % of floor (memory), DRAM 76 % busy; mamba2-headline, 4 x 4096  [docs]
  * order      fixed by shape: rows of a warp, warps of a block, blocks */
@@ -36,7 +37,7 @@
 #include "device/cuda/packed.cuh"
 #include "ops/conv1d/conv1d_totals.cuh"
 
-enum { CH = CONV1D_WALK, U = CONV1D_ROWS_AHEAD };
+enum { CH = CONV1D_PERSISTENT, U = CONV1D_ROWS_AHEAD };
 
 /* A tensor (B, L, C) whose rows are at even distances. */
 template <typename T> struct strip {
@@ -161,12 +162,12 @@ __global__ void __launch_bounds__(32 * CONV1D_TILE_WARPS) conv1d_fwd_tiles(conv 
  * divided by K, so that dx needs nothing, and dw and dbias are multiplied once at the end. */
 constexpr float K = -1.44269504f;
 
-/* A warp brings its rows in together, 16 bytes a lane: a row of fp32, two of bf16 at a time. The lane's piece of them
- * is at channel `piece` of row `row`. */
+/* A warp brings its rows in together, 16 bytes a lane: a row of fp32, two of bf16 at a time. The lane's vector of them
+ * is at channel `vec` of row `row`. */
 template <typename T> struct share {
     enum { EACH = 16 / (int)sizeof(T), LANES = 32 * CH / EACH, AT_ONCE = 32 / LANES };
     const T *x, *dy; // of the first row it brings
-    int      piece, row;
+    int      vec, row;
     bool     there;
 };
 
@@ -177,11 +178,11 @@ static __device__ __forceinline__ share<T> share_of(const conv &a, const place &
     typedef share<T> S;
     const int        lane = threadIdx.x % 32, c0 = p.c - lane * CH;
     S                s;
-    s.piece = lane % S::LANES * S::EACH;
+    s.vec = lane % S::LANES * S::EACH;
     s.row = lane / S::LANES;
-    s.there = c0 + s.piece < a.C;
-    s.x = x(p.b, p.t + s.row, c0 + s.piece);
-    s.dy = dy(p.b, p.t + s.row - ahead, c0 + s.piece);
+    s.there = c0 + s.vec < a.C;
+    s.x = x(p.b, p.t + s.row, c0 + s.vec);
+    s.dy = dy(p.b, p.t + s.row - ahead, c0 + s.vec);
     return s;
 }
 
@@ -258,7 +259,7 @@ __global__ void __launch_bounds__(32 * WARPS, (sizeof(T) == 4 ? 12 : WARPS_SM) /
         float      w[TAPS][CH], bias[CH], past[TAPS - 1][CH], past_g[TAPS - 1][CH]; // oldest first
         int        stage = 0;
         const auto fetch_rows = [&](int j, int to) {
-            T *const at = warp_slots + own_share.piece + plane(to, 0, own_share.row);
+            T *const at = warp_slots + own_share.vec + plane(to, 0, own_share.row);
             if (whole && p.t + j >= ahead && p.t + j + U <= a.L) {
 #pragma unroll
                 for (int u = 0; u < U; u += S::AT_ONCE) {
@@ -367,9 +368,8 @@ __global__ void __launch_bounds__(32 * WARPS, (sizeof(T) == 4 ? 12 : WARPS_SM) /
 static conv conv_of(const mba_call *c, int64_t across, int64_t segs)
 {
     const conv1d_dims d = conv1d_dims_of(c->node);
-
-    const conv a = {
-        (const float *)c->in[W], (const float *)c->in[BIAS], (int)d.L, (int)d.C, (int)d.ahead, (int)across, (int)segs
+    const conv        a = {
+               (const float *)c->in[W], (const float *)c->in[BIAS], (int)d.L, (int)d.C, (int)d.ahead, (int)across, (int)segs
     };
     return a;
 }

@@ -179,7 +179,7 @@ static void plan_bias_sums(mba_plan *p, const mba_node *n)
     if (n->in[BIAS]) mba__plan_column_sums(p, n, "conv2d_bias_sums", n->in[DY], 1, conv2d_bias_columns(n), 1u << DY);
 }
 
-static bool whole_pieces(const mba_tensor *t)
+static bool whole_vectors(const mba_tensor *t)
 {
     return !t || (t->offset % 8 == 0 && mba_ld(t) % 8 == 0 && mba_cols(t) % 8 == 0);
 }
@@ -267,10 +267,10 @@ static mba_status takes_library(const mba_node *n, const mba_machine *m)
     MBA_REFUSE_IF(!mba_dense(n->in[X]) || !mba_dense(y) || (n->in[DY] && n->out[DX] && !mba_dense(n->out[DX])),
                   "a part of the channels\n"
                   "why: the library's kernels take whole images");
-    MBA_REFUSE_IF(half && !whole_pieces(y), "%lld channels out\nwhy: the library wants whole pieces of 8 in bf16",
+    MBA_REFUSE_IF(half && !whole_vectors(y), "%lld channels out\nwhy: the library wants whole vectors of 8 in bf16",
                   (long long)d.Co);
-    MBA_REFUSE_IF(half && !stem && (!whole_pieces(n->in[X]) || (n->in[DY] && !whole_pieces(n->out[DX]))),
-                  "%lld channels in\nwhy: the library wants whole pieces of 8 in bf16", (long long)d.Ci);
+    MBA_REFUSE_IF(half && !stem && (!whole_vectors(n->in[X]) || (n->in[DY] && !whole_vectors(n->out[DX]))),
+                  "%lld channels in\nwhy: the library wants whole vectors of 8 in bf16", (long long)d.Ci);
     return MBA_OK;
 }
 
@@ -450,8 +450,8 @@ const mba_op mba_op_conv2d = {
               "channels in and out, added to" },
             { { 1, 3, 4, 3, 2, KERNEL(3, 3), STEPS(1, 1), CHANNELS | TWICE }, "the same, without a stride" },
             { { 2, 7, 5, 3, 4, KERNEL(3, 3), STEPS(2, 1), PIXELS }, "the stem: x wants no gradient" },
-            { { 1, 4, 3, 8, 8, KERNEL(3, 3), STEPS(1, 1), WITH_BIAS }, "channels in whole pieces of 16 bytes" },
-            { { 2, 4, 5, 3, 8, KERNEL(3, 3), STEPS(2, 1), PIXELS }, "a stem with whole pieces out" },
+            { { 1, 4, 3, 8, 8, KERNEL(3, 3), STEPS(1, 1), WITH_BIAS }, "channels in whole vectors of 16 bytes" },
+            { { 2, 4, 5, 3, 8, KERNEL(3, 3), STEPS(2, 1), PIXELS }, "a stem with whole vectors out" },
             { { 1, 5, 9, 16, 17, KERNEL(3, 3), STEPS(1, 1), WITH_BIAS }, "tiles: sides that 4 does not divide" },
             { { 2, 4, 4, 18, 16, KERNEL(3, 3), STEPS(1, 0), 0 }, "tiles: no padding, x larger than y" },
             { { 1, 3, 5, 16, 19, KERNEL(3, 3), STEPS(1, 2), CHANNELS | TWICE | WITH_BIAS },

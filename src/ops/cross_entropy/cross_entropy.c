@@ -18,7 +18,7 @@ static mba_status ce_shape(const mba_node *n, mba_type *out)
              (long long)mba_elems(t));
     MBA_NEED(t->bound <= mba_cols(z), "cross_entropy: targets up to %lld, %lld logits", (long long)t->bound - 1,
              (long long)mba_cols(z));
-    MBA_NEED(z->run % mba_cols(z) == 0, "cross_entropy: the rows of %s are cut in pieces", z->name);
+    MBA_NEED(z->run % mba_cols(z) == 0, "cross_entropy: the rows of %s are split into runs", z->name);
     out[LOSS] = MBA_TYPE(MBA_F32, 1);
     out[LSE] = MBA_TYPE(MBA_F32, mba_rows(z));
     return MBA_OK;
@@ -93,7 +93,7 @@ static void ce_build(mba_graph *g, const mba_case *c)
         mba_cross_entropy(g, z, t);
         return;
     }
-    /* two heads that share columns of the logits and see shifted targets: windows, and a gradient that adds */
+    /* two heads that share columns of the logits and see shifted targets: views, and a gradient that adds */
     mba_tensor *two = mba_targets(g, "targets", MBA_TYPE(MBA_I32, R, 2), V);
     mba_tensor *a = mba_cross_entropy(g, mba_slice(g, z, 1, 0, V), mba_slice(g, two, 1, 0, 1));
     mba_add(g, a, mba_cross_entropy(g, mba_slice(g, z, 1, extra, V), mba_slice(g, two, 1, 1, 1)));
@@ -115,12 +115,12 @@ const mba_op mba_op_cross_entropy = {
     .terms = ce_terms,
     .cases = (const mba_case[]){ { { 5, 11 }, "odd vocabulary" },
                                  { { 3, 67 }, "whole vectors, then a tail" },
-                                 { { 2, 1064 }, "rows for a whole block, in pieces of 16 bytes" },
+                                 { { 2, 1064 }, "rows for a whole block, in vectors of 16 bytes" },
                                  { { 2, 1031 }, "rows for a whole block, one by one" },
                                  { { 9, 40 }, "more rows than a block has warps" },
-                                 { { 4, 24, 8 }, "windows that overlap, in pieces of 16 bytes" },
+                                 { { 4, 24, 8 }, "views that overlap, in vectors of 16 bytes" },
                                  { { 1, 1 }, "one class: no loss" },
-                                 { { 4, 9, 2 }, "windows that overlap: the second gradient adds" },
+                                 { { 4, 9, 2 }, "views that overlap: the second gradient adds" },
                                  { { 0 }, NULL } },
     .sizes = (const mba_case[]){ { { 1024, 50288 }, "130m, 1024 tokens" },
                                  { { 4096, 50288 }, "130m, 4096 tokens" },

@@ -13,7 +13,7 @@ static ce_rows rows_of(const mba_call *c, const mba_tensor *z, const mba_tensor 
     return a;
 }
 
-static bool pieces_fit(const mba_tensor *t, const void *at)
+static bool vec_aligned(const mba_tensor *t, const void *at)
 {
     return mba_vec_aligned(t, at, 16 / (int)mba_dtype_bytes(t->type.dtype));
 }
@@ -23,7 +23,7 @@ extern "C" mba_status cross_entropy_cuda(const mba_call *c)
     const mba_tensor *z = c->node->in[Z];
     float            *each = (float *)mba_cuda_scratch(c, 0);
     ce_rows           a = rows_of(c, z, c->node->in[TARGET], c->in[TARGET]);
-    a.pieces = pieces_fit(z, c->in[Z]);
+    a.vectors = vec_aligned(z, c->in[Z]);
     MBA_WITH_DTYPE(z->type.dtype, T,
                    MBA_TRY(
                        ce_fwd_rows<T>(c, 0, &a, mba_strided_view<const T>(z, c->in[Z]), (float *)c->out[LSE], each)));
@@ -37,7 +37,7 @@ extern "C" mba_status cross_entropy_bwd_cuda(const mba_call *c)
     const mba_tensor *z = n->in[ZB];
     float            *scale = (float *)mba_cuda_scratch(c, 0);
     ce_rows           a = rows_of(c, z, n->in[TARGETB], c->in[TARGETB]);
-    a.pieces = pieces_fit(z, c->in[ZB]) && pieces_fit(n->out[DZ], c->out[DZ]);
+    a.vectors = vec_aligned(z, c->in[ZB]) && vec_aligned(n->out[DZ], c->out[DZ]);
     MBA_KERNEL(c, 0, cross_entropy_bwd_scale, scale, (const float *)c->in[DLOSS], a.target, a.rows, c->step);
     MBA_WITH_DTYPE(z->type.dtype, T,
                    MBA_TRY(ce_bwd_rows<T>(c, 1, &a, mba_strided_view<T>(n->out[DZ], c->out[DZ]),

@@ -12,7 +12,7 @@
 
 enum { CE_BLOCK = 256, CE_TOTAL_BLOCK = 1024 };
 
-/* Threads that share a row: the block where a warp would need more than eight rounds of pieces. */
+/* Threads that share a row: the block where a warp would need more than eight rounds of vectors. */
 static inline int     ce_group_threads(int64_t cols) { return cols > 1024 ? CE_BLOCK : 32; }
 static inline int64_t ce_grid(int64_t rows, int64_t cols) { return mba_ceil(rows, CE_BLOCK / ce_group_threads(cols)); }
 

@@ -5,17 +5,17 @@
  *   lse[r] = log sum_c exp(z[r,c]),   each[r] = lse[r] - z[r,y(r)],   dz[r,c] = k (exp(z[r,c] - lse[r]) - [c = y(r)])
  *   z, dz (R, C) fp32 or bf16     y (R) i32, negative: no target     lse, each (R) fp32
  *
- * kernel     cross_entropy_fwd_rows     a team of 32 or 256 threads per row; maximum and sum in one pass
- * takes      fp32, bf16, any columns below 2^30; 16-byte pieces where rows begin at multiples of 16 bytes
- * launch     grid ceil(R / (256 / team)), block 256
+ * kernel     cross_entropy_fwd_rows     a group of 32 or 256 threads per row; maximum and sum in one pass
+ * takes      fp32, bf16, any columns below 2^30; 16-byte vectors where rows begin at multiples of 16 bytes
+ * launch     grid ceil(R / (256 / group)), block 256
  * resources  sm_90a, CUDA 13.0: 31 to 63 registers, 64 B of shared memory, no spill  [docs]
  * moves      reads R C e + 4 R bytes, writes 8 R; R C exponentials: bound by DRAM
  * measured   H200: cross_entropy 119 us, 88 % of the copy rate; 130m, 4096 tokens  [docs: op cross_entropy]
  * order      fixed: a thread's columns ascend, threads are added as a tree
  *
- * kernel     cross_entropy_bwd_rows     the same teams; dz may lie in the memory of z
+ * kernel     cross_entropy_bwd_rows     the same thread groups; dz may lie in the memory of z
  * takes      as above
- * launch     grid ceil(R / (256 / team)), block 256
+ * launch     grid ceil(R / (256 / group)), block 256
  * resources  sm_90a, CUDA 13.0: 27 to 64 registers, no spill  [docs]
  * moves      reads R C e + 8 R bytes, writes R C e (and reads that where it adds); R C exponentials: bound by DRAM
  * measured   H200: cross_entropy_bwd 258 us, 81 % of the copy rate; 130m, 4096 tokens  [docs: op cross_entropy_bwd]
@@ -60,29 +60,29 @@ template <int N> static __device__ __forceinline__ void ce_take(ce_sum &s, const
     s.max = top;
 }
 
-/* log sum exp of a row, for all threads of its team. */
-template <int TEAM> static __device__ __forceinline__ float ce_lse(ce_sum s)
+/* log sum exp of a row, for all threads of its thread group. */
+template <int GROUP> static __device__ __forceinline__ float ce_lse(ce_sum s)
 {
-    const float top = block_max<TEAM>(s.max);
-    return top + logf(block_sum<TEAM>(s.sum * ce_exp(s.max, top * CE_LOG2E)));
+    const float top = block_max<GROUP>(s.max);
+    return top + logf(block_sum<GROUP>(s.sum * ce_exp(s.max, top * CE_LOG2E)));
 }
 
-/* This thread's share of a row: four pieces are on their way at a time, then what is left of the row one by one. */
+/* This thread's share of a row: four vectors are on their way at a time, then what is left of the row one by one. */
 enum { CE_AHEAD = 4 };
 
-template <int N, int TEAM, typename T> static __device__ __forceinline__ ce_sum ce_row(const T *z, int cols, int lane)
+template <int N, int GROUP, typename T> static __device__ __forceinline__ ce_sum ce_row(const T *z, int cols, int lane)
 {
     ce_sum s = { CE_NONE, 0 };
-    for (int c = lane * N; c + N <= cols; c += CE_AHEAD * TEAM * N) {
+    for (int c = lane * N; c + N <= cols; c += CE_AHEAD * GROUP * N) {
         float v[CE_AHEAD][N];
 #pragma unroll
         for (int j = 0; j < CE_AHEAD; j++)
-            if (c + j * TEAM * N + N <= cols) load(v[j], z + c + j * TEAM * N);
+            if (c + j * GROUP * N + N <= cols) load(v[j], z + c + j * GROUP * N);
 #pragma unroll
         for (int j = 0; j < CE_AHEAD; j++)
-            if (c + j * TEAM * N + N <= cols) ce_take(s, v[j]);
+            if (c + j * GROUP * N + N <= cols) ce_take(s, v[j]);
     }
-    for (int c = cols / N * N + lane; c < cols; c += TEAM) {
+    for (int c = cols / N * N + lane; c < cols; c += GROUP) {
         const float v[1] = { to_float(z[c]) };
         ce_take(s, v);
     }
@@ -90,17 +90,17 @@ template <int N, int TEAM, typename T> static __device__ __forceinline__ ce_sum 
 }
 
 /* Rows first .. of the targets, lse and losses belong to rows 0 .. of z; rows that are not real get zeros. */
-template <typename T, int N, int TEAM>
+template <typename T, int N, int GROUP>
 __global__ void __launch_bounds__(CE_BLOCK)
     cross_entropy_fwd_rows(float *lse, float *each, strided_view<const T> z, strided_view<const int32_t> target,
                            int64_t first, ragged rows, int cols, const mba_step *step)
 {
-    const int64_t r = (int64_t)blockIdx.x * (CE_BLOCK / TEAM) + threadIdx.x / TEAM;
-    const int     lane = threadIdx.x % TEAM;
-    if (r >= rows.all) return; // the whole team leaves together
+    const int64_t r = (int64_t)blockIdx.x * (CE_BLOCK / GROUP) + threadIdx.x / GROUP;
+    const int     lane = threadIdx.x % GROUP;
+    if (r >= rows.all) return; // the whole thread group leaves together
     const bool  real = r < valid_rows_of(rows, step);
     const T    *row = z.row(r, cols);
-    const float l = ce_lse<TEAM>(ce_row<N, TEAM>(row, cols, lane));
+    const float l = ce_lse<GROUP>(ce_row<N, GROUP>(row, cols, lane));
     if (lane) return;
     const int y = real ? *target.element(first + r) : -1;
     lse[first + r] = real ? l : 0;
@@ -144,38 +144,38 @@ static __global__ void __launch_bounds__(CE_TOTAL_BLOCK)
     if (threadIdx.x == 0) *scale = (float)((double)*dloss * ce_scale(step, step->loss_scale > 0 ? 1 : valid));
 }
 
-template <int N, int TEAM, typename T> static __device__ __forceinline__ void ce_zero_row(T *dz, int cols, int lane)
+template <int N, int GROUP, typename T> static __device__ __forceinline__ void ce_zero_row(T *dz, int cols, int lane)
 {
     const float none[N] = { 0 };
-    for (int c = lane * N; c + N <= cols; c += TEAM * N) store(dz + c, none);
-    for (int c = cols / N * N + lane; c < cols; c += TEAM) dz[c] = from_float<T>(0);
+    for (int c = lane * N; c + N <= cols; c += GROUP * N) store(dz + c, none);
+    for (int c = cols / N * N + lane; c < cols; c += GROUP) dz[c] = from_float<T>(0);
 }
 
-template <typename T, int N, int TEAM, bool ADDS>
+template <typename T, int N, int GROUP, bool ADDS>
 __global__ void __launch_bounds__(CE_BLOCK)
     cross_entropy_bwd_rows(strided_view<T> dz, strided_view<const T> z, strided_view<const int32_t> target,
                            const float *lse, const float *scale, const float *weight, int64_t first, ragged rows,
                            int cols, const mba_step *step)
 {
-    const int64_t r = (int64_t)blockIdx.x * (CE_BLOCK / TEAM) + threadIdx.x / TEAM;
-    const int     lane = threadIdx.x % TEAM;
+    const int64_t r = (int64_t)blockIdx.x * (CE_BLOCK / GROUP) + threadIdx.x / GROUP;
+    const int     lane = threadIdx.x % GROUP;
     if (r >= rows.all) return;
     const int y = r < valid_rows_of(rows, step) ? *target.element(first + r) : -1;
     T        *to = dz.row(r, cols);
     if (y < 0) {
-        if (!ADDS) ce_zero_row<N, TEAM>(to, cols, lane);
+        if (!ADDS) ce_zero_row<N, GROUP>(to, cols, lane);
         return;
     }
     const T    *from = z.row(r, cols);
     const float base = lse[first + r] * CE_LOG2E, k = *scale * (weight ? weight[y] : 1);
-    for (int c = lane * N; c + N <= cols; c += CE_AHEAD * TEAM * N) {
+    for (int c = lane * N; c + N <= cols; c += CE_AHEAD * GROUP * N) {
         float v[CE_AHEAD][N];
 #pragma unroll
         for (int j = 0; j < CE_AHEAD; j++)
-            if (c + j * TEAM * N + N <= cols) load(v[j], from + c + j * TEAM * N);
+            if (c + j * GROUP * N + N <= cols) load(v[j], from + c + j * GROUP * N);
 #pragma unroll
         for (int j = 0; j < CE_AHEAD; j++) {
-            const int at = c + j * TEAM * N;
+            const int at = c + j * GROUP * N;
             if (at + N > cols) break;
             float old[N];
             if (ADDS) load(old, to + at);
@@ -185,7 +185,7 @@ __global__ void __launch_bounds__(CE_BLOCK)
             store(to + at, v[j]);
         }
     }
-    for (int c = cols / N * N + lane; c < cols; c += TEAM)
+    for (int c = cols / N * N + lane; c < cols; c += GROUP)
         to[c] = from_float<T>(k * ce_exp(to_float(from[c]), base) - (c == y ? k : 0) + (ADDS ? to_float(to[c]) : 0));
 }
 
@@ -197,16 +197,16 @@ struct ce_rows {
     ragged                      rows;
     int64_t                     first;
     int                         cols;
-    bool                        pieces; /* rows of z (and dz) begin at multiples of 16 bytes */
+    bool                        vectors; /* rows of z (and dz) begin at multiples of 16 bytes */
 };
 
-#define CE_WITH_GROUP(cols, TEAM, ...) \
+#define CE_WITH_GROUP(cols, GROUP, ...) \
     do { \
         if (ce_group_threads(cols) == CE_BLOCK) { \
-            constexpr int TEAM = CE_BLOCK; \
+            constexpr int GROUP = CE_BLOCK; \
             __VA_ARGS__; \
         } else { \
-            constexpr int TEAM = 32; \
+            constexpr int GROUP = 32; \
             __VA_ARGS__; \
         } \
     } while (0)
@@ -215,9 +215,9 @@ template <typename T>
 static mba_status ce_fwd_rows(const mba_call *c, int k, const ce_rows *a, strided_view<const T> z, float *lse,
                               float *each)
 {
-    CE_WITH_GROUP(a->cols, TEAM,
-                  MBA_WITH_BOOL(a->pieces, PIECES, constexpr int N = PIECES ? (int)vec16<T>::N : 1;
-                                auto *kernel = cross_entropy_fwd_rows<T, N, TEAM>;
+    CE_WITH_GROUP(a->cols, GROUP,
+                  MBA_WITH_BOOL(a->vectors, VECTORS, constexpr int N = VECTORS ? (int)vec16<T>::N : 1;
+                                auto *kernel = cross_entropy_fwd_rows<T, N, GROUP>;
                                 MBA_KERNEL(c, k, kernel, lse, each, z, a->target, a->first, a->rows, a->cols,
                                            a->step)));
     return MBA_OK;
@@ -227,10 +227,10 @@ template <typename T>
 static mba_status ce_bwd_rows(const mba_call *c, int k, const ce_rows *a, strided_view<T> dz, strided_view<const T> z,
                               const float *lse, const float *scale, const float *weight, bool adds)
 {
-    CE_WITH_GROUP(a->cols, TEAM,
-                  MBA_WITH_BOOL(a->pieces, PIECES,
-                                MBA_WITH_BOOL(adds, ADDS, constexpr int N = PIECES ? (int)vec16<T>::N : 1;
-                                              auto *kernel = cross_entropy_bwd_rows<T, N, TEAM, ADDS>;
+    CE_WITH_GROUP(a->cols, GROUP,
+                  MBA_WITH_BOOL(a->vectors, VECTORS,
+                                MBA_WITH_BOOL(adds, ADDS, constexpr int N = VECTORS ? (int)vec16<T>::N : 1;
+                                              auto *kernel = cross_entropy_bwd_rows<T, N, GROUP, ADDS>;
                                               MBA_KERNEL(c, k, kernel, dz, z, a->target, lse, scale, weight, a->first,
                                                          a->rows, a->cols, a->step))));
     return MBA_OK;

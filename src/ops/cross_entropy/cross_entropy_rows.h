@@ -2,7 +2,7 @@
 /* cross_entropy_rows.h -- the two loops over a row of logits, for *_cpu.c files of losses.
  *
  *     ce_sum s = CE_SUM_NONE;
- *     ce_sum_add(&s, z, V);                             // in one go, or piece by piece
+ *     ce_sum_add(&s, z, V);                             // in one go, or span by span
  *     lse = ce_lse(s);                                  // log sum exp(z)
  *     ce_gradient(dz, z, V, lse, scale, false);         // scale * softmax(z); dz may be z
  */
@@ -23,7 +23,7 @@ typedef struct ce_sum {
 } ce_sum;
 #define CE_SUM_NONE ((ce_sum){ .sum = 0, .max = -FLT_MAX })
 
-enum { CE_PIECE = 2048 }; // 8 KB: the second look at a piece comes from the nearest cache
+enum { CE_SPAN = 2048 }; // 8 KB: the second look at a span comes from the nearest cache
 
 MBA_SIMD vf ce_tail(const float *z, int64_t n) // n < MBA_LANES logits; the rest weighs nothing
 {
@@ -63,11 +63,11 @@ static inline float ce_exp_sum(const float *z, int64_t n, float max)
     return vf_sum((a + b) + (c + d));
 }
 
-/* Takes n more logits in. Memory is read once: a piece is looked at twice while it is near. */
+/* Takes n more logits in. Memory is read once: a span is looked at twice while it is near. */
 static inline void ce_sum_add(ce_sum *s, const float *z, int64_t n)
 {
-    for (int64_t at = 0; at < n; at += CE_PIECE) {
-        const int64_t len = at + CE_PIECE < n ? CE_PIECE : n - at;
+    for (int64_t at = 0; at < n; at += CE_SPAN) {
+        const int64_t len = at + CE_SPAN < n ? CE_SPAN : n - at;
         const float   top = ce_max(z + at, len);
         if (top > s->max) { // what was summed before was too large by this factor
             s->sum *= exp((double)s->max - (double)top);

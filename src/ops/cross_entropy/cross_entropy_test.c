@@ -97,7 +97,7 @@ static void cross_entropy_lets_nan_through(void **state)
     destroy(l);
 }
 
-/* A real vocabulary, several pieces per row, the largest logit in any of them: against plain loops. */
+/* A real vocabulary, several spans per row, the largest logit in any of them: against plain loops. */
 static void cross_entropy_of_a_real_vocabulary(void **state)
 {
     (void)state;

@@ -34,7 +34,7 @@ static mba_cost dropout_cost(const mba_node *n)
     return c;
 }
 
-/* dims: R, C, as a window that is used twice. */
+/* dims: R, C, as a view that is used twice. */
 static void dropout_build(mba_graph *g, const mba_case *c)
 {
     const int64_t R = c->dim[0], C = c->dim[1];
@@ -65,7 +65,7 @@ const mba_op mba_op_dropout = {
     .build = dropout_build,
     .cases = (const mba_case[]){ { { 6, 10 }, "a third is gone" },
                                  { { 37, 61 }, "more than one block of numbers" },
-                                 { { 9, 22 }, "whole pieces of 16 bytes" },
+                                 { { 9, 22 }, "whole vectors of 16 bytes" },
                                  { { 5, 7, 1 }, "columns in and out, with two masks" },
                                  { { 0 }, NULL } },
 };

@@ -33,8 +33,8 @@ static void draw(uint32_t word[DRAW], uint64_t key, uint64_t hi, uint64_t first)
     }
 }
 
-/* y (+)= x where the word is at least `below`, scaled. Elements i .. end-1 of two windows, in pieces that lie in
- * one run of both. */
+/* y (+)= x where the word is at least `below`, scaled. Elements i .. end-1 of two strided views, in spans that
+ * lie in one run of both. */
 static void apply(const mba_call *c, const uint32_t *word, int64_t i, int64_t end, uint32_t below, float scale)
 {
     const mba_tensor *tx = c->node->in[X], *ty = c->node->out[Y];

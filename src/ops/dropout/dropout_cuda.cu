@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* dropout_cuda.cu -- kernel `map_rows` of ops/map_rows.cuh; the numbers are those of the CPU: element i takes word i %
- * 4 of counter i / 4, whatever the window. */
+ * 4 of counter i / 4, whatever the strided view. */
 #include "ops/map_rows.cuh"
 extern "C" {
 #include "ops/dropout/dropout_slots.h"

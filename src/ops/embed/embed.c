@@ -18,7 +18,7 @@ static mba_status embed_shape(const mba_node *n, mba_type *out)
              MBA_RANK_MAX - 1);
     MBA_NEED(t->bound <= e->type.dim[0], "embed: %s has values up to %lld, %s has %lld rows", t->name,
              (long long)t->bound - 1, e->name, (long long)e->type.dim[0]);
-    MBA_NEED(mba_dense(e) || e->run == mba_cols(e), "embed: the rows of %s are cut in pieces", e->name);
+    MBA_NEED(mba_dense(e) || e->run == mba_cols(e), "embed: the rows of %s are split into runs", e->name);
     out[Y] = t->type;
     out[Y].dtype = ((const embed_attr *)n->attr)->out;
     out[Y].dim[out[Y].rank++] = mba_cols(e);
@@ -27,7 +27,7 @@ static mba_status embed_shape(const mba_node *n, mba_type *out)
 
 static mba_status embed_bwd_shape(const mba_node *n, mba_type *out)
 {
-    MBA_NEED(n->in[DY]->run % mba_cols(n->in[DY]) == 0, "embed: the rows of %s are cut in pieces", n->in[DY]->name);
+    MBA_NEED(n->in[DY]->run % mba_cols(n->in[DY]) == 0, "embed: the rows of %s are split into runs", n->in[DY]->name);
     out[DTABLE] = ((const embed_bwd_attr *)n->attr)->table;
     out[DTABLE].dtype = MBA_F32;
     return MBA_OK;
@@ -110,9 +110,9 @@ static backward backward_of(const mba_node *n, const mba_machine *m)
 {
     const mba_tensor *dy = n->in[DY], *dt = n->out[DTABLE];
     backward          b = { .R = mba_rows(dy), .V = mba_rows(dt), .M = mba_cols(dy), .adds = mba_adds(n, DTABLE) };
-    const int64_t     pieces = b.M / embed_bwd_width(n);
-    b.threads = pieces < 256 ? mba_ceil(pieces, 32) * 32 : 256;
-    b.across = mba_ceil(pieces, b.threads);
+    const int64_t     vectors = b.M / embed_bwd_width(n);
+    b.threads = vectors < 256 ? mba_ceil(vectors, 32) * 32 : 256;
+    b.across = mba_ceil(vectors, b.threads);
     b.chunks = mba_ceil(b.R, EMBED_CHUNK);
     b.clearing = b.adds ? 0 : mba_ceil(b.V, EMBED_CLEAR);
     b.ranges = mba_ceil(b.V, EMBED_SPAN_MAX) > m->sm ? mba_ceil(b.V, EMBED_SPAN_MAX) : m->sm;
@@ -194,8 +194,8 @@ static double embed_bwd_terms(const mba_node *n, int out)
     return (double)mba_rows(n->in[DY]);
 }
 
-/* dims: rows, tokens, columns, columns more in windows, 1 + the padding token (differences would not agree: no case),
- * 1: the table is fp32 whatever the activations are, as models look up in their masters */
+/* dims: rows, tokens, columns, columns more in views, 1 + the padding token (differences would not agree: no case), 1:
+ * the table is fp32 whatever the activations are, as models look up in their masters */
 static void embed_build(mba_graph *g, const mba_case *c)
 {
     const int64_t   R = c->dim[0], V = c->dim[1], M = c->dim[2], extra = c->dim[3];
@@ -205,7 +205,7 @@ static void embed_build(mba_graph *g, const mba_case *c)
         mba_embed_padded(g, mba_index(g, "tokens", MBA_TYPE(MBA_I32, R), V), e, MBA_F32, c->dim[4] - 1);
         return;
     }
-    /* tokens, tables and outputs as windows: one batch read twice, two columns of one table, joined */
+    /* tokens, tables and outputs as views: one batch read twice, two columns of one table, joined */
     mba_tensor *t = mba_index(g, "tokens", MBA_TYPE(MBA_I32, 2, R + 1), V);
     mba_tensor *a = mba_embed(g, mba_slice(g, t, 1, 0, R), mba_slice(g, e, 1, 0, M), g->compute);
     mba_tensor *b = mba_embed(g, mba_slice(g, t, 1, 1, R), mba_slice(g, e, 1, extra, M), g->compute);
@@ -228,13 +228,13 @@ const mba_op mba_op_embed = {
     .build = embed_build,
     .cases = (const mba_case[]){ { { 9, 4, 5 }, "tokens repeat" },
                                  { { 5, 3, 387 }, "two blocks of columns, nothing divides" },
-                                 { { 5, 6, 7, 3 }, "windows: overlapping columns of one table, joined" },
-                                 { { 70, 3, 12 }, "whole pieces; runs longer than a chunk" },
+                                 { { 5, 6, 7, 3 }, "views: overlapping columns of one table, joined" },
+                                 { { 70, 3, 12 }, "whole vectors; runs longer than a chunk" },
                                  { { 40, 600, 4 }, "several ranges of the vocabulary" },
                                  { { 7000, 2, 4 }, "more tokens of a range than its block keeps" },
                                  { { 17000, 3, 4 }, "more tokens than a block has in registers" },
-                                 { { 5, 6, 8, 4 }, "windows in whole pieces" },
-                                 { { 5000, 3, 8, 4 }, "more tokens in windows than a block has in registers" },
+                                 { { 5, 6, 8, 4 }, "views in whole vectors" },
+                                 { { 5000, 3, 8, 4 }, "more tokens in views than a block has in registers" },
                                  { { 1, 9, 1 }, "one token; most of the table's gradient is zero" },
                                  { { 70, 3, 12, 0, 0, 1 }, "an fp32 table" },
                                  { { 0 }, NULL } },

@@ -4,7 +4,7 @@
  *   y[r,:] = table[token[r],:]        dtable[v,:] (+)= sum of dy[r,:] over the rows r with token[r] = v, in order of r
  *   tokens (R) i32     table, y fp32 or bf16     dy fp32 or bf16     dtable (V, M) fp32
  *
- * kernel     embed_fwd_rows     pieces of rows, two a thread, whose tokens are asked for together, then the pieces
+ * kernel     embed_fwd_rows     vectors of rows, two a thread, whose tokens are asked for together, then the vectors
  * launch     grid ceil(R M / (512 W)), block 256, W = 4 values or one
  *
  * kernel     embed_bwd_sort     a block owns a range of the vocabulary: it counts the tokens in front of its range,
@@ -41,8 +41,8 @@ extern "C" {
 
 /* ---- forward ---- */
 
-/* The tokens of all pieces of a thread are asked for before the first is used, then the pieces. I holds the number of a
- * piece. */
+/* The tokens of all vectors of a thread are asked for before the first is used, then the vectors. I holds the number of
+ * a vector. */
 template <typename TE, typename TY, int W, typename I>
 __global__ void __launch_bounds__(EMBED_THREADS) embed_fwd_rows(strided_view<TY> y, strided_view<const int32_t> token,
                                                                 const TE *table, int64_t ld, I rows, I per_row)
@@ -138,11 +138,11 @@ struct embed_sort {
 static __device__ __forceinline__ void prefetch_l2_share(const char *from, int64_t bytes)
 {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
-    enum { PIECE = 8192 };
+    enum { CHUNK_BYTES = 8192 };
     if (threadIdx.x % 32) return;
-    for (int64_t at = ((int64_t)blockIdx.x + (int64_t)gridDim.x * (threadIdx.x / 32)) * PIECE; at < bytes;
-         at += (int64_t)gridDim.x * SORT_WARPS * PIECE) {
-        const uint32_t n = (uint32_t)(bytes - at < PIECE ? bytes - at : PIECE);
+    for (int64_t at = ((int64_t)blockIdx.x + (int64_t)gridDim.x * (threadIdx.x / 32)) * CHUNK_BYTES; at < bytes;
+         at += (int64_t)gridDim.x * SORT_WARPS * CHUNK_BYTES) {
+        const uint32_t n = (uint32_t)(bytes - at < CHUNK_BYTES ? bytes - at : CHUNK_BYTES);
         asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(from + at), "r"(n) : "memory");
     }
 #else

@@ -18,13 +18,13 @@ typedef struct embed_bwd_attr {
     mba_type table;
 } embed_bwd_attr;
 
-/* Where element i of a window lies. Tokens may be columns of a wider batch, and rows a window's rows. */
+/* Where element i of a view lies. Tokens may be columns of a wider batch, and rows a view's rows. */
 static inline int64_t embed_at(const mba_tensor *t, int64_t i)
 {
     return i < t->run ? i : i / t->run * t->pitch + i % t->run; // dense: no division
 }
 
-/* CUDA. A piece has four values, so that it is 16 bytes of the wider type; a chunk is what one block of the backward
+/* CUDA. A vector has four values, so that it is 16 bytes of the wider type; a chunk is what one block of the backward
  * sums of the sorted order; a range is what one block sorts, whose rows stay in shared memory if they are EMBED_KEPT at
  * most. EMBED_CLEAR rows are those of a block that writes zeros: 16 bytes say which of them are met. */
 enum {

@@ -59,10 +59,10 @@ static mba_status embed_sum_bwd_plan(mba_plan *p, const mba_node *n, const mba_m
     return MBA_OK;
 }
 
-static mba_status embed_sum_pieces_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
+static mba_status embed_sum_vec16_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
 {
     MBA_REFUSE_IF(m->cc < 80, "a device of compute capability %d", m->cc);
-    mba_plan_stream(p, n, "embed_sum_fwd_pieces",
+    mba_plan_stream(p, n, "embed_sum_fwd_vec16",
                     mba_ceil(mba_elems(n->out[Y]),
                              256 * mba__columns_at_once((const mba_tensor *[]){ n->in[TABLE], n->out[Y] }, 2)),
                     256, 40);
@@ -135,7 +135,7 @@ static mba_status embed_sum_bwd_cuda_plan(mba_plan *p, const mba_node *n, const 
     return MBA_OK;
 }
 
-/* dims: R, F, rows of the table, M, windows. */
+/* dims: R, F, rows of the table, M, views. */
 static void embed_sum_build(mba_graph *g, const mba_case *c)
 {
     const int64_t V = c->dim[2], M = c->dim[3];
@@ -163,13 +163,13 @@ const mba_op mba_op_embed_sum = {
     .ref = embed_sum_ref,
     .terms = embed_sum_terms,
     .cpu = (const mba_variant[]){ { "rows", mba__plan_f32, MBA_CPU(embed_sum_fwd) }, { 0 } },
-    .cuda = (const mba_variant[]){ { "pieces", embed_sum_pieces_plan, MBA_CUDA(embed_sum_cuda) }, { 0 } },
+    .cuda = (const mba_variant[]){ { "vec16", embed_sum_vec16_plan, MBA_CUDA(embed_sum_cuda) }, { 0 } },
     .build = embed_sum_build,
     .cases = (const mba_case[]){ { { 9, 3, 6, 5 }, "rows of the table repeat" },
                                  { { 3, 1, 4, 19 }, "one table" },
-                                 { { 150, 2, 7, 40 }, "two parts of rows, two blocks of columns, pieces of 16 bytes" },
+                                 { { 150, 2, 7, 40 }, "two parts of rows, two blocks of columns, vectors of 16 bytes" },
                                  { { 40, 3, 530, 3 }, "two blocks of the table" },
-                                 { { 5, 2, 4, 4, 2 }, "windows: overlapping columns of one table, joined" },
+                                 { { 5, 2, 4, 4, 2 }, "views: overlapping columns of one table, joined" },
                                  { { 0 }, NULL } },
     .sizes = (const mba_case[]){ { { 19320, 9, 174, 80 }, "Peptides atoms, 128 graphs" }, { { 0 }, NULL } },
 };

@@ -4,7 +4,7 @@
  *   y[r,:] = sum_f table[index[r,f],:],   dtable[v,:] (+)= sum of dy[r,:] over the (r, f) with index[r,f] = v
  *   index (R, F) i32     table (V, M), y, dy (R, M) fp32 or bf16     dtable (V, M) fp32
  *
- * kernel     embed_sum_fwd_pieces     a thread per 16 bytes of y, or one value
+ * kernel     embed_sum_fwd_vec16     a thread per 16 bytes of y, or one value
  * takes      everything
  * launch     grid ceil(R M / W / 256), block 256, W values a thread
  * resources  sm_90a, CUDA 13.0: 36 to 42 registers, no spill  [docs]
@@ -28,8 +28,8 @@ extern "C" {
 
 template <typename T, int W>
 __global__ void __launch_bounds__(256)
-    embed_sum_fwd_pieces(strided_view<T> y, const int32_t *index, strided_view<const T> table, ragged rows, int64_t F,
-                         int64_t cols, const mba_step *step)
+    embed_sum_fwd_vec16(strided_view<T> y, const int32_t *index, strided_view<const T> table, ragged rows, int64_t F,
+                        int64_t cols, const mba_step *step)
 {
     const int64_t i = ((int64_t)blockIdx.x * 256 + threadIdx.x) * W, r = i / cols, c = i % cols;
     if (r >= rows.all) return;
@@ -105,8 +105,8 @@ extern "C" mba_status embed_sum_cuda(const mba_call *c)
     const mba_tensor *index = c->node->in[INDEX], *table = c->node->in[TABLE],
                      *y = c->node->out[Y], *const both[] = { table, y };
     MBA_WITH_DTYPE(y->type.dtype, T,
-                   MBA_WITH_BOOL(mba__columns_at_once(both, 2) > 1, PIECES, auto *kernel = embed_sum_fwd_pieces < T,
-                                 PIECES ? (int)vec16<T>::N : 1 > ;
+                   MBA_WITH_BOOL(mba__columns_at_once(both, 2) > 1, VECTORS, auto *kernel = embed_sum_fwd_vec16 < T,
+                                 VECTORS ? (int)vec16<T>::N : 1 > ;
                                  MBA_KERNEL(c, 0, kernel, mba_strided_view<T>(y, c->out[Y]),
                                             (const int32_t *)c->in[INDEX],
                                             mba_strided_view<const T>(table, c->in[TABLE]), mba_ragged_rows(index),

@@ -26,7 +26,7 @@ static mba_status gated_gcn_shape(const mba_node *n, mba_type *out)
         MBA_NEED(n->in[k]->type.dtype == n->in[A]->type.dtype, "gated_gcn: %s and %s differ in type", n->in[k]->name,
                  n->in[A]->name);
         MBA_NEED(mba_dense(n->in[k]) || n->in[k]->run == mba_cols(n->in[k]),
-                 "gated_gcn: the rows of %s do not lie at one distance\nwhy: it is a reshaped window\n"
+                 "gated_gcn: the rows of %s do not lie at one distance\nwhy: it is a reshaped view\n"
                  "fix: take a slice of columns, or copy it first",
                  n->in[k]->name);
         MBA_NEED(n->in[k]->type.rank == 2 && mba_cols(n->in[k]) == mba_cols(n->in[A])
@@ -125,7 +125,7 @@ static int values_at_once(const mba_node *n, int64_t cols, int64_t element_bytes
     return v;
 }
 
-/* A walker takes up to EACH edges of a node of mean degree, and up to LONG before all walkers are called. */
+/* A thread group takes up to EACH edges of a node of mean degree, and up to LONG before all groups are called. */
 gated_gcn_node_loop gated_gcn_node_loop_of(const mba_node *n)
 {
     enum { EACH = 8, LONG = 32, SPLIT_MAX = 16 };
@@ -136,9 +136,9 @@ gated_gcn_node_loop gated_gcn_node_loop_of(const mba_node *n)
     const int64_t       owners = cols / w.values;
     w.lanes = (int)(owners < GATED_GCN_THREADS ? owners : GATED_GCN_THREADS);
     w.across = mba_ceil(owners, w.lanes);
-    w.walkers = GATED_GCN_THREADS / w.lanes;
-    while (w.split * EACH < degree && w.split < SPLIT_MAX && 2 * w.split <= w.walkers) w.split *= 2;
-    w.nodes = w.walkers / w.split;
+    w.groups = GATED_GCN_THREADS / w.lanes;
+    while (w.split * EACH < degree && w.split < SPLIT_MAX && 2 * w.split <= w.groups) w.split *= 2;
+    w.nodes = w.groups / w.split;
     w.hub = w.split * LONG;
     w.blocks = mba_ceil(N, w.nodes);
     return w;
@@ -306,15 +306,15 @@ const mba_op mba_op_gated_gcn = {
     .cpu = (const mba_variant[]){ { "nodes", mba__plan_f32, MBA_CPU(gated_gcn_fwd) }, { 0 } },
     .cuda = (const mba_variant[]){ { "nodes", gated_gcn_cuda_plan, MBA_CUDA(gated_gcn_cuda) }, { 0 } },
     .build = gated_gcn_build,
-    .cases = (const mba_case[]){ { { 5, 8, 3 }, "windows of one matrix" },
+    .cases = (const mba_case[]){ { { 5, 8, 3 }, "views of one matrix" },
                                  { { 40, 60, 2 }, "more nodes than one item takes, nodes without edges" },
                                  { { 3, 7, 37 }, "whole vectors, then a tail" },
                                  { { 4, 6, 3, 4 }, "fewer edges than rows" },
                                  { { 3, 2, 2, -1 }, "no edges at all" },
                                  { { 1, 2, 4 }, "one node with loops" },
                                  { { 5, 9, 3, 0, 2, 1 }, "two layers; gradients add" },
-                                 { { 6, 11, 16, 0, 0, 1 }, "whole pieces of 16 bytes; gradients add" },
-                                 { { 7, 12, 4 }, "pieces of 8 bytes in bf16" },
+                                 { { 6, 11, 16, 0, 0, 1 }, "whole vectors of 16 bytes; gradients add" },
+                                 { { 7, 12, 4 }, "vectors of 8 bytes in bf16" },
                                  { { 40, 90, 8, 80, 0, 0, 1 }, "a hub in and a hub out" },
                                  { { 8, 400, 3, 0, 0, 0, 1 }, "many edges for few nodes, and hubs" },
                                  { { 0 }, NULL } },

@@ -18,7 +18,7 @@
 #include "core/graph.h"
 
 typedef struct mba_gated_gcn_args {
-    mba_tensor *a, *b, *d, *e;    /* (N, H), windows of one matrix or not */
+    mba_tensor *a, *b, *d, *e;    /* (N, H), views of one matrix or not */
     mba_tensor *c;                /* (E, H) */
     mba_tensor *src, *out_edge;   /* (E) i32, below N and below E */
     mba_tensor *in_ptr, *out_ptr; /* (N + 1) i32, at most E */

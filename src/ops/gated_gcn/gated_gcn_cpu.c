@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* gated_gcn_cpu.c -- blocks of nodes in parallel. A node owns its row and the rows of the edges into it, so forward
- * and the first half of backward have no two writers; the second half walks the edges out of a node and gathers what
+ * and the first half of backward have no two writers; the second half follows the edges out of a node and gathers what
  * the first left for them. Sums run over the edges of one node in order: no atomics, the same bits at any number of
  * threads. eh may lie in the memory of c, and dc in that of deh: every vector is read before its place is written. */
 #include "device/cpu/simd.h"

@@ -4,12 +4,12 @@
  *   eh[k] = d[i] + e[j] + c[k],  s = sigmoid(eh),  x_i = a_i + sum s b_j / (sum s + tiny)      over edges k = (j -> i)
  *   a, b, d, e, x (N, H), c, eh (E, H) fp32 or bf16     agg, rden (N, H) fp32     src, in_ptr, out_ptr, out_edge i32
  *
- * kernel     gated_gcn_nodes      a walker (threads side by side, V columns each) takes the edges into a node; nodes of
- *                                 many edges have several walkers, hubs all of the block
+ * kernel     gated_gcn_nodes      a thread group (V columns a thread) takes the edges into a node; nodes of
+ *                                 many edges have several groups, hubs all of the block
  * kernel     gated_gcn_targets    the same: t and s gn of every edge, da, dd
  * kernel     gated_gcn_sources    the same over the edges out of a node, whose share the first left behind: de, db
  * takes      everything; V is 16 bytes, else 8 bytes of bf16, else one value
- * launch     as gated_gcn_node_loop_of says, block 256; sums of walkers meet in shared memory (at most 16 KB, static)
+ * launch     as gated_gcn_node_loop_of says, block 256; sums of groups meet in shared memory (at most 16 KB, static)
  * resources  sm_90a, CUDA 13.0: gated_gcn_nodes 56 to 80 registers, 2048 to 16384 B of shared memory, no spill  [docs]
  *            gated_gcn_targets 55 to 101 registers, 1024 to 8192 B of shared memory, no spill  [docs]
  *            gated_gcn_sources 56 to 80 registers, 2048 to 16384 B of shared memory, no spill  [docs]
@@ -24,7 +24,7 @@
  *              graphmamba-peptides-func, 128 graphs  [docs]
  *            gated_gcn_sources 10.8 us, 51 % of floor (memory), ALU 30 % busy;  [docs]
  *              graphmamba-peptides-func, 128 graphs  [docs]
- * order      fixed: edges of a walker, walkers of a node
+ * order      fixed: edges of a group, groups of a node
  *
  * eh may lie in the memory of c and dc in that of deh: a value is read by the thread that overwrites it, before that.
  * Of one tensor that stands for two inputs the gradients are written by one thread, one after the other. */
@@ -47,7 +47,7 @@ template <typename T> static rows<T> rows_of(const mba_tensor *t, void *at)
 }
 
 /* What all kernels know. Nodes beyond the step's count are cleared. */
-struct walk {
+struct node_loop {
     gated_gcn_node_loop w;
     const int32_t      *ptr;
     int64_t             nodes, cols;
@@ -55,25 +55,28 @@ struct walk {
     mba_count           kind;
 };
 
-/* A thread's place: columns `column` .. + V - 1 of what its walker looks at. */
+/* A thread's place: columns `column` .. + V - 1 of what its group looks at. */
 struct place {
-    int  walker, column;
+    int  group, column;
     bool active;
 };
 
-template <int V> static __device__ __forceinline__ place place_of(const walk &k)
+template <int V> static __device__ __forceinline__ place place_of(const node_loop &k)
 {
     place p;
-    p.walker = threadIdx.x / k.w.lanes;
+    p.group = threadIdx.x / k.w.lanes;
     p.column = (blockIdx.y * k.w.lanes + threadIdx.x % k.w.lanes) * V;
-    p.active = p.walker < k.w.walkers && p.column < k.cols;
+    p.active = p.group < k.w.groups && p.column < k.cols;
     return p;
 }
 
-static __device__ __forceinline__ int64_t real_nodes(const walk &k) { return mba_step_rows(k.step, k.kind, k.nodes); }
+static __device__ __forceinline__ int64_t real_nodes(const node_loop &k)
+{
+    return mba_step_rows(k.step, k.kind, k.nodes);
+}
 
 /* V values as they came from memory: half the registers of fp32 while a thread waits for the others. */
-template <typename T, int V> struct piece {
+template <typename T, int V> struct packed_values {
     typename word<V * sizeof(T)>::type w;
     __device__ __forceinline__ void  load_from(const T *from) { w = *(const typename word<V * sizeof(T)>::type *)from; }
     __device__ __forceinline__ float value(int v) const
@@ -132,17 +135,17 @@ template <int V, typename T> static __device__ __forceinline__ void store_zeros(
     store_wide(to, zero);
 }
 
-/* Rows of edges behind the last real one, dealt to the walkers of the grid. */
+/* Rows of edges behind the last real one, dealt to the thread groups of the grid. */
 template <int V, typename T>
-static __device__ __forceinline__ void clear_edges(const rows<T> &x, const walk &k, int64_t edges)
+static __device__ __forceinline__ void clear_edges(const rows<T> &x, const node_loop &k, int64_t edges)
 {
     const place   p = place_of<V>(k);
-    const int64_t step = (int64_t)gridDim.x * k.w.walkers, first = (int64_t)blockIdx.x * k.w.walkers + p.walker;
+    const int64_t step = (int64_t)gridDim.x * k.w.groups, first = (int64_t)blockIdx.x * k.w.groups + p.group;
     if (!p.active) return;
     for (int64_t r = k.ptr[real_nodes(k)] + first; r < edges; r += step) store_zeros<V>(x(r, p.column));
 }
 
-/* The sums of `count` walkers, of which the first gets the total, in order. Every thread of the block comes here. */
+/* The sums of `count` groups, of which the first gets the total, in order. Every thread of the block comes here. */
 template <int K, int V>
 static __device__ __forceinline__ void gather(float (&sum)[K][V], int lanes, int count, bool first)
 {
@@ -163,17 +166,17 @@ template <int K, int V> static __device__ __forceinline__ void start(float (&sum
     for (int v = 0; v < K * V; v++) sum[v / V][v % V] = 0;
 }
 
-/* The part of a node's edges that one walker takes: every stride-th. */
+/* The part of a node's edges that one group takes: every stride-th. */
 struct edge_list {
     uint32_t from, to, stride;
 };
 
 /* f.edges(sum, node, column, list) adds edges to the K sums of a node; f.finish(node, column, sum) uses the totals;
  * f.clear(node, column) is for nodes that are not real. */
-template <int K, int V, typename F> static __device__ __forceinline__ void for_each_node(const F &f, const walk &k)
+template <int K, int V, typename F> static __device__ __forceinline__ void for_each_node(const F &f, const node_loop &k)
 {
     const place    p = place_of<V>(k);
-    const int      slot = p.walker / k.w.split, turn = p.walker % k.w.split;
+    const int      slot = p.group / k.w.split, turn = p.group % k.w.split;
     const int      real = (int)real_nodes(k), first = blockIdx.x * k.w.nodes, own = first + slot;
     const int      last = real - first < k.w.nodes ? real : first + k.w.nodes;
     const bool     mine = p.active && slot < k.w.nodes && own < k.nodes;
@@ -181,18 +184,18 @@ template <int K, int V, typename F> static __device__ __forceinline__ void for_e
     float          sum[K][V];
 
     if (mine && own >= real && turn == 0) f.clear(own, p.column);
-    /* round first - 1: every node by its own walkers, but for hubs; then the hubs, each by all walkers */
+    /* round first - 1: every node by its own groups, but for hubs; then the hubs, each by all groups */
     for (int i = first - 1; i < last; i++) {
-        const bool     together = i >= first, walks = together ? p.active : mine && own < real;
+        const bool     together = i >= first, takes_part = together ? p.active : mine && own < real;
         const int      node = together ? i : own;
-        const uint32_t from = walks ? k.ptr[node] : 0, to = walks ? k.ptr[node + 1] : 0;
+        const uint32_t from = takes_part ? k.ptr[node] : 0, to = takes_part ? k.ptr[node + 1] : 0;
         const bool     hub = to - from > limit;
         if (together && !__syncthreads_or(hub)) continue;
-        const int walkers = together ? k.w.walkers : k.w.split, number = together ? p.walker : turn;
+        const int groups = together ? k.w.groups : k.w.split, number = together ? p.group : turn;
         start(sum);
-        if (walks && hub == together) f.edges(sum, node, p.column, { from + number, to, (uint32_t)walkers });
-        if (walkers > 1) gather(sum, k.w.lanes, walkers, walks && number == 0);
-        if (walks && hub == together && number == 0) f.finish(node, p.column, sum);
+        if (takes_part && hub == together) f.edges(sum, node, p.column, { from + number, to, (uint32_t)groups });
+        if (groups > 1) gather(sum, k.w.lanes, groups, takes_part && number == 0);
+        if (takes_part && hub == together && number == 0) f.finish(node, p.column, sum);
         if (!together && !__syncthreads_or(hub)) return;
     }
 }
@@ -214,9 +217,9 @@ template <typename T, int V> struct forward {
 
     __device__ __forceinline__ void edges(float (&sum)[2][V], int node, int column, edge_list l) const
     {
-        constexpr int N = at_once<T, V>::N;
-        piece<T, V>   here, gate[N], message[N], edge[N];
-        float         x[V];
+        constexpr int       N = at_once<T, V>::N;
+        packed_values<T, V> here, gate[N], message[N], edge[N];
+        float               x[V];
         if (l.from >= l.to) return;
         here.load_from(d(node, column));
         for (uint32_t k = l.from; k < l.to; k += N * l.stride) {
@@ -269,15 +272,15 @@ template <typename T, int V> struct forward {
 };
 
 template <typename T, int V>
-__global__ void __launch_bounds__(GATED_GCN_THREADS, 3) gated_gcn_nodes(forward<T, V> f, walk k, int64_t edges)
+__global__ void __launch_bounds__(GATED_GCN_THREADS, 3) gated_gcn_nodes(forward<T, V> f, node_loop k, int64_t edges)
 {
     clear_edges<V>(f.eh, k, edges);
     for_each_node<2, V>(f, k);
 }
 
-static walk walk_of(const mba_call *c, const mba_tensor *x, const void *ptr)
+static node_loop node_loop_of(const mba_call *c, const mba_tensor *x, const void *ptr)
 {
-    const walk k = {
+    const node_loop k = {
         gated_gcn_node_loop_of(c->node), (const int32_t *)ptr, mba_rows(x), mba_cols(x), c->step, x->type.count
     };
     return k;
@@ -291,7 +294,7 @@ template <typename T, int V> static mba_status run_forward(const mba_call *c)
                               rows_of<const T>(n->in[C], c->in[C]),       rows_of<T>(n->out[XT], c->out[XT]),
                               rows_of<T>(n->out[EH], c->out[EH]),         rows_of<float>(n->out[AGG], c->out[AGG]),
                               rows_of<float>(n->out[RDEN], c->out[RDEN]), (const int32_t *)c->in[SRC] };
-    MBA_KERNEL(c, 0, (gated_gcn_nodes<T, V>), f, walk_of(c, n->in[A], c->in[IN_PTR]), mba_rows(n->in[C]));
+    MBA_KERNEL(c, 0, (gated_gcn_nodes<T, V>), f, node_loop_of(c, n->in[A], c->in[IN_PTR]), mba_rows(n->in[C]));
     return MBA_OK;
 }
 
@@ -306,9 +309,9 @@ template <typename T, int V> struct targets {
 
     __device__ __forceinline__ void edges(float (&sum)[1][V], int node, int column, edge_list l) const
     {
-        constexpr int N = at_once<T, V>::N;
-        piece<T, V>   message[N], gate[N], grad[N];
-        float         gn[V], mean[V], x[V], y[V];
+        constexpr int       N = at_once<T, V>::N;
+        packed_values<T, V> message[N], gate[N], grad[N];
+        float               gn[V], mean[V], x[V], y[V];
         if (l.from >= l.to) return;
         load(gn, dxt(node, column));
         load_wide(mean, rden(node, column));
@@ -360,7 +363,7 @@ template <typename T, int V> struct targets {
 
 template <typename T, int V>
 __global__ void __launch_bounds__(GATED_GCN_THREADS, V == 8 ? 2 : 3)
-    gated_gcn_targets(targets<T, V> f, walk k, int64_t edges)
+    gated_gcn_targets(targets<T, V> f, node_loop k, int64_t edges)
 {
     if (!f.t.at) clear_edges<V>(f.dc, k, edges);
     for_each_node<1, V>(f, k);
@@ -376,8 +379,8 @@ template <typename T, int V> struct sources {
 
     __device__ __forceinline__ void edges(float (&sum)[2][V], int, int column, edge_list l) const
     {
-        constexpr int N = at_once<T, V>::N;
-        piece<T, V>   x[N], y[N];
+        constexpr int       N = at_once<T, V>::N;
+        packed_values<T, V> x[N], y[N];
         for (uint32_t p = l.from; p < l.to; p += N * l.stride) {
 #pragma unroll
             for (int u = 0; u < N; u++) {
@@ -412,7 +415,7 @@ template <typename T, int V> struct sources {
 };
 
 template <typename T, int V>
-__global__ void __launch_bounds__(GATED_GCN_THREADS, 3) gated_gcn_sources(sources<T, V> f, walk k)
+__global__ void __launch_bounds__(GATED_GCN_THREADS, 3) gated_gcn_sources(sources<T, V> f, node_loop k)
 {
     for_each_node<2, V>(f, k);
 }
@@ -437,7 +440,7 @@ template <typename T, int V> static mba_status run_backward(const mba_call *c)
                               (const int32_t *)c->in[SRCB],
                               mba_adds(n, DA),
                               mba_adds(n, DD) };
-    MBA_KERNEL(c, 0, (gated_gcn_targets<T, V>), f, walk_of(c, n->in[BB], c->in[IN_PTRB]), mba_rows(n->in[EHB]));
+    MBA_KERNEL(c, 0, (gated_gcn_targets<T, V>), f, node_loop_of(c, n->in[BB], c->in[IN_PTRB]), mba_rows(n->in[EHB]));
     const sources<T, V> s = { { m.at, m.pitch },
                               { left.at, left.pitch },
                               rows_of<T>(n->out[DB], c->out[DB]),
@@ -445,7 +448,7 @@ template <typename T, int V> static mba_status run_backward(const mba_call *c)
                               (const int32_t *)c->in[OUT_EDGEB],
                               mba_adds(n, DB),
                               mba_adds(n, DE) };
-    MBA_KERNEL(c, 1, (gated_gcn_sources<T, V>), s, walk_of(c, n->in[BB], c->in[OUT_PTRB]));
+    MBA_KERNEL(c, 1, (gated_gcn_sources<T, V>), s, node_loop_of(c, n->in[BB], c->in[OUT_PTRB]));
     return MBA_OK;
 }
 

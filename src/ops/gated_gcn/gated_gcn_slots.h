@@ -12,13 +12,13 @@ enum { DA, DB, DD, DE, DC };
 
 #define GATED_GCN_TINY 1e-6
 
-/* CUDA: how a block of threads takes nodes. `lanes` threads with `values` columns each are a walker; `split` walkers
- * share the edges of a node. A node with more than `hub` edges is walked by all of them. All of it follows from the
- * shapes, so the order of sums does. */
+/* CUDA: how a block of threads takes nodes. `lanes` threads with `values` columns each are a thread group; `split`
+ * groups share the edges of a node. A node with more than `hub` edges is taken by all of them. All of it follows from
+ * the shapes, so the order of sums does. */
 enum { GATED_GCN_THREADS = 256 };
 typedef struct gated_gcn_node_loop {
-    int     values, lanes, walkers, split, nodes, hub; /* nodes: of a block */
-    int64_t blocks, across;                            /* the grid: over nodes, over columns */
+    int     values, lanes, groups, split, nodes, hub; /* nodes: of a block */
+    int64_t blocks, across;                           /* the grid: over nodes, over columns */
 } gated_gcn_node_loop;
 gated_gcn_node_loop gated_gcn_node_loop_of(const mba_node *n);
 

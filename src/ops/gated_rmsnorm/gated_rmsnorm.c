@@ -83,8 +83,8 @@ static mba_status gated_rmsnorm_bwd_plan(mba_plan *p, const mba_node *n, const m
     return MBA_OK;
 }
 
-/* CUDA: teams where every group is whole pieces, else a block per group of a row. Registers by pieces of a thread, as
- * the compiler says for sm_90. */
+/* CUDA: thread groups where every group is whole vectors, else a block per group of a row. Registers by vectors of a
+ * thread, as the compiler says for sm_90. */
 static const int fwd_regs[] = { 0, 38, 59, 80, 93 }, bwd_regs[] = { 0, 64, 116, 113, 121 };
 
 static mba_status gated_rmsnorm_loop_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
@@ -95,16 +95,16 @@ static mba_status gated_rmsnorm_loop_plan(mba_plan *p, const mba_node *n, const 
     return MBA_OK;
 }
 
-static mba_status gated_rmsnorm_team_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
+static mba_status gated_rmsnorm_group_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
 {
-    const mba__thread_group t = gated_rmsnorm_fwd_team(n);
+    const mba__thread_group t = gated_rmsnorm_fwd_threads(n);
     MBA_REFUSE_IF(m->cc < 80, "a device of compute capability %d", m->cc);
     MBA_REFUSE_IF(n->in[Y]->type.dtype != n->in[Z]->type.dtype, "a gate of another type\nfix: mba_cast it");
     const int64_t units = mba_rows(n->in[Y]) * ((const gated_rmsnorm_attr *)n->attr)->groups;
-    MBA_REFUSE_IF(!t.pieces || !mba__uniform_pitch(n->in[Y], t.width) || !mba__uniform_pitch(n->in[Z], t.width)
+    MBA_REFUSE_IF(!t.vectors || !mba__uniform_pitch(n->in[Y], t.width) || !mba__uniform_pitch(n->in[Z], t.width)
                       || !mba__uniform_pitch(n->out[V], t.width) || units >= 1 << 30,
-                  "rows that are not whole pieces at even distances");
-    mba__plan_norm_fwd(p, "gated_fwd_team", n, units, t, fwd_regs[t.pieces]);
+                  "rows that are not whole vectors at one pitch");
+    mba__plan_norm_fwd(p, "gated_rmsnorm_fwd_group", n, units, t, fwd_regs[t.vectors]);
     return MBA_OK;
 }
 
@@ -116,19 +116,19 @@ static mba_status gated_rmsnorm_bwd_loop_plan(mba_plan *p, const mba_node *n, co
     return MBA_OK;
 }
 
-static mba_status gated_rmsnorm_bwd_team_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
+static mba_status gated_rmsnorm_bwd_group_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
 {
     const int64_t           G = ((const gated_rmsnorm_attr *)n->attr)->groups;
-    const mba__thread_group t = gated_rmsnorm_bwd_team(n);
-    const mba__norm_bwd     b = { .kernel = "gated_bwd_team",
+    const mba__thread_group t = gated_rmsnorm_bwd_threads(n);
+    const mba__norm_bwd     b = { .kernel = "gated_rmsnorm_bwd_group",
                                   .rows = mba_rows(n->in[Y]),
                                   .cols = mba_cols(n->in[Y]) / G,
                                   .groups = G,
                                   .sums = 1,
                                   .thread_group = t,
                                   .staged_bytes = 3 * (int)mba_dtype_bytes(n->in[Y]->type.dtype),
-                                  .regs = bwd_regs[t.pieces],
-                                  .kept_bytes = t.pieces == 1 ? (int)sizeof(float) : 0,
+                                  .regs = bwd_regs[t.vectors],
+                                  .kept_bytes = t.vectors == 1 ? (int)sizeof(float) : 0,
                                   .stages = GATED_RMSNORM_STAGES,
                                   .block = MBA__GROUP_THREADS_MAX };
     MBA_REFUSE_IF(m->cc < 80, "a device of compute capability %d", m->cc);
@@ -137,8 +137,8 @@ static mba_status gated_rmsnorm_bwd_team_plan(mba_plan *p, const mba_node *n, co
     }; // not rstd: one number a group
     MBA_REFUSE_IF(b.rows * G >= 1 << 30, "%lld rows of %lld groups", (long long)b.rows, (long long)G);
     for (int k = 0; k < 6; k++)
-        MBA_REFUSE_IF(!b.thread_group.pieces || (rows[k] && !mba__uniform_pitch(rows[k], b.thread_group.width)),
-                      "rows that are not whole pieces at even distances");
+        MBA_REFUSE_IF(!b.thread_group.vectors || (rows[k] && !mba__uniform_pitch(rows[k], b.thread_group.width)),
+                      "rows that are not whole vectors at one pitch");
     return mba__plan_norm_bwd(p, n, m, &b);
 }
 
@@ -180,7 +180,7 @@ const mba_op mba_op_gated_rmsnorm = {
     .ref = gated_rmsnorm_ref,
     .terms = gated_rmsnorm_terms,
     .cpu = (const mba_variant[]){ { "rows", mba__plan_f32, MBA_CPU(gated_rmsnorm_fwd) }, { 0 } },
-    .cuda = (const mba_variant[]){ { "team", gated_rmsnorm_team_plan, MBA_CUDA(gated_rmsnorm_cuda) },
+    .cuda = (const mba_variant[]){ { "group", gated_rmsnorm_group_plan, MBA_CUDA(gated_rmsnorm_cuda) },
                                    { "loop", gated_rmsnorm_loop_plan, MBA_CUDA(gated_rmsnorm_loop_cuda) },
                                    { 0 } },
     .build = gated_rmsnorm_build,
@@ -188,11 +188,11 @@ const mba_op mba_op_gated_rmsnorm = {
                                  { { 4, 21, 3 }, "three groups of an odd width" },
                                  { { 130, 6, 2 }, "more rows than one part takes" },
                                  { { 2, 70, 2 }, "groups longer than a vector" },
-                                 { { 70, 32, 2 }, "whole pieces: teams smaller than a warp" },
-                                 { { 3, 528, 2 }, "teams of several warps" },
-                                 { { 3, 768, 1 }, "several pieces a thread" },
-                                 { { 1, 1536, 1 }, "a row that a team covers" },
-                                 { { 4, 16, 2, 3 }, "columns in whole pieces" },
+                                 { { 70, 32, 2 }, "whole vectors: thread groups smaller than a warp" },
+                                 { { 3, 528, 2 }, "thread groups of several warps" },
+                                 { { 3, 768, 1 }, "several vectors a thread" },
+                                 { { 1, 1536, 1 }, "a row that a thread group covers" },
+                                 { { 4, 16, 2, 3 }, "columns in whole vectors" },
                                  { { 4, 10, 2, 1 }, "columns of one matrix in and out, added to" },
                                  { { 3, 6, 1, 2 }, "a tensor gates itself" },
                                  { { 5, 16, 2, 4 }, "made again for a product" },
@@ -224,7 +224,7 @@ const mba_op mba_op_gated_rmsnorm_bwd = {
     .ref = gated_rmsnorm_bwd_ref,
     .terms = gated_rmsnorm_bwd_terms,
     .cpu = (const mba_variant[]){ { "parts", gated_rmsnorm_bwd_plan, MBA_CPU(gated_rmsnorm_bwd) }, { 0 } },
-    .cuda = (const mba_variant[]){ { "team", gated_rmsnorm_bwd_team_plan, MBA_CUDA(gated_rmsnorm_bwd_cuda) },
+    .cuda = (const mba_variant[]){ { "group", gated_rmsnorm_bwd_group_plan, MBA_CUDA(gated_rmsnorm_bwd_cuda) },
                                    { "loop", gated_rmsnorm_bwd_loop_plan, MBA_CUDA(gated_rmsnorm_bwd_loop_cuda) },
                                    { 0 } },
 };

@@ -5,27 +5,28 @@
  *   dq = rstd (w dv - qhat c)     dy = dq silu(z)     dz = dq y silu'(z)     dw = sum over rows of dv qhat
  *   y, z, v, dv, dy, dz (R, G P) fp32 or bf16     w, dw (G P), rstd (R, G) fp32
  *
- * kernel     gated_fwd_team     a team of threads per group of a row, q stays in registers
- * kernel     gated_bwd_team     blocks stay and keep to one group; rows with a stride, the next one on its way by
- *                               asynchronous copies into the thread's own slots; dw in registers, sigmoid(z) too or in
- *                               a slot
- * takes      groups of whole 16-byte pieces, up to 2048 of them, in rows at even distances
- * launch     as planned in ops/norm_plan.h; backward: dynamic smem three rows of each team, and sigmoid(z) of one
- * resources  sm_90a, CUDA 13.0: gated_fwd_team 32 to 103 registers, 64 B of shared memory, no spill  [docs]
- *            gated_bwd_team 62 to 121 registers, 768 B of shared memory, no spill  [docs]
+ * kernel     gated_rmsnorm_fwd_group     a thread group per group of a row, q stays in registers
+ * kernel     gated_rmsnorm_bwd_group     blocks stay and keep to one group; rows with a stride, the next one on its way
+ *            by asynchronous copies into the thread's own slots; dw in registers, sigmoid(z) too or in a slot
+ * takes      groups of whole 16-byte vectors, up to 2048 of them, in rows at one pitch
+ * launch     as planned in ops/norm_plan.h; backward: dynamic smem three rows of each thread group, and sigmoid(z) of
+ *            one
+ * resources  sm_90a, CUDA 13.0: gated_rmsnorm_fwd_group 32 to 103 registers, 64 B of shared memory, no spill  [docs]
+ *            gated_rmsnorm_bwd_group 62 to 121 registers, 768 B of shared memory, no spill  [docs]
  * moves      forward reads 2 and writes 1 row, backward reads 3 and writes 2, or 3 where v is made again: bound by DRAM
  * in flight  an SM, of the 22 KB that 4 TB/s for 0.7 us are: forward C=1536 59 registers, 10 blocks of 96 threads of 2
- *            x 2 pieces, 61 KB; backward 64 registers, 2 blocks of 2 teams of 192 threads of 3 pieces, two rows ahead,
- *            74 KB
- * known      teams of 192, 256 and 512 threads in bf16 (1536, 2048, 4096 wide) are templates: a row is 345 instructions
- *            of a thread instead of 450 (no addresses of slots, no search for the barrier); same bits. Steps of
- *            mamba2-130m in one call: 1.78 and 1.69 ms, 86 and 90.5 % of the floor
- * issue      backward, any team: about 51 instructions a value by the assembly, 54 and twice the exponentials when
- *            sigmoid(z) was made twice (in steps of two calls, 1.3b 9.50 and 9.34 ms, 130m 1.81 and 1.76): R=16384
+ *            x 2 vectors, 61 KB; backward 64 registers, 2 blocks of 2 thread groups of 192 threads of 3 vectors, two
+ *            rows ahead, 74 KB
+ * known      thread groups of 192, 256 and 512 threads in bf16 (1536, 2048, 4096 wide) are templates: a row is 345
+ *            instructions of a thread instead of 450 (no addresses of slots, no search for the barrier); same bits.
+ *            Steps of mamba2-130m in one call: 1.78 and 1.69 ms, 86 and 90.5 % of the floor
+ * issue      backward, any thread group: about 51 instructions a value by the assembly, 54 and twice the exponentials
+ *            when sigmoid(z) was made twice (in steps of two calls, 1.3b 9.50 and 9.34 ms, 130m 1.81 and 1.76): R=16384
  *            C=1536, 40 us of the SMs' time beside 64 us of memory's
  * floor      R=16384 C=1536 bf16: forward 151 MB, 35 us, backward 252 MB, 59 us at 4.3 TB/s (copy)
- * measured   H200: gated_fwd_team 59.3 us, 86 % of floor (memory), DRAM 80 % busy; mamba2-headline, 4 x 4096  [docs]
- *            gated_bwd_team 91.8 us, 92 % of floor (memory), DRAM 73 % busy; mamba2-headline, 4 x 4096  [docs]
+ * measured   H200: gated_rmsnorm_fwd_group 59.3 us, 86 % of floor (memory), DRAM 80 % busy;  [docs]
+ *              mamba2-headline, 4 x 4096  [docs]
+ *            gated_rmsnorm_bwd_group 91.8 us, 92 % of floor (memory), DRAM 73 % busy; mamba2-headline, 4 x 4096  [docs]
  * kernel     gated_fwd_loop, gated_bwd_loop     a block per group of a row, which is read twice
  * takes      everything
  * order      fixed by shape and machine, as in ops/norm_rows.cuh */
@@ -45,7 +46,7 @@ template <typename T> struct gated_rows {
 };
 
 template <typename T, int V, int NV>
-__global__ void __launch_bounds__(MBA__GROUP_THREADS_MAX, 1) gated_fwd_team(gated_rows<T> a)
+__global__ void __launch_bounds__(MBA__GROUP_THREADS_MAX, 1) gated_rmsnorm_fwd_group(gated_rows<T> a)
 {
     __shared__ __align__(16) float warps[GROUP_WARPS];
     const thread_group             t = group_one_per_block(a.threads);
@@ -121,25 +122,26 @@ template <typename T> struct gated_grads {
     bool                  dy_adds, dz_adds;
 };
 
-/* One piece a thread leaves room for two blocks of the largest teams on an SM. TEAM: the row is one group that a team
- * of so many threads covers wholly, and all places are known to the compiler; else 0. */
-template <typename T, int V, int NV, int TEAM>
-__global__ void __launch_bounds__(MBA__GROUP_THREADS_MAX, NV == 1 ? 2 : 1) gated_bwd_team(gated_grads<T> a)
+/* One vector a thread leaves room for two blocks of the largest thread groups on an SM. GROUP: the row is one group of
+ * channels, which a thread group of so many threads covers wholly, and all places are known to the compiler; else 0. */
+template <typename T, int V, int NV, int GROUP>
+__global__ void __launch_bounds__(MBA__GROUP_THREADS_MAX, NV == 1 ? 2 : 1) gated_rmsnorm_bwd_group(gated_grads<T> a)
 {
-    constexpr int TEAMS = TEAM ? MBA__GROUP_THREADS_MAX / TEAM : 0;
+    constexpr int GROUPS = GROUP ? MBA__GROUP_THREADS_MAX / GROUP : 0;
     enum { OPERANDS = 3, OF_Y = 0, OF_Z = 1, OF_DV = 2, STAGES = GATED_RMSNORM_STAGES };
     constexpr bool          KEEP = V * NV <= 8, AGAIN = NV > 2; // the weights stay in registers; the gate is made again
     constexpr bool          ASIDE = NV == 1; // the gate waits in shared memory: no registers are left
     extern __shared__ uint4 memory[];
     __shared__ __align__(16) float warps[STAGES][MBA__GROUPS_MAX * GROUP_WARPS];
-    const thread_group             t = group_of_thread(TEAM ? TEAM : a.threads);
-    const int                      cols = TEAM ? TEAM * NV * V : a.cols, groups = TEAM ? 1 : a.groups;
-    const int   rows = (int)a.rows, teams = TEAM ? TEAMS : blockDim.x / t.threads, step = gridDim.x * teams;
-    const int   from = TEAM ? 0 : blockIdx.y * cols, own = t.lane * V, apart = t.threads * V;
-    const float each = 1 / (float)cols, *const rstd = TEAM ? a.rstd : a.rstd + blockIdx.y;
+    const thread_group             t = group_of_thread(GROUP ? GROUP : a.threads);
+    const int                      cols = GROUP ? GROUP * NV * V : a.cols, groups = GROUP ? 1 : a.groups;
+    const int                      rows = (int)a.rows, thread_groups = GROUP ? GROUPS : blockDim.x / t.threads,
+              step = gridDim.x * thread_groups;
+    const int   from = GROUP ? 0 : blockIdx.y * cols, own = t.lane * V, apart = t.threads * V;
+    const float each = 1 / (float)cols, *const rstd = GROUP ? a.rstd : a.rstd + blockIdx.y;
     const strip<const T> in_y(a.y, from + own), in_z(a.z, from + own), in_dv(a.dv, from + own);
     const strip<T>       out_dy(a.dy, from + own), out_dz(a.dz, from + own), out_v(a.v, from + own);
-    const int            plane = TEAM ? TEAM * TEAMS : blockDim.x, room = OPERANDS * NV * plane;
+    const int            plane = GROUP ? GROUP * GROUPS : blockDim.x, room = OPERANDS * NV * plane;
     uint4 *const         slots = memory + threadIdx.x;
     const auto           slot = [=](int stage, int operand, int i) {
         return (T *)(slots + stage * room + (operand * NV + i) * plane);
@@ -164,14 +166,14 @@ __global__ void __launch_bounds__(MBA__GROUP_THREADS_MAX, NV == 1 ? 2 : 1) gated
         for (int v = 0; v < V; v++) dw[i][v] = 0;
         if (KEEP && own + i * apart < cols) load_weights(kept[KEEP ? i : 0], a.w + from + own + i * apart);
     }
-    int   row = (int)blockIdx.x * teams + t.number, stage = 0;
+    int   row = (int)blockIdx.x * thread_groups + t.number, stage = 0;
     float next = row < rows ? rstd[row * groups] : 0;
 #pragma unroll
     for (int k = 0; k < STAGES; k++) {
         group_zero_unused(t, warps[k]);
         if (k < STAGES - 1) copy_row(row + k * step, k);
     }
-    for (int first = (int)blockIdx.x * teams; first < rows;
+    for (int first = (int)blockIdx.x * thread_groups; first < rows;
          first += step, row += step, stage = stage == STAGES - 1 ? 0 : stage + 1) {
         const float k = next;
         const int   end = row < rows ? cols : 0;
@@ -200,7 +202,7 @@ __global__ void __launch_bounds__(MBA__GROUP_THREADS_MAX, NV == 1 ? 2 : 1) gated
                     *aside(q) = make_float4(gate[i][4 * q], gate[i][4 * q + 1], gate[i][4 * q + 2], gate[i][4 * q + 3]);
             }
         }
-        const float back = group_sum<TEAMS == 1>(dot, t, warps[stage]) * each * k * k * k;
+        const float back = group_sum<GROUPS == 1>(dot, t, warps[stage]) * each * k * k * k;
 
         // 2. gradients
 #pragma unroll
@@ -286,15 +288,15 @@ template <typename T> static gated_rows<T> rows_of(const mba_call *c)
     a.groups = (int)t->groups;
     a.cols = (int)(mba_cols(n->in[Y]) / t->groups);
     a.eps = (float)t->eps;
-    a.threads = gated_rmsnorm_fwd_team(n).threads;
+    a.threads = gated_rmsnorm_fwd_threads(n).threads;
     return a;
 }
 
 extern "C" mba_status gated_rmsnorm_cuda(const mba_call *c)
 {
     MBA_WITH_DTYPE(c->node->in[Y]->type.dtype, T,
-                   MBA_WITH_VECTORS(gated_rmsnorm_fwd_team(c->node).pieces, NV,
-                                    MBA_KERNEL(c, 0, (gated_fwd_team<T, 16 / sizeof(T), NV>), rows_of<T>(c))));
+                   MBA_WITH_VECTORS(gated_rmsnorm_fwd_threads(c->node).vectors, NV,
+                                    MBA_KERNEL(c, 0, (gated_rmsnorm_fwd_group<T, 16 / sizeof(T), NV>), rows_of<T>(c))));
     return MBA_OK;
 }
 
@@ -321,7 +323,7 @@ template <typename T> static gated_grads<T> grads_of(const mba_call *c)
     a.rows = mba_rows(n->in[Y]);
     a.groups = (int)t->groups;
     a.cols = (int)(mba_cols(n->in[Y]) / t->groups);
-    a.threads = gated_rmsnorm_bwd_team(n).threads;
+    a.threads = gated_rmsnorm_bwd_threads(n).threads;
     a.dy_adds = mba_adds(n, DY);
     a.dz_adds = mba_adds(n, DZ);
     return a;
@@ -331,16 +333,17 @@ extern "C" mba_status gated_rmsnorm_bwd_cuda(const mba_call *c)
 {
     const mba_tensor       *y = c->node->in[Y];
     const mba_launch       *l = &c->plan->launch[0];
-    const mba__thread_group t = gated_rmsnorm_bwd_team(c->node);
+    const mba__thread_group t = gated_rmsnorm_bwd_threads(c->node);
     const bool              whole = y->type.dtype == MBA_BF16 && l->grid[1] == 1 && t.threads * t.width == mba_cols(y)
                        && l->block == MBA__GROUP_THREADS_MAX / t.threads * t.threads;
-    if (whole && t.threads == 512) MBA_KERNEL(c, 0, (gated_bwd_team<bf16, 8, 1, 512>), grads_of<bf16>(c));
-    else if (whole && t.threads == 256) MBA_KERNEL(c, 0, (gated_bwd_team<bf16, 8, 1, 256>), grads_of<bf16>(c));
-    else if (whole && t.threads == 192) MBA_KERNEL(c, 0, (gated_bwd_team<bf16, 8, 1, 192>), grads_of<bf16>(c));
+    if (whole && t.threads == 512) MBA_KERNEL(c, 0, (gated_rmsnorm_bwd_group<bf16, 8, 1, 512>), grads_of<bf16>(c));
+    else if (whole && t.threads == 256) MBA_KERNEL(c, 0, (gated_rmsnorm_bwd_group<bf16, 8, 1, 256>), grads_of<bf16>(c));
+    else if (whole && t.threads == 192) MBA_KERNEL(c, 0, (gated_rmsnorm_bwd_group<bf16, 8, 1, 192>), grads_of<bf16>(c));
     else
         MBA_WITH_DTYPE(y->type.dtype, T,
-                       MBA_WITH_VECTORS(t.pieces, NV,
-                                        MBA_KERNEL(c, 0, (gated_bwd_team<T, 16 / sizeof(T), NV, 0>), grads_of<T>(c))));
+                       MBA_WITH_VECTORS(t.vectors, NV,
+                                        MBA_KERNEL(c, 0, (gated_rmsnorm_bwd_group<T, 16 / sizeof(T), NV, 0>),
+                                                   grads_of<T>(c))));
     return mba__norm_dw(c, DW, mba_cols(y));
 }
 

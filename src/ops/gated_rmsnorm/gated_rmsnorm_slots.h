@@ -15,19 +15,19 @@ typedef struct gated_rmsnorm_attr {
     double  eps;
 } gated_rmsnorm_attr;
 
-/* How a group of a row is dealt to threads on CUDA: 16 bytes a piece. Two pieces of two operands on their way from
+/* How a group of a row is dealt to threads on CUDA: 16 bytes a vector. Two vectors of two operands on their way from
  * each thread of the forward are 60 KB an SM and more. The backward has three operands, rows ahead in shared memory
- * and two sums to keep per value: with one piece a thread there are as many threads on an SM as its latencies ask
+ * and two sums to keep per value: with one vector a thread there are as many threads on an SM as its latencies ask
  * for. */
 enum { GATED_RMSNORM_STAGES = 3 };
-static inline mba__thread_group gated_rmsnorm_team(const mba_node *n, int most)
+static inline mba__thread_group gated_rmsnorm_threads(const mba_node *n, int most)
 {
     return mba__thread_group_of(mba_cols(n->in[Y]) / ((const gated_rmsnorm_attr *)n->attr)->groups,
                                 16 / (int)mba_dtype_bytes(n->in[Y]->type.dtype), most);
 }
 
-static inline mba__thread_group gated_rmsnorm_fwd_team(const mba_node *n) { return gated_rmsnorm_team(n, 2); }
-static inline mba__thread_group gated_rmsnorm_bwd_team(const mba_node *n) { return gated_rmsnorm_team(n, 1); }
+static inline mba__thread_group gated_rmsnorm_fwd_threads(const mba_node *n) { return gated_rmsnorm_threads(n, 2); }
+static inline mba__thread_group gated_rmsnorm_bwd_threads(const mba_node *n) { return gated_rmsnorm_threads(n, 1); }
 
 void gated_rmsnorm_ref(const mba_ref_call *c);
 void gated_rmsnorm_bwd_ref(const mba_ref_call *c);

@@ -39,17 +39,17 @@ static mba_cost gather_rows_cost(const mba_node *n) // the inverse is not read
                        .write_bytes = mba_tensor_bytes(n->out[Y]) };
 }
 
-static mba_status gather_rows_pieces_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
+static mba_status gather_rows_vec16_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
 {
     MBA_REFUSE_IF(m->cc < 80, "a device of compute capability %d", m->cc);
-    mba_plan_stream(p, n, "gather_rows_pieces",
+    mba_plan_stream(p, n, "gather_rows_vec16",
                     mba_ceil(mba_elems(n->out[Y]),
                              256 * mba__columns_at_once((const mba_tensor *[]){ n->in[X], n->out[Y] }, 2)),
                     256, 32);
     return MBA_OK;
 }
 
-/* dims: R, C, windows. The permutation is r -> 7 r + 3 mod R, for R without the factor 7. */
+/* dims: R, C, views. The permutation is r -> 7 r + 3 mod R, for R without the factor 7. */
 static void gather_rows_build(mba_graph *g, const mba_case *c)
 {
     const int64_t R = c->dim[0], C = c->dim[1];
@@ -83,11 +83,11 @@ const mba_op mba_op_gather_rows = {
     .cost = gather_rows_cost,
     .ref = gather_rows_ref,
     .cpu = (const mba_variant[]){ { "rows", mba__plan_f32, MBA_CPU(gather_rows_fwd) }, { 0 } },
-    .cuda = (const mba_variant[]){ { "pieces", gather_rows_pieces_plan, MBA_CUDA(gather_rows_cuda) }, { 0 } },
+    .cuda = (const mba_variant[]){ { "vec16", gather_rows_vec16_plan, MBA_CUDA(gather_rows_cuda) }, { 0 } },
     .build = gather_rows_build,
     .cases = (const mba_case[]){ { { 9, 5 }, "a permutation" },
                                  { { 1, 3 }, "one row" },
-                                 { { 40, 96 }, "pieces of 16 bytes" },
+                                 { { 40, 96 }, "vectors of 16 bytes" },
                                  { { 6, 4, 1 }, "columns in and out, there and back; the gradient adds" },
                                  { { 0 }, NULL } },
     .sizes = (const mba_case[]){ { { 15341, 96 }, "PascalVOC-SP, 32 graphs" }, { { 0 }, NULL } },

@@ -33,7 +33,7 @@ static mba_cost gelu_cost(const mba_node *n) // an exponential and a division pe
     return c;
 }
 
-/* dims: R, C, tanh form; how 1: columns of a window, used twice. */
+/* dims: R, C, tanh form; how 1: columns of a view, used twice. */
 static void gelu_build(mba_graph *g, const mba_case *c)
 {
     const bool  t = c->dim[2];
@@ -58,13 +58,13 @@ const mba_op mba_op_gelu = {
     .grad = gelu_grad,
     .cost = gelu_cost,
     .ref = gelu_ref,
-    .cpu = (const mba_variant[]){ { "pieces", mba__plan_f32, MBA_CPU(gelu_fwd) }, { 0 } },
+    .cpu = (const mba_variant[]){ { "spans", mba__plan_f32, MBA_CPU(gelu_fwd) }, { 0 } },
     .cuda = (const mba_variant[]){ { "stream", mba_plan_streaming, MBA_CUDA(gelu_cuda) }, { 0 } },
     .build = gelu_build,
     .cases = (const mba_case[]){ { { 7, 33, 0 }, "exact; no vector width divides it" },
                                  { { 7, 33, 1 }, "tanh form" },
-                                 { { 5, 264, 0 }, "exact; whole pieces" },
-                                 { { 5, 264, 1 }, "tanh form; whole pieces" },
+                                 { { 5, 264, 0 }, "exact; whole vectors" },
+                                 { { 5, 264, 1 }, "tanh form; whole vectors" },
                                  { { 5, 9, 0, 1 }, "both forms of the same columns, joined" },
                                  { { 0 }, NULL } },
     .sizes = (const mba_case[]){ { { 3136, 1280, 0 }, "an MLP: 16 images, 196 tokens of 320" },
@@ -85,6 +85,6 @@ const mba_op mba_op_gelu_bwd = {
     .shape = gelu_shape,
     .cost = gelu_cost,
     .ref = gelu_bwd_ref,
-    .cpu = (const mba_variant[]){ { "pieces", mba__plan_f32, MBA_CPU(gelu_bwd) }, { 0 } },
+    .cpu = (const mba_variant[]){ { "spans", mba__plan_f32, MBA_CPU(gelu_bwd) }, { 0 } },
     .cuda = (const mba_variant[]){ { "stream", mba_plan_streaming, MBA_CUDA(gelu_bwd_cuda) }, { 0 } },
 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* gelu_cpu.c -- pieces in parallel, four vectors at a time: an exponential is a long chain, and its neighbours fill
+/* gelu_cpu.c -- spans in parallel, four vectors at a time: an exponential is a long chain, and its neighbours fill
  * the gaps. (1 + tanh(u)) / 2 is taken as the sigmoid of 2u, which keeps its digits where tanh is near -1. */
 #include "device/cpu/simd.h"
 #include "ops/gelu/gelu_slots.h"

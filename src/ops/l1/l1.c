@@ -55,7 +55,7 @@ static mba_status l1_bwd_elements_plan(mba_plan *p, const mba_node *n, const mba
     return MBA_OK;
 }
 
-/* dims: R, T, windows. Every fifth target is missing; the others lie beside where y starts, not on it. */
+/* dims: R, T, views. Every fifth target is missing; the others lie beside where y starts, not on it. */
 static void l1_build(mba_graph *g, const mba_case *c)
 {
     const int64_t R = c->dim[0], T = c->dim[1];
@@ -86,7 +86,7 @@ const mba_op mba_op_l1 = {
     .cuda = (const mba_variant[]){ { "block", l1_block_plan, MBA_CUDA(l1_cuda) }, { 0 } },
     .build = l1_build,
     .cases = (const mba_case[]){ { { 6, 7 }, "missing targets" },
-                                 { { 5, 4, 2 }, "windows that overlap: the second gradient adds" },
+                                 { { 5, 4, 2 }, "views that overlap: the second gradient adds" },
                                  { { 0 }, NULL } },
     .sizes = (const mba_case[]){ { { 128, 11 }, "Peptides-struct, 128 graphs" }, { { 0 }, NULL } },
 };

@@ -10,7 +10,7 @@ enum { LOSS, SCALE };                /* scale (1): one over the number of target
 enum { DLOSS, YB, TARGETB, SCALEB }; /* backward: in, out */
 enum { DY };
 
-/* Where element i of a window lies. */
+/* Where element i of a view lies. */
 static inline int64_t l1_at(const mba_tensor *t, int64_t i)
 {
     return i < t->run ? i : i / t->run * t->pitch + i % t->run;

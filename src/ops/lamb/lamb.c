@@ -103,12 +103,12 @@ static mba_status lamb_blocks_plan(mba_plan *p, const mba_node *n, const mba_mac
     mba_plan_scratch(p, "factors", LAMB_FACTORS_BYTES);
     for (int64_t k = 0; k < tensors; k += LAMB_TABLE) {
         const int64_t some = tensors - k < LAMB_TABLE ? tensors - k : LAMB_TABLE;
-        mba_launch   *l = mba_plan_launch(p, "lamb_cut", MBA_VECTOR, some, 128);
+        mba_launch   *l = mba_plan_launch(p, "lamb_block_table", MBA_VECTOR, some, 128);
         l->regs = 34;
         mba_phase_move(l, MBA_STORE, MBA_ARG_SCRATCH(BLOCKS), 24.0 * (double)blocks / (double)tensors);
     }
     plan_pass(p, n, "lamb_moments", 40, ((const lamb_attr *)n->attr)->zero ? GO : MO, VO, false);
-    mba_launch *l = mba_plan_launch(p, "lamb_stretch", MBA_VECTOR, tensors, 32);
+    mba_launch *l = mba_plan_launch(p, "lamb_trust_ratio", MBA_VECTOR, tensors, 32);
     l->regs = 62;
     mba_phase_move(l, MBA_LOAD, MBA_ARG_SCRATCH(BLOCKS), 16.0 * (double)blocks / (double)tensors);
     plan_pass(p, n, "lamb_move", 35, PO, PO, true);

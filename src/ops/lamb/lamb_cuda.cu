@@ -4,15 +4,16 @@
  *   block b  16384 values of one tensor or what is left of it: where it lies, its sums of p^2 and u^2 (lamb_block)
  *   p, g, m, v (n) fp32     copy (n) bf16 or fp32, if any     by (tensors) fp32: |p| / |u|
  *
- * kernel     lamb_cut         a block per tensor writes the list of its blocks; the table of tensors is its argument
+ * kernel     lamb_block_table         a block per tensor writes the list of its blocks; the table of tensors is its
+ *            argument
  * kernel     lamb_moments     first pass: the moments, and both sums of squares
- * kernel     lamb_stretch     a warp per tensor adds the sums of its blocks, in double
+ * kernel     lamb_trust_ratio     a warp per tensor adds the sums of its blocks, in double
  * kernel     lamb_move        second pass: the update is made again from the moments
  * takes      any number of values; tensors begin at multiples of 64 values, parts of those that are cut anywhere
  * launch     grid tensors (at most 240 at a time), blocks, tensors, blocks; block 128, 256, 32, 256
- * resources  sm_90a, CUDA 13.0: lamb_cut 34 registers, no spill  [docs]
+ * resources  sm_90a, CUDA 13.0: lamb_block_table 34 registers, no spill  [docs]
  *            lamb_moments 40 registers, 64 B of shared memory, no spill  [docs]
- *            lamb_stretch 62 registers, no spill  [docs]
+ *            lamb_trust_ratio 62 registers, no spill  [docs]
  *            lamb_move 32 to 35 registers, no spill  [docs]
  * moves      reads 16n + 12n bytes, writes 8n + 4n (4n more where gradients are left at zero) and the copy: bound by
  *            DRAM
@@ -60,8 +61,8 @@ struct table {
 };
 
 __global__ void __launch_bounds__(128)
-    lamb_cut(lamb_block *b, int64_t *block_of, factors *f, const __grid_constant__ table t, lamb_attr a,
-             const float *norm, const mba_step *step)
+    lamb_block_table(lamb_block *b, int64_t *block_of, factors *f, const __grid_constant__ table t, lamb_attr a,
+                     const float *norm, const mba_step *step)
 {
     const int     k = (int)blockIdx.x;
     const int64_t end = t.start[k + 1], blocks = t.block[k + 1] - t.block[k];
@@ -140,7 +141,8 @@ __global__ void __launch_bounds__(256) lamb_moments(group x, lamb_block *blocks,
 }
 
 /* 1 where either length is 0, or where nothing is stretched. */
-__global__ void __launch_bounds__(32) lamb_stretch(float *by, const lamb_block *b, const int64_t *block_of, bool any)
+__global__ void __launch_bounds__(32)
+    lamb_trust_ratio(float *by, const lamb_block *b, const int64_t *block_of, bool any)
 {
     double pp = 0, uu = 0;
     for (int64_t i = block_of[blockIdx.x] + threadIdx.x; i < block_of[blockIdx.x + 1]; i += 32) {
@@ -212,10 +214,10 @@ extern "C" mba_status lamb_cuda(const mba_call *c)
     int             k = 0;
     for (int64_t first = 0, block = 0; first < lamb_tensors(n->in[P]); k++) {
         const table t = next_table(n->in[P], &first, &block);
-        MBA_KERNEL(c, k, lamb_cut, b, block_of, f, t, a, (const float *)c->in[NORM], c->step);
+        MBA_KERNEL(c, k, lamb_block_table, b, block_of, f, t, a, (const float *)c->in[NORM], c->step);
     }
     MBA_KERNEL(c, k, lamb_moments, x, b, f, a.zero != 0);
-    MBA_KERNEL(c, k + 1, lamb_stretch, by, b, block_of, a.o.decay > 0);
+    MBA_KERNEL(c, k + 1, lamb_trust_ratio, by, b, block_of, a.o.decay > 0);
     MBA_WITH_DTYPE(copy, T,
                    MBA_WITH_BOOL(n->in[COPY] != NULL, COPIES, auto *kernel = lamb_move<T, COPIES>;
                                  MBA_KERNEL(c, k + 2, kernel, x, b, f, by)));

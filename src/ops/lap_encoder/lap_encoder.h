@@ -7,7 +7,7 @@
  *     y[v] = sum_k relu(wb relu(wa (phi[v,k], lam[v,k]) + ba) + bb)          over the k that v has
  *
  * NaN in phi or lam says that the graph of v is too small to have eigenvector k. With `flip` each eigenvector of the
- * batch is multiplied by +1 or -1, drawn anew every step (an eigenvector has no sign of its own); without it, as in
+ * batch is multiplied by +1 or -1, drawn at every step (an eigenvector has no sign of its own); without it, as in
  * evaluation, none is. Positions are inputs: only the weights have gradients. Rows beyond the count are 0. */
 #ifndef MBA_LAP_ENCODER_H
 #define MBA_LAP_ENCODER_H

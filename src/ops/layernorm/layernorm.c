@@ -102,43 +102,43 @@ static mba_status layernorm_bwd_loop_plan(mba_plan *p, const mba_node *n, const 
     return MBA_OK;
 }
 
-/* CUDA, rows in whole pieces: teams of threads (layernorm_cuda.cu); registers by pieces of a thread, as compiled for
+/* CUDA, rows in whole vectors: thread groups (layernorm_cuda.cu); registers by vectors of a thread, as compiled for
  * sm_90. */
-static const int fwd_regs[LAYERNORM_PIECES + 1] = { 0, 40, 48, 56, 72, 80 };
-static const int bwd_regs[LAYERNORM_PIECES + 1] = { 0, 88, 112, 128, 128, 128 };
+static const int fwd_regs[LAYERNORM_VECTORS + 1] = { 0, 40, 48, 56, 72, 80 };
+static const int bwd_regs[LAYERNORM_VECTORS + 1] = { 0, 88, 112, 128, 128, 128 };
 
-static mba_status layernorm_team_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
+static mba_status layernorm_group_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
 {
-    const mba__thread_group t = layernorm_fwd_team(n->in[X]);
+    const mba__thread_group t = layernorm_fwd_group(n->in[X]);
     MBA_REFUSE_IF(m->cc < 80, "a device of compute capability %d", m->cc);
-    MBA_REFUSE_IF(!t.pieces || !mba__uniform_pitch(n->in[X], t.width) || !mba__uniform_pitch(n->out[Y], t.width),
-                  "rows that are not whole pieces at even distances");
-    mba__plan_norm_fwd(p, "layernorm_fwd_team", n, mba_rows(n->in[X]), t, fwd_regs[t.pieces]);
+    MBA_REFUSE_IF(!t.vectors || !mba__uniform_pitch(n->in[X], t.width) || !mba__uniform_pitch(n->out[Y], t.width),
+                  "rows that are not whole vectors at one pitch");
+    mba__plan_norm_fwd(p, "layernorm_fwd_group", n, mba_rows(n->in[X]), t, fwd_regs[t.vectors]);
     return MBA_OK;
 }
 
-static mba_status layernorm_bwd_team_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
+static mba_status layernorm_bwd_group_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
 {
     const mba_tensor       *x = n->in[XB];
-    const mba__thread_group t = layernorm_bwd_team(x);
-    const mba__norm_bwd     b = { .kernel = "layernorm_bwd_team",
+    const mba__thread_group t = layernorm_bwd_group(x);
+    const mba__norm_bwd     b = { .kernel = "layernorm_bwd_group",
                                   .rows = mba_rows(x),
                                   .cols = mba_cols(x),
                                   .groups = 1,
                                   .sums = 2,
                                   .thread_group = t,
                                   .staged_bytes = (mba_adds(n, DX) ? 3 : 2) * (int)mba_dtype_bytes(x->type.dtype),
-                                  .regs = bwd_regs[t.pieces],
+                                  .regs = bwd_regs[t.vectors],
                                   .stages = LAYERNORM_STAGES,
                                   .block = LAYERNORM_THREADS };
     MBA_REFUSE_IF(m->cc < 80, "a device of compute capability %d", m->cc);
-    MBA_REFUSE_IF(!t.pieces || !mba__uniform_pitch(x, t.width) || !mba__uniform_pitch(n->in[DY], t.width)
+    MBA_REFUSE_IF(!t.vectors || !mba__uniform_pitch(x, t.width) || !mba__uniform_pitch(n->in[DY], t.width)
                       || !mba__uniform_pitch(n->out[DX], t.width),
-                  "rows that are not whole pieces at even distances");
+                  "rows that are not whole vectors at one pitch");
     return mba__plan_norm_bwd(p, n, m, &b);
 }
 
-/* dims: R, C, how: 0 alone, 1 a window used twice, 2 behind a sum that dies here, 3 a window in whole pieces used
+/* dims: R, C, how: 0 alone, 1 a view used twice, 2 behind a sum that dies here, 3 a view in whole vectors used
  * twice. */
 static void layernorm_build(mba_graph *g, const mba_case *c)
 {
@@ -175,19 +175,19 @@ const mba_op mba_op_layernorm = {
     .ref = layernorm_ref,
     .terms = layernorm_terms,
     .cpu = (const mba_variant[]){ { "rows", mba__plan_f32, MBA_CPU(layernorm_fwd) }, { 0 } },
-    .cuda = (const mba_variant[]){ { "team", layernorm_team_plan, MBA_CUDA(layernorm_cuda) },
+    .cuda = (const mba_variant[]){ { "group", layernorm_group_plan, MBA_CUDA(layernorm_cuda) },
                                    { "loop", layernorm_loop_plan, MBA_CUDA(layernorm_loop_cuda) },
                                    { 0 } },
     .build = layernorm_build,
     .cases = (const mba_case[]){ { { 3, 8 }, "one small matrix" },
                                  { { 130, 7 }, "more rows than one part takes" },
                                  { { 2, 133 }, "rows of an odd length" },
-                                 { { 70, 32 }, "teams smaller than a warp" },
-                                 { { 3, 320 }, "five pieces a thread" },
+                                 { { 70, 32 }, "thread groups smaller than a warp" },
+                                 { { 3, 320 }, "five vectors a thread" },
                                  { { 2, 640 }, "whole warps" },
-                                 { { 2, 1304 }, "teams of several warps" },
-                                 { { 5, 16, 3 }, "a window in whole pieces used twice" },
-                                 { { 5, 6, 1 }, "columns of a window used twice: dx adds" },
+                                 { { 2, 1304 }, "thread groups of several warps" },
+                                 { { 5, 16, 3 }, "a view in whole vectors used twice" },
+                                 { { 5, 6, 1 }, "columns of a view used twice: dx adds" },
                                  { { 5, 6, 2 }, "the input dies here" },
                                  { { 0 }, NULL } },
     .sizes = (const mba_case[]){ { { 3136, 320 }, "MambaVision-T, 16 images: 196 tokens each" },
@@ -215,7 +215,7 @@ const mba_op mba_op_layernorm_bwd = {
     .ref = layernorm_bwd_ref,
     .terms = layernorm_bwd_terms,
     .cpu = (const mba_variant[]){ { "parts", layernorm_bwd_plan, MBA_CPU(layernorm_bwd) }, { 0 } },
-    .cuda = (const mba_variant[]){ { "team", layernorm_bwd_team_plan, MBA_CUDA(layernorm_bwd_cuda) },
+    .cuda = (const mba_variant[]){ { "group", layernorm_bwd_group_plan, MBA_CUDA(layernorm_bwd_cuda) },
                                    { "loop", layernorm_bwd_loop_plan, MBA_CUDA(layernorm_bwd_loop_cuda) },
                                    { 0 } },
 };

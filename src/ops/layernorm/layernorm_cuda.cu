@@ -5,31 +5,31 @@
  *   h = (x - mean) rstd     dx = rstd (w dy - mean(w dy) - h mean(w dy h))     dw = sum over rows of dy h     db = sum
  *   of dy
  *
- * kernel     layernorm_fwd_team  a team of threads per row, which stays in registers: mean, then variance, then y
- * kernel     layernorm_bwd_team  blocks stay; a team goes through rows with a stride, two rows ahead on their way by
- *                                asynchronous copies into the thread's own slots; dw and db in registers, then per
- *                                block (column_totals)
- * takes      rows of whole pieces at even distances, up to 1280 of them
- * launch     forward: grid ceil(R / teams), block 128 or a team; backward: grid as many blocks as fit on the SMs, block
- *            256, dynamic smem three rows of each team, of x and dy, and of dx where it is added to
- * resources  sm_90a, CUDA 13.0: layernorm_fwd_team 32 to 74 registers, 128 B of shared memory, no spill  [docs]
- *            layernorm_bwd_team 75 to 128 registers, 1024 B of shared memory, no spill  [docs]
+ * kernel     layernorm_fwd_group  a thread group per row, which stays in registers: mean, then variance, then y
+ * kernel     layernorm_bwd_group  blocks stay; a thread group goes through rows with a stride, two rows ahead on their
+ *            way by asynchronous copies into the thread's own slots; dw and db in registers, then per block
+ *            (column_totals)
+ * takes      rows of whole vectors at one pitch, up to 1280 of them
+ * launch     forward: grid ceil(R / groups), block 128 or a group; backward: grid as many blocks as fit on the SMs,
+ *            block 256, dynamic smem three rows of each thread group, of x and dy, and of dx where it is added to
+ * resources  sm_90a, CUDA 13.0: layernorm_fwd_group 32 to 74 registers, 128 B of shared memory, no spill  [docs]
+ *            layernorm_bwd_group 75 to 128 registers, 1024 B of shared memory, no spill  [docs]
  * moves      every operand once, parts of dw and db beside it: bound by DRAM
- * in flight  4 TB/s for 0.7 us is 22 KB an SM. Forward, R=25088 C=320 bf16: 16 rows a block, 7 blocks an SM, 5 pieces
- *            of 16 bytes a thread, 61 KB; 1568 blocks are 2 rounds of 132 x 6. Backward: 2 blocks of 16 teams an SM, 2
- *            rows of 5 pieces of 8 bytes of x and dy a thread, 82 KB; 4224 teams take 5.94 rows each. R=6272 C=640: 784
- *            blocks, one round; 2112 teams, 2.97 rows each
+ * in flight  4 TB/s for 0.7 us is 22 KB an SM. Forward, R=25088 C=320 bf16: 16 rows a block, 7 blocks an SM, 5 vectors
+ *            of 16 bytes a thread, 61 KB; 1568 blocks are 2 rounds of 132 x 6. Backward: 2 blocks of 16 groups an SM, 2
+ *            rows of 5 vectors of 8 bytes of x and dy a thread, 82 KB; 4224 groups take 5.94 rows each. R=6272 C=640:
+ *            784 blocks, one round; 2112 groups, 2.97 rows each
  * work       about 7 instructions a value forward (2 us of 8 at the first shape), 25 backward (6 of 12, of 16 where dx
  *            adds)
  * floor      R=25088 C=320 bf16: forward 32 MB, 8 us, backward 48 MB, 12 us at 4 TB/s (copy)
- * measured   H200: layernorm_fwd_team 9.52 us, 86 % of floor (memory), L1/shared 55 % busy;  [docs]
+ * measured   H200: layernorm_fwd_group 9.52 us, 86 % of floor (memory), L1/shared 55 % busy;  [docs]
  *              mambavision-t, 128 images  [docs]
- *            layernorm_bwd_team 20.6 us, 80 % of floor (memory), DRAM 49 % busy; mambavision-t, 128 images  [docs]
+ *            layernorm_bwd_group 20.6 us, 80 % of floor (memory), DRAM 49 % busy; mambavision-t, 128 images  [docs]
  * kernel     layernorm_fwd_loop, layernorm_dx_loop     one warp per row, one value a lane; the row is read again, from
  *            L1
  * kernel     layernorm_sums      (column_parts) dw and db: a column a thread, rows with a stride
  * takes      everything
- * order      fixed by shape and machine: lanes, warps of a team, rows of a team, teams of a block, blocks */
+ * order      fixed by shape and machine: lanes, warps of a group, rows of a group, groups of a block, blocks */
 #include "ops/norm_rows.cuh"
 extern "C" {
 #include "ops/layernorm/layernorm_slots.h"
@@ -56,7 +56,7 @@ template <typename T> struct layernorm_rows {
 };
 
 template <typename T, int V, int NV>
-__global__ void __launch_bounds__(LAYERNORM_THREADS, 3) layernorm_fwd_team(layernorm_rows<T> a)
+__global__ void __launch_bounds__(LAYERNORM_THREADS, 3) layernorm_fwd_group(layernorm_rows<T> a)
 {
     __shared__ __align__(16) float warps[2][GROUP_WARPS];
     const thread_group             t = group_one_per_block(a.threads);
@@ -151,8 +151,8 @@ enum { SM_100 = 1 };
 enum { SM_100 = 0 };
 #endif
 
-/* Two sums over a team at once; `warps` as for group_sum, a place for both. */
-static __device__ __forceinline__ float2 team_sums(float2 x, thread_group t, float *first, float *second)
+/* Two sums over a thread group at once; `warps` as for group_sum, a place for both. */
+static __device__ __forceinline__ float2 group_sums(float2 x, thread_group t, float *first, float *second)
 {
     if (t.threads < 32) {
         for (int d = t.threads / 2; d; d >>= 1) {
@@ -180,22 +180,24 @@ static __device__ __forceinline__ float2 team_sums(float2 x, thread_group t, flo
     return x;
 }
 
-/* Pieces and rows that are not there are zeros in shared memory, so that nothing but copies and stores has a condition,
- * and the loads of all pieces go together: with a branch a piece they were waited for one after the other. */
+/* Vectors and rows that are not there are zeros in shared memory, so that nothing but copies and stores has a
+ * condition, and the loads of all vectors go together: with a branch a vector they were waited for one after the other.
+ * */
 template <typename T, int NV, bool ADDS>
-__global__ void __launch_bounds__(LAYERNORM_THREADS, 2) layernorm_bwd_team(layernorm_grads<T> a)
+__global__ void __launch_bounds__(LAYERNORM_THREADS, 2) layernorm_bwd_group(layernorm_grads<T> a)
 {
     constexpr int           V = LAYERNORM_BWD_WIDTH, STAGES = LAYERNORM_STAGES, OPERANDS = ADDS ? 3 : 2;
     constexpr bool          HOLD = sizeof(T) == 2 && !SM_100; // a row in registers; else it is read again
     extern __shared__ uint4 memory[];
     __shared__ __align__(16) float warps[2][2][MBA__GROUPS_MAX * GROUP_WARPS];
     const thread_group             t = group_of_thread(a.threads);
-    const int   cols = (int)a.cols, rows = (int)a.rows, teams = blockDim.x / t.threads, step = gridDim.x * teams;
-    const int   own = t.lane * V, apart = t.threads * V;
-    const float each = 1 / (float)cols;
+    const int                      cols = (int)a.cols, rows = (int)a.rows, thread_groups = blockDim.x / t.threads,
+              step = gridDim.x * thread_groups;
+    const int            own = t.lane * V, apart = t.threads * V;
+    const float          each = 1 / (float)cols;
     const strip<const T> in_x(a.x, own), in_dy(a.dy, own);
     const strip<T>       out_dx(a.dx, own);
-    T *const   slots = (T *)memory + (int)threadIdx.x * V; // of this thread: x, dy and what dx was, of piece i
+    T *const   slots = (T *)memory + (int)threadIdx.x * V; // of this thread: x, dy and what dx was, of vector i
     const int  plane = (int)blockDim.x * V;
     const auto slot = [=](int stage, int operand, int i) {
         return slots + ((stage * OPERANDS + operand) * NV + i) * plane;
@@ -222,13 +224,13 @@ __global__ void __launch_bounds__(LAYERNORM_THREADS, 2) layernorm_bwd_team(layer
         for (int v = 0; v < V; v++) dw[i][v] = db[i][v] = w[i][v] = 0;
         if (own + i * apart < cols) load_weights(w[i], a.w + own + i * apart);
     }
-    int   row = (int)blockIdx.x * teams + t.number, stage = 0, turn = 0;
+    int   row = (int)blockIdx.x * thread_groups + t.number, stage = 0, turn = 0;
     float next_mean = row < rows ? a.mean[row] : 0, next = row < rows ? a.rstd[row] : 0;
 #pragma unroll
     for (int k = 0; k < 4; k++) group_zero_unused(t, warps[k / 2][k % 2]);
 #pragma unroll
     for (int k = 0; k < STAGES - 1; k++) copy_row(row + k * step, k);
-    for (int first = (int)blockIdx.x * teams; first < rows; first += step, row += step, turn ^= 1) {
+    for (int first = (int)blockIdx.x * thread_groups; first < rows; first += step, row += step, turn ^= 1) {
         const float k = next, shift = -next_mean * next; // h = x k + shift
         copy_row(row + (STAGES - 1) * step, stage == 0 ? STAGES - 1 : stage - 1);
         next = row + step < rows ? a.rstd[row + step] : 0;
@@ -255,7 +257,7 @@ __global__ void __launch_bounds__(LAYERNORM_THREADS, 2) layernorm_bwd_team(layer
                 m.y = fmaf(g, fmaf(x[v], k, shift), m.y);
             }
         }
-        m = team_sums(m, t, warps[turn][0], warps[turn][1]);
+        m = group_sums(m, t, warps[turn][0], warps[turn][1]);
         const float m1 = m.x * each * -k, m2 = m.y * each * -k;
 
         // 2. gradients
@@ -370,10 +372,10 @@ template <typename T> static layernorm_rows<T> rows_of(const mba_call *c, int th
 
 extern "C" mba_status layernorm_cuda(const mba_call *c)
 {
-    const mba__thread_group t = layernorm_fwd_team(c->node->in[X]);
+    const mba__thread_group t = layernorm_fwd_group(c->node->in[X]);
     MBA_WITH_DTYPE(c->node->in[X]->type.dtype, T,
-                   WITH_VECTORS(t.pieces, NV,
-                                MBA_KERNEL(c, 0, (layernorm_fwd_team<T, 16 / sizeof(T), NV>),
+                   WITH_VECTORS(t.vectors, NV,
+                                MBA_KERNEL(c, 0, (layernorm_fwd_group<T, 16 / sizeof(T), NV>),
                                            rows_of<T>(c, t.threads))));
     return MBA_OK;
 }
@@ -411,11 +413,11 @@ static layernorm_totals totals_of(const mba_call *c)
 
 extern "C" mba_status layernorm_bwd_cuda(const mba_call *c)
 {
-    const mba__thread_group t = layernorm_bwd_team(c->node->in[XB]);
+    const mba__thread_group t = layernorm_bwd_group(c->node->in[XB]);
     MBA_WITH_DTYPE(c->node->in[XB]->type.dtype, T,
                    MBA_WITH_BOOL(mba_adds(c->node, DX), ADDS,
-                                 WITH_VECTORS(t.pieces, NV,
-                                              MBA_KERNEL(c, 0, (layernorm_bwd_team<T, NV, ADDS>),
+                                 WITH_VECTORS(t.vectors, NV,
+                                              MBA_KERNEL(c, 0, (layernorm_bwd_group<T, NV, ADDS>),
                                                          grads_of<T>(c, t.threads)))));
     return mba_column_totals<2>(c, 1, (const float *)mba_cuda_scratch(c, 0), mba_cols(c->node->in[XB]),
                                 c->plan->launch[0].grid[0], totals_of(c));

@@ -15,33 +15,33 @@ typedef struct layernorm_attr {
     float eps;
 } layernorm_attr;
 
-/* How rows are dealt to threads on CUDA. Fewest idle threads, then most pieces per thread: rows of MambaVision are 320
- * and 640 values, which are five pieces of 8 (forward, bf16) for each of 8 and 16 threads, or of 4 (backward, whose
- * sums stay in registers) for each of 16 and 32. Pieces is 0 where rows do not fit. */
-enum { LAYERNORM_THREADS = 256, LAYERNORM_PIECES = 5, LAYERNORM_BWD_WIDTH = 4, LAYERNORM_STAGES = 3 };
+/* How rows are dealt to threads on CUDA. Fewest idle threads, then most vectors per thread: rows of MambaVision are 320
+ * and 640 values, which are five vectors of 8 (forward, bf16) for each of 8 and 16 threads, or of 4 (backward, whose
+ * sums stay in registers) for each of 16 and 32. Vectors is 0 where rows do not fit. */
+enum { LAYERNORM_THREADS = 256, LAYERNORM_VECTORS = 5, LAYERNORM_BWD_WIDTH = 4, LAYERNORM_STAGES = 3 };
 
-static inline mba__thread_group layernorm_team(int64_t cols, int width)
+static inline mba__thread_group layernorm_threads(int64_t cols, int width)
 {
     mba__thread_group best = { width, 0, 0 };
-    for (int n = cols % width ? 0 : LAYERNORM_PIECES; n >= 1; n--) {
+    for (int n = cols % width ? 0 : LAYERNORM_VECTORS; n >= 1; n--) {
         const int64_t need = mba_ceil(cols / width, n);
         int64_t       threads = n > 1 ? 8 : 1; // neighbours that ask for fewer bytes waste sectors
         while (threads < need && threads < 32) threads *= 2;
         if (need > 32) threads = mba_ceil(need, 32) * 32;
-        if (threads > LAYERNORM_THREADS || (best.pieces && threads * n >= best.threads * best.pieces)) continue;
-        best.pieces = n;
+        if (threads > LAYERNORM_THREADS || (best.vectors && threads * n >= best.threads * best.vectors)) continue;
+        best.vectors = n;
         best.threads = (int)threads;
     }
     return best;
 }
 
-static inline mba__thread_group layernorm_fwd_team(const mba_tensor *x)
+static inline mba__thread_group layernorm_fwd_group(const mba_tensor *x)
 {
-    return layernorm_team(mba_cols(x), 16 / (int)mba_dtype_bytes(x->type.dtype));
+    return layernorm_threads(mba_cols(x), 16 / (int)mba_dtype_bytes(x->type.dtype));
 }
-static inline mba__thread_group layernorm_bwd_team(const mba_tensor *x)
+static inline mba__thread_group layernorm_bwd_group(const mba_tensor *x)
 {
-    return layernorm_team(mba_cols(x), LAYERNORM_BWD_WIDTH);
+    return layernorm_threads(mba_cols(x), LAYERNORM_BWD_WIDTH);
 }
 
 void layernorm_ref(const mba_ref_call *c);

@@ -91,10 +91,11 @@ typedef void plan_product(mba_plan *p, const mba__product *x);
 /* Shared memory of the pass where a row stays in it: two blocks fit an SM, and the batches hold the row; else 0. */
 static int64_t kept_bytes(const mba_machine *m, int64_t V, int64_t e)
 {
-    enum { RESERVED = 2048, PIECE = 16, AHEAD = 4 }; // an SM keeps 1024 for itself of each block
-    const int64_t bytes = V * e / PIECE * PIECE;
+    enum { RESERVED = 2048, VECTOR_BYTES = 16, AHEAD = 4 }; // an SM keeps 1024 for itself of each block
+    const int64_t bytes = V * e / VECTOR_BYTES * VECTOR_BYTES;
     const bool    fits = 2 * (bytes + RESERVED) <= m->smem_sm_bytes && bytes + RESERVED <= m->smem_block_bytes;
-    return lce_group_threads(V) == LCE_BLOCK && fits && bytes <= LCE_BATCHES * AHEAD * LCE_BLOCK * PIECE ? bytes : 0;
+    return lce_group_threads(V) == LCE_BLOCK && fits && bytes <= LCE_BATCHES * AHEAD * LCE_BLOCK * VECTOR_BYTES ? bytes
+                                                                                                                : 0;
 }
 
 /* The pass over m rows of logits. Backward looks at a row a second time, in shared memory or the outer cache, and
@@ -169,7 +170,7 @@ static void lce_build(mba_graph *g, const mba_case *c)
         mba_linear_cross_entropy(g, x, w, mba_targets(g, "t", MBA_TYPE(MBA_I32, R), V));
         return;
     }
-    /* columns of both, from a tensor that is used twice: windows, and gradients that add */
+    /* columns of both, from a tensor that is used twice: views, and gradients that add */
     mba_tensor *h = mba_relu2(g, x), *t = mba_targets(g, "t", MBA_TYPE(MBA_I32, R, 2), V);
     mba_tensor *loss[2];
     for (int k = 0; k < 2; k++)
@@ -198,8 +199,8 @@ const mba_op mba_op_linear_cross_entropy = {
                                  { { 1, 1, 3 }, "one row, one column" },
                                  { { 12, 16, 43 }, "rows of 16 bytes, an odd vocabulary" },
                                  { { 3, 1, 1031 }, "rows of logits for a whole block" },
-                                 { { 10, 16, 24, 8 }, "windows of 16 bytes, used twice: the gradients add" },
-                                 { { 4, 5, 9, 2 }, "windows that overlap, used twice: the gradients add" },
+                                 { { 10, 16, 24, 8 }, "views of 16 bytes, used twice: the gradients add" },
+                                 { { 4, 5, 9, 2 }, "views that overlap, used twice: the gradients add" },
                                  { { 0 }, NULL } },
     .sizes = (const mba_case[]){ { { 512, 768, 50288 }, "130m, 512 tokens" }, { { 0 }, NULL } },
 };

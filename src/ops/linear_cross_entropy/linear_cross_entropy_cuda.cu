@@ -6,10 +6,10 @@
  *   each[r] = lse(z[r]) - z[r,y(r)],   z[r,c] <- k (exp(z[r,c] - lse(z[r])) - [c = y(r)])
  *   z (R, C) fp32 or bf16, in scratch     y (R) i32, negative: no target     each (R) fp32
  *
- * kernel     linear_cross_entropy_rows     a team of 32 or 512 threads per row; maximum and sum in one pass, the
+ * kernel     linear_cross_entropy_rows     a group of 32 or 512 threads per row; maximum and sum in one pass, the
  *            gradient in a second
  * takes      fp32, bf16, any columns below 2^30, rows at multiples of 16 bytes
- * launch     grid ceil(R / (512 / team)), block 512
+ * launch     grid ceil(R / (512 / group)), block 512
  * resources  sm_90a, CUDA 13.0: 40 to 63 registers, 128 B of shared memory, no spill  [docs]
  *            two blocks an SM, whose rows (100 KB each at 50288 columns in bf16, 27 MB in all) are still in L2 at
  *            the second look
@@ -32,65 +32,65 @@ extern "C" {
 
 /* ---- the pass over a block of logits ---- */
 
-/* Pieces of a row wait as they lie in memory, which takes half the registers of numbers; one beyond the row is not
+/* Vectors of a row wait as they lie in memory, which takes half the registers of numbers; one beyond the row is not
  * asked for. */
-template <int N, int TEAM, typename T>
+template <int N, int GROUP, typename T>
 static __device__ __forceinline__ void fetch(packed<T, N> (&u)[CE_AHEAD], const T *z, int c, int cols)
 {
 #pragma unroll
     for (int j = 0; j < CE_AHEAD; j++)
-        if (c + j * TEAM * N + N <= cols) u[j].w = ((const packed<T, N> *)(z + c + j * TEAM * N))->w;
+        if (c + j * GROUP * N + N <= cols) u[j].w = ((const packed<T, N> *)(z + c + j * GROUP * N))->w;
 }
 
 /* This thread's share of a row's sum. */
-template <int N, int TEAM, typename T> static __device__ __forceinline__ ce_sum sum_row(const T *z, int cols, int lane)
+template <int N, int GROUP, typename T> static __device__ __forceinline__ ce_sum sum_row(const T *z, int cols, int lane)
 {
     ce_sum s = { CE_NONE, 0 };
-    for (int c = lane * N; c + N <= cols; c += CE_AHEAD * TEAM * N) {
+    for (int c = lane * N; c + N <= cols; c += CE_AHEAD * GROUP * N) {
         packed<T, N> u[CE_AHEAD];
-        fetch<N, TEAM>(u, z, c, cols);
+        fetch<N, GROUP>(u, z, c, cols);
 #pragma unroll
         for (int j = 0; j < CE_AHEAD; j++) {
-            if (c + j * TEAM * N + N > cols) break;
+            if (c + j * GROUP * N + N > cols) break;
             float v[N];
             unpack(v, u[j]);
             ce_take(s, v);
         }
     }
-    for (int c = cols / N * N + lane; c < cols; c += TEAM) {
+    for (int c = cols / N * N + lane; c < cols; c += GROUP) {
         const float v[1] = { to_float(z[c]) };
         ce_take(s, v);
     }
     return s;
 }
 
-/* z = k (exp(z - lse) - [column y]), this thread's share of a row, whose whole pieces are read from `from`. */
-template <int N, int TEAM, typename T>
+/* z = k (exp(z - lse) - [column y]), this thread's share of a row, whose whole vectors are read from `from`. */
+template <int N, int GROUP, typename T>
 static __device__ __forceinline__ void differentiate(T *z, const T *from, int cols, int lane, int y, float lse, float k)
 {
     const float base = lse * CE_LOG2E;
-    for (int c = lane * N; c + N <= cols; c += CE_AHEAD * TEAM * N) {
+    for (int c = lane * N; c + N <= cols; c += CE_AHEAD * GROUP * N) {
         packed<T, N> u[CE_AHEAD];
-        fetch<N, TEAM>(u, from, c, cols);
+        fetch<N, GROUP>(u, from, c, cols);
 #pragma unroll
         for (int j = 0; j < CE_AHEAD; j++) {
-            const int at = c + j * TEAM * N;
+            const int at = c + j * GROUP * N;
             if (at + N > cols) break;
             float v[N];
             unpack(v, u[j]);
 #pragma unroll
             for (int i = 0; i < N; i++) v[i] = k * ce_exp(v[i], base);
-            if ((unsigned)(y - at) < N) // one piece of the row: the others ask once, not for every value
+            if ((unsigned)(y - at) < N) // one vector of the row: the others ask once, not for every value
 #pragma unroll
                 for (int i = 0; i < N; i++) v[i] -= at + i == y ? k : 0;
             store(z + at, v);
         }
     }
-    for (int c = cols / N * N + lane; c < cols; c += TEAM)
+    for (int c = cols / N * N + lane; c < cols; c += GROUP)
         z[c] = from_float<T>(k * ce_exp(to_float(z[c]), base) - (c == y ? k : 0));
 }
 
-/* This thread's share of a row on its way into `kept`: LCE_BATCHES batches of CE_AHEAD pieces, of which the last ones
+/* This thread's share of a row on its way into `kept`: LCE_BATCHES batches of CE_AHEAD vectors, of which the last ones
  * may be empty. */
 template <int N, typename T>
 static __device__ __forceinline__ void issue_row_loads(T *kept, const T *z, int cols, int lane)
@@ -106,7 +106,7 @@ static __device__ __forceinline__ void issue_row_loads(T *kept, const T *z, int 
     }
 }
 
-/* sum_row of what issue_row_loads brings, batch by batch as it comes in; columns behind the last piece come from z. */
+/* sum_row of what issue_row_loads brings, batch by batch as it comes in; columns behind the last vector come from z. */
 template <int N, typename T>
 static __device__ __forceinline__ ce_sum sum_kept(const T *kept, const T *z, int cols, int lane)
 {
@@ -135,21 +135,21 @@ static __device__ __forceinline__ ce_sum sum_kept(const T *kept, const T *z, int
 
 /* Row r of z has the target and the loss of row first + r. From the last row up: the product before has written the
  * last ones last, and the one behind begins with the first, so that some of each are still in L2. */
-template <typename T, int TEAM, bool GRADIENT, bool KEPT>
+template <typename T, int GROUP, bool GRADIENT, bool KEPT>
 __global__ void __launch_bounds__(LCE_BLOCK, 2)
     linear_cross_entropy_rows(T *z, int64_t pitch, float *each, strided_view<const int32_t> target, const float *scale,
                               int64_t first, int64_t rows, int cols)
 {
-    static_assert(!KEPT || (TEAM == LCE_BLOCK && LCE_BATCHES == 4), "a block a row, in four batches");
+    static_assert(!KEPT || (GROUP == LCE_BLOCK && LCE_BATCHES == 4), "a block a row, in four batches");
     constexpr int           N = (int)vec16<T>::N;
     extern __shared__ uint4 memory[];
-    const int64_t           down = (int64_t)blockIdx.x * (LCE_BLOCK / TEAM) + threadIdx.x / TEAM, r = rows - 1 - down;
-    const int               lane = threadIdx.x % TEAM;
-    if (r < 0) return; // the whole team leaves together
+    const int64_t           down = (int64_t)blockIdx.x * (LCE_BLOCK / GROUP) + threadIdx.x / GROUP, r = rows - 1 - down;
+    const int               lane = threadIdx.x % GROUP;
+    if (r < 0) return; // the whole thread group leaves together
     const int y = *target.element(first + r);
     T *row = z + r * pitch, *const kept = KEPT ? (T *)memory : row;
     if (y < 0) {
-        if (GRADIENT) ce_zero_row<N, TEAM>(row, cols, lane);
+        if (GRADIENT) ce_zero_row<N, GROUP>(row, cols, lane);
         if (lane == 0) each[first + r] = 0;
         return;
     }
@@ -157,10 +157,10 @@ __global__ void __launch_bounds__(LCE_BLOCK, 2)
     const float hit = to_float(row[y]); // before the barriers of the sum: behind them rows are overwritten
     ce_sum      sum;
     if constexpr (KEPT) sum = sum_kept<N>((const T *)kept, (const T *)row, cols, lane);
-    else sum = sum_row<N, TEAM>((const T *)row, cols, lane);
-    const float lse = ce_lse<TEAM>(sum);
+    else sum = sum_row<N, GROUP>((const T *)row, cols, lane);
+    const float lse = ce_lse<GROUP>(sum);
     if (lane == 0) each[first + r] = lse - hit;
-    if (GRADIENT) differentiate<N, TEAM>(row, (const T *)kept, cols, lane, y, lse, *scale);
+    if (GRADIENT) differentiate<N, GROUP>(row, (const T *)kept, cols, lane, y, lse, *scale);
 }
 
 /* ---- launching ---- */
@@ -266,9 +266,9 @@ static mba_status add_dw(const mba_call *c, int k, const head *h, product_fn *pr
     return product(c, k, &g);
 }
 
-template <int TEAM, bool GRADIENT, bool KEPT> static mba_status pass(const mba_call *c, int k, const head *h)
+template <int GROUP, bool GRADIENT, bool KEPT> static mba_status pass(const mba_call *c, int k, const head *h)
 {
-    MBA_WITH_DTYPE(h->type, T, auto *kernel = linear_cross_entropy_rows<T, TEAM, GRADIENT, KEPT>;
+    MBA_WITH_DTYPE(h->type, T, auto *kernel = linear_cross_entropy_rows<T, GROUP, GRADIENT, KEPT>;
                    MBA_KERNEL(c, k, kernel, (T *)h->z, h->pitch, h->each, h->target, h->scale, h->first, h->m,
                               (int)h->V));
     return MBA_OK;

@@ -30,7 +30,7 @@ static inline int64_t lce_block_rows(int64_t R, int64_t V, int64_t M)
 static inline int64_t lce_pitch(int64_t V) { return mba_ceil(V, 64) * 64; } /* rows begin at 16 bytes, whatever V */
 
 /* Of the CUDA kernel: threads of a block, threads that share a row, blocks. A row that is kept in shared memory comes
- * in batches of four pieces a thread. */
+ * in batches of four vectors a thread. */
 enum { LCE_BLOCK = 512, LCE_BATCHES = 4 };
 static inline int     lce_group_threads(int64_t cols) { return cols > 1024 ? LCE_BLOCK : 32; }
 static inline int64_t lce_grid(int64_t rows, int64_t cols)

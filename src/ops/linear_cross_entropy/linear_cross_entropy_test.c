@@ -10,7 +10,7 @@
 #include "ops/linear_cross_entropy/linear_cross_entropy_slots.h"
 #include "ops/matmul/matmul.h"
 
-/* Three blocks of rows, more columns than a piece of a sum, and nothing left that a vector width divides. */
+/* Three blocks of rows, more columns than a span of a sum, and nothing left that a vector width divides. */
 enum { R = 2 * LCE_ROWS + 11, M = 5, V = 4096 + 37 };
 
 typedef struct head {

@@ -165,7 +165,7 @@ static mba_status matmul_cublaslt_plan(mba_plan *p, const mba_node *n, const mba
 }
 
 /* Rows at any place: the library has kernels for most of them, and tiles take the rest. */
-static mba_status matmul_odd_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
+static mba_status matmul_unaligned_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
 {
     const mba__product x = product_of(n);
     MBA_REFUSE_IF(m->cc < 80, "a device of compute capability %d", m->cc);
@@ -202,9 +202,9 @@ const mba_op mba_op_matmul = {
     .ref = matmul_ref,
     .cpu = (const mba_variant[]){ { "tiles", NULL, MBA_CPU(matmul_fwd) }, { 0 } },
     .cuda = (const mba_variant[]){ { "cublaslt", matmul_cublaslt_plan, MBA_CUDA(matmul_cuda) },
-                                   { "whole", matmul_cublaslt_plan,
-                                     MBA_CUDA(matmul_whole_cuda) }, // never in two products
-                                   { "odd", matmul_odd_plan, MBA_CUDA(matmul_odd_cuda) },
+                                   { "unsplit", matmul_cublaslt_plan,
+                                     MBA_CUDA(matmul_unsplit_cuda) }, // never in two products
+                                   { "unaligned", matmul_unaligned_plan, MBA_CUDA(matmul_unaligned_cuda) },
                                    { "tiles", matmul_tiles_plan, MBA_CUDA(matmul_tiles_cuda) },
                                    { 0 } },
     .build = matmul_build,

@@ -40,10 +40,10 @@ static mba_status by_library(const mba_call *c, bool cut)
 }
 
 extern "C" mba_status matmul_cuda(const mba_call *c) { return by_library(c, true); }
-extern "C" mba_status matmul_whole_cuda(const mba_call *c) { return by_library(c, false); }
+extern "C" mba_status matmul_unsplit_cuda(const mba_call *c) { return by_library(c, false); }
 
 /* Rows at odd places: the library has kernels for most of them. */
-extern "C" mba_status matmul_odd_cuda(const mba_call *c)
+extern "C" mba_status matmul_unaligned_cuda(const mba_call *c)
 {
     mba_cuda_gemm_args g = product_of(c);
     g.work = mba_cuda_scratch(c, 0);

@@ -19,6 +19,6 @@ matmul_dims matmul_dims_of(const mba_node *n);
 
 void matmul_ref(const mba_ref_call *c);
 MBA_CPU_DECLARE(matmul_fwd);
-mba_launch_fn matmul_cuda, matmul_whole_cuda, matmul_odd_cuda, matmul_tiles_cuda;
+mba_launch_fn matmul_cuda, matmul_unsplit_cuda, matmul_unaligned_cuda, matmul_tiles_cuda;
 
 #endif

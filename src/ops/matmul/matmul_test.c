@@ -144,7 +144,7 @@ static void a_product_cut_in_two_is_the_whole_one(void **state)
     const mba_device *d;
     double            norm = 0, off = 0;
     if (mba_device_cuda(&d, 0) != MBA_OK) skip();
-    float *cut = weight_gradient(d, &c, NULL), *whole = weight_gradient(d, &c, "matmul=whole");
+    float *cut = weight_gradient(d, &c, NULL), *whole = weight_gradient(d, &c, "matmul=unsplit");
     for (int64_t r = 0; r < c.dim[1]; r++) {
         double row = 0;
         for (int64_t i = r * c.dim[2]; i < (r + 1) * c.dim[2]; i++) {

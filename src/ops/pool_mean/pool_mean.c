@@ -53,16 +53,16 @@ static mba_status pool_mean_images_plan(mba_plan *p, const mba_node *n, const mb
     return MBA_OK;
 }
 
-static mba_status pool_mean_bwd_pieces_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
+static mba_status pool_mean_bwd_vec16_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
 {
     const mba_tensor *dx = n->out[DX];
     MBA_REFUSE_IF(m->cc < 80, "a device of compute capability %d", m->cc);
-    mba_plan_stream(p, n, "pool_mean_bwd_pieces", mba_ceil(mba_elems(dx), 256 * pool_mean_at_once(dx, n->in[DY])), 256,
+    mba_plan_stream(p, n, "pool_mean_bwd_vec16", mba_ceil(mba_elems(dx), 256 * pool_mean_at_once(dx, n->in[DY])), 256,
                     34);
     return MBA_OK;
 }
 
-/* dims: B, H, W, C; with a fifth, x is a window of channels that is used twice. */
+/* dims: B, H, W, C; with a fifth, x is a view of channels that is used twice. */
 static void pool_mean_build(mba_graph *g, const mba_case *c)
 {
     const int64_t *d = c->dim;
@@ -93,8 +93,8 @@ const mba_op mba_op_pool_mean = {
     .cases = (const mba_case[]){ { { 3, 2, 5, 7 }, "nothing is a multiple of anything" },
                                  { { 1, 2, 1, 1027 }, "more channels than one item takes" },
                                  { { 2, 1, 1, 4 }, "one position" },
-                                 { { 2, 3, 3, 264 }, "pieces of 16 bytes, more than a warp has" },
-                                 { { 2, 1, 3, 8, 8 }, "channels in and out, of which one begins in a piece" },
+                                 { { 2, 3, 3, 264 }, "vectors of 16 bytes, more than a warp has" },
+                                 { { 2, 1, 3, 8, 8 }, "channels in and out, of which one begins in a vector" },
                                  { { 2, 3, 2, 5, 3 }, "channels in and out, added to" },
                                  { { 0 }, NULL } },
     .sizes = (const mba_case[]){ { { 128, 7, 7, 640 }, "mambavision-t, batch 128" }, { { 0 }, NULL } },
@@ -112,5 +112,5 @@ const mba_op mba_op_pool_mean_bwd = {
     .cost = pool_mean_cost,
     .ref = pool_mean_bwd_ref,
     .cpu = (const mba_variant[]){ { "rows", mba__plan_f32, MBA_CPU(pool_mean_bwd) }, { 0 } },
-    .cuda = (const mba_variant[]){ { "pieces", pool_mean_bwd_pieces_plan, MBA_CUDA(pool_mean_bwd_cuda) }, { 0 } },
+    .cuda = (const mba_variant[]){ { "vec16", pool_mean_bwd_vec16_plan, MBA_CUDA(pool_mean_bwd_cuda) }, { 0 } },
 };

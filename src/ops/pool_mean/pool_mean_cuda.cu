@@ -4,8 +4,8 @@
  *   y[b,c] = mean_p x[b,p,c],   dx[b,p,c] = dy[b,c] / P
  *   x, dx (B, P, C), y, dy (B, C), fp32 or bf16
  *
- * kernel     pool_mean_fwd_images     a block per image and 32 pieces of channels; its 8 warps share the positions
- * takes      everything; one value a lane where rows are not whole 16-byte pieces
+ * kernel     pool_mean_fwd_images     a block per image and 32 vectors of channels; its 8 warps share the positions
+ * takes      everything; one value a lane where rows are not whole 16-byte vectors
  * launch     grid B ceil(C / (32 V)), block 256, static smem 8 KB
  * resources  sm_90a, CUDA 13.0: 32 to 36 registers, 1024 to 8192 B of shared memory, no spill  [docs]
  * moves      each operand once: bound by DRAM
@@ -13,7 +13,7 @@
  * measured   H200: 3.97 us, 52 % of floor (memory), ALU 22 % busy; mambavision-t, 128 images  [docs]
  * order      fixed: positions 8 apart ascend in a warp, then the warps
  *
- * kernel     pool_mean_bwd_pieces     a thread per piece of dx
+ * kernel     pool_mean_bwd_vec16     a thread per vector of dx
  * launch     grid ceil(B P C / V / 256), block 256
  * resources  sm_90a, CUDA 13.0: 24 to 32 registers, no spill  [docs]
  * moves      each operand once: bound by DRAM
@@ -56,7 +56,7 @@ __global__ void __launch_bounds__(WARPS * 32)
 
 template <typename T, int V, bool ADDS>
 __global__ void __launch_bounds__(256)
-    pool_mean_bwd_pieces(strided_view<T> dx, strided_view<const T> dy, int64_t rows, int64_t positions, int64_t cols)
+    pool_mean_bwd_vec16(strided_view<T> dx, strided_view<const T> dy, int64_t rows, int64_t positions, int64_t cols)
 {
     const int64_t i = ((int64_t)blockIdx.x * 256 + threadIdx.x) * V, r = i / cols, c = i % cols;
     if (r >= rows) return;
@@ -76,7 +76,7 @@ extern "C" mba_status pool_mean_cuda(const mba_call *c)
     const int64_t     C = mba_cols(x), positions = mba_rows(x) / x->type.dim[0];
     MBA_WITH_DTYPE(
         x->type.dtype, T,
-        MBA_WITH_BOOL(at_once > 1, PIECES, auto *kernel = pool_mean_fwd_images < T, PIECES ? (int)vec16<T>::N : 1 > ;
+        MBA_WITH_BOOL(at_once > 1, VECTORS, auto *kernel = pool_mean_fwd_images < T, VECTORS ? (int)vec16<T>::N : 1 > ;
                       MBA_KERNEL(c, 0, kernel, mba_strided_view<T>(y, c->out[Y]),
                                  mba_strided_view<const T>(x, c->in[X]), positions, C, pool_mean_tiles(C, at_once))));
     return MBA_OK;
@@ -87,9 +87,9 @@ extern "C" mba_status pool_mean_bwd_cuda(const mba_call *c)
     const mba_tensor *dx = c->node->out[DX], *dy = c->node->in[DY];
     const int64_t     rows = mba_rows(dx), positions = rows / dx->type.dim[0];
     MBA_WITH_DTYPE(dx->type.dtype, T,
-                   MBA_WITH_BOOL(pool_mean_at_once(dx, dy) > 1, PIECES,
-                                 MBA_WITH_BOOL(mba_adds(c->node, DX), ADDS, auto *kernel = pool_mean_bwd_pieces < T,
-                                               PIECES ? (int)vec16<T>::N : 1, ADDS > ;
+                   MBA_WITH_BOOL(pool_mean_at_once(dx, dy) > 1, VECTORS,
+                                 MBA_WITH_BOOL(mba_adds(c->node, DX), ADDS, auto *kernel = pool_mean_bwd_vec16 < T,
+                                               VECTORS ? (int)vec16<T>::N : 1, ADDS > ;
                                                MBA_KERNEL(c, 0, kernel, mba_strided_view<T>(dx, c->out[DX]),
                                                           mba_strided_view<const T>(dy, c->in[DY]), rows, positions,
                                                           mba_cols(dx)))));

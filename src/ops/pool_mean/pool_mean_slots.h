@@ -24,7 +24,7 @@ MBA_CPU_DECLARE(pool_mean_fwd);
 MBA_CPU_DECLARE(pool_mean_bwd);
 mba_launch_fn pool_mean_cuda, pool_mean_bwd_cuda;
 
-/* CUDA: values a thread takes at once, and blocks of 32 such pieces in a row. */
+/* CUDA: values a thread takes at once, and blocks of 32 such vectors in a row. */
 static inline int pool_mean_at_once(const mba_tensor *x, const mba_tensor *y)
 {
     const mba_tensor *const t[] = { x, y };

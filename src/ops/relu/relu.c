@@ -28,7 +28,7 @@ static mba_cost relu_cost(const mba_node *n)
     return c;
 }
 
-/* dims: R, C; how 1: columns of a window, used twice. */
+/* dims: R, C; how 1: columns of a view, used twice. */
 static void relu_build(mba_graph *g, const mba_case *c)
 {
     mba_tensor *x = mba_case_act(g, "x", MBA_TYPE(MBA_F32, c->dim[0], c->dim[1]), MBA_INIT_NORMAL(1));
@@ -51,7 +51,7 @@ const mba_op mba_op_relu = {
     .grad = relu_grad,
     .cost = relu_cost,
     .ref = relu_ref,
-    .cpu = (const mba_variant[]){ { "pieces", mba__plan_f32, MBA_CPU(relu_fwd) }, { 0 } },
+    .cpu = (const mba_variant[]){ { "spans", mba__plan_f32, MBA_CPU(relu_fwd) }, { 0 } },
     .cuda = (const mba_variant[]){ { "stream", mba_plan_streaming, MBA_CUDA(relu_cuda) }, { 0 } },
     .build = relu_build,
     .cases = (const mba_case[]){ { { 7, 33 }, "no vector width divides it" },
@@ -72,6 +72,6 @@ const mba_op mba_op_relu_bwd = {
     .shape = relu_shape,
     .cost = relu_cost,
     .ref = relu_bwd_ref,
-    .cpu = (const mba_variant[]){ { "pieces", mba__plan_f32, MBA_CPU(relu_bwd) }, { 0 } },
+    .cpu = (const mba_variant[]){ { "spans", mba__plan_f32, MBA_CPU(relu_bwd) }, { 0 } },
     .cuda = (const mba_variant[]){ { "stream", mba_plan_streaming, MBA_CUDA(relu_bwd_cuda) }, { 0 } },
 };

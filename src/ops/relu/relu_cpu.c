@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* relu_cpu.c -- pieces in parallel; NaN goes through forward. */
+/* relu_cpu.c -- spans in parallel; NaN goes through forward. */
 #include "device/cpu/simd.h"
 #include "ops/relu/relu_slots.h"
 

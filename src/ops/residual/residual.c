@@ -86,7 +86,7 @@ static mba_status residual_bwd_cuda_plan(mba_plan *p, const mba_node *n, const m
     return MBA_OK;
 }
 
-/* dims: samples, rows per sample, C, drop in percent, gamma, how: 1 columns of a window, 2 the branch is the stream;
+/* dims: samples, rows per sample, C, drop in percent, gamma, how: 1 columns of a view, 2 the branch is the stream;
  * factors given (every third is 0). */
 static void residual_build(mba_graph *g, const mba_case *c)
 {
@@ -132,8 +132,8 @@ const mba_op mba_op_residual = {
     .cases = (const mba_case[]){ { { 4, 3, 5, 50, 0 }, "drop path alone" },
                                  { { 4, 3, 5, 0, 1 }, "layer scale alone" },
                                  { { 9, 15, 7, 30, 1 }, "both, more rows than one part takes" },
-                                 { { 5, 2, 4, 40, 1, 1 }, "columns of a window" },
-                                 { { 3, 2, 264, 30, 1 }, "whole pieces, both" },
+                                 { { 5, 2, 4, 40, 1, 1 }, "columns of a view" },
+                                 { { 3, 2, 264, 30, 1 }, "whole vectors, both" },
                                  { { 5, 2, 4, 40, 1, 2 }, "a branch that is the stream itself" },
                                  { { 7, 3, 5, 0, 1, 0, 1 }, "factors given" },
                                  { { 7, 3, 5, 50, 0, 1, 1 }, "factors given, no layer scale, columns" },

@@ -3,13 +3,13 @@
  *
  *   x, v, y, dy, dv (R, C) fp32 or bf16     gamma, dgamma (C) fp32     f (samples) given, or drawn
  *
- * kernel     residual_rows     a thread takes two pieces of 16 bytes of every operand, 256 pieces apart; a branch that
- *                              is left out is not read
+ * kernel     residual_rows     a thread takes two vectors of 16 bytes of every operand, 256 vectors apart; a branch
+ *            that is left out is not read
  * kernel     residual_sums     (column_parts) the gradients where there is a gamma: V columns a thread, rows with a
  *            stride
  * launch     grid ceil(R C / V / 512), block 256; parts as planned in ops/columns.h
  * moves      each operand once
- * in flight  5 blocks an SM, 256 threads, 4 pieces of 16 bytes: 82 KB of the 22 that 4 TB/s for 0.7 us need
+ * in flight  5 blocks an SM, 256 threads, 4 vectors of 16 bytes: 82 KB of the 22 that 4 TB/s for 0.7 us need
  * measured   H200: residual 26 us, 94 % of floor (memory), DRAM 68 % busy; mambavision-t, 128 images  [docs]
  *            not yet: residual_sums  [docs]
  * order      fixed: rows of a part, threads of a block, parts */
@@ -19,7 +19,7 @@ extern "C" {
 #include "ops/residual/residual_slots.h"
 }
 
-enum { RESIDUAL_DEPTH = 2 }; /* pieces of a thread */
+enum { RESIDUAL_DEPTH = 2 }; /* vectors of a thread */
 
 /* drop is a probability times 2^32, rounded down; keep the factor of what stays. */
 struct chance {
@@ -51,13 +51,13 @@ static __device__ __forceinline__ int64_t sample_of(const chance &k, int64_t row
     return (row | k.rows) >> 31 ? row / k.rows : (int64_t)((uint32_t)row / (uint32_t)k.rows);
 }
 
-/* out = (base) + f gamma v; base is x forward, and what is there where dv adds. I holds the number of a piece. */
+/* out = (base) + f gamma v; base is x forward, and what is there where dv adds. I holds the number of a vector. */
 template <typename T, typename I> struct residual_operands {
     map_view<T, I>       out;
     map_view<const T, I> base, v;
     const float         *gamma; // (C), or absent
     chance               k;
-    I                    pieces, per_row, rows; // rows of a sample
+    I                    vectors, per_row, rows; // rows of a sample
 };
 
 template <typename T, int V, bool BASE, typename I>
@@ -73,7 +73,7 @@ __global__ void __launch_bounds__(256) residual_rows(residual_operands<T, I> o, 
 #pragma unroll
     for (int d = 0; d < D; d++) { // the factors of the branch are drawn while the base is on its way
         const I j = ((I)blockIdx.x * D + d) * 256 + threadIdx.x;
-        there[d] = j < o.pieces;
+        there[d] = j < o.vectors;
         row[d] = there[d] ? j / o.per_row : 0;
         col[d] = there[d] ? (int64_t)(j - row[d] * o.per_row) * V : 0;
         if (BASE) fetch(base[d], o.base.row(row[d], cols) + col[d], there[d]);
@@ -100,7 +100,7 @@ __global__ void __launch_bounds__(256) residual_rows(residual_operands<T, I> o, 
     }
 }
 
-/* dgamma, and dv in the same pass: a thread owns columns and walks down the rows. dv may lie in dy, whose rows were
+/* dgamma, and dv in the same pass: a thread owns columns and loops over the rows. dv may lie in dy, whose rows were
  * read before. */
 template <typename T, bool ADDS> struct residual_sums {
     enum { AT_ONCE = 4 };
@@ -168,18 +168,18 @@ struct residual_places {
 template <typename T, int V, bool BASE, typename I>
 static mba_status rows(const mba_call *c, residual_places p, const float *gamma, chance k)
 {
-    const int64_t           per_row = mba_cols(p.out) / V, pieces = mba_rows(p.out) * per_row;
+    const int64_t           per_row = mba_cols(p.out) / V, vectors = mba_rows(p.out) * per_row;
     residual_operands<T, I> o = {};
     o.out = mba__map_view<T, I>(p.out, p.to);
     if (BASE) o.base = mba__map_view<const T, I>(p.base, (void *)p.from);
     o.v = mba__map_view<const T, I>(p.v, (void *)p.branch);
     o.gamma = gamma;
     o.k = k;
-    o.pieces = (I)pieces;
+    o.vectors = (I)vectors;
     o.per_row = (I)per_row;
     o.rows = (I)k.rows;
     residual_rows<T, V, BASE, I>
-        <<<(unsigned)mba_ceil(pieces, 256 * RESIDUAL_DEPTH), 256, 0, mba_cuda_stream(c)>>>(o, c->step);
+        <<<(unsigned)mba_ceil(vectors, 256 * RESIDUAL_DEPTH), 256, 0, mba_cuda_stream(c)>>>(o, c->step);
     return mba__cuda_launch_check(c, 0);
 }
 

@@ -69,17 +69,17 @@ static mba_status rmsnorm_bwd_plan(mba_plan *p, const mba_node *n, const mba_mac
     return MBA_OK;
 }
 
-/* CUDA: teams where every row is whole pieces, else a block per row. Registers by pieces of a thread, as the compiler
- * says for sm_90. */
+/* CUDA: thread groups where every row is whole vectors, else a block per row. Registers by vectors of a thread, as the
+ * compiler says for sm_90. */
 static const int fwd_regs[] = { 0, 32, 48, 64, 80 }, bwd_regs[] = { 0, 63, 96, 96, 111 };
 
-static mba_status rmsnorm_team_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
+static mba_status rmsnorm_group_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
 {
-    const mba__thread_group t = rmsnorm_fwd_team(n->in[X]);
+    const mba__thread_group t = rmsnorm_fwd_threads(n->in[X]);
     MBA_REFUSE_IF(m->cc < 80, "a device of compute capability %d", m->cc);
-    MBA_REFUSE_IF(!t.pieces || !mba__uniform_pitch(n->in[X], t.width) || !mba__uniform_pitch(n->out[Y], t.width),
-                  "rows that are not whole pieces at even distances");
-    mba__plan_norm_fwd(p, "norm_fwd_team", n, mba_rows(n->in[X]), t, fwd_regs[t.pieces]);
+    MBA_REFUSE_IF(!t.vectors || !mba__uniform_pitch(n->in[X], t.width) || !mba__uniform_pitch(n->out[Y], t.width),
+                  "rows that are not whole vectors at one pitch");
+    mba__plan_norm_fwd(p, "norm_fwd_group", n, mba_rows(n->in[X]), t, fwd_regs[t.vectors]);
     return MBA_OK;
 }
 
@@ -90,24 +90,24 @@ static mba_status rmsnorm_loop_plan(mba_plan *p, const mba_node *n, const mba_ma
     return MBA_OK;
 }
 
-static mba_status rmsnorm_bwd_team_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
+static mba_status rmsnorm_bwd_group_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
 {
     const mba_tensor       *x = n->in[XB];
-    const mba__thread_group t = rmsnorm_bwd_team(x);
-    const mba__norm_bwd     b = { .kernel = "norm_bwd_team",
+    const mba__thread_group t = rmsnorm_bwd_threads(x);
+    const mba__norm_bwd     b = { .kernel = "norm_bwd_group",
                                   .rows = mba_rows(x),
                                   .cols = mba_cols(x),
                                   .groups = 1,
                                   .sums = 1,
                                   .thread_group = t,
                                   .staged_bytes = 2 * (int)mba_dtype_bytes(x->type.dtype),
-                                  .regs = bwd_regs[t.pieces],
+                                  .regs = bwd_regs[t.vectors],
                                   .stages = RMSNORM_STAGES,
                                   .block = MBA__GROUP_THREADS_MAX };
     MBA_REFUSE_IF(m->cc < 80, "a device of compute capability %d", m->cc);
-    MBA_REFUSE_IF(!t.pieces || !mba__uniform_pitch(x, t.width) || !mba__uniform_pitch(n->in[DY], t.width)
+    MBA_REFUSE_IF(!t.vectors || !mba__uniform_pitch(x, t.width) || !mba__uniform_pitch(n->in[DY], t.width)
                       || !mba__uniform_pitch(n->out[DX], t.width),
-                  "rows that are not whole pieces at even distances");
+                  "rows that are not whole vectors at one pitch");
     return mba__plan_norm_bwd(p, n, m, &b);
 }
 
@@ -118,7 +118,7 @@ static mba_status rmsnorm_bwd_loop_plan(mba_plan *p, const mba_node *n, const mb
     return MBA_OK;
 }
 
-/* dims: R, C, how: 0 alone, 1 Jamba's three norms side by side, 2 heads of a window, 3 a window used twice. */
+/* dims: R, C, how: 0 alone, 1 Jamba's three norms side by side, 2 heads of a view, 3 a view used twice. */
 static void rmsnorm_build(mba_graph *g, const mba_case *c)
 {
     const int64_t R = c->dim[0], C = c->dim[1], how = c->dim[2], wide = how ? 3 * C + (C % 8 ? 2 : 0) : C;
@@ -158,20 +158,20 @@ const mba_op mba_op_rmsnorm = {
     .ref = rmsnorm_ref,
     .terms = rmsnorm_terms,
     .cpu = (const mba_variant[]){ { "rows", mba__plan_f32, MBA_CPU(rmsnorm_fwd) }, { 0 } },
-    .cuda = (const mba_variant[]){ { "team", rmsnorm_team_plan, MBA_CUDA(rmsnorm_cuda) },
+    .cuda = (const mba_variant[]){ { "group", rmsnorm_group_plan, MBA_CUDA(rmsnorm_cuda) },
                                    { "loop", rmsnorm_loop_plan, MBA_CUDA(rmsnorm_loop_cuda) },
                                    { 0 } },
     .build = rmsnorm_build,
     .cases = (const mba_case[]){ { { 3, 8 }, "one small matrix" },
                                  { { 130, 7 }, "more rows than one part takes" },
                                  { { 2, 133 }, "rows of an odd length" },
-                                 { { 70, 16 }, "teams smaller than a warp" },
-                                 { { 3, 264 }, "teams of several warps" },
-                                 { { 3, 768 }, "several pieces a thread" },
+                                 { { 70, 16 }, "thread groups smaller than a warp" },
+                                 { { 3, 264 }, "thread groups of several warps" },
+                                 { { 3, 768 }, "several vectors a thread" },
                                  { { 5, 3, 1 }, "Jamba: three norms of columns, two of them joined again" },
-                                 { { 5, 4, 2 }, "heads of a window: two rows in a run" },
-                                 { { 5, 8, 2 }, "heads in whole pieces" },
-                                 { { 5, 6, 3 }, "a window used twice: dx adds" },
+                                 { { 5, 4, 2 }, "heads of a view: two rows in a run" },
+                                 { { 5, 8, 2 }, "heads in whole vectors" },
+                                 { { 5, 6, 3 }, "a view used twice: dx adds" },
                                  { { 0 }, NULL } },
     .sizes = (const mba_case[]){ { { 4096, 768 }, "130m, 4096 tokens" },
                                  { { 16384, 768 }, "130m, 16384 tokens" },
@@ -191,7 +191,7 @@ const mba_op mba_op_rmsnorm_bwd = {
     .ref = rmsnorm_bwd_ref,
     .terms = rmsnorm_bwd_terms,
     .cpu = (const mba_variant[]){ { "parts", rmsnorm_bwd_plan, MBA_CPU(rmsnorm_bwd) }, { 0 } },
-    .cuda = (const mba_variant[]){ { "team", rmsnorm_bwd_team_plan, MBA_CUDA(rmsnorm_bwd_cuda) },
+    .cuda = (const mba_variant[]){ { "group", rmsnorm_bwd_group_plan, MBA_CUDA(rmsnorm_bwd_cuda) },
                                    { "loop", rmsnorm_bwd_loop_plan, MBA_CUDA(rmsnorm_bwd_loop_cuda) },
                                    { 0 } },
 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* rmsnorm_cuda.cu -- kernels norm_fwd_team, norm_bwd_team and their loops of ops/norm_rows.cuh, without a branch. */
+/* rmsnorm_cuda.cu -- kernels norm_fwd_group, norm_bwd_group and their loops of ops/norm_rows.cuh, without a branch. */
 #include "ops/norm_rows.cuh"
 extern "C" {
 #include "ops/rmsnorm/rmsnorm_slots.h"
@@ -21,9 +21,9 @@ template <typename T> static norm_rows<T, T> rows_of(const mba_call *c)
 
 extern "C" mba_status rmsnorm_cuda(const mba_call *c)
 {
-    const mba__thread_group t = rmsnorm_fwd_team(c->node->in[X]);
+    const mba__thread_group t = rmsnorm_fwd_threads(c->node->in[X]);
     MBA_WITH_DTYPE(c->node->in[X]->type.dtype, T, norm_rows<T, T> a = rows_of<T>(c); a.threads = t.threads;
-                   MBA_WITH_VECTORS(t.pieces, NV, MBA_KERNEL(c, 0, (norm_fwd_team<T, T, 16 / sizeof(T), NV>), a)));
+                   MBA_WITH_VECTORS(t.vectors, NV, MBA_KERNEL(c, 0, (norm_fwd_group<T, T, 16 / sizeof(T), NV>), a)));
     return MBA_OK;
 }
 
@@ -51,10 +51,10 @@ template <typename T> static norm_grads<T, T> grads_of(const mba_call *c)
 
 extern "C" mba_status rmsnorm_bwd_cuda(const mba_call *c)
 {
-    const mba__thread_group t = rmsnorm_bwd_team(c->node->in[XB]);
+    const mba__thread_group t = rmsnorm_bwd_threads(c->node->in[XB]);
     MBA_WITH_DTYPE(c->node->in[XB]->type.dtype, T, norm_grads<T, T> a = grads_of<T>(c); a.threads = t.threads;
-                   MBA_WITH_VECTORS(t.pieces, NV,
-                                    MBA_KERNEL(c, 0, (norm_bwd_team<T, T, 16 / sizeof(T), NV, RMSNORM_STAGES>), a)));
+                   MBA_WITH_VECTORS(t.vectors, NV,
+                                    MBA_KERNEL(c, 0, (norm_bwd_group<T, T, 16 / sizeof(T), NV, RMSNORM_STAGES>), a)));
     return mba__norm_dw(c, DW, mba_cols(c->node->in[XB]));
 }
 

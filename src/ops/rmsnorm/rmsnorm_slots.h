@@ -15,19 +15,19 @@ typedef struct rmsnorm_attr {
     float eps;
 } rmsnorm_attr;
 
-/* How the rows of x are dealt to threads on CUDA: 16 bytes a piece. The backward has rows ahead in shared memory and
+/* How the rows of x are dealt to threads on CUDA: 16 bytes a vector. The backward has rows ahead in shared memory and
  * wants many threads. */
 enum { RMSNORM_STAGES = 3 };
-static inline mba__thread_group rmsnorm_team(const mba_tensor *x, int most)
+static inline mba__thread_group rmsnorm_threads(const mba_tensor *x, int most)
 {
     return mba__thread_group_of(mba_cols(x), 16 / (int)mba_dtype_bytes(x->type.dtype), most);
 }
 
-static inline mba__thread_group rmsnorm_fwd_team(const mba_tensor *x)
+static inline mba__thread_group rmsnorm_fwd_threads(const mba_tensor *x)
 {
-    return rmsnorm_team(x, MBA__GROUP_VECTORS_MAX);
+    return rmsnorm_threads(x, MBA__GROUP_VECTORS_MAX);
 }
-static inline mba__thread_group rmsnorm_bwd_team(const mba_tensor *x) { return rmsnorm_team(x, 1); }
+static inline mba__thread_group rmsnorm_bwd_threads(const mba_tensor *x) { return rmsnorm_threads(x, 1); }
 
 void rmsnorm_ref(const mba_ref_call *c);
 void rmsnorm_bwd_ref(const mba_ref_call *c);

@@ -38,17 +38,17 @@ static void rmsnorm_takes_many_rows_at_any_thread_count(void **state)
     assert_large_case(g, mba_rmsnorm(g, x, w, 1e-5f));
 }
 
-/* A reshaped window whose rows lie in two runs has no row to hand to a kernel. */
-static void rmsnorm_refuses_rows_in_pieces(void **state)
+/* A reshaped view whose rows lie in two runs has no row to hand to a kernel. */
+static void rmsnorm_refuses_rows_in_runs(void **state)
 {
     (void)state;
     mba_graph  *g = graph();
     mba_tensor *x = mba_slice(g, mba_input(g, "x", MBA_TYPE(MBA_F32, 4, 10)), 1, 0, 3);
     mba_rmsnorm(g, mba_reshape(g, x, MBA_TYPE(MBA_F32, 2, 6)), mba_input(g, "w", MBA_TYPE(MBA_F32, 6)), 0);
-    assert_fails(mba_graph_status(g), MBA_E_SHAPE, "pieces of 3");
+    assert_fails(mba_graph_status(g), MBA_E_SHAPE, "runs of 3");
     mba_graph_destroy(g);
 }
 
 MBA_TEST_MAIN(cmocka_unit_test(rmsnorm_of_hand_worked_values),
               cmocka_unit_test(rmsnorm_takes_many_rows_at_any_thread_count),
-              cmocka_unit_test(rmsnorm_refuses_rows_in_pieces))
+              cmocka_unit_test(rmsnorm_refuses_rows_in_runs))

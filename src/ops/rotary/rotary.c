@@ -15,7 +15,7 @@ static mba_status rotary_shape(const mba_node *n, mba_type *out)
     mba_heads          h;
     MBA_NEED(x->type.dtype == MBA_F32 || x->type.dtype == MBA_BF16, "rotary: %s holds no real numbers", x->name);
     MBA_NEED(x->type.rank == 4, "rotary: %s has %d axes\nwhy: it wants heads (B, L, H, P)", x->name, (int)x->type.rank);
-    MBA_NEED(mba_heads_of(&h, x), "rotary: the heads of the window %s do not lie at even strides", x->name);
+    MBA_NEED(mba_heads_of(&h, x), "rotary: the heads of the strided view %s do not lie at even strides", x->name);
     MBA_NEED(a->dims > 0 && a->dims % 2 == 0 && a->dims <= h.P,
              "rotary: %lld of %lld values cannot turn\n"
              "why: they turn in pairs inside a head",
@@ -80,7 +80,7 @@ static mba_status rotary_cuda_plan(mba_plan *p, const mba_node *n, const mba_mac
     mba_phase_work(l, MBA_ALU, 400.0 * ROTARY_THREADS, NULL); // fp64: pow and sincospi, an estimate
     mba_phase_move(l, MBA_STORE, MBA_ARG_SCRATCH(scratch), 8.0 * ROTARY_THREADS);
 
-    l = mba_plan_launch(p, "rotary_turn", MBA_VECTOR, blocks, ROTARY_THREADS);
+    l = mba_plan_launch(p, "rotary_apply", MBA_VECTOR, blocks, ROTARY_THREADS);
     l->regs = 40;
     mba_phase_move(l, MBA_LOAD, MBA_ARG_SCRATCH(scratch), 4.0 * (double)(L * a->dims) / (double)blocks);
     mba_phase_move(l, MBA_LOAD, MBA_ARG_IN(X), mba_tensor_bytes(n->in[X]) / (double)blocks);
@@ -92,8 +92,8 @@ static mba_status rotary_cuda_plan(mba_plan *p, const mba_node *n, const mba_mac
 static void rotary_build(mba_graph *g, const mba_case *c)
 {
     const int64_t B = c->dim[0], L = c->dim[1], H = c->dim[2], P = c->dim[3], dims = c->dim[4], first = c->dim[6];
-    const bool    interleaved = c->dim[5], windows = c->dim[7];
-    if (!windows) {
+    const bool    interleaved = c->dim[5], views = c->dim[7];
+    if (!views) {
         mba_tensor *x = mba_case_act(g, "x", MBA_TYPE(MBA_F32, B, L, H, P), MBA_INIT_NORMAL(1));
         mba_rotary_from(g, x, first, dims, 100, interleaved);
         return;
@@ -127,10 +127,10 @@ const mba_op mba_op_rotary = {
                                  { { 1, 7, 2, 7, 4 }, "a part of an odd head" },
                                  { { 1, 4, 2, 6, 6, 1 }, "interleaved pairs" },
                                  { { 1, 1, 1, 2, 2, 0, 9 }, "one row, not the first" },
-                                 { { 1, 70, 1, 4, 4, 0, 1000 }, "angles over several pieces of the table" },
-                                 { { 2, 3, 2, 5, 4, 0, 1, 1 }, "windows, used twice" },
-                                 { { 2, 3, 2, 32, 16, 0, 1, 1 }, "windows in whole pieces, a half passes through" },
-                                 { { 2, 3, 2, 5, 4, 1, 1, 1 }, "windows, interleaved" },
+                                 { { 1, 70, 1, 4, 4, 0, 1000 }, "angles over several spans of the table" },
+                                 { { 2, 3, 2, 5, 4, 0, 1, 1 }, "views, used twice" },
+                                 { { 2, 3, 2, 32, 16, 0, 1, 1 }, "views in whole vectors, a half passes through" },
+                                 { { 2, 3, 2, 5, 4, 1, 1, 1 }, "views, interleaved" },
                                  { { 0 }, NULL } },
     .sizes = (const mba_case[]){ { { 1, 4096, 12, 64, 64 }, "transformer-130m, 4096 tokens" },
                                  { { 8, 2048, 16, 128, 128 }, "transformer-1b, 16384 tokens" },

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 /* rotary_cpu.c -- a table of cos and sin per position, then rows in parallel.
  *
- * Angles are fp64. Inside a piece of PIECE positions they advance by a rotation in fp64 instead of two
- * function calls: that costs PIECE * 2^-53 and is forty times cheaper. */
+ * Angles are fp64. Inside a span of SPAN positions they advance by a rotation in fp64 instead of two
+ * function calls: that costs SPAN * 2^-53 and is forty times cheaper. */
 #include <math.h>
 #include <string.h>
 
 #include "ops/heads.h"
 #include "ops/rotary/rotary_slots.h"
 
-enum { PIECE = 64 };
+enum { SPAN = 64 };
 
 /* Positions from .. from+count of pair j: cos at table[t][j], sin at table[t][half + j]. */
 static void fill_pair(float *table, const rotary_attr *a, int64_t j, int64_t from, int64_t count)
@@ -64,10 +64,10 @@ mba_status MBA_CPU_FN(rotary_fwd)(const mba_call *c)
     const int64_t      half = a->dims / 2;
     mba_heads          x, y;
     mba_assert(mba_heads_of(&x, c->node->in[X]) && mba_heads_of(&y, c->node->out[Y]));
-    MBA_PARALLEL_FOR(i, mba_ceil(x.L, PIECE) * half)
+    MBA_PARALLEL_FOR(i, mba_ceil(x.L, SPAN) * half)
     {
-        const int64_t from = i / half * PIECE;
-        fill_pair(table, a, i % half, from, from + PIECE < x.L ? PIECE : x.L - from);
+        const int64_t from = i / half * SPAN;
+        fill_pair(table, a, i % half, from, from + SPAN < x.L ? SPAN : x.L - from);
     }
     MBA_PARALLEL_FOR(i, x.B * x.L)
     {

@@ -6,13 +6,13 @@
  * kernel     rotary_table     a thread per (position, pair): the angle in fp64, in half turns, so that nothing is lost
  *            far out
  * launch     grid ceil(L dims / 512), block 256
- * kernel     rotary_turn      a thread per W pairs of a head (or W values that pass through); the table comes from L1
+ * kernel     rotary_apply      a thread per W pairs of a head (or W values that pass through); the table comes from L1
  *            and L2
- * takes      everything; W is 16 bytes where halves and rests of heads are whole pieces and pairs lie in halves, else
+ * takes      everything; W is 16 bytes where halves and rests of heads are whole vectors and pairs lie in halves, else
  *            one
  * launch     grid ceil(B L H units / 256), block 256
  * resources  sm_90a, CUDA 13.0: rotary_table 30 registers, no spill  [docs]
- *            rotary_turn 28 to 40 registers, no spill  [docs]
+ *            rotary_apply 28 to 40 registers, no spill  [docs]
  * moves      x once, y once: bound by DRAM
  * measured   H200: rotary 38 us, 91 % of the copy rate; transformer-1b, 16384 tokens  [docs: op rotary]
  * order      pair by pair; y may lie in x */
@@ -70,7 +70,8 @@ template <typename T, int W> static __device__ __forceinline__ void put(T *to, f
     store(to, v);
 }
 
-template <typename T, int W, bool ADDS> __global__ void __launch_bounds__(ROTARY_THREADS) rotary_turn(rotary_heads<T> a)
+template <typename T, int W, bool ADDS>
+__global__ void __launch_bounds__(ROTARY_THREADS) rotary_apply(rotary_heads<T> a)
 {
     const int64_t i = (int64_t)blockIdx.x * ROTARY_THREADS + threadIdx.x;
     if (i >= a.all) return;
@@ -128,7 +129,7 @@ extern "C" mba_status rotary_cuda(const mba_call *c)
                                  a.x = (const T *)c->in[X]; a.y = (T *)c->out[Y]; a.table = table; a.half = half;
                                  a.turning = half / width; a.units = a.turning + (a.in.P - t->dims) / width;
                                  a.all = a.in.B * a.in.L * a.in.H * a.units; a.interleaved = t->interleaved;
-                                 if (width > 1) MBA_KERNEL(c, 1, (rotary_turn<T, 16 / sizeof(T), ADDS>), a);
-                                 else MBA_KERNEL(c, 1, (rotary_turn<T, 1, ADDS>), a)));
+                                 if (width > 1) MBA_KERNEL(c, 1, (rotary_apply<T, 16 / sizeof(T), ADDS>), a);
+                                 else MBA_KERNEL(c, 1, (rotary_apply<T, 1, ADDS>), a)));
     return MBA_OK;
 }

@@ -81,9 +81,9 @@ const mba_op mba_op_rownorm = {
     .build = rownorm_build,
     .cases = (const mba_case[]){ { { 5, 7 }, "no vector width divides it" },
                                  { { 2, 75 }, "whole vectors, then a tail" },
-                                 { { 9, 96 }, "pieces of 16 bytes, more rows than a block has warps" },
+                                 { { 9, 96 }, "vectors of 16 bytes, more rows than a block has warps" },
                                  { { 2, 1040 }, "rows for a whole block" },
-                                 { { 4, 6, 1 }, "windows that overlap: the second gradient adds" },
+                                 { { 4, 6, 1 }, "views that overlap: the second gradient adds" },
                                  { { 0 }, NULL } },
     .sizes = (const mba_case[]){ { { 15341, 96 }, "PascalVOC-SP, 32 graphs" }, { { 0 }, NULL } },
 };

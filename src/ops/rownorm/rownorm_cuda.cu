@@ -4,10 +4,10 @@
  *   y[r,c] = x[r,c] / l[r],   l[r] = max(sqrt(sum_c x[r,c]^2), 1e-12),   dx[r,c] = (dy[r,c] - y[r,c] sum_c dy y) / l[r]
  *   x, y, dy, dx (R, C) fp32 or bf16     l (R) fp32, saved
  *
- * kernel     rownorm_fwd_rows     a team of 32 or 256 threads per row; the row is read again from the nearest cache
+ * kernel     rownorm_fwd_rows     a group of 32 or 256 threads per row; the row is read again from the nearest cache
  * kernel     rownorm_bwd_rows     the same
- * takes      everything; one value a thread where rows are not whole 16-byte pieces
- * launch     grid ceil(R / (256 / team)), block 256
+ * takes      everything; one value a thread where rows are not whole 16-byte vectors
+ * launch     grid ceil(R / (256 / group)), block 256
  * resources  sm_90a, CUDA 13.0: rownorm_fwd_rows 28 to 32 registers, 32 B of shared memory, no spill  [docs]
  *            rownorm_bwd_rows 30 to 37 registers, 32 B of shared memory, no spill  [docs]
  * moves      each operand once: bound by DRAM
@@ -23,26 +23,26 @@ extern "C" {
 
 enum { BLOCK = 256 };
 
-template <typename T, int V, int TEAM>
+template <typename T, int V, int GROUP>
 __global__ void __launch_bounds__(BLOCK)
     rownorm_fwd_rows(strided_view<T> y, float *length, strided_view<const T> x, int64_t rows, int cols)
 {
-    const int64_t r = (int64_t)blockIdx.x * (BLOCK / TEAM) + threadIdx.x / TEAM;
-    const int     lane = threadIdx.x % TEAM;
-    if (r >= rows) return; // the whole team leaves together
+    const int64_t r = (int64_t)blockIdx.x * (BLOCK / GROUP) + threadIdx.x / GROUP;
+    const int     lane = threadIdx.x % GROUP;
+    if (r >= rows) return; // the whole thread group leaves together
     const T *from = x.row(r, cols);
     float    v[V], ss = 0;
 #pragma unroll 4
-    for (int c = lane * V; c < cols; c += TEAM * V) {
+    for (int c = lane * V; c < cols; c += GROUP * V) {
         load(v, from + c);
 #pragma unroll
         for (int i = 0; i < V; i++) ss += v[i] * v[i];
     }
-    float l = sqrtf(block_sum<TEAM>(ss));
+    float l = sqrtf(block_sum<GROUP>(ss));
     l = l < (float)ROWNORM_FLOOR ? (float)ROWNORM_FLOOR : l; // NaN stays
     if (lane == 0) length[r] = l;
     T *to = y.row(r, cols);
-    for (int c = lane * V; c < cols; c += TEAM * V) {
+    for (int c = lane * V; c < cols; c += GROUP * V) {
         load(v, from + c);
 #pragma unroll
         for (int i = 0; i < V; i++) v[i] /= l;
@@ -50,29 +50,29 @@ __global__ void __launch_bounds__(BLOCK)
     }
 }
 
-template <typename T, int V, int TEAM, bool ADDS>
+template <typename T, int V, int GROUP, bool ADDS>
 __global__ void __launch_bounds__(BLOCK)
     rownorm_bwd_rows(strided_view<T> dx, strided_view<const T> dy, strided_view<const T> y, const float *length,
                      int64_t rows, int cols)
 {
-    const int64_t r = (int64_t)blockIdx.x * (BLOCK / TEAM) + threadIdx.x / TEAM;
-    const int     lane = threadIdx.x % TEAM;
+    const int64_t r = (int64_t)blockIdx.x * (BLOCK / GROUP) + threadIdx.x / GROUP;
+    const int     lane = threadIdx.x % GROUP;
     if (r >= rows) return;
     const T *g = dy.row(r, cols), *u = y.row(r, cols);
     float    a[V], b[V], old[V], dot = 0;
 #pragma unroll 2
-    for (int c = lane * V; c < cols; c += TEAM * V) {
+    for (int c = lane * V; c < cols; c += GROUP * V) {
         load(a, g + c);
         load(b, u + c);
 #pragma unroll
         for (int i = 0; i < V; i++) dot += a[i] * b[i];
     }
     const float l = length[r], k = 1 / l;
-    dot = block_sum<TEAM>(dot);
+    dot = block_sum<GROUP>(dot);
     if (l <= (float)ROWNORM_FLOOR) dot = 0; // there the length is a constant
     T *to = dx.row(r, cols);
 #pragma unroll 2
-    for (int c = lane * V; c < cols; c += TEAM * V) {
+    for (int c = lane * V; c < cols; c += GROUP * V) {
         load(a, g + c);
         load(b, u + c);
         if (ADDS) load(old, to + c);
@@ -82,18 +82,18 @@ __global__ void __launch_bounds__(BLOCK)
     }
 }
 
-#define WITH_GROUP(cols, TEAM, ...) \
+#define WITH_GROUP(cols, GROUP, ...) \
     do { \
         if (rownorm_group_threads(cols) == BLOCK) { \
-            constexpr int TEAM = BLOCK; \
+            constexpr int GROUP = BLOCK; \
             __VA_ARGS__; \
         } else { \
-            constexpr int TEAM = 32; \
+            constexpr int GROUP = 32; \
             __VA_ARGS__; \
         } \
     } while (0)
 
-static bool pieces_fit(const mba_tensor *t, const void *at)
+static bool vec_aligned(const mba_tensor *t, const void *at)
 {
     return mba_vec_aligned(t, at, 16 / (int)mba_dtype_bytes(t->type.dtype));
 }
@@ -102,12 +102,13 @@ extern "C" mba_status rownorm_cuda(const mba_call *c)
 {
     const mba_tensor *x = c->node->in[X], *y = c->node->out[Y];
     const int64_t     C = mba_cols(x);
-    MBA_WITH_DTYPE(
-        x->type.dtype, T,
-        MBA_WITH_BOOL(pieces_fit(x, c->in[X]) && pieces_fit(y, c->out[Y]), PIECES,
-                      WITH_GROUP(C, TEAM, auto *kernel = rownorm_fwd_rows < T, PIECES ? (int)vec16<T>::N : 1, TEAM > ;
-                                 MBA_KERNEL(c, 0, kernel, mba_strided_view<T>(y, c->out[Y]), (float *)c->out[LENGTH],
-                                            mba_strided_view<const T>(x, c->in[X]), mba_rows(x), (int)C))));
+    MBA_WITH_DTYPE(x->type.dtype, T,
+                   MBA_WITH_BOOL(vec_aligned(x, c->in[X]) && vec_aligned(y, c->out[Y]), VECTORS,
+                                 WITH_GROUP(C, GROUP, auto *kernel = rownorm_fwd_rows < T,
+                                            VECTORS ? (int)vec16<T>::N : 1, GROUP > ;
+                                            MBA_KERNEL(c, 0, kernel, mba_strided_view<T>(y, c->out[Y]),
+                                                       (float *)c->out[LENGTH], mba_strided_view<const T>(x, c->in[X]),
+                                                       mba_rows(x), (int)C))));
     return MBA_OK;
 }
 
@@ -116,12 +117,12 @@ extern "C" mba_status rownorm_bwd_cuda(const mba_call *c)
     const mba_node   *n = c->node;
     const mba_tensor *dy = n->in[DY], *y = n->in[YB], *dx = n->out[DX];
     const int64_t     C = mba_cols(y);
-    const bool        pieces = pieces_fit(dy, c->in[DY]) && pieces_fit(y, c->in[YB]) && pieces_fit(dx, c->out[DX]);
+    const bool        vectors = vec_aligned(dy, c->in[DY]) && vec_aligned(y, c->in[YB]) && vec_aligned(dx, c->out[DX]);
     MBA_WITH_DTYPE(y->type.dtype, T,
-                   MBA_WITH_BOOL(pieces, PIECES,
+                   MBA_WITH_BOOL(vectors, VECTORS,
                                  MBA_WITH_BOOL(mba_adds(n, DX), ADDS,
-                                               WITH_GROUP(C, TEAM, auto *kernel = rownorm_bwd_rows < T,
-                                                          PIECES ? (int)vec16<T>::N : 1, TEAM, ADDS > ;
+                                               WITH_GROUP(C, GROUP, auto *kernel = rownorm_bwd_rows < T,
+                                                          VECTORS ? (int)vec16<T>::N : 1, GROUP, ADDS > ;
                                                           MBA_KERNEL(c, 0, kernel, mba_strided_view<T>(dx, c->out[DX]),
                                                                      mba_strided_view<const T>(dy, c->in[DY]),
                                                                      mba_strided_view<const T>(y, c->in[YB]),

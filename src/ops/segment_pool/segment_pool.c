@@ -75,7 +75,7 @@ static mba_status segment_pool_bwd_cuda_plan(mba_plan *p, const mba_node *n, con
     return MBA_OK;
 }
 
-/* dims: N, C, G, kind, windows. Every third graph is empty; the last one ends one row before the last. */
+/* dims: N, C, G, kind, views. Every third graph is empty; the last one ends one row before the last. */
 static void segment_pool_build(mba_graph *g, const mba_case *c)
 {
     const int64_t N = c->dim[0], C = c->dim[1], G = c->dim[2];
@@ -113,9 +113,9 @@ const mba_op mba_op_segment_pool = {
                                  { { 12, 5, 4, MBA_POOL_MAX }, "maxima" },
                                  { { 5, 3, 1, MBA_POOL_MAX }, "one graph" },
                                  { { 90, 40, 3, MBA_POOL_MEAN },
-                                   "means in pieces of 16 bytes, graphs longer than a block has rows" },
-                                 { { 90, 40, 3, MBA_POOL_MAX }, "maxima in pieces of 16 bytes" },
-                                 { { 9, 4, 5, 0, 1 }, "windows in and out; the gradient adds" },
+                                   "means in vectors of 16 bytes, graphs longer than a block has rows" },
+                                 { { 90, 40, 3, MBA_POOL_MAX }, "maxima in vectors of 16 bytes" },
+                                 { { 9, 4, 5, 0, 1 }, "views in and out; the gradient adds" },
                                  { { 0 }, NULL } },
     .sizes = (const mba_case[]){ { { 19320, 96, 128, MBA_POOL_MEAN }, "Peptides, 128 graphs" },
                                  { { 22565, 64, 16, MBA_POOL_MAX }, "MalNet-Tiny, 16 graphs" },

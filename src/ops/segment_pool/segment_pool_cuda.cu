@@ -5,9 +5,9 @@
  *   maximum
  *   x, dx (N, C), y, dy (G, C) fp32 or bf16     ptr (G + 1) i32     arg (G, C) i32
  *
- * kernel     segment_pool_fwd     a block per graph and up to 32 pieces of channels; threads above one another share
+ * kernel     segment_pool_fwd     a block per graph and up to 32 vectors of channels; threads above one another share
  *            its rows
- * takes      everything; one value a thread where rows are not whole 16-byte pieces
+ * takes      everything; one value a thread where rows are not whole 16-byte vectors
  * launch     grid G ceil(C / (lanes V)), block 512, static smem 16 KB (mean) or 32 KB (max)
  * resources  sm_90a, CUDA 13.0: 32 to 46 registers, 2048 to 32768 B of shared memory, no spill  [docs]
  * moves      each operand once: bound by DRAM with many graphs, by the longest with few
@@ -129,9 +129,9 @@ extern "C" mba_status segment_pool_cuda(const mba_call *c)
     const int64_t     C = mba_cols(x);
     const int         at_once = segment_pool_at_once(x, y), lanes = segment_pool_lanes(C, at_once);
     MBA_WITH_DTYPE(x->type.dtype, T,
-                   MBA_WITH_BOOL(at_once > 1, PIECES,
+                   MBA_WITH_BOOL(at_once > 1, VECTORS,
                                  MBA_WITH_BOOL(c->node->out[ARG] != NULL, MAX, auto *kernel = segment_pool_fwd < T,
-                                               PIECES ? (int)vec16<T>::N : 1, MAX > ;
+                                               VECTORS ? (int)vec16<T>::N : 1, MAX > ;
                                                MBA_KERNEL(c, 0, kernel, mba_strided_view<T>(y, c->out[Y]),
                                                           (int32_t *)c->out[ARG],
                                                           mba_strided_view<const T>(x, c->in[X]),
@@ -147,10 +147,10 @@ extern "C" mba_status segment_pool_bwd_cuda(const mba_call *c)
     const int         at_once = segment_pool_at_once(dx, dy), lanes = segment_pool_lanes(C, at_once);
     MBA_WITH_DTYPE(
         dx->type.dtype, T,
-        MBA_WITH_BOOL(at_once > 1, PIECES,
+        MBA_WITH_BOOL(at_once > 1, VECTORS,
                       MBA_WITH_BOOL(c->node->in[ARGB] != NULL, MAX,
                                     MBA_WITH_BOOL(mba_adds(c->node, DX), ADDS, auto *kernel = segment_pool_bwd_rows < T,
-                                                  PIECES ? (int)vec16<T>::N : 1, MAX, ADDS > ;
+                                                  VECTORS ? (int)vec16<T>::N : 1, MAX, ADDS > ;
                                                   const strided_view<T> to = mba_strided_view<T>(dx, c->out[DX]);
                                                   MBA_KERNEL(c, 0, kernel, to, mba_strided_view<const T>(dy, c->in[DY]),
                                                              (const int32_t *)c->in[PTRB], (const int32_t *)c->in[ARGB],

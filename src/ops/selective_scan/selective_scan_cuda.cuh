@@ -64,7 +64,7 @@ template <typename T> struct scan_operands {
     const float                 *skip, *bias;
     float                       *dskip, *dbias;
     T                           *kept, *ys; /* scratch: see selective_scan_slots.h */
-    float                       *ends, *steps, *bc, *sums, *space, *kept_plain;
+    float                       *ends, *steps, *bc, *sums, *space, *kept_lane;
     uint32_t                     adds;
     bool                         wide_bc;                         /* four values of B and C may be read at once */
     bool                         eights, eights_bc;               /* twins: eight of a row, eight of B and C */

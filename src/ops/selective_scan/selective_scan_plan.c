@@ -261,10 +261,10 @@ mba_status selective_scan_tiles_plan(mba_plan *p, const mba_node *n, const mba_m
 
 /* ---- twins ---- */
 
-enum { TWINS_STATES = 512, HALVES_CHANNELS = 16 }; // of a token and block; of a block of halves
-enum { HALVES_LEAST = 256 };                       // tokens of a sequence; below nothing was measured
+enum { SPECIALIZED_STATES = 512, SPECIALIZED16_CHANNELS = 16 }; // of a token and block; of a block of halves
+enum { SPECIALIZED16_LEAST = 256 };                             // tokens of a sequence; below nothing was measured
 
-static mba_status twins_take(const mba_node *n, const mba_machine *m, bool back)
+static mba_status specialized_takes(const mba_node *n, const mba_machine *m, bool back)
 {
     const scan_dims d = scan_dims_of(n);
     MBA_TRY(fast_takes(n, m, back));
@@ -289,7 +289,7 @@ typedef struct pace {
     bool    leads;
 } pace;
 static const pace forward_pace = { 4, { 0, 0.562, 0.96, 1.43, 1.80 }, 0.88, 5, true };
-static const pace halves_pace = { 3, { 0, 0.34, 0.512, 0.76 }, 0, 0, false }; // blocks of 16 channels
+static const pace specialized16_pace = { 3, { 0, 0.34, 0.512, 0.76 }, 0, 0, false }; // blocks of 16 channels
 static const pace backward_pace = { 3, { 0, 2.2, 2.9, 4.4 }, 0.27, 0, false };
 static const pace backward_pace_8 = { 6, { 0, 2, 2.7, 3.4, 4.3, 5.2, 6.1 }, 0.27, 0, false };
 
@@ -301,7 +301,7 @@ static double rounds_of(int64_t blocks, int64_t sm, const pace *p)
 }
 
 /* Of the pass over `items` in blocks of `width` channels, with what pieces cost before it. */
-static double twins_us(scan_dims d, int64_t items, int64_t width, const mba_machine *m, const pace *at)
+static double specialized_us(scan_dims d, int64_t items, int64_t width, const mba_machine *m, const pace *at)
 {
     const int64_t blocks = channel_blocks(d, width);
     const int64_t before = items > d.B ? (items - d.B) * blocks : 0; // the last piece leaves nothing
@@ -313,8 +313,8 @@ static double twins_us(scan_dims d, int64_t items, int64_t width, const mba_mach
 }
 
 /* The items that take least time. */
-static int64_t twins_items(scan_dims d, int64_t width, const mba_machine *m, const pace *at, const mba_tensor *kept,
-                           bool packs)
+static int64_t specialized_items(scan_dims d, int64_t width, const mba_machine *m, const pace *at,
+                                 const mba_tensor *kept, bool packs)
 {
     int64_t    best = kept ? kept->type.dim[0] : d.B;
     double     least = INFINITY;
@@ -327,7 +327,7 @@ static int64_t twins_items(scan_dims d, int64_t width, const mba_machine *m, con
         for (int pack = 0; pack < 2; pack++) {
             if (!(pack ? packs : pieces)) continue;
             const int64_t items = pack ? packed : cut;
-            const double  t = twins_us(d, items, width, m, at);
+            const double  t = specialized_us(d, items, width, m, at);
             if (t < least) {
                 least = t;
                 best = items;
@@ -338,20 +338,21 @@ static int64_t twins_items(scan_dims d, int64_t width, const mba_machine *m, con
 }
 
 /* What a launch of the forward is. Where sequences are cut, CARRY_PASS does their first pieces and finds what the
- * others leave behind, but the last; TWINS_PASS then does those behind the first. */
-enum forward_role { TWINS_PASS, HALVES_PASS, CARRY_PASS };
+ * others leave behind, but the last; SPECIALIZED_PASS then does those behind the first. */
+enum forward_role { SPECIALIZED_PASS, SPECIALIZED16_PASS, CARRY_PASS };
 
 static int64_t launched(scan_dims d, int64_t items) { return items > d.B ? items - d.B : items; }
 
-static void plan_twins(mba_plan *p, const mba_node *n, scan_dims d, int64_t items, enum forward_role role, bool split)
+static void plan_specialized(mba_plan *p, const mba_node *n, scan_dims d, int64_t items, enum forward_role role,
+                             bool split)
 {
     const scan_partition c = scan_partition_of(d, items);
-    const bool           carry = role == CARRY_PASS, half = role == HALVES_PASS;
-    const int64_t        width = half ? HALVES_CHANNELS : TWINS_STATES / d.N, buffers = half ? 4 : 2;
+    const bool           carry = role == CARRY_PASS, half = role == SPECIALIZED16_PASS;
+    const int64_t        width = half ? SPECIALIZED16_CHANNELS : SPECIALIZED_STATES / d.N, buffers = half ? 4 : 2;
     const double         values = (double)(TILE * width), elements = values * (double)d.N;
     const double whole = carry ? (double)d.B / (double)launched(d, items) : 1; // so much of it is the pass itself
-    mba_launch  *l = mba_plan_launch(p, half ? "scan_fwd_halves" : "scan_fwd_twins", MBA_MIXED, launched(d, items),
-                                    half || split ? 256 : 192);
+    mba_launch  *l = mba_plan_launch(p, half ? "scan_fwd_specialized16" : "scan_fwd_specialized", MBA_MIXED,
+                                     launched(d, items), half || split ? 256 : 192);
     l->grid[1] = channel_blocks(d, width);
     l->regs = 80;
     l->smem_bytes = (size_t)(buffers * 4 * TILE
@@ -386,26 +387,26 @@ static void plan_twins(mba_plan *p, const mba_node *n, scan_dims d, int64_t item
 /* Three roles to a block (measured at 1 and 3 blocks on an SM: 8 and 2 % less time) do not go four together. */
 static bool splits(scan_dims d, int64_t items, const mba_machine *m)
 {
-    return d.N == 16 && launched(d, items) * channel_blocks(d, TWINS_STATES / d.N) <= 3 * (int64_t)m->sm;
+    return d.N == 16 && launched(d, items) * channel_blocks(d, SPECIALIZED_STATES / d.N) <= 3 * (int64_t)m->sm;
 }
 
 /* Blocks of 16 channels, whole sequences: where those of 32 would leave SMs idle or sequences would be cut. */
-static bool takes_halves(scan_dims d, int64_t items, const mba_machine *m)
+static bool takes_specialized16(scan_dims d, int64_t items, const mba_machine *m)
 {
-    return d.N == 16 && items >= d.B && d.L >= HALVES_LEAST
-           && twins_us(d, d.B, HALVES_CHANNELS, m, &halves_pace)
-                  < 0.98 * twins_us(d, items, TWINS_STATES / d.N, m, &forward_pace);
+    return d.N == 16 && items >= d.B && d.L >= SPECIALIZED16_LEAST
+           && specialized_us(d, d.B, SPECIALIZED16_CHANNELS, m, &specialized16_pace)
+                  < 0.98 * specialized_us(d, items, SPECIALIZED_STATES / d.N, m, &forward_pace);
 }
 
-mba_status selective_scan_twins_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
+mba_status selective_scan_specialized_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
 {
     const scan_dims d = scan_dims_of(n);
-    MBA_TRY(twins_take(n, m, false));
+    MBA_TRY(specialized_takes(n, m, false));
     PACKS_TAKEN(n, d, n->out[KEPT], false);
-    const int64_t width = TWINS_STATES / d.N;
-    const int64_t items = twins_items(d, width, m, &forward_pace, n->out[KEPT], can_pack(n, d, false));
-    if (takes_halves(d, items, m)) {
-        plan_twins(p, n, d, d.B, HALVES_PASS, true);
+    const int64_t width = SPECIALIZED_STATES / d.N;
+    const int64_t items = specialized_items(d, width, m, &forward_pace, n->out[KEPT], can_pack(n, d, false));
+    if (takes_specialized16(d, items, m)) {
+        plan_specialized(p, n, d, d.B, SPECIALIZED16_PASS, true);
         return MBA_OK;
     }
     if (items > d.B) {
@@ -413,9 +414,9 @@ mba_status selective_scan_twins_plan(mba_plan *p, const mba_node *n, const mba_m
         mba_plan_scratch(p, "no states before pieces", 0); // each block finds its own
         mba_plan_scratch(p, "states of pieces", state * (size_t)d.N);
         mba_plan_scratch(p, "steps of pieces", state);
-        plan_twins(p, n, d, items, CARRY_PASS, false);
+        plan_specialized(p, n, d, items, CARRY_PASS, false);
     }
-    plan_twins(p, n, d, items, TWINS_PASS, splits(d, items, m));
+    plan_specialized(p, n, d, items, SPECIALIZED_PASS, splits(d, items, m));
     return MBA_OK;
 }
 
@@ -440,13 +441,14 @@ static double sums_of_tile(scan_dims d, scan_partition c, bool twins)
     return 65536 * halves / (double)(c.items * c.tiles);
 }
 
-/* `twins`: from what the forward kept. */
+/* `specialized`: from what the forward kept. */
 static void plan_backward(mba_plan *p, const mba_node *n, scan_dims d, int64_t items, bool twins)
 {
     const scan_partition c = scan_partition_of(d, items);
     const int64_t        e = (int64_t)mba_dtype_bytes(n->in[U]->type.dtype), CH = TILE_CHANNELS, N = d.N;
     const double         values = (double)(TILE * CH), elements = values * (double)N;
-    mba_launch *l = mba_plan_launch(p, twins ? "scan_bwd_twins" : "scan_bwd_tiles", MBA_MIXED, items, (int)(8 * N));
+    mba_launch          *l = mba_plan_launch(p, twins ? "scan_bwd_specialized" : "scan_bwd_tiles", MBA_MIXED, items,
+                                             (int)(8 * N));
     l->grid[1] = channel_blocks(d, CH);
     l->regs = twins ? (N == 16 ? 160 : 168) : (N == 16 ? 162 : 164);
     l->smem_bytes = (size_t)(4 * (TILE * (CH + 2 * (CH + 8) + 2 * (N + 8) + 2 * (CH + 4)) + N / 4 * TILE * (2 * N + 4))
@@ -525,14 +527,14 @@ mba_status selective_scan_bwd_tiles_plan(mba_plan *p, const mba_node *n, const m
     return MBA_OK;
 }
 
-mba_status selective_scan_bwd_twins_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
+mba_status selective_scan_bwd_specialized_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
 {
     const scan_dims d = scan_dims_of(n);
-    MBA_TRY(twins_take(n, m, true));
+    MBA_TRY(specialized_takes(n, m, true));
     MBA_REFUSE_IF(!n->in[KEPT_IN] || (n->out[DZ] && !n->in[YS_IN]), "a forward pass that kept no states");
     PACKS_TAKEN(n, d, n->in[KEPT_IN], true);
-    const int64_t items = twins_items(d, TILE_CHANNELS, m, d.N == 16 ? &backward_pace : &backward_pace_8,
-                                      n->in[KEPT_IN], false);
+    const int64_t items = specialized_items(d, TILE_CHANNELS, m, d.N == 16 ? &backward_pace : &backward_pace_8,
+                                            n->in[KEPT_IN], false);
     const int64_t sub = carry_parts(d, items, m);
     scratch_of_pieces(p, d, items, sub, true);
     mba_plan_scratch(p, "no states", 0);
@@ -552,7 +554,7 @@ static double plain_values(scan_dims d) { return (double)(d.L * PLAIN_CHANNELS);
 /* Bytes of states that the backward starts its chunks from. */
 static double plain_kept(scan_dims d) { return 4.0 * (double)(mba_ceil(d.L, PLAIN_CHUNK) * PLAIN_CHANNELS * d.N); }
 
-static mba_launch *begin_plain(mba_plan *p, const mba_node *n, scan_dims d, const char *kernel, int regs)
+static mba_launch *begin_lane(mba_plan *p, const mba_node *n, scan_dims d, const char *kernel, int regs)
 {
     mba_launch *l = mba_plan_launch(p, kernel, MBA_VECTOR, d.B, PLAIN_CHANNELS);
     l->grid[1] = channel_blocks(d, PLAIN_CHANNELS);
@@ -564,10 +566,10 @@ static mba_launch *begin_plain(mba_plan *p, const mba_node *n, scan_dims d, cons
 }
 
 /* `states`: for the backward, without the output. */
-static void plan_plain(mba_plan *p, const mba_node *n, scan_dims d, bool states)
+static void plan_lane(mba_plan *p, const mba_node *n, scan_dims d, bool states)
 {
     const double values = plain_values(d), elements = values * (double)d.N;
-    mba_launch  *l = begin_plain(p, n, d, "scan_fwd_plain", 80);
+    mba_launch  *l = begin_lane(p, n, d, "scan_fwd_lane", 80);
     mba_phase_move(l, MBA_LOAD, MBA_ARG_SCRATCH(CU_SPACE), elements * 8);
     mba_phase_work(l, MBA_SFU, elements, NULL);
     mba_phase_work(l, MBA_FMA, elements * 4, NULL);
@@ -582,10 +584,10 @@ static void plan_plain(mba_plan *p, const mba_node *n, scan_dims d, bool states)
     store_operand(l, n, OUT, values);
 }
 
-static void plan_bwd_plain(mba_plan *p, const mba_node *n, scan_dims d)
+static void plan_bwd_lane(mba_plan *p, const mba_node *n, scan_dims d)
 {
     const double values = plain_values(d), elements = values * (double)d.N;
-    mba_launch  *l = begin_plain(p, n, d, "scan_bwd_plain", 128);
+    mba_launch  *l = begin_lane(p, n, d, "scan_bwd_lane", 128);
     load_operand(l, n, Z, values);
     load_operand(l, n, DOUT, values);
     mba_phase_move(l, MBA_LOAD, MBA_ARG_SCRATCH(CU_KEPT), plain_kept(d));
@@ -614,7 +616,7 @@ static mba_status plain_takes(scan_dims d, const mba_machine *m, bool back)
 }
 
 /* Scratch as CU_* counts it; `arrays`: of N values per lane. */
-static void scratch_of_plain(mba_plan *p, scan_dims d, int64_t arrays, bool back)
+static void scratch_of_lane(mba_plan *p, scan_dims d, int64_t arrays, bool back)
 {
     scratch_of_pieces(p, d, d.B, 1, false);
     mba_plan_scratch(p, "kept states",
@@ -627,22 +629,22 @@ static void scratch_of_plain(mba_plan *p, scan_dims d, int64_t arrays, bool back
                      sizeof(float) * (size_t)(d.B * channel_blocks(d, PLAIN_CHANNELS) * arrays * d.N * PLAIN_CHANNELS));
 }
 
-mba_status selective_scan_plain_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
+mba_status selective_scan_lane_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
 {
     const scan_dims d = scan_dims_of(n);
     MBA_TRY(plain_takes(d, m, false));
-    scratch_of_plain(p, d, 2, false);
-    plan_plain(p, n, d, false);
+    scratch_of_lane(p, d, 2, false);
+    plan_lane(p, n, d, false);
     return MBA_OK;
 }
 
-mba_status selective_scan_bwd_plain_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
+mba_status selective_scan_bwd_lane_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
 {
     const scan_dims d = scan_dims_of(n);
     MBA_TRY(plain_takes(d, m, true));
-    scratch_of_plain(p, d, PLAIN_CHUNK + 4, true);
-    plan_plain(p, n, d, true);
-    plan_bwd_plain(p, n, d);
+    scratch_of_lane(p, d, PLAIN_CHUNK + 4, true);
+    plan_lane(p, n, d, true);
+    plan_bwd_lane(p, n, d);
     plan_sums(p, n, d, d.B, PLAIN_CHANNELS);
     return MBA_OK;
 }

@@ -56,14 +56,15 @@ static void plans_count_the_products_that_warps_issue(void **state)
                 mba_plan p;
                 if (mba_plan_variant(&p, NULL, o.g->arena, o.g->nodes[k], v, &machines[1]) != MBA_OK) continue;
                 for (int l = 0; l < p.nlaunches; l++) {
-                    if (strncmp(p.launch[l].kernel, "scan_bwd_t", 10)) continue;
+                    const char *kernel = p.launch[l].kernel;
+                    if (strcmp(kernel, "scan_bwd_specialized") && strcmp(kernel, "scan_bwd_tiles")) continue;
                     const scan_partition c = scan_partition_of(d, p.launch[l].grid[0]);
                     double               sum = 0;
                     packs |= c.pack > 1;
                     pieces |= c.pieces > 1;
                     for (int item = 0; item < c.items; item++)
                         sum += (double)p.launch[l].grid[1]
-                               * flops_of_block(length_of(&d, &c, item), (int)d.N, !strcmp(v->name, "twins"));
+                               * flops_of_block(length_of(&d, &c, item), (int)d.N, !strcmp(v->name, "specialized"));
                     assert_near(mba_launch_work(&p.launch[l], MBA_MMA), sum, 1e-12 * sum);
                     row_regs++;
                 }

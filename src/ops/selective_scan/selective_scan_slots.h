@@ -115,11 +115,11 @@ void    selective_scan_bwd_ref(const mba_ref_call *c);
 int64_t selective_scan_ref_space(const mba_node *n);
 MBA_CPU_DECLARE(selective_scan_fwd);
 MBA_CPU_DECLARE(selective_scan_bwd);
-mba_plan_fn   selective_scan_twins_plan, selective_scan_bwd_twins_plan;
-mba_launch_fn selective_scan_twins_cuda, selective_scan_bwd_twins_cuda;
-mba_plan_fn   selective_scan_tiles_plan, selective_scan_bwd_tiles_plan, selective_scan_plain_plan,
-    selective_scan_bwd_plain_plan;
-mba_launch_fn selective_scan_tiles_cuda, selective_scan_bwd_tiles_cuda, selective_scan_plain_cuda,
-    selective_scan_bwd_plain_cuda;
+mba_plan_fn   selective_scan_specialized_plan, selective_scan_bwd_specialized_plan;
+mba_launch_fn selective_scan_specialized_cuda, selective_scan_bwd_specialized_cuda;
+mba_plan_fn   selective_scan_tiles_plan, selective_scan_bwd_tiles_plan, selective_scan_lane_plan,
+    selective_scan_bwd_lane_plan;
+mba_launch_fn selective_scan_tiles_cuda, selective_scan_bwd_tiles_cuda, selective_scan_lane_cuda,
+    selective_scan_bwd_lane_cuda;
 
 #endif

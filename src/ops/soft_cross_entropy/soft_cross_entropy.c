@@ -136,10 +136,10 @@ const mba_op mba_op_soft_cross_entropy = {
                                  { { 3, 67, -1 }, "whole vectors, then a tail" },
                                  { { 5, 11, 10 }, "labels, smoothed" },
                                  { { 4, 7, 0 }, "labels as they are" },
-                                 { { 2, 1064, -1 }, "rows for a whole block, in pieces" },
+                                 { { 2, 1064, -1 }, "rows for a whole block, in vectors" },
                                  { { 2, 1064, 10 }, "labels for a whole block" },
-                                 { { 4, 16, 0, 8 }, "windows that overlap, in pieces: the second gradient adds" },
-                                 { { 4, 9, 0, 2 }, "windows that overlap: the second gradient adds" },
+                                 { { 4, 16, 0, 8 }, "views that overlap, in vectors: the second gradient adds" },
+                                 { { 4, 9, 0, 2 }, "views that overlap: the second gradient adds" },
                                  { { 0 }, NULL } },
     .sizes = (const mba_case[]){ { { 128, 1000, -1 }, "ImageNet, 128 images" }, { { 0 }, NULL } },
 };

@@ -6,10 +6,10 @@
  *   labels: A = 1, t = (1-s) [c = y] + s/C
  *   z, dz (R, C) fp32 or bf16     t (R, C) fp32 or y (R) i32     lse, each (R) fp32
  *
- * kernel     soft_cross_entropy_fwd_rows     a team of 32 or 256 threads per row, one pass
- * kernel     soft_cross_entropy_bwd_rows     the same teams; soft targets are read twice, for A and for t
+ * kernel     soft_cross_entropy_fwd_rows     a group of 32 or 256 threads per row, one pass
+ * kernel     soft_cross_entropy_bwd_rows     the same thread groups; soft targets are read twice, for A and for t
  * takes      everything; four values at a time where rows of z, t and dz allow it
- * launch     grid ceil(R / (256 / team)), block 256
+ * launch     grid ceil(R / (256 / group)), block 256
  * resources  sm_90a, CUDA 13.0: soft_cross_entropy_fwd_rows 30 to 32 registers, 64 B of shared memory, no spill  [docs]
  *            soft_cross_entropy_bwd_rows 28 to 40 registers, 32 B of shared memory, no spill  [docs]
  * moves      each operand once: bound by DRAM, or by latency for the few rows a batch of images has
@@ -53,23 +53,23 @@ static __device__ __forceinline__ void take(ce_sum &s, float &dot, float &all, c
     }
 }
 
-template <typename T, int N, int TEAM, bool HARD>
+template <typename T, int N, int GROUP, bool HARD>
 __global__ void __launch_bounds__(CE_BLOCK)
     soft_cross_entropy_fwd_rows(float *lse, float *each, strided_view<const T> z, targets t, ragged rows, int cols,
                                 const mba_step *step)
 {
-    const int64_t r = (int64_t)blockIdx.x * (CE_BLOCK / TEAM) + threadIdx.x / TEAM;
-    const int     lane = threadIdx.x % TEAM;
-    if (r >= rows.all) return; // the whole team leaves together
+    const int64_t r = (int64_t)blockIdx.x * (CE_BLOCK / GROUP) + threadIdx.x / GROUP;
+    const int     lane = threadIdx.x % GROUP;
+    if (r >= rows.all) return; // the whole thread group leaves together
     const T     *row = z.row(r, cols);
     const float *soft = HARD ? NULL : t.soft.row(r, cols);
     ce_sum       s = { CE_NONE, 0 };
     float        dot = 0, all = 0;
-    for (int c = lane * N; c + N <= cols; c += TEAM * N) take<T, N, HARD>(s, dot, all, row, soft, c);
-    for (int c = cols / N * N + lane; c < cols; c += TEAM) take<T, 1, HARD>(s, dot, all, row, soft, c);
-    const float l = ce_lse<TEAM>(s);
-    dot = block_sum<TEAM>(dot);
-    all = block_sum<TEAM>(all);
+    for (int c = lane * N; c + N <= cols; c += GROUP * N) take<T, N, HARD>(s, dot, all, row, soft, c);
+    for (int c = cols / N * N + lane; c < cols; c += GROUP) take<T, 1, HARD>(s, dot, all, row, soft, c);
+    const float l = ce_lse<GROUP>(s);
+    dot = block_sum<GROUP>(dot);
+    all = block_sum<GROUP>(all);
     if (lane) return;
     const int   y = label_of<HARD>(t, r, rows, step);
     const float evenly = t.smoothing > 0 ? t.smoothing / (float)cols * dot : 0; // not 0 times a masked logit
@@ -97,29 +97,29 @@ static __device__ __forceinline__ void put(T *dz, const T *z, const float *t, co
     store(dz + c, v);
 }
 
-template <typename T, int N, int TEAM, bool HARD, bool ADDS>
+template <typename T, int N, int GROUP, bool HARD, bool ADDS>
 __global__ void __launch_bounds__(CE_BLOCK)
     soft_cross_entropy_bwd_rows(strided_view<T> dz, strided_view<const T> z, targets t, const float *lse,
                                 const float *scale, ragged rows, int cols, const mba_step *step)
 {
-    const int64_t r = (int64_t)blockIdx.x * (CE_BLOCK / TEAM) + threadIdx.x / TEAM;
-    const int     lane = threadIdx.x % TEAM;
+    const int64_t r = (int64_t)blockIdx.x * (CE_BLOCK / GROUP) + threadIdx.x / GROUP;
+    const int     lane = threadIdx.x % GROUP;
     if (r >= rows.all) return;
     const int y = label_of<HARD>(t, r, rows, step);
     T        *to = dz.row(r, cols);
     if (y < 0) {
-        if (!ADDS) ce_zero_row<N, TEAM>(to, cols, lane);
+        if (!ADDS) ce_zero_row<N, GROUP>(to, cols, lane);
         return;
     }
     const T     *from = z.row(r, cols);
     const float *soft = HARD ? NULL : t.soft.row(r, cols);
     float        all = 0;
-    for (int c = lane; c < cols && !HARD; c += TEAM) all += soft[c];
+    for (int c = lane; c < cols && !HARD; c += GROUP) all += soft[c];
     const gradient g = {
-        *scale, HARD ? 1 : block_sum<TEAM>(all), lse[r], t.smoothing / (float)cols, 1 - t.smoothing, y
+        *scale, HARD ? 1 : block_sum<GROUP>(all), lse[r], t.smoothing / (float)cols, 1 - t.smoothing, y
     };
-    for (int c = lane * N; c + N <= cols; c += TEAM * N) put<T, N, HARD, ADDS>(to, from, soft, g, c);
-    for (int c = cols / N * N + lane; c < cols; c += TEAM) put<T, 1, HARD, ADDS>(to, from, soft, g, c);
+    for (int c = lane * N; c + N <= cols; c += GROUP * N) put<T, N, HARD, ADDS>(to, from, soft, g, c);
+    for (int c = cols / N * N + lane; c < cols; c += GROUP) put<T, 1, HARD, ADDS>(to, from, soft, g, c);
 }
 
 static targets targets_of(const mba_node *n, const mba_tensor *t, void *at)
@@ -143,11 +143,11 @@ extern "C" mba_status soft_cross_entropy_cuda(const mba_call *c)
     const ragged      rows = mba_ragged_rows(z);
     float            *each = (float *)mba_cuda_scratch(c, 0), *lse = (float *)c->out[LSE];
     MBA_WITH_DTYPE(z->type.dtype, T,
-                   MBA_WITH_BOOL(fit(z, c->in[Z]) && fit(target, c->in[TARGET]), PIECES,
-                                 CE_WITH_GROUP(mba_cols(z), TEAM,
+                   MBA_WITH_BOOL(fit(z, c->in[Z]) && fit(target, c->in[TARGET]), VECTORS,
+                                 CE_WITH_GROUP(mba_cols(z), GROUP,
                                                MBA_WITH_BOOL(target->type.dtype == MBA_I32, HARD,
                                                              auto *kernel = soft_cross_entropy_fwd_rows < T,
-                                                             PIECES ? VALUES : 1, TEAM, HARD > ;
+                                                             VECTORS ? VALUES : 1, GROUP, HARD > ;
                                                              MBA_KERNEL(c, 0, kernel, lse, each,
                                                                         mba_strided_view<const T>(z, c->in[Z]), t, rows,
                                                                         (int)mba_cols(z), c->step)))));
@@ -161,17 +161,17 @@ extern "C" mba_status soft_cross_entropy_bwd_cuda(const mba_call *c)
     const mba_tensor *z = n->in[ZB], *target = n->in[TARGETB];
     const targets     t = targets_of(n, target, c->in[TARGETB]);
     const ragged      rows = mba_ragged_rows(z);
-    const bool        pieces = fit(z, c->in[ZB]) && fit(target, c->in[TARGETB]) && fit(n->out[DZ], c->out[DZ]);
+    const bool        vectors = fit(z, c->in[ZB]) && fit(target, c->in[TARGETB]) && fit(n->out[DZ], c->out[DZ]);
     float            *scale = (float *)mba_cuda_scratch(c, 0);
     MBA_KERNEL(c, 0, cross_entropy_bwd_scale, scale, (const float *)c->in[DLOSS], t.label, rows, c->step);
     MBA_WITH_DTYPE(
         z->type.dtype, T,
-        MBA_WITH_BOOL(pieces, PIECES,
+        MBA_WITH_BOOL(vectors, VECTORS,
                       MBA_WITH_BOOL(mba_adds(n, DZ), ADDS,
-                                    CE_WITH_GROUP(mba_cols(z), TEAM,
+                                    CE_WITH_GROUP(mba_cols(z), GROUP,
                                                   MBA_WITH_BOOL(target->type.dtype == MBA_I32, HARD,
                                                                 auto *kernel = soft_cross_entropy_bwd_rows < T,
-                                                                PIECES ? VALUES : 1, TEAM, HARD, ADDS > ;
+                                                                VECTORS ? VALUES : 1, GROUP, HARD, ADDS > ;
                                                                 MBA_KERNEL(c, 1, kernel,
                                                                            mba_strided_view<T>(n->out[DZ], c->out[DZ]),
                                                                            mba_strided_view<const T>(z, c->in[ZB]), t,

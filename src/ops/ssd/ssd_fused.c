@@ -176,7 +176,7 @@ static void plan_fused_scan(const plan_builder *w, scan_launch k)
     const times  n = times_of(w);
     const double x = SSD_HEADS * TILE_BYTES, trips = (double)s.chunks / (double)s.grid; // averages of blocks
     const double state = SSD_HEADS * STATE * 4 / (double)s.grid;
-    const char  *cut = k.rev ? "ssd_scan_rev_cut" : "ssd_scan_cut";
+    const char  *cut = k.rev ? "ssd_scan_rev_split" : "ssd_scan_split";
     const int    records = k.rev ? w->records_back : MBA_ARG_SCRATCH(SSD_RECORDS_WORK);
     mba_launch  *l = mba_plan_launch(w->p, w->cut.how ? cut : k.kernel, MBA_MIXED, s.grid, WALK_THREADS);
     l->regs = 168;
@@ -263,7 +263,8 @@ static int operand(const plan_builder *w, int in, int out, int scratch)
 
 bool ssd_has_saved(const mba_plan *p, const mba_node *n)
 {
-    return n->in[STATES_IN] && p->of && !strcmp(p->of->variant, p->variant) && !(p->of->leaves >> KEPT_STATES & 1);
+    return n->in[STATES_IN] && p->forward && !strcmp(p->forward->variant, p->variant)
+           && !(p->forward->leaves >> KEPT_STATES & 1);
 }
 
 typedef enum fused_way { FUSED, EXACT } fused_way;

@@ -31,9 +31,9 @@ static mba_status make_states(const mba_call *c, int *k, const fused_task &a, co
 template <int WHAT>
 static mba_status launch_scan_fwd(const mba_call *c, int *k, const fused_task &a, const scan_maps &m, const shares &s)
 {
-    if (s.cut.how == SSD_STATE_PASSED) MBA_KERNEL(c, *k, (ssd_scan_cut<WHAT, STATE_PASSED>), a, m, s.device);
+    if (s.cut.how == SSD_STATE_PASSED) MBA_KERNEL(c, *k, (ssd_scan_split<WHAT, STATE_PASSED>), a, m, s.device);
     else if (s.cut.how == SSD_STATE_RECOMPUTED)
-        MBA_KERNEL(c, *k, (ssd_scan_cut<WHAT, STATE_RECOMPUTED>), a, m, s.device);
+        MBA_KERNEL(c, *k, (ssd_scan_split<WHAT, STATE_RECOMPUTED>), a, m, s.device);
     else MBA_KERNEL(c, *k, ssd_scan<WHAT>, a, m);
     *k += 1;
     return MBA_OK;
@@ -45,9 +45,9 @@ static mba_status launch_scan_inference(const mba_call *c, int *k, const fused_t
 {
     if (makes_states(s)) return launch_scan_fwd<SCAN_OUT>(c, k, a, m, s);
     if (s.cut.how == SSD_STATE_PASSED)
-        MBA_KERNEL_DEPENDENT(c, *k, (ssd_scan_cut<SCAN_OUT, STATE_PASSED>), a, m, s.device);
+        MBA_KERNEL_DEPENDENT(c, *k, (ssd_scan_split<SCAN_OUT, STATE_PASSED>), a, m, s.device);
     else if (s.cut.how == SSD_STATE_RECOMPUTED)
-        MBA_KERNEL_DEPENDENT(c, *k, (ssd_scan_cut<SCAN_OUT, STATE_RECOMPUTED>), a, m, s.device);
+        MBA_KERNEL_DEPENDENT(c, *k, (ssd_scan_split<SCAN_OUT, STATE_RECOMPUTED>), a, m, s.device);
     else MBA_KERNEL_DEPENDENT(c, *k, ssd_scan<SCAN_OUT>, a, m);
     *k += 1;
     return MBA_OK;
@@ -75,9 +75,9 @@ extern "C" mba_status ssd_fused_cuda(const mba_call *c)
 
 static mba_status launch_scan_bwd(const mba_call *c, int *k, const fused_task &a, const scan_maps &m, const shares &s)
 {
-    if (s.cut.how == SSD_STATE_PASSED) MBA_KERNEL(c, *k, (ssd_scan_rev_cut<SCAN_OUT, STATE_PASSED>), a, m, s.device);
+    if (s.cut.how == SSD_STATE_PASSED) MBA_KERNEL(c, *k, (ssd_scan_rev_split<SCAN_OUT, STATE_PASSED>), a, m, s.device);
     else if (s.cut.how == SSD_STATE_RECOMPUTED)
-        MBA_KERNEL(c, *k, (ssd_scan_rev_cut<SCAN_OUT, STATE_RECOMPUTED>), a, m, s.device);
+        MBA_KERNEL(c, *k, (ssd_scan_rev_split<SCAN_OUT, STATE_RECOMPUTED>), a, m, s.device);
     else MBA_KERNEL(c, *k, ssd_scan_rev<SCAN_OUT>, a, m);
     *k += 1;
     return MBA_OK;

@@ -10,7 +10,7 @@
  *            ssd_scan_rev 168 registers, no spill  [docs]
  * measured   H200: ssd_scan 83.7 us, 92 % of floor (memory), DRAM 70 % busy; mamba2-headline, 4 x 4096  [docs]
  *            ssd_scan_rev 105 us, 90 % of floor (memory), DRAM 71 % busy; mamba2-headline, 4 x 4096  [docs]
- * kernel     ssd_scan_cut, ssd_scan_rev_cut    the same walks; a block takes a range of the row of all chunks
+ * kernel     ssd_scan_split, ssd_scan_rev_split    the same walks; a block takes a range of the row of all chunks
  *            (ssd_split.c), a list of pieces of items; states go from block to block where items are many, else a block
  *            makes the one it begins with again, from those chunks of the piece before its own that are not forgotten
  *            and the state that entered that piece, which the block that has it hands on before its first output
@@ -756,8 +756,8 @@ static __global__ void __launch_bounds__(128 * (HEADS + 1), 1)
 
 template <int WHAT, int CUT>
 static __global__ void __launch_bounds__(128 * (HEADS + 1), 1)
-    ssd_scan_cut(const __grid_constant__ fused_task a, const __grid_constant__ scan_maps maps,
-                 const __grid_constant__ scan_split_table cuts)
+    ssd_scan_split(const __grid_constant__ fused_task a, const __grid_constant__ scan_maps maps,
+                   const __grid_constant__ scan_split_table cuts)
 {
 #if MBA_HOPPER
     scan_block_run<false, false, WHAT, CUT>(a, maps, &cuts);
@@ -766,8 +766,8 @@ static __global__ void __launch_bounds__(128 * (HEADS + 1), 1)
 
 template <int WHAT, int CUT>
 static __global__ void __launch_bounds__(128 * (HEADS + 1), 1)
-    ssd_scan_rev_cut(const __grid_constant__ fused_task a, const __grid_constant__ scan_maps maps,
-                     const __grid_constant__ scan_split_table cuts)
+    ssd_scan_rev_split(const __grid_constant__ fused_task a, const __grid_constant__ scan_maps maps,
+                       const __grid_constant__ scan_split_table cuts)
 {
 #if MBA_HOPPER
     scan_block_run<false, true, WHAT, CUT>(a, maps, &cuts);

@@ -51,7 +51,7 @@ static shares shares_of(const mba_call *c, bool even)
         if (strstr(l->kernel, "_scan")) walk = l;
         if (strstr(l->kernel, "_states")) states = l;
     }
-    if (strstr(walk->kernel, "_cut")) {
+    if (strstr(walk->kernel, "_split")) {
         s.cut = ssd_split_as(&d, walk->grid[0] > pairs ? SSD_STATE_RECOMPUTED : SSD_STATE_PASSED, walk->grid[0], even);
         s.device = for_device(s.cut);
         s.r = ssd_segments_as(&d, all, s.cut.segments, 1, walk->grid[0]);

@@ -133,7 +133,7 @@ mba_plan_fn   ssd_bwd_chunked_plan, ssd_bwd_fma_plan, ssd_bwd_persistent_plan, s
  * What it keeps for its own backward where the shape is one it takes (KEPT_*, chunks of 64, an even number of them):
  * the state before every second chunk, two records per chunk and head, C B^T, and with ids the rows of B and C within
  * reach.
- * Other variants neither write nor read them: the backward asks which variant the forward has (mba_plan.of). */
+ * Other variants neither write nor read them: the backward asks which variant the forward has (mba_plan.forward). */
 enum {
     SSD_RECORD = 132,
     SSD_HEADS = 2,

@@ -23,7 +23,7 @@ typedef struct job {
 static bool is_leaf(const mba_tensor *t)
 {
     return t->st->role == MBA_INPUT
-           || (t->st->role == MBA_PARAM && !t->producer_node && !t->of && mba_dense(t) && t->needs_grad);
+           || (t->st->role == MBA_PARAM && !t->producer_node && !t->base && mba_dense(t) && t->needs_grad);
 }
 
 /* The same values in every program that has a leaf of this name and size. */

@@ -72,7 +72,7 @@ const mba_op mba_op_swiglu = {
     .build = swiglu_build,
     .cases = (const mba_case[]){ { { 7, 33 }, "no vector width divides it" },
                                  { { 5, 11, 1 }, "columns of one matrix in and out, added to" },
-                                 { { 5, 24, 1 }, "the same in whole pieces of 16 bytes" },
+                                 { { 5, 24, 1 }, "the same in whole vectors of 16 bytes" },
                                  { { 3, 6, 2 }, "a tensor gates itself" },
                                  { { 0 }, NULL } },
     .sizes = (const mba_case[]){ { { 4096, 2048 }, "hybrid-b-130m, 4096 tokens" },

@@ -52,7 +52,7 @@ static ce_rows rows_of(const mba_call *c, const mba_tensor *z, const mba_tensor 
     return a;
 }
 
-static bool pieces_fit(const mba_tensor *t, const void *at)
+static bool vec_aligned(const mba_tensor *t, const void *at)
 {
     return mba_vec_aligned(t, at, 16 / (int)mba_dtype_bytes(t->type.dtype));
 }
@@ -62,7 +62,7 @@ extern "C" mba_status weighted_cross_entropy_cuda(const mba_call *c)
     const mba_tensor *z = c->node->in[Z];
     float            *each = (float *)mba_cuda_scratch(c, EACH), *weight = (float *)c->out[WEIGHT];
     ce_rows           a = rows_of(c, z, c->node->in[TARGET], c->in[TARGET]);
-    a.pieces = pieces_fit(z, c->in[Z]);
+    a.vectors = vec_aligned(z, c->in[Z]);
     MBA_KERNEL(c, 0, weighted_cross_entropy_weights, weight, (int32_t *)mba_cuda_scratch(c, COUNTS), a.target, a.rows,
                a.cols, c->step);
     MBA_WITH_DTYPE(z->type.dtype, T,
@@ -77,7 +77,7 @@ extern "C" mba_status weighted_cross_entropy_bwd_cuda(const mba_call *c)
     const mba_node   *n = c->node;
     const mba_tensor *z = n->in[ZB];
     ce_rows           a = rows_of(c, z, n->in[TARGETB], c->in[TARGETB]);
-    a.pieces = pieces_fit(z, c->in[ZB]) && pieces_fit(n->out[DZ], c->out[DZ]);
+    a.vectors = vec_aligned(z, c->in[ZB]) && vec_aligned(n->out[DZ], c->out[DZ]);
     MBA_WITH_DTYPE(z->type.dtype, T,
                    MBA_TRY(ce_bwd_rows<T>(c, 0, &a, mba_strided_view<T>(n->out[DZ], c->out[DZ]),
                                           mba_strided_view<const T>(z, c->in[ZB]), (const float *)c->in[LSEB],

@@ -4,7 +4,7 @@
  *   tokens (M, w*w, C) and image (B, H, W, C), fp32 or bf16; padding is read as zeros and never written back
  *
  * kernel     window_rows     a thread moves 16 bytes of an output row; the row it comes from is computed
- * takes      everything; one value a thread where rows are not whole 16-byte pieces
+ * takes      everything; one value a thread where rows are not whole 16-byte vectors
  * launch     grid ceil(rows * C / V / 256), block 256
  * resources  sm_90a, CUDA 13.0: 30 to 36 registers, no spill  [docs]
  * moves      both operands once: bound by DRAM

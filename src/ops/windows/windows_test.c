@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* windows_test.c -- the index map against windows walked one by one, and back; the general proofs run over `cases`. */
+/* windows_test.c -- the index map against windows visited one by one, and back; the general proofs run over `cases`. */
 #include "tests/rig.h"
 
 #include "ops/windows/windows.h"

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-/* selective_scan_twins.cuh -- the forward of bf16, what its two kernels share: buffers between the warps that hold the
- * states and those that make step sizes before them, gate and store behind them; whose turn it is; the latter's work.
+/* selective_scan_specialized.cuh -- the forward of bf16, what its two kernels share: buffers between the warps that
+ * hold the states and those that make step sizes before them, gate and store behind them; whose turn it is; the
+ * latter's work.
  *
- * twins    four warps of 128 states, 512/N channels to a block (selective_scan_twins_cuda.cu)
- * halves   four warps of 64 states, 16 channels to a block: N = 16 (selective_scan_halves_cuda.cu); HALF here */
-#ifndef MBA_SELECTIVE_SCAN_TWINS_CUH
-#define MBA_SELECTIVE_SCAN_TWINS_CUH
+ * twins    four warps of 128 states, 512/N channels to a block (selective_scan_specialized_cuda.cu)
+ * halves   four warps of 64 states, 16 channels to a block: N = 16 (selective_scan_specialized16_cuda.cu); HALF here */
+#ifndef MBA_SELECTIVE_SCAN_SPECIALIZED_CUH
+#define MBA_SELECTIVE_SCAN_SPECIALIZED_CUH
 
 #include "ops/selective_scan/selective_scan_cuda.cuh"
 
@@ -16,13 +17,13 @@ enum { FULL = 1, DONE = 3, EMPTY = 5, MEET = 7 };
 #define TF32_LOSS 1.000352f
 
 /* HALF: halves; each warp of a pair leaves its part of C h. */
-template <int N_, bool HALF_> struct twins_smem {
+template <int N_, bool HALF_> struct specialized_smem {
     enum { N = N_, HALF = HALF_, CH = HALF ? 16 : 512 / N, CO = CH / 8, VALUES = TILE * CO };
     enum { OCTET = 36 };                                  /* 8 channels x 4 tokens, padded */
     enum { NP = N == 8 ? 2 : 1, ELEMENTS = VALUES / NP }; /* rows of a thread; threads of a role */
     enum { SCANNERS = 128, HANDS = SCANNERS + ELEMENTS };
     enum { BUFFERS = HALF ? 4 : 2, RING = 2 * BUFFERS }; /* between roles; tiles on their way */
-    enum { TEAMS = HALF ? BUFFERS : 1 };                 /* that take tiles in turn: see twins_own */
+    enum { TEAMS = HALF ? BUFFERS : 1 };                 /* that take tiles in turn: see element_loop_own */
     enum { BROW = HALF ? N + 8 : N, CROW = HALF ? N + 8 : 64 };
     struct buffer {
         float dt[TILE / 4][CO][OCTET]; /* four tokens of a channel lie together */
@@ -134,7 +135,7 @@ static __device__ __forceinline__ void put8(uint32_t at, const float (&v)[8])
 
 /* ---- element-wise: asks for tiles two ahead, finishes BUFFERS behind ---- */
 
-template <typename S> struct twins_role {
+template <typename S> struct element_role {
     enum { CO = S::CO, NP = S::NP, RP = TILE / NP };
     enum { BP = S::ELEMENTS < 64 ? 2 : 1 }; /* half rows of B and C of a thread */
     enum { BUFFER = sizeof(typename S::buffer), SLOT = sizeof(typename S::slot) };
@@ -163,13 +164,13 @@ template <int N> static __device__ __forceinline__ int c_place(int t, int from)
 
 /* Row r of a tile, of rows `row` values apart. Where tiles are whole, pointers go from tile to tile of this team. */
 template <typename S, typename T>
-static __device__ __forceinline__ T *tile_row(const twins_role<S> &e, T *at, int tile, int r, int row)
+static __device__ __forceinline__ T *tile_row(const element_role<S> &e, T *at, int tile, int r, int row)
 {
     return e.full ? at : row_at(at, e.token(tile, r), 2 * row);
 }
 
 template <typename S, typename T>
-static __device__ __forceinline__ void advance_pointer(const twins_role<S> &e, T *&at, int row)
+static __device__ __forceinline__ void advance_pointer(const element_role<S> &e, T *&at, int row)
 {
     if (e.full) at = row_at(at, row, 2 * TILE * S::TEAMS);
 }
@@ -186,10 +187,10 @@ static __device__ __forceinline__ void read_parameters(float (&v)[8], const floa
 
 /* PLAIN: what a model has: whole tiles and blocks of channels, aligned, gated, no documents. Else that is looked at. */
 template <typename S, bool CARRY, bool PLAIN>
-static __device__ __forceinline__ twins_role<S> twins_role_of(const scan_operands<bf16> &p, const S &sm, int et,
-                                                              int thread_group)
+static __device__ __forceinline__ element_role<S> element_role_of(const scan_operands<bf16> &p, const S &sm, int et,
+                                                                  int thread_group)
 {
-    twins_role<S> e;
+    element_role<S> e;
     e.octet = et % e.CO;
     e.row = et / e.CO;
     e.length = sm.at.a.length;
@@ -234,8 +235,8 @@ static __device__ __forceinline__ twins_role<S> twins_role_of(const scan_operand
 
 /* For step sizes and states: u, delta, B and C of a tile. */
 template <typename S, bool CARRY>
-static __device__ __forceinline__ void twins_ask(twins_role<S> &e, const scan_operands<bf16> &p, S &sm, int et,
-                                                 int tile, int slot)
+static __device__ __forceinline__ void element_ask(element_role<S> &e, const scan_operands<bf16> &p, S &sm, int et,
+                                                   int tile, int slot)
 {
     const uint32_t to = e.ring_at + slot * e.SLOT;
 #pragma unroll
@@ -261,8 +262,8 @@ static __device__ __forceinline__ void twins_ask(twins_role<S> &e, const scan_op
 
 /* For the output. */
 template <typename S>
-static __device__ __forceinline__ void twins_ask_gate(twins_role<S> &e, const scan_operands<bf16> &p, S &sm, int et,
-                                                      int tile, int slot)
+static __device__ __forceinline__ void element_ask_gate(element_role<S> &e, const scan_operands<bf16> &p, S &sm, int et,
+                                                        int tile, int slot)
 {
 #pragma unroll
     for (int i = 0; i < e.NP && e.gated; i++) {
@@ -274,7 +275,7 @@ static __device__ __forceinline__ void twins_ask_gate(twins_role<S> &e, const sc
 }
 
 template <typename S>
-static __device__ __forceinline__ void twins_documents(twins_role<S> &e, const scan_operands<bf16> &p, int tile)
+static __device__ __forceinline__ void element_documents(element_role<S> &e, const scan_operands<bf16> &p, int tile)
 {
 #pragma unroll
     for (int i = 0; i < e.NP; i++) {
@@ -317,7 +318,7 @@ static __device__ __forceinline__ void put_dt(float *to, float all)
 
 /* Step sizes, dt u, B and C of a tile into its buffer. */
 template <typename S, bool CARRY>
-static __device__ __forceinline__ void twins_fill(twins_role<S> &e, S &sm, int et, int tile, int turn, int slot)
+static __device__ __forceinline__ void element_fill(element_role<S> &e, S &sm, int et, int tile, int turn, int slot)
 {
     const uint32_t buffer = turn * e.BUFFER, from = e.ring_at + slot * e.SLOT;
     const int      left = e.length - tile * TILE;
@@ -365,8 +366,8 @@ static __device__ __forceinline__ void twins_fill(twins_role<S> &e, S &sm, int e
 
 /* C h of a tile whose states went by: skip, gate, store. `taken` is called when C h and u are no longer wanted. */
 template <typename S, typename F>
-static __device__ __forceinline__ void twins_finish(twins_role<S> &e, const scan_operands<bf16> &p, const S &sm, int et,
-                                                    int tile, int turn, int slot, int gate, F taken)
+static __device__ __forceinline__ void element_finish(element_role<S> &e, const scan_operands<bf16> &p, const S &sm,
+                                                      int et, int tile, int turn, int slot, int gate, F taken)
 {
     const auto    &s = sm.buf[turn];
     const uint32_t from = e.ring_at + slot * e.SLOT;
@@ -408,7 +409,8 @@ static __device__ __forceinline__ void twins_finish(twins_role<S> &e, const scan
 
 /* The sum of a carry's step sizes over its rows, in order; what lay in the first buffer has been read. */
 template <typename S>
-static __device__ __forceinline__ void twins_steps(const twins_role<S> &e, const scan_operands<bf16> &p, S &sm, int et)
+static __device__ __forceinline__ void element_steps(const element_role<S> &e, const scan_operands<bf16> &p, S &sm,
+                                                     int et)
 {
     put8((float4 *)&sm.buf[0].x[e.row][8 * e.octet], e.steps);
     barrier_wait<MEET>(0, S::ELEMENTS);
@@ -420,57 +422,57 @@ static __device__ __forceinline__ void twins_steps(const twins_role<S> &e, const
 
 /* All of it by the same warps. */
 template <typename S, bool CARRY, bool PLAIN>
-static __device__ __forceinline__ void twins_elements(const scan_operands<bf16> &p, S &sm, int et)
+static __device__ __forceinline__ void element_loop(const scan_operands<bf16> &p, S &sm, int et)
 {
-    twins_role<S> e = twins_role_of<S, CARRY, PLAIN>(p, sm, et, 0);
-    const int     tiles = (e.length + TILE - 1) / TILE;
-    const auto    ask = [&](int tile, int slot) {
-        if (tile < tiles) twins_ask<S, CARRY>(e, p, sm, et, tile, slot);
-        if (tile < tiles && !CARRY) twins_ask_gate<S>(e, p, sm, et, tile, slot);
+    element_role<S> e = element_role_of<S, CARRY, PLAIN>(p, sm, et, 0);
+    const int       tiles = (e.length + TILE - 1) / TILE;
+    const auto      ask = [&](int tile, int slot) {
+        if (tile < tiles) element_ask<S, CARRY>(e, p, sm, et, tile, slot);
+        if (tile < tiles && !CARRY) element_ask_gate<S>(e, p, sm, et, tile, slot);
         copy_async_commit();
     };
     ask(0, 0);
     ask(1, 1);
-    if (e.docs) twins_documents<S>(e, p, 0);
+    if (e.docs) element_documents<S>(e, p, 0);
     for (int tile = 0; tile < tiles; tile++) {
         const int turn = tile % 2, slot = tile % 4, ahead = (tile + 2) % 4; // of that asked for, and of that finished
         if (tile >= S::BUFFERS) {
             wait_turn<DONE, S>(sm, tile, turn, S::HANDS);
-            if (!CARRY) twins_finish<S>(e, p, sm, et, tile - S::BUFFERS, turn, ahead, ahead, [] {});
+            if (!CARRY) element_finish<S>(e, p, sm, et, tile - S::BUFFERS, turn, ahead, ahead, [] {});
         }
         ask(tile + 2, ahead);
         copy_async_wait<2>();
-        twins_fill<S, CARRY>(e, sm, et, tile, turn, slot);
+        element_fill<S, CARRY>(e, sm, et, tile, turn, slot);
         arrive_turn<FULL, S>(sm, turn, S::HANDS);
-        if (e.docs && tile + 1 < tiles) twins_documents<S>(e, p, tile + 1);
+        if (e.docs && tile + 1 < tiles) element_documents<S>(e, p, tile + 1);
     }
     for (int tile = max(tiles - S::BUFFERS, 0); tile < tiles; tile++) {
         wait_turn<DONE, S>(sm, tile, tile % S::BUFFERS, S::HANDS);
-        if (!CARRY) twins_finish<S>(e, p, sm, et, tile, tile % S::BUFFERS, tile % S::RING, tile % S::RING, [] {});
+        if (!CARRY) element_finish<S>(e, p, sm, et, tile, tile % S::BUFFERS, tile % S::RING, tile % S::RING, [] {});
     }
-    if (CARRY) twins_steps<S>(e, p, sm, et);
+    if (CARRY) element_steps<S>(e, p, sm, et);
 }
 
 /* SPLIT: some warps before the states, others behind them. Who finishes tells who fills when a buffer is read. */
 template <typename S, bool PLAIN>
-static __device__ __forceinline__ void twins_before(const scan_operands<bf16> &p, S &sm, int et)
+static __device__ __forceinline__ void element_loop_before(const scan_operands<bf16> &p, S &sm, int et)
 {
-    twins_role<S> e = twins_role_of<S, false, PLAIN>(p, sm, et, 0);
-    const int     tiles = (e.length + TILE - 1) / TILE;
+    element_role<S> e = element_role_of<S, false, PLAIN>(p, sm, et, 0);
+    const int       tiles = (e.length + TILE - 1) / TILE;
     for (int tile = 0; tile < 2; tile++) {
-        if (tile < tiles) twins_ask<S, false>(e, p, sm, et, tile, tile);
+        if (tile < tiles) element_ask<S, false>(e, p, sm, et, tile, tile);
         copy_async_commit();
     }
-    if (e.docs) twins_documents<S>(e, p, 0);
+    if (e.docs) element_documents<S>(e, p, 0);
     int turn = 0, slot = 0, ahead = 2;
     for (int tile = 0; tile < tiles; tile++) {
         if (tile >= S::BUFFERS) wait_turn<EMPTY, S>(sm, tile, turn, 2 * S::ELEMENTS);
-        if (tile + 2 < tiles) twins_ask<S, false>(e, p, sm, et, tile + 2, ahead);
+        if (tile + 2 < tiles) element_ask<S, false>(e, p, sm, et, tile + 2, ahead);
         copy_async_commit();
         copy_async_wait<2>();
-        twins_fill<S, false>(e, sm, et, tile, turn, slot);
+        element_fill<S, false>(e, sm, et, tile, turn, slot);
         arrive_turn<FULL, S>(sm, turn, S::HANDS);
-        if (e.docs && tile + 1 < tiles) twins_documents<S>(e, p, tile + 1);
+        if (e.docs && tile + 1 < tiles) element_documents<S>(e, p, tile + 1);
         turn = next<S::BUFFERS>(turn);
         slot = next<S::RING>(slot);
         ahead = next<S::RING>(ahead);
@@ -478,21 +480,21 @@ static __device__ __forceinline__ void twins_before(const scan_operands<bf16> &p
 }
 
 template <typename S, bool PLAIN>
-static __device__ __forceinline__ void twins_behind(const scan_operands<bf16> &p, S &sm, int et)
+static __device__ __forceinline__ void element_loop_behind(const scan_operands<bf16> &p, S &sm, int et)
 {
-    twins_role<S> e = twins_role_of<S, false, PLAIN>(p, sm, et, 0);
-    const int     tiles = (e.length + TILE - 1) / TILE;
+    element_role<S> e = element_role_of<S, false, PLAIN>(p, sm, et, 0);
+    const int       tiles = (e.length + TILE - 1) / TILE;
     for (int tile = 0; tile < 2; tile++) {
-        if (tile < tiles) twins_ask_gate<S>(e, p, sm, et, tile, tile);
+        if (tile < tiles) element_ask_gate<S>(e, p, sm, et, tile, tile);
         copy_async_commit();
     }
     int turn = 0, slot = 0;
     for (int tile = 0; tile < tiles; tile++) {
-        if (tile + 2 < tiles) twins_ask_gate<S>(e, p, sm, et, tile + 2, (tile + 2) % 4);
+        if (tile + 2 < tiles) element_ask_gate<S>(e, p, sm, et, tile + 2, (tile + 2) % 4);
         copy_async_commit();
         copy_async_wait<2>();
         wait_turn<DONE, S>(sm, tile, turn, S::HANDS);
-        twins_finish<S>(e, p, sm, et, tile, turn, slot, slot, [&] {
+        element_finish<S>(e, p, sm, et, tile, turn, slot, slot, [&] {
             if (tile + S::BUFFERS < tiles) arrive_turn<EMPTY, S>(sm, turn, 2 * S::ELEMENTS);
         });
         turn = next<S::BUFFERS>(turn);
@@ -503,28 +505,28 @@ static __device__ __forceinline__ void twins_behind(const scan_operands<bf16> &p
 /* HALF: every warp beside the states has a buffer and two slots of the ring, and takes a tile from its step sizes to
  * its output. So nobody else need know when a buffer is empty. */
 template <typename S, bool PLAIN>
-static __device__ __forceinline__ void twins_own(const scan_operands<bf16> &p, S &sm, int et, int own)
+static __device__ __forceinline__ void element_loop_own(const scan_operands<bf16> &p, S &sm, int et, int own)
 {
     enum { TEAMS = S::TEAMS };
-    twins_role<S> e = twins_role_of<S, false, PLAIN>(p, sm, et, own);
-    const int     tiles = (e.length + TILE - 1) / TILE;
-    const auto    ask = [&](int tile, int slot) {
-        if (tile < tiles) twins_ask<S, false>(e, p, sm, et, tile, slot);
-        if (tile < tiles) twins_ask_gate<S>(e, p, sm, et, tile, slot);
+    element_role<S> e = element_role_of<S, false, PLAIN>(p, sm, et, own);
+    const int       tiles = (e.length + TILE - 1) / TILE;
+    const auto      ask = [&](int tile, int slot) {
+        if (tile < tiles) element_ask<S, false>(e, p, sm, et, tile, slot);
+        if (tile < tiles) element_ask_gate<S>(e, p, sm, et, tile, slot);
         copy_async_commit();
     };
-    for (int tile = 0; e.docs && tile <= own; tile++) twins_documents<S>(e, p, tile);
+    for (int tile = 0; e.docs && tile <= own; tile++) element_documents<S>(e, p, tile);
     int slot = 2 * own;
     ask(own, slot);
     for (int tile = own; tile < tiles; tile += TEAMS) {
         ask(tile + TEAMS, slot ^ 1);
         copy_async_wait<1>();
-        twins_fill<S, false>(e, sm, et, tile, own, slot);
+        element_fill<S, false>(e, sm, et, tile, own, slot);
         arrive_turn<FULL, S>(sm, own, S::HANDS);
         for (int i = 1; e.docs && i <= TEAMS; i++)
-            if (tile + i < tiles) twins_documents<S>(e, p, tile + i);
+            if (tile + i < tiles) element_documents<S>(e, p, tile + i);
         wait_turn<DONE, S>(sm, tile, own, S::HANDS);
-        twins_finish<S>(e, p, sm, et, tile, own, slot, slot, [] {});
+        element_finish<S>(e, p, sm, et, tile, own, slot, slot, [] {});
         slot ^= 1;
     }
 }
@@ -553,10 +555,10 @@ static __device__ __forceinline__ void scan_block(const scan_operands<bf16> &p, 
     __syncthreads();
     const int warp = (int)(threadIdx.x / 32), et = (int)threadIdx.x - S::SCANNERS;
     if (warp < S::SCANNERS / 32) states(warp, (int)threadIdx.x % 32);
-    else if constexpr (S::HALF) twins_own<S, PLAIN>(p, sm, et % 32, et / 32);
-    else if constexpr (!SPLIT) twins_elements<S, CARRY, PLAIN>(p, sm, et);
-    else if (et < S::ELEMENTS) twins_before<S, PLAIN>(p, sm, et);
-    else twins_behind<S, PLAIN>(p, sm, et - S::ELEMENTS);
+    else if constexpr (S::HALF) element_loop_own<S, PLAIN>(p, sm, et % 32, et / 32);
+    else if constexpr (!SPLIT) element_loop<S, CARRY, PLAIN>(p, sm, et);
+    else if (et < S::ELEMENTS) element_loop_before<S, PLAIN>(p, sm, et);
+    else element_loop_behind<S, PLAIN>(p, sm, et - S::ELEMENTS);
 }
 
 /* What a model has, for kernels of `width` channels: see PLAIN. */
@@ -567,6 +569,6 @@ static inline bool plain_operands(const scan_operands<bf16> &p, int width)
 }
 
 /* Launch k of the plan: the pass in halves. */
-mba_status scan_halves(const mba_call *c, int k, scan_operands<bf16> p);
+mba_status scan_specialized16(const mba_call *c, int k, scan_operands<bf16> p);
 
 #endif

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* selective_scan_plain_cuda.cu -- the scan for any number of states, any rows, any groups: a lane is a channel.
+/* selective_scan_lane_cuda.cu -- the scan for any number of states, any rows, any groups: a lane is a channel.
  *
- * kernel     scan_fwd_plain     states of a lane lie in scratch, 32 neighbouring lanes side by side; time ascends
+ * kernel     scan_fwd_lane     states of a lane lie in scratch, 32 neighbouring lanes side by side; time ascends
  * takes      everything
  * launch     grid (B, blocks of 32 channels), block 32
  * resources  sm_90a, CUDA 13.0: 80 registers, no spill  [docs]
@@ -9,7 +9,7 @@
  * measured   not yet  [docs]
  * order      fixed
  *
- * kernel     scan_bwd_plain     8 tokens at a time from the end: states from the kept one, then the adjoints
+ * kernel     scan_bwd_lane     8 tokens at a time from the end: states from the kept one, then the adjoints
  * takes      everything
  * launch     grid (B, blocks of 32 channels), block 32
  * resources  sm_90a, CUDA 13.0: 128 registers, no spill  [docs]
@@ -74,7 +74,7 @@ template <typename T> static __device__ __forceinline__ float *space_of(const sc
 enum { FWD_ARRAYS = 2, BWD_ARRAYS = PLAIN_CHUNK + 4 };
 
 template <typename T>
-__global__ void __launch_bounds__(32, 16) scan_fwd_plain(const __grid_constant__ scan_operands<T> p)
+__global__ void __launch_bounds__(32, 16) scan_fwd_lane(const __grid_constant__ scan_operands<T> p)
 {
     const lane_channel<T> c = lane_channel_of(p);
     if (!c.ok) return;
@@ -86,8 +86,8 @@ __global__ void __launch_bounds__(32, 16) scan_fwd_plain(const __grid_constant__
         h[n * 32] = p.start.at ? p.start.sequence(c.a.sequence)[(int64_t)c.ch * p.start.row + n] : 0;
     }
     for (int t = 0; t < p.L; t++) {
-        if (p.kept_plain && t % PLAIN_CHUNK == 0) {
-            float *k = p.kept_plain + (c.a.sequence * chunks + t / PLAIN_CHUNK) * N * p.D + c.ch;
+        if (p.kept_lane && t % PLAIN_CHUNK == 0) {
+            float *k = p.kept_lane + (c.a.sequence * chunks + t / PLAIN_CHUNK) * N * p.D + c.ch;
             for (int n = 0; n < N; n++) k[(int64_t)n * p.D] = h[n * 32];
         }
         const int64_t in_pack = c.a.sequence % p.kept_pack * p.L + t;
@@ -161,7 +161,7 @@ static __device__ void step_back(const scan_operands<T> &p, const lane_channel<T
 }
 
 template <typename T>
-__global__ void __launch_bounds__(32, 16) scan_bwd_plain(const __grid_constant__ scan_operands<T> p)
+__global__ void __launch_bounds__(32, 16) scan_bwd_lane(const __grid_constant__ scan_operands<T> p)
 {
     const lane_channel<T> c = lane_channel_of(p);
     const int             N = p.N, chunks = (p.L + PLAIN_CHUNK - 1) / PLAIN_CHUNK;
@@ -176,7 +176,7 @@ __global__ void __launch_bounds__(32, 16) scan_bwd_plain(const __grid_constant__
     }
     for (int chunk = chunks - 1; chunk >= 0; chunk--) {
         const int    first = chunk * PLAIN_CHUNK, tokens = min((int)PLAIN_CHUNK, p.L - first);
-        const float *k = p.kept_plain + (c.a.sequence * chunks + chunk) * N * p.D + c.ch;
+        const float *k = p.kept_lane + (c.a.sequence * chunks + chunk) * N * p.D + c.ch;
         for (int n = 0; n < N; n++) h[n * 32] = k[(int64_t)n * p.D];
         for (int i = 0; i < tokens; i++) {
             const int   t = first + i;
@@ -200,7 +200,7 @@ __global__ void __launch_bounds__(32, 16) scan_bwd_plain(const __grid_constant__
     sums[(int64_t)p.D * (N + 1) + c.ch] = dbias;
 }
 
-extern "C" mba_status selective_scan_plain_cuda(const mba_call *c)
+extern "C" mba_status selective_scan_lane_cuda(const mba_call *c)
 {
     const mba_node *n = c->node;
     const scan_dims d = scan_dims_of(n);
@@ -209,17 +209,17 @@ extern "C" mba_status selective_scan_plain_cuda(const mba_call *c)
                    p.final = sequence_view_of<float>(n->out[FINAL], c->out[FINAL], d.D, d.N);
                    p.space = (float *)mba_cuda_scratch(c, CU_SPACE); keep_for_backward(&p, n->out[KEPT], c->out[KEPT]);
                    p.ys = (T *)c->out[YS]; if (p.kept) p.kept_pack = (int)mba_ceil(d.B, n->out[KEPT]->type.dim[0]);
-                   MBA_KERNEL(c, 0, scan_fwd_plain<T>, p));
+                   MBA_KERNEL(c, 0, scan_fwd_lane<T>, p));
     return MBA_OK;
 }
 
-extern "C" mba_status selective_scan_bwd_plain_cuda(const mba_call *c)
+extern "C" mba_status selective_scan_bwd_lane_cuda(const mba_call *c)
 {
     const mba_node *n = c->node;
     MBA_WITH_DTYPE(n->in[U]->type.dtype, T,
                    scan_operands<T> p = scan_bwd_operands_of<T>(c, scan_dims_of(n).B, PLAIN_CHANNELS);
-                   p.kept_plain = (float *)mba_cuda_scratch(c, CU_KEPT);
-                   p.space = (float *)mba_cuda_scratch(c, CU_SPACE); MBA_KERNEL(c, 0, scan_fwd_plain<T>, p);
-                   MBA_KERNEL(c, 1, scan_bwd_plain<T>, p); MBA_TRY(scan_sums(c, 2, p)));
+                   p.kept_lane = (float *)mba_cuda_scratch(c, CU_KEPT);
+                   p.space = (float *)mba_cuda_scratch(c, CU_SPACE); MBA_KERNEL(c, 0, scan_fwd_lane<T>, p);
+                   MBA_KERNEL(c, 1, scan_bwd_lane<T>, p); MBA_TRY(scan_sums(c, 2, p)));
     return MBA_OK;
 }

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-/* selective_scan_twins_cuda.cu -- the scan of Mamba-1, forward: bf16, 8 or 16 states.
+/* selective_scan_specialized_cuda.cu -- the scan of Mamba-1, forward: bf16, 8 or 16 states.
  *
  *   h = 2^(dt A2) h + dt u B,   out = (C h + D u) silu(z),   dt = softplus(delta + dt_bias)
  *   u, delta, z, out (B, L, D), B, C (B, L, G, N), kept (items, tiles, D, N) bf16   A_log (D, N), states (B, D, N) fp32
  *
- * kernel     scan_fwd_twins     four warps hold 128 states each and nothing else; two make step sizes, gate and store,
- *                               or two make step sizes and two gate and store (SPLIT: at most 3 blocks an SM)
+ * kernel     scan_fwd_specialized     four warps hold 128 states each and nothing else; two make step sizes, gate and
+ *                               store, or two make step sizes and two gate and store (SPLIT: at most 3 blocks an SM)
  * takes      bf16, N = 8 or 16, D/G a multiple of 4, rows that begin at multiples of four values (faster: of eight)
  * launch     grid (items, blocks of 512/N channels), block 192 or 256, dynamic smem 36 KB (N = 16), 54 KB (N = 8);
- *            where sequences are cut twice, over all pieces but the last, then all but the first: see twins_part
+ *            where sequences are cut twice, over all pieces but the last, then all but the first: see specialized_part
  * resources  sm_90a, CUDA 13.0: 79 to 80 registers, no spill  [docs]
  *            4 blocks an SM, 3 of 256 threads
  * moves      u, delta, z, B, C in, out, y and kept states once each: bound by exponentials and instructions
@@ -22,21 +22,21 @@
  *   N = 8    channel l8 + 8 (e/2) of sixteen, state 2 l4 + e%2
  * So all states of a channel are in one warp, each of the SM's four schedulers has one heavy warp of every block, and
  * the state as it lies is an operand a of the product that sums C h (rows of it are not rows of the state: see
- * twins_tokens). */
-#include "ops/selective_scan/selective_scan_twins.cuh"
+ * state_tokens). */
+#include "ops/selective_scan/selective_scan_specialized.cuh"
 
 /* ---- the recurrence ---- */
 
-template <int N> static __device__ __forceinline__ int twin_channel(int e, int l8)
+template <int N> static __device__ __forceinline__ int channel_of_lane(int e, int l8)
 {
     return N == 16 ? l8 : l8 + e / 2 * 8;
 }
-template <int N> static __device__ __forceinline__ int twin_state(int e, int l4)
+template <int N> static __device__ __forceinline__ int state_of_lane(int e, int l4)
 {
     return N == 16 ? 4 * l4 + e : 2 * l4 + e % 2;
 }
 
-template <typename S> static __device__ __forceinline__ lane_offsets twins_offsets(const S &sm, int wc, int l4, int l8)
+template <typename S> static __device__ __forceinline__ lane_offsets state_offsets(const S &sm, int wc, int l4, int l8)
 {
     const auto  &s = sm.buf[0];
     lane_offsets o;
@@ -79,7 +79,7 @@ static __device__ __forceinline__ void read_tokens(four_tokens<S::N> &f, const l
  * operand a, element e as a[e]: so row l8 of that operand has elements 0 and 2, row l8 + 8 elements 1 and 3, and the
  * sum over a channel is that of two entries of the result, both of one lane. */
 template <typename S, int GROUPS, typename F>
-static __device__ __forceinline__ void twins_tokens(float (&h)[4], const float (&A2)[4], const lane_offsets &o,
+static __device__ __forceinline__ void state_tokens(float (&h)[4], const float (&A2)[4], const lane_offsets &o,
                                                     uint32_t turn, int from, int l4, F middle)
 {
     typedef typename S::buffer buffer;
@@ -115,7 +115,7 @@ static __device__ __forceinline__ void twins_tokens(float (&h)[4], const float (
 }
 
 /* The states of this lane's channels if `now`; k is where the first lies. */
-template <int N> static __device__ __forceinline__ void twins_keep(bool now, bf16 *k, const float (&h)[4], bool second)
+template <int N> static __device__ __forceinline__ void state_keep(bool now, bf16 *k, const float (&h)[4], bool second)
 {
     if (N == 16) {
         write4_global(now, k, h);
@@ -135,36 +135,36 @@ static __device__ __forceinline__ void pieces_before(float (&h)[4], const scan_o
     const int64_t row = (a.item - before) * p.D;
     int64_t       ch[4];
 #pragma unroll
-    for (int e = 0; e < 4; e++) ch[e] = row + min(a.channel + wc + twin_channel<N>(e, l8), a.channels - 1);
+    for (int e = 0; e < 4; e++) ch[e] = row + min(a.channel + wc + channel_of_lane<N>(e, l8), a.channels - 1);
 #pragma unroll
-    for (int e = 0; e < 4; e++) h[e] = p.ends[ch[e] * N + twin_state<N>(e, l4)];
+    for (int e = 0; e < 4; e++) h[e] = p.ends[ch[e] * N + state_of_lane<N>(e, l4)];
 #pragma unroll 4
     for (int k = 1; k < before; k++) {
 #pragma unroll
         for (int e = 0; e < 4; e++) {
             const int64_t at = ch[e] + (int64_t)k * p.D;
-            h[e] = fmaf(fast_exp2(A2[e] * p.steps[at]), h[e], p.ends[at * N + twin_state<N>(e, l4)]);
+            h[e] = fmaf(fast_exp2(A2[e] * p.steps[at]), h[e], p.ends[at * N + state_of_lane<N>(e, l4)]);
         }
     }
 }
 
 /* `leads`: the first piece of a sequence, before the states of the others are known. */
 template <typename S>
-static __device__ __forceinline__ void twins_states(const scan_operands<bf16> &p, S &sm, int warp, int lane, bool leads)
+static __device__ __forceinline__ void state_loop(const scan_operands<bf16> &p, S &sm, int warp, int lane, bool leads)
 {
     enum { N = S::N };
     const part        &a = sm.at.a;
     const int          l4 = lane & 3, l8 = lane >> 2, wc = warp * (128 / N), length = a.length;
     const int          here = a.channels - a.channel, tiles = (length + TILE - 1) / TILE;
     const bool         keeps = sm.at.kept && wc + l8 < here;
-    bf16              *kept = sm.at.kept + (wc + l8) * N + twin_state<N>(0, l4); // goes on where nothing is kept
+    bf16              *kept = sm.at.kept + (wc + l8) * N + state_of_lane<N>(0, l4); // goes on where nothing is kept
     const bool         second = wc + l8 + 8 < here;
-    const lane_offsets o = twins_offsets(sm, wc, l4, l8);
+    const lane_offsets o = state_offsets(sm, wc, l4, l8);
     float              A2[4], h[4];
     const float       *start = p.start.at ? p.start.sequence(a.sequence) : NULL;
 #pragma unroll
     for (int e = 0; e < 4; e++) {
-        const int64_t ch = a.channel + wc + twin_channel<N>(e, l8), n = twin_state<N>(e, l4);
+        const int64_t ch = a.channel + wc + channel_of_lane<N>(e, l8), n = state_of_lane<N>(e, l4);
         const bool    ok = ch < a.channels;
         A2[e] = ok ? A2_of(p.A_log.at[ch * p.A_log.row + n]) : 0;
         h[e] = start && ok ? start[ch * p.start.row + n] : 0;
@@ -174,7 +174,7 @@ static __device__ __forceinline__ void twins_states(const scan_operands<bf16> &p
         const int turn = tile % S::BUFFERS;
         wait_turn<FULL, S>(sm, tile, turn, S::HANDS);
         const auto keep = [&](bool now) {
-            twins_keep<N>(now, kept, h, second);
+            state_keep<N>(now, kept, h, second);
             kept += p.D * N;
         };
         const bool    more = keeps && tile * TILE + KEEP < length;
@@ -182,7 +182,7 @@ static __device__ __forceinline__ void twins_states(const scan_operands<bf16> &p
 #pragma unroll 1
         for (int g = 0; g < TILE / 4; g += GROUPS) {
             keep(g ? more : keeps);
-            twins_tokens<S, GROUPS>(h, A2, o, turn * (uint32_t)sizeof(sm.buf[0]), g, l4, [&] { keep(more); });
+            state_tokens<S, GROUPS>(h, A2, o, turn * (uint32_t)sizeof(sm.buf[0]), g, l4, [&] { keep(more); });
         }
         arrive_turn<DONE, S>(sm, turn, S::HANDS);
     }
@@ -190,7 +190,7 @@ static __device__ __forceinline__ void twins_states(const scan_operands<bf16> &p
     float *final = leads ? p.ends + a.item * p.D * N : p.final.sequence(a.sequence);
 #pragma unroll
     for (int e = 0; e < 4; e++) {
-        const int64_t ch = a.channel + wc + twin_channel<N>(e, l8), n = twin_state<N>(e, l4);
+        const int64_t ch = a.channel + wc + channel_of_lane<N>(e, l8), n = state_of_lane<N>(e, l4);
         if (ch < a.channels) final[ch * (leads ? N : p.final.row) + n] = h[e];
     }
 }
@@ -278,7 +278,7 @@ static __device__ __forceinline__ void carry_states(const scan_operands<bf16> &p
 
 /* All items, or pieces but one of each sequence: before the pass (CARRY) the last is left out, for nobody goes on from
  * it; in the pass the first, which is done. */
-template <bool CARRY> static __device__ __forceinline__ part twins_part(const scan_operands<bf16> &p, int width)
+template <bool CARRY> static __device__ __forceinline__ part specialized_part(const scan_operands<bf16> &p, int width)
 {
     const uint32_t i = blockIdx.y * gridDim.x + blockIdx.x, each = (uint32_t)p.pieces - 1;
     uint32_t       item = i / gridDim.y;
@@ -289,41 +289,41 @@ template <bool CARRY> static __device__ __forceinline__ part twins_part(const sc
 /* CARRY: before the pass, the first piece of every sequence, and what the others leave behind. */
 template <int N, bool CARRY, bool SPLIT, bool PLAIN>
 __global__ void __launch_bounds__(SPLIT ? 256 : 192, TOGETHER - SPLIT)
-    scan_fwd_twins(const __grid_constant__ scan_operands<bf16> p)
+    scan_fwd_specialized(const __grid_constant__ scan_operands<bf16> p)
 {
     extern __shared__ __align__(128) char smem[];
-    typedef twins_smem<N, false>          S;
+    typedef specialized_smem<N, false>    S;
     S                                    &sm = *(S *)smem;
-    const part                            a = twins_part<CARRY>(p, S::CH);
+    const part                            a = specialized_part<CARRY>(p, S::CH);
     if (CARRY && a.first > 0)
         scan_block<S, true, false, PLAIN>(p, sm, a, [&](int warp, int lane) { carry_states(p, sm, warp, lane); });
     else
-        scan_block<S, false, SPLIT, PLAIN>(p, sm, a,
-                                           [&](int warp, int lane) { twins_states(p, sm, warp, lane, CARRY); });
+        scan_block<S, false, SPLIT, PLAIN>(p, sm, a, [&](int warp, int lane) { state_loop(p, sm, warp, lane, CARRY); });
 }
 
 /* ---- launcher ---- */
 
-template <bool PLAIN> static auto *twins_of(int64_t N, bool carry, bool split)
+template <bool PLAIN> static auto *specialized_of(int64_t N, bool carry, bool split)
 {
-    if (N == 8) return carry ? scan_fwd_twins<8, true, false, false> : scan_fwd_twins<8, false, false, false>;
-    return carry   ? scan_fwd_twins<16, true, false, PLAIN>
-           : split ? scan_fwd_twins<16, false, true, PLAIN>
-                   : scan_fwd_twins<16, false, false, PLAIN>;
+    if (N == 8)
+        return carry ? scan_fwd_specialized<8, true, false, false> : scan_fwd_specialized<8, false, false, false>;
+    return carry   ? scan_fwd_specialized<16, true, false, PLAIN>
+           : split ? scan_fwd_specialized<16, false, true, PLAIN>
+                   : scan_fwd_specialized<16, false, false, PLAIN>;
 }
 
 /* Launch k: the pass itself, or what pieces leave behind. */
-static mba_status launch_twins(const mba_call *c, int k, const scan_operands<bf16> &p, bool carry)
+static mba_status launch_specialized(const mba_call *c, int k, const scan_operands<bf16> &p, bool carry)
 {
     const mba_launch *l = &c->plan->launch[k];
-    mba_assert((p.N == 16 ? sizeof(twins_smem<16, false>) : sizeof(twins_smem<8, false>)) <= l->smem_bytes);
+    mba_assert((p.N == 16 ? sizeof(specialized_smem<16, false>) : sizeof(specialized_smem<8, false>)) <= l->smem_bytes);
     const bool split = l->block > 192, plain = plain_operands(p, 512 / p.N);
-    auto      *kernel = plain ? twins_of<true>(p.N, carry, split) : twins_of<false>(p.N, carry, split);
+    auto      *kernel = plain ? specialized_of<true>(p.N, carry, split) : specialized_of<false>(p.N, carry, split);
     MBA_KERNEL(c, k, kernel, p);
     return MBA_OK;
 }
 
-extern "C" mba_status selective_scan_twins_cuda(const mba_call *c)
+extern "C" mba_status selective_scan_specialized_cuda(const mba_call *c)
 {
     const mba_node     *n = c->node;
     const scan_dims     d = scan_dims_of(n);
@@ -335,11 +335,11 @@ extern "C" mba_status selective_scan_twins_cuda(const mba_call *c)
     p.ys = (bf16 *)c->out[YS];
     p.eights = all_vec8_aligned(p);
     p.eights_bc = vec8_aligned(p.B) && vec8_aligned(p.C);
-    if (!strcmp(c->plan->launch[main].kernel, "scan_fwd_halves")) return scan_halves(c, main, p);
+    if (!strcmp(c->plan->launch[main].kernel, "scan_fwd_specialized16")) return scan_specialized16(c, main, p);
     if (p.pieces > 1) {
         p.ends = (float *)mba_cuda_scratch(c, CU_ENDS);
         p.steps = (float *)mba_cuda_scratch(c, CU_STEPS);
-        MBA_TRY(launch_twins(c, 0, p, true));
+        MBA_TRY(launch_specialized(c, 0, p, true));
     }
-    return launch_twins(c, main, p, false);
+    return launch_specialized(c, main, p, false);
 }

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-/* selective_scan_bwd_twins_cuda.cu -- all gradients of the scan from the states the forward kept: bf16, 8 or 16 states.
+/* selective_scan_bwd_specialized_cuda.cu -- all gradients of the scan from the states the forward kept: bf16, 8 or 16
+ * states.
  *
  *   lam_t = C dy + a_{t+1} lam_{t+1};   q = sum_n lam B;   v = a lam h_{t-1};   r = sum_n A2 v
  *   du = D dy + dt q     ddelta = (u q + ln2 r) (1 - e^-dt)     dz = dout y silu'(z)     dB = lam dt u     dC = dy h
  *
- * kernel     scan_bwd_twins     a warp holds 128 states of 8 or 16 channels; tiles from the end, states made again in
- *            registers
+ * kernel     scan_bwd_specialized     a warp holds 128 states of 8 or 16 channels; tiles from the end, states made
+ *            again in registers
  * takes      bf16, N = 8 or 16, D/G a multiple of 4, rows that begin at multiples of four values, kept states and y
  * launch     grid (items, blocks of 32 channels), block 8 N, dynamic smem 44 KB, 36 KB for N = 8
  * resources  sm_90a, CUDA 13.0: 158 to 168 registers, no spill  [docs]
@@ -29,7 +30,7 @@
 
 enum { CH = TILE_CHANNELS, CQ = CH / 4, SLOTS = TILE * CQ }; /* SLOTS: fours of channels in a tile */
 
-template <int N> struct bwd_twins_smem {
+template <int N> struct bwd_specialized_smem {
     enum {
         NT = 8 * N,
         PAD = N == 16 ? 8 : 16
@@ -50,11 +51,11 @@ template <int N> struct bwd_twins_smem {
 
 /* ---- one lane's four elements ---- */
 
-template <int N> static __device__ __forceinline__ int twin_channel(int e, int l4)
+template <int N> static __device__ __forceinline__ int channel_of_lane(int e, int l4)
 {
     return N == 16 ? 2 * l4 + (e & 1) : 4 * l4 + e;
 }
-template <int N> static __device__ __forceinline__ int twin_state(int e, int l8)
+template <int N> static __device__ __forceinline__ int state_of_lane(int e, int l8)
 {
     return N == 16 ? 2 * l8 + (e >> 1) : l8;
 }
@@ -100,7 +101,7 @@ template <int N> static __device__ __forceinline__ void unpack_kept(float (&h)[4
 /* Eight tokens of h from `from` on; h[0] is the state before. */
 template <int N>
 static __device__ __forceinline__ void run_up(float (&h)[9][4], float (&decay)[8][4], const float (&A2)[4],
-                                              const bwd_twins_smem<N> &sm, int from, int wc, int l4, int l8)
+                                              const bwd_specialized_smem<N> &sm, int from, int wc, int l4, int l8)
 {
     float2 b[2];
     float  x[2];
@@ -133,12 +134,12 @@ static __device__ __forceinline__ void run_up(float (&h)[9][4], float (&decay)[8
 /* Sums over eight tokens on the tensor cores. qr (N = 16): column k is the token, rows are channels, q and then r.
  * b, c: row k is the token of lam dt u, row k + 8 that of h dy, columns are the states of elements 0 and 1 (N = 16: and
  * of 2 and 3); the other rows are void. */
-template <int N> struct twin_sums {
+template <int N> struct sums_of_lane {
     float qr[4], b[N / 8][4], c[N / 8][4];
 };
 
 template <int N>
-static __device__ __forceinline__ void add_token(twin_sums<N> &s, int k, int l8, const float (&lam)[4],
+static __device__ __forceinline__ void add_token(sums_of_lane<N> &s, int k, int l8, const float (&lam)[4],
                                                  const float (&h)[4], const float (&x)[4], const float (&dy)[4])
 {
     constexpr int LAST = N / 8 - 1;
@@ -153,7 +154,7 @@ static __device__ __forceinline__ void add_token(twin_sums<N> &s, int k, int l8,
 }
 
 /* q and r of tokens k and k + 1 into their columns; p: pairs of channels of this lane's states, as 8 x 8 matrices. */
-static __device__ __forceinline__ void add_pair(twin_sums<16> &s, int k, int l8, const uint32_t (&p)[2][2])
+static __device__ __forceinline__ void add_pair(sums_of_lane<16> &s, int k, int l8, const uint32_t (&p)[2][2])
 {
     const uint32_t ones = 0x3f803f80u; // two of 1.0
     const uint32_t a[4] = { transpose_8x8(p[0][0]), transpose_8x8(p[0][1]), transpose_8x8(p[1][0]),
@@ -163,7 +164,7 @@ static __device__ __forceinline__ void add_pair(twin_sums<16> &s, int k, int l8,
 
 /* q and r of a token, summed over the eight lanes that hold a channel's eight states, in fp32: every lane ends with one
  * of the eight sums. */
-static __device__ __forceinline__ void sum_states(bwd_twins_smem<8> &sm, int t, int wc, int l4, int l8,
+static __device__ __forceinline__ void sum_states(bwd_specialized_smem<8> &sm, int t, int wc, int l4, int l8,
                                                   const float (&q)[4], const float (&r)[4])
 {
     const float qs = fold(fold(q[0], q[1], 4), fold(q[2], q[3], 4), 8),
@@ -172,8 +173,8 @@ static __device__ __forceinline__ void sum_states(bwd_twins_smem<8> &sm, int t, 
 }
 
 template <int N>
-static __device__ __forceinline__ void store_sums(bwd_twins_smem<N> &sm, const twin_sums<N> &s, int from, int warp,
-                                                  int wc, int l4, int l8)
+static __device__ __forceinline__ void store_sums(bwd_specialized_smem<N> &sm, const sums_of_lane<N> &s, int from,
+                                                  int warp, int wc, int l4, int l8)
 {
     float *bc = sm.bc[warp][from + l8];
     if (N == 16) {
@@ -191,13 +192,13 @@ static __device__ __forceinline__ void store_sums(bwd_twins_smem<N> &sm, const t
 /* Eight tokens back: g comes in as a_{t+1} lam_{t+1} of the last of them and leaves as a lam of the first. */
 template <int N>
 static __device__ __forceinline__ void run_down(float (&g)[4], const float (&h)[9][4], const float (&decay)[8][4],
-                                                const float (&A2)[4], bwd_twins_smem<N> &sm, int from, int warp, int wc,
-                                                int l4, int l8)
+                                                const float (&A2)[4], bwd_specialized_smem<N> &sm, int from, int warp,
+                                                int wc, int l4, int l8)
 {
-    float2       c[2];
-    float        y[2], dA[4] = { 0, 0, 0, 0 }, xs[4], ys[4];
-    uint32_t     pairs[2][2];
-    twin_sums<N> s = {};
+    float2          c[2];
+    float           y[2], dA[4] = { 0, 0, 0, 0 }, xs[4], ys[4];
+    uint32_t        pairs[2][2];
+    sums_of_lane<N> s = {};
     if (N == 16) {
 #pragma unroll
         for (int i = 0; i < 2; i++) {
@@ -239,7 +240,7 @@ static __device__ __forceinline__ void run_down(float (&g)[4], const float (&h)[
 /* ---- a tile on its way: every thread its own values, so that no barrier is needed before it reads them ---- */
 
 template <int N>
-static __device__ __forceinline__ void fetch_documents(const scan_operands<bf16> &p, bwd_twins_smem<N> &sm, int t,
+static __device__ __forceinline__ void fetch_documents(const scan_operands<bf16> &p, bwd_specialized_smem<N> &sm, int t,
                                                        int s)
 {
     const bool leads = p.pack > 1 ? t % p.L == 0 : t + sm.at.a.first == 0;
@@ -255,13 +256,13 @@ static __device__ __forceinline__ void fetch_documents(const scan_operands<bf16>
 /* PLAIN, here and below: what a model has: whole tiles and blocks of channels, gated, all three gradients wanted and
  * none added to anything, no documents. Else all of that is looked at. */
 template <int N, bool PLAIN>
-static __device__ __forceinline__ void fetch_tile(const scan_operands<bf16> &p, bwd_twins_smem<N> &sm, int tile)
+static __device__ __forceinline__ void fetch_tile(const scan_operands<bf16> &p, bwd_specialized_smem<N> &sm, int tile)
 {
     constexpr int  NT = 8 * N, RP = NT / CQ, NP = TILE / RP, BQ = N / 2;
     const unsigned me = (unsigned)thread_id_reread();
     const int      left = sm.at.a.channels - sm.at.a.channel, last = PLAIN ? INT32_MAX : sm.at.a.length - 1;
     const int      column = PLAIN || (int)(me % CQ * 4) < left ? me % CQ * 4 : 0;
-    const int      l4 = me & 3, l8 = me % 32 / 4, c = me / 32 * (128 / N) + twin_channel<N>(0, l4);
+    const int      l4 = me & 3, l8 = me % 32 / 4, c = me / 32 * (128 / N) + channel_of_lane<N>(0, l4);
     const bool     is_c = me % BQ >= N / 4;
     // addresses first: between two asynchronous copies a read of shared memory costs three empty ones
     const bf16 *u = sm.at.u + column, *delta = sm.at.delta + column, *z = sm.at.z + column, *dout = sm.at.dout + column,
@@ -305,7 +306,7 @@ static __device__ __forceinline__ void add4_global(const bf16 *at, float (&v)[4]
 /* ---- step sizes, dz, and what the states need of a tile that has arrived ---- */
 
 template <int N, bool PLAIN>
-static __device__ __forceinline__ void open_tile(const scan_operands<bf16> &p, bwd_twins_smem<N> &sm, int tile)
+static __device__ __forceinline__ void open_tile(const scan_operands<bf16> &p, bwd_specialized_smem<N> &sm, int tile)
 {
     constexpr int  NT = 8 * N, RP = NT / CQ, NP = TILE / RP, BQ = N / 2;
     const unsigned me = (unsigned)thread_id_reread(), cq = me % CQ;
@@ -365,7 +366,7 @@ static __device__ __forceinline__ void open_tile(const scan_operands<bf16> &p, b
 /* ---- gradients of a tile whose q, r, dB and dC are there ---- */
 
 template <int N, bool PLAIN>
-static __device__ __forceinline__ void close_tile(const scan_operands<bf16> &p, bwd_twins_smem<N> &sm, int tile)
+static __device__ __forceinline__ void close_tile(const scan_operands<bf16> &p, bwd_specialized_smem<N> &sm, int tile)
 {
     constexpr int  NT = 8 * N, RP = NT / CQ, NP = TILE / RP, BQ = N / 2;
     const unsigned me = (unsigned)thread_id_reread(), cq = me % CQ;
@@ -416,7 +417,7 @@ static __device__ __forceinline__ void close_tile(const scan_operands<bf16> &p, 
 /* ---- what this item adds to the parameters, and the adjoint of what came in ---- */
 
 template <int N>
-static __device__ __forceinline__ void close_item(const scan_operands<bf16> &p, bwd_twins_smem<N> &sm,
+static __device__ __forceinline__ void close_item(const scan_operands<bf16> &p, bwd_specialized_smem<N> &sm,
                                                   const float (&g)[4])
 {
     const part   a = sm.at.a;
@@ -426,8 +427,8 @@ static __device__ __forceinline__ void close_item(const scan_operands<bf16> &p, 
     float       *dinitial = p.dinitial.at && a.first == 0 ? p.dinitial.sequence(a.sequence) : NULL;
 #pragma unroll
     for (int e = 0; e < 4; e++) {
-        const int64_t c = a.channel + me / 32 * (128 / N) + twin_channel<N>(e, me & 3);
-        const int     n = twin_state<N>(e, me % 32 / 4);
+        const int64_t c = a.channel + me / 32 * (128 / N) + channel_of_lane<N>(e, me & 3);
+        const int     n = state_of_lane<N>(e, me % 32 / 4);
         if (c >= a.channels) continue;
         p.sums[a.item * p.D * (N + 2) + c * N + n] = dA[e];
         if (!dinitial) continue;
@@ -462,12 +463,12 @@ static __device__ __forceinline__ void close_item(const scan_operands<bf16> &p, 
 
 template <int N, bool PLAIN>
 __global__ void __launch_bounds__(8 * N, N == 16 ? 3 : EIGHT_STATES)
-    scan_bwd_twins(const __grid_constant__ scan_operands<bf16> p)
+    scan_bwd_specialized(const __grid_constant__ scan_operands<bf16> p)
 {
     MBA_BLOCK_TIMESTAMPS;
     constexpr int     NT = 8 * N, WIDE = 128 / N;
     extern __shared__ __align__(16) char smem[];
-    bwd_twins_smem<N>                   &sm = *(bwd_twins_smem<N> *)smem;
+    bwd_specialized_smem<N>             &sm = *(bwd_specialized_smem<N> *)smem;
     const int tid = threadIdx.x, lane = tid % 32, warp = tid / 32, l4 = lane & 3, l8 = lane >> 2, wc = warp * WIDE;
     float     A2[4], g[4];
     bool      mine;
@@ -477,10 +478,10 @@ __global__ void __launch_bounds__(8 * N, N == 16 ? 3 : EIGHT_STATES)
         const part   a = part_of(p, CH);
         const float *start = p.start_back.at ? p.start_back.sequence(a.item) : NULL;
         find_origins(sm.at, p, a, (int)tid);
-        mine = PLAIN || a.channel + wc + twin_channel<N>(0, l4) < a.channels;
+        mine = PLAIN || a.channel + wc + channel_of_lane<N>(0, l4) < a.channels;
 #pragma unroll
         for (int e = 0; e < 4; e++) {
-            const int64_t c = a.channel + wc + twin_channel<N>(e, l4), n = twin_state<N>(e, l8);
+            const int64_t c = a.channel + wc + channel_of_lane<N>(e, l4), n = state_of_lane<N>(e, l8);
             A2[e] = mine ? A2_of(p.A_log.at[c * p.A_log.row + n]) : 0;
             g[e] = start && mine ? start[c * p.start_back.row + n] : 0;
         }
@@ -519,7 +520,7 @@ __global__ void __launch_bounds__(8 * N, N == 16 ? 3 : EIGHT_STATES)
     close_item<N>(p, sm, g);
 }
 
-extern "C" mba_status selective_scan_bwd_twins_cuda(const mba_call *c)
+extern "C" mba_status selective_scan_bwd_specialized_cuda(const mba_call *c)
 {
     const int           main = c->plan->nlaunches - 3;
     int                 k = 0;
@@ -528,12 +529,14 @@ extern "C" mba_status selective_scan_bwd_twins_cuda(const mba_call *c)
     p.ys = (bf16 *)c->in[YS_IN];
     if (p.pieces > 1) MBA_TRY(scan_carries_back(c, &k, &p));
     mba_assert(k == main
-               && (p.N == 16 ? sizeof(bwd_twins_smem<16>) : sizeof(bwd_twins_smem<8>))
+               && (p.N == 16 ? sizeof(bwd_specialized_smem<16>) : sizeof(bwd_specialized_smem<8>))
                       <= c->plan->launch[k].smem_bytes);
     const uint32_t added = 1u << DU | 1u << DDELTA | 1u << DZ;
     const bool     plain = p.L % TILE == 0 && p.Dg % CH == 0 && p.z.at && p.dout.at && p.du.at && p.ddelta.at && p.dz.at
                        && !(p.adds & added) && !p.ids.at && p.pack == 1;
-    auto *kernel = p.N == 8 ? scan_bwd_twins<8, false> : plain ? scan_bwd_twins<16, true> : scan_bwd_twins<16, false>;
+    auto *kernel = p.N == 8 ? scan_bwd_specialized<8, false>
+                   : plain  ? scan_bwd_specialized<16, true>
+                            : scan_bwd_specialized<16, false>;
     MBA_KERNEL(c, k, kernel, p);
     return scan_sums(c, k + 1, p);
 }

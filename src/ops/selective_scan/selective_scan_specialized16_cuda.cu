@@ -1,23 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
-/* selective_scan_halves_cuda.cu -- the scan of Mamba-1, forward: bf16, 16 states, for few sequences and channels.
+/* selective_scan_specialized16_cuda.cu -- the scan of Mamba-1, forward: bf16, 16 states, for few sequences and
+ * channels.
  *
- *   see selective_scan_twins_cuda.cu: the same in blocks of 16 channels, whose warps hold half as many states
+ *   see selective_scan_specialized_cuda.cu: the same in blocks of 16 channels, whose warps hold half as many states
  *
- * kernel     scan_fwd_halves    four warps hold 64 states each; four others take tiles in turn, from the step sizes to
- *                               what is stored
- * takes      as scan_fwd_twins, N = 16, sequences that are not cut
+ * kernel     scan_fwd_specialized16    four warps hold 64 states each; four others take tiles in turn, from the step
+ *                               sizes to what is stored
+ * takes      as scan_fwd_specialized, N = 16, sequences that are not cut
  * launch     grid (sequences, blocks of 16 channels), block 256, dynamic smem 53 KB
  * resources  sm_90a, CUDA 13.0: 72 to 80 registers, no spill  [docs]
  *            3 blocks an SM
  * moves      u, delta, z, B, C in, out, y and kept states once each: bound by exponentials and instructions
- * floor      as scan_fwd_twins
+ * floor      as scan_fwd_specialized
  * measured   H200: 1184 us, 54 % of floor (special), L1/shared 72 % busy; mamba-1.4b, 1 x 32768  [docs]
  * order      fixed: time ascends */
-#include "ops/selective_scan/selective_scan_twins.cuh"
+#include "ops/selective_scan/selective_scan_specialized.cuh"
 
-typedef twins_smem<16, true> halves;
+typedef specialized_smem<16, true> smem16;
 
-static __device__ __forceinline__ lane_offsets halves_offsets(const halves &sm, int wc, int ns, int l4, int l8)
+static __device__ __forceinline__ lane_offsets state_offsets16(const smem16 &sm, int wc, int ns, int l4, int l8)
 {
     const auto  &s = sm.buf[0];
     lane_offsets o;
@@ -39,7 +40,7 @@ struct half_tokens {
 
 static __device__ __forceinline__ void read_tokens(half_tokens &f, const lane_offsets &o, uint32_t turn, int four)
 {
-    typedef halves::buffer buffer;
+    typedef smem16::buffer buffer;
     f.dt = *smem_pointer<const float4>(o.dt + turn + four * (int)sizeof(buffer::dt[0]));
     f.x = *smem_pointer<const float>(o.x + turn + four * 4 * (int)sizeof(buffer::x[0]));
     f.b = *smem_pointer<const float>(o.b + turn + four * 4 * (int)sizeof(buffer::b[0]));
@@ -50,9 +51,9 @@ static __device__ __forceinline__ void read_tokens(half_tokens &f, const lane_of
  * two tokens are one product each, operand a has the token as k, and C of eight tokens is one operand b: each pair of
  * tokens takes its two columns of the product. `first`: four tokens; `ahead` is called before the last four. */
 template <typename F, typename G>
-static __device__ __forceinline__ void halves_tokens(float (&h)[2], float (&y)[TILE / 8][2], const half_tokens &first,
-                                                     const float (&A2)[2], const lane_offsets &o, uint32_t turn, int l4,
-                                                     F keep, G ahead)
+static __device__ __forceinline__ void state_tokens16(float (&h)[2], float (&y)[TILE / 8][2], const half_tokens &first,
+                                                      const float (&A2)[2], const lane_offsets &o, uint32_t turn,
+                                                      int l4, F keep, G ahead)
 {
     half_tokens f = first;
 #pragma unroll
@@ -82,7 +83,7 @@ static __device__ __forceinline__ void halves_tokens(float (&h)[2], float (&y)[T
 
 static __device__ __forceinline__ void put_sums(const lane_offsets &o, uint32_t turn, const float (&y)[TILE / 8][2])
 {
-    typedef halves::buffer buffer;
+    typedef smem16::buffer buffer;
 #pragma unroll
     for (int g = 0; g < TILE / 8; g++) {
         float *to = smem_pointer<float>(o.y + turn + 8 * g * (uint32_t)sizeof(buffer::y[0]));
@@ -92,16 +93,16 @@ static __device__ __forceinline__ void put_sums(const lane_offsets &o, uint32_t 
 }
 
 /* The first operands of a tile are asked for before the last is done. */
-static __device__ __forceinline__ void halves_states(const scan_operands<bf16> &p, halves &sm, int warp, int lane)
+static __device__ __forceinline__ void state_loop16(const scan_operands<bf16> &p, smem16 &sm, int warp, int lane)
 {
-    typedef halves S;
+    typedef smem16 S;
     enum { N = S::N, BUFFER = sizeof(S::buffer) };
     const part        &a = sm.at.a;
     const int          l4 = lane & 3, l8 = lane >> 2, wc = warp % S::CO * 8, ns = warp / S::CO, length = a.length;
     const int          ch = a.channel + wc + l8, n = 8 * ns + 2 * l4, tiles = (length + TILE - 1) / TILE;
     const bool         ok = ch < a.channels, keeps = sm.at.kept && ok;
     bf16              *kept = sm.at.kept + (wc + l8) * N + n; // goes on where nothing is kept
-    const lane_offsets o = halves_offsets(sm, wc, ns, l4, l8);
+    const lane_offsets o = state_offsets16(sm, wc, ns, l4, l8);
     float              A2[2], h[2] = { 0, 0 }, y[TILE / 8][2];
 #pragma unroll
     for (int e = 0; e < 2; e++) {
@@ -114,7 +115,7 @@ static __device__ __forceinline__ void halves_states(const scan_operands<bf16> &
     read_tokens(f, o, 0, 0);
     const auto one = [&](auto ahead) {
         const bool more = keeps && tile * TILE + KEEP < length;
-        halves_tokens(
+        state_tokens16(
             h, y, f, A2, o, turn * (uint32_t)BUFFER, l4,
             [&](int four) {
                 write2_global(four ? more : keeps, kept, h[0], h[1]);
@@ -144,19 +145,19 @@ static __device__ __forceinline__ void halves_states(const scan_operands<bf16> &
 }
 
 template <bool PLAIN>
-__global__ void __launch_bounds__(256, 3) scan_fwd_halves(const __grid_constant__ scan_operands<bf16> p)
+__global__ void __launch_bounds__(256, 3) scan_fwd_specialized16(const __grid_constant__ scan_operands<bf16> p)
 {
     extern __shared__ __align__(128) char smem[];
-    halves                               &sm = *(halves *)smem;
-    scan_block<halves, false, false, PLAIN>(p, sm, part_of(p, halves::CH),
-                                            [&](int warp, int lane) { halves_states(p, sm, warp, lane); });
+    smem16                               &sm = *(smem16 *)smem;
+    scan_block<smem16, false, false, PLAIN>(p, sm, part_of(p, smem16::CH),
+                                            [&](int warp, int lane) { state_loop16(p, sm, warp, lane); });
 }
 
-mba_status scan_halves(const mba_call *c, int k, scan_operands<bf16> p)
+mba_status scan_specialized16(const mba_call *c, int k, scan_operands<bf16> p)
 {
-    mba_assert(sizeof(halves) <= c->plan->launch[k].smem_bytes);
-    p.blocks = (int)mba_ceil(p.Dg, halves::CH);
-    auto *kernel = plain_operands(p, halves::CH) ? scan_fwd_halves<true> : scan_fwd_halves<false>;
+    mba_assert(sizeof(smem16) <= c->plan->launch[k].smem_bytes);
+    p.blocks = (int)mba_ceil(p.Dg, smem16::CH);
+    auto *kernel = plain_operands(p, smem16::CH) ? scan_fwd_specialized16<true> : scan_fwd_specialized16<false>;
     MBA_KERNEL(c, k, kernel, p);
     return MBA_OK;
 }
