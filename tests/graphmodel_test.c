@@ -125,11 +125,9 @@ static void data_that_does_not_fit_is_explained(void **state)
                                    .label_width = of[i].labels,
                                    .classes = of[i].classes,
                                    .node_labels = of[i].of_nodes };
-
-        mba_graphnet c = {
-            .node_reals = 2, .outputs = 3, .loss = MBA_LOSS_CE, .readout = MBA_READ_MAX, .follows = of[i].follows
+        mba_graphnet         c = {
+                    .node_reals = 2, .outputs = 3, .loss = MBA_LOSS_CE, .readout = MBA_READ_MAX, .follows = of[i].follows
         };
-
         const mba_status st = mba_graph_fit_check(&c, &f, "made");
         if (of[i].st == MBA_OK) assert_ok(st);
         else assert_fails(st, of[i].st, of[i].words);
@@ -245,10 +243,10 @@ static void encoders_of_nodes_have_their_released_names(void **state)
         { "graphmamba-malnet", "node_encoder.encoder.weight", "encoder.node_encoder.encoder.weight" },
     };
     for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
-        mba_hf_slice     piece[MBA_PIECES_MAX];
+        mba_hf_slice     piece[MBA_HF_SLICES_MAX];
         const mba_tensor t = { .name = table[i].ours, .type = MBA_TYPE(MBA_F32, 4) };
         const mba_model  m = { .task = MBA_TASK_GRAPHS, .graph = *mba_graphnet_preset(table[i].preset) };
-        assert_int_equal(mba_hf_pieces(piece, MBA_HF_GRAPH, &m, &t), 1);
+        assert_int_equal(mba_hf_slices(piece, MBA_HF_GRAPH, &m, &t), 1);
         assert_string_equal(piece[0].name, table[i].stored);
     }
 }
