@@ -408,6 +408,11 @@ mba_status mba_name_sync(const char *path)
     return error ? failed("write", path, error) : MBA_OK;
 }
 
+mba_status mba_file_rename(const char *from, const char *to)
+{
+    return rename(from, to) ? failed("write", to, errno) : mba_name_sync(to);
+}
+
 /* ---- directories ---- */
 
 static int make_one(const char *path)

@@ -58,8 +58,11 @@ MBA_MUST mba_status mba_file_sync(int fd, const char *path);
  * what the new name replaces be removed. */
 MBA_MUST mba_status mba_name_sync(const char *path);
 
-/* For core: removes the temporary files that killed processes left in a folder; with `base`, only those of this file.
- * */
+/* Renames a file that is on the disk already, and forces its new name to disk. */
+MBA_MUST mba_status mba_file_rename(const char *from, const char *to);
+
+/* For core: removes the temporary files that killed processes left in a folder; with `base`, only those of this
+ * file. */
 void mba__writers_sweep(const char *folder, const char *base);
 
 /* For core: (NULL, name) registers a name for mba_writers_abandon to remove, (name, NULL) withdraws it. */

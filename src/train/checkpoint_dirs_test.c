@@ -305,6 +305,23 @@ static void only_step_and_a_number_names_a_checkpoint(void **state)
     assert_int_equal(access(scratch("names/step-99999999999999999999"), F_OK), 0);
 }
 
+/* As `suite` names its stores. */
+static void a_renamed_file_has_its_name_on_the_disk(void **state)
+{
+    (void)state;
+    assert_int_equal(mkdir(scratch("stores"), 0777), 0);
+    scratch_put(scratch("stores/.a.part"), "x", 1);
+    events = 0;
+    recording = true;
+    const mba_status st = mba_file_rename(scratch("stores/.a.part"), scratch("stores/a"));
+    recording = false;
+    assert_ok(st);
+    assert_int_equal(events, 2);
+    assert_true(log_of[0].what == RENAMES && log_of[1].what == SYNCS);
+    assert_string_equal(log_of[1].path, scratch("stores"));
+    assert_fails(mba_file_rename(scratch("stores/.a.part"), scratch("stores/b")), MBA_E_IO, "cannot write");
+}
+
 #if MBA_STARVE
 static char found[512];
 
@@ -343,6 +360,7 @@ int main(void)
         cmocka_unit_test(what_is_left_of_a_killed_save_gets_into_no_checkpoint),
         cmocka_unit_test(an_unreadable_run_is_not_one_without_checkpoints),
         cmocka_unit_test(only_step_and_a_number_names_a_checkpoint),
+        cmocka_unit_test(a_renamed_file_has_its_name_on_the_disk),
 #if MBA_STARVE
         cmocka_unit_test(checkpoints_without_memory_to_list_them_are_an_error),
 #endif
