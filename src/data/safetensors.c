@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* safetensors.c -- the reader; see safetensors.h. The writer is in safetensors_write.c.
+/* safetensors.c -- the reader of safetensors.h; safetensors_write.c is the writer.
  *
- * Everything in the header is untrusted: a size is compared before it is used, in 64 bits and without a sum
- * that could wrap. */
+ * Everything in the header is untrusted: a size is compared before it is used, in 64 bits and without sums
+ * that could overflow. */
 #include "data/safetensors.h"
 
 #include <inttypes.h>
