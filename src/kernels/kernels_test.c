@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* kernels_test.c -- include/mba_kernels.h: plans, sizes and refusals for machines that are not there, and runs on the
+/* kernels_test.c -- include/mba_kernels.h: plans, sizes and refusals for machines that are not present, and runs on the
  * host, where the same plan and the same calls work on host pointers. */
 #include "mba_kernels.h"
 
@@ -118,8 +118,7 @@ static void sizes_are_what_is_kept(void **state)
     mba_kernels_plan_destroy(p);
 }
 
-/* A machine that could not hold one block of the best variants, nor of any. */
-/* States of `fused` are nothing to a variant that makes its own: 60 MB that nobody would write or read. */
+/* A backward variant that recomputes states does not use those of `fused`: 60 MB that nobody would write or read. */
 static void nothing_is_saved_for_who_makes_it_again(void **state)
 {
     mba_kernels_plan *p;
@@ -136,6 +135,7 @@ static void nothing_is_saved_for_who_makes_it_again(void **state)
     assert_string_equal(mba_kernels_variant(NULL, 0), "");
 }
 
+/* A machine that cannot hold one block of any variant. */
 static void shared_memory_is_looked_at(void **state)
 {
     (void)state;
@@ -158,7 +158,7 @@ static void windows_are_seen_or_refused(void **state)
     assert_plan(&p, &d, &h200);
     assert_string_equal(mba_kernels_variant(p, 0), "fused");
     mba_kernels_plan_destroy(p);
-    d.window[MBA_KERNELS_B].skew = 1; // rows begin between pieces of 16 bytes
+    d.window[MBA_KERNELS_B].skew = 1; // rows do not begin at multiples of 16 bytes
     assert_plan(&p, &d, &h200);
     assert_string_equal(mba_kernels_variant(p, 0), "fma");
     mba_kernels_plan_destroy(p);
