@@ -274,10 +274,8 @@ static mba_status model_of(mba_model *m, const char *members)
     return st;
 }
 
-/* Keys of hybrids that have several names or places, or that their class does not obey. */
-static void other_spellings_are_understood_or_refused(void **state)
-{
-    (void)state;
+/* Keys of hybrids that have several names or places, or that their class does not obey: the model that a file
+ * describes, or a word of the message that refuses it. */
 #define NEMOTRON \
     "\"model_type\": \"nemotron_h\", \"hidden_size\": 32, \"vocab_size\": 60, " \
     "\"mamba_num_heads\": 4, \"mamba_head_dim\": 8, \"num_attention_heads\": 2, "
@@ -287,67 +285,70 @@ static void other_spellings_are_understood_or_refused(void **state)
 #define BAMBA  INDICES "[0]"
 #define SSM    "\"d_model\": 64, \"n_layer\": 1, \"vocab_size\": 60, "
 #define LISTED "\"layers_block_type\": [\"linear_attention\", \"mlp\"], "
-    static const struct {
-        const char *text;
-        double      dt_min, dt_max, base;
-        int64_t     groups, padding;
-        const char *no;
-    } table[] = {
-        { NEMOTRON LISTED "\"time_step_min\": 0.001", 0.001, 0, 0, 8, 0, NULL },
-        { NEMOTRON LISTED "\"time_step_min\": 1e-30", 0, 0, 0, 8, 0, NULL },
-        { NEMOTRON LISTED "\"mamba_proj_bias\": true", 0.001, 0, 0, 8, 0, NULL },
-        { NEMOTRON LISTED "\"mamba_dt_min\": 0.05", 0.05, 0, 0, 8, 0, NULL },
-        { NEMOTRON LISTED "\"time_step_min\": 0.001, \"time_step_limit\": [0, 0.5]", 0, 0.5, 0, 8, 0, NULL },
-        { NEMOTRON "\"hybrid_override_pattern\": \"M-\", \"time_step_min\": 0.001", 0, 0, 0, 8, 0, NULL },
-        { NEMOTRON "\"layer_types\": [\"mamba\"], \"mamba_n_groups\": 2, \"mamba_dt_limit\": [0.01, Infinity]", 0.01, 0,
-          0, 2, 0, NULL },
-        { NEMOTRON LISTED "\"time_step_limit\": [0.1, 0.1]", 0.1, 0.1, 0, 8, 0, NULL },
-        { NEMOTRON LISTED "\"time_step_limit\": [0, 0]", 0, 0, 0, 0, 0, "above 0" },
-        { SSM "\"ssm_cfg\": {\"layer\": \"Mamba2\", \"ngroups\": 2, \"dt_limit\": [0.01, 0.2]}", 0.01, 0.2, 0, 2, 0,
-          NULL },
-        { SSM "\"ssm_cfg\": {\"layer\": \"Mamba2\", \"norm_before_gate\": true}", 0, 0, 0, 0, 0, "norm_before_gate" },
-        { SSM "\"rms_norm\": false", 0, 0, 0, 0, 0, "rms_norm" },
-        { SSM "\"attn_layer_idx\": [0], \"attn_cfg\": {\"num_heads\": 2, \"causal\": false}", 0, 0, 0, 0, 0, "causal" },
-        { SSM "\"attn_layer_idx\": [0], \"attn_cfg\": {\"num_heads\": 2}", 0, 0, 0, 0, 0, "causal" },
-        { SSM "\"attn_layer_idx\": [0], \"attn_cfg\": {\"num_heads\": 2, \"causal\": true, \"mlp_dim\": 8}", 0, 0, 0, 0,
-          0, "mlp_dim" },
-        { SSM "\"attn_layer_idx\": [0], \"attn_cfg\": {\"num_heads\": 2, \"causal\": true, \"out_proj_bias\": false}",
-          0, 0, 0, 0, 0, "differ" },
-        { SSM "\"attn_layer_idx\": [0], \"attn_cfg\": {\"num_heads\": 2, \"causal\": true, \"softmax_scale\": 1}", 0, 0,
-          0, 0, 0, "softmax_scale" },
-        { SSM "\"attn_layer_idx\": [0]", 0, 0, 0, 0, 0, "num_heads" },
-        { SSM "\"attn_layer_idx\": \"0\"", 0, 0, 0, 0, 0, "\"attn_layer_idx\" is not a list of whole numbers" },
-        { INDICES "{\"0\": 1}", 0, 0, 0, 0, 0, "\"attn_layer_indices\" is not a list of whole numbers" },
-        { INDICES "[0, \"1\"]", 0, 0, 0, 0, 0, "not a list of whole numbers" },
-        { INDICES "null, \"mamba_d_head\": \"auto\"", 0, 0, 10000, 1, 1, NULL },
-        { INDICES "[], \"mamba_d_head\": \"16\"", 0, 0, 0, 0, 0, "mamba_d_head" },
-        { SSM "\"ssm_cfg\": {\"layer\": \"Mamba3\"}", 0, 0, 0, 0, 0, "Mamba3" },
-        { SSM "\"ssm_cfg\": {\"layer\": \"Mamba2\", \"rmsnorm\": false}", 0, 0, 0, 0, 0, "rmsnorm" },
-        { SSM "\"ssm_cfg\": {\"layer\": \"Mamba2\", \"D_has_hdim\": true}", 0, 0, 0, 0, 0, "D_has_hdim" },
-        { SSM "\"ssm_cfg\": {\"layer\": \"Mamba2\", \"d_ssm\": 64}", 0, 0, 0, 0, 0, "d_ssm" },
-        { BAMBA ", \"quantization_config\": {\"bits\": 4}", 0, 0, 0, 0, 0, "quantization_config" },
-        { BAMBA ", \"per_layer_config\": {\"0\": {}}", 0, 0, 0, 0, 0, "per_layer_config" },
-        { NEMOTRON LISTED "\"layer_types\": [\"mlp\"]", 0, 0, 0, 0, 0, "contradict" },
-        { BAMBA, 0, 0, 10000, 1, 1, NULL },
-        { BAMBA ", \"pad_token_id\": null, \"rope_parameters\": {\"rope_type\": \"default\"}, \"rope_theta\": 55", 0, 0,
-          55, 1, 0, NULL },
-        { BAMBA ", \"pad_token_id\": -1, \"rope_theta\": 77", 0, 0, 77, 1, 60, NULL },
-        { BAMBA ", \"partial_rotary_factor\": 0.25", 0, 0, 0, 0, 0, "outside of" },
-        { BAMBA ", \"rope_scaling\": {\"type\": \"linear\", \"factor\": 2}", 0, 0, 0, 0, 0, "\"linear\"" },
-        { BAMBA ", \"rope_parameters\": {\"rope_type\": \"yarn\"}", 0, 0, 0, 0, 0, "\"yarn\"" },
-    };
-    for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
+static const struct {
+    const char *text;
+    double      dt_min, dt_max, base;
+    int64_t     groups, padding;
+    const char *no;
+} spellings[] = {
+    { NEMOTRON LISTED "\"time_step_min\": 0.001", 0.001, 0, 0, 8, 0, NULL },
+    { NEMOTRON LISTED "\"time_step_min\": 1e-30", 0, 0, 0, 8, 0, NULL },
+    { NEMOTRON LISTED "\"mamba_proj_bias\": true", 0.001, 0, 0, 8, 0, NULL },
+    { NEMOTRON LISTED "\"mamba_dt_min\": 0.05", 0.05, 0, 0, 8, 0, NULL },
+    { NEMOTRON LISTED "\"time_step_min\": 0.001, \"time_step_limit\": [0, 0.5]", 0, 0.5, 0, 8, 0, NULL },
+    { NEMOTRON "\"hybrid_override_pattern\": \"M-\", \"time_step_min\": 0.001", 0, 0, 0, 8, 0, NULL },
+    { NEMOTRON "\"layer_types\": [\"mamba\"], \"mamba_n_groups\": 2, \"mamba_dt_limit\": [0.01, Infinity]", 0.01, 0, 0,
+      2, 0, NULL },
+    { NEMOTRON LISTED "\"time_step_limit\": [0.1, 0.1]", 0.1, 0.1, 0, 8, 0, NULL },
+    { NEMOTRON LISTED "\"time_step_limit\": [0, 0]", 0, 0, 0, 0, 0, "above 0" },
+    { SSM "\"ssm_cfg\": {\"layer\": \"Mamba2\", \"ngroups\": 2, \"dt_limit\": [0.01, 0.2]}", 0.01, 0.2, 0, 2, 0, NULL },
+    { SSM "\"ssm_cfg\": {\"layer\": \"Mamba2\", \"norm_before_gate\": true}", 0, 0, 0, 0, 0, "norm_before_gate" },
+    { SSM "\"rms_norm\": false", 0, 0, 0, 0, 0, "rms_norm" },
+    { SSM "\"attn_layer_idx\": [0], \"attn_cfg\": {\"num_heads\": 2, \"causal\": false}", 0, 0, 0, 0, 0, "causal" },
+    { SSM "\"attn_layer_idx\": [0], \"attn_cfg\": {\"num_heads\": 2}", 0, 0, 0, 0, 0, "causal" },
+    { SSM "\"attn_layer_idx\": [0], \"attn_cfg\": {\"num_heads\": 2, \"causal\": true, \"mlp_dim\": 8}", 0, 0, 0, 0, 0,
+      "mlp_dim" },
+    { SSM "\"attn_layer_idx\": [0], \"attn_cfg\": {\"num_heads\": 2, \"causal\": true, \"out_proj_bias\": false}", 0, 0,
+      0, 0, 0, "differ" },
+    { SSM "\"attn_layer_idx\": [0], \"attn_cfg\": {\"num_heads\": 2, \"causal\": true, \"softmax_scale\": 1}", 0, 0, 0,
+      0, 0, "softmax_scale" },
+    { SSM "\"attn_layer_idx\": [0]", 0, 0, 0, 0, 0, "num_heads" },
+    { SSM "\"attn_layer_idx\": \"0\"", 0, 0, 0, 0, 0, "\"attn_layer_idx\" is not a list of whole numbers" },
+    { INDICES "{\"0\": 1}", 0, 0, 0, 0, 0, "\"attn_layer_indices\" is not a list of whole numbers" },
+    { INDICES "[0, \"1\"]", 0, 0, 0, 0, 0, "not a list of whole numbers" },
+    { INDICES "null, \"mamba_d_head\": \"auto\"", 0, 0, 10000, 1, 1, NULL },
+    { INDICES "[], \"mamba_d_head\": \"16\"", 0, 0, 0, 0, 0, "mamba_d_head" },
+    { SSM "\"ssm_cfg\": {\"layer\": \"Mamba3\"}", 0, 0, 0, 0, 0, "Mamba3" },
+    { SSM "\"ssm_cfg\": {\"layer\": \"Mamba2\", \"rmsnorm\": false}", 0, 0, 0, 0, 0, "rmsnorm" },
+    { SSM "\"ssm_cfg\": {\"layer\": \"Mamba2\", \"D_has_hdim\": true}", 0, 0, 0, 0, 0, "D_has_hdim" },
+    { SSM "\"ssm_cfg\": {\"layer\": \"Mamba2\", \"d_ssm\": 64}", 0, 0, 0, 0, 0, "d_ssm" },
+    { BAMBA ", \"quantization_config\": {\"bits\": 4}", 0, 0, 0, 0, 0, "quantization_config" },
+    { BAMBA ", \"per_layer_config\": {\"0\": {}}", 0, 0, 0, 0, 0, "per_layer_config" },
+    { NEMOTRON LISTED "\"layer_types\": [\"mlp\"]", 0, 0, 0, 0, 0, "contradict" },
+    { BAMBA, 0, 0, 10000, 1, 1, NULL },
+    { BAMBA ", \"pad_token_id\": null, \"rope_parameters\": {\"rope_type\": \"default\"}, \"rope_theta\": 55", 0, 0, 55,
+      1, 0, NULL },
+    { BAMBA ", \"pad_token_id\": -1, \"rope_theta\": 77", 0, 0, 77, 1, 60, NULL },
+    { BAMBA ", \"partial_rotary_factor\": 0.25", 0, 0, 0, 0, 0, "outside of" },
+    { BAMBA ", \"rope_scaling\": {\"type\": \"linear\", \"factor\": 2}", 0, 0, 0, 0, 0, "\"linear\"" },
+    { BAMBA ", \"rope_parameters\": {\"rope_type\": \"yarn\"}", 0, 0, 0, 0, 0, "\"yarn\"" },
+};
+
+static void other_spellings_are_understood_or_refused(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof spellings / sizeof *spellings; i++) {
         mba_model        m;
-        const mba_status st = model_of(&m, table[i].text);
-        if (table[i].no) {
+        const mba_status st = model_of(&m, spellings[i].text);
+        if (spellings[i].no) {
             assert_true(st != MBA_OK);
-            assert_non_null(strstr(mba_message(), table[i].no));
+            assert_non_null(strstr(mba_message(), spellings[i].no));
             continue;
         }
         assert_int_equal(st, MBA_OK);
-        assert_true(m.lm.dt_min == table[i].dt_min && m.lm.dt_max == table[i].dt_max);
-        assert_true(m.lm.rope_base == table[i].base && m.lm.padding == table[i].padding);
-        assert_int_equal(m.lm.groups, table[i].groups);
+        assert_true(m.lm.dt_min == spellings[i].dt_min && m.lm.dt_max == spellings[i].dt_max);
+        assert_true(m.lm.rope_base == spellings[i].base && m.lm.padding == spellings[i].padding);
+        assert_int_equal(m.lm.groups, spellings[i].groups);
     }
 }
 

@@ -371,7 +371,8 @@ static mba_status check_inputs(const mba_node *n)
     for (int k = 0; k < MBA_IN_MAX; k++) {
         const mba_slot *s = &n->op->in[k];
         mba_assert(s->name || !n->in[k]); // the operator names every input that it gets
-        if (s->name && !n->in[k] && !s->optional) return mba_fail(MBA_E_ARG, "%s needs '%s'", n->op->name, s->name);
+        if (s->name && !n->in[k] && !s->optional)
+            return mba_fail(MBA_E_ARG, "%s needs the input '%s'", n->op->name, s->name);
     }
     return MBA_OK;
 }

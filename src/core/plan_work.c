@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* plan_work.c -- see plan_work.h. */
+/* plan_work.c -- see plan_work.h: walks the phases of a launch and multiplies by the trips of its loops. */
 #include "core/plan_work.h"
 
 #include <string.h>

@@ -64,11 +64,7 @@ static mba_status choose(mba_program *p, int32_t i)
     const mba_variant *v = p->options.cuda ? n->op->cuda : n->op->cpu;
     size_t             len = 0;
     const char        *want = forced(p->options.variants, n->op->name, &len);
-    mba_status         st = mba_fail(MBA_E_UNSUPPORTED,
-                                     "%s has no variant%s%.*s for %s\n"
-                                             "fix: see `mambascope list ops`",
-                                     n->op->name, want ? " " : "", (int)len, want ? want : "",
-                             p->options.cuda ? "CUDA" : "the CPU");
+    mba_status         st = MBA_OK;
     for (int32_t j = 0; j < i; j++)
         if (alike(n, p->graph->nodes[j]) && serve_alike(p, n, p->graph->nodes[j])) {
             p->plan[i] = p->plan[j];
@@ -85,6 +81,9 @@ static mba_status choose(mba_program *p, int32_t i)
             return MBA_OK;
         }
     }
+    if (st == MBA_OK) // no variant was asked for a plan
+        st = mba_fail(MBA_E_UNSUPPORTED, "%s has no variant%s%.*s for %s\nfix: see `mambascope list ops`", n->op->name,
+                      want ? " " : "", (int)len, want ? want : "", p->options.cuda ? "CUDA" : "the CPU");
     return mba_where(st, "node %d, %s", i, n->scope);
 }
 
@@ -171,7 +170,7 @@ void *mba_program_host_counterpart(const mba_program *p, const mba_storage *st, 
 static mba_status put_bf16(const mba_program *p, void *to, const float *x, int64_t n)
 {
     uint16_t *half = malloc(sizeof *half * (size_t)n);
-    if (!half) return mba_fail(MBA_E_NOMEM, "no memory for %lld numbers", (long long)n);
+    if (!half) return mba_fail(MBA_E_NOMEM, "no memory for %lld values", (long long)n);
     MBA_PARALLEL_FOR(i, n) half[i] = mba_to_bf16(x[i]);
     const mba_status st = p->device->put(to, half, sizeof *half * (size_t)n);
     free(half);

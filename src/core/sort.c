@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* sort.c -- see sort.h. */
+/* sort.c -- see sort.h: qsort with a comparison of doubles. */
 #include "core/sort.h"
 
 #include <stdlib.h>

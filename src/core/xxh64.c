@@ -32,7 +32,7 @@ static uint64_t mixed(uint64_t sum, uint64_t input) { return rotate(sum + input 
 
 static uint64_t merged(uint64_t h, uint64_t sum) { return (h ^ mixed(0, sum)) * P1 + P4; }
 
-/* Hashes all whole stripes of 32 bytes, at least one, and moves *p behind them. */
+/* Hashes all whole stripes of 32 bytes, at least one, and advances *p past them. */
 static uint64_t stripes(const unsigned char **p, const unsigned char *end)
 {
     uint64_t             a = P1 + P2, b = P2, c = 0, d = 0 - P1;

@@ -22,7 +22,7 @@ typedef struct handler {
     jmp_buf               back;
     char                  text[JMSG_LENGTH_MAX];
     int64_t               warnings;
-    bool                  ended; /* the bytes have run out and libjpeg made up an end marker */
+    bool                  ended; /* the bytes ran out, and libjpeg inserted an end marker */
     bool                  no_memory;
 } handler;
 
@@ -65,7 +65,7 @@ typedef struct jpeg_file {
     struct jpeg_progress_mgr      progress;
     handler                       h;
     bool                          created;
-    uint8_t                      *cmyk; /* one row, where there are four components */
+    uint8_t                      *cmyk; /* one row, if there are four components */
 } jpeg_file;
 
 static mba_status wrong(const jpeg_file *j, const char *why)

@@ -23,7 +23,7 @@ typedef struct png_file {
     png_infop      info;
     const uint8_t *bytes;
     size_t         at;
-    int            passes;  /* 7 where it is interlaced, else 1 */
+    int            passes;  /* 7 if it is interlaced, else 1 */
     bool           clipped; /* 16-bit grey */
     jmp_buf        back;
     char           text[160];

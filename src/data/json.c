@@ -260,7 +260,7 @@ const char *mba_json_kind(const json_t *value)
 
 const json_t *mba_json_get(const json_t *o, const char *key)
 {
-    const json_t *v = json_object_get(o, key); // NULL for what is no object
+    const json_t *v = json_object_get(o, key); // NULL if o is no object
     return json_is_null(v) ? NULL : v;
 }
 

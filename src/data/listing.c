@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* listing.c -- see listing.h. */
+/* listing.c -- see listing.h: readdir, glob and sorting of names. */
 #include "data/listing.h"
 
 #include <dirent.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* permute.h -- a random permutation that is computed, not stored.
  *
- *     int64_t window = mba_permuted(i, n, seed ^ mba_stream("loader"), epoch);     // i, window in [0, n)
+ *     int64_t number = mba_permuted(i, n, seed ^ mba_stream("loader"), epoch);     // i, number in [0, n)
  *
  * For fixed n, key and epoch, different i give different results. */
 #ifndef MBA_PERMUTE_H

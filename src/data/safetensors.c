@@ -18,7 +18,7 @@ static const mba_json_limits header_limits = { .bytes = HEADER_MAX, .values = (s
 struct mba_safetensors {
     char             *file;
     mba_map           map;    // unused when opened from memory
-    json_t           *header; // lends the names
+    json_t           *header; // owns the names
     int64_t           count;
     mba_array        *tensors; // by place
     const mba_array **by_name;

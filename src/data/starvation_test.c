@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* starvation_test.c -- the n-th allocation fails, for every n: each reader and writer of src/data says so or
- * does without, and never gives something wrong. (Jansson alone would: it can lose a character of a string.) */
+/* starvation_test.c -- the n-th allocation fails, for every n: each reader and writer of src/data reports it or
+ * does without, and never gives a wrong result. (Jansson alone would: it can lose a character of a string.) */
 #include "tests/starve.h"
 #include "tests/scratch.h"
 #include "core/file.h"
@@ -16,7 +16,7 @@ int main(void) { return 77; }
 
 #define DATA "tests/data/formats/"
 
-/* All but the file itself is gone, however the work ended. */
+/* Only the file itself is left, however the work ended. */
 static void check_no_temporary(void) { assert_true(scratch_entries("") <= 1); }
 
 static mba_weights *weights;

@@ -113,7 +113,7 @@ static mba_status sentence(mba_text *out, story *s)
         const char *text = *at == '#' ? word(s, *++at) : NULL;
         MBA_TRY(mba_text_add(out, text ? text : at, text ? strlen(text) : 1));
     }
-    for (size_t i = first; i < out->n && i < first + 2; i++) /* the first letter, behind a quotation mark too */
+    for (size_t i = first; i < out->n && i < first + 2; i++) /* the first letter, also after a quotation mark */
         if (out->data[i] >= 'a' && out->data[i] <= 'z' && (i == first || out->data[first] == '"'))
             out->data[i] -= 'a' - 'A';
     return MBA_OK;

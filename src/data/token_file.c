@@ -26,7 +26,7 @@ enum {
 
 struct mba_token_file {
     char                *path;
-    mba_map              map;           /* zeroed where the bytes are somebody else's */
+    mba_map              map;           /* zeroed if the caller owns the bytes */
     const unsigned char *begin, *first; /* of the file, of its tokens */
     size_t               bytes;
     int64_t              count;

@@ -38,7 +38,7 @@ typedef struct mba_ids {
     int64_t  n, capacity;
 } mba_ids;
 
-MBA_MUST mba_status mba_ids_reserve(mba_ids *ids, int64_t more); /* room for so many more */
+MBA_MUST mba_status mba_ids_reserve(mba_ids *ids, int64_t more); /* makes room for `more` more */
 
 typedef struct mba_tokenizer mba_tokenizer;
 

@@ -1,4 +1,4 @@
-/* unicode_tables.h -- the generated tables behind unicode.c (tools/unicode_tables.py writes unicode_tables.c). */
+/* unicode_tables.h -- the generated tables of unicode.c (tools/unicode_tables.py writes unicode_tables.c). */
 #ifndef MBA_UNICODE_TABLES_H
 #define MBA_UNICODE_TABLES_H
 

@@ -2,8 +2,7 @@
 /* checkpoint_dirs_test.c -- the order in which a checkpoint reaches the disk, and runs whose directory cannot be
  * listed.
  *
- * Our own fsync, rename, write, unlinkat and rmdir stand before the library's and write down who was called with
- * what. */
+ * This file defines fsync, rename, write, unlinkat and rmdir in place of the library's and records their calls. */
 #include "train/checkpoint_dirs.h"
 
 #include <fcntl.h>
@@ -170,7 +169,7 @@ static void what_is_new_is_on_the_disk_before_what_is_old_goes(void **state)
     assert_true(check_removals(run) >= 4 * 5);
 }
 
-/* The same name again: the one before is put aside, and goes when the new one is safe. */
+/* A checkpoint of the same name is renamed, and removed once the new one is on the disk. */
 static void a_replaced_checkpoint_goes_last(void **state)
 {
     (void)state;
@@ -191,7 +190,7 @@ static void a_replaced_checkpoint_goes_last(void **state)
     assert_true(check_removals(run) >= 4);
 }
 
-/* Whichever sync fails, it is told, and one of the two checkpoints is whole. */
+/* Whichever sync fails, the failure is returned, and one of the two checkpoints is complete. */
 static void a_sync_that_fails_is_told(void **state)
 {
     (void)state;
@@ -223,7 +222,7 @@ static void a_sync_that_fails_is_told(void **state)
     mba_session_end(&s);
 }
 
-/* `best` counts when it is sound and of the step; of a step that is no longer there nobody can take it again. */
+/* `best` is valid if it is sound and of the step. If that step is gone, it cannot be linked again. */
 static void a_best_that_is_damaged_is_missing(void **state)
 {
     (void)state;
@@ -255,7 +254,7 @@ static void a_best_that_is_damaged_is_missing(void **state)
     mba_session_end(&s);
 }
 
-/* Files that nobody could remove would be taken for the new checkpoint's own. */
+/* Files that cannot be removed would become part of the new checkpoint. */
 static void what_is_left_of_a_killed_save_gets_into_no_checkpoint(void **state)
 {
     (void)state;

@@ -31,7 +31,7 @@ typedef struct mba_evaluate_options {
 
 typedef struct mba_evaluation {
     mba_task       task;
-    double         loss;    /* mean over the targets; NaN where there are none */
+    double         loss;    /* mean over the targets; NaN: no targets */
     int64_t        targets; /* predicted tokens, labelled images, labels of nodes or graphs */
     int64_t        parameters;
     mba_task_score score[MBA_SCORES_MAX];

@@ -73,7 +73,7 @@ static int paired(mba_hf_slice *p, const mba_lm *c, const mba_tensor *t, int lay
         return gated_mlp(p, c, t, prefix, rest + 4);
     }
     strcat(prefix, attends ? "self_attn." : "mamba.");
-    return attends ? attention(p, c, t, prefix, rest + 6) : whole(p, t, prefix, rest + 6); // behind "mixer."
+    return attends ? attention(p, c, t, prefix, rest + 6) : whole(p, t, prefix, rest + 6); // after "mixer."
 }
 
 static int lm_slices(mba_hf_slice out[MBA_HF_SLICES_MAX], mba_hf_format format, const mba_lm *c, const mba_tensor *t)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* schedule.c -- see schedule.h. */
+/* schedule.c -- see schedule.h: the formulas of the schedules. */
 #include "train/schedule.h"
 
 #include <math.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* watchdog.c -- see watchdog.h. */
+/* watchdog.c -- see watchdog.h: a hook that copies each output from the device and looks for NaN and infinity. */
 #include "train/watchdog.h"
 
 #include <math.h>
