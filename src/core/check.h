@@ -30,8 +30,8 @@ typedef struct mba_check {
 } mba_check;
 
 /* Checks a graph that has its backward pass; `out` and `seed` are those of mba_backward_from. Errors are relative to
- * the largest value of each tensor, for gradients at least to 1e-4 of the largest gradient. Only fields with a larger
- * error change: zero `worst` once, then call for many graphs. */
+ * the largest value of each tensor, for gradients at least to 1e-4 of the largest gradient. Errors keep their maximum
+ * and counts add up, so zero `worst` once and call it for many graphs. */
 MBA_MUST mba_status mba_check_graph(mba_check *worst, const mba_graph *g, int n, mba_tensor *const out[],
                                     mba_tensor *const seed[]);
 

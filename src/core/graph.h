@@ -25,7 +25,7 @@
 typedef struct mba_op    mba_op;
 typedef struct mba_graph mba_graph;
 
-/* Parts of a step that can run separately. Evaluation runs FORWARD; all micro-batches but the last run the first
+/* Parts of a step that can run separately. Evaluation runs FORWARD; each of several micro-batches runs the first
  * two. */
 typedef enum mba_pass { MBA_FORWARD = 1, MBA_BACKWARD = 2, MBA_UPDATE = 4, MBA_STEP = 7 } mba_pass;
 

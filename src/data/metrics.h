@@ -33,8 +33,8 @@ double mba_sbm_accuracy(const mba_confusion *c);
 
 /* The class with the highest score of each row, the first among equals; NaN is lower than all. */
 void mba_argmax(int32_t *out, const float *score, int64_t rows, int64_t classes);
-/* Counts rows whose truth is among the k highest scores. Equal scores rank by class number; NaN scores of other classes
- * rank above the truth. A negative truth never counts. */
+/* Counts rows whose truth is among the k highest scores. Equal scores rank by class number; a NaN of another class
+ * ranks above the truth, a NaN of the truth below all. A negative truth never counts. */
 int64_t mba_top_k(const float *score, const int32_t *truth, int64_t rows, int64_t classes, int64_t k);
 
 /* Mean over the tasks (columns) of the average precision sum_k (R_k - R_{k-1}) P_k at the distinct scores, descending.

@@ -57,5 +57,5 @@ void mba_guard_note(mba_guard *g, double loss, double norm)
     g->norm[g->n % MBA_GUARD_STEPS] = (float)norm;
     g->loss[g->n % MBA_GUARD_STEPS] = (float)loss;
     g->n++;
-    if (g->n >= 2 * MBA_GUARD_STEPS) g->n -= MBA_GUARD_STEPS; // n gives the position in the ring, and n >= 32 "full"
+    if (g->n >= 2 * MBA_GUARD_STEPS) g->n -= MBA_GUARD_STEPS; // the position in the ring, and "full"
 }

@@ -2,7 +2,8 @@
 /* text_data.h -- opens --data of a language model: token files as they are, or text, which it tokenizes first.
  *
  *     mba_text_data d = { 0 };
- *     MBA_TRY(mba_text_data_open(&d, &(mba_text_data_options){ .data = "book.txt", .folder = "run/tokens", .vocab = 257 }));
+ *     MBA_TRY(mba_text_data_open(&d, &(mba_text_data_options){ .data = "book.txt", .folder = "run/tokens",
+ *                                                              .vocab = 257 }));
  *     feed.data = d.path;                                         // token files, for the loader
  *     mba_text_data_close(&d);                                    // zeroed ones are fine
  *
