@@ -12,15 +12,15 @@
  *     mba_kernels_plan_destroy(p);
  *
  * A plan belongs to one shape on one machine. forward and backward allocate nothing, wait for nothing and may be
- * captured into a CUDA graph; any number of threads may use a plan at once, each with memory of its own. Results are
- * the same bits every time. The meaning of the operands:
+ * captured into a CUDA graph. Any number of threads may use a plan at once, each with its own memory. Results have
+ * the same bits every time. The operators:
  *
  *   MBA_KERNELS_SSD   step_t = clamp(softplus(dt_t + dt_bias), dt_min, dt_max)
  *                     h_t    = exp(-exp(A_log) step_t) h_{t-1} + step_t x_t B_t^T       y_t = h_t C_t + D x_t
- *   MBA_KERNELS_SCAN  the same recurrence with a step per channel and a decay per channel and state, without clamp, and
- *                     y_t is multiplied by silu(z_t) where z is given
+ *   MBA_KERNELS_SCAN  the same recurrence with a step per channel and a decay per channel and state, without clamp;
+ *                     if z is given, y_t is multiplied by silu(z_t)
  *
- * This header needs no other of the project and does not change meaning between builds. */
+ * This header includes no other header of the project, and its meaning is the same in all builds. */
 #ifndef MBA_KERNELS_H
 #define MBA_KERNELS_H
 
@@ -33,7 +33,7 @@ extern "C" {
 #pragma GCC visibility push(default)
 
 enum { MBA_KERNELS_SSD, MBA_KERNELS_SCAN };
-enum { MBA_KERNELS_F32, MBA_KERNELS_BF16 }; /* of the activations; all else is fp32, ids are int32 */
+enum { MBA_KERNELS_F32, MBA_KERNELS_BF16 }; /* type of the activations; all else is fp32, ids are int32 */
 
 /* Operands, and their shapes for ssd / for scan (D channels: `heads`). Those before A_LOG are activations. */
 enum {
@@ -43,9 +43,9 @@ enum {
     MBA_KERNELS_C,       /* (B, L, G, N) */
     MBA_KERNELS_Z,       /* -               / (B, L, D), optional */
     MBA_KERNELS_A_LOG,   /* (H)             / (D, N); A = -exp(A_log) */
-    MBA_KERNELS_D,       /* (H) or (H, P)   / (D), optional, as is all that follows */
+    MBA_KERNELS_D,       /* (H) or (H, P)   / (D); this and all that follow are optional */
     MBA_KERNELS_DT_BIAS, /* (H)             / (D) */
-    MBA_KERNELS_IDS,     /* (B, L): the state becomes 0 where the id differs from that of the token before */
+    MBA_KERNELS_IDS,     /* (B, L): the state is reset to 0 where the id differs from that of the previous token */
     MBA_KERNELS_INITIAL, /* (B, H, P, N)    / (B, D, N): the state before the first token */
     MBA_KERNELS_OPERANDS,
     MBA_KERNELS_ACTIVATIONS = MBA_KERNELS_A_LOG
@@ -78,37 +78,38 @@ typedef struct mba_kernels_desc {
     const char *variant; /* this ("fused", "exact", ..) or failure; NULL: the first that fits */
 } mba_kernels_desc;
 
-/* A machine that need not be there, to ask for plans and sizes; cc 0 is the host, where fp32 runs on host pointers. */
+/* A machine that need not be present, to ask for plans and sizes. cc 0 is the host, where fp32 runs on host
+ * pointers. */
 typedef struct mba_kernels_machine {
     int32_t cc, sms, regs_sm, threads_sm; /* 90: sm_90 */
     int64_t smem_block_bytes, smem_sm_bytes;
 } mba_kernels_machine;
 
-/* What a call reads and writes. Everything but strided views is dense; all begins at multiples of 16 bytes but for
- * their skew, `work` at a multiple of 256. Gradients are stored, not added. */
+/* What a call reads and writes. Everything except activations with a strided view is dense. Addresses are multiples of
+ * 16 bytes plus the skew of a view; that of `work` is a multiple of 256. Gradients are stored, not added. */
 typedef struct mba_kernels_pointers {
     const void *in[MBA_KERNELS_OPERANDS];
-    void       *out[MBA_KERNELS_RESULTS];  /* forward writes them; backward does not look at them */
+    void       *out[MBA_KERNELS_RESULTS];  /* forward writes them; backward does not read them */
     const void *dout[MBA_KERNELS_RESULTS]; /* backward: gradients of the results */
-    void       *din[MBA_KERNELS_OPERANDS]; /* backward: gradients of the operands, of their types; none of ids */
+    void       *din[MBA_KERNELS_OPERANDS]; /* backward: gradients of the operands, in their types; not of ids */
     void       *saved;                     /* forward writes it, backward reads it */
     void       *work;
 } mba_kernels_pointers;
 
 typedef struct mba_kernels_plan mba_kernels_plan;
 
-/* These return 0, or a code above 0 with the story in mba_kernels_error (of this thread, until its next failure). No
- * plan is made where the environment variable MBA_ISA names none of base, avx2, avx512, or more than the machine
- * has. */
+/* These return 0, or a positive code; then mba_kernels_error has the message (of this thread, until its next failure).
+ * Creating a plan fails if the environment variable MBA_ISA is not base, avx2 or avx512, or the machine lacks the
+ * set. */
 int  mba_kernels_plan_create(mba_kernels_plan **out, const mba_kernels_desc *d, const mba_kernels_machine *m);
 int  mba_kernels_forward(const mba_kernels_plan *p, const mba_kernels_pointers *a, void *stream);
 int  mba_kernels_backward(const mba_kernels_plan *p, const mba_kernels_pointers *a, void *stream);
-void mba_kernels_plan_destroy(mba_kernels_plan *p); /* NULL is fine; calls in flight on the GPU do not mind */
+void mba_kernels_plan_destroy(mba_kernels_plan *p); /* NULL is fine; calls may still run on the GPU */
 
-/* Of NULL, 0 and "". Bytes to save depend on the variant: 0 where it makes all it needs again. */
+/* 0 and "" for NULL. The bytes to save depend on the variant: 0 if backward recomputes everything. */
 size_t      mba_kernels_saved_bytes(const mba_kernels_plan *p);
 size_t      mba_kernels_work_bytes(const mba_kernels_plan *p, int backward);
-const char *mba_kernels_variant(const mba_kernels_plan *p, int backward); /* the one chosen; owned by the plan */
+const char *mba_kernels_variant(const mba_kernels_plan *p, int backward); /* the chosen one; owned by the plan */
 const char *mba_kernels_error(void);
 const char *mba_kernels_version(void); /* the commit it was built from */
 

@@ -243,10 +243,10 @@ static void encoders_of_nodes_have_their_released_names(void **state)
         { "graphmamba-malnet", "node_encoder.encoder.weight", "encoder.node_encoder.encoder.weight" },
     };
     for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
-        mba_hf_slice     piece[MBA_PIECES_MAX];
+        mba_hf_slice     piece[MBA_HF_SLICES_MAX];
         const mba_tensor t = { .name = table[i].ours, .type = MBA_TYPE(MBA_F32, 4) };
         const mba_model  m = { .task = MBA_TASK_GRAPHS, .graph = *mba_graphnet_preset(table[i].preset) };
-        assert_int_equal(mba_hf_pieces(piece, MBA_HF_GRAPH, &m, &t), 1);
+        assert_int_equal(mba_hf_slices(piece, MBA_HF_GRAPH, &m, &t), 1);
         assert_string_equal(piece[0].name, table[i].stored);
     }
 }

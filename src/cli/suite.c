@@ -314,14 +314,14 @@ static bool wait_for(suite *u, const mba_suite_part *p, pid_t child)
     return WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
-/* The store gets its name when it is complete: who finds it under its name may rely on it. */
+/* Gives the store its name once it is complete: a store with that name is complete, also after a power cut. */
 static bool give_name(const suite *u, const mba_suite_part *p)
 {
     char from[PATH_MAX_BYTES], to[PATH_MAX_BYTES];
     path_of(from, u, ".", p->name, ".part.db");
     path_of(to, u, "", p->name, ".db");
-    if (rename(from, to) == 0) return true;
-    mba_say(stderr, "cannot name '%s': %s\n", to, strerror(errno));
+    if (mba_file_rename(from, to) == MBA_OK) return true;
+    mba_say(stderr, "error: %s\n", mba_message());
     return false;
 }
 

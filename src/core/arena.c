@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* arena.c -- one block, one cursor. The pages are the system's until they are touched; also where the address
- * sanitizer looks, whose marks for blocks of 32 and 64 MB took most of some tests. */
+/* arena.c -- see arena.h: one block, one cursor. The block comes from mmap, so the system provides a page only when it
+ * is touched. malloc would not do under the address sanitizer, which marks each block of 32 or 64 MB byte by byte. */
 #include "core/arena.h"
 
 #include <stdarg.h>
@@ -15,6 +15,7 @@ struct mba_arena {
 
 mba_status mba_arena_create(mba_arena **out, size_t limit_bytes)
 {
+    mba_assert(limit_bytes > 0);
     mba_arena *a = calloc(1, sizeof *a);
     void      *block = mmap(NULL, limit_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (!a || block == MAP_FAILED) {
@@ -37,6 +38,7 @@ void mba_arena_destroy(mba_arena *a)
 
 void *mba_arena_take(mba_arena *a, size_t bytes)
 {
+    mba_assert(bytes <= a->limit); // a negative count of items, too, ends here
     bytes = (bytes + 15) & ~(size_t)15;
     mba_assert(bytes <= a->limit - a->used);
     void *p = a->block + a->used;

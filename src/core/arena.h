@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-/* arena.h -- memory that dies together: a graph and its nodes, one batch, one report.
+/* arena.h -- memory that is freed together: a graph and its nodes, one batch, one report.
  *
  *     mba_arena *a;
  *     MBA_TRY(mba_arena_create(&a, 1 << 20));          // the limit, in bytes
  *     mba_node *nodes = mba_arena_new(a, mba_node, 64);
  *     mba_arena_destroy(a);                            // frees all of it; NULL is fine
  *
- * What it gives is zeroed and 16-byte aligned. One thread at a time. Asking for more than the limit
- * is a bug of the caller, and asserts. */
+ * The memory is zeroed and 16-byte aligned. One thread at a time. Asking for more than the limit is a bug of the caller
+ * and fails an assertion. */
 #ifndef MBA_ARENA_H
 #define MBA_ARENA_H
 

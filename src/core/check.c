@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* check.c -- see check.h. */
+/* check.c -- see check.h. Each check compares a run of a program with one run of the fp64 reference from the same
+ * inputs. */
 #include "core/check.h"
 
 #include <float.h>
@@ -11,12 +12,13 @@
 
 static const mba_step step = { .index = 2, .seed = 11 };
 
+/* Keeps the larger error. NaN, once found, stays. */
 static void worst(double *w, double e)
 {
     if (isnan(e) || e > *w) *w = e;
-} // NaN stays
+}
 
-/* What an input holds in a test: its example, or indices below their bound and reals in -1 .. 1. */
+/* The value of an input in a check: its example; else an index below its bound, or a real in -1 .. 1. */
 static double input_value(const mba_tensor *t, int64_t i)
 {
     uint32_t u[4];
@@ -31,7 +33,7 @@ void mba_fill_inputs(mba_program *p)
 {
     for (int32_t k = 0; k < p->graph->ntensors; k++) {
         const mba_tensor *t = p->graph->tensors[k];
-        // Windows see what they are cut from; others have no place.
+        // Views get the values of the whole tensor; unused inputs have no memory.
         if (!is_input(t) || p->layout.first[t->st->id] < 0) continue;
         void *x = mba_program_host(p, t);
         MBA_PARALLEL_FOR(i, mba_elems(t))
@@ -43,14 +45,14 @@ void mba_fill_inputs(mba_program *p)
     }
 }
 
-/* What devices are held against: one run of the reference, for all variants of a graph. */
+/* One run of the reference, with which all variants of a graph are compared. */
 typedef struct proof {
     mba_reference *r;
     bool           ran;
 } proof;
 
-/* Program and reference start from the same numbers, the reference once. Where activations are bf16 all reals are bf16
- * numbers: what the device rounds away then is its own error, not that of its inputs. */
+/* Sets inputs, parameters and states of the program, and the same values in the reference unless it has run. If
+ * activations are bf16, all reals are bf16 values: the device's error then contains no rounding of inputs. */
 static mba_status begin(const proof *of, mba_program *p, bool states_only)
 {
     mba_status st = MBA_OK;
@@ -70,7 +72,7 @@ static mba_status begin(const proof *of, mba_program *p, bool states_only)
             else x[i] = (float)v;
             if (want) want[i] = index ? (double)(int32_t)v : (double)x[i];
         }
-        for (int q = 0; q < MBA_GROUPS && want && t->st->role == MBA_PARAM; q++) { // it has compute copies too
+        for (int q = 0; q < MBA_GROUPS && want && t->st->role == MBA_PARAM; q++) { // its compute copies, too
             mba_storage *copy = p->graph->copies[q];
             mba_tensor   beside = *t;
             beside.st = copy;
@@ -82,7 +84,7 @@ static mba_status begin(const proof *of, mba_program *p, bool states_only)
     return st;
 }
 
-/* ---- guards: bytes around every output and scratch, written before a node and looked at after it ---- */
+/* ---- guards: bytes around every output and scratch, written before a node and checked after it ---- */
 
 enum { GUARD_BYTES = MBA_ALIGN_BYTES, GUARD = 0xa5 };
 typedef struct guards {
@@ -130,7 +132,8 @@ static void guard_look(void *ctx, const mba_node *n, const mba_plan *plan)
     ((guards *)ctx)->strays += !guard_node(((guards *)ctx)->p, n, false);
 }
 
-/* *size: the sum of its terms' absolute values, of which its rounding is a part. */
+/* Runs the forward pass and sums outputs times seeds, whose derivatives the backward pass computes. *size is the sum of
+ * absolute values of the terms, to which the rounding of *sum is proportional. */
 static mba_status objective(double *sum, double *size, mba_reference *r, int n, mba_tensor *const out[],
                             mba_tensor *const seed[])
 {
@@ -147,7 +150,7 @@ static mba_status objective(double *sum, double *size, mba_reference *r, int n, 
     return MBA_OK;
 }
 
-/* The largest derivative of a parameter. */
+/* The largest absolute derivative of a parameter. */
 static double largest(mba_reference *r, const mba_tensor *t)
 {
     double     top = 0;
@@ -158,8 +161,8 @@ static double largest(mba_reference *r, const mba_tensor *t)
     return top;
 }
 
-/* Derivatives below 1e-4 of the largest of all drown in the rounding of what they are part of: they are judged on
- * that scale. */
+/* The largest derivative of all parameters. Derivatives below 1e-4 of it drown in the rounding of the objective, so
+ * their errors are relative to that scale. */
 static double largest_derivative(mba_reference *r, const mba_graph *g)
 {
     double most = 1e-2;
@@ -168,8 +171,8 @@ static double largest_derivative(mba_reference *r, const mba_graph *g)
     return most;
 }
 
-/* The scale on which a parameter's values lie, and differences are taken: its root mean square, at most 1. Larger
- * values are logarithms and raw steps, which stand in exponents. */
+/* The scale of a parameter, from which the step of differences follows: its root mean square, at most 1. Larger values
+ * are logarithms and raw steps, which stand in exponents. */
 static double size_of(mba_reference *r, const mba_tensor *t)
 {
     double        s = 0;
@@ -178,13 +181,14 @@ static double size_of(mba_reference *r, const mba_tensor *t)
     return s > 0 ? fmin(sqrt(s / (double)mba_elems(t)), 1) : 1;
 }
 
-/* Fourth-order central differences of every parameter element (or of some: stride), against what backward left. What
- * the objective's own rounding makes of a difference is no error: it is all there is where derivatives are tiny. */
+/* Compares fourth-order central differences of every parameter element (with `stride`, of some) with the gradient. A
+ * difference that the objective's own rounding explains is no error: tiny derivatives consist of nothing else. */
 static mba_status check_gradient(mba_check *w, mba_reference *r, const mba_tensor *t, double least, int n,
                                  mba_tensor *const out[], mba_tensor *const seed[])
 {
     const double h = 1e-3 * size_of(r, t);
-    mba_tensor   g = *t; // the same window of the gradient
+    mba_assert(t->st->grad);
+    mba_tensor g = *t; // the same view of the gradient
     g.st = t->st->grad;
     double      *x = mba_reference_at(r, t), *dx = mba_reference_at(r, &g);
     const double top = fmax(least, largest(r, t));
@@ -196,8 +200,8 @@ static mba_status check_gradient(mba_check *w, mba_reference *r, const mba_tenso
             MBA_TRY(objective(&f[k], &size, r, n, out, seed));
         }
         x[i] = at;
-        const double off = fabs((f[0] - 8 * f[1] + 8 * f[2] - f[3]) / (12 * h) - dx[i]),
-                     rounding = DBL_EPSILON * size / h;
+        const double off = fabs((f[0] - 8 * f[1] + 8 * f[2] - f[3]) / (12 * h) - dx[i]);
+        const double rounding = DBL_EPSILON * size / h;
         worst(&w->grad_error, off <= rounding ? 0 : off / top);
         w->values++;
     }
@@ -212,9 +216,9 @@ static bool touches_bf16(const mba_node *n)
     return any;
 }
 
-/* What fp32 may be off by, relative to the largest value of a tensor: every node rounds its result and
- * the functions in it (8 units), and a sum of K terms costs 4 sqrt(K) more; nodes add up along the graph. A node
- * with bf16 operands rounds its result and what it hands to the tensor cores to bf16: 4 of those units. */
+/* The tolerance of fp32 results, relative to the largest value of a tensor. Every node rounds its result and
+ * the functions in it (8 units in the last place); a sum of K terms adds 4 sqrt(K) units. Nodes add up along the graph.
+ * A node with bf16 operands rounds its result and the operands of tensor cores to bf16: 4 units of bf16. */
 static double tolerance_of(const mba_graph *g)
 {
     double units = 0, halves = 0;
@@ -229,7 +233,7 @@ static double tolerance_of(const mba_graph *g)
     return units / 16777216 + halves / 512;
 }
 
-/* A tensor as the device made it; the caller frees it. */
+/* Copies a tensor from the device; the caller frees it. */
 static mba_status fetch(float **out, const mba_program *p, const mba_tensor *t)
 {
     *out = malloc(sizeof **out * (size_t)mba_elems(t));
@@ -237,7 +241,7 @@ static mba_status fetch(float **out, const mba_program *p, const mba_tensor *t)
     return mba_program_get(p, t, *out);
 }
 
-/* Norms below this are those of gradients that vanish: fp32 would not hold their squares. */
+/* Smaller norms belong to gradients that vanish: fp32 cannot hold their squares. */
 static const double NO_NORM = 1e-18;
 
 static void compare_norms(mba_check *w, const mba_tensor *t, const double *want, const float *have)
@@ -268,22 +272,24 @@ static void compare(mba_check *w, mba_reference *r, const mba_program *p, const 
     compare_norms(w, t, want, have);
 }
 
-/* In pieces that stay in a cache: scratch of a convolution is 256 MB. */
+/* Fills an arena from a buffer that fits into a cache: the scratch of a convolution is 256 MB. */
 static mba_status fill(const mba_program *p, mba_role role, int byte)
 {
-    const size_t bytes = p->layout.arena_bytes[role], piece = 1 << 20;
-    char        *some = malloc(piece), *to = p->memory[role];
-    mba_status   st = some ? MBA_OK : mba_fail(MBA_E_NOMEM, "no memory for a check");
-    if (some) memset(some, byte, piece);
-    for (size_t at = 0; at < bytes && st == MBA_OK; at += piece)
-        st = p->device->put(to + at, some, bytes - at < piece ? bytes - at : piece);
-    free(some);
+    const size_t bytes = p->layout.arena_bytes[role], part = 1 << 20;
+    char        *buffer = malloc(part), *to = p->memory[role];
+    mba_status   st = buffer ? MBA_OK : mba_fail(MBA_E_NOMEM, "no memory for a check");
+    if (buffer) memset(buffer, byte, part);
+    for (size_t at = 0; at < bytes && st == MBA_OK; at += part)
+        st = p->device->put(to + at, buffer, bytes - at < part ? bytes - at : part);
+    free(buffer);
     return st;
 }
 
-static mba_status spoil(const mba_program *p) { return fill(p, MBA_ACT, 0xff); } // NaN for early readers
+/* Fills activations with NaN, which shows in the results if a node reads what is not written yet. */
+static mba_status spoil(const mba_program *p) { return fill(p, MBA_ACT, 0xff); }
 
-/* What a run is judged by: results, and the whole gradient of every parameter, whichever windows wrote it. */
+/* True for tensors that are compared: results, and the whole gradient of every parameter. *as is the tensor to
+ * compare. */
 static bool judged(const mba_tensor *made, mba_tensor *as)
 {
     *as = *made;
@@ -292,7 +298,8 @@ static bool judged(const mba_tensor *made, mba_tensor *as)
     return mba_is_param(made) && as->st;
 }
 
-/* `first` has a place for every tensor, and gets those that are judged. */
+/* Runs the program with guards and compares it with the reference. first[k] receives the values of each compared
+ * tensor. */
 static mba_status check_device(mba_check *w, mba_reference *r, mba_program *p, float **first)
 {
     const mba_graph *g = p->graph;
@@ -306,7 +313,7 @@ static mba_status check_device(mba_check *w, mba_reference *r, mba_program *p, f
     for (int32_t k = 0; k < g->ntensors; k++) {
         if (!judged(g->tensors[k], &t)) continue;
         const bool gradient = mba_is_param(g->tensors[k]);
-        /* a gradient that is zero because its terms cancel is as good as the terms */
+        // A gradient that is zero because its terms cancel has the errors of the terms.
         const bool cancels = gradient && largest(r, g->tensors[k]) <= 1e-10 * most;
         MBA_TRY(fetch(&first[k], p, &t));
         compare(w, r, p, &t, !gradient ? 1e-6 : cancels ? most : 1e-4 * most, first[k]);
@@ -314,12 +321,13 @@ static mba_status check_device(mba_check *w, mba_reference *r, mba_program *p, f
     return MBA_OK;
 }
 
-/* Again from the same numbers, node behind node as in a step, on what the first run left in memory: the same bits. */
+/* Runs again from the same values, without hooks as in a training step, over what the first run left in memory. Counts
+ * tensors whose bits differ. */
 static mba_status check_repeats(mba_check *w, const proof *of, mba_program *p, float *const *first)
 {
     mba_tensor t;
     MBA_TRY(begin(of, p, true));
-    MBA_TRY(fill(p, MBA_GRAD, 0)); // as an optimizer leaves it
+    MBA_TRY(fill(p, MBA_GRAD, 0)); // as the optimizer leaves it
     MBA_TRY(mba_program_run(p, MBA_FORWARD | MBA_BACKWARD, &step, NULL));
     for (int32_t k = 0; k < p->graph->ntensors; k++) {
         float *second = NULL;
@@ -332,7 +340,7 @@ static mba_status check_repeats(mba_check *w, const proof *of, mba_program *p, f
     return MBA_OK;
 }
 
-/* A program that has its numbers, once or twice. */
+/* Checks a program whose inputs are set: one run, and a second unless `once`. */
 static mba_status check_runs(mba_check *w, const proof *of, mba_program *p, bool once)
 {
     float    **first = calloc((size_t)p->graph->ntensors + 1, sizeof *first);
@@ -378,7 +386,7 @@ mba_status mba_check_graph(mba_check *w, const mba_graph *g, int n, mba_tensor *
     return st;
 }
 
-/* An end: an output that wants a gradient and that no other node reads. */
+/* True for an end of the graph: an output that needs a gradient and that no node reads. */
 static bool is_end(const mba_graph *g, int32_t i, const mba_tensor *t)
 {
     bool used = !t || !t->needs_grad || !mba_dense(t);
@@ -413,7 +421,7 @@ mba_status mba_case_build(mba_case_graph *o, const mba_op *op, const mba_case *c
     return st == MBA_OK ? st : mba_where(st, "%s, case \"%s\"", op->name, c->note);
 }
 
-/* Every further variant of one operator, against the same reference. */
+/* Checks every variant of one operator but the first, with the same reference. */
 static mba_status check_variants(mba_check *w, proof *of, const mba_op *op, const mba_graph *g, const mba_device *d)
 {
     const mba_variant *all = d->machine->cc > 0 ? op->cuda : op->cpu;
@@ -422,12 +430,12 @@ static mba_status check_variants(mba_check *w, proof *of, const mba_op *op, cons
         char forced[128];
         snprintf(forced, sizeof forced, "%s=%s", op->name, v->name);
         st = check_variant(w, of, g, d, forced);
-        if (st == MBA_E_UNSUPPORTED) st = MBA_OK; // a variant may refuse a shape
+        if (st == MBA_E_UNSUPPORTED) st = MBA_OK; // a variant may refuse the shape
     }
     return st;
 }
 
-/* The backward operators of a case have variants of their own; each is tried once. */
+/* Checks the variants of the operator and of its backward operators, each once. */
 static mba_status check_all_variants(mba_check *w, proof *of, const mba_op *op, const mba_graph *g, const mba_device *d)
 {
     mba_status    st = check_variants(w, of, op, g, d);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* check_test.c -- the checks that hold all operators find a wrong value, a stray write and bits that change: each in an
- * operator made for it. */
+/* check_test.c -- check.h finds a wrong value, a write outside the output, and bits that change between runs, each in
+ * an operator written for this test. */
 #include "core/check.h"
 #include "core/program.h"
 #include "tests/starve.h"
@@ -8,7 +8,7 @@
 
 static enum { RIGHT, WRONG_VALUE, STRAY, CHANGING } fault;
 
-/* y = 2 x on rows that lie in one piece. */
+/* y = 2 x on dense rows. */
 static mba_status twice(const mba_call *c)
 {
     static int    run;
@@ -102,7 +102,7 @@ static mba_status run_reference(void)
 
 static void nothing(void) {}
 
-/* Those that work in memory of their own, and one that does not. */
+/* For operators whose reference needs scratch, and one that does not. */
 static void a_reference_without_memory_is_an_error(void **state)
 {
     static const char *const ops[] = { "attention", "selective_scan", "ssd", "rmsnorm" };

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-/* csv.h -- what stands before a text cell of CSV. A spreadsheet takes a cell that begins with = + - @, a tab or a
- * carriage return for a formula, quoted or not, and a name of a kernel or file may be one. Such a cell begins with an
- * apostrophe:
+/* csv.h -- protects text cells of CSV files against spreadsheets that would run them.
  *
  *     "'=cmd|' /C calc'!A0"
  *
- * Numbers and single characters ("-") are not changed, and JSON never is. */
+ * A spreadsheet takes a cell that begins with = + - @, a tab or a carriage return for a formula, quoted or not, and the
+ * name of a kernel or of a file can begin so. mba_csv_guard returns the apostrophe that must precede such a cell, else
+ * "". Numbers and single characters ("-") stay as they are. JSON needs no guard. */
 #ifndef MBA_CSV_H
 #define MBA_CSV_H
 

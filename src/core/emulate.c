@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-/* emulate.c -- see emulate.h. */
+/* emulate.c -- see emulate.h: the tables of kernels and of changes. */
 #include "core/emulate.h"
 
 #include <string.h>
 
 #define MB ((int64_t)1 << 20)
 
-/*                              bytes, passes; threads, blocks of an SM; pieces; special, fma; stores */
+/*                              bytes, passes; threads, blocks of an SM; vectors; special, fma; stores */
 const mba_emulated_kernel mba_emulated_kernels[] = {
     { "copy", 256 * MB, 1, 256, 8, 2, 0, 0, true },  { "special", 64 * MB, 1, 256, 8, 2, 16, 16, true },
     { "mixed", 128 * MB, 1, 256, 8, 2, 6, 6, true }, { "reread", 32 * MB, 8, 512, 2, 4, 0, 0, false },

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* file.c -- see file.h. */
+/* file.c -- see file.h: reading and mapping of regular files, writers that rename a complete file, directories. */
 #include "core/file.h"
 
 #include <dirent.h>
@@ -18,7 +18,7 @@
 
 _Static_assert(sizeof(size_t) == 8 && sizeof(off_t) == 8, "files are larger than 4 GiB");
 
-/* ---- telling what went wrong ---- */
+/* ---- errors ---- */
 
 static const char *fix_for(int error)
 {
@@ -50,7 +50,7 @@ static mba_status failed(const char *verb, const char *path, int error) { return
 
 /* ---- reading ---- */
 
-/* Opens a regular file. O_NONBLOCK, because opening a pipe without a writer would wait for ever. */
+/* Opens a regular file. O_NONBLOCK, because opening a pipe without a writer would block for ever. */
 static mba_status open_regular(int *fd, size_t *bytes, const char *path)
 {
     struct stat s;
@@ -75,14 +75,14 @@ static mba_status too_large(const char *path, size_t limit)
                     path, mba_size_of((double)limit).text);
 }
 
-/* Until the end rather than st_size bytes: files in /proc say 0, and a log may grow meanwhile. */
+/* Reads until the end of the file rather than st_size bytes: files in /proc report 0, and a log may grow meanwhile. */
 static mba_status read_all(char **out, size_t *bytes, int fd, const char *path, size_t room, size_t limit)
 {
     char  *text = malloc(room + 1);
     size_t n = 0;
     for (;;) {
         if (!text) return mba_fail(MBA_E_NOMEM, "no memory for %s to read '%s'", mba_size_of((double)room).text, path);
-        const ssize_t k = read(fd, text + n, n < room ? room - n : 1); // 1: into the place of the NUL
+        const ssize_t k = read(fd, text + n, n < room ? room - n : 1); // 1: where the NUL will be
         if (k < 0 && errno == EINTR) continue;
         if (k == 0) break;
         mba_status st = k < 0 ? failed("read", path, errno) : n + (size_t)k > limit ? too_large(path, limit) : MBA_OK;
@@ -98,6 +98,7 @@ static mba_status read_all(char **out, size_t *bytes, int fd, const char *path, 
             text = wider;
         }
     }
+    mba_assert(n <= room && n <= limit);
     text[n] = 0;
     *out = text;
     *bytes = n;
@@ -116,7 +117,7 @@ mba_status mba_file_read(char **out, size_t *bytes, const char *path, size_t lim
     return st;
 }
 
-/* Files that are mapped, for mba_mapped_path; what finds no room is not there. */
+/* Mapped files, for mba_mapped_path. Atomics, because a signal handler reads them. More than 256 are not noted. */
 static struct {
     const char *_Atomic data;
     _Atomic size_t      bytes;
@@ -130,7 +131,7 @@ static void note_mapped(const mba_map *m, const char *path)
         const char *none = NULL;
         if (!atomic_compare_exchange_strong(&mapped[i].data, &none, (const char *)m->data)) continue;
         snprintf(mapped[i].path, sizeof mapped[i].path, "%s", path);
-        mapped[i].bytes = m->bytes; // last: from now on it is found
+        mapped[i].bytes = m->bytes; // last: with it, the entry is found
         return;
     }
 }
@@ -194,14 +195,14 @@ struct mba_writer {
     char   buffer[WRITE_BUFFER];
 };
 
-/* Where the last part of a path begins. */
+/* The last part of a path. */
 static const char *base_of(const char *path)
 {
     const char *slash = strrchr(path, '/');
     return slash ? slash + 1 : path;
 }
 
-/* A rename replaces whatever bears the name, even /dev/null where root asks for it. */
+/* Refuses targets that are not regular files: a rename replaces whatever has the name, for root even /dev/null. */
 static mba_status check_target(const char *path)
 {
     struct stat s;
@@ -216,18 +217,18 @@ static mba_status check_target(const char *path)
     return MBA_OK;
 }
 
-/* The file that is to be replaced, which a link only leads to: /dev/stdout with its output in a file would not survive
- * a rename, and a page that a web server finds by a link belongs where it leads. Returns 0 or an errno. */
+/* Finds the file to replace: the target of a link, not the link. A rename would destroy /dev/stdout when it points to a
+ * file, and a web server that finds a page by a link expects the page at the target. Returns 0 or an errno. */
 static int find_target(char **out, const char *path)
 {
     struct stat s;
     const bool  link = lstat(path, &s) == 0 && S_ISLNK(s.st_mode);
-    errno = ENOMEM; // where nobody says otherwise
+    errno = ENOMEM; // in case the calls do not set it
     *out = link ? realpath(path, NULL) : strdup(path);
     return *out ? 0 : errno;
 }
 
-/* Names of open writers' temporary files and of locks, for mba_writers_abandon; what finds no room is not abandoned. */
+/* Temporary files of open writers and lock files, for mba_writers_abandon. More than 16 are not noted and stay. */
 static const char *_Atomic unfinished[16];
 enum { UNFINISHED = sizeof unfinished / sizeof *unfinished };
 
@@ -247,7 +248,7 @@ void mba_writers_abandon(void)
     }
 }
 
-/* Opens a file of a new name beside the target, with the permissions any new file would get. */
+/* Creates a file with a new name beside the target, with the permissions that any new file gets. */
 static int open_temporary(mba_writer *w)
 {
     static _Atomic unsigned serial;
@@ -264,7 +265,7 @@ static int open_temporary(mba_writer *w)
     return w->fd >= 0 ? 0 : w->temporary ? errno : ENOMEM;
 }
 
-/* PID of "X.PID.SERIAL.tmp", whose X ends before `*end`; 0: it is no such name. */
+/* Returns PID of a name "X.PID.SERIAL.tmp", and in *end where X ends; 0 for any other name. */
 static long writer_of(const char *name, size_t *end)
 {
     static const char digits[] = "0123456789", last[] = ".tmp";
@@ -343,10 +344,11 @@ mba_status mba_writer_put(mba_writer *w, const void *bytes, size_t n)
     if (n > WRITE_BUFFER) return write_through(w, bytes, n);
     if (n) memcpy(w->buffer + w->used, bytes, n);
     w->used += n;
+    mba_assert(w->used <= WRITE_BUFFER);
     return MBA_OK;
 }
 
-/* Some file systems cannot sync, which is not the caller's failure. */
+/* Returns 0 or an errno. A file system that cannot sync is not a failure. */
 static int sync_to_disk(int fd)
 {
     const int error = fsync(fd) ? errno : 0;
@@ -360,7 +362,7 @@ static int sync_directory_of(const char *path)
     if (!dir) return ENOMEM;
     const int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     free(dir);
-    if (fd < 0) return errno == EACCES ? 0 : errno; // one may write where one may not list
+    if (fd < 0) return errno == EACCES ? 0 : errno; // a directory can be writable but not readable
     const int error = sync_to_disk(fd);
     close(fd);
     return error;
@@ -371,6 +373,7 @@ mba_status mba_writer_commit(mba_writer *w)
     mba_assert(!w->committed);
     if (w->error) return write_failed(w, w->error);
     MBA_TRY(flush(w));
+    mba_assert(w->fd >= 0 && w->used == 0);
     int error = sync_to_disk(w->fd);
     if (close(w->fd) && !error) error = errno;
     w->fd = -1;
@@ -384,7 +387,7 @@ mba_status mba_writer_commit(mba_writer *w)
 void mba_writer_destroy(mba_writer *w)
 {
     if (!w) return;
-    const bool opened = w->fd >= 0 || w->error; // otherwise the name may be somebody else's
+    const bool opened = w->fd >= 0 || w->error; // otherwise the name may belong to another process
     if (w->fd >= 0) close(w->fd);
     if (opened && !w->committed) unlink(w->temporary);
     if (w->temporary) mba__unfinished(w->temporary, NULL);
@@ -405,6 +408,11 @@ mba_status mba_name_sync(const char *path)
     return error ? failed("write", path, error) : MBA_OK;
 }
 
+mba_status mba_file_rename(const char *from, const char *to)
+{
+    return rename(from, to) ? failed("write", to, errno) : mba_name_sync(to);
+}
+
 /* ---- directories ---- */
 
 static int make_one(const char *path)
@@ -412,7 +420,7 @@ static int make_one(const char *path)
     struct stat s;
     if (mkdir(path, 0777) == 0) return sync_directory_of(path);
     const int error = errno;
-    // Already there, or above a directory we may not write: what counts is that it is a directory.
+    // It exists, or its parent is not writable: what matters is that it is a directory.
     if (stat(path, &s) == 0) return S_ISDIR(s.st_mode) ? 0 : ENOTDIR;
     return error;
 }

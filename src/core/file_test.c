@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* file_test.c -- whole files in, whole files out: also when the disk is full. */
+/* file_test.c -- file.h, lock.h, temporary.h and xxh64.h: files are read and written completely or not at all, also on
+ * a full disk; locks keep others out and end with their process. */
 #include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
@@ -14,7 +15,7 @@
 #include "core/temporary.h"
 #include "core/xxh64.h"
 
-/* The first four are published with the algorithm and its bindings; the last, of bytes 1 .. 101, was worked out in
+/* The first four values are published with the algorithm and its bindings; the last, of bytes 1 .. 101, is from
  * Python. */
 static void xxh64_gives_the_published_values(void **state)
 {
@@ -55,7 +56,7 @@ static void assert_holds(const char *path, const char *text)
     free(got);
 }
 
-/* Writes 1 MiB in pieces as a disk of 64 KiB would see it; MBA_E_IO is the answer we want. */
+/* Writes 1 MiB, `piece` bytes at a time, to a disk of 64 KiB, which must fail with MBA_E_IO. */
 static mba_status write_much(const char *path, size_t piece)
 {
     static char bytes[1 << 20];
@@ -266,7 +267,7 @@ static void a_file_size_limit_leaves_nothing_behind(void **state)
     unlink(scratch("a"));
 }
 
-/* In a child with a name space of its own, on a disk of 64 KiB. 77: this machine does not allow that. */
+/* Runs in a child with its own mount namespace, on a disk of 64 KiB. 77: this machine does not allow that. */
 static int fill_a_small_disk(void)
 {
     if (unshare(geteuid() ? CLONE_NEWUSER | CLONE_NEWNS : CLONE_NEWNS)) return 77;
@@ -312,7 +313,7 @@ static void a_failed_writer_stays_failed(void **state)
     setrlimit(RLIMIT_FSIZE, &old);
     signal(SIGXFSZ, handler);
     assert_fails(st, MBA_E_IO, "limit on file sizes");
-    // There is room again, but a piece is missing: such a file must not get its name.
+    // There is room again, but some bytes are missing: such a file must not get its name.
     assert_fails(mba_writer_put(w, "x", 1), MBA_E_IO, "limit on file sizes");
     assert_fails(mba_writer_commit(w), MBA_E_IO, "limit on file sizes");
     mba_writer_destroy(w);
@@ -363,7 +364,7 @@ static void a_folder_goes_with_its_files_and_no_further(void **state)
 
 /* ---- locks ---- */
 
-/* A process that does `hold` and then waits to be killed; returns when it has done it. */
+/* Starts a process that calls `hold` and then waits to be killed; returns once it has called it. */
 static pid_t start_holder(void (*hold)(void))
 {
     int  ready[2];
@@ -437,7 +438,7 @@ static void a_lock_beside_a_file_touches_nothing_else(void **state)
     mba_lock_release(l);
     assert_holds(scratch("a.db"), "store");
     assert_ok(write_file(scratch(".b.lock"), "somebody's own file of this name\n"));
-    assert_fails(mba_lock_beside(&l, scratch("b")), MBA_E_IO, "is there and is no lock");
+    assert_fails(mba_lock_beside(&l, scratch("b")), MBA_E_IO, "exists and is no lock");
     assert_holds(scratch(".b.lock"), "somebody's own file of this name\n");
     assert_fails(mba_lock_beside(&l, scratch("nowhere/b")), MBA_E_IO, "cannot write");
     memset(name + 5, 'x', 245);
@@ -483,10 +484,10 @@ static void the_next_one_removes_what_a_killed_process_left(void **state)
     const pid_t child = start_holder(hold_temporary);
     assert_ok(mba_temporary_create(&mine, "tests", "none"));
     fill(&mine);
-    assert_int_equal(scratch_entries("tmp"), 4); // the living are left alone
+    assert_int_equal(scratch_entries("tmp"), 4); // folders of living processes stay
     kill_holder(child);
     assert_ok(mba_temporary_create(&next, "tests", "none"));
-    assert_int_equal(scratch_entries("tmp"), 4); // one more, and the dead one less
+    assert_int_equal(scratch_entries("tmp"), 4); // one more, and one of a dead process less
     snprintf(path, sizeof path, "%s/tokens/a", mine.path);
     assert_int_equal(access(path, F_OK), 0);
     mba_temporary_remove(&next);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* graph.c -- building: storages, windows, names, nodes. Gradients are in autodiff.c. */
+/* graph.c -- see graph.h: creates storages, strided views, names and nodes. autodiff.c appends the backward pass,
+ * program.c runs the graph. */
 #include "core/graph.h"
 
 #include <stdarg.h>
@@ -13,6 +14,7 @@ size_t mba_dtype_bytes(mba_dtype dt) { return dt == MBA_BF16 ? 2 : dt == MBA_NON
 int64_t mba_type_elems(const mba_type *t)
 {
     int64_t n = 1;
+    mba_debug_assert(t->rank >= 0 && t->rank <= MBA_RANK_MAX);
     for (int i = 0; i < t->rank; i++) n *= t->dim[i];
     return n;
 }
@@ -25,13 +27,16 @@ bool mba_type_equal(const mba_type *a, const mba_type *b)
 int64_t mba_ld(const mba_tensor *t)
 {
     if (mba_dense(t)) return mba_cols(t);
-    mba_assert(t->run == mba_cols(t)); // `shape` of the operator has let it through
+    mba_assert(t->run == mba_cols(t)); // the operator's `shape` refuses other views
+    mba_assert(t->pitch >= t->run);
     return t->pitch;
 }
 
-/* Arrays double in the arena, at 0, 2, 4, 8, ... items; what is left behind dies with the graph. */
+/* Returns the array with room for item n. It doubles at 0, 2, 4, 8, ... items; the arena frees the old arrays with the
+ * graph. */
 void *mba__grow(mba_graph *g, void *array, int32_t n, size_t item_bytes)
 {
+    mba_assert(n >= 0 && n < INT32_MAX / 2);
     if (n & (n - 1) || n == 1) return array;
     void *bigger = mba_arena_take(g->arena, item_bytes * (size_t)(n ? 2 * n : 2));
     if (n) memcpy(bigger, array, item_bytes * (size_t)n);
@@ -40,6 +45,7 @@ void *mba__grow(mba_graph *g, void *array, int32_t n, size_t item_bytes)
 
 mba_storage *mba__storage(mba_graph *g, mba_role role, mba_dtype dtype, int64_t elems, const char *name)
 {
+    mba_assert((unsigned)role < MBA_ROLES && dtype != MBA_NONE && elems >= 0);
     mba_storage *st = mba_arena_new(g->arena, mba_storage, 1);
     *st = (mba_storage){ .id = g->nstorages, .role = role, .dtype = dtype, .elems = elems, .name = name };
     g->storages = mba__grow(g, g->storages, g->nstorages, sizeof *g->storages);
@@ -83,10 +89,11 @@ mba_status mba_graph_fail(mba_graph *g, mba_status code)
     return g->status;
 }
 
-/* Sums and products of a few such sizes, in bytes, stay inside 64 bits; no machine holds one. */
+/* No machine holds a tensor of so many elements, and sums and products of a few such sizes in bytes fit into 64
+ * bits. */
 static const int64_t ELEMS_MAX = INT64_C(1) << 46;
 
-/* False, and the graph has failed, where a tensor of this type could not be. */
+/* Returns true if a tensor of this type can exist; otherwise marks the graph failed. */
 static bool can_be(mba_graph *g, const mba_type *t)
 {
     int64_t n = 1;
@@ -96,12 +103,12 @@ static bool can_be(mba_graph *g, const mba_type *t)
     if (fits && !none && n <= ELEMS_MAX) return true;
     const int64_t *d = t->dim;
     mba_graph_fail(g, mba_fail(MBA_E_SHAPE,
-                               "a tensor of %lld x %lld x %lld x %lld x %lld numbers\n"
-                               "why: %s\nfix: a %s batch, length or model",
+                               "cannot create a tensor of shape %lld x %lld x %lld x %lld x %lld\n"
+                               "why: %s\nfix: choose a %s batch, length or model",
                                (long long)(t->rank > 0 ? d[0] : 1), (long long)(t->rank > 1 ? d[1] : 1),
                                (long long)(t->rank > 2 ? d[2] : 1), (long long)(t->rank > 3 ? d[3] : 1),
                                (long long)(t->rank > 4 ? d[4] : 1),
-                               none ? "there is none in it" : "no machine holds 2^46 of them",
+                               none ? "a dimension is smaller than 1" : "no machine holds more than 2^46 elements",
                                none ? "larger" : "smaller"));
     return false;
 }
@@ -113,8 +120,9 @@ void mba_enter(mba_graph *g, const char *fmt, ...)
     char    part[128];
     va_list ap;
     va_start(ap, fmt);
-    vsnprintf(part, sizeof part, fmt, ap);
+    const int n = vsnprintf(part, sizeof part, fmt, ap);
     va_end(ap);
+    mba_assert(n > 0 && n < (int)sizeof part);
     g->scope = mba_arena_printf(g->arena, "%s%s%s", g->scope, *g->scope ? "/" : "", part);
 }
 
@@ -125,7 +133,7 @@ void mba_leave(mba_graph *g)
     g->scope = slash ? mba_arena_printf(g->arena, "%.*s", (int)(slash - g->scope), g->scope) : "";
 }
 
-/* "layers.3/mixer" + "D" -> "layers.3.mixer.D", the name in checkpoints. */
+/* The name of a tensor in checkpoints: "layers.3/mixer" and "D" give "layers.3.mixer.D". */
 static const char *full_name(mba_graph *g, const char *name)
 {
     char *s = (char *)mba_arena_printf(g->arena, "%s%s%s", g->scope, *g->scope ? "." : "", name);
@@ -134,7 +142,7 @@ static const char *full_name(mba_graph *g, const char *name)
     return s;
 }
 
-/* ---- leaves ---- */
+/* ---- inputs, parameters, states ---- */
 
 mba_tensor *mba_state(mba_graph *g, const char *name, mba_role role, mba_type type)
 {
@@ -175,6 +183,7 @@ void mba_example(mba_graph *g, mba_tensor *t, const double *values)
 mba_tensor *mba_input_external(mba_graph *g, const char *name, mba_type type, int64_t offset, int64_t run,
                                int64_t pitch, bool wants)
 {
+    mba_assert(offset >= 0 && run > 0 && pitch >= run && mba_type_elems(&type) % run == 0);
     const int64_t rows = mba_type_elems(&type) / run;
     mba_storage  *st = mba__storage(g, MBA_INPUT, type.dtype, offset + (rows - 1) * pitch + run, name);
     mba_tensor   *t = mba__view(g, st, type, name);
@@ -196,10 +205,11 @@ void mba_cheap(mba_tensor *t) { t->cheap = true; }
 mba_tensor *mba_param(mba_graph *g, const char *name, mba_type type, mba_init init, mba_group group)
 {
     static const char *const title[] = { "params.decay", "params.no_decay" };
+    mba_assert((unsigned)group < MBA_GROUPS);
     if (!can_be(g, &type)) return g->poison;
     if (!g->params[group]) g->params[group] = mba__storage(g, MBA_PARAM, MBA_F32, 0, title[group]);
     mba_storage *st = g->params[group];
-    mba_assert(!st->grad); // parameters come before the backward pass
+    mba_assert(!st->grad); // the backward pass has not been appended yet
     mba_type master = type;
     master.dtype = MBA_F32;
     mba_tensor *t = mba__view(g, st, master, full_name(g, name));
@@ -227,8 +237,8 @@ void mba_param_cut(mba_graph *g, const mba_tensor *master, int64_t row)
     mba_assert(mba_is_param(master) && row > 0 && row < master->type.dim[0]);
     st->start = mba__grow(g, st->start, st->nstarts, sizeof *st->start);
     int32_t i = st->nstarts++;
-    for (; st->start[i - 1] > at; i--) st->start[i] = st->start[i - 1]; // its own start comes before
-    mba_assert(st->start[i - 1] < at);
+    for (; st->start[i - 1] > at; i--) st->start[i] = st->start[i - 1]; // ends at the parameter's own start
+    mba_assert(i > 0 && st->start[i - 1] < at);
     st->start[i] = at;
 }
 
@@ -239,7 +249,7 @@ mba_tensor *mba_master(const mba_graph *g, mba_tensor *param)
         mba_tensor *t = g->tensors[i];
         if (t->st == param->st->master && t->offset == param->offset && mba_is_param(t)) return t;
     }
-    mba_assert(!"a whole parameter"); // a window of a copy has no tensor of its own beside the master
+    mba_assert(!"a whole parameter"); // a slice of a copy has no counterpart of the master
     return param;
 }
 
@@ -259,7 +269,7 @@ bool mba_is_param(const mba_tensor *t)
 
 bool mba_is_state(const mba_tensor *t)
 {
-    return t->st->role == MBA_STATE && !t->producer_node && !t->base && t->id > 0; // the first tensor is the poison
+    return t->st->role == MBA_STATE && !t->producer_node && !t->base && t->id > 0; // tensor 0 is g->poison
 }
 
 mba_tensor *mba_graph_find(const mba_graph *g, const char *name)
@@ -271,7 +281,7 @@ mba_tensor *mba_graph_find(const mba_graph *g, const char *name)
     return NULL;
 }
 
-/* ---- windows ---- */
+/* ---- strided views ---- */
 
 static mba_tensor *view_like(mba_graph *g, mba_tensor *t, mba_type type)
 {
@@ -290,10 +300,11 @@ mba_tensor *mba_slice(mba_graph *g, mba_tensor *t, int axis, int64_t from, int64
 {
     int64_t inner = 1;
     if (g->status) return g->poison;
+    mba_assert(axis >= 0 && axis < t->type.rank);
     for (int i = axis + 1; i < t->type.rank; i++) inner *= t->type.dim[i];
     const int64_t block = t->type.dim[axis] * inner;
     if (from < 0 || count < 1 || from + count > t->type.dim[axis] || !(mba_dense(t) || t->run == block)) {
-        mba_graph_fail(g, mba_fail(MBA_E_SHAPE, "cannot take %lld..%lld of axis %d of %s", (long long)from,
+        mba_graph_fail(g, mba_fail(MBA_E_SHAPE, "cannot slice %lld..%lld of axis %d of %s", (long long)from,
                                    (long long)(from + count), axis, t->name));
         return g->poison;
     }
@@ -317,7 +328,7 @@ mba_tensor *mba_reshape(mba_graph *g, mba_tensor *t, mba_type shape)
     return view_like(g, t, shape);
 }
 
-/* An output that nothing else looks at yet, so it may still be moved. */
+/* True for an output that has no other view yet, so that it may still be moved. */
 static bool fresh(const mba_graph *g, const mba_tensor *t)
 {
     for (int32_t i = 0; i < g->ntensors; i++)
@@ -329,7 +340,7 @@ mba_tensor *mba_concat(mba_graph *g, mba_tensor *a, mba_tensor *b)
 {
     if (g->status) return g->poison;
     if (mba_rows(a) != mba_rows(b) || a->type.dtype != b->type.dtype || !fresh(g, a) || !fresh(g, b)) {
-        mba_graph_fail(g, mba_fail(MBA_E_SHAPE, "cannot join %s and %s", a->name, b->name));
+        mba_graph_fail(g, mba_fail(MBA_E_SHAPE, "cannot concatenate %s and %s", a->name, b->name));
         return g->poison;
     }
     mba_type type = a->type;
@@ -342,6 +353,7 @@ mba_tensor *mba_concat(mba_graph *g, mba_tensor *a, mba_tensor *b)
     b->run = mba_cols(b);
     a->pitch = b->pitch = mba_cols(t);
     b->offset = a->run;
+    mba_assert(a->run + b->run == a->pitch && mba_rows(a) * a->pitch == st->elems);
     return t;
 }
 
@@ -358,8 +370,9 @@ static mba_status check_inputs(const mba_node *n)
 {
     for (int k = 0; k < MBA_IN_MAX; k++) {
         const mba_slot *s = &n->op->in[k];
-        mba_assert(s->name || !n->in[k]); // more inputs than the operator names
-        if (s->name && !n->in[k] && !s->optional) return mba_fail(MBA_E_ARG, "%s needs '%s'", n->op->name, s->name);
+        mba_assert(s->name || !n->in[k]); // the operator names every input that it gets
+        if (s->name && !n->in[k] && !s->optional)
+            return mba_fail(MBA_E_ARG, "%s needs the input '%s'", n->op->name, s->name);
     }
     return MBA_OK;
 }
@@ -367,10 +380,12 @@ static mba_status check_inputs(const mba_node *n)
 static mba_tensor *make_output(mba_graph *g, mba_node *n, int k, mba_type type)
 {
     const mba_slot *s = &n->op->out[k];
-    const mba_role  role = n->pass == MBA_FORWARD ? MBA_ACT : MBA_DACT;
-    mba_storage    *st = s->update ? n->in[s->update - 1]->st
-                                   : mba__storage(g, role, type.dtype, mba_type_elems(&type), NULL);
-    mba_tensor     *t = mba__view(g, st, type, NULL);
+    mba_assert(s->name); // the operator names every output that its `shape` infers
+    mba_assert(!s->update || n->in[s->update - 1]);
+    const mba_role role = n->pass == MBA_FORWARD ? MBA_ACT : MBA_DACT;
+    mba_storage   *st = s->update ? n->in[s->update - 1]->st
+                                  : mba__storage(g, role, type.dtype, mba_type_elems(&type), NULL);
+    mba_tensor    *t = mba__view(g, st, type, NULL);
     if (s->update) t->offset = n->in[s->update - 1]->offset;
     t->name = mba_arena_printf(g->arena, "%s%s%s.%s", n->scope, *n->scope ? "/" : "", n->op->name, s->name);
     t->producer_node = n;
@@ -381,13 +396,14 @@ static mba_tensor *make_output(mba_graph *g, mba_node *n, int k, mba_type type)
     return t;
 }
 
-/* A name that survives changes elsewhere in the model: the k-th of its kind in its scope. */
+/* The stream of a random node: from its scope, its operator, and how many such nodes precede it in that scope. So
+ * changes elsewhere in the model do not change its numbers. */
 static uint64_t stream_of(mba_graph *g, const mba_node *n)
 {
     int k = 0;
     if (!n->op->random) return 0;
     if (g->serves_node && g->serves_node->op->random)
-        return g->serves_node->stream; // the same numbers as the forward node
+        return g->serves_node->stream; // a backward node draws the numbers of its forward node
     for (int32_t i = 0; i < g->nnodes; i++) k += g->nodes[i]->op == n->op && !strcmp(g->nodes[i]->scope, n->scope);
     return mba_stream(mba_arena_printf(g->arena, "%s/%s.%d", n->scope, n->op->name, k));
 }
@@ -434,24 +450,26 @@ mba_tensor *mba_save_for_backward(mba_graph *g, const mba_node *n, int k, mba_ty
     return m->out[k] = make_output(g, m, k, type);
 }
 
-/* A twin of m in the backward pass, which makes its outputs again; or they are kept, and are their own. */
-static void make_again(mba_graph *g, const mba_node *m)
+/* Decides once for the forward node m: appends a copy of it to the backward pass, whose outputs become `again` of m's
+ * outputs, or saves them, and `again` is the output itself. */
+static void recompute_or_save(mba_graph *g, const mba_node *m)
 {
-    const mba_node *serving = g->serves_node, *twin = m;
+    const mba_node *serving = g->serves_node, *source = m;
     double          bytes = 0;
+    mba_assert(m->pass == MBA_FORWARD && g->pass == MBA_BACKWARD);
     for (int k = 0; k < MBA_OUT_MAX; k++)
         if (m->out[k]) bytes += mba_tensor_bytes(m->out[k]);
     if (mba_should_recompute(g, MBA_RECOMPUTED_CHEAP, bytes)) {
         g->serves_node = m;
-        twin = mba_append(g, m->op, m->attr, m->in);
+        source = mba_append(g, m->op, m->attr, m->in);
         g->serves_node = serving;
     }
     for (int k = 0; k < MBA_OUT_MAX; k++)
-        if (m->out[k]) m->out[k]->again = twin->out[k];
+        if (m->out[k]) m->out[k]->again = source->out[k];
 }
 
-/* In the backward pass, an input that is cheap may be made again just before its first use there. Whole
- * nodes are repeated, so every output must be cheap; the inputs of the repeated node may be cheap too. */
+/* Returns the tensor that a backward node reads for t: t itself, or its copy that is recomputed just before its first
+ * use. Whole nodes are repeated, so every output must be cheap; the inputs of the repeated node may be cheap too. */
 static mba_tensor *recomputed(mba_graph *g, mba_tensor *t)
 {
     if (!t || g->status) return t;
@@ -460,7 +478,8 @@ static mba_tensor *recomputed(mba_graph *g, mba_tensor *t)
     if (!m || m->pass != MBA_FORWARD) return t;
     for (int k = 0; k < MBA_OUT_MAX; k++)
         if (m->out[k] && !m->out[k]->cheap) return t;
-    if (!whole->again) make_again(g, m);
+    if (!whole->again) recompute_or_save(g, m);
+    mba_assert(whole->again);
     if (whole->again == whole) return t;
     if (t != whole && !t->again) {
         t->again = view_like(g, t, t->type);

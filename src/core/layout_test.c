@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* layout_test.c -- where a program lays its activations: in place where the input dies and nothing else reads it,
- * beside each other while they live, in no more memory than a plan on paper. */
+/* layout_test.c -- memory plans (memory_plan.c) and the order of graphs: an output lies in an input that dies, blocks
+ * that live together do not overlap, and the plan needs no more memory than one worked out by hand. */
 #include "ops/add/add.h"
 #include "ops/relu2/relu2.h"
 #include "tests/rig.h"
@@ -22,7 +22,7 @@ static bool in_place(const mba_program *p, const mba_tensor *from, const mba_ten
     return lay->offset[from->st->id] == lay->offset[to->st->id];
 }
 
-/* b takes the place of a. c cannot take that of b, which its maker reads twice; d takes that of c. */
+/* b takes the memory of a. c cannot take that of b, which its node reads twice; d takes that of c. */
 static void an_output_takes_the_place_of_an_input_that_dies(void **state)
 {
     (void)state;
@@ -41,7 +41,7 @@ static void an_output_takes_the_place_of_an_input_that_dies(void **state)
     assert_int_equal(lay->last[a->st->id], 1);
     assert_int_equal(lay->first[c->st->id], 3);
     assert_int_equal(lay->last[d->st->id], 5);
-    assert_int_equal(lay->live_bytes_max, 3 * BYTES); // b, c and e where c is made
+    assert_int_equal(lay->live_bytes_max, 3 * BYTES); // b, c and e at the node of c
     assert_int_equal(lay->peak, 3);
     assert_int_equal(lay->arena_bytes[MBA_ACT], 3 * BYTES);
     assert_int_equal(lay->role_bytes[MBA_ACT], 5 * BYTES);
@@ -56,7 +56,7 @@ static void an_output_takes_the_place_of_an_input_that_dies(void **state)
     mba_graph_destroy(g);
 }
 
-/* c lives on; s is but a part of its memory. */
+/* c is read later; s is only a part of its storage. */
 static void what_lives_on_or_is_a_part_keeps_its_place(void **state)
 {
     (void)state;
@@ -75,7 +75,7 @@ static void what_lives_on_or_is_a_part_keeps_its_place(void **state)
     mba_graph_destroy(g);
 }
 
-/* Rows of 3 in rows of 8, 5 behind the start: what a caller lends, and the same made dense. */
+/* An external buffer with rows of 3 in rows of 8, 5 after the start, and the same tensor made dense. */
 static void a_strided_input_can_be_made_dense(void **state)
 {
     (void)state;
@@ -88,14 +88,14 @@ static void a_strided_input_can_be_made_dense(void **state)
     mba_graph_destroy(g);
 }
 
-/* Two backward nodes read t: one by its first slot, one by its last. They wait for b, which makes t again. The forward
- * reader stays, and so does a backward node that does not read t. */
+/* Two backward nodes read t: one by its first slot, one by its last. They are moved behind b, which recomputes t. The
+ * forward reader stays, and so does a backward node that does not read t. */
 static void readers_of_what_is_made_again_wait_for_it(void **state)
 {
     (void)state;
     mba_graph  *g = graph();
     mba_tensor *x = mba_input(g, "x", MBA_TYPE(MBA_F32, R, C)), *t = mba_relu2(g, x), *y = mba_relu2(g, t);
-    assert_false(mba_grad_can_defer(g, t)); // nobody waits
+    assert_false(mba_grad_can_defer(g, t)); // t has no backward reader
     mba_relu2(g, t);
     mba_relu2(g, y);
     mba_relu2(g, t);
@@ -108,7 +108,7 @@ static void readers_of_what_is_made_again_wait_for_it(void **state)
     last->in[MBA_IN_MAX - 1] = t;
     last->in[0] = x;
     assert_true(mba_grad_can_defer(g, t));
-    assert_false(mba_grad_can_defer(g, x)); // an input is kept anyway
+    assert_false(mba_grad_can_defer(g, x)); // an input is there anyway
     g->status = MBA_E_ARG;
     mba_grad_defer(g, t, again);
     assert_memory_equal(g->nodes, before, sizeof before); // a failed graph stays as it is
@@ -121,7 +121,7 @@ static void readers_of_what_is_made_again_wait_for_it(void **state)
     mba_graph_destroy(g);
 }
 
-/* Nobody can wait whose output is read behind him, or who reads another part of t too. */
+/* A reader cannot be deferred if a later node reads its output, or if it also reads another view of t. */
 static void readers_that_are_needed_do_not_wait(void **state)
 {
     (void)state;

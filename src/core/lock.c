@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* lock.c -- see lock.h. */
+/* lock.c -- see lock.h: a file with the holder's process number, locked by flock. */
 #include "core/lock.h"
 
 #include <errno.h>
@@ -20,12 +20,12 @@ enum { PID_ROOM = 24, NAME_KEPT = 200, TRIES = 100 };
 struct mba_lock {
     int   fd;
     char *path;
-    char *folder; /* that it is in and guards; NULL: it is beside what it guards */
-    bool  made;   /* the folder was not there before */
-    bool  shared;
+    char *folder; /* the folder that the lock protects and lies in; NULL: it lies beside a file */
+    bool  made;   /* the folder was created for the lock */
+    bool  shared; /* a reader's lock */
 };
 
-/* Where another user has left the file, it can be read and locked, not written. */
+/* Opens the lock file, and creates it if needed. One that another user left can be read and locked, but not written. */
 static int open_file(const char *path)
 {
     int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0666);
@@ -35,14 +35,14 @@ static int open_file(const char *path)
     return fd;
 }
 
-/* A file that happens to bear the name of a lock is neither written to nor removed. */
+/* False for a file that only happens to have the name of a lock: it is neither written nor removed. */
 static bool is_lock_file(int fd)
 {
     struct stat s;
     return fstat(fd, &s) == 0 && S_ISREG(s.st_mode) && s.st_size < PID_ROOM;
 }
 
-/* Whoever held the lock has removed its file if it is not this one any more. */
+/* False if the previous holder has removed the file since it was opened. */
 static bool is_named(int fd, const char *path)
 {
     struct stat a, b;
@@ -53,10 +53,11 @@ static void write_pid(int fd)
 {
     char      text[PID_ROOM];
     const int n = snprintf(text, sizeof text, "%ld\n", (long)getpid());
-    if (ftruncate(fd, 0) == 0) (void)!pwrite(fd, text, (size_t)n, 0); // only told to others: no failure
+    mba_assert(n > 0 && n < (int)sizeof text);
+    if (ftruncate(fd, 0) == 0) (void)!pwrite(fd, text, (size_t)n, 0); // for messages only: may fail
 }
 
-/* 0: not known. */
+/* The process that holds the lock; 0: unknown. */
 static long holder(int fd)
 {
     char          text[PID_ROOM + 1] = "";
@@ -75,7 +76,7 @@ static mba_status held(const char *what, const char *path, long pid)
                     what, who, path);
 }
 
-/* What a killed process has left under temporary names, in the folder or of the file that the lock guards. */
+/* Removes the temporary files of killed processes: those in the folder, or those of the file that the lock protects. */
 static void sweep(const mba_lock *l)
 {
     enum { ENDS = sizeof ".lock" - 1 };
@@ -85,18 +86,19 @@ static void sweep(const mba_lock *l)
     }
     char *copy = strdup(l->path), *slash = copy ? strrchr(copy, '/') : NULL, *base = slash ? slash + 1 : copy;
     if (!copy) return;
+    mba_assert(base[0] == '.' && strlen(base) > ENDS && !strcmp(base + strlen(base) - ENDS, ".lock"));
     base[strlen(base) - ENDS] = 0;
     if (slash) *slash = 0;
     mba__writers_sweep(slash ? copy[0] ? copy : "/" : ".", base + 1);
     free(copy);
 }
 
-/* Locks the file of that name, not one that was removed between opening and locking it. */
+/* Opens and locks the file of that name. Tries again if the previous holder removed it between the two. */
 static mba_status take(mba_lock *l, const char *what)
 {
     for (int i = 0; i < TRIES; i++) {
         l->fd = open_file(l->path);
-        if (l->fd < 0 && errno == ENOENT && l->folder) { // another has released it, and its empty folder
+        if (l->fd < 0 && errno == ENOENT && l->folder) { // its last holder has removed the empty folder
             MBA_TRY(mba_mkdirs(l->folder));
             l->made = true;
             continue;
@@ -104,8 +106,8 @@ static mba_status take(mba_lock *l, const char *what)
         if (l->fd < 0) return mba__file_failed("write", l->path, errno);
         if (!is_lock_file(l->fd))
             return mba_fail(MBA_E_IO,
-                            "cannot lock '%s'\nwhy: '%s' is there and is no lock\nfix: move it away, or name another "
-                            "--out",
+                            "cannot lock '%s'\nwhy: '%s' exists and is no lock\nfix: move it away, or name "
+                            "another --out",
                             what, l->path);
         if (flock(l->fd, (l->shared ? LOCK_SH : LOCK_EX) | LOCK_NB) && errno == EWOULDBLOCK)
             return held(what, l->path, holder(l->fd));
@@ -125,13 +127,13 @@ static mba_status take(mba_lock *l, const char *what)
 static void forget(mba_lock *l)
 {
     if (l->fd >= 0) close(l->fd);
-    if (l->made) (void)rmdir(l->folder); // refused where there is something in it
+    if (l->made) (void)rmdir(l->folder); // fails, as it should, if the folder is not empty
     free(l->folder);
     free(l->path);
     free(l);
 }
 
-/* `path` and `folder` are the lock's from here on. */
+/* Takes ownership of `path` and `folder`, also when it fails. */
 static mba_status create(mba_lock **out, char *path, char *folder, mba_lock how, const char *what)
 {
     mba_lock *l = path ? malloc(sizeof *l) : NULL;
@@ -182,11 +184,12 @@ mba_status mba_lock_shared(mba_lock **out, const char *folder)
     return st == MBA_E_IO ? MBA_OK : st;
 }
 
-/* The name goes first: who opens the file before that and locks it after sees that it has none. Of those who share it,
- * the last removes it. */
+/* Removes the name before the lock ends: a process that opened the file earlier and locks it later then sees that it
+ * has no name. Of several readers, the last removes it. */
 void mba_lock_release(mba_lock *l)
 {
     if (!l) return;
+    mba_assert(l->fd >= 0);
     const bool last = !l->shared || flock(l->fd, LOCK_EX | LOCK_NB) == 0;
     if (last && is_named(l->fd, l->path)) (void)unlink(l->path);
     if (!l->shared) mba__unfinished(l->path, NULL);

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-/* lookup.c -- see lookup.h. */
+/* lookup.c -- see lookup.h: a hash table with linear probing, at most half full. */
 #include "core/lookup.h"
 
 #include <stdlib.h>
+
+#include "core/status.h"
 
 enum { SLOTS_FIRST = 512, ITEMS_FIRST = 64 };
 
@@ -15,7 +17,8 @@ uint64_t mba_hash(uint64_t h, const void *bytes, size_t n)
 
 int64_t mba_lookup_next(const mba_lookup *t, uint64_t hash, int64_t *at)
 {
-    while (*at < t->slots) { // at most half are taken, so a free one comes first
+    mba_assert(*at >= 0);
+    while (*at < t->slots) { // at most half are taken, so a free slot ends the search
         const struct mba_lookup_slot *s = &t->slot[(hash + (uint64_t)*at) & (uint64_t)(t->slots - 1)];
         if (!s->item) break;
         ++*at;
@@ -44,6 +47,7 @@ bool mba_lookup_add(mba_lookup *t, uint64_t hash)
         t->slots = slots;
     }
     put(t->slot, t->slots, (struct mba_lookup_slot){ hash, ++t->n });
+    mba_assert(2 * t->n <= t->slots && (t->slots & (t->slots - 1)) == 0);
     return true;
 }
 
@@ -55,6 +59,7 @@ void mba_lookup_free(mba_lookup *t)
 
 void *mba_grow(void *items, int64_t n, int64_t *room, size_t item_bytes)
 {
+    mba_assert(n >= 0 && n <= *room && item_bytes > 0);
     if (n < *room) return items;
     const int64_t more = *room ? 2 * *room : ITEMS_FIRST;
     void         *a = realloc(items, (size_t)more * item_bytes);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* lookup.h -- an array that grows, and the place of an item in it by what the item is about.
+/* lookup.h -- a growing array, and a hash index that finds an item's position in it.
  *
  *     kernel        *kernels = NULL;  int64_t n = 0, room = 0;
  *     mba_lookup     by_name = { 0 };
@@ -14,7 +14,8 @@
  *     }
  *     mba_lookup_free(&by_name);
  *
- * The array is the caller's; the lookup knows hashes alone. Items are numbered as they come, from 0. */
+ * The caller owns the array and compares items; the index stores only hashes. Items are numbered from 0 in the order of
+ * mba_lookup_add. */
 #ifndef MBA_CORE_LOOKUP_H
 #define MBA_CORE_LOOKUP_H
 
@@ -24,26 +25,28 @@
 
 #define MBA_HASH_BEGIN 1469598103934665603u
 
-/* `h` with these bytes mixed in: FNV-1a. */
+/* Continues the FNV-1a hash `h` with these bytes. */
 uint64_t mba_hash(uint64_t h, const void *bytes, size_t n);
 
 typedef struct mba_lookup {
     struct mba_lookup_slot {
         uint64_t hash;
         int64_t  item;
-    } * slot; /* item: from 1; 0 is free */
-    int64_t slots, n;
+    } * slot;         /* item: its number + 1; 0: a free slot */
+    int64_t slots, n; /* slots: a power of two, at least 2 n */
 } mba_lookup;
 
-/* The next item of this hash, -1 behind the last; *at is 0 before the first. The caller sees whether it is the one. */
+/* Returns the next item with this hash, or -1 after the last. *at is 0 for the first call. The caller compares the
+ * item, because different items can have the same hash. */
 int64_t mba_lookup_next(const mba_lookup *t, uint64_t hash, int64_t *at);
 
-/* Item t->n, which is one more then; false without memory, and nothing has changed. */
+/* Adds item number t->n and increments t->n. Returns false if there is no memory; then nothing has changed. */
 bool mba_lookup_add(mba_lookup *t, uint64_t hash);
 
 void mba_lookup_free(mba_lookup *t);
 
-/* The array with room for item n, twice as much where there is too little; NULL without memory, and `items` stays. */
+/* Returns the array with room for item n; doubles it if needed. Returns NULL if there is no memory; then `items` is
+ * still valid. */
 void *mba_grow(void *items, int64_t n, int64_t *room, size_t item_bytes);
 
 #endif

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* lookup_test.c -- every item is found, whatever shares its hash; nothing else is. And the name that a
- * word was meant to be; sizes in words. */
+/* lookup_test.c -- lookup.h finds every item, also among equal hashes, and nothing else; nearest.h finds the name that
+ * a misspelt word means; mba_size_of formats sizes. */
 #include "core/lookup.h"
 #include "core/nearest.h"
 #include "tests/starve.h"
@@ -15,7 +15,7 @@ static word      *words;
 static int64_t    n, room;
 static mba_lookup by_text;
 
-/* The number of a word, a new one where it is not there yet; `bits` of its hash count. */
+/* The number of a word; a new one if it is not in the table. Only `bits` of its hash are used. */
 static int64_t number_of(const char *text, uint64_t bits)
 {
     const uint64_t hash = mba_hash(MBA_HASH_BEGIN, text, strlen(text)) & bits;
@@ -39,7 +39,7 @@ static void forget(void)
     n = room = 0;
 }
 
-/* With few bits all words share a few hashes: they are told apart by the caller, and wrap around the table's end. */
+/* With few bits, all words share a few hashes: the caller distinguishes them, and slots wrap around the table's end. */
 static void items_keep_their_numbers_while_the_table_grows(void **state)
 {
     static const uint64_t bits[] = { UINT64_MAX, 0, 7, 511, ~(uint64_t)0xffff };
@@ -83,7 +83,7 @@ static void what_was_not_added_is_not_found(void **state)
     assert_int_equal(t.n, 0);
 }
 
-/* Published values of FNV-1a: of nothing, of "a", of "foobar". */
+/* Published values of FNV-1a: of "", of "a", of "foobar". */
 static void the_hash_is_fnv_1a(void **state)
 {
     (void)state;
@@ -111,7 +111,7 @@ static void arrays_double_and_keep_what_they_have(void **state)
 }
 
 #if MBA_STARVE
-/* Without memory what was there stays, in both. */
+/* Without memory, both keep what they had. */
 static mba_status fill(void)
 {
     int    *a = NULL;

@@ -1,19 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
-/* memory_plan.c -- where every storage and every scratch of a program lies. What lives at different times shares
- * memory. */
+/* memory_plan.c -- decides where every storage and every scratch of a program lies. Blocks that live at different times
+ * share memory. program.c calls mba__memory_plan once the launch plans, and with them the scratch sizes, are known.
+ *
+ *   1. lifetimes          the first and the last node that uses each storage
+ *   2. merge_in_place     an output takes the memory of an input that dies at its node
+ *   3. place_under_gradients   activations lie in the memory of parameter gradients that are written later
+ *   4. place              the rest goes to the step arena: largest first, at the lowest free offset */
 #include <stdlib.h>
 #include "core/program.h"
 
+/* What is placed: a storage that shares memory over time (id: its number) or the scratch of a node (id: nstorages +
+ * node). It lives from node `first` to node `last`. */
 typedef struct block {
     size_t  bytes, offset;
-    int32_t first, last, id, heir;
-    bool    merged, lent;
+    int32_t first, last, id;
+    int32_t heir;         /* 1 + the node whose output has taken over this block */
+    bool    merged;       /* it lies in the block of an input */
+    bool    in_gradients; /* it lies in the memory of parameter gradients */
 } block;
 
 static size_t aligned(size_t bytes) { return (bytes + MBA_ALIGN_BYTES - 1) / MBA_ALIGN_BYTES * MBA_ALIGN_BYTES; }
-static bool   shared(const mba_storage *st) { return st->role >= MBA_ACT; }
 
-/* What its maker leaves unwritten nobody may read: its readers' plans know that one (mba_plan.forward). */
+/* True for storages that share memory over time. */
+static bool shared(const mba_storage *st) { return st->role >= MBA_ACT; }
+
+/* True for an output that its node does not write (mba_plan.leaves). Its readers know that node's plan
+ * (mba_plan.forward) and do not read it, so it needs no memory. */
 static bool is_left(const mba_program *p, const mba_tensor *t)
 {
     for (int k = 0; t->producer_node && k < MBA_OUT_MAX; k++)
@@ -32,14 +44,14 @@ static void lifetimes(const mba_program *p, mba_memory_plan *lay)
             if (lay->first[t->st->id] < 0) lay->first[t->st->id] = i;
             lay->last[t->st->id] = i;
         }
-    for (int32_t s = 0; s < g->nstorages; s++) { // whoever uses a compute copy keeps its master
+    for (int32_t s = 0; s < g->nstorages; s++) { // a compute copy in use needs its master
         const mba_storage *st = g->storages[s];
         if (st->master && lay->first[s] >= 0 && lay->first[st->master->id] < 0)
             lay->first[st->master->id] = lay->last[st->master->id] = lay->first[s];
     }
 }
 
-/* An output takes the memory of an input that dies at its maker, where the operator allows it. */
+/* Gives an output the memory of an input whose last reader is the output's node, if the operator allows it. */
 static void merge_in_place(const mba_graph *g, block *b, int32_t *root)
 {
     for (int32_t i = 0; i < g->nnodes; i++)
@@ -54,11 +66,11 @@ static void merge_in_place(const mba_graph *g, block *b, int32_t *root)
             bool   alone = true;
             for (int m = 0; m < MBA_IN_MAX; m++) alone &= m == j || !n->in[m] || n->in[m]->st != x->st;
             const bool whole = mba_elems(x) == x->st->elems && mba_elems(y) == y->st->elems;
-            const bool same = x->st->dtype == y->st->dtype; // else element i does not lie in element i
+            const bool same = x->st->dtype == y->st->dtype; // so that element i lies in element i
             const bool meet = from->last == i && to->first == i && from->heir != i + 1 && !to->merged;
             if (alone && whole && same && meet && from->bytes == to->bytes) {
                 from->last = to->last;
-                from->heir = i + 1; // one output per input and node
+                from->heir = i + 1; // a second output of the node must not take it too
                 to->merged = true;
                 root[y->st->id] = root[x->st->id];
             }
@@ -77,7 +89,7 @@ static int by_offset(const void *x, const void *y)
     return a->offset != b->offset ? (a->offset > b->offset ? 1 : -1) : a->id - b->id;
 }
 
-/* The lowest place where x lies beside all blocks that live with it. */
+/* The lowest offset at which x does not overlap any of the blocks that live at the same time. `near` is scratch. */
 static size_t lowest(const block *x, block *const *others, int32_t n, block **near)
 {
     int32_t m = 0;
@@ -90,15 +102,30 @@ static size_t lowest(const block *x, block *const *others, int32_t n, block **ne
     return at;
 }
 
-/* Largest first, each at the lowest place that is free for its whole life. */
+/* True if no two blocks overlap both in time and in memory. Takes quadratic time: for debug builds. */
+static bool disjoint_blocks(block *const *b, int32_t n)
+{
+    for (int32_t i = 0; i < n; i++)
+        for (int32_t j = 0; j < i; j++) {
+            const bool time = b[i]->first <= b[j]->last && b[j]->first <= b[i]->last;
+            const bool memory = b[i]->offset < b[j]->offset + b[j]->bytes && b[j]->offset < b[i]->offset + b[i]->bytes;
+            if (time && memory) return false;
+        }
+    return true;
+}
+
+/* Places the largest block first, each at the lowest offset that is free for its whole life. Returns the bytes
+ * needed. */
 static size_t place(block **todo, int32_t n, block **near)
 {
     size_t top = 0;
     qsort(todo, (size_t)n, sizeof *todo, by_size);
     for (int32_t i = 0; i < n; i++) {
         todo[i]->offset = lowest(todo[i], todo, i, near);
+        mba_assert(todo[i]->offset % MBA_ALIGN_BYTES == 0);
         if (todo[i]->offset + todo[i]->bytes > top) top = todo[i]->offset + todo[i]->bytes;
     }
+    mba_debug_assert(disjoint_blocks(todo, n));
     return top;
 }
 
@@ -110,17 +137,18 @@ static size_t live_at(block *const *todo, int32_t n, int32_t node)
     return live;
 }
 
-/* ---- gradients of parameters lend their memory until they are made ---- */
+/* ---- activations in the memory of parameter gradients that are not written yet ---- */
 
-/* A window of a gradient that is written without a look at what was there. */
+/* True for a view of a parameter gradient that the node stores, without adding to what is there. */
 static bool stores_gradient(const mba_node *n, int k)
 {
     const mba_tensor *t = n->out[k];
     return t && t->st->role == MBA_GRAD && n->pass == MBA_BACKWARD && !mba_adds(n, k) && mba_dense(t);
 }
 
-/* What of the gradients is taken, and from which node on: stored windows from their makers on, all the rest from the
- * start (padding, which is zero, and what is only ever added to). Returns how many, of at most 2 nstored + 1. */
+/* Lists which parts of the gradients are in use, and from which node on: a stored view from its node on, all the rest
+ * from the start (padding, which is zero, and what is only ever added to). Returns their number, at most 2 nstored +
+ * 1. */
 static int32_t taken_gradients(const mba_program *p, block *taken, block **order)
 {
     const mba_graph *g = p->graph;
@@ -141,13 +169,15 @@ static int32_t taken_gradients(const mba_program *p, block *taken, block **order
         }
     nstored = n;
     qsort(order, (size_t)nstored, sizeof *order, by_offset);
-    for (int32_t i = 0; i <= nstored; i++) { // what lies before window i
+    for (int32_t i = 0; i <= nstored; i++) {                // the gap before view i
+        mba_assert(i == nstored || order[i]->offset >= at); // stored views do not overlap
         const size_t to = i < nstored ? order[i]->offset : p->layout.arena_bytes[MBA_GRAD];
         taken[n] = (block){ .bytes = to - at, .offset = at, .first = -1, .last = g->nnodes, .id = n };
         order[n] = &taken[n];
         n += to > at;
         at = i < nstored ? order[i]->offset + order[i]->bytes : to;
     }
+    mba_assert(n <= 2 * nstored + 1);
     return n;
 }
 
@@ -157,9 +187,9 @@ static int by_end(const void *x, const void *y)
     return a->last != b->last ? b->last - a->last : by_size(x, y);
 }
 
-/* At the end of the forward pass all activations are there and no gradient is. Those that live longest come first: they
- * fit only under gradients that are made last, the others under more of them. Returns how many blocks are left to
- * place. */
+/* Places activations in the memory of gradients. At the end of the forward pass all activations exist and no gradient
+ * does. Activations that live longest come first: they fit only under the gradients that are written last, the others
+ * under more of them. Returns how many blocks are left to place; they come first in `todo`. */
 static int32_t place_under_gradients(const mba_program *p, block **todo, int32_t n)
 {
     const mba_graph *g = p->graph;
@@ -178,17 +208,19 @@ static int32_t place_under_gradients(const mba_program *p, block **todo, int32_t
         block *x = todo[i];
         if (x->id < g->nstorages && x->first <= peak && peak <= x->last) { // scratch stays in the step arena
             x->offset = lowest(x, order, ntaken, near);
-            x->lent = x->offset + x->bytes <= p->layout.arena_bytes[MBA_GRAD];
+            x->in_gradients = x->offset + x->bytes <= p->layout.arena_bytes[MBA_GRAD];
         }
-        if (x->lent) order[ntaken++] = x;
+        if (x->in_gradients) order[ntaken++] = x;
         else todo[left++] = x;
     }
+    mba_debug_assert(disjoint_blocks(order, ntaken));
     return left;
 }
 
-/* ---- the whole of it ---- */
+/* ---- the memory plan ---- */
 
-/* A block per storage. Those of roles that outlive a step, or come from outside, lie one behind the other. */
+/* Creates a block for each storage. Storages that do not share memory over time get consecutive offsets in their
+ * arena. */
 static void storage_blocks(mba_program *p, block *b, size_t guard)
 {
     mba_memory_plan *lay = &p->layout;
@@ -198,7 +230,8 @@ static void storage_blocks(mba_program *p, block *b, size_t guard)
                         .first = lay->first[s],
                         .last = lay->last[s],
                         .id = s };
-        if (lay->first[s] < 0) continue; // nobody uses it
+        mba_assert(lay->first[s] <= lay->last[s]);
+        if (lay->first[s] < 0) continue; // no node uses it
         lay->role_bytes[st->role] += b[s].bytes;
         if (shared(st)) continue;
         lay->offset[s] = lay->arena_bytes[st->role] + guard;
@@ -206,7 +239,7 @@ static void storage_blocks(mba_program *p, block *b, size_t guard)
     }
 }
 
-/* A block per scratch, behind those of the storages. */
+/* Creates a block for the scratch of each node, after those of the storages. */
 static void scratch_blocks(mba_program *p, block *b, size_t guard)
 {
     for (int32_t i = 0, k = p->graph->nstorages; i < p->graph->nnodes; i++, k++) {
@@ -216,13 +249,15 @@ static void scratch_blocks(mba_program *p, block *b, size_t guard)
     }
 }
 
+/* Writes the offsets into p->layout. root[s] is the block in which storage s lies. */
 static void record(mba_program *p, const block *b, const int32_t *root, size_t guard)
 {
     const mba_graph *g = p->graph;
     mba_memory_plan *lay = &p->layout;
     for (int32_t s = 0; s < g->nstorages; s++) {
-        const block *x = &b[root[s]];
-        lay->arena[s] = (uint8_t)(!shared(g->storages[s]) ? g->storages[s]->role : x->lent ? MBA_GRAD : MBA_ACT);
+        const block   *x = &b[root[s]];
+        const mba_role at = x->in_gradients ? MBA_GRAD : MBA_ACT;
+        lay->arena[s] = (uint8_t)(shared(g->storages[s]) ? at : g->storages[s]->role);
         if (shared(g->storages[s])) lay->offset[s] = x->offset + guard;
     }
     for (int32_t i = 0; i < g->nnodes; i++) lay->work_offset[i] = b[g->nstorages + i].offset + guard;
@@ -260,4 +295,5 @@ void mba__memory_plan(mba_program *p)
             lay->peak = i;
         }
     }
+    mba_assert(lay->live_bytes_max <= lay->arena_bytes[MBA_ACT]);
 }

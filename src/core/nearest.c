@@ -1,17 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-/* nearest.c -- see nearest.h. */
+/* nearest.c -- see nearest.h: edit distance, parts of names, first words of meanings, each with a cost. */
 #include "core/nearest.h"
 
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
-/* What a kind of likeness costs; the number of wrong letters, or of those around the part, is added. */
+#include "core/status.h"
+
+/* The cost of each kind of similarity, to which the number of wrong letters, or of letters around the part, is
+ * added. */
 enum { COST_LETTERS = 1, COST_PART = 100, COST_MEANING = 200, PART_LEAST = 3, MEANING_WORDS = 2 };
 
 static char plain(char c) { return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c == '_' ? '-' : c; }
 
-/* As nearest.h says of `word`; the length, 0 where it is too long. */
+/* Writes `text` in the form of mba_nearest.word. Returns its length, 0 if it is too long. */
 static int simplify(char out[MBA_NEAREST_MAX + 1], const char *text, size_t n)
 {
     size_t from = 0;
@@ -25,10 +28,11 @@ static int simplify(char out[MBA_NEAREST_MAX + 1], const char *text, size_t n)
 
 static int least(int a, int b) { return a < b ? a : b; }
 
-/* Letters to change, add, leave out or swap with their neighbour until a is b. */
+/* The edit distance: letters to change, insert, delete or swap with their neighbour until a is b. */
 static int letters_between(const char *a, int na, const char *b, int nb)
 {
-    int row[3][MBA_NEAREST_MAX + 1]; // of the last two letters of a, and of this one
+    int row[3][MBA_NEAREST_MAX + 1]; // of this letter of a and of the two before it
+    mba_assert(na <= MBA_NEAREST_MAX && nb <= MBA_NEAREST_MAX);
     for (int j = 0; j <= nb; j++) row[0][j] = j;
     for (int i = 1; i <= na; i++) {
         int *const is = row[i % 3], *const was = row[(i + 2) % 3], *const before = row[(i + 1) % 3];
@@ -41,8 +45,8 @@ static int letters_between(const char *a, int na, const char *b, int nb)
     return row[na % 3][nb];
 }
 
-/* In which of the first words of `meaning` the word begins it (0, 1, ..), or -1. A plural s does not count, nor what
- * kind of space is between words: learning-rate is "learning rate". */
+/* Returns which of the first words of `meaning` begins with `word` (0, 1, ..), or -1. A plural s is ignored, and a dash
+ * matches a space: learning-rate matches "learning rate". */
 static int place_in(const char *meaning, const char *word, int n)
 {
     if (n > PART_LEAST && word[n - 1] == 's') n--;

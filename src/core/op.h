@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/* op.h -- what an operator declares, once, for everyone.
+/* op.h -- the declaration of an operator, from which all parts of the program read.
  *
- * The engine reads shape, grad and the variants; the tests ref and cases; the benchmark cost and
- * cases; the profiler cost and plans; the simulator plans. An operator is one folder, one constant
- * of this type per direction, and one line in ops.def.
+ * The engine reads shape, grad and the variants; tests read ref and cases; the benchmark reads cost and
+ * cases; the profiler reads cost and plans; the simulator reads plans. An operator is one folder, one constant
+ * of type mba_op per direction, and one line in ops.def.
  *
  *     enum { X };                                       // inputs, by name
  *     enum { Y };                                       // outputs
@@ -24,14 +24,17 @@
 #include "core/plan.h"
 #include "core/step.h"
 
-/* The class in the operator breakdown of the report. */
-// clang-format off
+/* The class of an operator in the report's breakdown. */
 #define MBA_KIND_LIST(X) \
-    X(GEMM, "gemm") X(SSM, "ssm") X(CONV, "conv") X(ATTENTION, "attention") X(NORM, "norm") \
-    X(ELEMENTWISE, "element-wise") X(REDUCTION, "reduction") X(MESSAGE, "message passing") \
-    X(MEMORY, "memory") X(EMBED_LOSS, "embedding/loss") X(OPTIMIZER, "optimizer") \
-    X(COLLECTIVE, "collective")
-// clang-format on
+    X(GEMM, "gemm") \
+    X(SSM, "ssm") \
+    X(CONV, "conv") \
+    X(ATTENTION, "attention") \
+    X(NORM, "norm") \
+    X(ELEMENTWISE, "element-wise") \
+    X(REDUCTION, "reduction") \
+    X(MESSAGE, "message passing") \
+    X(MEMORY, "memory") X(EMBED_LOSS, "embedding/loss") X(OPTIMIZER, "optimizer") X(COLLECTIVE, "collective")
 
 typedef enum mba_kind {
 #define X(kind, text) MBA_##kind,
@@ -40,29 +43,30 @@ typedef enum mba_kind {
         MBA_KINDS
 } mba_kind;
 
-/* One input or output. Permissions are stated here and obeyed by autodiff and by the memory plan. */
+/* One input or output. Autodiff and the memory plan obey the permissions stated here. */
 #define MBA_FROM(slot) ((uint8_t)((slot) + 1))
 typedef struct mba_slot {
     const char *name;
     bool        optional; /* in: may be absent */
     bool        saved;    /* out: only for the backward pass; never has a gradient of its own */
-    bool        cheap;    /* out: worth recomputing instead of keeping */
-    bool        adds;     /* out: every variant can add into what is there */
-    uint8_t     reuse;    /* out: MBA_FROM(k): may lie in the memory of input k if that dies here */
+    bool        cheap;    /* out: may be recomputed instead of saved */
+    bool        adds;     /* out: every variant can add to the values that are there */
+    uint8_t     reuse;    /* out: MBA_FROM(k): may lie in the memory of input k if this node is its last reader */
     uint8_t     update;   /* out: MBA_FROM(k): is input k, changed in place */
 } mba_slot;
-// clang-format off
-#define MBA_SLOT(...) { .name = __VA_ARGS__ }
-// clang-format on
+#define MBA_SLOT(...) \
+    { \
+        .name = __VA_ARGS__ \
+    }
 
-/* The least any implementation does: what the floor is made of. */
+/* The least work of any implementation, from which floors are computed. */
 typedef struct mba_cost {
     double tensor_flops, vector_flops, special_ops, read_bytes, write_bytes;
 } mba_cost;
 
-/* One way to run the operator on one kind of device. `plan` answers "can you, and how?" in plain C
- * for a machine that need not be present; NULL stands for "always, without scratch". `launch` obeys
- * the plan and is NULL where this build has no such device. */
+/* One way to run the operator on one kind of device. `plan` says whether and how the variant runs the node on a
+ * machine, which need not be present; NULL: it runs every node, without scratch. `launch` obeys the plan; NULL: this
+ * build has no such device. */
 typedef struct mba_call mba_call;
 typedef mba_status      mba_plan_fn(mba_plan *p, const mba_node *n, const mba_machine *m);
 typedef mba_status      mba_launch_fn(const mba_call *c);
@@ -73,7 +77,8 @@ typedef struct mba_variant {
     mba_launch_fn *launch[MBA_ISAS]; /* a CUDA variant has only the first */
 } mba_variant;
 
-/* What a launch gets. Addresses are those of the windows, on the device; `step` too. */
+/* The arguments of a launch. Addresses, that of `step` too, are on the device and point at the first element of a
+ * view. */
 struct mba_call {
     const mba_node *node;
     const mba_plan *plan;
@@ -83,17 +88,17 @@ struct mba_call {
     void           *stream;
 };
 
-/* What a reference gets: dense fp64 arrays (indices too), NULL where absent. Windows, dtypes and
- * adding are the executor's business; the reference is only the maths. */
+/* The arguments of a reference: dense fp64 arrays (indices too), NULL where absent. reference.c handles views, dtypes
+ * and adding; the operator's reference is only the maths. */
 typedef struct mba_ref_call {
     const mba_node *node;
     const double   *in[MBA_IN_MAX];
     double         *out[MBA_OUT_MAX];
-    double         *space; /* as many as `ref_space` asks for, of any value */
+    double         *space; /* as many doubles as `ref_space` says, not initialised */
     const mba_step *step;
 } mba_ref_call;
 
-enum { MBA_CASE_EXTREME = 8 }; /* dim: which of ops/extremes.h an SSM operator's case is */
+enum { MBA_CASE_EXTREME = 8 }; /* dim[8] of an SSM operator's case: which of ops/extremes.h */
 typedef struct mba_case {
     int64_t     dim[9];
     const char *note;
@@ -107,28 +112,31 @@ struct mba_op {
     bool        random;     /* draws numbers from the node's stream */
     const char *no_grad;    /* why there is no gradient, if there is none */
 
-    mba_status (*shape)(const mba_node *n, mba_type *out);               /* or explains why not */
-    void (*grad)(mba_graph *g, const mba_node *n, mba_tensor *const *d); /* d[k]: of out k, or NULL */
+    mba_status (*shape)(const mba_node *n, mba_type *out); /* infers output types, or says why it cannot */
+    void (*grad)(mba_graph *g, const mba_node *n, mba_tensor *const *d); /* d[k]: gradient of out k, or NULL */
     mba_cost (*cost)(const mba_node *n);
     void (*ref)(const mba_ref_call *c);
-    int64_t (*ref_space)(const mba_node *n); /* doubles that `ref` works in; NULL: none */
-    const mba_variant *cpu, *cuda;           /* best first; the first plan that fits wins */
+    int64_t (*ref_space)(const mba_node *n); /* doubles of scratch for `ref`; NULL: none */
+    const mba_variant *cpu, *cuda;           /* best first; the first variant with a plan is chosen */
 
-    void (*build)(mba_graph *g, const mba_case *c); /* the case as a graph, for tests and bench */
-    double (*terms)(const mba_node *n, int out);    /* length of the sum behind a value; NULL: 1 */
-    const mba_case *cases;                          /* ends with an empty note */
-    const mba_case *device_cases; /* more of them, for GPUs alone: shapes that their variants take and that
-                                                   * have too many values for differences */
-    const mba_case *sizes;        /* the same, of sizes worth timing: for the benchmark only */
+    void (*build)(mba_graph *g, const mba_case *c); /* appends the case to a graph, for tests and bench */
+    double (*terms)(const mba_node *n, int out);    /* number of terms in the sum behind a value; NULL: 1 */
+    const mba_case *cases;                          /* small, for proofs; ends with an empty note */
+    const mba_case *device_cases;                   /* for GPU variants only: too many values for finite differences */
+    const mba_case *sizes;                          /* large, for the benchmark only */
 };
 
-// clang-format off
 #ifdef MBA_WITH_CUDA
-#define MBA_CUDA(fn) { fn }
+#define MBA_CUDA(fn) \
+    { \
+        fn \
+    }
 #else
-#define MBA_CUDA(fn) { NULL }                     /* the plan stays: the simulator needs no GPU */
+#define MBA_CUDA(fn) \
+    { \
+        NULL \
+    } /* the plan stays: the simulator needs no GPU */
 #endif
-// clang-format on
 
 /* A fast CPU path lives in a file named *_cpu.c, which is compiled once per instruction set:
  *
@@ -139,20 +147,24 @@ struct mba_op {
 #define MBA__JOIN(a, b)  a##_##b
 #define MBA__JOIN2(a, b) MBA__JOIN(a, b)
 #define MBA_CPU_FN(fn)   MBA__JOIN2(fn, MBA_ISA_SUFFIX)
-// clang-format off
 #ifdef __x86_64__
 #define MBA_CPU_DECLARE(fn) mba_launch_fn fn##_base, fn##_avx2, fn##_avx512
-#define MBA_CPU(fn) { fn##_base, fn##_avx2, fn##_avx512 }
+#define MBA_CPU(fn) \
+    { \
+        fn##_base, fn##_avx2, fn##_avx512 \
+    }
 #else
 #define MBA_CPU_DECLARE(fn) mba_launch_fn fn##_base
-#define MBA_CPU(fn) { fn##_base }
+#define MBA_CPU(fn) \
+    { \
+        fn##_base \
+    }
 #endif
-// clang-format on
 
-/* Each operand once: the usual bytes. An operator adds its operations to this. */
+/* The bytes of a cost: each operand once. An operator adds its operations. */
 mba_cost mba_cost_io(const mba_node *n);
 
-/* How much of a node's shape is real in a ragged batch: 0 .. 1, of its largest operand that is counted. */
+/* The valid fraction of a node in a ragged batch, 0 .. 1: that of its largest operand with a count. */
 double             mba_valid_fraction(const mba_node *n, const mba_step *step);
 static inline bool mba_adds(const mba_node *n, int k) { return n->adds >> k & 1; }
 
@@ -162,30 +174,28 @@ static inline bool mba_adds(const mba_node *n, int k) { return n->adds >> k & 1;
         if (!(fact)) return mba_fail(MBA_E_SHAPE, __VA_ARGS__); \
     } while (0)
 
-/* In `plan`: refuses the node and says why; the next variant is asked. */
+/* In `plan`: refuses the node and says why; the engine then asks the next variant. */
 #define MBA_REFUSE_IF(fact, ...) \
     do { \
         if (fact) return mba_fail(MBA_E_UNSUPPORTED, __VA_ARGS__); \
     } while (0)
 
-/* Work items of a CPU kernel: what runs in parallel is fixed by the shape, never by the number of
- * threads, so results are the same bits at any thread count. FOR deals out equal items in ranges,
- * TILES hands out items of unequal cost one by one. */
+/* Parallel loops of CPU kernels. The shape fixes the work items, never the number of threads, so results have the same
+ * bits at any thread count. FOR divides equal items into ranges; TILES hands out items of unequal cost one by one. */
 #define MBA_PARALLEL_FOR(i, n)   _Pragma("omp parallel for schedule(static)") for (int64_t i = 0; i < (n); i++)
 #define MBA_PARALLEL_TILES(i, n) _Pragma("omp parallel for schedule(dynamic, 1)") for (int64_t i = 0; i < (n); i++)
 
-/* In front of an inner loop whose iterations do not meet, though an output may lie in the memory of an input
- * (element i in element i): without it the compiler finds the overlap at run time and goes one by one. */
+/* Precedes an inner loop with independent iterations whose output may lie in the memory of an input (element i in
+ * element i). Without it, compiled code detects the overlap at run time and takes the scalar path. */
 #define MBA_SIMD_LOOP _Pragma("omp simd")
 
-extern const mba_op *const mba_ops[];                      /* all of them, NULL at the end (from ops.def) */
-extern const mba_op        mba_op_fill, mba_op_accumulate; /* the two that autodiff appends by itself */
+extern const mba_op *const mba_ops[];                      /* all operators of ops.def, then NULL */
+extern const mba_op        mba_op_fill, mba_op_accumulate; /* autodiff itself appends these two */
 typedef struct mba_fill_attr {
     double   value;
     mba_type type;
 } mba_fill_attr;
-const mba_op       *mba_op_find(const char *name);
-MBA_MUST mba_status mba_op_named(const mba_op **out,
-                                 const char    *name); /* the same, with the story where there is none */
+const mba_op       *mba_op_find(const char *name);                      /* NULL: no such operator */
+MBA_MUST mba_status mba_op_named(const mba_op **out, const char *name); /* the same, fails with a message */
 
 #endif

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* plan.c -- building plans, and asking a variant for one. */
+/* plan.c -- see plan.h: functions with which variants describe their launches, and mba_plan_variant, which asks a
+ * variant for the plan of a node and checks it. */
 #include "core/plan.h"
 
 #include "core/program.h"
@@ -7,6 +8,7 @@
 mba_launch *mba_plan_launch(mba_plan *p, const char *kernel, mba_class cls, int64_t grid, int block)
 {
     mba_assert(p->nlaunches < MBA_LAUNCH_MAX);
+    mba_assert(kernel && grid > 0 && block > 0);
     if (!p->launch) p->launch = mba_arena_new(p->arena, mba_launch, MBA_LAUNCH_MAX);
     mba_launch *l = &p->launch[p->nlaunches++];
     *l = (mba_launch){ .kernel = kernel,
@@ -30,7 +32,7 @@ int mba_plan_scratch(mba_plan *p, const char *name, size_t bytes)
 
 int mba_launch_role(mba_launch *l, int warps)
 {
-    mba_assert(l->nroles < 4 && warps < l->role_warps[0]);
+    mba_assert(l->nroles < 4 && warps > 0 && warps < l->role_warps[0]);
     l->role_warps[0] -= warps;
     l->role_warps[l->nroles] = warps;
     return l->nroles++;
@@ -39,6 +41,8 @@ int mba_launch_role(mba_launch *l, int warps)
 static void phase_add(mba_launch *l, mba_phase ph)
 {
     mba_assert(l->nphases < MBA_PHASE_MAX);
+    mba_assert(ph.n >= 0 || ph.work == MBA_LOOP);
+    mba_assert(ph.operand >= -1 && ph.operand < MBA_ARG_SCRATCH(MBA_SCRATCH_MAX));
     ph.role = (int16_t)(l->nroles - 1);
     l->phase[l->nphases++] = ph;
 }
@@ -65,9 +69,8 @@ void mba_phase_work(mba_launch *l, mba_work work, double n, const char *mix)
     phase_add(l, (mba_phase){ .work = work, .operand = -1, .n = n, .mix = mix });
 }
 
-/* More shared memory than a block has there, if only for one stage of its ring, is refused whatever the variant looked
- * at. (How many stages fit is for who launches or imagines it: the simulator cuts rings, libraries choose among
- * tiles.) */
+/* Refuses a plan whose block needs more shared memory than the machine has, even with a ring of one stage. How many
+ * stages fit is decided later: the simulator shortens rings, libraries choose among tiles. */
 static mba_status check_shared(const mba_plan *p, const mba_machine *m)
 {
     for (int i = 0; i < p->nlaunches; i++) {
@@ -75,7 +78,7 @@ static mba_status check_shared(const mba_plan *p, const mba_machine *m)
         const int64_t     least = (int64_t)l->smem_bytes / (l->ring_depth > 1 ? l->ring_depth : 1);
         MBA_REFUSE_IF(least > m->smem_block_bytes,
                       "%s cannot run on %s\nwhy: a block needs %lld bytes of shared memory, the machine has %lld\n"
-                      "fix: another machine, or another variant of the operator",
+                      "fix: choose another machine, or another variant of the operator",
                       l->kernel, m->name, (long long)least, (long long)m->smem_block_bytes);
     }
     return MBA_OK;
@@ -93,10 +96,11 @@ mba_status mba_plan_variant(mba_plan *out, const mba_plan *of, mba_arena *a, con
 
 void mba_phases_evenly(mba_launch *l, const mba_node *n, double blocks)
 {
+    mba_assert(blocks >= 1);
     const mba_cost c = n->op->cost(n);
     for (int k = 0; k < MBA_IN_MAX; k++)
         if (n->in[k]) mba_phase_move(l, MBA_LOAD, MBA_ARG_IN(k), mba_tensor_bytes(n->in[k]) / blocks);
-    for (int k = 0; k < MBA_OUT_MAX; k++) // what is added to is read first
+    for (int k = 0; k < MBA_OUT_MAX; k++) // a node reads what it adds to
         if (n->out[k] && mba_adds(n, k))
             mba_phase_move(l, MBA_LOAD, MBA_ARG_OUT(k), mba_tensor_bytes(n->out[k]) / blocks);
     mba_phase_work(l, MBA_FMA, c.vector_flops / 2 / blocks, NULL);
@@ -115,10 +119,10 @@ mba_launch *mba_plan_stream(mba_plan *p, const mba_node *n, const char *kernel, 
 
 mba_status mba_plan_streaming(mba_plan *p, const mba_node *n, const mba_machine *m)
 {
-    enum { BLOCK_BYTES = 16384, THREADS = 256 }; // 64 bytes per thread: four loads of 16 in flight
+    enum { BLOCK_BYTES = 16384, THREADS = 256 }; // 64 bytes per thread: four 16-byte loads in flight
     const mba_cost c = n->op->cost(n);
     const double   most = c.read_bytes > c.write_bytes ? c.read_bytes : c.write_bytes;
-    MBA_REFUSE_IF(m->cc < 80, "a device of compute capability %d", m->cc);
+    MBA_REFUSE_IF(m->cc < 80, "needs compute capability 8.0 or higher, the device has %d.%d", m->cc / 10, m->cc % 10);
     mba_plan_stream(p, n, n->op->name, mba_ceil((int64_t)most + 1, BLOCK_BYTES), THREADS, 32); // registers: estimate
     return MBA_OK;
 }

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-/* print.c -- see print.h. */
+/* print.c -- see print.h. mba_cost_io and mba_valid_fraction, which op.h declares, are here too. */
 #include "core/print.h"
 
 #include <string.h>
 
 const char *mba_pass_name(mba_pass p)
 {
+    mba_assert(p == MBA_FORWARD || p == MBA_BACKWARD || p == MBA_UPDATE);
     return p == MBA_FORWARD ? "forward" : p == MBA_BACKWARD ? "backward" : "update";
 }
 
@@ -16,6 +17,7 @@ const char *mba_kind_name(mba_kind kind)
         MBA_KIND_LIST(X)
 #undef X
     };
+    mba_assert((unsigned)kind < MBA_KINDS);
     return name[kind];
 }
 
@@ -26,6 +28,7 @@ const char *mba_role_name(mba_role role)
         MBA_ROLE_LIST(X)
 #undef X
     };
+    mba_assert((unsigned)role < MBA_ROLES);
     return name[role];
 }
 
@@ -40,6 +43,7 @@ double mba_valid_fraction(const mba_node *n, const mba_step *step)
         most = mba_tensor_bytes(t);
         part = (double)mba_step_rows(step, first ? t->type.count : t->type.steps, all) / (double)all;
     }
+    mba_assert(part >= 0 && part <= 1); // no batch exceeds the capacity of a shape
     return part;
 }
 

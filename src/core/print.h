@@ -1,5 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-/* print.h -- readers of a graph and its plans: names, costs, memory. No device needed. */
+/* print.h -- names, costs and memory of a graph and its plans, as text and as numbers.
+ *
+ *     const mba_cost c = mba_graph_cost(g, MBA_FORWARD);      // the least work of the forward pass
+ *     mba_program_print_memory(stdout, p);                    // the table of the memory plan
+ *
+ * Nothing here needs a device. */
 #ifndef MBA_PRINT_H
 #define MBA_PRINT_H
 
@@ -14,7 +19,7 @@ const char *mba_pass_name(mba_pass pass); /* "forward", "backward", "update" */
 mba_cost mba_cost_sum(mba_cost a, mba_cost b);
 mba_cost mba_graph_cost(const mba_graph *g, unsigned passes);
 
-/* In GB, small ones in MB. */
+/* The unit in which a table shows sizes whose sum is `bytes`: MB below 100 MB, else GB. */
 typedef struct mba_size_unit {
     double      bytes;
     const char *name;

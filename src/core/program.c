@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* program.c -- chooses variants, binds and runs; memory_plan.c decides where everything lies. */
+/* program.c -- see program.h: chooses a variant for every node, allocates memory, runs. memory_plan.c decides where
+ * everything lies; a device (device.h) executes a run. */
 #include "core/program.h"
 
 #include <stdio.h>
@@ -10,7 +11,7 @@
 
 /* ---- variants ---- */
 
-/* "ssd=fused,conv1d=smem": the name forced for this operator, or NULL. */
+/* The variant that a list such as "ssd=fused,conv1d=smem" names for this operator, with its length; NULL: none. */
 static const char *forced(const char *list, const char *op, size_t *len)
 {
     const size_t n = strlen(op);
@@ -22,16 +23,16 @@ static const char *forced(const char *list, const char *op, size_t *len)
     return NULL;
 }
 
-/* Windows that no plan could tell apart: it may ask whether rows begin at multiples of 16 bytes, and where the
+/* True for views that no plan distinguishes. A plan may ask whether rows begin at multiples of 16 bytes, and where the
  * parameters of a group begin. */
 static bool same_view(const mba_tensor *s, const mba_tensor *t)
 {
-    const int64_t piece = 16 / (int64_t)mba_dtype_bytes(s->type.dtype);
+    const int64_t vector = 16 / (int64_t)mba_dtype_bytes(s->type.dtype);
     return mba_type_equal(&s->type, &t->type) && s->run == t->run && s->pitch == t->pitch
-           && s->offset % piece == t->offset % piece && s->st->start == t->st->start;
+           && s->offset % vector == t->offset % vector && s->st->start == t->st->start;
 }
 
-/* Two nodes of which the same is true: compared as bytes, so attributes have no padding. */
+/* True for nodes that have the same plan. Attributes are compared as bytes, so they have no padding. */
 static bool alike(const mba_node *a, const mba_node *b)
 {
     if (a->op != b->op || a->adds != b->adds) return false;
@@ -45,9 +46,10 @@ static bool alike(const mba_node *a, const mba_node *b)
     return true;
 }
 
-/* The plan of the node that n serves, which may tell n's plan what that node leaves for it. */
+/* The plan of the forward node that n serves: it says what that node saves for n. NULL: n serves none. */
 static const mba_plan *served(const mba_program *p, const mba_node *n)
 {
+    mba_assert(!n->serves_node || n->serves_node->id < n->id); // the forward node's plan is chosen first
     return n->serves_node ? p->plan[n->serves_node->id] : NULL;
 }
 
@@ -57,6 +59,7 @@ static bool serve_alike(const mba_program *p, const mba_node *a, const mba_node 
     return !s == !t && (!s || !strcmp(s->variant, t->variant));
 }
 
+/* Chooses the plan of node i: that of an equal earlier node, else of the first variant that has one. */
 static mba_status choose(mba_program *p, int32_t i)
 {
     const mba_node    *n = p->graph->nodes[i];
@@ -64,11 +67,7 @@ static mba_status choose(mba_program *p, int32_t i)
     size_t             len = 0;
     char               name[64];
     const char        *want = forced(p->options.variants, n->op->name, &len);
-    mba_status         st = mba_fail(MBA_E_UNSUPPORTED,
-                                     "%s has no variant%s%.*s for %s\n"
-                                             "fix: mambascope list ops names them",
-                                     n->op->name, want ? " " : "", (int)len, want ? want : "",
-                             p->options.cuda ? "CUDA" : "the CPU");
+    mba_status         st = MBA_OK;
     if (want) {
         snprintf(name, sizeof name, "%.*s", (int)len, want);
         want = mba_alias_variant(n->op->name, name);
@@ -89,10 +88,13 @@ static mba_status choose(mba_program *p, int32_t i)
             return MBA_OK;
         }
     }
+    if (st == MBA_OK) // no variant was asked for a plan
+        st = mba_fail(MBA_E_UNSUPPORTED, "%s has no variant%s%s for %s\nfix: see `mambascope list ops`", n->op->name,
+                      want ? " " : "", want ? want : "", p->options.cuda ? "CUDA" : "the CPU");
     return mba_where(st, "node %d, %s", i, n->scope);
 }
 
-/* ---- life of a program ---- */
+/* ---- creating a program, addresses, copies ---- */
 
 mba_status mba_program_create(mba_program **out, const mba_graph *g, const mba_program_options *o)
 {
@@ -117,6 +119,7 @@ mba_status mba_program_create(mba_program **out, const mba_graph *g, const mba_p
 void *mba_program_at(const mba_program *p, const mba_tensor *t)
 {
     if (!t || p->layout.first[t->st->id] < 0) return NULL;
+    mba_assert(t->offset >= 0 && t->offset < t->st->elems);
     return (char *)p->memory[p->layout.arena[t->st->id]] + p->layout.offset[t->st->id]
            + (size_t)t->offset * mba_dtype_bytes(t->type.dtype);
 }
@@ -127,7 +130,7 @@ void *mba_program_counterpart(const mba_program *p, const mba_storage *st, const
            + (size_t)param->offset * mba_dtype_bytes(st->dtype);
 }
 
-/* The next run, wait, pull or push tells it: mba_program_host has no status to return. */
+/* Notes a failure for the next run, wait, pull or push to return: mba_program_host has no status to return. */
 static void note_failure(mba_program *p, mba_status st)
 {
     if (st == MBA_OK || p->failed != MBA_OK) return;
@@ -135,7 +138,7 @@ static void note_failure(mba_program *p, mba_status st)
     snprintf(p->failure, sizeof p->failure, "%s", mba_message());
 }
 
-static mba_status told(const mba_program *p)
+static mba_status noted_failure(const mba_program *p)
 {
     return p->failed == MBA_OK ? MBA_OK : mba_fail(p->failed, "%s", p->failure);
 }
@@ -154,7 +157,7 @@ bool mba_program_swap_inputs(mba_program *p)
 {
     if (!p->other_inputs) return false;
     if (!p->turned) memcpy(p->other_inputs, p->mirror[MBA_INPUT], p->layout.arena_bytes[MBA_INPUT]);
-    p->turned = true; // what is written once is in both
+    p->turned = true; // inputs that are written only once are in both
     void *filled = p->mirror[MBA_INPUT];
     p->mirror[MBA_INPUT] = p->other_inputs;
     p->other_inputs = filled;
@@ -174,20 +177,20 @@ void *mba_program_host_counterpart(const mba_program *p, const mba_storage *st, 
 static mba_status put_bf16(const mba_program *p, void *to, const float *x, int64_t n)
 {
     uint16_t *half = malloc(sizeof *half * (size_t)n);
-    if (!half) return mba_fail(MBA_E_NOMEM, "no memory for %lld numbers", (long long)n);
+    if (!half) return mba_fail(MBA_E_NOMEM, "no memory for %lld values", (long long)n);
     MBA_PARALLEL_FOR(i, n) half[i] = mba_to_bf16(x[i]);
     const mba_status st = p->device->put(to, half, sizeof *half * (size_t)n);
     free(half);
     return st;
 }
 
-/* What the host may look at and change between steps. */
+/* The roles that the host may read and change between steps. */
 static const mba_role lasting[] = { MBA_PARAM, MBA_OPTIM, MBA_STATE, MBA_GRAD };
 enum { LASTING = sizeof lasting / sizeof *lasting };
 
 mba_status mba_program_pull(mba_program *p)
 {
-    MBA_TRY(told(p));
+    MBA_TRY(noted_failure(p));
     for (int k = 0; k < LASTING && p->device->alloc_host; k++) {
         const mba_role r = lasting[k];
         const size_t   bytes = p->layout.arena_bytes[r];
@@ -208,6 +211,7 @@ mba_status mba_program_push(mba_program *p)
         const mba_storage *st = p->graph->copies[k], *master = p->graph->params[k];
         if (!st || p->layout.first[st->id] < 0 || p->layout.first[master->id] < 0) continue;
         const mba_tensor whole = { .st = (mba_storage *)master };
+        mba_assert(st->elems == master->elems); // copies have the offsets of their masters
         MBA_TRY(put_bf16(p, mba_program_counterpart(p, st, &whole), mba_program_host_counterpart(p, master, &whole),
                          st->elems));
     }
@@ -223,13 +227,13 @@ void *mba__copy_of(const mba_program *p, const mba_tensor *t)
     return NULL;
 }
 
-/* An input is set in its mirror, which travels with the next run. */
+/* An input is set in its host mirror, which the next run copies to the device. */
 mba_status mba_program_set(mba_program *p, const mba_tensor *t, const void *host)
 {
     mba_assert(mba_dense(t));
     void *copy = t->st->role == MBA_PARAM ? mba__copy_of(p, t) : NULL;
     if (copy) MBA_TRY(put_bf16(p, copy, host, mba_elems(t)));
-    if (p->layout.first[t->st->id] < 0) return MBA_OK; // nobody reads it: it has no place
+    if (p->layout.first[t->st->id] < 0) return MBA_OK; // no node uses it: it has no memory
     if (t->st->role == MBA_INPUT && p->mirror[MBA_INPUT]) {
         uint16_t *to = mba_program_host(p, t);
         if (t->type.dtype != MBA_BF16) memcpy(to, host, (size_t)mba_tensor_bytes(t));
@@ -245,7 +249,7 @@ mba_status mba_program_get(const mba_program *p, const mba_tensor *t, void *host
 {
     mba_assert(mba_dense(t));
     MBA_TRY(p->device->get(host, mba_program_at(p, t), (size_t)mba_tensor_bytes(t)));
-    if (t->type.dtype == MBA_BF16) // widened from behind: a half never covers one still to be read
+    if (t->type.dtype == MBA_BF16) // widens from the end, so no value is overwritten before it is read
         for (int64_t i = mba_elems(t) - 1; i >= 0; i--) {
             uint16_t h;
             memcpy(&h, (const uint16_t *)host + i, sizeof h);
@@ -266,7 +270,7 @@ size_t mba_program_bytes(const mba_program *p)
     return all;
 }
 
-/* Room for the inputs of the next run, on both sides. */
+/* Allocates second buffers for the inputs, on the host and on the device. */
 static mba_status take_ahead(mba_program *p)
 {
     const mba_device *d = p->device;
@@ -278,6 +282,7 @@ static mba_status take_ahead(mba_program *p)
 
 mba_status mba_program_bind(mba_program *p, const mba_device *d)
 {
+    mba_assert(!p->device); // a program is bound once
     p->device = d;
     for (int r = 0; r < MBA_ROLES; r++)
         if (p->layout.arena_bytes[r]) MBA_TRY(d->alloc(&p->memory[r], p->layout.arena_bytes[r]));
@@ -290,7 +295,9 @@ mba_status mba_program_bind(mba_program *p, const mba_device *d)
     for (int32_t i = 0; i < p->graph->nnodes; i++) {
         const mba_node *n = p->graph->nodes[i];
         mba_call       *c = &p->call[i];
-        if (!p->launch[i]) return mba_fail(MBA_E_UNSUPPORTED, "%s cannot run in this build", n->op->name);
+        mba_assert(n->id == i && p->plan[i]);
+        if (!p->launch[i])
+            return mba_fail(MBA_E_UNSUPPORTED, "%s cannot run: this build has no code for the device", n->op->name);
         *c = (mba_call){ .node = n, .plan = p->plan[i], .step = p->step, .stream = d->stream };
         for (int k = 0; k < MBA_IN_MAX; k++) c->in[k] = mba_program_at(p, n->in[k]);
         for (int k = 0; k < MBA_OUT_MAX; k++) c->out[k] = mba_program_at(p, n->out[k]);
@@ -301,7 +308,8 @@ mba_status mba_program_bind(mba_program *p, const mba_device *d)
 
 mba_status mba_program_run(mba_program *p, unsigned passes, const mba_step *step, const mba_hooks *h)
 {
-    MBA_TRY(told(p));
+    mba_assert(p->device && passes && !(passes & ~(unsigned)MBA_STEP));
+    MBA_TRY(noted_failure(p));
     MBA_TRY(p->device->put(p->step, step, sizeof *step));
     p->apart = false;
     return p->device->run(p, passes, h);
@@ -315,7 +323,7 @@ mba_status mba_program_repeat(mba_program *p, unsigned passes, const mba_step *s
 
 mba_status mba_program_wait(const mba_program *p)
 {
-    MBA_TRY(told(p));
+    MBA_TRY(noted_failure(p));
     return p->device->wait ? p->device->wait() : MBA_OK;
 }
 

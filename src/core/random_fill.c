@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* random_fill.c -- see random_fill.h. */
+/* random_fill.c -- see random_fill.h: single numbers by the C library, arrays by blocks of the chosen instruction
+ * set. */
 #include "core/random_fill.h"
 
 #include <math.h>
@@ -22,6 +23,7 @@ double mba_normal(double a, uint64_t key, int64_t i)
     return (float)(a * sqrt(-2 * log(mba_unit(u[0]))) * cos(6.283185307179586 * mba_unit(u[1])));
 }
 
+/* The implementations of random_fill_cpu.c, by instruction set: see mba_cpu_isa. */
 typedef struct blocks {
     mba_uniforms_fn *uniforms;
     mba_normals_fn  *normals;
@@ -38,12 +40,20 @@ mba_normals_fn      mba_normals_block_base;
 static const blocks of_isa[] = { { mba_uniforms_block_base, mba_normals_block_base } };
 #endif
 
+static const blocks *blocks_here(void)
+{
+    const int isa = mba_cpu_isa();
+    mba_assert(isa >= 0 && isa < (int)(sizeof of_isa / sizeof *of_isa));
+    return &of_isa[isa];
+}
+
 static int64_t blocks_of(int64_t n) { return (n + MBA_RANDOM_BLOCK - 1) / MBA_RANDOM_BLOCK; }
 static int     left_of(int64_t n, int64_t at) { return (int)(n - at < MBA_RANDOM_BLOCK ? n - at : MBA_RANDOM_BLOCK); }
 
 void mba_uniforms(float *x, int64_t from, int64_t n, double a, uint64_t key)
 {
-    mba_uniforms_fn *const fn = of_isa[mba_cpu_isa()].uniforms;
+    mba_uniforms_fn *const fn = blocks_here()->uniforms;
+    mba_assert(from >= 0 && n >= 0);
     MBA_PARALLEL_FOR(b, blocks_of(n))
     {
         const int64_t at = b * MBA_RANDOM_BLOCK;
@@ -53,7 +63,8 @@ void mba_uniforms(float *x, int64_t from, int64_t n, double a, uint64_t key)
 
 void mba_normals(float *x, int64_t from, int64_t n, double a, uint64_t key)
 {
-    mba_normals_fn *const fn = of_isa[mba_cpu_isa()].normals;
+    mba_normals_fn *const fn = blocks_here()->normals;
+    mba_assert(from >= 0 && n >= 0);
     MBA_PARALLEL_FOR(b, blocks_of(n))
     {
         uint8_t       unsure[MBA_RANDOM_BLOCK];

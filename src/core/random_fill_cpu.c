@@ -1,23 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
-/* random_fill_cpu.c -- see random_fill.h: blocks of random numbers, for one instruction set. Plain loops that compilers
- * turn into vectors; the bits of the result do not depend on how: a doubtful one is left to the library. */
+/* random_fill_cpu.c -- see random_fill.h: fills blocks of random numbers, compiled once for each instruction set. Plain
+ * loops that compilers vectorise. The bits of the result do not depend on how: a number whose rounding is doubtful is
+ * marked, and the C library computes it. */
 #include "core/random_fill.h"
 
 #include "core/op.h"
 #include "core/rng.h"
 
-/* Of sqrt(-2 log u) a, which the cosine scales: far above the errors of the polynomials (1e-13) and of the library. */
+/* Error bound relative to a sqrt(-2 log u): far above the errors of the polynomials (1e-13) and of the C library. */
 static const double ERROR = 1e-12;
 static const double LN2 = 0.693147180559945309417, TWO_PI = 6.283185307179586476925;
 
-/* log of k / 2^32, k = 1 .. 2^32: 2 atanh((m - 1) / (m + 1)) for a mantissa around 1. */
+/* The logarithm of k / 2^32, k = 1 .. 2^32: 2 atanh((m - 1) / (m + 1)) for a mantissa m around 1, plus its exponent. */
 static inline double log_of(double u)
 {
     union {
         double   d;
         uint64_t b;
     } x = { u };
-    const uint64_t high = (x.b + 0x95f6400000000u) >> 52; // the mantissa lies in sqrt(1/2) .. sqrt(2)
+    const uint64_t high = (x.b + 0x95f6400000000u) >> 52; // puts the mantissa into sqrt(1/2) .. sqrt(2)
     x.b -= (high - 1023) << 52;
     const double t = (x.d - 1) / (x.d + 1), s = t * t;
     double       p = 1.0 / 17;
@@ -32,7 +33,7 @@ static inline double log_of(double u)
     return 2 * t * p + LN2 * ((double)(int32_t)high - 1023);
 }
 
-/* cos(2 pi v), v in 0 .. 1, as a sine around a quarter or three quarters. */
+/* cos(2 pi v), v in 0 .. 1, as a sine series around 1/4 or 3/4. */
 static inline double cos_of(double v)
 {
     const double far = v > 0.5 ? 1 - v : v, q = TWO_PI * (0.25 - far), s = q * q;
@@ -52,6 +53,7 @@ mba_normals_fn MBA_CPU_FN(mba_normals_block);
 void           MBA_CPU_FN(mba_normals_block)(float *x, uint8_t *unsure, int64_t from, int n, double a, uint64_t key)
 {
     double u[MBA_RANDOM_BLOCK], v[MBA_RANDOM_BLOCK];
+    mba_assert(n >= 0 && n <= MBA_RANDOM_BLOCK);
     for (int i = 0; i < n; i++) {
         uint32_t w[4];
         mba_philox(w, key, 0, (uint64_t)(from + i));
@@ -72,6 +74,6 @@ void            MBA_CPU_FN(mba_uniforms_block)(float *x, int64_t from, int n, do
     for (int i = 0; i < n; i++) {
         uint32_t w[4];
         mba_philox(w, key, 0, (uint64_t)(from + i));
-        x[i] = (float)(a * (2 * mba_unit(w[0]) - 1)); // but for a's product every step is exact
+        x[i] = (float)(a * (2 * mba_unit(w[0]) - 1)); // every step but the product with a is exact
     }
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* random_fill_test.c -- random numbers in blocks are those that the library makes one by one, bit for bit; and
- * parameters start with them on every device. */
+/* random_fill_test.c -- blocks of random numbers have the bits of those that the C library computes one by one, and
+ * parameters are initialised with them on every device. */
 #include "core/random_fill.h"
 
 #include <string.h>
@@ -15,7 +15,7 @@ static float x[N];
 typedef void   many_fn(float *x, int64_t from, int64_t n, double a, uint64_t key);
 typedef double one_fn(double a, uint64_t key, int64_t i);
 
-/* Far from the beginning too, in blocks that are not whole, at scales of weights and at 1. */
+/* Compares also far from the start, in partial blocks, at the scale of weights and at 1. */
 static void compare(many_fn *many, one_fn *one)
 {
     static const struct {
@@ -54,11 +54,11 @@ static void zero_has_no_scale(void **state)
     for (int i = 0; i < 300; i++) assert_true(x[i] == 0);
 }
 
-/* ---- first values ---- */
+/* ---- initial values ---- */
 
-enum { SEED = 11, PIECE = 1 << 23, SMALL = 6 * 7 }; /* PIECE: what is sent to a device at a time */
+enum { SEED = 11, BUFFER = 1 << 23, SMALL = 6 * 7 }; /* BUFFER: values that are copied to a device at a time */
 
-/* The CPU as a device that is reached by copies: which of them fail, and what was done. */
+/* The CPU as a device that needs copies: which calls fail, and which were made. */
 static struct {
     int    taken, given, puts, waits, put_fails, wait_fails;
     bool   no_host;
@@ -100,7 +100,7 @@ typedef struct started {
     mba_device   device;
 } started;
 
-/* A parameter of every distribution, a state, and a parameter of several pieces if `large`. */
+/* A parameter of every distribution, a state, and with `large` a parameter of several buffers. */
 static void start(started *s, bool apart, bool large)
 {
     static const mba_machine host = { .name = "host" };
@@ -110,7 +110,8 @@ static void start(started *s, bool apart, bool large)
     *s = (started){ .g = graph(), .device = mba_device_cpu };
     for (int k = 0; k < 6; k++) s->t[s->n++] = mba_param(s->g, name[k], MBA_TYPE(MBA_F32, 6, 7), init[k], MBA_DECAY);
     s->t[s->n++] = mba_state_from(s->g, "state", MBA_TYPE(MBA_F32, 6, 7), MBA_INIT_UNIFORM(2));
-    if (large) s->t[s->n++] = mba_param(s->g, "large", MBA_TYPE(MBA_F32, PIECE + 5), MBA_INIT_UNIFORM(1), MBA_NO_DECAY);
+    if (large)
+        s->t[s->n++] = mba_param(s->g, "large", MBA_TYPE(MBA_F32, BUFFER + 5), MBA_INIT_UNIFORM(1), MBA_NO_DECAY);
     for (int k = 0; k < s->n; k++) mba_relu2(s->g, s->t[k]);
     if (apart) {
         s->device.alloc_host = far_take_host;
@@ -149,16 +150,16 @@ static void parameters_start_alike_on_every_device(void **state)
         start(&s, apart, true);
         assert_ok(mba_program_init(s.p, SEED));
         same_values(&s);
-        assert_int_equal(far.taken, apart); // one piece for all, given back
+        assert_int_equal(far.taken, apart); // one buffer for all, freed at the end
         assert_int_equal(far.given, apart);
         assert_int_equal(far.puts, apart ? s.n + 1 : 0);
         assert_int_equal(far.waits, far.puts);
-        assert_int_equal(far.bytes, apart ? 6 * (size_t)PIECE : 0); // an fp32 and a bf16 of each number
+        assert_int_equal(far.bytes, apart ? 6 * (size_t)BUFFER : 0); // an fp32 and a bf16 of each number
         stop(&s);
     }
 }
 
-/* What each distribution is, by the first word at the element's number. */
+/* The definition of each distribution, from the first random word of the element. */
 static void first_values_are_what_they_are_called(void **state)
 {
     (void)state;
@@ -172,14 +173,14 @@ static void first_values_are_what_they_are_called(void **state)
         assert_true(mba_init_value(s.t[0], SEED, i) == 3);
         assert_true((float)mba_init_value(s.t[3], SEED, i) == (float)log(1 + 15 * mba_unit(u[0][0])));
         assert_true(mba_init_value(s.t[4], SEED, i) == (float)log((double)(1 + i % 7)));
-        assert_near(log1p(exp(bias)) / fmax(step, 1e-4), 1, 1e-5); // no step is smaller than that
+        assert_near(log1p(exp(bias)) / fmax(step, 1e-4), 1, 1e-5); // steps are at least 1e-4
         least += step < 1e-4;
     }
     assert_true(least > 0 && least < SMALL);
     stop(&s);
 }
 
-/* Whatever fails is handed up, and the memory between is given back. */
+/* Every failure is returned, and the buffer is freed. */
 static void a_device_that_fails_is_told(void **state)
 {
     (void)state;
@@ -202,7 +203,7 @@ static void a_device_that_fails_is_told(void **state)
     stop(&s);
 }
 
-/* The compute copy that is read is rounded from the values of the master. */
+/* The compute copy is rounded from the values of the master. */
 static void a_compute_copy_starts_rounded(void **state)
 {
     (void)state;

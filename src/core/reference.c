@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* reference.c -- runs any graph in fp64, slowly and obviously: every storage has its own memory, every
- * node sees dense arrays. What the fast paths share, skip or alias, this one does not. */
+/* reference.c -- runs any graph in fp64 by each operator's reference, against which all fast paths are checked. Every
+ * storage has its own memory and every node sees dense arrays: nothing is shared, skipped or aliased. */
 #include <stdlib.h>
 #include <string.h>
 #include "core/program.h"
@@ -10,7 +10,7 @@ struct mba_reference {
     double         **memory;
 };
 
-/* Where row r of a tensor begins in its storage: rows are of t->run elements, t->pitch apart. */
+/* The offset of row r of a tensor in its storage. A row has t->run elements; rows are t->pitch apart. */
 static int64_t row_at(const mba_tensor *t, int64_t r) { return t->offset + r * t->pitch; }
 
 static mba_status no_memory(void) { return mba_fail(MBA_E_NOMEM, "no memory for a reference run"); }
@@ -40,6 +40,7 @@ void mba_reference_destroy(mba_reference *r)
 double *mba_reference_at(mba_reference *r, const mba_tensor *t)
 {
     mba_assert(mba_dense(t));
+    mba_assert(t->offset >= 0 && t->offset + mba_elems(t) <= t->st->elems);
     return r->memory[t->st->id] + t->offset;
 }
 
@@ -48,12 +49,13 @@ static mba_status dense_copy(double **out, const mba_reference *r, const mba_ten
     const int64_t n = mba_elems(t);
     double       *x = *out = malloc(sizeof(double) * (size_t)n);
     if (!x) return no_memory();
+    mba_assert(row_at(t, n / t->run - 1) + t->run <= t->st->elems);
     for (int64_t i = 0; i < n; i += t->run)
         memcpy(x + i, r->memory[t->st->id] + row_at(t, i / t->run), sizeof(double) * (size_t)t->run);
     return MBA_OK;
 }
 
-/* Takes what a node reads, writes and works in. */
+/* Copies the inputs of a node to dense arrays and allocates its outputs and scratch. */
 static mba_status take(mba_ref_call *c, double *in[MBA_IN_MAX], const mba_reference *r)
 {
     const mba_node *n = c->node;
@@ -83,6 +85,7 @@ static void store(mba_reference *r, const mba_ref_call *c)
 
 static mba_status run_node(mba_reference *r, const mba_node *n, const mba_step *step)
 {
+    mba_assert(n->op->ref);
     mba_ref_call     c = { .node = n, .step = step };
     double          *in[MBA_IN_MAX] = { 0 };
     const mba_status st = take(&c, in, r);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* temporary.c -- see temporary.h. */
+/* temporary.c -- see temporary.h: mkdtemp, a lock in the folder, and the removal of folders of killed processes. */
 #include "core/temporary.h"
 
 #include <dirent.h>
@@ -17,13 +17,8 @@
 
 #define PREFIX "mambascope-"
 
-enum {
-    PREFIX_BYTES = sizeof PREFIX - 1,
-    RANDOM_BYTES = 6,
-    NAME_BYTES = PREFIX_BYTES + RANDOM_BYTES,
-    TRIES = 8,
-    DIR_MOST = 200
-};
+enum { PREFIX_BYTES = sizeof PREFIX - 1, RANDOM_BYTES = 6, NAME_BYTES = PREFIX_BYTES + RANDOM_BYTES };
+enum { TRIES = 8, DIR_MOST = 200 };
 
 static const char *place(void)
 {
@@ -31,7 +26,7 @@ static const char *place(void)
     return tmp && *tmp && strlen(tmp) < DIR_MOST ? tmp : "/tmp";
 }
 
-/* A name as mkdtemp makes it of the template. */
+/* True for a name that mkdtemp made from our template. */
 static bool is_ours(const char *name)
 {
     static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
@@ -39,8 +34,8 @@ static bool is_ours(const char *name)
            && strspn(name + PREFIX_BYTES, letters) == RANDOM_BYTES;
 }
 
-/* Folders in it, one level deep, and all files; never what a link leads to. What cannot be listed or removed stays: no
- * new folder takes its name. */
+/* Removes a folder with its files and its subfolders of files, never the target of a link. What cannot be listed or
+ * removed stays; that does no harm, because no new folder takes its name. */
 static void clear(const char *path)
 {
     char        inner[4096];
@@ -55,7 +50,7 @@ static void clear(const char *path)
     mba_folder_remove(path);
 }
 
-/* The lock of a folder of this user that nobody holds any more; -1 where somebody does, or there is none. */
+/* Takes the lock of a folder of this user whose process has died. -1 if its process lives, or there is no lock. */
 static int lock_of_dead(int parent, const char *name)
 {
     struct stat s;
@@ -71,6 +66,7 @@ static int lock_of_dead(int parent, const char *name)
     return lock;
 }
 
+/* Removes the folders of dead processes. */
 static void sweep(const char *in)
 {
     char path[sizeof((mba_temporary *)0)->path];
@@ -84,17 +80,18 @@ static void sweep(const char *in)
     if (d) closedir(d);
 }
 
-/* Another process may sweep the folder away before it is locked: then there is one more try. */
+/* Tries again if another process removes the new folder before it is locked. */
 mba_status mba_temporary_create(mba_temporary *out, const char *what, const char *instead)
 {
     const char *in = place();
     mba_status  st = MBA_OK;
+    mba_assert(!out->lock && !out->path[0]);
     sweep(in);
     for (int i = 0; i < TRIES; i++) {
         snprintf(out->path, sizeof out->path, "%s/" PREFIX "XXXXXX", in);
         if (!mkdtemp(out->path)) {
-            st = mba_fail(MBA_E_IO, "no place for %s in '%s'\nwhy: %s\nfix: set TMPDIR, or %s", what, in,
-                          strerror(errno), instead);
+            st = mba_fail(MBA_E_IO, "cannot make a temporary folder for %s in '%s'\nwhy: %s\nfix: set TMPDIR, or %s",
+                          what, in, strerror(errno), instead);
             break;
         }
         st = mba_lock_folder(&out->lock, out->path);

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-/* temporary.h -- a folder for what lies on the disk while a process runs: $TMPDIR/mambascope-XXXXXX, else in /tmp.
+/* temporary.h -- a temporary folder that lives as long as its process: $TMPDIR/mambascope-XXXXXX, else in /tmp.
  *
  *     mba_temporary t = { 0 };
  *     MBA_TRY(mba_temporary_create(&t, "synthetic data", "give --data"));
  *     mba_temporary_remove(&t);                         // zeroed ones are fine
  *
- * A lock in the folder says that its process lives. Whoever makes one first removes those of this user whose process
- * was killed; a folder without a lock is somebody else's and stays. */
+ * A lock in the folder shows that its process lives. mba_temporary_create first removes folders of this user whose
+ * process was killed. A folder without a lock belongs to somebody else and stays. */
 #ifndef MBA_TEMPORARY_H
 #define MBA_TEMPORARY_H
 
@@ -17,10 +17,10 @@ typedef struct mba_temporary {
     mba_lock *lock;
 } mba_temporary;
 
-/* `what` it is for and what else the user can do ("or .."), for the message where there is no place. */
+/* *out is zeroed. The message of a failure says `what` the folder is for and what to do `instead` ("or .."). */
 MBA_MUST mba_status mba_temporary_create(mba_temporary *out, const char *what, const char *instead);
 
-/* With the files and folders of files in it. */
+/* Removes the folder, the files in it, and its subfolders of files (one level). */
 void mba_temporary_remove(mba_temporary *t);
 
 #endif

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-/* tensor.h -- a tensor is a window onto a storage.
+/* tensor.h -- a tensor is a strided view of a storage.
  *
  * A storage is memory with one dtype and one role. A tensor has a type (dtype and shape) and says
  * where its elements lie in the storage: element i (in row-major order of its shape) is at
  *
  *     offset + (i / run) * pitch + i % run
  *
- * so a dense tensor has run == pitch == elems, and columns a..b of a matrix have run = b-a and
- * pitch = width. That is all the generality the models need: a slice or a reshape is another window,
- * costs nothing and is no node. Kernels see an address and a row pitch, never five strides.
+ * A dense tensor has run == pitch == elems; columns a..b of a matrix have run = b-a and
+ * pitch = width. The models need no more: a slice or a reshape is another view, costs nothing and
+ * is no node. Kernels see an address and a row pitch, never five strides.
  *
- * Three facts follow from it and carry the whole engine:
- *   - the gradient of a window is the same window of the storage's gradient;
- *   - the parameters of one group are windows of one storage, so optimizer, clipping and all-reduce
+ * The engine rests on three consequences:
+ *   - the gradient of a view is the same view of the storage's gradient;
+ *   - the parameters of one group are views of one storage, so optimizer, clipping and all-reduce
  *     work on one flat tensor, and its gradient and moments have the same offsets;
  *   - lifetimes are lifetimes of storages. */
 #ifndef MBA_TENSOR_H
@@ -22,7 +22,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Plain C that kernels call too. */
+/* Marks plain C functions that kernels call too. */
 #ifdef __CUDACC__
 #define MBA_HD __host__ __device__
 #else
@@ -33,7 +33,7 @@ enum { MBA_RANK_MAX = 5, MBA_ALIGN_BYTES = 256, MBA_ALIGN_ELEMS = 64 };
 
 typedef enum mba_dtype { MBA_NONE, MBA_F32, MBA_BF16, MBA_I32 } mba_dtype;
 
-/* What a storage is for. It decides the memory it lives in and how the memory report groups it. */
+/* What a storage is for. The role decides in which arena it lies and how the memory report groups it. */
 #define MBA_ROLE_LIST(X) \
     X(INPUT, "inputs")      /* written by the loader before a step */ \
     X(PARAM, "parameters")  /* fp32 masters */ \
@@ -53,13 +53,13 @@ typedef enum mba_role {
         MBA_ROLES
 } mba_role;
 
-/* What is real of an axis in a ragged batch: shapes are capacities, counts live in mba_step. */
+/* Which count limits an axis in a ragged batch: shapes are capacities, mba_step holds the counts. */
 typedef enum mba_count { MBA_ALL, MBA_NODES, MBA_EDGES, MBA_GRAPHS, MBA_TARGETS, MBA_COUNTS } mba_count;
 
 typedef struct mba_type { /* no padding: types and attributes are compared as bytes */
     mba_dtype dtype;      /* MBA_NONE: this output does not exist */
-    mba_count count;      /* of axis 0 */
-    mba_count steps;      /* of axis 1, where axis 0 is one sequence that holds the whole batch */
+    mba_count count;      /* limits axis 0 */
+    mba_count steps;      /* limits axis 1, if axis 0 is one sequence that holds the whole batch */
     int32_t   rank;
     int64_t   dim[MBA_RANK_MAX];
 } mba_type;
@@ -78,13 +78,13 @@ typedef struct mba_storage {
     const char         *name;
     struct mba_storage *master;  /* of a COPY: the PARAM it is a copy of */
     struct mba_storage *grad;    /* set by autodiff */
-    struct mba_written *written; /* of a gradient: which windows have been written */
-    int64_t            *start;   /* of parameters: where each begins, and the parts of those that are cut
-                                              (mba_param_cut), in order; what lies between is zero */
+    struct mba_written *written; /* of a gradient: which views have been written */
+    int64_t            *start;   /* of parameters: offsets where each begins, and the parts of those that are
+                                              cut (mba_param_cut), ascending; the padding between them is zero */
     int32_t             nstarts;
 } mba_storage;
 
-/* How a parameter starts. Numbers come from the stream of its name, so order does not matter. */
+/* The initial distribution of a parameter. Its numbers come from the stream of its name, so order does not matter. */
 typedef enum mba_dist { MBA_CONSTANT, MBA_NORMAL, MBA_UNIFORM, MBA_LOG_UNIFORM, MBA_LOG_INDEX, MBA_STEP_BIAS } mba_dist;
 typedef struct mba_init {
     mba_dist dist;
@@ -99,16 +99,16 @@ typedef struct mba_tensor {
     int64_t            offset, run, pitch; /* in elements */
     int64_t            bound;              /* of an index: values lie in 0 .. bound-1 */
     bool               may_ignore;         /* of an index: negative values mean "no target" */
-    bool               cheap;              /* worth recomputing in the backward pass instead of keeping */
+    bool               cheap;              /* may be recomputed in the backward pass instead of saved */
     mba_init           init;               /* of a parameter, or of a state that does not start at zero */
-    const double      *example;            /* of an input: what tests and benchmarks put there; NULL: random values */
-    struct mba_node   *producer_node;      /* NULL for inputs, parameters and windows of others */
+    const double      *example;            /* of an input: values for tests and benchmarks; NULL: random values */
+    struct mba_node   *producer_node;      /* NULL for inputs, parameters and slices or reshapes of others */
     bool               needs_grad;
     struct mba_tensor *base;  /* of a slice or reshape: the tensor that it is a view of */
-    struct mba_tensor *again; /* its twin in the backward pass, or itself if it is kept */
+    struct mba_tensor *again; /* its recomputed copy in the backward pass, or itself if it is saved */
 } mba_tensor;
 
-/* bf16 is the upper half of an fp32; rounding is to nearest, ties to even. */
+/* bf16 is the upper half of an fp32. Rounding is to nearest, ties to even. */
 static inline float mba_from_bf16(uint16_t h)
 {
     const union {

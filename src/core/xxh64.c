@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-/* xxh64.c -- see xxh64.h. Four sums of 8-byte words run side by side, so that no product waits for the one before
- * it. */
+/* xxh64.c -- see xxh64.h. Four independent sums of 8-byte words, so that no multiplication waits for the previous
+ * one. */
 #include "core/xxh64.h"
 
 #include <string.h>
+
+#include "core/status.h"
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "words are read as they lie in memory");
 
@@ -30,11 +32,12 @@ static uint64_t mixed(uint64_t sum, uint64_t input) { return rotate(sum + input 
 
 static uint64_t merged(uint64_t h, uint64_t sum) { return (h ^ mixed(0, sum)) * P1 + P4; }
 
-/* All whole stripes of 32 bytes, of which there is at least one; *p goes behind them. */
+/* Hashes all whole stripes of 32 bytes, at least one, and advances *p past them. */
 static uint64_t stripes(const unsigned char **p, const unsigned char *end)
 {
     uint64_t             a = P1 + P2, b = P2, c = 0, d = 0 - P1;
     const unsigned char *at = *p;
+    mba_debug_assert(end - at >= 32);
     for (; end - at >= 32; at += 32) {
         a = mixed(a, word(at));
         b = mixed(b, word(at + 8));

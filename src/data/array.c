@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* array.c -- see array.h. */
+/* array.c -- see array.h: conversions between the types of files and fp32 or fp64, and text for messages. */
 #include "data/array.h"
 
 #include <inttypes.h>
@@ -46,9 +46,9 @@ bool mba_array_measure(mba_array *a)
 
 /* ---- numbers ---- */
 
-/* Half precision by moving bits; subnormals are normal in fp32, made so by one exact subtraction (which,
- * unlike the usual multiplication, has no fp32 subnormal on its way and survives flush-to-zero). Without
- * branches, so that loops over it become vector code. */
+/* Converts half precision by moving bits. Subnormals become normal fp32 numbers by one exact subtraction, which, unlike
+ * the usual multiplication, has no fp32 subnormal as an intermediate result and works with flush-to-zero. It has no
+ * branches, so that loops are vectorised. */
 static float from_f16(uint16_t h)
 {
     const uint32_t exponent = h & 0x7c00;
@@ -106,7 +106,7 @@ static mba_status too_big(const mba_array *a, int64_t i, const char *type)
                  a);
 }
 
-/* case of a switch over a->dtype: every value, as `type v`, becomes `expression`. */
+/* A case of a switch over a->dtype: converts every value, `type v`, by `expression`. */
 #define EACH(wire, type, expression) \
     case MBA_WIRE_##wire: \
         for (int64_t i = 0; i < count; i++) { \
@@ -187,7 +187,7 @@ mba_status mba_array_read_f64(const mba_array *a, double *out, int64_t count)
     }
 }
 
-/* ---- words ---- */
+/* ---- text for messages ---- */
 
 mba_words mba_shape_words(int rank, const int64_t *shape)
 {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* array_test.c -- numbers of every type read right, sizes that cannot be, and text made harmless. */
+/* array_test.c -- array.h reads numbers of every type, refuses impossible sizes, and makes text safe to print. */
 #include <stdbool.h>
 #include "tests/test.h"
 #include "data/array.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* bpe.c -- see bpe.h. */
+/* bpe.c -- see bpe.h: hash tables of merges and of whole words, a cache of words, and the merging of one word. */
 #include "data/bpe.h"
 
 #include <stdlib.h>
@@ -7,13 +7,14 @@
 
 #define NO_RANK UINT32_MAX
 
-/* An open hash table of pairs; at most half full. */
+/* An entry of the table of merges: open addressing, at most half full. */
 typedef struct merge {
     int32_t  left, right, result; /* left < 0: free */
     uint32_t rank;
 } merge;
 
-/* Words of ordinary text repeat: one cache line each, found by hash, overwritten by the next word there. */
+/* The words of ordinary text repeat. An entry has the size of a cache line, is found by hash and is overwritten by the
+ * next word with the same slot. */
 enum { CACHE_SLOTS = 1 << 14, CACHE_BYTES = 22, CACHE_IDS = 10 };
 typedef struct cached {
     uint8_t bytes, n; /* bytes 0: free */
@@ -27,7 +28,7 @@ typedef struct symbol {
     uint32_t previous, next, pair;
 } symbol;
 
-/* A word that is a token: an open hash table, at most half full. */
+/* An entry of the table of whole words, which are tokens: open addressing, at most half full. */
 typedef struct whole {
     uint32_t start, bytes;
     int32_t  id; /* -1: free */
@@ -76,7 +77,7 @@ void mba__bpe_destroy(mba_bpe *b)
     free(b);
 }
 
-/* The place of a pair: where it is, or where it would go. */
+/* The slot of a pair, or the free slot where it would go. */
 static merge *find(const mba_bpe *b, int32_t left, int32_t right)
 {
     uint64_t h = ((uint64_t)(uint32_t)left << 32 | (uint32_t)right) * 0x9E3779B97F4A7C15u;
@@ -125,7 +126,7 @@ static uint32_t pair_rank(const mba_bpe *b, int32_t left, int32_t right)
     return m->left < 0 ? NO_RANK : m->rank;
 }
 
-/* Each merge takes one symbol away and pushes at most two pairs, so three times the symbols is room enough. */
+/* Each merge removes one symbol and pushes at most two pairs, so a heap of three times the symbols suffices. */
 static mba_status word_room(mba_bpe *b, size_t bytes)
 {
     if (bytes <= b->room) return MBA_OK;
@@ -159,8 +160,8 @@ static size_t word_symbols(mba_bpe *b, const char *word, size_t bytes)
     return n;
 }
 
-/* Symbols are named by where they begin. What was merged away has pair NO_RANK, so that what the heap still says
- * about it is stale; symbols only grow, so a pair that is gone never comes back. */
+/* Symbols are identified by their start. A symbol that was merged away has pair NO_RANK, which marks its entries of the
+ * heap as stale; symbols only grow, so a pair that disappeared never returns. */
 static void merge_symbols(mba_bpe *b, size_t bytes, size_t heap_n)
 {
     symbol   *s = b->symbol;
@@ -215,7 +216,7 @@ mba_status mba__bpe_whole_create(mba_bpe *b, const mba_text *text, size_t words)
     return MBA_OK;
 }
 
-/* The place of a word: where it is, or where it would go. */
+/* The slot of a word, or the free slot where it would go. */
 static whole *find_whole(const mba_bpe *b, const char *word, size_t bytes)
 {
     for (size_t i = (size_t)(hash(word, bytes) >> 32) & b->whole_mask;; i = (i + 1) & b->whole_mask) {

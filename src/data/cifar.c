@@ -32,7 +32,7 @@ static void cifar_close(mba_image_set *s)
     free(c);
 }
 
-/* The file that has the image, and its record there; *at becomes its number in that file. */
+/* Finds the file and the record of image *at; *at becomes its number in that file. */
 static const part *find_record(const uint8_t **record, int64_t *at, const cifar *c)
 {
     const part *p = c->file;
@@ -72,7 +72,7 @@ static mba_status cifar_read(const mba_image_set *s, int64_t number, mba_sample 
 static const mba_image_kind kind10 = { "cifar10", cifar_read, cifar_close, cifar_label, NULL };
 static const mba_image_kind kind100 = { "cifar100", cifar_read, cifar_close, cifar_label, NULL };
 
-/* Deviations over all pixels of the training set; some programs use the mean of those of single images instead. */
+/* Standard deviations are over all pixels of the training set; some programs use the mean over images instead. */
 static cifar *new_cifar(bool fine)
 {
     static const mba_colours ten = { { 0.4914f, 0.4822f, 0.4465f }, { 0.2470f, 0.2435f, 0.2616f } };

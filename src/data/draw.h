@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-/* draw.h -- random numbers of one image: a row of Philox draws that belongs to (seed, purpose, epoch, number).
+/* draw.h -- random numbers for one image: a sequence of Philox draws that depends on (seed, purpose, epoch, number).
  *
  *     mba_draw d = mba_draw_start(seed, "augment", epoch, image);
  *     if (mba_draw_unit(&d) <= 0.5) flip(..);                  // (0, 1]
  *     int top = (int)mba_draw_below(&d, H - h + 1);            // 0 .. H - h
  *
- * Nothing depends on which thread draws or on what was drawn for other images. 2^24 counters of four words each. */
+ * Nothing depends on which thread draws or on draws for other images. A sequence has 2^24 counters of four words. */
 #ifndef MBA_DRAW_H
 #define MBA_DRAW_H
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* graph_batch.c -- see graph_batch.h. */
+/* graph_batch.c -- see graph_batch.h: checks the graphs, sorts edges by target and source, fills and pads the arrays,
+ * and sorts nodes for scans. */
 #include "data/graph_batch.h"
 
 #include <math.h>
@@ -97,13 +98,13 @@ static mba_status check_item(const mba_graph_batch *b, const mba_graph_shape *s,
 
 /* ---- edges: counting sorts by target and by source ---- */
 
-/* Counts become starts: ptr[v + 1] holds the count of v, ptr[v] the first place of v afterwards. */
+/* Turns counts into starts: before, ptr[v + 1] is the count of v; after, ptr[v] is the first position of v. */
 static void starts(int32_t *ptr, int64_t n)
 {
     for (int64_t v = 0; v < n; v++) ptr[v + 1] += ptr[v];
 }
 
-/* Placing moved every start to the next one's; they move back. */
+/* Restores the starts: placing has advanced each to the start of the next. */
 static void move_back(int32_t *ptr, int64_t n)
 {
     memmove(ptr + 1, ptr, sizeof *ptr * (size_t)n);
@@ -219,7 +220,7 @@ mba_status mba_graph_batch_fill(mba_graph_batch *b, const mba_graph_shape *s, co
 
 /* ---- order ---- */
 
-/* In the last two the name says the opposite of what the released code does, and we do what it does. */
+/* The names of the last two contradict the released code; we do what the code does. */
 const mba_order_type mba_order_types[] = { { "Mamba", false, false, 0, false, 1 },
                                            { "Mamba_Permute", false, true, 0, false, 1 },
                                            { "Mamba_Degree", true, false, 0, false, 1 },
@@ -239,8 +240,8 @@ const mba_order_type *mba_order_find(const char *name)
     return NULL;
 }
 
-/* bucket (2 bits) | graph (22) | degree (16) | random (24), or random (40) without degree. Equal keys keep their order:
- * the sort is stable. */
+/* A sort key: bucket (2 bits) | graph (22) | degree (16) | random (24), or random (40) without degree. The sort is
+ * stable: equal keys keep their order. */
 enum { RANDOM_BITS = 24, DEGREE_BITS = 16, GRAPH_BITS = 22, SEGMENT_SHIFT = RANDOM_BITS + DEGREE_BITS };
 
 static uint64_t sort_key(const mba_graph_order_args *a, int64_t v)
@@ -279,8 +280,9 @@ static void sort_digit(uint64_t *key2, uint32_t *row2, const uint64_t *key, cons
     }
 }
 
-/* Sorts n keys, least digit first; a digit that all keys share costs nothing. Returns the sorted keys; *rows go with
- * them. */
+/* Radix sort of n keys, least significant digit first; skips digits that all keys share. Returns the sorted keys, and
+ * in
+ * *rows their rows. */
 static const uint64_t *sort_keys(uint64_t *key, uint64_t *key2, uint32_t *row, uint32_t *row2, const uint32_t **rows,
                                  int64_t n)
 {

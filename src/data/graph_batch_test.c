@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* graph_batch_test.c -- a batch holds what its graphs hold, once and in place; orders are what their names say. */
+/* graph_batch_test.c -- a batch has every node and edge of its graphs exactly once; node orders are what their names
+ * say. */
 #include "tests/test.h"
 
 #include "core/rng.h"

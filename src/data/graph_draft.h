@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* graph_draft.h -- one made-up graph in the making: what the generators of graph_synthetic.h share.
+/* graph_draft.h -- one synthetic graph under construction, shared by the generators of graph_synthetic.h.
  *
- * A draft draws its random numbers by counting, from (collection, seed, number); its arrays come from an arena. */
+ * Its random numbers are counter-based, from (collection, seed, number); its arrays come from an arena. */
 #ifndef MBA_GRAPH_DRAFT_H
 #define MBA_GRAPH_DRAFT_H
 
@@ -14,15 +14,15 @@
 typedef struct mba_draft {
     mba_arena *arena;
     uint64_t   key, seed, number; /* key: of (collection, seed) */
-    uint64_t   drawn;             /* blocks of four words so far */
+    uint64_t   drawn;             /* blocks of four random words so far */
     uint32_t   word[4];
-    int        left; /* of the last block */
+    int        left; /* unused words of the last block */
     int64_t    nodes, edges;
     uint32_t  *src, *dst;
     void      *node_feat, *edge_feat, *label;
 } mba_draft;
 
-/* Makes one graph: counts and arrays. */
+/* Generates one graph: counts and arrays. */
 typedef void mba_draft_make(mba_draft *d, mba_synthetic kind);
 
 mba_draft_make mba__draft_superpixels, mba__draft_points, mba__draft_peptide, mba__draft_blocks, mba__draft_calls;
@@ -52,7 +52,7 @@ static inline double mba__draw_normal(mba_draft *d)
     return radius * cos(6.283185307179586 * mba__draw_unit(d));
 }
 
-/* Number i of a stream that is the same for every graph and seed, in (0, 1]: colours, weights. */
+/* Number i of a stream that is the same for every graph and seed, in (0, 1]. For colours and weights. */
 static inline double mba__fixed_unit(const char *stream, uint64_t i)
 {
     uint32_t u[4];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* graph_features.c -- see graph_features.h. */
+/* graph_features.c -- see graph_features.h: a symmetric eigensolver, Laplacians, random walks, degree profiles. */
 #include "data/graph_features.h"
 
 #include <float.h>
@@ -10,7 +10,7 @@
 
 /* ---- symmetric matrices ---- */
 
-/* One sweep of QL: rotations of the rows (first, first + 1), (first - 1, first), .. of which there are `count`. */
+/* One QL sweep: `count` rotations of the rows (first, first + 1), (first - 1, first), .. */
 typedef struct sweep {
     int64_t first, count;
 } sweep;
@@ -36,7 +36,7 @@ static double dot(const double *x, const double *y, int64_t n)
     return s;
 }
 
-/* p = A v for the leading m x m block, of which only the lower triangle is there. */
+/* p = A v for the leading m x m block, of which only the lower triangle is stored. */
 static void multiply_lower(double *p, const double *a, int64_t n, const double *v, int64_t m)
 {
     memset(p, 0, (size_t)m * sizeof *p);
@@ -62,7 +62,7 @@ static void update_lower(double *a, int64_t n, const double *v, const double *w,
     }
 }
 
-/* From the last row upwards, so that each reflector is a row: contiguous, and it stays where its row was. */
+/* Proceeds from the last row upwards, so that each reflector is a contiguous row and is stored in place of its row. */
 static void tridiagonalise(solver *s)
 {
     const int64_t n = s->n;
@@ -119,7 +119,7 @@ static void sweep_once(solver *s, double *e, int64_t first, int64_t last)
     for (int64_t i = last - 1; i >= first; i--) {
         const double f = sine * e[i], b = cosine * e[i], r = hypot(f, g);
         e[i + 1] = r;
-        if (r == 0) { // the matrix falls apart here: begin again
+        if (r == 0) { // the matrix splits here: start again
             d[i + 1] -= shift;
             break;
         }
@@ -165,7 +165,7 @@ static mba_status diagonalise(solver *s)
     return MBA_OK;
 }
 
-/* y (n, k) = Q y for the recorded rotations, the last one first. */
+/* y (n, k) = Q y: applies the recorded rotations, the last one first. */
 static void play_backwards(const solver *s, double *y, int64_t k)
 {
     if (!s->nsweeps) return; // it was diagonal
@@ -185,7 +185,7 @@ static void play_backwards(const solver *s, double *y, int64_t k)
     }
 }
 
-/* vec (k, n): the reflectors, the last one made first. */
+/* Applies the reflectors to vec (k, n), the last one first. */
 static void reflect_back(const solver *s, double *vec, int64_t k)
 {
     for (int64_t i = 1; i < s->n; i++) {
@@ -199,7 +199,7 @@ static void reflect_back(const solver *s, double *vec, int64_t k)
     }
 }
 
-/* Where the smallest value lies that is not taken yet; ties go to the lower place. */
+/* The index of the smallest value that is not taken yet; the lower index among equals. */
 static int64_t take_smallest(const double *d, bool *taken, int64_t n)
 {
     int64_t best = -1;
@@ -373,7 +373,8 @@ static mba_status walks_of(float *val, float *out, const mba_graph_item *g, int6
     return mba_graph_rwse(out, g->nodes, g->edges, g->src, g->dst, K);
 }
 
-/* A failure in another thread has its story there; so the graphs from the first failure on are done again here. */
+/* Computes a feature for every graph in parallel. The message of a failure belongs to its thread, so this thread
+ * repeats the graphs from the first failure on. */
 static mba_status for_each(feature_of *f, float *val, float *out, const mba_graph_set *s, int64_t K)
 {
     int64_t failed = s->graphs;

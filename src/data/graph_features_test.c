@@ -53,7 +53,7 @@ static mba_graph_store *load_graphs(void)
 
 static double square(double x) { return x * x; }
 
-/* Of one node: the squares of the vectors whose eigenvalue is that of vector k. */
+/* For one node: the sum of squares over the vectors with the eigenvalue of vector k. */
 static double space_of(const float *vec, const double *values, int64_t k)
 {
     double sum = 0;

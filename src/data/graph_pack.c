@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* graph_pack.c -- see graph_pack.h.
  *
- * Reading and writing share one description of the sections (`sections`): which there are and how large each must
- * be follows from the header, so a size is never believed, only compared. */
+ * Reading and writing share one description of the sections (`sections`). The header determines which sections exist
+ * and how large each must be, so sizes in the file are never trusted, only compared. */
 #include "data/graph_pack.h"
 
 #include <inttypes.h>
@@ -26,7 +26,7 @@ enum {
     WIDTH_MAX = 1 << 20
 };
 
-/* ---- checksums: eight bytes a step, one table for each place ---- */
+/* ---- checksums: eight bytes per step, one table for each position ---- */
 
 static uint32_t       crc_table[8][256];
 static pthread_once_t crc_ready = PTHREAD_ONCE_INIT;
@@ -63,7 +63,7 @@ uint32_t mba_crc32(uint32_t crc, const void *bytes, size_t n)
     return ~crc;
 }
 
-/* ---- what a collection consists of ---- */
+/* ---- the sections of a collection ---- */
 
 typedef struct section {
     char     tag[9];
@@ -79,20 +79,19 @@ static void sections(section out[SECTIONS], const mba_graph_set *s)
     const mba_graph_form *f = &s->form;
     const uint64_t        g = (uint64_t)s->graphs, v = (uint64_t)s->nodes, e = (uint64_t)s->edges;
     const uint64_t        k = (uint64_t)f->lap_k, r = (uint64_t)f->rwse_k;
-
-    const section all[SECTIONS] = {
-        { "NODEPTR", g + 1, 8, false, FIELD(node_ptr) },
-        { "EDGEPTR", g + 1, 8, false, FIELD(edge_ptr) },
-        { "EDGESRC", e, 4, false, FIELD(src) },
-        { "EDGEDST", e, 4, false, FIELD(dst) },
-        { "NODEFEAT", v, mba_graph_type_bytes(f->node_type) * (uint64_t)f->node_width, false, FIELD(node_feat) },
-        { "EDGEFEAT", e, mba_graph_type_bytes(f->edge_type) * (uint64_t)f->edge_width, false, FIELD(edge_feat) },
-        { "LABEL", f->node_labels ? v : g, mba_graph_type_bytes(f->label_type) * (uint64_t)f->label_width, false,
-          FIELD(label) },
-        { "SPLIT", g, 1, true, FIELD(split) },
-        { "LAPVAL", g, 4 * k, false, FIELD(lap_val) },
-        { "LAPVEC", v, 4 * k, false, FIELD(lap_vec) },
-        { "RWSE", v, 4 * r, false, FIELD(rwse) },
+    const section         all[SECTIONS] = {
+                { "NODEPTR", g + 1, 8, false, FIELD(node_ptr) },
+                { "EDGEPTR", g + 1, 8, false, FIELD(edge_ptr) },
+                { "EDGESRC", e, 4, false, FIELD(src) },
+                { "EDGEDST", e, 4, false, FIELD(dst) },
+                { "NODEFEAT", v, mba_graph_type_bytes(f->node_type) * (uint64_t)f->node_width, false, FIELD(node_feat) },
+                { "EDGEFEAT", e, mba_graph_type_bytes(f->edge_type) * (uint64_t)f->edge_width, false, FIELD(edge_feat) },
+                { "LABEL", f->node_labels ? v : g, mba_graph_type_bytes(f->label_type) * (uint64_t)f->label_width, false,
+                  FIELD(label) },
+                { "SPLIT", g, 1, true, FIELD(split) },
+                { "LAPVAL", g, 4 * k, false, FIELD(lap_val) },
+                { "LAPVEC", v, 4 * k, false, FIELD(lap_vec) },
+                { "RWSE", v, 4 * r, false, FIELD(rwse) },
     };
     memcpy(out, all, sizeof all);
 }
@@ -110,7 +109,7 @@ static void set_field(mba_graph_set *s, const section *c, const void *p) { memcp
 
 struct mba_graph_pack {
     char                *name;
-    mba_map              map; /* zeroed where the bytes are somebody else's */
+    mba_map              map; /* zeroed if the caller owns the bytes */
     const unsigned char *bytes;
     size_t               n;
     mba_graph_set        set;
@@ -146,7 +145,7 @@ static mba_status wrong_section(const mba_graph_pack *p, const char *tag, const 
                     p->name, tag, why);
 }
 
-/* A width and its type: both or neither. */
+/* Reads a width and its type: both or neither must be set. */
 static bool read_width(const mba_graph_pack *p, size_t at, int64_t *width, mba_graph_type *type)
 {
     *width = word(p, at);
@@ -319,7 +318,7 @@ static mba_status write_sections(mba_writer *w, const mba_graph_set *s)
     section                    all[SECTIONS];
     uint32_t                   count = 0;
     sections(all, s);
-    for (int k = 0; k < SECTIONS; k++) // those that are absent fall out
+    for (int k = 0; k < SECTIONS; k++) // drops those that are absent
         if (all[k].row_bytes && get_field(s, &all[k])) all[count++] = all[k];
     size_t       at = HEADER_BYTES + count * (size_t)ENTRY_BYTES;
     const size_t head_bytes = at;

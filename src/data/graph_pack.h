@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* graph_pack.h -- a collection of graphs in one file, mapped: the container GRAPHPK1.
+/* graph_pack.h -- reads and writes GRAPHPK1, the container for a collection of graphs; files are mapped.
  *
  *     mba_graph_pack *p;
  *     MBA_TRY(mba_graph_pack_open(&p, "voc.graphpk"));
@@ -18,10 +18,10 @@
  *     NODEPTR EDGEPTR u64   EDGESRC EDGEDST u32   NODEFEAT EDGEFEAT LABEL by their type   SPLIT u8
  *     LAPVAL LAPVEC RWSE f32
  *
- * flags: 1 undirected, 2 sorted. Types: 0 none, 1 f32, 2 i32, 3 u8. Level: 0 graph, 1 node. The 64-bit counts are the
- * only 64-bit fields of the header. Opening reads the whole file once: sizes, checksums and everything that
- * mba_graph_set_check asks for, so that whoever uses the arrays need not look. "undirected" is the only claim it takes
- * on trust. tools/pyg_to_graphpk.py writes the same files from Python. */
+ * flags: 1 undirected, 2 sorted. Types: 0 none, 1 f32, 2 i32, 3 u8. Level: 0 graph, 1 node. The counts at 16 are the
+ * only 64-bit fields of the header. Opening reads the whole file once and checks sizes, checksums and everything that
+ * mba_graph_set_check requires, so users of the arrays need no checks. Only "undirected" is not verified.
+ * tools/pyg_to_graphpk.py writes the same files from Python. */
 #ifndef MBA_GRAPH_PACK_H
 #define MBA_GRAPH_PACK_H
 
@@ -29,7 +29,7 @@
 
 typedef struct mba_graph_pack mba_graph_pack;
 
-/* MBA_E_FORMAT: damaged, with the first thing that is wrong; MBA_E_UNSUPPORTED: another version. */
+/* MBA_E_FORMAT: damaged, with the first error; MBA_E_UNSUPPORTED: another version. */
 MBA_MUST mba_status mba_graph_pack_open(mba_graph_pack **out, const char *path);
 /* The same from memory, which is 8-byte aligned and must outlive the pack; `name` is for messages. */
 MBA_MUST mba_status  mba_graph_pack_open_bytes(mba_graph_pack **out, const char *name, const void *bytes, size_t n);
@@ -38,7 +38,7 @@ const mba_graph_set *mba_graph_pack_set(const mba_graph_pack *p);
 
 MBA_MUST mba_status mba_graph_pack_write(const char *path, const mba_graph_set *s);
 
-/* CRC-32 (polynomial 0xEDB88320 reflected, inverted at both ends) of `n` more bytes; begin with 0. */
+/* Continues a CRC-32 (polynomial 0xEDB88320 reflected, inverted at both ends) with `n` bytes; start with 0. */
 uint32_t mba_crc32(uint32_t crc, const void *bytes, size_t n);
 
 #endif

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* graph_pack_test.c -- the container: what is written is read, what is damaged is refused with its reason. */
+/* graph_pack_test.c -- the container GRAPHPK1: written files are read back, damaged files are refused with the
+ * reason. */
 #include "tests/test.h"
 #include "tests/scratch.h"
 
@@ -90,7 +91,7 @@ static void what_is_written_is_read(void **state)
     scratch_remove();
 }
 
-/* The least a collection can have: no features, no labels, no edges. */
+/* The smallest collection: no features, no labels, no edges. */
 static void a_bare_collection_is_enough(void **state)
 {
     (void)state;
@@ -109,7 +110,7 @@ static void a_bare_collection_is_enough(void **state)
     scratch_remove();
 }
 
-/* tools/golden/graph_features.py wrote it: the two graphs of above, other features of the second one. */
+/* A file from tools/golden/graph_features.py: the two graphs above, with other features of the second. */
 static void a_file_by_python_is_read(void **state)
 {
     (void)state;
@@ -146,7 +147,7 @@ static void direction_and_order_are_noticed(void **state)
     mba_graph_store_destroy(s);
 }
 
-/* The first edge may be 0 -> 0, and an edge may be there twice: what is sorted does not go back. */
+/* Sorted edges may begin with 0 -> 0 and may repeat, but never decrease. */
 static void loops_and_repeated_edges_are_sorted(void **state)
 {
     (void)state;
@@ -188,13 +189,12 @@ static void a_label_is_one_of_the_classes(void **state)
     static const uint64_t node_ptr[] = { 0, 1, 3 }, edge_ptr[] = { 0, 0, 0 };
     int32_t               whole[] = { 0, 1, 2 };
     uint8_t               small[] = { 0, 1, 2 };
-
-    mba_graph_set s = { .graphs = 2,
-                        .nodes = 3,
-                        .node_ptr = node_ptr,
-                        .edge_ptr = edge_ptr,
-                        .label = whole,
-                        .form = { .label_width = 1, .label_type = MBA_GRAPH_I32, .classes = 3, .node_labels = true } };
+    mba_graph_set         s = { .graphs = 2,
+                                .nodes = 3,
+                                .node_ptr = node_ptr,
+                                .edge_ptr = edge_ptr,
+                                .label = whole,
+                                .form = { .label_width = 1, .label_type = MBA_GRAPH_I32, .classes = 3, .node_labels = true } };
     assert_ok(mba_graph_set_check(&s, "s"));
     s.form.classes = 2;
     assert_fails(mba_graph_set_check(&s, "s"), MBA_E_FORMAT, "graph 1: label 0 of its row 1 is not one of 2 classes");
@@ -243,7 +243,7 @@ static void a_store_refuses_what_a_pack_may_not_hold(void **state)
     assert_fails(add(0, 2, 1, 3), MBA_E_FORMAT, "its split is 3");
 }
 
-/* ---- damage: one word of a sound file is changed, and where it lies in a section the checksum is made right ---- */
+/* ---- damage: changes one word of a sound file, and corrects the checksum of its section ---- */
 
 static unsigned char file[4096] __attribute__((aligned(64)));
 static size_t        file_bytes;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* graph_readers.h -- collections of graphs as others publish them, read into memory.
+/* graph_readers.h -- reads published collections of graphs into memory: TUDataset, OGB, MalNet.
  *
  *     mba_graph_store *s;
  *     MBA_TRY(mba_tu_dataset_read(&s, "MUTAG"));                                     // MUTAG/MUTAG_A.txt ..
@@ -8,37 +8,37 @@
  *     MBA_TRY(mba_graph_pack_write("set.graphpk", mba_graph_store_set(s)));
  *     mba_graph_store_destroy(s);
  *
- * Damage is MBA_E_FORMAT and names the file, the line and the value: an edge to a node that is not there, a graph
- * number that goes down, a feature that is not a number, an empty set. Memory is proportional to the files. */
+ * Damage is MBA_E_FORMAT with the file, the line and the value: an edge to a missing node, a graph number that
+ * decreases, a feature that is not a number, an empty set. Memory is proportional to the size of the files. */
 #ifndef MBA_GRAPH_READERS_H
 #define MBA_GRAPH_READERS_H
 
 #include "data/graph_set.h"
 #include "data/number_table.h"
 
-/* The text format of TUDataset, files DS_*.txt: in a folder DS, or by themselves in any folder or its raw/ (as PyTorch
- * Geometric has them). Class labels become 0 .. C-1 in ascending order; graph attributes, where they exist, replace
- * them as regression targets. Features are f32: attributes first, then one-hot labels; of nodes that have neither, the
- * local degree profile (graph_features.h). Self loops are dropped, of an edge that is listed twice the first stays,
- * edges are sorted by target and source. */
+/* The text format of TUDataset, files DS_*.txt: in a folder DS, or alone in any folder or its raw/ (as in PyTorch
+ * Geometric). Class labels become 0 .. C-1 in ascending order; graph attributes, if they exist, replace them
+ * as regression targets. Features are f32: attributes first, then one-hot labels; nodes that have neither get the local
+ * degree profile (graph_features.h). Self loops are dropped, the first of duplicate edges is kept, edges are sorted by
+ * target and source. */
 MBA_MUST mba_status mba_tu_dataset_read(mba_graph_store **out, const char *folder);
 bool                mba_is_tu_dataset(const char *folder);
 
-/* A folder of PyTorch Geometric whose collection is there only as its pickles, or one of those files. Refusing it names
- * the script that converts them. */
+/* True for a folder of PyTorch Geometric that holds its collection only as pickles, and for one of those files. The
+ * refusal names the script that converts them. */
 bool                mba_is_pyg(const char *path);
 MBA_MUST mba_status mba_pyg_refuse(const char *path);
 
-/* The CSV format of OGB graph collections, in a folder with raw/ and split/. Files may end in .gz. Features are i32
- * where all are whole, else f32. */
+/* The CSV format of OGB graph collections, in a folder with raw/ and split/. Files may end in .gz. Features are i32 if
+ * all are integers, else f32. */
 typedef struct mba_ogb_options {
     const char *scheme;   /* split/<scheme>/{train,valid,test}.csv; NULL: no split */
-    int64_t     classes;  /* 0: regression, or MBA_OGB_BY_VALUE. One column of classes gives i32, several
-                                                f32 with NaN for missing */
-    bool        directed; /* edges as they are; otherwise each is followed by its reverse */
+    int64_t     classes;  /* 0: regression; or MBA_OGB_BY_VALUE. One column of classes gives i32,
+                                                several give f32 with NaN for missing ones */
+    bool        directed; /* edges as stored; otherwise each is followed by its reverse */
 } mba_ogb_options;
 
-/* The labels tell: whole numbers from 0 on in one column are classes, 0 and 1 (and nan) in several are tasks of two. */
+/* The labels decide: integers from 0 on in one column are classes; 0, 1 and nan in several columns are binary tasks. */
 enum { MBA_OGB_BY_VALUE = -1, MBA_OGB_CLASSES_MAX = 1000 };
 
 MBA_MUST mba_status mba_ogb_csv_read(mba_graph_store **out, const char *folder, const mba_ogb_options *options);
@@ -80,7 +80,7 @@ MBA_MUST mba_status mba__ogb_from_texts(mba_graph_store **out, const mba_named_t
 
 MBA_MUST mba_status mba__malnet_create(mba_graph_store **out);
 MBA_MUST mba_status mba__malnet_add(mba_graph_store *s, const mba_named_text *edges, int label, mba_graph_split split);
-/* The next path of a list, from *at on, and its class; *n 0: the list has ended. */
+/* The next path of a list, from *at on, and its class; *n 0: end of the list. */
 MBA_MUST mba_status mba__malnet_next(const char **path, size_t *n, int *label, const mba_named_text *list, size_t *at);
 
 #endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* graph_readers_test.c -- TUDataset, OGB and MalNet collections by hand: read as they should be, damage told apart. */
+/* graph_readers_test.c -- small TUDataset, OGB and MalNet collections: read correctly, damage reported by its kind. */
 #include "tests/test.h"
 #include "tests/scratch.h"
 
@@ -84,7 +84,7 @@ static void compressed_files_are_read_or_refused(void **state)
     scratch_remove();
 }
 
-/* A thousand times what the file is: no table needs that, and memory is bounded before it is unpacked. */
+/* A file that expands a thousand times: no table does, and the limit applies before it is unpacked. */
 static void a_bomb_is_refused(void **state)
 {
     char             line[4096];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* graph_set.c -- see graph_set.h. */
+/* graph_set.c -- see graph_set.h: access to one graph, the checks of a collection, and a store that grows. */
 #include "data/graph_set.h"
 
 #include <inttypes.h>
@@ -45,7 +45,7 @@ mba_graph_item mba_graph_set_item(const mba_graph_set *s, int64_t g)
 
 /* ---- checking ---- */
 
-/* What the checks say about a collection or one graph; `first` is the number of that graph. */
+/* What is checked, for messages: a collection, or one graph with the number `first`. */
 typedef struct checked {
     const char *name;
     int64_t     first;
@@ -119,7 +119,7 @@ static int64_t graph_of(const uint64_t *ptr, int64_t graphs, int64_t row)
     return low;
 }
 
-/* The first value that is infinite or, unless it may be missing, NaN; -1: none. */
+/* The first value that is infinite, or NaN unless values may be missing; -1: none. */
 static int64_t first_wild(const float *x, int64_t n, bool may_miss)
 {
     for (int64_t i = 0; i < n; i++)
@@ -127,7 +127,7 @@ static int64_t first_wild(const float *x, int64_t n, bool may_miss)
     return -1;
 }
 
-/* `ptr` numbers the rows by graph; NULL where a row is a graph. */
+/* `ptr` gives the rows of each graph; NULL: a row is a graph. */
 static mba_status check_real(const checked *c, const mba_graph_set *s, const char *what, const float *x,
                              const uint64_t *ptr, int64_t rows, int64_t width, bool may_miss)
 {
@@ -138,7 +138,7 @@ static mba_status check_real(const checked *c, const mba_graph_set *s, const cha
                   ptr ? row - (int64_t)ptr[g] : 0, isnan(x[bad]) ? "not a number" : "infinite");
 }
 
-/* Of a class: whole, not negative, below the number of classes; a missing one passes. */
+/* True for a valid class: an integer, not negative, below the number of classes; or a missing one. */
 static bool class_fits(const mba_graph_set *s, int64_t i)
 {
     const int64_t classes = s->form.classes;
@@ -193,7 +193,7 @@ static mba_status check_from(const mba_graph_set *s, const char *name, int64_t f
 
 mba_status mba_graph_set_check(const mba_graph_set *s, const char *name) { return check_from(s, name, 0); }
 
-/* ---- a collection that grows ---- */
+/* ---- a growing collection ---- */
 
 typedef struct column {
     char  *data;
@@ -207,7 +207,7 @@ struct mba_graph_store {
     mba_graph_set set;
 };
 
-/* The set's pointers follow the columns, which move when they grow. An empty column still has memory. */
+/* Updates the set's pointers to the columns, which move when they grow. Even an empty column has memory. */
 static void show(mba_graph_store *s)
 {
     mba_graph_set *t = &s->set;
@@ -300,7 +300,8 @@ static int compare_keys(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* The edges and their reverses are the same, as often. Sorted, not counted: nodes may be many and edges few. */
+/* Decides whether every edge occurs as often as its reverse. Sorts rather than counts, since nodes may be many and
+ * edges few. */
 static mba_status find_undirected(bool *out, const mba_graph_item *g)
 {
     const size_t e = (size_t)g->edges;
@@ -318,7 +319,7 @@ static mba_status find_undirected(bool *out, const mba_graph_item *g)
     return MBA_OK;
 }
 
-/* One graph as a collection, so that one set of checks serves both. */
+/* Checks one graph as a collection of one, so that the same checks serve both. */
 static mba_status check_item(const mba_graph_store *s, const mba_graph_item *g)
 {
     const uint64_t node_ptr[] = { 0, (uint64_t)g->nodes }, edge_ptr[] = { 0, (uint64_t)g->edges };
@@ -385,7 +386,7 @@ mba_status mba_graph_store_add(mba_graph_store *s, const mba_graph_item *g)
 
 const mba_graph_set *mba_graph_store_set(const mba_graph_store *s) { return &s->set; }
 
-/* ---- arrays that come later ---- */
+/* ---- positional features ---- */
 
 static void fill_zero(column *c, size_t bytes)
 {
@@ -393,7 +394,7 @@ static void fill_zero(column *c, size_t bytes)
     c->used = bytes;
 }
 
-/* Room for `bytes` in all, whatever is there now. */
+/* Ensures room for `bytes` in total. */
 static mba_status resize(column *c, size_t bytes) { return bytes <= c->used ? MBA_OK : reserve(c, bytes - c->used); }
 
 mba_status mba_graph_store_add_lap(float **val, float **vec, mba_graph_store *s, int64_t k)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* graph_starvation_test.c -- the n-th allocation fails, for every n: each reader of graph collections, the container
- * and the positional features say so, leak nothing, and never give something wrong. */
+ * and the positional features report it, leak nothing, and never give a wrong result. */
 #include "tests/starve.h"
 #include "tests/scratch.h"
 #include "core/device.h"
@@ -44,7 +44,7 @@ static void put(const char *name, const char *text)
     assert_int_equal(fclose(f), 0);
 }
 
-/* Graphs enough that every array grows more than once. */
+/* Enough graphs that every array grows more than once. */
 static void put_many(const char *name, int n, const char *(*line)(int i))
 {
     char  *text;

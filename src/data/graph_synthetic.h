@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-/* graph_synthetic.h -- made-up graphs that look like nine published collections, and a task of our own.
+/* graph_synthetic.h -- synthetic graphs that resemble nine published collections, and a long-range task of our own.
  *
  *     mba_graph_store *s;
  *     MBA_TRY(mba_graph_synthetic(&s, MBA_SYNTHETIC_VOC, 7, 200));      // seed 7, graphs 0 .. 199
  *     MBA_TRY(mba_graph_store_laplace(s, 10));
  *
- * Sizes, degrees and distances follow the published statistics; features and labels are free inventions that a
- * model can learn. A graph depends on (collection, seed, number) only, so any one can be made alone and a longer
- * collection begins like a shorter one. Of ten graphs the first eight are for training, then one for validation, one
+ * Sizes, degrees and distances follow the published statistics; features and labels are invented so that a
+ * model can learn them. A graph depends only on (collection, seed, number), so each can be generated alone, and a
+ * longer collection begins like a shorter one. Of ten graphs, the first eight are for training, one for validation, one
  * for testing.
  *
  * voc, coco        superpixels: jittered cells of an image, joined where their pixels touch; 14 real features (mean,
@@ -37,12 +37,13 @@
 
 #include "data/graph_set.h"
 
-// clang-format off
 #define MBA_SYNTHETIC_LIST(X) \
-    X(VOC, "voc") X(COCO, "coco") X(PEPTIDES_FUNC, "peptides-func") X(PEPTIDES_STRUCT, "peptides-struct") \
+    X(VOC, "voc") \
+    X(COCO, "coco") \
+    X(PEPTIDES_FUNC, "peptides-func") \
+    X(PEPTIDES_STRUCT, "peptides-struct") \
     X(MNIST, "mnist") X(CIFAR10, "cifar10") X(PATTERN, "pattern") X(CLUSTER, "cluster") X(MALNET, "malnet") \
-    X(BEACON, "beacon") X(BEACONS, "beacons")
-// clang-format on
+        X(BEACON, "beacon") X(BEACONS, "beacons")
 
 typedef enum mba_synthetic {
 #define X(name, text) MBA_SYNTHETIC_##name,
@@ -52,16 +53,16 @@ typedef enum mba_synthetic {
 } mba_synthetic;
 
 const char    *mba_synthetic_name(mba_synthetic kind);
-bool           mba_synthetic_parse(mba_synthetic *out, const char *name); /* false: there is no such one */
+bool           mba_synthetic_parse(mba_synthetic *out, const char *name); /* false: no such collection */
 mba_graph_form mba_synthetic_form(mba_synthetic kind);
 
-/* Makes graphs 0 .. graphs-1. The caller destroys *out. */
+/* Generates graphs 0 .. graphs-1. The caller destroys *out. */
 MBA_MUST mba_status mba_graph_synthetic(mba_graph_store **out, mba_synthetic kind, uint64_t seed, int64_t graphs);
 /* Adds one graph to a store of the form above. */
 MBA_MUST mba_status mba_graph_synthetic_add(mba_graph_store *s, mba_synthetic kind, uint64_t seed, int64_t number);
 
-/* Of a collection of kind beacon or beacons: the accuracy over its nodes that the best possible rule reaches on average
- * when it sees `hops` hops around each node. */
+/* For a collection of kind beacon or beacons: the mean accuracy over its nodes of the best possible rule that sees
+ * `hops` hops around each node. */
 MBA_MUST mba_status mba_graph_beacon_ceiling(double *out, const mba_graph_set *s, int64_t hops);
 
 #endif

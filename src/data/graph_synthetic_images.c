@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* graph_synthetic_images.c -- superpixels (voc, coco) and points with their nearest (mnist, cifar10). */
+/* graph_synthetic_images.c -- generators of graph_synthetic.h: superpixels (voc, coco) and nearest-neighbour graphs of
+ * points (mnist, cifar10). */
 #include <string.h>
 
 #include "data/graph_draft.h"
@@ -19,7 +20,7 @@ typedef struct image {
     int64_t  columns, rows, width, height, cells;
     double  *x, *y; // (cells): seeds, later centres
     int32_t *pixel; // (height, width): the region of each pixel
-    int32_t *touch; // (cells, SPAN, SPAN): boundary with the region so many cells away
+    int32_t *touch; // (cells, SPAN, SPAN): boundary length with the region that many cells away
 } image;
 
 static void choose_grid(image *m, mba_draft *d)
@@ -67,7 +68,7 @@ static int32_t *touch_of(image *m, int32_t a, int32_t b)
     return m->touch + ((int64_t)a * SPAN + dy + REACH) * SPAN + dx + REACH;
 }
 
-/* Pixels that touch in the 8-neighbourhood join their regions; each pair is looked at once. */
+/* Counts pixels of different regions that touch in the 8-neighbourhood; each pair is examined once. */
 static void find_boundaries(image *m)
 {
     static const int step[4][2] = { { 1, 0 }, { -1, 1 }, { 0, 1 }, { 1, 1 } };
@@ -100,7 +101,7 @@ static void move_to_centres(image *m, mba_draft *d)
     }
 }
 
-/* Discs of a class each, later ones in front; the rest is background, class 0. */
+/* Labels regions: discs, each with a class, later ones in front; the rest is background, class 0. */
 static void label_regions(const image *m, mba_draft *d, int64_t classes)
 {
     int32_t      *label = mba_arena_new(d->arena, int32_t, m->cells);
@@ -116,7 +117,7 @@ static void label_regions(const image *m, mba_draft *d, int64_t classes)
     d->label = label;
 }
 
-/* Mean, deviation, maximum, minimum of R, G, B, then the centre as a fraction of the image. */
+/* Features: mean, deviation, maximum, minimum of R, G, B, then the centre as a fraction of the image. */
 static void colour_regions(const image *m, mba_draft *d)
 {
     float         *feat = mba_arena_new(d->arena, float, m->cells *VOC_FEATURES);
@@ -137,7 +138,7 @@ static void colour_regions(const image *m, mba_draft *d)
     d->node_feat = feat;
 }
 
-/* By target, then source. Feature: distance of the mean colours, number of boundary pixels. */
+/* Writes the edges by target, then source. Features: distance of the mean colours, number of boundary pixels. */
 static void join_regions(const image *m, mba_draft *d)
 {
     const float *colour = d->node_feat;
@@ -173,7 +174,7 @@ void mba__draft_superpixels(mba_draft *d, mba_synthetic kind)
     d->nodes = m.cells;
 }
 
-/* ---- points with their nearest ---- */
+/* ---- nearest-neighbour graphs ---- */
 
 enum { NEAREST = 8, CLASSES = 10, BLOBS = 3 };
 
@@ -185,7 +186,7 @@ typedef struct points {
 
 static double distance(const points *p, int64_t i, int64_t j) { return hypot(p->x[i] - p->x[j], p->y[i] - p->y[j]); }
 
-/* The 8 nearest of point i, nearest first, by insertion; `scale` is their mean distance. */
+/* Finds the 8 nearest neighbours of point i, nearest first; `scale` is their mean distance. */
 static void find_nearest(points *p, int64_t i)
 {
     int64_t *near = p->near + i * NEAREST, n = 0;
@@ -207,7 +208,7 @@ static double alike(const points *p, int64_t i, int64_t j)
     return exp(-q * q);
 }
 
-/* Three blobs per class and channel: where they are and how wide is fixed. */
+/* Three blobs per class and channel, with fixed positions and widths. */
 static double intensity(double x, double y, int64_t class, int64_t channel)
 {
     double sum = 0;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* graph_synthetic_peptides.c -- chains of amino acids as graphs of their heavy atoms.
+/* graph_synthetic_peptides.c -- generator of graph_synthetic.h: chains of amino acids as graphs of their heavy atoms.
  *
- * Side chains are written as SMILES hangs them on the alpha carbon, and a small interpreter builds them: capitals are
+ * Side chains are SMILES strings that start at the alpha carbon, and a small interpreter builds them: capitals are
  * atoms, small letters aromatic atoms, `=` makes the next bond double, brackets branch, digits join two atoms. Digit 9
  * is the backbone nitrogen, where proline closes its ring. */
 #include <string.h>
@@ -22,7 +22,7 @@ static const struct {
     { 'T', 4.34, "C(O)C" },    { 'W', 2.08, "Cc1cnc2ccccc12" }, { 'Y', 2.75, "Cc1ccc(O)cc1" }, { 'V', 6.12, "C(C)C" },
 };
 
-#define PERCENTS 105.0 /* what the frequencies sum to */
+#define PERCENTS 105.0 /* sum of the frequencies */
 
 enum { SINGLE = 1, DOUBLE = 2, AROMATIC = 3 };
 
@@ -31,7 +31,7 @@ typedef struct bond {
 } bond;
 
 typedef struct molecule {
-    int  atoms, bonds, ring[RINGS]; /* ring: the atom that waits for its partner, -1: none */
+    int  atoms, bonds, ring[RINGS]; /* ring: the atom of an open ring bond, -1: none */
     char element[ATOMS_MAX];
     bool aromatic[ATOMS_MAX], in_ring[ATOMS_MAX];
     bond bond[2 * ATOMS_MAX];
@@ -51,7 +51,7 @@ static void add_bond(molecule *m, int a, int b, int kind)
     m->bond[m->bonds++] = (bond){ a, b, m->aromatic[a] && m->aromatic[b] ? AROMATIC : kind };
 }
 
-/* A side chain on atom `from`; returns its last atom. */
+/* Adds a side chain to atom `from`; returns its last atom. */
 static int add_chain(molecule *m, int from, const char *text)
 {
     int branch[DEPTH], depth = 0, at = from, kind = SINGLE;
@@ -74,7 +74,8 @@ static int add_chain(molecule *m, int from, const char *text)
     return at;
 }
 
-/* One residue behind atom `before` (-1: the first); returns its carbonyl carbon. *last is the end of its side chain. */
+/* Adds a residue after atom `before` (-1: the first); returns its carbonyl carbon. *last is the end of its side
+ * chain. */
 static int add_residue(molecule *m, int before, int acid, int *last)
 {
     const int nitrogen = add_atom(m, 'N', false), alpha = add_atom(m, 'C', false);
@@ -99,7 +100,7 @@ static int draw_acid(mba_draft *d)
     return k;
 }
 
-/* A gamma distribution of mean 19.4 and deviation 11.2 has shape 3: the sum of three waiting times. */
+/* Draws from a gamma distribution of mean 19.4 and deviation 11.2, hence shape 3: the sum of three exponentials. */
 static int64_t draw_length(mba_draft *d)
 {
     double sum = 0;
@@ -138,7 +139,7 @@ static int atomic_number(char element) // counted from 0
     return element == 'C' ? 5 : element == 'N' ? 6 : element == 'O' ? 7 : 15;
 }
 
-/* What the bonds of an atom say about it. */
+/* Properties of an atom that follow from its bonds. */
 typedef struct ends {
     int  degree, halves;
     bool doubled, flat;
@@ -186,7 +187,8 @@ static void code_atoms(const molecule *m, mba_draft *d)
     d->node_feat = feat;
 }
 
-/* Bonds in both directions: kind (single, double, triple, aromatic), stereo (none), conjugated (both ends flat). */
+/* Writes bonds in both directions: kind (single, double, triple, aromatic), stereo (none), conjugated (both ends
+ * flat). */
 static void code_bonds(const molecule *m, mba_draft *d)
 {
     int32_t       *feat = mba_arena_new(d->arena, int32_t, m->bonds * 2 * EDGE_FIELDS);

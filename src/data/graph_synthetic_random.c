@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* graph_synthetic_random.c -- block models (pattern, cluster), call graphs (malnet), and the beacon tasks. */
+/* graph_synthetic_random.c -- generators of graph_synthetic.h: stochastic block models (pattern, cluster), call graphs
+ * (malnet), and the beacon tasks. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +14,7 @@ enum { SIZE_MIN = 5, SIZES = 30 }; /* communities have 5 .. 34 nodes */
 
 typedef struct blocks {
     int64_t  n, groups;
-    int64_t *group;  // (n): the community; `groups` is the pattern
+    int64_t *group;  // (n): the community; the value `groups` means the pattern
     bool    *joined; // (n, n)
 } blocks;
 
@@ -76,7 +77,7 @@ static void make_cluster(mba_draft *d)
     finish_blocks(&b, d, feature, b.group, GROUPS + 1);
 }
 
-/* A word of pattern `pattern`: the same in every graph of the same seed. */
+/* Random number i of pattern `pattern`: the same in every graph of the same seed. */
 static double pattern_unit(const mba_draft *d, int64_t pattern, int64_t i)
 {
     uint32_t u[4];
@@ -84,8 +85,8 @@ static double pattern_unit(const mba_draft *d, int64_t pattern, int64_t i)
     return u[0] * (1.0 / 4294967296.0);
 }
 
-/* One of 100 patterns: inner edges and features were drawn once, sizes are spread evenly. The exponent makes their mean
- * 21.4, that of the published collection, whose hundred draws were above average. */
+/* Uses one of 100 patterns: their inner edges and features are drawn once, their sizes are spread evenly. The exponent
+ * gives the mean size 21.4 of the published collection, whose hundred draws are above average. */
 static void make_pattern(mba_draft *d)
 {
     enum { GROUPS = 5, PATTERNS = 100, VALUES = 3, FEATURES_AT = 64, EDGES_AT = 128 };
@@ -117,7 +118,7 @@ void mba__draft_blocks(mba_draft *d, mba_synthetic kind)
 
 /* ---- call graphs ---- */
 
-/* Edges that are there, for those who must not add one twice. */
+/* A hash set of the edges so far, so that none is added twice. */
 typedef struct seen {
     uint64_t *slot;
     uint64_t  mask;
@@ -135,7 +136,8 @@ static bool add_call(mba_draft *d, seen *s, int64_t src, int64_t dst)
     return true;
 }
 
-/* Everything calls a node that was called before, or any; later classes are larger, prefer more and answer more. */
+/* Each node calls a node that was called before, or any. Graphs of later classes are larger, with stronger preference
+ * and more reciprocal edges. */
 void mba__draft_calls(mba_draft *d, mba_synthetic kind)
 {
     enum { NODES_MIN = 6, NODES_MAX = 4990, CLASSES = 5, SLOTS = 1 << 15 };
@@ -171,7 +173,7 @@ void mba__draft_calls(mba_draft *d, mba_synthetic kind)
 
 /* ---- beacons ---- */
 
-/* Node i of the tree hangs on one of the two before it; then the nodes are renumbered. */
+/* Node i of the tree is attached to one of the two before it; then the nodes are renumbered. */
 void mba__draft_beacons(mba_draft *d, mba_synthetic kind)
 {
     enum { NODES_MIN = 40, NODES_MAX = 80 };
@@ -203,13 +205,13 @@ void mba__draft_beacons(mba_draft *d, mba_synthetic kind)
     d->label = label;
 }
 
-/* Marks what lies within so many hops of node v; `within` has room for twice the nodes. */
+/* Marks the nodes within `hops` hops of node v; `within` has room for twice the nodes. */
 static void spread(bool *within, const mba_graph_item *g, int64_t v, int64_t hops)
 {
     memset(within, 0, (size_t)g->nodes);
     within[v] = true;
     for (int64_t h = 0; h < hops; h++) {
-        bool *next = within + g->nodes; // the second half: those who are reached in this hop
+        bool *next = within + g->nodes; // the second half: nodes reached in this hop
         memcpy(next, within, (size_t)g->nodes);
         for (int64_t k = 0; k < g->edges; k++)
             if (within[g->src[k]]) next[g->dst[k]] = true;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* graph_synthetic_test.c -- made-up collections have the published statistics and do not depend on who makes them. */
+/* graph_synthetic_test.c -- synthetic collections have the published statistics, and a graph depends only on
+ * collection, seed and number. */
 #include "tests/test.h"
 
 #include "core/xxh64.h"
@@ -10,7 +11,7 @@ typedef struct statistics {
     double nodes, nodes_deviation, nodes_min, nodes_max, edges, degree, diameter, path, sources;
 } statistics;
 
-/* Distances from node v by breadth, along edges in storage order; `first` and `edge` group them by source. */
+/* Breadth-first distances from node v; `first` and `edge` group the edges by source. */
 static void measure_from(int64_t v, int64_t n, const int64_t *first, const uint32_t *edge, int64_t *far, double *sum,
                          int64_t *hops, int64_t *queue)
 {
@@ -135,7 +136,7 @@ static void call_graphs_have_the_published_statistics(void **state)
     assert_true(s.nodes_min >= 6 && s.nodes_max <= 4990);
 }
 
-/* Any graph can be made alone, a seed changes it, and both kinds of peptides are the same molecules. */
+/* A graph can be generated alone, a seed changes it, and both kinds of peptides are the same molecules. */
 static void a_graph_depends_on_seed_and_number_only(void **state)
 {
     (void)state;
@@ -176,9 +177,8 @@ static void a_graph_depends_on_seed_and_number_only(void **state)
     mba_graph_store_destroy(s);
 }
 
-/* Fields stay inside the embedding tables of the model (119, 5, 12, 12, 10, 6, 6, 2, 2 and 5, 6, 2). */
-/* Sets that are drawn by comparisons alone have the same bits wherever they are made: what was learned from one is
- * compared with what others learned from it. */
+/* Sets that are generated without floating-point functions have the same bits on every machine: results of different
+ * machines on them are compared. */
 static void a_seed_gives_these_edges_and_labels(void **state)
 {
     static const struct {
@@ -208,6 +208,7 @@ static void a_seed_gives_these_edges_and_labels(void **state)
     }
 }
 
+/* Fields stay inside the embedding tables of the model. */
 static void peptide_fields_fit_their_tables(void **state)
 {
     (void)state;

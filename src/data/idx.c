@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* idx.c -- see idx.h; and the set made of two such files, images and labels: MNIST, Fashion-MNIST, KMNIST. */
+/* idx.c -- see idx.h; and the image set of two such files, images and labels: MNIST, Fashion-MNIST, KMNIST. */
 #include "data/idx.h"
 
 #include <inttypes.h>
@@ -90,7 +90,7 @@ static int32_t mnist_label(const mba_image_set *s, int64_t number) { return ((co
 
 static const mba_image_kind kind = { "mnist", mnist_read, mnist_close, mnist_label, NULL };
 
-/* t10k-images-idx3-ubyte and its like; some archives have a dot for the last but one dash. */
+/* Maps a file such as t10k-images-idx3-ubyte; some archives have a dot instead of the dash before "idx". */
 static mba_status map_part(mba_map *map, mba_idx *idx, const char *folder, bool validation, const char *what)
 {
     char        name[64], path[MBA_PATH];

@@ -5,7 +5,7 @@
  *     MBA_TRY(mba_idx_parse(&images, "train-images-idx3-ubyte", bytes, n));     // images.data lent by `bytes`
  *     if (images.type == MBA_IDX_U8 && images.rank == 3) ..                     // (size[0], size[1], size[2])
  *
- * The length of the file must be exactly what the header says. */
+ * The file must have exactly the length that the header implies. */
 #ifndef MBA_IDX_H
 #define MBA_IDX_H
 
@@ -30,10 +30,10 @@ typedef struct mba_idx {
     int            rank;
     int64_t        size[MBA_IDX_RANK]; /* slowest first */
     int64_t        elems;
-    const uint8_t *data; /* values of more than one byte are big-endian */
+    const uint8_t *data; /* lent; values of more than one byte are big-endian */
 } mba_idx;
 
-/* MBA_E_FORMAT, or MBA_E_UNSUPPORTED for a file that is still compressed. */
+/* Fails with MBA_E_FORMAT, or with MBA_E_UNSUPPORTED for a file that is still compressed. */
 MBA_MUST mba_status mba_idx_parse(mba_idx *out, const char *name, const void *bytes, size_t n);
 
 #endif

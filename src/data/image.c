@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* image.c -- see image.h: images, and which decoder a file needs. */
+/* image.c -- see image.h: memory of images, and the choice of the decoder for a file. */
 #include "data/image_codec.h"
 
 #include <stdlib.h>
@@ -17,7 +17,7 @@ mba_status mba_image_reshape(mba_image *m, int32_t W, int32_t H)
                         W, H, MBA_PIXELS_MAX);
     const size_t need = (size_t)W * (size_t)H * 3;
     if (need > m->room) {
-        uint8_t *rgb = malloc(need); // not realloc: the old pixels are not wanted
+        uint8_t *rgb = malloc(need); // not realloc: the old pixels are not needed
         if (!rgb) return mba_fail(MBA_E_NOMEM, "no memory for an image of %d x %d pixels", W, H);
         free(m->rgb);
         m->rgb = rgb;
@@ -61,7 +61,7 @@ typedef struct signature {
     const char *first;
     size_t      bytes, at;
     mba_status (*open)(mba_image_file **out, const char *name, const void *bytes, size_t n);
-    const char *why; /* where it cannot be opened */
+    const char *why; /* why it cannot be opened; NULL: it can */
 } signature;
 
 static bool begins(const signature *s, const char *bytes, size_t n)

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-/* image_bench.h -- how many images a core prepares per second: files decoded, cropped, augmented, normalised.
+/* image_bench.h -- measures how many images a core decodes, crops, augments and normalises per second.
  *
  *     mba_image_bench b;
  *     MBA_TRY(mba_image_bench_run(&b, &(mba_image_bench_options){ .threads = 1, .seconds = 2 }));
  *     printf("%.0f images/s per thread\n", b.images_per_s);
  *
- * The files are synthetic photographs, compressed here; fields of 0 take the usual values. */
+ * The files are synthetic photographs that it compresses itself. Fields of 0 mean the defaults below. */
 #ifndef MBA_IMAGE_BENCH_H
 #define MBA_IMAGE_BENCH_H
 
@@ -25,8 +25,8 @@ typedef struct mba_image_bench_options {
 } mba_image_bench_options;
 
 typedef struct mba_image_bench {
-    double  images_per_s;     /* per thread, by the clock on the wall */
-    double  images_per_cpu_s; /* per second of processor time: what a busy neighbour does not spoil */
+    double  images_per_s;     /* per thread, in wall-clock time */
+    double  images_per_cpu_s; /* per second of processor time, which other processes disturb less */
     double  file_bytes;       /* mean */
     double  seconds;
     int64_t images; /* of all threads */

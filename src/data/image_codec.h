@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* image_codec.h -- what the decoders of image.h share: image_jpeg.c and image_png.c. */
+/* image_codec.h -- the interface between image.c and its decoders, image_jpeg.c and image_png.c. */
 #ifndef MBA_IMAGE_CODEC_H
 #define MBA_IMAGE_CODEC_H
 
@@ -12,7 +12,7 @@ typedef struct mba_image_codec {
     void (*close)(mba_image_file *f);
 } mba_image_codec;
 
-/* What every decoder begins with. */
+/* The first member of every decoder. */
 struct mba_image_file {
     const mba_image_codec *codec;
     const char            *name;
@@ -24,9 +24,9 @@ struct mba_image_file {
 MBA_MUST mba_status mba__jpeg_open(mba_image_file **out, const char *name, const void *bytes, size_t n);
 MBA_MUST mba_status mba__png_open(mba_image_file **out, const char *name, const void *bytes, size_t n);
 
-/* MBA_E_FORMAT: the file is damaged. */
+/* Fails with MBA_E_FORMAT: the file is damaged. */
 MBA_MUST mba_status mba__image_damaged(const char *name, const char *why);
-/* The same of a header that promises more pixels than there can be. */
+/* The same, for a header that promises more pixels than the file can hold. */
 MBA_MUST mba_status mba__image_too_large(const char *name, uint32_t W, uint32_t H, size_t bytes);
 MBA_MUST mba_status mba__image_unsupported(const char *name, const char *why);
 

@@ -69,7 +69,7 @@ static const mba_image_kind kind = { "folder", folder_read, folder_close, folder
 
 /* ---- opening ---- */
 
-/* Images that cannot be decoded belong to the set too: they are left out by name and counted, not passed over. */
+/* True for names of images, also in formats that cannot be decoded: the loader then replaces and counts them. */
 static bool is_image(const char *name)
 {
     static const char *const ending[] = { ".jpg", ".jpeg", ".png", ".webp", ".gif", ".bmp", ".tif", ".tiff" };
@@ -135,7 +135,7 @@ static mba_status find_folders(mba_listing *l, const char *in)
         if (asprintf(&path, "%s/%s", in, name) < 0) path = NULL;
         const bool folder = path && mba_is_folder(path), gone = path && is_broken_link(path);
         free(path);
-        if (gone) // passed over, the classes behind it would have other numbers
+        if (gone) // skipping it would change the numbers of later classes
             return mba_fail(MBA_E_FORMAT,
                             "'%s/%s' is a link to nothing\nwhy: it may have been a class\n"
                             "fix: bring back what it points to, or remove the link",

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* image_jpeg.c -- JPEG files of image.h.
+/* image_jpeg.c -- the JPEG decoder and encoder of image.h, with libjpeg.
  *
  * libjpeg reports errors by calling error_exit, which must not return: ours jumps back to the function that called
  * libjpeg. Everything that lives across such a call is in the decoder's own memory, never in a local variable. */
@@ -22,7 +22,7 @@ typedef struct handler {
     jmp_buf               back;
     char                  text[JMSG_LENGTH_MAX];
     int64_t               warnings;
-    bool                  ended; /* the bytes have run out and libjpeg made up an end marker */
+    bool                  ended; /* the bytes ran out, and libjpeg inserted an end marker */
     bool                  no_memory;
 } handler;
 
@@ -34,7 +34,7 @@ static _Noreturn void on_error(j_common_ptr c)
     longjmp(h->back, 1);
 }
 
-/* A bit reader looks ahead, so running out of bytes is harmless by itself; asking for bits behind that is not. */
+/* The bit reader reads ahead, so reaching the end of the bytes is harmless; needing bits beyond it is not. */
 static void on_message(j_common_ptr c, int level)
 {
     handler *h = (handler *)c->err;
@@ -65,7 +65,7 @@ typedef struct jpeg_file {
     struct jpeg_progress_mgr      progress;
     handler                       h;
     bool                          created;
-    uint8_t                      *cmyk; /* one row, where there are four components */
+    uint8_t                      *cmyk; /* one row, if there are four components */
 } jpeg_file;
 
 static mba_status wrong(const jpeg_file *j, const char *why)
@@ -115,7 +115,7 @@ static mba_status check_header(jpeg_file *j)
     return MBA_OK;
 }
 
-/* Adobe stores ink inverted, so that a product of what is stored is light; others store ink. */
+/* Adobe stores inverted ink, so that products of stored values are light; other programs store ink. */
 static void cmyk_to_rgb(uint8_t *rgb, const uint8_t *cmyk, int32_t W, bool inverted)
 {
     const uint8_t flip = inverted ? 0 : 255;
@@ -218,8 +218,8 @@ static bool encode(encoder *e, const mba_image *m, int quality)
     return true;
 }
 
-/* The buffer is larger than any image of this size gets. Should libjpeg want more after all it takes a buffer of its
- * own, which is then the result. */
+/* The buffer is larger than any encoded image of this size. If libjpeg still needs more, it allocates its own buffer,
+ * which is then the result. */
 mba_status mba_jpeg_encode(uint8_t **out, size_t *bytes, const mba_image *m, int quality)
 {
     const size_t room = (size_t)m->W * (size_t)m->H * 6 + 65536;

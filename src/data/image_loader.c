@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /* image_loader.c -- see image_loader.h.
  *
- * One mutex guards the ring and the claims; the work itself is done outside. A task is one image: either made (read,
- * decoded, augmented, 8 bits, into a slot of the ring) or finished (mixed with its partner, normalised, erased, into
- * the caller's arrays). Slots are claimed in the order of their positions, finishing comes first. Which thread does a
- * task changes nothing about its result. */
+ * One mutex protects the ring and the claims; the work itself happens without it. A task is one image: it is made
+ * (read, decoded, augmented, 8 bits, into a slot of the ring) or finished (mixed with its partner, normalised, erased,
+ * into the caller's arrays). Threads claim slots in the order of their positions, and finishing has priority. The
+ * result of a task does not depend on the thread. */
 #include "data/image_loader.h"
 
 #include <errno.h>
@@ -21,13 +21,13 @@ enum { TRIES = 16, STORY = 1024, RING_MAX = 64, WORKERS_MAX = 1024 };
 
 typedef struct slot {
     mba_position at;
-    int64_t      claimed, done, count; /* images: taken on, ready, in this batch */
+    int64_t      claimed, done, count; /* images claimed by threads; ready; in this batch */
     uint8_t     *rgb;                  /* (B, size, size, 3) */
     int32_t     *label;
     int64_t     *number;
     int64_t      skipped;
     mba_status   st;           /* of the first image that failed */
-    char         story[STORY]; /* why; or of the last image that was left out */
+    char         story[STORY]; /* its message; or that of the last replaced image */
 } slot;
 
 /* The batch that is being finished into the caller's arrays. */
@@ -79,7 +79,7 @@ static void advance(const mba_image_loader *l, mba_position *at)
 
 /* ---- making an image ---- */
 
-/* True where the failure is about one image, so that another may take its place. */
+/* True if the failure concerns one image, which another can replace. */
 static bool about_one(mba_status st) { return st == MBA_E_FORMAT || st == MBA_E_UNSUPPORTED || st == MBA_E_IO; }
 
 static mba_status make(const mba_image_loader *l, mba_image_maker *m, const slot *s, int64_t b, int64_t *skipped)
@@ -163,7 +163,7 @@ static void open_slot(mba_image_loader *l)
     advance(l, &l->next);
 }
 
-/* The first slot with an image that nobody makes yet, opening one where there is room; NULL: nothing to do. */
+/* The first slot with an unclaimed image; opens a new slot if there is room. NULL: nothing to do. */
 static slot *find_work(mba_image_loader *l)
 {
     for (int i = 0; !l->hold && i < l->used; i++)
@@ -199,7 +199,7 @@ static void *work(void *argument)
 
 static mba_image_maker *own_maker(mba_image_loader *l) { return l->maker + l->o.workers; }
 
-/* Empties the ring, once nobody works in it, and begins at `at`. */
+/* Waits until nobody works in the ring, empties it, and starts at `at`. */
 static void restart(mba_image_loader *l, mba_position at)
 {
     l->hold = true;
@@ -212,7 +212,7 @@ static void restart(mba_image_loader *l, mba_position at)
     pthread_cond_broadcast(&l->work);
 }
 
-/* Waits for the first slot of the ring, making images of it meanwhile. */
+/* Waits for the first slot of the ring, and makes images meanwhile. */
 static slot *await(mba_image_loader *l)
 {
     slot *s = slot_at(l, 0);
@@ -247,7 +247,7 @@ static mba_status deliver(mba_image_loader *l, mba_image_batch *out)
     slot *s = await(l);
     if (s->st != MBA_OK) {
         const mba_status st = mba_fail(s->st, "%s", s->story);
-        restart(l, s->at); // whoever asks again has it tried again
+        restart(l, s->at); // the next call tries again
         return st;
     }
     out->count = s->count;
@@ -344,7 +344,7 @@ static mba_status take_memory(mba_image_loader *l)
     return mba_fail(MBA_E_NOMEM, "no memory for %d batches of %" PRId64 " images ahead", l->slots, l->o.B);
 }
 
-/* Signals are the main thread's business. */
+/* Starts the workers with all signals blocked: the main thread handles them. */
 static mba_status start_workers(mba_image_loader *l)
 {
     sigset_t all, before;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* image_loader_test.c -- batches of images: the same whatever the workers, resumed exactly, damaged files left out. */
+/* image_loader_test.c -- batches of images do not depend on the workers, resume exactly, and replace damaged files. */
 #include "tests/images.h"
 #include "tests/scratch.h"
 
@@ -284,7 +284,7 @@ static void a_set_of_nothing_but_damage_is_an_error(void **state)
     scratch_remove();
 }
 
-/* The decoder's halving must not change what is seen: a smooth image, four times as large, looks the same. */
+/* Decoding at a smaller scale must not change the result: a smooth image, four times as large, looks the same. */
 static void large_files_are_decoded_small_and_look_the_same(void **state)
 {
     (void)state;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-/* image_ops.c -- cutting, mirroring, mixing, normalising and erasing; see image_ops.h. Resizing and RandAugment have
- * files of their own. */
+/* image_ops.c -- see image_ops.h: crops, flips, mixing, normalisation and erasing. image_resize.c resizes, image_rand.c
+ * has RandAugment. */
 #include "data/image_ops.h"
 
 #include <string.h>
 
-/* ---- where to cut ---- */
+/* ---- crops ---- */
 
 static mba_box central(double W, double H, int32_t w, int32_t h)
 {
@@ -154,7 +154,8 @@ static line make_line(const mba_colours *c)
     return l;
 }
 
-/* Sixteen pixels at a time against constants repeated sixteen times: the compiler then sees 48 equal lanes. */
+/* Processes sixteen pixels at a time with constants repeated sixteen times, so that the compiler sees 48 equal
+ * lanes. */
 void mba_normalise(float *restrict x, const uint8_t *restrict rgb, int64_t pixels, const mba_colours *c)
 {
     enum { RUN = 48 };
@@ -170,7 +171,7 @@ void mba_normalise(float *restrict x, const uint8_t *restrict rgb, int64_t pixel
     for (; i < 3 * pixels; i++) x[i] = rgb[i] * l.factor[i % 3] + l.shift[i % 3];
 }
 
-/* Both halves of every pair that Box and Muller give. */
+/* Uses both numbers of every Box-Muller pair. */
 static void fill_noise(float *x, int64_t n, mba_draw *d)
 {
     for (int64_t i = 0; i < n; i += 2) {

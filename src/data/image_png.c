@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-/* image_png.c -- PNG files of image.h.
+/* image_png.c -- the PNG decoder and encoder of image.h, with libpng.
  *
  * libpng reports errors by calling on_error, which must not return: ours jumps back to the function that called libpng.
  * Everything that lives across such a call is in the decoder's own memory, never in a local variable.
  *
- * Chunks that no pixel depends on (text, colour profiles, times) are passed over unread, so that none of them can ask
- * for memory. */
+ * Chunks that do not affect pixels (text, colour profiles, times) are skipped unread, so that none of them can request
+ * memory. */
 #include "data/image_codec.h"
 
 #include <setjmp.h>
@@ -15,7 +15,7 @@
 
 #include <png.h>
 
-enum { DEFLATE_MOST = 1032 }; /* bytes that deflate can make of one */
+enum { DEFLATE_MOST = 1032 }; /* the most bytes that one byte of deflate can expand to */
 
 typedef struct png_file {
     mba_image_file base;
@@ -23,7 +23,7 @@ typedef struct png_file {
     png_infop      info;
     const uint8_t *bytes;
     size_t         at;
-    int            passes;  /* 7 where it is interlaced, else 1 */
+    int            passes;  /* 7 if it is interlaced, else 1 */
     bool           clipped; /* 16-bit grey */
     jmp_buf        back;
     char           text[160];
@@ -108,7 +108,7 @@ static mba_status check_header(png_file *f)
     return MBA_OK;
 }
 
-/* Asks for 8 bits of red, green and blue, or for 16 bits of grey, which are clipped here. */
+/* Requests 8 bits of red, green and blue, or 16 bits of grey, which clip_grey clips. */
 static bool start(png_file *f)
 {
     if (setjmp(f->back)) return false;
@@ -126,7 +126,7 @@ static bool start(png_file *f)
     return true;
 }
 
-/* Every pass of an interlaced image adds pixels to all its rows; those below the last that is wanted go nowhere. */
+/* Every pass of an interlaced image adds pixels to all rows; rows below the last requested one are discarded. */
 static bool read_rows(png_file *f, mba_image *out)
 {
     if (setjmp(f->back)) return false;
@@ -136,7 +136,8 @@ static bool read_rows(png_file *f, mba_image *out)
     return true;
 }
 
-/* From 16-bit numbers at the beginning of every row, the last first: nothing is written over before it is read. */
+/* Converts in place from 16-bit values at the start of every row, the last first, so that none is overwritten
+ * unread. */
 static void clip_grey(mba_image *m)
 {
     for (int32_t y = 0; y < m->H; y++) {

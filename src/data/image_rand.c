@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /* image_rand.c -- the fifteen operations of RandAugment, "increasing" set; see image_ops.h.
  *
- * u in 0 .. 1 is the severity. Colour operations follow Pillow's tables; where it truncates we round. Geometric ones
- * map output pixels to input positions, pixel centres at half-integers; what comes from outside is the mean colour. */
+ * u in 0 .. 1 is the severity. Colour operations follow Pillow's tables, but round where Pillow truncates. Geometric
+ * ones map output pixels to input positions, with pixel centres at half-integers; pixels from outside are the mean
+ * colour. */
 #include "data/image_ops.h"
 
 #include <stdbool.h>
@@ -23,7 +24,7 @@ static mba_status copy(mba_image *to, const mba_image *from)
     return MBA_OK;
 }
 
-/* ---- tables: each value by itself ---- */
+/* ---- tables: each value independently ---- */
 
 static void apply_table(mba_image *m, uint8_t table[3][256])
 {
@@ -47,7 +48,8 @@ static void stretch_table(uint8_t *table, const int64_t *count)
         table[v] = high > low ? to_byte((float)(v - low) * 255 / (float)(high - low)) : (uint8_t)v;
 }
 
-/* The usual form: steps of (pixels - those of the brightest value) / 255, cumulated from half a step. */
+/* Histogram equalisation as usual: steps of (pixels - pixels of the brightest value) / 255, cumulated from half a
+ * step. */
 static void equal_table(uint8_t *table, const int64_t *count)
 {
     int64_t all = 0, last = 0;
@@ -110,7 +112,7 @@ static void blend_colour(mba_image *m, float f)
     }
 }
 
-/* Against one grey level; 0 is black. */
+/* Blends with one grey level; 0 is black. */
 static void blend_level(mba_image *m, float f, float d)
 {
     uint8_t table[3][256];
@@ -147,7 +149,7 @@ typedef struct affine {
     double xx, xy, x0, yx, yy, y0;
 } affine;
 
-/* Four weights for the samples at -1, 0, 1, 2. Pillow warps with a = -1 where it resizes with -0.5. */
+/* Four weights for the samples at -1, 0, 1, 2. Pillow warps with a = -1, though it resizes with -0.5. */
 static void cubic_weights(float w[4], float d)
 {
     w[0] = d * (-1 + d * (2 - d));
@@ -213,7 +215,7 @@ static affine geometry(mba_rand_op op, double v, int32_t W, int32_t H)
     return a;
 }
 
-/* ---- one of the fifteen ---- */
+/* ---- dispatch ---- */
 
 static const char *const names[] = {
 #define X(name) #name,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* image_recipe.c -- see image_recipe.h. */
+/* image_recipe.c -- see image_recipe.h: the default recipes, and their application to one image. */
 #include "data/image_recipe.h"
 
 #include <string.h>
@@ -50,7 +50,7 @@ void mba_image_maker_free(mba_image_maker *m)
     *m = (mba_image_maker){ 0 };
 }
 
-/* How much smaller the decoder may make it so that the crop still has `size` pixels both ways. */
+/* The largest scale-down of the decoder for which the crop still has `size` pixels in both directions. */
 static int scale_for(mba_box box, int32_t size)
 {
     int scale = 1;
@@ -63,7 +63,7 @@ static mba_box chosen(const mba_image_recipe *r, mba_draw *d, int32_t W, int32_t
     return r->crop == MBA_CROP_RANDOM ? mba_random_crop(d, W, H) : (mba_box){ .W = W, .H = H };
 }
 
-/* Decodes as much as the crop needs; the box becomes one of the decoded image. */
+/* Decodes as much as the crop needs; *box is converted to pixels of the decoded image. */
 static mba_status decode(mba_image_maker *m, mba_box *box, const mba_image_recipe *r, mba_draw *d)
 {
     mba_image_file *f = NULL;
@@ -78,11 +78,11 @@ static mba_status decode(mba_image_maker *m, mba_box *box, const mba_image_recip
     return st;
 }
 
-/* Leaves size x size pixels in m->made. */
+/* Crops and resizes to size x size pixels in m->made. */
 static mba_status cut(mba_image_maker *m, const mba_image *in, mba_box box, const mba_image_recipe *r, mba_draw *d)
 {
     if (r->crop == MBA_CROP_CENTRE || r->crop == MBA_CROP_SQUASH) {
-        const bool       shape = r->crop == MBA_CROP_CENTRE; // is kept, or any image is like a square
+        const bool       shape = r->crop == MBA_CROP_CENTRE; // keeps the aspect ratio; else made square
         const mba_centre c = mba_centre_crop(shape ? in->W : 1, shape ? in->H : 1, r->size, r->fraction);
         MBA_TRY(mba_image_resize(&m->resampler, &m->spare, in, box, c.W, c.H, MBA_BICUBIC));
         return mba_image_cut(&m->made, &m->spare, c.left, c.top, r->size);

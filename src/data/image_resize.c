@@ -2,8 +2,8 @@
 /* image_resize.c -- the antialiased resampler of image_ops.h.
  *
  * For one axis, input length n, output length m: scale = n/m, the filter is stretched by s = max(scale, 1). Output i
- * looks at the inputs within support * s of (i + 0.5) * scale; weights are normalised and kept with 22 bits behind the
- * point, so that the sum of a full row of white pixels stays below 2^31. */
+ * depends on the inputs within support * s of (i + 0.5) * scale. Weights are normalised and have 22 fractional bits, so
+ * that the sum of a full row of white pixels stays below 2^31. */
 #include "data/image_ops.h"
 
 #include <stdlib.h>
@@ -50,7 +50,7 @@ void mba_resampler_free(mba_resampler *r)
 
 /* ---- weights ---- */
 
-/* One axis: the box from `from`, `length` long, becomes m samples. */
+/* One axis: the box from `from`, of length `length`, becomes m samples. */
 typedef struct axis {
     double  from, length;
     int32_t m, taps;   /* taps: room per output */
@@ -101,7 +101,7 @@ static inline uint8_t rounded(int32_t sum)
     return (uint8_t)(v < 0 ? 0 : v > 255 ? 255 : v);
 }
 
-/* Rows [low, high) of `in` to the same rows of `out`, counted from 0. */
+/* Resamples rows [low, high) of `in` horizontally, to rows of `out` that are counted from 0. */
 static void pass_along(mba_image *out, const mba_image *in, const mba_resampler *r, const axis *x, int32_t low)
 {
     for (int32_t y = 0; y < out->H; y++) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* image_set.c -- see image_set.h: which kind of set a path names. */
+/* image_set.c -- see image_set.h: recognises the kind of set at a path and opens its part. */
 #include "data/image_set.h"
 
 #include <stdio.h>
@@ -48,7 +48,7 @@ bool mba__set_file(char path[MBA_PATH], const char *folder, const char *name)
     return false;
 }
 
-/* True: one of the names, ended by NULL, is there. */
+/* True if the folder has one of the names (the list ends with NULL). */
 static bool holds(const char *folder, const char *const *names)
 {
     char path[MBA_PATH];
@@ -81,7 +81,7 @@ static mba_status holds_folders(bool *yes, const char *folder)
     return st;
 }
 
-/* ---- parts in folders of their own ---- */
+/* ---- parts in separate folders ---- */
 
 static bool has_part(char part[MBA_PATH], const char *path, const char *name)
 {
@@ -90,7 +90,8 @@ static bool has_part(char part[MBA_PATH], const char *path, const char *name)
 
 static bool find_train(char part[MBA_PATH], const char *path) { return has_part(part, path, "train"); }
 
-/* A class may have the name of a part: beside no train/ it is a part where it holds classes or shards itself. */
+/* A class may have the name of a part. Without a train/ beside it, a folder is a part only if it holds classes or
+ * shards. */
 static mba_status find_held_out(bool *found, char part[MBA_PATH], const char *path)
 {
     static const char *const name[] = { "val", "validation", "test" };
@@ -107,7 +108,7 @@ static mba_status find_held_out(bool *found, char part[MBA_PATH], const char *pa
     return MBA_OK;
 }
 
-/* Classes have the numbers they are trained with, also where the held-out part lacks some. */
+/* Classes keep the numbers of the training part, even if the held-out part lacks some. */
 static mba_status open_part(mba_image_set **out, const mba_image_set_options *o)
 {
     mba_image_set_options part = *o;

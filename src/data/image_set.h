@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* image_set.h -- labelled images by number, wherever they come from.
+/* image_set.h -- sets of labelled images, read by number: folders, tar shards, CIFAR, MNIST, synthetic.
  *
  *     mba_image_set *s;
  *     MBA_TRY(mba_image_set_open(&s, &(mba_image_set_options){ .path = "imagenet" }));      // its training part
@@ -9,11 +9,11 @@
  *     mba_image_set_close(s);                                // NULL is fine
  *
  * A path is one of
- *   a directory with a folder per class (or with train/ and maybe val/ that are such): ImageNet as it is unpacked
+ *   a directory with a folder per class, or with train/ and perhaps val/ that have such folders: ImageNet as unpacked
  *   a directory of *.tar, one .tar or a glob: WebDataset shards
  *   a directory with the binary files of CIFAR-10 or CIFAR-100, or with the four IDX files of MNIST
- *   "synthetic" or "shapes": made up here, labelled so
- * Reading is safe from several threads, each with a sample of its own. */
+ *   "synthetic" or "shapes": generated images, and labelled so
+ * Several threads may read at once, each with its own sample. */
 #ifndef MBA_IMAGE_SET_H
 #define MBA_IMAGE_SET_H
 
@@ -21,14 +21,15 @@
 
 #include "data/image_ops.h"
 
-/* One image as the set has it: a JPEG or PNG file, or pixels. Memory is kept from one read to the next. */
+/* One image as stored in the set: a JPEG or PNG file, or pixels. A sample keeps its memory from one read to the
+ * next. */
 typedef struct mba_sample {
     int32_t     label;
     const void *encoded; /* the file, for image.h; NULL: the pixels are in `image` */
     size_t      encoded_bytes;
     mba_image   image;
     char        name[512]; /* for messages */
-    char       *file;      /* the set's: what `encoded` points into, where it was read */
+    char       *file;      /* for the set: memory of `encoded`, if it was read from a file */
 } mba_sample;
 
 void mba_sample_free(mba_sample *s); /* zeroed ones are fine */
@@ -43,51 +44,50 @@ typedef struct mba_image_kind {
     const char *(*class_name)(const mba_image_set *s, int32_t label); /* NULL: classes are numbers */
 } mba_image_kind;
 
-/* What every set begins with. */
+/* The first member of every set. */
 struct mba_image_set {
     const mba_image_kind *kind;
     int64_t               count, classes;
-    int32_t               W, H;    /* of every image; 0: they differ */
-    bool                  made_up; /* synthetic: nobody's photographs */
+    int32_t               W, H;    /* of every image; 0: sizes differ */
+    bool                  made_up; /* generated images */
     mba_colours           colours; /* the usual normalisation */
 };
 
 typedef struct mba_image_set_options {
     const char *path;
     bool        validation; /* the held-out part: val/, test_batch.bin, test.bin, t10k-*, or `part` */
-    double      part;       /* how much is held out where no part is by itself; 0: nothing, below 1 */
-    int64_t     classes;    /* shards: labels lie below, 0: one more than the largest; synthetic: 0 is 10 */
-    int64_t     count;      /* made-up sets: 0 is 50000, or 10000 for validation */
-    int32_t     size;       /* synthetic: side of the images, 0: 256 .. 512 */
-    uint64_t    seed;       /* made-up sets */
-    const char *classes_of; /* a folder per class: where the names that number them stand; NULL: in path */
+    double      part;       /* fraction to hold out of a set without a held-out part, below 1; 0: nothing */
+    int64_t     classes;    /* shards: labels are below it, 0: largest + 1; synthetic: 0 is 10 */
+    int64_t     count;      /* generated sets: 0 is 50000, or 10000 for validation */
+    int32_t     size;       /* synthetic: width and height, 0: 256 .. 512 */
+    uint64_t    seed;       /* generated sets */
+    const char *classes_of; /* a folder per class: folder whose names number the classes; NULL: path */
 } mba_image_set_options;
 
 MBA_MUST mba_status mba_image_set_open(mba_image_set **out, const mba_image_set_options *o);
 void                mba_image_set_close(mba_image_set *s);
 
-/* True: a part of it is held out by itself. Else asking for one without `part` is MBA_E_ARG. */
+/* True if the set has a held-out part of its own. Otherwise asking for one without `part` is MBA_E_ARG. */
 MBA_MUST mba_status mba_image_set_has_held_out(bool *yes, const char *path);
 
-/* Makes of a whole set the part that is held out, or the rest; a failure closes the set. Of the
- * n images of a class n * part are held out, rounded up or down so that the sum over the classes is right, but never
- * all; which of them, a random order says that depends on n alone. Both parts have all classes, and the order of the
- * whole set. */
+/* Turns a whole set into its held-out part, or into the rest; a failure closes the set. Of the n images of a class,
+ * n * part are held out, rounded up or down so that the sum over the classes is right, but never all. A random order
+ * that depends only on n decides which. Both parts have all classes, and the order of the whole set. */
 MBA_MUST mba_status mba_image_set_split(mba_image_set **set, double part, bool held_out);
 
-/* 0 <= number < count. MBA_E_FORMAT where this one image is damaged. */
+/* 0 <= number < count. Fails with MBA_E_FORMAT if this image is damaged. */
 MBA_MUST mba_status mba_image_set_read(const mba_image_set *s, int64_t number, mba_sample *out);
 
-/* Its label alone, without reading the image; CIFAR's is not checked before the image is read. */
+/* The label alone, without reading the image. That of CIFAR is checked only when the image is read. */
 int32_t mba_image_set_label(const mba_image_set *s, int64_t number);
-/* Lends the name of a class; NULL: this set only numbers them. 0 <= label < classes. */
+/* Lends the name of a class; NULL: this set only numbers classes. 0 <= label < classes. */
 const char *mba_image_set_class(const mba_image_set *s, int32_t label);
 
-/* A file of a known set, in the folder or where its archive unpacks to below it; false: it is not there. */
+/* Finds a file of a known set, in the folder or in the subfolder that its archive unpacks to; false: not found. */
 enum { MBA_PATH = 4096 };
 bool mba__set_file(char path[MBA_PATH], const char *folder, const char *name);
 
-/* The kinds by themselves; here the path of a folder is that of the classes or shards. */
+/* The kinds of sets; here the path is the folder of the classes or shards itself. */
 MBA_MUST mba_status mba_image_folder_open(mba_image_set **out, const mba_image_set_options *o);
 MBA_MUST mba_status mba_image_shards_open(mba_image_set **out, const mba_image_set_options *o);
 MBA_MUST mba_status mba_cifar_open(mba_image_set **out, const mba_image_set_options *o);
@@ -95,7 +95,7 @@ MBA_MUST mba_status mba_mnist_open(mba_image_set **out, const mba_image_set_opti
 MBA_MUST mba_status mba_image_synthetic_create(mba_image_set **out, const mba_image_set_options *o);
 MBA_MUST mba_status mba_image_shapes_create(mba_image_set **out, const mba_image_set_options *o);
 
-/* True: the shards at this path have names of two parts, such as x-train-000.tar and x-val-000.tar. */
+/* True if the names of the shards tell parts apart, such as x-train-000.tar and x-val-000.tar. */
 MBA_MUST mba_status mba__shards_have_parts(bool *yes, const char *path);
 
 /* CIFAR records and a tar shard from memory, which must outlive the set; `fine` is CIFAR-100. */

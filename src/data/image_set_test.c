@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* image_set_test.c -- folders, CIFAR, MNIST and made-up sets: what is read, and what is refused by name. Shards are in
- * image_shards_test.c. */
+/* image_set_test.c -- folders, CIFAR, MNIST and synthetic sets: what is read, and what is refused with its name.
+ * image_shards_test.c tests shards. */
 #include "tests/image_sets.h"
 
 #include "data/idx.h"
@@ -88,7 +88,7 @@ static mba_status part_of(mba_image_set **s, double part, bool validation)
                               &(mba_image_set_options){ .path = scratch_dir, .validation = validation, .part = part });
 }
 
-/* n images of a class, JPEG and PNG by turns. */
+/* n images of a class, alternating JPEG and PNG. */
 static void class_of_images(const char *name, int n)
 {
     char path[128];
@@ -130,7 +130,7 @@ static void parts_are_the_whole(double part, const int64_t *want_held)
     mba_image_free(&m);
 }
 
-/* Without val/ nothing is held out by itself, train/ is no class, and a part is taken evenly from the classes. */
+/* Without val/ there is no held-out part, train/ is no class, and --validation takes a part evenly from the classes. */
 static void a_part_is_held_out_evenly_by_class(void **state)
 {
     (void)state;
@@ -354,7 +354,7 @@ static void mnist_names_what_is_missing_or_wrong(void **state)
     scratch_remove();
 }
 
-/* Where the real sets are at hand (MBA_MNIST, MBA_CIFAR10: their directories), their known first labels and moments. */
+/* If the real sets are available (MBA_MNIST, MBA_CIFAR10: their directories): their known first labels and moments. */
 static void moments(const mba_image_set *s)
 {
     double     sum[3] = { 0 }, square[3] = { 0 }, n = 0;
@@ -397,7 +397,7 @@ static void real_sets_have_their_known_values(void **state)
     if (!seen) skip();
 }
 
-/* ---- made-up sets ---- */
+/* ---- synthetic sets ---- */
 
 static void made_up_sets_repeat_and_say_so(void **state)
 {
@@ -431,8 +431,8 @@ static void made_up_sets_repeat_and_say_so(void **state)
     assert_string_equal(mba_shapes_class(4), "ring");
 }
 
-/* No single pixel knows the class: its mean over many images of a class is the same for all classes. What a linear
- * model still finds is in docs/image-data.md, by tools/shapes_linear.py. */
+/* No single pixel depends on the class: its mean over many images is the same for all classes. docs/image-data.md says
+ * what a linear model still finds (tools/shapes_linear.py). */
 static void pixels_of_shapes_say_nothing_by_themselves(void **state)
 {
     (void)state;

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-/* image_shapes.c -- "shapes": a made-up task of ten classes at 32 x 32 that needs more than single pixels.
+/* image_shapes.c -- "shapes": a synthetic task of ten classes at 32 x 32 that single pixels cannot solve.
  *
  *     0 disc   1 square   2 triangle   3 cross   4 ring      one, somewhere, 10 to 18 pixels wide
  *     5 two discs side by side   6 one above the other   7 three discs
  *     8 a square left of a disc   9 a disc left of a square
  *
- * The shapes are lighter or darker than the ground with equal chance and have any colour, so no pixel by itself says
- * anything about the class: a linear model stays near guessing (docs/image-data.md has the figures), while a small
- * convolutional network solves it. Every image comes from counters; nothing is stored. */
+ * The shapes are lighter or darker than the ground with equal probability and have any colour, so no single pixel
+ * depends on the class: a linear model stays near guessing (docs/image-data.md has the figures), while a small
+ * convolutional network solves it. Every image is computed from counters; nothing is stored. */
 #include "data/image_set.h"
 
 #include <inttypes.h>
@@ -90,7 +90,7 @@ static int draw_pair(figure f[2], mba_draw *d, outline first, outline second, bo
     return 2;
 }
 
-/* Three discs that do not touch: drawn again until they do not. */
+/* Draws three discs, again and again until they do not touch. */
 static int draw_three(figure f[3], mba_draw *d)
 {
     for (;;) {

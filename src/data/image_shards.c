@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-/* image_shards.c -- WebDataset shards: tar archives in which files of the same name up to the first dot are one sample,
- * `x.jpg` (or .jpeg, .png) its image and `x.cls` its class in decimal, or `x.json` an object that has it. Other fields
- * are passed over.
+/* image_shards.c -- WebDataset shards: tar archives in which files with the same name up to the first dot are one
+ * sample, `x.jpg` (or .jpeg, .png) its image and `x.cls` its class in decimal, or `x.json` an object with it. Other
+ * fields are ignored.
  *
- * The headers are read once, when the set is opened, and 32 bytes are kept per sample; after that any sample can be had
- * at once from the mapped file. So an epoch is a permutation of all samples and resumes exactly. */
+ * Opening reads all headers once and keeps 32 bytes per sample; then any sample can be read directly from the mapped
+ * file. So an epoch is a permutation of all samples and resumes exactly. */
 #include "data/image_set.h"
 
 #include <inttypes.h>
@@ -66,7 +66,7 @@ static const mba_image_kind kind = { "shards", shards_read, shards_close, shards
 
 /* ---- samples ---- */
 
-/* A sample that is being gathered. */
+/* A sample whose files are being collected. */
 typedef struct sample {
     char           key[MBA_TAR_NAME];
     const uint8_t *image, *json;
@@ -85,7 +85,7 @@ static mba_status wrong(const char *file, const char *key, const char *why)
         mba_quote(key).text, file, why);
 }
 
-/* Decimal digits, maybe with blanks around them; -1: something else. */
+/* Parses decimal digits, perhaps with blanks around them; -1: anything else. */
 static int32_t parse_label(const uint8_t *p, size_t n)
 {
     size_t  i = 0;
@@ -100,7 +100,7 @@ static int32_t parse_label(const uint8_t *p, size_t n)
     return label <= LABEL_MAX ? label : -1;
 }
 
-/* A number, or its digits as text; -1: something else. */
+/* The label in a JSON value: a number, or its digits as a string; -1: anything else. */
 static int32_t label_of_value(const json_t *v)
 {
     double number;
@@ -109,7 +109,8 @@ static int32_t label_of_value(const json_t *v)
     return (int32_t)number;
 }
 
-/* The first of the usual keys that has a number: "class_id" may be a WordNet name, and then "label" is not. */
+/* Takes the first of the usual keys that has a number: "class_id" may be a WordNet name, and then "label" is a
+ * number. */
 static mba_status label_of_json(int32_t *label, const char *file, const sample *s)
 {
     static const char *const key[] = { "cls", "label", "target", "class", "class_id" };
@@ -206,7 +207,7 @@ static image_shards *new_shards(void)
 
 static bool is_tar(const char *name) { return mba_ends_with(name, ".tar"); }
 
-/* With names such as x-train-000.tar and x-val-000.tar, the part that was asked for. */
+/* True if a shard belongs to the part, for names such as x-train-000.tar and x-val-000.tar. */
 static bool is_part(const char *path, bool validation)
 {
     const char *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* image_shards_test.c -- tar archives and shards of samples: what is read, and what is refused by name. */
+/* image_shards_test.c -- tar archives and shards of samples: what is read, and what is refused with its name. */
 #include "tests/image_sets.h"
 
 #include "data/tar.h"
@@ -92,7 +92,7 @@ static void members_of_an_archive_are_found(void **state)
     assert_fails(mba_tar_next(&t, &m), MBA_E_FORMAT, "wrong checksum (byte 512)");
 }
 
-/* What tar would not give back, or not as it was, is refused: nothing is lost in silence. */
+/* Archives that tar itself would not unpack completely are refused: nothing is lost silently. */
 static void what_would_be_lost_is_refused(void **state)
 {
     (void)state;
@@ -213,7 +213,7 @@ static void samples_that_lack_something_are_named(void **state)
     }
 }
 
-/* The class of a .json: the usual keys in their order, numbers or digits; a .cls counts more. */
+/* The class in a .json: the usual keys in their order, numbers or digits; a .cls takes precedence. */
 static void labels_stand_in_json_too(void **state)
 {
     (void)state;
@@ -259,7 +259,7 @@ static void labels_stand_in_json_too(void **state)
     mba_image_free(&m);
 }
 
-/* Of several shards the one that is cut short is named, wherever the cut is. */
+/* Of several shards, the message names the truncated one, wherever it is truncated. */
 static void a_shard_cut_short_is_named(void **state)
 {
     (void)state;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* image_split.c -- see mba_image_set_split in image_set.h: a part of a set, as a set.
+/* image_split.c -- mba_image_set_split of image_set.h: a part of a set, as a set.
  *
- * Which images are held out depends on the set and the fraction alone, as with graphs, not on the seed of a run: `eval`
- * judges the images that no run with the same fraction has trained on. */
+ * The held-out images depend only on the set and the fraction, as with graphs, not on the seed of a run: `eval` uses
+ * images that no run with the same fraction has trained on. */
 #include "data/image_set.h"
 
 #include <inttypes.h>
@@ -46,16 +46,16 @@ static const char *split_class(const mba_image_set *s, int32_t label)
     return mba_image_set_class(((const image_split *)s)->whole, label);
 }
 
-/* How many of the first n images, in the order of the classes, are held out. */
+/* How many of the first n images, ordered by class, are held out. */
 static int64_t held_before(int64_t n, int64_t billionths) { return (n * billionths + WHOLE / 2) / WHOLE; }
 
-/* A class while the set is gone through. */
+/* Counts of one class. */
 typedef struct tally {
-    int64_t images, held; /* held: those with a place below it, of a random order */
+    int64_t images, held; /* held: images with a lower position in a random order are held out */
     int64_t seen;
 } tally;
 
-/* Labels that do not exist are damage, found again when the image is read; here they count as class 0. */
+/* The class of an image. An invalid label counts as class 0 here; reading the image reports the damage. */
 static int32_t class_of(const mba_image_set *s, int64_t number)
 {
     const int32_t label = mba_image_set_label(s, number);

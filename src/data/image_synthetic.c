@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* image_synthetic.c -- made-up photographs, for throughput and to see a loss fall: every class is three gratings of its
- * own, every image shifts them, changes the contrast, lays rectangles over them and adds noise. All from counters:
- * image i is the same whoever asks for it, and nothing is stored. */
+/* image_synthetic.c -- synthetic photographs, to measure throughput and to see a loss fall. Every class has three
+ * gratings; every image shifts them, changes the contrast, covers parts with rectangles and adds noise. Images are
+ * computed from counters: image i is always the same, and nothing is stored. */
 #include "data/image_set.h"
 
 #include <inttypes.h>
@@ -22,7 +22,7 @@ typedef struct grating {
     float fx, fy, amplitude[3];
 } grating;
 
-/* 2 .. 40 cycles in 512 pixels, any direction. */
+/* Draws the gratings of a class: 2 .. 40 cycles in 512 pixels, any direction. */
 static void draw_class(grating g[GRATINGS], uint64_t seed, int32_t label)
 {
     mba_draw d = mba_draw_start(seed, "image class", 0, label);
@@ -34,7 +34,8 @@ static void draw_class(grating g[GRATINGS], uint64_t seed, int32_t label)
     }
 }
 
-/* sin(fx x + p) for all x, then cos: sin(a + b) = sin a cos b + cos a sin b makes the rest multiplications. */
+/* Tabulates sin(fx x + p) for all x, then cos. With sin(a + b) = sin a cos b + cos a sin b the rest are
+ * multiplications. */
 static void waves(float *to, const grating g[GRATINGS], const float phase[GRATINGS], int32_t W)
 {
     for (int i = 0; i < GRATINGS; i++)
@@ -44,7 +45,7 @@ static void waves(float *to, const grating g[GRATINGS], const float phase[GRATIN
         }
 }
 
-/* Four nearly normal numbers from 16 random bytes: each the sum of four, less its mean, over its deviation. */
+/* Four nearly normal numbers from 16 random bytes: each is the standardised sum of four bytes. */
 static void noise4(float n[4], mba_draw *d)
 {
     uint32_t u[4];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* image_test.c -- JPEG and PNG: what other decoders see, what is refused, and that nothing ends the program. */
+/* image_test.c -- JPEG and PNG: the same pixels as other decoders, refusals, and no crash on any damaged file. */
 #include "tests/images.h"
 
 #include <jpeglib.h>
@@ -219,7 +219,7 @@ static void png_files_decode_as_elsewhere(void **state)
     mba_image_free(&got);
 }
 
-/* The file does without its end, once all pixels are there; nothing else may be missing. */
+/* A file may lack its end once all pixels are there; nothing else may be missing. */
 static void a_png_cut_anywhere_is_refused_or_complete(void **state)
 {
     (void)state;
@@ -245,7 +245,7 @@ static void a_png_cut_anywhere_is_refused_or_complete(void **state)
     mba_image_free(&got);
 }
 
-/* A changed byte is found by a checksum, or stands in a chunk that no pixel depends on. */
+/* A changed byte fails a checksum, or lies in a chunk that does not affect pixels. */
 static void a_png_with_a_wrong_byte_is_refused_or_the_same(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* json.c -- see json.h. */
+/* json.c -- see json.h: parsing with limits, saving, and getters. */
 #include "data/json.h"
 
 #include <inttypes.h>
@@ -35,7 +35,7 @@ void mba__json_begin(void)
 
 bool mba__json_starved(void) { return starved; }
 
-/* ---- pieces of a text: a string, a word (number or name), or one other byte ---- */
+/* ---- tokens of a text: a string, a word (number or name), or one other byte ---- */
 
 static bool in_word(char c)
 {
@@ -47,47 +47,47 @@ static size_t piece_bytes(const char *text, size_t n)
     size_t i = 1;
     if (text[0] == '"') {
         while (i < n && text[i] != '"') i += text[i] == '\\' ? 2 : 1;
-        return i < n ? i + 1 : n; // without its end, the rest is a string
+        return i < n ? i + 1 : n; // an unterminated string ends with the text
     }
     if (in_word(text[0]))
         while (i < n && in_word(text[i])) i++;
     return i;
 }
 
-static bool is_word(const char *piece, size_t n, const char *word)
+static bool is_word(const char *token, size_t n, const char *word)
 {
-    return n == strlen(word) && !memcmp(piece, word, n);
+    return n == strlen(word) && !memcmp(token, word, n);
 }
 
-static bool not_finite(const char *piece, size_t n)
+static bool not_finite(const char *token, size_t n)
 {
-    return is_word(piece, n, "Infinity") || is_word(piece, n, "-Infinity") || is_word(piece, n, "NaN");
+    return is_word(token, n, "Infinity") || is_word(token, n, "-Infinity") || is_word(token, n, "NaN");
 }
 
-static bool beyond_64_bits(const char *piece, size_t n)
+static bool beyond_64_bits(const char *token, size_t n)
 {
-    const bool minus = n && piece[0] == '-';
-    piece += minus;
+    const bool minus = n && token[0] == '-';
+    token += minus;
     n -= minus;
     for (size_t i = 0; i < n; i++)
-        if (piece[i] < '0' || piece[i] > '9') return false;
-    return n > 19 || (n == 19 && memcmp(piece, minus ? "9223372036854775808" : "9223372036854775807", 19) > 0);
+        if (token[i] < '0' || token[i] > '9') return false;
+    return n > 19 || (n == 19 && memcmp(token, minus ? "9223372036854775808" : "9223372036854775807", 19) > 0);
 }
 
-/* What is put around a piece before Jansson sees it. */
+/* What is put around a token before Jansson sees it. */
 typedef struct wrap {
     const char *before, *after;
 } wrap;
 
-static wrap wrap_of(const char *piece, size_t n)
+static wrap wrap_of(const char *token, size_t n)
 {
-    if (not_finite(piece, n)) return (wrap){ "{\"__float__\":\"", "\"}" };
-    if (beyond_64_bits(piece, n)) return (wrap){ "", ".0" };
+    if (not_finite(token, n)) return (wrap){ "{\"__float__\":\"", "\"}" };
+    if (beyond_64_bits(token, n)) return (wrap){ "", ".0" };
     return (wrap){ "", "" };
 }
 
-/* Copies the text with its pieces wrapped to `to` (NULL: only measures) and returns the bytes. Stops at the
- * piece that crosses byte `until` of what is written and tells where it stands in the text. */
+/* Copies the text with its tokens wrapped to `to` (NULL: only measures) and returns the bytes. Stops at the token that
+ * crosses byte `until` of the output, and sets *stopped to its position in the text. */
 static size_t rewrite(char *to, const char *text, size_t n, size_t until, size_t *stopped)
 {
     size_t at = 0, made = 0;
@@ -147,7 +147,7 @@ static mba_status check_limits(const char *file, const char *text, size_t n, con
     return MBA_OK;
 }
 
-/* Checked first, so that a file with nothing but NaN does not become an object on its way. */
+/* Checks that the root is an object before the rewrite, which turns a file with only NaN into an object. */
 static mba_status check_root(const char *file, const char *text, size_t n)
 {
     size_t at = 0;
@@ -161,7 +161,7 @@ static mba_status jansson_failed(const json_error_t *e, const char *file, const 
 {
     size_t at = n;
     if (json_error_code(e) != json_error_premature_end_of_input && e->position > 0)
-        rewrite(NULL, text, n, (size_t)e->position - 1, &at); // Jansson stands behind the wrong token
+        rewrite(NULL, text, n, (size_t)e->position - 1, &at); // Jansson's position is after the wrong token
     const char *fix = json_error_code(e) == json_error_duplicate_key ? "keep one of the two"
                                                                      : "correct it, or fetch the file again";
     return refuse(file, text, at, mba_quote(e->text).text, fix);
@@ -179,7 +179,7 @@ mba_status mba_json_parse(json_t **out, const char *file, const char *text, size
         if (!copy) return mba_fail(MBA_E_NOMEM, "no memory to read the JSON of '%s'", file);
         rewrite(copy, text, n, SIZE_MAX, NULL);
     }
-    const bool before = starved; // who builds a value meanwhile learns of both
+    const bool before = starved; // a caller who is building a value learns of both
     mba__json_begin();
     json_t *root = json_loadb(copy ? copy : text, bytes, JSON_REJECT_DUPLICATES, &e);
     free(copy);
@@ -260,7 +260,7 @@ const char *mba_json_kind(const json_t *value)
 
 const json_t *mba_json_get(const json_t *o, const char *key)
 {
-    const json_t *v = json_object_get(o, key); // NULL for what is no object
+    const json_t *v = json_object_get(o, key); // NULL if o is no object
     return json_is_null(v) ? NULL : v;
 }
 
@@ -276,7 +276,7 @@ bool mba_json_number(const json_t *value, double *out)
     return true;
 }
 
-/* What every getter begins with: finds the value; *v is NULL when the default holds. */
+/* Finds a value for a getter; *v is NULL if the default applies. */
 static mba_status look_up(const json_t **v, const json_t *o, const char *key)
 {
     if (o && !json_is_object(o))

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* json_test.c -- JSON as people write it, and as enemies do. */
+/* json_test.c -- json.h with valid, unusual and hostile JSON. */
 #include <stdbool.h>
 #include "tests/test.h"
 #include "tests/scratch.h"

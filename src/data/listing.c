@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* listing.c -- see listing.h. */
+/* listing.c -- see listing.h: readdir, glob and sorting of names. */
 #include "data/listing.h"
 
 #include <dirent.h>
@@ -43,7 +43,7 @@ mba_status mba_listing_read(mba_listing *l, const char *folder, bool (*wanted)(c
     if (!d) return unreadable(folder);
     mba_status st = MBA_OK;
     while (st == MBA_OK) {
-        errno = 0; // the end of a directory and a failure look the same but for this
+        errno = 0; // only errno tells the end of a directory from a failure
         const struct dirent *e = readdir(d);
         if (!e && errno) st = unreadable(folder);
         if (!e) break;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* literals.c -- see literals.h. */
+/* literals.c -- see literals.h: a trie of bytes. */
 #include "data/literals.h"
 
 #include <stdlib.h>

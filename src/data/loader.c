@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* loader.c -- see loader.h. */
+/* loader.c -- see loader.h: opens the files of a set, divides them into parts, and fills batches. */
 #include "data/loader.h"
 
 #include <inttypes.h>
@@ -10,11 +10,11 @@
 #include "data/listing.h"
 #include "data/permute.h"
 
-/* A stretch of one file that belongs to the chosen part, and how much of an epoch it holds. */
+/* A range of one file that belongs to the chosen part, and its share of an epoch. */
 typedef struct stretch {
     const mba_token_file *file;
     int64_t               from, count;
-    int64_t               units_before, units; /* batches in order, windows shuffled */
+    int64_t               units_before, units; /* in order: batches; shuffled: sequences of L tokens */
 } stretch;
 
 struct mba_loader {
@@ -104,7 +104,7 @@ static mba_status open_files(mba_loader *l, const mba_listing *list)
     return MBA_OK;
 }
 
-/* Cuts the chosen part out of the files laid end to end: [0, border) is for training, the rest for validation. */
+/* Chooses the part: of all files in sequence, tokens [0, border) are for training, the rest for validation. */
 static void choose_part(mba_loader *l)
 {
     int64_t all = 0, before = 0;
@@ -158,7 +158,7 @@ mba_status mba_loader_create(mba_loader **out, const mba_loader_options *options
     if (st == MBA_OK) choose_part(l);
     if (st == MBA_OK) st = measure(l);
     mba_listing_free(&list);
-    l->o.data = NULL; /* both were the caller's */
+    l->o.data = NULL; /* the caller owns both */
     l->o.end_of_text = NULL;
     if (st == MBA_OK) *out = l;
     else mba_loader_destroy(l);
@@ -184,7 +184,7 @@ const mba_token_notes *mba_loader_notes(const mba_loader *l) { return l->notes; 
 
 static const stretch *find_unit(const mba_loader *l, int64_t unit)
 {
-    int low = 0, high = l->parts; /* the last stretch whose units begin at or before this one */
+    int low = 0, high = l->parts; /* finds the last range whose units begin at or before this one */
     while (high - low > 1) {
         const int middle = (low + high) / 2;
         if (l->part[middle].units_before <= unit) low = middle;
@@ -193,7 +193,7 @@ static const stretch *find_unit(const mba_loader *l, int64_t unit)
     return l->part + low;
 }
 
-/* Where row `b` of a batch begins. */
+/* The first token of row `b` of a batch. */
 static int64_t row_start(const mba_loader *l, const mba_position *at, int64_t b, const stretch **s)
 {
     const int64_t L = l->o.L, row = l->o.rank * l->o.B + b, rows = l->o.ranks * l->o.B;
@@ -208,7 +208,7 @@ static int64_t row_start(const mba_loader *l, const mba_position *at, int64_t b,
     return (*s)->from + (at->index - (*s)->units_before) * rows * L + row * L;
 }
 
-/* The row begins at `from`, its stream `seen` tokens earlier. */
+/* Computes mba_batch.before of a row that begins at `from`; its stream begins `seen` tokens earlier. */
 static mba_status tokens_before(int32_t *out, const mba_loader *l, const stretch *s, int64_t from, int64_t seen)
 {
     int32_t       x[MBA_BEFORE_MAX + 1];

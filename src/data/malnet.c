@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* malnet.c -- MalNet call graphs as edge lists; see graph_readers.h. */
+/* malnet.c -- the reader of MalNet call graphs, which are edge lists; see graph_readers.h. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,7 +22,7 @@ static int compare_ids(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* The nodes that an edge joins to another node, ascending: `id`, of which there are *n. */
+/* Lists the nodes that an edge joins to another node, ascending: *n numbers in `id`. */
 static mba_status find_nodes(uint32_t *id, int64_t *n, const mba_number_table *t, const char *name)
 {
     int64_t ends = 0, kept = 0;
@@ -54,7 +54,7 @@ static const uint32_t *find_id(const uint32_t *id, int64_t n, double node)
     return bsearch(&key, id, (size_t)n, sizeof *id, compare_ids);
 }
 
-/* Self loops of nodes that are gone go with them; those of the others stay. */
+/* Renumbers the nodes. Self loops of removed nodes are removed; those of other nodes stay. */
 static int64_t renumber(uint32_t *src, uint32_t *dst, const mba_number_table *t, const uint32_t *id, int64_t n)
 {
     int64_t kept = 0;
@@ -118,7 +118,7 @@ static mba_status refuse_path(const mba_named_text *list, const char *path, size
                     mba_quote_bytes(path, n).text, why);
 }
 
-/* A path stays below the folder of graphs. */
+/* Checks that a path stays below the folder of graphs, and finds its class. */
 static mba_status check_path(int *label, const mba_named_text *list, const char *path, size_t n)
 {
     if (n >= PATH_BYTES / 2) return refuse_path(list, path, n, "is too long");

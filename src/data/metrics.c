@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* metrics.c -- see metrics.h. */
+/* metrics.c -- see metrics.h: confusion matrices, rankings, average precision, absolute error. */
 #include "data/metrics.h"
 
 #include <inttypes.h>
@@ -11,7 +11,7 @@
 
 mba_status mba_confusion_create(mba_confusion *out, int64_t classes)
 {
-    enum { CLASSES_MAX = 1 << 14 }; // their square is counted
+    enum { CLASSES_MAX = 1 << 14 }; // the matrix has their square
     mba_assert(classes > 0);
     if (classes > CLASSES_MAX)
         return mba_fail(MBA_E_ARG,
@@ -38,7 +38,7 @@ void mba_confusion_add(mba_confusion *c, const int32_t *predicted, const int32_t
     }
 }
 
-/* One class: how often it was meant, how often it was said, how often rightly. */
+/* One class: how often it is the truth, how often it is predicted, how often both. */
 typedef struct tally {
     double meant, said, right;
 } tally;
@@ -127,7 +127,7 @@ static int compare_falling(const void *a, const void *b)
     return (x->score < y->score) - (x->score > y->score);
 }
 
-/* Of n sorted entries, p of them positive. */
+/* The average precision of n sorted entries, p of them positive. */
 static double precision_of(const scored *s, int64_t n, int64_t p)
 {
     double  sum = 0;

@@ -4,7 +4,7 @@
  * The file: "\x93NUMPY", two bytes of version, the header's length (2 bytes in version 1, else 4), the header,
  * the data. The header is a Python dictionary such as
  *     {'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), }
- * of which we read exactly these three keys and the literals they can have. */
+ * of which we accept exactly these three keys and the literals they can have. */
 #include "data/npy.h"
 
 #include <inttypes.h>
@@ -54,7 +54,7 @@ static void skip_spaces(text *t)
     while (t->at < t->end && (*t->at == ' ' || *t->at == '\n' || *t->at == '\t' || *t->at == '\r')) t->at++;
 }
 
-/* Takes one character, after spaces, if it comes next. */
+/* Consumes one character, after spaces, if it comes next. */
 static bool take(text *t, char c)
 {
     skip_spaces(t);
@@ -72,7 +72,7 @@ static bool take_word(text *t, const char *word)
     return true;
 }
 
-/* A quoted text without escapes, lent from the header. */
+/* Consumes a quoted string without escapes; *out points into the header. */
 static bool take_quoted(text *t, const char **out, size_t *n)
 {
     skip_spaces(t);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* npy.h -- one array in a file, as NumPy saves it.
+/* npy.h -- reads and writes .npy files: one array, in the format of NumPy.
  *
  *     mba_npy *f;
  *     MBA_TRY(mba_npy_open(&f, "logits.npy"));
@@ -9,8 +9,8 @@
  *
  *     MBA_TRY(mba_npy_write(path, MBA_WIRE_F32, 2, (int64_t[]){ B, V }, logits));
  *
- * Reads versions 1 to 3, little-endian int32, int64, float32 and float64 in C order; what else NumPy can
- * save is refused with the reason. Writes version 1 as numpy.save does, byte for byte. */
+ * Reads versions 1 to 3, little-endian int32, int64, float32 and float64 in C order; refuses everything else that NumPy
+ * can save, with the reason. Writes version 1, byte for byte as numpy.save does. */
 #ifndef MBA_NPY_H
 #define MBA_NPY_H
 

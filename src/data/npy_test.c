@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* npy_test.c -- NumPy's files are read, ours are NumPy's byte for byte, the rest is refused with a reason. */
+/* npy_test.c -- npy.h reads NumPy's files, writes the same bytes as NumPy, and refuses the rest with a reason. */
 #include "tests/test.h"
 #include "tests/scratch.h"
 #include "core/file.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* number_table.c -- see number_table.h. */
+/* number_table.c -- see number_table.h: a scanner for numbers, fields and rows. */
 #include "data/number_table.h"
 
 #include <float.h>
@@ -12,12 +12,12 @@
 #include "data/array.h"
 
 enum { NUMBER_CHARS = 63, DIGITS_EXACT = 15 };
-/* Tables of numbers shrink to a third or a tenth, constant columns further; what deflate makes of a few bytes can be a
- * thousand times as much, and is no table. Small files may be anything. */
+/* The largest expansion of a compressed file. Tables of numbers compress to a third or a tenth, constant columns
+ * further. A hostile file can expand a thousand times. Small files may expand to 64 MiB. */
 enum { SHRINKS_MAX = 64 };
 #define UNPACKED_FREE ((size_t)64 << 20)
 #define UNPACKED_MAX  ((size_t)4 << 30)
-#define EXACT_MAX     9007199254740992.0 /* 2^53: below it a double is any whole number */
+#define EXACT_MAX     9007199254740992.0 /* 2^53: a double represents every integer below it */
 
 typedef struct scanner {
     const mba_named_text        *t;
@@ -37,7 +37,7 @@ static mba_status refuse(const scanner *s, const char *field, size_t n, const ch
                     s->t->name, s->line, mba_quote_bytes(field, n).text, why);
 }
 
-/* Digits with a sign, few enough to be exact: nearly all that there is. */
+/* The fast path for nearly all numbers: digits with a sign, few enough to be exact. */
 static bool parse_short(double *out, const char *p, size_t n)
 {
     const bool negative = n && *p == '-';
@@ -70,7 +70,7 @@ static mba_status parse_number(double *out, const scanner *s, const char *p, siz
 
 /* ---- lines and fields ---- */
 
-/* Goes to the next line that counts and sets its end; false at the end of the text. */
+/* Advances to the next line that is no comment and sets its end; false at the end of the text. */
 static bool next_line(scanner *s)
 {
     for (;;) {
@@ -92,7 +92,7 @@ static void skip_blanks(scanner *s)
     while (s->at < s->stop && blank(*s->at)) s->at++;
 }
 
-/* Reads one field and the separator behind it; *more: another field must follow. */
+/* Reads one field and the separator after it; *more: another field must follow. */
 static mba_status read_field(double *out, bool *more, scanner *s)
 {
     skip_blanks(s);
@@ -146,8 +146,8 @@ static mba_status read_row(values *a, mba_number_table *t, scanner *s)
     return MBA_OK;
 }
 
-/* An empty line ends the table; behind it there may be nothing but others. With one column that may be missing
- * an empty line is a row. */
+/* Reads all rows. An empty line ends the table; only empty lines may follow. In a table of one column with missing
+ * values, an empty line is a row. */
 static mba_status read_rows(values *a, mba_number_table *t, scanner *s)
 {
     int64_t emptied = 0;
@@ -203,7 +203,7 @@ void mba_number_table_free(mba_number_table *t)
 
 /* ---- files ---- */
 
-/* The most that a packed file of this size is unpacked to. */
+/* The most bytes to which a compressed file of this size may expand. */
 static size_t unpacked_most(const char *path)
 {
     struct stat  s;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* ogb_csv.c -- the CSV format of OGB graph collections; see graph_readers.h. */
+/* ogb_csv.c -- the reader of OGB graph collections in CSV; see graph_readers.h. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdarg.h>
@@ -32,7 +32,7 @@ typedef struct reader {
     const mba_named_text  *text;
     const mba_ogb_options *options;
     mba_number_table       table[MBA_OGB_FILES];
-    int64_t                graphs, copies; /* 2 where every edge is followed by its reverse */
+    int64_t                graphs, copies; /* copies: 2 if every edge is followed by its reverse */
     mba_graph_form         form;
     uint8_t               *split;                         // (graphs)
     uint32_t              *src, *dst;                     // (edges of one graph)
@@ -84,7 +84,7 @@ static mba_status read_tables(reader *r)
     return MBA_OK;
 }
 
-/* Sums a list of counts; each is a number of nodes or edges of one graph. */
+/* Sums a list of counts: the numbers of nodes or edges of each graph. */
 static mba_status sum_counts(int64_t *sum, const reader *r, int file, int64_t least)
 {
     *sum = 0;
@@ -125,7 +125,7 @@ static void choose(int64_t *width, mba_graph_type *type, const mba_number_table 
     *type = !t->columns ? MBA_GRAPH_NONE : fits_i32(t) ? MBA_GRAPH_I32 : MBA_GRAPH_F32;
 }
 
-/* 0 where the labels are no classes. */
+/* The number of classes; 0: the labels are not classes. */
 static int64_t classes_by_value(const mba_number_table *t)
 {
     double most = 0;
@@ -179,9 +179,9 @@ static mba_status read_split(reader *r)
     return MBA_OK;
 }
 
-/* ---- one graph after the other ---- */
+/* ---- one graph at a time ---- */
 
-/* Copies rows as they are stored; `copies` times each. */
+/* Copies rows, each `copies` times, and converts them to the type. */
 static void copy_rows(void *to, const mba_number_table *t, mba_graph_type type, int64_t first, int64_t rows,
                       int64_t copies)
 {
@@ -297,7 +297,7 @@ mba_status mba__ogb_from_texts(mba_graph_store **out, const mba_named_text text[
 
 /* ---- files ---- */
 
-/* The path of a file, plain where it is there, else compressed; *there: one of them is. */
+/* The path of a file: the plain one if it exists, else the compressed one; *there: one of them exists. */
 static mba_status find_file(char *path, size_t room, bool *there, const char *folder, const char *scheme, int file)
 {
     const bool split = file >= MBA_OGB_TRAIN;
@@ -326,7 +326,7 @@ mba_status mba_ogb_csv_read(mba_graph_store **out, const char *folder, const mba
         char *p = path + k * PATH_BYTES;
         bool  there;
         st = find_file(p, PATH_BYTES, &there, folder, options->scheme, k);
-        // A split that was asked for is needed: opening what is not there says so.
+        // A requested split must exist: opening the missing file reports it.
         if (st == MBA_OK && (there || (!files[k].optional || (k >= MBA_OGB_TRAIN && options->scheme))))
             st = mba_text_file_open(&file[k], p);
         text[k] = file[k].text;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/* permute.h -- a random order that is computed, not stored.
+/* permute.h -- a random permutation that is computed, not stored.
  *
- *     int64_t window = mba_permuted(i, n, seed ^ mba_stream("loader"), epoch);     // i, window in [0, n)
+ *     int64_t number = mba_permuted(i, n, seed ^ mba_stream("loader"), epoch);     // i, number in [0, n)
  *
- * For fixed n, key and epoch it is a permutation: every i gives another number. */
+ * For fixed n, key and epoch, different i give different results. */
 #ifndef MBA_PERMUTE_H
 #define MBA_PERMUTE_H
 
@@ -11,8 +11,8 @@
 
 #include "core/rng.h"
 
-/* A Feistel network over the next even power of two with Philox as its round, repeated until the result is below n. At
- * most four times as many numbers as n, so four turns on average at most. */
+/* A Feistel network over the next power of four, with Philox as its round function, repeated until the result is below
+ * n. The range is at most four times n, so it takes at most four repetitions on average. */
 static inline int64_t mba_permuted(int64_t i, int64_t n, uint64_t key, uint64_t epoch)
 {
     int half = 1;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* prepare.c -- see prepare.h. */
+/* prepare.c -- see prepare.h: reads inputs, splits documents, encodes them, and writes shards into a temporary
+ * directory that is renamed at the end. */
 #include "data/prepare.h"
 
 #include <dirent.h>
@@ -32,15 +33,15 @@ enum {
 typedef struct work {
     const mba_prepare_options *o;
     mba_tokenizer             *t;
-    char                      *folder; /* where the shards are until all are there */
+    char                      *folder; /* temporary directory of the shards until all are written */
     mba_lock                  *lock;
     mba_ids                    shard;
     int64_t                    shard_tokens;
     mba_token_notes            notes; /* of the shard being filled */
     mba_prepared               made;
     int64_t                    done, all; /* bytes of input: finished files, all files */
-    int64_t                    told;      /* when progress was last told */
-    const char                *end;       /* the end-of-text token as text, to be counted in documents */
+    int64_t                    told;      /* when progress was last reported */
+    const char                *end;       /* the end-of-text token as text, which is counted in documents */
     size_t                     end_bytes;
 } work;
 
@@ -96,7 +97,7 @@ static mba_status take(void *user, const int32_t *id, int64_t n)
 
 /* ---- documents ---- */
 
-/* The end-of-text token stands in front of every document and nowhere else. */
+/* Writes the end-of-text token, which precedes every document and occurs nowhere else. */
 static mba_status begin_document(work *w)
 {
     const int32_t first = (int32_t)w->notes.end_of_text;
@@ -115,7 +116,7 @@ static void count_ends(work *w, const char *text, size_t n)
     }
 }
 
-/* A document that comes in parts; see mba_tokenizer_part. */
+/* A document that arrives in parts; see mba_tokenizer_part. */
 typedef struct open_document {
     mba_document state;
     bool         begun;
@@ -133,7 +134,7 @@ static mba_status add_part(work *w, open_document *d, const char *text, size_t n
     return MBA_OK;
 }
 
-/* Text in which --split-on may end documents; what is not used comes again, with more behind it. */
+/* Adds text in which --split-on may end documents. The caller passes the unused rest again, with more after it. */
 static mba_status add_text(work *w, open_document *d, const char *text, size_t n, bool last, size_t *used)
 {
     const char  *border = w->o->split_on;
@@ -144,7 +145,7 @@ static mba_status add_text(work *w, open_document *d, const char *text, size_t n
         at = (size_t)(found - text) + long_;
         *d = (open_document){ 0 };
     }
-    const size_t whole = last ? n : n - at > long_ ? n - long_ : at; // a border may have begun behind it
+    const size_t whole = last ? n : n - at > long_ ? n - long_ : at; // a separator may begin after it
     MBA_TRY(add_part(w, d, text + at, whole - at, last, &part));
     *used = at + part;
     return MBA_OK;
@@ -201,7 +202,7 @@ static mba_status add_lines(work *w, mba_reader *in)
     }
 }
 
-/* A plain text may be one document of many gigabytes: it comes in parts. */
+/* Adds a plain text in parts, since it may be one document of many gigabytes. */
 static mba_status add_plain(work *w, mba_reader *in)
 {
     open_document d = { 0 };
@@ -224,7 +225,7 @@ static mba_status add_plain(work *w, mba_reader *in)
 
 /* ---- inputs ---- */
 
-/* JSON lines are known by their name, or by a first line that has the field. */
+/* True for JSON lines: by the name, or by a first line that has the field. */
 static bool has_lines(const work *w, const char *path, const char *head, size_t n)
 {
     static const char *const name[] = { ".jsonl", ".jsonlines", ".ndjson", ".json" }, *const packed[] = { "", ".gz",
@@ -284,7 +285,7 @@ static mba_status add_synthetic(work *w)
     return st;
 }
 
-/* ---- the output: a directory that appears whole ---- */
+/* ---- the output: a directory that appears complete ---- */
 
 static mba_status check_out(const char *out)
 {
@@ -303,7 +304,8 @@ static mba_status check_out(const char *out)
                  : mba_fail(MBA_E_ARG, "the output '%s' is there already\nfix: remove it, or choose another name", out);
 }
 
-/* One process at a time makes a directory of this name; what was there before the lock may be another's work by now. */
+/* Takes the lock, so that one process at a time creates a directory of this name, then checks again that it is absent
+ * or empty: another process may have created it before the lock. */
 static mba_status lock_out(work *w, const char *out)
 {
     const char  *slash = strrchr(out, '/');
@@ -319,8 +321,8 @@ static mba_status lock_out(work *w, const char *out)
     return check_out(out);
 }
 
-/* Removes what killed processes have left of this directory; the lock says that nobody else fills one now. What cannot
- * be listed stays, and costs room only: mkdtemp takes another name. */
+/* Removes temporary directories that killed processes left; the lock guarantees that nobody is filling one now. What
+ * cannot be listed stays and only takes space: mkdtemp chooses another name. */
 static void sweep(const char *out)
 {
     static const char partial[] = ".partial-";
@@ -362,7 +364,7 @@ static mba_status publish(work *w, const char *out)
     return mba_fail(MBA_E_IO, "cannot make the directory '%s'\nwhy: %s\nfix: another --out", out, strerror(errno));
 }
 
-/* ---- all of it ---- */
+/* ---- prepare ---- */
 
 static void describe_source(char *to, size_t room, const mba_prepare_options *o)
 {
@@ -404,7 +406,7 @@ mba_status mba_prepare(mba_prepared *made, mba_tokenizer *t, const mba_prepare_o
     if (!w.end_bytes) {
         w.end = "<|endoftext|>";
         w.end_bytes = strlen(w.end);
-    } // that of bytes has no text
+    } // the one of `bytes` has no text
     if (o->split_on && !*o->split_on)
         return mba_fail(MBA_E_ARG, "documents cannot be split on an empty text\nfix: --split-on '<|endoftext|>'");
     snprintf(w.notes.tokenizer, sizeof w.notes.tokenizer, "%s", mba_tokenizer_name(t));

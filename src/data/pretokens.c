@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* pretokens.c -- see pretokens.h. */
+/* pretokens.c -- see pretokens.h: scanners for the patterns of GPT-2, Llama 3, GPT-4 and Qwen 2. */
 #include "data/pretokens.h"
 
 #include <string.h>
@@ -7,7 +7,7 @@
 #include "data/literals.h"
 #include "data/unicode.h"
 
-/* The classes of ASCII, so that ordinary text needs no table of code points. */
+/* The class of a character. ASCII is handled here, so that ordinary text needs no table of code points. */
 static unsigned class_at(const char *at, const char **next)
 {
     const unsigned char c = (unsigned char)*at;
@@ -47,7 +47,7 @@ static const char *gpt2_word_end(const char *at, const char *end)
     unsigned class = class_at(at, &next);
     if (*at == ' ' && next < end && class_at(next, &after) != MBA_SPACE) class = class_at(next, &next);
     if (class != MBA_SPACE) return run_end(next, end, class);
-    /* White space leaves its last character to the word behind it, unless it is the only one. */
+    // The last character of white space belongs to the following word, unless it is the only one.
     const char *last = at;
     for (; next < end && class_at(next, &after) == MBA_SPACE; next = after) last = next;
     return next == end || last == at ? next : last;
@@ -57,7 +57,7 @@ static const char *gpt2_word_end(const char *at, const char *end)
 
 static bool is_newline(char c) { return c == '\r' || c == '\n'; }
 
-/* 's 't 're 've 'm 'll 'd, also in capitals; the long s is an s without regard to case. */
+/* 's 't 're 've 'm 'll 'd in any case; the long s is an s if case is ignored. */
 static size_t contraction_any_case(const char *at, const char *end)
 {
     if (end - at < 2 || at[0] != '\'') return 0;
@@ -67,8 +67,8 @@ static size_t contraction_any_case(const char *at, const char *end)
     return (a == 'r' && b == 'e') || (a == 'v' && b == 'e') || (a == 'l' && b == 'l') ? 3 : 0;
 }
 
-/* \s*[\r\n]+|\s+(?!\S)|\s+: up to the last end of a line in the white space; without one, all but the last character,
- * which goes to the word behind. */
+/* \s*[\r\n]+|\s+(?!\S)|\s+: white space up to its last newline; without a newline, all but the last character, which
+ * belongs to the following word. */
 static const char *space_end(const char *at, const char *end)
 {
     const char *next, *last = at, *after = at, *newline = NULL;
@@ -106,7 +106,7 @@ static const char *gpt4_word_end(const char *at, const char *end, int digits)
 static const char *llama3_word_end(const char *at, const char *end) { return gpt4_word_end(at, end, 3); }
 static const char *qwen2_word_end(const char *at, const char *end) { return gpt4_word_end(at, end, 1); }
 
-/* ---- which ---- */
+/* ---- the known patterns ---- */
 
 #define CASES  "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}"
 #define OTHERS "| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"

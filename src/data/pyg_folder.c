@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* pyg_folder.c -- folders of PyTorch Geometric that hold pickles and no text; see graph_readers.h. */
+/* pyg_folder.c -- recognises and refuses folders of PyTorch Geometric with pickles and no text; see graph_readers.h. */
 #include <stdio.h>
 #include <string.h>
 
@@ -8,7 +8,7 @@
 
 enum { PATH_BYTES = 4096 };
 
-/* What it keeps beside the graphs: the options they were made with. */
+/* True for pickles with graphs. The others beside them hold the options with which the graphs were processed. */
 static bool is_pickle(const char *name)
 {
     if (!strcmp(name, "pre_filter.pt") || !strcmp(name, "pre_transform.pt")) return false;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* reader.c -- see reader.h. */
+/* reader.c -- see reader.h: plain files are mapped, gzip and zstd are unpacked into a buffer. */
 #include "data/reader.h"
 
 #include <stdlib.h>
@@ -10,6 +10,7 @@
 #endif
 #ifdef MBA_ZSTD
 #include <zstd.h>
+#include <zstd_errors.h>
 #endif
 
 #include "core/file.h"
@@ -20,13 +21,13 @@ struct mba_reader {
     char       *path;
     mba_map     map;
     const char *packing;
-    size_t      eaten;  /* bytes of the file that are unpacked; of a plain one, all */
+    size_t      eaten;  /* bytes of the file unpacked so far; of a plain one, all */
     bool        ended;  /* nothing is left to unpack */
-    bool        inside; /* of a member or frame: the file must not end here */
+    bool        inside; /* inside a member or frame: the file must not end here */
     size_t      most;
     const char *text; /* plain: the map; else `buffer` */
     char       *buffer;
-    size_t      from, to, room; /* what is not yet used; of the buffer */
+    size_t      from, to, room; /* range that is not used yet; room of the buffer */
 #ifdef MBA_ZLIB
     z_stream z;
     bool     inflates;
@@ -60,7 +61,7 @@ static mba_status begin_gzip(mba_reader *r)
     return MBA_OK;
 }
 
-/* Behind a member comes another one, or zeros that fill a block of a tape. */
+/* After a member comes another one, or padding with zeros up to a block of a tape. */
 static mba_status next_member(mba_reader *r)
 {
     const char *in = r->map.data;
@@ -115,7 +116,7 @@ static void       end_gzip(mba_reader *r) { (void)r; }
 /* ---- zstd ---- */
 
 #ifdef MBA_ZSTD
-/* `zstd --long=31` asks for a window of 2 GiB. A small file that asks for more than the usual 128 MiB is damaged. */
+/* `zstd --long=31` needs a window of 2 GiB. A small file that wants more than the usual 128 MiB is damaged. */
 static mba_status begin_zstd(mba_reader *r)
 {
     enum { USUAL_LOG = 27, LONG_LOG = 31, LARGE_FILE = 16 << 20 };
@@ -133,8 +134,10 @@ static mba_status unpack_zstd(mba_reader *r, size_t *n, char *to, size_t room)
     const size_t   rc = ZSTD_decompressStream(r->zstd, &out, &in);
     r->eaten = in.pos;
     *n = out.pos;
+    if (ZSTD_getErrorCode(rc) == ZSTD_error_memory_allocation)
+        return mba_fail(MBA_E_NOMEM, "no memory to unpack '%s'", r->path);
     if (ZSTD_isError(rc)) return damaged(r, ZSTD_getErrorName(rc));
-    r->inside = rc != 0; // 0: a frame is complete, and all of it is handed over
+    r->inside = rc != 0; // 0: a frame is complete, and all of it is in the buffer
     return MBA_OK;
 }
 
@@ -199,7 +202,7 @@ int64_t mba_reader_taken(const mba_reader *r) { return (int64_t)(r->packing ? r-
 
 /* ---- reading ---- */
 
-/* Room behind what is not yet used for as much again, so that long lines are not copied too often. */
+/* Makes room after the unused text for as much again, so that long lines are not copied too often. */
 static mba_status make_room(mba_reader *r)
 {
     const size_t unused = r->to - r->from, want = unused + (unused > BLOCK ? unused : BLOCK);
@@ -221,7 +224,7 @@ static mba_status make_room(mba_reader *r)
     return MBA_OK;
 }
 
-/* Fills the room, or all that is left. */
+/* Unpacks until the buffer is full or the file ends. */
 static mba_status fill(mba_reader *r)
 {
     MBA_TRY(make_room(r));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* recognise.c -- see recognise.h. */
+/* recognise.c -- see recognise.h: tests for each kind of data, and refusals of formats of other programs. */
 #include "data/recognise.h"
 
 #include <jansson.h>
@@ -10,14 +10,14 @@
 #include "data/reader.h"
 #include "data/unicode.h"
 
-enum { LOOK = 1 << 16 }; // bytes that tell text from other files
+enum { LOOK = 1 << 16 }; // bytes that are examined to distinguish text from other files
 
 static bool begins(const void *head, size_t bytes, const char *magic, size_t n)
 {
     return bytes >= n && !memcmp(head, magic, n);
 }
 
-/* ---- what others write and we do not read ---- */
+/* ---- formats of other programs that we do not read ---- */
 
 static const struct {
     const char *magic;
@@ -73,7 +73,7 @@ typedef struct line {
     size_t      n;
 } line;
 
-/* The line at *at, without its end, and moves behind it; false: there is none. */
+/* Returns the line at *at, without its newline, and advances *at; false: no more lines. */
 static bool next_line(line *out, const char *text, size_t bytes, size_t *at)
 {
     if (*at >= bytes) return false;
@@ -100,7 +100,7 @@ static bool is_json(const char *text, size_t bytes)
     return mba_is_text(text, bytes) && i < bytes && text[i] == '{';
 }
 
-/* The first line alone, where it is a whole object. */
+/* Parses the first line alone, if it is a complete object. */
 static json_t *first_object(const char *text, size_t bytes)
 {
     size_t at = mark_bytes(text, bytes);
@@ -124,7 +124,7 @@ static mba_data_kind json_kind(const char *text, size_t bytes)
 
 /* ---- numbers ---- */
 
-/* Two whole numbers with blanks between them in each of the first lines that are no comments. */
+/* True if each of the first lines that are no comments has two integers with blanks between them. */
 static bool is_edge_list(const char *text, size_t bytes)
 {
     line l;
@@ -145,7 +145,7 @@ static bool is_edge_list(const char *text, size_t bytes)
     return seen > 0;
 }
 
-/* The length of a header, then the header. */
+/* True for a safetensors file: the length of a header, then the header. */
 static bool is_safetensors(const void *head, size_t bytes)
 {
     uint64_t             header = 0;
@@ -154,9 +154,9 @@ static bool is_safetensors(const void *head, size_t bytes)
     return header >= 2 && header <= 100000000 && p[8] == '{';
 }
 
-/* ---- all of it ---- */
+/* ---- recognition ---- */
 
-/* What has a name of its own first, then text, at last what any bytes could be. */
+/* Tests formats with a signature first, then text, last what any bytes could be. */
 mba_data_kind mba_recognise(const void *head, size_t bytes)
 {
     if (begins(head, bytes, "\x93NUMPY", 6)) return MBA_DATA_NPY;
@@ -166,8 +166,8 @@ mba_data_kind mba_recognise(const void *head, size_t bytes)
     return bytes && bytes % 2 == 0 ? MBA_DATA_TOKENS : MBA_DATA_UNKNOWN;
 }
 
-/* A file of this name is damaged where its bytes say otherwise, and its reader says how: it is no text and no
- * tokens. */
+/* The kind that a file name implies. If the bytes say otherwise, the file is damaged, and its reader says how; it is
+ * neither text nor tokens. */
 static mba_data_kind named_kind(const char *path)
 {
     return mba_ends_with(path, ".safetensors") ? MBA_DATA_SAFETENSORS

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* safetensors.c -- the reader; see safetensors.h. The writer is in safetensors_write.c.
+/* safetensors.c -- the reader of safetensors.h; safetensors_write.c is the writer.
  *
- * Everything in the header is untrusted: a size is compared before it is used, in 64 bits and without a sum
- * that could wrap. */
+ * Everything in the header is untrusted: a size is compared before it is used, in 64 bits and without sums
+ * that could overflow. */
 #include "data/safetensors.h"
 
 #include <inttypes.h>
@@ -18,7 +18,7 @@ static const mba_json_limits header_limits = { .bytes = HEADER_MAX, .values = (s
 struct mba_safetensors {
     char             *file;
     mba_map           map;    // unused when opened from memory
-    json_t           *header; // lends the names
+    json_t           *header; // owns the names
     int64_t           count;
     mba_array        *tensors; // by place
     const mba_array **by_name;

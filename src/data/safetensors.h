@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* safetensors.h -- named tensors in one file, the format of published checkpoints.
+/* safetensors.h -- reads and writes safetensors files: named tensors, the format of published checkpoints.
  *
  *     mba_safetensors *f;
  *     MBA_TRY(mba_safetensors_open(&f, "model.safetensors"));
@@ -14,9 +14,9 @@
  *     if (st == MBA_OK) st = mba_safetensors_commit(s);
  *     mba_safetensors_destroy(s);
  *
- * The file: 8 bytes N, N bytes of JSON that names dtype, shape and place of every tensor, the data. Opening
- * checks all of it (sizes, types, that the tensors tile the data without hole or overlap), so what is open is
- * sound; the data itself is mapped and read only where it is asked for. */
+ * The file: 8 bytes N, N bytes of JSON with dtype, shape and place of every tensor, the data. Opening checks all of it
+ * (sizes, types, that the tensors cover the data without gap or overlap), so an open file is sound. The data is mapped
+ * and read only on demand. */
 #ifndef MBA_SAFETENSORS_H
 #define MBA_SAFETENSORS_H
 
@@ -36,15 +36,15 @@ MBA_MUST mba_status mba_safetensors_open_bytes(mba_safetensors **out, const char
 int64_t          mba_safetensors_count(const mba_safetensors *f);
 const mba_array *mba_safetensors_at(const mba_safetensors *f, int64_t i);
 
-/* Lends the tensor of that name, NULL when there is none. */
+/* Lends the tensor of that name; NULL: there is none. */
 const mba_array *mba_safetensors_find(const mba_safetensors *f, const char *name);
 
-/* Lends a text of the file's metadata, NULL when there is none. */
+/* Lends a string of the file's metadata; NULL: there is none. */
 const char *mba_safetensors_meta(const mba_safetensors *f, const char *key);
 
 /* ---- writing ---- */
 
-/* Writes elements first .. first+count-1 of a tensor to `to`; asked in order, in pieces of about a MiB. */
+/* Writes elements first .. first+count-1 of a tensor to `to`; called in order, for about a MiB at a time. */
 typedef mba_status mba_safetensors_fill(void *user, void *to, int64_t first, int64_t count);
 
 typedef struct mba_safetensors_entry {
@@ -52,19 +52,19 @@ typedef struct mba_safetensors_entry {
     mba_file_dtype        dtype;
     int                   rank;
     int64_t               shape[MBA_ARRAY_RANK_MAX];
-    const void           *data; /* dense, in the dtype; must stay until commit; or NULL and .. */
-    mba_safetensors_fill *fill; /* .. this, which makes it piece by piece */
+    const void           *data; /* dense, in the dtype; must stay valid until commit; or NULL: */
+    mba_safetensors_fill *fill; /* produces the data part by part */
     void                 *user;
 } mba_safetensors_entry;
 
 typedef struct mba_safetensors_writer mba_safetensors_writer;
 
-/* Nothing is written before commit, and then a tensor at a time in the order of the reference writer (wide
- * types first, then by name): the data is never copied as a whole. All or nothing, as in core/file.h. */
+/* commit writes everything, one tensor at a time in the order of the reference writer (wide types first, then by name);
+ * the data is never copied as a whole. All or nothing, as in core/file.h. */
 MBA_MUST mba_status mba_safetensors_create(mba_safetensors_writer **out, const char *path);
 MBA_MUST mba_status mba_safetensors_add(mba_safetensors_writer *w, const mba_safetensors_entry *e);
 
-/* Metadata starts as {"format": "pt"}, which some loaders demand. NULL as text removes a key. */
+/* Sets metadata, which starts as {"format": "pt"}, because some loaders require it. A text of NULL removes a key. */
 MBA_MUST mba_status mba_safetensors_note(mba_safetensors_writer *w, const char *key, const char *text);
 MBA_MUST mba_status mba_safetensors_commit(mba_safetensors_writer *w);
 void                mba_safetensors_destroy(mba_safetensors_writer *w); /* NULL is fine */

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* safetensors_test.c -- files by other hands are read, every broken rule is named, and what we write is what the
- * reference would have written. */
+/* safetensors_test.c -- files of other programs are read, every violated rule is named, and our files equal those of
+ * the reference writer. */
 #include <stdbool.h>
 #include "tests/test.h"
 #include "tests/scratch.h"
@@ -130,7 +130,7 @@ static void every_truncation_is_refused(void **state)
     }
 }
 
-/* Any one byte changed: refused or consistent, never a crash (the sanitizers look on). */
+/* Any single byte changed: the file is refused or consistent, never a crash (the sanitizers watch). */
 static void every_flipped_byte_is_survived(void **state)
 {
     (void)state;
@@ -317,7 +317,7 @@ static mba_status fail_late(void *user, void *to, int64_t first, int64_t count)
 static void large_tensors_come_from_a_callback(void **state)
 {
     (void)state;
-    enum { N = 700001 }; // several pieces and a bit
+    enum { N = 700001 }; // several buffers and a rest
     int64_t                 next = 0;
     mba_safetensors_writer *w;
     mba_safetensors        *f;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* safetensors_write.c -- the writer of safetensors.h: gathers entries, then streams header and data. */
+/* safetensors_write.c -- the writer of safetensors.h: collects entries, then streams header and data. */
 #include "data/safetensors.h"
 
 #include <stdlib.h>
@@ -7,7 +7,7 @@
 #include "core/file.h"
 #include "data/json.h"
 
-enum { HEADER_MAX = 100000000, PIECE_BYTES = 1 << 20 };
+enum { HEADER_MAX = 100000000, BUFFER_BYTES = 1 << 20 };
 
 typedef struct entry {
     mba_array             array; // name is ours
@@ -34,7 +34,7 @@ mba_status mba_safetensors_create(mba_safetensors_writer **out, const char *path
     w->metadata = json_object();
     mba_status st = w->path && w->metadata ? MBA_OK : no_memory(path);
     if (st == MBA_OK) st = mba_safetensors_note(w, "format", "pt");
-    if (st == MBA_OK) st = mba_writer_create(&w->file, path); // early: a wrong path should not cost an hour
+    if (st == MBA_OK) st = mba_writer_create(&w->file, path); // early, so that a wrong path fails at once
     if (st == MBA_OK) *out = w;
     else mba_safetensors_destroy(w);
     return st;
@@ -75,7 +75,7 @@ mba_status mba_safetensors_note(mba_safetensors_writer *w, const char *key, cons
     return mba__json_starved() ? no_memory(w->path) : MBA_OK;
 }
 
-/* ---- gathering ---- */
+/* ---- collecting entries ---- */
 
 static mba_status check_name(const mba_safetensors_writer *w, const char *name)
 {
@@ -118,8 +118,8 @@ mba_status mba_safetensors_add(mba_safetensors_writer *w, const mba_safetensors_
 
 /* ---- writing ---- */
 
-/* As the reference does: the later in its list of types, the earlier in the file. Wide types come first, so
- * everything is aligned; between equals the name decides. */
+/* The order of the reference: types that are later in its list come earlier in the file. Wide types come first, so
+ * everything is aligned; equal types are ordered by name. */
 static int compare_entries(const void *x, const void *y)
 {
     const mba_array *a = &((const entry *)x)->array, *b = &((const entry *)y)->array;
@@ -178,30 +178,30 @@ static mba_status put_header(const mba_safetensors_writer *w)
     return st;
 }
 
-static mba_status put_filled(mba_writer *file, const entry *e, void *piece)
+static mba_status put_filled(mba_writer *file, const entry *e, void *buffer)
 {
-    const int64_t size = (int64_t)mba_file_dtype_bytes(e->array.dtype), most = PIECE_BYTES / size;
+    const int64_t size = (int64_t)mba_file_dtype_bytes(e->array.dtype), most = BUFFER_BYTES / size;
     for (int64_t i = 0; i < e->array.elems; i += most) {
         const int64_t k = e->array.elems - i < most ? e->array.elems - i : most;
-        MBA_TRY(e->fill(e->user, piece, i, k));
-        MBA_TRY(mba_writer_put(file, piece, (size_t)(k * size)));
+        MBA_TRY(e->fill(e->user, buffer, i, k));
+        MBA_TRY(mba_writer_put(file, buffer, (size_t)(k * size)));
     }
     return MBA_OK;
 }
 
 mba_status mba_safetensors_commit(mba_safetensors_writer *w)
 {
-    char *piece = malloc(PIECE_BYTES);
-    if (!piece) return no_memory(w->path);
+    char *buffer = malloc(BUFFER_BYTES);
+    if (!buffer) return no_memory(w->path);
     if (w->count) qsort(w->entries, w->count, sizeof *w->entries, compare_entries);
     mba_status st = put_header(w);
     for (size_t i = 0; i < w->count && st == MBA_OK; i++) {
         const entry *e = &w->entries[i];
         st = e->array.data ? mba_writer_put(w->file, e->array.data, (size_t)e->array.bytes)
-                           : put_filled(w->file, e, piece);
+                           : put_filled(w->file, e, buffer);
         if (st != MBA_OK) st = mba_where(st, "tensor \"%s\"", mba_quote(e->array.name).text);
     }
     if (st == MBA_OK) st = mba_writer_commit(w->file);
-    free(piece);
+    free(buffer);
     return st;
 }

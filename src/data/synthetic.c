@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-/* synthetic.c -- made-up text (mba_synthetic_text in prepare.h), for runs that have no data.
+/* synthetic.c -- synthetic text (mba_synthetic_text in prepare.h), for runs without data.
  *
- * A document draws a cast: two names, a place, three things. Its sentences follow templates whose letters are filled
- * from the cast or from word lists, common words more often than rare ones. Names, the place and things come back
- * throughout the document, pronouns agree with the name before them, numbers count up: a model that remembers
- * predicts better than one that only knows which words are frequent. */
+ * A document draws two names, a place and three things. Its sentences follow templates whose letters are filled from
+ * those or from word lists, with common words more often than rare ones. Names, the place and things recur throughout
+ * the document, pronouns agree with the name before them, numbers count up: a model that remembers predicts better than
+ * one that only knows which words are frequent. */
 #include "data/prepare.h"
 
 #include <string.h>
@@ -71,7 +71,7 @@ static uint32_t draw(story *s)
     return u[0];
 }
 
-/* In [0, n), the first ones more often: the smaller of two draws. */
+/* A number in [0, n), small ones more often: the smaller of two draws. */
 static int pick(story *s, int n)
 {
     const int a = (int)((uint64_t)draw(s) * (uint64_t)n >> 32), b = (int)((uint64_t)draw(s) * (uint64_t)n >> 32);
@@ -113,7 +113,7 @@ static mba_status sentence(mba_text *out, story *s)
         const char *text = *at == '#' ? word(s, *++at) : NULL;
         MBA_TRY(mba_text_add(out, text ? text : at, text ? strlen(text) : 1));
     }
-    for (size_t i = first; i < out->n && i < first + 2; i++) /* the first letter, behind a quotation mark too */
+    for (size_t i = first; i < out->n && i < first + 2; i++) /* the first letter, also after a quotation mark */
         if (out->data[i] >= 'a' && out->data[i] <= 'z' && (i == first || out->data[first] == '"'))
             out->data[i] -= 'a' - 'A';
     return MBA_OK;

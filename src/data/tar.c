@@ -16,7 +16,7 @@ static mba_status wrong(const mba_tar *t, const char *why)
                     t->file, why, t->at);
 }
 
-/* What follows would be lost, as it is to tar itself. */
+/* Refuses archives that are joined in one file: tar itself ignores all but the first. */
 static mba_status joined(const mba_tar *t)
 {
     return mba_fail(MBA_E_FORMAT,
@@ -33,7 +33,7 @@ static mba_status sparse(const mba_tar *t)
                     t->file, t->at);
 }
 
-/* Octal digits between blanks, ended by a blank, a NUL or the field. */
+/* Parses octal digits between blanks, ended by a blank, a NUL or the end of the field. */
 static bool octal(uint64_t *out, const uint8_t *p, int n)
 {
     int i = 0, digits = 0;
@@ -57,7 +57,7 @@ static bool size_of(uint64_t *out, const uint8_t *p)
     return true;
 }
 
-/* Some old programs summed signed bytes. */
+/* True if the checksum is right. Some old programs sum signed bytes. */
 static bool checksum_fits(const uint8_t *h)
 {
     uint64_t want;
@@ -78,7 +78,7 @@ static bool all_zero(const uint8_t *p, size_t n)
     return true;
 }
 
-/* ---- names and attributes that stand in records of their own ---- */
+/* ---- names and attributes in separate records ---- */
 
 typedef struct override {
     char     name[MBA_TAR_NAME];
@@ -97,7 +97,7 @@ static mba_status take_name(const mba_tar *t, override *o, const uint8_t *p, uin
     return MBA_OK;
 }
 
-/* One attribute, "length key=value\n"; *used is that length. */
+/* Reads one attribute, "length key=value\n"; *used is that length. */
 static mba_status take_attribute(const mba_tar *t, override *o, const uint8_t *p, uint64_t n, uint64_t *used)
 {
     uint64_t length = 0, i = 0;
@@ -135,7 +135,7 @@ static void plain_name(char *to, const uint8_t *h)
              (int)strnlen((const char *)h + NAME, 100), (const char *)h + NAME);
 }
 
-/* The header at t->at and where its data lies; *type 0 is the end record. Moves behind the data. */
+/* Returns the header at t->at and its data, and advances past the data; *type 0: the end record. */
 static mba_status next_record(mba_tar *t, const override *o, int *type, const uint8_t **header, const uint8_t **data,
                               uint64_t *bytes)
 {
@@ -171,7 +171,7 @@ mba_status mba_tar_next(mba_tar *t, mba_tar_member *m)
         if (type == 'S') return sparse(t);
         if (type == 'L') MBA_TRY(take_name(t, &o, data, bytes));
         else if (type == 'x') MBA_TRY(take_attributes(t, &o, data, bytes));
-        else if (type != 'g' && type != 'K') o = (override){ .has_name = false }; // theirs, and passed over
+        else if (type != 'g' && type != 'K') o = (override){ .has_name = false }; // belonged to a skipped member
     }
     if (o.has_name) memcpy(m->name, o.name, sizeof m->name);
     else plain_name(m->name, header);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* tar.h -- the files of a tar archive that lies in memory, one after the other.
+/* tar.h -- iterates over the files of a tar archive in memory.
  *
  *     mba_tar        t = mba_tar_start("shard.tar", bytes, n);
  *     mba_tar_member m;
@@ -9,9 +9,9 @@
  *         use(m.name, m.data, m.bytes);
  *     }
  *
- * POSIX ustar, GNU long names and sizes, pax `path` and `size`. Directories, links and devices are passed over.
- * Headers must have a right checksum and the archive its end record, with nothing but zeros behind it: one that is cut
- * short is an error, and so are several in one file, and sparse files. */
+ * POSIX ustar, GNU long names and sizes, pax `path` and `size`. Directories, links and devices are skipped.
+ * Headers must have a correct checksum, and the archive must have its end record, with nothing but zeros after it.
+ * Truncated archives, several archives in one file, and sparse files are errors. */
 #ifndef MBA_TAR_H
 #define MBA_TAR_H
 
@@ -30,7 +30,7 @@ typedef struct mba_tar {
 
 typedef struct mba_tar_member {
     char           name[MBA_TAR_NAME];
-    const uint8_t *data; /* NULL: there are no more */
+    const uint8_t *data; /* NULL: no more members */
     size_t         bytes;
 } mba_tar_member;
 
@@ -39,7 +39,7 @@ static inline mba_tar mba_tar_start(const char *file, const void *bytes, size_t 
     return (mba_tar){ .file = file, .bytes = bytes, .n = n };
 }
 
-/* MBA_E_FORMAT with the byte at which the archive stops making sense. */
+/* Fails with MBA_E_FORMAT and the byte at which the archive is damaged. */
 MBA_MUST mba_status mba_tar_next(mba_tar *t, mba_tar_member *m);
 
 #endif

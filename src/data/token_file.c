@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* token_file.c -- see token_file.h. */
+/* token_file.c -- see token_file.h: recognises headers, reads notes and tokens, writes shards. */
 #include "data/token_file.h"
 
 #include <inttypes.h>
@@ -26,7 +26,7 @@ enum {
 
 struct mba_token_file {
     char                *path;
-    mba_map              map;           /* zeroed where the bytes are somebody else's */
+    mba_map              map;           /* zeroed if the caller owns the bytes */
     const unsigned char *begin, *first; /* of the file, of its tokens */
     size_t               bytes;
     int64_t              count;
@@ -38,14 +38,14 @@ struct mba_token_file {
 static uint32_t read_16(const unsigned char *p) { return p[0] | (uint32_t)p[1] << 8; }
 static uint32_t read_32(const unsigned char *p) { return read_16(p) | read_16(p + 2) << 16; }
 
-/* ---- what kind of file it is ---- */
+/* ---- recognising the format ---- */
 
 typedef struct header {
     uint32_t magic, version, count;
-    bool     zeros; /* the words behind are zero */
+    bool     zeros; /* the remaining words are zero */
 } header;
 
-/* Of a file that ends inside it, what there is. */
+/* Reads the header; of a file that ends inside it, as much as there is. */
 static header read_header(const unsigned char *p, size_t bytes)
 {
     header h = { .magic = read_32(p), .version = read_32(p + 4), .count = read_32(p + 8), .zeros = true };
@@ -165,11 +165,10 @@ static mba_status write_notes(const char *path, const mba_token_notes *n, int64_
 {
     char *to = notes_path(path);
     mba__json_begin();
-    json_t *root = json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:s, s:b}", "tokenizer", n->tokenizer, "vocab",
-                             (json_int_t)n->vocab, "end_of_text", (json_int_t)n->end_of_text, "tokens",
-                             (json_int_t)tokens, "documents", (json_int_t)n->documents, "bytes", (json_int_t)n->bytes,
-                             "source", n->source, "synthetic", (int)n->synthetic);
-
+    json_t    *root = json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:s, s:b}", "tokenizer", n->tokenizer, "vocab",
+                                (json_int_t)n->vocab, "end_of_text", (json_int_t)n->end_of_text, "tokens",
+                                (json_int_t)tokens, "documents", (json_int_t)n->documents, "bytes", (json_int_t)n->bytes,
+                                "source", n->source, "synthetic", (int)n->synthetic);
     mba_status st = MBA_OK;
     if (!to || mba__json_starved()) st = mba_fail(MBA_E_NOMEM, "no memory for the notes of '%s'", path);
     else if (!root)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* tokenizer.c -- see tokenizer.h. A text goes through stages, each of which cuts it into smaller pieces:
+/* tokenizer.c -- see tokenizer.h. A text passes through stages, each of which splits it further:
  *
  *     chunks of about 64 KB -> UTF-8 repaired -> added tokens (raw) -> NFC -> added tokens (normalized) -> words -> BPE
  */
@@ -73,13 +73,13 @@ void mba_tokenizer_destroy(mba_tokenizer *t)
 
 /* ---- encode ---- */
 
-/* Where the tokens go: gathered, and handed over in portions. */
+/* Collects tokens and passes them on, part by part. */
 typedef struct sink {
     mba_ids     ids;
     mba_ids_fn *take;
     void       *user;
-    bool        inside;   /* a piece: no added token, and not the beginning, stands before */
-    int32_t     ordinary; /* an added token that is text like any other; -1: none */
+    bool        inside;   /* text precedes, and no added token right before */
+    int32_t     ordinary; /* an added token that counts as ordinary text; -1: none */
 } sink;
 
 static mba_status flush(sink *s)
@@ -108,8 +108,8 @@ static mba_status encode_words(mba_tokenizer *t, sink *s, const char *text, size
     return MBA_OK;
 }
 
-/* A piece between added tokens, or what follows of one that was cut. */
-static mba_status encode_piece(mba_tokenizer *t, sink *s, const char *text, size_t n)
+/* Encodes the text between two added tokens, or a part of it. */
+static mba_status encode_between(mba_tokenizer *t, sink *s, const char *text, size_t n)
 {
     const bool begins = !s->inside;
     if (!n) return MBA_OK;
@@ -121,7 +121,7 @@ static mba_status encode_piece(mba_tokenizer *t, sink *s, const char *text, size
     return encode_words(t, s, t->spaced.data, t->spaced.n);
 }
 
-/* Added tokens become their numbers, and `encode` takes what lies between them. */
+/* Encodes the text between added tokens; the added tokens themselves become their numbers. */
 typedef mba_status encode_fn(mba_tokenizer *t, sink *s, const char *text, size_t n);
 static mba_status  encode_around(mba_tokenizer *t, sink *s, const mba_literals *added, encode_fn *encode,
                                  const char *text, size_t n)
@@ -145,7 +145,7 @@ static mba_status encode_normalized(mba_tokenizer *t, sink *s, const char *text,
         text = t->composed.data;
         n = t->composed.n;
     }
-    return encode_around(t, s, &t->normalized, encode_piece, text, n);
+    return encode_around(t, s, &t->normalized, encode_between, text, n);
 }
 
 static mba_status encode_chunk(mba_tokenizer *t, sink *s, const char *text, size_t n)
@@ -159,8 +159,8 @@ static mba_status encode_chunk(mba_tokenizer *t, sink *s, const char *text, size
     return encode_around(t, s, &t->raw, encode_normalized, text, n);
 }
 
-/* Where a long text may be cut: see mba__may_cut. NFC composes nothing across white space of ASCII, and (literals.cut)
- * no added token reaches over it. */
+/* Finds where a long text may be split: see mba__may_cut. NFC composes nothing across ASCII white space, and
+ * (literals.cut) no added token extends over it. */
 static size_t chunk_end(const mba_tokenizer *t, const char *text, size_t n)
 {
     if (n <= CHUNK_BYTES) return n;
@@ -185,7 +185,7 @@ mba_status mba_tokenizer_part(mba_tokenizer *t, mba_document *d, const char *tex
     *used = 0;
     while (st == MBA_OK && *used < bytes) {
         const size_t n = chunk_end(t, text + *used, bytes - *used);
-        if (!last && *used + n == bytes) break; // what follows may belong to its last word
+        if (!last && *used + n == bytes) break; // the next part may continue its last word
         st = t->bpe ? encode_chunk(t, &s, text + *used, n) : encode_bytes(&s, text + *used, n);
         *used += n;
     }

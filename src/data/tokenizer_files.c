@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* tokenizer_files.c -- see tokenizer_files.h. */
+/* tokenizer_files.c -- see tokenizer_files.h: reads, writes and compares the files of a tokenizer. */
 #include "data/tokenizer_files.h"
 
 #include <stdio.h>
@@ -11,7 +11,7 @@
 
 enum { FILE_BYTES_MAX = 128 << 20, PATH_ROOM = 4096 };
 
-/* What AutoTokenizer reads besides tokenizer.json, or may. */
+/* tokenizer.json, and the files beside it that AutoTokenizer may read. */
 static const char *const names[] = {
     "tokenizer.json",    "tokenizer_config.json", "special_tokens_map.json",
     "added_tokens.json", "chat_template.jinja",   "vocab.json",
@@ -39,7 +39,7 @@ static mba_status read_all(mba_tokenizer_files *out, const char *folder)
         size_t n;
         MBA_TRY(path_in(path, folder, names[i]));
         if (!mba_is_file(path)) {
-            if (!i) break; // without a tokenizer.json the others are nothing to us
+            if (!i) break; // without a tokenizer.json the others are ignored
             continue;
         }
         MBA_TRY(mba_file_read(&text, &n, path, FILE_BYTES_MAX));

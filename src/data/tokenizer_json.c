@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* tokenizer_json.c -- a Hugging Face tokenizer.json, read with suspicion: what we do not do is refused by name. */
+/* tokenizer_json.c -- reads an untrusted Hugging Face tokenizer.json (tokenizer.h); refuses unsupported features by
+ * name. */
 #include "data/tokenizer_parts.h"
 
 #include <inttypes.h>
@@ -21,7 +22,8 @@ static int byte_of_symbol(uint32_t c)
     return c <= 32 ? (int)c : c < 67 ? 127 + (int)c - 33 : c == 67 ? 173 : -1;
 }
 
-/* The text of a token as bytes; false: it has characters outside the alphabet and stands for itself. */
+/* Converts the text of a token to bytes; false: it has characters outside the alphabet, and the token is its own
+ * text. */
 static bool bytes_of_token(char *to, size_t *n, const char *text, size_t length)
 {
     *n = 0;
@@ -33,9 +35,9 @@ static bool bytes_of_token(char *to, size_t *n, const char *text, size_t length)
     return true;
 }
 
-/* ---- what the file asks for ---- */
+/* ---- features of the file ---- */
 
-/* A file that contradicts itself: what is wrong, and how it should be. */
+/* Fails for a file that contradicts itself: what is wrong, and how it should be. */
 #define BAD_FILE(what, why, ...) \
     mba_fail(MBA_E_FORMAT, what "\nwhy: " why "\nfix: fetch or save the tokenizer again", __VA_ARGS__)
 
@@ -48,7 +50,7 @@ static mba_status unsupported(const char *what, const char *value, const char *k
         what, mba_quote(value).text, known);
 }
 
-/* A part such as {"type": "NFC"}: its type, "" when the part is absent. */
+/* The type of a part such as {"type": "NFC"}; "": the part is absent. */
 static mba_status part_type(const json_t *root, const char *key, const json_t **part, const char **type)
 {
     *part = mba_json_get(root, key);
@@ -60,8 +62,8 @@ static mba_status part_type(const json_t *root, const char *key, const json_t **
     return mba_json_text(*part, "type", "", type);
 }
 
-/* Split by a pattern that keeps every piece, whichever way it is said: all of a text matches the patterns that are
- * known. */
+/* Reads a Split that keeps all of the text. Its options do not matter: the known patterns match every text
+ * completely. */
 static mba_status read_split(mba_tokenizer *t, const json_t *part)
 {
     const char *behavior, *regex;
@@ -160,7 +162,7 @@ static mba_status check_model(const json_t *model)
 
 /* ---- vocabulary ---- */
 
-/* Sets what the token `id` stands for. */
+/* Sets the bytes of token `id`. */
 static mba_status set_token(mba_tokenizer *t, int64_t id, const char *bytes, size_t n)
 {
     if (t->token[id].bytes != MBA_NO_TOKEN) return BAD_FILE("two tokens have the id %" PRId64, "ids must differ", id);
@@ -177,7 +179,7 @@ static mba_status check_id(const json_t *value, const char *token)
                     json_is_integer(value) ? "out of range" : mba_json_kind(value), IDS_MAX - 1);
 }
 
-/* The largest id decides the size of the table; ids that nothing uses are holes. */
+/* Allocates the table of tokens up to the largest id; some ids may be unused. */
 static mba_status make_table(mba_tokenizer *t, const json_t *vocab, const json_t *added)
 {
     const char *key;
@@ -235,7 +237,7 @@ static mba_status read_vocab(mba_tokenizer *t, const json_t *vocab)
     return st;
 }
 
-/* The first symbol of every byte. Bytes that do not occur in UTF-8 need none. */
+/* Reads the initial symbol of every byte. Bytes that do not occur in UTF-8 need none. */
 static mba_status read_alphabet(int32_t byte_id[256], const json_t *vocab)
 {
     for (int byte = 0; byte < 256; byte++) {
@@ -279,7 +281,7 @@ static mba_status add_merge(mba_bpe *b, const json_t *vocab, size_t i, const cha
     return MBA_OK;
 }
 
-/* "left right", or ["left", "right"] in newer files. */
+/* Reads a merge: "left right", or ["left", "right"] in newer files. */
 static mba_status read_merge(mba_bpe *b, const json_t *vocab, size_t i, const json_t *value, mba_text *scratch,
                              mba_text *both)
 {
@@ -314,7 +316,7 @@ static mba_status read_merges(mba_tokenizer *t, const json_t *model)
     return st;
 }
 
-/* With ignore_merges a word that is in the vocabulary is that token, whatever the merges make of it. */
+/* With ignore_merges, a word in the vocabulary is that token, whatever the merges would give. */
 static mba_status read_whole_words(mba_tokenizer *t, const json_t *model)
 {
     const json_t *vocab = json_object_get(model, "vocab");
@@ -341,7 +343,8 @@ static mba_status read_whole_words(mba_tokenizer *t, const json_t *model)
 
 /* ---- added tokens ---- */
 
-/* Normalised itself where the text will be, so that it is found, and decoded to what was found. */
+/* Adds a token to the set that is searched. If the text is normalised first, the token is normalised too, so that it is
+ * found and decodes to what was found. */
 static mba_status add_literal(mba_tokenizer *t, const char *content, int32_t id, bool normalized)
 {
     const size_t  n = strlen(content);
@@ -370,11 +373,11 @@ static mba_status read_added(mba_tokenizer *t, const json_t *vocab, const json_t
     if (there && json_integer_value(there) != id)
         return BAD_FILE("the vocabulary and the added tokens disagree about an id", "they say %lld and %d",
                         (long long)json_integer_value(there), id);
-    if (there) t->token[id].bytes = MBA_NO_TOKEN; /* from now on it stands for its own text */
+    if (there) t->token[id].bytes = MBA_NO_TOKEN; /* replaced by its own text below */
     return add_literal(t, content, id, normalized);
 }
 
-/* The file does not say which token ends a text; these are the names in use. */
+/* Finds the end-of-text token by the usual names: the file does not say which it is. */
 static int32_t find_end_of_text(const json_t *added)
 {
     static const char *const names[] = { "<|endoftext|>", "<|end_of_text|>", "</s>", "<eos>", "[EOS]" };
@@ -387,7 +390,7 @@ static int32_t find_end_of_text(const json_t *added)
     return -1;
 }
 
-/* ---- all of it ---- */
+/* ---- the whole file ---- */
 
 static mba_status read_tokenizer(mba_tokenizer *t, const json_t *root)
 {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* tokenizer_json_write.c -- tokenizer files as Hugging Face reads them: the byte tokenizer as a tokenizer.json, and the
- * tokenizer_config.json of any. */
+/* tokenizer_json_write.c -- writes tokenizer files for Hugging Face: the tokenizer.json of the byte tokenizer, and the
+ * tokenizer_config.json of any tokenizer. */
 #include "data/tokenizer_parts.h"
 
 #include <jansson.h>
@@ -16,7 +16,7 @@ uint32_t mba__symbol_of_byte(int byte)
     return 256u + (uint32_t)(byte <= 32 ? byte : byte <= 160 ? 33 + byte - 127 : 67);
 }
 
-/* Byte-level BPE without merges: a token for every byte. The pattern cuts words and changes nothing. */
+/* Byte-level BPE without merges: a token for every byte. The pattern splits words, which has no effect. */
 mba_status mba__bytes_json(mba_text *out)
 {
     static const char head[] =
@@ -47,7 +47,7 @@ mba_status mba__bytes_json(mba_text *out)
     return mba_text_add(out, tail, sizeof tail - 1);
 }
 
-/* The token that begins a text, by the names in use; NULL: none. */
+/* The begin-of-text token, by the usual names; NULL: none. */
 static const char *begin_of_text(const mba_tokenizer *t)
 {
     static const char *const names[] = { "<|begin_of_text|>", "<s>", "<bos>", "[BOS]", "<|endoftext|>" };
@@ -61,7 +61,7 @@ static const char *begin_of_text(const mba_tokenizer *t)
     return NULL;
 }
 
-/* The byte tokenizer never finds its end-of-text token in a text: split_special_tokens says so. */
+/* split_special_tokens: the byte tokenizer never recognises its end-of-text token in a text. */
 mba_status mba_tokenizer_config(const mba_tokenizer *t, char **text)
 {
     size_t      n = 0;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* tu_dataset.c -- the text format of TUDataset; see graph_readers.h.
+/* tu_dataset.c -- the reader of the text format of TUDataset; see graph_readers.h.
  *
- * Node numbers run over the whole collection and graphs follow each other, so edges sorted by target are sorted by
- * graph too. */
+ * Node numbers run through the whole collection, graph after graph, so edges sorted by target are also sorted by
+ * graph. */
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -32,7 +32,7 @@ static const struct {
     [MBA_TU_EDGE_ATTRIBUTES] = { "edge_attributes", false, 0 },
 };
 
-/* An edge that counts: where it goes, and the line it came from. */
+/* An edge that is kept: target and source as a sort key, and its line. */
 typedef struct edge {
     uint64_t key;
     int64_t  line;
@@ -165,7 +165,7 @@ static mba_status find_edges(reader *r)
     return MBA_OK;
 }
 
-/* The ends of the edges that count, as numbers of nodes in their graph. */
+/* Computes the ends of the kept edges as node numbers within their graph. */
 static mba_status number_ends(reader *r)
 {
     r->src = malloc(((size_t)r->edges + 1) * sizeof *r->src);
@@ -186,7 +186,7 @@ typedef struct one_hot {
     int64_t width, at;
 } one_hot;
 
-/* Each column of labels becomes as many columns as it has values between its smallest and its largest. */
+/* Measures the one-hot width of each column of labels: the number of values from its smallest to its largest. */
 static mba_status measure_labels(one_hot **out, int64_t *width, const reader *r, int file)
 {
     const mba_number_table *t = &r->table[file];
@@ -218,7 +218,7 @@ static void fill_row(float *to, const mba_number_table *attributes, const mba_nu
         to[hot[c].at + (int64_t)(labels->value[row * labels->columns + c] - hot[c].low)] = 1;
 }
 
-/* Attributes, then one-hot labels, of nodes (in order) or of edges (in the order of r->edge). */
+/* Builds features: attributes, then one-hot labels, of nodes (in order) or of edges (in the order of r->edge). */
 static mba_status make_features(float **out, int64_t *width, mba_graph_type *type, reader *r, bool of_edges)
 {
     const int     a = of_edges ? MBA_TU_EDGE_ATTRIBUTES : MBA_TU_NODE_ATTRIBUTES;
@@ -244,8 +244,7 @@ static mba_status make_features(float **out, int64_t *width, mba_graph_type *typ
     return st;
 }
 
-/* Nodes without labels and attributes (IMDB, COLLAB, REDDIT) are known by the degrees around them, as those of
- * MalNet. */
+/* Gives nodes without labels and attributes (IMDB, COLLAB, REDDIT) the local degree profile, as for MalNet. */
 static mba_status make_profiles(reader *r)
 {
     int64_t k = 0;
@@ -268,7 +267,7 @@ static int compare_numbers(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* The distinct classes in ascending order become 0, 1, .. */
+/* Maps the distinct classes in ascending order to 0, 1, .. */
 static mba_status make_classes(reader *r)
 {
     const double *y = r->table[MBA_TU_GRAPH_LABELS].value;
@@ -308,7 +307,7 @@ static mba_status make_targets(reader *r)
     return MBA_OK;
 }
 
-/* ---- putting it together ---- */
+/* ---- building the store ---- */
 
 static const float *row_of(const float *base, int64_t row, int64_t width) { return base ? base + row * width : NULL; }
 
@@ -372,7 +371,7 @@ static bool is_indicator(const char *name)
     return strlen(name) >= sizeof indicator && mba_ends_with(name, indicator);
 }
 
-/* The last part of a path, without slashes behind it. */
+/* The last part of a path, without trailing slashes. */
 static const char *name_of(const char *folder, int *n)
 {
     size_t end = strlen(folder);
@@ -383,8 +382,8 @@ static const char *name_of(const char *folder, int *n)
     return folder + begin;
 }
 
-/* What the paths of the files begin with, FOLDER/DS: by the folder's name, or by the one collection that is there, as
- * in the raw/ of PyTorch Geometric. False: none, or several and none of that name. */
+/* Finds the beginning FOLDER/DS of the file paths: DS is the name of the folder, or the only collection in it, as in
+ * the raw/ of PyTorch Geometric. False: none, or several and none of that name. */
 static bool find_collection(char start[PATH_BYTES], const char *folder)
 {
     static const char *const below[] = { "", "/raw" };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* unicode.c -- see unicode.h. NFC is the algorithm of Unicode Standard Annex 15: decompose, put combining marks
- * into canonical order, compose again. Hangul is arithmetic, the rest is tables. */
+/* unicode.c -- see unicode.h. NFC follows Unicode Standard Annex 15: decompose, put combining marks
+ * into canonical order, compose again. Hangul is computed, the rest comes from tables. */
 #include "data/unicode.h"
 #include "data/unicode_tables.h"
 
@@ -17,7 +17,7 @@ unsigned mba_unicode_class(uint32_t code)
     return word >> (code & 7) * 4 & 15;
 }
 
-/* ---- text that grows ---- */
+/* ---- growing text ---- */
 
 static mba_status text_reserve(mba_text *t, size_t more)
 {
@@ -65,14 +65,14 @@ static size_t utf8_write(char *to, uint32_t c)
 
 /* ---- UTF-8 ---- */
 
-/* The length of the code point at p, or minus the length of the bad subsequence there (the longest beginning of
- * something valid, at least one byte). */
+/* The length of the code point at p, or minus the length of the bad subsequence there (the longest prefix of a valid
+ * one, at least one byte). */
 static int utf8_length(const unsigned char *p, size_t n)
 {
     if (p[0] < 0x80) return 1;
     if (p[0] < 0xC2 || p[0] > 0xF4) return -1;
     const int length = p[0] < 0xE0 ? 2 : p[0] < 0xF0 ? 3 : 4;
-    /* The second byte excludes overlong forms, surrogates and what lies beyond U+10FFFF. */
+    // The second byte excludes overlong forms, surrogates and code points beyond U+10FFFF.
     const unsigned char low = p[0] == 0xE0 ? 0xA0 : p[0] == 0xF0 ? 0x90 : 0x80;
     const unsigned char high = p[0] == 0xED ? 0x9F : p[0] == 0xF4 ? 0x8F : 0xBF;
     if (n < 2 || p[1] < low || p[1] > high) return -1;
@@ -81,7 +81,7 @@ static int utf8_length(const unsigned char *p, size_t n)
     return length;
 }
 
-/* How many bytes at the beginning are valid; eight ASCII bytes at a time where they are that. */
+/* The number of valid bytes at the beginning; tests eight ASCII bytes at a time. */
 static size_t utf8_valid_bytes(const char *text, size_t n)
 {
     size_t i = 0;
@@ -119,7 +119,7 @@ enum {
     HANGUL = 0xAC00,
     LEAD = 0x1100,
     VOWEL = 0x1161,
-    TAIL = 0x11A7, /* TAIL itself stands for "no tail" */
+    TAIL = 0x11A7, /* TAIL itself means "no tail" */
     LEADS = 19,
     VOWELS = 21,
     TAILS = 28,
@@ -188,7 +188,8 @@ static uint64_t decomposition_of(uint32_t c)
     return low < mba__decompositions_n && COMPOSED(mba__decompositions[low]) == c ? mba__decompositions[low] : 0;
 }
 
-/* Only the first part of a decomposition can be decomposed again, so the seconds pile up and come back reversed. */
+/* Only the first part of a decomposition can be decomposed again, so the second parts are stacked and added in
+ * reverse. */
 static mba_status decompose(marks *m, uint32_t c)
 {
     if (c >= HANGUL && c < HANGUL + SYLLABLES) {
@@ -209,7 +210,7 @@ static mba_status decompose(marks *m, uint32_t c)
     return MBA_OK;
 }
 
-/* A stable sort by combining class: by insertion while the run is short, by counting when somebody wrote a long one. */
+/* A stable sort by combining class: insertion sort for short runs, counting sort for long ones. */
 static mba_status order_run(uint32_t *item, size_t n)
 {
     if (n <= 24) {
@@ -265,7 +266,7 @@ static uint32_t composition_of(uint32_t first, uint32_t second)
     return PAIR(d) == pair ? COMPOSED(d) : 0;
 }
 
-/* Each mark is joined to the last starter unless another mark of the same or a higher class stands between them. */
+/* Composes each mark with the last starter, unless a mark of the same or a higher class stands between them. */
 static void compose(marks *m)
 {
     size_t   n = 0, starter = SIZE_MAX;

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-/* unicode.h -- as much Unicode as byte-level BPE needs: UTF-8, four classes, NFC.
+/* unicode.h -- the part of Unicode that byte-level BPE needs: UTF-8, four character classes, NFC.
  *
  *     mba_text out = { 0 };
  *     if (!mba_utf8_valid(text, n)) MBA_TRY(mba_utf8_repair(&out, text, n));   // bad bytes -> U+FFFD
  *     if (!mba_nfc_already(text, n)) MBA_TRY(mba_nfc(&out, text, n));
  *     free(out.data);
  *
- * NFC is that of one Unicode version (mba_unicode_version()), classes are those of 16.0; code points assigned later
- * have no class and are left alone by NFC. */
+ * NFC is that of one Unicode version (mba_unicode_version()), classes are those of 16.0. Code points assigned later
+ * have no class, and NFC does not change them. */
 #ifndef MBA_UNICODE_H
 #define MBA_UNICODE_H
 
@@ -17,7 +17,7 @@
 
 #include "core/status.h"
 
-/* Bytes that grow. `data` is the caller's to free; zeroed is empty. The functions here append. */
+/* A growing buffer of bytes. The caller frees `data`; zeroed is empty. The functions here append. */
 typedef struct mba_text {
     char  *data;
     size_t n, capacity;
@@ -25,12 +25,12 @@ typedef struct mba_text {
 
 MBA_MUST mba_status mba_text_add(mba_text *t, const void *bytes, size_t n);
 
-/* What a code point is; MBA_NFC_MAY_CHANGE may be added to each. */
+/* The class of a code point; MBA_NFC_MAY_CHANGE may be added to each. */
 enum { MBA_UNICODE_OTHER = 0, MBA_LETTER = 1, MBA_NUMBER = 2, MBA_SPACE = 3, MBA_CLASS = 3, MBA_NFC_MAY_CHANGE = 4 };
 unsigned    mba_unicode_class(uint32_t code);
 const char *mba_unicode_version(void);
 
-/* Reads one code point of valid UTF-8 and moves *at behind it. */
+/* Reads one code point of valid UTF-8 and advances *at. */
 static inline uint32_t mba_utf8_next(const char **at)
 {
     const unsigned char *p = (const unsigned char *)*at;
@@ -55,7 +55,7 @@ bool mba_utf8_valid(const char *text, size_t n);
 /* Appends the text with every maximal bad subsequence replaced by U+FFFD, as Python's errors="replace" does. */
 MBA_MUST mba_status mba_utf8_repair(mba_text *out, const char *text, size_t n);
 
-/* Both take valid UTF-8. `already` looks at single code points: true is certain, false may be too careful. */
+/* Both take valid UTF-8. mba_nfc_already examines single code points: true is certain, false may be too cautious. */
 bool                mba_nfc_already(const char *text, size_t n);
 MBA_MUST mba_status mba_nfc(mba_text *out, const char *text, size_t n);
 

@@ -1,4 +1,4 @@
-/* unicode_tables.h -- the generated tables behind unicode.c (tools/unicode_tables.py writes unicode_tables.c). */
+/* unicode_tables.h -- the generated tables of unicode.c (tools/unicode_tables.py writes unicode_tables.c). */
 #ifndef MBA_UNICODE_TABLES_H
 #define MBA_UNICODE_TABLES_H
 
@@ -6,7 +6,7 @@
 
 extern const char mba__unicode_version[];
 
-/* Classes (MBA_LETTER ..), four bits each, in blocks of 128 code points; stretch -> block. */
+/* Classes (MBA_LETTER ..), four bits each, in blocks of 128 code points. mba__unicode_stretch[c / 128] is the block. */
 extern const uint32_t mba__unicode_stretches;
 extern const uint8_t  mba__unicode_stretch[];
 extern const uint32_t mba__unicode_block[];                 /* 16 words a block */
@@ -15,7 +15,7 @@ extern const uint32_t mba__unicode_block[];                 /* 16 words a block 
 extern const int32_t  mba__decompositions_n;
 extern const uint64_t mba__decompositions[];
 
-/* Which of them compose again, by (first, second). */
+/* Indices of the decompositions that compose again, sorted by (first, second). */
 extern const int32_t  mba__compositions_n;
 extern const uint16_t mba__compositions[];
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* weights.c -- see weights.h. */
+/* weights.c -- see weights.h: reads the index, opens the shards, and recognises pickles. */
 #include "data/weights.h"
 
 #include <limits.h>
@@ -18,7 +18,7 @@ struct mba_weights {
     int64_t           nshards, ntensors;
 };
 
-/* One line of the index; both texts are lent by its JSON. */
+/* One line of the index; its JSON owns both strings. */
 typedef struct line {
     const char *tensor, *shard;
 } line;
@@ -53,7 +53,7 @@ static mba_status new_weights(mba_weights **out, const char *path, size_t tensor
 
 /* ---- the index ---- */
 
-/* A shard lies beside its index: a plain name that cannot lead anywhere else. */
+/* True for a plain file name: a shard lies beside its index, and its name must not lead elsewhere. */
 static bool plain_name(const char *name)
 {
     const size_t n = strlen(name), ending = strlen(".safetensors");
@@ -92,7 +92,7 @@ static int compare_name(const void *a, const void *b)
     return strcmp((*(const mba_array *const *)a)->name, (*(const mba_array *const *)b)->name);
 }
 
-/* Lines sorted by shard, so that each is opened once. */
+/* Reads the lines and sorts them by shard, so that each shard is opened once. */
 static mba_status read_lines(line *lines, size_t *count, const char *file, json_t *map)
 {
     const char *tensor;
@@ -218,7 +218,7 @@ static bool has_pickle_name(const char *name)
     return false;
 }
 
-/* In a directory: not what a trainer keeps beside the weights, nor files of tokens. */
+/* True for pickles of weights in a directory: not what a trainer saves beside them, nor token files. */
 static bool is_pickle_of_weights(const char *name)
 {
     static const char *const other[] = { "optimizer", "scheduler", "scaler", "rng_state", "training_args" };

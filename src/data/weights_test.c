@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* weights_test.c -- one lookup over one file or many, and indexes that lie. */
+/* weights_test.c -- weights in one file or in several shards, and indexes that contradict the shards. */
 #include "tests/test.h"
 #include "tests/scratch.h"
 #include "core/file.h"
@@ -194,7 +194,8 @@ static void an_empty_directory_tells_what_it_lacks(void **state)
     assert_fails(mba_weights_open(&w, DATA "f32.npy"), MBA_E_IO, "it is a file");
 }
 
-/* Each in a directory by itself, and as a path. What a trainer or a loader keeps beside the weights is none. */
+/* Each pickle alone in a directory, and as a path. Files that a trainer or a loader keeps beside weights are not
+ * weights. */
 static void pickles_get_the_command_that_converts_them(void **state)
 {
     (void)state;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* cases_none.c -- what the shared library links instead of operators that only cases of tests build (op.h): it has
- * no cases to run, and needs no BLAS. */
+/* cases_none.c -- stubs that the shared library links instead of operators which only test cases use (op.h): it runs no
+ * cases, and needs no BLAS. */
 #include "ops/add/add.h"
 #include "ops/cast/cast.h"
 #include "ops/matmul/matmul.h"

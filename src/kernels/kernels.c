@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* kernels.c -- include/mba_kernels.h: one operator as a graph of its own, run on the caller's pointers.
+/* kernels.c -- implements include/mba_kernels.h: one operator as a graph of its own, run on the caller's pointers.
  *
- * A plan is the graph of one ssd or selective_scan with its gradient, made ready by the same code as a model. Only its
- * memory is not the program's: operands of the two nodes are found in the caller's structure, by their storages. */
+ * A plan is the graph of one ssd or selective_scan with its gradient, planned by the same code as a model. Only the
+ * memory is not the program's: each operand of the two nodes is mapped, by its storage, to a pointer of the caller. */
 #include "mba_kernels.h"
 
 #include <math.h>
@@ -14,10 +14,11 @@
 #include "ops/selective_scan/selective_scan.h"
 #include "ops/ssd/ssd.h"
 
-enum { MACHINE_HOST = -2, MACHINE_DESCRIBED = -1 }; /* instead of the number of a GPU */
+enum { MACHINE_HOST = -2, MACHINE_DESCRIBED = -1 }; /* in place of the number of a GPU */
 enum { FORWARD, BACKWARD };
 
-/* Where the caller has a tensor: an entry of one of his arrays, or a part of `saved`; unused ones nobody touches. */
+/* Where the caller has a tensor: in one of the arrays of mba_kernels_pointers, or in a part of `saved`. Kernels do not
+ * access UNUSED ones. */
 typedef enum from { NOWHERE, IN, OUT, DOUT, DIN, SAVED, UNUSED } from;
 typedef struct place {
     from        from;
@@ -66,7 +67,8 @@ static bool is_given(const mba_kernels_desc *d, int k)
     return !optional || d->given >> k & 1;
 }
 
-/* Strides as tensor.h has it: the innermost axes side by side, all others at one distance. */
+/* Converts strides to run and pitch of tensor.h: the innermost axes are contiguous, all others have one distance.
+ * False: the strides do not fit that. */
 static bool one_distance(const mba_type *t, const int64_t *stride, int64_t *run, int64_t *pitch)
 {
     int64_t next = 1;
@@ -83,7 +85,8 @@ static bool one_distance(const mba_type *t, const int64_t *stride, int64_t *run,
     return true;
 }
 
-static mba_status add_external(mba_kernels_plan *p, const mba_kernels_desc *d, int k)
+/* Adds operand k to the graph, as an external buffer with the caller's strides. */
+static mba_status add_operand(mba_kernels_plan *p, const mba_kernels_desc *d, int k)
 {
     const mba_kernels_strided_view none = { { 0 }, 0 }, *w = k < MBA_KERNELS_ACTIVATIONS ? &d->view[k] : &none;
     const mba_type                 type = type_of(d, k);
@@ -108,9 +111,9 @@ static mba_status add_external(mba_kernels_plan *p, const mba_kernels_desc *d, i
     return MBA_OK;
 }
 
-/* ---- making a plan ---- */
+/* ---- creating a plan ---- */
 
-/* Every product of dimensions stays far inside 64 bits. */
+/* Within these limits every product of dimensions fits into 64 bits. */
 static mba_status check_sizes(const mba_kernels_desc *d)
 {
     const int64_t P = d->op == MBA_KERNELS_SSD ? d->head_dim : 1;
@@ -129,7 +132,7 @@ static mba_status check_sizes(const mba_kernels_desc *d)
     return MBA_OK;
 }
 
-/* What a scan has not would be left out in silence. */
+/* Refuses options that a scan does not have, rather than ignore them silently. */
 static mba_status check_scan(const mba_kernels_desc *d)
 {
     if (d->dt_min != 0 || (d->dt_max > 0 && !isinf(d->dt_max)))
@@ -210,7 +213,7 @@ static mba_status build(mba_kernels_plan *p, const mba_kernels_desc *d)
     mba_graph    *g = p->graph;
     const mba_op *backward = d->op == MBA_KERNELS_SSD ? &mba_op_ssd_bwd : &mba_op_selective_scan_bwd;
     for (int k = 0; k < MBA_KERNELS_OPERANDS; k++)
-        if (is_given(d, k)) MBA_TRY(add_external(p, d, k));
+        if (is_given(d, k)) MBA_TRY(add_operand(p, d, k));
     (d->op == MBA_KERNELS_SSD ? append_ssd : append_scan)(p, d);
     MBA_TRY(mba_graph_status(g));
     p->node[FORWARD] = p->result[MBA_KERNELS_Y]->producer_node;
@@ -224,7 +227,7 @@ static mba_status build(mba_kernels_plan *p, const mba_kernels_desc *d)
     return MBA_OK;
 }
 
-/* ---- places ---- */
+/* ---- where tensors lie ---- */
 
 static place place_of(const mba_kernels_plan *p, const mba_tensor *t)
 {
@@ -244,7 +247,7 @@ static place place_of(const mba_kernels_plan *p, const mba_tensor *t)
     return (place){ .from = NOWHERE };
 }
 
-/* What forward makes beside its results is for backward; whoever asks later finds it by its storage. */
+/* Places the outputs that forward saves for backward into `saved`, one after the other. */
 static void place_saved(mba_kernels_plan *p)
 {
     const mba_node *f = p->node[FORWARD], *b = p->node[BACKWARD];
@@ -275,7 +278,8 @@ static void place_all(mba_kernels_plan *p)
             mba_assert(!p->node[w]->in[k] || p->in[w][k].from != NOWHERE);
 }
 
-/* These launches are made as they are planned, with all stages of their rings. */
+/* Refuses plans whose launches need more shared memory than the machine has with all stages of their rings: here
+ * nothing shortens rings. */
 static mba_status check_shared(const mba_kernels_plan *p)
 {
     for (int w = FORWARD; w <= BACKWARD; w++) {
@@ -407,7 +411,7 @@ int mba_kernels_backward(const mba_kernels_plan *p, const mba_kernels_pointers *
     return run(p, BACKWARD, a, stream);
 }
 
-/* ---- asking ---- */
+/* ---- queries ---- */
 
 static const mba_plan *plan_of(const mba_kernels_plan *p, int backward)
 {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* kernels_test.c -- include/mba_kernels.h: plans, sizes and refusals for machines that are not there, and runs on the
+/* kernels_test.c -- include/mba_kernels.h: plans, sizes and refusals for machines that are not present, and runs on the
  * host, where the same plan and the same calls work on host pointers. */
 #include "mba_kernels.h"
 
@@ -118,8 +118,7 @@ static void sizes_are_what_is_kept(void **state)
     mba_kernels_plan_destroy(p);
 }
 
-/* A machine that could not hold one block of the best variants, nor of any. */
-/* States of `fused` are nothing to a variant that makes its own: 60 MB that nobody would write or read. */
+/* A backward variant that recomputes states does not use those of `fused`: 60 MB that nobody would write or read. */
 static void nothing_is_saved_for_who_makes_it_again(void **state)
 {
     mba_kernels_plan *p;
@@ -136,6 +135,7 @@ static void nothing_is_saved_for_who_makes_it_again(void **state)
     assert_string_equal(mba_kernels_variant(NULL, 0), "");
 }
 
+/* A machine that cannot hold one block of any variant. */
 static void shared_memory_is_looked_at(void **state)
 {
     (void)state;
@@ -158,7 +158,7 @@ static void windows_are_seen_or_refused(void **state)
     assert_plan(&p, &d, &h200);
     assert_string_equal(mba_kernels_variant(p, 0), "fused");
     mba_kernels_plan_destroy(p);
-    d.view[MBA_KERNELS_B].skew = 1; // rows begin between vectors of 16 bytes
+    d.view[MBA_KERNELS_B].skew = 1; // rows do not begin at multiples of 16 bytes
     assert_plan(&p, &d, &h200);
     assert_string_equal(mba_kernels_variant(p, 0), "fma");
     mba_kernels_plan_destroy(p);
@@ -197,7 +197,7 @@ static void wrong_descriptions_are_refused_with_a_reason(void **state)
     d.dt_max = 1;
     assert_refused(&d, &h200, "the step is to lie in");
     d = ssd_130m();
-    d.given |= 1u << 31; // of a header to come
+    d.given |= 1u << 31; // a bit of a future header
     assert_refused(&d, &h200, "operands that nobody knows");
     d = ssd_130m();
     d.op = MBA_KERNELS_SCAN;
@@ -214,7 +214,7 @@ static void wrong_descriptions_are_refused_with_a_reason(void **state)
 
 /* ---- runs on the host ---- */
 
-/* x, B, C are columns of one matrix, x from an odd column on; all that is optional is there. */
+/* x, B, C are columns of one matrix, x from an odd column on; all optional operands are given. */
 enum { B = 2, L = 37, H = 4, P = 3, G = 2, N = 5, ROW = H * P + 2 * G * N + 2, SKEW = 1 };
 enum { XBC = B * L * ROW, DTS = B * L * H, STATES = B * H * P * N };
 typedef struct numbers {
@@ -330,7 +330,7 @@ static void rig_destroy(rig *q)
         if (call) fail_msg("%s", mba_kernels_error()); \
     } while (0)
 
-/* The recurrence in double, and sum(dy y) + sum(dfinal final): what the gradients are those of. */
+/* Computes the recurrence in double and returns sum(dy y) + sum(dfinal final), whose gradients backward computes. */
 static double loss_of(const numbers *n, const results *d, results *out)
 {
     double loss = 0;
@@ -370,7 +370,7 @@ static void forward_is_the_recurrence(void **state)
     rig_destroy(q);
 }
 
-/* The slope along one value, by differences in double. Values are fp32, so the step is what becomes of 1/256. */
+/* Checks the slope along one value, by differences in double. Values are fp32, so the step is 1/256 after rounding. */
 static void assert_slope(rig *q, float *value, float gradient)
 {
     const float was = *value, by = 1.0f / 256;

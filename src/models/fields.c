@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* fields.c -- see fields.h. */
+/* fields.c -- see fields.h: parses assignments and checks their values. */
 #include "models/fields.h"
 
 #include <math.h>
@@ -23,7 +23,7 @@ static const mba_field *find(const mba_field *fields, const char *name, size_t n
     return NULL;
 }
 
-/* The number at the start of text, which must reach to `end` or to a colon. */
+/* Parses the integer at the start of text, which must end at `end` or at a colon. */
 static bool whole(int64_t *out, const char *text, const char *end, const char **rest)
 {
     char           *stop;
@@ -67,7 +67,7 @@ static bool set_value(void *to, const mba_field *f, const char *text, const char
     case MBA_FIELD_REAL:
         *(double *)to = strtod(text, &stop);
         if (stop != end || stop == text || !isfinite(*(double *)to)) return false;
-        return *(double *)to > 0 || (*(double *)to == 0 && f->standard == 0); // a 0 would become the standard
+        return *(double *)to > 0 || (*(double *)to == 0 && f->standard == 0); // 0 would mean the default
     case MBA_FIELD_LIST: return set_list(to, f->count, text, end);
     case MBA_FIELD_WORD: *(int *)to = mba_field_word(f, text, n); return *(int *)to >= 0;
     default:
@@ -87,7 +87,7 @@ static mba_status no_field(const mba_field *fields, const char *text, size_t n, 
                     (int)n, text, (int)name, text, mba_did_you_mean(&near).text);
 }
 
-/* Why it cannot be set: what belongs there. */
+/* Fails for a value that cannot be assigned, and says what the field accepts. */
 static mba_status refuse(const mba_field *f, const char *text, size_t n, const char *eq)
 {
     static const char *const wants[] = {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* fields.h -- the numbers of a configuration by name: one table serves --set, `list fields` and config.json.
+/* fields.h -- the fields of a configuration by name: one table serves --set, `list fields` and config.json.
  *
  *     static const mba_field fields[] = {
  *         { "width", MBA_FIELD_INT, offsetof(config, width), .meaning = "channels" },
@@ -20,7 +20,7 @@ typedef enum mba_field_kind {
     MBA_FIELD_INT,  /* int64_t */
     MBA_FIELD_BOOL, /* bool, written 0 or 1 */
     MBA_FIELD_REAL, /* double */
-    MBA_FIELD_LIST, /* int64_t[count], written 1:3:8:4; what is left out is 0 */
+    MBA_FIELD_LIST, /* int64_t[count], written 1:3:8:4; missing entries are 0 */
     MBA_FIELD_WORD, /* an enum, written as one of `words` */
     MBA_FIELD_TEXT, /* char[count] */
 } mba_field_kind;
@@ -30,20 +30,20 @@ typedef struct mba_field {
     mba_field_kind     kind;
     size_t             offset;
     int                count;
-    double             standard; /* what 0 stands for, where it stands for a number */
-    const char *const *words;    /* NULL at the end */
+    double             standard; /* the default, which a value of 0 means; 0: none */
+    const char *const *words;    /* ends with NULL */
     const char        *meaning;
-    int64_t            least, most; /* of an INT that is set; most 0: MBA_FIELD_MOST */
+    int64_t            least, most; /* range of an INT for --set; most 0: MBA_FIELD_MOST */
 } mba_field;
 
 enum { MBA_FIELD_MOST = 1 << 24 }; /* larger numbers are typing errors or hostile files */
 
 static inline void *mba_field_at(const void *config, const mba_field *f) { return (char *)config + f->offset; }
 
-/* "NAME=VALUE,..": NULL and "" are fine. MBA_E_ARG names the assignment that cannot be made. */
+/* Assigns "NAME=VALUE,.."; NULL and "" are fine. Fails with MBA_E_ARG and the assignment that is wrong. */
 MBA_MUST mba_status mba_fields_set(void *config, const mba_field *fields, const char *assignments);
 
-/* The number of a word, or -1. */
+/* The index of a word in f->words, or -1. */
 int mba_field_word(const mba_field *f, const char *text, size_t n);
 
 #endif

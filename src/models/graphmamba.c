@@ -31,12 +31,12 @@
 #include "ops/selective_scan/selective_scan.h"
 #include "ops/weighted_cross_entropy/weighted_cross_entropy.h"
 
-/* all of them decay */
+/* All parameters have weight decay. */
 #define TYPED(dtype, name, init, ...) mba_param(g, (name), MBA_TYPE((dtype), __VA_ARGS__), (init), MBA_DECAY)
 #define PARAM(name, init, ...)        TYPED(MBA_F32, name, init, __VA_ARGS__)
 #define NAME(...)                     mba_arena_printf(g->arena, __VA_ARGS__)
 
-/* What the layers share while the network is built. */
+/* What the layers share during construction. */
 typedef struct site {
     const mba_graphnet *c;
     mba__adjacency      edges;
@@ -58,7 +58,7 @@ static mba_tensor *index_input(mba_graph *g, const char *name, mba_count count, 
     return mba_index(g, name, t, bound);
 }
 
-/* Multiplies in the type of x. */
+/* y = x W^T (+ b), with weights in the type of x. */
 static mba_tensor *linear(mba_graph *g, mba_tensor *x, const char *name, int64_t rows, bool bias)
 {
     const mba_init init = MBA_INIT_UNIFORM(1 / sqrt((double)mba_cols(x)));
@@ -81,7 +81,7 @@ static mba_tensor *drop(mba_graph *g, const site *s, mba_tensor *x)
 
 /* ---- the layer ---- */
 
-/* A, B, D and E are one GEMM; the file holds them apart (rows 0, H, 2H, 3H). */
+/* A, B, D and E are one GEMM; files store them separately (rows 0, H, 2H, 3H). */
 static mba_tensor *message_passing(mba_graph *g, const site *s, mba_tensor *h, mba_tensor **e)
 {
     const int64_t H = s->c->width;
@@ -130,14 +130,14 @@ typedef struct order {
     int layer, draw;
 } order;
 
-/* "perm.3", or "perm.3.1" where several orders are averaged. */
+/* An input "perm.3", or "perm.3.1" if several orders are averaged. */
 static mba_tensor *order_input(mba_graph *g, const mba_graphnet *c, const char *what, order o, int64_t bound)
 {
     const char *name = c->draws > 1 ? NAME("%s.%d.%d", what, o.layer, o.draw) : NAME("%s.%d", what, o.layer);
     return index_input(g, name, MBA_NODES, c->nodes, 0, bound);
 }
 
-/* The nodes of every graph in order, through a Mamba block that starts anew at each, and back. */
+/* Reorders the nodes of every graph, applies a Mamba block that resets at each graph, and restores the order. */
 static mba_tensor *mamba(mba_graph *g, const mba_graphnet *c, const mamba_weights *w, mba_tensor *h, order o)
 {
     const int64_t N = c->nodes, H = c->width, S = c->state, R = (H + 15) / 16;
@@ -159,7 +159,7 @@ static mba_tensor *mamba(mba_graph *g, const mba_graphnet *c, const mamba_weight
     return mba_gather_rows(g, mba_reshape(g, out, rows_of(MBA_NODES, N, H)), inverse, perm);
 }
 
-/* h + Mamba(h); with several draws the mean over their orders, as in evaluation. */
+/* h + Mamba(h); with several draws the mean over their orders. */
 static mba_tensor *global_branch(mba_graph *g, const site *s, mba_tensor *h, int layer)
 {
     mba_enter(g, "self_attn");
@@ -189,7 +189,7 @@ static mba_tensor *layer(mba_graph *g, const site *s, mba_tensor *h, mba_tensor 
 
 /* ---- encoders ---- */
 
-#define TABLES MBA_INIT_UNIFORM(1) // mba_graphnet_start gives each of them its range
+#define TABLES MBA_INIT_UNIFORM(1) // mba_graphnet_start gives each table its own range
 static double table_range(int64_t rows, int64_t width) { return sqrt(6.0 / (double)(rows + width)); }
 
 static mba_tensor *features(mba_graph *g, const char *what, mba_count count, int64_t rows, int64_t reals,
@@ -254,7 +254,7 @@ static mba_tensor *encode_edges(mba_graph *g, const site *s)
 {
     const mba_graphnet *c = s->c;
     mba_enter(g, "edge_encoder");
-    /* one vector for every edge is a table of one row; as in the released code it starts as a vector, not as a table */
+    // One vector for all edges is a table of one row, but is initialised as a vector, as in the released code.
     const bool  plain = !c->edge_reals && !c->edge_rows;
     mba_tensor *e = features(g, "edge", MBA_EDGES, c->edges, c->edge_reals, plain ? 1 : c->edge_rows,
                              plain ? 1 : c->edge_columns, c->width, plain ? MBA_INIT_NORMAL(1) : TABLES);
@@ -320,10 +320,14 @@ mba_graphnet_graph mba_graphnet_build(mba_graph *g, const mba_graphnet *c)
 
 /* ---- presets ---- */
 
-// clang-format off
-#define ATOMS { 119, 5, 12, 12, 10, 6, 6, 2, 2 }       // the OGB features of atoms and bonds
-#define BONDS { 5, 6, 2 }
-// clang-format on
+#define ATOMS \
+    { \
+        119, 5, 12, 12, 10, 6, 6, 2, 2 \
+    } // the OGB features of atoms and bonds
+#define BONDS \
+    { \
+        5, 6, 2 \
+    }
 
 static const mba_graphnet presets[] = {
     { .name = "graphmamba-voc",
@@ -469,9 +473,10 @@ const mba_family mba_family_graphmamba = {
 static const char *const readouts[] = { "nodes", "mean", "max", NULL };
 static const char *const losses[] = { "weighted_ce", "ce", "bce", "weighted_bce", "l1", NULL };
 
-// clang-format off
-#define FIELD(name, kind, ...) { #name, MBA_FIELD_##kind, offsetof(mba_graphnet, name), __VA_ARGS__ }
-// clang-format on
+#define FIELD(name, kind, ...) \
+    { \
+#name, MBA_FIELD_##kind, offsetof(mba_graphnet, name), __VA_ARGS__ \
+    }
 const mba_field mba_graphnet_fields[] = {
     FIELD(layers, INT, .meaning = "layers"),
     FIELD(width, INT, .meaning = "channels of nodes and edges, H"),
@@ -501,7 +506,7 @@ const mba_field mba_graphnet_fields[] = {
 };
 #undef FIELD
 
-/* Stacked tables are one matrix. */
+/* Counts the rows and columns of tables that are stacked in one matrix. */
 static void stack(int64_t *rows, int64_t *columns, const int64_t *tables)
 {
     if (!tables[0]) return;
@@ -509,7 +514,7 @@ static void stack(int64_t *rows, int64_t *columns, const int64_t *tables)
     for (int i = 0; i < MBA_TABLES_MAX && tables[i]; i++, (*columns)++) *rows += tables[i];
 }
 
-/* Every number of the table of fields, first by what fits a network at all, then by what fits this kind of it. */
+/* Checks every field: first against the range of any network, then against this kind of network. */
 static mba_status check_fields(const mba_graphnet *c)
 {
     for (const mba_field *f = mba_graphnet_fields; f->name; f++) {
@@ -567,7 +572,7 @@ mba_status mba_graphnet_complete(mba_graphnet *c)
                         "eigenvectors (pe_count = %lld) and random walks (rw_count = %lld)\n"
                         "why: nodes have one of them beside their features\nfix: --set pe_count=0, or rw_count=0",
                         (long long)c->pe_count, (long long)c->rw_count);
-    if (!(c->pe_count + c->rw_count) || !c->pe_width) // one without the other says nothing
+    if (!(c->pe_count + c->rw_count) || !c->pe_width) // one without the other has no effect
         c->pe_count = c->rw_count = c->pe_width = 0;
     stack(&c->node_rows, &c->node_columns, c->node_tables);
     stack(&c->edge_rows, &c->edge_columns, c->edge_tables);

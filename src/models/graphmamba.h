@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-/* graphmamba.h -- Graph-Mamba: gated message passing beside a Mamba block over all nodes of a graph, in an order.
+/* graphmamba.h -- Graph-Mamba: gated message passing in parallel with a Mamba block over the ordered nodes of a graph.
  *
  *     mba_graphnet c = *mba_graphnet_preset("graphmamba-peptides-func");
- *     c.nodes = 6000; c.edges = 14000; c.graphs = 32;            // capacities of a batch; the step tells the counts
+ *     c.nodes = 6000; c.edges = 14000; c.graphs = 32;            // capacities of a batch; mba_step has the counts
  *     mba_tensor *loss = mba_graphnet_build(g, &c).loss;
  *
- * Graphs of any size lie packed, one behind the other, without padding: the scan starts anew at every graph
- * (segment ids), the convolution does not look across. Inputs by the last part of their
- * name (in front of it stands the part of the network it enters): "node_x" (N, F) or "node_i" (N, columns),
- * "edge_x" or "edge_i", "src", "in_ptr", "out_ptr", "out_edge", "graph_ptr", "phi", "lam" or "walks", per layer
- * "perm.<l>", "inverse.<l>", "segment.<l>" (with several draws "perm.<l>.<d>" ..), and "labels" (classes) or "targets"
- * (reals). */
+ * Graphs of any size are packed one after the other, without padding: segment ids reset the scan at every graph and
+ * keep the convolution inside it. Inputs, by the last part of their name (the scope of the network precedes it):
+ * "node_x" (N, F) or "node_i" (N, columns), "edge_x" or "edge_i", "src", "in_ptr", "out_ptr", "out_edge", "graph_ptr",
+ * "phi", "lam" or "walks", per layer "perm.<l>", "inverse.<l>", "segment.<l>" (with several draws "perm.<l>.<d>" ..),
+ * and "labels" (classes) or "targets" (reals). */
 #ifndef MBA_GRAPHMAMBA_H
 #define MBA_GRAPHMAMBA_H
 
@@ -29,7 +28,7 @@ typedef enum mba_graph_loss {
 } mba_graph_loss;
 typedef enum mba_readout { MBA_READ_NODES, MBA_READ_MEAN, MBA_READ_MAX } mba_readout;
 
-/* What of a model its data decides: of a preset, what --set does not name; of a checkpoint nothing. */
+/* What the data decides about a model: for a preset, whatever --set does not name; for a checkpoint, nothing. */
 enum {
     MBA_FOLLOWS_NODES = 1,
     MBA_FOLLOWS_EDGES = 2,
@@ -41,34 +40,34 @@ enum {
 
 typedef struct mba_graphnet {
     const char    *name;
-    mba_dtype      compute;              /* of activations and matrix products; 0: fp32. Where inputs enter and
-                                                     results leave, rows are short and odd: there it is always fp32 */
+    mba_dtype      compute;              /* type of activations and matrix products; 0: fp32. Encoders and head
+                                                     have short, odd rows and always use fp32 */
     int64_t        nodes, edges, graphs; /* capacities */
     int64_t        layers, width, state, conv;
-    int64_t        node_reals, node_rows;               /* real features, or rows of the stacked tables; 0: the other */
-    int64_t        node_columns;                        /* of the tables */
-    int64_t        edge_reals, edge_rows, edge_columns; /* all 0: one learned vector for every edge */
-    int64_t        node_tables[MBA_TABLES_MAX], edge_tables[MBA_TABLES_MAX]; /* rows of each table; in all .._rows */
+    int64_t        node_reals, node_rows; /* real features, or rows of the stacked tables; one of them is 0 */
+    int64_t        node_columns;          /* number of tables */
+    int64_t        edge_reals, edge_rows, edge_columns; /* all 0: one learned vector for all edges */
+    int64_t        node_tables[MBA_TABLES_MAX], edge_tables[MBA_TABLES_MAX]; /* rows of each table; sum: .._rows */
     int64_t        pe_count, rw_count; /* LapPE: eigenvectors; or RWSE: steps of a random walk; 0: none */
-    int64_t        pe_width;           /* channels they become */
-    bool           pe_alone;           /* checkpoints name its parts, and the linear map of real features, as
-                                                     one encoder: four of the released configurations */
+    int64_t        pe_width;           /* channels of their encoding */
+    bool           pe_alone;           /* checkpoints name the encoding, and the linear map of real features,
+                                                     as one encoder, as in four of the released configurations */
     int64_t        pre_layers, head_layers, outputs;
     mba_readout    readout;
     mba_graph_loss loss;
     double         dropout;
     int64_t        buckets;     /* of the node order; 0 or 1: none */
-    int64_t        draws;       /* orders per layer that evaluation averages; 0 or 1: one */
-    bool           no_scan;     /* without the Mamba branch: the control of an experiment */
-    bool           given_signs; /* train with the eigenvectors as they come: no random signs */
+    int64_t        draws;       /* orders per layer over which evaluation averages; 0 or 1: one */
+    bool           no_scan;     /* without the Mamba branch, as a control */
+    bool           given_signs; /* trains with the eigenvectors as stored, without random signs */
     bool           train, keep_logits;
     unsigned       follows;                   /* MBA_FOLLOWS_..: train/graph_fit.h changes these fields */
     char           order[MBA_ORDER_NAME_MAX]; /* of data/graph_batch.h; "": degree and noise, in the buckets */
 } mba_graphnet;
 
-const mba_graphnet *mba_graphnet_preset(const char *name); /* NULL where there is none of that name */
+const mba_graphnet *mba_graphnet_preset(const char *name); /* NULL: no such preset */
 
-extern const mba_field mba_graphnet_fields[]; /* what --set and config.json know (fields.h) */
+extern const mba_field mba_graphnet_fields[]; /* for --set and config.json (fields.h) */
 
 MBA_MUST mba_status mba_graphnet_complete(mba_graphnet *c);
 
@@ -77,11 +76,11 @@ typedef struct mba_graphnet_graph {
 } mba_graphnet_graph;
 mba_graphnet_graph mba_graphnet_build(mba_graph *g, const mba_graphnet *c);
 
-/* Behind mba_program_init: embedding tables are one parameter in memory, and start each in a range of its own,
+/* Call it after mba_program_init: embedding tables are one parameter, but each is initialised in its own range,
  * +- sqrt(6 / (rows + width)). */
 MBA_MUST mba_status mba_graphnet_start(mba_program *p, const mba_graphnet *c, uint64_t seed);
 
-/* Message passing by itself, for its reference vectors: h (nodes, width) and *e (edges, width), which moves on. */
+/* Message passing alone, for its reference vectors: h (nodes, width) and *e (edges, width), which it replaces. */
 typedef struct mba__adjacency {
     mba_tensor *src, *in_ptr, *out_ptr, *out_edge;
 } mba__adjacency;

@@ -23,7 +23,7 @@ static mba_tensor *attention_mixer(mba_graph *g, const mba_lm *c, const mba_lm_s
     const int64_t   rows = (Hq + 2 * Hk) * E;
     const mba_dtype T = c->compute;
 
-    /* one projection, read as columns q | k | v */
+    // One projection, whose columns are q | k | v.
     mba_tensor *qkv = mba_lm_linear(g, c, s, .x = s->u, .name = "in_proj", .rows = rows, .bias = c->attn_bias);
     if (W) {
         const mba_init tap = MBA_INIT_UNIFORM(1 / sqrt((double)W));
@@ -52,13 +52,13 @@ static mba_tensor *relu2_mixer(mba_graph *g, const mba_lm *c, const mba_lm_site 
 static mba_tensor *swiglu_mixer(mba_graph *g, const mba_lm *c, const mba_lm_site *s)
 {
     const int64_t F = c->mlp;
-    /* fc1 gives the value in its first half and the gate in its second */
+    // The first half of fc1 is the value, the second the gate.
     mba_tensor *vg = mba_lm_linear(g, c, s, .x = s->u, .name = "fc1", .rows = 2 * F, .bias = c->mlp_bias);
     mba_tensor *a = mba_swiglu(g, mba_slice(g, vg, 2, 0, F), mba_slice(g, vg, 2, F, F));
     return mba_lm_linear(g, c, s, .x = a, .name = "fc2", .rows = c->width, .bias = c->mlp_bias, .last = true);
 }
 
-/* ---- what must fit ---- */
+/* ---- checks ---- */
 
 static mba_status check_attention(const mba_lm *c)
 {
@@ -81,18 +81,23 @@ static mba_status check_mlp(const mba_lm *c) { return mba_lm_need(c->mlp >= 1, "
 #define COMMON(title, M, heads_q, hd, width_mlp, V, L) \
     .name = (title), .width = (M), .q_heads = (heads_q), .attn_dim = (hd), .mlp = (width_mlp), .vocab = (V), \
     .length = (L)
-// clang-format off
 #define N_FAMILY(title, M, heads_q, hd, list) \
-    { COMMON(title, M, heads_q, hd, 4 * (M), 50288, 2048), .kv_heads = 4, .pattern = list }
-#define B_FAMILY(title, M, heads_q, hd, f, list)                                     \
-    { COMMON(title, M, heads_q, hd, f, 50288, 2048), .kv_heads = 4, .paired = 1, \
-      .rotary = (hd) / 2, .pattern = list }
+    { \
+        COMMON(title, M, heads_q, hd, 4 * (M), 50288, 2048), .kv_heads = 4, .pattern = list \
+    }
+#define B_FAMILY(title, M, heads_q, hd, f, list) \
+    { \
+        COMMON(title, M, heads_q, hd, f, 50288, 2048), .kv_heads = 4, .paired = 1, .rotary = (hd) / 2, .pattern = list \
+    }
 #define A_FAMILY(title, M, heads_q, hd, rot, list) \
-    { COMMON(title, M, heads_q, hd, 0, 50288, 2048), .attn_conv = 4, .rotary = (rot), .pattern = list }
-#define J_FAMILY(title, M, heads_q, hd, f, list)                                                  \
-    { COMMON(title, M, heads_q, hd, f, 50280, 2048), .kv_heads = 4, .paired = 1, .state = 16, \
-      .inner_norms = 1, .eps = 1e-6, .pattern = list }
-// clang-format on
+    { \
+        COMMON(title, M, heads_q, hd, 0, 50288, 2048), .attn_conv = 4, .rotary = (rot), .pattern = list \
+    }
+#define J_FAMILY(title, M, heads_q, hd, f, list) \
+    { \
+        COMMON(title, M, heads_q, hd, f, 50280, 2048), .kv_heads = 4, .paired = 1, .state = 16, .inner_norms = 1, \
+                                                       .eps = 1e-6, .pattern = list \
+    }
 #define BLOCKS4(x) x x x x
 #define BLOCKS8(x) BLOCKS4(x) BLOCKS4(x)
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* lm.c -- the skeleton of every language model; the mixers are in the files of their families. */
+/* lm.c -- the skeleton of every language model (lm.h): embedding, residual stream, norms, head. The files of the
+ * families have the mixers. */
 #include "models/lm.h"
 
 #include <math.h>
@@ -28,7 +29,7 @@ mba_tensor *mba_lm_linear_(mba_graph *g, const mba_lm *c, const mba_lm_site *s, 
 
 mba_lm_state mba_lm_state_in(mba_graph *g, const mba_lm *c, const char *name, mba_type type)
 {
-    bool any = true; // a convolution of one tap has no past
+    bool any = true; // a convolution of one tap has no past inputs
     for (int i = 0; i < type.rank; i++) any &= type.dim[i] > 0;
     return (mba_lm_state){ .in = c->carry && any ? mba_input(g, name, type) : NULL };
 }
@@ -38,7 +39,8 @@ void mba_lm_state_out(mba_graph *g, const mba_lm_state *state)
     if (state->in && state->out) mba_result(g, mba_arena_printf(g->arena, "%s.out", state->in->name), state->out);
 }
 
-/* res += m; u = norm(res); the mixer of sub-layer k. Flat: sub-layer k is layers.k. Paired: two to a block. */
+/* res += m; u = norm(res); then the mixer of sub-layer k. In a flat skeleton sub-layer k is layers.k; in a paired one,
+ * two sub-layers make a block. */
 static mba_tensor *sub_layer(mba_graph *g, const mba_lm *c, mba_lm_site *s, int k, mba_tensor **res, mba_tensor *m)
 {
     const bool second = c->paired && k % 2;
@@ -60,7 +62,7 @@ static void head(mba_graph *g, const mba_lm *c, mba_lm_graph *o, mba_tensor *h, 
         o->loss = mba_linear_cross_entropy(g, h, w, o->targets);
     } else {
         mba_tensor *logits = mba_linear(g, h, w);
-        o->logits = mba_cast(g, logits, MBA_F32); // whoever reads them wants fp32
+        o->logits = mba_cast(g, logits, MBA_F32); // readers expect fp32
         if (c->head == MBA_HEAD_BOTH) o->loss = mba_cross_entropy(g, logits, o->targets);
     }
     if (o->logits) mba_result(g, "logits", o->logits);
@@ -75,7 +77,7 @@ mba_lm_graph mba_lm_build(mba_graph *g, const mba_lm *c)
     if (c->documents) s.ids = o.ids = mba_index(g, "ids", tokens, c->length);
 
     mba_enter(g, "backbone");
-    /* The stream is fp32 from its first values on: only a tied head wants the table in another type. */
+    // The residual stream is fp32 from the start; only a tied head needs the table in another type.
     mba_tensor *E = mba_param(g, "embeddings.weight", MBA_TYPE(c->untied ? MBA_F32 : c->compute, c->vocab, c->width),
                               MBA_INIT_NORMAL(0.02), MBA_NO_DECAY);
     mba_tensor *res = mba_embed_padded(g, o.tokens, mba_master(g, E), MBA_F32, c->padding - 1), *m = NULL;

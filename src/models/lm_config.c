@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* lm_config.c -- completing, checking and changing a configuration. */
+/* lm_config.c -- completes, checks and changes the configuration of a language model (lm.h). */
 #include <stdio.h>
 #include <string.h>
 
@@ -7,7 +7,7 @@
 
 static bool has(const mba_lm *c, const char *symbols) { return strpbrk(c->pattern, symbols) != NULL; }
 
-/* "m Mamba-1, M Mamba-2, .." */
+/* A list for messages: "m Mamba-1, M Mamba-2, .." */
 typedef struct symbol_list {
     char text[256];
 } symbol_list;
@@ -22,7 +22,7 @@ static symbol_list symbols(void)
     return l;
 }
 
-/* The pattern and the number of layers say the same thing twice; either may be given. */
+/* Derives the pattern from the number of layers, or the number from the pattern: either may be given. */
 static mba_status complete_pattern(mba_lm *c)
 {
     if (!c->pattern[0]) {
@@ -63,7 +63,7 @@ static void complete_numbers(mba_lm *c)
     if (!c->attn_dim && c->q_heads) c->attn_dim = c->width / c->q_heads;
 }
 
-/* What the pattern has no use for says nothing about the model. */
+/* Clears fields that no mixer of the pattern uses. */
 static void drop_unused(mba_lm *c)
 {
     if (!has(c, "*")) c->q_heads = c->kv_heads = c->attn_dim = c->attn_bias = c->attn_conv = c->rotary = 0;
@@ -71,7 +71,7 @@ static void drop_unused(mba_lm *c)
     if (!has(c, "m")) c->inner_norms = 0;
 }
 
-/* Sizes beyond these are typing errors or hostile files; every product below stays within 64 bits. */
+/* Larger sizes are typing errors or hostile files. Within these limits every product below fits into 64 bits. */
 static mba_status check_ranges(const mba_lm *c)
 {
     const int64_t rows = INT64_C(1) << 24;
@@ -96,7 +96,7 @@ mba_status mba_lm_need(bool fact, const char *field, int64_t value, const char *
                     (long long)value, why, field);
 }
 
-/* Every mixer that the pattern names, once. */
+/* Checks every mixer of the pattern once. */
 static mba_status check_mixers(const mba_lm *c)
 {
     for (const char *s = c->pattern; *s; s++) {
@@ -125,11 +125,11 @@ const mba_field mba_lm_fields[] = {
     { #field, MBA_FIELD_INT, offsetof(mba_lm, field), 0, (value), NULL, text, .least = (least_), .most = (most_) },
     MBA_LM_FIELDS(X)
 #undef X
-// clang-format off
 #define REAL(field, value, text) \
-    { #field, MBA_FIELD_REAL, offsetof(mba_lm, field), .standard = (value), .meaning = text }
-    // clang-format on
-    REAL(eps, 1e-5, "added to the mean square in the norms"),
+    { \
+#field, MBA_FIELD_REAL, offsetof(mba_lm, field), .standard = (value), .meaning = text \
+    }
+        REAL(eps, 1e-5, "added to the mean square in the norms"),
     REAL(eps_inner, 0, "the same in Jamba's inner norms (0: eps)"),
     REAL(dt_min, 0, "least step of Mamba-2"),
     REAL(dt_max, 0, "largest step of Mamba-2; 0: any"),
@@ -140,7 +140,7 @@ const mba_field mba_lm_fields[] = {
     { 0 },
 };
 
-/* Layers of a homogeneous model: their new number makes the pattern anew, unless that was given too. */
+/* Setting the layers of a homogeneous model discards its pattern, which is derived again, unless that is given too. */
 mba_status mba_lm_set(mba_lm *c, const char *assignments)
 {
     const mba_lm before = *c;

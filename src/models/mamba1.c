@@ -41,7 +41,7 @@ static mba_tensor *mamba1_mixer(mba_graph *g, const mba_lm *c, const mba_lm_site
     mba_tensor *Bm = inner_norm(g, c, mba_slice(g, dbc, 2, R, N), "b_layernorm.weight");
     mba_tensor *Cm = inner_norm(g, c, mba_slice(g, dbc, 2, R + N, N), "c_layernorm.weight");
     mba_tensor *delta = mba_lm_linear(g, c, s, .x = low, .name = "dt_proj", .rows = D);
-    mba_cheap(delta); // rank R: made again for little
+    mba_cheap(delta); // of low rank: cheap to recompute
 
     mba_lm_state h = mba_lm_state_in(g, c, "state", MBA_TYPE(MBA_F32, B, D, N));
     mba_tensor  *y = mba_selective_scan(g, .u = x, .delta = delta, .B = Bm, .C = Cm, .z = z, .ids = s->ids,
@@ -53,10 +53,10 @@ static mba_tensor *mamba1_mixer(mba_graph *g, const mba_lm *c, const mba_lm_site
     return mba_lm_linear(g, c, s, .x = y, .name = "out_proj", .rows = c->width, .bias = c->bias, .last = true);
 }
 
-// clang-format off
 #define MAMBA1(title, M, blocks) \
-    { .name = (title), .symbol = 'm', .width = (M), .layers = (blocks), .state = 16, .vocab = 50280, .length = 2048 }
-// clang-format on
+    { \
+        .name = (title), .symbol = 'm', .width = (M), .layers = (blocks), .state = 16, .vocab = 50280, .length = 2048 \
+    }
 
 const mba_family mba_family_mamba1 = {
     .name = "mamba1",

@@ -19,13 +19,13 @@ static mba_tensor *mamba2_mixer(mba_graph *g, const mba_lm *c, const mba_lm_site
     const mba_dtype T = c->compute;
     const mba_init  tap = MBA_INIT_UNIFORM(1 / sqrt((double)W));
 
-    /* one projection, read as columns z | x B C | dt */
+    // One projection, whose columns are z | x B C | dt.
     mba_tensor *zxbcdt = mba_lm_linear(g, c, s, .x = s->u, .name = "in_proj", .rows = D + K + H, .bias = c->bias);
     mba_tensor *z = mba_slice(g, zxbcdt, 2, 0, D);
     mba_tensor *xBC = mba_slice(g, zxbcdt, 2, D, K);
     mba_tensor *dt = mba_slice(g, zxbcdt, 2, D + K, H);
 
-    /* x, B and C are convolved together */
+    // One convolution for x, B and C.
     mba_lm_state past = mba_lm_state_in(g, c, "past", MBA_TYPE(MBA_F32, B, W - 1, K));
     xBC = mba_conv1d(g, .x = xBC, .w = PARAM("conv1d.weight", tap, MBA_DECAY, K, 1, W), .silu = true, .ids = s->ids,
                      .bias = c->no_conv_bias ? NULL : PARAM("conv1d.bias", tap, MBA_NO_DECAY, K), .initial = past.in,
@@ -62,10 +62,10 @@ static mba_status check_mamba2(const mba_lm *c)
     return MBA_OK;
 }
 
-// clang-format off
 #define MAMBA2(title, M, blocks) \
-    { .name = (title), .symbol = 'M', .width = (M), .layers = (blocks), .vocab = 50288, .length = 2048 }
-// clang-format on
+    { \
+        .name = (title), .symbol = 'M', .width = (M), .layers = (blocks), .vocab = 50288, .length = 2048 \
+    }
 
 const mba_family mba_family_mamba2 = {
     .name = "mamba2",

@@ -31,13 +31,14 @@
 #define TYPED(dtype, name, init, group, ...) mba_param(g, (name), MBA_TYPE((dtype), __VA_ARGS__), (init), (group))
 #define PARAM(name, init, group, ...)        TYPED(MBA_F32, name, init, group, __VA_ARGS__)
 
-/* What the blocks share while the network is built. */
+/* What the blocks share during construction. */
 typedef struct site {
     const mba_vision *c;
     int               block, blocks;
 } site;
 
-/* The end of a branch: x + f gamma v. The chance to be dropped grows with depth; a sample is an image or a window. */
+/* The end of a branch: x + f gamma v. The probability of dropping it grows with depth; a sample is an image or a
+ * window. */
 typedef struct branch {
     const char *drop;
     mba_tensor *x, *v, *gamma;
@@ -53,7 +54,7 @@ static mba_tensor *join_branch(mba_graph *g, const site *s, branch b)
                         .factor = given ? mba_input(g, b.drop, MBA_TYPE(MBA_F32, mba_rows(b.x) / b.rows)) : NULL);
 }
 
-/* Products are made in the type of x. */
+/* y = x W^T (+ b), with weights in the type of x. */
 static mba_tensor *linear(mba_graph *g, mba_tensor *x, const char *name, int64_t rows, bool bias)
 {
     const char *weight = mba_arena_printf(g->arena, "%s.weight", name);
@@ -103,7 +104,7 @@ static mba_tensor *conv_block(mba_graph *g, const site *s, mba_tensor *x)
 
 /* ---- stages 2 and 3 ---- */
 
-/* Half of the channels is scanned, half passes by; both are convolved around their token. */
+/* Scans one half of the channels; the other half bypasses the scan. Both are convolved around their token first. */
 mba_tensor *mba__vision_mixer(mba_graph *g, mba_tensor *x, mba__mixer_size s)
 {
     const int64_t  C = mba_cols(x), D = C / 2, N = s.state, R = s.rank, W = s.conv;
@@ -192,7 +193,7 @@ mba_vision_graph mba_vision_build(mba_graph *g, const mba_vision *c)
     mba_tensor *x = stem(g, &s, mba_cast(g, o.images, c->compute));
     for (int i = 0; i < MBA_STAGES; i++) x = stage(g, &s, x, i);
     x = mba_pool_mean(g, batchnorm(g, &s, x, "norm", 1e-5, false));
-    o.logits = mba_cast(g, linear(g, x, "head", c->classes, true), MBA_F32); // the loss is made of fp32
+    o.logits = mba_cast(g, linear(g, x, "head", c->classes, true), MBA_F32); // the loss is fp32
     if (c->soft_targets) o.soft = mba_input(g, "soft", MBA_TYPE(MBA_F32, c->batch, c->classes));
     else o.labels = mba_targets(g, "labels", MBA_TYPE(MBA_I32, c->batch), c->classes);
     o.loss = c->soft_targets ? mba_soft_cross_entropy(g, o.logits, o.soft)
@@ -204,11 +205,11 @@ mba_vision_graph mba_vision_build(mba_graph *g, const mba_vision *c)
 
 /* ---- sizes ---- */
 
-// clang-format off
-#define SIZE(title, width, stem_width, d0, d1, d2, d3, h0, scale, path, part)                        \
-    { .name = (title), .dim = (width), .in_dim = (stem_width), .depths = { (d0), (d1), (d2), (d3) }, \
-      .heads = { (h0), 2 * (h0), 4 * (h0), 8 * (h0) }, .layer_scale = (scale), .drop_path = (path), .crop = (part) }
-// clang-format on
+#define SIZE(title, width, stem_width, d0, d1, d2, d3, h0, scale, path, part) \
+    { \
+        .name = (title), .dim = (width), .in_dim = (stem_width), .depths = { (d0), (d1), (d2), (d3) }, \
+        .heads = { (h0), 2 * (h0), 4 * (h0), 8 * (h0) }, .layer_scale = (scale), .drop_path = (path), .crop = (part) \
+    }
 
 static const mba_vision presets[] = {
     SIZE("mambavision-t", 80, 32, 1, 3, 8, 4, 2, 0, 0.2, 1),
@@ -228,9 +229,10 @@ const mba_family mba_family_mambavision = {
     .vision = presets,
 };
 
-// clang-format off
-#define FIELD(name, kind, ...) { #name, MBA_FIELD_##kind, offsetof(mba_vision, name), __VA_ARGS__ }
-// clang-format on
+#define FIELD(name, kind, ...) \
+    { \
+#name, MBA_FIELD_##kind, offsetof(mba_vision, name), __VA_ARGS__ \
+    }
 const mba_field mba_vision_fields[] = {
     FIELD(image, INT, .standard = 224, .least = 1, .meaning = "side of the images, in pixels"),
     FIELD(classes, INT, .standard = 1000, .meaning = "classes (0: those of the data)"),
@@ -263,7 +265,7 @@ static void complete_numbers(mba_vision *c)
     if (!c->windows[3]) c->windows[3] = 7;
 }
 
-/* Sizes beyond these are typing errors or hostile files. */
+/* Larger sizes are typing errors or hostile files. */
 static mba_status check_ranges(const mba_vision *c)
 {
     const struct {
@@ -295,7 +297,7 @@ static mba_status check_ranges(const mba_vision *c)
 
 mba_status mba_vision_complete(mba_vision *c)
 {
-    enum { BLOCKS_MAX = 512 }; // a graph has room for so many
+    enum { BLOCKS_MAX = 512 }; // a graph's arena holds so many
     int64_t blocks = 0;
     complete_numbers(c);
     MBA_TRY(check_ranges(c));

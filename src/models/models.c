@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* models.c -- the table made from models.def, and what is to be known of every task. */
+/* models.c -- see model.h: the list of families from models.def, and one table with the functions of every task. */
 #include <stdio.h>
 #include <string.h>
 
@@ -149,7 +149,7 @@ static void graphs_words(mba_model_text *t, const mba_model *m)
              (long long)m->graph.nodes, (long long)m->graph.edges);
 }
 
-/* True: "NAME=VALUE,.." assigns to this field. */
+/* True if "NAME=VALUE,.." assigns to this field. */
 static bool assigns(const char *assignments, const char *field)
 {
     const size_t n = strlen(field);
@@ -158,7 +158,7 @@ static bool assigns(const char *assignments, const char *field)
     return false;
 }
 
-/* What is given does not follow from the data. */
+/* Fields that --set names do not follow the data. */
 static mba_status graphs_set(mba_model *m, const char *s)
 {
     static const struct {
@@ -196,8 +196,8 @@ static const struct task {
     mba_status (*set)(mba_model *m, const char *assignments);
     mba_status (*shape)(mba_model *m, const mba_batch_shape *s);
     mba_model_graph (*build)(mba_graph *g, const mba_model *m);
-    mba_status (*start)(mba_program *p, const mba_model *m, uint64_t seed); /* NULL: nothing is left to do */
-    void (*mode)(mba_model *m, bool train, bool learns);                    /* NULL: there is only one */
+    mba_status (*start)(mba_program *p, const mba_model *m, uint64_t seed); /* NULL: nothing to do */
+    void (*mode)(mba_model *m, bool train, bool learns);                    /* NULL: only one mode */
     void (*outputs)(mba_model *m, bool loss, bool logits);
     int64_t (*units)(const mba_model *m);
     void (*words)(mba_model_text *t, const mba_model *m);

@@ -92,35 +92,6 @@ struct mba__chunk {
     char               bytes[];
 };
 
-/* Memory until close, or NULL: the file wants more than a store ever does, or there is none. */
-static void *take(mba_store *s, size_t bytes)
-{
-    enum { CHUNK_BYTES = 1 << 16 };
-    bytes = (bytes + 15) & ~(size_t)15;
-    if (bytes > LOAD_BYTES_MAX - s->loaded_bytes) return NULL;
-    struct mba__chunk *c = s->loaded;
-    if (!c || c->room - c->used < bytes) {
-        const size_t room = bytes > CHUNK_BYTES ? bytes : CHUNK_BYTES;
-        c = malloc(sizeof *c + room);
-        if (!c) return NULL;
-        *c = (struct mba__chunk){ .next = s->loaded, .room = room };
-        s->loaded = c;
-    }
-    void *p = c->bytes + c->used;
-    c->used += bytes;
-    s->loaded_bytes += bytes;
-    return p;
-}
-
-void mba__store_unload(mba_store *s)
-{
-    for (struct mba__chunk *c = s->loaded, *next; c; c = next) {
-        next = c->next;
-        free(c);
-    }
-    s->loaded = NULL;
-}
-
 typedef struct loading {
     mba_store             *s;
     const mba_store_table *t;
@@ -136,6 +107,38 @@ static mba_status too_large(const loading *l)
                     l->s->path, l->t->name, (long long)l->room);
 }
 
+/* Takes memory that lives until close. MBA_E_FORMAT: the file wants more than a store ever does. MBA_E_NOMEM: there is
+ * none. */
+static mba_status take(void **out, const loading *l, size_t bytes)
+{
+    enum { CHUNK_BYTES = 1 << 16 };
+    mba_store *s = l->s;
+    bytes = (bytes + 15) & ~(size_t)15;
+    if (bytes > LOAD_BYTES_MAX - s->loaded_bytes) return too_large(l);
+    struct mba__chunk *c = s->loaded;
+    if (!c || c->room - c->used < bytes) {
+        const size_t room = bytes > CHUNK_BYTES ? bytes : CHUNK_BYTES;
+        c = malloc(sizeof *c + room);
+        if (!c) return mba_fail(MBA_E_NOMEM, "no memory to read the table %s of '%s'", l->t->name, s->path);
+        *c = (struct mba__chunk){ .next = s->loaded, .room = room };
+        s->loaded = c;
+    }
+    mba_assert(c->used + bytes <= c->room);
+    *out = c->bytes + c->used;
+    c->used += bytes;
+    s->loaded_bytes += bytes;
+    return MBA_OK;
+}
+
+void mba__store_unload(mba_store *s)
+{
+    for (struct mba__chunk *c = s->loaded, *next; c; c = next) {
+        next = c->next;
+        free(c);
+    }
+    s->loaded = NULL;
+}
+
 static mba_status keep(void *ctx, const void *row)
 {
     loading *l = ctx;
@@ -145,8 +148,8 @@ static mba_status keep(void *ctx, const void *row)
     for (int i = 0; i < l->t->ncolumns; i++)
         if (l->t->column[i].cell == MBA_CELL_TEXT && to[i].text) {
             const size_t bytes = strlen(to[i].text) + 1;
-            char        *copy = take(l->s, bytes);
-            if (!copy) return too_large(l);
+            void        *copy = NULL;
+            MBA_TRY(take(&copy, l, bytes));
             to[i].text = memcpy(copy, to[i].text, bytes);
         }
     return MBA_OK;
@@ -159,8 +162,9 @@ mba_status mba_store_load(mba_store *s, mba_store_rows table, void **rows, int64
     *n = 0;
     MBA_TRY(mba_store_count(s, table, &l.room));
     if (l.room > MBA_LOAD_MAX) return too_large(&l);
-    l.rows = take(s, (size_t)l.room * (size_t)l.t->ncolumns * sizeof *l.rows + 1);
-    if (!l.rows) return too_large(&l);
+    void *memory = NULL;
+    MBA_TRY(take(&memory, &l, (size_t)l.room * (size_t)l.t->ncolumns * sizeof *l.rows + 1));
+    l.rows = memory;
     MBA_TRY(mba_store_each(s, table, NULL, keep, &l));
     *rows = l.rows;
     *n = l.n;

@@ -23,7 +23,7 @@ static mba_sim_op *add_op(mba_sim_kernel *k, mba_sim_work work)
 static void add_trip(mba_sim_kernel *k, const mba_emulated_kernel *w)
 {
     enum { NUMBERS = 4, BESIDE = 4 };
-    const uint64_t lanes = (uint64_t)(w->threads * w->pieces);
+    const uint64_t lanes = (uint64_t)(w->threads * w->vectors);
     mba_sim_op    *o = add_op(k, MBA_OP_LOAD);
     o->stream = 0;
     o->bytes = lanes * 16;
@@ -41,7 +41,7 @@ static void add_trip(mba_sim_kernel *k, const mba_emulated_kernel *w)
 static mba_status build(mba_sim_kernel *k, const mba_emulated_kernel *w, const mba_gpu *m)
 {
     enum { FILE_WORDS = 65536 };
-    const int64_t trip = (int64_t)w->threads * w->pieces * 16;
+    const int64_t trip = (int64_t)w->threads * w->vectors * 16;
     memset(k, 0, sizeof *k);
     snprintf(k->name, sizeof k->name, "%s", w->name);
     k->threads = w->threads;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* checkpoint.c -- weights, moments and gradients in and out; directories are in checkpoint_dirs.c. */
+/* checkpoint.c -- see checkpoint.h: loads and saves configuration, weights, moments and gradients. checkpoint_dirs.c
+ * has the directories of a run. */
 #include "train/checkpoint.h"
 
 #include <stdio.h>
@@ -25,13 +26,13 @@ static mba_status join(char *out, const char *directory, const char *name)
 
 /* ---- names ---- */
 
-/* A stored tensor under the piece's name, or one of the other names it goes by in the wild. */
+/* Finds a stored tensor by the name of a slice, or by one of the other names that published files use for it. */
 static const mba_array *find(const mba_weights *w, const mba_model *m, const char *name)
 {
-    char             other[MBA_PIECE_NAME_MAX + 16];
+    char             other[MBA_HF_NAME_MAX + 16];
     const mba_array *a = mba_weights_find(w, name);
     const bool       embedding = m->task == MBA_TASK_TEXT && strstr(name, "embed") && !strstr(name, "layers.");
-    if (!a && m->task != MBA_TASK_TEXT) { // of a network for images, the prefix may be there or not
+    if (!a && m->task != MBA_TASK_TEXT) { // files of image models may lack the prefix
         if (!strncmp(name, "model.", 6)) return mba_weights_find(w, name + 6);
         snprintf(other, sizeof other, "model.%s", name);
         return mba_weights_find(w, other);
@@ -40,7 +41,7 @@ static const mba_array *find(const mba_weights *w, const mba_model *m, const cha
         snprintf(other, sizeof other, "model.%s", name + 9);
         a = mba_weights_find(w, other);
     }
-    /* A model that was saved without its head has no such prefix. */
+    // A model that was saved without its head has no prefix.
     if (!a && (!strncmp(name, "backbone.", 9) || !strncmp(name, "model.", 6)))
         a = mba_weights_find(w, strchr(name, '.') + 1);
     if (!a && embedding) a = mba_weights_find(w, "backbone.embedding.weight");
@@ -56,8 +57,9 @@ static bool same_numbers(const mba_array *a, const mba_array *b)
     return a && b && a->dtype == b->dtype && a->bytes == b->bytes && !memcmp(a->data, b->data, (size_t)a->bytes);
 }
 
-/* transformers does not tie a head that is stored beside the embedding with other numbers, and its class of nemotron_h
- * has no biases in attention, whatever config.json says; other programs obey the file. So the weights decide. */
+/* Corrects the configuration by the weights, where programs disagree about config.json. transformers does not tie a
+ * head that is stored with other values than the embedding, and its nemotron_h class has no biases in attention
+ * whatever config.json says; other programs obey the file. */
 static mba_status believe_weights(mba_model *m, mba_hf_format format, const char *directory)
 {
     mba_lm      *c = &m->lm;
@@ -71,7 +73,7 @@ static mba_status believe_weights(mba_model *m, mba_hf_format format, const char
     if (head && !c->untied) c->untied = !same_numbers(head, find(w, m, table));
     const char *attends = strchr(c->pattern, '*');
     if (attends && biases) {
-        char name[MBA_PIECE_NAME_MAX];
+        char name[MBA_HF_NAME_MAX];
         snprintf(name, sizeof name, "backbone.layers.%d.mixer.q_proj.bias", (int)(attends - c->pattern));
         c->attn_bias = find(w, m, name) != NULL;
     }
@@ -79,7 +81,7 @@ static mba_status believe_weights(mba_model *m, mba_hf_format format, const char
     return MBA_OK;
 }
 
-/* A published config.json of images need not say how many classes there are: as many as the head has rows. */
+/* Takes the number of classes from the head, since a published config.json of an image model may not give it. */
 static mba_status count_classes(mba_model *m, const char *directory)
 {
     mba_weights *w = NULL;
@@ -100,7 +102,7 @@ mba_status mba_checkpoint_config(mba_model *m, mba_hf_format *format, const char
         st = mba_hf_config_read(m, format, config);
         if (st == MBA_OK) {
             mba_model whole = *m;
-            st = mba_model_complete(&whole); // contradictions are the file's, so the file is named
+            st = mba_model_complete(&whole); // a contradiction is in the file, so the message names it
         }
         if (st != MBA_OK) st = mba_where(st, "reading '%s'", path);
     }
@@ -134,7 +136,7 @@ static bool is_real(mba_file_dtype t)
     return t == MBA_WIRE_F16 || t == MBA_WIRE_BF16 || t == MBA_WIRE_F32 || t == MBA_WIRE_F64;
 }
 
-static mba_status find_piece(const mba_array **out, const mba_weights *w, const mba_model *m, const mba_hf_slice *p)
+static mba_status find_slice(const mba_array **out, const mba_weights *w, const mba_model *m, const mba_hf_slice *p)
 {
     const mba_array *a = find(w, m, p->name);
     if (!a)
@@ -165,8 +167,8 @@ static bool ends_with(const char *name, const char *end)
     return n > k && !strcmp(name + n - k, end);
 }
 
-/* Counters that PyTorch keeps beside running statistics, tables of angles that it once stored; nothing is computed with
- * them here. */
+/* Counts stored tensors that are not used here: PyTorch's counters beside running statistics, and tables of rotary
+ * angles. */
 static int64_t counters(const mba_weights *w)
 {
     int64_t n = 0;
@@ -177,7 +179,8 @@ static int64_t counters(const mba_weights *w)
     return n;
 }
 
-/* Tensors nobody asked for mean that the file is of another model. A tied head may be stored twice. */
+/* Fails if the file has more tensors than the model: then it belongs to another model. A tied head may be stored
+ * twice. */
 static mba_status check_leftovers(const mba_weights *w, const mba_model *m, int64_t used)
 {
     const bool twice = m->task == MBA_TASK_TEXT && !m->lm.untied && mba_weights_find(w, "lm_head.weight")
@@ -198,13 +201,13 @@ static bool is_head(const mba_session *s, const mba_tensor *t)
     return s->model.task == MBA_TASK_IMAGES && (!strcmp(t->name, "head.weight") || !strcmp(t->name, "head.bias"));
 }
 
-static mba_status load_pieces(mba_session *s, mba_hf_format format, const mba_weights *w, bool new_head, int64_t *used)
+static mba_status load_slices(mba_session *s, mba_hf_format format, const mba_weights *w, bool new_head, int64_t *used)
 {
     for (int32_t i = 0; i < s->graph->ntensors; i++) {
         const mba_tensor *t = s->graph->tensors[i];
-        mba_hf_slice      piece[MBA_PIECES_MAX];
+        mba_hf_slice      slice[MBA_HF_SLICES_MAX];
         if (!mba_learned(t)) continue;
-        const int n = mba_hf_pieces(piece, format, &s->model, t);
+        const int n = mba_hf_slices(slice, format, &s->model, t);
         float    *at = mba_session_learned_at(s, t, false);
         if (new_head && is_head(s, t)) {
             *used += n;
@@ -212,8 +215,8 @@ static mba_status load_pieces(mba_session *s, mba_hf_format format, const mba_we
         }
         for (int k = 0; k < n; k++, (*used)++) {
             const mba_array *a;
-            MBA_TRY(find_piece(&a, w, &s->model, &piece[k]));
-            MBA_TRY(mba_array_read_f32(a, at + piece[k].row * row_elems(t), piece[k].rows * row_elems(t)));
+            MBA_TRY(find_slice(&a, w, &s->model, &slice[k]));
+            MBA_TRY(mba_array_read_f32(a, at + slice[k].row * row_elems(t), slice[k].rows * row_elems(t)));
         }
     }
     return MBA_OK;
@@ -226,7 +229,7 @@ static mba_status load(mba_session *s, mba_hf_format format, const char *directo
     mba_status   st = mba_weights_open(&w, directory);
     if (st == MBA_OK) st = mba_program_pull(s->program);
     if (st == MBA_OK) {
-        st = load_pieces(s, format, w, new_head, &used);
+        st = load_slices(s, format, w, new_head, &used);
         if (st == MBA_OK) st = check_leftovers(w, &s->model, used);
         if (st == MBA_OK) st = mba_program_push(s->program);
         if (st != MBA_OK) st = mba_where(st, "reading the weights in '%s'", directory);
@@ -247,29 +250,29 @@ mba_status mba_checkpoint_load_features(mba_session *s, mba_hf_format format, co
 
 /* ---- writing ---- */
 
-static mba_status add_piece(mba_safetensors_writer *w, const char *name, const mba_type *type, const float *data)
+static mba_status add_slice(mba_safetensors_writer *w, const char *name, const mba_type *type, const float *data)
 {
     mba_safetensors_entry e = { .name = name, .dtype = MBA_WIRE_F32, .rank = (int)type->rank, .data = data };
     memcpy(e.shape, type->dim, sizeof *e.shape * (size_t)type->rank);
     return mba_safetensors_add(w, &e);
 }
 
-/* What a session has learned, in its pieces; `stored` gives the names actually used, `grads` takes the
+/* Adds what a session has learned, slice by slice. With `stored`, uses the names in that file. With `grads`, adds the
  * gradients of the parameters instead. */
 static mba_status add_params(mba_safetensors_writer *w, const mba_session *s, mba_hf_format format,
                              const mba_weights *stored, bool grads)
 {
     for (int32_t i = 0; i < s->graph->ntensors; i++) {
         const mba_tensor *t = s->graph->tensors[i];
-        mba_hf_slice      piece[MBA_PIECES_MAX];
+        mba_hf_slice      slice[MBA_HF_SLICES_MAX];
         if (grads ? !mba_is_param(t) : !mba_learned(t)) continue;
-        const int    n = mba_hf_pieces(piece, format, &s->model, t);
+        const int    n = mba_hf_slices(slice, format, &s->model, t);
         const float *from = grads ? mba_program_host_counterpart(s->program, t->st->grad, t)
                                   : mba_program_host(s->program, t);
         for (int k = 0; k < n; k++) {
             const mba_array *a = NULL;
-            if (stored) MBA_TRY(find_piece(&a, stored, &s->model, &piece[k]));
-            MBA_TRY(add_piece(w, a ? a->name : piece[k].name, &piece[k].type, from + piece[k].row * row_elems(t)));
+            if (stored) MBA_TRY(find_slice(&a, stored, &s->model, &slice[k]));
+            MBA_TRY(add_slice(w, a ? a->name : slice[k].name, &slice[k].type, from + slice[k].row * row_elems(t)));
         }
     }
     return MBA_OK;
@@ -290,22 +293,23 @@ mba_status mba_checkpoint_save_grads(const mba_session *s, mba_hf_format format,
     return st;
 }
 
-/* The class of nemotron_h wants a head of its own even where it is tied: without one it would draw it anew. */
+/* Stores a tied head a second time for nemotron_h: without it, the class of transformers would initialise one at
+ * random. */
 static mba_status add_tied_head(mba_safetensors_writer *w, const mba_session *s, mba_hf_format format)
 {
     if (format != MBA_HF_NEMOTRON_H || s->model.lm.untied) return MBA_OK;
     const mba_tensor *t = mba_graph_find(s->graph, "backbone.embeddings.weight");
-    return add_piece(w, "lm_head.weight", &t->type, mba_program_host(s->program, t));
+    return add_slice(w, "lm_head.weight", &t->type, mba_program_host(s->program, t));
 }
 
-/* PyTorch keeps a counter beside running statistics, and transformers misses it where it is not there. With a momentum
- * of 0.1 nothing is computed with it, so batches are not counted here. */
+/* Adds the counters that PyTorch keeps beside running statistics and that transformers expects. They are 0: with a
+ * momentum of 0.1 nothing uses them, so batches are not counted here. */
 static mba_status add_counters(mba_safetensors_writer *w, const mba_session *s, mba_hf_format format)
 {
     static const int64_t zero = 0;
     for (int32_t i = 0; i < s->graph->ntensors && format == MBA_HF_VISION; i++) {
         const mba_tensor *t = s->graph->tensors[i];
-        char              name[MBA_PIECE_NAME_MAX + 32];
+        char              name[MBA_HF_NAME_MAX + 32];
         if (!mba_is_state(t) || !ends_with(t->name, ".running_mean")) continue;
         snprintf(name, sizeof name, "model.%.*snum_batches_tracked", (int)(strlen(t->name) - strlen("running_mean")),
                  t->name);
@@ -342,7 +346,7 @@ static mba_status save_config(const mba_session *s, mba_hf_format format, const 
 
 /* ---- moments ---- */
 
-/* The moment storage beside a parameter's: "m.decay" and so on (ops/adamw). */
+/* The address of a moment of a parameter, in the storage "m.decay" and so on (ops/adamw). */
 static float *moment(const mba_session *s, const mba_tensor *param, char which)
 {
     char name[32];
@@ -352,9 +356,9 @@ static float *moment(const mba_session *s, const mba_tensor *param, char which)
     return mba_program_host_counterpart(s->program, t->st, param);
 }
 
-/* The tensors of an optimizer file that belong to t: moments of a parameter, the average of what was learned. */
+/* A tensor of optimizer.safetensors: a moment of a parameter, or the running average of a learned tensor. */
 typedef struct kept {
-    char   name[MBA_PIECE_NAME_MAX];
+    char   name[MBA_HF_NAME_MAX];
     float *at;
 } kept;
 
@@ -382,11 +386,11 @@ static mba_status save_moments(const mba_session *s, const char *directory)
         const mba_tensor *t = s->graph->tensors[i];
         kept              k[3];
         const int         n = kept_of(k, s, t);
-        for (int j = 0; j < n && st == MBA_OK; j++) st = add_piece(w, k[j].name, &t->type, k[j].at);
+        for (int j = 0; j < n && st == MBA_OK; j++) st = add_slice(w, k[j].name, &t->type, k[j].at);
     }
     for (int32_t i = 0; i < s->graph->ntensors && st == MBA_OK; i++) {
         const mba_tensor *t = s->graph->tensors[i];
-        if (mba_session_carries(s, t)) st = add_piece(w, t->name, &t->type, mba_program_host(s->program, t));
+        if (mba_session_carries(s, t)) st = add_slice(w, t->name, &t->type, mba_program_host(s->program, t));
     }
     if (st == MBA_OK) st = mba_safetensors_commit(w);
     mba_safetensors_destroy(w);
@@ -430,7 +434,7 @@ static mba_status load_moments(mba_session *s, const char *path)
 
 mba_status mba_checkpoint_load_average(mba_session *s, const char *directory)
 {
-    char             path[PATH_ROOM], name[MBA_PIECE_NAME_MAX];
+    char             path[PATH_ROOM], name[MBA_HF_NAME_MAX];
     mba_safetensors *f = NULL;
     MBA_TRY(join(path, directory, "optimizer.safetensors"));
     mba_status st = mba_safetensors_open(&f, path);
@@ -460,7 +464,7 @@ mba_status mba_checkpoint_load_trainer(mba_session *s, const char *directory, js
     return mba_json_load(trainer, path, NULL);
 }
 
-/* The path of a file that must be there. */
+/* Builds the path of a file that must exist. */
 static mba_status join_present(char *out, const char *directory, const char *name)
 {
     MBA_TRY(join(out, directory, name));

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* checkpoint_dirs.c -- see checkpoint_dirs.h; and the step-* directories of a run. */
+/* checkpoint_dirs.c -- see checkpoint_dirs.h and the second half of checkpoint.h: directories that appear complete or
+ * not at all, and the step-* and best directories of a run. */
 #include "train/checkpoint_dirs.h"
 
 #include <dirent.h>
@@ -23,7 +24,7 @@ mba_status mba__directory_begin(char *building, size_t room, const char *directo
 {
     if (snprintf(building, room, "%s.partial", directory) >= (int)room)
         return mba_fail(MBA_E_ARG, "the path '%s' is too long\nfix: a shorter --out", directory);
-    mba_folder_remove(building); // left by a run that was killed
+    mba_folder_remove(building); // left by a killed run
     if (mba_is_folder(building))
         return mba_fail(
             MBA_E_IO,
@@ -33,8 +34,8 @@ mba_status mba__directory_begin(char *building, size_t room, const char *directo
     return mba_mkdirs(building);
 }
 
-/* A run that was killed in here leaves the old directory under its other name, and nothing under its own: then it goes
- * when the new one stands. The new name is on the disk before anything older is removed, here and by --keep. */
+/* A run that is killed between the two renames leaves the old directory as DIRECTORY.old and nothing under its name;
+ * the next commit removes it. The new name is on the disk before anything older is removed, here and by --keep. */
 mba_status mba__directory_commit(const char *building, const char *directory)
 {
     char old[PATH_ROOM];
@@ -79,7 +80,7 @@ mba_status mba_checkpoint_link(const char *directory, const char *from)
     return st;
 }
 
-/* Where the last part of a path begins; "a/b/" has "b/". */
+/* The last part of a path; that of "a/b/" is "b/". */
 static const char *last_part(const char *path)
 {
     const char *p = path + strlen(path);
@@ -88,7 +89,7 @@ static const char *last_part(const char *path)
     return p;
 }
 
-/* N of "step-N", `rest` behind it; -1: the name begins otherwise, or no step is so large. */
+/* Returns N of a name that begins with "step-N", and in *rest what follows; -1 for other names and overflow. */
 static int64_t step_at_start(const char *name, char **rest)
 {
     static const char start[] = "step-";
@@ -114,8 +115,8 @@ static int by_step(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* The steps of the complete checkpoints of a run, in order, for the caller to free. Where there is no such directory
- * there are none; one that cannot be read is an error. */
+/* Lists the steps of a run's step-* directories in ascending order; the caller frees the list. A missing directory has
+ * none; one that cannot be read is an error. */
 static mba_status steps_of(int64_t **out, int64_t *n, const char *run)
 {
     mba_listing l = { 0 };
@@ -133,7 +134,7 @@ static mba_status steps_of(int64_t **out, int64_t *n, const char *run)
 
 static const char gone[] = ".gone";
 
-/* Directories that a killed run was about to remove. */
+/* Removes the directories that a killed run was about to remove. */
 static void remove_gone(const char *run)
 {
     char path[PATH_ROOM];
@@ -146,7 +147,7 @@ static void remove_gone(const char *run)
     if (d) closedir(d);
 }
 
-/* A directory loses its name before it loses its files: none is ever seen with some of them. */
+/* Renames a directory before it removes its files, so that none is ever seen with only some of them. */
 mba_status mba_checkpoint_prune(const char *run, int64_t keep, int64_t newest)
 {
     int64_t n, *steps;
@@ -157,13 +158,14 @@ mba_status mba_checkpoint_prune(const char *run, int64_t keep, int64_t newest)
         if (snprintf(path, sizeof path, "%s/step-%06lld", run, (long long)steps[i]) < PATH_ROOM
             && snprintf(to, sizeof to, "%s/step-%06lld%s", run, (long long)steps[i], gone) < PATH_ROOM
             && rename(path, to))
-            mba_folder_remove(path); // where one of that name cannot be replaced
+            mba_folder_remove(path); // the rename failed
     free(steps);
     remove_gone(run);
     return MBA_OK;
 }
 
-/* ORG/NAME, and no directory ORG here: then somebody thinks of the Hugging Face Hub, not of a path. */
+/* Returns NAME of a path ORG/NAME if there is no directory ORG: the user probably means the Hugging Face Hub. Else
+ * NULL. */
 static const char *hub_name(const char *path)
 {
     static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_.";
@@ -229,7 +231,7 @@ mba_status mba_checkpoint_require_empty(const char *run)
                     run, newest, run);
 }
 
-/* The directory above `path` is this one, under whatever names. */
+/* True if `directory` is the parent of `path`, whatever their names. */
 static bool lies_in(const char *path, const char *directory)
 {
     char        above[PATH_ROOM];
@@ -238,8 +240,7 @@ static bool lies_in(const char *path, const char *directory)
     return fits && stat(above, &a) == 0 && stat(directory, &b) == 0 && a.st_dev == b.st_dev && a.st_ino == b.st_ino;
 }
 
-/* The newest step of a run that could be resumed; -1: none. A folder without a configuration is what a killed run
- * left. */
+/* Finds the newest step that could be resumed; -1: none. A folder without a configuration is left by a killed run. */
 static mba_status newest_complete(int64_t *newest, const char *run)
 {
     int64_t n, *steps;
@@ -254,8 +255,7 @@ static mba_status newest_complete(int64_t *newest, const char *run)
     return MBA_OK;
 }
 
-/* The newest sound checkpoint in the folder that `directory` stands in, of fewer steps than `below`; false: there is
- * none. */
+/* Finds the newest sound checkpoint beside `directory` with fewer steps than `below`; false: there is none. */
 static bool older_sound(char *out, size_t room, const char *directory, int64_t below)
 {
     char above[PATH_ROOM];
@@ -303,7 +303,7 @@ mba_status mba_checkpoint_newest_sound(char *out, size_t room, char *broken, siz
             st = mba_fail(MBA_E_ARG, "the path '%s' is too long\nfix: a shorter --out", run);
         else st = mba_checkpoint_check(out);
         sound = st == MBA_OK;
-        if (st != MBA_E_FORMAT) continue; // a disk or memory that fails says nothing about the files
+        if (st != MBA_E_FORMAT) continue; // other failures say nothing about the files
         st = MBA_OK;
         told += (size_t)snprintf(broken + told, broken_room - told, "%.*s\n", (int)strcspn(mba_message(), "\n"),
                                  mba_message());
@@ -319,7 +319,7 @@ mba_status mba_checkpoint_newest_sound(char *out, size_t room, char *broken, siz
     return st;
 }
 
-/* The step that a sound checkpoint is of; -1: it is damaged, or none. */
+/* The step of a sound checkpoint; -1: it is damaged or missing. */
 static int64_t step_in(const char *directory)
 {
     char    path[PATH_ROOM];

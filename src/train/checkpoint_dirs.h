@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* checkpoint_dirs.h -- directories that appear whole or not at all; inside of checkpoint.c. */
+/* checkpoint_dirs.h -- directories that appear complete or not at all; shared by the files that write checkpoints. */
 #ifndef MBA_CHECKPOINT_DIRS_H
 #define MBA_CHECKPOINT_DIRS_H
 
@@ -8,13 +8,13 @@
 
 #include "core/status.h"
 
-/* An empty directory beside `directory`, to be filled; its name goes to `building`. */
+/* Creates an empty directory beside `directory` for the caller to fill, and writes its name to `building`. */
 MBA_MUST mba_status mba__directory_begin(char *building, size_t room, const char *directory);
 
-/* Gives it the name it was made for; an older directory of that name is removed. */
+/* Renames the filled directory to `directory`, and removes an older directory of that name. */
 MBA_MUST mba_status mba__directory_commit(const char *building, const char *directory);
 
-/* The step in the name of a directory step-NNNNNN; -1: it has another name. */
+/* Returns the step in the name of a directory step-NNNNNN; -1 for any other name. */
 int64_t mba__step_named(const char *directory);
 
 #endif

@@ -2,8 +2,7 @@
 /* checkpoint_dirs_test.c -- the order in which a checkpoint reaches the disk, and runs whose directory cannot be
  * listed.
  *
- * Our own fsync, rename, write, unlinkat and rmdir stand before the library's and write down who was called with
- * what. */
+ * This file defines fsync, rename, write, unlinkat and rmdir in place of the library's and records their calls. */
 #include "train/checkpoint_dirs.h"
 
 #include <fcntl.h>
@@ -170,7 +169,7 @@ static void what_is_new_is_on_the_disk_before_what_is_old_goes(void **state)
     assert_true(check_removals(run) >= 4 * 5);
 }
 
-/* The same name again: the one before is put aside, and goes when the new one is safe. */
+/* A checkpoint of the same name is renamed, and removed once the new one is on the disk. */
 static void a_replaced_checkpoint_goes_last(void **state)
 {
     (void)state;
@@ -191,7 +190,7 @@ static void a_replaced_checkpoint_goes_last(void **state)
     assert_true(check_removals(run) >= 4);
 }
 
-/* Whichever sync fails, it is told, and one of the two checkpoints is whole. */
+/* Whichever sync fails, the failure is returned, and one of the two checkpoints is complete. */
 static void a_sync_that_fails_is_told(void **state)
 {
     (void)state;
@@ -223,7 +222,7 @@ static void a_sync_that_fails_is_told(void **state)
     mba_session_end(&s);
 }
 
-/* `best` counts when it is sound and of the step; of a step that is no longer there nobody can take it again. */
+/* `best` is valid if it is sound and of the step. If that step is gone, it cannot be linked again. */
 static void a_best_that_is_damaged_is_missing(void **state)
 {
     (void)state;
@@ -255,7 +254,7 @@ static void a_best_that_is_damaged_is_missing(void **state)
     mba_session_end(&s);
 }
 
-/* Files that nobody could remove would be taken for the new checkpoint's own. */
+/* Files that cannot be removed would become part of the new checkpoint. */
 static void what_is_left_of_a_killed_save_gets_into_no_checkpoint(void **state)
 {
     (void)state;
@@ -305,6 +304,23 @@ static void only_step_and_a_number_names_a_checkpoint(void **state)
     assert_int_equal(access(scratch("names/step-99999999999999999999"), F_OK), 0);
 }
 
+/* As `suite` names its stores. */
+static void a_renamed_file_has_its_name_on_the_disk(void **state)
+{
+    (void)state;
+    assert_int_equal(mkdir(scratch("stores"), 0777), 0);
+    scratch_put(scratch("stores/.a.part"), "x", 1);
+    events = 0;
+    recording = true;
+    const mba_status st = mba_file_rename(scratch("stores/.a.part"), scratch("stores/a"));
+    recording = false;
+    assert_ok(st);
+    assert_int_equal(events, 2);
+    assert_true(log_of[0].what == RENAMES && log_of[1].what == SYNCS);
+    assert_string_equal(log_of[1].path, scratch("stores"));
+    assert_fails(mba_file_rename(scratch("stores/.a.part"), scratch("stores/b")), MBA_E_IO, "cannot write");
+}
+
 #if MBA_STARVE
 static char found[512];
 
@@ -343,6 +359,7 @@ int main(void)
         cmocka_unit_test(what_is_left_of_a_killed_save_gets_into_no_checkpoint),
         cmocka_unit_test(an_unreadable_run_is_not_one_without_checkpoints),
         cmocka_unit_test(only_step_and_a_number_names_a_checkpoint),
+        cmocka_unit_test(a_renamed_file_has_its_name_on_the_disk),
 #if MBA_STARVE
         cmocka_unit_test(checkpoints_without_memory_to_list_them_are_an_error),
 #endif

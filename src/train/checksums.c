@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* checksums.c -- see checksums.h. */
+/* checksums.c -- see checksums.h: writes and verifies checksums.json. */
 #include "train/checksums.h"
 
 #include <inttypes.h>
@@ -109,7 +109,7 @@ static mba_status verify_file(const char *folder, const char *name, const json_t
     return MBA_OK;
 }
 
-/* A whole folder of another step under this name: "step-000006" with step 4 in it. */
+/* Detects a complete folder with the name of another step: "step-000006" with step 4 in it. */
 static mba_status verify_step(const char *folder, const json_t *all)
 {
     const int64_t named = mba__step_named(folder);
@@ -132,7 +132,7 @@ mba_status mba_checksums_verify(const char *folder, bool resumes)
     if (access(path, F_OK)) return MBA_OK;
     MBA_TRY(mba_json_load(&all, path, NULL));
     json_t    *files = json_object_get(all, "files");
-    mba_status st = files ? verify_step(folder, all) : MBA_OK; // no files: somebody else's checksums
+    mba_status st = files ? verify_step(folder, all) : MBA_OK; // no "files": another program's checksums
     if (files && !json_is_object(files) && st == MBA_OK) st = unclear(folder, "it has no table of files");
     json_object_foreach(files, name, entry)
     {

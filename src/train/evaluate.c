@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* evaluate.c -- see evaluate.h. */
+/* evaluate.c -- see evaluate.h: one section for tokens, images and graphs that are given as one batch, one for data
+ * sets. */
 #include "train/evaluate.h"
 
 #include <math.h>
@@ -11,7 +12,7 @@
 #include "train/checkpoint.h"
 #include "train/text_data.h"
 
-/* One evaluation on its way. */
+/* The state of one evaluation. */
 typedef struct evaluation {
     const mba_evaluate_options *o;
     mba_session_options         so;
@@ -25,12 +26,12 @@ typedef struct evaluation {
 
 static int64_t integer_at(const mba_array *a, int64_t i)
 {
-    int32_t w[2] = { 0, 0 }; // little-endian, at any address
+    int32_t w[2] = { 0, 0 }; // little-endian; the address may be unaligned
     memcpy(w, (const char *)a->data + i * (int64_t)mba_file_dtype_bytes(a->dtype), mba_file_dtype_bytes(a->dtype));
     return a->dtype == MBA_WIRE_I32 ? w[0] : (int64_t)((uint64_t)(uint32_t)w[1] << 32 | (uint32_t)w[0]);
 }
 
-/* Integers of this rank, below the bound; those below 0 are fine where `ignored`. */
+/* Checks that the array holds integers of this rank below the bound; negative ones are allowed only if `ignored`. */
 static mba_status check_integers(const mba_array *a, int rank, int64_t bound, bool ignored, const char *what,
                                  const char *shape)
 {
@@ -61,7 +62,8 @@ static mba_status make_session(evaluation *e)
     return e->o->averaged ? mba_checkpoint_load_average(&e->s, e->o->checkpoint) : MBA_OK;
 }
 
-/* Runs the batch that is there and writes what was asked for; `rows` of the logits' first axis are real. */
+/* Runs the batch in the inputs and writes logits and gradients if asked for; `rows` of the first axis of logits are
+ * valid. */
 static mba_status run(evaluation *e, int64_t targets, int64_t rows)
 {
     const mba_tensor *logits = e->s.io.logits;
@@ -82,7 +84,7 @@ static mba_status run(evaluation *e, int64_t targets, int64_t rows)
 
 /* ---- tokens ---- */
 
-/* Inputs are the tokens; the target of a position is the next token, and the last position has none. */
+/* Sets the tokens as inputs. The target of a position is the next token; the last position has none. */
 static void set_tokens(const mba_session *s, const mba_array *a)
 {
     const int64_t L = a->shape[1];
@@ -130,7 +132,7 @@ static mba_status check_images(const mba_array *a, const mba_array *labels)
     return MBA_OK;
 }
 
-/* Planes to channels last. */
+/* Copies images from planes (N, 3, H, W) to channels last. */
 static mba_status set_images(const mba_session *s, const mba_array *a, const mba_array *labels)
 {
     const int64_t pixels = a->shape[2] * a->shape[3];
@@ -216,7 +218,7 @@ static mba_status data_shape(evaluation *e)
     return mba_model_shape(&e->so.model, &shape);
 }
 
-/* Over `data`: the held-out part; where there is none, all of it, as it is. */
+/* Evaluates the held-out part of `data`; if there is none, all of it, without augmentation. */
 static mba_status judge_data(evaluation *e, const char *data)
 {
     mba_feed             *f = NULL;
@@ -269,7 +271,7 @@ static mba_status evaluate_data(evaluation *e)
     return e->so.model.task == MBA_TASK_TEXT ? judge_text(e) : judge_data(e, e->o->data);
 }
 
-/* ---- all of them ---- */
+/* ---- choosing the kind of evaluation ---- */
 
 static mba_status evaluate(evaluation *e)
 {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* feed.c -- see feed.h. */
+/* feed.c -- see feed.h: selects the feed of a task, and evaluates a model over a feed. */
 #include "train/feed.h"
 
 #include <math.h>
@@ -58,7 +58,7 @@ mba_status mba_feed_evaluate(mba_validation_result *out, mba_feed *f, mba_sessio
         mba_step step = { .seed = seed, .index = i };
         MBA_TRY(mba_feed_stage(f, &step));
         MBA_TRY(mba_feed_bind(f, s, 0, &step));
-        step.loss_scale = 0; // the mean over the batch
+        step.loss_scale = 0; // the loss is the mean over the batch
         MBA_TRY(mba_program_run(s->program, MBA_FORWARD, &step, NULL));
         MBA_TRY(mba_program_wait(s->program));
         if (f->type->score) MBA_TRY(f->type->score(f, s));
@@ -74,7 +74,7 @@ mba_status mba_feed_example(mba_session *s, mba_step *step)
 {
     mba_feed *f = NULL;
     mba_fill_inputs(s->program);
-    if (s->model.task != MBA_TASK_GRAPHS) return MBA_OK; // any tokens and pixels do
+    if (s->model.task != MBA_TASK_GRAPHS) return MBA_OK; // any tokens and pixels are valid
     MBA_TRY(mba_feed_open(&f, &s->model, &(mba_feed_options){ .seed = 1, .made = 2 * mba_model_units(&s->model) }));
     mba_status st = mba_feed_stage(f, step);
     if (st == MBA_OK) st = mba_feed_bind(f, s, 0, step);

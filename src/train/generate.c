@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* generate.c -- see generate.h. */
+/* generate.c -- see generate.h: sampling, and the loop that computes the next logits. */
 #include "train/generate.h"
 
 #include <math.h>
@@ -20,7 +20,8 @@ static double weight(const mba_choice *c, int64_t i, double temperature)
     return exp((double)(c[i].logit - c[0].logit) / temperature);
 }
 
-/* How many of the n likeliest, whose weights add to *sum, it takes for the part p of it; *sum becomes theirs. */
+/* Returns how many of the n most likely tokens, whose weights sum to *sum, are needed for the fraction p of the sum.
+ * *sum becomes the sum of those. */
 static int64_t nucleus(const mba_choice *c, int64_t n, double p, double temperature, double *sum)
 {
     const double enough = p * *sum;
@@ -31,7 +32,8 @@ static int64_t nucleus(const mba_choice *c, int64_t n, double p, double temperat
     return k;
 }
 
-/* Draws from softmax(logits / temperature) over the `top` likeliest, and of those over the nucleus of `top_p`. */
+/* Samples from softmax(logits / temperature) over the `top` most likely tokens, and of those over the nucleus of
+ * `top_p`. */
 int32_t mba_generate_draw(mba_choice *c, const float *logits, int64_t V, const mba_generate_options *o, int64_t at)
 {
     const int64_t n = o->vocab > 0 && o->vocab < V ? o->vocab : V;
@@ -52,7 +54,7 @@ int32_t mba_generate_draw(mba_choice *c, const float *logits, int64_t V, const m
     return c[top - 1].token;
 }
 
-/* Logits of the position behind ids[0 .. n-1]. */
+/* Computes the logits of the token that follows ids[0 .. n-1]. */
 static mba_status next_logits(const float **out, mba_session *s, const int32_t *ids, int64_t n)
 {
     static const mba_step step = { .seed = 1 };
@@ -65,7 +67,7 @@ static mba_status next_logits(const float **out, mba_session *s, const int32_t *
         mba_session_carry(s);
         *out = logits;
     } else {
-        memcpy(tokens, ids, sizeof *ids * (size_t)n); // what lies behind n does not reach back
+        memcpy(tokens, ids, sizeof *ids * (size_t)n); // the model is causal: tokens after n have no effect
         MBA_TRY(mba_program_run(s->program, MBA_FORWARD, &step, NULL));
         MBA_TRY(mba_program_wait(s->program));
         *out = logits + (n - 1) * s->model.lm.vocab;
@@ -73,7 +75,7 @@ static mba_status next_logits(const float **out, mba_session *s, const int32_t *
     return MBA_OK;
 }
 
-/* What is not a number cannot be sorted, nor drawn from. */
+/* Refuses NaN, which can neither be sorted nor sampled. */
 static mba_status check_logits(const float *logits, int64_t V, int64_t at)
 {
     for (int64_t i = 0; i < V; i++)

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-/* generate.h -- continues a sequence of tokens.
+/* generate.h -- generates text: continues a sequence of tokens with a checkpoint.
  *
  *     mba_generate_options o = { .checkpoint = dir, .temperature = 0.8, .top = 40, .seed = 1 };
  *     MBA_TRY(mba_generate(ids, n, room, &o));                   // fills ids[n .. room-1]
  *
- * Models without attention keep their state and take one token at a time; with attention the whole
- * sequence is computed for every token, which is slow but needs no cache. */
+ * Models without attention keep their state and process one token at a time. With attention, the whole
+ * sequence is computed again for every token, which is slow but needs no cache. */
 #ifndef MBA_GENERATE_H
 #define MBA_GENERATE_H
 
@@ -13,23 +13,22 @@
 
 typedef struct mba_generate_options {
     const char *checkpoint;
-    double      temperature; /* 0: always the likeliest */
-    int64_t     top;         /* only among so many likeliest; 0: all */
-    double      top_p;       /* of those, only the fewest that have this probability together; 0: all */
-    int64_t     vocab;       /* only tokens below it (the rest is padding); 0: all */
+    double      temperature; /* 0: always the most likely token */
+    int64_t     top;         /* samples among the `top` most likely tokens; 0: all */
+    double      top_p;       /* of those, the fewest whose probabilities sum to top_p; 0: all */
+    int64_t     vocab;       /* samples only tokens below it, without padding rows; 0: all */
     uint64_t    seed;
     mba_status (*each)(void *ctx, int32_t token); /* called for every new token; or NULL */
     void *ctx;
 } mba_generate_options;
 
-/* ids holds n >= 1 given tokens and room for `room`. */
+/* ids has space for `room` tokens, of which the first n >= 1 are given. */
 MBA_MUST mba_status mba_generate(int32_t *ids, int64_t n, int64_t room, const mba_generate_options *o);
 
-/* MBA_E_ARG unless the checkpoint is a model of text. */
+/* Fails with MBA_E_ARG unless the checkpoint is a language model. */
 MBA_MUST mba_status mba_generate_check(const char *checkpoint);
 
-/* The token that the options draw at position `at` from logits of V tokens, the same whenever it is asked. The space
- * holds V. */
+/* Samples the token at position `at` from logits of V tokens, the same for every call. `space` has V elements. */
 typedef struct mba_choice {
     float   logit;
     int32_t token;

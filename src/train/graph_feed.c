@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* graph_feed.c -- collections of graphs as ragged batches within the capacities of a model. */
+/* graph_feed.c -- the feed of graph models (feed.h): chooses graphs that fit the capacities of a batch, writes them and
+ * the node orders of every layer into the inputs, and computes scores. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,10 +14,11 @@
 #include "train/graph_fit.h"
 #include "train/graph_source.h"
 
-/* Where the arrays of a batch go: into the inputs of a session, as long as it keeps them in this mirror. */
+/* The addresses of a batch's arrays in the inputs of a session, valid for this program and this mirror of its
+ * inputs. */
 typedef struct placement {
     const mba_program *program;
-    const void        *inputs; /* NULL: the program's own memory */
+    const void        *inputs; /* the mirror; NULL: the program's own memory */
     mba_graph_batch    batch;
     int32_t *(*orders)[3]; /* (layers, draws): perm, inverse, segment */
 } placement;
@@ -29,29 +31,30 @@ typedef struct graph_feed {
     uint64_t              seed;
     bool                  shuffle;
     bool                  all;                            /* no part is held out: there is no validation */
-    int64_t              *member;                         /* (size): graphs of this part */
-    int64_t              *chosen, nchosen;                /* of the step that is staged; room for c.graphs */
+    int64_t              *member;                         /* (size): numbers of the graphs of this part */
+    int64_t              *chosen, nchosen;                /* graphs of the staged step; room for c.graphs */
     mba_batch_graph      *item;                           /* (c.graphs) */
-    const float          *node_real, *edge_real, *target; /* of the whole set, in the type the model wants */
+    const float          *node_real, *edge_real, *target; /* of the whole set, in the type that the model reads */
     const int32_t        *node_index, *edge_index, *label;
-    void                 *own[6]; /* those that had to be converted */
+    void                 *own[6]; /* converted copies among them */
     int                   nown;
     placement             placed[2];
-    int                   oldest; /* of the two */
-    mba_graph_batch       batch;  /* of the one in use, */
-    int32_t *(*orders)[3];        /* lent by it */
-    int64_t       draws;
-    int32_t      *places; /* graph_ptr, graph_of, degree, labels: what is no input */
-    uint64_t     *work;   /* of the orders */
-    int64_t      *key;    /* (c.nodes) where graphs are judged, see order_layers; else NULL */
+    int                   oldest; /* which of the two was set first */
+    mba_graph_batch       batch;  /* of the placement in use, */
+    int32_t *(*orders)[3];        /* which owns these */
+    int64_t       draws;          /* node orders per layer */
+    int32_t      *places;         /* graph_ptr, graph_of, degree, labels: arrays that are not inputs */
+    uint64_t     *work;           /* scratch of mba_graph_order */
+    int64_t      *key;            /* (c.nodes) for evaluation, see order_layers; else NULL */
     mba_confusion confusion;
-    float        *score, *truth; /* of all that was judged */
-    int64_t       judged, room;
+    float        *score, *truth; /* of all graphs evaluated so far */
+    int64_t       judged, room;  /* their number; the room of both arrays */
 } graph_feed;
 
 /* ---- which graphs ---- */
 
-/* The held-out part is the collection's own, or the last part of a random order that depends on nothing. */
+/* True if graph g belongs to this part. The held-out part is the collection's own, or the last part of a fixed random
+ * order. */
 static bool belongs(const mba_graph_set *s, int64_t g, const mba_feed_options *o)
 {
     if (o->whole) return true;
@@ -96,8 +99,8 @@ static mba_status choose_members(graph_feed *f, const mba_feed_options *o)
     return MBA_OK;
 }
 
-/* Positions and walks are computed where the collection has none, or others than the model wants; only the members are
- * kept. */
+/* Computes Laplacian positions and random-walk features if the collection has none, or another number than the model
+ * reads. Keeps only the graphs of this part. */
 static mba_status add_positions(graph_feed *f)
 {
     mba_graph_source *s = &f->from;
@@ -106,7 +109,7 @@ static mba_status add_positions(graph_feed *f)
     const bool        lap = f->c.pe_count && form.lap_k != f->c.pe_count,
                walks = f->c.rw_count && form.rwse_k != f->c.rw_count;
     if (!lap && !walks) return MBA_OK;
-    form.lap_k = form.rwse_k = 0; // a model reads one kind, and this one anew
+    form.lap_k = form.rwse_k = 0; // a model reads only one kind, which is computed below
     mba_status st = mba_graph_store_create(&copy, &form);
     for (int64_t i = 0; i < f->base.size && st == MBA_OK; i++) {
         const mba_graph_item it = mba_graph_set_item(s->set, f->member[i]);
@@ -125,7 +128,7 @@ static mba_status add_positions(graph_feed *f)
     return MBA_OK;
 }
 
-/* ---- arrays in the type the model wants ---- */
+/* ---- arrays in the type that the model reads ---- */
 
 static const void *element(const void *from, mba_graph_type type, int64_t i)
 {
@@ -229,7 +232,7 @@ static mba_status find_order(graph_feed *f)
                                name);
 }
 
-/* True where a result is one class of several: a table of them is kept instead of all results. */
+/* True if a result is one of several classes: a confusion matrix is kept instead of all results. */
 static bool tells_classes(const mba_graphnet *c)
 {
     return mba_is_class_loss(c->loss) || (c->loss == MBA_LOSS_WEIGHTED_BCE && c->outputs == 1);
@@ -277,7 +280,7 @@ static mba_status graph_open(mba_feed **out, const mba_model *m, const mba_feed_
     return st;
 }
 
-/* A preset follows the data; it is checked when the feed is opened. */
+/* Adapts a preset to the data. Opening the feed checks that it fits. */
 static mba_status follow(mba_model *m, const mba_feed_options *o)
 {
     mba_graph_source s = { 0 };
@@ -287,7 +290,7 @@ static mba_status follow(mba_model *m, const mba_feed_options *o)
     return st;
 }
 
-/* Room for the whole collection in one batch. */
+/* With `whole`, sets the capacities to the whole collection; else adapts a preset. */
 static mba_status graph_fit(mba_model *m, const mba_feed_options *o)
 {
     mba_graph_source s = { 0 };
@@ -318,18 +321,18 @@ static mba_status graph_stage(mba_feed *base, mba_step *step)
         const uint64_t        key = f->seed ^ mba_stream("graphs"), epoch = (uint64_t)base->at.epoch;
         const int64_t         i = base->at.index, place = f->shuffle ? mba_permuted(i, base->size, key, epoch) : i;
         const mba_batch_graph it = item_of(f, f->member[place]);
-        if (nodes + it.nodes > f->c.nodes || edges + it.edges > f->c.edges) break; // it opens the next batch
+        if (nodes + it.nodes > f->c.nodes || edges + it.edges > f->c.edges) break; // begins the next batch
         nodes += it.nodes;
         edges += it.edges;
         f->chosen[f->nchosen++] = f->member[place];
     }
     if (base->at.index == base->size) base->at = (mba_position){ .epoch = base->at.epoch + 1 };
     base->units = f->nchosen;
-    step->loss_scale = 0; // the mean over the batch
+    step->loss_scale = 0; // the loss is the mean over the batch
     return MBA_OK;
 }
 
-/* An input by its own name, whatever scope of the model it stands in; NULL where the model has none. */
+/* The address of an input by its own name, whatever its scope in the model; NULL: the model has no such input. */
 static void *input(const mba_session *s, const char *name)
 {
     const size_t n = strlen(name);
@@ -365,7 +368,7 @@ static void place_arrays(graph_feed *f, const mba_session *s)
     if (!f->c.edge_reals && !f->c.edge_rows) memset(input(s, "edge_i"), 0, sizeof(int32_t) * (size_t)f->c.edges);
 }
 
-/* Where order `draw` of a layer goes: perm.3, or perm.3.1 in a network that averages several. */
+/* The input for node order `draw` of a layer: perm.3, or perm.3.1 in a network that averages several. */
 static int32_t *order_input(const mba_session *s, const char *what, int64_t layer, int64_t draw)
 {
     char name[48];
@@ -387,7 +390,7 @@ static mba_status place_orders(graph_feed *f, const mba_session *s)
     return MBA_OK;
 }
 
-/* Names are looked up once per session and mirror of its inputs, of which it may have two, not once per step. */
+/* Looks up the names of inputs once per session and mirror (a session may have two mirrors), not once per step. */
 static mba_status place(graph_feed *f, const mba_session *s)
 {
     const void *inputs = s->program->mirror[MBA_INPUT];
@@ -408,8 +411,8 @@ static mba_status place(graph_feed *f, const mba_session *s)
     return MBA_OK;
 }
 
-/* In training every row of every step has random numbers of its own. A graph that is judged gets the same in any batch:
- * they go by the number of a node in its graph, so that results depend neither on its neighbours nor on the
+/* Computes the node orders. In training, every row of every step has its own random numbers. In evaluation they depend
+ * only on the number of a node in its graph, so that results do not depend on the other graphs of a batch or its
  * capacity. */
 static void order_layers(graph_feed *f, const mba_step *step)
 {

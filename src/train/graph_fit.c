@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* graph_fit.c -- see graph_fit.h. */
+/* graph_fit.c -- see graph_fit.h: compares a model's features, labels and readout with those of a collection, says what
+ * does not fit, and adapts a preset. */
 #include "train/graph_fit.h"
 
 #include <math.h>
@@ -8,7 +9,7 @@
 
 enum { TABLE_ROWS_MAX = 1 << 16, WHY = 200 };
 
-/* ---- does it fit ---- */
+/* ---- tests ---- */
 
 static bool is_plain(const mba_graphnet *c) { return !c->edge_reals && !c->edge_rows && !c->edge_tables[0]; }
 static bool is_bce(mba_graph_loss l) { return l == MBA_LOSS_BCE || l == MBA_LOSS_WEIGHTED_BCE; }
@@ -52,7 +53,7 @@ bool mba_graph_fits(const mba_graphnet *c, const mba_graph_form *f)
     return nodes_fit(c, f) && edges_fit(c, f) && readout_fits(c, f) && labels_fit(c, f);
 }
 
-/* ---- what does not ---- */
+/* ---- messages ---- */
 
 static const char *word_of(const char *field, int number)
 {
@@ -61,7 +62,7 @@ static const char *word_of(const char *field, int number)
     return "";
 }
 
-/* "nodes have 3 real features, the model reads 3, numbers of table rows" */
+/* Writes: "nodes have 3 real features, the model reads 3, numbers of table rows" */
 static void tell_features(char why[WHY], const char *what, int64_t width, mba_graph_type type, int64_t reals,
                           int64_t tables)
 {
@@ -90,7 +91,7 @@ static void tell_labels(char why[WHY], const mba_graphnet *c, const mba_graph_fo
              (long long)c->outputs, wanted);
 }
 
-/* `given`: the fields that do not fit. Where none follows the data it is a checkpoint that asks for them. */
+/* `given` names the fields that do not fit. If the model follows no data, it comes from a checkpoint. */
 static mba_status tell(const mba_graphnet *c, const char *name, const char *why, const char *given)
 {
     if (!c->follows)
@@ -147,7 +148,7 @@ static double value_at(const void *from, mba_graph_type type, int64_t i)
     return type == MBA_GRAPH_I32 ? (double)((const int32_t *)from)[i] : (double)((const uint8_t *)from)[i];
 }
 
-/* Rows of a table for every column of whole features; false: they cannot be numbers of rows. */
+/* Finds the number of table rows for every column of integer features; false: they cannot be row numbers. */
 static bool find_tables(int64_t tables[MBA_TABLES_MAX], const void *from, mba_graph_type type, int64_t rows,
                         int64_t width)
 {
@@ -163,7 +164,7 @@ static bool find_tables(int64_t tables[MBA_TABLES_MAX], const void *from, mba_gr
     return true;
 }
 
-/* What nodes or edges have: so many reals, or tables. Tables that are large enough stay as they are. */
+/* Sets the features of nodes or edges: a number of reals, or tables. Tables that are large enough stay as they are. */
 static void follow_features(int64_t *reals, int64_t tables[MBA_TABLES_MAX], bool fits, const void *from,
                             mba_graph_type type, int64_t rows, int64_t width)
 {
@@ -215,7 +216,7 @@ void mba_graph_follow(mba_graphnet *c, const mba_graph_set *s)
         c->outputs = mba_is_class_loss(c->loss) && f->classes ? f->classes : f->label_width;
 }
 
-/* ---- in words ---- */
+/* ---- description ---- */
 
 static size_t add(char *text, size_t room, size_t used, const char *name, const char *value)
 {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* graph_source.c -- finds out what a path is, reads it, and sees whether the model can. */
+/* graph_source.c -- see graph_source.h: recognises the format of a path, reads it, and checks that the model fits. */
 #include "train/graph_source.h"
 
 #include <stdio.h>
@@ -19,7 +19,7 @@ void mba_graph_source_close(mba_graph_source *s)
     *s = (mba_graph_source){ 0 };
 }
 
-/* The made-up collection of a model: the one its preset is named after, or the first that it can read. */
+/* Finds the synthetic collection for a model: the one with the name of its preset, or the first that it can read. */
 static bool made_for(mba_synthetic *kind, const mba_graphnet *c)
 {
     if (c->name && !strncmp(c->name, "graphmamba-", 11) && mba_synthetic_parse(kind, c->name + 11)) return true;
@@ -59,7 +59,7 @@ static mba_status read_ogb(mba_graph_source *s, const mba_graphnet *c, const cha
     return st;
 }
 
-/* The folder of graphs stands below `folder`, and beside it that of the lists. */
+/* Reads MalNet: the folder of graphs is folder/below/malnet-graphs-tiny, the lists of its parts are beside it. */
 static mba_status read_malnet(mba_graph_source *s, const char *folder, const char *below)
 {
     char                     list[MBA_SPLITS][PATH_ROOM + 64], graphs[PATH_ROOM + 64];
@@ -77,7 +77,8 @@ static bool has_folder(const char *path, const char *name)
     return mba_is_folder(inner);
 }
 
-/* MalNet as its archives unpack, or in the raw/ of PyTorch Geometric, or the folder of the graphs itself. */
+/* Reads a folder by its contents. MalNet may be as its archives unpack, in the raw/ of PyTorch Geometric, or named by
+ * its folder of graphs. */
 static mba_status read_folder(mba_graph_source *s, const mba_graphnet *c, const char *path)
 {
     if (has_folder(path, "malnet-graphs-tiny")) return read_malnet(s, path, "");

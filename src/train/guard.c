@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* guard.c -- see guard.h. */
+/* guard.c -- see guard.h: medians of the last losses and gradient norms, and the limits that follow from them. */
 #include "train/guard.h"
 
 #include <float.h>
@@ -9,7 +9,7 @@
 static float median(const float *x, int n)
 {
     float s[MBA_GUARD_STEPS];
-    for (int i = 0; i < n; i++) { // insertion: a few dozen values
+    for (int i = 0; i < n; i++) { // insertion sort: at most 32 values
         int k = i;
         for (; k > 0 && s[k - 1] > x[i]; k--) s[k] = s[k - 1];
         s[k] = x[i];
@@ -17,8 +17,8 @@ static float median(const float *x, int n)
     return s[n / 2];
 }
 
-/* A loss is out of line when it stands further above the median than `factor` times the spread of the
- * remembered ones (their largest distance from it, but at least a twentieth of the median). */
+/* The largest loss that is accepted: the median of the remembered losses plus `factor` times their spread (the largest
+ * distance from the median, but at least a twentieth of it). */
 float mba_guard_loss_max(const mba_guard *g)
 {
     if (!(g->factor > 0) || g->n < MBA_GUARD_WARM) return 0;
@@ -30,7 +30,7 @@ float mba_guard_loss_max(const mba_guard *g)
         if (away > spread) spread = away;
     }
     const float most = (float)(m + g->factor * spread);
-    return most > FLT_MIN ? most : FLT_MIN; // 0 would be no limit
+    return most > FLT_MIN ? most : FLT_MIN; // 0 would mean "no limit"
 }
 
 float mba_guard_norm_max(const mba_guard *g)
@@ -57,5 +57,5 @@ void mba_guard_note(mba_guard *g, double loss, double norm)
     g->norm[g->n % MBA_GUARD_STEPS] = (float)norm;
     g->loss[g->n % MBA_GUARD_STEPS] = (float)loss;
     g->n++;
-    if (g->n >= 2 * MBA_GUARD_STEPS) g->n -= MBA_GUARD_STEPS; // a place in the ring, and "full"
+    if (g->n >= 2 * MBA_GUARD_STEPS) g->n -= MBA_GUARD_STEPS; // the position in the ring, and "full"
 }

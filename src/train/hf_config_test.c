@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* hf_config_test.c -- what config.json of a published class says of a model, and which model no class can say. */
+/* hf_config_test.c -- which config.json is written for a model, and which models no published class can express. */
 #include "train/hf.h"
 
 #include "data/json.h"
@@ -19,7 +19,7 @@ static int64_t whole(const json_t *o, const char *key)
     return json_integer_value(v);
 }
 
-/* Readers of the class need not have our defaults: every size is there. */
+/* The file has every size, since readers may have other defaults. */
 static void bamba_files_name_every_size(void **state)
 {
     (void)state;
@@ -58,7 +58,7 @@ static void bamba_files_name_every_size(void **state)
     json_decref(j);
 }
 
-/* Jamba has attention at every n-th block from one on: what is not so is ours. */
+/* Jamba has attention at every n-th block from some block on; other models are written in our format. */
 static void jamba_files_say_where_attention_is(void **state)
 {
     (void)state;
@@ -105,7 +105,7 @@ static mba_status model_of(mba_model *m, const char *text)
     return st;
 }
 
-/* The width inside is stated twice: by itself and as a multiple. */
+/* The inner width stands in the file twice: as a number and as a multiple of the width. */
 static void widths_that_disagree_are_refused(void **state)
 {
     (void)state;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* hf_config_write.c -- config.json as the public model classes read it, or ours where none of them fits. */
+/* hf_config_write.c -- writes config.json for the public model class that can express a model (hf.h), or in our format
+ * if none can. hf_config.c reads them. */
 #include <math.h>
 #include <string.h>
 
@@ -9,7 +10,7 @@
 static bool only(const mba_lm *c, const char *symbols) { return strspn(c->pattern, symbols) == strlen(c->pattern); }
 static bool has(const mba_lm *c, char symbol) { return strchr(c->pattern, symbol) != NULL; }
 
-/* Attention at i % every == from, for all blocks: what Jamba's config can say. */
+/* True if the attention blocks are those with i % every == from, which is all that Jamba's config can express. */
 static bool periodic(const mba_lm *c, int64_t *every, int64_t *from)
 {
     for (*every = 1; *every <= c->layers; (*every)++)
@@ -21,7 +22,8 @@ static bool periodic(const mba_lm *c, int64_t *every, int64_t *from)
     return false;
 }
 
-/* No public class has another number of groups in the gated norm than in the SSD: our own format keeps it. */
+/* The public format for a language model. No public class allows another number of groups in the gated norm than in the
+ * SSD, so such models get our format. */
 static mba_hf_format lm_format(const mba_lm *c)
 {
     int64_t every, from;
@@ -80,8 +82,8 @@ static void write_mamba(json_t *o, const mba_lm *c)
     put_bool(o, "residual_in_fp32", true);
 }
 
-/* Said where there are several, for readers of files that older versions wrote without it: transformers keeps the key,
- * and computes the same by itself. */
+/* Writes "norm_groups" if there are several, because files without it are ambiguous (see norm_groups in
+ * hf_config_text.c). transformers keeps the key and computes the same without it. */
 static void put_norm_groups(json_t *o, const mba_lm *c)
 {
     if (c->groups > 1) put_int(o, "norm_groups", c->norm_groups);
@@ -98,7 +100,8 @@ static void write_mamba2(json_t *o, const mba_lm *c)
     put_limits(o, c);
 }
 
-/* A size of sub-layers that the model does not have may be 0; readers of these formats want a number all the same. */
+/* Writes a size that is 0 if the model has no such sub-layers as 1: readers of these formats require a positive
+ * number. */
 static void put_size(json_t *o, const char *key, int64_t n) { put_int(o, key, n ? n : 1); }
 
 static void write_nemotron_h(json_t *o, const mba_lm *c)
@@ -125,10 +128,11 @@ static void write_nemotron_h(json_t *o, const mba_lm *c)
     put_real(o, "layer_norm_epsilon", c->eps);
     put_bool(o, "residual_in_fp32", true);
     put_limits(o, c);
-    put_real(o, "time_step_min", c->dt_min > 0 ? c->dt_min : MBA_HF_NO_FLOOR); // transformers obeys this one alone
+    put_real(o, "time_step_min", c->dt_min > 0 ? c->dt_min : MBA_HF_NO_FLOOR); // transformers obeys only this key
 }
 
-static void write_paired(json_t *o, const mba_lm *c) // what Bamba and Jamba have in common
+/* Writes the keys that Bamba and Jamba share. */
+static void write_paired(json_t *o, const mba_lm *c)
 {
     put_int(o, "num_hidden_layers", c->layers);
     put_int(o, "intermediate_size", c->mlp);
@@ -139,11 +143,11 @@ static void write_paired(json_t *o, const mba_lm *c) // what Bamba and Jamba hav
     put_bool(o, "mamba_conv_bias", !c->no_conv_bias);
     put_real(o, "rms_norm_eps", c->eps);
     put_text(o, "hidden_act", "silu");
-    json_object_set_new(o, "pad_token_id", json_null()); // by default 0 is, and would not be trained
+    json_object_set_new(o, "pad_token_id", json_null()); // the default is token 0, which would not be trained
     put_attention(o, c);
 }
 
-/* Readers take the whole number below factor x width: 30 / 44 x 44 is less than 30. */
+/* Readers round factor x width down, and 30 / 44 x 44 is less than 30 in floating point: takes the next number up. */
 static double rotary_factor(const mba_lm *c)
 {
     const double width = (double)c->attn_dim, factor = (double)c->rotary / width;
@@ -171,8 +175,9 @@ static void write_bamba(json_t *o, const mba_lm *c)
 
 static void write_jamba(json_t *o, const mba_lm *c)
 {
-    int64_t every = 1, from = 0;
-    mba_assert(periodic(c, &every, &from));
+    int64_t    every = 1, from = 0;
+    const bool fits = periodic(c, &every, &from);
+    mba_assert(fits);
     write_paired(o, c);
     put_int(o, "attn_layer_period", every);
     put_int(o, "attn_layer_offset", from);
@@ -185,7 +190,7 @@ static void write_jamba(json_t *o, const mba_lm *c)
 static json_t *list_json(const int64_t *v, int n)
 {
     json_t *a = json_array();
-    while (n > 0 && !v[n - 1]) n--; // what is left out is 0
+    while (n > 0 && !v[n - 1]) n--; // missing entries are 0
     for (int i = 0; i < n; i++) json_array_append_new(a, json_integer(v[i]));
     return a;
 }

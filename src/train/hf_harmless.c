@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* hf_harmless.c -- keys of a config.json that programs write, and that neither their classes nor we compute with.
+/* hf_harmless.c -- lists of keys that programs write into config.json but neither their classes nor we compute with.
  *
- * From the configuration classes of transformers 5.23, what they drop when they read older files, and mamba_ssm's. A
- * key that a reader of hf_config.c looks up need not stand here. */
+ * Sources: the configuration classes of transformers 5.23, the keys that they drop from older files, and mamba_ssm.
+ * Keys that a reader of hf_config.c looks up need not be listed. */
 #include "train/hf_source.h"
 
 #define OF_EVERY_CLASS \
@@ -14,7 +14,7 @@
     "pruned_heads finetuning_task task_specific_params problem_type id2label label2id num_labels tokenizer_class " \
     "prefix bos_token_id eos_token_id pad_token_id sep_token_id unk_token_id decoder_start_token_id " \
     "initializer_range rescale_prenorm_residual residual_in_fp32 "
-/* settings of text that transformers once kept here and now drops */
+/* settings of text generation that transformers drops when it reads older files */
 #define OF_GENERATION \
     "assistant_confidence_threshold assistant_lookbehind bad_words_ids begin_suppress_tokens diversity_penalty " \
     "do_sample early_stopping encoder_no_repeat_ngram_size encoder_repetition_penalty epsilon_cutoff eta_cutoff " \
@@ -22,12 +22,11 @@
     "no_repeat_ngram_size num_assistant_tokens num_assistant_tokens_schedule num_beam_groups num_beams " \
     "num_logits_to_keep num_return_sequences output_scores remove_invalid_values repetition_penalty " \
     "return_dict_in_generate suppress_tokens target_lookbehind temperature top_k top_p typical_p "
-#define OF_STEPS /* first values of the steps, and ways to compute them */ \
+#define OF_STEPS /* initial values of steps, ways to compute them */ \
     "time_step_floor time_step_init_scheme time_step_max time_step_min time_step_scale use_associative_scan " \
     "use_mamba_kernels use_mambapy "
 
-/* By format. The older files of mamba and mamba2 have keys of mamba_ssm beside their own, which their classes never
- * read. */
+/* By format. Older files of mamba and mamba2 also have keys of mamba_ssm, which their classes never read. */
 static const char *const harmless[MBA_HF_FORMATS] = {
     [MBA_HF_OURS] = "model_type ",
     [MBA_HF_MAMBA] = OF_EVERY_CLASS OF_GENERATION  OF_STEPS "d_model d_inner n_layer ssm_cfg rms_norm fused_add_norm "

@@ -1,25 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
-/* hf_names.c -- what the parameters are called in a file, and how they are cut. */
+/* hf_names.c -- the names of parameters in published checkpoints, and how they are split into slices (hf.h). One
+ * function per family: attention, gated MLPs, Bamba and Jamba, Graph-Mamba. */
 #include <stdio.h>
 #include <string.h>
 
 #include "train/hf.h"
 
-static void piece(mba_hf_slice *p, const mba_tensor *t, int64_t row, int64_t rows, const char *prefix, const char *name)
+static void slice(mba_hf_slice *p, const mba_tensor *t, int64_t row, int64_t rows, const char *prefix, const char *name)
 {
+    mba_assert(row >= 0 && rows > 0 && row + rows <= t->type.dim[0]);
     *p = (mba_hf_slice){ .row = row, .rows = rows, .type = t->type };
     p->type.dim[0] = rows;
     const int n = snprintf(p->name, sizeof p->name, "%s%s", prefix, name);
-    mba_assert(n > 0 && n < MBA_PIECE_NAME_MAX);
+    mba_assert(n > 0 && n < MBA_HF_NAME_MAX);
 }
 
 static int whole(mba_hf_slice *p, const mba_tensor *t, const char *prefix, const char *name)
 {
-    piece(p, t, 0, t->type.dim[0], prefix, name);
+    slice(p, t, 0, t->type.dim[0], prefix, name);
     return 1;
 }
 
-/* weight or bias: the last word of a name */
+/* The last word of a name: ".weight" or ".bias" */
 static const char *last_word(const char *name) { return strrchr(name, '.'); }
 
 static int attention(mba_hf_slice *p, const mba_lm *c, const mba_tensor *t, const char *prefix, const char *rest)
@@ -38,7 +40,7 @@ static int attention(mba_hf_slice *p, const mba_lm *c, const mba_tensor *t, cons
     } part[] = { { "q_proj", 0, q }, { "k_proj", q, k }, { "v_proj", q + k, k } };
     for (int i = 0; i < 3; i++) {
         snprintf(name, sizeof name, "%s%s", part[i].name, word);
-        piece(&p[i], t, part[i].row, part[i].rows, prefix, name);
+        slice(&p[i], t, part[i].row, part[i].rows, prefix, name);
     }
     return 3;
 }
@@ -52,13 +54,13 @@ static int gated_mlp(mba_hf_slice *p, const mba_lm *c, const mba_tensor *t, cons
         return whole(p, t, prefix, name);
     }
     snprintf(name, sizeof name, "up_proj%s", word);
-    piece(&p[0], t, 0, c->mlp, prefix, name);
+    slice(&p[0], t, 0, c->mlp, prefix, name);
     snprintf(name, sizeof name, "gate_proj%s", word);
-    piece(&p[1], t, c->mlp, c->mlp, prefix, name);
+    slice(&p[1], t, c->mlp, c->mlp, prefix, name);
     return 2;
 }
 
-/* model.layers.I.: Bamba and Jamba */
+/* Names of Bamba and Jamba: model.layers.I. */
 static int paired(mba_hf_slice *p, const mba_lm *c, const mba_tensor *t, int layer, const char *rest)
 {
     char       prefix[96];
@@ -71,10 +73,10 @@ static int paired(mba_hf_slice *p, const mba_lm *c, const mba_tensor *t, int lay
         return gated_mlp(p, c, t, prefix, rest + 4);
     }
     strcat(prefix, attends ? "self_attn." : "mamba.");
-    return attends ? attention(p, c, t, prefix, rest + 6) : whole(p, t, prefix, rest + 6); // behind "mixer."
+    return attends ? attention(p, c, t, prefix, rest + 6) : whole(p, t, prefix, rest + 6); // after "mixer."
 }
 
-static int lm_pieces(mba_hf_slice out[MBA_PIECES_MAX], mba_hf_format format, const mba_lm *c, const mba_tensor *t)
+static int lm_slices(mba_hf_slice out[MBA_HF_SLICES_MAX], mba_hf_format format, const mba_lm *c, const mba_tensor *t)
 {
     int layer = 0, used = 0;
     if (sscanf(t->name, "backbone.layers.%d.%n", &layer, &used) == 1 && used) {
@@ -98,7 +100,7 @@ static int lm_pieces(mba_hf_slice out[MBA_PIECES_MAX], mba_hf_format format, con
 
 /* ---- graphs: the names of the released code ---- */
 
-/* Rows of stacked embedding tables, one piece each. */
+/* Embedding tables that are stacked in one parameter: one slice for each. */
 static int tables(mba_hf_slice *p, const mba_tensor *t, const int64_t *rows, const char *prefix)
 {
     int     n = 0;
@@ -106,12 +108,13 @@ static int tables(mba_hf_slice *p, const mba_tensor *t, const int64_t *rows, con
     for (; n < MBA_TABLES_MAX && rows[n]; row += rows[n++]) {
         char name[32];
         snprintf(name, sizeof name, "%d.weight", n);
-        piece(&p[n], t, row, rows[n], prefix, name);
+        slice(&p[n], t, row, rows[n], prefix, name);
     }
     return n;
 }
 
-/* node_encoder.: features by themselves, or first beside the positions, or as their linear_x */
+/* Names of node_encoder.: for features alone, for features beside positions, and for features as linear_x of the
+ * position encoder. */
 static int node_encoder(mba_hf_slice *p, const mba_graphnet *c, const mba_tensor *t, const char *rest)
 {
     const bool positions = c->pe_width > 0, alone = positions && c->pe_alone && c->node_reals;
@@ -133,7 +136,7 @@ static int edge_encoder(mba_hf_slice *p, const mba_graphnet *c, const mba_tensor
     return tables(p, t, c->edge_tables, "encoder.edge_encoder.bond_embedding_list.");
 }
 
-/* layers.I.local_model.: A, B, D and E are rows of one matrix */
+/* Names of layers.I.local_model.: A, B, D and E are rows of one matrix. */
 static int graph_layer(mba_hf_slice *p, const mba_graphnet *c, const mba_tensor *t)
 {
     static const char letter[] = "ABDE";
@@ -144,7 +147,7 @@ static int graph_layer(mba_hf_slice *p, const mba_graphnet *c, const mba_tensor 
     for (int i = 0; i < 4; i++) {
         char name[32];
         snprintf(name, sizeof name, "%c%s", letter[i], last_word(t->name));
-        piece(&p[i], t, i * c->width, c->width, prefix, name);
+        slice(&p[i], t, i * c->width, c->width, prefix, name);
     }
     return 4;
 }
@@ -158,7 +161,7 @@ static int graph_head(mba_hf_slice *p, const mba_graphnet *c, const mba_tensor *
     return whole(p, t, prefix, last_word(t->name));
 }
 
-static int graph_pieces(mba_hf_slice *p, const mba_graphnet *c, const mba_tensor *t)
+static int graph_slices(mba_hf_slice *p, const mba_graphnet *c, const mba_tensor *t)
 {
     char prefix[96];
     int  layer = 0, used = 0;
@@ -174,9 +177,9 @@ static int graph_pieces(mba_hf_slice *p, const mba_graphnet *c, const mba_tensor
     return graph_layer(p, c, t);
 }
 
-int mba_hf_pieces(mba_hf_slice out[MBA_PIECES_MAX], mba_hf_format format, const mba_model *m, const mba_tensor *t)
+int mba_hf_slices(mba_hf_slice out[MBA_HF_SLICES_MAX], mba_hf_format format, const mba_model *m, const mba_tensor *t)
 {
-    if (m->task == MBA_TASK_TEXT) return lm_pieces(out, format, &m->lm, t);
-    if (m->task == MBA_TASK_GRAPHS) return graph_pieces(out, &m->graph, t);
-    return whole(out, t, format == MBA_HF_VISION ? "model." : "", t->name); // on the Hub it is part of another module
+    if (m->task == MBA_TASK_TEXT) return lm_slices(out, format, &m->lm, t);
+    if (m->task == MBA_TASK_GRAPHS) return graph_slices(out, &m->graph, t);
+    return whole(out, t, format == MBA_HF_VISION ? "model." : "", t->name); // on the Hub, a module wraps the model
 }

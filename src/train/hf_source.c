@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* hf_source.c -- see hf_source.h. */
+/* hf_source.c -- see hf_source.h: lookups that are remembered, and the note about keys that nobody looked up. */
 #include "train/hf_source.h"
 
 #include <stdarg.h>
@@ -38,6 +38,13 @@ mba_source mba__source_within(const mba_source *o, const char *key)
 bool mba__source_null(const mba_source *o, const char *key) { return json_is_null(json_object_get(mark(o, key), key)); }
 
 mba_status mba__source_require(const mba_source *o, const char *key) { return mba_json_require(mark(o, key), key); }
+
+mba_status mba__source_absent(const mba_source *o, const char *key, const char *why)
+{
+    return !mba__source_get(o, key)
+               ? MBA_OK
+               : mba_fail(MBA_E_UNSUPPORTED, "\"%s\" is set\nwhy: %s\nfix: choose a checkpoint without it", key, why);
+}
 
 mba_status mba__source_int(const mba_source *o, const char *key, int64_t standard, int64_t min, int64_t max,
                            int64_t *out)
@@ -79,7 +86,7 @@ void mba__source_note(const mba_source *o, const char *fmt, ...)
     add(o->reading->notes, line);
 }
 
-/* ---- what nobody looked up ---- */
+/* ---- keys that nobody looked up ---- */
 
 enum { NAMES_ROOM = 1200, NAME_MAX_BYTES = 128 };
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-/* hf_vision.c -- config.json of MambaVision as it is published on the Hugging Face Hub, read and written.
+/* hf_vision.c -- reads and writes the config.json of MambaVision that the Hugging Face Hub publishes.
  *
  *     {"model_type": "mambavision", "dim": 80, "in_dim": 32, "depths": [1, 3, 8, 4], "num_heads": [2, 4, 8, 16],
  *      "window_size": [8, 8, 14, 7], "mlp_ratio": 4, "drop_path_rate": 0.2, "crop_pct": 1.0, ..}
  *
- * Our own files have the same "model_type" and the names of `mambascope list fields`: "heads", "windows", "classes". */
+ * Our own files have the same "model_type" but the names of `mambascope list fields`: "heads", "windows", "classes". */
 #include <math.h>
 #include <string.h>
 
@@ -12,9 +12,9 @@
 #include "data/image_ops.h"
 #include "train/hf_vision.h"
 
-enum { STATE = 8, CONV = 3, UNUSED_WINDOW = 8 }; // what the published class fixes
+enum { STATE = 8, CONV = 3, UNUSED_WINDOW = 8 }; // constants of the published class
 
-/* The first of these keys that the file has, or NULL. */
+/* Returns the first of these keys that the file has, or NULL. */
 static const char *first_of(const mba_source *o, const char *const *keys)
 {
     while (*keys && !json_object_get(o->object, *keys)) keys++;
@@ -24,7 +24,7 @@ static const char *first_of(const mba_source *o, const char *const *keys)
 mba_status mba__hf_vision_format(mba_hf_format *out, const mba_source *o)
 {
     static const char *const published[] = {
-        // keys with a meaning in one of the two alone
+        // keys that only one of the two formats has
         "num_heads",  "window_size", "num_classes", "drop_path_rate", "in_chans",
         "qkv_bias",   "qk_scale",    "drop_rate",   "attn_drop_rate", "layer_scale_conv",
         "resolution", "crop_pct",    "crop_mode",   "mean",           "std",
@@ -46,7 +46,7 @@ mba_status mba__hf_vision_format(mba_hf_format *out, const mba_source *o)
 
 /* ---- reading ---- */
 
-/* Four numbers, one for each stage. */
+/* Reads four numbers, one for each stage. */
 static mba_status stages(const mba_source *o, const char *key, const int64_t *standard, int64_t least, int64_t *out)
 {
     const json_t *list = mba__source_get(o, key);
@@ -75,7 +75,7 @@ static mba_status impossible(const char *key, const char *why)
                     key, why);
 }
 
-/* Three numbers that photographs are normalised with: those of ImageNet, as everywhere here. */
+/* Checks the three numbers for the normalisation of colours: only those of ImageNet are supported. */
 static mba_status check_colours(const mba_source *o, const char *key, const float want[3])
 {
     const json_t *list = mba__source_get(o, key);
@@ -87,7 +87,7 @@ static mba_status check_colours(const mba_source *o, const char *key, const floa
     return same ? MBA_OK : impossible(key, "photographs are normalised with the colours of ImageNet");
 }
 
-/* Options of the class that no published network uses. */
+/* Refuses options of the class that no published network uses and that we cannot compute. */
 static mba_status check_fixed(const mba_source *o)
 {
     int64_t channels;
@@ -110,7 +110,8 @@ static mba_status check_fixed(const mba_source *o)
     return check_colours(o, "std", mba_colours_imagenet.deviation);
 }
 
-/* The class scales branches where "layer_scale" is a number, also 0, which is "none" here. */
+/* Reads "layer_scale". The class scales branches if it is a number, even 0; here 0 means no scaling, so 0 is
+ * refused. */
 static mba_status layer_scale(const mba_source *o, double *out)
 {
     MBA_TRY(mba__source_real(o, "layer_scale", 0, 0, 1e6, out));
@@ -127,8 +128,8 @@ static bool same_network(const mba_vision *a, const mba_vision *b)
            && a->windows[2] == b->windows[2] && a->windows[3] == b->windows[3];
 }
 
-/* What a file leaves open is what the authors evaluate this network with: side of the images, part of the photograph
- * that is seen. Of other networks it is their standard, 224 and 0.875. */
+/* Fills in the size of images and the crop with which the authors evaluate this network, where the file does not give
+ * them. For other networks they are the class's defaults, 224 and 0.875. */
 static void as_evaluated(mba_vision *c)
 {
     static const mba_vision others[] = {
@@ -164,7 +165,8 @@ static void as_evaluated(mba_vision *c)
     c->squash = known.squash;
 }
 
-/* "center" keeps the shape of a photograph, "squash" makes it square; null or none: as its authors do. */
+/* Reads "crop_mode": "center" keeps the aspect ratio, "squash" makes the image square; absent or null: as the authors
+ * do. */
 static mba_status crop_mode(const mba_source *o, bool *squash)
 {
     const char *mode;
@@ -183,7 +185,7 @@ mba_status mba__hf_vision_read(mba_vision *c, const mba_source *o)
     MBA_TRY(stages(o, "depths", depths, 1, c->depths));
     MBA_TRY(stages(o, "num_heads", heads, 0, c->heads));
     MBA_TRY(stages(o, "window_size", windows, 0, c->windows));
-    c->windows[0] = c->windows[1] = 0; // stages of convolutions have none, whatever a file says
+    c->windows[0] = c->windows[1] = 0; // convolution stages have no windows, whatever the file says
     MBA_TRY(mba__source_real(o, "mlp_ratio", 4, 1, 256, &ratio));
     c->mlp_ratio = (int64_t)ratio;
     if (ratio != floor(ratio)) return impossible("mlp_ratio", "hidden widths are multiples of the channels");

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* image_feed.c -- sets of images as batches, augmented for training and plain for evaluation. */
+/* image_feed.c -- the feed of image models (feed.h): batches of images, augmented for training, plain for evaluation,
+ * and top-1 and top-5 accuracy. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,10 +15,10 @@ typedef struct image_feed {
     mba_image_loader *loader;
     mba_position      staged; /* of the first micro-batch of the step */
     int64_t           B, classes;
-    bool              judged_on; /* evaluation: the last batch may be smaller */
-    const char       *held;      /* in words: what training is judged on */
-    int32_t          *labels;    /* (B): of the batch that was bound */
-    int64_t           judged, first, among_five;
+    bool              judged_on;                 /* evaluation: the last batch may be smaller */
+    const char       *held;                      /* for the description: where validation images come from */
+    int32_t          *labels;                    /* (B): of the last bound batch */
+    int64_t           judged, first, among_five; /* images so far; label ranked first; among the first five */
 } image_feed;
 
 static const char *path_of(const mba_feed_options *o) { return o->data ? o->data : "shapes"; }

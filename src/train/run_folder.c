@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* run_folder.c -- see run_folder.h. */
+/* run_folder.c -- see run_folder.h: options.json and the options in trainer.json. */
 #include "train/run_folder.h"
 
 #include <stdio.h>
@@ -24,7 +24,7 @@ static bool has(const char *folder, const char *name)
     return snprintf(path, sizeof path, "%s/%s", folder, name) < PATH_ROOM && access(path, F_OK) == 0;
 }
 
-/* The folder above a checkpoint, by its name alone: "a/step-5/" gives "a", "step-5" gives ".". */
+/* Finds the parent folder of a checkpoint by its name alone: "a/step-5/" gives "a", "step-5" gives ".". */
 mba_status mba_run_folder(char *out, size_t room, const char *resume)
 {
     size_t n = strlen(resume);
@@ -52,7 +52,7 @@ mba_status mba_run_options_save(const json_t *options, const char *folder)
     return st;
 }
 
-/* Takes "options" out of a file; *out is NULL where it has none. */
+/* Reads "options" from a file; *out is NULL if it has none. */
 static mba_status options_in(json_t **out, const char *path, bool versioned)
 {
     json_t *file = NULL;

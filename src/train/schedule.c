@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-/* schedule.c -- see schedule.h. */
+/* schedule.c -- see schedule.h: the formulas of the schedules. */
 #include "train/schedule.h"
 
 #include <math.h>
 #include <stdbool.h>
 
-/* The part of the way from `from` to the end that lies behind. */
-static double gone(const mba_schedule *s, int64_t from, int64_t step)
+/* The progress from step `from` to the end, 0 .. 1. */
+static double progress(const mba_schedule *s, int64_t from, int64_t step)
 {
     return (double)(step - from) / (double)(s->steps - from);
 }
@@ -24,7 +24,7 @@ double mba_schedule_lr(const mba_schedule *s, int64_t step)
     if (step < s->warmup) return s->lr * (double)(step + 1) / (double)s->warmup;
     if (s->kind == MBA_LR_CONSTANT || (wsd && step < from)) return s->lr;
     if (step >= s->steps) return s->lr_min;
-    const double q = gone(s, from, step);
+    const double q = progress(s, from, step);
     const double left = s->kind == MBA_LR_COSINE ? 0.5 * (1 + cos(3.14159265358979323846 * q))
                         : s->kind == MBA_LR_WSD  ? 1 - q
                                                  : 1 - sqrt(q);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* schedule.h -- the learning rate of a step: linear warm-up, then what the schedule says.
+/* schedule.h -- the learning rate of each step: linear warm-up, then cosine, constant or warm-up-stable-decay.
  *
  *     const mba_schedule all = { .lr = 3e-3, .lr_min = 1e-5, .warmup = 100, .steps = 4800 };
  *     s.lr = (float)mba_schedule_lr(&all, s.index);
@@ -9,14 +9,12 @@
 
 #include <stdint.h>
 
-/* WSD is warm-up, stable, decay: the rate stays until the last part of the steps, the cooldown, over which it falls. */
-// clang-format off
+/* WSD is warm-up, stable, decay: the rate stays constant until the cooldown, the last part of the steps. */
 #define MBA_SCHEDULE_LIST(X) \
-    X(COSINE,   "cosine")              /* half a cosine from lr down to lr_min, over all steps after the warm-up */ \
-    X(CONSTANT, "constant")            /* lr */ \
-    X(WSD,      "wsd")                 /* the cooldown falls on a line */ \
-    X(WSD_SQRT, "wsd-sqrt")            /* the cooldown falls as 1 - sqrt(part of it that is over): steep at first */
-// clang-format on
+    X(COSINE, "cosine")     /* half a cosine from lr to lr_min, over all steps after the warm-up */ \
+    X(CONSTANT, "constant") /* lr */ \
+    X(WSD, "wsd")           /* the cooldown falls linearly */ \
+    X(WSD_SQRT, "wsd-sqrt") /* the cooldown falls as 1 - sqrt(progress of the cooldown): steep at first */
 
 typedef enum mba_schedule_kind {
 #define X(kind, name) MBA_LR_##kind,
@@ -26,10 +24,10 @@ typedef enum mba_schedule_kind {
 } mba_schedule_kind;
 
 typedef struct mba_schedule {
-    double            lr, lr_min; /* largest; what a falling one ends at */
+    double            lr, lr_min; /* the largest rate; the final rate of a schedule that falls */
     int64_t           warmup, steps;
     mba_schedule_kind kind;
-    double            cooldown; /* of WSD: which part of the steps, 0 .. 1; it never begins before the warm-up ends */
+    double            cooldown; /* of WSD: fraction of the steps, 0 .. 1; never begins before the warm-up ends */
 } mba_schedule;
 
 double mba_schedule_lr(const mba_schedule *s, int64_t step);

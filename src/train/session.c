@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* session.c -- see session.h. */
+/* session.c -- see session.h: plans a model within a memory limit, and gives access to what it has learned and
+ * carries. */
 #include "train/session.h"
 
 #include <stdio.h>
@@ -16,17 +17,17 @@ static int64_t machine_bytes(const mba_device *d)
                                          : (int64_t)sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE);
 }
 
-/* LAMB judges tensors as they are published: q, k and v, value and gate of an MLP and the like are matrices of their
- * own there, and rows of one here. Moments and files do not depend on it. */
+/* Cuts parameters where published models have separate tensors, for LAMB, which scales whole tensors: q, k and v, value
+ * and gate of an MLP are rows of one matrix here. Moments and files do not depend on it. */
 static void cut_published(mba_session *s)
 {
     const mba_hf_format format = mba_hf_format_for(&s->model);
     for (int32_t i = 0; i < s->graph->ntensors; i++) {
-        mba_hf_slice piece[MBA_PIECES_MAX];
+        mba_hf_slice slice[MBA_HF_SLICES_MAX];
         if (!mba_is_param(s->graph->tensors[i])) continue;
-        const int n = mba_hf_pieces(piece, format, &s->model, s->graph->tensors[i]);
+        const int n = mba_hf_slices(slice, format, &s->model, s->graph->tensors[i]);
         for (int k = 0; k < n; k++)
-            if (piece[k].row > 0) mba_param_cut(s->graph, s->graph->tensors[i], piece[k].row);
+            if (slice[k].row > 0) mba_param_cut(s->graph, s->graph->tensors[i], slice[k].row);
     }
 }
 
@@ -40,7 +41,7 @@ static void append_update(mba_graph *g, const mba_session_options *o)
     if (o->ema > 0) mba_ema_all(g, o->ema);
 }
 
-/* Which variant runs is known only now: states that it does not leave for its gradient were not kept. */
+/* Corrects the counts of saved and recomputed states: only now the variants are known, and some do not save theirs. */
 static void count_left(mba_session *s)
 {
     for (int32_t i = 0; i < s->graph->nnodes; i++)
@@ -52,8 +53,9 @@ static void count_left(mba_session *s)
         }
 }
 
-/* One plan; of what gradients can make again, so many bytes of each kind are. */
-static mba_status plan_once(mba_session *s, const mba_session_options *o, mba_recompute how, const int64_t *remake)
+/* Plans once. recompute_bytes[k]: how many bytes of kind k the backward pass recomputes. */
+static mba_status plan_once(mba_session *s, const mba_session_options *o, mba_recompute how,
+                            const int64_t *recompute_bytes)
 {
     const bool recompute = how == MBA_RECOMPUTE_ON;
     mba_session_end(s);
@@ -66,7 +68,7 @@ static mba_status plan_once(mba_session *s, const mba_session_options *o, mba_re
     MBA_TRY(mba_model_complete(&s->model));
     MBA_TRY(mba_graph_create(&s->graph));
     s->graph->recompute = recompute;
-    memcpy(s->graph->recompute_bytes_max, remake, sizeof s->graph->recompute_bytes_max);
+    memcpy(s->graph->recompute_bytes_max, recompute_bytes, sizeof s->graph->recompute_bytes_max);
     s->graph->accumulate = o->accumulate;
     s->io = mba_model_build(s->graph, &s->model);
     MBA_TRY(mba_graph_status(s->graph));
@@ -83,31 +85,31 @@ static mba_status plan_once(mba_session *s, const mba_session_options *o, mba_re
     return MBA_OK;
 }
 
-/* Where nobody stated a limit, up to this part of the machine's a plan may keep what gradients could make again: the
- * states of ssd, a seventh of what it needs, which save 1 to 3 % of a step, and the results of gated norms, a tenth.
- * Beyond it somebody uses the memory for something else. */
+/* Without a stated limit, a plan may use this fraction of the limit to save what the backward pass could recompute:
+ * states of ssd (a seventh of the plan, 1 to 3 % of a step) and outputs of gated norms (a tenth). The rest of the
+ * memory may be in use by others. */
 static const double KEEP_BELOW = 0.75;
 
-/* Gives up what can be made again, kind after kind, until the plan is no more than `most` bytes, or `limit` with what
- * costs more; of the last kind as little as will do. A plan takes milliseconds, and seven halvings end within a
- * hundredth of the kind. */
-static mba_status give_up(mba_session *s, const mba_session_options *o, double most, double limit)
+/* Recomputes more, kind after kind, until the plan needs at most `most` bytes, or `limit` bytes for the last and most
+ * expensive kind. Of the kind that suffices it recomputes as little as possible, found by bisection: a plan takes
+ * milliseconds, and seven halvings find the amount to a hundredth. */
+static mba_status recompute_more(mba_session *s, const mba_session_options *o, double most, double limit)
 {
-    int64_t remake[MBA_RECOMPUTE_KINDS] = { 0 };
+    int64_t bytes[MBA_RECOMPUTE_KINDS] = { 0 };
     for (int kind = 0; kind < MBA_RECOMPUTE_KINDS; kind++) {
         int64_t few = 0, enough = s->graph->kept[kind];
         if (kind == MBA_RECOMPUTED_CHEAP) most = limit;
         if ((double)mba_program_bytes(s->program) <= most) return MBA_OK;
-        remake[kind] = enough;
-        if (enough) MBA_TRY(plan_once(s, o, MBA_RECOMPUTE_AUTO, remake));
+        bytes[kind] = enough;
+        if (enough) MBA_TRY(plan_once(s, o, MBA_RECOMPUTE_AUTO, bytes));
         if ((double)mba_program_bytes(s->program) > most) continue;
         for (int i = 0; i < 7; i++) {
-            remake[kind] = few + (enough - few) / 2;
-            MBA_TRY(plan_once(s, o, MBA_RECOMPUTE_AUTO, remake));
-            *((double)mba_program_bytes(s->program) > most ? &few : &enough) = remake[kind];
+            bytes[kind] = few + (enough - few) / 2;
+            MBA_TRY(plan_once(s, o, MBA_RECOMPUTE_AUTO, bytes));
+            *((double)mba_program_bytes(s->program) > most ? &few : &enough) = bytes[kind];
         }
-        remake[kind] = enough;
-        return plan_once(s, o, MBA_RECOMPUTE_AUTO, remake);
+        bytes[kind] = enough;
+        return plan_once(s, o, MBA_RECOMPUTE_AUTO, bytes);
     }
     return MBA_OK;
 }
@@ -115,11 +117,11 @@ static mba_status give_up(mba_session *s, const mba_session_options *o, double m
 mba_status mba_session_plan(mba_session *s, const mba_session_options *o)
 {
     const double         limit = o->memory_bytes > 0 ? (double)o->memory_bytes : 0.9 * (double)machine_bytes(o->device);
-    const double         most = o->memory_bytes > 0 ? limit : KEEP_BELOW * limit; // with what could be made again
+    const double         most = o->memory_bytes > 0 ? limit : KEEP_BELOW * limit; // with what could be recomputed
     const bool           may = o->recompute == MBA_RECOMPUTE_AUTO && o->backward;
     static const int64_t none[MBA_RECOMPUTE_KINDS], speed[MBA_RECOMPUTE_KINDS] = { INT64_MAX, INT64_MAX, 0 };
     MBA_TRY(plan_once(s, o, o->recompute, o->recompute == MBA_RECOMPUTE_STATES ? speed : none));
-    if (may && (double)mba_program_bytes(s->program) > most) MBA_TRY(give_up(s, o, most, limit));
+    if (may && (double)mba_program_bytes(s->program) > most) MBA_TRY(recompute_more(s, o, most, limit));
     if (may && (double)mba_program_bytes(s->program) > limit) MBA_TRY(plan_once(s, o, MBA_RECOMPUTE_ON, none));
     const double planned = (double)mba_program_bytes(s->program);
     if (planned > limit)
@@ -169,7 +171,7 @@ float *mba_session_learned_at(const mba_session *s, const mba_tensor *t, bool av
 {
     char name[256];
     if (!averaged) return mba_program_host(s->program, t);
-    if (mba_is_param(t)) { // averages of parameters lie parallel to them
+    if (mba_is_param(t)) { // averages of parameters have the offsets of the parameters
         const char       *group = t->st == s->graph->params[MBA_DECAY] ? "ema.decay" : "ema.no_decay";
         const mba_tensor *flat = mba_graph_find(s->graph, group);
         mba_assert(flat);
@@ -192,7 +194,7 @@ mba_status mba_session_copy(mba_session *to, const mba_session *from, bool avera
     return MBA_OK;
 }
 
-/* What an input of the next segment is made of: the result that carries its name; NULL where it is no state. */
+/* The result NAME.out that becomes the input NAME of the next segment; NULL if the input is not a carried state. */
 static const mba_tensor *carried_from(const mba_session *s, const mba_tensor *t)
 {
     char name[256];
@@ -207,13 +209,14 @@ void mba_session_carry(mba_session *s)
 {
     for (int32_t i = 0; i < s->graph->ntensors; i++) {
         const mba_tensor *t = s->graph->tensors[i], *from = carried_from(s, t);
-        if (from)
-            memcpy(mba_program_host(s->program, t), mba_program_host(s->program, from), (size_t)mba_tensor_bytes(t));
+        if (!from) continue;
+        mba_assert(mba_elems(from) == mba_elems(t));
+        memcpy(mba_program_host(s->program, t), mba_program_host(s->program, from), (size_t)mba_tensor_bytes(t));
     }
 }
 
-/* How many values of a row, from its first on, know of more than the last `before` tokens. The past of a convolution
- * (B, W-1, C) has inputs of one token after the other; any other state knows all of them. */
+/* Returns how many leading values of a row depend on tokens earlier than the last `before`. The past inputs of a
+ * convolution (B, W-1, C) are ordered by token; any other state depends on all tokens. */
 static int64_t forgotten(const mba_tensor *t, int32_t before)
 {
     const int64_t values = mba_elems(t) / t->type.dim[0], tokens = t->type.dim[1];

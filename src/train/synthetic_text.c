@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* synthetic_text.c -- see synthetic_text.h. */
+/* synthetic_text.c -- see synthetic_text.h: data/prepare.h writes the tokens into a temporary folder. */
 #include "train/synthetic_text.h"
 
 #include <stdio.h>

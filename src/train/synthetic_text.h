@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* synthetic_text.h -- data for those who brought none: made-up text as byte tokens, in a directory of its own.
+/* synthetic_text.h -- synthetic text as byte tokens in a temporary directory, for runs without --data.
  *
  *     mba_synthetic_corpus d = { 0 };
- *     MBA_TRY(mba_synthetic_corpus_create(&d, seed, 1 << 20));          // d.path: labelled synthetic in its notes
+ *     MBA_TRY(mba_synthetic_corpus_create(&d, seed, 1 << 20));          // d.path; its notes say "synthetic"
  *     mba_synthetic_corpus_remove(&d);
  */
 #ifndef MBA_TRAIN_SYNTHETIC_TEXT_H

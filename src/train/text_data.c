@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* text_data.c -- see text_data.h. */
+/* text_data.c -- see text_data.h: lists files, recognises text, finds or prepares its tokens, chooses the tokenizer. */
 #include "train/text_data.h"
 
 #include <errno.h>
@@ -16,7 +16,7 @@
 #include "data/recognise.h"
 #include "train/checkpoint.h"
 
-enum { BYTES_VOCAB_MAX = 512, PATH_ROOM = 4096 }; // byte models are padded to at most this
+enum { BYTES_VOCAB_MAX = 512, PATH_ROOM = 4096 }; // the vocabulary of a byte model is padded to at most 512
 
 mba_status mba_checkpoint_tokenizer(mba_tokenizer **out, const char *given, const char *checkpoint)
 {
@@ -51,7 +51,7 @@ static bool is_text_name(const char *name)
     return false;
 }
 
-/* A folder with token files is those, whatever else lies there; one without is its texts. */
+/* Lists the files of --data. In a folder: its token files if it has any, else its texts. */
 static mba_status list_files(mba_listing *l, const char *data)
 {
     mba_listing bins = { 0 };
@@ -63,7 +63,7 @@ static mba_status list_files(mba_listing *l, const char *data)
     return st;
 }
 
-/* What is called .bin is for the reader of token files, which refuses text. */
+/* Decides whether a file is text. A name ending in .bin is left to the reader of token files, which refuses text. */
 static mba_status is_raw(bool *raw, const char *path)
 {
     mba_data_kind kind;
@@ -100,9 +100,9 @@ static mba_status find_raw(mba_listing *l, const char *data)
     return MBA_OK;
 }
 
-/* ---- what was prepared from what ---- */
+/* ---- which text tokens were prepared from ---- */
 
-/* Eight bytes at a time: it tells one text from another, not from what somebody forges. */
+/* A hash over eight bytes at a time. It distinguishes texts, but is not cryptographic. */
 static mba_status hash_file(uint64_t *out, int64_t *bytes, const char *path)
 {
     mba_map m;
@@ -141,7 +141,7 @@ static mba_status describe(json_t **out, const mba_listing *l, const mba_tokeniz
     return st == MBA_OK ? mba_json_whole(*out, "what describes the text") : st;
 }
 
-/* Whether two descriptions name the same files. */
+/* True if two descriptions name the same files, tokenizer and field. */
 static bool same_names(const json_t *a, const json_t *b)
 {
     const json_t *x = json_object_get(a, "files"), *y = json_object_get(b, "files");
@@ -152,8 +152,8 @@ static bool same_names(const json_t *a, const json_t *b)
            && json_equal(json_object_get(a, "field"), json_object_get(b, "field"));
 }
 
-/* *same: the folder has been prepared from just this. Other text may lie there, and then this goes into another folder;
- * the same file with other bytes is an error, since a run that goes on would silently go on with something else. */
+/* *same is true if the folder was prepared from exactly this text. If it holds other text, the caller takes another
+ * folder. The same file with other bytes is an error: a resumed run would silently continue with other data. */
 static mba_status prepared_before(bool *same, const char *folder, const json_t *source)
 {
     char    path[PATH_ROOM + 16];
@@ -170,7 +170,7 @@ static mba_status prepared_before(bool *same, const char *folder, const json_t *
                     folder);
 }
 
-/* FOLDER, FOLDER-2 .. : the one with this text, or the first that is free. */
+/* Finds the folder with this text among FOLDER, FOLDER-2 .., or the first free name. */
 static mba_status find_folder(char path[PATH_ROOM], bool *before, const char *folder, const json_t *source)
 {
     enum { FOLDERS_MAX = 1000 };
@@ -228,7 +228,7 @@ static void tell_story(mba_text_data *d, const mba_listing *l, const mba_tokeniz
     else
         n = snprintf(to, room, "text %s%s as it was prepared (tokenizer %s) in %.200s%s", mba_quote(l->name[0]).text,
                      more, mba_tokenizer_name(t), d->path, vocab);
-    if (n >= (int)room) memcpy(d->story + room - 4, "...", 4); // a long path: cut, and shown to be
+    if (n >= (int)room) memcpy(d->story + room - 4, "...", 4); // marks a sentence that was cut
 }
 
 static mba_status prepare(mba_text_data *d, const mba_listing *l, mba_tokenizer *t, const mba_text_data_options *o)
@@ -280,7 +280,7 @@ void mba_text_data_close(mba_text_data *d)
 
 /* ---- the tokenizer of a run ---- */
 
-/* False only where both can be read and a number stands for something else in each. */
+/* False only if both can be read and some token number has different text in them. */
 static bool same_tokens(const mba_tokenizer_files *x, const mba_tokenizer_files *y)
 {
     mba_tokenizer *a = NULL, *b = NULL;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* text_feed.c -- token files as batches of sequences. */
+/* text_feed.c -- the feed of language models (feed.h): token files as batches of sequences, with targets, document
+ * numbers and carried states. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,10 +15,11 @@ typedef struct text_feed {
     mba_feed             base;
     mba_synthetic_corpus made;
     mba_loader          *loader;
-    bool                 documents;
+    bool                 documents;   /* batches have document numbers */
     int64_t              rows, elems; /* of a micro-batch */
-    int32_t             *staged[3];   /* of all micro-batches: targets are counted before the first runs */
-    int32_t             *before;      /* (micro-batches, B) where states are carried: see loader.h; else NULL */
+    int32_t             *staged[3];   /* tokens, targets, document numbers of all micro-batches: the loss scale counts
+                                            all targets of a step before the first micro-batch runs */
+    int32_t             *before;      /* (micro-batches, B) if states are carried: see loader.h; else NULL */
 } text_feed;
 
 static void text_close(mba_feed *base)
@@ -109,7 +111,7 @@ static mba_status text_bind(mba_feed *base, mba_session *s, int64_t micro, mba_s
     return MBA_OK;
 }
 
-/* The tokenizer beside the shards counts where it is the one that their notes name. */
+/* Reads the tokenizer beside the token files, if it is the one that their notes name. */
 static mba_status tokenizer_beside(mba_tokenizer_files *out, const char *path, const mba_token_notes *notes)
 {
     char           folder[4096];
@@ -121,7 +123,7 @@ static mba_status tokenizer_beside(mba_tokenizer_files *out, const char *path, c
     const mba_status st = mba_tokenizer_create_json(&t, out->text[0].data, out->text[0].n);
     if (st != MBA_OK || strcmp(mba_tokenizer_name(t), notes->tokenizer)) mba_tokenizer_files_free(out);
     mba_tokenizer_destroy(t);
-    return MBA_OK; // one that cannot be read is not theirs
+    return MBA_OK; // an unreadable one does not belong to them
 }
 
 static mba_status check_given(const mba_tokenizer *t, const mba_token_notes *notes, const char *path)

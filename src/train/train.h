@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-/* train.h -- the loop: batches in, updates, checkpoints and reports out.
+/* train.h -- the training loop: reads batches, updates the model, saves checkpoints, reports.
  *
  *     mba_train_options o = { .session = { .model = c, .adamw = mba_adamw_defaults() }, .feed.data = "shards",
  *                             .schedule = { .lr = 3e-3, .lr_min = 1e-5, .warmup = 50, .steps = 1000 },
  *                             .report = show };
  *     MBA_TRY(mba_train(&o));
  *
- * A run is exact: the same options give the same bits, whatever the number of threads, and a run that was
- * stopped and resumed gives the bits of one that was not. */
+ * A run is exact: the same options give the same bits for any number of threads, and a run that was
+ * stopped and resumed gives the same bits as one that was not. */
 #ifndef MBA_TRAIN_H
 #define MBA_TRAIN_H
 
@@ -19,21 +19,21 @@
 #include "train/schedule.h"
 #include "train/session.h"
 
-/* What the loop tells after every step, and after every validation (elsewhere valid.units is 0); once, with no units
- * and a loss that is no number, where no step is left to take. */
+/* The report after every step. valid.units is 0 unless the step was followed by a validation. If no step is left to
+ * take, there is one report with no units and a loss of NaN. */
 typedef struct mba_train_report {
-    int64_t               step, steps, units; /* steps done; of how many; tokens, images, graphs of this session */
+    int64_t               step, steps, units; /* steps done; planned; tokens, images or graphs of this session */
     const char           *unit;               /* "tokens" */
     double                loss, grad_norm, lr;
     mba_validation_result valid;
-    bool                  best;      /* this validation has the least loss of the run so far */
-    int64_t               best_step; /* the step that has it, 0: none yet; and its loss */
+    bool                  best;      /* this validation has the lowest loss of the run so far */
+    int64_t               best_step; /* the step with the lowest loss, 0: none yet; and that loss */
     double                best_loss;
     double                step_s, run_s, units_per_s;
-    bool                  skipped;  /* the guard or a NaN kept the update back */
+    bool                  skipped;  /* the guard or a NaN prevented the update */
     const char           *note;     /* why, or NULL */
-    int64_t               left_out; /* damaged items of the data that were passed over, so far */
-    const char           *story;    /* of the last of them */
+    int64_t               left_out; /* damaged items of the data that were skipped so far */
+    const char           *story;    /* message about the last of them */
 } mba_train_report;
 
 typedef struct mba_train_options {
@@ -44,26 +44,27 @@ typedef struct mba_train_options {
     double              guard; /* skip norms above this multiple of their median; 0: only NaN */
 
     mba_feed_options feed;  /* the data; .held_out, .seed and .micros are set here */
-    bool             carry; /* text: rows go on where they ended, with their states: truncated
-                                                     back-propagation */
+    bool             carry; /* text: each row continues its document with its states (truncated
+                                                     back-propagation through time) */
 
-    const char     *out;                        /* run directory: log.jsonl, step-*, best; NULL: nothing is kept */
-    const mba_lock *lock;                       /* of `out`, of a caller that has looked into it; NULL: taken here */
-    const char     *resume;                     /* a checkpoint, or a run directory: its newest one */
-    const char     *init;                       /* the same, of its weights alone: a new run begins with them */
-    int64_t         save_every, keep;           /* steps; 0: only at the end. keep 0: all */
-    int64_t         valid_every, valid_batches; /* 0: at the end only, and no best checkpoint is kept; 0: all */
-    int64_t         stop_after;                 /* steps of this session; 0: no limit */
-    const json_t   *options;    /* every option of the run, kept with it (run_folder.h); NULL: none are */
-    const json_t   *changes;    /* texts: options of the resumed run that are others now; the log names them */
-    bool            other_data; /* the resumed run may go on with data of another size: from its beginning, then */
+    const char     *out;              /* run directory: log.jsonl, step-*, best; NULL: nothing is saved */
+    const mba_lock *lock;             /* of `out`, if the caller holds it; NULL: taken here */
+    const char     *resume;           /* a checkpoint, or a run directory: its newest checkpoint */
+    const char     *init;             /* likewise, but only its weights, with which a new run starts */
+    int64_t         save_every, keep; /* steps, 0: only at the end; newest checkpoints to keep, 0: all */
+    int64_t         valid_every;      /* steps; 0: only at the end, and no best checkpoint is kept */
+    int64_t         valid_batches;    /* of a validation; 0: the whole held-out part */
+    int64_t         stop_after;       /* steps of this session; 0: no limit */
+    const json_t   *options;          /* every option of the run, saved with it (run_folder.h); or NULL */
+    const json_t   *changes;          /* strings: options that differ from the resumed run, for the log */
+    bool            other_data;       /* a resumed run may use data of another size, from its start */
 
-    volatile sig_atomic_t *stop; /* set by a signal: the step is finished, saved, and that is all */
-    /* Before memory is taken; or NULL. `judge`: the second session that validates, NULL where there is none. */
+    volatile sig_atomic_t *stop; /* set by a signal: the loop finishes the step, saves and ends */
+    /* Called before memory is allocated; or NULL. `judge`: the second session for validation; NULL: none. */
     void (*planned)(void *ctx, const mba_session *s, const mba_session *judge, const mba_feed *data);
-    void (*restored)(void *ctx); /* when `resume` and `init` are read; or NULL */
+    void (*restored)(void *ctx); /* called once `resume` or `init` is loaded; or NULL */
     void (*report)(void *ctx, const mba_train_report *r);
-    void (*saved)(void *ctx, const char *checkpoint, int64_t step); /* after each step-*; or NULL */
+    void (*saved)(void *ctx, const char *checkpoint, int64_t step); /* called after each step-*; or NULL */
     void *ctx;
 } mba_train_options;
 

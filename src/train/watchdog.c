@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* watchdog.c -- see watchdog.h. */
+/* watchdog.c -- see watchdog.h: a hook that copies each output from the device and looks for NaN and infinity. */
 #include "train/watchdog.h"
 
 #include <math.h>
@@ -11,7 +11,8 @@ typedef struct watch {
     mba_status         status;
 } watch;
 
-/* The first value of an output that is not finite. The window is fetched with what lies between its rows. */
+/* Finds the first value of an output that is not finite. Copies the whole range of the view, with the gaps between its
+ * rows. */
 static mba_status look_at(watch *w, const mba_node *n, int k)
 {
     const mba_tensor *t = n->out[k];

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-/* watchdog.h -- names the first operator that made a value which is not finite.
+/* watchdog.h -- finds the first operator whose output is NaN or infinite.
  *
  *     MBA_TRY(mba_watchdog(&finding, session, MBA_FORWARD | MBA_BACKWARD, &step));
  *     if (finding.node) ...                            // op, scope, which output, which element
  *
- * It runs the passes again, node by node, and looks at every output as soon as it is made. */
+ * It runs the passes again, node by node, and examines every output right after its node. */
 #ifndef MBA_WATCHDOG_H
 #define MBA_WATCHDOG_H
 

@@ -42,12 +42,12 @@ static void build(mba_model m, mba_hf_format format)
     const mba_model_graph o = mba_model_build(g, &m);
     if (mba_graph_status(g) == MBA_OK) mba_assert(mba_backward(g, o.loss) == MBA_OK);
     for (int32_t i = 0; i < g->ntensors && mba_graph_status(g) == MBA_OK; i++) {
-        mba_hf_slice piece[MBA_PIECES_MAX];
+        mba_hf_slice piece[MBA_HF_SLICES_MAX];
         if (!mba_is_param(g->tensors[i])) continue;
         const mba_hf_format formats[] = { format, mba_hf_format_for(&m),
                                           m.task == MBA_TASK_TEXT ? MBA_HF_OURS : format };
         for (int f = 0; f < 3; f++) {
-            const int n = mba_hf_pieces(piece, formats[f], &m, g->tensors[i]);
+            const int n = mba_hf_slices(piece, formats[f], &m, g->tensors[i]);
             int64_t   rows = 0;
             for (int k = 0; k < n; k++) rows += piece[k].rows;
             mba_assert(rows == g->tensors[i]->type.dim[0]);

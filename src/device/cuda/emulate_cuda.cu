@@ -140,16 +140,16 @@ typedef struct imitated_how {
 
 static mba_status launch(const rig *g, const mba_emulated_kernel *k, const imitated_how &h)
 {
-    const int64_t pieces = k->bytes / 16, trip = (int64_t)k->threads * k->pieces;
+    const int64_t pieces = k->bytes / 16, trip = (int64_t)k->threads * k->vectors;
     const int     sms = g->d.multiProcessorCount - h.parked;
     const int     grid = (int)(k->passes > 1 ? (int64_t)h.blocks_sm * sms : pieces / trip);
     const int     share = (int)g->d.sharedMemPerMultiprocessor / h.blocks_sm - 2 * RESERVED;
     const int     smem = std::max(share / 1024 * 1024, (int)RESERVED);
     float4       *to = (float4 *)(g->memory + PART);
     const float4 *from = (const float4 *)g->memory;
-    void (*body)(float4 *, const float4 *, int64_t, int, int, extra) = k->pieces == 2 && k->stores
+    void (*body)(float4 *, const float4 *, int64_t, int, int, extra) = k->vectors == 2 && k->stores
                                                                            ? imitate_body<2, true>
-                                                                       : k->pieces == 4 && !k->stores
+                                                                       : k->vectors == 4 && !k->stores
                                                                            ? imitate_body<4, false>
                                                                            : NULL;
     if (!body) return mba_fail(MBA_E_UNSUPPORTED, "no body for the kernel %s", k->name);
