@@ -9,9 +9,12 @@
 #include "core/aliases.h"
 #include "tests/test.h"
 
-#define DONE(what)            "(select " what " from done where done.kernel = e.kernel)"
-#define MEAN(least)           "(select avg(" least ") from e where e.kernel = id) as " least
-#define BEST(name)            "(select rate from s.ceiling where name = '" name "' order by how = 'measured' desc limit 1)"
+#define DONE(what)  "(select " what " from done where done.kernel = e.kernel)"
+#define MEAN(least) "(select avg(" least ") from e where e.kernel = id) as " least
+// clang-format off
+#define BEST(name) \
+    "(select rate from s.ceiling where name = '" name "' order by how = 'measured' desc limit 1)"
+// clang-format on
 #define WORK(least, executed) "case when least_b is null then ifnull(" executed ", 0) else " least " end"
 /* The counters once each (in two sets, the first by name), and what a step has of every kernel. */
 static const char *const views[] = {

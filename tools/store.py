@@ -1,5 +1,6 @@
-"""store.py -- opens a store (docs/store.md) for the tools, with current names: kernels and variants of stores that an earlier release
-wrote are translated by src/core/aliases.def, as the program does.
+# SPDX-License-Identifier: Apache-2.0
+"""store.py -- opens a store (docs/store.md) for the tools, with current names: kernels and variants of stores that an
+earlier release wrote are translated by src/core/aliases.def, as the program does.
 
     db = store.open(path)                 an sqlite3 connection, read only; columns are those of the file
     store.kernel(name), store.variant(op, name)"""

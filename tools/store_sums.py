@@ -3,7 +3,8 @@
 
     python3 tools/store_sums.py tests/data/stores/h200_*.db
 
-Per store: busy ms, GEMM and SSM in % of it, DRAM GB/s of SSM kernels (mean over launches, and by time), lifetime of their blocks in us."""
+Per store: busy ms, GEMM and SSM in % of it, DRAM GB/s of SSM kernels (mean over launches, and by time), lifetime of
+their blocks in us."""
 import os
 import sys
 

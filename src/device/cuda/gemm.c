@@ -11,14 +11,13 @@
 #include "device/cuda/library.h"
 #include "device/cuda/gemm_candidates.h"
 
+// clang-format off
 #define FUNCTIONS(X) \
-    X(cublasLtCreate) \
-    X(cublasLtMatmul) \
-    X(cublasLtMatmulAlgoGetHeuristic) \
-    X(cublasLtMatmulDescCreate) \
+    X(cublasLtCreate) X(cublasLtMatmul) X(cublasLtMatmulAlgoGetHeuristic) X(cublasLtMatmulDescCreate) \
     X(cublasLtMatmulDescSetAttribute) X(cublasLtMatmulPreferenceCreate) X(cublasLtMatmulPreferenceDestroy) \
-        X(cublasLtMatmulPreferenceSetAttribute) X(cublasLtMatrixLayoutCreate) X(cublasLtMatrixLayoutSetAttribute) \
-            X(cublasLtGetStatusString) X(cublasLtMatmulAlgoConfigGetAttribute)
+    X(cublasLtMatmulPreferenceSetAttribute) X(cublasLtMatrixLayoutCreate) X(cublasLtMatrixLayoutSetAttribute) \
+    X(cublasLtGetStatusString) X(cublasLtMatmulAlgoConfigGetAttribute)
+// clang-format on
 typedef struct functions {
     FUNCTIONS(MBA_LIBRARY_FIELD)
 } functions;

@@ -368,8 +368,9 @@ __global__ void __launch_bounds__(32 * WARPS, (sizeof(T) == 4 ? 12 : WARPS_SM) /
 static conv conv_of(const mba_call *c, int64_t across, int64_t segs)
 {
     const conv1d_dims d = conv1d_dims_of(c->node);
-    const conv        a = {
-               (const float *)c->in[W], (const float *)c->in[BIAS], (int)d.L, (int)d.C, (int)d.ahead, (int)across, (int)segs
+
+    const conv a = {
+        (const float *)c->in[W], (const float *)c->in[BIAS], (int)d.L, (int)d.C, (int)d.ahead, (int)across, (int)segs
     };
     return a;
 }
