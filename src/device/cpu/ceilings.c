@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* ceilings.c -- see ceilings.h. */
+/* ceilings.c -- measures the ceilings of the CPU and computes floors from them (ceilings.h). */
 #include "device/cpu/ceilings.h"
 
 #include <omp.h>
@@ -29,8 +29,8 @@ static const mba_ceiling_kernels *kernels(void)
 #endif
 }
 
-/* All threads at once, each on its own piece; the work of all over the time of the slowest. Memory is shared, so
- * only what is done together counts. */
+/* Rate of all threads together, each on its own part: total work over the time of the slowest. Memory is shared, so
+ * only simultaneous work counts. */
 static double together(mba_ceiling_fn *fn, float *x, const float *y, int64_t n, double time_s)
 {
     double best = 0;
@@ -45,8 +45,8 @@ static double together(mba_ceiling_fn *fn, float *x, const float *y, int64_t n, 
     return best;
 }
 
-/* The best of every thread by itself, summed: cores do not share what is measured here, and a neighbour that takes
- * one of them away for a moment then spoils one sample, not all. */
+/* Sum of the best rates of the single threads: cores do not share what is measured here, and another process that takes
+ * a core for a moment then spoils one sample, not all. */
 static double apart(mba_ceiling_fn *fn, float *x, const float *y, int64_t n, int64_t stride, int repeats, double time_s)
 {
     double sum = 0;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/* ceilings_cpu.c -- the three loops behind the ceilings, for one instruction set. */
+/* ceilings_cpu.c -- the three loops behind the CPU ceilings (copy, FMA, exp), compiled once per instruction set. */
 #include "device/cpu/ceilings.h"
 #include "device/cpu/simd.h"
 
-/* The constraint of a vector register in an empty assembler line. */
+/* The asm constraint of a vector register. */
 #ifdef __aarch64__
 #define MBA_VECTOR_REGISTER "+w"
 #else
@@ -17,7 +17,7 @@ static double stream(float *x, const float *y, int64_t n)
     return 8.0 * (double)n;
 }
 
-/* Enough independent chains to hide the latency of every pipe this side of AVX-512: 4 pipes x 5 cycles. */
+/* Enough independent chains to hide the latency of all pipes: 4 pipes x 5 cycles. */
 static double fused(float *x, const float *y, int64_t n)
 {
     enum { CHAINS = 20 };
@@ -26,7 +26,7 @@ static double fused(float *x, const float *y, int64_t n)
     const vf b = vf_load(y + MBA_LANES);
     for (int k = 0; k < CHAINS; k++) acc[k] = vf_set((float)k);
     for (int64_t i = 0; i < n; i++) {
-        __asm__("" : MBA_VECTOR_REGISTER(a)); // a may have changed: the product cannot be hoisted
+        __asm__("" : MBA_VECTOR_REGISTER(a)); // keeps the product in the loop
 #pragma GCC unroll 20
         for (int k = 0; k < CHAINS; k++) acc[k] = vf_fma(a, b, acc[k]);
     }
@@ -36,7 +36,7 @@ static double fused(float *x, const float *y, int64_t n)
     return 2.0 * CHAINS * MBA_LANES * (double)n;
 }
 
-/* Four vectors at a time, loaded before the first is stored: the fastest of the forms tried. */
+/* Four vectors at a time, loaded before the first is stored: the fastest of several forms. */
 static double exponentials(float *x, const float *y, int64_t n)
 {
     for (int64_t i = 0; i + 4 * MBA_LANES <= n; i += 4 * MBA_LANES) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* ceilings_test.c -- floors by hand, and which rate they are of. */
+/* ceilings_test.c -- floors computed by hand, and which rate bounds them. */
 #include "tests/test.h"
 
 #include "device/cpu/ceilings.h"
@@ -7,8 +7,8 @@
 static const mba_ceilings lanes = { .stream_bytes = 10, .fma_flops = 100, .exp_ops = 50 },
                           units = { .stream_bytes = 10, .fma_flops = 100, .tensor_flops = 1000, .exp_ops = 50 };
 
-/* With matrix units all parts overlap and products have a rate of their own: 2000 FLOPs of them take 2 s, not 20, so
- * that 100 bytes, which take 10, bound them. Without, lanes do everything, one after the other. */
+/* With tensor cores all parts overlap, and products have their own rate: 2000 FLOPs take 2 s, not 20, so that 100
+ * bytes, which take 10 s, bound them. Without, vector lanes do everything in sequence. */
 static void a_floor_is_bound_by_its_longest_part(void **state)
 {
     const mba_cost products = { .read_bytes = 60, .write_bytes = 40, .tensor_flops = 2000 };

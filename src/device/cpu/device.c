@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-/* device.c -- the host as a device. Threads live inside the operators (MBA_PARALLEL_FOR). */
+/* device.c -- the CPU as a device: memory and runs. Threads are inside the operators (MBA_PARALLEL_FOR). */
 #include <errno.h>
 #include <string.h>
 #include <sys/mman.h>
 
 #include "core/program.h"
 
-enum { HEADER_BYTES = MBA_ALIGN_BYTES }; // holds the length, which munmap wants back
+enum { HEADER_BYTES = MBA_ALIGN_BYTES }; // holds the length, which munmap needs
 
-/* Zero pages from the system: what a step never touches is never resident. */
+/* Maps zero pages: what a step never touches is never resident. */
 static mba_status cpu_take(void **out, size_t bytes)
 {
     const size_t all = bytes + HEADER_BYTES;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* environment.c -- see environment.h. */
+/* environment.c -- checks the environment variables of the CPU path (environment.h). */
 #include "device/cpu/environment.h"
 
 #include <stdbool.h>

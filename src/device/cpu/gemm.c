@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* gemm.c -- see gemm.h. How the sizes were chosen is in ops/matmul/matmul.md. */
+/* gemm.c -- fp32 matrix products on the CPU: tiles over threads, our kernels or OpenBLAS per tile (gemm.h). The choice
+ * of tile sizes is explained in ops/matmul/matmul.md. */
 #include "device/cpu/gemm.h"
 
 #include <cblas.h>
@@ -20,16 +21,16 @@
 #include "core/device.h"
 #include "core/op.h"
 
-/* A tile is large enough that packing its operands costs little beside the product, and small enough that a
- * layer gives every core of a workstation several. Where a product has fewer than TILES_MIN of them, tiles
- * are halved, down to a side of SIDE_MIN. Sides are multiples of what the inner kernels take at once. */
+/* A tile is large enough that packing its operands costs little, and small enough that a layer has several tiles per
+ * core. If a product has fewer than TILES_MIN tiles, they are halved, down to a side of SIDE_MIN. Sides are multiples
+ * of the inner kernels' register tiles. */
 enum { TILE_M = 256, TILE_N = 1024, TILES_MIN = 8, SIDE_MIN = 64, SIDE_UNIT = 16 };
 
-/* A product of one small tile can still be long: then k is cut into pieces, and their sums added in order. */
+/* A product of one small tile can still be long: then k is split into parts, and their sums are added in order. */
 enum { PIECES_MAX = 8, PIECE_MIN = 1024, PIECE_ELEMS = 4 * SIDE_MIN * SIDE_MIN };
 
-/* Whose kernels: measured (matmul.md), ours are faster than OpenBLAS's on the Arm cores we met; on x86-64 nothing has
- * been measured yet. MBA_GEMM=packed or openblas asks for one of them. */
+/* Whether to use OpenBLAS. Measured (matmul.md): our kernels are faster on Arm; x86-64 is not measured and uses
+ * OpenBLAS. MBA_GEMM=packed or openblas overrides. */
 static bool wants_blas(void)
 {
     const char *want = getenv("MBA_GEMM");
@@ -59,7 +60,7 @@ static void choose(void)
     mba_gemm_fn *const packed[] = { mba_gemm_packed_base };
 #endif
     chosen = wants_blas() ? gemm_blas : packed[mba_cpu_isa()];
-    openblas_set_num_threads(1); // it must not start threads of its own: see matmul.md
+    openblas_set_num_threads(1); // it must not start its own threads: matmul.md
 }
 
 void mba_gemm_serial(const mba_gemm_args *g)
@@ -69,8 +70,8 @@ void mba_gemm_serial(const mba_gemm_args *g)
     chosen(g);
 }
 
-/* What OpenBLAS takes at most for a thread that multiplies (its BUFFER_SIZE, and a page): 128 MiB on x86-64, on Arm 32
- * in 0.3.21, measured. It is a constant of its build that no function tells, and asking for too little would hang. */
+/* The most that OpenBLAS allocates per multiplying thread (its BUFFER_SIZE and a page), measured: 128 MiB on x86-64, 32
+ * on Arm in 0.3.21. It is a build constant that no function returns, and too small a reserve would hang. */
 enum { PAGE_BYTES_MAX = 1 << 16 };
 #define BLAS_BUFFER_BYTES (((size_t)128 << 20) + PAGE_BYTES_MAX)
 
@@ -82,7 +83,7 @@ static bool has_room(size_t bytes)
     return true;
 }
 
-/* The size of the address space; 0: unknown. */
+/* The size of this process's address space; 0 if unknown. */
 static size_t address_space(void)
 {
     long  pages = 0;
@@ -92,9 +93,9 @@ static size_t address_space(void)
     return (size_t)pages * (size_t)sysconf(_SC_PAGESIZE);
 }
 
-/* The buffer of this OpenBLAS: by how much the address space grows at its first product, for which the caller has made
- * sure of the largest; 0 where it does not. It is a power of two and perhaps a page; what other threads map or unmap
- * meanwhile is rounded away. Small products may need no buffer, so this one is not small. */
+/* The buffer size of this OpenBLAS: the growth of the address space at its first product, or 0. The caller has made
+ * sure that the largest fits. The size is a power of two and perhaps a page, so rounding removes what other threads map
+ * meanwhile. The product is not small, because small ones may need no buffer. */
 static size_t measured_buffer(void)
 {
     enum { N = 128 };
@@ -108,7 +109,7 @@ static size_t measured_buffer(void)
     return power + PAGE_BYTES_MAX;
 }
 
-/* Where there is no room for as much as any OpenBLAS takes, there may be for what this one does. */
+/* If there is no room for the largest buffer, there may be room for that of this OpenBLAS. */
 static mba_status ask_for_buffers(void)
 {
     const size_t threads = (size_t)mba_cpu_threads();
@@ -116,14 +117,13 @@ static mba_status ask_for_buffers(void)
     if (has_room(threads * each)) return MBA_OK;
     const int    why = errno;
     const size_t measured = threads > 1 && has_room(each) ? measured_buffer() : 0;
-    if (measured && has_room((threads - 1) * measured)) return MBA_OK; // the first has its own by now
+    if (measured && has_room((threads - 1) * measured)) return MBA_OK; // the first thread has its buffer
     if (measured) each = measured;
-    return mba_fail(
-        MBA_E_NOMEM,
-        "no memory for the buffers of OpenBLAS: %s for each thread, threads: %zu\nwhy: %s\n"
-        "fix: raise the limit (ulimit -v), use fewer --threads, or set MBA_GEMM=packed, whose products need no "
-        "buffers and may differ in the last bits",
-        mba_size_of((double)each).text, threads, strerror(why));
+    return mba_fail(MBA_E_NOMEM,
+                    "no memory for the buffers of OpenBLAS: %s for each thread, threads: %zu\nwhy: %s\n"
+                    "fix: raise the limit (ulimit -v), use fewer --threads, or set MBA_GEMM=packed, whose products "
+                    "need no buffers and may differ in the last bits",
+                    mba_size_of((double)each).text, threads, strerror(why));
 }
 
 mba_status mba_gemm_ready(void)
@@ -142,7 +142,7 @@ static int64_t side(int64_t length, int64_t pieces)
 
 typedef struct tiling {
     int64_t m, n, rows, cols;
-} tiling; // sides of a tile; how many of them
+} tiling; // sides of a tile; numbers of tiles
 
 static tiling tiling_of(int64_t m, int64_t n)
 {
@@ -157,7 +157,7 @@ static tiling tiling_of(int64_t m, int64_t n)
     return (tiling){ t.m, t.n, mba_ceil(m, t.m), mba_ceil(n, t.n) };
 }
 
-/* Rows i .. i + m, columns j .. j + n of C, over from .. from + k of the sum. */
+/* Computes rows i .. i + m - 1 and columns j .. j + n - 1 of C over terms from .. from + k - 1 of the sum. */
 static mba_gemm_args part_of(const mba_gemm_args *g, int64_t i, int64_t m, int64_t j, int64_t n, int64_t from,
                              int64_t k)
 {
@@ -176,7 +176,7 @@ static void gemm_in_pieces(const mba_gemm_args *g, int64_t pieces)
     float         sum[PIECES_MAX][PIECE_ELEMS];
     const int64_t k = side(g->k, pieces);
     mba_assert(pieces <= PIECES_MAX && g->m * g->n <= PIECE_ELEMS);
-    pieces = mba_ceil(g->k, k); // rounding up may leave the last one without work
+    pieces = mba_ceil(g->k, k); // rounding up may leave the last part empty
     MBA_PARALLEL_TILES(p, pieces)
     {
         mba_gemm_args piece = part_of(g, 0, g->m, 0, g->n, p * k, k);
@@ -201,7 +201,7 @@ static void clear(const mba_gemm_args *g)
 void mba_gemm(const mba_gemm_args *g)
 {
     if (!g->k && !g->adds) clear(g);
-    if (!g->m || !g->n || !g->k) return; // a batch without edges
+    if (!g->m || !g->n || !g->k) return; // an empty batch
     const tiling  t = tiling_of(g->m, g->n);
     const int64_t pieces = g->k / PIECE_MIN < PIECES_MAX ? g->k / PIECE_MIN : PIECES_MAX;
     if (t.rows * t.cols == 1 && pieces > 1) {
@@ -217,9 +217,8 @@ void mba_gemm(const mba_gemm_args *g)
     }
 }
 
-/* A Neoverse V1 whose SVE is hidden (seen in virtual machines) is such a core: the kernels of ThunderX2 run at 65
- * GFLOP/s per core there, those it gets by its name or as a plain Armv8 at 59 (1024 x 3352 x 768 and others,
- * OpenBLAS 0.3.21). */
+/* The better core type for a Neoverse V1 whose SVE is hidden, as in virtual machines: the kernels of ThunderX2 reach 65
+ * GFLOP/s per core there, those that OpenBLAS 0.3.21 selects 59 (1024 x 3352 x 768 and others). */
 static bool choose_core(void)
 {
 #ifdef __aarch64__
@@ -233,8 +232,8 @@ static bool choose_core(void)
 #endif
 }
 
-/* OpenBLAS starts a thread per core when it is loaded, which we never use. Where the address space is limited (ulimit
- * -v) and one of them gets no buffer, it asks again without end, and the end of the program waits for it. */
+/* OpenBLAS starts one thread per core when it is loaded, which we never use. If the address space is limited (ulimit
+ * -v) and one of them gets no buffer, it retries forever, and the program cannot exit. */
 static bool choose_no_threads(void)
 {
     struct rlimit l;

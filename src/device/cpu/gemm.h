@@ -4,10 +4,10 @@
  *     mba_gemm(&(mba_gemm_args){ .m = R, .n = N, .k = K, .tb = 1, .a = x, .lda = K, .b = w, .ldb = K,
  *                                .c = y, .ldc = N });
  *
- * Each tile is one single-threaded product over the whole of k (a small C with a long k: one per piece of
- * k, added in order), so two runs give the same bits at any number of threads. C must not overlap A or B.
- * mba_gemm_serial is one such product, for operators that are themselves parallel: by gemm_cpu.c on Arm, by
- * OpenBLAS on x86-64; MBA_GEMM=packed or openblas in the environment asks for one of them. */
+ * Each tile is one single-threaded product over all of k (for a small C with a long k, one per part of k, added in
+ * order), so the bits are the same at any number of threads. C must not overlap A or B. mba_gemm_serial is one such
+ * product, for operators that are parallel themselves: by gemm_cpu.c on Arm, by OpenBLAS on x86-64; MBA_GEMM=packed or
+ * openblas in the environment overrides. */
 #ifndef MBA_GEMM_H
 #define MBA_GEMM_H
 
@@ -25,14 +25,14 @@ typedef struct mba_gemm_args {
     int64_t      ldb;
     float       *c;
     int64_t      ldc;
-    float        alpha; /* 0 stands for 1 */
+    float        alpha; /* 0 means 1 */
 } mba_gemm_args;
 
 void mba_gemm(const mba_gemm_args *g);
 void mba_gemm_serial(const mba_gemm_args *g);
 
-/* MBA_E_NOMEM where OpenBLAS would not get the buffers it takes at the first product of each thread: it asks for them
- * again without end. Operators call it before their products; it costs nothing from the second time on. */
+/* Returns MBA_E_NOMEM if OpenBLAS could not get the buffers that it allocates at the first product of each thread; it
+ * would retry forever. Operators call it before their products; from the second call on it costs nothing. */
 MBA_MUST mba_status mba_gemm_ready(void);
 
 /* gemm_cpu.c, once per instruction set. */
@@ -43,10 +43,10 @@ mba_gemm_fn mba_gemm_packed_base, mba_gemm_packed_avx2, mba_gemm_packed_avx512;
 mba_gemm_fn mba_gemm_packed_base;
 #endif
 
-/* To be called first in main(). OpenBLAS picks its kernels when it is loaded; a core it does not know gets the
- * plainest. Where it had to guess, and nobody has set OPENBLAS_CORETYPE, this starts the program again with a
- * better guess, measured: see gemm.c; and without OpenBLAS's threads where the address space is limited. Returns
- * where there is nothing to gain, or where that fails. */
+/* Call it first in main(). OpenBLAS selects its kernels when it is loaded, the generic ones for an unknown core. In
+ * that case, unless OPENBLAS_CORETYPE is set, this restarts the program with a better core type (measured: gemm.c); and
+ * without OpenBLAS's threads if the address space is limited. Returns if there is nothing to gain, or if the restart
+ * fails. */
 void mba_gemm_choose_kernels(char **argv);
 
 #endif

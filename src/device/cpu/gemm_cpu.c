@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-/* gemm_cpu.c -- one product on one thread, for one instruction set: op(A) op(B) by packed strips and panels.
+/* gemm_cpu.c -- one matrix product on one thread, compiled once per instruction set: op(A) op(B) by packed strips and
+ * panels.
  *
- *   for every block of B, DEPTH_MAX x COLUMNS_MAX at most: packed into panels of WIDTH columns, which stay in the
- *   second-level cache; for every strip of A, ROWS rows: packed, it stays in the first level while it meets all panels;
- *   ROWS x WIDTH values of C are summed in registers.
+ *   for each block of B (at most DEPTH_MAX x COLUMNS_MAX): pack it into panels of WIDTH columns, which stay in L2
+ *     for each strip of A (ROWS rows): pack it; it stays in L1 while it is multiplied by all panels
+ *       sum ROWS x WIDTH values of C in registers
  *
  * The order of a sum depends on k alone. */
 #include "device/cpu/gemm.h"
 #include "core/op.h"
 #include "device/cpu/simd.h"
 
-/* 24 sums, 2 vectors of B and the factors of A fill 32 registers; with 16 registers there are 12 sums. */
+/* 24 accumulators, 2 vectors of B and the factors of A fill 32 registers; with 16 registers there are 12
+ * accumulators. */
 #if defined __AVX512F__ || defined __ARM_NEON
 enum { ROWS = 12, VECTORS = 2 };
 #else
@@ -24,7 +26,7 @@ static _Thread_local float panels[DEPTH_MAX * (COLUMNS_MAX + WIDTH)] __attribute
 
 static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 
-/* The largest piece of n, all of them as equal as can be, that is not above `most`. */
+/* The size of the parts if n is divided into the fewest nearly equal parts of at most `most`. */
 static int64_t piece_of(int64_t n, int64_t most)
 {
     const int64_t pieces = (n + most - 1) / most;
@@ -33,7 +35,7 @@ static int64_t piece_of(int64_t n, int64_t most)
 
 /* ---- packing ---- */
 
-/* to[k][i] = x[i][k], i < width: lines of x from `count` on are zeros. width is a multiple of 4. */
+/* to[k][i] = x[i][k], i < width; rows of x from `count` on are zeros. width is a multiple of 4. */
 MBA_SIMD void pack_across(float *to, int width, const float *x, int64_t ld, int64_t count, int64_t depth)
 {
     for (int64_t i = 0; i < width; i += 4) {
@@ -61,7 +63,7 @@ MBA_SIMD void pack_along(float *to, int width, const float *x, int64_t ld, int64
         for (int64_t i = 0; i < width; i++) to[k * width + i] = i < count ? x[k * ld + i] : 0;
 }
 
-/* The same for four neighbours that are full, one behind the other: x is then read by whole cache lines. */
+/* The same for four full adjacent panels, one after the other, so that x is read by whole cache lines. */
 MBA_SIMD void pack_four_along(float *to, int width, const float *x, int64_t ld, int64_t depth)
 {
     for (int64_t k = 0; k < depth; k++, x += ld, to += width)
@@ -104,7 +106,7 @@ MBA_SIMD void tile_of(int rows, float *c, int64_t ldc, const float *a, const flo
         vf_store(c + i * ldc + j * MBA_LANES, sum[i][j]);
 }
 
-/* What a strip meets: rows and columns of C that exist, and how they are added. */
+/* The part of C of a strip: its valid rows and columns, and how results are added. */
 typedef struct target {
     float  *c;
     int64_t ldc, rows, cols, depth;
@@ -138,7 +140,7 @@ MBA_SIMD void strip_of(int rows, const mba_gemm_args *g, int64_t i, int64_t k, c
     tiles_of(rows, strips, t);
 }
 
-/* `count` full strips, FOUR at most. */
+/* `count` full strips, at most FOUR. */
 static void strips_of(const mba_gemm_args *g, int64_t i, int64_t k, int64_t count, target t)
 {
     if (g->ta && count == FOUR) pack_four_along(strips, ROWS, g->a + k * g->lda + i, g->lda, t.depth);
@@ -187,7 +189,7 @@ static void block_of(const mba_gemm_args *g, int64_t j, int64_t cols, int64_t k,
 void MBA_CPU_FN(mba_gemm_packed)(const mba_gemm_args *g)
 {
     const int64_t depth = piece_of(g->k, DEPTH_MAX), cols = piece_of(g->n, COLUMNS_MAX);
-    const int64_t whole = (cols + WIDTH - 1) / WIDTH * WIDTH; // panels that are full but the last
+    const int64_t whole = (cols + WIDTH - 1) / WIDTH * WIDTH; // padded to whole panels
     for (int64_t j = 0; j < g->n; j += whole)
         for (int64_t k = 0; k < g->k; k += depth) block_of(g, j, least(whole, g->n - j), k, least(depth, g->k - k));
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* gemm_test.c -- the tiled product against a loop in double: every transposition, adding, scaling, sizes that
- * nothing divides, long sums over small results; nothing is written beside C; bits at any thread count. */
+/* gemm_test.c -- the tiled product against a loop in double: all transpositions, adding, scaling, odd sizes, long sums
+ * of small results; nothing is written outside C; the same bits at any number of threads. */
 #include "tests/test.h"
 
 #include "core/device.h"
@@ -19,7 +19,7 @@ static float *numbers(int64_t n, uint64_t key)
     return x;
 }
 
-/* Matrices with a pitch larger than their rows; what lies between the rows of C must stay. */
+/* Matrices whose pitch exceeds their rows; the gaps between rows of C must stay unchanged. */
 typedef struct product {
     mba_gemm_args g;
     float        *a, *b, *c;
@@ -71,7 +71,7 @@ static void check_element(const product *p, const float *before, int64_t i, int6
     assert_near(p->c[i * g->ldc + j], alpha * sum + old, (8 + 4 * sqrt((double)g->k)) * size / 16777216);
 }
 
-/* Every element of small results; of large ones a grid that meets all tiles and their edges. */
+/* Checks every element of small results, and of large ones a grid that covers all tiles and their edges. */
 static void check(int64_t m, int64_t n, int64_t k, int how)
 {
     product p = make(m, n, k, how);
@@ -105,12 +105,12 @@ static void gemm_of_many_tiles_agrees_with_a_loop_in_double(void **state)
 {
     (void)state;
     for (int how = 0; how < 16; how++) {
-        check(515, 1093, 19, how); // rows and columns of tiles, the last ones smaller
-        check(300, 130, 23, how);  // few large tiles: halved
+        check(515, 1093, 19, how); // several tiles both ways, the last ones smaller
+        check(300, 130, 23, how);  // few tiles: they are halved
     }
 }
 
-/* A small C with a long k: pieces of k, the last of them shorter or missing. */
+/* A small C with a long k: parts of k, the last one shorter or empty. */
 static void gemm_of_long_sums_agrees_with_a_loop_in_double(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* isa.c -- which of the compiled instruction sets to use, and how many threads. Asked once. */
+/* isa.c -- which of the compiled instruction sets to use, how many threads, and the name of the CPU. */
 #include <omp.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -34,17 +34,16 @@ mba_status mba_cpu_isa_check(void)
                         "MBA_ISA",
                         want);
     if (at > best())
-        return mba_fail(
-            MBA_E_ARG,
-            "the environment has MBA_ISA=%s\nwhy: the most that this machine runs is %s\nfix: MBA_ISA=%s, or "
-            "unset it",
-            want, names[best()], names[best()]);
+        return mba_fail(MBA_E_ARG,
+                        "the environment has MBA_ISA=%s\nwhy: the most that this machine runs is %s\nfix: MBA_ISA=%s, "
+                        "or unset it",
+                        want, names[best()], names[best()]);
     return MBA_OK;
 }
 
 int mba_cpu_isa(void)
 {
-    static int chosen = -1; // the same answer whoever writes it first
+    static int chosen = -1; // every thread computes the same value
     if (chosen < 0) {
         const char *want = getenv("MBA_ISA");
         int         isa = best();
@@ -64,7 +63,7 @@ const char *mba_cpu_isa_name(void)
 #endif
 }
 
-/* What OpenMP started with: OMP_NUM_THREADS where it is set, else every processor this process may use. */
+/* The number of threads OpenMP started with: OMP_NUM_THREADS if set, otherwise all processors of this process. */
 static int usual_threads(void)
 {
     static int usual;
@@ -74,7 +73,7 @@ static int usual_threads(void)
 
 void mba_cpu_set_threads(int threads)
 {
-    const int usual = usual_threads(); // asked before the first change
+    const int usual = usual_threads(); // read before the first change
     omp_set_num_threads(threads > 0 ? threads : usual);
 }
 

@@ -1,19 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-/* simd.h -- the portable vector vocabulary of the *_cpu.c files: one type, a few words, and vector maths.
+/* simd.h -- portable vectors for the *_cpu.c files: one type, a few operations, and vector maths.
  *
  *     for (int64_t i = 0; i < n; i += MBA_LANES) {          // y = silu(x), any n
  *         const int64_t m = n - i;                          // vf_load_n and vf_store_n touch at most m floats
  *         vf_store_n(y + i, vf_silu(vf_load_n(x + i, m)), m);
  *     }
  *
- * A vf is MBA_LANES floats: 4 (NEON, SSE2), 8 (AVX2) or 16 (AVX-512), by the flags the file is compiled
- * with. Operators of C work on it (+ - * / < ==); a comparison gives a vi, all ones where it holds, for
- * vf_select. `a * b + c` becomes one instruction where there is one (-ffp-contract=fast).
+ * A vf has MBA_LANES floats: 4 (NEON, SSE2), 8 (AVX2) or 16 (AVX-512), by the flags of the file. The operators of C
+ * work on it (+ - * / < ==). A comparison gives a vi, all ones where it holds, for vf_select. `a * b + c` becomes one
+ * instruction if the machine has it (-ffp-contract=fast).
  *
- * The maths is branch-free and rounds the same way in every lane, so a value does not depend on the
- * place it stands at. `ulp` below are units in the last place of the float result, over the range
- * given; simd_test.c holds every function to its bound, for the smallest instruction set. NaN goes in,
- * NaN comes out, unless said otherwise. */
+ * The maths is branch-free and rounds the same way in every lane, so a result does not depend on its lane. `ulp` below
+ * are units in the last place of the float result over the given range; simd_test.c checks every bound for the smallest
+ * instruction set. NaN in gives NaN out, unless stated otherwise. */
 #ifndef MBA_SIMD_H
 #define MBA_SIMD_H
 
@@ -42,8 +41,8 @@ typedef uint32_t vu __attribute__((vector_size(4 * MBA_LANES)));
 #define MBA_SIMD static inline __attribute__((always_inline))
 
 /* ---- memory: any alignment ----
- * Through a type of small alignment: behind memcpy, gcc 12 takes sums that are kept in an array of vectors through
- * integer registers, which halves the speed of a tile. */
+ * Loads use a type of small alignment instead of memcpy: with memcpy, gcc 12 moves accumulators in an array of vectors
+ * through integer registers, which halves the speed of a tile. */
 typedef float mba__vf_loose __attribute__((vector_size(4 * MBA_LANES), aligned(4), may_alias));
 MBA_SIMD vf   vf_load(const float *p) { return (vf) * (const mba__vf_loose *)p; }
 MBA_SIMD void vf_store(float *p, vf v) { *(mba__vf_loose *)p = (mba__vf_loose)v; }
@@ -54,7 +53,7 @@ MBA_SIMD vi   vi_load(const int32_t *p)
     return v;
 }
 
-/* The first n floats (n may exceed the lanes, or be 0): never touches what lies behind. Missing lanes are 0. */
+/* The first n floats (n may exceed the lanes, or be 0); accesses nothing beyond them. Missing lanes are 0. */
 MBA_SIMD vf vf_load_n(const float *p, int64_t n)
 {
     if (n >= MBA_LANES) return vf_load(p);
@@ -72,7 +71,7 @@ MBA_SIMD void vf_store_n(float *p, vf v, int64_t n)
     for (int64_t i = 0; i < n; i++) p[i] = v[i];
 }
 
-/* ---- four floats, whatever the lanes: squares of a matrix, sums of four vectors ---- */
+/* ---- four floats, for any number of lanes: 4 x 4 blocks of a matrix, sums of four vectors ---- */
 typedef float v4 __attribute__((vector_size(16)));
 typedef float mba__v4_loose __attribute__((vector_size(16), aligned(4), may_alias));
 MBA_SIMD v4   v4_load(const float *p) { return (v4) * (const mba__v4_loose *)p; }
@@ -88,14 +87,14 @@ MBA_SIMD void v4_transpose(v4 x[4]) /* rows become columns */
     x[3] = __builtin_shufflevector(b, d, 2, 3, 6, 7);
 }
 
-/* ---- the small words ---- */
+/* ---- basic operations ---- */
 MBA_SIMD vf vf_set(float x) { return x - (vf){ 0 }; } /* broadcast; -0 stays -0 */
 MBA_SIMD vi vi_set(int32_t x) { return x + (vi){ 0 }; }
 MBA_SIMD vf vf_fma(vf a, vf b, vf c) { return a * b + c; }
 MBA_SIMD vf vf_abs(vf x) { return (vf)((vi)x & vi_set(INT32_MAX)); }
 MBA_SIMD vf vf_select(vi m, vf a, vf b) { return (vf)((m & (vi)a) | (~m & (vi)b)); } /* m ? a : b */
 
-/* A NaN in x stays; one in the bound need not. */
+/* A NaN in x is kept; a NaN in the bound need not be. */
 MBA_SIMD vf vf_max(vf bound, vf x)
 {
 #if defined __AVX512F__
@@ -144,7 +143,7 @@ MBA_SIMD vf vf_sqrt(vf x) /* rounded correctly */
 
 MBA_SIMD vf vf_rcp(vf x) { return 1.0f / x; } /* rounded correctly: a true division */
 
-/* The sum and the largest of the lanes; neighbours first, always in this order. */
+/* Sum and maximum of the lanes, neighbours first, always in this order. */
 MBA_SIMD float vf_sum(vf x)
 {
 #ifdef __ARM_NEON
@@ -158,7 +157,7 @@ MBA_SIMD float vf_sum(vf x)
 #endif
 }
 
-/* The sums of four vectors, side by side: cheaper than four sums. */
+/* The sums of four vectors as one vector: cheaper than four sums. */
 MBA_SIMD v4 vf_sum4(vf a, vf b, vf c, vf d)
 {
 #if defined __AVX2__
@@ -186,15 +185,15 @@ MBA_SIMD float vf_max_lanes(vf x)
 }
 
 /* ---- exponentials ----
- * x = n ln 2 + r with n the nearest integer; n comes out of the low bits of x log2 e + 1.5 * 2^23, where
- * addition rounds to integers. 2 exp(r) is a polynomial, and 2^(n-1) an exponent shifted into place: the
- * factor 2 lets the last product overflow to infinity exactly where exp does. */
+ * x = n ln 2 + r with n the nearest integer. n is in the low bits of x log2 e + 1.5 * 2^23, where addition rounds to
+ * integers. 2 exp(r) is a polynomial, 2^(n-1) an exponent shifted into place; the factor 2 makes the last product
+ * overflow to infinity exactly where exp does. */
 #define MBA__ROUND 0x1.8000fcp23f /* 1.5 * 2^23 + 126: its low bits are the bias, less one */
 
 MBA_SIMD vf mba__exp2_half(vf t) /* 2^(n-1), from n + MBA__ROUND; 0 for n = -126 */ { return (vf)((vu)t << 23); }
 
-/* c[0] + c[1] r + .. + c[5] r^5 in pairs: a short chain, and on NEON (whose multiply-add overwrites its addend) half
- * the register copies of Horner's rule. */
+/* c[0] + c[1] r + .. + c[5] r^5 in pairs: a shorter dependency chain than Horner's rule and, on NEON (whose
+ * multiply-add overwrites its addend), half the register copies. */
 MBA_SIMD vf mba__poly5(vf r, float c0, float c1, float c2, float c3, float c4, float c5)
 {
     const vf rr = r * r;
@@ -211,8 +210,8 @@ MBA_SIMD vf vf_exp(vf x)
            * mba__poly5(r, 2.0f, 2.0f, 0x1.fffdfcp-1f, 0x1.5557acp-2f, 0x1.572a1ap-4f, 0x1.1063f4p-6f);
 }
 
-/* 2^x for x <= 0 (128 and more is not noticed): 3 ulp; 0 from -125.5 down. Where many exponentials have one
- * factor in common, give that factor log2 e once: exp(d a) = exp2(d (a log2 e)). */
+/* 2^x for x <= 0 (no check from 128 on): 3 ulp; 0 from -125.5 down. If many exponentials share a factor, multiply that
+ * factor by log2 e once: exp(d a) = exp2(d (a log2 e)). */
 MBA_SIMD vf vf_exp2_neg(vf x)
 {
     x = vf_max(vf_set(-126.0f), x);
@@ -256,8 +255,8 @@ MBA_SIMD vf vf_softplus_and_slope(vf t, vf *slope)
 /* t sigmoid(t), finite t: 4.5 ulp; -0 below -88.72. */
 MBA_SIMD vf vf_silu(vf t) { return t * vf_sigmoid(t); }
 
-/* silu, and its derivative sigma (1 + t (1 - sigma)) beside it, which has a zero at -1.278: within 4 * 2^-24.
- * 1 - sigma is taken as sigma e^-t, so that large t lose nothing. */
+/* silu, and its derivative sigma (1 + t (1 - sigma)), which has a zero at -1.278: within 4 * 2^-24. 1 - sigma is
+ * computed as sigma e^-t, which is accurate for large t. */
 MBA_SIMD vf vf_silu_and_slope(vf t, vf *slope)
 {
     const vf e = vf_exp(vf_min(vf_set(80.0f), -t)), s = 1.0f / (1.0f + e);
@@ -276,9 +275,8 @@ MBA_SIMD vf mba__erfcx(vf t)
     return t * (t4 * (t4 * -0x1.0914c8p-3f + high) + low);
 }
 
-/* The probability of a normal number below x, (1 + erf(x / sqrt 2)) / 2, and beside it its density
- * exp(-x^2/2) / sqrt(2 pi): 8 + x^2 ulp each, also of the small values far below zero, where 1 + erf loses everything;
- * 0 below -13.1. */
+/* The normal distribution function (1 + erf(x / sqrt 2)) / 2 and its density exp(-x^2/2) / sqrt(2 pi): 8 + x^2 ulp
+ * each, also far below zero, where 1 + erf would lose all digits; 0 below -13.1. */
 MBA_SIMD vf vf_normal_cdf(vf x, vf *density)
 {
     const vf a = vf_abs(x), e = vf_exp(x * x * -0.5f);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* simd_test.c -- every vector function against libm in double, over dense ranges and at its edges, held
- * to the bound that simd.h states. Compiled for the smallest instruction set of the machine. */
+/* simd_test.c -- every vector function against libm in double, over dense ranges and at the edges, with the bounds that
+ * simd.h states. Compiled for the smallest instruction set of the machine. */
 #include "tests/test.h"
 
 #include "device/cpu/simd.h"
@@ -30,7 +30,7 @@ static double worst_ulp(vector_fn *f, scalar_fn *want, double from, double to)
         vf_store(got, f(vf_load(arg)));
         for (int i = 0; i < MBA_LANES; i++) {
             const double w = want(arg[i]), e = fabs(got[i] - w) / ulp_of(w);
-            if (!(e <= worst)) worst = e; // NaN stays
+            if (!(e <= worst)) worst = e; // keeps NaN
         }
     }
     return worst;
@@ -163,7 +163,7 @@ static void small_words_do_what_they_say(void **state)
     assert_memory_equal(&same, a, sizeof a);
 }
 
-/* Blocks of exactly n floats: the address sanitizer sees a touch behind them. */
+/* Blocks of exactly n floats, so that the address sanitizer detects an access beyond them. */
 static void tails_touch_nothing_behind(void **state)
 {
     (void)state;

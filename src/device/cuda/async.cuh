@@ -1,18 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-/* async.cuh -- copies from global to shared memory that go on while the thread computes.
+/* async.cuh -- cp.async: copies from global to shared memory that run while the thread computes.
  *
- *     copy_async<16>(slot, from);                     // 4, 8 or 16 bytes, both aligned so
- *     copy_async_commit();                            // what was asked for since the last commit is one batch
- *     copy_async_wait<1>();                           // all batches but the newest have arrived
+ *     copy_async<16>(slot, from);                     // 4, 8 or 16 bytes, aligned to their size
+ *     copy_async_commit();                            // the copies since the last commit form one group
+ *     copy_async_wait<1>();                           // waits for all groups but the newest
  *
- * A thread that reads only what it copied itself needs no barrier: waiting is enough. */
+ * A thread that reads only what it has copied itself needs no barrier: waiting is enough. */
 #ifndef MBA_ASYNC_CUH
 #define MBA_ASYNC_CUH
 
 #include "device/cuda/common.cuh"
 
-/* L1 keeps what is copied through it, for others that ask for the same; only 16 bytes can pass it by, and do unless
- * told. */
+/* THROUGH_L1 caches the copied lines for other readers. PAST_L1 is possible for 16 bytes only, and is their default. */
 enum copy_path { PAST_L1, THROUGH_L1 };
 
 template <int BYTES, copy_path PATH = BYTES == 16 ? PAST_L1 : THROUGH_L1>
@@ -25,7 +24,7 @@ static __device__ __forceinline__ void copy_async(void *to, const void *from)
     else asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(slot), "l"(from), "n"(BYTES) : "memory");
 }
 
-/* The same; zeros where `there` is false, and then `from` is any address. */
+/* The same; writes zeros if `there` is false, and `from` may then be any address. */
 template <int BYTES> static __device__ __forceinline__ void copy_async_or_zero(void *to, const void *from, bool there)
 {
     const uint32_t slot = (uint32_t)__cvta_generic_to_shared(to);

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-/* block_timestamps.cuh -- MBA_BLOCK_TIMESTAMPS: a kernel that can say when its blocks ran.
+/* block_timestamps.cuh -- MBA_BLOCK_TIMESTAMPS: a kernel that records when and where its blocks ran.
  *
  *     __global__ void relu(..)
  *     {
- *         MBA_BLOCK_TIMESTAMPS;                                         // first: the rest is between its two marks
+ *         MBA_BLOCK_TIMESTAMPS;                                         // first statement: records start and end
  *         ..
  *     }
  *
- * Off, it is a comparison with a word of constant memory at both ends. On, thread 0 stores at both ends, so nothing is
- * kept in registers in between. The clock steps by 32 ns on Hopper. */
+ * Off (block_timestamps.h), it costs a comparison with a word of constant memory at both ends. On, thread 0 stores at
+ * both ends, so that no register is held in between. The clock ticks every 32 ns on Hopper. */
 #ifndef MBA_DEVICE_CUDA_BLOCK_TIMESTAMPS_CUH
 #define MBA_DEVICE_CUDA_BLOCK_TIMESTAMPS_CUH
 
@@ -16,7 +16,7 @@
 
 #include "device/cuda/block_timestamps.h"
 
-static __constant__ mba_block_record *mba_block_records; // of this file's kernels; NULL: off
+static __constant__ mba_block_record *mba_block_records; // for the kernels of this file; NULL: off
 
 static int mba_blocks_set(mba_block_record *records, void *stream)
 {
@@ -36,8 +36,8 @@ static const struct mba_blocks_unit {
         return v; \
     }
 
-/* Everything is read anew at both ends, by statements that the compiler may not merge: a register that lived from one
- * end to the other would be one too many in kernels that have none left. */
+/* Volatile asm reads everything again at both ends, so that the compiler cannot merge them: a register that lived from
+ * one end to the other would be one too many in kernels that have none left. */
 struct mba_block_timestamps {
     MBA_BLOCKS_READ(unsigned, sm, "u32 %0, %%smid;")
     MBA_BLOCKS_READ(unsigned, x, "u32 %0, %%ctaid.x;")
@@ -78,8 +78,7 @@ struct mba_block_timestamps {
 };
 
 #define MBA_BLOCK_TIMESTAMPS mba_block_timestamps mba_block_marks_
-#define MBA_BLOCK_BEGINS \
-    mba_block_timestamps::begins() /* where other threads than thread 0 leave early: the end by hand */
-#define MBA_BLOCK_ENDS mba_block_timestamps::ends()
+#define MBA_BLOCK_BEGINS     mba_block_timestamps::begins() /* where some threads return early: call both by hand */
+#define MBA_BLOCK_ENDS       mba_block_timestamps::ends()
 
 #endif

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-/* block_timestamps.h -- when and where the blocks of a kernel ran, written by the kernel itself (block_timestamps.cuh).
- * Off until somebody asks.
+/* block_timestamps.h -- when and where the blocks of a kernel ran, recorded by the kernel itself
+ * (block_timestamps.cuh). Off by default.
  *
  *     mba_block_records_set(device_records, stream);              // from the next launch on; NULL: off again
  *
- * A kernel takes part with one line, MBA_BLOCK_TIMESTAMPS. Thread 0 of every block writes, at the beginning and at the
- * end: where thread 0 leaves early (a producer warp), so does the record. */
+ * A kernel takes part with one line, MBA_BLOCK_TIMESTAMPS. Thread 0 of every block writes at the beginning and at the
+ * end; if thread 0 returns early (a producer warp), the record ends early too. */
 #ifndef MBA_DEVICE_CUDA_BLOCK_TIMESTAMPS_H
 #define MBA_DEVICE_CUDA_BLOCK_TIMESTAMPS_H
 
@@ -18,14 +18,14 @@ extern "C" {
 typedef struct mba_block_record {
     uint64_t start_ns, end_ns;
     uint32_t sm, written;
-} mba_block_record; /* 1: the block left one */
+} mba_block_record;
 
-/* Every translation unit has its own pointer; it says here how to set it, before main. */
+/* Every translation unit has its own pointer and registers here, before main, how to set it. */
 typedef int mba_blocks_set_fn(mba_block_record *records, void *stream);
 void        mba__blocks_unit(mba_blocks_set_fn *set);
 
 int mba_block_records_set(mba_block_record *records, void *stream); /* 0, or the error of the CUDA runtime */
-int mba_blocks_units(void);                                         /* how many files of kernels take part */
+int mba_blocks_units(void);                                         /* translation units that take part */
 
 #ifdef __cplusplus
 }

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-/* calibrate_cuda.cu -- see calibrate.h. Kernels count cycles of the SM themselves, so that readings do not depend on
- * the clock.
+/* calibrate_cuda.cu -- microbenchmarks of the GPU in use (calibrate.h). Kernels count SM cycles themselves, so that
+ * readings do not depend on the clock.
  *
- * kernel     calibrate_lanes<kind>   eight independent chains of one instruction a thread, 1024 threads on an SM
- * kernel     calibrate_products      mma.sync m16n8k16, four independent accumulators a warp, eight warps on an SM
+ * kernel     calibrate_lanes<kind>   eight independent chains of one instruction per thread, 1024 threads per SM
+ * kernel     calibrate_products      mma.sync m16n8k16, four independent accumulators per warp, eight warps per SM
  * kernel     calibrate_shared        16-byte reads of shared memory without conflicts
  * kernel     calibrate_barriers      __syncthreads of 256 threads
- * kernel     calibrate_chase         one thread, every load depends on the last
- * kernel     calibrate_read/write    16 bytes a thread and trip, past L1; by all SMs or by one
- * kernel     calibrate_empty         nothing: what starting blocks costs
+ * kernel     calibrate_chase         pointer chasing by one thread
+ * kernel     calibrate_read/write    16 bytes per thread and iteration, past L1; by all SMs or by one
+ * kernel     calibrate_empty         nothing: the cost of starting blocks
  * measured   none yet */
 #include <algorithm>
 #include <functional>
@@ -30,8 +30,8 @@ enum {
     CHASE_STEPS = 4096,
     PIECE = 16,
     STREAM_THREADS = 512,
-    STREAM_BLOCKS = 2, /* on an SM */
-    IN_FLIGHT = 4      /* loads of a thread: 64 KB of an SM, three times what DRAM needs */
+    STREAM_BLOCKS = 2, /* blocks per SM */
+    IN_FLIGHT = 4      /* loads per thread: 64 KB per SM, three times what DRAM needs */
 };
 enum lane_kind { LANES_FMA, LANES_ALU, LANES_XU, LANES_H2, LANES_MIXED };
 
@@ -57,7 +57,7 @@ __global__ void __launch_bounds__(LANE_THREADS) calibrate_lanes(long long *cycle
     if (threadIdx.x == 0) cycles[blockIdx.x] = clock64() - began;
     uint32_t sum = 0;
     for (int k = 0; k < CHAINS; k++) sum += x[k];
-    if (sum == 12345) *sink = sum; // almost never, but the compiler cannot know
+    if (sum == 12345) *sink = sum; // almost never true, which the compiler does not know
 }
 
 __global__ void __launch_bounds__(32 * WARPS_MMA) calibrate_products(long long *cycles, float *sink)
@@ -90,9 +90,9 @@ __global__ void __launch_bounds__(1024) calibrate_shared(long long *cycles, uint
     for (int i = 0; i < TRIPS; i += 4) {
         const unsigned at = 16 * ((threadIdx.x + 32 * i) % 1024);
 #pragma unroll
-        for (int k = 0; k < 4; k++) { // the address changes little: the integer units are slower than this
+        for (int k = 0; k < 4; k++) { // cheap address arithmetic: the integer units are slower
             uint32_t v[4];
-            asm volatile("ld.volatile.shared.v4.u32 {%0,%1,%2,%3}, [%4];" // else words nobody uses are not read
+            asm volatile("ld.volatile.shared.v4.u32 {%0,%1,%2,%3}, [%4];" // volatile: unused words are read too
                          : "=r"(v[0]), "=r"(v[1]), "=r"(v[2]), "=r"(v[3])
                          : "r"(base + (at ^ (16 * 32 * k))));
             sum += v[0];
@@ -110,11 +110,11 @@ __global__ void __launch_bounds__(256) calibrate_barriers(long long *cycles)
     if (threadIdx.x == 0) cycles[blockIdx.x] = clock64() - began;
 }
 
-/* next[i] is the index to read next. `warm` steps first, so that the part that is timed hits L2 or not as its size
- * says. */
+/* next[i] is the index to read next. Runs `warm` steps first, so that the timed part hits or misses L2 as its size
+ * implies. */
 __global__ void calibrate_chase(long long *cycles, const uint32_t *next, int warm, int steps, uint32_t *sink)
 {
-    uint32_t i = *sink; // where the last run ended: what that has read is in L2 now
+    uint32_t i = *sink; // continues where the last run ended
     for (int k = 0; k < warm; k++) asm volatile("ld.global.cg.u32 %0, [%1];" : "=r"(i) : "l"(next + i));
     const long long began = clock64();
     for (int k = 0; k < steps; k++) asm volatile("ld.global.cg.u32 %0, [%1];" : "=r"(i) : "l"(next + i));
@@ -122,7 +122,7 @@ __global__ void calibrate_chase(long long *cycles, const uint32_t *next, int war
     *sink = i;
 }
 
-/* One ring through all: 127 is odd, n a power of two. Steps of 32 KB, so that few leave a page. */
+/* One cycle through all elements: 127 is odd and n a power of two. Steps of 32 KB stay within a page mostly. */
 __global__ void calibrate_ring(uint32_t *next, uint32_t n, uint32_t stride)
 {
     const uint32_t i = blockIdx.x * blockDim.x + threadIdx.x;
@@ -187,11 +187,11 @@ __global__ void calibrate_empty(void) {}
 typedef struct bench {
     cudaStream_t   s;
     char          *memory;
-    long long     *cycles; /* of every block, on the device */
+    long long     *cycles; /* per block, on the device */
     uint32_t      *sink;
     cudaDeviceProp d;
-    double         clk;      /* GHz, while it spins */
-    double         peak_gbs; /* of DRAM, as the driver says */
+    double         clk;      /* GHz, measured under load */
+    double         peak_gbs; /* of DRAM, from the driver */
     mba_reading   *out;
     int           *n;
 } bench;
@@ -204,7 +204,7 @@ static void add(const bench *b, const char *key, const char *how, std::vector<do
     if (*b->n < MBA_READINGS_MAX) b->out[(*b->n)++] = { key, how, v[v.size() / 2], (v.back() - v.front()) / 2 };
 }
 
-/* The slowest block's cycles of a launch. */
+/* Cycles of the slowest block of a launch. */
 static mba_status cycles_of(double *out, const bench *b, int blocks, const std::function<void()> &launch)
 {
     std::vector<long long> c(blocks);
@@ -234,7 +234,7 @@ static mba_status seconds_of(double *out, const bench *b, const std::function<vo
     return MBA_OK;
 }
 
-/* RUNS readings after one that nobody counts; `value` turns cycles or seconds into the number. */
+/* RUNS readings after an uncounted one; `value` converts cycles or seconds. */
 typedef mba_status measure_fn(double *out, const bench *b, int blocks, const std::function<void()> &launch);
 static mba_status  timed(double *out, const bench *b, int, const std::function<void()> &launch)
 {
@@ -287,7 +287,7 @@ static mba_status read_lanes(const bench *b)
 static double mma_peak(int cc)
 {
     return cc >= 100 ? 8192 : cc >= 90 ? 4096 : 2048;
-} // FLOPs per clock and SM, of documents
+} // FLOPs per clock and SM, from documents
 
 static mba_status read_products(const bench *b)
 {
@@ -311,7 +311,7 @@ static mba_status read_products(const bench *b)
 
 static mba_status read_latency(const bench *b, const char *key, const char *how, uint32_t nodes)
 {
-    enum { STRIDE = 64 }; // 256 bytes: every step another line
+    enum { STRIDE = 64 }; // 256 bytes: a new line per step
     uint32_t *next = (uint32_t *)b->memory;
     CUDA_TRY(cudaMemsetAsync(b->sink, 0, sizeof *b->sink, b->s));
     calibrate_ring<<<(nodes + 255) / 256, 256, 0, b->s>>>(next, nodes, STRIDE);
@@ -322,14 +322,14 @@ static mba_status read_latency(const bench *b, const char *key, const char *how,
         [](double c) { return c / CHASE_STEPS; });
 }
 
-/* What all threads together have in flight: footprints are multiples of it, else what is left is read one by one. */
+/* Bytes that all threads have in flight; footprints are multiples of it, so that no remainder is read one by one. */
 static int64_t round_bytes(const bench *b)
 {
     return (int64_t)STREAM_BLOCKS * b->d.multiProcessorCount * STREAM_THREADS * IN_FLIGHT * PIECE;
 }
 
-/* Bytes per second of reading the same bytes again: many passes less few, so that what a launch begins with (some 5 us
- * between two events, as long as four passes over 8 MB) is in neither. */
+/* Bytes per second of reading the same bytes repeatedly: many passes minus few, which cancels the start of a launch
+ * (about 5 us between two events, as long as four passes over 8 MB). */
 static mba_status reread(double *gbs, const bench *b, int64_t bytes)
 {
     enum { FEW = 4, MANY = 20, TRIES = 3 };
@@ -375,7 +375,7 @@ static mba_status read_cache(const bench *b)
         [=] { calibrate_write<<<1, STREAM_THREADS, 0, b->s>>>(x, one / PIECE, PASSES, b->cycles); }, port);
 }
 
-/* Where half of the reads hit, time per byte lies half-way between that of L2 and that of DRAM. */
+/* The footprint at which half of the reads hit: there the time per byte is midway between that of L2 and of DRAM. */
 static mba_status read_half_point(const bench *b, double l2_gbs, double dram_gbs)
 {
     const double half = 2 / (1 / l2_gbs + 1 / dram_gbs);
@@ -418,7 +418,7 @@ static mba_status read_memory(const bench *b)
         ratio(2.0 * bytes));
 }
 
-/* One block on an SM at a time, held apart by shared memory: the time between two of them is start, warps and exit. */
+/* Shared memory limits an SM to one block at a time: the time from one block to the next is start, warps and exit. */
 static mba_status read_blocks(const bench *b)
 {
     enum { BLOCKS_SM = 512 };
@@ -432,7 +432,7 @@ static mba_status read_blocks(const bench *b)
             t[w][i] = x * hz / BLOCKS_SM;
         }
     std::vector<double> warp, all;
-    const double        exit_cycles = 75; // cannot be told from the start; as the shipped files say
+    const double        exit_cycles = 75; // not separable from the start; as in the machine files
     for (int i = 1; i < RUNS; i++) {
         const double each = std::max((t[1][i] - t[0][i]) / 31, 0.0);
         warp.push_back(each);
@@ -482,7 +482,7 @@ static mba_status read_driver(bench *b)
     double    c = 0, s = 1;
     CUDA_TRY(cudaDeviceGetAttribute(&memory_khz, cudaDevAttrMemoryClockRate, 0));
     const double peak = 2.0 * memory_khz * 1e3 * b->d.memoryBusWidth / 8 * 1e-9;
-    for (int i = 0; i < 50; i++) { // the clock rises while it works; the last reading counts
+    for (int i = 0; i < 50; i++) { // the clock rises under load; the last reading counts
         const auto spin = [=] {
             calibrate_lanes<LANES_FMA><<<sms, LANE_THREADS, 0, b->s>>>(b->cycles, b->sink, 100 * TRIPS);
         };
@@ -512,7 +512,7 @@ static mba_status read_footprints(const bench *b)
     return read_half_point(b, value_of(b, "l2_rd"), value_of(b, "hbm_rd") * b->peak_gbs);
 }
 
-/* One after the other: what fails is told and left out, what follows is still read unless the context is lost. */
+/* Runs all parts. A part that fails is reported and left out; the others still run unless the context is lost. */
 static mba_status read_parts(bench *b, mba_calibrate_fn *told, void *of)
 {
     static const struct {
@@ -529,7 +529,7 @@ static mba_status read_parts(bench *b, mba_calibrate_fn *told, void *of)
         const int        had = *b->n;
         const mba_status st = part.read(b);
         told(of, part.what, *b->n - had, st == MBA_OK ? NULL : mba_message());
-        cudaGetLastError(); // a refused launch is forgotten; a lost context is not
+        cudaGetLastError(); // clears a launch error; a lost context stays
         if (cudaStreamSynchronize(b->s) != cudaSuccess) return st == MBA_OK ? MBA_E_DEVICE : st;
     }
     return MBA_OK;

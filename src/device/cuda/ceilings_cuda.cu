@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-/* ceilings_cuda.cu -- the rates of the GPU in use: memory, FMA, exponentials, matrix units.
+/* ceilings_cuda.cu -- measures the ceilings of the GPU in use: copy, FMA, exponentials, tensor cores; and the time of
+ * copies of a given size.
  *
- * kernel     ceiling_copy     16 bytes a thread and trip over 4 GB: far more than the L2
+ * kernel     ceiling_copy     16 bytes per thread and iteration over 1 GB: far more than L2
  * kernel     ceiling_pieces   1 to 8 pieces of 16 bytes a thread, all asked for before the first is stored; as many
- *                             blocks as that takes: copies of megabytes, of which launch, ramp and tail are a good part
- * kernel     ceiling_fma      eight independent chains a thread
- * kernel     ceiling_exp      ex2.approx, eight independent chains a thread
- * The matrix rate is cuBLASLt's on an 8192^3 product of random numbers (constant ones would draw less power and run
+ *            blocks as that takes:
+ *                             copies of megabytes, of which launch, ramp and tail are a good part
+ * kernel     ceiling_fma      eight independent chains per thread
+ * kernel     ceiling_exp      ex2.approx, eight independent chains per thread
+ * The tensor rate is that of cuBLASLt for an 8192^3 product of random values (constants draw less power and run
  * faster). */
 #include "device/cuda/gemm.h"
 #include "device/cuda/common.cuh"
@@ -27,17 +29,17 @@ template <int D, bool ONCE>
 __global__ void __launch_bounds__(1024) ceiling_pieces(uint4 *to, const uint4 *from, int64_t n)
 {
     const int64_t first = (int64_t)blockIdx.x * D * blockDim.x + threadIdx.x;
-    uint4         row_regs[D];
+    uint4         loaded[D];
 #pragma unroll
     for (int d = 0; d < D; d++) {
         const int64_t i = first + d * blockDim.x;
-        if (i < n) row_regs[d] = ONCE ? __ldcs(from + i) : from[i];
+        if (i < n) loaded[d] = ONCE ? __ldcs(from + i) : from[i];
     }
 #pragma unroll
     for (int d = 0; d < D; d++) {
         const int64_t i = first + d * blockDim.x;
-        if (i < n && ONCE) __stcs(to + i, row_regs[d]);
-        else if (i < n) to[i] = row_regs[d];
+        if (i < n && ONCE) __stcs(to + i, loaded[d]);
+        else if (i < n) to[i] = loaded[d];
     }
 }
 
@@ -79,7 +81,7 @@ __global__ void __launch_bounds__(256) ceiling_fma(float *out)
         for (int k = 0; k < CHAINS; k++) x[k] = fmaf(x[k], 0.999f, 0.5f);
     float sum = 0;
     for (int k = 0; k < CHAINS; k++) sum += x[k];
-    if (sum == -1) *out = sum; // never, but the compiler cannot know
+    if (sum == -1) *out = sum; // never true, which the compiler does not know
 }
 
 __global__ void __launch_bounds__(256) ceiling_exp(float *out)
@@ -105,7 +107,7 @@ __global__ void __launch_bounds__(256) ceiling_random(uint32_t *x, int64_t n, bo
     x[i] = half ? hi << 16 | lo : __float_as_uint(a);
 }
 
-/* Seconds of one call: the best of several between two events. */
+/* Seconds of one call: the best of several, between two events. */
 template <typename F> static mba_status best_of(double *seconds, cudaStream_t stream, F call)
 {
     cudaEvent_t a, b;
@@ -181,7 +183,7 @@ extern "C" mba_status mba_ceilings_measure_cuda(mba_ceilings *out, mba_dtype com
     return st;
 }
 
-/* What a copy is timed with: x and y, one behind the other, and what sweeps the caches. */
+/* Buffers and events of a timed copy: x and y, one after the other, and the buffer that evicts L2. */
 struct copying {
     char        *x, *y, *sweep;
     size_t       bytes;
@@ -190,7 +192,7 @@ struct copying {
     cudaStream_t stream;
 };
 
-/* As a node is timed (device.c): in a graph, behind a sweep, between two events. */
+/* Captures a copy as nodes are timed (device.c): in a graph, after evicting L2, between two events. */
 static mba_status capture_copy(cudaGraphExec_t *exec, const copying &c, int way)
 {
     cudaGraph_t graph = NULL;

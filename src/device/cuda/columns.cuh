@@ -2,44 +2,40 @@
 /* columns.cuh -- sums over the rows of a matrix, one per column, in a fixed order: gradients of weights, statistics.
  *
  *     struct dot {
- *         enum { AT_ONCE = 4 };                                             // rows whose loads are on their way
- *         together window<const T> a, b;
- *         template <int V> struct known { .. };                             // what belongs to the columns and stays
- *         template <int V> struct seen { packed<T, V> a, b; };              // what a row gives
- *         template <int V> __device__ void know(known<V> &k, int64_t c) const;
- *         template <int V> __device__ void look(seen<V> &s, int64_t r, int64_t c, bool there) const;
- *         template <int V> __device__ void add(float (&sum)[1][V], const seen<V> &s, const known<V> &k) const;
+ *         enum { AT_ONCE = 4 };                                             // rows whose loads are in flight together
+ *         strided_view<const T> a, b;
+ *         template <int V> struct column_regs { .. };                       // values per column, loaded once
+ *         template <int V> struct row_regs { packed<T, V> a, b; };          // values of one row
+ *         template <int V> __device__ void load_columns(column_regs<V> &k, int64_t c) const;
+ *         template <int V> __device__ void load_row(row_regs<V> &s, int64_t r, int64_t c, bool there) const;
+ *         template <int V> __device__ void add(float (&sum)[1][V], const row_regs<V> &s, const column_regs<V> &k)
+ *         const;
  *     };
- *     MBA_TRY((mba_column_sums<1, V>(c, 0, t, dot, use, scratch)));         // launch 0: parts, launch 1: their totals
+ *     MBA_TRY((mba_column_sums<1, V>(c, 0, t, dot, use, scratch)));         // launch 0: partial sums, launch 1: totals
  *
- * A thread owns V neighbouring columns and adds up rows with a stride; the threads of a block that own the same columns
- * are added in order, then the blocks' parts. How many parts there are is the plan's business and depends on the shape
- * alone, so the same shape gives the same bits. With two blocks an SM, 256 threads, eight pieces of 16 bytes are 65 KB
- * in flight. The blocks of the totals take their places while those of the parts leave (dependent_launch.cuh). */
+ * A thread owns V adjacent columns and adds rows with a stride. A block adds its threads that own the same columns in
+ * order; the second launch adds the blocks' partial sums in order. The plan fixes the number of parts from the shape
+ * alone, so the same shape gives the same bits. Two blocks per SM of 256 threads with eight 16-byte vectors have 65 KB
+ * in flight. The second launch starts while the first drains (dependent_launch.cuh). */
 #ifndef MBA_COLUMNS_CUH
 #define MBA_COLUMNS_CUH
 
 #include "device/cuda/dependent_launch.cuh"
 #include "device/cuda/packed.cuh"
 
-enum {
-    COLUMN_THREADS = 256,
-    TOTAL_THREADS = 512,
-    TOTAL_COLUMNS = 32,
-    TOTAL_COLUMNS_FEW = 8
-}; /* of a block, as ops/columns.h plans */
+enum { COLUMN_THREADS = 256, TOTAL_THREADS = 512, TOTAL_COLUMNS = 32, TOTAL_COLUMNS_FEW = 8 }; /* per block */
 
-/* Row r. Threads that take several columns are used where rows lie at one distance alone: no test, no division. */
+/* Row r. V > 1 is used for rows with one stride only, so that no test and no division is needed. */
 template <int V, typename T>
 static __device__ __forceinline__ T *mba_column_row(const strided_view<T> &w, int64_t r, int64_t cols)
 {
     return V > 1 ? w.at + r * w.pitch : w.row(r, cols);
 }
 
-/* Threads that share a block's columns, which 32 bits can count: who owns which, and at which row it starts. */
+/* A thread's columns and first row in its block. The block's columns are counted in 32 bits. */
 template <int V> struct column_share {
-    int64_t first, column;          /* of the block's columns; of the V columns */
-    int     lane, lanes, row, rows; /* owner `lane` of `lanes`; its first row, rows at once */
+    int64_t first, column;          /* first column of the block; of this thread */
+    int     lane, lanes, row, rows; /* owner `lane` of `lanes`; its first row; row stride */
     bool    active;
 };
 
@@ -60,15 +56,16 @@ template <int V> static __device__ __forceinline__ column_share<V> mba_column_sh
     return s;
 }
 
-/* How many of `capacity` rows are real, `inner` of them to each that the step counts. Where all are, nobody waits for
- * the step: in a cold cache that was a microsecond before the first row was asked for, and a division of 64 bits. */
+/* How many of `capacity` rows are valid; the step counts groups of `inner` rows. If all are, the step is not read: with
+ * a cold cache that costs a microsecond before the first load, and a 64-bit division. */
 static __device__ __forceinline__ int64_t mba_column_rows(const mba_step *step, mba_count kind, int64_t capacity,
                                                           int64_t inner)
 {
     return kind == MBA_ALL ? capacity : mba_step_rows(step, kind, capacity / inner) * inner;
 }
 
-/* part (parts, K, cols): block (p, j) sums rows p * per_part .. of column block j. `rows` may be fewer than planned. */
+/* part (parts, K, cols): block (p, j) sums rows p * per_part .. of column block j. A ragged batch may have fewer
+ * rows. */
 template <int K, int V, typename F>
 __global__ void __launch_bounds__(COLUMN_THREADS, 2)
     column_parts(float *part, F f, int64_t cols, int64_t capacity, int64_t per_part, const mba_step *step,
@@ -90,7 +87,7 @@ __global__ void __launch_bounds__(COLUMN_THREADS, 2)
         int64_t                             r = from + s.row;
 #pragma unroll
         for (int u = 0; u < U; u++) f.load_row(row_regs[u], r + u * s.rows, s.column, r + u * s.rows < end);
-        f.load_columns(column_regs, s.column); // behind the first rows: both are waited for once
+        f.load_columns(column_regs, s.column); // after the first rows: one wait for both
         for (; r < end; r += U * s.rows) {
 #pragma unroll
             for (int u = 0; u < U; u++)
@@ -100,7 +97,7 @@ __global__ void __launch_bounds__(COLUMN_THREADS, 2)
         }
     }
     launch_dependents();
-    const int wide = s.lanes * V; // columns of the block; every thread adds up whole ones
+    const int wide = s.lanes * V; // columns of the block; a thread adds whole columns
 #pragma unroll
     for (int k = 0; k < K; k++) {
         __syncthreads();
@@ -116,10 +113,9 @@ __global__ void __launch_bounds__(COLUMN_THREADS, 2)
     }
 }
 
-/* The totals of K sums of one column, given to `use(column, total)`. Blocks take 32 columns; where those would be few
- * blocks, 8, a sector of every part: then a thread asks for its share of up to 512 parts at once. The grid says which.
- * With 32 registers (K = 1) four blocks of 512 threads fit on an SM, and 512 blocks (4096 columns by sectors) are one
- * round. */
+/* Adds the partial sums of each column and calls use(column, total). A block has 32 columns, or 8 (one sector of every
+ * part) if there would be few blocks; a thread then loads its share of up to 512 parts at once. The grid tells which.
+ * With 32 registers (K = 1) four blocks of 512 threads fit on an SM. */
 template <int K, typename F>
 __global__ void __launch_bounds__(TOTAL_THREADS, K > 1 ? 2 : 4)
     column_totals(const float *part, int64_t cols, int parts, F use, const mba_step *step)
@@ -165,7 +161,7 @@ __global__ void __launch_bounds__(TOTAL_THREADS, K > 1 ? 2 : 4)
     use(column, total, step);
 }
 
-/* Launch k: the totals of the parts (parts, K, cols) that launch k - 1 left. */
+/* Launch k: the totals of the partial sums (parts, K, cols) of launch k - 1. */
 template <int K, typename G>
 static mba_status mba_column_totals(const mba_call *c, int k, const float *part, int64_t cols, int64_t parts, G use)
 {
@@ -173,8 +169,7 @@ static mba_status mba_column_totals(const mba_call *c, int k, const float *part,
     return MBA_OK;
 }
 
-/* Launch k of the plan makes parts, launch k + 1 their totals; ops/columns.h planned both. `t` is the matrix whose rows
- * count. */
+/* Launch k of the plan computes partial sums, launch k + 1 their totals (planned by ops/columns.h). t: the matrix. */
 template <int K, int V, typename F, typename G>
 static mba_status mba_column_sums(const mba_call *c, int k, const mba_tensor *t, F f, G use, float *part)
 {
@@ -185,7 +180,7 @@ static mba_status mba_column_sums(const mba_call *c, int k, const mba_tensor *t,
     return mba_column_totals<K>(c, k + 1, part, cols, parts, use);
 }
 
-/* ---- what gradients of biases are: the sums of a matrix's own rows, and their place ---- */
+/* ---- gradients of biases: the column sums of a matrix ---- */
 
 template <typename T> struct own_sums {
     enum { AT_ONCE = 8 };

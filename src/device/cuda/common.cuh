@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* common.cuh -- the words kernels are written in: numbers, 16-byte pieces, windows, sums over a warp or a block.
+/* common.cuh -- what every kernel uses: launches by plan, conversions, 16-byte vectors, strided views, warp and block
+ * sums, ragged batches, Philox.
  *
- *     template <typename T> __global__ void relu(window<T> y, window<const T> x, int64_t cols) { .. }
+ *     template <typename T> __global__ void relu(strided_view<T> y, strided_view<const T> x, int64_t cols) { .. }
  *
  *     extern "C" mba_status relu_cuda(const mba_call *c)
  *     {
@@ -11,8 +12,8 @@
  *         return MBA_OK;
  *     }
  *
- * Arithmetic is fp32 whatever the operands are. Nothing here waits for another block, and no sum depends on the order
- * in which blocks run. */
+ * Arithmetic is fp32 for every operand type. Nothing here waits for another block, and no sum depends on the order in
+ * which blocks run. */
 #ifndef MBA_DEVICE_CUDA_COMMON_CUH
 #define MBA_DEVICE_CUDA_COMMON_CUH
 
@@ -32,7 +33,7 @@ static inline dim3 mba_grid(const mba_launch *l)
     return dim3((unsigned)l->grid[0], (unsigned)(l->grid[1] ? l->grid[1] : 1), (unsigned)(l->grid[2] ? l->grid[2] : 1));
 }
 
-/* Launch k of the plan: the kernel is ours, its geometry is the plan's. */
+/* Launches `kernel` with the geometry of launch k of the plan. */
 #define MBA_KERNEL(c, k, kernel, ...) \
     do { \
         const int         k_ = (k); \
@@ -42,7 +43,7 @@ static inline dim3 mba_grid(const mba_launch *l)
         MBA_TRY(mba__cuda_launch_check((c), k_)); \
     } while (0)
 
-/* The statements once for each type a tensor may have: T is float or bf16 in them. */
+/* Expands the statements once per tensor type; T is float or bf16 in them. */
 #define MBA_WITH_DTYPE(dtype, T, ...) \
     do { \
         if ((dtype) == MBA_BF16) { \
@@ -54,7 +55,7 @@ static inline dim3 mba_grid(const mba_launch *l)
         } \
     } while (0)
 
-/* A flag of the node as a constant of the kernel. */
+/* Turns a run-time flag into a compile-time constant. */
 #define MBA_WITH_BOOL(flag, NAME, ...) \
     do { \
         if (flag) { \
@@ -74,8 +75,8 @@ template <typename T> static __device__ __forceinline__ T from_float(float x);
 template <> __device__ __forceinline__ float              from_float<float>(float x) { return x; }
 template <> __device__ __forceinline__ bf16               from_float<bf16>(float x) { return __float2bfloat16_rn(x); }
 
-/* exp and its relatives in fp32 by the special-function unit, without the instructions that keep denormals: 2 ulp, and
- * for exp 1.2 |x| ulp of the rounded exponent, which is below 1e-6 relative for |x| < 8. */
+/* exp and related functions by the special-function unit, without the instructions that preserve denormals. Error 2
+ * ulp; for exp another 1.2 |x| ulp from the rounded exponent, below 1e-6 relative for |x| < 8. */
 static __device__ __forceinline__ float fast_exp2(float x)
 {
     float y;
@@ -93,13 +94,13 @@ static __device__ __forceinline__ float fast_reciprocal(float x)
 static __device__ __forceinline__ float sigmoid(float x) { return fast_reciprocal(1.0f + fast_exp2(-1.44269504f * x)); }
 static __device__ __forceinline__ float silu(float x) { return x * sigmoid(x); }
 
-/* ---- 16-byte pieces: PIECE<T> values that move in one instruction ---- */
+/* ---- 16-byte vectors: vec16<T>::N values that move in one instruction ---- */
 
 template <typename T> struct vec16 {
     enum { N = 16 / sizeof(T) };
 };
 
-/* N values (N * sizeof(T) = 4, 8 or 16 bytes, aligned so) to and from fp32 registers. */
+/* N values (N * sizeof(T) = 4, 8 or 16 bytes, aligned to that) to and from fp32 registers. */
 template <int BYTES> struct word;
 template <> struct word<2> {
     typedef uint16_t type;
@@ -114,8 +115,8 @@ template <> struct word<16> {
     typedef uint4 type;
 };
 
-/* The numbers in a word of memory. Two bf16 share a register: a shift makes the lower one a float, a mask the upper
- * one. The compiler's own way takes the upper one out first, three instructions for the two. */
+/* Converts the values of a word to fp32. Of two bf16 in a register, a shift converts the low one and a mask the high
+ * one; the compiler's own code takes three instructions for the two. */
 template <int N> static __device__ __forceinline__ void spread(float (&to)[N], const float (&v)[N])
 {
 #pragma unroll
@@ -162,7 +163,7 @@ template <int N, typename T> static __device__ __forceinline__ void store(T *to,
     *(typename word<N * sizeof(T)>::type *)to = u.w;
 }
 
-/* ---- windows: element i lies at at[(i / run) * pitch + i % run] (tensor.h) ---- */
+/* ---- strided views: element i is at[(i / run) * pitch + i % run] (tensor.h) ---- */
 
 template <typename T> struct strided_view {
     T                            *at;
@@ -171,14 +172,14 @@ template <typename T> struct strided_view {
     {
         return run == pitch ? at + i : at + i / run * pitch + i % run;
     }
-    /* row r of `cols` values; rows never straddle two runs */
+    /* row r of `cols` values; a row never spans two runs */
     __device__ __forceinline__ T *row(int64_t r, int64_t cols) const
     {
         return run == cols ? at + r * pitch : element(r * cols);
     }
 };
 
-/* Of an absent tensor: at is NULL. A dense tensor is one run, seen as rows of its last axis. */
+/* The view of a tensor; for an absent one `at` is NULL. A dense tensor has rows of its last axis. */
 template <typename T> static inline strided_view<T> mba_strided_view(const mba_tensor *t, void *at)
 {
     strided_view<T> w = { NULL, 1, 1 };
@@ -189,7 +190,7 @@ template <typename T> static inline strided_view<T> mba_strided_view(const mba_t
     return w;
 }
 
-/* True if pieces of N values are whole and aligned in every row of the window: address, row length and pitch. */
+/* Whether every row consists of whole, aligned vectors of n values: checks address, row length and pitch. */
 static inline bool mba_vec_aligned(const mba_tensor *t, const void *at, int n)
 {
     if (!t) return true;
@@ -213,7 +214,7 @@ static __device__ __forceinline__ float warp_max(float x)
     return x;
 }
 
-/* THREADS is the whole block. Two barriers; may be called again at once. */
+/* THREADS is the size of the block. Two barriers; consecutive calls need none between them. */
 template <int THREADS> static __device__ __forceinline__ float block_sum(float x)
 {
     __shared__ float part[THREADS / 32];
@@ -242,7 +243,7 @@ template <int THREADS> static __device__ __forceinline__ float block_max(float x
     return x;
 }
 
-/* The same in double, for what a step is judged by: losses, lengths. */
+/* The same in double, for losses and norms. */
 static __device__ __forceinline__ double warp_sum(double x)
 {
 #pragma unroll
@@ -263,12 +264,12 @@ template <int THREADS> static __device__ __forceinline__ double block_sum(double
     return x;
 }
 
-/* ---- ragged batches: shapes are capacities, the step says how many leading rows (or elements) are real ---- */
+/* ---- ragged batches: shapes are capacities; the step says how many leading rows (or elements) are valid ---- */
 
 struct ragged {
     mba_count kind;
     int64_t   all, entries, each;
-}; /* all = entries of axis 0 times what belongs to each */
+}; /* all = entries of axis 0 times rows of each */
 
 static __device__ __forceinline__ int64_t valid_rows_of(ragged r, const mba_step *step)
 {
@@ -303,8 +304,8 @@ static __device__ __forceinline__ void philox(uint32_t (&u)[4], uint64_t key, ui
     uint32_t c0 = (uint32_t)lo, c1 = (uint32_t)(lo >> 32), c2 = (uint32_t)hi, c3 = (uint32_t)(hi >> 32);
 #pragma unroll
     for (int round = 0; round < 10; round++) {
-        const uint32_t h0 = __umulhi(0xD2511F53u, c0), l0 = 0xD2511F53u * c0, h1 = __umulhi(0xCD9E8D57u, c2),
-                       l1 = 0xCD9E8D57u * c2;
+        const uint32_t h0 = __umulhi(0xD2511F53u, c0), l0 = 0xD2511F53u * c0;
+        const uint32_t h1 = __umulhi(0xCD9E8D57u, c2), l1 = 0xCD9E8D57u * c2;
         c0 = h1 ^ c1 ^ k0;
         c1 = l1;
         c2 = h0 ^ c3 ^ k1;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* counters.c -- see counters.h. */
+/* counters.c -- clears the tile counters of cuBLASLt once per captured step: edits the captured graph (counters.h). */
 #include "device/cuda/counters.h"
 
 #include <stdlib.h>
@@ -19,7 +19,7 @@ mba_status mba__cuda_counters(void)
 
 void *mba__cuda_counter(void) { return words.at + (size_t)(words.next++ % MBA_CUDA_COUNTERS) * MBA_CUDA_COUNTER_BYTES; }
 
-/* The counter that this node sets to zero; -1: it does something else. */
+/* The counter that this graph node sets to zero, or -1. */
 static int counter_of(cudaGraphNode_t node)
 {
     enum cudaGraphNodeType  type;
@@ -31,8 +31,8 @@ static int counter_of(cudaGraphNode_t node)
     return (int)((at - words.at) / MBA_CUDA_COUNTER_BYTES);
 }
 
-/* Takes a node out of a chain: what came before it is followed by what came behind it. Elsewhere it stays. */
-static bool take_out(cudaGraph_t graph, cudaGraphNode_t node)
+/* Removes a node that has one predecessor and one successor, and connects these. Other nodes stay. */
+static bool remove_from_chain(cudaGraph_t graph, cudaGraphNode_t node)
 {
     cudaGraphNode_t before, behind;
     size_t          nbefore = 0, nbehind = 0;
@@ -41,13 +41,13 @@ static bool take_out(cudaGraph_t graph, cudaGraphNode_t node)
         || cudaGraphNodeGetDependencies(node, &before, NULL, &nbefore) != cudaSuccess
         || cudaGraphNodeGetDependentNodes(node, &behind, NULL, &nbehind) != cudaSuccess
         || cudaGraphAddDependencies(graph, &before, &behind, NULL, 1) != cudaSuccess) {
-        cudaGetLastError(); // edges that are more than an order: not ours to cut
+        cudaGetLastError(); // edges with data: leave them
         return false;
     }
     return cudaGraphDestroyNode(node) == cudaSuccess;
 }
 
-/* All counters to zero, before everything else. */
+/* Adds a node that sets all counters to zero before everything else. */
 static mba_status clear_first(cudaGraph_t graph)
 {
     const struct cudaMemsetParams all = {
@@ -79,7 +79,7 @@ mba_status mba__cuda_clear_once(cudaGraph_t graph)
     }
     for (size_t i = 0; e == cudaSuccess && i < n; i++) {
         const int k = counter_of(node[i]);
-        if (k >= 0 && used[k] == 1) gone += take_out(graph, node[i]);
+        if (k >= 0 && used[k] == 1) gone += remove_from_chain(graph, node[i]);
     }
     free(node);
     CUDA_TRY(e);

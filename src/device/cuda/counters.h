@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-/* counters.h -- words in which kernels of the library count their tiles, cleared once for a whole captured step.
+/* counters.h -- memory in which cuBLASLt kernels count their tiles, cleared once per captured step.
  *
  *     MBA_TRY(mba__cuda_counters());                        // before the first capture
- *     cublasLtMatmul(.., mba__cuda_counter(), MBA_CUDA_COUNTER_BYTES, stream);      // sets it to 0, then counts in it
- *     MBA_TRY(mba__cuda_clear_once(graph));                 // one set of all at the beginning, those of products gone
+ *     cublasLtMatmul(.., mba__cuda_counter(), MBA_CUDA_COUNTER_BYTES, stream);      // clears it, then counts in it
+ *     MBA_TRY(mba__cuda_clear_once(graph));                 // one memset of all first; those of products removed
  *
- * A product that shares its word with none needs it cleared only before the step. As the library captures it, the set
- * stands between two kernels that would follow each other at once: by the timeline 5 us each, 200 times in a step of
- * mamba2-1.3b. */
+ * A product with a counter of its own needs it cleared only once, before the step. As the library captures it, the
+ * memset stands between two kernels that could follow each other directly: 5 us each in the timeline, 200 times in a
+ * step of mamba2-1.3b. */
 #ifndef MBA_CUDA_COUNTERS_H
 #define MBA_CUDA_COUNTERS_H
 
@@ -21,10 +21,10 @@ extern "C" {
 
 MBA_MUST mba_status mba__cuda_counters(void);
 
-/* The next of them, round and round. */
+/* The next counter, cyclically. */
 void *mba__cuda_counter(void);
 
-/* A set of a counter that no other set of the graph has, between one node and the next, is left out. */
+/* Removes the memsets of counters that only one node of the graph clears, and clears all counters at the beginning. */
 MBA_MUST mba_status mba__cuda_clear_once(cudaGraph_t graph);
 
 #ifdef __cplusplus

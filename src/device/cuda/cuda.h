@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/* cuda.h -- the CUDA device as launchers see it: errors as ours, and the handles of the one GPU of a process.
+/* cuda.h -- the CUDA device for launchers: CUDA errors as mba_status, the stream, shared memory, scratch.
  *
  *     CUDA_TRY(cudaMemsetAsync(c->out[Y], 0, bytes, mba_cuda_stream(c)));
  *
- * Included by C and by CUDA C. Only src/device/cuda and *_cuda files of operators see it. */
+ * Included by C and CUDA C. Only src/device/cuda and the *_cuda files of operators include it. */
 #ifndef MBA_CUDA_H
 #define MBA_CUDA_H
 
@@ -24,7 +24,7 @@ mba_status mba__cuda_failed(int error, const char *call);
 
 static inline cudaStream_t mba_cuda_stream(const mba_call *c) { return (cudaStream_t)c->stream; }
 
-/* After a launch: the error of its configuration, in the words of what was launched. */
+/* Called after a launch: returns the error of its configuration, with kernel and geometry. */
 mba_status mba__cuda_launch_check(const mba_call *c, int k);
 
 /* Empties the caches of everything else by reading `bytes` of zeros (flush_l2_cuda.cu), before something is timed.
@@ -32,7 +32,7 @@ mba_status mba__cuda_launch_check(const mba_call *c, int k);
 enum { MBA__FLUSH_BYTES = 256 << 20 };
 void mba__cuda_flush_l2(void *zeros, size_t bytes, void *stream);
 
-/* Dynamic and static shared memory beyond 48 KB together must be asked for, once per kernel; cheap to repeat. */
+/* Allows a kernel more than 48 KB of shared memory (static and dynamic). Needed once per kernel; cheap to repeat. */
 mba_status mba__cuda_allow_smem(const void *kernel, size_t bytes);
 
 static inline void *mba_cuda_scratch(const mba_call *c, int k) { return c->work + c->plan->scratch[k].offset; }

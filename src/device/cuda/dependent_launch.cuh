@@ -1,25 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-/* dependent_launch.cuh -- a launch whose blocks take their places while those of the launch before leave (programmatic
- * dependent launch).
+/* dependent_launch.cuh -- programmatic dependent launch: the next kernel's blocks start while this kernel drains.
  *
- *     __global__ void first(..)  { ..  launch_dependents();  write_the_little_that_is_left(..); }
- *     __global__ void second(..) { wait_for_prior_grids();  read_what_first_wrote(..); }
+ *     __global__ void first(..)  { ..main loop..  launch_dependents();  write_tail(..); }
+ *     __global__ void second(..) { wait_for_prior_grids();  read_output_of_first(..); }
  *     MBA_KERNEL(c, 0, first, ..);
  *     MBA_KERNEL_DEPENDENT(c, 1, second, ..);
  *
- * The second waits in every block, before any return: were it over before the first, what comes behind it would not
- * wait for that one; and before it reads what the first wrote or writes what that one reads. It takes its places when
- * all blocks of the first have called launch_dependents() or are gone; without the call, when all are gone. After an
- * ordinary launch, and below sm_90, both mean nothing.
+ * Before sm_90, and after an ordinary launch, both calls do nothing.
  *
- * In whatever watches kernels the second begins while the first still runs, though it only waits. So inside a training
- * step a kernel calls launch_dependents() behind its last loop, not before, and the timeline counts the second from
- * where the first ends (scope/correlate.c). */
+ * Profilers show `second` starting while `first` still runs. Inside a training step, call launch_dependents() after the
+ * main loop, not before; the timeline then counts `second` from the end of `first` (scope/correlate.c). */
 #ifndef MBA_DEVICE_CUDA_DEPENDENT_LAUNCH_CUH
 #define MBA_DEVICE_CUDA_DEPENDENT_LAUNCH_CUH
 
 #include "device/cuda/common.cuh"
 
+/* Allows the dependent kernel to launch once every block of this grid has called this or has exited. It orders no
+ * memory: writes become visible to the dependent kernel only through its wait_for_prior_grids(). */
 static __device__ __forceinline__ void launch_dependents()
 {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
@@ -27,6 +24,9 @@ static __device__ __forceinline__ void launch_dependents()
 #endif
 }
 
+/* Blocks until all prior grids have completed and their writes are visible. Call it in every block, on every path,
+ * before touching data that the prior grid reads or writes, and before any return. If this kernel could finish without
+ * waiting, the kernel after it could start before the prior grid ends. */
 static __device__ __forceinline__ void wait_for_prior_grids()
 {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
@@ -34,7 +34,7 @@ static __device__ __forceinline__ void wait_for_prior_grids()
 #endif
 }
 
-/* Whether the thread's current GPU knows of it. */
+/* Whether the current GPU supports it. */
 static inline bool mba_has_dependent_launch(void)
 {
     int device = 0, major = 0;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/* device.c -- one NVIDIA GPU as a device: memory, copies, and a step as a captured graph.
+/* device.c -- one NVIDIA GPU as a device: memory, copies, and runs as captured CUDA graphs.
  *
- * The first run of a set of passes goes node by node, so that libraries can prepare themselves; the second is captured,
- * and from then on a run is one graph launch. A run with hooks always goes node by node and waits after each. */
+ * The first run of a set of passes executes node by node, so that libraries initialise; the second is captured, and
+ * from then on a run is one graph launch. A run with hooks always executes node by node and synchronizes after each.
+ * Inputs are double-buffered: a second stream copies those of the next run while this one computes. */
 #include <cuda.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,15 +21,16 @@ static struct {
     char         name[256];
     mba_machine  machine;
     mba_device   device;
-    size_t       left;
-} gpu; // left: free at first
+    size_t       left; /* bytes that were free at first */
+} gpu;
 
 /* ---- errors ---- */
 
 mba_status mba__cuda_failed(int error, const char *call)
 {
+    const bool  no_gpu = error == cudaErrorNoDevice || error == cudaErrorInsufficientDriver;
     const char *fix = error == cudaErrorMemoryAllocation ? "a smaller --batch or --length, or --recompute on"
-                      : error == cudaErrorNoDevice || error == cudaErrorInsufficientDriver
+                      : no_gpu
                           ? "mambascope doctor says what is missing"
                           : "run again with CUDA_LAUNCH_BLOCKING=1 for the place; compute-sanitizer names the access";
     return mba_fail(error == cudaErrorMemoryAllocation ? MBA_E_NOMEM : MBA_E_DEVICE,
@@ -65,13 +67,14 @@ mba_status mba__cuda_allow_smem(const void *kernel, size_t bytes)
 
 /* ---- memory ---- */
 
-/* How much was asked for, how much there is, and what would fit: a twentieth is left to libraries. */
+/* The error for a failed allocation: what was requested, what is free, what would fit (a twentieth is for
+ * libraries). */
 static mba_status short_of_memory(size_t bytes)
 {
     size_t       left = 0, all = 0;
     char         fits[64] = "";
     const double gb = 0.95e-9 * (double)gpu.left;
-    cudaGetLastError(); // it is told here
+    cudaGetLastError(); // reported here
     if (cudaMemGetInfo(&left, &all) != cudaSuccess) return mba__cuda_failed(cudaErrorMemoryAllocation, "cudaMalloc");
     if (gb >= 1) snprintf(fits, sizeof fits, "--memory %lldGB makes do with what was free, or ", (long long)gb);
     return mba_fail(MBA_E_NOMEM,
@@ -82,7 +85,7 @@ static mba_status short_of_memory(size_t bytes)
                     mba_size_of((double)gpu.left).text, fits);
 }
 
-static mba_status cuda_take(void **out, size_t bytes)
+static mba_status cuda_alloc(void **out, size_t bytes)
 {
     const cudaError_t e = cudaMalloc(out, bytes);
     if (e == cudaErrorMemoryAllocation) return short_of_memory(bytes);
@@ -91,16 +94,16 @@ static mba_status cuda_take(void **out, size_t bytes)
     return MBA_OK;
 }
 
-static void cuda_give(void *p) { cudaFree(p); }
+static void cuda_dealloc(void *p) { cudaFree(p); }
 
-static mba_status cuda_take_host(void **out, size_t bytes)
+static mba_status cuda_alloc_host(void **out, size_t bytes)
 {
     CUDA_TRY(cudaMallocHost(out, bytes));
     memset(*out, 0, bytes);
     return MBA_OK;
 }
 
-static void cuda_give_host(void *p) { cudaFreeHost(p); }
+static void cuda_dealloc_host(void *p) { cudaFreeHost(p); }
 
 static mba_status cuda_put(void *device, const void *host, size_t bytes)
 {
@@ -122,16 +125,16 @@ static mba_status cuda_get(void *host, const void *device, size_t bytes)
 
 /* ---- running ---- */
 
-/* What a program keeps here: its captured runs, and what is known of the inputs that come ahead of theirs. */
+/* What the device stores per program: its captured graphs, and the state of inputs that were sent ahead. */
 typedef struct captured {
     cudaGraphExec_t exec[MBA_STEP + 1];
     bool            warm[MBA_STEP + 1];
-    const void     *from;           /* the mirror that was sent into p->ahead; NULL: none */
-    cudaStream_t    copies;         /* NULL: the program has no room ahead, or has not run */
-    cudaEvent_t     arrived, taken; /* what was sent is there; the last run has its inputs */
+    const void     *from;              /* the mirror that was copied to p->ahead, or NULL */
+    cudaStream_t    copies;            /* NULL: no second buffer, or the program has not run */
+    cudaEvent_t     arrived, consumed; /* the copy is complete; the last run has copied its inputs */
 } captured;
 
-static mba_status kept_of(captured **out, mba_program *p)
+static mba_status state_of(captured **out, mba_program *p)
 {
     if (!p->kept && !(p->kept = calloc(1, sizeof(captured))))
         return mba_fail(MBA_E_NOMEM, "no memory for captured steps");
@@ -173,22 +176,22 @@ static mba_status capture(mba_program *p, unsigned passes, cudaGraphExec_t *exec
     return st != MBA_OK ? st : mba__cuda_failed(e, "capturing the step");
 }
 
-static mba_status make_copies(captured *k)
+static mba_status create_copy_stream(captured *k)
 {
     CUDA_TRY(cudaStreamCreateWithFlags(&k->copies, cudaStreamNonBlocking));
     CUDA_TRY(cudaEventCreateWithFlags(&k->arrived, cudaEventDisableTiming));
-    CUDA_TRY(cudaEventCreateWithFlags(&k->taken, cudaEventDisableTiming));
+    CUDA_TRY(cudaEventCreateWithFlags(&k->consumed, cudaEventDisableTiming));
     return MBA_OK;
 }
 
-/* The inputs of the next run, beside the one under way, into memory of their own: that run's are still being read. The
- * copy waits until that run has taken its own out of there. */
+/* Copies the inputs of the next run to a second buffer while the current run still reads its own. The copy waits until
+ * the current run has consumed that buffer. */
 static mba_status cuda_send(mba_program *p)
 {
     captured *k = NULL;
-    MBA_TRY(kept_of(&k, p));
-    if (!k->copies) return MBA_OK; // before the first run: it copies them itself
-    CUDA_TRY(cudaStreamWaitEvent(k->copies, k->taken, 0));
+    MBA_TRY(state_of(&k, p));
+    if (!k->copies) return MBA_OK; // the first run copies its inputs itself
+    CUDA_TRY(cudaStreamWaitEvent(k->copies, k->consumed, 0));
     CUDA_TRY(cudaMemcpyAsync(p->ahead, p->mirror[MBA_INPUT], p->layout.arena_bytes[MBA_INPUT], cudaMemcpyHostToDevice,
                              k->copies));
     CUDA_TRY(cudaEventRecord(k->arrived, k->copies));
@@ -200,7 +203,7 @@ static mba_status cuda_recall(const mba_program *p)
 {
     captured *k = p->kept;
     if (!k || !k->from || k->from != p->mirror[MBA_INPUT]) return MBA_OK;
-    CUDA_TRY(cudaEventSynchronize(k->arrived)); // nobody reads the mirror any more
+    CUDA_TRY(cudaEventSynchronize(k->arrived)); // the mirror is no longer read
     k->from = NULL;
     return MBA_OK;
 }
@@ -215,12 +218,12 @@ static bool reads_inputs(const mba_program *p, unsigned passes)
     return false;
 }
 
-/* Inputs are there before a run: sent ahead, and then a copy on the device, or by a copy from the host now. */
-static mba_status take_inputs(mba_program *p, captured *k)
+/* Provides the inputs of a run: by a copy on the device if they were sent ahead, otherwise from the host. */
+static mba_status copy_inputs(mba_program *p, captured *k)
 {
     const size_t bytes = p->layout.arena_bytes[MBA_INPUT];
     if (!bytes) return MBA_OK;
-    if (p->ahead && !k->copies) MBA_TRY(make_copies(k));
+    if (p->ahead && !k->copies) MBA_TRY(create_copy_stream(k));
     if (k->from && k->from == p->mirror[MBA_INPUT]) {
         CUDA_TRY(cudaStreamWaitEvent(gpu.stream, k->arrived, 0));
         CUDA_TRY(cudaMemcpyAsync(p->memory[MBA_INPUT], p->ahead, bytes, cudaMemcpyDeviceToDevice, gpu.stream));
@@ -228,12 +231,12 @@ static mba_status take_inputs(mba_program *p, captured *k)
     } else {
         MBA_TRY(cuda_put(p->memory[MBA_INPUT], p->mirror[MBA_INPUT], bytes));
     }
-    if (k->copies) CUDA_TRY(cudaEventRecord(k->taken, gpu.stream));
+    if (k->copies) CUDA_TRY(cudaEventRecord(k->consumed, gpu.stream));
     return MBA_OK;
 }
 
-/* Results come back after it, into memory the host can read when the stream is done. */
-static mba_status give_results(mba_program *p)
+/* Copies the results to the host, which can read them once the stream is idle. */
+static mba_status copy_results(mba_program *p)
 {
     const size_t bytes = p->layout.arena_bytes[MBA_RESULT];
     if (!bytes) return MBA_OK;
@@ -243,7 +246,7 @@ static mba_status give_results(mba_program *p)
 
 static mba_status run_passes(mba_program *p, unsigned passes, const mba_hooks *h, captured *k)
 {
-    if (reads_inputs(p, passes)) MBA_TRY(take_inputs(p, k));
+    if (reads_inputs(p, passes)) MBA_TRY(copy_inputs(p, k));
     if (h || !k->warm[passes]) {
         MBA_TRY(launch_nodes(p, passes, h));
         k->warm[passes] = true;
@@ -251,13 +254,13 @@ static mba_status run_passes(mba_program *p, unsigned passes, const mba_hooks *h
         if (!k->exec[passes]) MBA_TRY(capture(p, passes, &k->exec[passes]));
         CUDA_TRY(cudaGraphLaunch(k->exec[passes], gpu.stream));
     }
-    return give_results(p);
+    return copy_results(p);
 }
 
 static mba_status cuda_run(mba_program *p, unsigned passes, const mba_hooks *h)
 {
     captured *k = NULL;
-    MBA_TRY(kept_of(&k, p));
+    MBA_TRY(state_of(&k, p));
     passes &= MBA_STEP;
     mba__range_begin("%s", passes == MBA_STEP      ? "step"
                            : passes == MBA_UPDATE  ? "update"
@@ -270,7 +273,7 @@ static mba_status cuda_run(mba_program *p, unsigned passes, const mba_hooks *h)
 
 /* ---- timing ---- */
 
-/* The passes as a graph in which every node lies between two events that can be asked when it is done. */
+/* Captures the passes as a graph with two timing events around every node. */
 static mba_status capture_timed(mba_program *p, unsigned passes, cudaEvent_t *event, void *sweep, cudaGraphExec_t *exec)
 {
     cudaGraph_t graph = NULL;
@@ -313,7 +316,7 @@ static mba_status cuda_time_nodes(mba_program *p, unsigned passes, double *secon
     if (!event) return mba_fail(MBA_E_NOMEM, "no memory for the times of %d nodes", n);
     for (int32_t i = 0; i < n; i++) cudaEventCreate(&event[i]);
     if (cold && cudaMalloc(&sweep, MBA__FLUSH_BYTES) == cudaSuccess) cudaMemset(sweep, 0, MBA__FLUSH_BYTES);
-    mba_status st = launch_nodes(p, passes, NULL); // libraries prepare themselves
+    mba_status st = launch_nodes(p, passes, NULL); // lets libraries initialise
     if (st == MBA_OK) st = capture_timed(p, passes, event, sweep, &exec);
     if (st == MBA_OK) st = run_timed(p, passes, seconds, event, exec);
     if (exec) cudaGraphExecDestroy(exec);
@@ -338,7 +341,7 @@ static void cuda_forget(mba_program *p)
         if (k->exec[i]) cudaGraphExecDestroy(k->exec[i]);
     if (k->copies) cudaStreamDestroy(k->copies);
     if (k->arrived) cudaEventDestroy(k->arrived);
-    if (k->taken) cudaEventDestroy(k->taken);
+    if (k->consumed) cudaEventDestroy(k->consumed);
     free(k);
     p->kept = NULL;
 }
@@ -374,8 +377,8 @@ mba_status mba_cuda_current(mba_machine *out, char *name, size_t room, int *ordi
     return describe(out, name, room, *ordinal);
 }
 
-/* Whether this thread has a context. The runtime gives a thread one at its first call that needs one; functions of the
- * driver, as the one that makes tensor maps, do not. A context that is there stays: it may be the caller's own. */
+/* Whether this thread has a context. The runtime creates one at the first call that needs one; driver functions, such
+ * as the one that encodes tensor maps, do not. An existing context stays: it may be the caller's own. */
 static mba_status has_context(bool *yes)
 {
     static void                         *kept;
@@ -416,10 +419,10 @@ mba_status mba_device_cuda(const mba_device **out, int ordinal)
         gpu.device = (mba_device){ .name = "cuda",
                                    .machine = &gpu.machine,
                                    .stream = gpu.stream,
-                                   .alloc = cuda_take,
-                                   .dealloc = cuda_give,
-                                   .alloc_host = cuda_take_host,
-                                   .dealloc_host = cuda_give_host,
+                                   .alloc = cuda_alloc,
+                                   .dealloc = cuda_dealloc,
+                                   .alloc_host = cuda_alloc_host,
+                                   .dealloc_host = cuda_dealloc_host,
                                    .put = cuda_put,
                                    .get = cuda_get,
                                    .send = cuda_send,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* device_none.c -- what a build without CUDA links instead of the CUDA device. */
+/* device_none.c -- linked instead of the CUDA device in a build without CUDA: every function returns an error. */
 #include "core/device.h"
 #include "device/cpu/ceilings.h"
 #include "device/cuda/calibrate.h"

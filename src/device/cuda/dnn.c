@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* dnn.c -- see dnn.h. */
+/* dnn.c -- image convolutions by cuDNN (dnn.h): one descriptor set and algorithm per shape, cached. */
 #include "device/cuda/dnn.h"
 
 #include <cudnn.h>
@@ -8,15 +8,16 @@
 
 #include "device/cuda/library.h"
 
-// clang-format off
 #define FUNCTIONS(X) \
-    X(cudnnCreate) X(cudnnSetStream) X(cudnnGetErrorString) X(cudnnCreateTensorDescriptor) \
-    X(cudnnSetTensor4dDescriptorEx) \
-    X(cudnnCreateFilterDescriptor) X(cudnnSetFilter4dDescriptor) X(cudnnCreateConvolutionDescriptor) \
-    X(cudnnSetConvolution2dDescriptor) X(cudnnSetConvolutionMathType) X(cudnnGetConvolutionForwardAlgorithm_v7) \
-    X(cudnnGetConvolutionBackwardDataAlgorithm_v7) X(cudnnGetConvolutionBackwardFilterAlgorithm_v7) \
-    X(cudnnConvolutionForward) X(cudnnConvolutionBackwardData) X(cudnnConvolutionBackwardFilter)
-// clang-format on
+    X(cudnnCreate) \
+    X(cudnnSetStream) \
+    X(cudnnGetErrorString) \
+    X(cudnnCreateTensorDescriptor) \
+    X(cudnnSetTensor4dDescriptorEx) X(cudnnCreateFilterDescriptor) X(cudnnSetFilter4dDescriptor) \
+        X(cudnnCreateConvolutionDescriptor) X(cudnnSetConvolution2dDescriptor) X(cudnnSetConvolutionMathType) \
+            X(cudnnGetConvolutionForwardAlgorithm_v7) X(cudnnGetConvolutionBackwardDataAlgorithm_v7) \
+                X(cudnnGetConvolutionBackwardFilterAlgorithm_v7) X(cudnnConvolutionForward) \
+                    X(cudnnConvolutionBackwardData) X(cudnnConvolutionBackwardFilter)
 typedef struct functions {
     FUNCTIONS(MBA_LIBRARY_FIELD)
 } functions;
@@ -34,24 +35,24 @@ typedef struct choice {
     cudnnTensorDescriptor_t      x, y;
     cudnnFilterDescriptor_t      w;
     cudnnConvolutionDescriptor_t conv;
-    int                          algo; /* of the enumeration that belongs to its kind */
+    int                          algo; /* value of the enumeration of its kind */
     size_t                       work_bytes;
 } choice;
 
 static struct {
     cudnnHandle_t handle;
-    choice       *kept;
+    choice       *choices;
     int           n;
     functions     f;
 } dnn;
 
 static mba_status failed(cudnnStatus_t e, const char *call, const shape *s)
 {
-    return mba_fail(
-        MBA_E_DEVICE,
-        "cuDNN reports: %s\nwhy: %.120s, %lld images of %lld x %lld x %lld to %lld channels, %lld x %lld taps",
-        dnn.f.cudnnGetErrorString(e), call, (long long)s->B, (long long)s->H, (long long)s->W, (long long)s->Ci,
-        (long long)s->Co, (long long)s->kh, (long long)s->kw);
+    return mba_fail(MBA_E_DEVICE,
+                    "cuDNN reports: %s\nwhy: %.120s, %lld images of %lld x %lld x %lld to %lld channels, "
+                    "%lld x %lld taps",
+                    dnn.f.cudnnGetErrorString(e), call, (long long)s->B, (long long)s->H, (long long)s->W,
+                    (long long)s->Ci, (long long)s->Co, (long long)s->kh, (long long)s->kw);
 }
 
 #define DNN_TRY(call) \
@@ -82,8 +83,8 @@ static mba_status describe(choice *c)
     return MBA_OK;
 }
 
-/* The first answer that works, repeats its bits, and fits. The three lists differ in type only. */
-#define TAKE_FIRST(answers) \
+/* Uses the first answer that works, is deterministic and fits. The three lists differ in type only. */
+#define USE_FIRST(answers) \
     for (int i = 0; i < n; i++) \
         if ((answers)[i].status == CUDNN_STATUS_SUCCESS && (answers)[i].determinism == CUDNN_DETERMINISTIC \
             && (answers)[i].memory <= MBA_CUDA_DNN_WORK_BYTES) { \
@@ -92,7 +93,7 @@ static mba_status describe(choice *c)
             return MBA_OK; \
         }
 
-static mba_status ask(choice *c)
+static mba_status choose_algorithm(choice *c)
 {
     const shape *s = &c->key;
     int          n = 0;
@@ -100,17 +101,17 @@ static mba_status ask(choice *c)
         cudnnConvolutionFwdAlgoPerf_t a[ANSWERS_MAX];
         DNN_TRY(
             dnn.f.cudnnGetConvolutionForwardAlgorithm_v7(dnn.handle, c->x, c->w, c->conv, c->y, ANSWERS_MAX, &n, a));
-        TAKE_FIRST(a)
+        USE_FIRST(a)
     } else if (s->kind == MBA_CONV_DATA) {
         cudnnConvolutionBwdDataAlgoPerf_t a[ANSWERS_MAX];
         DNN_TRY(dnn.f.cudnnGetConvolutionBackwardDataAlgorithm_v7(dnn.handle, c->w, c->y, c->conv, c->x, ANSWERS_MAX,
                                                                   &n, a));
-        TAKE_FIRST(a)
+        USE_FIRST(a)
     } else {
         cudnnConvolutionBwdFilterAlgoPerf_t a[ANSWERS_MAX];
         DNN_TRY(dnn.f.cudnnGetConvolutionBackwardFilterAlgorithm_v7(dnn.handle, c->x, c->y, c->conv, c->w, ANSWERS_MAX,
                                                                     &n, a));
-        TAKE_FIRST(a)
+        USE_FIRST(a)
     }
     return failed(CUDNN_STATUS_NOT_SUPPORTED, "no kernel that repeats its bits", s);
 }
@@ -118,19 +119,19 @@ static mba_status ask(choice *c)
 static mba_status find(const choice **out, const shape *s)
 {
     for (int i = 0; i < dnn.n; i++)
-        if (!memcmp(&dnn.kept[i].key, s, sizeof *s)) {
-            *out = &dnn.kept[i];
+        if (!memcmp(&dnn.choices[i].key, s, sizeof *s)) {
+            *out = &dnn.choices[i];
             return MBA_OK;
         }
     if (!dnn.handle) MBA_TRY(mba_library_open("libcudnn.so.9", names, &dnn.f));
     if (!dnn.handle) DNN_TRY(dnn.f.cudnnCreate(&dnn.handle));
-    if (!dnn.kept && !(dnn.kept = calloc(SHAPES_MAX, sizeof *dnn.kept)))
+    if (!dnn.choices && !(dnn.choices = calloc(SHAPES_MAX, sizeof *dnn.choices)))
         return mba_fail(MBA_E_NOMEM, "no memory for convolutions");
     if (dnn.n == SHAPES_MAX) return mba_fail(MBA_E_UNSUPPORTED, "more than %d shapes of convolutions", SHAPES_MAX);
-    dnn.kept[dnn.n].key = *s;
-    MBA_TRY(describe(&dnn.kept[dnn.n]));
-    MBA_TRY(ask(&dnn.kept[dnn.n]));
-    *out = &dnn.kept[dnn.n++];
+    dnn.choices[dnn.n].key = *s;
+    MBA_TRY(describe(&dnn.choices[dnn.n]));
+    MBA_TRY(choose_algorithm(&dnn.choices[dnn.n]));
+    *out = &dnn.choices[dnn.n++];
     return MBA_OK;
 }
 

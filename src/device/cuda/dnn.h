@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* dnn.h -- convolutions of images by cuDNN: channels last, filters (out, height, width, in), one type throughout, fp32
- * sums.
+/* dnn.h -- image convolutions by cuDNN: channels last, filters (out, height, width, in), one type, fp32 sums.
  *
- * The kernel is the library's first choice among those that give the same bits every time and fit the workspace; it is
- * asked once per shape, before a step is captured. fp32 is multiplied in fp32 (no TF32). */
+ * The kernel is the library's first choice among those that are deterministic and fit the workspace. It is chosen once
+ * per shape, before a step is captured. fp32 is multiplied in fp32 (no TF32). */
 #ifndef MBA_CUDA_DNN_H
 #define MBA_CUDA_DNN_H
 
@@ -18,17 +17,15 @@ typedef struct mba_cuda_conv {
     int64_t       pitch_x, pitch_y; /* elements between pixels */
     mba_conv_kind kind;
     mba_dtype     dtype;
-    bool          adds;             /* of DATA: dx is added to */
+    bool          adds;             /* DATA: adds to dx */
     void         *x, *w, *y, *work; /* FORWARD writes y, DATA x, FILTER w */
     void         *stream;
 } mba_cuda_conv;
 
 #ifdef __cplusplus
-extern "C" {
+extern "C"
 #endif
-mba_status mba_cuda_conv2d(const mba_cuda_conv *c);
-#ifdef __cplusplus
-}
-#endif
+    mba_status
+    mba_cuda_conv2d(const mba_cuda_conv *c);
 
 #endif

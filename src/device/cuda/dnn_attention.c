@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* dnn_attention.c -- see dnn_attention.h. The library knows attention by the operations it is made of: products, their
- * scaling, mask and softmax, each a descriptor; what lies between them is virtual and never in memory. */
+/* dnn_attention.c -- attention by cuDNN's graph API (dnn_attention.h). Attention is a graph of descriptors: products,
+ * scaling, mask and softmax. Tensors between them are virtual and never in memory. */
 #include "device/cuda/dnn_attention.h"
 
 #include <cudnn.h>
@@ -10,12 +10,13 @@
 
 #include "device/cuda/library.h"
 
-// clang-format off
 #define FUNCTIONS(X) \
-    X(cudnnCreate) X(cudnnSetStream) X(cudnnGetErrorString) X(cudnnGetVersion) X(cudnnBackendCreateDescriptor) \
-    X(cudnnBackendDestroyDescriptor) X(cudnnBackendSetAttribute) X(cudnnBackendGetAttribute) X(cudnnBackendFinalize) \
-    X(cudnnBackendExecute)
-// clang-format on
+    X(cudnnCreate) \
+    X(cudnnSetStream) \
+    X(cudnnGetErrorString) \
+    X(cudnnGetVersion) \
+    X(cudnnBackendCreateDescriptor) X(cudnnBackendDestroyDescriptor) X(cudnnBackendSetAttribute) \
+        X(cudnnBackendGetAttribute) X(cudnnBackendFinalize) X(cudnnBackendExecute)
 typedef struct functions {
     FUNCTIONS(MBA_LIBRARY_FIELD)
 } functions;
@@ -23,7 +24,7 @@ typedef struct functions {
 static const mba_library_name names[] = { FUNCTIONS(ENTRY){ NULL, 0 } };
 
 enum { SHAPES_MAX = 256, MADE_MAX = 128, OPS_MAX = 32, ANSWERS_MAX = 8, OLDEST = 90600 };
-enum { SCALE = MBA_DNN_TENSORS, MASKED, ONE, NAMED }; /* numbers that are handed over by value; names of tensors end */
+enum { SCALE = MBA_DNN_TENSORS, MASKED, ONE, NAMED }; /* scalars passed by value; NAMED: end of tensor ids */
 
 #define INSTEAD "leave --op attention=cudnn,attention_bwd=cudnn out"
 
@@ -35,18 +36,18 @@ typedef struct choice {
 
 static struct {
     cudnnHandle_t handle;
-    choice       *kept;
+    choice       *plans;
     int           n;
     functions     f;
 } dnn;
 
-/* ---- a graph of operations; the first failure stays, and nothing happens after it ---- */
+/* ---- a graph of operations; it keeps the first failure and does nothing after it ---- */
 
 typedef struct graph {
     const mba_dnn_shape *s;
     descriptor           made[MADE_MAX], op[OPS_MAX];
     int                  n_made, n_ops;
-    int64_t              name; /* of the next virtual tensor */
+    int64_t              name; /* id of the next virtual tensor */
     cudnnStatus_t        status;
     const char          *failed;
 } graph;
@@ -105,7 +106,7 @@ static extent dense(int64_t a, int64_t b, int64_t c, int64_t d)
     return (extent){ { a, b, c, d }, { b * c * d, c * d, d, 1 } };
 }
 
-static extent turned(extent e)
+static extent transposed(extent e)
 {
     return (extent){ { e.dim[0], e.dim[1], e.dim[3], e.dim[2] },
                      { e.stride[0], e.stride[1], e.stride[3], e.stride[2] } };
@@ -139,7 +140,7 @@ static descriptor heads(graph *g, int name)
 }
 static descriptor across(graph *g, int name)
 {
-    return tensor(g, turned(heads_extent(g->s, name)), CUDNN_DATA_BFLOAT16, name, false);
+    return tensor(g, transposed(heads_extent(g->s, name)), CUDNN_DATA_BFLOAT16, name, false);
 }
 static descriptor number(graph *g, int name) { return tensor(g, dense(1, 1, 1, 1), CUDNN_DATA_FLOAT, name, true); }
 static descriptor rows(graph *g, int name)
@@ -152,7 +153,7 @@ static descriptor scores(graph *g, cudnnDataType_t type)
     return tensor(g, dense(g->s->B, g->s->H, g->s->L, g->s->Lk), type, -1, false);
 }
 
-/* ---- operations: each gives what it writes ---- */
+/* ---- operations; each returns the tensor that it writes ---- */
 
 static descriptor product(graph *g, descriptor a, descriptor b, descriptor c)
 {
@@ -191,7 +192,7 @@ static descriptor reshaped(graph *g, descriptor x, descriptor y)
     return y;
 }
 
-/* Value by value: y = mode(x), mode(x, b), or of three, t ? x : b. An index counts along `axis`. */
+/* Elementwise: y = mode(x), mode(x, b), or with three operands t ? x : b. An index counts along `axis`. */
 typedef struct pointwise {
     cudnnPointwiseMode_t mode;
     cudnnDataType_t      type;
@@ -215,8 +216,7 @@ static descriptor each(graph *g, pointwise p)
     return p.y;
 }
 
-#define EACH(mode_, ...) each(g, (pointwise){ .mode = CUDNN_POINTWISE_##mode_, .type = CUDNN_DATA_FLOAT, __VA_ARGS__ })
-
+#define EACH(mode_, ...)   each(g, (pointwise){ .mode = CUDNN_POINTWISE_##mode_, .type = CUDNN_DATA_FLOAT, __VA_ARGS__ })
 #define SCORES(mode_, ...) EACH(mode_, __VA_ARGS__, .y = scores(g, CUDNN_DATA_FLOAT))
 
 /* ---- attention ---- */
@@ -226,12 +226,12 @@ static descriptor masked(graph *g, descriptor x)
     if (!g->s->causal) return x;
     const descriptor row = EACH(GEN_INDEX, .x = x, .axis = 2, .y = scores(g, CUDNN_DATA_INT32));
     const descriptor column = EACH(GEN_INDEX, .x = x, .axis = 3, .y = scores(g, CUDNN_DATA_INT32));
-    const descriptor row_regs = each(g, (pointwise){ .mode = CUDNN_POINTWISE_CMP_GE,
-                                                     .type = CUDNN_DATA_BOOLEAN,
-                                                     .x = row,
-                                                     .b = column,
-                                                     .y = scores(g, CUDNN_DATA_BOOLEAN) });
-    return SCORES(BINARY_SELECT, .x = x, .b = number(g, MASKED), .t = row_regs);
+    const descriptor visible = each(g, (pointwise){ .mode = CUDNN_POINTWISE_CMP_GE,
+                                                    .type = CUDNN_DATA_BOOLEAN,
+                                                    .x = row,
+                                                    .b = column,
+                                                    .y = scores(g, CUDNN_DATA_BOOLEAN) });
+    return SCORES(BINARY_SELECT, .x = x, .b = number(g, MASKED), .t = visible);
 }
 
 static void forward(graph *g)
@@ -247,12 +247,12 @@ static void forward(graph *g)
     product(g, p, heads(g, MBA_DNN_V), heads(g, MBA_DNN_O));
 }
 
-/* out = x^T of, by key heads: with groups the query heads' are added up. */
+/* out = x^T of, per key head; with grouped heads, summed over the query heads of a group. */
 static void keys_gradient(graph *g, descriptor x, descriptor of, int out)
 {
     const mba_dnn_shape *s = g->s;
     const descriptor     across_x =
-        reshaped(g, x, tensor(g, turned(dense(s->B, s->H, s->L, s->Lk)), CUDNN_DATA_BFLOAT16, -1, false));
+        reshaped(g, x, tensor(g, transposed(dense(s->B, s->H, s->L, s->Lk)), CUDNN_DATA_BFLOAT16, -1, false));
     if (s->H == s->Hk) {
         product(g, across_x, of, heads(g, out));
         return;
@@ -277,13 +277,13 @@ static void backward(graph *g)
     const descriptor ds = SCORES(MUL, .x = SCORES(MUL, .x = SCORES(SUB, .x = dp, .b = sums), .b = p), .b = scale);
     keys_gradient(g, ds, q, MBA_DNN_DK);
     const descriptor upright = reshaped(g, k, tensor(g, heads_extent(s, MBA_DNN_K), CUDNN_DATA_FLOAT, -1, false));
-    product(g, ds, upright, heads(g, MBA_DNN_DQ)); // not into fp32 first: that is what atomics would add to
+    product(g, ds, upright, heads(g, MBA_DNN_DQ)); // not to fp32 first: that path uses atomics
 }
 
 /* ---- plans ---- */
 
-/* The library's first answer that works and fits. */
-static descriptor ask(graph *g, size_t work_bytes)
+/* The plan of the library's first answer that works and fits. */
+static descriptor plan_of(graph *g, size_t work_bytes)
 {
     const descriptor all = make(g, CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR),
                      heuristic = make(g, CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
@@ -338,7 +338,7 @@ static mba_status open_library(void)
         return mba_fail(MBA_E_UNSUPPORTED,
                         "cuDNN %zu is too old for attention\nwhy: it wants 9.6 or later\nfix: " INSTEAD,
                         dnn.f.cudnnGetVersion());
-    if (!dnn.kept && !(dnn.kept = calloc(SHAPES_MAX, sizeof *dnn.kept)))
+    if (!dnn.plans && !(dnn.plans = calloc(SHAPES_MAX, sizeof *dnn.plans)))
         return mba_fail(MBA_E_NOMEM, "no memory for attention");
     const cudnnStatus_t e = dnn.f.cudnnCreate(&dnn.handle);
     return e == CUDNN_STATUS_SUCCESS ? MBA_OK
@@ -349,19 +349,19 @@ static mba_status open_library(void)
 static mba_status find(const choice **out, const mba_cuda_attention *a)
 {
     for (int i = 0; i < dnn.n; i++)
-        if (!memcmp(&dnn.kept[i].key, &a->shape, sizeof a->shape)) {
-            *out = &dnn.kept[i];
+        if (!memcmp(&dnn.plans[i].key, &a->shape, sizeof a->shape)) {
+            *out = &dnn.plans[i];
             return MBA_OK;
         }
     if (dnn.n == SHAPES_MAX) return mba_fail(MBA_E_UNSUPPORTED, "more than %d shapes of attention", SHAPES_MAX);
     graph g = { .s = &a->shape, .name = NAMED };
     if (a->shape.backward) backward(&g);
     else forward(&g);
-    const descriptor plan = ask(&g, a->work_bytes);
+    const descriptor plan = plan_of(&g, a->work_bytes);
     while (g.n_made) dnn.f.cudnnBackendDestroyDescriptor(g.made[--g.n_made]);
     if (!plan) return failed(&g);
-    dnn.kept[dnn.n] = (choice){ a->shape, plan };
-    *out = &dnn.kept[dnn.n++];
+    dnn.plans[dnn.n] = (choice){ a->shape, plan };
+    *out = &dnn.plans[dnn.n++];
     return MBA_OK;
 }
 
@@ -375,10 +375,8 @@ mba_status mba_cuda_dnn_attention(const mba_cuda_attention *a)
     MBA_TRY(open_library());
     MBA_TRY(find(&c, a));
     for (int i = 0; i < NAMED; i++) {
-        const void *p = i < MBA_DNN_TENSORS ? a->at[i]
-                        : i == SCALE || (i == MASKED && a->shape.causal) || (i == ONE && a->shape.backward)
-                            ? &number_of[i - SCALE]
-                            : NULL;
+        const bool  used = i == SCALE || (i == MASKED && a->shape.causal) || (i == ONE && a->shape.backward);
+        const void *p = i < MBA_DNN_TENSORS ? a->at[i] : used ? &number_of[i - SCALE] : NULL;
         if (p) {
             name[n] = i;
             at[n++] = p;

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-/* dnn_attention.h -- softmax attention by cuDNN: heads in bf16, sums in fp32, log-sum-exp kept for the backward.
+/* dnn_attention.h -- softmax attention by cuDNN: heads in bf16, sums in fp32, log-sum-exp saved for the backward pass.
  *
- * The library compiles its kernels for a graph of small operations, which is made once per shape, before a step is
- * captured (a few tenths of a second each). By the usual graph its backward adds up dq by atomics, whose bits differ
- * from run to run; this one has it keep the gradients of all scores in the work space instead, two bytes for each. */
+ * The library compiles its kernels for a graph of small operations, which is built once per shape, before a step is
+ * captured (a few tenths of a second each). With the usual graph its backward pass adds dq by atomics, so that bits
+ * differ from run to run. This graph makes it store the gradients of all scores in the workspace instead, two bytes
+ * each. */
 #ifndef MBA_CUDA_DNN_ATTENTION_H
 #define MBA_CUDA_DNN_ATTENTION_H
 
@@ -27,11 +28,11 @@ enum {
 
 typedef struct mba_dnn_heads {
     int64_t batch, head, row;
-} mba_dnn_heads; /* distances, in elements */
+} mba_dnn_heads; /* strides, in elements */
 
 typedef struct mba_dnn_shape {
     int64_t       B, L, Lk, H, Hk, P, causal, backward;
-    mba_dnn_heads heads[MBA_DNN_HEADS]; /* the backward's zero for a forward */
+    mba_dnn_heads heads[MBA_DNN_HEADS]; /* those of the backward pass are zero for a forward */
 } mba_dnn_shape;
 
 typedef struct mba_cuda_attention {
@@ -42,11 +43,9 @@ typedef struct mba_cuda_attention {
 } mba_cuda_attention;
 
 #ifdef __cplusplus
-extern "C" {
+extern "C"
 #endif
-mba_status mba_cuda_dnn_attention(const mba_cuda_attention *a);
-#ifdef __cplusplus
-}
-#endif
+    mba_status
+    mba_cuda_dnn_attention(const mba_cuda_attention *a);
 
 #endif

@@ -1,24 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
-/* elementwise.cuh -- operators that work element by element: y[i] (+)= f(a[i], b[i], ..), any windows, one launch.
+/* elementwise.cuh -- elementwise operators: y[i] (+)= f(a[i], b[i], ..) for any strided views, in one launch.
  *
  *     struct relu2 { __device__ float operator()(const float (&x)[1]) const { .. } };
  *     extern "C" mba_status relu2_cuda(const mba_call *c) { return mba_elementwise<1>(c, relu2()); }
  *     extern "C" mba_status relu2_bwd_cuda(const mba_call *c) { return mba_elementwise<2, MAY_ADD>(c, relu2_slope()); }
  *
- * Inputs 0 .. N-1 of the node are the operands, all with the type and shape of output 0. What else a node may ask for
- * is said where the operator is launched: MAY_ADD where its slot adds, MAY_CAST where operands (of one type) may differ
- * from output 0 in type. Each doubles what is compiled. The plan is mba_plan_streaming's, whose grid is ignored but for
- * the block: the grid follows from the elements.
+ * Inputs 0 .. N-1 of the node are the operands, with the type and shape of output 0. The launcher states what else a
+ * node may need: MAY_ADD if its slot adds, MAY_CAST if operands (of one type) may differ from output 0 in type. Each
+ * doubles the compiled code. The plan is that of mba_plan_streaming; the grid follows from the number of elements.
  *
- * kernel     elementwise     a thread takes four pieces of 16 bytes (two of each where there are several operands), 256
- *                            pieces apart, and asks for all of them before it uses the first
- * takes      fp32, bf16; single elements where rows are odd; places in windows by a division of 32 bits
+ * kernel     elementwise     a thread has four 16-byte vectors (two of each operand if there are several), 256 vectors
+ *            apart, and issues all loads before it uses the first
+ * takes      fp32, bf16; single elements if rows are not aligned; indices in views by 32-bit division
  * launch     grid ceil(elems / (256 D V)), block 256, no shared memory
  * resources  sm_90a, CUDA 13.0: 14 to 60 registers, no spill  [docs: elementwise]
- * in flight  4 TB/s for 0.7 us is 22 KB an SM: 5 blocks of 256 threads have 82 KB
- * moves      every operand once: bound by DRAM, if f takes fewer than 25 instructions a value of bf16 (132 SMs issue
- *            0.9 T warp instructions a second, 4 TB/s are 1 T values in and 1 T out)
- * order      element by element; the output may lie in an input */
+ * in flight  4 TB/s for 0.7 us need 22 KB per SM of an H200; 5 blocks of 256 threads have 82 KB
+ * moves      every operand once: bound by DRAM if f takes fewer than 25 instructions per bf16 value (an H200 issues 0.9
+ *            T warp instructions per second; 4 TB/s are 1 T values in and 1 T out)
+ * order      element by element; the output may alias an input */
 #ifndef MBA_ELEMENTWISE_CUH
 #define MBA_ELEMENTWISE_CUH
 
@@ -27,7 +26,7 @@
 enum { ELEMENTWISE_THREADS = 256 };
 enum { MAY_ADD = 1, MAY_CAST = 2 };
 
-/* A window whose elements are numbered by I; run is 0 where they lie in one row. */
+/* A strided view with indices of type I; run is 0 if it is contiguous. */
 template <typename T, typename I> struct indexed_view {
     T                            *at;
     I                             run;
@@ -50,20 +49,20 @@ template <typename T, typename I, int N> struct operands {
     indexed_view<const T, I> in[N];
 };
 
-/* V values of a row in a piece: 16 bytes, or one value where rows are odd. D pieces of a thread. */
+/* V: values per vector, 16 bytes or one value. D: vectors per thread. */
 template <typename TIN, typename TOUT, int N, int V, int D, bool ADDS, typename I, typename F>
 __global__ void __launch_bounds__(ELEMENTWISE_THREADS)
     elementwise(indexed_view<TOUT, I> y, operands<TIN, I, N> x, I elems, F f)
 {
     const I         first = ((I)blockIdx.x * D * ELEMENTWISE_THREADS + threadIdx.x) * V;
-    packed<TIN, V>  row_regs[D][N];
+    packed<TIN, V>  loaded[D][N];
     packed<TOUT, V> old[D];
 #pragma unroll
     for (int d = 0; d < D; d++) { // all loads before the first is used
         const I    i = first + (I)(d * ELEMENTWISE_THREADS * V);
         const bool there = i < elems;
 #pragma unroll
-        for (int k = 0; k < N; k++) fetch(row_regs[d][k], x.in[k].element(i), there);
+        for (int k = 0; k < N; k++) fetch(loaded[d][k], x.in[k].element(i), there);
         if (ADDS) fetch(old[d], (const TOUT *)y.element(i), there);
     }
 #pragma unroll
@@ -72,7 +71,7 @@ __global__ void __launch_bounds__(ELEMENTWISE_THREADS)
         float   in[N][V], out[V];
         if (i >= elems) return;
 #pragma unroll
-        for (int k = 0; k < N; k++) unpack(in[k], row_regs[d][k]);
+        for (int k = 0; k < N; k++) unpack(in[k], loaded[d][k]);
         if (ADDS) unpack(out, old[d]);
 #pragma unroll
         for (int v = 0; v < V; v++) {
@@ -102,7 +101,7 @@ static mba_status mba__elementwise(const mba_call *c, F f)
     return mba__cuda_launch_check(c, 0);
 }
 
-/* Numbers of elements in 32 bits, with the pieces of a block to spare. */
+/* 32-bit indices if they suffice, with room for the vectors of one more block. */
 template <typename TIN, typename TOUT, int N, int MAY, int V, typename F>
 static mba_status mba__elementwise_far(const mba_call *c, F f)
 {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-/* emulate_cuda.cu -- see emulate.h of this folder and of core: machines imitated on the GPU in use.
+/* emulate_cuda.cu -- emulates other machines on the GPU in use and times a kernel on both (emulate.h here and in core):
+ * fewer SMs, a smaller L2, more work per value, slower blocks.
  *
- * kernel     imitate_body<pieces, stores>   loads pieces of 16 bytes, works on every fp32 number, stores them
- * kernel     imitate_park                   holds all shared memory of an SM until it is told to go
- * kernel     imitate_touch                  reads a buffer through a window of lines that persist in L2
- * kernel     imitate_probe                  one thread asks for lines of that window, one after the other: do they
- *            stay?
+ * kernel     imitate_body<pieces, stores>   loads 16-byte vectors, computes on every fp32 value, stores them
+ * kernel     imitate_park                   occupies an SM (all its shared memory) until it is released
+ * kernel     imitate_touch                  reads a buffer through an access window of lines that persist in L2
+ * kernel     imitate_probe                  one thread times lines of that window one by one: are they still in L2?
  * measured   see src/sim/data/imitated.tsv */
 #include <algorithm>
 #include <functional>
@@ -18,11 +18,11 @@ extern "C" {
 #include "device/cuda/emulate.h"
 }
 
-enum { RUNS = 9, RESERVED = 1024 }; /* shared memory that the driver takes of every block */
+enum { RUNS = 9, RESERVED = 1024 }; /* RESERVED: shared memory per block of the driver */
 
-/* What a run does beside the kernel's own work. */
+/* Additional work of a run. */
 struct extra {
-    int special; /* more special functions per number */
+    int special; /* more special functions per value */
     int spin;    /* cycles before a block begins */
 };
 
@@ -79,7 +79,7 @@ __global__ void __launch_bounds__(512)
     if (!STORES && sum == 12345.678f) to[0].x = sum;
 }
 
-/* Polls memory of the device, seldom: what is measured meanwhile must not notice. It gives up after two seconds. */
+/* Polls device memory, rarely, so as not to disturb the measurement. Gives up after two seconds. */
 __global__ void imitate_park(volatile int *go, int *started)
 {
     unsigned long long began, now;
@@ -105,7 +105,7 @@ __global__ void __launch_bounds__(512) imitate_touch(const float4 *x, int64_t pi
 
 enum { PROBES = 64, PROBERS = 64, LINE = 128 };
 
-/* Memory holds zeros, which the compiler cannot know: every address waits for the number before it. */
+/* Memory holds zeros, which the compiler does not know: every address depends on the previous load. */
 __global__ void imitate_probe(const char *x, int64_t lines, long long *cycles)
 {
     int64_t         at = (int64_t)blockIdx.x * PROBES * 1009 % lines;
@@ -123,9 +123,9 @@ __global__ void imitate_probe(const char *x, int64_t lines, long long *cycles)
 typedef struct rig {
     cudaStream_t   run, park, tell;
     cudaEvent_t    from, to;
-    char          *memory;       /* read; written; kept in L2 */
-    int           *flags, *host; /* go, started: of the device; of the host */
-    long long     *cycles;       /* of probes */
+    char          *memory;       /* read; written; held in L2 */
+    int           *flags, *host; /* go, started: on the device; on the host */
+    long long     *cycles;       /* results of probes */
     cudaDeviceProp d;
 } rig;
 
@@ -196,7 +196,7 @@ static mba_status wait_for_parked(const rig *g, int want)
     return mba_fail(MBA_E_DEVICE, "only %d of %d SMs could be parked", g->host[1], want);
 }
 
-/* The kernel has run before: nothing is loaded while blocks are parked. */
+/* Times a run with parked blocks. The kernel has run before, so that no code is loaded meanwhile. */
 static mba_status timed_parked(double *us, const rig *g, const mba_emulated_kernel *k, const imitated_how &h)
 {
     const int all = (int)g->d.sharedMemPerBlockOptin;
@@ -211,7 +211,7 @@ static mba_status timed_parked(double *us, const rig *g, const mba_emulated_kern
     return st == MBA_OK ? told : st;
 }
 
-/* Mean cycles until lines of the window are there. */
+/* Mean latency of lines of the window, in cycles. */
 static mba_status probe(double *cycles, const rig *g, size_t strided_view)
 {
     long long of[PROBERS], sum = 0;
@@ -224,7 +224,7 @@ static mba_status probe(double *cycles, const rig *g, size_t strided_view)
     return MBA_OK;
 }
 
-/* How much of the window is still there: between lines that were just read and lines that have left. */
+/* Share of the window that is still in L2, interpolated between lines just read and lines evicted. */
 static mba_status window_stays(double *share, const rig *g, size_t strided_view)
 {
     double now = 0, near_by = 0, far_off = 0;
@@ -238,7 +238,7 @@ static mba_status window_stays(double *share, const rig *g, size_t strided_view)
     return MBA_OK;
 }
 
-/* Lines of a window persist; what is left of L2 is the imitated one. `left`: of L2, by the lines that did stay. */
+/* Lines of a window persist in L2; the rest of L2 is the emulated one. left: the rest, by the lines that did stay. */
 static mba_status timed_small_l2(double *us, double *left, const rig *g, const mba_emulated_kernel *k,
                                  const imitated_how &h)
 {
@@ -266,7 +266,7 @@ static mba_status timed_small_l2(double *us, double *left, const rig *g, const m
     return st;
 }
 
-/* The factor becomes what was reached, where that can be measured. */
+/* Replaces the factor by the one that was reached, where that can be measured. */
 static mba_status measure_one(double *base, double *imitated, const rig *g, mba_emulation *w)
 {
     const mba_emulated_kernel *k = mba_emulated_kernel_find(w->kernel);
@@ -302,7 +302,7 @@ static mba_status prepare(rig *g)
     CUDA_TRY(cudaMalloc(&g->cycles, PROBERS * sizeof *g->cycles));
     CUDA_TRY(cudaMemset(g->memory, 0, 3 * PART));
     MBA_TRY(tell(g, 1, 0));
-    imitate_park<<<1, 32, 0, g->park>>>(g->flags, g->flags + 1); // loaded now, not while something waits
+    imitate_park<<<1, 32, 0, g->park>>>(g->flags, g->flags + 1); // load the kernel now
     CUDA_TRY(cudaGetLastError());
     CUDA_TRY(cudaDeviceSynchronize());
     return MBA_OK;
@@ -319,7 +319,7 @@ extern "C" mba_status mba_emulate_cuda(mba_emulated_fn *told, void *of)
         mba_emulation    what = mba_emulations[i];
         const mba_status one = measure_one(&base, &imitated, &g, &what);
         told(of, &what, base, imitated, one == MBA_OK ? NULL : mba_message());
-        cudaGetLastError(); // a refused launch is forgotten; a lost context is not
+        cudaGetLastError(); // clears a launch error; a lost context stays
         if (cudaDeviceSynchronize() != cudaSuccess) st = one == MBA_OK ? MBA_E_DEVICE : one;
     }
     cudaFree(g.memory);

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-/* flush_l2_cuda.cu -- fills the caches of the GPU with data nobody wants, so that what is timed next finds its operands
- * in DRAM.
+/* flush_l2_cuda.cu -- fills L2 with unrelated data, so that the kernel timed next finds its operands in DRAM.
  *
- * By reading: after a fill, tens of megabytes of the outer cache would still wait to be written, and the kernel that is
- * timed next would pay for it.
+ * It reads instead of writing: after writes, tens of megabytes of L2 would still have to be written back, at the
+ * expense of the kernel timed next.
  *
- * kernel     sweep_caches     every 16-byte piece is read once
+ * kernel     sweep_caches     reads every 16-byte vector once
  * launch     grid 4 blocks for each SM, block 512
  * moves      reads what it is given: bound by DRAM
  * order      no sums that matter */
@@ -14,7 +13,7 @@ extern "C" {
 #include "device/cuda/cuda.h"
 }
 
-/* `memory` holds zeros; were it not so, the store would be what keeps the compiler from leaving the loads out. */
+/* `memory` holds zeros, so the store never runs; it keeps the compiler from removing the loads. */
 static __global__ void __launch_bounds__(512) sweep_caches(uint4 *memory, int64_t pieces)
 {
     uint32_t any = 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* gemm.c -- see gemm.h. cuBLASLt thinks in columns: a row-major C = A B is its C^T = B^T A^T, so the operands change
- * places. */
+/* gemm.c -- matrix products by cuBLASLt (gemm.h), and the benchmark of its candidates (gemm_candidates.h). cuBLASLt is
+ * column-major: a row-major C = A B is its C^T = B^T A^T, so the operands are exchanged. */
 #include "device/cuda/gemm.h"
 
 #include <cublasLt.h>
@@ -26,7 +26,7 @@ static const mba_library_name names[] = { FUNCTIONS(ENTRY){ NULL, 0 } };
 
 enum { SHAPES_MAX = 4096, CANDIDATES_MAX = 16 };
 
-/* What the choice of a kernel depends on; compared as bytes. */
+/* The key of the cache: what the choice of a kernel depends on; compared as bytes. */
 typedef struct shape {
     int64_t m, n, k, lda, ldb, ldc, batch, step_a, step_b, step_c;
     int32_t in, out, ta, tb, adds, bias, align_a, align_b, align_c;
@@ -37,15 +37,15 @@ typedef struct choice {
     cublasLtMatmulDesc_t   op;
     cublasLtMatrixLayout_t a, b, c; /* in the library's order: its a is our b */
     cublasLtMatmulAlgo_t   algo;
-    size_t                 work_bytes; /* what the kernel needs */
+    size_t                 work_bytes; /* workspace of the kernel */
     bool                   none;       /* the library has no kernel for it */
     int64_t                calls;
-    mba_cuda_gemm_args     last; /* for the bench: operands that are there */
+    mba_cuda_gemm_args     last; /* operands for the benchmark */
 } choice;
 
 static struct {
     cublasLtHandle_t handle;
-    choice          *kept;
+    choice          *cache;
     int              n;
     functions        f;
 } lt;
@@ -63,7 +63,7 @@ static mba_status failed(cublasStatus_t e, const char *call, const shape *s)
         if (lt_ != CUBLAS_STATUS_SUCCESS) return failed(lt_, #call, s); \
     } while (0)
 
-/* 256 bytes at most: what the library asks about. */
+/* Alignment of a pointer, at most 256 bytes, which is all the library distinguishes. */
 static int32_t alignment(const void *p)
 {
     const uintptr_t at = (uintptr_t)p | 256;
@@ -85,7 +85,7 @@ static mba_status layout(cublasLtMatrixLayout_t *out, const shape *s, int32_t dt
     return MBA_OK;
 }
 
-/* The library's candidates, best first by its own judgement; none where it has no kernel. */
+/* The library's candidates in its own order, best first; none if it has no kernel. */
 static mba_status candidates(const choice *c, int most, cublasLtMatmulHeuristicResult_t *found, int *n)
 {
     const shape               *s = &c->key;
@@ -136,7 +136,7 @@ static mba_cuda_algorithm algorithm_of(const cublasLtMatmulAlgo_t *a)
                                  attribute(a, CUBLASLT_ALGO_CONFIG_CLUSTER_SHAPE_ID) };
 }
 
-/* Choices that were measured, for products of these shapes; the distances between rows do not matter. */
+/* Measured choices by shape; row strides do not matter. */
 typedef struct measured {
     int64_t            m, n, k;
     int32_t            ta, tb, in, out, adds, bias;
@@ -149,8 +149,8 @@ static const measured choices[] = {
     { 0 },
 };
 
-/* Processors of the GPU at hand, if it is of the kind that was measured; else 0. */
-static int processors(void)
+/* SMs of the current GPU if it is of the measured kind (sm_90), otherwise 0. */
+static int sm_count(void)
 {
     int device = 0, cc = 0, n = 0;
     if (cudaGetDevice(&device) != cudaSuccess
@@ -162,7 +162,7 @@ static int processors(void)
 
 static const mba_cuda_algorithm *measured_for(const shape *s)
 {
-    if (!processors() || s->batch > 1) return NULL;
+    if (!sm_count() || s->batch > 1) return NULL;
     for (const measured *x = choices; x->m; x++)
         if (x->m == s->m && x->n == s->n && x->k == s->k && x->ta == s->ta && x->tb == s->tb && x->in == s->in
             && x->out == s->out && x->adds == s->adds && x->bias == s->bias)
@@ -170,7 +170,7 @@ static const mba_cuda_algorithm *measured_for(const shape *s)
     return NULL;
 }
 
-static mba_status ask(choice *c)
+static mba_status choose_algorithm(choice *c)
 {
     cublasLtMatmulHeuristicResult_t found[CANDIDATES_MAX] = { 0 };
     int                             n, best = 0;
@@ -191,7 +191,7 @@ static cublasStatus_t point_to_bias(const choice *c, const mba_cuda_gemm_args *g
     return lt.f.cublasLtMatmulDescSetAttribute(c->op, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &g->bias, sizeof g->bias);
 }
 
-/* Over the columns of C: the rows of the library's. */
+/* Adds a bias over the columns of C, which are rows for the library. */
 static mba_status add_bias(const choice *c)
 {
     const shape             *s = &c->key;
@@ -214,26 +214,26 @@ static mba_status choose(choice *c)
     MBA_TRY(layout(&c->a, s, s->in, s->tb ? s->n : s->k, s->tb ? s->k : s->n, s->ldb, s->step_b));
     MBA_TRY(layout(&c->b, s, s->in, s->ta ? s->k : s->m, s->ta ? s->m : s->k, s->lda, s->step_a));
     MBA_TRY(layout(&c->c, s, s->out, s->m, s->n, s->ldc, s->step_c));
-    return ask(c);
+    return choose_algorithm(c);
 }
 
 static mba_status find(choice **out, const shape *s, const mba_cuda_gemm_args *g)
 {
     for (int i = 0; i < lt.n; i++)
-        if (!memcmp(&lt.kept[i].key, s, sizeof *s)) {
-            *out = &lt.kept[i];
+        if (!memcmp(&lt.cache[i].key, s, sizeof *s)) {
+            *out = &lt.cache[i];
             return MBA_OK;
         }
     if (!lt.handle) MBA_TRY(mba_library_open("libcublasLt.so.13", names, &lt.f));
     if (!lt.handle) MBA_TRY(mba__cuda_counters());
     if (!lt.handle) LT_TRY(lt.f.cublasLtCreate(&lt.handle));
-    if (!lt.kept && !(lt.kept = calloc(SHAPES_MAX, sizeof *lt.kept)))
+    if (!lt.cache && !(lt.cache = calloc(SHAPES_MAX, sizeof *lt.cache)))
         return mba_fail(MBA_E_NOMEM, "no memory for matrix products");
     if (lt.n == SHAPES_MAX) return mba_fail(MBA_E_UNSUPPORTED, "more than %d shapes of matrix products", SHAPES_MAX);
-    lt.kept[lt.n].key = *s;
-    lt.kept[lt.n].last = *g;
-    MBA_TRY(choose(&lt.kept[lt.n]));
-    *out = &lt.kept[lt.n++];
+    lt.cache[lt.n].key = *s;
+    lt.cache[lt.n].last = *g;
+    MBA_TRY(choose(&lt.cache[lt.n]));
+    *out = &lt.cache[lt.n++];
     return MBA_OK;
 }
 
@@ -252,14 +252,15 @@ static cublasStatus_t multiply(const choice *c, const cublasLtMatmulAlgo_t *algo
     return multiply_in(c, algo, g, g->work, g->work ? MBA_CUDA_GEMM_WORK_BYTES : 0);
 }
 
-/* With what the kernel needs: a word to count in is its own, so that a step clears all of them at once (counters.h). */
+/* Runs the chosen kernel. A kernel that needs only a tile counter gets one of its own, so that a step clears all
+ * counters at once (counters.h). */
 static cublasStatus_t multiply_as_chosen(const choice *c, const mba_cuda_gemm_args *g)
 {
     if (!c->work_bytes || c->work_bytes > MBA_CUDA_COUNTER_BYTES) return multiply(c, &c->algo, g);
     return multiply_in(c, &c->algo, g, mba__cuda_counter(), MBA_CUDA_COUNTER_BYTES);
 }
 
-static mba_status multiply_whole(const mba_cuda_gemm_args *g)
+static mba_status multiply_unsplit(const mba_cuda_gemm_args *g)
 {
     choice *c = NULL;
     shape   key;
@@ -280,37 +281,37 @@ static mba_status multiply_whole(const mba_cuda_gemm_args *g)
     return MBA_OK;
 }
 
-/* The row of C before which to cut a gradient of weights: 0, nowhere. In tiles of 128 x 256, which the library's
- * fastest kernels have, that of in_proj of mamba2-1.3b (8512 x 2048) is four rounds of 132 processors and eight tiles
- * more, for which all wait: 717 TFLOP/s where products of whole rounds reach 828 (bench gemm, H200). The rows behind
- * the cut are few, their product is split over k (23 us), and it reads the other operand from L2 in part. A step of
- * mamba2-1.3b took 265.0 ms instead of 269.3 (matmul=unsplit), at the limit of power. */
-static int64_t cut_of(const mba_cuda_gemm_args *g)
+/* The row of C at which to split a weight gradient into two products; 0: no split. In tiles of 128 x 256, which the
+ * library's fastest kernels have, in_proj of mamba2-1.3b (8512 x 2048) is four waves of an H200's SMs and eight more
+ * tiles, for which all SMs wait: 717 TFLOP/s, where whole waves reach 828 (bench gemm). The rows after the split are
+ * few; their product is split over k (23 us) and reads part of the other operand from L2. A step of mamba2-1.3b takes
+ * 265.0 ms instead of 269.3 (matmul=unsplit), at the power limit. */
+static int64_t split_row(const mba_cuda_gemm_args *g)
 {
-    enum { ROWS = 128, COLS = 256, FEW = 16, ROUNDS_LEAST = 2, DEPTH_LEAST = 4096 };
-    const int64_t sms = g->cut && g->ta && g->in == MBA_BF16 && g->batch <= 1 && g->k >= DEPTH_LEAST ? processors() : 0;
+    enum { ROWS = 128, COLS = 256, TILES_LEFT_MAX = 16, WAVES_MIN = 2, DEPTH_MIN = 4096 };
+    const int64_t sms = g->cut && g->ta && g->in == MBA_BF16 && g->batch <= 1 && g->k >= DEPTH_MIN ? sm_count() : 0;
     if (!sms) return 0;
     const int64_t across = mba_ceil(g->n, COLS), tiles = mba_ceil(g->m, ROWS) * across, over = tiles % sms;
     const int64_t at = (tiles - over) / across * ROWS;
-    return over && over <= FEW && tiles / sms >= ROUNDS_LEAST && g->m - at <= ROWS ? at : 0;
+    return over && over <= TILES_LEFT_MAX && tiles / sms >= WAVES_MIN && g->m - at <= ROWS ? at : 0;
 }
 
 mba_status mba_cuda_gemm(const mba_cuda_gemm_args *g)
 {
-    const int64_t      at = cut_of(g);
+    const int64_t      at = split_row(g);
     mba_cuda_gemm_args first = *g, rest = *g;
-    if (!at) return multiply_whole(g);
+    if (!at) return multiply_unsplit(g);
     first.m = at;
     rest.m = g->m - at;
     rest.a = (const char *)g->a + (size_t)at * mba_dtype_bytes(g->in); // A is stored transposed
     rest.c = (char *)g->c + (size_t)(at * g->ldc) * mba_dtype_bytes(g->out);
-    MBA_TRY(multiply_whole(&first));
-    return multiply_whole(&rest);
+    MBA_TRY(multiply_unsplit(&first));
+    return multiply_unsplit(&rest);
 }
 
-/* ---- the bench of candidates: gemm_candidates.h ---- */
+/* ---- benchmark of candidates: gemm_candidates.h ---- */
 
-/* Best of `repeats`, the caches swept before each; 0 where the library refuses. */
+/* Best of `repeats` runs with cold L2; 0 if the library refuses. */
 static mba_status time_candidate(double *best, const choice *c, const cublasLtMatmulAlgo_t *algo, void *sweep,
                                  size_t bytes, int repeats)
 {
@@ -334,7 +335,7 @@ static mba_status time_candidate(double *best, const choice *c, const cublasLtMa
     return MBA_OK;
 }
 
-/* `seconds` of runs to warm up, then as many back to back: their mean. */
+/* Mean time of back-to-back runs for hold_s seconds, after as many of warm-up. */
 static mba_status hold_candidate(double *mean, const choice *c, const cublasLtMatmulAlgo_t *algo, double once_s,
                                  double hold_s)
 {
@@ -394,7 +395,7 @@ mba_status mba_cuda_gemm_candidates(int most, int repeats, double hold_s, mba_cu
     CUDA_TRY(cudaMalloc(&t.sweep, SWEEP_BYTES));
     if (cudaMemset(t.sweep, 0, SWEEP_BYTES) != cudaSuccess) st = mba__cuda_failed(cudaGetLastError(), "cudaMemset");
     for (int i = 0; i < lt.n && st == MBA_OK; i++)
-        if (!lt.kept[i].none && lt.kept[i].calls) st = try_all(&lt.kept[i], &t, fn, ctx);
+        if (!lt.cache[i].none && lt.cache[i].calls) st = try_all(&lt.cache[i], &t, fn, ctx);
     cudaFree(t.sweep);
     return st;
 }

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-/* gemm_simt.cuh -- products of matrices that the library does not take: odd rows in bf16, tiny layers.
+/* gemm_simt.cuh -- matrix products without tensor cores, for shapes that cuBLASLt refuses: unaligned bf16 rows, tiny
+ * layers. matmul uses it as its last variant.
  *
- *     MBA_TRY(mba_cuda_gemm_simt(c, k, &g));    // g as for mba_cuda_gemm, launch k as mba__plan_tiles planned it
+ *     MBA_TRY(mba_cuda_gemm_simt(c, k, &g));                  // g as for mba_cuda_gemm, launch k as mba__plan_tiles
+ *     planned it
  *
  * kernel     matmul_tiles     32 x 32 of C per block, 32 columns of A and B at a time in shared memory
  * takes      everything but batches
  * launch     grid (ceil(n/32), ceil(m/32)), block 256, static smem 8.4 KB
- * moves      every operand n/32 or m/32 times: for odd shapes of tests and tiny layers, not for speed
+ * moves      every operand n/32 or m/32 times: for unaligned shapes and tiny layers, not for speed
  * measured   none yet
  * order      fixed: k ascends */
 #ifndef MBA_DEVICE_CUDA_GEMM_SIMT_CUH
@@ -15,7 +17,7 @@
 #include "device/cuda/gemm.h"
 #include "device/cuda/common.cuh"
 
-/* Where (row, col) of op(M) lies: transposed operands swap the two. */
+/* Strides of (row, col) of op(M); transposed operands swap them. */
 struct side {
     int64_t row, col;
 };
@@ -47,7 +49,7 @@ __global__ void __launch_bounds__(256) matmul_tiles(TC *c, int64_t ldc, const T 
     }
 }
 
-/* Without a plan: where the library was planned and turned out to have no kernel. */
+/* Without a plan, for products that the plan gave to the library, which then had no kernel. */
 static inline mba_status mba_cuda_gemm_simt_fallback(const mba_cuda_gemm_args *g)
 {
     const side sa = { g->ta ? 1 : g->lda, g->ta ? g->lda : 1 }, sb = { g->tb ? 1 : g->ldb, g->tb ? g->ldb : 1 };

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-/* hopper.cuh -- what sm_90a adds to the words of kernels: barriers in shared memory that count bytes, tiles that travel
- * by themselves (TMA), and products of a warpgroup (wgmma).
+/* hopper.cuh -- sm_90a for kernels: mbarriers, TMA copies, wgmma, register reallocation, and flags between blocks.
  *
  *     mbar_expect(bar, 8192);  tma_load3(tile, &map, bar, x, y, z);              // one thread
- *     mbar_wait(bar, phase);                                                     // everyone who reads the tile
- *     wgmma_fence();  wgmma_n64_rs<0>(d, a, mdesc(tile), 1);  wgmma_commit();  wgmma_wait<0>();
+ *     mbar_wait(bar, phase);                                                     // every thread that reads the tile
+ *     wgmma_fence();  wgmma_n64_rs<0>(d, a, wgmma_smem_desc(tile), 1);  wgmma_commit();  wgmma_wait<0>();
  *
- * Tiles are 64 rows of 128 bytes under the 128-byte swizzle (piece ^ row % 8, as tile_at of mma.cuh), 1 KB aligned.
- * Maps of tensors are made on the host by mba_tensor_map_make. All of it is for sm_90a alone: kernels that use it are
- * empty elsewhere, and their plans refuse other devices. */
+ * Tiles are 64 rows of 128 bytes with the 128-byte swizzle (vector ^ row % 8, as tile_at of mma.cuh), aligned to 1 KB.
+ * The host makes tensor maps with mba_tensor_map_make. All of it is for sm_90a only: on other architectures kernels
+ * that use it compile to nothing, and their plans refuse the device. ssd's `fused` and `exact` are built on this
+ * file. */
 #ifndef MBA_HOPPER_CUH
 #define MBA_HOPPER_CUH
 
@@ -24,13 +24,13 @@
 #define MBA_HOPPER 0
 #endif
 
-/* ---- on the host: a map of a bf16 tensor of three axes, seen in boxes of 64 x 64; distances in elements ---- */
+/* ---- host: the tensor map of a bf16 tensor with three axes, in boxes of 64 x 64; strides in elements ---- */
 
 typedef CUresult mba_encode_fn(CUtensorMap *, CUtensorMapDataType, cuuint32_t, void *, const cuuint64_t *,
                                const cuuint64_t *, const cuuint32_t *, const cuuint32_t *, CUtensorMapInterleave,
                                CUtensorMapSwizzle, CUtensorMapL2promotion, CUtensorMapFloatOOBfill);
 
-/* The function of the driver that makes maps, asked for once; no library of the driver is linked. */
+/* The driver's function that encodes tensor maps, looked up once; the program does not link the driver library. */
 static inline mba_status mba_tensor_map_encoder(mba_encode_fn **out)
 {
     static void                    *kept;
@@ -66,13 +66,13 @@ static inline mba_status mba_tensor_map_make(CUtensorMap *map, const void *at, c
 
 #if MBA_HOPPER || !defined(__CUDA_ARCH__)
 
-/* ---- barriers in shared memory, by address ---- */
+/* ---- mbarriers, by shared-memory address ---- */
 
 static __device__ __forceinline__ void mbar_init(uint32_t bar, int arrivals)
 {
     asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(bar), "r"(arrivals));
 }
-static __device__ __forceinline__ void mbar_init_done() /* what copies and other threads must see */
+static __device__ __forceinline__ void mbar_init_done() /* makes the inits visible to TMA and other threads */
 {
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
 }
@@ -84,13 +84,14 @@ static __device__ __forceinline__ void mbar_arrive(uint32_t bar)
 {
     asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(bar) : "memory");
 }
-/* Arrivals of whole warps. Where its lanes have read what may now be overwritten, they meet first: that products of
- * theirs have met is no order of reads. */
+/* Arrivals of whole warps. mbar_release() synchronizes the lanes first, because they have read what may now be
+ * overwritten; a completed wgmma does not order those reads. mbar_pass() is for warps that have read nothing since the
+ * lanes last synchronized. */
 static __device__ __forceinline__ void mbar_init_warps(uint32_t bar, int warps)
 {
     mbar_init(bar, warps * ARRIVALS_OF_A_WARP);
 }
-static __device__ __forceinline__ void mbar_pass(uint32_t bar, int lane) /* nothing was read since lanes met */
+static __device__ __forceinline__ void mbar_pass(uint32_t bar, int lane)
 {
     if (lane < ARRIVALS_OF_A_WARP) mbar_arrive(bar);
 }
@@ -118,10 +119,10 @@ template <int ID, int THREADS> static __device__ __forceinline__ void bar_sync()
     asm volatile("bar.sync %0, %1;" ::"n"(ID), "n"(THREADS) : "memory");
 }
 
-/* ---- from block to block: each of `count` warps says that what it wrote is there, one thread of another block waits
- * for all of them, and its warps meet at a barrier after. Whoever waits gives up after seconds, by writing where
- * nothing is: a launch that fails is better than one that hangs. (With a trap there, or a barrier before publish(), the
- * compiler no longer knows that warps are whole where products are, and addresses their operands lane by lane.) ---- */
+/* ---- flags between blocks. Each of `count` warps calls publish() after its writes; one thread of another block calls
+ * await() for all of them, then its warps synchronize. await() gives up after four seconds by storing to address 0: a
+ * launch that fails is better than one that hangs. (A trap instead, or a barrier before publish(), would make the
+ * compiler treat warps as divergent and compute wgmma descriptors per lane.) ---- */
 
 static __device__ __forceinline__ void publish(int *flag)
 {
@@ -135,20 +136,20 @@ static __device__ __forceinline__ void await(const int *flag, int count)
 {
     const unsigned long long limit = 4000000000ull; // ns
     unsigned long long       begin, now;
-    int                      there;
+    int                      ready;
     asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(begin));
     do {
-        asm volatile("ld.acquire.gpu.global.s32 %0, [%1];" : "=r"(there) : "l"(flag) : "memory");
+        asm volatile("ld.acquire.gpu.global.s32 %0, [%1];" : "=r"(ready) : "l"(flag) : "memory");
         asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now));
-    } while (there < count && now - begin < limit);
-    if (there < count) asm volatile("st.global.s32 [%0], %1;" ::"l"(0ull), "r"(0) : "memory");
+    } while (ready < count && now - begin < limit);
+    if (ready < count) asm volatile("st.global.s32 [%0], %1;" ::"l"(0ull), "r"(0) : "memory");
 }
-static __device__ __forceinline__ float load_l2(const float *p) /* not from a cache that may be older */
+static __device__ __forceinline__ float load_l2(const float *p) /* bypasses L1, which may be stale */
 {
     return __ldcg(p);
 }
 
-/* ---- copies that one thread starts ---- */
+/* ---- asynchronous copies, started by one thread ---- */
 
 static __device__ __forceinline__ void tma_load3(uint32_t to, const CUtensorMap *map, uint32_t bar, int x, int y, int z)
 {
@@ -157,7 +158,7 @@ static __device__ __forceinline__ void tma_load3(uint32_t to, const CUtensorMap 
                  "l"(map), "r"(bar), "r"(x), "r"(y), "r"(z)
                  : "memory");
 }
-/* Into L2 only: for a tile that is loaded soon. */
+/* Prefetches a tile into L2. */
 static __device__ __forceinline__ void tma_prefetch3(const CUtensorMap *map, int x, int y, int z)
 {
     asm volatile("cp.async.bulk.prefetch.tensor.3d.L2.global.tile [%0, {%1, %2, %3}];" ::"l"(map), "r"(x), "r"(y),
@@ -176,14 +177,14 @@ static __device__ __forceinline__ void bulk_load(uint32_t to, const void *from, 
                  "l"(from), "r"(bytes), "r"(bar)
                  : "memory");
 }
-/* From shared memory, side by side: multiples of 16 bytes. */
+/* Contiguous bytes from shared memory to global memory, a multiple of 16. */
 static __device__ __forceinline__ void bulk_store(void *to, uint32_t from, uint32_t bytes)
 {
     asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;" ::"l"(to), "r"(from), "r"(bytes)
                  : "memory");
 }
 static __device__ __forceinline__ void bulk_commit() { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
-template <int PENDING> static __device__ __forceinline__ void bulk_wait_read() /* the tile may be overwritten */
+template <int PENDING> static __device__ __forceinline__ void bulk_wait_read() /* the source may be overwritten */
 {
     asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(PENDING) : "memory");
 }
@@ -191,10 +192,10 @@ template <int PENDING> static __device__ __forceinline__ void bulk_wait()
 {
     asm volatile("cp.async.bulk.wait_group %0;" ::"n"(PENDING) : "memory");
 }
-/* By every thread that wrote what a copy or a product is to read, before the barrier. */
+/* Every thread that has written shared memory for TMA or wgmma to read calls this, before the barrier. */
 static __device__ __forceinline__ void fence_async() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 
-/* ---- registers between warpgroups ---- */
+/* ---- registers moved between warpgroups ---- */
 
 template <int REGS> static __device__ __forceinline__ void warpgroup_reg_alloc()
 {
@@ -204,16 +205,16 @@ template <int REGS> static __device__ __forceinline__ void warpgroup_reg_dealloc
 {
     asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(REGS));
 }
-/* What times() (mma.cuh) lost when it rounded its product, as two more bf16. */
-static __device__ __forceinline__ uint32_t times_rest(uint32_t x, uint32_t up, uint32_t low, uint32_t product)
+/* The rounding residual of times() (mma.cuh), as two bf16. */
+static __device__ __forceinline__ uint32_t times_residual(uint32_t x, uint32_t hi, uint32_t lo, uint32_t product)
 {
     uint32_t r;
     asm("{\n.reg .b32 q;\nneg.bf16x2 q, %4;\nfma.rn.bf16x2 q, %1, %2, q;\nfma.rn.bf16x2 %0, %1, %3, q;\n}\n"
         : "=r"(r)
-        : "r"(x), "r"(up), "r"(low), "r"(product));
+        : "r"(x), "r"(hi), "r"(lo), "r"(product));
     return r;
 }
-/* Keeps the use of a value below this point. */
+/* Keeps the compiler from using v before this point. */
 static __device__ __forceinline__ void opt_barrier(uint32_t &v) { asm volatile("" : "+r"(v)); }
 
 static __device__ __forceinline__ void ldmatrix_t_at(uint32_t (&r)[4], uint32_t row)
@@ -243,12 +244,12 @@ static __device__ __forceinline__ void stmatrix_at(uint32_t row, const uint32_t 
                  : "memory");
 }
 
-/* ---- products of a warpgroup ----
+/* ---- wgmma ----
  *
- * Sums d: lane (g = lane / 4, t = lane % 4) of warp w holds rows 16 w + g and + 8, columns 8 j + 2 t and + 1 in
- * d[4 j .. 4 j + 3]; A from registers is laid out as in mma.cuh. rs: A from registers; ss: both from shared memory.
- * TA / TB = 1: that operand lies with its M (N) index contiguous. Then K advances by 2048 bytes per 16, and `lbo` is
- * the distance of blocks of 64; with K contiguous it advances by 32 bytes. */
+ * Accumulators d: lane (g = lane / 4, t = lane % 4) of warp w holds rows 16 w + g and + 8, columns 8 j + 2 t and + 1 in
+ * d[4 j .. 4 j + 3]. A in registers has the layout of mma.cuh. _rs: A from registers; _ss: both from shared memory.
+ * TA, TB = 1: the M (N) index of that operand is contiguous. K then advances by 2048 bytes per 16, and `lbo` is the
+ * distance between blocks of 64; with K contiguous it advances by 32 bytes. acc = 0 overwrites d. */
 
 static __device__ __forceinline__ void wgmma_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
 static __device__ __forceinline__ void wgmma_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* library.c -- see library.h. */
+/* library.c -- opens a shared library and fills a table of its functions (library.h). */
 #include "device/cuda/library.h"
 
 #include <dlfcn.h>
@@ -9,10 +9,9 @@ mba_status mba_library_open(const char *file, const mba_library_name *names, voi
 {
     void *library = dlopen(file, RTLD_NOW | RTLD_LOCAL);
     if (!library)
-        return mba_fail(
-            MBA_E_UNSUPPORTED,
-            "cannot open %s\nwhy: %s\nfix: install the CUDA libraries, or let LD_LIBRARY_PATH point at them", file,
-            dlerror());
+        return mba_fail(MBA_E_UNSUPPORTED,
+                        "cannot open %s\nwhy: %s\nfix: install the CUDA libraries, or point LD_LIBRARY_PATH at them",
+                        file, dlerror());
     for (; names->name; names++) {
         void *f = dlsym(library, names->name);
         if (!f)

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-/* library.h -- NVIDIA's libraries, opened when they are first needed: hundreds of megabytes that a run on the CPU,
- * `list` or `--help` should not wait for, and that need not be there at all.
+/* library.h -- opens NVIDIA's libraries when they are first needed: hundreds of megabytes that a run on the CPU or
+ * `--help` should not load, and that need not be installed.
  *
  *     #define FUNCTIONS(X) X(cublasLtCreate) X(cublasLtMatmul)
  *     typedef struct functions { FUNCTIONS(MBA_LIBRARY_FIELD) } functions;
  *     #define ENTRY(f) MBA_LIBRARY_ENTRY(functions, f)
  *     const mba_library_name names[] = { FUNCTIONS(ENTRY) { NULL, 0 } };
  *     functions lt;
- *     MBA_TRY(mba_library_open("libcublasLt.so.13", names, &lt));          // the table is filled, or a clear error
+ *     MBA_TRY(mba_library_open("libcublasLt.so.13", names, &lt));          // fills the table, or returns an error
  */
 #ifndef MBA_CUDA_LIBRARY_H
 #define MBA_CUDA_LIBRARY_H

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-/* mma_fragments.cuh -- small tensor-core tiles on plain registers, barriers between roles of a block.
+/* mma_fragments.cuh -- mma.sync on values in registers (tf32, bf16), and named barriers between the roles of a block.
  *
  *     float c[4] = { 0, 0, 0, 0 };                    // 16 x 8: rows lane/4 and lane/4 + 8, columns 2 (lane%4) and + 1
  *     mma_bf16_k16(c, a, b);                          // c += a (16 x 16) b (16 x 8)
  *
- * Fragments are those of mma.sync, for sm_80 and later. In a 16 x 8 accumulator c[0], c[1] are row lane/4, c[2], c[3]
- * row lane/4 + 8. tf32 operands keep 10 bits of mantissa and drop the rest: round what is shared with round_tf32. */
+ * Fragments are those of mma.sync, sm_80 and later. In a 16 x 8 accumulator c[0], c[1] are row lane/4, c[2], c[3] row
+ * lane/4 + 8. Tensor cores truncate tf32 operands to 10 bits of mantissa: round operands with round_tf32 first. */
 #ifndef MBA_DEVICE_CUDA_MMA_FRAGMENTS_CUH
 #define MBA_DEVICE_CUDA_MMA_FRAGMENTS_CUH
 
@@ -62,7 +62,7 @@ static __device__ __forceinline__ void mma_bf16_k16(float (&c)[4], const uint32_
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
-/* An 8 x 8 matrix of 16-bit values, lane/4 its row: transposed. */
+/* Transposes an 8 x 8 matrix of 16-bit values; lane/4 is the row. */
 static __device__ __forceinline__ uint32_t transpose_8x8(uint32_t a)
 {
     uint32_t d;
@@ -70,7 +70,7 @@ static __device__ __forceinline__ uint32_t transpose_8x8(uint32_t a)
     return d;
 }
 
-/* ---- functions of the special units ---- */
+/* ---- special-function unit ---- */
 
 static __device__ __forceinline__ float tanh_fast(float x) // 2^-11 relative
 {
@@ -81,7 +81,7 @@ static __device__ __forceinline__ float tanh_fast(float x) // 2^-11 relative
 
 /* ---- registers ---- */
 
-/* threadIdx.x, read anew: what is made of it then need not stay in registers over what lies between. */
+/* threadIdx.x, read again from the special register, so that values derived from it need not stay in registers. */
 static __device__ __forceinline__ int thread_id_reread(void)
 {
     int t;
@@ -89,16 +89,16 @@ static __device__ __forceinline__ int thread_id_reread(void)
     return t;
 }
 
-/* ---- named barriers (1 .. 15): some threads arrive and go on, others wait for them; `threads` counts both. Barriers
- * ID and ID + 1 take turns. Their numbers are constants: an SM has few barriers, and a block whose numbers the compiler
- * does not know takes all sixteen, which leaves room for hardly another block ---- */
+/* ---- named barriers (1 .. 15): some threads arrive and continue, others wait for them; `threads` counts both.
+ * Barriers ID and ID + 1 alternate. Their numbers are constants: an SM has few barriers, and a block whose numbers the
+ * compiler does not know reserves all sixteen, so that few blocks fit on an SM ---- */
 
 #ifndef MBA_RACECHECK
-/* At barriers in shared memory that count warps: one lane arrives after all have met. */
+/* Arrivals per warp at mbarriers that count warps: one lane arrives after the warp has synchronized. */
 enum { ARRIVALS_OF_A_WARP = 1 };
 
 template <int ID> static __device__ __forceinline__ void barrier_begin(int) {}
-/* For lanes that met at a product: whoever has its result knows that all have given what they read before it. */
+/* For lanes that took part in an mma: its result orders the reads of all lanes before it, so nothing is needed. */
 static __device__ __forceinline__ void warp_sync(void) {}
 
 template <int ID> static __device__ __forceinline__ void barrier_wait(int turn, int threads)
@@ -113,10 +113,10 @@ template <int ID> static __device__ __forceinline__ void barrier_arrive(int turn
     else asm volatile("bar.arrive %0, %1;" ::"n"(ID), "r"(threads) : "memory");
 }
 #else
-/* For compute-sanitizer alone (tests/cuda_race_test): racecheck loses the order of named barriers (selective_scan.md),
- * so each is one in shared memory here, at which every thread arrives by itself, whether it waits or not. The places
- * and the number of arrivals are the same; barrier_begin is for one thread, before all meet. An arrival orders its own
- * lane alone (ssd.md), so all lanes of a warp arrive. */
+/* For compute-sanitizer only (tests/cuda_race_test): racecheck does not follow named barriers (selective_scan.md), so
+ * each is an mbarrier here, at which every thread arrives by itself, whether it waits or not. Places and counts are the
+ * same. One thread calls barrier_begin before the block synchronizes. An arrival orders only its own lane, so all lanes
+ * of a warp arrive. */
 enum { ARRIVALS_OF_A_WARP = 32 };
 
 static __device__ __forceinline__ void warp_sync(void) { __syncwarp(); }
@@ -151,9 +151,10 @@ template <int ID> static __device__ __forceinline__ void barrier_wait(int turn, 
 }
 #endif
 
-/* ---- sums over lanes that leave different values in different lanes ---- */
+/* ---- reduce-scatter over lanes ---- */
 
-/* Lanes that differ in `mask` hold a and b each: those without the bit get the sum of the a, those with it of the b. */
+/* One step between lanes that differ in bit `mask`: lanes without the bit get the sum of their a, lanes with it of
+ * b. */
 static __device__ __forceinline__ float fold(float a, float b, int mask)
 {
     const bool  upper = threadIdx.x & mask;

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-/* packed.cuh -- loads in two steps, so that many are on their way before the first is used.
+/* packed.cuh -- loads in two steps, so that many are in flight before the first is used.
  *
  *     packed<T, V> p[N];
- *     for (..) fetch(p[i], from + i * apart, i < n);   // no branch: a load that does not take place gives zeros
- *     for (..) unpack(values, p[i]);                   // here the thread waits
+ *     for (..) fetch(p[i], from + i * apart, i < n);   // predicated: zeros if the condition is false
+ *     for (..) unpack(values, p[i]);                   // waits for the load
  *
- * A load that is converted at once, or that stands behind a branch of its own, is waited for before the next one
- * starts: the forward of gated_rmsnorm ran at half the copy rate for that reason. */
+ * The compiler waits for a load that is converted at once, or that has a branch of its own, before it issues the next
+ * one. Measured: the forward pass of gated_rmsnorm then runs at half the copy rate. */
 #ifndef MBA_PACKED_CUH
 #define MBA_PACKED_CUH
 
@@ -34,7 +34,7 @@ template <int N, typename T> static __device__ __forceinline__ void unpack(float
     spread(to, u.v);
 }
 
-/* V numbers of a vector of the channels, fp32, aligned to 16 bytes if V > 1. */
+/* Loads V values of a per-channel fp32 vector, aligned to 16 bytes if V > 1. */
 template <int V> static __device__ __forceinline__ void load_weights(float (&to)[V], const float *from)
 {
     if constexpr (V > 4) {

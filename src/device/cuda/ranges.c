@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* ranges.c -- see ranges.h. NVTX is headers alone; a toolkit without them has no ranges. */
+/* ranges.c -- NVTX ranges (ranges.h). NVTX is header-only; a toolkit without the headers has no ranges. */
 #include "device/cuda/ranges.h"
 
 #include <stdarg.h>

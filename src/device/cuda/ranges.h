@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-/* ranges.h -- what the host is doing, for tools that watch from outside (Nsight, `mambascope profile --range step --
- * ..`): NVTX ranges of this thread, one for a run and inside it one for each node that is launched by itself.
+/* ranges.h -- NVTX ranges of this thread for external tools (Nsight, `mambascope profile --range step -- ..`): one per
+ * run, and inside it one per node that is launched by itself.
  *
  *     mba__range_begin("%s %s", n->scope, n->op->name);
  *     ..
  *     mba__range_end();
  *
- * Where nobody watches, begin and end are a look at a pointer each. */
+ * Without a tool, begin and end each cost the test of a pointer. */
 #ifndef MBA_CUDA_RANGES_H
 #define MBA_CUDA_RANGES_H
 

@@ -1,21 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
-/* wgmma.cuh -- tensor cores by wgmma (sm_90a alone): four warps multiply 64 rows at once, straight from shared memory.
+/* wgmma.cuh -- wgmma for attention (sm_90a only): a warpgroup multiplies 64 rows, operands from shared memory.
  *
- *     fence_proxy_async();  __syncthreads();                      // cp.async is another proxy than wgmma
+ *     fence_proxy_async();  __syncthreads();                      // cp.async and wgmma use different proxies
  *     warpgroup_arrive();                                            // registers are ready
  *     wgmma_rows<true>(s, tile_rows(a), tile_rows(b));             // s (64, 64) = a b^T, 16 columns of a and b
  *     wgmma_columns(o, p, tile_columns(b, bytes));                 // o (64, 8 W) += p (64, 16) b, 16 rows of b
- *     warpgroup_commit_batch();  warpgroup_wait<0>();  pin(s);
+ *     warpgroup_commit_batch();  warpgroup_wait<0>();  opt_barrier(s);
  *
- * Tiles are those of mma.cuh (rows of 64 bf16, piece ^ row % 8) at multiples of 1024 bytes. The next 16 columns lie 32
- * bytes on, the next 16 rows 2048 bytes: step(tile, 32). A lane holds of a warp's 16 rows what it holds after mma.sync.
- * Until warpgroup_wait nobody may touch the registers of a product; pin keeps the compiler from it. */
+ * Tiles are those of mma.cuh (rows of 64 bf16, vector ^ row % 8), aligned to 1024 bytes. The next 16 columns are 32
+ * bytes further on, the next 16 rows 2048 bytes: step(tile, 32). A lane holds the same elements of its warp's 16 rows
+ * as after mma.sync. Until warpgroup_wait returns, no code may touch the registers of a product; opt_barrier enforces
+ * it. */
 #ifndef MBA_WGMMA_CUH
 #define MBA_WGMMA_CUH
 
 #include "device/cuda/mma.cuh"
 
-/* 128-byte swizzle, groups of 8 rows 1024 bytes apart; `beside`: bytes to the next 64 columns, where rows are k. */
+/* Descriptor: 128-byte swizzle, groups of 8 rows 1024 bytes apart. beside: bytes to the next 64 columns, if rows are
+ * k. */
 static __device__ __forceinline__ uint64_t tile_columns(const void *tile, int beside)
 {
     return (uint64_t)(smem_address(tile) & 0x3ffff) >> 4 | (uint64_t)(beside >> 4) << 16 | (uint64_t)(1024 >> 4) << 32
@@ -93,7 +95,7 @@ static __device__ __forceinline__ void wgmma_columns(float (&d)[16][4], const ui
 #undef OUT32
 #undef OUT64
 
-#else /* compiled for every device, launched on 9.0 alone */
+#else /* compiled for every architecture, launched on sm_90a only */
 
 static __device__ __forceinline__ void                        fence_proxy_async() { __trap(); }
 static __device__ __forceinline__ void                        warpgroup_arrive() { __trap(); }

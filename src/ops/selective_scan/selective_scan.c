@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-/* selective_scan.c -- the scan of Mamba-1 and its gradient: the declaration.
+/* selective_scan.c -- the selective scan of Mamba-1: declaration, shapes, gradient, cost, CPU plans, cases.
  *
  *   forward   out, final            = scan(u, delta, A_log, B, C, D, z, dt_bias, initial, ids)
- *   backward  the gradient of each  = from the same inputs, dout and dfinal; most states are made again */
+ *   backward  the gradient of each  = from the same inputs, dout and dfinal; most states are recomputed
+ *
+ * CUDA variants: `specialized` (bf16), `tiles`, `lane` (everything else); their plans are in selective_scan_plan.c. */
 #include "ops/selective_scan/selective_scan.h"
 
 #include "core/device.h"
@@ -19,21 +21,21 @@ scan_dims scan_dims_of(const mba_node *n)
     };
 }
 
-/* ---- what the forward keeps ---- */
+/* ---- what the forward pass saves ---- */
 
-/* Rows lie at one distance over the whole batch. */
+/* Whether rows have one stride over the whole batch. */
 bool scan_even_rows(const mba_tensor *t, int64_t width) { return !t || t->run == width || t->run == mba_elems(t); }
 
-/* Sequences that share tiles: the fewest that waste less than a sixteenth of them, if enough packs remain to fill a
- * machine. */
-static int64_t kept_items(const mba_node *n, scan_dims d)
+/* Items of the saved states. Packs the fewest sequences per item that waste at most a sixteenth of their tiles, if
+ * enough packs remain to fill a GPU. */
+static int64_t saved_items(const mba_node *n, scan_dims d)
 {
     if (n->in[INITIAL] || ((const scan_attr *)n->attr)->final) return d.B;
     if (!scan_even_rows(n->in[U], d.D) || !scan_even_rows(n->in[DELTA], d.D) || !scan_even_rows(n->in[Z], d.D)
         || !scan_even_rows(n->in[BM], d.G * d.N) || !scan_even_rows(n->in[CM], d.G * d.N)
         || !scan_even_rows(n->in[IDS], 1))
         return d.B;
-    for (int64_t k = 1; k <= PACK_MOST && mba_ceil(d.B, k) * mba_ceil(d.D, TILE_CHANNELS) >= PACKS_LEAST; k++)
+    for (int64_t k = 1; k <= PACK_MAX && mba_ceil(d.B, k) * mba_ceil(d.D, TILE_CHANNELS) >= PACKS_MIN; k++)
         if (16 * (mba_ceil(k * d.L, TILE) * TILE - k * d.L) <= k * d.L) return mba_ceil(d.B, k);
     return d.B;
 }
@@ -46,13 +48,13 @@ static bool has_dims(const mba_tensor *t, int64_t rank, int64_t a, int64_t b, in
     return t->type.rank == rank && d[0] == a && (rank < 2 || d[1] == b) && (rank < 3 || d[2] == c);
 }
 
-/* Rows must lie at one distance from each other within a sequence (a row is a token, or a channel's state). */
+/* Whether rows have one stride within a sequence (a row is a token, or a channel's state). */
 static bool has_rows(const mba_tensor *t, int64_t rows, int64_t width)
 {
     return t->run == width || t->run % (rows * width) == 0;
 }
 
-/* What comes from other layers has one type; parameters and states are fp32. */
+/* Activations have one type; parameters and states are fp32. */
 static mba_status check_reals(const mba_node *n)
 {
     static const bool activation[MBA_IN_MAX] = { [U] = true, [DELTA] = true, [BM] = true,      [CM] = true,
@@ -142,16 +144,17 @@ mba_tensor *mba_selective_scan_of(mba_graph *g, const mba_selective_scan_args *a
     return n->out[OUT];
 }
 
-/* In bf16 what only variants of a GPU know to use: where memory is short the backward makes it again. In fp32 what only
- * the CPU uses, a hundredth of what a layer keeps anyway. */
-static void keep_states(mba_graph *g, const mba_node *n)
+/* Adds what the forward saves. bf16: states and y, which only CUDA variants use; with --recompute they are recomputed.
+ * fp32: states between segments, which only the CPU uses; a hundredth of what a layer saves anyway. */
+static void save_states(mba_graph *g, const mba_node *n)
 {
     const scan_dims d = scan_dims_of(n);
     if (n->in[U]->type.dtype == MBA_F32 && scan_segments(d) > 1)
         mba_save_for_backward(g, n, STARTS, MBA_TYPE(MBA_F32, d.B, scan_segments(d) - 1, d.D, d.N));
     if (g->recompute || n->in[U]->type.dtype != MBA_BF16 || (d.N != 8 && d.N != 16)) return;
-    const int64_t items = kept_items(n, d);
-    mba_save_for_backward(g, n, KEPT, MBA_TYPE(MBA_BF16, items, mba_ceil(mba_ceil(d.B, items) * d.L, KEEP), d.D, d.N));
+    const int64_t items = saved_items(n, d);
+    mba_save_for_backward(g, n, KEPT,
+                          MBA_TYPE(MBA_BF16, items, mba_ceil(mba_ceil(d.B, items) * d.L, SAVE_EVERY), d.D, d.N));
     if (mba_wants(n->in[Z])) mba_save_for_backward(g, n, YS, n->in[U]->type);
 }
 
@@ -159,7 +162,7 @@ static void selective_scan_grad(mba_graph *g, const mba_node *n, mba_tensor *con
 {
     mba_tensor   *in[MBA_IN_MAX] = { [DOUT] = d[OUT], [DFINAL] = d[FINAL] };
     scan_bwd_attr t = { 0 };
-    keep_states(g, n);
+    save_states(g, n);
     in[KEPT_IN] = n->out[KEPT];
     in[YS_IN] = n->out[YS];
     in[STARTS_IN] = n->out[STARTS];
@@ -171,9 +174,9 @@ static void selective_scan_grad(mba_graph *g, const mba_node *n, mba_tensor *con
         if (t.wants >> k & 1) mba_grad_add(g, n->in[k], b->out[k]);
 }
 
-/* ---- the least it costs: mamba1.md, section 10 ---- */
+/* ---- cost: the least work of any implementation (selective_scan.md) ---- */
 
-/* The CPU's states between segments need not move: they can be made again. */
+/* Bytes of operands without the CPU's states between segments, which could be recomputed. */
 static mba_cost cost_io(const mba_node *n)
 {
     mba_cost c = mba_cost_io(n);
@@ -198,7 +201,7 @@ static mba_cost selective_scan_bwd_cost(const mba_node *n)
     const double    tokens = (double)(d.B * d.L * d.D);
     mba_cost        c = cost_io(n);
     c.vector_flops = tokens * (23.0 * (double)d.N + 16);
-    c.special_ops = tokens * ((double)d.N + (n->in[Z] ? 5 : 3)); // one reciprocal more: the slope of softplus
+    c.special_ops = tokens * ((double)d.N + (n->in[Z] ? 5 : 3)); // one more reciprocal: derivative of softplus
     return c;
 }
 
@@ -218,13 +221,13 @@ static double selective_scan_bwd_terms(const mba_node *n, int out)
     return (double)(d.L * d.N);
 }
 
-/* ---- CPU plans: scratch only; a launch never uses more threads than there is space for ---- */
+/* ---- CPU plans: scratch only; a launch never uses more threads than scratch has room for ---- */
 
-/* Floats: A and the state of a strip, and three values per channel and step of a segment. */
+/* Floats per thread: A and the state of a strip, and three values per channel and step of a segment. */
 size_t selective_scan_fwd_thread_floats(scan_dims d) { return (size_t)(2 * d.N * STRIP + 3 * scan_line_floats(d)); }
 
-/* A, the state before a segment, the adjoint, sums over a sequence; nine values per channel and step of a segment;
- * decays and states of one vector of channels. */
+/* Floats per thread: A, the state before a segment, the adjoint, sums over a sequence; nine values per channel and step
+ * of a segment; decays and states of one vector of channels. */
 size_t selective_scan_bwd_thread_floats(scan_dims d)
 {
     const int64_t lanes = 4 << mba_cpu_isa();
@@ -268,7 +271,8 @@ static mba_tensor *normal(mba_graph *g, const char *name, mba_type type)
     return mba_param(g, name, type, MBA_INIT_NORMAL(1), MBA_DECAY);
 }
 
-/* As a model has them: u and z halves of one matrix, B and C columns of another, behind `before` columns of it. */
+/* Views as in a model: u and z are halves of one matrix, B and C columns of another, after its first `before`
+ * columns. */
 static void cut_windows(mba_graph *g, mba_selective_scan_args *a, scan_dims d, int64_t before)
 {
     mba_tensor *uz = activation(g, "uz", MBA_TYPE(MBA_F32, d.B, d.L, 2 * d.D));

@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-/* selective_scan_bwd_cpu.c -- the backward scan: strips of channels in parallel.
+/* selective_scan_bwd_cpu.c -- selective_scan backward on the CPU: strips of channels in parallel.
  *
- * A strip goes through its segments of time from the last to the first, each from the state that the forward kept
- * before it. In a segment, GROUP states of one vector of channels run forward once more, leaving every decay and the
- * state before it behind, and then the adjoint runs back over them. Partial sums of dB and dC (over the channels of a
- * strip) and of the parameters (over the tokens of a sequence) are added up in a second pass, in a fixed order. */
+ * A strip processes its segments of time from the last to the first, each from the state that the forward pass saved
+ * before it. In a segment, GROUP states of one vector of channels run forward once more and store every decay and the
+ * state before it; then the adjoint runs back over them. A second pass adds the partial sums of dB and dC (over the
+ * channels of a strip) and of the parameters (over the tokens of a sequence) in a fixed order. */
 #include "core/device.h"
 #include "ops/selective_scan/selective_scan_strip.h"
 
 static const float LN_2 = 0x1.62e43p-1f;
 
-/* Space of one thread. Arrays over time are as in span, states [N][STRIP]. */
+/* Buffers of one thread. Arrays over time have the layout of span, states [N][STRIP]. */
 typedef struct space {
-    float *A2, *h, *lam;       /* h: before the segment; lam: the adjoint behind it */
-    float *dA, *dskip, *dbias; /* sums over the sequence, side by side: [N + 2][STRIP] */
+    float *A2, *h, *lam;       /* h: before the segment; lam: the adjoint after it */
+    float *dA, *dskip, *dbias; /* sums over the sequence, contiguous: [N + 2][STRIP] */
     float *u, *dt, *x, *y;     /* dt, x, y as in span */
-    float *dy, *dgate, *slope; /* dout silu(z), dout silu'(z), the slope of softplus */
+    float *dy, *dgate, *slope; /* dout silu(z), dout silu'(z), derivative of softplus */
     float *lamB, *lamA;        /* sums over states: lam B, and lam w A log2 e */
     float *a, *before;         /* [steps][GROUP] vectors: the decay, and the state before it */
 } space;
@@ -34,7 +34,7 @@ static space space_at(float *p, scan_dims d)
     return m;
 }
 
-/* What the segment needs of its channels at every step. */
+/* Computes the per-channel values of every step of a segment. */
 MBA_SIMD void begin_back_channels(const strip *of, const span *when, rows dout, const space *to, const bool whole)
 {
     const strip s = *of;
@@ -70,8 +70,8 @@ static void begin_back(const strip *s, const span *q, rows dout, const space *m)
 
 MBA_SIMD void add4(float *p, v4 x) { v4_store(p, v4_load(p) + x); }
 
-/* Up to four numbers that vectors are multiplied by, one after the other: in a register where a product takes one lane
- * of it, else in memory, from where x86 spreads them on its way. */
+/* Up to four values that multiply vectors, one after the other: in a register on Arm, where a multiplication can take
+ * one lane of it; in memory on x86, where loads broadcast. */
 #ifdef __ARM_NEON
 typedef v4    four;
 MBA_SIMD four four_of(const float *p, const int n)
@@ -90,7 +90,7 @@ MBA_SIMD four        four_of(const float *p, const int n)
 }
 #endif
 
-/* The decays of K states of vector v: a loop of its own, so that the constants of exp2 stay in registers. */
+/* The decays of K states of vector v, in a separate loop so that the constants of exp2 stay in registers. */
 MBA_SIMD void decays(const int K, const span *q, const space *m, int v, int64_t k)
 {
     const int64_t T = q->T;
@@ -108,7 +108,8 @@ MBA_SIMD void decays(const int K, const span *q, const space *m, int v, int64_t 
     } while (++t < T);
 }
 
-/* K states of vector v forward through a segment: leaves the states before, adds to y and to dC (bc + GROUP). */
+/* Runs K states of vector v forward through a segment: stores the states before each step, adds to y and dC (bc +
+ * GROUP). */
 MBA_SIMD void forward_states(const int K, const strip *s, const span *q, const space *m, int v, int64_t k, float *bc)
 {
     const int64_t ldB = s->B.ld, ldC = s->C.ld, T = q->T;
@@ -147,11 +148,12 @@ MBA_SIMD void forward_states(const int K, const strip *s, const span *q, const s
             dy += MBA_LANES;
             y += MBA_LANES;
         } while (++t < end);
-        if (fresh) memset(first, 0, sizeof(vf) * (size_t)K); // nothing flows back into another document
+        if (fresh) memset(first, 0, sizeof(vf) * (size_t)K); // no gradient into another document
     } while (t < T);
 }
 
-/* The same states backwards: lam, dA, the sums over states, which the first group begins, and (bc) over channels. */
+/* Runs the adjoint of the same states back: lam, dA, the sums over states (the first group stores, others add), and the
+ * sums over channels (bc). */
 MBA_SIMD void backward_states(const int K, const bool begins, const strip *s, const span *q, const space *m, int v,
                               int64_t k, float *bc)
 {
@@ -160,7 +162,7 @@ MBA_SIMD void backward_states(const int K, const bool begins, const strip *s, co
     const float  *dt = q->dt + i, *x = q->x + i, *dy = m->dy + i;
     const float  *a = m->a + last * GROUP * MBA_LANES, *before = m->before + last * GROUP * MBA_LANES;
     float        *lamB = m->lamB + i, *lamA = m->lamA + i;
-    vf            A[GROUP], dA[GROUP], carry[GROUP], b[GROUP] = { { 0 } }; // carry: a lam of the step after
+    vf            A[GROUP], dA[GROUP], carry[GROUP], b[GROUP] = { { 0 } }; // carry: a lam of the next step
     for (int j = 0; j < K; j++) A[j] = vf_load(m->A2 + (k + j) * STRIP + v * MBA_LANES);
     for (int j = 0; j < K; j++) dA[j] = vf_load(m->dA + (k + j) * STRIP + v * MBA_LANES);
     for (int j = 0; j < K; j++) carry[j] = vf_load(m->lam + (k + j) * STRIP + v * MBA_LANES);
@@ -205,7 +207,7 @@ MBA_SIMD void states_back(const int K, const strip *s, const span *q, const spac
     else backward_states(K, true, s, q, m, v, k, bc);
 }
 
-/* Not inlined: among the registers of its caller the loops over time lose 4 %. */
+/* Not inlined: inlined, its loops over time are 4 % slower, because the caller needs registers too. */
 static __attribute__((noinline)) void segment_back(const strip *s, const span *q, const space *m, float *bc)
 {
     const int64_t line = s->d.L * 2 * GROUP; // partial sums of one group of states
@@ -220,7 +222,7 @@ static __attribute__((noinline)) void segment_back(const strip *s, const span *q
     }
 }
 
-/* Gradients of the sequence tensors, where they are wanted. */
+/* Gradients of the sequence tensors that are requested. */
 typedef struct grads {
     rows du, ddelta, dz;
     bool add_u, add_delta, add_z;
@@ -245,14 +247,14 @@ MBA_SIMD void put(const strip *s, rows r, bool adds, int64_t t, int v, const boo
 
 MBA_SIMD void add(float *p, vf x) { vf_store(p, vf_load(p) + x); }
 
-/* Rows to be written lie pages apart, where no prefetcher of the processor finds them. */
+/* Prefetches rows that will be written: they are pages apart, which the hardware prefetcher does not follow. */
 MBA_SIMD void expect_stores(const strip *s, rows r, int64_t t)
 {
     enum { LINE = 16 };
     for (int64_t j = 0; j < s->n && r.p; j += LINE) __builtin_prefetch(r.p + t * r.ld + j, 1);
 }
 
-/* Everything per channel and step that waited for the sums over states; dD and the bias sum over the steps. */
+/* Computes what needs the sums over states, per channel and step; sums dD and ddt_bias over the steps. */
 MBA_SIMD void end_back_channels(const strip *of, const span *when, const space *from, const grads *into,
                                 const bool whole)
 {
@@ -287,7 +289,7 @@ static void end_back(const strip *s, const span *q, const space *m, const grads 
     else end_back_channels(s, q, m, to, false);
 }
 
-/* sums: [N + 2][STRIP], of this strip of this sequence. */
+/* sums: [N + 2][STRIP] of this strip and sequence. */
 static void strip_back(const mba_call *c, const strip *s, const space *m, float *bc, float *sums)
 {
     const mba_node *n = c->node;
@@ -310,7 +312,7 @@ static void strip_back(const mba_call *c, const strip *s, const space *m, float 
     memcpy(sums + state, m->dskip, sizeof(float) * (size_t)(2 * STRIP));
 }
 
-/* ---- second pass: partial sums, in the order of strips and of sequences ---- */
+/* ---- second pass: adds partial sums in the order of strips and of sequences ---- */
 
 /* part 0 += part 1, += part 2, ..: n floats each. */
 static void sum_parts(float *part, int64_t parts, int64_t stride, int64_t n)
@@ -319,7 +321,7 @@ static void sum_parts(float *part, int64_t parts, int64_t stride, int64_t n)
         for (int64_t i = 0; i < n; i++) part[i] += part[p * stride + i];
 }
 
-/* dB and dC of a segment from t0 on: GROUP states, which are columns from k on. `part` is that of the first strip. */
+/* dB and dC of a segment from t0 on for GROUP states, columns from k on. part: partial sums of the first strip. */
 static void combine_bc(const mba_call *c, scan_dims d, float *part, int64_t b, int64_t k, int64_t t0)
 {
     const int64_t T = d.L - t0 < SEGMENT ? d.L - t0 : SEGMENT, rest = d.N - k % d.N;
@@ -335,7 +337,7 @@ static void combine_bc(const mba_call *c, scan_dims d, float *part, int64_t b, i
     }
 }
 
-/* The gradients of the parameters of one strip, from those of every sequence. */
+/* Parameter gradients of one strip, summed over sequences. */
 static void combine_sums(const mba_call *c, const strip *s, float *sums, int64_t stride)
 {
     const scan_dims d = s->d;

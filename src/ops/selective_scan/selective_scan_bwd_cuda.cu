@@ -1,44 +1,44 @@
 // SPDX-License-Identifier: Apache-2.0
-/* selective_scan_bwd_cuda.cu -- all gradients of the scan: fast path for 8 and 16 states.
+/* selective_scan_bwd_cuda.cu -- variant `tiles` of selective_scan (Mamba-1), backward: fp32 or bf16, 8 or 16 states.
  *
  *   lam_t = C dy + a_{t+1} lam_{t+1};   q = sum_n lam B;   v = a lam h_{t-1};   r = sum_n A2 v
  *   du = D dy + dt q     ddelta = (u q + ln2 r) (1 - e^-dt)     dz = dout y silu'(z)     dB = lam dt u     dC = dy h
  *
- * First the forward again, without its output: states before every tile of 16 tokens (kept) and y. Then
+ * The forward pass runs first without output: it leaves y and the state before every tile of 16 tokens. Then
  *
- * kernel     scan_bwd_tiles     a warp holds 128 states of 8 or 16 channels; tiles from the end, states made again in
- *            registers
- * takes      N = 8 or 16, D/G a multiple of 4, rows that begin at multiples of four values
+ * kernel     scan_bwd_tiles     a warp holds 128 states of 8 or 16 channels; tiles from last to first, states
+ *            recomputed in registers
+ * takes      N = 8 or 16, D/G a multiple of 4, rows aligned to four values
  * launch     grid (items, blocks of 32 channels), block 8 N, dynamic smem 33 to 50 KB
  * resources  sm_90a, CUDA 13.0: 133 to 164 registers, no spill  [docs]
- *            3 blocks an SM, 6 for N = 8
- * moves      u, delta, z, dout, y, kept in; du, ddelta, dz out, once each; 2N/32 fp32 of dB and dC per token and
- *            channel: bound by instructions
+ *            blocks per SM: 3, 6 for N = 8
+ * moves      u, delta, z, dout, y, states in; du, ddelta, dz out, once each; 2N/32 fp32 of dB and dC per token and
+ * channel:
+ *            bound by instruction issue
  * floor      8 x 2048 x 4096, N = 16, bf16: 377 us of DRAM, 500 us of exponentials
  * measured   H200: 103 us, 12 % of floor (vector), L1/shared 30 % busy; graphmamba-peptides-func, 128 graphs  [docs]
- * order      fixed: time descends, warps in order; blocks of channels and items are summed by scan_sums_*
+ * order      fixed: time descends, warps in order; scan_sums_* adds blocks of channels and items
  *
- * A warp's 16 x 8 tile: rows are states, columns channels. N = 16: lane/4 and + 8 are states, 2 (lane%4) and + 1
- * channels. N = 8: lane/4 is the state, and the lower eight rows belong to channels 8 further on. */
+ * A warp's 16 x 8 tile: rows are states, columns channels. N = 16: states lane/4 and + 8, channels 2 (lane%4) and + 1.
+ * N = 8: state lane/4; rows 8 .. 15 belong to channels 8 further on. */
 #include "ops/selective_scan/selective_scan_cuda.cuh"
 
-enum { CH = TILE_CHANNELS, SLOTS = TILE * CH / 4 }; /* SLOTS: fours of channels in a tile */
+enum { CH = TILE_CHANNELS, SLOTS = TILE * CH / 4 }; /* SLOTS: vectors of four channels per tile */
 
 template <typename T, int N> struct bwd_smem {
-    float   dt[TILE][CH], x[TILE][CH + 8], dy[TILE][CH + 8]; /* x: dt u */
-    float   b[TILE][N + 8], c[TILE][N + 8];                  /* N = 16: states n and n + 8 side by side */
-    float   q[TILE][CH + 4], r[TILE][CH + 4];
-    float   bc[N / 4][TILE][2 * N + 4];           /* dB | dC of each warp */
-    float4  step[SLOTS], dD[SLOTS], dbias[SLOTS]; /* private slots, no barrier needed */
-    float4  bias[CH / 4], skip[CH / 4];
-    quad<T> stage[5][SLOTS], stage_bc[8 * N],
-        u[SLOTS]; /* private too: u, delta, z, dout, y as they arrive; u of the tile before */
+    float      dt[TILE][CH], x[TILE][CH + 8], dy[TILE][CH + 8]; /* x: dt u */
+    float      b[TILE][N + 8], c[TILE][N + 8];                  /* N = 16: states n and n + 8 are adjacent */
+    float      q[TILE][CH + 4], r[TILE][CH + 4];
+    float      bc[N / 4][TILE][2 * N + 4];           /* dB | dC of each warp */
+    float4     step[SLOTS], dD[SLOTS], dbias[SLOTS]; /* private to each thread: no barrier needed */
+    float4     bias[CH / 4], skip[CH / 4];
+    quad<T>    stage[5][SLOTS], stage_bc[8 * N], u[SLOTS]; /* private: u, delta, z, dout, y; u of the previous tile */
     document   doc[SLOTS];
-    float4     start[8 * N], dA[8 * N]; /* private: the state before the tile; sums over time */
+    float4     start[8 * N], dA[8 * N]; /* private: state before the tile; sums over time */
     origins<T> at;
 };
 
-/* Of the four elements of a lane: its channel among those of the warp, and its state. */
+/* Channel (within the warp) and state of element e of a lane. */
 template <int N> static __device__ __forceinline__ int channel_of(int e, int l4)
 {
     return 2 * l4 + (e & 1) + (N == 8 ? (e >> 1) * 8 : 0);
@@ -48,7 +48,7 @@ template <int N> static __device__ __forceinline__ int state_of(int e, int l8)
     return l8 + (N == 16 ? (e >> 1) * 8 : 0);
 }
 
-/* A value per channel (row of dt, x, dy) and one per state (row of b, c) as the four elements want them. */
+/* Loads the values of a lane's four elements from a row of channels (dt, x, dy) or of states (b, c). */
 template <int N> static __device__ __forceinline__ void by_channel(float (&v)[4], const float *row, int l4)
 {
     const float2 a = *(const float2 *)(row + 2 * l4), b = N == 16 ? a : *(const float2 *)(row + 2 * l4 + 8);
@@ -65,10 +65,11 @@ template <int N> static __device__ __forceinline__ void by_state(float (&v)[4], 
     v[2] = v[3] = a.y;
 }
 
-/* Eight tokens of h from `from` on. KEEP: all states and decays stay, else only the last state, in h[0]. */
-template <typename T, int N, bool KEEP>
-static __device__ __forceinline__ void run_up(float (&h)[9][4], float (&decay)[8][4], const float (&A2)[4],
-                                              const bwd_smem<T, N> &sm, int from, int wc, int l4, int l8)
+/* Computes h over eight tokens from `from` on. KEEP_ALL: keeps all states and decays, otherwise the last state in
+ * h[0]. */
+template <typename T, int N, bool KEEP_ALL>
+static __device__ __forceinline__ void recompute_states(float (&h)[9][4], float (&decay)[8][4], const float (&A2)[4],
+                                                        const bwd_smem<T, N> &sm, int from, int wc, int l4, int l8)
 {
     constexpr bool MMA = sizeof(T) == 2 && N == 16;
     float2         b[2];
@@ -83,18 +84,17 @@ static __device__ __forceinline__ void run_up(float (&h)[9][4], float (&decay)[8
 #pragma unroll
     for (int k = 0; k < 8; k++) {
         float dt[4];
-        float(&to)[4] = KEEP ? h[k + 1] : h[0];
-        const float(&at)[4] = KEEP ? h[k] : h[0];
+        float(&to)[4] = KEEP_ALL ? h[k + 1] : h[0];
+        const float(&at)[4] = KEEP_ALL ? h[k] : h[0];
         by_channel<N>(dt, &sm.dt[from + k][wc], l4);
 #pragma unroll
         for (int e = 0; e < 4; e++) {
             const float a = fast_exp2(dt[e] * A2[e]);
-            if (KEEP) decay[k][e] = a;
+            if (KEEP_ALL) decay[k][e] = a;
             to[e] = a * at[e];
         }
         if (MMA) {
-            mma_tf32_k4(to, b[k / 4].x, b[k / 4].y,
-                        l4 == k % 4 ? x[k / 4] : 0); // k is the token: all but this one are zero
+            mma_tf32_k4(to, b[k / 4].x, b[k / 4].y, l4 == k % 4 ? x[k / 4] : 0); // k is the token
         } else {
             float bv[4], xv[4];
             by_state<N>(bv, sm.b[from + k], l8);
@@ -105,7 +105,7 @@ static __device__ __forceinline__ void run_up(float (&h)[9][4], float (&decay)[8
     }
 }
 
-/* Sums of one token in fp32: q and r over states, dB and dC over the channels of the warp. */
+/* fp32: the sums of one token: q and r over states, dB and dC over the channels of the warp. */
 template <typename T, int N>
 static __device__ __forceinline__ void sums_exact(bwd_smem<T, N> &sm, int t, int warp, int wc, int l4, int l8,
                                                   const float (&lam)[4], const float (&h)[4], const float (&q)[4],
@@ -133,7 +133,7 @@ static __device__ __forceinline__ void sums_exact(bwd_smem<T, N> &sm, int t, int
     }
 }
 
-/* The same on the tensor cores, for eight tokens: column k of an accumulator is the token. */
+/* bf16: the same on tensor cores for eight tokens; column k of an accumulator is token k. */
 template <int N> struct mma_sums {
     float qr[16 / N][4], B[16 / N][4], C[16 / N][4];
 };
@@ -150,7 +150,7 @@ static __device__ __forceinline__ void sums_mma(mma_sums<N> &s, int k, int l8, c
                     transpose_8x8(pack_bf16(r[0] + r[2], r[1] + r[3])), ones);
         mma_tf32_k8(s.B[0], lam[0], lam[2], lam[1], lam[3], here ? x[0].x : 0, here ? x[0].y : 0);
         mma_tf32_k8(s.C[0], h[0], h[2], h[1], h[3], here ? dy[0].x : 0, here ? dy[0].y : 0);
-    } else { // columns 2 (k%4) and + 1: this token for channels 0..7 and 8..15
+    } else { // columns 2 (k%4) and + 1: this token for channels 0 .. 7 and 8 .. 15
         constexpr int LAST = 16 / N - 1;
         const bool    here = l8 / 2 == k % 4;
         mma_bf16_k8(s.qr[0], transpose_8x8(pack_bf16(q[0], q[1])), transpose_8x8(pack_bf16(q[2], q[3])), ones);
@@ -184,18 +184,19 @@ static __device__ __forceinline__ void store_mma_sums(bwd_smem<T, N> &sm, const 
             sm.r[t + (e & 1)][wc + (e >> 1) * 8 + l8] = s.qr[LAST][e];
         }
 #pragma unroll
-        for (int i = 0; i < 2; i++) { // upper rows meet even columns, lower rows odd ones; the rest is void
+        for (int i = 0; i < 2; i++) { // rows 0-7 with even columns, rows 8-15 with odd ones; the rest is unused
             sm.bc[warp][from + 4 * i + l4][l8] = s.B[i * LAST][0] + s.B[i * LAST][3];
             sm.bc[warp][from + 4 * i + l4][8 + l8] = s.C[i * LAST][0] + s.C[i * LAST][3];
         }
     }
 }
 
-/* Eight tokens back: g comes in as a_{t+1} lam_{t+1} of the last of them and leaves as a lam of the first. */
+/* Eight adjoint steps, last token first. g is a_{t+1} lam_{t+1} of the last token on entry, a lam of the first on
+ * exit. */
 template <typename T, int N>
-static __device__ __forceinline__ void run_down(float (&g)[4], const float (&h)[9][4], const float (&decay)[8][4],
-                                                const float (&A2)[4], bwd_smem<T, N> &sm, int from, int warp, int wc,
-                                                int l4, int l8)
+static __device__ __forceinline__ void adjoint_steps(float (&g)[4], const float (&h)[9][4], const float (&decay)[8][4],
+                                                     const float (&A2)[4], bwd_smem<T, N> &sm, int from, int warp,
+                                                     int wc, int l4, int l8)
 {
     constexpr bool EXACT = sizeof(T) == 4, MMA = !EXACT && N == 16;
     float2         c[2], xs[16 / N], ys[16 / N];
@@ -210,7 +211,7 @@ static __device__ __forceinline__ void run_down(float (&g)[4], const float (&h)[
     }
     if (!EXACT) {
 #pragma unroll
-        for (int i = 0; i < 16 / N; i++) { // N = 8: token lane/8 of four, channels 8 further on in odd rows of lanes
+        for (int i = 0; i < 16 / N; i++) { // N = 8: token lane/8 of four; odd l8: channels 8 further on
             const int t = N == 16 ? from + l8 : from + 4 * i + l8 / 2, at = wc + 2 * l4 + (N == 16 ? 0 : l8 % 2 * 8);
             xs[i] = *(const float2 *)&sm.x[t][at];
             ys[i] = *(const float2 *)&sm.dy[t][at];
@@ -230,7 +231,7 @@ static __device__ __forceinline__ void run_down(float (&g)[4], const float (&h)[
         }
         by_state<N>(b, sm.b[from + k], l8);
         by_channel<N>(dt, &sm.dt[from + k][wc], l4);
-        token_back(g, q, r, dA, lam, decay[k], h[k], A2, b, dt);
+        adjoint_step(g, q, r, dA, lam, decay[k], h[k], A2, b, dt);
         if (EXACT) sums_exact<T, N>(sm, from + k, warp, wc, l4, l8, lam, h[k + 1], q, r);
         else sums_mma<N>(s, k, l8, lam, h[k + 1], q, r, xs, ys);
     }
@@ -250,9 +251,9 @@ __global__ void __launch_bounds__(8 * N, 384 / (8 * N)) scan_bwd_tiles(const __g
     float     A2[4], g[4];
     bool      ok[2];
 
-    // 1. where everything lies
+    // 1. pointers, parameters, initial adjoint
     {
-        const part a = part_of(p, CH);
+        const block_work a = block_work_of(p, CH);
         find_origins(sm.at, p, a, (int)tid);
 #pragma unroll
         for (int e = 0; e < 4; e++) {
@@ -271,11 +272,11 @@ __global__ void __launch_bounds__(8 * N, 384 / (8 * N)) scan_bwd_tiles(const __g
         }
     }
     __syncthreads();
-    /* Asked again and again, for registers are short in the loops over time. */
+    /* Read from shared memory at each use, because registers are short in the loops over time. */
     auto length = [&] { return sm.at.a.length; };
     auto mine = [&](int column) { return sm.at.a.channel + column < sm.at.a.channels; };
 
-    // 2. a tile on its way: every thread its own values, so that no barrier is needed before it reads them
+    // 2. asynchronous loads of a tile: each thread loads what it reads itself, so that no barrier is needed
     float start[4];
     auto  read = [&](int tile) {
         const int me = thread_id_reread(), tr = me / CQ, column = mine(me % CQ * 4) ? me % CQ * 4 : 0,
@@ -299,7 +300,7 @@ __global__ void __launch_bounds__(8 * N, 384 / (8 * N)) scan_bwd_tiles(const __g
         }
         const int t = min(tile * TILE + me / BQ, last);
         const T  *b = (is_c ? sm.at.C + t * p.C.row : sm.at.B + t * p.B.row) + me % (N / 4) * 4;
-        if (p.wide_bc) copy_async<4 * sizeof(T), THROUGH_L1>(&sm.stage_bc[me], b);
+        if (p.aligned4_bc) copy_async<4 * sizeof(T), THROUGH_L1>(&sm.stage_bc[me], b);
         else sm.stage_bc[me] = read4(b, false);
         copy_async_commit();
     };
@@ -310,7 +311,7 @@ __global__ void __launch_bounds__(8 * N, 384 / (8 * N)) scan_bwd_tiles(const __g
             start[e] = ok[e / 2] ? to_float(k[channel_of<N>(e, l4) * N + state_of<N>(e, l8)]) : 0;
     };
 
-    // 3. gradients of a tile whose q, r, dB and dC are there
+    // 3. gradients of a tile from its q, r, dB and dC
     auto finish = [&](int tile) {
         const int    me = thread_id_reread(), cq = me % CQ, tr = me / CQ;
         const float4 k = sm.skip[cq];
@@ -349,7 +350,7 @@ __global__ void __launch_bounds__(8 * N, 384 / (8 * N)) scan_bwd_tiles(const __g
         if (t < length()) *(float4 *)(sm.at.bc + (int64_t)t * 2 * N + v) = s;
     };
 
-    // 4. from the last tile to the first
+    // 4. loop over tiles, last to first
     read((length() - 1) / TILE);
     read_kept((length() - 1) / TILE);
     for (int tile = (length() - 1) / TILE; tile >= 0; tile--) {
@@ -420,20 +421,20 @@ __global__ void __launch_bounds__(8 * N, 384 / (8 * N)) scan_bwd_tiles(const __g
             h[0][1] = h0.y;
             h[0][2] = h0.z;
             h[0][3] = h0.w;
-            if (half) run_up<T, N, false>(h, decay, A2, sm, 0, wc, l4, l8);
-            run_up<T, N, true>(h, decay, A2, sm, half * 8, wc, l4, l8);
-            run_down<T, N>(g, h, decay, A2, sm, half * 8, warp, wc, l4, l8);
+            if (half) recompute_states<T, N, false>(h, decay, A2, sm, 0, wc, l4, l8);
+            recompute_states<T, N, true>(h, decay, A2, sm, half * 8, wc, l4, l8);
+            adjoint_steps<T, N>(g, h, decay, A2, sm, half * 8, warp, wc, l4, l8);
         }
         if (tile) read_kept(tile - 1);
         __syncthreads();
     }
     finish(0);
 
-    // 5. what this item adds to the parameters, and the adjoint of what came in
-    const part   a = sm.at.a;
-    const int    me = thread_id_reread();
-    const float4 sum = sm.dA[me];
-    const float  dA[4] = { sum.x, sum.y, sum.z, sum.w };
+    // 5. partial sums of the parameter gradients, and the gradient of the initial state
+    const block_work a = sm.at.a;
+    const int        me = thread_id_reread();
+    const float4     sum = sm.dA[me];
+    const float      dA[4] = { sum.x, sum.y, sum.z, sum.w };
 #pragma unroll
     for (int e = 0; e < 4; e++) {
         const int64_t c = a.channel + me / 32 * WIDE + channel_of<N>(e, me & 3);
@@ -474,7 +475,7 @@ extern "C" mba_status selective_scan_bwd_tiles_cuda(const mba_call *c)
                    T *ys = n->out[DZ] ? (T *)mba_cuda_scratch(c, CU_YS) : NULL;
                    scan_operands<T> p = scan_bwd_operands_of<T>(c, items, TILE_CHANNELS); p.kept = kept; p.ys = ys;
                    MBA_TRY(scan_states<T>(c, &k, items, kept, ys));
-                   if (p.pieces > 1) MBA_TRY(scan_carries_back(c, &k, &p));
+                   if (p.segments > 1) MBA_TRY(scan_carries_back(c, &k, &p));
                    auto *kernel = p.N == 16 ? scan_bwd_tiles<T, 16> : scan_bwd_tiles<T, 8>; mba_assert(
                        (p.N == 16 ? sizeof(bwd_smem<T, 16>) : sizeof(bwd_smem<T, 8>)) <= c->plan->launch[k].smem_bytes);
                    MBA_KERNEL(c, k, kernel, p); MBA_TRY(scan_sums(c, k + 1, p)));

@@ -1,50 +1,47 @@
 // SPDX-License-Identifier: Apache-2.0
-/* selective_scan_bwd_specialized_cuda.cu -- all gradients of the scan from the states the forward kept: bf16, 8 or 16
- * states.
+/* selective_scan_bwd_specialized_cuda.cu -- variant `specialized` of selective_scan (Mamba-1), backward, from the
+ * states that the forward pass saved: bf16, 8 or 16 states.
  *
  *   lam_t = C dy + a_{t+1} lam_{t+1};   q = sum_n lam B;   v = a lam h_{t-1};   r = sum_n A2 v
  *   du = D dy + dt q     ddelta = (u q + ln2 r) (1 - e^-dt)     dz = dout y silu'(z)     dB = lam dt u     dC = dy h
  *
- * kernel     scan_bwd_specialized     a warp holds 128 states of 8 or 16 channels; tiles from the end, states made
- *            again in registers
- * takes      bf16, N = 8 or 16, D/G a multiple of 4, rows that begin at multiples of four values, kept states and y
+ * kernel     scan_bwd_specialized     a warp holds 128 states of 8 or 16 channels; tiles from last to first, the states
+ *            within a tile recomputed in registers
+ * takes      bf16, N = 8 or 16, D/G a multiple of 4, rows aligned to four values, saved states and y
  * launch     grid (items, blocks of 32 channels), block 8 N, dynamic smem 44 KB, 36 KB for N = 8
  * resources  sm_90a, CUDA 13.0: 158 to 168 registers, no spill  [docs]
- *            3 blocks an SM, 6 for N = 8
- * moves      u, delta, z, dout, y, kept in; du, ddelta, dz out, once each; 2N/32 fp32 of dB and dC per token and
- *            channel: bound by instructions
+ *            blocks per SM: 3, 6 for N = 8
+ * moves      u, delta, z, dout, y, states in; du, ddelta, dz out, once each; 2N/32 fp32 of dB and dC per token and
+ * channel:
+ *            bound by instruction issue
  * floor      8 x 2048 x 4096, N = 16, bf16: 377 us of DRAM, 500 us of exponentials
  * measured   H200: 763 us, 27 % of floor (memory), L1/shared 56 % busy; mamba-370m, 4 x 4096  [docs]
- * order      fixed: time descends, warps in order; blocks of channels and items are summed by scan_sums_*
+ * order      fixed: time descends, warps in order; scan_sums_* adds blocks of channels and items
  *
  * Rows of a warp's 16 x 8 tile are states, columns channels; element e of a lane (l4 = lane%4, l8 = lane/4):
  *   N = 16   state 2 l8 + e/2, channel 2 l4 + e%2 of eight
  *   N = 8    state l8, channel 4 l4 + e of sixteen
- * A pair of elements is an operand b of mma.sync as it lies (k: channels, n: states). With dt u (dy) of one token as
- * the only row of a that is not zero, the product sums lam dt u (h dy) over the warp's channels: dB in rows 0 .. 7 of
- * the result, dC in 8 .. 15. q and r are sums over states, across lanes: N = 16 rounds what a lane has to bf16 and lets
- * tensor cores add it up; N = 8, a small part of its models, adds in fp32 by shuffles (about 19 instructions a token
- * more). */
+ * A pair of elements is an operand b of mma.sync in this layout (k: channels, n: states). With dt u (or dy) of one
+ * token as the only nonzero row of a, the product sums lam dt u (or h dy) over the warp's channels: dB in rows 0 .. 7
+ * of the result, dC in rows 8 .. 15. q and r are sums over states, across lanes. N = 16 rounds a lane's values to bf16
+ * and adds them on tensor cores; N = 8, a small share of its models' time, adds in fp32 by shuffles (about 19 more
+ * instructions per token). */
 #include "device/cuda/block_timestamps.cuh"
 #include "ops/selective_scan/selective_scan_cuda.cuh"
 
-enum { CH = TILE_CHANNELS, CQ = CH / 4, SLOTS = TILE * CQ }; /* SLOTS: fours of channels in a tile */
+enum { CH = TILE_CHANNELS, CQ = CH / 4, SLOTS = TILE * CQ }; /* SLOTS: vectors of four channels per tile */
 
 template <int N> struct bwd_specialized_smem {
-    enum {
-        NT = 8 * N,
-        PAD = N == 16 ? 8 : 16
-    }; /* PAD: rows of x and dy that a warp reads at once lie in different banks */
-    float      dt[TILE][CH], x[TILE][CH + PAD], dy[TILE][CH + PAD]; /* x: dt u */
-    float      b[TILE][N + 8], c[TILE][N + 8];
-    float      q[TILE][CH + 4], r[TILE][CH + 4];
-    float      bc[N / 4][TILE][2 * N + 4];                   /* dB | dC of each warp */
-    float4     step[SLOTS], dD[SLOTS], dbias[SLOTS], dA[NT]; /* private slots, no barrier needed */
-    float4     bias[CQ], skip[CQ];
-    uint32_t   kept[2][2][NT][32 / N]; /* private: states before both halves of a tile, as they
-                                                               * lie; the next tile's arrive meanwhile */
-    quad<bf16> stage[5][SLOTS], stage_bc[NT],
-        u[SLOTS]; /* private: u, delta, z, dout, y as they arrive; u of the tile before */
+    enum { NT = 8 * N, PAD = N == 16 ? 8 : 16 }; /* PAD: avoids bank conflicts between rows of x and dy */
+    float         dt[TILE][CH], x[TILE][CH + PAD], dy[TILE][CH + PAD]; /* x: dt u */
+    float         b[TILE][N + 8], c[TILE][N + 8];
+    float         q[TILE][CH + 4], r[TILE][CH + 4];
+    float         bc[N / 4][TILE][2 * N + 4];                   /* dB | dC of each warp */
+    float4        step[SLOTS], dD[SLOTS], dbias[SLOTS], dA[NT]; /* private to each thread: no barrier needed */
+    float4        bias[CQ], skip[CQ];
+    uint32_t      kept[2][2][NT][32 / N];                  /* private: packed states before both halves of a
+                                                               * tile, of this tile and the next */
+    quad<bf16>    stage[5][SLOTS], stage_bc[NT], u[SLOTS]; /* private: u, delta, z, dout, y; u of the previous tile */
     document      doc[SLOTS];
     origins<bf16> at;
 };
@@ -60,7 +57,7 @@ template <int N> static __device__ __forceinline__ int state_of_lane(int e, int 
     return N == 16 ? 2 * l8 + (e >> 1) : l8;
 }
 
-/* A value per channel (row of dt, x, dy) and one per state (row of b, c) as the four elements want them. */
+/* Loads the values of a lane's four elements from a row of channels (dt, x, dy) or of states (b, c). */
 template <int N> static __device__ __forceinline__ void by_channel(float (&v)[4], const float *row, int l4)
 {
     if (N == 16) {
@@ -83,9 +80,9 @@ template <int N> static __device__ __forceinline__ void by_state(float (&v)[4], 
     v[2] = v[3] = N == 16 ? a.y : a.x;
 }
 
-/* The state before half a tile. Of a channel that is not there another's: its dt, x and dy are zero, so nothing comes
- * of it. */
-template <int N> static __device__ __forceinline__ void unpack_kept(float (&h)[4], const uint32_t *from, int l8)
+/* The state before half a tile. A channel out of range gets another's: its dt, x and dy are zero, so it has no
+ * effect. */
+template <int N> static __device__ __forceinline__ void unpack_saved(float (&h)[4], const uint32_t *from, int l8)
 {
     typedef typename word<128 / N>::type words;
     const words                          read = *(const words *)from;
@@ -93,15 +90,16 @@ template <int N> static __device__ __forceinline__ void unpack_kept(float (&h)[4
 #pragma unroll
     for (int e = 0; e < 4; e++) {
         const uint32_t w = k[N == 16 ? e & 1 : e % (32 / N)];
-        const bool     upper = N == 16 ? e >> 1 : l8 & 1; // N = 8: a pair of states arrives where one is wanted
+        const bool     upper = N == 16 ? e >> 1 : l8 & 1; // N = 8: a pair of states is loaded for one
         h[e] = __uint_as_float(upper ? w & 0xffff0000u : w << 16);
     }
 }
 
-/* Eight tokens of h from `from` on; h[0] is the state before. */
+/* Computes h over eight tokens from `from` on; h[0] is the state before. */
 template <int N>
-static __device__ __forceinline__ void run_up(float (&h)[9][4], float (&decay)[8][4], const float (&A2)[4],
-                                              const bwd_specialized_smem<N> &sm, int from, int wc, int l4, int l8)
+static __device__ __forceinline__ void recompute_states(float (&h)[9][4], float (&decay)[8][4], const float (&A2)[4],
+                                                        const bwd_specialized_smem<N> &sm, int from, int wc, int l4,
+                                                        int l8)
 {
     float2 b[2];
     float  x[2];
@@ -116,8 +114,8 @@ static __device__ __forceinline__ void run_up(float (&h)[9][4], float (&decay)[8
     for (int k = 0; k < 8; k++) {
         float dt[4], bx[4] = { 0, 0, 0, 0 }, bv[4], xv[4];
         by_channel<N>(dt, &sm.dt[from + k][wc], l4);
-        if (N == 16) {                                     // a product of its own: from state to state it is one FMA
-            const float here = l4 == k % 4 ? x[k / 4] : 0; // k is the token: all but this one are zero
+        if (N == 16) {                                     // a separate product leaves one FMA from state to state
+            const float here = l4 == k % 4 ? x[k / 4] : 0; // k is the token; all others are zero
             mma_tf32_k4(bx, b[k / 4].x, b[k / 4].y, here);
         } else {
             by_state<N>(bv, sm.b[from + k], l8);
@@ -131,9 +129,9 @@ static __device__ __forceinline__ void run_up(float (&h)[9][4], float (&decay)[8
     }
 }
 
-/* Sums over eight tokens on the tensor cores. qr (N = 16): column k is the token, rows are channels, q and then r.
- * b, c: row k is the token of lam dt u, row k + 8 that of h dy, columns are the states of elements 0 and 1 (N = 16: and
- * of 2 and 3); the other rows are void. */
+/* Sums over eight tokens on tensor cores. qr (N = 16): column k is token k, rows are channels, q and then r. b, c: row
+ * k is token k of lam dt u, row k + 8 that of h dy; columns are the states of elements 0 and 1 (N = 16: and of 2 and
+ * 3). The other rows are unused. */
 template <int N> struct sums_of_lane {
     float qr[4], b[N / 8][4], c[N / 8][4];
 };
@@ -145,7 +143,7 @@ static __device__ __forceinline__ void add_token(sums_of_lane<N> &s, int k, int 
     constexpr int LAST = N / 8 - 1;
     const bool    here = l8 == k;
 #pragma unroll
-    for (int i = 0; i < 2; i++) { // N = 16: other states of the same channels; N = 8: other channels
+    for (int i = 0; i < 2; i++) { // i = 1: other states (N = 16) or other channels (N = 8)
         const int   e = N == 16 ? 0 : 2 * i;
         const float a[4] = { here ? x[e] : 0, here ? dy[e] : 0, here ? x[e + 1] : 0, here ? dy[e + 1] : 0 };
         mma_tf32_k8(s.b[i * LAST], a[0], a[1], a[2], a[3], lam[2 * i], lam[2 * i + 1]);
@@ -153,7 +151,8 @@ static __device__ __forceinline__ void add_token(sums_of_lane<N> &s, int k, int 
     }
 }
 
-/* q and r of tokens k and k + 1 into their columns; p: pairs of channels of this lane's states, as 8 x 8 matrices. */
+/* Adds q and r of tokens k and k + 1 to their columns; p: pairs of channels of this lane's states, as 8 x 8
+ * matrices. */
 static __device__ __forceinline__ void add_pair(sums_of_lane<16> &s, int k, int l8, const uint32_t (&p)[2][2])
 {
     const uint32_t ones = 0x3f803f80u; // two of 1.0
@@ -162,8 +161,8 @@ static __device__ __forceinline__ void add_pair(sums_of_lane<16> &s, int k, int 
     mma_bf16_k16(s.qr, a, l8 == k ? ones : 0u, l8 == k + 1 ? ones : 0u);
 }
 
-/* q and r of a token, summed over the eight lanes that hold a channel's eight states, in fp32: every lane ends with one
- * of the eight sums. */
+/* Sums q and r of a token in fp32 over the eight lanes that hold a channel's states; every lane gets one of eight
+ * sums. */
 static __device__ __forceinline__ void sum_states(bwd_specialized_smem<8> &sm, int t, int wc, int l4, int l8,
                                                   const float (&q)[4], const float (&r)[4])
 {
@@ -189,11 +188,12 @@ static __device__ __forceinline__ void store_sums(bwd_specialized_smem<N> &sm, c
     for (int e = 0; e < 4 && N == 16; e++) (e >> 1 ? sm.r : sm.q)[from + 2 * l4 + (e & 1)][wc + l8] = s.qr[e];
 }
 
-/* Eight tokens back: g comes in as a_{t+1} lam_{t+1} of the last of them and leaves as a lam of the first. */
+/* Eight adjoint steps, last token first. g is a_{t+1} lam_{t+1} of the last token on entry, a lam of the first on
+ * exit. */
 template <int N>
-static __device__ __forceinline__ void run_down(float (&g)[4], const float (&h)[9][4], const float (&decay)[8][4],
-                                                const float (&A2)[4], bwd_specialized_smem<N> &sm, int from, int warp,
-                                                int wc, int l4, int l8)
+static __device__ __forceinline__ void adjoint_steps(float (&g)[4], const float (&h)[9][4], const float (&decay)[8][4],
+                                                     const float (&A2)[4], bwd_specialized_smem<N> &sm, int from,
+                                                     int warp, int wc, int l4, int l8)
 {
     float2          c[2];
     float           y[2], dA[4] = { 0, 0, 0, 0 }, xs[4], ys[4];
@@ -206,7 +206,7 @@ static __device__ __forceinline__ void run_down(float (&g)[4], const float (&h)[
             y[i] = sm.dy[from + 4 * i + l4][wc + l8];
         }
     }
-    by_channel<N>(xs, &sm.x[from + l8][wc], l4); // lane/4 is the token
+    by_channel<N>(xs, &sm.x[from + l8][wc], l4); // token: lane/4
     by_channel<N>(ys, &sm.dy[from + l8][wc], l4);
 #pragma unroll
     for (int k = 7; k >= 0; k--) {
@@ -222,7 +222,7 @@ static __device__ __forceinline__ void run_down(float (&g)[4], const float (&h)[
         }
         by_state<N>(b, sm.b[from + k], l8);
         by_channel<N>(dt, &sm.dt[from + k][wc], l4);
-        token_back(g, q, r, dA, lam, decay[k], h[k], A2, b, dt);
+        adjoint_step(g, q, r, dA, lam, decay[k], h[k], A2, b, dt);
         add_token<N>(s, k, l8, lam, h[k + 1], xs, ys);
         if constexpr (N == 16) {
             pairs[k & 1][0] = pack_bf16(q[0] + q[2], q[1] + q[3]);
@@ -237,11 +237,11 @@ static __device__ __forceinline__ void run_down(float (&g)[4], const float (&h)[
     sm.dA[threadIdx.x] = make_float4(sum.x + dA[0], sum.y + dA[1], sum.z + dA[2], sum.w + dA[3]);
 }
 
-/* ---- a tile on its way: every thread its own values, so that no barrier is needed before it reads them ---- */
+/* ---- asynchronous loads of a tile: each thread loads what it reads itself, so that no barrier is needed ---- */
 
 template <int N>
-static __device__ __forceinline__ void fetch_documents(const scan_operands<bf16> &p, bwd_specialized_smem<N> &sm, int t,
-                                                       int s)
+static __device__ __forceinline__ void load_documents_async(const scan_operands<bf16> &p, bwd_specialized_smem<N> &sm,
+                                                            int t, int s)
 {
     const bool leads = p.pack > 1 ? t % p.L == 0 : t + sm.at.a.first == 0;
     if (p.ids.at && !leads) {
@@ -253,44 +253,45 @@ static __device__ __forceinline__ void fetch_documents(const scan_operands<bf16>
     }
 }
 
-/* PLAIN, here and below: what a model has: whole tiles and blocks of channels, gated, all three gradients wanted and
- * none added to anything, no documents. Else all of that is looked at. */
-template <int N, bool PLAIN>
-static __device__ __forceinline__ void fetch_tile(const scan_operands<bf16> &p, bwd_specialized_smem<N> &sm, int tile)
+/* REGULAR, here and below: the case of ordinary models, without checks: whole tiles and blocks of channels, gated, all
+ * three gradients stored (not added), no documents. */
+template <int N, bool REGULAR>
+static __device__ __forceinline__ void load_tile_async(const scan_operands<bf16> &p, bwd_specialized_smem<N> &sm,
+                                                       int tile)
 {
     constexpr int  NT = 8 * N, RP = NT / CQ, NP = TILE / RP, BQ = N / 2;
     const unsigned me = (unsigned)thread_id_reread();
-    const int      left = sm.at.a.channels - sm.at.a.channel, last = PLAIN ? INT32_MAX : sm.at.a.length - 1;
-    const int      column = PLAIN || (int)(me % CQ * 4) < left ? me % CQ * 4 : 0;
+    const int      left = sm.at.a.channels - sm.at.a.channel, last = REGULAR ? INT32_MAX : sm.at.a.length - 1;
+    const int      column = REGULAR || (int)(me % CQ * 4) < left ? me % CQ * 4 : 0;
     const int      l4 = me & 3, l8 = me % 32 / 4, c = me / 32 * (128 / N) + channel_of_lane<N>(0, l4);
     const bool     is_c = me % BQ >= N / 4;
-    // addresses first: between two asynchronous copies a read of shared memory costs three empty ones
+    // addresses first: a load from shared memory between two asynchronous copies costs three idle issue slots
     const bf16 *u = sm.at.u + column, *delta = sm.at.delta + column, *z = sm.at.z + column, *dout = sm.at.dout + column,
                *ys = sm.at.ys + column;
     const bf16 *bc = row_at((is_c ? sm.at.C : sm.at.B) + me % (N / 4) * 4, min(tile * TILE + (int)(me / BQ), last),
                             2 * (int)(is_c ? p.C.row : p.B.row));
-    const bf16 *kept = (const bf16 *)sm.at.kept + (PLAIN || c < left ? c : 0) * N + (N == 16 ? 2 * l8 : l8 & ~1);
+    const bf16 *kept = (const bf16 *)sm.at.kept + (REGULAR || c < left ? c : 0) * N + (N == 16 ? 2 * l8 : l8 & ~1);
 #pragma unroll
     for (int i = 0; i < NP; i++) {
         const int t = min(tile * TILE + (int)(me / CQ) + i * RP, last), s = me + i * NT;
         copy_async<8>(&sm.stage[0][s], row_at(u, t, 2 * (int)p.u.row));
         copy_async<8>(&sm.stage[1][s], row_at(delta, t, 2 * (int)p.delta.row));
-        if (PLAIN || p.z.at) copy_async<8>(&sm.stage[2][s], row_at(z, t, 2 * (int)p.z.row));
-        if (PLAIN || p.dout.at) copy_async<8>(&sm.stage[3][s], row_at(dout, t, 2 * (int)p.dout.row));
-        if (PLAIN || p.dz.at) copy_async<8>(&sm.stage[4][s], row_at(ys, t, 2 * p.D));
+        if (REGULAR || p.z.at) copy_async<8>(&sm.stage[2][s], row_at(z, t, 2 * (int)p.z.row));
+        if (REGULAR || p.dout.at) copy_async<8>(&sm.stage[3][s], row_at(dout, t, 2 * (int)p.dout.row));
+        if (REGULAR || p.dz.at) copy_async<8>(&sm.stage[4][s], row_at(ys, t, 2 * p.D));
     }
     copy_async<8>(&sm.stage_bc[me], bc);
 #pragma unroll
     for (int half = 0; half < 2; half++) {
-        const bf16 *k = row_at(kept, min(2 * tile + half, last / KEEP), 2 * N * p.D);
+        const bf16 *k = row_at(kept, min(2 * tile + half, last / SAVE_EVERY), 2 * N * p.D);
 #pragma unroll
-        for (int i = 0; i < 32 / N; i++) // channels of a lane are all there or none
+        for (int i = 0; i < 32 / N; i++) // all channels of a lane are in range, or none
             copy_async<4>(&sm.kept[tile & 1][half][me][i], k + i * N);
     }
-    if (!PLAIN && (p.ids.at || p.pack > 1)) {
+    if (!REGULAR && (p.ids.at || p.pack > 1)) {
 #pragma unroll
         for (int i = 0; i < NP; i++)
-            fetch_documents<N>(p, sm, min(tile * TILE + (int)(me / CQ) + i * RP, last), me + i * NT);
+            load_documents_async<N>(p, sm, min(tile * TILE + (int)(me / CQ) + i * RP, last), me + i * NT);
     }
     copy_async_commit();
 }
@@ -303,37 +304,37 @@ static __device__ __forceinline__ void add4_global(const bf16 *at, float (&v)[4]
     for (int e = 0; e < 4; e++) v[e] += old[e];
 }
 
-/* ---- step sizes, dz, and what the states need of a tile that has arrived ---- */
+/* ---- beginning of a tile that has arrived: step sizes, dz, operands of the state loop ---- */
 
-template <int N, bool PLAIN>
-static __device__ __forceinline__ void open_tile(const scan_operands<bf16> &p, bwd_specialized_smem<N> &sm, int tile)
+template <int N, bool REGULAR>
+static __device__ __forceinline__ void begin_tile(const scan_operands<bf16> &p, bwd_specialized_smem<N> &sm, int tile)
 {
     constexpr int  NT = 8 * N, RP = NT / CQ, NP = TILE / RP, BQ = N / 2;
     const unsigned me = (unsigned)thread_id_reread(), cq = me % CQ;
 #pragma unroll
     for (int i = 0; i < NP; i++) {
         const int    row = me / CQ + i * RP, t = tile * TILE + row, s = me + i * NT;
-        const bool   in = PLAIN || (t < sm.at.a.length && sm.at.a.channel + 4 * cq < sm.at.a.channels);
+        const bool   in = REGULAR || (t < sm.at.a.length && sm.at.a.channel + 4 * cq < sm.at.a.channels);
         const float4 b4 = sm.bias[cq], D4 = sm.dD[s];
         const float  bias[4] = { b4.x, b4.y, b4.z, b4.w };
         float        u[4], dt[4], dy[4] = { 0, 0, 0, 0 }, x[4];
         sm.u[s] = sm.stage[0][s];
         values(u, sm.stage[0][s]);
         values(dt, sm.stage[1][s]);
-        if (PLAIN || p.dout.at) values(dy, sm.stage[3][s]);
-        if (PLAIN || p.z.at) {
+        if (REGULAR || p.dout.at) values(dy, sm.stage[3][s]);
+        if (REGULAR || p.z.at) {
             float z[4], y[4] = { 0, 0, 0, 0 }, dz[4];
             values(z, sm.stage[2][s]);
-            if (PLAIN || p.dz.at) values(y, sm.stage[4][s]);
+            if (REGULAR || p.dz.at) values(y, sm.stage[4][s]);
 #pragma unroll
             for (int e = 0; e < 4; e++) {
                 const float sg = gate_sigmoid<false>(z[e]), w = z[e] * sg;
                 dz[e] = dy[e] * y[e] * fmaf(w, 1 - sg, sg);
                 dy[e] *= w;
             }
-            if (PLAIN || (p.dz.at && in)) {
+            if (REGULAR || (p.dz.at && in)) {
                 bf16 *to = row_at(sm.at.dz + 4 * cq, t, 2 * (int)p.dz.row);
-                if (!PLAIN && p.adds >> DZ & 1) add4_global(to, dz);
+                if (!REGULAR && p.adds >> DZ & 1) add4_global(to, dz);
                 write4_global(to, dz);
             }
         }
@@ -352,9 +353,8 @@ static __device__ __forceinline__ void open_tile(const scan_operands<bf16> &p, b
         sm.step[s] = d4;
         *to_dt = d4;
         *to_x = make_float4(x[0], x[1], x[2], x[3]);
-        *to_dy = make_float4(dy[0], dy[1], dy[2],
-                             dy[3]); // exceptions are written over: a store skipped costs less than four choices
-        if (!PLAIN && (p.ids.at || p.pack > 1) && sm.doc[s].here != sm.doc[s].before)
+        *to_dy = make_float4(dy[0], dy[1], dy[2], dy[3]); // exceptions overwrite: cheaper than four selects
+        if (!REGULAR && (p.ids.at || p.pack > 1) && sm.doc[s].here != sm.doc[s].before)
             *to_dt = make_float4(RESET_STEP, RESET_STEP, RESET_STEP, RESET_STEP);
         if (!in) *to_dt = *to_x = *to_dy = zero;
     }
@@ -363,14 +363,14 @@ static __device__ __forceinline__ void open_tile(const scan_operands<bf16> &p, b
     write4((me % BQ >= N / 4 ? sm.c : sm.b)[me / BQ] + me % (N / 4) * 4, v);
 }
 
-/* ---- gradients of a tile whose q, r, dB and dC are there ---- */
+/* ---- end of a tile: gradients from its q, r, dB and dC ---- */
 
-template <int N, bool PLAIN>
-static __device__ __forceinline__ void close_tile(const scan_operands<bf16> &p, bwd_specialized_smem<N> &sm, int tile)
+template <int N, bool REGULAR>
+static __device__ __forceinline__ void finish_tile(const scan_operands<bf16> &p, bwd_specialized_smem<N> &sm, int tile)
 {
     constexpr int  NT = 8 * N, RP = NT / CQ, NP = TILE / RP, BQ = N / 2;
     const unsigned me = (unsigned)thread_id_reread(), cq = me % CQ;
-    const int      length = PLAIN ? INT32_MAX : sm.at.a.length;
+    const int      length = REGULAR ? INT32_MAX : sm.at.a.length;
     const float4   k = sm.skip[cq];
     const float    skip[4] = { k.x, k.y, k.z, k.w };
 #pragma unroll
@@ -388,16 +388,16 @@ static __device__ __forceinline__ void close_tile(const scan_operands<bf16> &p, 
             dd[e] = fmaf(u[e], q[e], LN2 * r[e]) * step_slope<false>(dt[e]);
             du[e] = fmaf(dt[e], q[e], skip[e] * dy[e]);
         }
-        if (!PLAIN && (t >= length || sm.at.a.channel + 4 * cq >= sm.at.a.channels)) continue;
+        if (!REGULAR && (t >= length || sm.at.a.channel + 4 * cq >= sm.at.a.channels)) continue;
         sm.dbias[s] = make_float4(b.x + dd[0], b.y + dd[1], b.z + dd[2], b.w + dd[3]);
-        if (PLAIN || p.du.at) {
+        if (REGULAR || p.du.at) {
             bf16 *to = row_at(sm.at.du + 4 * cq, t, 2 * (int)p.du.row);
-            if (!PLAIN && p.adds >> DU & 1) add4_global(to, du);
+            if (!REGULAR && p.adds >> DU & 1) add4_global(to, du);
             write4_global(to, du);
         }
-        if (PLAIN || p.ddelta.at) {
+        if (REGULAR || p.ddelta.at) {
             bf16 *to = row_at(sm.at.ddelta + 4 * cq, t, 2 * (int)p.ddelta.row);
-            if (!PLAIN && p.adds >> DDELTA & 1) add4_global(to, dd);
+            if (!REGULAR && p.adds >> DDELTA & 1) add4_global(to, dd);
             write4_global(to, dd);
         }
     }
@@ -411,20 +411,20 @@ static __device__ __forceinline__ void close_tile(const scan_operands<bf16> &p, 
         s.z += x.z;
         s.w += x.w;
     }
-    if (PLAIN || t < length) *(float4 *)row_at(sm.at.bc + v, t, 8 * N) = s;
+    if (REGULAR || t < length) *(float4 *)row_at(sm.at.bc + v, t, 8 * N) = s;
 }
 
-/* ---- what this item adds to the parameters, and the adjoint of what came in ---- */
+/* ---- end of an item: partial sums of the parameter gradients, and the gradient of the initial state ---- */
 
 template <int N>
-static __device__ __forceinline__ void close_item(const scan_operands<bf16> &p, bwd_specialized_smem<N> &sm,
-                                                  const float (&g)[4])
+static __device__ __forceinline__ void finish_item(const scan_operands<bf16> &p, bwd_specialized_smem<N> &sm,
+                                                   const float (&g)[4])
 {
-    const part   a = sm.at.a;
-    const int    me = thread_id_reread();
-    const float4 sum = sm.dA[me];
-    const float  dA[4] = { sum.x, sum.y, sum.z, sum.w };
-    float       *dinitial = p.dinitial.at && a.first == 0 ? p.dinitial.sequence(a.sequence) : NULL;
+    const block_work a = sm.at.a;
+    const int        me = thread_id_reread();
+    const float4     sum = sm.dA[me];
+    const float      dA[4] = { sum.x, sum.y, sum.z, sum.w };
+    float           *dinitial = p.dinitial.at && a.first == 0 ? p.dinitial.sequence(a.sequence) : NULL;
 #pragma unroll
     for (int e = 0; e < 4; e++) {
         const int64_t c = a.channel + me / 32 * (128 / N) + channel_of_lane<N>(e, me & 3);
@@ -454,15 +454,15 @@ static __device__ __forceinline__ void close_item(const scan_operands<bf16> &p, 
     *(float4 *)(to + p.D) = b;
 }
 
-/* Blocks on an SM: 8 states want a register more than six blocks leave on sm_100. */
+/* Blocks per SM with 8 states: on sm_100 six blocks would leave one register too few. */
 #if defined __CUDA_ARCH__ && __CUDA_ARCH__ >= 1000
-#define EIGHT_STATES 4
+#define BLOCKS_PER_SM_8 4
 #else
-#define EIGHT_STATES 6
+#define BLOCKS_PER_SM_8 6
 #endif
 
-template <int N, bool PLAIN>
-__global__ void __launch_bounds__(8 * N, N == 16 ? 3 : EIGHT_STATES)
+template <int N, bool REGULAR>
+__global__ void __launch_bounds__(8 * N, N == 16 ? 3 : BLOCKS_PER_SM_8)
     scan_bwd_specialized(const __grid_constant__ scan_operands<bf16> p)
 {
     MBA_BLOCK_TIMESTAMPS;
@@ -473,12 +473,12 @@ __global__ void __launch_bounds__(8 * N, N == 16 ? 3 : EIGHT_STATES)
     float     A2[4], g[4];
     bool      mine;
 
-    // 1. where everything lies
+    // 1. pointers, parameters, initial adjoint
     {
-        const part   a = part_of(p, CH);
-        const float *start = p.start_back.at ? p.start_back.sequence(a.item) : NULL;
+        const block_work a = block_work_of(p, CH);
+        const float     *start = p.start_back.at ? p.start_back.sequence(a.item) : NULL;
         find_origins(sm.at, p, a, (int)tid);
-        mine = PLAIN || a.channel + wc + channel_of_lane<N>(0, l4) < a.channels;
+        mine = REGULAR || a.channel + wc + channel_of_lane<N>(0, l4) < a.channels;
 #pragma unroll
         for (int e = 0; e < 4; e++) {
             const int64_t c = a.channel + wc + channel_of_lane<N>(e, l4), n = state_of_lane<N>(e, l8);
@@ -495,29 +495,28 @@ __global__ void __launch_bounds__(8 * N, N == 16 ? 3 : EIGHT_STATES)
     }
     __syncthreads();
 
-    // 2. from the last tile to the first: a barrier before the states read a tile, one before others read what they
-    // left
+    // 2. loop over tiles, last to first: one barrier before the state loop reads a tile, one before its sums are read
     const int tiles = (sm.at.a.length + TILE - 1) / TILE;
-    fetch_tile<N, PLAIN>(p, sm, tiles - 1);
+    load_tile_async<N, REGULAR>(p, sm, tiles - 1);
     for (int tile = tiles - 1; tile >= 0; tile--) {
-        if (tile < tiles - 1) close_tile<N, PLAIN>(p, sm, tile + 1);
+        if (tile < tiles - 1) finish_tile<N, REGULAR>(p, sm, tile + 1);
         copy_async_wait<0>();
-        open_tile<N, PLAIN>(p, sm, tile);
+        begin_tile<N, REGULAR>(p, sm, tile);
         __syncthreads();
-        if (tile) fetch_tile<N, PLAIN>(p, sm, tile - 1);
+        if (tile) load_tile_async<N, REGULAR>(p, sm, tile - 1);
 #pragma unroll 1
-        for (int half = PLAIN || tile * TILE + KEEP < sm.at.a.length; half >= 0; half--) {
-            float h[KEEP + 1][4], decay[KEEP][4];
-            unpack_kept<N>(h[0], sm.kept[tile & 1][half][tid], l8);
-            run_up<N>(h, decay, A2, sm, half * KEEP, wc, l4, l8);
-            run_down<N>(g, h, decay, A2, sm, half * KEEP, warp, wc, l4, l8);
+        for (int half = REGULAR || tile * TILE + SAVE_EVERY < sm.at.a.length; half >= 0; half--) {
+            float h[SAVE_EVERY + 1][4], decay[SAVE_EVERY][4];
+            unpack_saved<N>(h[0], sm.kept[tile & 1][half][tid], l8);
+            recompute_states<N>(h, decay, A2, sm, half * SAVE_EVERY, wc, l4, l8);
+            adjoint_steps<N>(g, h, decay, A2, sm, half * SAVE_EVERY, warp, wc, l4, l8);
         }
         __syncthreads();
     }
-    close_tile<N, PLAIN>(p, sm, 0);
+    finish_tile<N, REGULAR>(p, sm, 0);
 
     // 3. sums over time
-    close_item<N>(p, sm, g);
+    finish_item<N>(p, sm, g);
 }
 
 extern "C" mba_status selective_scan_bwd_specialized_cuda(const mba_call *c)
@@ -525,12 +524,12 @@ extern "C" mba_status selective_scan_bwd_specialized_cuda(const mba_call *c)
     const int           main = c->plan->nlaunches - 3;
     int                 k = 0;
     scan_operands<bf16> p = scan_bwd_operands_of<bf16>(c, c->plan->launch[main].grid[0], TILE_CHANNELS);
-    keep_for_backward(&p, c->node->in[KEPT_IN], (void *)c->in[KEPT_IN]); // read only
+    set_saved_states(&p, c->node->in[KEPT_IN], (void *)c->in[KEPT_IN]); // read only
     p.ys = (bf16 *)c->in[YS_IN];
-    if (p.pieces > 1) MBA_TRY(scan_carries_back(c, &k, &p));
-    mba_assert(k == main
-               && (p.N == 16 ? sizeof(bwd_specialized_smem<16>) : sizeof(bwd_specialized_smem<8>))
-                      <= c->plan->launch[k].smem_bytes);
+    if (p.segments > 1) MBA_TRY(scan_carries_back(c, &k, &p));
+    mba_assert(k == main);
+    mba_assert((p.N == 16 ? sizeof(bwd_specialized_smem<16>) : sizeof(bwd_specialized_smem<8>))
+               <= c->plan->launch[k].smem_bytes);
     const uint32_t added = 1u << DU | 1u << DDELTA | 1u << DZ;
     const bool     plain = p.L % TILE == 0 && p.Dg % CH == 0 && p.z.at && p.dout.at && p.du.at && p.ddelta.at && p.dz.at
                        && !(p.adds & added) && !p.ids.at && p.pack == 1;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-/* selective_scan_cpu.c -- the forward scan: strips of channels in parallel, each through time in segments, in which
- * GROUP states of one vector of channels stay in registers. */
+/* selective_scan_cpu.c -- selective_scan forward on the CPU: strips of channels in parallel. A strip processes time in
+ * segments; in a segment, GROUP states of one vector of channels stay in registers. */
 #include "core/device.h"
 #include "ops/selective_scan/selective_scan_strip.h"
 
-/* Step sizes dt, their products x with u, and y begun with D u. */
+/* Computes step sizes dt, their products x with u, and y = D u. */
 MBA_SIMD void begin_channels(const strip *of, const span *at, const bool whole)
 {
     const strip s = *of;
@@ -28,7 +28,7 @@ static void begin_span(const strip *s, const span *q)
     else begin_channels(s, q, false);
 }
 
-/* K states from k on of vector v, through the span; h [N][STRIP] is the state before and after. */
+/* Runs K states from k on of vector v through the span; h [N][STRIP] is the state before and after. */
 MBA_SIMD void advance_states(const int K, const strip *s, const span *q, int v, int64_t k, const float *A2, float *h_at)
 {
     const int64_t ldB = s->B.ld, ldC = s->C.ld, T = q->T;

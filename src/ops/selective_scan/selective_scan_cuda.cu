@@ -1,55 +1,57 @@
 // SPDX-License-Identifier: Apache-2.0
-/* selective_scan_cuda.cu -- the scan of Mamba-1, forward: fast path for 8 and 16 states.
+/* selective_scan_cuda.cu -- variant `tiles` of selective_scan (Mamba-1), forward: fp32 or bf16, 8 or 16 states, and the
+ * passes that find the states between segments of long sequences (the backward pass uses them too).
  *
  *   h = 2^(dt A2) h + dt u B,   out = (C h + D u) silu(z),   dt = softplus(delta + dt_bias)
  *   u, delta, z, out (B, L, D)   B, C (B, L, G, N) bf16 or fp32     A_log (D, N)   states (B, D, N) fp32
  *
- * kernel     scan_fwd_tiles     some warps make step sizes, gate and store; the others hold the states and do nothing
- *            else
- * takes      N = 8 or 16, D/G a multiple of 4, rows that begin at multiples of four values
+ * kernel     scan_fwd_tiles     warp-specialized: state warps run the recurrence; 4 element warps load, compute dt,
+ *            gate and store
+ * takes      N = 8 or 16, D/G a multiple of 4, rows aligned to four values
  * launch     grid (items, blocks of 32 or 64 channels), block CH N/4 + 128, dynamic smem 20 to 58 KB
  * resources  sm_90a, CUDA 13.0: 74 to 84 registers, no spill  [docs]
- *            2 blocks an SM of 384 threads, 3 of 256, 4 of 192
- * moves      u, delta, z, B, C in, out once each: bound by exponentials and instructions, not by DRAM
- * floor      4 x 4096 x 4096, N = 16, bf16: one exponential per element, 331 us at 16 a clock and SM, 1.73 GHz
+ *            blocks per SM: 2 of 384 threads, 3 of 256, 4 of 192
+ * moves      u, delta, z, B, C in, out once each: bound by exponentials and instruction issue, not by DRAM
+ * floor      4 x 4096 x 4096, N = 16, bf16: one exponential per element, 331 us at 16 per clock and SM, 1.73 GHz
  * measured   H200: 38.4 us, 20 % of floor (special), special 36 % busy; graphmamba-peptides-func, 128 graphs  [docs]
- * order      fixed: time ascends, pieces of a sequence in order
+ * order      fixed: time ascends, segments of a sequence in order
  *
- * kernel     scan_carry         the state a piece of a long sequence leaves behind when it starts from zero (or the
- *            adjoint)
- * takes      what scan_fwd_tiles takes
+ * kernel     scan_carry         final state of a segment that starts from zero (BACK: adjoint), and the sum of its
+ * steps takes      what scan_fwd_tiles takes
  * launch     grid (items, blocks of 32 channels), block 8 N, static smem 10 KB
  * resources  sm_90a, CUDA 13.0: 96 to 128 registers, 9216 to 10240 B of shared memory, no spill  [docs]
- * moves      delta and u (dout, z), B (C) once: half the exponential work of the pass it serves
+ * moves      delta and u (BACK: dout, z), B (C) once: half the exponential work of the main pass
  * measured   H200: 28.5 us, 26 % of floor (special), special 41 % busy; graphmamba-peptides-func, 128 graphs  [docs]
  * order      fixed
  *
- * kernel     scan_combine       states at the borders of pieces, one thread per state
+ * kernel     scan_combine       initial states of segments from the results of scan_carry, one thread per state
  * launch     grid ceil(B D N / 256), block 256
  * resources  sm_90a, CUDA 13.0: 60 registers, no spill  [docs]
  * moves      one state per item in, one out
  * measured   H200: 8.53 us, 2 % of floor (memory), ALU 26 % busy; graphmamba-peptides-func, 128 graphs  [docs]
- * order      fixed: pieces in order */
+ * order      fixed: segments in order */
 #include "ops/selective_scan/selective_scan_cuda.cuh"
 
-/* ---- forward: CH/16 N/8 scan warps (16 channels x 8 states each, four to a lane: channels lane/4 and + 8, states 2
- * (lane%4) and + 1 of its eight) and 4 element warps work on alternate buffers, so that exponentials never wait for the
- * element-wise phase. Barriers 1, 2: a buffer is full (element -> scan); 3, 4: it is done (scan -> element) ---- */
+/* ---- forward. CH/16 N/8 state warps hold 16 channels x 8 states each, four per lane: channels lane/4 and + 8, states
+ * 2 (lane%4) and + 1. State warps and 4 element warps alternate between two buffers, so that exponentials never wait
+ * for element-wise work. Named barriers 1, 2: buffer full (element to state warps); 3, 4: done (state to element warps)
+ * ---- */
 
 template <typename T, int N, int CH> struct fwd_smem {
     struct buffer {
-        float dt[TILE][CH];    /* channels c and c + 8 of sixteen side by side */
+        float dt[TILE][CH];    /* channels c and c + 8 of sixteen are adjacent */
         float x[TILE][CH + 8]; /* dt u */
         float b[TILE][N + 8], c[TILE][N + 8];
-        float y[N / 8][TILE][CH + 4]; /* parts of C h: one for each eight states */
+        float y[N / 8][TILE][CH + 4]; /* partial sums of C h, one per eight states */
     } buf[2];
-    quad<T>    stash[2][2][TILE * CH / 512][128]; /* u and z as read, of the two tiles under way: private slots */
+    quad<T>    stash[2][2][TILE * CH / 512][128]; /* u and z of the two tiles in flight; private to a thread */
     float      bias[CH], skip[CH];
     origins<T> at;
 };
 
 enum { ELEMENT_THREADS = 128, FULL = 1, DONE = 3 };
 
+/* The loop of an element warp: loads a tile ahead, computes dt and dt u, and finishes the tile of two buffers ago. */
 template <typename T, int N, int CH>
 static __device__ __forceinline__ void fwd_elements(const scan_operands<T> &p, fwd_smem<T, N, CH> &sm, int et)
 {
@@ -62,7 +64,7 @@ static __device__ __forceinline__ void fwd_elements(const scan_operands<T> &p, f
     const bool     is_c = et % (N / 2) >= N / 4;
     const int      dpos = cq / 4 * 16 + (cq * 4 & 7) * 2 + (cq >> 1 & 1); // channel c at c/16 16 + c%8 2 + c/8%2
     const int      advance = TILE % p.L;
-    int            phase[NP]; // token within its sequence, of the row to be read next
+    int            phase[NP]; // token in its sequence of the row that is loaded next
     quad<T>        ru[NP], rd[NP], rz[NP], rb;
     document       doc[NP];
 #pragma unroll
@@ -79,7 +81,7 @@ static __device__ __forceinline__ void fwd_elements(const scan_operands<T> &p, f
             if (phase[i] >= p.L) phase[i] -= p.L;
         }
         const int t = min(tile * TILE + br, length - 1);
-        if (br < TILE) rb = read4((is_c ? sm.at.C + t * p.C.row : sm.at.B + t * p.B.row) + bv, p.wide_bc);
+        if (br < TILE) rb = read4((is_c ? sm.at.C + t * p.C.row : sm.at.B + t * p.B.row) + bv, p.aligned4_bc);
     };
     auto finish = [&](int tile) {
         const auto &s = sm.buf[tile & 1];
@@ -152,13 +154,15 @@ static __device__ __forceinline__ void fwd_elements(const scan_operands<T> &p, f
     }
 }
 
+/* The loop of a state warp: the recurrence, C h, and saved states. bf16: products on tf32 tensor cores, with a token as
+ * k, all others zero. */
 template <typename T, int N, int CH>
 static __device__ __forceinline__ void fwd_states(const scan_operands<T> &p, fwd_smem<T, N, CH> &sm, int warp, int lane)
 {
-    const part     a = sm.at.a;
-    constexpr bool EXACT = sizeof(T) == 4;
-    constexpr int  NG = CH / 16, NT = CH * N / 4 + ELEMENT_THREADS;
-    const int      l4 = lane & 3, l8 = lane >> 2, cg = warp % NG, ns = warp / NG, c0 = cg * 16 + l8, c1 = c0 + 8,
+    const block_work a = sm.at.a;
+    constexpr bool   EXACT = sizeof(T) == 4;
+    constexpr int    NG = CH / 16, NT = CH * N / 4 + ELEMENT_THREADS;
+    const int        l4 = lane & 3, l8 = lane >> 2, cg = warp % NG, ns = warp / NG, c0 = cg * 16 + l8, c1 = c0 + 8,
               st = ns * 8 + l4 * 2;
     const bool ok0 = a.channel + c0 < a.channels, ok1 = a.channel + c1 < a.channels;
     const int  tiles = (a.length + TILE - 1) / TILE;
@@ -177,8 +181,8 @@ static __device__ __forceinline__ void fwd_states(const scan_operands<T> &p, fwd
         barrier_wait<FULL>(tile, NT);
 #pragma unroll
         for (int g = 0; g < 2; g++) {
-            if (p.kept && (g == 0 || (p.kept_every == KEEP && tile * TILE + KEEP < a.length))) {
-                T *k = sm.at.kept + (int64_t)(tile * (TILE / p.kept_every) + g) * p.D * N + st;
+            if (p.kept && (g == 0 || (p.saved_every == SAVE_EVERY && tile * TILE + SAVE_EVERY < a.length))) {
+                T *k = sm.at.kept + (int64_t)(tile * (TILE / p.saved_every) + g) * p.D * N + st;
                 if (ok0) write2(k + c0 * N, h[0], h[1]);
                 if (ok1) write2(k + c1 * N, h[2], h[3]);
             }
@@ -204,19 +208,19 @@ static __device__ __forceinline__ void fwd_states(const scan_operands<T> &p, fwd
                         h[2] = fmaf(u1, B.x, h[2]);
                         h[3] = fmaf(u1, B.y, h[3]);
                     } else {
-                        mma_tf32_k4(h, x0, x1, l4 == j ? bq : 0); // k is the token: all but this one are zero
+                        mma_tf32_k4(h, x0, x1, l4 == j ? bq : 0); // k is the token; all others are zero
                     }
                     y0[j] = fmaf(C.y, h[1], C.x * h[0]);
                     y1[j] = fmaf(C.y, h[3], C.x * h[2]);
                     if (!EXACT && (j & 1))
                         mma_tf32_k8(d, y0[j - 1], y1[j - 1], y0[j], y1[j], pick[q * 4 + j - 1], pick[q * 4 + j]);
                 }
-                if (EXACT) { // lane%4 is the token
+                if (EXACT) { // token: lane%4
                     s.y[ns][r4 + l4][c0] = fold(fold(y0[0], y0[1], 1), fold(y0[2], y0[3], 1), 2);
                     s.y[ns][r4 + l4][c1] = fold(fold(y1[0], y1[1], 1), fold(y1[2], y1[3], 1), 2);
                 }
             }
-            if (!EXACT) { // column of d is the token
+            if (!EXACT) { // token: column of d
                 float *y = &s.y[ns][g * 8 + l4 * 2][0];
                 y[c0] = d[0];
                 y[CH + 4 + c0] = d[1];
@@ -246,7 +250,7 @@ __global__ void __launch_bounds__(CH *N / 4 + ELEMENT_THREADS,
     extern __shared__ __align__(16) char smem[];
     fwd_smem<T, N, CH>                  &sm = *(fwd_smem<T, N, CH> *)smem;
     const int                            warp = threadIdx.x / 32;
-    const part                           a = part_of(p, CH);
+    const block_work                     a = block_work_of(p, CH);
     find_origins(sm.at, p, a, (int)threadIdx.x);
     for (int c = threadIdx.x; c < CH; c += blockDim.x) {
         const bool in = a.channel + c < a.channels;
@@ -262,7 +266,7 @@ __global__ void __launch_bounds__(CH *N / 4 + ELEMENT_THREADS,
     else fwd_elements<T, N, CH>(p, sm, threadIdx.x - CH * N / 4);
 }
 
-/* ---- carries: four states of a channel to a thread ---- */
+/* ---- states between segments: four states of a channel per thread ---- */
 
 template <typename T, int N, bool BACK>
 __global__ void __launch_bounds__(8 * N, 512 / (8 * N)) scan_carry(const __grid_constant__ scan_operands<T> p)
@@ -271,9 +275,9 @@ __global__ void __launch_bounds__(8 * N, 512 / (8 * N)) scan_carry(const __grid_
     constexpr int  CH = TILE_CHANNELS, TT = 32, NT = 8 * N, RP = NT / 8, NP = TT / RP, VQ = N / 4;
     __shared__ __align__(16) float2 sx[TT][CH]; // step and dt u (dy)
     __shared__ __align__(16) float sv[TT][N];   // B (C)
-    const part                     a = part_of(p, CH);
-    const int                      piece = (int)(a.item % p.pieces);
-    if (BACK ? piece < p.sub : piece >= p.pieces - p.sub) return; // nobody goes on from it
+    const block_work               a = block_work_of(p, CH);
+    const int                      segment = (int)(a.item % p.segments);
+    if (BACK ? segment < p.sub_segments : segment >= p.segments - p.sub_segments) return; // no segment continues it
     const int  tid = threadIdx.x, sc = tid % CH, sg = tid / CH, cq = tid % 8, tr = tid / 8, ch = a.channel + 4 * cq;
     const bool mine = ch < a.channels, ok = a.channel + sc < a.channels;
     const int  at = mine ? ch : a.channel, tiles = (a.length + TT - 1) / TT;
@@ -300,7 +304,7 @@ __global__ void __launch_bounds__(8 * N, 512 / (8 * N)) scan_carry(const __grid_
             if (gz) rz[i] = read4(gz + t * p.z.row);
             doc[i] = read_document(ids, p.ids.row, t, t + a.first == 0, false);
         }
-        rv = read4(gv + min(tile * TT + tid / VQ, a.length - 1) * vl.row, p.wide_bc);
+        rv = read4(gv + min(tile * TT + tid / VQ, a.length - 1) * vl.row, p.aligned4_bc);
     };
     read(BACK ? tiles - 1 : 0);
     for (int i = 0; i < tiles; i++) {
@@ -349,37 +353,37 @@ __global__ void __launch_bounds__(8 * N, 512 / (8 * N)) scan_carry(const __grid_
     if (sg == 0) p.steps[a.item * p.D + a.channel + sc] = steps;
 }
 
-/* start[item] from the ends of the pieces before it (behind it), `sub` of them to an item: the decay over a piece is
- * that of the sum of its steps. */
+/* start[item] from the final states of the segments before it (back: behind it), `sub` sub-segments per segment. The
+ * decay across a segment is that of the sum of its steps. */
 __global__ void __launch_bounds__(256)
     scan_combine(float *__restrict__ start, const float *__restrict__ ends, const float *__restrict__ steps,
                  sequence_view<const float> first, sequence_view<const float> A_log, int64_t states, int D, int N,
-                 int pieces, int sub, bool back)
+                 int segments, int sub, bool back)
 {
-    enum { AHEAD = 8 }; /* pieces read at once: one after another took most of the time */
+    enum { IN_FLIGHT = 8 }; /* segments loaded ahead: latency is the cost */
     const int64_t i = (int64_t)blockIdx.x * 256 + threadIdx.x;
     if (i >= states) return;
     const int64_t n = i % N, ch = i / N % D, b = i / N / D;
     const float   A2 = A2_of(A_log.at[ch * A_log.row + n]);
     float         h = first.at ? first.sequence(b)[ch * first.row + n] : 0;
-    const int     last = pieces - sub, items = pieces / sub, way = back ? -1 : 1;
-    const int64_t leads = (b * pieces + (back ? pieces - 1 : 0)) * D + ch;
+    const int     last = segments - sub, items = segments / sub, step_sign = back ? -1 : 1;
+    const int64_t leads = (b * segments + (back ? segments - 1 : 0)) * D + ch;
     int64_t       item = ((b * items + (back ? items - 1 : 0)) * D + ch) * N + n;
-    int           left = 0; // pieces until the next item begins
-    for (int from = 0; from <= last; from += AHEAD) {
-        float step[AHEAD], end[AHEAD];
+    int           left = 0; // sub-segments until the next item begins
+    for (int from = 0; from <= last; from += IN_FLIGHT) {
+        float step[IN_FLIGHT], end[IN_FLIGHT];
 #pragma unroll
-        for (int k = 0; k < AHEAD; k++) {
-            const int64_t at = leads + (int64_t)way * min(from + k, last - 1) * D; // the rest leaves nothing
+        for (int k = 0; k < IN_FLIGHT; k++) {
+            const int64_t at = leads + (int64_t)step_sign * min(from + k, last - 1) * D; // later ones have none
             step[k] = steps[at];
             end[k] = ends[at * N + n];
         }
 #pragma unroll
-        for (int k = 0; k < AHEAD; k++) {
+        for (int k = 0; k < IN_FLIGHT; k++) {
             if (from + k > last) break;
             if (left == 0) {
                 start[item] = h;
-                item += (int64_t)way * D * N;
+                item += (int64_t)step_sign * D * N;
                 left = sub;
             }
             left--;
@@ -408,38 +412,38 @@ template <typename T> mba_status scan_starts(const mba_call *c, int k, scan_oper
 {
     float *start = (float *)mba_cuda_scratch(c, back ? CU_STARTS_BACK : CU_STARTS);
     MBA_KERNEL(c, k, scan_combine, start, p->ends, p->steps, back ? p->start_back : p->start, p->A_log,
-               (int64_t)p->B_ * p->D * p->N, p->D, p->N, p->pieces * sub, sub, back);
-    (back ? p->start_back : p->start) = dense_lines((const float *)start, (int64_t)p->D, (int64_t)p->N);
+               (int64_t)p->B_ * p->D * p->N, p->D, p->N, p->segments * sub, sub, back);
+    (back ? p->start_back : p->start) = dense_view((const float *)start, (int64_t)p->D, (int64_t)p->N);
     return MBA_OK;
 }
 template mba_status scan_starts<float>(const mba_call *, int, scan_operands<float> *, bool, int);
 template mba_status scan_starts<bf16>(const mba_call *, int, scan_operands<bf16> *, bool, int);
 
-/* Launches k and k + 1: the states (adjoints) at the borders of pieces, cut finer than the main pass if the plan is. */
+/* Launches k and k + 1: initial states (adjoints) of segments, from sub-segments if the plan has them. */
 template <typename T> static mba_status launch_carries(const mba_call *c, int k, scan_operands<T> *p, bool back)
 {
     auto            *carry = p->N == 16 ? (back ? scan_carry<T, 16, true> : scan_carry<T, 16, false>)
                                         : (back ? scan_carry<T, 8, true> : scan_carry<T, 8, false>);
     scan_operands<T> fine = *p;
-    fine.sub = (int)(c->plan->launch[k].grid[0] / p->items);
-    fine.pieces *= fine.sub;
-    fine.piece /= fine.sub;
+    fine.sub_segments = (int)(c->plan->launch[k].grid[0] / p->items);
+    fine.segments *= fine.sub_segments;
+    fine.segment /= fine.sub_segments;
     MBA_KERNEL(c, k, carry, fine);
-    return scan_starts(c, k + 1, p, back, fine.sub);
+    return scan_starts(c, k + 1, p, back, fine.sub_segments);
 }
 
-/* Channels of a block of launch k: its rows of four are the block's threads. */
+/* Channels per block of launch k, from its number of threads. */
 static int forward_width(const mba_call *c, int k, int64_t N)
 {
     return (int)((c->plan->launch[k].block - ELEMENT_THREADS) * 4 / N);
 }
 
-/* The forward from launch k on, whoever asks; k is then the next. */
+/* The forward pass, for both directions. Begins with launch k and advances k. */
 template <typename T> static mba_status forward(const mba_call *c, int *k, scan_operands<T> *p)
 {
     p->ends = (float *)mba_cuda_scratch(c, CU_ENDS);
     p->steps = (float *)mba_cuda_scratch(c, CU_STEPS);
-    if (p->pieces > 1) {
+    if (p->segments > 1) {
         const int blocks = p->blocks;
         p->blocks = (int)mba_ceil(p->Dg, TILE_CHANNELS);
         MBA_TRY(launch_carries(c, *k, p, false));
@@ -485,7 +489,7 @@ extern "C" mba_status selective_scan_tiles_cuda(const mba_call *c)
                                                             forward_width(c, main, d.N));
                    p.out = sequence_view_of<T>(n->out[OUT], c->out[OUT], d.L, d.D);
                    p.final = sequence_view_of<float>(n->out[FINAL], c->out[FINAL], d.D, d.N);
-                   keep_for_backward(&p, n->out[KEPT], c->out[KEPT]); p.ys = (T *)c->out[YS];
+                   set_saved_states(&p, n->out[KEPT], c->out[KEPT]); p.ys = (T *)c->out[YS];
                    MBA_TRY(forward(c, &k, &p)));
     return MBA_OK;
 }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-/* selective_scan_cuda.cuh -- what the kernels of the scan share: where operands lie, which tokens and channels a block
- * has, step sizes, and the operands of both directions.
+/* selective_scan_cuda.cuh -- shared by all CUDA kernels of selective_scan (Mamba-1): operands and their strides, the
+ * work of a block (tokens and channels), softplus and gate, vector loads and stores, document resets.
  *
  * Decays are 2^(dt A2) with A2 = A log2(e). A token that starts a document gets dt = RESET_STEP for its decay alone,
- * which makes it exactly zero in both directions at no cost; its true step is kept for everything else. Tokens behind
- * the end have dt = 0, dt u = 0 and dy = 0: the state passes them unchanged. */
+ * which makes the decay exactly zero in both directions at no cost; its true step serves everything else. Tokens beyond
+ * the end have dt = 0, dt u = 0 and dy = 0, so that the state passes them unchanged. */
 #ifndef MBA_SELECTIVE_SCAN_CUDA_CUH
 #define MBA_SELECTIVE_SCAN_CUDA_CUH
 
@@ -18,7 +18,7 @@ extern "C" {
 #define LN2        0.6931471805599453f
 #define RESET_STEP 1e30f
 
-/* ---- operands: rows at one distance within a sequence, sequences wherever their window has them ---- */
+/* ---- operands: strided views with one row stride within a sequence, and any stride between sequences ---- */
 
 template <typename T> struct sequence_view {
     T                            *at;
@@ -29,7 +29,7 @@ template <typename T> struct sequence_view {
     }
 };
 
-/* `rows` of `width` values make a sequence. An absent tensor: at is NULL. */
+/* A sequence has `rows` rows of `width` values. For an absent tensor `at` is NULL. */
 template <typename T>
 static inline sequence_view<T> sequence_view_of(const mba_tensor *t, void *at, int64_t rows, int64_t width)
 {
@@ -48,17 +48,17 @@ static inline sequence_view<T> sequence_view_of(const mba_tensor *t, void *at, i
     return l;
 }
 
-template <typename T> static inline sequence_view<T> dense_lines(T *at, int64_t rows, int64_t width)
+template <typename T> static inline sequence_view<T> dense_view(T *at, int64_t rows, int64_t width)
 {
     const sequence_view<T> l = { at, width, rows * width, 0, 1 };
     return l;
 }
 
-/* Everything a kernel may want; what is absent is NULL. Activations are T, the rest fp32. */
+/* Arguments of all kernels; what is absent is NULL. Activations have type T, everything else fp32. */
 template <typename T> struct scan_operands {
     sequence_view<const T>       u, delta, z, B, C, dout;
     sequence_view<T>             out, du, ddelta, dz, dB, dC;
-    sequence_view<const float>   A_log, start, start_back; /* (items, D, N): states and adjoints that come in */
+    sequence_view<const float>   A_log, start, start_back; /* (items, D, N): initial states and adjoints */
     sequence_view<float>         final, dinitial, dA_log;
     sequence_view<const int32_t> ids;
     const float                 *skip, *bias;
@@ -66,48 +66,49 @@ template <typename T> struct scan_operands {
     T                           *kept, *ys; /* scratch: see selective_scan_slots.h */
     float                       *ends, *steps, *bc, *sums, *space, *kept_lane;
     uint32_t                     adds;
-    bool                         wide_bc;                         /* four values of B and C may be read at once */
-    bool                         eights, eights_bc;               /* twins: eight of a row, eight of B and C */
-    int                          B_, L, D, N, Dg, G, blocks;      /* blocks of channels in a group */
-    int                          pack, pieces, piece, tiles, sub; /* sub: pieces of this cut in one of the main pass */
-    int     kept_every, kept_rows, kept_pack; /* a state in so many tokens; rows: of a sequence or pack */
+    bool                         aligned4_bc;                /* four values of B and C can be loaded as one vector */
+    bool                         aligned8, aligned8_bc;      /* `specialized`: so can eight of a row; of B and C */
+    int                          B_, L, D, N, Dg, G, blocks; /* blocks of channels in a group */
+    int     pack, segments, segment, tiles, sub_segments;    /* sub_segments: of scan_carry, per segment */
+    int     saved_every, saved_rows, saved_pack;             /* tokens per saved state; states per sequence or pack */
     int64_t tokens, items;
 };
 
-/* ---- the part of a block ---- */
+/* ---- the work of a block ---- */
 
-struct part {
-    int64_t item, sequence, token;                      /* token: the first, counted over all sequences */
-    int first, length, block, group, channel, channels; /* first: token within its sequence; channel .. channels-1 */
+struct block_work {
+    int64_t item, sequence, token;                          /* token: the first one, counted over all sequences */
+    int     first, length, block, group, channel, channels; /* first: token in its sequence; channels: end */
 };
 
 template <typename T>
-static __device__ __forceinline__ part part_at(const scan_operands<T> &p, int width, uint32_t item, int block)
+static __device__ __forceinline__ block_work block_work_at(const scan_operands<T> &p, int width, uint32_t item,
+                                                           int block)
 {
-    part a;
+    block_work a;
     a.item = item;
     a.block = block;
     a.group = a.block / p.blocks;
     a.channel = a.group * p.Dg + a.block % p.blocks * width;
     a.channels = (a.group + 1) * p.Dg;
-    a.sequence = p.pieces > 1 ? item / (uint32_t)p.pieces : a.item * p.pack;
-    a.first = p.pieces > 1 ? (int)(item % (uint32_t)p.pieces) * p.piece : 0;
-    a.length = p.pack > 1 ? (int)min((int64_t)p.pack, p.B_ - a.sequence) * p.L : min(p.piece, p.L - a.first);
+    a.sequence = p.segments > 1 ? item / (uint32_t)p.segments : a.item * p.pack;
+    a.first = p.segments > 1 ? (int)(item % (uint32_t)p.segments) * p.segment : 0;
+    a.length = p.pack > 1 ? (int)min((int64_t)p.pack, p.B_ - a.sequence) * p.L : min(p.segment, p.L - a.first);
     a.token = a.sequence * p.L + a.first;
     return a;
 }
 
-/* Blocks that differ in channels only are neighbours: they read the same B and C, and neighbouring bytes of the
+/* Blocks that differ only in channels have neighbouring numbers: they read the same B and C, and adjacent bytes of the
  * rest. */
-template <typename T> static __device__ __forceinline__ part part_of(const scan_operands<T> &p, int width)
+template <typename T> static __device__ __forceinline__ block_work block_work_of(const scan_operands<T> &p, int width)
 {
-    const uint32_t i = blockIdx.y * gridDim.x + blockIdx.x; // no machine holds 2^32 blocks' operands
-    return part_at(p, width, i / gridDim.y, (int)(i % gridDim.y));
+    const uint32_t i = blockIdx.y * gridDim.x + blockIdx.x; // operands of 2^32 blocks fit on no GPU
+    return block_work_at(p, width, i / gridDim.y, (int)(i % gridDim.y));
 }
 
-/* ---- element-wise maths; EXACT: fp32, else good for bf16 results ---- */
+/* ---- element-wise maths. EXACT: fp32; otherwise accurate enough for bf16 results ---- */
 
-/* log(1 + e^p): one exponential and a polynomial for log1p on 0 .. 1, off by 2e-7 (EXACT) or 8e-6 of the result. */
+/* log(1 + e^p) by one exponential and a polynomial for log1p on 0 .. 1; relative error 2e-7 (EXACT) or 8e-6. */
 template <bool EXACT> static __device__ __forceinline__ float step_of(float p)
 {
     const float y = fast_exp2(-fabsf(p) * LOG2E);
@@ -130,7 +131,7 @@ template <bool EXACT> static __device__ __forceinline__ float step_of(float p)
     return fmaf(s, y, fmaxf(p, 0.0f));
 }
 
-/* The slope of softplus from its value: 1 - e^-dt, by its series where the difference would cancel; off by 1e-5. */
+/* The derivative of softplus from its value: 1 - e^-dt, by series where the difference would cancel; error 1e-5. */
 template <bool EXACT> static __device__ __forceinline__ float step_slope(float dt)
 {
     if (EXACT) return -expm1f(-dt);
@@ -145,7 +146,7 @@ template <bool EXACT> static __device__ __forceinline__ float gate_sigmoid(float
 
 static __device__ __forceinline__ float A2_of(float A_log) { return -LOG2E * expf(A_log); }
 
-/* ---- four neighbouring values, as they lie ---- */
+/* ---- vectors of four values ---- */
 
 template <typename T> struct quad {
     typename word<4 * sizeof(T)>::type w;
@@ -153,7 +154,7 @@ template <typename T> struct quad {
 
 template <typename T> static __device__ __forceinline__ quad<T> read4(const T *p) { return *(const quad<T> *)p; }
 
-/* The same where they are not aligned. */
+/* The same; value by value if they are not aligned. */
 template <typename T> static __device__ __forceinline__ quad<T> read4(const T *p, bool wide)
 {
     quad<T> q;
@@ -202,7 +203,7 @@ template <typename T> static __device__ __forceinline__ void write4(T *p, float 
 static __device__ __forceinline__ void write2(float *p, float a, float b) { *(float2 *)p = make_float2(a, b); }
 static __device__ __forceinline__ void write2(bf16 *p, float a, float b) { *(uint32_t *)p = pack_bf16(a, b); }
 
-/* Row t of a matrix whose rows are `bytes` apart: one multiply-add, which the compiler does not find by itself. */
+/* Row t of a matrix with row stride `bytes`: one multiply-add, which the compiler does not generate by itself. */
 template <typename T> static __device__ __forceinline__ T *row_at(T *at, int t, int bytes)
 {
     uint64_t a;
@@ -223,8 +224,8 @@ static __device__ __forceinline__ void write4_global(bf16 *at, const float (&v)[
                  : "memory");
 }
 
-/* The same without a branch, and no memory that the kernel reads: either would part what lies before it from what lies
- * behind. */
+/* The same, predicated by `now`. It has no branch and no memory clobber: either would keep the compiler from moving
+ * instructions across it. The kernel does not read this memory. */
 static __device__ __forceinline__ void write4_global(bool now, bf16 *at, const float (&v)[4])
 {
     asm volatile("{ .reg .pred p; setp.ne.b32 p, %3, 0; @p st.global.v2.u32 [%0], {%1, %2}; }" ::"l"(at),
@@ -237,8 +238,8 @@ static __device__ __forceinline__ void write2_global(bool now, bf16 *at, float a
                  "r"((int)now));
 }
 
-/* ---- eight neighbouring values of bf16. `whole`: aligned as such, else in fours; then the second four may lie outside
- * (second 0), and the first are read instead ---- */
+/* ---- vectors of eight bf16. whole: aligned to 16 bytes; otherwise two vectors of four, and where the second is out of
+ * range (second 0) the first is loaded instead ---- */
 
 static __device__ __forceinline__ void values(float (&v)[8], uint4 q)
 {
@@ -250,19 +251,19 @@ static __device__ __forceinline__ void values(float (&v)[8], uint4 q)
     }
 }
 
-/* Half of each: exact, two at a time. */
-static __device__ __forceinline__ uint32_t halved(uint32_t v)
+/* v / 2 for two bf16; exact. */
+static __device__ __forceinline__ uint32_t halve(uint32_t v)
 {
     asm("fma.rn.bf16x2 %0, %0, %1, %2;" : "+r"(v) : "r"(0x3f003f00u), "r"(0x80008000u));
     return v;
 }
 
-static __device__ __forceinline__ uint4 halved(uint4 q)
+static __device__ __forceinline__ uint4 halve(uint4 q)
 {
-    q.x = halved(q.x);
-    q.y = halved(q.y);
-    q.z = halved(q.z);
-    q.w = halved(q.w);
+    q.x = halve(q.x);
+    q.y = halve(q.y);
+    q.z = halve(q.z);
+    q.w = halve(q.w);
     return q;
 }
 
@@ -289,7 +290,7 @@ static __device__ __forceinline__ void write8(bf16 *to, const float (&v)[8], boo
     }
 }
 
-/* In fp32, in shared memory. */
+/* Eight fp32 in shared memory. */
 static __device__ __forceinline__ void read8(float (&v)[8], const float4 *at)
 {
     const float4 a = at[0], b = at[1];
@@ -303,21 +304,21 @@ static __device__ __forceinline__ void read8(float (&v)[8], const float4 *at)
     v[7] = b.w;
 }
 
-static __device__ __forceinline__ void put8(float4 *at, const float (&v)[8])
+static __device__ __forceinline__ void store8(float4 *at, const float (&v)[8])
 {
     at[0] = make_float4(v[0], v[1], v[2], v[3]);
     at[1] = make_float4(v[4], v[5], v[6], v[7]);
 }
 
-/* Half a unit of tf32 added, for operands of tensor cores alone: those drop the 13 bits behind. cvt.rna takes three
- * instructions. */
+/* Rounds an operand of tensor cores to tf32 by adding half a unit: they drop the 13 low bits themselves. cvt.rna would
+ * take three instructions. */
 static __device__ __forceinline__ float rounded_tf32(float x) { return __uint_as_float(__float_as_uint(x) + 0x1000u); }
 
-/* ---- four states, one token back: g = a lam, and what it gives to q, r and dA. h: the state before ---- */
+/* ---- one step of the adjoint for four states: g = a lam, and its terms of q, r and dA. h: the state before ---- */
 
-static __device__ __forceinline__ void token_back(float (&g)[4], float (&q)[4], float (&r)[4], float (&dA)[4],
-                                                  const float (&lam)[4], const float (&a)[4], const float (&h)[4],
-                                                  const float (&A2)[4], const float (&b)[4], const float (&dt)[4])
+static __device__ __forceinline__ void adjoint_step(float (&g)[4], float (&q)[4], float (&r)[4], float (&dA)[4],
+                                                    const float (&lam)[4], const float (&a)[4], const float (&h)[4],
+                                                    const float (&A2)[4], const float (&b)[4], const float (&dt)[4])
 {
 #pragma unroll
     for (int e = 0; e < 4; e++) {
@@ -329,29 +330,32 @@ static __device__ __forceinline__ void token_back(float (&g)[4], float (&q)[4], 
     }
 }
 
-/* ---- where the part of a block begins in every operand: first token, first channel. Kept in shared memory, for
- * registers are what these kernels have least of ---- */
+/* ---- pointers to the first token and channel of a block in every operand, in shared memory because registers are
+ * short ---- */
 
 template <typename T> struct origins {
-    part           a;
-    const T       *u, *delta, *z, *B, *C, *dout; /* these and the next: in the order of scan_operands */
+    block_work     a;
+    const T       *u, *delta, *z, *B, *C, *dout; /* up to dz in the order of scan_operands */
     T             *out, *du, *ddelta, *dz;
     T             *ys, *kept;
     float         *bc;
     const int32_t *ids;
 };
 
-template <typename X> static __device__ __forceinline__ X *origin(const sequence_view<X> &l, const part &a, int column)
+template <typename X>
+static __device__ __forceinline__ X *origin(const sequence_view<X> &l, const block_work &a, int column)
 {
     return l.at ? l.sequence(a.sequence) + a.first * l.row + column : NULL;
 }
 
-/* One pointer to a thread: all by one took as long as tiles do. */
+/* Each thread computes one pointer: one thread would need as long for all as a tile takes. */
 template <typename T>
-static __device__ __forceinline__ void find_origins(origins<T> &o, const scan_operands<T> &p, const part &a, int thread)
+static __device__ __forceinline__ void find_origins(origins<T> &o, const scan_operands<T> &p, const block_work &a,
+                                                    int thread)
 {
     enum { ROWS = 10, IDS_, YS_, KEPT_, BC_, PART_ };
-    static_assert(offsetof(origins<T>, dz) - offsetof(origins<T>, u) == (ROWS - 1) * sizeof(T *), "as operands lie");
+    static_assert(offsetof(origins<T>, dz) - offsetof(origins<T>, u) == (ROWS - 1) * sizeof(T *),
+                  "the order of scan_operands");
     static_assert(offsetof(scan_operands<T>, dz) - offsetof(scan_operands<T>, u)
                       == (ROWS - 1) * sizeof(sequence_view<T>),
                   "");
@@ -362,7 +366,7 @@ static __device__ __forceinline__ void find_origins(origins<T> &o, const scan_op
     else if (thread == YS_) o.ys = p.ys ? p.ys + a.token * p.D + a.channel : NULL;
     else if (thread == KEPT_)
         o.kept = p.kept ? p.kept
-                              + (((p.pieces > 1 ? a.sequence : a.item) * p.kept_rows + a.first / p.kept_every) * p.D
+                              + (((p.segments > 1 ? a.sequence : a.item) * p.saved_rows + a.first / p.saved_every) * p.D
                                  + a.channel)
                                     * p.N
                         : NULL;
@@ -370,8 +374,8 @@ static __device__ __forceinline__ void find_origins(origins<T> &o, const scan_op
     else if (thread == PART_) o.a = a;
 }
 
-/* ---- starts of documents: a token starts one where its two numbers differ. Token 0 of a sequence goes on from what
- * comes in; in a pack it starts from zero ---- */
+/* ---- documents: a token starts one where `here` and `before` differ. Token 0 of a sequence continues from the initial
+ * state; in a pack it starts from zero ---- */
 
 struct document {
     int32_t here, before;
@@ -412,32 +416,32 @@ template <typename T> static inline scan_operands<T> scan_operands_of(const mba_
     p.G = (int)d.G;
     p.Dg = (int)(d.D / d.G);
     p.blocks = (int)mba_ceil(p.Dg, width);
-    p.sub = 1;
+    p.sub_segments = 1;
     p.pack = (int)cut.pack;
-    p.pieces = (int)cut.pieces;
-    p.piece = (int)cut.piece;
+    p.segments = (int)cut.segments;
+    p.segment = (int)cut.segment;
     p.tiles = (int)cut.tiles;
-    p.kept_every = TILE; // in scratch; see keep_for_backward
-    p.kept_rows = (int)mba_ceil(cut.pieces > 1 ? d.L : cut.pack * d.L, TILE);
-    p.kept_pack = p.pack;
+    p.saved_every = TILE; // in scratch; outputs: set_saved_states()
+    p.saved_rows = (int)mba_ceil(cut.segments > 1 ? d.L : cut.pack * d.L, TILE);
+    p.saved_pack = p.pack;
     p.tokens = d.B * d.L;
     p.items = items;
     const size_t four = 4 * sizeof(T);
-    p.wide_bc = (uintptr_t)p.B.at % four == 0 && (uintptr_t)p.C.at % four == 0 && p.B.row % 4 == 0 && p.C.row % 4 == 0
-                && p.B.outer % 4 == 0 && p.C.outer % 4 == 0 && d.N % 4 == 0;
+    p.aligned4_bc = (uintptr_t)p.B.at % four == 0 && (uintptr_t)p.C.at % four == 0 && p.B.row % 4 == 0
+                    && p.C.row % 4 == 0 && p.B.outer % 4 == 0 && p.C.outer % 4 == 0 && d.N % 4 == 0;
     return p;
 }
 
-/* `at`: what the forward keeps for the backward, tensor `kept` (or no tensor). */
-template <typename T> static inline void keep_for_backward(scan_operands<T> *p, const mba_tensor *kept, void *at)
+/* Sets where states are saved for the backward pass: output `kept` at `at`, or scratch if `kept` is NULL. */
+template <typename T> static inline void set_saved_states(scan_operands<T> *p, const mba_tensor *kept, void *at)
 {
     p->kept = (T *)at;
     if (!kept) return;
-    p->kept_every = KEEP;
-    p->kept_rows = (int)kept->type.dim[1];
+    p->saved_every = SAVE_EVERY;
+    p->saved_rows = (int)kept->type.dim[1];
 }
 
-/* Groups of eight values of all rows are whole and aligned. */
+/* Whether all rows consist of whole, aligned vectors of eight values. */
 template <typename T> static inline bool vec8_aligned(const sequence_view<T> &l)
 {
     return !l.at || ((uintptr_t)l.at % 16 == 0 && l.row % 8 == 0 && l.outer % 8 == 0 && l.inner % 8 == 0);
@@ -450,7 +454,7 @@ static inline bool all_vec8_aligned(const scan_operands<bf16> &p)
            && vec8_aligned(p.dz);
 }
 
-/* Of the backward: its gradients too. */
+/* The same for the backward pass, with its gradients. */
 template <typename T>
 static inline scan_operands<T> scan_bwd_operands_of(const mba_call *c, int64_t items, int64_t width)
 {
@@ -474,20 +478,20 @@ static inline scan_operands<T> scan_bwd_operands_of(const mba_call *c, int64_t i
     return p;
 }
 
-/* ---- what the backward takes from the forward (selective_scan_cuda.cu), from launch k of the plan on; k is then the
- * next ---- */
+/* ---- launches of selective_scan_cuda.cu that the backward pass uses. They begin with launch k of the plan and advance
+ * k ---- */
 
-/* States before every tile of every item, and y before the gate. */
+/* Computes the states before every tile of every item, and y before the gate. */
 template <typename T> mba_status scan_states(const mba_call *c, int *k, int64_t items, T *kept, T *ys);
 
-/* start (or start_back) of every item from what pieces leave behind, `sub` to an item; launch k. */
+/* Computes the initial state (back: adjoint) of every segment from what the segments before it (behind it) leave; `sub`
+ * sub-segments each. Launch k. */
 template <typename T> mba_status scan_starts(const mba_call *c, int k, scan_operands<T> *p, bool back, int sub);
 
-/* start_back of every item, where sequences are cut. */
+/* Computes the initial adjoint of every segment. */
 template <typename T> mba_status scan_carries_back(const mba_call *c, int *k, scan_operands<T> *p);
 
-/* ---- second stage of the sums, shared by both paths (selective_scan_sums_cuda.cu); launches k and k + 1 of the plan
- * ---- */
+/* ---- second stage of sums, for all variants (selective_scan_sums_cuda.cu): launches k and k + 1 of the plan ---- */
 
 template <typename T> mba_status scan_sums(const mba_call *c, int k, const scan_operands<T> &p);
 

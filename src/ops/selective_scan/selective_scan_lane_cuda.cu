@@ -1,26 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
-/* selective_scan_lane_cuda.cu -- the scan for any number of states, any rows, any groups: a lane is a channel.
+/* selective_scan_lane_cuda.cu -- variant `lane` of selective_scan (Mamba-1), forward and backward: one channel per
+ * lane, any number of states, any strides, any groups. It is slow, and takes everything that others refuse.
  *
- * kernel     scan_fwd_lane     states of a lane lie in scratch, 32 neighbouring lanes side by side; time ascends
+ * kernel     scan_fwd_lane     states in scratch, one value of 32 lanes contiguous; tokens in sequence
  * takes      everything
  * launch     grid (B, blocks of 32 channels), block 32
  * resources  sm_90a, CUDA 13.0: 80 registers, no spill  [docs]
- * moves      every operand once; 8 bytes of scratch per element, mostly in L1: right first, not for speed
+ * moves      every operand once; 8 bytes of scratch per element, mostly in L1
  * measured   not yet  [docs]
  * order      fixed
  *
- * kernel     scan_bwd_lane     8 tokens at a time from the end: states from the kept one, then the adjoints
+ * kernel     scan_bwd_lane     8 tokens at a time, last to first: recomputes states from a saved one, then the adjoints
  * takes      everything
  * launch     grid (B, blocks of 32 channels), block 32
  * resources  sm_90a, CUDA 13.0: 128 registers, no spill  [docs]
  * moves      as above, 40 bytes of scratch per element
  * measured   not yet  [docs]
- * order      fixed: dB and dC are sums over the lanes of a warp, then over blocks by scan_sums_bc */
+ * order      fixed: dB and dC are summed over the lanes of a warp, then over blocks by scan_sums_bc */
 #include "ops/selective_scan/selective_scan_cuda.cuh"
 
 /* One channel of one sequence. */
 template <typename T> struct lane_channel {
-    part           a;
+    block_work     a;
     bool           ok;
     int            ch;
     float          bias, skip;
@@ -31,7 +32,7 @@ template <typename T> struct lane_channel {
 template <typename T> static __device__ __forceinline__ lane_channel<T> lane_channel_of(const scan_operands<T> &p)
 {
     lane_channel<T> c;
-    c.a = part_of(p, PLAIN_CHANNELS);
+    c.a = block_work_of(p, LANE_CHANNELS);
     c.ok = c.a.channel + (int)threadIdx.x < c.a.channels;
     c.ch = c.ok ? c.a.channel + (int)threadIdx.x : c.a.channel;
     c.bias = p.bias ? p.bias[c.ch] : 0;
@@ -58,27 +59,27 @@ static __device__ __forceinline__ float step_at(const scan_operands<T> &p, const
     return step_of<true>(to_float(c.delta[t * p.delta.row]) + c.bias);
 }
 
-/* A reset is an assignment: what was infinite before it is gone. */
+/* A reset assigns instead of multiplying by zero, so that an infinite state does not become NaN. */
 static __device__ __forceinline__ float next_state(float h, float dt, float A2, float x, bool reset)
 {
     return reset ? x : fmaf(fast_exp2(dt * A2), h, x);
 }
 
-/* Array k of this lane: N values, 32 apart. */
+/* Array k of this lane in scratch: N values at a stride of 32. */
 template <typename T> static __device__ __forceinline__ float *space_of(const scan_operands<T> &p, int arrays, int k)
 {
     const int64_t block = (int64_t)blockIdx.y * gridDim.x + blockIdx.x;
     return p.space + (block * arrays + k) * p.N * 32 + threadIdx.x;
 }
 
-enum { FWD_ARRAYS = 2, BWD_ARRAYS = PLAIN_CHUNK + 4 };
+enum { FWD_ARRAYS = 2, BWD_ARRAYS = LANE_CHUNK + 4 };
 
 template <typename T>
 __global__ void __launch_bounds__(32, 16) scan_fwd_lane(const __grid_constant__ scan_operands<T> p)
 {
     const lane_channel<T> c = lane_channel_of(p);
     if (!c.ok) return;
-    const int N = p.N, chunks = (p.L + PLAIN_CHUNK - 1) / PLAIN_CHUNK;
+    const int N = p.N, chunks = (p.L + LANE_CHUNK - 1) / LANE_CHUNK;
     float    *A2 = space_of(p, FWD_ARRAYS, 0), *h = space_of(p, FWD_ARRAYS, 1);
     T        *out = p.out.at ? p.out.sequence(c.a.sequence) + c.ch : NULL;
     for (int n = 0; n < N; n++) {
@@ -86,13 +87,13 @@ __global__ void __launch_bounds__(32, 16) scan_fwd_lane(const __grid_constant__ 
         h[n * 32] = p.start.at ? p.start.sequence(c.a.sequence)[(int64_t)c.ch * p.start.row + n] : 0;
     }
     for (int t = 0; t < p.L; t++) {
-        if (p.kept_lane && t % PLAIN_CHUNK == 0) {
-            float *k = p.kept_lane + (c.a.sequence * chunks + t / PLAIN_CHUNK) * N * p.D + c.ch;
+        if (p.kept_lane && t % LANE_CHUNK == 0) {
+            float *k = p.kept_lane + (c.a.sequence * chunks + t / LANE_CHUNK) * N * p.D + c.ch;
             for (int n = 0; n < N; n++) k[(int64_t)n * p.D] = h[n * 32];
         }
-        const int64_t in_pack = c.a.sequence % p.kept_pack * p.L + t;
-        if (p.kept && in_pack % KEEP == 0) {
-            T *k = p.kept + ((c.a.sequence / p.kept_pack * p.kept_rows + in_pack / KEEP) * p.D + c.ch) * N;
+        const int64_t in_pack = c.a.sequence % p.saved_pack * p.L + t;
+        if (p.kept && in_pack % SAVE_EVERY == 0) {
+            T *k = p.kept + ((c.a.sequence / p.saved_pack * p.saved_rows + in_pack / SAVE_EVERY) * p.D + c.ch) * N;
             for (int n = 0; n < N; n++) k[n] = from_float<T>(h[n * 32]);
         }
         const float u = to_float(c.u[t * p.u.row]), dt = step_at(p, c, t), x = dt * u;
@@ -125,7 +126,7 @@ static __device__ __forceinline__ void put(const sequence_view<T> &l, const lane
     *to = from_float<T>(v + (add ? to_float(*to) : 0));
 }
 
-/* One token back. h: states before it, and behind it at h + 32 N. */
+/* One adjoint step. h: states before the token; after it at h + 32 N. */
 template <typename T>
 static __device__ void step_back(const scan_operands<T> &p, const lane_channel<T> &c, int t, const float *A2,
                                  const float *h, float *g, float *dA, float *dskip, float *dbias)
@@ -164,7 +165,7 @@ template <typename T>
 __global__ void __launch_bounds__(32, 16) scan_bwd_lane(const __grid_constant__ scan_operands<T> p)
 {
     const lane_channel<T> c = lane_channel_of(p);
-    const int             N = p.N, chunks = (p.L + PLAIN_CHUNK - 1) / PLAIN_CHUNK;
+    const int             N = p.N, chunks = (p.L + LANE_CHUNK - 1) / LANE_CHUNK;
     float *A2 = space_of(p, BWD_ARRAYS, 0), *g = space_of(p, BWD_ARRAYS, 1), *dA = space_of(p, BWD_ARRAYS, 2),
           *h = space_of(p, BWD_ARRAYS, 3);
     float dskip = 0, dbias = 0;
@@ -175,7 +176,7 @@ __global__ void __launch_bounds__(32, 16) scan_bwd_lane(const __grid_constant__ 
         dA[n * 32] = 0;
     }
     for (int chunk = chunks - 1; chunk >= 0; chunk--) {
-        const int    first = chunk * PLAIN_CHUNK, tokens = min((int)PLAIN_CHUNK, p.L - first);
+        const int    first = chunk * LANE_CHUNK, tokens = min((int)LANE_CHUNK, p.L - first);
         const float *k = p.kept_lane + (c.a.sequence * chunks + chunk) * N * p.D + c.ch;
         for (int n = 0; n < N; n++) h[n * 32] = k[(int64_t)n * p.D];
         for (int i = 0; i < tokens; i++) {
@@ -204,11 +205,11 @@ extern "C" mba_status selective_scan_lane_cuda(const mba_call *c)
 {
     const mba_node *n = c->node;
     const scan_dims d = scan_dims_of(n);
-    MBA_WITH_DTYPE(n->in[U]->type.dtype, T, scan_operands<T> p = scan_operands_of<T>(c, d.B, PLAIN_CHANNELS);
+    MBA_WITH_DTYPE(n->in[U]->type.dtype, T, scan_operands<T> p = scan_operands_of<T>(c, d.B, LANE_CHANNELS);
                    p.out = sequence_view_of<T>(n->out[OUT], c->out[OUT], d.L, d.D);
                    p.final = sequence_view_of<float>(n->out[FINAL], c->out[FINAL], d.D, d.N);
-                   p.space = (float *)mba_cuda_scratch(c, CU_SPACE); keep_for_backward(&p, n->out[KEPT], c->out[KEPT]);
-                   p.ys = (T *)c->out[YS]; if (p.kept) p.kept_pack = (int)mba_ceil(d.B, n->out[KEPT]->type.dim[0]);
+                   p.space = (float *)mba_cuda_scratch(c, CU_SPACE); set_saved_states(&p, n->out[KEPT], c->out[KEPT]);
+                   p.ys = (T *)c->out[YS]; if (p.kept) p.saved_pack = (int)mba_ceil(d.B, n->out[KEPT]->type.dim[0]);
                    MBA_KERNEL(c, 0, scan_fwd_lane<T>, p));
     return MBA_OK;
 }
@@ -217,7 +218,7 @@ extern "C" mba_status selective_scan_bwd_lane_cuda(const mba_call *c)
 {
     const mba_node *n = c->node;
     MBA_WITH_DTYPE(n->in[U]->type.dtype, T,
-                   scan_operands<T> p = scan_bwd_operands_of<T>(c, scan_dims_of(n).B, PLAIN_CHANNELS);
+                   scan_operands<T> p = scan_bwd_operands_of<T>(c, scan_dims_of(n).B, LANE_CHANNELS);
                    p.kept_lane = (float *)mba_cuda_scratch(c, CU_KEPT);
                    p.space = (float *)mba_cuda_scratch(c, CU_SPACE); MBA_KERNEL(c, 0, scan_fwd_lane<T>, p);
                    MBA_KERNEL(c, 1, scan_bwd_lane<T>, p); MBA_TRY(scan_sums(c, 2, p)));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* selective_scan_plans_test.c -- what plans of the CUDA variants claim: products that warps issue, and every byte that
- * kernels leave behind. No GPU is needed. */
+/* selective_scan_plans_test.c -- launch plans of the CUDA variants of selective_scan: products against the loops of the
+ * kernels, and bytes written. No GPU is needed. */
 #include "tests/test.h"
 
 #include "core/check.h"
@@ -9,26 +9,25 @@
 #include "ops/selective_scan/selective_scan_slots.h"
 #include "tests/machines.h"
 
-/* ---- plans: products of bf16 that the backward's warps issue, counted by its loops (selective_scan_bwd*_cuda.cu)
- * ---- */
+/* ---- plans: bf16 products of the backward pass, counted by its loops (selective_scan_bwd*_cuda.cu) ---- */
 
 static int length_of(const scan_dims *d, const scan_partition *c, int item)
 {
-    const int64_t first = c->pieces > 1 ? item % c->pieces * c->piece : 0, sequence = item * c->pack;
+    const int64_t first = c->segments > 1 ? item % c->segments * c->segment : 0, sequence = item * c->pack;
     if (c->pack > 1) return (int)((d->B - sequence < c->pack ? d->B - sequence : c->pack) * d->L);
-    return (int)(d->L - first < c->piece ? d->L - first : c->piece);
+    return (int)(d->L - first < c->segment ? d->L - first : c->segment);
 }
 
-/* A block, tile by tile: N / 4 warps, 16 / N (twins: of pairs of tokens) products of 16 x 8 sums over 8 (16) numbers;
- * twins of 8 states make none. */
-static double flops_of_block(int length, int states, bool twins)
+/* FLOPs of a block: N / 4 warps; per token 16 / N products of 16 x 8 sums over 8 values. `specialized`: per pair of
+ * tokens, over 16 values; with 8 states none. */
+static double flops_of_block(int length, int states, bool specialized)
 {
     double sum = 0;
     for (int tile = (length - 1) / TILE; tile >= 0; tile--)
-        for (int half = twins ? tile * TILE + KEEP < length : 1; half >= 0; half--)
-            for (int k = KEEP - 1; k >= 0; k--) {
-                if (twins && (k % 2 || states == 8)) continue;
-                sum += states / 4 * (16 / states) * 2.0 * 16 * 8 * (twins ? 16 : 8);
+        for (int half = specialized ? tile * TILE + SAVE_EVERY < length : 1; half >= 0; half--)
+            for (int k = SAVE_EVERY - 1; k >= 0; k--) {
+                if (specialized && (k % 2 || states == 8)) continue;
+                sum += states / 4 * (16 / states) * 2.0 * 16 * 8 * (specialized ? 16 : 8);
             }
     return sum;
 }
@@ -38,13 +37,13 @@ static void plans_count_the_products_that_warps_issue(void **state)
     (void)state;
     static const mba_case cases[] = { { { 3, 49, 320, 8, 1, NO_Z }, "windows of 7 x 7" },
                                       { { 64, 196, 160, 8, 1, NO_Z }, "windows of 14 x 14" },
-                                      { { 1, 12000, 192, 16, 1 }, "one long row, in pieces" },
+                                      { { 1, 12000, 192, 16, 1 }, "one long row, in segments" },
                                       { { 1, 1001, 100, 16, 1 }, "odd" },
                                       { { 2001, 7, 640, 16, 2 }, "short: packs" },
                                       { { 2, 1, 32, 8, 1 }, "a token" },
                                       { { 4, 4096, 512, 16, 1 }, "whole tiles" } };
     bool                  packs = false, pieces = false;
-    int                   row_regs = 0;
+    int                   seen = 0;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const int64_t  *n = cases[i].dim;
         const scan_dims d = { n[0], n[1], n[2], n[3], n[4] };
@@ -61,18 +60,18 @@ static void plans_count_the_products_that_warps_issue(void **state)
                     const scan_partition c = scan_partition_of(d, p.launch[l].grid[0]);
                     double               sum = 0;
                     packs |= c.pack > 1;
-                    pieces |= c.pieces > 1;
+                    pieces |= c.segments > 1;
                     for (int item = 0; item < c.items; item++)
                         sum += (double)p.launch[l].grid[1]
                                * flops_of_block(length_of(&d, &c, item), (int)d.N, !strcmp(v->name, "specialized"));
                     assert_near(mba_launch_work(&p.launch[l], MBA_MMA), sum, 1e-12 * sum);
-                    row_regs++;
+                    seen++;
                 }
             }
         mba_graph_destroy(o.g);
     }
     assert_true(packs && pieces);
-    assert_int_equal(row_regs, 14);
+    assert_int_equal(seen, 14);
 }
 
 /* ---- plans: bytes that kernels write, at sizes that whole blocks and tiles cover ---- */
@@ -89,8 +88,8 @@ static mba_work_sums sums_of_plan(const mba_plan *p)
     return all;
 }
 
-/* Parameters' gradients and states at the ends are a small part of it, and not planned one by one. */
-static void check_stores(const mba_node *n, const mba_plan *p, int *row_regs)
+/* Gradients of parameters and final states are a small share, and not planned one by one. */
+static void check_stores(const mba_node *n, const mba_plan *p, int *seen)
 {
     static const int fwd[] = { OUT, KEPT, YS }, bwd[] = { DU, DDELTA, DB, DC, DZ },
                      scratch[] = { CU_KEPT, CU_BC, CU_SUMS };
@@ -103,14 +102,14 @@ static void check_stores(const mba_node *n, const mba_plan *p, int *row_regs)
         if (fabs(s.operand[MBA_ARG_OUT(k)][1] - bytes) > 1e-9 * bytes)
             fail_msg("%s=%s stores %.0f bytes of output %d, which has %.0f", n->op->name, p->variant,
                      s.operand[MBA_ARG_OUT(k)][1], k, bytes);
-        *row_regs += t != NULL;
+        *seen += t != NULL;
     }
-    for (int i = 0; i < 3 && back; i++) { // what is read was written before, and whole
+    for (int i = 0; i < 3 && back; i++) { // what is read was written as a whole before
         const double *moved = s.operand[MBA_ARG_SCRATCH(scratch[i])], bytes = (double)p->scratch[scratch[i]].bytes;
         if (fabs(moved[1] - bytes) > 1e-9 * bytes || fabs(moved[0] - bytes) > 1e-9 * bytes)
             fail_msg("%s=%s stores %.0f and loads %.0f bytes of scratch '%s', which has %.0f", n->op->name, p->variant,
                      moved[1], moved[0], p->scratch[scratch[i]].name, bytes);
-        *row_regs += bytes > 0;
+        *seen += bytes > 0;
     }
 }
 
@@ -120,7 +119,7 @@ static void plans_store_what_kernels_write(void **state)
     static const mba_case cases[] = { { { 4, 512, 256, 16, 1 }, "whole tiles" },
                                       { { 4, 512, 256, 16, 1, NO_Z }, "no gate" },
                                       { { 2, 64, 128, 8, 2 }, "two groups" } };
-    int                   row_regs = 0;
+    int                   seen = 0;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         for (int half = 0; half < 2; half++) {
             mba_case_graph o;
@@ -132,12 +131,12 @@ static void plans_store_what_kernels_write(void **state)
                 for (const mba_variant *v = n->op->cuda; mine && v->name; v++) {
                     mba_plan p;
                     if (mba_plan_variant(&p, NULL, o.g->arena, n, v, &machines[1]) == MBA_OK)
-                        check_stores(n, &p, &row_regs);
+                        check_stores(n, &p, &seen);
                 }
             }
             mba_graph_destroy(o.g);
         }
-    assert_int_equal(row_regs, 142);
+    assert_int_equal(seen, 142);
 }
 
 MBA_TEST_MAIN(cmocka_unit_test(plans_count_the_products_that_warps_issue),

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-/* selective_scan_ref.c -- fp64, one channel at a time, every state kept: only the maths. */
+/* selective_scan_ref.c -- the reference of selective_scan: fp64, one channel at a time, all states stored. */
 #include <math.h>
 
 #include "ops/selective_scan/selective_scan_slots.h"
 
-/* One channel of one sequence. A is made once: exponentials are what the reference takes its time for. */
+/* One channel of one sequence. A is computed once, because exponentials take most of the reference's time. */
 typedef struct channel {
     const mba_ref_call *c;
     scan_dims           d;
@@ -28,7 +28,7 @@ static int64_t at_state(const channel *h, int64_t k) { return (h->b * h->d.D + h
 
 static double sigmoid(double t) { return 1 / (1 + exp(-t)); }
 
-/* delta + dt_bias: what softplus turns into the step size. */
+/* delta + dt_bias, the argument of softplus. */
 static double raw_step(const channel *h, int64_t t)
 {
     return h->c->in[DELTA][at_u(h, t)] + (h->c->in[DT_BIAS] ? h->c->in[DT_BIAS][h->j] : 0);
@@ -72,7 +72,7 @@ static void run_channel(const channel *h, double *state, double *y)
     }
 }
 
-/* What a channel works in: its states, y before the gate, A and, backwards, the gradient of a state. */
+/* Scratch of a channel: its states, y before the gate, A and, in the backward pass, the gradient of a state. */
 typedef struct room {
     double *state, *y, *A, *lam;
 } room;
@@ -89,19 +89,20 @@ int64_t selective_scan_ref_space(const mba_node *n)
     return d.L * d.N + d.L + 2 * d.N;
 }
 
-/* For the backward: the state before every KEEP tokens of its pack, and y before the gate. */
+/* Saves for the backward pass: the state before every SAVE_EVERY tokens of its pack, and y before the gate. */
 static void keep(const channel *h, const double *state, const double *y)
 {
     const mba_tensor *kept = h->c->node->out[KEPT];
     for (int64_t t = 0; t < h->d.L && h->c->out[YS]; t++) h->c->out[YS][at_u(h, t)] = y[t];
     for (int64_t t = 0; t < h->d.L && kept; t++) {
         const int64_t pack = mba_ceil(h->d.B, kept->type.dim[0]), at = h->b % pack * h->d.L + t;
-        double       *to = h->c->out[KEPT] + ((h->b / pack * kept->type.dim[1] + at / KEEP) * h->d.D + h->j) * h->d.N;
-        for (int64_t k = 0; k < h->d.N && at % KEEP == 0; k++) to[k] = t ? state[(t - 1) * h->d.N + k] : initial(h, k);
+        double *to = h->c->out[KEPT] + ((h->b / pack * kept->type.dim[1] + at / SAVE_EVERY) * h->d.D + h->j) * h->d.N;
+        for (int64_t k = 0; k < h->d.N && at % SAVE_EVERY == 0; k++)
+            to[k] = t ? state[(t - 1) * h->d.N + k] : initial(h, k);
     }
 }
 
-/* For the backward of the CPU: the state before each segment but the first. */
+/* Saves for the backward pass of the CPU: the state before each segment but the first. */
 static void keep_starts(const channel *h, const double *state)
 {
     const mba_tensor *starts = h->c->node->out[STARTS];
@@ -131,7 +132,7 @@ static void add(double *x, int64_t i, double v)
     if (x) x[i] += v;
 }
 
-/* One step of one channel, backwards in time: lam[k] comes in as a_{t+1,k} lam_{t+1,k} and leaves as a_t,k lam_t,k. */
+/* One adjoint step of a channel: lam[k] is a_{t+1,k} lam_{t+1,k} on entry and a_t,k lam_t,k on exit. */
 static void step_back(const channel *h, int64_t t, double dy, const double *state, double *lam)
 {
     const mba_ref_call *c = h->c;

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-/* selective_scan_slots.h -- what the files of this folder share: slots, sizes, and who implements them. */
+/* selective_scan_slots.h -- what the files of selective_scan share: slots, sizes, partitioning of the work, scratch,
+ * and the declarations of variants. The operator's declaration is selective_scan.c, the maths selective_scan.md. */
 #ifndef MBA_SELECTIVE_SCAN_SLOTS_H
 #define MBA_SELECTIVE_SCAN_SLOTS_H
 
 #include "core/op.h"
 
-/* Inputs of both directions. Output k of the backward is the gradient of input k, for k < IDS. */
+/* Inputs of both passes. Output k of the backward pass is the gradient of input k, for k < IDS. */
 enum { U, DELTA, A_LOG, BM, CM, SKIP, Z, DT_BIAS, INITIAL, IDS, DOUT, DFINAL, KEPT_IN, YS_IN, STARTS_IN };
 enum { OUT, FINAL, KEPT, YS, STARTS };
 enum { GRADS = IDS };
@@ -23,56 +24,57 @@ enum {
 
 typedef struct scan_attr {
     int32_t final;
-} scan_attr; /* forward: the final state is an output */
+} scan_attr; /* the final state is an output */
 typedef struct scan_bwd_attr {
     uint32_t wants;
-} scan_bwd_attr; /* backward: bit k, the gradient of input k */
+} scan_bwd_attr; /* bit k: computes the gradient of input k */
 
 typedef struct scan_dims {
     int64_t B, L, D, N, G;
 } scan_dims;
 scan_dims scan_dims_of(const mba_node *n);
 
-/* How the CPU cuts the work; fixed by the shape. See selective_scan.md. */
+/* Partitioning on the CPU; it depends on the shape alone (selective_scan.md). */
 enum {
-    STRIP = 64,        /* channels of a work item at the most, */
-    LEAST_STRIP = 16,  /* and at the least: a cache line of u, delta, z */
-    ENOUGH_ITEMS = 32, /* strips are cut narrower until there are so many, for machines of many cores */
-    GROUP = 4,         /* states that go through time together, in registers */
-    SEGMENT = 256,     /* steps between two states that the forward keeps, from which the backward starts */
+    STRIP = 64,     /* most channels per work item */
+    STRIP_MIN = 16, /* fewest: a cache line of u, delta, z */
+    ITEMS_MIN = 32, /* strips are narrowed until there are so many items, for machines with many cores */
+    GROUP = 4,      /* states that are processed together, in registers */
+    SEGMENT = 256,  /* steps between states that the forward saves, from which the backward restarts */
 };
-static inline int64_t scan_strip(scan_dims d) /* channels of a work item */
+static inline int64_t scan_strip(scan_dims d) /* channels per work item */
 {
     int64_t n = STRIP;
-    while (n > LEAST_STRIP && d.B * d.G * mba_ceil(d.D / d.G, n) < ENOUGH_ITEMS) n /= 2;
+    while (n > STRIP_MIN && d.B * d.G * mba_ceil(d.D / d.G, n) < ITEMS_MIN) n /= 2;
     return n;
 }
-static inline int64_t scan_strips(scan_dims d) { return mba_ceil(d.D / d.G, scan_strip(d)); } /* in a group */
+static inline int64_t scan_strips(scan_dims d) { return mba_ceil(d.D / d.G, scan_strip(d)); } /* per group */
 static inline int64_t scan_groups(scan_dims d) { return mba_ceil(d.N, GROUP); }
 static inline int64_t scan_segments(scan_dims d) { return mba_ceil(d.L, SEGMENT); }
-static inline int64_t scan_segment(scan_dims d) { return d.L < SEGMENT ? d.L : SEGMENT; } /* the longest */
+static inline int64_t scan_segment(scan_dims d) { return d.L < SEGMENT ? d.L : SEGMENT; }
 
-/* Scratch of the plans, in this order: space for each thread, partial sums of dB and dC, partial sums over time. */
+/* Scratch of the CPU plans, in this order: buffers of each thread, partial sums of dB and dC, partial sums over
+ * time. */
 enum { SCRATCH_THREADS, SCRATCH_BC, SCRATCH_SUMS };
 size_t selective_scan_fwd_thread_floats(scan_dims d);
 size_t selective_scan_bwd_thread_floats(scan_dims d);
 
-/* ---- CUDA: how the work is cut. Plan and launcher agree by calling the same function on the plan's grid ---- */
+/* ---- CUDA: partitioning. Plan and launcher call the same function with the plan's grid, so that they agree ---- */
 
 enum {
-    TILE = 16,           /* tokens a block of the fast path stages at a time */
-    KEEP = TILE / 2,     /* tokens between two states that the forward keeps for the backward */
-    TILE_CHANNELS = 32,  /* channels of a block: of the forward this or twice as many */
-    PLAIN_CHANNELS = 32, /* of the plain path: a warp, one channel a lane */
-    PLAIN_CHUNK = 8,     /* tokens between two states the plain backward keeps */
-    PACK_MOST = 16,      /* short sequences that follow each other in one block */
-    PACKS_LEAST = 512,   /* blocks of 32 channels that must remain where the forward packs for the backward too */
+    TILE = 16,             /* tokens per tile */
+    SAVE_EVERY = TILE / 2, /* tokens between states that the forward saves for the backward */
+    TILE_CHANNELS = 32,    /* channels per block; in the forward of `tiles` this or twice as many */
+    LANE_CHANNELS = 32,    /* `lane`: channels per block, one per lane */
+    LANE_CHUNK = 8,        /* `lane`: tokens between saved states */
+    PACK_MAX = 16,         /* most short sequences that one item holds */
+    PACKS_MIN = 512,       /* fewest blocks of 32 channels that packing may leave */
 };
 
-/* What one block goes through: `pack` whole sequences (their states start from zero), or one of the `pieces` of a
- * sequence, `piece` tokens long but for the last. */
+/* The items of a launch. An item is a sequence, a pack of `pack` whole sequences (their states start from zero), or one
+ * of `segments` segments of a sequence, of `segment` tokens (the last may be shorter). */
 typedef struct scan_partition {
-    int64_t items, pack, pieces, piece, tiles;
+    int64_t items, pack, segments, segment, tiles;
 } scan_partition;
 
 static inline scan_partition scan_partition_of(scan_dims d, int64_t items)
@@ -80,25 +82,24 @@ static inline scan_partition scan_partition_of(scan_dims d, int64_t items)
     scan_partition c = { items, 1, 1, d.L, 0 };
     if (items < d.B) c.pack = mba_ceil(d.B, items);
     if (items > d.B) {
-        c.pieces = items / d.B;
-        c.piece = mba_ceil(mba_ceil(d.L, c.pieces), TILE) * TILE;
+        c.segments = items / d.B;
+        c.segment = mba_ceil(mba_ceil(d.L, c.segments), TILE) * TILE;
     }
-    c.tiles = mba_ceil(c.pack * c.piece, TILE);
+    c.tiles = mba_ceil(c.pack * c.segment, TILE);
     return c;
 }
 
-/* What the forward keeps for a backward where activations are bf16 and states 8 or 16 (no CPU variant sees those): KEPT
- * (items, rows, D, N), the state before every KEEP tokens, and YS, y before the gate. An item is a sequence, or a pack
- * of short ones so that tiles are full: the shape alone decides, both directions go by it. */
-bool scan_even_rows(const mba_tensor *t, int64_t width); /* rows lie at one distance over the whole batch */
+/* With bf16 activations and 8 or 16 states (CUDA only) the forward saves for the backward: KEPT (items, rows, D, N),
+ * the state before every SAVE_EVERY tokens, and YS, y before the gate. An item is a sequence, or a pack of short ones
+ * so that tiles are full. The shape alone decides, and both passes follow it. */
+bool scan_even_rows(const mba_tensor *t, int64_t width); /* one row stride over the whole batch */
 
-/* Scratch of the CUDA plans, in this order; what a plan does not need has no bytes. STARTS, ENDS: a state per item,
- * STEPS: the sum of its step sizes. KEPT: states before each tile (chunk). YS: before the gate. BC: dB, dC of each
- * block of channels. SUMS: dA, dD, ddt_bias of each item. SPACE: of the plain path, per block. */
+/* Scratch of the CUDA plans, in this order; unused ones have no bytes. STARTS, ENDS: initial and final state per item;
+ * STEPS: sum of its step sizes. KEPT: states before each tile (chunk). YS: y before the gate. BC: dB, dC per block of
+ * channels. SUMS: dA, dD, ddt_bias per item. SPACE: states of `lane`, per block. */
 enum { CU_STARTS, CU_ENDS, CU_STEPS, CU_STARTS_BACK, CU_KEPT, CU_YS, CU_BC, CU_SUMS, CU_SPACE };
 
-/* What differs between cases (dim[5]): tests make their own. WINDOWS: B and C begin at column dim[6] of a matrix, or
- * 3. */
+/* Options of a case (dim[5]). WINDOWS: operands are strided views; B and C begin at column dim[6] of a matrix, or 3. */
 enum {
     NO_Z = 1,
     NO_SKIP = 2,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* selective_scan_strip.h -- a strip, neighbouring channels of one sequence, and its segments of time: what both
- * directions of the CPU path share. Lanes are channels. */
+/* selective_scan_strip.h -- what the forward and backward pass of selective_scan on the CPU share: a strip (adjacent
+ * channels of one sequence, the work item) and its segments of time. Vector lanes are channels. */
 #ifndef MBA_SELECTIVE_SCAN_STRIP_H
 #define MBA_SELECTIVE_SCAN_STRIP_H
 
@@ -14,7 +14,7 @@
 enum { VECS = STRIP / MBA_LANES };
 static const float LOG2_E = 0x1.715476p0f;
 
-/* One sequence that holds a ragged batch ends where the batch does; what lies behind it becomes zeros. */
+/* A ragged batch is one sequence that ends where the batch ends; rows after it become zeros. */
 static inline scan_dims real_dims_of(const mba_call *c)
 {
     scan_dims d = scan_dims_of(c->node);
@@ -48,14 +48,14 @@ static inline rows rows_of(const mba_tensor *t, void *p, int64_t b, int64_t n_ro
 typedef struct strip {
     scan_dims d;
     int64_t   b, c, n;                /* sequence, first channel, number of channels (<= STRIP) */
-    int       vecs;                   /* vectors that hold them */
+    int       vecs;                   /* vectors per row */
     rows      u, delta, z, B, C, ids; /* at the strip's first channel and group */
     vf        skip[VECS], bias[VECS];
 } strip;
 
 static inline rows shifted(rows r, int64_t by) { return (rows){ r.p ? r.p + by : NULL, r.ld }; }
 
-/* Vector v of a row. Lanes behind the last channel hold zeros; `whole`: there are none. */
+/* Vector v of a row. Lanes beyond the last channel are zero. whole: there are none. */
 MBA_SIMD vf load_lanes(const strip *s, const float *row, int v, const bool whole)
 {
     return whole ? vf_load(row + v * MBA_LANES) : vf_load_n(row + v * MBA_LANES, s->n - v * MBA_LANES);
@@ -69,7 +69,7 @@ MBA_SIMD void store_lanes(const strip *s, float *row, int v, const bool whole, v
 
 static inline bool is_whole(const strip *s) { return s->n % MBA_LANES == 0; }
 
-/* Work item i of both directions: strips of a group, groups of a sequence, sequences. */
+/* Work item i of both passes: strips of a group, groups of a sequence, sequences. */
 static inline strip strip_open(const mba_call *call, int64_t i)
 {
     const mba_node *o = call->node;
@@ -91,7 +91,7 @@ static inline strip strip_open(const mba_call *call, int64_t i)
     return s;
 }
 
-/* A tensor (.., D, N) to and from [N][STRIP]: row `first` of its leading axes. */
+/* Copies row `first` of the leading axes of a tensor (.., D, N) from or to [N][STRIP]. */
 static inline void read_state(const strip *s, const mba_tensor *t, void *p, int64_t first, float *h)
 {
     const rows r = rows_of(t, p, first, s->d.D, s->d.N);
@@ -121,7 +121,7 @@ static inline void read_A(const strip *s, const mba_call *call, float *A2)
         }
 }
 
-/* True where a document begins: the state before it is not its own. Token 0 goes on from the initial state. */
+/* Whether a document begins at step t. Token 0 continues from the initial state. */
 static inline bool starts_document(const strip *s, int64_t t)
 {
     if (!s->ids.p || t <= 0) return false;
@@ -129,7 +129,7 @@ static inline bool starts_document(const strip *s, int64_t t)
     return memcmp(p, p - s->ids.ld, sizeof *p) != 0;
 }
 
-/* Steps t .. t + 3 are of the document of step t - 1. */
+/* Whether steps t .. t + 3 belong to the document of step t - 1. */
 static inline bool goes_on(const float *ids)
 {
     uint64_t now[2], before[2];
@@ -138,7 +138,8 @@ static inline bool goes_on(const float *ids)
     return !((now[0] ^ before[0]) | (now[1] ^ before[1]));
 }
 
-/* The first step behind t that begins a document, or `end`. Every group of states asks, so four steps at a time. */
+/* The first step after t that begins a document, or `end`. Every group of states calls it, so it checks four at a
+ * time. */
 static inline int64_t run_end(const strip *s, int64_t t, int64_t end)
 {
     if (!s->ids.p) return end;
@@ -148,9 +149,9 @@ static inline int64_t run_end(const strip *s, int64_t t, int64_t end)
     return t;
 }
 
-/* Steps t0 .. t0 + T - 1; arrays are [VECS][T + SPREAD][MBA_LANES]: a vector of channels goes through lines of its own.
- * Loops that store vectors take copies of these structs: a vector may alias anything, and pointers in memory would be
- * read again behind every store. */
+/* Steps t0 .. t0 + T - 1. Arrays are [VECS][T + SPREAD][MBA_LANES]: each vector of channels has a contiguous line.
+ * Loops that store vectors copy these structs first: a vector store may alias anything, so pointers in memory would be
+ * reloaded after every store. */
 typedef struct span {
     int64_t t0, T;
     float  *dt, *x, *y;
@@ -164,13 +165,13 @@ static inline span span_of(const strip *s, int64_t i, float *dt, float *x, float
     return (span){ t0, rest < SEGMENT ? rest : SEGMENT, dt, x, y };
 }
 
-/* Which state of `starts`, (B, segments - 1, D, N), is the one before segment i > 0 of sequence b. */
+/* Index in `starts` (B, segments - 1, D, N) of the state before segment i > 0 of sequence b. */
 static inline int64_t start_of(const mba_tensor *starts, int64_t b, int64_t i)
 {
     return starts ? b * starts->type.dim[1] + i - 1 : 0;
 }
 
-/* Work items in any order on at most as many threads as the plan has space for. */
+/* The number of threads, limited by the scratch of the plan. */
 static inline int threads_of(const mba_call *call, size_t thread_floats)
 {
     const int planned = (int)(call->plan->scratch[SCRATCH_THREADS].bytes / (sizeof(float) * thread_floats));

@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-/* selective_scan_sums_cuda.cu -- second stage of the sums of the scan's backward.
+/* selective_scan_sums_cuda.cu -- the last two kernels of selective_scan's backward pass: they add the partial sums that
+ * blocks of channels (dB, dC) and items (dA_log, dD, ddt_bias) leave in scratch. All variants use them.
  *
  * kernel     scan_sums_bc       dB, dC (tokens, G, N) = sum over the blocks of channels of their group
- * takes      everything; four values a thread where N is a multiple of four
+ * takes      everything; four values per thread if N is a multiple of four
  * launch     grid ceil(tokens G 2N / (4 or 1) / 256), block 256
  * resources  sm_90a, CUDA 13.0: 36 to 40 registers, no spill  [docs]
  * moves      one fp32 per block of channels and value in, one value out: bound by DRAM
  * measured   H200: 37.4 us, 92 % of floor (memory), DRAM 82 % busy; mamba-370m, 4 x 4096  [docs]
- * order      fixed: blocks ascend
+ * order      fixed: blocks in ascending order
  *
  * kernel     scan_sums_items    dA_log (D, N), dD, ddt_bias (D) = sums over items
- * launch     grid ceil(D (N + 2) / 32), block 512: 16 threads a value, each takes every 16th item
+ * launch     grid ceil(D (N + 2) / 32), block 512: 16 threads per value, each adds every 16th item
  * resources  sm_90a, CUDA 13.0: 32 registers, 2112 B of shared memory, no spill  [docs]
  * moves      D (N + 2) fp32 per item
  * measured   H200: 5.5 us, 3 % of floor (memory), ALU 18 % busy; mamba-370m, 4 x 4096  [docs]
@@ -22,10 +23,9 @@ __global__ void __launch_bounds__(256) scan_sums_bc(const __grid_constant__ scan
 {
     const int64_t i = (int64_t)blockIdx.x * 256 + threadIdx.x, N = p.N, per = 2 * N / V;
     if (i >= p.tokens * p.G * per) return;
-    const int64_t v = i % per * V, g = i / per / p.tokens,
-                  token = i / per % p.tokens; // neighbours read neighbouring bytes
-    const float *from = p.bc + (g * p.blocks * p.tokens + token) * 2 * N + v;
-    float        s[V] = {};
+    const int64_t v = i % per * V, g = i / per / p.tokens, token = i / per % p.tokens; // coalesced
+    const float  *from = p.bc + (g * p.blocks * p.tokens + token) * 2 * N + v;
+    float         s[V] = {};
 #pragma unroll 8
     for (int k = 0; k < p.blocks; k++) {
         float x[V];

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* selective_scan_test.c -- golden values, states handed on, long sequences, documents, threads. That every variant
- * agrees with the reference and the reference with differences is proved over `cases` in tests/operators_test.c. */
+/* selective_scan_test.c -- golden values, states passed from call to call, long sequences, documents, threads.
+ * tests/operators_test.c proves over `cases` that every variant agrees with the reference, and the reference with
+ * finite differences. */
 #include "tests/test.h"
 
 #include "core/check.h"
@@ -31,7 +32,7 @@ static void fill(double *x, int n, double amp, double fr, double ph)
 }
 
 static double u[L * E], delta[L * E], z[L * E], B[L * N], C[L * N], dout[L * E], A_log[E * N], D[E], dt_bias[E];
-static double space[L * N + L + 2 * N]; // what selective_scan_ref_space asks for
+static double space[L * N + L + 2 * N]; // selective_scan_ref_space
 
 static mba_ref_call golden_call(mba_node *n, mba_tensor t[4])
 {
@@ -84,7 +85,7 @@ static void forward_gives_the_golden_values(void **state)
     for (int k = 0; k < E * L; k++) assert_near(got[k % L * E + k / L], y[k], 6e-11);
 }
 
-/* Sum and weighted sum in the order of the published layout; turned: ours is [time][row]. */
+/* Sum and weighted sum in the order of the published layout. turned: our layout is [time][row]. */
 static void assert_checksum(const double *g, int rows, int cols, bool turned, double sum, double weighted)
 {
     double s = 0, w = 0;
@@ -120,7 +121,7 @@ static void backward_gives_the_golden_checksums(void **state)
 
 /* ---- graphs that run ---- */
 
-/* A scan of parameters, from state to state; ids where documents are wanted. */
+/* A scan of parameters with initial and final state; ids if `documents`. */
 typedef struct model {
     mba_graph              *g;
     mba_program            *p;
@@ -136,7 +137,7 @@ static mba_tensor *param(model *m, const char *name, mba_type type, mba_init ini
 static void make_inputs(model *m, scan_dims d, bool documents)
 {
     const mba_type x = MBA_TYPE(MBA_F32, d.B, d.L, d.D), s = MBA_TYPE(MBA_F32, d.B, d.L, d.G, d.N);
-    const mba_init A = documents ? MBA_INIT_LOG_UNIFORM(0.1, 2) : MBA_INIT_LOG_UNIFORM(1e-6, 1e-3); // a long memory
+    const mba_init A = documents ? MBA_INIT_LOG_UNIFORM(0.1, 2) : MBA_INIT_LOG_UNIFORM(1e-6, 1e-3); // weak decay
     assert_ok(mba_graph_create(&m->g));
     m->a = (mba_selective_scan_args){ .u = param(m, "u", x, MBA_INIT_NORMAL(1)),
                                       .delta = param(m, "delta", x, MBA_INIT_NORMAL(1)),
@@ -151,7 +152,7 @@ static void make_inputs(model *m, scan_dims d, bool documents)
     if (documents) m->a.ids = mba_input(m->g, "ids", MBA_TYPE(MBA_I32, d.B, d.L));
 }
 
-/* Documents begin at token 1, at the last token, and around the places where chunks and segments meet. */
+/* Documents begin at token 1, at the last token, and around the boundaries of chunks and segments. */
 static int32_t document_of(int64_t t, int64_t length)
 {
     int32_t id = 0;
@@ -161,7 +162,7 @@ static int32_t document_of(int64_t t, int64_t length)
 
 static float seed_value(int64_t i) { return (float)((i * 7919 + 13) % 1009) / 504 - 1; }
 
-/* The backward pass of out and final, memory, and values everywhere. */
+/* Adds the backward pass of out and final, binds memory, and sets all values. */
 static void make_ready(model *m, int threads)
 {
     const scan_dims d = { .B = m->out->type.dim[0], .L = m->out->type.dim[1] };
@@ -200,7 +201,7 @@ static void end_model(model *m)
     mba_cpu_set_threads(0);
 }
 
-/* All gradients of parameters lie in one flat tensor. */
+/* All gradients of parameters, as one flat tensor. */
 static mba_tensor *gradients(model *m) { return mba_flat_grads(m->g, MBA_DECAY); }
 
 static int64_t differing(const model *a, const mba_tensor *x, const model *b, const mba_tensor *y)
@@ -227,7 +228,7 @@ static void same_bits_at_any_number_of_threads(void **state)
         assert_int_equal(differing(&one, gradients(&one), &m, gradients(&m)), 0);
         end_model(&m);
     }
-    model few = make_model(d, true, 1); // planned for fewer threads than there are
+    model few = make_model(d, true, 1); // planned for fewer threads than it runs with
     mba_cpu_set_threads(3);
     run(&few);
     assert_int_equal(differing(&one, gradients(&one), &few, gradients(&few)), 0);
@@ -235,7 +236,7 @@ static void same_bits_at_any_number_of_threads(void **state)
     end_model(&one);
 }
 
-/* The same sequence in two pieces, the state handed on: windows along time, too. */
+/* The same sequence in two parts with the state passed on; the parts are strided views along time. */
 static model make_halves(scan_dims d, int64_t first)
 {
     model m = { 0 };
@@ -281,7 +282,7 @@ static void two_halves_equal_the_whole(void **state)
     run(&whole);
     run(&halves);
     const float *a = mba_program_at(whole.p, whole.out), *b = mba_program_at(halves.p, halves.out);
-    for (int64_t i = 0; i < d.B * (d.L - 150) * d.D; i++) { // to the bit
+    for (int64_t i = 0; i < d.B * (d.L - 150) * d.D; i++) { // the same bits
         const int64_t half = (d.L - 150) * d.D;
         assert_true(a[i / half * d.L * d.D + 150 * d.D + i % half] == b[i]);
     }
@@ -289,7 +290,7 @@ static void two_halves_equal_the_whole(void **state)
     const float *da = mba_program_at(whole.p, gradients(&whole)), *db = mba_program_at(halves.p, gradients(&halves));
     double       top = 0;
     for (int64_t i = 0; i < mba_elems(gradients(&whole)); i++) top = fmax(top, fabs(da[i]));
-    for (int64_t i = 0; i < mba_elems(gradients(&whole)); i++) // sums over time come in another order
+    for (int64_t i = 0; i < mba_elems(gradients(&whole)); i++) // sums over time have another order
         assert_near(db[i], da[i], 4 * sqrt((double)(d.B * d.L)) * 0x1p-24 * top);
     end_model(&whole);
     end_model(&halves);
@@ -333,9 +334,9 @@ static void any_length_agrees_with_the_reference(void **state)
 {
     (void)state;
     for (int documents = 0; documents < 2; documents++) {
-        assert_length_like_reference((scan_dims){ 2, SEGMENT, LEAST_STRIP + 1, 4, 1 }, documents);
+        assert_length_like_reference((scan_dims){ 2, SEGMENT, STRIP_MIN + 1, 4, 1 }, documents);
         assert_length_like_reference((scan_dims){ 1, SEGMENT + 1, 2 * STRIP + 6, 7, 2 }, documents);
-        assert_length_like_reference((scan_dims){ ENOUGH_ITEMS, SEGMENT + 2, STRIP + 5, 2, 1 }, documents);
+        assert_length_like_reference((scan_dims){ ITEMS_MIN, SEGMENT + 2, STRIP + 5, 2, 1 }, documents);
         assert_length_like_reference((scan_dims){ 1, 4 * SEGMENT + 11, 3, 3, 1 }, documents);
         assert_length_like_reference((scan_dims){ 1, 16 * SEGMENT + 1, 6, 2, 1 }, documents);
     }
@@ -382,8 +383,8 @@ static void a_broken_document_leaves_the_next_one_whole(void **state)
     end_model(&m);
 }
 
-/* Sizes that differences of the reference cannot afford: sequences cut in pieces and packed, several blocks of
- * channels, ragged at the end, wide blocks. */
+/* Sizes that are too large for finite differences: segmented and packed sequences, several blocks of channels, ragged
+ * ends, wide blocks. */
 static void long_and_short_sequences_agree_with_fp64_on_the_gpu(void **state)
 {
     (void)state;
@@ -399,7 +400,7 @@ static void long_and_short_sequences_agree_with_fp64_on_the_gpu(void **state)
           "eight states, a tile and a token; a block and a half" },
         { { 2, 100, 72, 8, 2, NO_SKIP }, "eight states, two groups of 36" },
         { { 2, 48, 64, 16, 1, 0 }, "whole tiles and blocks of channels" },
-        { { 1, 1600, 64, 16, 1, 0 }, "the same in pieces" },
+        { { 1, 1600, 64, 16, 1, 0 }, "the same in segments" },
         { { 2, 272, 64, 16, 1, 0 }, "the same in blocks of 16 channels" },
         { { 2, 260, 44, 16, 1, WITH_IDS | WITH_INITIAL | WITH_FINAL }, "blocks of 16 channels, from state to state" },
         { { 2, 48, 64, 16, 1, WINDOWS, 16 }, "the same in windows" },
@@ -407,9 +408,9 @@ static void long_and_short_sequences_agree_with_fp64_on_the_gpu(void **state)
         { { 2, 40, 64, 8, 1, WINDOWS | WITH_IDS, 4 }, "the same with eight states and documents" },
         { { 513, 24, 36, 8, 1, NO_Z | WITH_IDS }, "packs that the forward keeps states of, eight states" },
         { { 513, 24, 36, 16, 1, 0 }, "packs that the forward keeps states of, the last one short" },
-        { { 1, 500, 36, 16, 1, WITH_IDS }, "pieces, a ragged block" },
-        { { 2, 490, 40, 8, 1, WITH_IDS | WITH_INITIAL | WITH_FINAL }, "pieces from state to state, eight states" },
-        { { 1, 3000, 40, 16, 2, 0 }, "many pieces, two groups" },
+        { { 1, 500, 36, 16, 1, WITH_IDS }, "segments, a ragged block" },
+        { { 2, 490, 40, 8, 1, WITH_IDS | WITH_INITIAL | WITH_FINAL }, "segments, initial and final states, N = 8" },
+        { { 1, 3000, 40, 16, 2, 0 }, "many segments, two groups" },
         { { 520, 23, 36, 16, 1, WITH_IDS }, "packs of short sequences" },
         { { 1100, 5, 44, 8, 1, NO_Z }, "packs of sequences shorter than a tile, eight states" },
         { { 16, 49, 320, 8, 1, NO_Z | RANK3 }, "windows of an image" },

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-/* ssd.c -- the state-space dual of Mamba-2: declaration (ssd.md).
+/* ssd.c -- state-space duality, the sequence operator of Mamba-2: declaration, shapes, gradient, cost, cases (ssd.md).
  *
- * CPU: `streaming`, the chunks of a head one after another with the state in cache. CUDA: `fused`, the same on Hopper
- * with the state in registers (plans in ssd_fused.c), and the multi-kernel baseline whose kernels carry the names of
- * the reference (plans in ssd_plan.c), as `chunked` on tensor cores and as `fma` for everything else. Between `chunked`
- * and `fused` stand two steps that change one thing each: `persistent` (blocks that stay) and `bc_fused` (C B^T made
- * where it is used). `exact` is `fused` with operands as two bf16, for those who ask for it by name. */
+ * CPU: `streaming` processes the chunks of a head in sequence with the state in cache. CUDA: `fused` does the same on
+ * Hopper with the state in registers (plans in ssd_fused.c). The multi-kernel variants (plans in ssd_plan.c) have the
+ * kernels of mamba_ssm, by the same names: `chunked` on tensor cores, `fma` for everything else. Two variants differ
+ * from `chunked` in one thing each: `persistent` has persistent blocks, `bc_fused` computes C B^T where it is used.
+ * `exact` is `fused` with operands as value and residual; it is chosen by name only. */
 #include "ops/ssd/ssd.h"
 
 #include <math.h>
@@ -49,13 +49,13 @@ static bool is(const mba_tensor *t, mba_dtype dtype, int64_t rank, const int64_t
 #define IS(t, dtype, ...) \
     is((t), (dtype), (int64_t)(sizeof((int64_t[]){ __VA_ARGS__ }) / sizeof(int64_t)), (const int64_t[]){ __VA_ARGS__ })
 
-/* Tokens of a sequence lie at one distance, and the numbers of a head side by side. */
-static bool regular(const mba_tensor *t, int64_t L, int64_t token, int64_t head)
+/* Whether tokens of a sequence have one stride, and the values of a head are contiguous. */
+static bool has_regular_strides(const mba_tensor *t, int64_t L, int64_t token, int64_t head)
 {
     return t->run == t->pitch || (t->run % head == 0 && (token % t->run == 0 || t->run % (L * token) == 0));
 }
 
-static mba_status check_windows(const mba_node *n, int64_t L, int64_t HP, int64_t GN)
+static mba_status check_views(const mba_node *n, int64_t L, int64_t HP, int64_t GN)
 {
     const struct {
         int     slot;
@@ -67,8 +67,8 @@ static mba_status check_windows(const mba_node *n, int64_t L, int64_t HP, int64_
         { DT, n->in[X]->type.dim[2], 1 },
     };
     for (size_t i = 0; i < sizeof w / sizeof *w; i++)
-        MBA_NEED(regular(n->in[w[i].slot], L, w[i].token, w[i].head),
-                 "ssd: the tokens of %s do not lie at one distance\nfix: slice whole columns, or copy it first",
+        MBA_NEED(has_regular_strides(n->in[w[i].slot], L, w[i].token, w[i].head),
+                 "ssd: the tokens of %s do not have one stride\nfix: slice whole columns, or copy it first",
                  n->op->in[w[i].slot].name);
     return MBA_OK;
 }
@@ -92,9 +92,9 @@ static mba_status check_inputs(const mba_node *n)
     MBA_NEED(!in[INITIAL] || (IS(in[INITIAL], MBA_F32, B, H, P, N) && in[INITIAL]->run % N == 0),
              "ssd: the initial state is (B, H, P, N), fp32");
     for (int k = A_LOG; k <= DT_BIAS; k++)
-        MBA_NEED(!in[k] || mba_dense(in[k]), "ssd: %s is a window\nwhy: one number per head, side by side",
+        MBA_NEED(!in[k] || mba_dense(in[k]), "ssd: %s is a strided view\nwhy: kernels read it as a contiguous vector",
                  n->op->in[k].name);
-    return check_windows(n, L, H * P, G * N);
+    return check_views(n, L, H * P, G * N);
 }
 
 static mba_status ssd_shape(const mba_node *n, mba_type *out)
@@ -135,8 +135,8 @@ mba_tensor *mba_ssd_(mba_graph *g, mba_ssd_args a)
 
 static double bytes_of(const mba_type *t) { return (double)mba_type_elems(t) * (double)mba_dtype_bytes(t->dtype); }
 
-/* What only one variant of a GPU writes and reads; where memory is short its backward makes it again. */
-static void keep(mba_graph *g, const mba_node *n)
+/* Adds the outputs that only `fused` writes and reads. Where memory is short its backward pass recomputes them. */
+static void save_states(mba_graph *g, const mba_node *n)
 {
     const ssd_dims d = ssd_dims_of(n);
     mba_type       type[MBA_OUT_MAX] = { { 0 } };
@@ -153,7 +153,7 @@ static void keep(mba_graph *g, const mba_node *n)
 static void ssd_grad(mba_graph *g, const mba_node *n, mba_tensor *const *d)
 {
     mba_tensor *const *i = n->in;
-    keep(g, n);
+    save_states(g, n);
     const mba_node *b = MBA_APPEND(g, ssd_bwd, n->attr, i[X], i[DT], i[BM], i[CM], i[A_LOG], i[SKIP], i[DT_BIAS],
                                    i[IDS], i[INITIAL], d[Y], d[FINAL], n->out[KEPT_STATES], n->out[KEPT_RECORDS],
                                    n->out[KEPT_PAIRS], n->out[KEPT_REACH]);
@@ -161,9 +161,9 @@ static void ssd_grad(mba_graph *g, const mba_node *n, mba_tensor *const *d)
         if (b->out[k]) mba_grad_add(g, i[input_of[k]], b->out[k]);
 }
 
-/* ---- cost: the fused lower bound at the chunk that makes it smallest; derived in ssd.md ---- */
+/* ---- cost: a lower bound for any implementation, at the chunk that minimises it (ssd.md, "Cost") ---- */
 
-/* Under the names of the spec. */
+/* The alphabet of dimensions as doubles; T tokens. */
 typedef struct sizes {
     double T, H, P, N, G;
 } sizes;
@@ -180,7 +180,7 @@ static double best_chunk(const mba_node *n, double pair, double state)
     return fmin(fmax(sqrt(state / pair), 1), (double)n->in[X]->type.dim[1]);
 }
 
-/* What is kept need not move: it can be made again. */
+/* Bytes of operands, without what is saved for the backward pass: that could be recomputed. */
 static mba_cost cost_io(const mba_node *n)
 {
     mba_cost c = mba_cost_io(n);
@@ -215,7 +215,7 @@ static mba_cost ssd_bwd_cost(const mba_node *n)
     return c;
 }
 
-/* How many products stand behind a value: y sums over the state and over all tokens before, and so on. */
+/* Number of products behind a value, for tolerances: y sums over the state and all earlier tokens, and so on. */
 static double ssd_terms(const mba_node *n, int out)
 {
     const ssd_dims d = ssd_dims_of(n);
@@ -240,9 +240,9 @@ static double ssd_bwd_terms(const mba_node *n, int out)
 
 static int64_t rounded(int64_t n, int64_t to) { return mba_ceil(n, to) * to; }
 
-/* More heads in an item save traffic for the partial sums of dB and dC; a dozen items keep the cores of a workstation
- * busy. Both follow from the shape alone, since they decide the order of sums. */
-static int64_t heads_together(const ssd_dims *d, int64_t slab)
+/* Heads per work item. More heads save traffic for the partial sums of dB and dC; at least eight items keep several
+ * cores busy. The number follows from the shape alone, because it decides the order of sums. */
+static int64_t heads_per_item(const ssd_dims *d, int64_t slab)
 {
     enum { MOST = 4, ITEMS = 8 };
     for (int64_t n = MOST; n > 1; n--)
@@ -257,17 +257,17 @@ ssd_work ssd_work_of(const ssd_dims *d, bool backward)
     w.ldp = w.P + PAD;
     w.ldn = w.N + PAD;
     w.slab = mba_ceil(HEADS_IN_FLIGHT, d->H) < d->B ? mba_ceil(HEADS_IN_FLIGHT, d->H) : d->B;
-    w.block = heads_together(d, w.slab);
+    w.block = heads_per_item(d, w.slab);
     if (!backward) {
         w.packed = w.N * w.ldq + Q * w.ldn + Q * w.ldq;
-        w.cells = 3 * Q * w.ldp + Q * w.ldq + SSD_STEPS + w.block * w.N * w.ldp + Q * w.ldn + w.N * w.ldq;
+        w.buffers = 3 * Q * w.ldp + Q * w.ldq + SSD_STEPS + w.block * w.N * w.ldp + Q * w.ldn + w.N * w.ldq;
         w.scratch_packed = 0;
         w.scratch_thread = 1;
     } else {
         w.packed = w.N * w.ldq + 2 * Q * w.ldn + Q * w.ldq;
         w.part = 2 * Q * w.ldn + Q * w.ldq;
-        w.cells = 4 * Q * w.ldp + 4 * w.P * w.ldq + 2 * Q * w.ldq + w.P * w.ldn + Q * w.ldn + 5 * Q
-                  + w.block * (w.N * w.ldp + w.P + SSD_PAD) + w.N * w.ldq;
+        w.buffers = 4 * Q * w.ldp + 4 * w.P * w.ldq + 2 * Q * w.ldq + w.P * w.ldn + Q * w.ldn + 5 * Q
+                    + w.block * (w.N * w.ldp + w.P + SSD_PAD) + w.N * w.ldq;
         w.states = w.block * w.chunks * (w.P * w.ldn + SSD_STEPS);
         w.scratch_packed = 0;
         w.scratch_part = 1;
@@ -288,7 +288,7 @@ static mba_status cpu_plan(mba_plan *p, const mba_node *n, bool backward)
         mba_plan_scratch(p, "dB, dC, dCB per block of heads",
                          sizeof(float) * (size_t)(w.slab * d.H / w.block * w.chunks * w.part));
     if (backward) mba_plan_scratch(p, "dA, ddt, dD per sequence", sizeof(float) * (size_t)(d.B * d.H * (w.P + 2)));
-    mba_plan_scratch(p, "per thread", sizeof(float) * (size_t)((int64_t)mba_cpu_threads() * (w.cells + w.states)));
+    mba_plan_scratch(p, "per thread", sizeof(float) * (size_t)((int64_t)mba_cpu_threads() * (w.buffers + w.states)));
     return MBA_OK;
 }
 
@@ -306,15 +306,15 @@ static mba_status ssd_bwd_cpu_plan(mba_plan *p, const mba_node *n, const mba_mac
 
 /* ---- cases ---- */
 
-/* A case: B, L, H, P, G, N, chunk, what it has (ssd_slots.h), and which extreme of steps and decays. */
+/* A case: B, L, H, P, G, N, chunk, options (ssd_slots.h), and which extreme of steps and decays. */
 
 static mba_tensor *real(mba_graph *g, const char *name, mba_type type, double scale)
 {
     return mba_param(g, name, type, MBA_INIT_NORMAL(scale), MBA_DECAY);
 }
 
-/* x, B, C as columns of one matrix and dt as columns of another, as in the model. */
-static void cut_windows(mba_graph *g, mba_ssd_args *a, const int64_t *d)
+/* x, B and C as columns of one matrix and dt as columns of another, as in the model. */
+static void slice_views(mba_graph *g, mba_ssd_args *a, const int64_t *d)
 {
     const int64_t B = d[0], L = d[1], H = d[2], P = d[3], G = d[4], N = d[5];
     mba_tensor   *u = mba_case_act(g, "u", MBA_TYPE(MBA_F32, B, L, 2), MBA_INIT_NORMAL(1));
@@ -326,29 +326,29 @@ static void cut_windows(mba_graph *g, mba_ssd_args *a, const int64_t *d)
     a->dt = mba_slice(g, zdt, 2, 3, H);
 }
 
-/* How dt, A_log and dt_bias are drawn. */
-typedef struct draws {
+/* Distributions of dt, A_log and dt_bias. */
+typedef struct distributions {
     double   dt;
     mba_init A_log, bias;
-} draws;
+} distributions;
 
-static draws draws_of(const mba_case *c)
+static distributions distributions_of(const mba_case *c)
 {
     const int64_t     has = c->dim[7];
     const mba_extreme e = mba_extreme_of(c->dim[MBA_CASE_EXTREME]);
-    if (e.what) return (draws){ e.spread, MBA_INIT_LOG_UNIFORM(e.A_low, e.A_high), MBA_INIT_CONST(e.raw) };
-    if (has & MODEL) return (draws){ 0.5, MBA_INIT_LOG_UNIFORM(1, 16), MBA_INIT_STEP(1e-3, 0.1) };
-    return (draws){ 1, MBA_INIT_LOG_UNIFORM(0.2, has & STRONG ? 60 : 2), MBA_INIT_NORMAL(1) };
+    if (e.what) return (distributions){ e.spread, MBA_INIT_LOG_UNIFORM(e.A_low, e.A_high), MBA_INIT_CONST(e.raw) };
+    if (has & MODEL) return (distributions){ 0.5, MBA_INIT_LOG_UNIFORM(1, 16), MBA_INIT_STEP(1e-3, 0.1) };
+    return (distributions){ 1, MBA_INIT_LOG_UNIFORM(0.2, has & STRONG ? 60 : 2), MBA_INIT_NORMAL(1) };
 }
 
 static void ssd_build(mba_graph *g, const mba_case *c)
 {
-    const draws    draw = draws_of(c);
-    const int64_t *d = c->dim, B = d[0], L = d[1], H = d[2], P = d[3], G = d[4], N = d[5], has = d[7];
-    mba_tensor    *last = NULL;
-    mba_ssd_args   a = { .chunk = d[6], .final = has & STATES ? &last : NULL };
+    const distributions draw = distributions_of(c);
+    const int64_t      *d = c->dim, B = d[0], L = d[1], H = d[2], P = d[3], G = d[4], N = d[5], has = d[7];
+    mba_tensor         *last = NULL;
+    mba_ssd_args        a = { .chunk = d[6], .final = has & STATES ? &last : NULL };
     if (has & WINDOWS) {
-        cut_windows(g, &a, d);
+        slice_views(g, &a, d);
     } else {
         a.x = mba_case_act(g, "x", MBA_TYPE(MBA_F32, B, L, H, P), MBA_INIT_NORMAL(1));
         a.dt = mba_case_act(g, "dt", MBA_TYPE(MBA_F32, B, L, H), MBA_INIT_NORMAL(draw.dt));
@@ -368,10 +368,11 @@ static void ssd_build(mba_graph *g, const mba_case *c)
     mba_ssd_(g, a);
 }
 
-/* The shapes at which the peers were measured. */
-// clang-format off
-#define PEER(B, L, H, note) { { (B), (L), (H), 64, 1, 128, 256, SKIP_HEAD | BIAS | MODEL }, note }
-// clang-format on
+/* Shapes at which peers are measured. */
+#define PEER(B, L, H, note) \
+    { \
+        { (B), (L), (H), 64, 1, 128, 256, SKIP_HEAD | BIAS | MODEL }, note \
+    }
 #define PEERS(H, model) \
     PEER(8, 2048, H, model ", 8 x 2048"), PEER(4, 4096, H, model ", 4 x 4096"), \
         PEER(1, 32768, H, model ", 1 x 32768"), PEER(32, 512, H, model ", 32 x 512")
@@ -419,26 +420,26 @@ const mba_op mba_op_ssd = {
             { { 2, 70, 2, 2, 1, 3, 16, SKIP_HEAD | BIAS | RESETS | STATES }, "a reset at every other token" },
             { { 1, 66, 2, 3, 2, 2, 16, LIMITS | BIAS | RESETS }, "limits of the step at work, no D" },
             { { 2, 1, 2, 3, 1, 4, 16, SKIP_HEAD | STATES }, "a single token" },
-            { { 2, 9, 4, 2, 2, 3, 4, SKIP_HEAD | BIAS | WINDOWS }, "windows: x, B, C of one matrix, dt of another" },
-            { { 1, 5, 1, 16, 1, 16, 4, SKIP_FULL | STATES | WINDOWS }, "whole vectors, windows" },
+            { { 2, 9, 4, 2, 2, 3, 4, SKIP_HEAD | BIAS | WINDOWS }, "views: x, B, C of one matrix, dt of another" },
+            { { 1, 5, 1, 16, 1, 16, 4, SKIP_FULL | STATES | WINDOWS }, "whole vectors, views" },
             { { 1, 70, 3, 8, 1, 8, 64, SKIP_HEAD | BIAS | RESETS | STATES },
               "tensor cores: an odd head, a ragged chunk, resets" },
-            { { 1, 136, 2, 8, 2, 8, 128, SKIP_FULL | LIMITS | WINDOWS }, "tensor cores: rows of 128, groups, windows" },
+            { { 1, 136, 2, 8, 2, 8, 128, SKIP_FULL | LIMITS | WINDOWS }, "tensor cores: rows of 128, groups, views" },
 #define X(name, what, ...) { { 1, 70, 2, 2, 1, 3, 16, SKIP_HEAD | BIAS, MBA_##name }, what },
             MBA_EXTREMES(X)
 #undef X
                 { { 0 }, NULL } },
     .device_cases =
         (const mba_case[]){
-            // what `fused` takes, each of its ways once
-            { { 2, 100, 4, 64, 2, 128, 64, SKIP_FULL | BIAS | WINDOWS }, "fused: a ragged chunk, groups, windows" },
+            // shapes of `fused`, each of its code paths once
+            { { 2, 100, 4, 64, 2, 128, 64, SKIP_FULL | BIAS | WINDOWS }, "fused: a ragged chunk, groups, views" },
             { { 2, 200, 4, 64, 2, 128, 64, SKIP_HEAD | BIAS | RESETS | STATES },
               "fused: a reset at every other token" },
-            { { 2, 200, 6, 64, 1, 128, 64, SKIP_HEAD | BIAS | STRONG }, "fused: decays beyond the range of a pivot" },
+            { { 2, 200, 6, 64, 1, 128, 64, SKIP_HEAD | BIAS | STRONG }, "fused: wide-range chunks" },
             { { 1, 1100, 4, 64, 1, 128, 256, SKIP_HEAD | BIAS | STRONG | STATES },
               "fused: segments, states, strong decays" },
-            { { 2, 1000, 18, 64, 1, 128, 256, SKIP_FULL | BIAS | STATES }, "fused: states made again by every block" },
-            { { 7, 160, 38, 64, 1, 128, 256, SKIP_HEAD | BIAS }, "fused: states handed from block to block" },
+            { { 2, 1000, 18, 64, 1, 128, 256, SKIP_FULL | BIAS | STATES }, "fused: split items, states recomputed" },
+            { { 7, 160, 38, 64, 1, 128, 256, SKIP_HEAD | BIAS }, "fused: split items, states passed on" },
 #define X(name, what, ...) \
     { { 2, 137, 4, 64, 1, 128, 64, SKIP_HEAD | BIAS, MBA_##name }, "fused, a pair of nine tokens: " what },
             MBA_EXTREMES(X)
@@ -457,7 +458,7 @@ const mba_op mba_op_ssd = {
 
 const mba_op mba_op_ssd_bwd = {
     .name = "ssd_bwd",
-    .doc = "gradients of all inputs of ssd; makes its states again unless they were kept",
+    .doc = "gradients of all inputs of ssd; recomputes states that the forward pass did not save",
     .kind = MBA_SSM,
     .no_grad = "a gradient",
     .in = { [X] = MBA_SLOT("x"),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* ssd.h -- the state-space dual of Mamba-2: a recurrence with one decay per head, evaluated in chunks.
+/* ssd.h -- state-space duality (Mamba-2): a recurrence with one decay per head, evaluated in chunks.
  *
  *     mba_tensor *last;
  *     mba_tensor *y = mba_ssd(g, .x = x, .dt = dt, .B = Bm, .C = Cm, .A_log = A_log, .D = D, .dt_bias = dt_bias,
@@ -19,11 +19,11 @@
 typedef struct mba_ssd_args {
     mba_tensor  *x, *dt, *B, *C, *A_log;
     mba_tensor  *D, *dt_bias;    /* optional: 0 */
-    mba_tensor  *ids;            /* optional, (B, L) i32: the state is set to 0 where the id changes from the
-                                          token before; the first token has none before it and takes `initial` */
+    mba_tensor  *ids;            /* optional, (B, L) i32: the state is set to 0 before a token whose id differs
+                                          from the previous token's; the first token always takes `initial` */
     mba_tensor  *initial;        /* optional: 0 */
-    mba_tensor **final;          /* optional: where to put the second output; a gradient flows through it */
-    int64_t      chunk;          /* for CUDA, where the chunk is a choice of speed; 0 stands for 256 */
+    mba_tensor **final;          /* optional: receives the second output; a gradient flows through it */
+    int64_t      chunk;          /* chunk of the CUDA variants, a choice of speed; 0 means 256 */
     double       dt_min, dt_max; /* dt_max <= 0 or INFINITY: no upper bound */
 } mba_ssd_args;
 

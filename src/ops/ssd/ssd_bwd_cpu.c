@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-/* ssd_bwd_cpu.c -- the backward pass: the states of all chunks first, then the chunks from the last to the first; the
- * parts of dB and dC that heads have in common are added up per work item, and over items in a fixed order. */
+/* ssd_bwd_cpu.c -- ssd backward on the CPU (variant `streaming`), equations of ssd.md.
+ *
+ * A work item (block of heads) first recomputes the states that enter its chunks, then processes the chunks from the
+ * last to the first: dx, ddt, and its contribution to dB, dC and dCB. These are summed over the heads of the item; a
+ * last step adds the items of a group in a fixed order. All products are those of ssd_tile.h; ssd_chunk.h has the
+ * rest. */
 #include "ops/ssd/ssd_chunk.h"
 
 static const float ONE = 1;
@@ -10,7 +14,7 @@ static void load_scaled_rows(float *y, int64_t ld, rows x, int64_t l0, const flo
     for (int64_t l = 0; l < n; l++) copy_row(y + l * ld, x.p + (l0 + l) * x.step, s[l], width);
 }
 
-/* ---- small loops over whole vectors ---- */
+/* ---- loops over whole vectors ---- */
 
 static void scale_columns(float *y, const float *x, int64_t ld, const float *s, int64_t n, int64_t width)
 {
@@ -34,7 +38,7 @@ static void add_to(float *y, const float *x, int64_t n)
     for (int64_t i = 0; i < n; i += MBA_LANES) vf_store(y + i, vf_load(y + i) + vf_load(x + i));
 }
 
-/* ---- what the heads of a group share, and where parts are kept ---- */
+/* ---- what the heads of a group share, and partial sums ---- */
 
 typedef struct bwd_packed {
     float *Bt, *B, *C, *CB;
@@ -44,15 +48,15 @@ static bwd_packed bwd_packed_of(const run *r, int64_t b, int64_t g, int64_t k)
 {
     float     *p = packed_of(r, b, g, k);
     bwd_packed s;
-    s.Bt = cut(&p, r->w.N * r->w.ldq);
-    s.B = cut(&p, Q * r->w.ldn);
-    s.C = cut(&p, Q * r->w.ldn);
+    s.Bt = carve(&p, r->w.N * r->w.ldq);
+    s.B = carve(&p, Q * r->w.ldn);
+    s.C = carve(&p, Q * r->w.ldn);
     s.CB = p;
     return s;
 }
 
-/* Zeros where the source comes after l, or a reset lies between. */
-static void mask_pairs(float *CB, const run *r, const resets *m, int64_t q)
+/* Writes zeros where the source comes after l, or a reset lies between. */
+static void mask_cb(float *CB, const run *r, const resets *m, int64_t q)
 {
     for (int64_t l = 0; l < q; l++) {
         memset(CB + l * r->w.ldq, 0, sizeof *CB * (size_t)m->since[l]);
@@ -65,7 +69,7 @@ static void bwd_pack(const run *r, int64_t b, int64_t g, int64_t k, int thread)
     const ssd_work  *w = &r->w;
     const bwd_packed p = bwd_packed_of(r, b, g, k);
     const int64_t    q = length_of(r, k);
-    float           *Ct = packing_of(r, thread, w->N * w->ldq);
+    float           *Ct = pack_buffer(r, thread, w->N * w->ldq);
     resets           m;
     resets_of(&m, r, b, k);
     pack_rows(p.B, r, BM, b, g, k);
@@ -82,10 +86,10 @@ static void bwd_pack(const run *r, int64_t b, int64_t g, int64_t k, int thread)
                          .c = p.CB,
                          .ldc = w->ldq,
                          .c_part = BELOW });
-    mask_pairs(p.CB, r, &m, q);
+    mask_cb(p.CB, r, &m, q);
 }
 
-/* Sums over the heads of a block, one per chunk; dCB is still without its mask. */
+/* Sums over the heads of a block, per chunk; dCB is not yet masked. */
 typedef struct bwd_part {
     float *dB, *dC, *dCB;
 } bwd_part;
@@ -97,72 +101,72 @@ static bwd_part bwd_part_of(const run *r, int64_t b, int64_t h, int64_t k)
     return (bwd_part){ .dB = p, .dC = p + Q * r->w.ldn, .dCB = p + 2 * Q * r->w.ldn };
 }
 
-/* Gradients of the parameters of a head from one sequence: dA_log / A, ddt_bias, and dD per channel behind them. */
+/* Parameter gradients of a head from one sequence: dA_log / A, ddt_bias, then dD per channel. */
 static float *bwd_param_of(const run *r, int64_t b, int64_t h)
 {
     return (float *)(r->c->work + r->c->plan->scratch[r->w.scratch_param].offset) + (b * r->d.H + h) * (r->w.P + 2);
 }
 
-typedef struct bwd_cell {
+typedef struct bwd_buffers {
     float     *x, *dy, *dyw, *acc;           /* (l, P) */
     float     *xt, *dyt, *xwt, *dywt;        /* (P, l) */
     float     *U, *Z;                        /* (l, s): (C_l . B_s) decay; dy_l . x_s */
     float     *G, *dC;                       /* (P, N): gradient of the leaving state; (l, N) */
-    float     *col, *across, *r, *q, *dstep; /* sums behind the gradient of the decay, per position */
+    float     *col, *across, *r, *q, *dstep; /* sums for the gradient of the decay, per position */
     float     *Gt, *skip;                    /* per head of the block: G as (N, P); dD */
     float     *states;                       /* per head and chunk: (P, N), entering */
     ssd_steps *steps;                        /* per head and chunk */
-} bwd_cell;
+} bwd_buffers;
 
-static bwd_cell bwd_cell_of(const run *r, float *mine)
+static bwd_buffers bwd_buffers_of(const run *r, float *mine)
 {
     const ssd_work *w = &r->w;
     const int64_t   qp = Q * w->ldp, pq = w->P * w->ldq, qq = Q * w->ldq;
-    float          *p = mine + w->cells;
-    bwd_cell        e;
-    e.x = cut(&mine, qp);
-    e.dy = cut(&mine, qp);
-    e.dyw = cut(&mine, qp);
-    e.acc = cut(&mine, qp);
-    e.xt = cut(&mine, pq);
-    e.dyt = cut(&mine, pq);
-    e.xwt = cut(&mine, pq);
-    e.dywt = cut(&mine, pq);
-    e.U = cut(&mine, qq);
-    e.Z = cut(&mine, qq);
-    e.G = cut(&mine, w->P * w->ldn);
-    e.dC = cut(&mine, Q * w->ldn);
-    e.col = cut(&mine, Q);
-    e.across = cut(&mine, Q);
-    e.r = cut(&mine, Q);
-    e.q = cut(&mine, Q);
-    e.dstep = cut(&mine, Q);
-    e.Gt = cut(&mine, w->block * w->N * w->ldp);
-    e.skip = cut(&mine, w->block * (w->P + SSD_PAD));
-    e.states = cut(&p, w->block * w->chunks * w->P * w->ldn);
+    float          *p = mine + w->buffers;
+    bwd_buffers     e;
+    e.x = carve(&mine, qp);
+    e.dy = carve(&mine, qp);
+    e.dyw = carve(&mine, qp);
+    e.acc = carve(&mine, qp);
+    e.xt = carve(&mine, pq);
+    e.dyt = carve(&mine, pq);
+    e.xwt = carve(&mine, pq);
+    e.dywt = carve(&mine, pq);
+    e.U = carve(&mine, qq);
+    e.Z = carve(&mine, qq);
+    e.G = carve(&mine, w->P * w->ldn);
+    e.dC = carve(&mine, Q * w->ldn);
+    e.col = carve(&mine, Q);
+    e.across = carve(&mine, Q);
+    e.r = carve(&mine, Q);
+    e.q = carve(&mine, Q);
+    e.dstep = carve(&mine, Q);
+    e.Gt = carve(&mine, w->block * w->N * w->ldp);
+    e.skip = carve(&mine, w->block * (w->P + SSD_PAD));
+    e.states = carve(&p, w->block * w->chunks * w->P * w->ldn);
     e.steps = (ssd_steps *)p;
     return e;
 }
 
-/* One chunk of one head of the block, and what is known about it. */
-typedef struct place {
+/* One (chunk, head) of the block. */
+typedef struct chunk_of_head {
     int64_t b, h, j, k, q; /* sequence, head, its number in the block, chunk, positions */
-    bool    starts, ends;  /* no state enters; no gradient comes from behind */
-    bool    first;         /* of its block: parts are stored, not added */
-} place;
+    bool    starts, ends;  /* no state enters; no gradient of a state comes from later chunks */
+    bool    first;         /* first head of its block: partial sums are stored, not added */
+} chunk_of_head;
 
-static float *state_at(const run *r, const bwd_cell *e, int64_t j, int64_t k)
+static float *state_at(const run *r, const bwd_buffers *e, int64_t j, int64_t k)
 {
     return e->states + (j * r->w.chunks + k) * r->w.P * r->w.ldn;
 }
-static ssd_steps *steps_at(const run *r, const bwd_cell *e, int64_t j, int64_t k)
+static ssd_steps *steps_at(const run *r, const bwd_buffers *e, int64_t j, int64_t k)
 {
     return e->steps + j * r->w.chunks + k;
 }
-static float *adjoint_at(const run *r, const bwd_cell *e, int64_t j) { return e->Gt + j * r->w.N * r->w.ldp; }
+static float *adjoint_at(const run *r, const bwd_buffers *e, int64_t j) { return e->Gt + j * r->w.N * r->w.ldp; }
 
-/* The states that enter the chunks of a head, as in the forward pass but stored as (P, N). */
-static void sweep_states(const run *r, const bwd_cell *e, int64_t b, int64_t h, int64_t j)
+/* Computes the states that enter the chunks of a head, as in the forward pass but stored as (P, N). */
+static void compute_states(const run *r, const bwd_buffers *e, int64_t b, int64_t h, int64_t j)
 {
     const ssd_work   *w = &r->w;
     const mba_tensor *in = r->c->node->in[INITIAL];
@@ -192,10 +196,10 @@ static void sweep_states(const run *r, const bwd_cell *e, int64_t b, int64_t h, 
     }
 }
 
-/* Z = dy x^T below the diagonal, and from it U, the part of dCB, and what the decay of every step receives: across[l]
- * is the sum of M over the pairs that position l lies between, i < l <= j. Rows go from the last to the first, so that
- * col[i] is the sum over the rows j >= l: no difference of sums, whose rounding would stay behind. */
-static void pairs_backward(const run *r, const bwd_cell *e, const place *o, const float *CB, float *dCB)
+/* Computes Z = dy x^T below the diagonal, and from it U, the contribution to dCB, and across[l]: the sum of M over the
+ * pairs i < l <= j, which position l lies between. Rows run from the last to the first, so that col[i] is the sum over
+ * rows j >= l. A difference of sums would leave rounding errors behind. */
+static void pairs_backward(const run *r, const bwd_buffers *e, const chunk_of_head *o, const float *CB, float *dCB)
 {
     const ssd_steps *s = steps_at(r, e, o->j, o->k);
     const int64_t    ld = r->w.ldq;
@@ -214,7 +218,7 @@ static void pairs_backward(const run *r, const bwd_cell *e, const place *o, cons
     memset(e->col, 0, sizeof *e->col * Q);
     for (int64_t l = o->q - 1; l >= 0; l--) {
         vf sum = vf_set(0);
-        for (int64_t i = 0; i < Q && i < l + ROWS; i += MBA_LANES) { // tiles read beyond the diagonal
+        for (int64_t i = 0; i < Q && i < l + ROWS; i += MBA_LANES) { // register tiles read beyond it
             const vf keep = decay(s->cs[l] - vf_load(s->cs + i), s->cs_low[l] - vf_load(s->cs_low + i));
             const vf u = vf_load(CB + l * ld + i) * keep, z = vf_load(s->dt + i) * vf_load(e->Z + l * ld + i);
             const vf col = vf_load(e->col + i) + vf_select(count + (int32_t)i < (int32_t)l, u * z, vf_set(0));
@@ -227,8 +231,8 @@ static void pairs_backward(const run *r, const bwd_cell *e, const place *o, cons
     }
 }
 
-/* dx, and what the explicit factor dt and the decay to the end of the chunk receive. */
-static void inputs_backward(const run *r, const bwd_cell *e, const place *o, const float *Bt)
+/* Computes dx, the gradient of the explicit factor dt (dstep), and r, which passes through the leaving state. */
+static void inputs_backward(const run *r, const bwd_buffers *e, const chunk_of_head *o, const float *Bt)
 {
     const ssd_work  *w = &r->w;
     const ssd_steps *s = steps_at(r, e, o->j, o->k);
@@ -271,8 +275,10 @@ static void inputs_backward(const run *r, const bwd_cell *e, const place *o, con
     }
 }
 
-/* The parts of dB and dC that come through the states, and the adjoint one chunk further back. */
-static float states_backward(const run *r, const bwd_cell *e, const place *o, const bwd_packed *p, const bwd_part *part)
+/* Adds the contributions to dB and dC through the states, and moves the adjoint back by one chunk. Returns
+ * exp(cs_end) <H, G'>. */
+static float states_backward(const run *r, const bwd_buffers *e, const chunk_of_head *o, const bwd_packed *p,
+                             const bwd_part *part)
 {
     const ssd_work  *w = &r->w;
     const ssd_steps *s = steps_at(r, e, o->j, o->k);
@@ -330,9 +336,9 @@ static float states_backward(const run *r, const bwd_cell *e, const place *o, co
     return s->all * through;
 }
 
-/* What the decay of a step receives from all that passes over it (the state to the end, what is read behind it, what
- * was fed before it, the pairs around it), then the step itself. */
-static void steps_backward(const run *r, const bwd_cell *e, const place *o, float dchunk)
+/* Computes ddA of each step from all that passes over it (the state to the end of the chunk, reads at or after it,
+ * sources before it, pairs around it), then ddt. */
+static void steps_backward(const run *r, const bwd_buffers *e, const chunk_of_head *o, float dchunk)
 {
     const ssd_steps *s = steps_at(r, e, o->j, o->k);
     const rows       ddt = head_out(r, DDT, o->b, o->h);
@@ -340,7 +346,7 @@ static void steps_backward(const run *r, const bwd_cell *e, const place *o, floa
     const double     A = -exp((double)((const float *)r->c->in[A_LOG])[o->h]);
     float           *param = bwd_param_of(r, o->b, o->h);
     double           fed = dchunk, sum_A = 0, sum_raw = 0;
-    for (int64_t l = o->q - 2; l >= 0; l--) e->q[l] += e->q[l + 1]; // what is read at l and behind it
+    for (int64_t l = o->q - 2; l >= 0; l--) e->q[l] += e->q[l + 1]; // suffix sum: reads at l and later
     for (int64_t l = 0; l < o->q; l++) {
         const double ddA = fed + (double)e->q[l] + (double)e->across[l];
         const double raw = (A * ddA + e->dstep[l]) * s->slope[l];
@@ -354,7 +360,7 @@ static void steps_backward(const run *r, const bwd_cell *e, const place *o, floa
     param[1] += (float)sum_raw;
 }
 
-static void bwd_chunk(const run *r, const bwd_cell *e, const place *o)
+static void bwd_chunk(const run *r, const bwd_buffers *e, const chunk_of_head *o)
 {
     const ssd_work  *w = &r->w;
     const bwd_packed p = bwd_packed_of(r, o->b, o->h / r->d.J, o->k);
@@ -375,7 +381,7 @@ static void bwd_chunk(const run *r, const bwd_cell *e, const place *o)
 }
 
 /* The adjoint starts as the gradient of the final state and ends as that of the initial one. */
-static void load_adjoint(const run *r, const bwd_cell *e, int64_t b, int64_t h, int64_t j)
+static void load_adjoint(const run *r, const bwd_buffers *e, int64_t b, int64_t h, int64_t j)
 {
     const mba_tensor *t = r->c->node->in[DFINAL];
     for (int64_t p = 0; p < r->d.P && t; p++) {
@@ -384,7 +390,7 @@ static void load_adjoint(const run *r, const bwd_cell *e, int64_t b, int64_t h, 
     }
 }
 
-static void store_adjoint(const run *r, const bwd_cell *e, int64_t b, int64_t h, int64_t j)
+static void store_adjoint(const run *r, const bwd_buffers *e, int64_t b, int64_t h, int64_t j)
 {
     const mba_tensor *t = r->c->node->out[DINITIAL];
     for (int64_t p = 0; p < r->d.P && t; p++) {
@@ -396,32 +402,31 @@ static void store_adjoint(const run *r, const bwd_cell *e, int64_t b, int64_t h,
 
 static void bwd_block(const run *r, int64_t b, int64_t h0, float *mine)
 {
-    const ssd_work *w = &r->w;
-    const bwd_cell  e = bwd_cell_of(r, mine);
+    const ssd_work   *w = &r->w;
+    const bwd_buffers e = bwd_buffers_of(r, mine);
     memset(e.skip, 0, sizeof *e.skip * (size_t)(w->block * (w->P + SSD_PAD)));
     for (int64_t j = 0; j < w->block; j++) {
         memset(bwd_param_of(r, b, h0 + j), 0, sizeof(float) * 2);
-        sweep_states(r, &e, b, h0 + j, j);
+        compute_states(r, &e, b, h0 + j, j);
         load_adjoint(r, &e, b, h0 + j, j);
     }
     for (int64_t k = w->chunks - 1; k >= 0; k--)
         for (int64_t j = 0; j < w->block; j++)
             bwd_chunk(r, &e,
-                      &(place){ .b = b,
-                                .h = h0 + j,
-                                .j = j,
-                                .k = k,
-                                .q = length_of(r, k),
-                                .first = j == 0,
-                                .starts = k == 0 && !r->c->in[INITIAL],
-                                .ends = k + 1 == w->chunks && !r->c->in[DFINAL] });
+                      &(chunk_of_head){ .b = b,
+                                        .h = h0 + j,
+                                        .j = j,
+                                        .k = k,
+                                        .q = length_of(r, k),
+                                        .first = j == 0,
+                                        .starts = k == 0 && !r->c->in[INITIAL],
+                                        .ends = k + 1 == w->chunks && !r->c->in[DFINAL] });
     for (int64_t j = 0; j < w->block; j++) {
         store_adjoint(r, &e, b, h0 + j, j);
         memcpy(bwd_param_of(r, b, h0 + j) + 2, e.skip + j * (w->P + SSD_PAD), sizeof(float) * (size_t)w->P);
     }
 }
 
-/* dB and dC of a chunk: the parts of all blocks in their order, then what dCB gives to both. */
 static void store_group(const run *r, int out, const float *x, int64_t b, int64_t g, int64_t k)
 {
     const rows y = rows_of(r->c->node->out[out], r->c->out[out], r->d.G, r->d.N, r->d.L, b, g);
@@ -432,12 +437,13 @@ static void store_group(const run *r, int out, const float *x, int64_t b, int64_
     }
 }
 
+/* dB and dC of a chunk: adds the partial sums of all blocks in order, then the products with dCB. */
 static void bwd_group(const run *r, int64_t b, int64_t g, int64_t k, int thread)
 {
     const ssd_work  *w = &r->w;
     const bwd_packed p = bwd_packed_of(r, b, g, k);
     const bwd_part   sum = bwd_part_of(r, b, g * r->d.J, k);
-    float           *turned = bwd_cell_of(r, mine_of(r, thread)).U;
+    float           *transposed = bwd_buffers_of(r, thread_buffer(r, thread)).U;
     const int64_t    q = length_of(r, k);
     resets           m;
     for (int64_t j = w->block; j < r->d.J; j += w->block) {
@@ -447,8 +453,8 @@ static void bwd_group(const run *r, int64_t b, int64_t g, int64_t k, int thread)
         for (int64_t l = 0; l < q; l++) add_to(sum.dCB + l * w->ldq, part.dCB + l * w->ldq, l + 1);
     }
     resets_of(&m, r, b, k);
-    mask_pairs(sum.dCB, r, &m, q);
-    transpose(turned, w->ldq, sum.dCB, w->ldq, Q, Q);
+    mask_cb(sum.dCB, r, &m, q);
+    transpose(transposed, w->ldq, sum.dCB, w->ldq, Q, Q);
     multiply(&(product){ .m = q,
                          .n = w->N,
                          .k = q,
@@ -464,7 +470,7 @@ static void bwd_group(const run *r, int64_t b, int64_t g, int64_t k, int thread)
     multiply(&(product){ .m = q,
                          .n = w->N,
                          .k = q,
-                         .a = turned,
+                         .a = transposed,
                          .lda = w->ldq,
                          .b = p.B,
                          .ldb = w->ldn,
@@ -477,7 +483,7 @@ static void bwd_group(const run *r, int64_t b, int64_t g, int64_t k, int thread)
     store_group(r, DCM, sum.dC, b, g, k);
 }
 
-/* Sequences in their order. */
+/* Sums the parameter gradients over sequences, in order. */
 static void bwd_params(const run *r)
 {
     const mba_call *c = r->c;
@@ -493,7 +499,7 @@ static void bwd_params(const run *r)
         if (dbias) dbias[h] = (float)((mba_adds(c->node, DDT_BIAS) ? (double)dbias[h] : 0) + bias);
         for (int64_t p = 0; p < r->d.P && dD; p++) {
             for (int64_t b = 0; b < r->d.B; b++) skip += (double)bwd_param_of(r, b, h)[2 + p];
-            if (r->d.C == 1 && p + 1 < r->d.P) continue; // one D for all channels: sum them first
+            if (r->d.C == 1 && p + 1 < r->d.P) continue; // one D per head: sum all channels first
             float *to = dD + (r->d.C == 1 ? h : h * r->d.P + p);
             *to = (float)((mba_adds(c->node, DSKIP) ? (double)*to : 0) + skip);
             skip = 0;
@@ -505,7 +511,7 @@ mba_status MBA_CPU_FN(ssd_bwd)(const mba_call *c)
 {
     run r = { .d = ssd_dims_of(c->node), .c = c };
     r.w = ssd_work_of(&r.d, true);
-    over_slabs(&r, bwd_pack, bwd_block, bwd_group);
+    run_slabs(&r, bwd_pack, bwd_block, bwd_group);
     bwd_params(&r);
     return MBA_OK;
 }

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-/* ssd_chunk.h -- a chunk of one head, or of the group that shares its B and C: what both directions of the CPU path do
- * (ssd.md has the equations).
+/* ssd_chunk.h -- what the forward and backward pass of ssd on the CPU share: operands of a chunk, steps and decays,
+ * scratch memory and the loop over work items (equations: ssd.md).
  *
- * The chunk is the CPU's own, whatever the node says: results do not depend on it beyond rounding. Every product is
- * the one of ssd_tile.h, so operands are kept in the layout in which its k lies outside:
+ * The CPU has its own chunk of SSD_CHUNK tokens, whatever the node says: results depend on it only by rounding. Every
+ * product is that of ssd_tile.h, so operands are stored with k as the outer axis.
  *
- *   what the heads of a group share is made first, once per (sequence, group, chunk): B, C, their transposes, C B^T
- *   then there is one work item per (sequence, block of heads of a group)
+ *   1. pack: once per (sequence, group, chunk), what the heads of a group share: B, C, their transposes, C B^T
+ *   2. block: one work item per (sequence, block of heads of a group)
  *
- * Masks (causal, resets) are zeros in C B^T; what they multiply must only be finite, so buffers start as zeros. */
+ * Masks (causal, resets) are zeros in C B^T. What they multiply must be finite, so buffers start as zeros. */
 #ifndef MBA_SSD_CHUNK_H
 #define MBA_SSD_CHUNK_H
 
@@ -32,11 +32,11 @@ typedef struct run {
 static inline int64_t min64(int64_t a, int64_t b) { return a < b ? a : b; }
 static inline int64_t length_of(const run *r, int64_t k) { return min64(Q, r->d.L - k * Q); }
 
-/* ---- windows ---- */
+/* ---- strided views ---- */
 
 static inline int64_t place_of(const mba_tensor *t, int64_t i) { return i / t->run * t->pitch + i % t->run; }
 
-/* Rows of one head (or group) of a sequence: l is at p + l * step. `H` rows of `P` numbers make a token. */
+/* Rows of one head (or group) of a sequence: row l is at p + l * step. A token has H rows of P values. */
 typedef struct rows {
     float  *p;
     int64_t step;
@@ -64,7 +64,7 @@ static inline float *state_row(const mba_tensor *t, void *p, const ssd_dims *d, 
     return (float *)p + place_of(t, ((b * d->H + h) * d->P + i) * d->N);
 }
 
-/* y = s x; written out because a call of memcpy costs as much as the few vectors of a head. */
+/* y = s x. A loop, because a call of memcpy costs as much as the few vectors of a head. */
 MBA_SIMD void copy_row(float *y, const float *x, float s, int64_t n)
 {
     int64_t i = 0;
@@ -72,7 +72,7 @@ MBA_SIMD void copy_row(float *y, const float *x, float s, int64_t n)
     for (; i < n; i++) y[i] = s * x[i];
 }
 
-/* Rows l0 .. l0 + n of x, one `width` behind the other at distance ld; zeros if there is no x. */
+/* Copies rows l0 .. l0 + n - 1 of x, of `width` values, to rows of stride ld; zeros if there is no x. */
 static inline void load_rows(float *y, int64_t ld, rows x, int64_t l0, int64_t n, int64_t width)
 {
     for (int64_t l = 0; l < n; l++) {
@@ -89,8 +89,8 @@ static inline void scale_rows(float *y, const float *x, int64_t ld, const float 
 
 /* ---- resets and steps of a chunk ---- */
 
-/* since[l] is the first source that reaches l; the entering state reaches l < first; sources from `last` on reach the
- * end of the chunk. */
+/* since[l]: first source that reaches position l. The entering state reaches positions before `first`; sources from
+ * `last` on reach the end of the chunk. */
 typedef struct resets {
     int64_t first, last;
     int32_t since[Q];
@@ -111,18 +111,18 @@ static inline void resets_of(resets *m, const run *r, int64_t b, int64_t k)
     }
 }
 
-/* From position s to l >= s, given cs_l - cs_s. Over a chunk cs grows to hundreds, where its last bit would be seen in
- * the decay between neighbours; with the low parts beside it the difference is good to its own last bit. Positive
- * differences belong to pairs that are masked: they must only stay finite. */
+/* The decay from position s to l >= s, given cs_l - cs_s as high and low parts. Over a chunk cs grows to hundreds,
+ * where its last bit would be visible in the decay between neighbours; with the residuals cs_low the difference is
+ * accurate to its own last bit. Positive differences belong to masked pairs and must only stay finite. */
 MBA_SIMD vf decay(vf high, vf low) { return vf_exp2_neg(vf_min(vf_set(0), high + low)); }
 
-/* Vectors beyond the chunk's end are computed too and must be finite: they see raw = 0, dt = 0. */
+/* Computes the steps of a (chunk, head). Positions beyond the chunk's end must be finite: raw = 0, dt = 0. */
 static inline void steps_of(ssd_steps *s, const run *r, int64_t b, int64_t h, int64_t k)
 {
     const float  *A_log = r->c->in[A_LOG], *bias = r->c->in[DT_BIAS];
     const rows    raws = head_in(r, DT, b, h);
     const int64_t q = length_of(r, k);
-    const double  rate = -exp((double)A_log[h]) * 1.4426950408889634; // in powers of two
+    const double  rate = -exp((double)A_log[h]) * 1.4426950408889634; // log2 of the decay per unit of step
     const vf      lo = vf_set((float)r->d.dt_min), hi = vf_set((float)r->d.dt_max), zero = vf_set(0);
     resets        m;
     float         raw[Q] = { 0 };
@@ -151,7 +151,7 @@ static inline void steps_of(ssd_steps *s, const run *r, int64_t b, int64_t h, in
 
 /* ---- what the heads of a group share ---- */
 
-/* Rows of B or C of a chunk, padded with zeros to whole vectors. */
+/* Packs rows of B or C of a chunk, padded with zeros to whole vectors. */
 static inline void pack_rows(float *y, const run *r, int slot, int64_t b, int64_t g, int64_t k)
 {
     const int64_t q = length_of(r, k);
@@ -167,55 +167,58 @@ static inline float *packed_of(const run *r, int64_t b, int64_t g, int64_t k)
            + (((b - r->b0) * r->d.G + g) * r->w.chunks + k) * r->w.packed;
 }
 
-/* Threads that may run at once, and the memory of this one. */
-static inline int team_of(const run *r)
+/* The number of threads, limited by the scratch of the plan, and the buffers of one thread. */
+static inline int thread_count(const run *r)
 {
-    const size_t one = sizeof(float) * (size_t)(r->w.cells + r->w.states);
+    const size_t one = sizeof(float) * (size_t)(r->w.buffers + r->w.states);
     const int    planned = (int)(r->c->plan->scratch[r->w.scratch_thread].bytes / one), now = mba_cpu_threads();
     return planned < now ? planned : now;
 }
-static inline float *mine_of(const run *r, int thread)
+static inline float *thread_buffer(const run *r, int thread)
 {
     return (float *)(r->c->work + r->c->plan->scratch[r->w.scratch_thread].offset)
-           + (int64_t)thread * (r->w.cells + r->w.states);
+           + (int64_t)thread * (r->w.buffers + r->w.states);
 }
-static inline void clear_cells(const run *r)
+static inline void clear_buffers(const run *r)
 {
-    for (int i = 0; i < team_of(r); i++) memset(mine_of(r, i), 0, sizeof(float) * (size_t)r->w.cells);
+    for (int i = 0; i < thread_count(r); i++) memset(thread_buffer(r, i), 0, sizeof(float) * (size_t)r->w.buffers);
 }
-/* The end of it belongs to the packing, which must leave the zeros of the rest alone. */
-static inline float *packing_of(const run *r, int thread, int64_t n) { return mine_of(r, thread) + r->w.cells - n; }
+/* The buffer of `pack`: the end of the thread's buffers, so that the zeros of the rest stay intact. */
+static inline float *pack_buffer(const run *r, int thread, int64_t n)
+{
+    return thread_buffer(r, thread) + r->w.buffers - n;
+}
 
-/* All work of a direction, a slab of sequences at a time: `pack` of every (sequence, group, chunk), `block` of every
- * (sequence, block of heads), then `join`, if any, where `pack` was. */
+/* Runs one pass over a slab of sequences at a time: `pack` for every (sequence, group, chunk), `block` for every
+ * (sequence, block of heads), then `reduce`, if any, for every (sequence, group, chunk). */
 typedef void chunk_fn(const run *r, int64_t b, int64_t g, int64_t k, int thread);
 typedef void block_fn(const run *r, int64_t b, int64_t h0, float *mine);
 
-static inline void over_chunks(const run *r, int64_t B, int thread_group, chunk_fn *fn)
+static inline void for_chunks(const run *r, int64_t B, int threads, chunk_fn *fn)
 {
     const int64_t GK = r->d.G * r->w.chunks;
-#pragma omp parallel for schedule(dynamic, 1) num_threads(thread_group)
+#pragma omp parallel for schedule(dynamic, 1) num_threads(threads)
     for (int64_t i = 0; i < B * GK; i++)
         fn(r, r->b0 + i / GK, i / r->w.chunks % r->d.G, i % r->w.chunks, omp_get_thread_num());
 }
 
-static inline void over_slabs(run *r, chunk_fn *pack, block_fn *block, chunk_fn *join)
+static inline void run_slabs(run *r, chunk_fn *pack, block_fn *block, chunk_fn *reduce)
 {
-    const int     thread_group = team_of(r);
+    const int     threads = thread_count(r);
     const int64_t blocks = r->d.H / r->w.block;
-    clear_cells(r);
+    clear_buffers(r);
     for (; r->b0 < r->d.B; r->b0 += r->w.slab) {
         const int64_t B = min64(r->w.slab, r->d.B - r->b0);
-        over_chunks(r, B, thread_group, pack);
-#pragma omp parallel for schedule(dynamic, 1) num_threads(thread_group)
+        for_chunks(r, B, threads, pack);
+#pragma omp parallel for schedule(dynamic, 1) num_threads(threads)
         for (int64_t i = 0; i < B * blocks; i++)
-            block(r, r->b0 + i / blocks, i % blocks * r->w.block, mine_of(r, omp_get_thread_num()));
-        if (join) over_chunks(r, B, thread_group, join);
+            block(r, r->b0 + i / blocks, i % blocks * r->w.block, thread_buffer(r, omp_get_thread_num()));
+        if (reduce) for_chunks(r, B, threads, reduce);
     }
 }
 
-/* Cuts `n` floats from a buffer. */
-static inline float *cut(float **from, int64_t n)
+/* Takes n floats from a buffer and advances it. */
+static inline float *carve(float **from, int64_t n)
 {
     float *p = *from;
     *from += n;

@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/* ssd_cpu.c -- the forward pass: the chunks of a head one after another, with its state as (N, P) in cache. */
+/* ssd_cpu.c -- ssd forward on the CPU (variant `streaming`): the chunks of a head in sequence, its state (N, P) in
+ * cache.
+ *
+ * Per chunk and head: y = decay (C state) + W x with W = C B^T, decays and dt; then state = decay state + B (dt x). All
+ * products are those of ssd_tile.h; ssd_chunk.h has packing, steps, threads and scratch. */
 #include "ops/ssd/ssd_chunk.h"
 
 typedef struct fwd_packed {
@@ -17,7 +21,7 @@ static void fwd_pack(const run *r, int64_t b, int64_t g, int64_t k, int thread)
     const ssd_work  *w = &r->w;
     const fwd_packed p = fwd_packed_of(r, b, g, k);
     const int64_t    q = length_of(r, k);
-    float           *C = packing_of(r, thread, Q * w->ldn + w->N * w->ldq), *Bt = C + Q * w->ldn;
+    float           *C = pack_buffer(r, thread, Q * w->ldn + w->N * w->ldq), *Bt = C + Q * w->ldn;
     resets           m;
     resets_of(&m, r, b, k);
     pack_rows(p.B, r, BM, b, g, k);
@@ -41,18 +45,19 @@ static void fwd_pack(const run *r, int64_t b, int64_t g, int64_t k, int thread)
     }
 }
 
-typedef struct fwd_cell {
+/* Buffers of a work item; states: one per head. */
+typedef struct fwd_buffers {
     float     *x, *xw, *y, *Wt;
     ssd_steps *s;
     float     *states;
-} fwd_cell; /* states: one per head */
+} fwd_buffers;
 
-/* Wt (s, l) = (B_s . C_l) decay(s to l) dt_s, and D on the diagonal: what x_s adds to y_l. */
-static void weigh_pairs(float *Wt, const run *r, const float *BCt, const ssd_steps *s, int64_t q, float D)
+/* Wt (s, l) = (B_s . C_l) decay(s to l) dt_s, plus D on the diagonal: the weight of x_s in y_l. */
+static void decay_cb(float *Wt, const run *r, const float *BCt, const ssd_steps *s, int64_t q, float D)
 {
     const int64_t ld = r->w.ldq;
     for (int64_t i = 0; i < q; i++) {
-        const int64_t from = (i > ROWS ? i - ROWS : 0) / MBA_LANES * MBA_LANES; // tiles read beyond the diagonal
+        const int64_t from = (i > ROWS ? i - ROWS : 0) / MBA_LANES * MBA_LANES; // register tiles read beyond it
         for (int64_t l = from; l < q; l += MBA_LANES) {
             const vf e = decay(vf_load(s->cs + l) - s->cs[i], vf_load(s->cs_low + l) - s->cs_low[i]);
             vf_store(Wt + i * ld + l, vf_load(BCt + i * ld + l) * (s->dt[i] * e));
@@ -61,8 +66,8 @@ static void weigh_pairs(float *Wt, const run *r, const float *BCt, const ssd_ste
     }
 }
 
-/* One chunk of one head; `state` (N, P) goes from entering to leaving. `empty`: it is zero and need not be read. */
-static void fwd_chunk(const run *r, const fwd_cell *e, float *state, int64_t b, int64_t h, int64_t k, bool empty)
+/* One (chunk, head). `state` (N, P) is the entering state and becomes the leaving one. empty: it is zero, not read. */
+static void fwd_chunk(const run *r, const fwd_buffers *e, float *state, int64_t b, int64_t h, int64_t k, bool empty)
 {
     const ssd_work  *w = &r->w;
     const fwd_packed p = fwd_packed_of(r, b, h / r->d.J, k);
@@ -71,7 +76,7 @@ static void fwd_chunk(const run *r, const fwd_cell *e, float *state, int64_t b, 
     const float     *D = r->c->in[SKIP];
     steps_of(e->s, r, b, h, k);
     load_rows(e->x, w->ldp, x, k * Q, q, r->d.P);
-    weigh_pairs(e->Wt, r, p.BCt, e->s, q, r->d.C == 1 ? D[h] : 0);
+    decay_cb(e->Wt, r, p.BCt, e->s, q, r->d.C == 1 ? D[h] : 0);
     if (!empty)
         multiply(&(product){ .m = q,
                              .n = w->P,
@@ -115,16 +120,16 @@ static void fwd_chunk(const run *r, const fwd_cell *e, float *state, int64_t b, 
                          .beta = &e->s->all });
 }
 
-/* Chunks outside, heads inside: what the heads share is still in cache for the second of them. */
+/* One work item. The loop over heads is the inner one, so that what heads share is in cache for the second head. */
 static void fwd_block(const run *r, int64_t b, int64_t h0, float *mine)
 {
     const ssd_work *w = &r->w;
-    fwd_cell        e = { .s = (ssd_steps *)mine };
+    fwd_buffers     e = { .s = (ssd_steps *)mine };
     mine += SSD_STEPS;
-    e.x = cut(&mine, Q * w->ldp);
-    e.xw = cut(&mine, Q * w->ldp);
-    e.y = cut(&mine, Q * w->ldp);
-    e.Wt = cut(&mine, Q * w->ldq);
+    e.x = carve(&mine, Q * w->ldp);
+    e.xw = carve(&mine, Q * w->ldp);
+    e.y = carve(&mine, Q * w->ldp);
+    e.Wt = carve(&mine, Q * w->ldq);
     e.states = mine;
     const mba_tensor *in = r->c->node->in[INITIAL], *out = r->c->node->out[FINAL];
     const int64_t     one = w->N * w->ldp;
@@ -144,6 +149,6 @@ mba_status MBA_CPU_FN(ssd_fwd)(const mba_call *c)
 {
     run r = { .d = ssd_dims_of(c->node), .c = c };
     r.w = ssd_work_of(&r.d, false);
-    over_slabs(&r, fwd_pack, fwd_block, NULL);
+    run_slabs(&r, fwd_pack, fwd_block, NULL);
     return MBA_OK;
 }

@@ -1,25 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
-/* ssd_cuda.cu -- the multi-kernel baseline of ssd: launchers. The kernels carry the names of the reference.
+/* ssd_cuda.cu -- launchers of the variants `chunked`, `bc_fused` and `fma` of ssd: five launches forward, fifteen
+ * backward, under the names of mamba_ssm's Triton kernels.
  *
- *   ssd_steps.cuh   the vector kernels, for all variants
- *   ssd_mma.cuh     variant `chunked`: products on tensor cores; `bc_fused`: C B^T in the blocks that use it
- *   ssd_fma.cuh     variant `fma`: products in fp32, any size */
+ *   ssd_steps.cuh       vector kernels of all three: steps and decays, state passing, gradients of decays
+ *   ssd_mma*.cuh        `chunked`: products on tensor cores; `bc_fused`: C B^T is computed in the blocks that use it
+ *   ssd_fma.cuh         `fma`: products in fp32 without tensor cores, any size
+ *   ssd_launch.cuh      arguments and the launch sequence of the tensor-core variants */
 #include "ops/ssd/ssd_fma.cuh"
 #include "ops/ssd/ssd_launch.cuh"
 
 extern "C" mba_status ssd_chunked_cuda(const mba_call *c) { return launch_tensor<false, false>(c, false); }
 extern "C" mba_status ssd_bwd_chunked_cuda(const mba_call *c) { return launch_tensor<false, false>(c, true); }
 
-/* Shares most of its kernels with `chunked`. */
+/* Shares most kernels with `chunked`. */
 extern "C" mba_status ssd_bc_fused_cuda(const mba_call *c) { return launch_tensor<false, true>(c, false); }
 extern "C" mba_status ssd_bwd_bc_fused_cuda(const mba_call *c) { return launch_tensor<false, true>(c, true); }
 
-/* ---- plain fp32 ---- */
+/* ---- `fma` ---- */
 
 template <typename T> static mba_status fwd_fma(const mba_call *c)
 {
     typedef task<T, double, float> plain_task;
-    const plain_task               a = task_of<plain_task>(c, cut_of(c, SSD_FMA), false);
+    const plain_task               a = task_of<plain_task>(c, tiling_of(c, SSD_FMA), false);
     MBA_KERNEL(c, 0, (chunk_cumsum_fwd<false, plain_task>), a, 0);
     MBA_KERNEL(c, 1, chunk_state_fwd_fma<plain_task>, a);
     MBA_KERNEL(c, 2, (state_passing_fwd<false, 1, plain_task>), a, 0);
@@ -31,7 +33,7 @@ template <typename T> static mba_status fwd_fma(const mba_call *c)
 template <typename T> static mba_status bwd_fma(const mba_call *c)
 {
     typedef task<T, double, float> plain_task;
-    const plain_task               a = task_of<plain_task>(c, cut_of(c, SSD_FMA), true);
+    const plain_task               a = task_of<plain_task>(c, tiling_of(c, SSD_FMA), true);
     MBA_KERNEL(c, 0, (chunk_cumsum_fwd<false, plain_task>), a, 0);
     MBA_KERNEL(c, 1, bmm_chunk_fwd_fma<plain_task>, a);
     MBA_KERNEL(c, 2, chunk_state_fwd_fma<plain_task>, a);

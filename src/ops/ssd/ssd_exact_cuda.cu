@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-/* ssd_exact_cuda.cu -- the variant `exact` of ssd: the kernels of `fused` with operands as two bf16 each, what rounding
- * left and what it lost, so that nothing but results is rounded to bf16 (ssd.md, "exact"). Launchers, and the kernels
- * by their names.
+/* ssd_exact_cuda.cu -- the variant `exact` of ssd: kernels and launchers. Only results are rounded to bf16 (ssd.md).
  *
- * kernel     ssd_exact_prep          as ssd_prep, C B^T as two bf16
- * kernel     ssd_states              with EXACT: x' as two bf16, twice the products
- * kernel     ssd_exact_scan, ssd_exact_scan_rev    as ssd_scan, ssd_scan_rev; a ring of two stages, x of a chunk comes
- *            when it is needed; the state as two bf16 where rows meet it: 2 products for 1 with states and of updates,
- *            3 for 1 with pairs
- * kernel     ssd_exact_bc            as ssd_bwd_bc; one head in shared memory at a time: 3 products for 1 with states,
- *            one with pairs, whose factors are applied behind it
+ * The kernels are those of `fused` (ssd_fused.cuh) with EXACT: each bf16 operand is a value and the residual of its
+ * rounding, and a product of two operands is computed as value times value, value times residual and residual times
+ * value. They take about twice the time of `fused`.
+ *
+ * kernel     ssd_exact_prep          as ssd_prep; C B^T with residuals
+ * kernel     ssd_states              with EXACT: x' with residuals, twice the products
+ * kernel     ssd_exact_scan, ssd_exact_scan_rev    as ssd_scan, ssd_scan_rev; a ring of two stages, and x of a chunk is
+ *            loaded when it is needed. Products per product of `fused`: state term 2, update 2, C B^T term 3
+ * kernel     ssd_exact_bc            as ssd_bwd_bc; one head in shared memory at a time. Products per product of
+ *            `fused`: with states 3, of dCB 1, whose factors are applied after it in fp32
  * kernel     ssd_exact_slow          as ssd_bwd_slow
- * takes      as `fused`; walks are not cut (ssd_split.c) and nothing is kept for the backward, which makes it again
+ * takes      as `fused`; items are not split into ranges, and the backward pass recomputes the states
  * resources  sm_90a, CUDA 13.0: 72 to 248 registers, 6144 to 35840 B of shared memory, no spill  [docs]
  * order      as `fused` */
 #include "ops/ssd/ssd_fused_bc.cuh"
@@ -61,31 +62,31 @@ static __global__ void __launch_bounds__(PAIR, 1) ssd_exact_slow(const __grid_co
 /* ---- launchers ---- */
 
 template <bool REV>
-static mba_status make_states(const mba_call *c, int *k, const fused_task &a, const scan_maps &m, const shares &s)
+static mba_status launch_states(const mba_call *c, int *k, const fused_task &a, const scan_maps &m, const work_split &s)
 {
     const ssd_dims d = ssd_dims_of(c->node);
-    if (!makes_states(s)) return MBA_OK;
+    if (!launches_states(s)) return MBA_OK;
     if (ssd_state_heads(&d) > HEADS) MBA_KERNEL(c, *k, (ssd_states<REV, 2 * HEADS, true>), a, m);
     else MBA_KERNEL(c, *k, (ssd_states<REV, HEADS, true>), a, m);
     *k += 1;
     return MBA_OK;
 }
 
-/* C B^T and factors, and all that comes before the walk. */
-static mba_status prepare(const mba_call *c, int *k, const fused_task &a, const scan_maps &m, const shares &s)
+/* Launches what precedes the forward scan: C B^T, factors, states of segments. */
+static mba_status prepare(const mba_call *c, int *k, const fused_task &a, const scan_maps &m, const work_split &s)
 {
     MBA_KERNEL(c, *k, ssd_exact_prep, a);
     *k += 1;
-    return make_states<false>(c, k, a, m, s);
+    return launch_states<false>(c, k, a, m, s);
 }
 
 extern "C" mba_status ssd_exact_cuda(const mba_call *c)
 {
-    const mba_node *n = c->node;
-    const shares    s = shares_of(c, false);
-    fused_task      a = fused_task_of(c, s);
-    scan_maps       m;
-    int             k = 0;
+    const mba_node  *n = c->node;
+    const work_split s = work_split_of(c, false);
+    fused_task       a = fused_task_of(c, s);
+    scan_maps        m;
+    int              k = 0;
     a.final = strided_of<float>(n->out[FINAL], c->out[FINAL]);
     MBA_TRY(scan_maps_of(&m, a, a.x, strided_of<bf16>(n->out[Y], c->out[Y]), false, true));
     MBA_TRY(prepare(c, &k, a, m, s));
@@ -93,7 +94,7 @@ extern "C" mba_status ssd_exact_cuda(const mba_call *c)
     return MBA_OK;
 }
 
-static mba_status launch_sums(const mba_call *c, int k, const fused_task &a)
+static mba_status launch_bwd_bc(const mba_call *c, int k, const fused_task &a)
 {
     bc_maps m;
     MBA_TRY(bc_maps_of(&m, a, true));
@@ -107,7 +108,7 @@ static mba_status launch_sums(const mba_call *c, int k, const fused_task &a)
 
 extern "C" mba_status ssd_bwd_exact_cuda(const mba_call *c)
 {
-    const shares        s = shares_of(c, true);
+    const work_split    s = work_split_of(c, true);
     const strided<bf16> none = {};
     fused_task          a = fused_task_of(c, s);
     scan_maps           forward, backward;
@@ -118,7 +119,7 @@ extern "C" mba_status ssd_bwd_exact_cuda(const mba_call *c)
     MBA_TRY(prepare(c, &k, a, forward, s));
     MBA_KERNEL(c, k, ssd_exact_scan<SCAN_SAVE>, a, forward);
     k++;
-    MBA_TRY(make_states<true>(c, &k, a, backward, s));
+    MBA_TRY(launch_states<true>(c, &k, a, backward, s));
     MBA_KERNEL(c, k, ssd_exact_scan_rev, a, backward);
-    return launch_sums(c, k + 1, a);
+    return launch_bwd_bc(c, k + 1, a);
 }

@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-/* ssd_fma.cuh -- the products of ssd by plain fp32 tiles: any size, any chunk, fp32 or bf16. Slow, and right.
+/* ssd_fma.cuh -- variant `fma` of ssd: the products in fp32 tiles without tensor cores, for any size, any chunk, fp32
+ * or bf16. It is slow and takes everything that the other variants refuse. The kernels correspond to those of
+ * ssd_mma*.cuh; the vector kernels between them are in ssd_steps.cuh, the launchers in ssd_cuda.cu.
  *
  * kernel     chunk_state_fwd_fma, chunk_scan_bwd_dstates_fma, bmm_chunk_fwd_fma, chunk_scan_fwd_fma,
  *            chunk_scan_chunk_state_bwd_dx_fma, chunk_state_bwd_db_fma, chunk_scan_bwd_dc_fma, chunk_scan_bwd_dcb_fma,
  *            bmm_chunk_bwd_fma
  * takes      everything
- * launch     one tile of 64 x 64 per block of 256 threads, 16 steps of k at a time in 8.5 KB of shared memory
+ * launch     one tile of 64 x 64 per block of 256 threads; shared memory holds 16 steps of k, 8.5 KB
  * resources  sm_90a, CUDA 13.0: 71 to 163 registers, 9216 to 13312 B of shared memory, no spill  [docs]
  * moves      every operand once per tile that needs it: bound by shared memory
  * measured   not yet  [docs]
- * order      fixed: k ascends, heads ascend, partial sums in order */
+ * order      fixed: k and heads in ascending order, partial sums in order */
 #ifndef MBA_SSD_FMA_CUH
 #define MBA_SSD_FMA_CUH
 
@@ -20,8 +22,8 @@ struct fma_tiles {
     float a[FMA_K][FMA_LD], b[FMA_K][FMA_LD];
 };
 
-/* acc += A B for the tile; thread (y, x) owns rows 4y .. and columns 4x .. of it. a(i, k) and b(k, j) give the
- * operands, and zero beyond their ends; AK, BK: k runs along memory. */
+/* acc += A B for the tile; thread (y, x) owns rows 4y .. 4y + 3 and columns 4x .. 4x + 3. a(i, k) and b(k, j) return
+ * the operands, zero out of range. AK, BK: k is the contiguous axis of A, of B. */
 template <bool AK, bool BK, typename FA, typename FB>
 static __device__ __forceinline__ void multiply(float (&acc)[4][4], fma_tiles &s, int K, const FA &a, const FB &b)
 {
@@ -48,7 +50,7 @@ static __device__ __forceinline__ void multiply(float (&acc)[4][4], fma_tiles &s
     }
 }
 
-/* Over the sixteen threads that share a row; all of them get it. */
+/* Sum over the sixteen threads that share a row; all of them get it. */
 static __device__ __forceinline__ float row_sum(float x)
 {
 #pragma unroll
@@ -56,7 +58,7 @@ static __device__ __forceinline__ float row_sum(float x)
     return x;
 }
 
-/* Sums of columns over the block: thread j < 64 gets column j. May be called again at once. */
+/* Column sums over the block: thread j < 64 gets column j. Consecutive calls need no barrier between them. */
 static __device__ __forceinline__ float column_sum(float (&red)[16][SSD_TILE], const float (&v)[4])
 {
     const int y = threadIdx.x / 16, x = threadIdx.x % 16 * 4;
@@ -70,7 +72,7 @@ static __device__ __forceinline__ float column_sum(float (&red)[16][SSD_TILE], c
     return sum;
 }
 
-/* Element (l, i) of a row of a window, in fp32; rows l0 .. of which `real` exist. */
+/* Element (l, i) of a strided view in fp32; zero from row `real` and column `width` on. */
 template <typename T> struct operand {
     const T                         *at;
     int64_t                          step;
@@ -96,7 +98,7 @@ template <typename A> static __device__ __forceinline__ int64_t state_at(const A
 {
     return (((int64_t)b * a.K + c) * a.H + h) * a.P * a.N;
 }
-template <typename A> static __device__ __forceinline__ int64_t pairs_at(const A &a, int b, int c, int g)
+template <typename A> static __device__ __forceinline__ int64_t cb_index(const A &a, int b, int c, int g)
 {
     return (((int64_t)b * a.K + c) * a.G + g) * a.Q * a.Q;
 }
@@ -140,9 +142,9 @@ template <typename A> __global__ void __launch_bounds__(256, 1) chunk_scan_bwd_d
     chunk_sum_fma<true>(a);
 }
 
-/* ---- C B^T, zero where no source reaches ---- */
+/* ---- C B^T, zero where the source does not reach the position ---- */
 
-/* The tile (i, j), j <= i, number z of a chunk. */
+/* Tile number z of a chunk is tile (i, j) of the lower triangle. */
 static __device__ __forceinline__ void tile_of(int z, int &i, int &j)
 {
     for (i = 0; z > i; i++) z -= i + 1;
@@ -174,11 +176,11 @@ template <typename A> __global__ void __launch_bounds__(256, 1) bmm_chunk_fwd_fm
         for (int j = 0; j < 4; j++) {
             const int l = l0 + (int)threadIdx.x / 16 * 4 + i, s = s0 + (int)threadIdx.x % 16 * 4 + j;
             if (l < a.Q && s < a.Q)
-                a.cb[pairs_at(a, b, c, g) + (int64_t)l * a.Q + s] = reaches(a, b, c, l, s) ? acc[i][j] : 0;
+                a.cb[cb_index(a, b, c, g) + (int64_t)l * a.Q + s] = reaches(a, b, c, l, s) ? acc[i][j] : 0;
         }
 }
 
-/* ---- y, and the gradient of x: the state (or the gradient of the next), then the sources (or what they feed) ---- */
+/* ---- y: the state term, then the sources; REV, dx: the gradient of the next state, then the destinations ---- */
 
 template <bool REV, typename A> static __device__ __forceinline__ void chunk_scan_fma(const A &a)
 {
@@ -189,9 +191,9 @@ template <bool REV, typename A> static __device__ __forceinline__ void chunk_sca
     const int             p0 = unravel_next(z, a.ptiles) * 64, h = unravel_next(z, a.H), rt = unravel_next(z, a.tiles),
               c = unravel_next(z, a.K), b = (int)z, r0 = rt * SSD_TILE;
     const int             real = min(a.Q, a.L - c * a.Q), y = (int)threadIdx.x / 16 * 4, x = (int)threadIdx.x % 16 * 4;
-    const int64_t         l0 = (int64_t)c * a.Q, at = steps_at(a, b, h, c), pairs = pairs_at(a, b, c, h / a.J);
+    const int64_t         l0 = (int64_t)c * a.Q, at = steps_at(a, b, h, c), pairs = cb_index(a, b, c, h / a.J);
     const auto            u = operand_of(REV ? a.bm : a.cm, b, l0, h / a.J, real, a.N);
-    const auto            v = operand_of(REV ? a.dy : a.x, b, l0, h, real, a.P); // what the pairs multiply
+    const auto            v = operand_of(REV ? a.dy : a.x, b, l0, h, real, a.P); // right operand of C B^T
     const auto            w = operand_of(REV ? a.x : a.dy, b, l0, h, real, a.P);
     const typename A::ST *state = (REV ? a.dstates : a.states) + state_at(a, b, c, h);
     float                 acc[4][4] = {};
@@ -261,9 +263,9 @@ __global__ void __launch_bounds__(256, 1) chunk_scan_chunk_state_bwd_dx_fma(cons
     chunk_scan_fma<true>(a);
 }
 
-/* ---- dB and dC through the states, summed over the heads of a group; r and q of each head ---- */
+/* ---- contributions to dB and dC through the states, summed over the heads of a group; r and q of each head ---- */
 
-template <bool OUTPUT, typename A> static __device__ __forceinline__ void over_heads_fma(const A &a)
+template <bool OUTPUT, typename A> static __device__ __forceinline__ void sum_over_heads_fma(const A &a)
 {
     __shared__ fma_tiles t;
     unsigned             z = blockIdx.x;
@@ -302,14 +304,14 @@ template <bool OUTPUT, typename A> static __device__ __forceinline__ void over_h
 
 template <typename A> __global__ void __launch_bounds__(256, 1) chunk_state_bwd_db_fma(const __grid_constant__ A a)
 {
-    over_heads_fma<false>(a);
+    sum_over_heads_fma<false>(a);
 }
 template <typename A> __global__ void __launch_bounds__(256, 1) chunk_scan_bwd_dc_fma(const __grid_constant__ A a)
 {
-    over_heads_fma<true>(a);
+    sum_over_heads_fma<true>(a);
 }
 
-/* ---- the gradient of C B^T, summed over the heads of a group; sums of M by row and by column of each head ---- */
+/* ---- the gradient of C B^T, summed over the heads of a group; row and column sums of M of each head ---- */
 
 template <typename A> __global__ void __launch_bounds__(256, 1) chunk_scan_bwd_dcb_fma(const __grid_constant__ A a)
 {
@@ -322,7 +324,7 @@ template <typename A> __global__ void __launch_bounds__(256, 1) chunk_scan_bwd_d
     tile_of(tile, li, sj);
     const int real = min(a.Q, a.L - c * a.Q), y = (int)threadIdx.x / 16 * 4, x = (int)threadIdx.x % 16 * 4,
               l0 = li * SSD_TILE, s0 = sj * SSD_TILE;
-    const int64_t first = (int64_t)c * a.Q, pairs = pairs_at(a, b, c, g), all = (int64_t)a.B * a.H * a.KQ;
+    const int64_t first = (int64_t)c * a.Q, pairs = cb_index(a, b, c, g), all = (int64_t)a.B * a.H * a.KQ;
     float         total[4][4] = {};
     for (int h = g * a.J; h < (g + 1) * a.J; h++) {
         const auto    u = operand_of(a.dy, b, first, h, real, a.P), v = operand_of(a.x, b, first, h, real, a.P);
@@ -355,7 +357,7 @@ template <typename A> __global__ void __launch_bounds__(256, 1) chunk_scan_bwd_d
         }
 }
 
-/* ---- dB and dC: what went through the states, and through C B^T ---- */
+/* ---- dB and dC: contributions through the states plus those through C B^T ---- */
 
 template <bool OUTPUT, typename A>
 __global__ void __launch_bounds__(256, 1) bmm_chunk_bwd_fma(const __grid_constant__ A a)
@@ -366,7 +368,7 @@ __global__ void __launch_bounds__(256, 1) bmm_chunk_bwd_fma(const __grid_constan
     const int n0 = unravel_next(z, a.ntiles) * 64, r0 = unravel_next(z, a.tiles) * SSD_TILE, g = unravel_next(z, a.G),
               c = unravel_next(z, a.K), b = (int)z;
     const int     real = min(a.Q, a.L - c * a.Q);
-    const int64_t l0 = (int64_t)c * a.Q, pairs = pairs_at(a, b, c, g);
+    const int64_t l0 = (int64_t)c * a.Q, pairs = cb_index(a, b, c, g);
     const auto    v = operand_of(OUTPUT ? a.bm : a.cm, b, l0, g, real, a.N);
     float         acc[4][4] = {};
     if (OUTPUT)

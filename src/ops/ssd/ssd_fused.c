@@ -1,20 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
-/* ssd_fused.c -- plans of the variants `fused` and `exact` of ssd: one walk over the chunks with the state in registers
- * (ssd_fused.cuh); in `exact` with operands as two bf16 each (ssd_exact_cuda.cu), nothing kept and no walk cut.
+/* ssd_fused.c -- launch plans of the variants `fused` and `exact` of ssd: which nodes they take, their scratch, and for
+ * each launch the geometry and the work per block that the simulator reads. ssd_fused.cuh lists the kernels.
  *
- * As a rule blocks never wait for each other: a sequence that is cut into segments has the states between them made by
- * a launch of its own. Where ssd_split.c hands states from block to block, the one that is waited for has made its
- * state before it waits itself, or waits only for blocks before it in the row of ranges, and for none of them in a
- * circle; a block fills an SM and there are no more blocks than SMs, so all of them get their turn. */
+ * `exact` has the same kernels with operands as value and residual (ssd_exact_cuda.cu). It saves nothing for the
+ * backward pass and uses no split scan.
+ *
+ * Blocks of whole-item scans never wait for each other: states between segments come from a launch of their own. In
+ * split scans (ssd_split.c) a block waits for its predecessor, which has published before it waits itself or waits only
+ * for earlier blocks. A block fills an SM and there are no more blocks than SMs, so all blocks are resident and no
+ * cycle can form. */
 #include <string.h>
 
 #include "core/device.h"
 #include "ops/ssd/ssd.h"
 #include "ops/ssd/ssd_slots.h"
 
-enum { P = 64, N = 128, Q = 64, STATE = P * N, TILE_BYTES = Q * 128, WALK_THREADS = 384, STAGES = 3 };
+enum { P = 64, N = 128, Q = 64, STATE = P * N, TILE_BYTES = Q * 128, SCAN_THREADS = 384, STAGES = 3 };
 
-/* ---- what it keeps ---- */
+/* ---- what `fused` saves for the backward pass ---- */
 
 bool ssd_fused_shape(const ssd_dims *d, mba_dtype type)
 {
@@ -30,9 +33,11 @@ void ssd_saved_types(mba_type type[MBA_OUT_MAX], const ssd_dims *d, bool ids)
     if (ids) type[KEPT_REACH] = MBA_TYPE(MBA_BF16, 2, d->B * K * Q, d->G, N);
 }
 
-/* ---- what it takes ---- */
+/* ---- which nodes it takes ---- */
 
-static bool heads_adjoin(const mba_tensor *t, int64_t width)
+/* Whether heads (or groups) of a token are contiguous, as TMA boxes over (width, L, B) need. */
+
+static bool heads_contiguous(const mba_tensor *t, int64_t width)
 {
     ssd_axes a;
     return !t || (ssd_axes_of(&a, t) && (a.axis[2] == width || t->type.dim[2] == 1));
@@ -59,7 +64,7 @@ static mba_status check_heads(const mba_node *n, const int *in, const int *out, 
 {
     for (int i = 0; i < count; i++) {
         const mba_tensor *a = in[i] < 0 ? NULL : n->in[in[i]], *b = out[i] < 0 ? NULL : n->out[out[i]];
-        MBA_REFUSE_IF(!heads_adjoin(a, a ? a->type.dim[3] : 0) || !heads_adjoin(b, b ? b->type.dim[3] : 0),
+        MBA_REFUSE_IF(!heads_contiguous(a, a ? a->type.dim[3] : 0) || !heads_contiguous(b, b ? b->type.dim[3] : 0),
                       "heads or groups that do not lie side by side");
     }
     return MBA_OK;
@@ -67,45 +72,45 @@ static mba_status check_heads(const mba_node *n, const int *in, const int *out, 
 
 /* ---- launches ---- */
 
-/* What the functions below work on. */
+/* What the functions below read. */
 typedef struct plan_builder {
     mba_plan    *p;
     ssd_dims     d;
     ssd_segments r;
-    ssd_split    cut;                 /* how the walks share the work instead, where that pays */
-    int64_t      chunks;              /* of all sequences */
-    bool         ids, backward, kept; /* kept: leaves what a backward needs, or finds it */
+    ssd_split    split;               /* used instead of r where split.how is set */
+    int64_t      chunks;              /* chunks of all sequences */
+    bool         ids, backward, kept; /* kept: saves for the backward pass, or finds it saved */
     bool         exact;
-    int          records_back, pairs, saved; /* operands: records of the backward, C B^T, states */
+    int          records_back, pairs, saved; /* operands: records for backward, C B^T, states */
 } plan_builder;
 
-/* A number of C B^T or of a state that is stored: one bf16, or two. */
-static int64_t parts_of(const plan_builder *w) { return w->exact ? 2 : 1; }
+/* bf16 per stored value of C B^T or of a state. */
+static int64_t bf16_per_value(const plan_builder *w) { return w->exact ? 2 : 1; }
 
-static void draw_common_scratch(const plan_builder *w)
+static void plan_scratch(const plan_builder *w)
 {
     const ssd_dims *d = &w->d;
     const int64_t   pairs = w->chunks * d->G * Q * Q + (w->backward ? w->chunks / 2 * d->G * Q * Q : 0);
     const int64_t   uncut = w->r.segments > 1 ? d->B * d->H * w->r.segments * w->r.parts : 0;
-    const int64_t   states = w->cut.how ? SSD_HEADS * w->cut.handed : uncut;
+    const int64_t   states = w->split.how ? SSD_HEADS * w->split.state_slots : uncut;
     const int64_t   records = !w->backward ? 1 : w->kept ? 0 : 3;
     mba_plan_scratch(w->p, "records", (size_t)(w->chunks * d->H * SSD_RECORD * 4 * records));
-    mba_plan_scratch(w->p, "CB", (size_t)(w->kept ? 0 : pairs * 2 * parts_of(w)));
+    mba_plan_scratch(w->p, "CB", (size_t)(w->kept ? 0 : pairs * 2 * bf16_per_value(w)));
     mba_plan_scratch(w->p, "B, C within reach", (size_t)(w->ids && !w->kept ? 2 * 2 * w->chunks * Q * d->G * N : 0));
     mba_plan_scratch(w->p, "states of segments", (size_t)(states * (STATE + 1) * 4));
 }
 
-/* A block makes C B^T of a chunk, and where that is the later one of a pair, with B of the chunk before it as well, one
- * after the other; or the records of 32 heads, four to a warp. Operations of a warp in a pass and for a head are as
- * compiled. */
-static void draw_prep(const plan_builder *w)
+/* ssd_prep. A block computes C B^T of a (chunk, group), for odd chunks also with B of the previous chunk (a second
+ * pass), or the records of 32 heads, four per warp. Instructions per warp and pass, or head, are counted in the
+ * SASS. */
+static void plan_prep(const plan_builder *w)
 {
     enum { WARPS = 8, ALU_PASS = 127, FMA_PASS = 84, LDS_PASS = 141, FMA_HEAD = 115, ALU_HEAD = 66, SFU_HEAD = 9 };
     const char     *mix = w->exact ? "ssd_exact_prep" : "ssd_prep";
     const ssd_dims *d = &w->d;
     const bool      all = w->backward || w->kept;
     const int64_t   parts = mba_ceil(d->H, 32), pairs = w->chunks * d->G;
-    const double    heads = 32.0 / WARPS, passes = all ? 1.5 : 1; // in a mean of those that have any
+    const double    heads = 32.0 / WARPS, passes = all ? 1.5 : 1; // mean passes per block of C B^T
     mba_launch     *l = mba_plan_launch(w->p, mix, MBA_MIXED, w->chunks * (d->G + parts), 32 * WARPS);
     l->regs = w->exact ? 72 : 64;
     l->blocks[l->nblocks++] = (mba_blocks){ all ? pairs / 2 : pairs, { 1, 0 } };
@@ -119,7 +124,7 @@ static void draw_prep(const plan_builder *w)
     mba_phase_work(l, MBA_SMEM, 32.0 * WARPS * LDS_PASS * 4, NULL);
     mba_phase_work(l, MBA_ALU, 32 * WARPS * ALU_PASS, mix);
     mba_phase_work(l, MBA_FMA, 32 * WARPS * FMA_PASS, mix);
-    mba_phase_move(l, MBA_STORE, w->pairs, (double)(TILE_BYTES * parts_of(w)));
+    mba_phase_move(l, MBA_STORE, w->pairs, (double)(TILE_BYTES * bf16_per_value(w)));
     mba_phase_work(l, MBA_END, 0, NULL);
     mba_phase_work(l, MBA_LOOP, MBA_TRIPS(1), NULL);
     mba_phase_move(l, MBA_LOAD, MBA_ARG_IN(DT), 32 * Q * 2 / heads);
@@ -131,37 +136,40 @@ static void draw_prep(const plan_builder *w)
     mba_phase_work(l, MBA_END, 0, NULL);
 }
 
-/* Products of a walk for one with operands of one bf16 each: of the state with rows (its rest as well), of pairs (both
- * rests, each with the other operand as rounded), of updates (the rest of x'). */
-typedef struct times {
+/* Products per product of `fused`: state term (value and residual of H), C B^T term (value times value, value times
+ * residual twice), update (value and residual of x'). half2: packed operations that scale x. */
+typedef struct product_counts {
     double state, pairs, update, half2;
-} times; /* half2: packed operations that scale x */
+} product_counts;
 
-static times times_of(const plan_builder *w) { return w->exact ? (times){ 2, 3, 2, 2.5 } : (times){ 1, 1, 1, 1 }; }
+static product_counts product_counts_of(const plan_builder *w)
+{
+    return w->exact ? (product_counts){ 2, 3, 2, 2.5 } : (product_counts){ 1, 1, 1, 1 };
+}
 
-/* One walk: `output` y or dx; `saves` bytes of states per chunk and head. */
+/* A scan kernel. output: writes y or dx; saves: bytes of states per chunk and head. */
 typedef struct scan_launch {
     const char *kernel;
     bool        output, rev;
     double      saves;
 } scan_launch;
 
-/* Blocks, pieces, and chunks of all of them; states that they read, that they write; chunks for the state alone. */
-typedef struct share {
-    int64_t grid, pieces, chunks, enter, leave, again;
-} share;
+/* Work of a scan kernel over all blocks: items or parts of items, chunks, states, chunks recomputed. */
+typedef struct scan_work {
+    int64_t grid, subranges, chunks, states_read, states_written, recomputed;
+} scan_work;
 
-static share share_of(const plan_builder *w)
+static scan_work scan_work_of(const plan_builder *w)
 {
     const ssd_segments *r = &w->r;
-    const ssd_split    *c = &w->cut;
+    const ssd_split    *c = &w->split;
     const int64_t       pairs = r->items / r->segments, folds = pairs * r->segments * (r->segments - 1) / 2 * r->parts;
-    if (!c->how) return (share){ r->grid, r->items, pairs * r->K, folds, 0, 0 };
-    return (share){ c->blocks, c->pieces, pairs * r->K, c->taken, c->taken, c->again };
+    if (!c->how) return (scan_work){ r->grid, r->items, pairs * r->K, folds, 0, 0 };
+    return (scan_work){ c->blocks, c->subranges, pairs * r->K, c->received, c->received, c->recomputed };
 }
 
-/* What the producer of a walk asks for to move the state on by a chunk; `other`: and x, which dx meets. */
-static void draw_sources(const plan_builder *w, mba_launch *l, bool rev, bool other)
+/* What the producer loads per chunk for the state update. other: and x, which the reverse scan needs for its sums. */
+static void plan_sources(const plan_builder *w, mba_launch *l, bool rev, bool other)
 {
     mba_phase_move(l, MBA_ASYNC, MBA_ARG_IN(rev ? DY : X), SSD_HEADS * TILE_BYTES);
     if (other) mba_phase_move(l, MBA_ASYNC, MBA_ARG_IN(X), SSD_HEADS * TILE_BYTES);
@@ -172,24 +180,24 @@ static void draw_sources(const plan_builder *w, mba_launch *l, bool rev, bool ot
 
 static void plan_fused_scan(const plan_builder *w, scan_launch k)
 {
-    const share  s = share_of(w);
-    const times  n = times_of(w);
-    const double x = SSD_HEADS * TILE_BYTES, trips = (double)s.chunks / (double)s.grid; // averages of blocks
-    const double state = SSD_HEADS * STATE * 4 / (double)s.grid;
-    const char  *cut = k.rev ? "ssd_scan_rev_split" : "ssd_scan_split";
-    const int    records = k.rev ? w->records_back : MBA_ARG_SCRATCH(SSD_RECORDS_WORK);
-    mba_launch  *l = mba_plan_launch(w->p, w->cut.how ? cut : k.kernel, MBA_MIXED, s.grid, WALK_THREADS);
+    const scan_work      s = scan_work_of(w);
+    const product_counts n = product_counts_of(w);
+    const double         x = SSD_HEADS * TILE_BYTES, trips = (double)s.chunks / (double)s.grid; // means over blocks
+    const double         state = SSD_HEADS * STATE * 4 / (double)s.grid;
+    const char          *split = k.rev ? "ssd_scan_rev_split" : "ssd_scan_split";
+    const int            records = k.rev ? w->records_back : MBA_ARG_SCRATCH(SSD_RECORDS_WORK);
+    mba_launch          *l = mba_plan_launch(w->p, w->split.how ? split : k.kernel, MBA_MIXED, s.grid, SCAN_THREADS);
     l->regs = 168;
     l->smem_bytes = SSD_SCAN_SMEM;
     l->ring_depth = w->exact ? 2 : STAGES;
     l->persistent = true;
-    l->tiles = s.pieces;
-    mba_phase_move(l, MBA_LOAD, records, 32.0 * (double)(w->chunks * w->d.H) / (double)s.grid); // its flags
-    if (s.enter) mba_phase_move(l, MBA_LOAD, MBA_ARG_SCRATCH(SSD_SEGMENTS_WORK), (double)s.enter * state);
-    if (s.again) {
-        mba_phase_work(l, MBA_LOOP, (double)s.again / (double)s.grid, NULL);
+    l->tiles = s.subranges;
+    mba_phase_move(l, MBA_LOAD, records, 32.0 * (double)(w->chunks * w->d.H) / (double)s.grid); // flags
+    if (s.states_read) mba_phase_move(l, MBA_LOAD, MBA_ARG_SCRATCH(SSD_SEGMENTS_WORK), (double)s.states_read * state);
+    if (s.recomputed) {
+        mba_phase_work(l, MBA_LOOP, (double)s.recomputed / (double)s.grid, NULL);
         mba_phase_work(l, MBA_RING_WAIT, 0, NULL);
-        mba_phase_work(l, MBA_FMA, SSD_HEADS * (STATE + P * Q / 2), NULL); // scaling x: packed, two at a time
+        mba_phase_work(l, MBA_FMA, SSD_HEADS * (STATE + P * Q / 2), NULL); // scaling of x is packed
         mba_phase_work(l, MBA_MMA, SSD_HEADS * 2.0 * STATE * Q, NULL);
         mba_phase_work(l, MBA_END, 0, NULL);
     }
@@ -205,34 +213,35 @@ static void plan_fused_scan(const plan_builder *w, scan_launch k)
     if (k.saves > 0)
         mba_phase_move(l, MBA_STORE, k.rev ? MBA_ARG_SCRATCH(SSD_SAVED_REV_WORK) : w->saved, SSD_HEADS * k.saves);
     mba_phase_work(l, MBA_END, 0, NULL);
-    if (s.leave) mba_phase_move(l, MBA_STORE, MBA_ARG_SCRATCH(SSD_SEGMENTS_WORK), (double)s.leave * state);
+    if (s.states_written)
+        mba_phase_move(l, MBA_STORE, MBA_ARG_SCRATCH(SSD_SEGMENTS_WORK), (double)s.states_written * state);
     mba_launch_role(l, 4);
-    if (s.again) {
-        mba_phase_work(l, MBA_LOOP, (double)s.again / (double)s.grid, NULL);
+    if (s.recomputed) {
+        mba_phase_work(l, MBA_LOOP, (double)s.recomputed / (double)s.grid, NULL);
         mba_phase_work(l, MBA_RING_FILL, 0, NULL);
-        draw_sources(w, l, k.rev, false);
+        plan_sources(w, l, k.rev, false);
         mba_phase_work(l, MBA_END, 0, NULL);
     }
     mba_phase_work(l, MBA_LOOP, trips, NULL);
     mba_phase_work(l, MBA_RING_FILL, 0, NULL);
-    draw_sources(w, l, k.rev, k.rev && k.output);
+    plan_sources(w, l, k.rev, k.rev && k.output);
     if (k.output) {
         mba_phase_move(l, MBA_ASYNC, MBA_ARG_IN(k.rev ? BM : CM), 2 * TILE_BYTES);
         mba_phase_share(l, w->d.J / SSD_HEADS);
-        mba_phase_move(l, MBA_ASYNC, w->pairs, (double)(TILE_BYTES * parts_of(w)));
+        mba_phase_move(l, MBA_ASYNC, w->pairs, (double)(TILE_BYTES * bf16_per_value(w)));
         mba_phase_share(l, w->d.J / SSD_HEADS);
     }
     mba_phase_work(l, MBA_END, 0, NULL);
 }
 
-/* What parts of sequences add to the state; nobody needs it at the ends of sequences. */
-static void draw_states(const plan_builder *w, bool rev)
+/* ssd_states: what each part of a sequence adds to the state; last segments need none. */
+static void plan_states(const plan_builder *w, bool rev)
 {
     const ssd_segments *r = &w->r;
     const int64_t       heads = ssd_state_heads(&w->d), blocks = r->state_blocks;
-    const int64_t       each = rev ? r->K - r->per_segment : (r->segments - 1) * r->per_segment; // chunks of a sequence
+    const int64_t       each = rev ? r->K - r->per_segment : (r->segments - 1) * r->per_segment; // chunks per sequence
     const int64_t       all = r->items / r->segments * SSD_HEADS / heads * each;
-    const double        trips = (double)all / (double)blocks, n = (double)heads; // on average
+    const double        trips = (double)all / (double)blocks, n = (double)heads; // means over blocks
     const int           records = rev ? w->records_back : MBA_ARG_SCRATCH(SSD_RECORDS_WORK);
     mba_launch *l = mba_plan_launch(w->p, rev ? "ssd_states_rev" : "ssd_states", MBA_MIXED, blocks, 128 * (heads + 1));
     l->regs = heads > SSD_HEADS ? 96 : w->exact ? 149 : 147;
@@ -241,9 +250,9 @@ static void draw_states(const plan_builder *w, bool rev)
     mba_phase_work(l, MBA_LOOP, trips, NULL);
     mba_phase_work(l, MBA_RING_WAIT, 0, NULL);
     mba_phase_work(l, MBA_FMA, n * STATE, NULL);
-    mba_phase_work(l, MBA_HALF2, n * P * Q * (w->exact ? 3.5 : 1), NULL); // the product again, then what it lost
-    mba_phase_work(l, MBA_SMEM, n * TILE_BYTES * 2 * times_of(w).update, NULL);
-    mba_phase_work(l, MBA_MMA, n * 2.0 * STATE * Q * times_of(w).update, NULL);
+    mba_phase_work(l, MBA_HALF2, n * P * Q * (w->exact ? 3.5 : 1), NULL); // again for the residual
+    mba_phase_work(l, MBA_SMEM, n * TILE_BYTES * 2 * product_counts_of(w).update, NULL);
+    mba_phase_work(l, MBA_MMA, n * 2.0 * STATE * Q * product_counts_of(w).update, NULL);
     mba_phase_work(l, MBA_END, 0, NULL);
     mba_phase_move(l, MBA_STORE, MBA_ARG_SCRATCH(SSD_SEGMENTS_WORK), n * STATE * 4);
     mba_launch_role(l, 4);
@@ -267,80 +276,80 @@ bool ssd_has_saved(const mba_plan *p, const mba_node *n)
            && !(p->forward->leaves >> KEPT_STATES & 1);
 }
 
-typedef enum fused_way { FUSED, EXACT } fused_way;
+typedef enum fused_kind { FUSED, EXACT } fused_kind;
 
-static plan_builder begin_plan(mba_plan *p, const mba_node *n, const mba_machine *m, fused_way way, bool backward)
+static plan_builder begin_plan(mba_plan *p, const mba_node *n, const mba_machine *m, fused_kind kind, bool backward)
 {
-    const bool   kept = backward ? ssd_has_saved(p, n) : n->out[KEPT_STATES] && way != EXACT;
+    const bool   kept = backward ? ssd_has_saved(p, n) : n->out[KEPT_STATES] && kind != EXACT;
     plan_builder w = { .p = p,
                        .d = ssd_dims_of(n),
                        .ids = n->in[IDS] != NULL,
                        .backward = backward,
-                       .exact = way == EXACT,
+                       .exact = kind == EXACT,
                        .kept = kept };
     w.r = ssd_segments_of(&w.d, m->sm, backward || w.kept);
-    if (!w.exact) w.cut = ssd_split_of(&w.d, m->sm, backward || w.kept);
+    if (!w.exact) w.split = ssd_split_of(&w.d, m->sm, backward || w.kept);
     w.chunks = w.d.B * w.r.K;
     w.records_back = operand(&w, RECORDS_IN, KEPT_RECORDS, SSD_RECORDS_WORK);
     w.pairs = operand(&w, PAIRS_IN, KEPT_PAIRS, SSD_PAIRS_WORK);
     w.saved = operand(&w, STATES_IN, KEPT_STATES, SSD_SAVED_WORK);
-    draw_common_scratch(&w);
+    plan_scratch(&w);
     return w;
 }
 
-static bool makes_states(const plan_builder *w) { return !w->cut.how && w->r.segments > 1; }
+static bool launches_states(const plan_builder *w) { return !w->split.how && w->r.segments > 1; }
 
-static mba_status draw_fwd(mba_plan *p, const mba_node *n, const mba_machine *m, fused_way way)
+static mba_status plan_fwd(mba_plan *p, const mba_node *n, const mba_machine *m, fused_kind kind)
 {
     const ssd_dims d = ssd_dims_of(n);
     MBA_TRY(check_fused(n, &d, m));
     MBA_TRY(check_heads(n, (const int[]){ X, BM, CM }, (const int[]){ Y, -1, -1 }, 3));
-    const plan_builder w = begin_plan(p, n, m, way, false);
+    const plan_builder w = begin_plan(p, n, m, kind, false);
     if (w.exact) ssd_save_nothing(p);
-    draw_prep(&w);
-    if (makes_states(&w)) draw_states(&w, false);
+    plan_prep(&w);
+    if (launches_states(&w)) plan_states(&w, false);
     plan_fused_scan(&w, (scan_launch){ .kernel = w.exact ? "ssd_exact_scan" : "ssd_scan",
                                        .output = true,
                                        .saves = w.kept ? STATE : 0 });
     return MBA_OK;
 }
 
-mba_status ssd_fused_plan(mba_plan *p, const mba_node *n, const mba_machine *m) { return draw_fwd(p, n, m, FUSED); }
-mba_status ssd_exact_plan(mba_plan *p, const mba_node *n, const mba_machine *m) { return draw_fwd(p, n, m, EXACT); }
+mba_status ssd_fused_plan(mba_plan *p, const mba_node *n, const mba_machine *m) { return plan_fwd(p, n, m, FUSED); }
+mba_status ssd_exact_plan(mba_plan *p, const mba_node *n, const mba_machine *m) { return plan_fwd(p, n, m, EXACT); }
 
-/* ---- backward: the states again, the walk backwards, then sums over heads and over tokens ---- */
+/* ---- backward: states if not saved, reverse scan, then sums over heads and over tokens ---- */
 
-static int64_t most_pieces(const plan_builder *w) { return w->cut.how ? w->cut.segments : w->r.segments; }
+static int64_t max_subranges(const plan_builder *w) { return w->split.how ? w->split.segments : w->r.segments; }
 
-static void draw_backward_scratch(const plan_builder *w)
+static void plan_bwd_scratch(const plan_builder *w)
 {
     const ssd_dims *d = &w->d;
     const int64_t   heads = d->B * d->H, tokens = heads * w->r.K * Q, pairs = w->r.K / 2;
-    mba_plan_scratch(w->p, "states of pairs", (size_t)(w->kept ? 0 : 2 * heads * pairs * STATE * parts_of(w)));
-    mba_plan_scratch(w->p, "their gradients", (size_t)(2 * heads * pairs * STATE * parts_of(w)));
+    mba_plan_scratch(w->p, "states of pairs", (size_t)(w->kept ? 0 : 2 * heads * pairs * STATE * bf16_per_value(w)));
+    mba_plan_scratch(w->p, "their gradients", (size_t)(2 * heads * pairs * STATE * bf16_per_value(w)));
     mba_plan_scratch(w->p, "sums per token", (size_t)(3 * 4 * tokens));
     mba_plan_scratch(w->p, "dB, dC beyond the range", (size_t)(2 * 4 * w->chunks * Q * d->G * N));
-    mba_plan_scratch(w->p, "partial sums", (size_t)(4 * heads * ((SSD_ENDS + 2) * pairs + most_pieces(w) * P)));
+    mba_plan_scratch(w->p, "partial sums", (size_t)(4 * heads * ((SSD_ENDS + 2) * pairs + max_subranges(w) * P)));
 }
 
-/* Heads beyond the range: none as a rule, then blocks leave after looking. */
-static void draw_slow_pairs(const plan_builder *w, int64_t sms)
+/* ssd_bwd_slow. Ordinary data has no wide-range heads: blocks read the flags and return. */
+static void plan_bwd_slow(const plan_builder *w, int64_t sms)
 {
     const int64_t blocks = w->chunks / 2 * w->d.G, grid = blocks < 2 * sms ? blocks : 2 * sms;
     mba_launch   *l = mba_plan_launch(w->p, w->exact ? "ssd_exact_slow" : "ssd_bwd_slow", MBA_VECTOR, grid, 128);
     l->regs = 250;
     l->smem_bytes = SSD_SLOW_SMEM;
-    mba_phase_move(l, MBA_LOAD, w->records_back, 32.0 * (double)(w->chunks * w->d.H) / (double)grid); // its flags
+    mba_phase_move(l, MBA_LOAD, w->records_back, 32.0 * (double)(w->chunks * w->d.H) / (double)grid); // flags
 }
 
-/* Lanes of a block's eight warps that multiply: in the loop over heads and around it, as compiled for sm_90a
- * (tools/sass_mix: warps of chunk 0 have 320 FMA, 220 ALU and 96 half2 in the loop, those of chunk 1 278, 208 and 96;
- * around it both have 500 FMA and 1180 ALU, of which 380 find what of dCB counts). */
+/* Vector instructions of ssd_bwd_bc, times lanes of the eight consumer warps, counted in the SASS of sm_90a by
+ * tools/sass_mix. Loop over heads: warps of chunk 0 have 320 FMA, 220 ALU and 96 half2, those of chunk 1 278, 208 and
+ * 96. Outside: 500 FMA and 1180 ALU, of which 380 compute the mask of dCB. */
 typedef struct bc_kernel {
     const char *name;
-    double      fma, alu, half2;     /* of a head */
-    double      states, pairs;       /* products for one with operands of one bf16 each */
-    double      tiles_read, cb_read; /* of a head: rows of tiles as operands; C B^T, times */
+    double      fma, alu, half2;     /* per head */
+    double      states, pairs;       /* products per product of `fused` */
+    double      tiles_read, cb_read; /* per head: tiles read as left operands; times C B^T is read */
 } bc_kernel;
 static const bc_kernel bc_fused = {
     "ssd_bwd_bc", 4 * 32 * (320 + 278), 4 * 32 * (220 + 208), 8 * 32 * 96, 1, 1, 10, 1
@@ -350,9 +359,9 @@ static const bc_kernel bc_exact = {
 };
 enum { BC_FMA_BLOCK = 8 * 32 * 500, BC_ALU_BLOCK = 8 * 32 * 1180 };
 
-/* A warpgroup scales, multiplies, waits for its products and adds up what they gained, head by head: no vector work
- * stands under its own products but the scaling of dy. */
-static void draw_bc_head(const plan_builder *w, mba_launch *l, const bc_kernel *k)
+/* One head: a warpgroup scales, multiplies, waits for its products and sums the increments. Of its vector work only the
+ * scaling of dy overlaps with its own products. */
+static void plan_bc_head(const plan_builder *w, mba_launch *l, const bc_kernel *k)
 {
     const char *mix = k->name;
     mba_phase_work(l, MBA_LOOP, (double)w->d.J, NULL);
@@ -369,13 +378,13 @@ static void draw_bc_head(const plan_builder *w, mba_launch *l, const bc_kernel *
     mba_phase_work(l, MBA_END, 0, NULL);
 }
 
-static void draw_bc(const plan_builder *w, int64_t sms)
+static void plan_bc(const plan_builder *w, int64_t sms)
 {
     const bc_kernel *k = w->exact ? &bc_exact : &bc_fused;
     const char      *mix = k->name;
     const int64_t    blocks = w->chunks / 2 * w->d.G, grid = blocks < sms ? blocks : sms;
-    const double     trips = (double)blocks / (double)grid, state = (double)(2 * TILE_BYTES * parts_of(w));
-    mba_launch      *l = mba_plan_launch(w->p, k->name, MBA_MIXED, grid, WALK_THREADS);
+    const double     trips = (double)blocks / (double)grid, state = (double)(2 * TILE_BYTES * bf16_per_value(w));
+    mba_launch      *l = mba_plan_launch(w->p, k->name, MBA_MIXED, grid, SCAN_THREADS);
     l->regs = 168;
     l->smem_bytes = SSD_BC_SMEM;
     l->ring_depth = w->exact ? 1 : 2;
@@ -384,12 +393,12 @@ static void draw_bc(const plan_builder *w, int64_t sms)
     mba_phase_work(l, MBA_LOOP, trips, NULL);
     mba_phase_move(l, MBA_LOAD, MBA_ARG_IN(BM), 2.0 * Q * N * 2);
     mba_phase_move(l, MBA_LOAD, MBA_ARG_IN(CM), 2.0 * Q * N * 2);
-    mba_phase_move(l, MBA_LOAD, w->pairs, (double)(3 * TILE_BYTES * parts_of(w)));
-    draw_bc_head(w, l, k);
+    mba_phase_move(l, MBA_LOAD, w->pairs, (double)(3 * TILE_BYTES * bf16_per_value(w)));
+    plan_bc_head(w, l, k);
     mba_phase_work(l, MBA_FMA, BC_FMA_BLOCK, mix);
     mba_phase_work(l, MBA_ALU, BC_ALU_BLOCK, mix);
     mba_phase_work(l, MBA_BARRIER, 4, NULL);
-    mba_phase_work(l, MBA_MMA, 2.0 * 6 * Q * Q * N * 2, NULL); // dCB as two bf16
+    mba_phase_work(l, MBA_MMA, 2.0 * 6 * Q * Q * N * 2, NULL); // dCB: value and residual
     mba_phase_work(l, MBA_BARRIER, 1, NULL);
     mba_phase_move(l, MBA_STORE, MBA_ARG_OUT(DBM), 2.0 * Q * N * 2);
     mba_phase_move(l, MBA_STORE, MBA_ARG_OUT(DCM), 2.0 * Q * N * 2);
@@ -403,12 +412,12 @@ static void draw_bc(const plan_builder *w, int64_t sms)
     mba_phase_move(l, MBA_ASYNC, w->saved, state);
     mba_phase_move(l, MBA_ASYNC, MBA_ARG_SCRATCH(SSD_SAVED_REV_WORK), state);
     mba_phase_move(l, MBA_ASYNC, w->records_back, 2 * SSD_RECORD * 4);
-    mba_phase_work(l, MBA_FMA, (double)(STATE * (w->exact ? 3 : 1)), NULL); // <H1, G1>: parts are added first
+    mba_phase_work(l, MBA_FMA, (double)(STATE * (w->exact ? 3 : 1)), NULL); // <H1, G1>; exact adds residuals
     mba_phase_work(l, MBA_END, 0, NULL);
     mba_phase_work(l, MBA_END, 0, NULL);
 }
 
-static void draw_finish(const plan_builder *w)
+static void plan_finish(const plan_builder *w)
 {
     const ssd_dims *d = &w->d;
     const double    values = 2 * Q * 32;
@@ -417,7 +426,7 @@ static void draw_finish(const plan_builder *w)
     mba_phase_move(l, MBA_LOAD, MBA_ARG_IN(DT), values * 2);
     mba_phase_move(l, MBA_LOAD, MBA_ARG_SCRATCH(SSD_TOKENS_WORK), values * 12);
     mba_phase_move(l, MBA_LOAD, MBA_ARG_SCRATCH(SSD_SMALL_WORK), 32.0 * SSD_ENDS * 4);
-    mba_phase_move(l, MBA_LOAD, w->records_back, 32.0 * 2 * 32); // flags: a sector each
+    mba_phase_move(l, MBA_LOAD, w->records_back, 32.0 * 2 * 32); // flags: one sector each
     mba_phase_work(l, MBA_FMA, values * 24, NULL);
     mba_phase_work(l, MBA_SFU, values * 4, NULL);
     mba_phase_move(l, MBA_STORE, MBA_ARG_OUT(DDT), values * 2);
@@ -429,31 +438,31 @@ static void draw_finish(const plan_builder *w)
     mba_phase_move(l, MBA_STORE, MBA_ARG_OUT(DA_LOG), SSD_SUM_COLS * 4);
 }
 
-static mba_status draw_bwd(mba_plan *p, const mba_node *n, const mba_machine *m, fused_way way)
+static mba_status plan_bwd(mba_plan *p, const mba_node *n, const mba_machine *m, fused_kind kind)
 {
     const ssd_dims d = ssd_dims_of(n);
     MBA_TRY(check_fused(n, &d, m));
     MBA_REFUSE_IF(!n->in[DY], "no gradient of y\nwhy: written for training, where there is one");
     MBA_REFUSE_IF(mba_adds(n, DX), "dx is added to what is there\nwhy: it leaves by copies of whole tiles");
     MBA_TRY(check_heads(n, (const int[]){ X, BM, CM, DY }, (const int[]){ DX, DBM, DCM, -1 }, 4));
-    const plan_builder w = begin_plan(p, n, m, way, true);
-    const double       saves = (double)(STATE * parts_of(&w));
-    draw_backward_scratch(&w);
+    const plan_builder w = begin_plan(p, n, m, kind, true);
+    const double       saves = (double)(STATE * bf16_per_value(&w));
+    plan_bwd_scratch(&w);
     if (!w.kept) {
-        draw_prep(&w);
-        if (makes_states(&w)) draw_states(&w, false);
+        plan_prep(&w);
+        if (launches_states(&w)) plan_states(&w, false);
         plan_fused_scan(&w, (scan_launch){ .kernel = w.exact ? "ssd_exact_scan" : "ssd_scan", .saves = saves });
     }
-    if (makes_states(&w)) draw_states(&w, true);
+    if (launches_states(&w)) plan_states(&w, true);
     plan_fused_scan(&w, (scan_launch){ .kernel = w.exact ? "ssd_exact_scan_rev" : "ssd_scan_rev",
                                        .rev = true,
                                        .output = true,
                                        .saves = saves });
-    draw_slow_pairs(&w, m->sm);
-    draw_bc(&w, m->sm);
-    draw_finish(&w);
+    plan_bwd_slow(&w, m->sm);
+    plan_bc(&w, m->sm);
+    plan_finish(&w);
     return MBA_OK;
 }
 
-mba_status ssd_bwd_fused_plan(mba_plan *p, const mba_node *n, const mba_machine *m) { return draw_bwd(p, n, m, FUSED); }
-mba_status ssd_bwd_exact_plan(mba_plan *p, const mba_node *n, const mba_machine *m) { return draw_bwd(p, n, m, EXACT); }
+mba_status ssd_bwd_fused_plan(mba_plan *p, const mba_node *n, const mba_machine *m) { return plan_bwd(p, n, m, FUSED); }
+mba_status ssd_bwd_exact_plan(mba_plan *p, const mba_node *n, const mba_machine *m) { return plan_bwd(p, n, m, EXACT); }

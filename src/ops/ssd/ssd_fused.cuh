@@ -1,16 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
-/* ssd_fused.cuh -- ssd for Hopper: one walk over the chunks with the state in registers; y forwards in time, and with x
- * and dy, B and C exchanged, the gradient of x backwards. P = 64, N = 128, chunks of 64, bf16 operands, fp32 sums.
+/* ssd_fused.cuh -- ssd, variant `fused`, for Hopper: the maths, the record of a chunk and the arguments of all kernels.
+ *
+ * One scan over the chunks with the state in registers computes y forward in time and, with x and dy, B and C
+ * exchanged, dx backward in time. P = 64, N = 128, chunks of 64 tokens, bf16 operands, fp32 accumulators.
  *
  * Factored decay. In a chunk with log decays cs_l, total a, and a pivot m in the middle of their range:
  *     e_l = exp(cs_l - m)    f_s = dt_s exp(m - cs_s)    x'_s = f_s x_s    H1 = exp(m) H
  *     y_l = e_l ( H1 C_l + sum_{s<=l} (C_l . B_s) x'_s ) + D x_l        H_next = exp(a - m) ( H1 + sum_s x'_s B_s^T )
- * so C B^T is the same for all heads of a group (made once, bf16), no exponential per pair is left, and all products
- * have their left operand in registers: H1 and x' with rows p. A chunk whose decays span more than RANGE_MAX takes a
- * path with a decay per pair (`slow`). A reset is a zero in C B^T, in a copy of C for the state term (rows that the
- * state does not reach), in a copy of B for the update (rows that do not reach the end), and drops the old state there.
- * ssd_fused_prep.cuh makes C B^T and the factors, ssd_fused_items.cuh says which block walks what and feeds it,
- * ssd_fused_group.cuh and ssd_fused_scan.cuh walk, ssd_fused_bc.cuh and its neighbours make the other gradients. */
+ * Hence C B^T is the same for all heads of a group (computed once, bf16), no exponential per pair of tokens remains,
+ * and the left operands of all products, H1 and x' with rows p, stay in registers. A wide-range chunk, whose log decays
+ * span more than RANGE_MAX, has a decay per pair instead. A reset is a zero in C B^T, in a copy of C for the state term
+ * (rows that the state does not reach) and in a copy of B for the update (rows that do not reach the end of the chunk),
+ * and drops the old state.
+ *
+ * Forward:  ssd_prep (ssd_fused_prep.cuh: C B^T, factors); ssd_states where sequences are segmented
+ *           (ssd_fused_states.cuh); ssd_scan (ssd_fused_scan.cuh; chunk loop ssd_fused_consumer.cuh, warpgroup
+ *           ssd_fused_group.cuh, work list and producer ssd_fused_items.cuh).
+ * Backward: the forward's states, saved or recomputed; ssd_scan_rev (dx), ssd_bwd_slow (ssd_fused_slow.cuh), ssd_bwd_bc
+ *           (ssd_fused_bc.cuh: dB, dC), ssd_finish and ssd_sums (ssd_fused_sums.cuh: ddt, parameters).
+ * Launchers: ssd_fused_cuda.cu, arguments: ssd_fused_task.cuh, plans: ssd_fused.c and ssd_split.c. */
 #ifndef MBA_SSD_FUSED_CUH
 #define MBA_SSD_FUSED_CUH
 
@@ -18,28 +26,29 @@
 #include "ops/ssd/ssd_task.cuh"
 
 enum { FP = 64, FN = 128, FQ = 64 };       /* P, N, chunk */
-enum { HEADS = 2 };                        /* of a block: one consumer warpgroup each */
+enum { HEADS = 2 };                        /* heads per block: one consumer warpgroup each */
 enum { TILE_BYTES = FQ * TILE_ROW_BYTES }; /* 64 positions x 64 bf16 */
-enum { IS_SLOW = 1, HAS_RESET = 2 };       /* flags of a chunk of a head */
-static constexpr float RANGE_MAX = 140.0f; /* e^70 squared fits bf16 as it fits fp32 */
-/* What all later decays together multiply by less than e to this has no part in a state: the product would not be a
- * normal number any more. */
+enum { IS_WIDE_RANGE = 1, HAS_RESET = 2 }; /* flags of a (chunk, head) */
+static constexpr float RANGE_MAX = 140.0f; /* the pivot bounds e and f / dt by e^70, which bf16 holds */
+/* A contribution to the state that later decays multiply by less than e^-88 is dropped: that factor is denormal. */
 static constexpr float LOG_DECAY_MIN = -88.0f;
 
-/* A record of a (sequence, head, chunk), in the order in which fragments want it; position l = 16 k + 8 j + 2 t + i:
- *   word t*16 + k*4 + j*2 + i     scale of what leaves (e; reverse f), fp32
- *   word 64 + t*8 + k*2 + j       scale of what enters (f; reverse e) of the pair l, l+1: upper halves, two bf16
- *   word 96 + t*8 + k*2 + j       what the upper halves missed, two bf16
- *   words 128 ..                  log factor of the state before the chunk, after it; flags; a
- * Slow: words 0..63 cs, 64..127 dt, fp32 in the first order; words 128 and 129 zero.
- * Plain, for ssd_bwd_bc: e[64], f[64], m, a - m, flags, a. */
+/* The record of a (sequence, head, chunk): 132 words in the order of the fragments; position l = 16 k + 8 j + 2 t + i:
+ *   word t*16 + k*4 + j*2 + i     scale of the output (e; reverse f), fp32
+ *   word 64 + t*8 + k*2 + j       scale of x (f; reverse e) for positions l and l + 1, rounded to bf16
+ *   word 96 + t*8 + k*2 + j       the residuals of these two roundings, bf16
+ *   words 128 ..                  log factor of the state before the chunk (m; reverse a - m), after it (a - m; reverse
+ *                                 m); flags; a
+ * Wide-range chunk: words 0..63 cs, 64..127 dt, fp32 in the first order; words 128 and 129 zero.
+ * The plain record, for ssd_bwd_bc: e[64], f[64], m, a - m, flags, a. */
 enum { REC = SSD_RECORD, REC_BEFORE = 128, REC_AFTER, REC_FLAGS, REC_ALL };
 
+/* Arguments of every kernel of `fused` and `exact`. */
 struct fused_task {
-    int                  B, L, H, G, J, K;             /* K chunks of 64 in a sequence */
-    int                  segments, per_segment, items; /* of a sequence, chunks of one, work items */
-    int                  parts;                        /* of a segment, a state each (ssd_states) */
-    int                  skip_cols;
+    int                  B, L, H, G, J, K;             /* J heads per group, K chunks of 64 per sequence */
+    int                  segments, per_segment, items; /* segments per sequence, chunks per segment, work items */
+    int                  parts;                        /* parts per segment; ssd_states computes one state for each */
+    int                  skip_cols;                    /* columns of D: 0, 1 or P */
     float                dt_min, dt_max;
     bool                 adds[DINITIAL + 1];
     strided<const bf16>  x, dt, bm, cm, dy;
@@ -52,22 +61,23 @@ struct fused_task {
     /* scratch */
     float    *rec, *rec_rev, *rec_plain; /* (B, H, K, REC) */
     bf16     *cb;                        /* (B, K, G, 64, 64) */
-    bf16     *cb_low;                    /* (B, K/2, G, 64, 64): odd chunks, sources one chunk earlier */
-    bf16     *b_end, *c_begin;           /* with ids: (B, K 64, G, N), rows out of reach are zero */
+    bf16     *cb_low;                    /* (B, K/2, G, 64, 64): C of odd chunks, B of the chunk before */
+    bf16     *b_end, *c_begin;           /* with ids: (B, K 64, G, N), B and C masked by resets */
     float    *seg_state, *seg_decay;     /* (B, H, segments, parts, 64, 128 threads); (B, .., parts) */
-    int      *handed;                    /* cut items: (states, 2), the state is there */
-    int       states;                    /* cut items: then seg_state is (states, heads, ..) */
-    uint32_t *saved, *saved_rev;         /* (B, H, K/2, 64, N) bf16, n as fragments have it */
+    int      *state_ready;               /* split kernels: (states, 2), warps that have published */
+    int       states;                    /* split kernels: seg_state is (states, 2 heads, ..) */
+    uint32_t *saved, *saved_rev;         /* (B, H, K/2, 64, N) bf16, columns in register order */
     float    *src;                       /* (B, H, K 64): <x', gradient of x'> */
-    float    *q, *row;                   /* (B, H, K 64): what l takes from before its chunk; from it */
+    float    *q, *row;                   /* (B, H, K 64): sums of ssd_bwd_bc over states, over C B^T */
     float    *ends;                      /* (B, H, K/2, SSD_ENDS): ssd_fused_bc.cuh */
-    float    *slow_db, *slow_dc;         /* (B, K 64, G, N): what heads beyond the range add */
+    float    *slow_db, *slow_dc;         /* (B, K 64, G, N): contributions of wide-range heads */
     float    *dpar, *dD;                 /* (2, B K/2, H); (B segments, H, P) */
 };
 
-/* Variant `exact`: what rounding to bf16 lost lies behind the rounded numbers, as bf16 too: of C B^T so many tiles
- * later (all blocks of `cb`, and of `cb_low` behind it), of states that are kept so many states later. */
-static __host__ __device__ __forceinline__ int residual_offset_pairs(const fused_task &a)
+/* Variant `exact` stores the residual of each rounding to bf16 behind the rounded values, as bf16 too. Residuals of
+ * C B^T lie this many tiles further on (all of `cb`, and `cb_low` behind it), those of saved states this many
+ * states. */
+static __host__ __device__ __forceinline__ int residual_offset_cb(const fused_task &a)
 {
     return (a.cb_low ? a.B * (a.K / 2) * 3 : a.B * a.K) * a.G;
 }
@@ -76,13 +86,13 @@ static __host__ __device__ __forceinline__ int residual_offset_states(const fuse
     return a.B * a.H * (a.K / 2);
 }
 
-/* The step of a token, before and after its limits. Small steps by a series: 1 + e^v would have lost them. */
+/* The step of a token before its limits. Small steps come from a series, because 1 + e^raw would round them away. */
 static __device__ __forceinline__ float softplus_dt(float raw)
 {
     const float e = __expf(raw);
     return raw > 20 ? raw : e < 0.015f ? e * (1 - e * (0.5f - e * (1.0f / 3))) : __logf(1 + e);
 }
-static __device__ __forceinline__ float limited(const fused_task &a, float step)
+static __device__ __forceinline__ float clamp_dt(const fused_task &a, float step)
 {
     return fminf(fmaxf(step, a.dt_min), a.dt_max);
 }

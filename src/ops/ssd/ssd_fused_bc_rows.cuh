@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/* ssd_fused_bc_rows.cuh -- a warp's rows of the tiles of ssd_bwd_bc: where they lie, as operands of products in
- * registers, and summed with what is there. */
+/* ssd_fused_bc_rows.cuh -- basic operations of a consumer warpgroup of ssd_bwd_bc on its rows of shared-memory tiles:
+ * addresses, scaled rows as left operands in registers, wgmma products, and dot products of rows.
+ *
+ * A warp owns 16 of the 64 rows of a chunk; a thread holds rows `row` and `row + 8` of accumulators. The loop that uses
+ * these is in ssd_fused_bc_chunk.cuh, the maths in ssd_fused_bc.cuh. */
 #ifndef MBA_SSD_FUSED_BC_ROWS_CUH
 #define MBA_SSD_FUSED_BC_ROWS_CUH
 
@@ -11,10 +14,11 @@
 struct bc_rows {
     typedef uint32_t fragments[4][4];
     int              tid, warp, lane, t4, row;
-    uint32_t         moff; /* my row for ldmatrix and stmatrix */
+    uint32_t         moff; /* byte offset of this lane's row for ldmatrix and stmatrix */
 
-    /* Made anew for each part of a block, or what follows from it would be kept in registers from part to part. */
-    __device__ __forceinline__ void find_place()
+    /* Recomputes the indices from an opaque thread number. Called at the start of each phase; otherwise the compiler
+     * would keep values derived from them in registers across phases. */
+    __device__ __forceinline__ void recompute_lane_indices()
     {
         uint32_t thread = threadIdx.x;
         opt_barrier(thread);
@@ -26,10 +30,11 @@ struct bc_rows {
         const int r = 16 * warp + (lane & 15);
         moff = (uint32_t)(r * 128);
     }
-    /* A number that all lanes share, said so that the compiler knows: the places of operands of products are then made
-     * in uniform registers, one R2UR a head instead of two a product ("Addresses of products", ssd.md). */
+    /* Broadcasts lane 0's value, so that the compiler knows it to be warp-uniform. It then computes wgmma descriptors
+     * in uniform registers: one R2UR per head instead of two per product. */
     static __device__ __forceinline__ unsigned warp_broadcast(unsigned v) { return __shfl_sync(0xffffffffu, v, 0); }
-    __device__ __forceinline__ uint32_t        piece(int i) const /* 16 columns from 16 i on */
+    /* Byte offset of columns 16 i .. 16 i + 15 of this lane's row in a swizzled tile. */
+    __device__ __forceinline__ uint32_t tile_offset(int i) const
     {
         return moff + (((2 * i + (uint32_t)(lane >> 4)) ^ (moff >> 7 & 7)) << 4);
     }
@@ -37,19 +42,20 @@ struct bc_rows {
     {
         return c == 0 ? v.x : c == 1 ? v.y : c == 2 ? v.z : v.w;
     }
-    /* Two fragments (16 columns of sums each) out of every piece of my two rows. */
-    __device__ __forceinline__ void put_rows_of(unsigned char *tiles, const uint4 (&pieces)[4][2]) const
+    /* Stores two rows of B or C to shared memory in the column order of saved states: each 16-byte vector becomes parts
+     * of two fragments. */
+    __device__ __forceinline__ void store_rows_permuted(unsigned char *tiles, const uint4 (&vectors)[4][2]) const
     {
 #pragma unroll
         for (int i = 0; i < 8; i++) {
             uint32_t v[4];
 #pragma unroll
-            for (int e = 0; e < 4; e++) v[e] = word_of(pieces[i >> 1][e & 1], 2 * (i & 1) + (e >> 1));
-            stmatrix_at(smem_address(tiles) + (i >> 2) * TILE_BYTES + piece(i & 3), v);
+            for (int e = 0; e < 4; e++) v[e] = word_of(vectors[i >> 1][e & 1], 2 * (i & 1) + (e >> 1));
+            stmatrix_at(smem_address(tiles) + (i >> 2) * TILE_BYTES + tile_offset(i & 3), v);
         }
     }
 
-    /* ---- operands ---- */
+    /* ---- left operands; s0, s1: factors of rows `row` and `row + 8` ---- */
 
     static __device__ __forceinline__ void scale(uint32_t (&to)[4], const uint32_t (&v)[4], uint2 u0, uint2 u1)
     {
@@ -58,42 +64,42 @@ struct bc_rows {
         to[2] = times(v[2], u0.x, u0.y);
         to[3] = times(v[3], u1.x, u1.y);
     }
-    /* Exact: what that lost. */
-    static __device__ __forceinline__ void scale_rest(uint32_t (&to)[4], const uint32_t (&v)[4], uint2 u0, uint2 u1)
+    /* EXACT: the residual of its rounding. */
+    static __device__ __forceinline__ void scale_residual(uint32_t (&to)[4], const uint32_t (&v)[4], uint2 u0, uint2 u1)
     {
         scale(to, v, u0, u1);
-        to[0] = times_rest(v[0], u0.x, u0.y, to[0]);
-        to[1] = times_rest(v[1], u1.x, u1.y, to[1]);
-        to[2] = times_rest(v[2], u0.x, u0.y, to[2]);
-        to[3] = times_rest(v[3], u1.x, u1.y, to[3]);
+        to[0] = times_residual(v[0], u0.x, u0.y, to[0]);
+        to[1] = times_residual(v[1], u1.x, u1.y, to[1]);
+        to[2] = times_residual(v[2], u0.x, u0.y, to[2]);
+        to[3] = times_residual(v[3], u1.x, u1.y, to[3]);
     }
-    static __device__ __forceinline__ void pin_all(fragments &f, int from = 0, int to = 4)
+    static __device__ __forceinline__ void opt_barrier_all(fragments &f, int from = 0, int to = 4)
     {
 #pragma unroll
         for (int i = from; i < to; i++)
 #pragma unroll
             for (int j = 0; j < 4; j++) opt_barrier(f[i][j]);
     }
-    /* f = my rows of a tile times s0 (row) and s1 (row + 8), or what the rounding of that lost. */
-    template <bool REST = false>
+    /* f = this warp's rows of a tile, scaled; or with RESIDUAL the residual of its rounding. */
+    template <bool RESIDUAL = false>
     __device__ __forceinline__ void scaled(fragments &f, const unsigned char *tile, float s0, float s1)
     {
         const uint2 u0 = split(s0, s0), u1 = split(s1, s1);
 #pragma unroll
         for (int i = 0; i < 4; i++) {
             uint32_t v[4];
-            ldmatrix_at(v, smem_address(tile) + piece(i));
-            if (REST) scale_rest(f[i], v, u0, u1);
+            ldmatrix_at(v, smem_address(tile) + tile_offset(i));
+            if (RESIDUAL) scale_residual(f[i], v, u0, u1);
             else scale(f[i], v, u0, u1);
         }
-        pin_all(f);
+        opt_barrier_all(f);
     }
-    /* Two of the four fragments of my rows of a tile, as they are; then scaled, as fragments of f. */
+    /* Half of the columns of this warp's rows: load_half() loads them, scale_half() writes them to f. */
     typedef uint32_t                half_rows[2][4];
-    __device__ __forceinline__ void fetch_half(half_rows &v, const unsigned char *tile, int half) const
+    __device__ __forceinline__ void load_half(half_rows &v, const unsigned char *tile, int half) const
     {
 #pragma unroll
-        for (int i = 0; i < 2; i++) ldmatrix_at(v[i], smem_address(tile) + piece(2 * half + i));
+        for (int i = 0; i < 2; i++) ldmatrix_at(v[i], smem_address(tile) + tile_offset(2 * half + i));
     }
     static __device__ __forceinline__ void scale_half(fragments &f, half_rows &v, float s0, float s1, int half)
     {
@@ -104,11 +110,11 @@ struct bc_rows {
             for (int j = 0; j < 4; j++) opt_barrier(v[i][j]);
             scale(f[2 * half + i], v[i], u0, u1);
         }
-        pin_all(f, 2 * half, 2 * half + 2);
+        opt_barrier_all(f, 2 * half, 2 * half + 2);
     }
-    /* dCB as two bf16, upper and lower halves: its rounding would cost dB and dC as much as their own does, and these
-     * products are made once for all heads. */
-    static __device__ __forceinline__ void halve_pairs(fragments (&p)[2], const float (&sums)[32], uint32_t counts)
+    /* Splits dCB into value and residual, both bf16, with zeros where `counts` has no bit. Rounding it to one bf16
+     * would cost dB and dC as much accuracy as their own rounding, and its products run only once for all heads. */
+    static __device__ __forceinline__ void split_dcb(fragments (&p)[2], const float (&sums)[32], uint32_t counts)
     {
 #pragma unroll
         for (int i = 0; i < 4; i++)
@@ -120,16 +126,16 @@ struct bc_rows {
                 p[1][i][j] = w.y;
             }
     }
-    /* A warp's rows of C B^T are its own too: dCB takes their place. */
-    __device__ __forceinline__ void put_pairs(unsigned char *tile, const fragments &p) const
+    /* Overwrites this warp's rows of C B^T, which no other warp reads any more, with dCB. */
+    __device__ __forceinline__ void store_dcb(unsigned char *tile, const fragments &p) const
     {
 #pragma unroll
-        for (int i = 0; i < 4; i++) stmatrix_at(smem_address(tile) + piece(i), p[i]);
+        for (int i = 0; i < 4; i++) stmatrix_at(smem_address(tile) + tile_offset(i), p[i]);
     }
 
     /* ---- products ---- */
 
-    /* sums += f (a state of 64 p x 128 n), or f (rows of x')^T; fragments `from` to `to` of f */
+    /* by_state: sums += f (state of 64 p x 128 n); by_rows: sums += f (rows of x')^T; fragments `from` to `to` of f. */
     static __device__ __forceinline__ void by_state(float (&sums)[64], const fragments &f, const unsigned char *state,
                                                     int from = 0, int to = 4)
     {
@@ -144,12 +150,12 @@ struct bc_rows {
 #pragma unroll
         for (int i = from; i < to; i++) wgmma_n64_rs<0>(sums, f[i], d + ((i * 32) >> 4), 1);
     }
-    /* Exact: dy x^T, 64 rows and 32 sources from 32 half on, as they came. */
+    /* EXACT: dot = dy x^T, unscaled: 64 rows and the 32 sources from 32 half on. */
     static __device__ __forceinline__ void multiply_rows(float (&dot)[16], const unsigned char *dy,
                                                          const unsigned char *x, int half)
     {
-        const uint64_t rows = wgmma_smem_desc(smem_address(dy)),
-                       sources = wgmma_smem_desc(smem_address(x) + half * 32 * TILE_ROW_BYTES);
+        const uint64_t rows = wgmma_smem_desc(smem_address(dy));
+        const uint64_t sources = wgmma_smem_desc(smem_address(x) + half * 32 * TILE_ROW_BYTES);
 #pragma unroll
         for (int k = 0; k < 4; k++) wgmma_n32_ss<0, 0>(dot, rows + ((k * 32) >> 4), sources + ((k * 32) >> 4), k > 0);
     }
@@ -161,7 +167,7 @@ struct bc_rows {
 
     /* ---- sums of rows ---- */
 
-    /* Sums over my columns of numbers of a tile times sums, for my rows (x) and those eight below (y). */
+    /* This thread's part of the dot products of accumulator rows with tile rows: row (x) and row + 8 (y). */
     template <int COUNT> __device__ __forceinline__ float2 rows_dot(const float (&sums)[COUNT], const void *tiles) const
     {
         float2 u = make_float2(0, 0);
@@ -169,22 +175,21 @@ struct bc_rows {
         for (int i = 0; i < COUNT / 8; i++) {
             uint32_t     v[4];
             const float *d = sums + 8 * i;
-            ldmatrix_at(v, smem_address(tiles) + (i >> 2) * TILE_BYTES + piece(i & 3));
+            ldmatrix_at(v, smem_address(tiles) + (i >> 2) * TILE_BYTES + tile_offset(i & 3));
             u.x += low_of(v[0]) * d[0] + high_of(v[0]) * d[1] + low_of(v[2]) * d[4] + high_of(v[2]) * d[5];
             u.y += low_of(v[1]) * d[2] + high_of(v[1]) * d[3] + low_of(v[3]) * d[6] + high_of(v[3]) * d[7];
         }
         return u;
     }
-    /* The same for a diagonal block of 64 x 64, on and below the diagonal alone: above it the products of two pivots
-     * may overflow, and zero times infinity is not zero. Warp w has rows 16 w + g (and + 8), numbers 8 i .. of columns
-     * 16 i + 2 t .. */
+    /* The same for a diagonal block of 64 x 64, on and below the diagonal only: above it e f may overflow, and zero
+     * times infinity is NaN. Warp w has rows 16 w + g (+ 8); accumulators 8 i .. belong to columns 16 i + 2 t .. */
     __device__ __forceinline__ float2 lower_dot(const float (&sums)[32], const void *tile) const
     {
         const int first = 2 * t4, g = lane >> 2;
         float2    u = make_float2(0, 0);
         fragments m;
 #pragma unroll
-        for (int i = 0; i < 4; i++) ldmatrix_at(m[i], smem_address(tile) + piece(i)); // all, or each is waited for
+        for (int i = 0; i < 4; i++) ldmatrix_at(m[i], smem_address(tile) + tile_offset(i)); // all loads first
 #pragma unroll
         for (int i = 0; i < 4; i++) {
             const float    *d = sums + 8 * i;
@@ -203,7 +208,7 @@ struct bc_rows {
         }
         return u;
     }
-    static __device__ __forceinline__ float over_columns(float x) /* the four lanes of a row */
+    static __device__ __forceinline__ float sum_over_lanes_of_row(float x) /* four lanes share a row */
     {
         x += __shfl_xor_sync(0xffffffffu, x, 1);
         return x + __shfl_xor_sync(0xffffffffu, x, 2);

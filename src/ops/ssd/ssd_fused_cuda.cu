@@ -1,5 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-/* ssd_fused_cuda.cu -- the variant `fused` of ssd: launchers. The kernels are in ssd_fused.cuh and ssd_fused_bc.cuh. */
+/* ssd_fused_cuda.cu -- launchers of ssd's variant `fused` for sm_90a, forward and backward.
+ *
+ * Forward:  ssd_prep, ssd_states (if segments), ssd_scan or ssd_scan_split.
+ * Backward: the same without output, unless the forward pass saved its states; then ssd_states (if segments),
+ *           ssd_scan_rev or ssd_scan_rev_split, ssd_bwd_slow, ssd_bwd_bc, ssd_finish, ssd_sums.
+ * The maths and the list of files: ssd_fused.cuh. The launches follow the plan of ssd_fused.c. */
 #include "ops/ssd/ssd_fused_bc.cuh"
 #include "ops/ssd/ssd_fused_prep.cuh"
 #include "ops/ssd/ssd_fused_scan.cuh"
@@ -17,11 +22,12 @@ static __global__ void __launch_bounds__(PAIR, 1) ssd_bwd_slow(const __grid_cons
     slow_block_run<false>(a);
 }
 
+/* Launches ssd_states where the plan has it. k: the next launch of the plan. */
 template <bool REV>
-static mba_status make_states(const mba_call *c, int *k, const fused_task &a, const scan_maps &m, const shares &s)
+static mba_status launch_states(const mba_call *c, int *k, const fused_task &a, const scan_maps &m, const work_split &s)
 {
     const ssd_dims d = ssd_dims_of(c->node);
-    if (!makes_states(s)) return MBA_OK;
+    if (!launches_states(s)) return MBA_OK;
     if (ssd_state_heads(&d) > HEADS) MBA_KERNEL(c, *k, (ssd_states<REV, 2 * HEADS>), a, m);
     else MBA_KERNEL(c, *k, (ssd_states<REV, HEADS>), a, m);
     *k += 1;
@@ -29,25 +35,27 @@ static mba_status make_states(const mba_call *c, int *k, const fused_task &a, co
 }
 
 template <int WHAT>
-static mba_status launch_scan_fwd(const mba_call *c, int *k, const fused_task &a, const scan_maps &m, const shares &s)
+static mba_status launch_scan_fwd(const mba_call *c, int *k, const fused_task &a, const scan_maps &m,
+                                  const work_split &s)
 {
-    if (s.cut.how == SSD_STATE_PASSED) MBA_KERNEL(c, *k, (ssd_scan_split<WHAT, STATE_PASSED>), a, m, s.device);
-    else if (s.cut.how == SSD_STATE_RECOMPUTED)
-        MBA_KERNEL(c, *k, (ssd_scan_split<WHAT, STATE_RECOMPUTED>), a, m, s.device);
+    if (s.split.how == SSD_STATE_PASSED) MBA_KERNEL(c, *k, (ssd_scan_split<WHAT, STATE_PASSED>), a, m, s.table);
+    else if (s.split.how == SSD_STATE_RECOMPUTED)
+        MBA_KERNEL(c, *k, (ssd_scan_split<WHAT, STATE_RECOMPUTED>), a, m, s.table);
     else MBA_KERNEL(c, *k, ssd_scan<WHAT>, a, m);
     *k += 1;
     return MBA_OK;
 }
 
-/* A forward that keeps nothing is no part of a training step: its walk begins while ssd_prep ends. */
+/* Inference: the scan starts by dependent launch while ssd_prep drains. A training step has ordinary launches:
+ * the gain there is small, and overlapping kernels are hard to read in timelines (ssd.md, "Tried"). */
 static mba_status launch_scan_inference(const mba_call *c, int *k, const fused_task &a, const scan_maps &m,
-                                        const shares &s)
+                                        const work_split &s)
 {
-    if (makes_states(s)) return launch_scan_fwd<SCAN_OUT>(c, k, a, m, s);
-    if (s.cut.how == SSD_STATE_PASSED)
-        MBA_KERNEL_DEPENDENT(c, *k, (ssd_scan_split<SCAN_OUT, STATE_PASSED>), a, m, s.device);
-    else if (s.cut.how == SSD_STATE_RECOMPUTED)
-        MBA_KERNEL_DEPENDENT(c, *k, (ssd_scan_split<SCAN_OUT, STATE_RECOMPUTED>), a, m, s.device);
+    if (launches_states(s)) return launch_scan_fwd<SCAN_OUT>(c, k, a, m, s);
+    if (s.split.how == SSD_STATE_PASSED)
+        MBA_KERNEL_DEPENDENT(c, *k, (ssd_scan_split<SCAN_OUT, STATE_PASSED>), a, m, s.table);
+    else if (s.split.how == SSD_STATE_RECOMPUTED)
+        MBA_KERNEL_DEPENDENT(c, *k, (ssd_scan_split<SCAN_OUT, STATE_RECOMPUTED>), a, m, s.table);
     else MBA_KERNEL_DEPENDENT(c, *k, ssd_scan<SCAN_OUT>, a, m);
     *k += 1;
     return MBA_OK;
@@ -55,35 +63,36 @@ static mba_status launch_scan_inference(const mba_call *c, int *k, const fused_t
 
 extern "C" mba_status ssd_fused_cuda(const mba_call *c)
 {
-    const mba_node *n = c->node;
-    const bool      keeps = n->out[KEPT_STATES] != NULL;
-    const shares    s = shares_of(c, keeps);
-    fused_task      a = fused_task_of(c, s);
-    scan_maps       m;
-    int             k = 0;
-    if (keeps) set_kept(a, c->out[KEPT_STATES], (float *)c->out[KEPT_RECORDS], c->out[KEPT_PAIRS]);
-    if (keeps && n->in[IDS]) set_reach(a, c->out[KEPT_REACH]);
+    const mba_node  *n = c->node;
+    const bool       keeps = n->out[KEPT_STATES] != NULL;
+    const work_split s = work_split_of(c, keeps);
+    fused_task       a = fused_task_of(c, s);
+    scan_maps        m;
+    int              k = 0;
+    if (keeps) set_saved(a, c->out[KEPT_STATES], (float *)c->out[KEPT_RECORDS], c->out[KEPT_PAIRS]);
+    if (keeps && n->in[IDS]) set_masked_rows(a, c->out[KEPT_REACH]);
     a.final = strided_of<float>(n->out[FINAL], c->out[FINAL]);
     MBA_TRY(scan_maps_of(&m, a, a.x, strided_of<bf16>(n->out[Y], c->out[Y]), false, false));
     MBA_KERNEL(c, k, ssd_prep, a);
     k++;
-    MBA_TRY(make_states<false>(c, &k, a, m, s));
+    MBA_TRY(launch_states<false>(c, &k, a, m, s));
     return keeps ? launch_scan_fwd<SCAN_KEEP>(c, &k, a, m, s) : launch_scan_inference(c, &k, a, m, s);
 }
 
 /* ---- backward ---- */
 
-static mba_status launch_scan_bwd(const mba_call *c, int *k, const fused_task &a, const scan_maps &m, const shares &s)
+static mba_status launch_scan_bwd(const mba_call *c, int *k, const fused_task &a, const scan_maps &m,
+                                  const work_split &s)
 {
-    if (s.cut.how == SSD_STATE_PASSED) MBA_KERNEL(c, *k, (ssd_scan_rev_split<SCAN_OUT, STATE_PASSED>), a, m, s.device);
-    else if (s.cut.how == SSD_STATE_RECOMPUTED)
-        MBA_KERNEL(c, *k, (ssd_scan_rev_split<SCAN_OUT, STATE_RECOMPUTED>), a, m, s.device);
+    if (s.split.how == SSD_STATE_PASSED) MBA_KERNEL(c, *k, (ssd_scan_rev_split<SCAN_OUT, STATE_PASSED>), a, m, s.table);
+    else if (s.split.how == SSD_STATE_RECOMPUTED)
+        MBA_KERNEL(c, *k, (ssd_scan_rev_split<SCAN_OUT, STATE_RECOMPUTED>), a, m, s.table);
     else MBA_KERNEL(c, *k, ssd_scan_rev<SCAN_OUT>, a, m);
     *k += 1;
     return MBA_OK;
 }
 
-static mba_status launch_sums(const mba_call *c, int k, const fused_task &a)
+static mba_status launch_bwd_bc(const mba_call *c, int k, const fused_task &a)
 {
     bc_maps m;
     MBA_TRY(bc_maps_of(&m, a, false));
@@ -97,7 +106,7 @@ static mba_status launch_sums(const mba_call *c, int k, const fused_task &a)
 
 extern "C" mba_status ssd_bwd_fused_cuda(const mba_call *c)
 {
-    const shares        s = shares_of(c, true);
+    const work_split    s = work_split_of(c, true);
     const bool          kept = ssd_has_saved(c->plan, c->node);
     const strided<bf16> none = {};
     fused_task          a = fused_task_of(c, s);
@@ -109,12 +118,12 @@ extern "C" mba_status ssd_bwd_fused_cuda(const mba_call *c)
         MBA_TRY(scan_maps_of(&forward, a, a.x, none, false, false));
         MBA_KERNEL(c, k, ssd_prep, a);
         k++;
-        MBA_TRY(make_states<false>(c, &k, a, forward, s));
+        MBA_TRY(launch_states<false>(c, &k, a, forward, s));
         MBA_TRY(launch_scan_fwd<SCAN_SAVE>(c, &k, a, forward, s));
-    } else if (a.handed) { // ssd_prep would have done it
-        CUDA_TRY(cudaMemsetAsync(a.handed, 0, sizeof(int) * HEADS * (size_t)a.states, mba_cuda_stream(c)));
+    } else if (a.state_ready) { // otherwise ssd_prep clears the flags
+        CUDA_TRY(cudaMemsetAsync(a.state_ready, 0, sizeof(int) * HEADS * (size_t)a.states, mba_cuda_stream(c)));
     }
-    MBA_TRY(make_states<true>(c, &k, a, backward, s));
+    MBA_TRY(launch_states<true>(c, &k, a, backward, s));
     MBA_TRY(launch_scan_bwd(c, &k, a, backward, s));
-    return launch_sums(c, k, a);
+    return launch_bwd_bc(c, k, a);
 }

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* ssd_fused_pairs.cuh -- pairs of chunks, in which the backward pass of `fused` goes after its walks. */
+/* ssd_fused_pairs.cuh -- pairs of chunks, the unit of work of the backward kernels of `fused` that follow ssd_scan_rev.
+ *
+ * ssd_bwd_bc, ssd_bwd_slow and ssd_finish work on 128 tokens at a time: chunks 2 c2 and 2 c2 + 1 of one sequence.
+ * States are therefore saved for every second chunk only. */
 #ifndef MBA_SSD_FUSED_PAIRS_CUH
 #define MBA_SSD_FUSED_PAIRS_CUH
 
@@ -7,9 +10,10 @@
 
 enum { PAIR = 2 * FQ }; /* positions of two chunks */
 
-/* Word w of a row that save_state wrote holds n = 32 (w / 16) + 8 (w % 4) + 2 (w / 4 % 4) and n + 1. */
+/* Column order of saved states (save_state): word w of a row holds n = 32 (w / 16) + 8 (w % 4) + 2 (w / 4 % 4), n +
+ * 1. */
 
-/* A block of 128 positions of a group. */
+/* 128 positions of one group: sequence, group, pair of chunks. */
 struct pair_block {
     int b, g, c2;
 };
@@ -26,10 +30,11 @@ static __device__ __forceinline__ const float *plain_record(const fused_task &a,
 {
     return a.rec_plain + (((int64_t)b * a.H + h) * a.K + c) * REC;
 }
-static __device__ __forceinline__ bool slow_pair(const fused_task &a, int b, int h, int c2)
+/* Whether head h has a wide-range chunk in the pair. */
+static __device__ __forceinline__ bool is_wide_range_pair(const fused_task &a, int b, int h, int c2)
 {
     const int flags = (int)plain_record(a, b, h, 2 * c2)[REC_FLAGS] | (int)plain_record(a, b, h, 2 * c2 + 1)[REC_FLAGS];
-    return flags & IS_SLOW;
+    return flags & IS_WIDE_RANGE;
 }
 
 #endif

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-/* ssd_fused_slow.cuh -- heads with a chunk beyond the range of a pivot, which count as zero in ssd_bwd_bc: their pairs
- * token by token, in fp32.
+/* ssd_fused_slow.cuh -- dB, dC and decay gradients of heads with a wide-range chunk, token by token in fp32.
  *
- * kernel     ssd_bwd_slow    blocks take 128 positions of a group after another, a thread per n, heads beyond the range
- *            in turn; none: leaves
- * launch     grid min(B K/2 G, 2 SMs), block 128, dynamic smem 64 KB
+ * ssd_bwd_bc counts such heads as zero (a pivot cannot serve them); this kernel runs before it and leaves their dB and
+ * dC in slow_db and slow_dc, which ssd_bwd_bc adds, and the gradient of their decays in q. Ordinary models have no such
+ * head: the blocks then read the flags and return.
+ *
+ * kernel     ssd_bwd_slow    persistent loop over (sequence, pair of chunks, group); one thread per n; heads in
+ * sequence launch     grid min(B K/2 G, 2 SMs), block 128, dynamic smem 64 KB
  * resources  sm_90a, CUDA 13.0: 246 registers, 6144 B of shared memory, no spill  [docs]
- * order      fixed: heads ascend, positions in turn */
+ * order      fixed: heads in ascending order, positions in sequence */
 #ifndef MBA_SSD_FUSED_SLOW_CUH
 #define MBA_SSD_FUSED_SLOW_CUH
 
@@ -21,22 +23,22 @@ struct slow_steps {
     float dt[PAIR], decay[PAIR], dest[4][PAIR], src[4][PAIR], ends[4];
 };
 
-/* Element p of column n (thread n) of a state that a walk saved. */
+/* Element p of column n (n: thread) of a saved state; inverts the column order of ssd_fused_pairs.cuh. */
 static __device__ __forceinline__ float saved_at(const uint32_t *saved, int p)
 {
-    const int      n = (int)threadIdx.x, w = (n >> 5) * 16 + (n >> 1 & 3) * 4 + (n >> 3 & 3); // backwards
+    const int      n = (int)threadIdx.x, w = (n >> 5) * 16 + (n >> 1 & 3) * 4 + (n >> 3 & 3);
     const uint32_t v = saved[p * (FN / 2) + w];
     return n & 1 ? high_of(v) : low_of(v);
 }
 
-/* Exact: with what its rounding lost. */
+/* The same; in EXACT plus its residual. */
 template <bool EXACT> static __device__ __forceinline__ float kept_at(const fused_task &a, const uint32_t *saved, int p)
 {
     const float value = saved_at(saved, p);
     return EXACT ? value + saved_at(saved + (int64_t)residual_offset_states(a) * (FP * FN / 2), p) : value;
 }
 
-/* What undoes a pivot. What one below e^-85 has left is nothing that a position of the pair could see. */
+/* The factor that undoes a pivot. Below e^-85 the state has decayed to nothing for every position of the pair. */
 static __device__ __forceinline__ float inverse_pivot(float pivot) { return pivot < -85 ? 0 : __expf(-pivot); }
 
 template <bool EXACT>
@@ -48,13 +50,14 @@ static __device__ __forceinline__ void load_column(float (&s)[FP], const fused_t
     for (int p = 0; p < FP; p++) s[p] = kept_at<EXACT>(a, saved, p) * back;
 }
 
+/* Loads steps, decays, x and dy of a head's 128 positions into shared memory. */
 static __device__ __forceinline__ void load_slow(slow_smem &m, slow_steps &s, const fused_task &a, int b, int h, int l0)
 {
     const int     l = (int)threadIdx.x;
     const int64_t t = l0 + l;
     const bool    real = t < a.L;
     const float   raw = real ? to_float(*a.dt.row(b, t, h)) + (a.bias ? a.bias[h] : 0) : 0;
-    s.dt[l] = real ? limited(a, softplus_dt(raw)) : 0;
+    s.dt[l] = real ? clamp_dt(a, softplus_dt(raw)) : 0;
     s.decay[l] = reset_at(a, b, t) ? 0 : expf(-expf(a.A_log[h]) * s.dt[l]);
     for (int i = l; i < PAIR * FP; i += PAIR) {
         const int r = i / FP, p = i % FP;
@@ -63,9 +66,9 @@ static __device__ __forceinline__ void load_slow(slow_smem &m, slow_steps &s, co
     }
 }
 
-/* One row of a walk: state = keep state + value left. Returns sum_p right (old part) and sum_p right state: what a row
- * gives to itself is the same for a source and its destination, and left out of their sums it cannot spoil the
- * difference, which for strong decays is nearly nothing. */
+/* One step of the recurrence: state = keep state + value left. Returns (sum_p right keep state, sum_p right new state).
+ * The first leaves out what the token gives to itself: that is the same for source and destination, and its rounding
+ * would spoil their difference, which is tiny for strong decays. */
 static __device__ __forceinline__ float2 slow_row(float (&s)[FP], float keep, float value, const float *left,
                                                   const float *right)
 {
@@ -84,6 +87,8 @@ static __device__ __forceinline__ float2 slow_row(float (&s)[FP], float keep, fl
     return make_float2(old, fmaf(value, self, old));
 }
 
+/* One head of a pair of chunks: a forward recurrence from H1 (dC, sums by destination), a backward one from G1 (dB,
+ * sums by source), then the gradient of the decays. `first`: stores dB and dC instead of adding. */
 template <bool EXACT>
 static __device__ __forceinline__ void slow_head(slow_smem &m, slow_steps &s, const fused_task &a, const pair_block &k,
                                                  int h, bool first)
@@ -93,12 +98,12 @@ static __device__ __forceinline__ void slow_head(slow_smem &m, slow_steps &s, co
     const float    *r0 = plain_record(a, k.b, h, 2 * k.c2), *r1 = plain_record(a, k.b, h, 2 * k.c2 + 1);
     const uint32_t *H1 = a.saved + (bh * (a.K / 2) + k.c2) * (FP * FN / 2);
     const uint32_t *G1 = a.saved_rev + (bh * (a.K / 2) + k.c2) * (FP * FN / 2);
-    const float     out = (int)r1[REC_FLAGS] & IS_SLOW ? 0 : r1[REC_AFTER];
+    const float     out = (int)r1[REC_FLAGS] & IS_WIDE_RANGE ? 0 : r1[REC_AFTER];
     float           state[FP];
-    __syncthreads(); // the head before has read everything
+    __syncthreads(); // the previous head has been read
     load_slow(m, s, a, k.b, h, l0);
     __syncthreads();
-    load_column<EXACT>(state, a, H1, (int)r0[REC_FLAGS] & IS_SLOW ? 0 : r0[REC_BEFORE]);
+    load_column<EXACT>(state, a, H1, (int)r0[REC_FLAGS] & IS_WIDE_RANGE ? 0 : r0[REC_BEFORE]);
 #pragma unroll 1
     for (int l = 0; l < PAIR; l++) {
         const bool   real = l0 + l < a.L;
@@ -133,18 +138,18 @@ static __device__ __forceinline__ void slow_head(slow_smem &m, slow_steps &s, co
     float ddA = s.ends[0] + s.ends[1] + s.ends[2] + s.ends[3];
     for (int l = PAIR - 1; l >= n; l--)
         for (int w = 0; w < 4; w++) ddA += s.dest[w][l] - s.src[w][l];
-    a.q[bh * a.K * FQ + l0 + n] = ddA; // as it is; ssd_finish knows
+    a.q[bh * a.K * FQ + l0 + n] = ddA; // the gradient itself; ssd_finish checks the flag
 }
 
-/* Flags of all heads of this block's pairs at once: as a rule none is set, and looking is all there is to do. */
-static __device__ __forceinline__ bool any_slow(const fused_task &a)
+/* Whether any head of this block's pairs is wide-range. */
+static __device__ __forceinline__ bool any_wide_range_pair(const fused_task &a)
 {
     const int pairs = a.B * (a.K / 2) * a.G, mine = (pairs - (int)blockIdx.x + (int)gridDim.x - 1) / (int)gridDim.x;
     bool      any = false;
 #pragma unroll 4
     for (int i = (int)threadIdx.x; i < mine * a.J; i += PAIR) {
         const pair_block k = pair_block_of(a, blockIdx.x + (unsigned)(i / a.J) * gridDim.x);
-        any |= slow_pair(a, k.b, k.g * a.J + i % a.J, k.c2);
+        any |= is_wide_range_pair(a, k.b, k.g * a.J + i % a.J, k.c2);
     }
     return __syncthreads_or(any);
 }
@@ -153,12 +158,12 @@ template <bool EXACT> static __device__ __forceinline__ void slow_block_run(cons
 {
     MBA_DYNAMIC_SMEM(smem);
     __shared__ slow_steps s;
-    if (!any_slow(a)) return;
+    if (!any_wide_range_pair(a)) return;
     for (unsigned z = blockIdx.x; z < (unsigned)(a.B * (a.K / 2) * a.G); z += gridDim.x) {
         const pair_block k = pair_block_of(a, z);
         bool             first = true;
         for (int h = k.g * a.J; h < (k.g + 1) * a.J; h++) {
-            if (!slow_pair(a, k.b, h, k.c2)) continue;
+            if (!is_wide_range_pair(a, k.b, h, k.c2)) continue;
             slow_head<EXACT>(*(slow_smem *)smem, s, a, k, h, first);
             first = false;
         }

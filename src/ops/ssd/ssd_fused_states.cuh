@@ -1,110 +1,117 @@
 // SPDX-License-Identifier: Apache-2.0
-/* ssd_fused_states.cuh -- what a part of a sequence adds to the state, for walks that begin inside one (ssd_split.c).
+/* ssd_fused_states.cuh -- states of segments for ssd_scan: what each part of a sequence adds to the state.
  *
- * kernel     ssd_states      block = one part of a sequence, WIDE heads of a group; one producer thread, a warpgroup
- *            per head: h = decay h + x' B, chunk after chunk, as a walk does it (ssd_fused_scan.cuh), and nothing else
- * launch     grid parts, block 128 (WIDE + 1), dynamic smem 203 KB
- * moves      per chunk and four heads: x 32 KB, B 16 KB, factors 2 KB; tensor 1024 cycles. In a walk, two heads share B
- *            and wait for each other's products; here four do, and others multiply meanwhile
+ * A sequence that is divided into segments (ssd_segments_of in ssd_split.c) needs the state at the start of each. For
+ * each part of each segment but the last, ssd_states computes the state that the part alone would leave, and the log
+ * decay across it. It runs before the scan, which adds these up (accumulate_parts in ssd_fused_group.cuh).
+ *
+ * kernel     ssd_states      one block per (part of a sequence, NHEADS heads of a group): h = decay h + x' B per chunk
+ * roles      one consumer warpgroup per head; one producer thread fills a ring of four stages by TMA
+ * launch     grid parts, block 128 (NHEADS + 1), dynamic smem 203 KB
+ * moves      per chunk and four heads: x 32 KB, B 16 KB, factors 2 KB; 1024 tensor-core cycles. Four heads share B
+ *            (two in ssd_scan), and while one warpgroup waits for its products others multiply
  * takes      as ssd_scan
  * resources  sm_90a, CUDA 13.0: 96 to 147 registers, no spill  [docs]
- *            warpgroups with a head take 112 registers
+ *            with four heads, consumer warpgroups take 112 registers
  * measured   H200: ssd_states_rev 22.3 us, 78 % of floor (memory), DRAM 55 % busy; mamba2-headline, 4 x 4096  [docs]
- * order      fixed: chunks in turn; which of them the state depends on follows from their decays */
+ * order      fixed: chunks in sequence; chunks whose contribution decays below e^-88 are skipped */
 #ifndef MBA_SSD_FUSED_STATES_CUH
 #define MBA_SSD_FUSED_STATES_CUH
 
 #include "ops/ssd/ssd_fused_items.cuh"
 
-template <int WIDE> struct states_smem {
-    enum { STAGES_HERE = 4 };
+template <int NHEADS> struct states_smem {
+    enum { DEPTH = 4 };
     struct {
-        unsigned char u[2 * TILE_BYTES], x[WIDE][TILE_BYTES];
-    } st[STAGES_HERE]; /* tiles 1 KB aligned */
-    float          rec[STAGES_HERE][WIDE][REC];
-    uint64_t       full[STAGES_HERE], empty[STAGES_HERE];
-    int            silent[WIDE], decayed_parts[WIDE]; /* of a head: find_reach */
-    volatile int   number[WIDE];                      /* exact, of a head: which state it is; registers are short */
-    volatile float total[4 * WIDE];                   /* of a warp: decay so far, which its first lane alone has */
+        unsigned char u[2 * TILE_BYTES], x[NHEADS][TILE_BYTES];
+    } st[DEPTH]; /* tiles 1 KB aligned */
+    float          rec[DEPTH][NHEADS][REC];
+    uint64_t       full[DEPTH], empty[DEPTH];
+    int            skip_chunks[NHEADS], cut_off[NHEADS]; /* per head: find_live_chunks() */
+    volatile int   state_index[NHEADS];                  /* EXACT, per head: number of its state; registers are short */
+    volatile float total[4 * NHEADS];                    /* EXACT, per warp: log decay so far, kept by lane 0 */
 };
 static_assert(sizeof(states_smem<2 * HEADS>) + 1024 <= SSD_STATES_SMEM, "the plan asks for less");
 
 #if MBA_HOPPER || !defined(__CUDA_ARCH__)
 
-/* A part: chunks of a sequence for heads from h0 on; the state of head i is number first + i step. `beyond`: chunks
- * between the part and the end of its segment, the first place where somebody wants it. */
+/* A part: `chunks` chunks from c0 on, for heads from h0 on. The state of head h0 + i is number first + i step.
+ * chunks_to_end: chunks between the part and the end of its segment, where its state is first needed. */
 struct states_part {
-    int b, h0, c0, chunks, first, step, beyond;
+    int b, h0, c0, chunks, first, step, chunks_to_end;
 };
 
-/* Nobody wants what the last segment (reverse: the first) adds. */
-template <bool REV, int WIDE> static __device__ __forceinline__ states_part part_of(const fused_task &a)
+/* The part of this block. The last segment of a sequence (reverse: the first) has none, as nothing follows it. */
+template <bool REV, int NHEADS> static __device__ __forceinline__ states_part part_of(const fused_task &a)
 {
     states_part p;
     unsigned    z = blockIdx.x;
     const int   per = (a.per_segment + a.parts - 1) / a.parts;
-    p.h0 = unravel_next(z, a.H / WIDE) * WIDE;
-    const int part = unravel_next(z, a.parts), seg = unravel_next(z, a.segments - 1) + (REV ? 1 : 0),
-              begin = seg * a.per_segment;
+    p.h0 = unravel_next(z, a.H / NHEADS) * NHEADS;
+    const int part = unravel_next(z, a.parts), seg = unravel_next(z, a.segments - 1) + (REV ? 1 : 0);
+    const int begin = seg * a.per_segment;
     p.b = (int)z;
     p.c0 = begin + part * per;
     p.chunks = min(min(per, a.per_segment - part * per), a.K - p.c0);
     p.first = ((p.b * a.H + p.h0) * a.segments + seg) * a.parts + part;
     p.step = a.segments * a.parts;
-    p.beyond = REV ? p.c0 - begin : min(begin + a.per_segment, a.K) - p.c0 - p.chunks;
+    p.chunks_to_end = REV ? p.c0 - begin : min(begin + a.per_segment, a.K) - p.c0 - p.chunks;
     return p;
 }
 
-/* How many chunks of the part pass before a head's state depends on one: all of them, if what they add is forgotten
- * before somebody wants it. Whether all that is before is forgotten. */
-template <bool EXACT, bool REV, int WIDE>
-static __device__ __forceinline__ void find_reach(states_smem<WIDE> &sm, const fused_task &a, const states_part &p)
+/* Determines per head how many leading chunks of the part can be skipped, because their contribution decays below
+ * LOG_DECAY_MIN before the segment ends, and whether everything before the part does (cut_off). */
+template <bool EXACT, bool REV, int NHEADS>
+static __device__ __forceinline__ void find_live_chunks(states_smem<NHEADS> &sm, const fused_task &a,
+                                                        const states_part &p)
 {
-    const int i = (int)threadIdx.x >> 5, before = p.chunks + p.beyond;
-    if (i >= WIDE) return;
+    const int i = (int)threadIdx.x >> 5, before = p.chunks + p.chunks_to_end;
+    if (i >= NHEADS) return;
     float     sum;
-    const int reach = dependency_length<REV>(a, p.b, p.h0 + i, REV ? p.c0 - p.beyond : p.c0 + before - 1, before, sum);
+    const int nearest = REV ? p.c0 - p.chunks_to_end : p.c0 + before - 1;
+    const int reach = dependency_length<REV>(a, p.b, p.h0 + i, nearest, before, sum);
     if (threadIdx.x & 31) return;
-    sm.silent[i] = min(max(before - reach, 0), p.chunks);
-    sm.decayed_parts[i] = reach <= before;
-    if (EXACT) sm.number[i] = p.first + i * p.step; // 32 bits hold it (check_fused)
+    sm.skip_chunks[i] = min(max(before - reach, 0), p.chunks);
+    sm.cut_off[i] = reach <= before;
+    if (EXACT) sm.state_index[i] = p.first + i * p.step; // check_fused() bounds it to 32 bits
 }
-template <int WIDE> static __device__ __forceinline__ int first_of(const states_smem<WIDE> &sm)
+template <int NHEADS> static __device__ __forceinline__ int first_live_chunk(const states_smem<NHEADS> &sm)
 {
-    int first = sm.silent[0];
-    for (int i = 1; i < WIDE; i++) first = min(first, sm.silent[i]);
+    int first = sm.skip_chunks[0];
+    for (int i = 1; i < NHEADS; i++) first = min(first, sm.skip_chunks[i]);
     return first;
 }
 
-/* One thread. */
-template <bool REV, int WIDE>
-static __device__ __forceinline__ void states_produce(states_smem<WIDE> &sm, const fused_task &a, const scan_maps &maps,
-                                                      const states_part &p)
+/* The loop of the producer thread. */
+template <bool REV, int NHEADS>
+static __device__ __forceinline__ void states_producer(states_smem<NHEADS> &sm, const fused_task &a,
+                                                       const scan_maps &maps, const states_part &p)
 {
     const float *rec = REV ? a.rec_rev : a.rec;
     const int    g = p.h0 / a.J;
-    int          s = 0, ph = 1; // the first pass over the ring finds it empty
-    for (int i = first_of(sm); i < p.chunks; i++) {
+    int          s = 0, ph = 1; // waiting on a fresh `empty` barrier returns at once
+    for (int i = first_live_chunk(sm); i < p.chunks; i++) {
         const int      c = REV ? p.c0 + p.chunks - 1 - i : p.c0 + i;
         const uint32_t bar = smem_address(&sm.full[s]);
         mbar_wait(smem_address(&sm.empty[s]), ph);
         int wanted = 0;
-        for (int h = 0; h < WIDE; h++) wanted += i >= sm.silent[h];
+        for (int h = 0; h < NHEADS; h++) wanted += i >= sm.skip_chunks[h];
         mbar_expect(bar, 2 * TILE_BYTES + wanted * (TILE_BYTES + REC * 4));
-        for (int h = 0; h < WIDE; h++) {
-            if (i < sm.silent[h]) continue;
+        for (int h = 0; h < NHEADS; h++) {
+            if (i < sm.skip_chunks[h]) continue;
             tma_load3(smem_address(sm.st[s].x[h]), &maps.x, bar, (p.h0 + h) * FP, c * FQ, p.b);
-            bulk_load(smem_address(sm.rec[s][h]), rec + record_at(a, p.b, p.h0 + h, c), REC * 4, bar);
+            bulk_load(smem_address(sm.rec[s][h]), rec + record_index(a, p.b, p.h0 + h, c), REC * 4, bar);
         }
         for (int j = 0; j < 2; j++)
             tma_load3(smem_address(sm.st[s].u) + j * TILE_BYTES, &maps.u, bar, g * FN + 64 * j, c * FQ, p.b);
-        if (++s == states_smem<WIDE>::STAGES_HERE) s = 0, ph ^= 1;
+        if (++s == states_smem<NHEADS>::DEPTH) s = 0, ph ^= 1;
     }
 }
 
-/* x' of a chunk beyond the range of a pivot: scaled to the end (reverse: the beginning) of the chunk, as
- * scan_consumer. */
-template <bool REV> static __device__ __forceinline__ void scale_slow(uint32_t (&x)[4][4], const float *rec, float all)
+/* x' of a wide-range chunk: scaled by dt and the decay until the chunk ends (reverse: dy by the decay since it began),
+ * as scale_to_end() does. */
+template <bool REV>
+static __device__ __forceinline__ void scale_wide_range(uint32_t (&x)[4][4], const float *rec, float all)
 {
     const int t4 = threadIdx.x & 3;
 #pragma unroll
@@ -119,25 +126,26 @@ template <bool REV> static __device__ __forceinline__ void scale_slow(uint32_t (
             for (int j = 2 * q; j < 2 * q + 2; j++) x[k][j] = pack(low_of(x[k][j]) * f0, high_of(x[k][j]) * f1);
         }
 }
-static __device__ __forceinline__ void scale_fast(uint32_t (&x)[4][4], const float *rec)
+static __device__ __forceinline__ void scale_factored(uint32_t (&x)[4][4], const float *rec)
 {
     const uint4 *scales = (const uint4 *)(rec + 64) + 2 * (threadIdx.x & 3);
 #pragma unroll
     for (int k = 0; k < 4; k += 2) {
-        const uint4 up = scales[k >> 1], low = scales[8 + (k >> 1)];
-        x[k][0] = times(x[k][0], up.x, low.x);
-        x[k][1] = times(x[k][1], up.x, low.x);
-        x[k][2] = times(x[k][2], up.y, low.y);
-        x[k][3] = times(x[k][3], up.y, low.y);
-        x[k + 1][0] = times(x[k + 1][0], up.z, low.z);
-        x[k + 1][1] = times(x[k + 1][1], up.z, low.z);
-        x[k + 1][2] = times(x[k + 1][2], up.w, low.w);
-        x[k + 1][3] = times(x[k + 1][3], up.w, low.w);
+        const uint4 hi = scales[k >> 1], lo = scales[8 + (k >> 1)];
+        x[k][0] = times(x[k][0], hi.x, lo.x);
+        x[k][1] = times(x[k][1], hi.x, lo.x);
+        x[k][2] = times(x[k][2], hi.y, lo.y);
+        x[k][3] = times(x[k][3], hi.y, lo.y);
+        x[k + 1][0] = times(x[k + 1][0], hi.z, lo.z);
+        x[k + 1][1] = times(x[k + 1][1], hi.z, lo.z);
+        x[k + 1][2] = times(x[k + 1][2], hi.w, lo.w);
+        x[k + 1][3] = times(x[k + 1][3], hi.w, lo.w);
     }
 }
 
-/* Exact: what these lose when they round, of positions 16 k .. */
-template <bool REV> static __device__ __forceinline__ void rest_slow(uint32_t (&x)[4], const float *rec, int k)
+/* EXACT: the rounding residuals of the two, for positions 16 k .. 16 k + 15. */
+template <bool REV>
+static __device__ __forceinline__ void residual_wide_range(uint32_t (&x)[4], const float *rec, int k)
 {
 #pragma unroll
     for (int q = 0; q < 2; q++) {
@@ -149,65 +157,65 @@ template <bool REV> static __device__ __forceinline__ void rest_slow(uint32_t (&
         for (int j = 2 * q; j < 2 * q + 2; j++) x[j] = split(low_of(x[j]) * f0, high_of(x[j]) * f1).y;
     }
 }
-static __device__ __forceinline__ void rest_fast(uint32_t (&x)[4], const float *rec, int k)
+static __device__ __forceinline__ void residual_factored(uint32_t (&x)[4], const float *rec, int k)
 {
-    const uint2 *scales = (const uint2 *)(rec + 64) + 4 * (threadIdx.x & 3), up = scales[k], low = scales[16 + k];
+    const uint2 *scales = (const uint2 *)(rec + 64) + 4 * (threadIdx.x & 3), hi = scales[k], lo = scales[16 + k];
 #pragma unroll
     for (int j = 0; j < 4; j++) {
-        const uint32_t u = j < 2 ? up.x : up.y, v = j < 2 ? low.x : low.y;
-        x[j] = times_rest(x[j], u, v, times(x[j], u, v));
+        const uint32_t u = j < 2 ? hi.x : hi.y, v = j < 2 ? lo.x : lo.y;
+        x[j] = times_residual(x[j], u, v, times(x[j], u, v));
     }
 }
 
-/* A warpgroup: the state of its head. */
-template <bool EXACT, bool REV, int WIDE>
-static __device__ __forceinline__ void states_loop(states_smem<WIDE> &sm, const fused_task &a, const states_part &p)
+/* The loop of a consumer warpgroup: computes the state of its head over the part, and writes it with its log decay. */
+template <bool EXACT, bool REV, int NHEADS>
+static __device__ __forceinline__ void states_loop(states_smem<NHEADS> &sm, const fused_task &a, const states_part &p)
 {
     const int      wg = (int)threadIdx.x >> 7, tid = (int)threadIdx.x & 127, warp = tid >> 5, lane = tid & 31;
-    const uint32_t moff = (uint32_t)(((lane >> 4) * 8 + (lane & 7)) * 128
-                                     + ((2 * warp + ((lane >> 3) & 1)) ^ (lane & 7)) * 16);
-    const int      silent = __shfl_sync(0xffffffffu, sm.silent[wg], 0);
-    int64_t        number = p.first + (int64_t)wg * p.step;
-    float          h[64], after = 0, total = 0;
+    const uint32_t matrix_offset = (uint32_t)(((lane >> 4) * 8 + (lane & 7)) * 128
+                                              + ((2 * warp + ((lane >> 3) & 1)) ^ (lane & 7)) * 16);
+    const int      skip_chunks = __shfl_sync(0xffffffffu, sm.skip_chunks[wg], 0);
+    int64_t        state_index = p.first + (int64_t)wg * p.step;
+    float          h[64], pending_log_decay = 0, total = 0;
     int            s = 0, ph = 0;
-    for (int i = first_of(sm); i < silent; i++) { // what other heads alone want
+    for (int i = first_live_chunk(sm); i < skip_chunks; i++) { // chunks that only other heads need
         mbar_wait(smem_address(&sm.full[s]), ph);
         mbar_pass(smem_address(&sm.empty[s]), lane);
-        if (++s == states_smem<WIDE>::STAGES_HERE) s = 0, ph ^= 1;
+        if (++s == states_smem<NHEADS>::DEPTH) s = 0, ph ^= 1;
     }
-    if (silent == p.chunks) {
-        if (tid == 0) a.seg_decay[number] = -INFINITY;
+    if (skip_chunks == p.chunks) {
+        if (tid == 0) a.seg_decay[state_index] = -INFINITY;
         return;
     }
     if (EXACT && lane == 0) sm.total[threadIdx.x >> 5] = 0;
 #pragma unroll
     for (int i = 0; i < 64; i++) h[i] = 0;
 #pragma unroll 1
-    for (int left = p.chunks - silent; left > 0; left--) {
+    for (int left = p.chunks - skip_chunks; left > 0; left--) {
         const float *rec = sm.rec[s][wg];
         uint32_t     x[4][4];
         mbar_wait(smem_address(&sm.full[s]), ph);
 #pragma unroll
-        for (int k = 0; k < 4; k++) ldmatrix_t_at(x[k], smem_address(sm.st[s].x[wg]) + moff + k * 16 * 128);
+        for (int k = 0; k < 4; k++) ldmatrix_t_at(x[k], smem_address(sm.st[s].x[wg]) + matrix_offset + k * 16 * 128);
         const float4 last = *(const float4 *)(rec + REC_BEFORE);
         const int    flags = (int)last.z, keep = !(flags & HAS_RESET);
-        const bool   slow = __any_sync(0xffffffffu, flags & IS_SLOW);
-        float        factor = __expf(last.x + after);
+        const bool   wide_range = __any_sync(0xffffffffu, flags & IS_WIDE_RANGE);
+        float        factor = __expf(last.x + pending_log_decay);
         if constexpr (!EXACT) total = keep ? total + last.w : -INFINITY;
         else if (lane == 0) sm.total[threadIdx.x >> 5] = keep ? sm.total[threadIdx.x >> 5] + last.w : -INFINITY;
-        if (__any_sync(0xffffffffu, last.x + after < -80)) { // together they would underflow, the state would not
-            factor = __expf(after);
+        if (__any_sync(0xffffffffu, last.x + pending_log_decay < -80)) { // exp of the sum underflows; h does not
+            factor = __expf(pending_log_decay);
 #pragma unroll
             for (int j = 0; j < 64; j++) h[j] *= factor;
             factor = __expf(last.x);
         }
-        if (slow) {
+        if (wide_range) {
             factor *= __expf(last.w);
-            scale_slow<REV>(x, rec, last.w);
+            scale_wide_range<REV>(x, rec, last.w);
         } else {
-            scale_fast(x, rec);
+            scale_factored(x, rec);
         }
-        after = last.y;
+        pending_log_decay = last.y;
 #pragma unroll
         for (int j = 0; j < 64; j++) h[j] *= factor;
         const uint64_t d = wgmma_smem_desc(smem_address(sm.st[s].u), TILE_BYTES);
@@ -218,54 +226,55 @@ static __device__ __forceinline__ void states_loop(states_smem<WIDE> &sm, const 
         wgmma_wait<0>();
         if constexpr (EXACT)
 #pragma unroll
-            for (int k = 0; k < 4; k++) { // one at a time, as registers are short
-                ldmatrix_t_at(x[k], smem_address(sm.st[s].x[wg]) + moff + k * 16 * 128);
-                if (__any_sync(0xffffffffu, (int)rec[REC_FLAGS] & IS_SLOW)) rest_slow<REV>(x[k], rec, k);
-                else rest_fast(x[k], rec, k);
+            for (int k = 0; k < 4; k++) { // one at a time, because registers are short
+                ldmatrix_t_at(x[k], smem_address(sm.st[s].x[wg]) + matrix_offset + k * 16 * 128);
+                if (__any_sync(0xffffffffu, (int)rec[REC_FLAGS] & IS_WIDE_RANGE))
+                    residual_wide_range<REV>(x[k], rec, k);
+                else residual_factored(x[k], rec, k);
                 wgmma_fence();
                 wgmma_n128_rs<1>(h, x[k], d + ((k * 2048) >> 4), 1);
                 wgmma_commit();
                 wgmma_wait<0>();
             }
         mbar_release(smem_address(&sm.empty[s]), lane);
-        if (++s == states_smem<WIDE>::STAGES_HERE) s = 0, ph ^= 1;
+        if (++s == states_smem<NHEADS>::DEPTH) s = 0, ph ^= 1;
     }
-    if constexpr (EXACT) { // behind the last arrival, so lane 0 has written them
-        number = sm.number[wg];
+    if constexpr (EXACT) { // after the last mbar_release, so lane 0 has written them
+        state_index = sm.state_index[wg];
         total = sm.total[threadIdx.x >> 5];
     }
-    const float f = __expf(after);
-    float      *to = a.seg_state + number * FP * FN + tid;
+    const float f = __expf(pending_log_decay);
+    float      *to = a.seg_state + state_index * FP * FN + tid;
 #pragma unroll
     for (int i = 0; i < 64; i++) to[i * 128] = h[i] * f;
-    if (tid == 0) a.seg_decay[number] = sm.decayed_parts[wg] ? -INFINITY : total;
+    if (tid == 0) a.seg_decay[state_index] = sm.cut_off[wg] ? -INFINITY : total;
 }
 
 #endif
 
-template <bool REV, int WIDE, bool EXACT = false>
-static __global__ void __launch_bounds__(128 * (WIDE + 1), 1)
+template <bool REV, int NHEADS, bool EXACT = false>
+static __global__ void __launch_bounds__(128 * (NHEADS + 1), 1)
     ssd_states(const __grid_constant__ fused_task a, const __grid_constant__ scan_maps maps)
 {
 #if MBA_HOPPER
     MBA_DYNAMIC_SMEM(smem);
-    states_smem<WIDE> &sm = *(states_smem<WIDE> *)(smem + ((1024 - (smem_address(smem) & 1023)) & 1023));
-    const states_part  p = part_of<REV, WIDE>(a);
+    states_smem<NHEADS> &sm = *(states_smem<NHEADS> *)(smem + ((1024 - (smem_address(smem) & 1023)) & 1023));
+    const states_part    p = part_of<REV, NHEADS>(a);
     if (threadIdx.x == 0) {
-        for (int i = 0; i < states_smem<WIDE>::STAGES_HERE; i++) {
+        for (int i = 0; i < states_smem<NHEADS>::DEPTH; i++) {
             mbar_init(smem_address(&sm.full[i]), 1);
-            mbar_init_warps(smem_address(&sm.empty[i]), 4 * WIDE);
+            mbar_init_warps(smem_address(&sm.empty[i]), 4 * NHEADS);
         }
         mbar_init_done();
     }
-    find_reach<EXACT, REV, WIDE>(sm, a, p);
+    find_live_chunks<EXACT, REV, NHEADS>(sm, a, p);
     __syncthreads();
-    if (threadIdx.x < 128 * WIDE) {
-        if (WIDE > HEADS) warpgroup_reg_alloc<112>();
-        states_loop<EXACT, REV, WIDE>(sm, a, p);
+    if (threadIdx.x < 128 * NHEADS) {
+        if (NHEADS > HEADS) warpgroup_reg_alloc<112>();
+        states_loop<EXACT, REV, NHEADS>(sm, a, p);
     } else {
-        if (WIDE > HEADS) warpgroup_reg_dealloc<24>();
-        if (threadIdx.x == 128 * WIDE) states_produce<REV, WIDE>(sm, a, maps, p);
+        if (NHEADS > HEADS) warpgroup_reg_dealloc<24>();
+        if (threadIdx.x == 128 * NHEADS) states_producer<REV, NHEADS>(sm, a, maps, p);
     }
 #endif
 }

@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-/* ssd_fused_sums.cuh -- the end of the backward pass of `fused`: gradients of steps, and of parameters from parts
- * (the formula: ssd_fused_bc.cuh).
+/* ssd_fused_sums.cuh -- the last two kernels of the backward pass of `fused` and `exact`.
  *
- * kernel     ssd_finish      128 positions x 32 heads per block: ddt, and parts of dA_log, ddt_bias
- * kernel     ssd_sums        8 columns per block, 32 threads each; parts in order
+ * ssd_finish computes ddA from the sums of ssd_bwd_bc (formula: ssd_fused_bc.cuh), from it ddt, and one partial sum of
+ * dA_log and ddt_bias per pair of chunks and head. ssd_sums adds the partial sums of dA_log, ddt_bias and dD.
+ *
+ * kernel     ssd_finish      one block per 128 positions x 32 heads, one warp per head
+ * kernel     ssd_sums        8 columns per block, 32 threads each
  * order      fixed: partial sums in order */
 #ifndef MBA_SSD_FUSED_SUMS_CUH
 #define MBA_SSD_FUSED_SUMS_CUH
 
 #include "ops/ssd/ssd_fused_pairs.cuh"
 
-/* Sums over the lanes before mine (after mine) in my half of the warp. */
+/* Exclusive prefix sum (sum_before) and suffix sum (sum_after) over 16 lanes, one half of a warp. */
 static __device__ __forceinline__ float sum_before(float x)
 {
     const int lane = threadIdx.x & 15;
@@ -34,8 +36,8 @@ static __device__ __forceinline__ float sum_after(float x)
     return sum - x;
 }
 
-/* What a lane needs of a pair of chunks of a head: positions 4 lane .. 4 lane + 3, and a part of `ends`. All of it is
- * asked for before any is used: this kernel does little else than wait. */
+/* A lane's inputs for one head of a pair of chunks: positions 4 lane .. 4 lane + 3, and one value of `ends`. All loads
+ * are issued before the first use: latency is the cost of this kernel. */
 struct pair_values {
     float4 src, q, row;
     float  end, bias, A;
@@ -52,14 +54,14 @@ static __device__ __forceinline__ pair_values values_of(const fused_task &a, int
     v.q = *(const float4 *)(a.q + at);
     v.row = *(const float4 *)(a.row + at);
     v.end = a.ends[pair * SSD_ENDS + end];
-    v.slow = slow_pair(a, b, h, c2);
+    v.slow = is_wide_range_pair(a, b, h, c2);
     v.bias = a.bias ? a.bias[h] : 0;
     v.A = a.A_log[h];
     if (half >= DOT_WARPS + 4) v.end = 0;
     return v;
 }
 
-/* ddA of positions 4 lane .. 4 lane + 3 of a pair: half a warp per chunk. */
+/* ddA of positions 4 lane .. 4 lane + 3 of a pair; 16 lanes per chunk. */
 static __device__ __forceinline__ void decay_gradient(float (&ddA)[4], const pair_values &v)
 {
     ddA[0] = v.q.x;
@@ -82,7 +84,7 @@ static __device__ __forceinline__ void decay_gradient(float (&ddA)[4], const pai
     ddA[3] += before + g0 + g1 + g2;
 }
 
-/* One warp: a head of a pair; `tile` holds raw steps and takes their gradients. */
+/* One head of a pair of chunks, by one warp. `tile` holds dt (token, head) and is overwritten with its gradient. */
 static __device__ __forceinline__ void finish_head(const fused_task &a, float (&tile)[PAIR][33], const pair_values &v,
                                                    int i, int b, int h, int c2)
 {
@@ -94,7 +96,7 @@ static __device__ __forceinline__ void finish_head(const fused_task &a, float (&
     for (int e = 0; e < 4; e++) {
         const int l = 4 * lane + e;
         if (l >= real) continue;
-        const float raw = tile[l][i] + v.bias, soft = softplus_dt(raw), step = limited(a, soft);
+        const float raw = tile[l][i] + v.bias, soft = softplus_dt(raw), step = clamp_dt(a, soft);
         const float slope = soft < a.dt_min || soft > a.dt_max ? 0 : raw > 20 ? 1 : 1 / (1 + __expf(-raw));
         const float draw = fmaf(A, ddA[e], step > 0 ? src[e] / step : 0) * slope;
         tile[l][i] = draw;
@@ -109,18 +111,18 @@ static __device__ __forceinline__ void finish_head(const fused_task &a, float (&
     a.dpar[pairs * a.H + at] = dbias;
 }
 
-/* A warp per head: few blocks, so all of one must be under way at once. */
+/* One warp per head: there are few blocks, so all heads of a block must be in flight at once. */
 static __global__ void __launch_bounds__(1024) ssd_finish(const __grid_constant__ fused_task a)
 {
     __shared__ float tile[PAIR][33];
     unsigned         z = blockIdx.x;
-    const int        part = unravel_next(z, (a.H + 31) / 32), c2 = unravel_next(z, a.K / 2), b = (int)z,
-              warp = (int)threadIdx.x >> 5;
-    const int lane = threadIdx.x & 31, h0 = part * 32, heads = min(32, a.H - h0);
-    const int real = min(PAIR, a.L - c2 * PAIR);
-    bf16      v[PAIR / 32];
+    const int        part = unravel_next(z, (a.H + 31) / 32), c2 = unravel_next(z, a.K / 2), b = (int)z;
+    const int        warp = (int)threadIdx.x >> 5;
+    const int        lane = threadIdx.x & 31, h0 = part * 32, heads = min(32, a.H - h0);
+    const int        real = min(PAIR, a.L - c2 * PAIR);
+    bf16             v[PAIR / 32];
 #pragma unroll
-    for (int i = 0; i < PAIR / 32; i++) // all asked for before any is stored, as fetch_rows
+    for (int i = 0; i < PAIR / 32; i++) // all loads before the first store
         v[i] = *a.dt.row(b, min(c2 * PAIR + warp + 32 * i, a.L - 1), h0 + min(lane, heads - 1));
     const pair_values values = values_of(a, b, h0 + min(warp, heads - 1), c2);
 #pragma unroll
@@ -137,10 +139,10 @@ static __global__ void __launch_bounds__(1024) ssd_finish(const __grid_constant_
     }
 }
 
-/* Block y: 0 the gradient of A_log, 1 of dt_bias, 2 of D. Each block sums SUM_COLS columns, 32 threads for each: a
- * column is short, and what costs is waiting for its parts one after the other. Where D is one number per head, its 64
- * columns lie side by side and its threads take them as further parts. */
-enum { SUM_COLS = SSD_SUM_COLS, AT_ONCE = 8 };
+/* blockIdx.y: 0 for dA_log, 1 for ddt_bias, 2 for dD. Each block sums SUM_COLS columns with 32 threads per column: a
+ * column is short, and the latency of its loads is the cost. Where D has one value per head, the 64 columns of a head
+ * are contiguous and count as further partial sums. */
+enum { SUM_COLS = SSD_SUM_COLS, IN_FLIGHT = 8 };
 static __global__ void __launch_bounds__(32 * SUM_COLS) ssd_sums(const __grid_constant__ fused_task a)
 {
     __shared__ double part[32][SUM_COLS];
@@ -155,15 +157,15 @@ static __global__ void __launch_bounds__(32 * SUM_COLS) ssd_sums(const __grid_co
     double            sum = 0;
     if (col < cols && to) {
         const float *at = from + (int64_t)col * wide;
-        for (int i = y; i < parts * wide; i += 32 * AT_ONCE) {
-            float v[AT_ONCE];
+        for (int i = y; i < parts * wide; i += 32 * IN_FLIGHT) {
+            float v[IN_FLIGHT];
 #pragma unroll
-            for (int j = 0; j < AT_ONCE; j++) {
+            for (int j = 0; j < IN_FLIGHT; j++) {
                 const int n = min(i + 32 * j, parts * wide - 1);
                 v[j] = at[(int64_t)(wide > 1 ? n / FP : n) * cols * wide + (wide > 1 ? n % FP : 0)];
             }
 #pragma unroll
-            for (int j = 0; j < AT_ONCE; j++) sum += i + 32 * j < parts * wide ? (double)v[j] : 0;
+            for (int j = 0; j < IN_FLIGHT; j++) sum += i + 32 * j < parts * wide ? (double)v[j] : 0;
         }
     }
     part[y][x] = sum;

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/* ssd_fused_task.cuh -- what launchers of `fused` and `exact` tell their kernels: sizes, where things lie, maps for
- * copies of tiles. */
+/* ssd_fused_task.cuh -- arguments of the kernels of `fused` and `exact`, built by their launchers on the host: sizes,
+ * pointers to operands and scratch (fused_task), the division of the scan's work (work_split), and TMA tensor maps.
+ *
+ * Sizes follow from the node and its launch plan. The plan does not store the division of work; work_split_of() derives
+ * it from the grids, with the functions that made the plan (ssd_split.c). */
 #ifndef MBA_SSD_FUSED_TASK_CUH
 #define MBA_SSD_FUSED_TASK_CUH
 
@@ -9,14 +12,14 @@
 #include "ops/ssd/ssd_fused_bc_feed.cuh"
 #include "ops/ssd/ssd_fused_items.cuh"
 
-static void set_reach(fused_task &a, void *at)
+static void set_masked_rows(fused_task &a, void *at)
 {
     a.b_end = (bf16 *)at;
     a.c_begin = a.b_end + (int64_t)a.B * a.K * FQ * a.G * FN;
 }
 
-/* Where what only a backward needs is: kept by the forward, or in its scratch. */
-static void set_kept(fused_task &a, void *states, float *records, void *pairs)
+/* Sets the pointers to what the backward pass needs: outputs of the forward pass, or scratch of the backward. */
+static void set_saved(fused_task &a, void *states, float *records, void *pairs)
 {
     a.rec_rev = records;
     a.rec_plain = records + (int64_t)a.B * a.H * a.K * REC;
@@ -25,14 +28,14 @@ static void set_kept(fused_task &a, void *states, float *records, void *pairs)
     a.saved = (uint32_t *)states;
 }
 
-/* How the plan shares the walks: its last one takes all items, and what ssd_states has blocks for are their states. */
-struct shares {
+/* The division of work: segments, or the split with its table for the device. */
+struct work_split {
     ssd_segments     r;
-    ssd_split        cut;
-    scan_split_table device;
+    ssd_split        split;
+    scan_split_table table;
 };
 
-static scan_split_table for_device(const ssd_split &c)
+static scan_split_table split_table_of(const ssd_split &c)
 {
     scan_split_table s = {};
     memcpy(s.at, c.at, sizeof s.at);
@@ -40,36 +43,39 @@ static scan_split_table for_device(const ssd_split &c)
     return s;
 }
 
-static shares shares_of(const mba_call *c, bool even)
+/* Derives the division of work from the plan's last scan launch and, with segments, its launch of ssd_states. even:
+ * the number of chunks is rounded up to even, as for the backward pass. */
+static work_split work_split_of(const mba_call *c, bool even)
 {
     const ssd_dims    d = ssd_dims_of(c->node);
     const int64_t     pairs = d.B * d.H / HEADS, K = mba_ceil(d.L, FQ), all = even ? (K + 1) / 2 * 2 : K;
-    const mba_launch *walk = NULL, *states = NULL;
-    shares            s = {};
+    const mba_launch *scan = NULL, *states = NULL;
+    work_split        s = {};
     for (int k = 0; k < c->plan->nlaunches; k++) {
         const mba_launch *l = &c->plan->launch[k];
-        if (strstr(l->kernel, "_scan")) walk = l;
+        if (strstr(l->kernel, "_scan")) scan = l;
         if (strstr(l->kernel, "_states")) states = l;
     }
-    if (strstr(walk->kernel, "_split")) {
-        s.cut = ssd_split_as(&d, walk->grid[0] > pairs ? SSD_STATE_RECOMPUTED : SSD_STATE_PASSED, walk->grid[0], even);
-        s.device = for_device(s.cut);
-        s.r = ssd_segments_as(&d, all, s.cut.segments, 1, walk->grid[0]);
+    if (strstr(scan->kernel, "_split")) {
+        const ssd_split_kind how = scan->grid[0] > pairs ? SSD_STATE_RECOMPUTED : SSD_STATE_PASSED;
+        s.split = ssd_split_as(&d, how, scan->grid[0], even);
+        s.table = split_table_of(s.split);
+        s.r = ssd_segments_as(&d, all, s.split.segments, 1, scan->grid[0]);
     } else {
-        const int64_t segments = walk->tiles / pairs, wide = ssd_state_heads(&d) / HEADS;
+        const int64_t segments = scan->tiles / pairs, wide = ssd_state_heads(&d) / HEADS;
         s.r = ssd_segments_as(&d, all, segments, states ? states->grid[0] * wide / (pairs * (segments - 1)) : 1,
-                              walk->grid[0]);
+                              scan->grid[0]);
     }
     return s;
 }
 
-static bool makes_states(const shares &s) { return !s.cut.how && s.r.segments > 1; }
+static bool launches_states(const work_split &s) { return !s.split.how && s.r.segments > 1; }
 
-static fused_task fused_task_of(const mba_call *c, const shares &share)
+static fused_task fused_task_of(const mba_call *c, const work_split &work)
 {
     const mba_node     *n = c->node;
     const ssd_dims      d = ssd_dims_of(n);
-    const ssd_segments &r = share.r;
+    const ssd_segments &r = work.r;
     fused_task          a = {};
     a.B = (int)d.B;
     a.L = (int)d.L;
@@ -95,16 +101,16 @@ static fused_task fused_task_of(const mba_call *c, const shares &share)
     a.bias = n->in[DT_BIAS] ? (const float *)c->in[DT_BIAS] : NULL;
     a.rec = (float *)mba_cuda_scratch(c, SSD_RECORDS_WORK);
     a.cb = (bf16 *)mba_cuda_scratch(c, SSD_PAIRS_WORK);
-    if (n->in[IDS]) set_reach(a, mba_cuda_scratch(c, SSD_REACH_WORK));
+    if (n->in[IDS]) set_masked_rows(a, mba_cuda_scratch(c, SSD_REACH_WORK));
     a.seg_state = (float *)mba_cuda_scratch(c, SSD_SEGMENTS_WORK);
-    a.states = (int)share.cut.handed;
-    const int64_t states = share.cut.how ? share.cut.handed * HEADS : d.B * d.H * r.segments * r.parts;
+    a.states = (int)work.split.state_slots;
+    const int64_t states = work.split.how ? work.split.state_slots * HEADS : d.B * d.H * r.segments * r.parts;
     a.seg_decay = a.seg_state + states * FP * FN;
-    a.handed = share.cut.handed ? (int *)a.seg_decay : NULL;
+    a.state_ready = work.split.state_slots ? (int *)a.seg_decay : NULL;
     return a;
 }
 
-/* Columns of all heads or groups of all tokens: (width, L, B). */
+/* Tensor map of an activation: (width, L, B), width = columns of all heads or groups. */
 template <typename T>
 static mba_status map_tokens(CUtensorMap *map, const strided<T> &t, int64_t width, int64_t L, int64_t B)
 {
@@ -118,8 +124,8 @@ static mba_status map_dense(CUtensorMap *map, const bf16 *at, int64_t width, int
     return mba_tensor_map_make(map, at, dim, step);
 }
 
-/* y: where the walk writes, x: what it scales, other: what the reverse walk takes sums with. Exact: C B^T with what
- * its rounding lost, which lies behind it. */
+/* Tensor maps of a scan. x: what it scales (x or dy); y: what it writes; `other` shows the operand x. exact: the map of
+ * C B^T includes the residuals behind it. */
 static mba_status scan_maps_of(scan_maps *m, const fused_task &a, const strided<const bf16> &x, const strided<bf16> &y,
                                bool rev, bool exact)
 {
@@ -134,7 +140,7 @@ static mba_status scan_maps_of(scan_maps *m, const fused_task &a, const strided<
     }
     m->k = rev ? bm : cm;
     m->u = rev ? cm : bm;
-    MBA_TRY(map_dense(&m->cb, a.cb, FQ, FQ, (int64_t)a.B * a.K * a.G + (exact ? residual_offset_pairs(a) : 0)));
+    MBA_TRY(map_dense(&m->cb, a.cb, FQ, FQ, (int64_t)a.B * a.K * a.G + (exact ? residual_offset_cb(a) : 0)));
     MBA_TRY(map_tokens(&m->x, x, HP, a.L, a.B));
     MBA_TRY(map_tokens(&m->other, a.x, HP, a.L, a.B));
     if (y.at) MBA_TRY(map_tokens(&m->y, y, HP, a.L, a.B));
@@ -142,6 +148,7 @@ static mba_status scan_maps_of(scan_maps *m, const fused_task &a, const strided<
     return MBA_OK;
 }
 
+/* Sets what only the backward pass reads and writes. kept: the forward pass has saved its states. */
 static void set_gradients(fused_task &a, const mba_call *c, bool kept)
 {
     const mba_node *n = c->node;
@@ -157,9 +164,9 @@ static void set_gradients(fused_task &a, const mba_call *c, bool kept)
     for (int k = DX; k <= DINITIAL; k++) a.adds[k] = mba_adds(n, k);
     const int64_t heads = (int64_t)a.B * a.H, chunks = (int64_t)a.B * a.K, tokens = heads * a.K * FQ;
     char         *at = (char *)mba_cuda_scratch(c, SSD_TOKENS_WORK);
-    if (kept) set_kept(a, c->in[STATES_IN], (float *)c->in[RECORDS_IN], c->in[PAIRS_IN]);
-    else set_kept(a, mba_cuda_scratch(c, SSD_SAVED_WORK), a.rec + heads * a.K * REC, a.cb);
-    if (kept && n->in[IDS]) set_reach(a, c->in[REACH_IN]);
+    if (kept) set_saved(a, c->in[STATES_IN], (float *)c->in[RECORDS_IN], c->in[PAIRS_IN]);
+    else set_saved(a, mba_cuda_scratch(c, SSD_SAVED_WORK), a.rec + heads * a.K * REC, a.cb);
+    if (kept && n->in[IDS]) set_masked_rows(a, c->in[REACH_IN]);
     a.saved_rev = (uint32_t *)mba_cuda_scratch(c, SSD_SAVED_REV_WORK);
     a.src = take<float>(at, tokens);
     a.q = take<float>(at, tokens);
@@ -173,12 +180,12 @@ static void set_gradients(fused_task &a, const mba_call *c, bool kept)
     a.dD = take<float>(at, heads * a.segments * FP);
 }
 
-/* Exact: with the rests of states and of C B^T, which lie behind them. */
+/* Tensor maps of ssd_bwd_bc. exact: those of states and C B^T include the residuals behind them. */
 static mba_status bc_maps_of(bc_maps *m, const fused_task &a, bool exact)
 {
-    const int64_t HP = (int64_t)a.H * FP,
-                  count = (int64_t)a.B * a.H * (a.K / 2) + (exact ? residual_offset_states(a) : 0);
-    const int64_t rest = exact ? residual_offset_pairs(a) : 0;
+    const int64_t HP = (int64_t)a.H * FP;
+    const int64_t count = (int64_t)a.B * a.H * (a.K / 2) + (exact ? residual_offset_states(a) : 0);
+    const int64_t rest = exact ? residual_offset_cb(a) : 0;
     MBA_TRY(map_tokens(&m->x, a.x, HP, a.L, a.B));
     MBA_TRY(map_tokens(&m->dy, a.dy, HP, a.L, a.B));
     MBA_TRY(map_dense(&m->h, (const bf16 *)a.saved, FN, FP, count));

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/* ssd_launch.cuh -- launchers of the multi-kernel variants of ssd: what a kernel gets, from a call and its plan.
+/* ssd_launch.cuh -- launchers of the multi-kernel variants of ssd: arguments of the kernels from a call and its plan,
+ * and the sequence of launches of `chunked`, `persistent` and `bc_fused`.
  *
- *   ssd_cuda.cu              `chunked`, `bc_fused` and `fma`
- *   ssd_persistent_cuda.cu   `persistent` */
+ * ssd_cuda.cu instantiates `chunked` and `bc_fused` and adds `fma`; ssd_persistent_cuda.cu instantiates `persistent`.
+ * The kernels are in ssd_steps.cuh, ssd_mma.cuh, ssd_mma_scan.cuh and ssd_mma_grads.cuh, the plans in ssd_plan.c. */
 #ifndef MBA_SSD_LAUNCH_CUH
 #define MBA_SSD_LAUNCH_CUH
 
@@ -10,6 +11,7 @@
 #include "ops/ssd/ssd_mma_scan.cuh"
 #include "ops/ssd/ssd_steps.cuh"
 
+/* Sets the pointers to scratch (ssd_task.cuh has their shapes). */
 template <typename A> static void set_scratch(A &a, const mba_call *c, const ssd_tiling &t, bool backward)
 {
     const int64_t BHKQ = (int64_t)a.B * a.H * a.KQ, BKQGN = (int64_t)a.B * a.KQ * a.G * a.N;
@@ -39,6 +41,7 @@ template <typename A> static void set_scratch(A &a, const mba_call *c, const ssd
     a.cb_low = A::TENSOR ? (typename A::ST *)mba_cuda_scratch(c, SSD_CB_LOW_WORK) : NULL;
 }
 
+/* The arguments of all kernels of a launch sequence. */
 template <typename A> static A task_of(const mba_call *c, const ssd_tiling &t, bool backward)
 {
     typedef typename A::T T;
@@ -94,13 +97,13 @@ template <typename A> static A task_of(const mba_call *c, const ssd_tiling &t, b
     return a;
 }
 
-static ssd_tiling cut_of(const mba_call *c, ssd_baseline_kind way)
+static ssd_tiling tiling_of(const mba_call *c, ssd_baseline_kind kind)
 {
     const ssd_dims d = ssd_dims_of(c->node);
-    return ssd_tiling_of(&d, way);
+    return ssd_tiling_of(&d, kind);
 }
 
-/* The next launch of the plan: n counts them. */
+/* Launches kernel n of the plan and increments n. The last argument is the number of tiles. */
 #define SSD_LAUNCH(c, n, a, kernel) \
     do { \
         const mba_launch *launch_ = &(c)->plan->launch[n]; \
@@ -108,51 +111,53 @@ static ssd_tiling cut_of(const mba_call *c, ssd_baseline_kind way)
         (n)++; \
     } while (0)
 
-/* ---- tensor cores: STAYS, blocks that take tiles in a loop; MADE, C B^T where it is used ---- */
+/* ---- tensor cores. PERSISTENT: blocks loop over tiles. CB_INSIDE: kernels that use C B^T compute it. MT: tiles of 64
+ * rows per block. ---- */
 
-template <bool STAYS, bool MADE, int MT> static mba_status launch_fwd(const mba_call *c, const tensor_task &a)
+template <bool PERSISTENT, bool CB_INSIDE, int MT> static mba_status launch_fwd(const mba_call *c, const tensor_task &a)
 {
     int n = 0;
-    SSD_LAUNCH(c, n, a, (chunk_cumsum_fwd<STAYS, tensor_task>));
-    SSD_LAUNCH(c, n, a, chunk_state_fwd<STAYS>);
-    SSD_LAUNCH(c, n, a, (state_passing_fwd<STAYS, 8, tensor_task>));
-    if constexpr (MADE) {
+    SSD_LAUNCH(c, n, a, (chunk_cumsum_fwd<PERSISTENT, tensor_task>));
+    SSD_LAUNCH(c, n, a, chunk_state_fwd<PERSISTENT>);
+    SSD_LAUNCH(c, n, a, (state_passing_fwd<PERSISTENT, 8, tensor_task>));
+    if constexpr (CB_INSIDE) {
         SSD_LAUNCH(c, n, a, bc_chunk_scan_fwd<SSD_BC_PAIRS>);
     } else {
-        SSD_LAUNCH(c, n, a, bmm_chunk_fwd<STAYS>);
-        SSD_LAUNCH(c, n, a, (chunk_scan_fwd<STAYS, MT>));
+        SSD_LAUNCH(c, n, a, bmm_chunk_fwd<PERSISTENT>);
+        SSD_LAUNCH(c, n, a, (chunk_scan_fwd<PERSISTENT, MT>));
     }
     return MBA_OK;
 }
 
-template <bool STAYS, bool MADE, int MT> static mba_status launch_bwd(const mba_call *c, const tensor_task &a)
+template <bool PERSISTENT, bool CB_INSIDE, int MT> static mba_status launch_bwd(const mba_call *c, const tensor_task &a)
 {
     int n = 0;
-    SSD_LAUNCH(c, n, a, (chunk_cumsum_fwd<STAYS, tensor_task>));
-    if constexpr (!MADE) SSD_LAUNCH(c, n, a, bmm_chunk_fwd<STAYS>);
-    SSD_LAUNCH(c, n, a, chunk_state_fwd<STAYS>);
-    SSD_LAUNCH(c, n, a, (state_passing_fwd<STAYS, 8, tensor_task>));
-    SSD_LAUNCH(c, n, a, chunk_scan_bwd_dstates<STAYS>);
-    SSD_LAUNCH(c, n, a, (state_passing_bwd<STAYS, 8, tensor_task>));
-    if constexpr (MADE) SSD_LAUNCH(c, n, a, bc_chunk_scan_bwd_dx<SSD_BC_PAIRS>);
-    else SSD_LAUNCH(c, n, a, (chunk_scan_chunk_state_bwd_dx<STAYS, MT>));
-    SSD_LAUNCH(c, n, a, (chunk_state_bwd_db<STAYS, MT>));
-    SSD_LAUNCH(c, n, a, (chunk_scan_bwd_dc<STAYS, MT>));
-    SSD_LAUNCH(c, n, a, (chunk_scan_bwd_dcb<STAYS, MADE>));
-    SSD_LAUNCH(c, n, a, (bmm_chunk_bwd<STAYS, false>));
-    SSD_LAUNCH(c, n, a, (bmm_chunk_bwd<STAYS, true>));
-    SSD_LAUNCH(c, n, a, (chunk_scan_bwd_ddacs_stable<STAYS, tensor_task>));
-    SSD_LAUNCH(c, n, a, (chunk_cumsum_bwd<STAYS, tensor_task>));
-    SSD_LAUNCH(c, n, a, (ssd_sum_parts<STAYS, tensor_task>));
+    SSD_LAUNCH(c, n, a, (chunk_cumsum_fwd<PERSISTENT, tensor_task>));
+    if constexpr (!CB_INSIDE) SSD_LAUNCH(c, n, a, bmm_chunk_fwd<PERSISTENT>);
+    SSD_LAUNCH(c, n, a, chunk_state_fwd<PERSISTENT>);
+    SSD_LAUNCH(c, n, a, (state_passing_fwd<PERSISTENT, 8, tensor_task>));
+    SSD_LAUNCH(c, n, a, chunk_scan_bwd_dstates<PERSISTENT>);
+    SSD_LAUNCH(c, n, a, (state_passing_bwd<PERSISTENT, 8, tensor_task>));
+    if constexpr (CB_INSIDE) SSD_LAUNCH(c, n, a, bc_chunk_scan_bwd_dx<SSD_BC_PAIRS>);
+    else SSD_LAUNCH(c, n, a, (chunk_scan_chunk_state_bwd_dx<PERSISTENT, MT>));
+    SSD_LAUNCH(c, n, a, (chunk_state_bwd_db<PERSISTENT, MT>));
+    SSD_LAUNCH(c, n, a, (chunk_scan_bwd_dc<PERSISTENT, MT>));
+    SSD_LAUNCH(c, n, a, (chunk_scan_bwd_dcb<PERSISTENT, CB_INSIDE>));
+    SSD_LAUNCH(c, n, a, (bmm_chunk_bwd<PERSISTENT, false>));
+    SSD_LAUNCH(c, n, a, (bmm_chunk_bwd<PERSISTENT, true>));
+    SSD_LAUNCH(c, n, a, (chunk_scan_bwd_ddacs_stable<PERSISTENT, tensor_task>));
+    SSD_LAUNCH(c, n, a, (chunk_cumsum_bwd<PERSISTENT, tensor_task>));
+    SSD_LAUNCH(c, n, a, (ssd_sum_parts<PERSISTENT, tensor_task>));
     return MBA_OK;
 }
 
-template <bool STAYS, bool MADE> static mba_status launch_tensor(const mba_call *c, bool backward)
+template <bool PERSISTENT, bool CB_INSIDE> static mba_status launch_tensor(const mba_call *c, bool backward)
 {
-    const ssd_tiling  t = cut_of(c, MADE ? SSD_BC_FUSED : STAYS ? SSD_PERSISTENT : SSD_CHUNKED);
+    const ssd_tiling  t = tiling_of(c, CB_INSIDE ? SSD_BC_FUSED : PERSISTENT ? SSD_PERSISTENT : SSD_CHUNKED);
     const tensor_task a = task_of<tensor_task>(c, t, backward);
-    if (backward) return t.rows == 128 ? launch_bwd<STAYS, MADE, 2>(c, a) : launch_bwd<STAYS, MADE, 1>(c, a);
-    return t.rows == 128 ? launch_fwd<STAYS, MADE, 2>(c, a) : launch_fwd<STAYS, MADE, 1>(c, a);
+    if (t.rows == 128)
+        return backward ? launch_bwd<PERSISTENT, CB_INSIDE, 2>(c, a) : launch_fwd<PERSISTENT, CB_INSIDE, 2>(c, a);
+    return backward ? launch_bwd<PERSISTENT, CB_INSIDE, 1>(c, a) : launch_fwd<PERSISTENT, CB_INSIDE, 1>(c, a);
 }
 
 #endif

@@ -1,30 +1,35 @@
 // SPDX-License-Identifier: Apache-2.0
-/* ssd_mma_scan.cuh -- y and the gradient of x on tensor cores, and both with C B^T made in the block (ssd_mma.cuh).
+/* ssd_mma_scan.cuh -- y and dx of ssd's multi-kernel variants on tensor cores; in `bc_fused` with C B^T computed in the
+ * block. The scheme of tiles, rings and pivots is in ssd_mma.cuh.
+ *
+ * A block computes rows of one chunk for two heads: the product of C with the entering state, scaled to the pivot of
+ * each warp, plus C B^T times x, tile by tile in the direction of the diagonal. REV computes dx with B, the gradient of
+ * states, transposed C B^T and dy. x and dy are read again for D x (REV: D dy, and sums of dD).
  *
  * kernel     chunk_scan_fwd, chunk_scan_chunk_state_bwd_dx   64 MT rows x (2 heads of 64 p) per block
  * launch     grid B K G (Q / 64 MT) ceil(J/2) ceil(P/64), block 256, dynamic smem 3 (8 MT + 16) KB + 32Q
- * kernel     bc_chunk_scan_fwd, bc_chunk_scan_bwd_dx     the same with C B^T made there: 64 rows, PAIRS times two heads
+ * kernel     bc_chunk_scan_fwd, bc_chunk_scan_bwd_dx     the same with C B^T inside: 64 rows, PAIRS pairs of heads
  * launch     grid B K G (Q / 64) ceil(J / 2 PAIRS) ceil(P/64), block 256, dynamic smem 8 (6 + N/64 + Q/64) KB + 48Q */
 #ifndef MBA_SSD_MMA_SCAN_CUH
 #define MBA_SSD_MMA_SCAN_CUH
 
 #include "ops/ssd/ssd_mma.cuh"
 
-enum { SCAN_STAGES = 3, SCAN_LD = 72 }; /* SCAN_LD: floats of a row of sums on its way out */
+enum { SCAN_STAGES = 3, SCAN_LD = 72 }; /* SCAN_LD: floats per row of the staged output */
 
-/* What chunk_scan works on: rows r0 .. of chunk c, two heads, 64 columns of p. */
+/* The output tile of a block: rows r0 .. of chunk c, two heads, 64 columns p. */
 struct scan_block {
     int     b, c, g, h0, heads, rt, r0, pt, real;
     int64_t l0;
 };
 
-static __device__ __forceinline__ void take_heads(scan_block &k, const tensor_task &a, int pair)
+static __device__ __forceinline__ void set_heads(scan_block &k, const tensor_task &a, int pair)
 {
     k.h0 = k.g * a.J + 2 * pair;
     k.heads = min(2, a.J - 2 * pair);
 }
 
-/* Tile z, where the heads of a group are `parts`; returns which of them. */
+/* Sets all but the heads from tile number z; the heads of a group are divided into `parts`. Returns the part. */
 template <int MT>
 static __device__ __forceinline__ int scan_block_of(scan_block &k, const tensor_task &a, unsigned z, int parts)
 {
@@ -40,20 +45,20 @@ static __device__ __forceinline__ int scan_block_of(scan_block &k, const tensor_
     return part;
 }
 
-/* Where the tiles of a stage come from: tile u of step i lies at at[u] + i * step. In shared memory, since beside the
- * sums of a warp there are no registers for it. First C (or B) and the states, then C B^T and x (or dy). */
-struct scan_side {
+/* Source of the tiles of a stage: tile u of step i is at at[u] + i * step. It is kept in shared memory, because
+ * registers are short. First come C (REV: B) and the states, then C B^T and x (REV: dy). */
+struct tile_source {
     const bf16 *at[2];
-    int64_t     ld, step;                            /* between rows, between steps */
-    int         rows[2], cols, rows_drop, cols_drop; /* what is there; how much less at the next step */
+    int64_t     ld, step;                            /* strides: between rows, between steps */
+    int         rows[2], cols, rows_drop, cols_drop; /* valid rows and columns; decrease per step */
 };
-struct scan_sides {
-    scan_side left, right;
+struct tile_sources {
+    tile_source left, right;
 };
-enum { MAX_CHUNK_ROWS = 512 }; /* as the plan says: so many rows less are none at any step */
+enum { MAX_CHUNK_ROWS = 512 }; /* limit of the plan; minus this, no row is valid at any step */
 
 template <bool REV>
-static __device__ __forceinline__ void set_states(scan_sides &s, const tensor_task &a, const scan_block &k)
+static __device__ __forceinline__ void set_states(tile_sources &s, const tensor_task &a, const scan_block &k)
 {
     const strided<const bf16> &m = REV ? a.bm : a.cm;
     for (int u = 0; u < 2; u++) {
@@ -71,11 +76,11 @@ static __device__ __forceinline__ void set_states(scan_sides &s, const tensor_ta
 }
 
 template <bool REV>
-static __device__ __forceinline__ void set_sources(scan_sides &s, const tensor_task &a, const scan_block &k)
+static __device__ __forceinline__ void set_sources(tile_sources &s, const tensor_task &a, const scan_block &k)
 {
     const strided<const bf16> &v = REV && a.dy.at ? a.dy : a.x;
     const int                  first = REV ? (a.tiles - 1) * 64 : 0, real = REV && !a.dy.at ? 0 : k.real;
-    const bf16                *cb = a.cb + pairs_at(a, k.b, k.c, k.g);
+    const bf16                *cb = a.cb + cb_index(a, k.b, k.c, k.g);
     for (int u = 0; u < 2; u++) {
         s.left.at[u] = REV ? cb + (int64_t)first * a.Q + k.r0 + 64 * u : cb + (int64_t)(k.r0 + 64 * u) * a.Q;
         s.left.rows[u] = 64;
@@ -92,7 +97,7 @@ static __device__ __forceinline__ void set_sources(scan_sides &s, const tensor_t
     s.left.rows_drop = s.left.cols_drop = s.right.cols_drop = 0;
 }
 
-static __device__ __forceinline__ void scan_load(unsigned char *tile, const scan_side &s, int tiles, int i)
+static __device__ __forceinline__ void scan_load(unsigned char *tile, const tile_source &s, int tiles, int i)
 {
 #pragma unroll 1
     for (int u = 0; u < tiles; u++)
@@ -100,7 +105,7 @@ static __device__ __forceinline__ void scan_load(unsigned char *tile, const scan
                            s.cols - i * s.cols_drop);
 }
 
-/* cs and dt of both heads; the factors of sources for the pivot of each row of warps. */
+/* cs and dt of both heads, and the factors of sources relative to the pivot of each row of warps. */
 struct scan_tables {
     float *cs, *step;
     uint2 *factor;
@@ -126,7 +131,7 @@ static __device__ __forceinline__ void scan_factors(const tensor_task &a, const 
     }
 }
 
-/* A fragment of pairs near the diagonal, with its decays: rows l (or m) = cs_row, columns s.. of the fragment. */
+/* Applies a decay per pair to a fragment of C B^T at the diagonal. row: cs of its rows; cs, step: of its columns. */
 template <bool REV>
 static __device__ __forceinline__ void scale_pairs(uint32_t (&A)[4], const float (&row)[2], const float *cs,
                                                    const float *step)
@@ -150,13 +155,13 @@ template <int MT> static __device__ __forceinline__ void scale_rows(float (&acc)
             for (int i = 0; i < 4; i++) acc[m][n][i] *= f[m][i / 2];
 }
 
-/* cs just before the rows lo .. of a warp, or of the last of them. */
+/* The pivot of a warp's rows lo ..: cs just before them (REV: of the last of them). */
 template <bool REV, int MT> static __device__ __forceinline__ float pivot_of(const float *cs, int lo)
 {
     return REV ? cs[lo + 16 * MT - 1] : lo ? cs[lo - 1] : 0;
 }
 
-/* One tile of 64 sources (or of what a source feeds), for the rows lo .. of this warp, at w0 in the tile. */
+/* Adds one tile of 64 sources (REV: destinations) to the rows lo .. of this warp, which are rows w0 .. of the block. */
 template <bool REV, int MT>
 static __device__ __forceinline__ void scan_sources(float (&acc)[MT][8][4], const unsigned char *left,
                                                     const unsigned char *right, const float *cs, const float *step,
@@ -182,7 +187,7 @@ static __device__ __forceinline__ void scan_sources(float (&acc)[MT][8][4], cons
         float row[MT][2];
         for (int m = 0; m < MT; m++)
             for (int r = 0; r < 2; r++) row[m][r] = cs[lo + 16 * m + 8 * r + lane_row()];
-        if (s == (REV ? lo + 16 * MT - 16 : lo)) { // the first block at the diagonal: from the pivot to the rows
+        if (s == (REV ? lo + 16 * MT - 16 : lo)) { // first block at the diagonal: rescale from pivot to rows
             const float pivot = pivot_of<REV, MT>(cs, lo);
             float       f[MT][2];
             for (int m = 0; m < MT; m++)
@@ -190,11 +195,11 @@ static __device__ __forceinline__ void scan_sources(float (&acc)[MT][8][4], cons
             scale_rows(acc, f);
         }
         for (int m = 0; m < MT; m++) scale_pairs<REV>(A[m], row[m], cs + s + 2 * t, step + s + 2 * t);
-        step_columns(acc, A, right, k); // blocks beyond the diagonal are zero in C B^T
+        step_columns(acc, A, right, k); // C B^T is zero beyond the diagonal
     }
 }
 
-/* Sums of columns over the block, from eight per thread: thread i < 64 gets column i. `red` holds 8 x 64 floats. */
+/* Column sums over the block from eight values per thread; thread i < 64 gets column i. `red` holds 8 x 64 floats. */
 static __device__ __forceinline__ float column_sums(float *red, float (&v)[8])
 {
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
@@ -214,12 +219,12 @@ static __device__ __forceinline__ float column_sums(float *red, float (&v)[8])
     return sum;
 }
 
-/* The sums of a head leave: eight threads for a row, eight columns each. */
+/* Stores the output of a head: eight threads per row, eight columns each. REV: also partial sums of dD. */
 template <bool REV, int MT>
 static __device__ __forceinline__ void scan_store(const tensor_task &a, const scan_block &k, int h, const float *sums,
                                                   float *red)
 {
-    const int     tid = thread_id_reread(), piece = tid % 8, p = k.pt * 64 + piece * 8;
+    const int     tid = thread_id_reread(), vector = tid % 8, p = k.pt * 64 + vector * 8;
     const int64_t at = steps_at(a, k.b, h, k.c);
     float         D[8] = {}, cols[8] = {};
     for (int i = 0; i < 8 && a.skip_cols && p < a.P; i++) D[i] = a.skip[a.skip_cols == 1 ? h : h * a.P + p + i];
@@ -231,7 +236,7 @@ static __device__ __forceinline__ void scan_store(const tensor_task &a, const sc
         if (REV && real && a.dy.at) load(dy, a.dy.row(k.b, k.l0 + l, h) + p);
         const float step = REV ? a.step[at + l] : 1;
         float       sum[2][4];
-        for (int i = 0; i < 2; i++) load(sum[i], sums + r * SCAN_LD + piece * 8 + i * 4);
+        for (int i = 0; i < 2; i++) load(sum[i], sums + r * SCAN_LD + vector * 8 + i * 4);
 #pragma unroll
         for (int i = 0; i < 8; i++) {
             o[i] = fmaf(step, sum[i / 4][i % 4], D[i] * (REV ? dy[i] : x[i]));
@@ -257,32 +262,33 @@ static __device__ __forceinline__ void scan_store(const tensor_task &a, const sc
     if (tid == 0) a.dD[(part * a.ptiles + k.pt) * a.H + h] = all;
 }
 
-/* With `own` (MADE) the left operands lie there, a tile for each step: C (or B) of the rows, then C B^T. Otherwise they
- * come through the ring. */
-template <bool REV, int MT, bool MADE>
-static __device__ __forceinline__ void chunk_scan(const tensor_task &a, const scan_block &k, const unsigned char *own)
+/* One output tile. With CB_INSIDE, left_tiles holds the left operands in shared memory, one tile per step: C (REV: B)
+ * of the rows, then C B^T. Otherwise they come through the ring. */
+template <bool REV, int MT, bool CB_INSIDE>
+static __device__ __forceinline__ void chunk_scan(const tensor_task &a, const scan_block &k,
+                                                  const unsigned char *left_tiles)
 {
     MBA_DYNAMIC_SMEM(smem);
-    enum { LEFT = MADE ? 0 : MT, STAGE = (LEFT + 2) * TILE_BYTES };
-    float                *table = (float *)(smem + SCAN_STAGES * STAGE);
-    const scan_tables     tables = { table, table + 2 * a.Q, (uint2 *)(table + 4 * a.Q) };
-    const int             states = (a.N + 63) / 64, steps = states + (REV ? a.tiles - k.r0 / 64 : k.r0 / 64 + MT);
-    __shared__ scan_sides from[2];
-    __shared__ scan_block mine; // k again, for the end: it need not stay in registers
+    enum { LEFT = CB_INSIDE ? 0 : MT, STAGE = (LEFT + 2) * TILE_BYTES };
+    float                  *table = (float *)(smem + SCAN_STAGES * STAGE);
+    const scan_tables       tables = { table, table + 2 * a.Q, (uint2 *)(table + 4 * a.Q) };
+    const int               states = (a.N + 63) / 64, steps = states + (REV ? a.tiles - k.r0 / 64 : k.r0 / 64 + MT);
+    __shared__ tile_sources from[2];
+    __shared__ scan_block   mine; // copy of k for the end: saves registers
     if (threadIdx.x == 0) set_states<REV>(from[0], a, k);
     if (threadIdx.x == 0) mine = k;
     if (threadIdx.x == 32) set_sources<REV>(from[1], a, k);
     __syncthreads();
     auto fetch = [&](int i) {
         if (i < steps) {
-            unsigned char    *t = smem + i % SCAN_STAGES * STAGE;
-            const scan_sides &s = from[i >= states];
-            if (!MADE) scan_load(t, s.left, MT, i < states ? i : i - states);
+            unsigned char      *t = smem + i % SCAN_STAGES * STAGE;
+            const tile_sources &s = from[i >= states];
+            if (!CB_INSIDE) scan_load(t, s.left, MT, i < states ? i : i - states);
             scan_load(t + LEFT * TILE_BYTES, s.right, 2, i < states ? i : i - states);
         }
         cp_commit();
     };
-    /* 1. the first stages are on their way while the factors are made */
+    /* 1. start the first stages, compute the factors meanwhile */
     for (int i = 0; i < SCAN_STAGES - 1; i++) fetch(i);
     scan_factors<REV, MT>(a, k, tables);
     __syncthreads();
@@ -290,13 +296,13 @@ static __device__ __forceinline__ void chunk_scan(const tensor_task &a, const sc
     const float *cs = tables.cs + u * a.Q, *step = tables.step + u * a.Q;
     const uint2 *factor = tables.factor + (u * 4 + wr) * (a.Q / 2);
     float        acc[MT][8][4] = {};
-    /* 2. the state, then the tiles of sources, each scaled up to the pivot of the warp */
+    /* 2. multiply: the state, then the tiles of sources, each scaled to the pivot of the warp */
     for (int i = 0; i < steps; i++) {
         cp_wait<SCAN_STAGES - 2>();
         __syncthreads();
         fetch(i + SCAN_STAGES - 1);
         const unsigned char *stage = smem + i % SCAN_STAGES * STAGE, *right = stage + (LEFT + u) * TILE_BYTES,
-                            *left = MADE ? own + i * TILE_BYTES : stage;
+                            *left = CB_INSIDE ? left_tiles + i * TILE_BYTES : stage;
         if (i < states) {
 #pragma unroll 1
             for (int kk = 0; kk < SSD_TILE; kk += 16) {
@@ -307,7 +313,7 @@ static __device__ __forceinline__ void chunk_scan(const tensor_task &a, const sc
             if (i < states - 1) continue;
             const int64_t at = steps_at(a, mine.b, mine.h0 + min(u, mine.heads - 1), mine.c) + lo;
             const float   pivot = pivot_of<REV, MT>(cs, lo), entering = __expf(REV ? cs[a.Q - 1] - pivot : pivot);
-            float         f[MT][2]; // zero where a reset lies between: then the decay is zero too
+            float         f[MT][2]; // zero where a reset cuts the state off
             for (int m = 0; m < MT; m++)
                 for (int r = 0; r < 2; r++)
                     f[m][r] = (REV ? a.out : a.in)[at + 16 * m + 8 * r + lane_row()] > 0 ? entering : 0;
@@ -317,7 +323,7 @@ static __device__ __forceinline__ void chunk_scan(const tensor_task &a, const sc
         const int j = REV ? a.tiles - 1 - (i - states) : i - states;
         scan_sources<REV, MT>(acc, left, right, cs, step, factor, j, lo, w0);
     }
-    /* 3. out through shared memory */
+    /* 3. store through shared memory */
     __syncthreads();
     const int t = thread_id_reread(), row = (t >> 5 & 3) * 16 * MT + ((t & 31) >> 2);
     float    *sums = (float *)smem + (t >> 7) * 64 * MT * SCAN_LD;
@@ -337,28 +343,28 @@ static __device__ __forceinline__ void chunk_scan(const tensor_task &a, const sc
 template <bool REV, int MT> static __device__ __forceinline__ void scan_tile(const tensor_task &a, unsigned tile)
 {
     scan_block k;
-    take_heads(k, a, scan_block_of<MT>(k, a, tile, a.pairs));
+    set_heads(k, a, scan_block_of<MT>(k, a, tile, a.pairs));
     chunk_scan<REV, MT, false>(a, k, NULL);
 }
 
-template <bool STAYS, int MT>
+template <bool PERSISTENT, int MT>
 __global__ void __launch_bounds__(256, 2) chunk_scan_fwd(const __grid_constant__ tensor_task a, unsigned tiles)
 {
-    for_tiles<STAYS>(tiles, [&](unsigned tile) { scan_tile<false, MT>(a, tile); });
+    for_tiles<PERSISTENT>(tiles, [&](unsigned tile) { scan_tile<false, MT>(a, tile); });
 }
-template <bool STAYS, int MT>
+template <bool PERSISTENT, int MT>
 __global__ void __launch_bounds__(256, 2)
     chunk_scan_chunk_state_bwd_dx(const __grid_constant__ tensor_task a, unsigned tiles)
 {
-    for_tiles<STAYS>(tiles, [&](unsigned tile) { scan_tile<true, MT>(a, tile); });
+    for_tiles<PERSISTENT>(tiles, [&](unsigned tile) { scan_tile<true, MT>(a, tile); });
 }
 
-/* ---- the same with C B^T made in the block (variant bc_fused) ---- */
+/* ---- variant `bc_fused`: C B^T is computed in the block ---- */
 
-/* C (or B) of the 64 rows of a block, a tile per 64 of N, and behind it the tiles of C B^T of these rows in the order
- * in which the scan wants them: made two at a time, by four warps each. Its end is a barrier. */
+/* Fills left_tiles: C (REV: B) of the block's 64 rows, one tile per 64 columns of N, then the tiles of C B^T of these
+ * rows in the order of the scan, two at a time by four warps each. Ends with a barrier. */
 template <bool REV>
-static __device__ __forceinline__ void make_pairs(unsigned char *own, const tensor_task &a, const scan_block &k)
+static __device__ __forceinline__ void compute_cb(unsigned char *left_tiles, const tensor_task &a, const scan_block &k)
 {
     MBA_DYNAMIC_SMEM(smem);
     const strided<const bf16> &mine = REV ? a.bm : a.cm, &other = REV ? a.cm : a.bm;
@@ -374,8 +380,8 @@ static __device__ __forceinline__ void make_pairs(unsigned char *own, const tens
         cp_commit();
     };
     for (int i = 0; i < slabs; i++)
-        load_tile<64, 256>(own + i * TILE_BYTES, mine.row(k.b, k.l0 + k.r0, k.g) + i * 64, mine.axis[1], k.real - k.r0,
-                           a.N - i * 64);
+        load_tile<64, 256>(left_tiles + i * TILE_BYTES, mine.row(k.b, k.l0 + k.r0, k.g) + i * 64, mine.axis[1],
+                           k.real - k.r0, a.N - i * 64);
     for (int i = 0; i < SCAN_STAGES - 1; i++) fetch(i);
     float acc[2][4][4] = {};
     for (int i = 0; i < steps; i++) {
@@ -384,7 +390,8 @@ static __device__ __forceinline__ void make_pairs(unsigned char *own, const tens
         __syncthreads();
         fetch(i + SCAN_STAGES - 1);
         if (n >= count) continue;
-        const unsigned char *t = smem + (i % SCAN_STAGES * 2 + u) * TILE_BYTES, *rows = own + i % slabs * TILE_BYTES;
+        const unsigned char *t = smem + (i % SCAN_STAGES * 2 + u) * TILE_BYTES,
+                            *rows = left_tiles + i % slabs * TILE_BYTES;
         product_of_rows(acc, REV ? t : rows, m0, REV ? rows : t, n0);
         if ((i + 1) % slabs) continue;
 #pragma unroll
@@ -394,27 +401,27 @@ static __device__ __forceinline__ void make_pairs(unsigned char *own, const tens
 #pragma unroll
                 for (int r = 0; r < 2; r++) {
                     const int l = m0 + 16 * m + 8 * r + lane_row(), s = n0 + 8 * j + 2 * lane_pair();
-                    *(uint32_t *)(own + (slabs + n) * TILE_BYTES + tile_at(l, s / 8) + lane_pair() * 4) =
-                        reached(a, k.b, k.c, (REV ? row : k.r0) + l, (REV ? k.r0 : row) + s, acc[m][j][2 * r],
-                                acc[m][j][2 * r + 1]);
+                    *(uint32_t *)(left_tiles + (slabs + n) * TILE_BYTES + tile_at(l, s / 8) + lane_pair() * 4) =
+                        mask_pair(a, k.b, k.c, (REV ? row : k.r0) + l, (REV ? k.r0 : row) + s, acc[m][j][2 * r],
+                                  acc[m][j][2 * r + 1]);
                     acc[m][j][2 * r] = acc[m][j][2 * r + 1] = 0;
                 }
     }
     __syncthreads();
 }
 
-/* PAIRS times two heads share what is made. */
+/* PAIRS pairs of heads share one C B^T. */
 template <bool REV, int PAIRS> static __device__ __forceinline__ void bc_scan(const tensor_task &a)
 {
     MBA_DYNAMIC_SMEM(smem);
-    unsigned char *own = smem + SCAN_STAGES * 2 * TILE_BYTES + 48 * a.Q;
+    unsigned char *left_tiles = smem + SCAN_STAGES * 2 * TILE_BYTES + 48 * a.Q;
     scan_block     k;
     const int      part = scan_block_of<1>(k, a, blockIdx.x, (a.pairs + PAIRS - 1) / PAIRS);
-    make_pairs<REV>(own, a, k);
+    compute_cb<REV>(left_tiles, a, k);
 #pragma unroll 1
     for (int pair = part * PAIRS; pair < min(a.pairs, (part + 1) * PAIRS); pair++) {
-        take_heads(k, a, pair);
-        chunk_scan<REV, 1, true>(a, k, own);
+        set_heads(k, a, pair);
+        chunk_scan<REV, 1, true>(a, k, left_tiles);
         __syncthreads();
     }
 }

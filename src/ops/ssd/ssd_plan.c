@@ -1,21 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-/* ssd_plan.c -- plans of the rungs of ssd below `fused`: fma, chunked, persistent, bc_fused. */
+/* ssd_plan.c -- launch plans of ssd's multi-kernel variants: `chunked`, `persistent`, `bc_fused` and `fma`.
+ *
+ * `chunked`: products on tensor cores (ssd_mma*.cuh), states and C B^T in bf16. `fma`: products in fp32 (ssd_fma.cuh),
+ * everything else in fp32 too, cumulative decays in double. The vector kernels are the same (ssd_steps.cuh).
+ * `persistent`: the launches of `chunked` with as many blocks as fit. `bc_fused`: one launch less, see plan_bc_scan.
+ * Instruction counts per lane are counted in the SASS where a phase names a kernel. */
 #include "core/device.h"
 #include "ops/heads.h"
 #include "ops/ssd/ssd.h"
 #include "ops/ssd/ssd_slots.h"
 
-/* ---- CUDA: the multi-kernel baseline, and what differs from it in one thing ----
- *
- * `chunked`: products on tensor cores (ssd_mma.cuh), states and C B^T in bf16. `fma`: products in fp32 (ssd_fma.cuh),
- * everything else in fp32 too, cumulative decays in double. The vector kernels are the same (ssd_steps.cuh).
- * `persistent`: the launches of `chunked` with as many blocks as fit. `bc_fused`: one launch less, see draw_bc_scan. */
-
 enum { WIDE = 128, MAX_CHUNK = 512, MAX_STATE = 256 };
 
-ssd_tiling ssd_tiling_of(const ssd_dims *d, ssd_baseline_kind way)
+ssd_tiling ssd_tiling_of(const ssd_dims *d, ssd_baseline_kind kind)
 {
-    const bool tensor = way != SSD_FMA;
+    const bool tensor = kind != SSD_FMA;
     ssd_tiling t = { .K = mba_ceil(d->L, d->Q),
                      .tiles = mba_ceil(d->Q, SSD_TILE),
                      .ptiles = mba_ceil(d->P, SSD_TILE),
@@ -27,7 +26,7 @@ ssd_tiling ssd_tiling_of(const ssd_dims *d, ssd_baseline_kind way)
                      .st_bytes = tensor ? 2 : 4 };
     t.KQ = t.K * d->Q;
     t.rtiles = mba_ceil(d->Q, t.rows);
-    t.xrows = way == SSD_BC_FUSED ? SSD_TILE : t.rows;
+    t.xrows = kind == SSD_BC_FUSED ? SSD_TILE : t.rows;
     t.xtiles = mba_ceil(d->Q, t.xrows);
     t.cparts = mba_ceil(d->P * d->N, 256 * t.vec) * 8;
     t.dD = d->B * t.K * t.xtiles * d->H * (d->C > 1 ? d->P : d->C * t.ptiles);
@@ -44,20 +43,20 @@ bool ssd_axes_of(ssd_axes *a, const mba_tensor *t)
     return true;
 }
 
-/* What the functions below work on. */
+/* What the functions below read. */
 typedef struct plan_builder {
     mba_plan          *p;
     ssd_dims           d;
     ssd_tiling         t;
-    double             e, st;  /* bytes of an activation, of a number of a state */
-    int64_t            chunks; /* of all sequences */
-    ssd_baseline_kind  way;
+    double             e, st;  /* bytes of an activation, of a state value */
+    int64_t            chunks; /* chunks of all sequences */
+    ssd_baseline_kind  kind;
     bool               tensor;
     const mba_machine *m;
 } plan_builder;
 
-/* Whether the backward keeps what C B^T lost when it was rounded to bf16. */
-static bool keeps_low(const plan_builder *w) { return w->way == SSD_CHUNKED || w->way == SSD_PERSISTENT; }
+/* Whether the backward pass stores the rounding residual of C B^T. */
+static bool keeps_low(const plan_builder *w) { return w->kind == SSD_CHUNKED || w->kind == SSD_PERSISTENT; }
 
 static bool is_param(const mba_node *n, const mba_tensor *t)
 {
@@ -69,16 +68,16 @@ mba_status ssd_check_axes(const mba_node *n)
     ssd_axes a;
     for (int k = 0; k < MBA_IN_MAX; k++)
         MBA_REFUSE_IF(n->in[k] && !is_param(n, n->in[k]) && !ssd_axes_of(&a, n->in[k]),
-                      "%s is a window without one distance per axis\n"
+                      "%s is a view without one stride per axis\n"
                       "fix: slice whole columns, or copy it first",
                       n->op->in[k].name);
     for (int k = 0; k < MBA_OUT_MAX; k++)
         MBA_REFUSE_IF(n->out[k] && n->out[k]->type.rank > 2 && !ssd_axes_of(&a, n->out[k]),
-                      "%s is a window without one distance per axis", n->op->out[k].name);
+                      "%s is a view without one stride per axis", n->op->out[k].name);
     return MBA_OK;
 }
 
-/* Rows begin at multiples of 16 bytes. */
+/* Whether rows are aligned to 16 bytes. */
 static bool in_pieces(const mba_tensor *t)
 {
     ssd_axes a;
@@ -101,13 +100,13 @@ static mba_status check_tensor(const mba_node *n, const ssd_dims *d)
     MBA_REFUSE_IF(d->Q % SSD_TILE || d->Q > MAX_CHUNK,
                   "a chunk of %lld\nwhy: tiles of 64 rows\nfix: --chunk 64, 128, 256 or 512", (long long)d->Q);
     MBA_REFUSE_IF(d->P % 8 || d->N % 8 || d->N > MAX_STATE,
-                  "heads of %lld, a state of %lld\nwhy: pieces of 8, a state of at most 256", (long long)d->P,
-                  (long long)d->N);
+                  "heads of %lld, a state of %lld\nwhy: both must be multiples of 8, the state at most 256",
+                  (long long)d->P, (long long)d->N);
     MBA_REFUSE_IF(!ssd_vec_aligned(n), "rows that do not begin at multiples of 16 bytes");
     return MBA_OK;
 }
 
-static void draw_scratch(const plan_builder *w, bool ids, bool backward)
+static void plan_scratch(const plan_builder *w, bool ids, bool backward)
 {
     const ssd_dims   *d = &w->d;
     const ssd_tiling *t = &w->t;
@@ -118,7 +117,7 @@ static void draw_scratch(const plan_builder *w, bool ids, bool backward)
     mba_plan_scratch(p, "dA_cumsum", (size_t)(t->cs_bytes * steps));
     mba_plan_scratch(p, "documents", (size_t)(ids ? 4 * d->B * t->KQ : 0));
     mba_plan_scratch(p, "states", (size_t)(t->st_bytes * states));
-    mba_plan_scratch(p, "CB", (size_t)(w->way == SSD_BC_FUSED ? 0 : t->st_bytes * pairs));
+    mba_plan_scratch(p, "CB", (size_t)(w->kind == SSD_BC_FUSED ? 0 : t->st_bytes * pairs));
     if (!backward) return;
     mba_plan_scratch(p, "dstates", (size_t)(t->st_bytes * states));
     mba_plan_scratch(p, "dCB", (size_t)(t->st_bytes * pairs));
@@ -131,8 +130,8 @@ static void draw_scratch(const plan_builder *w, bool ids, bool backward)
 
 /* ---- tiles and blocks ---- */
 
-/* Blocks that an SM holds: registers go to warps by 256; each block has 1 KB of the system's shared memory, and up to
- * 1 KB whose size is known when it is compiled. */
+/* Blocks per SM. Registers are allocated to warps in units of 256. OVERHEAD per block: 1 KB of shared memory that the
+ * system reserves, and up to 1 KB of static shared memory. */
 static int64_t resident(const mba_machine *m, const mba_launch *l)
 {
     enum { OVERHEAD = 2048, MOST = 32 };
@@ -144,15 +143,15 @@ static int64_t resident(const mba_machine *m, const mba_launch *l)
     return n > 1 ? n : 1;
 }
 
-/* A launch of so many tiles; the phases that follow, up to end_tiles, are those of one. A block takes one, or stays and
- * takes its share of them. */
+/* Begins a launch over `tiles` tiles. The phases up to end_tiles() are those of one tile. A block takes one tile, or,
+ * if persistent, its share of them. */
 static mba_launch *begin_tiles(const plan_builder *w, const char *kernel, mba_class cls, int64_t tiles, int block,
                                int regs, size_t smem_bytes)
 {
     mba_launch *l = mba_plan_launch(w->p, kernel, cls, tiles, block);
     l->regs = regs;
     l->smem_bytes = smem_bytes;
-    if (w->way != SSD_PERSISTENT) return l;
+    if (w->kind != SSD_PERSISTENT) return l;
     const int64_t most = w->m->sm * resident(w->m, l);
     l->persistent = true;
     l->tiles = tiles;
@@ -163,20 +162,20 @@ static mba_launch *begin_tiles(const plan_builder *w, const char *kernel, mba_cl
 
 static void end_tiles(const plan_builder *w, mba_launch *l)
 {
-    if (w->way == SSD_PERSISTENT) mba_phase_work(l, MBA_END, 0, NULL);
+    if (w->kind == SSD_PERSISTENT) mba_phase_work(l, MBA_END, 0, NULL);
 }
 
 /* ---- vector kernels ---- */
 
-/* A warp per head and chunk, 32 positions at a time. `waits`: how often it waits for memory meanwhile; bytes and
- * operations of a position, the latter as compiled. */
+/* A vector kernel with one warp per (chunk, head), 32 positions at a time. waits: round trips to memory per 32
+ * positions; in, out, cs: bytes per position; fma, alu, sfu: instructions per position, counted in the SASS. */
 typedef struct steps {
     const char *kernel;
-    int    regs, waits, from, to, parts; /* parts: that sectors of the result are stored in, a column of a matrix */
-    double in, out, cs, fma, alu, sfu;   /* cs: of cumulative decays, which are written too */
+    int         regs, waits, from, to, parts; /* parts: stores that share a sector of the result */
+    double      in, out, cs, fma, alu, sfu;   /* cs: cumulative decays, which are written too */
 } steps;
 
-static void draw_steps(const plan_builder *w, const steps *s)
+static void plan_steps(const plan_builder *w, const steps *s)
 {
     const double waits = (double)(s->waits * mba_ceil(w->d.Q, 32)), n = 8 * (double)w->d.Q / waits;
     mba_launch  *l = begin_tiles(w, s->kernel, MBA_VECTOR, w->chunks * mba_ceil(w->d.H, 8), 256, s->regs, 0);
@@ -192,10 +191,10 @@ static void draw_steps(const plan_builder *w, const steps *s)
     end_tiles(w, l);
 }
 
-/* Cumulative decays, once along the chunk and once for what is left to its end. */
-static void draw_cumsum(const plan_builder *w)
+/* chunk_cumsum_fwd: one pass for cumulative decays, one for the decays until the chunk ends. */
+static void plan_cumsum(const plan_builder *w)
 {
-    draw_steps(w, &(steps){ .kernel = "chunk_cumsum_fwd",
+    plan_steps(w, &(steps){ .kernel = "chunk_cumsum_fwd",
                             .regs = 48,
                             .waits = 2,
                             .from = MBA_ARG_IN(DT),
@@ -208,15 +207,15 @@ static void draw_cumsum(const plan_builder *w)
                             .sfu = 9 });
 }
 
-/* From the end of the chunk, then from its beginning, where sums of tiles are waited for and then what they are added
- * to. */
-static void draw_ddacs(const plan_builder *w)
+/* One pass from the end of the chunk, one from its beginning with two waits: for the sums of tiles, then for the values
+ * that they are added to. */
+static void plan_ddacs(const plan_builder *w)
 {
-    draw_steps(w, &(steps){ .kernel = "chunk_scan_bwd_ddacs_stable",
+    plan_steps(w, &(steps){ .kernel = "chunk_scan_bwd_ddacs_stable",
                             .regs = 56,
                             .waits = 3,
                             .from = MBA_ARG_SCRATCH(SSD_SUMS_WORK),
-                            .in = 4.0 * (double)(w->t.tiles + 1 + 2 * w->t.ntiles + 2), // with dt and its gradient
+                            .in = 4.0 * (double)(w->t.tiles + 1 + 2 * w->t.ntiles + 2), // plus dt and its gradient
                             .to = MBA_ARG_SCRATCH(SSD_SUMS_WORK),
                             .out = 8,
                             .fma = 120,
@@ -224,9 +223,9 @@ static void draw_ddacs(const plan_builder *w)
                             .sfu = 3 });
 }
 
-static void draw_cumsum_bwd(const plan_builder *w)
+static void plan_cumsum_bwd(const plan_builder *w)
 {
-    draw_steps(w, &(steps){ .kernel = "chunk_cumsum_bwd",
+    plan_steps(w, &(steps){ .kernel = "chunk_cumsum_bwd",
                             .regs = 64,
                             .waits = 1,
                             .from = MBA_ARG_SCRATCH(SSD_SUMS_WORK),
@@ -239,7 +238,7 @@ static void draw_cumsum_bwd(const plan_builder *w)
                             .sfu = 4 });
 }
 
-static void draw_passing(const plan_builder *w, bool backward)
+static void plan_passing(const plan_builder *w, bool backward)
 {
     const double n = 256 * (double)w->t.vec;
     mba_launch  *l = begin_tiles(w, backward ? "state_passing_bwd" : "state_passing_fwd", MBA_VECTOR,
@@ -257,7 +256,7 @@ static void draw_passing(const plan_builder *w, bool backward)
     end_tiles(w, l);
 }
 
-static void draw_parts(const plan_builder *w)
+static void plan_parts(const plan_builder *w)
 {
     const int64_t cols = w->d.C > 1 ? w->d.H * w->d.P : w->d.H;
     mba_launch   *l = begin_tiles(w, "ssd_sum_parts", MBA_VECTOR, 3 * mba_ceil(cols, 32), 256, 32, 0);
@@ -266,43 +265,43 @@ static void draw_parts(const plan_builder *w)
     end_tiles(w, l);
 }
 
-/* ---- products: a block multiplies (m, k) by (k, n) in steps through a ring, and scales on the way ---- */
+/* ---- products: a block multiplies (m, k) by (k, n) in steps through a ring, and scales operands ---- */
 
 typedef struct product {
-    const char *kernel; /* its name with tensor cores, and without */
+    const char *kernel; /* name with tensor cores; plain: without */
     const char *plain;
     int64_t     grid;
     int         block, regs, stages;
     size_t      smem_bytes;
-    double      m, n, k, trips;  /* k: of one step */
-    int         left, right, to; /* operands; bytes of one step, of the result */
+    double      m, n, k, trips;  /* k: per step */
+    int         left, right, to; /* operands; their bytes per step, bytes of the result */
     double      left_bytes, right_bytes, to_bytes;
-    double      fma, sfu; /* lane operations of one step besides the product */
-    double      alu;      /* where they are as compiled */
-    bool        triangle; /* row tile i takes i + 1 steps more, of other operands: */
+    double      fma, sfu; /* lane operations per step besides the product */
+    double      alu;      /* set where they are counted in the SASS */
+    bool        triangle; /* row tile i takes i + 1 more steps, with left2 and right2 */
     int         left2, right2;
-    int         sharers;       /* blocks with the same left2 */
-    int         also[2];       /* operands that a block reads besides, and writes; */
-    double      also_bytes[2]; /* its bytes of them */
-    bool        makes_pairs;   /* begins with a tile of C B^T */
-    bool        reads_low;     /* the lower halves of a tile of C B^T too */
-    double      low_bytes;     /* those it writes beside the result */
-    double      tables;        /* numbers of steps that it begins with, and makes factors of */
-    int         parts;         /* that sectors of the result are stored in: bf16 fragments fill halves */
-    int         ends;          /* passes over the result at the end: each waits for what it reads */
+    int         sharers;       /* blocks that share left2 */
+    int         also[2];       /* an operand that a block reads besides, and one it writes */
+    double      also_bytes[2]; /* their bytes per block */
+    bool        computes_cb;   /* begins by computing a tile of C B^T */
+    bool        reads_low;     /* also reads the residuals of a tile of C B^T */
+    double      low_bytes;     /* bytes of residuals written with the result */
+    double      tables;        /* steps that it loads first and turns into factors */
+    int         parts;         /* stores that share a sector: bf16 fragments fill half of one */
+    int         ends;          /* passes over the result at the end; each waits for its loads */
 } product;
 
 enum { T = SSD_TILE, TILE_BYTES = SSD_TILE * SSD_TILE * 2 };
 
-/* Tiles of sources at the diagonal that the four warps of a block of so many rows leave out, in a mean. */
+/* Mean number of tiles of sources beyond the diagonal that the four warps of a block skip. */
 static double beyond_diagonal(double rows) { return 0.375 * rows / T; }
 
-/* Tiles of C B^T, made in a block: a step has 64 columns of so many tiles of C and of B, and makes `tiles`. */
+/* C B^T computed in a block: a step loads 64 columns of c tiles of C and b tiles of B, and multiplies `tiles` tiles. */
 typedef struct made {
     double trips, c, b, tiles;
 } made;
 
-static void draw_made_pairs(const plan_builder *w, mba_launch *l, made k)
+static void plan_made_pairs(const plan_builder *w, mba_launch *l, made k)
 {
     mba_phase_work(l, MBA_LOOP, k.trips, NULL);
     if (k.c > 0) mba_phase_move(l, MBA_ASYNC, MBA_ARG_IN(CM), k.c * T * T * w->e);
@@ -312,9 +311,9 @@ static void draw_made_pairs(const plan_builder *w, mba_launch *l, made k)
     mba_phase_work(l, MBA_END, 0, NULL);
 }
 
-/* Decays and steps of two heads come in, then two factors for every pair of sources and row of warps (scan_factors,
- * as compiled: 88 ALU, 65 FMA, 7 special for a pair). */
-static void draw_tables(mba_launch *l, double numbers)
+/* scan_factors: loads decays and steps of two heads, then computes two factors per pair of sources and row of warps; in
+ * the SASS 88 ALU, 65 FMA and 7 special instructions per pair. */
+static void plan_tables(mba_launch *l, double numbers)
 {
     static const char mix[] = "scan_factors";
     mba_phase_move(l, MBA_LOAD, MBA_ARG_SCRATCH(SSD_STEPS_WORK), 8 * numbers);
@@ -326,8 +325,8 @@ static void draw_tables(mba_launch *l, double numbers)
     mba_phase_work(l, MBA_BARRIER, 1, NULL);
 }
 
-/* `done`: the part of the products that is not left out. */
-static void draw_steps_of(const plan_builder *w, mba_launch *l, const product *q, double trips, int left, int right,
+/* The loop over steps. done: share of the products that is not skipped. */
+static void plan_steps_of(const plan_builder *w, mba_launch *l, const product *q, double trips, int left, int right,
                           double done)
 {
     const mba_work copy = w->tensor ? MBA_ASYNC : MBA_LOAD;
@@ -344,25 +343,25 @@ static void draw_steps_of(const plan_builder *w, mba_launch *l, const product *q
     mba_phase_work(l, MBA_END, 0, NULL);
 }
 
-static void draw_product(const plan_builder *w, const product *q)
+static void plan_product(const plan_builder *w, const product *q)
 {
     const mba_class cls = !w->tensor ? MBA_VECTOR : q->fma > 0 ? MBA_MIXED : MBA_TENSOR;
     const char     *kernel = w->tensor ? q->kernel : q->plain;
     mba_launch     *l = begin_tiles(w, kernel, cls, q->grid, w->tensor ? q->block : 256, w->tensor ? q->regs : 128,
-                                w->tensor ? q->smem_bytes : 0); // registers without tensor cores: 71 to 165
+                                w->tensor ? q->smem_bytes : 0); // `fma` has 71 to 163 registers
     const int64_t   classes = w->d.Q / w->t.rows < 8 ? mba_ceil(w->d.Q, w->t.rows) : 8;
-    const bool      by_class = q->triangle && !l->persistent; // a block that stays has tiles of all classes
+    const bool      by_class = q->triangle && !l->persistent; // a persistent block has tiles of all classes
     l->ring_depth = w->tensor ? q->stages : 0;
     for (int64_t i = 0; by_class && i < classes; i++)
         l->blocks[l->nblocks++] = (mba_blocks){ q->grid / classes,
                                                 { (double)((i + 1) * w->t.tiles) / (double)classes } };
-    if (q->tables > 0) draw_tables(l, q->tables);
-    if (q->makes_pairs) draw_made_pairs(w, l, (made){ (double)mba_ceil(w->d.N, T), .c = 1, .b = 1, .tiles = 1 });
-    draw_steps_of(w, l, q, q->trips, q->left, q->right, 1);
+    if (q->tables > 0) plan_tables(l, q->tables);
+    if (q->computes_cb) plan_made_pairs(w, l, (made){ (double)mba_ceil(w->d.N, T), .c = 1, .b = 1, .tiles = 1 });
+    plan_steps_of(w, l, q, q->trips, q->left, q->right, 1);
     if (q->triangle) {
         const double mean = (double)((classes + 1) * w->t.tiles) / (double)(2 * classes);
         const double done = w->tensor ? 1 - beyond_diagonal(q->m) / mean : 1;
-        draw_steps_of(w, l, q, by_class ? MBA_TRIPS(0) : mean, q->left2, q->right2, done);
+        plan_steps_of(w, l, q, by_class ? MBA_TRIPS(0) : mean, q->left2, q->right2, done);
     }
     const double passes = q->ends > 1 && w->tensor ? q->ends : 1;
     if (passes > 1) mba_phase_work(l, MBA_LOOP, passes, NULL);
@@ -380,12 +379,12 @@ static void draw_product(const plan_builder *w, const product *q)
     end_tiles(w, l);
 }
 
-/* The sum over a chunk that makes a state, or the gradient of one. */
-static void draw_state(const plan_builder *w, bool output)
+/* The sum over a chunk that gives its state, or the gradient of one. */
+static void plan_state(const plan_builder *w, bool output)
 {
     const ssd_dims *d = &w->d;
     const double    m = w->tensor ? 2 * T : T, n = w->tensor ? WIDE : T;
-    draw_product(w, &(product){ .kernel = output ? "chunk_scan_bwd_dstates" : "chunk_state_fwd",
+    plan_product(w, &(product){ .kernel = output ? "chunk_scan_bwd_dstates" : "chunk_state_fwd",
                                 .plain = output ? "chunk_scan_bwd_dstates_fma" : "chunk_state_fwd_fma",
                                 .grid = w->chunks * d->G * w->t.pairs * w->t.ptiles * w->t.ntiles,
                                 .block = 256,
@@ -405,10 +404,10 @@ static void draw_state(const plan_builder *w, bool output)
                                 .fma = m * T * (w->tensor ? 2 : 1) });
 }
 
-static void draw_bmm(const plan_builder *w, bool backward)
+static void plan_bmm(const plan_builder *w, bool backward)
 {
     const int64_t t = w->t.tiles;
-    draw_product(w, &(product){ .kernel = "bmm_chunk_fwd",
+    plan_product(w, &(product){ .kernel = "bmm_chunk_fwd",
                                 .plain = "bmm_chunk_fwd_fma",
                                 .grid = w->chunks * w->d.G * t * (t + 1) / 2,
                                 .block = 128,
@@ -429,39 +428,38 @@ static void draw_bmm(const plan_builder *w, bool backward)
                                 .low_bytes = backward && keeps_low(w) ? T * T * w->st : 0 });
 }
 
-/* The entering state and the sources of a tile of rows; backwards the leaving state and what a source feeds. */
-static void draw_scan(const plan_builder *w, bool rev)
+/* y of a tile of rows: the entering state and the sources. rev, dx: the leaving state and the destinations. */
+static void plan_scan(const plan_builder *w, bool rev)
 {
     const ssd_dims *d = &w->d;
     const double    m = (double)w->t.rows, n = w->tensor ? 2 * T : T;
-    draw_product(w, &(product){
-                        .kernel = rev ? "chunk_scan_chunk_state_bwd_dx" : "chunk_scan_fwd",
-                        .plain = rev ? "chunk_scan_chunk_state_bwd_dx_fma" : "chunk_scan_fwd_fma",
-                        .grid = w->chunks * w->t.xtiles * d->G * w->t.pairs * w->t.ptiles,
-                        .block = 256,
-                        .regs = w->t.rows == WIDE ? 120 : 84,
-                        .stages = 3,
-                        .smem_bytes = (size_t)(3 * (w->t.rows / T + 2) * TILE_BYTES + 48 * d->Q),
-                        .m = m,
-                        .n = n,
-                        .k = T,
-                        .trips = (double)mba_ceil(d->N, T),
-                        .left = MBA_ARG_IN(rev ? BM : CM),
-                        .left_bytes = m * T * w->e,
-                        .right = MBA_ARG_SCRATCH(rev ? SSD_DSTATES_WORK : SSD_STATES_WORK),
-                        .right_bytes = n * T * w->e,
-                        .triangle = true,
-                        .left2 = MBA_ARG_SCRATCH(SSD_CB_WORK),
-                        .right2 = MBA_ARG_IN(rev ? DY : X),
-                        .sharers = (int)(w->t.pairs * w->t.ptiles),
-                        .also = { MBA_ARG_IN(X), MBA_ARG_SCRATCH(SSD_SUMS_WORK) },
-                        .also_bytes = { m * n * w->e, rev ? m * n / T * 4 : 0 }, // x: for D x, for the gradient of D
-                        .tables = w->tensor ? 2 * (double)d->Q : 0,
-                        .ends = (int)(m / 32) * 2, // 32 rows of a head at a time
-                        .to = rev ? MBA_ARG_OUT(DX) : MBA_ARG_OUT(Y),
-                        .to_bytes = m * n * w->e,
-                        .fma = 4 * m * T,
-                        .sfu = w->tensor ? m * 32 : m * T });
+    plan_product(w, &(product){ .kernel = rev ? "chunk_scan_chunk_state_bwd_dx" : "chunk_scan_fwd",
+                                .plain = rev ? "chunk_scan_chunk_state_bwd_dx_fma" : "chunk_scan_fwd_fma",
+                                .grid = w->chunks * w->t.xtiles * d->G * w->t.pairs * w->t.ptiles,
+                                .block = 256,
+                                .regs = w->t.rows == WIDE ? 120 : 84,
+                                .stages = 3,
+                                .smem_bytes = (size_t)(3 * (w->t.rows / T + 2) * TILE_BYTES + 48 * d->Q),
+                                .m = m,
+                                .n = n,
+                                .k = T,
+                                .trips = (double)mba_ceil(d->N, T),
+                                .left = MBA_ARG_IN(rev ? BM : CM),
+                                .left_bytes = m * T * w->e,
+                                .right = MBA_ARG_SCRATCH(rev ? SSD_DSTATES_WORK : SSD_STATES_WORK),
+                                .right_bytes = n * T * w->e,
+                                .triangle = true,
+                                .left2 = MBA_ARG_SCRATCH(SSD_CB_WORK),
+                                .right2 = MBA_ARG_IN(rev ? DY : X),
+                                .sharers = (int)(w->t.pairs * w->t.ptiles),
+                                .also = { MBA_ARG_IN(X), MBA_ARG_SCRATCH(SSD_SUMS_WORK) },
+                                .also_bytes = { m * n * w->e, rev ? m * n / T * 4 : 0 }, // x: for D x and dD
+                                .tables = w->tensor ? 2 * (double)d->Q : 0,
+                                .ends = (int)(m / 32) * 2, // 32 rows per pass
+                                .to = rev ? MBA_ARG_OUT(DX) : MBA_ARG_OUT(Y),
+                                .to_bytes = m * n * w->e,
+                                .fma = 4 * m * T,
+                                .sfu = w->tensor ? m * 32 : m * T });
 }
 
 static size_t bc_smem_bytes(const ssd_dims *d)
@@ -469,8 +467,8 @@ static size_t bc_smem_bytes(const ssd_dims *d)
     return (size_t)((6 + mba_ceil(d->N, T) + d->Q / T) * TILE_BYTES + 48 * d->Q);
 }
 
-/* The same with C B^T inside: a block makes it for 64 rows, in shared memory, and takes SSD_BC_PAIRS pairs of heads. */
-static void draw_bc_scan(const plan_builder *w, bool rev)
+/* The same with C B^T inside: a block computes it for 64 rows in shared memory and uses it for SSD_BC_PAIRS pairs. */
+static void plan_bc_scan(const plan_builder *w, bool rev)
 {
     const ssd_dims *d = &w->d;
     const int64_t   tiles = w->t.tiles, parts = mba_ceil(w->t.pairs, SSD_BC_PAIRS),
@@ -483,7 +481,7 @@ static void draw_bc_scan(const plan_builder *w, bool rev)
     for (int64_t i = 1; i <= tiles; i++) // at most 8
         l->blocks[l->nblocks++] = (mba_blocks){ grid / tiles, { slabs * (double)i / 2, (double)i } };
     mba_phase_move(l, MBA_ASYNC, MBA_ARG_IN(rev ? BM : CM), slabs * T * T * w->e);
-    draw_made_pairs(w, l, (made){ MBA_TRIPS(0), .c = rev ? 2 : 0, .b = rev ? 0 : 2, .tiles = 2 });
+    plan_made_pairs(w, l, (made){ MBA_TRIPS(0), .c = rev ? 2 : 0, .b = rev ? 0 : 2, .tiles = 2 });
     mba_phase_work(l, MBA_LOOP, (double)w->t.pairs / (double)parts, NULL);
     mba_phase_work(l, MBA_LOOP, slabs, NULL);
     mba_phase_move(l, MBA_ASYNC, MBA_ARG_SCRATCH(rev ? SSD_DSTATES_WORK : SSD_STATES_WORK), n * T * w->st);
@@ -502,12 +500,12 @@ static void draw_bc_scan(const plan_builder *w, bool rev)
     mba_phase_work(l, MBA_END, 0, NULL);
 }
 
-/* Every head of a group in turn: dB or dC through the states. */
-static void draw_heads(const plan_builder *w, bool output)
+/* dB or dC through the states: a block loops over the heads of a group. */
+static void plan_heads(const plan_builder *w, bool output)
 {
     const ssd_dims *d = &w->d;
     const double    m = (double)w->t.rows, n = w->tensor ? WIDE : T;
-    draw_product(w, &(product){
+    plan_product(w, &(product){
                         .kernel = output ? "chunk_scan_bwd_dc" : "chunk_state_bwd_db",
                         .plain = output ? "chunk_scan_bwd_dc_fma" : "chunk_state_bwd_db_fma",
                         .grid = w->chunks * d->G * w->t.rtiles * w->t.ntiles,
@@ -530,46 +528,46 @@ static void draw_heads(const plan_builder *w, bool output)
                         .fma = 2 * m * T + 2 * m * n });
 }
 
-/* Of a head, a thread has 542 FMA, 339 ALU and 46 special operations as compiled; off the diagonal it executes 12 of
- * the special ones, and in a mean 445 FMA (counted on the H200). Those that come with its 32 products are counted
+/* Per head a thread has 542 FMA, 339 ALU and 46 special instructions in the SASS. Off the diagonal it executes 12 of
+ * the special ones, and on average 445 FMA (counted on an H200). The 64 FMA and 96 ALU around its 32 products count
  * there. */
-static void draw_dcb(const plan_builder *w)
+static void plan_dcb(const plan_builder *w)
 {
     enum { THREADS = 128, FMA = 445 - 64, ALU = 339 - 96, SFU_DIAGONAL = 46, SFU = 12 };
     const int64_t t = w->t.tiles;
-    const double  diagonal = 2 / (double)(t + 1); // of all tiles
-    draw_product(w,
-                 &(product){ .kernel = "chunk_scan_bwd_dcb",
-                             .plain = "chunk_scan_bwd_dcb_fma",
-                             .grid = w->chunks * w->d.G * t * (t + 1) / 2,
-                             .block = 128,
-                             .regs = 168,
-                             .stages = 3,
-                             .smem_bytes = 3 * (2 * TILE_BYTES + 1024) + 2048,
-                             .m = T,
-                             .n = T,
-                             .k = T,
-                             .trips = (double)(w->d.J * w->t.ptiles),
-                             .left = MBA_ARG_IN(DY),
-                             .left_bytes = T * T * w->e,
-                             .right = MBA_ARG_IN(X),
-                             .right_bytes = T * T * w->e,
-                             .also = { MBA_ARG_SCRATCH(SSD_CB_WORK), MBA_ARG_SCRATCH(SSD_SUMS_WORK) },
-                             .also_bytes = { w->way == SSD_BC_FUSED ? 0 : T * T * w->st, 2.0 * T * 4 * (double)w->d.J },
-                             .to = MBA_ARG_SCRATCH(SSD_DCB_WORK),
-                             .to_bytes = T * T * w->st,
-                             .parts = 2,
-                             .fma = w->tensor ? THREADS * FMA : 6 * T * T,
-                             .alu = w->tensor ? THREADS * ALU : 0,
-                             .sfu = w->tensor ? THREADS * (SFU + (SFU_DIAGONAL - SFU) * diagonal) : T * T,
-                             .makes_pairs = w->way == SSD_BC_FUSED,
-                             .reads_low = keeps_low(w) });
+    const double  diagonal = 2 / (double)(t + 1); // share of all tiles
+    plan_product(w, &(product){
+                        .kernel = "chunk_scan_bwd_dcb",
+                        .plain = "chunk_scan_bwd_dcb_fma",
+                        .grid = w->chunks * w->d.G * t * (t + 1) / 2,
+                        .block = 128,
+                        .regs = 168,
+                        .stages = 3,
+                        .smem_bytes = 3 * (2 * TILE_BYTES + 1024) + 2048,
+                        .m = T,
+                        .n = T,
+                        .k = T,
+                        .trips = (double)(w->d.J * w->t.ptiles),
+                        .left = MBA_ARG_IN(DY),
+                        .left_bytes = T * T * w->e,
+                        .right = MBA_ARG_IN(X),
+                        .right_bytes = T * T * w->e,
+                        .also = { MBA_ARG_SCRATCH(SSD_CB_WORK), MBA_ARG_SCRATCH(SSD_SUMS_WORK) },
+                        .also_bytes = { w->kind == SSD_BC_FUSED ? 0 : T * T * w->st, 2.0 * T * 4 * (double)w->d.J },
+                        .to = MBA_ARG_SCRATCH(SSD_DCB_WORK),
+                        .to_bytes = T * T * w->st,
+                        .parts = 2,
+                        .fma = w->tensor ? THREADS * FMA : 6 * T * T,
+                        .alu = w->tensor ? THREADS * ALU : 0,
+                        .sfu = w->tensor ? THREADS * (SFU + (SFU_DIAGONAL - SFU) * diagonal) : T * T,
+                        .computes_cb = w->kind == SSD_BC_FUSED,
+                        .reads_low = keeps_low(w) });
 }
 
-static void draw_bmm_bwd(const plan_builder *w, bool output)
+static void plan_bmm_bwd(const plan_builder *w, bool output)
 {
     const double n = w->tensor ? WIDE : T;
-    draw_product(w, &(product){ .kernel = "bmm_chunk_bwd",
+    plan_product(w, &(product){ .kernel = "bmm_chunk_bwd",
                                 .plain = "bmm_chunk_bwd_fma",
                                 .grid = w->chunks * w->d.G * w->t.tiles * w->t.ntiles,
                                 .block = 128,
@@ -586,36 +584,33 @@ static void draw_bmm_bwd(const plan_builder *w, bool output)
                                 .right_bytes = n * T * w->e,
                                 .also = { MBA_ARG_SCRATCH(SSD_DBC_WORK) },
                                 .also_bytes = { T * n * 4 },
-                                .ends = 2 * 8 * 2, // a number, a store, and the next
+                                .ends = 2 * 8 * 2, // one value, one store at a time
                                 .to = MBA_ARG_OUT(output ? DCM : DBM),
                                 .to_bytes = T * n * w->e,
                                 .parts = 2 });
 }
 
 static mba_status begin_plan(plan_builder *w, mba_plan *p, const mba_node *n, const mba_machine *m,
-                             ssd_baseline_kind way, bool backward)
+                             ssd_baseline_kind kind, bool backward)
 {
-    enum {
-        STATIC_BYTES = 1024,
-        FMA_BYTES = 4 * (2 * 16 * (SSD_TILE + 4) + 16 * SSD_TILE)
-    }; // ssd_fma.cuh: fma_tiles, red
+    enum { STATIC_BYTES = 1024, FMA_BYTES = 4 * (2 * 16 * (SSD_TILE + 4) + 16 * SSD_TILE) }; // fma_tiles and red
     const ssd_dims d = ssd_dims_of(n);
     MBA_REFUSE_IF(m->cc < 80, "a device of compute capability %d", m->cc);
     MBA_TRY(ssd_check_axes(n));
-    if (way != SSD_FMA) MBA_TRY(check_tensor(n, &d));
-    MBA_REFUSE_IF(way == SSD_FMA && FMA_BYTES > m->smem_block_bytes,
+    if (kind != SSD_FMA) MBA_TRY(check_tensor(n, &d));
+    MBA_REFUSE_IF(kind == SSD_FMA && FMA_BYTES > m->smem_block_bytes,
                   "ssd without tensor cores\nwhy: a block needs %d bytes of shared memory, the machine has %lld",
                   FMA_BYTES, (long long)m->smem_block_bytes);
     MBA_REFUSE_IF(
-        way == SSD_BC_FUSED && (int64_t)bc_smem_bytes(&d) + STATIC_BYTES > m->smem_block_bytes,
+        kind == SSD_BC_FUSED && (int64_t)bc_smem_bytes(&d) + STATIC_BYTES > m->smem_block_bytes,
         "a chunk of %lld, a state of %lld\nwhy: C B^T and C of 64 rows do not fit into %lld bytes of shared memory\n"
         "fix: --op ssd=chunked, or a smaller --chunk",
         (long long)d.Q, (long long)d.N, (long long)m->smem_block_bytes);
     *w = (plan_builder){ .p = p,
                          .d = d,
-                         .t = ssd_tiling_of(&d, way),
-                         .way = way,
-                         .tensor = way != SSD_FMA,
+                         .t = ssd_tiling_of(&d, kind),
+                         .kind = kind,
+                         .tensor = kind != SSD_FMA,
                          .m = m,
                          .e = (double)mba_dtype_bytes(n->in[X]->type.dtype) };
     w->st = (double)w->t.st_bytes;
@@ -624,7 +619,7 @@ static mba_status begin_plan(plan_builder *w, mba_plan *p, const mba_node *n, co
                           * (double)(w->t.ptiles * w->t.ntiles);
     MBA_REFUSE_IF(blocks > 2e9 || (double)(w->t.KQ + d.P * d.N) > 1e9,
                   "more blocks or positions than a launch can number");
-    draw_scratch(w, n->in[IDS] != NULL, backward);
+    plan_scratch(w, n->in[IDS] != NULL, backward);
     return MBA_OK;
 }
 
@@ -633,55 +628,55 @@ void ssd_save_nothing(mba_plan *p)
     for (int k = KEPT_STATES; k <= KEPT_REACH; k++) p->leaves |= 1u << k;
 }
 
-static mba_status draw_fwd(mba_plan *p, const mba_node *n, const mba_machine *m, ssd_baseline_kind way)
+static mba_status plan_fwd(mba_plan *p, const mba_node *n, const mba_machine *m, ssd_baseline_kind kind)
 {
     plan_builder w;
-    MBA_TRY(begin_plan(&w, p, n, m, way, false));
+    MBA_TRY(begin_plan(&w, p, n, m, kind, false));
     ssd_save_nothing(p);
-    draw_cumsum(&w);
-    draw_state(&w, false);
-    draw_passing(&w, false);
-    if (way == SSD_BC_FUSED) {
-        draw_bc_scan(&w, false);
+    plan_cumsum(&w);
+    plan_state(&w, false);
+    plan_passing(&w, false);
+    if (kind == SSD_BC_FUSED) {
+        plan_bc_scan(&w, false);
     } else {
-        draw_bmm(&w, false);
-        draw_scan(&w, false);
+        plan_bmm(&w, false);
+        plan_scan(&w, false);
     }
     return MBA_OK;
 }
 
-/* Four kernels of the forward pass again, and eleven of its own. */
-static mba_status draw_bwd(mba_plan *p, const mba_node *n, const mba_machine *m, ssd_baseline_kind way)
+/* Four kernels of the forward pass once more, and eleven of its own. */
+static mba_status plan_bwd(mba_plan *p, const mba_node *n, const mba_machine *m, ssd_baseline_kind kind)
 {
     plan_builder w;
-    MBA_TRY(begin_plan(&w, p, n, m, way, true));
-    draw_cumsum(&w);
-    if (way != SSD_BC_FUSED) draw_bmm(&w, true);
-    draw_state(&w, false);
-    draw_passing(&w, false);
-    draw_state(&w, true);
-    draw_passing(&w, true);
-    if (way == SSD_BC_FUSED) draw_bc_scan(&w, true);
-    else draw_scan(&w, true);
-    draw_heads(&w, false);
-    draw_heads(&w, true);
-    draw_dcb(&w);
-    draw_bmm_bwd(&w, false);
-    draw_bmm_bwd(&w, true);
-    draw_ddacs(&w);
-    draw_cumsum_bwd(&w);
-    draw_parts(&w);
+    MBA_TRY(begin_plan(&w, p, n, m, kind, true));
+    plan_cumsum(&w);
+    if (kind != SSD_BC_FUSED) plan_bmm(&w, true);
+    plan_state(&w, false);
+    plan_passing(&w, false);
+    plan_state(&w, true);
+    plan_passing(&w, true);
+    if (kind == SSD_BC_FUSED) plan_bc_scan(&w, true);
+    else plan_scan(&w, true);
+    plan_heads(&w, false);
+    plan_heads(&w, true);
+    plan_dcb(&w);
+    plan_bmm_bwd(&w, false);
+    plan_bmm_bwd(&w, true);
+    plan_ddacs(&w);
+    plan_cumsum_bwd(&w);
+    plan_parts(&w);
     return MBA_OK;
 }
 
 #define PLANS(NAME, WAY) \
     mba_status ssd_##NAME##_plan(mba_plan *p, const mba_node *n, const mba_machine *m) \
     { \
-        return draw_fwd(p, n, m, WAY); \
+        return plan_fwd(p, n, m, WAY); \
     } \
     mba_status ssd_bwd_##NAME##_plan(mba_plan *p, const mba_node *n, const mba_machine *m) \
     { \
-        return draw_bwd(p, n, m, WAY); \
+        return plan_bwd(p, n, m, WAY); \
     }
 
 PLANS(chunked, SSD_CHUNKED)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* ssd_plans_test.c -- what plans of the CUDA variants claim of each other, and how the walks of `fused` are cut. No GPU
- * is needed. */
+/* ssd_plans_test.c -- launch plans of the CUDA variants of ssd: how they differ, how `fused` splits its scans, and FLOP
+ * counts against the loops of the kernels. No GPU is needed. */
 #include "tests/test.h"
 
 #include "core/check.h"
@@ -11,8 +11,7 @@
 #include "ops/ssd/ssd_slots.h"
 #include "tests/machines.h"
 
-/* Launches of the same kernels: `persistent` has the tiles of `chunked` in fewer blocks, `bc_fused` one launch less and
- * no C B^T among its scratch. */
+/* `persistent` has the tiles of `chunked` in fewer blocks; `bc_fused` has one launch less and no C B^T in scratch. */
 static void steps_of_the_ladder_differ_from_chunked_in_one_thing(void **state)
 {
     (void)state;
@@ -42,8 +41,8 @@ static void steps_of_the_ladder_differ_from_chunked_in_one_thing(void **state)
     mba_graph_destroy(o.g);
 }
 
-/* Whether the backward of a case begins by making again what the forward has had. */
-static bool remakes(const mba_case *c, mba_case_how how, const char *variants)
+/* Whether the backward pass of a case begins by recomputing the forward pass. */
+static bool recomputes_forward(const mba_case *c, mba_case_how how, const char *variants)
 {
     mba_case_graph o;
     mba_program   *p;
@@ -64,67 +63,67 @@ static bool remakes(const mba_case *c, mba_case_how how, const char *variants)
     return prepares;
 }
 
-static void backward_takes_what_its_own_forward_kept(void **state)
+static void backward_uses_what_its_own_forward_saved(void **state)
 {
     (void)state;
     const mba_case c = { { 2, 200, 4, 64, 2, 128, 64, SKIP_HEAD | BIAS | RESETS }, "fused" };
-    assert_false(remakes(&c, (mba_case_how){ .compute = MBA_BF16 }, NULL));
-    assert_true(remakes(&c, (mba_case_how){ .compute = MBA_BF16 }, "ssd=chunked")); // which writes none of it
-    assert_true(remakes(&c, (mba_case_how){ .compute = MBA_BF16, .recompute = true }, NULL));
+    assert_false(recomputes_forward(&c, (mba_case_how){ .compute = MBA_BF16 }, NULL));
+    assert_true(recomputes_forward(&c, (mba_case_how){ .compute = MBA_BF16 }, "ssd=chunked")); // saves nothing
+    assert_true(recomputes_forward(&c, (mba_case_how){ .compute = MBA_BF16, .recompute = true }, NULL));
 }
 
-/* ---- how the walks of `fused` are cut ---- */
+/* ---- how the scans of `fused` are split ---- */
 
-static void check_cuts(const ssd_split *r, int64_t sms)
+static void check_split(const ssd_split *r, int64_t sms)
 {
-    int64_t again = 0, taken = 0;
+    int64_t recomputed = 0, received = 0;
     assert_in_range(r->blocks, 1, sms);
     assert_int_equal(r->at[0], 0);
     assert_int_equal(r->at[r->blocks], r->items * r->K);
-    assert_true((r->how == SSD_STATE_RECOMPUTED) == (r->blocks > r->items)); // by this a launcher knows
+    assert_true((r->how == SSD_STATE_RECOMPUTED) == (r->blocks > r->items)); // the launcher relies on this
     for (int64_t j = 0; j < r->blocks; j++) {
         const int64_t before = r->at[j] % r->K;
         assert_true(r->at[j] < r->at[j + 1]);
         if (!before) continue;
         assert_true(r->at[j - r->before[j]] <= r->at[j] - before);
-        if (r->how == SSD_STATE_PASSED) assert_int_equal(r->before[j], 1); // the block before begins the item: no chain
-        else assert_int_equal(before % 2, 0);                              // what is walked again goes by two
-        const bool within = r->at[j - 1] > r->at[j] - before;              // the range before lies inside the item too
-        again += within ? r->at[j] - r->at[j - 1] : before;
-        taken += r->how == SSD_STATE_PASSED || within;
-        if (within) assert_int_equal((r->at[j] - 1) / r->K, r->at[j - 1] / r->K); // which has one piece: no wait
+        if (r->how == SSD_STATE_PASSED) assert_int_equal(r->before[j], 1); // no chain of waits
+        else assert_int_equal(before % 2, 0);                              // chunks are recomputed in pairs
+        const bool within = r->at[j - 1] > r->at[j] - before; // the previous range lies inside the item too
+        recomputed += within ? r->at[j] - r->at[j - 1] : before;
+        received += r->how == SSD_STATE_PASSED || within;
+        if (within) assert_int_equal((r->at[j] - 1) / r->K, r->at[j - 1] / r->K); // it has one item: no wait
     }
-    assert_int_equal(r->again, r->how == SSD_STATE_RECOMPUTED ? again : 0);
-    assert_int_equal(r->taken, taken);
-    assert_int_equal(r->handed, taken ? r->blocks : 0);
+    assert_int_equal(r->recomputed, r->how == SSD_STATE_RECOMPUTED ? recomputed : 0);
+    assert_int_equal(r->received, received);
+    assert_int_equal(r->state_slots, received ? r->blocks : 0);
 }
 
-static void cuts_cover_every_chunk_once(void **state)
+static void split_covers_every_chunk_once(void **state)
 {
     (void)state;
     const int64_t batch[] = { 1, 2, 3, 4, 8, 300 }, heads[] = { 2, 4, 24, 32, 64, 80, 128 };
     const int64_t length[] = { 1, 64, 65, 300, 512, 1100, 2048, 4096, 32768, 131072 };
     const int64_t sms[] = { 1, 2, 3, 7, 114, 132, 400 };
-    int           row_regs[3] = { 0 };
+    int           seen[3] = { 0 };
     for (int i = 0; i < 6 * 10 * 7 * 7 * 2; i++) {
         const bool      backward = i / 420 % 2;
         const int64_t   n = sms[i / 840 % 7];
         const int64_t   H = heads[i / 60 % 7];
         const ssd_dims  d = { .B = batch[i % 6], .L = length[i / 6 % 10], .H = H, .P = 64, .N = 128, .G = 1, .J = H };
         const ssd_split r = ssd_split_of(&d, n, backward);
-        row_regs[r.how]++;
+        seen[r.how]++;
         if (r.how == SSD_UNSPLIT) continue;
-        check_cuts(&r, n);
-        const ssd_split again = ssd_split_as(&d, r.how, r.blocks, backward);
-        assert_memory_equal(&again, &r, sizeof r); // what a launcher makes of the plan
+        check_split(&r, n);
+        const ssd_split recomputed = ssd_split_as(&d, r.how, r.blocks, backward);
+        assert_memory_equal(&recomputed, &r, sizeof r); // what a launcher derives from the plan
     }
-    for (int k = 0; k < 3; k++) assert_true(row_regs[k] > 0);
+    for (int k = 0; k < 3; k++) assert_true(seen[k] > 0);
 }
 
 /* ---- plans: products that warps issue, counted by the loops of the kernels (ssd_mma*.cuh) ---- */
 
-/* y or dx of a chunk and two heads of 64 columns: four warps of `wide` rows per head leave out what lies beyond the
- * diagonal, in blocks of 16. */
+/* y or dx of a chunk and two heads of 64 columns: four warps of `wide` rows per head skip blocks of 16 beyond the
+ * diagonal. */
 static double scan_flops(int Q, int N, int rows, bool rev)
 {
     const int wide = rows / 4;
@@ -138,7 +137,7 @@ static double scan_flops(int Q, int N, int rows, bool rev)
     return sum;
 }
 
-static double expected_flops(const ssd_dims *d, const char *kernel, bool made) /* made: C B^T, in the block */
+static double expected_flops(const ssd_dims *d, const char *kernel, bool made) /* made: computes C B^T */
 {
     const int    Q = (int)d->Q, N = (int)d->N, tiles = Q / 64, rows = Q % 128 ? 64 : 128;
     const double chunks = (double)(d->B * mba_ceil(d->L, Q)), groups = chunks * (double)d->G,
@@ -168,7 +167,7 @@ static void plans_count_the_products_that_warps_issue(void **state)
                                       { { 1, 1001, 6, 64, 2, 128, 128, MODEL }, "odd" },
                                       { { 2, 300, 3, 40, 1, 72, 192, 0 }, "odd heads, tiles of 64 rows" },
                                       { { 1, 65, 18, 64, 1, 256, 64, 0 }, "nine pairs" } };
-    int                   row_regs = 0;
+    int                   seen = 0;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         mba_case_graph o;
         assert_ok(mba_case_build(&o, &mba_op_ssd, &cases[i], (mba_case_how){ .compute = MBA_BF16 }));
@@ -184,21 +183,20 @@ static void plans_count_the_products_that_warps_issue(void **state)
                     const double want = expected_flops(&d, p.launch[l].kernel, !strcmp(v->name, "bc_fused"));
                     if (want < 0) continue;
                     assert_near(mba_launch_work(&p.launch[l], MBA_MMA) / want, 1, 1e-12);
-                    row_regs++;
+                    seen++;
                 }
             }
         }
         mba_graph_destroy(o.g);
     }
-    assert_int_equal(row_regs, 136);
+    assert_int_equal(seen, 136);
 }
 
-/* ---- `exact`: products of warpgroups, counted by the loops of its kernels (ssd_fused_scan.cuh, ssd_fused_bc.cuh)
- * ---- */
+/* ---- `exact`: wgmma counted by the loops of its kernels (ssd_fused_consumer.cuh, ssd_fused_bc_chunk.cuh) ---- */
 
 static double exact_flops(const ssd_dims *d, const ssd_segments *r, const char *kernel, bool output, bool rev)
 {
-    const double  n32 = 2.0 * 64 * 32 * 16, n64 = 2 * n32, n128 = 4 * n32; // of one instruction
+    const double  n32 = 2.0 * 64 * 32 * 16, n64 = 2 * n32, n128 = 4 * n32; // FLOPs of one instruction
     const double  chunks = (double)(d->B * d->H * r->K), ends = (double)(d->B * d->G * (r->K / 2));
     const int64_t made = rev ? r->K - r->per_segment : (r->segments - 1) * r->per_segment;
     if (!strcmp(kernel, "ssd_exact_scan") || !strcmp(kernel, "ssd_exact_scan_rev"))
@@ -209,12 +207,12 @@ static double exact_flops(const ssd_dims *d, const ssd_segments *r, const char *
     return -1;
 }
 
-static void exact_counts_rests_too(void **state)
+static void exact_counts_residuals_too(void **state)
 {
     (void)state;
     static const mba_case cases[] = { { { 4, 4096, 32, 64, 8, 128, 64, MODEL }, "segments, groups" },
                                       { { 2, 333, 6, 64, 1, 128, 64, RESETS }, "an odd number of chunks" } };
-    int                   row_regs = 0;
+    int                   seen = 0;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         mba_case_graph o;
         mba_program   *p;
@@ -237,21 +235,21 @@ static void exact_counts_rests_too(void **state)
                 const double      want = exact_flops(&d, &r, at->kernel, !back || rev, rev);
                 if (want < 0) continue;
                 assert_near(mba_launch_work(at, MBA_MMA) / want, 1, 1e-12);
-                row_regs++;
+                seen++;
             }
         }
         mba_program_destroy(p);
         mba_graph_destroy(o.g);
     }
-    assert_int_equal(row_regs, 11); // walks of both, dB and dC; with segments three of states
+    assert_int_equal(seen, 11); // both scans, dB and dC; with segments three of ssd_states
 }
 
-/* ---- what the data leaves out ---- */
+/* ---- FLOPs that depend on the data ---- */
 
-enum { FLAGS = 130, ALL = 131, RESET = 2 }; /* of a record (ssd_fused.cuh) */
+enum { FLAGS = 130, ALL = 131, RESET = 2 }; /* words and flag of a record (ssd_fused.cuh) */
 
-/* Chunks that ssd_states multiplies, by the definition: of a part of a segment those from which a state gets to the end
- * of the segment (reverse: to its beginning) through less than 88 of decay and no reset. */
+/* Chunks that ssd_states multiplies, by definition: those whose state reaches the end of the segment (reverse: its
+ * beginning) through a log decay of less than 88 and no reset. */
 static int64_t wanted_chunks(const float *rec, const ssd_dims *d, const ssd_segments *r, bool rev)
 {
     int64_t n = 0;
@@ -273,19 +271,19 @@ static void fill_records(float *rec, int64_t chunks, int how)
     uint32_t seed = 7;
     for (int64_t i = 0; i < chunks; i++) {
         seed = seed * 1664525 + 1013904223;
-        rec[i * SSD_RECORD + FLAGS] = how == 2 && seed >> 28 == 0 ? RESET : seed >> 31; // bit 0 means nothing here
+        rec[i * SSD_RECORD + FLAGS] = how == 2 && seed >> 28 == 0 ? RESET : seed >> 31; // bit 0 is irrelevant here
         rec[i * SSD_RECORD + ALL] = how ? -(float)(seed >> 8 & 0xffff) / 65536 * (float)(1 + i / 64 % 32) : -0.5f;
     }
 }
 
-/* Nothing is forgotten: the plan, to the last FLOP. Else what the definition says. */
+/* Without decay the count equals the plan's, to the last FLOP; with decay, the definition's. */
 static void states_are_counted_from_the_data(void **state)
 {
     (void)state;
     const mba_case c = { { 4, 4096, 32, 64, 8, 128, 64, SKIP_HEAD | BIAS | MODEL }, "headline" };
     mba_case_graph o;
     mba_program   *p;
-    int            row_regs = 0;
+    int            seen = 0;
     assert_ok(mba_case_build(&o, &mba_op_ssd, &c, (mba_case_how){ .compute = MBA_BF16 }));
     assert_ok(mba_program_create(&p, o.g, &(mba_program_options){ .cuda = true, .machine = &machines[1] }));
     for (int32_t i = 0; i < o.g->nnodes; i++) {
@@ -298,7 +296,7 @@ static void states_are_counted_from_the_data(void **state)
         float             *rec = calloc(1, (size_t)mba_tensor_bytes(t));
         assert_non_null(rec);
         assert_true(r.segments > 1);
-        for (int how = 0; how < 3; how++, row_regs++) {
+        for (int how = 0; how < 3; how++, seen++) {
             fill_records(rec, d.B * d.H * r.K, how);
             const double flops = mba_ssd_states_flops(n, p->plan[i], rec);
             if (how == 0) assert_true(flops == all);
@@ -307,12 +305,13 @@ static void states_are_counted_from_the_data(void **state)
         }
         free(rec);
     }
-    assert_int_equal(row_regs, 6); // forward and backward
+    assert_int_equal(seen, 6); // forward and backward
     mba_program_destroy(p);
     mba_graph_destroy(o.g);
 }
 
 MBA_TEST_MAIN(cmocka_unit_test(steps_of_the_ladder_differ_from_chunked_in_one_thing),
-              cmocka_unit_test(backward_takes_what_its_own_forward_kept), cmocka_unit_test(cuts_cover_every_chunk_once),
-              cmocka_unit_test(plans_count_the_products_that_warps_issue), cmocka_unit_test(exact_counts_rests_too),
+              cmocka_unit_test(backward_uses_what_its_own_forward_saved),
+              cmocka_unit_test(split_covers_every_chunk_once),
+              cmocka_unit_test(plans_count_the_products_that_warps_issue), cmocka_unit_test(exact_counts_residuals_too),
               cmocka_unit_test(states_are_counted_from_the_data))

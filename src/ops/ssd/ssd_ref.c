@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-/* ssd_ref.c -- fp64: the recurrence of ssd.md, which is the yardstick, and beside it the
- * chunked evaluation ("In chunks" there), which proves the equations that the fast paths use. */
+/* ssd_ref.c -- the reference of ssd in fp64: the recurrence of ssd.md, against which every variant is checked, and the
+ * chunked form, which proves the equations of ssd.md that the fast variants use. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "ops/ssd/ssd_slots.h"
 
-/* ---- what both evaluations share: the step and where the state is reset ---- */
+/* ---- shared by both: steps and resets ---- */
 
 static double raw_of(const mba_ref_call *c, const ssd_dims *d, int64_t t, int64_t h)
 {
@@ -33,13 +33,14 @@ static double skip_of(const mba_ref_call *c, const ssd_dims *d, int64_t h, int64
     return d->C == 0 ? 0 : c->in[SKIP][d->C == 1 ? h : h * d->P + p];
 }
 
-/* t counts over all sequences; the first token of a sequence is never a reset. */
+/* t counts tokens of all sequences; the first token of a sequence is never a reset. */
 static bool reset_at(const mba_ref_call *c, const ssd_dims *d, int64_t t)
 {
     return c->in[IDS] && t % d->L && c->in[IDS][t] != c->in[IDS][t - 1];
 }
 
-/* What the gradient of a step leaves in dt, dt_bias, A_log; `ddA` is that of the log decay, `dstep` the rest. */
+/* Adds the gradients of dt, dt_bias and A_log of one step. ddA: gradient of the log decay; dstep: of the explicit
+ * step. */
 static void step_gradient(const mba_ref_call *c, const ssd_dims *d, int64_t t, int64_t h, double ddA, double dstep)
 {
     const double A = -exp(c->in[A_LOG][h]), draw = (A * ddA + dstep) * slope_of(c, d, t, h);
@@ -143,15 +144,15 @@ void ssd_bwd_ref(const mba_ref_call *c)
     }
 }
 
-/* ---- in chunks ---- */
+/* ---- the chunked form ---- */
 
-/* One chunk of one head, under the names of the spec. Positions count inside the chunk. */
+/* One (chunk, head) under the names of ssd.md. Positions count inside the chunk. */
 typedef struct cell {
     const ssd_dims *d;
-    int64_t         b, k, h, t0, q;   /* sequence, chunk, head, first token, real positions */
-    const double   *dt, *cs, *CB, *H; /* (Q), (Q), (Q, Q), (P, N) entering */
+    int64_t         b, k, h, t0, q;   /* sequence, chunk, head, first token, positions that exist */
+    const double   *dt, *cs, *CB, *H; /* (Q), (Q), (Q, Q), (P, N): entering state */
     bool            resets;           /* the entering state does not reach the end */
-    int64_t         tail;             /* the first source that does */
+    int64_t         tail;             /* first source that does */
 } cell;
 
 static int64_t first_source(const mba_ref_call *c, const ssd_dims *d, int64_t t0, int64_t l)
@@ -190,7 +191,7 @@ static const double *x_row(const mba_ref_call *c, const cell *e, int64_t l)
 }
 static int64_t bc_row(const cell *e, int64_t l) { return ((e->t0 + l) * e->d->G + e->h / e->d->J) * e->d->N; }
 
-/* The decays of a chunk: of the entering state at l, of source s at the end, of the entering state at the end. */
+/* Decays: from the chunk's start to l, from source s to the chunk's end, across the chunk; 0 across a reset. */
 static double decay_in(const mba_ref_call *c, const cell *e, int64_t l)
 {
     return state_reaches(c, e->d, e->t0, l) ? exp(e->cs[l]) : 0;
@@ -221,7 +222,7 @@ static void multiply_cb(const mba_ref_call *c, const ssd_dims *d, ssd_parts *p)
     }
 }
 
-/* S of the chunk, and the state that leaves it. */
+/* Computes the chunk's own contribution S, and the state that leaves it. */
 static void pass_state(const mba_ref_call *c, const cell *e, double *S, double *leaving)
 {
     const int64_t N = e->d->N;
@@ -231,15 +232,15 @@ static void pass_state(const mba_ref_call *c, const cell *e, double *S, double *
     for (int64_t i = 0; i < e->d->P * N; i++) leaving[i] = decay_all(e) * e->H[i] + S[i];
 }
 
-/* All parts are cut from one allocation; `work` is what the backward works in: dy, the gradient of a state, and that of
- * a cell. */
+/* All parts come from one allocation. `work` is scratch of the backward pass: dy, the gradient of a state, and the sums
+ * of one (chunk, head). */
 static int64_t dy_elems(const ssd_dims *d) { return d->B * d->L * d->H * d->P; }
 static int64_t cell_elems(const ssd_dims *d) { return d->Q * (5 + d->P); }
 
 static mba_status parts_create(ssd_parts *p, const ssd_dims *d)
 {
-    const int64_t PN = d->P * d->N, n = mba_ceil(d->L, d->Q), steps = d->B * d->H * n * d->Q,
-                  states = d->B * n * d->H * PN;
+    const int64_t PN = d->P * d->N, n = mba_ceil(d->L, d->Q);
+    const int64_t steps = d->B * d->H * n * d->Q, states = d->B * n * d->H * PN;
     const int64_t sizes[] = {
         steps, steps, states, states, d->B * n * d->G * d->Q * d->Q, d->B * d->H * PN, dy_elems(d) + PN + cell_elems(d)
     };
@@ -293,7 +294,7 @@ mba_status ssd_chunked_ref(const mba_ref_call *c)
     return MBA_OK;
 }
 
-/* Sections 5.4 to 5.10 for one chunk of one head, given the gradient G of the state that leaves it. */
+/* The gradient equations of ssd.md for one (chunk, head), given the gradient G of the state that leaves it. */
 typedef struct adjoint {
     double *col, *row, *r, *q, *dstep, dchunk;
 } adjoint;
@@ -353,7 +354,7 @@ static void cell_backward(const mba_ref_call *c, const cell *e, const double *dy
         }
         skip_gradient(c, e->d, e->t0 + l, e->h);
         step_gradient(c, e->d, e->t0 + l, e->h, diag + next + prev + a.dchunk, a.dstep[l]);
-        diag += a.col[l] - a.row[l]; // form (i) of section 5.13
+        diag += a.col[l] - a.row[l]; // ddA of ssd.md: sum over j < l
         next += a.r[l];
         prev -= a.q[l];
     }

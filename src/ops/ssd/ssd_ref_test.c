@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* ssd_ref_test.c -- the fp64 references: golden values, and chunks against the recurrence. */
+/* ssd_ref_test.c -- the fp64 references of ssd: golden values, and the chunked form against the recurrence. */
 #include "tests/test.h"
 
 #include "ops/ssd/ssd.h"
@@ -180,7 +180,7 @@ static void assert_same(const double *x, const double *y, int64_t n, double tole
 static void compare_with_chunks_of(int64_t chunk, int has)
 {
     bench         a, b;
-    const int64_t d[6] = { 2, 300, 4, 3, 2, 5 }; // 300 leaves a ragged end for every chunk
+    const int64_t d[6] = { 2, 300, 4, 3, 2, 5 }; // 300: no chunk length divides it
     bench_init(&a, d, chunk, has);
     bench_init(&b, d, chunk, has);
     for (int k = 0; k < SLOTS_IN; k++)

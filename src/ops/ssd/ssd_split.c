@@ -1,53 +1,59 @@
 // SPDX-License-Identifier: Apache-2.0
-/* ssd_split.c -- how the walks of `fused` share the chunks of all items (a sequence, two heads) where neither whole
- * items nor equal segments of them (ssd_segments_of) fill the SMs.
+/* ssd_split.c -- load balance of the scan kernels of `fused`: who processes which chunks of which work item.
  *
- * All chunks lie in one row, item after item, in the order in which a walk meets them; each block takes one range of
- * it. A walk needs the state that enters, so where a range begins inside an item somebody must have made it:
+ * A work item is (sequence, pair of heads). There are three ways, and a cost model chooses; it depends on the shape and
+ * the number of SMs alone.
  *
- *   handed   at least one item per block, each item cut once at most. A block takes its pieces from the last to the
- *            first, so the piece that another block continues comes first, and the one that continues another's comes
- *            last: by then its state is there, and no block waits for one that waits
- *   again    fewer items than blocks, two or three pieces each: a block first walks the piece before its own for the
- *            state alone, without output, at half the price. Where that one does not begin its item, the block that has
- *            it hands on the state it begins with as soon as it knows it, which is when this one is about done. Ranges
- *            are cut such that all blocks end together; no launch before the walk. Chunks go by two, as that walk does
+ *   segments          whole items, or items divided into equal segments (ssd_segments_of). ssd_states then computes the
+ *                     states between segments in a launch of its own.
+ *   STATE_PASSED      at least one item per block. The chunks of all items form one list, item after item, in the order
+ *                     of the scan; each block takes one contiguous range. Each item is split once at most. A block
+ *                     processes its items from the last to the first: first the item that the next block continues,
+ *                     last the one that it continues itself. By then that state is published, and no block waits for
+ *                     one that waits.
+ *   STATE_RECOMPUTED  fewer items than blocks, at most five ranges per item. A block first recomputes the preceding
+ *                     range for the state alone, without output, at half the cost per chunk. If that range does not
+ *                     begin its item, the block that owns it publishes the state that enters it as soon as it knows it,
+ *                     which is about when this block has finished recomputing. Range boundaries are even, because the
+ *                     recomputation takes two chunks at a time.
  *
- * Costs are in hundredths of a walked chunk (H200: 1.5 us forwards, 2 to 3 with states to save and backwards). The
- * choice depends on the shape and the number of SMs alone. */
+ * Both split ways choose ranges such that all blocks end together, and need no launch before the scan. Costs are in
+ * hundredths of the time of a chunk (H200: 1.5 us forward; 2 to 3 us when states are saved, and backward). */
 #include "ops/ssd/ssd_slots.h"
 
-/* chunk, cut: of a walk, of one through ranges, whose registers are short; fold: of one state; state: of a chunk in a
- * block of ssd_states; launch: of ssd_states, with what its blocks do before and after their chunks; again: of a chunk
- * for its state alone. */
-typedef struct prices {
-    int64_t chunk, cut, begin, fold, leave, state, launch, again;
-} prices;
-static const prices price_of[2] = { { 100, 103, 120, 53, 60, 83, 300, 50 }, { 100, 103, 80, 35, 30, 55, 200, 40 } };
+/* Costs: chunk, of a chunk in whole items; split_chunk, in ranges, where registers are short; item_start, of an item;
+ * add_state, of loading and adding one state; publish, of publishing one; state_chunk, of a chunk in ssd_states;
+ * launch, of ssd_states with the prologue and epilogue of its blocks; recompute, of a chunk for its state alone. The
+ * second row is for scans that save states, and for the reverse scan. */
+typedef struct costs {
+    int64_t chunk, split_chunk, item_start, add_state, publish, state_chunk, launch, recompute;
+} costs;
+static const costs cost_table[2] = { { 100, 103, 120, 53, 60, 83, 300, 50 }, { 100, 103, 80, 35, 30, 55, 200, 40 } };
 
-/* Chunks of a state; states of a piece; percent to gain; pieces of an item, where each state waits for the last. */
-enum { STATES_LEAST = 4, SHARES_MAX = 8, GAIN = 5, CHAIN_MAX = 5 };
+/* Fewest chunks per part of ssd_states; most parts per segment; least gain over segments, in percent; most ranges per
+ * item in STATE_RECOMPUTED, where each waits for the one before. */
+enum { PART_CHUNKS_MIN = 4, PARTS_MAX = 8, GAIN_MIN_PERCENT = 5, RANGES_PER_ITEM_MAX = 5 };
 
-static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
-static int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
+static int64_t min_i64(int64_t a, int64_t b) { return a < b ? a : b; }
+static int64_t max_i64(int64_t a, int64_t b) { return a > b ? a : b; }
 
 /* ---- ssd_states ---- */
 
 int64_t ssd_state_heads(const ssd_dims *d) { return d->J % 4 || d->H % 4 ? SSD_HEADS : 2 * SSD_HEADS; }
 
-static int64_t cost_of_states(int64_t sms, const prices *p, int64_t blocks, int64_t chunks)
+static int64_t cost_of_states(int64_t sms, const costs *p, int64_t blocks, int64_t chunks)
 {
-    return p->launch + mba_ceil(blocks, sms) * chunks * p->state;
+    return p->launch + mba_ceil(blocks, sms) * chunks * p->state_chunk;
 }
 
 /* ---- whole items, or equal segments of them ---- */
 
-static int64_t cost_of_ranges(const ssd_segments *r, int64_t sms, const prices *p)
+static int64_t cost_of_segments(const ssd_segments *r, int64_t sms, const costs *p)
 {
-    const int64_t walk = mba_ceil(r->items, r->grid) * (r->per_segment * p->chunk + p->begin);
+    const int64_t walk = mba_ceil(r->items, r->grid) * (r->per_segment * p->chunk + p->item_start);
     if (r->segments == 1) return walk;
     return walk + cost_of_states(sms, p, r->state_blocks, mba_ceil(r->per_segment, r->parts))
-           + (r->segments - 1) * r->parts * p->fold;
+           + (r->segments - 1) * r->parts * p->add_state;
 }
 
 ssd_segments ssd_segments_as(const ssd_dims *d, int64_t K, int64_t segments, int64_t parts, int64_t sms)
@@ -55,100 +61,103 @@ ssd_segments ssd_segments_as(const ssd_dims *d, int64_t K, int64_t segments, int
     ssd_segments r = { .K = K, .segments = segments, .parts = parts, .per_segment = mba_ceil(K, segments) };
     r.items = d->B * d->H / SSD_HEADS * segments;
     r.state_blocks = d->B * d->H / ssd_state_heads(d) * (segments - 1) * parts;
-    r.grid = least(r.items, sms);
+    r.grid = min_i64(r.items, sms);
     if (r.grid * SSD_ITEMS_PER_BLOCK < r.items) r.grid = mba_ceil(r.items, SSD_ITEMS_PER_BLOCK);
     return r;
 }
 
-/* The cheapest. Every segment and every part of one has chunks. */
+/* The cheapest division into segments. Every segment and every part has at least one chunk. */
 ssd_segments ssd_segments_of(const ssd_dims *d, int64_t sms, bool backward)
 {
-    enum { MOST = 32 };
-    const prices *p = &price_of[backward];
-    int64_t       K = mba_ceil(d->L, 64);
+    enum { SEGMENTS_MAX = 32 };
+    const costs *p = &cost_table[backward];
+    int64_t      K = mba_ceil(d->L, 64);
     if (backward) K = (K + 1) / 2 * 2;
     ssd_segments best = ssd_segments_as(d, K, 1, 1, sms);
-    for (int64_t s = 2; s <= MOST && K / s >= STATES_LEAST; s++)
-        for (int64_t n = 1; n <= SHARES_MAX; n++) {
+    for (int64_t s = 2; s <= SEGMENTS_MAX && K / s >= PART_CHUNKS_MIN; s++)
+        for (int64_t n = 1; n <= PARTS_MAX; n++) {
             const ssd_segments r = ssd_segments_as(d, K, s, n, sms);
             if (mba_ceil(K, r.per_segment) != s || mba_ceil(r.per_segment, mba_ceil(r.per_segment, n)) != n) continue;
-            if (n > 1 && r.per_segment / n < STATES_LEAST) break;
-            if (cost_of_ranges(&r, sms, p) < cost_of_ranges(&best, sms, p)) best = r;
+            if (n > 1 && r.per_segment / n < PART_CHUNKS_MIN) break;
+            if (cost_of_segments(&r, sms, p) < cost_of_segments(&best, sms, p)) best = r;
         }
     return best;
 }
 
-/* ---- what a cut costs ---- */
+/* ---- cost of a split; range j begins at chunk `at` of the list ---- */
 
-/* Chunks of its item that lie before range j, `at` the first of it; those it walks again. */
+/* Chunks of its item that lie before the range; those of them that the range's block recomputes. */
 static int64_t chunks_before(const ssd_split *r, int64_t at) { return at % r->K; }
-static int64_t chunks_again(const ssd_split *r, int64_t j, int64_t at)
+static int64_t chunks_recomputed(const ssd_split *r, int64_t j, int64_t at)
 {
     const int64_t before = chunks_before(r, at);
-    return before ? least(before, at - r->at[j - 1]) : 0;
+    return before ? min_i64(before, at - r->at[j - 1]) : 0;
 }
-/* Whether range j begins with a state of the block before. */
-static bool takes(const ssd_split *r, int64_t j, int64_t at)
+/* Whether range j needs a state that the previous block publishes. */
+static bool receives_state(const ssd_split *r, int64_t j, int64_t at)
 {
     const int64_t before = chunks_before(r, at);
-    return before && (r->how == SSD_STATE_PASSED || chunks_again(r, j, at) < before);
+    return before && (r->how == SSD_STATE_PASSED || chunks_recomputed(r, j, at) < before);
 }
-/* Of the state that range j begins with. */
-static int64_t entering(const ssd_split *r, const prices *p, int64_t j, int64_t at)
+/* Cost of the state that range j begins with. */
+static int64_t initial_state_cost(const ssd_split *r, const costs *p, int64_t j, int64_t at)
 {
-    return (r->how == SSD_STATE_RECOMPUTED ? chunks_again(r, j, at) * p->again : 0) + (takes(r, j, at) ? p->fold : 0);
+    return (r->how == SSD_STATE_RECOMPUTED ? chunks_recomputed(r, j, at) * p->recompute : 0)
+           + (receives_state(r, j, at) ? p->add_state : 0);
 }
-/* How long range j then waits for a state that the block before has after `known`, if it has begun with that. */
-static int64_t waiting(const ssd_split *r, const prices *p, int64_t j, int64_t at, int64_t column_regs)
+/* How long range j then waits for a state that the previous block knows at time `state_known`. */
+static int64_t wait_cost(const ssd_split *r, const costs *p, int64_t j, int64_t at, int64_t state_known)
 {
-    if (r->how == SSD_STATE_PASSED || !takes(r, j, at)) return 0;
-    return most(column_regs + p->leave + p->fold - p->begin - entering(r, p, j, at), 0);
+    if (r->how == SSD_STATE_PASSED || !receives_state(r, j, at)) return 0;
+    return max_i64(state_known + p->publish + p->add_state - p->item_start - initial_state_cost(r, p, j, at), 0);
 }
-/* Whether the block of a range from one to the other hands a state on. */
-static bool leaves(const ssd_split *r, int64_t from, int64_t to)
+/* Whether the block of range [from, to) publishes a state. */
+static bool publishes_state(const ssd_split *r, int64_t from, int64_t to)
 {
     return chunks_before(r, to) && (r->how == SSD_STATE_PASSED || (chunks_before(r, from) && from / r->K == to / r->K));
 }
 
-/* Of the block that ends last. Walked again: a block has its state no sooner than the one it takes it from. */
-static int64_t cost_of(const ssd_split *r)
+/* Time at which the last block ends. STATE_RECOMPUTED: a block knows its state no sooner than its predecessor. */
+static int64_t cost_of_split(const ssd_split *r)
 {
-    const prices *p = &price_of[r->backward];
-    int64_t       dearest = 0, column_regs = 0;
+    const costs *p = &cost_table[r->backward];
+    int64_t      longest = 0, state_known = 0;
     for (int64_t j = 0; j < r->blocks; j++) {
-        const int64_t from = r->at[j], to = r->at[j + 1], first = least(r->K - chunks_before(r, from), to - from);
-        const int64_t pieces = (to - 1) / r->K - from / r->K + 1;
-        const int64_t others = (to - from - first) * p->cut + (pieces - 1) * p->begin; // which come first
-        column_regs = p->begin + entering(r, p, j, from) + most(others, waiting(r, p, j, from, column_regs));
-        dearest = most(dearest, column_regs + first * p->cut + (leaves(r, from, to) ? p->leave : 0));
+        const int64_t from = r->at[j], to = r->at[j + 1], first = min_i64(r->K - chunks_before(r, from), to - from);
+        const int64_t subranges = (to - 1) / r->K - from / r->K + 1;
+        const int64_t others = (to - from - first) * p->split_chunk + (subranges - 1) * p->item_start; // come first
+        const int64_t wait = wait_cost(r, p, j, from, state_known);
+        state_known = p->item_start + initial_state_cost(r, p, j, from) + max_i64(others, wait);
+        longest = max_i64(longest,
+                          state_known + first * p->split_chunk + (publishes_state(r, from, to) ? p->publish : 0));
     }
-    return dearest;
+    return longest;
 }
 
-/* ---- cuts ---- */
+/* ---- choice of ranges ---- */
 
-/* Ranges that cost `limit` at most, as long as they can be; false: more than `blocks`. */
-static bool cut_within(ssd_split *r, int64_t limit, int64_t blocks)
+/* Makes each range as long as a cost of `limit` allows. Returns false if that needs more than `blocks` ranges. */
+static bool split_within(ssd_split *r, int64_t limit, int64_t blocks)
 {
-    const prices *p = &price_of[r->backward];
+    const costs  *p = &cost_table[r->backward];
     const int64_t end = r->items * r->K;
-    int64_t       at = 0, column_regs = 0;
+    int64_t       at = 0, state_known = 0;
     for (r->blocks = 0; at < end; r->blocks++) {
-        const int64_t from = at, enter = entering(r, p, r->blocks, at);
-        int64_t       wait = waiting(r, p, r->blocks, at, column_regs), left = limit - enter - wait;
+        const int64_t from = at, enter = initial_state_cost(r, p, r->blocks, at);
+        int64_t       wait = wait_cost(r, p, r->blocks, at, state_known), left = limit - enter - wait;
         if (r->blocks == blocks) return false;
         r->at[r->blocks] = (int32_t)at;
-        column_regs = p->begin + enter + wait;
+        state_known = p->item_start + enter + wait;
         while (at < end) {
             const int64_t rest = r->K - at % r->K;
-            left -= p->begin;
-            if (left < rest * p->cut) break;
-            left -= rest * p->cut - wait; // the next piece is walked meanwhile
+            left -= p->item_start;
+            if (left < rest * p->split_chunk) break;
+            left -= rest * p->split_chunk - wait; // the wait overlaps with the next item
             at += rest;
             wait = 0;
         }
-        if (at < end && (r->how == SSD_STATE_PASSED || (at == from && at % r->K))) left -= p->leave;
-        if (at < end && left >= p->cut) at += left / p->cut;
+        if (at < end && (r->how == SSD_STATE_PASSED || (at == from && at % r->K))) left -= p->publish;
+        if (at < end && left >= p->split_chunk) at += left / p->split_chunk;
         if (r->how == SSD_STATE_RECOMPUTED) at -= at % r->K % 2;
         if (at == from) return false;
     }
@@ -156,45 +165,46 @@ static bool cut_within(ssd_split *r, int64_t limit, int64_t blocks)
     return true;
 }
 
-static void cut_evenly(ssd_split *r, int64_t blocks)
+/* Finds the smallest limit by bisection. */
+static void split_evenly(ssd_split *r, int64_t blocks)
 {
-    int64_t low = 0, high = 1; // low: too little, high: enough
-    while (!cut_within(r, high, blocks)) low = high, high *= 2;
+    int64_t low = 0, high = 1; // low is too small, high suffices
+    while (!split_within(r, high, blocks)) low = high, high *= 2;
     while (high - low > 1) {
         const int64_t middle = (low + high) / 2;
-        if (cut_within(r, middle, blocks)) high = middle;
+        if (split_within(r, middle, blocks)) high = middle;
         else low = middle;
     }
-    (void)cut_within(r, high, blocks);
+    (void)split_within(r, high, blocks);
 }
 
-static void count_pieces(ssd_split *r)
+static void count_subranges(ssd_split *r)
 {
-    r->pieces = r->segments = r->handed = r->again = r->taken = 0;
+    r->subranges = r->segments = r->state_slots = r->recomputed = r->received = 0;
     for (int64_t j = 0; j < r->blocks; j++) {
         const int64_t item = r->at[j] / r->K;
         int64_t       begun = j; // the range in which this item begins
         while (r->at[begun] > item * r->K) begun--;
         r->before[j] = (uint16_t)(j - begun);
-        r->pieces += (r->at[j + 1] - 1) / r->K - item + 1;
-        r->segments = most(r->segments, j - begun + 1);
-        r->taken += takes(r, j, r->at[j]);
-        if (r->how == SSD_STATE_RECOMPUTED) r->again += chunks_again(r, j, r->at[j]);
+        r->subranges += (r->at[j + 1] - 1) / r->K - item + 1;
+        r->segments = max_i64(r->segments, j - begun + 1);
+        r->received += receives_state(r, j, r->at[j]);
+        if (r->how == SSD_STATE_RECOMPUTED) r->recomputed += chunks_recomputed(r, j, r->at[j]);
     }
-    if (r->taken) r->handed = r->blocks;
+    if (r->received) r->state_slots = r->blocks;
 }
 
 ssd_split ssd_split_as(const ssd_dims *d, ssd_split_kind how, int64_t blocks, bool backward)
 {
     ssd_split r = { .K = mba_ceil(d->L, 64), .items = d->B * d->H / SSD_HEADS, .how = how, .backward = backward };
     if (backward) r.K = (r.K + 1) / 2 * 2;
-    cut_evenly(&r, blocks);
-    count_pieces(&r);
+    split_evenly(&r, blocks);
+    count_subranges(&r);
     return r;
 }
 
-/* What a launch can do: ranges of a list of pieces, and no chain of blocks that wait. */
-static bool possible(const ssd_split *r)
+/* Whether no block waits for a block that waits: STATE_PASSED must not have a range inside one item. */
+static bool has_no_wait_chain(const ssd_split *r)
 {
     for (int64_t j = 0; j < r->blocks; j++) {
         const bool begins = r->at[j] % r->K, ends = r->at[j + 1] % r->K;
@@ -206,17 +216,20 @@ static bool possible(const ssd_split *r)
 ssd_split ssd_split_of(const ssd_dims *d, int64_t sms, bool backward)
 {
     const ssd_split none = { .how = SSD_UNSPLIT };
-    const int64_t   items = d->B * d->H / SSD_HEADS, most_blocks = least(sms, SSD_BLOCKS_MAX), K = mba_ceil(d->L, 64);
-    if (items % most_blocks == 0 || items >= SSD_LIST_MAX * most_blocks || items * K < 2 * most_blocks) return none;
-    /* A plan says how many blocks there are, not how many there might have been: both must lead to the same cut. */
-    const ssd_split_kind how = items < most_blocks ? SSD_STATE_RECOMPUTED : SSD_STATE_PASSED;
-    ssd_split            r = ssd_split_as(d, how, most_blocks, backward);
-    for (int64_t before = most_blocks; r.blocks < before;) {
+    const int64_t   items = d->B * d->H / SSD_HEADS, max_blocks = min_i64(sms, SSD_BLOCKS_MAX), K = mba_ceil(d->L, 64);
+    if (items % max_blocks == 0 || items >= SSD_LIST_MAX * max_blocks || items * K < 2 * max_blocks) return none;
+    /* The launcher calls ssd_split_as with the number of blocks in the plan: repeat until that gives the same
+     * ranges. */
+    const ssd_split_kind how = items < max_blocks ? SSD_STATE_RECOMPUTED : SSD_STATE_PASSED;
+    ssd_split            r = ssd_split_as(d, how, max_blocks, backward);
+    for (int64_t before = max_blocks; r.blocks < before;) {
         before = r.blocks;
         r = ssd_split_as(d, how, before, backward);
     }
-    if (!possible(&r) || r.pieces == r.items || (how == SSD_STATE_RECOMPUTED && r.segments > CHAIN_MAX)) return none;
-    const ssd_segments uncut = ssd_segments_of(d, sms, backward);
-    if (how == SSD_STATE_RECOMPUTED && uncut.segments == 1) return none; // whole items in step: cut, they lost (ssd.md)
-    return cost_of(&r) * 100 < cost_of_ranges(&uncut, sms, &price_of[backward]) * (100 - GAIN) ? r : none;
+    if (!has_no_wait_chain(&r) || r.subranges == r.items) return none;
+    if (how == SSD_STATE_RECOMPUTED && r.segments > RANGES_PER_ITEM_MAX) return none;
+    const ssd_segments whole = ssd_segments_of(d, sms, backward);
+    if (how == SSD_STATE_RECOMPUTED && whole.segments == 1) return none; // measured: whole items are then faster
+    const int64_t cost = cost_of_segments(&whole, sms, &cost_table[backward]);
+    return cost_of_split(&r) * 100 < cost * (100 - GAIN_MIN_PERCENT) ? r : none;
 }

@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-/* ssd_steps.cuh -- the vector kernels of ssd, shared by its variants: steps and decays, the walk over chunks, and what
- * the gradients of decays become.
+/* ssd_steps.cuh -- the vector kernels of ssd's multi-kernel variants (all but `fused` and `exact`): steps and
+ * cumulative decays, state passing from chunk to chunk, gradients of decays and steps, sums of parameter gradients.
  *
  * kernel     chunk_cumsum_fwd              one warp per (sequence, chunk, head), 32 positions at a time, sums in double
  * launch     grid B K ceil(H/8), block 256
  * moves      reads 2BLH bytes (bf16), writes 16BLH
- * kernel     state_passing_fwd             states in place: what a chunk adds becomes what enters it
+ * kernel     state_passing_fwd             in place: a chunk's own contribution is replaced by the state that enters it
  * launch     grid B H ceil(PN / (256 V)), block 256, V = 8 (bf16 states) or 1; four chunks in flight per thread
  * moves      reads and writes the states once: bound by DRAM
- * kernel     state_passing_bwd             the same backwards: dstates in place, and <H, G'> per warp
+ * kernel     state_passing_bwd             the same in reverse for dstates, and <H, G'> per warp
  * moves      reads states and dstates, writes dstates
  * kernel     chunk_scan_bwd_ddacs_stable   one warp per (sequence, chunk, head): prefix and suffix sums
- * kernel     chunk_cumsum_bwd              as chunk_cumsum_fwd; sums of parameters per chunk
- * kernel     ssd_sum_parts                 32 columns per block; parts in order
+ * kernel     chunk_cumsum_bwd              as chunk_cumsum_fwd: ddt, and partial sums of dA_log and ddt_bias per chunk
+ * kernel     ssd_sum_parts                 32 columns per block; partial sums in order
  * resources  sm_90a, CUDA 13.0: 26 to 98 registers, 1024 to 3072 B of shared memory, no spill  [docs]
- *            the plans in ssd_plan.c say which
+ *            each kernel's count is in its plan (ssd_plan.c)
  * measured   H200: chunk_cumsum_fwd 13.4 us, 18 % of floor (memory), ALU 22 % busy; mamba2-headline, 4 x 4096  [docs]
  *            state_passing_fwd 17.1 us, 100 % of floor (memory), DRAM 34 % busy; mamba2-headline, 4 x 4096  [docs]
  *            state_passing_bwd 38.4 us, 66 % of floor (memory), DRAM 49 % busy; mamba2-headline, 4 x 4096  [docs]
@@ -28,7 +28,7 @@
 
 #include "ops/ssd/ssd_task.cuh"
 
-template <typename N> static __device__ __forceinline__ N scan_up(N x) /* inclusive, over the warp */
+template <typename N> static __device__ __forceinline__ N scan_up(N x) /* inclusive prefix sum over the warp */
 {
 #pragma unroll
     for (int d = 1; d < 32; d *= 2) {
@@ -37,7 +37,7 @@ template <typename N> static __device__ __forceinline__ N scan_up(N x) /* inclus
     }
     return x;
 }
-template <typename N> static __device__ __forceinline__ N scan_down(N x) /* inclusive, from the last lane down */
+template <typename N> static __device__ __forceinline__ N scan_down(N x) /* inclusive suffix sum over the warp */
 {
 #pragma unroll
     for (int d = 1; d < 32; d *= 2) {
@@ -47,16 +47,16 @@ template <typename N> static __device__ __forceinline__ N scan_down(N x) /* incl
     return x;
 }
 
-/* Where the warp of a (sequence, chunk, head) stands. */
-struct cell {
+/* The (sequence, chunk, head) of a warp, and its offset in arrays (B, H, KQ). */
+struct warp_chunk {
     int     b, c, h;
     int64_t at;
 };
-template <typename A> static __device__ __forceinline__ cell cell_of(const A &a, unsigned i)
+template <typename A> static __device__ __forceinline__ warp_chunk warp_chunk_of(const A &a, unsigned i)
 {
     const int part = unravel_next(i, (a.H + 7) / 8), c = unravel_next(i, a.K), b = (int)i,
               h = part * 8 + (int)(threadIdx.x >> 5);
-    const cell e = { b, c, h, ((int64_t)b * a.H + h) * a.KQ + (int64_t)c * a.Q };
+    const warp_chunk e = { b, c, h, ((int64_t)b * a.H + h) * a.KQ + (int64_t)c * a.Q };
     return e;
 }
 
@@ -69,11 +69,11 @@ template <typename A> static __device__ __forceinline__ void cumsum_fwd(const A 
 {
     typedef typename A::CS CS;
     const int              lane = threadIdx.x & 31;
-    const cell             e = cell_of(a, tile);
+    const warp_chunk       e = warp_chunk_of(a, tile);
     if (e.h >= a.H) return;
     const double A_h = -exp((double)a.A_log[e.h]);
     double       sum = 0;
-    int          last = 0; // the last reset so far
+    int          last = 0; // position of the last reset so far
     bool         any = false;
     for (int l0 = 0; l0 < a.Q; l0 += 32) {
         const int     l = l0 + lane;
@@ -82,7 +82,7 @@ template <typename A> static __device__ __forceinline__ void cumsum_fwd(const A 
         if (l < a.Q && t < a.L) step = fminf(fmaxf(softplus(raw_step(a, e.b, t, e.h)), a.dt_min), a.dt_max);
         const double   cs = sum + scan_up(A_h * step);
         const unsigned resets = __ballot_sync(0xffffffffu, l < a.Q && reset_at(a, e.b, t));
-        const unsigned before = resets & (0xffffffffu >> (31 - lane)); // mine included
+        const unsigned before = resets & (0xffffffffu >> (31 - lane)); // this lane's included
         if (l < a.Q) {
             a.step[e.at + l] = step;
             a.cs[e.at + l] = (CS)cs;
@@ -96,12 +96,12 @@ template <typename A> static __device__ __forceinline__ void cumsum_fwd(const A 
     for (int l = lane; l < a.Q; l += 32) a.out[e.at + l] = l < last ? 0 : expf((float)(sum - (double)a.cs[e.at + l]));
 }
 
-/* ---- the walk over chunks: V elements of a state per thread ---- */
+/* ---- state passing: V state values per thread ---- */
 
 template <int V, typename A> struct state_passer {
-    const A                   &a;
-    int                        b, h, e, part; /* e: the first of my elements; part: my warp's among all of (b, h) */
-    bool                       mine;
+    const A &a;
+    int      b, h, e, part; /* e: this thread's first element; part: number of its warp within (b, h) */
+    bool     mine;
     __device__ __forceinline__ state_passer(const A &task, unsigned i) : a(task)
     {
         const int PN = a.P * a.N, block = unravel_next(i, (PN + 256 * V - 1) / (256 * V));
@@ -115,40 +115,40 @@ template <int V, typename A> struct state_passer {
     {
         return s + (((int64_t)b * a.K + c) * a.H + h) * a.P * a.N + e;
     }
-    __device__ __forceinline__ float whole(int c) const /* decay of the entering state over chunk c */
+    __device__ __forceinline__ float chunk_decay(int c) const /* decay across chunk c; 0 after a reset */
     {
         return a.in[((int64_t)b * a.H + h) * a.KQ + (int64_t)c * a.Q + a.Q - 1];
     }
-    template <typename F> __device__ __forceinline__ F *outside(const strided<F> &w) const
+    template <typename F> __device__ __forceinline__ F *boundary_state(const strided<F> &w) const
     {
         return w.row(b, h, e / a.N) + e % a.N;
     }
 };
 
-template <int V, typename F> static __device__ __forceinline__ void load_plain(float (&v)[V], const F *from)
+template <int V, typename F> static __device__ __forceinline__ void load_scalars(float (&v)[V], const F *from)
 {
 #pragma unroll
     for (int i = 0; i < V; i++) v[i] = from[i];
 }
 
-enum { AHEAD = 4 }; /* chunks whose states are on their way at once */
+enum { CHUNKS_IN_FLIGHT = 4 }; /* chunks whose states are loaded ahead */
 
 template <int V, typename A> static __device__ __forceinline__ void passing_fwd(const A &a, unsigned tile)
 {
     const state_passer<V, A> w(a, tile);
     if (!w.mine) return;
     float run[V] = {};
-    if (a.initial.at) load_plain(run, w.outside(a.initial));
-    for (int c0 = 0; c0 < a.K; c0 += AHEAD) {
-        float s[AHEAD][V], d[AHEAD];
+    if (a.initial.at) load_scalars(run, w.boundary_state(a.initial));
+    for (int c0 = 0; c0 < a.K; c0 += CHUNKS_IN_FLIGHT) {
+        float s[CHUNKS_IN_FLIGHT][V], d[CHUNKS_IN_FLIGHT];
 #pragma unroll
-        for (int i = 0; i < AHEAD; i++)
+        for (int i = 0; i < CHUNKS_IN_FLIGHT; i++)
             if (c0 + i < a.K) {
                 load(s[i], w.state(a.states, c0 + i));
-                d[i] = w.whole(c0 + i);
+                d[i] = w.chunk_decay(c0 + i);
             }
 #pragma unroll
-        for (int i = 0; i < AHEAD; i++)
+        for (int i = 0; i < CHUNKS_IN_FLIGHT; i++)
             if (c0 + i < a.K) {
                 store(w.state(a.states, c0 + i), run);
 #pragma unroll
@@ -156,7 +156,7 @@ template <int V, typename A> static __device__ __forceinline__ void passing_fwd(
             }
     }
     if (!a.final.at) return;
-    float *to = w.outside(a.final);
+    float *to = w.boundary_state(a.final);
 #pragma unroll
     for (int v = 0; v < V; v++) to[v] = run[v];
 }
@@ -164,20 +164,20 @@ template <int V, typename A> static __device__ __forceinline__ void passing_fwd(
 template <int V, typename A> static __device__ __forceinline__ void passing_bwd(const A &a, unsigned tile)
 {
     const state_passer<V, A> w(a, tile);
-    float                    run[V] = {}; // G', the gradient of the state that leaves a chunk
-    if (w.mine && a.dfinal.at) load_plain(run, w.outside(a.dfinal));
-    for (int c0 = a.K - 1; c0 >= 0; c0 -= AHEAD) {
-        float s[AHEAD][V] = {}, g[AHEAD][V] = {}, d[AHEAD];
+    float                    run[V] = {}; // G': gradient of the state that leaves the chunk
+    if (w.mine && a.dfinal.at) load_scalars(run, w.boundary_state(a.dfinal));
+    for (int c0 = a.K - 1; c0 >= 0; c0 -= CHUNKS_IN_FLIGHT) {
+        float s[CHUNKS_IN_FLIGHT][V] = {}, g[CHUNKS_IN_FLIGHT][V] = {}, d[CHUNKS_IN_FLIGHT];
 #pragma unroll
-        for (int i = 0; i < AHEAD; i++)
+        for (int i = 0; i < CHUNKS_IN_FLIGHT; i++)
             if (c0 - i >= 0 && w.mine) {
                 load(s[i], w.state(a.states, c0 - i));
                 load(g[i], w.state(a.dstates, c0 - i));
             }
 #pragma unroll
-        for (int i = 0; i < AHEAD; i++) d[i] = c0 - i >= 0 ? w.whole(c0 - i) : 0;
+        for (int i = 0; i < CHUNKS_IN_FLIGHT; i++) d[i] = c0 - i >= 0 ? w.chunk_decay(c0 - i) : 0;
 #pragma unroll
-        for (int i = 0; i < AHEAD; i++)
+        for (int i = 0; i < CHUNKS_IN_FLIGHT; i++)
             if (c0 - i >= 0) {
                 float product = 0;
                 if (w.mine) store(w.state(a.dstates, c0 - i), run);
@@ -192,7 +192,7 @@ template <int V, typename A> static __device__ __forceinline__ void passing_bwd(
             }
     }
     if (!w.mine || !a.dinitial.at) return;
-    float *to = w.outside(a.dinitial);
+    float *to = w.boundary_state(a.dinitial);
 #pragma unroll
     for (int v = 0; v < V; v++) to[v] = run[v] + (a.adds[DINITIAL] ? to[v] : 0);
 }
@@ -207,13 +207,13 @@ static __device__ __forceinline__ float sum_of(const A &a, const float *parts, i
     return s;
 }
 
-/* ddA_i = sum_{j<i} (col_j - row_j + r_j) + sum_{l>=i} q_l + dchunk. On tensor cores col + r, with what a token gives
- * to itself, is also dt acc . x, and in better digits than acc has, whose operands are rounded. */
+/* ddA_i = sum_{j<i} (col_j - row_j + r_j) + sum_{l>=i} q_l + dchunk. On tensor cores, col + r plus what a token gives
+ * to itself also serves as dt (acc . x): it is more accurate than acc, whose operands are rounded. */
 template <typename A> static __device__ __forceinline__ void ddacs_stable(const A &a, unsigned tile)
 {
-    typedef typename A::CS NUM; // sums are made in the precision of cs
+    typedef typename A::CS NUM; // sums have the precision of cs
     const int              lane = threadIdx.x & 31;
-    const cell             e = cell_of(a, tile);
+    const warp_chunk       e = warp_chunk_of(a, tile);
     if (e.h >= a.H) return;
     const int    real = min(a.Q, a.L - e.c * a.Q);
     const float *parts = a.dchunk + (((int64_t)e.b * a.H + e.h) * a.K + e.c) * a.cparts;
@@ -245,7 +245,7 @@ template <typename A> static __device__ __forceinline__ void cumsum_bwd(const A 
 {
     typedef typename A::T T;
     const int             lane = threadIdx.x & 31;
-    const cell            e = cell_of(a, tile);
+    const warp_chunk      e = warp_chunk_of(a, tile);
     if (e.h >= a.H) return;
     const int   real = min(a.Q, a.L - e.c * a.Q);
     const float A_h = -expf(a.A_log[e.h]);
@@ -269,7 +269,7 @@ template <typename A> static __device__ __forceinline__ void cumsum_bwd(const A 
     a.dpar[((int64_t)a.B * a.K + chunk) * a.H + e.h] = dbias;
 }
 
-/* In turn the gradient of A_log, of dt_bias, of D; 32 columns, eight threads for each. */
+/* Sums the partial sums of dA_log, ddt_bias or dD (tile % 3): 32 columns, eight threads each. */
 template <typename A> static __device__ __forceinline__ void sum_parts(const A &a, unsigned tile)
 {
     __shared__ double part[8][32];
@@ -291,35 +291,35 @@ template <typename A> static __device__ __forceinline__ void sum_parts(const A &
 
 /* ---- the kernels ---- */
 
-template <bool STAYS, typename A>
+template <bool PERSISTENT, typename A>
 __global__ void __launch_bounds__(256, 1) chunk_cumsum_fwd(const __grid_constant__ A a, unsigned tiles)
 {
-    for_tiles<STAYS>(tiles, [&](unsigned tile) { cumsum_fwd(a, tile); });
+    for_tiles<PERSISTENT>(tiles, [&](unsigned tile) { cumsum_fwd(a, tile); });
 }
-template <bool STAYS, int V, typename A>
+template <bool PERSISTENT, int V, typename A>
 __global__ void __launch_bounds__(256) state_passing_fwd(const __grid_constant__ A a, unsigned tiles)
 {
-    for_tiles<STAYS>(tiles, [&](unsigned tile) { passing_fwd<V>(a, tile); });
+    for_tiles<PERSISTENT>(tiles, [&](unsigned tile) { passing_fwd<V>(a, tile); });
 }
-template <bool STAYS, int V, typename A>
+template <bool PERSISTENT, int V, typename A>
 __global__ void __launch_bounds__(256) state_passing_bwd(const __grid_constant__ A a, unsigned tiles)
 {
-    for_tiles<STAYS>(tiles, [&](unsigned tile) { passing_bwd<V>(a, tile); });
+    for_tiles<PERSISTENT>(tiles, [&](unsigned tile) { passing_bwd<V>(a, tile); });
 }
-template <bool STAYS, typename A>
+template <bool PERSISTENT, typename A>
 __global__ void __launch_bounds__(256, 1) chunk_scan_bwd_ddacs_stable(const __grid_constant__ A a, unsigned tiles)
 {
-    for_tiles<STAYS>(tiles, [&](unsigned tile) { ddacs_stable(a, tile); });
+    for_tiles<PERSISTENT>(tiles, [&](unsigned tile) { ddacs_stable(a, tile); });
 }
-template <bool STAYS, typename A>
+template <bool PERSISTENT, typename A>
 __global__ void __launch_bounds__(256, 1) chunk_cumsum_bwd(const __grid_constant__ A a, unsigned tiles)
 {
-    for_tiles<STAYS>(tiles, [&](unsigned tile) { cumsum_bwd(a, tile); });
+    for_tiles<PERSISTENT>(tiles, [&](unsigned tile) { cumsum_bwd(a, tile); });
 }
-template <bool STAYS, typename A>
+template <bool PERSISTENT, typename A>
 __global__ void __launch_bounds__(256) ssd_sum_parts(const __grid_constant__ A a, unsigned tiles)
 {
-    for_tiles<STAYS>(tiles, [&](unsigned tile) { sum_parts(a, tile); });
+    for_tiles<PERSISTENT>(tiles, [&](unsigned tile) { sum_parts(a, tile); });
 }
 
 #endif

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* ssd_test.c -- what the CPU path claims beyond the general proofs of tests/operators_test.c: bits, splits, real sizes;
- * and every variant of the CUDA path against the reference where there is a GPU. */
+/* ssd_test.c -- ssd beyond the general proofs of tests/operators_test.c: same bits, sequences in two halves, large
+ * sizes on the CPU; and every CUDA variant against the reference where there is a GPU. */
 #include "tests/gpu_cases.h"
 
 #include "core/check.h"
@@ -42,7 +42,7 @@ static void fill_leaves(job *j)
     }
 }
 
-/* Ends of the graph get a gradient, leaves their values, then everything runs. */
+/* Sets gradients of the graph's outputs and values of its leaves, then runs everything. */
 static void job_run(job *j, bool with_reference)
 {
     mba_graph  *g = j->g;
@@ -103,7 +103,7 @@ static void same_bits_at_any_thread_count(void **state)
         job_run(&one, false);
         for (int threads = 2; threads <= 3; threads++) {
             job more = job_of(cases[i]);
-            int row_regs = 0;
+            int seen = 0;
             mba_cpu_set_threads(threads);
             job_run(&more, false);
             for (int32_t k = 0; k < one.g->ntensors; k++) {
@@ -111,9 +111,9 @@ static void same_bits_at_any_thread_count(void **state)
                 if (!is_answer(t)) continue;
                 assert_memory_equal(mba_program_at(one.p, t), mba_program_at(more.p, more.g->tensors[k]),
                                     sizeof(float) * (size_t)mba_elems(t));
-                row_regs++;
+                seen++;
             }
-            assert_true(row_regs >= 7);
+            assert_true(seen >= 7);
             job_free(&more);
         }
         job_free(&one);
@@ -121,7 +121,7 @@ static void same_bits_at_any_thread_count(void **state)
     mba_cpu_set_threads(before);
 }
 
-/* More threads than the plan was made for, and fewer, must not leave its scratch. */
+/* With more threads than the plan was made for, or fewer, no thread may leave the plan's scratch. */
 static void thread_count_may_change_after_planning(void **state)
 {
     (void)state;
@@ -145,11 +145,11 @@ static void thread_count_may_change_after_planning(void **state)
     mba_cpu_set_threads(before);
 }
 
-/* A value is off by at most what its own sum and those it is made of may cost: the rule of core/check.c. */
+/* The error bound of a value covers its own sum and the sums that it is made of (rule of core/check.c). */
 static void assert_within_tolerance(const job *j)
 {
     double units = 0;
-    int    row_regs = 0;
+    int    seen = 0;
     for (int32_t i = 0; i < j->g->nnodes; i++) {
         const mba_node *n = j->g->nodes[i];
         double          K = 1;
@@ -165,9 +165,9 @@ static void assert_within_tolerance(const job *j)
         double        top = 0;
         for (int64_t i = 0; i < mba_elems(t); i++) top = fmax(top, fabs(want[i]));
         for (int64_t i = 0; i < mba_elems(t); i++) assert_near(have[i], want[i], units / 16777216 * top);
-        row_regs++;
+        seen++;
     }
-    assert_true(row_regs >= 6);
+    assert_true(seen >= 6);
 }
 
 static void cpu_matches_reference_at_the_sizes_of_the_models(void **state)
@@ -207,7 +207,7 @@ static leaves leaves_of(mba_graph *g, int64_t B, int64_t L, int64_t H, int64_t P
 
 enum { SPLIT_H = 2, SPLIT_P = 16, SPLIT_N = 32, SPLIT_ROW = SPLIT_H * SPLIT_P };
 
-/* The tokens from .. from + count of a sequence, as results of the program. */
+/* Tokens from .. from + count - 1 of a sequence, as results of the program. */
 static mba_tensor *part_of_sequence(mba_graph *g, const leaves *l, int64_t from, int64_t count, mba_tensor **state)
 {
     mba_tensor *y = mba_ssd(g, .x = mba_slice(g, l->x, 1, from, count), .dt = mba_slice(g, l->dt, 1, from, count),
@@ -269,8 +269,8 @@ static void split_equals_whole(int64_t B, int64_t L, int64_t at)
 static void a_sequence_in_two_halves_equals_the_whole(void **state)
 {
     (void)state;
-    split_equals_whole(1, 2 * SSD_CHUNK + 9, SSD_CHUNK); // at the end of a chunk of the CPU: the same bits
-    split_equals_whole(2, 2 * SSD_CHUNK + 9, SSD_CHUNK); // the slices are windows
+    split_equals_whole(1, 2 * SSD_CHUNK + 9, SSD_CHUNK); // split at a chunk of the CPU: the same bits
+    split_equals_whole(2, 2 * SSD_CHUNK + 9, SSD_CHUNK); // the slices are strided views
     split_equals_whole(2, 77, 31);
 }
 
@@ -290,7 +290,7 @@ static void refuses_what_does_not_fit(void **state)
     mba_graph_destroy(g);
 }
 
-/* What the small cases of the operator do not reach: several tiles of P and N, of rows and of sources. */
+/* What the small cases do not cover: several tiles of P and N, of rows and of sources. */
 static void cuda_matches_reference_at_the_sizes_of_the_models(void **state)
 {
     (void)state;
@@ -303,19 +303,19 @@ static void cuda_matches_reference_at_the_sizes_of_the_models(void **state)
         { { 1, 500, 3, 40, 1, 72, 192, SKIP_HEAD | BIAS }, "tiles that are not full" },
         { { 1, 150, 9, 16, 1, 32, 128, SKIP_HEAD | BIAS | RESETS | STATES }, "four pairs of heads and an odd one" },
         { { 1, 64, 2, 64, 1, 128, 64, SKIP_HEAD | BIAS }, "fused: one chunk" },
-        { { 2, 100, 4, 64, 2, 128, 64, SKIP_FULL | BIAS | WINDOWS }, "fused: a ragged chunk, groups, windows" },
+        { { 2, 100, 4, 64, 2, 128, 64, SKIP_FULL | BIAS | WINDOWS }, "fused: a ragged chunk, groups, views" },
         { { 1, 128, 2, 64, 1, 128, 128, SKIP_HEAD | LIMITS }, "fused: two chunks, limits of the step at work" },
         { { 3, 300, 4, 64, 1, 128, 64, BIAS }, "fused: five chunks, no D" },
-        { { 2, 200, 6, 64, 1, 128, 64, SKIP_HEAD | BIAS | STRONG }, "fused: decays beyond the range of a pivot" },
+        { { 2, 200, 6, 64, 1, 128, 64, SKIP_HEAD | BIAS | STRONG }, "fused: wide-range chunks" },
         { { 1, 1100, 2, 64, 1, 128, 256, SKIP_HEAD | BIAS | WINDOWS }, "fused: segments of a sequence" },
         { { 1, 1100, 4, 64, 1, 128, 256, SKIP_HEAD | BIAS | STRONG | STATES },
           "fused: segments, states, strong decays" },
         { { 2, 190, 2, 64, 1, 128, 64, SKIP_HEAD | BIAS | STATES }, "fused: initial and final states" },
         { { 2, 200, 4, 64, 2, 128, 64, SKIP_HEAD | BIAS | RESETS | STATES }, "fused: a reset at every other token" },
-        { { 2, 1000, 18, 64, 1, 128, 256, SKIP_FULL | BIAS | STATES }, "fused: states made again by every block" },
-        { { 2, 1000, 18, 64, 1, 128, 256, SKIP_HEAD | BIAS | RESETS | STATES }, "fused: made again, across resets" },
-        { { 2, 1000, 18, 64, 1, 128, 256, SKIP_HEAD | BIAS | STRONG },
-          "fused: made again, beyond the range of a pivot" },
+        { { 2, 1000, 18, 64, 1, 128, 256, SKIP_FULL | BIAS | STATES }, "fused: split items, states recomputed" },
+        { { 2, 1000, 18, 64, 1, 128, 256, SKIP_HEAD | BIAS | RESETS | STATES },
+          "fused: states recomputed across resets" },
+        { { 2, 1000, 18, 64, 1, 128, 256, SKIP_HEAD | BIAS | STRONG }, "fused: states recomputed, wide-range chunks" },
         { { 2, 4500, 4, 64, 2, 128, 256, SKIP_HEAD | BIAS }, "fused: more pairs of chunks than SMs" },
         { { 0 }, NULL }
     };

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-/* ssd_tile.h -- the one matrix product of the CPU path: small, dense, in cache, with the decay folded in.
+/* ssd_tile.h -- the matrix product of ssd's CPU path: small, dense, in cache, with the decay folded in.
  *
  *   C (m, n) = beta_i C0_ij + sum_k A_ki B_kj        rows of B, C and C0 are whole vectors
  *
- * A tile of ROWS x VECS vectors stays in registers over the whole of k. A is stored with k outside, so that the
- * ROWS numbers a step needs lie side by side; operands are read where they lie, since a chunk fits into the
- * caches and needs no packing. */
+ * A tile of ROWS x VECS vectors stays in registers over all of k. A is stored with k as the outer axis, so that the
+ * ROWS values of a step are contiguous. Operands are not packed: a chunk fits into the caches. */
 #ifndef MBA_SSD_TILE_H
 #define MBA_SSD_TILE_H
 
@@ -14,8 +13,8 @@
 
 #include "device/cpu/simd.h"
 
-/* Neighbouring accumulators hide the latency of one another: 16 where there are 32 registers (more make GCC spill on
- * Arm), 8 where there are 16. Rows divide the chunk and the usual sizes. */
+/* Independent accumulators hide the latency of the multiply-add: 16 where there are 32 registers (with more, GCC spills
+ * on Arm), 8 where there are 16. ROWS divides the chunk and the usual sizes. */
 #if defined __AVX512F__
 enum { ROWS = 8, VECS = 2 };
 #elif defined __aarch64__
@@ -29,19 +28,19 @@ typedef enum side { ALL, BELOW, ABOVE } side;
 typedef struct product {
     int64_t      m, n, k; /* n: a multiple of MBA_LANES */
     const float *a;
-    int64_t      lda; /* (k, m); three numbers behind a row are readable */
+    int64_t      lda; /* (k, m); three values after a row are readable */
     const float *b;
     int64_t      ldb; /* (k, n) */
     float       *c;
     int64_t      ldc;
     const float *c0, *beta;
-    int64_t      beta_step; /* c0 NULL: nothing is added; beta_step 0: one beta for all rows */
+    int64_t      beta_step; /* c0 NULL: adds nothing; beta_step 0: one beta for all rows */
     side         a_part;    /* BELOW: A_ki is 0 for k > i; ABOVE: for k < i */
-    side         c_part;    /* BELOW: C_ij is wanted for j <= i only; ABOVE: for j >= i */
+    side         c_part;    /* BELOW: C_ij is needed for j <= i only; ABOVE: for j >= i */
 } product;
 
 #ifdef __aarch64__
-MBA_SIMD vf lane(vf x, int i) /* folds into the multiplication that uses it */
+MBA_SIMD vf lane(vf x, int i) /* compiles into the multiplication that uses it */
 {
     switch (i) {
     case 0: return __builtin_shufflevector(x, x, 0, 0, 0, 0);
@@ -57,7 +56,7 @@ MBA_SIMD void tile_step(vf acc[ROWS][VECS], const float *a, const float *b, int 
     vf row[VECS];
     for (int v = 0; v < vecs; v++) row[v] = vf_load(b + v * MBA_LANES);
 #ifdef __aarch64__
-    const vf four = vf_load(a); // one load for ROWS numbers
+    const vf four = vf_load(a); // one load for ROWS values
     for (int r = 0; r < rows; r++)
         for (int v = 0; v < vecs; v++) acc[r][v] += lane(four, r) * row[v];
 #else
@@ -66,7 +65,7 @@ MBA_SIMD void tile_step(vf acc[ROWS][VECS], const float *a, const float *b, int 
 #endif
 }
 
-/* The tile of `rows` x `vecs` at (i, j); both are constants where this is called, so it is straight code. */
+/* Computes the tile of `rows` x `vecs` at (i, j). Callers pass constants, so that the loops unroll. */
 MBA_SIMD void tile(const product *p, int64_t i, int64_t j, const int rows, const int vecs)
 {
     const int64_t lda = p->lda, ldb = p->ldb, ldc = p->ldc;
@@ -95,7 +94,7 @@ static void tiles_narrow(const product *p, int64_t j, int64_t i, int64_t end)
     for (; i < end; i++) tile(p, i, j, 1, 1);
 }
 
-/* Columns outside, so that VECS vectors of every row of B stay in L1 while A passes by. */
+/* Columns are the outer loop, so that VECS vectors of every row of B stay in L1 while A is read. */
 static void multiply(const product *p)
 {
     for (int64_t j = 0, width; j < p->n; j += width) {
