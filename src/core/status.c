@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* status.c -- see status.h. */
+/* status.c -- see status.h: the message of each thread, names of status codes, the end of a failed assertion. */
 #include "core/status.h"
 
 #include <stdarg.h>
@@ -7,18 +7,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-static _Thread_local char story[2048];
+static _Thread_local char message[2048];
 
-static void story_add(size_t at, const char *fmt, va_list ap)
+static void message_add(size_t at, const char *fmt, va_list ap)
 {
-    if (at < sizeof story) vsnprintf(story + at, sizeof story - at, fmt, ap);
+    if (at < sizeof message) vsnprintf(message + at, sizeof message - at, fmt, ap);
 }
 
 mba_status mba_fail(mba_status code, const char *fmt, ...)
 {
     va_list ap;
     va_start(ap, fmt);
-    story_add(0, fmt, ap);
+    message_add(0, fmt, ap);
     va_end(ap);
     return code;
 }
@@ -26,15 +26,16 @@ mba_status mba_fail(mba_status code, const char *fmt, ...)
 mba_status mba_where(mba_status code, const char *fmt, ...)
 {
     va_list      ap;
-    const size_t n = strlen(story);
-    const int    k = snprintf(story + n, sizeof story - n, "\nwhere: ");
+    const size_t n = strlen(message);
+    const int    k = snprintf(message + n, sizeof message - n, "\nwhere: ");
+    mba_assert(n < sizeof message && k > 0);
     va_start(ap, fmt);
-    story_add(n + (size_t)k, fmt, ap);
+    message_add(n + (size_t)k, fmt, ap);
     va_end(ap);
     return code;
 }
 
-const char *mba_message(void) { return story; }
+const char *mba_message(void) { return message; }
 
 const char *mba_status_name(mba_status code)
 {
@@ -43,12 +44,13 @@ const char *mba_status_name(mba_status code)
                                         MBA_STATUS_LIST(X)
 #undef X
     };
+    mba_assert((size_t)code < sizeof name / sizeof *name);
     return name[code];
 }
 
 void mba__assert_failed(const char *fact, const char *file, int line)
 {
-    fprintf(stderr, "%s:%d: this must hold and does not: %s\n", file, line, fact);
+    fprintf(stderr, "%s:%d: assertion failed: %s\n", file, line, fact);
     abort();
 }
 
