@@ -385,7 +385,7 @@ static void parts_of_sectors_take_longer(void **state)
         c.n[MBA_N_PATH] = 3;
         c.n[MBA_N_L2_WR] = (double)SECTORS * BLOCKS;
         mba_profiled_apply(&k, &c, &m);
-        assert_int_equal(k.partly, i ? 154 : 0); // 60 % of 256
+        assert_int_equal(k.partial_stores, i ? 154 : 0); // 60 % of 256
         assert_ok(mba_sim_run(&r[i], &k, &m, MBA_SIM_ONE_SM));
     }
     near_to(r[1].bound[MBA_LIMIT_L2], 1.6 * r[0].bound[MBA_LIMIT_L2]);
@@ -470,7 +470,7 @@ static void a_foreign_kernel_holds_what_it_was_compiled_with(void **state)
     for (int i = 0; i < MBA_N_KINDS; i++) c.n[i] = NAN;
     c.n[MBA_N_INST] = 1e6, c.n[MBA_N_GLOBAL_LD] = 0, c.n[MBA_N_DRAM_RD] = 0;
     assert_ok(mba_profiled_lower(&k, &c, &m));
-    assert_true(k.regs == 32 && k.smem_bytes == 2048 && k.counted == 1 && !k.products);
+    assert_true(k.regs == 32 && k.smem_bytes == 2048 && k.counted == 1 && !k.uses_tensor);
     assert_string_equal(k.name, "k");
     c.regs = 4096;
     assert_int_not_equal(mba_profiled_lower(&k, &c, &m), MBA_OK);
