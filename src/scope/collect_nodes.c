@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* collect_nodes.c -- the collector of every device: one event per node. On the CPU by the host's clock, with the
- * counters of
- * perf_event where the kernel allows; on a GPU by its own clock, inside a captured step.
+/* collect_nodes.c -- the collector for every device (collect.h): one event per node. On the CPU by the host's clock,
+ * with the counters of perf_event if the kernel permits; on a GPU by its own clock, inside a captured step.
  *
- * Steps are run four times over, so that no way of watching disturbs another: warm-up, plain, timeline, counters. */
+ * Steps run in four phases, so that no measurement disturbs another: warm-up, plain, timeline, counters. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,7 +14,7 @@
 
 typedef struct watch {
     mba_collecting *c;
-    int64_t        *kernel; /* per node: nodes that cannot be told apart share a plan, and are one kernel */
+    int64_t        *kernel; /* per node: index of its kernel; nodes that share a plan are one kernel */
     int64_t         kernels, event, step, began_ns, node_ns;
     double          before[MBA_PERF_COUNTERS];
     double (*sum)[MBA_PERF_COUNTERS]; /* per kernel */
@@ -26,7 +25,7 @@ typedef struct watch {
 
 static mba_status wait_for(const mba_program *p) { return p->device->wait ? p->device->wait() : MBA_OK; }
 
-/* ---- what ran ---- */
+/* ---- kernels and events ---- */
 
 static mba_status put_kernel(watch *w, int32_t i, bool one_phase)
 {
@@ -42,6 +41,7 @@ static mba_status put_kernel(watch *w, int32_t i, bool one_phase)
     return mba_put_kernel(w->c->store, &k);
 }
 
+/* Numbers the kernels: one per plan. A kernel has a phase if all its nodes have the same. */
 static mba_status number_kernels(watch *w)
 {
     const mba_program *p = w->c->session->program;
@@ -65,6 +65,7 @@ static mba_status number_kernels(watch *w)
 static mba_status put_event(watch *w, const mba_node *n, int64_t start_ns, int64_t duration_ns)
 {
     mba_row_event e = mba_no_event;
+    mba_assert(duration_ns >= 0);
     e.id = w->event++, e.what = "node", e.start_ns = start_ns, e.duration_ns = duration_ns, e.stream = 0,
     e.step = w->step, e.node = n->id;
     e.kernel = w->kernel[n->id], e.phase = mba_pass_name(n->pass);
@@ -116,7 +117,7 @@ static void stop_clock(void *ctx, const mba_node *n, const mba_plan *plan)
     if (w->failed == MBA_OK) w->failed = put_event(w, n, w->node_ns - w->began_ns, now - w->node_ns);
 }
 
-/* By the device's own clock, which tells durations only: nodes are laid end to end. */
+/* By the device's events, which give durations only: nodes are placed end to end. */
 static mba_status device_timeline(watch *w)
 {
     mba_program *p = w->c->session->program;
@@ -128,7 +129,7 @@ static mba_status device_timeline(watch *w)
         st = p->device->time_nodes(p, MBA_STEP, s, false);
         if (st == MBA_OK) st = put_step(w, "timeline", w->step, mba_clock_s() - began);
         for (int32_t i = 0; i < p->graph->nnodes && st == MBA_OK; i++) {
-            if (!(s[i] > 0)) continue; // a node that a whole step leaves out
+            if (!(s[i] > 0)) continue; // a node that does not run in a whole step
             st = put_event(w, p->graph->nodes[i], at, (int64_t)(1e9 * s[i]));
             at += (int64_t)(1e9 * s[i]);
         }
@@ -170,6 +171,7 @@ static void stop_counters(void *ctx, const mba_node *n, const mba_plan *plan)
     (void)plan;
     mba_perf_read(&w->perf, after);
     const int64_t k = w->kernel[n->id];
+    mba_debug_assert(k >= 0 && k < w->kernels);
     for (int i = 0; i < MBA_PERF_COUNTERS; i++) w->sum[k][i] += after[i] - w->before[i];
     w->runs[k]++;
 }
@@ -196,7 +198,7 @@ static mba_status counters(watch *w)
     const double    began = mba_clock_s();
     char            why[256], fix[256];
     if (w->c->session->device->machine->cc > 0) return MBA_OK;
-    if (w->c->options->sets && !*w->c->options->sets) return MBA_OK; // none are wanted
+    if (w->c->options->sets && !*w->c->options->sets) return MBA_OK; // --sets none
     if (!mba_perf_open(&w->perf, why, sizeof why, fix, sizeof fix))
         return mba_note_missing(w->c->store, "counters", why, fix);
     mba_status st = run_steps(w, "counters", w->c->options->steps, &h);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/* gpu_data.c -- what the data of a step decides of the work of our kernels, counted on the host from what they read.
+/* gpu_data.c -- computes data-dependent work of our kernels on the host, from the data that they read.
  *
- * A plan is of shapes and counts all there may be to do. Where a kernel leaves out what the data does not need, the
- * number it should issue is counted here, so that counters can be held to it exactly. Learning is off (lr = 0), so
- * every pass over the step has the same data. */
+ * A plan knows only shapes and counts the largest possible work. If a kernel skips work that its data does not need,
+ * the FLOPs that it should issue are computed here, so that hardware counters can be compared exactly. The learning
+ * rate is 0, so every pass over the step has the same data. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -22,6 +22,7 @@ typedef struct looking {
 static mba_status take(looking *x, const mba_node *n, const mba_plan *plan, const mba_tensor *t)
 {
     const size_t bytes = (size_t)mba_tensor_bytes(t);
+    mba_assert(bytes > 0);
     if (bytes > x->room) {
         free(x->records);
         x->room = 0;
@@ -40,7 +41,7 @@ static mba_status take(looking *x, const mba_node *n, const mba_plan *plan, cons
     return MBA_OK;
 }
 
-/* Records are there behind a forward and before a backward. */
+/* The records exist after the forward node and before the backward node. */
 static void before(void *ctx, const mba_node *n, const mba_plan *plan)
 {
     looking          *x = ctx;

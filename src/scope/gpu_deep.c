@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* gpu_deep.c -- `profile --deep KERNEL`: one launch of it, instruction by instruction. */
+/* gpu_deep.c -- `profile --deep KERNEL`, first half: execution counts of every instruction, for one launch.
+ * gpu_samples.c has the second half, samples of the program counter. */
 #include <string.h>
 
 #include "core/lookup.h"
@@ -13,7 +14,7 @@ typedef struct looking {
     int32_t          node;
 } looking;
 
-/* A node of that name, or whose plan has a kernel of that name. */
+/* True if the operator has that name, or the plan has a kernel whose name contains it. */
 bool mba_gpu_deep_is(const mba_node *n, const mba_plan *plan, const char *kernel)
 {
     bool yes = !strcmp(n->op->name, kernel);
@@ -21,7 +22,7 @@ bool mba_gpu_deep_is(const mba_node *n, const mba_plan *plan, const char *kernel
     return yes;
 }
 
-/* An operator means all of its kernels. */
+/* NULL if `kernel` names the operator: then all its kernels count. */
 const char *mba_gpu_deep_only(const mba_node *n, const char *kernel)
 {
     return strcmp(n->op->name, kernel) ? kernel : NULL;
@@ -43,6 +44,7 @@ mba_status mba_gpu_instruction_add(mba_gpu_profile *g, const mba_gpu_instruction
     mba_gpu_instruction *more = mba_grow(g->instruction, g->ninstructions, &g->instructions_room, sizeof *more);
     if (more) g->instruction = more;
     if (name < 0 || file < 0 || metric < 0 || !more) return mba_fail(MBA_E_NOMEM, "no memory for instructions");
+    mba_assert(g->ninstructions < g->instructions_room);
     g->instruction[g->ninstructions] = *i;
     g->instruction[g->ninstructions].symbol = g->names.names[name];
     g->instruction[g->ninstructions].file = g->names.names[file];
