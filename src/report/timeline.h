@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* timeline.h -- the events of a step for the script that zooms into them: see fig_timeline.c. */
+/* timeline.h -- the events of one step as JSON, for the script that zooms into the timeline (fig_timeline.c). */
 #ifndef MBA_REPORT_TIMELINE_H
 #define MBA_REPORT_TIMELINE_H
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* training_figures.c -- see training_figures.h. */
+/* training_figures.c -- see training_figures.h: curves over the steps (loss, scores, gradient norm, learning rate,
+ * speed), skipped steps, samples, and tables of the runs and their options. */
 #include "report/training_figures.h"
 
 #include <math.h>
@@ -11,7 +12,7 @@
 
 static bool always(const mba_trainings *r) { return r->n > 0; }
 
-/* Of an axis; in sentences a unit that is not known is left out. */
+/* The label of a loss axis; sentences omit an unknown unit. */
 static const char *loss_words(const mba_trainings *r) { return *r->loss_unit ? r->loss_unit : "loss"; }
 
 /* ---- curves ---- */
@@ -29,17 +30,19 @@ typedef struct drawn {
 
 static bool any_of(const mba_trainings *r, mba_series s)
 {
+    mba_assert(s < MBA_SERIES);
     for (int i = 0; i < r->n; i++)
         for (int64_t k = 0; k < r->run[i].t->n; k++)
             if (isfinite(r->run[i].series[s][k])) return true;
     return false;
 }
 
-/* The last x of all runs. */
+/* The largest x of all runs. */
 static double end_of(const mba_trainings *r, mba_series x)
 {
     double end = 0;
     for (int i = 0; i < r->n; i++) {
+        mba_assert(r->run[i].t->n > 0);
         const double last = r->run[i].series[x][r->run[i].t->n - 1];
         if (last > end) end = last;
     }
@@ -74,7 +77,7 @@ static void draw_series(mba_canvas *c, double w, const mba_trainings *r, const c
                                    .from = k->half ? end_of(r, k->x) / 2 : 0 });
 }
 
-/* ---- rows: every k-th step, and every one with a validation ---- */
+/* ---- rows: every k-th step, and every step with a validation ---- */
 
 static bool shown(const mba_training *t, int64_t i, int64_t most)
 {
@@ -90,6 +93,7 @@ static void common_columns(mba_grid_column *to, const mba_trainings *r, const mb
     to[n++] = (mba_grid_column){ "units", r->unit };
     to[n++] = (mba_grid_column){ "seconds", "seconds" };
     while (more->key) to[n++] = *more++;
+    mba_assert(n < MBA_TRAINING_COLUMNS);
     to[n] = (mba_grid_column){ 0 };
 }
 
@@ -110,7 +114,7 @@ double mba_training_loss(const mba_training_run *run, bool valid)
     return valid ? run->sum.best_valid_loss : run->sum.loss;
 }
 
-/* -1: nobody but `not` has a loss. */
+/* The run with the lowest loss, except run `not`; -1: none has a loss. */
 static int lowest(const mba_trainings *r, bool valid, int not )
 {
     int best = -1;
@@ -284,7 +288,7 @@ static void norm_draw(mba_canvas *c, double w, const mba_trainings *r, int view)
 
 static bool has_rate(const mba_trainings *r) { return any_of(r, MBA_OF_RATE); }
 
-/* One number a run; of many runs the least and the most. */
+/* One number per run; of more than three runs, the smallest and the largest. */
 static void numbers_of_runs(mba_buf *b, const mba_trainings *r, const double *v, const char *unit)
 {
     double least = NAN, most = NAN;
@@ -416,7 +420,7 @@ static void skipped_numbers(mba_grid *g, const mba_trainings *r, int64_t most)
     }
 }
 
-/* One row a run, a mark for each skipped step; those too near to the one before share its mark. */
+/* One row per run with a mark for each skipped step; steps too close to the previous mark share it. */
 static void skipped_draw(mba_canvas *c, double w, const mba_trainings *r, int view)
 {
     const double    top = 10, rh = 30, bottom = top + rh * r->n;
@@ -475,7 +479,7 @@ static void samples_columns(mba_grid_column *to, const mba_trainings *r)
 
 static void samples_numbers(mba_grid *g, const mba_trainings *r, int64_t most)
 {
-    enum { SHOWN = 8 }; // the first, the last, and some between
+    enum { SHOWN = 8 }; // the first, the last, and some in between
     for (int i = 0; i < r->n; i++) {
         const mba_training *t = r->run[i].t;
         const int           every = most < INT64_MAX && t->nsamples > SHOWN ? (t->nsamples + SHOWN - 1) / SHOWN : 1;
@@ -495,6 +499,7 @@ static void runs_columns(mba_grid_column *to, const mba_trainings *r)
 {
     static const char *const key[MBA_TRAININGS_MAX] = { "run_1", "run_2", "run_3", "run_4",
                                                         "run_5", "run_6", "run_7", "run_8" };
+    mba_assert(r->n <= MBA_TRAININGS_MAX && r->n + 1 < MBA_TRAINING_COLUMNS);
     to[0] = (mba_grid_column){ "what", "" };
     for (int i = 0; i < r->n; i++) to[1 + i] = (mba_grid_column){ key[i], r->run[i].name.s };
     to[1 + r->n] = (mba_grid_column){ 0 };
@@ -518,13 +523,13 @@ static void fact_row(mba_grid *g, const mba_trainings *r, const char *name)
     for (int i = 0; i < r->n; i++) mba_grid_text(g, mba_training_fact_of(r->run[i].t, name));
 }
 
-/* Facts that are told by name above the options, and the folder, which no two runs share. */
+/* Facts that have rows of their own above the options, and the output folder, which always differs. */
 static bool is_told(const char *name)
 {
     return !strcmp(name, "model") || !strcmp(name, "data") || !strcmp(name, "--out");
 }
 
-/* By name, once, of all runs: the runs that do not have it differ from those that do. */
+/* True if a fact is not the same in all runs; a run without it differs from one that has it. */
 static bool differs(const mba_trainings *r, const char *name)
 {
     const char *first = mba_training_fact_of(r->run[0].t, name);

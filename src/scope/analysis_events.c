@@ -235,6 +235,10 @@ static mba_status finish_sums(reading *r)
             a->floor_s[k][p] /= steps;
         }
     a->busy_s /= steps;
+    double classes_s = 0;
+    for (int k = 0; k < MBA_BREAKDOWN_KINDS; k++)
+        for (int p = 0; p < MBA_PHASES; p++) classes_s += a->time_s[k][p];
+    mba_assert(fabs(classes_s - a->busy_s) <= 1e-6 * a->busy_s); // every event is in one class
     for (int64_t i = 0; i < a->nkernels; i++) {
         mba_kernel_view *k = &a->kernel[i];
         const double     n = k->launches > 0 ? (double)k->launches : NAN;
