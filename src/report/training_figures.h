@@ -26,6 +26,7 @@ typedef struct mba_training_figure {
 int    mba_trainings_best(const mba_trainings *r, bool *valid);
 double mba_training_loss(const mba_training_run *run, bool valid); /* the loss that is compared */
 
+extern const mba_training_figure mba_training_fig_runs, mba_training_fig_samples, mba_training_fig_options; /* tables */
 extern const mba_training_figure *const mba_training_figures[]; /* in the order of the page, NULL at the end */
 
 #endif
